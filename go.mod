@@ -2,4 +2,4 @@ module github.com/goscr/goscr
 
 go 1.24.0
 
-require golang.org/x/sys v0.41.0 // indirect
+require golang.org/x/sys v0.41.0

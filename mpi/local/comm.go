@@ -1,0 +1,478 @@
+package local
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"runtime"
+	"slices"
+
+	"github.com/goscr/goscr/mpi"
+)
+
+// comm is one rank's view of a communicator.
+type comm struct {
+	*world
+	context *context
+	members []int // ranks in the job, by rank in this communicator
+	rank    int
+}
+
+func (c *comm) Rank() int { return c.rank }
+func (c *comm) Size() int { return len(c.members) }
+
+func (c *comm) box(rank int) *mailbox { return &c.boxes[c.members[rank]] }
+
+// Collective operations are made of messages in a space of their own, which
+// is told apart by the sign of the context's id.
+func (c *comm) space(collective bool) int {
+	if collective {
+		return -1 - c.context.id
+	}
+	return c.context.id
+}
+
+func (c *comm) check(rank, tag int) error {
+	if rank < 0 || rank >= len(c.members) {
+		return fmt.Errorf("no rank %d in a communicator of %d", rank, len(c.members))
+	}
+	if tag < 0 || tag > 32767 {
+		return fmt.Errorf("tag %d is not between 0 and 32767", tag)
+	}
+	return nil
+}
+
+func (c *comm) start(buf []byte, dst, tag int, collective bool) (*message, error) {
+	if err := c.check(dst, tag); err != nil {
+		return nil, err
+	}
+	c.count(c.members[c.rank], 1, int64(len(buf)))
+	m := &message{context: c.space(collective), src: c.rank, tag: tag, data: buf, box: c.box(dst)}
+	m.box.mu.Lock()
+	defer m.box.mu.Unlock()
+	for i, r := range m.box.posted {
+		if m.matches(r.context, r.src, r.tag) {
+			r.take(m)
+			m.box.posted = slices.Delete(m.box.posted, i, i+1)
+			m.box.cond.Broadcast()
+			return m, nil
+		}
+	}
+	m.box.unexpected = append(m.box.unexpected, m)
+	m.box.cond.Broadcast()
+	return m, nil
+}
+
+func (c *comm) post(buf []byte, src, tag int, collective bool) (*receive, error) {
+	if src != mpi.AnySource {
+		if err := c.check(src, tag); err != nil {
+			return nil, err
+		}
+	}
+	c.alive()
+	r := &receive{context: c.space(collective), src: src, tag: tag, buf: buf}
+	box := c.box(c.rank)
+	box.mu.Lock()
+	defer box.mu.Unlock()
+	for i, m := range box.unexpected {
+		if m.matches(r.context, src, tag) {
+			r.take(m)
+			box.unexpected = slices.Delete(box.unexpected, i, i+1)
+			box.cond.Broadcast()
+			return r, nil
+		}
+	}
+	box.posted = append(box.posted, r)
+	return r, nil
+}
+
+// until waits on a mailbox for a condition that is guarded by its mutex.
+func (c *comm) until(box *mailbox, done func() bool) {
+	box.mu.Lock()
+	for !done() && !c.killed.Load() {
+		box.cond.Wait()
+	}
+	box.mu.Unlock()
+	c.alive()
+}
+
+func (c *comm) send(buf []byte, dst, tag int, collective bool) error {
+	m, err := c.start(buf, dst, tag, collective)
+	if err != nil {
+		return err
+	}
+	c.until(m.box, func() bool { return m.taken })
+	return nil
+}
+
+func (c *comm) recv(buf []byte, src, tag int, collective bool) (mpi.Status, error) {
+	r, err := c.post(buf, src, tag, collective)
+	if err != nil {
+		return mpi.Status{}, err
+	}
+	c.until(c.box(c.rank), func() bool { return r.done })
+	return r.status, r.err
+}
+
+func (c *comm) Send(buf []byte, dst, tag int) error { return c.send(buf, dst, tag, false) }
+
+func (c *comm) Recv(buf []byte, src, tag int) (mpi.Status, error) {
+	return c.recv(buf, src, tag, false)
+}
+
+func (c *comm) Sendrecv(send []byte, dst, sendtag int, recv []byte, src, recvtag int) (mpi.Status, error) {
+	m, err := c.start(send, dst, sendtag, false)
+	if err != nil {
+		return mpi.Status{}, err
+	}
+	status, err := c.recv(recv, src, recvtag, false)
+	c.until(m.box, func() bool { return m.taken })
+	return status, err
+}
+
+type sendRequest struct {
+	c *comm
+	m *message
+}
+
+func (r sendRequest) Wait() (mpi.Status, error) {
+	r.c.until(r.m.box, func() bool { return r.m.taken })
+	return mpi.Status{}, nil
+}
+
+func (r sendRequest) Test() (mpi.Status, bool, error) {
+	r.c.alive()
+	r.m.box.mu.Lock()
+	taken := r.m.taken
+	r.m.box.mu.Unlock()
+	if !taken {
+		runtime.Gosched()
+	}
+	return mpi.Status{}, taken, nil
+}
+
+type recvRequest struct {
+	c *comm
+	r *receive
+}
+
+func (r recvRequest) Wait() (mpi.Status, error) {
+	r.c.until(r.c.box(r.c.rank), func() bool { return r.r.done })
+	return r.r.status, r.r.err
+}
+
+func (r recvRequest) Test() (mpi.Status, bool, error) {
+	r.c.alive()
+	box := r.c.box(r.c.rank)
+	box.mu.Lock()
+	done := r.r.done
+	box.mu.Unlock()
+	if !done {
+		runtime.Gosched()
+		return mpi.Status{}, false, nil
+	}
+	return r.r.status, true, r.r.err
+}
+
+func (c *comm) Isend(buf []byte, dst, tag int) (mpi.Request, error) {
+	m, err := c.start(buf, dst, tag, false)
+	return sendRequest{c, m}, err
+}
+
+// Issend is Isend: here every send is synchronous.
+func (c *comm) Issend(buf []byte, dst, tag int) (mpi.Request, error) { return c.Isend(buf, dst, tag) }
+
+func (c *comm) Irecv(buf []byte, src, tag int) (mpi.Request, error) {
+	r, err := c.post(buf, src, tag, false)
+	return recvRequest{c, r}, err
+}
+
+func (c *comm) find(src, tag int) (mpi.Status, bool) {
+	for _, m := range c.box(c.rank).unexpected {
+		if m.matches(c.space(false), src, tag) {
+			return mpi.Status{Source: m.src, Tag: m.tag, Count: len(m.data)}, true
+		}
+	}
+	return mpi.Status{}, false
+}
+
+func (c *comm) Probe(src, tag int) (status mpi.Status, err error) {
+	c.until(c.box(c.rank), func() (found bool) {
+		status, found = c.find(src, tag)
+		return found
+	})
+	return status, nil
+}
+
+func (c *comm) Iprobe(src, tag int) (mpi.Status, bool, error) {
+	c.alive()
+	box := c.box(c.rank)
+	box.mu.Lock()
+	status, found := c.find(src, tag)
+	box.mu.Unlock()
+	if !found {
+		runtime.Gosched()
+	}
+	return status, found, nil
+}
+
+// Barrier is a dissemination barrier: log P rounds.
+func (c *comm) Barrier() error {
+	n := len(c.members)
+	for step := 1; step < n; step *= 2 {
+		m, err := c.start(nil, (c.rank+step)%n, 0, true)
+		if err != nil {
+			return err
+		}
+		if _, err := c.recv(nil, (c.rank-step+n)%n, 0, true); err != nil {
+			return err
+		}
+		c.until(m.box, func() bool { return m.taken })
+	}
+	return nil
+}
+
+type barrierRequest struct {
+	c      *comm
+	target int
+}
+
+func (c *comm) Ibarrier() (mpi.Request, error) {
+	c.count(c.members[c.rank], int64(bits.Len(uint(len(c.members)-1))), 0)
+	x := c.context
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	round := x.barrier / x.size
+	x.barrier++
+	x.cond.Broadcast()
+	return barrierRequest{c, (round + 1) * x.size}, nil
+}
+
+func (r barrierRequest) Wait() (mpi.Status, error) {
+	r.c.meet(func() bool { return r.c.context.barrier >= r.target })
+	return mpi.Status{}, nil
+}
+
+func (r barrierRequest) Test() (mpi.Status, bool, error) {
+	r.c.alive()
+	x := r.c.context
+	x.mu.Lock()
+	done := x.barrier >= r.target
+	x.mu.Unlock()
+	if !done {
+		runtime.Gosched()
+	}
+	return mpi.Status{}, done, nil
+}
+
+// meet waits for a condition that is guarded by the context's mutex.
+func (c *comm) meet(done func() bool) {
+	x := c.context
+	x.mu.Lock()
+	for !done() && !c.killed.Load() {
+		x.cond.Wait()
+	}
+	x.mu.Unlock()
+	c.alive()
+}
+
+// Bcast goes down a binomial tree.
+func (c *comm) Bcast(buf []byte, root int) error {
+	n := len(c.members)
+	if err := c.check(root, 0); err != nil {
+		return err
+	}
+	me := (c.rank - root + n) % n
+	bit := 1
+	for ; bit < n; bit *= 2 {
+		if me&bit != 0 {
+			if _, err := c.recv(buf, (me-bit+root)%n, 0, true); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	for bit /= 2; bit > 0; bit /= 2 {
+		if me+bit < n {
+			if err := c.send(buf, (me+bit+root)%n, 0, true); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Allreduce goes up a binomial tree to rank 0 and down again.
+func (c *comm) Allreduce(values []int64, op mpi.Op) error {
+	buf := make([]byte, 8*len(values))
+	other := make([]int64, len(values))
+	for bit := 1; bit < len(c.members); bit *= 2 {
+		if c.rank&bit != 0 {
+			if err := c.send(pack(buf, values), c.rank-bit, 0, true); err != nil {
+				return err
+			}
+			break
+		}
+		if c.rank+bit < len(c.members) {
+			if _, err := c.recv(buf, c.rank+bit, 0, true); err != nil {
+				return err
+			}
+			unpack(other, buf)
+			op.Combine(values, other)
+		}
+	}
+	if err := c.Bcast(pack(buf, values), 0); err != nil {
+		return err
+	}
+	unpack(values, buf)
+	return nil
+}
+
+// Exscan doubles the distance it looks back in every round.
+func (c *comm) Exscan(values []int64, op mpi.Op) error {
+	n := len(c.members)
+	total := slices.Clone(values) // over the ranks (rank-step, rank]
+	var before []int64            // over the ranks (rank-step, rank)
+	other := make([]int64, len(values))
+	for step := 1; step < n; step *= 2 {
+		var sent *message
+		if c.rank+step < n {
+			m, err := c.start(pack(make([]byte, 8*len(values)), total), c.rank+step, 0, true)
+			if err != nil {
+				return err
+			}
+			sent = m
+		}
+		if c.rank >= step {
+			buf := make([]byte, 8*len(values))
+			if _, err := c.recv(buf, c.rank-step, 0, true); err != nil {
+				return err
+			}
+			unpack(other, buf)
+			op.Combine(total, other)
+			if before == nil {
+				before = slices.Clone(other)
+			} else {
+				op.Combine(before, other)
+			}
+		}
+		if sent != nil {
+			c.until(sent.box, func() bool { return sent.taken })
+		}
+	}
+	clear(values)
+	copy(values, before)
+	return nil
+}
+
+// Gather goes up a binomial tree.
+func (c *comm) Gather(send, recv []byte, root int) error {
+	n, size := len(c.members), len(send)
+	if err := c.check(root, 0); err != nil {
+		return err
+	}
+	me := (c.rank - root + n) % n
+	mine := slices.Clone(send) // of ranks me, me+1, ... as far as they are known
+	for bit := 1; bit < n; bit *= 2 {
+		if me&bit != 0 {
+			return c.send(mine, (me-bit+root)%n, 0, true)
+		}
+		if me+bit < n {
+			part := make([]byte, size*(min(me+2*bit, n)-(me+bit)))
+			if _, err := c.recv(part, (me+bit+root)%n, 0, true); err != nil {
+				return err
+			}
+			mine = append(mine, part...)
+		}
+	}
+	if len(recv) < n*size {
+		return fmt.Errorf("%w: gather of %d × %d bytes into %d", mpi.ErrTruncated, n, size, len(recv))
+	}
+	for i := range n {
+		copy(recv[(i+root)%n*size:], mine[i*size:(i+1)*size])
+	}
+	return nil
+}
+
+func (c *comm) Split(color, key int) (mpi.Comm, error) {
+	if color < 0 && color != mpi.Undefined {
+		return nil, fmt.Errorf("color %d of a split is negative", color)
+	}
+	c.count(c.members[c.rank], int64(bits.Len(uint(len(c.members)-1))), 0)
+	x := c.context
+	x.mu.Lock()
+	x.wants[c.rank] = want{color, key}
+	x.joined++
+	round := (x.joined - 1) / x.size
+	if x.joined == (round+1)*x.size {
+		x.groups = c.divide(x.wants)
+		x.cond.Broadcast()
+	}
+	x.mu.Unlock()
+	c.meet(func() bool { return x.joined >= (round+1)*x.size })
+	x.mu.Lock()
+	g := x.groups[c.rank]
+	x.mu.Unlock()
+	// No rank may start the next split before all have read this one's result.
+	if err := c.Barrier(); err != nil {
+		return nil, err
+	}
+	if g.context == nil {
+		return nil, nil
+	}
+	return &comm{world: c.world, context: g.context, members: g.members, rank: g.rank}, nil
+}
+
+// divide makes the groups of a split.
+func (c *comm) divide(wants []want) []group {
+	order := make([]int, len(wants))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		if d := wants[a].color - wants[b].color; d != 0 {
+			return d
+		}
+		return wants[a].key - wants[b].key
+	})
+	groups := make([]group, len(wants))
+	for lo := 0; lo < len(order); {
+		hi := lo
+		for hi < len(order) && wants[order[hi]].color == wants[order[lo]].color {
+			hi++
+		}
+		if wants[order[lo]].color != mpi.Undefined {
+			x := c.world.context(hi - lo)
+			members := make([]int, hi-lo)
+			for i, r := range order[lo:hi] {
+				members[i] = c.members[r]
+				groups[r] = group{x, members, i}
+			}
+		}
+		lo = hi
+	}
+	return groups
+}
+
+func (c *comm) Free() error {
+	if err := c.Barrier(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	delete(c.contexts, c.context.id)
+	c.mu.Unlock()
+	return nil
+}
+
+func pack(buf []byte, values []int64) []byte {
+	for i, v := range values {
+		binary.LittleEndian.PutUint64(buf[8*i:], uint64(v))
+	}
+	return buf
+}
+
+func unpack(values []int64, buf []byte) {
+	for i := range values {
+		values[i] = int64(binary.LittleEndian.Uint64(buf[8*i:]))
+	}
+}

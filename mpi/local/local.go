@@ -1,0 +1,217 @@
+// Package local runs the ranks of an MPI job as goroutines of one process.
+//
+// It is for tests, which need no launcher, can run a protocol at 16,384
+// ranks, count its messages and kill the job between any two of them; and it
+// is stricter than MPI has to be: a send is done only when the receiver has
+// taken the message, so a protocol that would deadlock under some MPI does so
+// here, and a buffer that is reused too early shows up under the race
+// detector.
+package local
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/goscr/goscr/mpi"
+)
+
+// ErrKilled is returned by Run when KillAt ended the job.
+var ErrKilled = errors.New("job killed")
+
+// Options say how Run runs a job. The zero value is a job that nothing happens to.
+type Options struct {
+	// KillAt, if > 0, kills the whole job in place of its KillAt-th message
+	// (counting from 1, over all ranks): no rank's call of MPI returns after
+	// that, as when a launcher kills a job that has lost a process.
+	KillAt int64
+	// Timeout after which a job is taken to be deadlocked; 0 is two minutes.
+	Timeout time.Duration
+}
+
+// Stats is what one rank sent, collective operations included.
+type Stats struct {
+	Messages int64
+	Bytes    int64
+}
+
+// Run calls f on n ranks and returns what each sent and the first error that
+// one of them returned, ErrKilled if the job was killed, or an error that
+// names the ranks which did not come back in time.
+func Run(n int, opt Options, f func(c mpi.Comm) error) ([]Stats, error) {
+	w := &world{boxes: make([]mailbox, n), killAt: opt.KillAt, contexts: map[int]*context{}}
+	members := make([]int, n)
+	for i := range members {
+		members[i] = i
+		w.boxes[i].cond.L = &w.boxes[i].mu
+	}
+	first := w.context(n)
+
+	errs := make([]error, n)
+	done := make([]atomic.Bool, n)
+	var wg sync.WaitGroup
+	wg.Add(n)
+	for r := range n {
+		go func() {
+			defer wg.Done()
+			defer done[r].Store(true)
+			errs[r] = f(&comm{world: w, context: first, members: members, rank: r})
+		}()
+	}
+	finished := make(chan struct{})
+	go func() { wg.Wait(); close(finished) }()
+	if opt.Timeout == 0 {
+		opt.Timeout = 2 * time.Minute
+	}
+	timer := time.NewTimer(opt.Timeout)
+	defer timer.Stop()
+	select {
+	case <-finished:
+	case <-timer.C:
+		var stuck []int
+		for r := range done {
+			if !done[r].Load() {
+				stuck = append(stuck, r)
+			}
+		}
+		w.kill()
+		return nil, fmt.Errorf("no end after %v; ranks still waiting: %v", opt.Timeout, stuck)
+	}
+	stats := make([]Stats, n)
+	for r := range stats {
+		stats[r] = w.boxes[r].sent
+	}
+	if w.killed.Load() {
+		return stats, ErrKilled
+	}
+	for r, err := range errs {
+		if err != nil {
+			return stats, fmt.Errorf("rank %d: %w", r, err)
+		}
+	}
+	return stats, nil
+}
+
+// world is what all ranks of a job share.
+type world struct {
+	boxes    []mailbox // by rank in the job
+	messages atomic.Int64
+	killAt   int64
+	killed   atomic.Bool
+
+	mu       sync.Mutex
+	contexts map[int]*context
+	next     int
+}
+
+// kill wakes every rank that waits; each ends at its next step.
+func (w *world) kill() {
+	w.killed.Store(true)
+	for i := range w.boxes {
+		w.boxes[i].mu.Lock()
+		w.boxes[i].cond.Broadcast()
+		w.boxes[i].mu.Unlock()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, x := range w.contexts {
+		x.mu.Lock()
+		x.cond.Broadcast()
+		x.mu.Unlock()
+	}
+}
+
+// alive ends the calling rank if the job has been killed.
+func (w *world) alive() {
+	if w.killed.Load() {
+		runtime.Goexit()
+	}
+}
+
+// count accounts for a message about to be sent, and is where a job is killed.
+func (w *world) count(rank int, messages, bytes int64) {
+	w.alive()
+	if n := w.messages.Add(messages); w.killAt > 0 && n >= w.killAt {
+		w.kill()
+		runtime.Goexit()
+	}
+	box := &w.boxes[rank]
+	box.mu.Lock()
+	box.sent.Messages += messages
+	box.sent.Bytes += bytes
+	box.mu.Unlock()
+}
+
+// context is the message space of one communicator, and where its ranks meet
+// for Ibarrier and Split.
+type context struct {
+	id   int
+	size int
+
+	mu      sync.Mutex
+	cond    sync.Cond
+	barrier int // arrivals, ever
+	joined  int
+	wants   []want
+	groups  []group // by rank: what the last Split gave
+}
+
+type want struct{ color, key int }
+
+type group struct {
+	context *context
+	members []int // ranks in the context that was split
+	rank    int
+}
+
+func (w *world) context(size int) *context {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	x := &context{id: w.next, size: size, wants: make([]want, size)}
+	x.cond.L = &x.mu
+	w.next++
+	w.contexts[x.id] = x
+	return x
+}
+
+// mailbox holds what a rank has been sent and what it waits for.
+type mailbox struct {
+	mu         sync.Mutex
+	cond       sync.Cond
+	unexpected []*message
+	posted     []*receive
+	sent       Stats
+}
+
+type message struct {
+	context, src, tag int
+	data              []byte
+	taken             bool     // guarded by the mutex of the receiver's box
+	box               *mailbox // the receiver's
+}
+
+type receive struct {
+	context, src, tag int
+	buf               []byte
+	done              bool
+	status            mpi.Status
+	err               error
+}
+
+func (m *message) matches(context, src, tag int) bool {
+	return m.context == context && m.tag == tag && (src == mpi.AnySource || src == m.src)
+}
+
+// take moves a message into the buffer of a receive that matches it.
+func (r *receive) take(m *message) {
+	r.status = mpi.Status{Source: m.src, Tag: m.tag, Count: len(m.data)}
+	if len(m.data) > len(r.buf) {
+		r.err = fmt.Errorf("%w: %d bytes from rank %d with tag %d, room for %d",
+			mpi.ErrTruncated, len(m.data), m.src, m.tag, len(r.buf))
+	}
+	copy(r.buf, m.data)
+	r.done, m.taken = true, true
+}

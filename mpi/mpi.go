@@ -1,0 +1,197 @@
+// Package mpi is the part of MPI that goscr uses, as one small interface.
+//
+// Schemes, the cache and the exchange of hashes are written against Comm and
+// do not know what carries their messages. Package mpi/system carries them
+// over the MPI the program was built with; package mpi/local runs the ranks
+// of a job as goroutines of one process, for tests and for programs without a
+// launcher.
+//
+// All byte counts are in bytes, ranks count from 0, and a message may hold 0
+// bytes or more than 2 GiB. A collective operation must be called by all
+// ranks of the communicator in the same order. Failures come back as errors
+// and leave the program running.
+package mpi
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// AnySource lets Probe, Iprobe and Recv match a message from any rank.
+const AnySource = -1
+
+// Undefined, as the color of Split, asks for no communicator.
+const Undefined = -1
+
+// Op is the operation of a reduction.
+type Op int
+
+// The operations goscr uses.
+const (
+	Sum Op = iota
+	Min
+	Max
+)
+
+// Combine folds in into inout, element by element.
+func (op Op) Combine(inout, in []int64) {
+	for i, v := range in {
+		switch op {
+		case Sum:
+			inout[i] += v
+		case Min:
+			inout[i] = min(inout[i], v)
+		case Max:
+			inout[i] = max(inout[i], v)
+		}
+	}
+}
+
+// Status describes a message that has arrived.
+type Status struct {
+	Source int // rank that sent it
+	Tag    int
+	Count  int // bytes
+}
+
+// ErrTruncated is wrapped by the error of a receive whose buffer was smaller
+// than the message.
+var ErrTruncated = errors.New("message longer than the buffer given for it")
+
+// Comm is a group of ranks that talk to each other, as an MPI intracommunicator.
+//
+// Messages between two ranks with the same tag arrive in the order in which
+// they were sent. Tags are from 0 to 32767.
+//
+// Only the goroutine (for mpi/system: the operating system thread) that
+// entered goscr may call a Comm.
+type Comm interface {
+	Rank() int
+	Size() int
+
+	// Send returns when buf may be used again.
+	Send(buf []byte, dst, tag int) error
+	// Recv waits for a message of at most len(buf) bytes.
+	Recv(buf []byte, src, tag int) (Status, error)
+	// Sendrecv sends and receives at once, so that a ring of ranks cannot block.
+	Sendrecv(send []byte, dst, sendtag int, recv []byte, src, recvtag int) (Status, error)
+
+	// Isend, Issend and Irecv return at once. The buffer must come from Alloc
+	// and must not be touched until the request is done. Issend is done only
+	// when the receiver has begun to receive.
+	Isend(buf []byte, dst, tag int) (Request, error)
+	Issend(buf []byte, dst, tag int) (Request, error)
+	Irecv(buf []byte, src, tag int) (Request, error)
+
+	// Probe waits until a message can be received and describes it; Iprobe
+	// says whether there is one now.
+	Probe(src, tag int) (Status, error)
+	Iprobe(src, tag int) (Status, bool, error)
+
+	Barrier() error
+	Ibarrier() (Request, error)
+	// Bcast copies buf of root, which has the same length everywhere, to all ranks.
+	Bcast(buf []byte, root int) error
+	// Allreduce replaces values by their reduction over all ranks.
+	Allreduce(values []int64, op Op) error
+	// Exscan replaces values by their reduction over all lower ranks. On rank
+	// 0 it sets them to 0.
+	Exscan(values []int64, op Op) error
+	// Gather collects send, which has the same length everywhere, in rank
+	// order in recv of root; recv is ignored elsewhere.
+	Gather(send, recv []byte, root int) error
+
+	// Split divides the ranks into communicators of equal color, ordered by
+	// key, then by rank. A color of Undefined gives a nil Comm.
+	Split(color, key int) (Comm, error)
+	// Free gives the communicator back. It is collective.
+	Free() error
+}
+
+// Request is a nonblocking operation under way.
+type Request interface {
+	// Wait returns when the operation is done. It must be called once, unless
+	// Test has reported the operation done.
+	Wait() (Status, error)
+	// Test reports whether the operation is done.
+	Test() (Status, bool, error)
+}
+
+// Dup returns a communicator with the same ranks and its own message space.
+func Dup(c Comm) (Comm, error) { return c.Split(0, c.Rank()) }
+
+// Agree makes one result out of every rank's: nil if err is nil on all ranks,
+// else on every rank the error of the lowest rank that has one, with that
+// rank's number in it. It is collective, and the only way a collective call of
+// goscr decides on failure, so that no rank returns early while others wait.
+func Agree(c Comm, err error) error {
+	first := []int64{int64(c.Size())}
+	if err != nil {
+		first[0] = int64(c.Rank())
+	}
+	if e := c.Allreduce(first, Min); e != nil {
+		return e
+	}
+	root := int(first[0])
+	if root == c.Size() {
+		return nil
+	}
+	var text []byte
+	if root == c.Rank() {
+		text = []byte(err.Error())
+	}
+	text, e := BcastBytes(c, text, root)
+	if e != nil {
+		return e
+	}
+	agreed := &AgreedError{Rank: root, Text: string(text)}
+	if root == c.Rank() {
+		agreed.Err = err
+	}
+	return agreed
+}
+
+// AgreedError is an error that every rank of a communicator returns because
+// one of them met it.
+type AgreedError struct {
+	Rank int    // in the communicator that agreed
+	Text string // what that rank's error says
+	Err  error  // the error itself, on that rank only
+}
+
+func (e *AgreedError) Error() string {
+	return fmt.Sprintf("rank %d: %s", e.Rank, e.Text)
+}
+
+// Unwrap returns the rank's own error, on that rank.
+func (e *AgreedError) Unwrap() error { return e.Err }
+
+// BcastBytes returns root's data, whose length the others need not know.
+func BcastBytes(c Comm, data []byte, root int) ([]byte, error) {
+	n := []int64{0}
+	if c.Rank() == root {
+		n[0] = int64(len(data))
+	}
+	if err := bcastInts(c, n, root); err != nil {
+		return nil, err
+	}
+	if c.Rank() != root {
+		data = make([]byte, n[0])
+	}
+	return data, c.Bcast(data, root)
+}
+
+func bcastInts(c Comm, values []int64, root int) error {
+	buf := make([]byte, 8*len(values))
+	for i, v := range values {
+		binary.LittleEndian.PutUint64(buf[8*i:], uint64(v))
+	}
+	if err := c.Bcast(buf, root); err != nil {
+		return err
+	}
+	for i := range values {
+		values[i] = int64(binary.LittleEndian.Uint64(buf[8*i:]))
+	}
+	return nil
+}
