@@ -1,0 +1,194 @@
+package hash
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/goscr/goscr/mpi"
+)
+
+// Hashes between the ranks of a communicator (spec 000 §3.2.7).
+
+// Tags of messages. Exchange has its own, since it receives from any source.
+const (
+	tagHash     = 1001
+	tagExchange = 1002
+)
+
+// Send sends a copy of h to a rank, which takes it with Recv.
+func Send(h *Hash, dst int, c mpi.Comm) error {
+	return c.Send(h.Pack(nil), dst, tagHash)
+}
+
+// Recv waits for a hash from a rank.
+func Recv(src int, c mpi.Comm) (*Hash, error) {
+	h, _, err := recv(src, tagHash, c)
+	return h, err
+}
+
+func recv(src, tag int, c mpi.Comm) (*Hash, int, error) {
+	status, err := c.Probe(src, tag)
+	if err != nil {
+		return nil, 0, err
+	}
+	buf := make([]byte, status.Count)
+	if _, err := c.Recv(buf, status.Source, tag); err != nil {
+		return nil, 0, err
+	}
+	h, err := decodeMessage(buf, status.Source)
+	return h, status.Source, err
+}
+
+func decodeMessage(buf []byte, src int) (*Hash, error) {
+	h, n, err := Unpack(buf)
+	if err == nil && n != len(buf) {
+		err = corrupt(n, "%d bytes after the hash", len(buf)-n)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("hash from rank %d: %w", src, err)
+	}
+	return h, nil
+}
+
+// Sendrecv sends h to one rank and waits for a hash from another.
+func Sendrecv(h *Hash, dst, src int, c mpi.Comm) (*Hash, error) {
+	buf, err := message(h)
+	if err != nil {
+		return nil, err
+	}
+	defer mpi.Free(buf)
+	request, err := c.Isend(buf, dst, tagHash)
+	if err != nil {
+		return nil, err
+	}
+	received, err := Recv(src, c)
+	if _, e := request.Wait(); err == nil {
+		err = e
+	}
+	return received, err
+}
+
+// message packs h into memory that MPI may keep.
+func message(h *Hash) ([]byte, error) {
+	buf, err := mpi.Alloc(h.PackSize())
+	if err != nil {
+		return nil, err
+	}
+	return buf[:len(h.Pack(buf[:0]))], nil
+}
+
+// Bcast returns root's hash on every rank. h is ignored elsewhere.
+func Bcast(h *Hash, root int, c mpi.Comm) (*Hash, error) {
+	var data []byte
+	if c.Rank() == root {
+		data = h.Pack(nil)
+	}
+	data, err := mpi.BcastBytes(c, data, root)
+	if err != nil {
+		return nil, err
+	}
+	return decodeMessage(data, root)
+}
+
+// Exchange sends the hash under each key of send, which is a rank, to that
+// rank, and returns what was received under the ranks that sent it. It is
+// collective; no rank need know who sends to it.
+//
+// The cost on a rank grows with its own partners and with log P: every rank
+// sends synchronously, and once its partners have taken all it enters a
+// barrier in which it goes on receiving; when the barrier is complete nobody
+// can have anything left to receive (T. Hoefler, C. Siebert, A. Lumsdaine,
+// "Scalable communication protocols for dynamic sparse data exchange", PPoPP
+// 2010).
+func Exchange(send *Hash, c mpi.Comm) (*Hash, error) {
+	received := New()
+	var first error
+	note := func(err error) {
+		if first == nil {
+			first = err
+		}
+	}
+	var requests []mpi.Request
+	var buffers [][]byte
+	for key, h := range send.All() {
+		dst, err := strconv.Atoi(key)
+		if err != nil || dst < 0 || dst >= c.Size() {
+			note(fmt.Errorf("exchange with rank %q of %d", key, c.Size()))
+			continue
+		}
+		if dst == c.Rank() {
+			received.Set(key, h.Clone())
+			continue
+		}
+		buf, err := message(h)
+		if err != nil {
+			note(err)
+			continue
+		}
+		buffers = append(buffers, buf)
+		request, err := c.Issend(buf, dst, tagExchange)
+		if err != nil {
+			note(err)
+			continue
+		}
+		requests = append(requests, request)
+	}
+	err := receiveUntilQuiet(requests, received, c)
+	note(err)
+	if err == nil { // else MPI may still read from them
+		for _, buf := range buffers {
+			mpi.Free(buf)
+		}
+	}
+	// Without this a rank could send its next exchange to one that has not
+	// left this.
+	note(c.Barrier())
+	if first != nil {
+		return nil, first
+	}
+	return received, nil
+}
+
+func receiveUntilQuiet(requests []mpi.Request, received *Hash, c mpi.Comm) error {
+	var barrier mpi.Request
+	var first error
+	for {
+		_, found, err := c.Iprobe(mpi.AnySource, tagExchange)
+		if err != nil {
+			return err
+		}
+		if found {
+			h, src, err := recv(mpi.AnySource, tagExchange, c)
+			if err != nil && first == nil {
+				first = err // go on: others wait for us to take part
+			}
+			received.Set(strconv.Itoa(src), h)
+			continue
+		}
+		if barrier == nil {
+			for len(requests) > 0 {
+				_, done, err := requests[0].Test()
+				if err != nil {
+					return err
+				}
+				if !done {
+					break
+				}
+				requests = requests[1:]
+			}
+			if len(requests) == 0 {
+				if barrier, err = c.Ibarrier(); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		_, done, err := barrier.Test()
+		if err != nil || done {
+			if first == nil {
+				first = err
+			}
+			return first
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package hash
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxFile bounds what Read takes into memory. The largest hash files are the
+// leaves of a rank2file, about 1 MB, and the filemap of a rank with very many
+// files.
+const maxFile = 1 << 30
+
+// WriteFile replaces the hash file at path. A reader, and a process that
+// looks after a crash, finds the old file or the new one, never a mixture. No
+// two processes may write the same path at once unless they hold its lock.
+func WriteFile(path string, h *Hash) error {
+	return replaceFile(path, h.Encode(), 0o600)
+}
+
+// WriteShared is WriteFile for files that others read too: its mode is what
+// the umask leaves of rw-rw-rw-.
+func WriteShared(path string, h *Hash) error {
+	return replaceFile(path, h.Encode(), 0o666)
+}
+
+func replaceFile(path string, data []byte, mode fs.FileMode) (err error) {
+	// The name is fixed so that what a killed process left is overwritten, not
+	// collected.
+	temporary := path + ".tmp"
+	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(temporary, path)
+	}
+	if err != nil {
+		_ = os.Remove(temporary) // the first error is the one to report
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes a rename in dir last. File systems that cannot sync a
+// directory say EINVAL and need no sync.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil && !errors.Is(err, unix.EINVAL) {
+		return err
+	}
+	return nil
+}
+
+// ReadFile reads the hash file at path. The error of a file that does not
+// exist matches fs.ErrNotExist, that of one which is not a hash file
+// ErrCorrupt; both name the file.
+func ReadFile(path string) (*Hash, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, fmt.Errorf("%s: is a symbolic link, which goscr does not follow for its own files", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readOpen(f)
+}
+
+func readOpen(f *os.File) (*Hash, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: is not a regular file", f.Name())
+	}
+	if info.Size() > maxFile {
+		return nil, fmt.Errorf("%s: %w: %d bytes are more than any hash file has", f.Name(), ErrCorrupt, info.Size())
+	}
+	buf := make([]byte, info.Size())
+	n, err := f.ReadAt(buf, 0)
+	if n < len(buf) {
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	h, err := Decode(buf)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	return h, nil
+}

@@ -1,0 +1,272 @@
+// Package hash is the tree of strings in which goscr keeps everything it
+// stores or sends that is not a checkpoint file (spec 000 §3).
+//
+// A Hash maps keys to hashes; a value is a key whose hash is empty:
+//
+//	RANK
+//	  0
+//	    FILES
+//	      2
+//
+// reads "rank 0 has 2 files". All methods that only read accept a nil *Hash
+// and take it for an empty one, so that lookups can be chained without
+// checking each step. A Hash is not safe for concurrent use.
+//
+// The package also knows the bytes of a hash in memory, in messages and in
+// files (format.go, file.go), and how files that several processes update are
+// locked (lock.go).
+package hash
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Hash is a tree of strings. The zero value is an empty hash.
+type Hash struct {
+	children map[string]*Hash
+}
+
+// New returns an empty hash.
+func New() *Hash { return &Hash{} }
+
+// Size is the number of keys in h.
+func (h *Hash) Size() int {
+	if h == nil {
+		return 0
+	}
+	return len(h.children)
+}
+
+// Get returns the hash under a path of keys, nil if there is none.
+func (h *Hash) Get(keys ...string) *Hash {
+	for _, key := range keys {
+		if h == nil {
+			return nil
+		}
+		h = h.children[key]
+	}
+	return h
+}
+
+// Has reports whether there is a hash under a path of keys.
+func (h *Hash) Has(keys ...string) bool { return h.Get(keys...) != nil }
+
+// Set puts child under key in place of what was there, and returns child. A
+// nil child stands for an empty hash.
+func (h *Hash) Set(key string, child *Hash) *Hash {
+	if child == nil {
+		child = New()
+	}
+	if h.children == nil {
+		h.children = make(map[string]*Hash)
+	}
+	h.children[key] = child
+	return child
+}
+
+// At returns the hash under a path of keys and makes what is missing of it.
+func (h *Hash) At(keys ...string) *Hash {
+	for _, key := range keys {
+		next := h.Get(key)
+		if next == nil {
+			next = h.Set(key, nil)
+		}
+		h = next
+	}
+	return h
+}
+
+// Unset removes key.
+func (h *Hash) Unset(key string) {
+	if h != nil {
+		delete(h.children, key)
+	}
+}
+
+// UnsetAll removes all keys.
+func (h *Hash) UnsetAll() { h.children = nil }
+
+// SetKV returns the hash under key, value and makes it if need be. Other
+// values of key stay: SetKV("RANK", "0") and SetKV("RANK", "1") give a hash
+// with two ranks. To replace a value see SetValue.
+func (h *Hash) SetKV(key, value string) *Hash { return h.At(key, value) }
+
+// GetKV returns the hash under key, value, nil if there is none.
+func (h *Hash) GetKV(key, value string) *Hash { return h.Get(key, value) }
+
+// UnsetKV removes value from key, and key if that leaves it empty.
+func (h *Hash) UnsetKV(key, value string) {
+	under := h.Get(key)
+	under.Unset(value)
+	if under != nil && under.Size() == 0 {
+		h.Unset(key)
+	}
+}
+
+// SetKVInt is SetKV for a number.
+func (h *Hash) SetKVInt(key string, value int) *Hash { return h.SetKV(key, strconv.Itoa(value)) }
+
+// GetKVInt is GetKV for a number.
+func (h *Hash) GetKVInt(key string, value int) *Hash { return h.GetKV(key, strconv.Itoa(value)) }
+
+// UnsetKVInt is UnsetKV for a number.
+func (h *Hash) UnsetKVInt(key string, value int) { h.UnsetKV(key, strconv.Itoa(value)) }
+
+// SetValue makes value the only value of key.
+func (h *Hash) SetValue(key, value string) {
+	h.Set(key, nil).Set(value, nil)
+}
+
+// SetInt makes value the only value of key.
+func (h *Hash) SetInt(key string, value int64) { h.SetValue(key, strconv.FormatInt(value, 10)) }
+
+// Value returns the value of key. It is there only if key has exactly one.
+func (h *Hash) Value(key string) (string, bool) {
+	under := h.Get(key)
+	if under.Size() != 1 {
+		return "", false
+	}
+	for value := range under.children {
+		return value, true
+	}
+	return "", false
+}
+
+// Text returns the value of key, "" if it has none.
+func (h *Hash) Text(key string) string {
+	value, _ := h.Value(key)
+	return value
+}
+
+// Int returns the value of key as a number. It is there only if key has
+// exactly one value and that is a decimal number.
+func (h *Hash) Int(key string) (int64, bool) {
+	value, ok := h.Value(key)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(value, 10, 64)
+	return n, err == nil
+}
+
+// Keys returns the keys of h in sorted order.
+func (h *Hash) Keys() []string {
+	if h == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(h.children))
+}
+
+// All iterates over the keys of h in sorted order.
+func (h *Hash) All() iter.Seq2[string, *Hash] {
+	return func(yield func(string, *Hash) bool) {
+		for _, key := range h.Keys() {
+			if child := h.children[key]; child != nil && !yield(key, child) {
+				return
+			}
+		}
+	}
+}
+
+// Ints returns those keys of h that are decimal numbers, smallest first.
+func (h *Hash) Ints() []int {
+	if h == nil {
+		return nil
+	}
+	var list []int
+	for key := range h.children {
+		if n, err := strconv.Atoi(key); err == nil {
+			list = append(list, n)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Merge copies all that is in other into h, down to the leaves. What is only
+// in h stays.
+func (h *Hash) Merge(other *Hash) {
+	if other == nil {
+		return
+	}
+	for key, child := range other.children {
+		h.At(key).Merge(child)
+	}
+}
+
+// Clone returns a copy that shares nothing with h.
+func (h *Hash) Clone() *Hash {
+	c := New()
+	c.Merge(h)
+	return c
+}
+
+// Equal reports whether two trees have the same keys all the way down.
+func (h *Hash) Equal(other *Hash) bool {
+	if h.Size() != other.Size() {
+		return false
+	}
+	if h == nil {
+		return true
+	}
+	for key, child := range h.children {
+		if !other.Has(key) || !child.Equal(other.Get(key)) {
+			return false
+		}
+	}
+	return true
+}
+
+// Setf puts child under the path that format and args describe, as in
+//
+//	h.Setf(child, "%s %d %s %d", "RANK", 0, "CKPT", 10)
+//
+// A nil child adds the path and leaves what is under it alone. Keys are
+// separated by single spaces in format; a key that comes from an argument may
+// itself hold spaces.
+func (h *Hash) Setf(child *Hash, format string, args ...any) (*Hash, error) {
+	keys, err := path(format, args)
+	if err != nil {
+		return nil, err
+	}
+	if child == nil {
+		return h.At(keys...), nil
+	}
+	last := len(keys) - 1
+	return h.At(keys[:last]...).Set(keys[last], child), nil
+}
+
+// Getf returns the hash under the path that format and args describe, nil if
+// there is none.
+func (h *Hash) Getf(format string, args ...any) *Hash {
+	keys, err := path(format, args)
+	if err != nil {
+		return nil
+	}
+	return h.Get(keys...)
+}
+
+// cVerbs are the length modifiers of C's printf, which callers of the original
+// write and Go does not know.
+var cVerbs = strings.NewReplacer("%ld", "%d", "%lld", "%d", "%lu", "%d", "%llu", "%d", "%u", "%d", "%lf", "%f")
+
+func path(format string, args []any) ([]string, error) {
+	var keys []string
+	for _, word := range strings.Split(cVerbs.Replace(format), " ") {
+		verbs := strings.Count(word, "%") - 2*strings.Count(word, "%%")
+		if verbs > len(args) {
+			return nil, fmt.Errorf("format %q asks for more arguments than were given", format)
+		}
+		keys = append(keys, fmt.Sprintf(word, args[:verbs]...))
+		args = args[verbs:]
+	}
+	if len(args) > 0 {
+		return nil, fmt.Errorf("format %q leaves %d arguments over", format, len(args))
+	}
+	return keys, nil
+}

@@ -1,0 +1,126 @@
+package hash
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Files that several processes update (index, halt, flush) are locked with
+// flock on the file itself, as SCR does. Since files are replaced by rename,
+// a process that has waited for the lock may hold it on a file that is no
+// longer there; it looks, and tries again on the new one.
+
+// Locked is a hash file that the process holds the exclusive lock of, between
+// LockOpenRead and WriteCloseUnlock.
+type Locked struct {
+	Hash *Hash // what was read, to be changed and written
+
+	path string
+	file *os.File
+}
+
+// ReadWithLock waits until no process holds the exclusive lock of the hash
+// file at path, and reads it.
+func ReadWithLock(path string) (*Hash, error) {
+	f, err := lock(path, os.O_RDONLY, unix.LOCK_SH)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readOpen(f)
+}
+
+// LockOpenRead takes the exclusive lock of the hash file at path and reads it.
+// A file that does not exist is made, with an empty hash in it. The caller
+// must end with WriteCloseUnlock or Unlock.
+func LockOpenRead(path string) (*Locked, error) {
+	f, err := lock(path, os.O_RDWR, unix.LOCK_EX)
+	for errors.Is(err, fs.ErrNotExist) {
+		if err = createEmpty(path); err != nil {
+			return nil, err
+		}
+		f, err = lock(path, os.O_RDWR, unix.LOCK_EX)
+	}
+	if err != nil {
+		return nil, err
+	}
+	h, err := readOpen(f)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &Locked{Hash: h, path: path, file: f}, nil
+}
+
+// WriteCloseUnlock replaces the file by the changed hash and gives the lock up.
+func (l *Locked) WriteCloseUnlock() error {
+	err := replaceFile(l.path, l.Hash.Encode(), 0o666)
+	return errors.Join(err, l.file.Close())
+}
+
+// Unlock gives the lock up and leaves the file as it was.
+func (l *Locked) Unlock() error { return l.file.Close() }
+
+// Update changes the hash file at path under its exclusive lock. If change
+// returns an error the file stays as it was.
+func Update(path string, change func(*Hash) error) error {
+	l, err := LockOpenRead(path)
+	if err != nil {
+		return err
+	}
+	if err := change(l.Hash); err != nil {
+		return errors.Join(err, l.Unlock())
+	}
+	return l.WriteCloseUnlock()
+}
+
+// lock opens the file that path names once the lock is held.
+func lock(path string, flags, how int) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			return nil, err
+		}
+		for {
+			if err = unix.Flock(int(f.Fd()), how); err != unix.EINTR {
+				break
+			}
+		}
+		if err != nil {
+			f.Close()
+			return nil, fmt.Errorf("lock %s: %w (its file system must support flock)", path, err)
+		}
+		held, err := f.Stat()
+		if err == nil {
+			var there fs.FileInfo
+			there, err = os.Lstat(path)
+			if err == nil && os.SameFile(held, there) {
+				return f, nil
+			}
+		}
+		f.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// createEmpty makes path a hash file with nothing in it, unless there is one.
+func createEmpty(path string) error {
+	temporary := fmt.Sprintf("%s.%d.new", path, os.Getpid())
+	if err := replaceFile(temporary, New().Encode(), 0o666); err != nil {
+		return err
+	}
+	err := os.Link(temporary, path)
+	if e := os.Remove(temporary); err == nil {
+		err = e
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
