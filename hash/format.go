@@ -53,8 +53,8 @@ func corrupt(offset int, format string, args ...any) error {
 func (h *Hash) PackSize() int {
 	size := 4
 	if h != nil {
-		for key, child := range h.children {
-			size += len(key) + 1 + child.PackSize()
+		for _, e := range h.elements {
+			size += len(e.key) + 1 + e.child.PackSize()
 		}
 	}
 	return size

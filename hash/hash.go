@@ -20,15 +20,46 @@ package hash
 import (
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 )
 
 // Hash is a tree of strings. The zero value is an empty hash.
+//
+// Most hashes hold one key or a handful, and a rank with 10,000 files has
+// several hundred thousand of them, so a hash is a list; only one with many
+// keys gets an index.
 type Hash struct {
-	children map[string]*Hash
+	elements []element
+	index    map[string]int // position in elements; nil up to indexAbove elements
+}
+
+type element struct {
+	key   string
+	child *Hash
+}
+
+// Up to so many keys comparing them one by one is the faster way.
+const indexAbove = 12
+
+// find returns the position of key in h.elements, -1 if it is not there.
+func (h *Hash) find(key string) int {
+	if h == nil {
+		return -1
+	}
+	if h.index != nil {
+		if i, ok := h.index[key]; ok {
+			return i
+		}
+		return -1
+	}
+	for i := range h.elements {
+		if h.elements[i].key == key {
+			return i
+		}
+	}
+	return -1
 }
 
 // New returns an empty hash.
@@ -39,16 +70,17 @@ func (h *Hash) Size() int {
 	if h == nil {
 		return 0
 	}
-	return len(h.children)
+	return len(h.elements)
 }
 
 // Get returns the hash under a path of keys, nil if there is none.
 func (h *Hash) Get(keys ...string) *Hash {
 	for _, key := range keys {
-		if h == nil {
+		i := h.find(key)
+		if i < 0 {
 			return nil
 		}
-		h = h.children[key]
+		h = h.elements[i].child
 	}
 	return h
 }
@@ -62,10 +94,20 @@ func (h *Hash) Set(key string, child *Hash) *Hash {
 	if child == nil {
 		child = New()
 	}
-	if h.children == nil {
-		h.children = make(map[string]*Hash)
+	if i := h.find(key); i >= 0 {
+		h.elements[i].child = child
+		return child
 	}
-	h.children[key] = child
+	h.elements = append(h.elements, element{key, child})
+	switch n := len(h.elements); {
+	case h.index != nil:
+		h.index[key] = n - 1
+	case n > indexAbove:
+		h.index = make(map[string]int, 2*n)
+		for i, e := range h.elements {
+			h.index[e.key] = i
+		}
+	}
 	return child
 }
 
@@ -83,13 +125,24 @@ func (h *Hash) At(keys ...string) *Hash {
 
 // Unset removes key.
 func (h *Hash) Unset(key string) {
-	if h != nil {
-		delete(h.children, key)
+	i := h.find(key)
+	if i < 0 {
+		return
 	}
+	last := len(h.elements) - 1
+	if i != last {
+		h.elements[i] = h.elements[last]
+		if h.index != nil {
+			h.index[h.elements[i].key] = i
+		}
+	}
+	h.elements[last] = element{}
+	h.elements = h.elements[:last]
+	delete(h.index, key)
 }
 
 // UnsetAll removes all keys.
-func (h *Hash) UnsetAll() { h.children = nil }
+func (h *Hash) UnsetAll() { *h = Hash{} }
 
 // SetKV returns the hash under key, value and makes it if need be. Other
 // values of key stay: SetKV("RANK", "0") and SetKV("RANK", "1") give a hash
@@ -131,10 +184,7 @@ func (h *Hash) Value(key string) (string, bool) {
 	if under.Size() != 1 {
 		return "", false
 	}
-	for value := range under.children {
-		return value, true
-	}
-	return "", false
+	return under.elements[0].key, true
 }
 
 // Text returns the value of key, "" if it has none.
@@ -159,14 +209,19 @@ func (h *Hash) Keys() []string {
 	if h == nil {
 		return nil
 	}
-	return slices.Sorted(maps.Keys(h.children))
+	keys := make([]string, len(h.elements))
+	for i, e := range h.elements {
+		keys[i] = e.key
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 // All iterates over the keys of h in sorted order.
 func (h *Hash) All() iter.Seq2[string, *Hash] {
 	return func(yield func(string, *Hash) bool) {
 		for _, key := range h.Keys() {
-			if child := h.children[key]; child != nil && !yield(key, child) {
+			if child := h.Get(key); child != nil && !yield(key, child) {
 				return
 			}
 		}
@@ -179,8 +234,8 @@ func (h *Hash) Ints() []int {
 		return nil
 	}
 	var list []int
-	for key := range h.children {
-		if n, err := strconv.Atoi(key); err == nil {
+	for _, e := range h.elements {
+		if n, err := strconv.Atoi(e.key); err == nil {
 			list = append(list, n)
 		}
 	}
@@ -194,8 +249,8 @@ func (h *Hash) Merge(other *Hash) {
 	if other == nil {
 		return
 	}
-	for key, child := range other.children {
-		h.At(key).Merge(child)
+	for _, e := range other.elements {
+		h.At(e.key).Merge(e.child)
 	}
 }
 
@@ -214,8 +269,8 @@ func (h *Hash) Equal(other *Hash) bool {
 	if h == nil {
 		return true
 	}
-	for key, child := range h.children {
-		if !other.Has(key) || !child.Equal(other.Get(key)) {
+	for _, e := range h.elements {
+		if i := other.find(e.key); i < 0 || !e.child.Equal(other.elements[i].child) {
 			return false
 		}
 	}
