@@ -1,0 +1,248 @@
+package redundancy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/checksum"
+)
+
+// Logical is the concatenation of a rank's files, in the order given, padded
+// with zeros without end (spec 004). Encoding reads it in as many columns as
+// the set has members less one, all of them at once, each from its beginning
+// to its end; so the CRC-32 of each file is put together from those of its
+// parts in the columns, and no byte is read twice.
+//
+// A Logical that cannot read a file goes on with zeros, since the other
+// members wait for its part, and reports the error in Close.
+type Logical struct {
+	files  []File
+	starts []int64 // offset of each file
+	size   int64
+	write  bool
+	open   map[int]*os.File
+	recent []int // files that are open, the one used last at the end
+	parts  map[int64][]part
+	err    error
+}
+
+// part is the CRC-32 of a stretch of one file that was passed through in one go.
+type part struct {
+	file int
+	crc  uint32
+	size int64
+}
+
+// A rank may have more files than descriptors; it keeps so many open.
+const maxOpen = 64
+
+// OpenLogical returns the files for reading.
+func OpenLogical(files []File) *Logical { return newLogical(files, false) }
+
+// CreateLogical returns the files for writing. They are made at once, with
+// their directories, in place of what was there.
+func CreateLogical(files []File) *Logical {
+	l := newLogical(files, true)
+	for i, f := range files {
+		err := os.MkdirAll(filepath.Dir(f.Path), 0o700)
+		if err == nil {
+			err = os.Remove(f.Path)
+		}
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			_, err = l.file(i)
+		}
+		if err != nil {
+			l.fail(err)
+			break
+		}
+	}
+	return l
+}
+
+func newLogical(files []File, write bool) *Logical {
+	l := &Logical{files: files, write: write, open: map[int]*os.File{}, parts: map[int64][]part{}}
+	for _, f := range files {
+		l.starts = append(l.starts, l.size)
+		l.size += max(f.Meta.Size(), 0)
+	}
+	return l
+}
+
+// Size is the sum of the sizes of the files in bytes.
+func (l *Logical) Size() int64 { return l.size }
+
+func (l *Logical) fail(err error) {
+	if l.err == nil {
+		l.err = err
+	}
+}
+
+// file returns an open file, and closes the one used longest ago if there are
+// too many.
+func (l *Logical) file(i int) (*os.File, error) {
+	if f := l.open[i]; f != nil {
+		for k, r := range l.recent {
+			if r == i {
+				l.recent = append(append(l.recent[:k], l.recent[k+1:]...), i)
+				break
+			}
+		}
+		return f, nil
+	}
+	if len(l.recent) == maxOpen {
+		oldest := l.recent[0]
+		l.recent = l.recent[1:]
+		if err := l.open[oldest].Close(); err != nil {
+			return nil, err
+		}
+		delete(l.open, oldest)
+	}
+	flags := os.O_RDONLY | unix.O_NOFOLLOW
+	if l.write {
+		flags = os.O_RDWR | os.O_CREATE | unix.O_NOFOLLOW
+	}
+	f, err := os.OpenFile(l.files[i].Path, flags, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	l.open[i] = f
+	l.recent = append(l.recent, i)
+	return f, nil
+}
+
+// span calls do for each file that has bytes in [offset, offset+len(buf)),
+// with its part of buf and the offset in the file, and returns how much of
+// buf the files cover.
+func (l *Logical) span(buf []byte, offset int64, do func(i int, buf []byte, at int64) error) int {
+	covered := 0
+	// The first file that ends after offset.
+	i := sort.Search(len(l.files), func(i int) bool { return l.starts[i]+max(l.files[i].Meta.Size(), 0) > offset })
+	for ; i < len(l.files) && covered < len(buf); i++ {
+		size := max(l.files[i].Meta.Size(), 0)
+		at := offset + int64(covered) - l.starts[i]
+		n := int(min(size-at, int64(len(buf)-covered)))
+		if n <= 0 {
+			continue
+		}
+		if err := do(i, buf[covered:covered+n], at); err != nil {
+			l.fail(err)
+		}
+		covered += n
+	}
+	return covered
+}
+
+// Read fills buf from offset. column tells apart the stretches that are read
+// side by side, each from its beginning on; each must be a whole number of
+// calls that follow each other.
+func (l *Logical) Read(buf []byte, offset int64, column int64) {
+	covered := l.span(buf, offset, func(i int, buf []byte, at int64) error {
+		f, err := l.file(i)
+		if err == nil {
+			var n int
+			if n, err = f.ReadAt(buf, at); n < len(buf) {
+				clear(buf[n:])
+				if err == io.EOF {
+					err = &CorruptError{f.Name(), fmt.Sprintf("ends at byte %d of %d", at+int64(n), l.files[i].Meta.Size())}
+				}
+			} else {
+				err = nil
+			}
+		} else {
+			clear(buf)
+		}
+		l.note(column, i, buf)
+		return err
+	})
+	clear(buf[covered:])
+}
+
+// Write stores buf at offset; what lies beyond the end of the files is
+// padding and is dropped.
+func (l *Logical) Write(buf []byte, offset int64, column int64) {
+	l.span(buf, offset, func(i int, buf []byte, at int64) error {
+		l.note(column, i, buf)
+		f, err := l.file(i)
+		if err == nil {
+			_, err = f.WriteAt(buf, at)
+		}
+		return err
+	})
+}
+
+func (l *Logical) note(column int64, i int, buf []byte) {
+	parts := l.parts[column]
+	if n := len(parts); n == 0 || parts[n-1].file != i {
+		l.parts[column] = append(parts, part{i, checksum.Update(0, buf), int64(len(buf))})
+		return
+	}
+	p := &parts[len(parts)-1]
+	p.crc = checksum.Update(p.crc, buf)
+	p.size += int64(len(buf))
+}
+
+// Checksums returns the CRC-32 of each file, once all of it has been passed
+// through.
+func (l *Logical) Checksums() []uint32 {
+	var columns []int64
+	for c := range l.parts {
+		columns = append(columns, c)
+	}
+	sort.Slice(columns, func(a, b int) bool { return columns[a] < columns[b] })
+	crcs := make([]uint32, len(l.files))
+	for _, c := range columns {
+		for _, p := range l.parts[c] {
+			crcs[p.file] = checksum.Combine(crcs[p.file], p.crc, p.size)
+		}
+	}
+	return crcs
+}
+
+// Matches compares the checksums with those recorded and returns a
+// *CorruptError for the first file that differs.
+func (l *Logical) Matches() error {
+	for i, crc := range l.Checksums() {
+		if want, known := l.files[i].Meta.CRC(); known && crc != want {
+			return &CorruptError{l.files[i].Path, fmt.Sprintf("checksum 0x%08x, was written with 0x%08x", crc, want)}
+		}
+	}
+	return nil
+}
+
+// Close closes the files. Those that were written get the mode, owner and
+// times they should have. It returns the first error that any call met.
+func (l *Logical) Close() error {
+	for _, f := range l.open {
+		if err := f.Close(); err != nil {
+			l.fail(err)
+		}
+	}
+	if l.write && l.err == nil {
+		for _, f := range l.files {
+			if err := f.Meta.Restore(f.Path); err != nil {
+				l.fail(err)
+			}
+		}
+	}
+	return l.err
+}
+
+// Verify reads the files from beginning to end and compares their checksums.
+func Verify(files []File, piece int) error {
+	l := OpenLogical(files)
+	buf := make([]byte, min(int64(piece), max(l.Size(), 1)))
+	for at := int64(0); at < l.Size() && l.err == nil; at += int64(len(buf)) {
+		l.Read(buf[:min(int64(len(buf)), l.Size()-at)], at, 0)
+	}
+	if err := l.Close(); err != nil {
+		return err
+	}
+	return l.Matches()
+}

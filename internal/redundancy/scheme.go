@@ -1,0 +1,118 @@
+// Package redundancy is what the redundancy schemes have in common: the set
+// of ranks that protect each other, the files of a rank seen as one logical
+// file, the redundancy file with its header, and the Scheme interface behind
+// which cache, flush and scavenge do not ask which scheme it is.
+package redundancy
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/meta"
+	"github.com/goscr/goscr/mpi"
+)
+
+// ErrUnrecoverable is wrapped by the error of a Recover that cannot bring
+// everything back, because more was lost than the scheme can bear.
+var ErrUnrecoverable = errors.New("cannot be rebuilt")
+
+// Set is a group of ranks that protect each other, seen by one of them. No
+// two members share a failure group.
+type Set struct {
+	Comm  mpi.Comm
+	Ranks []int // ranks in the job, by rank in Comm
+	ID    int   // lowest of Ranks, which names the set
+}
+
+// NewSet describes the set whose members are the ranks of c. It is collective
+// over c. rank is the caller's rank in the job.
+func NewSet(c mpi.Comm, rank int) (*Set, error) {
+	ranks := make([]int64, c.Size())
+	ranks[c.Rank()] = int64(rank)
+	if err := c.Allreduce(ranks, mpi.Sum); err != nil {
+		return nil, err
+	}
+	s := &Set{Comm: c, ID: rank}
+	for _, r := range ranks {
+		s.Ranks = append(s.Ranks, int(r))
+		s.ID = min(s.ID, int(r))
+	}
+	return s, nil
+}
+
+// Size is the number of members.
+func (s *Set) Size() int { return len(s.Ranks) }
+
+// Me is the caller's rank in the set.
+func (s *Set) Me() int { return s.Comm.Rank() }
+
+// Left and Right are the neighbours in the ring of members.
+func (s *Set) Left() int { return (s.Me() + s.Size() - 1) % s.Size() }
+
+// Right is the neighbour on the other side.
+func (s *Set) Right() int { return (s.Me() + 1) % s.Size() }
+
+// File is a file in the cache.
+type File struct {
+	Path string // where it is
+	Meta meta.Meta
+}
+
+// Job is the protection of one dataset, seen by one member of a set.
+type Job struct {
+	Set     *Set
+	Dataset dataset.Dataset
+	Ranks   int    // size of the job
+	Dir     string // the dataset's directory in the cache
+	Piece   int    // bytes that are read, sent and written at a time
+
+	// Register enters a file in the filemap, on disk. It is called before the
+	// file is made.
+	Register func(File) error
+}
+
+// Scheme is a way to protect the files of the members of a set. All calls are
+// collective over the set. A member that meets an error takes part to the end
+// and returns the error there; the caller has to agree on it with the others.
+type Scheme interface {
+	// Name is the value of TYPE in a descriptor.
+	Name() string
+	// Failures is the number of members whose loss the scheme bears in a set
+	// of n.
+	Failures(n int) int
+	// Encode protects files, all of them whole, and returns the files it made
+	// for that. It records the checksum of each file in its Meta as it goes.
+	Encode(j *Job, files []File) ([]File, error)
+	// Verify reads a member's files and redundancy and compares checksums. It
+	// is not collective.
+	Verify(j *Job, files []File) error
+	// Recover rebuilds all files, redundancy included, of the members whose
+	// rank in the set is in lost. files are the caller's own, of any order,
+	// redundancy included; what a lost member passes is not used. It returns
+	// the caller's files afterwards. Survivors' files are verified as they
+	// are read; an error that wraps *Corrupt names a member whose files turned
+	// out not to be what was written.
+	Recover(j *Job, files []File, lost []int) ([]File, error)
+}
+
+// CorruptError says that a file does not hold what was written to it.
+type CorruptError struct {
+	Path   string
+	Reason string
+}
+
+func (e *CorruptError) Error() string { return fmt.Sprintf("%s is corrupt: %s", e.Path, e.Reason) }
+
+// Split separates a rank's own files from those a scheme made, each in the
+// order given.
+func Split(files []File) (own, redundant []File) {
+	for _, f := range files {
+		if f.Meta.Type() == meta.Full {
+			own = append(own, f)
+		} else {
+			redundant = append(redundant, f)
+		}
+	}
+	return own, redundant
+}

@@ -1,0 +1,378 @@
+// Package schemetest states what every redundancy scheme has to do, as tests
+// that run on mpi/local: bring back, byte for byte, whatever the scheme says
+// it bears, find what is corrupt, refuse one loss more on all members, and
+// neither hang nor harm what is there when the job is killed.
+package schemetest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/meta"
+	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/mpi/local"
+)
+
+// piece is small, so that files of a few kilobytes take many pieces.
+const piece = 256
+
+// sizes of the files of each member; member m of a set takes entry m modulo
+// their number.
+var sizes = map[string][][]int{
+	"nothing":        {{}},
+	"empty":          {{0}},
+	"one byte":       {{1}},
+	"one has data":   {{}, {3 * piece}, {}},
+	"even":           {{4 * piece}},
+	"primes":         {{997}, {2, 3, 5, 7, 11}, {1009, 0, 13}, {4999}},
+	"many":           {{0, 1, 0, 17, piece, piece + 1, 2*piece - 1, 0}, {10 * piece}},
+	"very different": {{1}, {40 * piece}, {0, 0}, {piece}},
+}
+
+// damage is a way in which a member loses files.
+var damage = map[string]func(files []redundancy.File) []redundancy.File{
+	"all": func(files []redundancy.File) []redundancy.File { return files },
+	"data": func(files []redundancy.File) []redundancy.File {
+		own, _ := redundancy.Split(files)
+		return own
+	},
+	"redundancy": func(files []redundancy.File) []redundancy.File {
+		_, made := redundancy.Split(files)
+		return made
+	},
+	"one file": func(files []redundancy.File) []redundancy.File { return files[:1] },
+}
+
+// cluster is a set of n members, each with a directory of its own.
+type cluster struct {
+	t      testing.TB
+	scheme redundancy.Scheme
+	dirs   []string
+	files  [][]redundancy.File // by member, redundancy included once encoded
+}
+
+func newCluster(t testing.TB, scheme redundancy.Scheme, n int, sizes [][]int, seed uint64) *cluster {
+	c := &cluster{t: t, scheme: scheme, files: make([][]redundancy.File, n)}
+	random := rand.New(rand.NewPCG(seed, uint64(n)))
+	root := t.TempDir()
+	for m := range n {
+		dir := filepath.Join(root, fmt.Sprint(m))
+		c.dirs = append(c.dirs, dir)
+		for i, size := range sizes[m%len(sizes)] {
+			name := fmt.Sprintf("ckpt/rank_%d/file.%d", m, i)
+			f := redundancy.File{Path: filepath.Join(dir, name), Meta: meta.New(name, meta.Full, n)}
+			data := make([]byte, size)
+			for k := range data {
+				data[k] = byte(random.Uint32())
+			}
+			must(t, os.MkdirAll(filepath.Dir(f.Path), 0o700))
+			must(t, os.WriteFile(f.Path, data, 0o600))
+			must(t, os.Chmod(f.Path, os.FileMode(0o400+(i%3)*0o040)))
+			must(t, os.Chtimes(f.Path, time.Unix(1e9+int64(m), 17), time.Unix(1.1e9+int64(i), 19)))
+			must(t, f.Meta.Record(f.Path))
+			f.Meta.SetComplete(true)
+			c.files[m] = append(c.files[m], f)
+		}
+	}
+	return c
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run calls f on every member. Ranks in the job are ten times those in the set.
+func (c *cluster) run(opt local.Options, f func(j *redundancy.Job, me int) error) error {
+	opt.Timeout = time.Minute
+	_, err := local.Run(len(c.dirs), opt, func(comm mpi.Comm) error {
+		set, err := redundancy.NewSet(comm, 10*comm.Rank())
+		if err != nil {
+			return err
+		}
+		j := &redundancy.Job{
+			Set: set, Ranks: 10 * len(c.dirs), Dir: c.dirs[comm.Rank()], Piece: piece,
+			Dataset:  dataset.New(7, "ckpt.7", dataset.Checkpoint, 7, dataset.Owner{User: "u"}, time.Unix(0, 0)),
+			Register: func(redundancy.File) error { return nil },
+		}
+		return f(j, comm.Rank())
+	})
+	return err
+}
+
+func (c *cluster) encode() {
+	c.t.Helper()
+	must(c.t, c.run(local.Options{}, func(j *redundancy.Job, me int) error {
+		made, err := c.scheme.Encode(j, c.files[me])
+		c.files[me] = append(c.files[me], made...)
+		return err
+	}))
+}
+
+func (c *cluster) recover(lost []int, opt local.Options) error {
+	return c.run(opt, func(j *redundancy.Job, me int) error {
+		given := c.files[me]
+		if slices.Contains(lost, me) {
+			given = nil
+		}
+		got, err := c.scheme.Recover(j, given, lost)
+		if err == nil && len(got) != len(c.files[me]) {
+			err = fmt.Errorf("%d files afterwards, %d before", len(got), len(c.files[me]))
+		}
+		return err
+	})
+}
+
+// state is everything about every file that has to come back.
+func (c *cluster) state() map[string]string {
+	c.t.Helper()
+	all := map[string]string{}
+	for _, files := range c.files {
+		for _, f := range files {
+			data, err := os.ReadFile(f.Path)
+			must(c.t, err)
+			info, err := os.Stat(f.Path)
+			must(c.t, err)
+			all[f.Path] = string(data)
+			if f.Meta.Type() == meta.Full {
+				all[f.Path] += fmt.Sprint(" ", info.Mode(), info.ModTime().UnixNano())
+			}
+		}
+	}
+	return all
+}
+
+func (c *cluster) same(want map[string]string) {
+	c.t.Helper()
+	got := c.state()
+	for _, path := range slices.Sorted(maps.Keys(want)) {
+		if got[path] != want[path] {
+			c.t.Errorf("%s differs after recovery", path)
+		}
+	}
+}
+
+// Run tests a scheme in sets of 2 to largest members.
+func Run(t *testing.T, scheme redundancy.Scheme, largest int) {
+	for n := 2; n <= largest; n++ {
+		k := scheme.Failures(n)
+		for name, sizes := range sizes {
+			t.Run(fmt.Sprintf("%d members/%s", n, name), func(t *testing.T) {
+				c := newCluster(t, scheme, n, sizes, 1)
+				c.encode()
+				want := c.state()
+				for lost := range subsets(n, k) {
+					c.everyDamage(lost, want)
+				}
+				for lost := range subsets(n, k+1) {
+					if len(lost) == k+1 {
+						c.refused(lost, want)
+						break
+					}
+				}
+			})
+		}
+	}
+}
+
+// subsets yields all ways to choose 1 to k of n members.
+func subsets(n, k int) func(func([]int) bool) {
+	return func(yield func([]int) bool) {
+		for bits := 1; bits < 1<<n; bits++ {
+			var chosen []int
+			for i := range n {
+				if bits>>i&1 != 0 {
+					chosen = append(chosen, i)
+				}
+			}
+			if len(chosen) <= k && !yield(chosen) {
+				return
+			}
+		}
+	}
+}
+
+func (c *cluster) everyDamage(lost []int, want map[string]string) {
+	c.t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(damage)) {
+		for _, m := range lost {
+			if len(c.files[m]) == 0 {
+				continue
+			}
+			for _, f := range damage[name](c.files[m]) {
+				must(c.t, os.Remove(f.Path))
+			}
+		}
+		if err := c.recover(lost, local.Options{}); err != nil {
+			c.t.Fatalf("members %v lost %s: %v", lost, name, err)
+		}
+		c.same(want)
+	}
+}
+
+// refused checks that one loss too many is an error on all members, and that
+// what the others have stays.
+func (c *cluster) refused(lost []int, want map[string]string) {
+	c.t.Helper()
+	failures := make([]error, len(c.dirs))
+	must(c.t, c.run(local.Options{}, func(j *redundancy.Job, me int) error {
+		given := c.files[me]
+		if slices.Contains(lost, me) {
+			given = nil
+		}
+		_, failures[me] = c.scheme.Recover(j, given, lost)
+		return nil
+	}))
+	for m, err := range failures {
+		if !errors.Is(err, redundancy.ErrUnrecoverable) {
+			c.t.Errorf("member %d, with %v lost: %v", m, lost, err)
+		}
+	}
+	c.same(want)
+}
+
+// Corruption flips a bit, cuts the end off or adds a byte, in every file of
+// one member, and expects Verify and a Recover that reads the file to say so.
+func Corruption(t *testing.T, scheme redundancy.Scheme) {
+	const n = 4
+	c := newCluster(t, scheme, n, sizes["primes"], 2)
+	c.encode()
+	want := c.state()
+	for m := range n {
+		for _, f := range c.files[m] {
+			data, err := os.ReadFile(f.Path)
+			must(t, err)
+			changes := map[string][]byte{}
+			for _, at := range []int{0, len(data) / 2, len(data) - 1} {
+				if len(data) > 0 {
+					flipped := bytes.Clone(data)
+					flipped[at] ^= 0x10
+					changes[fmt.Sprintf("bit flipped at %d", at)] = flipped
+					changes["cut"] = data[:len(data)-1]
+				}
+			}
+			for name, changed := range changes {
+				must(t, os.Chmod(f.Path, 0o600))
+				must(t, os.WriteFile(f.Path, changed, 0o600))
+				must(t, c.run(local.Options{}, func(j *redundancy.Job, me int) error {
+					err := scheme.Verify(j, c.files[me])
+					var corrupt *redundancy.CorruptError
+					if errors.As(err, &corrupt) != (me == m) || (me == m) != (err != nil) {
+						return fmt.Errorf("verify after %s of %s: %v", name, f.Path, err)
+					}
+					return nil
+				}))
+				// Another member is lost: the corrupt one must not be believed.
+				if err := c.recover([]int{(m + 2) % n}, local.Options{}); err == nil {
+					t.Errorf("%s of %s was not noticed when another member was rebuilt", name, f.Path)
+				}
+				must(t, c.restore(want))
+			}
+		}
+	}
+	for m := range n {
+		for _, f := range c.files[m] {
+			data, err := os.ReadFile(f.Path)
+			must(t, err)
+			if len(data) == 0 {
+				continue
+			}
+			data[len(data)/2] ^= 1
+			must(t, os.Chmod(f.Path, 0o600))
+			must(t, os.WriteFile(f.Path, data, 0o600))
+			if err := c.recover([]int{m}, local.Options{}); err != nil {
+				t.Errorf("rebuild of corrupt %s: %v", f.Path, err)
+			}
+			c.same(want)
+		}
+	}
+}
+
+// restore puts all files back to what they were.
+func (c *cluster) restore(want map[string]string) error {
+	for m := range c.files {
+		for _, f := range c.files[m] {
+			data := want[f.Path][:f.Meta.Size()]
+			if err := os.Remove(f.Path); err != nil && !os.IsNotExist(err) {
+				return err
+			}
+			if err := os.WriteFile(f.Path, []byte(data), 0o600); err != nil {
+				return err
+			}
+			if f.Meta.Type() == meta.Full {
+				if err := f.Meta.Restore(f.Path); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Killed kills the job in place of each of its messages, in encoding and in
+// recovery. Nothing may hang; the files that were not being made are intact;
+// and the next attempt succeeds.
+func Killed(t *testing.T, scheme redundancy.Scheme) {
+	const n = 4
+	c := newCluster(t, scheme, n, sizes["primes"], 3)
+	data := c.state()
+	kills := 0
+	for at := int64(1); ; at++ {
+		err := c.run(local.Options{KillAt: at}, func(j *redundancy.Job, me int) error {
+			_, err := scheme.Encode(j, c.files[me])
+			return err
+		})
+		c.same(data)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, local.ErrKilled) {
+			t.Fatalf("encode killed at message %d: %v", at, err)
+		}
+		kills++
+	}
+	c.encode()
+	want := c.state()
+	lost := []int{1}
+	for at := int64(1); ; at++ {
+		for _, f := range c.files[1] {
+			if err := os.Remove(f.Path); err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+		}
+		err := c.recover(lost, local.Options{KillAt: at})
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, local.ErrKilled) {
+			t.Fatalf("recover killed at message %d: %v", at, err)
+		}
+		kills++
+		for m, files := range c.files {
+			for _, f := range files {
+				if m == 1 {
+					continue
+				}
+				if err := f.Meta.Check(f.Path); err != nil {
+					t.Fatalf("after a kill at message %d: %v", at, err)
+				}
+			}
+		}
+	}
+	c.same(want)
+	if kills < 20 {
+		t.Errorf("only %d kills", kills)
+	}
+}
