@@ -234,14 +234,34 @@ func (l *Logical) Close() error {
 	return l.err
 }
 
-// Verify reads the files from beginning to end and compares their checksums.
-func Verify(files []File, piece int) error {
+// pass reads the files from beginning to end.
+func pass(files []File, piece int) (*Logical, error) {
 	l := OpenLogical(files)
 	buf := make([]byte, min(int64(piece), max(l.Size(), 1)))
 	for at := int64(0); at < l.Size() && l.err == nil; at += int64(len(buf)) {
 		l.Read(buf[:min(int64(len(buf)), l.Size()-at)], at, 0)
 	}
-	if err := l.Close(); err != nil {
+	// Those of no bytes are read by looking whether they are there.
+	for i, f := range files {
+		if f.Meta.Size() == 0 {
+			if _, err := l.file(i); err != nil {
+				l.fail(err)
+			}
+		}
+	}
+	return l, l.Close()
+}
+
+// checksums reads the files and returns their checksums.
+func checksums(files []File, piece int) ([]uint32, error) {
+	l, err := pass(files, piece)
+	return l.Checksums(), err
+}
+
+// Verify reads the files and compares their checksums with those recorded.
+func Verify(files []File, piece int) error {
+	l, err := pass(files, piece)
+	if err != nil {
 		return err
 	}
 	return l.Matches()

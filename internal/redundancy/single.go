@@ -1,0 +1,37 @@
+package redundancy
+
+import "fmt"
+
+// Single is the scheme that keeps files where they are and protects them
+// against nothing but a restart on the same nodes; the original also calls it
+// LOCAL. Checksums are taken all the same, so that what has changed since is
+// not taken for a checkpoint.
+type Single struct{}
+
+var _ Scheme = Single{}
+
+// Name is the value of TYPE in a descriptor.
+func (Single) Name() string { return "SINGLE" }
+
+// Failures is none.
+func (Single) Failures(int) int { return 0 }
+
+// Encode takes the checksums.
+func (Single) Encode(j *Job, files []File) ([]File, error) {
+	crcs, err := checksums(files, j.Piece)
+	for i, crc := range crcs {
+		files[i].Meta.SetCRC(crc)
+	}
+	return nil, err
+}
+
+// Verify compares the checksums.
+func (Single) Verify(j *Job, files []File) error { return Verify(files, j.Piece) }
+
+// Recover brings nothing back.
+func (Single) Recover(j *Job, files []File, lost []int) ([]File, error) {
+	if len(lost) > 0 {
+		return nil, fmt.Errorf("%w: files are lost, and SINGLE keeps no copy", ErrUnrecoverable)
+	}
+	return files, nil
+}

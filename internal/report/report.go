@@ -1,0 +1,79 @@
+// Package report is the one way in which goscr speaks to people while a job
+// runs: lines on stderr that all look alike,
+//
+//	SCR: rank 3 on node7: what happened
+//
+// so that they can be told from the program's own output and grepped for.
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+)
+
+// Logger writes lines. The zero value writes nothing.
+type Logger struct {
+	Out   io.Writer
+	Rank  int
+	Node  string
+	Debug int // SCR_DEBUG: 0 only what needs attention, 1 what happens, 2 in detail
+
+	mu   sync.Mutex
+	once map[string]bool
+}
+
+// Warn says something that needs attention, whatever Debug is.
+func (l *Logger) Warn(format string, args ...any) { l.print(0, format, args) }
+
+// WarnOnce is Warn for what would otherwise be said again and again.
+func (l *Logger) WarnOnce(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	l.mu.Lock()
+	said := l.once[text]
+	if l.once == nil {
+		l.once = map[string]bool{}
+	}
+	l.once[text] = true
+	l.mu.Unlock()
+	if !said {
+		l.Warn("%s", text)
+	}
+}
+
+// Info says what happens in the job, from rank 0 only.
+func (l *Logger) Info(format string, args ...any) {
+	if l.Rank == 0 {
+		l.print(1, format, args)
+	}
+}
+
+// Local says what happens on this rank.
+func (l *Logger) Local(format string, args ...any) { l.print(1, format, args) }
+
+// Detail says what only somebody looking for a fault wants to know.
+func (l *Logger) Detail(format string, args ...any) { l.print(2, format, args) }
+
+func (l *Logger) print(level int, format string, args []any) {
+	if l.Out == nil || l.Debug < level {
+		return
+	}
+	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")
+	// One write, so that lines of several ranks do not mix.
+	fmt.Fprintf(l.Out, "SCR: rank %d on %s: %s\n", l.Rank, l.Node, text)
+}
+
+// Bytes writes a number of bytes as people read it.
+func Bytes(n int64) string {
+	const units = "KMGTPE"
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, unit := float64(n)/1024, 0
+	for value >= 1024 && unit < len(units)-1 {
+		value /= 1024
+		unit++
+	}
+	return fmt.Sprintf("%.1f %ciB", value, units[unit])
+}

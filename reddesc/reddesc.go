@@ -1,0 +1,191 @@
+// Package reddesc decides who protects whom. A redundancy descriptor says in
+// which store a dataset is kept, with which scheme it is protected, and against
+// the loss of which groups of ranks; for the caller it also holds the set of
+// ranks that it belongs to (spec 000 §6, spec 001 scr_reddescs_create).
+//
+// A descriptor is stored with every dataset, so that a later run protects and
+// rebuilds it in the same sets, wherever the ranks are then and whatever the
+// configuration says.
+package reddesc
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/xor"
+)
+
+// Keys of a descriptor's hash (spec 000 §6.3).
+const (
+	keyEnabled   = "ENABLED"
+	keyIndex     = "INDEX"
+	keyInterval  = "INTERVAL"
+	keyStore     = "STORE"
+	keyGroup     = "GROUP"
+	keyType      = "TYPE"
+	keySetSize   = "SET_SIZE"
+	keyGroups    = "GROUPS"
+	keyGroupID   = "GROUP_ID"
+	keyGroupSize = "GROUP_SIZE"
+	keyGroupRank = "GROUP_RANK"
+)
+
+// schemes are the values that TYPE may have.
+var schemes = map[string]redundancy.Scheme{
+	"SINGLE": redundancy.Single{},
+	"LOCAL":  redundancy.Single{}, // its name in older versions
+	"XOR":    xor.Scheme{},
+}
+
+// announced are schemes that SCR has and this version has not.
+var announced = []string{"PARTNER", "RS"}
+
+// scheme looks a value of TYPE up.
+func scheme(name string) (redundancy.Scheme, error) {
+	if s, ok := schemes[strings.ToUpper(name)]; ok {
+		return s, nil
+	}
+	if slices.Contains(announced, strings.ToUpper(name)) {
+		return nil, fmt.Errorf("redundancy scheme %s is not in this version of goscr; use XOR, which bears the loss of a node in each set", name)
+	}
+	return nil, fmt.Errorf("there is no redundancy scheme %q; SINGLE and XOR are", name)
+}
+
+// Params say how datasets are to be protected.
+type Params struct {
+	Index    int
+	Interval int    // used for every checkpoint whose number this divides
+	Store    string // base directory of the cache
+	Group    string // name of the failure group
+	Type     string // name of the scheme
+	SetSize  int    // least number of members of a set
+}
+
+// Descriptor is a redundancy descriptor with the caller's set.
+type Descriptor struct {
+	Params
+	Scheme redundancy.Scheme
+	Set    *redundancy.Set
+
+	sets int // number of sets
+	id   int // of the caller's
+}
+
+// Create makes the sets of a descriptor. It is collective over the groups'
+// world. If the groups are too few for the scheme to protect every rank, the
+// descriptor is made with SINGLE, and the reason returned as a warning.
+func Create(g *Groups, p Params) (d *Descriptor, warning string, err error) {
+	s, err := scheme(p.Type)
+	if err != nil {
+		return nil, "", err
+	}
+	if p.SetSize < 1 {
+		return nil, "", fmt.Errorf("SET_SIZE=%d of redundancy descriptor %d: must be at least 1", p.SetSize, p.Index)
+	}
+	group, err := g.Comm(p.Group)
+	if err != nil {
+		return nil, "", fmt.Errorf("redundancy descriptor %d: %w", p.Index, err)
+	}
+	at, err := divide(g.World, group, p.SetSize)
+	if err != nil {
+		return nil, "", err
+	}
+	d = &Descriptor{Params: p, Scheme: s}
+	d.Type = s.Name()
+	if d.Type != "SINGLE" && s.Failures(at.smallest) == 0 {
+		warning = fmt.Sprintf("redundancy descriptor %d asks for %s over groups %s, of which there are too few: "+
+			"checkpoints are kept as SINGLE, and the loss of a node loses what was not flushed (run on at least 2 nodes)",
+			p.Index, d.Type, p.Group)
+		d.Scheme = redundancy.Single{}
+		d.Type = d.Scheme.Name()
+	}
+	if d.Type == "SINGLE" {
+		at = place{sets: g.World.Size(), set: g.World.Rank()}
+	}
+	d.sets, d.id = at.sets, at.set
+	d.Set, err = newSet(g.World, at.set, at.member)
+	return d, warning, err
+}
+
+func newSet(world mpi.Comm, set, member int) (*redundancy.Set, error) {
+	c, err := world.Split(set, member)
+	if err != nil {
+		return nil, err
+	}
+	return redundancy.NewSet(c, world.Rank())
+}
+
+// Hash returns what has to be stored to make the descriptor again.
+func (d *Descriptor) Hash() *hash.Hash {
+	h := hash.New()
+	h.SetInt(keyEnabled, 1)
+	h.SetInt(keyIndex, int64(d.Index))
+	h.SetInt(keyInterval, int64(d.Interval))
+	h.SetValue(keyStore, d.Store)
+	h.SetValue(keyGroup, d.Group)
+	h.SetValue(keyType, d.Type)
+	h.SetInt(keySetSize, int64(d.SetSize))
+	h.SetInt(keyGroups, int64(d.sets))
+	h.SetInt(keyGroupID, int64(d.id))
+	h.SetInt(keyGroupSize, int64(d.Set.Size()))
+	h.SetInt(keyGroupRank, int64(d.Set.Me()))
+	return h
+}
+
+// FromHash makes a descriptor again, with the sets it had when it was stored.
+// It is collective over world; a rank that has no hash passes nil, and then no
+// rank gets a descriptor.
+func FromHash(world mpi.Comm, h *hash.Hash) (*Descriptor, error) {
+	d := &Descriptor{}
+	number := func(key string) int {
+		n, _ := h.Int(key)
+		return int(n)
+	}
+	d.Params = Params{
+		Index: number(keyIndex), Interval: number(keyInterval), Store: h.Text(keyStore),
+		Group: h.Text(keyGroup), Type: h.Text(keyType), SetSize: number(keySetSize),
+	}
+	d.sets, d.id = number(keyGroups), number(keyGroupID)
+	var err error
+	switch {
+	case h == nil:
+		err = fmt.Errorf("its redundancy descriptor is lost")
+	case d.id < 0:
+		err = fmt.Errorf("redundancy descriptor with set number %d", d.id)
+	default:
+		d.Scheme, err = scheme(d.Type)
+	}
+	if err := mpi.Agree(world, err); err != nil {
+		return nil, err
+	}
+	if d.Set, err = newSet(world, d.id, number(keyGroupRank)); err != nil {
+		return nil, err
+	}
+	if d.Set.Size() != number(keyGroupSize) || d.Set.Me() != number(keyGroupRank) {
+		err = fmt.Errorf("redundancy descriptor says member %d of %d in its set, is member %d of %d",
+			number(keyGroupRank), number(keyGroupSize), d.Set.Me(), d.Set.Size())
+	}
+	if err := mpi.Agree(world, err); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Free gives the set's communicator back. It is collective over the set.
+func (d *Descriptor) Free() error { return d.Set.Comm.Free() }
+
+// Pick returns the descriptor to use for the checkpoint of a number: of those
+// whose interval divides it the one with the largest.
+func Pick(list []*Descriptor, number int) *Descriptor {
+	var best *Descriptor
+	for _, d := range list {
+		if d.Interval > 0 && number%d.Interval == 0 && (best == nil || d.Interval > best.Interval) {
+			best = d
+		}
+	}
+	return best
+}
