@@ -144,24 +144,29 @@ func (l *Logical) span(buf []byte, offset int64, do func(i int, buf []byte, at i
 // calls that follow each other.
 func (l *Logical) Read(buf []byte, offset int64, column int64) {
 	covered := l.span(buf, offset, func(i int, buf []byte, at int64) error {
-		f, err := l.file(i)
-		if err == nil {
-			var n int
-			if n, err = f.ReadAt(buf, at); n < len(buf) {
-				clear(buf[n:])
-				if err == io.EOF {
-					err = &CorruptError{f.Name(), fmt.Sprintf("ends at byte %d of %d", at+int64(n), l.files[i].Meta.Size())}
-				}
-			} else {
-				err = nil
-			}
-		} else {
-			clear(buf)
-		}
+		err := l.readFile(i, buf, at)
 		l.note(column, i, buf)
 		return err
 	})
 	clear(buf[covered:])
+}
+
+// readFile fills buf from a file. Bytes that cannot be read are as bad as wrong
+// ones, and stand as zeros.
+func (l *Logical) readFile(i int, buf []byte, at int64) error {
+	f, err := l.file(i)
+	n := 0
+	if err == nil {
+		n, err = f.ReadAt(buf, at)
+	}
+	if n == len(buf) {
+		return nil
+	}
+	clear(buf[n:])
+	if err == io.EOF {
+		err = fmt.Errorf("ends at byte %d of %d", at+int64(n), l.files[i].Meta.Size())
+	}
+	return &CorruptError{l.files[i].Path, err.Error()}
 }
 
 // Write stores buf at offset; what lies beyond the end of the files is
@@ -245,7 +250,7 @@ func pass(files []File, piece int) (*Logical, error) {
 	for i, f := range files {
 		if f.Meta.Size() == 0 {
 			if _, err := l.file(i); err != nil {
-				l.fail(err)
+				l.fail(&CorruptError{f.Path, err.Error()})
 			}
 		}
 	}

@@ -1,0 +1,312 @@
+// Package cache keeps datasets on storage inside the compute nodes: what is
+// there, room for the next, where files have to be after a restart, and
+// rebuilding what was lost (spec 001).
+//
+// The state of a rank's part of the cache is its filemap. The state that all
+// ranks share is the list of datasets that can be used: it is the same on all
+// of them, because it changes only in collective calls.
+//
+//	cache.go       directories, the list, files of a dataset being written
+//	complete.go    a dataset becomes usable
+//	scatter.go     on a restart: filemaps to the ranks now on the node
+//	distribute.go  … files to the nodes where their ranks now run
+//	rebuild.go     … and what was lost from the others
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/filemap"
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/meta"
+	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/reddesc"
+)
+
+// Config is what a cache needs to know.
+type Config struct {
+	World, Node mpi.Comm // all ranks; those that share the node's storage
+	CacheBase   string
+	ControlBase string
+	User, JobID string
+	Piece       int  // bytes that are read, sent and written at a time
+	Distribute  bool // on a restart, move files to where their ranks are
+	Log         *report.Logger
+}
+
+// Cached is a dataset in the cache that can be used.
+type Cached struct {
+	dataset.Dataset
+	Desc *reddesc.Descriptor
+}
+
+// Cache is the caller's part of the cache.
+type Cache struct {
+	Config
+	dir     string // holds a directory for each dataset
+	control string // holds the filemaps
+	maps    *filemap.Store
+	list    []*Cached       // usable, newest first
+	unused  []int           // ids of those that this run cannot use
+	dirs    map[string]bool // known to be there
+	highest int             // id of any dataset ever seen here
+}
+
+// Open makes the directories of the cache and takes the filemaps of earlier
+// runs up. It is collective.
+func Open(c Config) (*Cache, error) {
+	below := filepath.Join(c.User, "scr."+c.JobID)
+	k := &Cache{
+		Config:  c,
+		dir:     filepath.Join(c.CacheBase, below),
+		control: filepath.Join(c.ControlBase, below),
+		dirs:    map[string]bool{},
+	}
+	var err error
+	if c.Node.Rank() == 0 {
+		err = privateDir(c.CacheBase, c.User, "scr."+c.JobID)
+		if e := privateDir(c.ControlBase, c.User, "scr."+c.JobID); err == nil {
+			err = e
+		}
+	}
+	if err := mpi.Agree(c.World, err); err != nil {
+		return nil, err
+	}
+	if err := mpi.Agree(c.World, k.scatter()); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// privateDir makes a directory below base that only the user can enter. What
+// is there already must be the user's own and no symbolic link: whoever can
+// put something in its place could read and change checkpoints.
+func privateDir(base string, below ...string) error {
+	if err := os.MkdirAll(base, 0o700); err != nil {
+		return err
+	}
+	dir := base
+	for _, name := range below {
+		dir = filepath.Join(dir, name)
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		var st unix.Stat_t
+		if err := unix.Lstat(dir, &st); err != nil {
+			return &fs.PathError{Op: "stat", Path: dir, Err: err}
+		}
+		switch {
+		case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+			return fmt.Errorf("%s is not a directory: remove it, or choose another SCR_CACHE_BASE and SCR_CNTL_BASE", dir)
+		case int(st.Uid) != os.Geteuid():
+			return fmt.Errorf("%s belongs to user %d: choose another SCR_CACHE_BASE and SCR_CNTL_BASE", dir, st.Uid)
+		}
+		if st.Mode&0o077 != 0 {
+			if err := os.Chmod(dir, 0o700); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Dir is where the node's part of a dataset is.
+func (k *Cache) Dir(id int) string { return filepath.Join(k.dir, fmt.Sprintf("scr.dataset.%d", id)) }
+
+// me is the caller's rank in the job.
+func (k *Cache) me() int { return k.World.Rank() }
+
+// List returns the usable datasets, newest first. It is the same on all ranks.
+func (k *Cache) List() []*Cached { return k.list }
+
+// Find returns a usable dataset, nil if there is none of that id.
+func (k *Cache) Find(id int) *Cached {
+	for _, c := range k.list {
+		if c.ID() == id {
+			return c
+		}
+	}
+	return nil
+}
+
+// Highest is the highest id of a dataset seen in the cache on any rank.
+func (k *Cache) Highest() int { return k.highest }
+
+// job describes a dataset to its scheme.
+func (k *Cache) job(c *Cached) *redundancy.Job {
+	id := c.ID()
+	return &redundancy.Job{
+		Set: c.Desc.Set, Dataset: c.Dataset, Ranks: k.World.Size(), Dir: k.Dir(id), Piece: k.Piece,
+		Register: func(f redundancy.File) error {
+			md := meta.Meta{Hash: f.Meta.Clone()}
+			md.SetComplete(false) // until all of it is there
+			return k.maps.AddFile(id, k.me(), f.Path, md)
+		},
+	}
+}
+
+// Create begins a dataset. Its files are entered with Add, and it becomes
+// usable with Complete. It is collective.
+func (k *Cache) Create(d dataset.Dataset, desc *reddesc.Descriptor) (*Cached, error) {
+	c := &Cached{d, desc}
+	id := d.ID()
+	k.highest = max(k.highest, id)
+	var err error
+	if k.Node.Rank() == 0 {
+		err = os.Mkdir(k.Dir(id), 0o700)
+		if errors.Is(err, fs.ErrExist) {
+			err = nil
+		}
+	}
+	k.dirs[k.Dir(id)] = true
+	if e := k.record(c); err == nil {
+		err = e
+	}
+	return c, mpi.Agree(k.World, err)
+}
+
+// record stores the descriptions of a dataset. Each member of a set also
+// stores the redundancy descriptors of as many members to its left as the
+// scheme can lose, so that one of them is left to say what it was.
+func (k *Cache) record(c *Cached) error {
+	id, set := c.ID(), c.Desc.Set
+	k.maps.SetDataset(id, k.me(), dataset.Dataset{Hash: c.Clone()})
+	k.maps.SetReddesc(id, k.me(), c.Desc.Hash())
+	n := set.Size()
+	for d := 1; d <= c.Desc.Scheme.Failures(n); d++ {
+		left := (set.Me() - d + n) % n
+		h, err := hash.Sendrecv(c.Desc.Hash(), (set.Me()+d)%n, left, set.Comm)
+		if err != nil {
+			return err
+		}
+		k.maps.SetReddesc(id, set.Ranks[left], h)
+	}
+	return k.maps.Fold()
+}
+
+// Add enters a file of the dataset being written and returns its path in the
+// cache. md must have its File. Entering a file again is no error.
+func (k *Cache) Add(c *Cached, md meta.Meta) (string, error) {
+	file := md.File()
+	if file == "" {
+		return "", fmt.Errorf("%q does not lead below the directory of the dataset", md.Text("FILE"))
+	}
+	path := filepath.Join(k.Dir(c.ID()), file)
+	if k.maps.Meta(c.ID(), k.me(), path).Hash != nil {
+		return path, nil
+	}
+	if err := k.maps.AddFile(c.ID(), k.me(), path, md); err != nil {
+		return "", err
+	}
+	if dir := filepath.Dir(path); !k.dirs[dir] {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return "", err
+		}
+		k.dirs[dir] = true
+	}
+	return path, nil
+}
+
+// Files returns the caller's files of a dataset, redundancy included, sorted
+// by path.
+func (k *Cache) Files(id int) []redundancy.File { return k.filesOf(id, k.me()) }
+
+func (k *Cache) filesOf(id, rank int) []redundancy.File {
+	var files []redundancy.File
+	for _, path := range k.maps.Files(id, rank) {
+		files = append(files, redundancy.File{Path: path, Meta: k.maps.Meta(id, rank, path)})
+	}
+	return files
+}
+
+// Delete removes a dataset, usable or not, with all its files. It is
+// collective.
+func (k *Cache) Delete(id int) error {
+	k.list = slices.DeleteFunc(k.list, func(c *Cached) bool { return c.ID() == id })
+	var err error
+	for _, rank := range k.maps.Ranks(id) {
+		if e := k.deletePart(id, rank); err == nil {
+			err = e
+		}
+	}
+	if e := k.maps.Fold(); err == nil {
+		err = e
+	}
+	if err := mpi.Agree(k.World, err); err != nil {
+		return err
+	}
+	// What is left are directories, and files the program made without asking.
+	if k.Node.Rank() == 0 {
+		err = os.RemoveAll(k.Dir(id))
+	}
+	for dir := range k.dirs {
+		if dir == k.Dir(id) || strings.HasPrefix(dir, k.Dir(id)+"/") {
+			delete(k.dirs, dir)
+		}
+	}
+	return mpi.Agree(k.World, err)
+}
+
+// deletePart deletes a rank's files of a dataset, and then its entry, which is
+// on disk after the next Fold.
+func (k *Cache) deletePart(id, rank int) error {
+	if err := k.deleteFiles(id, rank); err != nil {
+		return err
+	}
+	k.maps.RemoveRank(id, rank)
+	return nil
+}
+
+func (k *Cache) deleteFiles(id, rank int) error {
+	for _, path := range k.maps.Files(id, rank) {
+		if !k.inside(path) {
+			return fmt.Errorf("filemap names %s, which is not below %s", path, k.dir)
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		k.maps.RemoveFile(id, rank, path)
+	}
+	return nil
+}
+
+// inside reports whether a path that was read from disk lies in the cache.
+func (k *Cache) inside(path string) bool {
+	rel, err := filepath.Rel(k.dir, path)
+	return err == nil && filepath.IsLocal(rel) && rel != "."
+}
+
+// Evict deletes datasets that cannot be used, and then the oldest until at
+// most keep are left. It is collective.
+func (k *Cache) Evict(keep int) error {
+	for len(k.unused) > 0 {
+		id := k.unused[0]
+		k.unused = k.unused[1:]
+		k.Log.Info("dataset %d, which this run cannot use, leaves the cache", id)
+		if err := k.Delete(id); err != nil {
+			return err
+		}
+	}
+	for len(k.list) > max(keep, 0) {
+		oldest := k.list[len(k.list)-1]
+		k.Log.Info("dataset %d (%s) leaves the cache to make room", oldest.ID(), oldest.Name())
+		if err := k.Delete(oldest.ID()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close gives what the cache holds in memory back. It is collective.
+func (k *Cache) Close() error { return k.maps.Close() }

@@ -1,0 +1,140 @@
+package cache
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/mpi"
+)
+
+// Complete makes a dataset usable: it takes size and mode of every file, and
+// agrees with all ranks that all are valid; encodes; and records the dataset
+// as complete on every rank before any rank relies on it. failed is why the
+// caller's part is not valid, nil if it is. If it is invalid on any rank the
+// dataset is deleted and every rank gets the reason. It is collective.
+func (k *Cache) Complete(c *Cached, failed error) error {
+	id := c.ID()
+	files := k.Files(id)
+	err := failed
+	var bytes int64
+	for _, f := range files {
+		if e := f.Meta.Record(f.Path); e != nil {
+			if err == nil {
+				err = fmt.Errorf("file that was routed: %w", e)
+			}
+			continue
+		}
+		f.Meta.SetComplete(true)
+		bytes += f.Meta.Size()
+	}
+	if e := mpi.Agree(k.World, err); e != nil {
+		return k.abandon(c, e)
+	}
+	if e := mpi.Agree(k.World, k.unique(files)); e != nil {
+		return k.abandon(c, e)
+	}
+	totals := []int64{int64(len(files)), bytes}
+	if err := k.World.Allreduce(totals, mpi.Sum); err != nil {
+		return err
+	}
+	c.SetTotals(totals[0], totals[1])
+
+	made, err := c.Desc.Scheme.Encode(k.job(c), files)
+	if err := mpi.Agree(k.World, err); err != nil {
+		return k.abandon(c, err)
+	}
+	// Every byte of every rank is in place. From here on a rank that is lost
+	// can be rebuilt, so the ranks need not become complete at one instant.
+	c.SetComplete()
+	return k.usable(c, append(files, made...))
+}
+
+// usable records that all of a dataset's files are in place, on all ranks, and
+// puts it on the list.
+func (k *Cache) usable(c *Cached, files []redundancy.File) error {
+	id := c.ID()
+	for _, f := range files {
+		k.maps.Map.AddFile(id, k.me(), f.Path, f.Meta)
+	}
+	k.maps.SetExpected(id, k.me(), len(files), k.World.Size())
+	k.maps.SetDataset(id, k.me(), dataset.Dataset{Hash: c.Clone()})
+	if err := mpi.Agree(k.World, k.maps.Fold()); err != nil {
+		return k.abandon(c, err)
+	}
+	at := 0
+	for at < len(k.list) && k.list[at].ID() > id {
+		at++
+	}
+	k.list = append(k.list[:at], append([]*Cached{c}, k.list[at:]...)...)
+	return nil
+}
+
+// abandon deletes a dataset that cannot become usable, and returns why.
+func (k *Cache) abandon(c *Cached, why error) error {
+	if err := k.Delete(c.ID()); err != nil {
+		k.Log.Warn("dataset %d could not be deleted from the cache: %v", c.ID(), err)
+	}
+	return why
+}
+
+// unique checks that no two ranks write a file of the same name: each would
+// have one of its own in the cache, and one of them would be lost when they
+// are flushed. Each name is looked at by a rank that follows from the name, so
+// that no rank sees them all. It is collective.
+func (k *Cache) unique(files []redundancy.File) error {
+	n := k.World.Size()
+	if n == 1 {
+		return nil
+	}
+	const keyNames, width = "NAMES", 32
+	digests := map[int]*strings.Builder{}
+	names := map[string]string{} // digest to name
+	for _, f := range files {
+		sum := sha256.Sum256([]byte(f.Meta.File()))
+		digest := hex.EncodeToString(sum[:width/2])
+		judge := int(sum[width/2])<<16 | int(sum[width/2+1])<<8 | int(sum[width/2+2])
+		b := digests[judge%n]
+		if b == nil {
+			b = &strings.Builder{}
+			digests[judge%n] = b
+		}
+		b.WriteString(digest)
+		names[digest] = f.Meta.File()
+	}
+	send := hash.New()
+	for judge, b := range digests {
+		send.At(strconv.Itoa(judge)).SetValue(keyNames, b.String())
+	}
+	received, err := hash.Exchange(send, k.World)
+	if err != nil {
+		return err
+	}
+	owner := map[string]string{}
+	reply := hash.New()
+	for rank, h := range received.All() {
+		text := h.Text(keyNames)
+		for ; len(text) >= width; text = text[width:] {
+			digest := text[:width]
+			if other, taken := owner[digest]; taken {
+				reply.At(rank).SetValue(keyNames, digest+other)
+			}
+			owner[digest] = rank
+		}
+	}
+	if received, err = hash.Exchange(reply, k.World); err != nil {
+		return err
+	}
+	for _, h := range received.All() {
+		if text := h.Text(keyNames); len(text) > width {
+			return fmt.Errorf("%s is also written by rank %s: each rank must write files of its own (or set SCR_CACHE_BYPASS=1)",
+				names[text[:width]], text[width:])
+		}
+	}
+	return nil
+}

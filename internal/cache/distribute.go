@@ -1,0 +1,302 @@
+package cache
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/meta"
+	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/reddesc"
+)
+
+// distributeDataset gives every rank the description of a dataset, from the
+// lowest rank that has it recorded as complete (spec 001
+// scr_distribute_datasets). It is collective.
+func (k *Cache) distributeDataset(id int) (dataset.Dataset, error) {
+	var mine dataset.Dataset
+	for _, rank := range k.maps.Ranks(id) {
+		if d := k.maps.Dataset(id, rank); d.Complete() && d.ID() == id {
+			mine = d
+			break
+		}
+	}
+	first := []int64{int64(k.World.Size())}
+	if mine.Hash != nil {
+		first[0] = int64(k.me())
+	}
+	if err := k.World.Allreduce(first, mpi.Min); err != nil {
+		return dataset.Dataset{}, err
+	}
+	if int(first[0]) == k.World.Size() {
+		return dataset.Dataset{}, fmt.Errorf("%w: it was not completed", redundancy.ErrUnrecoverable)
+	}
+	h, err := hash.Bcast(mine.Hash, int(first[0]), k.World)
+	return dataset.Dataset{Hash: h}, err
+}
+
+// distributeDescriptor gives every rank the redundancy descriptor that it had
+// for a dataset, from its own filemap or from a rank that kept a copy (spec
+// 001 scr_distribute_reddescs). It is collective.
+func (k *Cache) distributeDescriptor(id int) (*reddesc.Descriptor, error) {
+	send := hash.New()
+	for _, rank := range k.maps.Ranks(id) {
+		if h := k.maps.Reddesc(id, rank); h != nil && rank < k.World.Size() {
+			send.Set(strconv.Itoa(rank), h)
+		}
+	}
+	received, err := hash.Exchange(send, k.World)
+	if err != nil {
+		return nil, err
+	}
+	var own *hash.Hash
+	for _, h := range received.All() {
+		own = h
+		break
+	}
+	return reddesc.FromHash(k.World, own)
+}
+
+const keyRound = "ROUND"
+
+// distributeFiles moves the files of a dataset to the nodes where the ranks
+// that own them now are (spec 001 scr_distribute_files). A part is offered by
+// whoever has all of it; its owner takes it from itself if it can, else from
+// who can send it soonest. In each round a rank sends to at most one other and
+// receives from at most one. Files whose owner does not want them are deleted.
+// It is collective.
+func (k *Cache) distributeFiles(id int) error {
+	me, n := k.me(), k.World.Size()
+	var offers []int // ranks whose parts I have, in the order of rounds
+	for _, rank := range k.maps.Ranks(id) {
+		if rank < n && k.maps.Whole(id, rank) && (rank == me || k.Distribute) {
+			offers = append(offers, rank)
+		}
+	}
+	// Begin with the ranks above my own, so that not all ranks of a node that
+	// has many parts offer them in the same order.
+	start := 0
+	for start < len(offers) && offers[start] < me {
+		start++
+	}
+	offers = append(offers[start:], offers[:start]...)
+
+	send := hash.New()
+	for round, rank := range offers {
+		send.At(strconv.Itoa(rank)).SetInt(keyRound, int64(round))
+	}
+	offered, err := hash.Exchange(send, k.World)
+	if err != nil {
+		return err
+	}
+	source, sourceRound := -1, int64(-1)
+	for _, rank := range offered.Ints() {
+		round, _ := offered.Get(strconv.Itoa(rank)).Int(keyRound)
+		if source < 0 || rank == me || (source != me && round < sourceRound) {
+			source, sourceRound = rank, round
+		}
+	}
+	want := hash.New()
+	if source >= 0 {
+		want.At(strconv.Itoa(source)).SetInt(keyRound, sourceRound)
+	}
+	wanted, err := hash.Exchange(want, k.World)
+	if err != nil {
+		return err
+	}
+	last := []int64{-1}
+	if source >= 0 && source != me {
+		last[0] = sourceRound
+	}
+	if err := k.World.Allreduce(last, mpi.Max); err != nil {
+		return err
+	}
+
+	var failed error
+	keep := map[int]bool{} // parts that did not arrive
+	for round := range int(last[0]) + 1 {
+		to, from := -1, -1
+		if round < len(offers) && offers[round] != me && wanted.Has(strconv.Itoa(offers[round])) {
+			to = offers[round]
+		}
+		if source != me && int64(round) == sourceRound {
+			from = source
+		}
+		arrived, err := k.swap(id, to, from)
+		if failed == nil {
+			failed = err
+		}
+		keep[to] = !arrived
+	}
+	for _, rank := range k.maps.Ranks(id) {
+		if rank == me || keep[rank] {
+			continue
+		}
+		if err := k.deleteFiles(id, rank); failed == nil {
+			failed = err
+		}
+		k.maps.RemoveRank(id, rank)
+	}
+	if err := k.maps.Fold(); failed == nil {
+		failed = err
+	}
+	return mpi.Agree(k.World, failed)
+}
+
+// swap sends the files of rank to to it, and receives the caller's own from
+// rank from; either may be -1. All files of a part go in one stream of pieces.
+// The sender deletes its files once the receiver has its own on disk and in
+// its filemap, which arrived reports. What does not arrive counts as lost, and
+// may be rebuilt; the error is of something worse.
+func (k *Cache) swap(id, to, from int) (arrived bool, err error) {
+	if to < 0 && from < 0 {
+		return true, nil
+	}
+	var outgoing []redundancy.File
+	description := hash.New()
+	if to >= 0 {
+		outgoing = k.filesOf(id, to)
+		description = redundancy.NewMember(to, outgoing).Hash
+	}
+	arriving, err := k.swapHash(description, to, from)
+	if err != nil {
+		return false, err
+	}
+	var incoming []redundancy.File
+	var failed error // of receiving
+	if from >= 0 {
+		incoming, failed = k.expect(id, redundancy.Member{Hash: arriving})
+	}
+	source, sink := redundancy.OpenLogical(outgoing), redundancy.CreateLogical(incoming)
+	announced := totalSize(arriving) // what will come, whether it can be stored or not
+	if err := stream(k.World, source, to, source.Size(), sink, from, announced, k.Piece); err != nil {
+		return false, err
+	}
+	if err := source.Close(); err != nil {
+		k.Log.Warn("dataset %d: files of rank %d could not be sent to it: %v", id, to, err)
+	}
+	if err := sink.Close(); failed == nil {
+		failed = err
+	}
+	if failed == nil {
+		failed = sink.Matches()
+	}
+	if failed == nil && from >= 0 {
+		for _, f := range incoming {
+			k.maps.Map.AddFile(id, k.me(), f.Path, f.Meta)
+		}
+		k.maps.SetExpected(id, k.me(), len(incoming), k.World.Size())
+		failed = k.maps.Fold()
+	}
+
+	// Tell the sender whether it may let go.
+	ack := hash.New()
+	if failed == nil {
+		ack.Set("OK", nil)
+	}
+	answer, err := k.swapHash(ack, from, to)
+	if err != nil {
+		return false, err
+	}
+	arrived = to < 0 || answer.Has("OK")
+	if to >= 0 && arrived {
+		err = k.deleteFiles(id, to)
+	}
+	if failed != nil {
+		k.Log.Warn("dataset %d: my files did not arrive from rank %d: %v", id, from, failed)
+		if e := k.deleteFiles(id, k.me()); err == nil {
+			err = e
+		}
+	}
+	return arrived, err
+}
+
+// swapHash sends h to one rank and receives one from another; either may be -1.
+func (k *Cache) swapHash(h *hash.Hash, to, from int) (*hash.Hash, error) {
+	switch {
+	case to >= 0 && from >= 0:
+		return hash.Sendrecv(h, to, from, k.World)
+	case to >= 0:
+		return nil, hash.Send(h, to, k.World)
+	default:
+		return hash.Recv(from, k.World)
+	}
+}
+
+// expect enters the files that are about to arrive.
+func (k *Cache) expect(id int, m redundancy.Member) ([]redundancy.File, error) {
+	files, err := m.Files(k.Dir(id))
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		md := meta.Meta{Hash: f.Meta.Clone()}
+		md.SetComplete(false)
+		if err := k.maps.AddFile(id, k.me(), f.Path, md); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// totalSize is the number of bytes that a member's files have together, as
+// its sender counts them.
+func totalSize(h *hash.Hash) int64 {
+	var total int64
+	for _, md := range h.Get("FILE").All() {
+		total += max(meta.Meta{Hash: md}.Size(), 0)
+	}
+	return total
+}
+
+// stream sends size bytes of source to one rank while it receives the
+// announced number from another into sink; either rank may be -1. Two pieces
+// are under way in each direction.
+func stream(c mpi.Comm, source *redundancy.Logical, to int, size int64, sink *redundancy.Logical, from int, announced int64, piece int) error {
+	buffer, err := mpi.Alloc(4 * piece)
+	if err != nil {
+		return err
+	}
+	part := func(i int64) []byte { return buffer[int(i)*piece : (int(i)+1)*piece] }
+	var sending, receiving [2]mpi.Request
+	outgoing, arriving := pieces(size, piece), pieces(announced, piece)
+	length := func(i, total int64) int64 { return min(int64(piece), total-i*int64(piece)) }
+	for i := int64(0); i < max(outgoing, arriving)+1; i++ {
+		if i < arriving {
+			if receiving[i%2], err = c.Irecv(part(2 + i%2)[:length(i, announced)], from, 0); err != nil {
+				return err
+			}
+		}
+		if i < outgoing {
+			if sending[i%2] != nil {
+				if _, err := sending[i%2].Wait(); err != nil {
+					return err
+				}
+			}
+			buf := part(i % 2)[:length(i, size)]
+			source.Read(buf, i*int64(piece), 0)
+			if sending[i%2], err = c.Isend(buf, to, 0); err != nil {
+				return err
+			}
+		}
+		if done := i - 1; done >= 0 && done < arriving {
+			if _, err := receiving[done%2].Wait(); err != nil {
+				return err
+			}
+			sink.Write(part(2 + done%2)[:length(done, announced)], done*int64(piece), 0)
+		}
+	}
+	for _, r := range sending {
+		if r != nil {
+			if _, err := r.Wait(); err != nil {
+				return err
+			}
+		}
+	}
+	mpi.Free(buffer)
+	return nil
+}
+
+func pieces(size int64, piece int) int64 { return (size + int64(piece) - 1) / int64(piece) }

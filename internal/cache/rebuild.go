@@ -1,0 +1,230 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/mpi"
+)
+
+// Rebuild makes the datasets that are in the cache usable again, newest first:
+// it moves files to the nodes where their ranks now run, and rebuilds what was
+// lost or is corrupt. What cannot be made whole is deleted. It is collective.
+func (k *Cache) Rebuild() error {
+	k.confine()
+	below := int64(1) << 62
+	for {
+		next := []int64{-1}
+		for _, id := range k.maps.Datasets() {
+			if int64(id) < below {
+				next[0] = max(next[0], int64(id))
+			}
+		}
+		if err := k.World.Allreduce(next, mpi.Max); err != nil {
+			return err
+		}
+		if next[0] < 0 {
+			return nil
+		}
+		below = next[0]
+		if err := k.rebuildDataset(int(below)); err != nil {
+			return err
+		}
+	}
+}
+
+// confine forgets files outside the cache directory, which are none of ours.
+func (k *Cache) confine() {
+	for _, id := range k.maps.Datasets() {
+		for _, rank := range k.maps.Ranks(id) {
+			for _, path := range k.maps.Files(id, rank) {
+				if !k.inside(path) {
+					k.Log.Warn("filemap names %s, which is not below %s; ignored", path, k.dir)
+					k.maps.RemoveFile(id, rank, path)
+				}
+			}
+		}
+	}
+}
+
+// rebuildDataset makes one dataset usable, or deletes it. The error is of
+// something that leaves no way to go on.
+func (k *Cache) rebuildDataset(id int) error {
+	k.highest = max(k.highest, id)
+	start := time.Now()
+	ranks, err := k.jobSize(id)
+	if err != nil {
+		return err
+	}
+	if ranks >= 0 && ranks != k.World.Size() {
+		if k.me() == 0 {
+			k.Log.Warn("dataset %d in the cache was written by %d ranks, this run has %d: to use it, end this run and start "+
+				"with %d ranks; %s", id, ranks, k.World.Size(), ranks, untilNext)
+		}
+		k.unused = append(k.unused, id)
+		return nil
+	}
+	c, rung, err := k.restore(id)
+	if err == nil {
+		k.Log.Info("dataset %d (%s): %s, ready in %.3f s", id, c.Name(), rung, time.Since(start).Seconds())
+		return nil
+	}
+	var agreed *mpi.AgreedError
+	switch {
+	case errors.Is(err, redundancy.ErrUnrecoverable):
+		if k.me() == 0 {
+			k.Log.Warn("dataset %d in the cache is deleted: %v", id, err)
+		}
+		return k.Delete(id)
+	case errors.As(err, &agreed):
+		// It may be possible another time, as when a disk was full.
+		if k.me() == 0 {
+			k.Log.Warn("dataset %d in the cache cannot be used now: %v; %s", id, err, untilNext)
+		}
+		k.unused = append(k.unused, id)
+		return nil
+	default:
+		return err // MPI itself has failed
+	}
+}
+
+// untilNext says how long an unused dataset stays.
+const untilNext = "it stays there until this run writes a checkpoint"
+
+// jobSize returns how many ranks wrote a dataset, -1 if no rank knows.
+func (k *Cache) jobSize(id int) (int, error) {
+	known := []int64{-1}
+	for _, rank := range k.maps.Ranks(id) {
+		_, size := k.maps.Expected(id, rank)
+		known[0] = max(known[0], int64(size))
+	}
+	err := k.World.Allreduce(known, mpi.Max)
+	return int(known[0]), err
+}
+
+// restore brings a dataset back: descriptions first, then files to their
+// owners, then what is lost from those who have it. rung says which step of
+// the ladder held.
+func (k *Cache) restore(id int) (c *Cached, rung string, err error) {
+	c = &Cached{}
+	if c.Dataset, err = k.distributeDataset(id); err != nil {
+		return nil, "", err
+	}
+	if c.Desc, err = k.distributeDescriptor(id); err != nil {
+		return nil, "", fmt.Errorf("%w: %w", redundancy.ErrUnrecoverable, err)
+	}
+	if err := mpi.Agree(k.World, os.MkdirAll(k.Dir(id), 0o700)); err != nil {
+		return nil, "", err
+	}
+	if err := k.distributeFiles(id); err != nil {
+		return nil, "", err
+	}
+	files, rung, err := k.repair(c)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := mpi.Agree(k.World, k.record(c)); err != nil {
+		return nil, "", err
+	}
+	return c, rung, k.usable(c, files)
+}
+
+// repair checks every file of a dataset and rebuilds what is lost or corrupt.
+// Files that are read to rebuild others are checked in the same pass; one that
+// turns out corrupt counts as lost, and it begins again, until all is well or
+// a set has lost more than its scheme bears. It is collective.
+func (k *Cache) repair(c *Cached) (files []redundancy.File, rung string, err error) {
+	id, set, scheme := c.ID(), c.Desc.Set, c.Desc.Scheme
+	lost := int64(0)
+	if k.maps.Whole(id, k.me()) {
+		files = k.Files(id)
+	} else {
+		lost = 1
+	}
+	rung = "as it was in the cache"
+	for {
+		flags := make([]int64, set.Size())
+		flags[set.Me()] = lost
+		if err := set.Comm.Allreduce(flags, mpi.Sum); err != nil {
+			return nil, "", err
+		}
+		var members []int
+		for m, flag := range flags {
+			if flag != 0 {
+				members = append(members, m)
+			}
+		}
+		if bears := scheme.Failures(set.Size()); len(members) > bears {
+			err = fmt.Errorf("%w: %d of the %d members of set %d have lost files, %s bears the loss of %d",
+				redundancy.ErrUnrecoverable, len(members), set.Size(), set.ID, scheme.Name(), bears)
+		}
+		if err := mpi.Agree(k.World, err); err != nil {
+			return nil, "", fmt.Errorf("%w: %w", redundancy.ErrUnrecoverable, err)
+		}
+		if lost != 0 { // what is left of my files makes room for all of them
+			err = k.deleteFiles(id, k.me())
+		}
+		if err := mpi.Agree(k.World, err); err != nil {
+			return nil, "", err
+		}
+
+		if len(members) == 0 {
+			err = scheme.Verify(k.job(c), files)
+		} else {
+			var back []redundancy.File
+			if back, err = scheme.Recover(k.job(c), files, members); err == nil {
+				files = back
+			}
+		}
+		found := k.corrupt(id, err)
+		// How many are lost, and how many turned out to be.
+		counts := []int64{lost, 0}
+		if found && lost == 0 {
+			lost, counts[1] = 1, 1
+			files = nil
+		}
+		if err := k.World.Allreduce(counts, mpi.Sum); err != nil {
+			return nil, "", err
+		}
+		if counts[0] > 0 && counts[1] == 0 {
+			rung = fmt.Sprintf("rebuilt from redundancy, %d of %d ranks had lost files", counts[0], k.World.Size())
+		}
+		if counts[1] > 0 {
+			err = nil // of this attempt; there is another
+			continue
+		}
+		if err := mpi.Agree(k.World, err); err != nil {
+			return nil, "", err
+		}
+		if lost != 0 {
+			k.Log.Local("dataset %d: rebuilt my %s", id, describe(files))
+		}
+		return files, rung, nil
+	}
+}
+
+// corrupt reports whether an error says that a file of the caller is not what
+// was written, and tells people.
+func (k *Cache) corrupt(id int, err error) bool {
+	var c *redundancy.CorruptError
+	if !errors.As(err, &c) {
+		return false
+	}
+	k.Log.Warn("dataset %d: %v", id, c)
+	return true
+}
+
+func describe(files []redundancy.File) string {
+	own, made := redundancy.Split(files)
+	var bytes int64
+	for _, f := range files {
+		bytes += f.Meta.Size()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d files and %d of redundancy, %d bytes", len(own), len(made), bytes)
+	return b.String()
+}
