@@ -1,0 +1,96 @@
+package prefix
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/dataset"
+)
+
+// flush.scr says where each dataset is, for the commands that look after a
+// job once it has ended (spec 000 §9.4).
+const (
+	flushFile   = "flush.scr"
+	keyDataset  = "DATASET"
+	keyDesc     = "DSETDESC"
+	keyLocation = "LOCATION"
+	keyCkpt     = "CKPT"
+	keyOutput   = "OUTPUT"
+)
+
+// Location is a place where a dataset can be.
+type Location string
+
+// The locations of flush.scr.
+const (
+	InCache  Location = "CACHE"
+	InPrefix Location = "PFS"
+	Flushing Location = "FLUSHING" // on its way from the one to the other
+)
+
+// Locate records that a dataset is at a location, or no longer is.
+func Locate(prefix string, d dataset.Dataset, where Location, there bool) error {
+	return updateFlushFile(prefix, func(h *hash.Hash) {
+		id := strconv.Itoa(d.ID())
+		if !there {
+			e := h.Get(keyDataset, id)
+			e.UnsetKV(keyLocation, string(where))
+			if e != nil && !e.Has(keyLocation) {
+				h.UnsetKV(keyDataset, id)
+			}
+			return
+		}
+		e := h.At(keyDataset, id)
+		e.Set(keyDesc, d.Clone())
+		e.SetValue(keyName, d.Name())
+		for key, flag := range map[string]dataset.Flags{keyCkpt: dataset.Checkpoint, keyOutput: dataset.Output} {
+			if d.Flags().Has(flag) {
+				e.SetValue(key, "1")
+			}
+		}
+		e.SetKV(keyLocation, string(where))
+	})
+}
+
+// OnlyCached makes flush.scr say that just these datasets are in the cache,
+// and that none is on its way.
+func OnlyCached(prefix string, list []dataset.Dataset) error {
+	err := updateFlushFile(prefix, func(h *hash.Hash) {
+		for id, e := range h.Get(keyDataset).All() {
+			e.UnsetKV(keyLocation, string(InCache))
+			e.UnsetKV(keyLocation, string(Flushing))
+			if !e.Has(keyLocation) {
+				h.UnsetKV(keyDataset, id)
+			}
+		}
+	})
+	for _, d := range list {
+		if e := Locate(prefix, d, InCache, true); err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// IsAt reports whether flush.scr says that a dataset is at a location.
+func IsAt(prefix string, id int, where Location) (bool, error) {
+	h, err := hash.ReadWithLock(metadataPath(prefix, flushFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return h.Has(keyDataset, strconv.Itoa(id), keyLocation, string(where)), err
+}
+
+func updateFlushFile(prefix string, change func(*hash.Hash)) error {
+	if err := os.MkdirAll(filepath.Join(prefix, Metadata), 0o777); err != nil {
+		return err
+	}
+	return hash.Update(metadataPath(prefix, flushFile), func(h *hash.Hash) error {
+		change(h)
+		return nil
+	})
+}

@@ -1,0 +1,228 @@
+// Package prefix keeps datasets in the prefix directory, on the parallel file
+// system: the index of those there are, the summary and the list of files of
+// each, flush and fetch. All of it is in the format of SCR 3.1 (formats.md
+// §3), so that a job can move between the two.
+//
+//	index.go      which datasets there are
+//	rank2file.go  which rank has which files, as a tree of hash files
+//	flush.go      a dataset from the cache to the prefix directory
+//	fetch.go      … and back
+//	flushfile.go  where a dataset is, for the commands that run after the job
+package prefix
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/dataset"
+)
+
+// Metadata is the directory below the prefix directory that is goscr's own.
+const Metadata = ".scr"
+
+const (
+	indexFile    = "index.scr"
+	indexVersion = 2
+
+	keyVersion  = "VERSION"
+	keyCurrent  = "CURRENT"
+	keyName     = "NAME"
+	keyDset     = "DSET"
+	keyComplete = "COMPLETE"
+	keyFlushed  = "FLUSHED"
+	keyFetched  = "FETCHED"
+	keyFailed   = "FAILED"
+
+	timestamp = "2006-01-02T15:04:05" // local time
+)
+
+func metadataPath(prefix, name string) string { return filepath.Join(prefix, Metadata, name) }
+
+// datasetPath is where the metadata of a dataset is.
+func datasetPath(prefix string, id int, name string) string {
+	return filepath.Join(prefix, Metadata, fmt.Sprintf("scr.dataset.%d", id), name)
+}
+
+// Index says which datasets are in a prefix directory.
+type Index struct{ h *hash.Hash }
+
+// Entry is one dataset of an index.
+type Entry struct {
+	dataset.Dataset
+	ID       int
+	Name     string
+	Complete bool   // all of it reached the prefix directory
+	Failed   bool   // a restart from it failed; it is not loaded again
+	Current  bool   // the one to restart from first
+	Flushed  string // when it arrived, local time; "" if that is not known
+}
+
+// ReadIndex reads the index of a prefix directory. One that has none has an
+// empty index.
+func ReadIndex(prefix string) (*Index, error) {
+	h, err := hash.ReadWithLock(metadataPath(prefix, indexFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return &Index{hash.New()}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("index: %w", err)
+	}
+	return newIndex(h, prefix)
+}
+
+func newIndex(h *hash.Hash, prefix string) (*Index, error) {
+	if h.Size() > 0 {
+		if v, ok := h.Int(keyVersion); !ok || v != indexVersion {
+			return nil, fmt.Errorf("%s has version %q, this version of goscr reads version %d",
+				metadataPath(prefix, indexFile), h.Text(keyVersion), indexVersion)
+		}
+	}
+	return &Index{h}, nil
+}
+
+// UpdateIndex changes the index of a prefix directory while no other process
+// does.
+func UpdateIndex(prefix string, change func(*Index) error) error {
+	if err := os.MkdirAll(filepath.Join(prefix, Metadata), 0o777); err != nil {
+		return err
+	}
+	return hash.Update(metadataPath(prefix, indexFile), func(h *hash.Hash) error {
+		x, err := newIndex(h, prefix)
+		if err != nil {
+			return err
+		}
+		if err := change(x); err != nil {
+			return err
+		}
+		h.SetInt(keyVersion, indexVersion)
+		return nil
+	})
+}
+
+func (x *Index) at(id int) *hash.Hash { return x.h.At(keyDset, strconv.Itoa(id)) }
+
+// Add enters a dataset, complete or not, in place of any other of its name or
+// id.
+func (x *Index) Add(d dataset.Dataset, complete bool, now time.Time) {
+	if id, ok := x.Lookup(d.Name()); ok {
+		x.remove(id)
+	}
+	x.remove(d.ID())
+	x.h.At(keyName, d.Name()).SetInt(keyDset, int64(d.ID()))
+	e := x.at(d.ID())
+	e.Set(keyDset, d.Clone())
+	e.SetValue(keyComplete, map[bool]string{true: "1", false: "0"}[complete])
+	e.SetValue(keyFlushed, now.Format(timestamp))
+}
+
+// Lookup returns the id of a dataset by its name.
+func (x *Index) Lookup(name string) (id int, ok bool) {
+	n, ok := x.h.Get(keyName, name).Int(keyDset)
+	return int(n), ok
+}
+
+// Remove takes a dataset out. Its files stay.
+func (x *Index) Remove(name string) bool {
+	id, ok := x.Lookup(name)
+	if ok {
+		x.remove(id)
+	}
+	return ok
+}
+
+func (x *Index) remove(id int) {
+	for name, h := range x.h.Get(keyName).All() {
+		if n, _ := h.Int(keyDset); int(n) == id {
+			x.h.UnsetKV(keyName, name)
+			if x.Current() == name {
+				x.h.Unset(keyCurrent)
+			}
+		}
+	}
+	x.h.UnsetKVInt(keyDset, id)
+}
+
+// Current is the name of the dataset to restart from first, "" if none is set.
+func (x *Index) Current() string { return x.h.Text(keyCurrent) }
+
+// SetCurrent says which dataset to restart from first. One that a restart has
+// failed from gets another chance.
+func (x *Index) SetCurrent(name string) error {
+	id, ok := x.Lookup(name)
+	if !ok {
+		return fmt.Errorf("there is no dataset %q in the index", name)
+	}
+	x.at(id).Unset(keyFailed)
+	x.h.SetValue(keyCurrent, name)
+	return nil
+}
+
+// MarkFetched records that a restart has read a dataset.
+func (x *Index) MarkFetched(id int, now time.Time) {
+	x.at(id).SetKV(keyFetched, now.Format(timestamp))
+}
+
+// MarkFailed records that a restart from a dataset failed, so that no other is
+// tried.
+func (x *Index) MarkFailed(id int, now time.Time) {
+	e := x.at(id)
+	e.SetValue(keyFailed, now.Format(timestamp))
+	if name := x.entry(id).Name; name != "" && x.Current() == name {
+		x.h.Unset(keyCurrent)
+	}
+}
+
+func (x *Index) entry(id int) Entry {
+	h := x.h.Get(keyDset, strconv.Itoa(id))
+	d := dataset.Dataset{Hash: h.Get(keyDset)}
+	return Entry{
+		Dataset: d, ID: id, Name: d.Name(), Flushed: h.Text(keyFlushed),
+		Complete: h.Text(keyComplete) == "1", Failed: h.Has(keyFailed), Current: d.Name() != "" && x.Current() == d.Name(),
+	}
+}
+
+// Entries returns all datasets, newest first.
+func (x *Index) Entries() []Entry {
+	ids := x.h.Get(keyDset).Ints()
+	slices.Reverse(ids)
+	var list []Entry
+	for _, id := range ids {
+		list = append(list, x.entry(id))
+	}
+	return list
+}
+
+// Highest is the highest id of any dataset.
+func (x *Index) Highest() int {
+	if ids := x.h.Get(keyDset).Ints(); len(ids) > 0 {
+		return ids[len(ids)-1]
+	}
+	return 0
+}
+
+// Next returns the dataset to try to restart from: the current one first, and
+// then, newest first, those that are older than below, complete, checkpoints,
+// and have not failed. below is 0 for the first try.
+func (x *Index) Next(below int) (Entry, bool) {
+	usable := func(e Entry) bool {
+		return e.Complete && !e.Failed && e.Flags().Has(dataset.Checkpoint)
+	}
+	if below == 0 {
+		if id, ok := x.Lookup(x.Current()); ok && usable(x.entry(id)) {
+			return x.entry(id), true
+		}
+	}
+	for _, e := range x.Entries() {
+		if (below == 0 || e.ID < below) && usable(e) {
+			return e, true
+		}
+	}
+	return Entry{}, false
+}
