@@ -1,0 +1,736 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/mpi/local"
+)
+
+// env is an environment of the variables given, and no others.
+func env(vars ...string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		for _, v := range vars {
+			if key, value, _ := strings.Cut(v, "="); key == name {
+				return value, true
+			}
+		}
+		return "", false
+	}
+}
+
+// useSystemFile makes text the system's file for one test.
+func useSystemFile(t *testing.T, text string) {
+	t.Helper()
+	old := systemFile
+	systemFile = filepath.Join(t.TempDir(), "scr.conf")
+	t.Cleanup(func() { systemFile = old })
+	if text != "" {
+		writeFile(t, systemFile, text)
+	}
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func settings(t *testing.T, texts ...string) *Settings {
+	t.Helper()
+	s := &Settings{Environ: env()}
+	for _, text := range texts {
+		if _, _, err := s.Config(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func load(t *testing.T, program *Settings, vars ...string) (*Config, []string) {
+	t.Helper()
+	cfg, warnings, err := Load(nil, program, env(vars...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg, warnings
+}
+
+func TestDefaults(t *testing.T) {
+	useSystemFile(t, "")
+	dir := t.TempDir()
+	t.Chdir(dir)
+	cfg, warnings := load(t, nil)
+	if len(warnings) > 0 {
+		t.Errorf("warnings: %q", warnings)
+	}
+	wd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := cfg.String("SCR_PREFIX"); got != wd {
+		t.Errorf("SCR_PREFIX = %q, want the working directory %q", got, wd)
+	}
+	if got, want := cfg.String("SCR_CONF_FILE"), wd+"/.scrconf"; got != want {
+		t.Errorf("SCR_CONF_FILE = %q, want %q", got, want)
+	}
+	if got := cfg.Size("SCR_MPI_BUF_SIZE"); got != 1<<20 {
+		t.Errorf("SCR_MPI_BUF_SIZE = %d", got)
+	}
+	if !cfg.Bool("SCR_ENABLE") || cfg.Int("SCR_FLUSH") != 10 || cfg.String("SCR_COPY_TYPE") != "XOR" {
+		t.Error("defaults of SCR_ENABLE, SCR_FLUSH or SCR_COPY_TYPE")
+	}
+	if got := cfg.String("SCR_JOB_ID"); got != "defjobid" {
+		t.Errorf("SCR_JOB_ID = %q", got)
+	}
+	if cfg.String("SCR_USER_NAME") == "" || cfg.String("SCR_NODE_NAME") == "" {
+		t.Error("no user or node name")
+	}
+	if got := cfg.String("SCR_CURRENT"); got != "" {
+		t.Errorf("SCR_CURRENT = %q", got)
+	}
+}
+
+// Every default must be a value that its parameter accepts, and the table
+// must say what documentation needs.
+func TestTable(t *testing.T) {
+	useSystemFile(t, "")
+	seen := map[string]bool{}
+	cfg, _ := load(t, nil)
+	for _, p := range Parameters {
+		if seen[p.Name] {
+			t.Errorf("%s is in the table twice", p.Name)
+		}
+		seen[p.Name] = true
+		if p.Help == "" || strings.Contains(p.Help, "\n") {
+			t.Errorf("%s: help is not one line", p.Name)
+		}
+		if !strings.HasPrefix(p.Name, "SCR_") || !isKey(p.Name) {
+			t.Errorf("%s is no name for a parameter", p.Name)
+		}
+		if p.Default == "" && p.derive == nil && p.Type != Text {
+			t.Errorf("%s: no default", p.Name)
+		}
+		if got := cfg.Source(p.Name).Level; got != Default {
+			t.Errorf("%s: from %v", p.Name, got)
+		}
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	prefix := t.TempDir()
+	levels := []string{
+		Default:     "",
+		System:      "SCR_FLUSH=1 SCR_CACHE_BASE=/1",
+		Program:     "SCR_FLUSH=2 SCR_CACHE_BASE=/2",
+		User:        "SCR_FLUSH=3 SCR_CACHE_BASE=/3",
+		Environment: "SCR_FLUSH=4 SCR_CACHE_BASE=/4",
+	}
+	// Every subset of the levels: the highest of those present wins.
+	for mask := range 16 {
+		t.Run(fmt.Sprintf("%04b", mask), func(t *testing.T) {
+			at := func(l Level) string {
+				if mask>>(l-1)&1 == 0 {
+					return ""
+				}
+				return levels[l]
+			}
+			want := Default
+			for l := System; l <= Environment; l++ {
+				if at(l) != "" {
+					want = l
+				}
+			}
+			useSystemFile(t, at(System))
+			writeFile(t, prefix+"/.scrconf", at(User))
+			program := &Settings{}
+			if at(Program) != "" {
+				program = settings(t, at(Program))
+			}
+			vars := append(strings.Fields(at(Environment)), "SCR_PREFIX="+prefix)
+			cfg, _ := load(t, program, vars...)
+			wantFlush, wantBase := int(want), fmt.Sprintf("/%d", want)
+			if want == Default {
+				wantFlush, wantBase = 10, "/dev/shm"
+			}
+			if got := cfg.Int("SCR_FLUSH"); got != wantFlush {
+				t.Errorf("SCR_FLUSH = %d, want %d", got, wantFlush)
+			}
+			if got := cfg.String("SCR_CACHE_BASE"); got != wantBase {
+				t.Errorf("SCR_CACHE_BASE = %s, want %s", got, wantBase)
+			}
+			for _, name := range []string{"SCR_FLUSH", "SCR_CACHE_BASE"} {
+				if got := cfg.Source(name).Level; got != want {
+					t.Errorf("%s is from %v, want %v", name, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestSource(t *testing.T) {
+	useSystemFile(t, "\n\nSCR_FETCH=0")
+	prefix := t.TempDir()
+	writeFile(t, prefix+"/.scrconf", "# mine\nSCR_FLUSH=3\n")
+	cfg, _ := load(t, settings(t, "SCR_DEBUG=1"), "SCR_PREFIX="+prefix, "SLURM_JOB_ID=17")
+	for name, want := range map[string]string{
+		"SCR_PREFIX":     "environment",
+		"SCR_FLUSH":      "user file, " + prefix + "/.scrconf:2",
+		"SCR_DEBUG":      "program",
+		"SCR_FETCH":      "system file, " + systemFile + ":3",
+		"SCR_ENABLE":     "default",
+		"SCR_JOB_ID":     "default, SLURM_JOB_ID in the environment",
+		"SCR_NODE_NAME":  "default, the host name",
+		"SCR_CACHE_BASE": "default",
+	} {
+		if got := cfg.Source(name).String(); got != want {
+			t.Errorf("%s is from %q, want %q", name, got, want)
+		}
+	}
+}
+
+// A value that is empty, or expands to nothing, leaves the decision to the
+// levels below.
+func TestEmptyValueCountsAsNone(t *testing.T) {
+	useSystemFile(t, "SCR_FLUSH=1 SCR_CACHE_BASE=/1")
+	prefix := t.TempDir()
+	writeFile(t, prefix+"/.scrconf", `SCR_FLUSH= SCR_CACHE_BASE=${NOWHERE}`)
+	cfg, _ := load(t, nil, "SCR_PREFIX="+prefix, "SCR_FLUSH=", "SCR_CACHE_BASE=")
+	if cfg.Int("SCR_FLUSH") != 1 || cfg.String("SCR_CACHE_BASE") != "/1" {
+		t.Errorf("SCR_FLUSH = %d, SCR_CACHE_BASE = %s", cfg.Int("SCR_FLUSH"), cfg.String("SCR_CACHE_BASE"))
+	}
+}
+
+func TestPrefixDecidesWhereTheUserFileIs(t *testing.T) {
+	a, b, c := t.TempDir(), t.TempDir(), t.TempDir()
+	for i, dir := range []string{a, b, c} {
+		writeFile(t, dir+"/.scrconf", fmt.Sprintf("SCR_FLUSH=%d", i+1))
+	}
+	other := filepath.Join(t.TempDir(), "conf")
+	writeFile(t, other, "SCR_FLUSH=9")
+	t.Chdir(c)
+	for _, test := range []struct {
+		name, system, program string
+		vars                  []string
+		prefix                string
+		flush                 int
+	}{
+		{"environment", "SCR_PREFIX=" + b, "SCR_PREFIX=" + b, []string{"SCR_PREFIX=" + a}, a, 1},
+		{"program", "SCR_PREFIX=" + a, "SCR_PREFIX=" + b, nil, b, 2},
+		{"system", "SCR_PREFIX=" + a, "SCR_FETCH=0", nil, a, 1},
+		{"working directory", "", "SCR_FETCH=0", nil, c, 3},
+		{"not clean", "", "SCR_FETCH=0", []string{"SCR_PREFIX=" + a + "/x/.././/"}, a, 1},
+		{"relative", "", "SCR_FETCH=0", []string{"SCR_PREFIX=."}, c, 3},
+		{"SCR_CONF_FILE", "", "SCR_FETCH=0", []string{"SCR_PREFIX=" + a, "SCR_CONF_FILE=" + other}, a, 9},
+		{"SCR_CONF_FILE of the program", "", "SCR_CONF_FILE=" + other, []string{"SCR_PREFIX=" + a}, a, 9},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			useSystemFile(t, test.system)
+			cfg, warnings := load(t, settings(t, test.program), test.vars...)
+			if got := cfg.String("SCR_PREFIX"); got != test.prefix {
+				t.Errorf("SCR_PREFIX = %s, want %s", got, test.prefix)
+			}
+			if got := cfg.Int("SCR_FLUSH"); got != test.flush {
+				t.Errorf("SCR_FLUSH = %d, want %d", got, test.flush)
+			}
+			if len(warnings) > 0 {
+				t.Errorf("warnings: %q", warnings)
+			}
+		})
+	}
+}
+
+func TestExpansion(t *testing.T) {
+	useSystemFile(t, "")
+	prefix := t.TempDir()
+	for _, test := range []struct{ in, want string }{
+		{"$A/x", "/a b/x"},
+		{"${A}x", "/a bx"},
+		{"$A$A", "/a b/a b"},
+		{"$UNSET-x", "-x"},
+		{"100$", "100$"},
+		{"$1", "$1"},
+		{"a$/b", "a$/b"},
+		{"$$A", "$A"},
+		{"$$$A", "$/a b"},
+		{"$TWICE", "$A"}, // what a variable holds is not expanded again
+		{"$SCR_PREFIX/x", prefix + "/x"},
+	} {
+		cfg, _ := load(t, settings(t, `SCR_JOB_NAME="`+test.in+`"`), "A=/a b", "TWICE=$A", "SCR_PREFIX="+prefix)
+		if got := cfg.String("SCR_JOB_NAME"); got != test.want {
+			t.Errorf("%q expands to %q, want %q", test.in, got, test.want)
+		}
+	}
+	for _, in := range []string{"${A", "${}", "${A B}", "${A-x}", "${1}"} {
+		_, _, err := Load(nil, settings(t, `SCR_JOB_NAME="`+in+`"`), env())
+		if err == nil {
+			t.Errorf("%q expands", in)
+		}
+	}
+	// The environment is the shell's to expand.
+	cfg, _ := load(t, nil, "SCR_JOB_NAME=$A", "A=x")
+	if got := cfg.String("SCR_JOB_NAME"); got != "$A" {
+		t.Errorf("value from the environment was expanded to %q", got)
+	}
+}
+
+func TestTypes(t *testing.T) {
+	for _, test := range []struct {
+		p    Parameter
+		text string
+		want any // nil: not accepted
+	}{
+		{Parameter{Type: Int}, "10", int64(10)},
+		{Parameter{Type: Int}, " 10 ", int64(10)},
+		{Parameter{Type: Int, Min: -5}, "-5", int64(-5)},
+		{Parameter{Type: Int}, "-1", nil},
+		{Parameter{Type: Int}, "", nil},
+		{Parameter{Type: Int}, "1.5", nil},
+		{Parameter{Type: Int}, "0x10", nil},
+		{Parameter{Type: Int}, "99999999999999999999", nil},
+		{Parameter{Type: Bool}, "0", int64(0)},
+		{Parameter{Type: Bool}, "1", int64(1)},
+		{Parameter{Type: Bool}, "Yes", int64(1)},
+		{Parameter{Type: Bool}, "no", int64(0)},
+		{Parameter{Type: Bool}, "TRUE", int64(1)},
+		{Parameter{Type: Bool}, "false", int64(0)},
+		{Parameter{Type: Bool}, "2", nil},
+		{Parameter{Type: Bool}, "y", nil},
+		{Parameter{Type: Size}, "0", int64(0)},
+		{Parameter{Type: Size}, "4096", int64(4096)},
+		{Parameter{Type: Size}, "10b", int64(10)},
+		{Parameter{Type: Size}, "64k", int64(64 << 10)},
+		{Parameter{Type: Size}, "1M", int64(1 << 20)},
+		{Parameter{Type: Size}, "2GB", int64(2 << 30)},
+		{Parameter{Type: Size}, "3tb", int64(3 << 40)},
+		{Parameter{Type: Size}, "8388607t", int64(8388607 << 40)},
+		{Parameter{Type: Size}, "8388608t", nil},
+		{Parameter{Type: Size}, "9223372036854775807", int64(1<<63 - 1)},
+		{Parameter{Type: Size}, "9223372036854775808", nil},
+		{Parameter{Type: Size}, "-1", nil},
+		{Parameter{Type: Size}, "+1", nil},
+		{Parameter{Type: Size}, "1.5m", nil},
+		{Parameter{Type: Size}, "1 m", nil},
+		{Parameter{Type: Size}, "m", nil},
+		{Parameter{Type: Size}, "b", nil},
+		{Parameter{Type: Size}, "1kk", nil},
+		{Parameter{Type: Size}, "1bk", nil},
+		{Parameter{Type: Size, Min: 1}, "0", nil},
+		{Parameter{Type: Seconds}, "90", int64(90 * time.Second)},
+		{Parameter{Type: Seconds}, "0.25", int64(250 * time.Millisecond)},
+		{Parameter{Type: Seconds}, "-1", nil},
+		{Parameter{Type: Seconds}, "1e300", nil},
+		{Parameter{Type: Seconds}, "NaN", nil},
+		{Parameter{Type: Seconds}, "inf", nil},
+		{Parameter{Type: Float}, "1.5", 1.5},
+		{Parameter{Type: Float}, "-2e3", -2000.0},
+		{Parameter{Type: Float}, "NaN", nil},
+		{Parameter{Type: Float}, "inf", nil},
+		{Parameter{Type: Float}, "1,5", nil},
+		{Parameter{Type: Text}, " any thing ", " any thing "},
+		{Parameter{Type: Text, Values: copyTypes}, "xor", "XOR"},
+		{Parameter{Type: Text, Values: copyTypes}, "RAID", nil},
+		{Parameter{Type: Name}, "job.17", "job.17"},
+		{Parameter{Type: Name}, "..x", "..x"},
+		{Parameter{Type: Name}, ".", nil},
+		{Parameter{Type: Name}, "..", nil},
+		{Parameter{Type: Name}, "", nil},
+		{Parameter{Type: Name}, "a/b", nil},
+		{Parameter{Type: Path}, "/a//b/../c/", "/a/c"},
+	} {
+		v, err := test.p.parse(test.text)
+		if test.want == nil {
+			if err == nil {
+				t.Errorf("%q is accepted as %s", test.text, test.p.accepts())
+			}
+			continue
+		}
+		var got any
+		switch test.want.(type) {
+		case int64:
+			got = v.number
+		case float64:
+			got = v.float
+		default:
+			got = v.text
+		}
+		if err != nil || got != test.want {
+			t.Errorf("%q (%s): %v, %v, want %v", test.text, test.p.accepts(), got, err, test.want)
+		}
+	}
+}
+
+// An error names parameter, value, where it came from, and what is accepted.
+func TestInvalidValues(t *testing.T) {
+	prefix := t.TempDir()
+	for _, test := range []struct {
+		name, system, user, program string
+		vars                        []string
+		want                        []string
+	}{
+		{"environment", "", "", "", []string{"SCR_FLUSH=often"},
+			[]string{"SCR_FLUSH", `"often"`, "environment", "whole number"}},
+		{"user file", "", "\nSCR_CACHE_SIZE=-1", "", nil,
+			[]string{"SCR_CACHE_SIZE", `"-1"`, prefix + "/.scrconf:2", "at least 0"}},
+		{"program", "", "", "SCR_COPY_TYPE=RAID", nil,
+			[]string{"SCR_COPY_TYPE", "RAID", "program", "SINGLE, PARTNER, XOR, RS"}},
+		{"system file", "SCR_MPI_BUF_SIZE=big", "", "", nil,
+			[]string{"SCR_MPI_BUF_SIZE", "big", "scr.conf:1", "bytes"}},
+		{"of scope Rank", "", "SCR_NODE_NAME=${x", "", nil, []string{"SCR_NODE_NAME", ".scrconf:1"}},
+		{"user with a slash", "", "", "", []string{"SCR_USER_NAME=a/b"}, []string{"SCR_USER_NAME", "a/b", "path"}},
+		{"job id that leads up", "", "", "", []string{"SCR_JOB_ID=.."}, []string{"SCR_JOB_ID", "path"}},
+		{"scheduler's job id", "", "", "", []string{"SLURM_JOB_ID=../1"}, []string{"SCR_JOB_ID", "SLURM_JOB_ID"}},
+		{"field", "", "CKPT=0 INTERVAL=x", "", nil, []string{"CKPT=0", "INTERVAL", ".scrconf:1", "whole number"}},
+		{"id", "", "CKPT=x", "", nil, []string{"CKPT", `"x"`, ".scrconf:1", "whole number"}},
+		{"id that expands to nothing", "", "STORE=$NOWHERE", "", nil, []string{"STORE", "$NOWHERE", ".scrconf:1"}},
+		{"syntax", "", "SCR_FLUSH=1\nSCR_FETCH = 0", "", nil, []string{".scrconf:2:", "no blanks around"}},
+		{"open quote", `X="a`, "", "", nil, []string{"scr.conf:1:", "quote"}},
+		{"item not first", "", "SCR_FLUSH=1 CKPT=0", "", nil, []string{".scrconf:1:", "CKPT= must come first"}},
+		{"item without id", "", "STORE= COUNT=1", "", nil, []string{".scrconf:1:", "STORE= names no item"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			useSystemFile(t, test.system)
+			writeFile(t, prefix+"/.scrconf", test.user)
+			program := &Settings{}
+			if test.program != "" {
+				program = settings(t, test.program)
+			}
+			_, _, err := Load(nil, program, env(append(test.vars, "SCR_PREFIX="+prefix)...))
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			for _, part := range test.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("error %q does not say %q", err, part)
+				}
+			}
+		})
+	}
+}
+
+// A mistake below what was decided harms nobody.
+func TestOverriddenValueIsNotChecked(t *testing.T) {
+	useSystemFile(t, "SCR_FLUSH=often")
+	cfg, _ := load(t, nil, "SCR_FLUSH=4", "SCR_PREFIX="+t.TempDir())
+	if got := cfg.Int("SCR_FLUSH"); got != 4 {
+		t.Errorf("SCR_FLUSH = %d", got)
+	}
+}
+
+func TestUnreadableFileIsAnError(t *testing.T) {
+	useSystemFile(t, "")
+	prefix := t.TempDir()
+	if err := os.Mkdir(prefix+"/.scrconf", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := Load(nil, nil, env("SCR_PREFIX="+prefix))
+	if err == nil || !strings.Contains(err.Error(), prefix+"/.scrconf") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestItems(t *testing.T) {
+	useSystemFile(t, strings.Join([]string{
+		"GROUPS=host1 POWER=psu1 SWITCH=0",
+		"GROUPS=host2 POWER=psu1 SWITCH=1",
+		"STORE=/dev/shm GROUP=NODE COUNT=1",
+		"STORE=$SSD/// GROUP=NODE COUNT=3 ENABLED=yes VIEW=private",
+		"CKPT=0 INTERVAL=1 GROUP=NODE STORE=/dev/shm TYPE=XOR SET_SIZE=16",
+		"CKPT=1 INTERVAL=4 # the rest comes from parameters",
+	}, "\n"))
+	prefix := t.TempDir()
+	cfg, warnings := load(t, nil, "SCR_PREFIX="+prefix, "SSD=/l/ssd")
+	if len(warnings) > 0 {
+		t.Errorf("warnings: %q", warnings)
+	}
+	var text strings.Builder
+	for _, kind := range ItemKinds {
+		text.WriteString(kind.Name + "\n")
+		if err := cfg.Items(kind.Name).PrintKV(&text, 2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := `GROUPS
+  host1
+    POWER = psu1
+    SWITCH = 0
+  host2
+    POWER = psu1
+    SWITCH = 1
+STORE
+  /dev/shm
+    COUNT = 1
+    GROUP = NODE
+  /l/ssd
+    COUNT = 3
+    ENABLED = 1
+    GROUP = NODE
+    VIEW = PRIVATE
+CKPT
+  0
+    GROUP = NODE
+    INTERVAL = 1
+    SET_SIZE = 16
+    STORE = /dev/shm
+    TYPE = XOR
+  1
+    INTERVAL = 4
+`
+	if text.String() != want {
+		t.Errorf("items:\n%s\nwant:\n%s", text.String(), want)
+	}
+	if got := cfg.ItemsLevel("CKPT"); got != System {
+		t.Errorf("CKPT is from %v", got)
+	}
+
+	// The items of a kind do not mix with those of a lower level; the other
+	// kinds stay.
+	writeFile(t, prefix+"/.scrconf", "CKPT=7 TYPE=single\nCKPT=7 INTERVAL=2\n")
+	cfg, _ = load(t, settings(t, "CKPT=0 TYPE=RS"), "SCR_PREFIX="+prefix, "SSD=/l/ssd")
+	if got := cfg.Items("CKPT").Keys(); !slices.Equal(got, []string{"7"}) {
+		t.Errorf("CKPT: %q", got)
+	}
+	if h := cfg.Items("CKPT").Get("7"); h.Text("TYPE") != "SINGLE" || h.Text("INTERVAL") != "2" {
+		t.Error("lines about one item were not merged")
+	}
+	if got := cfg.Items("STORE").Size(); got != 2 {
+		t.Errorf("%d stores", got)
+	}
+	if got := cfg.ItemsLevel("CKPT"); got != User {
+		t.Errorf("CKPT is from %v", got)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	useSystemFile(t, "SCR_COPYTYPE=XOR\nSCR_COPYTYPE=RS\nSCR_LOCAL_SITE=here")
+	prefix := t.TempDir()
+	conf := prefix + "/.scrconf"
+	writeFile(t, conf, "FLUSH=3\nSCR_PREFIX=/elsewhere\nCKPT=0 SETSIZE=3\nCKPT=1 SETSIZE=3\n")
+	cfg, warnings := load(t, settings(t, "SCR_COPYTYPE=SINGLE", "SCR_CAHCE_SIZE=1"), "SCR_PREFIX="+prefix)
+	want := []string{
+		conf + ":2: SCR_PREFIX has no effect",
+		conf + ":1: unknown parameter FLUSH; did you mean SCR_FLUSH?",
+		"unknown parameter SCR_COPYTYPE; did you mean SCR_COPY_TYPE?",
+		"unknown parameter SCR_CAHCE_SIZE; did you mean SCR_CACHE_SIZE?",
+		systemFile + ":3: unknown parameter SCR_LOCAL_SITE",
+		conf + ":3: unknown field SETSIZE of CKPT; did you mean SET_SIZE?",
+	}
+	if len(warnings) != len(want) {
+		t.Errorf("%d warnings, want %d", len(warnings), len(want))
+	}
+	for i := range min(len(warnings), len(want)) {
+		if !strings.HasPrefix(warnings[i], want[i]) {
+			t.Errorf("warning %q, want %q", warnings[i], want[i])
+		}
+	}
+	if strings.Contains(warnings[4], "mean") {
+		t.Errorf("far-fetched: %q", warnings[4])
+	}
+	// Unknown or not, what was set can be queried.
+	if got, ok, err := cfg.Query("SCR_LOCAL_SITE"); got != "here" || !ok || err != nil {
+		t.Errorf("query: %q %v %v", got, ok, err)
+	}
+	if got, _, _ := cfg.Query("SCR_COPYTYPE"); got != "SINGLE" {
+		t.Errorf("query: %q", got)
+	}
+
+	_, warnings = load(t, nil, "SCR_PREFIX="+prefix, "SCR_CONF_FILE="+prefix+"/none")
+	if len(warnings) == 0 || !strings.Contains(warnings[0], "does not exist") {
+		t.Errorf("warnings about a user file that is missing: %q", warnings)
+	}
+}
+
+func TestAccessorsPanicOnWrongNames(t *testing.T) {
+	useSystemFile(t, "")
+	cfg, _ := load(t, nil)
+	for name, f := range map[string]func(){
+		"unknown":      func() { cfg.String("SCR_COPYTYPE") },
+		"another type": func() { cfg.Int("SCR_PREFIX") },
+		"source":       func() { cfg.Source("SCR_X") },
+		"items":        func() { cfg.Items("SCR_FLUSH") },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			f()
+		}()
+	}
+	if cfg.Seconds("SCR_HALT_SECONDS") != 0 {
+		t.Error("SCR_HALT_SECONDS")
+	}
+}
+
+func TestRead(t *testing.T) {
+	useSystemFile(t, "")
+	prefix := t.TempDir()
+	program := settings(t, "SCR_FLUSH=3", "SCR_PREFIX=/of/the/job", `SCR_JOB_NAME="a b"`, "CKPT=0 TYPE=XOR")
+	writeFile(t, prefix+"/.scr/app.conf", program.Text())
+	writeFile(t, prefix+"/.scrconf", "SCR_FETCH=0")
+	t.Setenv("SCR_PREFIX", "/not/there")
+	cfg, warnings, err := Read(prefix)
+	if err != nil || len(warnings) > 0 {
+		t.Fatal(err, warnings)
+	}
+	if cfg.String("SCR_PREFIX") != prefix || cfg.Int("SCR_FLUSH") != 3 || cfg.Bool("SCR_FETCH") {
+		t.Errorf("prefix %s, flush %d, fetch %v", cfg.String("SCR_PREFIX"), cfg.Int("SCR_FLUSH"), cfg.Bool("SCR_FETCH"))
+	}
+	if cfg.String("SCR_JOB_NAME") != "a b" || cfg.Items("CKPT").Get("0").Text("TYPE") != "XOR" {
+		t.Error("settings of the program")
+	}
+	t.Setenv("SCR_PREFIX", prefix)
+	if cfg, _, err := Read(""); err != nil || cfg.Int("SCR_FLUSH") != 3 {
+		t.Errorf("with the prefix from the environment: %v", err)
+	}
+	writeFile(t, prefix+"/.scr/app.conf", "x")
+	if _, _, err := Read(prefix); err == nil || !strings.Contains(err.Error(), "app.conf:1") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// run loads on n ranks, each with its own environment, and returns the values.
+func run(t *testing.T, n int, program func(rank int) *Settings, vars func(rank int) []string) ([]*Config, []error) {
+	t.Helper()
+	configs, errs := make([]*Config, n), make([]error, n)
+	_, err := local.Run(n, local.Options{Timeout: 20 * time.Second}, func(c mpi.Comm) error {
+		r := c.Rank()
+		configs[r], _, errs[r] = Load(c, program(r), env(vars(r)...))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return configs, errs
+}
+
+func noProgram(int) *Settings { return nil }
+
+func TestLoad_RanksAgree(t *testing.T) {
+	useSystemFile(t, "SCR_CNTL_BASE=/cntl/$NODE SCR_JOB_NAME=$NODE\nSTORE=/s/$NODE\nSCR_XTRA=$NODE")
+	prefix := t.TempDir()
+	for n := 1; n <= 17; n++ {
+		configs, errs := run(t, n, noProgram, func(r int) []string {
+			vars := []string{
+				fmt.Sprintf("NODE=n%d", r),
+				fmt.Sprintf("SCR_FLUSH=%d", r+1),
+				fmt.Sprintf("SCR_JOB_ID=job%d", r),
+				fmt.Sprintf("SCR_NODE_NAME=node%d", r/2),
+				fmt.Sprintf("SCR_PREFIX=%s", prefix),
+			}
+			if r%2 == 1 {
+				vars = append(vars, fmt.Sprintf("SCR_CACHE_BASE=/cache/%d", r))
+			}
+			if r > 0 {
+				vars[4] = "SCR_PREFIX=/only/on/this/rank"
+			}
+			return vars
+		})
+		for r, cfg := range configs {
+			if errs[r] != nil {
+				t.Fatal(errs[r])
+			}
+			if cfg.Int("SCR_FLUSH") != 1 || cfg.String("SCR_JOB_ID") != "job0" || cfg.String("SCR_PREFIX") != prefix ||
+				cfg.String("SCR_JOB_NAME") != "n0" || !cfg.Items("STORE").Has("/s/n0") {
+				t.Errorf("%d ranks: rank %d does not have what rank 0 decided", n, r)
+			}
+			if got, _, _ := cfg.Query("SCR_XTRA"); got != "n0" {
+				t.Errorf("%d ranks: rank %d: SCR_XTRA=%q", n, r, got)
+			}
+			base := "/dev/shm"
+			if r%2 == 1 {
+				base = fmt.Sprintf("/cache/%d", r)
+			}
+			for name, want := range map[string]string{
+				"SCR_NODE_NAME":  fmt.Sprintf("node%d", r/2),
+				"SCR_CNTL_BASE":  fmt.Sprintf("/cntl/n%d", r),
+				"SCR_CACHE_BASE": base,
+			} {
+				if got := cfg.String(name); got != want {
+					t.Errorf("%d ranks: rank %d: %s = %s, want %s", n, r, name, got, want)
+				}
+			}
+			if got, want := cfg.Source("SCR_CNTL_BASE"), (Source{System, systemFile + ":1"}); got != want {
+				t.Errorf("source %v, want %v", got, want)
+			}
+		}
+	}
+}
+
+// Whatever is wrong, on whichever rank, is the same error on all.
+func TestLoad_ErrorsAreAgreed(t *testing.T) {
+	prefix := t.TempDir()
+	bad := t.TempDir()
+	writeFile(t, bad+"/.scrconf", "SCR_FLUSH=1\nnonsense\n")
+	useSystemFile(t, "")
+	one := settings(t, "SCR_FLUSH=1", "SCR_FETCH=1")
+	other := settings(t, "SCR_FLUSH=1", "SCR_FETCH=0")
+	const n = 5
+	for _, test := range []struct {
+		name    string
+		program func(int) *Settings
+		vars    func(int) []string
+		want    string
+	}{
+		{"syntax", noProgram, func(int) []string { return []string{"SCR_PREFIX=" + bad} }, bad + "/.scrconf:2: "},
+		{"value on rank 0", noProgram, func(r int) []string {
+			return []string{"SCR_PREFIX=" + prefix, fmt.Sprintf("SCR_FLUSH=%d", r-1)}
+		}, "rank 0: SCR_FLUSH"},
+		{"program differs on rank 2", func(r int) *Settings {
+			if r == 2 {
+				return other
+			}
+			return one
+		}, func(int) []string { return []string{"SCR_PREFIX=" + prefix} },
+			`rank 2: the program's settings differ between ranks: "SCR_FETCH=0" here, "SCR_FETCH=1" on rank 0`},
+		{"only rank 4 sets", func(r int) *Settings {
+			if r == 4 {
+				return one
+			}
+			return nil
+		}, func(int) []string { return []string{"SCR_PREFIX=" + prefix} }, `rank 4: the program's settings differ`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			configs, errs := run(t, n, test.program, test.vars)
+			for r := range n {
+				switch {
+				case errs[r] == nil || !strings.Contains(errs[r].Error(), test.want):
+					t.Errorf("rank %d: error %v, want %q", r, errs[r], test.want)
+				case configs[r] != nil:
+					t.Errorf("rank %d: values and an error", r)
+				}
+			}
+		})
+	}
+}
+
+// An error that only one rank other than 0 can see, in a parameter of scope
+// Rank, is an error on all.
+func TestLoad_ErrorOfOneRank(t *testing.T) {
+	useSystemFile(t, "")
+	old := Parameters
+	defer func() { Parameters = old }()
+	Parameters = append(slices.Clone(old), Parameter{Name: "SCR_TEST", Type: Int, Default: "1", Scope: Rank})
+	_, errs := run(t, 6, noProgram, func(r int) []string {
+		if r == 4 {
+			return []string{"SCR_TEST=x"}
+		}
+		return nil
+	})
+	for r, err := range errs {
+		if err == nil || !strings.Contains(err.Error(), `rank 4: SCR_TEST="x" (environment)`) {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// setting is a value as it was set, before expansion.
+type setting struct {
+	text  string
+	where string // file:line, or ""
+}
+
+// item is one of STORE, CKPT and so on.
+type item struct {
+	where  string
+	fields map[string]setting
+}
+
+// layer is the settings of one level.
+type layer struct {
+	level  Level
+	values map[string]setting
+	order  []string                    // names in values, as they came
+	items  map[string]map[string]*item // by kind and id
+}
+
+func newLayer(level Level) *layer {
+	return &layer{
+		level:  level,
+		values: map[string]setting{},
+		items:  map[string]map[string]*item{},
+	}
+}
+
+// add takes the settings of one line, all or none of them. Later lines win
+// over earlier ones; one that sets something to nothing unsets it.
+func (l *layer) add(pairs []pair, where string) error {
+	if len(pairs) == 0 {
+		return nil
+	}
+	wrong := func(format string, args ...any) error {
+		err := fmt.Errorf(format, args...)
+		if where != "" {
+			err = fmt.Errorf("%s: %w", where, err)
+		}
+		return err
+	}
+	for _, p := range pairs[1:] {
+		if findKind(p.key) != nil && findKind(pairs[0].key) == nil {
+			return wrong("%s= must come first on its line", p.key)
+		}
+	}
+	kind := findKind(pairs[0].key)
+	switch {
+	case kind == nil:
+		for _, p := range pairs {
+			l.set(p.key, setting{p.value, where})
+		}
+	case pairs[0].value != "":
+		l.addItem(kind.Name, pairs[0].value, pairs[1:], where)
+	case len(pairs) == 1:
+		delete(l.items, kind.Name)
+	default:
+		return wrong("%s= names no item", kind.Name)
+	}
+	return nil
+}
+
+func (l *layer) set(name string, s setting) {
+	if s.text == "" {
+		l.unset(name)
+		return
+	}
+	if _, ok := l.values[name]; !ok {
+		l.order = append(l.order, name)
+	}
+	l.values[name] = s
+}
+
+func (l *layer) unset(name string) {
+	delete(l.values, name)
+	l.order = slices.DeleteFunc(l.order, func(s string) bool { return s == name })
+}
+
+func (l *layer) addItem(kind, id string, fields []pair, where string) {
+	if l.items[kind] == nil {
+		l.items[kind] = map[string]*item{}
+	}
+	it := l.items[kind][id]
+	if it == nil {
+		it = &item{where, map[string]setting{}}
+		l.items[kind][id] = it
+	}
+	for _, p := range fields {
+		if p.value == "" {
+			delete(it.fields, p.key)
+		} else {
+			it.fields[p.key] = setting{p.value, where}
+		}
+	}
+}
+
+// lines returns the settings in a fixed order, a parameter or an item a line.
+func (l *layer) lines() [][]pair {
+	var lines [][]pair
+	for _, name := range slices.Sorted(maps.Keys(l.values)) {
+		lines = append(lines, []pair{{key: name, value: l.values[name].text}})
+	}
+	for _, kind := range slices.Sorted(maps.Keys(l.items)) {
+		for _, id := range slices.Sorted(maps.Keys(l.items[kind])) {
+			pairs := []pair{{key: kind, value: id}}
+			fields := l.items[kind][id].fields
+			for _, name := range slices.Sorted(maps.Keys(fields)) {
+				pairs = append(pairs, pair{key: name, value: fields[name].text})
+			}
+			lines = append(lines, pairs)
+		}
+	}
+	return lines
+}

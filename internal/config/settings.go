@@ -1,0 +1,149 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Settings is what a program sets by SCR_Config before SCR_Init. The zero
+// value is empty and ready for use, with the environment of the process.
+type Settings struct {
+	// Environ is asked by queries; nil is the environment of the process.
+	Environ Environ
+
+	set *layer // nil until something is set
+}
+
+func (s *Settings) environ() Environ {
+	if s.Environ == nil {
+		return os.LookupEnv
+	}
+	return s.Environ
+}
+
+// layer returns the settings as a level of their own.
+func (s *Settings) layer() *layer {
+	if s.set == nil {
+		s.set = newLayer(Program)
+	}
+	return s.set
+}
+
+// Config does what a string given to SCR_Config asks for:
+//
+//	A=B                      sets A
+//	A=                       unsets A
+//	A                        returns the value of A
+//	CKPT=0 TYPE=XOR COUNT=   sets and unsets fields of an item
+//	CKPT=0 TYPE              returns a field of an item
+//	CKPT                     returns the ids of all items, separated by blanks
+//	CKPT=                    unsets all items of the kind
+//
+// Values are written as in a file, quotes around blanks, and one string may
+// set several parameters. What a query returns is the value from the
+// environment, from the program or the default; the files are not read before
+// Load. ok says whether there is one, and is false for whatever sets.
+func (s *Settings) Config(text string) (result string, ok bool, err error) {
+	pairs, err := parseLine(text)
+	if err != nil {
+		return "", false, err
+	}
+	q, isQuery, err := parseQuery(pairs)
+	if err != nil {
+		return "", false, err
+	}
+	if isQuery {
+		return s.query(q)
+	}
+	return "", false, s.layer().add(pairs, "")
+}
+
+// query asks for a parameter (name), a field of an item (all three), or the
+// ids of the items of a kind (name).
+type query struct{ name, id, field string }
+
+// parseQuery tells a query from settings, and both from a mixture.
+func parseQuery(pairs []pair) (q query, isQuery bool, err error) {
+	switch {
+	case len(pairs) == 0:
+		return q, false, errors.New("nothing to set or to query")
+	case len(pairs) == 1 && pairs[0].bare:
+		return query{name: pairs[0].key}, true, nil
+	case len(pairs) == 2 && !pairs[0].bare && pairs[1].bare && findKind(pairs[0].key) != nil:
+		return query{pairs[0].key, pairs[0].value, pairs[1].key}, true, nil
+	}
+	return q, false, noBare(pairs)
+}
+
+func (s *Settings) query(q query) (string, bool, error) {
+	r := resolver{environ: s.environ(), layers: []*layer{s.layer()}}
+	if q.field != "" {
+		it := s.layer().items[q.name][q.id]
+		if it == nil {
+			return "", false, nil
+		}
+		text, err := expand(it.fields[q.field].text, r.variable)
+		return text, err == nil && text != "", err
+	}
+	if findKind(q.name) != nil {
+		ids := strings.Join(slices.Sorted(maps.Keys(s.layer().items[q.name])), " ")
+		return ids, ids != "", nil
+	}
+	p := find(Parameters, q.name)
+	if p == nil {
+		p = &Parameter{Name: q.name}
+	}
+	prefix, err := r.resolve(find(Parameters, "SCR_PREFIX"))
+	if err != nil {
+		return "", false, err
+	}
+	r.prefix = prefix.text
+	v, err := r.resolve(p)
+	return v.text, err == nil && v.text != "", err
+}
+
+// Text returns the settings as a configuration file, the same for the same
+// settings, "" for none.
+func (s *Settings) Text() string {
+	var b strings.Builder
+	for _, pairs := range s.layer().lines() {
+		b.WriteString(format(pairs))
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// ParseSettings reads what Text returned. An error names the file, which is
+// called name, and the line.
+func ParseSettings(name, text string) (*Settings, error) {
+	lines, err := parse(name, text)
+	if err != nil {
+		return nil, err
+	}
+	s := &Settings{}
+	for _, line := range lines {
+		if err := s.layer().add(line.pairs, fmt.Sprintf("%s:%d", name, line.number)); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// same returns an error if the settings are not those of rank 0, whose Text is
+// given: ranks that differ were given different strings by the program.
+func (s *Settings) same(rank0 string) error {
+	mine := s.Text()
+	if mine == rank0 {
+		return nil
+	}
+	a, b := strings.Split(mine, "\n"), strings.Split(rank0, "\n")
+	i := 0
+	for i < len(a)-1 && i < len(b)-1 && a[i] == b[i] {
+		i++
+	}
+	return fmt.Errorf("the program's settings differ between ranks: %q here, %q on rank 0; SCR_Config must get the same strings on all ranks", a[i], b[i])
+}

@@ -1,0 +1,123 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+)
+
+// warnings are about what was set and has no effect.
+func (r *resolver) warnings(prefix, file value) []string {
+	var list []string
+	if file.source.Level != Default {
+		if _, err := os.Stat(file.text); os.IsNotExist(err) {
+			list = append(list, fmt.Sprintf("SCR_CONF_FILE names %s, which does not exist", file.text))
+		}
+	}
+	user := r.layers[0]
+	for _, v := range []struct{ name, used string }{{"SCR_PREFIX", prefix.text}, {"SCR_CONF_FILE", file.text}} {
+		if s, ok := user.values[v.name]; ok && s.text != v.used {
+			list = append(list, at(s.where, "%s has no effect in the user's configuration file, which is found by it; set it in the environment", v.name))
+		}
+	}
+	for _, name := range r.unknown() {
+		for _, l := range r.layers {
+			if s, ok := l.values[name]; ok {
+				list = append(list, at(s.where, "unknown parameter %s%s", name, didYouMean(name, Parameters)))
+				break
+			}
+		}
+	}
+	for i := range ItemKinds {
+		list = append(list, r.unknownFields(&ItemKinds[i])...)
+	}
+	return list
+}
+
+// unknown returns the names that were set and are not in the table, each once.
+func (r *resolver) unknown() []string {
+	var names []string
+	for _, l := range r.layers {
+		for _, name := range l.order {
+			if find(Parameters, name) == nil && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// unknownFields warns of fields which no item of a kind has, each once.
+func (r *resolver) unknownFields(kind *ItemKind) []string {
+	if kind.Fields == nil {
+		return nil
+	}
+	seen := map[string]bool{}
+	var list []string
+	for _, l := range r.layers {
+		for _, id := range slices.Sorted(maps.Keys(l.items[kind.Name])) {
+			fields := l.items[kind.Name][id].fields
+			for _, name := range slices.Sorted(maps.Keys(fields)) {
+				if seen[name] || find(kind.Fields, name) != nil {
+					continue
+				}
+				seen[name] = true
+				list = append(list, at(fields[name].where, "unknown field %s of %s%s",
+					name, kind.Name, didYouMean(name, kind.Fields)))
+			}
+		}
+	}
+	return list
+}
+
+// at says where what a warning is about was set.
+func at(where, format string, args ...any) string {
+	text := fmt.Sprintf(format, args...)
+	if where == "" {
+		return text
+	}
+	return where + ": " + text
+}
+
+// didYouMean names the closest of the known names, "" if none is close.
+func didYouMean(name string, known []Parameter) string {
+	best, least := "", len(name)/3+1
+	for _, p := range known {
+		for _, candidate := range []string{p.Name, strings.TrimPrefix(p.Name, "SCR_")} {
+			if d := distance(strings.ToUpper(name), candidate); d < least {
+				best, least = p.Name, d
+			}
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "; did you mean " + best + "?"
+}
+
+// distance is the least number of letters to insert, delete, replace or swap
+// with their neighbour that makes a into b.
+func distance(a, b string) int {
+	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row := make([]int, len(b)+1)
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}
