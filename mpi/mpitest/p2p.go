@@ -145,12 +145,12 @@ func truncation(c mpi.Comm) error {
 	truncated := func(err error) {
 		f.expect(errors.Is(err, mpi.ErrTruncated), "error of a message that is too long: %v", err)
 	}
-	buf := alloc(10)
+	buf := alloc(20)
 	defer mpi.Free(buf)
 	for i, n := range []int{11, 1 << 18} {
 		if first {
 			long := message(n, i)
-			for range 4 {
+			for range 2 {
 				f.add(c.Send(long, other, 1))
 			}
 			f.add(c.Send(message(10, i), other, 1))
@@ -158,20 +158,26 @@ func truncation(c mpi.Comm) error {
 		}
 		_, err := c.Recv(make([]byte, 10), other, 1)
 		truncated(err)
-		if r := f.started(c.Irecv(buf, other, 1)); r != nil {
-			_, err = r.Wait()
-			truncated(err)
-		}
-		if r := f.started(c.Irecv(buf, other, 1)); r != nil {
-			_, err = poll(r)
-			truncated(err)
-		}
 		_, err = c.Recv(nil, other, 1)
 		truncated(err)
 		s, err := c.Recv(buf, other, 1)
 		f.add(err)
 		f.status(s, other, 1, 10)
-		f.same(buf, i)
+		f.same(buf[:10], i)
+	}
+	// Irecv may write past its buffer, but up to here every MPI says that it did.
+	if first {
+		f.add(c.Send(message(20, 0), other, 3))
+		f.add(c.Send(message(20, 0), other, 3))
+	} else {
+		if r := f.started(c.Irecv(buf[:10], other, 3)); r != nil {
+			_, err := r.Wait()
+			truncated(err)
+		}
+		if r := f.started(c.Irecv(buf[:10], other, 3)); r != nil {
+			_, err := poll(r)
+			truncated(err)
+		}
 	}
 	// Both at once: what is sent must arrive though what is received does not fit.
 	got := make([]byte, 20)
