@@ -79,7 +79,8 @@ type Comm interface {
 
 	// Isend, Issend and Irecv return at once. The buffer must come from Alloc
 	// and must not be touched until the request is done. Issend is done only
-	// when the receiver has begun to receive.
+	// when the receiver has begun to receive. What Irecv receives must fit:
+	// not every MPI keeps to the buffer if it does not.
 	Isend(buf []byte, dst, tag int) (Request, error)
 	Issend(buf []byte, dst, tag int) (Request, error)
 	Irecv(buf []byte, src, tag int) (Request, error)

@@ -16,6 +16,7 @@ type comm struct {
 	context *context
 	members []int // ranks in the job, by rank in this communicator
 	rank    int
+	entered int // Ibarriers this rank has entered
 }
 
 func (c *comm) Rank() int { return c.rank }
@@ -32,57 +33,33 @@ func (c *comm) space(collective bool) int {
 	return c.context.id
 }
 
-func (c *comm) check(rank, tag int) error {
-	if rank < 0 || rank >= len(c.members) {
-		return fmt.Errorf("no rank %d in a communicator of %d", rank, len(c.members))
-	}
-	if tag < 0 || tag > 32767 {
-		return fmt.Errorf("tag %d is not between 0 and 32767", tag)
-	}
-	return nil
-}
-
 func (c *comm) start(buf []byte, dst, tag int, collective bool) (*message, error) {
-	if err := c.check(dst, tag); err != nil {
+	if err := mpi.CheckTarget(len(c.members), dst, tag); err != nil {
 		return nil, err
 	}
 	c.count(c.members[c.rank], 1, int64(len(buf)))
 	m := &message{context: c.space(collective), src: c.rank, tag: tag, data: buf, box: c.box(dst)}
 	m.box.mu.Lock()
-	defer m.box.mu.Unlock()
-	for i, r := range m.box.posted {
-		if m.matches(r.context, r.src, r.tag) {
-			r.take(m)
-			m.box.posted = slices.Delete(m.box.posted, i, i+1)
-			m.box.cond.Broadcast()
-			return m, nil
-		}
+	if !c.killed.Load() {
+		m.box.deliver(m)
 	}
-	m.box.unexpected = append(m.box.unexpected, m)
-	m.box.cond.Broadcast()
+	m.box.mu.Unlock()
+	c.alive()
 	return m, nil
 }
 
 func (c *comm) post(buf []byte, src, tag int, collective bool) (*receive, error) {
-	if src != mpi.AnySource {
-		if err := c.check(src, tag); err != nil {
-			return nil, err
-		}
+	if err := mpi.CheckSource(len(c.members), src, tag); err != nil {
+		return nil, err
 	}
-	c.alive()
 	r := &receive{context: c.space(collective), src: src, tag: tag, buf: buf}
 	box := c.box(c.rank)
 	box.mu.Lock()
-	defer box.mu.Unlock()
-	for i, m := range box.unexpected {
-		if m.matches(r.context, src, tag) {
-			r.take(m)
-			box.unexpected = slices.Delete(box.unexpected, i, i+1)
-			box.cond.Broadcast()
-			return r, nil
-		}
+	if !c.killed.Load() {
+		box.post(r)
 	}
-	box.posted = append(box.posted, r)
+	box.mu.Unlock()
+	c.alive()
 	return r, nil
 }
 
@@ -121,6 +98,9 @@ func (c *comm) Recv(buf []byte, src, tag int) (mpi.Status, error) {
 }
 
 func (c *comm) Sendrecv(send []byte, dst, sendtag int, recv []byte, src, recvtag int) (mpi.Status, error) {
+	if err := mpi.CheckSource(len(c.members), src, recvtag); err != nil {
+		return mpi.Status{}, err
+	}
 	m, err := c.start(send, dst, sendtag, false)
 	if err != nil {
 		return mpi.Status{}, err
@@ -176,7 +156,10 @@ func (r recvRequest) Test() (mpi.Status, bool, error) {
 
 func (c *comm) Isend(buf []byte, dst, tag int) (mpi.Request, error) {
 	m, err := c.start(buf, dst, tag, false)
-	return sendRequest{c, m}, err
+	if err != nil {
+		return nil, err
+	}
+	return sendRequest{c, m}, nil
 }
 
 // Issend is Isend: here every send is synchronous.
@@ -184,7 +167,10 @@ func (c *comm) Issend(buf []byte, dst, tag int) (mpi.Request, error) { return c.
 
 func (c *comm) Irecv(buf []byte, src, tag int) (mpi.Request, error) {
 	r, err := c.post(buf, src, tag, false)
-	return recvRequest{c, r}, err
+	if err != nil {
+		return nil, err
+	}
+	return recvRequest{c, r}, nil
 }
 
 func (c *comm) find(src, tag int) (mpi.Status, bool) {
@@ -197,6 +183,9 @@ func (c *comm) find(src, tag int) (mpi.Status, bool) {
 }
 
 func (c *comm) Probe(src, tag int) (status mpi.Status, err error) {
+	if err := mpi.CheckSource(len(c.members), src, tag); err != nil {
+		return mpi.Status{}, err
+	}
 	c.until(c.box(c.rank), func() (found bool) {
 		status, found = c.find(src, tag)
 		return found
@@ -205,6 +194,9 @@ func (c *comm) Probe(src, tag int) (status mpi.Status, err error) {
 }
 
 func (c *comm) Iprobe(src, tag int) (mpi.Status, bool, error) {
+	if err := mpi.CheckSource(len(c.members), src, tag); err != nil {
+		return mpi.Status{}, false, err
+	}
 	c.alive()
 	box := c.box(c.rank)
 	box.mu.Lock()
@@ -233,23 +225,23 @@ func (c *comm) Barrier() error {
 }
 
 type barrierRequest struct {
-	c      *comm
-	target int
+	c     *comm
+	round int
 }
 
 func (c *comm) Ibarrier() (mpi.Request, error) {
 	c.count(c.members[c.rank], int64(bits.Len(uint(len(c.members)-1))), 0)
+	round := c.entered
+	c.entered++
 	x := c.context
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	round := x.barrier / x.size
-	x.barrier++
-	x.cond.Broadcast()
-	return barrierRequest{c, (round + 1) * x.size}, nil
+	x.enter(round)
+	x.mu.Unlock()
+	return barrierRequest{c, round}, nil
 }
 
 func (r barrierRequest) Wait() (mpi.Status, error) {
-	r.c.meet(func() bool { return r.c.context.barrier >= r.target })
+	r.c.meet(func() bool { return r.c.context.passed > r.round })
 	return mpi.Status{}, nil
 }
 
@@ -257,7 +249,7 @@ func (r barrierRequest) Test() (mpi.Status, bool, error) {
 	r.c.alive()
 	x := r.c.context
 	x.mu.Lock()
-	done := x.barrier >= r.target
+	done := x.passed > r.round
 	x.mu.Unlock()
 	if !done {
 		runtime.Gosched()
@@ -279,7 +271,7 @@ func (c *comm) meet(done func() bool) {
 // Bcast goes down a binomial tree.
 func (c *comm) Bcast(buf []byte, root int) error {
 	n := len(c.members)
-	if err := c.check(root, 0); err != nil {
+	if err := mpi.CheckTarget(len(c.members), root, 0); err != nil {
 		return err
 	}
 	me := (c.rank - root + n) % n
@@ -368,7 +360,7 @@ func (c *comm) Exscan(values []int64, op mpi.Op) error {
 // Gather goes up a binomial tree.
 func (c *comm) Gather(send, recv []byte, root int) error {
 	n, size := len(c.members), len(send)
-	if err := c.check(root, 0); err != nil {
+	if err := mpi.CheckTarget(len(c.members), root, 0); err != nil {
 		return err
 	}
 	me := (c.rank - root + n) % n
@@ -395,8 +387,8 @@ func (c *comm) Gather(send, recv []byte, root int) error {
 }
 
 func (c *comm) Split(color, key int) (mpi.Comm, error) {
-	if color < 0 && color != mpi.Undefined {
-		return nil, fmt.Errorf("color %d of a split is negative", color)
+	if err := mpi.CheckColor(color); err != nil {
+		return nil, err
 	}
 	c.count(c.members[c.rank], int64(bits.Len(uint(len(c.members)-1))), 0)
 	x := c.context

@@ -11,7 +11,9 @@ package local
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,13 +74,20 @@ func Run(n int, opt Options, f func(c mpi.Comm) error) ([]Stats, error) {
 	case <-finished:
 	case <-timer.C:
 		var stuck []int
+		var cause error // why a rank left the others waiting, if one did
 		for r := range done {
 			if !done[r].Load() {
 				stuck = append(stuck, r)
+			} else if errs[r] != nil && cause == nil {
+				cause = fmt.Errorf("; rank %d: %w", r, errs[r])
 			}
 		}
 		w.kill()
-		return nil, fmt.Errorf("no end after %v; ranks still waiting: %v", opt.Timeout, stuck)
+		err := fmt.Errorf("no end after %v; ranks still waiting: %v", opt.Timeout, stuck)
+		if cause != nil {
+			err = fmt.Errorf("%w%w", err, cause)
+		}
+		return nil, err
 	}
 	stats := make([]Stats, n)
 	for r := range stats {
@@ -101,32 +110,41 @@ type world struct {
 	messages atomic.Int64
 	killAt   int64
 	killed   atomic.Bool
+	once     sync.Once // of kill
 
 	mu       sync.Mutex
 	contexts map[int]*context
 	next     int
 }
 
-// kill wakes every rank that waits; each ends at its next step.
+// kill wakes every rank that waits; each ends at its next step. When it
+// returns, no message is being copied or will be: the ranks that now end may
+// give back the memory that others were sending from or receiving in.
 func (w *world) kill() {
-	w.killed.Store(true)
-	for i := range w.boxes {
-		w.boxes[i].mu.Lock()
-		w.boxes[i].cond.Broadcast()
-		w.boxes[i].mu.Unlock()
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, x := range w.contexts {
-		x.mu.Lock()
-		x.cond.Broadcast()
-		x.mu.Unlock()
-	}
+	w.once.Do(func() {
+		w.killed.Store(true)
+		for i := range w.boxes {
+			w.boxes[i].mu.Lock()
+			w.boxes[i].cond.Broadcast()
+			w.boxes[i].mu.Unlock()
+		}
+		// Not one mutex inside the other: Split makes contexts while it holds
+		// the mutex of one.
+		w.mu.Lock()
+		contexts := slices.Collect(maps.Values(w.contexts))
+		w.mu.Unlock()
+		for _, x := range contexts {
+			x.mu.Lock()
+			x.cond.Broadcast()
+			x.mu.Unlock()
+		}
+	})
 }
 
 // alive ends the calling rank if the job has been killed.
 func (w *world) alive() {
 	if w.killed.Load() {
+		w.kill() // waits for the rank that does it
 		runtime.Goexit()
 	}
 }
@@ -153,10 +171,25 @@ type context struct {
 
 	mu      sync.Mutex
 	cond    sync.Cond
-	barrier int // arrivals, ever
+	passed  int   // Ibarriers that all ranks have entered
+	waiting []int // how many ranks have entered each of those after them
 	joined  int
 	wants   []want
 	groups  []group // by rank: what the last Split gave
+}
+
+// enter records that one more rank is in the round-th Ibarrier. A rank may be
+// in several at once.
+func (x *context) enter(round int) {
+	for x.passed+len(x.waiting) <= round {
+		x.waiting = append(x.waiting, 0)
+	}
+	x.waiting[round-x.passed]++
+	if x.waiting[0] == x.size {
+		x.waiting = x.waiting[1:]
+		x.passed++
+		x.cond.Broadcast()
+	}
 }
 
 type want struct{ color, key int }
@@ -184,6 +217,33 @@ type mailbox struct {
 	unexpected []*message
 	posted     []*receive
 	sent       Stats
+}
+
+// deliver gives a message to the first receive that waits for it, or keeps it.
+func (b *mailbox) deliver(m *message) {
+	for i, r := range b.posted {
+		if m.matches(r.context, r.src, r.tag) {
+			r.take(m)
+			b.posted = slices.Delete(b.posted, i, i+1)
+			b.cond.Broadcast()
+			return
+		}
+	}
+	b.unexpected = append(b.unexpected, m)
+	b.cond.Broadcast()
+}
+
+// post gives a receive the first message that fits it, or keeps it.
+func (b *mailbox) post(r *receive) {
+	for i, m := range b.unexpected {
+		if m.matches(r.context, r.src, r.tag) {
+			r.take(m)
+			b.unexpected = slices.Delete(b.unexpected, i, i+1)
+			b.cond.Broadcast()
+			return
+		}
+	}
+	b.posted = append(b.posted, r)
 }
 
 type message struct {

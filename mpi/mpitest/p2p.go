@@ -1,0 +1,300 @@
+package mpitest
+
+import (
+	"errors"
+
+	"github.com/goscr/goscr/mpi"
+)
+
+var pointToPoint = []check{
+	{"rank and size", rankAndSize},
+	{"send and recv", sendRecv},
+	{"messages arrive in order", order},
+	{"tags tell messages apart", tags},
+	{"recv from any source", anySource},
+	{"truncated messages are errors", truncation},
+	{"sendrecv around a ring", sendrecvRing},
+	{"probe", probe},
+	{"messages of 0 bytes", empty},
+}
+
+func rankAndSize(c mpi.Comm) error {
+	var f failures
+	n := []int64{1, int64(c.Rank())}
+	f.add(c.Allreduce(n, mpi.Sum))
+	size := int64(c.Size())
+	f.expect(n[0] == size, "size is %d, but %d ranks took part", size, n[0])
+	f.expect(n[1] == size*(size-1)/2, "ranks add up to %d in a communicator of %d", n[1], size)
+	return f.err()
+}
+
+// sendRecv bounces messages between rank 0 and each other rank.
+func sendRecv(c mpi.Comm) error {
+	var f failures
+	for peer := 1; peer < c.Size(); peer++ {
+		for i, n := range sizes {
+			seed := peer*100 + i
+			there := func(src, dst, seed int) {
+				if c.Rank() == src {
+					f.add(c.Send(message(n, seed), dst, i))
+				} else if c.Rank() == dst {
+					buf := make([]byte, n+i) // a message may be shorter than its buffer
+					s, err := c.Recv(buf, src, i)
+					f.add(err)
+					f.status(s, src, i, n)
+					f.same(buf[:n], seed)
+				}
+			}
+			there(0, peer, seed)
+			there(peer, 0, -seed)
+		}
+	}
+	return f.err()
+}
+
+// pair returns whether this rank is the first of two neighbours, and the
+// other; ok is false for a rank that is left over.
+func pair(c mpi.Comm) (first bool, other int, ok bool) {
+	other = c.Rank() ^ 1
+	return c.Rank()&1 == 0, other, other < c.Size()
+}
+
+func order(c mpi.Comm) error {
+	var f failures
+	first, other, ok := pair(c)
+	if !ok {
+		return nil
+	}
+	// Short and long messages take different ways through an MPI.
+	for i := range 40 {
+		n := sizes[i*5%len(sizes)]
+		if first {
+			f.add(c.Send(message(n, i), other, 3))
+			continue
+		}
+		buf := make([]byte, 1<<18+1)
+		s, err := c.Recv(buf, other, 3)
+		f.add(err)
+		f.status(s, other, 3, n)
+		f.same(buf[:min(n, s.Count)], i)
+	}
+	return f.err()
+}
+
+func tags(c mpi.Comm) error {
+	var f failures
+	first, other, ok := pair(c)
+	if !ok {
+		return nil
+	}
+	list := []int{0, mpi.MaxTag, 1, 4711}
+	const n = 100
+	buf := alloc(n * len(list))
+	defer mpi.Free(buf)
+	if !first {
+		for i := len(list) - 1; i >= 0; i-- {
+			s, err := c.Recv(buf[:n], other, list[i])
+			f.add(err)
+			f.status(s, other, list[i], n)
+			f.same(buf[:n], list[i])
+		}
+		return f.err()
+	}
+	requests := make([]mpi.Request, len(list))
+	for i, tag := range list {
+		requests[i] = f.started(c.Isend(fill(buf[i*n:(i+1)*n], tag), other, tag))
+	}
+	for _, r := range requests {
+		f.done(r)
+	}
+	return f.err()
+}
+
+func anySource(c mpi.Comm) error {
+	var f failures
+	const each = 3
+	if c.Rank() != 0 {
+		for i := range each {
+			f.add(c.Send(message(c.Rank(), c.Rank()*each+i), 0, 9))
+		}
+		return f.err()
+	}
+	seen := make([]int, c.Size())
+	for range each * (c.Size() - 1) {
+		buf := make([]byte, c.Size())
+		s, err := c.Recv(buf, mpi.AnySource, 9)
+		f.add(err)
+		if s.Source < 1 || s.Source >= c.Size() {
+			f.expect(false, "message from rank %d", s.Source)
+			continue
+		}
+		f.status(s, s.Source, 9, s.Source)
+		f.same(buf[:s.Source], s.Source*each+seen[s.Source])
+		seen[s.Source]++
+	}
+	return f.err()
+}
+
+// truncation also sees that the message after the one that was too long arrives.
+func truncation(c mpi.Comm) error {
+	var f failures
+	first, other, ok := pair(c)
+	if !ok {
+		return nil
+	}
+	truncated := func(err error) {
+		f.expect(errors.Is(err, mpi.ErrTruncated), "error of a message that is too long: %v", err)
+	}
+	buf := alloc(20)
+	defer mpi.Free(buf)
+	for i, n := range []int{11, 1 << 18} {
+		if first {
+			long := message(n, i)
+			for range 2 {
+				f.add(c.Send(long, other, 1))
+			}
+			f.add(c.Send(message(10, i), other, 1))
+			continue
+		}
+		_, err := c.Recv(make([]byte, 10), other, 1)
+		truncated(err)
+		_, err = c.Recv(nil, other, 1)
+		truncated(err)
+		s, err := c.Recv(buf, other, 1)
+		f.add(err)
+		f.status(s, other, 1, 10)
+		f.same(buf[:10], i)
+	}
+	// Irecv may write past its buffer, but up to here every MPI says that it did.
+	if first {
+		f.add(c.Send(message(20, 0), other, 3))
+		f.add(c.Send(message(20, 0), other, 3))
+	} else {
+		if r := f.started(c.Irecv(buf[:10], other, 3)); r != nil {
+			_, err := r.Wait()
+			truncated(err)
+		}
+		if r := f.started(c.Irecv(buf[:10], other, 3)); r != nil {
+			_, err := poll(r)
+			truncated(err)
+		}
+	}
+	// Both at once: what is sent must arrive though what is received does not fit.
+	got := make([]byte, 20)
+	if first {
+		s, err := c.Sendrecv(message(20, 1), other, 2, got, other, 2)
+		f.add(err)
+		f.status(s, other, 2, 10)
+	} else {
+		_, err := c.Sendrecv(message(10, 2), other, 2, got[:10], other, 2)
+		truncated(err)
+	}
+	return f.err()
+}
+
+func sendrecvRing(c mpi.Comm) error {
+	var f failures
+	n, me := c.Size(), c.Rank()
+	left, right := (me-1+n)%n, (me+1)%n
+	for i, size := range sizes {
+		buf := make([]byte, size+1)
+		s, err := c.Sendrecv(message(size, me), right, i, buf, left, i)
+		f.add(err)
+		f.status(s, left, i, size)
+		f.same(buf[:size], left)
+	}
+	buf := make([]byte, 8)
+	s, err := c.Sendrecv(message(8, me), left, 5, buf, mpi.AnySource, 5)
+	f.add(err)
+	f.status(s, right, 5, 8)
+	f.same(buf, right)
+	return f.err()
+}
+
+func probe(c mpi.Comm) error {
+	var f failures
+	first, other, ok := pair(c)
+	if !ok {
+		return nil
+	}
+	if first {
+		f.add(c.Send(nil, other, 1)) // not what the other looks for first
+		_, err := c.Recv(nil, other, 2)
+		f.add(err)
+		for i, n := range sizes {
+			f.add(c.Send(message(n, i), other, 3))
+		}
+		return f.err()
+	}
+	s, err := c.Probe(mpi.AnySource, 1)
+	f.add(err)
+	f.status(s, other, 1, 0)
+	_, found, err := c.Iprobe(other, 3)
+	f.add(err)
+	f.expect(!found, "Iprobe finds a message that was not sent")
+	_, err = c.Recv(nil, other, 1)
+	f.add(err)
+	_, found, err = c.Iprobe(mpi.AnySource, 1)
+	f.add(err)
+	f.expect(!found, "Iprobe finds a message that was received")
+	f.add(c.Send(nil, other, 2))
+	for i, n := range sizes {
+		var s mpi.Status
+		if i%2 == 0 {
+			s, err = c.Probe(other, 3)
+			f.add(err)
+		} else {
+			for found := false; !found && err == nil; {
+				s, found, err = c.Iprobe(mpi.AnySource, 3)
+			}
+			f.add(err)
+		}
+		f.status(s, other, 3, n)
+		buf := make([]byte, n)
+		s, err = c.Recv(buf, other, 3)
+		f.add(err)
+		f.status(s, other, 3, n)
+		f.same(buf, i)
+	}
+	return f.err()
+}
+
+func empty(c mpi.Comm) error {
+	var f failures
+	n, me := c.Size(), c.Rank()
+	left, right := (me-1+n)%n, (me+1)%n
+	s, err := c.Sendrecv(nil, right, 1, nil, left, 1)
+	f.add(err)
+	f.status(s, left, 1, 0)
+	for i, start := range []func([]byte, int, int) (mpi.Request, error){c.Isend, c.Issend} {
+		in := f.started(c.Irecv(nil, left, 2))
+		out := f.started(start([]byte{}, right, 2))
+		if i == 0 {
+			f.done(out)
+		}
+		f.wait(in, left, 2, 0)
+		if i == 1 {
+			f.done(out)
+		}
+	}
+	first, other, ok := pair(c)
+	if ok && first {
+		f.add(c.Send(nil, other, 3))
+		f.add(c.Send([]byte{}, other, 3))
+	} else if ok {
+		s, err := c.Recv(make([]byte, 4), other, 3)
+		f.add(err)
+		f.status(s, other, 3, 0)
+		s, err = c.Recv(nil, other, 3)
+		f.add(err)
+		f.status(s, other, 3, 0)
+	}
+	f.add(c.Bcast(nil, n-1))
+	f.add(c.Allreduce(nil, mpi.Max))
+	f.add(c.Exscan(nil, mpi.Sum))
+	f.add(c.Gather(nil, nil, n-1))
+	data, err := mpi.BcastBytes(c, nil, 0)
+	f.add(err)
+	f.expect(len(data) == 0, "BcastBytes made %d bytes of none", len(data))
+	return f.err()
+}

@@ -1,0 +1,378 @@
+//go:build mpi
+
+#include "shim.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define TRY(call)                              \
+    do {                                       \
+        int try_code = (call);                 \
+        if (try_code != MPI_SUCCESS) return try_code; \
+    } while (0)
+
+// Waiting. At first the answer is likely to be under way, so it is looked for
+// without pause; then, likely, the rank that will send it needs this core; and
+// at last nobody knows when it will come, and the rank costs next to nothing.
+enum {
+    SPINS = 50,
+    YIELD_NS = 200 * 1000,
+    NAP_MIN_NS = 20 * 1000,
+    NAP_MAX_NS = 1000 * 1000,
+};
+
+typedef struct {
+    int spins;
+    int64_t since; // when yielding began
+    long nap;
+} patience;
+
+static int64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * (int64_t)1000000000 + t.tv_nsec;
+}
+
+static void pause_a_little(patience *p)
+{
+    if (p->spins++ < SPINS) return;
+    if (p->nap == 0) {
+        int64_t t = now();
+        if (p->since == 0) p->since = t;
+        if (t - p->since < YIELD_NS) {
+            sched_yield();
+            return;
+        }
+        p->nap = NAP_MIN_NS;
+    }
+    struct timespec t = {0, p->nap};
+    nanosleep(&t, NULL);
+    p->nap += p->nap / 2;
+    if (p->nap > NAP_MAX_NS) p->nap = NAP_MAX_NS;
+}
+
+// A request has no communicator, so MPICH hands its errors to the handler of
+// MPI_COMM_WORLD, which is the program's and as a rule aborts. It is put aside
+// while requests are looked at.
+static int put_aside(MPI_Errhandler *handler)
+{
+    TRY(MPI_Comm_get_errhandler(MPI_COMM_WORLD, handler));
+    return MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+}
+
+static void put_back(MPI_Errhandler *handler)
+{
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, *handler);
+    MPI_Errhandler_free(handler);
+}
+
+static int finish(MPI_Request *request, MPI_Status *status)
+{
+    MPI_Errhandler handler;
+    TRY(put_aside(&handler));
+    patience p = {0};
+    int code, done = 0;
+    while ((code = MPI_Test(request, &done, status)) == MPI_SUCCESS && !done) pause_a_little(&p);
+    put_back(&handler);
+    return code;
+}
+
+static int finish_plain(int started, MPI_Request *request)
+{
+    TRY(started);
+    return finish(request, MPI_STATUS_IGNORE);
+}
+
+static int describe(MPI_Status *from, goscr_status *to)
+{
+    MPI_Count n;
+    TRY(MPI_Get_elements_x(from, MPI_BYTE, &n));
+    to->count = n;
+    to->source = from->MPI_SOURCE;
+    to->tag = from->MPI_TAG;
+    return MPI_SUCCESS;
+}
+
+static int source(int src) { return src < 0 ? MPI_ANY_SOURCE : src; }
+
+// shape is how many of which datatype make n bytes.
+typedef struct {
+    int count;
+    MPI_Datatype type;
+} shape;
+
+enum { BLOCK = 1 << 20 };
+
+static int shape_of(int64_t n, shape *s)
+{
+    if (n <= INT_MAX) {
+        *s = (shape){(int)n, MPI_BYTE};
+        return MPI_SUCCESS;
+    }
+    MPI_Datatype block;
+    TRY(MPI_Type_contiguous(BLOCK, MPI_BYTE, &block));
+    int lengths[2] = {(int)(n / BLOCK), (int)(n % BLOCK)};
+    MPI_Aint places[2] = {0, (MPI_Aint)(n - n % BLOCK)};
+    MPI_Datatype types[2] = {block, MPI_BYTE};
+    int code = MPI_Type_create_struct(2, lengths, places, types, &s->type);
+    MPI_Type_free(&block);
+    TRY(code);
+    s->count = 1;
+    code = MPI_Type_commit(&s->type);
+    if (code != MPI_SUCCESS) MPI_Type_free(&s->type);
+    return code;
+}
+
+// MPI keeps the datatype for as long as an operation needs it.
+static void shape_free(shape *s)
+{
+    if (s->type != MPI_BYTE) MPI_Type_free(&s->type);
+}
+
+void goscr_error_string(int code, char *text, int len)
+{
+    char s[MPI_MAX_ERROR_STRING];
+    int n = 0;
+    if (MPI_Error_string(code, s, &n) != MPI_SUCCESS) n = snprintf(s, sizeof s, "error %d", code);
+    snprintf(text, len, "%.*s", n, s);
+}
+
+int goscr_is_truncation(int code)
+{
+    int class;
+    return MPI_Error_class(code, &class) == MPI_SUCCESS && class == MPI_ERR_TRUNCATE;
+}
+
+int goscr_state(int *initialized, int *finalized)
+{
+    TRY(MPI_Initialized(initialized));
+    return MPI_Finalized(finalized);
+}
+
+int goscr_init(void)
+{
+    int provided;
+    return MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
+}
+
+// adopt makes a new communicator ours: its errors are returned.
+static int adopt(MPI_Comm *comm)
+{
+    int code = MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
+    if (code != MPI_SUCCESS) MPI_Comm_free(comm);
+    return code;
+}
+
+int goscr_dup(const MPI_Comm *from, MPI_Comm *dup)
+{
+    MPI_Comm comm = *from;
+    if (comm == MPI_COMM_NULL) return MPI_ERR_COMM;
+    // The program's own handler may abort, and holds for errors of the dup.
+    MPI_Errhandler handler;
+    TRY(MPI_Comm_get_errhandler(comm, &handler));
+    TRY(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+    int inter = 0;
+    int code = MPI_Comm_test_inter(comm, &inter);
+    if (code == MPI_SUCCESS) code = inter ? MPI_ERR_COMM : MPI_Comm_dup(comm, dup);
+    MPI_Comm_set_errhandler(comm, handler);
+    MPI_Errhandler_free(&handler);
+    TRY(code);
+    return adopt(dup);
+}
+
+int goscr_world(MPI_Comm *dup)
+{
+    MPI_Comm world = MPI_COMM_WORLD;
+    return goscr_dup(&world, dup);
+}
+
+int goscr_split(MPI_Comm comm, int color, int key, MPI_Comm *part, int *none)
+{
+    TRY(MPI_Comm_split(comm, color < 0 ? MPI_UNDEFINED : color, key, part));
+    *none = *part == MPI_COMM_NULL;
+    return *none ? MPI_SUCCESS : adopt(part);
+}
+
+int goscr_free(MPI_Comm *comm) { return MPI_Comm_free(comm); }
+
+int goscr_place(MPI_Comm comm, int *rank, int *size)
+{
+    TRY(MPI_Comm_rank(comm, rank));
+    return MPI_Comm_size(comm, size);
+}
+
+int goscr_isend(MPI_Comm comm, const char *buf, int64_t n, int dst, int tag, int synchronous, MPI_Request *request)
+{
+    shape s;
+    TRY(shape_of(n, &s));
+    int code = synchronous ? MPI_Issend(buf, s.count, s.type, dst, tag, comm, request)
+                           : MPI_Isend(buf, s.count, s.type, dst, tag, comm, request);
+    shape_free(&s);
+    return code;
+}
+
+int goscr_irecv(MPI_Comm comm, char *buf, int64_t n, int src, int tag, MPI_Request *request)
+{
+    shape s;
+    TRY(shape_of(n, &s));
+    int code = MPI_Irecv(buf, s.count, s.type, source(src), tag, comm, request);
+    shape_free(&s);
+    return code;
+}
+
+int goscr_wait(MPI_Request *request, int received, goscr_status *status)
+{
+    MPI_Status s;
+    TRY(finish(request, &s));
+    return received ? describe(&s, status) : MPI_SUCCESS;
+}
+
+int goscr_test(MPI_Request *request, int received, goscr_status *status)
+{
+    MPI_Status s;
+    MPI_Errhandler handler;
+    int done = 0;
+    TRY(put_aside(&handler));
+    int code = MPI_Test(request, &done, &s);
+    put_back(&handler);
+    TRY(code);
+    status->flag = done;
+    if (!done) sched_yield();
+    return done && received ? describe(&s, status) : MPI_SUCCESS;
+}
+
+int goscr_send(MPI_Comm comm, const char *buf, int64_t n, int dst, int tag)
+{
+    MPI_Request request;
+    return finish_plain(goscr_isend(comm, buf, n, dst, tag, 0, &request), &request);
+}
+
+// goscr_recv looks at the message before it receives it, for Open MPI 4.1
+// writes past the buffer when a message of more than 4 KiB is longer than it.
+int goscr_recv(MPI_Comm comm, char *buf, int64_t n, int src, int tag, goscr_status *status)
+{
+    MPI_Message message;
+    MPI_Status s;
+    patience p = {0};
+    for (int found = 0;;) {
+        TRY(MPI_Improbe(source(src), tag, comm, &found, &message, &s));
+        if (found) break;
+        pause_a_little(&p);
+    }
+    TRY(describe(&s, status));
+    char *scratch = NULL;
+    if (status->count > n) {
+        buf = scratch = malloc(status->count);
+        if (scratch == NULL) return MPI_ERR_NO_MEM;
+    }
+    shape parts;
+    MPI_Request request;
+    int code = shape_of(status->count, &parts);
+    if (code == MPI_SUCCESS) {
+        code = finish_plain(MPI_Imrecv(buf, parts.count, parts.type, &message, &request), &request);
+        shape_free(&parts);
+    }
+    if (scratch != NULL) {
+        free(scratch);
+        if (code == MPI_SUCCESS) code = MPI_ERR_TRUNCATE;
+    }
+    return code;
+}
+
+int goscr_sendrecv(MPI_Comm comm, const char *out, int64_t nout, int dst, int outtag,
+                   char *in, int64_t nin, int src, int intag, goscr_status *status)
+{
+    MPI_Request sent;
+    TRY(goscr_isend(comm, out, nout, dst, outtag, 0, &sent));
+    // The send needs out until it is done, however the receive ends.
+    int code = goscr_recv(comm, in, nin, src, intag, status);
+    TRY(finish(&sent, MPI_STATUS_IGNORE));
+    return code;
+}
+
+int goscr_iprobe(MPI_Comm comm, int src, int tag, goscr_status *status)
+{
+    MPI_Status s;
+    int found = 0;
+    TRY(MPI_Iprobe(source(src), tag, comm, &found, &s));
+    status->flag = found;
+    if (!found) sched_yield();
+    return found ? describe(&s, status) : MPI_SUCCESS;
+}
+
+int goscr_probe(MPI_Comm comm, int src, int tag, goscr_status *status)
+{
+    patience p = {0};
+    for (;;) {
+        MPI_Status s;
+        int found = 0;
+        TRY(MPI_Iprobe(source(src), tag, comm, &found, &s));
+        if (found) return describe(&s, status);
+        pause_a_little(&p);
+    }
+}
+
+int goscr_ibarrier(MPI_Comm comm, MPI_Request *request) { return MPI_Ibarrier(comm, request); }
+
+int goscr_barrier(MPI_Comm comm)
+{
+    MPI_Request request;
+    return finish_plain(MPI_Ibarrier(comm, &request), &request);
+}
+
+// Collective operations on more than this go in pieces, which all ranks cut alike.
+enum { PIECE = 1 << 30 };
+
+static int64_t piece(int64_t left, int64_t size) { return left < PIECE / size ? left : PIECE / size; }
+
+int goscr_bcast(MPI_Comm comm, char *buf, int64_t n, int root)
+{
+    for (int64_t at = 0; at < n;) {
+        MPI_Request request;
+        int64_t m = piece(n - at, 1);
+        TRY(finish_plain(MPI_Ibcast(buf + at, (int)m, MPI_BYTE, root, comm, &request), &request));
+        at += m;
+    }
+    return MPI_SUCCESS;
+}
+
+static MPI_Op op_of(int op) { return op == GOSCR_SUM ? MPI_SUM : op == GOSCR_MIN ? MPI_MIN : MPI_MAX; }
+
+int goscr_allreduce(MPI_Comm comm, int64_t *values, int64_t n, int op)
+{
+    for (int64_t at = 0; at < n;) {
+        MPI_Request request;
+        int64_t m = piece(n - at, sizeof *values);
+        TRY(finish_plain(MPI_Iallreduce(MPI_IN_PLACE, values + at, (int)m, MPI_INT64_T, op_of(op), comm, &request),
+                         &request));
+        at += m;
+    }
+    return MPI_SUCCESS;
+}
+
+int goscr_exscan(MPI_Comm comm, int64_t *values, int64_t n, int op)
+{
+    for (int64_t at = 0; at < n;) {
+        MPI_Request request;
+        int64_t m = piece(n - at, sizeof *values);
+        TRY(finish_plain(MPI_Iexscan(MPI_IN_PLACE, values + at, (int)m, MPI_INT64_T, op_of(op), comm, &request),
+                         &request));
+        at += m;
+    }
+    return MPI_SUCCESS;
+}
+
+int goscr_gather(MPI_Comm comm, const char *send, int64_t n, char *recv, int root)
+{
+    shape s;
+    MPI_Request request;
+    TRY(shape_of(n, &s));
+    int code = MPI_Igather(send, s.count, s.type, recv, s.count, s.type, root, comm, &request);
+    shape_free(&s);
+    return finish_plain(code, &request);
+}

@@ -1,0 +1,88 @@
+//go:build mpi
+
+package system
+
+// #include "shim.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"github.com/goscr/goscr/mpi"
+)
+
+// Init makes MPI ready for a program in Go, unless the program has done so. It
+// locks the calling goroutine to its thread, which is the only one that may
+// use MPI from then on: main calls Init, and everything else of this package.
+func Init() error {
+	runtime.LockOSThread()
+	initialized, finalized, err := state()
+	switch {
+	case err != nil:
+		return err
+	case finalized:
+		return errors.New("MPI_Init_thread: MPI has been finalized")
+	case initialized:
+		return nil
+	}
+	return failure("MPI_Init_thread", C.goscr_init())
+}
+
+// Finalize ends the use of MPI; without Init it does nothing. It is collective.
+func Finalize() error {
+	if !Initialized() {
+		return nil
+	}
+	return failure("MPI_Finalize", C.MPI_Finalize())
+}
+
+// Initialized reports whether MPI can be used: after Init, before Finalize.
+func Initialized() bool {
+	initialized, finalized, err := state()
+	return err == nil && initialized && !finalized
+}
+
+func state() (initialized, finalized bool, err error) {
+	var i, f C.int
+	err = failure("MPI_Initialized", C.goscr_state(&i, &f))
+	return i != 0, f != 0, err
+}
+
+// World returns a new communicator of all ranks of the job. It is collective.
+func World() (mpi.Comm, error) {
+	if !Initialized() {
+		return nil, errInactive
+	}
+	c := new(comm)
+	return c.open("MPI_Comm_dup", C.goscr_world(&c.handle))
+}
+
+// FromHandle returns a new communicator of the ranks of an intracommunicator
+// of the program's, whose MPI_Comm handle points to. It is collective.
+func FromHandle(handle unsafe.Pointer) (mpi.Comm, error) {
+	if !Initialized() {
+		return nil, errInactive
+	}
+	c := new(comm)
+	return c.open("MPI_Comm_dup", C.goscr_dup((*C.MPI_Comm)(handle), &c.handle))
+}
+
+var errInactive = errors.New("MPI is not initialized or has been finalized")
+
+// failure turns an error code of MPI into an error; operation is MPI's name of
+// what was done.
+func failure(operation string, code C.int) error {
+	if code == C.MPI_SUCCESS {
+		return nil
+	}
+	var text [C.MPI_MAX_ERROR_STRING + 1]C.char
+	C.goscr_error_string(code, &text[0], C.int(len(text)))
+	err := errors.New(C.GoString(&text[0]))
+	if C.goscr_is_truncation(code) != 0 {
+		return fmt.Errorf("%s: %w: %w", operation, mpi.ErrTruncated, err)
+	}
+	return fmt.Errorf("%s: %w", operation, err)
+}
