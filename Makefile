@@ -14,7 +14,7 @@ GO      ?= go
 CFLAGS  ?= -O2 -g
 
 # MPI=openmpi and MPI=mpich stand for Debian's names of these.
-ifdef MPI
+ifneq ($(filter openmpi mpich,$(MPI)),)
 MPICC   ?= mpicc.$(MPI)
 BUILD   ?= build/$(MPI)
 export MPI

@@ -103,7 +103,7 @@ for TESTBED_NAMESPACES in '' 0; do
     is "... a spare takes its place$how" same "node0 node3 node2" "$(nodes)"
     is "... its storage is empty, the others' is not$how" same "0 node0 0,1 node3 1,2 node2 2" \
         "$(run -n 3 "$WORK/ring")"
-    is "... the others keep theirs$how" same "0 node2 0 2" "$(run -n 1 --nodes node2 "$WORK/ring")"
+    is "... a command sees what a rank sees$how" same "2" "$("$TESTBED" exec node2 sh -c 'ls "$SCR_CACHE_BASE"')"
     is "nothing runs on a lost node$how" same 125 "$(status_of "$TESTBED" run --mpi "$MPI" -n 1 --nodes node1 true)"
     is "a node cannot be lost twice$how" same 125 "$(status_of "$TESTBED" lose node1)"
     is "without a spare$how" "$TESTBED" lose --no-spare node0

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.bash"
 
 # Grids of a size that leaves ranks with files of different sizes.
-steps=3000
+steps=6000
 [ "$MPI" != mpich ] || steps=1000
 for lost in node0 node1 node2 node3; do
     is "$lost is lost, the result is the same" "$ROOT/scripts/demo" --lose $lost --size 701 --steps $steps
