@@ -1,0 +1,186 @@
+/*
+ * scr.h - scalable checkpoint/restart: the C interface of goscr
+ *
+ * Compatible with the interface of SCR 3.1.  Usable from C89 and from C++.
+ *
+ * The life of a program that uses the library:
+ *
+ *     MPI_Init
+ *     SCR_Init
+ *     SCR_Have_restart, and if there is one:
+ *         SCR_Start_restart; SCR_Route_file, read; SCR_Complete_restart
+ *     compute, and now and then:
+ *         SCR_Need_checkpoint, and if it says so:
+ *             SCR_Start_output; SCR_Route_file, write; SCR_Complete_output
+ *         SCR_Should_exit
+ *     SCR_Finalize
+ *     MPI_Finalize
+ *
+ * A function is "collective" if all ranks of MPI_COMM_WORLD have to call it,
+ * in the same order relative to the other collective functions; the others are
+ * for any rank at any time in the state named.  Unless said otherwise a function
+ * returns SCR_SUCCESS, or another value after an error, which is explained on
+ * stderr.  Collective functions return success on all ranks or on none.  The
+ * library never ends the program and never calls MPI_Abort.
+ */
+
+#ifndef SCR_H
+#define SCR_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of the interface. */
+#define SCR_MAJOR_VERSION 3
+#define SCR_MINOR_VERSION 1
+#define SCR_PATCH_VERSION 0
+#define SCR_VERSION "v3.1.0"
+
+/* What a function returns when all went well; anything else is an error. */
+#define SCR_SUCCESS 0
+
+/* The size to give a buffer that receives a name or a path, with its final NUL. */
+#define SCR_MAX_FILENAME 1024
+
+/* What a dataset is for; combine with |. */
+#define SCR_FLAG_NONE       0
+#define SCR_FLAG_CHECKPOINT 1 /* the program can restart from it */
+#define SCR_FLAG_OUTPUT     2 /* wanted in the prefix directory in any case */
+
+/* ------------------------------------------------------- begin and end */
+
+/*
+ * Start the library: read the configuration, find what an earlier run has left
+ * in the cache and rebuild what was lost.  Collective; after MPI_Init.
+ */
+int SCR_Init(void);
+
+/*
+ * Stop the library.  A dataset that still has to reach the prefix directory is
+ * copied there.  Collective; before MPI_Finalize.
+ */
+int SCR_Finalize(void);
+
+/*
+ * The version of the library as text, for instance "v3.1.0".  Belongs to the
+ * library: do not change or free it.  Any time, even before SCR_Init.
+ */
+char* SCR_Get_version(void);
+
+/*
+ * Get or set a parameter.  Before SCR_Init: "NAME=VALUE" sets it for this run,
+ * "NAME=" takes that back, and the result is NULL.  Any time: "NAME" asks, and
+ * the result is its value, or NULL if it has none.  The text belongs to the
+ * library and is good until the next call.  Settings of the environment and of
+ * the user's configuration file go before those of the program.  Collective.
+ */
+const char* SCR_Config(const char* config);
+
+/* The same, with the text formatted as by printf. */
+const char* SCR_Configf(const char* format, ...)
+#ifdef __GNUC__
+    __attribute__((format(printf, 1, 2)))
+#endif
+    ;
+
+/* ------------------------------------------------------------ any phase */
+
+/*
+ * Ask where a file is.  While a dataset is written: takes the name the file is
+ * to have in the end, absolute or relative to the current directory, and stores
+ * in `file` the path to write it to now; the file then belongs to the dataset
+ * and to this rank.  During a restart: stores the path to read it from.  `file`
+ * has room for SCR_MAX_FILENAME characters, names no longer than that.  Not
+ * collective; between a Start and its Complete.
+ */
+int SCR_Route_file(const char* name, char* file);
+
+/* -------------------------------------------------------------- restart */
+
+/*
+ * Is there a checkpoint to restart from?  Sets *flag to 1 and copies its name
+ * to `name` (room for SCR_MAX_FILENAME characters; NULL if it does not matter),
+ * or sets *flag to 0.  The answer is the same on all ranks.  Collective.
+ */
+int SCR_Have_restart(int* flag, char* name);
+
+/*
+ * Begin to read that checkpoint.  Copies its name to `name` unless that is
+ * NULL.  Collective; after SCR_Have_restart has set its flag.
+ */
+int SCR_Start_restart(char* name);
+
+/*
+ * All has been read.  `valid` is 1 on a rank that could read what it needs,
+ * else 0.  If one could not, this returns an error on all, the checkpoint is not
+ * offered again, and SCR_Have_restart names the one before it, if any.
+ * Collective.
+ */
+int SCR_Complete_restart(int valid);
+
+/* --------------------------------------------------- checkpoints, output */
+
+/*
+ * Is it time for a checkpoint?  Sets *flag to 1 if so, by the configured
+ * interval, else to 0.  To be asked wherever the program could write one; it is
+ * free to write without asking.  The answer is the same on all ranks.
+ * Collective.
+ */
+int SCR_Need_checkpoint(int* flag);
+
+/*
+ * Begin to write a dataset.  `name` is how the user will see it, a path-like
+ * text that is the same on all ranks and not used by another dataset of the
+ * prefix directory that is to be kept; `flags` is a combination of SCR_FLAG_*.
+ * An older dataset may leave the cache to make room.  Collective.
+ */
+int SCR_Start_output(const char* name, int flags);
+
+/*
+ * All has been written and closed.  `valid` is 1 on a rank that wrote what it
+ * had to (which may be nothing), else 0.  If all did, the dataset is protected
+ * against the loss of nodes when this returns, and the result is SCR_SUCCESS;
+ * otherwise the dataset is dropped and all ranks get an error.  Collective.
+ */
+int SCR_Complete_output(int valid);
+
+/* SCR_Start_output with SCR_FLAG_CHECKPOINT and a name made by the library. */
+int SCR_Start_checkpoint(void);
+
+/* SCR_Complete_output for a dataset begun with SCR_Start_checkpoint. */
+int SCR_Complete_checkpoint(int valid);
+
+/* ------------------------------------------------------------------ other */
+
+/*
+ * Should the program stop now?  Sets *flag to 1 if the user has asked for it or
+ * the end of the allocation is near, else to 0.  The answer is the same on all
+ * ranks.  Best asked right after a checkpoint.  Collective.
+ */
+int SCR_Should_exit(int* flag);
+
+/*
+ * Say that the program has restarted, without the library's help, from the
+ * checkpoint called `name`, so that the next ones are counted from it.
+ * Collective.
+ */
+int SCR_Current(const char* name);
+
+/*
+ * Take the dataset called `name` out of the index of the prefix directory, so
+ * that it is not offered for a restart.  Its files stay.  Collective.
+ */
+int SCR_Drop(const char* name);
+
+/*
+ * Remove the dataset called `name`, files included, from the prefix directory.
+ * Collective.
+ */
+int SCR_Delete(const char* name);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* SCR_H */

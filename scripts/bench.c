@@ -1,0 +1,227 @@
+/*
+ * bench - what a checkpoint costs; scripts/bench runs it
+ *
+ *     bench write FILES BYTES COUNT   write COUNT checkpoints
+ *     bench restart FILES BYTES 1     start with a checkpoint in the cache, check
+ *                                     it, then write one to compare with
+ *
+ * Each rank writes FILES files of BYTES bytes.  Prints, for each checkpoint,
+ * "checkpoint ROUTE WRITE COMPLETE", and for a restart "restart INIT READ": seconds
+ * of the slowest rank, from when all had begun.  At the end "memory KIB": by how
+ * much the peak resident memory of a rank, the largest, has grown since before
+ * SCR_Init.  The program's own buffer is not in it.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <mpi.h>
+#include <scr.h>
+
+#define PIECE ((size_t)1 << 20)
+
+static int rank, files;
+static int64_t bytes;
+static unsigned char *buffer;
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "bench: rank %d: %s: %s\n", rank, what, errno ? strerror(errno) : "failed");
+    MPI_Abort(MPI_COMM_WORLD, 1);
+    exit(1);
+}
+
+static double begin(void)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    return MPI_Wtime();
+}
+
+static double slowest(double mine)
+{
+    double most;
+
+    MPI_Allreduce(&mine, &most, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return most;
+}
+
+static long peak_kib(void)
+{
+    char line[256];
+    long kib = -1;
+    FILE *f = fopen("/proc/self/status", "r");
+
+    if (f == NULL)
+        fail("/proc/self/status");
+    while (fgets(line, sizeof line, f) != NULL)
+        if (sscanf(line, "VmHWM: %ld", &kib) == 1)
+            break;
+    fclose(f);
+    return kib;
+}
+
+/* The buffer holds twice a piece; where in it a file begins depends on whose it is. */
+static const unsigned char *contents(int file)
+{
+    return buffer + (size_t)(rank * 7919 + file * 104729) % PIECE;
+}
+
+static void fill(void)
+{
+    uint64_t x = 88172645463325252u;
+    size_t i;
+
+    buffer = malloc(2 * PIECE);
+    if (buffer == NULL)
+        fail("memory");
+    for (i = 0; i < 2 * PIECE; i++) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        buffer[i] = (unsigned char)x;
+    }
+}
+
+static void put(const char *path, int file)
+{
+    int64_t left = bytes;
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+    if (fd < 0)
+        fail(path);
+    while (left > 0) {
+        ssize_t n = write(fd, contents(file), left < (int64_t)PIECE ? (size_t)left : PIECE);
+        if (n != (left < (int64_t)PIECE ? (ssize_t)left : (ssize_t)PIECE))
+            fail(path);
+        left -= n;
+    }
+    if (close(fd) != 0)
+        fail(path);
+}
+
+static void verify(const char *path, int file, unsigned char *piece)
+{
+    int64_t left = bytes;
+    int fd = open(path, O_RDONLY);
+
+    if (fd < 0)
+        fail(path);
+    while (left > 0) {
+        size_t want = left < (int64_t)PIECE ? (size_t)left : PIECE;
+
+        if (read(fd, piece, want) != (ssize_t)want || memcmp(piece, contents(file), want) != 0)
+            fail(path);
+        left -= (int64_t)want;
+    }
+    if (read(fd, piece, 1) != 0)
+        fail(path);
+    close(fd);
+}
+
+static void name_of(char *name, const char *checkpoint, int file)
+{
+    snprintf(name, SCR_MAX_FILENAME, "%.900s/rank_%d.%d", checkpoint, rank, file);
+}
+
+static void checkpoint(int number)
+{
+    char name[SCR_MAX_FILENAME], path[SCR_MAX_FILENAME], label[64];
+    double route = 0, write = 0, complete, t;
+    int i;
+
+    snprintf(label, sizeof label, "bench.%d", number);
+    if (SCR_Start_output(label, SCR_FLAG_CHECKPOINT) != SCR_SUCCESS)
+        fail("SCR_Start_output");
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (i = 0; i < files; i++) {
+        name_of(name, label, i);
+        t = MPI_Wtime();
+        if (SCR_Route_file(name, path) != SCR_SUCCESS)
+            fail("SCR_Route_file");
+        route += MPI_Wtime() - t;
+        t = MPI_Wtime();
+        put(path, i);
+        write += MPI_Wtime() - t;
+    }
+    t = begin();
+    if (SCR_Complete_output(1) != SCR_SUCCESS)
+        fail("SCR_Complete_output");
+    complete = slowest(MPI_Wtime() - t);
+    route = slowest(route);
+    write = slowest(write);
+    if (rank == 0)
+        printf("checkpoint %.9f %.9f %.9f\n", route, write, complete);
+}
+
+static int restart(double init)
+{
+    char label[SCR_MAX_FILENAME], name[SCR_MAX_FILENAME], path[SCR_MAX_FILENAME];
+    unsigned char *piece = malloc(PIECE);
+    int have, i, number;
+    double t;
+
+    if (piece == NULL)
+        fail("memory");
+    if (SCR_Have_restart(&have, label) != SCR_SUCCESS || !have)
+        fail("SCR_Have_restart: nothing to restart from");
+    t = begin();
+    if (SCR_Start_restart(label) != SCR_SUCCESS)
+        fail("SCR_Start_restart");
+    for (i = 0; i < files; i++) {
+        name_of(name, label, i);
+        if (SCR_Route_file(name, path) != SCR_SUCCESS)
+            fail("SCR_Route_file");
+        verify(path, i, piece);
+    }
+    if (SCR_Complete_restart(1) != SCR_SUCCESS)
+        fail("SCR_Complete_restart");
+    t = slowest(MPI_Wtime() - t);
+    if (rank == 0)
+        printf("restart %.9f %.9f\n", init, t);
+    free(piece);
+    if (sscanf(label, "bench.%d", &number) != 1)
+        fail(label);
+    return number;
+}
+
+int main(int argc, char **argv)
+{
+    long before, grown, most;
+    int count, i, first = 0;
+    double t;
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (argc != 5 || (files = atoi(argv[2])) < 1 || (bytes = atoll(argv[3])) < 0 ||
+        (count = atoi(argv[4])) < 1 || (strcmp(argv[1], "write") && strcmp(argv[1], "restart"))) {
+        fprintf(stderr, "usage: bench write|restart FILES BYTES COUNT\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+        return 2;
+    }
+    fill();
+
+    t = begin();
+    before = peak_kib();
+    if (SCR_Init() != SCR_SUCCESS)
+        fail("SCR_Init");
+    t = slowest(MPI_Wtime() - t);
+    if (argv[1][0] == 'r')
+        first = restart(t);
+    for (i = 1; i <= count; i++)
+        checkpoint(first + i);
+
+    grown = peak_kib() - before;
+    MPI_Reduce(&grown, &most, 1, MPI_LONG, MPI_MAX, 0, MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("memory %ld\n", most);
+    if (SCR_Finalize() != SCR_SUCCESS)
+        fail("SCR_Finalize");
+    MPI_Finalize();
+    return 0;
+}

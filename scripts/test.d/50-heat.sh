@@ -1,0 +1,13 @@
+# shellcheck shell=bash
+# shellcheck disable=SC1091,SC2016
+# The main job, end to end: scripts/demo, smaller, losing one node after the
+# other, with namespaces and without.
+. "$(dirname "$0")/lib.bash"
+
+# Grids of a size that leaves ranks with files of different sizes.
+steps=6000
+[ "$MPI" != mpich ] || steps=1000
+for lost in node0 node1 node2 node3; do
+    is "$lost is lost, the result is the same" "$ROOT/scripts/demo" --lose $lost --size 701 --steps $steps
+done
+TESTBED_NAMESPACES=0 is "without namespaces" "$ROOT/scripts/demo" --size 701 --steps $steps
