@@ -51,7 +51,7 @@ func (k *Cache) Complete(c *Cached, failed error) error {
 	}
 	// Every byte of every rank is in place. From here on a rank that is lost
 	// can be rebuilt, so the ranks need not become complete at one instant.
-	c.SetComplete()
+	c.SetComplete(true)
 	return k.usable(c, append(files, made...))
 }
 

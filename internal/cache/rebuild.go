@@ -133,6 +133,23 @@ func (k *Cache) restore(id int) (c *Cached, rung string, err error) {
 	return c, rung, k.usable(c, files)
 }
 
+// Repair checks every file of a usable dataset and rebuilds what is corrupt. A
+// dataset that cannot be made whole is deleted. It is collective.
+func (k *Cache) Repair(c *Cached) error {
+	files, rung, err := k.repair(c)
+	if err == nil {
+		k.Log.Info("dataset %d (%s): %s", c.ID(), c.Name(), rung)
+		for _, f := range files {
+			k.maps.Map.AddFile(c.ID(), k.me(), f.Path, f.Meta)
+		}
+		return mpi.Agree(k.World, k.maps.Fold())
+	}
+	if errors.Is(err, redundancy.ErrUnrecoverable) {
+		return k.abandon(c, err)
+	}
+	return err
+}
+
 // repair checks every file of a dataset and rebuilds what is lost or corrupt.
 // Files that are read to rebuild others are checked in the same pass; one that
 // turns out corrupt counts as lost, and it begins again, until all is well or

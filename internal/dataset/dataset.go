@@ -70,6 +70,12 @@ func New(id int, name string, flags Flags, checkpoint int, owner Owner, now time
 	return d
 }
 
+// Unpack reads the packed form of a description.
+func Unpack(packed []byte) (Dataset, error) {
+	h, _, err := hash.Unpack(packed)
+	return Dataset{h}, err
+}
+
 // CheckName says what is wrong with a name for a dataset, which the index,
 // scripts and people's screens have to show on one line.
 func CheckName(name string) error {
@@ -126,8 +132,10 @@ func (d Dataset) SetTotals(files, bytes int64) {
 	d.SetInt(keySize, bytes)
 }
 
-// SetComplete records that every rank's part is whole.
-func (d Dataset) SetComplete() { d.SetValue(keyComplete, "1") }
+// SetComplete records whether every rank's part is whole.
+func (d Dataset) SetComplete(complete bool) {
+	d.SetValue(keyComplete, map[bool]string{true: "1", false: "0"}[complete])
+}
 
 // Complete reports whether every rank's part was recorded as whole.
 func (d Dataset) Complete() bool { return d.Text(keyComplete) == "1" }

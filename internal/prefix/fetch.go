@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/goscr/goscr/hash"
@@ -144,5 +145,64 @@ func (p *Prefix) Failed(id int) error {
 			return fmt.Errorf("that dataset %d failed could not be recorded: %w", id, err)
 		}
 		return err
+	})
+}
+
+// Delete removes a dataset with its files, and the directories that leaves
+// empty, from the prefix directory. A name that is not there is no error. It is
+// collective.
+func (p *Prefix) Delete(name string) error {
+	id := []int64{0}
+	err := p.onRoot(func() error {
+		x, err := ReadIndex(p.Dir)
+		if err == nil {
+			n, _ := x.Lookup(name)
+			id[0] = int64(n)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := p.Comm.Allreduce(id, mpi.Max); err != nil {
+		return err
+	}
+	if id[0] == 0 {
+		return nil
+	}
+	dir := datasetPath(p.Dir, int(id[0]), "")
+	entry, err := readRank2file(p.Comm, dir)
+	if err != nil {
+		return err
+	}
+	files, err := filesOf(entry, p.Dir, p.Comm.Size())
+	if err := mpi.Agree(p.Comm, err); err != nil {
+		return err
+	}
+	// It leaves the index first: from then on nobody restarts from it.
+	err = p.onRoot(func() error {
+		return UpdateIndex(p.Dir, func(x *Index) error { x.Remove(name); return nil })
+	})
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if e := os.Remove(f.Path); e != nil && !errors.Is(e, fs.ErrNotExist) && err == nil {
+			err = e
+		}
+	}
+	if err := mpi.Agree(p.Comm, err); err != nil {
+		return err
+	}
+	for _, f := range files {
+		// Fails, as it should, at the first directory that holds something.
+		for d := filepath.Dir(f.Path); d != p.Dir && os.Remove(d) == nil; d = filepath.Dir(d) {
+		}
+	}
+	return p.onRoot(func() error {
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+		return Locate(p.Dir, dataset.New(int(id[0]), name, dataset.None, 0, dataset.Owner{}, time.Time{}), InPrefix, false)
 	})
 }

@@ -1,0 +1,277 @@
+package scr
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/goscr/goscr/internal/cache"
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/halt"
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/meta"
+	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/reddesc"
+)
+
+// StartOutput begins a dataset. The program then asks Route for the path of
+// each file it is going to write, writes them, and ends with CompleteOutput.
+// The name, which must be the same on all ranks, is what people see; "" stands
+// for one made of the dataset's number.
+func (s *Session) StartOutput(name string, flags Flags) error {
+	if err := s.expect("StartOutput", idle); err != nil {
+		return err
+	}
+	if err := s.sameEverywhere("StartOutput", name, flags); err != nil {
+		return err
+	}
+	id, checkpoint := s.id+1, s.checkpoint
+	if flags.Has(Checkpoint) {
+		checkpoint++
+	}
+	if name == "" {
+		name = fmt.Sprintf("scr.dataset.%d", id)
+	}
+	if err := dataset.CheckName(name); err != nil {
+		return err
+	}
+	s.began = time.Now()
+	s.started = true
+	s.offer(nil) // restart files are no longer promised
+	if err := s.makeRoom(); err != nil {
+		return err
+	}
+	d, err := s.describeDataset(id, name, flags, checkpoint)
+	if err != nil {
+		return err
+	}
+	if s.current, err = s.cache.Create(d, reddesc.Pick(s.descs, max(checkpoint, 1))); err != nil {
+		return err
+	}
+	s.id, s.checkpoint, s.routeError, s.state = id, checkpoint, nil, writing
+	return nil
+}
+
+// makeRoom makes place for one more dataset in the cache. An output that has
+// not reached the prefix directory is flushed before it goes.
+func (s *Session) makeRoom() error {
+	keep := s.config.Int("SCR_CACHE_SIZE") - 1
+	list := s.cache.List()
+	if keep == 0 && len(list) > 0 && !s.flushed[list[0].ID()] {
+		s.log.WarnOnce("SCR_CACHE_SIZE=1: dataset %s leaves the cache before the next is complete; a failure in between loses it "+
+			"(2 keeps it)", list[0].Name())
+	}
+	for i := len(list) - 1; i >= max(keep, 0); i-- {
+		c := list[i]
+		if c.Flags().Has(Output) && !s.flushed[c.ID()] {
+			if err := s.flush(c); err != nil {
+				return err
+			}
+		}
+		err := s.onRoot(func() error { return prefix.Locate(s.prefix.Dir, c.Dataset, prefix.InCache, false) })
+		if err != nil {
+			return err
+		}
+		delete(s.flushed, c.ID())
+	}
+	return s.cache.Evict(keep)
+}
+
+// describeDataset gives all ranks rank 0's description of a new dataset.
+func (s *Session) describeDataset(id int, name string, flags Flags, checkpoint int) (dataset.Dataset, error) {
+	d := dataset.New(id, name, flags, checkpoint, dataset.Owner{
+		User: s.config.String("SCR_USER_NAME"), JobName: s.config.String("SCR_JOB_NAME"),
+		JobID: s.config.String("SCR_JOB_ID"), Cluster: s.config.String("SCR_CLUSTER_NAME"),
+	}, time.Now())
+	packed, err := mpi.BcastBytes(s.world, d.Pack(nil), 0)
+	if err != nil {
+		return d, err
+	}
+	return dataset.Unpack(packed)
+}
+
+// Route returns the path under which the program must open a file. While a
+// dataset is written, that is a place in the cache for a file which the
+// program would have written as name, below the prefix directory. In a
+// restart, it is where a file that was written as name now is; the last
+// element of the name suffices if only one of the rank's files has it. At
+// other times it is name itself. Route is not collective.
+func (s *Session) Route(name string) (string, error) {
+	path, err := s.route(name)
+	if err == nil && len(path) >= MaxFilename {
+		err = fmt.Errorf("%s: the path in the cache has %d characters, at most %d are possible", name, len(path), MaxFilename-1)
+	}
+	if err != nil {
+		if s.state == writing && s.routeError == nil {
+			s.routeError = err
+		}
+		return "", err
+	}
+	return path, nil
+}
+
+func (s *Session) route(name string) (string, error) {
+	switch {
+	case name == "":
+		return "", errors.New("Route called with an empty name")
+	case s.state == writing:
+		return s.routeOutput(name)
+	case s.state == restarting:
+		return s.routeRestart(name)
+	case s.restart != nil && !s.started:
+		// Programs of the first interface restart without telling.
+		if path, err := s.routeRestart(name); err == nil {
+			return path, nil
+		}
+	}
+	return name, nil
+}
+
+func (s *Session) routeOutput(name string) (string, error) {
+	file, err := s.belowPrefix(name)
+	if err != nil {
+		return "", err
+	}
+	md := meta.New(file, meta.Full, s.world.Size())
+	md.SetOrigin(name, filepath.Join(s.prefix.Dir, filepath.Dir(file)))
+	return s.cache.Add(s.current, md)
+}
+
+// belowPrefix returns the path of a file relative to the prefix directory.
+func (s *Session) belowPrefix(name string) (string, error) {
+	path, err := filepath.Abs(name)
+	if err != nil {
+		return "", err
+	}
+	rel, err := filepath.Rel(s.prefix.Dir, path)
+	if err != nil || !filepath.IsLocal(rel) {
+		// The same place by another way, through symbolic links?
+		rel, err = filepath.Rel(s.real, resolve(path))
+	}
+	switch {
+	case err != nil || !filepath.IsLocal(rel):
+		return "", fmt.Errorf("%s is not below the prefix directory %s: write it there, or set SCR_PREFIX", name, s.prefix.Dir)
+	case rel == ".":
+		return "", fmt.Errorf("%s is the prefix directory itself", name)
+	case rel == prefix.Metadata || strings.HasPrefix(rel, prefix.Metadata+"/"):
+		return "", fmt.Errorf("%s lies in %s, which is goscr's own", name, prefix.Metadata)
+	}
+	return rel, nil
+}
+
+// resolve follows the symbolic links in those directories of a path that are
+// there.
+func resolve(path string) string {
+	rest := ""
+	for dir := path; ; dir = filepath.Dir(dir) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if dir == "/" {
+			return path
+		}
+		rest = filepath.Join(filepath.Base(dir), rest)
+	}
+}
+
+// CompleteOutput ends the dataset that StartOutput began. valid says whether
+// this rank has written all its files. If all ranks say so, the files are
+// protected against the loss of nodes, and flushed to the prefix directory when
+// that is due. Otherwise the dataset is deleted, and the error says why.
+func (s *Session) CompleteOutput(valid bool) error {
+	if err := s.expect("CompleteOutput", writing); err != nil {
+		return err
+	}
+	c := s.current
+	s.state, s.current = idle, nil
+	failed := s.routeError
+	if failed == nil && !valid {
+		failed = fmt.Errorf("the program says that its files of dataset %s are not valid", c.Name())
+	}
+	written := time.Now()
+	if err := s.cache.Complete(c, failed); err != nil {
+		return err
+	}
+	s.log.Info("dataset %d (%s): %d files, %s; written in %.3f s, protected with %s in %.3f s", c.ID(), c.Name(), c.Files(),
+		report.Bytes(c.Size()), written.Sub(s.began).Seconds(), c.Desc.Type, time.Since(written).Seconds())
+	err := s.onRoot(func() error {
+		if c.Flags().Has(Checkpoint) {
+			if err := halt.CountCheckpoint(s.prefix.Dir); err != nil {
+				return err
+			}
+		}
+		return prefix.Locate(s.prefix.Dir, c.Dataset, prefix.InCache, true)
+	})
+	if err != nil {
+		return err
+	}
+	return s.flushIfDue(c)
+}
+
+// flushIfDue flushes a dataset that has just been completed, if it is its turn,
+// it is output, or the job is about to stop. A checkpoint is safe in the cache
+// all the same, so that it could not be flushed is no error of its own.
+func (s *Session) flushIfDue(c *cache.Cached) error {
+	every := s.config.Int("SCR_FLUSH")
+	due := c.Flags().Has(Output) || every > 0 && c.Checkpoint()%every == 0
+	if !due && every > 0 {
+		reason, err := s.haltReason()
+		if err != nil {
+			return err
+		}
+		due = reason != ""
+	}
+	if !due {
+		return nil
+	}
+	err := s.flush(c)
+	if err != nil && !c.Flags().Has(Output) {
+		if s.world.Rank() == 0 {
+			s.log.Warn("%v; dataset %s stays in the cache", err, c.Name())
+		}
+		return nil
+	}
+	return err
+}
+
+// flush copies a dataset to the prefix directory, unless it is there. If a file
+// in the cache turns out to be corrupt it is rebuilt first.
+func (s *Session) flush(c *cache.Cached) error {
+	if s.flushed[c.ID()] {
+		return nil
+	}
+	own, _ := redundancy.Split(s.cache.Files(c.ID()))
+	err := s.prefix.Flush(c.Dataset, own)
+	if s.corrupt(err) {
+		if err := s.cache.Repair(c); err != nil {
+			return err
+		}
+		own, _ = redundancy.Split(s.cache.Files(c.ID()))
+		err = s.prefix.Flush(c.Dataset, own)
+	}
+	if err == nil {
+		s.flushed[c.ID()] = true
+	}
+	return err
+}
+
+// corrupt reports whether an error, on any rank, is a file that does not hold
+// what was written.
+func (s *Session) corrupt(err error) bool {
+	if err == nil {
+		return false
+	}
+	var c *redundancy.CorruptError
+	found := []int64{0}
+	if errors.As(err, &c) {
+		found[0] = 1
+	}
+	if err := s.world.Allreduce(found, mpi.Max); err != nil {
+		return false
+	}
+	return found[0] == 1
+}

@@ -1,0 +1,450 @@
+package scr
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/cache"
+	"github.com/goscr/goscr/internal/config"
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/halt"
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/reddesc"
+)
+
+// Version of the interface, which is that of SCR 3.1.
+const Version = "v3.1.0"
+
+// MaxFilename is the longest path Route returns, with room for C's final NUL.
+const MaxFilename = 1024
+
+// Flags say what a dataset is for. They can be combined.
+type Flags = dataset.Flags
+
+// What a dataset is for.
+const (
+	None       = dataset.None
+	Checkpoint = dataset.Checkpoint // the program can restart from it
+	Output     = dataset.Output     // wanted in the prefix directory in any case
+)
+
+// Settings are parameters that a program sets before Init, in the syntax of
+// SCR_Config. Environment and the user's configuration file win over them.
+type Settings = config.Settings
+
+// ErrDisabled is returned by Init if SCR_ENABLE=0.
+var ErrDisabled = errors.New("goscr is turned off by SCR_ENABLE=0")
+
+// Options change how Init begins a session. The zero value serves most
+// programs.
+type Options struct {
+	Settings *Settings
+	// Environ looks environment variables up; nil is os.LookupEnv.
+	Environ func(name string) (string, bool)
+	// Log takes the lines that tell what happens; nil is os.Stderr.
+	Log io.Writer
+}
+
+// state is what the program is doing, which decides what it may call.
+type state int
+
+const (
+	idle state = iota
+	restarting
+	writing
+	finished
+)
+
+// Session is a rank's use of goscr between Init and Finalize. Its methods are
+// collective, except Route. An error of a collective method is an error on all
+// ranks, and leaves the program running.
+type Session struct {
+	world  mpi.Comm
+	config *config.Config
+	log    *report.Logger
+	groups *reddesc.Groups
+	descs  []*reddesc.Descriptor
+	cache  *cache.Cache
+	prefix prefix.Prefix
+	real   string // the prefix directory without symbolic links
+
+	state   state
+	started bool          // a dataset has been begun in this run
+	restart *cache.Cached // the checkpoint that a restart is offered
+	byPath  map[string]string
+	byName  map[string][]string
+
+	current    *cache.Cached // being written
+	routeError error         // of a Route since it was begun
+	began      time.Time
+	id         int // of the newest dataset, ever
+	checkpoint int // number of the newest checkpoint
+	needCalls  int
+	flushed    map[int]bool // datasets of the cache that are in the prefix directory
+}
+
+// Init begins a session on the ranks of world, which it duplicates. It takes
+// up what earlier runs have left in the cache: files go to the nodes where
+// their ranks now are, and what was lost with a node is rebuilt.
+func Init(world mpi.Comm, opt Options) (*Session, error) {
+	if opt.Log == nil {
+		opt.Log = os.Stderr
+	}
+	cfg, warnings, err := config.Load(world, opt.Settings, opt.Environ)
+	if err != nil {
+		return nil, err
+	}
+	if !cfg.Bool("SCR_ENABLE") {
+		return nil, ErrDisabled
+	}
+	s := &Session{config: cfg, flushed: map[int]bool{}}
+	if s.world, err = mpi.Dup(world); err != nil {
+		return nil, err
+	}
+	node := cfg.String("SCR_NODE_NAME")
+	s.log = &report.Logger{Out: opt.Log, Rank: world.Rank(), Node: node, Debug: cfg.Int("SCR_DEBUG")}
+	if world.Rank() == 0 {
+		for _, w := range warnings {
+			s.log.Warn("%s", w)
+		}
+	}
+	s.prefix = prefix.Prefix{
+		Comm: s.world, Dir: cfg.String("SCR_PREFIX"), Buffer: int(cfg.Size("SCR_FILE_BUF_SIZE")), Log: s.log,
+	}
+	start := time.Now()
+	if err := s.begin(node, opt.Settings); err != nil {
+		return nil, err
+	}
+	s.log.Info("goscr %s: %d ranks, prefix %s, %s; ready in %.3f s",
+		Version, world.Size(), s.prefix.Dir, s.describe(), time.Since(start).Seconds())
+	return s, nil
+}
+
+// begin is Init once the configuration is known.
+func (s *Session) begin(node string, settings *Settings) error {
+	if s.config.Bool("SCR_CACHE_BYPASS") {
+		return errors.New("SCR_CACHE_BYPASS=1 is not in this version of goscr; unset it to write to the cache")
+	}
+	err := s.onRoot(func() error {
+		if err := os.MkdirAll(filepath.Join(s.prefix.Dir, prefix.Metadata), 0o777); err != nil {
+			return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if s.real, err = filepath.EvalSymlinks(s.prefix.Dir); err != nil {
+		err = fmt.Errorf("prefix directory: %w (it must be the same directory on all nodes)", err)
+	}
+	if err := mpi.Agree(s.world, err); err != nil {
+		return err
+	}
+
+	if s.groups, err = reddesc.NewGroups(s.world, node); err != nil {
+		return err
+	}
+	nodeComm, err := s.groups.Comm(reddesc.Node)
+	if err != nil {
+		return err
+	}
+	if err := s.describeRedundancy(); err != nil {
+		return err
+	}
+	s.cache, err = cache.Open(cache.Config{
+		World: s.world, Node: nodeComm,
+		CacheBase: s.config.String("SCR_CACHE_BASE"), ControlBase: s.config.String("SCR_CNTL_BASE"),
+		User: s.config.String("SCR_USER_NAME"), JobID: s.config.String("SCR_JOB_ID"),
+		Piece: int(s.config.Size("SCR_MPI_BUF_SIZE")), Distribute: s.config.Bool("SCR_DISTRIBUTE"), Log: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.recordRun(nodeComm, settings); err != nil {
+		return err
+	}
+	if err := s.cache.Rebuild(); err != nil {
+		return err
+	}
+	if err := s.recordCache(); err != nil {
+		return err
+	}
+	s.offer(s.newestCheckpoint())
+	if s.config.Bool("SCR_FETCH_ON_INIT") {
+		return s.fetchIfNone()
+	}
+	return nil
+}
+
+// describeRedundancy makes the redundancy descriptors. So far there is one.
+func (s *Session) describeRedundancy() error {
+	d, warning, err := reddesc.Create(s.groups, reddesc.Params{
+		Interval: 1,
+		Store:    s.config.String("SCR_CACHE_BASE"),
+		Group:    s.config.String("SCR_GROUP"),
+		Type:     s.config.String("SCR_COPY_TYPE"),
+		SetSize:  s.config.Int("SCR_SET_SIZE"),
+	})
+	if err != nil {
+		return err
+	}
+	if warning != "" && s.world.Rank() == 0 {
+		s.log.Warn("%s", warning)
+	}
+	s.descs = []*reddesc.Descriptor{d}
+	return nil
+}
+
+func (s *Session) describe() string {
+	d := s.descs[0]
+	return fmt.Sprintf("%s in sets of %d", d.Type, d.Set.Size())
+}
+
+// recordRun leaves what the commands around the job have to know.
+func (s *Session) recordRun(node mpi.Comm, settings *Settings) error {
+	leaders := []int64{0}
+	if node.Rank() == 0 {
+		leaders[0] = 1
+	}
+	if err := s.world.Allreduce(leaders, mpi.Sum); err != nil {
+		return err
+	}
+	return s.onRoot(func() error {
+		h := hash.New()
+		h.SetInt("NODES", leaders[0])
+		if err := hash.WriteShared(s.metadata("nodes.scr"), h); err != nil {
+			return err
+		}
+		if settings != nil {
+			if err := os.WriteFile(s.metadata("app.conf"), []byte(settings.Text()), 0o666); err != nil {
+				return err
+			}
+		}
+		return halt.Begin(s.prefix.Dir, int64(s.config.Seconds("SCR_HALT_SECONDS").Seconds()))
+	})
+}
+
+func (s *Session) metadata(name string) string {
+	return filepath.Join(s.prefix.Dir, prefix.Metadata, name)
+}
+
+// recordCache brings what is known about cached datasets up to date after a
+// restart: which of them the prefix directory has already, and where to go on
+// counting.
+func (s *Session) recordCache() error {
+	there := make([]int64, len(s.cache.List())+1) // last: highest id in the index
+	err := s.onRoot(func() error {
+		x, err := prefix.ReadIndex(s.prefix.Dir)
+		if err != nil {
+			return err
+		}
+		there[len(there)-1] = int64(x.Highest())
+		var list []dataset.Dataset
+		for i, c := range s.cache.List() {
+			list = append(list, c.Dataset)
+			for _, e := range x.Entries() {
+				if e.ID == c.ID() && e.Name == c.Name() && e.Complete {
+					there[i] = 1
+				}
+			}
+		}
+		return prefix.OnlyCached(s.prefix.Dir, list)
+	})
+	if err != nil {
+		return err
+	}
+	// Only rank 0 has anything but zeros.
+	if err := s.world.Allreduce(there, mpi.Max); err != nil {
+		return err
+	}
+	highest := []int64{int64(s.cache.Highest())}
+	if err := s.world.Allreduce(highest, mpi.Max); err != nil {
+		return err
+	}
+	s.id = int(max(highest[0], there[len(there)-1]))
+	for i, c := range s.cache.List() {
+		s.flushed[c.ID()] = there[i] == 1
+	}
+	return nil
+}
+
+// onRoot runs f on rank 0 and agrees on its result.
+func (s *Session) onRoot(f func() error) error {
+	var err error
+	if s.world.Rank() == 0 {
+		err = f()
+	}
+	return mpi.Agree(s.world, err)
+}
+
+// expect is an error unless the program is in a state in which call is legal.
+func (s *Session) expect(call string, want state) error {
+	if s.state == want {
+		return nil
+	}
+	advice := map[state]string{
+		idle:       "begin with StartOutput or StartRestart",
+		restarting: "end the restart with CompleteRestart first",
+		writing:    "end the dataset with CompleteOutput first",
+		finished:   "the session has been finalized",
+	}
+	return fmt.Errorf("%s called in the wrong place: %s", call, advice[s.state])
+}
+
+// Finalize ends the session. The newest checkpoint is flushed if it has not
+// been, unless flushing is turned off.
+func (s *Session) Finalize() error {
+	if err := s.expect("Finalize", idle); err != nil {
+		return err
+	}
+	s.state = finished
+	var first error
+	if c := s.newestCheckpoint(); c != nil && s.config.Int("SCR_FLUSH") > 0 {
+		first = s.flush(c)
+	}
+	err := s.onRoot(func() error { return halt.End(s.prefix.Dir) })
+	for _, e := range []error{err, mpi.Agree(s.world, s.cache.Close()), s.free()} {
+		if first == nil {
+			first = e
+		}
+	}
+	return first
+}
+
+func (s *Session) free() error {
+	for _, d := range s.descs {
+		if err := d.Free(); err != nil {
+			return err
+		}
+	}
+	if err := s.groups.Free(); err != nil {
+		return err
+	}
+	return s.world.Free()
+}
+
+// newestCheckpoint returns the newest checkpoint in the cache, nil if there is
+// none.
+func (s *Session) newestCheckpoint() *cache.Cached {
+	for _, c := range s.cache.List() {
+		if c.Flags().Has(Checkpoint) {
+			return c
+		}
+	}
+	return nil
+}
+
+// NeedCheckpoint advises whether to write a checkpoint now. The program calls
+// it whenever it could.
+func (s *Session) NeedCheckpoint() (bool, error) {
+	if s.state == finished {
+		return false, s.expect("NeedCheckpoint", idle)
+	}
+	s.needCalls++
+	if n := s.config.Int("SCR_CHECKPOINT_INTERVAL"); n > 0 && s.needCalls%n == 0 {
+		return true, nil
+	}
+	reason, err := s.haltReason()
+	return reason != "", err
+}
+
+// ShouldExit reports whether the job should stop now, because somebody asked
+// for it or its time ends.
+func (s *Session) ShouldExit() (bool, error) {
+	if s.state == finished {
+		return false, s.expect("ShouldExit", idle)
+	}
+	reason, err := s.haltReason()
+	if reason != "" {
+		s.log.Info("the job should stop: %s", reason)
+	}
+	return reason != "", err
+}
+
+// haltReason returns why the job should stop, the same on all ranks.
+func (s *Session) haltReason() (string, error) {
+	var reason string
+	err := s.onRoot(func() (err error) {
+		reason, err = halt.Reason(s.prefix.Dir, time.Now())
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	text, err := mpi.BcastBytes(s.world, []byte(reason), 0)
+	return string(text), err
+}
+
+// Current makes the dataset of a name in the prefix directory the one to
+// restart from.
+func (s *Session) Current(name string) error {
+	if err := s.sameEverywhere("Current", name, 0); err != nil {
+		return err
+	}
+	return s.onRoot(func() error {
+		return prefix.UpdateIndex(s.prefix.Dir, func(x *prefix.Index) error { return x.SetCurrent(name) })
+	})
+}
+
+// Drop takes the dataset of a name out of the index, so that it is not
+// restarted from. Its files stay. A name that is not there is no error.
+func (s *Session) Drop(name string) error {
+	if err := s.sameEverywhere("Drop", name, 0); err != nil {
+		return err
+	}
+	return s.onRoot(func() error {
+		return prefix.UpdateIndex(s.prefix.Dir, func(x *prefix.Index) error { x.Remove(name); return nil })
+	})
+}
+
+// Delete removes the dataset of a name, with its files, from the prefix
+// directory and from the cache. A name that is not there is no error.
+func (s *Session) Delete(name string) error {
+	if err := s.expect("Delete", idle); err != nil {
+		return err
+	}
+	if err := s.sameEverywhere("Delete", name, 0); err != nil {
+		return err
+	}
+	for _, c := range s.cache.List() {
+		if c.Name() == name {
+			if s.restart == c {
+				s.offer(nil)
+			}
+			if err := s.forget(c); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	return s.prefix.Delete(name)
+}
+
+// forget deletes a dataset from the cache.
+func (s *Session) forget(c *cache.Cached) error {
+	if err := s.cache.Delete(c.ID()); err != nil {
+		return err
+	}
+	delete(s.flushed, c.ID())
+	return s.onRoot(func() error { return prefix.Locate(s.prefix.Dir, c.Dataset, prefix.InCache, false) })
+}
+
+// sameEverywhere checks that all ranks gave the same name and flags.
+func (s *Session) sameEverywhere(call, name string, flags Flags) error {
+	mine := fmt.Sprintf("%d %s", flags, name)
+	text, err := mpi.BcastBytes(s.world, []byte(mine), 0)
+	if err != nil {
+		return err
+	}
+	if string(text) != mine {
+		err = fmt.Errorf("%s called with %q (name and flags), rank 0 called it with %q", call, mine, text)
+	}
+	return mpi.Agree(s.world, err)
+}
