@@ -177,6 +177,9 @@ func BcastBytes(c Comm, data []byte, root int) ([]byte, error) {
 	if err := bcastInts(c, n, root); err != nil {
 		return nil, err
 	}
+	if n[0] == 0 {
+		return nil, nil
+	}
 	if c.Rank() != root {
 		data = make([]byte, n[0])
 	}

@@ -284,7 +284,16 @@ func (s *Session) onRoot(f func() error) error {
 	return mpi.Agree(s.world, err)
 }
 
-// expect is an error unless the program is in a state in which call is legal.
+// StateError says that a call is not possible where it was made.
+type StateError struct {
+	Call   string
+	Advice string // what would have been
+}
+
+func (e *StateError) Error() string { return e.Call + " called in the wrong place: " + e.Advice }
+
+// expect is an error unless the program is in the state in which call is
+// possible.
 func (s *Session) expect(call string, want state) error {
 	if s.state == want {
 		return nil
@@ -295,8 +304,11 @@ func (s *Session) expect(call string, want state) error {
 		writing:    "end the dataset with CompleteOutput first",
 		finished:   "the session has been finalized",
 	}
-	return fmt.Errorf("%s called in the wrong place: %s", call, advice[s.state])
+	return &StateError{call, advice[s.state]}
 }
+
+// Query returns the value of a parameter, in the syntax of SCR_Config.
+func (s *Session) Query(text string) (value string, ok bool, err error) { return s.config.Query(text) }
 
 // Finalize ends the session. The newest checkpoint is flushed if it has not
 // been, unless flushing is turned off.
@@ -368,15 +380,15 @@ func (s *Session) ShouldExit() (bool, error) {
 	return reason != "", err
 }
 
-// haltReason returns why the job should stop, the same on all ranks.
+// haltReason returns why the job should stop, the same on all ranks. It costs a
+// broadcast, and on rank 0 a look at a file.
 func (s *Session) haltReason() (string, error) {
 	var reason string
-	err := s.onRoot(func() (err error) {
-		reason, err = halt.Reason(s.prefix.Dir, time.Now())
-		return err
-	})
-	if err != nil {
-		return "", err
+	if s.world.Rank() == 0 {
+		var err error
+		if reason, err = halt.Reason(s.prefix.Dir, time.Now()); err != nil {
+			s.log.WarnOnce("halt file: %v; conditions in it are not observed", err)
+		}
 	}
 	text, err := mpi.BcastBytes(s.world, []byte(reason), 0)
 	return string(text), err

@@ -450,6 +450,9 @@ int main(int argc, char **argv)
         return usage();
     }
     setup(&h, &o);
+    /* We ask only every so many steps, so the answer is to be yes each time.
+     * Who runs the program can still say otherwise, in the environment. */
+    SCR_Config("SCR_CHECKPOINT_INTERVAL=1");
     check(&h, SCR_Init(), "SCR_Init");
 
     restart(&h);

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"github.com/goscr/goscr/internal/checksum"
+)
+
+var crc32Command = command{
+	names: []string{"scr_crc32"},
+	use:   "FILE...",
+	short: "print the CRC-32 of files, as goscr records it",
+	run: func(c *context, _ *pflag.FlagSet) func([]string) error {
+		return func(args []string) error {
+			if len(args) == 0 {
+				return fmt.Errorf("no file given; %w", errUsage)
+			}
+			for _, path := range args {
+				crc, err := fileCRC(path)
+				if err != nil {
+					return err
+				}
+				if len(args) > 1 {
+					fmt.Fprintf(c.out, "0x%08x  %s\n", crc, path)
+				} else {
+					fmt.Fprintf(c.out, "0x%08x\n", crc)
+				}
+			}
+			return nil
+		}
+	},
+}
+
+func fileCRC(path string) (crc uint32, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	buf := make([]byte, 1<<20)
+	for {
+		n, err := f.Read(buf)
+		crc = checksum.Update(crc, buf[:n])
+		if err == io.EOF {
+			return crc, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}

@@ -1,0 +1,102 @@
+// Scr is every command of goscr in one program. Called by the name of a
+// command, through a link, it is that command; otherwise its first argument
+// names it, with or without the prefix scr_.
+//
+// A command returns 0 for done, found or yes, and 1 for failed, not found or
+// no; scripts depend on it (spec 000 §11). 2 is a wrong command line.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// command is one command of goscr.
+type command struct {
+	names []string // the first is the one it is known by
+	use   string   // arguments
+	short string   // what it does, one line
+	run   func(c *context, flags *pflag.FlagSet) func(args []string) error
+}
+
+// context is what a command works with.
+type context struct {
+	out, err io.Writer
+}
+
+var commands = []command{indexCommand, printCommand, crc32Command}
+
+// errUsage is wrapped by the error of a command line that makes no sense.
+var errUsage = errors.New("see --help")
+
+// errNo is the answer no, which needs no words.
+var errNo = errors.New("no")
+
+func main() {
+	os.Exit(execute(os.Args, &context{os.Stdout, os.Stderr}))
+}
+
+// execute runs the command that argv names and returns the exit status.
+func execute(argv []string, c *context) int {
+	name := filepath.Base(argv[0])
+	args := argv[1:]
+	if name == "scr" {
+		if len(args) == 0 || args[0] == "-h" || args[0] == "--help" || args[0] == "help" {
+			overview(c.out)
+			return 0
+		}
+		if args[0] == "links" {
+			for _, command := range commands {
+				fmt.Fprintln(c.out, strings.Join(command.names, "\n"))
+			}
+			return 0
+		}
+		name, args = "scr_"+strings.TrimPrefix(args[0], "scr_"), args[1:]
+	}
+	i := slices.IndexFunc(commands, func(x command) bool { return slices.Contains(x.names, name) })
+	if i < 0 {
+		fmt.Fprintf(c.err, "scr: there is no command %s; scr help lists them\n", name)
+		return 2
+	}
+	flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
+	flags.SetOutput(c.err)
+	flags.Usage = func() {
+		fmt.Fprintf(c.out, "%s - %s\n\nusage: %s %s\n", name, commands[i].short, name, commands[i].use)
+		if text := flags.FlagUsages(); text != "" {
+			fmt.Fprintf(c.out, "\n%s", text)
+		}
+	}
+	run := commands[i].run(c, flags)
+	err := flags.Parse(args)
+	if err == nil {
+		err = run(flags.Args())
+	} else if !errors.Is(err, pflag.ErrHelp) {
+		err = fmt.Errorf("%w; %w", err, errUsage)
+	}
+	switch {
+	case err == nil || errors.Is(err, pflag.ErrHelp):
+		return 0
+	case errors.Is(err, errNo):
+		return 1
+	}
+	fmt.Fprintf(c.err, "%s: %v\n", name, err)
+	if errors.Is(err, errUsage) {
+		return 2
+	}
+	return 1
+}
+
+func overview(out io.Writer) {
+	fmt.Fprint(out, "scr - commands of the goscr checkpoint library\n\nusage: scr COMMAND [ARGUMENTS]\n\n")
+	for _, c := range commands {
+		fmt.Fprintf(out, "  %-12s %s\n", strings.TrimPrefix(c.names[0], "scr_"), c.short)
+	}
+	fmt.Fprint(out, "\nscr COMMAND --help says more. Each command can also be called as scr_COMMAND.\n")
+}
