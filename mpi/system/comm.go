@@ -239,6 +239,12 @@ func (c *comm) Split(color, key int) (mpi.Comm, error) {
 	return part.open("MPI_Comm_split", code)
 }
 
+// Dup is much cheaper than Split where ranks share cores, see the package comment.
+func (c *comm) Dup() (mpi.Comm, error) {
+	d := new(comm)
+	return d.open("MPI_Comm_dup", C.goscr_dup(&c.handle, &d.handle))
+}
+
 func (c *comm) Free() error {
 	if !Initialized() {
 		return errInactive

@@ -15,19 +15,23 @@
         if (try_code != MPI_SUCCESS) return try_code; \
     } while (0)
 
-// Waiting. At first the answer is likely to be under way, so it is looked for
-// without pause; then, likely, the rank that will send it needs this core; and
-// at last nobody knows when it will come, and the rank costs next to nothing.
+// Waiting. A rank looks for what it waits for in bursts. Between them, at first
+// it lets the rank that may send it have this core; later nobody knows when it
+// will come, and the rank sleeps and costs next to nothing.
+//
+// One look is not enough: MPICH looks at the messages of a few of its peers at
+// a time.
 enum {
-    SPINS = 50,
+    BURST = 50,
     YIELD_NS = 200 * 1000,
     NAP_MIN_NS = 20 * 1000,
     NAP_MAX_NS = 1000 * 1000,
 };
 
 typedef struct {
-    int spins;
-    int64_t since; // when yielding began
+    int looks;
+    int64_t looking; // when the burst began
+    int64_t idle;    // when this rank last had something to do
     long nap;
 } patience;
 
@@ -38,22 +42,32 @@ static int64_t now(void)
     return t.tv_sec * (int64_t)1000000000 + t.tv_nsec;
 }
 
+// pause_a_little is called after each look that has found nothing.
 static void pause_a_little(patience *p)
 {
-    if (p->spins++ < SPINS) return;
-    if (p->nap == 0) {
-        int64_t t = now();
-        if (p->since == 0) p->since = t;
-        if (t - p->since < YIELD_NS) {
-            sched_yield();
-            return;
-        }
-        p->nap = NAP_MIN_NS;
+    if (++p->looks % BURST != 0) return;
+    int64_t t = now();
+    if (p->looks > BURST) {
+        // Messages of many pieces are moved while one looks. That takes longer
+        // than to see nothing, and more is to come.
+        static int64_t nothing = INT64_MAX; // the shortest burst so far
+        int64_t took = t - p->looking;
+        if (took < nothing) nothing = took;
+        if (took > 2 * nothing + 10000) p->idle = 0;
     }
-    struct timespec t = {0, p->nap};
-    nanosleep(&t, NULL);
-    p->nap += p->nap / 2;
-    if (p->nap > NAP_MAX_NS) p->nap = NAP_MAX_NS;
+    if (p->idle == 0) {
+        p->idle = t;
+        p->nap = 0;
+    }
+    if (t - p->idle < YIELD_NS) {
+        sched_yield();
+    } else {
+        p->nap = p->nap == 0 ? NAP_MIN_NS : p->nap + p->nap / 2;
+        if (p->nap > NAP_MAX_NS) p->nap = NAP_MAX_NS;
+        struct timespec nap = {0, p->nap};
+        nanosleep(&nap, NULL);
+    }
+    p->looking = now();
 }
 
 // A request has no communicator, so MPICH hands its errors to the handler of
@@ -178,7 +192,9 @@ int goscr_dup(const MPI_Comm *from, MPI_Comm *dup)
     TRY(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
     int inter = 0;
     int code = MPI_Comm_test_inter(comm, &inter);
-    if (code == MPI_SUCCESS) code = inter ? MPI_ERR_COMM : MPI_Comm_dup(comm, dup);
+    MPI_Request request;
+    if (code == MPI_SUCCESS) code = inter ? MPI_ERR_COMM : MPI_Comm_idup(comm, dup, &request);
+    if (code == MPI_SUCCESS) code = finish(&request, MPI_STATUS_IGNORE);
     MPI_Comm_set_errhandler(comm, handler);
     MPI_Errhandler_free(&handler);
     TRY(code);

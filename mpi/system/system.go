@@ -66,6 +66,9 @@ func FromHandle(handle unsafe.Pointer) (mpi.Comm, error) {
 	if !Initialized() {
 		return nil, errInactive
 	}
+	if handle == nil {
+		return nil, errors.New("MPI_Comm_dup: no communicator")
+	}
 	c := new(comm)
 	return c.open("MPI_Comm_dup", C.goscr_dup((*C.MPI_Comm)(handle), &c.handle))
 }
