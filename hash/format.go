@@ -159,7 +159,7 @@ func Decode(buf []byte) (*Hash, error) {
 func ReadFrom(r io.Reader, limit int64) (*Hash, int64, error) {
 	head := make([]byte, headerSize)
 	if _, err := io.ReadFull(r, head); err != nil {
-		return nil, 0, corrupt(0, "too short for a header: %v", err)
+		return nil, 0, ended(0, headerSize, err)
 	}
 	size, err := checkHeader(head)
 	if err != nil {
@@ -171,10 +171,18 @@ func ReadFrom(r io.Reader, limit int64) (*Hash, int64, error) {
 	buf := make([]byte, size)
 	copy(buf, head)
 	if _, err := io.ReadFull(r, buf[headerSize:]); err != nil {
-		return nil, 0, corrupt(headerSize, "ends before its %d bytes: %v", size, err)
+		return nil, 0, ended(headerSize, size, err)
 	}
 	h, err := Decode(buf)
 	return h, int64(size), err
+}
+
+// ended tells a hash that is cut short from one that cannot be read.
+func ended(offset int, size uint64, err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return corrupt(offset, "ends before its %d bytes", size)
+	}
+	return err
 }
 
 func checkHeader(buf []byte) (size uint64, err error) {
