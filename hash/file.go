@@ -29,10 +29,14 @@ func WriteShared(path string, h *Hash) error {
 }
 
 func replaceFile(path string, data []byte, mode fs.FileMode) (err error) {
-	// The name is fixed so that what a killed process left is overwritten, not
-	// collected.
+	// The name is fixed so that what a killed process left is replaced, not
+	// collected. It is removed, not overwritten: its mode is not this file's,
+	// and it may belong to another user of the directory.
 	temporary := path + ".tmp"
-	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, mode)
+	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
