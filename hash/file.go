@@ -75,15 +75,22 @@ func syncDir(dir string) error {
 // exist matches fs.ErrNotExist, that of one which is not a hash file
 // ErrCorrupt; both name the file.
 func ReadFile(path string) (*Hash, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
-	if errors.Is(err, unix.ELOOP) {
-		return nil, fmt.Errorf("%s: is a symbolic link, which goscr does not follow for its own files", path)
-	}
+	f, err := open(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	return readOpen(f)
+}
+
+// open opens a file that may be anything. Not to block has no effect on a
+// regular file, and keeps a pipe in its place from stopping the process.
+func open(path string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, fmt.Errorf("%s: is a symbolic link, which goscr does not follow for its own files", path)
+	}
+	return f, err
 }
 
 func readOpen(f *os.File) (*Hash, error) {

@@ -81,7 +81,7 @@ func Update(path string, change func(*Hash) error) error {
 // lock opens the file that path names once the lock is held.
 func lock(path string, flags, how int) (*os.File, error) {
 	for {
-		f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW, 0)
+		f, err := open(path, flags)
 		if err != nil {
 			return nil, err
 		}
