@@ -112,7 +112,8 @@ func Exchange(send *Hash, c mpi.Comm) (*Hash, error) {
 	var buffers [][]byte
 	for key, h := range send.All() {
 		dst, err := strconv.Atoi(key)
-		if err != nil || dst < 0 || dst >= c.Size() {
+		// "01" would be a second hash for rank 1, of which it could keep one.
+		if err != nil || dst < 0 || dst >= c.Size() || strconv.Itoa(dst) != key {
 			note(fmt.Errorf("exchange with rank %q of %d", key, c.Size()))
 			continue
 		}

@@ -29,10 +29,14 @@ func WriteShared(path string, h *Hash) error {
 }
 
 func replaceFile(path string, data []byte, mode fs.FileMode) (err error) {
-	// The name is fixed so that what a killed process left is overwritten, not
-	// collected.
+	// The name is fixed so that what a killed process left is replaced, not
+	// collected. It is removed, not overwritten: its mode is not this file's,
+	// and it may belong to another user of the directory.
 	temporary := path + ".tmp"
-	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, mode)
+	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
@@ -71,15 +75,22 @@ func syncDir(dir string) error {
 // exist matches fs.ErrNotExist, that of one which is not a hash file
 // ErrCorrupt; both name the file.
 func ReadFile(path string) (*Hash, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
-	if errors.Is(err, unix.ELOOP) {
-		return nil, fmt.Errorf("%s: is a symbolic link, which goscr does not follow for its own files", path)
-	}
+	f, err := open(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	return readOpen(f)
+}
+
+// open opens a file that may be anything. Not to block has no effect on a
+// regular file, and keeps a pipe in its place from stopping the process.
+func open(path string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, fmt.Errorf("%s: is a symbolic link, which goscr does not follow for its own files", path)
+	}
+	return f, err
 }
 
 func readOpen(f *os.File) (*Hash, error) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"strings"
 )
 
 // A packed hash, as it travels in messages and stands in files (spec 000
@@ -61,12 +60,10 @@ func (h *Hash) PackSize() int {
 }
 
 // Pack appends the packed form of h to buf. Keys are written in sorted order,
-// so that equal hashes are equal bytes. A key is cut at a NUL byte, which the
-// format cannot hold.
+// so that equal hashes are equal bytes.
 func (h *Hash) Pack(buf []byte) []byte {
 	buf = binary.BigEndian.AppendUint32(buf, uint32(h.Size()))
 	for key, child := range h.All() {
-		key, _, _ = strings.Cut(key, "\x00")
 		buf = append(buf, key...)
 		buf = append(buf, 0)
 		buf = child.Pack(buf)
@@ -122,8 +119,6 @@ func (h *Hash) Encode() []byte {
 	buf = binary.BigEndian.AppendUint64(buf, uint64(size))
 	buf = binary.BigEndian.AppendUint32(buf, flagCRC)
 	buf = h.Pack(buf)
-	// Keys cut at a NUL make the pack shorter than PackSize said.
-	binary.BigEndian.PutUint64(buf[8:], uint64(len(buf)+crcSize))
 	return binary.BigEndian.AppendUint32(buf, crc32.ChecksumIEEE(buf))
 }
 
@@ -164,7 +159,7 @@ func Decode(buf []byte) (*Hash, error) {
 func ReadFrom(r io.Reader, limit int64) (*Hash, int64, error) {
 	head := make([]byte, headerSize)
 	if _, err := io.ReadFull(r, head); err != nil {
-		return nil, 0, corrupt(0, "too short for a header: %v", err)
+		return nil, 0, ended(0, headerSize, err)
 	}
 	size, err := checkHeader(head)
 	if err != nil {
@@ -176,10 +171,18 @@ func ReadFrom(r io.Reader, limit int64) (*Hash, int64, error) {
 	buf := make([]byte, size)
 	copy(buf, head)
 	if _, err := io.ReadFull(r, buf[headerSize:]); err != nil {
-		return nil, 0, corrupt(headerSize, "ends before its %d bytes: %v", size, err)
+		return nil, 0, ended(headerSize, size, err)
 	}
 	h, err := Decode(buf)
 	return h, int64(size), err
+}
+
+// ended tells a hash that is cut short from one that cannot be read.
+func ended(offset int, size uint64, err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return corrupt(offset, "ends before its %d bytes", size)
+	}
+	return err
 }
 
 func checkHeader(buf []byte) (size uint64, err error) {

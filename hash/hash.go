@@ -12,6 +12,9 @@
 // and take it for an empty one, so that lookups can be chained without
 // checking each step. A Hash is not safe for concurrent use.
 //
+// A key ends at a NUL byte, which its form in messages and files cannot hold;
+// "a\x00b" is the key "a" wherever one is given.
+//
 // The package also knows the bytes of a hash in memory, in messages and in
 // files (format.go, file.go), and how files that several processes update are
 // locked (lock.go).
@@ -48,6 +51,7 @@ func (h *Hash) find(key string) int {
 	if h == nil {
 		return -1
 	}
+	key = cut(key)
 	if h.index != nil {
 		if i, ok := h.index[key]; ok {
 			return i
@@ -60,6 +64,12 @@ func (h *Hash) find(key string) int {
 		}
 	}
 	return -1
+}
+
+// cut ends a key where C would.
+func cut(key string) string {
+	key, _, _ = strings.Cut(key, "\x00")
+	return key
 }
 
 // New returns an empty hash.
@@ -98,6 +108,7 @@ func (h *Hash) Set(key string, child *Hash) *Hash {
 		h.elements[i].child = child
 		return child
 	}
+	key = cut(key)
 	h.elements = append(h.elements, element{key, child})
 	switch n := len(h.elements); {
 	case h.index != nil:
@@ -138,7 +149,7 @@ func (h *Hash) Unset(key string) {
 	}
 	h.elements[last] = element{}
 	h.elements = h.elements[:last]
-	delete(h.index, key)
+	delete(h.index, cut(key))
 }
 
 // UnsetAll removes all keys.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -81,7 +82,7 @@ func Update(path string, change func(*Hash) error) error {
 // lock opens the file that path names once the lock is held.
 func lock(path string, flags, how int) (*os.File, error) {
 	for {
-		f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW, 0)
+		f, err := open(path, flags)
 		if err != nil {
 			return nil, err
 		}
@@ -110,8 +111,10 @@ func lock(path string, flags, how int) (*os.File, error) {
 }
 
 // createEmpty makes path a hash file with nothing in it, unless there is one.
+// The temporary name is random: processes that start together may have the
+// same number on their nodes, and would take each other's file away.
 func createEmpty(path string) error {
-	temporary := fmt.Sprintf("%s.%d.new", path, os.Getpid())
+	temporary := fmt.Sprintf("%s.%016x.new", path, rand.Uint64())
 	if err := replaceFile(temporary, New().Encode(), 0o666); err != nil {
 		return err
 	}
