@@ -1,8 +1,6 @@
 package xor
 
 import (
-	"crypto/subtle"
-
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/meta"
@@ -111,12 +109,10 @@ func reduceScatter(set *redundancy.Set, data *redundancy.Logical, out *redundanc
 				c := (me - k + n) % n
 				for i := range group(g) {
 					s := &group(g)[i]
-					own := r.own[:s.size]
-					data.Read(own, column(c, me, chunk)+s.offset, int64(c))
 					if err := r.received(s); err != nil {
 						return err
 					}
-					subtle.XORBytes(s.in, s.in[:s.size], own)
+					data.XOR(s.in[:s.size], column(c, me, chunk)+s.offset, int64(c))
 					if err := r.sent(s); err != nil {
 						return err
 					}

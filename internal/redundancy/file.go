@@ -195,8 +195,11 @@ func (j *Job) Create(extension, kind string, header Header) *Writer {
 	if w.err == nil {
 		w.err = os.MkdirAll(filepath.Dir(w.Path), 0o700)
 	}
+	if w.err == nil && j.Recycle != nil {
+		w.err = j.Recycle(w.Path)
+	}
 	if w.err == nil {
-		w.f, w.err = os.OpenFile(w.Path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+		w.f, w.err = os.OpenFile(w.Path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	}
 	return w
 }
@@ -220,6 +223,9 @@ func (w *Writer) Finish() (File, error) {
 	data := w.header.Encode()
 	if int64(len(data)) != w.start && w.err == nil {
 		w.err = fmt.Errorf("%s: header of %d bytes in the room of %d", w.Path, len(data), w.start)
+	}
+	if w.err == nil { // what was there may have been longer
+		w.err = w.f.Truncate(w.start + w.header.Chunk())
 	}
 	if w.err == nil {
 		_, w.err = w.f.WriteAt(data, 0)
