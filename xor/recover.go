@@ -239,7 +239,7 @@ func rebuild(j *redundancy.Job) ([]redundancy.File, error) {
 			failed = err
 		}
 	}
-	out := j.Create(extension, meta.XOR, header)
+	out := j.Create(extension, meta.XOR, header, 0)
 	data := redundancy.CreateLogical(files)
 
 	r, err := newRing(set, depth, shape.piece)
