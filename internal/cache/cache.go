@@ -190,6 +190,9 @@ func (k *Cache) record(c *Cached) error {
 		if err != nil {
 			return err
 		}
+		of := dataset.Dataset{Hash: c.Clone()}
+		of.SetComplete(false) // says what the descriptor is of, and no more
+		k.maps.SetDataset(id, set.Ranks[left], of)
 		k.maps.SetReddesc(id, set.Ranks[left], h)
 	}
 	return k.maps.Fold()
