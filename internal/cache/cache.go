@@ -198,6 +198,19 @@ func (k *Cache) record(c *Cached) error {
 	return k.maps.Fold()
 }
 
+// keepsDescriptor reports whether record stores the redundancy descriptor of
+// another rank with the caller.
+func keepsDescriptor(c *Cached, rank int) bool {
+	set := c.Desc.Set
+	n := set.Size()
+	for d := 1; d <= c.Desc.Scheme.Failures(n); d++ {
+		if set.Ranks[(set.Me()-d+n)%n] == rank {
+			return true
+		}
+	}
+	return false
+}
+
 // Add enters a file of the dataset being written and returns its path in the
 // cache. md must have its File. Entering a file again is no error.
 func (k *Cache) Add(c *Cached, md meta.Meta) (string, error) {

@@ -92,8 +92,8 @@ const keyRound = "ROUND"
 // who can send it soonest. In each round a rank sends to at most one other and
 // receives from at most one. Files whose owner does not want them are deleted.
 // It is collective.
-func (k *Cache) distributeFiles(id int) error {
-	me, n := k.me(), k.World.Size()
+func (k *Cache) distributeFiles(c *Cached) error {
+	id, me, n := c.ID(), k.me(), k.World.Size()
 	var offers []int // ranks whose parts I have, in the order of rounds
 	for _, rank := range k.maps.Ranks(id) {
 		if rank < n && k.maps.Whole(id, rank) && (rank == me || k.Distribute) {
@@ -162,7 +162,12 @@ func (k *Cache) distributeFiles(id int) error {
 		if err := k.deleteFiles(id, rank); failed == nil {
 			failed = err
 		}
+		of, desc := k.maps.Dataset(id, rank), k.maps.Reddesc(id, rank)
 		k.maps.RemoveRank(id, rank)
+		if keepsDescriptor(c, rank) {
+			k.maps.SetDataset(id, rank, of)
+			k.maps.SetReddesc(id, rank, desc)
+		}
 	}
 	if err := k.maps.Fold(); failed == nil {
 		failed = err

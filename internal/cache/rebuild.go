@@ -124,14 +124,15 @@ func (k *Cache) restore(c *Cached) (rung string, err error) {
 	if err := mpi.Agree(k.World, os.MkdirAll(k.Dir(id), 0o700)); err != nil {
 		return "", err
 	}
-	if err := k.distributeFiles(id); err != nil {
+	// Before the descriptions are gone from where they were.
+	if err := mpi.Agree(k.World, k.record(c)); err != nil {
+		return "", err
+	}
+	if err := k.distributeFiles(c); err != nil {
 		return "", err
 	}
 	files, rung, err := k.repair(c)
 	if err != nil {
-		return "", err
-	}
-	if err := mpi.Agree(k.World, k.record(c)); err != nil {
 		return "", err
 	}
 	return rung, k.usable(c, files)
