@@ -112,10 +112,16 @@ func (c *cluster) options(node string) Options {
 // try runs a job, rank r on node nodes[r], that ends without Finalize if f
 // does not call it, as if it had been killed then.
 func (c *cluster) try(nodes []string, f func(s *Session, rank int) error) error {
+	_, err := c.count(nodes, f)
+	return err
+}
+
+// count is try that also returns what each rank sent.
+func (c *cluster) count(nodes []string, f func(s *Session, rank int) error) ([]local.Stats, error) {
 	c.mu.Lock()
 	c.log.Reset()
 	c.mu.Unlock()
-	_, err := local.Run(len(nodes), c.opt, func(world mpi.Comm) error {
+	return local.Run(len(nodes), c.opt, func(world mpi.Comm) error {
 		s, err := Init(world, c.options(nodes[world.Rank()]))
 		if err != nil {
 			return fmt.Errorf("Init: %w", err)
@@ -123,7 +129,6 @@ func (c *cluster) try(nodes []string, f func(s *Session, rank int) error) error 
 		defer s.cache.Close() // the descriptors that a process would give back
 		return f(s, world.Rank())
 	})
-	return err
 }
 
 // job is try for jobs that have to succeed.
