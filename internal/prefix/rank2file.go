@@ -55,17 +55,22 @@ func (e *RanksError) Error() string {
 
 func suffix(level, rank int) string { return fmt.Sprintf(".%d.%d", level, rank) }
 
+// copyFields copies what is recorded of a file in a leaf.
+func copyFields(to, from *hash.Hash) {
+	for _, key := range []string{keySize, keyCRC, "MODE", "UID", "GID", "MTIME", "ATIME"} {
+		if value, ok := from.Value(key); ok {
+			to.SetValue(key, value)
+		}
+	}
+}
+
 // fileEntries is a rank's entry in a leaf. Sizes, checksums and modes are what
 // we add; SCR 3.1 does not look at them.
 func fileEntries(files []redundancy.File) *hash.Hash {
 	h := hash.New()
 	for _, f := range files {
 		e := h.At(keyFile, f.Meta.File())
-		for _, key := range []string{keySize, keyCRC, "MODE", "UID", "GID", "MTIME", "ATIME"} {
-			if value, ok := f.Meta.Value(key); ok {
-				e.SetValue(key, value)
-			}
-		}
+		copyFields(e, f.Meta.Hash)
 	}
 	return h
 }
@@ -226,7 +231,7 @@ func filesOf(entry *hash.Hash, prefix string, ranks int) ([]redundancy.File, err
 		}
 		md := meta.New(name, meta.Full, ranks)
 		md.SetOrigin(name, filepath.Dir(filepath.Join(prefix, name)))
-		md.Merge(fields)
+		copyFields(md.Hash, fields)
 		files = append(files, redundancy.File{Path: filepath.Join(prefix, name), Meta: md})
 	}
 	return files, nil
