@@ -270,12 +270,18 @@ func (s *Session) flush(c *cache.Cached) error {
 // corrupt reports whether an error, on any rank, is a file that does not hold
 // what was written.
 func (s *Session) corrupt(err error) bool {
+	var c *redundancy.CorruptError
+	return s.anywhere(err, func(err error) bool { return errors.As(err, &c) })
+}
+
+// anywhere reports whether an error that all ranks have agreed on is, on the
+// rank that met it, of a certain kind.
+func (s *Session) anywhere(err error, is func(error) bool) bool {
 	if err == nil {
 		return false
 	}
-	var c *redundancy.CorruptError
 	found := []int64{0}
-	if errors.As(err, &c) {
+	if is(err) {
 		found[0] = 1
 	}
 	if err := s.world.Allreduce(found, mpi.Max); err != nil {

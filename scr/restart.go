@@ -1,12 +1,14 @@
 package scr
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
 
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/transfer"
 	"github.com/goscr/goscr/meta"
@@ -131,10 +133,14 @@ func (s *Session) fetchIfNone() error {
 		if s.world.Rank() == 0 {
 			s.log.Warn("checkpoint %s cannot be fetched: %v", d.Name(), err)
 		}
+		below = d.ID()
+		var size *prefix.RanksError
+		if s.anywhere(err, func(err error) bool { return errors.As(err, &size) }) {
+			continue // a run of the right size can use it
+		}
 		if err := s.prefix.Failed(d.ID()); err != nil {
 			return err
 		}
-		below = d.ID()
 	}
 }
 

@@ -231,9 +231,25 @@ func (k *Cache) record(c *Cached) error {
 		if err != nil {
 			return err
 		}
+		of := dataset.Dataset{Hash: c.Clone()}
+		of.SetComplete(false) // says what the descriptor is of, and no more
+		k.maps.SetDataset(id, set.Ranks[left], of)
 		k.maps.SetReddesc(id, set.Ranks[left], h)
 	}
 	return k.maps.Fold()
+}
+
+// keepsDescriptor reports whether record stores the redundancy descriptor of
+// another rank with the caller.
+func keepsDescriptor(c *Cached, rank int) bool {
+	set := c.Desc.Set
+	n := set.Size()
+	for d := 1; d <= c.Desc.Scheme.Failures(n); d++ {
+		if set.Ranks[(set.Me()-d+n)%n] == rank {
+			return true
+		}
+	}
+	return false
 }
 
 // Add enters a file of the dataset being written and returns its path in the

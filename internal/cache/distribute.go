@@ -2,6 +2,7 @@ package cache
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/goscr/goscr/hash"
@@ -14,17 +15,25 @@ import (
 
 // distributeDataset gives every rank the description of a dataset, from the
 // lowest rank that has it recorded as complete (spec 001
-// scr_distribute_datasets). It is collective.
+// scr_distribute_datasets). A node that was away for some runs may have
+// another dataset of the same id; the newest counts. It is collective.
 func (k *Cache) distributeDataset(id int) (dataset.Dataset, error) {
 	var mine dataset.Dataset
 	for _, rank := range k.maps.Ranks(id) {
-		if d := k.maps.Dataset(id, rank); d.Complete() && d.ID() == id {
+		d := k.maps.Dataset(id, rank)
+		if d.Complete() && d.ID() == id && (mine.Hash == nil || d.Created().After(mine.Created())) {
 			mine = d
-			break
 		}
 	}
-	first := []int64{int64(k.World.Size())}
+	newest := []int64{math.MinInt64}
 	if mine.Hash != nil {
+		newest[0] = mine.Created().UnixMicro()
+	}
+	if err := k.World.Allreduce(newest, mpi.Max); err != nil {
+		return dataset.Dataset{}, err
+	}
+	first := []int64{int64(k.World.Size())}
+	if mine.Hash != nil && mine.Created().UnixMicro() == newest[0] {
 		first[0] = int64(k.me())
 	}
 	if err := k.World.Allreduce(first, mpi.Min); err != nil {
@@ -35,6 +44,22 @@ func (k *Cache) distributeDataset(id int) (dataset.Dataset, error) {
 	}
 	h, err := hash.Bcast(mine.Hash, int(first[0]), k.World)
 	return dataset.Dataset{Hash: h}, err
+}
+
+// dropOthers deletes parts of other datasets that have the same id as d.
+func (k *Cache) dropOthers(d dataset.Dataset) error {
+	var failed error
+	for _, rank := range k.maps.Ranks(d.ID()) {
+		other := k.maps.Dataset(d.ID(), rank)
+		if other.Hash == nil || other.Created().Equal(d.Created()) {
+			continue
+		}
+		k.Log.Warn("files of rank %d here are of another dataset %d (%s), from an earlier run; they are deleted", rank, d.ID(), other.Name())
+		if err := k.deletePart(d.ID(), rank); failed == nil {
+			failed = err
+		}
+	}
+	return mpi.Agree(k.World, failed)
 }
 
 // distributeDescriptor gives every rank the redundancy descriptor that it had
@@ -67,8 +92,8 @@ const keyRound = "ROUND"
 // who can send it soonest. In each round a rank sends to at most one other and
 // receives from at most one. Files whose owner does not want them are deleted.
 // It is collective.
-func (k *Cache) distributeFiles(id int) error {
-	me, n := k.me(), k.World.Size()
+func (k *Cache) distributeFiles(c *Cached) error {
+	id, me, n := c.ID(), k.me(), k.World.Size()
 	var offers []int // ranks whose parts I have, in the order of rounds
 	for _, rank := range k.maps.Ranks(id) {
 		if rank < n && k.maps.Whole(id, rank) && (rank == me || k.Distribute) {
@@ -137,7 +162,12 @@ func (k *Cache) distributeFiles(id int) error {
 		if err := k.deleteFiles(id, rank); failed == nil {
 			failed = err
 		}
+		of, desc := k.maps.Dataset(id, rank), k.maps.Reddesc(id, rank)
 		k.maps.RemoveRank(id, rank)
+		if keepsDescriptor(c, rank) {
+			k.maps.SetDataset(id, rank, of)
+			k.maps.SetReddesc(id, rank, desc)
+		}
 	}
 	if err := k.maps.Fold(); failed == nil {
 		failed = err

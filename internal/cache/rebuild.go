@@ -56,6 +56,10 @@ func (k *Cache) confine() {
 func (k *Cache) rebuildDataset(id int) error {
 	k.highest = max(k.highest, id)
 	start := time.Now()
+	d, known := k.distributeDataset(id)
+	if known == nil {
+		known = k.dropOthers(d)
+	}
 	ranks, err := k.jobSize(id)
 	if err != nil {
 		return err
@@ -68,7 +72,10 @@ func (k *Cache) rebuildDataset(id int) error {
 		k.unused = append(k.unused, id)
 		return nil
 	}
-	c, rung, err := k.restore(id)
+	c, rung, err := &Cached{Dataset: d}, "", known
+	if err == nil {
+		rung, err = k.restore(c)
+	}
 	if err == nil {
 		k.Log.Info("dataset %d (%s): %s, ready in %.3f s", id, c.Name(), rung, time.Since(start).Seconds())
 		return nil
@@ -109,28 +116,26 @@ func (k *Cache) jobSize(id int) (int, error) {
 // restore brings a dataset back: descriptions first, then files to their
 // owners, then what is lost from those who have it. rung says which step of
 // the ladder held.
-func (k *Cache) restore(id int) (c *Cached, rung string, err error) {
-	c = &Cached{}
-	if c.Dataset, err = k.distributeDataset(id); err != nil {
-		return nil, "", err
-	}
+func (k *Cache) restore(c *Cached) (rung string, err error) {
+	id := c.ID()
 	if c.Desc, err = k.distributeDescriptor(id); err != nil {
-		return nil, "", fmt.Errorf("%w: %w", redundancy.ErrUnrecoverable, err)
+		return "", fmt.Errorf("%w: %w", redundancy.ErrUnrecoverable, err)
 	}
 	if err := mpi.Agree(k.World, os.MkdirAll(k.Dir(id), 0o700)); err != nil {
-		return nil, "", err
+		return "", err
 	}
-	if err := k.distributeFiles(id); err != nil {
-		return nil, "", err
+	// Before the descriptions are gone from where they were.
+	if err := mpi.Agree(k.World, k.record(c)); err != nil {
+		return "", err
+	}
+	if err := k.distributeFiles(c); err != nil {
+		return "", err
 	}
 	files, rung, err := k.repair(c)
 	if err != nil {
-		return nil, "", err
+		return "", err
 	}
-	if err := mpi.Agree(k.World, k.record(c)); err != nil {
-		return nil, "", err
-	}
-	return c, rung, k.usable(c, files)
+	return rung, k.usable(c, files)
 }
 
 // Repair checks every file of a usable dataset and rebuilds what is corrupt. A

@@ -42,7 +42,27 @@ var segment int64 = 1 << 20
 // segments hold more ranks than there are.
 const maxLevels = 8
 
+// RanksError says that a dataset was written by a job of another size. There
+// is nothing wrong with it: a run of that size can use it.
+type RanksError struct {
+	Path, Ranks string // where it is said, and what
+	Size        int    // of this run
+}
+
+func (e *RanksError) Error() string {
+	return fmt.Sprintf("%s was written by %s ranks, this run has %d: start again with %s ranks", e.Path, e.Ranks, e.Size, e.Ranks)
+}
+
 func suffix(level, rank int) string { return fmt.Sprintf(".%d.%d", level, rank) }
+
+// copyFields copies what is recorded of a file in a leaf.
+func copyFields(to, from *hash.Hash) {
+	for _, key := range []string{keySize, keyCRC, "MODE", "UID", "GID", "MTIME", "ATIME"} {
+		if value, ok := from.Value(key); ok {
+			to.SetValue(key, value)
+		}
+	}
+}
 
 // fileEntries is a rank's entry in a leaf. Sizes, checksums and modes are what
 // we add; SCR 3.1 does not look at them.
@@ -50,11 +70,7 @@ func fileEntries(files []redundancy.File) *hash.Hash {
 	h := hash.New()
 	for _, f := range files {
 		e := h.At(keyFile, f.Meta.File())
-		for _, key := range []string{keySize, keyCRC, "MODE", "UID", "GID", "MTIME", "ATIME"} {
-			if value, ok := f.Meta.Value(key); ok {
-				e.SetValue(key, value)
-			}
-		}
+		copyFields(e, f.Meta.Hash)
 	}
 	return h
 }
@@ -187,8 +203,11 @@ func readNode(path string, ranks int, level int64) (*hash.Hash, error) {
 		return nil, err
 	}
 	if n, ok := node.Int(keyRanks); !ok || n != int64(ranks) {
-		return nil, fmt.Errorf("%s was written by %s ranks, this run has %d: start again with %s ranks",
-			path, node.Text(keyRanks), ranks, node.Text(keyRanks))
+		err := &RanksError{path, node.Text(keyRanks), ranks}
+		if !ok || level >= 0 { // the root said otherwise
+			return nil, fmt.Errorf("the list of files is inconsistent: %v", err)
+		}
+		return nil, err
 	}
 	l, ok := node.Int(keyLevel)
 	if !ok || l < 0 || l > maxLevels || (level >= 0 && l != level) {
@@ -212,7 +231,7 @@ func filesOf(entry *hash.Hash, prefix string, ranks int) ([]redundancy.File, err
 		}
 		md := meta.New(name, meta.Full, ranks)
 		md.SetOrigin(name, filepath.Dir(filepath.Join(prefix, name)))
-		md.Merge(fields)
+		copyFields(md.Hash, fields)
 		files = append(files, redundancy.File{Path: filepath.Join(prefix, name), Meta: md})
 	}
 	return files, nil

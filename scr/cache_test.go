@@ -1,0 +1,300 @@
+package scr
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestSession_RestartsFromTheCache(t *testing.T) {
+	c := newCluster(t)
+	c.job(four, func(s *Session, rank int) error {
+		if err := restart(s, rank, 0); err != nil {
+			return err
+		}
+		if err := steps(1, 2)(s, rank); err != nil {
+			return err
+		}
+		return s.Finalize()
+	})
+	for range 2 { // a restart takes nothing away
+		c.job(four, restarts(2))
+		c.says("as it was in the cache")
+	}
+	c.job(four, func(s *Session, rank int) error {
+		if err := restart(s, rank, 2); err != nil {
+			return err
+		}
+		return checkpoint(s, rank, 3)
+	})
+	c.job(four, restarts(3))
+}
+
+func TestSession_AnyNodeLost(t *testing.T) {
+	names := []string{"a", "b", "c", "d", "e"}
+	for per := 1; per <= 3; per++ {
+		for n := 2; n <= 5; n += 3 - n%3 {
+			t.Run(fmt.Sprintf("%d nodes with %d ranks", n, per), func(t *testing.T) {
+				c := newCluster(t)
+				nodes := on(per, names[:n]...)
+				c.job(nodes, steps(1, 2))
+				// One after the other: what was rebuilt must protect the rest.
+				for _, lost := range names[:n] {
+					c.lose(lost)
+					c.job(nodes, restarts(2))
+					c.says("rebuilt from redundancy")
+				}
+			})
+		}
+	}
+}
+
+func TestSession_SpareInPlaceOfANode(t *testing.T) {
+	c := newCluster(t)
+	c.job(on(2, "a", "b", "c", "d"), steps(1, 2))
+	c.lose("b")
+	c.job(on(2, "a", "spare", "c", "d"), restarts(2))
+	c.says("rebuilt from redundancy")
+	c.lose("c")
+	c.job(on(2, "a", "spare", "other", "d"), restarts(2))
+	c.says("rebuilt from redundancy")
+}
+
+func TestSession_RanksComeBackElsewhere(t *testing.T) {
+	const seed = 7
+	random := rand.New(rand.NewPCG(seed, 0))
+	c := newCluster(t)
+	nodes := []string{"a", "a", "b", "b", "c", "c", "d", "d"}
+	c.job(nodes, steps(1, 2))
+	for round := range 6 {
+		random.Shuffle(len(nodes), func(i, k int) { nodes[i], nodes[k] = nodes[k], nodes[i] })
+		if err := c.try(nodes, restarts(2)); err != nil {
+			t.Fatalf("seed %d, round %d, ranks on %v: %v\n%s", seed, round, nodes, err, c.said())
+		}
+	}
+	// The sets are still those of the first run, so two ranks of one may now
+	// share a node; a checkpoint from here on is protected from its loss.
+	c.job(nodes, func(s *Session, rank int) error {
+		if err := restart(s, rank, 2); err != nil {
+			return err
+		}
+		return checkpoint(s, rank, 3)
+	})
+	c.lose("a")
+	c.job(nodes, restarts(3))
+}
+
+func TestSession_RanksMoveAndANodeIsLost(t *testing.T) {
+	c := newCluster(t)
+	c.job(four, steps(1, 2))
+	c.lose("c")
+	c.job([]string{"b", "spare", "d", "a"}, restarts(2))
+	c.says("rebuilt from redundancy")
+	c.lose("d")
+	c.job([]string{"a", "b", "spare", "e"}, restarts(2))
+	c.says("rebuilt from redundancy")
+}
+
+func TestSession_TwoNodesLost(t *testing.T) {
+	t.Run("an older one was flushed", func(t *testing.T) {
+		c := newCluster(t, "SCR_FLUSH=2")
+		c.job(four, steps(1, 2, 3))
+		c.lose("a", "c")
+		c.job(four, restarts(2))
+		c.says("2 of the 4 members of set 0 have lost files")
+		c.says("fetched")
+		c.job(four, restarts(2))
+	})
+	t.Run("nothing was flushed", func(t *testing.T) {
+		c := newCluster(t)
+		c.job(four, steps(1, 2))
+		c.lose("b", "c")
+		c.job(four, func(s *Session, rank int) error {
+			if err := restart(s, rank, 0); err != nil {
+				return err
+			}
+			return checkpoint(s, rank, 3)
+		})
+		for _, node := range []string{"a", "b", "c", "d"} {
+			if got := c.datasets(node); !slices.Equal(got, []string{"scr.dataset.3"}) {
+				t.Errorf("node %s has %v", node, got)
+			}
+		}
+		c.job(four, restarts(3))
+	})
+	t.Run("of different sets", func(t *testing.T) {
+		c := newCluster(t, "SCR_SET_SIZE=2")
+		c.job(four, steps(1, 2)) // sets {a, c} and {b, d}
+		c.lose("a", "b")
+		c.job(four, restarts(2))
+	})
+}
+
+func TestSession_OtherNumberOfRanks(t *testing.T) {
+	for _, flush := range []string{"0", "1"} {
+		for _, nodes := range [][]string{{"a", "b", "c"}, {"a", "b", "c", "d", "e"}, {"a", "a", "b", "b", "c", "c", "d", "d"}, {"d"}} {
+			t.Run(fmt.Sprintf("%d ranks, SCR_FLUSH=%s", len(nodes), flush), func(t *testing.T) {
+				c := newCluster(t, "SCR_FLUSH="+flush)
+				c.job(four, steps(1, 2))
+				c.job(nodes, func(s *Session, rank int) error {
+					if err := restart(s, rank, 0); err != nil {
+						return err
+					}
+					return s.Finalize()
+				})
+				c.says("was written by 4 ranks")
+				c.job(four, restarts(2))
+				if flush == "1" { // and so is that in the prefix directory
+					c.lose("a", "b", "c", "d")
+					c.job(four, restarts(2))
+				}
+			})
+		}
+	}
+	t.Run("that writes", func(t *testing.T) {
+		c := newCluster(t)
+		c.job(four, steps(1, 2))
+		c.job([]string{"a", "b", "c"}, steps(3))
+		if got := c.datasets("a"); !slices.Equal(got, []string{"scr.dataset.3"}) {
+			t.Errorf("node a has %v", got)
+		}
+		c.job([]string{"a", "b", "c"}, restarts(3))
+	})
+}
+
+func TestSession_DamageInTheCacheIsRepaired(t *testing.T) {
+	data := func(c *cluster) string { return c.cached("a", 2, "ckpt.2/rank_0") }
+	xor := func(c *cluster) string { return c.cached("a", 2, ".scr/1_of_4_in_0.xor") }
+	for _, kind := range []struct {
+		name   string
+		damage func(c *cluster)
+	}{
+		{"bit of data", func(c *cluster) { c.change(data(c), flip) }},
+		{"bit of redundancy", func(c *cluster) { c.change(xor(c), func(d []byte) []byte { d[len(d)-7] ^= 1; return d }) }},
+		{"bit of its header", func(c *cluster) { c.change(xor(c), func(d []byte) []byte { d[60] ^= 1; return d }) }},
+		{"end of data", func(c *cluster) { c.change(data(c), cut) }},
+		{"end of redundancy", func(c *cluster) { c.change(xor(c), cut) }},
+		{"more data", func(c *cluster) { c.change(data(c), func(d []byte) []byte { return append(d, 0) }) }},
+		{"data is gone", func(c *cluster) { os.Remove(data(c)) }},
+		{"an empty file is gone", func(c *cluster) { os.Remove(c.cached("a", 2, "ckpt.2/empty_0")) }},
+		{"redundancy is gone", func(c *cluster) { os.Remove(xor(c)) }},
+		{"dataset is gone", func(c *cluster) { os.RemoveAll(c.cached("a", 2, "")) }},
+		{"cache is gone", func(c *cluster) { os.RemoveAll(filepath.Join(c.node("a"), "cache")) }},
+		{"filemap is gone", func(c *cluster) { os.RemoveAll(filepath.Join(c.node("a"), "cntl")) }},
+		{"filemap is corrupt", func(c *cluster) {
+			c.change(filepath.Join(c.node("a"), "cntl/user/scr.job/filemap_0.scrinfo"), flip)
+		}},
+		{"filemap is empty", func(c *cluster) {
+			c.change(filepath.Join(c.node("a"), "cntl/user/scr.job/filemap_0.scrinfo"), func([]byte) []byte { return nil })
+		}},
+		{"link in place of data", func(c *cluster) {
+			victim := filepath.Join(c.root, "victim")
+			os.WriteFile(victim, nil, 0o600)
+			os.Truncate(victim, int64(len(contents(2, 0)[0].data)))
+			os.Remove(data(c))
+			os.Symlink(victim, data(c))
+		}},
+		{"directory in place of data", func(c *cluster) {
+			os.Remove(data(c))
+			os.Mkdir(data(c), 0o700)
+		}},
+	} {
+		t.Run(kind.name, func(t *testing.T) {
+			c := newCluster(t)
+			c.job(four, steps(1, 2))
+			kind.damage(c)
+			c.job(four, restarts(2))
+			c.says("rebuilt from redundancy")
+			c.job(four, restarts(2))
+			c.says("as it was in the cache")
+			if info, err := os.Stat(filepath.Join(c.root, "victim")); err == nil && info.Size() != int64(len(contents(2, 0)[0].data)) {
+				t.Error("the target of a link was written to")
+			}
+		})
+	}
+}
+
+func TestSession_LostAndCorruptInOneSet(t *testing.T) {
+	t.Run("an older one in the cache", func(t *testing.T) {
+		c := newCluster(t)
+		c.job(four, steps(1, 2))
+		os.Remove(c.cached("b", 2, "ckpt.2/x/1/state"))
+		c.change(c.cached("a", 2, "ckpt.2/rank_0"), flip)
+		c.job(four, restarts(1))
+		c.says("dataset 2 in the cache is deleted")
+	})
+	t.Run("an older one in the prefix directory", func(t *testing.T) {
+		c := newCluster(t, "SCR_FLUSH=1")
+		c.job(four, steps(1))
+		c.set("SCR_FLUSH=0", "SCR_CACHE_SIZE=1")
+		c.job(four, steps(2))
+		c.lose("b")
+		c.change(c.cached("a", 2, "ckpt.2/rank_0"), flip)
+		c.job(four, restarts(1))
+		c.says("fetched")
+	})
+}
+
+func TestSession_CacheSize(t *testing.T) {
+	for size := 1; size <= 3; size++ {
+		c := newCluster(t, fmt.Sprintf("SCR_CACHE_SIZE=%d", size))
+		c.job(four, steps(1, 2, 3, 4))
+		if got := len(c.datasets("a")); got != size {
+			t.Errorf("SCR_CACHE_SIZE=%d: %d datasets are cached", size, got)
+		}
+		if warned := strings.Contains(c.said(), "SCR_CACHE_SIZE=1"); warned != (size == 1) {
+			t.Errorf("SCR_CACHE_SIZE=%d: %s", size, c.said())
+		}
+		for step := 4; step > 4-size; step-- { // each older one can be used in its turn
+			c.job(four, restarts(step))
+			for _, node := range four {
+				os.RemoveAll(c.cached(node, step, ""))
+			}
+		}
+		c.job(four, restarts(0))
+	}
+}
+
+func TestSession_Single(t *testing.T) {
+	c := newCluster(t, "SCR_COPY_TYPE=SINGLE")
+	c.job(four, steps(1, 2))
+	c.job([]string{"d", "c", "b", "a"}, restarts(2))
+	c.change(c.cached("a", 2, "ckpt.2/rank_3 with a space"), flip)
+	c.job([]string{"d", "c", "b", "a"}, restarts(1))
+	c.lose("b")
+	c.job([]string{"d", "c", "b", "a"}, restarts(0))
+}
+
+func TestSession_OneNodeFallsBackToSingle(t *testing.T) {
+	c := newCluster(t)
+	nodes := on(3, "a")
+	c.job(nodes, steps(1, 2, 3))
+	if n := strings.Count(c.said(), "kept as SINGLE"); n != 1 {
+		t.Errorf("said %d times that SINGLE is used:\n%s", n, c.said())
+	}
+	c.job(nodes, restarts(3))
+	c.change(c.cached("a", 3, "ckpt.3/rank_2"), flip)
+	c.job(nodes, restarts(2))
+}
+
+// A node that was away has files of a dataset whose number was given again.
+func TestSession_NodeComesBackWithOldFiles(t *testing.T) {
+	c := newCluster(t)
+	c.job(four, steps(1, 2))
+	first := []string{"e", "f", "g", "h"}
+	c.job(first, func(s *Session, rank int) error {
+		for _, step := range []int{11, 12} { // as datasets 1 and 2
+			if err := checkpoint(s, rank, step); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	c.lose("h")
+	c.job([]string{"e", "f", "g", "d"}, restarts(12))
+	c.job([]string{"e", "f", "g", "d"}, restarts(12))
+}

@@ -1,0 +1,389 @@
+package scr
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/mpi/local"
+)
+
+// cluster is a machine with nodes that have storage of their own and a prefix
+// directory, all below one directory. A node is there once a rank runs on it.
+type cluster struct {
+	t    testing.TB
+	root string
+	env  map[string]string
+	opt  local.Options
+
+	mu  sync.Mutex
+	log bytes.Buffer // of the last job
+}
+
+// newCluster makes a cluster for jobs with these parameters, NAME=value each.
+func newCluster(t testing.TB, env ...string) *cluster {
+	t.Helper()
+	base := "/dev/shm" // syncing costs nothing there
+	if _, err := os.Stat(base); err != nil {
+		base = ""
+	}
+	root, err := os.MkdirTemp(base, "goscr-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(root) })
+	c := &cluster{t: t, root: root, opt: local.Options{Timeout: time.Minute}, env: map[string]string{
+		"SCR_PREFIX": filepath.Join(root, "prefix"), "SCR_USER_NAME": "user", "SCR_JOB_ID": "job",
+		"SCR_CACHE_SIZE": "2", "SCR_FLUSH": "0", "SCR_DEBUG": "1", "SCR_MPI_BUF_SIZE": "1k", "SCR_FILE_BUF_SIZE": "1k",
+		"PWD": root,
+	}}
+	c.set(env...)
+	return c
+}
+
+func (c *cluster) set(env ...string) {
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		c.env[name] = value
+	}
+}
+
+func (c *cluster) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.log.Write(p)
+}
+
+func (c *cluster) said() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.log.String()
+}
+
+// says fails the test unless the last job said text.
+func (c *cluster) says(text string) {
+	c.t.Helper()
+	if !strings.Contains(c.said(), text) {
+		c.t.Errorf("the job did not say %q but\n%s", text, c.said())
+	}
+}
+
+func (c *cluster) node(name string) string   { return filepath.Join(c.root, "node", name) }
+func (c *cluster) prefix(name string) string { return filepath.Join(c.root, "prefix", name) }
+func (c *cluster) lose(names ...string)      { c.remove(c.t, names...) }
+func (c *cluster) remove(t testing.TB, names ...string) {
+	for _, name := range names {
+		if err := os.RemoveAll(c.node(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// cached is the path of a file in the cache of a node.
+func (c *cluster) cached(node string, id int, file string) string {
+	return filepath.Join(c.node(node), "cache/user/scr.job", fmt.Sprintf("scr.dataset.%d", id), file)
+}
+
+// options are those of a rank on a node.
+func (c *cluster) options(node string) Options {
+	return Options{Log: c, Environ: func(name string) (string, bool) {
+		switch name {
+		case "SCR_NODE_NAME":
+			return node, true
+		case "SCR_CACHE_BASE":
+			return filepath.Join(c.node(node), "cache"), true
+		case "SCR_CNTL_BASE":
+			return filepath.Join(c.node(node), "cntl"), true
+		}
+		value, ok := c.env[name]
+		return value, ok
+	}}
+}
+
+// try runs a job, rank r on node nodes[r], that ends without Finalize if f
+// does not call it, as if it had been killed then.
+func (c *cluster) try(nodes []string, f func(s *Session, rank int) error) error {
+	_, err := c.count(nodes, f)
+	return err
+}
+
+// count is try that also returns what each rank sent.
+func (c *cluster) count(nodes []string, f func(s *Session, rank int) error) ([]local.Stats, error) {
+	c.mu.Lock()
+	c.log.Reset()
+	c.mu.Unlock()
+	return local.Run(len(nodes), c.opt, func(world mpi.Comm) error {
+		s, err := Init(world, c.options(nodes[world.Rank()]))
+		if err != nil {
+			return fmt.Errorf("Init: %w", err)
+		}
+		defer s.cache.Close() // the descriptors that a process would give back
+		return f(s, world.Rank())
+	})
+}
+
+// job is try for jobs that have to succeed.
+func (c *cluster) job(nodes []string, f func(s *Session, rank int) error) {
+	c.t.Helper()
+	if err := c.try(nodes, f); err != nil {
+		c.t.Fatalf("%v\n%s", err, c.said())
+	}
+}
+
+// on places ranks on nodes, per to a node.
+func on(per int, nodes ...string) []string {
+	var list []string
+	for _, n := range nodes {
+		for range per {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+var four = on(1, "a", "b", "c", "d")
+
+// file is what a program writes.
+type file struct {
+	name string // below the prefix directory
+	data []byte
+	mode os.FileMode
+	time time.Time
+}
+
+// contents are the files of a rank in a step: some ranks have none, some have
+// empty ones, some have several of one base name.
+func contents(step, rank int) []file {
+	random := rand.New(rand.NewPCG(uint64(step), uint64(rank)))
+	var files []file
+	add := func(name string, size int) {
+		f := file{name: name, data: make([]byte, size), mode: []os.FileMode{0o600, 0o640, 0o755, 0o444}[random.IntN(4)],
+			time: time.Unix(1_000_000_000+int64(step), int64(1000+rank))}
+		for i := range f.data {
+			f.data[i] = byte(random.Uint32())
+		}
+		files = append(files, f)
+	}
+	dir := fmt.Sprintf("ckpt.%d", step)
+	switch rank % 5 {
+	case 0:
+		add(fmt.Sprintf("%s/rank_%d", dir, rank), 5000+random.IntN(3000))
+		add(fmt.Sprintf("%s/empty_%d", dir, rank), 0)
+	case 1:
+		add(fmt.Sprintf("%s/x/%d/state", dir, rank), 100)
+		add(fmt.Sprintf("%s/y/%d/state", dir, rank), 3333)
+	case 2:
+		add(fmt.Sprintf("%s/rank_%d", dir, rank), 1)
+	case 4: // none
+	default:
+		add(fmt.Sprintf("%s/rank_%d with a space", dir, rank), 1024)
+	}
+	return files
+}
+
+func name(step int) string { return fmt.Sprintf("ckpt.%d", step) }
+
+// write routes and writes files.
+func write(s *Session, files []file) error {
+	for _, f := range files {
+		path, err := s.Route(filepath.Join(s.prefix.Dir, f.name))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, f.data, 0o600); err != nil {
+			return err
+		}
+		if err := errors.Join(os.Chtimes(path, f.time, f.time), os.Chmod(path, f.mode)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkpoint writes the checkpoint of a step.
+func checkpoint(s *Session, rank, step int) error { return output(s, rank, step, Checkpoint) }
+
+func output(s *Session, rank, step int, flags Flags) error {
+	if err := s.StartOutput(name(step), flags); err != nil {
+		return fmt.Errorf("StartOutput: %w", err)
+	}
+	if err := write(s, contents(step, rank)); err != nil {
+		return err
+	}
+	if err := s.CompleteOutput(true); err != nil {
+		return fmt.Errorf("CompleteOutput: %w", err)
+	}
+	return nil
+}
+
+// steps is a program that writes checkpoints and is killed.
+func steps(list ...int) func(s *Session, rank int) error {
+	return func(s *Session, rank int) error {
+		for _, step := range list {
+			if err := checkpoint(s, rank, step); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// same compares a file with what was written.
+func same(path string, f file) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return err
+	case !bytes.Equal(data, f.data):
+		return fmt.Errorf("%s: other bytes than were written", path)
+	case info.Mode() != f.mode:
+		return fmt.Errorf("%s: mode %v, was written with %v", path, info.Mode(), f.mode)
+	case !info.ModTime().Equal(f.time):
+		return fmt.Errorf("%s: time %v, was written with %v", path, info.ModTime(), f.time)
+	}
+	return nil
+}
+
+// offered returns the name of the checkpoint to restart from, "" if there is none.
+func offered(s *Session) (string, error) {
+	name, ok, err := s.HaveRestart()
+	if err == nil && ok != (name != "") {
+		err = fmt.Errorf("HaveRestart says %v and names %q", ok, name)
+	}
+	return name, err
+}
+
+// restart reads the checkpoint it is offered, which has to be that of a step
+// (0: none), and have all that was written in it.
+func restart(s *Session, rank, step int) error {
+	got, err := offered(s)
+	if err != nil {
+		return fmt.Errorf("HaveRestart: %w", err)
+	}
+	want := ""
+	if step > 0 {
+		want = name(step)
+	}
+	if got != want {
+		return fmt.Errorf("offered %q to restart from, want %q", got, want)
+	}
+	if step == 0 {
+		return nil
+	}
+	return read(s, rank, step)
+}
+
+func read(s *Session, rank, step int) error {
+	got, err := s.StartRestart()
+	if err != nil || got != name(step) {
+		return fmt.Errorf("StartRestart: %q, %v", got, err)
+	}
+	for _, f := range contents(step, rank) {
+		path, e := s.Route(filepath.Join(s.prefix.Dir, f.name))
+		if e == nil {
+			e = same(path, f)
+		}
+		if err == nil {
+			err = e
+		}
+	}
+	if err := mpi.Agree(s.world, err); err != nil {
+		return err
+	}
+	if err := s.CompleteRestart(true); err != nil {
+		return fmt.Errorf("CompleteRestart: %w", err)
+	}
+	return nil
+}
+
+// restarts is a program that restarts from a step and is killed.
+func restarts(step int) func(s *Session, rank int) error {
+	return func(s *Session, rank int) error { return restart(s, rank, step) }
+}
+
+// change replaces what a file holds, and leaves mode and times alone.
+func (c *cluster) change(path string, f func(data []byte) []byte) {
+	c.t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	err = errors.Join(os.Chmod(path, 0o600), os.WriteFile(path, f(data), 0o600), os.Chmod(path, info.Mode()),
+		os.Chtimes(path, info.ModTime(), info.ModTime()))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func flip(data []byte) []byte {
+	data[len(data)/2] ^= 4
+	return data
+}
+
+func cut(data []byte) []byte { return data[:len(data)-1] }
+
+// glob returns the only file that matches below the node of a name.
+func (c *cluster) glob(pattern string) string {
+	c.t.Helper()
+	found, err := filepath.Glob(pattern)
+	if err != nil || len(found) != 1 {
+		c.t.Fatalf("%s: %v, %v", pattern, found, err)
+	}
+	return found[0]
+}
+
+// datasets returns the directories of datasets in the cache of a node.
+func (c *cluster) datasets(node string) []string {
+	c.t.Helper()
+	entries, err := os.ReadDir(filepath.Join(c.node(node), "cache/user/scr.job"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// everyRank collects the errors of all ranks, where each is expected to have one.
+type everyRank struct {
+	mu   sync.Mutex
+	errs map[int]error
+}
+
+func (e *everyRank) is(rank int, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.errs == nil {
+		e.errs = map[int]error{}
+	}
+	e.errs[rank] = err
+}
+
+// failed fails the test unless n ranks have an error that says text.
+func (e *everyRank) failed(t testing.TB, n int, text string) {
+	t.Helper()
+	for rank := range n {
+		if err := e.errs[rank]; err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("rank %d: error %v, want one with %q", rank, err, text)
+		}
+	}
+}

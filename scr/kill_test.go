@@ -1,0 +1,205 @@
+package scr
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/mpi/local"
+)
+
+// saved is what was below the root of a cluster at one time.
+type saved struct {
+	path string
+	info fs.FileInfo
+	data []byte
+}
+
+func (c *cluster) save() []saved {
+	c.t.Helper()
+	var list []saved
+	err := filepath.WalkDir(c.root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		s := saved{path: path}
+		if s.info, err = d.Info(); err == nil && !d.IsDir() {
+			s.data, err = os.ReadFile(path)
+		}
+		list = append(list, s)
+		return err
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return list
+}
+
+func (c *cluster) load(list []saved) {
+	c.t.Helper()
+	entries, err := os.ReadDir(c.root)
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(c.root, e.Name())))
+	}
+	for _, s := range list {
+		if s.info.IsDir() {
+			err = errors.Join(err, os.MkdirAll(s.path, s.info.Mode().Perm()))
+			continue
+		}
+		err = errors.Join(err, os.WriteFile(s.path, s.data, 0o600), os.Chtimes(s.path, s.info.ModTime(), s.info.ModTime()),
+			os.Chmod(s.path, s.info.Mode()))
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// kills runs a job again and again from the same beginning, killed in place of
+// one message each time, and calls check after it.
+func kills(t *testing.T, c *cluster, nodes []string, f func(s *Session, rank int) error, check func(at int64)) {
+	const seed = 5
+	random := rand.New(rand.NewPCG(seed, 0))
+	begin := c.save()
+	c.job(nodes, f)
+	total := int64(0)
+	{ // how many messages it has
+		c.load(begin)
+		stats, err := c.count(nodes, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range stats {
+			total += s.Messages
+		}
+	}
+	most := int64(100)
+	if testing.Short() {
+		most = 40
+	}
+	step := max(total/most, 1)
+	n := 0
+	for at := 1 + random.Int64N(step); at <= total; at += step {
+		c.load(begin)
+		c.opt.KillAt = at
+		err := c.try(nodes, f)
+		c.opt.KillAt = 0
+		if err != nil && !errors.Is(err, local.ErrKilled) {
+			t.Fatalf("seed %d, killed at message %d: %v\n%s", seed, at, err, c.said())
+		}
+		if err == nil {
+			break // the number of messages is not quite the same each time
+		}
+		check(at)
+		if t.Failed() {
+			t.Fatalf("seed %d, killed at message %d of %d", seed, at, total)
+		}
+		n++
+	}
+	if n < 20 {
+		t.Errorf("only %d kills in %d messages", n, total)
+	}
+	t.Logf("killed at %d of %d messages", n, total)
+}
+
+// after runs a job that has to find one of the checkpoints of some steps whole
+// and be able to write another, and does so again with that one.
+func after(t *testing.T, c *cluster, nodes []string, wanted ...int) {
+	t.Helper()
+	found := make([]string, len(nodes))
+	err := c.try(nodes, func(s *Session, rank int) error {
+		got, err := offered(s)
+		if err != nil {
+			return err
+		}
+		found[rank] = got
+		for _, step := range wanted {
+			if got == name(step) {
+				return read(s, rank, step)
+			}
+		}
+		return fmt.Errorf("offered %q to restart from, want one of %v", got, wanted)
+	})
+	if err == nil {
+		if err = c.try(nodes, steps(9)); err == nil {
+			err = c.try(nodes, restarts(9))
+		}
+	}
+	if err != nil {
+		t.Errorf("%v\n%s", err, c.said())
+	}
+}
+
+func TestKilled_WhileWritingACheckpoint(t *testing.T) {
+	c := newCluster(t)
+	c.job(four, steps(1, 2))
+	kills(t, c, four, steps(3), func(int64) { after(t, c, four, 2, 3) })
+}
+
+func TestKilled_WhileWritingAndANodeLost(t *testing.T) {
+	c := newCluster(t, "SCR_CACHE_SIZE=3")
+	c.job(four, steps(1, 2))
+	kills(t, c, four, steps(3), func(at int64) {
+		c.lose(four[at%4])
+		after(t, c, four, 2, 3)
+	})
+}
+
+func TestKilled_WhileFlushing(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1")
+	c.job(four, steps(1, 2))
+	kills(t, c, four, steps(3), func(at int64) {
+		x, err := prefix.ReadIndex(c.prefix(""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range x.Entries() {
+			if e.ID < 3 && !e.Complete {
+				t.Errorf("dataset %d in the prefix directory is incomplete now", e.ID)
+			}
+		}
+		if at%2 == 0 { // all nodes are lost: what was flushed has to do
+			c.lose(four...)
+		}
+		after(t, c, four, 2, 3)
+	})
+}
+
+func TestKilled_WhileRebuilding(t *testing.T) {
+	c := newCluster(t)
+	c.job(four, steps(1, 2))
+	c.lose("b")
+	nodes := []string{"a", "spare", "c", "d"}
+	kills(t, c, nodes, restarts(2), func(int64) { after(t, c, nodes, 2) })
+}
+
+// The node that has the files of a rank is not the one it now runs on.
+func TestKilled_WhileMovingFilesAndRebuilding(t *testing.T) {
+	c := newCluster(t)
+	c.job(four, steps(1, 2))
+	c.lose("b")
+	nodes := []string{"c", "a", "d", "spare"}
+	kills(t, c, nodes, restarts(2), func(at int64) {
+		if at%2 == 0 {
+			after(t, c, nodes, 2)
+		} else {
+			after(t, c, []string{"d", "spare", "a", "c"}, 2)
+		}
+	})
+}
+
+func TestKilled_WhileFetching(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1")
+	c.job(four, steps(1, 2))
+	c.lose(four...)
+	kills(t, c, four, restarts(2), func(at int64) {
+		if at%2 == 0 {
+			c.lose("a", "c")
+		}
+		after(t, c, four, 2)
+	})
+}
