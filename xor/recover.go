@@ -36,7 +36,7 @@ type layout struct {
 // agree makes sure that the survivors have redundancy of the same dataset and
 // shape. The member that lost its own passes nil.
 func agree(j *redundancy.Job, h *redundancy.Header, err error) (layout, error) {
-	values := []int64{0, 0, 0, 0} // largest of a value and of its negative
+	var values []int64 // the largest of a value and of its negative
 	if h != nil {
 		block := h.Block()
 		if block == 0 {
