@@ -38,7 +38,7 @@ const (
 var schemes = map[string]redundancy.Scheme{
 	"SINGLE": redundancy.Single{},
 	"LOCAL":  redundancy.Single{}, // its name in older versions
-	"XOR":    xor.Scheme{},
+	"XOR":    xor.Scheme(),
 }
 
 // announced are schemes that SCR has and this version has not.

@@ -6,6 +6,6 @@ import (
 	"github.com/goscr/goscr/internal/redundancy/schemetest"
 )
 
-func TestXOR_AnyOneMemberLost(t *testing.T)   { schemetest.Run(t, Scheme{}, 9) }
-func TestXOR_CorruptionIsFound(t *testing.T)  { schemetest.Corruption(t, Scheme{}) }
-func TestXOR_KilledAtAnyMessage(t *testing.T) { schemetest.Killed(t, Scheme{}) }
+func TestXOR_AnyOneMemberLost(t *testing.T)   { schemetest.Run(t, Scheme(), 2, 9) }
+func TestXOR_CorruptionIsFound(t *testing.T)  { schemetest.Corruption(t, Scheme()) }
+func TestXOR_KilledAtAnyMessage(t *testing.T) { schemetest.Killed(t, Scheme()) }

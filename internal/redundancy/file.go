@@ -14,7 +14,7 @@ import (
 	"github.com/goscr/goscr/meta"
 )
 
-// A redundancy file is a header and a chunk of redundancy data (spec 004).
+// A redundancy file is a header and chunks of redundancy data (spec 004).
 //
 //	header   a hash in the format of a hash file
 //	           DSET     / …          the dataset
@@ -22,13 +22,15 @@ import (
 //	           GROUP    / RANKS = n  size of the set
 //	                      RANK / <rank in the set> / <rank in the job>
 //	           CHUNK    = bytes
+//	           CHUNKS   = k          if there is more than one
 //	           CURRENT  / RANK, FILES, FILE / <i> / …   the member's own files
 //	           PARTNER  / …                             its left neighbour's
-//	           BLOCK    = bytes      of which BLOCKCRC has a checksum each
-//	           BLOCKCRC = hex        8 digits a block
-//	chunk    CHUNK bytes
+//	           PARTNER2 / …                             and so on, k of them
+//	           BLOCK    = bytes      of each chunk, of which BLOCKCRC has a checksum each
+//	           BLOCKCRC = hex        8 digits a block, chunk by chunk
+//	chunks   k times CHUNK bytes
 //
-// BLOCK and BLOCKCRC are ours. Checksums are known only when all data has
+// CHUNKS, BLOCK and BLOCKCRC are ours. Checksums are known only when all data has
 // been through; since their text has a fixed length, so has the header, and
 // it is written last, in the room left for it.
 const (
@@ -37,6 +39,7 @@ const (
 	keyGroup    = "GROUP"
 	keyRank     = "RANK"
 	keyChunk    = "CHUNK"
+	keyChunks   = "CHUNKS"
 	keyCurrent  = "CURRENT"
 	keyPartner  = "PARTNER"
 	keyFiles    = "FILES"
@@ -95,9 +98,9 @@ func (m Member) Files(dir string) ([]File, error) {
 // Header is the hash at the start of a redundancy file.
 type Header struct{ *hash.Hash }
 
-// NewHeader describes the caller's part of the protection of a dataset by
-// chunks of the size given, which are written in blocks.
-func NewHeader(j *Job, chunk int64, block int) Header {
+// NewHeader describes the caller's part of the protection of a dataset: so
+// many chunks of the size given, which are written in blocks.
+func NewHeader(j *Job, chunk int64, chunks, block int) Header {
 	h := Header{hash.New()}
 	h.Set(keyDset, j.Dataset.Clone())
 	h.SetInt(keyRanks, int64(j.Ranks))
@@ -106,14 +109,25 @@ func NewHeader(j *Job, chunk int64, block int) Header {
 		h.At(keyGroup).At(keyRank, strconv.Itoa(i), strconv.Itoa(r))
 	}
 	h.SetInt(keyChunk, chunk)
+	if chunks > 1 {
+		h.SetInt(keyChunks, int64(chunks))
+	}
 	h.SetInt(keyBlock, int64(block))
 	return h
 }
 
-// Chunk is the size of the chunk in bytes.
+// Chunk is the size of a chunk in bytes.
 func (h Header) Chunk() int64 {
 	n, _ := h.Int(keyChunk)
 	return n
+}
+
+// Chunks is the number of chunks.
+func (h Header) Chunks() int {
+	if n, ok := h.Int(keyChunks); ok && n > 0 && n < 1<<16 {
+		return int(n)
+	}
+	return 1
 }
 
 // Block is the size of the blocks in bytes, 0 if there are no checksums.
@@ -127,29 +141,45 @@ func (h Header) Block() int64 {
 // Current describes the member that wrote the file.
 func (h Header) Current() Member { return Member{h.Get(keyCurrent)} }
 
-// Partner describes its left neighbour.
-func (h Header) Partner() Member { return Member{h.Get(keyPartner)} }
+func partnerKey(d int) string {
+	if d == 1 {
+		return keyPartner
+	}
+	return keyPartner + strconv.Itoa(d)
+}
+
+// Partner describes the member d to the left.
+func (h Header) Partner(d int) Member { return Member{h.Get(partnerKey(d))} }
 
 // SetCurrent records the member that writes the file.
 func (h Header) SetCurrent(m Member) { h.Set(keyCurrent, m.Hash) }
 
+// SetPartner records the member d to the left.
+func (h Header) SetPartner(d int, m Member) { h.Set(partnerKey(d), m.Hash) }
+
 // PartnerSize is the room that SetPartner takes for a member whose hash has so
 // many bytes when packed.
-func PartnerSize(packed int) int { return len(keyPartner) + 1 + packed }
-
-// SetPartner records its left neighbour.
-func (h Header) SetPartner(m Member) { h.Set(keyPartner, m.Hash) }
+func PartnerSize(d, packed int) int { return len(partnerKey(d)) + 1 + packed }
 
 // Dataset describes the dataset.
 func (h Header) Dataset() dataset.Dataset { return dataset.Dataset{Hash: h.Get(keyDset)} }
 
-// blocks is the number of blocks a chunk has.
-func blocks(chunk, block int64) int64 {
+// blocks is the number of blocks in a chunk.
+func (h Header) blocks() int64 {
+	block := h.Block()
 	if block == 0 {
 		return 0
 	}
-	return (chunk + block - 1) / block
+	return (h.Chunk() + block - 1) / block
 }
+
+// block is the number of the block that begins at an offset of a chunk.
+func (h Header) block(chunk int, offset int64) int64 {
+	return int64(chunk)*h.blocks() + offset/h.Block()
+}
+
+// data is the number of bytes of all chunks.
+func (h Header) data() int64 { return int64(h.Chunks()) * h.Chunk() }
 
 func (h Header) blockCRC(i int64) (uint32, bool) {
 	text := h.Text(keyBlockCRC)
@@ -191,11 +221,11 @@ type Writer struct {
 func (j *Job) Create(extension, kind string, header Header, room int) *Writer {
 	name := FileName(j.Set, extension)
 	w := &Writer{header: header}
-	w.crcs = make([]uint32, blocks(header.Chunk(), header.Block()))
+	w.crcs = make([]uint32, int64(header.Chunks())*header.blocks())
 	header.setBlockCRCs(w.crcs)
 	w.start = int64(header.EncodedSize() + room)
 	w.File = File{filepath.Join(j.Dir, name), meta.New(name, kind, j.Ranks)}
-	w.Meta.SetSize(w.start + header.Chunk())
+	w.Meta.SetSize(w.start + header.data())
 	w.err = j.Register(w.File)
 	if w.err == nil {
 		w.err = os.MkdirAll(filepath.Dir(w.Path), 0o700)
@@ -209,12 +239,12 @@ func (j *Job) Create(extension, kind string, header Header, room int) *Writer {
 	return w
 }
 
-// WriteBlock stores a block of the chunk. Blocks have the size that the header
-// says, except the last.
-func (w *Writer) WriteBlock(buf []byte, offset int64) {
-	w.crcs[offset/w.header.Block()] = checksum.Update(0, buf)
+// WriteBlock stores a block of a chunk. Blocks have the size that the header
+// says, except the last of each chunk.
+func (w *Writer) WriteBlock(buf []byte, chunk int, offset int64) {
+	w.crcs[w.header.block(chunk, offset)] = checksum.Update(0, buf)
 	if w.err == nil {
-		_, w.err = w.f.WriteAt(buf, w.start+offset)
+		_, w.err = w.f.WriteAt(buf, w.start+int64(chunk)*w.header.Chunk()+offset)
 	}
 }
 
@@ -230,16 +260,15 @@ func (w *Writer) Finish() (File, error) {
 		w.err = fmt.Errorf("%s: header of %d bytes in the room of %d", w.Path, len(data), w.start)
 	}
 	if w.err == nil { // what was there may have been longer
-		w.err = w.f.Truncate(w.start + w.header.Chunk())
+		w.err = w.f.Truncate(w.start + w.header.data())
 	}
 	if w.err == nil {
 		_, w.err = w.f.WriteAt(data, 0)
 	}
-	crc, left := checksum.Update(0, data), w.header.Chunk()
-	for _, block := range w.crcs {
-		n := min(left, w.header.Block())
-		crc = checksum.Combine(crc, block, n)
-		left -= n
+	crc := checksum.Update(0, data)
+	for i, block := range w.crcs {
+		offset := int64(i) % w.header.blocks() * w.header.Block()
+		crc = checksum.Combine(crc, block, min(w.header.Block(), w.header.Chunk()-offset))
 	}
 	if err := w.f.Close(); w.err == nil {
 		w.err = err
@@ -270,8 +299,8 @@ func Open(path string) (*Reader, error) {
 	if err == nil {
 		r := &Reader{f: f}
 		r.Header.Hash, r.start, err = hash.ReadFrom(f, min(info.Size(), maxHeader))
-		if err == nil && (r.Chunk() < 0 || r.start+r.Chunk() != info.Size()) {
-			err = fmt.Errorf("%d bytes of header and %d of chunk in %d", r.start, r.Chunk(), info.Size())
+		if err == nil && (r.Chunk() < 0 || r.Chunk() > info.Size() || r.start+r.data() != info.Size()) {
+			err = fmt.Errorf("%d bytes of header and %d chunks of %d in %d", r.start, r.Chunks(), r.Chunk(), info.Size())
 		}
 		if err == nil {
 			return r, nil
@@ -281,22 +310,22 @@ func Open(path string) (*Reader, error) {
 	return nil, &CorruptError{path, err.Error()}
 }
 
-// ReadBlock fills buf, which must be a whole block, from offset of the chunk,
+// ReadBlock fills buf, which must be a whole block, from offset of a chunk,
 // and compares its checksum if there is one. It goes on after an error and
 // reports it in Close.
-func (r *Reader) ReadBlock(buf []byte, offset int64) {
-	n, err := r.f.ReadAt(buf, r.start+offset)
+func (r *Reader) ReadBlock(buf []byte, chunk int, offset int64) {
+	n, err := r.f.ReadAt(buf, r.start+int64(chunk)*r.Chunk()+offset)
 	if n < len(buf) {
 		clear(buf[n:])
-		r.fail(fmt.Sprintf("byte %d of the chunk: %v", offset, err))
+		r.fail(fmt.Sprintf("byte %d of chunk %d: %v", offset, chunk, err))
 		return
 	}
 	if r.Block() == 0 {
 		return
 	}
-	want, known := r.blockCRC(offset / r.Block())
+	want, known := r.blockCRC(r.block(chunk, offset))
 	if got := checksum.Update(0, buf); known && got != want {
-		r.fail(fmt.Sprintf("block at byte %d of the chunk has checksum 0x%08x, was written with 0x%08x", offset, got, want))
+		r.fail(fmt.Sprintf("block at byte %d of chunk %d has checksum 0x%08x, was written with 0x%08x", offset, chunk, got, want))
 	}
 }
 
@@ -325,8 +354,10 @@ func VerifyFile(path string, piece int) error {
 		block = int64(piece)
 	}
 	buf := make([]byte, min(block, max(r.Chunk(), 1)))
-	for at := int64(0); at < r.Chunk() && r.err == nil; at += block {
-		r.ReadBlock(buf[:min(block, r.Chunk()-at)], at)
+	for chunk := range r.Chunks() {
+		for at := int64(0); at < r.Chunk() && r.err == nil; at += block {
+			r.ReadBlock(buf[:min(block, r.Chunk()-at)], chunk, at)
+		}
 	}
 	return r.Close()
 }

@@ -1,7 +1,6 @@
 package redundancy
 
 import (
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -142,24 +141,20 @@ func (l *Logical) span(offset int64, n int, do func(i, from, length int, at int6
 	return covered
 }
 
-// Read fills buf from offset. column tells apart the stretches that are read
-// side by side, each from its beginning on; each must be a whole number of
-// calls that follow each other.
-func (l *Logical) Read(buf []byte, offset, column int64) {
-	covered := l.span(offset, len(buf), func(i, from, length int, at int64) {
-		l.pass(column, i, at, length, func(data []byte) { copy(buf[from:], data) })
+// Each passes the n bytes from offset to use, in parts that begin at from. It
+// returns how many of them the files cover; the rest is padding. column tells
+// apart the stretches that are passed side by side, each from its beginning on;
+// each must be a whole number of calls that follow each other.
+func (l *Logical) Each(offset int64, n int, column int64, use func(from int, data []byte)) (covered int) {
+	return l.span(offset, n, func(i, from, length int, at int64) {
+		l.pass(column, i, at, length, func(data []byte) { use(from, data) })
 	})
-	clear(buf[covered:])
 }
 
-// XOR is Read, but adds to what is in buf in GF(2).
-func (l *Logical) XOR(buf []byte, offset, column int64) {
-	l.span(offset, len(buf), func(i, from, length int, at int64) {
-		l.pass(column, i, at, length, func(data []byte) {
-			part := buf[from : from+length]
-			subtle.XORBytes(part, part, data)
-		})
-	})
+// Read fills buf from offset.
+func (l *Logical) Read(buf []byte, offset, column int64) {
+	covered := l.Each(offset, len(buf), column, func(from int, data []byte) { copy(buf[from:], data) })
+	clear(buf[covered:])
 }
 
 // pass takes the checksum of a part of a file and hands the part to use, which

@@ -96,7 +96,7 @@ func must(t testing.TB, err error) {
 
 // run calls f on every member. Ranks in the job are ten times those in the set.
 func (c *cluster) run(opt local.Options, f func(j *redundancy.Job, me int) error) error {
-	opt.Timeout = time.Minute
+	opt.Timeout = 5 * time.Second
 	_, err := local.Run(len(c.dirs), opt, func(comm mpi.Comm) error {
 		set, err := redundancy.NewSet(comm, 10*comm.Rank())
 		if err != nil {
@@ -164,9 +164,9 @@ func (c *cluster) same(want map[string]string) {
 	}
 }
 
-// Run tests a scheme in sets of 2 to largest members.
-func Run(t *testing.T, scheme redundancy.Scheme, largest int) {
-	for n := 2; n <= largest; n++ {
+// Run tests a scheme in sets of smallest to largest members.
+func Run(t *testing.T, scheme redundancy.Scheme, smallest, largest int) {
+	for n := smallest; n <= largest; n++ {
 		k := scheme.Failures(n)
 		for name, sizes := range sizes {
 			t.Run(fmt.Sprintf("%d members/%s", n, name), func(t *testing.T) {

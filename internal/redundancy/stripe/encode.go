@@ -1,0 +1,126 @@
+package stripe
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/mpi"
+)
+
+// Encode writes the member's redundancy file and records the checksums of its
+// files as they are read. Every file is read once.
+func (s Scheme) Encode(j *redundancy.Job, files []redundancy.File) ([]redundancy.File, error) {
+	set := j.Set
+	n, k := set.Size(), s.K
+	if k >= n {
+		return nil, fmt.Errorf("%s with %d losses borne needs sets of more members than the %d of set %d", s.Type, k, n, set.ID)
+	}
+	columns, err := s.encoding(n)
+	if err != nil {
+		return nil, err
+	}
+	data := redundancy.OpenLogical(files)
+	chunk, err := chunkSize(set, data.Size(), n-k)
+	if err != nil {
+		return nil, err
+	}
+
+	// Lay the header out. The neighbours' parts of it come once their checksums
+	// are known; now their sizes are enough.
+	header := redundancy.NewHeader(j, chunk, k, pieceSize(j.Piece, chunk, k))
+	current := redundancy.NewMember(set.Ranks[set.Me()], files)
+	header.SetCurrent(current)
+	room := 0
+	for d := 1; d <= k; d++ {
+		size, err := neighbourSize(set, d, current.PackSize())
+		if err != nil {
+			return nil, err
+		}
+		room += redundancy.PartnerSize(d, size)
+	}
+	out := j.Create(s.Extension, s.Type, header, room)
+
+	p := &member{geometry: geometry{n, k}, me: set.Me(), chunk: chunk, data: data, out: out}
+	if err := reduce(set, columns, chunk, int(header.Block()), p); err != nil {
+		return nil, err
+	}
+
+	failed := data.Close()
+	for i, crc := range data.Checksums() {
+		files[i].Meta.SetCRC(crc)
+	}
+	for d := 1; d <= k; d++ {
+		left, err := hash.Sendrecv(current.Hash, (set.Me()+d)%n, (set.Me()-d+n)%n, set.Comm)
+		if err != nil {
+			return nil, err
+		}
+		header.SetPartner(d, redundancy.Member{Hash: left})
+	}
+	file, err := out.Finish()
+	if failed == nil {
+		failed = err
+	}
+	return []redundancy.File{file}, failed
+}
+
+// neighbourSize tells the member d to the right a size and returns that of the
+// one d to the left.
+func neighbourSize(set *redundancy.Set, d, mine int) (int, error) {
+	n := set.Size()
+	out, in := make([]byte, 8), make([]byte, 8)
+	binary.LittleEndian.PutUint64(out, uint64(mine))
+	_, err := set.Comm.Sendrecv(out, (set.Me()+d)%n, 0, in, (set.Me()-d+n)%n, 0)
+	return int(binary.LittleEndian.Uint64(in)), err
+}
+
+// chunkSize is the smallest size of which so many chunks hold every member's
+// files.
+func chunkSize(set *redundancy.Set, size int64, chunks int) (int64, error) {
+	largest := []int64{size}
+	err := set.Comm.Allreduce(largest, mpi.Max)
+	return (largest[0] + int64(chunks) - 1) / int64(chunks), err
+}
+
+// pieceSize is how much of a chunk is passed on at a time. Sums of k pieces
+// travel together, and what is under way shall fit into the memory that a rank
+// may take.
+func pieceSize(piece int, chunk int64, k int) int {
+	const least, most = 64, 16 << 20
+	piece = min(piece, most/(3*k*2*depth))
+	return int(min(int64(piece), max(chunk, least)))
+}
+
+// member is the part of a member in encoding and recovery: what it has in its
+// files and its redundancy file, and where what it gets is stored.
+type member struct {
+	geometry
+	me    int
+	chunk int64
+
+	data   *redundancy.Logical
+	made   *redundancy.Reader // its redundancy, when it is read
+	out    *redundancy.Writer // its redundancy, when it is written
+	buffer []byte
+}
+
+func (p *member) each(c int, offset int64, n int, use func(from int, data []byte)) int {
+	if i := p.redundant(c, p.me); i >= 0 {
+		if len(p.buffer) < n {
+			p.buffer = make([]byte, n)
+		}
+		p.made.ReadBlock(p.buffer[:n], i, offset)
+		use(0, p.buffer[:n])
+		return n
+	}
+	return p.data.Each(int64(p.geometry.chunk(c, p.me))*p.chunk+offset, n, int64(c), use)
+}
+
+func (p *member) store(c int, offset int64, piece []byte) {
+	if i := p.redundant(c, p.me); i >= 0 {
+		p.out.WriteBlock(piece, i, offset)
+		return
+	}
+	p.data.Write(piece, int64(p.geometry.chunk(c, p.me))*p.chunk+offset, int64(c))
+}

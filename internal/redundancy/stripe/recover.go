@@ -1,0 +1,231 @@
+package stripe
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/mpi"
+)
+
+// Recover rebuilds the files of the members that have lost them, their
+// redundancy files included.
+func (s Scheme) Recover(j *redundancy.Job, files []redundancy.File, lost []int) ([]redundancy.File, error) {
+	n := j.Set.Size()
+	switch {
+	case len(lost) == 0:
+		return files, nil
+	case len(lost) > s.Failures(n):
+		return nil, fmt.Errorf("%w: %d of the %d members of set %d have lost files, %s bears the loss of %d",
+			redundancy.ErrUnrecoverable, len(lost), n, j.Set.ID, s.Type, s.Failures(n))
+	}
+	columns, err := s.recovery(n, lost)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(lost, j.Set.Me()) {
+		return s.rebuild(j, lost, columns)
+	}
+	return files, s.contribute(j, files, lost, columns)
+}
+
+// layout is what all members must know before data moves.
+type layout struct {
+	chunk int64
+	piece int
+}
+
+// agree makes sure that the survivors have redundancy of the same dataset and
+// shape. A member that lost its own passes nil.
+func (s Scheme) agree(j *redundancy.Job, h *redundancy.Header, err error) (layout, error) {
+	const none = -1 << 62
+	values := []int64{none, none, none, none} // the largest of a value and of its negative
+	if h != nil {
+		block := h.Block()
+		if block == 0 {
+			block = int64(pieceSize(j.Piece, h.Chunk(), s.K))
+		}
+		values = []int64{h.Chunk(), -h.Chunk(), block, -block}
+		switch {
+		case err != nil:
+		case h.Dataset().ID() != j.Dataset.ID():
+			err = fmt.Errorf("redundancy is of dataset %d", h.Dataset().ID())
+		case h.Chunks() != s.K:
+			err = fmt.Errorf("redundancy for %d losses, the descriptor says %d", h.Chunks(), s.K)
+		}
+	}
+	if e := mpi.Agree(j.Set.Comm, err); e != nil {
+		return layout{}, e
+	}
+	if e := j.Set.Comm.Allreduce(values, mpi.Max); e != nil {
+		return layout{}, e
+	}
+	if values[0] != -values[1] || values[2] != -values[3] {
+		return layout{}, fmt.Errorf("%w: the redundancy files of set %d have different layouts",
+			redundancy.ErrUnrecoverable, j.Set.ID)
+	}
+	return layout{values[0], int(values[2])}, nil
+}
+
+// contribute is the part of a survivor.
+func (s Scheme) contribute(j *redundancy.Job, files []redundancy.File, lost []int, columns []column) error {
+	reader, own, err := openOwn(j, files)
+	var header *redundancy.Header
+	if reader != nil {
+		header = &reader.Header
+	}
+	shape, err := s.agree(j, header, err)
+	if err != nil {
+		if reader != nil {
+			err = errors.Join(err, reader.Close())
+		}
+		return err
+	}
+	if _, err := s.tellOwners(j.Set, lost, header); err != nil {
+		return err
+	}
+	if _, err := s.tellKeepers(j.Set, lost, reader.Current()); err != nil {
+		return err
+	}
+	p := &member{
+		geometry: geometry{j.Set.Size(), s.K}, me: j.Set.Me(), chunk: shape.chunk,
+		data: redundancy.OpenLogical(own), made: reader,
+	}
+	if err := reduce(j.Set, columns, shape.chunk, shape.piece, p); err != nil {
+		return err
+	}
+	p.passOver(columns, shape)
+	failed := p.data.Close()
+	if err := reader.Close(); failed == nil {
+		failed = err
+	}
+	if failed == nil {
+		failed = p.data.Matches()
+	}
+	return failed
+}
+
+// passOver reads the columns that the member's part was not needed of, where
+// fewer are lost than the scheme bears: they have to be checked like the others.
+func (p *member) passOver(columns []column, shape layout) {
+	for c := range columns {
+		if slices.Contains(columns[c].from, p.me) {
+			continue
+		}
+		for at := int64(0); at < shape.chunk; at += int64(shape.piece) {
+			p.each(c, at, int(min(int64(shape.piece), shape.chunk-at)), func(int, []byte) {})
+		}
+	}
+}
+
+// rebuild is the part of a member that has lost its files.
+func (s Scheme) rebuild(j *redundancy.Job, lost []int, columns []column) ([]redundancy.File, error) {
+	set := j.Set
+	shape, err := s.agree(j, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	current, err := s.tellOwners(set, lost, nil)
+	if err != nil {
+		return nil, err
+	}
+	files, failed := current.Files(j.Dir)
+	if failed == nil && current.Rank() != set.Ranks[set.Me()] {
+		failed = fmt.Errorf("the files described are those of rank %d", current.Rank())
+	}
+	if failed != nil {
+		files = nil // take part all the same
+	}
+	// A new description, since the one that came may not be what it should.
+	current = redundancy.NewMember(set.Ranks[set.Me()], files)
+	partners, err := s.tellKeepers(set, lost, current)
+	if err != nil {
+		return nil, err
+	}
+	header := redundancy.NewHeader(j, shape.chunk, s.K, shape.piece)
+	header.SetCurrent(current)
+	for d := 1; d <= s.K; d++ {
+		left := (set.Me() - d + set.Size()) % set.Size()
+		header.SetPartner(d, redundancy.Member{Hash: partners.Get(strconv.Itoa(left))})
+	}
+	for _, f := range files {
+		if err := j.Register(f); err != nil && failed == nil {
+			failed = err
+		}
+	}
+	p := &member{
+		geometry: geometry{set.Size(), s.K}, me: set.Me(), chunk: shape.chunk,
+		data: redundancy.CreateLogical(files), out: j.Create(s.Extension, s.Type, header, 0),
+	}
+	if err := reduce(set, columns, shape.chunk, shape.piece, p); err != nil {
+		return nil, err
+	}
+	if err := p.data.Close(); failed == nil {
+		failed = err
+	}
+	if failed == nil {
+		failed = p.data.Matches()
+	}
+	file, err := p.out.Finish()
+	if failed == nil {
+		failed = err
+	}
+	return append(files, file), failed
+}
+
+// tellOwners gives each member that has lost its files the description of them,
+// from the nearest survivor to its right, which has it in its header. h is nil on
+// those who have lost theirs.
+func (s Scheme) tellOwners(set *redundancy.Set, lost []int, h *redundancy.Header) (redundancy.Member, error) {
+	n := set.Size()
+	send := hash.New()
+	for d := 1; d <= s.K && h != nil; d++ {
+		left := (set.Me() - d + n) % n
+		if !slices.Contains(lost, left) {
+			break // it is nearer to all that are further left
+		}
+		if m := h.Partner(d); m.Hash != nil {
+			send.Set(strconv.Itoa(left), m.Hash)
+		}
+	}
+	received, err := hash.Exchange(send, set.Comm)
+	for _, m := range received.All() {
+		return redundancy.Member{Hash: m}, err
+	}
+	return redundancy.Member{}, err
+}
+
+// tellKeepers gives each member that has lost its redundancy file the
+// descriptions that it is to keep there again: those of the K members to its
+// left. They are returned by member.
+func (s Scheme) tellKeepers(set *redundancy.Set, lost []int, mine redundancy.Member) (*hash.Hash, error) {
+	n := set.Size()
+	send := hash.New()
+	for d := 1; d <= s.K; d++ {
+		if right := (set.Me() + d) % n; slices.Contains(lost, right) {
+			send.Set(strconv.Itoa(right), mine.Hash)
+		}
+	}
+	return hash.Exchange(send, set.Comm)
+}
+
+// openOwn opens a survivor's redundancy file and finds its other files in the
+// order in which they were encoded.
+func openOwn(j *redundancy.Job, files []redundancy.File) (*redundancy.Reader, []redundancy.File, error) {
+	_, made := redundancy.Split(files)
+	if len(made) != 1 {
+		return nil, nil, fmt.Errorf("%d redundancy files where there should be 1", len(made))
+	}
+	reader, err := redundancy.Open(made[0].Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	own, err := reader.Current().Files(j.Dir)
+	if err != nil {
+		err = &redundancy.CorruptError{Path: made[0].Path, Reason: err.Error()}
+	}
+	return reader, own, err
+}

@@ -1,0 +1,309 @@
+package stripe
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/mpi"
+)
+
+// depth is the number of pieces in a group, all of which take a step before any
+// takes the next: a member that waits for one has others to work on.
+const depth = 4
+
+// part is where a member's shards are.
+type part interface {
+	// each passes a piece of the member's shard of a column to use, in parts
+	// that begin at from, and returns how many of its bytes they cover; the
+	// rest is zeros.
+	each(c int, offset int64, n int, use func(from int, data []byte)) (covered int)
+	// store keeps a piece of a shard that the member gets.
+	store(c int, offset int64, piece []byte)
+}
+
+// step is what a member has to do for one piece of one column.
+type step struct {
+	c    int
+	i    int // its place among those who have; -1 for one who gets
+	last bool
+	time int // when it would come if all steps took the same time
+}
+
+// slot holds a piece that is under way. The sums of a piece, one for each
+// member that gets a result, lie one after the other.
+type slot struct {
+	tag       int
+	offset    int64 // in a chunk
+	size      int
+	out, in   []byte // sums that go on, and that come
+	sending   []mpi.Request
+	coming    mpi.Request
+	results   [][]byte // what the member itself gets, posted ahead
+	awaited   []mpi.Request
+	nextSums  int // how many sums have been awaited
+	nextFinal int // how many results have been awaited
+}
+
+// reduction moves all pieces of all columns.
+type reduction struct {
+	set     *redundancy.Set
+	columns []column
+	width   int   // number of members that get a result
+	chunk   int64 // bytes
+	piece   int
+	part    part
+
+	begin, middle, final []step
+	receives             int // how many of the steps wait for sums
+	prev, next           int // members that sums come from and go to
+	slots                [2 * depth]slot
+}
+
+// reduce computes what the columns say. It is collective over the set.
+//
+// Every piece of a column travels along those who have a part of it. Columns
+// begin at different members, in rounds in which no member begins two. A member
+// takes its steps in the order of time: where it is first it need wait for
+// nobody, where it is second for one, and so on. So whatever a step waits for
+// comes from a step with an earlier time, and no order in which messages are
+// taken can block it. Results come last. Pieces go in groups, which use two sets
+// of slots in turn, so that the results of one group are awaited after the first
+// steps of the next.
+func reduce(set *redundancy.Set, columns []column, chunk int64, piece int, p part) error {
+	r := &reduction{set: set, columns: columns, width: len(columns[0].wanted), chunk: chunk, piece: piece, part: p}
+	r.plan()
+	buffer, err := r.allocate()
+	if err != nil {
+		return err
+	}
+	total := (chunk + int64(piece) - 1) / int64(piece)
+	groups := (total + depth - 1) / depth
+	for g := range groups + 1 {
+		if g < groups {
+			if err := r.open(g, total); err != nil {
+				return err
+			}
+			if err := r.all(g, total, r.begin, r.add); err != nil {
+				return err
+			}
+		}
+		if g > 0 {
+			if err := r.all(g-1, total, r.final, r.get); err != nil {
+				return err
+			}
+		}
+		if g < groups {
+			if err := r.all(g, total, r.middle, r.add); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range r.slots {
+		if err := r.slots[i].sent(); err != nil {
+			return err
+		}
+	}
+	mpi.Free(buffer) // not after an error: MPI may still use it
+	return nil
+}
+
+// plan sorts the member's steps.
+func (r *reduction) plan() {
+	me := r.set.Me()
+	begun := map[int]int{} // rounds, by the member that begins
+	for c, col := range r.columns {
+		round := begun[col.from[0]]
+		begun[col.from[0]]++
+		if i := slices.Index(col.from, me); i >= 0 {
+			s := step{c, i, i == len(col.from)-1, round*len(col.from) + i}
+			if s.time == 0 {
+				r.begin = append(r.begin, s)
+			} else {
+				r.middle = append(r.middle, s)
+			}
+			if i > 0 {
+				r.prev = col.from[i-1]
+				r.receives++
+			}
+			if !s.last {
+				r.next = col.from[i+1]
+			}
+		}
+		if slices.Contains(col.wanted, me) {
+			r.final = append(r.final, step{c: c, i: -1})
+		}
+	}
+	slices.SortStableFunc(r.middle, func(a, b step) int { return a.time - b.time })
+}
+
+// allocate gives the slots their buffers.
+func (r *reduction) allocate() ([]byte, error) {
+	sums := r.width * r.piece
+	ahead := min(len(r.final), max(r.width, 2))
+	each := 2*sums + ahead*r.piece
+	buffer, err := mpi.Alloc(len(r.slots) * each)
+	if err != nil {
+		return nil, err
+	}
+	rest := buffer
+	take := func(n int) []byte {
+		b := rest[:n:n]
+		rest = rest[n:]
+		return b
+	}
+	for i := range r.slots {
+		s := &r.slots[i]
+		s.tag, s.out, s.in = i, take(sums), take(sums)
+		for range ahead {
+			s.results = append(s.results, take(r.piece))
+		}
+		s.awaited = make([]mpi.Request, ahead)
+	}
+	return buffer, nil
+}
+
+// group returns the slots that hold the pieces of group g.
+func (r *reduction) group(g, total int64) []slot {
+	return r.slots[g%2*depth:][:min(depth, total-g*depth)]
+}
+
+// all takes each of the steps with all pieces of a group.
+func (r *reduction) all(g, total int64, steps []step, take func(*slot, step) error) error {
+	for _, st := range steps {
+		slots := r.group(g, total)
+		for i := range slots {
+			if err := take(&slots[i], st); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// open begins the pieces of a group: everything that will come first is awaited.
+func (r *reduction) open(g, total int64) error {
+	slots := r.group(g, total)
+	for i := range slots {
+		s := &slots[i]
+		s.offset = (g*depth + int64(i)) * int64(r.piece)
+		s.size = int(min(int64(r.piece), r.chunk-s.offset))
+		s.nextSums, s.nextFinal = 0, 0
+		if err := r.await(s); err != nil {
+			return err
+		}
+		for range s.results {
+			if err := r.awaitResult(s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// await begins to receive the sums for the next step that waits for some.
+func (r *reduction) await(s *slot) (err error) {
+	if s.nextSums == r.receives {
+		return nil
+	}
+	s.nextSums++
+	s.coming, err = r.set.Comm.Irecv(s.in[:r.width*s.size], r.prev, s.tag)
+	return err
+}
+
+// awaitResult begins to receive the next result that has room.
+func (r *reduction) awaitResult(s *slot) (err error) {
+	if s.nextFinal == len(r.final) {
+		return nil
+	}
+	i := s.nextFinal % len(s.results)
+	from := r.columns[r.final[s.nextFinal].c].from
+	s.nextFinal++
+	s.awaited[i], err = r.set.Comm.Irecv(s.results[i][:s.size], from[len(from)-1], len(r.slots)+s.tag)
+	return err
+}
+
+// sent returns when s.out may be used again.
+func (s *slot) sent() error {
+	for _, request := range s.sending {
+		if _, err := request.Wait(); err != nil {
+			return err
+		}
+	}
+	s.sending = s.sending[:0]
+	return nil
+}
+
+// add adds the member's part to the sums of a piece and passes them on.
+func (r *reduction) add(s *slot, st step) error {
+	col := r.columns[st.c]
+	if st.i == 0 {
+		if err := s.sent(); err != nil {
+			return err
+		}
+		r.contribute(s, st, s.out)
+	} else {
+		status, err := s.coming.Wait()
+		if err == nil && status.Count != r.width*s.size {
+			err = fmt.Errorf("%d bytes of sums where %d were due", status.Count, r.width*s.size)
+		}
+		if err != nil {
+			return err
+		}
+		r.contribute(s, st, s.in)
+		if err := s.sent(); err != nil {
+			return err
+		}
+		s.out, s.in = s.in, s.out
+		if err := r.await(s); err != nil {
+			return err
+		}
+	}
+	if !st.last {
+		return s.send(r.set.Comm, s.out[:r.width*s.size], r.next, s.tag)
+	}
+	for t, m := range col.wanted {
+		if err := s.send(r.set.Comm, s.out[t*s.size:][:s.size], m, len(r.slots)+s.tag); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *slot) send(c mpi.Comm, data []byte, to, tag int) error {
+	request, err := c.Isend(data, to, tag)
+	if err == nil {
+		s.sending = append(s.sending, request)
+	}
+	return err
+}
+
+// contribute adds the member's part of a piece to the sums in buf.
+func (r *reduction) contribute(s *slot, st step, buf []byte) {
+	sums := make([][]byte, r.width)
+	covered := r.part.each(st.c, s.offset, s.size, func(from int, data []byte) {
+		for t := range sums {
+			sums[t] = buf[t*s.size+from:][:len(data)]
+		}
+		r.columns[st.c].add.Add(st.i, st.i == 0, data, sums)
+	})
+	if st.i == 0 {
+		for t := range sums {
+			clear(buf[t*s.size+covered : (t+1)*s.size])
+		}
+	}
+}
+
+// get keeps a result.
+func (r *reduction) get(s *slot, st step) error {
+	i := slices.Index(r.final, st) % len(s.results)
+	status, err := s.awaited[i].Wait()
+	if err == nil && status.Count != s.size {
+		err = fmt.Errorf("%d bytes of a result where %d were due", status.Count, s.size)
+	}
+	if err != nil {
+		return err
+	}
+	r.part.store(st.c, s.offset, s.results[i][:s.size])
+	return r.awaitResult(s)
+}

@@ -1,0 +1,79 @@
+// Package rs is the Reed-Solomon scheme: a set of N ranks bears the loss of any
+// K of its members, for K/(N-K) of the data in additional storage.
+//
+// How data moves is common to all schemes that compute, and stands in
+// internal/redundancy/stripe; this is the arithmetic, over GF(2^8), which
+// github.com/klauspost/reedsolomon does. So a set has at most 256 members.
+package rs
+
+import (
+	"fmt"
+
+	"github.com/klauspost/reedsolomon"
+
+	"github.com/goscr/goscr/internal/redundancy/stripe"
+)
+
+// most is the number of shards that GF(2^8) can tell apart.
+const most = 256
+
+// Scheme is the Reed-Solomon scheme for the loss of k members of a set.
+func Scheme(k int) stripe.Scheme {
+	return stripe.Scheme{Type: "RS", Extension: "rs", K: k, Code: code{}}
+}
+
+type code struct{}
+
+// Adder finds by which factor each shard goes into each of those wanted: what
+// comes out if that shard is 1 and the others are 0.
+func (code) Adder(n, k int, from, wanted []int) (stripe.Adder, error) {
+	if n > most {
+		return nil, fmt.Errorf("RS in a set of %d members: at most %d are possible; lower SCR_SET_SIZE", n, most)
+	}
+	plain, err := reedsolomon.New(n-k, k, options...)
+	if err != nil {
+		return nil, fmt.Errorf("RS for %d losses in a set of %d members: %w", k, n, err)
+	}
+	required := make([]bool, n)
+	factors := make([][]byte, len(wanted))
+	for t, w := range wanted {
+		required[w] = true
+		factors[t] = make([]byte, len(from))
+	}
+	for i := range from {
+		shards := make([][]byte, n)
+		for j, f := range from {
+			shards[f] = []byte{0}
+			if j == i {
+				shards[f][0] = 1
+			}
+		}
+		if err := plain.ReconstructSome(shards, required); err != nil {
+			return nil, fmt.Errorf("RS for %d losses in a set of %d members: %w", k, n, err)
+		}
+		for t, w := range wanted {
+			factors[t][i] = shards[w][0]
+		}
+	}
+	sum, err := reedsolomon.New(len(from), len(wanted), append(options, reedsolomon.WithCustomMatrix(factors))...)
+	if err != nil {
+		return nil, err
+	}
+	return adder{sum}, nil
+}
+
+// options: nothing runs beside the caller, whose core has other ranks to serve.
+var options = []reedsolomon.Option{reedsolomon.WithMaxGoroutines(1), reedsolomon.WithAutoGoroutines(0), reedsolomon.WithInversionCache(false)}
+
+type adder struct{ sum reedsolomon.Encoder }
+
+func (a adder) Add(i int, first bool, part []byte, sums [][]byte) {
+	if first {
+		for _, s := range sums {
+			clear(s)
+		}
+	}
+	if err := a.sum.EncodeIdx(part, i, sums); err != nil {
+		panic(err) // of arguments that this package does not give
+	}
+}
