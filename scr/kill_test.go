@@ -161,6 +161,13 @@ func TestKilled_WhileFlushing(t *testing.T) {
 			if e.ID < 3 && !e.Complete {
 				t.Errorf("dataset %d in the prefix directory is incomplete now", e.ID)
 			}
+			for rank := range four {
+				for _, f := range contents(e.ID, rank) {
+					if err := same(c.prefix(f.name), f); e.Complete && err != nil {
+						t.Errorf("the index has dataset %d as complete: %v", e.ID, err)
+					}
+				}
+			}
 		}
 		if at%2 == 0 { // all nodes are lost: what was flushed has to do
 			c.lose(four...)
