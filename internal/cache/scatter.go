@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -22,6 +23,19 @@ const (
 
 func (k *Cache) mapPath(i int) string {
 	return filepath.Join(k.control, fmt.Sprintf("filemap_%d.scrinfo", i))
+}
+
+// mapFiles returns the paths of all filemaps on the node. The control
+// directory cannot be part of a pattern: ids of array jobs have brackets.
+func (k *Cache) mapFiles() ([]string, error) {
+	entries, err := os.ReadDir(k.control)
+	var found []string
+	for _, e := range entries {
+		if ok, _ := filepath.Match(mapPattern, e.Name()); ok {
+			found = append(found, filepath.Join(k.control, e.Name()))
+		}
+	}
+	return found, err
 }
 
 // scatter gives each rank on the node the filemap entries it is now
@@ -71,7 +85,7 @@ func (k *Cache) scatter() error {
 // collect reads all filemaps on the node into the master's own, and writes
 // that.
 func (k *Cache) collect(all *filemap.Map) error {
-	found, err := filepath.Glob(filepath.Join(k.control, mapPattern))
+	found, err := k.mapFiles()
 	if err != nil {
 		return err
 	}
@@ -138,7 +152,7 @@ func (k *Cache) tidy() error {
 		keep[k.mapPath(i)] = true
 		list.SetKV(keyFilemap, k.mapPath(i))
 	}
-	found, err := filepath.Glob(filepath.Join(k.control, mapPattern))
+	found, err := k.mapFiles()
 	if err != nil {
 		return err
 	}
