@@ -88,6 +88,14 @@ func TestSession_RanksComeBackElsewhere(t *testing.T) {
 	c.job(nodes, restarts(3))
 }
 
+// PBS names the jobs of an array 1234[5].
+func TestSession_JobIDWithBrackets(t *testing.T) {
+	c := newCluster(t, "SCR_JOB_ID=1234[5].host")
+	c.job(on(3, "a", "b"), steps(1, 2))
+	c.job([]string{"b", "b", "b", "a", "a", "a"}, restarts(2))
+	c.says("as it was in the cache")
+}
+
 func TestSession_RanksMoveAndANodeIsLost(t *testing.T) {
 	c := newCluster(t)
 	c.job(four, steps(1, 2))
