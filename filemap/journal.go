@@ -28,7 +28,8 @@ import (
 //
 //	record := length:u32  crc:u32  packed hash of length bytes      big-endian
 //
-// The CRC-32 is that of the packed hash. What follows the last good record
+// The hash is a filemap with one file, whose description is left out: what was
+// not completed is only ever deleted. The CRC-32 is that of the packed hash. What follows the last good record
 // was being written when the process was killed, before the file it names was.
 const (
 	keyJournal   = "JOURNAL"
@@ -113,7 +114,7 @@ func (s *Store) AddFile(id, rank int, path string, md meta.Meta) error {
 		}
 	}
 	h := hash.New()
-	h.At(keyRank, strconv.Itoa(rank), keyDataset, strconv.Itoa(id), keyFile, path).Set(keyMeta, md.Hash)
+	h.At(keyRank, strconv.Itoa(rank), keyDataset, strconv.Itoa(id), keyFile, path)
 	buf := append(s.record[:0], make([]byte, recordHeader)...)
 	buf = h.Pack(buf)
 	packed := buf[recordHeader:]

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
+	"strings"
 )
 
 // A packed hash, as it travels in messages and stands in files (spec 000
@@ -63,10 +65,18 @@ func (h *Hash) PackSize() int {
 // so that equal hashes are equal bytes.
 func (h *Hash) Pack(buf []byte) []byte {
 	buf = binary.BigEndian.AppendUint32(buf, uint32(h.Size()))
-	for key, child := range h.All() {
-		buf = append(buf, key...)
+	if h.Size() == 0 {
+		return buf
+	}
+	var few [indexAbove + 4]element // spares most hashes an allocation
+	elements := append(few[:0], h.elements...)
+	if len(elements) > 1 {
+		slices.SortFunc(elements, func(a, b element) int { return strings.Compare(a.key, b.key) })
+	}
+	for _, e := range elements {
+		buf = append(buf, e.key...)
 		buf = append(buf, 0)
-		buf = child.Pack(buf)
+		buf = e.child.Pack(buf)
 	}
 	return buf
 }
@@ -109,9 +119,12 @@ func unpack(buf []byte, at, depth int) (*Hash, int, error) {
 	return h, at, nil
 }
 
+// EncodedSize is the number of bytes that Encode returns.
+func (h *Hash) EncodedSize() int { return headerSize + h.PackSize() + crcSize }
+
 // Encode returns the bytes of a hash file that holds h.
 func (h *Hash) Encode() []byte {
-	size := headerSize + h.PackSize() + crcSize
+	size := h.EncodedSize()
 	buf := make([]byte, 0, size)
 	buf = binary.BigEndian.AppendUint32(buf, fileMagic)
 	buf = binary.BigEndian.AppendUint16(buf, fileType)

@@ -231,6 +231,10 @@ func (h *Hash) Keys() []string {
 // All iterates over the keys of h in sorted order.
 func (h *Hash) All() iter.Seq2[string, *Hash] {
 	return func(yield func(string, *Hash) bool) {
+		if h.Size() == 1 { // values, mostly
+			yield(h.elements[0].key, h.elements[0].child)
+			return
+		}
 		for _, key := range h.Keys() {
 			if child := h.Get(key); child != nil && !yield(key, child) {
 				return

@@ -2,9 +2,15 @@ package mpi
 
 import (
 	"fmt"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
+
+// hugePage is the size of a huge page where those are common. Moving data
+// between processes costs as much for looking pages up as for copying when
+// they are small.
+const hugePage = 2 << 20
 
 // Alloc returns n bytes of zeroed memory outside the Go heap, where MPI may
 // keep a pointer to them while Go code runs. It is to be given back with Free.
@@ -12,16 +18,52 @@ func Alloc(n int) ([]byte, error) {
 	if n == 0 {
 		return nil, nil
 	}
-	buf, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		return nil, fmt.Errorf("no memory for a buffer of %d bytes: %w", n, err)
+	if n < hugePage {
+		return mapMemory(n)
 	}
+	// Begin at a huge page, and give back what is before.
+	whole, err := mapMemory(n + hugePage)
+	if err != nil {
+		return nil, err
+	}
+	base := unsafe.Pointer(unsafe.SliceData(whole))
+	skip := int(-uintptr(base) & (hugePage - 1))
+	start := unsafe.Add(base, skip)
+	if err := unmap(base, skip); err != nil {
+		return nil, err
+	}
+	if err := unmap(unsafe.Add(start, pages(n)), hugePage-skip); err != nil {
+		return nil, err
+	}
+	buf := unsafe.Slice((*byte)(start), n)
+	_ = unix.Madvise(buf, unix.MADV_HUGEPAGE) // no more than advice
 	return buf, nil
 }
 
 // Free gives memory from Alloc back. The slice must be the one Alloc returned.
 func Free(buf []byte) {
 	if len(buf) > 0 {
-		_ = unix.Munmap(buf) // fails only for memory that is not from Alloc
+		_ = unmap(unsafe.Pointer(unsafe.SliceData(buf)), pages(len(buf))) // fails only for memory that is not from Alloc
 	}
+}
+
+func mapMemory(n int) ([]byte, error) {
+	p, err := unix.MmapPtr(-1, 0, nil, uintptr(pages(n)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return nil, fmt.Errorf("no memory for a buffer of %d bytes: %w", n, err)
+	}
+	return unsafe.Slice((*byte)(p), n), nil
+}
+
+func unmap(p unsafe.Pointer, n int) error {
+	if n == 0 {
+		return nil
+	}
+	return unix.MunmapPtr(p, uintptr(n))
+}
+
+// pages rounds n up to whole pages.
+func pages(n int) int {
+	page := unix.Getpagesize()
+	return (n + page - 1) / page * page
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/halt"
@@ -143,20 +145,26 @@ func (s *Session) routeOutput(name string) (string, error) {
 
 // belowPrefix returns the path of a file relative to the prefix directory.
 func (s *Session) belowPrefix(name string) (string, error) {
-	path, err := filepath.Abs(name)
-	if err != nil {
-		return "", err
+	path := filepath.Clean(name)
+	if !filepath.IsAbs(path) {
+		// Not os.Getwd, which believes what PWD was when the program began.
+		dir, err := unix.Getwd()
+		if err != nil {
+			return "", fmt.Errorf("working directory: %w", err)
+		}
+		path = filepath.Join(dir, path)
 	}
-	rel, err := filepath.Rel(s.prefix.Dir, path)
-	if err != nil || !filepath.IsLocal(rel) {
+	rel, below := strings.CutPrefix(path, s.prefix.Dir+"/")
+	if !below && path != s.prefix.Dir {
 		// The same place by another way, through symbolic links?
-		rel, err = filepath.Rel(s.real, resolve(path))
+		path = resolve(path)
+		rel, below = strings.CutPrefix(path, s.real+"/")
 	}
 	switch {
-	case err != nil || !filepath.IsLocal(rel):
-		return "", fmt.Errorf("%s is not below the prefix directory %s: write it there, or set SCR_PREFIX", name, s.prefix.Dir)
-	case rel == ".":
+	case path == s.prefix.Dir || path == s.real:
 		return "", fmt.Errorf("%s is the prefix directory itself", name)
+	case !below:
+		return "", fmt.Errorf("%s is not below the prefix directory %s: write it there, or set SCR_PREFIX", name, s.prefix.Dir)
 	case rel == prefix.Metadata || strings.HasPrefix(rel, prefix.Metadata+"/"):
 		return "", fmt.Errorf("%s lies in %s, which is goscr's own", name, prefix.Metadata)
 	}

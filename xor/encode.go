@@ -1,7 +1,7 @@
 package xor
 
 import (
-	"crypto/subtle"
+	"encoding/binary"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/redundancy"
@@ -21,16 +21,15 @@ func (Scheme) Encode(j *redundancy.Job, files []redundancy.File) ([]redundancy.F
 	piece := int(min(int64(j.Piece), max(chunk, 64)))
 
 	// Lay the header out. The neighbour's part of it comes once its checksums
-	// are known; now its size is enough, so any of that size will do.
+	// are known; now its size is enough.
 	header := redundancy.NewHeader(j, chunk, piece)
 	current := redundancy.NewMember(set.Ranks[set.Me()], files)
 	header.SetCurrent(current)
-	partner, err := hash.Sendrecv(current.Hash, set.Right(), set.Left(), set.Comm)
+	size, err := neighbourSize(set, current.PackSize())
 	if err != nil {
 		return nil, err
 	}
-	header.SetPartner(redundancy.Member{Hash: partner})
-	out := j.Create(extension, meta.XOR, header)
+	out := j.Create(extension, meta.XOR, header, redundancy.PartnerSize(size))
 
 	if err := reduceScatter(set, data, out, chunk, piece); err != nil {
 		return nil, err
@@ -40,7 +39,7 @@ func (Scheme) Encode(j *redundancy.Job, files []redundancy.File) ([]redundancy.F
 	for i, crc := range data.Checksums() {
 		files[i].Meta.SetCRC(crc)
 	}
-	partner, err = hash.Sendrecv(current.Hash, set.Right(), set.Left(), set.Comm)
+	partner, err := hash.Sendrecv(current.Hash, set.Right(), set.Left(), set.Comm)
 	if err != nil {
 		return nil, err
 	}
@@ -50,6 +49,14 @@ func (Scheme) Encode(j *redundancy.Job, files []redundancy.File) ([]redundancy.F
 		failed = err
 	}
 	return []redundancy.File{file}, failed
+}
+
+// neighbourSize tells the right neighbour a size and returns the left one's.
+func neighbourSize(set *redundancy.Set, mine int) (int, error) {
+	out, in := make([]byte, 8), make([]byte, 8)
+	binary.LittleEndian.PutUint64(out, uint64(mine))
+	_, err := set.Comm.Sendrecv(out, set.Right(), 0, in, set.Left(), 0)
+	return int(binary.LittleEndian.Uint64(in)), err
 }
 
 // chunkSize is the smallest size of which N-1 chunks hold every member's files.
@@ -111,12 +118,10 @@ func reduceScatter(set *redundancy.Set, data *redundancy.Logical, out *redundanc
 				c := (me - k + n) % n
 				for i := range group(g) {
 					s := &group(g)[i]
-					own := r.own[:s.size]
-					data.Read(own, column(c, me, chunk)+s.offset, int64(c))
 					if err := r.received(s); err != nil {
 						return err
 					}
-					subtle.XORBytes(s.in, s.in[:s.size], own)
+					data.XOR(s.in[:s.size], column(c, me, chunk)+s.offset, int64(c))
 					if err := r.sent(s); err != nil {
 						return err
 					}

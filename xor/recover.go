@@ -36,7 +36,7 @@ type layout struct {
 // agree makes sure that the survivors have redundancy of the same dataset and
 // shape. The member that lost its own passes nil.
 func agree(j *redundancy.Job, h *redundancy.Header, err error) (layout, error) {
-	values := []int64{0, 0, 0, 0} // largest of a value and of its negative
+	var values []int64 // the largest of a value and of its negative
 	if h != nil {
 		block := h.Block()
 		if block == 0 {
@@ -104,27 +104,29 @@ func contribute(j *redundancy.Job, files []redundancy.File, lost int) error {
 		return err
 	}
 	me, n := set.Me(), set.Size()
-	read := func(s *slot, c int, buf []byte) {
-		if c == me {
-			reader.ReadBlock(buf, s.offset)
-		} else {
-			data.Read(buf, column(c, me, shape.chunk)+s.offset, int64(c))
-		}
-	}
 	first := distance(set, lost) == 1
 	err = r.each(n, shape, !first, func(s *slot, c int) error {
 		if first {
 			if err := r.sent(s); err != nil {
 				return err
 			}
-			read(s, c, s.out[:s.size])
+			if c == me {
+				reader.ReadBlock(s.out[:s.size], s.offset)
+			} else {
+				data.Read(s.out[:s.size], column(c, me, shape.chunk)+s.offset, int64(c))
+			}
 			return r.send(s)
 		}
-		read(s, c, r.own[:s.size])
 		if err := r.received(s); err != nil {
 			return err
 		}
-		subtle.XORBytes(s.in, s.in[:s.size], r.own[:s.size])
+		if c == me {
+			own := r.own[:s.size]
+			reader.ReadBlock(own, s.offset)
+			subtle.XORBytes(s.in, s.in[:s.size], own)
+		} else {
+			data.XOR(s.in[:s.size], column(c, me, shape.chunk)+s.offset, int64(c))
+		}
 		if err := r.sent(s); err != nil {
 			return err
 		}
@@ -237,7 +239,7 @@ func rebuild(j *redundancy.Job) ([]redundancy.File, error) {
 			failed = err
 		}
 	}
-	out := j.Create(extension, meta.XOR, header)
+	out := j.Create(extension, meta.XOR, header, 0)
 	data := redundancy.CreateLogical(files)
 
 	r, err := newRing(set, depth, shape.piece)

@@ -60,6 +60,7 @@ type Cache struct {
 	list    []*Cached       // usable, newest first
 	unused  []int           // ids of those that this run cannot use
 	dirs    map[string]bool // known to be there
+	spare   bool            // there is a redundancy file to be used again
 	highest int             // id of any dataset ever seen here
 }
 
@@ -78,6 +79,12 @@ func Open(c Config) (*Cache, error) {
 		err = privateDir(c.CacheBase, c.User, "scr."+c.JobID)
 		if e := privateDir(c.ControlBase, c.User, "scr."+c.JobID); err == nil {
 			err = e
+		}
+		spares, _ := filepath.Glob(filepath.Join(k.dir, sparePattern)) // the pattern is a good one
+		for _, path := range spares {
+			if e := os.Remove(path); err == nil {
+				err = e
+			}
 		}
 	}
 	if err := mpi.Agree(c.World, err); err != nil {
@@ -153,6 +160,40 @@ func (k *Cache) job(c *Cached) *redundancy.Job {
 			md.SetComplete(false) // until all of it is there
 			return k.maps.AddFile(id, k.me(), f.Path, md)
 		},
+		Recycle: k.recycle,
+	}
+}
+
+// A redundancy file of a dataset that is evicted makes the next dataset's: it
+// waits under a name that stands in no filemap, and that the next run removes.
+const sparePattern = "spare.*"
+
+func (k *Cache) sparePath() string { return filepath.Join(k.dir, fmt.Sprintf("spare.%d", k.me())) }
+
+// recycle puts the spare file, if there is one, at path.
+func (k *Cache) recycle(path string) error {
+	if !k.spare {
+		return nil
+	}
+	k.spare = false
+	return os.Rename(k.sparePath(), path)
+}
+
+// dropSpare deletes the spare file.
+func (k *Cache) dropSpare() error {
+	if !k.spare {
+		return nil
+	}
+	k.spare = false
+	return os.Remove(k.sparePath())
+}
+
+// save makes the caller's redundancy file of a dataset that is about to be
+// deleted the spare one.
+func (k *Cache) save(id int) {
+	_, made := redundancy.Split(k.Files(id))
+	if len(made) > 0 && k.inside(made[0].Path) && os.Rename(made[0].Path, k.sparePath()) == nil {
+		k.spare = true
 	}
 }
 
@@ -317,6 +358,7 @@ func (k *Cache) Evict(keep int) error {
 	for len(k.list) > max(keep, 0) {
 		oldest := k.list[len(k.list)-1]
 		k.Log.Info("dataset %d (%s) leaves the cache to make room", oldest.ID(), oldest.Name())
+		k.save(oldest.ID())
 		if err := k.Delete(oldest.ID()); err != nil {
 			return err
 		}
@@ -325,4 +367,4 @@ func (k *Cache) Evict(keep int) error {
 }
 
 // Close gives what the cache holds in memory back. It is collective.
-func (k *Cache) Close() error { return k.maps.Close() }
+func (k *Cache) Close() error { return errors.Join(k.dropSpare(), k.maps.Close()) }

@@ -133,6 +133,10 @@ func (h Header) Partner() Member { return Member{h.Get(keyPartner)} }
 // SetCurrent records the member that writes the file.
 func (h Header) SetCurrent(m Member) { h.Set(keyCurrent, m.Hash) }
 
+// PartnerSize is the room that SetPartner takes for a member whose hash has so
+// many bytes when packed.
+func PartnerSize(packed int) int { return len(keyPartner) + 1 + packed }
+
 // SetPartner records its left neighbour.
 func (h Header) SetPartner(m Member) { h.Set(keyPartner, m.Hash) }
 
@@ -180,23 +184,27 @@ type Writer struct {
 	err    error
 }
 
-// Create begins a redundancy file. header must have its members set, with all
-// they will have but the values of checksums. Like a Logical, a Writer goes on
-// after an error and reports it in the end.
-func (j *Job) Create(extension, kind string, header Header) *Writer {
+// Create begins a redundancy file. header must have its own member set, with
+// all it will have but the values of checksums; room is the number of bytes
+// that other members' part of it is going to take, packed. Like a Logical, a
+// Writer goes on after an error and reports it in the end.
+func (j *Job) Create(extension, kind string, header Header, room int) *Writer {
 	name := FileName(j.Set, extension)
 	w := &Writer{header: header}
 	w.crcs = make([]uint32, blocks(header.Chunk(), header.Block()))
 	header.setBlockCRCs(w.crcs)
-	w.start = int64(len(header.Encode()))
+	w.start = int64(header.EncodedSize() + room)
 	w.File = File{filepath.Join(j.Dir, name), meta.New(name, kind, j.Ranks)}
 	w.Meta.SetSize(w.start + header.Chunk())
 	w.err = j.Register(w.File)
 	if w.err == nil {
 		w.err = os.MkdirAll(filepath.Dir(w.Path), 0o700)
 	}
+	if w.err == nil && j.Recycle != nil {
+		w.err = j.Recycle(w.Path)
+	}
 	if w.err == nil {
-		w.f, w.err = os.OpenFile(w.Path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+		w.f, w.err = os.OpenFile(w.Path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	}
 	return w
 }
@@ -220,6 +228,9 @@ func (w *Writer) Finish() (File, error) {
 	data := w.header.Encode()
 	if int64(len(data)) != w.start && w.err == nil {
 		w.err = fmt.Errorf("%s: header of %d bytes in the room of %d", w.Path, len(data), w.start)
+	}
+	if w.err == nil { // what was there may have been longer
+		w.err = w.f.Truncate(w.start + w.header.Chunk())
 	}
 	if w.err == nil {
 		_, w.err = w.f.WriteAt(data, 0)

@@ -1,6 +1,7 @@
 package redundancy
 
 import (
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -20,17 +21,21 @@ import (
 // to its end; so the CRC-32 of each file is put together from those of its
 // parts in the columns, and no byte is read twice.
 //
+// Files are read where they are in memory, through a mapping (window.go).
+//
 // A Logical that cannot read a file goes on with zeros, since the other
 // members wait for its part, and reports the error in Close.
 type Logical struct {
-	files  []File
-	starts []int64 // offset of each file
-	size   int64
-	write  bool
-	open   map[int]*os.File
-	recent []int // files that are open, the one used last at the end
-	parts  map[int64][]part
-	err    error
+	files   []File
+	starts  []int64 // offset of each file
+	size    int64
+	write   bool
+	open    map[int]*os.File
+	recent  []int // files that are open, the one used last at the end
+	windows map[int64]*window
+	parts   map[int64][]part
+	scratch []byte // for what cannot be mapped
+	err     error
 }
 
 // part is the CRC-32 of a stretch of one file that was passed through in one go.
@@ -67,7 +72,9 @@ func CreateLogical(files []File) *Logical {
 }
 
 func newLogical(files []File, write bool) *Logical {
-	l := &Logical{files: files, write: write, open: map[int]*os.File{}, parts: map[int64][]part{}}
+	l := &Logical{
+		files: files, write: write, open: map[int]*os.File{}, windows: map[int64]*window{}, parts: map[int64][]part{},
+	}
 	for _, f := range files {
 		l.starts = append(l.starts, l.size)
 		l.size += max(f.Meta.Size(), 0)
@@ -117,24 +124,20 @@ func (l *Logical) file(i int) (*os.File, error) {
 	return f, nil
 }
 
-// span calls do for each file that has bytes in [offset, offset+len(buf)),
-// with its part of buf and the offset in the file, and returns how much of
-// buf the files cover.
-func (l *Logical) span(buf []byte, offset int64, do func(i int, buf []byte, at int64) error) int {
+// span calls do for each file that has bytes in the n from offset, with where
+// its part begins in them, its length, and the offset in the file. It returns
+// how many of the n bytes the files cover.
+func (l *Logical) span(offset int64, n int, do func(i, from, length int, at int64)) int {
 	covered := 0
 	// The first file that ends after offset.
 	i := sort.Search(len(l.files), func(i int) bool { return l.starts[i]+max(l.files[i].Meta.Size(), 0) > offset })
-	for ; i < len(l.files) && covered < len(buf); i++ {
-		size := max(l.files[i].Meta.Size(), 0)
+	for ; i < len(l.files) && covered < n; i++ {
 		at := offset + int64(covered) - l.starts[i]
-		n := int(min(size-at, int64(len(buf)-covered)))
-		if n <= 0 {
-			continue
+		length := int(min(max(l.files[i].Meta.Size(), 0)-at, int64(n-covered)))
+		if length > 0 {
+			do(i, covered, length, at)
+			covered += length
 		}
-		if err := do(i, buf[covered:covered+n], at); err != nil {
-			l.fail(err)
-		}
-		covered += n
 	}
 	return covered
 }
@@ -142,17 +145,41 @@ func (l *Logical) span(buf []byte, offset int64, do func(i int, buf []byte, at i
 // Read fills buf from offset. column tells apart the stretches that are read
 // side by side, each from its beginning on; each must be a whole number of
 // calls that follow each other.
-func (l *Logical) Read(buf []byte, offset int64, column int64) {
-	covered := l.span(buf, offset, func(i int, buf []byte, at int64) error {
-		err := l.readFile(i, buf, at)
-		l.note(column, i, buf)
-		return err
+func (l *Logical) Read(buf []byte, offset, column int64) {
+	covered := l.span(offset, len(buf), func(i, from, length int, at int64) {
+		l.pass(column, i, at, length, func(data []byte) { copy(buf[from:], data) })
 	})
 	clear(buf[covered:])
 }
 
-// readFile fills buf from a file. Bytes that cannot be read are as bad as wrong
-// ones, and stand as zeros.
+// XOR is Read, but adds to what is in buf in GF(2).
+func (l *Logical) XOR(buf []byte, offset, column int64) {
+	l.span(offset, len(buf), func(i, from, length int, at int64) {
+		l.pass(column, i, at, length, func(data []byte) {
+			part := buf[from : from+length]
+			subtle.XORBytes(part, part, data)
+		})
+	})
+}
+
+// pass takes the checksum of a part of a file and hands the part to use, which
+// must not keep it. Bytes that cannot be read are as bad as wrong ones, and
+// stand as zeros.
+func (l *Logical) pass(column int64, i int, at int64, length int, use func([]byte)) {
+	data, err := l.view(column, i, at, length)
+	if err == nil {
+		err = guard(func() {
+			l.note(column, i, data)
+			use(data)
+		})
+	}
+	if err != nil {
+		l.fail(&CorruptError{l.files[i].Path, err.Error()})
+		use(make([]byte, length))
+	}
+}
+
+// readFile fills buf from a file.
 func (l *Logical) readFile(i int, buf []byte, at int64) error {
 	f, err := l.file(i)
 	n := 0
@@ -162,35 +189,37 @@ func (l *Logical) readFile(i int, buf []byte, at int64) error {
 	if n == len(buf) {
 		return nil
 	}
-	clear(buf[n:])
 	if err == io.EOF {
 		err = fmt.Errorf("ends at byte %d of %d", at+int64(n), l.files[i].Meta.Size())
 	}
-	return &CorruptError{l.files[i].Path, err.Error()}
+	return err
 }
 
 // Write stores buf at offset; what lies beyond the end of the files is
 // padding and is dropped.
-func (l *Logical) Write(buf []byte, offset int64, column int64) {
-	l.span(buf, offset, func(i int, buf []byte, at int64) error {
-		l.note(column, i, buf)
+func (l *Logical) Write(buf []byte, offset, column int64) {
+	l.span(offset, len(buf), func(i, from, length int, at int64) {
+		data := buf[from : from+length]
+		l.note(column, i, data)
 		f, err := l.file(i)
 		if err == nil {
-			_, err = f.WriteAt(buf, at)
+			_, err = f.WriteAt(data, at)
 		}
-		return err
+		if err != nil {
+			l.fail(err)
+		}
 	})
 }
 
-func (l *Logical) note(column int64, i int, buf []byte) {
+func (l *Logical) note(column int64, i int, data []byte) {
 	parts := l.parts[column]
 	if n := len(parts); n == 0 || parts[n-1].file != i {
-		l.parts[column] = append(parts, part{i, checksum.Update(0, buf), int64(len(buf))})
+		l.parts[column] = append(parts, part{i, checksum.Update(0, data), int64(len(data))})
 		return
 	}
 	p := &parts[len(parts)-1]
-	p.crc = checksum.Update(p.crc, buf)
-	p.size += int64(len(buf))
+	p.crc = checksum.Update(p.crc, data)
+	p.size += int64(len(data))
 }
 
 // Checksums returns the CRC-32 of each file, once all of it has been passed
@@ -224,6 +253,9 @@ func (l *Logical) Matches() error {
 // Close closes the files. Those that were written get the mode, owner and
 // times they should have. It returns the first error that any call met.
 func (l *Logical) Close() error {
+	for _, w := range l.windows {
+		w.close()
+	}
 	for _, f := range l.open {
 		if err := f.Close(); err != nil {
 			l.fail(err)
@@ -239,19 +271,18 @@ func (l *Logical) Close() error {
 	return l.err
 }
 
-// pass reads the files from beginning to end.
-func pass(files []File, piece int) (*Logical, error) {
+// readAll passes over the files from beginning to end.
+func readAll(files []File, piece int) (*Logical, error) {
 	l := OpenLogical(files)
-	buf := make([]byte, min(int64(piece), max(l.Size(), 1)))
-	for at := int64(0); at < l.Size() && l.err == nil; at += int64(len(buf)) {
-		l.Read(buf[:min(int64(len(buf)), l.Size()-at)], at, 0)
-	}
-	// Those of no bytes are read by looking whether they are there.
 	for i, f := range files {
-		if f.Meta.Size() == 0 {
+		size := max(f.Meta.Size(), 0)
+		if size == 0 { // is read by looking whether it is there
 			if _, err := l.file(i); err != nil {
 				l.fail(&CorruptError{f.Path, err.Error()})
 			}
+		}
+		for at := int64(0); at < size && l.err == nil; at += int64(piece) {
+			l.pass(0, i, at, int(min(int64(piece), size-at)), func([]byte) {})
 		}
 	}
 	return l, l.Close()
@@ -259,13 +290,13 @@ func pass(files []File, piece int) (*Logical, error) {
 
 // checksums reads the files and returns their checksums.
 func checksums(files []File, piece int) ([]uint32, error) {
-	l, err := pass(files, piece)
+	l, err := readAll(files, piece)
 	return l.Checksums(), err
 }
 
 // Verify reads the files and compares their checksums with those recorded.
 func Verify(files []File, piece int) error {
-	l, err := pass(files, piece)
+	l, err := readAll(files, piece)
 	if err != nil {
 		return err
 	}

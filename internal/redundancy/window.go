@@ -1,0 +1,104 @@
+package redundancy
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+
+	"golang.org/x/sys/unix"
+)
+
+// A window is the part of a file that a column of a Logical is in, mapped into
+// memory: so its bytes are taken where the file system keeps them, and copied
+// once less. It is small, because what is mapped counts as the program's
+// memory.
+type window struct {
+	file int
+	at   int64 // in the file, at a page
+	data []byte
+}
+
+// windowSize is large enough that mapping costs little per byte.
+const windowSize = 1 << 20
+
+func (w *window) close() {
+	if len(w.data) > 0 {
+		_ = unix.Munmap(w.data) // fails only for what is not mapped
+		w.data = nil
+	}
+}
+
+// view returns a part of a file, which is good until the next view of the same
+// column.
+func (l *Logical) view(column int64, i int, at int64, length int) ([]byte, error) {
+	w := l.windows[column]
+	if w == nil {
+		w = &window{}
+		l.windows[column] = w
+	}
+	if w.file != i || at < w.at || at+int64(length) > w.at+int64(len(w.data)) {
+		if err := l.slide(w, i, at, length); err != nil {
+			return nil, err
+		}
+	}
+	if w.data == nil {
+		if len(l.scratch) < length {
+			l.scratch = make([]byte, length)
+		}
+		return l.scratch[:length], l.readFile(i, l.scratch[:length], at)
+	}
+	return w.data[at-w.at:][:length], nil
+}
+
+// slide maps another part of a file. A part that is better read or cannot be
+// mapped leaves the window empty.
+func (l *Logical) slide(w *window, i int, at int64, length int) error {
+	w.close()
+	const small = 32 << 10 // below, mapping costs more than copying
+	if l.files[i].Meta.Size() < small {
+		return nil
+	}
+	f, err := l.file(i)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() < at+int64(length) {
+		return fmt.Errorf("ends at byte %d of %d", info.Size(), l.files[i].Meta.Size())
+	}
+	page := int64(os.Getpagesize())
+	w.file, w.at = i, at/page*page
+	end := min(max(at+int64(length), w.at+windowSize), info.Size())
+	data, err := unix.Mmap(int(f.Fd()), w.at, int(end-w.at), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil // a file system without mappings
+	}
+	_ = unix.Madvise(data, unix.MADV_SEQUENTIAL) // also spares the kernel from noting each page as used
+	w.data = data
+	return nil
+}
+
+// guard runs f, which reads from a mapping. A file that is cut short while it
+// is mapped, or a disk that fails, makes that a fault, which becomes an error
+// here.
+func guard(f func()) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case interface {
+			runtime.Error
+			Addr() uintptr
+		}:
+			err = fmt.Errorf("cannot be read: %v", p)
+		default:
+			panic(p)
+		}
+	}()
+	f()
+	return nil
+}
