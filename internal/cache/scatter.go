@@ -25,14 +25,17 @@ func (k *Cache) mapPath(i int) string {
 	return filepath.Join(k.control, fmt.Sprintf("filemap_%d.scrinfo", i))
 }
 
-// mapFiles returns the paths of all filemaps on the node. The control
-// directory cannot be part of a pattern: ids of array jobs have brackets.
-func (k *Cache) mapFiles() ([]string, error) {
-	entries, err := os.ReadDir(k.control)
+// mapFiles returns the paths of all filemaps on the node.
+func (k *Cache) mapFiles() ([]string, error) { return match(k.control, mapPattern) }
+
+// match returns the paths of the files in dir whose names match a pattern. dir
+// cannot be part of the pattern: ids of array jobs have brackets.
+func match(dir, pattern string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
 	var found []string
 	for _, e := range entries {
-		if ok, _ := filepath.Match(mapPattern, e.Name()); ok {
-			found = append(found, filepath.Join(k.control, e.Name()))
+		if ok, _ := filepath.Match(pattern, e.Name()); ok {
+			found = append(found, filepath.Join(dir, e.Name()))
 		}
 	}
 	return found, err
