@@ -312,7 +312,9 @@ func TestSession_RedundancyFileUsedAgain(t *testing.T) {
 	for name, change := range map[string]func(c *cluster, node string){
 		"as it is": func(*cluster, string) {},
 		"gone":     func(c *cluster, node string) { os.Remove(filepath.Join(c.cached(node, 0, ".."), "spare.0")) },
-		"shorter":  func(c *cluster, node string) { c.change(c.glob(filepath.Join(c.cached(node, 0, ".."), "spare.*")), cut) },
+		"shorter": func(c *cluster, node string) {
+			c.change(c.glob(filepath.Join(c.cached(node, 0, ".."), "spare.*")), cut)
+		},
 		"longer": func(c *cluster, node string) {
 			c.change(c.glob(filepath.Join(c.cached(node, 0, ".."), "spare.*")), func(d []byte) []byte { return append(d, d...) })
 		},
