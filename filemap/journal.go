@@ -68,8 +68,10 @@ func OpenStore(path string) (*Store, error) {
 	return s, nil
 }
 
-func (s *Store) journalPath() string {
-	return s.path + "." + strconv.FormatInt(s.number, 10) + ".journal"
+func (s *Store) journalPath() string { return s.journalOf(s.number) }
+
+func (s *Store) journalOf(number int64) string {
+	return s.path + "." + strconv.FormatInt(number, 10) + ".journal"
 }
 
 // replay enters the files of all good records, and notes where they end.
@@ -85,9 +87,21 @@ func (s *Store) replay(data []byte) {
 		if err != nil {
 			return
 		}
-		s.Merge(FromHash(h))
+		s.enter(FromHash(h))
 		s.good += int64(recordHeader + length)
 		data = data[length:]
+	}
+}
+
+// enter enters the files of a record. A file that is there already is now what
+// the record says.
+func (s *Store) enter(record *Map) {
+	for _, id := range record.Datasets() {
+		for _, rank := range record.Ranks(id) {
+			for _, path := range record.Files(id, rank) {
+				s.Map.AddFile(id, rank, path, record.Meta(id, rank, path))
+			}
+		}
 	}
 }
 
@@ -138,6 +152,11 @@ func (s *Store) begin() error {
 // Fold writes the whole map to its hash file, and begins a new journal.
 func (s *Store) Fold() error {
 	old := s.journalPath()
+	// A filemap of this name that was begun earlier may have left a journal of
+	// the number that is next.
+	if err := os.Remove(s.journalOf(s.number + 1)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	s.Map.Hash().SetInt(keyJournal, s.number+1)
 	err := hash.WriteFile(s.path, s.Map.Hash())
 	s.Map.Hash().Unset(keyJournal)

@@ -88,6 +88,14 @@ func TestSession_RanksComeBackElsewhere(t *testing.T) {
 	c.job(nodes, restarts(3))
 }
 
+// PBS names the jobs of an array 1234[5].
+func TestSession_JobIDWithBrackets(t *testing.T) {
+	c := newCluster(t, "SCR_JOB_ID=1234[5].host")
+	c.job(on(3, "a", "b"), steps(1, 2))
+	c.job([]string{"b", "b", "b", "a", "a", "a"}, restarts(2))
+	c.says("as it was in the cache")
+}
+
 func TestSession_RanksMoveAndANodeIsLost(t *testing.T) {
 	c := newCluster(t)
 	c.job(four, steps(1, 2))
@@ -297,4 +305,73 @@ func TestSession_NodeComesBackWithOldFiles(t *testing.T) {
 	c.lose("h")
 	c.job([]string{"e", "f", "g", "d"}, restarts(12))
 	c.job([]string{"e", "f", "g", "d"}, restarts(12))
+}
+
+// What a dataset leaves behind to be used again may be gone, or something else.
+func TestSession_RedundancyFileUsedAgain(t *testing.T) {
+	for name, change := range map[string]func(c *cluster, node string){
+		"as it is": func(*cluster, string) {},
+		"gone":     func(c *cluster, node string) { os.Remove(filepath.Join(c.cached(node, 0, ".."), "spare.0")) },
+		"shorter": func(c *cluster, node string) {
+			c.change(c.glob(filepath.Join(c.cached(node, 0, ".."), "spare.*")), cut)
+		},
+		"longer": func(c *cluster, node string) {
+			c.change(c.glob(filepath.Join(c.cached(node, 0, ".."), "spare.*")), func(d []byte) []byte { return append(d, d...) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, "SCR_JOB_ID=job")
+			c.job(four, steps(1, 2))
+			c.job(four, func(s *Session, rank int) error {
+				if err := s.StartOutput("ckpt.3", Checkpoint); err != nil {
+					return err
+				}
+				if rank == 0 {
+					change(c, "a")
+				}
+				if err := write(s, contents(3, rank)); err != nil {
+					return err
+				}
+				return s.CompleteOutput(true)
+			})
+			c.lose("b")
+			c.job(four, restarts(3))
+		})
+	}
+	t.Run("a link", func(t *testing.T) {
+		c := newCluster(t)
+		c.job(four, steps(1, 2))
+		victim := filepath.Join(c.root, "victim")
+		if err := os.WriteFile(victim, []byte("precious"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c.job(four, func(s *Session, rank int) error {
+			if path := c.cached("a", 1, ".scr/1_of_4_in_0.xor"); rank == 0 {
+				if err := os.Remove(path); err != nil {
+					return err
+				}
+				if err := os.Symlink(victim, path); err != nil {
+					return err
+				}
+			}
+			return checkpoint(s, rank, 3)
+		})
+		if data, err := os.ReadFile(victim); string(data) != "precious" {
+			t.Errorf("%q, %v", data, err)
+		}
+	})
+}
+
+// A kill leaves such a file in nobody's filemap; the next run removes it.
+func TestSession_NothingIsLeftOfAKilledRun(t *testing.T) {
+	c := newCluster(t, "SCR_JOB_ID=1234[5].host")
+	c.job(four, steps(1, 2))
+	left := filepath.Join(c.node("a"), "cache/user/scr.1234[5].host/spare.0")
+	if err := os.WriteFile(left, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.job(four, restarts(2))
+	if _, err := os.Stat(left); !os.IsNotExist(err) {
+		t.Errorf("%s: %v", left, err)
+	}
 }

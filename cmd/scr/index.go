@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"text/tabwriter"
 
@@ -46,6 +47,9 @@ func prefixDir(option string) (string, error) {
 }
 
 func (c *context) listIndex(dir string) error {
+	if _, err := os.Stat(dir); err != nil {
+		return err
+	}
 	x, err := prefix.ReadIndex(dir)
 	if err != nil {
 		return err

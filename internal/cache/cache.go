@@ -80,7 +80,7 @@ func Open(c Config) (*Cache, error) {
 		if e := privateDir(c.ControlBase, c.User, "scr."+c.JobID); err == nil {
 			err = e
 		}
-		spares, _ := filepath.Glob(filepath.Join(k.dir, sparePattern)) // the pattern is a good one
+		spares, _ := match(k.dir, sparePattern) // what is left is in nobody's way
 		for _, path := range spares {
 			if e := os.Remove(path); err == nil {
 				err = e
@@ -176,7 +176,11 @@ func (k *Cache) recycle(path string) error {
 		return nil
 	}
 	k.spare = false
-	return os.Rename(k.sparePath(), path)
+	err := os.Rename(k.sparePath(), path)
+	if errors.Is(err, fs.ErrNotExist) { // somebody has cleaned up
+		return nil
+	}
+	return err
 }
 
 // dropSpare deletes the spare file.
@@ -185,14 +189,17 @@ func (k *Cache) dropSpare() error {
 		return nil
 	}
 	k.spare = false
-	return os.Remove(k.sparePath())
+	if err := os.Remove(k.sparePath()); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // save makes the caller's redundancy file of a dataset that is about to be
 // deleted the spare one.
 func (k *Cache) save(id int) {
 	_, made := redundancy.Split(k.Files(id))
-	if len(made) > 0 && k.inside(made[0].Path) && os.Rename(made[0].Path, k.sparePath()) == nil {
+	if len(made) > 0 && k.inside(made[0].Path) && made[0].Meta.Check(made[0].Path) == nil && os.Rename(made[0].Path, k.sparePath()) == nil {
 		k.spare = true
 	}
 }

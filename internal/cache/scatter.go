@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -22,6 +23,22 @@ const (
 
 func (k *Cache) mapPath(i int) string {
 	return filepath.Join(k.control, fmt.Sprintf("filemap_%d.scrinfo", i))
+}
+
+// mapFiles returns the paths of all filemaps on the node.
+func (k *Cache) mapFiles() ([]string, error) { return match(k.control, mapPattern) }
+
+// match returns the paths of the files in dir whose names match a pattern. dir
+// cannot be part of the pattern: ids of array jobs have brackets.
+func match(dir, pattern string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	var found []string
+	for _, e := range entries {
+		if ok, _ := filepath.Match(pattern, e.Name()); ok {
+			found = append(found, filepath.Join(dir, e.Name()))
+		}
+	}
+	return found, err
 }
 
 // scatter gives each rank on the node the filemap entries it is now
@@ -71,7 +88,7 @@ func (k *Cache) scatter() error {
 // collect reads all filemaps on the node into the master's own, and writes
 // that.
 func (k *Cache) collect(all *filemap.Map) error {
-	found, err := filepath.Glob(filepath.Join(k.control, mapPattern))
+	found, err := k.mapFiles()
 	if err != nil {
 		return err
 	}
@@ -138,7 +155,7 @@ func (k *Cache) tidy() error {
 		keep[k.mapPath(i)] = true
 		list.SetKV(keyFilemap, k.mapPath(i))
 	}
-	found, err := filepath.Glob(filepath.Join(k.control, mapPattern))
+	found, err := k.mapFiles()
 	if err != nil {
 		return err
 	}

@@ -166,7 +166,7 @@ func Read(prefix string) (*Config, []string, error) {
 		return nil, nil, err
 	}
 	// They were found by the prefix, so what they say of it is no news.
-	program.set.unset("SCR_PREFIX")
+	program.layer().unset("SCR_PREFIX")
 	return Load(nil, program, environ)
 }
 

@@ -64,6 +64,10 @@ func (p *Prefix) Flush(d dataset.Dataset, files []redundancy.File) error {
 
 	c := transfer.NewCopier(p.Buffer)
 	for _, f := range files {
+		if err = checkName(f.Meta.File()); err != nil {
+			err = fmt.Errorf("flush of dataset %d: the description of %s names %w", d.ID(), f.Path, err)
+			break
+		}
 		if err = c.Copy(f.Path, filepath.Join(p.Dir, f.Meta.File()), f.Meta); err != nil {
 			err = fmt.Errorf("flush of dataset %d: %w", d.ID(), err)
 			break

@@ -226,8 +226,8 @@ func readNode(path string, ranks int, level int64) (*hash.Hash, error) {
 func filesOf(entry *hash.Hash, prefix string, ranks int) ([]redundancy.File, error) {
 	var files []redundancy.File
 	for name, fields := range entry.Get(keyFile).All() {
-		if !filepath.IsLocal(name) || below(name, Metadata) {
-			return nil, fmt.Errorf("the list of files names %q, which is not below the prefix directory", name)
+		if err := checkName(name); err != nil {
+			return nil, fmt.Errorf("the list of files names %w", err)
 		}
 		md := meta.New(name, meta.Full, ranks)
 		md.SetOrigin(name, filepath.Dir(filepath.Join(prefix, name)))
@@ -235,6 +235,15 @@ func filesOf(entry *hash.Hash, prefix string, ranks int) ([]redundancy.File, err
 		files = append(files, redundancy.File{Path: filepath.Join(prefix, name), Meta: md})
 	}
 	return files, nil
+}
+
+// checkName says what is wrong with the name of a file of the program, which
+// was read from disk.
+func checkName(name string) error {
+	if !filepath.IsLocal(name) || filepath.Clean(name) == "." || below(name, Metadata) {
+		return fmt.Errorf("%q, which is not a file of the program below the prefix directory", name)
+	}
+	return nil
 }
 
 // below reports whether a relative path is dir or leads below it.

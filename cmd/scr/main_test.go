@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run executes a command line and fails the test unless it ends with status.
+func run(t *testing.T, status int, argv ...string) (out, errors string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	if got := execute(argv, &context{&o, &e}); got != status {
+		t.Errorf("%q: exit status %d, want %d\n%s%s", argv, got, status, o.String(), e.String())
+	}
+	return o.String(), e.String()
+}
+
+func TestNames(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "check")
+	must(t, os.WriteFile(file, []byte("123456789"), 0o600))
+	for _, argv := range [][]string{{"scr_crc32"}, {"/usr/bin/scr_crc32"}, {"scr", "crc32"}, {"scr", "scr_crc32"}, {"./scr", "crc32"}} {
+		if out, _ := run(t, 0, append(argv, file)...); out != "0xcbf43926\n" {
+			t.Errorf("%q: %q", argv, out)
+		}
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, argv := range [][]string{{"scr"}, {"scr", "help"}, {"scr", "-h"}, {"scr", "--help"}} {
+		out, _ := run(t, 0, argv...)
+		for _, name := range []string{"index", "print", "crc32"} {
+			if !regexp.MustCompile(`(?m)^ +` + name + ` +\w`).MatchString(out) {
+				t.Errorf("%q does not say what %s does:\n%s", argv, name, out)
+			}
+		}
+	}
+	links, _ := run(t, 0, "scr", "links")
+	for _, name := range strings.Fields(links) {
+		if out, _ := run(t, 0, name, "--help"); !strings.Contains(out, "usage: "+name) {
+			t.Errorf("%s --help: %s", name, out)
+		}
+	}
+	for _, want := range []string{"scr_index", "scr_print", "scr_print_hash_file", "scr_crc32"} {
+		if !strings.Contains(links+"\n", want+"\n") {
+			t.Errorf("no link %s", want)
+		}
+	}
+	for _, argv := range [][]string{
+		{"scr", "nothing"}, {"scr_nothing"}, {"other"}, {"scr", ""},
+		{"scr_index", "--nothing"}, {"scr_index", "argument"}, {"scr_index", "-p"},
+		{"scr_print"}, {"scr_print", "--what"}, {"scr_crc32"}, {"scr_crc32", "-z"},
+	} {
+		out, errors := run(t, 2, argv...)
+		if out != "" || errors == "" {
+			t.Errorf("%q: output %q, error %q", argv, out, errors)
+		}
+	}
+}
+
+func TestCRC32(t *testing.T) {
+	dir := t.TempDir()
+	a, b, none := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "none")
+	must(t, os.WriteFile(a, nil, 0o600))
+	must(t, os.WriteFile(b, bytes.Repeat([]byte{'x'}, 3<<20), 0o600))
+	if out, _ := run(t, 0, "scr_crc32", a); out != "0x00000000\n" {
+		t.Error(out)
+	}
+	out, _ := run(t, 0, "scr_crc32", a, b)
+	if want := "0x00000000  " + a + "\n0x"; !strings.HasPrefix(out, want) || !strings.HasSuffix(out, "  "+b+"\n") {
+		t.Error(out)
+	}
+	for _, bad := range []string{none, dir} {
+		if _, errors := run(t, 1, "scr_crc32", a, bad); !strings.Contains(errors, "scr_crc32: ") || !strings.Contains(errors, bad) {
+			t.Error(errors)
+		}
+	}
+}
+
+func TestPrint(t *testing.T) {
+	dir := t.TempDir()
+	file, broken := filepath.Join(dir, "file"), filepath.Join(dir, "broken")
+	h := hash.New()
+	h.SetValue("KEY", "value")
+	h.At("A", "B")
+	h.At("A", "C")
+	must(t, hash.WriteFile(file, h))
+	must(t, os.WriteFile(broken, h.Encode()[:30], 0o600))
+	if out, _ := run(t, 0, "scr_print", file); out != "A\n  B\n  C\nKEY = value\n" {
+		t.Errorf("%q", out)
+	}
+	if out, _ := run(t, 0, "scr_print_hash_file", "--tree", file); out != "A\n  B\n  C\nKEY\n  value\n" {
+		t.Errorf("%q", out)
+	}
+	if out, _ := run(t, 0, "scr_print", file, file); strings.Count(out, file+":\n") != 2 {
+		t.Errorf("%q", out)
+	}
+	for _, bad := range []string{broken, dir, filepath.Join(dir, "none"), "/dev/null"} {
+		if _, errors := run(t, 1, "scr_print", bad); !strings.Contains(errors, bad) {
+			t.Errorf("%s: %q", bad, errors)
+		}
+	}
+}
+
+func TestIndex(t *testing.T) {
+	dir := t.TempDir()
+	if out, errors := run(t, 0, "scr_index", "-p", dir); out != "" || !strings.Contains(errors, "no datasets in "+dir) {
+		t.Errorf("%q %q", out, errors)
+	}
+	when := time.Date(2026, 11, 21, 12, 30, 0, 0, time.Local)
+	must(t, prefix.UpdateIndex(dir, func(x *prefix.Index) error {
+		for id, name := range []string{1: "one", 2: "two two", 3: "three", 10: "ten"} {
+			if name != "" {
+				x.Add(dataset.New(id, name, dataset.Checkpoint, id, dataset.Owner{}, when), id != 3, when)
+			}
+		}
+		x.MarkFailed(1, when)
+		return x.SetCurrent("two two")
+	}))
+	want := []string{"DSET VALID FLUSHED CUR NAME", "10 YES 2026-11-21T12:30:00 ten", "3 NO 2026-11-21T12:30:00 three",
+		"2 YES 2026-11-21T12:30:00 * two two", "1 NO 2026-11-21T12:30:00 one"}
+	t.Setenv("SCR_PREFIX", dir)
+	for _, argv := range [][]string{{"scr_index"}, {"scr_index", "-l"}, {"scr_index", "--list"}, {"scr", "index", "--prefix", dir}, {"scr_index", "-p", dir, "-l"}} {
+		out, _ := run(t, 0, argv...)
+		var got []string
+		for line := range strings.Lines(out) {
+			got = append(got, strings.Join(strings.Fields(line), " "))
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%q:\n%s", argv, out)
+		}
+	}
+	path := filepath.Join(dir, ".scr/index.scr")
+	data, err := os.ReadFile(path)
+	must(t, err)
+	data[len(data)-1] ^= 1
+	must(t, os.WriteFile(path, data, 0o600))
+	if _, errors := run(t, 1, "scr_index"); !strings.Contains(errors, path) {
+		t.Error(errors)
+	}
+	if _, errors := run(t, 1, "scr_index", "-p", filepath.Join(dir, "none")); !strings.Contains(errors, "none") {
+		t.Error(errors)
+	}
+}
+
+func TestIndex_OfSCR(t *testing.T) {
+	const samples = "../../../shared/interop/scr-3.1-prefix"
+	if _, err := os.Stat(samples); err != nil {
+		t.Skip("no samples here")
+	}
+	out, _ := run(t, 0, "scr_index", "-p", samples)
+	if lines := strings.Split(out, "\n"); len(lines) != 5 || !strings.HasPrefix(lines[1], "5 ") || !strings.HasSuffix(lines[1], "*    ckpt.5") {
+		t.Errorf("%q", out)
+	}
+	files, err := filepath.Glob(samples + "/.scr/*/*")
+	must(t, err)
+	for _, f := range files {
+		run(t, 0, "scr_print", f)
+	}
+	if len(files) < 9 {
+		t.Errorf("%d files", len(files))
+	}
+}

@@ -1,0 +1,120 @@
+package halt
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goscr/goscr/hash"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func prefix(t *testing.T) string {
+	dir := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(dir, ".scr"), 0o700))
+	return dir
+}
+
+func set(t *testing.T, dir, key, value string) {
+	t.Helper()
+	must(t, hash.Update(Path(dir), func(h *hash.Hash) error { h.SetValue(key, value); return nil }))
+}
+
+var now = time.Unix(1_000_000, 0)
+
+// stops fails the test unless the job has to stop for a reason with text, or,
+// where that is "", may go on.
+func stops(t *testing.T, dir, text string) {
+	t.Helper()
+	reason, err := Reason(dir, now)
+	must(t, err)
+	if (reason == "") != (text == "") || !strings.Contains(reason, text) {
+		t.Errorf("reason %q, want %q", reason, text)
+	}
+}
+
+func TestReason(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		fields [][2]string
+		want   string
+	}{
+		{"nothing", nil, ""},
+		{"checkpoints left", [][2]string{{"CheckpointsLeft", "1"}}, ""},
+		{"no checkpoints left", [][2]string{{"CheckpointsLeft", "0"}}, "number of checkpoints"},
+		{"fewer than none left", [][2]string{{"CheckpointsLeft", "-1"}}, "number of checkpoints"},
+		{"a reason", [][2]string{{"ExitReason", "maintenance"}}, "maintenance"},
+		{"the last run's end", [][2]string{{"ExitReason", Finalized}}, ""},
+		{"after, not yet", [][2]string{{"ExitAfter", "1000001"}}, ""},
+		{"after", [][2]string{{"ExitAfter", "1000000"}}, "stop after"},
+		{"before, not yet", [][2]string{{"ExitBefore", "1000001"}}, ""},
+		{"before", [][2]string{{"ExitBefore", "1000000"}}, "end before"},
+		{"before with a margin, not yet", [][2]string{{"ExitBefore", "1000101"}, {"HaltSeconds", "100"}}, ""},
+		{"before with a margin", [][2]string{{"ExitBefore", "1000100"}, {"HaltSeconds", "100"}}, "end before"},
+		{"a margin alone", [][2]string{{"HaltSeconds", "100"}}, ""},
+		{"no numbers", [][2]string{{"CheckpointsLeft", "x"}, {"ExitAfter", ""}, {"ExitBefore", "noon"}}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := prefix(t)
+			stops(t, dir, "")
+			for _, f := range c.fields {
+				set(t, dir, f[0], f[1])
+			}
+			stops(t, dir, c.want)
+		})
+	}
+}
+
+func TestCountCheckpoint(t *testing.T) {
+	dir := prefix(t)
+	must(t, CountCheckpoint(dir))
+	if _, err := os.Stat(Path(dir)); !os.IsNotExist(err) {
+		t.Error("counting made a file")
+	}
+	set(t, dir, "CheckpointsLeft", "2")
+	for _, want := range []string{"", "number of checkpoints", "number of checkpoints"} {
+		must(t, CountCheckpoint(dir))
+		stops(t, dir, want)
+	}
+	h, err := hash.ReadFile(Path(dir))
+	must(t, err)
+	if h.Text("CheckpointsLeft") != "0" {
+		t.Error(h.Text("CheckpointsLeft"))
+	}
+}
+
+func TestBeginAndEnd(t *testing.T) {
+	dir := prefix(t)
+	must(t, Begin(dir, 0))
+	if _, err := os.Stat(Path(dir)); !os.IsNotExist(err) {
+		t.Error("a run that says nothing made a file")
+	}
+	must(t, End(dir))
+	stops(t, dir, "") // itself does not stop a run
+	must(t, Begin(dir, 60))
+	h, err := hash.ReadFile(Path(dir))
+	must(t, err)
+	if h.Has("ExitReason") || h.Text("HaltSeconds") != "60" {
+		t.Errorf("%v", h.Keys())
+	}
+	set(t, dir, "ExitReason", "maintenance")
+	must(t, End(dir))
+	must(t, Begin(dir, 0))
+	stops(t, dir, "maintenance") // a person's wish outlives the run
+}
+
+func TestReason_CorruptFile(t *testing.T) {
+	dir := prefix(t)
+	must(t, os.WriteFile(Path(dir), []byte("nonsense"), 0o600))
+	if _, err := Reason(dir, now); err == nil {
+		t.Error("no error")
+	}
+}

@@ -1,0 +1,129 @@
+package transfer
+
+import (
+	"bytes"
+	"errors"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/meta"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// source makes a file with its description.
+func source(t *testing.T, size int) (string, meta.Meta, []byte) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "src")
+	data := make([]byte, size)
+	for i := range data {
+		data[i] = byte(i * 7)
+	}
+	when := time.Unix(1e9, 77)
+	must(t, os.WriteFile(path, data, 0o600))
+	must(t, os.Chmod(path, 0o640))
+	must(t, os.Chtimes(path, when, when))
+	md := meta.New("src", meta.Full, 1)
+	must(t, md.Record(path))
+	return path, md, data
+}
+
+func TestCopy(t *testing.T) {
+	for _, size := range []int{0, 1, 99, 100, 101, 1000} {
+		for _, buffer := range []int{1, 100, 1 << 20} {
+			src, md, data := source(t, size)
+			dst := filepath.Join(t.TempDir(), "a/b/dst")
+			c := NewCopier(buffer)
+			for range 2 { // the second time over the first
+				must(t, c.Copy(src, dst, md))
+				got, err := os.ReadFile(dst)
+				must(t, err)
+				info, err := os.Stat(dst)
+				must(t, err)
+				if !bytes.Equal(got, data) || info.Mode() != 0o640 || !info.ModTime().Equal(time.Unix(1e9, 77)) {
+					t.Errorf("%d bytes, buffer of %d: %d bytes, %v, %v", size, buffer, len(got), info.Mode(), info.ModTime())
+				}
+				if crc, known := md.CRC(); !known || crc != crc32.ChecksumIEEE(data) {
+					t.Errorf("checksum %x, %v", crc, known)
+				}
+			}
+		}
+	}
+}
+
+func TestCopy_CorruptSource(t *testing.T) {
+	for name, change := range map[string]func(data []byte) []byte{
+		"bit":  func(d []byte) []byte { d[500] ^= 1; return d },
+		"end":  func(d []byte) []byte { return d[:999] },
+		"more": func(d []byte) []byte { return append(d, 0) },
+		"all":  func([]byte) []byte { return nil },
+	} {
+		src, md, data := source(t, 1000)
+		c := NewCopier(64)
+		must(t, c.Copy(src, filepath.Join(t.TempDir(), "dst"), md)) // takes the checksum
+		must(t, os.WriteFile(src, change(data), 0o600))
+		var corrupt *redundancy.CorruptError
+		if err := c.Copy(src, filepath.Join(t.TempDir(), "dst"), md); !errors.As(err, &corrupt) || corrupt.Path != src {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestCopy_InPlaceOfOtherThings(t *testing.T) {
+	src, md, data := source(t, 100)
+	dir := t.TempDir()
+	dst, victim := filepath.Join(dir, "dst"), filepath.Join(dir, "victim")
+	must(t, os.WriteFile(victim, []byte("precious"), 0o600))
+	must(t, os.Symlink(victim, dst))
+	must(t, NewCopier(64).Copy(src, dst, md))
+	if got, _ := os.ReadFile(victim); string(got) != "precious" {
+		t.Error("a link was followed")
+	}
+	if got, _ := os.ReadFile(dst); !bytes.Equal(got, data) {
+		t.Error("not copied")
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "longer"), bytes.Repeat([]byte{1}, 1000), 0o444))
+	must(t, NewCopier(64).Copy(src, filepath.Join(dir, "longer"), md))
+	if got, _ := os.ReadFile(filepath.Join(dir, "longer")); !bytes.Equal(got, data) {
+		t.Error("the end of an older file is left")
+	}
+	must(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
+	if err := NewCopier(64).Copy(src, filepath.Join(dir, "sub"), md); err == nil || !strings.Contains(err.Error(), "sub") {
+		t.Errorf("over a directory: %v", err)
+	}
+	if err := NewCopier(64).Copy(src, filepath.Join(victim, "x"), md); err == nil || !strings.Contains(err.Error(), "victim") {
+		t.Errorf("below a file: %v", err)
+	}
+	if err := NewCopier(64).Copy(filepath.Join(dir, "none"), dst, md); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("from nothing: %v", err)
+	}
+	must(t, os.Symlink(src, filepath.Join(dir, "link")))
+	if err := NewCopier(64).Copy(filepath.Join(dir, "link"), dst, md); !errors.Is(err, unix.ELOOP) {
+		t.Errorf("from a link: %v", err)
+	}
+}
+
+func TestCopy_NoSpace(t *testing.T) {
+	const full = "/dev/full"
+	f, err := os.OpenFile(full, os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	f.Close()
+	src, md, _ := source(t, 1000)
+	if err := NewCopier(64).Copy(src, full, md); !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), full) {
+		t.Errorf("%v", err)
+	}
+}
