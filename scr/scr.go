@@ -130,7 +130,7 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 // begin is Init once the configuration is known.
 func (s *Session) begin(node string, settings *Settings) error {
 	if s.config.Bool("SCR_CACHE_BYPASS") {
-		return errors.New("SCR_CACHE_BYPASS=1 is not in this version of goscr; unset it to write to the cache")
+		return &ArgumentError{"SCR_CACHE_BYPASS=1 is not in this version of goscr; unset it to write to the cache"}
 	}
 	err := s.onRoot(func() error {
 		if err := os.MkdirAll(filepath.Join(s.prefix.Dir, prefix.Metadata), 0o777); err != nil {
@@ -292,6 +292,17 @@ type StateError struct {
 
 func (e *StateError) Error() string { return e.Call + " called in the wrong place: " + e.Advice }
 
+// ArgumentError says that the program called with what cannot be, in the same
+// way on all ranks.
+type ArgumentError struct{ Text string }
+
+func (e *ArgumentError) Error() string { return e.Text }
+
+// Agree makes an error that one rank has met an error on all ranks, so that a
+// program can decide on its failures as goscr does on its own. It is
+// collective.
+func (s *Session) Agree(err error) error { return mpi.Agree(s.world, err) }
+
 // expect is an error unless the program is in the state in which call is
 // possible.
 func (s *Session) expect(call string, want state) error {
@@ -299,7 +310,7 @@ func (s *Session) expect(call string, want state) error {
 		return nil
 	}
 	advice := map[state]string{
-		idle:       "begin with StartOutput or StartRestart",
+		idle:       "begin with StartOutput or StartRestart, which needs a checkpoint that HaveRestart has offered",
 		restarting: "end the restart with CompleteRestart first",
 		writing:    "end the dataset with CompleteOutput first",
 		finished:   "the session has been finalized",
