@@ -136,7 +136,7 @@ func (s *Session) begin(node string, settings *Settings) error {
 		if err := os.MkdirAll(filepath.Join(s.prefix.Dir, prefix.Metadata), 0o777); err != nil {
 			return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)
 		}
-		return nil
+		return errors.Join(s.setAside("halt.scr"), s.setAside("flush.scr"))
 	})
 	if err != nil {
 		return err
@@ -229,6 +229,20 @@ func (s *Session) recordRun(node mpi.Comm, settings *Settings) error {
 		}
 		return halt.Begin(s.prefix.Dir, int64(s.config.Seconds("SCR_HALT_SECONDS").Seconds()))
 	})
+}
+
+// setAside renames a damaged file, which a job can do without, so that it does
+// not keep the job from starting. The index is another matter: without it a job
+// would begin from step 0 where it has checkpoints.
+func (s *Session) setAside(name string) error {
+	path := s.metadata(name)
+	_, err := hash.ReadWithLock(path)
+	if !errors.Is(err, hash.ErrCorrupt) {
+		return nil // others are reported where the file is used
+	}
+	aside := path + ".damaged"
+	s.log.Warn("%v; it is now %s, and a new one is begun", err, aside)
+	return os.Rename(path, aside)
 }
 
 func (s *Session) metadata(name string) string {
