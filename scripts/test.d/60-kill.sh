@@ -6,13 +6,14 @@
 #   KILL_SEED     where the random numbers begin (default: another each time; it
 #                 is printed, and the same seed kills in the same way again)
 #   KILL_ROUNDS   how many jobs to kill (default 25)
+#   KILL_RANKS    ranks of the job, on 4 nodes (default 4)
 #
 # Each round is a run that restarts from what the round before has left, checks
 # every byte of it, and goes on until it is killed.  steps.c has the program.
 . "$(dirname "$0")/lib.bash"
 
-seed=${KILL_SEED:-$(($(date +%s%N) / 1000 % 1000000))} rounds=${KILL_ROUNDS:-25}
-echo "KILL_SEED=$seed KILL_ROUNDS=$rounds"
+seed=${KILL_SEED:-$(($(date +%s%N) / 1000 % 1000000))} rounds=${KILL_ROUNDS:-25} ranks=${KILL_RANKS:-4}
+echo "KILL_SEED=$seed KILL_ROUNDS=$rounds KILL_RANKS=$ranks"
 RANDOM=$seed
 
 "$MPICC" -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Werror -O2 -I"$BUILD" -o "$WORK/steps" \
@@ -26,7 +27,7 @@ since() { tail -n "+$((before + 1))" "$log" | awk -v what="$1" '$1 == what { n =
 
 run() { # OPTION...: of steps; sets status
     before=$(wc -l <"$log")
-    (cd "$WORK/prefix" && exec "$TESTBED" run -n 4 --mpi "$MPI" --timeout 40 --env SCR_PREFIX="$WORK/prefix" \
+    (cd "$WORK/prefix" && exec "$TESTBED" run -n "$ranks" --mpi "$MPI" --timeout 40 --env SCR_PREFIX="$WORK/prefix" \
         --env SCR_FLUSH=$flush --env SCR_JOB_ID=kill --env SCR_DEBUG=1 -- "$WORK/steps" -l "$log" "$@") >"$WORK/out" 2>&1
     status=$?
 }
@@ -61,14 +62,15 @@ for flush in 0 1; do
         told=$(newest complete) begun=$(newest begun)
         pick init have start write complete complete complete; phase=$picked
         percent=$((RANDOM % 130)) step=$((1 + RANDOM % 3)) who=-1 loss=none
-        case $((RANDOM % 3)) in
+        case $((RANDOM % 4)) in
         0) loss=node ;;
-        1) who=$((RANDOM % 4)) ;;
+        1) who=$((RANDOM % ranks)) ;;
+        2) who=-2 ;;
         esac
         if [ $flush = 1 ] && [ $((RANDOM % 4)) = 0 ]; then loss=cache; fi
         node=$((1 + RANDOM % 4))
         [ "$loss" != node ] || [ $flush = 1 ] || [ $whole = 1 ] || loss=none
-        what="SCR_FLUSH=$flush round $i: $phase $percent % of checkpoint $step, rank $who, then lost: $loss"
+        what="SCR_FLUSH=$flush round $i: $phase $percent % of checkpoint $step, rank $who, then lost: $loss (KILL_SEED=$seed)"
         run -n 12 -k "$phase:$percent:$step:$who"
         [ "$(since restarted)" = - ] || whole=1
         explain killed >"$WORK/why" 2>&1 || is "$what" bash -c 'cat "$1"; false' - "$WORK/why"

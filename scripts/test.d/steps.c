@@ -12,7 +12,8 @@
  *           restarted N     all ranks have read checkpoint N, and found it exact
  *           begun N         before SCR_Start_output
  *           complete N      after SCR_Complete_output has succeeded
- *   -k  SIGKILL rank RANK (-1: all, at once) PERCENT of the way through a phase:
+ *   -k  SIGKILL rank RANK (-1: all, at once; -2: all, each at an instant of its own
+ *       between half and one and a half of that) PERCENT of the way through a phase:
  *       init, have, start, write, complete.  Of those that come with every
  *       checkpoint, in that of the STEPth checkpoint of this run.  How long a
  *       phase takes is what it took before: in this run, or in the last, by
@@ -101,6 +102,14 @@ static double last_time(const char *phase)
     return t;
 }
 
+static uint64_t mix(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
 static double phase_began;
 
 /* The kernel kills: whatever the process does, at that instant it is gone. */
@@ -113,6 +122,8 @@ static void enter(const char *phase, int step)
 
     if (plan.phase != NULL && strcmp(plan.phase, phase) == 0 && (step == 0 || step == plan.step)) {
         t = last_time(phase) * plan.percent / 100.0 + 1e-9;
+        if (plan.rank == -2)
+            t *= 0.5 + (double)(mix(mix((uint64_t)plan.percent) + (uint64_t)rank) % 1000) / 1000.0;
         memset(&event, 0, sizeof event);
         event.sigev_notify = SIGEV_SIGNAL;
         event.sigev_signo = SIGKILL;
@@ -143,14 +154,6 @@ static void leave(const char *phase)
 }
 
 /* -------------------------------------------------------------------- files */
-
-static uint64_t mix(uint64_t x)
-{
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
 
 static uint64_t seed_of(long step, int file) { return mix(mix(mix((uint64_t)rank) + (uint64_t)step) + (uint64_t)file); }
 
