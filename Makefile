@@ -58,6 +58,9 @@ $(out)/scr: FORCE | deps
 $(out)/heat: examples/heat/heat.c $(out)/libscr.so
 	$(MPICC) $(warn) $(CFLAGS) -I$(out) -o $@ $< -L$(out) -lscr -lm -Wl,-rpath,'$$ORIGIN'
 
+$(out)/heat-go: FORCE | deps
+	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -trimpath -o $@ ./examples/heat-go
+
 install: all
 	install -d $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/include \
 	    $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/doc/goscr

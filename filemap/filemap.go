@@ -17,8 +17,8 @@
 package filemap
 
 import (
+	"fmt"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"github.com/goscr/goscr/hash"
@@ -173,12 +173,22 @@ func (m *Map) Extract(rank int) *Map {
 	return out
 }
 
-// Whole reports whether all files of a rank's part of a dataset are entered
-// as complete, and are there with the size they should have.
-func (m *Map) Whole(id, rank int) bool {
+// Check returns nil if all files of a rank's part of a dataset are entered as
+// complete, and are there with the size they should have; else what is wrong
+// with the first that is not so.
+func (m *Map) Check(id, rank int) error {
 	files, _ := m.Expected(id, rank)
 	paths := m.Files(id, rank)
-	return files == len(paths) && !slices.ContainsFunc(paths, func(path string) bool {
-		return m.Meta(id, rank, path).Check(path) != nil
-	})
+	for _, path := range paths {
+		if err := m.Meta(id, rank, path).Check(path); err != nil {
+			return err
+		}
+	}
+	if files != len(paths) {
+		return fmt.Errorf("%d files are entered, %d were expected", len(paths), files)
+	}
+	return nil
 }
+
+// Whole reports whether Check finds nothing wrong.
+func (m *Map) Whole(id, rank int) bool { return m.Check(id, rank) == nil }

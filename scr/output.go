@@ -31,6 +31,9 @@ func (s *Session) StartOutput(name string, flags Flags) error {
 	if err := s.sameEverywhere("StartOutput", name, flags); err != nil {
 		return err
 	}
+	if unknown := flags &^ (Checkpoint | Output); unknown != 0 {
+		return &ArgumentError{fmt.Sprintf("StartOutput called with flags %#x, of which %#x are unknown", int(flags), int(unknown))}
+	}
 	id, checkpoint := s.id+1, s.checkpoint
 	if flags.Has(Checkpoint) {
 		checkpoint++
@@ -39,7 +42,7 @@ func (s *Session) StartOutput(name string, flags Flags) error {
 		name = fmt.Sprintf("scr.dataset.%d", id)
 	}
 	if err := dataset.CheckName(name); err != nil {
-		return err
+		return &ArgumentError{err.Error()}
 	}
 	s.began = time.Now()
 	s.started = true
@@ -108,12 +111,19 @@ func (s *Session) Route(name string) (string, error) {
 		err = fmt.Errorf("%s: the path in the cache has %d characters, at most %d are possible", name, len(path), MaxFilename-1)
 	}
 	if err != nil {
-		if s.state == writing && s.routeError == nil {
-			s.routeError = err
-		}
-		return "", err
+		return "", s.Spoil(err)
 	}
 	return path, nil
+}
+
+// Spoil makes the dataset that is being written one that cannot be completed,
+// and returns err, which says why. Outside of an output it does no more than
+// that.
+func (s *Session) Spoil(err error) error {
+	if s.state == writing && s.routeError == nil {
+		s.routeError = err
+	}
+	return err
 }
 
 func (s *Session) route(name string) (string, error) {

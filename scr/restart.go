@@ -42,7 +42,7 @@ func (s *Session) StartRestart() (name string, err error) {
 		return "", err
 	}
 	if s.restart == nil {
-		return "", fmt.Errorf("StartRestart called without a checkpoint to restart from: call HaveRestart first")
+		return "", &StateError{"StartRestart", "there is no checkpoint to restart from; HaveRestart says whether there is one"}
 	}
 	s.state = restarting
 	return s.restart.Name(), nil

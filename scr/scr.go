@@ -130,13 +130,13 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 // begin is Init once the configuration is known.
 func (s *Session) begin(node string, settings *Settings) error {
 	if s.config.Bool("SCR_CACHE_BYPASS") {
-		return errors.New("SCR_CACHE_BYPASS=1 is not in this version of goscr; unset it to write to the cache")
+		return &ArgumentError{"SCR_CACHE_BYPASS=1 is not in this version of goscr; unset it to write to the cache"}
 	}
 	err := s.onRoot(func() error {
 		if err := os.MkdirAll(filepath.Join(s.prefix.Dir, prefix.Metadata), 0o777); err != nil {
 			return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)
 		}
-		return nil
+		return errors.Join(s.setAside("halt.scr"), s.setAside("flush.scr"))
 	})
 	if err != nil {
 		return err
@@ -231,6 +231,20 @@ func (s *Session) recordRun(node mpi.Comm, settings *Settings) error {
 	})
 }
 
+// setAside renames a damaged file, which a job can do without, so that it does
+// not keep the job from starting. The index is another matter: without it a job
+// would begin from step 0 where it has checkpoints.
+func (s *Session) setAside(name string) error {
+	path := s.metadata(name)
+	_, err := hash.ReadWithLock(path)
+	if !errors.Is(err, hash.ErrCorrupt) {
+		return nil // others are reported where the file is used
+	}
+	aside := path + ".damaged"
+	s.log.Warn("%v; it is now %s, and a new one is begun", err, aside)
+	return os.Rename(path, aside)
+}
+
 func (s *Session) metadata(name string) string {
 	return filepath.Join(s.prefix.Dir, prefix.Metadata, name)
 }
@@ -292,6 +306,17 @@ type StateError struct {
 
 func (e *StateError) Error() string { return e.Call + " called in the wrong place: " + e.Advice }
 
+// ArgumentError says that the program called with what cannot be, in the same
+// way on all ranks.
+type ArgumentError struct{ Text string }
+
+func (e *ArgumentError) Error() string { return e.Text }
+
+// Agree makes an error that one rank has met an error on all ranks, so that a
+// program can decide on its failures as goscr does on its own. It is
+// collective.
+func (s *Session) Agree(err error) error { return mpi.Agree(s.world, err) }
+
 // expect is an error unless the program is in the state in which call is
 // possible.
 func (s *Session) expect(call string, want state) error {
@@ -299,7 +324,7 @@ func (s *Session) expect(call string, want state) error {
 		return nil
 	}
 	advice := map[state]string{
-		idle:       "begin with StartOutput or StartRestart",
+		idle:       "begin with StartOutput or StartRestart, which needs a checkpoint that HaveRestart has offered",
 		restarting: "end the restart with CompleteRestart first",
 		writing:    "end the dataset with CompleteOutput first",
 		finished:   "the session has been finalized",

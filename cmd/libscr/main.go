@@ -47,6 +47,9 @@ var (
 
 	version = C.CString(scr.Version)
 
+	// SCR_ENABLE=0 has been met, and said.
+	disabled bool
+
 	errNotBegun = errors.New("the library is not initialized: call SCR_Init first")
 )
 
@@ -76,10 +79,25 @@ func call(name string, f func() error) (code C.int) {
 	if err == nil {
 		return C.SCR_SUCCESS
 	}
+	if session == nil {
+		introduce()
+	}
 	if speaks(err) {
 		logger.Warn("%s: %v", name, err)
 	}
 	return failure
+}
+
+// introduce finds out, as far as one can without a session, who speaks.
+func introduce() {
+	logger.Rank = max(system.Rank(), 0)
+	if name, ok := getenv("SCR_NODE_NAME"); ok {
+		logger.Node = name
+	} else if name, err := os.Hostname(); err == nil {
+		logger.Node = name
+	} else {
+		logger.Node = "unknown node"
+	}
 }
 
 // speaks reports whether this rank is the one to say what is wrong: the rank
@@ -89,18 +107,40 @@ func speaks(err error) bool {
 	if errors.As(err, &agreed) {
 		return agreed.Err != nil
 	}
-	var misuse *scr.StateError
-	if errors.As(err, &misuse) || errors.Is(err, scr.ErrDisabled) {
+	if errors.Is(err, scr.ErrDisabled) {
+		said := disabled
+		disabled = true
+		return logger.Rank == 0 && !said
+	}
+	var state *scr.StateError
+	var argument *scr.ArgumentError
+	if errors.As(err, &state) || errors.As(err, &argument) || errors.Is(err, errNotBegun) {
 		return logger.Rank == 0
 	}
 	return true
 }
 
-// with is call for the functions that need a session.
-func with(name string, f func(s *scr.Session) error) C.int {
+// begun is an error unless there is a session.
+func begun() error {
+	switch {
+	case session != nil:
+		return nil
+	case disabled:
+		return scr.ErrDisabled
+	}
+	return errNotBegun
+}
+
+// with is call for the collective functions that need a session. wrong is what
+// is wrong with the arguments on this rank, nil if nothing is. All ranks then
+// return an error: one that did so by itself would leave the others waiting.
+func with(name string, wrong error, f func(s *scr.Session) error) C.int {
 	return call(name, func() error {
-		if session == nil {
-			return errNotBegun
+		if err := begun(); err != nil {
+			return err
+		}
+		if err := session.Agree(wrong); err != nil {
+			return err
 		}
 		return f(session)
 	})
@@ -137,13 +177,8 @@ func SCR_Init() C.int {
 			return err
 		}
 		defer world.Free()
-		logger.Rank = world.Rank()
-		if logger.Node, err = os.Hostname(); err != nil {
-			logger.Node = "unknown node"
-		}
-		if name, ok := getenv("SCR_NODE_NAME"); ok {
-			logger.Node = name
-		}
+		introduce()
+		disabled = false
 		session, err = scr.Init(world, scr.Options{Settings: &settings, Environ: getenv})
 		return err
 	})
@@ -151,7 +186,7 @@ func SCR_Init() C.int {
 
 //export SCR_Finalize
 func SCR_Finalize() C.int {
-	return with("SCR_Finalize", func(s *scr.Session) error {
+	return with("SCR_Finalize", nil, func(s *scr.Session) error {
 		err := s.Finalize()
 		var misuse *scr.StateError
 		if !errors.As(err, &misuse) {
@@ -170,7 +205,7 @@ func SCR_Config(config *C.goscr_cchar) *C.goscr_cchar {
 	call("SCR_Config", func() error {
 		line, err := text("the setting", config)
 		if err != nil {
-			return err
+			return &scr.ArgumentError{Text: err.Error()}
 		}
 		var value string
 		var ok bool
@@ -182,6 +217,9 @@ func SCR_Config(config *C.goscr_cchar) *C.goscr_cchar {
 		if ok {
 			result = C.CString(value) // the program frees it
 		}
+		if err != nil {
+			err = &scr.ArgumentError{Text: err.Error()} // all ranks give the same text
+		}
 		return err
 	})
 	return result
@@ -190,18 +228,18 @@ func SCR_Config(config *C.goscr_cchar) *C.goscr_cchar {
 //export SCR_Route_file
 func SCR_Route_file(name *C.goscr_cchar, file *C.char) C.int {
 	return call("SCR_Route_file", func() error {
+		given, wrong := text("the name of the file", name)
 		if file == nil {
-			return errors.New("the buffer for the path is NULL")
+			wrong = errors.New("the buffer for the path is NULL")
+		} else {
+			// A program that goes on in spite of an error writes where it meant to.
+			store(file, given)
 		}
-		store(file, "")
-		given, err := text("the name of the file", name)
-		if err != nil {
+		if err := begun(); err != nil {
 			return err
 		}
-		// A program that goes on in spite of an error writes where it meant to.
-		store(file, given)
-		if session == nil {
-			return errNotBegun
+		if wrong != nil {
+			return session.Spoil(wrong)
 		}
 		path, err := session.Route(given)
 		if err == nil {
@@ -213,25 +251,18 @@ func SCR_Route_file(name *C.goscr_cchar, file *C.char) C.int {
 
 //export SCR_Have_restart
 func SCR_Have_restart(flag *C.int, name *C.char) C.int {
-	return with("SCR_Have_restart", func(s *scr.Session) error {
-		if flag == nil {
-			return errors.New("flag is NULL")
-		}
-		*flag = 0
+	return answer("SCR_Have_restart", flag, func(s *scr.Session) (bool, error) {
 		checkpoint, ok, err := s.HaveRestart()
-		if ok && err == nil {
-			*flag = 1
-			if name != nil {
-				store(name, checkpoint)
-			}
+		if ok && err == nil && name != nil {
+			store(name, checkpoint)
 		}
-		return err
+		return ok, err
 	})
 }
 
 //export SCR_Start_restart
 func SCR_Start_restart(name *C.char) C.int {
-	return with("SCR_Start_restart", func(s *scr.Session) error {
+	return with("SCR_Start_restart", nil, func(s *scr.Session) error {
 		checkpoint, err := s.StartRestart()
 		if err == nil && name != nil {
 			store(name, checkpoint)
@@ -242,70 +273,65 @@ func SCR_Start_restart(name *C.char) C.int {
 
 //export SCR_Complete_restart
 func SCR_Complete_restart(valid C.int) C.int {
-	return with("SCR_Complete_restart", func(s *scr.Session) error { return s.CompleteRestart(valid != 0) })
+	return with("SCR_Complete_restart", nil, func(s *scr.Session) error { return s.CompleteRestart(valid != 0) })
 }
 
-// answer stores the result of a question.
-func answer(flag *C.int, ask func() (bool, error)) error {
+// answer is with for a question, whose answer goes to flag.
+func answer(call string, flag *C.int, ask func(s *scr.Session) (bool, error)) C.int {
+	var wrong error
 	if flag == nil {
-		return errors.New("flag is NULL")
+		wrong = errors.New("flag is NULL")
+	} else {
+		*flag = 0
 	}
-	*flag = 0
-	yes, err := ask()
-	if yes && err == nil {
-		*flag = 1
-	}
-	return err
+	return with(call, wrong, func(s *scr.Session) error {
+		yes, err := ask(s)
+		if yes && err == nil {
+			*flag = 1
+		}
+		return err
+	})
 }
 
 //export SCR_Need_checkpoint
 func SCR_Need_checkpoint(flag *C.int) C.int {
-	return with("SCR_Need_checkpoint", func(s *scr.Session) error { return answer(flag, s.NeedCheckpoint) })
+	return answer("SCR_Need_checkpoint", flag, (*scr.Session).NeedCheckpoint)
 }
 
 //export SCR_Should_exit
 func SCR_Should_exit(flag *C.int) C.int {
-	return with("SCR_Should_exit", func(s *scr.Session) error { return answer(flag, s.ShouldExit) })
+	return answer("SCR_Should_exit", flag, (*scr.Session).ShouldExit)
 }
 
 //export SCR_Start_output
 func SCR_Start_output(name *C.goscr_cchar, flags C.int) C.int {
-	return with("SCR_Start_output", func(s *scr.Session) error {
-		given, err := "", error(nil)
-		if name != nil {
-			given, err = text("the name of the dataset", name)
-		}
-		if err == nil {
-			err = s.StartOutput(given, scr.Flags(flags))
-		}
-		return err
-	})
+	var given string
+	var wrong error
+	if name != nil {
+		given, wrong = text("the name of the dataset", name)
+	}
+	return with("SCR_Start_output", wrong, func(s *scr.Session) error { return s.StartOutput(given, scr.Flags(flags)) })
 }
 
 //export SCR_Complete_output
 func SCR_Complete_output(valid C.int) C.int {
-	return with("SCR_Complete_output", func(s *scr.Session) error { return s.CompleteOutput(valid != 0) })
+	return with("SCR_Complete_output", nil, func(s *scr.Session) error { return s.CompleteOutput(valid != 0) })
 }
 
 //export SCR_Start_checkpoint
 func SCR_Start_checkpoint() C.int {
-	return with("SCR_Start_checkpoint", func(s *scr.Session) error { return s.StartOutput("", scr.Checkpoint) })
+	return with("SCR_Start_checkpoint", nil, func(s *scr.Session) error { return s.StartOutput("", scr.Checkpoint) })
 }
 
 //export SCR_Complete_checkpoint
 func SCR_Complete_checkpoint(valid C.int) C.int {
-	return with("SCR_Complete_checkpoint", func(s *scr.Session) error { return s.CompleteOutput(valid != 0) })
+	return with("SCR_Complete_checkpoint", nil, func(s *scr.Session) error { return s.CompleteOutput(valid != 0) })
 }
 
 // named runs what is done to a dataset of a name.
 func named(call string, name *C.goscr_cchar, f func(s *scr.Session, name string) error) C.int {
-	return with(call, func(s *scr.Session) error {
-		given, err := text("the name of the dataset", name)
-		if err == nil {
-			err = f(s, given)
-		}
-		return err
-	})
+	given, wrong := text("the name of the dataset", name)
+	return with(call, wrong, func(s *scr.Session) error { return f(s, given) })
 }
 
 //export SCR_Current

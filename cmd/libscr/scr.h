@@ -71,8 +71,8 @@ char* SCR_Get_version(void);
 /*
  * Get or set a parameter.  Before SCR_Init: "NAME=VALUE" sets it for this run,
  * "NAME=" takes that back, and the result is NULL.  Any time: "NAME" asks, and
- * the result is its value, or NULL if it has none.  The text belongs to the
- * library and is good until the next call.  Settings of the environment and of
+ * the result is its value, which the program has to free(), or NULL if it has
+ * none.  Settings of the environment and of
  * the user's configuration file go before those of the program.  Collective.
  */
 const char* SCR_Config(const char* config);
@@ -130,8 +130,8 @@ int SCR_Complete_restart(int valid);
 int SCR_Need_checkpoint(int* flag);
 
 /*
- * Begin to write a dataset.  `name` is how the user will see it, a path-like
- * text that is the same on all ranks and not used by another dataset of the
+ * Begin to write a dataset.  `name` is how the user will see it, or NULL for a
+ * name made by the library: a path-like text that is the same on all ranks and not used by another dataset of the
  * prefix directory that is to be kept; `flags` is a combination of SCR_FLAG_*.
  * An older dataset may leave the cache to make room.  Collective.
  */

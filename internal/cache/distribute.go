@@ -96,9 +96,14 @@ func (k *Cache) distributeFiles(c *Cached) error {
 	id, me, n := c.ID(), k.me(), k.World.Size()
 	var offers []int // ranks whose parts I have, in the order of rounds
 	for _, rank := range k.maps.Ranks(id) {
-		if rank < n && k.maps.Whole(id, rank) && (rank == me || k.Distribute) {
-			offers = append(offers, rank)
+		if rank >= n || rank != me && !k.Distribute {
+			continue
 		}
+		if err := k.maps.Check(id, rank); err != nil {
+			k.incomplete(id, rank, err)
+			continue
+		}
+		offers = append(offers, rank)
 	}
 	// Begin with the ranks above my own, so that not all ranks of a node that
 	// has many parts offer them in the same order.
@@ -173,6 +178,17 @@ func (k *Cache) distributeFiles(c *Cached) error {
 		failed = err
 	}
 	return mpi.Agree(k.World, failed)
+}
+
+// incomplete says why a part counts as lost. That a file is gone or has another
+// size is somebody's doing; that the part was not completed is what a killed
+// job leaves.
+func (k *Cache) incomplete(id, rank int, why error) {
+	tell := k.Log.Warn
+	if !k.maps.Dataset(id, rank).Complete() {
+		tell = k.Log.Detail
+	}
+	tell("dataset %d: the files of rank %d count as lost: %v", id, rank, why)
 }
 
 // swap sends the files of rank to to it, and receives the caller's own from

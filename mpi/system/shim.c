@@ -222,6 +222,8 @@ int goscr_place(MPI_Comm comm, int *rank, int *size)
     return MPI_Comm_size(comm, size);
 }
 
+int goscr_world_place(int *rank, int *size) { return goscr_place(MPI_COMM_WORLD, rank, size); }
+
 int goscr_isend(MPI_Comm comm, const char *buf, int64_t n, int dst, int tag, int synchronous, MPI_Request *request)
 {
     shape s;

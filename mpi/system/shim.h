@@ -33,6 +33,7 @@ int goscr_world(MPI_Comm *dup);
 int goscr_dup(const MPI_Comm *comm, MPI_Comm *dup);
 int goscr_split(MPI_Comm comm, int color, int key, MPI_Comm *part, int *none);
 int goscr_free(MPI_Comm *comm);
+int goscr_world_place(int *rank, int *size);
 int goscr_place(MPI_Comm comm, int *rank, int *size);
 
 int goscr_send(MPI_Comm comm, const char *buf, int64_t n, int dst, int tag);

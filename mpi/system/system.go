@@ -45,6 +45,15 @@ func Initialized() bool {
 	return err == nil && initialized && !finalized
 }
 
+// Rank returns the caller's rank in the job, -1 where MPI cannot be used.
+func Rank() int {
+	var rank, size C.int
+	if !Initialized() || failure("MPI_Comm_rank", C.goscr_world_place(&rank, &size)) != nil {
+		return -1
+	}
+	return int(rank)
+}
+
 func state() (initialized, finalized bool, err error) {
 	var i, f C.int
 	err = failure("MPI_Initialized", C.goscr_state(&i, &f))

@@ -1,0 +1,278 @@
+//go:build mpi
+
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/mpi/system"
+	"github.com/goscr/goscr/scr"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "heat-go:", err)
+		os.Exit(1) // mpirun ends the other ranks
+	}
+}
+
+func run() error {
+	if err := system.Init(); err != nil {
+		return err
+	}
+	nx := flag.Int("x", 1024, "points in a row")
+	ny := flag.Int("y", 1024, "rows")
+	steps := flag.Int64("s", 1000, "steps to compute")
+	every := flag.Int64("c", 100, "steps between checkpoints, 0 for none")
+	output := flag.String("o", "", "write the final field to this file")
+	flag.Parse()
+
+	world, err := system.World()
+	if err != nil {
+		return err
+	}
+	h, err := newHeat(world, *nx, *ny)
+	if err != nil {
+		return err
+	}
+
+	// We ask only every so many steps, so the answer is to be yes each time.
+	// Who runs the program can still say otherwise, in the environment.
+	var settings scr.Settings
+	if _, _, err := settings.Config("SCR_CHECKPOINT_INTERVAL=1"); err != nil {
+		return err
+	}
+	session, err := scr.Init(world, scr.Options{Settings: &settings})
+	if err != nil {
+		return err
+	}
+	if err := h.restart(session); err != nil {
+		return err
+	}
+	if err := h.iterate(session, *steps, *every); err != nil {
+		return err
+	}
+	if *output != "" && h.step >= *steps {
+		if err := h.writeResult(*output); err != nil {
+			return err
+		}
+	}
+	if err := session.Finalize(); err != nil {
+		return err
+	}
+	if err := world.Free(); err != nil {
+		return err
+	}
+	return system.Finalize()
+}
+
+// iterate computes up to the given step, and writes checkpoints on the way.
+func (h *heat) iterate(s *scr.Session, steps, every int64) error {
+	report := max(steps/20, 1)
+	for h.step < steps {
+		if err := h.advance(); err != nil {
+			return err
+		}
+		if h.step%report == 0 || h.step == steps {
+			h.say("step %d of %d\n", h.step, steps)
+		}
+		if every == 0 || h.step%every != 0 || h.step == steps {
+			continue
+		}
+		need, err := s.NeedCheckpoint()
+		if err != nil {
+			return err
+		}
+		if need {
+			h.checkpoint(s)
+		}
+		stop, err := s.ShouldExit()
+		if err != nil {
+			return err
+		}
+		if stop {
+			h.say("asked to stop at step %d\n", h.step)
+			return nil
+		}
+	}
+	return nil
+}
+
+// ------------------------------------------------------------- goscr, in use
+
+// fileName is that of a rank's file in checkpoint heat.1200:
+// heat.1200/rank_0.ckpt.
+func fileName(checkpoint string, rank int) string {
+	return filepath.Join(checkpoint, fmt.Sprintf("rank_%d.ckpt", rank))
+}
+
+// restart goes on from the newest checkpoint that all ranks can read, if there
+// is one.
+func (h *heat) restart(s *scr.Session) error {
+	for {
+		name, ok, err := s.HaveRestart()
+		if err != nil || !ok {
+			return err
+		}
+		if _, err := s.StartRestart(); err != nil {
+			return err
+		}
+		path, err := s.Route(fileName(name, h.rank))
+		if err == nil {
+			err = h.load(path)
+		}
+		if err != nil {
+			h.complain(err)
+		}
+		together, failed := h.sameStep(err == nil)
+		if failed != nil {
+			return failed
+		}
+		if s.CompleteRestart(err == nil && together) == nil {
+			h.say("restarted from %s at step %d\n", name, h.step)
+			return nil
+		}
+		// Not usable. What was read of it must not stay.
+		h.say("%s cannot be used, looking for an older one\n", name)
+		h.begin()
+	}
+}
+
+// sameStep reports whether the files that the ranks have read belong together:
+// each may be good by itself.
+func (h *heat) sameStep(valid bool) (bool, error) {
+	step := int64(-1)
+	if valid {
+		step = h.step
+	}
+	extremes := []int64{step, -step}
+	err := h.world.Allreduce(extremes, mpi.Max)
+	return extremes[0] == -extremes[1], err
+}
+
+// checkpoint writes one. That it fails is no reason to stop: the one before it
+// is still there.
+func (h *heat) checkpoint(s *scr.Session) {
+	name := fmt.Sprintf("heat.%d", h.step)
+	if err := s.StartOutput(name, scr.Checkpoint); err != nil {
+		h.say("checkpoint %s could not be started: %v\n", name, err)
+		return
+	}
+	path, err := s.Route(fileName(name, h.rank))
+	if err == nil {
+		err = h.save(path)
+	}
+	if err != nil {
+		h.complain(err)
+	}
+	if err := s.CompleteOutput(err == nil); err != nil {
+		h.say("checkpoint %s failed: %v\n", name, err)
+		return
+	}
+	h.say("checkpoint %s complete\n", name)
+}
+
+// ------------------------------------------------------------ one rank's file
+
+// header begins a checkpoint file; it is that of examples/heat.
+type header struct {
+	Magic    [8]byte
+	Version  uint32
+	Rank     uint32
+	Ranks    uint32
+	Reserved uint32
+	NX, NY   int64 // the whole grid
+	First    int64 // our first row, and how many there are
+	Rows     int64
+	Step     int64 // steps done
+}
+
+func (h *heat) header() header {
+	return header{
+		Magic: [8]byte([]byte("HEATCKPT")), Version: 1, Rank: uint32(h.rank), Ranks: uint32(h.ranks),
+		NX: int64(h.nx), NY: int64(h.ny), First: int64(h.first), Rows: int64(h.rows), Step: h.step,
+	}
+}
+
+func (h *heat) save(path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	err = binary.Write(f, binary.NativeEndian, h.header())
+	if err == nil {
+		_, err = f.Write(bytesOf(h.own(h.now)))
+	}
+	return errors.Join(err, f.Close())
+}
+
+// load reads a file. The step is what it is to tell; all else must be as we
+// would write it.
+func (h *heat) load(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var found header
+	if err := binary.Read(f, binary.NativeEndian, &found); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	expected := h.header()
+	expected.Step = found.Step
+	if found != expected || found.Step < 0 {
+		return fmt.Errorf("%s is not a file of this grid and rank", path)
+	}
+	if _, err := io.ReadFull(f, bytesOf(h.own(h.now))); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if n, _ := f.Read(make([]byte, 1)); n != 0 {
+		return fmt.Errorf("%s is too long", path)
+	}
+	h.step = found.Step
+	return nil
+}
+
+// ------------------------------------------------------------- final result
+
+// writeResult writes the whole field, row by row, into one file: the same
+// however many ranks there are.
+func (h *heat) writeResult(path string) (err error) {
+	if h.rank != 0 {
+		return h.world.Send(bytesOf(h.own(h.now)), 0, 2)
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := f.Write(bytesOf(h.own(h.now))); err != nil {
+		return err
+	}
+	for r := 1; r < h.ranks; r++ {
+		rows := bytesOf(h.own(h.next)[:h.nx*h.rowsOf(r)]) // rank 0 has the most rows
+		if _, err := h.world.Recv(rows, r, 2); err != nil {
+			return err
+		}
+		if _, err := f.Write(rows); err != nil {
+			return err
+		}
+	}
+	h.say("result in %s\n", path)
+	return nil
+}
+
+func (h *heat) say(format string, args ...any) {
+	if h.rank == 0 {
+		fmt.Printf(format, args...)
+	}
+}
+
+func (h *heat) complain(err error) { fmt.Fprintf(os.Stderr, "heat-go: rank %d: %v\n", h.rank, err) }

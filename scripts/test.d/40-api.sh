@@ -1,0 +1,145 @@
+# shellcheck shell=bash
+# shellcheck disable=SC1091,SC2016
+# The C interface under mpirun, on simulated nodes: every call well and badly
+# used (api.c), and files of all sizes and numbers, lost and rebuilt (steps.c).
+. "$(dirname "$0")/lib.bash"
+
+strict=(-std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Werror -O2 -I"$BUILD")
+here=$ROOT/scripts/test.d
+is "api.c builds" "$MPICC" "${strict[@]}" -o "$WORK/api" "$here/api.c" -L"$BUILD" -lscr -Wl,-rpath,"$BUILD"
+is "steps.c builds" "$MPICC" "${strict[@]}" -o "$WORK/steps" "$here/steps.c" -L"$BUILD" -lscr -lrt -Wl,-rpath,"$BUILD"
+is "sethash builds" env CGO_ENABLED=0 go build -o "$WORK/sethash" "$here/sethash"
+
+prefix=$WORK/prefix
+fresh() { rm -rf "$prefix"; mkdir "$prefix"; "$TESTBED" wipe; }
+job() { # SECONDS OPTION... -- PROGRAM...: of testbed run, in the prefix directory
+    local limit=$1
+    shift
+    (cd "$prefix" && exec "$TESTBED" run --mpi "$MPI" --timeout "$limit" --env SCR_PREFIX="$prefix" \
+        --env SCR_COPY_TYPE=XOR "$@") </dev/null
+}
+
+# part NAME OPTION...: a part of api.c, whose own checks count as ours.
+part() {
+    local name=$1
+    shift
+    job 60 -n 4 "$@" -- "$WORK/api" "$name" >"$WORK/out" 2>&1
+    sed -n "s/^\(ok\|not ok\) /\1 $name: /p; /^  /p" "$WORK/out"
+    is "$name: comes to its end" bash -c 'grep -qx "end of $1" "$2" || { cat "$2"; false; }' - "$name" "$WORK/out"
+}
+
+is "two nodes" "$TESTBED" up 2 8
+
+fresh; part misuse
+fresh; part config --env SCR_FLUSH=
+fresh; part disabled --env SCR_ENABLE=0
+fresh; part respect
+fresh; part produce --env SCR_FLUSH=1
+"$TESTBED" wipe; part current --env SCR_FLUSH=0
+"$TESTBED" wipe; part drop --env SCR_FLUSH=0
+"$TESTBED" wipe; part delete --env SCR_FLUSH=0
+fresh; mkdir "$prefix/.scr"
+is "a halt file" "$WORK/sethash" "$prefix/.scr/halt.scr" CheckpointsLeft 2
+part halt --env SCR_FLUSH=0
+fresh; mkdir "$prefix/.scr"
+is "a halt file" "$WORK/sethash" "$prefix/.scr/halt.scr" ExitReason "the user says so"
+part halt_at_once
+fresh; job 60 -n 2 -- "$WORK/api" die_of_pipe >"$WORK/out" 2>&1
+is "a program without a handler still dies of SIGPIPE" bash -c '! grep "^write says" "$1"' - "$WORK/out"
+
+# Linked with another libscr.so, that is no more than its name and symbols.
+{
+    grep -o '^[a-z].*SCR_[A-Z][A-Za-z_]*(' "$BUILD/scr.h" | grep -o 'SCR_[A-Za-z_]*' | sort -u |
+        sed 's/.*/int &(void); int &(void) { return 99; }/'
+} >"$WORK/stub.c"
+mkdir "$WORK/stub"
+is "a stub library" cc -shared -fPIC -Wl,-soname,libscr.so -o "$WORK/stub/libscr.so" "$WORK/stub.c"
+is "heat, linked with it" "$MPICC" -O2 -I"$BUILD" -o "$WORK/heat" "$ROOT/examples/heat/heat.c" -L"$WORK/stub" -lscr -lm
+fresh
+heat=(-n 4 --env "LD_LIBRARY_PATH=$BUILD" -- "$WORK/heat" -x 65 -y 65 -s 60 -c 10)
+is "... runs on ours by LD_LIBRARY_PATH" job 60 "${heat[@]}"
+is "... and restarts" grep -q 'restarted from heat.50' <(job 60 "${heat[@]}" 2>&1)
+
+cat >"$WORK/plus.cpp" <<'EOF'
+#include <mpi.h>
+#include <scr.h>
+#include <cstdio>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+
+static void check(int rc, const char* what) { if (rc != SCR_SUCCESS) throw std::runtime_error(what); }
+
+int main(int argc, char** argv)
+{
+    MPI_Init(&argc, &argv);
+    int rank = 0, have = 0, rc = 0;
+    char path[SCR_MAX_FILENAME];
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    try {
+        check(SCR_Init(), "init");
+        check(SCR_Have_restart(&have, path), "have");
+        const std::string name = "plus/" + std::to_string(rank);
+        if (have) {
+            check(SCR_Start_restart(path), "start");
+            check(SCR_Route_file(name.c_str(), path), "route");
+            std::string text;
+            std::getline(std::ifstream(path), text);
+            check(SCR_Complete_restart(text == name), "complete");
+            if (rank == 0) std::puts("restarted");
+        }
+        check(SCR_Start_output("plus", SCR_FLAG_CHECKPOINT), "start output");
+        check(SCR_Route_file(name.c_str(), path), "route");
+        std::ofstream(path) << name << '\n';
+        check(SCR_Complete_output(1), "complete output");
+        check(SCR_Finalize(), "finalize");
+    } catch (const std::exception& e) {
+        std::fprintf(stderr, "plus: %s\n", e.what());
+        rc = 1;
+    }
+    MPI_Finalize();
+    return rc;
+}
+EOF
+fresh
+is "a C++ program builds" "mpicxx.$MPI" -std=c++11 -Wall -Wextra -I"$BUILD" -o "$WORK/plus" "$WORK/plus.cpp" \
+    -L"$BUILD" -lscr -Wl,-rpath,"$BUILD"
+is "... runs" job 60 -n 4 -- "$WORK/plus"
+is "... and restarts" grep -qx restarted <(job 60 -n 4 -- "$WORK/plus" 2>&1)
+
+modest() { # WHAT FOR
+    local kib
+    kib=$(awk '$1 == "memory" { print $2 }' "$WORK/out")
+    is "... a rank has needed $kib KiB of memory $1, at most 32 MiB" test "${kib:-99999}" -le 32768
+}
+
+# shape NAME RANKS CHECKPOINTS OPTION...: files are written, a node is lost, and
+# they are there again with every byte, mode and time; nothing is flushed.
+shape() {
+    local name=$1 ranks=$2 count=$3 title=$4 log=$WORK/log.$1 t=$SECONDS lost
+    fresh
+    : >"$log"
+    job 300 -n "$ranks" --env SCR_FLUSH=0 -- "$WORK/steps" -p "$name" -n "$count" -l "$log" >"$WORK/out" 2>&1
+    is "$title" bash -c '[ $1 = 0 ] || { cat "$2"; false; }' - $? "$WORK/out"
+    [ "$name" != big ] || modest "to protect it"
+    for lost in node1 node0; do
+        "$TESTBED" lose $lost 2>/dev/null
+        job 300 -n "$ranks" --env SCR_FLUSH=0 --env SCR_DEBUG=1 -- "$WORK/steps" -p "$name" -n 0 -l "$log" >"$WORK/out" 2>&1
+        is "... $lost is lost: all is exact again" bash -c '[ $1 = 0 ] && tail -n 1 "$2" | grep -qx "restarted '"$count"'" || { cat "$3"; false; }' \
+            - $? "$log" "$WORK/out"
+        is "... rebuilt, not fetched" grep -q "rebuilt from redundancy" "$WORK/out"
+        [ "$name" != big ] || { modest "to rebuild it"; break; }
+    done
+    echo "   $name: $((SECONDS - t)) s"
+}
+
+shape zero   4 2 "files of 0 bytes, and a rank without files"
+shape uneven 4 2 "ranks with files of very different sizes"
+shape many   2 1 "10,000 files a rank"
+free=$(awk '/MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo)
+if [ "$MPI" = openmpi ] && [ "$free" -ge 14 ]; then
+    shape big 2 1 "a file of 3 GiB"
+else
+    echo "   no file of 3 GiB: with openmpi only, and 14 GiB free ($free are)"
+fi
+fresh

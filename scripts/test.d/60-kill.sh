@@ -1,0 +1,87 @@
+# shellcheck shell=bash
+# shellcheck disable=SC1091,SC2016,SC2034
+# Kills jobs, for real, at random instants, and looks whether the next run finds
+# what the program was told is complete.
+#
+#   KILL_SEED     where the random numbers begin (default: another each time; it
+#                 is printed, and the same seed kills in the same way again)
+#   KILL_ROUNDS   how many jobs to kill (default 25)
+#   KILL_RANKS    ranks of the job, on 4 nodes (default 4)
+#
+# Each round is a run that restarts from what the round before has left, checks
+# every byte of it, and goes on until it is killed.  steps.c has the program.
+. "$(dirname "$0")/lib.bash"
+
+seed=${KILL_SEED:-$(($(date +%s%N) / 1000 % 1000000))} rounds=${KILL_ROUNDS:-25} ranks=${KILL_RANKS:-4}
+echo "KILL_SEED=$seed KILL_ROUNDS=$rounds KILL_RANKS=$ranks"
+RANDOM=$seed
+
+"$MPICC" -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Werror -O2 -I"$BUILD" -o "$WORK/steps" \
+    "$ROOT/scripts/test.d/steps.c" -L"$BUILD" -lscr -lrt -Wl,-rpath,"$BUILD" || exit 1
+
+log=$WORK/log
+# Not by $(...): a subshell has random numbers of its own.
+pick() { shift $((RANDOM % $#)); picked=$1; }
+newest() { awk -v what="$1" '$1 == what && $2 > n { n = $2 } END { print n + 0 }' "$log"; }
+since() { tail -n "+$((before + 1))" "$log" | awk -v what="$1" '$1 == what { n = $2; seen = 1 } END { print seen ? n : "-" }'; }
+
+run() { # OPTION...: of steps; sets status
+    before=$(wc -l <"$log")
+    (cd "$WORK/prefix" && exec "$TESTBED" run -n "$ranks" --mpi "$MPI" --timeout 40 --env SCR_PREFIX="$WORK/prefix" \
+        --env SCR_FLUSH=$flush --env SCR_JOB_ID=kill --env SCR_DEBUG=1 -- "$WORK/steps" -l "$log" "$@") >"$WORK/out" 2>&1
+    status=$?
+}
+
+# Where the run has got to, against what it had to find.
+judge() {
+    local from
+    from=$(since restarted)
+    if [ "$status" = 124 ]; then echo "it hangs"; return 1; fi
+    if grep -E '^steps: ' "$WORK/out"; then return 1; fi
+    if grep -qE 'internal error|panic|fatal error|goroutine' "$WORK/out"; then echo "it crashed"; return 1; fi
+    [ "$from" != - ] || { [ "$1" = killed ] || { echo "it did not restart"; return 1; }; return 0; }
+    [ "$from" -ge "$told" ] || { echo "restarted from $from, $told had been complete"; return 1; }
+    [ "$from" -le "$begun" ] || { echo "restarted from $from, which was not begun ($begun was)"; return 1; }
+}
+
+explain() { judge "$1" || { echo "round: $what"; cat "$WORK/out"; tail -n 20 "$log"; return 1; }; }
+
+"$TESTBED" up 4 $((rounds + 4)) >/dev/null 2>&1 || { echo "not ok testbed"; exit 1; }
+
+# With flush 1 a node may be lost in every round, and all of the cache.  Without,
+# only one until a run has rebuilt what was there.
+for flush in 0 1; do
+    rm -rf "$WORK/prefix" && mkdir "$WORK/prefix"
+    "$TESTBED" wipe
+    : >"$log"
+    told=0 begun=0 whole=1
+    run -n 2
+    what="the first run, SCR_FLUSH=$flush" is "the first run, SCR_FLUSH=$flush" explain whole
+    n=$((rounds / 2)); [ $flush = 0 ] || n=$((rounds - n))
+    for ((i = 1; i <= n; i++)); do
+        told=$(newest complete) begun=$(newest begun)
+        pick init have start write complete complete complete; phase=$picked
+        percent=$((RANDOM % 130)) step=$((1 + RANDOM % 3)) who=-1 loss=none
+        case $((RANDOM % 4)) in
+        0) loss=node ;;
+        1) who=$((RANDOM % ranks)) ;;
+        2) who=-2 ;;
+        esac
+        if [ $flush = 1 ] && [ $((RANDOM % 4)) = 0 ]; then loss=cache; fi
+        node=$((1 + RANDOM % 4))
+        [ "$loss" != node ] || [ $flush = 1 ] || [ $whole = 1 ] || loss=none
+        what="SCR_FLUSH=$flush round $i: $phase $percent % of checkpoint $step, rank $who, then lost: $loss (KILL_SEED=$seed)"
+        run -n 12 -k "$phase:$percent:$step:$who"
+        [ "$(since restarted)" = - ] || whole=1
+        explain killed >"$WORK/why" 2>&1 || is "$what" bash -c 'cat "$1"; false' - "$WORK/why"
+        [ "$status" != 0 ] || is "$what: killed" false
+        case $loss in
+        node)  "$TESTBED" lose "$("$TESTBED" nodes | sed -n "${node}p")" 2>/dev/null; whole=0 ;;
+        cache) "$TESTBED" wipe; whole=1 ;;
+        esac
+    done
+    told=$(newest complete) begun=$(newest begun)
+    run -n 1
+    what="the last run, SCR_FLUSH=$flush" is "$n kills, then the last run, SCR_FLUSH=$flush" explain whole
+    echo "   restarts: $(grep -c restarted "$log"), checkpoints completed: $(grep -c complete "$log")"
+done

@@ -1,0 +1,141 @@
+# shellcheck shell=bash
+# shellcheck disable=SC1091,SC2016
+# Damages what is in the nodes between two runs.  The next run notices, says which
+# file on which node, and repairs it or goes back to what was flushed.
+. "$(dirname "$0")/lib.bash"
+
+is "steps.c builds" "$MPICC" -std=c99 -D_POSIX_C_SOURCE=200809L -O2 -I"$BUILD" -o "$WORK/steps" \
+    "$ROOT/scripts/test.d/steps.c" -L"$BUILD" -lscr -lrt -Wl,-rpath,"$BUILD"
+is "four nodes" "$TESTBED" up 4 4
+
+prefix=$WORK/prefix log=$WORK/log
+run() { # OPTION...: of steps; output in $WORK/out, status in $status
+    (cd "$prefix" && exec "$TESTBED" run -n 4 --mpi "$MPI" --timeout 60 --env SCR_PREFIX="$prefix" \
+        --env SCR_FLUSH="$flush" --env SCR_JOB_ID=corrupt --env SCR_DEBUG=1 -- "$WORK/steps" -l "$log" "$@") \
+        >"$WORK/out" 2>&1 </dev/null
+    status=$?
+}
+begin() { # checkpoints 1, 2 and 3, of which the cache has 2 and 3
+    rm -rf "$prefix"
+    mkdir "$prefix"
+    "$TESTBED" wipe
+    : >"$log"
+    run -n 3
+    [ "$status" = 0 ] || cat "$WORK/out"
+}
+# in_node NODE SCRIPT [ARG]: with the cache's directory as current directory
+in_node() {
+    local node=$1
+    shift
+    "$TESTBED" exec "$node" bash -c 'cd "$SCR_CACHE_BASE"/*/scr.corrupt && eval "$1"' - "$@"
+}
+own='find scr.dataset.3 -name "*.dat" -size +0 | sort | head -n 1'
+xor='find scr.dataset.3 -name "*.xor" | head -n 1'
+flip() { # of the file that SHELL names, one bit in its middle; mtime as before
+    echo 'f=$('"$1"'); t=$(stat -c %y "$f"); n=$(($(stat -c %s "$f") / 2)); b=$(od -An -tu1 -j $n -N1 "$f")
+        printf "\\x$(printf %02x $((b ^ 4)))" | dd of="$f" bs=1 seek=$n conv=notrunc status=none; touch -d "$t" "$f"; echo "$f"'
+}
+header() { # one bit among the first bytes
+    echo 'f=$('"$1"'); b=$(od -An -tu1 -j 30 -N1 "$f")
+        printf "\\x$(printf %02x $((b ^ 4)))" | dd of="$f" bs=1 seek=30 conv=notrunc status=none; echo "$f"'
+}
+cut() { echo 'f=$('"$1"'); truncate -s -1 "$f"; echo "$f"'; }
+longer() { echo 'f=$('"$1"'); echo >>"$f"; echo "$f"'; }
+delete() { echo 'f=$('"$1"'); rm "$f"; echo "$f"'; }
+
+ended() { # STEP: the run went well, and from that checkpoint
+    [ "$status" = 0 ] && [ "$(tail -n 1 "$log")" = "restarted $1" ] || { cat "$WORK/out"; tail -n 3 "$log"; return 1; }
+}
+tells() { # NODE FILE: in one line
+    grep -E "^SCR: rank [0-9]+ on $1: .*$(basename "$2")" "$WORK/out" && return
+    cat "$WORK/out"
+    return 1
+}
+
+for flush in 0 1; do
+    for what in own xor; do
+        for how in flip header cut longer delete; do
+            [ "$what $how" != "own header" ] || continue
+            [ "$flush" = 0 ] || [ "$how" = flip ] || continue
+            name="SCR_FLUSH=$flush: $how $([ $what = own ] && echo "a file" || echo "a redundancy file")"
+            begin
+            file=$(in_node node2 "$($how "${!what}")")
+            is "$name" test -n "$file"
+            run -n 0
+            is "... is repaired" ended 3
+            is "... in the cache" grep -q "rebuilt from redundancy, 1 of 4 ranks had lost files" "$WORK/out"
+            is "... and told, with file and node" tells node2 "$file"
+            "$TESTBED" lose node0 2>/dev/null
+            run -n 0
+            is "... for good: then another node may be lost" ended 3
+        done
+    done
+done
+
+# Two members of the set have lost something of the newest checkpoint: more than
+# XOR bears.  The one before is whole.
+flush=0
+begin
+in_node node1 "$(flip "$own")" >/dev/null
+in_node node3 "$(cut "$xor")" >/dev/null
+run -n 0
+is "two nodes damaged: the older checkpoint" ended 2
+is "... and told" grep -qE "dataset 3 in the cache is deleted: .*2 of the 4 members" "$WORK/out"
+
+flush=1
+begin
+for n in node1 node3; do
+    in_node $n "$(flip "$own")" >/dev/null
+    in_node $n "$(delete "${own/dataset.3/dataset.2}")" >/dev/null
+done
+run -n 0
+is "all in the cache beyond repair: fetched" ended 3
+is "... which is said" grep -q "checkpoint ckpt.3: fetched" "$WORK/out"
+
+# ... and if that is damaged too, the one before.
+begin
+"$TESTBED" wipe
+file=$(cd "$prefix" && find ckpt.3 -name '*.dat' -size +0 | sort | head -n 1)
+(cd "$prefix" && printf x | dd of="$file" bs=1 seek=3 conv=notrunc status=none)
+run -n 0
+is "no cache, and a flushed file is damaged: the older one is fetched" ended 2
+is "... and told" grep -q "checkpoint ckpt.3 cannot be fetched: .*$file" "$WORK/out"
+run -n 0
+is "... which the next run knows" ended 2
+
+# Filemaps: what they said is lost, files and all.
+flush=0
+begin
+"$TESTBED" exec node1 bash -c 'for f in "$SCR_CNTL_BASE"/*/scr.corrupt/filemap_*.scrinfo; do
+    printf x | dd of="$f" bs=1 seek=40 conv=notrunc status=none; done'
+run -n 0
+is "a damaged filemap: its files are rebuilt" ended 3
+is "... and told" tells node1 filemap
+begin
+"$TESTBED" exec node1 bash -c 'rm "$SCR_CNTL_BASE"/*/scr.corrupt/filemap_*'
+run -n 0
+is "no filemap: its files are rebuilt" ended 3
+
+# Metadata in the prefix directory.
+flush=1
+for file in flush.scr halt.scr nodes.scr; do
+    begin
+    truncate -s 20 "$prefix/.scr/$file"
+    run -n 1
+    is "a damaged $file: restart from the cache, and a checkpoint" \
+        bash -c '[ $1 = 0 ] && [ "$(tail -n 1 "$2")" = "complete 4" ] && grep -q "^restarted 3" "$2" || { cat "$3"; false; }' \
+        - "$status" "$log" "$WORK/out"
+done
+# Without the index a job would begin anew where it has checkpoints: it must not.
+begin
+truncate -s 20 "$prefix/.scr/index.scr"
+run -n 0
+is "a damaged index.scr: SCR_Init fails" grep -q "SCR_Init: .*index.scr: not a valid hash" "$WORK/out"
+is "... and leaves it as it was" same 20 "$(stat -c %s "$prefix/.scr/index.scr")"
+for file in summary.scr rank2file rank2file.0.0; do
+    begin
+    "$TESTBED" wipe
+    truncate -s 20 "$prefix/.scr/scr.dataset.3/$file"
+    run -n 0
+    is "a damaged $file: the older one is fetched" ended 2
+done

@@ -1,0 +1,603 @@
+/*
+ * api - what the C interface does with programs that use it well and badly
+ *
+ *     api PART        one of the functions below; one run each
+ *
+ * Prints "ok NAME" and "not ok NAME" on rank 0.  A check holds if it holds on all
+ * ranks.  What the library says on stderr goes to files of the current directory,
+ * err.PART.RANK, so that its lines can be counted.
+ */
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <mpi.h>
+#include <scr.h>
+
+static int rank, ranks, err = -1;
+static long seen; /* bytes of our file of errors */
+static int steps;
+
+/* -------------------------------------------------------------------- checks */
+
+static int everywhere(int yes)
+{
+    int all;
+
+    MPI_Allreduce(&yes, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    return all;
+}
+
+static void check(const char *name, int yes)
+{
+    yes = everywhere(yes);
+    if (rank == 0)
+        printf("%s %s\n", yes ? "ok" : "not ok", name);
+}
+
+/* What this rank's library has said since the last time: lines, and text. */
+static char said[65536];
+
+static int new_lines(void)
+{
+    struct stat st;
+    int lines = 0;
+    ssize_t n, i;
+
+    said[0] = '\0';
+    if (fstat(err, &st) != 0 || st.st_size <= seen)
+        return 0;
+    n = pread(err, said, sizeof said - 1, seen);
+    seen = (long)st.st_size;
+    said[n > 0 ? n : 0] = '\0';
+    for (i = 0; i < n; i++)
+        lines += said[i] == '\n';
+    return lines;
+}
+
+/* Between two of these all ranks have said what they had to say. */
+static void quiet(void)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    new_lines();
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* A misuse: fails on all ranks, and one line in all says why. */
+static void refused(const char *name, const char *call, int rc)
+{
+    int lines, total, failed, good;
+
+    MPI_Barrier(MPI_COMM_WORLD);
+    lines = new_lines();
+    MPI_Allreduce(&lines, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    failed = everywhere(rc != SCR_SUCCESS);
+    good = everywhere(lines == 0 || (strncmp(said, "SCR: rank ", 10) == 0 && strstr(said, call) != NULL));
+    if (rank == 0) {
+        printf("%s %s is refused\n", failed ? "ok" : "not ok", name);
+        printf("%s ... with one line\n", total == 1 && good ? "ok" : "not ok");
+    }
+    if (total != 1 || !good)
+        printf("  rank %d, %d of %d lines: %s%s", rank, lines, total, said, said[0] ? "" : "\n");
+    fflush(stdout);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* One rank's own mistake, in a call that is not collective. */
+static void refused_here(const char *name, const char *call, int mine, int rc)
+{
+    refused(name, call, mine ? rc : 1);
+}
+
+static int put(const char *path)
+{
+    FILE *f = fopen(path, "w");
+
+    if (f == NULL)
+        return 0;
+    fprintf(f, "rank %d step %d\n", rank, steps);
+    return fclose(f) == 0;
+}
+
+static int good_checkpoint(void)
+{
+    char name[64], path[SCR_MAX_FILENAME];
+    int ok;
+
+    steps++;
+    snprintf(name, sizeof name, "step.%d", steps);
+    if (SCR_Start_output(name, SCR_FLAG_CHECKPOINT) != SCR_SUCCESS)
+        return 0;
+    snprintf(name, sizeof name, "step.%d/rank_%d", steps, rank);
+    ok = SCR_Route_file(name, path) == SCR_SUCCESS && put(path);
+    return SCR_Complete_output(ok) == SCR_SUCCESS && ok;
+}
+
+static void goes_on(void)
+{
+    check("... the next checkpoint is made", good_checkpoint());
+    quiet();
+}
+
+static int begin(const char *name) { return SCR_Start_output(name, SCR_FLAG_CHECKPOINT) == SCR_SUCCESS; }
+
+/* --------------------------------------------------------------------- parts */
+
+static void before_init(void)
+{
+    char path[SCR_MAX_FILENAME];
+    int flag;
+
+    refused("SCR_Finalize before SCR_Init", "SCR_Finalize", SCR_Finalize());
+    refused("SCR_Have_restart before SCR_Init", "SCR_Have_restart", SCR_Have_restart(&flag, path));
+    refused("SCR_Start_restart before SCR_Init", "SCR_Start_restart", SCR_Start_restart(path));
+    refused("SCR_Complete_restart before SCR_Init", "SCR_Complete_restart", SCR_Complete_restart(1));
+    refused("SCR_Need_checkpoint before SCR_Init", "SCR_Need_checkpoint", SCR_Need_checkpoint(&flag));
+    refused("SCR_Should_exit before SCR_Init", "SCR_Should_exit", SCR_Should_exit(&flag));
+    refused("SCR_Start_output before SCR_Init", "SCR_Start_output", SCR_Start_output("a", 1));
+    refused("SCR_Complete_output before SCR_Init", "SCR_Complete_output", SCR_Complete_output(1));
+    refused("SCR_Start_checkpoint before SCR_Init", "SCR_Start_checkpoint", SCR_Start_checkpoint());
+    refused("SCR_Complete_checkpoint before SCR_Init", "SCR_Complete_checkpoint", SCR_Complete_checkpoint(1));
+    refused("SCR_Current before SCR_Init", "SCR_Current", SCR_Current("a"));
+    refused("SCR_Drop before SCR_Init", "SCR_Drop", SCR_Drop("a"));
+    refused("SCR_Delete before SCR_Init", "SCR_Delete", SCR_Delete("a"));
+    refused("SCR_Route_file before SCR_Init", "SCR_Route_file", rank == 0 ? SCR_Route_file("a", path) : 1);
+}
+
+static void misuse(void)
+{
+    char path[SCR_MAX_FILENAME], name[SCR_MAX_FILENAME + 64], longname[SCR_MAX_FILENAME + 8];
+    int last = ranks - 1, mine, flag;
+
+    memset(longname, 'n', sizeof longname - 1);
+    longname[sizeof longname - 1] = '\0';
+    mine = rank == last;
+
+    before_init();
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    quiet();
+    refused("a second SCR_Init", "SCR_Init", SCR_Init());
+    goes_on();
+
+    /* wrong state */
+    refused("SCR_Complete_output without a start", "SCR_Complete_output", SCR_Complete_output(1));
+    goes_on();
+    refused("SCR_Complete_restart without a start", "SCR_Complete_restart", SCR_Complete_restart(1));
+    refused("SCR_Start_restart without a checkpoint on offer", "SCR_Start_restart", SCR_Start_restart(path));
+    goes_on();
+    check("begin", begin("x"));
+    refused("SCR_Start_output in an output", "SCR_Start_output", SCR_Start_output("y", 1));
+    refused("SCR_Start_checkpoint in an output", "SCR_Start_checkpoint", SCR_Start_checkpoint());
+    refused("SCR_Have_restart in an output", "SCR_Have_restart", SCR_Have_restart(&flag, path));
+    refused("SCR_Finalize in an output", "SCR_Finalize", SCR_Finalize());
+    refused("SCR_Delete in an output", "SCR_Delete", SCR_Delete("x"));
+    check("... and the output can be completed", SCR_Complete_output(1) == SCR_SUCCESS);
+    goes_on();
+
+    /* NULL */
+    refused("flag NULL in SCR_Need_checkpoint", "SCR_Need_checkpoint", SCR_Need_checkpoint(NULL));
+    refused("flag NULL on one rank in SCR_Need_checkpoint", "SCR_Need_checkpoint", SCR_Need_checkpoint(mine ? NULL : &flag));
+    refused("flag NULL on one rank in SCR_Should_exit", "SCR_Should_exit", SCR_Should_exit(mine ? NULL : &flag));
+    refused("flag NULL on one rank in SCR_Have_restart", "SCR_Have_restart", SCR_Have_restart(mine ? NULL : &flag, NULL));
+    refused("name NULL on one rank in SCR_Current", "SCR_Current", SCR_Current(mine ? NULL : "a"));
+    refused("name NULL in SCR_Drop", "SCR_Drop", SCR_Drop(NULL));
+    refused("name NULL on one rank in SCR_Delete", "SCR_Delete", SCR_Delete(mine ? NULL : "a"));
+    goes_on();
+    check("begin", begin("null"));
+    refused_here("name NULL in SCR_Route_file", "SCR_Route_file", mine, mine ? SCR_Route_file(NULL, path) : 0);
+    refused("... and the output, completed as valid", "SCR_Complete_output", SCR_Complete_output(1));
+    goes_on();
+    check("begin", begin("null"));
+    refused_here("buffer NULL in SCR_Route_file", "SCR_Route_file", mine, mine ? SCR_Route_file("null/a", NULL) : 0);
+    refused("... and the output, completed as valid", "SCR_Complete_output", SCR_Complete_output(1));
+    goes_on();
+
+    /* names of datasets */
+    refused("a name of SCR_MAX_FILENAME", "SCR_Start_output", SCR_Start_output(longname, 1));
+    refused("... on one rank", "SCR_Start_output", SCR_Start_output(mine ? longname : "a", 1));
+    refused("another name on one rank", "SCR_Start_output", SCR_Start_output(mine ? "b" : "a", 1));
+    refused("no name on one rank", "SCR_Start_output", SCR_Start_output(mine ? NULL : "a", 1));
+    refused("other flags on one rank", "SCR_Start_output", SCR_Start_output("a", mine ? 3 : 1));
+    refused("an unknown flag on one rank", "SCR_Start_output", SCR_Start_output("a", mine ? 1 << 10 : 1));
+    refused("an unknown flag", "SCR_Start_output", SCR_Start_output("a", 1 | 1 << 10));
+    refused("negative flags", "SCR_Start_output", SCR_Start_output("a", -1));
+    refused("a line end in a name", "SCR_Start_output", SCR_Start_output("a\nb", 1));
+    refused("an escape on one rank", "SCR_Start_output", SCR_Start_output(mine ? "a\033[2Jb" : "a", 1));
+    refused("a name SCR_Current does not find", "SCR_Current", SCR_Current("never.written"));
+    refused("another name on one rank", "SCR_Drop", SCR_Drop(mine ? "a" : "b"));
+    goes_on();
+
+    /* names of files */
+    {
+        const char *const bad[] = {"/etc/outside", "../outside", "a/../../outside", "/", ".", "", ".scr/index.scr", longname};
+        const char *const what[] = {"outside the prefix directory", "../", "../ further down", "/", "the prefix directory itself",
+                                    "empty", "in .scr", "of SCR_MAX_FILENAME"};
+        size_t i;
+
+        for (i = 0; i < sizeof bad / sizeof *bad; i++) {
+            check("begin", begin("files"));
+            snprintf(name, sizeof name, "a file name that is %s", what[i]);
+            refused_here(name, "SCR_Route_file", mine, mine ? SCR_Route_file(bad[i], path) : 0);
+            refused("... and the output, completed as valid", "SCR_Complete_output", SCR_Complete_output(1));
+        }
+        goes_on();
+    }
+    /* Fits by itself, but not with the cache directory before it. */
+    check("begin", begin("files"));
+    memset(name, 'n', 1000);
+    for (flag = 0; flag < 1000; flag += 100)
+        name[flag] = '/';
+    name[0] = 'n';
+    name[1000] = '\0';
+    refused_here("a file whose path in the cache is too long", "SCR_Route_file", mine, mine ? SCR_Route_file(name, path) : 0);
+    refused("... and the output, completed as valid", "SCR_Complete_output", SCR_Complete_output(1));
+    goes_on();
+
+    check("begin", begin("same"));
+    check("one file on two ranks", rank > 1 || (SCR_Route_file("same/file", path) == SCR_SUCCESS && put(path)));
+    quiet();
+    refused("one file written by two ranks", "SCR_Complete_output", SCR_Complete_output(1));
+    goes_on();
+
+    check("begin", begin("absent"));
+    check("a file routed", !mine || SCR_Route_file("absent/file", path) == SCR_SUCCESS);
+    quiet();
+    refused("a file routed but never written", "SCR_Complete_output", SCR_Complete_output(1));
+    goes_on();
+
+    check("begin", begin("directory"));
+    check("a directory", !mine || (SCR_Route_file("directory/file", path) == SCR_SUCCESS && mkdir(path, 0700) == 0));
+    quiet();
+    refused("a directory in place of a file", "SCR_Complete_output", SCR_Complete_output(1));
+    goes_on();
+
+    check("begin", begin("link"));
+    check("a link", !mine || (SCR_Route_file("link/file", path) == SCR_SUCCESS && symlink("/etc/passwd", path) == 0));
+    quiet();
+    refused("a symbolic link in place of a file", "SCR_Complete_output", SCR_Complete_output(1));
+    goes_on();
+
+    check("begin", begin("invalid"));
+    refused("an output that one rank says is not valid", "SCR_Complete_output", SCR_Complete_output(!mine));
+    goes_on();
+
+    refused("SCR_Config of a setting after SCR_Init", "SCR_Config", SCR_Config("SCR_DEBUG=1") == NULL);
+    refused("SCR_Config of NULL", "SCR_Config", SCR_Config(NULL) == NULL);
+    goes_on();
+
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+    quiet();
+    before_init(); /* as after SCR_Finalize */
+    check("SCR_Init once more", SCR_Init() == SCR_SUCCESS);
+    check("... finds the newest checkpoint", SCR_Have_restart(&flag, path) == SCR_SUCCESS && flag == 1);
+    snprintf(name, sizeof name, "step.%d", steps);
+    check("... by its name", strcmp(path, name) == 0);
+    check("... and starts", SCR_Start_restart(path) == SCR_SUCCESS);
+    quiet();
+    refused("SCR_Start_output in a restart", "SCR_Start_output", SCR_Start_output("y", 1));
+    refused("SCR_Finalize in a restart", "SCR_Finalize", SCR_Finalize());
+    snprintf(name, sizeof name, "step.%d/other", steps);
+    refused_here("a file that is not there", "SCR_Route_file", mine, mine ? SCR_Route_file(name, path) : 0);
+    refused("a restart that one rank could not do", "SCR_Complete_restart", SCR_Complete_restart(!mine));
+    check("... the one before is offered", SCR_Have_restart(&flag, path) == SCR_SUCCESS && flag == 1);
+    snprintf(name, sizeof name, "step.%d", steps - 1);
+    check("... by its name", strcmp(path, name) == 0);
+    check("... it starts", SCR_Start_restart(NULL) == SCR_SUCCESS);
+    check("... and is good", SCR_Complete_restart(1) == SCR_SUCCESS);
+    goes_on();
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
+static int gives(const char *query, const char *expected)
+{
+    const char *value = SCR_Config(query);
+    int same = expected == NULL ? value == NULL : value != NULL && strcmp(value, expected) == 0;
+
+    if (!same)
+        printf("  %s is %s\n", query, value ? value : "NULL");
+    free((void *)value); /* it is the program's */
+    return same;
+}
+
+/* Run with SCR_COPY_TYPE=XOR in the environment. */
+static void config(void)
+{
+    char path[SCR_MAX_FILENAME];
+    const char *value;
+    int i, flag, yes = 1;
+
+    check("SCR_Get_version", strcmp(SCR_Get_version(), "v3.1.0") == 0);
+    check("a default", gives("SCR_FLUSH", "10"));
+    check("setting gives NULL", SCR_Config("SCR_FLUSH=7") == NULL);
+    check("what was set", gives("SCR_FLUSH", "7"));
+    check("unsetting gives NULL", SCR_Config("SCR_FLUSH=") == NULL);
+    check("what was unset", gives("SCR_FLUSH", "10"));
+    check("an unknown name has no value", gives("MY_OWN", NULL));
+    check("... until it is set", SCR_Config("MY_OWN=a") == NULL && gives("MY_OWN", "a"));
+    check("the environment goes first", SCR_Config("SCR_COPY_TYPE=SINGLE") == NULL && gives("SCR_COPY_TYPE", "XOR"));
+    check("SCR_Configf", SCR_Configf("SCR_%s=%d", "CHECKPOINT_INTERVAL", 3) == NULL && gives("SCR_CHECKPOINT_INTERVAL", "3"));
+    check("SCR_Configf asks", (value = SCR_Configf("SCR_%s", "CHECKPOINT_INTERVAL")) != NULL && strcmp(value, "3") == 0);
+    free((void *)value);
+    check("an item", SCR_Config("CKPT=0 TYPE=XOR INTERVAL=2") == NULL && gives("CKPT=0 TYPE", "XOR") && gives("CKPT", "0"));
+    check("... is unset", SCR_Config("CKPT=") == NULL && gives("CKPT", NULL));
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    check("after SCR_Init, from the environment", gives("SCR_COPY_TYPE", "XOR"));
+    check("... what was set", gives("SCR_CHECKPOINT_INTERVAL", "3"));
+    check("... a default", gives("SCR_FLUSH", "10"));
+    check("... an unknown name", gives("NOBODYS", NULL));
+    for (i = 1; i <= 9; i++)
+        yes = yes && SCR_Need_checkpoint(&flag) == SCR_SUCCESS && flag == (i % 3 == 0);
+    check("SCR_Need_checkpoint with SCR_CHECKPOINT_INTERVAL=3", yes);
+    check("SCR_Should_exit says no", SCR_Should_exit(&flag) == SCR_SUCCESS && flag == 0);
+    check("SCR_Have_restart finds nothing", SCR_Have_restart(&flag, path) == SCR_SUCCESS && flag == 0);
+    check("SCR_Start_checkpoint", SCR_Start_checkpoint() == SCR_SUCCESS);
+    snprintf(path, sizeof path, "plain.%d", rank);
+    check("SCR_Route_file into the same buffer", SCR_Route_file(path, path) == SCR_SUCCESS && put(path));
+    check("SCR_Complete_checkpoint", SCR_Complete_checkpoint(1) == SCR_SUCCESS);
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
+/* Run with SCR_ENABLE=0. */
+static void disabled(void)
+{
+    char path[SCR_MAX_FILENAME];
+    int flag = 7;
+
+    refused("SCR_Init with SCR_ENABLE=0", "SCR_Init", SCR_Init());
+    check("then every call fails", SCR_Have_restart(&flag, path) && SCR_Start_restart(path) && SCR_Complete_restart(1) &&
+        SCR_Need_checkpoint(&flag) && SCR_Should_exit(&flag) && SCR_Start_output("a", 1) && SCR_Complete_output(1) &&
+        SCR_Start_checkpoint() && SCR_Complete_checkpoint(1) && SCR_Current("a") && SCR_Drop("a") && SCR_Delete("a"));
+    check("... SCR_Route_file too, and gives the name as it was",
+        SCR_Route_file("dir/name", path) != SCR_SUCCESS && strcmp(path, "dir/name") == 0);
+    check("... and SCR_Finalize", SCR_Finalize() != SCR_SUCCESS);
+    check("... without a word more", new_lines() == 0);
+    check("nothing was made", access(".scr", F_OK) != 0);
+}
+
+static int offered(const char *expected)
+{
+    char name[SCR_MAX_FILENAME] = "";
+    int flag;
+
+    if (SCR_Have_restart(&flag, name) != SCR_SUCCESS)
+        return 0;
+    if (expected == NULL ? flag != 0 : flag != 1 || strcmp(name, expected) != 0) {
+        if (rank == 0)
+            printf("  offered: %s\n", flag ? name : "nothing");
+        return 0;
+    }
+    return 1;
+}
+
+/* Run with SCR_FLUSH=1, and then, each on empty caches, current, drop, delete
+ * and nothing. */
+static void produce(void)
+{
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    check("checkpoints", good_checkpoint() && good_checkpoint() && good_checkpoint() && good_checkpoint());
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
+static void current(void)
+{
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    check("SCR_Current of an older one", SCR_Current("step.2") == SCR_SUCCESS);
+    check("... which is then offered", offered("step.2"));
+    check("... and read", SCR_Start_restart(NULL) == SCR_SUCCESS && SCR_Complete_restart(1) == SCR_SUCCESS);
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
+static void drop(void)
+{
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    check("SCR_Drop", SCR_Drop("step.4") == SCR_SUCCESS && SCR_Drop("step.2") == SCR_SUCCESS);
+    check("... leaves the files", access("step.4/rank_0", F_OK) == 0);
+    check("... another is offered", offered("step.3"));
+    check("SCR_Drop of what is not there", SCR_Drop("step.4") == SCR_SUCCESS);
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
+static void delete_(void)
+{
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    check("SCR_Delete", SCR_Delete("step.3") == SCR_SUCCESS);
+    check("... takes files and directory", access("step.3", F_OK) != 0);
+    check("... another is offered", offered("step.1"));
+    check("SCR_Delete of that, now in the cache", SCR_Delete("step.1") == SCR_SUCCESS);
+    check("... none is left", offered(NULL));
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
+/* The test has asked for a stop after two more checkpoints, or at once. */
+static void halt(void)
+{
+    int flag;
+
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    check("not yet", SCR_Should_exit(&flag) == SCR_SUCCESS && flag == 0);
+    check("a checkpoint", good_checkpoint());
+    check("not yet", SCR_Should_exit(&flag) == SCR_SUCCESS && flag == 0);
+    check("a checkpoint", good_checkpoint());
+    check("now", SCR_Should_exit(&flag) == SCR_SUCCESS && flag == 1);
+    check("SCR_Need_checkpoint says yes as well", SCR_Need_checkpoint(&flag) == SCR_SUCCESS && flag == 1);
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
+static void halt_at_once(void)
+{
+    int flag;
+
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    check("at once", SCR_Should_exit(&flag) == SCR_SUCCESS && flag == 1);
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
+/* ------------------------------------------------- what is the program's own */
+
+static void handler(int sig) { (void)sig; }
+
+struct surroundings {
+    struct sigaction signals[65];
+    sigset_t mask;
+    mode_t umask;
+    char cwd[1024], locale[256];
+    int stdout_flags, threads, descriptors;
+};
+
+static int entries(const char *dir)
+{
+    DIR *d = opendir(dir);
+    int n = 0;
+
+    while (d != NULL && readdir(d) != NULL)
+        n++;
+    if (d != NULL)
+        closedir(d);
+    return n;
+}
+
+static void look(struct surroundings *s)
+{
+    int i;
+
+    memset(s, 0, sizeof *s);
+    for (i = 1; i < 65; i++)
+        sigaction(i, NULL, &s->signals[i]);
+    sigprocmask(SIG_SETMASK, NULL, &s->mask);
+    s->umask = umask(0);
+    umask(s->umask);
+    if (getcwd(s->cwd, sizeof s->cwd) == NULL)
+        s->cwd[0] = '\0';
+    snprintf(s->locale, sizeof s->locale, "%s", setlocale(LC_ALL, NULL));
+    s->stdout_flags = fcntl(1, F_GETFL);
+    s->threads = entries("/proc/self/task");
+    s->descriptors = entries("/proc/self/fd");
+}
+
+static int same_signal(const struct sigaction *a, const struct sigaction *b)
+{
+    return a->sa_handler == b->sa_handler && a->sa_flags == b->sa_flags && memcmp(&a->sa_mask, &b->sa_mask, 8) == 0;
+}
+
+static void signals_differ(const char *when, const struct surroundings *a, const struct surroundings *b)
+{
+    int i;
+
+    for (i = 1; i < 65 && rank == 0; i++)
+        if (!same_signal(&a->signals[i], &b->signals[i]))
+            printf("  %s: signal %d (%s): handler %p flags %#x, was %p flags %#x\n", when, i, strsignal(i),
+                (void *)(size_t)b->signals[i].sa_handler, (unsigned)b->signals[i].sa_flags,
+                (void *)(size_t)a->signals[i].sa_handler, (unsigned)a->signals[i].sa_flags);
+}
+
+static struct surroundings at_start;
+
+static void list_at_start(void)
+{
+    int i;
+
+    for (i = 1; i < 65 && rank == 0; i++)
+        if (at_start.signals[i].sa_handler != SIG_DFL && at_start.signals[i].sa_handler != SIG_IGN)
+            printf("  when main begins: signal %d (%s) has a handler, flags %#x\n", i, strsignal(i),
+                (unsigned)at_start.signals[i].sa_flags);
+}
+
+static void respect(void)
+{
+    static const int caught[] = {SIGINT, SIGTERM, SIGCHLD, SIGUSR1, SIGSEGV, SIGHUP, SIGALRM, SIGFPE, SIGPIPE};
+    struct surroundings before, after;
+    struct sigaction action;
+    size_t i;
+    int ok, fd[2];
+
+    list_at_start();
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handler;
+    for (i = 0; i < sizeof caught / sizeof *caught; i++)
+        sigaction(caught[i], &action, NULL);
+    umask(027);
+    setlocale(LC_ALL, "C.UTF-8");
+    look(&before);
+    ok = SCR_Init() == SCR_SUCCESS && good_checkpoint() && good_checkpoint() && SCR_Finalize() == SCR_SUCCESS;
+    check("a job with handlers of its own", ok);
+    look(&after);
+    for (i = 1, ok = 1; i < 65; i++)
+        ok = ok && same_signal(&before.signals[i], &after.signals[i]);
+    signals_differ("after SCR_Finalize", &before, &after);
+    check("signals are handled as before", ok);
+    check("signal mask", memcmp(&before.mask, &after.mask, 8) == 0);
+    check("umask", before.umask == after.umask);
+    check("working directory", strcmp(before.cwd, after.cwd) == 0);
+    check("locale", strcmp(before.locale, after.locale) == 0);
+    check("flags of stdout", before.stdout_flags == after.stdout_flags);
+    /* Go's own two, to wait for files that can be waited for, stay open. */
+    check("no descriptor is left open", after.descriptors <= before.descriptors + 2);
+    if (rank == 0)
+        printf("  threads: %d before, %d after; descriptors: %d before, %d after\n", before.threads, after.threads,
+            before.descriptors, after.descriptors);
+    raise(SIGUSR1);
+    raise(SIGCHLD);
+    raise(SIGSEGV);
+    check("the program's handlers run", 1);
+    ok = pipe(fd) == 0 && close(fd[0]) == 0 && write(fd[1], "x", 1) == -1 && errno == EPIPE;
+    check("also that of SIGPIPE", ok);
+}
+
+/* With nothing of its own, a program is to die as it always did. */
+static void die_of_pipe(void)
+{
+    int fd[2];
+
+    if (SCR_Init() != SCR_SUCCESS || SCR_Finalize() != SCR_SUCCESS)
+        return;
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0 && pipe(fd) == 0) {
+        close(fd[0]);
+        if (write(fd[1], "x", 1) < 0) {
+            printf("write says: %s\n", strerror(errno));
+            fflush(stdout);
+        }
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } parts[] = {{"misuse", misuse}, {"config", config}, {"disabled", disabled}, {"produce", produce},
+        {"current", current}, {"drop", drop}, {"delete", delete_}, {"halt", halt}, {"halt_at_once", halt_at_once},
+        {"respect", respect}, {"die_of_pipe", die_of_pipe}};
+    char name[64];
+    size_t i;
+
+    look(&at_start);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    for (i = 0; argc > 1 && i < sizeof parts / sizeof *parts; i++) {
+        if (strcmp(parts[i].name, argv[1]) != 0)
+            continue;
+        snprintf(name, sizeof name, "err.%s.%d", argv[1], rank);
+        err = open(name, O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0600);
+        if (err < 0 || dup2(err, 2) < 0)
+            return 1;
+        parts[i].run();
+        if (rank == 0)
+            printf("end of %s\n", argv[1]);
+        MPI_Finalize();
+        return 0;
+    }
+    MPI_Finalize();
+    return 2;
+}

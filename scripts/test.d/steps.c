@@ -1,0 +1,391 @@
+/*
+ * steps - a program for the tests that kill, lose and corrupt
+ *
+ *     steps [-n COUNT] [-p PATTERN] [-l LOG] [-k PHASE:PERCENT:STEP:RANK] [-o]
+ *
+ * Restarts from the newest checkpoint if there is one, checks every byte, mode
+ * and time of its files, and writes COUNT more (default 3): checkpoint "ckpt.N"
+ * for step N.  What is in a file follows from rank, step and number of the file.
+ *
+ *   -p  files of a rank: mixed (default), zero, many, uneven, big
+ *   -l  rank 0 appends what has happened, each line with one write:
+ *           restarted N     all ranks have read checkpoint N, and found it exact
+ *           begun N         before SCR_Start_output
+ *           complete N      after SCR_Complete_output has succeeded
+ *   -k  SIGKILL rank RANK (-1: all, at once; -2: all, each at an instant of its own
+ *       between half and one and a half of that) PERCENT of the way through a phase:
+ *       init, have, start, write, complete.  Of those that come with every
+ *       checkpoint, in that of the STEPth checkpoint of this run.  How long a
+ *       phase takes is what it took before: in this run, or in the last, by
+ *       LOG.PHASE.
+ *   -o  flags SCR_FLAG_OUTPUT too
+ *
+ * Exit status 3 if something is not as it was written, 4 if a call fails.  At the
+ * end rank 0 prints "memory KIB", by how much the peak resident memory of a rank
+ * has grown since before SCR_Init.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <mpi.h>
+#include <scr.h>
+
+static int rank, ranks;
+static const char *pattern = "mixed", *logname;
+
+static struct {
+    const char *phase; /* NULL: nobody is killed */
+    char text[16];
+    int percent, step, rank;
+} plan;
+
+static void die(int status, const char *what, const char *which)
+{
+    fprintf(stderr, "steps: rank %d: %s %s%s%s\n", rank, what, which, errno ? ": " : "", errno ? strerror(errno) : "");
+    MPI_Abort(MPI_COMM_WORLD, status);
+    exit(status);
+}
+
+static void record(const char *what, long n)
+{
+    char line[64];
+    int length, fd;
+
+    if (rank != 0 || logname == NULL)
+        return;
+    length = snprintf(line, sizeof line, "%s %ld\n", what, n);
+    fd = open(logname, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    errno = 0;
+    if (fd < 0 || write(fd, line, (size_t)length) != length)
+        die(4, "cannot write", logname);
+    close(fd);
+}
+
+/* ------------------------------------------------------------------ killing */
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void duration_name(char *name, size_t size, const char *phase)
+{
+    snprintf(name, size, "%s.%s", logname ? logname : "steps", phase);
+}
+
+/* What the phase took last time, in seconds. */
+static double last_time(const char *phase)
+{
+    char name[512];
+    double t = 0.02;
+    FILE *f;
+
+    duration_name(name, sizeof name, phase);
+    if (rank == 0 && (f = fopen(name, "r")) != NULL) {
+        if (fscanf(f, "%lf", &t) != 1)
+            t = 0.02;
+        fclose(f);
+    }
+    MPI_Bcast(&t, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    return t;
+}
+
+static uint64_t mix(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+static double phase_began;
+
+/* The kernel kills: whatever the process does, at that instant it is gone. */
+static void enter(const char *phase, int step)
+{
+    struct sigevent event;
+    struct itimerspec when;
+    timer_t timer;
+    double t;
+
+    if (plan.phase != NULL && strcmp(plan.phase, phase) == 0 && (step == 0 || step == plan.step)) {
+        t = last_time(phase) * plan.percent / 100.0 + 1e-9;
+        if (plan.rank == -2)
+            t *= 0.5 + (double)(mix(mix((uint64_t)plan.percent) + (uint64_t)rank) % 1000) / 1000.0;
+        memset(&event, 0, sizeof event);
+        event.sigev_notify = SIGEV_SIGNAL;
+        event.sigev_signo = SIGKILL;
+        memset(&when, 0, sizeof when);
+        when.it_value.tv_sec = (time_t)t;
+        when.it_value.tv_nsec = (long)((t - (double)(time_t)t) * 1e9) + 1;
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (plan.rank < 0 || plan.rank == rank) {
+            if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0 || timer_settime(timer, 0, &when, NULL) != 0)
+                die(4, "no timer for", phase);
+        }
+    }
+    phase_began = now();
+}
+
+static void leave(const char *phase)
+{
+    char name[512];
+    FILE *f;
+
+    if (rank != 0 || logname == NULL)
+        return;
+    duration_name(name, sizeof name, phase);
+    if ((f = fopen(name, "w")) != NULL) {
+        fprintf(f, "%.9f\n", now() - phase_began);
+        fclose(f);
+    }
+}
+
+/* -------------------------------------------------------------------- files */
+
+static uint64_t seed_of(long step, int file) { return mix(mix(mix((uint64_t)rank) + (uint64_t)step) + (uint64_t)file); }
+
+static int file_count(long step)
+{
+    if (strcmp(pattern, "zero") == 0)
+        return rank == 0 ? 0 : 3;
+    if (strcmp(pattern, "many") == 0)
+        return 10000;
+    if (strcmp(pattern, "uneven") == 0)
+        return rank == 1 ? 0 : rank == 3 ? 3 : 1;
+    if (strcmp(pattern, "big") == 0)
+        return 1;
+    return 1 + (int)(mix(seed_of(step, -1)) % 3);
+}
+
+static int64_t file_size(long step, int file)
+{
+    uint64_t s = mix(seed_of(step, file) + 1);
+
+    if (strcmp(pattern, "zero") == 0)
+        return 0;
+    if (strcmp(pattern, "many") == 0)
+        return (int64_t)(s % 100);
+    if (strcmp(pattern, "uneven") == 0)
+        return rank == 0 ? 40000003 : rank == 2 ? 1 : 0;
+    if (strcmp(pattern, "big") == 0)
+        return rank == 0 ? (int64_t)3 << 30 : 12345;
+    return s % 8 == 0 ? 0 : (int64_t)(s % 300000);
+}
+
+static mode_t file_mode(long step, int file)
+{
+    static const mode_t modes[] = {0600, 0644, 0400, 0755};
+
+    return modes[seed_of(step, file) % 4];
+}
+
+static struct timespec file_time(long step, int file)
+{
+    struct timespec t;
+
+    t.tv_sec = (time_t)(1000000000 + step * 1000 + file);
+    t.tv_nsec = (long)(seed_of(step, file) % 1000000000);
+    return t;
+}
+
+static void fill(uint64_t *words, size_t n, uint64_t seed, uint64_t at)
+{
+    size_t i;
+
+    for (i = 0; i < n; i++)
+        words[i] = (seed + at + i) * 0x9e3779b97f4a7c15u ^ (at + i) >> 7;
+}
+
+#define WORDS ((size_t)1 << 16)
+static uint64_t words[WORDS], found[WORDS];
+
+static void route_name(char *name, size_t size, long step, int file)
+{
+    snprintf(name, size, "ckpt.%ld/rank_%d/%d.dat", step, rank, file);
+}
+
+static void write_file(const char *path, long step, int file)
+{
+    int64_t left = file_size(step, file), at = 0;
+    struct timespec times[2];
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+    if (fd < 0)
+        die(4, "cannot create", path);
+    while (left > 0) {
+        size_t n = left < (int64_t)sizeof words ? (size_t)left : sizeof words;
+
+        fill(words, (n + 7) / 8, seed_of(step, file), (uint64_t)at / 8);
+        if (write(fd, words, n) != (ssize_t)n)
+            die(4, "cannot write", path);
+        at += (int64_t)n;
+        left -= (int64_t)n;
+    }
+    times[0] = times[1] = file_time(step, file);
+    if (fchmod(fd, file_mode(step, file)) != 0 || futimens(fd, times) != 0 || close(fd) != 0)
+        die(4, "cannot finish", path);
+}
+
+static void check_file(const char *path, long step, int file)
+{
+    int64_t left = file_size(step, file), at = 0;
+    struct timespec t = file_time(step, file);
+    struct stat st;
+    int fd = open(path, O_RDONLY);
+
+    if (fd < 0 || fstat(fd, &st) != 0)
+        die(3, "cannot read", path);
+    errno = 0;
+    if (st.st_size != left)
+        die(3, "wrong size:", path);
+    if ((st.st_mode & 07777) != file_mode(step, file))
+        die(3, "wrong mode:", path);
+    if (st.st_uid != geteuid())
+        die(3, "wrong owner:", path);
+    if (st.st_mtim.tv_sec != t.tv_sec || st.st_mtim.tv_nsec != t.tv_nsec)
+        die(3, "wrong time:", path);
+    while (left > 0) {
+        size_t n = left < (int64_t)sizeof words ? (size_t)left : sizeof words;
+
+        fill(words, (n + 7) / 8, seed_of(step, file), (uint64_t)at / 8);
+        if (read(fd, found, n) != (ssize_t)n)
+            die(3, "cannot read", path);
+        if (memcmp(words, found, n) != 0)
+            die(3, "wrong contents:", path);
+        at += (int64_t)n;
+        left -= (int64_t)n;
+    }
+    close(fd);
+}
+
+/* --------------------------------------------------------------------- steps */
+
+static long restart(void)
+{
+    char name[SCR_MAX_FILENAME], wanted[SCR_MAX_FILENAME], path[SCR_MAX_FILENAME];
+    long step;
+    int have, file;
+
+    enter("have", 0);
+    if (SCR_Have_restart(&have, name) != SCR_SUCCESS)
+        die(4, "SCR_Have_restart", "failed");
+    leave("have");
+    if (!have) {
+        record("restarted", 0);
+        return 0;
+    }
+    if (SCR_Start_restart(name) != SCR_SUCCESS)
+        die(4, "SCR_Start_restart", "failed");
+    errno = 0;
+    if (sscanf(name, "ckpt.%ld", &step) != 1)
+        die(3, "strange checkpoint", name);
+    for (file = 0; file < file_count(step); file++) {
+        route_name(wanted, sizeof wanted, step, file);
+        if (SCR_Route_file(wanted, path) != SCR_SUCCESS)
+            die(3, "not there:", wanted);
+        check_file(path, step, file);
+    }
+    if (SCR_Complete_restart(1) != SCR_SUCCESS)
+        die(4, "SCR_Complete_restart", "failed");
+    record("restarted", step);
+    return step;
+}
+
+static void checkpoint(long step, int nth, int flags)
+{
+    char name[SCR_MAX_FILENAME], wanted[SCR_MAX_FILENAME], path[SCR_MAX_FILENAME];
+    int file;
+
+    snprintf(name, sizeof name, "ckpt.%ld", step);
+    record("begun", step);
+    enter("start", nth);
+    if (SCR_Start_output(name, flags) != SCR_SUCCESS)
+        die(4, "SCR_Start_output", name);
+    leave("start");
+    enter("write", nth);
+    for (file = 0; file < file_count(step); file++) {
+        route_name(wanted, sizeof wanted, step, file);
+        if (SCR_Route_file(wanted, path) != SCR_SUCCESS)
+            die(4, "SCR_Route_file", wanted);
+        write_file(path, step, file);
+    }
+    leave("write");
+    enter("complete", nth);
+    if (SCR_Complete_output(1) != SCR_SUCCESS)
+        die(4, "SCR_Complete_output", name);
+    leave("complete");
+    record("complete", step);
+}
+
+static long peak_kib(void)
+{
+    char line[256];
+    long kib = -1;
+    FILE *f = fopen("/proc/self/status", "r");
+
+    if (f == NULL)
+        die(4, "cannot read", "/proc/self/status");
+    while (fgets(line, sizeof line, f) != NULL)
+        if (sscanf(line, "VmHWM: %ld", &kib) == 1)
+            break;
+    fclose(f);
+    return kib;
+}
+
+int main(int argc, char **argv)
+{
+    long count = 3, step, grown, most;
+    int c, nth, flags = SCR_FLAG_CHECKPOINT;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    while ((c = getopt(argc, argv, "n:p:l:k:o")) != -1) {
+        switch (c) {
+        case 'n': count = atol(optarg); break;
+        case 'p': pattern = optarg; break;
+        case 'l': logname = optarg; break;
+        case 'o': flags |= SCR_FLAG_OUTPUT; break;
+        case 'k':
+            if (sscanf(optarg, "%15[a-z]:%d:%d:%d", plan.text, &plan.percent, &plan.step, &plan.rank) != 4)
+                die(4, "not PHASE:PERCENT:STEP:RANK:", optarg);
+            plan.phase = plan.text;
+            break;
+        default: die(4, "usage:", "see steps.c");
+        }
+    }
+    /* What the program needs itself is in memory before we look. */
+    fill(words, WORDS, 1, 0);
+    fill(found, WORDS, 2, 0);
+    MPI_Barrier(MPI_COMM_WORLD);
+    grown = peak_kib();
+
+    enter("init", 0);
+    if (SCR_Init() != SCR_SUCCESS)
+        die(4, "SCR_Init", "failed");
+    leave("init");
+    step = restart();
+    for (nth = 1; nth <= count; nth++)
+        checkpoint(step + nth, nth, flags);
+    grown = peak_kib() - grown;
+    MPI_Reduce(&grown, &most, 1, MPI_LONG, MPI_MAX, 0, MPI_COMM_WORLD);
+    if (SCR_Finalize() != SCR_SUCCESS)
+        die(4, "SCR_Finalize", "failed");
+    if (rank == 0)
+        printf("memory %ld\n", most);
+    MPI_Finalize();
+    return 0;
+}
