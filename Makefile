@@ -1,5 +1,6 @@
 # make            build libscr.so and the commands into $(BUILD)
 # make install    ... and install them below $(DESTDIR)$(PREFIX)
+# make examples   build the example programs into $(BUILD)
 # make demo       show a job that loses a node and goes on; MPI=mpich for the other MPI
 # make test       all tests, with each MPI there is
 # make bench      measure
@@ -30,7 +31,7 @@ warn    := -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra
 
 export MPICC
 
-.PHONY: all install demo test bench lint clean deps FORCE
+.PHONY: all examples install demo test bench lint clean deps FORCE
 
 all: $(out)/libscr.so $(out)/scr
 
@@ -60,6 +61,8 @@ $(out)/heat: examples/heat/heat.c $(out)/libscr.so
 
 $(out)/heat-go: FORCE | deps
 	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -trimpath -o $@ ./examples/heat-go
+
+examples: all $(out)/heat
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/include \
