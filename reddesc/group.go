@@ -3,6 +3,8 @@ package reddesc
 import (
 	"fmt"
 	"hash/fnv"
+	"maps"
+	"slices"
 
 	"github.com/goscr/goscr/mpi"
 )
@@ -49,11 +51,15 @@ func (g *Groups) Comm(name string) (mpi.Comm, error) {
 
 // Free gives the communicators back. It is collective over the world.
 func (g *Groups) Free() error {
-	var first error
-	if c := g.byName[Node]; c != nil {
-		first = c.Free()
+	for _, name := range slices.Sorted(maps.Keys(g.byName)) {
+		if name == World {
+			continue
+		}
+		if err := g.byName[name].Free(); err != nil {
+			return err
+		}
 	}
-	return first
+	return nil
 }
 
 // splitByString divides the ranks of c into communicators of equal strings. No

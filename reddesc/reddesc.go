@@ -9,13 +9,15 @@
 package reddesc
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/partner"
+	"github.com/goscr/goscr/rs"
 	"github.com/goscr/goscr/xor"
 )
 
@@ -28,31 +30,34 @@ const (
 	keyGroup     = "GROUP"
 	keyType      = "TYPE"
 	keySetSize   = "SET_SIZE"
+	keyFailures  = "SET_FAILURES"
+	keyHop       = "HOP_DISTANCE"
 	keyGroups    = "GROUPS"
 	keyGroupID   = "GROUP_ID"
 	keyGroupSize = "GROUP_SIZE"
 	keyGroupRank = "GROUP_RANK"
 )
 
-// schemes are the values that TYPE may have.
-var schemes = map[string]redundancy.Scheme{
-	"SINGLE": redundancy.Single{},
-	"LOCAL":  redundancy.Single{}, // its name in older versions
-	"XOR":    xor.Scheme(),
-}
-
-// announced are schemes that SCR has and this version has not.
-var announced = []string{"PARTNER", "RS"}
-
-// scheme looks a value of TYPE up.
-func scheme(name string) (redundancy.Scheme, error) {
-	if s, ok := schemes[strings.ToUpper(name)]; ok {
-		return s, nil
+// scheme returns the scheme of a name, for so many losses; 0 stands for as many
+// as are usual for it.
+func scheme(name string, failures int) (redundancy.Scheme, error) {
+	if failures < 0 {
+		return nil, fmt.Errorf("SET_FAILURES=%d: must not be negative", failures)
 	}
-	if slices.Contains(announced, strings.ToUpper(name)) {
-		return nil, fmt.Errorf("redundancy scheme %s is not in this version of goscr; use XOR, which bears the loss of a node in each set", name)
+	switch strings.ToUpper(name) {
+	case "SINGLE", "LOCAL": // the latter in older versions
+		return redundancy.Single{}, nil
+	case "XOR":
+		return xor.Scheme(), nil
+	case "PARTNER":
+		return partner.Scheme(cmp.Or(failures, 1)), nil
+	case "RS":
+		if failures == 1 {
+			return xor.Scheme(), nil // is the same, and simpler
+		}
+		return rs.Scheme(cmp.Or(failures, 2)), nil
 	}
-	return nil, fmt.Errorf("there is no redundancy scheme %q; SINGLE and XOR are", name)
+	return nil, fmt.Errorf("there is no redundancy scheme %q; SINGLE, PARTNER, XOR and RS are", name)
 }
 
 // Params say how datasets are to be protected.
@@ -63,6 +68,8 @@ type Params struct {
 	Group    string // name of the failure group
 	Type     string // name of the scheme
 	SetSize  int    // least number of members of a set
+	Failures int    // losses to bear in a set, where the scheme leaves a choice; 0 for its default
+	Hop      int    // neighbours in a set are so many groups apart, at least; 0 is 1
 }
 
 // Descriptor is a redundancy descriptor with the caller's set.
@@ -77,38 +84,53 @@ type Descriptor struct {
 
 // Create makes the sets of a descriptor. It is collective over the groups'
 // world. If the groups are too few for the scheme to protect every rank, the
-// descriptor is made with SINGLE, and the reason returned as a warning.
+// descriptor is made with the best that can, and the reason returned as a
+// warning.
 func Create(g *Groups, p Params) (d *Descriptor, warning string, err error) {
-	s, err := scheme(p.Type)
-	if err != nil {
-		return nil, "", err
+	s, err := scheme(p.Type, p.Failures)
+	if err == nil && p.SetSize < 1 {
+		err = fmt.Errorf("SET_SIZE=%d: must be at least 1", p.SetSize)
 	}
-	if p.SetSize < 1 {
-		return nil, "", fmt.Errorf("SET_SIZE=%d of redundancy descriptor %d: must be at least 1", p.SetSize, p.Index)
+	if err == nil && p.Hop < 0 {
+		err = fmt.Errorf("HOP_DISTANCE=%d: must not be negative", p.Hop)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("redundancy descriptor %d: %w", p.Index, err)
 	}
 	group, err := g.Comm(p.Group)
 	if err != nil {
 		return nil, "", fmt.Errorf("redundancy descriptor %d: %w", p.Index, err)
 	}
-	at, err := divide(g.World, group, p.SetSize)
+	at, err := divide(g.World, group, p.SetSize, max(p.Hop, 1))
 	if err != nil {
 		return nil, "", err
 	}
+	if s.Name() != "SINGLE" && s.Failures(at.smallest) == 0 {
+		wanted := s
+		if s = xor.Scheme(); s.Failures(at.smallest) == 0 {
+			s = redundancy.Single{}
+		}
+		warning = fmt.Sprintf("redundancy descriptor %d asks for %s%s in groups %s, but the smallest set that can be made has "+
+			"%d members: checkpoints are kept with %s", p.Index, wanted.Name(), losses(p.Failures), p.Group, at.smallest, s.Name())
+		if s.Name() == "SINGLE" {
+			warning += ", and the loss of a node loses what was not flushed (no more than half of the ranks may be in one group)"
+		}
+	}
 	d = &Descriptor{Params: p, Scheme: s}
 	d.Type = s.Name()
-	if d.Type != "SINGLE" && s.Failures(at.smallest) == 0 {
-		warning = fmt.Sprintf("redundancy descriptor %d asks for %s over groups %s, of which there are too few: "+
-			"checkpoints are kept as SINGLE, and the loss of a node loses what was not flushed (run on at least 2 nodes)",
-			p.Index, d.Type, p.Group)
-		d.Scheme = redundancy.Single{}
-		d.Type = d.Scheme.Name()
-	}
 	if d.Type == "SINGLE" {
 		at = place{sets: g.World.Size(), set: g.World.Rank()}
 	}
 	d.sets, d.id = at.sets, at.set
 	d.Set, err = newSet(g.World, at.set, at.member)
 	return d, warning, err
+}
+
+func losses(k int) string {
+	if k == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" for %d losses", k)
 }
 
 func newSet(world mpi.Comm, set, member int) (*redundancy.Set, error) {
@@ -129,6 +151,8 @@ func (d *Descriptor) Hash() *hash.Hash {
 	h.SetValue(keyGroup, d.Group)
 	h.SetValue(keyType, d.Type)
 	h.SetInt(keySetSize, int64(d.SetSize))
+	h.SetInt(keyFailures, int64(d.Failures))
+	h.SetInt(keyHop, int64(d.Hop))
 	h.SetInt(keyGroups, int64(d.sets))
 	h.SetInt(keyGroupID, int64(d.id))
 	h.SetInt(keyGroupSize, int64(d.Set.Size()))
@@ -148,6 +172,7 @@ func FromHash(world mpi.Comm, h *hash.Hash) (*Descriptor, error) {
 	d.Params = Params{
 		Index: number(keyIndex), Interval: number(keyInterval), Store: h.Text(keyStore),
 		Group: h.Text(keyGroup), Type: h.Text(keyType), SetSize: number(keySetSize),
+		Failures: number(keyFailures), Hop: number(keyHop),
 	}
 	d.sets, d.id = number(keyGroups), number(keyGroupID)
 	var err error
@@ -157,7 +182,7 @@ func FromHash(world mpi.Comm, h *hash.Hash) (*Descriptor, error) {
 	case d.id < 0:
 		err = fmt.Errorf("redundancy descriptor with set number %d", d.id)
 	default:
-		d.Scheme, err = scheme(d.Type)
+		d.Scheme, err = scheme(d.Type, d.Failures)
 	}
 	if err := mpi.Agree(world, err); err != nil {
 		return nil, err

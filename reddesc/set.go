@@ -21,7 +21,10 @@ type place struct {
 // whose ranks are numbered in a row cannot meet a set twice if S is at least
 // the size of the largest group; and all sets have P/S members, rounded up or
 // down. So S is P/size, or the size of the largest group if that is more.
-func divide(world, group mpi.Comm, size int) (place, error) {
+//
+// Groups are numbered hop apart, so that neighbours in a set are: groups that
+// are next to each other may share more than their number.
+func divide(world, group mpi.Comm, size, hop int) (place, error) {
 	leader := mpi.Undefined
 	if group.Rank() == 0 {
 		leader = 0
@@ -32,6 +35,15 @@ func divide(world, group mpi.Comm, size int) (place, error) {
 	}
 	first := []int64{int64(group.Size())}
 	if leaders != nil {
+		if hop > 1 {
+			all := leaders
+			if leaders, err = all.Split(0, all.Rank()%hop*all.Size()+all.Rank()/hop); err != nil {
+				return place{}, err
+			}
+			if err := all.Free(); err != nil {
+				return place{}, err
+			}
+		}
 		if err := leaders.Exscan(first, mpi.Sum); err != nil {
 			return place{}, err
 		}

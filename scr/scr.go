@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/goscr/goscr/hash"
@@ -151,6 +153,9 @@ func (s *Session) begin(node string, settings *Settings) error {
 	if s.groups, err = reddesc.NewGroups(s.world, node); err != nil {
 		return err
 	}
+	if err := s.addGroups(node); err != nil {
+		return err
+	}
 	nodeComm, err := s.groups.Comm(reddesc.Node)
 	if err != nil {
 		return err
@@ -183,6 +188,28 @@ func (s *Session) begin(node string, settings *Settings) error {
 	return nil
 }
 
+// addGroups makes the failure groups of GROUPS= lines. A node that no line
+// speaks of is a group of its own.
+func (s *Session) addGroups(node string) error {
+	items := s.config.Items("GROUPS")
+	names := map[string]bool{}
+	for _, fields := range items.All() {
+		for name := range fields.All() {
+			names[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		value := items.Get(node).Text(name)
+		if value == "" {
+			value = "node " + node
+		}
+		if err := s.groups.Add(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // describeRedundancy makes the redundancy descriptors. So far there is one.
 func (s *Session) describeRedundancy() error {
 	d, warning, err := reddesc.Create(s.groups, reddesc.Params{
@@ -191,6 +218,8 @@ func (s *Session) describeRedundancy() error {
 		Group:    s.config.String("SCR_GROUP"),
 		Type:     s.config.String("SCR_COPY_TYPE"),
 		SetSize:  s.config.Int("SCR_SET_SIZE"),
+		Failures: s.config.Int("SCR_SET_FAILURES"),
+		Hop:      s.config.Int("SCR_HOP_DISTANCE"),
 	})
 	if err != nil {
 		return err

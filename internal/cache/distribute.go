@@ -217,7 +217,16 @@ func (k *Cache) swap(id, to, from int) (arrived bool, err error) {
 	}
 	source, sink := redundancy.OpenLogical(outgoing), redundancy.CreateLogical(incoming)
 	announced := totalSize(arriving) // what will come, whether it can be stored or not
-	if err := stream(k.World, source, to, source.Size(), sink, from, announced, k.Piece); err != nil {
+	outflow := redundancy.Source{Size: source.Size(), Read: func(buf []byte, at int64) { source.Read(buf, at, 0) }}
+	if to >= 0 {
+		outflow.To = []int{to}
+	}
+	var inflow []redundancy.Sink
+	if from >= 0 {
+		inflow = append(inflow, redundancy.Sink{From: from, Size: announced,
+			Write: func(buf []byte, at int64) { sink.Write(buf, at, 0) }})
+	}
+	if err := redundancy.Stream(k.World, outflow, inflow, k.Piece); err != nil {
 		return false, err
 	}
 	if err := source.Close(); err != nil {
@@ -296,53 +305,3 @@ func totalSize(h *hash.Hash) int64 {
 	}
 	return total
 }
-
-// stream sends size bytes of source to one rank while it receives the
-// announced number from another into sink; either rank may be -1. Two pieces
-// are under way in each direction.
-func stream(c mpi.Comm, source *redundancy.Logical, to int, size int64, sink *redundancy.Logical, from int, announced int64, piece int) error {
-	buffer, err := mpi.Alloc(4 * piece)
-	if err != nil {
-		return err
-	}
-	part := func(i int64) []byte { return buffer[int(i)*piece : (int(i)+1)*piece] }
-	var sending, receiving [2]mpi.Request
-	outgoing, arriving := pieces(size, piece), pieces(announced, piece)
-	length := func(i, total int64) int64 { return min(int64(piece), total-i*int64(piece)) }
-	for i := int64(0); i < max(outgoing, arriving)+1; i++ {
-		if i < arriving {
-			if receiving[i%2], err = c.Irecv(part(2 + i%2)[:length(i, announced)], from, 0); err != nil {
-				return err
-			}
-		}
-		if i < outgoing {
-			if sending[i%2] != nil {
-				if _, err := sending[i%2].Wait(); err != nil {
-					return err
-				}
-			}
-			buf := part(i % 2)[:length(i, size)]
-			source.Read(buf, i*int64(piece), 0)
-			if sending[i%2], err = c.Isend(buf, to, 0); err != nil {
-				return err
-			}
-		}
-		if done := i - 1; done >= 0 && done < arriving {
-			if _, err := receiving[done%2].Wait(); err != nil {
-				return err
-			}
-			sink.Write(part(2 + done%2)[:length(done, announced)], done*int64(piece), 0)
-		}
-	}
-	for _, r := range sending {
-		if r != nil {
-			if _, err := r.Wait(); err != nil {
-				return err
-			}
-		}
-	}
-	mpi.Free(buffer)
-	return nil
-}
-
-func pieces(size int64, piece int) int64 { return (size + int64(piece) - 1) / int64(piece) }

@@ -180,9 +180,9 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, rung string, err err
 				members = append(members, m)
 			}
 		}
-		if bears := scheme.Failures(set.Size()); len(members) > bears {
+		if !scheme.Bears(set.Size(), members) {
 			err = fmt.Errorf("%w: %d of the %d members of set %d have lost files, %s bears the loss of %d",
-				redundancy.ErrUnrecoverable, len(members), set.Size(), set.ID, scheme.Name(), bears)
+				redundancy.ErrUnrecoverable, len(members), set.Size(), set.ID, scheme.Name(), scheme.Failures(set.Size()))
 		}
 		if err := mpi.Agree(k.World, err); err != nil {
 			return nil, "", fmt.Errorf("%w: %w", redundancy.ErrUnrecoverable, err)

@@ -2,6 +2,7 @@ package redundancy
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,23 +15,24 @@ import (
 	"github.com/goscr/goscr/meta"
 )
 
-// A redundancy file is a header and chunks of redundancy data (spec 004).
+// A redundancy file is a header and sections of redundancy data (spec 004).
 //
 //	header   a hash in the format of a hash file
 //	           DSET     / …          the dataset
 //	           RANKS    = n          size of the job
 //	           GROUP    / RANKS = n  size of the set
 //	                      RANK / <rank in the set> / <rank in the job>
-//	           CHUNK    = bytes
-//	           CHUNKS   = k          if there is more than one
+//	           CHUNK    = bytes      of a section, where all have the same size
+//	           CHUNKS   = k          number of sections, if there is more than one
+//	           COPY     / <i> = bytes   of each section, where they are copies of files
 //	           CURRENT  / RANK, FILES, FILE / <i> / …   the member's own files
 //	           PARTNER  / …                             its left neighbour's
 //	           PARTNER2 / …                             and so on, k of them
-//	           BLOCK    = bytes      of each chunk, of which BLOCKCRC has a checksum each
-//	           BLOCKCRC = hex        8 digits a block, chunk by chunk
-//	chunks   k times CHUNK bytes
+//	           BLOCK    = bytes      of each section, of which BLOCKCRC has a checksum each
+//	           BLOCKCRC = hex        8 digits a block, section by section
+//	sections one after the other
 //
-// CHUNKS, BLOCK and BLOCKCRC are ours. Checksums are known only when all data has
+// CHUNKS, COPY, BLOCK and BLOCKCRC are ours. Checksums are known only when all data has
 // been through; since their text has a fixed length, so has the header, and
 // it is written last, in the room left for it.
 const (
@@ -40,6 +42,7 @@ const (
 	keyRank     = "RANK"
 	keyChunk    = "CHUNK"
 	keyChunks   = "CHUNKS"
+	keyCopy     = "COPY"
 	keyCurrent  = "CURRENT"
 	keyPartner  = "PARTNER"
 	keyFiles    = "FILES"
@@ -98,9 +101,10 @@ func (m Member) Files(dir string) ([]File, error) {
 // Header is the hash at the start of a redundancy file.
 type Header struct{ *hash.Hash }
 
-// NewHeader describes the caller's part of the protection of a dataset: so
-// many chunks of the size given, which are written in blocks.
-func NewHeader(j *Job, chunk int64, chunks, block int) Header {
+// NewHeader describes the caller's part of the protection of a dataset, whose
+// sections are written in blocks. What they are is set with SetChunks or
+// SetCopies.
+func NewHeader(j *Job, block int) Header {
 	h := Header{hash.New()}
 	h.Set(keyDset, j.Dataset.Clone())
 	h.SetInt(keyRanks, int64(j.Ranks))
@@ -108,12 +112,23 @@ func NewHeader(j *Job, chunk int64, chunks, block int) Header {
 	for i, r := range j.Set.Ranks {
 		h.At(keyGroup).At(keyRank, strconv.Itoa(i), strconv.Itoa(r))
 	}
-	h.SetInt(keyChunk, chunk)
-	if chunks > 1 {
-		h.SetInt(keyChunks, int64(chunks))
-	}
 	h.SetInt(keyBlock, int64(block))
 	return h
+}
+
+// SetChunks makes the sections n chunks of the size given.
+func (h Header) SetChunks(chunk int64, n int) {
+	h.SetInt(keyChunk, chunk)
+	if n > 1 {
+		h.SetInt(keyChunks, int64(n))
+	}
+}
+
+// SetCopies makes the sections copies of the sizes given.
+func (h Header) SetCopies(sizes []int64) {
+	for i, size := range sizes {
+		h.At(keyCopy).SetInt(strconv.Itoa(i), size)
+	}
 }
 
 // Chunk is the size of a chunk in bytes.
@@ -122,12 +137,24 @@ func (h Header) Chunk() int64 {
 	return n
 }
 
-// Chunks is the number of chunks.
-func (h Header) Chunks() int {
-	if n, ok := h.Int(keyChunks); ok && n > 0 && n < 1<<16 {
-		return int(n)
+// Sections returns the sizes of the sections in bytes.
+func (h Header) Sections() []int64 {
+	var sizes []int64
+	if copies := h.Get(keyCopy); copies != nil {
+		for i := range copies.Size() {
+			n, _ := copies.Int(strconv.Itoa(i))
+			sizes = append(sizes, n)
+		}
+		return sizes
 	}
-	return 1
+	n := int64(1)
+	if k, ok := h.Int(keyChunks); ok && k > 0 && k < 1<<16 {
+		n = k
+	}
+	for range n {
+		sizes = append(sizes, h.Chunk())
+	}
+	return sizes
 }
 
 // Block is the size of the blocks in bytes, 0 if there are no checksums.
@@ -157,29 +184,38 @@ func (h Header) SetCurrent(m Member) { h.Set(keyCurrent, m.Hash) }
 // SetPartner records the member d to the left.
 func (h Header) SetPartner(d int, m Member) { h.Set(partnerKey(d), m.Hash) }
 
-// PartnerSize is the room that SetPartner takes for a member whose hash has so
-// many bytes when packed.
-func PartnerSize(d, packed int) int { return len(partnerKey(d)) + 1 + packed }
-
 // Dataset describes the dataset.
 func (h Header) Dataset() dataset.Dataset { return dataset.Dataset{Hash: h.Get(keyDset)} }
 
-// blocks is the number of blocks in a chunk.
-func (h Header) blocks() int64 {
-	block := h.Block()
-	if block == 0 {
-		return 0
+// layout is where the sections of a file and their blocks are.
+type layout struct {
+	block    int64
+	sections []section
+	size     int64 // of all sections
+	blocks   int64 // in all sections
+}
+
+type section struct {
+	start, size int64 // in the data
+	first       int64 // number of its first block
+}
+
+// layout works out where everything is. It is an error if that is nowhere, or
+// beyond limit bytes.
+func (h Header) layout(limit int64) (layout, error) {
+	l := layout{block: h.Block()}
+	for _, size := range h.Sections() {
+		if size < 0 || size > limit-l.size {
+			return l, fmt.Errorf("a section of %d bytes in %d", size, limit)
+		}
+		l.sections = append(l.sections, section{l.size, size, l.blocks})
+		l.size += size
+		if l.block > 0 {
+			l.blocks += (size + l.block - 1) / l.block
+		}
 	}
-	return (h.Chunk() + block - 1) / block
+	return l, nil
 }
-
-// block is the number of the block that begins at an offset of a chunk.
-func (h Header) block(chunk int, offset int64) int64 {
-	return int64(chunk)*h.blocks() + offset/h.Block()
-}
-
-// data is the number of bytes of all chunks.
-func (h Header) data() int64 { return int64(h.Chunks()) * h.Chunk() }
 
 func (h Header) blockCRC(i int64) (uint32, bool) {
 	text := h.Text(keyBlockCRC)
@@ -208,8 +244,9 @@ func FileName(s *Set, extension string) string {
 type Writer struct {
 	File
 	f      *os.File
-	start  int64 // of the chunk
+	start  int64 // of the data
 	header Header
+	layout layout
 	crcs   []uint32
 	err    error
 }
@@ -221,11 +258,12 @@ type Writer struct {
 func (j *Job) Create(extension, kind string, header Header, room int) *Writer {
 	name := FileName(j.Set, extension)
 	w := &Writer{header: header}
-	w.crcs = make([]uint32, int64(header.Chunks())*header.blocks())
+	w.layout, _ = header.layout(math.MaxInt64) // of sizes that are our own
+	w.crcs = make([]uint32, w.layout.blocks)
 	header.setBlockCRCs(w.crcs)
 	w.start = int64(header.EncodedSize() + room)
 	w.File = File{filepath.Join(j.Dir, name), meta.New(name, kind, j.Ranks)}
-	w.Meta.SetSize(w.start + header.data())
+	w.Meta.SetSize(w.start + w.layout.size)
 	w.err = j.Register(w.File)
 	if w.err == nil {
 		w.err = os.MkdirAll(filepath.Dir(w.Path), 0o700)
@@ -239,12 +277,13 @@ func (j *Job) Create(extension, kind string, header Header, room int) *Writer {
 	return w
 }
 
-// WriteBlock stores a block of a chunk. Blocks have the size that the header
-// says, except the last of each chunk.
-func (w *Writer) WriteBlock(buf []byte, chunk int, offset int64) {
-	w.crcs[w.header.block(chunk, offset)] = checksum.Update(0, buf)
+// WriteBlock stores a block of a section. Blocks have the size that the header
+// says, except the last of each section.
+func (w *Writer) WriteBlock(buf []byte, i int, offset int64) {
+	at := w.layout.sections[i]
+	w.crcs[at.first+offset/w.layout.block] = checksum.Update(0, buf)
 	if w.err == nil {
-		_, w.err = w.f.WriteAt(buf, w.start+int64(chunk)*w.header.Chunk()+offset)
+		_, w.err = w.f.WriteAt(buf, w.start+at.start+offset)
 	}
 }
 
@@ -260,15 +299,17 @@ func (w *Writer) Finish() (File, error) {
 		w.err = fmt.Errorf("%s: header of %d bytes in the room of %d", w.Path, len(data), w.start)
 	}
 	if w.err == nil { // what was there may have been longer
-		w.err = w.f.Truncate(w.start + w.header.data())
+		w.err = w.f.Truncate(w.start + w.layout.size)
 	}
 	if w.err == nil {
 		_, w.err = w.f.WriteAt(data, 0)
 	}
 	crc := checksum.Update(0, data)
-	for i, block := range w.crcs {
-		offset := int64(i) % w.header.blocks() * w.header.Block()
-		crc = checksum.Combine(crc, block, min(w.header.Block(), w.header.Chunk()-offset))
+	for _, at := range w.layout.sections {
+		for offset := int64(0); offset < at.size; offset += w.layout.block {
+			block := w.crcs[at.first+offset/w.layout.block]
+			crc = checksum.Combine(crc, block, min(w.layout.block, at.size-offset))
+		}
 	}
 	if err := w.f.Close(); w.err == nil {
 		w.err = err
@@ -284,9 +325,10 @@ func (w *Writer) Finish() (File, error) {
 // Reader reads a redundancy file.
 type Reader struct {
 	Header
-	f     *os.File
-	start int64
-	err   error
+	f      *os.File
+	start  int64
+	layout layout
+	err    error
 }
 
 // Open opens a redundancy file and reads its header.
@@ -299,8 +341,11 @@ func Open(path string) (*Reader, error) {
 	if err == nil {
 		r := &Reader{f: f}
 		r.Header.Hash, r.start, err = hash.ReadFrom(f, min(info.Size(), maxHeader))
-		if err == nil && (r.Chunk() < 0 || r.Chunk() > info.Size() || r.start+r.data() != info.Size()) {
-			err = fmt.Errorf("%d bytes of header and %d chunks of %d in %d", r.start, r.Chunks(), r.Chunk(), info.Size())
+		if err == nil {
+			r.layout, err = r.Header.layout(info.Size())
+		}
+		if err == nil && r.start+r.layout.size != info.Size() {
+			err = fmt.Errorf("%d bytes of header and %d of data in %d", r.start, r.layout.size, info.Size())
 		}
 		if err == nil {
 			return r, nil
@@ -310,22 +355,23 @@ func Open(path string) (*Reader, error) {
 	return nil, &CorruptError{path, err.Error()}
 }
 
-// ReadBlock fills buf, which must be a whole block, from offset of a chunk,
+// ReadBlock fills buf, which must be a whole block, from offset of a section,
 // and compares its checksum if there is one. It goes on after an error and
 // reports it in Close.
-func (r *Reader) ReadBlock(buf []byte, chunk int, offset int64) {
-	n, err := r.f.ReadAt(buf, r.start+int64(chunk)*r.Chunk()+offset)
+func (r *Reader) ReadBlock(buf []byte, i int, offset int64) {
+	at := r.layout.sections[i]
+	n, err := r.f.ReadAt(buf, r.start+at.start+offset)
 	if n < len(buf) {
 		clear(buf[n:])
-		r.fail(fmt.Sprintf("byte %d of chunk %d: %v", offset, chunk, err))
+		r.fail(fmt.Sprintf("byte %d of section %d: %v", offset, i, err))
 		return
 	}
-	if r.Block() == 0 {
+	if r.layout.block == 0 {
 		return
 	}
-	want, known := r.blockCRC(r.block(chunk, offset))
+	want, known := r.blockCRC(at.first + offset/r.layout.block)
 	if got := checksum.Update(0, buf); known && got != want {
-		r.fail(fmt.Sprintf("block at byte %d of chunk %d has checksum 0x%08x, was written with 0x%08x", offset, chunk, got, want))
+		r.fail(fmt.Sprintf("block at byte %d of section %d has checksum 0x%08x, was written with 0x%08x", offset, i, got, want))
 	}
 }
 
@@ -343,21 +389,61 @@ func (r *Reader) Close() error {
 	return r.err
 }
 
-// VerifyFile reads a redundancy file and compares its checksums.
-func VerifyFile(path string, piece int) error {
-	r, err := Open(path)
-	if err != nil {
-		return err
-	}
-	block := r.Block()
+// Verify reads some sections and compares their checksums.
+func (r *Reader) Verify(piece int, sections ...int) {
+	block := r.layout.block
 	if block == 0 {
 		block = int64(piece)
 	}
-	buf := make([]byte, min(block, max(r.Chunk(), 1)))
-	for chunk := range r.Chunks() {
-		for at := int64(0); at < r.Chunk() && r.err == nil; at += block {
-			r.ReadBlock(buf[:min(block, r.Chunk()-at)], chunk, at)
+	var buf []byte
+	for _, i := range sections {
+		size := r.layout.sections[i].size
+		for at := int64(0); at < size && r.err == nil; at += block {
+			n := min(block, size-at)
+			if int64(len(buf)) < n {
+				buf = make([]byte, n)
+			}
+			r.ReadBlock(buf[:n], i, at)
 		}
 	}
-	return r.Close()
+}
+
+// VerifyAll reads a member's files, of which those a scheme made are redundancy
+// files, and compares their checksums.
+func VerifyAll(files []File, piece int) error {
+	own, made := Split(files)
+	if err := Verify(own, piece); err != nil {
+		return err
+	}
+	for _, f := range made {
+		r, err := Open(f.Path)
+		if err != nil {
+			return err
+		}
+		for i := range r.layout.sections {
+			r.Verify(piece, i)
+		}
+		if err := r.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// OpenOwn opens a member's redundancy file and finds its other files in the
+// order in which they were protected.
+func (j *Job) OpenOwn(files []File) (*Reader, []File, error) {
+	_, made := Split(files)
+	if len(made) != 1 {
+		return nil, nil, fmt.Errorf("%d redundancy files where there should be 1", len(made))
+	}
+	reader, err := Open(made[0].Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	own, err := reader.Current().Files(j.Dir)
+	if err != nil {
+		err = &CorruptError{Path: made[0].Path, Reason: err.Error()}
+	}
+	return reader, own, err
 }

@@ -83,8 +83,11 @@ type Scheme interface {
 	// Name is the value of TYPE in a descriptor.
 	Name() string
 	// Failures is the number of members whose loss the scheme bears in a set
-	// of n.
+	// of n, whichever they are.
 	Failures(n int) int
+	// Bears reports whether the scheme bears the loss of just these members of a
+	// set of n; they may be more than Failures.
+	Bears(n int, lost []int) bool
 	// Encode protects files, all of them whole, and returns the files it made
 	// for that. It records the checksum of each file in its Meta as it goes.
 	Encode(j *Job, files []File) ([]File, error)

@@ -16,6 +16,9 @@ func (Single) Name() string { return "SINGLE" }
 // Failures is none.
 func (Single) Failures(int) int { return 0 }
 
+// Bears reports whether nothing is lost.
+func (Single) Bears(_ int, lost []int) bool { return len(lost) == 0 }
+
 // Encode takes the checksums.
 func (Single) Encode(j *Job, files []File) ([]File, error) {
 	crcs, err := checksums(files, j.Piece)

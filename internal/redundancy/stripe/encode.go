@@ -1,10 +1,8 @@
 package stripe
 
 import (
-	"encoding/binary"
 	"fmt"
 
-	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
 )
@@ -29,16 +27,13 @@ func (s Scheme) Encode(j *redundancy.Job, files []redundancy.File) ([]redundancy
 
 	// Lay the header out. The neighbours' parts of it come once their checksums
 	// are known; now their sizes are enough.
-	header := redundancy.NewHeader(j, chunk, k, pieceSize(j.Piece, chunk, k))
+	header := redundancy.NewHeader(j, pieceSize(j.Piece, chunk, k))
+	header.SetChunks(chunk, k)
 	current := redundancy.NewMember(set.Ranks[set.Me()], files)
 	header.SetCurrent(current)
-	room := 0
-	for d := 1; d <= k; d++ {
-		size, err := neighbourSize(set, d, current.PackSize())
-		if err != nil {
-			return nil, err
-		}
-		room += redundancy.PartnerSize(d, size)
+	room, err := redundancy.PartnerRoom(set, k, current)
+	if err != nil {
+		return nil, err
 	}
 	out := j.Create(s.Extension, s.Type, header, room)
 
@@ -51,28 +46,14 @@ func (s Scheme) Encode(j *redundancy.Job, files []redundancy.File) ([]redundancy
 	for i, crc := range data.Checksums() {
 		files[i].Meta.SetCRC(crc)
 	}
-	for d := 1; d <= k; d++ {
-		left, err := hash.Sendrecv(current.Hash, (set.Me()+d)%n, (set.Me()-d+n)%n, set.Comm)
-		if err != nil {
-			return nil, err
-		}
-		header.SetPartner(d, redundancy.Member{Hash: left})
+	if err := header.ExchangePartners(set, k, current); err != nil {
+		return nil, err
 	}
 	file, err := out.Finish()
 	if failed == nil {
 		failed = err
 	}
 	return []redundancy.File{file}, failed
-}
-
-// neighbourSize tells the member d to the right a size and returns that of the
-// one d to the left.
-func neighbourSize(set *redundancy.Set, d, mine int) (int, error) {
-	n := set.Size()
-	out, in := make([]byte, 8), make([]byte, 8)
-	binary.LittleEndian.PutUint64(out, uint64(mine))
-	_, err := set.Comm.Sendrecv(out, (set.Me()+d)%n, 0, in, (set.Me()-d+n)%n, 0)
-	return int(binary.LittleEndian.Uint64(in)), err
 }
 
 // chunkSize is the smallest size of which so many chunks hold every member's

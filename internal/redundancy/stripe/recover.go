@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
 )
@@ -53,8 +52,8 @@ func (s Scheme) agree(j *redundancy.Job, h *redundancy.Header, err error) (layou
 		case err != nil:
 		case h.Dataset().ID() != j.Dataset.ID():
 			err = fmt.Errorf("redundancy is of dataset %d", h.Dataset().ID())
-		case h.Chunks() != s.K:
-			err = fmt.Errorf("redundancy for %d losses, the descriptor says %d", h.Chunks(), s.K)
+		case len(h.Sections()) != s.K:
+			err = fmt.Errorf("redundancy for %d losses, the descriptor says %d", len(h.Sections()), s.K)
 		}
 	}
 	if e := mpi.Agree(j.Set.Comm, err); e != nil {
@@ -72,7 +71,7 @@ func (s Scheme) agree(j *redundancy.Job, h *redundancy.Header, err error) (layou
 
 // contribute is the part of a survivor.
 func (s Scheme) contribute(j *redundancy.Job, files []redundancy.File, lost []int, columns []column) error {
-	reader, own, err := openOwn(j, files)
+	reader, own, err := j.OpenOwn(files)
 	var header *redundancy.Header
 	if reader != nil {
 		header = &reader.Header
@@ -84,10 +83,10 @@ func (s Scheme) contribute(j *redundancy.Job, files []redundancy.File, lost []in
 		}
 		return err
 	}
-	if _, err := s.tellOwners(j.Set, lost, header); err != nil {
+	if _, err := redundancy.TellOwners(j.Set, lost, s.K, header); err != nil {
 		return err
 	}
-	if _, err := s.tellKeepers(j.Set, lost, reader.Current()); err != nil {
+	if _, err := redundancy.TellKeepers(j.Set, lost, s.K, reader.Current()); err != nil {
 		return err
 	}
 	p := &member{
@@ -128,7 +127,7 @@ func (s Scheme) rebuild(j *redundancy.Job, lost []int, columns []column) ([]redu
 	if err != nil {
 		return nil, err
 	}
-	current, err := s.tellOwners(set, lost, nil)
+	current, err := redundancy.TellOwners(set, lost, s.K, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -141,11 +140,12 @@ func (s Scheme) rebuild(j *redundancy.Job, lost []int, columns []column) ([]redu
 	}
 	// A new description, since the one that came may not be what it should.
 	current = redundancy.NewMember(set.Ranks[set.Me()], files)
-	partners, err := s.tellKeepers(set, lost, current)
+	partners, err := redundancy.TellKeepers(set, lost, s.K, current)
 	if err != nil {
 		return nil, err
 	}
-	header := redundancy.NewHeader(j, shape.chunk, s.K, shape.piece)
+	header := redundancy.NewHeader(j, shape.piece)
+	header.SetChunks(shape.chunk, s.K)
 	header.SetCurrent(current)
 	for d := 1; d <= s.K; d++ {
 		left := (set.Me() - d + set.Size()) % set.Size()
@@ -174,58 +174,4 @@ func (s Scheme) rebuild(j *redundancy.Job, lost []int, columns []column) ([]redu
 		failed = err
 	}
 	return append(files, file), failed
-}
-
-// tellOwners gives each member that has lost its files the description of them,
-// from the nearest survivor to its right, which has it in its header. h is nil on
-// those who have lost theirs.
-func (s Scheme) tellOwners(set *redundancy.Set, lost []int, h *redundancy.Header) (redundancy.Member, error) {
-	n := set.Size()
-	send := hash.New()
-	for d := 1; d <= s.K && h != nil; d++ {
-		left := (set.Me() - d + n) % n
-		if !slices.Contains(lost, left) {
-			break // it is nearer to all that are further left
-		}
-		if m := h.Partner(d); m.Hash != nil {
-			send.Set(strconv.Itoa(left), m.Hash)
-		}
-	}
-	received, err := hash.Exchange(send, set.Comm)
-	for _, m := range received.All() {
-		return redundancy.Member{Hash: m}, err
-	}
-	return redundancy.Member{}, err
-}
-
-// tellKeepers gives each member that has lost its redundancy file the
-// descriptions that it is to keep there again: those of the K members to its
-// left. They are returned by member.
-func (s Scheme) tellKeepers(set *redundancy.Set, lost []int, mine redundancy.Member) (*hash.Hash, error) {
-	n := set.Size()
-	send := hash.New()
-	for d := 1; d <= s.K; d++ {
-		if right := (set.Me() + d) % n; slices.Contains(lost, right) {
-			send.Set(strconv.Itoa(right), mine.Hash)
-		}
-	}
-	return hash.Exchange(send, set.Comm)
-}
-
-// openOwn opens a survivor's redundancy file and finds its other files in the
-// order in which they were encoded.
-func openOwn(j *redundancy.Job, files []redundancy.File) (*redundancy.Reader, []redundancy.File, error) {
-	_, made := redundancy.Split(files)
-	if len(made) != 1 {
-		return nil, nil, fmt.Errorf("%d redundancy files where there should be 1", len(made))
-	}
-	reader, err := redundancy.Open(made[0].Path)
-	if err != nil {
-		return nil, nil, err
-	}
-	own, err := reader.Current().Files(j.Dir)
-	if err != nil {
-		err = &redundancy.CorruptError{Path: made[0].Path, Reason: err.Error()}
-	}
-	return reader, own, err
 }

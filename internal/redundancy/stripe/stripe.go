@@ -65,17 +65,11 @@ func (s Scheme) Failures(n int) int {
 
 // Verify reads a member's files and redundancy and compares checksums.
 func (s Scheme) Verify(j *redundancy.Job, files []redundancy.File) error {
-	own, made := redundancy.Split(files)
-	if err := redundancy.Verify(own, j.Piece); err != nil {
-		return err
-	}
-	for _, f := range made {
-		if err := redundancy.VerifyFile(f.Path, j.Piece); err != nil {
-			return err
-		}
-	}
-	return nil
+	return redundancy.VerifyAll(files, j.Piece)
 }
+
+// Bears reports whether the loss of some members of a set of n can be borne.
+func (s Scheme) Bears(n int, lost []int) bool { return len(lost) <= s.Failures(n) }
 
 // column is what has to be computed of one column, and from what.
 type column struct {

@@ -1,0 +1,12 @@
+package partner
+
+import (
+	"testing"
+
+	"github.com/goscr/goscr/internal/redundancy/schemetest"
+)
+
+func TestPartner_AnyOneMemberLost(t *testing.T)   { schemetest.Run(t, Scheme(1), 2, 9) }
+func TestPartner_AnyTwoMembersLost(t *testing.T)  { schemetest.Run(t, Scheme(2), 3, 7) }
+func TestPartner_CorruptionIsFound(t *testing.T)  { schemetest.Corruption(t, Scheme(1)) }
+func TestPartner_KilledAtAnyMessage(t *testing.T) { schemetest.Killed(t, Scheme(2)) }
