@@ -54,13 +54,18 @@ for flush in 0 1; do
     rm -rf "$WORK/prefix" && mkdir "$WORK/prefix"
     "$TESTBED" wipe
     : >"$log"
-    told=0 begun=0 whole=1
+    told=0 begun=0 whole=1 loss=none
     run -n 2
     what="the first run, SCR_FLUSH=$flush" is "the first run, SCR_FLUSH=$flush" explain whole
     n=$((rounds / 2)); [ $flush = 0 ] || n=$((rounds - n))
     for ((i = 1; i <= n; i++)); do
         told=$(newest complete) begun=$(newest begun)
-        pick init have start write complete complete complete; phase=$picked
+        case $loss in # there is something to rebuild, to fetch, or neither
+        node)  pick init init init have complete ;;
+        cache) pick have have have init complete ;;
+        *)     pick init have start write complete complete complete ;;
+        esac
+        phase=$picked
         percent=$((RANDOM % 130)) step=$((1 + RANDOM % 3)) who=-1 loss=none
         case $((RANDOM % 4)) in
         0) loss=node ;;
