@@ -11,6 +11,7 @@ package reddesc
 import (
 	"cmp"
 	"fmt"
+	"hash/fnv"
 	"strings"
 
 	"github.com/goscr/goscr/hash"
@@ -194,10 +195,29 @@ func FromHash(world mpi.Comm, h *hash.Hash) (*Descriptor, error) {
 		err = fmt.Errorf("redundancy descriptor says member %d of %d in its set, is member %d of %d",
 			number(keyGroupRank), number(keyGroupSize), d.Set.Me(), d.Set.Size())
 	}
+	if e := d.same(); err == nil {
+		err = e
+	}
 	if err := mpi.Agree(world, err); err != nil {
 		return nil, err
 	}
 	return d, nil
+}
+
+// same checks that the members of the set are about to do the same thing. It is
+// collective over the set.
+func (d *Descriptor) same() error {
+	sum := fnv.New32a()
+	fmt.Fprintf(sum, "%s %d", d.Scheme.Name(), d.Scheme.Failures(1<<30))
+	mine := int64(sum.Sum32())
+	values := []int64{mine, -mine}
+	if err := d.Set.Comm.Allreduce(values, mpi.Max); err != nil {
+		return err
+	}
+	if values[0] != mine || values[1] != -mine {
+		return fmt.Errorf("redundancy descriptor says %s, another member of set %d has another scheme", d.Type, d.Set.ID)
+	}
+	return nil
 }
 
 // Free gives the set's communicator back. It is collective over the set.

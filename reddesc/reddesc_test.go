@@ -200,7 +200,7 @@ func TestFromHash_Refuses(t *testing.T) {
 		"lost":             func(*hash.Hash) *hash.Hash { return nil },
 		"empty":            func(*hash.Hash) *hash.Hash { return hash.New() },
 		"unknown scheme":   func(h *hash.Hash) *hash.Hash { h.SetValue(keyType, "TAPE"); return h },
-		"scheme to come":   func(h *hash.Hash) *hash.Hash { h.SetValue(keyType, "RS"); return h },
+		"another scheme":   func(h *hash.Hash) *hash.Hash { h.SetValue(keyType, "RS"); return h },
 		"another set":      func(h *hash.Hash) *hash.Hash { h.SetInt(keyGroupID, 1-mustInt(h, keyGroupID)); return h },
 		"a set of its own": func(h *hash.Hash) *hash.Hash { h.SetInt(keyGroupID, 17); return h },
 		"negative set":     func(h *hash.Hash) *hash.Hash { h.SetInt(keyGroupID, -1); return h },
@@ -242,8 +242,8 @@ func TestCreate_Refuses(t *testing.T) {
 		p    Params
 		says string
 	}{
-		{Params{Group: Node, Type: "RS", SetSize: 8}, "not in this version"},
-		{Params{Group: Node, Type: "PARTNER", SetSize: 8}, "not in this version"},
+		{Params{Group: Node, Type: "RS", SetSize: 8, Failures: -1}, "SET_FAILURES"},
+		{Params{Group: Node, Type: "XOR", SetSize: 8, Hop: -1}, "HOP_DISTANCE"},
 		{Params{Group: Node, Type: "TAPE", SetSize: 8}, "no redundancy scheme"},
 		{Params{Group: "RACK", Type: "XOR", SetSize: 8}, "no group"},
 		{Params{Group: Node, Type: "XOR", SetSize: 0}, "at least 1"},
@@ -310,5 +310,84 @@ func TestPick(t *testing.T) {
 	}
 	if Pick(list[1:3], 3) != nil {
 		t.Error("checkpoint 3 has a descriptor of interval 4")
+	}
+}
+
+// Schemes are made with the losses asked for, and with the best that the groups
+// there are allow.
+func TestCreate_Schemes(t *testing.T) {
+	for _, c := range []struct {
+		p        Params
+		ranks    int
+		scheme   string
+		failures int
+		warns    bool
+	}{
+		{Params{Type: "SINGLE"}, 4, "SINGLE", 0, false},
+		{Params{Type: "LOCAL"}, 4, "SINGLE", 0, false},
+		{Params{Type: "xor"}, 4, "XOR", 1, false},
+		{Params{Type: "PARTNER"}, 4, "PARTNER", 1, false},
+		{Params{Type: "PARTNER", Failures: 3}, 4, "PARTNER", 3, false},
+		{Params{Type: "RS"}, 4, "RS", 2, false},
+		{Params{Type: "RS", Failures: 3}, 4, "RS", 3, false},
+		{Params{Type: "RS", Failures: 1}, 4, "XOR", 1, false},
+		{Params{Type: "RS", Failures: 4}, 4, "XOR", 1, true},
+		{Params{Type: "RS"}, 2, "XOR", 1, true},
+		{Params{Type: "PARTNER"}, 1, "SINGLE", 0, true},
+	} {
+		c.p.Group, c.p.SetSize = Node, 8
+		_, err := local.Run(c.ranks, local.Options{}, func(world mpi.Comm) error {
+			g, err := NewGroups(world, fmt.Sprint(world.Rank()))
+			if err != nil {
+				return err
+			}
+			d, warning, err := Create(g, c.p)
+			if err != nil {
+				return err
+			}
+			if d.Scheme.Name() != c.scheme || d.Scheme.Failures(d.Set.Size()) != c.failures || (warning != "") != c.warns {
+				return fmt.Errorf("%+v over %d: %s for %d losses, warning %q", c.p, c.ranks, d.Scheme.Name(), d.Scheme.Failures(d.Set.Size()), warning)
+			}
+			again, err := FromHash(world, d.Hash())
+			if err != nil {
+				return err
+			}
+			if again.Scheme.Name() != c.scheme || again.Scheme.Failures(again.Set.Size()) != c.failures {
+				return fmt.Errorf("%+v: stored and made again it is %s for %d losses", c.p, again.Scheme.Name(), again.Scheme.Failures(again.Set.Size()))
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// With a distance of 3 over 12 nodes, neighbours in a set of all are 3 nodes
+// apart, except where the count goes round.
+func TestCreate_HopDistance(t *testing.T) {
+	const nodes, hop = 12, 3
+	_, err := local.Run(nodes, local.Options{}, func(world mpi.Comm) error {
+		g, err := NewGroups(world, fmt.Sprint(world.Rank()))
+		if err != nil {
+			return err
+		}
+		d, _, err := Create(g, Params{Type: "XOR", Group: Node, SetSize: nodes, Hop: hop})
+		if err != nil {
+			return err
+		}
+		far := 0
+		for i, r := range d.Set.Ranks[1:] {
+			if r-d.Set.Ranks[i] == hop {
+				far++
+			}
+		}
+		if far != nodes-hop {
+			return fmt.Errorf("set %v", d.Set.Ranks)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

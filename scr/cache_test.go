@@ -281,7 +281,7 @@ func TestSession_OneNodeFallsBackToSingle(t *testing.T) {
 	c := newCluster(t)
 	nodes := on(3, "a")
 	c.job(nodes, steps(1, 2, 3))
-	if n := strings.Count(c.said(), "kept as SINGLE"); n != 1 {
+	if n := strings.Count(c.said(), "kept with SINGLE"); n != 1 {
 		t.Errorf("said %d times that SINGLE is used:\n%s", n, c.said())
 	}
 	c.job(nodes, restarts(3))

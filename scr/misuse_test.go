@@ -299,7 +299,7 @@ func TestInit_Refuses(t *testing.T) {
 	}{
 		{"user", "SCR_USER_NAME", func(c *cluster) { c.set("SCR_USER_NAME=../x") }},
 		{"job", "SCR_JOB_ID", func(c *cluster) { c.set("SCR_JOB_ID=a/b") }},
-		{"scheme", "RS", func(c *cluster) { c.set("SCR_COPY_TYPE=RS") }},
+		{"scheme", "SCR_COPY_TYPE", func(c *cluster) { c.set("SCR_COPY_TYPE=RAID6") }},
 		{"unknown scheme", "SCR_COPY_TYPE", func(c *cluster) { c.set("SCR_COPY_TYPE=TAPE") }},
 		{"group", "no group", func(c *cluster) { c.set("SCR_GROUP=RACK") }},
 		{"bypass", "SCR_CACHE_BYPASS", func(c *cluster) { c.set("SCR_CACHE_BYPASS=1") }},

@@ -84,7 +84,7 @@ func TestDefaults(t *testing.T) {
 	if got, want := cfg.String("SCR_CONF_FILE"), wd+"/.scrconf"; got != want {
 		t.Errorf("SCR_CONF_FILE = %q, want %q", got, want)
 	}
-	if got := cfg.Size("SCR_MPI_BUF_SIZE"); got != 1<<20 {
+	if got := cfg.Size("SCR_MPI_BUF_SIZE"); got != 256<<10 {
 		t.Errorf("SCR_MPI_BUF_SIZE = %d", got)
 	}
 	if !cfg.Bool("SCR_ENABLE") || cfg.Int("SCR_FLUSH") != 10 || cfg.String("SCR_COPY_TYPE") != "XOR" {
@@ -96,8 +96,8 @@ func TestDefaults(t *testing.T) {
 	if cfg.String("SCR_USER_NAME") == "" || cfg.String("SCR_NODE_NAME") == "" {
 		t.Error("no user or node name")
 	}
-	if got := cfg.String("SCR_CURRENT"); got != "" {
-		t.Errorf("SCR_CURRENT = %q", got)
+	if got := cfg.String("SCR_JOB_NAME"); got != "" {
+		t.Errorf("SCR_JOB_NAME = %q", got)
 	}
 }
 
