@@ -210,10 +210,11 @@ func (s *Session) CompleteOutput(valid bool) error {
 	if failed == nil && !valid {
 		failed = fmt.Errorf("the program says that its files of dataset %s are not valid", c.Name())
 	}
-	written := time.Now()
+	written, before := time.Now(), s.traffic
 	if err := s.cache.Complete(c, failed); err != nil {
 		return err
 	}
+	s.tellTraffic(fmt.Sprintf("dataset %d: protection", c.ID()), before)
 	s.log.Info("dataset %d (%s): %d files, %s; written in %.3f s, protected with %s in %.3f s", c.ID(), c.Name(), c.Files(),
 		report.Bytes(c.Size()), written.Sub(s.began).Seconds(), c.Desc.Type, time.Since(written).Seconds())
 	err := s.onRoot(func() error {

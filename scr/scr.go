@@ -89,6 +89,7 @@ type Session struct {
 	id         int // of the newest dataset, ever
 	checkpoint int // number of the newest checkpoint
 	needCalls  int
+	traffic    mpi.Traffic  // counted if somebody wants to know
 	flushed    map[int]bool // datasets of the cache that are in the prefix directory
 }
 
@@ -112,6 +113,9 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	}
 	node := cfg.String("SCR_NODE_NAME")
 	s.log = &report.Logger{Out: opt.Log, Rank: world.Rank(), Node: node, Debug: cfg.Int("SCR_DEBUG")}
+	if s.log.Debug >= 2 {
+		s.world = mpi.Count(s.world, &s.traffic)
+	}
 	if world.Rank() == 0 {
 		for _, w := range warnings {
 			s.log.Warn("%s", w)
@@ -124,6 +128,7 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	if err := s.begin(node, opt.Settings); err != nil {
 		return nil, err
 	}
+	s.tellTraffic("Init", mpi.Traffic{})
 	s.log.Info("goscr %s: %d ranks, prefix %s, %s; ready in %.3f s",
 		Version, world.Size(), s.prefix.Dir, s.describe(), time.Since(start).Seconds())
 	return s, nil
@@ -363,6 +368,13 @@ func (s *Session) expect(call string, want state) error {
 
 // Query returns the value of a parameter, in the syntax of SCR_Config.
 func (s *Session) Query(text string) (value string, ok bool, err error) { return s.config.Query(text) }
+
+// tellTraffic says in detail what the rank has sent and received since before.
+func (s *Session) tellTraffic(what string, before mpi.Traffic) {
+	t := s.traffic
+	s.log.Detail("%s: sent %d bytes in %d messages, received %d bytes", what,
+		t.Sent-before.Sent, t.Messages-before.Messages, t.Received-before.Received)
+}
 
 // Finalize ends the session. The newest checkpoint is flushed if it has not
 // been, unless flushing is turned off.

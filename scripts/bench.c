@@ -2,12 +2,13 @@
  * bench - what a checkpoint costs; scripts/bench runs it
  *
  *     bench write FILES BYTES COUNT   write COUNT checkpoints
- *     bench restart FILES BYTES 1     start with a checkpoint in the cache, check
- *                                     it, then write one to compare with
+ *     bench restart FILES BYTES COUNT start with a checkpoint in the cache, check
+ *                                     it, then write COUNT to compare with
+ *     bench idle 1 0 1                only begin and end, to see what that takes
  *
- * Each rank writes FILES files of BYTES bytes.  Prints, for each checkpoint,
- * "checkpoint ROUTE WRITE COMPLETE", and for a restart "restart INIT READ": seconds
- * of the slowest rank, from when all had begun.  At the end "memory KIB": by how
+ * Each rank writes FILES files of BYTES bytes.  Prints "init SECONDS"; for each
+ * checkpoint "checkpoint ROUTE WRITE COMPLETE START", and for a restart "restart INIT
+ * READ": seconds of the slowest rank, from when all had begun.  At the end "memory KIB": by how
  * much the peak resident memory of a rank, the largest, has grown since before
  * SCR_Init.  The program's own buffer is not in it.
  */
@@ -131,12 +132,14 @@ static void name_of(char *name, const char *checkpoint, int file)
 static void checkpoint(int number)
 {
     char name[SCR_MAX_FILENAME], path[SCR_MAX_FILENAME], label[64];
-    double route = 0, write = 0, complete, t;
+    double start, route = 0, write = 0, complete, t;
     int i;
 
     snprintf(label, sizeof label, "bench.%d", number);
+    t = begin();
     if (SCR_Start_output(label, SCR_FLAG_CHECKPOINT) != SCR_SUCCESS)
         fail("SCR_Start_output");
+    start = slowest(MPI_Wtime() - t);
     MPI_Barrier(MPI_COMM_WORLD);
     for (i = 0; i < files; i++) {
         name_of(name, label, i);
@@ -155,7 +158,7 @@ static void checkpoint(int number)
     route = slowest(route);
     write = slowest(write);
     if (rank == 0)
-        printf("checkpoint %.9f %.9f %.9f\n", route, write, complete);
+        printf("checkpoint %.9f %.9f %.9f %.9f\n", route, write, complete, start);
 }
 
 static int restart(double init)
@@ -199,8 +202,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (argc != 5 || (files = atoi(argv[2])) < 1 || (bytes = atoll(argv[3])) < 0 ||
-        (count = atoi(argv[4])) < 1 || (strcmp(argv[1], "write") && strcmp(argv[1], "restart"))) {
-        fprintf(stderr, "usage: bench write|restart FILES BYTES COUNT\n");
+        (count = atoi(argv[4])) < 1 || (strcmp(argv[1], "write") && strcmp(argv[1], "restart") && strcmp(argv[1], "idle"))) {
+        fprintf(stderr, "usage: bench write|restart|idle FILES BYTES COUNT\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
         return 2;
     }
@@ -211,9 +214,11 @@ int main(int argc, char **argv)
     if (SCR_Init() != SCR_SUCCESS)
         fail("SCR_Init");
     t = slowest(MPI_Wtime() - t);
+    if (rank == 0)
+        printf("init %.9f\n", t);
     if (argv[1][0] == 'r')
         first = restart(t);
-    for (i = 1; i <= count; i++)
+    for (i = 1; i <= count && argv[1][0] != 'i'; i++)
         checkpoint(first + i);
 
     grown = peak_kib() - before;

@@ -1,0 +1,64 @@
+package mpi
+
+// Traffic is what a rank has sent and received point to point; collective
+// operations of MPI itself are not in it.
+type Traffic struct {
+	Messages       int64 // sent
+	Sent, Received int64 // bytes
+}
+
+// Count returns a communicator that does as c does, and so do all that are made
+// from it, and adds to t what goes through them.
+func Count(c Comm, t *Traffic) Comm { return &counted{c, t} }
+
+type counted struct {
+	Comm
+	traffic *Traffic
+}
+
+func (c *counted) sent(buf []byte) {
+	c.traffic.Messages++
+	c.traffic.Sent += int64(len(buf))
+}
+
+func (c *counted) Send(buf []byte, dst, tag int) error {
+	c.sent(buf)
+	return c.Comm.Send(buf, dst, tag)
+}
+
+func (c *counted) Recv(buf []byte, src, tag int) (Status, error) {
+	s, err := c.Comm.Recv(buf, src, tag)
+	c.traffic.Received += int64(s.Count)
+	return s, err
+}
+
+func (c *counted) Sendrecv(send []byte, dst, sendtag int, recv []byte, src, recvtag int) (Status, error) {
+	c.sent(send)
+	s, err := c.Comm.Sendrecv(send, dst, sendtag, recv, src, recvtag)
+	c.traffic.Received += int64(s.Count)
+	return s, err
+}
+
+func (c *counted) Isend(buf []byte, dst, tag int) (Request, error) {
+	c.sent(buf)
+	return c.Comm.Isend(buf, dst, tag)
+}
+
+func (c *counted) Issend(buf []byte, dst, tag int) (Request, error) {
+	c.sent(buf)
+	return c.Comm.Issend(buf, dst, tag)
+}
+
+// Irecv counts the buffer, which goscr always makes as long as the message.
+func (c *counted) Irecv(buf []byte, src, tag int) (Request, error) {
+	c.traffic.Received += int64(len(buf))
+	return c.Comm.Irecv(buf, src, tag)
+}
+
+func (c *counted) Split(color, key int) (Comm, error) {
+	part, err := c.Comm.Split(color, key)
+	if part == nil || err != nil {
+		return nil, err
+	}
+	return Count(part, c.traffic), nil
+}
