@@ -85,7 +85,21 @@ func call(name string, f func() error) (code C.int) {
 	if speaks(err) {
 		logger.Warn("%s: %v", name, err)
 	}
+	var agreed *mpi.AgreedError
+	if errors.As(err, &agreed) {
+		gather()
+	}
 	return failure
+}
+
+// gather returns when all ranks have called it. A program may end at once when
+// a call fails, on a rank that does not know why, and must not take the rank
+// with it that is about to say so.
+func gather() {
+	if world, err := system.World(); err == nil {
+		_ = world.Barrier() // whatever it says, the call has failed already
+		_ = world.Free()
+	}
 }
 
 // introduce finds out, as far as one can without a session, who speaks.

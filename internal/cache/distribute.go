@@ -182,10 +182,10 @@ func (k *Cache) distributeFiles(c *Cached) error {
 
 // incomplete says why a part counts as lost. That a file is gone or has another
 // size is somebody's doing; that the part was not completed is what a killed
-// job leaves.
+// job leaves, and of a rank that was on a lost node there is a description only.
 func (k *Cache) incomplete(id, rank int, why error) {
 	tell := k.Log.Warn
-	if !k.maps.Dataset(id, rank).Complete() {
+	if files, _ := k.maps.Expected(id, rank); files < 0 || !k.maps.Dataset(id, rank).Complete() {
 		tell = k.Log.Detail
 	}
 	tell("dataset %d: the files of rank %d count as lost: %v", id, rank, why)

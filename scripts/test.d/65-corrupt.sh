@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# shellcheck disable=SC1091,SC2016
+# shellcheck disable=SC1091,SC2015,SC2016,SC2028
 # Damages what is in the nodes between two runs.  The next run notices, says which
 # file on which node, and repairs it or goes back to what was flushed.
 . "$(dirname "$0")/lib.bash"
@@ -130,7 +130,8 @@ done
 begin
 truncate -s 20 "$prefix/.scr/index.scr"
 run -n 0
-is "a damaged index.scr: SCR_Init fails" grep -q "SCR_Init: .*index.scr: not a valid hash" "$WORK/out"
+is "a damaged index.scr: SCR_Init fails, and says why" \
+    bash -c 'grep "SCR_Init: .*index.scr: not a valid hash" "$1" || { cat "$1"; false; }' - "$WORK/out"
 is "... and leaves it as it was" same 20 "$(stat -c %s "$prefix/.scr/index.scr")"
 for file in summary.scr rank2file rank2file.0.0; do
     begin
