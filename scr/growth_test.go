@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
 )
@@ -96,6 +98,11 @@ func TestGrowth_LogarithmicPerRank(t *testing.T) {
 	sizes := []int{16, 64, 256}
 	if *growthAll {
 		sizes = []int{64, 1024, 16384}
+	}
+	if *growthAll {
+		// All ranks of a job are in this process, with some files each.
+		limit := unix.Rlimit{Cur: 1 << 18, Max: 1 << 18}
+		must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
 	}
 	var table strings.Builder
 	fmt.Fprint(&table, "| phase |")
