@@ -271,10 +271,17 @@ func (j *Job) Create(extension, kind string, header Header, room int) *Writer {
 	if w.err == nil && j.Recycle != nil {
 		w.err = j.Recycle(w.Path)
 	}
-	if w.err == nil {
+	return w
+}
+
+// writeAt writes to the file, which it opens the first time.
+func (w *Writer) writeAt(buf []byte, at int64) {
+	if w.err == nil && w.f == nil {
 		w.f, w.err = os.OpenFile(w.Path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	}
-	return w
+	if w.err == nil {
+		_, w.err = w.f.WriteAt(buf, at)
+	}
 }
 
 // WriteBlock stores a block of a section. Blocks have the size that the header
@@ -282,27 +289,20 @@ func (j *Job) Create(extension, kind string, header Header, room int) *Writer {
 func (w *Writer) WriteBlock(buf []byte, i int, offset int64) {
 	at := w.layout.sections[i]
 	w.crcs[at.first+offset/w.layout.block] = checksum.Update(0, buf)
-	if w.err == nil {
-		_, w.err = w.f.WriteAt(buf, w.start+at.start+offset)
-	}
+	w.writeAt(buf, w.start+at.start+offset)
 }
 
 // Finish writes the header, with the checksums its members have now, and
 // returns the file, or the first error that any call met.
 func (w *Writer) Finish() (File, error) {
-	if w.f == nil {
-		return w.File, w.err
-	}
 	w.header.setBlockCRCs(w.crcs)
 	data := w.header.Encode()
 	if int64(len(data)) != w.start && w.err == nil {
 		w.err = fmt.Errorf("%s: header of %d bytes in the room of %d", w.Path, len(data), w.start)
 	}
+	w.writeAt(data, 0)
 	if w.err == nil { // what was there may have been longer
 		w.err = w.f.Truncate(w.start + w.layout.size)
-	}
-	if w.err == nil {
-		_, w.err = w.f.WriteAt(data, 0)
 	}
 	crc := checksum.Update(0, data)
 	for _, at := range w.layout.sections {
@@ -311,8 +311,10 @@ func (w *Writer) Finish() (File, error) {
 			crc = checksum.Combine(crc, block, min(w.layout.block, at.size-offset))
 		}
 	}
-	if err := w.f.Close(); w.err == nil {
-		w.err = err
+	if w.f != nil {
+		if err := w.f.Close(); w.err == nil {
+			w.err = err
+		}
 	}
 	w.Meta.SetCRC(crc)
 	w.Meta.SetComplete(true)
