@@ -3,12 +3,14 @@ package scr
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"time"
 
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/transfer"
 	"github.com/goscr/goscr/meta"
@@ -135,14 +137,22 @@ func (s *Session) fetchIfNone() error {
 		}
 		below = d.ID()
 		var size *prefix.RanksError
-		if s.anywhere(err, func(err error) bool { return errors.As(err, &size) }) {
-			continue // a run of the right size can use it
+		var bad *unusableError
+		if s.anywhere(err, func(err error) bool { return errors.As(err, &size) }) ||
+			!s.anywhere(err, func(err error) bool { return errors.As(err, &bad) }) {
+			continue // a run of the right size can use it, or one with more room
 		}
 		if err := s.prefix.Failed(d.ID()); err != nil {
 			return err
 		}
 	}
 }
+
+// unusableError says that it is the checkpoint in the prefix directory that is
+// at fault, not what happened to it on the way.
+type unusableError struct{ error }
+
+func (e *unusableError) Unwrap() error { return e.error }
 
 // fetch brings one checkpoint from the prefix directory to the cache, where it
 // is protected as if the program had just written it.
@@ -151,7 +161,7 @@ func (s *Session) fetch(d dataset.Dataset) (*cache.Cached, error) {
 	s.log.Info("checkpoint %s: fetch from %s begins", d.Name(), s.prefix.Dir)
 	d, files, err := s.prefix.List(d.ID())
 	if err != nil {
-		return nil, err
+		return nil, &unusableError{err}
 	}
 	if err := s.makeRoom(); err != nil {
 		return nil, err
@@ -167,6 +177,11 @@ func (s *Session) fetch(d dataset.Dataset) (*cache.Cached, error) {
 		path, err := s.cache.Add(c, f.Meta)
 		if err == nil {
 			err = copier.Copy(f.Path, path, f.Meta)
+			var corrupt *redundancy.CorruptError
+			var access *fs.PathError
+			if errors.As(err, &corrupt) || errors.As(err, &access) && access.Path == f.Path {
+				err = &unusableError{err}
+			}
 		}
 		if err != nil {
 			failed = err

@@ -83,7 +83,7 @@ func call(name string, f func() error) (code C.int) {
 		introduce()
 	}
 	if speaks(err) {
-		logger.Warn("%s: %v", name, err)
+		logger.Warn("%s: %s", name, inC.Replace(err.Error()))
 	}
 	var agreed *mpi.AgreedError
 	if errors.As(err, &agreed) {
@@ -101,6 +101,11 @@ func gather() {
 		_ = world.Free()
 	}
 }
+
+// inC gives functions that a message speaks of the names they have in C.
+var inC = strings.NewReplacer("StartOutput", "SCR_Start_output", "CompleteOutput", "SCR_Complete_output",
+	"HaveRestart", "SCR_Have_restart", "StartRestart", "SCR_Start_restart", "CompleteRestart", "SCR_Complete_restart",
+	"NeedCheckpoint", "SCR_Need_checkpoint", "ShouldExit", "SCR_Should_exit")
 
 // introduce finds out, as far as one can without a session, who speaks.
 func introduce() {

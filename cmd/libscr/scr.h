@@ -161,9 +161,8 @@ int SCR_Complete_checkpoint(int valid);
 int SCR_Should_exit(int* flag);
 
 /*
- * Say that the program has restarted, without the library's help, from the
- * checkpoint called `name`, so that the next ones are counted from it.
- * Collective.
+ * Make the dataset called `name` in the prefix directory the one that the next
+ * fetch begins with. A name that is not in the index is an error. Collective.
  */
 int SCR_Current(const char* name);
 
