@@ -118,7 +118,7 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 		}
 	}
 	s.prefix = prefix.Prefix{
-		Comm: s.world, Dir: cfg.String("SCR_PREFIX"), Buffer: int(cfg.Size("SCR_FILE_BUF_SIZE")), Log: s.log,
+		Comm: s.world, Dir: cfg.String("SCR_PREFIX"), Buffer: s.bufferSize("SCR_FILE_BUF_SIZE"), Log: s.log,
 	}
 	start := time.Now()
 	if err := s.begin(node, opt.Settings); err != nil {
@@ -127,6 +127,14 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	s.log.Info("goscr %s: %d ranks, prefix %s, %s; ready in %.3f s",
 		Version, world.Size(), s.prefix.Dir, s.describe(), time.Since(start).Seconds())
 	return s, nil
+}
+
+// bufferSize is the value of a parameter for the size of buffers, or the next to
+// it that works: a few bytes would be lost in overhead, and there are several
+// buffers, which no size asked for by mistake shall make larger than memory.
+func (s *Session) bufferSize(name string) int {
+	const least, most = 64, 16 << 20
+	return int(min(max(s.config.Size(name), least), most))
 }
 
 // begin is Init once the configuration is known.
@@ -167,7 +175,7 @@ func (s *Session) begin(node string, settings *Settings) error {
 		World: s.world, Node: nodeComm,
 		CacheBase: s.config.String("SCR_CACHE_BASE"), ControlBase: s.config.String("SCR_CNTL_BASE"),
 		User: s.config.String("SCR_USER_NAME"), JobID: s.config.String("SCR_JOB_ID"),
-		Piece: int(s.config.Size("SCR_MPI_BUF_SIZE")), Distribute: s.config.Bool("SCR_DISTRIBUTE"), Log: s.log,
+		Piece: s.bufferSize("SCR_MPI_BUF_SIZE"), Distribute: s.config.Bool("SCR_DISTRIBUTE"), Log: s.log,
 	})
 	if err != nil {
 		return err

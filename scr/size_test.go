@@ -161,3 +161,21 @@ func TestSizes_MoreThan2GiB(t *testing.T) {
 		return nil
 	})
 }
+
+// Any size that the configuration accepts is one that works.
+func TestSizes_OfBuffers(t *testing.T) {
+	for _, scheme := range []string{"SINGLE", "PARTNER", "XOR", "RS"} {
+		for _, size := range []string{"1", "15", "17", "300m", "8388607t"} {
+			t.Run(scheme+" "+size, func(t *testing.T) {
+				c := newCluster(t, "SCR_COPY_TYPE="+scheme, "SCR_MPI_BUF_SIZE="+size, "SCR_FILE_BUF_SIZE="+size, "SCR_FLUSH=1")
+				c.job(four, steps(1))
+				if scheme != "SINGLE" {
+					c.lose("b")
+				}
+				c.job(four, restarts(1))
+				c.lose(four...)
+				c.job(four, restarts(1))
+			})
+		}
+	}
+}

@@ -103,9 +103,9 @@ var Parameters = []Parameter{
 	{Name: "SCR_CHECKPOINT_INTERVAL", Type: Int, Default: "0", Unit: "calls",
 		Help: "SCR_Need_checkpoint says yes at every n-th call; 0 never"},
 	{Name: "SCR_MPI_BUF_SIZE", Type: Size, Default: "256k", Unit: "bytes", Min: 1,
-		Help: "one piece of a file in the exchange of redundancy data"},
+		Help: "one piece of a file in the exchange of redundancy data; 64 to 16m are possible"},
 	{Name: "SCR_FILE_BUF_SIZE", Type: Size, Default: "1m", Unit: "bytes", Min: 1,
-		Help: "one piece of a file in a copy to or from the prefix directory"},
+		Help: "one piece of a file in a copy to or from the prefix directory; 64 to 16m are possible"},
 	{Name: "SCR_HALT_SECONDS", Type: Seconds, Default: "0", Unit: "seconds",
 		Help: "tell the program to stop when less than this is left of the allocation; 0 never"},
 }
