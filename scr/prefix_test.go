@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/halt"
@@ -416,5 +417,26 @@ func TestFetch_WhatSCRWrote(t *testing.T) {
 	}
 	if len(entries) != 4 {
 		t.Errorf("%d entries", len(entries))
+	}
+}
+
+// An entry of the index whose numbers contradict each other is passed over.
+func TestFetch_IndexContradictsItself(t *testing.T) {
+	for _, id := range []string{"", "0", "9"} {
+		t.Run("id "+id, func(t *testing.T) {
+			c := newCluster(t, "SCR_FLUSH=1")
+			c.opt.Timeout = 10 * time.Second
+			c.job(four, steps(1, 2, 3))
+			c.lose(four...)
+			c.edit(c.prefix(".scr/index.scr"), func(h *hash.Hash) {
+				h.Unset("CURRENT")
+				d := h.Get("DSET", "3", "DSET")
+				d.Unset("ID")
+				if id != "" {
+					d.SetValue("ID", id)
+				}
+			})
+			c.job(four, restarts(2))
+		})
 	}
 }

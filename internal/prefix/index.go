@@ -209,10 +209,12 @@ func (x *Index) Highest() int {
 
 // Next returns the dataset to try to restart from: the current one first, and
 // then, newest first, those that are older than below, complete, checkpoints,
-// and have not failed. below is 0 for the first try.
+// and have not failed. below is 0 for the first try. An entry that is not of the
+// dataset it is under is passed over: whoever works down the list by the ids of
+// datasets would meet it again and again.
 func (x *Index) Next(below int) (Entry, bool) {
 	usable := func(e Entry) bool {
-		return e.Complete && !e.Failed && e.Flags().Has(dataset.Checkpoint)
+		return e.ID > 0 && e.Dataset.ID() == e.ID && e.Complete && !e.Failed && e.Flags().Has(dataset.Checkpoint)
 	}
 	if below == 0 {
 		if id, ok := x.Lookup(x.Current()); ok && usable(x.entry(id)) {
