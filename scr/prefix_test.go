@@ -440,3 +440,19 @@ func TestFetch_IndexContradictsItself(t *testing.T) {
 		})
 	}
 }
+
+// That the cache cannot take a checkpoint says nothing about the checkpoint.
+func TestFetch_CacheFails(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1")
+	c.job(four, steps(1, 2, 3))
+	c.lose(four...)
+	// A file where the dataset's directory has to be.
+	in := c.cached("b", 3, "")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(in), 0o700), os.WriteFile(in, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	c.job(four, restarts(2))
+	if c.index()["ckpt.3"].Failed {
+		t.Error("the checkpoint is marked as one that cannot be fetched")
+	}
+}

@@ -3,12 +3,14 @@ package scr
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"time"
 
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/transfer"
 	"github.com/goscr/goscr/meta"
@@ -113,9 +115,9 @@ func (s *Session) routeRestart(name string) (string, error) {
 }
 
 // fetchIfNone fetches a checkpoint from the prefix directory if the cache has
-// none: the one marked current first, then backwards. One that fails is marked,
-// and not tried again by any run, so that it cannot stop a job from starting
-// over and over.
+// none: the one marked current first, then backwards. One that turns out not to
+// be what was written is marked, and not tried again by any run, so that it
+// cannot stop a job from starting over and over.
 func (s *Session) fetchIfNone() error {
 	if s.restart != nil || !s.config.Bool("SCR_FETCH") {
 		return nil
@@ -138,11 +140,21 @@ func (s *Session) fetchIfNone() error {
 		if s.anywhere(err, func(err error) bool { return errors.As(err, &size) }) {
 			continue // a run of the right size can use it
 		}
+		var bad *unusableError
+		if !s.anywhere(err, func(err error) bool { return errors.As(err, &bad) }) {
+			continue // a run with room in its cache can use it
+		}
 		if err := s.prefix.Failed(d.ID()); err != nil {
 			return err
 		}
 	}
 }
+
+// unusableError says that a checkpoint in the prefix directory is not what was
+// written, and not just of no use to this run.
+type unusableError struct{ error }
+
+func (e *unusableError) Unwrap() error { return e.error }
 
 // fetch brings one checkpoint from the prefix directory to the cache, where it
 // is protected as if the program had just written it.
@@ -151,7 +163,7 @@ func (s *Session) fetch(d dataset.Dataset) (*cache.Cached, error) {
 	s.log.Info("checkpoint %s: fetch from %s begins", d.Name(), s.prefix.Dir)
 	d, files, err := s.prefix.List(d.ID())
 	if err != nil {
-		return nil, err
+		return nil, &unusableError{err}
 	}
 	if err := s.makeRoom(); err != nil {
 		return nil, err
@@ -167,6 +179,9 @@ func (s *Session) fetch(d dataset.Dataset) (*cache.Cached, error) {
 		path, err := s.cache.Add(c, f.Meta)
 		if err == nil {
 			err = copier.Copy(f.Path, path, f.Meta)
+			if ofSource(err, f.Path) {
+				err = &unusableError{err}
+			}
 		}
 		if err != nil {
 			failed = err
@@ -181,4 +196,12 @@ func (s *Session) fetch(d dataset.Dataset) (*cache.Cached, error) {
 	seconds := time.Since(start).Seconds()
 	s.log.Info("checkpoint %s: fetched %s in %.3f s", d.Name(), report.Bytes(d.Size()), seconds)
 	return c, nil
+}
+
+// ofSource reports whether an error of a copy is one of the file copied, and not
+// of the copy.
+func ofSource(err error, path string) bool {
+	var corrupt *redundancy.CorruptError
+	var of *fs.PathError
+	return errors.As(err, &corrupt) || errors.As(err, &of) && of.Path == path
 }
