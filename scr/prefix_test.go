@@ -456,3 +456,55 @@ func TestFetch_CacheFails(t *testing.T) {
 		t.Error("the checkpoint is marked as one that cannot be fetched")
 	}
 }
+
+// breakRecords makes it impossible to write flush.scr and halt.scr, as when the
+// prefix directory's file system is full.
+func (c *cluster) breakRecords() {
+	for _, name := range []string{".scr/flush.scr", ".scr/halt.scr"} {
+		path := c.prefix(name)
+		if err := errors.Join(os.RemoveAll(path), os.Mkdir(path, 0o700)); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// What is written in the prefix directory for the commands around the job can
+// fail, and the job goes on writing checkpoints to the cache.
+func TestRecords_CannotBeWritten(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=0")
+	c.job(four, func(s *Session, rank int) error {
+		if rank == 0 {
+			c.breakRecords()
+		}
+		if err := s.world.Barrier(); err != nil {
+			return err
+		}
+		return steps(1, 2, 3, 4)(s, rank)
+	})
+	for _, name := range []string{".scr/flush.scr", ".scr/halt.scr"} {
+		os.Remove(c.prefix(name))
+	}
+	c.job(four, restarts(4))
+}
+
+// A checkpoint that was refused is not offered again because that could not be
+// recorded.
+func TestCompleteRestart_RecordsCannotBeWritten(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1")
+	c.job(four, steps(1, 2))
+	c.job(four, func(s *Session, rank int) error {
+		if rank == 0 {
+			c.breakRecords()
+		}
+		if err := s.world.Barrier(); err != nil {
+			return err
+		}
+		if _, err := s.StartRestart(); err != nil {
+			return err
+		}
+		if err := s.CompleteRestart(false); err == nil {
+			return errors.New("no error")
+		}
+		return restart(s, rank, 1)
+	})
+}

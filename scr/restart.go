@@ -69,14 +69,9 @@ func (s *Session) CompleteRestart(valid bool) error {
 		return nil
 	}
 	s.log.Info("%v; it is not used again", failed)
-	if err := s.forget(c); err != nil {
-		return err
-	}
-	if err := s.prefix.Failed(c.ID()); err != nil {
-		return err
-	}
-	s.offer(s.newestCheckpoint())
-	return failed
+	err = s.forget(c)
+	s.offer(s.newestCheckpoint()) // whatever else fails, not this one again
+	return errors.Join(failed, err, s.prefix.Failed(c.ID()))
 }
 
 // offer makes a checkpoint the one to restart from, or none.
@@ -130,7 +125,10 @@ func (s *Session) fetchIfNone() error {
 		c, err := s.fetch(d)
 		if err == nil {
 			s.offer(c)
-			return s.prefix.Fetched(d)
+			if err := s.prefix.Fetched(d); err != nil && s.world.Rank() == 0 {
+				s.log.Warn("that checkpoint %s was fetched cannot be recorded: %v", d.Name(), err)
+			}
+			return nil
 		}
 		if s.world.Rank() == 0 {
 			s.log.Warn("checkpoint %s cannot be fetched: %v", d.Name(), err)
@@ -144,8 +142,8 @@ func (s *Session) fetchIfNone() error {
 		if !s.anywhere(err, func(err error) bool { return errors.As(err, &bad) }) {
 			continue // a run with room in its cache can use it
 		}
-		if err := s.prefix.Failed(d.ID()); err != nil {
-			return err
+		if err := s.prefix.Failed(d.ID()); err != nil && s.world.Rank() == 0 {
+			s.log.Warn("checkpoint %s cannot be marked as failed, so the next run will try it again: %v", d.Name(), err)
 		}
 	}
 }

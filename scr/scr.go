@@ -335,6 +335,18 @@ func (s *Session) onRoot(f func() error) error {
 	return mpi.Agree(s.world, err)
 }
 
+// note runs f on rank 0, which records something for the commands around the job
+// in the prefix directory. That its file system is full is no reason not to
+// write checkpoints to the cache.
+func (s *Session) note(f func() error) {
+	if s.world.Rank() != 0 {
+		return
+	}
+	if err := f(); err != nil {
+		s.log.WarnOnce("%v; what the prefix directory says of this job is not up to date", err)
+	}
+}
+
 // StateError says that a call is not possible where it was made.
 type StateError struct {
 	Call   string
@@ -507,7 +519,8 @@ func (s *Session) forget(c *cache.Cached) error {
 		return err
 	}
 	delete(s.flushed, c.ID())
-	return s.onRoot(func() error { return prefix.Locate(s.prefix.Dir, c.Dataset, prefix.InCache, false) })
+	s.note(func() error { return prefix.Locate(s.prefix.Dir, c.Dataset, prefix.InCache, false) })
+	return nil
 }
 
 // sameEverywhere checks that all ranks gave the same name and flags.
