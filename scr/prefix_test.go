@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
@@ -507,4 +509,16 @@ func TestCompleteRestart_RecordsCannotBeWritten(t *testing.T) {
 		}
 		return restart(s, rank, 1)
 	})
+}
+
+// A pipe in the place of a file would keep who opens it waiting for a reader.
+func TestFlush_PipeInTheWay(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1")
+	c.opt.Timeout = 10 * time.Second
+	if err := errors.Join(os.MkdirAll(c.prefix("ckpt.1"), 0o700), unix.Mkfifo(c.prefix("ckpt.1/rank_2"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	c.job(four, steps(1))
+	c.lose(four...)
+	c.job(four, restarts(1))
 }
