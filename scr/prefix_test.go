@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/mpi/local"
 )
 
 // index returns the entries of the index by name.
@@ -521,4 +524,34 @@ func TestFlush_PipeInTheWay(t *testing.T) {
 	c.job(four, steps(1))
 	c.lose(four...)
 	c.job(four, restarts(1))
+}
+
+// Jobs may begin at the same time in one prefix directory.
+func TestInit_ManyJobsAtOnce(t *testing.T) {
+	c := newCluster(t)
+	var wg sync.WaitGroup
+	for job := range 8 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			_, err := local.Run(2, c.opt, func(world mpi.Comm) error {
+				opt := c.options(fmt.Sprintf("%c%d", 'a'+world.Rank(), job))
+				opt.Settings = &Settings{}
+				for range 10 {
+					s, err := Init(world, opt)
+					if err != nil {
+						return err
+					}
+					if err := s.Finalize(); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	wg.Wait()
 }

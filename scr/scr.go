@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -146,7 +147,7 @@ func (s *Session) begin(node string, settings *Settings) error {
 		if err := os.MkdirAll(filepath.Join(s.prefix.Dir, prefix.Metadata), 0o777); err != nil {
 			return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)
 		}
-		return errors.Join(s.setAside("halt.scr"), s.setAside("flush.scr"))
+		return errors.Join(s.setAside("halt.scr"), s.setAside("flush.scr"), s.setAside("nodes.scr"))
 	})
 	if err != nil {
 		return err
@@ -254,9 +255,13 @@ func (s *Session) recordRun(node mpi.Comm, settings *Settings) error {
 		return err
 	}
 	return s.onRoot(func() error {
-		h := hash.New()
-		h.SetInt("NODES", leaders[0])
-		if err := hash.WriteShared(s.metadata("nodes.scr"), h); err != nil {
+		// Under its lock: another job may begin in the same prefix directory.
+		err := hash.Update(s.metadata("nodes.scr"), func(h *hash.Hash) error {
+			h.UnsetAll()
+			h.SetInt("NODES", leaders[0])
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 		if settings != nil {
@@ -279,7 +284,10 @@ func (s *Session) setAside(name string) error {
 	}
 	aside := path + ".damaged"
 	s.log.Warn("%v; it is now %s, and a new one is begun", err, aside)
-	return os.Rename(path, aside)
+	if err := os.Rename(path, aside); !errors.Is(err, fs.ErrNotExist) { // another job may have done it
+		return err
+	}
+	return nil
 }
 
 func (s *Session) metadata(name string) string {
