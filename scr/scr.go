@@ -123,7 +123,7 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	}
 	start := time.Now()
 	if err := s.begin(node, opt.Settings); err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.free())
 	}
 	s.log.Info("goscr %s: %d ranks, prefix %s, %s; ready in %.3f s",
 		Version, world.Size(), s.prefix.Dir, s.describe(), time.Since(start).Seconds())
@@ -412,16 +412,20 @@ func (s *Session) Finalize() error {
 	return first
 }
 
+// free gives all communicators of the session back, as far as it has come. It
+// is collective.
 func (s *Session) free() error {
+	var err error
+	if s.cache != nil {
+		err = s.cache.Free()
+	}
 	for _, d := range s.descs {
-		if err := d.Free(); err != nil {
-			return err
-		}
+		err = errors.Join(err, d.Free())
 	}
-	if err := s.groups.Free(); err != nil {
-		return err
+	if s.groups != nil {
+		err = errors.Join(err, s.groups.Free())
 	}
-	return s.world.Free()
+	return errors.Join(err, s.world.Free())
 }
 
 // newestCheckpoint returns the newest checkpoint in the cache, nil if there is
