@@ -10,6 +10,7 @@ package reddesc
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"strings"
@@ -180,8 +181,10 @@ func FromHash(world mpi.Comm, h *hash.Hash) (*Descriptor, error) {
 	switch {
 	case h == nil:
 		err = fmt.Errorf("its redundancy descriptor is lost")
-	case d.id < 0:
+	case d.id < 0 || d.id >= world.Size(): // a split takes no other number everywhere
 		err = fmt.Errorf("redundancy descriptor with set number %d", d.id)
+	case number(keyGroupRank) < 0 || number(keyGroupRank) >= world.Size():
+		err = fmt.Errorf("redundancy descriptor with member number %d", number(keyGroupRank))
 	default:
 		d.Scheme, err = scheme(d.Type, d.Failures)
 	}
@@ -199,7 +202,7 @@ func FromHash(world mpi.Comm, h *hash.Hash) (*Descriptor, error) {
 		err = e
 	}
 	if err := mpi.Agree(world, err); err != nil {
-		return nil, err
+		return nil, errors.Join(err, d.Free())
 	}
 	return d, nil
 }

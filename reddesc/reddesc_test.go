@@ -203,6 +203,8 @@ func TestFromHash_Refuses(t *testing.T) {
 		"another scheme":   func(h *hash.Hash) *hash.Hash { h.SetValue(keyType, "RS"); return h },
 		"another set":      func(h *hash.Hash) *hash.Hash { h.SetInt(keyGroupID, 1-mustInt(h, keyGroupID)); return h },
 		"a set of its own": func(h *hash.Hash) *hash.Hash { h.SetInt(keyGroupID, 17); return h },
+		"set of 40 bits":   func(h *hash.Hash) *hash.Hash { h.SetInt(keyGroupID, 1<<40); return h },
+		"member of 40":     func(h *hash.Hash) *hash.Hash { h.SetInt(keyGroupRank, 1<<40); return h },
 		"negative set":     func(h *hash.Hash) *hash.Hash { h.SetInt(keyGroupID, -1); return h },
 		"another member":   func(h *hash.Hash) *hash.Hash { h.SetInt(keyGroupRank, mustInt(h, keyGroupRank)+1); return h },
 		"another size":     func(h *hash.Hash) *hash.Hash { h.SetInt(keyGroupSize, 2); return h },

@@ -77,10 +77,7 @@ func (s *Session) makeRoom() error {
 				return err
 			}
 		}
-		err := s.onRoot(func() error { return prefix.Locate(s.prefix.Dir, c.Dataset, prefix.InCache, false) })
-		if err != nil {
-			return err
-		}
+		s.note(func() error { return prefix.Locate(s.prefix.Dir, c.Dataset, prefix.InCache, false) })
 		delete(s.flushed, c.ID())
 	}
 	return s.cache.Evict(keep)
@@ -217,17 +214,10 @@ func (s *Session) CompleteOutput(valid bool) error {
 	s.tellTraffic(fmt.Sprintf("dataset %d: protection", c.ID()), before)
 	s.log.Info("dataset %d (%s): %d files, %s; written in %.3f s, protected with %s in %.3f s", c.ID(), c.Name(), c.Files(),
 		report.Bytes(c.Size()), written.Sub(s.began).Seconds(), c.Desc.Type, time.Since(written).Seconds())
-	err := s.onRoot(func() error {
-		if c.Flags().Has(Checkpoint) {
-			if err := halt.CountCheckpoint(s.prefix.Dir); err != nil {
-				return err
-			}
-		}
-		return prefix.Locate(s.prefix.Dir, c.Dataset, prefix.InCache, true)
-	})
-	if err != nil {
-		return err
+	if c.Flags().Has(Checkpoint) {
+		s.note(func() error { return halt.CountCheckpoint(s.prefix.Dir) })
 	}
+	s.note(func() error { return prefix.Locate(s.prefix.Dir, c.Dataset, prefix.InCache, true) })
 	return s.flushIfDue(c)
 }
 

@@ -6,12 +6,17 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/mpi/local"
 )
 
 // index returns the entries of the index by name.
@@ -439,4 +444,114 @@ func TestFetch_IndexContradictsItself(t *testing.T) {
 			c.job(four, restarts(2))
 		})
 	}
+}
+
+// That the cache cannot take a checkpoint says nothing about the checkpoint.
+func TestFetch_CacheFails(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1")
+	c.job(four, steps(1, 2, 3))
+	c.lose(four...)
+	// A file where the dataset's directory has to be.
+	in := c.cached("b", 3, "")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(in), 0o700), os.WriteFile(in, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	c.job(four, restarts(2))
+	if c.index()["ckpt.3"].Failed {
+		t.Error("the checkpoint is marked as one that cannot be fetched")
+	}
+}
+
+// breakRecords makes it impossible to write flush.scr and halt.scr, as when the
+// prefix directory's file system is full.
+func (c *cluster) breakRecords() {
+	for _, name := range []string{".scr/flush.scr", ".scr/halt.scr"} {
+		path := c.prefix(name)
+		if err := errors.Join(os.RemoveAll(path), os.Mkdir(path, 0o700)); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// What is written in the prefix directory for the commands around the job can
+// fail, and the job goes on writing checkpoints to the cache.
+func TestRecords_CannotBeWritten(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=0")
+	c.job(four, func(s *Session, rank int) error {
+		if rank == 0 {
+			c.breakRecords()
+		}
+		if err := s.world.Barrier(); err != nil {
+			return err
+		}
+		return steps(1, 2, 3, 4)(s, rank)
+	})
+	for _, name := range []string{".scr/flush.scr", ".scr/halt.scr"} {
+		os.Remove(c.prefix(name))
+	}
+	c.job(four, restarts(4))
+}
+
+// A checkpoint that was refused is not offered again because that could not be
+// recorded.
+func TestCompleteRestart_RecordsCannotBeWritten(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1")
+	c.job(four, steps(1, 2))
+	c.job(four, func(s *Session, rank int) error {
+		if rank == 0 {
+			c.breakRecords()
+		}
+		if err := s.world.Barrier(); err != nil {
+			return err
+		}
+		if _, err := s.StartRestart(); err != nil {
+			return err
+		}
+		if err := s.CompleteRestart(false); err == nil {
+			return errors.New("no error")
+		}
+		return restart(s, rank, 1)
+	})
+}
+
+// A pipe in the place of a file would keep who opens it waiting for a reader.
+func TestFlush_PipeInTheWay(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1")
+	c.opt.Timeout = 10 * time.Second
+	if err := errors.Join(os.MkdirAll(c.prefix("ckpt.1"), 0o700), unix.Mkfifo(c.prefix("ckpt.1/rank_2"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	c.job(four, steps(1))
+	c.lose(four...)
+	c.job(four, restarts(1))
+}
+
+// Jobs may begin at the same time in one prefix directory.
+func TestInit_ManyJobsAtOnce(t *testing.T) {
+	c := newCluster(t)
+	var wg sync.WaitGroup
+	for job := range 8 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			_, err := local.Run(2, c.opt, func(world mpi.Comm) error {
+				opt := c.options(fmt.Sprintf("%c%d", 'a'+world.Rank(), job))
+				opt.Settings = &Settings{}
+				for range 10 {
+					s, err := Init(world, opt)
+					if err != nil {
+						return err
+					}
+					if err := s.Finalize(); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	wg.Wait()
 }

@@ -69,14 +69,9 @@ func (s *Session) CompleteRestart(valid bool) error {
 		return nil
 	}
 	s.log.Info("%v; it is not used again", failed)
-	if err := s.forget(c); err != nil {
-		return err
-	}
-	if err := s.prefix.Failed(c.ID()); err != nil {
-		return err
-	}
-	s.offer(s.newestCheckpoint())
-	return failed
+	err = s.forget(c)
+	s.offer(s.newestCheckpoint()) // whatever else fails, not this one again
+	return errors.Join(failed, err, s.prefix.Failed(c.ID()))
 }
 
 // offer makes a checkpoint the one to restart from, or none.
@@ -115,9 +110,9 @@ func (s *Session) routeRestart(name string) (string, error) {
 }
 
 // fetchIfNone fetches a checkpoint from the prefix directory if the cache has
-// none: the one marked current first, then backwards. One that fails is marked,
-// and not tried again by any run, so that it cannot stop a job from starting
-// over and over.
+// none: the one marked current first, then backwards. One that turns out not to
+// be what was written is marked, and not tried again by any run, so that it
+// cannot stop a job from starting over and over.
 func (s *Session) fetchIfNone() error {
 	if s.restart != nil || !s.config.Bool("SCR_FETCH") {
 		return nil
@@ -130,26 +125,31 @@ func (s *Session) fetchIfNone() error {
 		c, err := s.fetch(d)
 		if err == nil {
 			s.offer(c)
-			return s.prefix.Fetched(d)
+			if err := s.prefix.Fetched(d); err != nil && s.world.Rank() == 0 {
+				s.log.Warn("that checkpoint %s was fetched cannot be recorded: %v", d.Name(), err)
+			}
+			return nil
 		}
 		if s.world.Rank() == 0 {
 			s.log.Warn("checkpoint %s cannot be fetched: %v", d.Name(), err)
 		}
 		below = d.ID()
 		var size *prefix.RanksError
-		var bad *unusableError
-		if s.anywhere(err, func(err error) bool { return errors.As(err, &size) }) ||
-			!s.anywhere(err, func(err error) bool { return errors.As(err, &bad) }) {
-			continue // a run of the right size can use it, or one with more room
+		if s.anywhere(err, func(err error) bool { return errors.As(err, &size) }) {
+			continue // a run of the right size can use it
 		}
-		if err := s.prefix.Failed(d.ID()); err != nil {
-			return err
+		var bad *unusableError
+		if !s.anywhere(err, func(err error) bool { return errors.As(err, &bad) }) {
+			continue // a run with room in its cache can use it
+		}
+		if err := s.prefix.Failed(d.ID()); err != nil && s.world.Rank() == 0 {
+			s.log.Warn("checkpoint %s cannot be marked as failed, so the next run will try it again: %v", d.Name(), err)
 		}
 	}
 }
 
-// unusableError says that it is the checkpoint in the prefix directory that is
-// at fault, not what happened to it on the way.
+// unusableError says that a checkpoint in the prefix directory is not what was
+// written, and not just of no use to this run.
 type unusableError struct{ error }
 
 func (e *unusableError) Unwrap() error { return e.error }
@@ -177,9 +177,7 @@ func (s *Session) fetch(d dataset.Dataset) (*cache.Cached, error) {
 		path, err := s.cache.Add(c, f.Meta)
 		if err == nil {
 			err = copier.Copy(f.Path, path, f.Meta)
-			var corrupt *redundancy.CorruptError
-			var access *fs.PathError
-			if errors.As(err, &corrupt) || errors.As(err, &access) && access.Path == f.Path {
+			if ofSource(err, f.Path) {
 				err = &unusableError{err}
 			}
 		}
@@ -196,4 +194,12 @@ func (s *Session) fetch(d dataset.Dataset) (*cache.Cached, error) {
 	seconds := time.Since(start).Seconds()
 	s.log.Info("checkpoint %s: fetched %s in %.3f s", d.Name(), report.Bytes(d.Size()), seconds)
 	return c, nil
+}
+
+// ofSource reports whether an error of a copy is one of the file copied, and not
+// of the copy.
+func ofSource(err error, path string) bool {
+	var corrupt *redundancy.CorruptError
+	var of *fs.PathError
+	return errors.As(err, &corrupt) || errors.As(err, &of) && of.Path == path
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -126,7 +127,7 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	}
 	start := time.Now()
 	if err := s.begin(node, opt.Settings); err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.free())
 	}
 	s.tellTraffic("Init", mpi.Traffic{})
 	s.log.Info("goscr %s: %d ranks, prefix %s, %s; ready in %.3f s",
@@ -151,7 +152,7 @@ func (s *Session) begin(node string, settings *Settings) error {
 		if err := os.MkdirAll(filepath.Join(s.prefix.Dir, prefix.Metadata), 0o777); err != nil {
 			return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)
 		}
-		return errors.Join(s.setAside("halt.scr"), s.setAside("flush.scr"))
+		return errors.Join(s.setAside("halt.scr"), s.setAside("flush.scr"), s.setAside("nodes.scr"))
 	})
 	if err != nil {
 		return err
@@ -259,9 +260,13 @@ func (s *Session) recordRun(node mpi.Comm, settings *Settings) error {
 		return err
 	}
 	return s.onRoot(func() error {
-		h := hash.New()
-		h.SetInt("NODES", leaders[0])
-		if err := hash.WriteShared(s.metadata("nodes.scr"), h); err != nil {
+		// Under its lock: another job may begin in the same prefix directory.
+		err := hash.Update(s.metadata("nodes.scr"), func(h *hash.Hash) error {
+			h.UnsetAll()
+			h.SetInt("NODES", leaders[0])
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 		if settings != nil {
@@ -284,7 +289,10 @@ func (s *Session) setAside(name string) error {
 	}
 	aside := path + ".damaged"
 	s.log.Warn("%v; it is now %s, and a new one is begun", err, aside)
-	return os.Rename(path, aside)
+	if err := os.Rename(path, aside); !errors.Is(err, fs.ErrNotExist) { // another job may have done it
+		return err
+	}
+	return nil
 }
 
 func (s *Session) metadata(name string) string {
@@ -338,6 +346,18 @@ func (s *Session) onRoot(f func() error) error {
 		err = f()
 	}
 	return mpi.Agree(s.world, err)
+}
+
+// note runs f on rank 0, which records something for the commands around the job
+// in the prefix directory. That its file system is full is no reason not to
+// write checkpoints to the cache.
+func (s *Session) note(f func() error) {
+	if s.world.Rank() != 0 {
+		return
+	}
+	if err := f(); err != nil {
+		s.log.WarnOnce("%v; what the prefix directory says of this job is not up to date", err)
+	}
 }
 
 // StateError says that a call is not possible where it was made.
@@ -404,16 +424,20 @@ func (s *Session) Finalize() error {
 	return first
 }
 
+// free gives all communicators of the session back, as far as it has come. It
+// is collective.
 func (s *Session) free() error {
+	var err error
+	if s.cache != nil {
+		err = s.cache.Free()
+	}
 	for _, d := range s.descs {
-		if err := d.Free(); err != nil {
-			return err
-		}
+		err = errors.Join(err, d.Free())
 	}
-	if err := s.groups.Free(); err != nil {
-		return err
+	if s.groups != nil {
+		err = errors.Join(err, s.groups.Free())
 	}
-	return s.world.Free()
+	return errors.Join(err, s.world.Free())
 }
 
 // newestCheckpoint returns the newest checkpoint in the cache, nil if there is
@@ -519,7 +543,8 @@ func (s *Session) forget(c *cache.Cached) error {
 		return err
 	}
 	delete(s.flushed, c.ID())
-	return s.onRoot(func() error { return prefix.Locate(s.prefix.Dir, c.Dataset, prefix.InCache, false) })
+	s.note(func() error { return prefix.Locate(s.prefix.Dir, c.Dataset, prefix.InCache, false) })
+	return nil
 }
 
 // sameEverywhere checks that all ranks gave the same name and flags.

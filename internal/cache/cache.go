@@ -49,6 +49,18 @@ type Config struct {
 type Cached struct {
 	dataset.Dataset
 	Desc *reddesc.Descriptor
+
+	restored bool // Desc is its own, and not that of the session
+}
+
+// free gives the communicator of a descriptor back that was made again for the
+// dataset. It is collective.
+func (c *Cached) free() error {
+	if !c.restored {
+		return nil
+	}
+	c.restored = false
+	return c.Desc.Free()
 }
 
 // Cache is the caller's part of the cache.
@@ -207,7 +219,7 @@ func (k *Cache) save(id int) {
 // Create begins a dataset. Its files are entered with Add, and it becomes
 // usable with Complete. It is collective.
 func (k *Cache) Create(d dataset.Dataset, desc *reddesc.Descriptor) (*Cached, error) {
-	c := &Cached{d, desc}
+	c := &Cached{Dataset: d, Desc: desc}
 	id := d.ID()
 	k.highest = max(k.highest, id)
 	var err error
@@ -297,8 +309,11 @@ func (k *Cache) filesOf(id, rank int) []redundancy.File {
 // Delete removes a dataset, usable or not, with all its files. It is
 // collective.
 func (k *Cache) Delete(id int) error {
-	k.list = slices.DeleteFunc(k.list, func(c *Cached) bool { return c.ID() == id })
 	var err error
+	if c := k.Find(id); c != nil {
+		err = c.free()
+	}
+	k.list = slices.DeleteFunc(k.list, func(c *Cached) bool { return c.ID() == id })
 	for _, rank := range k.maps.Ranks(id) {
 		if e := k.deletePart(id, rank); err == nil {
 			err = e
@@ -373,5 +388,16 @@ func (k *Cache) Evict(keep int) error {
 	return nil
 }
 
-// Close gives what the cache holds in memory back. It is collective.
+// Close gives what the cache holds in memory back.
 func (k *Cache) Close() error { return errors.Join(k.dropSpare(), k.maps.Close()) }
+
+// Free gives the communicators back that the cache has made. It is collective.
+func (k *Cache) Free() error {
+	var first error
+	for _, c := range k.list {
+		if err := c.free(); first == nil {
+			first = err
+		}
+	}
+	return first
+}

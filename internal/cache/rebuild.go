@@ -80,6 +80,9 @@ func (k *Cache) rebuildDataset(id int) error {
 		k.Log.Info("dataset %d (%s): %s, ready in %.3f s", id, c.Name(), rung, time.Since(start).Seconds())
 		return nil
 	}
+	if e := c.free(); e != nil {
+		return e
+	}
 	var agreed *mpi.AgreedError
 	switch {
 	case errors.Is(err, redundancy.ErrUnrecoverable):
@@ -121,6 +124,7 @@ func (k *Cache) restore(c *Cached) (rung string, err error) {
 	if c.Desc, err = k.distributeDescriptor(id); err != nil {
 		return "", fmt.Errorf("%w: %w", redundancy.ErrUnrecoverable, err)
 	}
+	c.restored = true
 	if err := mpi.Agree(k.World, os.MkdirAll(k.Dir(id), 0o700)); err != nil {
 		return "", err
 	}

@@ -22,6 +22,8 @@ import (
 //
 // Files are read where they are in memory, through a mapping (window.go).
 //
+// Descriptors may be few: it makes do with one.
+//
 // A Logical that cannot read a file goes on with zeros, since the other
 // members wait for its part, and reports the error in Close.
 type Logical struct {
@@ -103,24 +105,50 @@ func (l *Logical) file(i int) (*os.File, error) {
 		return f, nil
 	}
 	if len(l.recent) == maxOpen {
-		oldest := l.recent[0]
-		l.recent = l.recent[1:]
-		if err := l.open[oldest].Close(); err != nil {
+		if err := l.closeOldest(); err != nil {
 			return nil, err
 		}
-		delete(l.open, oldest)
 	}
 	flags := os.O_RDONLY | unix.O_NOFOLLOW
 	if l.write {
 		flags = os.O_RDWR | os.O_CREATE | unix.O_NOFOLLOW
 	}
 	f, err := os.OpenFile(l.files[i].Path, flags, 0o600)
+	for scarce(err) && len(l.recent) > 0 { // others in the process may have taken them
+		if err := l.closeOldest(); err != nil {
+			return nil, err
+		}
+		f, err = os.OpenFile(l.files[i].Path, flags, 0o600)
+	}
 	if err != nil {
 		return nil, err
 	}
 	l.open[i] = f
 	l.recent = append(l.recent, i)
 	return f, nil
+}
+
+func (l *Logical) closeOldest() error {
+	oldest := l.recent[0]
+	l.recent = l.recent[1:]
+	f := l.open[oldest]
+	delete(l.open, oldest)
+	return f.Close()
+}
+
+// scarce reports whether an error is that the machine is short of something,
+// which says nothing about the file it was needed for.
+func scarce(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
+}
+
+// unreadable is the error of a file that cannot be read: that is as bad as wrong
+// bytes in it, unless it can be read another time.
+func unreadable(f File, err error) error {
+	if scarce(err) {
+		return err
+	}
+	return &CorruptError{f.Path, err.Error()}
 }
 
 // span calls do for each file that has bytes in the n from offset, with where
@@ -158,8 +186,7 @@ func (l *Logical) Read(buf []byte, offset, column int64) {
 }
 
 // pass takes the checksum of a part of a file and hands the part to use, which
-// must not keep it. Bytes that cannot be read are as bad as wrong ones, and
-// stand as zeros.
+// must not keep it. Bytes that cannot be read stand as zeros.
 func (l *Logical) pass(column int64, i int, at int64, length int, use func([]byte)) {
 	data, err := l.view(column, i, at, length)
 	if err == nil {
@@ -169,7 +196,7 @@ func (l *Logical) pass(column int64, i int, at int64, length int, use func([]byt
 		})
 	}
 	if err != nil {
-		l.fail(&CorruptError{l.files[i].Path, err.Error()})
+		l.fail(unreadable(l.files[i], err))
 		use(make([]byte, length))
 	}
 }
@@ -273,7 +300,7 @@ func readAll(files []File, piece int) (*Logical, error) {
 		size := max(f.Meta.Size(), 0)
 		if size == 0 { // is read by looking whether it is there
 			if _, err := l.file(i); err != nil {
-				l.fail(&CorruptError{f.Path, err.Error()})
+				l.fail(unreadable(f, err))
 			}
 		}
 		for at := int64(0); at < size && l.err == nil; at += int64(piece) {

@@ -73,11 +73,12 @@ func (c *Copier) create(dst string) (*os.File, error) {
 		c.dirs[dir] = true
 	}
 	open := func() (*os.File, error) {
-		return os.OpenFile(dst, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+		return os.OpenFile(dst, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	}
 	f, err := open()
-	// A file from an earlier run may be read-only, or a link may stand there.
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ELOOP) {
+	// A file from an earlier run may be read-only, or a link or a pipe may stand
+	// there, which would have to wait for a reader.
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
 		if err := os.Remove(dst); err != nil {
 			return nil, err
 		}
