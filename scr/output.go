@@ -66,9 +66,9 @@ func (s *Session) StartOutput(name string, flags Flags) error {
 func (s *Session) makeRoom() error {
 	keep := s.config.Int("SCR_CACHE_SIZE") - 1
 	list := s.cache.List()
-	if keep == 0 && len(list) > 0 && !s.flushed[list[0].ID()] {
-		s.log.WarnOnce("SCR_CACHE_SIZE=1: dataset %s leaves the cache before the next is complete; a failure in between loses it "+
-			"(2 keeps it)", list[0].Name())
+	if s.world.Rank() == 0 && keep == 0 && len(list) > 0 && !s.flushed[list[0].ID()] {
+		s.log.WarnOnce("SCR_CACHE_SIZE=1: a dataset leaves the cache before the next is complete; a failure in between loses it " +
+			"(2 keeps it)")
 	}
 	for i := len(list) - 1; i >= max(keep, 0); i-- {
 		c := list[i]

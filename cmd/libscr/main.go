@@ -105,7 +105,7 @@ func gather() {
 // inC gives functions that a message speaks of the names they have in C.
 var inC = strings.NewReplacer("StartOutput", "SCR_Start_output", "CompleteOutput", "SCR_Complete_output",
 	"HaveRestart", "SCR_Have_restart", "StartRestart", "SCR_Start_restart", "CompleteRestart", "SCR_Complete_restart",
-	"NeedCheckpoint", "SCR_Need_checkpoint", "ShouldExit", "SCR_Should_exit")
+	"NeedCheckpoint", "SCR_Need_checkpoint", "ShouldExit", "SCR_Should_exit", "Finalize called", "SCR_Finalize called")
 
 // introduce finds out, as far as one can without a session, who speaks.
 func introduce() {

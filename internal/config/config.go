@@ -33,6 +33,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/goscr/goscr/hash"
@@ -347,7 +348,7 @@ func (r *resolver) readFile(level Level, path string) error {
 // readText returns the contents of a file, "" if it does not exist.
 func readText(path string) (string, error) {
 	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if missing(err) {
 		return "", nil
 	}
 	if err != nil {
@@ -567,4 +568,9 @@ func (c *Config) queryItem(q query) (string, bool) {
 		return "", false
 	}
 	return c.items.Get(kind.Name, kind.ID.plain(v)).Value(q.field)
+}
+
+// missing reports whether an error says that there is no such file.
+func missing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }

@@ -12,7 +12,7 @@ import (
 func (r *resolver) warnings(prefix, file value) []string {
 	var list []string
 	if file.source.Level != Default {
-		if _, err := os.Stat(file.text); os.IsNotExist(err) {
+		if _, err := os.Stat(file.text); missing(err) {
 			list = append(list, fmt.Sprintf("SCR_CONF_FILE names %s, which does not exist", file.text))
 		}
 	}
