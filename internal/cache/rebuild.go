@@ -207,8 +207,12 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, rung string, err err
 			}
 		}
 		found := k.corrupt(id, err)
-		// How many are lost, and how many turned out to be.
-		counts := []int64{lost, 0}
+		// How many are lost, how many turned out to be, and how many know that it is
+		// no use to try again.
+		counts := []int64{lost, 0, 0}
+		if errors.Is(err, redundancy.ErrUnrecoverable) {
+			counts[2] = 1
+		}
 		if found && lost == 0 {
 			lost, counts[1] = 1, 1
 			files = nil
@@ -224,6 +228,9 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, rung string, err err
 			continue
 		}
 		if err := mpi.Agree(k.World, err); err != nil {
+			if counts[2] > 0 { // which an agreed error tells just one rank
+				err = fmt.Errorf("%w: %w", redundancy.ErrUnrecoverable, err)
+			}
 			return nil, "", err
 		}
 		if lost != 0 {
