@@ -11,3 +11,8 @@ func TestPartner_AnyTwoMembersLost(t *testing.T)   { schemetest.Run(t, Scheme(2)
 func TestPartner_AnyThreeMembersLost(t *testing.T) { schemetest.Run(t, Scheme(3), 4, 7) }
 func TestPartner_CorruptionIsFound(t *testing.T)   { schemetest.Corruption(t, Scheme(1)) }
 func TestPartner_KilledAtAnyMessage(t *testing.T)  { schemetest.Killed(t, Scheme(2)) }
+
+func TestPartner_HeaderContradictsItself(t *testing.T) {
+	schemetest.Header(t, Scheme(1), 2)
+	schemetest.Header(t, Scheme(2), 4)
+}

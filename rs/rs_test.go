@@ -10,3 +10,5 @@ func TestRS_AnyTwoMembersLost(t *testing.T)   { schemetest.Run(t, Scheme(2), 3, 
 func TestRS_AnyThreeMembersLost(t *testing.T) { schemetest.Run(t, Scheme(3), 4, 9) }
 func TestRS_CorruptionIsFound(t *testing.T)   { schemetest.Corruption(t, Scheme(2)) }
 func TestRS_KilledAtAnyMessage(t *testing.T)  { schemetest.Killed(t, Scheme(2)) }
+
+func TestRS_HeaderContradictsItself(t *testing.T) { schemetest.Header(t, Scheme(2), 4) }

@@ -1,6 +1,7 @@
 package scr
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -8,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/goscr/goscr/hash"
 )
 
 func TestSession_RestartsFromTheCache(t *testing.T) {
@@ -374,4 +378,26 @@ func TestSession_NothingIsLeftOfAKilledRun(t *testing.T) {
 	if _, err := os.Stat(left); !os.IsNotExist(err) {
 		t.Errorf("%s: %v", left, err)
 	}
+}
+
+// Survivors whose redundancy files do not fit together cannot rebuild anything,
+// and all ranks come to the same conclusion.
+func TestRebuild_LayoutsDiffer(t *testing.T) {
+	c := newCluster(t)
+	c.opt.Timeout = 10 * time.Second
+	c.job(four, steps(1, 2))
+	path, err := filepath.Glob(c.cached("c", 2, ".scr/*.xor"))
+	if err != nil || len(path) != 1 {
+		t.Fatal(path, err)
+	}
+	c.change(path[0], func(data []byte) []byte {
+		h, start, err := hash.ReadFrom(bytes.NewReader(data), int64(len(data)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.SetInt("BLOCK", 1000) // was 1024
+		return append(h.Encode(), data[start:]...)
+	})
+	c.lose("b")
+	c.job(four, restarts(1))
 }

@@ -177,10 +177,16 @@ func (s *Session) begin(node string, settings *Settings) error {
 	if err := s.describeRedundancy(); err != nil {
 		return err
 	}
+	// Rank 0's, in case links differ between nodes.
+	text, err := mpi.BcastBytes(s.world, []byte(s.real), 0)
+	if err != nil {
+		return err
+	}
+	real := string(text)
 	s.cache, err = cache.Open(cache.Config{
 		World: s.world, Node: nodeComm,
 		CacheBase: s.config.String("SCR_CACHE_BASE"), ControlBase: s.config.String("SCR_CNTL_BASE"),
-		User: s.config.String("SCR_USER_NAME"), JobID: s.config.String("SCR_JOB_ID"),
+		User: s.config.String("SCR_USER_NAME"), JobID: s.config.String("SCR_JOB_ID"), Prefix: real,
 		Piece: s.bufferSize("SCR_MPI_BUF_SIZE"), Distribute: s.config.Bool("SCR_DISTRIBUTE"), Log: s.log,
 	})
 	if err != nil {

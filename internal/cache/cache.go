@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -40,8 +41,9 @@ type Config struct {
 	CacheBase   string
 	ControlBase string
 	User, JobID string
-	Piece       int  // bytes that are read, sent and written at a time
-	Distribute  bool // on a restart, move files to where their ranks are
+	Prefix      string // of the job; without symbolic links, the same on all ranks
+	Piece       int    // bytes that are read, sent and written at a time
+	Distribute  bool   // on a restart, move files to where their ranks are
 	Log         *report.Logger
 }
 
@@ -72,6 +74,7 @@ type Cache struct {
 	list    []*Cached       // usable, newest first
 	unused  []int           // ids of those that this run cannot use
 	dirs    map[string]bool // known to be there
+	lock    *os.File        // held while the job runs, on the first rank of a node
 	spare   bool            // there is a redundancy file to be used again
 	highest int             // id of any dataset ever seen here
 }
@@ -92,6 +95,9 @@ func Open(c Config) (*Cache, error) {
 		if e := privateDir(c.ControlBase, c.User, "scr."+c.JobID); err == nil {
 			err = e
 		}
+		if err == nil {
+			err = k.occupy()
+		}
 		spares, _ := match(k.dir, sparePattern) // what is left is in nobody's way
 		for _, path := range spares {
 			if e := os.Remove(path); err == nil {
@@ -106,6 +112,39 @@ func Open(c Config) (*Cache, error) {
 		return nil, err
 	}
 	return k, nil
+}
+
+// lockFile is locked by a job for as long as it runs.
+const lockFile = "lock"
+
+// dying is how long the processes of an earlier run may take to end.
+const dying = 10 * time.Second
+
+// occupy makes sure that no other job uses the control directory: two with the
+// same job id would take each other's files for their own. The lock is one that
+// the kernel takes back when the process ends, however it does.
+func (k *Cache) occupy() error {
+	f, err := os.OpenFile(filepath.Join(k.control, lockFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	k.lock = f
+	for give := time.Now().Add(dying); ; time.Sleep(20 * time.Millisecond) {
+		want := unix.Flock_t{Type: unix.F_WRLCK}
+		err := unix.FcntlFlock(f.Fd(), unix.F_SETLK, &want)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) {
+			return fmt.Errorf("lock %s: %w", f.Name(), err)
+		}
+		if time.Now().After(give) {
+			holder := unix.Flock_t{Type: unix.F_WRLCK}
+			_ = unix.FcntlFlock(f.Fd(), unix.F_GETLK, &holder) // for the message only
+			return fmt.Errorf("another job of %s with job id %s is running on this node (process %d): give each its own SCR_JOB_ID",
+				k.User, k.JobID, holder.Pid)
+		}
+	}
 }
 
 // privateDir makes a directory below base that only the user can enter. What
@@ -236,12 +275,23 @@ func (k *Cache) Create(d dataset.Dataset, desc *reddesc.Descriptor) (*Cached, er
 	return c, mpi.Agree(k.World, err)
 }
 
+// keyPrefix, in the description of a dataset in the filemap, is the prefix
+// directory of the job that wrote it.
+const keyPrefix = "PREFIX"
+
+// describe stores the description of a dataset.
+func (k *Cache) describe(c *Cached) {
+	d := dataset.Dataset{Hash: c.Clone()}
+	d.SetValue(keyPrefix, k.Prefix)
+	k.maps.SetDataset(c.ID(), k.me(), d)
+}
+
 // record stores the descriptions of a dataset. Each member of a set also
 // stores the redundancy descriptors of as many members to its left as the
 // scheme can lose, so that one of them is left to say what it was.
 func (k *Cache) record(c *Cached) error {
 	id, set := c.ID(), c.Desc.Set
-	k.maps.SetDataset(id, k.me(), dataset.Dataset{Hash: c.Clone()})
+	k.describe(c)
 	k.maps.SetReddesc(id, k.me(), c.Desc.Hash())
 	n := set.Size()
 	for d := 1; d <= c.Desc.Scheme.Failures(n); d++ {
@@ -389,7 +439,13 @@ func (k *Cache) Evict(keep int) error {
 }
 
 // Close gives what the cache holds in memory back.
-func (k *Cache) Close() error { return errors.Join(k.dropSpare(), k.maps.Close()) }
+func (k *Cache) Close() error {
+	err := errors.Join(k.dropSpare(), k.maps.Close())
+	if k.lock != nil {
+		err = errors.Join(err, k.lock.Close())
+	}
+	return err
+}
 
 // Free gives the communicators back that the cache has made. It is collective.
 func (k *Cache) Free() error {

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
 )
@@ -63,7 +62,7 @@ func (k *Cache) usable(c *Cached, files []redundancy.File) error {
 		k.maps.Map.AddFile(id, k.me(), f.Path, f.Meta)
 	}
 	k.maps.SetExpected(id, k.me(), len(files), k.World.Size())
-	k.maps.SetDataset(id, k.me(), dataset.Dataset{Hash: c.Clone()})
+	k.describe(c)
 	if err := mpi.Agree(k.World, k.maps.Fold()); err != nil {
 		return k.abandon(c, err)
 	}

@@ -57,6 +57,16 @@ func (k *Cache) rebuildDataset(id int) error {
 	k.highest = max(k.highest, id)
 	start := time.Now()
 	d, known := k.distributeDataset(id)
+	from := d.Text(keyPrefix)
+	d.Unset(keyPrefix)
+	if known == nil && from != "" && from != k.Prefix {
+		if k.me() == 0 {
+			k.Log.Warn("dataset %d (%s) in the cache belongs to a job with prefix directory %s, this job's is %s: it is not used "+
+				"(give each job its own SCR_JOB_ID); %s", id, d.Name(), from, k.Prefix, untilNext)
+		}
+		k.unused = append(k.unused, id)
+		return nil
+	}
 	if known == nil {
 		known = k.dropOthers(d)
 	}
@@ -207,8 +217,12 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, rung string, err err
 			}
 		}
 		found := k.corrupt(id, err)
-		// How many are lost, and how many turned out to be.
-		counts := []int64{lost, 0}
+		// How many are lost, how many turned out to be, and how many know that it is
+		// no use to try again.
+		counts := []int64{lost, 0, 0}
+		if errors.Is(err, redundancy.ErrUnrecoverable) {
+			counts[2] = 1
+		}
 		if found && lost == 0 {
 			lost, counts[1] = 1, 1
 			files = nil
@@ -224,6 +238,9 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, rung string, err err
 			continue
 		}
 		if err := mpi.Agree(k.World, err); err != nil {
+			if counts[2] > 0 { // which an agreed error tells just one rank
+				err = fmt.Errorf("%w: %w", redundancy.ErrUnrecoverable, err)
+			}
 			return nil, "", err
 		}
 		if lost != 0 {

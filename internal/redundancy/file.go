@@ -432,6 +432,25 @@ func VerifyAll(files []File, piece int) error {
 	return nil
 }
 
+// checkCopies compares the sizes of sections that are copies with those of the
+// files that they are copies of: who gets a copy awaits as many bytes as its
+// files have.
+func (h Header) checkCopies() error {
+	if h.Get(keyCopy) == nil {
+		return nil
+	}
+	for i, size := range h.Sections() {
+		var files int64
+		for _, md := range h.Partner(i + 1).Get(keyFile).All() {
+			files += max(meta.Meta{Hash: md}.Size(), 0)
+		}
+		if files != size {
+			return fmt.Errorf("copy %d has %d bytes, of files with %d", i, size, files)
+		}
+	}
+	return nil
+}
+
 // OpenOwn opens a member's redundancy file and finds its other files in the
 // order in which they were protected.
 func (j *Job) OpenOwn(files []File) (*Reader, []File, error) {
@@ -444,6 +463,9 @@ func (j *Job) OpenOwn(files []File) (*Reader, []File, error) {
 		return nil, nil, err
 	}
 	own, err := reader.Current().Files(j.Dir)
+	if err == nil {
+		err = reader.checkCopies()
+	}
 	if err != nil {
 		err = &CorruptError{Path: made[0].Path, Reason: err.Error()}
 	}

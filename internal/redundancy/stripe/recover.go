@@ -54,6 +54,8 @@ func (s Scheme) agree(j *redundancy.Job, h *redundancy.Header, err error) (layou
 			err = fmt.Errorf("redundancy is of dataset %d", h.Dataset().ID())
 		case len(h.Sections()) != s.K:
 			err = fmt.Errorf("redundancy for %d losses, the descriptor says %d", len(h.Sections()), s.K)
+		case slices.ContainsFunc(h.Sections(), func(size int64) bool { return size != h.Chunk() }):
+			err = fmt.Errorf("redundancy is not in chunks of %d bytes", h.Chunk())
 		}
 	}
 	if e := mpi.Agree(j.Set.Comm, err); e != nil {

@@ -1,0 +1,74 @@
+package schemetest
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/mpi/local"
+)
+
+// Header changes the header of a survivor's redundancy file to one whose parts
+// contradict each other, though its checksum is right. Recover has to refuse it
+// on all members; it must not wait for what does not come.
+func Header(t *testing.T, scheme redundancy.Scheme, n int) {
+	// Each returns by how many bytes the file has to grow to fit.
+	changes := map[string]func(h *hash.Hash) (more int64){
+		"larger": func(h *hash.Hash) int64 {
+			key := "CHUNK"
+			if copies := h.Get("COPY"); copies != nil {
+				h, key = copies, "0"
+			}
+			was, _ := h.Int(key)
+			h.SetInt(key, was+3*piece)
+			return 3 * piece
+		},
+		"copies in place of chunks": func(h *hash.Hash) int64 {
+			if h.Has("COPY") {
+				return 0
+			}
+			for i, s := range (redundancy.Header{Hash: h}).Sections() {
+				h.At("COPY").SetInt(strconv.Itoa(i), s)
+			}
+			h.SetInt("CHUNK", 1<<60)
+			return 0
+		},
+		"no files of the neighbours": func(h *hash.Hash) int64 {
+			for _, key := range []string{"PARTNER", "PARTNER2"} {
+				h.Unset(key)
+			}
+			return 0
+		},
+	}
+	for _, name := range slices.Sorted(maps.Keys(changes)) {
+		for m := range n {
+			c := newCluster(t, scheme, n, sizes["primes"], 4)
+			c.encode()
+			_, made := redundancy.Split(c.files[m])
+			data, err := os.ReadFile(made[0].Path)
+			must(t, err)
+			f, err := os.Open(made[0].Path)
+			must(t, err)
+			h, start, err := hash.ReadFrom(f, 1<<30)
+			must(t, err)
+			must(t, f.Close())
+			was := h.Clone()
+			more := changes[name](h)
+			if h.Equal(was) {
+				continue
+			}
+			changed := append(h.Encode(), data[start:]...)
+			must(t, os.WriteFile(made[0].Path, append(changed, make([]byte, more)...), 0o600))
+			if err := c.recover([]int{(m + n - 1) % n}, local.Options{}); err == nil {
+				t.Errorf("%s at member %d was not noticed", name, m)
+			} else if strings.Contains(err.Error(), "no end after") {
+				t.Errorf("%s at member %d: %v", name, m, err)
+			}
+		}
+	}
+}
