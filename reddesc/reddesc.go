@@ -116,7 +116,7 @@ func Create(g *Groups, p Params) (d *Descriptor, warning string, err error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("redundancy descriptor %d: %w", p.Index, err)
 	}
-	size := p.SetSize
+	size := max(p.SetSize, s.Failures(1<<30)+1) // with fewer it could not do what it is asked for
 	if s.Name() == "RS" {
 		size = min(size, rs.MaxMembers/2) // a set may get nearly twice as many
 	}

@@ -121,7 +121,7 @@ func TestCreate_BestForEachSet(t *testing.T) {
 	}{
 		{[]int{1, 1, 1, 5}, Params{Type: "XOR"}, "XOR1 XOR1 XOR1 SINGLE0 SINGLE0 XOR1 XOR1 XOR1",
 			[]string{"descriptor 3 asks for XOR in groups NODE", "2 with a single member kept with SINGLE", "of 5 sets"}},
-		{[]int{2, 2, 3}, Params{Type: "RS"}, "RS2 XOR1 XOR1 XOR1 RS2 XOR1 RS2", []string{"asks for RS in", "2 with 2 members kept with XOR for the loss of 1"}},
+		{[]int{2, 2, 3}, Params{Type: "RS"}, "RS2 XOR1 XOR1 RS2 XOR1 XOR1 RS2", []string{"asks for RS in", "2 with 2 members kept with XOR for the loss of 1"}},
 		{[]int{1, 1, 1}, Params{Type: "RS", Failures: 5}, "RS2 RS2 RS2", []string{"RS for 5 losses", "1 with 3 members kept with RS for the loss of 2"}},
 		{[]int{2, 2, 2}, Params{Type: "PARTNER", Failures: 3}, "PARTNER2 PARTNER2 PARTNER2 PARTNER2 PARTNER2 PARTNER2",
 			[]string{"2 with 3 members kept with PARTNER for the loss of 2"}},
@@ -190,6 +190,7 @@ func TestCreate_AnyPlacement(t *testing.T) {
 		}
 		size := 1 + random.IntN(9)
 		m := create(t, nodes, xorOf(size))
+		size = max(size, 2)
 		what := fmt.Sprintf("seed %d, round %d, ranks on %v, SET_SIZE=%d: sets %v", seed, round, nodes, size, m.sets)
 		alone := 0
 		for _, kind := range m.kinds {
