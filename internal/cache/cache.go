@@ -399,14 +399,21 @@ func (k *Cache) deletePart(id, rank int) error {
 
 func (k *Cache) deleteFiles(id, rank int) error {
 	for _, path := range k.maps.Files(id, rank) {
-		if !k.inside(path) {
-			return fmt.Errorf("filemap names %s, which is not below %s", path, k.dir)
-		}
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := k.deleteFile(id, rank, path); err != nil {
 			return err
 		}
-		k.maps.RemoveFile(id, rank, path)
 	}
+	return nil
+}
+
+func (k *Cache) deleteFile(id, rank int, path string) error {
+	if !k.inside(path) {
+		return fmt.Errorf("filemap names %s, which is not below %s", path, k.dir)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	k.maps.RemoveFile(id, rank, path)
 	return nil
 }
 
