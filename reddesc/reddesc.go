@@ -243,6 +243,17 @@ func FromHash(world mpi.Comm, h *hash.Hash) (*Descriptor, error) {
 	return d, nil
 }
 
+// Describe says what a stored descriptor protects against.
+func Describe(h *hash.Hash) string {
+	size, _ := h.Int(keyGroupSize)
+	failures, _ := h.Int(keyFailures)
+	s, err := scheme(h.Text(keyType), int(failures))
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%s bears the loss of %d of the %d members of a set", s.Name(), s.Failures(int(size)), size)
+}
+
 // same checks that the members of the set are about to do the same thing. It is
 // collective over the set.
 func (d *Descriptor) same() error {

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -84,7 +85,47 @@ func (k *Cache) distributeDescriptor(id int) (*reddesc.Descriptor, error) {
 		own = h
 		break
 	}
-	return reddesc.FromHash(k.World, own)
+	desc, err := reddesc.FromHash(k.World, own)
+	var agreed *mpi.AgreedError
+	if !errors.As(err, &agreed) {
+		return desc, err
+	}
+	first := []int64{int64(k.World.Size())} // who still has one
+	if own != nil {
+		first[0] = int64(k.me())
+	}
+	if err := k.World.Allreduce(first, mpi.Min); err != nil {
+		return nil, err
+	}
+	count := []int64{0}
+	if own == nil {
+		count[0] = 1
+	}
+	if err := k.World.Allreduce(count, mpi.Sum); err != nil {
+		return nil, err
+	}
+	if count[0] == 0 {
+		return nil, fmt.Errorf("%w: %w", redundancy.ErrUnrecoverable, err)
+	}
+	_, offered, err := k.offer(id)
+	if err != nil {
+		return nil, err
+	}
+	left := k.takeStock(id, offered)
+	who, err := k.losses(left.failed && !left.known)
+	if err != nil {
+		return nil, err
+	}
+	protection := "nobody knows how it was protected"
+	if int(first[0]) < k.World.Size() {
+		text, err := mpi.BcastBytes(k.World, []byte(reddesc.Describe(own)), int(first[0]))
+		if err != nil {
+			return nil, err
+		}
+		protection = string(text)
+	}
+	return nil, fmt.Errorf("%w: %s have lost files, and the descriptions of %d are lost with those who kept them; %s",
+		redundancy.ErrUnrecoverable, who, count[0], protection)
 }
 
 // Keys of what ranks tell each other about files that have to move.
