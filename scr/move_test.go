@@ -1,6 +1,7 @@
 package scr
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -164,4 +165,30 @@ func TestMove_InterruptedAndANodeLost(t *testing.T) {
 			})
 		})
 	}
+}
+
+// More ranks than can be rebuilt find something in the way where they now run.
+// Their files stay where they are, for a run that has room for them.
+func TestMove_NoRoomOnTheNewNodes(t *testing.T) {
+	c := newCluster(t)
+	c.job(four, steps(1, 2))
+	for id := 1; id <= 2; id++ {
+		// A file where rank 1 needs a directory, and the other way round for rank 0.
+		if err := os.WriteFile(c.cached("a", id, name(id)+"/x"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(c.cached("b", id, name(id)+"/rank_0/x"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.job([]string{"b", "a", "c", "d"}, restarts(0))
+	c.says("my files did not arrive")
+	c.says("dataset 2 in the cache cannot be used now")
+	for id := 1; id <= 2; id++ {
+		if err := errors.Join(os.Remove(c.cached("a", id, name(id)+"/x")), os.RemoveAll(c.cached("b", id, name(id)+"/rank_0"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.job(four, restarts(2))
+	c.says("as it was in the cache")
 }

@@ -52,7 +52,8 @@ type Cached struct {
 	dataset.Dataset
 	Desc *reddesc.Descriptor
 
-	restored bool // Desc is its own, and not that of the session
+	restored  bool // Desc is its own, and not that of the session
+	elsewhere bool // the caller's files are whole on another node, and could not be stored here
 }
 
 // free gives the communicator of a descriptor back that was made again for the
@@ -410,7 +411,7 @@ func (k *Cache) deleteFile(id, rank int, path string) error {
 	if !k.inside(path) {
 		return fmt.Errorf("filemap names %s, which is not below %s", path, k.dir)
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
 		return err
 	}
 	k.maps.RemoveFile(id, rank, path)

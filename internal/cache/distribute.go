@@ -189,12 +189,15 @@ func (k *Cache) distributeFiles(c *Cached) error {
 			if source >= 0 && r == round {
 				m.from = source
 			}
-			sent, took, err := k.swap(m)
+			sent, missed, err := k.swap(m)
 			if err != nil {
 				return err
 			}
 			keep[m.to] = keep[m.to] || !sent
-			own.failed = own.failed || !took
+			if missed != nil {
+				own.failed = true
+				c.elsewhere = c.elsewhere || !errors.As(missed, new(*redundancy.CorruptError))
+			}
 		}
 	}
 	for _, rank := range k.maps.Ranks(id) {
@@ -352,12 +355,12 @@ type move struct {
 
 // swap does what is to be done in a round. Files go in batches, each in one
 // stream of pieces; the sender deletes those of a batch once the receiver has
-// them on disk and in its filemap. sent and took say whether all have arrived,
-// at the other rank and here. What does not arrive counts as lost, and may be
-// rebuilt; the error is of MPI.
-func (k *Cache) swap(m move) (sent, took bool, err error) {
+// them on disk and in its filemap. sent says whether all have arrived at the
+// other rank, and missed why they have not here. What does not arrive counts as
+// lost, and may be rebuilt; the error is of MPI.
+func (k *Cache) swap(m move) (sent bool, missed, err error) {
 	if m.to < 0 && m.from < 0 {
-		return true, true, nil
+		return true, nil, nil
 	}
 	var outgoing, incoming []redundancy.File
 	var leaving *hash.Hash
@@ -371,17 +374,16 @@ func (k *Cache) swap(m move) (sent, took bool, err error) {
 	}
 	arriving, err := k.swapHash(leaving, m.to, m.from)
 	if err != nil {
-		return false, false, err
+		return false, nil, err
 	}
-	var failed error // of receiving
 	if m.from >= 0 {
-		incoming, failed = k.expect(m.id, redundancy.Member{Hash: arriving})
+		incoming, missed = k.expect(m.id, redundancy.Member{Hash: arriving})
 	}
 	most := batch * int64(k.Piece)
 	out, in := batches(leaving, most), batches(arriving, most)
-	sent, took = true, true
+	sent = true
 	for len(out) > 0 || len(in) > 0 {
-		step := transit{move: m, failed: failed}
+		step := transit{move: m, failed: missed}
 		if len(out) == 0 {
 			step.to = -1
 		} else {
@@ -391,33 +393,33 @@ func (k *Cache) swap(m move) (sent, took bool, err error) {
 		if len(in) == 0 {
 			step.from = -1
 		} else {
-			if failed == nil {
+			if missed == nil {
 				step.incoming, incoming = incoming[:in[0].files], incoming[in[0].files:]
 			}
 			step.announced = in[0].bytes // what will come, whether it can be stored or not
 			in = in[1:]
 		}
 		var arrived bool
-		if arrived, failed, err = k.carry(step); err != nil {
-			return false, false, err
+		if arrived, missed, err = k.carry(step); err != nil {
+			return false, nil, err
 		}
 		if !arrived {
 			sent, out = false, nil
 		}
-		if failed != nil {
-			took, in = false, nil
+		if missed != nil {
+			in = nil
 		}
 	}
-	if failed == nil {
-		return sent, true, nil
+	if missed == nil {
+		return sent, nil, nil
 	}
-	k.Log.Warn("dataset %d: my files did not arrive from rank %d: %v", m.id, m.from, failed)
+	k.Log.Warn("dataset %d: my files did not arrive from rank %d: %v", m.id, m.from, missed)
 	for _, f := range k.Files(m.id) {
 		if !f.Meta.Complete() {
 			k.letGo(m.id, k.me(), f)
 		}
 	}
-	return sent, false, nil
+	return sent, missed, nil
 }
 
 // letGo deletes a file that is not needed here. If that is not possible it is in

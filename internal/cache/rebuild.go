@@ -243,6 +243,9 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, rung string, err err
 			if e != nil {
 				return nil, "", e
 			}
+			if there := mpi.Agree(k.World, c.notHere()); there != nil {
+				return nil, "", there
+			}
 			return nil, "", fmt.Errorf("%w: %s have lost files; %w", redundancy.ErrUnrecoverable, who, err)
 		}
 		if lost != 0 { // what is left of my files makes room for all of them
@@ -292,6 +295,15 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, rung string, err err
 		}
 		return files, rung, nil
 	}
+}
+
+// notHere is an error if the caller's files are lost only in that they could not
+// be stored where it now runs.
+func (c *Cached) notHere() error {
+	if !c.elsewhere {
+		return nil
+	}
+	return errors.New("files that are whole on another node could not be stored on this one")
 }
 
 // corrupt reports whether an error says that a file of the caller is not what

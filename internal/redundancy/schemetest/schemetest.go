@@ -401,11 +401,13 @@ func Killed(t *testing.T, scheme redundancy.Scheme) {
 	}
 	c.encode()
 	want := c.state()
-	lost := []int{1}
+	lost := []int{1, 2}[:min(scheme.Failures(n), 2)]
 	for at := int64(1); ; at++ {
-		for _, f := range c.files[1] {
-			if err := os.Remove(f.Path); err != nil && !os.IsNotExist(err) {
-				t.Fatal(err)
+		for _, m := range lost {
+			for _, f := range c.files[m] {
+				if err := os.Remove(f.Path); err != nil && !os.IsNotExist(err) {
+					t.Fatal(err)
+				}
 			}
 		}
 		err := c.recover(lost, local.Options{KillAt: at})
@@ -418,7 +420,7 @@ func Killed(t *testing.T, scheme redundancy.Scheme) {
 		kills++
 		for m, files := range c.files {
 			for _, f := range files {
-				if m == 1 {
+				if slices.Contains(lost, m) {
 					continue
 				}
 				if err := f.Meta.Check(f.Path); err != nil {
