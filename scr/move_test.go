@@ -13,12 +13,13 @@ import (
 )
 
 // bulk are files of a rank that take many batches to move, if pieces have so
-// many bytes: a batch has 64 of them.
+// many bytes: a batch has 64 of them, and so two of these files. They are of one
+// size, so that what comes to a node in a batch is as much as what goes.
 func bulk(piece, step, rank int) []file {
 	random := rand.New(rand.NewPCG(uint64(step), uint64(rank)))
 	files := []file{{name: fmt.Sprintf("ckpt.%d/%d/empty", step, rank), mode: 0o600, time: time.Unix(1e9, 0)}}
 	for i := range 12 {
-		f := file{name: fmt.Sprintf("ckpt.%d/%d/file.%d", step, rank, i), data: make([]byte, 16*piece+random.IntN(16*piece)),
+		f := file{name: fmt.Sprintf("ckpt.%d/%d/file.%d", step, rank, i), data: make([]byte, 24*piece),
 			mode: 0o640, time: time.Unix(1e9, int64(i))}
 		for k := range f.data {
 			f.data[k] = byte(random.Uint32())

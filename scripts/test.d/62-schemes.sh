@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# shellcheck disable=SC1091,SC2016,SC2028,SC2034
+# shellcheck disable=SC1091,SC2015,SC2016,SC2028,SC2034
 # Each scheme bears the losses that it promises to, with one rank a node and with
 # several: nodes that are gone, files that are damaged, ranks that come back
 # elsewhere; and says so when it is one too many.
