@@ -14,6 +14,11 @@ DESTDIR ?=
 GO      ?= go
 CFLAGS  ?= -O2 -g
 
+# gfortran, or another name of it; that of an MPI is for the examples only.
+ifeq ($(origin FC),default)
+FC      := gfortran
+endif
+
 # MPI=openmpi and MPI=mpich stand for Debian's names of these.
 ifneq ($(filter openmpi mpich,$(MPI)),)
 MPICC   ?= mpicc.$(MPI)
@@ -22,6 +27,8 @@ export MPI
 endif
 MPICC   ?= mpicc
 BUILD   ?= build
+MPICXX  ?= $(subst mpicc,mpicxx,$(MPICC))
+MPIFC   ?= $(subst mpicc,mpifort,$(MPICC))
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
@@ -33,7 +40,7 @@ export MPICC
 
 .PHONY: all examples install demo test bench lint clean deps FORCE
 
-all: $(out)/libscr.so $(out)/scr
+all: $(out)/libscr.so $(out)/libscrf.so $(out)/scr.py $(out)/scr
 
 deps:
 	@scripts/deps
@@ -50,6 +57,20 @@ $(out)/libscr.so: FORCE | deps
 	@rm -f $(out)/libscr.h
 	@cp cmd/libscr/scr.h $(out)/scr.h
 
+# For Fortran: the calls by the names Fortran gives them, and a module.
+$(out)/libscrf.so: bindings/fortran/scrf.c bindings/fortran/scr.f90 bindings/fortran/scrf.h \
+    bindings/fortran/libscrf.map $(out)/libscr.so | deps
+	$(MPICC) $(warn) $(CFLAGS) -fPIC -I$(out) -c -o $(out)/scrf.o bindings/fortran/scrf.c
+	$(FC) -std=f2018 -Wall -O2 -g -fPIC -J$(out) -c -o $(out)/scrmod.o bindings/fortran/scr.f90
+	$(FC) -shared -o $@ $(out)/scrf.o $(out)/scrmod.o -L$(out) -lscr -Wl,--as-needed \
+	    -Wl,-soname,libscrf.so -Wl,-rpath,'$$ORIGIN' -Wl,--version-script=bindings/fortran/libscrf.map
+	@rm -f $(out)/scrf.o $(out)/scrmod.o
+	@cp bindings/fortran/scrf.h $(out)/
+
+$(out)/scr.py: bindings/python/scr.py
+	@mkdir -p $(out)
+	@cp $< $@
+
 # The commands are one program under several names; it knows which.
 $(out)/scr: FORCE | deps
 	@mkdir -p $(out)
@@ -62,7 +83,18 @@ $(out)/heat: examples/heat/heat.c $(out)/libscr.so
 $(out)/heat-go: FORCE | deps
 	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -trimpath -o $@ ./examples/heat-go
 
-examples: all $(out)/heat
+# Without MPI's own C++ interface, which is gone from later ones.
+$(out)/heat-cpp: examples/heat-cpp/heat.cpp $(out)/libscr.so
+	@scripts/deps c++
+	$(MPICXX) -std=c++11 -Wall -Wextra -O2 -g -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX -I$(out) -o $@ $< \
+	    -L$(out) -lscr -Wl,-rpath,'$$ORIGIN'
+
+$(out)/heat-fortran: examples/heat-fortran/heat.f90 $(out)/libscrf.so
+	@mkdir -p $@.mod
+	$(MPIFC) -std=f2018 -Wall -O2 -g -I$(out) -J$@.mod -o $@ $< -L$(out) -lscrf -Wl,-rpath,'$$ORIGIN'
+	@rm -r $@.mod
+
+examples: all $(out)/heat $(out)/heat-go $(out)/heat-cpp $(out)/heat-fortran
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/include \
