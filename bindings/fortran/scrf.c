@@ -48,12 +48,17 @@ static char* c_text(const char* text, size_t length)
  */
 static int fortran_text(const char* call, const char* what, const char* value, char* text, size_t length)
 {
+    static int said; /* of a job's many ranks, each once at most */
     size_t size = strlen(value);
 
     memset(text, ' ', length);
     if (size > length) {
-        fprintf(stderr, "SCR: %s: %s has %lu characters, the variable for it only %lu: declare it CHARACTER*(SCR_MAX_FILENAME): %s\n",
-                call, what, (unsigned long)size, (unsigned long)length, value);
+        if (!said) {
+            fprintf(stderr, "SCR: %s: %s has %lu characters, the variable for it only %lu: "
+                    "declare it CHARACTER*(SCR_MAX_FILENAME): %s\n",
+                    call, what, (unsigned long)size, (unsigned long)length, value);
+            said = 1;
+        }
         return SCRF_FAILURE;
     }
     memcpy(text, value, size);
