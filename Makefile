@@ -1,4 +1,4 @@
-# make            build libscr.so and the commands into $(BUILD)
+# make            build the libraries and the commands into $(BUILD)
 # make install    ... and install them below $(DESTDIR)$(PREFIX)
 # make examples   build the example programs into $(BUILD)
 # make demo       show a job that loses a node and goes on; MPI=mpich for the other MPI
@@ -96,16 +96,27 @@ $(out)/heat-fortran: examples/heat-fortran/heat.f90 $(out)/libscrf.so
 
 examples: all $(out)/heat $(out)/heat-go $(out)/heat-cpp $(out)/heat-fortran
 
+# Python has no place for modules that is the same everywhere; this one is asked
+# for with PYTHONPATH.
+dest = $(DESTDIR)$(PREFIX)
+doc  = $(dest)/share/doc/goscr
+
 install: all
-	install -d $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/include \
-	    $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/doc/goscr
-	install -m 755 $(out)/libscr.so $(DESTDIR)$(PREFIX)/lib/
-	install -m 644 cmd/libscr/scr.h $(DESTDIR)$(PREFIX)/include/
-	install -m 755 $(out)/scr $(DESTDIR)$(PREFIX)/bin/
+	install -d $(dest)/lib/pkgconfig $(dest)/lib/cmake/scr $(dest)/lib/python $(dest)/include $(dest)/bin \
+	    $(dest)/share/goscr $(dest)/share/man/man3 $(doc)/examples/heat-python
+	install -m 755 $(out)/libscr.so $(out)/libscrf.so $(dest)/lib/
+	install -m 644 cmd/libscr/scr.h bindings/fortran/scrf.h $(out)/scr.mod $(dest)/include/
+	install -m 644 bindings/fortran/scr.f90 $(dest)/share/goscr/
+	install -m 644 bindings/pkgconfig/*.pc $(dest)/lib/pkgconfig/
+	install -m 644 bindings/cmake/*.cmake $(dest)/lib/cmake/scr/
+	install -m 644 bindings/python/scr.py $(dest)/lib/python/
+	install -m 755 $(out)/scr $(dest)/bin/
 	for name in $$($(out)/scr links); do \
-	    ln -sf scr $(DESTDIR)$(PREFIX)/bin/$$name || exit 1; done
-	install -m 644 LICENSE $(wildcard README.md docs/*.md) \
-	    examples/heat/heat.c $(DESTDIR)$(PREFIX)/share/doc/goscr/
+	    ln -sf scr $(dest)/bin/$$name || exit 1; done
+	install -m 644 docs/man/*.3 $(dest)/share/man/man3/
+	install -m 644 LICENSE $(wildcard README.md docs/*.md) $(doc)/
+	install -m 644 examples/heat/heat.c examples/heat-cpp/heat.cpp examples/heat-fortran/heat.f90 $(doc)/examples/
+	install -m 644 examples/heat-python/*.py $(doc)/examples/heat-python/
 
 demo: all $(out)/heat
 	@BUILD=$(out) scripts/demo

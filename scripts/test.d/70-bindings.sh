@@ -41,7 +41,7 @@ for line in sys.argv[2].splitlines():
     name, value = line.split()
     if getattr(scr, name[4:]) != int(value): missing.append(name)
 missing += [n for n in scr.__all__ if not hasattr(scr, n)]
-sys.exit(missing and "missing: %s" % missing)' "$functions" "$constants"
+if missing: sys.exit("missing: %s" % missing)' "$functions" "$constants"
 
 # ------------------------------------------------------- where scr.py looks
 
