@@ -96,6 +96,34 @@ for name in heat-pc heat-pc-cpp heat-pc-f; do
 done
 env=()
 
+# What docs/bindings.md shows, as it stands there.
+block() { # LANGUAGE: the first example in it
+    awk -v begin="\`\`\`$1" '$0 == begin { on = 1; next } on && $0 == "```" { exit } on' "$ROOT/docs/bindings.md"
+}
+block c >"$WORK/app.c"
+block fortran >"$WORK/app.f90"
+block python >"$WORK/app.py"
+# shellcheck disable=SC2046
+{
+    is "the example in C builds" "$MPICC" -std=c99 -Wall -Werror -o "$WORK/app-c" "$WORK/app.c" $(flags scr)
+    is "... and in C++" "mpicxx.$MPI" -x c++ -o "$WORK/app-cpp" "$WORK/app.c" -x none $(flags scr)
+    is "... and in Fortran" "mpifort.$MPI" -Wall -Werror -J"$WORK/mod" -I"$tree/include" -o "$WORK/app-f" "$WORK/app.f90" $(flags scrf)
+}
+writes() { # NAME PROGRAM...: the checkpoint, found in the prefix directory at the end
+    local dir=$WORK/writes.$1
+    shift
+    "$TESTBED" wipe
+    mkdir "$dir"
+    (cd "$dir" && exec "$TESTBED" run -n 2 --per-node 1 --mpi "$MPI" --timeout 60 --env SCR_PREFIX="$dir" \
+        --env LD_LIBRARY_PATH="$tree/lib" --env PYTHONPATH="$tree/lib/python" --env PYTHONDONTWRITEBYTECODE=1 -- "$@") \
+        >"$dir/out" 2>&1 </dev/null || { cat "$dir/out"; return 1; }
+    same "state of rank 0 state of rank 1" "$(cat "$dir"/ckpt.1/rank_* | paste -sd ' ')" || { cat "$dir/out"; return 1; }
+}
+for name in c cpp f; do
+    is "... app-$name writes a checkpoint" writes $name "$WORK/app-$name"
+done
+is "the example in Python writes a checkpoint" writes py python3 "$WORK/app.py"
+
 # CMake --------------------------------------------------------------------
 
 cat >"$WORK/CMakeLists.txt" <<END
