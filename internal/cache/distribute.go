@@ -55,6 +55,10 @@ func (k *Cache) dropOthers(d dataset.Dataset) error {
 			continue
 		}
 		k.Log.Warn("files of rank %d here are of another dataset %d (%s), from an earlier run; they are deleted", rank, d.ID(), other.Name())
+		if k.device(d.ID()) != "" { // where the files may by now be those of the newer one
+			k.maps.RemoveRank(d.ID(), rank)
+			continue
+		}
 		if err := k.deletePart(d.ID(), rank); failed == nil {
 			failed = err
 		}
@@ -84,7 +88,10 @@ func (k *Cache) distributeDescriptor(id int) (*reddesc.Descriptor, error) {
 	return reddesc.FromHash(k.World, own)
 }
 
-const keyRound = "ROUND"
+const (
+	keyRound  = "ROUND"
+	keyDevice = "DEVICE" // see device
+)
 
 // distributeFiles moves the files of a dataset to the nodes where the ranks
 // that own them now are (spec 001 scr_distribute_files). A part is offered by
@@ -96,7 +103,7 @@ func (k *Cache) distributeFiles(c *Cached) error {
 	id, me, n := c.ID(), k.me(), k.World.Size()
 	var offers []int // ranks whose parts I have, in the order of rounds
 	for _, rank := range k.maps.Ranks(id) {
-		if rank >= n || rank != me && !k.Distribute {
+		if rank >= n {
 			continue
 		}
 		if err := k.maps.Check(id, rank); err != nil {
@@ -116,6 +123,7 @@ func (k *Cache) distributeFiles(c *Cached) error {
 	send := hash.New()
 	for round, rank := range offers {
 		send.At(strconv.Itoa(rank)).SetInt(keyRound, int64(round))
+		send.At(strconv.Itoa(rank)).SetValue(keyDevice, k.device(id))
 	}
 	offered, err := hash.Exchange(send, k.World)
 	if err != nil {
@@ -131,6 +139,7 @@ func (k *Cache) distributeFiles(c *Cached) error {
 	want := hash.New()
 	if source >= 0 {
 		want.At(strconv.Itoa(source)).SetInt(keyRound, sourceRound)
+		want.At(strconv.Itoa(source)).SetValue(keyDevice, k.device(id))
 	}
 	wanted, err := hash.Exchange(want, k.World)
 	if err != nil {
@@ -154,7 +163,7 @@ func (k *Cache) distributeFiles(c *Cached) error {
 		if source != me && int64(round) == sourceRound {
 			from = source
 		}
-		arrived, err := k.swap(id, to, from)
+		arrived, err := k.swap(id, peer{to, k.reaches(id, wanted, to)}, peer{from, k.reaches(id, offered, from)})
 		if failed == nil {
 			failed = err
 		}
@@ -164,8 +173,11 @@ func (k *Cache) distributeFiles(c *Cached) error {
 		if rank == me || keep[rank] {
 			continue
 		}
-		if err := k.deleteFiles(id, rank); failed == nil {
-			failed = err
+		// Where ranks share storage, the files may be in use by their owner.
+		if k.device(id) == "" {
+			if err := k.deleteFiles(id, rank); failed == nil {
+				failed = err
+			}
 		}
 		of, desc := k.maps.Dataset(id, rank), k.maps.Reddesc(id, rank)
 		k.maps.RemoveRank(id, rank)
@@ -191,12 +203,28 @@ func (k *Cache) incomplete(id, rank int, why error) {
 	tell("dataset %d: the files of rank %d count as lost: %v", id, rank, why)
 }
 
-// swap sends the files of rank to to it, and receives the caller's own from
-// rank from; either may be -1. All files of a part go in one stream of pieces.
+// peer is a rank that files of a dataset are sent to or received from, -1 for
+// none. It may reach them where they are, on storage that it shares with the
+// caller.
+type peer struct {
+	rank    int
+	reaches bool
+}
+
+// reaches reports whether a rank has said that it has the same storage as the
+// caller for a dataset.
+func (k *Cache) reaches(id int, said *hash.Hash, rank int) bool {
+	device := k.device(id)
+	return device != "" && said.Get(strconv.Itoa(rank)).Text(keyDevice) == device
+}
+
+// swap sends the files of a rank to it, and receives the caller's own from
+// another. All files of a part go in one stream of pieces.
 // The sender deletes its files once the receiver has its own on disk and in
 // its filemap, which arrived reports. What does not arrive counts as lost, and
 // may be rebuilt; the error is of something worse.
-func (k *Cache) swap(id, to, from int) (arrived bool, err error) {
+func (k *Cache) swap(id int, receiver, sender peer) (arrived bool, err error) {
+	to, from := receiver.rank, sender.rank
 	if to < 0 && from < 0 {
 		return true, nil
 	}
@@ -215,8 +243,15 @@ func (k *Cache) swap(id, to, from int) (arrived bool, err error) {
 	if from >= 0 {
 		incoming, failed = k.expect(id, redundancy.Member{Hash: arriving})
 	}
-	source, sink := redundancy.OpenLogical(outgoing), redundancy.CreateLogical(incoming)
 	announced := totalSize(arriving) // what will come, whether it can be stored or not
+	sent, stored := outgoing, incoming
+	if receiver.reaches {
+		sent = nil
+	}
+	if sender.reaches {
+		announced, stored = 0, nil
+	}
+	source, sink := redundancy.OpenLogical(sent), redundancy.CreateLogical(stored)
 	outflow := redundancy.Source{Size: source.Size(), Read: func(buf []byte, at int64) { source.Read(buf, at, 0) }}
 	if to >= 0 {
 		outflow.To = []int{to}
@@ -256,11 +291,14 @@ func (k *Cache) swap(id, to, from int) (arrived bool, err error) {
 		return false, err
 	}
 	arrived = to < 0 || answer.Has("OK")
-	if to >= 0 && arrived {
+	if to >= 0 && arrived && !receiver.reaches {
 		err = k.deleteFiles(id, to)
 	}
 	if failed != nil {
 		k.Log.Warn("dataset %d: my files did not arrive from rank %d: %v", id, from, failed)
+		if sender.reaches {
+			return arrived, err
+		}
 		if e := k.deleteFiles(id, k.me()); err == nil {
 			err = e
 		}

@@ -131,7 +131,9 @@ func (p *Prefix) commit(d dataset.Dataset, ranks int, entries *hash.Hash) error 
 		}
 		err := UpdateIndex(p.Dir, func(x *Index) error {
 			x.Add(d, true, time.Now())
-			if d.Flags().Has(dataset.Checkpoint) {
+			// An older one that comes late is not the one to go on from.
+			id, _ := x.Lookup(x.Current())
+			if d.Flags().Has(dataset.Checkpoint) && id < d.ID() {
 				return x.SetCurrent(d.Name())
 			}
 			return nil
