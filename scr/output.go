@@ -73,7 +73,9 @@ func (s *Session) StartOutput(name string, flags Flags) error {
 // makeRoom makes place for one more dataset in a store. An output that has
 // not reached the prefix directory is flushed before it goes.
 func (s *Session) makeRoom(store *reddesc.Store) error {
-	leaving := s.cache.Leaving(store, store.Count-1)
+	leaving := s.cache.Leaving(store, store.Count-1, func(c *cache.Cached) bool {
+		return c.Flags().Has(Checkpoint) || c.Flags().Has(Output) && !s.flushed[c.ID()]
+	})
 	if newest := s.newestCheckpoint(); s.world.Rank() == 0 && newest != nil && !s.flushed[newest.ID()] && slices.Contains(leaving, newest) {
 		s.log.WarnOnce("%s=1: a dataset leaves the cache before the next is complete; a failure in between loses it (2 keeps it)",
 			s.sizeName(store))

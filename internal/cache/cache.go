@@ -273,6 +273,9 @@ func (k *Cache) dropSpares() error {
 func (k *Cache) save(id int) {
 	_, made := redundancy.Split(k.Files(id))
 	p := k.place(id)
+	if p.store == nil { // no other dataset will be made there
+		return
+	}
 	if len(made) > 0 && k.inside(made[0].Path) && made[0].Meta.Check(made[0].Path) == nil && os.Rename(made[0].Path, p.sparePath(k.me())) == nil {
 		p.spare = true
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -164,19 +165,20 @@ func (k *Cache) leads(p *place) bool {
 }
 
 // Leaving returns the datasets that have to leave a store so that at most keep stay
-// in it: first those that are no checkpoints, and of each kind the oldest.
-func (k *Cache) Leaving(s *reddesc.Store, keep int) []*Cached {
-	var others, checkpoints []*Cached
-	for i := len(k.list) - 1; i >= 0; i-- {
-		switch c := k.list[i]; {
+// in it: first those that nobody needs any more, and of them and of the others the
+// oldest.
+func (k *Cache) Leaving(s *reddesc.Store, keep int, needed func(*Cached) bool) []*Cached {
+	var first, then []*Cached
+	for _, c := range slices.Backward(k.list) {
+		switch {
 		case c.store != s:
-		case c.Flags().Has(dataset.Checkpoint):
-			checkpoints = append(checkpoints, c)
+		case needed(c):
+			then = append(then, c)
 		default:
-			others = append(others, c)
+			first = append(first, c)
 		}
 	}
-	all := append(others, checkpoints...)
+	all := append(first, then...)
 	return all[:max(len(all)-max(keep, 0), 0)]
 }
 
