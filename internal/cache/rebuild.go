@@ -167,7 +167,26 @@ func (k *Cache) restore(c *Cached) (rung string, err error) {
 	if err != nil {
 		return "", err
 	}
+	if k.device(id) != "" {
+		err = restoreMetadata(files)
+	}
+	if err := mpi.Agree(k.World, err); err != nil {
+		return "", err
+	}
 	return rung, k.usable(c, files)
+}
+
+// restoreMetadata gives files the mode, owner and times again that they had. On
+// storage that nodes share, a file that a run was killed over, just rebuilt, has
+// an entry on another node that says it is whole, as by its contents it is.
+func restoreMetadata(files []redundancy.File) error {
+	own, _ := redundancy.Split(files)
+	for _, f := range own {
+		if err := f.Meta.Restore(f.Path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Repair checks every file of a usable dataset and rebuilds what is corrupt. A
