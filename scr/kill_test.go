@@ -62,6 +62,11 @@ func (c *cluster) load(list []saved) {
 // kills runs a job again and again from the same beginning, killed in place of
 // one message each time, and calls check after it.
 func kills(t *testing.T, c *cluster, nodes []string, f func(s *Session, rank int) error, check func(at int64)) {
+	killsOf(t, c, 40, nodes, f, check) // at all messages it would take minutes
+}
+
+// killsOf is kills at so many of the messages.
+func killsOf(t *testing.T, c *cluster, most int64, nodes []string, f func(s *Session, rank int) error, check func(at int64)) {
 	const seed = 5
 	random := rand.New(rand.NewPCG(seed, 0))
 	begin := c.save()
@@ -77,7 +82,6 @@ func kills(t *testing.T, c *cluster, nodes []string, f func(s *Session, rank int
 			total += s.Messages
 		}
 	}
-	const most = 40 // of these; all of them take minutes
 	step := max(total/most, 1)
 	n := 0
 	for at := 1 + random.Int64N(step); at <= total; at += step {

@@ -53,8 +53,9 @@ type Cached struct {
 	dataset.Dataset
 	Desc *reddesc.Descriptor
 
-	store    *reddesc.Store
-	restored bool // Desc is its own, and not that of the session
+	store     *reddesc.Store
+	restored  bool // Desc is its own, and not that of the session
+	elsewhere bool // the caller's files are whole on another node, and could not be stored here
 }
 
 // free gives the communicator of a descriptor back that was made again for the
@@ -436,14 +437,21 @@ func (k *Cache) deletePart(id, rank int) error {
 
 func (k *Cache) deleteFiles(id, rank int) error {
 	for _, path := range k.maps.Files(id, rank) {
-		if !k.inside(path) {
-			return fmt.Errorf("filemap names %s, which is in no cache directory", path)
-		}
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := k.deleteFile(id, rank, path); err != nil {
 			return err
 		}
-		k.maps.RemoveFile(id, rank, path)
 	}
+	return nil
+}
+
+func (k *Cache) deleteFile(id, rank int, path string) error {
+	if !k.inside(path) {
+		return fmt.Errorf("filemap names %s, which is in no cache directory", path)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
+		return err
+	}
+	k.maps.RemoveFile(id, rank, path)
 	return nil
 }
 

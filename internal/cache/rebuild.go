@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -89,7 +90,8 @@ func (k *Cache) rebuildDataset(id int) error {
 	if ranks >= 0 && ranks != k.World.Size() {
 		if k.me() == 0 {
 			k.Log.Warn("dataset %d in the cache was written by %d ranks, this run has %d: to use it, end this run and start "+
-				"with %d ranks (or SCR_GLOBAL_RESTART=1); %s", id, ranks, k.World.Size(), ranks, untilNext)
+				"with %d ranks, which can also flush it to the prefix directory, or with SCR_GLOBAL_RESTART=1; %s",
+				id, ranks, k.World.Size(), ranks, untilNext)
 		}
 		k.unused = append(k.unused, id)
 		if known == nil {
@@ -112,7 +114,7 @@ func (k *Cache) rebuildDataset(id int) error {
 	switch {
 	case errors.Is(err, redundancy.ErrUnrecoverable):
 		if k.me() == 0 {
-			k.Log.Warn("dataset %d in the cache is deleted: %v", id, err)
+			k.Log.Warn("dataset %d in the cache is deleted: %v; %s", id, err, olderNext)
 		}
 		return k.Delete(id)
 	case errors.As(err, &agreed):
@@ -129,6 +131,45 @@ func (k *Cache) rebuildDataset(id int) error {
 
 // untilNext says how long an unused dataset stays.
 const untilNext = "it stays there until this run writes a checkpoint"
+
+// olderNext says what happens when a dataset cannot be rebuilt.
+const olderNext = "the run goes on from an older checkpoint, if the cache has one, or else the prefix directory"
+
+// losses says how many ranks have lost something, on how many nodes, and which.
+// It is collective.
+func (k *Cache) losses(lost bool) (string, error) {
+	flag := func(set bool) []int64 {
+		if set {
+			return []int64{1}
+		}
+		return []int64{0}
+	}
+	onNode := flag(lost)
+	if err := k.Node.Allreduce(onNode, mpi.Max); err != nil {
+		return "", err
+	}
+	counts := append(flag(lost), flag(onNode[0] == 1 && k.Node.Rank() == 0)...)
+	if err := k.World.Allreduce(counts, mpi.Sum); err != nil {
+		return "", err
+	}
+	const most = 8 // of the ranks, of which there may be very many
+	var which []string
+	for i := int64(0); i < min(counts[0], most); i++ {
+		next := []int64{int64(k.World.Size())}
+		if lost {
+			next[0] = int64(k.me())
+		}
+		if err := k.World.Allreduce(next, mpi.Min); err != nil {
+			return "", err
+		}
+		which = append(which, strconv.FormatInt(next[0], 10))
+		lost = lost && int64(k.me()) != next[0]
+	}
+	if counts[0] > most {
+		which = append(which, "...")
+	}
+	return fmt.Sprintf("%d of %d ranks (%s; now on %d of the nodes)", counts[0], k.World.Size(), strings.Join(which, ", "), counts[1]), nil
+}
 
 // jobSize returns how many ranks wrote a dataset, -1 if no rank knows.
 func (k *Cache) jobSize(id int) (int, error) {
@@ -147,7 +188,7 @@ func (k *Cache) jobSize(id int) (int, error) {
 func (k *Cache) restore(c *Cached) (rung string, err error) {
 	id := c.ID()
 	if c.Desc, err = k.distributeDescriptor(id); err != nil {
-		return "", fmt.Errorf("%w: %w", redundancy.ErrUnrecoverable, err)
+		return "", err
 	}
 	c.restored = true
 	if err := k.locate(c); err != nil {
@@ -158,6 +199,9 @@ func (k *Cache) restore(c *Cached) (rung string, err error) {
 	}
 	// Before the descriptions are gone from where they were.
 	if err := mpi.Agree(k.World, k.record(c)); err != nil {
+		return "", err
+	}
+	if err := k.adopt(c); err != nil {
 		return "", err
 	}
 	if err := k.distributeFiles(c); err != nil {
@@ -232,11 +276,18 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, rung string, err err
 			}
 		}
 		if !scheme.Bears(set.Size(), members) {
-			err = fmt.Errorf("%w: %d of the %d members of set %d have lost files, %s bears the loss of %d",
-				redundancy.ErrUnrecoverable, len(members), set.Size(), set.ID, scheme.Name(), scheme.Failures(set.Size()))
+			err = fmt.Errorf("%d of the %d members of set %d have lost files, %s bears the loss of %d",
+				len(members), set.Size(), set.ID, scheme.Name(), scheme.Failures(set.Size()))
 		}
 		if err := mpi.Agree(k.World, err); err != nil {
-			return nil, "", fmt.Errorf("%w: %w", redundancy.ErrUnrecoverable, err)
+			who, e := k.losses(lost != 0)
+			if e != nil {
+				return nil, "", e
+			}
+			if there := mpi.Agree(k.World, c.notHere()); there != nil {
+				return nil, "", there
+			}
+			return nil, "", fmt.Errorf("%w: %s have lost files; %w", redundancy.ErrUnrecoverable, who, err)
 		}
 		if lost != 0 { // what is left of my files makes room for all of them
 			err = k.deleteFiles(id, k.me())
@@ -285,6 +336,15 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, rung string, err err
 		}
 		return files, rung, nil
 	}
+}
+
+// notHere is an error if the caller's files are lost only in that they could not
+// be stored where it now runs.
+func (c *Cached) notHere() error {
+	if !c.elsewhere {
+		return nil
+	}
+	return errors.New("files that are whole on another node could not be stored on this one")
 }
 
 // corrupt reports whether an error says that a file of the caller is not what
