@@ -211,6 +211,21 @@ func TestBypass_ARestartThatFails(t *testing.T) {
 	c.job(four, restarts(1))
 }
 
+// What is deleted is not offered any more, wherever it was.
+func TestBypass_DeletedBeforeARestart(t *testing.T) {
+	c := newCluster(t, "SCR_CACHE_BYPASS=1")
+	c.job(four, steps(1, 2))
+	c.job(four, func(s *Session, rank int) error {
+		if err := s.Delete("ckpt.2"); err != nil {
+			return err
+		}
+		return restart(s, rank, 1)
+	})
+	if _, err := os.Stat(c.prefix("ckpt.2")); !os.IsNotExist(err) {
+		t.Errorf("its directory: %v", err)
+	}
+}
+
 func TestFetchBypass(t *testing.T) {
 	c := newCluster(t, "SCR_FLUSH=1")
 	c.job(four, steps(1, 2))

@@ -507,11 +507,11 @@ func (s *Session) Delete(name string) error {
 	if err := s.sameEverywhere("Delete", name, 0); err != nil {
 		return err
 	}
+	if s.restart != nil && s.restart.Name() == name {
+		s.offer(nil)
+	}
 	for _, c := range s.cache.List() {
 		if c.Name() == name {
-			if s.restart != nil && s.restart.cached == c {
-				s.offer(nil)
-			}
 			if err := s.forget(c); err != nil {
 				return err
 			}
