@@ -66,12 +66,14 @@ func scheme(name string, failures int) (redundancy.Scheme, error) {
 type Params struct {
 	Index    int
 	Interval int    // used for every checkpoint whose number this divides
-	Store    string // base directory of the cache
+	Store    string // name of the store that holds the datasets
 	Group    string // name of the failure group
 	Type     string // name of the scheme
 	SetSize  int    // least number of members of a set
 	Failures int    // losses to bear in a set, where the scheme leaves a choice; 0 for its default
 	Hop      int    // neighbours in a set are so many groups apart, at least; 0 is 1
+	Output   bool   // used for datasets that are output
+	Bypass   bool   // datasets are written to the prefix directory, and not protected
 }
 
 // Descriptor is a redundancy descriptor with the caller's set.
@@ -102,6 +104,9 @@ func best(p Params, n int) redundancy.Scheme {
 // world. Where the groups are too few for the scheme, each set has the best that
 // its size allows, and the reason is returned as a warning.
 func Create(g *Groups, p Params) (d *Descriptor, warning string, err error) {
+	if p.Bypass {
+		p.Type = "SINGLE"
+	}
 	s, err := scheme(p.Type, p.Failures)
 	if err == nil && p.SetSize < 1 {
 		err = fmt.Errorf("SET_SIZE=%d: must be at least 1", p.SetSize)
@@ -274,13 +279,28 @@ func (d *Descriptor) same() error {
 func (d *Descriptor) Free() error { return d.Set.Comm.Free() }
 
 // Pick returns the descriptor to use for the checkpoint of a number: of those
-// whose interval divides it the one with the largest.
+// whose interval divides it the one with the largest, and of those that have the
+// same one that is not meant for output, if there is one. It is nil if there is
+// none.
 func Pick(list []*Descriptor, number int) *Descriptor {
 	var best *Descriptor
 	for _, d := range list {
-		if d.Interval > 0 && number%d.Interval == 0 && (best == nil || d.Interval > best.Interval) {
+		if d.Interval < 1 || number%d.Interval != 0 {
+			continue
+		}
+		if best == nil || d.Interval > best.Interval || d.Interval == best.Interval && best.Output && !d.Output {
 			best = d
 		}
 	}
 	return best
+}
+
+// PickOutput returns the descriptor to use for output, nil if none is meant for it.
+func PickOutput(list []*Descriptor) *Descriptor {
+	for _, d := range list {
+		if d.Output {
+			return d
+		}
+	}
+	return nil
 }

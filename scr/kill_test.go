@@ -211,3 +211,52 @@ func TestKilled_WhileFetching(t *testing.T) {
 		after(t, c, four, 2)
 	})
 }
+
+func TestKilled_WhileWritingToThePrefixDirectory(t *testing.T) {
+	c := newCluster(t, "SCR_CACHE_BYPASS=1", "SCR_PREFIX_SIZE=2")
+	c.job(four, steps(1, 2))
+	kills(t, c, four, steps(3), func(int64) { after(t, c, four, 2, 3) })
+}
+
+// Files on storage that all nodes share are not deleted by those who had them.
+func TestKilled_WhileRanksMoveOnSharedStorage(t *testing.T) {
+	c := newCluster(t)
+	c.configure("STORE=$SHARED VIEW=GLOBAL", "CKPT=0 STORE=$SHARED")
+	moved := []string{"b", "c", "d", "a"}
+	c.job(four, steps(1, 2))
+	kills(t, c, moved, restarts(2), func(at int64) {
+		after(t, c, [][]string{four, moved, {"d", "c", "b", "a"}}[at%3], 2)
+	})
+}
+
+// What a job of another size flushes stays in the cache until it is used.
+func TestKilled_WhileFlushingForAJobOfAnotherSize(t *testing.T) {
+	c := newCluster(t)
+	c.job(four, steps(1, 2))
+	c.set("SCR_GLOBAL_RESTART=1")
+	kills(t, c, []string{"a", "b", "c", "d", "e", "f"}, func(s *Session, rank int) error {
+		got, err := offered(s)
+		if err == nil && got != name(2) {
+			err = fmt.Errorf("offered %q", got)
+		}
+		return err
+	}, func(at int64) {
+		c.set("SCR_GLOBAL_RESTART=0")
+		after(t, c, four, 2)
+		c.set("SCR_GLOBAL_RESTART=1")
+	})
+}
+
+func TestKilled_WhileGoingBackToAnotherCheckpoint(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1", "SCR_CURRENT=ckpt.1")
+	c.job(four, steps(1, 2, 3))
+	c.job(four, restarts(1)) // without a kill
+	d := newCluster(t, "SCR_FLUSH=1")
+	d.job(four, steps(1, 2, 3))
+	d.set("SCR_CURRENT=ckpt.1")
+	kills(t, d, four, restarts(1), func(int64) {
+		d.set("SCR_CURRENT=")
+		after(t, d, four, 1, 2, 3)
+		d.set("SCR_CURRENT=ckpt.1")
+	})
+}

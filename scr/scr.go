@@ -73,18 +73,22 @@ type Session struct {
 	config *config.Config
 	log    *report.Logger
 	groups *reddesc.Groups
+	stores []*reddesc.Store // the first is that of SCR_CACHE_BASE
 	descs  []*reddesc.Descriptor
 	cache  *cache.Cache
 	prefix prefix.Prefix
 	real   string // the prefix directory without symbolic links
 
 	state   state
-	started bool          // a dataset has been begun in this run
-	restart *cache.Cached // the checkpoint that a restart is offered
+	started bool         // a dataset has been begun in this run
+	restart *source      // the checkpoint that a restart is offered
+	useless map[int]bool // checkpoints that the program could not restart from
 	byPath  map[string]string
 	byName  map[string][]string
 
 	current    *cache.Cached // being written
+	direct     *direct       // being written, in the prefix directory
+	written    int           // id of the newest checkpoint there that is complete
 	routeError error         // of a Route since it was begun
 	began      time.Time
 	id         int // of the newest dataset, ever
@@ -108,7 +112,7 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	if !cfg.Bool("SCR_ENABLE") {
 		return nil, ErrDisabled
 	}
-	s := &Session{config: cfg, flushed: map[int]bool{}}
+	s := &Session{config: cfg, flushed: map[int]bool{}, useless: map[int]bool{}}
 	if s.world, err = mpi.Dup(world); err != nil {
 		return nil, err
 	}
@@ -123,7 +127,8 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 		}
 	}
 	s.prefix = prefix.Prefix{
-		Comm: s.world, Dir: cfg.String("SCR_PREFIX"), Buffer: s.bufferSize("SCR_FILE_BUF_SIZE"), Log: s.log,
+		Comm: s.world, Dir: cfg.String("SCR_PREFIX"), Buffer: s.bufferSize("SCR_FILE_BUF_SIZE"),
+		Bare: !cfg.Bool("SCR_COPY_METADATA"), Log: s.log,
 	}
 	start := time.Now()
 	if err := s.begin(node, opt.Settings); err != nil {
@@ -145,9 +150,6 @@ func (s *Session) bufferSize(name string) int {
 
 // begin is Init once the configuration is known.
 func (s *Session) begin(node string, settings *Settings) error {
-	if s.config.Bool("SCR_CACHE_BYPASS") {
-		return &ArgumentError{"SCR_CACHE_BYPASS=1 is not in this version of goscr; unset it to write to the cache"}
-	}
 	err := s.onRoot(func() error {
 		if err := os.MkdirAll(filepath.Join(s.prefix.Dir, prefix.Metadata), 0o777); err != nil {
 			return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)
@@ -174,6 +176,9 @@ func (s *Session) begin(node string, settings *Settings) error {
 	if err != nil {
 		return err
 	}
+	if err := s.describeStores(); err != nil {
+		return err
+	}
 	if err := s.describeRedundancy(); err != nil {
 		return err
 	}
@@ -185,7 +190,7 @@ func (s *Session) begin(node string, settings *Settings) error {
 	real := string(text)
 	s.cache, err = cache.Open(cache.Config{
 		World: s.world, Node: nodeComm,
-		CacheBase: s.config.String("SCR_CACHE_BASE"), ControlBase: s.config.String("SCR_CNTL_BASE"),
+		Stores: s.stores, ControlBase: s.config.String("SCR_CNTL_BASE"),
 		User: s.config.String("SCR_USER_NAME"), JobID: s.config.String("SCR_JOB_ID"), Prefix: real,
 		Piece: s.bufferSize("SCR_MPI_BUF_SIZE"), Distribute: s.config.Bool("SCR_DISTRIBUTE"), Log: s.log,
 	})
@@ -195,13 +200,12 @@ func (s *Session) begin(node string, settings *Settings) error {
 	if err := s.recordRun(nodeComm, settings); err != nil {
 		return err
 	}
-	if err := s.cache.Rebuild(); err != nil {
+	if err := s.takeUp(); err != nil {
 		return err
 	}
-	if err := s.recordCache(); err != nil {
+	if err := s.choose(); err != nil {
 		return err
 	}
-	s.offer(s.newestCheckpoint())
 	if s.config.Bool("SCR_FETCH_ON_INIT") {
 		return s.fetchIfNone()
 	}
@@ -228,32 +232,6 @@ func (s *Session) addGroups(node string) error {
 		}
 	}
 	return nil
-}
-
-// describeRedundancy makes the redundancy descriptors. So far there is one.
-func (s *Session) describeRedundancy() error {
-	d, warning, err := reddesc.Create(s.groups, reddesc.Params{
-		Interval: 1,
-		Store:    s.config.String("SCR_CACHE_BASE"),
-		Group:    s.config.String("SCR_GROUP"),
-		Type:     s.config.String("SCR_COPY_TYPE"),
-		SetSize:  s.config.Int("SCR_SET_SIZE"),
-		Failures: s.config.Int("SCR_SET_FAILURES"),
-		Hop:      s.config.Int("SCR_HOP_DISTANCE"),
-	})
-	if err != nil {
-		return err
-	}
-	if warning != "" && s.world.Rank() == 0 {
-		s.log.Warn("%s", warning)
-	}
-	s.descs = []*reddesc.Descriptor{d}
-	return nil
-}
-
-func (s *Session) describe() string {
-	d := s.descs[0]
-	return fmt.Sprintf("%s in sets of %d", d.Type, d.Set.Size())
 }
 
 // recordRun leaves what the commands around the job have to know.
@@ -418,8 +396,10 @@ func (s *Session) Finalize() error {
 	}
 	s.state = finished
 	var first error
-	if c := s.newestCheckpoint(); c != nil && s.config.Int("SCR_FLUSH") > 0 {
-		first = s.flush(c)
+	for _, c := range s.waiting(s.config.Int("SCR_FLUSH") > 0) {
+		if err := s.flush(c); first == nil {
+			first = err
+		}
 	}
 	err := s.onRoot(func() error { return halt.End(s.prefix.Dir) })
 	for _, e := range []error{err, mpi.Agree(s.world, s.cache.Close()), s.free()} {
@@ -504,9 +484,7 @@ func (s *Session) Current(name string) error {
 	if err := s.sameEverywhere("Current", name, 0); err != nil {
 		return err
 	}
-	return s.onRoot(func() error {
-		return prefix.UpdateIndex(s.prefix.Dir, func(x *prefix.Index) error { return x.SetCurrent(name) })
-	})
+	return s.setCurrent(name)
 }
 
 // Drop takes the dataset of a name out of the index, so that it is not
@@ -529,11 +507,11 @@ func (s *Session) Delete(name string) error {
 	if err := s.sameEverywhere("Delete", name, 0); err != nil {
 		return err
 	}
+	if s.restart != nil && s.restart.Name() == name {
+		s.offer(nil)
+	}
 	for _, c := range s.cache.List() {
 		if c.Name() == name {
-			if s.restart == c {
-				s.offer(nil)
-			}
 			if err := s.forget(c); err != nil {
 				return err
 			}

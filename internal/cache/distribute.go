@@ -59,6 +59,10 @@ func (k *Cache) dropOthers(d dataset.Dataset) error {
 			continue
 		}
 		k.Log.Warn("files of rank %d here are of another dataset %d (%s), from an earlier run; they are deleted", rank, d.ID(), other.Name())
+		if k.device(d.ID()) != "" { // where the files may by now be those of the newer one
+			k.maps.RemoveRank(d.ID(), rank)
+			continue
+		}
 		if err := k.deletePart(d.ID(), rank); failed == nil {
 			failed = err
 		}
@@ -204,20 +208,30 @@ func (k *Cache) distributeFiles(c *Cached) error {
 		if rank == me || keep[rank] {
 			continue
 		}
-		if err := k.deleteFiles(id, rank); failed == nil {
-			failed = err
+		// Where ranks share storage, the files may be in use by their owner.
+		if k.device(id) == "" {
+			if err := k.deleteFiles(id, rank); failed == nil {
+				failed = err
+			}
 		}
-		of, desc := k.maps.Dataset(id, rank), k.maps.Reddesc(id, rank)
-		k.maps.RemoveRank(id, rank)
-		if keepsDescriptor(c, rank) {
-			k.maps.SetDataset(id, rank, of)
-			k.maps.SetReddesc(id, rank, desc)
-		}
+		k.forget(c, rank)
 	}
 	if err := k.maps.Fold(); failed == nil {
 		failed = err
 	}
 	return mpi.Agree(k.World, failed)
+}
+
+// forget takes a rank's part of a dataset out of the filemap, all but the
+// description that the caller keeps for it.
+func (k *Cache) forget(c *Cached, rank int) {
+	id := c.ID()
+	of, desc := k.maps.Dataset(id, rank), k.maps.Reddesc(id, rank)
+	k.maps.RemoveRank(id, rank)
+	if keepsDescriptor(c, rank) {
+		k.maps.SetDataset(id, rank, of)
+		k.maps.SetReddesc(id, rank, desc)
+	}
 }
 
 // offer tells the owner of every part which of its files are whole here. It
@@ -226,7 +240,7 @@ func (k *Cache) distributeFiles(c *Cached) error {
 func (k *Cache) offer(id int) (ranks []int, offered *hash.Hash, err error) {
 	send := hash.New()
 	for _, rank := range k.maps.Ranks(id) {
-		if rank >= k.World.Size() || rank != k.me() && !k.Distribute {
+		if rank >= k.World.Size() {
 			continue
 		}
 		of := hash.New()

@@ -17,6 +17,12 @@ import (
 // lost or is corrupt. What cannot be made whole is deleted. It is collective.
 func (k *Cache) Rebuild() error {
 	k.confine()
+	return k.each(k.rebuildDataset)
+}
+
+// each calls f with the id of every dataset in the cache of any rank, highest
+// first. It is collective.
+func (k *Cache) each(f func(id int) error) error {
 	below := int64(1) << 62
 	for {
 		next := []int64{-1}
@@ -32,7 +38,7 @@ func (k *Cache) Rebuild() error {
 			return nil
 		}
 		below = next[0]
-		if err := k.rebuildDataset(int(below)); err != nil {
+		if err := f(int(below)); err != nil {
 			return err
 		}
 	}
@@ -44,7 +50,7 @@ func (k *Cache) confine() {
 		for _, rank := range k.maps.Ranks(id) {
 			for _, path := range k.maps.Files(id, rank) {
 				if !k.inside(path) {
-					k.Log.Warn("filemap names %s, which is not below %s; ignored", path, k.dir)
+					k.Log.Warn("filemap names %s, which is in no cache directory; ignored", path)
 					k.maps.RemoveFile(id, rank, path)
 				}
 			}
@@ -60,11 +66,17 @@ func (k *Cache) rebuildDataset(id int) error {
 	d, known := k.distributeDataset(id)
 	from := d.Text(keyPrefix)
 	d.Unset(keyPrefix)
+	d.Unset(keyDir)
 	if known == nil && from != "" && from != k.Prefix {
 		if k.me() == 0 {
 			k.Log.Warn("dataset %d (%s) in the cache belongs to a job with prefix directory %s, this job's is %s: it is not used "+
 				"(give each job its own SCR_JOB_ID); %s", id, d.Name(), from, k.Prefix, untilNext)
 		}
+		k.unused = append(k.unused, id)
+		return nil
+	}
+	if !k.Distribute {
+		k.Log.Info("dataset %d in the cache is not used, as SCR_DISTRIBUTE=0 says; %s", id, untilNext)
 		k.unused = append(k.unused, id)
 		return nil
 	}
@@ -78,9 +90,13 @@ func (k *Cache) rebuildDataset(id int) error {
 	if ranks >= 0 && ranks != k.World.Size() {
 		if k.me() == 0 {
 			k.Log.Warn("dataset %d in the cache was written by %d ranks, this run has %d: to use it, end this run and start "+
-				"with %d ranks, which can also flush it to the prefix directory; %s", id, ranks, k.World.Size(), ranks, untilNext)
+				"with %d ranks, which can also flush it to the prefix directory, or with SCR_GLOBAL_RESTART=1; %s",
+				id, ranks, k.World.Size(), ranks, untilNext)
 		}
 		k.unused = append(k.unused, id)
+		if known == nil {
+			k.foreign = append(k.foreign, Foreign{d, ranks})
+		}
 		return nil
 	}
 	c, rung, err := &Cached{Dataset: d}, "", known
@@ -175,11 +191,17 @@ func (k *Cache) restore(c *Cached) (rung string, err error) {
 		return "", err
 	}
 	c.restored = true
+	if err := k.locate(c); err != nil {
+		return "", err
+	}
 	if err := mpi.Agree(k.World, os.MkdirAll(k.Dir(id), 0o700)); err != nil {
 		return "", err
 	}
 	// Before the descriptions are gone from where they were.
 	if err := mpi.Agree(k.World, k.record(c)); err != nil {
+		return "", err
+	}
+	if err := k.adopt(c); err != nil {
 		return "", err
 	}
 	if err := k.distributeFiles(c); err != nil {
@@ -189,7 +211,26 @@ func (k *Cache) restore(c *Cached) (rung string, err error) {
 	if err != nil {
 		return "", err
 	}
+	if k.device(id) != "" {
+		err = restoreMetadata(files)
+	}
+	if err := mpi.Agree(k.World, err); err != nil {
+		return "", err
+	}
 	return rung, k.usable(c, files)
+}
+
+// restoreMetadata gives files the mode, owner and times again that they had. On
+// storage that nodes share, a file that a run was killed over, just rebuilt, has
+// an entry on another node that says it is whole, as by its contents it is.
+func restoreMetadata(files []redundancy.File) error {
+	own, _ := redundancy.Split(files)
+	for _, f := range own {
+		if err := f.Meta.Restore(f.Path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Repair checks every file of a usable dataset and rebuilds what is corrupt. A
