@@ -11,6 +11,7 @@ import (
 
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
@@ -44,6 +45,15 @@ func (s *Session) StartOutput(name string, flags Flags) error {
 	if err := dataset.CheckName(name); err != nil {
 		return &ArgumentError{err.Error()}
 	}
+	if !s.started {
+		s.tellBeginning()
+	}
+	s.computed()
+	defer func() {
+		if s.state != writing {
+			s.computing()
+		}
+	}()
 	s.began = time.Now()
 	s.started = true
 	s.offer(nil) // restart files are no longer promised
@@ -58,6 +68,7 @@ func (s *Session) StartOutput(name string, flags Flags) error {
 		return err
 	}
 	s.id, s.checkpoint, s.routeError, s.state = id, checkpoint, nil, writing
+	s.event(kindOf(s.current)+"_START", d, eventlog.Record{Note: s.current.Desc.Store})
 	return nil
 }
 
@@ -207,10 +218,14 @@ func (s *Session) CompleteOutput(valid bool) error {
 	if failed == nil && !valid {
 		failed = fmt.Errorf("the program says that its files of dataset %s are not valid", c.Name())
 	}
+	defer s.computing()
 	written, before := time.Now(), s.traffic
-	if err := s.cache.Complete(c, failed); err != nil {
+	err := s.cache.Complete(c, failed)
+	s.result(kindOf(c), "END", c.Dataset, s.began, err)
+	if err != nil {
 		return err
 	}
+	s.moved("ENCODE", c.Dataset, c.Desc.Store, c.Desc.Store, written)
 	s.tellTraffic(fmt.Sprintf("dataset %d: protection", c.ID()), before)
 	s.log.Info("dataset %d (%s): %d files, %s; written in %.3f s, protected with %s in %.3f s", c.ID(), c.Name(), c.Files(),
 		report.Bytes(c.Size()), written.Sub(s.began).Seconds(), c.Desc.Type, time.Since(written).Seconds())
@@ -253,6 +268,19 @@ func (s *Session) flush(c *cache.Cached) error {
 	if s.flushed[c.ID()] {
 		return nil
 	}
+	start := time.Now()
+	s.event("FLUSH_START", c.Dataset, eventlog.Record{Note: s.prefix.Dir})
+	err := s.copyToPrefix(c)
+	s.result("FLUSH", "SUCCESS", c.Dataset, start, err)
+	if err == nil {
+		s.flushed[c.ID()] = true
+		s.moved("FLUSH", c.Dataset, c.Desc.Store, s.prefix.Dir, start)
+	}
+	return err
+}
+
+// copyToPrefix is flush for a dataset that is not there.
+func (s *Session) copyToPrefix(c *cache.Cached) error {
 	own, _ := redundancy.Split(s.cache.Files(c.ID()))
 	err := s.prefix.Flush(c.Dataset, own)
 	if s.corrupt(err) {
@@ -261,9 +289,6 @@ func (s *Session) flush(c *cache.Cached) error {
 		}
 		own, _ = redundancy.Split(s.cache.Files(c.ID()))
 		err = s.prefix.Flush(c.Dataset, own)
-	}
-	if err == nil {
-		s.flushed[c.ID()] = true
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/report"
@@ -32,6 +33,7 @@ func (s *Session) HaveRestart() (name string, ok bool, err error) {
 		return "", false, err
 	}
 	if s.restart == nil {
+		s.tellBeginning()
 		return "", false, nil
 	}
 	return s.restart.Name(), true, nil
@@ -46,7 +48,8 @@ func (s *Session) StartRestart() (name string, err error) {
 	if s.restart == nil {
 		return "", &StateError{"StartRestart", "there is no checkpoint to restart from; HaveRestart says whether there is one"}
 	}
-	s.state = restarting
+	s.state, s.began = restarting, time.Now()
+	s.event("RESTART_START", s.restart.Dataset, eventlog.Record{})
 	return s.restart.Name(), nil
 }
 
@@ -64,6 +67,7 @@ func (s *Session) CompleteRestart(valid bool) error {
 		err = fmt.Errorf("the program could not restart from %s", c.Name())
 	}
 	failed := mpi.Agree(s.world, err)
+	s.result("RESTART", "SUCCESS", c.Dataset, s.began, failed)
 	if failed == nil {
 		s.checkpoint = c.Checkpoint()
 		return nil
@@ -122,8 +126,12 @@ func (s *Session) fetchIfNone() error {
 		if err != nil || !ok {
 			return err
 		}
+		start := time.Now()
+		s.event("FETCH_START", d, eventlog.Record{Note: s.prefix.Dir})
 		c, err := s.fetch(d)
+		s.result("FETCH", "SUCCESS", d, start, err)
 		if err == nil {
+			s.moved("FETCH", c.Dataset, s.prefix.Dir, c.Desc.Store, start)
 			s.offer(c)
 			if err := s.prefix.Fetched(d); err != nil && s.world.Rank() == 0 {
 				s.log.Warn("that checkpoint %s was fetched cannot be recorded: %v", d.Name(), err)

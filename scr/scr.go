@@ -15,6 +15,7 @@ import (
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
@@ -90,8 +91,13 @@ type Session struct {
 	id         int // of the newest dataset, ever
 	checkpoint int // number of the newest checkpoint
 	needCalls  int
-	traffic    mpi.Traffic  // counted if somebody wants to know
-	flushed    map[int]bool // datasets of the cache that are in the prefix directory
+	traffic    mpi.Traffic // counted if somebody wants to know
+
+	events    *eventlog.Log
+	computes  time.Time    // since when the program computes
+	beginning bool         // it has been told that there is no checkpoint
+	halting   string       // the reason to halt that was logged
+	flushed   map[int]bool // datasets of the cache that are in the prefix directory
 }
 
 // Init begins a session on the ranks of world, which it duplicates. It takes
@@ -126,9 +132,12 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 		Comm: s.world, Dir: cfg.String("SCR_PREFIX"), Buffer: s.bufferSize("SCR_FILE_BUF_SIZE"), Log: s.log,
 	}
 	start := time.Now()
-	if err := s.begin(node, opt.Settings); err != nil {
+	if err := s.begin(node, start, opt.Settings); err != nil {
+		s.result("INIT", "END", dataset.Dataset{}, start, err)
 		return nil, errors.Join(err, s.free())
 	}
+	s.result("INIT", "END", dataset.Dataset{}, start, nil)
+	s.computing()
 	s.tellTraffic("Init", mpi.Traffic{})
 	s.log.Info("goscr %s: %d ranks, prefix %s, %s; ready in %.3f s",
 		Version, world.Size(), s.prefix.Dir, s.describe(), time.Since(start).Seconds())
@@ -144,7 +153,7 @@ func (s *Session) bufferSize(name string) int {
 }
 
 // begin is Init once the configuration is known.
-func (s *Session) begin(node string, settings *Settings) error {
+func (s *Session) begin(node string, start time.Time, settings *Settings) error {
 	if s.config.Bool("SCR_CACHE_BYPASS") {
 		return &ArgumentError{"SCR_CACHE_BYPASS=1 is not in this version of goscr; unset it to write to the cache"}
 	}
@@ -157,6 +166,7 @@ func (s *Session) begin(node string, settings *Settings) error {
 	if err != nil {
 		return err
 	}
+	s.openLog(start)
 	if s.real, err = filepath.EvalSymlinks(s.prefix.Dir); err != nil {
 		err = fmt.Errorf("prefix directory: %w (it must be the same directory on all nodes)", err)
 	}
@@ -188,6 +198,7 @@ func (s *Session) begin(node string, settings *Settings) error {
 		CacheBase: s.config.String("SCR_CACHE_BASE"), ControlBase: s.config.String("SCR_CNTL_BASE"),
 		User: s.config.String("SCR_USER_NAME"), JobID: s.config.String("SCR_JOB_ID"), Prefix: real,
 		Piece: s.bufferSize("SCR_MPI_BUF_SIZE"), Distribute: s.config.Bool("SCR_DISTRIBUTE"), Log: s.log,
+		Events: s.events,
 	})
 	if err != nil {
 		return err
@@ -417,11 +428,14 @@ func (s *Session) Finalize() error {
 		return err
 	}
 	s.state = finished
+	s.computed()
+	start := time.Now()
 	var first error
 	if c := s.newestCheckpoint(); c != nil && s.config.Int("SCR_FLUSH") > 0 {
 		first = s.flush(c)
 	}
 	err := s.onRoot(func() error { return halt.End(s.prefix.Dir) })
+	s.result("FINALIZE", "END", dataset.Dataset{}, start, first)
 	for _, e := range []error{err, mpi.Agree(s.world, s.cache.Close()), s.free()} {
 		if first == nil {
 			first = e
@@ -433,6 +447,7 @@ func (s *Session) Finalize() error {
 // free gives all communicators of the session back, as far as it has come. It
 // is collective.
 func (s *Session) free() error {
+	s.events.Close()
 	var err error
 	if s.cache != nil {
 		err = s.cache.Free()
@@ -494,6 +509,7 @@ func (s *Session) haltReason() (string, error) {
 			s.log.WarnOnce("halt file: %v; conditions in it are not observed", err)
 		}
 	}
+	s.tellHalt(reason)
 	text, err := mpi.BcastBytes(s.world, []byte(reason), 0)
 	return string(text), err
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/goscr/goscr/filemap"
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/meta"
@@ -45,6 +46,7 @@ type Config struct {
 	Piece       int    // bytes that are read, sent and written at a time
 	Distribute  bool   // on a restart, move files to where their ranks are
 	Log         *report.Logger
+	Events      *eventlog.Log // on rank 0
 }
 
 // Cached is a dataset in the cache that can be used.
