@@ -161,6 +161,7 @@ func (s *Session) begin(node string, start time.Time, settings *Settings) error 
 		if err := os.MkdirAll(filepath.Join(s.prefix.Dir, prefix.Metadata), 0o777); err != nil {
 			return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)
 		}
+		report.Forget(filepath.Join(s.prefix.Dir, prefix.Metadata))
 		return errors.Join(s.setAside("halt.scr"), s.setAside("flush.scr"), s.setAside("nodes.scr"))
 	})
 	if err != nil {
@@ -203,6 +204,7 @@ func (s *Session) begin(node string, start time.Time, settings *Settings) error 
 	if err != nil {
 		return err
 	}
+	s.log.Shared = []string{s.cache.Control(), filepath.Join(real, prefix.Metadata)}
 	if err := s.recordRun(nodeComm, settings); err != nil {
 		return err
 	}
@@ -411,6 +413,10 @@ func (s *Session) expect(call string, want state) error {
 	return &StateError{call, advice[s.state]}
 }
 
+// Warn writes a line on stderr that needs attention. As with all such lines, of
+// those that are alike only some are written.
+func (s *Session) Warn(format string, args ...any) { s.log.Warn(format, args...) }
+
 // Query returns the value of a parameter, in the syntax of SCR_Config.
 func (s *Session) Query(text string) (value string, ok bool, err error) { return s.config.Query(text) }
 
@@ -434,7 +440,10 @@ func (s *Session) Finalize() error {
 	if c := s.newestCheckpoint(); c != nil && s.config.Int("SCR_FLUSH") > 0 {
 		first = s.flush(c)
 	}
-	err := s.onRoot(func() error { return halt.End(s.prefix.Dir) })
+	err := s.onRoot(func() error {
+		report.Forget(filepath.Join(s.prefix.Dir, prefix.Metadata))
+		return halt.End(s.prefix.Dir)
+	})
 	s.result("FINALIZE", "END", dataset.Dataset{}, start, first)
 	for _, e := range []error{err, mpi.Agree(s.world, s.cache.Close()), s.free()} {
 		if first == nil {

@@ -101,6 +101,7 @@ func Open(c Config) (*Cache, error) {
 		if err == nil {
 			err = k.occupy()
 		}
+		report.Forget(k.control)
 		spares, _ := match(k.dir, sparePattern) // what is left is in nobody's way
 		for _, path := range spares {
 			if e := os.Remove(path); err == nil {
@@ -116,6 +117,9 @@ func Open(c Config) (*Cache, error) {
 	}
 	return k, nil
 }
+
+// Control is the control directory, which the processes of a node share.
+func (k *Cache) Control() string { return k.control }
 
 // lockFile is locked by a job for as long as it runs.
 const lockFile = "lock"
