@@ -19,9 +19,10 @@ const (
 // Log takes the records of one process, in a job that of rank 0. Methods of a
 // nil Log do nothing.
 type Log struct {
-	job     Job
-	report  *report.Logger
-	outlets []*outlet
+	job      Job
+	report   *report.Logger
+	patience time.Duration
+	outlets  []*outlet
 }
 
 // outlet is a sink with its queue.
@@ -39,7 +40,7 @@ func Open(cfg *config.Config, log *report.Logger) *Log {
 	if !cfg.Bool("SCR_LOG_ENABLE") {
 		return nil
 	}
-	l := &Log{job: JobOf(cfg), report: log}
+	l := &Log{job: JobOf(cfg), report: log, patience: patience}
 	l.openFiles(cfg)
 	if cfg.Bool("SCR_LOG_DB_ENABLE") {
 		if sink, err := startRecorder(DatabaseOf(cfg), log); err != nil {
@@ -110,7 +111,7 @@ func (l *Log) Close() {
 	for _, o := range l.outlets {
 		close(o.queue)
 	}
-	late := time.NewTimer(patience)
+	late := time.NewTimer(l.patience)
 	defer late.Stop()
 	expired := false
 	for _, o := range l.outlets {
@@ -127,7 +128,7 @@ func (l *Log) Close() {
 		select {
 		case <-o.done:
 		default:
-			l.report.Warn("event log: %s has not taken all events within %v; the last may be missing in it", o.name, patience)
+			l.report.Warn("event log: %s has not taken all events within %v; the last may be missing in it", o.name, l.patience)
 		}
 	}
 	l.outlets = nil

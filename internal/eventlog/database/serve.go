@@ -14,11 +14,12 @@ const (
 	// grace is how long Serve goes on once there is nothing more to come: what a
 	// database has not taken by then is lost.
 	grace = 10 * time.Second
-	// pause is between attempts to reach a database that does not answer.
-	pause = 5 * time.Second
 	// most is how many records wait for it; the oldest are dropped.
 	most = 10000
 )
+
+// pause is between attempts to reach a database that does not answer.
+var pause = 5 * time.Second
 
 // ErrLate is returned by Serve when the database has not taken everything in
 // time.
