@@ -19,13 +19,11 @@ job() { # OPTION... -- PROGRAM...: of testbed run, in the prefix directory, with
 well() { "$@" >"$WORK/out" 2>&1 || { cat "$WORK/out"; return 1; }; }
 steps() { well job -n 4 --env SCR_FLUSH=2 "$@"; }
 
-# Events of the text log since the last call, one a line, with the number of the
-# dataset.  A transfer is in lower case.
-seen=0
+# Events of the last run, one a line, with the number of the dataset.  A transfer is
+# in lower case.
 events() {
-    tail -n "+$((seen + 1))" "$prefix/.scr/log" |
+    sed -En '/event=INIT_START/h; /event=INIT_START/!H; ${g; p}' "$prefix/.scr/log" |
         sed -E 's/.*(event|xfer)=([A-Z_]*)(.*dset=([0-9]+))?.*/\1 \2 \4/; s/^event //; s/^xfer (.*)/\L\1/; s/ $//'
-    seen=$(wc -l <"$prefix/.scr/log")
 }
 # A checkpoint, flushed or not.
 took() { printf '%s\n' COMPUTE_END "CHECKPOINT_START $1" "CHECKPOINT_END $1" "encode $1"; }
@@ -34,12 +32,11 @@ flushed() { printf '%s\n' "FLUSH_START $1" "FLUSH_SUCCESS $1" "flush $1"; }
 is "two nodes" "$TESTBED" up 2 2
 fresh
 is "a job with a log" steps -- "$WORK/steps" -n 3
-events >"$WORK/events"
 is "... says what has happened" same "$(
     printf '%s\n' INIT_START INIT_END COMPUTE_START RESTART_NONE
     took 1; echo COMPUTE_START; took 2; flushed 2; echo COMPUTE_START; took 3
     printf '%s\n' COMPUTE_START COMPUTE_END; flushed 3; echo FINALIZE_END
-)" "$(<"$WORK/events")"
+)" "$(events)"
 line='^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}: host=[a-z0-9.-]+, jobid=job1, (event|xfer)=[A-Z_]+(, |$)'
 is "... in lines like SCR's" same 0 "$(grep -Evc "$line" "$prefix/.scr/log")"
 is "... with the place of a checkpoint" grep -E 'event=CHECKPOINT_START, note="/[^"]*", dset=1, name="ckpt.1"$' "$prefix/.scr/log"
@@ -67,7 +64,6 @@ recorders() { # pids of processes that write for a job in this prefix directory
 none() { [ -z "$(recorders)" ]; }
 
 fresh
-seen=0
 is "a job with SQLite" steps --env SCR_LOG_DB_ENABLE=1 -- "$WORK/steps" -n 2
 is "... says nothing of it" same "" "$(grep 'event log' "$WORK/out")"
 is "... has each event in the database" same "$(grep -o 'event=[A-Z_]*' "$prefix/.scr/log" | cut -d= -f2)" \
@@ -91,14 +87,9 @@ is "... leaves no process" within 30 none
 # Without the command beside the library, or in PATH.
 mkdir "$WORK/lib"
 cp "$BUILD/libscr.so" "$WORK/lib/"
+"$MPICC" "${strict[@]}" -o "$WORK/loose" "$here/steps.c" -L"$BUILD" -lscr -lrt
 fresh
 is "without the commands a job runs" steps --env SCR_LOG_DB_ENABLE=1 --env LD_LIBRARY_PATH="$WORK/lib:${LD_LIBRARY_PATH:-}" \
-    -- bash -c 'exec "$0" -n 1' "$WORK/steps"
-cc -o "$WORK/plain" -x c - <<'EOF' 2>/dev/null
-int main(void) { return 0; }
-EOF
-"$MPICC" "${strict[@]}" -o "$WORK/loose" "$here/steps.c" -L"$BUILD" -lscr -lrt
-is "... also one that finds the library elsewhere" steps --env SCR_LOG_DB_ENABLE=1 --env LD_LIBRARY_PATH="$WORK/lib:${LD_LIBRARY_PATH:-}" \
     -- "$WORK/loose" -n 1
 is "... and says so" same 1 "$(grep -c 'there is no command scr_log_recorder' "$WORK/out")"
 is "... with the text log" grep -q FINALIZE_END "$prefix/.scr/log"
@@ -139,7 +130,8 @@ if [ "$(id -u)" = 0 ]; then # which it refuses to run as
     maria+=(--user=nobody)
 fi
 is "MariaDB is set up" mariadb-install-db "${maria[@]}" --datadir="$WORK/db/data" --auth-root-authentication-method=normal --skip-test-db
-is "... starts" start_server
+start_server >"$WORK/out"
+is "... starts" bash -c '[ $1 = 0 ] || { cat "$2"; false; }' - $? "$WORK/out"
 sql "CREATE DATABASE scrlog; CREATE USER scr IDENTIFIED BY 'secret'; GRANT ALL ON scrlog.* TO scr" >"$WORK/out"
 is "... has a database" same "" "$(<"$WORK/out")"
 is "the Go tests with it" env GOSCR_TEST_MYSQL="$socket" CGO_ENABLED=0 go test -count=1 -run MySQL "$ROOT/internal/eventlog/database"
