@@ -62,17 +62,19 @@ recorders() { # pids of processes that write for a job in this prefix directory
     done
 }
 none() { [ -z "$(recorders)" ]; }
+# Of the log, but for that the job has not waited for a slow disk.
+complaints() { grep 'event log' "$WORK/out" | grep -v 'has not taken all events'; }
 
 fresh
 is "a job with SQLite" steps --env SCR_LOG_DB_ENABLE=1 -- "$WORK/steps" -n 2
-is "... says nothing of it" same "" "$(grep 'event log' "$WORK/out")"
+is "... leaves no process" within 30 none
+is "... says nothing of it" same "" "$(complaints)"
 is "... has each event in the database" same "$(grep -o 'event=[A-Z_]*' "$prefix/.scr/log" | cut -d= -f2)" \
     "$("$WORK/rows" "$prefix/.scr/log.sqlite" 'SELECT type FROM events ORDER BY id')"
 is "... and each transfer" same "ENCODE	1
 ENCODE	2
 FLUSH	2" "$("$WORK/rows" "$prefix/.scr/log.sqlite" 'SELECT type, dset FROM transfers WHERE bytes > 0 AND files > 0 ORDER BY id')"
 is "... of one job" same "job1	$prefix" "$("$WORK/rows" "$prefix/.scr/log.sqlite" 'SELECT jobid, prefix FROM jobs')"
-is "... and leaves no process" within 30 none
 
 fresh
 job -n 4 --env SCR_LOG_DB_ENABLE=1 -- "$WORK/log" children >"$WORK/out" 2>&1
@@ -142,7 +144,8 @@ for host in "127.0.0.1:$port" "$socket"; do
     fresh
     sql "DROP TABLE IF EXISTS scrlog.jobs, scrlog.events, scrlog.transfers"
     is "a job with MariaDB at $host" steps "${db[@]}" --env SCR_LOG_DB_HOST="$host" -- "$WORK/steps" -n 2
-    is "... says nothing of it" same "" "$(grep 'event log' "$WORK/out")"
+    is "... leaves no process" within 30 none
+    is "... says nothing of it" same "" "$(complaints)"
     is "... has each event in the database" same "$(grep -o 'event=[A-Z_]*' "$prefix/.scr/log" | cut -d= -f2)" \
         "$(sql 'SELECT type FROM scrlog.events ORDER BY id')"
     is "... and each transfer" same 3 "$(sql 'SELECT count(*) FROM scrlog.transfers WHERE bytes > 0 AND secs >= 0')"
@@ -153,10 +156,11 @@ is "... in the database" same "node1: no answer" "$(sql "SELECT note FROM scrlog
 sql "REVOKE ALL ON scrlog.* FROM scr; GRANT SELECT, INSERT ON scrlog.* TO scr"
 fresh
 is "a job that may only insert" steps "${db[@]}" --env SCR_LOG_DB_HOST="$socket" -- "$WORK/steps" -n 1
+is "... ends" within 30 none
 is "... does" same 2 "$(sql 'SELECT count(*) FROM scrlog.events WHERE type = "FINALIZE_END"')"
 fresh
 is "a job with a wrong password" steps "${db[@]}" --env SCR_LOG_DB_PASS=wrong --env SCR_LOG_DB_HOST="$socket" -- "$WORK/steps" -n 1
-is "... says so, in one line" same 1 "$(grep -c 'Access denied' "$WORK/out")"
+is "... says so" grep -q 'Access denied' "$WORK/out"
 is "... without a password" same 0 "$(grep -Ec 'wrong|secret' "$WORK/out")"
 
 kill -STOP "$server"
