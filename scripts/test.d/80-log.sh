@@ -123,6 +123,8 @@ stop_server() {
 trap stop_server EXIT
 
 PATH=$PATH:/usr/sbin
+if command -v mariadbd >/dev/null && command -v mariadb-install-db >/dev/null; then
+
 socket=$WORK/db/socket
 maria=(--no-defaults)
 mkdir "$WORK/db"
@@ -174,6 +176,10 @@ stop_server
 fresh
 is "a job whose database is gone" steps "${db[@]}" --env SCR_LOG_DB_HOST="127.0.0.1:$port" -- "$WORK/steps" -n 3
 is "... says so" grep -q 'event log: .*connection refused' "$WORK/out"
+
+else
+    echo "   no MariaDB here: not tested"
+fi
 
 # ----------------------------------------------------- what all ranks say at once
 
