@@ -31,7 +31,10 @@ type context struct {
 	out, err io.Writer
 }
 
-var commands = []command{indexCommand, printCommand, crc32Command}
+var commands = []command{
+	indexCommand, printCommand, crc32Command,
+	globHostsCommand,
+}
 
 // errUsage is wrapped by the error of a command line that makes no sense.
 var errUsage = errors.New("see --help")
@@ -96,7 +99,7 @@ func execute(argv []string, c *context) int {
 func overview(out io.Writer) {
 	fmt.Fprint(out, "scr - commands of the goscr checkpoint library\n\nusage: scr COMMAND [ARGUMENTS]\n\n")
 	for _, c := range commands {
-		fmt.Fprintf(out, "  %-12s %s\n", strings.TrimPrefix(c.names[0], "scr_"), c.short)
+		fmt.Fprintf(out, "  %-16s %s\n", strings.TrimPrefix(c.names[0], "scr_"), c.short)
 	}
 	fmt.Fprint(out, "\nscr COMMAND --help says more. Each command can also be called as scr_COMMAND.\n")
 }
