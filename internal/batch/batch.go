@@ -46,17 +46,17 @@ type Manager interface {
 // Environ looks up a variable, as os.LookupEnv does.
 type Environ func(name string) (string, bool)
 
-// Managers are the names that SCR_RESOURCE_MANAGER accepts.
+// Managers are the names that SCR_RESOURCE_MANAGER accepts, besides AUTO.
 var Managers = []string{"SLURM", "FLUX", "LSF", "PBS", "ALPS", "NONE"}
 
-// Find returns the manager of a name in Managers, or, where that is "", the one
+// Find returns the manager of a name in Managers, or, where that is AUTO, the one
 // whose variables are in the environment. hostFile is where the names of the
 // nodes are if there is no manager.
 func Find(name, hostFile string, environ Environ) (Manager, error) {
 	if environ == nil {
 		environ = os.LookupEnv
 	}
-	if name == "" {
+	if name == "AUTO" {
 		name = detect(environ)
 	}
 	switch name {

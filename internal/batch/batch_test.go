@@ -164,7 +164,7 @@ func TestManagers(t *testing.T) {
 	for _, a := range allocations(t) {
 		t.Run(a.name, func(t *testing.T) {
 			called := commands(t, a.recorded)
-			m, err := Find("", a.hostFile, environ(a.vars))
+			m, err := Find("AUTO", a.hostFile, environ(a.vars))
 			must(t, err)
 			if m.Name() != a.name {
 				t.Fatalf("found %s", m.Name())
@@ -218,7 +218,7 @@ func TestManagers_CommandsFail(t *testing.T) {
 					}
 				}
 				commands(t, broken)
-				m, err := Find("", "", environ(a.vars))
+				m, err := Find("AUTO", "", environ(a.vars))
 				must(t, err)
 				_, downErr := m.Down(t.Context(), []string{"node1"})
 				end, endErr := m.End(t.Context())
@@ -262,7 +262,7 @@ func TestFind_ByName(t *testing.T) {
 }
 
 func TestNoManager_ThisMachineAlone(t *testing.T) {
-	m, err := Find("", "", environ(nil))
+	m, err := Find("AUTO", "", environ(nil))
 	must(t, err)
 	name, err := os.Hostname()
 	must(t, err)
