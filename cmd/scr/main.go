@@ -23,6 +23,7 @@ type command struct {
 	names []string // the first is the one it is known by
 	use   string   // arguments
 	short string   // what it does, one line
+	long  string   // more about it, for --help
 	run   func(c *context, flags *pflag.FlagSet) func(args []string) error
 }
 
@@ -33,7 +34,9 @@ type context struct {
 
 var commands = []command{
 	indexCommand, printCommand, crc32Command,
-	globHostsCommand,
+	runCommand, prerunCommand, postrunCommand, scavengeCommand, shouldExitCommand, haltCommand, killJobstepCommand,
+	listDownNodesCommand, checkNodeCommand, envCommand, listDirCommand, globHostsCommand, testRuntimeCommand,
+	ckptIntervalCommand, stacksCommand,
 }
 
 // errUsage is wrapped by the error of a command line that makes no sense.
@@ -72,22 +75,31 @@ func execute(argv []string, c *context) int {
 	flags.SetOutput(c.err)
 	flags.Usage = func() {
 		fmt.Fprintf(c.out, "%s - %s\n\nusage: %s %s\n", name, commands[i].short, name, commands[i].use)
+		if commands[i].long != "" {
+			fmt.Fprintf(c.out, "\n%s\n", commands[i].long)
+		}
 		if text := flags.FlagUsages(); text != "" {
 			fmt.Fprintf(c.out, "\n%s", text)
 		}
 	}
 	run := commands[i].run(c, flags)
+	if slices.Contains(runCommand.names, name) {
+		args = runArguments(args)
+	}
 	err := flags.Parse(args)
 	if err == nil {
 		err = run(flags.Args())
 	} else if !errors.Is(err, pflag.ErrHelp) {
 		err = fmt.Errorf("%w; %w", err, errUsage)
 	}
+	var status exitStatus
 	switch {
 	case err == nil || errors.Is(err, pflag.ErrHelp):
 		return 0
 	case errors.Is(err, errNo):
 		return 1
+	case errors.As(err, &status):
+		return int(status)
 	}
 	fmt.Fprintf(c.err, "%s: %v\n", name, err)
 	if errors.Is(err, errUsage) {

@@ -384,6 +384,7 @@ func TestLaunchers(t *testing.T) {
 		{"Open MPI", "mpirun -n 8 ./app", whole, "mpirun -n 8 ./app", "SLURM_OVERLAP=1", ""},
 		{"Open MPI, lost", "mpirun -n 8 ./app", lost, "mpirun --hostfile DIR/hosts -n 8 ./app", "SLURM_OVERLAP=1", "n1\nn3\n"},
 		{"Open MPI, listed", "mpirun ./app", listed, "mpirun --hostfile DIR/hosts ./app", "SLURM_OVERLAP=1", "n1 slots=2\nn3 slots=4\n"},
+		{"Open MPI, variables", "mpirun ./app", Placement{Nodes: all, Needed: 4, Vars: []string{"SCR_A", "SCR_B"}}, "mpirun -x SCR_B -x SCR_A ./app", "SLURM_OVERLAP=1", ""},
 		{"MPICH, lost", "mpiexec -n 8 ./app", lost, "mpiexec -f DIR/hosts -n 8 ./app", "SLURM_OVERLAP=1", "n1\nn3\n"},
 		{"MPICH, listed", "mpiexec ./app", listed, "mpiexec -f DIR/hosts ./app", "SLURM_OVERLAP=1", "n1:2\nn3:4\n"},
 		{"flux", "flux run -n8 ./app", whole, "flux run -n8 ./app", "", ""},

@@ -21,6 +21,9 @@ type Placement struct {
 	Dir    string         // a directory to leave a host file in
 	// Listed says that the launcher cannot know the nodes by itself.
 	Listed bool
+	// Vars are the names of variables that the program is to have, for
+	// launchers that do not hand them on by themselves.
+	Vars []string
 }
 
 // Launch is a command to run.
@@ -118,11 +121,14 @@ func placeSrun(argv []string, p Placement) (Launch, error) {
 // choice among those it has from there.
 func placeOpenMPI(argv []string, p Placement) (Launch, error) {
 	l := Launch{Argv: argv, Env: []string{"SLURM_OVERLAP=1"}}
+	for _, name := range p.Vars {
+		l.Argv = insert(l.Argv, 1, "-x", name)
+	}
 	if len(p.Down) == 0 && !p.Listed {
 		return l, nil
 	}
 	path, err := hostFile(p, func(node string, slots int) string { return fmt.Sprintf("%s slots=%d", node, slots) })
-	l.Argv = insert(argv, 1, "--hostfile", path)
+	l.Argv = insert(l.Argv, 1, "--hostfile", path)
 	return l, err
 }
 
