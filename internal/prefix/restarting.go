@@ -98,9 +98,10 @@ func updateRestartFile(prefix string, change func(*hash.Hash)) error {
 
 // Progress is what flush.scr and the index say of the checkpoints of a job.
 type Progress struct {
-	Newest   int    // id of the newest that is complete
-	Name     string // its name
-	Flushing bool   // a dataset is on its way to the prefix directory
+	Newest   int       // id of the newest that is complete
+	Name     string    // its name
+	Latest   time.Time // when the one that was begun last was begun
+	Flushing bool      // a dataset is on its way to the prefix directory
 }
 
 // ReadProgress looks how far a job is. It may be called at any time.
@@ -113,6 +114,9 @@ func ReadProgress(prefix string) (Progress, error) {
 	if e, ok := x.Next(0); ok {
 		p.Newest, p.Name = e.ID, e.Name
 	}
+	for _, e := range x.Entries() {
+		p.begun(e.Dataset)
+	}
 	h, err := hash.ReadWithLock(metadataPath(prefix, flushFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, nil
@@ -122,11 +126,22 @@ func ReadProgress(prefix string) (Progress, error) {
 		if e.Has(keyLocation, string(Flushing)) {
 			p.Flushing = true
 		}
-		if id > p.Newest && e.Has(keyCkpt) && (e.Has(keyLocation, string(InCache)) || e.Has(keyLocation, string(InPrefix))) {
+		if !e.Has(keyLocation, string(InCache)) && !e.Has(keyLocation, string(InPrefix)) {
+			continue
+		}
+		p.begun(dataset.Dataset{Hash: e.Get(keyDesc)})
+		if id > p.Newest && e.Has(keyCkpt) {
 			p.Newest, p.Name = id, e.Text(keyName)
 		}
 	}
 	return p, err
+}
+
+// begun takes a dataset into account.
+func (p *Progress) begun(d dataset.Dataset) {
+	if t := d.Created(); d.Flags().Has(dataset.Checkpoint) && t.After(p.Latest) {
+		p.Latest = t
+	}
 }
 
 // Unflushed is a dataset that is in the cache only.

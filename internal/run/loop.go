@@ -298,20 +298,25 @@ func (l *Loop) once(ctx context.Context, number int) (attempt, error) {
 	if err != nil {
 		return attempt{}, err
 	}
-	seen := tracker{newest: progress.Newest}
-	l.watch(ctx, p, number, began, &seen, earlier)
-	a := attempt{number: number, status: p.status(), gained: seen.gained}
+	l.watch(ctx, p, number, began, progress.Latest, earlier)
+	a := attempt{number: number, status: p.status()}
+	// Not by its number: after a loss the next may have that of an older one.
+	if now, err := prefix.ReadProgress(l.Prefix); err != nil {
+		l.Tell("%v", err)
+	} else {
+		a.gained = now.Latest.After(progress.Latest)
+	}
 	a.what = fmt.Sprintf("exit status %d after %v", a.status, time.Since(began).Round(100*time.Millisecond))
 	l.Tell("run %d: %s", number, a.what)
 	return a, nil
 }
 
 // watch stays with a run until it has ended.
-func (l *Loop) watch(ctx context.Context, p *process, number int, began time.Time, seen *tracker, earlier []string) {
+func (l *Loop) watch(ctx context.Context, p *process, number int, began, latest time.Time, earlier []string) {
 	var dog *watchdog
 	l.watchdogAwoke = false
 	if l.Config.Bool("SCR_WATCHDOG") {
-		dog = newWatchdog(l.Config.Seconds("SCR_WATCHDOG_TIMEOUT"), l.Config.Seconds("SCR_WATCHDOG_TIMEOUT_PFS"), seen.newest, began)
+		dog = newWatchdog(l.Config.Seconds("SCR_WATCHDOG_TIMEOUT"), l.Config.Seconds("SCR_WATCHDOG_TIMEOUT_PFS"), latest, began)
 	}
 	tick := time.NewTicker(l.Poll)
 	defer tick.Stop()
@@ -319,7 +324,6 @@ func (l *Loop) watch(ctx context.Context, p *process, number int, began time.Tim
 	for {
 		select {
 		case <-p.done:
-			l.look(seen)
 			return
 		case s := <-l.Signals:
 			l.Tell("signal %v is passed on", s)
@@ -331,36 +335,31 @@ func (l *Loop) watch(ctx context.Context, p *process, number int, began time.Tim
 		case <-deadline:
 			l.Tell("the run has not ended; it is killed, as time is needed to bring checkpoints home")
 			l.Job.end(ctx, p, earlier, l.Grace)
+			return
 		case <-tick.C:
-			progress := l.look(seen)
 			if at, err := halt.AtOnce(l.Prefix, began); err == nil && at {
 				l.Tell("scr_halt --immediate: the run is ended")
 				l.askedAtOnce = true
 				l.Job.end(ctx, p, earlier, l.Grace)
-				continue
+				return
 			}
 			if dog == nil {
 				continue
 			}
-			if quiet := dog.look(progress.Newest, progress.Flushing, time.Now()); quiet > 0 {
+			progress, err := prefix.ReadProgress(l.Prefix)
+			if err != nil {
+				l.Detail("%v", err)
+				continue
+			}
+			if quiet := dog.look(progress.Latest, progress.Flushing, time.Now()); quiet > 0 {
 				l.watchdogAwoke = true
-				l.Tell("watchdog: no checkpoint for %v; the run is taken to hang and ended", quiet.Round(time.Second))
+				l.Tell("watchdog: no checkpoint for %v; the run is taken to hang and ended", quiet.Round(100*time.Millisecond))
 				l.keepStacks(ctx, number)
 				l.Job.end(ctx, p, earlier, l.Grace)
+				return
 			}
 		}
 	}
-}
-
-// look notes how far the run is.
-func (l *Loop) look(seen *tracker) prefix.Progress {
-	progress, err := prefix.ReadProgress(l.Prefix)
-	if err != nil {
-		l.Detail("%v", err)
-		return prefix.Progress{Newest: seen.newest}
-	}
-	seen.see(progress.Newest)
-	return progress
 }
 
 // untilKilled is how long a program may take to end on a signal: half of what
@@ -442,16 +441,4 @@ func (l *Loop) judge(a attempt) *stop {
 		advice = fmt.Sprintf("%d of them lost a node before their first checkpoint; checkpoint more often, or have the nodes looked at", lost)
 	}
 	return &stop{fmt.Sprintf("%d runs in a row have failed without completing a checkpoint (%s): %s", len(runs), strings.Join(runs, ", "), advice), a.status}
-}
-
-// tracker notes whether a run completes checkpoints. The newest may also become
-// older, when a run takes up an older one.
-type tracker struct {
-	newest int
-	gained bool
-}
-
-func (t *tracker) see(newest int) {
-	t.gained = t.gained || newest > t.newest
-	t.newest = newest
 }

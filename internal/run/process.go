@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,7 +30,7 @@ func start(l batch.Launch, in io.Reader, out, problems io.Writer) (*process, err
 	p := &process{cmd: cmd, done: make(chan struct{}), group: !isTerminal()}
 	// At a terminal the user's Ctrl-C has to reach both, and the program may
 	// want to read, so it stays in our group there.
-	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: p.group}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: p.group}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func (p *process) status() int {
 	case p.err == nil:
 		return 0
 	case errors.As(p.err, &exit):
-		if ws, ok := exit.Sys().(unix.WaitStatus); ok && ws.Signaled() {
+		if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 			return 128 + int(ws.Signal())
 		}
 		return exit.ExitCode()

@@ -11,8 +11,8 @@ import "time"
 type watchdog struct {
 	limit, limitPFS time.Duration // 0: learn
 
-	newest   int       // checkpoint that was seen last
-	since    time.Time // when it, or the run, was new
+	latest   time.Time // when the checkpoint that was seen last was begun
+	since    time.Time // when it was seen first, or the run began
 	longest  time.Duration
 	finished int // checkpoints of this run
 }
@@ -24,16 +24,16 @@ const (
 	patienceLeast  = time.Minute
 )
 
-func newWatchdog(limit, limitPFS time.Duration, newest int, began time.Time) *watchdog {
-	return &watchdog{limit: limit, limitPFS: limitPFS, newest: newest, since: began}
+func newWatchdog(limit, limitPFS time.Duration, latest, began time.Time) *watchdog {
+	return &watchdog{limit: limit, limitPFS: limitPFS, latest: latest, since: began}
 }
 
 // look is told how far the run is. It returns how long it has done nothing, if
 // that is too long, and 0 if it is not.
-func (w *watchdog) look(newest int, flushing bool, now time.Time) time.Duration {
-	if newest > w.newest {
+func (w *watchdog) look(latest time.Time, flushing bool, now time.Time) time.Duration {
+	if latest.After(w.latest) {
 		w.longest = max(w.longest, now.Sub(w.since))
-		w.newest, w.since = newest, now
+		w.latest, w.since = latest, now
 		w.finished++
 	}
 	limit := w.limit
