@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"time"
 
@@ -39,7 +38,6 @@ Without -rc the arguments are the launcher's and the program, as they would be w
 With it they are the launcher's, and the program is COMMAND: that of -rc where there is no checkpoint to
 restart from, and that of -rs, in which SCR_CKPT_NAME stands for the name of the checkpoint, where there is.`,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		flags.SetInterspersed(false)
 		first := flags.String("run-cmd", "", "program to start, with its arguments (also -rc)")
 		again := flags.String("restart-cmd", "", "program to start where there is a checkpoint (also -rs)")
 		dir := prefixFlag(flags)
@@ -68,23 +66,53 @@ restart from, and that of -rs, in which SCR_CKPT_NAME stands for the name of the
 	},
 }
 
-// runArguments rewrites the options of two letters behind one dash, which
-// SCR's users write.
+// runOptions are the options of scr_run, as users write them, by the names they
+// are read by.
+var runOptions = map[string]string{
+	"-rc": "--run-cmd", "--run-cmd": "--run-cmd", "-rs": "--restart-cmd", "--restart-cmd": "--restart-cmd",
+	"-p": "--prefix", "--prefix": "--prefix",
+}
+
+// runArguments parts the options of scr_run from the words that are the
+// launcher's: they come first, or, as in SCR, -rc and -rs at the very end.
 func runArguments(args []string) []string {
-	args = slices.Clone(args)
-	for i, a := range args {
-		name, value, found := strings.Cut(a, "=")
-		long, ok := map[string]string{"-rc": "--run-cmd", "-rs": "--restart-cmd"}[name]
+	if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
+		return args
+	}
+	var own []string
+	// take reads an option at the beginning of list and says how long it is.
+	take := func(list []string) int {
+		name, value, found := strings.Cut(list[0], "=")
+		long, ok := runOptions[name]
 		switch {
 		case ok && found:
-			args[i] = long + "=" + value
-		case ok:
-			args[i] = long
-		case !strings.HasPrefix(a, "-") && (i == 0 || !strings.HasPrefix(args[i-1], "-")):
-			return args // the launcher
+			own = append(own, long+"="+value)
+			return 1
+		case ok && len(list) > 1:
+			own = append(own, long+"="+list[1])
+			return 2
 		}
+		return 0
 	}
-	return args
+	for len(args) > 0 {
+		n := take(args)
+		if n == 0 {
+			break
+		}
+		args = args[n:]
+	}
+	for n := len(args); n >= 3; n = len(args) {
+		if name := args[n-2]; name == "-rc" || name == "-rs" {
+			take(args[n-2:])
+			args = args[:n-2]
+			continue
+		}
+		break
+	}
+	if len(args) > 0 && args[0] == "--" {
+		args = args[1:]
+	}
+	return append(append(own, "--"), args...)
 }
 
 func (c *context) newLoop(dir string, args []string, first, again string) (*jobrun.Loop, error) {

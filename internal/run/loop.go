@@ -197,7 +197,7 @@ func (j *Job) ShouldStop(nodes []string, down map[string]string, end, now time.T
 	if err != nil {
 		return "", err
 	}
-	if left := len(hostlist.Minus(nodes, keys(down))); left < needed {
+	if left := len(hostlist.Minus(nodes, keys(down))); left < max(needed, 1) {
 		return fmt.Sprintf("%d nodes are left, and %d are needed (%s)", left, needed, why), nil
 	}
 	return "", nil
