@@ -68,6 +68,7 @@ const maxFruitless = 3
 type stop struct {
 	why    string
 	status int
+	done   bool // there is nothing left to compute
 }
 
 // Run is the whole story: prerun, runs, postrun. It returns the exit status of
@@ -99,6 +100,11 @@ func (l *Loop) Run(ctx context.Context) (int, error) {
 		last = l.after(ctx, a)
 	}
 	l.Tell("the job is over: %s", last.why)
+	if last.done && l.Config.Int("SCR_FLUSH") == 0 {
+		l.Detail("checkpoints stay where they are: the program has done its work, and SCR_FLUSH=0")
+		err := l.bringOutput(ctx)
+		return last.status, err
+	}
 	if err := l.Postrun(ctx, l.down); err != nil {
 		l.Tell("%v", err)
 		last.status = max(last.status, 1)
@@ -183,10 +189,14 @@ func (j *Job) Needed(nodes []string) (n int, why string, err error) {
 	return len(hostlist.Minus(nodes, excluded)), "all, as SCR_MIN_NODES does not say otherwise", err
 }
 
+// haltReason is why the job should stop, "" if it should not, as far as people
+// have said so.
+func (j *Job) haltReason(now time.Time) (string, error) { return halt.Reason(j.Prefix, now) }
+
 // ShouldStop says why no run should be started on what is left of nodes, "" if
 // one may be.
 func (j *Job) ShouldStop(nodes []string, down map[string]string, end, now time.Time) (string, error) {
-	reason, err := halt.Reason(j.Prefix, now)
+	reason, err := j.haltReason(now)
 	if err != nil || reason != "" {
 		return reason, err
 	}
@@ -206,11 +216,11 @@ func (j *Job) ShouldStop(nodes []string, down map[string]string, end, now time.T
 // before decides whether to start another run.
 func (l *Loop) before(ctx context.Context, number int) *stop {
 	if most := l.Config.Int("SCR_RUNS"); most >= 0 && number > most {
-		return &stop{fmt.Sprintf("SCR_RUNS=%d runs are all there may be", most), l.status}
+		return &stop{why: fmt.Sprintf("SCR_RUNS=%d runs are all there may be", most), status: l.status}
 	}
 	down, err := l.Down(ctx, l.nodes, l.down, false)
 	if err != nil {
-		return &stop{err.Error(), 1}
+		return &stop{why: err.Error(), status: 1}
 	}
 	for _, line := range Reasons(down) {
 		if node, _, _ := strings.Cut(line, ":"); l.down[node] == "" {
@@ -219,14 +229,14 @@ func (l *Loop) before(ctx context.Context, number int) *stop {
 	}
 	l.down = down
 	if len(l.Signals) > 0 {
-		return &stop{fmt.Sprintf("signal %v", <-l.Signals), l.status}
+		return &stop{why: fmt.Sprintf("signal %v", <-l.Signals), status: l.status}
 	}
 	why, err := l.ShouldStop(l.nodes, l.down, l.end, time.Now())
 	if err != nil {
-		return &stop{err.Error(), 1}
+		return &stop{why: err.Error(), status: 1}
 	}
 	if why != "" {
-		return &stop{why, l.status}
+		return &stop{why: why, status: l.status}
 	}
 	return nil
 }
@@ -381,18 +391,20 @@ func (l *Loop) after(ctx context.Context, a attempt) *stop {
 	}
 	switch {
 	case l.askedAtOnce:
-		return &stop{"stopped by scr_halt --immediate", a.status}
+		return &stop{why: "stopped by scr_halt --immediate", status: a.status}
 	case l.lastSignal != nil:
-		return &stop{fmt.Sprintf("stopped by signal %v", l.lastSignal), a.status}
+		return &stop{why: fmt.Sprintf("stopped by signal %v", l.lastSignal), status: a.status}
 	case a.status == 0:
-		return &stop{"the program has ended by itself", 0}
+		// It may have done so because somebody wanted it to.
+		why, err := l.haltReason(time.Now())
+		return &stop{why: "the program has ended by itself", done: err == nil && why == ""}
 	case finalized:
-		return &stop{"the program has called SCR_Finalize", a.status}
+		return &stop{why: "the program has called SCR_Finalize", status: a.status}
 	}
 	// Which nodes were lost decides whose fault it was.
 	down, err := l.Down(ctx, l.nodes, l.down, false)
 	if err != nil {
-		return &stop{err.Error(), a.status}
+		return &stop{why: err.Error(), status: a.status}
 	}
 	for _, line := range Reasons(down) {
 		if node, reason, _ := strings.Cut(line, ": "); l.down[node] == "" {
@@ -440,5 +452,5 @@ func (l *Loop) judge(a attempt) *stop {
 	if lost > 0 {
 		advice = fmt.Sprintf("%d of them lost a node before their first checkpoint; checkpoint more often, or have the nodes looked at", lost)
 	}
-	return &stop{fmt.Sprintf("%d runs in a row have failed without completing a checkpoint (%s): %s", len(runs), strings.Join(runs, ", "), advice), a.status}
+	return &stop{why: fmt.Sprintf("%d runs in a row have failed without completing a checkpoint (%s): %s", len(runs), strings.Join(runs, ", "), advice), status: a.status}
 }

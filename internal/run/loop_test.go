@@ -64,6 +64,8 @@ func program(dir string) int {
 			check(prefix.EndRestart(place))
 		case "finalize":
 			check(halt.End(place))
+		case "halt":
+			check(halt.Change(place, map[halt.Condition]string{halt.Because: "scr_halt"}))
 		case "halt-now":
 			check(halt.Change(place, map[halt.Condition]string{
 				halt.Because: "scr_halt", halt.Immediate: strconv.FormatInt(time.Now().Unix(), 10)}))
@@ -373,6 +375,18 @@ func TestLoop_TurnedOff(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(l.prefix, ".scr")); !os.IsNotExist(err) {
 		t.Error("it has touched the prefix directory")
 	}
+}
+
+func TestLoop_DoneWithoutFlushing(t *testing.T) {
+	l := newLab(t, "checkpoint 1; finalize")
+	t.Setenv("SCR_FLUSH", "0")
+	l.run(t, 0)
+	if got := l.tool(); got != nil && got[0] != "" {
+		t.Errorf("nobody wants its checkpoints any more: %q", got)
+	}
+	l = newLab(t, "checkpoint 1; halt 1; finalize")
+	t.Setenv("SCR_FLUSH", "0")
+	l.run(t, 0, "dataset 1 (ckpt.1): in the prefix directory")
 }
 
 func TestScavenge_TwoRounds(t *testing.T) {

@@ -38,13 +38,26 @@ func (j *Job) Postrun(ctx context.Context, down map[string]string) error {
 			return err
 		}
 	}
+	return errors.Join(j.scavengeOutput(ctx, list, nodes, down), j.scavengeNewest(ctx, list, nodes, down))
+}
+
+func (j *Job) scavengeOutput(ctx context.Context, list []prefix.Unflushed, nodes []string, down map[string]string) error {
 	var failed error
 	for _, d := range list {
 		if d.Output {
 			failed = errors.Join(failed, j.Scavenge(ctx, d, nodes, down))
 		}
 	}
-	return errors.Join(failed, j.scavengeNewest(ctx, list, nodes, down))
+	return failed
+}
+
+// bringOutput is the postrun of a job whose checkpoints nobody needs any more.
+func (l *Loop) bringOutput(ctx context.Context) error {
+	list, err := prefix.OnlyInCache(l.Prefix)
+	if err != nil {
+		return err
+	}
+	return l.scavengeOutput(ctx, list, l.nodes, l.down)
 }
 
 // scavengeNewest goes back from the newest checkpoint until one is home. One
