@@ -64,9 +64,15 @@ func execute(argv []string, c *context) int {
 			}
 			return 0
 		}
+		if args[0] == "man" && len(args) == 2 {
+			if i := findCommand(args[1]); i >= 0 {
+				manPage(c, args[1], &commands[i])
+				return 0
+			}
+		}
 		name, args = "scr_"+strings.TrimPrefix(args[0], "scr_"), args[1:]
 	}
-	i := slices.IndexFunc(commands, func(x command) bool { return slices.Contains(x.names, name) })
+	i := findCommand(name)
 	if i < 0 {
 		fmt.Fprintf(c.err, "scr: there is no command %s; scr help lists them\n", name)
 		return 2
@@ -106,6 +112,11 @@ func execute(argv []string, c *context) int {
 		return 2
 	}
 	return 1
+}
+
+// findCommand returns the place of a command in the list, -1 if there is none.
+func findCommand(name string) int {
+	return slices.IndexFunc(commands, func(x command) bool { return slices.Contains(x.names, name) })
 }
 
 func overview(out io.Writer) {

@@ -381,7 +381,7 @@ func TestLoop_DoneWithoutFlushing(t *testing.T) {
 	l := newLab(t, "checkpoint 1; finalize")
 	t.Setenv("SCR_FLUSH", "0")
 	l.run(t, 0)
-	if got := l.tool(); got != nil && got[0] != "" {
+	if got := l.tool(); len(got) > 0 && got[0] != "" {
 		t.Errorf("nobody wants its checkpoints any more: %q", got)
 	}
 	l = newLab(t, "checkpoint 1; halt 1; finalize")

@@ -19,14 +19,15 @@ prefix=$WORK/prefix log=$WORK/log
 heat=("$BUILD/heat" -x 256 -y 256 -s 3000 -c 300)
 fresh() { rm -rf "$prefix" && mkdir "$prefix" && : >"$log"; } # a job that knows nothing of the last
 
-# job SETTINGS... -- COMMAND...: on five nodes, in the background; its last line is its status
+# job SETTINGS... -- COMMAND...: on $nodes nodes, in the background; its last line is its status
+nodes=5
 job() {
     local settings=()
     while [ "$1" != -- ]; do settings+=("$1"); shift; done
     shift
     (
         cd "$prefix" || exit 1
-        slurm exec head timeout 200 salloc -N5 --no-kill env SCR_PREFIX="$prefix" SCR_DEBUG=1 "${settings[@]}" "$@" \
+        slurm exec head timeout 200 salloc -N"$nodes" --no-kill env SCR_PREFIX="$prefix" SCR_DEBUG=1 "${settings[@]}" "$@" \
             >"$log" 2>&1 </dev/null
         echo "status $?" >>"$log"
     ) &
@@ -146,3 +147,40 @@ is "... with the right result" result
 is "... and nothing was flushed" not_flushed
 echo "   from the cut to the restored state: $back s, Slurm's time to declare the node down included"
 
+
+# ---------------------------------------- two nodes of a set at the same moment
+again() { slurm down && slurm up 6 2>/dev/null; } # lost nodes are back
+nodes=6
+
+is "a new cluster" again
+fresh
+job SCR_FLUSH=0 SCR_COPY_TYPE=RS SCR_SET_FAILURES=2 -- "$BUILD/scr_srun" --mpi=pmix -n8 -N4 "${heat[@]}" -o "$prefix/final"
+until_said 'heat.600 complete'
+slurm cut node1 2>/dev/null &
+slurm cut node2 2>/dev/null
+is "RS: two nodes lose power at once" ends 0 'node node1: ' 'node node2: ' 'rebuilt from redundancy' 'restarted from heat\.(6|9)00'
+is "... with the right result" result
+is "... and nothing was flushed" not_flushed
+
+is "a new cluster" again
+fresh
+job SCR_FLUSH=2 -- "$BUILD/scr_srun" --mpi=pmix -n8 -N4 "${heat[@]}" -o "$prefix/final"
+until_said 'heat.900 complete'
+slurm cut node1 2>/dev/null &
+slurm cut node2 2>/dev/null
+is "XOR: the same, and the newest flushed checkpoint is fetched" ends 0 'fetched' 'restarted from heat\.(6|12)00' 'run 2: exit status 0'
+is "... with the right result" result
+
+# ------------------------------------------------------------- no spare is left
+nodes=4
+is "a new cluster" again
+fresh
+job SCR_FLUSH=0 SCR_MIN_NODES=4 -- "$BUILD/scr_srun" --mpi=pmix -n8 -N4 "${heat[@]}" -s 100000 -o "$prefix/final"
+until_said 'heat.600 complete'
+slurm cut node3 2>/dev/null
+within 60 over
+is "without a spare it is not started again" said '3 nodes are left, and 4 are needed \(SCR_MIN_NODES\)'
+if "$BUILD/scr" links | grep -qx scr_copy; then
+    is "... and the newest checkpoint is brought home, rebuilt" said 'in the prefix directory, in'
+    is "... where the index has it as usable" grep -qE '^[0-9]+ +YES' <("$BUILD/scr_index" --list -p "$prefix")
+fi
