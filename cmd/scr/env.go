@@ -30,8 +30,8 @@ func (c *context) openJob(prefix string) (*jobrun.Job, error) {
 	return j, err
 }
 
-// noArguments is an error if there are any.
-func noArguments(args []string) error {
+// nothingElse is an error if there are any.
+func nothingElse(args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("argument %q is not expected; %w", args[0], errUsage)
 	}
@@ -90,7 +90,7 @@ var envCommand = command{
 			flags.BoolP(name, name[:1], false, help)
 		}
 		return func(args []string) error {
-			if err := noArguments(args); err != nil {
+			if err := nothingElse(args); err != nil {
 				return err
 			}
 			j, err := c.openJob("")

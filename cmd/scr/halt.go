@@ -16,7 +16,7 @@ import (
 // read.
 var haltOptions = []struct {
 	name, short, help string
-	condition         halt.Condition
+	condition         halt.Field
 	read              func(text string, now time.Time) (string, error)
 }{
 	{"checkpoints", "c", "stop after N more checkpoints", halt.Checkpoints, haltNumber},
@@ -82,8 +82,8 @@ var haltCommand = command{
 }
 
 // haltValues is what the options set.
-func haltValues(flags *pflag.FlagSet, now time.Time) (map[halt.Condition]string, error) {
-	values := map[halt.Condition]string{}
+func haltValues(flags *pflag.FlagSet, now time.Time) (map[halt.Field]string, error) {
+	values := map[halt.Field]string{}
 	for _, o := range haltOptions {
 		set, unset := flags.Changed(o.name), flags.Changed("unset-"+o.name)
 		if set && unset {
@@ -110,7 +110,7 @@ func haltValues(flags *pflag.FlagSet, now time.Time) (map[halt.Condition]string,
 	return values, nil
 }
 
-func (c *context) haltOne(prefix string, list, remove bool, values map[halt.Condition]string) error {
+func (c *context) haltOne(prefix string, list, remove bool, values map[halt.Field]string) error {
 	if _, err := os.Stat(prefix); err != nil {
 		return fmt.Errorf("prefix directory: %w", err)
 	}
@@ -122,7 +122,7 @@ func (c *context) haltOne(prefix string, list, remove bool, values map[halt.Cond
 			return err
 		}
 	case !list:
-		if err := halt.Change(prefix, map[halt.Condition]string{halt.Because: "scr_halt"}); err != nil {
+		if err := halt.Change(prefix, map[halt.Field]string{halt.Because: "scr_halt"}); err != nil {
 			return err
 		}
 	}

@@ -122,7 +122,7 @@ func findCommand(name string) int {
 func overview(out io.Writer) {
 	fmt.Fprint(out, "scr - commands of the goscr checkpoint library\n\nusage: scr COMMAND [ARGUMENTS]\n\n")
 	for _, c := range commands {
-		fmt.Fprintf(out, "  %-16s %s\n", strings.TrimPrefix(c.names[0], "scr_"), c.short)
+		fmt.Fprintf(out, "  %-15s %s\n", strings.TrimPrefix(c.names[0], "scr_"), c.short)
 	}
 	fmt.Fprint(out, "\nscr COMMAND --help says more. Each command can also be called as scr_COMMAND.\n")
 }

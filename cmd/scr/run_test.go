@@ -88,7 +88,7 @@ func TestRun(t *testing.T) {
 	if _, said := run(t, 0, "scr_run", "-rc", "sh -c 'exit 0'", "mpirun", "-n"); !strings.Contains(said, "has ended by itself") {
 		t.Error(said)
 	}
-	must(t, halt.Change(prefix, map[halt.Condition]string{halt.Because: "enough"}))
+	must(t, halt.Change(prefix, map[halt.Field]string{halt.Because: "enough"}))
 	if _, said := run(t, 1, "scr_run", "mpirun", "-n", "true"); !strings.Contains(said, "enough") {
 		t.Error(said)
 	}
@@ -189,7 +189,7 @@ func TestShouldExit(t *testing.T) {
 	t.Setenv("SCR_EXCLUDE_NODES", "")
 	t.Setenv("SCR_MIN_NODES", "1")
 	run(t, 1, "scr_should_exit")
-	must(t, halt.Change(prefix, map[halt.Condition]string{halt.Because: "enough"}))
+	must(t, halt.Change(prefix, map[halt.Field]string{halt.Because: "enough"}))
 	if out, _ := run(t, 0, "scr_should_exit", "-d", "x"); !strings.Contains(out, "enough") {
 		t.Error(out)
 	}

@@ -12,44 +12,24 @@ import (
 	"github.com/goscr/goscr/hash"
 )
 
-// keyImmediate asks scr_run not to wait for the program to look.
 const keyImmediate = "ExitImmediately"
 
-// Condition is one of the conditions that a person can set and take back.
-type Condition string
+// Immediate is when somebody wanted a run to be ended without waiting for the
+// program to do so, in seconds since the epoch. It is for scr_run.
+const Immediate Field = keyImmediate
 
-// The conditions.
-const (
-	Checkpoints Condition = keyCheckpointsLeft // stop when so many more are complete
-	After       Condition = keyExitAfter       // stop as soon as it is later than that
-	Before      Condition = keyExitBefore      // stop in time to have ended by then
-	Seconds     Condition = keyHaltSeconds     // so long before the end, or before Before
-	Because     Condition = keyReason          // stop, because
-	Immediate   Condition = keyImmediate       // do not wait for the program to do so
-)
-
-// Change sets conditions of a prefix directory to values, and takes back those
-// whose value is "".
-func Change(prefix string, values map[Condition]string) error {
+// Change is Edit for a prefix directory in which no job may have been yet.
+func Change(prefix string, values map[Field]string) error {
 	if err := os.MkdirAll(filepath.Dir(Path(prefix)), 0o777); err != nil {
 		return err
 	}
-	return hash.Update(Path(prefix), func(h *hash.Hash) error {
-		for c, value := range values {
-			if value == "" {
-				h.Unset(string(c))
-			} else {
-				h.SetValue(string(c), value)
-			}
-		}
-		return nil
-	})
+	return Edit(Path(prefix), values)
 }
 
 // Remove takes all conditions back.
 func Remove(prefix string) error {
-	all := map[Condition]string{}
-	for _, c := range []Condition{Checkpoints, After, Before, Seconds, Because, Immediate} {
+	all := map[Field]string{}
+	for _, c := range []Field{Checkpoints, After, Before, Seconds, Because, Immediate} {
 		all[c] = ""
 	}
 	err := Change(prefix, all)

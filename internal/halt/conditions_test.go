@@ -10,7 +10,7 @@ import (
 
 func TestChange(t *testing.T) {
 	dir := t.TempDir() // .scr is made
-	must(t, Change(dir, map[Condition]string{Checkpoints: "2", Seconds: "60", After: "1000000"}))
+	must(t, Change(dir, map[Field]string{Checkpoints: "2", Seconds: "60", After: "1000000"}))
 	text, err := Describe(dir)
 	must(t, err)
 	want := "checkpoints left: 2\nstop after: " + time.Unix(1_000_000, 0).Format("2006-01-02T15:04:05") + "\nseconds before the end: 60\n"
@@ -18,9 +18,9 @@ func TestChange(t *testing.T) {
 		t.Errorf("%q", text)
 	}
 	stops(t, dir, "stop after")
-	must(t, Change(dir, map[Condition]string{After: "", Before: "1000059"}))
+	must(t, Change(dir, map[Field]string{After: "", Before: "1000059"}))
 	stops(t, dir, "end before")
-	must(t, Change(dir, map[Condition]string{Before: "", Because: "the machine is needed"}))
+	must(t, Change(dir, map[Field]string{Before: "", Because: "the machine is needed"}))
 	stops(t, dir, "the machine is needed")
 	must(t, Remove(dir))
 	stops(t, dir, "")
@@ -32,7 +32,7 @@ func TestChange(t *testing.T) {
 func TestRemove_DamagedFile(t *testing.T) {
 	dir := prefix(t)
 	must(t, os.WriteFile(Path(dir), []byte("nonsense"), 0o600))
-	if err := Change(dir, map[Condition]string{Seconds: "1"}); err == nil {
+	if err := Change(dir, map[Field]string{Seconds: "1"}); err == nil {
 		t.Error("no error")
 	}
 	must(t, Remove(dir))
@@ -58,7 +58,7 @@ func TestAtOnce(t *testing.T) {
 		}
 	}
 	asks(now, false)
-	must(t, Change(dir, map[Condition]string{Immediate: "1000000"}))
+	must(t, Change(dir, map[Field]string{Immediate: "1000000"}))
 	asks(now.Add(-time.Second), true)
 	asks(now, true)
 	asks(now.Add(time.Second), false) // it was meant for the run before

@@ -65,9 +65,9 @@ func program(dir string) int {
 		case "finalize":
 			check(halt.End(place))
 		case "halt":
-			check(halt.Change(place, map[halt.Condition]string{halt.Because: "scr_halt"}))
+			check(halt.Change(place, map[halt.Field]string{halt.Because: "scr_halt"}))
 		case "halt-now":
-			check(halt.Change(place, map[halt.Condition]string{
+			check(halt.Change(place, map[halt.Field]string{
 				halt.Because: "scr_halt", halt.Immediate: strconv.FormatInt(time.Now().Unix(), 10)}))
 		case "lose":
 			check(os.WriteFile(filepath.Join(dir, "dead."+words[1]), nil, 0o600))
@@ -321,7 +321,7 @@ func TestLoop_Finalized_IsDoneWhateverTheStatus(t *testing.T) {
 
 func TestLoop_Halted(t *testing.T) {
 	l := newLab(t)
-	must(t, halt.Change(l.prefix, map[halt.Condition]string{halt.Because: "maintenance"}))
+	must(t, halt.Change(l.prefix, map[halt.Field]string{halt.Because: "maintenance"}))
 	l.run(t, 1, "maintenance")
 }
 
