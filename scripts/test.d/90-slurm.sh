@@ -175,12 +175,32 @@ is "... with the right result" result
 nodes=4
 is "a new cluster" again
 fresh
-job SCR_FLUSH=0 SCR_MIN_NODES=4 -- "$BUILD/scr_srun" --mpi=pmix -n8 -N4 "${heat[@]}" -s 100000 -o "$prefix/final"
+job SCR_FLUSH=0 SCR_MIN_NODES=4 -- "$BUILD/scr_srun" --mpi=pmix -n8 -N4 "${heat[@]}" -o "$prefix/final"
 until_said 'heat.600 complete'
 slurm cut node3 2>/dev/null
 within 60 over
 is "without a spare it is not started again" said '3 nodes are left, and 4 are needed \(SCR_MIN_NODES\)'
-if "$BUILD/scr" links | grep -qx scr_copy; then
-    is "... and the newest checkpoint is brought home, rebuilt" said 'in the prefix directory, in'
+
+# Home from the nodes, what one of them had is rebuilt; and home from nodes that
+# are all well when the programs have died and SCR_RUNS is used up.
+scavenged() {
+    is "... and the newest checkpoint is brought home" said '\(heat\.[69]00\): in the prefix directory'
     is "... where the index has it as usable" grep -qE '^[0-9]+ +YES' <("$BUILD/scr_index" --list -p "$prefix")
+    is "a new cluster" again
+    : >"$log"
+    job SCR_FLUSH=0 -- "$BUILD/scr_srun" --mpi=pmix -n8 -N4 "${heat[@]}" -o "$prefix/final"
+    is "... the next allocation goes on from there" ends 0 'fetched' 'restarted from heat\.[69]00'
+    is "... with the right result" result
+}
+if "$BUILD/scr" links | grep -qx scr_copy; then
+    scavenged
+    fresh
+    job SCR_FLUSH=0 SCR_RUNS=1 -- "$BUILD/scr_srun" --mpi=pmix -n8 -N4 "${heat[@]}" -o "$prefix/final"
+    until_said 'heat.600 complete'
+    slurm exec head bash -c 'for p in /proc/[0-9]*; do
+        [ "$(readlink "$p/exe")" != "$1" ] || kill -KILL "${p#/proc/}"
+    done' - "$BUILD/heat"
+    within 60 over
+    is "all programs die, and there may be no other run" said 'SCR_RUNS=1 runs are all'
+    scavenged
 fi
