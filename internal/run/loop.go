@@ -228,8 +228,10 @@ func (l *Loop) before(ctx context.Context, number int) *stop {
 		}
 	}
 	l.down = down
-	if len(l.Signals) > 0 {
-		return &stop{why: fmt.Sprintf("signal %v", <-l.Signals), status: l.status}
+	for len(l.Signals) > 0 { // that came while no program ran
+		if s := <-l.Signals; endsJob(s) {
+			return &stop{why: fmt.Sprintf("signal %v", s), status: l.status}
+		}
 	}
 	why, err := l.ShouldStop(l.nodes, l.down, l.end, time.Now())
 	if err != nil {
@@ -338,7 +340,7 @@ func (l *Loop) watch(ctx context.Context, p *process, number int, began, latest 
 		case s := <-l.Signals:
 			l.Tell("signal %v is passed on", s)
 			p.signal(s)
-			if s == unix.SIGTERM || s == unix.SIGINT || s == unix.SIGHUP {
+			if endsJob(s) {
 				l.lastSignal = s
 				deadline = time.After(l.untilKilled(ctx))
 			}
@@ -371,6 +373,10 @@ func (l *Loop) watch(ctx context.Context, p *process, number int, began, latest 
 		}
 	}
 }
+
+// endsJob tells signals that ask for an end from those that are the program's
+// own affair.
+func endsJob(s os.Signal) bool { return s == unix.SIGTERM || s == unix.SIGINT || s == unix.SIGHUP }
 
 // untilKilled is how long a program may take to end on a signal: half of what
 // is left of the allocation, within reason.

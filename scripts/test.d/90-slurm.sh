@@ -85,7 +85,7 @@ fi
 
 # ------------------------------------- a program that dies at once, always
 fresh
-job -- "$BUILD/scr_srun" -n4 -N4 sh -c 'exit 7'
+job -- "$BUILD/scr_srun" -n1 -N1 sh -c 'exit 7'
 is "a program that dies at once is not started for ever" ends 7 '3 runs in a row have failed' 'no node was lost'
 
 # -------------------------------------------------------------- scr_halt
