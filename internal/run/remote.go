@@ -128,7 +128,7 @@ func srunAlone(ctx context.Context, limit time.Duration, node string, argv []str
 	if a, ok := together(ctx, limit, srunCommand(one), one, srunScript(argv))[node]; ok {
 		return a
 	}
-	return Answer{Err: fmt.Errorf("srun does not reach it within %v", limit)}
+	return Answer{Err: errors.New("srun does not reach it")}
 }
 
 func pdshCommand(nodes []string) []string {

@@ -177,7 +177,7 @@ is "... with the right result" result
 # ---------------- while a checkpoint is protected, and while the loss is repaired
 # Larger, so that both take their time.
 large=("$BUILD/heat" -x 2048 -y 2048 -s 200 -c 40)
-has() { slurm exec "$1" bash -c 'compgen -G "$1"' - "/dev/shm/*/scr.*/$2" >/dev/null 2>&1; }
+has() { slurm exec "$1" bash -c 'compgen -G "$1"' - "/dev/shm/*/scr.lost/$2" >/dev/null 2>&1; }
 spare_in_use() { # leaves its name in $WORK/spare
     local n
     for n in node4 node5; do
@@ -192,7 +192,7 @@ job SCR_FLUSH=0 -- "$BUILD/scr_srun" --mpi=pmix -n8 -N4 "${large[@]}" -o "$prefi
 is "a larger job, undisturbed" ends 0 'run [1-3]: exit status 0'
 cp "$prefix/final" "$WORK/reference.large"
 fresh
-job SCR_FLUSH=0 -- "$BUILD/scr_srun" --mpi=pmix -n8 -N4 "${large[@]}" -o "$prefix/final"
+job SCR_FLUSH=0 SCR_MIN_NODES=4 SCR_JOB_ID=lost -- "$BUILD/scr_srun" --mpi=pmix -n8 -N4 "${large[@]}" -o "$prefix/final"
 is "a checkpoint is being protected" within 60 has node0 'scr.dataset.3/.scr/*.xor'
 slurm cut node1 2>/dev/null
 is "... when a node loses power; the next run uses a spare" within 150 spare_in_use
