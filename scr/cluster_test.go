@@ -158,6 +158,7 @@ func (c *cluster) count(nodes []string, f func(s *Session, rank int) error) ([]l
 			return fmt.Errorf("Init: %w", err)
 		}
 		defer s.cache.Close() // the descriptors that a process would give back
+		defer s.events.Close()
 		return f(s, world.Rank())
 	})
 }

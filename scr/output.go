@@ -12,6 +12,7 @@ import (
 
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
@@ -45,6 +46,15 @@ func (s *Session) StartOutput(name string, flags Flags) error {
 	if err := dataset.CheckName(name); err != nil {
 		return &ArgumentError{err.Error()}
 	}
+	if !s.started {
+		s.tellBeginning()
+	}
+	s.computed()
+	defer func() {
+		if s.state != writing {
+			s.computing()
+		}
+	}()
 	s.began = time.Now()
 	s.started = true
 	s.offer(nil) // restart files are no longer promised
@@ -58,7 +68,9 @@ func (s *Session) StartOutput(name string, flags Flags) error {
 	if err != nil {
 		return err
 	}
+	where := desc.Store
 	if desc.Bypass {
+		where = s.prefix.Dir
 		err = s.beginDirect(d)
 	} else {
 		s.current, err = s.cache.Create(d, desc)
@@ -67,6 +79,7 @@ func (s *Session) StartOutput(name string, flags Flags) error {
 		return err
 	}
 	s.id, s.checkpoint, s.routeError, s.state = id, checkpoint, nil, writing
+	s.event(kindOf(d)+"_START", d, eventlog.Record{Note: where})
 	return nil
 }
 
@@ -221,8 +234,12 @@ func (s *Session) CompleteOutput(valid bool) error {
 	if err := s.expect("CompleteOutput", writing); err != nil {
 		return err
 	}
+	defer s.computing()
 	if s.direct != nil {
-		return s.completeDirect(valid)
+		d := s.direct.Dataset
+		err := s.completeDirect(valid)
+		s.result(kindOf(d), "END", d, s.began, err)
+		return err
 	}
 	c := s.current
 	s.state, s.current = idle, nil
@@ -231,9 +248,12 @@ func (s *Session) CompleteOutput(valid bool) error {
 		failed = fmt.Errorf("the program says that its files of dataset %s are not valid", c.Name())
 	}
 	written, before := time.Now(), s.traffic
-	if err := s.cache.Complete(c, failed); err != nil {
+	err := s.cache.Complete(c, failed)
+	s.result(kindOf(c.Dataset), "END", c.Dataset, s.began, err)
+	if err != nil {
 		return err
 	}
+	s.moved("ENCODE", c.Dataset, c.Desc.Store, c.Desc.Store, written)
 	s.tellTraffic(fmt.Sprintf("dataset %d: protection", c.ID()), before)
 	s.log.Info("dataset %d (%s): %d files, %s; written in %.3f s, protected with %s in %.3f s", c.ID(), c.Name(), c.Files(),
 		report.Bytes(c.Size()), written.Sub(s.began).Seconds(), c.Desc.Type, time.Since(written).Seconds())
@@ -279,6 +299,20 @@ func (s *Session) flush(c *cache.Cached) error {
 	if s.flushed[c.ID()] {
 		return nil
 	}
+	start := time.Now()
+	s.event("FLUSH_START", c.Dataset, eventlog.Record{Note: s.prefix.Dir})
+	err := s.copyToPrefix(c)
+	s.result("FLUSH", "SUCCESS", c.Dataset, start, err)
+	if err != nil {
+		return err
+	}
+	s.moved("FLUSH", c.Dataset, c.Desc.Store, s.prefix.Dir, start)
+	s.flushed[c.ID()] = true
+	return s.window(c.Dataset)
+}
+
+// copyToPrefix is flush for a dataset that is not there.
+func (s *Session) copyToPrefix(c *cache.Cached) error {
 	copy := func() error {
 		own, _ := redundancy.Split(s.cache.Files(c.ID()))
 		return s.prefix.Flush(c.Dataset, s.world.Size(), prefix.Parts{s.world.Rank(): own})
@@ -290,11 +324,7 @@ func (s *Session) flush(c *cache.Cached) error {
 		}
 		err = copy()
 	}
-	if err != nil {
-		return err
-	}
-	s.flushed[c.ID()] = true
-	return s.window(c.Dataset)
+	return err
 }
 
 // leave takes an output that is in the prefix directory, and that nobody restarts

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/report"
@@ -34,6 +35,7 @@ func (s *Session) HaveRestart() (name string, ok bool, err error) {
 		return "", false, err
 	}
 	if s.restart == nil {
+		s.tellBeginning()
 		return "", false, nil
 	}
 	return s.restart.Name(), true, nil
@@ -48,8 +50,9 @@ func (s *Session) StartRestart() (name string, err error) {
 	if s.restart == nil {
 		return "", &StateError{"StartRestart", "there is no checkpoint to restart from; HaveRestart says whether there is one"}
 	}
-	s.state = restarting
 	s.note(func() error { return prefix.BeginRestart(s.prefix.Dir, s.restart.Dataset) })
+	s.state, s.began = restarting, time.Now()
+	s.event("RESTART_START", s.restart.Dataset, eventlog.Record{})
 	return s.restart.Name(), nil
 }
 
@@ -108,6 +111,7 @@ func (s *Session) CompleteRestart(valid bool) error {
 		err = fmt.Errorf("the program could not restart from %s", c.Name())
 	}
 	failed := mpi.Agree(s.world, err)
+	s.result("RESTART", "SUCCESS", c.Dataset, s.began, failed)
 	if failed == nil {
 		s.checkpoint = c.Checkpoint()
 		return nil
@@ -199,7 +203,10 @@ func (s *Session) try(d dataset.Dataset) bool {
 	if s.useless[d.ID()] {
 		return false
 	}
+	start := time.Now()
+	s.event("FETCH_START", d, eventlog.Record{Note: s.prefix.Dir})
 	err := s.fetch(d)
+	s.result("FETCH", "SUCCESS", d, start, err)
 	if err == nil {
 		if err := s.prefix.Fetched(d); err != nil && s.world.Rank() == 0 {
 			s.log.Warn("that checkpoint %s was fetched cannot be recorded: %v", d.Name(), err)
@@ -268,6 +275,7 @@ func (s *Session) fetch(d dataset.Dataset) error {
 	s.flushed[c.ID()] = true
 	s.id = max(s.id, c.ID())
 	s.offer(c)
+	s.moved("FETCH", c.Dataset, s.prefix.Dir, desc.Store, start)
 	seconds := time.Since(start).Seconds()
 	s.log.Info("checkpoint %s: fetched %s in %.3f s", d.Name(), report.Bytes(d.Size()), seconds)
 	return nil

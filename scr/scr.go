@@ -15,6 +15,7 @@ import (
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
@@ -94,8 +95,13 @@ type Session struct {
 	id         int // of the newest dataset, ever
 	checkpoint int // number of the newest checkpoint
 	needCalls  int
-	traffic    mpi.Traffic  // counted if somebody wants to know
-	flushed    map[int]bool // datasets of the cache that are in the prefix directory
+	traffic    mpi.Traffic // counted if somebody wants to know
+
+	events    *eventlog.Log
+	computes  time.Time    // since when the program computes
+	beginning bool         // it has been told that there is no checkpoint
+	halting   string       // the reason to halt that was logged
+	flushed   map[int]bool // datasets of the cache that are in the prefix directory
 }
 
 // Init begins a session on the ranks of world, which it duplicates. It takes
@@ -131,9 +137,12 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 		Bare: !cfg.Bool("SCR_COPY_METADATA"), Log: s.log,
 	}
 	start := time.Now()
-	if err := s.begin(node, opt.Settings); err != nil {
+	if err := s.begin(node, start, opt.Settings); err != nil {
+		s.result("INIT", "END", dataset.Dataset{}, start, err)
 		return nil, errors.Join(err, s.free())
 	}
+	s.result("INIT", "END", dataset.Dataset{}, start, nil)
+	s.computing()
 	s.tellTraffic("Init", mpi.Traffic{})
 	s.log.Info("goscr %s: %d ranks, prefix %s, %s; ready in %.3f s",
 		Version, world.Size(), s.prefix.Dir, s.describe(), time.Since(start).Seconds())
@@ -149,16 +158,18 @@ func (s *Session) bufferSize(name string) int {
 }
 
 // begin is Init once the configuration is known.
-func (s *Session) begin(node string, settings *Settings) error {
+func (s *Session) begin(node string, start time.Time, settings *Settings) error {
 	err := s.onRoot(func() error {
 		if err := os.MkdirAll(filepath.Join(s.prefix.Dir, prefix.Metadata), 0o777); err != nil {
 			return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)
 		}
+		report.Forget(filepath.Join(s.prefix.Dir, prefix.Metadata))
 		return errors.Join(s.setAside("halt.scr"), s.setAside("flush.scr"), s.setAside("nodes.scr"))
 	})
 	if err != nil {
 		return err
 	}
+	s.openLog(start)
 	if s.real, err = filepath.EvalSymlinks(s.prefix.Dir); err != nil {
 		err = fmt.Errorf("prefix directory: %w (it must be the same directory on all nodes)", err)
 	}
@@ -193,10 +204,12 @@ func (s *Session) begin(node string, settings *Settings) error {
 		Stores: s.stores, ControlBase: s.config.String("SCR_CNTL_BASE"),
 		User: s.config.String("SCR_USER_NAME"), JobID: s.config.String("SCR_JOB_ID"), Prefix: real,
 		Piece: s.bufferSize("SCR_MPI_BUF_SIZE"), Distribute: s.config.Bool("SCR_DISTRIBUTE"), Log: s.log,
+		Events: s.events,
 	})
 	if err != nil {
 		return err
 	}
+	s.log.Shared = []string{s.cache.Control(), filepath.Join(real, prefix.Metadata)}
 	if err := s.recordRun(nodeComm, settings); err != nil {
 		return err
 	}
@@ -378,6 +391,10 @@ func (s *Session) expect(call string, want state) error {
 	return &StateError{call, advice[s.state]}
 }
 
+// Warn writes a line on stderr that needs attention. As with all such lines, of
+// those that are alike only some are written.
+func (s *Session) Warn(format string, args ...any) { s.log.Warn(format, args...) }
+
 // Query returns the value of a parameter, in the syntax of SCR_Config.
 func (s *Session) Query(text string) (value string, ok bool, err error) { return s.config.Query(text) }
 
@@ -395,13 +412,19 @@ func (s *Session) Finalize() error {
 		return err
 	}
 	s.state = finished
+	s.computed()
+	start := time.Now()
 	var first error
 	for _, c := range s.waiting(s.config.Int("SCR_FLUSH") > 0) {
 		if err := s.flush(c); first == nil {
 			first = err
 		}
 	}
-	err := s.onRoot(func() error { return halt.End(s.prefix.Dir) })
+	err := s.onRoot(func() error {
+		report.Forget(filepath.Join(s.prefix.Dir, prefix.Metadata))
+		return halt.End(s.prefix.Dir)
+	})
+	s.result("FINALIZE", "END", dataset.Dataset{}, start, first)
 	for _, e := range []error{err, mpi.Agree(s.world, s.cache.Close()), s.free()} {
 		if first == nil {
 			first = e
@@ -413,6 +436,7 @@ func (s *Session) Finalize() error {
 // free gives all communicators of the session back, as far as it has come. It
 // is collective.
 func (s *Session) free() error {
+	s.events.Close()
 	var err error
 	if s.cache != nil {
 		err = s.cache.Free()
@@ -474,6 +498,7 @@ func (s *Session) haltReason() (string, error) {
 			s.log.WarnOnce("halt file: %v; conditions in it are not observed", err)
 		}
 	}
+	s.tellHalt(reason)
 	text, err := mpi.BcastBytes(s.world, []byte(reason), 0)
 	return string(text), err
 }

@@ -12,10 +12,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/goscr/goscr/scr"
 )
 
 // command is one command of goscr.
@@ -29,6 +32,7 @@ type command struct {
 
 // context is what a command works with.
 type context struct {
+	in       io.Reader
 	out, err io.Writer
 }
 
@@ -37,6 +41,7 @@ var commands = []command{
 	runCommand, prerunCommand, postrunCommand, scavengeCommand, shouldExitCommand, haltCommand, killJobstepCommand,
 	listDownNodesCommand, checkNodeCommand, envCommand, listDirCommand, globHostsCommand, testRuntimeCommand,
 	ckptIntervalCommand, stacksCommand,
+	logEventCommand, logTransferCommand, recorderCommand,
 }
 
 // errUsage is wrapped by the error of a command line that makes no sense.
@@ -46,7 +51,7 @@ var errUsage = errors.New("see --help")
 var errNo = errors.New("no")
 
 func main() {
-	os.Exit(execute(os.Args, &context{os.Stdout, os.Stderr}))
+	os.Exit(execute(os.Args, &context{os.Stdin, os.Stdout, os.Stderr}))
 }
 
 // execute runs the command that argv names and returns the exit status.
@@ -56,6 +61,10 @@ func execute(argv []string, c *context) int {
 	if name == "scr" {
 		if len(args) == 0 || args[0] == "-h" || args[0] == "--help" || args[0] == "help" {
 			overview(c.out)
+			return 0
+		}
+		if args[0] == "--version" || args[0] == "version" {
+			fmt.Fprintf(c.out, "goscr %s%s\n", scr.Version, revision())
 			return 0
 		}
 		if args[0] == "links" {
@@ -117,6 +126,21 @@ func execute(argv []string, c *context) int {
 // findCommand returns the place of a command in the list, -1 if there is none.
 func findCommand(name string) int {
 	return slices.IndexFunc(commands, func(x command) bool { return slices.Contains(x.names, name) })
+}
+
+// revision is the state of the sources that this was built from, where the build
+// has recorded it.
+func revision() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return ", " + s.Value
+		}
+	}
+	return ""
 }
 
 func overview(out io.Writer) {

@@ -14,7 +14,7 @@ import (
 // TestMain lets the test binary be the command that nodes are looked at with.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "check_node" {
-		os.Exit(execute(append([]string{"scr"}, os.Args[1:]...), &context{os.Stdout, os.Stderr}))
+		os.Exit(execute(append([]string{"scr"}, os.Args[1:]...), &context{os.Stdin, os.Stdout, os.Stderr}))
 	}
 	os.Exit(m.Run())
 }

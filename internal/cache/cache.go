@@ -29,6 +29,7 @@ import (
 	"github.com/goscr/goscr/filemap"
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/meta"
@@ -46,6 +47,7 @@ type Config struct {
 	Piece       int    // bytes that are read, sent and written at a time
 	Distribute  bool   // on a restart, move files to where their ranks are
 	Log         *report.Logger
+	Events      *eventlog.Log // on rank 0
 }
 
 // Cached is a dataset in the cache that can be used.
@@ -100,6 +102,7 @@ func Open(c Config) (*Cache, error) {
 		if err == nil {
 			err = k.occupy()
 		}
+		report.Forget(k.control)
 	}
 	if err := mpi.Agree(c.World, err); err != nil {
 		return nil, err
@@ -126,6 +129,9 @@ func (k *Cache) removeSpares() error {
 	}
 	return err
 }
+
+// Control is the control directory, which the processes of a node share.
+func (k *Cache) Control() string { return k.control }
 
 // lockFile is locked by a job for as long as it runs.
 const lockFile = "lock"

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
 )
@@ -99,14 +100,19 @@ func (k *Cache) rebuildDataset(id int) error {
 		}
 		return nil
 	}
+	k.Events.Add(eventlog.Record{Type: "REBUILD_START", Dataset: id, Name: d.Name()})
 	c, rung, err := &Cached{Dataset: d}, "", known
 	if err == nil {
 		rung, err = k.restore(c)
 	}
 	if err == nil {
 		k.Log.Info("dataset %d (%s): %s, ready in %.3f s", id, c.Name(), rung, time.Since(start).Seconds())
+		k.Events.Add(eventlog.Record{Type: "REBUILD_SUCCESS", Dataset: id, Name: c.Name(), Note: rung,
+			Start: start, Seconds: eventlog.Since(start)})
 		return nil
 	}
+	k.Events.Add(eventlog.Record{Type: "REBUILD_FAIL", Dataset: id, Name: c.Name(), Note: err.Error(),
+		Start: start, Seconds: eventlog.Since(start)})
 	if e := c.free(); e != nil {
 		return e
 	}

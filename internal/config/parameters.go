@@ -146,6 +146,32 @@ var Parameters = []Parameter{
 		Help: "what too long is while a dataset is flushed; 0: the same"},
 	{Name: "SCR_REMOTE_SHELL", Type: Text, Default: "AUTO", Values: []string{"AUTO", "SRUN", "PDSH", "SSH"},
 		Help: "how the commands reach other nodes; AUTO: srun under Slurm, else pdsh, else ssh"},
+	{Name: "SCR_LOG_ENABLE", Type: Bool, Default: "0",
+		Help: "1 logs what happens to checkpoints, in each place that SCR_LOG_*_ENABLE says"},
+	{Name: "SCR_LOG_TXT_ENABLE", Type: Bool, Default: "1",
+		Help: "log to the file .scr/log in the prefix directory"},
+	{Name: "SCR_LOG_SYSLOG_ENABLE", Type: Bool, Default: "1",
+		Help: "log to syslog"},
+	{Name: "SCR_LOG_SYSLOG_PREFIX", Type: Text, Default: "SCR",
+		Help: "tag of messages to syslog"},
+	{Name: "SCR_LOG_SYSLOG_FACILITY", Type: Text, Default: "LOG_LOCAL7", Values: SyslogFacilities,
+		Help: "facility of messages to syslog"},
+	{Name: "SCR_LOG_SYSLOG_LEVEL", Type: Text, Default: "LOG_INFO", Values: SyslogLevels,
+		Help: "level of messages to syslog"},
+	{Name: "SCR_LOG_SYSLOG_SOCKET", Type: Text,
+		Help: "socket of syslog; unset: the system's"},
+	{Name: "SCR_LOG_DB_ENABLE", Type: Bool, Default: "0",
+		Help: "log to a database"},
+	{Name: "SCR_LOG_DB_DEBUG", Type: Bool, Default: "0",
+		Help: "show the statements that the database is sent"},
+	{Name: "SCR_LOG_DB_HOST", Type: Text,
+		Help: "MySQL or MariaDB server, as HOST, HOST:PORT or the path of its socket; unset: SQLite in .scr/log.sqlite of the prefix directory"},
+	{Name: "SCR_LOG_DB_USER", Type: Text, derive: userName,
+		Help: "user of the server; unset: the login name"},
+	{Name: "SCR_LOG_DB_PASS", Type: Text,
+		Help: "password of that user"},
+	{Name: "SCR_LOG_DB_NAME", Type: Text, Default: "scrlog",
+		Help: "database on the server"},
 }
 
 // ItemKind describes the items of one kind, of which there may be any number,
@@ -193,6 +219,13 @@ var ItemKinds = []ItemKind{
 			{Name: "ENABLED", Type: Bool, Help: "0 takes the descriptor out of use"},
 		}},
 }
+
+// Names of syslog(3) that messages can have.
+var (
+	SyslogFacilities = []string{"LOG_USER", "LOG_DAEMON", "LOG_LOCAL0", "LOG_LOCAL1", "LOG_LOCAL2", "LOG_LOCAL3",
+		"LOG_LOCAL4", "LOG_LOCAL5", "LOG_LOCAL6", "LOG_LOCAL7"}
+	SyslogLevels = []string{"LOG_ERR", "LOG_WARNING", "LOG_NOTICE", "LOG_INFO", "LOG_DEBUG"}
+)
 
 var copyTypes = []string{"SINGLE", "PARTNER", "XOR", "RS"}
 
