@@ -11,14 +11,6 @@ import (
 	"github.com/goscr/goscr/internal/halt"
 )
 
-// TestMain lets the test binary be the command that nodes are looked at with.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "check_node" {
-		os.Exit(execute(append([]string{"scr"}, os.Args[1:]...), &context{os.Stdin, os.Stdout, os.Stderr}))
-	}
-	os.Exit(m.Run())
-}
-
 func TestRunArguments(t *testing.T) {
 	for args, want := range map[string]string{
 		"srun|-n8|./app|-p|3":                     "--|srun|-n8|./app|-p|3",
