@@ -39,20 +39,7 @@ func (p *Prefix) Candidate(below int) (dataset.Dataset, bool, error) {
 // files, with their paths in the prefix directory. It is collective; the result
 // is agreed.
 func (p *Prefix) List(id int) (dataset.Dataset, []redundancy.File, error) {
-	var summary *hash.Hash
-	err := p.onRoot(func() (err error) {
-		summary, err = readSummary(p.Dir, id)
-		return err
-	})
-	if err != nil {
-		return dataset.Dataset{}, nil, err
-	}
-	h, err := hash.Bcast(summary.Get(keyDset), 0, p.Comm)
-	if err != nil {
-		return dataset.Dataset{}, nil, err
-	}
-	d := dataset.Dataset{Hash: h}
-	entry, err := readRank2file(p.Comm, datasetPath(p.Dir, id, ""))
+	d, entry, err := p.entry(id)
 	if err != nil {
 		return d, nil, err
 	}
@@ -79,6 +66,40 @@ func (p *Prefix) List(id int) (dataset.Dataset, []redundancy.File, error) {
 	return d, files, nil
 }
 
+// entry reads what is recorded of a dataset: its description, and the caller's
+// own files.
+func (p *Prefix) entry(id int) (dataset.Dataset, *hash.Hash, error) {
+	var d dataset.Dataset
+	var old *oldSummary
+	err := p.onRoot(func() error {
+		x, err := ReadIndex(p.Dir)
+		if err != nil {
+			return err
+		}
+		if dir := x.entry(id).Dir; dir != "" {
+			if old, err = readOldSummary(p.Dir, dir, id); err == nil {
+				d, err = old.dataset(p.Comm.Size())
+			}
+			return err
+		}
+		d.Hash, err = readSummary(p.Dir, id)
+		return err
+	})
+	if err != nil {
+		return dataset.Dataset{}, nil, err
+	}
+	if d.Hash, err = hash.Bcast(d.Hash, 0, p.Comm); err != nil {
+		return dataset.Dataset{}, nil, err
+	}
+	if d.Has(keyDir) {
+		entry, err := old.deal(p.Comm)
+		return d, entry, err
+	}
+	entry, err := readRank2file(p.Comm, Dir(p.Dir, id))
+	return d, entry, err
+}
+
+// readSummary returns the description of a dataset that is complete.
 func readSummary(prefix string, id int) (*hash.Hash, error) {
 	path := datasetPath(prefix, id, summaryFile)
 	h, err := hash.ReadFile(path)
@@ -94,7 +115,7 @@ func readSummary(prefix string, id int) (*hash.Hash, error) {
 	case d.ID() != id:
 		return nil, fmt.Errorf("%s is that of dataset %d", path, d.ID())
 	}
-	return h, nil
+	return d.Hash, nil
 }
 
 // present looks at a file in the prefix directory, and takes from it what the
@@ -170,10 +191,13 @@ func (p *Prefix) Delete(name string) error {
 	if id[0] == 0 {
 		return nil
 	}
-	dir := datasetPath(p.Dir, int(id[0]), "")
-	entry, err := readRank2file(p.Comm, dir)
+	d, entry, err := p.entry(int(id[0]))
 	if err != nil {
 		return err
+	}
+	dir := Dir(p.Dir, int(id[0]))
+	if old := d.Text(keyDir); old != "" {
+		dir = filepath.Join(p.Dir, old)
 	}
 	files, err := filesOf(entry, p.Dir, p.Comm.Size())
 	if err := mpi.Agree(p.Comm, err); err != nil {

@@ -44,7 +44,7 @@ func (p *Prefix) onRoot(f func() error) error {
 func (p *Prefix) Flush(d dataset.Dataset, files []redundancy.File) error {
 	start := time.Now()
 	p.Log.Info("dataset %d (%s): flush to %s begins", d.ID(), d.Name(), p.Dir)
-	dir := datasetPath(p.Dir, d.ID(), "")
+	dir := Dir(p.Dir, d.ID())
 	err := p.onRoot(func() error {
 		if err := UpdateIndex(p.Dir, func(x *Index) error { x.Add(d, false, time.Now()); return nil }); err != nil {
 			return err
@@ -79,33 +79,39 @@ func (p *Prefix) Flush(d dataset.Dataset, files []redundancy.File) error {
 	if err := writeRank2file(p.Comm, dir, fileEntries(files)); err != nil {
 		return err
 	}
-	err = p.onRoot(func() error {
-		summary := hash.New()
-		summary.SetInt(keyVersion, summaryVersion)
-		summary.SetValue(keyComplete, "1")
-		summary.Set(keyDset, d.Hash)
-		if err := hash.WriteShared(filepath.Join(dir, summaryFile), summary); err != nil {
-			return err
-		}
-		err := UpdateIndex(p.Dir, func(x *Index) error {
-			x.Add(d, true, time.Now())
-			if d.Flags().Has(dataset.Checkpoint) {
-				return x.SetCurrent(d.Name())
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		if err := Locate(p.Dir, d, InPrefix, true); err != nil {
-			return err
-		}
-		return Locate(p.Dir, d, Flushing, false)
-	})
+	err = p.onRoot(func() error { return conclude(p.Dir, d, true) })
 	if err == nil {
 		seconds := time.Since(start).Seconds()
 		p.Log.Info("dataset %d (%s): flushed %s in %.3f s, %s/s", d.ID(), d.Name(), report.Bytes(d.Size()), seconds,
 			report.Bytes(int64(float64(d.Size())/max(seconds, 1e-9))))
 	}
 	return err
+}
+
+// conclude records a dataset of which all files, and the list of them, are in
+// the prefix directory: from here on it can be used. A checkpoint becomes the one
+// to restart from, unless that is a newer one and it shall stay.
+func conclude(prefix string, d dataset.Dataset, newest bool) error {
+	summary := hash.New()
+	summary.SetInt(keyVersion, summaryVersion)
+	summary.SetValue(keyComplete, "1")
+	summary.Set(keyDset, d.Hash)
+	if err := hash.WriteShared(datasetPath(prefix, d.ID(), summaryFile), summary); err != nil {
+		return err
+	}
+	err := UpdateIndex(prefix, func(x *Index) error {
+		current, _ := x.Lookup(x.Current())
+		x.Add(d, true, time.Now())
+		if d.Flags().Has(dataset.Checkpoint) && (newest || current <= d.ID()) {
+			return x.SetCurrent(d.Name())
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := Locate(prefix, d, InPrefix, true); err != nil {
+		return err
+	}
+	return Locate(prefix, d, Flushing, false)
 }

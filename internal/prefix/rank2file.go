@@ -108,7 +108,7 @@ func writeLevel(c mpi.Comm, dir string, level int, entry *hash.Hash) (writer boo
 	if err := c.Exscan(before, mpi.Sum); err != nil {
 		return false, 0, err
 	}
-	writer = c.Rank() == 0 || entry != nil && before[0]/segment != (before[0]+size)/segment
+	writer = c.Rank() == 0 || entry != nil && begins(before[0], size)
 	count, mine := []int64{0}, []int64{0}
 	if writer {
 		count[0], mine[0] = 1, int64(c.Rank())
@@ -140,6 +140,10 @@ func writeLevel(c mpi.Comm, dir string, level int, entry *hash.Hash) (writer boo
 	}
 	return writer, count[0], hash.WriteShared(filepath.Join(dir, name), node)
 }
+
+// begins reports whether an entry of so many bytes, after so many before it,
+// begins a segment.
+func begins(before, size int64) bool { return before/segment != (before+size)/segment }
 
 // readRank2file reads the tree whose root is in dir and returns the caller's
 // entry, nil if it has none. It is collective; the result is agreed.
@@ -185,10 +189,7 @@ func readRank2file(c mpi.Comm, dir string) (*hash.Hash, error) {
 		level[0]--
 		file = ""
 		if entry != nil {
-			file = rank2file + entry.Text(keyFile)
-			if !strings.HasPrefix(file, rank2file+".") || strings.Contains(file, "/") {
-				err = fmt.Errorf("%s refers to %q", filepath.Join(dir, rank2file), entry.Text(keyFile))
-			}
+			file, err = childOf(dir, entry)
 		}
 		if err := mpi.Agree(c, err); err != nil {
 			return nil, err
@@ -219,6 +220,15 @@ func readNode(path string, ranks int, level int64) (*hash.Hash, error) {
 		}
 	}
 	return node, nil
+}
+
+// childOf is the file that an entry of an inner node refers to.
+func childOf(dir string, entry *hash.Hash) (string, error) {
+	file := rank2file + entry.Text(keyFile)
+	if !strings.HasPrefix(file, rank2file+".") || strings.Contains(file, "/") {
+		return "", fmt.Errorf("%s refers to %q", filepath.Join(dir, rank2file), entry.Text(keyFile))
+	}
+	return file, nil
 }
 
 // filesOf makes files of an entry. Their paths are those in the prefix

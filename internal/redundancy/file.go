@@ -418,18 +418,23 @@ func VerifyAll(files []File, piece int) error {
 		return err
 	}
 	for _, f := range made {
-		r, err := Open(f.Path)
-		if err != nil {
-			return err
-		}
-		for i := range r.layout.sections {
-			r.Verify(piece, i)
-		}
-		if err := r.Close(); err != nil {
+		if err := verifyMade(f.Path, piece); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// verifyMade reads a redundancy file and compares its checksums.
+func verifyMade(path string, piece int) error {
+	r, err := Open(path)
+	if err != nil {
+		return err
+	}
+	for i := range r.layout.sections {
+		r.Verify(piece, i)
+	}
+	return r.Close()
 }
 
 // checkCopies compares the sizes of sections that are copies with those of the

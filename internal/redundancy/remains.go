@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/goscr/goscr/internal/dataset"
 )
 
 // Remains is what is left of a set, in one place where one process sees the
@@ -36,11 +38,11 @@ type Reassembler interface {
 	Reassemble(r *Remains) error
 }
 
-// OpenRemains opens the redundancy files at paths, which have to be of one set.
-// whole says of a rank whether all its files are there; a member is used only
-// if they are, and is wanted if they are not. Files that cannot be used are
-// reported in spoiled, and their members are not used.
-func OpenRemains(dir string, paths []string, piece int, whole func(rank int) bool) (r *Remains, spoiled []error, err error) {
+// OpenRemains opens the redundancy files at paths, which have to be of one set
+// and of the dataset d. whole says of a rank whether all its files are there; a
+// member is used only if they are, and is wanted if they are not. Files that
+// cannot be used are reported in spoiled, and their members are not used.
+func OpenRemains(dir string, d dataset.Dataset, paths []string, piece int, whole func(rank int) bool) (r *Remains, spoiled []error, err error) {
 	r = &Remains{Dir: dir, Piece: piece}
 	var first *Reader
 	for _, path := range paths {
@@ -49,7 +51,7 @@ func OpenRemains(dir string, paths []string, piece int, whole func(rank int) boo
 			spoiled = append(spoiled, err)
 			continue
 		}
-		err = r.admit(first, reader)
+		err = r.admit(d, first, reader)
 		if err != nil {
 			spoiled = append(spoiled, &CorruptError{path, err.Error()})
 			reader.release()
@@ -78,10 +80,13 @@ func OpenRemains(dir string, paths []string, piece int, whole func(rank int) boo
 
 // admit makes a redundancy file that of its member, if it goes with the first
 // one.
-func (r *Remains) admit(first, reader *Reader) error {
+func (r *Remains) admit(d dataset.Dataset, first, reader *Reader) error {
 	ranks, err := reader.Group()
 	if err != nil {
 		return err
+	}
+	if of := reader.Dataset(); of.ID() != d.ID() || of.Name() != d.Name() || !of.Created().Equal(d.Created()) {
+		return fmt.Errorf("is of dataset %d (%s) of %v, not of %d (%s) of %v", of.ID(), of.Name(), of.Created(), d.ID(), d.Name(), d.Created())
 	}
 	if first == nil {
 		r.Ranks = ranks
@@ -111,8 +116,6 @@ func sameShape(a, b *Reader, ranksA, ranksB []int) error {
 	switch {
 	case !slices.Equal(ranksA, ranksB):
 		return fmt.Errorf("is of ranks %v, others are of ranks %v", ranksB, ranksA)
-	case a.Dataset().ID() != b.Dataset().ID() || !a.Dataset().Created().Equal(b.Dataset().Created()):
-		return fmt.Errorf("is of another dataset than %s", a.f.Name())
 	case a.Block() != b.Block() || len(a.Sections()) != len(b.Sections()) || a.Chunk() != b.Chunk():
 		return fmt.Errorf("has another layout than %s", a.f.Name())
 	}
@@ -173,33 +176,60 @@ func (r *Remains) Block() int {
 	return r.Piece
 }
 
-// Verify reads the files of a member that is used, its redundancy included, and
-// compares checksums.
-func (r *Remains) Verify(m int) error {
-	if err := Verify(r.Own[m], r.Piece); err != nil {
-		return err
+// Corrupt looks for members that are used and have a corrupt file, discards
+// them, and returns what it found. hint is an error that may name such a file;
+// where it does not, everything is read.
+func (r *Remains) Corrupt(hint error) []error {
+	var named *CorruptError
+	var found []error
+	if errors.As(hint, &named) {
+		for m, reader := range r.Made {
+			if reader == nil {
+				continue
+			}
+			own := slices.ContainsFunc(r.Own[m], func(f File) bool { return f.Path == named.Path })
+			if own || reader.Path() == named.Path {
+				r.Discard(m, own)
+				found = append(found, named)
+			}
+		}
 	}
-	reader, err := Open(r.Made[m].f.Name())
-	if err != nil {
-		return err
+	if len(found) > 0 {
+		return found
 	}
-	for i := range reader.layout.sections {
-		reader.Verify(r.Piece, i)
+	for m, reader := range r.Made {
+		if reader == nil {
+			continue
+		}
+		err := Verify(r.Own[m], r.Piece)
+		own := err != nil
+		if err == nil {
+			err = verifyMade(reader.Path(), r.Piece)
+		}
+		if errors.As(err, &named) {
+			r.Discard(m, own)
+			found = append(found, err)
+		}
 	}
-	return reader.Close()
+	return found
 }
 
-// Discard leaves a member out, whose files turned out to be corrupt.
-func (r *Remains) Discard(m int) {
+// Discard leaves a member out, of whose files one turned out to be corrupt. If
+// that is one the program wrote, the member's files are wanted from here on.
+func (r *Remains) Discard(m int, wanted bool) {
 	r.Made[m].release()
 	r.Made[m] = nil
+	if wanted {
+		r.Wanted = append(r.Wanted, m)
+		slices.Sort(r.Wanted)
+	}
 }
 
 // Close gives the descriptors back.
 func (r *Remains) Close() {
 	for m := range r.Made {
 		if r.Made[m] != nil {
-			r.Discard(m)
+			r.Discard(m, false)
 		}
 	}
 }

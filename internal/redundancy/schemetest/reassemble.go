@@ -42,7 +42,7 @@ func (c *cluster) reassemble(dir string) error {
 			made = append(made, redundant[0].Path)
 		}
 	}
-	r, spoiled, err := redundancy.OpenRemains(dir, made, piece, func(rank int) bool {
+	r, spoiled, err := redundancy.OpenRemains(dir, theDataset(), made, piece, func(rank int) bool {
 		own, _ := redundancy.Split(c.files[rank/10])
 		return !slices.ContainsFunc(own, func(f redundancy.File) bool { return f.Meta.Check(f.Path) != nil })
 	})

@@ -9,8 +9,8 @@ import (
 
 var _ redundancy.Reassembler = Scheme{}
 
-// Reassemble computes the files of the members wanted, column by column, so
-// that every file is read and written from its beginning to its end.
+// Reassemble computes the files of the members wanted, column by column. All of
+// what is left is read, once, and checked.
 func (s Scheme) Reassemble(r *redundancy.Remains) error {
 	n := len(r.Ranks)
 	absent := r.Absent()
@@ -32,6 +32,11 @@ func (s Scheme) Reassemble(r *redundancy.Remains) error {
 	for c := range columns {
 		if len(columns[c].wanted) > 0 {
 			compute(columns[c], c, r.Block(), parts)
+		}
+	}
+	for m, p := range parts {
+		if r.Made[m] != nil {
+			p.passOver(used(columns), layout{p.chunk, r.Block()})
 		}
 	}
 	return s.finish(r, parts)
@@ -59,6 +64,17 @@ func (s Scheme) reassembly(n int, absent, wanted []int) ([]column, error) {
 		}
 	}
 	return columns, s.prepare(columns, n)
+}
+
+// used is the plan as far as data was read by it.
+func used(columns []column) []column {
+	plan := slices.Clone(columns)
+	for c := range plan {
+		if len(plan[c].wanted) == 0 {
+			plan[c].from = nil
+		}
+	}
+	return plan
 }
 
 // parts opens what is left and begins what is wanted.
@@ -132,6 +148,7 @@ func (s Scheme) finish(r *redundancy.Remains, parts []*member) error {
 		if p != nil && r.Made[m] != nil {
 			note(p.data.Close())
 			note(r.Made[m].Failed())
+			note(p.data.Matches())
 		}
 	}
 	for _, m := range r.Wanted {
