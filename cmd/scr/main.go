@@ -13,9 +13,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/goscr/goscr/internal/dataset"
 )
 
 // command is one command of goscr.
@@ -31,7 +34,57 @@ type context struct {
 	out, err io.Writer
 }
 
-var commands = []command{indexCommand, printCommand, crc32Command}
+var commands = []command{
+	indexCommand, copyCommand, rebuildXORCommand, rebuildPartnerCommand, rebuildRSCommand,
+	flushFileCommand, nodesFileCommand, retriesHaltCommand, haltCntlCommand, inspectCacheCommand,
+	printCommand, crc32Command,
+}
+
+// exactlyOne is an error unless just one of some options was given. none is what
+// to do if there is none, "" if that is wrong.
+func exactlyOne(flags *pflag.FlagSet, none string, names ...string) (string, error) {
+	var given []string
+	for _, name := range names {
+		if flags.Changed(name) {
+			given = append(given, name)
+		}
+	}
+	switch {
+	case len(given) == 1:
+		return given[0], nil
+	case len(given) == 0 && none != "":
+		return none, nil
+	case len(given) == 0:
+		return "", fmt.Errorf("one of --%s is needed; %w", strings.Join(names, ", --"), errUsage)
+	}
+	return "", fmt.Errorf("--%s do not go together; %w", strings.Join(given, " and --"), errUsage)
+}
+
+// noArguments is an error if there are any.
+func noArguments(args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("argument %q is not expected; %w", args[0], errUsage)
+	}
+	return nil
+}
+
+// oneLine is an error on one line, whatever names are in it.
+func oneLine(err error) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, strings.ReplaceAll(err.Error(), "\n", "; "))
+}
+
+// printable is text on one line.
+func printable(text string) string {
+	if dataset.CheckName(text) != nil {
+		return strconv.Quote(text)
+	}
+	return text
+}
 
 // errUsage is wrapped by the error of a command line that makes no sense.
 var errUsage = errors.New("see --help")
@@ -86,7 +139,7 @@ func execute(argv []string, c *context) int {
 	case errors.Is(err, errNo):
 		return 1
 	}
-	fmt.Fprintf(c.err, "%s: %v\n", name, err)
+	fmt.Fprintf(c.err, "%s: %s\n", name, oneLine(err))
 	if errors.Is(err, errUsage) {
 		return 2
 	}
@@ -96,7 +149,7 @@ func execute(argv []string, c *context) int {
 func overview(out io.Writer) {
 	fmt.Fprint(out, "scr - commands of the goscr checkpoint library\n\nusage: scr COMMAND [ARGUMENTS]\n\n")
 	for _, c := range commands {
-		fmt.Fprintf(out, "  %-12s %s\n", strings.TrimPrefix(c.names[0], "scr_"), c.short)
+		fmt.Fprintf(out, "  %-15s %s\n", strings.TrimPrefix(c.names[0], "scr_"), c.short)
 	}
 	fmt.Fprint(out, "\nscr COMMAND --help says more. Each command can also be called as scr_COMMAND.\n")
 }

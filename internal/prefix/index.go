@@ -159,6 +159,9 @@ func (x *Index) Remove(name string) bool {
 	return ok
 }
 
+// RemoveID takes the dataset of a number out. Its files stay.
+func (x *Index) RemoveID(id int) { x.remove(id) }
+
 func (x *Index) remove(id int) {
 	for name, h := range x.h.Get(keyName).All() {
 		if n, _ := h.Int(keyDset); int(n) == id {

@@ -56,6 +56,18 @@ func Incomplete(prefix string, d dataset.Dataset) error {
 	})
 }
 
+// Add enters a dataset that is complete in the prefix directory, and does not
+// change which one is current.
+func Add(prefix string, f Found) error {
+	return UpdateIndex(prefix, func(x *Index) error {
+		x.Add(f.Dataset, f.Complete, f.Flushed)
+		if dir := f.Text(keyDir); dir != "" {
+			x.at(f.ID()).SetValue(keyDir, dir)
+		}
+		return nil
+	})
+}
+
 // Enter enters a dataset that is complete in the prefix directory.
 func Enter(prefix string, f Found) error { return conclude(prefix, f.Dataset, false) }
 
@@ -226,20 +238,23 @@ type Found struct {
 	Flushed  time.Time // when its summary was written
 }
 
-// Summaries returns all datasets that have a summary, lowest id first, and what
-// is wrong with those that cannot be read.
-func Summaries(prefix string) (list []Found, bad []error) {
-	entries, err := os.ReadDir(filepath.Join(prefix, Metadata))
-	if err != nil {
-		return nil, []error{err}
-	}
-	ids := hash.New() // sorts numbers
+// IDs returns the numbers of all datasets that goscr keeps anything about in the
+// prefix directory, lowest first.
+func IDs(prefix string) []int {
+	entries, _ := os.ReadDir(filepath.Join(prefix, Metadata)) // none is there if it cannot be read
+	ids := hash.New()                                         // sorts numbers
 	for _, e := range entries {
 		if id, ok := strings.CutPrefix(e.Name(), "scr.dataset."); ok {
 			ids.Set(id, nil)
 		}
 	}
-	for _, id := range ids.Ints() {
+	return ids.Ints()
+}
+
+// Summaries returns all datasets that have a summary, lowest id first, and what
+// is wrong with those that cannot be read.
+func Summaries(prefix string) (list []Found, bad []error) {
+	for _, id := range IDs(prefix) {
 		f, err := Summary(prefix, id)
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // it has not come to one
@@ -299,4 +314,35 @@ func RepairIndex(prefix string) (done bool, aside string, list []Found, bad []er
 		return nil
 	})
 	return true, aside, list, bad, err
+}
+
+// OldSummary returns the checkpoint that SCR 1.1 has left in a directory below
+// the prefix directory.
+func OldSummary(prefix, dir string) (Found, error) {
+	if err := checkName(dir); err != nil {
+		return Found{}, err
+	}
+	path := filepath.Join(prefix, dir, summaryFile)
+	h, err := hash.ReadFile(path)
+	if err != nil {
+		return Found{}, err
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return Found{}, err
+	}
+	ids := h.Get(keyCkpt).Ints()
+	if len(ids) != 1 {
+		return Found{}, fmt.Errorf("%s is that of %d checkpoints", path, len(ids))
+	}
+	s, err := readOldSummary(prefix, dir, ids[0])
+	if err != nil {
+		return Found{}, err
+	}
+	ranks, err := s.ranks()
+	if err != nil {
+		return Found{}, err
+	}
+	d, err := s.dataset(ranks)
+	return Found{d, true, info.ModTime()}, err
 }

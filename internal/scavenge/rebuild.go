@@ -87,6 +87,32 @@ func RebuildSet(dir, kind string, d dataset.Dataset, paths []string, whole func(
 	}
 }
 
+// RebuildFiles rebuilds the files of a set that are missing below a prefix
+// directory, from the redundancy files at paths. Which files are missing follows
+// from what is there.
+func RebuildFiles(prefixDir, kind string, paths []string, warn func(error)) ([]Rebuilt, error) {
+	var d dataset.Dataset
+	there := map[int]bool{}
+	for _, path := range paths {
+		r, err := redundancy.Open(path)
+		if err != nil {
+			continue // is said below
+		}
+		if d.Hash == nil {
+			d = r.Dataset()
+		}
+		files, err := r.Current().Files(prefixDir)
+		there[r.Current().Rank()] = err == nil && !slices.ContainsFunc(files, func(f redundancy.File) bool {
+			f.Meta.SetComplete(true) // the file was being protected
+			return f.Meta.Check(f.Path) != nil
+		})
+		if err := r.Close(); err != nil {
+			return nil, err
+		}
+	}
+	return RebuildSet(prefixDir, kind, d, paths, func(rank int) bool { return there[rank] }, warn)
+}
+
 // allWhole looks into one redundancy file of a set for who its members are, and
 // reports whether none of them needs anything.
 func allWhole(paths []string, whole func(rank int) bool) bool {

@@ -139,3 +139,22 @@ func (s *scan) own(rank int) []redundancy.File {
 	own, _ := redundancy.Split(p.files)
 	return own
 }
+
+// Find returns the number of the newest dataset of a name that has been
+// scavenged, 0 if there is none.
+func Find(prefixDir, name string) int {
+	ids := prefix.IDs(prefixDir)
+	slices.Reverse(ids)
+	for _, id := range ids {
+		ranks, err := parts(prefix.Dir(prefixDir, id))
+		if err != nil {
+			continue
+		}
+		for _, rank := range ranks {
+			if p, err := readPart(prefixDir, id, rank); err == nil && p.dataset.Name() == name {
+				return id
+			}
+		}
+	}
+	return 0
+}
