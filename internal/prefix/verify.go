@@ -60,7 +60,7 @@ func Verify(prefix string, e Entry) (Verified, error) {
 	if err != nil {
 		return v, err
 	}
-	if e.Dir == "" && (int64(e.Files()) != v.Files || e.Size() != v.Bytes) {
+	if len(v.Problems) == 0 && e.Dir == "" && (int64(e.Files()) != v.Files || e.Size() != v.Bytes) {
 		v.Problems = append(v.Problems, fmt.Sprintf("%d files of %d bytes are there, the index says %d of %d", v.Files, v.Bytes, e.Files(), e.Size()))
 	}
 	slices.Sort(v.Problems)

@@ -335,11 +335,14 @@ type Reader struct {
 
 // Open opens a redundancy file and reads its header.
 func Open(path string) (*Reader, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0) // a pipe in its place is not waited for
 	if err != nil {
 		return nil, err
 	}
 	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("is not a regular file")
+	}
 	if err == nil {
 		r := &Reader{f: f}
 		r.Header.Hash, r.start, err = hash.ReadFrom(f, min(info.Size(), maxHeader))

@@ -30,6 +30,9 @@ func Build(prefixDir string, id int, warn func(error)) (Built, error) {
 		return Built{}, err
 	}
 	defer unlock()
+	if _, err := prefix.ReadIndex(prefixDir); err != nil { // before a lot of work is for nothing
+		return Built{}, err
+	}
 	if b, there, err := finishFlush(prefixDir, id); there || err != nil {
 		return b, err
 	}
