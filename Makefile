@@ -72,6 +72,8 @@ install: all
 	install -m 755 $(out)/scr $(DESTDIR)$(PREFIX)/bin/
 	for name in $$($(out)/scr links); do \
 	    ln -sf scr $(DESTDIR)$(PREFIX)/bin/$$name || exit 1; done
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 LICENSE $(wildcard README.md docs/*.md) \
 	    examples/heat/heat.c $(DESTDIR)$(PREFIX)/share/doc/goscr/
 

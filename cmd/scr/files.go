@@ -177,7 +177,7 @@ var nodesFileCommand = command{
 var retriesHaltCommand = command{
 	names: []string{"scr_retries_halt"},
 	use:   "[--dir DIR]",
-	short: "0 if the job is to stop, 1 if another run may be started",
+	short: "say whether a job is to stop",
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		dir := flags.String("dir", "", dirHelp)
 		return func(args []string) error {
