@@ -1,4 +1,4 @@
-# make            build libscr.so and the commands into $(BUILD)
+# make            build the libraries and the commands into $(BUILD)
 # make install    ... and install them below $(DESTDIR)$(PREFIX)
 # make examples   build the example programs into $(BUILD)
 # make demo       show a job that loses a node and goes on; MPI=mpich for the other MPI
@@ -14,6 +14,11 @@ DESTDIR ?=
 GO      ?= go
 CFLAGS  ?= -O2 -g
 
+# gfortran, or another name of it; that of an MPI is for the examples only.
+ifeq ($(origin FC),default)
+FC      := gfortran
+endif
+
 # MPI=openmpi and MPI=mpich stand for Debian's names of these.
 ifneq ($(filter openmpi mpich,$(MPI)),)
 MPICC   ?= mpicc.$(MPI)
@@ -22,6 +27,8 @@ export MPI
 endif
 MPICC   ?= mpicc
 BUILD   ?= build
+MPICXX  ?= $(subst mpicc,mpicxx,$(MPICC))
+MPIFC   ?= $(subst mpicc,mpifort,$(MPICC))
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
@@ -33,7 +40,7 @@ export MPICC
 
 .PHONY: all examples install demo test bench lint clean deps FORCE
 
-all: $(out)/libscr.so $(out)/scr
+all: $(out)/libscr.so $(out)/libscrf.so $(out)/scr.py $(out)/scr
 
 deps:
 	@scripts/deps
@@ -50,6 +57,20 @@ $(out)/libscr.so: FORCE | deps
 	@rm -f $(out)/libscr.h
 	@cp cmd/libscr/scr.h $(out)/scr.h
 
+# For Fortran: the calls by the names Fortran gives them, and a module.
+$(out)/libscrf.so: bindings/fortran/scrf.c bindings/fortran/scr.f90 bindings/fortran/scrf.h \
+    bindings/fortran/libscrf.map $(out)/libscr.so | deps
+	$(MPICC) $(warn) $(CFLAGS) -fPIC -I$(out) -c -o $(out)/scrf.o bindings/fortran/scrf.c
+	$(FC) -std=f2018 -Wall -O2 -g -fPIC -J$(out) -c -o $(out)/scrmod.o bindings/fortran/scr.f90
+	$(FC) -shared -o $@ $(out)/scrf.o $(out)/scrmod.o -L$(out) -lscr -Wl,--as-needed \
+	    -Wl,-soname,libscrf.so -Wl,-rpath,'$$ORIGIN' -Wl,--version-script=bindings/fortran/libscrf.map
+	@rm -f $(out)/scrf.o $(out)/scrmod.o
+	@cp bindings/fortran/scrf.h $(out)/
+
+$(out)/scr.py: bindings/python/scr.py
+	@mkdir -p $(out)
+	@cp $< $@
+
 # The commands are one program under several names; it knows which.
 $(out)/scr: FORCE | deps
 	@mkdir -p $(out)
@@ -62,20 +83,42 @@ $(out)/heat: examples/heat/heat.c $(out)/libscr.so
 $(out)/heat-go: FORCE | deps
 	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -trimpath -o $@ ./examples/heat-go
 
-examples: all $(out)/heat
+# Without MPI's own C++ interface, which is gone from later ones.
+$(out)/heat-cpp: examples/heat-cpp/heat.cpp $(out)/libscr.so
+	@scripts/deps c++
+	$(MPICXX) -std=c++11 -Wall -Wextra -O2 -g -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX -I$(out) -o $@ $< \
+	    -L$(out) -lscr -Wl,-rpath,'$$ORIGIN'
+
+$(out)/heat-fortran: examples/heat-fortran/heat.f90 $(out)/libscrf.so
+	@mkdir -p $@.mod
+	$(MPIFC) -std=f2018 -Wall -O2 -g -I$(out) -J$@.mod -o $@ $< -L$(out) -lscrf -Wl,-rpath,'$$ORIGIN'
+	@rm -r $@.mod
+
+examples: all $(out)/heat $(out)/heat-go $(out)/heat-cpp $(out)/heat-fortran
+
+# Python has no place for modules that is the same everywhere; this one is asked
+# for with PYTHONPATH.
+dest = $(DESTDIR)$(PREFIX)
+doc  = $(dest)/share/doc/goscr
 
 install: all
-	install -d $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/include \
-	    $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/doc/goscr
-	install -m 755 $(out)/libscr.so $(DESTDIR)$(PREFIX)/lib/
-	install -m 644 cmd/libscr/scr.h $(DESTDIR)$(PREFIX)/include/
-	install -m 755 $(out)/scr $(DESTDIR)$(PREFIX)/bin/
+	install -d $(dest)/lib/pkgconfig $(dest)/lib/cmake/scr $(dest)/lib/python $(dest)/include $(dest)/bin \
+	    $(dest)/share/goscr $(dest)/share/man/man3 $(doc)/examples/heat-python
+	install -m 755 $(out)/libscr.so $(out)/libscrf.so $(dest)/lib/
+	install -m 644 cmd/libscr/scr.h bindings/fortran/scrf.h $(out)/scr.mod $(dest)/include/
+	install -m 644 bindings/fortran/scr.f90 $(dest)/share/goscr/
+	install -m 644 bindings/pkgconfig/*.pc $(dest)/lib/pkgconfig/
+	install -m 644 bindings/cmake/*.cmake $(dest)/lib/cmake/scr/
+	install -m 644 bindings/python/scr.py $(dest)/lib/python/
+	install -m 755 $(out)/scr $(dest)/bin/
 	for name in $$($(out)/scr links); do \
-	    ln -sf scr $(DESTDIR)$(PREFIX)/bin/$$name || exit 1; done
-	install -d $(DESTDIR)$(PREFIX)/share/man/man1
-	install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
-	install -m 644 LICENSE $(wildcard README.md docs/*.md) \
-	    examples/heat/heat.c $(DESTDIR)$(PREFIX)/share/doc/goscr/
+	    ln -sf scr $(dest)/bin/$$name || exit 1; done
+	install -d $(dest)/share/man/man1
+	install -m 644 docs/man/*.1 $(dest)/share/man/man1/
+	install -m 644 docs/man/*.3 $(dest)/share/man/man3/
+	install -m 644 LICENSE $(wildcard README.md docs/*.md) $(doc)/
+	install -m 644 examples/heat/heat.c examples/heat-cpp/heat.cpp examples/heat-fortran/heat.f90 $(doc)/examples/
+	install -m 644 examples/heat-python/*.py $(doc)/examples/heat-python/
 
 demo: all $(out)/heat
 	@BUILD=$(out) scripts/demo

@@ -5,8 +5,22 @@ go 1.24.0
 require golang.org/x/sys v0.41.0
 
 require (
+	github.com/go-sql-driver/mysql v1.9.3
 	github.com/klauspost/reedsolomon v1.13.3
 	github.com/spf13/pflag v1.0.10
+	modernc.org/sqlite v1.46.1
 )
 
-require github.com/klauspost/cpuid/v2 v2.3.0 // indirect
+require (
+	filippo.io/edwards25519 v1.1.0 // indirect
+	github.com/dustin/go-humanize v1.0.1 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/klauspost/cpuid/v2 v2.3.0 // indirect
+	github.com/mattn/go-isatty v0.0.20 // indirect
+	github.com/ncruces/go-strftime v1.0.0 // indirect
+	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
+	golang.org/x/exp v0.0.0-20251023183803-a4bb9ffd2546 // indirect
+	modernc.org/libc v1.67.6 // indirect
+	modernc.org/mathutil v1.7.1 // indirect
+	modernc.org/memory v1.11.0 // indirect
+)

@@ -458,3 +458,39 @@ func FuzzReplay(f *testing.F) {
 		}
 	})
 }
+
+// A file that is entered as complete is so after a kill, with its description;
+// one that is not is no more than a name.
+func TestStore_CompleteFileInTheJournal(t *testing.T) {
+	at := filepath.Join(t.TempDir(), "map")
+	s, err := OpenStore(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, begun := meta.New("done", meta.Full, 1), meta.New("begun", meta.Full, 1)
+	done.SetSize(17)
+	done.SetCRC(3)
+	begun.SetSize(18)
+	begun.SetComplete(false)
+	for _, md := range []meta.Meta{done, begun} {
+		if err := s.AddFile(5, 1, "/"+md.File(), md); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done.SetComplete(true)
+	if err := errors.Join(s.AddFile(5, 1, "/done", done), s.Sync(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = OpenStore(at); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Files(5, 1); len(got) != 2 {
+		t.Fatalf("files %v", got)
+	}
+	if !s.Meta(5, 1, "/done").Equal(done.Hash) {
+		t.Errorf("%v", s.Meta(5, 1, "/done"))
+	}
+	if s.Meta(5, 1, "/begun").Complete() {
+		t.Errorf("%v", s.Meta(5, 1, "/begun"))
+	}
+}

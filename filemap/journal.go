@@ -28,9 +28,10 @@ import (
 //
 //	record := length:u32  crc:u32  packed hash of length bytes      big-endian
 //
-// The hash is a filemap with one file, whose description is left out: what was
-// not completed is only ever deleted. The CRC-32 is that of the packed hash. What follows the last good record
-// was being written when the process was killed, before the file it names was.
+// The hash is a filemap with one file, whose description is left out unless it
+// says that the file is complete: what was not completed is only ever deleted.
+// The CRC-32 is that of the packed hash. What follows the last good record was
+// being written when the process was killed, before the file it names was.
 const (
 	keyJournal   = "JOURNAL"
 	recordHeader = 8
@@ -114,7 +115,10 @@ func (s *Store) AddFile(id, rank int, path string, md meta.Meta) error {
 		}
 	}
 	h := hash.New()
-	h.At(keyRank, strconv.Itoa(rank), keyDataset, strconv.Itoa(id), keyFile, path)
+	file := h.At(keyRank, strconv.Itoa(rank), keyDataset, strconv.Itoa(id), keyFile, path)
+	if md.Complete() {
+		file.Set(keyMeta, md.Hash)
+	}
 	buf := append(s.record[:0], make([]byte, recordHeader)...)
 	buf = h.Pack(buf)
 	packed := buf[recordHeader:]
@@ -128,6 +132,14 @@ func (s *Store) AddFile(id, rank int, path string, md meta.Meta) error {
 	s.good += int64(len(buf))
 	s.Map.AddFile(id, rank, path, md)
 	return nil
+}
+
+// Sync returns once all that was entered would outlast a failure of the machine.
+func (s *Store) Sync() error {
+	if s.journal == nil {
+		return nil
+	}
+	return s.journal.Sync()
 }
 
 // begin opens the journal, below a hash file that names it.

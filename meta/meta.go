@@ -44,6 +44,10 @@ const (
 	keyAtime = "ATIME"
 )
 
+// KeyShared is the field of a file that several ranks have written, for all but
+// the one of them with whom it is counted.
+const KeyShared = "SHARED"
+
 // Meta is the hash that describes a file.
 type Meta struct{ *hash.Hash }
 
@@ -106,6 +110,15 @@ func (m Meta) CRC() (uint32, bool) {
 // SetCRC records the CRC-32 of the contents. Its text always has the same
 // length, so that a description can be laid out before the checksum is known.
 func (m Meta) SetCRC(crc uint32) { m.SetValue(keyCRC, fmt.Sprintf("0x%08x", crc)) }
+
+// Shared reports whether the file is counted with another rank.
+func (m Meta) Shared() bool { return m.Has(KeyShared) }
+
+// Modified is when the file was written last, if that is known.
+func (m Meta) Modified() (t time.Time, known bool) {
+	ns, known := m.Int(keyMtime)
+	return time.Unix(0, ns), known
+}
 
 // Record takes size, mode, owner and times from the file at path.
 func (m Meta) Record(path string) error {

@@ -15,7 +15,6 @@ package mpi
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 )
 
 // AnySource lets Probe, Iprobe and Recv match a message from any rank.
@@ -126,52 +125,6 @@ func Dup(c Comm) (Comm, error) {
 	}
 	return c.Split(0, c.Rank())
 }
-
-// Agree makes one result out of every rank's: nil if err is nil on all ranks,
-// else on every rank the error of the lowest rank that has one, with that
-// rank's number in it. It is collective, and the only way a collective call of
-// goscr decides on failure, so that no rank returns early while others wait.
-func Agree(c Comm, err error) error {
-	first := []int64{int64(c.Size())}
-	if err != nil {
-		first[0] = int64(c.Rank())
-	}
-	if e := c.Allreduce(first, Min); e != nil {
-		return e
-	}
-	root := int(first[0])
-	if root == c.Size() {
-		return nil
-	}
-	var text []byte
-	if root == c.Rank() {
-		text = []byte(err.Error())
-	}
-	text, e := BcastBytes(c, text, root)
-	if e != nil {
-		return e
-	}
-	agreed := &AgreedError{Rank: root, Text: string(text)}
-	if root == c.Rank() {
-		agreed.Err = err
-	}
-	return agreed
-}
-
-// AgreedError is an error that every rank of a communicator returns because
-// one of them met it.
-type AgreedError struct {
-	Rank int    // in the communicator that agreed
-	Text string // what that rank's error says
-	Err  error  // the error itself, on that rank only
-}
-
-func (e *AgreedError) Error() string {
-	return fmt.Sprintf("rank %d: %s", e.Rank, e.Text)
-}
-
-// Unwrap returns the rank's own error, on that rank.
-func (e *AgreedError) Unwrap() error { return e.Err }
 
 // BcastBytes returns root's data, whose length the others need not know.
 func BcastBytes(c Comm, data []byte, root int) ([]byte, error) {

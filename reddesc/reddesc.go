@@ -66,12 +66,14 @@ func scheme(name string, failures int) (redundancy.Scheme, error) {
 type Params struct {
 	Index    int
 	Interval int    // used for every checkpoint whose number this divides
-	Store    string // base directory of the cache
+	Store    string // name of the store that holds the datasets
 	Group    string // name of the failure group
 	Type     string // name of the scheme
 	SetSize  int    // least number of members of a set
 	Failures int    // losses to bear in a set, where the scheme leaves a choice; 0 for its default
 	Hop      int    // neighbours in a set are so many groups apart, at least; 0 is 1
+	Output   bool   // used for datasets that are output
+	Bypass   bool   // datasets are written to the prefix directory, and not protected
 }
 
 // Descriptor is a redundancy descriptor with the caller's set.
@@ -84,11 +86,27 @@ type Descriptor struct {
 	id   int // of the caller's
 }
 
+// best returns the scheme that comes closest to the one asked for in a set of n
+// members: for fewer losses if the set is too small for all of them, and
+// SINGLE for a rank that has nobody to protect it.
+func best(p Params, n int) redundancy.Scheme {
+	s, _ := scheme(p.Type, p.Failures) // which Create has checked
+	for k := n - 1; k > 0 && s.Failures(n) == 0 && s.Name() != "SINGLE"; k-- {
+		s, _ = scheme(p.Type, k)
+	}
+	if s.Failures(n) == 0 {
+		return redundancy.Single{}
+	}
+	return s
+}
+
 // Create makes the sets of a descriptor. It is collective over the groups'
-// world. If the groups are too few for the scheme to protect every rank, the
-// descriptor is made with the best that can, and the reason returned as a
-// warning.
+// world. Where the groups are too few for the scheme, each set has the best that
+// its size allows, and the reason is returned as a warning.
 func Create(g *Groups, p Params) (d *Descriptor, warning string, err error) {
+	if p.Bypass {
+		p.Type = "SINGLE"
+	}
 	s, err := scheme(p.Type, p.Failures)
 	if err == nil && p.SetSize < 1 {
 		err = fmt.Errorf("SET_SIZE=%d: must be at least 1", p.SetSize)
@@ -103,29 +121,52 @@ func Create(g *Groups, p Params) (d *Descriptor, warning string, err error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("redundancy descriptor %d: %w", p.Index, err)
 	}
-	at, err := divide(g.World, group, p.SetSize, max(p.Hop, 1))
+	size := max(p.SetSize, s.Failures(1<<30)+1) // with fewer it could not do what it is asked for
+	if s.Name() == "RS" {
+		size = min(size, rs.MaxMembers/2) // a set may get nearly twice as many
+	}
+	at, err := divide(g.World, group, size, max(p.Hop, 1))
 	if err != nil {
 		return nil, "", err
 	}
-	if s.Name() != "SINGLE" && s.Failures(at.smallest) == 0 {
-		wanted := s
-		if s = xor.Scheme(); s.Failures(at.smallest) == 0 {
-			s = redundancy.Single{}
-		}
-		warning = fmt.Sprintf("redundancy descriptor %d asks for %s%s in groups %s, but the smallest set that can be made has "+
-			"%d members: checkpoints are kept with %s", p.Index, wanted.Name(), losses(p.Failures), p.Group, at.smallest, s.Name())
-		if s.Name() == "SINGLE" {
-			warning += ", and the loss of a node loses what was not flushed (no more than half of the ranks may be in one group)"
-		}
-	}
-	d = &Descriptor{Params: p, Scheme: s}
-	d.Type = s.Name()
-	if d.Type == "SINGLE" {
+	if s.Name() == "SINGLE" {
 		at = place{sets: g.World.Size(), set: g.World.Rank()}
+	} else {
+		warning = short(p, s, at)
 	}
-	d.sets, d.id = at.sets, at.set
-	d.Set, err = newSet(g.World, at.set, at.member)
-	return d, warning, err
+	d = &Descriptor{Params: p, sets: at.sets, id: at.set}
+	if d.Set, err = newSet(g.World, at.set, at.member); err != nil {
+		return nil, "", err
+	}
+	d.Scheme = best(p, d.Set.Size())
+	d.Type, d.Failures = d.Scheme.Name(), d.Scheme.Failures(d.Set.Size())
+	return d, warning, nil
+}
+
+// short says how sets fall short of the scheme asked for, "" if none does. All
+// ranks say the same.
+func short(p Params, wanted redundancy.Scheme, at place) string {
+	var sets []string
+	for _, of := range []struct{ count, members int }{
+		{at.sets - at.larger, at.smallest},
+		{at.larger, at.smallest + 1},
+	} {
+		if of.count == 0 || wanted.Failures(of.members) > 0 {
+			continue
+		}
+		scheme := best(p, of.members)
+		text := fmt.Sprintf("%d with %d members kept with %s for the loss of %d", of.count, of.members, scheme.Name(), scheme.Failures(of.members))
+		if of.members == 1 {
+			text = fmt.Sprintf("%d with a single member kept with SINGLE, so that the loss of its node loses what was not flushed "+
+				"(no more than half of the ranks may be in one group)", of.count)
+		}
+		sets = append(sets, text)
+	}
+	if sets == nil {
+		return ""
+	}
+	return fmt.Sprintf("redundancy descriptor %d asks for %s%s in groups %s, which are too few or too different in size: of %d sets there are %s",
+		p.Index, wanted.Name(), losses(p.Failures), p.Group, at.sets, strings.Join(sets, "; "))
 }
 
 func losses(k int) string {
@@ -207,6 +248,17 @@ func FromHash(world mpi.Comm, h *hash.Hash) (*Descriptor, error) {
 	return d, nil
 }
 
+// Describe says what a stored descriptor protects against.
+func Describe(h *hash.Hash) string {
+	size, _ := h.Int(keyGroupSize)
+	failures, _ := h.Int(keyFailures)
+	s, err := scheme(h.Text(keyType), int(failures))
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%s bears the loss of %d of the %d members of a set", s.Name(), s.Failures(int(size)), size)
+}
+
 // same checks that the members of the set are about to do the same thing. It is
 // collective over the set.
 func (d *Descriptor) same() error {
@@ -227,13 +279,28 @@ func (d *Descriptor) same() error {
 func (d *Descriptor) Free() error { return d.Set.Comm.Free() }
 
 // Pick returns the descriptor to use for the checkpoint of a number: of those
-// whose interval divides it the one with the largest.
+// whose interval divides it the one with the largest, and of those that have the
+// same one that is not meant for output, if there is one. It is nil if there is
+// none.
 func Pick(list []*Descriptor, number int) *Descriptor {
 	var best *Descriptor
 	for _, d := range list {
-		if d.Interval > 0 && number%d.Interval == 0 && (best == nil || d.Interval > best.Interval) {
+		if d.Interval < 1 || number%d.Interval != 0 {
+			continue
+		}
+		if best == nil || d.Interval > best.Interval || d.Interval == best.Interval && best.Output && !d.Output {
 			best = d
 		}
 	}
 	return best
+}
+
+// PickOutput returns the descriptor to use for output, nil if none is meant for it.
+func PickOutput(list []*Descriptor) *Descriptor {
+	for _, d := range list {
+		if d.Output {
+			return d
+		}
+	}
+	return nil
 }

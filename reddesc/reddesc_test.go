@@ -20,7 +20,7 @@ type made struct {
 	sets    map[string][]int // by the ranks of the set, written out
 	hashes  map[int]*hash.Hash
 	warning string
-	kind    string
+	kinds   map[int]string // scheme and losses that it bears, by rank
 }
 
 func (m *made) sizes() []int {
@@ -36,7 +36,7 @@ func (m *made) sizes() []int {
 // create makes a descriptor with rank r on nodes[r].
 func create(t testing.TB, nodes []string, p Params) *made {
 	t.Helper()
-	m := &made{sets: map[string][]int{}, hashes: map[int]*hash.Hash{}}
+	m := &made{sets: map[string][]int{}, hashes: map[int]*hash.Hash{}, kinds: map[int]string{}}
 	_, err := local.Run(len(nodes), local.Options{}, func(world mpi.Comm) error {
 		g, err := NewGroups(world, nodes[world.Rank()])
 		if err != nil {
@@ -47,10 +47,15 @@ func create(t testing.TB, nodes []string, p Params) *made {
 			return err
 		}
 		m.mu.Lock()
+		differ := len(m.kinds) > 0 && warning != m.warning
 		m.sets[fmt.Sprint(d.Set.Ranks)] = d.Set.Ranks
 		m.hashes[world.Rank()] = d.Hash()
-		m.warning, m.kind = warning, d.Type
+		m.warning = warning
+		m.kinds[world.Rank()] = fmt.Sprint(d.Scheme.Name(), d.Scheme.Failures(d.Set.Size()))
 		m.mu.Unlock()
+		if differ {
+			return fmt.Errorf("warning %q, another rank has another", warning)
+		}
 		if d.Set.Ranks[d.Set.Me()] != world.Rank() || d.Set.ID != slices.Min(d.Set.Ranks) {
 			return fmt.Errorf("set %d: %v, I am member %d", d.Set.ID, d.Set.Ranks, d.Set.Me())
 		}
@@ -99,16 +104,70 @@ func TestCreate_SizesOfSets(t *testing.T) {
 		{[]int{1, 1, 1, 5}, 8, "[2 2 2 1 1]"},
 	} {
 		m := create(t, placed(c.perNode...), xorOf(c.size))
-		if m.kind == "SINGLE" {
-			// Some set would have had one member.
-			if c.want != "[2 2 2 1 1]" {
-				t.Errorf("%v ranks a node, SET_SIZE=%d: SINGLE", c.perNode, c.size)
-			}
-			continue
-		}
 		if got := fmt.Sprint(m.sizes()); got != c.want {
 			t.Errorf("%v ranks a node, SET_SIZE=%d: sets of %v, want %v", c.perNode, c.size, got, c.want)
 		}
+	}
+}
+
+// Each set has the best that its size allows, and those that fall short are
+// told, with what they have.
+func TestCreate_BestForEachSet(t *testing.T) {
+	for _, c := range []struct {
+		perNode []int
+		p       Params
+		want    string // scheme of each rank
+		says    []string
+	}{
+		{[]int{1, 1, 1, 5}, Params{Type: "XOR"}, "XOR1 XOR1 XOR1 SINGLE0 SINGLE0 XOR1 XOR1 XOR1",
+			[]string{"descriptor 3 asks for XOR in groups NODE", "2 with a single member kept with SINGLE", "of 5 sets"}},
+		{[]int{2, 2, 3}, Params{Type: "RS"}, "RS2 XOR1 XOR1 RS2 XOR1 XOR1 RS2", []string{"asks for RS in", "2 with 2 members kept with XOR for the loss of 1"}},
+		{[]int{1, 1, 1}, Params{Type: "RS", Failures: 5}, "RS2 RS2 RS2", []string{"RS for 5 losses", "1 with 3 members kept with RS for the loss of 2"}},
+		{[]int{2, 2, 2}, Params{Type: "PARTNER", Failures: 3}, "PARTNER2 PARTNER2 PARTNER2 PARTNER2 PARTNER2 PARTNER2",
+			[]string{"2 with 3 members kept with PARTNER for the loss of 2"}},
+		{[]int{2}, Params{Type: "PARTNER"}, "SINGLE0 SINGLE0", []string{"of 2 sets there are 2 with a single member"}},
+		{[]int{2, 2, 2}, Params{Type: "RS"}, "RS2 RS2 RS2 RS2 RS2 RS2", nil},
+	} {
+		c.p.Group, c.p.SetSize, c.p.Index = Node, 8, 3
+		nodes := placed(c.perNode...)
+		m := create(t, nodes, c.p)
+		var kinds []string
+		for r := range nodes {
+			kinds = append(kinds, m.kinds[r])
+		}
+		if got := strings.Join(kinds, " "); got != c.want {
+			t.Errorf("%v ranks a node, %+v: %s, want %s", c.perNode, c.p, got, c.want)
+		}
+		if (m.warning == "") != (c.says == nil) {
+			t.Errorf("%v ranks a node, %+v: warning %q", c.perNode, c.p, m.warning)
+		}
+		for _, text := range c.says {
+			if !strings.Contains(m.warning, text) {
+				t.Errorf("%v ranks a node, %+v: warning %q does not say %q", c.perNode, c.p, m.warning, text)
+			}
+		}
+		_, err := local.Run(len(nodes), local.Options{}, func(world mpi.Comm) error {
+			d, err := FromHash(world, m.hashes[world.Rank()])
+			if err != nil {
+				return err
+			}
+			if got := fmt.Sprint(d.Scheme.Name(), d.Scheme.Failures(d.Set.Size())); got != kinds[world.Rank()] {
+				return fmt.Errorf("made again it is %s, was %s", got, kinds[world.Rank()])
+			}
+			return d.Free()
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Reed-Solomon has no sets of more members than it can compute with, whatever
+// is asked for.
+func TestCreate_LargeSetsOfRS(t *testing.T) {
+	m := create(t, placed(repeat(300, 1)...), Params{Type: "RS", Group: Node, SetSize: 300})
+	if got := fmt.Sprint(m.sizes()); got != "[150 150]" {
+		t.Errorf("sets of %s", got)
 	}
 }
 
@@ -131,10 +190,17 @@ func TestCreate_AnyPlacement(t *testing.T) {
 		}
 		size := 1 + random.IntN(9)
 		m := create(t, nodes, xorOf(size))
+		size = max(size, 2)
 		what := fmt.Sprintf("seed %d, round %d, ranks on %v, SET_SIZE=%d: sets %v", seed, round, nodes, size, m.sets)
-		smallest := len(nodes) / max(largest, len(nodes)/size, 1)
-		if (m.kind == "SINGLE") != (smallest < 2) || (m.kind == "SINGLE") != (m.warning != "") {
-			t.Fatalf("%s: %s, smallest set has %d; %s", what, m.kind, smallest, m.warning)
+		alone := 0
+		for _, kind := range m.kinds {
+			if kind != "XOR1" {
+				alone++
+			}
+		}
+		// Each rank of the largest group needs one of another for company.
+		if alone != max(2*largest-len(nodes), 0) && len(nodes) > 1 || (alone > 0) != (m.warning != "") {
+			t.Fatalf("%s: %d are alone, %d in the largest group; %s", what, alone, largest, m.warning)
 		}
 		seen := map[int]bool{}
 		for _, ranks := range m.sets {
@@ -151,12 +217,6 @@ func TestCreate_AnyPlacement(t *testing.T) {
 		}
 		sizes := m.sizes()
 		first, last := sizes[0], sizes[len(sizes)-1]
-		if m.kind == "SINGLE" {
-			if first != 1 {
-				t.Fatalf("%s: SINGLE", what)
-			}
-			continue
-		}
 		if first-last > 1 {
 			t.Fatalf("%s: sizes from %d to %d", what, last, first)
 		}
@@ -200,7 +260,7 @@ func TestFromHash_Refuses(t *testing.T) {
 		"lost":             func(*hash.Hash) *hash.Hash { return nil },
 		"empty":            func(*hash.Hash) *hash.Hash { return hash.New() },
 		"unknown scheme":   func(h *hash.Hash) *hash.Hash { h.SetValue(keyType, "TAPE"); return h },
-		"another scheme":   func(h *hash.Hash) *hash.Hash { h.SetValue(keyType, "RS"); return h },
+		"another scheme":   func(h *hash.Hash) *hash.Hash { h.SetValue(keyType, "PARTNER"); return h },
 		"another set":      func(h *hash.Hash) *hash.Hash { h.SetInt(keyGroupID, 1-mustInt(h, keyGroupID)); return h },
 		"a set of its own": func(h *hash.Hash) *hash.Hash { h.SetInt(keyGroupID, 17); return h },
 		"set of 40 bits":   func(h *hash.Hash) *hash.Hash { h.SetInt(keyGroupID, 1<<40); return h },
@@ -333,7 +393,8 @@ func TestCreate_Schemes(t *testing.T) {
 		{Params{Type: "RS"}, 4, "RS", 2, false},
 		{Params{Type: "RS", Failures: 3}, 4, "RS", 3, false},
 		{Params{Type: "RS", Failures: 1}, 4, "XOR", 1, false},
-		{Params{Type: "RS", Failures: 4}, 4, "XOR", 1, true},
+		{Params{Type: "RS", Failures: 4}, 4, "RS", 3, true},
+		{Params{Type: "PARTNER", Failures: 4}, 4, "PARTNER", 3, true},
 		{Params{Type: "RS"}, 2, "XOR", 1, true},
 		{Params{Type: "PARTNER"}, 1, "SINGLE", 0, true},
 	} {

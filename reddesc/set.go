@@ -9,7 +9,8 @@ type place struct {
 	sets     int // number of sets
 	set      int // the rank's set
 	member   int // its place in it
-	smallest int // number of members of the smallest set
+	smallest int // number of members of the smaller sets
+	larger   int // number of sets that have one member more
 }
 
 // divide distributes the ranks of world over sets, so that no two members of a
@@ -20,7 +21,10 @@ type place struct {
 // Ranks are numbered group by group, and rank i goes to set i mod S. A group
 // whose ranks are numbered in a row cannot meet a set twice if S is at least
 // the size of the largest group; and all sets have P/S members, rounded up or
-// down. So S is P/size, or the size of the largest group if that is more.
+// down. So S is P/size, or the size of the largest group if that is more. If
+// one group has more than half of the ranks, some sets have one member only;
+// but no other way to divide them would leave fewer ranks alone, as each set
+// takes one of that group and needs another for company.
 //
 // Groups are numbered hop apart, so that neighbours in a set are: groups that
 // are next to each other may share more than their number.
@@ -68,5 +72,6 @@ func divide(world, group mpi.Comm, size, hop int) (place, error) {
 		set:      number % sets,
 		member:   number / sets,
 		smallest: world.Size() / sets,
+		larger:   world.Size() % sets,
 	}, nil
 }

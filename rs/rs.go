@@ -14,8 +14,8 @@ import (
 	"github.com/goscr/goscr/internal/redundancy/stripe"
 )
 
-// most is the number of shards that GF(2^8) can tell apart.
-const most = 256
+// MaxMembers is the number of shards that GF(2^8) can tell apart.
+const MaxMembers = 256
 
 // Scheme is the Reed-Solomon scheme for the loss of k members of a set.
 func Scheme(k int) stripe.Scheme {
@@ -27,8 +27,8 @@ type code struct{}
 // Adder finds by which factor each shard goes into each of those wanted: what
 // comes out if that shard is 1 and the others are 0.
 func (code) Adder(n, k int, from, wanted []int) (stripe.Adder, error) {
-	if n > most {
-		return nil, fmt.Errorf("RS in a set of %d members: at most %d are possible; lower SCR_SET_SIZE", n, most)
+	if n > MaxMembers {
+		return nil, fmt.Errorf("RS in a set of %d members: at most %d are possible; lower SCR_SET_SIZE", n, MaxMembers)
 	}
 	plain, err := reedsolomon.New(n-k, k, options...)
 	if err != nil {

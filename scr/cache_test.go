@@ -117,7 +117,9 @@ func TestSession_TwoNodesLost(t *testing.T) {
 		c.job(four, steps(1, 2, 3))
 		c.lose("a", "c")
 		c.job(four, restarts(2))
-		c.says("2 of the 4 members of set 0 have lost files")
+		c.says("2 of the 4 members of set 0 have lost files, XOR bears the loss of 1")
+		c.says("2 of 4 ranks (0, 2; now on 2 of the nodes) have lost files")
+		c.says("goes on from an older checkpoint")
 		c.says("fetched")
 		c.job(four, restarts(2))
 	})
@@ -131,6 +133,7 @@ func TestSession_TwoNodesLost(t *testing.T) {
 			}
 			return checkpoint(s, rank, 3)
 		})
+		c.says("2 of 4 ranks (1, 2; now on 2 of the nodes) have lost files, and the descriptions of 1 are lost with those who kept them; XOR bears the loss of 1 of the 4 members")
 		for _, node := range []string{"a", "b", "c", "d"} {
 			if got := c.datasets(node); !slices.Equal(got, []string{"scr.dataset.3"}) {
 				t.Errorf("node %s has %v", node, got)
@@ -159,6 +162,7 @@ func TestSession_OtherNumberOfRanks(t *testing.T) {
 					return s.Finalize()
 				})
 				c.says("was written by 4 ranks")
+				c.says("end this run and start with 4 ranks, which can also flush it")
 				c.job(four, restarts(2))
 				if flush == "1" { // and so is that in the prefix directory
 					c.lose("a", "b", "c", "d")

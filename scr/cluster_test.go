@@ -24,6 +24,7 @@ type cluster struct {
 	root string
 	env  map[string]string
 	opt  local.Options
+	base string // of the cache on a node
 
 	mu  sync.Mutex
 	log bytes.Buffer // of the last job
@@ -41,7 +42,7 @@ func newCluster(t testing.TB, env ...string) *cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(root) })
-	c := &cluster{t: t, root: root, opt: local.Options{Timeout: time.Minute}, env: map[string]string{
+	c := &cluster{t: t, root: root, base: "cache", opt: local.Options{Timeout: time.Minute}, env: map[string]string{
 		"SCR_PREFIX": filepath.Join(root, "prefix"), "SCR_USER_NAME": "user", "SCR_JOB_ID": "job",
 		"SCR_CACHE_SIZE": "2", "SCR_FLUSH": "0", "SCR_DEBUG": "1", "SCR_MPI_BUF_SIZE": "1k", "SCR_FILE_BUF_SIZE": "1k",
 		"PWD": root,
@@ -54,6 +55,14 @@ func (c *cluster) set(env ...string) {
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
 		c.env[name] = value
+	}
+}
+
+// configure writes the user's configuration file.
+func (c *cluster) configure(lines ...string) {
+	c.t.Helper()
+	if err := errors.Join(os.MkdirAll(c.prefix(""), 0o700), os.WriteFile(c.prefix(".scrconf"), []byte(strings.Join(lines, "\n")+"\n"), 0o600)); err != nil {
+		c.t.Fatal(err)
 	}
 }
 
@@ -93,6 +102,24 @@ func (c *cluster) cached(node string, id int, file string) string {
 	return filepath.Join(c.node(node), "cache/user/scr.job", fmt.Sprintf("scr.dataset.%d", id), file)
 }
 
+// in returns the numbers of the datasets that a node has in a store.
+func (c *cluster) in(node, store string) string {
+	c.t.Helper()
+	dir := filepath.Join(c.node(node), store)
+	if store == "shared" {
+		dir = filepath.Join(c.root, store)
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "user/scr.job/scr.dataset.*"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var ids []string
+	for _, path := range found {
+		ids = append(ids, strings.TrimPrefix(filepath.Ext(path), "."))
+	}
+	return strings.Join(ids, " ")
+}
+
 // options are those of a rank on a node.
 func (c *cluster) options(node string) Options {
 	return Options{Log: c, Environ: func(name string) (string, bool) {
@@ -100,9 +127,13 @@ func (c *cluster) options(node string) Options {
 		case "SCR_NODE_NAME":
 			return node, true
 		case "SCR_CACHE_BASE":
-			return filepath.Join(c.node(node), "cache"), true
+			return filepath.Join(c.node(node), c.base), true
 		case "SCR_CNTL_BASE":
 			return filepath.Join(c.node(node), "cntl"), true
+		case "SSD": // other storage of a node, and what all nodes share
+			return filepath.Join(c.node(node), "ssd"), true
+		case "SHARED":
+			return filepath.Join(c.root, "shared"), true
 		}
 		value, ok := c.env[name]
 		return value, ok
@@ -127,6 +158,7 @@ func (c *cluster) count(nodes []string, f func(s *Session, rank int) error) ([]l
 			return fmt.Errorf("Init: %w", err)
 		}
 		defer s.cache.Close() // the descriptors that a process would give back
+		defer s.events.Close()
 		return f(s, world.Rank())
 	})
 }

@@ -62,6 +62,11 @@ func (c *cluster) load(list []saved) {
 // kills runs a job again and again from the same beginning, killed in place of
 // one message each time, and calls check after it.
 func kills(t *testing.T, c *cluster, nodes []string, f func(s *Session, rank int) error, check func(at int64)) {
+	killsOf(t, c, 40, nodes, f, check) // at all messages it would take minutes
+}
+
+// killsOf is kills at so many of the messages.
+func killsOf(t *testing.T, c *cluster, most int64, nodes []string, f func(s *Session, rank int) error, check func(at int64)) {
 	const seed = 5
 	random := rand.New(rand.NewPCG(seed, 0))
 	begin := c.save()
@@ -77,7 +82,6 @@ func kills(t *testing.T, c *cluster, nodes []string, f func(s *Session, rank int
 			total += s.Messages
 		}
 	}
-	const most = 40 // of these; all of them take minutes
 	step := max(total/most, 1)
 	n := 0
 	for at := 1 + random.Int64N(step); at <= total; at += step {
@@ -205,5 +209,54 @@ func TestKilled_WhileFetching(t *testing.T) {
 			c.lose("a", "c")
 		}
 		after(t, c, four, 2)
+	})
+}
+
+func TestKilled_WhileWritingToThePrefixDirectory(t *testing.T) {
+	c := newCluster(t, "SCR_CACHE_BYPASS=1", "SCR_PREFIX_SIZE=2")
+	c.job(four, steps(1, 2))
+	kills(t, c, four, steps(3), func(int64) { after(t, c, four, 2, 3) })
+}
+
+// Files on storage that all nodes share are not deleted by those who had them.
+func TestKilled_WhileRanksMoveOnSharedStorage(t *testing.T) {
+	c := newCluster(t)
+	c.configure("STORE=$SHARED VIEW=GLOBAL", "CKPT=0 STORE=$SHARED")
+	moved := []string{"b", "c", "d", "a"}
+	c.job(four, steps(1, 2))
+	kills(t, c, moved, restarts(2), func(at int64) {
+		after(t, c, [][]string{four, moved, {"d", "c", "b", "a"}}[at%3], 2)
+	})
+}
+
+// What a job of another size flushes stays in the cache until it is used.
+func TestKilled_WhileFlushingForAJobOfAnotherSize(t *testing.T) {
+	c := newCluster(t)
+	c.job(four, steps(1, 2))
+	c.set("SCR_GLOBAL_RESTART=1")
+	kills(t, c, []string{"a", "b", "c", "d", "e", "f"}, func(s *Session, rank int) error {
+		got, err := offered(s)
+		if err == nil && got != name(2) {
+			err = fmt.Errorf("offered %q", got)
+		}
+		return err
+	}, func(at int64) {
+		c.set("SCR_GLOBAL_RESTART=0")
+		after(t, c, four, 2)
+		c.set("SCR_GLOBAL_RESTART=1")
+	})
+}
+
+func TestKilled_WhileGoingBackToAnotherCheckpoint(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1", "SCR_CURRENT=ckpt.1")
+	c.job(four, steps(1, 2, 3))
+	c.job(four, restarts(1)) // without a kill
+	d := newCluster(t, "SCR_FLUSH=1")
+	d.job(four, steps(1, 2, 3))
+	d.set("SCR_CURRENT=ckpt.1")
+	kills(t, d, four, restarts(1), func(int64) {
+		d.set("SCR_CURRENT=")
+		after(t, d, four, 1, 2, 3)
+		d.set("SCR_CURRENT=ckpt.1")
 	})
 }

@@ -302,7 +302,6 @@ func TestInit_Refuses(t *testing.T) {
 		{"scheme", "SCR_COPY_TYPE", func(c *cluster) { c.set("SCR_COPY_TYPE=RAID6") }},
 		{"unknown scheme", "SCR_COPY_TYPE", func(c *cluster) { c.set("SCR_COPY_TYPE=TAPE") }},
 		{"group", "no group", func(c *cluster) { c.set("SCR_GROUP=RACK") }},
-		{"bypass", "SCR_CACHE_BYPASS", func(c *cluster) { c.set("SCR_CACHE_BYPASS=1") }},
 		{"disabled", "SCR_ENABLE", func(c *cluster) { c.set("SCR_ENABLE=0") }},
 		{"prefix is a file", "not a directory", func(c *cluster) { os.WriteFile(c.prefix(""), nil, 0o600) }},
 		{"cache is a link", "is not a directory", func(c *cluster) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
@@ -44,34 +46,54 @@ func (s *Session) StartOutput(name string, flags Flags) error {
 	if err := dataset.CheckName(name); err != nil {
 		return &ArgumentError{err.Error()}
 	}
+	if !s.started {
+		s.tellBeginning()
+	}
+	s.computed()
+	defer func() {
+		if s.state != writing {
+			s.computing()
+		}
+	}()
 	s.began = time.Now()
 	s.started = true
 	s.offer(nil) // restart files are no longer promised
-	if err := s.makeRoom(); err != nil {
-		return err
+	desc := s.descriptor(flags, checkpoint)
+	if !desc.Bypass {
+		if err := s.makeRoom(s.store(desc.Store)); err != nil {
+			return err
+		}
 	}
 	d, err := s.describeDataset(id, name, flags, checkpoint)
 	if err != nil {
 		return err
 	}
-	if s.current, err = s.cache.Create(d, reddesc.Pick(s.descs, max(checkpoint, 1))); err != nil {
+	where := desc.Store
+	if desc.Bypass {
+		where = s.prefix.Dir
+		err = s.beginDirect(d)
+	} else {
+		s.current, err = s.cache.Create(d, desc)
+	}
+	if err != nil {
 		return err
 	}
 	s.id, s.checkpoint, s.routeError, s.state = id, checkpoint, nil, writing
+	s.event(kindOf(d)+"_START", d, eventlog.Record{Note: where})
 	return nil
 }
 
-// makeRoom makes place for one more dataset in the cache. An output that has
+// makeRoom makes place for one more dataset in a store. An output that has
 // not reached the prefix directory is flushed before it goes.
-func (s *Session) makeRoom() error {
-	keep := s.config.Int("SCR_CACHE_SIZE") - 1
-	list := s.cache.List()
-	if s.world.Rank() == 0 && keep == 0 && len(list) > 0 && !s.flushed[list[0].ID()] {
-		s.log.WarnOnce("SCR_CACHE_SIZE=1: a dataset leaves the cache before the next is complete; a failure in between loses it " +
-			"(2 keeps it)")
+func (s *Session) makeRoom(store *reddesc.Store) error {
+	leaving := s.cache.Leaving(store, store.Count-1, func(c *cache.Cached) bool {
+		return c.Flags().Has(Checkpoint) || c.Flags().Has(Output) && !s.flushed[c.ID()]
+	})
+	if newest := s.newestCheckpoint(); s.world.Rank() == 0 && newest != nil && !s.flushed[newest.ID()] && slices.Contains(leaving, newest) {
+		s.log.WarnOnce("%s=1: a dataset leaves the cache before the next is complete; a failure in between loses it (2 keeps it)",
+			s.sizeName(store))
 	}
-	for i := len(list) - 1; i >= max(keep, 0); i-- {
-		c := list[i]
+	for _, c := range leaving {
 		if c.Flags().Has(Output) && !s.flushed[c.ID()] {
 			if err := s.flush(c); err != nil {
 				return err
@@ -80,7 +102,15 @@ func (s *Session) makeRoom() error {
 		s.note(func() error { return prefix.Locate(s.prefix.Dir, c.Dataset, prefix.InCache, false) })
 		delete(s.flushed, c.ID())
 	}
-	return s.cache.Evict(keep)
+	return s.cache.Evict(leaving)
+}
+
+// sizeName is what a user sets to make a store larger.
+func (s *Session) sizeName(store *reddesc.Store) string {
+	if s.config.Items("STORE").Get(store.Name).Has("COUNT") {
+		return "STORE=" + store.Name + " COUNT"
+	}
+	return "SCR_CACHE_SIZE"
 }
 
 // describeDataset gives all ranks rank 0's description of a new dataset.
@@ -147,6 +177,9 @@ func (s *Session) routeOutput(name string) (string, error) {
 	}
 	md := meta.New(file, meta.Full, s.world.Size())
 	md.SetOrigin(name, filepath.Join(s.prefix.Dir, filepath.Dir(file)))
+	if s.direct != nil {
+		return s.direct.add(s.prefix.Dir, md)
+	}
 	return s.cache.Add(s.current, md)
 }
 
@@ -201,6 +234,13 @@ func (s *Session) CompleteOutput(valid bool) error {
 	if err := s.expect("CompleteOutput", writing); err != nil {
 		return err
 	}
+	defer s.computing()
+	if s.direct != nil {
+		d := s.direct.Dataset
+		err := s.completeDirect(valid)
+		s.result(kindOf(d), "END", d, s.began, err)
+		return err
+	}
 	c := s.current
 	s.state, s.current = idle, nil
 	failed := s.routeError
@@ -208,9 +248,12 @@ func (s *Session) CompleteOutput(valid bool) error {
 		failed = fmt.Errorf("the program says that its files of dataset %s are not valid", c.Name())
 	}
 	written, before := time.Now(), s.traffic
-	if err := s.cache.Complete(c, failed); err != nil {
+	err := s.cache.Complete(c, failed)
+	s.result(kindOf(c.Dataset), "END", c.Dataset, s.began, err)
+	if err != nil {
 		return err
 	}
+	s.moved("ENCODE", c.Dataset, c.Desc.Store, c.Desc.Store, written)
 	s.tellTraffic(fmt.Sprintf("dataset %d: protection", c.ID()), before)
 	s.log.Info("dataset %d (%s): %d files, %s; written in %.3f s, protected with %s in %.3f s", c.ID(), c.Name(), c.Files(),
 		report.Bytes(c.Size()), written.Sub(s.began).Seconds(), c.Desc.Type, time.Since(written).Seconds())
@@ -238,6 +281,9 @@ func (s *Session) flushIfDue(c *cache.Cached) error {
 		return nil
 	}
 	err := s.flush(c)
+	if err == nil {
+		return s.leave(c)
+	}
 	if err != nil && !c.Flags().Has(Output) {
 		if s.world.Rank() == 0 {
 			s.log.Warn("%v; dataset %s stays in the cache", err, c.Name())
@@ -253,19 +299,41 @@ func (s *Session) flush(c *cache.Cached) error {
 	if s.flushed[c.ID()] {
 		return nil
 	}
-	own, _ := redundancy.Split(s.cache.Files(c.ID()))
-	err := s.prefix.Flush(c.Dataset, own)
+	start := time.Now()
+	s.event("FLUSH_START", c.Dataset, eventlog.Record{Note: s.prefix.Dir})
+	err := s.copyToPrefix(c)
+	s.result("FLUSH", "SUCCESS", c.Dataset, start, err)
+	if err != nil {
+		return err
+	}
+	s.moved("FLUSH", c.Dataset, c.Desc.Store, s.prefix.Dir, start)
+	s.flushed[c.ID()] = true
+	return s.window(c.Dataset)
+}
+
+// copyToPrefix is flush for a dataset that is not there.
+func (s *Session) copyToPrefix(c *cache.Cached) error {
+	copy := func() error {
+		own, _ := redundancy.Split(s.cache.Files(c.ID()))
+		return s.prefix.Flush(c.Dataset, s.world.Size(), prefix.Parts{s.world.Rank(): own})
+	}
+	err := copy()
 	if s.corrupt(err) {
 		if err := s.cache.Repair(c); err != nil {
 			return err
 		}
-		own, _ = redundancy.Split(s.cache.Files(c.ID()))
-		err = s.prefix.Flush(c.Dataset, own)
-	}
-	if err == nil {
-		s.flushed[c.ID()] = true
+		err = copy()
 	}
 	return err
+}
+
+// leave takes an output that is in the prefix directory, and that nobody restarts
+// from, out of the cache, where it would be in the way of checkpoints.
+func (s *Session) leave(c *cache.Cached) error {
+	if c.Flags().Has(Checkpoint) || !s.flushed[c.ID()] {
+		return nil
+	}
+	return s.forget(c)
 }
 
 // corrupt reports whether an error, on any rank, is a file that does not hold

@@ -65,8 +65,8 @@ func TestFinalize_FreesAllCommunicators(t *testing.T) {
 	})
 	c.lose("a", "b")
 	sessions(1, steps(3, 4, 5))
-	c.set("SCR_CACHE_BYPASS=1")
+	c.set("SCR_COPY_TYPE=FILE")
 	sessions(1, steps())
-	c.set("SCR_CACHE_BYPASS=0", "SCR_GROUP=nonsense")
+	c.set("SCR_COPY_TYPE=XOR", "SCR_GROUP=nonsense")
 	sessions(1, steps())
 }

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/report"
@@ -32,6 +34,7 @@ func (s *Session) HaveRestart() (name string, ok bool, err error) {
 		return "", false, err
 	}
 	if s.restart == nil {
+		s.tellBeginning()
 		return "", false, nil
 	}
 	return s.restart.Name(), true, nil
@@ -46,7 +49,8 @@ func (s *Session) StartRestart() (name string, err error) {
 	if s.restart == nil {
 		return "", &StateError{"StartRestart", "there is no checkpoint to restart from; HaveRestart says whether there is one"}
 	}
-	s.state = restarting
+	s.state, s.began = restarting, time.Now()
+	s.event("RESTART_START", s.restart.Dataset, eventlog.Record{})
 	return s.restart.Name(), nil
 }
 
@@ -64,25 +68,41 @@ func (s *Session) CompleteRestart(valid bool) error {
 		err = fmt.Errorf("the program could not restart from %s", c.Name())
 	}
 	failed := mpi.Agree(s.world, err)
+	s.result("RESTART", "SUCCESS", c.Dataset, s.began, failed)
 	if failed == nil {
 		s.checkpoint = c.Checkpoint()
 		return nil
 	}
 	s.log.Info("%v; it is not used again", failed)
-	err = s.forget(c)
-	s.offer(s.newestCheckpoint()) // whatever else fails, not this one again
-	return errors.Join(failed, err, s.prefix.Failed(c.ID()))
+	s.useless[c.ID()] = true // whatever else fails, not this one again
+	if c.cached != nil {
+		err = s.forget(c.cached)
+	}
+	err = errors.Join(err, s.prefix.Failed(c.ID()))
+	return errors.Join(failed, err, s.offerNewest())
 }
 
-// offer makes a checkpoint the one to restart from, or none.
+// source is a checkpoint to restart from.
+type source struct {
+	dataset.Dataset
+	cached *cache.Cached // nil if it is read where it is in the prefix directory
+}
+
+// offer makes a checkpoint in the cache the one to restart from, or none.
 func (s *Session) offer(c *cache.Cached) {
-	s.restart, s.byPath, s.byName = c, nil, nil
 	if c == nil {
+		s.restart, s.byPath, s.byName = nil, nil, nil
 		return
 	}
+	s.offerFiles(&source{c.Dataset, c}, s.cache.Files(c.ID()))
+}
+
+// offerFiles makes a checkpoint with the caller's files the one to restart from.
+func (s *Session) offerFiles(c *source, files []redundancy.File) {
+	s.restart = c
 	s.checkpoint = c.Checkpoint()
 	s.byPath, s.byName = map[string]string{}, map[string][]string{}
-	for _, f := range s.cache.Files(c.ID()) {
+	for _, f := range files {
 		if f.Meta.Type() != meta.Full {
 			continue
 		}
@@ -95,6 +115,11 @@ func (s *Session) offer(c *cache.Cached) {
 func (s *Session) routeRestart(name string) (string, error) {
 	if rel, err := s.belowPrefix(name); err == nil {
 		if path, ok := s.byPath[rel]; ok {
+			return path, nil
+		}
+		// In the prefix directory any rank can read any file.
+		path := filepath.Join(s.prefix.Dir, rel)
+		if info, err := os.Stat(path); s.restart.cached == nil && err == nil && info.Mode().IsRegular() {
 			return path, nil
 		}
 	}
@@ -122,30 +147,44 @@ func (s *Session) fetchIfNone() error {
 		if err != nil || !ok {
 			return err
 		}
-		c, err := s.fetch(d)
-		if err == nil {
-			s.offer(c)
-			if err := s.prefix.Fetched(d); err != nil && s.world.Rank() == 0 {
-				s.log.Warn("that checkpoint %s was fetched cannot be recorded: %v", d.Name(), err)
-			}
+		if s.try(d) {
 			return nil
 		}
-		if s.world.Rank() == 0 {
-			s.log.Warn("checkpoint %s cannot be fetched: %v", d.Name(), err)
-		}
 		below = d.ID()
-		var size *prefix.RanksError
-		if s.anywhere(err, func(err error) bool { return errors.As(err, &size) }) {
-			continue // a run of the right size can use it
-		}
-		var bad *unusableError
-		if !s.anywhere(err, func(err error) bool { return errors.As(err, &bad) }) {
-			continue // a run with room in its cache can use it
-		}
-		if err := s.prefix.Failed(d.ID()); err != nil && s.world.Rank() == 0 {
-			s.log.Warn("checkpoint %s cannot be marked as failed, so the next run will try it again: %v", d.Name(), err)
-		}
 	}
+}
+
+// try fetches a checkpoint to restart from it, and reports whether there now is
+// one. What keeps it from that is said, and recorded where it lasts.
+func (s *Session) try(d dataset.Dataset) bool {
+	if s.useless[d.ID()] {
+		return false
+	}
+	start := time.Now()
+	s.event("FETCH_START", d, eventlog.Record{Note: s.prefix.Dir})
+	err := s.fetch(d)
+	s.result("FETCH", "SUCCESS", d, start, err)
+	if err == nil {
+		if err := s.prefix.Fetched(d); err != nil && s.world.Rank() == 0 {
+			s.log.Warn("that checkpoint %s was fetched cannot be recorded: %v", d.Name(), err)
+		}
+		return true
+	}
+	if s.world.Rank() == 0 {
+		s.log.Warn("checkpoint %s cannot be fetched: %v", d.Name(), err)
+	}
+	var size *prefix.RanksError
+	if s.anywhere(err, func(err error) bool { return errors.As(err, &size) }) {
+		return false // a run of the right size can use it
+	}
+	var bad *unusableError
+	if !s.anywhere(err, func(err error) bool { return errors.As(err, &bad) }) {
+		return false // a run with room in its cache can use it
+	}
+	if err := s.prefix.Failed(d.ID()); err != nil && s.world.Rank() == 0 {
+		s.log.Warn("checkpoint %s cannot be marked as failed, so the next run will try it again: %v", d.Name(), err)
+	}
+	return false
 }
 
 // unusableError says that a checkpoint in the prefix directory is not what was
@@ -154,25 +193,63 @@ type unusableError struct{ error }
 
 func (e *unusableError) Unwrap() error { return e.error }
 
-// fetch brings one checkpoint from the prefix directory to the cache, where it
-// is protected as if the program had just written it.
-func (s *Session) fetch(d dataset.Dataset) (*cache.Cached, error) {
+// fetch makes a checkpoint in the prefix directory the one to restart from: it is
+// brought to the cache, and protected there as if the program had just written it,
+// or read where it is.
+func (s *Session) fetch(d dataset.Dataset) error {
 	start := time.Now()
-	s.log.Info("checkpoint %s: fetch from %s begins", d.Name(), s.prefix.Dir)
-	d, files, err := s.prefix.List(d.ID())
+	l, err := s.prefix.List(d.ID())
 	if err != nil {
-		return nil, &unusableError{err}
+		return &unusableError{err}
 	}
-	if err := s.makeRoom(); err != nil {
-		return nil, err
+	d = l.Dataset
+	desc := s.descriptor(d.Flags(), d.Checkpoint())
+	if s.inPlace(d, desc) {
+		var own []redundancy.File // known only to a job of the same size
+		if l.Ranks == s.world.Size() {
+			own = l.Files
+		}
+		s.offerFiles(&source{Dataset: d}, own)
+		s.id = max(s.id, d.ID())
+		s.log.Info("checkpoint %s: %s are read where they are in %s", d.Name(), report.Bytes(d.Size()), s.prefix.Dir)
+		return nil
+	}
+	if l.Ranks != s.world.Size() {
+		return &prefix.RanksError{Name: "checkpoint " + d.Name(), Ranks: l.Ranks, Size: s.world.Size()}
+	}
+	s.log.Info("checkpoint %s: fetch from %s begins", d.Name(), s.prefix.Dir)
+	if err := s.makeRoom(s.store(desc.Store)); err != nil {
+		return err
 	}
 	d.SetComplete(false) // in the cache it is not, yet
-	c, err := s.cache.Create(d, reddesc.Pick(s.descs, max(d.Checkpoint(), 1)))
+	c, err := s.cache.Create(d, desc)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	if err := s.cache.Complete(c, s.bring(c, l.Files)); err != nil {
+		return err
+	}
+	s.flushed[c.ID()] = true
+	s.id = max(s.id, c.ID())
+	s.offer(c)
+	s.moved("FETCH", c.Dataset, s.prefix.Dir, desc.Store, start)
+	seconds := time.Since(start).Seconds()
+	s.log.Info("checkpoint %s: fetched %s in %.3f s", d.Name(), report.Bytes(d.Size()), seconds)
+	return nil
+}
+
+// inPlace reports whether a checkpoint in the prefix directory is to be read there.
+// What the program wrote there itself may have files of several ranks, which the
+// cache has no place for.
+func (s *Session) inPlace(d dataset.Dataset, desc *reddesc.Descriptor) bool {
+	return d.Bypass() || desc.Bypass || s.config.Bool("SCR_FETCH_BYPASS") || s.config.Bool("SCR_GLOBAL_RESTART")
+}
+
+// bring copies files of the prefix directory to where a dataset in the cache has
+// them.
+func (s *Session) bring(c *cache.Cached, files []redundancy.File) error {
 	copier := transfer.NewCopier(s.prefix.Buffer)
-	var failed error
+	copier.Bare = s.prefix.Bare
 	for _, f := range files {
 		path, err := s.cache.Add(c, f.Meta)
 		if err == nil {
@@ -182,18 +259,10 @@ func (s *Session) fetch(d dataset.Dataset) (*cache.Cached, error) {
 			}
 		}
 		if err != nil {
-			failed = err
-			break
+			return err
 		}
 	}
-	if err := s.cache.Complete(c, failed); err != nil {
-		return nil, err
-	}
-	s.flushed[c.ID()] = true
-	s.id = max(s.id, c.ID())
-	seconds := time.Since(start).Seconds()
-	s.log.Info("checkpoint %s: fetched %s in %.3f s", d.Name(), report.Bytes(d.Size()), seconds)
-	return c, nil
+	return nil
 }
 
 // ofSource reports whether an error of a copy is one of the file copied, and not

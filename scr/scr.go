@@ -15,6 +15,7 @@ import (
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
@@ -73,25 +74,34 @@ type Session struct {
 	config *config.Config
 	log    *report.Logger
 	groups *reddesc.Groups
+	stores []*reddesc.Store // the first is that of SCR_CACHE_BASE
 	descs  []*reddesc.Descriptor
 	cache  *cache.Cache
 	prefix prefix.Prefix
 	real   string // the prefix directory without symbolic links
 
 	state   state
-	started bool          // a dataset has been begun in this run
-	restart *cache.Cached // the checkpoint that a restart is offered
+	started bool         // a dataset has been begun in this run
+	restart *source      // the checkpoint that a restart is offered
+	useless map[int]bool // checkpoints that the program could not restart from
 	byPath  map[string]string
 	byName  map[string][]string
 
 	current    *cache.Cached // being written
+	direct     *direct       // being written, in the prefix directory
+	written    int           // id of the newest checkpoint there that is complete
 	routeError error         // of a Route since it was begun
 	began      time.Time
 	id         int // of the newest dataset, ever
 	checkpoint int // number of the newest checkpoint
 	needCalls  int
-	traffic    mpi.Traffic  // counted if somebody wants to know
-	flushed    map[int]bool // datasets of the cache that are in the prefix directory
+	traffic    mpi.Traffic // counted if somebody wants to know
+
+	events    *eventlog.Log
+	computes  time.Time    // since when the program computes
+	beginning bool         // it has been told that there is no checkpoint
+	halting   string       // the reason to halt that was logged
+	flushed   map[int]bool // datasets of the cache that are in the prefix directory
 }
 
 // Init begins a session on the ranks of world, which it duplicates. It takes
@@ -108,7 +118,7 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	if !cfg.Bool("SCR_ENABLE") {
 		return nil, ErrDisabled
 	}
-	s := &Session{config: cfg, flushed: map[int]bool{}}
+	s := &Session{config: cfg, flushed: map[int]bool{}, useless: map[int]bool{}}
 	if s.world, err = mpi.Dup(world); err != nil {
 		return nil, err
 	}
@@ -123,12 +133,16 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 		}
 	}
 	s.prefix = prefix.Prefix{
-		Comm: s.world, Dir: cfg.String("SCR_PREFIX"), Buffer: s.bufferSize("SCR_FILE_BUF_SIZE"), Log: s.log,
+		Comm: s.world, Dir: cfg.String("SCR_PREFIX"), Buffer: s.bufferSize("SCR_FILE_BUF_SIZE"),
+		Bare: !cfg.Bool("SCR_COPY_METADATA"), Log: s.log,
 	}
 	start := time.Now()
-	if err := s.begin(node, opt.Settings); err != nil {
+	if err := s.begin(node, start, opt.Settings); err != nil {
+		s.result("INIT", "END", dataset.Dataset{}, start, err)
 		return nil, errors.Join(err, s.free())
 	}
+	s.result("INIT", "END", dataset.Dataset{}, start, nil)
+	s.computing()
 	s.tellTraffic("Init", mpi.Traffic{})
 	s.log.Info("goscr %s: %d ranks, prefix %s, %s; ready in %.3f s",
 		Version, world.Size(), s.prefix.Dir, s.describe(), time.Since(start).Seconds())
@@ -144,19 +158,18 @@ func (s *Session) bufferSize(name string) int {
 }
 
 // begin is Init once the configuration is known.
-func (s *Session) begin(node string, settings *Settings) error {
-	if s.config.Bool("SCR_CACHE_BYPASS") {
-		return &ArgumentError{"SCR_CACHE_BYPASS=1 is not in this version of goscr; unset it to write to the cache"}
-	}
+func (s *Session) begin(node string, start time.Time, settings *Settings) error {
 	err := s.onRoot(func() error {
 		if err := os.MkdirAll(filepath.Join(s.prefix.Dir, prefix.Metadata), 0o777); err != nil {
 			return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)
 		}
+		report.Forget(filepath.Join(s.prefix.Dir, prefix.Metadata))
 		return errors.Join(s.setAside("halt.scr"), s.setAside("flush.scr"), s.setAside("nodes.scr"))
 	})
 	if err != nil {
 		return err
 	}
+	s.openLog(start)
 	if s.real, err = filepath.EvalSymlinks(s.prefix.Dir); err != nil {
 		err = fmt.Errorf("prefix directory: %w (it must be the same directory on all nodes)", err)
 	}
@@ -174,6 +187,9 @@ func (s *Session) begin(node string, settings *Settings) error {
 	if err != nil {
 		return err
 	}
+	if err := s.describeStores(); err != nil {
+		return err
+	}
 	if err := s.describeRedundancy(); err != nil {
 		return err
 	}
@@ -185,23 +201,24 @@ func (s *Session) begin(node string, settings *Settings) error {
 	real := string(text)
 	s.cache, err = cache.Open(cache.Config{
 		World: s.world, Node: nodeComm,
-		CacheBase: s.config.String("SCR_CACHE_BASE"), ControlBase: s.config.String("SCR_CNTL_BASE"),
+		Stores: s.stores, ControlBase: s.config.String("SCR_CNTL_BASE"),
 		User: s.config.String("SCR_USER_NAME"), JobID: s.config.String("SCR_JOB_ID"), Prefix: real,
 		Piece: s.bufferSize("SCR_MPI_BUF_SIZE"), Distribute: s.config.Bool("SCR_DISTRIBUTE"), Log: s.log,
+		Events: s.events,
 	})
 	if err != nil {
 		return err
 	}
+	s.log.Shared = []string{s.cache.Control(), filepath.Join(real, prefix.Metadata)}
 	if err := s.recordRun(nodeComm, settings); err != nil {
 		return err
 	}
-	if err := s.cache.Rebuild(); err != nil {
+	if err := s.takeUp(); err != nil {
 		return err
 	}
-	if err := s.recordCache(); err != nil {
+	if err := s.choose(); err != nil {
 		return err
 	}
-	s.offer(s.newestCheckpoint())
 	if s.config.Bool("SCR_FETCH_ON_INIT") {
 		return s.fetchIfNone()
 	}
@@ -228,32 +245,6 @@ func (s *Session) addGroups(node string) error {
 		}
 	}
 	return nil
-}
-
-// describeRedundancy makes the redundancy descriptors. So far there is one.
-func (s *Session) describeRedundancy() error {
-	d, warning, err := reddesc.Create(s.groups, reddesc.Params{
-		Interval: 1,
-		Store:    s.config.String("SCR_CACHE_BASE"),
-		Group:    s.config.String("SCR_GROUP"),
-		Type:     s.config.String("SCR_COPY_TYPE"),
-		SetSize:  s.config.Int("SCR_SET_SIZE"),
-		Failures: s.config.Int("SCR_SET_FAILURES"),
-		Hop:      s.config.Int("SCR_HOP_DISTANCE"),
-	})
-	if err != nil {
-		return err
-	}
-	if warning != "" && s.world.Rank() == 0 {
-		s.log.Warn("%s", warning)
-	}
-	s.descs = []*reddesc.Descriptor{d}
-	return nil
-}
-
-func (s *Session) describe() string {
-	d := s.descs[0]
-	return fmt.Sprintf("%s in sets of %d", d.Type, d.Set.Size())
 }
 
 // recordRun leaves what the commands around the job have to know.
@@ -400,6 +391,10 @@ func (s *Session) expect(call string, want state) error {
 	return &StateError{call, advice[s.state]}
 }
 
+// Warn writes a line on stderr that needs attention. As with all such lines, of
+// those that are alike only some are written.
+func (s *Session) Warn(format string, args ...any) { s.log.Warn(format, args...) }
+
 // Query returns the value of a parameter, in the syntax of SCR_Config.
 func (s *Session) Query(text string) (value string, ok bool, err error) { return s.config.Query(text) }
 
@@ -417,11 +412,19 @@ func (s *Session) Finalize() error {
 		return err
 	}
 	s.state = finished
+	s.computed()
+	start := time.Now()
 	var first error
-	if c := s.newestCheckpoint(); c != nil && s.config.Int("SCR_FLUSH") > 0 {
-		first = s.flush(c)
+	for _, c := range s.waiting(s.config.Int("SCR_FLUSH") > 0) {
+		if err := s.flush(c); first == nil {
+			first = err
+		}
 	}
-	err := s.onRoot(func() error { return halt.End(s.prefix.Dir) })
+	err := s.onRoot(func() error {
+		report.Forget(filepath.Join(s.prefix.Dir, prefix.Metadata))
+		return halt.End(s.prefix.Dir)
+	})
+	s.result("FINALIZE", "END", dataset.Dataset{}, start, first)
 	for _, e := range []error{err, mpi.Agree(s.world, s.cache.Close()), s.free()} {
 		if first == nil {
 			first = e
@@ -433,6 +436,7 @@ func (s *Session) Finalize() error {
 // free gives all communicators of the session back, as far as it has come. It
 // is collective.
 func (s *Session) free() error {
+	s.events.Close()
 	var err error
 	if s.cache != nil {
 		err = s.cache.Free()
@@ -494,6 +498,7 @@ func (s *Session) haltReason() (string, error) {
 			s.log.WarnOnce("halt file: %v; conditions in it are not observed", err)
 		}
 	}
+	s.tellHalt(reason)
 	text, err := mpi.BcastBytes(s.world, []byte(reason), 0)
 	return string(text), err
 }
@@ -504,9 +509,7 @@ func (s *Session) Current(name string) error {
 	if err := s.sameEverywhere("Current", name, 0); err != nil {
 		return err
 	}
-	return s.onRoot(func() error {
-		return prefix.UpdateIndex(s.prefix.Dir, func(x *prefix.Index) error { return x.SetCurrent(name) })
-	})
+	return s.setCurrent(name)
 }
 
 // Drop takes the dataset of a name out of the index, so that it is not
@@ -529,11 +532,11 @@ func (s *Session) Delete(name string) error {
 	if err := s.sameEverywhere("Delete", name, 0); err != nil {
 		return err
 	}
+	if s.restart != nil && s.restart.Name() == name {
+		s.offer(nil)
+	}
 	for _, c := range s.cache.List() {
 		if c.Name() == name {
-			if s.restart == c {
-				s.offer(nil)
-			}
 			if err := s.forget(c); err != nil {
 				return err
 			}

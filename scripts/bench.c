@@ -5,13 +5,17 @@
  *     bench restart FILES BYTES COUNT start with a checkpoint in the cache, check
  *                                     it, then write COUNT to compare with
  *     bench idle 1 0 1                only begin and end, to see what that takes
+ *     bench limits 1 BYTES COUNT      what moving bytes takes, without the library
  *
  * Each rank writes FILES files of BYTES bytes.  Prints "init SECONDS"; for each
- * checkpoint "checkpoint ROUTE WRITE COMPLETE START", and for a restart "restart INIT
- * READ": seconds of the slowest rank, from when all had begun.  At the end "memory KIB": by how
+ * checkpoint "checkpoint ROUTE WRITE COMPLETE START", for a restart "restart INIT
+ * READ", and for limits "limits WRITE READ MOVE OVERWRITE" (see limits()): seconds
+ * of the slowest rank, from when all had begun.  At the end "memory KIB": by how
  * much the peak resident memory of a rank, the largest, has grown since before
  * SCR_Init.  The program's own buffer is not in it.
  */
+
+#define _DEFAULT_SOURCE /* madvise, MAP_POPULATE */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +23,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include <mpi.h>
 #include <scr.h>
@@ -192,6 +200,111 @@ static int restart(double init)
     return number;
 }
 
+/* Copies whole pieces around the cache, where the processor can. */
+static void copy_around(void *to, const void *from)
+{
+#ifdef __SSE2__
+    const __m128i *src = from;
+    __m128i *dst = to;
+    size_t i;
+
+    for (i = 0; i < PIECE / sizeof *dst; i++)
+        _mm_stream_si128(dst + i, _mm_loadu_si128(src + i));
+    _mm_sfence();
+#else
+    memcpy(to, from, PIECE);
+#endif
+}
+
+/* The file is read, or written over, where it is in memory. */
+static double pass(const char *path, int write)
+{
+    static volatile uint64_t sink;
+    int64_t at;
+    double t;
+    int fd = open(path, O_RDWR);
+
+    if (fd < 0)
+        fail(path);
+    t = begin();
+    for (at = 0; at + (int64_t)PIECE <= bytes; at += (int64_t)PIECE) {
+        size_t i;
+        uint64_t *p = write ? mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, at)
+                            : mmap(NULL, PIECE, PROT_READ, MAP_SHARED, fd, at);
+
+        if (p == MAP_FAILED)
+            fail("mmap");
+        if (write) {
+            copy_around(p, buffer);
+        } else {
+            uint64_t sum[8] = {0}; /* several, not to wait for the additions */
+
+            madvise(p, PIECE, MADV_SEQUENTIAL);
+            for (i = 0; i < PIECE / sizeof *p; i++)
+                sum[i % 8] += p[i];
+            for (i = 0; i < 8; i++)
+                sink += sum[i];
+        }
+        munmap(p, PIECE);
+    }
+    t = slowest(MPI_Wtime() - t);
+    close(fd);
+    return t;
+}
+
+/* As many bytes as the file has go round a ring, a few messages at a time. */
+static double move(void)
+{
+    enum { DEPTH = 4, MESSAGE = 256 << 10, HUGE_PAGE = 2 << 20 };
+    MPI_Request requests[2 * DEPTH];
+    void *memory;
+    char *piece;
+    int64_t done;
+    int i, size;
+    double t;
+
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (posix_memalign(&memory, HUGE_PAGE, 2 * DEPTH * MESSAGE) != 0)
+        fail("memory");
+    madvise(memory, 2 * DEPTH * MESSAGE, MADV_HUGEPAGE);
+    memset(memory, 1, 2 * DEPTH * MESSAGE);
+    piece = memory;
+    t = begin();
+    for (done = 0; done < bytes; done += DEPTH * MESSAGE) {
+        for (i = 0; i < DEPTH; i++) {
+            MPI_Irecv(piece + i * MESSAGE, MESSAGE, MPI_BYTE, (rank + size - 1) % size, i, MPI_COMM_WORLD, &requests[i]);
+            MPI_Isend(piece + (DEPTH + i) * MESSAGE, MESSAGE, MPI_BYTE, (rank + 1) % size, i, MPI_COMM_WORLD, &requests[DEPTH + i]);
+        }
+        MPI_Waitall(2 * DEPTH, requests, MPI_STATUSES_IGNORE);
+    }
+    t = slowest(MPI_Wtime() - t);
+    free(memory);
+    return t;
+}
+
+/*
+ * What it takes all ranks at once to write a file each, to read it, to send as
+ * many bytes round a ring, and to write over the file, with nothing else to do:
+ * no way to protect the files can be faster than the parts of this it needs.
+ */
+static void limits(const char *directory)
+{
+    char path[SCR_MAX_FILENAME];
+    double write, read, moved, over;
+
+    snprintf(path, sizeof path, "%s/limits.%d", directory, rank);
+    write = begin();
+    put(path, 0);
+    write = slowest(MPI_Wtime() - write);
+    read = pass(path, 0);
+    moved = move();
+    over = pass(path, 1);
+    if (unlink(path) != 0)
+        fail(path);
+    if (rank == 0)
+        printf("limits %.9f %.9f %.9f %.9f\n", write, read, moved, over);
+}
+
 int main(int argc, char **argv)
 {
     long before, grown, most;
@@ -202,12 +315,20 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (argc != 5 || (files = atoi(argv[2])) < 1 || (bytes = atoll(argv[3])) < 0 ||
-        (count = atoi(argv[4])) < 1 || (strcmp(argv[1], "write") && strcmp(argv[1], "restart") && strcmp(argv[1], "idle"))) {
-        fprintf(stderr, "usage: bench write|restart|idle FILES BYTES COUNT\n");
+        (count = atoi(argv[4])) < 1 || (strcmp(argv[1], "write") && strcmp(argv[1], "restart") && strcmp(argv[1], "idle") && strcmp(argv[1], "limits"))) {
+        fprintf(stderr, "usage: bench write|restart|idle|limits FILES BYTES COUNT\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
         return 2;
     }
     fill();
+    if (argv[1][0] == 'l') {
+        const char *directory = getenv("SCR_CACHE_BASE");
+
+        for (i = 0; i < count; i++)
+            limits(directory ? directory : "/dev/shm");
+        MPI_Finalize();
+        return 0;
+    }
 
     t = begin();
     before = peak_kib();

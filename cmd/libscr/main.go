@@ -83,7 +83,11 @@ func call(name string, f func() error) (code C.int) {
 		introduce()
 	}
 	if speaks(err) {
-		logger.Warn("%s: %s", name, inC.Replace(err.Error()))
+		warn := logger.Warn
+		if session != nil {
+			warn = session.Warn
+		}
+		warn("%s: %s", name, inC.Replace(err.Error()))
 	}
 	var agreed *mpi.AgreedError
 	if errors.As(err, &agreed) {

@@ -41,7 +41,7 @@ func TestFlushFile(t *testing.T) {
 		}{
 			{"--latest", 0, "4\n"}, {"--list-ckpt", 0, "4\n3\n1\n"}, {"--list-ckpt --before 4", 0, "3\n1\n"}, {"--list-ckpt --before 1", 1, ""},
 			{"--list-output", 0, "2\n3\n"}, {"--name 3", 0, "ckpt.3\n"}, {"--name 9", 1, ""},
-			{"--location 1", 0, "CACHE\n"}, {"--location 2", 0, "CACHE\nPFS\n"}, {"--location 9", 1, ""},
+			{"--location 1", 0, "CACHE\n"}, {"--location 3", 0, "CACHE\nPFS\n"}, {"--location 9", 1, ""},
 			{"--need-flush 1", 0, ""}, {"--need-flush 2", 1, ""}, {"--need-flush 9", 1, ""}, {"--needflush 1", 0, ""}, {"--needflush 3", 1, ""},
 			{"--id 1", 1, ""}, {"--id 2", 0, ""}, {"--id 9", 1, ""},
 			{"--latest --id 1", 2, ""}, {"", 2, ""}, {"--latest --before 3", 2, ""}, {"--id x", 2, ""},

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/scr"
 )
 
 // command is one command of goscr.
@@ -31,13 +33,14 @@ type command struct {
 
 // context is what a command works with.
 type context struct {
+	in       io.Reader
 	out, err io.Writer
 }
 
 var commands = []command{
 	indexCommand, copyCommand, rebuildXORCommand, rebuildPartnerCommand, rebuildRSCommand,
 	flushFileCommand, nodesFileCommand, retriesHaltCommand, haltCntlCommand, inspectCacheCommand,
-	printCommand, crc32Command,
+	printCommand, crc32Command, logEventCommand, logTransferCommand, recorderCommand,
 }
 
 // exactlyOne is an error unless just one of some options was given. none is what
@@ -93,7 +96,7 @@ var errUsage = errors.New("see --help")
 var errNo = errors.New("no")
 
 func main() {
-	os.Exit(execute(os.Args, &context{os.Stdout, os.Stderr}))
+	os.Exit(execute(os.Args, &context{os.Stdin, os.Stdout, os.Stderr}))
 }
 
 // execute runs the command that argv names and returns the exit status.
@@ -103,6 +106,10 @@ func execute(argv []string, c *context) int {
 	if name == "scr" {
 		if len(args) == 0 || args[0] == "-h" || args[0] == "--help" || args[0] == "help" {
 			overview(c.out)
+			return 0
+		}
+		if args[0] == "--version" || args[0] == "version" {
+			fmt.Fprintf(c.out, "goscr %s%s\n", scr.Version, revision())
 			return 0
 		}
 		if args[0] == "links" {
@@ -144,6 +151,21 @@ func execute(argv []string, c *context) int {
 		return 2
 	}
 	return 1
+}
+
+// revision is the state of the sources that this was built from, where the build
+// has recorded it.
+func revision() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return ", " + s.Value
+		}
+	}
+	return ""
 }
 
 func overview(out io.Writer) {

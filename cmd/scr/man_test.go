@@ -35,7 +35,7 @@ func TestManPages(t *testing.T) {
 	}
 	for _, command := range commands {
 		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-		command.run(&context{&bytes.Buffer{}, &bytes.Buffer{}}, flags)
+		command.run(&context{strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{}}, flags)
 		for _, name := range command.names {
 			pages[name+".1"] = true
 			page := manPage(t, name)
@@ -61,7 +61,7 @@ func TestManPages(t *testing.T) {
 	entries, err := os.ReadDir(manDir)
 	must(t, err)
 	for _, e := range entries {
-		if !pages[e.Name()] {
+		if filepath.Ext(e.Name()) == ".1" && !pages[e.Name()] {
 			t.Errorf("%s is of no command", e.Name())
 		}
 	}

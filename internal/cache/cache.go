@@ -6,7 +6,8 @@
 // ranks share is the list of datasets that can be used: it is the same on all
 // of them, because it changes only in collective calls.
 //
-//	cache.go       directories, the list, files of a dataset being written
+//	cache.go       the list, files of a dataset being written
+//	place.go       which directory a dataset is in: that of a store
 //	complete.go    a dataset becomes usable
 //	scatter.go     on a restart: filemaps to the ranks now on the node
 //	distribute.go  … files to the nodes where their ranks now run
@@ -28,6 +29,7 @@ import (
 	"github.com/goscr/goscr/filemap"
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/meta"
@@ -37,14 +39,15 @@ import (
 
 // Config is what a cache needs to know.
 type Config struct {
-	World, Node mpi.Comm // all ranks; those that share the node's storage
-	CacheBase   string
+	World, Node mpi.Comm         // all ranks; those that share the node's storage
+	Stores      []*reddesc.Store // the first holds what no descriptor says otherwise of
 	ControlBase string
 	User, JobID string
 	Prefix      string // of the job; without symbolic links, the same on all ranks
 	Piece       int    // bytes that are read, sent and written at a time
 	Distribute  bool   // on a restart, move files to where their ranks are
 	Log         *report.Logger
+	Events      *eventlog.Log // on rank 0
 }
 
 // Cached is a dataset in the cache that can be used.
@@ -52,7 +55,9 @@ type Cached struct {
 	dataset.Dataset
 	Desc *reddesc.Descriptor
 
-	restored bool // Desc is its own, and not that of the session
+	store     *reddesc.Store
+	restored  bool // Desc is its own, and not that of the session
+	elsewhere bool // the caller's files are whole on another node, and could not be stored here
 }
 
 // free gives the communicator of a descriptor back that was made again for the
@@ -68,42 +73,36 @@ func (c *Cached) free() error {
 // Cache is the caller's part of the cache.
 type Cache struct {
 	Config
-	dir     string // holds a directory for each dataset
-	control string // holds the filemaps
+	places  []*place       // directories that hold datasets; first those of the stores
+	at      map[int]*place // where the node's part of a dataset is
+	control string         // holds the filemaps
 	maps    *filemap.Store
 	list    []*Cached       // usable, newest first
 	unused  []int           // ids of those that this run cannot use
+	foreign []Foreign       // of these, those of jobs of another size, newest first
 	dirs    map[string]bool // known to be there
 	lock    *os.File        // held while the job runs, on the first rank of a node
-	spare   bool            // there is a redundancy file to be used again
 	highest int             // id of any dataset ever seen here
 }
 
 // Open makes the directories of the cache and takes the filemaps of earlier
 // runs up. It is collective.
 func Open(c Config) (*Cache, error) {
-	below := filepath.Join(c.User, "scr."+c.JobID)
 	k := &Cache{
 		Config:  c,
-		dir:     filepath.Join(c.CacheBase, below),
-		control: filepath.Join(c.ControlBase, below),
+		at:      map[int]*place{},
+		control: filepath.Join(c.ControlBase, c.below()),
 		dirs:    map[string]bool{},
 	}
-	var err error
+	err := k.openPlaces()
 	if c.Node.Rank() == 0 {
-		err = privateDir(c.CacheBase, c.User, "scr."+c.JobID)
 		if e := privateDir(c.ControlBase, c.User, "scr."+c.JobID); err == nil {
 			err = e
 		}
 		if err == nil {
 			err = k.occupy()
 		}
-		spares, _ := match(k.dir, sparePattern) // what is left is in nobody's way
-		for _, path := range spares {
-			if e := os.Remove(path); err == nil {
-				err = e
-			}
-		}
+		report.Forget(k.control)
 	}
 	if err := mpi.Agree(c.World, err); err != nil {
 		return nil, err
@@ -111,8 +110,28 @@ func Open(c Config) (*Cache, error) {
 	if err := mpi.Agree(c.World, k.scatter()); err != nil {
 		return nil, err
 	}
-	return k, nil
+	return k, mpi.Agree(c.World, k.removeSpares())
 }
+
+// removeSpares removes what a killed run has left, which is in nobody's way.
+func (k *Cache) removeSpares() error {
+	var err error
+	for _, p := range k.places {
+		if !k.leads(p) {
+			continue
+		}
+		spares, _ := match(p.dir, sparePattern)
+		for _, path := range spares {
+			if e := os.Remove(path); err == nil && !errors.Is(e, fs.ErrNotExist) {
+				err = e
+			}
+		}
+	}
+	return err
+}
+
+// Control is the control directory, which the processes of a node share.
+func (k *Cache) Control() string { return k.control }
 
 // lockFile is locked by a job for as long as it runs.
 const lockFile = "lock"
@@ -180,7 +199,9 @@ func privateDir(base string, below ...string) error {
 }
 
 // Dir is where the node's part of a dataset is.
-func (k *Cache) Dir(id int) string { return filepath.Join(k.dir, fmt.Sprintf("scr.dataset.%d", id)) }
+func (k *Cache) Dir(id int) string {
+	return filepath.Join(k.place(id).dir, fmt.Sprintf("scr.dataset.%d", id))
+}
 
 // me is the caller's rank in the job.
 func (k *Cache) me() int { return k.World.Rank() }
@@ -211,7 +232,7 @@ func (k *Cache) job(c *Cached) *redundancy.Job {
 			md.SetComplete(false) // until all of it is there
 			return k.maps.AddFile(id, k.me(), f.Path, md)
 		},
-		Recycle: k.recycle,
+		Recycle: k.place(id).recycle(k.me()),
 	}
 }
 
@@ -219,47 +240,64 @@ func (k *Cache) job(c *Cached) *redundancy.Job {
 // waits under a name that stands in no filemap, and that the next run removes.
 const sparePattern = "spare.*"
 
-func (k *Cache) sparePath() string { return filepath.Join(k.dir, fmt.Sprintf("spare.%d", k.me())) }
-
-// recycle puts the spare file, if there is one, at path.
-func (k *Cache) recycle(path string) error {
-	if !k.spare {
-		return nil
-	}
-	k.spare = false
-	err := os.Rename(k.sparePath(), path)
-	if errors.Is(err, fs.ErrNotExist) { // somebody has cleaned up
-		return nil
-	}
-	return err
+func (p *place) sparePath(rank int) string {
+	return filepath.Join(p.dir, fmt.Sprintf("spare.%d", rank))
 }
 
-// dropSpare deletes the spare file.
-func (k *Cache) dropSpare() error {
-	if !k.spare {
-		return nil
-	}
-	k.spare = false
-	if err := os.Remove(k.sparePath()); !errors.Is(err, fs.ErrNotExist) {
+// recycle returns a function that puts the spare file of a rank, if there is one,
+// at a path.
+func (p *place) recycle(rank int) func(path string) error {
+	return func(path string) error {
+		if !p.spare {
+			return nil
+		}
+		p.spare = false
+		err := os.Rename(p.sparePath(rank), path)
+		if errors.Is(err, fs.ErrNotExist) { // somebody has cleaned up
+			return nil
+		}
 		return err
 	}
-	return nil
+}
+
+// dropSpares deletes the spare files.
+func (k *Cache) dropSpares() error {
+	var err error
+	for _, p := range k.places {
+		if !p.spare {
+			continue
+		}
+		p.spare = false
+		if e := os.Remove(p.sparePath(k.me())); err == nil && !errors.Is(e, fs.ErrNotExist) {
+			err = e
+		}
+	}
+	return err
 }
 
 // save makes the caller's redundancy file of a dataset that is about to be
 // deleted the spare one.
 func (k *Cache) save(id int) {
 	_, made := redundancy.Split(k.Files(id))
-	if len(made) > 0 && k.inside(made[0].Path) && made[0].Meta.Check(made[0].Path) == nil && os.Rename(made[0].Path, k.sparePath()) == nil {
-		k.spare = true
+	p := k.place(id)
+	if p.store == nil { // no other dataset will be made there
+		return
+	}
+	if len(made) > 0 && k.inside(made[0].Path) && made[0].Meta.Check(made[0].Path) == nil && os.Rename(made[0].Path, p.sparePath(k.me())) == nil {
+		p.spare = true
 	}
 }
 
 // Create begins a dataset. Its files are entered with Add, and it becomes
 // usable with Complete. It is collective.
 func (k *Cache) Create(d dataset.Dataset, desc *reddesc.Descriptor) (*Cached, error) {
-	c := &Cached{Dataset: d, Desc: desc}
+	c := &Cached{Dataset: d, Desc: desc, store: k.Store(desc.Store)}
 	id := d.ID()
+	for i, s := range k.Stores {
+		if s == c.store {
+			k.at[id] = k.places[i]
+		}
+	}
 	k.highest = max(k.highest, id)
 	var err error
 	if k.Node.Rank() == 0 {
@@ -287,6 +325,7 @@ const KeyNode = "NODE"
 func (k *Cache) describe(c *Cached) {
 	d := dataset.Dataset{Hash: c.Clone()}
 	d.SetValue(KeyPrefix, k.Prefix)
+	d.SetValue(KeyDir, k.place(c.ID()).dir)
 	k.maps.SetDataset(c.ID(), k.me(), d)
 }
 
@@ -382,14 +421,19 @@ func (k *Cache) Delete(id int) error {
 		return err
 	}
 	// What is left are directories, and files the program made without asking.
-	if k.Node.Rank() == 0 {
+	if p := k.place(id); k.leads(p) {
 		err = os.RemoveAll(k.Dir(id))
+		if p.store == nil { // nothing will be put there again
+			_ = os.Remove(p.dir)
+			_ = os.Remove(filepath.Dir(p.dir))
+		}
 	}
 	for dir := range k.dirs {
 		if dir == k.Dir(id) || strings.HasPrefix(dir, k.Dir(id)+"/") {
 			delete(k.dirs, dir)
 		}
 	}
+	delete(k.at, id)
 	return mpi.Agree(k.World, err)
 }
 
@@ -405,26 +449,38 @@ func (k *Cache) deletePart(id, rank int) error {
 
 func (k *Cache) deleteFiles(id, rank int) error {
 	for _, path := range k.maps.Files(id, rank) {
-		if !k.inside(path) {
-			return fmt.Errorf("filemap names %s, which is not below %s", path, k.dir)
-		}
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := k.deleteFile(id, rank, path); err != nil {
 			return err
 		}
-		k.maps.RemoveFile(id, rank, path)
 	}
+	return nil
+}
+
+func (k *Cache) deleteFile(id, rank int, path string) error {
+	if !k.inside(path) {
+		return fmt.Errorf("filemap names %s, which is in no cache directory", path)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
+		return err
+	}
+	k.maps.RemoveFile(id, rank, path)
 	return nil
 }
 
 // inside reports whether a path that was read from disk lies in the cache.
 func (k *Cache) inside(path string) bool {
-	rel, err := filepath.Rel(k.dir, path)
-	return err == nil && filepath.IsLocal(rel) && rel != "."
+	for _, p := range k.places {
+		rel, err := filepath.Rel(p.dir, path)
+		if err == nil && filepath.IsLocal(rel) && rel != "." {
+			return true
+		}
+	}
+	return false
 }
 
-// Evict deletes datasets that cannot be used, and then the oldest until at
-// most keep are left. It is collective.
-func (k *Cache) Evict(keep int) error {
+// Evict deletes datasets that make room for another one, and those that this run
+// cannot use. It is collective.
+func (k *Cache) Evict(leaving []*Cached) error {
 	for len(k.unused) > 0 {
 		id := k.unused[0]
 		k.unused = k.unused[1:]
@@ -433,20 +489,28 @@ func (k *Cache) Evict(keep int) error {
 			return err
 		}
 	}
-	for len(k.list) > max(keep, 0) {
-		oldest := k.list[len(k.list)-1]
-		k.Log.Info("dataset %d (%s) leaves the cache to make room", oldest.ID(), oldest.Name())
-		k.save(oldest.ID())
-		if err := k.Delete(oldest.ID()); err != nil {
+	for _, c := range leaving {
+		k.Log.Info("dataset %d (%s) leaves the cache to make room", c.ID(), c.Name())
+		k.save(c.ID())
+		if err := k.Delete(c.ID()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// Purge deletes all datasets, usable or not. It is collective.
+func (k *Cache) Purge() error {
+	return k.each(func(id int) error {
+		k.highest = max(k.highest, id)
+		k.Log.Info("dataset %d is deleted from the cache", id)
+		return k.Delete(id)
+	})
+}
+
 // Close gives what the cache holds in memory back.
 func (k *Cache) Close() error {
-	err := errors.Join(k.dropSpare(), k.maps.Close())
+	err := errors.Join(k.dropSpares(), k.maps.Close())
 	if k.lock != nil {
 		err = errors.Join(err, k.lock.Close())
 	}

@@ -1,13 +1,8 @@
 package cache
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"strconv"
-	"strings"
 
-	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
 )
@@ -84,56 +79,11 @@ func (k *Cache) abandon(c *Cached, why error) error {
 
 // unique checks that no two ranks write a file of the same name: each would
 // have one of its own in the cache, and one of them would be lost when they
-// are flushed. Each name is looked at by a rank that follows from the name, so
-// that no rank sees them all. It is collective.
+// are flushed. It is collective.
 func (k *Cache) unique(files []redundancy.File) error {
-	n := k.World.Size()
-	if n == 1 {
-		return nil
+	owners, err := redundancy.Owners(k.World, files)
+	for name, rank := range owners {
+		return fmt.Errorf("%s is also written by rank %d: each rank must write files of its own (or set SCR_CACHE_BYPASS=1)", name, rank)
 	}
-	const keyNames, width = "NAMES", 32
-	digests := map[int]*strings.Builder{}
-	names := map[string]string{} // digest to name
-	for _, f := range files {
-		sum := sha256.Sum256([]byte(f.Meta.File()))
-		digest := hex.EncodeToString(sum[:width/2])
-		judge := int(sum[width/2])<<16 | int(sum[width/2+1])<<8 | int(sum[width/2+2])
-		b := digests[judge%n]
-		if b == nil {
-			b = &strings.Builder{}
-			digests[judge%n] = b
-		}
-		b.WriteString(digest)
-		names[digest] = f.Meta.File()
-	}
-	send := hash.New()
-	for judge, b := range digests {
-		send.At(strconv.Itoa(judge)).SetValue(keyNames, b.String())
-	}
-	received, err := hash.Exchange(send, k.World)
-	if err != nil {
-		return err
-	}
-	owner := map[string]string{}
-	reply := hash.New()
-	for rank, h := range received.All() {
-		text := h.Text(keyNames)
-		for ; len(text) >= width; text = text[width:] {
-			digest := text[:width]
-			if other, taken := owner[digest]; taken {
-				reply.At(rank).SetValue(keyNames, digest+other)
-			}
-			owner[digest] = rank
-		}
-	}
-	if received, err = hash.Exchange(reply, k.World); err != nil {
-		return err
-	}
-	for _, h := range received.All() {
-		if text := h.Text(keyNames); len(text) > width {
-			return fmt.Errorf("%s is also written by rank %s: each rank must write files of its own (or set SCR_CACHE_BYPASS=1)",
-				names[text[:width]], text[width:])
-		}
-	}
-	return nil
+	return err
 }

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
 )
@@ -16,6 +18,12 @@ import (
 // lost or is corrupt. What cannot be made whole is deleted. It is collective.
 func (k *Cache) Rebuild() error {
 	k.confine()
+	return k.each(k.rebuildDataset)
+}
+
+// each calls f with the id of every dataset in the cache of any rank, highest
+// first. It is collective.
+func (k *Cache) each(f func(id int) error) error {
 	below := int64(1) << 62
 	for {
 		next := []int64{-1}
@@ -31,7 +39,7 @@ func (k *Cache) Rebuild() error {
 			return nil
 		}
 		below = next[0]
-		if err := k.rebuildDataset(int(below)); err != nil {
+		if err := f(int(below)); err != nil {
 			return err
 		}
 	}
@@ -43,7 +51,7 @@ func (k *Cache) confine() {
 		for _, rank := range k.maps.Ranks(id) {
 			for _, path := range k.maps.Files(id, rank) {
 				if !k.inside(path) {
-					k.Log.Warn("filemap names %s, which is not below %s; ignored", path, k.dir)
+					k.Log.Warn("filemap names %s, which is in no cache directory; ignored", path)
 					k.maps.RemoveFile(id, rank, path)
 				}
 			}
@@ -59,11 +67,17 @@ func (k *Cache) rebuildDataset(id int) error {
 	d, known := k.distributeDataset(id)
 	from := d.Text(KeyPrefix)
 	d.Unset(KeyPrefix)
+	d.Unset(KeyDir)
 	if known == nil && from != "" && from != k.Prefix {
 		if k.me() == 0 {
 			k.Log.Warn("dataset %d (%s) in the cache belongs to a job with prefix directory %s, this job's is %s: it is not used "+
 				"(give each job its own SCR_JOB_ID); %s", id, d.Name(), from, k.Prefix, untilNext)
 		}
+		k.unused = append(k.unused, id)
+		return nil
+	}
+	if !k.Distribute {
+		k.Log.Info("dataset %d in the cache is not used, as SCR_DISTRIBUTE=0 says; %s", id, untilNext)
 		k.unused = append(k.unused, id)
 		return nil
 	}
@@ -77,19 +91,28 @@ func (k *Cache) rebuildDataset(id int) error {
 	if ranks >= 0 && ranks != k.World.Size() {
 		if k.me() == 0 {
 			k.Log.Warn("dataset %d in the cache was written by %d ranks, this run has %d: to use it, end this run and start "+
-				"with %d ranks; %s", id, ranks, k.World.Size(), ranks, untilNext)
+				"with %d ranks, which can also flush it to the prefix directory, or with SCR_GLOBAL_RESTART=1; %s",
+				id, ranks, k.World.Size(), ranks, untilNext)
 		}
 		k.unused = append(k.unused, id)
+		if known == nil {
+			k.foreign = append(k.foreign, Foreign{d, ranks})
+		}
 		return nil
 	}
+	k.Events.Add(eventlog.Record{Type: "REBUILD_START", Dataset: id, Name: d.Name()})
 	c, rung, err := &Cached{Dataset: d}, "", known
 	if err == nil {
 		rung, err = k.restore(c)
 	}
 	if err == nil {
 		k.Log.Info("dataset %d (%s): %s, ready in %.3f s", id, c.Name(), rung, time.Since(start).Seconds())
+		k.Events.Add(eventlog.Record{Type: "REBUILD_SUCCESS", Dataset: id, Name: c.Name(), Note: rung,
+			Start: start, Seconds: eventlog.Since(start)})
 		return nil
 	}
+	k.Events.Add(eventlog.Record{Type: "REBUILD_FAIL", Dataset: id, Name: c.Name(), Note: err.Error(),
+		Start: start, Seconds: eventlog.Since(start)})
 	if e := c.free(); e != nil {
 		return e
 	}
@@ -97,7 +120,7 @@ func (k *Cache) rebuildDataset(id int) error {
 	switch {
 	case errors.Is(err, redundancy.ErrUnrecoverable):
 		if k.me() == 0 {
-			k.Log.Warn("dataset %d in the cache is deleted: %v", id, err)
+			k.Log.Warn("dataset %d in the cache is deleted: %v; %s", id, err, olderNext)
 		}
 		return k.Delete(id)
 	case errors.As(err, &agreed):
@@ -114,6 +137,45 @@ func (k *Cache) rebuildDataset(id int) error {
 
 // untilNext says how long an unused dataset stays.
 const untilNext = "it stays there until this run writes a checkpoint"
+
+// olderNext says what happens when a dataset cannot be rebuilt.
+const olderNext = "the run goes on from an older checkpoint, if the cache has one, or else the prefix directory"
+
+// losses says how many ranks have lost something, on how many nodes, and which.
+// It is collective.
+func (k *Cache) losses(lost bool) (string, error) {
+	flag := func(set bool) []int64 {
+		if set {
+			return []int64{1}
+		}
+		return []int64{0}
+	}
+	onNode := flag(lost)
+	if err := k.Node.Allreduce(onNode, mpi.Max); err != nil {
+		return "", err
+	}
+	counts := append(flag(lost), flag(onNode[0] == 1 && k.Node.Rank() == 0)...)
+	if err := k.World.Allreduce(counts, mpi.Sum); err != nil {
+		return "", err
+	}
+	const most = 8 // of the ranks, of which there may be very many
+	var which []string
+	for i := int64(0); i < min(counts[0], most); i++ {
+		next := []int64{int64(k.World.Size())}
+		if lost {
+			next[0] = int64(k.me())
+		}
+		if err := k.World.Allreduce(next, mpi.Min); err != nil {
+			return "", err
+		}
+		which = append(which, strconv.FormatInt(next[0], 10))
+		lost = lost && int64(k.me()) != next[0]
+	}
+	if counts[0] > most {
+		which = append(which, "...")
+	}
+	return fmt.Sprintf("%d of %d ranks (%s; now on %d of the nodes)", counts[0], k.World.Size(), strings.Join(which, ", "), counts[1]), nil
+}
 
 // jobSize returns how many ranks wrote a dataset, -1 if no rank knows.
 func (k *Cache) jobSize(id int) (int, error) {
@@ -132,14 +194,20 @@ func (k *Cache) jobSize(id int) (int, error) {
 func (k *Cache) restore(c *Cached) (rung string, err error) {
 	id := c.ID()
 	if c.Desc, err = k.distributeDescriptor(id); err != nil {
-		return "", fmt.Errorf("%w: %w", redundancy.ErrUnrecoverable, err)
+		return "", err
 	}
 	c.restored = true
+	if err := k.locate(c); err != nil {
+		return "", err
+	}
 	if err := mpi.Agree(k.World, os.MkdirAll(k.Dir(id), 0o700)); err != nil {
 		return "", err
 	}
 	// Before the descriptions are gone from where they were.
 	if err := mpi.Agree(k.World, k.record(c)); err != nil {
+		return "", err
+	}
+	if err := k.adopt(c); err != nil {
 		return "", err
 	}
 	if err := k.distributeFiles(c); err != nil {
@@ -149,7 +217,26 @@ func (k *Cache) restore(c *Cached) (rung string, err error) {
 	if err != nil {
 		return "", err
 	}
+	if k.device(id) != "" {
+		err = restoreMetadata(files)
+	}
+	if err := mpi.Agree(k.World, err); err != nil {
+		return "", err
+	}
 	return rung, k.usable(c, files)
+}
+
+// restoreMetadata gives files the mode, owner and times again that they had. On
+// storage that nodes share, a file that a run was killed over, just rebuilt, has
+// an entry on another node that says it is whole, as by its contents it is.
+func restoreMetadata(files []redundancy.File) error {
+	own, _ := redundancy.Split(files)
+	for _, f := range own {
+		if err := f.Meta.Restore(f.Path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Repair checks every file of a usable dataset and rebuilds what is corrupt. A
@@ -195,11 +282,18 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, rung string, err err
 			}
 		}
 		if !scheme.Bears(set.Size(), members) {
-			err = fmt.Errorf("%w: %d of the %d members of set %d have lost files, %s bears the loss of %d",
-				redundancy.ErrUnrecoverable, len(members), set.Size(), set.ID, scheme.Name(), scheme.Failures(set.Size()))
+			err = fmt.Errorf("%d of the %d members of set %d have lost files, %s bears the loss of %d",
+				len(members), set.Size(), set.ID, scheme.Name(), scheme.Failures(set.Size()))
 		}
 		if err := mpi.Agree(k.World, err); err != nil {
-			return nil, "", fmt.Errorf("%w: %w", redundancy.ErrUnrecoverable, err)
+			who, e := k.losses(lost != 0)
+			if e != nil {
+				return nil, "", e
+			}
+			if there := mpi.Agree(k.World, c.notHere()); there != nil {
+				return nil, "", there
+			}
+			return nil, "", fmt.Errorf("%w: %s have lost files; %w", redundancy.ErrUnrecoverable, who, err)
 		}
 		if lost != 0 { // what is left of my files makes room for all of them
 			err = k.deleteFiles(id, k.me())
@@ -248,6 +342,15 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, rung string, err err
 		}
 		return files, rung, nil
 	}
+}
+
+// notHere is an error if the caller's files are lost only in that they could not
+// be stored where it now runs.
+func (c *Cached) notHere() error {
+	if !c.elsewhere {
+		return nil
+	}
+	return errors.New("files that are whole on another node could not be stored on this one")
 }
 
 // corrupt reports whether an error says that a file of the caller is not what

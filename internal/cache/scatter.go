@@ -57,6 +57,9 @@ func (k *Cache) scatter() error {
 	if err := mpi.Agree(k.Node, err); err != nil {
 		return err
 	}
+	if err := k.findPlaces(&all); err != nil {
+		return err
+	}
 	share, err := k.deal(&all)
 	if err := mpi.Agree(k.Node, err); err != nil {
 		return err

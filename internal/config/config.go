@@ -87,8 +87,9 @@ func (s Source) String() string {
 // Config is the values of all parameters on one rank. It does not change, and
 // may be used by any number of goroutines.
 type Config struct {
-	values     map[string]value // every parameter, and unknown names that were set
-	items      *hash.Hash       // kind -> id -> field -> value
+	values     map[string]value  // every parameter, and unknown names that were set
+	items      *hash.Hash        // kind -> id -> field -> value
+	paths      map[string]string // id of a STORE -> what it is on this rank
 	itemLevels map[string]Level
 }
 
@@ -177,6 +178,7 @@ const (
 	keySet     = "SET"     // name -> level -> TEXT, WHERE: what was set of scope Rank
 	keyItem    = "ITEM"    // kind -> id -> field -> value
 	keyItemSet = "ITEMSET" // kind -> level
+	keyItemRaw = "ITEMRAW" // kind -> id -> TEXT, LEVEL, WHERE: ids of scope Rank before expansion
 	keyProgram = "PROGRAM" // rank 0's Settings.Text
 	keyWarning = "WARNING" // number -> text
 	keyText    = "TEXT"
@@ -273,6 +275,7 @@ func complete(shared *hash.Hash, program *Settings, environ Environ) (*Config, [
 	cfg := &Config{
 		values:     map[string]value{},
 		items:      hash.New(),
+		paths:      map[string]string{},
 		itemLevels: map[string]Level{},
 	}
 	for name, h := range shared.Get(keyJob).All() {
@@ -307,6 +310,19 @@ func complete(shared *hash.Hash, program *Settings, environ Environ) (*Config, [
 		}
 	}
 	cfg.items.Merge(shared.Get(keyItem))
+	for kind, ids := range shared.Get(keyItemRaw).All() {
+		for id, h := range ids.All() {
+			source := sharedSource(h)
+			path, err := r.field(&findKind(kind).ID, setting{h.Text(keyText), source.Where}, source.Level)
+			if err == nil && path == "" {
+				err = invalid(kind, h.Text(keyText), source, errors.New("is empty on this rank"))
+			}
+			if err != nil {
+				return nil, nil, err
+			}
+			cfg.paths[id] = path
+		}
+	}
 	for _, kind := range shared.Get(keyItemSet).Keys() {
 		level, _ := shared.Get(keyItemSet).Int(kind)
 		cfg.itemLevels[kind] = Level(level)
@@ -431,8 +447,13 @@ func (r *resolver) resolveItems(kind *ItemKind, shared *hash.Hash) error {
 		}
 		shared.At(keyItemSet).SetInt(kind.Name, int64(l.level))
 		for _, id := range slices.Sorted(maps.Keys(l.items[kind.Name])) {
-			if err := r.resolveItem(kind, id, l, shared.At(keyItem, kind.Name)); err != nil {
+			final, err := r.resolveItem(kind, id, l, shared.At(keyItem, kind.Name))
+			if err != nil {
 				return err
+			}
+			if kind.ID.Scope == Rank {
+				source := Source{l.level, l.items[kind.Name][id].where}
+				shareValue(shared.At(keyItemRaw, kind.Name, final), value{text: id, source: source})
 			}
 		}
 		return nil
@@ -440,14 +461,13 @@ func (r *resolver) resolveItems(kind *ItemKind, shared *hash.Hash) error {
 	return nil
 }
 
-func (r *resolver) resolveItem(kind *ItemKind, id string, l *layer, items *hash.Hash) error {
+func (r *resolver) resolveItem(kind *ItemKind, id string, l *layer, items *hash.Hash) (final string, err error) {
 	it := l.items[kind.Name][id]
-	final, err := r.field(&kind.ID, setting{id, it.where}, l.level)
-	if err != nil {
-		return err
+	if final, err = r.field(&kind.ID, setting{id, it.where}, l.level); err != nil {
+		return "", err
 	}
 	if final == "" {
-		return invalid(kind.Name, id, Source{l.level, it.where}, errors.New("names no item"))
+		return "", invalid(kind.Name, id, Source{l.level, it.where}, errors.New("names no item"))
 	}
 	h := items.At(final)
 	for _, name := range slices.Sorted(maps.Keys(it.fields)) {
@@ -457,13 +477,13 @@ func (r *resolver) resolveItem(kind *ItemKind, id string, l *layer, items *hash.
 		}
 		text, err := r.field(p, it.fields[name], l.level)
 		if err != nil {
-			return fmt.Errorf("%s=%s: %w", kind.Name, id, err)
+			return "", fmt.Errorf("%s=%s: %w", kind.Name, id, err)
 		}
 		if text != "" {
 			h.SetValue(name, text)
 		}
 	}
-	return nil
+	return final, nil
 }
 
 func (r *resolver) field(p *Parameter, s setting, level Level) (string, error) {
@@ -532,6 +552,10 @@ func (c *Config) Items(kind string) *hash.Hash {
 	}
 	return c.items.Get(kind)
 }
+
+// StorePath is the directory of a STORE item on this rank. Its id is that on rank
+// 0; in what was set, variables stand for what each rank's environment has.
+func (c *Config) StorePath(id string) string { return c.paths[id] }
 
 // ItemsLevel says which level the items of a kind came from; Default if there
 // are none.

@@ -2,10 +2,12 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -508,6 +510,82 @@ CKPT
 	}
 	if got := cfg.ItemsLevel("CKPT"); got != User {
 		t.Errorf("CKPT is from %v", got)
+	}
+}
+
+// The directory of a store is that of each rank's environment; all know it by the
+// name that rank 0 has for it.
+func TestStorePath_OfEachRank(t *testing.T) {
+	useSystemFile(t, "STORE=$SSD/x COUNT=3\nSTORE=/l COUNT=1\nCKPT=0 STORE=$SSD/x\n")
+	var mu sync.Mutex
+	seen := map[string]string{}
+	_, err := local.Run(3, local.Options{}, func(c mpi.Comm) error {
+		cfg, _, err := Load(c, nil, env(fmt.Sprint("SSD=/ssd", c.Rank())))
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, id := range cfg.Items("STORE").Keys() {
+			seen[fmt.Sprint(c.Rank(), " ", id)] = cfg.StorePath(id)
+		}
+		if name := cfg.Items("CKPT").Get("0").Text("STORE"); name != "/ssd0/x" {
+			return fmt.Errorf("CKPT names %s", name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{}
+	for rank := range 3 {
+		want[fmt.Sprint(rank, " /ssd0/x")] = fmt.Sprintf("/ssd%d/x", rank)
+		want[fmt.Sprint(rank, " /l")] = "/l"
+	}
+	if !maps.Equal(seen, want) {
+		t.Errorf("%v, want %v", seen, want)
+	}
+	// A rank for which it is nothing is an error on all.
+	useSystemFile(t, "STORE=$SSD\n")
+	failed := make([]error, 3)
+	_, err = local.Run(3, local.Options{}, func(c mpi.Comm) error {
+		var vars []string
+		if c.Rank() == 0 {
+			vars = []string{"SSD=/ssd"}
+		}
+		_, _, failed[c.Rank()] = Load(c, nil, env(vars...))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rank, err := range failed {
+		if err == nil || !strings.Contains(err.Error(), "empty on this rank") {
+			t.Errorf("rank %d: %v", rank, err)
+		}
+	}
+}
+
+func TestModes_DefaultsAndValues(t *testing.T) {
+	useSystemFile(t, "")
+	cfg, _ := load(t, nil)
+	for _, name := range []string{"SCR_CACHE_BYPASS", "SCR_CACHE_PURGE", "SCR_FETCH_BYPASS", "SCR_FLUSH_ON_RESTART", "SCR_GLOBAL_RESTART",
+		"SCR_DROP_AFTER_CURRENT", "SCR_PREFIX_PURGE"} {
+		if cfg.Bool(name) {
+			t.Errorf("%s is on by default", name)
+		}
+	}
+	if !cfg.Bool("SCR_COPY_METADATA") || !cfg.Bool("SCR_DISTRIBUTE") || cfg.Int("SCR_PREFIX_SIZE") != 0 || cfg.String("SCR_CURRENT") != "" {
+		t.Error("SCR_COPY_METADATA, SCR_DISTRIBUTE, SCR_PREFIX_SIZE or SCR_CURRENT")
+	}
+	cfg, _ = load(t, nil, "SCR_COPY_TYPE=file", "SCR_CACHE_SIZE=0")
+	if cfg.String("SCR_COPY_TYPE") != "FILE" || cfg.Int("SCR_CACHE_SIZE") != 0 {
+		t.Error("SCR_COPY_TYPE=FILE or SCR_CACHE_SIZE=0")
+	}
+	for _, set := range []string{"SCR_PREFIX_SIZE=-1", "SCR_CACHE_SIZE=-1"} {
+		if _, _, err := Load(nil, nil, env(set)); err == nil {
+			t.Errorf("%s is accepted", set)
+		}
 	}
 }
 

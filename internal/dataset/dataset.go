@@ -27,6 +27,7 @@ const (
 	keyFiles      = "FILES"
 	keySize       = "SIZE"
 	keyComplete   = "COMPLETE"
+	keyBypass     = "BYPASS" // not in the original
 )
 
 // Flags say what a dataset is for; they are those of the C API.
@@ -139,3 +140,10 @@ func (d Dataset) SetComplete(complete bool) {
 
 // Complete reports whether every rank's part was recorded as whole.
 func (d Dataset) Complete() bool { return d.Text(keyComplete) == "1" }
+
+// SetBypass records that the program writes the files to the prefix directory
+// itself.
+func (d Dataset) SetBypass() { d.SetValue(keyBypass, "1") }
+
+// Bypass reports whether the program wrote the files to the prefix directory.
+func (d Dataset) Bypass() bool { return d.Text(keyBypass) == "1" }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/goscr/goscr/hash"
@@ -17,13 +16,43 @@ import (
 // Candidate returns the next dataset to try to restart from, after one with
 // the id below (0 to begin). It is collective; all ranks get the same one.
 func (p *Prefix) Candidate(below int) (dataset.Dataset, bool, error) {
+	return p.find(func(x *Index) (Entry, bool) { return x.Next(below) })
+}
+
+// Written returns the newest checkpoint that the program wrote to the prefix
+// directory itself, and that is older than below. It is collective; all ranks get
+// the same one.
+func (p *Prefix) Written(below int) (dataset.Dataset, bool, error) {
+	return p.find(func(x *Index) (Entry, bool) {
+		for _, e := range x.Entries() {
+			if e.usable() && e.Bypass() && e.ID < below {
+				return e, true
+			}
+		}
+		return Entry{}, false
+	})
+}
+
+// Lookup returns the dataset of a name. It is collective; all ranks get the same.
+func (p *Prefix) Lookup(name string) (dataset.Dataset, bool, error) {
+	return p.find(func(x *Index) (Entry, bool) {
+		id, ok := x.Lookup(name)
+		if !ok {
+			return Entry{}, false
+		}
+		e := x.entry(id)
+		return e, e.usable()
+	})
+}
+
+func (p *Prefix) find(choose func(*Index) (Entry, bool)) (dataset.Dataset, bool, error) {
 	var d dataset.Dataset
 	err := p.onRoot(func() error {
 		x, err := ReadIndex(p.Dir)
 		if err != nil {
 			return err
 		}
-		if e, ok := x.Next(below); ok {
+		if e, ok := choose(x); ok {
 			d = e.Dataset
 		}
 		return nil
@@ -35,68 +64,88 @@ func (p *Prefix) Candidate(below int) (dataset.Dataset, bool, error) {
 	return dataset.Dataset{Hash: h}, h.Size() > 0, err
 }
 
-// List reads the summary of a dataset and gives each rank the list of its own
-// files, with their paths in the prefix directory. It is collective; the result
-// is agreed.
-func (p *Prefix) List(id int) (dataset.Dataset, []redundancy.File, error) {
-	d, entry, err := p.entry(id)
-	if err != nil {
-		return d, nil, err
-	}
-	files, err := filesOf(entry, p.Dir, p.Comm.Size())
-	for _, f := range files {
-		if err == nil {
-			err = present(f)
-		}
-	}
-	if err := mpi.Agree(p.Comm, err); err != nil {
-		return d, nil, err
-	}
-	totals := []int64{int64(len(files)), 0}
-	for _, f := range files {
-		totals[1] += f.Meta.Size()
-	}
-	if err := p.Comm.Allreduce(totals, mpi.Sum); err != nil {
-		return d, nil, err
-	}
-	if int64(d.Files()) != totals[0] || d.Size() != totals[1] {
-		return d, nil, mpi.Agree(p.Comm, fmt.Errorf("dataset %d has %d files of %d bytes in all, its summary says %d of %d",
-			id, totals[0], totals[1], d.Files(), d.Size()))
-	}
-	return d, files, nil
+// Listing is what a dataset in the prefix directory consists of.
+type Listing struct {
+	dataset.Dataset
+	Ranks int // of the job that wrote it
+	// Files, with their paths in the prefix directory, are the caller's own if the
+	// job has as many ranks as the one that wrote them, else a share of all.
+	Files []redundancy.File
 }
 
-// entry reads what is recorded of a dataset: its description, and the caller's
-// own files.
-func (p *Prefix) entry(id int) (dataset.Dataset, *hash.Hash, error) {
+// List reads the summary and the list of files of a dataset, and looks at the
+// files. It is collective; the result is agreed.
+func (p *Prefix) List(id int) (*Listing, error) {
+	old, isOld, err := p.old(id)
+	if err != nil {
+		return nil, err
+	}
 	var d dataset.Dataset
-	var old *oldSummary
-	err := p.onRoot(func() error {
-		x, err := ReadIndex(p.Dir)
-		if err != nil {
-			return err
+	err = p.onRoot(func() (err error) {
+		if isOld {
+			d, err = old.dataset()
+		} else {
+			d.Hash, err = readSummary(p.Dir, id)
 		}
-		if dir := x.entry(id).Dir; dir != "" {
-			if old, err = readOldSummary(p.Dir, dir, id); err == nil {
-				d, err = old.dataset(p.Comm.Size())
-			}
-			return err
-		}
-		d.Hash, err = readSummary(p.Dir, id)
 		return err
 	})
 	if err != nil {
-		return dataset.Dataset{}, nil, err
+		return nil, err
 	}
-	if d.Hash, err = hash.Bcast(d.Hash, 0, p.Comm); err != nil {
-		return dataset.Dataset{}, nil, err
+	h, err := hash.Bcast(d.Hash, 0, p.Comm)
+	if err != nil {
+		return nil, err
 	}
-	if d.Has(keyDir) {
-		entry, err := old.deal(p.Comm)
-		return d, entry, err
+	l := &Listing{Dataset: dataset.Dataset{Hash: h}}
+	if l.Ranks, l.Files, err = p.files(id); err != nil {
+		return nil, err
 	}
-	entry, err := readRank2file(p.Comm, Dir(p.Dir, id))
-	return d, entry, err
+	totals := []int64{0, 0}
+	for _, f := range l.Files {
+		if e := present(f); err == nil {
+			err = e
+		}
+		if !f.Meta.Shared() {
+			totals[0]++
+			totals[1] += f.Meta.Size()
+		}
+	}
+	if err := mpi.Agree(p.Comm, err); err != nil {
+		return nil, err
+	}
+	if err := p.Comm.Allreduce(totals, mpi.Sum); err != nil {
+		return nil, err
+	}
+	if int64(l.Dataset.Files()) != totals[0] || l.Size() != totals[1] {
+		return nil, mpi.Agree(p.Comm, fmt.Errorf("dataset %d has %d files of %d bytes in all, its summary says %d of %d",
+			id, totals[0], totals[1], l.Dataset.Files(), l.Size()))
+	}
+	return l, nil
+}
+
+// files reads the list of files of a dataset, of which each process gets a share.
+func (p *Prefix) files(id int) (ranks int, files []redundancy.File, err error) {
+	old, isOld, err := p.old(id)
+	if err != nil {
+		return 0, nil, err
+	}
+	var items []item
+	if isOld {
+		ranks, items, err = old.deal(p.Comm)
+	} else {
+		ranks, items, err = readRank2file(p.Comm, Dir(p.Dir, id))
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, it := range items {
+		more, e := filesOf(it.entry, p.Dir, ranks)
+		if err == nil {
+			err = e
+		}
+		files = append(files, more...)
+	}
+	return ranks, files, mpi.Agree(p.Comm, err)
 }
 
 // readSummary returns the description of a dataset that is complete.
@@ -129,6 +178,13 @@ func present(f redundancy.File) error {
 		return fmt.Errorf("%s is not a regular file", f.Path)
 	case f.Meta.Size() >= 0 && f.Meta.Size() != info.Size():
 		return &redundancy.CorruptError{Path: f.Path, Reason: fmt.Sprintf("has %d bytes, was flushed with %d", info.Size(), f.Meta.Size())}
+	}
+	// Nobody knows the checksum of a file that the program wrote there itself.
+	if _, known := f.Meta.CRC(); !known {
+		if when, known := f.Meta.Modified(); known && !when.Equal(info.ModTime()) {
+			return &redundancy.CorruptError{Path: f.Path, Reason: fmt.Sprintf("was changed at %v, after the dataset was complete",
+				info.ModTime().Format(time.DateTime))}
+		}
 	}
 	if f.Meta.Text("MODE") == "" {
 		return f.Meta.Record(f.Path)
@@ -166,67 +222,5 @@ func (p *Prefix) Failed(id int) error {
 			return fmt.Errorf("that dataset %d failed could not be recorded: %w", id, err)
 		}
 		return err
-	})
-}
-
-// Delete removes a dataset with its files, and the directories that leaves
-// empty, from the prefix directory. A name that is not there is no error. It is
-// collective.
-func (p *Prefix) Delete(name string) error {
-	id := []int64{0}
-	err := p.onRoot(func() error {
-		x, err := ReadIndex(p.Dir)
-		if err == nil {
-			n, _ := x.Lookup(name)
-			id[0] = int64(n)
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if err := p.Comm.Allreduce(id, mpi.Max); err != nil {
-		return err
-	}
-	if id[0] == 0 {
-		return nil
-	}
-	d, entry, err := p.entry(int(id[0]))
-	if err != nil {
-		return err
-	}
-	dir := Dir(p.Dir, int(id[0]))
-	if old := d.Text(keyDir); old != "" {
-		dir = filepath.Join(p.Dir, old)
-	}
-	files, err := filesOf(entry, p.Dir, p.Comm.Size())
-	if err := mpi.Agree(p.Comm, err); err != nil {
-		return err
-	}
-	// It leaves the index first: from then on nobody restarts from it.
-	err = p.onRoot(func() error {
-		return UpdateIndex(p.Dir, func(x *Index) error { x.Remove(name); return nil })
-	})
-	if err != nil {
-		return err
-	}
-	for _, f := range files {
-		if e := os.Remove(f.Path); e != nil && !errors.Is(e, fs.ErrNotExist) && err == nil {
-			err = e
-		}
-	}
-	if err := mpi.Agree(p.Comm, err); err != nil {
-		return err
-	}
-	for _, f := range files {
-		// Fails, as it should, at the first directory that holds something.
-		for d := filepath.Dir(f.Path); d != p.Dir && os.Remove(d) == nil; d = filepath.Dir(d) {
-		}
-	}
-	return p.onRoot(func() error {
-		if err := os.RemoveAll(dir); err != nil {
-			return err
-		}
-		return Locate(p.Dir, dataset.New(int(id[0]), name, dataset.None, 0, dataset.Owner{}, time.Time{}), InPrefix, false)
 	})
 }

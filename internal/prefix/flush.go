@@ -24,6 +24,7 @@ type Prefix struct {
 	Comm   mpi.Comm
 	Dir    string // absolute
 	Buffer int    // bytes that are copied at a time
+	Bare   bool   // files are copied without mode, owner and times
 	Log    *report.Logger
 }
 
@@ -36,21 +37,74 @@ func (p *Prefix) onRoot(f func() error) error {
 	return mpi.Agree(p.Comm, err)
 }
 
-// Flush copies a dataset to the prefix directory. files are the caller's own,
-// in the cache; every rank gives its own. The index has the dataset as
-// incomplete from before its first byte arrives until all are on the medium,
-// so that one which is cut short is not taken for a checkpoint. It is
+// Flush copies a dataset to the prefix directory. parts are those files in the
+// cache that the caller copies, and ranks is the size of the job that wrote them;
+// each rank's are with one process, in general the rank itself. The index has the
+// dataset as incomplete from before its first byte arrives until all are on the
+// medium, so that one which is cut short is not taken for a checkpoint. It is
 // collective; the result is agreed.
-func (p *Prefix) Flush(d dataset.Dataset, files []redundancy.File) error {
+func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
 	start := time.Now()
 	p.Log.Info("dataset %d (%s): flush to %s begins", d.ID(), d.Name(), p.Dir)
-	dir := Dir(p.Dir, d.ID())
-	err := p.onRoot(func() error {
+	if err := p.begin(d, Flushing); err != nil {
+		return err
+	}
+	c := transfer.NewCopier(p.Buffer)
+	c.Bare = p.Bare
+	var err error
+	for _, files := range parts {
+		if err = p.copy(c, d, files); err != nil {
+			break
+		}
+	}
+	if err := mpi.Agree(p.Comm, err); err != nil {
+		return err
+	}
+	if err := p.commit(d, ranks, parts.entries(p.Bare)); err != nil {
+		return err
+	}
+	seconds := time.Since(start).Seconds()
+	p.Log.Info("dataset %d (%s): flushed %s in %.3f s, %s/s", d.ID(), d.Name(), report.Bytes(d.Size()), seconds,
+		report.Bytes(int64(float64(d.Size())/max(seconds, 1e-9))))
+	return nil
+}
+
+func (p *Prefix) copy(c *transfer.Copier, d dataset.Dataset, files []redundancy.File) error {
+	for _, f := range files {
+		if err := checkName(f.Meta.File()); err != nil {
+			return fmt.Errorf("flush of dataset %d: the description of %s names %w", d.ID(), f.Path, err)
+		}
+		if err := c.Copy(f.Path, filepath.Join(p.Dir, f.Meta.File()), f.Meta); err != nil {
+			return fmt.Errorf("flush of dataset %d: %w", d.ID(), err)
+		}
+	}
+	return nil
+}
+
+// Begin enters a dataset whose files the program is about to write to the prefix
+// directory itself, as one that is not complete. It is collective; the result is
+// agreed.
+func (p *Prefix) Begin(d dataset.Dataset) error { return p.begin(d, "") }
+
+// Commit makes a dataset complete that Begin entered. files are the caller's, with
+// their paths in the prefix directory; several ranks may have one of the same path.
+// It is collective; the result is agreed.
+func (p *Prefix) Commit(d dataset.Dataset, files []redundancy.File) error {
+	parts := Parts{p.Comm.Rank(): files}
+	return p.commit(d, p.Comm.Size(), parts.entries(false))
+}
+
+// begin enters a dataset as incomplete, and makes the directory for its metadata.
+func (p *Prefix) begin(d dataset.Dataset, where Location) error {
+	dir := datasetPath(p.Dir, d.ID(), "")
+	return p.onRoot(func() error {
 		if err := UpdateIndex(p.Dir, func(x *Index) error { x.Add(d, false, time.Now()); return nil }); err != nil {
 			return err
 		}
-		if err := Locate(p.Dir, d, Flushing, true); err != nil {
-			return err
+		if where != "" {
+			if err := Locate(p.Dir, d, where, true); err != nil {
+				return err
+			}
 		}
 		// Of an earlier dataset with this number nothing may be left.
 		if err := os.RemoveAll(dir); err != nil {
@@ -58,40 +112,21 @@ func (p *Prefix) Flush(d dataset.Dataset, files []redundancy.File) error {
 		}
 		return os.MkdirAll(dir, 0o777)
 	})
-	if err != nil {
-		return err
-	}
+}
 
-	c := transfer.NewCopier(p.Buffer)
-	for _, f := range files {
-		if err = checkName(f.Meta.File()); err != nil {
-			err = fmt.Errorf("flush of dataset %d: the description of %s names %w", d.ID(), f.Path, err)
-			break
-		}
-		if err = c.Copy(f.Path, filepath.Join(p.Dir, f.Meta.File()), f.Meta); err != nil {
-			err = fmt.Errorf("flush of dataset %d: %w", d.ID(), err)
-			break
-		}
-	}
-	if err := mpi.Agree(p.Comm, err); err != nil {
+// commit writes the list of files and the summary of a dataset whose files are all
+// on the medium, and then enters it as complete.
+func (p *Prefix) commit(d dataset.Dataset, ranks int, entries *hash.Hash) error {
+	dir := datasetPath(p.Dir, d.ID(), "")
+	if err := writeRank2file(p.Comm, dir, ranks, entries); err != nil {
 		return err
 	}
-	if err := writeRank2file(p.Comm, dir, fileEntries(files)); err != nil {
-		return err
-	}
-	err = p.onRoot(func() error { return conclude(p.Dir, d, true) })
-	if err == nil {
-		seconds := time.Since(start).Seconds()
-		p.Log.Info("dataset %d (%s): flushed %s in %.3f s, %s/s", d.ID(), d.Name(), report.Bytes(d.Size()), seconds,
-			report.Bytes(int64(float64(d.Size())/max(seconds, 1e-9))))
-	}
-	return err
+	return p.onRoot(func() error { return conclude(p.Dir, d) })
 }
 
 // conclude records a dataset of which all files, and the list of them, are in
-// the prefix directory: from here on it can be used. A checkpoint becomes the one
-// to restart from, unless that is a newer one and it shall stay.
-func conclude(prefix string, d dataset.Dataset, newest bool) error {
+// the prefix directory: from here on it can be used.
+func conclude(prefix string, d dataset.Dataset) error {
 	summary := hash.New()
 	summary.SetInt(keyVersion, summaryVersion)
 	summary.SetValue(keyComplete, "1")
@@ -100,9 +135,10 @@ func conclude(prefix string, d dataset.Dataset, newest bool) error {
 		return err
 	}
 	err := UpdateIndex(prefix, func(x *Index) error {
-		current, _ := x.Lookup(x.Current())
 		x.Add(d, true, time.Now())
-		if d.Flags().Has(dataset.Checkpoint) && (newest || current <= d.ID()) {
+		// An older one that comes late is not the one to go on from.
+		id, _ := x.Lookup(x.Current())
+		if d.Flags().Has(dataset.Checkpoint) && id < d.ID() {
 			return x.SetCurrent(d.Name())
 		}
 		return nil

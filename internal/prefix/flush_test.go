@@ -36,7 +36,26 @@ func listing(rank int) *hash.Hash {
 		md.SetCRC(uint32(rank))
 		files = append(files, redundancy.File{Meta: md})
 	}
-	return fileEntries(files)
+	return Parts{rank: files}.entries(false).Get(fmt.Sprint(rank))
+}
+
+// write writes the tree of a job with as many ranks as c, and read returns the
+// caller's entry.
+func write(c mpi.Comm, dir string, entry *hash.Hash) error {
+	entries := hash.New()
+	entries.Set(fmt.Sprint(c.Rank()), entry)
+	return writeRank2file(c, dir, c.Size(), entries)
+}
+
+func read(c mpi.Comm, dir string) (*hash.Hash, error) {
+	ranks, items, err := readRank2file(c, dir)
+	if err == nil && (ranks != c.Size() || len(items) != 1 || items[0].rank != c.Rank()) {
+		err = fmt.Errorf("rank %d of %d gets %d of %d entries", c.Rank(), c.Size(), len(items), ranks)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return items[0].entry, nil
 }
 
 func TestRank2file_EveryNumberOfRanks(t *testing.T) {
@@ -46,10 +65,10 @@ func TestRank2file_EveryNumberOfRanks(t *testing.T) {
 		for n := 1; n <= 64; n += step {
 			dir := t.TempDir()
 			_, err := local.Run(n, local.Options{}, func(c mpi.Comm) error {
-				if err := writeRank2file(c, dir, listing(c.Rank())); err != nil {
+				if err := write(c, dir, listing(c.Rank())); err != nil {
 					return err
 				}
-				entry, err := readRank2file(c, dir)
+				entry, err := read(c, dir)
 				if err != nil {
 					return err
 				}
@@ -75,6 +94,59 @@ func TestRank2file_EveryNumberOfRanks(t *testing.T) {
 	}
 }
 
+// A job of another size reads and writes the same tree.
+func TestRank2file_AnotherNumberOfRanks(t *testing.T) {
+	for _, size := range []int64{1 << 20, 300} {
+		smallSegments(t, size)
+		for _, ranks := range []int{1, 2, 7, 30} {
+			want := t.TempDir()
+			_, err := local.Run(ranks, local.Options{}, func(c mpi.Comm) error { return write(c, want, listing(c.Rank())) })
+			must(t, err)
+			for _, n := range []int{1, 3, 7, 29, 40} {
+				dir := t.TempDir()
+				var mu sync.Mutex
+				seen := map[int]bool{}
+				_, err := local.Run(n, local.Options{}, func(c mpi.Comm) error {
+					entries := hash.New()
+					for rank := range ranks {
+						if (rank*5+3)%n == c.Rank() { // wherever they are
+							entries.Set(fmt.Sprint(rank), listing(rank))
+						}
+					}
+					if err := writeRank2file(c, dir, ranks, entries); err != nil {
+						return err
+					}
+					got, items, err := readRank2file(c, dir)
+					if err != nil || got != ranks {
+						return fmt.Errorf("%d ranks, %v", got, err)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					for _, it := range items {
+						if seen[it.rank] || !it.entry.Equal(listing(it.rank)) && it.rank%4 != 0 {
+							return fmt.Errorf("entry of rank %d", it.rank)
+						}
+						seen[it.rank] = true
+					}
+					return nil
+				})
+				if err != nil || len(seen) != ranks {
+					t.Fatalf("%d ranks, written and read by %d: %d seen, %v", ranks, n, len(seen), err)
+				}
+				files, err := os.ReadDir(want)
+				must(t, err)
+				for _, f := range files {
+					a, _ := os.ReadFile(filepath.Join(want, f.Name()))
+					b, _ := os.ReadFile(filepath.Join(dir, f.Name()))
+					if !bytes.Equal(a, b) {
+						t.Errorf("%d ranks, written by %d: %s differs", ranks, n, f.Name())
+					}
+				}
+			}
+		}
+	}
+}
+
 // At the size of a large machine no rank handles more than about a segment.
 func TestRank2file_NoRankHandlesMuch(t *testing.T) {
 	ranks := 16384
@@ -91,9 +163,9 @@ func TestRank2file_NoRankHandlesMuch(t *testing.T) {
 			md.SetCRC(uint32(rank))
 			files = append(files, redundancy.File{Meta: md})
 		}
-		return fileEntries(files)
+		return Parts{rank: files}.entries(false).Get(fmt.Sprint(rank))
 	}
-	stats, err := local.Run(ranks, local.Options{}, func(c mpi.Comm) error { return writeRank2file(c, dir, entry(c.Rank())) })
+	stats, err := local.Run(ranks, local.Options{}, func(c mpi.Comm) error { return write(c, dir, entry(c.Rank())) })
 	must(t, err)
 	most := func(what string, stats []local.Stats, limit int64) {
 		t.Helper()
@@ -117,7 +189,7 @@ func TestRank2file_NoRankHandlesMuch(t *testing.T) {
 		t.Errorf("%d nodes", len(nodes))
 	}
 	stats, err = local.Run(ranks, local.Options{}, func(c mpi.Comm) error {
-		got, err := readRank2file(c, dir)
+		got, err := read(c, dir)
 		if err == nil && !got.Equal(entry(c.Rank())) {
 			err = fmt.Errorf("rank %d reads something else", c.Rank())
 		}
@@ -157,7 +229,7 @@ func TestRank2file_Damaged(t *testing.T) {
 				continue // names in leaves are looked at by filesOf
 			}
 			dir := t.TempDir()
-			_, err := local.Run(n, local.Options{}, func(c mpi.Comm) error { return writeRank2file(c, dir, listing(c.Rank())) })
+			_, err := local.Run(n, local.Options{}, func(c mpi.Comm) error { return write(c, dir, listing(c.Rank())) })
 			must(t, err)
 			h, err := hash.ReadFile(filepath.Join(dir, which))
 			must(t, err)
@@ -165,7 +237,7 @@ func TestRank2file_Damaged(t *testing.T) {
 			must(t, hash.WriteFile(filepath.Join(dir, which), h))
 			errs := make([]error, n)
 			_, err = local.Run(n, local.Options{Timeout: 20 * time.Second}, func(c mpi.Comm) error {
-				_, errs[c.Rank()] = readRank2file(c, dir)
+				_, errs[c.Rank()] = read(c, dir)
 				return nil
 			})
 			if err != nil {
@@ -218,7 +290,7 @@ func flushed(t *testing.T, n int, ids ...int) string {
 				dataset.Owner{User: "u", JobID: "1"}, time.Unix(1e9, 0))
 			d.SetTotals(int64(n), int64(1000*n))
 			d.SetComplete(true)
-			if err := p.Flush(d, []redundancy.File{{Path: src, Meta: md}}); err != nil {
+			if err := p.Flush(d, n, Parts{c.Rank(): {{Path: src, Meta: md}}}); err != nil {
 				return err
 			}
 			if err := p.Fetched(d); err != nil {
@@ -264,14 +336,14 @@ func fetchList(t *testing.T, dir string, n, id int) (map[string]string, error) {
 	var mu sync.Mutex
 	_, err := local.Run(n, local.Options{}, func(c mpi.Comm) error {
 		p := &Prefix{Comm: c, Dir: dir, Buffer: 100, Log: &report.Logger{}}
-		d, files, err := p.List(id)
+		l, err := p.List(id)
 		if err != nil {
 			return err
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		for _, f := range files {
-			list[f.Meta.File()] = fmt.Sprintf("%d %d %s", c.Rank(), f.Meta.Size(), d.Name())
+		for _, f := range l.Files {
+			list[f.Meta.File()] = fmt.Sprintf("%d %d %s", c.Rank(), f.Meta.Size(), l.Name())
 		}
 		return nil
 	})
@@ -285,9 +357,10 @@ func TestList(t *testing.T) {
 	if got := fmt.Sprint(list); got != "map[ckpt.7/rank_0:0 1000 ckpt.7 ckpt.7/rank_1:1 1000 ckpt.7 ckpt.7/rank_2:2 1000 ckpt.7]" {
 		t.Error(got)
 	}
-	var size *RanksError
-	if _, err := fetchList(t, dir, 4, 7); err == nil || !errors.As(err, &size) {
-		t.Errorf("with 4 ranks: %v", err)
+	for n := range 5 { // all of it, with any number of ranks
+		if list, err := fetchList(t, dir, n+1, 7); err != nil || len(list) != 3 {
+			t.Errorf("with %d ranks: %v, %v", n+1, list, err)
+		}
 	}
 	if _, err := fetchList(t, dir, 3, 8); err == nil {
 		t.Error("dataset 8 is listed")
@@ -351,7 +424,7 @@ func TestFlush_RefusesNamesOutside(t *testing.T) {
 		must(t, md.Record(src))
 		_, err := local.Run(1, local.Options{}, func(c mpi.Comm) error {
 			p := &Prefix{Comm: c, Dir: dir, Buffer: 100, Log: &report.Logger{}}
-			return p.Flush(described(1, "a", dataset.Checkpoint), []redundancy.File{{Path: src, Meta: md}})
+			return p.Flush(described(1, "a", dataset.Checkpoint), 1, Parts{0: {{Path: src, Meta: md}}})
 		})
 		if err == nil {
 			t.Errorf("%q was flushed", name)

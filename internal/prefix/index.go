@@ -70,6 +70,11 @@ type Entry struct {
 	Dir      string // of one that SCR 1.1 wrote: where it is, below the prefix directory
 }
 
+// usable reports whether a job can restart from the dataset.
+func (e Entry) usable() bool {
+	return e.ID > 0 && e.Dataset.ID() == e.ID && e.Complete && !e.Failed && e.Flags().Has(dataset.Checkpoint)
+}
+
 // ReadIndex reads the index of a prefix directory. One that has none has an
 // empty index.
 func ReadIndex(prefix string) (*Index, error) {
@@ -174,6 +179,19 @@ func (x *Index) remove(id int) {
 	x.h.UnsetKVInt(keyDset, id)
 }
 
+// RemoveAfter takes all datasets out that are newer than one, and returns their
+// names. Their files stay.
+func (x *Index) RemoveAfter(id int) []string {
+	var names []string
+	for _, e := range x.Entries() {
+		if e.ID > id {
+			names = append(names, e.Name)
+			x.remove(e.ID)
+		}
+	}
+	return names
+}
+
 // Current is the name of the dataset to restart from first, "" if none is set.
 func (x *Index) Current() string { return x.h.Text(keyCurrent) }
 
@@ -259,16 +277,13 @@ func (x *Index) Highest() int {
 // dataset it is under is passed over: whoever works down the list by the ids of
 // datasets would meet it again and again.
 func (x *Index) Next(below int) (Entry, bool) {
-	usable := func(e Entry) bool {
-		return e.ID > 0 && e.Dataset.ID() == e.ID && e.Complete && !e.Failed && e.Flags().Has(dataset.Checkpoint)
-	}
 	if below == 0 {
-		if id, ok := x.Lookup(x.Current()); ok && usable(x.entry(id)) {
+		if id, ok := x.Lookup(x.Current()); ok && x.entry(id).usable() {
 			return x.entry(id), true
 		}
 	}
 	for _, e := range x.Entries() {
-		if (below == 0 || e.ID < below) && usable(e) {
+		if (below == 0 || e.ID < below) && e.usable() {
 			return e, true
 		}
 	}

@@ -233,3 +233,27 @@ func keys(h *hash.Hash, at string) []string {
 	slices.Sort(list)
 	return slices.Compact(list)
 }
+
+func TestIndex_WhatIsBeyondAWindow(t *testing.T) {
+	x := &Index{h: hash.New()}
+	now := time.Unix(1e9, 0)
+	for id, flags := range []dataset.Flags{1: dataset.Checkpoint, 2: dataset.Output, 3: dataset.Checkpoint | dataset.Output,
+		4: dataset.Checkpoint, 5: dataset.Checkpoint, 6: dataset.Checkpoint, 7: dataset.Checkpoint} {
+		if id > 0 {
+			x.Add(described(id, fmt.Sprint("c", id), flags), id != 6, now) // 6 is incomplete
+		}
+	}
+	x.MarkFailed(5, now)
+	for most, want := range map[int]string{1: "[6 5 4 1]", 2: "[1]", 3: "[1]", 4: "[]"} {
+		var ids []int
+		for _, e := range x.beyond(most) {
+			ids = append(ids, e.ID)
+		}
+		if got := fmt.Sprint(ids); got != want {
+			t.Errorf("beyond %d: %s, want %s", most, got, want)
+		}
+	}
+	if got := fmt.Sprint(x.RemoveAfter(4)); got != "[c7 c6 c5]" || len(x.Entries()) != 4 {
+		t.Errorf("%s, %d left", got, len(x.Entries()))
+	}
+}

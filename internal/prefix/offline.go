@@ -69,7 +69,7 @@ func Add(prefix string, f Found) error {
 }
 
 // Enter enters a dataset that is complete in the prefix directory.
-func Enter(prefix string, f Found) error { return conclude(prefix, f.Dataset, false) }
+func Enter(prefix string, f Found) error { return conclude(prefix, f.Dataset) }
 
 // Complete reports whether a dataset, and not another of its id, is complete in
 // the prefix directory.
@@ -89,10 +89,10 @@ func Publish(prefix string, d dataset.Dataset, ranks int, files func(rank int) [
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	if err := writeTree(dir, ranks, func(rank int) *hash.Hash { return fileEntries(files(rank)) }); err != nil {
+	if err := writeTree(dir, ranks, func(rank int) *hash.Hash { return Parts{rank: files(rank)}.entries(false).At(strconv.Itoa(rank)) }); err != nil {
 		return err
 	}
-	return conclude(prefix, d, false)
+	return conclude(prefix, d)
 }
 
 // writeTree is writeRank2file where one process has the entries of all ranks.
@@ -163,27 +163,20 @@ func Walk(prefix string, e Entry, visit func(rank int, files []redundancy.File) 
 		return err
 	}
 	dir := Dir(prefix, e.ID)
-	root, err := hash.ReadFile(filepath.Join(dir, rank2file))
-	if err != nil {
-		return err
-	}
-	ranks, _ := root.Int(keyRanks)
-	if ranks < 1 || ranks > 1<<31 {
-		return fmt.Errorf("%s is of %q ranks", filepath.Join(dir, rank2file), root.Text(keyRanks))
-	}
-	return walkNode(prefix, dir, rank2file, int(ranks), -1, visit)
+	return walkNode(prefix, dir, rank2file, []int64{-1, -1}, visit)
 }
 
-func walkNode(prefix, dir, file string, ranks int, level int64, visit func(int, []redundancy.File) error) error {
-	node, err := readNode(filepath.Join(dir, file), ranks, level)
+// walkNode visits what is below a node. shape is the level and number of ranks it
+// has to have, or -1 each for the root.
+func walkNode(prefix, dir, file string, shape []int64, visit func(int, []redundancy.File) error) error {
+	node, err := readNode(filepath.Join(dir, file), shape)
 	if err != nil {
 		return err
 	}
-	level, _ = node.Int(keyLevel)
 	for _, rank := range node.Get(keyRank).Ints() {
 		entry := node.GetKVInt(keyRank, rank)
-		if level == 0 {
-			files, err := filesOf(entry, prefix, ranks)
+		if shape[0] == 0 {
+			files, err := filesOf(entry, prefix, int(shape[1]))
 			if err == nil {
 				err = visit(rank, files)
 			}
@@ -194,7 +187,7 @@ func walkNode(prefix, dir, file string, ranks int, level int64, visit func(int, 
 		}
 		name, err := childOf(dir, entry)
 		if err == nil {
-			err = walkNode(prefix, dir, name, ranks, level-1, visit)
+			err = walkNode(prefix, dir, name, []int64{shape[0] - 1, shape[1]}, visit)
 		}
 		if err != nil {
 			return err
@@ -212,7 +205,7 @@ func walkOld(prefix string, e Entry, visit func(int, []redundancy.File) error) e
 	if err != nil {
 		return err
 	}
-	if _, err := s.dataset(ranks); err != nil {
+	if _, err := s.dataset(); err != nil {
 		return err
 	}
 	for _, rank := range s.h.Get(keyRank).Ints() {
@@ -339,10 +332,6 @@ func OldSummary(prefix, dir string) (Found, error) {
 	if err != nil {
 		return Found{}, err
 	}
-	ranks, err := s.ranks()
-	if err != nil {
-		return Found{}, err
-	}
-	d, err := s.dataset(ranks)
+	d, err := s.dataset()
 	return Found{d, true, info.ModTime()}, err
 }

@@ -153,22 +153,19 @@ func readOldSummary(prefix, dir string, id int) (*oldSummary, error) {
 // ranks is how many ranks wrote the checkpoint.
 func (s *oldSummary) ranks() (int, error) {
 	n, ok := s.h.Int(keyRanks)
-	if !ok || n < 1 || n > 1<<31 {
+	if !ok || n < 1 || n > maxRanks {
 		return 0, fmt.Errorf("%s says that %q ranks wrote the checkpoint", s.path, s.h.Text(keyRanks))
 	}
 	return int(n), nil
 }
 
-// dataset describes the checkpoint, for a job of so many ranks.
-func (s *oldSummary) dataset(size int) (dataset.Dataset, error) {
+// dataset describes the checkpoint.
+func (s *oldSummary) dataset() (dataset.Dataset, error) {
 	d := oldEntry(s.id, s.dir, s.h).Dataset
 	d.SetValue(keyDir, s.dir)
 	ranks, err := s.ranks()
 	if err != nil {
 		return d, err
-	}
-	if ranks != size {
-		return d, &RanksError{s.path, s.h.Text(keyRanks), size}
 	}
 	var files, bytes int64
 	for _, rank := range s.h.Get(keyRank).Keys() {
@@ -198,26 +195,55 @@ func (s *oldSummary) entry(rank string) (*hash.Hash, error) {
 		if fields.Has(keyNoFetch) { // redundancy
 			continue
 		}
-		copyFields(entry.At(keyFile, filepath.Join(s.dir, name)), fields)
+		copyFields(entry.At(keyFile, filepath.Join(s.dir, name)), fields, contentFields)
 	}
 	return entry, nil
 }
 
-// deal gives each rank its own entry. s is nil except on rank 0. It is collective.
-func (s *oldSummary) deal(c mpi.Comm) (*hash.Hash, error) {
-	send := hash.New()
-	if s != nil {
-		for _, rank := range s.h.Get(keyRank).Keys() {
-			entry, err := s.entry(rank)
-			if err != nil {
-				return nil, err // cannot be: dataset has looked
-			}
-			send.Set(rank, entry)
+// old finds the list of files of a checkpoint, if SCR 1.1 wrote it. The list is on
+// rank 0. It is collective; the result is agreed.
+func (p *Prefix) old(id int) (s *oldSummary, isOld bool, err error) {
+	found := []int64{0}
+	err = p.onRoot(func() error {
+		x, err := ReadIndex(p.Dir)
+		if err != nil || x.entry(id).Dir == "" {
+			return err
 		}
-	}
-	received, err := hash.Exchange(send, c)
+		found[0] = 1
+		s, err = readOldSummary(p.Dir, x.entry(id).Dir, id)
+		return err
+	})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return received.Get("0"), nil
+	err = p.Comm.Allreduce(found, mpi.Max)
+	return s, found[0] == 1, err
+}
+
+// deal gives the entries of ranks to those who handle them. s is nil except on
+// rank 0. It is collective; the result is agreed.
+func (s *oldSummary) deal(c mpi.Comm) (int, []item, error) {
+	entries := hash.New()
+	size := []int64{0}
+	var err error
+	if s != nil {
+		_, err = s.dataset() // looks at everything
+		for _, rank := range s.h.Get(keyRank).Keys() {
+			if err == nil {
+				var entry *hash.Hash
+				entry, err = s.entry(rank)
+				entries.Set(rank, entry)
+			}
+		}
+		n, _ := s.ranks()
+		size[0] = int64(n)
+	}
+	if err := mpi.Agree(c, err); err != nil {
+		return 0, nil, err
+	}
+	if err := c.Allreduce(size, mpi.Max); err != nil {
+		return 0, nil, err
+	}
+	items, err := gatherItems(c, int(size[0]), entries)
+	return int(size[0]), items, mpi.Agree(c, err)
 }

@@ -2,7 +2,9 @@ package prefix
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -42,183 +44,290 @@ var segment int64 = 1 << 20
 // segments hold more ranks than there are.
 const maxLevels = 8
 
+// maxRanks is more ranks than any job has.
+const maxRanks = 1 << 30
+
 // RanksError says that a dataset was written by a job of another size. There
 // is nothing wrong with it: a run of that size can use it.
 type RanksError struct {
-	Path, Ranks string // where it is said, and what
-	Size        int    // of this run
+	Name        string
+	Ranks, Size int // of the job that wrote it, and of this run
 }
 
 func (e *RanksError) Error() string {
-	return fmt.Sprintf("%s was written by %s ranks, this run has %d: start again with %s ranks", e.Path, e.Ranks, e.Size, e.Ranks)
+	return fmt.Sprintf("%s was written by %d ranks, this run has %d: start again with %d ranks, or with SCR_FETCH_BYPASS=1, "+
+		"which lets any rank open any file", e.Name, e.Ranks, e.Size, e.Ranks)
 }
 
 func suffix(level, rank int) string { return fmt.Sprintf(".%d.%d", level, rank) }
 
-// copyFields copies what is recorded of a file in a leaf.
-func copyFields(to, from *hash.Hash) {
-	for _, key := range []string{keySize, keyCRC, "MODE", "UID", "GID", "MTIME", "ATIME"} {
+// What is recorded of a file in a leaf: what says whether it is what was flushed,
+// and what it is to have when it is fetched.
+var (
+	contentFields  = []string{keySize, keyCRC, meta.KeyShared}
+	metadataFields = []string{"MODE", "UID", "GID", "MTIME", "ATIME"}
+)
+
+func copyFields(to, from *hash.Hash, keys []string) {
+	for _, key := range keys {
 		if value, ok := from.Value(key); ok {
 			to.SetValue(key, value)
 		}
 	}
 }
 
-// fileEntries is a rank's entry in a leaf. Sizes, checksums and modes are what
-// we add; SCR 3.1 does not look at them.
-func fileEntries(files []redundancy.File) *hash.Hash {
-	h := hash.New()
-	for _, f := range files {
-		e := h.At(keyFile, f.Meta.File())
-		copyFields(e, f.Meta.Hash)
+// Parts are the files of ranks, by rank.
+type Parts map[int][]redundancy.File
+
+// entries is the leaf entries of the ranks. Sizes, checksums and modes are what we
+// add; SCR 3.1 does not look at them.
+func (p Parts) entries(bare bool) *hash.Hash {
+	all := hash.New()
+	for rank, files := range p {
+		h := all.At(strconv.Itoa(rank))
+		for _, f := range files {
+			e := h.At(keyFile, f.Meta.File())
+			copyFields(e, f.Meta.Hash, contentFields)
+			if !bare {
+				copyFields(e, f.Meta.Hash, metadataFields)
+			}
+		}
 	}
-	return h
+	return all
 }
 
-// writeRank2file writes the tree for a dataset whose metadata is in dir. Each
-// rank gives its own entry. It is collective; the result is agreed.
-func writeRank2file(c mpi.Comm, dir string, entry *hash.Hash) error {
+// owner is the process that handles the entry of a rank of a dataset, where a job
+// of size processes handles one of so many ranks: the rank itself if these are the
+// same, and in any case the processes in the order of their ranks.
+func owner(rank, ranks, size int) int { return rank * size / ranks }
+
+// item is an entry of a level: files of a rank, or a node of the level below.
+type item struct {
+	rank  int
+	entry *hash.Hash
+}
+
+// gatherItems sends entries, by rank, to the owners of the ranks and returns those
+// of the caller in the order of ranks. It is collective.
+func gatherItems(c mpi.Comm, ranks int, entries *hash.Hash) ([]item, error) {
+	send := hash.New()
+	for _, rank := range entries.Ints() {
+		send.At(strconv.Itoa(owner(rank, ranks, c.Size()))).Set(strconv.Itoa(rank), entries.Get(strconv.Itoa(rank)))
+	}
+	received, err := hash.Exchange(send, c)
+	if err != nil {
+		return nil, err
+	}
+	mine, twice := hash.New(), -1
+	for _, h := range received.All() {
+		for rank, entry := range h.All() {
+			if mine.Has(rank) {
+				twice, _ = strconv.Atoi(rank)
+			}
+			mine.Set(rank, entry)
+		}
+	}
+	if twice >= 0 {
+		return nil, fmt.Errorf("rank %d is listed twice", twice)
+	}
+	var items []item
+	for _, rank := range mine.Ints() {
+		items = append(items, item{rank, mine.Get(strconv.Itoa(rank))})
+	}
+	return items, nil
+}
+
+// writeRank2file writes the tree for a dataset of so many ranks whose metadata is
+// in dir. entries are those that the caller has, by rank; each rank's is with one
+// process. It is collective; the result is agreed.
+func writeRank2file(c mpi.Comm, dir string, ranks int, entries *hash.Hash) error {
+	items, err := gatherItems(c, ranks, entries)
+	if err := mpi.Agree(c, err); err != nil {
+		return err
+	}
 	for level := 0; ; level++ {
-		writer, writers, err := writeLevel(c, dir, level, entry)
+		next, writers, err := writeLevel(c, dir, level, ranks, items)
 		if err := mpi.Agree(c, err); err != nil {
 			return err
 		}
 		if level > 0 && writers == 1 {
 			return nil
 		}
-		// Those who wrote on this level are the entries of the next.
-		entry = nil
-		if writer {
-			entry = hash.New()
-			entry.SetValue(keyFile, suffix(level, c.Rank()))
-			entry.SetInt(keyOffset, 0)
-		}
+		items = next
 	}
 }
 
-// writeLevel gathers the entries of a level at its writers, which write them.
-// It returns whether the caller is a writer, and how many there are. A nil
-// entry is none.
-func writeLevel(c mpi.Comm, dir string, level int, entry *hash.Hash) (writer bool, writers int64, err error) {
+// writeLevel gathers the entries of a level at its writers, which write them. A
+// rank whose entry crosses into another segment is a writer, and so is rank 0. It
+// returns the entries of the next level that the caller has, which are its
+// writers, and how many writers there are.
+func writeLevel(c mpi.Comm, dir string, level, ranks int, items []item) (next []item, writers int64, err error) {
 	size := int64(0)
-	if entry != nil {
-		size = int64(entry.PackSize())
+	for _, it := range items {
+		size += int64(it.entry.PackSize())
 	}
 	before := []int64{size}
 	if err := c.Exscan(before, mpi.Sum); err != nil {
-		return false, 0, err
+		return nil, 0, err
 	}
-	writer = c.Rank() == 0 || entry != nil && begins(before[0], size)
-	count, mine := []int64{0}, []int64{0}
-	if writer {
-		count[0], mine[0] = 1, int64(c.Rank())
+	if c.Rank() == 0 {
+		before[0] = 0
+		if len(items) == 0 || items[0].rank != 0 { // somebody has to write the root
+			items = append([]item{{0, nil}}, items...)
+		}
 	}
-	if err := c.Exscan(mine, mpi.Max); err != nil {
-		return false, 0, err
+	writes := map[int]bool{}
+	last := int64(0) // the newest writer up to and with my own ranks
+	at := before[0]
+	for _, it := range items {
+		packed := int64(0)
+		if it.entry != nil {
+			packed = int64(it.entry.PackSize())
+		}
+		if it.rank == 0 || begins(at, packed) {
+			writes[it.rank] = true
+			last = int64(it.rank)
+		}
+		at += packed
 	}
-	if writer {
-		mine[0] = int64(c.Rank())
+	writer := []int64{last}
+	if err := c.Exscan(writer, mpi.Max); err != nil {
+		return nil, 0, err
 	}
+	count := []int64{int64(len(writes))}
 	if err := c.Allreduce(count, mpi.Sum); err != nil {
-		return false, 0, err
+		return nil, 0, err
 	}
-	send := hash.New()
-	if entry != nil {
-		send.Set(strconv.FormatInt(mine[0], 10), entry)
+
+	current := writer[0]
+	if c.Rank() == 0 {
+		current = 0
 	}
-	entries, err := hash.Exchange(send, c)
-	if err != nil || !writer {
-		return writer, count[0], err
+	send := hash.New() // process -> writer -> rank -> entry
+	for _, it := range items {
+		if writes[it.rank] {
+			current = int64(it.rank)
+		}
+		if it.entry != nil {
+			process := owner(int(current), ranks, c.Size())
+			send.At(strconv.Itoa(process), strconv.FormatInt(current, 10)).Set(strconv.Itoa(it.rank), it.entry)
+		}
 	}
-	node := hash.New()
-	node.SetInt(keyRanks, int64(c.Size()))
-	node.SetInt(keyLevel, int64(level))
-	node.Set(keyRank, entries)
-	name := rank2file + suffix(level, c.Rank())
-	if level > 0 && count[0] == 1 {
-		name = rank2file
+	received, err := hash.Exchange(send, c)
+	if err != nil {
+		return nil, count[0], err
 	}
-	return writer, count[0], hash.WriteShared(filepath.Join(dir, name), node)
+	nodes := map[int]*hash.Hash{}
+	for rank := range writes {
+		nodes[rank] = hash.New()
+	}
+	for _, h := range received.All() {
+		for _, rank := range h.Ints() {
+			nodes[rank].Merge(h.Get(strconv.Itoa(rank)))
+		}
+	}
+	for _, rank := range slices.Sorted(maps.Keys(nodes)) {
+		node := hash.New()
+		node.SetInt(keyRanks, int64(ranks))
+		node.SetInt(keyLevel, int64(level))
+		node.Set(keyRank, nodes[rank])
+		name := rank2file + suffix(level, rank)
+		if level > 0 && count[0] == 1 {
+			name = rank2file
+		}
+		if e := hash.WriteShared(filepath.Join(dir, name), node); err == nil {
+			err = e
+		}
+		entry := hash.New()
+		entry.SetValue(keyFile, suffix(level, rank))
+		entry.SetInt(keyOffset, 0)
+		next = append(next, item{rank, entry})
+	}
+	return next, count[0], err
 }
 
 // begins reports whether an entry of so many bytes, after so many before it,
 // begins a segment.
 func begins(before, size int64) bool { return before/segment != (before+size)/segment }
 
-// readRank2file reads the tree whose root is in dir and returns the caller's
-// entry, nil if it has none. It is collective; the result is agreed.
-func readRank2file(c mpi.Comm, dir string) (*hash.Hash, error) {
-	file := "" // what I have to read on this level
+// readRank2file reads the tree whose root is in dir. It returns the number of
+// ranks of the dataset, and those of their entries that the caller owns. It is
+// collective; the result is agreed.
+func readRank2file(c mpi.Comm, dir string) (ranks int, items []item, err error) {
+	root := filepath.Join(dir, rank2file)
+	var nodes []string // what I have to read on this level
 	if c.Rank() == 0 {
-		file = rank2file
+		nodes = []string{rank2file}
 	}
-	level := []int64{-1} // of the root, which rank 0 learns from it
+	shape := []int64{-1, -1} // level and ranks, which rank 0 learns from the root
 	for {
-		var node *hash.Hash
+		entries := hash.New()
 		var err error
-		if file != "" {
-			node, err = readNode(filepath.Join(dir, file), c.Size(), level[0])
-			if l, _ := node.Int(keyLevel); level[0] < 0 {
-				level[0] = l
+		for _, file := range nodes {
+			var node *hash.Hash
+			if node, err = readNode(filepath.Join(dir, file), shape); err != nil {
+				break
+			}
+			for rank, entry := range node.Get(keyRank).All() {
+				if entries.Has(rank) {
+					err = fmt.Errorf("%s lists rank %s twice", root, rank)
+				}
+				entries.Set(rank, entry)
 			}
 		}
 		if err := mpi.Agree(c, err); err != nil {
-			return nil, err
+			return 0, nil, err
 		}
-		if err := c.Allreduce(level, mpi.Max); err != nil {
-			return nil, err
+		if err := c.Allreduce(shape, mpi.Max); err != nil {
+			return 0, nil, err
 		}
-		send := node.Get(keyRank)
-		if send == nil {
-			send = hash.New()
+		items, err := gatherItems(c, int(shape[1]), entries)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", root, err)
 		}
-		received, err := hash.Exchange(send, c)
 		if err := mpi.Agree(c, err); err != nil {
-			return nil, err
+			return 0, nil, err
 		}
-		var entry *hash.Hash
-		for _, entry = range received.All() {
-			break
+		if shape[0] == 0 {
+			return int(shape[1]), items, nil
 		}
-		if level[0] == 0 {
-			if received.Size() > 1 {
-				err = fmt.Errorf("%s lists rank %d twice", filepath.Join(dir, rank2file), c.Rank())
+		shape[0]--
+		nodes = nil
+		for _, it := range items {
+			file, e := childOf(dir, it.entry)
+			if err == nil {
+				err = e
 			}
-			return entry, mpi.Agree(c, err)
-		}
-		level[0]--
-		file = ""
-		if entry != nil {
-			file, err = childOf(dir, entry)
+			nodes = append(nodes, file)
 		}
 		if err := mpi.Agree(c, err); err != nil {
-			return nil, err
+			return 0, nil, err
 		}
 	}
 }
 
-// readNode reads one file of the tree. level is -1 for the root.
-func readNode(path string, ranks int, level int64) (*hash.Hash, error) {
+// readNode reads one file of the tree. shape is the level and number of ranks it
+// has to have; that of the root is not known, and is entered.
+func readNode(path string, shape []int64) (*hash.Hash, error) {
 	node, err := hash.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	if n, ok := node.Int(keyRanks); !ok || n != int64(ranks) {
-		err := &RanksError{path, node.Text(keyRanks), ranks}
-		if !ok || level >= 0 { // the root said otherwise
-			return nil, fmt.Errorf("the list of files is inconsistent: %v", err)
-		}
-		return nil, err
+	isRoot := shape[0] < 0
+	n, ok := node.Int(keyRanks)
+	if !ok || n < 1 || n > maxRanks || !isRoot && n != shape[1] {
+		return nil, fmt.Errorf("the list of files is inconsistent: %s is of %q ranks", path, node.Text(keyRanks))
 	}
 	l, ok := node.Int(keyLevel)
-	if !ok || l < 0 || l > maxLevels || (level >= 0 && l != level) {
+	if !ok || l < 0 || l > maxLevels || !isRoot && l != shape[0] {
 		return nil, fmt.Errorf("%s has level %q", path, node.Text(keyLevel))
 	}
 	for _, r := range node.Get(keyRank).Keys() {
-		if n, err := strconv.Atoi(r); err != nil || n < 0 || n >= ranks {
-			return nil, fmt.Errorf("%s lists rank %q of %d", path, r, ranks)
+		if i, err := strconv.Atoi(r); err != nil || i < 0 || int64(i) >= n || strconv.Itoa(i) != r {
+			return nil, fmt.Errorf("%s lists rank %q of %d", path, r, n)
 		}
 	}
+	shape[0], shape[1] = l, n
 	return node, nil
 }
 
@@ -241,7 +350,8 @@ func filesOf(entry *hash.Hash, prefix string, ranks int) ([]redundancy.File, err
 		}
 		md := meta.New(name, meta.Full, ranks)
 		md.SetOrigin(name, filepath.Dir(filepath.Join(prefix, name)))
-		copyFields(md.Hash, fields)
+		copyFields(md.Hash, fields, contentFields)
+		copyFields(md.Hash, fields, metadataFields)
 		files = append(files, redundancy.File{Path: filepath.Join(prefix, name), Meta: md})
 	}
 	return files, nil

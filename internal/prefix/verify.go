@@ -38,7 +38,9 @@ func Verify(prefix string, e Entry) (Verified, error) {
 			for f := range work {
 				size, known, err := verifyFile(f, buf)
 				mu.Lock()
-				v.Files, v.Bytes = v.Files+1, v.Bytes+size
+				if !f.Meta.Shared() { // which another rank lists too
+					v.Files, v.Bytes = v.Files+1, v.Bytes+size
+				}
 				if !known {
 					v.Unknown++
 				}

@@ -248,6 +248,7 @@ type Writer struct {
 	header Header
 	layout layout
 	crcs   []uint32
+	over   *overwriter // if the file has its pages already
 	err    error
 }
 
@@ -274,14 +275,15 @@ func (j *Job) Create(extension, kind string, header Header, room int) *Writer {
 	return w
 }
 
-// writeAt writes to the file, which it opens the first time.
-func (w *Writer) writeAt(buf []byte, at int64) {
+// open opens the file the first time it is called.
+func (w *Writer) open() bool {
 	if w.err == nil && w.f == nil {
 		w.f, w.err = os.OpenFile(w.Path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+		if w.err == nil {
+			w.over = overwrites(w.f, w.start+w.layout.size)
+		}
 	}
-	if w.err == nil {
-		_, w.err = w.f.WriteAt(buf, at)
-	}
+	return w.err == nil
 }
 
 // WriteBlock stores a block of a section. Blocks have the size that the header
@@ -289,7 +291,14 @@ func (w *Writer) writeAt(buf []byte, at int64) {
 func (w *Writer) WriteBlock(buf []byte, i int, offset int64) {
 	at := w.layout.sections[i]
 	w.crcs[at.first+offset/w.layout.block] = checksum.Update(0, buf)
-	w.writeAt(buf, w.start+at.start+offset)
+	if !w.open() {
+		return
+	}
+	if place := w.start + at.start + offset; w.over != nil {
+		w.err = w.over.write(i, buf, place)
+	} else {
+		_, w.err = w.f.WriteAt(buf, place)
+	}
 }
 
 // Finish writes the header, with the checksums its members have now, and
@@ -300,7 +309,12 @@ func (w *Writer) Finish() (File, error) {
 	if int64(len(data)) != w.start && w.err == nil {
 		w.err = fmt.Errorf("%s: header of %d bytes in the room of %d", w.Path, len(data), w.start)
 	}
-	w.writeAt(data, 0)
+	if w.over != nil {
+		w.over.close()
+	}
+	if w.open() {
+		_, w.err = w.f.WriteAt(data, 0)
+	}
 	if w.err == nil { // what was there may have been longer
 		w.err = w.f.Truncate(w.start + w.layout.size)
 	}

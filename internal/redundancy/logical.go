@@ -175,7 +175,7 @@ func (l *Logical) span(offset int64, n int, do func(i, from, length int, at int6
 // each must be a whole number of calls that follow each other.
 func (l *Logical) Each(offset int64, n int, column int64, use func(from int, data []byte)) (covered int) {
 	return l.span(offset, n, func(i, from, length int, at int64) {
-		l.pass(column, i, at, length, func(data []byte) { use(from, data) })
+		l.pass(column, i, at, length, func(within int, data []byte) { use(from+within, data) })
 	})
 }
 
@@ -185,19 +185,27 @@ func (l *Logical) Read(buf []byte, offset, column int64) {
 	clear(buf[covered:])
 }
 
-// pass takes the checksum of a part of a file and hands the part to use, which
-// must not keep it. Bytes that cannot be read stand as zeros.
-func (l *Logical) pass(column int64, i int, at int64, length int, use func([]byte)) {
+// bite is how much is worked on at a time: it stays in the processor's nearest
+// cache from the checksum to what else is done with it.
+const bite = 16 << 10
+
+// pass takes the checksum of a part of a file and hands it to use, in bites with
+// where they begin, which must not keep them. Bytes that cannot be read stand as
+// zeros.
+func (l *Logical) pass(column int64, i int, at int64, length int, use func(from int, data []byte)) {
 	data, err := l.view(column, i, at, length)
 	if err == nil {
 		err = guard(func() {
-			l.note(column, i, data)
-			use(data)
+			for from := 0; from < length; from += bite {
+				part := data[from:min(from+bite, length)]
+				l.note(column, i, part)
+				use(from, part)
+			}
 		})
 	}
 	if err != nil {
 		l.fail(unreadable(l.files[i], err))
-		use(make([]byte, length))
+		use(0, make([]byte, length))
 	}
 }
 
@@ -304,7 +312,7 @@ func readAll(files []File, piece int) (*Logical, error) {
 			}
 		}
 		for at := int64(0); at < size && l.err == nil; at += int64(piece) {
-			l.pass(0, i, at, int(min(int64(piece), size-at)), func([]byte) {})
+			l.pass(0, i, at, int(min(int64(piece), size-at)), func(int, []byte) {})
 		}
 	}
 	return l, l.Close()

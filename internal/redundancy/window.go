@@ -70,19 +70,37 @@ func (l *Logical) slide(w *window, i int, at int64, length int) error {
 	if info.Size() < at+int64(length) {
 		return fmt.Errorf("ends at byte %d of %d", info.Size(), l.files[i].Meta.Size())
 	}
-	page := int64(os.Getpagesize())
-	w.file, w.at = i, at/page*page
-	end := min(max(at+int64(length), w.at+windowSize), info.Size())
-	data, err := unix.Mmap(int(f.Fd()), w.at, int(end-w.at), unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
+	if err := w.move(f, at, length, unix.PROT_READ, 0); err != nil {
 		return nil // a file system without mappings
 	}
-	_ = unix.Madvise(data, unix.MADV_SEQUENTIAL) // also spares the kernel from noting each page as used
-	w.data = data
+	_ = unix.Madvise(w.data, unix.MADV_SEQUENTIAL) // also spares the kernel from noting each page as used
+	w.file = i
 	return nil
 }
 
-// guard runs f, which reads from a mapping. A file that is cut short while it
+// move maps the part of a file that begins at the page of an offset and holds at
+// least length bytes from there, as far as the file has them.
+func (w *window) move(f *os.File, at int64, length, protection, flags int) error {
+	w.close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	page := int64(os.Getpagesize())
+	start := at / page * page
+	n := min(max(windowSize+page, at-start+int64(length)), info.Size()-start)
+	if n <= 0 {
+		return fmt.Errorf("ends before byte %d", at)
+	}
+	data, err := unix.Mmap(int(f.Fd()), start, int(n), protection, unix.MAP_SHARED|flags)
+	if err != nil {
+		return err
+	}
+	w.at, w.data = start, data
+	return nil
+}
+
+// guard runs f, which reads or writes a mapping. A file that is cut short while it
 // is mapped, or a disk that fails, makes that a fault, which becomes an error
 // here.
 func guard(f func()) (err error) {
@@ -94,7 +112,7 @@ func guard(f func()) (err error) {
 			runtime.Error
 			Addr() uintptr
 		}:
-			err = fmt.Errorf("cannot be read: %v", p)
+			err = fmt.Errorf("not to be had: %v", p)
 		default:
 			panic(p)
 		}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Logger writes lines. The zero value writes nothing.
@@ -20,12 +21,27 @@ type Logger struct {
 	Node  string
 	Debug int // SCR_DEBUG: 0 only what needs attention, 1 what happens, 2 in detail
 
+	// Shared are directories that this process shares with others that may say
+	// the same, and keep count in: first one of the node, then one of the job.
+	Shared []string
+
 	mu   sync.Mutex
 	once map[string]bool
+	said map[string]*tally // by kind
+	now  func() time.Time  // for tests
 }
 
-// Warn says something that needs attention, whatever Debug is.
-func (l *Logger) Warn(format string, args ...any) { l.print(0, format, args) }
+// Warn says something that needs attention, whatever Debug is; but not over and
+// over again, see limit.
+func (l *Logger) Warn(format string, args ...any) {
+	if l.Out == nil {
+		return
+	}
+	text := fmt.Sprintf(format, args...)
+	if addition, ok := l.limit(text); ok {
+		l.print(0, "%s%s", []any{text, addition})
+	}
+}
 
 // WarnOnce is Warn for what would otherwise be said again and again.
 func (l *Logger) WarnOnce(format string, args ...any) {

@@ -2,8 +2,11 @@ package report
 
 import (
 	"bytes"
+	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestLogger_Levels(t *testing.T) {
@@ -62,5 +65,91 @@ func TestBytes(t *testing.T) {
 		if got := Bytes(n); got != want {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}
+	}
+}
+
+// clock is a time that a test sets.
+type clock struct{ time.Time }
+
+func (c *clock) now() time.Time { return c.Time }
+
+func TestLogger_SaysTheSameOnlySoOften(t *testing.T) {
+	var w writes
+	c := &clock{time.Unix(1e9, 0)}
+	l := &Logger{Out: &w, Node: "n", now: c.now}
+	for i := range 1000 {
+		l.Warn("file %d is full", i)
+	}
+	l.Warn("another thing")
+	want := []string{"file 0 is full", "file 1 is full", "file 2 is full" + andMore, "another thing"}
+	c.Time = c.Add(period)
+	for i := range 10 {
+		l.Warn("file %d is full", i)
+	}
+	want = append(want, "file 0 is full (997 lines like this one were left out)")
+	c.Time = c.Add(period)
+	l.Warn("file %d is full", 99)
+	want = append(want, "file 99 is full (9 lines like this one were left out)")
+	for i := range want {
+		want[i] = "SCR: rank 0 on n: " + want[i] + "\n"
+	}
+	if !slices.Equal(w.list, want) {
+		t.Errorf("%q\nwant %q", w.list, want)
+	}
+	l.Debug, w.list = 2, nil
+	for range 100 {
+		l.Warn("once more")
+	}
+	if len(w.list) != 100 {
+		t.Errorf("%d lines of 100 with SCR_DEBUG=2", len(w.list))
+	}
+}
+
+// A job of 10,000 ranks on 100 nodes, in which all ranks say the same at once.
+func TestLogger_RanksShareLimit(t *testing.T) {
+	job := t.TempDir()
+	var w writes
+	c := &clock{time.Unix(1e9, 0)}
+	var loggers []*Logger
+	for node := range 100 {
+		dir := t.TempDir()
+		for i := range 100 {
+			loggers = append(loggers, &Logger{Out: &w, Rank: node*100 + i, Node: "n", Shared: []string{dir, job}, now: c.now})
+		}
+	}
+	tell := func() int {
+		w.list = nil
+		for _, l := range loggers {
+			l.Warn("rank %d has no room", l.Rank)
+		}
+		return len(w.list)
+	}
+	if n := tell(); n != burst || !strings.HasSuffix(w.list[burst-1], andMore+"\n") {
+		t.Errorf("%q", w.list)
+	}
+	if n := tell(); n != 0 {
+		t.Errorf("at once again: %d lines", n)
+	}
+	c.Time = c.Add(period)
+	if n := tell(); n != burst {
+		t.Errorf("after a while: %d lines", n)
+	}
+	Forget(job)
+	for _, l := range loggers {
+		l.Shared = l.Shared[1:]
+	}
+	if n := tell(); n != burst {
+		t.Errorf("in the next run: %d lines", n)
+	}
+	loggers[0].Shared = []string{"/nowhere/at/all"}
+	if loggers[0].Warn("another thing"); len(w.list) != burst+1 {
+		t.Error("silent where nothing can be shared")
+	}
+	if names, _ := os.ReadDir(job); len(names) != burst {
+		t.Errorf("%d files", len(names))
+	}
+	Forget(job)
+	if names, _ := os.ReadDir(job); len(names) != 0 {
+		t.Errorf("%d files are left", len(names))
 	}
 }

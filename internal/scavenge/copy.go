@@ -125,6 +125,7 @@ func (n *node) ranks() ([]int, error) {
 	}
 	of := n.dataset.Text(cache.KeyPrefix)
 	n.dataset.Unset(cache.KeyPrefix)
+	n.dataset.Unset(cache.KeyDir)
 	if of != "" {
 		real, err := filepath.EvalSymlinks(n.Prefix)
 		if err != nil {

@@ -21,6 +21,10 @@ import (
 
 // Copier copies files with one buffer.
 type Copier struct {
+	// Bare leaves a copy with the mode, owner and times of a file that is made
+	// anew, and not with those of what it is a copy of.
+	Bare bool
+
 	buffer []byte
 	dirs   map[string]bool // known to be there
 }
@@ -32,7 +36,7 @@ func NewCopier(size int) *Copier {
 
 // Copy makes dst a copy of src, below directories that it makes as needed, and
 // returns when it is on its medium. md describes src: the copy gets its mode,
-// owner and times, and a size or checksum other than md's is a
+// owner and times unless c is Bare, and a size or checksum other than md's is a
 // *redundancy.CorruptError. A checksum that md has not is recorded in it.
 func (c *Copier) Copy(src, dst string, md meta.Meta) error {
 	in, err := os.OpenFile(src, os.O_RDONLY|unix.O_NOFOLLOW, 0)
@@ -62,6 +66,9 @@ func (c *Copier) Copy(src, dst string, md meta.Meta) error {
 	}
 	md.SetSize(size)
 	md.SetCRC(crc)
+	if c.Bare {
+		return nil
+	}
 	return md.Restore(dst)
 }
 
@@ -72,8 +79,12 @@ func (c *Copier) create(dst string) (*os.File, error) {
 		}
 		c.dirs[dir] = true
 	}
+	mode := fs.FileMode(0o600)
+	if c.Bare {
+		mode = 0o666
+	}
 	open := func() (*os.File, error) {
-		return os.OpenFile(dst, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+		return os.OpenFile(dst, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW|unix.O_NONBLOCK, mode)
 	}
 	f, err := open()
 	// A file from an earlier run may be read-only, or a link or a pipe may stand

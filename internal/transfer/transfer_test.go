@@ -127,3 +127,27 @@ func TestCopy_NoSpace(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A bare copy has what any new file has; what is there already stays as it is.
+func TestCopy_Bare(t *testing.T) {
+	dir := t.TempDir()
+	src, dst, fresh := filepath.Join(dir, "src"), filepath.Join(dir, "dst"), filepath.Join(dir, "fresh")
+	must(t, os.WriteFile(src, []byte("contents"), 0o600))
+	must(t, os.Chtimes(src, time.Unix(1e9, 0), time.Unix(1e9, 0)))
+	must(t, os.Chmod(src, 0o400))
+	must(t, os.WriteFile(fresh, nil, 0o666))
+	want, err := os.Stat(fresh)
+	must(t, err)
+	md := meta.New("src", meta.Full, 1)
+	must(t, md.Record(src))
+	c := NewCopier(3)
+	c.Bare = true
+	for range 2 {
+		must(t, c.Copy(src, dst, md))
+		info, err := os.Stat(dst)
+		must(t, err)
+		if info.Mode() != want.Mode() || info.ModTime().Unix() == 1e9 || info.Size() != 8 {
+			t.Errorf("%v, %v, %d bytes", info.Mode(), info.ModTime(), info.Size())
+		}
+	}
+}

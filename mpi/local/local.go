@@ -30,6 +30,8 @@ type Options struct {
 	// (counting from 1, over all ranks): no rank's call of MPI returns after
 	// that, as when a launcher kills a job that has lost a process.
 	KillAt int64
+	// Watch, if not nil, is called by a rank before each of its messages.
+	Watch func(rank int)
 	// Timeout after which a job is taken to be deadlocked; 0 is two minutes.
 	Timeout time.Duration
 }
@@ -44,7 +46,7 @@ type Stats struct {
 // one of them returned, ErrKilled if the job was killed, or an error that
 // names the ranks which did not come back in time.
 func Run(n int, opt Options, f func(c mpi.Comm) error) ([]Stats, error) {
-	w := &world{boxes: make([]mailbox, n), killAt: opt.KillAt, contexts: map[int]*context{}}
+	w := &world{boxes: make([]mailbox, n), killAt: opt.KillAt, watch: opt.Watch, contexts: map[int]*context{}}
 	members := make([]int, n)
 	for i := range members {
 		members[i] = i
@@ -109,6 +111,7 @@ type world struct {
 	boxes    []mailbox // by rank in the job
 	messages atomic.Int64
 	killAt   int64
+	watch    func(rank int)
 	killed   atomic.Bool
 	once     sync.Once // of kill
 
@@ -152,6 +155,9 @@ func (w *world) alive() {
 // count accounts for a message about to be sent, and is where a job is killed.
 func (w *world) count(rank int, messages, bytes int64) {
 	w.alive()
+	if w.watch != nil {
+		w.watch(rank)
+	}
 	if n := w.messages.Add(messages); w.killAt > 0 && n >= w.killAt {
 		w.kill()
 		runtime.Goexit()

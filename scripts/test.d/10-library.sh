@@ -27,7 +27,7 @@ done
 is "a C program finds all functions" "$MPICC" -std=c99 -I"$BUILD" -o "$WORK/use" \
     -x c "$WORK/use.c" <(echo 'int main(void) { return 0; }') -x none -L"$BUILD" -lscr -Wl,--no-undefined
 strict=(-pedantic-errors -Wall -Wextra -Werror -I"$BUILD")
-for std in c++98 c++11; do
+for std in c++98 c++03 c++11 c++14 c++17 c++20; do
     is "scr.h as $std" c++ -x c++ -std=$std "${strict[@]}" -c -o "$WORK/use.o" "$WORK/use.c"
 done
 
@@ -50,11 +50,3 @@ for name in scr_index scr_print scr_print_hash_file scr_crc32; do
 done
 printf 123456789 >"$WORK/nine"
 is "scr_crc32 of 123456789" grep -qi cbf43926 <("$BUILD/scr_crc32" "$WORK/nine" 2>&1)
-
-tree=$WORK/tree
-is "make install" make -s --no-print-directory -C "$ROOT" install BUILD="$BUILD" MPICC="$MPICC" DESTDIR="$tree" PREFIX=/opt/scr
-is "what make install installs" same \
-    "bin/scr bin/scr_crc32 bin/scr_index bin/scr_print bin/scr_print_hash_file include/scr.h lib/libscr.so" \
-    "$(cd "$tree/opt/scr" && find bin include lib ! -type d | sort | paste -sd ' ')"
-is "heat builds against what is installed" "$MPICC" -o "$WORK/heat" "$ROOT/examples/heat/heat.c" \
-    -I"$tree/opt/scr/include" -L"$tree/opt/scr/lib" -lscr -lm

@@ -80,14 +80,13 @@ func Reassemble(t *testing.T, scheme redundancy.Scheme, smallest, largest int) {
 // reassembled loses members, rebuilds them, and puts everything back.
 func (c *cluster) reassembled(dir string, lost []int, want map[string]string) {
 	c.t.Helper()
-	for name, of := range damage {
-		var gone []string
+	for _, name := range []string{"all", "data", "redundancy", "one file"} {
+		damage := damages[name]
 		damaged := false // of what the program wrote
 		for _, m := range lost {
 			for i, f := range c.files[m] {
-				if slices.ContainsFunc(of(c.files[m]), func(x redundancy.File) bool { return x.Path == f.Path }) {
-					must(c.t, os.Remove(f.Path))
-					gone = append(gone, f.Path)
+				if slices.ContainsFunc(damage.of(c.files[m]), func(x redundancy.File) bool { return x.Path == f.Path }) {
+					must(c.t, damage.how(f.Path))
 					damaged = damaged || c.files[m][i].Meta.Type() == meta.Full
 				}
 			}

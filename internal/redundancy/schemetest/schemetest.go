@@ -39,18 +39,52 @@ var sizes = map[string][][]int{
 	"very different": {{1}, {40 * piece}, {0, 0}, {piece}},
 }
 
-// damage is a way in which a member loses files.
-var damage = map[string]func(files []redundancy.File) []redundancy.File{
-	"all": func(files []redundancy.File) []redundancy.File { return files },
-	"data": func(files []redundancy.File) []redundancy.File {
-		own, _ := redundancy.Split(files)
-		return own
-	},
-	"redundancy": func(files []redundancy.File) []redundancy.File {
-		_, made := redundancy.Split(files)
-		return made
-	},
-	"one file": func(files []redundancy.File) []redundancy.File { return files[:1] },
+// damage is a way in which a member loses files: which of them, and how.
+type damage struct {
+	of  func(files []redundancy.File) []redundancy.File
+	how func(path string) error
+}
+
+var damages = map[string]damage{
+	"all":             {all, os.Remove},
+	"data":            {data, os.Remove},
+	"redundancy":      {made, os.Remove},
+	"one file":        {first, os.Remove},
+	"end of all":      {all, truncate},
+	"end of one file": {first, truncate},
+	"bits of all":     {all, flip},
+	"bit of one file": {first, flip},
+}
+
+func all(files []redundancy.File) []redundancy.File   { return files }
+func first(files []redundancy.File) []redundancy.File { return files[:1] }
+
+func data(files []redundancy.File) []redundancy.File {
+	own, _ := redundancy.Split(files)
+	return own
+}
+
+func made(files []redundancy.File) []redundancy.File {
+	_, made := redundancy.Split(files)
+	return made
+}
+
+// truncate cuts the second half of a file off.
+func truncate(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.Chmod(path, 0o600), os.Truncate(path, info.Size()/2))
+}
+
+// flip changes a bit in the middle of a file, if it has one.
+func flip(path string) error {
+	data, err := os.ReadFile(path)
+	if len(data) > 0 {
+		data[len(data)/2] ^= 0x20
+	}
+	return errors.Join(err, os.Chmod(path, 0o600), os.WriteFile(path, data, 0o600))
 }
 
 // cluster is a set of n members, each with a directory of its own.
@@ -193,9 +227,12 @@ func Run(t *testing.T, scheme redundancy.Scheme, smallest, largest int) {
 					c.everyDamage(lost, want)
 				}
 				for lost := range subsets(n, k+1) {
-					if len(lost) == k+1 {
+					switch {
+					case len(lost) <= k:
+					case scheme.Bears(n, lost): // as PARTNER does some of them
+						c.damaged(lost, "all", want)
+					default:
 						c.refused(lost, want)
-						break
 					}
 				}
 			})
@@ -222,20 +259,27 @@ func subsets(n, k int) func(func([]int) bool) {
 
 func (c *cluster) everyDamage(lost []int, want map[string]string) {
 	c.t.Helper()
-	for _, name := range slices.Sorted(maps.Keys(damage)) {
-		for _, m := range lost {
-			if len(c.files[m]) == 0 {
-				continue
-			}
-			for _, f := range damage[name](c.files[m]) {
-				must(c.t, os.Remove(f.Path))
-			}
-		}
-		if err := c.recover(lost, local.Options{}); err != nil {
-			c.t.Fatalf("members %v lost %s: %v", lost, name, err)
-		}
-		c.same(want)
+	for _, name := range slices.Sorted(maps.Keys(damages)) {
+		c.damaged(lost, name, want)
 	}
+}
+
+// damaged damages files of some members, and expects all to be as it was after
+// recovery.
+func (c *cluster) damaged(lost []int, name string, want map[string]string) {
+	c.t.Helper()
+	for _, m := range lost {
+		if len(c.files[m]) == 0 {
+			continue
+		}
+		for _, f := range damages[name].of(c.files[m]) {
+			must(c.t, damages[name].how(f.Path))
+		}
+	}
+	if err := c.recover(lost, local.Options{}); err != nil {
+		c.t.Fatalf("members %v lost %s: %v", lost, name, err)
+	}
+	c.same(want)
 }
 
 // refused checks that one loss too many is an error on all members, and that
@@ -361,11 +405,13 @@ func Killed(t *testing.T, scheme redundancy.Scheme) {
 	}
 	c.encode()
 	want := c.state()
-	lost := []int{1}
+	lost := []int{1, 2}[:min(scheme.Failures(n), 2)]
 	for at := int64(1); ; at++ {
-		for _, f := range c.files[1] {
-			if err := os.Remove(f.Path); err != nil && !os.IsNotExist(err) {
-				t.Fatal(err)
+		for _, m := range lost {
+			for _, f := range c.files[m] {
+				if err := os.Remove(f.Path); err != nil && !os.IsNotExist(err) {
+					t.Fatal(err)
+				}
 			}
 		}
 		err := c.recover(lost, local.Options{KillAt: at})
@@ -378,7 +424,7 @@ func Killed(t *testing.T, scheme redundancy.Scheme) {
 		kills++
 		for m, files := range c.files {
 			for _, f := range files {
-				if m == 1 {
+				if slices.Contains(lost, m) {
 					continue
 				}
 				if err := f.Meta.Check(f.Path); err != nil {

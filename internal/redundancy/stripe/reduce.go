@@ -73,11 +73,11 @@ type reduction struct {
 func reduce(set *redundancy.Set, columns []column, chunk int64, piece int, p part) error {
 	r := &reduction{set: set, columns: columns, width: len(columns[0].wanted), chunk: chunk, piece: piece, part: p}
 	r.plan()
-	buffer, err := r.allocate()
+	total := (chunk + int64(piece) - 1) / int64(piece)
+	buffer, err := r.allocate(int(min(total, 2*depth)))
 	if err != nil {
 		return err
 	}
-	total := (chunk + int64(piece) - 1) / int64(piece)
 	groups := (total + depth - 1) / depth
 	for g := range groups + 1 {
 		if g < groups {
@@ -137,12 +137,12 @@ func (r *reduction) plan() {
 	slices.SortStableFunc(r.middle, func(a, b step) int { return a.time - b.time })
 }
 
-// allocate gives the slots their buffers.
-func (r *reduction) allocate() ([]byte, error) {
+// allocate gives the first n slots, which are those that are used, their buffers.
+func (r *reduction) allocate(n int) ([]byte, error) {
 	sums := r.width * r.piece
 	ahead := min(len(r.final), max(r.width, 2))
 	each := 2*sums + ahead*r.piece
-	buffer, err := mpi.Alloc(len(r.slots) * each)
+	buffer, err := mpi.Alloc(n * each)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (r *reduction) allocate() ([]byte, error) {
 		rest = rest[n:]
 		return b
 	}
-	for i := range r.slots {
+	for i := range n {
 		s := &r.slots[i]
 		s.tag, s.out, s.in = i, take(sums), take(sums)
 		for range ahead {

@@ -1,0 +1,158 @@
+/*
+ * scrf - the calls of scr.h as Fortran compilers call them
+ *
+ * A call is a function whose name has small letters and a trailing underscore.
+ * Arguments come by reference. The length of each CHARACTER argument follows
+ * after the last argument, as a size_t (gfortran 8 and later, and the compilers
+ * of Intel, NVIDIA and LLVM on 64-bit machines). Texts end in any number of
+ * blanks, which are not part of them.
+ */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scr.h"
+
+/* The exit of a call that fails here and not in the library. */
+#define SCRF_FAILURE 1
+
+/*
+ * Returns a Fortran text as a string, which the caller has to free. A text with
+ * a NUL in it, as programs make them for C, ends there. NULL if there is no
+ * memory, which the calls of C report for what it is: no text.
+ */
+static char* c_text(const char* text, size_t length)
+{
+    const char* nul = memchr(text, '\0', length);
+    char* copy;
+
+    if (nul != NULL) {
+        length = (size_t)(nul - text);
+    } else {
+        while (length > 0 && text[length - 1] == ' ') {
+            length--;
+        }
+    }
+    copy = malloc(length + 1);
+    if (copy != NULL) {
+        memcpy(copy, text, length);
+        copy[length] = '\0';
+    }
+    return copy;
+}
+
+/*
+ * Stores a string in a Fortran variable. One that is too short gets blanks: half
+ * a path leads to some other file.
+ */
+static int fortran_text(const char* call, const char* what, const char* value, char* text, size_t length)
+{
+    static int said; /* of a job's many ranks, each once at most */
+    size_t size = strlen(value);
+
+    memset(text, ' ', length);
+    if (size > length) {
+        if (!said) {
+            fprintf(stderr, "SCR: %s: %s has %lu characters, the variable for it only %lu: "
+                    "declare it CHARACTER*(SCR_MAX_FILENAME): %s\n",
+                    call, what, (unsigned long)size, (unsigned long)length, value);
+            said = 1;
+        }
+        return SCRF_FAILURE;
+    }
+    memcpy(text, value, size);
+    return SCR_SUCCESS;
+}
+
+void scr_init_(int* ierror) { *ierror = SCR_Init(); }
+
+void scr_finalize_(int* ierror) { *ierror = SCR_Finalize(); }
+
+void scr_get_version_(char* version, int* ierror, size_t version_length)
+{
+    *ierror = fortran_text("SCR_GET_VERSION", "the version", SCR_Get_version(), version, version_length);
+}
+
+/* VAL is blank if the parameter has no value, or the call was one to set it. */
+void scr_config_(const char* config, char* val, int* ierror, size_t config_length, size_t val_length)
+{
+    char* line = c_text(config, config_length);
+    const char* value = SCR_Config(line);
+
+    *ierror = fortran_text("SCR_CONFIG", "the value", value != NULL ? value : "", val, val_length);
+    free((char*)value);
+    free(line);
+}
+
+void scr_route_file_(const char* name, char* file, int* ierror, size_t name_length, size_t file_length)
+{
+    char path[SCR_MAX_FILENAME] = "";
+    char* given = c_text(name, name_length);
+    int stored;
+
+    *ierror = SCR_Route_file(given, path);
+    /* Also after an error: what C programs find then is the name as it was. */
+    stored = fortran_text("SCR_ROUTE_FILE", "the path", path, file, file_length);
+    if (*ierror == SCR_SUCCESS) {
+        *ierror = stored;
+    }
+    free(given);
+}
+
+void scr_have_restart_(int* flag, char* name, int* ierror, size_t name_length)
+{
+    char found[SCR_MAX_FILENAME] = "";
+
+    *ierror = SCR_Have_restart(flag, found);
+    if (*ierror == SCR_SUCCESS && *flag) {
+        *ierror = fortran_text("SCR_HAVE_RESTART", "the name", found, name, name_length);
+    }
+}
+
+void scr_start_restart_(char* name, int* ierror, size_t name_length)
+{
+    char found[SCR_MAX_FILENAME] = "";
+
+    *ierror = SCR_Start_restart(found);
+    if (*ierror == SCR_SUCCESS) {
+        *ierror = fortran_text("SCR_START_RESTART", "the name", found, name, name_length);
+    }
+}
+
+void scr_complete_restart_(const int* valid, int* ierror) { *ierror = SCR_Complete_restart(*valid); }
+
+void scr_need_checkpoint_(int* flag, int* ierror) { *ierror = SCR_Need_checkpoint(flag); }
+
+/* A blank name is none, for which the library makes one. */
+void scr_start_output_(const char* name, const int* flags, int* ierror, size_t name_length)
+{
+    char* given = c_text(name, name_length);
+
+    *ierror = SCR_Start_output(given != NULL && *given != '\0' ? given : NULL, *flags);
+    free(given);
+}
+
+void scr_complete_output_(const int* valid, int* ierror) { *ierror = SCR_Complete_output(*valid); }
+
+void scr_start_checkpoint_(int* ierror) { *ierror = SCR_Start_checkpoint(); }
+
+void scr_complete_checkpoint_(const int* valid, int* ierror) { *ierror = SCR_Complete_checkpoint(*valid); }
+
+void scr_should_exit_(int* flag, int* ierror) { *ierror = SCR_Should_exit(flag); }
+
+/* What is done to a dataset of a name. */
+static int named(int (*call)(const char*), const char* name, size_t length)
+{
+    char* given = c_text(name, length);
+    int rc = call(given);
+
+    free(given);
+    return rc;
+}
+
+void scr_current_(const char* name, int* ierror, size_t name_length) { *ierror = named(SCR_Current, name, name_length); }
+
+void scr_drop_(const char* name, int* ierror, size_t name_length) { *ierror = named(SCR_Drop, name, name_length); }
+
+void scr_delete_(const char* name, int* ierror, size_t name_length) { *ierror = named(SCR_Delete, name, name_length); }

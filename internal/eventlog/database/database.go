@@ -1,0 +1,251 @@
+// Package database writes the event log to a database: MySQL or MariaDB on a
+// server, or SQLite in a file. Only commands import it, for its drivers are
+// larger than the library.
+//
+// There is a table of jobs, one of events and one of transfers. They are made
+// where they are missing. Times are in UTC.
+//
+//	jobs       id  username  jobid  jobname  cluster  prefix  digest
+//	events     id  job_id  time  host  type  note  dset  name  start  secs
+//	transfers  id  job_id  time  host  type  from_dir  to_dir  dset  name  start  secs  bytes  files
+//
+// dset and name are number and name of a dataset, start and secs when what the
+// row tells of began and how long it took. The digest is one of the other
+// columns of a job, so that two processes that log for the same one at the same
+// time do not enter it twice.
+package database
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/goscr/goscr/internal/eventlog"
+)
+
+// limit is how long a database may take for one record.
+const limit = 5 * time.Second
+
+// dialect is what differs between databases.
+type dialect struct {
+	key    string // type of a primary key that counts
+	time   string // type of a time
+	ignore string // an INSERT that does nothing if the row is there
+	text   string // of a table: that it holds any text
+}
+
+var (
+	dialectMySQL  = dialect{"BIGINT PRIMARY KEY AUTO_INCREMENT", "DATETIME(6)", "INSERT IGNORE", " CHARACTER SET utf8mb4"}
+	dialectSQLite = dialect{"INTEGER PRIMARY KEY", "DATETIME", "INSERT OR IGNORE", ""}
+)
+
+// DB is a database that takes records. Its methods may not be called at the
+// same time.
+type DB struct {
+	at    eventlog.Database
+	debug io.Writer
+	dialect
+	db    *sql.DB
+	ready bool // the tables are there
+	jobs  map[eventlog.Job]int64
+}
+
+// Open returns a database that statements are sent to when there is a record.
+// They are shown on debug if that is asked for.
+func Open(at eventlog.Database, debug io.Writer) (*DB, error) {
+	d := &DB{at: at, dialect: dialectSQLite, jobs: map[eventlog.Job]int64{}}
+	if at.Debug {
+		d.debug = debug
+	}
+	if at.Host == "" {
+		file := url.URL{Scheme: "file", Opaque: (&url.URL{Path: at.File}).EscapedPath(), RawQuery: url.Values{
+			"_pragma": {fmt.Sprintf("busy_timeout(%d)", limit.Milliseconds())},
+			"_txlock": {"immediate"},
+		}.Encode()}
+		db, err := sql.Open("sqlite", file.String())
+		d.db = db
+		return d, err
+	}
+	d.dialect = dialectMySQL
+	c := mysql.NewConfig()
+	c.User, c.Passwd, c.DBName = at.User, at.Password, at.Name
+	c.Net, c.Addr = "tcp", at.Host
+	if strings.HasPrefix(at.Host, "/") {
+		c.Net = "unix"
+	} else if !strings.Contains(strings.TrimSuffix(at.Host, "]"), ":") {
+		c.Addr += ":3306"
+	}
+	c.Timeout, c.ReadTimeout, c.WriteTimeout = limit, limit, limit
+	c.Logger = &mysql.NopLogger{} // errors are returned as well
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		return nil, err
+	}
+	d.db = sql.OpenDB(connector)
+	return d, nil
+}
+
+// Close gives the connection back.
+func (d *DB) Close() error { return d.db.Close() }
+
+// where names the database for people.
+func (d *DB) where() string {
+	if d.at.Host == "" {
+		return d.at.File
+	}
+	return fmt.Sprintf("%s on %s as user %s", d.at.Name, d.at.Host, d.at.User)
+}
+
+// Write adds a record.
+func (d *DB) Write(r eventlog.Record) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	if err := d.write(ctx, &r); err != nil {
+		return fmt.Errorf("database %s: %w", d.where(), err)
+	}
+	return nil
+}
+
+func (d *DB) write(ctx context.Context, r *eventlog.Record) error {
+	if err := d.tables(ctx); err != nil {
+		return err
+	}
+	job, err := d.job(ctx, r.Job)
+	if err != nil {
+		return err
+	}
+	columns := []string{"job_id", "time", "host", "type", "dset", "name", "start", "secs"}
+	values := []any{job, stamp(r.Time), cut(r.Job.Host, short), cut(r.Type, short),
+		known(r.Dataset), known(cut(r.Name, long)), known(stamp(r.Start)), r.Seconds}
+	table := "events"
+	if r.Transfer {
+		table = "transfers"
+		columns = append(columns, "from_dir", "to_dir", "bytes", "files")
+		values = append(values, known(cut(r.From, long)), known(cut(r.To, long)), r.Bytes, r.Files)
+	} else {
+		columns = append(columns, "note")
+		values = append(values, known(cut(r.Note, long)))
+	}
+	return d.exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s)", table, strings.Join(columns, ", "),
+		strings.TrimSuffix(strings.Repeat("?, ", len(values)), ", ")), values...)
+}
+
+// known is a value, or NULL for what is not known.
+func known[T comparable](v T) any {
+	var none T
+	if v == none {
+		return nil
+	}
+	return v
+}
+
+// stamp is a time as databases read it, "" for none.
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04:05.000000")
+}
+
+const (
+	short = 255   // characters in a VARCHAR(255)
+	long  = 16000 // in a TEXT, which takes 65535 bytes
+)
+
+// cut makes text one that a column takes. A database that refuses a record would
+// be taken for one that does not work.
+func cut(text string, most int) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if r := []rune(text); len(r) > most {
+		return string(r[:most])
+	}
+	return text
+}
+
+// tables makes the tables. Where they are there nothing else is asked for: a
+// user of the database may have no right to make any.
+func (d *DB) tables(ctx context.Context) error {
+	if d.ready {
+		return nil
+	}
+	common := fmt.Sprintf("id %s, job_id BIGINT NOT NULL, time %s NOT NULL, host VARCHAR(255) NOT NULL, "+
+		"type VARCHAR(255) NOT NULL, dset BIGINT, name TEXT, start %s, secs DOUBLE", d.key, d.time, d.time)
+	for _, t := range []struct{ name, columns string }{
+		{"jobs", "id " + d.key + ", username VARCHAR(255) NOT NULL, jobid VARCHAR(255) NOT NULL, jobname TEXT, " +
+			"cluster TEXT, prefix TEXT NOT NULL, digest CHAR(64) NOT NULL UNIQUE"},
+		{"events", common + ", note TEXT"},
+		{"transfers", common + ", from_dir TEXT, to_dir TEXT, bytes BIGINT, files BIGINT"},
+	} {
+		if d.exec(ctx, "SELECT id FROM "+t.name+" WHERE id = 0") == nil {
+			continue
+		}
+		if err := d.exec(ctx, "CREATE TABLE IF NOT EXISTS "+t.name+" ("+t.columns+")"+d.text); err != nil {
+			return err
+		}
+	}
+	d.ready = true
+	return nil
+}
+
+// job returns the id of a job, which it enters if it is new.
+func (d *DB) job(ctx context.Context, j eventlog.Job) (id int64, err error) {
+	j.Host = "" // a job has many
+	if id, ok := d.jobs[j]; ok {
+		return id, nil
+	}
+	sum := sha256.Sum256([]byte(strings.Join([]string{j.User, j.ID, j.Name, j.Cluster, j.Prefix}, "\x00")))
+	digest := hex.EncodeToString(sum[:])
+	err = d.exec(ctx, d.ignore+" INTO jobs (username, jobid, jobname, cluster, prefix, digest) VALUES (?, ?, ?, ?, ?, ?)",
+		cut(j.User, short), cut(j.ID, short), known(cut(j.Name, long)), known(cut(j.Cluster, long)), cut(j.Prefix, long), digest)
+	if err != nil {
+		return 0, err
+	}
+	const query = "SELECT id FROM jobs WHERE digest = ?"
+	d.show(query, digest)
+	if err = d.db.QueryRowContext(ctx, query, digest).Scan(&id); err == nil {
+		d.jobs[j] = id
+	}
+	return id, err
+}
+
+func (d *DB) exec(ctx context.Context, statement string, args ...any) error {
+	d.show(statement, args...)
+	_, err := d.db.ExecContext(ctx, statement, args...)
+	return err
+}
+
+func (d *DB) show(statement string, args ...any) {
+	if d.debug == nil {
+		return
+	}
+	text := make([]string, len(args))
+	for i, a := range args {
+		switch a := a.(type) {
+		case nil:
+			text[i] = "NULL"
+		case *float64:
+			text[i] = shown(a)
+		case *int64:
+			text[i] = shown(a)
+		default:
+			text[i] = fmt.Sprintf("%q", fmt.Sprint(a))
+		}
+	}
+	fmt.Fprintf(d.debug, "%s [%s]\n", statement, strings.Join(text, ", "))
+}
+
+func shown[T any](p *T) string {
+	if p == nil {
+		return "NULL"
+	}
+	return fmt.Sprint(*p)
+}

@@ -1,0 +1,291 @@
+package database
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/goscr/goscr/internal/eventlog"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t *testing.T, at eventlog.Database, debug io.Writer) *DB {
+	t.Helper()
+	db, err := Open(at, debug)
+	must(t, err)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// rows returns what a query gives, a row a line, columns separated by |.
+func rows(t *testing.T, db *sql.DB, query string) string {
+	t.Helper()
+	r, err := db.Query(query)
+	must(t, err)
+	defer r.Close()
+	columns, err := r.Columns()
+	must(t, err)
+	var b strings.Builder
+	for r.Next() {
+		values := make([]sql.NullString, len(columns))
+		to := make([]any, len(columns))
+		for i := range values {
+			to[i] = &values[i]
+		}
+		must(t, r.Scan(to...))
+		for i, v := range values {
+			if i > 0 {
+				b.WriteByte('|')
+			}
+			if v.Valid {
+				b.WriteString(v.String)
+			} else {
+				b.WriteString("NULL")
+			}
+		}
+		b.WriteByte('\n')
+	}
+	must(t, r.Err())
+	return b.String()
+}
+
+var (
+	when = time.Date(2026, 11, 21, 0, 1, 55, 250e6, time.FixedZone("", 3600))
+	job  = eventlog.Job{Host: "node0", User: "user1", ID: "job1", Name: "heat", Prefix: "/p"}
+)
+
+// tellAll writes records with all there is to tell, and with nothing.
+func tellAll(t *testing.T, db *DB) {
+	t.Helper()
+	seconds := 1.5
+	other := job
+	other.Host, other.Cluster = "node1", "c"
+	for _, r := range []eventlog.Record{
+		{Time: when, Job: job, Type: "FULL", Note: `it's "quoted"; é 世 🙂`, Dataset: 3, Name: "ckpt.3", Start: when.Add(-time.Hour), Seconds: &seconds},
+		{Time: when, Job: job, Type: "EMPTY"},
+		{Time: when, Job: other, Type: "OTHER"},
+		{Time: when, Job: job, Type: "FLUSH", Transfer: true, From: "/dev/shm", To: "/p", Dataset: 3, Name: "ckpt.3",
+			Start: when, Seconds: &seconds, Bytes: eventlog.Count(1 << 50), Files: eventlog.Count(0)},
+		{Time: when, Job: job, Type: "BARE", Transfer: true},
+	} {
+		must(t, db.Write(r))
+	}
+}
+
+const (
+	allEvents = `user1|job1|heat|NULL|/p|node0|FULL|it's "quoted"; é 世 🙂|3|ckpt.3|1.5
+user1|job1|heat|NULL|/p|node0|EMPTY|NULL|NULL|NULL|NULL
+user1|job1|heat|c|/p|node1|OTHER|NULL|NULL|NULL|NULL
+`
+	selectEvents = "SELECT username, jobid, jobname, cluster, prefix, host, type, note, dset, name, secs " +
+		"FROM events JOIN jobs ON jobs.id = job_id ORDER BY events.id"
+	allTransfers = `FLUSH|/dev/shm|/p|3|ckpt.3|1.5|1125899906842624|0
+BARE|NULL|NULL|NULL|NULL|NULL|NULL|NULL
+`
+	selectTransfers = "SELECT type, from_dir, to_dir, dset, name, secs, bytes, files FROM transfers ORDER BY id"
+)
+
+func TestDB_SQLite(t *testing.T) {
+	at := eventlog.Database{File: filepath.Join(t.TempDir(), "odd name?&%#.sqlite"), Password: "secret"}
+	tellAll(t, open(t, at, nil))
+	// Another process enters the same job again.
+	at.Debug = true
+	var shown bytes.Buffer
+	db := open(t, at, &shown)
+	must(t, db.Write(eventlog.Record{Time: when, Job: job, Type: "LATER"}))
+	if _, err := os.Stat(at.File); err != nil {
+		t.Error(err)
+	}
+	if got := rows(t, db.db, selectEvents); got != allEvents+"user1|job1|heat|NULL|/p|node0|LATER|NULL|NULL|NULL|NULL\n" {
+		t.Errorf("%s", got)
+	}
+	if got := rows(t, db.db, selectTransfers); got != allTransfers {
+		t.Errorf("%s", got)
+	}
+	if got := rows(t, db.db, "SELECT id FROM jobs"); got != "1\n2\n" {
+		t.Errorf("jobs: %s", got)
+	}
+	got := rows(t, db.db, "SELECT cast(time AS TEXT), cast(start AS TEXT) FROM events WHERE id = 1")
+	if want := "2026-11-20 23:01:55.250000|2026-11-20 22:01:55.250000\n"; got != want { // UTC
+		t.Errorf("%s, want %s", got, want)
+	}
+	if s := shown.String(); !strings.Contains(s, "INSERT INTO events") || !strings.Contains(s, `"LATER"`) || strings.Contains(s, "secret") {
+		t.Errorf("statements shown:\n%s", s)
+	}
+}
+
+// What a database would refuse is made fit.
+func TestDB_TakesAnything(t *testing.T) {
+	db := open(t, eventlog.Database{File: filepath.Join(t.TempDir(), "db")}, nil)
+	huge := strings.Repeat("é", 1<<20)
+	j := eventlog.Job{Host: huge, User: huge, ID: huge, Name: huge, Cluster: huge, Prefix: huge}
+	must(t, db.Write(eventlog.Record{Time: when, Job: j, Type: huge, Note: huge, Name: "a\xffb"}))
+	want := fmt.Sprintf("%d|%d|a\uFFFDb\n", short, long)
+	if got := rows(t, db.db, "SELECT length(type), length(note), name FROM events"); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestDB_ManyProcesses(t *testing.T) {
+	at := eventlog.Database{File: filepath.Join(t.TempDir(), "db")}
+	const n, each = 8, 10
+	var all sync.WaitGroup
+	for range n {
+		db := open(t, at, nil)
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			for range each {
+				if err := db.Write(eventlog.Record{Time: when, Job: job, Type: "A"}); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+	}
+	all.Wait()
+	db := open(t, at, nil)
+	if got := rows(t, db.db, "SELECT count(*), count(DISTINCT job_id) FROM events"); got != fmt.Sprintf("%d|1\n", n*each) {
+		t.Error(got)
+	}
+}
+
+func TestDB_Errors(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	closed.Close()
+	for _, at := range []eventlog.Database{
+		{File: filepath.Join(t.TempDir(), "no", "such", "dir")},
+		{Host: closed.Addr().String(), User: "u", Name: "n", Password: "secret"},
+		{Host: "/no/such/socket", User: "u", Name: "n", Password: "secret"},
+	} {
+		db := open(t, at, nil)
+		err := db.Write(eventlog.Record{Time: when, Job: job, Type: "A"})
+		if err == nil || !strings.Contains(err.Error(), at.File+at.Host) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%+v: %v", at, err)
+		}
+	}
+}
+
+// A real server, where there is one: see scripts/test.d/80-log.sh.
+func TestDB_MySQL(t *testing.T) {
+	socket := os.Getenv("GOSCR_TEST_MYSQL")
+	if socket == "" {
+		t.Skip("GOSCR_TEST_MYSQL does not name the socket of a server, with an empty database scrlog of user scr, password secret")
+	}
+	at := eventlog.Database{Host: socket, User: "scr", Password: "secret", Name: "scrlog"}
+	db := open(t, at, nil)
+	tellAll(t, db)
+	must(t, open(t, at, nil).Write(eventlog.Record{Time: when, Job: job, Type: "EMPTY"}))
+	if got := rows(t, db.db, selectEvents); got != allEvents+"user1|job1|heat|NULL|/p|node0|EMPTY|NULL|NULL|NULL|NULL\n" {
+		t.Errorf("%s", got)
+	}
+	if got := rows(t, db.db, selectTransfers); got != allTransfers {
+		t.Errorf("%s", got)
+	}
+	huge := strings.Repeat("é", 1<<20)
+	j := eventlog.Job{Host: huge, User: huge, ID: huge, Name: huge, Cluster: huge, Prefix: huge}
+	must(t, db.Write(eventlog.Record{Time: when, Job: j, Type: huge, Note: huge, Name: "a\xffb"}))
+	if got := rows(t, db.db, "SELECT count(*) FROM jobs"); got != "3\n" {
+		t.Errorf("%s jobs", got)
+	}
+	at.Password = "wrong"
+	if err := open(t, at, nil).Write(eventlog.Record{Time: when, Job: job, Type: "A"}); err == nil || !strings.Contains(err.Error(), "Access denied") {
+		t.Errorf("wrong password: %v", err)
+	}
+}
+
+// feed is what a job sends.
+func feed(t *testing.T, at eventlog.Database, records ...eventlog.Record) io.Reader {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	must(t, e.Encode(at))
+	for _, r := range records {
+		must(t, e.Encode(r))
+	}
+	return &b
+}
+
+func TestServe(t *testing.T) {
+	at := eventlog.Database{File: filepath.Join(t.TempDir(), "db")}
+	var records []eventlog.Record
+	for range 100 {
+		records = append(records, eventlog.Record{Time: when, Job: job, Type: "A"})
+	}
+	var said bytes.Buffer
+	must(t, Serve(feed(t, at, records...), &said))
+	if got := rows(t, open(t, at, nil).db, "SELECT count(*) FROM events"); got != "100\n" || said.Len() != 0 {
+		t.Error(got, said.String())
+	}
+	// A job that was killed while it wrote.
+	cut, err := io.ReadAll(feed(t, at, records...))
+	must(t, err)
+	must(t, Serve(bytes.NewReader(cut[:len(cut)-5]), &said))
+	if got := rows(t, open(t, at, nil).db, "SELECT count(*) FROM events"); got != "199\n" || said.Len() == 0 {
+		t.Error(got, said.String())
+	}
+	for _, wrong := range []string{"", "no settings"} {
+		if err := Serve(strings.NewReader(wrong), &said); err == nil {
+			t.Errorf("%q is taken for settings", wrong)
+		}
+	}
+}
+
+// A database that is not there when the job begins is used once it is.
+func TestServe_TriesAgain(t *testing.T) {
+	defer func(p time.Duration) { pause = p }(pause)
+	pause = time.Millisecond
+	dir := filepath.Join(t.TempDir(), "later")
+	at := eventlog.Database{File: filepath.Join(dir, "db")}
+	in, job1 := io.Pipe()
+	out, said := io.Pipe()
+	done := make(chan error)
+	go func() { done <- Serve(in, said) }()
+	go func() {
+		_, err := io.Copy(job1, feed(t, at, eventlog.Record{Time: when, Job: job, Type: "EARLY"}))
+		if err != nil {
+			t.Error(err)
+		}
+	}()
+	buf := make([]byte, 1000)
+	n, err := out.Read(buf) // it has failed
+	must(t, err)
+	if !strings.Contains(string(buf[:n]), at.File) {
+		t.Errorf("%s", buf[:n])
+	}
+	must(t, os.Mkdir(dir, 0o777))
+	go io.Copy(io.Discard, out)
+	db := open(t, at, nil)
+	must(t, db.tables(context.Background()))
+	for rows(t, db.db, "SELECT type FROM events") != "EARLY\n" {
+		time.Sleep(time.Millisecond)
+	}
+	must(t, job1.Close())
+	must(t, <-done)
+}
+
+// The job ends, the database is not to be had: what is lost is told.
+func TestServe_GivesUp(t *testing.T) {
+	at := eventlog.Database{File: filepath.Join(t.TempDir(), "none", "db")}
+	r := eventlog.Record{Time: when, Job: job, Type: "A"}
+	var said bytes.Buffer
+	must(t, Serve(feed(t, at, r, r, r), &said))
+	if !strings.Contains(said.String(), "3 events from A on are not in the database") {
+		t.Error(said.String())
+	}
+}

@@ -1,0 +1,175 @@
+package database
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/goscr/goscr/internal/eventlog"
+)
+
+const (
+	// grace is how long Serve goes on once there is nothing more to come: what a
+	// database has not taken by then is lost.
+	grace = 10 * time.Second
+	// most is how many records wait for it; the oldest are dropped.
+	most = 10000
+)
+
+// pause is between attempts to reach a database that does not answer.
+var pause = 5 * time.Second
+
+// ErrLate is returned by Serve when the database has not taken everything in
+// time.
+var ErrLate = errors.New("the database has not taken all events in time")
+
+// Serve writes the records of a job, which arrive from in, until in ends. What
+// goes wrong is told on out, a line each. A database that does not answer is
+// tried again: it may come back before the job ends.
+//
+// Records are read as they come, whatever the database does, so that the job
+// never waits for it.
+func Serve(in io.Reader, out io.Writer) error {
+	at, next, err := eventlog.Receive(in)
+	if err != nil {
+		return err
+	}
+	db, err := Open(at, out)
+	if err != nil {
+		return err
+	}
+	w := &writer{db: db, out: out, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	go w.run()
+	for {
+		r, err := next()
+		if err != nil {
+			if err != io.EOF {
+				fmt.Fprintf(out, "%v\n", err)
+			}
+			break
+		}
+		w.add(r)
+	}
+	w.end()
+	select {
+	case <-w.done:
+		return db.Close()
+	case <-time.After(grace):
+		return ErrLate
+	}
+}
+
+// writer writes records that wait.
+type writer struct {
+	db   *DB
+	out  io.Writer
+	wake chan struct{} // there is something new
+	done chan struct{} // closed when nothing waits and nothing more comes
+
+	mu      sync.Mutex
+	waiting []eventlog.Record
+	dropped int
+	ended   bool
+}
+
+func (w *writer) add(r eventlog.Record) {
+	w.mu.Lock()
+	if len(w.waiting) == most {
+		w.waiting = w.waiting[1:]
+		w.dropped++
+	}
+	w.waiting = append(w.waiting, r)
+	w.mu.Unlock()
+	w.signal()
+}
+
+func (w *writer) end() {
+	w.mu.Lock()
+	w.ended = true
+	w.mu.Unlock()
+	w.signal()
+}
+
+func (w *writer) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default: // it has been told already
+	}
+}
+
+// take returns the oldest record that waits.
+func (w *writer) take() (r eventlog.Record, ok, ended bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.waiting) == 0 {
+		return r, false, w.ended
+	}
+	r = w.waiting[0]
+	w.waiting = w.waiting[1:]
+	return r, true, w.ended
+}
+
+func (w *writer) run() {
+	defer close(w.done)
+	for {
+		r, ok, ended := w.take()
+		switch {
+		case ok:
+			if !w.write(r) {
+				w.giveUp(r)
+				return
+			}
+		case ended:
+			if w.dropped > 0 {
+				fmt.Fprintf(w.out, "%d events were dropped while the database did not answer\n", w.dropped)
+			}
+			return
+		default:
+			<-w.wake
+		}
+	}
+}
+
+// write writes one record, as often as it takes. It returns false if that has
+// failed and there is no more time.
+func (w *writer) write(r eventlog.Record) bool {
+	for last := false; ; last = w.sleep() {
+		err := w.db.Write(r)
+		if err == nil {
+			return true
+		}
+		fmt.Fprintf(w.out, "%v\n", err)
+		if last {
+			return false
+		}
+	}
+}
+
+// sleep waits until the next attempt. It returns at once, and true, if no more
+// records come.
+func (w *writer) sleep() (ended bool) {
+	next := time.NewTimer(pause)
+	defer next.Stop()
+	for {
+		w.mu.Lock()
+		ended = w.ended
+		w.mu.Unlock()
+		if ended {
+			return true
+		}
+		select {
+		case <-w.wake:
+		case <-next.C:
+			return false
+		}
+	}
+}
+
+// giveUp says what is lost.
+func (w *writer) giveUp(r eventlog.Record) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fmt.Fprintf(w.out, "%d events from %s on are not in the database\n", len(w.waiting)+1+w.dropped, r.Type)
+}

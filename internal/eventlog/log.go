@@ -1,0 +1,164 @@
+package eventlog
+
+import (
+	"errors"
+	"time"
+
+	"github.com/goscr/goscr/internal/config"
+	"github.com/goscr/goscr/internal/report"
+)
+
+const (
+	// backlog is how many records wait for a sink before more are dropped. A job
+	// that writes a checkpoint every second fills it in minutes.
+	backlog = 1024
+	// patience is how long Close waits for sinks that are behind.
+	patience = 2 * time.Second
+)
+
+// Log takes the records of one process, in a job that of rank 0. Methods of a
+// nil Log do nothing.
+type Log struct {
+	job      Job
+	report   *report.Logger
+	patience time.Duration
+	outlets  []*outlet
+}
+
+// outlet is a sink with its queue.
+type outlet struct {
+	name  string
+	sink  Sink
+	queue chan Record
+	done  chan struct{} // closed when the queue is closed and empty
+	lost  int           // dropped because the queue was full
+}
+
+// Open begins the log of a job that runs. What it is told to use and cannot use
+// is reported, and no reason for the job not to run.
+func Open(cfg *config.Config, log *report.Logger) *Log {
+	if !cfg.Bool("SCR_LOG_ENABLE") {
+		return nil
+	}
+	l := &Log{job: JobOf(cfg), report: log, patience: patience}
+	l.openFiles(cfg)
+	if cfg.Bool("SCR_LOG_DB_ENABLE") {
+		if sink, err := startRecorder(DatabaseOf(cfg), log); err != nil {
+			log.Warn("no events are logged to the database: %v", err)
+		} else {
+			l.add("the database", sink)
+		}
+	}
+	return l
+}
+
+// openFiles adds the sinks that need no other process.
+func (l *Log) openFiles(cfg *config.Config) {
+	if cfg.Bool("SCR_LOG_TXT_ENABLE") {
+		path := TextFile(l.job.Prefix)
+		l.add(path, textFile{path})
+	}
+	if cfg.Bool("SCR_LOG_SYSLOG_ENABLE") {
+		if sink, err := openSyslog(cfg); err == nil {
+			l.add("syslog", sink)
+		} else if chosen(cfg, "SCR_LOG_SYSLOG_ENABLE") {
+			l.report.Warn("%v; SCR_LOG_SYSLOG_ENABLE=0 does without it", err)
+		} else {
+			l.report.Info("%v; SCR_LOG_SYSLOG_ENABLE=0 does without it", err)
+		}
+	}
+}
+
+func (l *Log) add(name string, sink Sink) {
+	o := &outlet{name: name, sink: sink, queue: make(chan Record, backlog), done: make(chan struct{})}
+	l.outlets = append(l.outlets, o)
+	go o.run(l.report)
+}
+
+// run writes what comes into the queue.
+func (o *outlet) run(log *report.Logger) {
+	defer close(o.done)
+	for r := range o.queue {
+		if err := o.sink.Write(r); err != nil {
+			log.WarnOnce("event log: %v", err)
+		}
+	}
+	if err := o.sink.Close(); err != nil {
+		log.WarnOnce("event log: %v", err)
+	}
+}
+
+// Add logs a record, whose time and job it fills in. It returns at once.
+func (l *Log) Add(r Record) {
+	if l == nil {
+		return
+	}
+	r.Time, r.Job = time.Now(), l.job
+	for _, o := range l.outlets {
+		select {
+		case o.queue <- r:
+		default:
+			o.lost++
+		}
+	}
+}
+
+// Close waits, for a moment, until everything is written.
+func (l *Log) Close() {
+	if l == nil {
+		return
+	}
+	for _, o := range l.outlets {
+		close(o.queue)
+	}
+	late := time.NewTimer(l.patience)
+	defer late.Stop()
+	expired := false
+	for _, o := range l.outlets {
+		if o.lost > 0 {
+			l.report.Warn("event log: %s was too slow for %d events, which are not in it", o.name, o.lost)
+		}
+		if !expired {
+			select {
+			case <-o.done:
+			case <-late.C:
+				expired = true
+			}
+		}
+		select {
+		case <-o.done:
+		default:
+			l.report.Warn("event log: %s has not taken all events within %v; the last may be missing in it", o.name, l.patience)
+		}
+	}
+	l.outlets = nil
+}
+
+// Once logs one record for a command, in all places that the configuration asks
+// for, and returns what went wrong. openDatabase opens the database.
+func Once(cfg *config.Config, r Record, openDatabase func(Database) (Sink, error)) error {
+	var errs []error
+	write := func(sink Sink, err error) {
+		if err == nil {
+			err = errors.Join(sink.Write(r), sink.Close())
+		}
+		errs = append(errs, err)
+	}
+	if cfg.Bool("SCR_LOG_TXT_ENABLE") {
+		write(textFile{TextFile(r.Job.Prefix)}, nil)
+	}
+	if cfg.Bool("SCR_LOG_SYSLOG_ENABLE") {
+		sink, err := openSyslog(cfg)
+		if err == nil || chosen(cfg, "SCR_LOG_SYSLOG_ENABLE") {
+			write(sink, err)
+		}
+	}
+	if cfg.Bool("SCR_LOG_DB_ENABLE") {
+		write(openDatabase(DatabaseOf(cfg)))
+	}
+	return errors.Join(errs...)
+}
+
+// chosen reports whether somebody has set a parameter. Nobody has to hear that
+// what he did not ask for, as syslog in a container, is not there.
+func chosen(cfg *config.Config, name string) bool { return cfg.Source(name).Level != config.Default }

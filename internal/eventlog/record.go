@@ -1,0 +1,120 @@
+// Package eventlog keeps the log of a job: what happened to its checkpoints,
+// when, and how long it took. Each event becomes a line in the file .scr/log of
+// the prefix directory,
+//
+//	2026-11-21T00:01:55: host=node0, jobid=job1, event=CHECKPOINT_START, note="/tmp", dset=1, name="ckpt.1"
+//
+// a message to syslog, and a row in a database, each if the parameters
+// SCR_LOG_* ask for it.
+//
+// The log never holds a program up and never fails it. Each of the three has a
+// queue and a goroutine of its own; what does not get through in time is
+// counted and told. Drivers for databases are in the command binary, not in
+// the library: a process of that binary, which Recorder starts, is sent the
+// records through a socket.
+package eventlog
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goscr/goscr/internal/config"
+)
+
+// Job says on whose behalf something is logged.
+type Job struct {
+	Host    string // the node that logs
+	User    string
+	ID      string
+	Name    string
+	Cluster string
+	Prefix  string // the prefix directory
+}
+
+// JobOf returns what a configuration knows of a job.
+func JobOf(cfg *config.Config) Job {
+	return Job{
+		Host: cfg.String("SCR_NODE_NAME"), User: cfg.String("SCR_USER_NAME"), ID: cfg.String("SCR_JOB_ID"),
+		Name: cfg.String("SCR_JOB_NAME"), Cluster: cfg.String("SCR_CLUSTER_NAME"), Prefix: cfg.String("SCR_PREFIX"),
+	}
+}
+
+// Record is one entry of the log. It is an event, or a transfer of files if
+// Transfer is set. What is empty, 0 or nil is not known and left out.
+type Record struct {
+	Time     time.Time
+	Job      Job
+	Type     string
+	Transfer bool
+	Note     string // of an event
+	From, To string // directories of a transfer
+	Dataset  int
+	Name     string // of the dataset
+	Start    time.Time
+	Seconds  *float64
+	Bytes    *int64
+	Files    *int64
+}
+
+// Since is the Seconds of what has begun at start and ends now.
+func Since(start time.Time) *float64 {
+	seconds := time.Since(start).Seconds()
+	return &seconds
+}
+
+// Count is the Bytes or Files of a record.
+func Count(n int64) *int64 { return &n }
+
+// timeLayout is how SCR writes a time, which is local.
+const timeLayout = "2006-01-02T15:04:05"
+
+// Line is the record as a line of the text log, without the newline.
+func (r *Record) Line() string { return r.Time.Local().Format(timeLayout) + ": " + r.Text() }
+
+// Text is Line without the time. Whatever is in the names of the job, it is
+// one line.
+func (r *Record) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "host=%s, jobid=%s", word(r.Job.Host), word(r.Job.ID))
+	if r.Transfer {
+		fmt.Fprintf(&b, ", xfer=%s", word(r.Type))
+	} else {
+		fmt.Fprintf(&b, ", event=%s", word(r.Type))
+	}
+	for _, f := range []struct{ key, value string }{{"note", r.Note}, {"from", r.From}, {"to", r.To}} {
+		if f.value != "" {
+			fmt.Fprintf(&b, ", %s=%s", f.key, strconv.Quote(f.value))
+		}
+	}
+	if r.Dataset != 0 {
+		fmt.Fprintf(&b, ", dset=%d", r.Dataset)
+	}
+	if r.Name != "" {
+		fmt.Fprintf(&b, ", name=%s", strconv.Quote(r.Name))
+	}
+	if !r.Start.IsZero() {
+		fmt.Fprintf(&b, ", start=%s", r.Start.Local().Format(timeLayout))
+	}
+	if r.Seconds != nil {
+		fmt.Fprintf(&b, ", secs=%f", *r.Seconds)
+	}
+	if r.Bytes != nil {
+		fmt.Fprintf(&b, ", bytes=%d", *r.Bytes)
+	}
+	if r.Files != nil {
+		fmt.Fprintf(&b, ", files=%d", *r.Files)
+	}
+	return b.String()
+}
+
+// word is text that stands without quotes, which it gets if it must.
+func word(text string) string {
+	for _, c := range text {
+		if c <= ' ' || c == ',' || c == '"' || !strconv.IsPrint(c) {
+			return strconv.Quote(text)
+		}
+	}
+	return text
+}

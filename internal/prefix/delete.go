@@ -1,0 +1,188 @@
+package prefix
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/mpi"
+)
+
+// Delete removes a dataset with its files, and the directories that leaves
+// empty, from the prefix directory. A name that is not there is no error. It is
+// collective.
+func (p *Prefix) Delete(name string) error {
+	chosen, err := p.choose(func(x *Index) []Entry {
+		if id, ok := x.Lookup(name); ok {
+			return []Entry{x.entry(id)}
+		}
+		return nil
+	})
+	for _, e := range chosen {
+		if e := p.remove(e, anyFile); err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// Purge removes all datasets. One whose files are not known leaves the index, and
+// they stay. It is collective.
+func (p *Prefix) Purge() error {
+	all, err := p.choose((*Index).Entries)
+	if err != nil {
+		return err
+	}
+	for _, e := range all {
+		p.Log.Info("dataset %d (%s) is deleted from %s", e.ID, e.Name, p.Dir)
+		if err := p.remove(e, anyFile); err != nil {
+			if p.Comm.Rank() == 0 {
+				p.Log.Warn("dataset %d (%s) cannot be deleted from %s, files of it stay: %v", e.ID, e.Name, p.Dir, err)
+			}
+			if err := p.forget(e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Keep removes the oldest checkpoints until so many that a job can restart from
+// are left. Outputs stay, and so do files that were written again since, which
+// are a newer dataset's. It is collective.
+func (p *Prefix) Keep(most int) error {
+	old, err := p.choose(func(x *Index) []Entry { return x.beyond(most) })
+	if err != nil {
+		return err
+	}
+	for _, e := range old {
+		p.Log.Info("checkpoint %s is deleted from %s, where SCR_PREFIX_SIZE=%d are kept", e.Name, p.Dir, most)
+		if err := p.remove(e, sameFile); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beyond returns the checkpoints, and what was meant to become one, that are older
+// than the newest so many that can be used.
+func (x *Index) beyond(most int) []Entry {
+	var old []Entry
+	usable := 0
+	for _, e := range x.Entries() {
+		switch {
+		case !e.Flags().Has(dataset.Checkpoint):
+		case usable < most:
+			if e.usable() {
+				usable++
+			}
+		case !e.Flags().Has(dataset.Output):
+			old = append(old, e)
+		}
+	}
+	return old
+}
+
+// choose gives all ranks what rank 0 chooses of the index.
+func (p *Prefix) choose(of func(*Index) []Entry) ([]Entry, error) {
+	list := hash.New()
+	err := p.onRoot(func() error {
+		x, err := ReadIndex(p.Dir)
+		if err != nil {
+			return err
+		}
+		for _, e := range of(x) {
+			h := list.SetKVInt(keyDset, e.ID)
+			h.SetValue(keyName, e.Name)
+			h.SetValue(keyDir, e.Dir)
+			if e.Complete {
+				h.SetValue(keyComplete, "1")
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	list, err = hash.Bcast(list, 0, p.Comm)
+	var chosen []Entry
+	for _, id := range list.Get(keyDset).Ints() {
+		h := list.GetKVInt(keyDset, id)
+		chosen = append(chosen, Entry{ID: id, Name: h.Text(keyName), Complete: h.Text(keyComplete) == "1", Dir: h.Text(keyDir)})
+	}
+	return chosen, err
+}
+
+// anyFile and sameFile say which files of a dataset are deleted with it.
+func anyFile(redundancy.File) bool { return true }
+
+// sameFile is for those that are what was flushed.
+func sameFile(f redundancy.File) bool {
+	info, err := os.Lstat(f.Path)
+	when, known := f.Meta.Modified()
+	return err == nil && (!known || when.Equal(info.ModTime())) && (f.Meta.Size() < 0 || f.Meta.Size() == info.Size())
+}
+
+// remove deletes a dataset with those of its files that which says yes to. It is
+// collective; the result is agreed.
+func (p *Prefix) remove(e Entry, which func(redundancy.File) bool) error {
+	_, files, err := p.files(e.ID)
+	if err != nil && e.Complete {
+		return err
+	}
+	// It leaves the index first: from then on nobody restarts from it. What has no
+	// list was not completed.
+	err = p.onRoot(func() error {
+		return UpdateIndex(p.Dir, func(x *Index) error {
+			if x.entry(e.ID).Name == e.Name {
+				x.remove(e.ID)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if !which(f) {
+			continue
+		}
+		if e := os.Remove(f.Path); e != nil && !errors.Is(e, fs.ErrNotExist) && err == nil {
+			err = e
+		}
+	}
+	if err := mpi.Agree(p.Comm, err); err != nil {
+		return err
+	}
+	for _, f := range files {
+		// Fails, as it should, at the first directory that holds something.
+		for d := filepath.Dir(f.Path); d != p.Dir && os.Remove(d) == nil; d = filepath.Dir(d) {
+		}
+	}
+	return p.forget(e)
+}
+
+// forget removes what is known of a dataset. It is collective; the result is agreed.
+func (p *Prefix) forget(e Entry) error {
+	return p.onRoot(func() error {
+		err := UpdateIndex(p.Dir, func(x *Index) error { x.remove(e.ID); return nil })
+		if err != nil {
+			return err
+		}
+		if err := os.RemoveAll(datasetPath(p.Dir, e.ID, "")); err != nil {
+			return fmt.Errorf("metadata of dataset %d: %w", e.ID, err)
+		}
+		if e.Dir != "" && checkName(e.Dir) == nil { // a directory that SCR 1.1 made for it alone
+			if err := os.RemoveAll(filepath.Join(p.Dir, e.Dir)); err != nil {
+				return err
+			}
+		}
+		return Locate(p.Dir, dataset.New(e.ID, e.Name, dataset.None, 0, dataset.Owner{}, time.Time{}), InPrefix, false)
+	})
+}

@@ -1,0 +1,63 @@
+package redundancy
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// An overwriter writes over pages of a file on a RAM disk that are there
+// already, through mappings, and around the processor's cache. write(2) reads
+// each line of a page into the cache before it writes it, and throws pieces
+// that are on their way out of it.
+type overwriter struct {
+	f       *os.File
+	windows map[int]*window // by the section they move along
+}
+
+// overwrites returns how to write over the first n bytes of a file, nil if that
+// is better left to write(2): where pages have to be allocated there may be none
+// left, and on a disk the copy is not what takes the time.
+func overwrites(f *os.File, n int64) *overwriter {
+	var fs unix.Statfs_t
+	var st unix.Stat_t
+	fd := int(f.Fd())
+	if unix.Fstatfs(fd, &fs) != nil || fs.Type != unix.TMPFS_MAGIC || unix.Fstat(fd, &st) != nil {
+		return nil
+	}
+	const unit = 512 // of st_blocks
+	if st.Size < n || st.Blocks*unit < st.Size {
+		return nil
+	}
+	return &overwriter{f: f, windows: map[int]*window{}}
+}
+
+// write stores buf, which belongs to a section, at a place in the file.
+func (o *overwriter) write(section int, buf []byte, at int64) error {
+	w := o.windows[section]
+	if w == nil {
+		w = &window{}
+		o.windows[section] = w
+	}
+	for len(buf) > 0 {
+		if at < w.at || at >= w.at+int64(len(w.data)) {
+			if err := w.move(o.f, at, 1, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_POPULATE); err != nil {
+				return fmt.Errorf("%s: %w", o.f.Name(), err)
+			}
+		}
+		room := w.data[at-w.at:]
+		n := min(len(buf), len(room))
+		if err := guard(func() { copyAround(room[:n], buf[:n]) }); err != nil {
+			return fmt.Errorf("%s: byte %d: %w", o.f.Name(), at, err)
+		}
+		buf, at = buf[n:], at+int64(n)
+	}
+	return nil
+}
+
+func (o *overwriter) close() {
+	for _, w := range o.windows {
+		w.close()
+	}
+}

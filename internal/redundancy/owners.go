@@ -1,0 +1,68 @@
+package redundancy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"strings"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/mpi"
+)
+
+// Owners returns, of the files of the caller, those that lower ranks have too, by
+// their names, each with the lowest of these ranks. Every name is looked at by a
+// rank that follows from the name, so that no rank sees them all. It is collective.
+func Owners(c mpi.Comm, files []File) (map[string]int, error) {
+	n := c.Size()
+	if n == 1 {
+		return nil, nil
+	}
+	const keyNames, width = "NAMES", 32
+	digests := map[int]*strings.Builder{}
+	names := map[string]string{} // digest to name
+	for _, f := range files {
+		sum := sha256.Sum256([]byte(f.Meta.File()))
+		digest := hex.EncodeToString(sum[:width/2])
+		judge := int(sum[width/2])<<16 | int(sum[width/2+1])<<8 | int(sum[width/2+2])
+		b := digests[judge%n]
+		if b == nil {
+			b = &strings.Builder{}
+			digests[judge%n] = b
+		}
+		b.WriteString(digest)
+		names[digest] = f.Meta.File()
+	}
+	send := hash.New()
+	for judge, b := range digests {
+		send.At(strconv.Itoa(judge)).SetValue(keyNames, b.String())
+	}
+	received, err := hash.Exchange(send, c)
+	if err != nil {
+		return nil, err
+	}
+	first := map[string]int{}
+	reply := hash.New()
+	for _, rank := range received.Ints() {
+		text := received.Get(strconv.Itoa(rank)).Text(keyNames)
+		for ; len(text) >= width; text = text[width:] {
+			digest := text[:width]
+			if lower, taken := first[digest]; taken {
+				reply.At(strconv.Itoa(rank)).SetInt(digest, int64(lower))
+			} else {
+				first[digest] = rank
+			}
+		}
+	}
+	if received, err = hash.Exchange(reply, c); err != nil {
+		return nil, err
+	}
+	owners := map[string]int{}
+	for _, h := range received.All() {
+		for digest := range h.All() {
+			lower, _ := h.Int(digest)
+			owners[names[digest]] = int(lower)
+		}
+	}
+	return owners, nil
+}

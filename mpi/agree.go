@@ -1,0 +1,151 @@
+package mpi
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/goscr/goscr/internal/kind"
+)
+
+// Agree makes one result out of every rank's: nil if err is nil on all ranks,
+// else on every rank an AgreedError. It is collective, and the only way a
+// collective call of goscr decides on failure, so that no rank returns early
+// while others wait.
+//
+// It costs one reduction if there is no error. If there are some, it finds out
+// how many ranks have which, so that one rank can speak for all.
+func Agree(c Comm, err error) error {
+	size := int64(c.Size())
+	// An error that a smaller group has agreed on is first of all that of the
+	// rank that met it.
+	first := []int64{2 * size}
+	told, isTold := err.(*AgreedError)
+	switch {
+	case isTold && told.Err == nil:
+		first[0] = size + int64(c.Rank())
+	case err != nil:
+		first[0] = int64(c.Rank())
+	}
+	if e := c.Allreduce(first, Min); e != nil {
+		return e
+	}
+	if first[0] == 2*size {
+		return nil
+	}
+	if first[0] < size && isTold && told.Err == nil {
+		err = nil // whoever met it is here to say so
+	}
+	return survey(c, err, int(first[0]%size))
+}
+
+const (
+	// maxErrors is how many different errors of one call are told apart.
+	maxErrors = 3
+	// sampleSize is how many ranks are named, spread over all.
+	sampleSize = 4
+)
+
+// survey finds the ranks that have each error, first that of rank root.
+func survey(c Comm, err error, root int) error {
+	size := c.Size()
+	var mine string
+	if told, ok := err.(*AgreedError); ok {
+		mine = told.Text
+	} else if err != nil {
+		mine = err.Error()
+	}
+	result := &AgreedError{Rank: root}
+	if c.Rank() == root {
+		result.Err = err
+	}
+	open := err != nil // my error is not counted yet
+	for root < size && len(result.Errors) < maxErrors {
+		text, e := BcastBytes(c, []byte(mine), root)
+		if e != nil {
+			return e
+		}
+		same := c.Rank() == root || open && kind.Of(mine) == kind.Of(string(text))
+		open = open && !same
+
+		// The next rank with another error, then a sample of those with this one.
+		least := make([]int64, 1+sampleSize)
+		counts := []int64{0, 0} // ranks with this error, and with others
+		for i := range least {
+			least[i] = int64(size)
+		}
+		me := int64(c.Rank())
+		if open {
+			least[0], counts[1] = me, 1
+		}
+		if same {
+			counts[0] = 1
+		}
+		if same && c.Rank() != root {
+			least[1+c.Rank()*sampleSize/size] = me
+		}
+		if e := c.Allreduce(least, Min); e != nil {
+			return e
+		}
+		if e := c.Allreduce(counts, Sum); e != nil {
+			return e
+		}
+		found := RankError{Rank: root, Text: string(text), Ranks: int(counts[0])}
+		for _, rank := range least[1:] {
+			if rank < int64(size) {
+				found.Sample = append(found.Sample, int(rank))
+			}
+		}
+		result.Errors = append(result.Errors, found)
+		result.More = int(counts[1])
+		root = int(least[0])
+	}
+	result.Text = result.Errors[0].Text
+	return result
+}
+
+// AgreedError is an error that every rank of a communicator returns because
+// one of them met it.
+type AgreedError struct {
+	Rank   int         // in the communicator that agreed
+	Text   string      // what that rank's error says
+	Err    error       // the error itself, on that rank only
+	Errors []RankError // this one first, then others that ranks have
+	More   int         // ranks with errors that are not among these
+}
+
+// RankError is an error that some ranks have, in words that may differ in
+// numbers.
+type RankError struct {
+	Rank   int // the lowest of them
+	Text   string
+	Ranks  int   // how many have it
+	Sample []int // some of the others
+}
+
+// Error tells all of it.
+func (e *AgreedError) Error() string {
+	var parts []string
+	for _, x := range e.Errors {
+		parts = append(parts, x.Error())
+	}
+	if e.More > 0 {
+		parts = append(parts, fmt.Sprintf("%d more ranks have other errors", e.More))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Unwrap returns the rank's own error, on that rank.
+func (e *AgreedError) Unwrap() error { return e.Err }
+
+func (e *RankError) Error() string {
+	text := fmt.Sprintf("rank %d: %s", e.Rank, e.Text)
+	others := e.Ranks - 1
+	if others == 0 {
+		return text
+	}
+	sample := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(e.Sample)), ", "), "[]")
+	if others == len(e.Sample) {
+		return fmt.Sprintf("%s (also on rank %s)", text, sample)
+	}
+	return fmt.Sprintf("%s (also on %d other ranks, as %s)", text, others, sample)
+}

@@ -1,0 +1,115 @@
+package mpi_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/mpi/local"
+)
+
+// agreed is what ranks return that have the errors which f gives.
+func agreed(t *testing.T, ranks int, f func(rank int) error) []string {
+	t.Helper()
+	texts := make([]string, ranks)
+	_, err := local.Run(ranks, local.Options{Timeout: time.Minute}, func(c mpi.Comm) error {
+		if err := mpi.Agree(c, f(c.Rank())); err != nil {
+			texts[c.Rank()] = err.Error()
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rank, text := range texts {
+		if text != texts[0] {
+			t.Fatalf("rank %d returns %q, rank 0 %q", rank, text, texts[0])
+		}
+	}
+	return texts
+}
+
+func TestAgree_SaysHowManyRanks(t *testing.T) {
+	full := func(rank int) error { return fmt.Errorf("/p/rank_%d: no space left on device", rank) }
+	for _, c := range []struct {
+		name  string
+		ranks int
+		err   func(rank int) error
+		want  string
+	}{
+		{"none", 5, func(int) error { return nil }, ""},
+		{"one", 5, func(rank int) error {
+			if rank != 3 {
+				return nil
+			}
+			return full(rank)
+		}, "rank 3: /p/rank_3: no space left on device"},
+		{"two", 8, func(rank int) error {
+			if rank%4 != 1 {
+				return nil
+			}
+			return full(rank)
+		}, "rank 1: /p/rank_1: no space left on device (also on rank 5)"},
+		{"all of 10,000", 10000, full, "rank 0: /p/rank_0: no space left on device (also on 9999 other ranks, as 1, 2500, 5000, 7500)"},
+		{"next to each other", 1000, func(rank int) error {
+			if rank != 10 && rank != 11 {
+				return nil
+			}
+			return full(rank)
+		}, "rank 10: /p/rank_10: no space left on device (also on rank 11)"},
+		{"of different kinds", 6, func(rank int) error {
+			return errors.New(strings.Repeat("x", 1+rank/2))
+		}, "rank 0: x (also on rank 1); rank 2: xx (also on rank 3); rank 4: xxx (also on rank 5)"},
+		{"of too many kinds", 6, func(rank int) error {
+			return errors.New(strings.Repeat("x", 1+rank))
+		}, "rank 0: x; rank 1: xx; rank 2: xxx; 3 more ranks have other errors"},
+		{"without words", 2, func(rank int) error { return errors.New("") }, "rank 0:  (also on rank 1)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := agreed(t, c.ranks, c.err)[0]; got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// What a part of the ranks has agreed on is told by the rank that met it.
+func TestAgree_OfAgreed(t *testing.T) {
+	own := errors.New("trouble")
+	_, err := local.Run(6, local.Options{Timeout: time.Minute}, func(c mpi.Comm) error {
+		part, err := c.Split(c.Rank()%2, c.Rank())
+		if err != nil {
+			return err
+		}
+		if c.Rank() == 5 {
+			err = own
+		}
+		err = mpi.Agree(c, mpi.Agree(part, err))
+		var agreed *mpi.AgreedError
+		if !errors.As(err, &agreed) || agreed.Rank != 5 || err.Error() != "rank 5: trouble" {
+			return fmt.Errorf("rank %d: %v", c.Rank(), err)
+		}
+		if errors.Is(err, own) != (c.Rank() == 5) {
+			return fmt.Errorf("rank %d has the wrong error: %v", c.Rank(), err)
+		}
+		// And what is left of it where that rank is not.
+		if c.Rank()%2 == 1 {
+			return part.Free()
+		}
+		if c.Rank() == 4 {
+			err = &mpi.AgreedError{Rank: 1, Text: "elsewhere"}
+		} else {
+			err = nil
+		}
+		if err := mpi.Agree(part, err); err == nil || err.Error() != "rank 2: elsewhere" {
+			return fmt.Errorf("rank %d: %v", c.Rank(), err)
+		}
+		return part.Free()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

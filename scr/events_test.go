@@ -1,0 +1,192 @@
+package scr
+
+import (
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/halt"
+)
+
+var logged = regexp.MustCompile(`(event|xfer)=(\w+)(?:, note=("(?:[^"\\]|\\.)*"))?(?:, from=.*?, to=".*?")?(?:, dset=(\d+))?`)
+
+// events are those of the log, of which it begins a new one: type and dataset,
+// with the note where the type is among notes. A transfer is in lower case.
+func (c *cluster) events(notes ...string) []string {
+	c.t.Helper()
+	text, err := os.ReadFile(eventlog.TextFile(c.prefix("")))
+	if err == nil {
+		err = os.Remove(eventlog.TextFile(c.prefix("")))
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var list []string
+	for line := range strings.Lines(string(text)) {
+		m := logged.FindStringSubmatch(line)
+		if m == nil {
+			c.t.Fatalf("line %q", line)
+		}
+		e := m[2]
+		if m[1] == "xfer" {
+			e = strings.ToLower(e)
+		}
+		if m[4] != "" {
+			e += " " + m[4]
+		}
+		if slices.Contains(notes, m[2]) {
+			e += " " + m[3]
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+func (c *cluster) logs(want []string, notes ...string) {
+	c.t.Helper()
+	if got := c.events(notes...); !slices.Equal(got, want) {
+		c.t.Errorf("the log has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func newLoggingCluster(t *testing.T, env ...string) *cluster {
+	return newCluster(t, append([]string{"SCR_LOG_ENABLE=1", "SCR_LOG_SYSLOG_ENABLE=0"}, env...)...)
+}
+
+func TestEvents_FromTheBeginning(t *testing.T) {
+	c := newLoggingCluster(t)
+	c.job(four, func(s *Session, rank int) error {
+		for range 2 {
+			if _, have, err := s.HaveRestart(); have || err != nil {
+				return errors.Join(errors.New("a checkpoint"), err)
+			}
+		}
+		return errors.Join(output(s, rank, 1, Checkpoint), output(s, rank, 2, Output), s.Finalize())
+	})
+	c.logs([]string{"INIT_START", "INIT_END", "COMPUTE_START", "RESTART_NONE", "COMPUTE_END", "CHECKPOINT_START 1",
+		"CHECKPOINT_END 1", "encode 1", "COMPUTE_START", "COMPUTE_END", "OUTPUT_START 2", "OUTPUT_END 2", "encode 2",
+		"FLUSH_START 2", "FLUSH_SUCCESS 2", "flush 2", "COMPUTE_START", "COMPUTE_END", "FINALIZE_END"})
+	if n := strings.Count(c.said(), "the run starts from the beginning"); n != 1 {
+		t.Errorf("told %d times in\n%s", n, c.said())
+	}
+	c.job(four, steps(3)) // which never asks, and is killed
+	if strings.Contains(c.said(), "from the beginning") {
+		t.Errorf("there is a checkpoint\n%s", c.said())
+	}
+	c = newCluster(t)
+	c.job(four, steps(1)) // without asking
+	c.says("the run starts from the beginning")
+	if _, err := os.Stat(eventlog.TextFile(c.prefix(""))); err == nil {
+		t.Error("there is a log that nobody asked for")
+	}
+}
+
+func TestEvents_WhatFails(t *testing.T) {
+	c := newLoggingCluster(t, "SCR_FLUSH=1")
+	c.job(four, func(s *Session, rank int) error {
+		if err := s.StartOutput("bad", Checkpoint); err != nil {
+			return err
+		}
+		if s.CompleteOutput(rank != 2) == nil {
+			return errors.New("files that are not valid are accepted")
+		}
+		if s.StartOutput("x", 1<<20) == nil {
+			return errors.New("flags that there are not are accepted")
+		}
+		return steps(1)(s, rank)
+	})
+	c.logs([]string{"INIT_START", "INIT_END", "COMPUTE_START", "RESTART_NONE", "COMPUTE_END", "CHECKPOINT_START 1",
+		`CHECKPOINT_FAIL 1 "rank 2: the program says that its files of dataset bad are not valid"`, "COMPUTE_START",
+		"COMPUTE_END", "CHECKPOINT_START 2", "CHECKPOINT_END 2", "encode 2", "FLUSH_START 2", "FLUSH_SUCCESS 2", "flush 2",
+		"COMPUTE_START"}, "CHECKPOINT_FAIL")
+
+	c.lose("a", "b")
+	c.change(c.prefix("ckpt.1/rank_0"), flip)
+	c.job(four, func(s *Session, rank int) error {
+		_, _, err := s.HaveRestart()
+		return err
+	})
+	got := c.events("FETCH_FAIL", "REBUILD_FAIL")
+	for i, e := range got {
+		if strings.HasPrefix(e, "REBUILD_FAIL") && strings.Contains(e, "cannot be rebuilt") {
+			got[i] = "REBUILD_FAIL 2"
+		}
+		if strings.HasPrefix(e, "FETCH_FAIL") && strings.Contains(e, "ckpt.1/rank_0") {
+			got[i] = "FETCH_FAIL 2"
+		}
+	}
+	want := []string{"INIT_START", "REBUILD_START 2", "REBUILD_FAIL 2", "INIT_END", "COMPUTE_START", "FETCH_START 2", "FETCH_FAIL 2",
+		"RESTART_NONE"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+
+	c = newLoggingCluster(t)
+	c.job(four, steps(1))
+	c.events()
+	c.job(four, func(s *Session, rank int) error {
+		if _, err := s.StartRestart(); err != nil {
+			return err
+		}
+		if s.CompleteRestart(rank != 3) == nil {
+			return errors.New("a restart that failed is accepted")
+		}
+		return nil
+	})
+	c.logs([]string{"INIT_START", "REBUILD_START 1", "REBUILD_SUCCESS 1", "INIT_END", "COMPUTE_START", "RESTART_START 1",
+		`RESTART_FAIL 1 "rank 3: the program could not restart from ckpt.1"`}, "RESTART_FAIL")
+}
+
+func TestEvents_Rebuilt(t *testing.T) {
+	c := newLoggingCluster(t)
+	c.job(four, steps(1))
+	c.events()
+	c.lose("b")
+	c.job(four, restarts(1))
+	c.logs([]string{"INIT_START", "REBUILD_START 1", `REBUILD_SUCCESS 1 "rebuilt from redundancy, 1 of 4 ranks had lost files"`,
+		"INIT_END", "COMPUTE_START", "RESTART_START 1", "RESTART_SUCCESS 1"}, "REBUILD_SUCCESS")
+}
+
+// A reason to stop is logged once, however often the program asks.
+func TestEvents_Halt(t *testing.T) {
+	c := newLoggingCluster(t)
+	c.job(four, func(s *Session, rank int) error {
+		for range 3 {
+			if _, err := s.NeedCheckpoint(); err != nil {
+				return err
+			}
+		}
+		if rank == 0 {
+			err := hash.Update(halt.Path(c.prefix("")), func(h *hash.Hash) error { h.SetValue("ExitReason", "enough"); return nil })
+			if err != nil {
+				return err
+			}
+		}
+		for range 3 {
+			if err := s.Agree(nil); err != nil {
+				return err
+			}
+			if _, err := s.ShouldExit(); err != nil {
+				return err
+			}
+		}
+		return s.Finalize()
+	})
+	c.logs([]string{"INIT_START", "INIT_END", "COMPUTE_START", `HALT "enough"`, "COMPUTE_END", "FINALIZE_END"}, "HALT")
+}
+
+func TestEvents_InitFails(t *testing.T) {
+	c := newLoggingCluster(t, "SCR_COPY_TYPE=PARTNER", "SCR_GROUP=NONE")
+	if c.try(four, func(*Session, int) error { return nil }) == nil {
+		t.Fatal("a group that there is not is accepted")
+	}
+	got := c.events("INIT_FAIL")
+	if len(got) != 2 || got[0] != "INIT_START" || !strings.HasPrefix(got[1], "INIT_FAIL ") || !strings.Contains(got[1], "NONE") {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,114 @@
+package scr_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/scr"
+)
+
+// simulate is a program: it counts to ten, on all ranks, and writes a checkpoint
+// after every third step. A program of its own gets its world from mpi/system,
+// and leaves Options.Environ as it is.
+func simulate(world mpi.Comm, environ func(string) (string, bool)) error {
+	var settings scr.Settings
+	if _, _, err := settings.Config("SCR_CHECKPOINT_INTERVAL=3"); err != nil {
+		return err
+	}
+	s, err := scr.Init(world, scr.Options{Settings: &settings, Environ: environ, Log: io.Discard})
+	if err != nil {
+		return err
+	}
+	step, err := restore(s, world.Rank())
+	if err != nil {
+		return err
+	}
+	if world.Rank() == 0 {
+		fmt.Println("goes on from step", step)
+	}
+	for step < 10 {
+		step++
+		need, err := s.NeedCheckpoint()
+		if err != nil {
+			return err
+		}
+		if need {
+			if err := save(s, world.Rank(), step); err != nil && world.Rank() == 0 {
+				fmt.Println("without this checkpoint:", err)
+			}
+		}
+	}
+	return s.Finalize()
+}
+
+// restore returns the step of the newest checkpoint that all ranks can read, 0
+// if there is none.
+func restore(s *scr.Session, rank int) (step int, err error) {
+	for {
+		name, ok, err := s.HaveRestart()
+		if err != nil || !ok {
+			return 0, err
+		}
+		if _, err := s.StartRestart(); err != nil {
+			return 0, err
+		}
+		step, err := load(s, fileName(s, name, rank))
+		if s.CompleteRestart(err == nil) == nil {
+			return step, nil
+		}
+	}
+}
+
+// fileName is what a rank's file of a checkpoint is called: a path below the
+// prefix directory, which by default is the working directory.
+func fileName(s *scr.Session, checkpoint string, rank int) string {
+	prefix, _, err := s.Query("SCR_PREFIX")
+	if err != nil {
+		panic(err)
+	}
+	return filepath.Join(prefix, checkpoint, fmt.Sprintf("rank_%d", rank))
+}
+
+func load(s *scr.Session, name string) (step int, err error) {
+	path, err := s.Route(name)
+	if err != nil {
+		return 0, err
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(string(text))
+}
+
+// save writes a checkpoint.
+func save(s *scr.Session, rank, step int) error {
+	name := fmt.Sprintf("ckpt.%d", step)
+	if err := s.StartOutput(name, scr.Checkpoint); err != nil {
+		return err
+	}
+	path, err := s.Route(fileName(s, name, rank))
+	if err == nil {
+		err = os.WriteFile(path, []byte(strconv.Itoa(step)), 0o666)
+	}
+	return errors.Join(err, s.CompleteOutput(err == nil))
+}
+
+// A job that is run again goes on from the newest checkpoint of the run before,
+// also when the storage of one of its nodes is gone. Functions simulate,
+// restore and save are what a program consists of.
+func Example() {
+	m := newMachine()
+	defer os.RemoveAll(m.dir)
+	m.run(simulate)
+	m.lose("node2")
+	m.run(simulate)
+	// Output:
+	// goes on from step 0
+	// goes on from step 9
+}

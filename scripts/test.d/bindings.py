@@ -1,0 +1,124 @@
+"""Every function of scr.py under mpirun, in two runs: the second restarts.
+
+Rank 0 says "ok" or "not ok" of each check. With the argument mpi4py, MPI is
+mpi4py's to begin and end.
+"""
+
+import os
+import sys
+
+theirs = sys.argv[1:] == ["mpi4py"]
+if theirs:
+    from mpi4py import MPI
+
+import scr  # noqa: E402: mpi4py's MPI is to be there first
+
+
+def expect(what, good):
+    if not good or rank == 0:
+        print("ok" if good else "not ok", what, flush=True)
+
+
+def fails(function, *arguments):
+    try:
+        function(*arguments)
+    except scr.Error:
+        return True
+    return False
+
+
+def write(path):
+    with open(path, "w") as f:
+        f.write(f"rank {rank}")
+
+
+rank = int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["PMI_RANK"])
+expect("version", scr.get_version() == "v3.1.0")
+expect("set", scr.config("SCR_CHECKPOINT_INTERVAL=2") is None)
+expect("ask", scr.config("SCR_CHECKPOINT_INTERVAL") == "2")
+expect("ask for nothing", scr.config("SCR_NO_SUCH_PARAMETER") is None)
+expect("before init", fails(scr.start_output, "early"))
+if not theirs:
+    expect("without MPI", fails(scr.init, False))
+scr.init(mpi=not theirs)
+expect("init twice", fails(scr.init))
+expect("rank and size", scr.rank() == rank and scr.size() == 4)
+if theirs:
+    expect("mpi4py's rank and size", MPI.COMM_WORLD.Get_rank() == rank and MPI.COMM_WORLD.Get_size() == 4)
+
+name = scr.have_restart()
+if name:
+    expect("the newest", name == "py/ü 3")
+    try:
+        with scr.restart() as ckpt:
+            expect("its name", ckpt.name == name)
+            if rank == 2:
+                raise KeyError("not what it should be")
+        good = False
+    except scr.Error as e:
+        good = isinstance(e.__cause__, KeyError) == (rank == 2)
+    expect("an exception on one rank is an Error on all, with its cause", good)
+    expect("then the one before", scr.have_restart() == "py/2")
+    with scr.restart() as ckpt:
+        path = ckpt.route(f"py/2/{rank}")
+        expect("a place in the cache", not path.startswith(os.getcwd()))
+        with open(path) as f:
+            expect("what was written", f.read() == f"rank {rank}")
+    if rank == 0:
+        print("restarted", flush=True)
+else:
+    expect("start without a checkpoint", fails(scr.start_restart))
+
+expect("need", [scr.need_checkpoint() for _ in range(4)] == [False, True, False, True])
+expect("exit", scr.should_exit() is False)
+expect("route outside of a phase", scr.route_file("somewhere") == "somewhere")
+
+with scr.output("py/out", scr.FLAG_OUTPUT) as out:
+    write(out.route(f"py/out/{rank}"))
+try:
+    with scr.output("py/bad") as ckpt:
+        write(ckpt.route(f"py/bad/{rank}"))
+        if rank == 1:
+            raise OSError("no space")
+    good = False
+except scr.Error as e:
+    good = isinstance(e.__cause__, OSError) == (rank == 1)
+expect("a failed output is an Error on all ranks", good)
+try:
+    with scr.output("py/bad") as ckpt:
+        ckpt.valid = rank != 3
+    good = False
+except scr.Error as e:
+    good = e.__cause__ is None
+expect("... and so is one that is not valid", good)
+try:
+    with scr.output("py/bad") as ckpt:
+        raise SystemExit("stop")
+except SystemExit:
+    good = True
+except scr.Error:
+    good = False
+expect("what is no ordinary exception goes on", good)
+expect("a name that is too long", fails(scr.start_output, "x" * scr.MAX_FILENAME))
+expect("start twice", not fails(scr.start_output, "py/2") and fails(scr.start_output, "py/2"))
+write(scr.route_file(f"py/2/{rank}".encode()))
+scr.complete_output()
+expect("complete twice", fails(scr.complete_output))
+with scr.output("py/ü 3") as ckpt:
+    write(ckpt.route(f"py/ü 3/{rank}"))
+
+expect("current of what is not there", fails(scr.current, "none"))
+scr.drop("none")
+scr.delete("py/out")
+try:
+    scr.drop("a\0b")
+    good = False
+except ValueError:
+    good = True
+expect("a NUL in a name", good)
+scr.finalize()
+expect("after finalize", fails(scr.need_checkpoint))
+if theirs:
+    expect("MPI is still mpi4py's", MPI.COMM_WORLD.allreduce(1) == 4)
+if rank == 0:
+    print("end of bindings.py", flush=True)
