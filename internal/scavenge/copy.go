@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/filemap"
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
@@ -49,6 +51,11 @@ type Copied struct {
 // Run copies. If the files of some ranks cannot be copied it goes on with the
 // others, and returns an error in the end.
 func (c *Copy) Run() (Copied, error) {
+	unlock, err := c.alone()
+	if err != nil {
+		return Copied{}, fmt.Errorf("control directory: %w", err)
+	}
+	defer unlock()
 	maps, bad, err := filemap.ReadDir(c.Control)
 	if err != nil {
 		return Copied{}, fmt.Errorf("control directory: %w", err)
@@ -85,6 +92,25 @@ func (c *Copy) Run() (Copied, error) {
 		return n.done, fmt.Errorf("dataset %d: not all that the node has could be copied", c.ID)
 	}
 	return n.done, nil
+}
+
+// alone waits until no other copy is under way on the node: the names under which
+// files are written are the same for both.
+func (c *Copy) alone() (unlock func(), err error) {
+	f, err := os.Open(c.Control)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX); err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", c.Control, err)
+	}
+	return func() { f.Close() }, nil
 }
 
 // node is a Copy at work.
