@@ -11,8 +11,10 @@
  * own could be killed by it.
  *
  * So before the runtime begins, all signals are blocked, which its threads
- * inherit: they leave all but those of their own faults to the threads of the
- * program.  Right after, every signal is handled again as it was.
+ * inherit: they leave all but those of their own faults, and SIGPROF, to the
+ * threads of the program.  Right after, every signal is handled again as it was.
+ * (SIGURG is not sent at all, see the Makefile.  A handler of SIGPROF can run in a
+ * thread of Go's, and has to be as modest there as those of profilers are.)
  *
  * Go is only at work while a function of the interface is.  For that time
  *
