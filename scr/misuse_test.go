@@ -65,7 +65,7 @@ func TestMisuse_OfADataset(t *testing.T) {
 				put(s, rank, filepath.Join(c.root, "link/./shared/x/../file"))
 			}
 		}},
-		{"never written", "file that was routed", func(c *cluster, s *Session, rank int) {
+		{"never written", "write every file that is routed", func(c *cluster, s *Session, rank int) {
 			if rank == 2 {
 				s.Route(c.prefix("never"))
 			}

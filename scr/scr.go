@@ -300,13 +300,24 @@ func (s *Session) recordRun(node mpi.Comm, settings *Settings) error {
 		if err != nil {
 			return err
 		}
-		if settings != nil {
-			if err := os.WriteFile(s.metadata("app.conf"), []byte(settings.Text()), 0o666); err != nil {
-				return err
-			}
+		if err := s.recordSettings(settings); err != nil {
+			return err
 		}
 		return s.beginWatch()
 	})
+}
+
+// recordSettings leaves what the program has set to the commands; nothing, if it
+// has set nothing.
+func (s *Session) recordSettings(settings *Settings) error {
+	path := s.metadata("app.conf")
+	if settings == nil || settings.Text() == "" {
+		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	return hash.ReplaceFile(path, []byte(settings.Text()), 0o666)
 }
 
 // setAside renames a damaged file, which a job can do without, so that it does

@@ -3,7 +3,9 @@ package cache
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strconv"
 	"strings"
 
@@ -25,7 +27,7 @@ func (k *Cache) Complete(c *Cached, failed error) error {
 	for _, f := range files {
 		if e := f.Meta.Record(f.Path); e != nil {
 			if err == nil {
-				err = fmt.Errorf("file that was routed: %w", e)
+				err = unfit(f, e)
 			}
 			continue
 		}
@@ -52,6 +54,15 @@ func (k *Cache) Complete(c *Cached, failed error) error {
 	// can be rebuilt, so the ranks need not become complete at one instant.
 	c.SetComplete(true)
 	return k.usable(c, append(files, made...))
+}
+
+// unfit says what the program should have done with a file that it has routed.
+func unfit(f redundancy.File, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("file %s was routed to %s but not written there: write every file that is routed, or say that the dataset is not valid",
+			f.Meta.File(), f.Path)
+	}
+	return fmt.Errorf("file %s was routed but cannot be kept: %w", f.Meta.File(), err)
 }
 
 // usable records that all of a dataset's files are in place, on all ranks, and
