@@ -38,22 +38,23 @@ static void halt(void)
     exit(0);
 }
 
-#define CALL(call, work)        \
-    do {                        \
-        int code;               \
-        if (!goscr_enter())     \
-            return within(call); \
-        code = (work);          \
-        goscr_leave();          \
-        if (goscr_halted)       \
-            halt();             \
-        return code;            \
+#define OF(length, call, work)    \
+    do {                          \
+        int code;                 \
+        if (!goscr_enter(length)) \
+            return within(call);  \
+        code = (work);            \
+        goscr_leave();            \
+        if (goscr_halted)         \
+            halt();               \
+        return code;              \
     } while (0)
+#define CALL(call, work) OF(GOSCR_LONG, call, work)
 
 int SCR_Init(void) { CALL("SCR_Init", go_init(NULL)); }
 int SCR_Init_comm(MPI_Comm comm) { CALL("SCR_Init_comm", go_init(&comm)); }
 int SCR_Finalize(void) { CALL("SCR_Finalize", go_finalize()); }
-int SCR_Route_file(const char *name, char *file) { CALL("SCR_Route_file", go_route_file(name, file)); }
+int SCR_Route_file(const char *name, char *file) { OF(GOSCR_BRIEF, "SCR_Route_file", go_route_file(name, file)); }
 int SCR_Have_restart(int *flag, char *name) { CALL("SCR_Have_restart", go_have_restart(flag, name)); }
 int SCR_Start_restart(char *name) { CALL("SCR_Start_restart", go_start_restart(name)); }
 int SCR_Complete_restart(int valid) { CALL("SCR_Complete_restart", go_complete_restart(valid)); }
@@ -78,7 +79,7 @@ const char *SCR_Config(const char *config)
 {
     const char *result;
 
-    if (!goscr_enter()) {
+    if (!goscr_enter(GOSCR_BRIEF)) {
         within("SCR_Config");
         return NULL;
     }

@@ -22,7 +22,9 @@
  *     faults of Go, so that an error of ours, or a file that is cut short while it
  *     is mapped, ends in a return code; all others are the program's;
  *   - handlers of the program run on a stack made for it (SA_ONSTACK), for Go has
- *     stacks of a few kilobytes, which a handler would run over;
+ *     stacks of a few kilobytes, which a handler would run over; in functions that
+ *     are brief, and called for each of many files, they wait until the end
+ *     instead, for to look at all signals takes longer than these do;
  *   - SIGPIPE and SIGXFSZ are blocked in the thread: a message that nobody
  *     reads, or a file that may not grow, is an error and not the program's end.
  */
@@ -116,7 +118,7 @@ void goscr_limits(void)
 /* ---------------------------------------------------------- within a function */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int users; /* threads that are within a function */
+static int users, longer; /* threads that are within a function, and one that may take long */
 
 /* How the program handles signals; of faults, and of those changed for a while. */
 static struct sigaction programs[FAULTS];
@@ -124,7 +126,7 @@ static struct sigaction moved[NSIG];
 static char is_moved[NSIG];
 
 static __thread struct {
-    int inside;
+    int inside, length;
     sigset_t mask, pending;
     void *stack;
     stack_t programs;
@@ -193,10 +195,10 @@ static void fault(int sig, siginfo_t *info, void *context)
 
 static int is_fault(int sig) { return sig == faults[0] || sig == faults[1] || sig == faults[2]; }
 
-static void take_over(void)
+static void take_faults(void)
 {
     struct sigaction ours, now;
-    int sig, i;
+    int i;
 
     memset(&ours, 0, sizeof ours);
     ours.sa_sigaction = fault;
@@ -205,6 +207,13 @@ static void take_over(void)
     for (i = 0; i < FAULTS; i++)
         if (sigaction(faults[i], &ours, &now) == 0 && now.sa_sigaction != fault)
             programs[i] = now;
+}
+
+static void move_handlers(void)
+{
+    struct sigaction now;
+    int sig;
+
     for (sig = 1; sig < NSIG; sig++) {
         is_moved[sig] = 0;
         if (is_fault(sig) || sigaction(sig, NULL, &now) != 0 || now.sa_handler == SIG_DFL ||
@@ -217,14 +226,21 @@ static void take_over(void)
 }
 
 /* What the program has set in another thread meanwhile stays. */
-static void give_back(void)
+static void give_faults_back(void)
 {
     struct sigaction now;
-    int sig, i;
+    int i;
 
     for (i = 0; i < FAULTS; i++)
         if (sigaction(faults[i], NULL, &now) == 0 && now.sa_sigaction == fault)
             sigaction(faults[i], &programs[i], NULL);
+}
+
+static void move_back(void)
+{
+    struct sigaction now;
+    int sig;
+
     for (sig = 1; sig < NSIG; sig++)
         if (is_moved[sig] && sigaction(sig, NULL, &now) == 0 && now.sa_handler == moved[sig].sa_handler &&
             now.sa_flags == (moved[sig].sa_flags | SA_ONSTACK))
@@ -257,7 +273,7 @@ static void add_blocked(sigset_t *set)
     sigaddset(set, SIGXFSZ);
 }
 
-int goscr_enter(void)
+int goscr_enter(int length)
 {
     sigset_t mask;
     int i;
@@ -265,18 +281,26 @@ int goscr_enter(void)
     if (here.inside)
         return 0;
     here.inside = 1;
-    pthread_sigmask(SIG_SETMASK, NULL, &here.mask);
+    here.length = length;
+    sigfillset(&mask); /* until all is in place */
+    for (i = 0; i < FAULTS; i++)
+        sigdelset(&mask, faults[i]);
+    pthread_sigmask(SIG_SETMASK, &mask, &here.mask);
+    take_stack();
+    pthread_mutex_lock(&lock);
+    if (users++ == 0)
+        take_faults();
+    if (length == GOSCR_LONG && longer++ == 0)
+        move_handlers();
+    pthread_mutex_unlock(&lock);
+    sigpending(&here.pending);
+    if (length == GOSCR_BRIEF)
+        return 1;
     mask = here.mask;
     add_blocked(&mask);
     for (i = 0; i < FAULTS; i++)
         sigdelset(&mask, faults[i]);
-    take_stack();
-    pthread_mutex_lock(&lock);
-    if (users++ == 0)
-        take_over();
-    pthread_mutex_unlock(&lock);
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
-    sigpending(&here.pending);
     return 1;
 }
 
@@ -303,14 +327,24 @@ static void forget_pending(void)
 
 void goscr_leave(void)
 {
+    sigset_t mask;
+    int i;
+
     forget_pending();
+    sigfillset(&mask);
+    for (i = 0; i < FAULTS; i++)
+        sigdelset(&mask, faults[i]);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
     pthread_mutex_lock(&lock);
+    if (here.length == GOSCR_LONG && --longer == 0)
+        move_back();
     if (--users == 0)
-        give_back();
+        give_faults_back();
     pthread_mutex_unlock(&lock);
     if (here.stack_changed)
         sigaltstack(&here.programs, NULL);
     here.stack_changed = 0;
-    pthread_sigmask(SIG_SETMASK, &here.mask, NULL);
-    here.inside = 0;
+    here.inside = 0; /* a handler that has waited may call */
+    mask = here.mask;
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
 }

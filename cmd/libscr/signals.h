@@ -3,8 +3,12 @@
 #ifndef GOSCR_SIGNALS_H
 #define GOSCR_SIGNALS_H
 
-/* Begins the work.  0: the thread is within a function of the library already. */
-int goscr_enter(void);
+/*
+ * Begins the work, which is brief or may take long.  0: the thread is within a
+ * function of the library already.
+ */
+enum { GOSCR_BRIEF, GOSCR_LONG };
+int goscr_enter(int length);
 
 /* Ends it: the program finds its signals as they were. */
 void goscr_leave(void);

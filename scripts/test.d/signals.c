@@ -326,9 +326,14 @@ static void any_instant(void)
     setitimer(ITIMER_PROF, &often, NULL);
     for (i = 0; i < 60 && ok; i++)
         ok = checkpoint();
+    for (i = 0; i < 20000 && ok; i++) {
+        char path[SCR_MAX_FILENAME];
+
+        ok = SCR_Route_file("elsewhere", path) == SCR_SUCCESS && strcmp(path, "elsewhere") == 0;
+    }
     setitimer(ITIMER_REAL, &never, NULL);
     setitimer(ITIMER_PROF, &never, NULL);
-    check("60 checkpoints, with signals at any instant", ok);
+    check("60 checkpoints and 20000 names, with signals at any instant", ok);
     check("... which have arrived", calls > 0);
     check("... and none that nobody has sent", urgent == 0);
     sigaction(SIGALRM, NULL, &action);
