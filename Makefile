@@ -48,11 +48,12 @@ deps:
 # Go knows best what is out of date.
 FORCE:
 
-# cgo would write a header of its own beside the library; scr.h is ours.
+# cgo would write a header of its own beside the library; scr.h is ours.  Go's
+# scheduler is not to send SIGURG to the threads of a program.
 $(out)/libscr.so: FORCE | deps
 	@mkdir -p $(out)
 	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -buildmode=c-shared -trimpath \
-	    -ldflags "-extldflags '-Wl,-soname,libscr.so -Wl,--version-script=$(map)'" \
+	    -ldflags "-X=runtime.godebugDefault=asyncpreemptoff=1 -extldflags '-Wl,-soname,libscr.so -Wl,--version-script=$(map)'" \
 	    -o $@ ./cmd/libscr
 	@rm -f $(out)/libscr.h
 	@cp cmd/libscr/scr.h $(out)/scr.h

@@ -47,7 +47,7 @@ func (s *Session) StartRestart() (name string, err error) {
 		return "", err
 	}
 	if s.restart == nil {
-		return "", &StateError{"StartRestart", "there is no checkpoint to restart from; HaveRestart says whether there is one"}
+		return "", s.misplaced("StartRestart", "there is no checkpoint to restart from; HaveRestart says whether there is one")
 	}
 	s.state, s.began = restarting, time.Now()
 	s.event("RESTART_START", s.restart.Dataset, eventlog.Record{})

@@ -41,7 +41,7 @@ import sys
 
 __all__ = [
     "FLAG_NONE", "FLAG_CHECKPOINT", "FLAG_OUTPUT", "MAX_FILENAME", "Error",
-    "init", "finalize", "get_version", "config", "route_file",
+    "init", "init_comm", "finalize", "get_version", "config", "route_file",
     "have_restart", "start_restart", "complete_restart", "restart", "Restart",
     "need_checkpoint", "start_output", "complete_output", "output", "Output",
     "start_checkpoint", "complete_checkpoint",
@@ -200,6 +200,16 @@ def init(mpi=True):
     if mpi:
         _mpi.begin()
     _check(_lib.SCR_Init(), "SCR_Init")
+
+
+def init_comm(comm):
+    """Starts the library on the ranks of a communicator of mpi4py, which are the job then."""
+    from mpi4py import MPI
+
+    # A pointer with some MPIs, a number with others.
+    handle = ctypes.c_void_p if MPI._sizeof(MPI.Comm) == ctypes.sizeof(ctypes.c_void_p) else ctypes.c_int
+    _lib.SCR_Init_comm.argtypes = [handle]
+    _check(_lib.SCR_Init_comm(handle.from_address(MPI._addressof(comm))), "SCR_Init_comm")
 
 
 def finalize():

@@ -120,5 +120,10 @@ scr.finalize()
 expect("after finalize", fails(scr.need_checkpoint))
 if theirs:
     expect("MPI is still mpi4py's", MPI.COMM_WORLD.allreduce(1) == 4)
+    part = MPI.COMM_WORLD.Split(0, -rank)
+    scr.init_comm(part)
+    part.Free()
+    expect("a job on a communicator", not scr.should_exit())
+    scr.finalize()
 if rank == 0:
     print("end of bindings.py", flush=True)
