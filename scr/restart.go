@@ -44,7 +44,7 @@ func (s *Session) StartRestart() (name string, err error) {
 		return "", err
 	}
 	if s.restart == nil {
-		return "", &StateError{"StartRestart", "there is no checkpoint to restart from; HaveRestart says whether there is one"}
+		return "", s.misplaced("StartRestart", "there is no checkpoint to restart from; HaveRestart says whether there is one")
 	}
 	s.state = restarting
 	return s.restart.Name(), nil

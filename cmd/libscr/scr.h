@@ -57,8 +57,21 @@ extern "C" {
 int SCR_Init(void);
 
 /*
+ * The same for the ranks of `comm`, which then are the job: wherever this file
+ * says MPI_COMM_WORLD or all ranks, it means them, numbered as in `comm`.  Not in
+ * SCR 3.1.  To be seen, <mpi.h> has to be included before this file.  Several
+ * jobs in one world each need an SCR_JOB_ID and an SCR_PREFIX of their own,
+ * which SCR_Config can set.  Collective over `comm`, which may be freed after.
+ */
+#ifdef MPI_VERSION
+int SCR_Init_comm(MPI_Comm comm);
+#endif
+
+/*
  * Stop the library.  A dataset that still has to reach the prefix directory is
- * copied there.  Collective; before MPI_Finalize.
+ * copied there.  One that has been begun and not completed is dropped, and the
+ * result is an error; the library is stopped all the same.  Collective; before
+ * MPI_Finalize.
  */
 int SCR_Finalize(void);
 
