@@ -20,7 +20,7 @@ public() { sed -n 's/^  public :: //p' "$ROOT/bindings/fortran/scr.f90" | tr -d 
 
 is "there are constants to compare" test "$(wc -l <<<"$constants")" -ge 5
 is "libscrf.so exports the calls of scr.h, and those of the module" same \
-    "$( (sed 's/$/_/' <<<"$functions"; sed 's/.*/__scr_MOD_&_logical/' <<<"$logicals") | sort)" "$(exported | sort)"
+    "$( (xargs printf '%s_\n' <<<"$functions"; xargs printf '__scr_MOD_%s_logical\n' <<<"$logicals") | sort)" "$(exported | sort)"
 is "its soname is libscrf.so" grep -q 'SONAME.*\[libscrf.so\]' <(readelf -d "$BUILD/libscrf.so")
 is "module scr has the calls of scr.h" same "$functions" "$(public | sort)"
 

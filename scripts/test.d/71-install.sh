@@ -13,7 +13,7 @@ is "it can be moved" mv "$stage/opt/scr" "$tree"
 
 functions=$(grep -o '^[a-z].*SCR_[A-Z][A-Za-z_]*(' "$BUILD/scr.h" | grep -o 'SCR_[A-Za-z_]*' | sort -u)
 is "what is installed" same "$({
-    printf 'bin/%s\n' scr $("$BUILD/scr" links)
+    "$BUILD/scr" links | xargs printf 'bin/%s\n' scr
     printf 'include/%s\n' scr.h scr.mod scrf.h
     printf 'lib/%s\n' cmake/scr/scrConfig.cmake cmake/scr/scrConfigVersion.cmake libscr.so libscrf.so \
         pkgconfig/scr.pc pkgconfig/scrf.pc python/scr.py
