@@ -31,7 +31,7 @@ for name in $functions; do
     is "$name(3) without a fault" bash -c 'out=$(mandoc -T lint -W warning "$1" 2>&1) && [ -z "$out" ] || { echo "$out"; false; }' - "$file"
     # In one line, as what the header says and what the page says.
     declared=$(tr '\n' ' ' <"$BUILD/scr.h" | grep -oE "[a-z][a-z ]*\*? ?$name\([^)]*\)" | tail -n 1)
-    shown=$(mandoc -T ascii -O width=200 "$file" | sed 's/.\x08//g' | sed -n '/^SYNOPSIS/,/;/p' | sed '1,/#include/d' | tr -s '\n ' ' ' | tr -d ';')
+    shown=$(mandoc -T ascii -O width=200 "$file" | sed 's/.\x08//g' | sed -n '/^SYNOPSIS/,/;/p' | sed '1d; /#include/d' | tr -s '\n ' ' ' | tr -d ';')
     is "... with the declaration of scr.h" same "$(tr -d ' ' <<<"$declared")" "$(tr -d ' ' <<<"$shown")"
     [ "$name" = SCR_Configf ] || is "... and the call of scrf.h" same \
         "$(grep -i "call $name(" "$BUILD/scrf.h" | sed 's/^! *//')" "$(grep -i "^call $name(" "$file")"
