@@ -63,7 +63,7 @@ $(out)/libscrf.so: bindings/fortran/scrf.c bindings/fortran/scr.f90 bindings/for
     bindings/fortran/libscrf.map $(out)/libscr.so | deps
 	$(MPICC) $(warn) $(CFLAGS) -fPIC -I$(out) -c -o $(out)/scrf.o bindings/fortran/scrf.c
 	$(FC) -std=f2018 -Wall -O2 -g -fPIC -J$(out) -c -o $(out)/scrmod.o bindings/fortran/scr.f90
-	$(FC) -shared -o $@ $(out)/scrf.o $(out)/scrmod.o -L$(out) -lscr -Wl,--as-needed \
+	$(MPICC) -shared -o $@ $(out)/scrf.o $(out)/scrmod.o -L$(out) -lscr -Wl,--as-needed \
 	    -Wl,-soname,libscrf.so -Wl,-rpath,'$$ORIGIN' -Wl,--version-script=bindings/fortran/libscrf.map
 	@rm -f $(out)/scrf.o $(out)/scrmod.o
 	@cp bindings/fortran/scrf.h $(out)/

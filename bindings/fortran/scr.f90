@@ -33,9 +33,10 @@ module scr
       integer(c_int), intent(out) :: ierror
     end subroutine scr_init
 
+    ! Of a type(MPI_Comm), its MPI_VAL.
     subroutine scr_init_comm(comm, ierror)
       import :: c_int
-      integer(c_int), intent(in) :: comm
+      integer, intent(in) :: comm
       integer(c_int), intent(out) :: ierror
     end subroutine scr_init_comm
 

@@ -68,7 +68,7 @@ static int fortran_text(const char* call, const char* what, const char* value, c
 
 void scr_init_(int* ierror) { *ierror = SCR_Init(); }
 
-void scr_init_comm_(const int* comm, int* ierror) { *ierror = SCR_Init_comm(MPI_Comm_f2c((MPI_Fint)*comm)); }
+void scr_init_comm_(const MPI_Fint* comm, int* ierror) { *ierror = SCR_Init_comm(MPI_Comm_f2c(*comm)); }
 
 void scr_finalize_(int* ierror) { *ierror = SCR_Finalize(); }
 
