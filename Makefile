@@ -49,11 +49,12 @@ deps:
 # Go knows best what is out of date.
 FORCE:
 
-# cgo would write a header of its own beside the library; scr.h is ours.
+# cgo would write a header of its own beside the library; scr.h is ours.  Go's
+# scheduler is not to send SIGURG to the threads of a program.
 $(out)/libscr.so: FORCE | deps
 	@mkdir -p $(out)
 	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -buildmode=c-shared -trimpath \
-	    -ldflags "-extldflags '-Wl,-soname,libscr.so -Wl,--version-script=$(map)'" \
+	    -ldflags "-X=runtime.godebugDefault=asyncpreemptoff=1 -extldflags '-Wl,-soname,libscr.so -Wl,--version-script=$(map)'" \
 	    -o $@ ./cmd/libscr
 	@rm -f $(out)/libscr.h
 	@cp cmd/libscr/scr.h $(out)/scr.h
@@ -63,7 +64,7 @@ $(out)/libscrf.so: bindings/fortran/scrf.c bindings/fortran/scr.f90 bindings/for
     bindings/fortran/libscrf.map $(out)/libscr.so | deps
 	$(MPICC) $(warn) $(CFLAGS) -fPIC -I$(out) -c -o $(out)/scrf.o bindings/fortran/scrf.c
 	$(FC) -std=f2018 -Wall -O2 -g -fPIC -J$(out) -c -o $(out)/scrmod.o bindings/fortran/scr.f90
-	$(FC) -shared -o $@ $(out)/scrf.o $(out)/scrmod.o -L$(out) -lscr -Wl,--as-needed \
+	$(MPICC) -shared -o $@ $(out)/scrf.o $(out)/scrmod.o -L$(out) -lscr -Wl,--as-needed \
 	    -Wl,-soname,libscrf.so -Wl,-rpath,'$$ORIGIN' -Wl,--version-script=bindings/fortran/libscrf.map
 	@rm -f $(out)/scrf.o $(out)/scrmod.o
 	@cp bindings/fortran/scrf.h $(out)/

@@ -28,6 +28,12 @@ func WriteShared(path string, h *Hash) error {
 	return replaceFile(path, h.Encode(), 0o666)
 }
 
+// ReplaceFile replaces the file at path, whatever it holds, in the way of
+// WriteFile.
+func ReplaceFile(path string, data []byte, mode fs.FileMode) error {
+	return replaceFile(path, data, mode)
+}
+
 func replaceFile(path string, data []byte, mode fs.FileMode) (err error) {
 	// The name is fixed so that what a killed process left is replaced, not
 	// collected. It is removed, not overwritten: its mode is not this file's,

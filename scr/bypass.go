@@ -47,12 +47,21 @@ func (d *direct) add(prefix string, md meta.Meta) (string, error) {
 	return path, nil
 }
 
-// completeDirect is CompleteOutput for such a dataset. It counts as complete when
+// completeDirect is complete for such a dataset. It counts as complete when
 // every file is on the medium. One that is not valid stays in the index as
 // incomplete, and its files, which may be what they were before, stay too.
 func (s *Session) completeDirect(valid bool) error {
 	d := s.direct
 	s.state, s.direct = idle, nil
+	err := s.finishDirect(d, valid)
+	s.result(kindOf(d.Dataset), "END", d.Dataset, s.began, err)
+	if err == nil {
+		s.completed(d.Dataset)
+	}
+	return err
+}
+
+func (s *Session) finishDirect(d *direct, valid bool) error {
 	failed := s.routeError
 	if failed == nil && !valid {
 		failed = fmt.Errorf("the program says that its files of dataset %s are not valid", d.Name())
@@ -106,8 +115,8 @@ func (s *Session) completeDirect(valid bool) error {
 
 // settle waits until a file is on its medium, and takes what is recorded of it.
 func settle(f redundancy.File) error {
-	if err := f.Meta.Record(f.Path); err != nil {
-		return fmt.Errorf("file that was routed: %w", err)
+	if err := f.Record(); err != nil {
+		return err
 	}
 	file, err := os.Open(f.Path)
 	if err != nil {

@@ -43,8 +43,12 @@ func (s *Session) moved(kind string, d dataset.Dataset, from, to string, start t
 		Bytes: eventlog.Count(d.Size()), Files: eventlog.Count(int64(d.Files()))})
 }
 
-// computing logs that the program computes from now on.
+// computing logs that the program computes from now on, unless the session has
+// ended.
 func (s *Session) computing() {
+	if s.state == finished {
+		return
+	}
 	s.computes = time.Now()
 	s.events.Add(eventlog.Record{Type: "COMPUTE_START"})
 }

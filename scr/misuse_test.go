@@ -65,7 +65,7 @@ func TestMisuse_OfADataset(t *testing.T) {
 				put(s, rank, filepath.Join(c.root, "link/./shared/x/../file"))
 			}
 		}},
-		{"never written", "file that was routed", func(c *cluster, s *Session, rank int) {
+		{"never written", "write every file that is routed", func(c *cluster, s *Session, rank int) {
 			if rank == 2 {
 				s.Route(c.prefix("never"))
 			}
@@ -213,9 +213,9 @@ func TestMisuse_CallsInTheWrongPlace(t *testing.T) {
 		err := errors.Join(wrong(s.CompleteOutput(true)), wrong(s.CompleteRestart(true)))
 		_, err1 := offered(s)
 		err = errors.Join(err, err1, begin())
-		err = errors.Join(err, wrong(start()), wrong(have()), wrong(begin()), wrong(s.CompleteOutput(true)), wrong(s.Finalize()), wrong(s.Delete("x")))
+		err = errors.Join(err, wrong(start()), wrong(have()), wrong(begin()), wrong(s.CompleteOutput(true)), wrong(s.Delete("x")), wrong(s.Current("x")), wrong(s.Drop("x")))
 		err = errors.Join(err, s.CompleteRestart(true), start())
-		err = errors.Join(err, wrong(start()), wrong(have()), wrong(begin()), wrong(s.CompleteRestart(true)), wrong(s.Finalize()), wrong(s.Delete("x")))
+		err = errors.Join(err, wrong(start()), wrong(have()), wrong(begin()), wrong(s.CompleteRestart(true)), wrong(s.CompleteCheckpoint(true)), wrong(s.Delete("x")))
 		err = errors.Join(err, write(s, contents(2, rank)), s.CompleteOutput(true))
 		if err != nil {
 			return err

@@ -135,18 +135,10 @@ func (s *Session) chooseNamed(name string) (bool, error) {
 	return true, s.forgetAfter(d.ID())
 }
 
-// forgetAfter deletes datasets from the cache that are newer than one.
+// forgetAfter deletes datasets from the cache that are newer than the one to
+// restart from.
 func (s *Session) forgetAfter(id int) error {
-	for _, c := range slices.Clone(s.cache.List()) {
-		if c.ID() <= id {
-			continue
-		}
-		s.log.Info("dataset %d (%s), which is newer than the one to restart from, leaves the cache", c.ID(), c.Name())
-		if err := s.forget(c); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.forgetWhere(func(c *cache.Cached) bool { return c.ID() > id })
 }
 
 // offerNewest offers the newest checkpoint that needs no fetch: in the cache, or
@@ -160,9 +152,13 @@ func (s *Session) offerNewest() error {
 	if !s.config.Bool("SCR_FETCH") {
 		return nil
 	}
+	after := 0
+	if c != nil {
+		after = c.ID()
+	}
 	for below := 1 << 62; ; {
-		d, ok, err := s.prefix.Written(below)
-		if err != nil || !ok || c != nil && d.ID() < c.ID() {
+		d, ok, err := s.prefix.Written(after, below)
+		if err != nil || !ok {
 			return err
 		}
 		if s.try(d) {
@@ -172,12 +168,8 @@ func (s *Session) offerNewest() error {
 	}
 }
 
-// setCurrent makes the dataset of a name the one to restart from.
-func (s *Session) setCurrent(name string) error {
-	return s.onRoot(func() error { return s.markCurrent(name) })
-}
-
-// markCurrent is setCurrent for rank 0.
+// markCurrent makes the dataset of a name the current one of the index. Rank 0
+// calls it.
 func (s *Session) markCurrent(name string) error {
 	return prefix.UpdateIndex(s.prefix.Dir, func(x *prefix.Index) error {
 		if err := x.SetCurrent(name); err != nil || !s.config.Bool("SCR_DROP_AFTER_CURRENT") {

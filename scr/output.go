@@ -27,14 +27,24 @@ import (
 // The name, which must be the same on all ranks, is what people see; "" stands
 // for one made of the dataset's number.
 func (s *Session) StartOutput(name string, flags Flags) error {
-	if err := s.expect("StartOutput", idle); err != nil {
+	return s.start("StartOutput", name, flags, writing)
+}
+
+// StartCheckpoint begins a checkpoint with a name made of its number, which
+// CompleteCheckpoint ends.
+func (s *Session) StartCheckpoint() error {
+	return s.start("StartCheckpoint", "", Checkpoint, checkpointing)
+}
+
+func (s *Session) start(call, name string, flags Flags, next state) error {
+	if err := s.expect(call, idle); err != nil {
 		return err
 	}
-	if err := s.sameEverywhere("StartOutput", name, flags); err != nil {
+	if err := s.sameEverywhere(call, name, flags); err != nil {
 		return err
 	}
 	if unknown := flags &^ (Checkpoint | Output); unknown != 0 {
-		return &ArgumentError{fmt.Sprintf("StartOutput called with flags %#x, of which %#x are unknown", int(flags), int(unknown))}
+		return &ArgumentError{fmt.Sprintf("%s called with flags %#x, of which %#x are unknown", call, int(flags), int(unknown))}
 	}
 	id, checkpoint := s.id+1, s.checkpoint
 	if flags.Has(Checkpoint) {
@@ -51,7 +61,7 @@ func (s *Session) StartOutput(name string, flags Flags) error {
 	}
 	s.computed()
 	defer func() {
-		if s.state != writing {
+		if !s.open() {
 			s.computing()
 		}
 	}()
@@ -78,7 +88,7 @@ func (s *Session) StartOutput(name string, flags Flags) error {
 	if err != nil {
 		return err
 	}
-	s.id, s.checkpoint, s.routeError, s.state = id, checkpoint, nil, writing
+	s.id, s.checkpoint, s.routeError, s.state = id, checkpoint, nil, next
 	s.event(kindOf(d)+"_START", d, eventlog.Record{Note: where})
 	return nil
 }
@@ -147,7 +157,7 @@ func (s *Session) Route(name string) (string, error) {
 // and returns err, which says why. Outside of an output it does no more than
 // that.
 func (s *Session) Spoil(err error) error {
-	if s.state == writing && s.routeError == nil {
+	if s.open() && s.routeError == nil {
 		s.routeError = err
 	}
 	return err
@@ -157,7 +167,7 @@ func (s *Session) route(name string) (string, error) {
 	switch {
 	case name == "":
 		return "", errors.New("Route called with an empty name")
-	case s.state == writing:
+	case s.open():
 		return s.routeOutput(name)
 	case s.state == restarting:
 		return s.routeRestart(name)
@@ -231,16 +241,32 @@ func resolve(path string) string {
 // protected against the loss of nodes, and flushed to the prefix directory when
 // that is due. Otherwise the dataset is deleted, and the error says why.
 func (s *Session) CompleteOutput(valid bool) error {
-	if err := s.expect("CompleteOutput", writing); err != nil {
+	return s.complete("CompleteOutput", writing, valid)
+}
+
+// CompleteCheckpoint ends the checkpoint that StartCheckpoint began, like
+// CompleteOutput.
+func (s *Session) CompleteCheckpoint(valid bool) error {
+	return s.complete("CompleteCheckpoint", checkpointing, valid)
+}
+
+func (s *Session) complete(call string, from state, valid bool) error {
+	if err := s.expect(call, from); err != nil {
 		return err
 	}
 	defer s.computing()
+	finish := s.completeCached
 	if s.direct != nil {
-		d := s.direct.Dataset
-		err := s.completeDirect(valid)
-		s.result(kindOf(d), "END", d, s.began, err)
+		finish = s.completeDirect
+	}
+	if err := finish(valid); err != nil {
 		return err
 	}
+	return s.haltIfAsked()
+}
+
+// completeCached is complete for a dataset in the cache.
+func (s *Session) completeCached(valid bool) error {
 	c := s.current
 	s.state, s.current = idle, nil
 	failed := s.routeError
@@ -257,11 +283,13 @@ func (s *Session) CompleteOutput(valid bool) error {
 	s.tellTraffic(fmt.Sprintf("dataset %d: protection", c.ID()), before)
 	s.log.Info("dataset %d (%s): %d files, %s; written in %.3f s, protected with %s in %.3f s", c.ID(), c.Name(), c.Files(),
 		report.Bytes(c.Size()), written.Sub(s.began).Seconds(), c.Desc.Type, time.Since(written).Seconds())
+	s.note(func() error { return prefix.Locate(s.prefix.Dir, c.Dataset, prefix.InCache, true) })
 	if c.Flags().Has(Checkpoint) {
 		s.note(func() error { return halt.CountCheckpoint(s.prefix.Dir) })
 	}
-	s.note(func() error { return prefix.Locate(s.prefix.Dir, c.Dataset, prefix.InCache, true) })
-	return s.flushIfDue(c)
+	err = s.flushIfDue(c)
+	s.completed(c.Dataset)
+	return err
 }
 
 // flushIfDue flushes a dataset that has just been completed, if it is its turn,

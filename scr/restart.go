@@ -48,7 +48,7 @@ func (s *Session) StartRestart() (name string, err error) {
 		return "", err
 	}
 	if s.restart == nil {
-		return "", &StateError{"StartRestart", "there is no checkpoint to restart from; HaveRestart says whether there is one"}
+		return "", s.misplaced("StartRestart", "there is no checkpoint to restart from; HaveRestart says whether there is one")
 	}
 	s.note(func() error { return prefix.BeginRestart(s.prefix.Dir, s.restart.Dataset) })
 	s.state, s.began = restarting, time.Now()
@@ -208,6 +208,9 @@ func (s *Session) try(d dataset.Dataset) bool {
 	err := s.fetch(d)
 	s.result("FETCH", "SUCCESS", d, start, err)
 	if err == nil {
+		if c := s.restart.cached; c != nil {
+			s.moved("FETCH", c.Dataset, s.prefix.Dir, c.Desc.Store, start)
+		}
 		if err := s.prefix.Fetched(d); err != nil && s.world.Rank() == 0 {
 			s.log.Warn("that checkpoint %s was fetched cannot be recorded: %v", d.Name(), err)
 		}
@@ -275,7 +278,6 @@ func (s *Session) fetch(d dataset.Dataset) error {
 	s.flushed[c.ID()] = true
 	s.id = max(s.id, c.ID())
 	s.offer(c)
-	s.moved("FETCH", c.Dataset, s.prefix.Dir, desc.Store, start)
 	seconds := time.Since(start).Seconds()
 	s.log.Info("checkpoint %s: fetched %s in %.3f s", d.Name(), report.Bytes(d.Size()), seconds)
 	return nil

@@ -60,11 +60,22 @@ type Options struct {
 type state int
 
 const (
-	idle state = iota
-	restarting
-	writing
+	idle          state = iota
+	restarting          // StartRestart to CompleteRestart
+	checkpointing       // StartCheckpoint to CompleteCheckpoint
+	writing             // StartOutput to CompleteOutput
 	finished
 )
+
+// The names that SCR has for the states, with what to do in each.
+var states = map[state]struct{ name, advice string }{
+	idle: {"IDLE", "nothing is under way that could be completed; StartRestart (if HaveRestart offers a checkpoint), " +
+		"StartCheckpoint and StartOutput begin something"},
+	restarting:    {"RESTART", "a restart is under way; end it with CompleteRestart first"},
+	checkpointing: {"CHECKPOINT", "a checkpoint is under way; end it with CompleteCheckpoint first"},
+	writing:       {"OUTPUT", "an output is under way; end it with CompleteOutput first"},
+	finished:      {"UNINIT", "the session has been finalized; only a new Init can follow"},
+}
 
 // Session is a rank's use of goscr between Init and Finalize. Its methods are
 // collective, except Route. An error of a collective method is an error on all
@@ -92,9 +103,9 @@ type Session struct {
 	written    int           // id of the newest checkpoint there that is complete
 	routeError error         // of a Route since it was begun
 	began      time.Time
-	id         int // of the newest dataset, ever
-	checkpoint int // number of the newest checkpoint
-	needCalls  int
+	id         int         // of the newest dataset, ever
+	checkpoint int         // number of the newest checkpoint
+	watch      watch       // of rank 0
 	traffic    mpi.Traffic // counted if somebody wants to know
 
 	events    *eventlog.Log
@@ -118,7 +129,7 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	if !cfg.Bool("SCR_ENABLE") {
 		return nil, ErrDisabled
 	}
-	s := &Session{config: cfg, flushed: map[int]bool{}, useless: map[int]bool{}}
+	s := &Session{config: cfg, flushed: map[int]bool{}, useless: map[int]bool{}, watch: watch{environ: environ(opt)}}
 	if s.world, err = mpi.Dup(world); err != nil {
 		return nil, err
 	}
@@ -142,11 +153,25 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 		return nil, errors.Join(err, s.free())
 	}
 	s.result("INIT", "END", dataset.Dataset{}, start, nil)
+	if err := s.haltIfAsked(); err != nil {
+		return nil, err
+	}
 	s.computing()
 	s.tellTraffic("Init", mpi.Traffic{})
 	s.log.Info("goscr %s: %d ranks, prefix %s, %s; ready in %.3f s",
 		Version, world.Size(), s.prefix.Dir, s.describe(), time.Since(start).Seconds())
 	return s, nil
+}
+
+// environ is where a session looks environment variables up.
+func environ(opt Options) func(name string) (string, bool) {
+	switch {
+	case opt.Environ != nil:
+		return opt.Environ
+	case opt.Settings != nil && opt.Settings.Environ != nil:
+		return opt.Settings.Environ
+	}
+	return os.LookupEnv
 }
 
 // bufferSize is the value of a parameter for the size of buffers, or the next to
@@ -266,13 +291,24 @@ func (s *Session) recordRun(node mpi.Comm, settings *Settings) error {
 		if err != nil {
 			return err
 		}
-		if settings != nil {
-			if err := os.WriteFile(s.metadata("app.conf"), []byte(settings.Text()), 0o666); err != nil {
-				return err
-			}
+		if err := s.recordSettings(settings); err != nil {
+			return err
 		}
-		return halt.Begin(s.prefix.Dir, int64(s.config.Seconds("SCR_HALT_SECONDS").Seconds()))
+		return s.beginWatch()
 	})
+}
+
+// recordSettings leaves what the program has set to the commands; nothing, if it
+// has set nothing.
+func (s *Session) recordSettings(settings *Settings) error {
+	path := s.metadata("app.conf")
+	if settings == nil || settings.Text() == "" {
+		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	return hash.ReplaceFile(path, []byte(settings.Text()), 0o666)
 }
 
 // setAside renames a damaged file, which a job can do without, so that it does
@@ -360,10 +396,13 @@ func (s *Session) note(f func() error) {
 // StateError says that a call is not possible where it was made.
 type StateError struct {
 	Call   string
-	Advice string // what would have been
+	State  string // in which the program was, as SCR calls it
+	Advice string // what would have been possible
 }
 
-func (e *StateError) Error() string { return e.Call + " called in the wrong place: " + e.Advice }
+func (e *StateError) Error() string {
+	return fmt.Sprintf("%s called in the wrong place (state %s): %s", e.Call, e.State, e.Advice)
+}
 
 // ArgumentError says that the program called with what cannot be, in the same
 // way on all ranks.
@@ -382,14 +421,15 @@ func (s *Session) expect(call string, want state) error {
 	if s.state == want {
 		return nil
 	}
-	advice := map[state]string{
-		idle:       "begin with StartOutput or StartRestart, which needs a checkpoint that HaveRestart has offered",
-		restarting: "end the restart with CompleteRestart first",
-		writing:    "end the dataset with CompleteOutput first",
-		finished:   "the session has been finalized",
-	}
-	return &StateError{call, advice[s.state]}
+	return s.misplaced(call, states[s.state].advice)
 }
+
+func (s *Session) misplaced(call, advice string) error {
+	return &StateError{call, states[s.state].name, advice}
+}
+
+// open reports whether a dataset is being written.
+func (s *Session) open() bool { return s.state == writing || s.state == checkpointing }
 
 // Warn writes a line on stderr that needs attention. As with all such lines, of
 // those that are alike only some are written.
@@ -405,32 +445,75 @@ func (s *Session) tellTraffic(what string, before mpi.Traffic) {
 		t.Sent-before.Sent, t.Messages-before.Messages, t.Received-before.Received)
 }
 
-// Finalize ends the session. The newest checkpoint is flushed if it has not
-// been, unless flushing is turned off.
+// Finalize ends the session, whatever state it is in. What has to be in the
+// prefix directory and is not yet is flushed: outputs, and the newest checkpoint
+// unless flushing is turned off. A restart or a dataset that the program has
+// begun and not completed is an error, and the dataset is dropped.
 func (s *Session) Finalize() error {
-	if err := s.expect("Finalize", idle); err != nil {
-		return err
+	if s.state == finished {
+		return s.expect("Finalize", idle)
 	}
-	s.state = finished
-	s.computed()
+	if !s.open() {
+		s.computed()
+	}
+	var unfinished error
+	if s.state != idle {
+		unfinished = s.expect("Finalize", idle)
+		s.abandon(unfinished)
+	}
+	err := s.end(func() error { return errors.Join(halt.End(s.prefix.Dir), s.endWatch()) })
+	return errors.Join(unfinished, err)
+}
+
+// abandon ends the restart or the dataset that is under way. What the program
+// wrote to the prefix directory itself stays there, and in the index as
+// incomplete.
+func (s *Session) abandon(why error) {
+	c, d := s.current, s.direct
+	s.state, s.current, s.direct = idle, nil, nil
+	switch {
+	case c != nil:
+		_ = s.cache.Complete(c, why) // it says why again, or on which rank the dataset could not be deleted
+		s.result(kindOf(c.Dataset), "END", c.Dataset, s.began, why)
+	case d != nil:
+		s.result(kindOf(d.Dataset), "END", d.Dataset, s.began, why)
+	default:
+		s.result("RESTART", "SUCCESS", s.restart.Dataset, s.began, why)
+	}
+}
+
+// end brings what is waiting for it to the prefix directory, lets rank 0 record
+// how the run has ended, and closes the session. It goes on after an error, and
+// returns the first.
+func (s *Session) end(record func() error) error {
 	start := time.Now()
 	var first error
-	for _, c := range s.waiting(s.config.Int("SCR_FLUSH") > 0) {
-		if err := s.flush(c); first == nil {
+	keep := func(err error) {
+		if first == nil {
 			first = err
 		}
 	}
+	for _, c := range s.waiting(s.config.Int("SCR_FLUSH") > 0) {
+		keep(s.flush(c))
+	}
 	err := s.onRoot(func() error {
 		report.Forget(filepath.Join(s.prefix.Dir, prefix.Metadata))
-		return halt.End(s.prefix.Dir)
+		return record()
 	})
 	s.result("FINALIZE", "END", dataset.Dataset{}, start, first)
-	for _, e := range []error{err, mpi.Agree(s.world, s.cache.Close()), s.free()} {
-		if first == nil {
-			first = e
-		}
-	}
+	keep(err)
+	keep(s.close())
 	return first
+}
+
+// close gives back what the session holds.
+func (s *Session) close() error {
+	s.state = finished
+	err := mpi.Agree(s.world, s.cache.Close())
+	if e := s.free(); err == nil {
+		err = e
+	}
+	return err
 }
 
 // free gives all communicators of the session back, as far as it has come. It
@@ -458,101 +541,6 @@ func (s *Session) newestCheckpoint() *cache.Cached {
 			return c
 		}
 	}
-	return nil
-}
-
-// NeedCheckpoint advises whether to write a checkpoint now. The program calls
-// it whenever it could.
-func (s *Session) NeedCheckpoint() (bool, error) {
-	if s.state == finished {
-		return false, s.expect("NeedCheckpoint", idle)
-	}
-	s.needCalls++
-	if n := s.config.Int("SCR_CHECKPOINT_INTERVAL"); n > 0 && s.needCalls%n == 0 {
-		return true, nil
-	}
-	reason, err := s.haltReason()
-	return reason != "", err
-}
-
-// ShouldExit reports whether the job should stop now, because somebody asked
-// for it or its time ends.
-func (s *Session) ShouldExit() (bool, error) {
-	if s.state == finished {
-		return false, s.expect("ShouldExit", idle)
-	}
-	reason, err := s.haltReason()
-	if reason != "" {
-		s.log.Info("the job should stop: %s", reason)
-	}
-	return reason != "", err
-}
-
-// haltReason returns why the job should stop, the same on all ranks. It costs a
-// broadcast, and on rank 0 a look at a file.
-func (s *Session) haltReason() (string, error) {
-	var reason string
-	if s.world.Rank() == 0 {
-		var err error
-		if reason, err = halt.Reason(s.prefix.Dir, time.Now()); err != nil {
-			s.log.WarnOnce("halt file: %v; conditions in it are not observed", err)
-		}
-	}
-	s.tellHalt(reason)
-	text, err := mpi.BcastBytes(s.world, []byte(reason), 0)
-	return string(text), err
-}
-
-// Current makes the dataset of a name in the prefix directory the one to
-// restart from.
-func (s *Session) Current(name string) error {
-	if err := s.sameEverywhere("Current", name, 0); err != nil {
-		return err
-	}
-	return s.setCurrent(name)
-}
-
-// Drop takes the dataset of a name out of the index, so that it is not
-// restarted from. Its files stay. A name that is not there is no error.
-func (s *Session) Drop(name string) error {
-	if err := s.sameEverywhere("Drop", name, 0); err != nil {
-		return err
-	}
-	return s.onRoot(func() error {
-		return prefix.UpdateIndex(s.prefix.Dir, func(x *prefix.Index) error { x.Remove(name); return nil })
-	})
-}
-
-// Delete removes the dataset of a name, with its files, from the prefix
-// directory and from the cache. A name that is not there is no error.
-func (s *Session) Delete(name string) error {
-	if err := s.expect("Delete", idle); err != nil {
-		return err
-	}
-	if err := s.sameEverywhere("Delete", name, 0); err != nil {
-		return err
-	}
-	if s.restart != nil && s.restart.Name() == name {
-		s.offer(nil)
-	}
-	for _, c := range s.cache.List() {
-		if c.Name() == name {
-			if err := s.forget(c); err != nil {
-				return err
-			}
-			break
-		}
-	}
-	return s.prefix.Delete(name)
-}
-
-// forget deletes a dataset from the cache.
-func (s *Session) forget(c *cache.Cached) error {
-	if err := s.cache.Delete(c.ID()); err != nil {
-		return err
-	}
-	delete(s.flushed, c.ID())
-	s.note(func() error { return prefix.Locate(s.prefix.Dir, c.Dataset, prefix.InCache, false) })
 	return nil
 }
 

@@ -8,6 +8,7 @@
  * blanks, which are not part of them.
  */
 
+#include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,6 +67,8 @@ static int fortran_text(const char* call, const char* what, const char* value, c
 }
 
 void scr_init_(int* ierror) { *ierror = SCR_Init(); }
+
+void scr_init_comm_(const MPI_Fint* comm, int* ierror) { *ierror = SCR_Init_comm(MPI_Comm_f2c(*comm)); }
 
 void scr_finalize_(int* ierror) { *ierror = SCR_Finalize(); }
 

@@ -81,6 +81,19 @@ def _path():
     return name
 
 
+def _open_mpi(lib):
+    """Returns the address of Open MPI's world, None with MPICH and what shares its binary interface."""
+    try:
+        return ctypes.addressof(ctypes.c_char.in_dll(lib, "ompi_mpi_comm_world"))
+    except ValueError:
+        return None
+
+
+def _mpi_comm(lib):
+    """Returns the type of communicators, which in Open MPI are addresses, in MPICH numbers."""
+    return ctypes.c_void_p if _open_mpi(lib) else ctypes.c_int
+
+
 def _load():
     path = _path()
     try:
@@ -90,7 +103,7 @@ def _load():
         raise ImportError(f"{e} (SCR_LIB can say where libscr.so is)") from e
     text, number, pointer = ctypes.c_char_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int)
     for name, arguments in {
-        "SCR_Init": [], "SCR_Finalize": [], "SCR_Get_version": [], "SCR_Config": [text],
+        "SCR_Init": [], "SCR_Init_comm": [_mpi_comm(lib)], "SCR_Finalize": [], "SCR_Get_version": [], "SCR_Config": [text],
         "SCR_Route_file": [text, text],
         "SCR_Have_restart": [pointer, text], "SCR_Start_restart": [text], "SCR_Complete_restart": [number],
         "SCR_Need_checkpoint": [pointer], "SCR_Start_output": [text, number], "SCR_Complete_output": [number],
@@ -141,14 +154,11 @@ class _MPI:
     """The little of libscr.so's own MPI that a program without mpi4py needs."""
 
     ours = False  # begun here, and so to be ended here
+    place = None  # rank and size in the job, where that is not the whole world
 
     def __init__(self, lib):
         self.lib = lib
-        try:
-            # Open MPI's handles are addresses of objects.
-            self.world = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(lib, "ompi_mpi_comm_world")))
-        except ValueError:
-            self.world = ctypes.c_int(0x44000000)  # MPICH, and what shares its binary interface
+        self.world = lib.SCR_Init_comm.argtypes[0](_open_mpi(lib) or 0x44000000)
 
     def call(self, name, *arguments):
         if getattr(self.lib, name)(*arguments) != 0:
@@ -180,32 +190,42 @@ _mpi = _MPI(_lib)
 
 def rank():
     """Returns the rank of the caller in the job. After MPI_Init, by whomever."""
-    return _mpi.number("MPI_Comm_rank", _mpi.world)
+    return _mpi.place[0] if _mpi.place else _mpi.number("MPI_Comm_rank", _mpi.world)
 
 
 def size():
     """Returns the number of ranks of the job. After MPI_Init, by whomever."""
-    return _mpi.number("MPI_Comm_size", _mpi.world)
+    return _mpi.place[1] if _mpi.place else _mpi.number("MPI_Comm_size", _mpi.world)
 
 
 # ---------------------------------------------------------------- begin and end
 
 
-def init(mpi=True):
+def init(mpi=True, comm=None):
     """Starts the library.
 
     Unless mpi is false, MPI is initialized if it has not been, and finalize then
-    ends it as well.
+    ends it as well. A job that is not the whole world is the ranks of comm, a
+    communicator of mpi4py's.
     """
     if mpi:
         _mpi.begin()
-    _check(_lib.SCR_Init(), "SCR_Init")
+    if comm is None:
+        _check(_lib.SCR_Init(), "SCR_Init")
+        return
+    address = sys.modules["mpi4py.MPI"]._addressof(comm)
+    handle = type(_mpi.world).from_address(address)
+    _check(_lib.SCR_Init_comm(handle), "SCR_Init_comm")
+    _mpi.place = comm.Get_rank(), comm.Get_size()
 
 
 def finalize():
-    """Stops the library, and MPI if init has begun it."""
-    _check(_lib.SCR_Finalize(), "SCR_Finalize")
-    _mpi.end()
+    """Stops the library, and MPI if init has begun it; also if there is an Error."""
+    try:
+        _check(_lib.SCR_Finalize(), "SCR_Finalize")
+    finally:
+        _mpi.place = None
+        _mpi.end()
 
 
 def get_version():

@@ -2,19 +2,26 @@
 
 // Libscr is goscr as a library with SCR's own C interface, for programs in C,
 // C++ and whatever calls C. scr.h describes it. This package is that interface
-// and nothing else: every function finds the session of the process, calls the
-// method of the same name in package scr, and turns an error into a return code
-// and a line on stderr.
+// and nothing else: every function of scr.h (api.c) calls one here, which finds
+// the session of the process, calls the method of the same name in package scr,
+// and turns an error into a return code and a line on stderr. signals.c keeps
+// what Go does to a process from the program.
 package main
 
 /*
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-// The declarations of scr.h, which the generated ones must agree with.
+// The constants of scr.h.
 #include "scr.h"
 
+#include "signals.h"
+
 typedef const char goscr_cchar;
+
+extern char **environ;
+extern int goscr_halted;
 */
 import "C"
 
@@ -24,6 +31,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"unsafe"
 
 	"github.com/goscr/goscr/internal/report"
@@ -34,23 +42,32 @@ import (
 
 func main() {}
 
+func init() { C.goscr_limits() }
+
 // failure is what a function returns when something is wrong.
 const failure = C.int(1)
 
 var (
+	// Held during a call: a program may have several threads that call.
+	one sync.Mutex
+
 	// The session of the process, between SCR_Init and SCR_Finalize.
 	session *scr.Session
+	// The ranks of the job, from the start of SCR_Init to the end of SCR_Finalize.
+	job mpi.Comm
 	// What the program has set before SCR_Init.
-	settings = scr.Settings{Environ: getenv}
+	settings = scr.Settings{Environ: getenv, Names: environment}
 	// Says why a call failed.
-	logger = report.Logger{Out: os.Stderr}
+	logger = report.Logger{Out: stderr{}}
 
-	version = C.CString(scr.Version)
+	// Why there is no session, and whether that has been said.
+	absent error = errNotBegun
+	said   bool
+)
 
-	// SCR_ENABLE=0 has been met, and said.
-	disabled bool
-
-	errNotBegun = errors.New("the library is not initialized: call SCR_Init first")
+var (
+	errNotBegun  = errors.New("the library is not initialized: call SCR_Init first")
+	errInitFails = errors.New("SCR_Init has failed, and so does every other call until it succeeds; this is said once")
 )
 
 // getenv looks into C's environment, which the program may have changed since
@@ -65,9 +82,21 @@ func getenv(name string) (string, bool) {
 	return C.GoString(value), true
 }
 
+// environment returns the names in C's environment.
+func environment() []string {
+	var names []string
+	for p := C.environ; p != nil && *p != nil; p = (**C.char)(unsafe.Add(unsafe.Pointer(p), unsafe.Sizeof(*p))) {
+		name, _, _ := strings.Cut(C.GoString(*p), "=")
+		names = append(names, name)
+	}
+	return names
+}
+
 // call runs one function of the interface. Nothing that goes wrong in it gets
 // past it but as a return code.
 func call(name string, f func() error) (code C.int) {
+	one.Lock()
+	defer one.Unlock()
 	defer func() {
 		if p := recover(); p != nil {
 			logger.Warn("%s: internal error: %v; please report it with these lines: %s", name, p,
@@ -76,10 +105,22 @@ func call(name string, f func() error) (code C.int) {
 		}
 	}()
 	err := f()
-	if err == nil {
-		return C.SCR_SUCCESS
+	if err != nil {
+		fail(name, err)
+		code = failure
 	}
-	if session == nil {
+	if session == nil && job != nil {
+		_ = job.Free() // the call has had its result
+		job = nil
+	}
+	return code
+}
+
+// fail says why a function failed, on the rank that knows best. If all ranks have
+// met for that, none returns before it is said: a program may end at once when a
+// call fails, and must not take the rank with it that is about to speak.
+func fail(name string, err error) {
+	if job == nil {
 		introduce()
 	}
 	if speaks(err) {
@@ -90,31 +131,25 @@ func call(name string, f func() error) (code C.int) {
 		warn("%s: %s", name, inC.Replace(err.Error()))
 	}
 	var agreed *mpi.AgreedError
-	if errors.As(err, &agreed) {
-		gather()
-	}
-	return failure
-}
-
-// gather returns when all ranks have called it. A program may end at once when
-// a call fails, on a rank that does not know why, and must not take the rank
-// with it that is about to say so.
-func gather() {
-	if world, err := system.World(); err == nil {
-		_ = world.Barrier() // whatever it says, the call has failed already
-		_ = world.Free()
+	if errors.As(err, &agreed) && job != nil {
+		_ = job.Barrier() // whatever it says, the call has failed already
 	}
 }
 
 // inC gives functions that a message speaks of the names they have in C.
 var inC = strings.NewReplacer("StartOutput", "SCR_Start_output", "CompleteOutput", "SCR_Complete_output",
+	"StartCheckpoint", "SCR_Start_checkpoint", "CompleteCheckpoint", "SCR_Complete_checkpoint",
 	"HaveRestart", "SCR_Have_restart", "StartRestart", "SCR_Start_restart", "CompleteRestart", "SCR_Complete_restart",
 	"NeedCheckpoint", "SCR_Need_checkpoint", "ShouldExit", "SCR_Should_exit", "Finalize called", "SCR_Finalize called")
 
 // introduce finds out, as far as one can without a session, who speaks.
 func introduce() {
-	logger.Rank = max(system.Rank(), 0)
-	if name, ok := getenv("SCR_NODE_NAME"); ok {
+	if job != nil {
+		logger.Rank = job.Rank()
+	} else {
+		logger.Rank = max(system.Rank(), 0)
+	}
+	if name, ok := getenv("SCR_NODE_NAME"); ok && name != "" {
 		logger.Node = name
 	} else if name, err := os.Hostname(); err == nil {
 		logger.Node = name
@@ -130,10 +165,10 @@ func speaks(err error) bool {
 	if errors.As(err, &agreed) {
 		return agreed.Err != nil
 	}
-	if errors.Is(err, scr.ErrDisabled) {
-		said := disabled
-		disabled = true
-		return logger.Rank == 0 && !said
+	if errors.Is(err, scr.ErrDisabled) || errors.Is(err, errInitFails) {
+		before := said
+		said = true
+		return logger.Rank == 0 && !before
 	}
 	var state *scr.StateError
 	var argument *scr.ArgumentError
@@ -143,30 +178,28 @@ func speaks(err error) bool {
 	return true
 }
 
-// begun is an error unless there is a session.
-func begun() error {
-	switch {
-	case session != nil:
-		return nil
-	case disabled:
-		return scr.ErrDisabled
-	}
-	return errNotBegun
-}
-
 // with is call for the collective functions that need a session. wrong is what
 // is wrong with the arguments on this rank, nil if nothing is. All ranks then
 // return an error: one that did so by itself would leave the others waiting.
 func with(name string, wrong error, f func(s *scr.Session) error) C.int {
 	return call(name, func() error {
-		if err := begun(); err != nil {
-			return err
+		if session == nil {
+			return absent
 		}
 		if err := session.Agree(wrong); err != nil {
 			return err
 		}
-		return f(session)
+		return ending(f(session))
 	})
+}
+
+// ending looks whether a call has ended the session, and why.
+func ending(err error) error {
+	if errors.Is(err, scr.ErrHalted) {
+		C.goscr_halted = 1
+		session, absent, err = nil, errNotBegun, nil
+	}
+	return err
 }
 
 // text returns a string that the program passed.
@@ -189,41 +222,44 @@ func store(buffer *C.char, value string) {
 	out[len(value)] = 0
 }
 
-//export SCR_Init
-func SCR_Init() C.int {
-	return call("SCR_Init", func() error {
+//export go_init
+func go_init(comm unsafe.Pointer) C.int {
+	name := "SCR_Init"
+	if comm != nil {
+		name = "SCR_Init_comm"
+	}
+	return call(name, func() (err error) {
 		if session != nil {
-			return &scr.StateError{Call: "SCR_Init", Advice: "the library is initialized already"}
+			return &scr.StateError{Call: name, State: "IDLE", Advice: "the library is initialized already, and SCR_Finalize ends that"}
 		}
-		world, err := system.World()
+		absent, said = errInitFails, false
+		if comm != nil {
+			job, err = system.FromHandle(comm)
+		} else {
+			job, err = system.World()
+		}
 		if err != nil {
 			return err
 		}
-		defer world.Free()
 		introduce()
-		disabled = false
-		session, err = scr.Init(world, scr.Options{Settings: &settings, Environ: getenv})
-		return err
-	})
-}
-
-//export SCR_Finalize
-func SCR_Finalize() C.int {
-	return with("SCR_Finalize", nil, func(s *scr.Session) error {
-		err := s.Finalize()
-		var misuse *scr.StateError
-		if !errors.As(err, &misuse) {
-			session = nil
+		session, err = scr.Init(job, scr.Options{Settings: &settings, Environ: getenv, Log: logger.Out})
+		if errors.Is(err, scr.ErrDisabled) {
+			absent = err
 		}
-		return err
+		return ending(err)
 	})
 }
 
-//export SCR_Get_version
-func SCR_Get_version() *C.char { return version }
+//export go_finalize
+func go_finalize() C.int {
+	return with("SCR_Finalize", nil, func(s *scr.Session) error {
+		session, absent = nil, errNotBegun
+		return s.Finalize()
+	})
+}
 
-//export SCR_Config
-func SCR_Config(config *C.goscr_cchar) *C.goscr_cchar {
+//export go_config
+func go_config(config *C.goscr_cchar) *C.goscr_cchar {
 	var result *C.char
 	call("SCR_Config", func() error {
 		line, err := text("the setting", config)
@@ -248,8 +284,8 @@ func SCR_Config(config *C.goscr_cchar) *C.goscr_cchar {
 	return result
 }
 
-//export SCR_Route_file
-func SCR_Route_file(name *C.goscr_cchar, file *C.char) C.int {
+//export go_route_file
+func go_route_file(name *C.goscr_cchar, file *C.char) C.int {
 	return call("SCR_Route_file", func() error {
 		given, wrong := text("the name of the file", name)
 		if file == nil {
@@ -258,8 +294,8 @@ func SCR_Route_file(name *C.goscr_cchar, file *C.char) C.int {
 			// A program that goes on in spite of an error writes where it meant to.
 			store(file, given)
 		}
-		if err := begun(); err != nil {
-			return err
+		if session == nil {
+			return absent
 		}
 		if wrong != nil {
 			return session.Spoil(wrong)
@@ -272,8 +308,8 @@ func SCR_Route_file(name *C.goscr_cchar, file *C.char) C.int {
 	})
 }
 
-//export SCR_Have_restart
-func SCR_Have_restart(flag *C.int, name *C.char) C.int {
+//export go_have_restart
+func go_have_restart(flag *C.int, name *C.char) C.int {
 	return answer("SCR_Have_restart", flag, func(s *scr.Session) (bool, error) {
 		checkpoint, ok, err := s.HaveRestart()
 		if ok && err == nil && name != nil {
@@ -283,8 +319,8 @@ func SCR_Have_restart(flag *C.int, name *C.char) C.int {
 	})
 }
 
-//export SCR_Start_restart
-func SCR_Start_restart(name *C.char) C.int {
+//export go_start_restart
+func go_start_restart(name *C.char) C.int {
 	return with("SCR_Start_restart", nil, func(s *scr.Session) error {
 		checkpoint, err := s.StartRestart()
 		if err == nil && name != nil {
@@ -294,8 +330,8 @@ func SCR_Start_restart(name *C.char) C.int {
 	})
 }
 
-//export SCR_Complete_restart
-func SCR_Complete_restart(valid C.int) C.int {
+//export go_complete_restart
+func go_complete_restart(valid C.int) C.int {
 	return with("SCR_Complete_restart", nil, func(s *scr.Session) error { return s.CompleteRestart(valid != 0) })
 }
 
@@ -316,18 +352,18 @@ func answer(call string, flag *C.int, ask func(s *scr.Session) (bool, error)) C.
 	})
 }
 
-//export SCR_Need_checkpoint
-func SCR_Need_checkpoint(flag *C.int) C.int {
+//export go_need_checkpoint
+func go_need_checkpoint(flag *C.int) C.int {
 	return answer("SCR_Need_checkpoint", flag, (*scr.Session).NeedCheckpoint)
 }
 
-//export SCR_Should_exit
-func SCR_Should_exit(flag *C.int) C.int {
+//export go_should_exit
+func go_should_exit(flag *C.int) C.int {
 	return answer("SCR_Should_exit", flag, (*scr.Session).ShouldExit)
 }
 
-//export SCR_Start_output
-func SCR_Start_output(name *C.goscr_cchar, flags C.int) C.int {
+//export go_start_output
+func go_start_output(name *C.goscr_cchar, flags C.int) C.int {
 	var given string
 	var wrong error
 	if name != nil {
@@ -336,19 +372,19 @@ func SCR_Start_output(name *C.goscr_cchar, flags C.int) C.int {
 	return with("SCR_Start_output", wrong, func(s *scr.Session) error { return s.StartOutput(given, scr.Flags(flags)) })
 }
 
-//export SCR_Complete_output
-func SCR_Complete_output(valid C.int) C.int {
+//export go_complete_output
+func go_complete_output(valid C.int) C.int {
 	return with("SCR_Complete_output", nil, func(s *scr.Session) error { return s.CompleteOutput(valid != 0) })
 }
 
-//export SCR_Start_checkpoint
-func SCR_Start_checkpoint() C.int {
-	return with("SCR_Start_checkpoint", nil, func(s *scr.Session) error { return s.StartOutput("", scr.Checkpoint) })
+//export go_start_checkpoint
+func go_start_checkpoint() C.int {
+	return with("SCR_Start_checkpoint", nil, func(s *scr.Session) error { return s.StartCheckpoint() })
 }
 
-//export SCR_Complete_checkpoint
-func SCR_Complete_checkpoint(valid C.int) C.int {
-	return with("SCR_Complete_checkpoint", nil, func(s *scr.Session) error { return s.CompleteOutput(valid != 0) })
+//export go_complete_checkpoint
+func go_complete_checkpoint(valid C.int) C.int {
+	return with("SCR_Complete_checkpoint", nil, func(s *scr.Session) error { return s.CompleteCheckpoint(valid != 0) })
 }
 
 // named runs what is done to a dataset of a name.
@@ -357,17 +393,17 @@ func named(call string, name *C.goscr_cchar, f func(s *scr.Session, name string)
 	return with(call, wrong, func(s *scr.Session) error { return f(s, given) })
 }
 
-//export SCR_Current
-func SCR_Current(name *C.goscr_cchar) C.int {
+//export go_current
+func go_current(name *C.goscr_cchar) C.int {
 	return named("SCR_Current", name, (*scr.Session).Current)
 }
 
-//export SCR_Drop
-func SCR_Drop(name *C.goscr_cchar) C.int {
+//export go_drop
+func go_drop(name *C.goscr_cchar) C.int {
 	return named("SCR_Drop", name, (*scr.Session).Drop)
 }
 
-//export SCR_Delete
-func SCR_Delete(name *C.goscr_cchar) C.int {
+//export go_delete
+func go_delete(name *C.goscr_cchar) C.int {
 	return named("SCR_Delete", name, (*scr.Session).Delete)
 }

@@ -21,7 +21,13 @@
  * for any rank at any time in the state named.  Unless said otherwise a function
  * returns SCR_SUCCESS, or another value after an error, which is explained on
  * stderr.  Collective functions return success on all ranks or on none.  The
- * library never ends the program and never calls MPI_Abort.
+ * library never ends the program, unless SCR_HALT_EXIT=1 asks for it, and never
+ * calls MPI_Abort.
+ *
+ * Any thread may call, also several at once, which then wait for each other; for
+ * the collective functions the MPI has to be initialized to match.  Signals are the
+ * program's: its handlers stay, and run during a call as well, but must not call
+ * the library then.
  */
 
 #ifndef SCR_H
@@ -57,8 +63,21 @@ extern "C" {
 int SCR_Init(void);
 
 /*
+ * The same for the ranks of `comm`, which then are the job: wherever this file
+ * says MPI_COMM_WORLD or all ranks, it means them, numbered as in `comm`.  Not in
+ * SCR 3.1.  To be seen, <mpi.h> has to be included before this file.  Several
+ * jobs in one world each need an SCR_JOB_ID and an SCR_PREFIX of their own,
+ * which SCR_Config can set.  Collective over `comm`, which may be freed after.
+ */
+#ifdef MPI_VERSION
+int SCR_Init_comm(MPI_Comm comm);
+#endif
+
+/*
  * Stop the library.  A dataset that still has to reach the prefix directory is
- * copied there.  Collective; before MPI_Finalize.
+ * copied there.  One that has been begun and not completed is dropped, and the
+ * result is an error; the library is stopped all the same.  Collective; before
+ * MPI_Finalize.
  */
 int SCR_Finalize(void);
 
@@ -91,8 +110,12 @@ const char* SCR_Configf(const char* format, ...)
  * to have in the end, absolute or relative to the current directory, and stores
  * in `file` the path to write it to now; the file then belongs to the dataset
  * and to this rank.  During a restart: stores the path to read it from.  `file`
- * has room for SCR_MAX_FILENAME characters, names no longer than that.  Not
- * collective; between a Start and its Complete.
+ * has room for SCR_MAX_FILENAME characters, names no longer than that.  In a
+ * restart the name without directories will do if only one of the rank's files has
+ * it.  At other times, and when there is an error, `file` is the name as it was
+ * given; but before the first Start, a name of the checkpoint that is there to
+ * restart from gives the path to read it from, for programs that do not call
+ * SCR_Start_restart.  Not collective.
  */
 int SCR_Route_file(const char* name, char* file);
 
@@ -122,8 +145,11 @@ int SCR_Complete_restart(int valid);
 /* --------------------------------------------------- checkpoints, output */
 
 /*
- * Is it time for a checkpoint?  Sets *flag to 1 if so, by the configured
- * interval, else to 0.  To be asked wherever the program could write one; it is
+ * Is it time for a checkpoint?  Sets *flag to 1 if so, else to 0: by the number of
+ * times that it has been asked (SCR_CHECKPOINT_INTERVAL), the time since the last
+ * (_SECONDS), or what checkpoints take (_OVERHEAD, in percent); where none of
+ * these is set, by what they take and how often the job fails (SCR_MTBF_SECONDS,
+ * or its last runs); and 1 as long as the job should stop.  To be asked wherever the program could write one; it is
  * free to write without asking.  The answer is the same on all ranks.
  * Collective.
  */
@@ -145,10 +171,13 @@ int SCR_Start_output(const char* name, int flags);
  */
 int SCR_Complete_output(int valid);
 
-/* SCR_Start_output with SCR_FLAG_CHECKPOINT and a name made by the library. */
+/*
+ * SCR_Start_output with SCR_FLAG_CHECKPOINT and a name made by the library, to be
+ * completed by SCR_Complete_checkpoint.
+ */
 int SCR_Start_checkpoint(void);
 
-/* SCR_Complete_output for a dataset begun with SCR_Start_checkpoint. */
+/* SCR_Complete_output for a dataset begun with SCR_Start_checkpoint, and no other. */
 int SCR_Complete_checkpoint(int valid);
 
 /* ------------------------------------------------------------------ other */
@@ -161,20 +190,25 @@ int SCR_Complete_checkpoint(int valid);
 int SCR_Should_exit(int* flag);
 
 /*
- * Make the dataset called `name` in the prefix directory the one that the next
- * fetch begins with. A name that is not in the index is an error. Collective.
+ * Make the dataset called `name`, which is in the prefix directory or the cache,
+ * the one to restart from; checkpoints are numbered on from it.  Newer ones leave
+ * the cache, and, if it is to be fetched, older ones too.  A name that is in
+ * neither is an error.  Collective; not within a restart or an output.
  */
 int SCR_Current(const char* name);
 
 /*
- * Take the dataset called `name` out of the index of the prefix directory, so
- * that it is not offered for a restart.  Its files stay.  Collective.
+ * Take the dataset called `name` out of the index of the prefix directory and out
+ * of the cache, so that it is not offered for a restart.  Its files in the prefix
+ * directory stay.  A name that is not there is no error.  Collective; not within
+ * a restart or an output.
  */
 int SCR_Drop(const char* name);
 
 /*
- * Remove the dataset called `name`, files included, from the prefix directory.
- * Collective.
+ * Remove the dataset called `name`, files and directories that become empty
+ * included, from the prefix directory and the cache.  A name that is not there is
+ * no error.  Collective; not within a restart or an output.
  */
 int SCR_Delete(const char* name);
 

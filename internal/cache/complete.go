@@ -18,9 +18,9 @@ func (k *Cache) Complete(c *Cached, failed error) error {
 	err := failed
 	var bytes int64
 	for _, f := range files {
-		if e := f.Meta.Record(f.Path); e != nil {
+		if e := f.Record(); e != nil {
 			if err == nil {
-				err = fmt.Errorf("file that was routed: %w", e)
+				err = e
 			}
 			continue
 		}

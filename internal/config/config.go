@@ -106,11 +106,15 @@ func Load(c mpi.Comm, program *Settings, environ func(string) (string, bool)) (*
 	if program == nil {
 		program = &Settings{}
 	}
+	var names []string // of the environment
+	if environ == nil || program.Names != nil {
+		names = program.names()
+	}
 	if environ == nil {
 		environ = program.environ()
 	}
 	if c == nil {
-		shared, err := decide(program, environ)
+		shared, err := decide(program, environ, names)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -119,7 +123,7 @@ func Load(c mpi.Comm, program *Settings, environ func(string) (string, bool)) (*
 	var shared *hash.Hash
 	var err error
 	if c.Rank() == 0 {
-		shared, err = decide(program, environ)
+		shared, err = decide(program, environ, names)
 	}
 	if err := mpi.Agree(c, err); err != nil {
 		return nil, nil, err
@@ -187,7 +191,7 @@ const (
 )
 
 // decide does all that rank 0 does for the other ranks.
-func decide(program *Settings, environ Environ) (*hash.Hash, error) {
+func decide(program *Settings, environ Environ, names []string) (*hash.Hash, error) {
 	r := resolver{environ: environ}
 	if err := r.readFile(System, systemFile); err != nil {
 		return nil, err
@@ -207,7 +211,7 @@ func decide(program *Settings, environ Environ) (*hash.Hash, error) {
 	}
 	shared := hash.New()
 	shared.SetValue(keyProgram, program.Text())
-	for i, text := range r.warnings(prefix, file) {
+	for i, text := range append(r.warnings(prefix, file), unknownVariables(names)...) {
 		shared.At(keyWarning).SetValue(strconv.Itoa(i), text)
 	}
 	for i := range Parameters {

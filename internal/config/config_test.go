@@ -624,6 +624,16 @@ func TestWarnings(t *testing.T) {
 		t.Errorf("query: %q", got)
 	}
 
+	// Of the environment only what is meant for us.
+	program := &Settings{Names: func() []string { return []string{"SCR_X", "PATH", "SCR_FLUSH", "SCR_CHECKPOINT_INTERVALL", "SCRATCH"} }}
+	_, warnings = load(t, program, "SCR_PREFIX="+t.TempDir(), "SCR_CONF_FILE=")
+	if list := warnings[max(len(warnings)-2, 0):]; !slices.Equal(list, []string{
+		"environment: unknown parameter SCR_CHECKPOINT_INTERVALL; did you mean SCR_CHECKPOINT_INTERVAL?",
+		"environment: unknown parameter SCR_X",
+	}) || strings.Contains(strings.Join(warnings, " "), "SCR_FLUSH") {
+		t.Errorf("%q", warnings)
+	}
+
 	_, warnings = load(t, nil, "SCR_PREFIX="+prefix, "SCR_CONF_FILE="+prefix+"/none")
 	if len(warnings) == 0 || !strings.Contains(warnings[0], "does not exist") {
 		t.Errorf("warnings about a user file that is missing: %q", warnings)

@@ -14,6 +14,9 @@ import (
 type Settings struct {
 	// Environ is asked by queries; nil is the environment of the process.
 	Environ Environ
+	// Names lists the variables of the environment, to warn of those that mean
+	// nothing; nil is those of the process, if Environ is nil.
+	Names func() []string
 
 	set *layer // nil until something is set
 }
@@ -23,6 +26,22 @@ func (s *Settings) environ() Environ {
 		return os.LookupEnv
 	}
 	return s.Environ
+}
+
+// names lists the variables of the environment, if it is known which there are.
+func (s *Settings) names() []string {
+	switch {
+	case s.Names != nil:
+		return s.Names()
+	case s.Environ != nil:
+		return nil
+	}
+	var names []string
+	for _, variable := range os.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		names = append(names, name)
+	}
+	return names
 }
 
 // layer returns the settings as a level of their own.

@@ -36,6 +36,20 @@ func (r *resolver) warnings(prefix, file value) []string {
 	return list
 }
 
+// elsewhere are variables that mean something to others than the library.
+var elsewhere = []string{"SCR_LIB"}
+
+// unknownVariables warns of variables that look like parameters and are none.
+func unknownVariables(names []string) []string {
+	var list []string
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		if strings.HasPrefix(name, "SCR_") && find(Parameters, name) == nil && !slices.Contains(elsewhere, name) {
+			list = append(list, fmt.Sprintf("environment: unknown parameter %s%s", name, didYouMean(name, Parameters)))
+		}
+	}
+	return list
+}
+
 // unknown returns the names that were set and are not in the table, each once.
 func (r *resolver) unknown() []string {
 	var names []string

@@ -47,8 +47,10 @@ func Begin(prefix string, seconds int64) error {
 	})
 }
 
-// Reason returns why the job should stop now, "" if it should not.
-func Reason(prefix string, now time.Time) (string, error) {
+// Reason returns why the job should stop now, "" if it should not. end, which
+// is asked if it matters, says when the allocation ends; the zero time if that is
+// not known.
+func Reason(prefix string, end func() time.Time, now time.Time) (string, error) {
 	h, err := hash.ReadWithLock(Path(prefix))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -56,9 +58,20 @@ func Reason(prefix string, now time.Time) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return reason(h, now), nil
+	if r := reason(h, now); r != "" {
+		return r, nil
+	}
+	margin, _ := h.Int(keyHaltSeconds)
+	if margin <= 0 {
+		return "", nil
+	}
+	if t := end(); !t.IsZero() && now.Unix() >= t.Unix()-margin {
+		return fmt.Sprintf("the allocation ends at %s, in less than the %d seconds of SCR_HALT_SECONDS", t.Format(time.DateTime), margin), nil
+	}
+	return "", nil
 }
 
+// reason is Reason as far as the file alone tells.
 func reason(h *hash.Hash, now time.Time) string {
 	if n, ok := h.Int(keyCheckpointsLeft); ok && n <= 0 {
 		return "the number of checkpoints asked for is reached"
@@ -69,8 +82,8 @@ func reason(h *hash.Hash, now time.Time) string {
 	if after, ok := h.Int(keyExitAfter); ok && now.Unix() >= after {
 		return fmt.Sprintf("the time to stop after, %s, has come", time.Unix(after, 0).Format(time.DateTime))
 	}
+	margin, _ := h.Int(keyHaltSeconds)
 	if before, ok := h.Int(keyExitBefore); ok {
-		margin, _ := h.Int(keyHaltSeconds)
 		if now.Unix() >= before-margin {
 			return fmt.Sprintf("the job has to end before %s", time.Unix(before, 0).Format(time.DateTime))
 		}

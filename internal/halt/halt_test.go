@@ -28,13 +28,15 @@ func set(t *testing.T, dir, key, value string) {
 	must(t, hash.Update(Path(dir), func(h *hash.Hash) error { h.SetValue(key, value); return nil }))
 }
 
+func unknown() time.Time { return time.Time{} }
+
 var now = time.Unix(1_000_000, 0)
 
 // stops fails the test unless the job has to stop for a reason with text, or,
 // where that is "", may go on.
 func stops(t *testing.T, dir, text string) {
 	t.Helper()
-	reason, err := Reason(dir, now)
+	reason, err := Reason(dir, unknown, now)
 	must(t, err)
 	if (reason == "") != (text == "") || !strings.Contains(reason, text) {
 		t.Errorf("reason %q, want %q", reason, text)
@@ -114,7 +116,24 @@ func TestBeginAndEnd(t *testing.T) {
 func TestReason_CorruptFile(t *testing.T) {
 	dir := prefix(t)
 	must(t, os.WriteFile(Path(dir), []byte("nonsense"), 0o600))
-	if _, err := Reason(dir, now); err == nil {
+	if _, err := Reason(dir, unknown, now); err == nil {
 		t.Error("no error")
 	}
+}
+
+func TestReason_EndOfTheAllocation(t *testing.T) {
+	dir := prefix(t)
+	for _, c := range []struct {
+		margin string
+		left   time.Duration
+		want   bool
+	}{{"", -time.Hour, false}, {"0", time.Second, false}, {"60", 61 * time.Second, false}, {"60", time.Minute, true}, {"60", -time.Hour, true}} {
+		set(t, dir, "HaltSeconds", c.margin)
+		reason, err := Reason(dir, func() time.Time { return now.Add(c.left) }, now)
+		must(t, err)
+		if strings.Contains(reason, "allocation ends") != c.want {
+			t.Errorf("%v left, margin %q: %q", c.left, c.margin, reason)
+		}
+	}
+	stops(t, dir, "") // nobody knows when it ends
 }

@@ -155,6 +155,12 @@ func (x *Index) Lookup(name string) (id int, ok bool) {
 	return int(n), ok
 }
 
+// Entry returns what there is of a name.
+func (x *Index) Entry(name string) (Entry, bool) {
+	id, ok := x.Lookup(name)
+	return x.entry(id), ok
+}
+
 // Remove takes a dataset out. Its files stay.
 func (x *Index) Remove(name string) bool {
 	id, ok := x.Lookup(name)

@@ -7,6 +7,7 @@ package redundancy
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/meta"
@@ -57,6 +58,20 @@ func (s *Set) Right() int { return (s.Me() + 1) % s.Size() }
 type File struct {
 	Path string // where it is
 	Meta meta.Meta
+}
+
+// Record takes size, mode, owner and times of a file that the program has routed.
+// If there is none, the error says what the program should have done.
+func (f File) Record() error {
+	err := f.Meta.Record(f.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("file %s was routed to %s but not written there: write every file that is routed, or say that the dataset is not valid",
+			f.Meta.File(), f.Path)
+	}
+	if err != nil {
+		return fmt.Errorf("file %s was routed but cannot be kept: %w", f.Meta.File(), err)
+	}
+	return nil
 }
 
 // Job is the protection of one dataset, seen by one member of a set.

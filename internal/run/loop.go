@@ -191,7 +191,9 @@ func (j *Job) Needed(nodes []string) (n int, why string, err error) {
 
 // haltReason is why the job should stop, "" if it should not, as far as people
 // have said so.
-func (j *Job) haltReason(now time.Time) (string, error) { return halt.Reason(j.Prefix, now) }
+func (j *Job) haltReason(now time.Time) (string, error) {
+	return halt.Reason(j.Prefix, func() time.Time { return time.Time{} }, now)
+}
 
 // ShouldStop says why no run should be started on what is left of nodes, "" if
 // one may be.

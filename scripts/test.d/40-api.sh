@@ -24,6 +24,7 @@ part() {
     local name=$1
     shift
     job 60 -n 4 "$@" -- "$WORK/api" "$name" >"$WORK/out" 2>&1
+    status=$?
     sed -n "s/^\(ok\|not ok\) /\1 $name: /p; /^  /p" "$WORK/out"
     is "$name: comes to its end" bash -c 'grep -qx "end of $1" "$2" || { cat "$2"; false; }' - "$name" "$WORK/out"
 }
@@ -32,6 +33,10 @@ is "two nodes" "$TESTBED" up 2 8
 
 fresh; part misuse
 fresh; part config --env SCR_FLUSH=
+fresh; part forgotten
+fresh; part init_fails --env SCR_COPY_TYPE=TAPE
+fresh; part unknown --env SCR_CHECKPOINT_INTERVALL=3 --env SCR_X=1
+fresh; part halves --env SCR_PREFIX= --env SCR_FLUSH=0
 fresh; part disabled --env SCR_ENABLE=0
 fresh; part respect
 fresh; part produce --env SCR_FLUSH=1
@@ -44,6 +49,14 @@ part halt --env SCR_FLUSH=0
 fresh; mkdir "$prefix/.scr"
 is "a halt file" "$WORK/sethash" "$prefix/.scr/halt.scr" ExitReason "the user says so"
 part halt_at_once
+fresh; part ends_soon --env SCR_HALT_SECONDS=100 --env SCR_END_TIME=$(($(date +%s) + 50))
+fresh; mkdir "$prefix/.scr"
+is "a halt file" "$WORK/sethash" "$prefix/.scr/halt.scr" CheckpointsLeft 1
+part exits --env SCR_HALT_EXIT=1 --env SCR_FLUSH=10
+is "... with status 0" same 0 "$status"
+is "... and all that was written in the prefix directory" test -f "$prefix/step.1/rank_3"
+part exits_at_once --env SCR_HALT_EXIT=1
+is "... with status 0" same 0 "$status"
 fresh; job 60 -n 2 -- "$WORK/api" die_of_pipe >"$WORK/out" 2>&1
 is "a program without a handler still dies of SIGPIPE" bash -c '! grep "^write says" "$1"' - "$WORK/out"
 

@@ -177,9 +177,15 @@ static void misuse(void)
     refused("SCR_Start_output in an output", "SCR_Start_output", SCR_Start_output("y", 1));
     refused("SCR_Start_checkpoint in an output", "SCR_Start_checkpoint", SCR_Start_checkpoint());
     refused("SCR_Have_restart in an output", "SCR_Have_restart", SCR_Have_restart(&flag, path));
-    refused("SCR_Finalize in an output", "SCR_Finalize", SCR_Finalize());
+    refused("SCR_Complete_checkpoint of an output", "SCR_Complete_checkpoint", SCR_Complete_checkpoint(1));
+    refused("SCR_Current in an output", "SCR_Current", SCR_Current("x"));
+    refused("SCR_Drop in an output", "SCR_Drop", SCR_Drop("x"));
     refused("SCR_Delete in an output", "SCR_Delete", SCR_Delete("x"));
     check("... and the output can be completed", SCR_Complete_output(1) == SCR_SUCCESS);
+    goes_on();
+    check("SCR_Start_checkpoint", SCR_Start_checkpoint() == SCR_SUCCESS);
+    refused("SCR_Complete_output of a checkpoint", "SCR_Complete_checkpoint", SCR_Complete_output(1));
+    check("... and it can be completed", SCR_Complete_checkpoint(1) == SCR_SUCCESS);
     goes_on();
 
     /* NULL */
@@ -276,6 +282,8 @@ static void misuse(void)
     check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
     quiet();
     before_init(); /* as after SCR_Finalize */
+    check("... SCR_Route_file gives the name as it was", SCR_Route_file("a/b", path) != SCR_SUCCESS && strcmp(path, "a/b") == 0);
+    quiet();
     check("SCR_Init once more", SCR_Init() == SCR_SUCCESS);
     check("... finds the newest checkpoint", SCR_Have_restart(&flag, path) == SCR_SUCCESS && flag == 1);
     snprintf(name, sizeof name, "step.%d", steps);
@@ -283,7 +291,6 @@ static void misuse(void)
     check("... and starts", SCR_Start_restart(path) == SCR_SUCCESS);
     quiet();
     refused("SCR_Start_output in a restart", "SCR_Start_output", SCR_Start_output("y", 1));
-    refused("SCR_Finalize in a restart", "SCR_Finalize", SCR_Finalize());
     snprintf(name, sizeof name, "step.%d/other", steps);
     refused_here("a file that is not there", "SCR_Route_file", mine, mine ? SCR_Route_file(name, path) : 0);
     refused("a restart that one rank could not do", "SCR_Complete_restart", SCR_Complete_restart(!mine));
@@ -345,6 +352,103 @@ static void config(void)
     check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
 }
 
+/* A program that forgets the last Complete; and then one that finds what is left. */
+static void forgotten(void)
+{
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    check("a checkpoint", good_checkpoint());
+    check("begin", begin("forgotten"));
+    quiet();
+    refused("SCR_Finalize in an output", "SCR_Complete_output", SCR_Finalize());
+    check("... has flushed the checkpoint before", access("step.1/rank_0", F_OK) == 0);
+    check("... and not what was open", access("forgotten", F_OK) != 0);
+    check("... and ended the library: SCR_Init can be called again", SCR_Init() == SCR_SUCCESS);
+    check("... which starts a restart", SCR_Start_restart(NULL) == SCR_SUCCESS);
+    quiet();
+    refused("SCR_Finalize in a restart", "SCR_Complete_restart", SCR_Finalize());
+}
+
+/* Run with SCR_COPY_TYPE=TAPE. */
+static void init_fails(void)
+{
+    char path[SCR_MAX_FILENAME];
+    int flag = 7;
+
+    refused("SCR_Init with a bad parameter", "SCR_COPY_TYPE", SCR_Init());
+    refused("the first call after it", "SCR_Init has failed", SCR_Start_output("a", 1));
+    check("every other fails too", SCR_Have_restart(&flag, path) && SCR_Start_restart(path) && SCR_Complete_restart(1) &&
+        SCR_Need_checkpoint(&flag) && SCR_Should_exit(&flag) && SCR_Complete_output(1) && SCR_Start_checkpoint() &&
+        SCR_Complete_checkpoint(1) && SCR_Current("a") && SCR_Drop("a") && SCR_Delete("a") && SCR_Finalize());
+    check("... SCR_Route_file too, and gives the name as it was",
+        SCR_Route_file("dir/name", path) != SCR_SUCCESS && strcmp(path, "dir/name") == 0);
+    check("... without a word more", new_lines() == 0);
+    unsetenv("SCR_COPY_TYPE");
+    check("when the parameter is right, SCR_Init succeeds", SCR_Init() == SCR_SUCCESS);
+    check("... and a checkpoint can be made", good_checkpoint());
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
+/* Run with SCR_CHECKPOINT_INTERVALL=3 and SCR_X=1. */
+static void unknown(void)
+{
+    int lines;
+
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    MPI_Barrier(MPI_COMM_WORLD);
+    lines = new_lines();
+    check("one rank says so, a line each", lines == (rank == 0 ? 2 : 0));
+    check("... of a misspelt parameter", rank != 0 || strstr(said, "did you mean SCR_CHECKPOINT_INTERVAL?") != NULL);
+    check("... and of an unknown one", rank != 0 || strstr(said, "unknown parameter SCR_X") != NULL);
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
+/* Two jobs in one world, each with half of the ranks, of which the second fails
+ * where the first goes on. */
+static void halves(void)
+{
+    int half = rank % 2, in_half, flag, i;
+    char path[SCR_MAX_FILENAME], name[64];
+    MPI_Comm part;
+
+    MPI_Comm_split(MPI_COMM_WORLD, half, -rank, &part);
+    MPI_Comm_rank(part, &in_half);
+    snprintf(path, sizeof path, "half.%d", half);
+    mkdir(path, 0700);
+    SCR_Configf("SCR_PREFIX=$PWD/half.%d", half);
+    SCR_Configf("SCR_JOB_ID=half.%d", half);
+    check("SCR_Init_comm", SCR_Init_comm(part) == SCR_SUCCESS);
+    for (i = 0; i <= half; i++) {
+        int ok;
+
+        snprintf(name, sizeof name, "of.%d.%d", half, i);
+        ok = SCR_Start_output(name, SCR_FLAG_CHECKPOINT) == SCR_SUCCESS;
+        snprintf(name, sizeof name, "half.%d/of.%d/rank_%d", half, i, in_half);
+        ok = ok && SCR_Route_file(name, path) == SCR_SUCCESS && put(path);
+        check("a checkpoint of each, and another of one", SCR_Complete_output(ok) == SCR_SUCCESS && ok);
+        if (half == 0)
+            check("a checkpoint of each, and another of one", 1);
+    }
+    if (half == 1)
+        i = SCR_Start_output(in_half == 0 ? "x" : "y", 1) != SCR_SUCCESS;
+    else
+        i = SCR_Should_exit(&flag) == SCR_SUCCESS && flag == 0;
+    check("an error in one job is none in the other", i);
+    MPI_Comm_free(&part);
+    check("the program may free its communicator", SCR_Need_checkpoint(&flag) == SCR_SUCCESS);
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+    MPI_Comm_split(MPI_COMM_WORLD, half, rank, &part); /* in another order */
+    check("SCR_Init_comm again", SCR_Init_comm(part) == SCR_SUCCESS);
+    MPI_Comm_rank(part, &in_half);
+    snprintf(name, sizeof name, "of.%d.%d", half, half);
+    check("... each has its own newest checkpoint", SCR_Have_restart(&flag, path) == SCR_SUCCESS && flag == 1 && strcmp(path, name) == 0);
+    check("... and starts", SCR_Start_restart(NULL) == SCR_SUCCESS);
+    snprintf(name, sizeof name, "half.%d/of.%d/rank_%d", half, half, in_half);
+    check("... with a rank's own file, of its number in the job", SCR_Route_file(name, path) == SCR_SUCCESS && access(path, R_OK) == 0);
+    check("... and is good", SCR_Complete_restart(1) == SCR_SUCCESS);
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+    check("SCR_Init_comm of no communicator is refused", SCR_Init_comm(MPI_COMM_NULL) != SCR_SUCCESS);
+}
+
 /* Run with SCR_ENABLE=0. */
 static void disabled(void)
 {
@@ -358,6 +462,8 @@ static void disabled(void)
     check("... SCR_Route_file too, and gives the name as it was",
         SCR_Route_file("dir/name", path) != SCR_SUCCESS && strcmp(path, "dir/name") == 0);
     check("... and SCR_Finalize", SCR_Finalize() != SCR_SUCCESS);
+    check("SCR_Get_version needs no SCR_Init", strcmp(SCR_Get_version(), "v3.1.0") == 0);
+    check("... nor does SCR_Config", gives("SCR_ENABLE", "0"));
     check("... without a word more", new_lines() == 0);
     check("nothing was made", access(".scr", F_OK) != 0);
 }
@@ -438,6 +544,52 @@ static void halt_at_once(void)
     check("SCR_Init", SCR_Init() == SCR_SUCCESS);
     check("at once", SCR_Should_exit(&flag) == SCR_SUCCESS && flag == 1);
     check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
+/* Run with SCR_HALT_SECONDS=100 and SCR_END_TIME 50 seconds from now. */
+static void ends_soon(void)
+{
+    int flag;
+
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    check("SCR_Should_exit says yes", SCR_Should_exit(&flag) == SCR_SUCCESS && flag == 1);
+    check("SCR_Need_checkpoint says yes as well", SCR_Need_checkpoint(&flag) == SCR_SUCCESS && flag == 1);
+    check("a checkpoint", good_checkpoint());
+    check("... is flushed at once", access("step.1/rank_0", F_OK) == 0);
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
+static void at_exit(void)
+{
+    int finalized = 0;
+
+    MPI_Finalized(&finalized);
+    if (rank == 0)
+        printf("%s the program's exit handlers run after MPI_Finalize\n", finalized ? "ok" : "not ok");
+}
+
+/* Run with SCR_HALT_EXIT=1 and a halt file that wants one more checkpoint. */
+static void exits(void)
+{
+    int flag;
+
+    atexit(at_exit);
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    check("not yet", SCR_Should_exit(&flag) == SCR_SUCCESS && flag == 0);
+    if (rank == 0)
+        printf("end of exits\n");
+    good_checkpoint();
+    printf("not ok the job ends in SCR_Complete_output\n");
+}
+
+/* ... and the same once more. */
+static void exits_at_once(void)
+{
+    atexit(at_exit);
+    if (rank == 0)
+        printf("end of exits_at_once\n");
+    SCR_Init();
+    printf("not ok the job ends in SCR_Init\n");
 }
 
 /* ------------------------------------------------- what is the program's own */
@@ -576,6 +728,9 @@ int main(int argc, char **argv)
         void (*run)(void);
     } parts[] = {{"misuse", misuse}, {"config", config}, {"disabled", disabled}, {"produce", produce},
         {"current", current}, {"drop", drop}, {"delete", delete_}, {"halt", halt}, {"halt_at_once", halt_at_once},
+        {"forgotten", forgotten},
+        {"init_fails", init_fails}, {"unknown", unknown}, {"halves", halves}, {"ends_soon", ends_soon}, {"exits", exits},
+        {"exits_at_once", exits_at_once},
         {"respect", respect}, {"die_of_pipe", die_of_pipe}};
     char name[64];
     size_t i;

@@ -40,11 +40,15 @@ expect("ask for nothing", scr.config("SCR_NO_SUCH_PARAMETER") is None)
 expect("before init", fails(scr.start_output, "early"))
 if not theirs:
     expect("without MPI", fails(scr.init, False))
-scr.init(mpi=not theirs)
-expect("init twice", fails(scr.init))
-expect("rank and size", scr.rank() == rank and scr.size() == 4)
 if theirs:
-    expect("mpi4py's rank and size", MPI.COMM_WORLD.Get_rank() == rank and MPI.COMM_WORLD.Get_size() == 4)
+    job = MPI.COMM_WORLD.Split(0, -MPI.COMM_WORLD.Get_rank())  # the other way round
+    scr.init(comm=job)
+    job.Free()
+else:
+    scr.init()
+expect("init twice", fails(scr.init))
+expect("rank and size", scr.rank() == (3 - rank if theirs else rank) and scr.size() == 4)
+rank = scr.rank()
 
 name = scr.have_restart()
 if name:
@@ -120,5 +124,10 @@ scr.finalize()
 expect("after finalize", fails(scr.need_checkpoint))
 if theirs:
     expect("MPI is still mpi4py's", MPI.COMM_WORLD.allreduce(1) == 4)
+    part = MPI.COMM_WORLD.Split(0, -rank)
+    scr.init(comm=part)
+    part.Free()
+    expect("a job on a communicator", not scr.should_exit())
+    scr.finalize()
 if rank == 0:
     print("end of bindings.py", flush=True)

@@ -1,0 +1,112 @@
+//go:build mpi
+
+/*
+ * The functions of scr.h.  Each makes the thread fit for Go and leaves the work
+ * to the function of the same name in main.go.
+ */
+
+#include <mpi.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "scr.h"
+
+#include "_cgo_export.h"
+#include "signals.h"
+
+/* A handler has interrupted the library, whose state is between two others. */
+static int within(const char *call)
+{
+    char line[256];
+    int n = snprintf(line, sizeof line,
+        "SCR: %s: called while the thread is in another call of the library, by a handler of a signal or after a "
+        "longjmp out of one; set a flag in the handler, and call outside of it\n", call);
+
+    if (write(STDERR_FILENO, line, (size_t)n) < 0)
+        return 1; /* there is nobody to tell */
+    return 1;
+}
+
+/* SCR_HALT_EXIT=1: the library is finalized, and the job is to end here. */
+int goscr_halted;
+
+static void halt(void)
+{
+    MPI_Finalize();
+    exit(0);
+}
+
+#define OF(length, call, work)    \
+    do {                          \
+        int code;                 \
+        if (!goscr_enter(length)) \
+            return within(call);  \
+        code = (work);            \
+        goscr_leave();            \
+        if (goscr_halted)         \
+            halt();               \
+        return code;              \
+    } while (0)
+#define CALL(call, work) OF(GOSCR_LONG, call, work)
+
+int SCR_Init(void) { CALL("SCR_Init", go_init(NULL)); }
+int SCR_Init_comm(MPI_Comm comm) { CALL("SCR_Init_comm", go_init(&comm)); }
+int SCR_Finalize(void) { CALL("SCR_Finalize", go_finalize()); }
+int SCR_Route_file(const char *name, char *file) { OF(GOSCR_BRIEF, "SCR_Route_file", go_route_file(name, file)); }
+int SCR_Have_restart(int *flag, char *name) { CALL("SCR_Have_restart", go_have_restart(flag, name)); }
+int SCR_Start_restart(char *name) { CALL("SCR_Start_restart", go_start_restart(name)); }
+int SCR_Complete_restart(int valid) { CALL("SCR_Complete_restart", go_complete_restart(valid)); }
+int SCR_Need_checkpoint(int *flag) { CALL("SCR_Need_checkpoint", go_need_checkpoint(flag)); }
+int SCR_Start_output(const char *name, int flags) { CALL("SCR_Start_output", go_start_output(name, flags)); }
+int SCR_Complete_output(int valid) { CALL("SCR_Complete_output", go_complete_output(valid)); }
+int SCR_Start_checkpoint(void) { CALL("SCR_Start_checkpoint", go_start_checkpoint()); }
+int SCR_Complete_checkpoint(int valid) { CALL("SCR_Complete_checkpoint", go_complete_checkpoint(valid)); }
+int SCR_Should_exit(int *flag) { CALL("SCR_Should_exit", go_should_exit(flag)); }
+int SCR_Current(const char *name) { CALL("SCR_Current", go_current(name)); }
+int SCR_Drop(const char *name) { CALL("SCR_Drop", go_drop(name)); }
+int SCR_Delete(const char *name) { CALL("SCR_Delete", go_delete(name)); }
+
+char *SCR_Get_version(void)
+{
+    static char version[] = SCR_VERSION;
+
+    return version;
+}
+
+const char *SCR_Config(const char *config)
+{
+    const char *result;
+
+    if (!goscr_enter(GOSCR_BRIEF)) {
+        within("SCR_Config");
+        return NULL;
+    }
+    result = go_config(config);
+    goscr_leave();
+    return result;
+}
+
+const char *SCR_Configf(const char *format, ...)
+{
+    va_list args;
+    char *text;
+    int size;
+    const char *result;
+
+    if (format == NULL)
+        return SCR_Config(NULL);
+    va_start(args, format);
+    size = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    text = size < 0 ? NULL : malloc((size_t)size + 1);
+    if (text == NULL)
+        return SCR_Config(NULL);
+    va_start(args, format);
+    vsnprintf(text, (size_t)size + 1, format, args);
+    va_end(args);
+    result = SCR_Config(text);
+    free(text);
+    return result;
+}

@@ -1,0 +1,66 @@
+// Package interval decides when a job should write its next checkpoint.
+package interval
+
+import (
+	"math"
+	"time"
+)
+
+// Policy is what the user has said about it. Whatever is 0 is not set. If
+// several conditions are set, one that holds is enough.
+type Policy struct {
+	Calls    int           // a checkpoint at every n-th question
+	Seconds  time.Duration // one when the last has ended so long ago
+	Overhead float64       // one whenever it takes no more than so many percent of the time
+	MTBF     time.Duration // mean time between failures; counts if nothing else is set
+}
+
+// Observed is what has happened in the run.
+type Observed struct {
+	Calls int           // times that the program has asked, this one included
+	Since time.Duration // from the end of the last checkpoint, else the start of the run
+	Count int           // checkpoints written
+	Cost  time.Duration // time that all of them took
+}
+
+// mean is what a checkpoint takes.
+func (o Observed) mean() time.Duration { return o.Cost / time.Duration(max(o.Count, 1)) }
+
+// Advises reports whether the policy says anything at all.
+func (p Policy) Advises() bool { return p.Calls > 0 || p.Seconds > 0 || p.Overhead > 0 || p.MTBF > 0 }
+
+// Need reports whether it is time for a checkpoint. What depends on the cost of
+// one says yes to the first, to learn it.
+func (p Policy) Need(o Observed) bool {
+	switch {
+	case p.Calls > 0 && o.Calls%p.Calls == 0:
+		return true
+	case p.Seconds > 0 && o.Since >= p.Seconds:
+		return true
+	case p.Overhead > 0 && (o.Count == 0 || share(o) <= p.Overhead):
+		return true
+	case p.Calls > 0 || p.Seconds > 0 || p.Overhead > 0 || p.MTBF <= 0:
+		return false
+	}
+	return o.Count == 0 || o.Since >= Optimal(o.mean(), p.MTBF)
+}
+
+// share is the percentage of the time since the last checkpoint that one would
+// take now.
+func share(o Observed) float64 {
+	cost := float64(o.mean())
+	return 100 * cost / (float64(o.Since) + cost)
+}
+
+// Optimal is the time to compute between two checkpoints that loses the least,
+// to them and to failures: J. Daly's approximation of higher order (Future
+// Generation Computer Systems 22, 2006), which for a cost much less than the mean
+// time between failures is J. Young's √(2·cost·mtbf).
+func Optimal(cost, mtbf time.Duration) time.Duration {
+	if cost >= 2*mtbf {
+		return mtbf
+	}
+	ratio := float64(cost) / (2 * float64(mtbf))
+	young := math.Sqrt(2 * float64(cost) * float64(mtbf))
+	return time.Duration(young*(1+math.Sqrt(ratio)/3+ratio/9) - float64(cost))
+}

@@ -1,0 +1,208 @@
+package scr
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/failures"
+	"github.com/goscr/goscr/internal/halt"
+)
+
+// ask returns the answers of n questions, as a string of 0 and 1.
+func ask(s *Session, n int) (string, error) {
+	var b strings.Builder
+	for range n {
+		yes, err := s.NeedCheckpoint()
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(map[bool]string{false: "0", true: "1"}[yes])
+	}
+	return b.String(), nil
+}
+
+func asked(n int, want string) func(s *Session, rank int) error {
+	return func(s *Session, rank int) error {
+		got, err := ask(s, n)
+		if err == nil && got != want {
+			err = fmt.Errorf("answers %s, want %s", got, want)
+		}
+		return err
+	}
+}
+
+func TestNeedCheckpoint(t *testing.T) {
+	for _, kind := range []struct {
+		env   string
+		first string // before any checkpoint
+		then  string // right after one
+	}{
+		{"SCR_DEBUG=1", "000", "000"},
+		{"SCR_CHECKPOINT_INTERVAL=2", "010", "101"},
+		{"SCR_CHECKPOINT_SECONDS=0.000000001", "111", "111"},
+		{"SCR_CHECKPOINT_SECONDS=1000", "000", "000"},
+		{"SCR_CHECKPOINT_OVERHEAD=100", "111", "111"},
+		{"SCR_CHECKPOINT_OVERHEAD=0.000001", "111", "000"},
+		{"SCR_MTBF_SECONDS=1000000", "111", "000"},
+		{"SCR_MTBF_SECONDS=1000000 SCR_CHECKPOINT_INTERVAL=2", "010", "101"},
+	} {
+		t.Run(kind.env, func(t *testing.T) {
+			c := newCluster(t, strings.Fields(kind.env)...)
+			c.job(four, func(s *Session, rank int) error {
+				if err := asked(3, kind.first)(s, rank); err != nil {
+					return err
+				}
+				if err := checkpoint(s, rank, 1); err != nil {
+					return err
+				}
+				return asked(3, kind.then)(s, rank)
+			})
+		})
+	}
+}
+
+// The interval follows from what checkpoints have cost, and is counted from the
+// end of the last one.
+func TestNeedCheckpoint_ByCost(t *testing.T) {
+	c := newCluster(t, "SCR_MTBF_SECONDS=5000")
+	c.job(four, func(s *Session, rank int) error {
+		if err := checkpoint(s, rank, 1); err != nil {
+			return err
+		}
+		s.watch.observed.Cost = time.Second // √(2·1·5000) is 100
+		for _, at := range []struct {
+			ago  time.Duration
+			want string
+		}{{99 * time.Second, "0"}, {101 * time.Second, "1"}} {
+			s.watch.last = time.Now().Add(-at.ago)
+			if err := asked(1, at.want)(s, rank); err != nil {
+				return fmt.Errorf("%v after the last: %w", at.ago, err)
+			}
+		}
+		return nil
+	})
+}
+
+// Where nobody says how often the job fails, its own runs do.
+func TestNeedCheckpoint_ByFailures(t *testing.T) {
+	c := newCluster(t)
+	for range 3 {
+		c.job(four, asked(2, "00")) // ends without Finalize
+	}
+	c.job(four, func(s *Session, rank int) error {
+		if err := asked(2, "11")(s, rank); err != nil { // to learn the cost
+			return err
+		}
+		if rank == 0 && s.watch.policy.MTBF != time.Second { // the least there is
+			return fmt.Errorf("MTBF %v", s.watch.policy.MTBF)
+		}
+		return s.Finalize()
+	})
+	if got, err := failures.MTBF(c.prefix("")); got != time.Second || err != nil {
+		t.Errorf("after a run that ended by itself: %v %v", got, err)
+	}
+	c.set("SCR_CHECKPOINT_INTERVAL=2")
+	c.job(four, asked(4, "0101")) // who says what he wants gets that
+}
+
+// A halt that is pending makes every answer yes.
+func TestHalt(t *testing.T) {
+	setHalt := func(c *cluster, key, value string) {
+		t.Helper()
+		if err := os.MkdirAll(c.prefix(".scr"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := hash.Update(halt.Path(c.prefix("")), func(h *hash.Hash) error { h.SetValue(key, value); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := func(d time.Duration) string { return strconv.FormatInt(time.Now().Add(d).Unix(), 10) }
+	for _, kind := range []struct {
+		name string
+		env  string
+		file [2]string
+		want bool
+		says string
+	}{
+		{name: "nothing"},
+		{name: "a reason", file: [2]string{"ExitReason", "maintenance"}, want: true, says: "maintenance"},
+		{name: "the last run's end", file: [2]string{"ExitReason", halt.Finalized}},
+		{name: "no checkpoints left", file: [2]string{"CheckpointsLeft", "0"}, want: true},
+		{name: "the time to stop after", file: [2]string{"ExitAfter", in(-time.Minute)}, want: true},
+		{name: "not yet", file: [2]string{"ExitAfter", in(time.Hour)}},
+		{name: "seconds before a time", env: "SCR_HALT_SECONDS=3600", file: [2]string{"ExitBefore", in(time.Minute)}, want: true},
+		{name: "too early", env: "SCR_HALT_SECONDS=60", file: [2]string{"ExitBefore", in(time.Hour)}},
+		{name: "seconds before the end", env: "SCR_HALT_SECONDS=3600 SCR_END_TIME=" + in(time.Minute), want: true, says: "allocation ends"},
+		{name: "too early", env: "SCR_HALT_SECONDS=60 SCR_END_TIME=" + in(time.Hour)},
+		{name: "as Slurm says", env: "SCR_HALT_SECONDS=3600 SLURM_JOB_END_TIME=" + in(time.Minute), want: true, says: "SLURM_JOB_END_TIME"},
+		{name: "as a person says later", env: "SCR_END_TIME=" + in(time.Minute), file: [2]string{"HaltSeconds", "3600"}, want: true},
+		{name: "an end alone", env: "SCR_END_TIME=" + in(-time.Minute)},
+		{name: "seconds alone", env: "SCR_HALT_SECONDS=3600", says: "SCR_END_TIME can say it"},
+	} {
+		t.Run(kind.name, func(t *testing.T) {
+			c := newCluster(t, strings.Fields(kind.env)...)
+			c.set("SCR_FLUSH=10")
+			if kind.file[0] != "" {
+				setHalt(c, kind.file[0], kind.file[1])
+			}
+			c.job(four, func(s *Session, rank int) error {
+				exit, err := s.ShouldExit()
+				if err == nil && exit != kind.want {
+					err = fmt.Errorf("ShouldExit says %v", exit)
+				}
+				if err == nil {
+					err = asked(2, map[bool]string{false: "00", true: "11"}[kind.want])(s, rank)
+				}
+				return errors.Join(err, checkpoint(s, rank, 1))
+			})
+			c.says(kind.says)
+			if got := c.index()["ckpt.1"].Complete; got != kind.want {
+				t.Errorf("the checkpoint is flushed: %v", got)
+			}
+		})
+	}
+	t.Run("exit", func(t *testing.T) {
+		c := newCluster(t, "SCR_HALT_EXIT=1", "SCR_FLUSH=10")
+		setHalt(c, "CheckpointsLeft", "2")
+		c.job(four, func(s *Session, rank int) error {
+			if err := checkpoint(s, rank, 1); err != nil {
+				return err
+			}
+			if err := checkpoint(s, rank, 2); !errors.Is(err, ErrHalted) {
+				return fmt.Errorf("the last checkpoint: %v", err)
+			}
+			var state *StateError
+			if err := s.StartCheckpoint(); !errors.As(err, &state) {
+				return fmt.Errorf("after the end: %v", err)
+			}
+			return nil
+		})
+		if !c.index()["ckpt.2"].Complete {
+			t.Error("the last checkpoint is not flushed")
+		}
+		err := c.try(four, func(*Session, int) error { return errors.New("Init has not halted") })
+		if !errors.Is(err, ErrHalted) {
+			t.Errorf("the next run: %v", err)
+		}
+		if got, err := failures.MTBF(c.prefix("")); got != 0 || err != nil {
+			t.Errorf("that counts as failures: %v %v", got, err)
+		}
+		setHalt(c, "CheckpointsLeft", "10")
+		c.job(four, restarts(2))
+	})
+	t.Run("Finalize", func(t *testing.T) {
+		c := newCluster(t, "SCR_HALT_EXIT=1")
+		c.job(four, func(s *Session, rank int) error { return s.Finalize() })
+		h, err := hash.ReadFile(halt.Path(c.prefix("")))
+		if err != nil || h.Text("ExitReason") != "SCR_FINALIZE_CALLED" {
+			t.Errorf("%v %v", h, err)
+		}
+		c.job(four, steps(1)) // it stops nobody
+	})
+}

@@ -1,0 +1,58 @@
+package scr
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"testing"
+
+	"github.com/goscr/goscr/internal/config"
+	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/mpi/local"
+)
+
+// What the program sets is there for commands as long as it sets it.
+func TestSettings_AreLeftToCommands(t *testing.T) {
+	c := newCluster(t)
+	run := func(lines ...string) error {
+		_, err := local.Run(4, c.opt, func(world mpi.Comm) error {
+			opt := c.options(four[world.Rank()])
+			opt.Settings = &Settings{}
+			for _, line := range lines {
+				if line == "differs" {
+					line = map[bool]string{true: "SCR_JOB_NAME=a", false: "SCR_JOB_NAME=b"}[world.Rank() == 2]
+				}
+				if _, _, err := opt.Settings.Config(line); err != nil {
+					return err
+				}
+			}
+			s, err := Init(world, opt)
+			if err != nil {
+				return err
+			}
+			return s.Finalize()
+		})
+		return err
+	}
+	conf := c.prefix(".scr/app.conf")
+	if err := run("SCR_CHECKPOINT_INTERVAL=3", `SCR_JOB_NAME="a \"b\" = c"`, "CKPT=0 TYPE=XOR SET_SIZE=4"); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(conf)
+	if want := "SCR_CHECKPOINT_INTERVAL=3\nSCR_JOB_NAME=\"a \\\"b\\\" = c\"\nCKPT=0 SET_SIZE=4 TYPE=XOR\n"; string(text) != want || err != nil {
+		t.Errorf("app.conf is %q, %v", text, err)
+	}
+	cfg, _, err := config.Read(c.prefix(""))
+	if err != nil || cfg.Int("SCR_CHECKPOINT_INTERVAL") != 3 || cfg.String("SCR_JOB_NAME") != `a "b" = c` {
+		t.Errorf("commands read %v", err)
+	}
+	if err := run("SCR_FLUSH=2", "differs"); err == nil {
+		t.Error("ranks that set different things")
+	}
+	if err := run(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(conf); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of a program that sets nothing: %v", err)
+	}
+}

@@ -1,0 +1,69 @@
+# shellcheck shell=bash
+# shellcheck disable=SC1091,SC2016
+# A program's signals, children and limits are what they are without the library.
+. "$(dirname "$0")/lib.bash"
+
+here=$ROOT/scripts/test.d
+strict=(-std=c99 -Wall -Wextra -Werror -O1 -I"$BUILD" "$here/signals.c" -ldl -lpthread)
+is "signals.c builds" "$MPICC" -o "$WORK/signals" "${strict[@]}" -L"$BUILD" -lscr -Wl,-rpath,"$BUILD"
+is "... to load the library later" "$MPICC" -DLOAD -rdynamic -o "$WORK/late" "${strict[@]}"
+
+# The same program with a library that does nothing.
+mkdir "$WORK/stub"
+grep -o '^[a-z].*SCR_[A-Z][A-Za-z_]*(' "$BUILD/scr.h" | grep -o 'SCR_[A-Za-z_]*' | sort -u |
+    sed 's/.*/int &(void); int &(void) { return 0; }/' >"$WORK/stub.c"
+is "a stub library" cc -shared -fPIC -Wl,-soname,libscr.so -o "$WORK/stub/libscr.so" "$WORK/stub.c"
+
+prefix=$WORK/prefix
+"$TESTBED" up 2
+job() { # RANKS PROGRAM ARG...
+    local ranks=$1
+    shift
+    rm -rf "$prefix"
+    mkdir "$prefix"
+    "$TESTBED" wipe
+    (cd "$prefix" && exec "$TESTBED" run --mpi "$MPI" --timeout 60 -n "$ranks" --env SCR_PREFIX="$prefix" \
+        --env SCR_COPY_TYPE=XOR --env LIBRARY="$BUILD/libscr.so" "${vars[@]}" -- "$@") </dev/null
+}
+vars=()
+
+# How the rank ended: the launchers say no more than that it was a signal.
+cat >"$WORK/outcome" <<'END'
+#!/bin/bash
+# outcome FILE PROGRAM...: runs it, and writes its status to FILE
+file=$1; shift
+ulimit -c 0
+"$@"
+echo "status $?" >"$file"
+END
+chmod +x "$WORK/outcome"
+outcome() { # NAME: what a part of signals does with the library in LD_LIBRARY_PATH
+    vars=(--env "LD_LIBRARY_PATH=$1")
+    rm -f "$WORK/status"
+    job 1 "$WORK/outcome" "$WORK/status" "$WORK/unbound" "$2" >"$WORK/out" 2>&1
+    vars=()
+    cat "$WORK/status"
+    grep -e 'handler$' -e '^a pipe' "$WORK/out"
+    # Go's way to end a program
+    grep -m 3 -e goroutine -e '^fatal error' -e '^SIG' "$WORK/out"
+}
+is "... linked so that it finds either library" "$MPICC" -o "$WORK/unbound" "${strict[@]}" -L"$BUILD" -lscr
+
+for how in segv segv_sent term usr1 bus fpe pipe segv_within segv_sent_within term_within handled handled_within \
+    bus_handled_within; do
+    without=$(outcome "$WORK/stub" die_$how)
+    is "without the library, die_$how ends in a way of its own" bash -c '[[ $1 == "status "* && $1 != "status 0" ]]' - "$without"
+    is "with it, it ends in the same way" same "$without" "$(outcome "$BUILD" die_$how)"
+done
+
+part() { # RANKS PROGRAM NAME
+    job "$1" "$2" "$3" >"$WORK/out" 2>&1
+    sed -n "s/^\(ok\|not ok\) /\1 $3: /p; /^  /p" "$WORK/out"
+    is "$3: comes to its end" bash -c '[ "$(grep -cx "end of $1" "$2")" = "$3" ] || { cat "$2"; false; }' - "$3" "$WORK/out" "$1"
+}
+ulimit -Sn 1000 # so that there is something to raise
+for name in restored any_instant own_faults waits_in_a_thread no_reader too_large children from_a_handler; do
+    part 1 "$WORK/signals" $name
+done
+part 2 "$WORK/signals" fault_of_ours
+part 1 "$WORK/late" restored

@@ -1,0 +1,631 @@
+/*
+ * signals - a program whose signals, stacks, children and limits are its own
+ *
+ *     signals PART     one of the functions below; one run each
+ *
+ * Prints "ok NAME" and "not ok NAME", and ends in whatever way the part ends.
+ * Parts named die_* are run with the library and with one that does nothing, and
+ * have to end alike.
+ *
+ * Built with -DLOAD it is not linked with the library but loads the one that
+ * LIBRARY in the environment names, once its own handlers are there.
+ */
+
+#define _GNU_SOURCE
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <mpi.h>
+#include <scr.h>
+
+#ifdef LOAD
+#define FUNCTION(name, result, types) static result(*p_##name) types
+FUNCTION(SCR_Init, int, (void));
+FUNCTION(SCR_Finalize, int, (void));
+FUNCTION(SCR_Start_output, int, (const char *, int));
+FUNCTION(SCR_Route_file, int, (const char *, char *));
+FUNCTION(SCR_Complete_output, int, (int));
+#define SCR_Init p_SCR_Init
+#define SCR_Finalize p_SCR_Finalize
+#define SCR_Start_output p_SCR_Start_output
+#define SCR_Route_file p_SCR_Route_file
+#define SCR_Complete_output p_SCR_Complete_output
+
+static void *load(void)
+{
+    void *library = dlopen(getenv("LIBRARY"), RTLD_NOW | RTLD_LOCAL);
+
+    if (library == NULL) {
+        printf("not ok the library can be loaded: %s\n", dlerror());
+        exit(1);
+    }
+    *(void **)&SCR_Init = dlsym(library, "SCR_Init");
+    *(void **)&SCR_Finalize = dlsym(library, "SCR_Finalize");
+    *(void **)&SCR_Start_output = dlsym(library, "SCR_Start_output");
+    *(void **)&SCR_Route_file = dlsym(library, "SCR_Route_file");
+    *(void **)&SCR_Complete_output = dlsym(library, "SCR_Complete_output");
+    return library;
+}
+#else
+static void *load(void) { return NULL; }
+#endif
+
+static int rank;
+
+static void check(const char *name, int yes) { printf("%s %s\n", yes ? "ok" : "not ok", name); }
+
+/* ------------------------------------- something to do in the midst of a call */
+
+static void (*within)(void);
+
+static void now_is_the_time(void)
+{
+    void (*f)(void) = within;
+
+    within = NULL;
+    if (f != NULL)
+        f();
+}
+
+/* The library finds these before those of the MPI. */
+int MPI_Iallreduce(const void *in, void *out, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request *request)
+{
+    now_is_the_time();
+    return PMPI_Iallreduce(in, out, n, type, op, comm, request);
+}
+
+static void (*on_send)(void);
+
+int MPI_Isend(const void *buf, int n, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request *request)
+{
+    void (*f)(void) = n > 4096 ? on_send : NULL;
+
+    if (f != NULL) {
+        on_send = NULL;
+        f();
+    }
+    return PMPI_Isend(buf, n, type, to, tag, comm, request);
+}
+
+/* Calls a function of the library that calls f. */
+static int in_a_call(void (*f)(void))
+{
+    within = f;
+    return SCR_Start_output("in.a.call", SCR_FLAG_CHECKPOINT) == SCR_SUCCESS && SCR_Complete_output(1) == SCR_SUCCESS &&
+        within == NULL;
+}
+
+static int steps;
+
+static int checkpoint(void)
+{
+    char name[64], path[SCR_MAX_FILENAME];
+    static char data[100000];
+    FILE *f;
+    int ok;
+
+    snprintf(name, sizeof name, "step.%d", ++steps);
+    if (SCR_Start_output(name, SCR_FLAG_CHECKPOINT) != SCR_SUCCESS)
+        return 0;
+    snprintf(name, sizeof name, "step.%d/rank_%d", steps, rank);
+    ok = SCR_Route_file(name, path) == SCR_SUCCESS && (f = fopen(path, "w")) != NULL;
+    ok = ok && fwrite(data, 1, sizeof data, f) == sizeof data;
+    ok = ok && fclose(f) == 0;
+    return SCR_Complete_output(ok) == SCR_SUCCESS && ok;
+}
+
+static void catch_with(int sig, void (*handler)(int), int flags)
+{
+    struct sigaction action;
+
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handler;
+    action.sa_flags = flags;
+    sigaction(sig, &action, NULL);
+}
+
+/* ----------------------------------------------------- ways to end a program */
+
+static volatile int *volatile nowhere;
+static void null_pointer(void) { *nowhere = 1; }
+static void segv_sent(void) { kill(getpid(), SIGSEGV); }
+static void term(void) { kill(getpid(), SIGTERM); }
+static void usr1(void) { kill(getpid(), SIGUSR1); }
+static void bus(void) { raise(SIGBUS); }
+static void fpe(void) { raise(SIGFPE); }
+
+static void broken_pipe(void)
+{
+    int fd[2];
+
+    if (pipe(fd) == 0 && close(fd[0]) == 0 && write(fd[1], "x", 1) < 0)
+        printf("a pipe that nobody reads: %s\n", strerror(errno));
+}
+
+static void after(void (*f)(void))
+{
+    SCR_Init();
+    SCR_Start_output("x", SCR_FLAG_CHECKPOINT);
+    SCR_Complete_output(1);
+    f();
+    SCR_Finalize();
+}
+
+static void during(void (*f)(void))
+{
+    SCR_Init();
+    within = f;
+    SCR_Start_output("x", SCR_FLAG_CHECKPOINT);
+    if (within != NULL) /* the library that does nothing */
+        now_is_the_time();
+    SCR_Complete_output(1);
+    SCR_Finalize();
+}
+
+static void fault_handler(int sig)
+{
+    static const char text[] = "the program's handler\n";
+
+    if (write(1, text, sizeof text - 1) > 0)
+        _exit(40 + sig);
+}
+
+static void die_segv(void) { after(null_pointer); }
+static void die_segv_sent(void) { after(segv_sent); }
+static void die_term(void) { after(term); }
+static void die_usr1(void) { after(usr1); }
+static void die_bus(void) { after(bus); }
+static void die_fpe(void) { after(fpe); }
+static void die_pipe(void) { after(broken_pipe); }
+static void die_segv_within(void) { during(null_pointer); }
+static void die_segv_sent_within(void) { during(segv_sent); }
+static void die_term_within(void) { during(term); }
+static void die_handled(void) { catch_with(SIGSEGV, fault_handler, 0); after(null_pointer); }
+static void die_handled_within(void) { catch_with(SIGSEGV, fault_handler, 0); during(null_pointer); }
+static void die_bus_handled_within(void) { catch_with(SIGBUS, fault_handler, SA_RESETHAND); during(bus); }
+
+/* ---------------------------------------------------------------- handlers */
+
+struct found {
+    struct sigaction signals[65];
+    sigset_t mask;
+    stack_t stack;
+    struct rlimit files;
+};
+
+static void look(struct found *f)
+{
+    int i;
+
+    memset(f, 0, sizeof *f);
+    for (i = 1; i < 65; i++)
+        sigaction(i, NULL, &f->signals[i]);
+    pthread_sigmask(SIG_SETMASK, NULL, &f->mask);
+    sigaltstack(NULL, &f->stack);
+    getrlimit(RLIMIT_NOFILE, &f->files);
+}
+
+static int same(const struct found *a, const struct found *b)
+{
+    int i, ok = 1;
+
+    for (i = 1; i < 65; i++) {
+        if (a->signals[i].sa_handler == b->signals[i].sa_handler && a->signals[i].sa_flags == b->signals[i].sa_flags &&
+            memcmp(&a->signals[i].sa_mask, &b->signals[i].sa_mask, 8) == 0)
+            continue;
+        printf("  %s: flags %#x, were %#x\n", strsignal(i), (unsigned)b->signals[i].sa_flags, (unsigned)a->signals[i].sa_flags);
+        ok = 0;
+    }
+    if (memcmp(&a->mask, &b->mask, 8) != 0)
+        ok = printf("  the mask is another\n") == 0;
+    if (a->stack.ss_sp != b->stack.ss_sp || a->stack.ss_flags != b->stack.ss_flags)
+        ok = printf("  the alternate stack is another\n") == 0;
+    if (a->files.rlim_cur != b->files.rlim_cur)
+        ok = printf("  %ld open files, were %ld\n", (long)b->files.rlim_cur, (long)a->files.rlim_cur) == 0;
+    return ok;
+}
+
+static volatile sig_atomic_t calls;
+static void count(int sig) { (void)sig; calls++; }
+
+static struct found before;
+
+static void looks_inside(void) { check("the limit of files is the program's, also within a call", 1); }
+
+/* Every kind of handler there is, a stack and a mask, before the library is
+ * there and after. */
+static void restored(void)
+{
+    static const int caught[] = {SIGSEGV, SIGBUS, SIGFPE, SIGPIPE, SIGURG, SIGTERM, SIGCHLD, SIGINT, SIGUSR1, SIGPROF};
+    static char memory[64 << 10];
+    struct found now;
+    struct sigaction action;
+    stack_t stack;
+    sigset_t mask;
+    size_t i;
+
+    for (i = 0; i < sizeof caught / sizeof *caught; i++) {
+        memset(&action, 0, sizeof action);
+        action.sa_handler = count;
+        action.sa_flags = i % 3 == 0 ? SA_RESTART : i % 3 == 1 ? SA_ONSTACK | SA_NODEFER : 0;
+        sigaddset(&action.sa_mask, SIGHUP);
+        sigaction(caught[i], &action, NULL);
+    }
+    signal(SIGHUP, SIG_IGN);
+    memset(&stack, 0, sizeof stack);
+    stack.ss_sp = memory;
+    stack.ss_size = sizeof memory;
+    sigaltstack(&stack, NULL);
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGUSR2);
+    sigaddset(&mask, SIGPROF);
+    sigaddset(&mask, SIGSEGV);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    look(&before);
+    load();
+    look(&now);
+    check("loading the library changes nothing", same(&before, &now));
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    look(&now);
+    check("... changes nothing", same(&before, &now));
+    check("a checkpoint", in_a_call(looks_inside) && checkpoint());
+    look(&now);
+    check("... changes nothing", same(&before, &now));
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+    look(&now);
+    check("... changes nothing", same(&before, &now));
+    for (i = 0; i < sizeof caught / sizeof *caught; i++)
+        if (sigismember(&mask, caught[i]) == 0)
+            raise(caught[i]);
+    check("the handlers run, and only when they should", calls == 8);
+    if (calls != 8)
+        printf("  %d times\n", calls);
+}
+
+/* A handler that needs more stack than a goroutine has, at any instant. */
+static void greedy(int sig)
+{
+    volatile char room[48 << 10];
+    size_t i;
+
+    (void)sig;
+    for (i = 0; i < sizeof room; i += 64)
+        room[i] = (char)i;
+    calls++;
+}
+
+static void modest(int sig) { (void)sig; calls++; }
+
+static volatile sig_atomic_t urgent;
+static void count_urgent(int sig) { (void)sig; urgent++; }
+
+static void any_instant(void)
+{
+    static const struct itimerval often = {{0, 150}, {0, 150}}, never;
+    struct sigaction action;
+    int i, ok = 1;
+
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    catch_with(SIGALRM, greedy, SA_RESTART); /* on no stack of its own */
+    catch_with(SIGPROF, modest, SA_RESTART);
+    catch_with(SIGURG, count_urgent, SA_RESTART);
+    setitimer(ITIMER_REAL, &often, NULL);
+    setitimer(ITIMER_PROF, &often, NULL);
+    for (i = 0; i < 60 && ok; i++)
+        ok = checkpoint();
+    for (i = 0; i < 20000 && ok; i++) {
+        char path[SCR_MAX_FILENAME];
+
+        ok = SCR_Route_file("elsewhere", path) == SCR_SUCCESS && strcmp(path, "elsewhere") == 0;
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    setitimer(ITIMER_PROF, &never, NULL);
+    check("60 checkpoints and 20000 names, with signals at any instant", ok);
+    check("... which have arrived", calls > 0);
+    check("... and none that nobody has sent", urgent == 0);
+    sigaction(SIGALRM, NULL, &action);
+    check("... their handler is as it was", action.sa_handler == greedy && !(action.sa_flags & SA_ONSTACK));
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
+/* A program that takes note of writes to its memory by faults. */
+static char *page;
+static volatile int faults_wanted = 1;
+
+static void unprotect(int sig, siginfo_t *info, void *context)
+{
+    (void)context;
+    if (sig != SIGSEGV || (char *)info->si_addr != page)
+        _exit(99);
+    mprotect(page, 4096, PROT_READ | PROT_WRITE);
+    calls++;
+}
+
+static void *write_to_page(void *done)
+{
+    long n = 0;
+
+    while (faults_wanted || n == 0) {
+        mprotect(page, 4096, PROT_READ);
+        *page = 1;
+        n++;
+    }
+    *(long *)done = n;
+    return NULL;
+}
+
+static void one_fault(void)
+{
+    int had = calls;
+
+    mprotect(page, 4096, PROT_READ);
+    *page = 1;
+    check("a fault of the program within a call goes to its handler", calls == had + 1);
+}
+
+static void own_faults(void)
+{
+    struct sigaction action;
+    pthread_t thread;
+    long n = 0;
+    int i, ok;
+
+    page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = unprotect;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGSEGV, &action, NULL);
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    check("a call", in_a_call(one_fault));
+    one_fault();
+    calls = 0;
+    ok = pthread_create(&thread, NULL, write_to_page, &n) == 0;
+    for (i = 0; i < 40 && ok; i++)
+        ok = checkpoint();
+    faults_wanted = 0;
+    pthread_join(thread, NULL);
+    check("40 checkpoints, while another thread has faults all the time", ok);
+    check("... each of which its handler got", n == calls && n > 0);
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
+/* A thread that waits for the signals of the process, which all others block. */
+static volatile int waited;
+
+static void *wait_for_usr1(void *n)
+{
+    sigset_t set;
+    int i, sig;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    for (i = 0; i < *(int *)n; i++)
+        if (sigwait(&set, &sig) == 0 && sig == SIGUSR1)
+            waited++;
+    return NULL;
+}
+
+static void send_usr1(void)
+{
+    int had = waited;
+
+    kill(getpid(), SIGUSR1);
+    while (waited == had)
+        usleep(100);
+}
+
+static void waits_in_a_thread(void)
+{
+    pthread_t thread;
+    int i, n = 1 + 200 + 20, ok;
+
+    ok = pthread_create(&thread, NULL, wait_for_usr1, &n) == 0;
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    check("a signal within a call comes to the thread that waits for it", ok && in_a_call(send_usr1));
+    for (i = 0; i < 200; i++)
+        send_usr1();
+    for (i = 0; i < 20 && ok; i++) {
+        ok = checkpoint();
+        send_usr1();
+    }
+    pthread_join(thread, NULL);
+    check("... and so do all others", ok && waited == n);
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
+/* --------------------------------------------------------------- the rest */
+
+static void no_reader(void)
+{
+    int fd[2];
+
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    check("stderr is a pipe that nobody reads", pipe(fd) == 0 && close(fd[0]) == 0 && dup2(fd[1], 2) == 2);
+    check("a call that wants to say something", SCR_Complete_output(1) != SCR_SUCCESS);
+    check("a checkpoint", checkpoint());
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
+static void too_large(void)
+{
+    struct rlimit limit;
+    char path[SCR_MAX_FILENAME];
+    static char data[100000];
+    FILE *f;
+    int ok;
+
+    getrlimit(RLIMIT_FSIZE, &limit);
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    ok = SCR_Start_output("large", SCR_FLAG_CHECKPOINT | SCR_FLAG_OUTPUT) == SCR_SUCCESS &&
+        SCR_Route_file("large/file", path) == SCR_SUCCESS && (f = fopen(path, "w")) != NULL &&
+        fwrite(data, 1, sizeof data, f) == sizeof data && fclose(f) == 0;
+    check("a file is written", ok);
+    limit.rlim_cur = 50000;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    check("it may not be flushed, which is an error", SCR_Complete_output(1) != SCR_SUCCESS);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    check("a checkpoint", checkpoint());
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
+static char victim[SCR_MAX_FILENAME];
+static void cut_short(void) { check("the file is cut short", truncate(victim, 10) == 0); }
+
+/* On two nodes: the library reads what the program cuts short at that moment. */
+static void fault_of_ours(void)
+{
+    struct found now;
+    char name[64];
+    int fd, ok, rc;
+
+    look(&before);
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    snprintf(name, sizeof name, "cut/rank_%d", rank);
+    ok = SCR_Start_output("cut", SCR_FLAG_CHECKPOINT) == SCR_SUCCESS && SCR_Route_file(name, victim) == SCR_SUCCESS;
+    fd = ok ? open(victim, O_CREAT | O_WRONLY, 0600) : -1;
+    check("a file of 4 MiB", fd >= 0 && posix_fallocate(fd, 0, 4 << 20) == 0 && close(fd) == 0);
+    if (rank == 0)
+        on_send = cut_short;
+    rc = SCR_Complete_output(1);
+    check("is an error of the call, and not the program's end", rc != SCR_SUCCESS && on_send == NULL);
+    check("a checkpoint", checkpoint());
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+    look(&now);
+    check("nothing is changed", same(&before, &now));
+}
+
+static void child(int sig) { (void)sig; calls++; }
+
+static int status_of(pid_t pid)
+{
+    int status = -1;
+
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return status;
+}
+
+static void fork_here(void)
+{
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        char *memory = malloc(1000);
+
+        _exit(memory != NULL ? 7 : 8);
+    }
+    check("a child, of a fork within a call, does its work", WEXITSTATUS(status_of(pid)) == 7);
+}
+
+static void children(void)
+{
+    struct found now;
+    FILE *f;
+    char text[16] = "";
+    pid_t pid;
+    int i;
+
+    catch_with(SIGCHLD, child, 0);
+    look(&before);
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    check("a checkpoint", checkpoint() && in_a_call(fork_here));
+    pid = fork();
+    if (pid == 0) {
+        look(&now);
+        null_pointer();
+    }
+    i = status_of(pid);
+    check("a child that crashes dies of that", WIFSIGNALED(i) && WTERMSIG(i) == SIGSEGV);
+    if (!WIFSIGNALED(i))
+        printf("  status %#x\n", i);
+    pid = fork();
+    if (pid == 0) {
+        look(&now);
+        _exit(same(&before, &now) ? 0 : 1);
+    }
+    check("a child finds its signals as they are", status_of(pid) == 0);
+    check("SIGCHLD comes to the program", calls == 3);
+    if (calls != 3)
+        printf("  %d times\n", calls);
+    check("system", WEXITSTATUS(system("exit 3")) == 3);
+    f = popen("echo popen", "r");
+    check("popen", f != NULL && fgets(text, sizeof text, f) != NULL && strcmp(text, "popen\n") == 0 && pclose(f) == 0);
+    check("a command finds its limit of files as it is",
+        (f = popen("ulimit -Sn", "r")) != NULL && fgets(text, sizeof text, f) != NULL && pclose(f) == 0 &&
+            (rlim_t)atol(text) == before.files.rlim_cur);
+    check("a checkpoint", checkpoint());
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
+/* A call from a handler that has interrupted a call is an error, not a deadlock. */
+static int inner;
+static void call_again(int sig)
+{
+    (void)sig;
+    inner = SCR_Route_file("x", victim);
+}
+static void interrupt(void) { raise(SIGUSR1); }
+
+static void from_a_handler(void)
+{
+    catch_with(SIGUSR1, call_again, 0);
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    check("a call, interrupted", in_a_call(interrupt));
+    check("... by a handler, whose call is refused", inner != SCR_SUCCESS);
+    raise(SIGUSR1);
+    check("at another time a handler may call", inner == SCR_SUCCESS);
+    check("a checkpoint", checkpoint());
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } parts[] = {{"die_segv", die_segv}, {"die_segv_sent", die_segv_sent}, {"die_term", die_term}, {"die_usr1", die_usr1},
+        {"die_bus", die_bus}, {"die_fpe", die_fpe}, {"die_pipe", die_pipe}, {"die_segv_within", die_segv_within},
+        {"die_segv_sent_within", die_segv_sent_within}, {"die_term_within", die_term_within}, {"die_handled", die_handled},
+        {"die_handled_within", die_handled_within}, {"die_bus_handled_within", die_bus_handled_within},
+        {"restored", restored}, {"any_instant", any_instant}, {"own_faults", own_faults},
+        {"waits_in_a_thread", waits_in_a_thread}, {"no_reader", no_reader}, {"too_large", too_large},
+        {"fault_of_ours", fault_of_ours}, {"children", children}, {"from_a_handler", from_a_handler}};
+    sigset_t set;
+    size_t i;
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (argc > 1 && strcmp(argv[1], "waits_in_a_thread") == 0) { /* before the MPI has threads */
+        sigemptyset(&set);
+        sigaddset(&set, SIGUSR1);
+        pthread_sigmask(SIG_BLOCK, &set, NULL);
+    }
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    for (i = 1; i < 65; i++) /* some MPIs have handlers of their own */
+        if (i != SIGKILL && i != SIGSTOP && i != 32 && i != 33)
+            signal((int)i, SIG_DFL);
+    for (i = 0; argc > 1 && i < sizeof parts / sizeof *parts; i++) {
+        if (strcmp(parts[i].name, argv[1]) != 0)
+            continue;
+        parts[i].run();
+        printf("end of %s\n", argv[1]);
+        MPI_Finalize();
+        return 0;
+    }
+    MPI_Finalize();
+    return 2;
+}
