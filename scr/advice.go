@@ -33,7 +33,7 @@ func (s *Session) beginWatch() error {
 	w := &s.watch
 	w.last = time.Now()
 	w.policy = interval.Policy{
-		Calls: s.config.Int("SCR_CHECKPOINT_INTERVAL"), Seconds: s.config.Seconds("SCR_CHECKPOINT_SECONDS"),
+		Calls: s.config.Int("SCR_CHECKPOINT_INTERVAL"), Every: s.config.Seconds("SCR_CHECKPOINT_SECONDS"),
 		Overhead: s.config.Float("SCR_CHECKPOINT_OVERHEAD"), MTBF: s.config.Seconds("SCR_MTBF_SECONDS"),
 	}
 	w.end = sync.OnceValue(s.endOfAllocation)

@@ -10,7 +10,7 @@ import (
 // several conditions are set, one that holds is enough.
 type Policy struct {
 	Calls    int           // a checkpoint at every n-th question
-	Seconds  time.Duration // one when the last has ended so long ago
+	Every    time.Duration // one when the last has ended so long ago
 	Overhead float64       // one whenever it takes no more than so many percent of the time
 	MTBF     time.Duration // mean time between failures; counts if nothing else is set
 }
@@ -27,7 +27,7 @@ type Observed struct {
 func (o Observed) mean() time.Duration { return o.Cost / time.Duration(max(o.Count, 1)) }
 
 // Advises reports whether the policy says anything at all.
-func (p Policy) Advises() bool { return p.Calls > 0 || p.Seconds > 0 || p.Overhead > 0 || p.MTBF > 0 }
+func (p Policy) Advises() bool { return p.Calls > 0 || p.Every > 0 || p.Overhead > 0 || p.MTBF > 0 }
 
 // Need reports whether it is time for a checkpoint. What depends on the cost of
 // one says yes to the first, to learn it.
@@ -35,11 +35,11 @@ func (p Policy) Need(o Observed) bool {
 	switch {
 	case p.Calls > 0 && o.Calls%p.Calls == 0:
 		return true
-	case p.Seconds > 0 && o.Since >= p.Seconds:
+	case p.Every > 0 && o.Since >= p.Every:
 		return true
 	case p.Overhead > 0 && (o.Count == 0 || share(o) <= p.Overhead):
 		return true
-	case p.Calls > 0 || p.Seconds > 0 || p.Overhead > 0 || p.MTBF <= 0:
+	case p.Calls > 0 || p.Every > 0 || p.Overhead > 0 || p.MTBF <= 0:
 		return false
 	}
 	return o.Count == 0 || o.Since >= Optimal(o.mean(), p.MTBF)
