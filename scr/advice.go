@@ -1,11 +1,12 @@
 package scr
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"time"
 
-	"github.com/goscr/goscr/internal/allocation"
+	"github.com/goscr/goscr/internal/batch"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/failures"
 	"github.com/goscr/goscr/internal/halt"
@@ -53,20 +54,23 @@ func (s *Session) beginWatch() error {
 	return halt.Begin(s.prefix.Dir, int64(s.config.Seconds("SCR_HALT_SECONDS").Seconds()))
 }
 
+// endOfAllocation is when the job has to be gone, the zero time if that is not
+// known.
 func (s *Session) endOfAllocation() time.Time {
-	if seconds := s.config.Int("SCR_END_TIME"); seconds > 0 {
-		return time.Unix(int64(seconds), 0)
+	var end time.Time
+	manager, err := batch.Of(s.config, s.watch.environ)
+	if err == nil {
+		end, err = manager.End(context.Background())
 	}
-	end, ok, err := allocation.FindEnd(s.watch.environ, nil)
 	switch {
 	case err != nil:
 		s.log.Warn("when the allocation ends cannot be found out, so SCR_HALT_SECONDS has no effect (SCR_END_TIME can say it): %v", err)
-	case !ok:
+	case end.IsZero():
 		s.log.Warn("when the allocation ends is not known, so SCR_HALT_SECONDS has no effect; SCR_END_TIME can say it, in seconds since 1970")
 	default:
-		s.log.Info("the allocation ends at %s, as %s says", end.Time.Format(time.DateTime), end.Where)
+		s.log.Info("the allocation ends at %s", end.Format(time.DateTime))
 	}
-	return end.Time
+	return end
 }
 
 // completed takes note of a dataset that the program has written: if it is a

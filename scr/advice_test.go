@@ -140,7 +140,7 @@ func TestHalt(t *testing.T) {
 		{name: "too early", env: "SCR_HALT_SECONDS=60", file: [2]string{"ExitBefore", in(time.Hour)}},
 		{name: "seconds before the end", env: "SCR_HALT_SECONDS=3600 SCR_END_TIME=" + in(time.Minute), want: true, says: "allocation ends"},
 		{name: "too early", env: "SCR_HALT_SECONDS=60 SCR_END_TIME=" + in(time.Hour)},
-		{name: "as Slurm says", env: "SCR_HALT_SECONDS=3600 SLURM_JOB_END_TIME=" + in(time.Minute), want: true, says: "SLURM_JOB_END_TIME"},
+		{name: "as Slurm says", env: "SCR_HALT_SECONDS=3600 SLURM_JOB_ID=1 SLURM_JOB_END_TIME=" + in(time.Minute), want: true, says: "allocation ends"},
 		{name: "as a person says later", env: "SCR_END_TIME=" + in(time.Minute), file: [2]string{"HaltSeconds", "3600"}, want: true},
 		{name: "an end alone", env: "SCR_END_TIME=" + in(-time.Minute)},
 		{name: "seconds alone", env: "SCR_HALT_SECONDS=3600", says: "SCR_END_TIME can say it"},

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/hostlist"
 )
 
@@ -49,13 +50,45 @@ type Environ func(name string) (string, bool)
 // Managers are the names that SCR_RESOURCE_MANAGER accepts, besides AUTO.
 var Managers = []string{"SLURM", "FLUX", "LSF", "PBS", "ALPS", "NONE"}
 
+// Settings are what a user may have to say about the manager.
+type Settings struct {
+	Name     string    // of Managers, or AUTO
+	HostFile string    // where the names of the nodes are if there is no manager
+	End      time.Time // when the allocation ends, if not as the manager says
+}
+
 // Find returns the manager of a name in Managers, or, where that is AUTO, the one
-// whose variables are in the environment. hostFile is where the names of the
-// nodes are if there is no manager.
-func Find(name, hostFile string, environ Environ) (Manager, error) {
+// whose variables are in the environment.
+func Find(s Settings, environ Environ) (Manager, error) {
 	if environ == nil {
 		environ = os.LookupEnv
 	}
+	m, err := s.manager(environ)
+	if err != nil || s.End.IsZero() {
+		return m, err
+	}
+	return told{m, s.End}, nil
+}
+
+// Of returns the manager that a job's configuration asks for.
+func Of(c *config.Config, environ Environ) (Manager, error) {
+	s := Settings{Name: c.String("SCR_RESOURCE_MANAGER"), HostFile: c.String("SCR_HOST_FILE")}
+	if seconds := c.Int("SCR_END_TIME"); seconds > 0 {
+		s.End = time.Unix(int64(seconds), 0)
+	}
+	return Find(s, environ)
+}
+
+// told is a manager whose allocation ends when somebody has said.
+type told struct {
+	Manager
+	end time.Time
+}
+
+func (t told) End(context.Context) (time.Time, error) { return t.end, nil }
+
+func (s Settings) manager(environ Environ) (Manager, error) {
+	name := s.Name
 	if name == "AUTO" {
 		name = detect(environ)
 	}
@@ -71,7 +104,7 @@ func Find(name, hostFile string, environ Environ) (Manager, error) {
 	case "ALPS":
 		return alps{pbs{environ}}, nil
 	case "NONE":
-		return hosts{hostFile}, nil
+		return hosts{s.HostFile}, nil
 	}
 	return nil, fmt.Errorf("there is no resource manager %q; one of %s is wanted", name, strings.Join(Managers, ", "))
 }

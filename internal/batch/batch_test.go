@@ -164,7 +164,7 @@ func TestManagers(t *testing.T) {
 	for _, a := range allocations(t) {
 		t.Run(a.name, func(t *testing.T) {
 			called := commands(t, a.recorded)
-			m, err := Find("AUTO", a.hostFile, environ(a.vars))
+			m, err := Find(Settings{Name: "AUTO", HostFile: a.hostFile}, environ(a.vars))
 			must(t, err)
 			if m.Name() != a.name {
 				t.Fatalf("found %s", m.Name())
@@ -218,7 +218,7 @@ func TestManagers_CommandsFail(t *testing.T) {
 					}
 				}
 				commands(t, broken)
-				m, err := Find("AUTO", "", environ(a.vars))
+				m, err := Find(Settings{Name: "AUTO"}, environ(a.vars))
 				must(t, err)
 				_, downErr := m.Down(t.Context(), []string{"node1"})
 				end, endErr := m.End(t.Context())
@@ -243,7 +243,7 @@ func TestManagers_CommandHangs(t *testing.T) {
 	commands(t, map[string]string{"squeue": "#!sleep 1000"})
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
-	m, err := Find("SLURM", "", environ(nil))
+	m, err := Find(Settings{Name: "SLURM"}, environ(nil))
 	must(t, err)
 	if _, err := m.End(ctx); err == nil {
 		t.Error("no error")
@@ -252,17 +252,17 @@ func TestManagers_CommandHangs(t *testing.T) {
 
 func TestFind_ByName(t *testing.T) {
 	for _, name := range Managers {
-		if _, err := Find(name, "", environ(nil)); err != nil {
+		if _, err := Find(Settings{Name: name}, environ(nil)); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := Find("LOADLEVELER", "", environ(nil)); err == nil || !strings.Contains(err.Error(), "SLURM") {
+	if _, err := Find(Settings{Name: "LOADLEVELER"}, environ(nil)); err == nil || !strings.Contains(err.Error(), "SLURM") {
 		t.Error(err)
 	}
 }
 
 func TestNoManager_ThisMachineAlone(t *testing.T) {
-	m, err := Find("AUTO", "", environ(nil))
+	m, err := Find(Settings{Name: "AUTO"}, environ(nil))
 	must(t, err)
 	name, err := os.Hostname()
 	must(t, err)
@@ -447,5 +447,26 @@ func TestLaunchers_Unknown(t *testing.T) {
 	must(t, err)
 	if _, err := l.Command([]string{"aprun"}, Placement{Nodes: []string{"login"}, Down: []string{"x"}}); err == nil {
 		t.Error("aprun knows no nodes but by number")
+	}
+}
+
+func TestEnd_AsSomebodySays(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		settings Settings
+		vars     map[string]string
+		want     time.Time
+		fails    bool
+	}{
+		{name: "the user", settings: Settings{Name: "SLURM", End: time.Unix(7, 0)}, vars: map[string]string{"SLURM_JOB_END_TIME": "5"}, want: time.Unix(7, 0)},
+		{name: "Slurm's variable", settings: Settings{Name: "AUTO"}, vars: map[string]string{"SLURM_JOB_ID": "1", "SLURM_JOB_END_TIME": "5"}, want: time.Unix(5, 0)},
+		{name: "no number", settings: Settings{Name: "SLURM"}, vars: map[string]string{"SLURM_JOB_END_TIME": "noon"}, fails: true},
+		{name: "nobody", settings: Settings{Name: "AUTO"}},
+	} {
+		m, err := Find(c.settings, environ(c.vars))
+		must(t, err)
+		if end, err := m.End(t.Context()); !end.Equal(c.want) || (err != nil) != c.fails {
+			t.Errorf("%s: %v %v", c.name, end, err)
+		}
 	}
 }

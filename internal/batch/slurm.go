@@ -92,7 +92,17 @@ func slurmLost(state string) bool {
 	return false
 }
 
+// End is from the environment, where later releases of Slurm have it, or from
+// squeue.
 func (s slurm) End(ctx context.Context) (time.Time, error) {
+	const variable = "SLURM_JOB_END_TIME"
+	if text := s.environ.first(variable); text != "" {
+		seconds, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return time.Time{}, fmt.Errorf("%s: %q is not a number of seconds since 1970", variable, text)
+		}
+		return time.Unix(seconds, 0), nil
+	}
 	now := time.Now()
 	_, left, err := s.job(ctx)
 	if err != nil || left == "UNLIMITED" || left == "NOT_SET" || left == "INVALID" {

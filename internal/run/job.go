@@ -49,7 +49,7 @@ func Open(prefix string) (j *Job, warnings []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := batch.Find(cfg.String("SCR_RESOURCE_MANAGER"), cfg.String("SCR_HOST_FILE"), nil)
+	m, err := batch.Of(cfg, nil)
 	if err != nil {
 		return nil, nil, err
 	}
