@@ -45,7 +45,7 @@ func TestNeedCheckpoint(t *testing.T) {
 	}{
 		{"SCR_DEBUG=1", "000", "000"},
 		{"SCR_CHECKPOINT_INTERVAL=2", "010", "101"},
-		{"SCR_CHECKPOINT_SECONDS=0.000001", "111", "111"},
+		{"SCR_CHECKPOINT_SECONDS=0.000000001", "111", "111"},
 		{"SCR_CHECKPOINT_SECONDS=1000", "000", "000"},
 		{"SCR_CHECKPOINT_OVERHEAD=100", "111", "111"},
 		{"SCR_CHECKPOINT_OVERHEAD=0.000001", "111", "000"},
@@ -76,10 +76,13 @@ func TestNeedCheckpoint_ByCost(t *testing.T) {
 			return err
 		}
 		s.watch.observed.Cost = time.Second // √(2·1·5000) is 100
-		for ago, want := range map[time.Duration]string{99 * time.Second: "0", 101 * time.Second: "1"} {
-			s.watch.last = time.Now().Add(-ago)
-			if err := asked(1, want)(s, rank); err != nil {
-				return fmt.Errorf("%v after the last: %w", ago, err)
+		for _, at := range []struct {
+			ago  time.Duration
+			want string
+		}{{99 * time.Second, "0"}, {101 * time.Second, "1"}} {
+			s.watch.last = time.Now().Add(-at.ago)
+			if err := asked(1, at.want)(s, rank); err != nil {
+				return fmt.Errorf("%v after the last: %w", at.ago, err)
 			}
 		}
 		return nil

@@ -180,6 +180,28 @@ func TestEvents_Halt(t *testing.T) {
 	c.logs([]string{"INIT_START", "INIT_END", "COMPUTE_START", `HALT "enough"`, "COMPUTE_END", "FINALIZE_END"}, "HALT")
 }
 
+// Where the library ends the job, the log ends as with Finalize.
+func TestEvents_HaltExit(t *testing.T) {
+	c := newLoggingCluster(t, "SCR_HALT_EXIT=1", "SCR_FLUSH=10")
+	c.job(four, func(s *Session, rank int) error {
+		if rank == 0 {
+			if err := hash.Update(halt.Path(c.prefix("")), func(h *hash.Hash) error { h.SetInt("CheckpointsLeft", 1); return nil }); err != nil {
+				return err
+			}
+		}
+		if err := checkpoint(s, rank, 1); !errors.Is(err, ErrHalted) {
+			return errors.Join(errors.New("the job goes on"), err)
+		}
+		return nil
+	})
+	c.logs([]string{"INIT_START", "INIT_END", "COMPUTE_START", "RESTART_NONE", "COMPUTE_END", "CHECKPOINT_START 1", "CHECKPOINT_END 1",
+		"encode 1", "HALT", "FLUSH_START 1", "FLUSH_SUCCESS 1", "flush 1", "FINALIZE_END"})
+	if err := c.try(four, func(*Session, int) error { return errors.New("Init has not halted") }); !errors.Is(err, ErrHalted) {
+		t.Errorf("the next run: %v", err)
+	}
+	c.logs([]string{"INIT_START", "REBUILD_START 1", "REBUILD_SUCCESS 1", "INIT_END", "HALT", "FINALIZE_END"})
+}
+
 func TestEvents_InitFails(t *testing.T) {
 	c := newLoggingCluster(t, "SCR_COPY_TYPE=PARTNER", "SCR_GROUP=NONE")
 	if c.try(four, func(*Session, int) error { return nil }) == nil {

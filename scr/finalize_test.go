@@ -42,6 +42,22 @@ func TestFinalize_WithinSomething(t *testing.T) {
 			c.job(four, restarts(1))
 		})
 	}
+	t.Run("an output in the prefix directory", func(t *testing.T) {
+		c := newLoggingCluster(t, "SCR_CACHE_BYPASS=1")
+		var each everyRank
+		c.job(four, func(s *Session, rank int) error {
+			err := errors.Join(checkpoint(s, rank, 1), s.StartOutput("open", Checkpoint), write(s, contents(9, rank)))
+			each.is(rank, s.Finalize())
+			return err
+		})
+		each.failed(t, 4, "state OUTPUT")
+		if got := c.index(); len(got) != 2 || !got["ckpt.1"].Complete || got["open"].Complete {
+			t.Errorf("the index has %v", got)
+		}
+		c.logs([]string{"INIT_START", "INIT_END", "COMPUTE_START", "RESTART_NONE", "COMPUTE_END", "CHECKPOINT_START 1", "CHECKPOINT_END 1",
+			"COMPUTE_START", "COMPUTE_END", "CHECKPOINT_START 2", "CHECKPOINT_FAIL 2", "FINALIZE_END"})
+		c.job(four, restarts(1))
+	})
 	t.Run("a restart", func(t *testing.T) {
 		c := newCluster(t)
 		c.job(four, steps(1))
@@ -159,6 +175,25 @@ func TestCurrent(t *testing.T) {
 			return nil
 		})
 		c.job(four, restarts(4))
+	})
+	t.Run("in the prefix directory", func(t *testing.T) {
+		c := newCluster(t, "SCR_CACHE_BYPASS=1")
+		c.job(four, steps(1, 2, 3))
+		c.job(four, func(s *Session, rank int) error { return errors.Join(s.Current(name(2)), offer(2)(s, rank)) })
+		c.job(four, offer(2))
+		c.job(four, func(s *Session, rank int) error { return errors.Join(read(s, rank, 2), checkpoint(s, rank, 4)) })
+		c.job(four, restarts(4))
+	})
+	t.Run("before an older one in the prefix directory", func(t *testing.T) {
+		c := newCluster(t, "SCR_CACHE_BYPASS=1")
+		c.job(four, steps(1))
+		c.set("SCR_CACHE_BYPASS=0", "SCR_FLUSH=1")
+		c.job(four, steps(2, 3))
+		c.lose(four...)
+		c.job(four, offer(3))
+		c.job(four, func(s *Session, rank int) error { return errors.Join(s.Current(name(2)), offer(2)(s, rank)) })
+		c.lose(four...)
+		c.job(four, restarts(2))
 	})
 	t.Run("without HaveRestart", func(t *testing.T) {
 		c := newCluster(t, "SCR_FLUSH=1", "SCR_CACHE_SIZE=2")

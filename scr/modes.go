@@ -149,9 +149,13 @@ func (s *Session) offerNewest() error {
 	if !s.config.Bool("SCR_FETCH") {
 		return nil
 	}
+	after := 0
+	if c != nil {
+		after = c.ID()
+	}
 	for below := 1 << 62; ; {
-		d, ok, err := s.prefix.Written(below)
-		if err != nil || !ok || c != nil && d.ID() < c.ID() {
+		d, ok, err := s.prefix.Written(after, below)
+		if err != nil || !ok {
 			return err
 		}
 		if s.try(d) {

@@ -165,6 +165,9 @@ func (s *Session) try(d dataset.Dataset) bool {
 	err := s.fetch(d)
 	s.result("FETCH", "SUCCESS", d, start, err)
 	if err == nil {
+		if c := s.restart.cached; c != nil {
+			s.moved("FETCH", c.Dataset, s.prefix.Dir, c.Desc.Store, start)
+		}
 		if err := s.prefix.Fetched(d); err != nil && s.world.Rank() == 0 {
 			s.log.Warn("that checkpoint %s was fetched cannot be recorded: %v", d.Name(), err)
 		}
@@ -232,7 +235,6 @@ func (s *Session) fetch(d dataset.Dataset) error {
 	s.flushed[c.ID()] = true
 	s.id = max(s.id, c.ID())
 	s.offer(c)
-	s.moved("FETCH", c.Dataset, s.prefix.Dir, desc.Store, start)
 	seconds := time.Since(start).Seconds()
 	s.log.Info("checkpoint %s: fetched %s in %.3f s", d.Name(), report.Bytes(d.Size()), seconds)
 	return nil

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -156,7 +157,8 @@ var recorderCommand = command{
 }
 
 // detach starts the recorder as a process that has nothing to do with the job
-// but standard input and output.
+// but standard input and output. Signals that the job's thread blocks are not
+// blocked there.
 func detach() error {
 	if info, err := os.Stdin.Stat(); err != nil || info.Mode()&os.ModeSocket == 0 {
 		return fmt.Errorf("jobs start this command when SCR_LOG_DB_ENABLE=1; %w", errUsage)
@@ -172,6 +174,11 @@ func detach() error {
 	cmd.Args[0] = eventlog.Command
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	runtime.LockOSThread() // what is started has the mask of this thread
+	defer runtime.UnlockOSThread()
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil); err != nil {
+		return fmt.Errorf("signal mask: %w", err)
+	}
 	return cmd.Start()
 }
 

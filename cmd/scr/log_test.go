@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -189,7 +190,16 @@ func TestRecorder(t *testing.T) {
 	file, err := unix.Open("/dev/null", unix.O_RDONLY, 0) // for children, as MPIs open theirs
 	must(t, err)
 	defer unix.Close(file)
+	// As in a library whose threads leave signals to the program.
+	runtime.LockOSThread()
+	blocked, before := unix.Sigset_t{}, unix.Sigset_t{}
+	for i := range blocked.Val {
+		blocked.Val[i] = ^blocked.Val[i]
+	}
+	must(t, unix.PthreadSigmask(unix.SIG_SETMASK, &blocked, &before))
 	dir, l, told := recordedJob(t)
+	must(t, unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil))
+	runtime.UnlockOSThread()
 	const events = 50
 	for i := range events {
 		l.Add(eventlog.Record{Type: "A", Dataset: i + 1})
@@ -209,6 +219,10 @@ func TestRecorder(t *testing.T) {
 	if cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)); err != nil || cwd != "/" {
 		t.Errorf("works in %s, %v", cwd, err)
 	}
+	until(t, "it blocks no signal", func() bool { // as Go does for moments
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		return err == nil && strings.Contains(string(status), "\nSigBlk:\t0000000000000000\n")
+	})
 	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	must(t, err)
 	for _, fd := range fds {

@@ -20,13 +20,25 @@ func (p *Prefix) Candidate(below int) (dataset.Dataset, bool, error) {
 }
 
 // Written returns the newest checkpoint that the program wrote to the prefix
-// directory itself, and that is older than below. It is collective; all ranks get
-// the same one.
-func (p *Prefix) Written(below int) (dataset.Dataset, bool, error) {
+// directory itself, and that goes before what the cache has: it is newer than
+// after, the newest there, 0 if there is none. Then it is only returned if none
+// that has to be fetched goes before it in turn. It is older than below, and not
+// newer than the current one. It is collective; all ranks get the same one.
+func (p *Prefix) Written(after, below int) (dataset.Dataset, bool, error) {
 	return p.find(func(x *Index) (Entry, bool) {
+		newest := below - 1
+		if e, ok := x.Entry(x.Current()); ok && e.usable() {
+			newest = min(newest, e.ID)
+		}
 		for _, e := range x.Entries() {
-			if e.usable() && e.Bypass() && e.ID < below {
+			switch {
+			case e.ID > newest || !e.usable():
+			case e.ID <= after:
+				return Entry{}, false
+			case e.Bypass():
 				return e, true
+			case after == 0:
+				return Entry{}, false
 			}
 		}
 		return Entry{}, false
