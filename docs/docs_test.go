@@ -81,7 +81,8 @@ func tables(t *testing.T, page, first string) map[string][]row {
 // cellsOf splits a line of a table; \| is no end of a cell.
 func cellsOf(line string) []string {
 	const bar = "\x00"
-	line = strings.ReplaceAll(strings.Trim(line, "| "), `\|`, bar)
+	line = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(line), "|"), "|")
+	line = strings.ReplaceAll(line, `\|`, bar)
 	var cells []string
 	for _, cell := range strings.Split(line, "|") {
 		cells = append(cells, strings.TrimSpace(strings.ReplaceAll(cell, bar, "|")))
@@ -547,6 +548,57 @@ func TestLinks(t *testing.T) {
 			}
 			if _, err := os.Stat(filepath.Join(filepath.Dir(page), target)); err != nil {
 				t.Errorf("%s: link to %s: %v", page, m[1], err)
+			}
+		}
+	}
+}
+
+// -------------------------------------------------------------- names in texts
+
+var named = regexp.MustCompile(`\bSCR_\w+`)
+
+// What pages call by name is there, or is said not to be.
+func TestNames(t *testing.T) {
+	known := map[string]bool{
+		"SCR_LIB":             strings.Contains(read(t, "bindings/python/scr.py"), `"SCR_LIB"`),
+		"SCR_FINALIZE_CALLED": strings.Contains(read(t, "internal/halt/halt.go"), `"SCR_FINALIZE_CALLED"`),
+	}
+	for _, p := range config.Parameters {
+		known[p.Name] = true
+	}
+	for _, m := range regexp.MustCompile(`#define (SCR_\w+)`).FindAllStringSubmatch(read(t, "cmd/libscr/scr.h"), -1) {
+		known[m[1]] = true
+	}
+	for _, call := range calls(t) {
+		known[call] = true
+		known[strings.ToUpper(call)] = true // as Fortran programs write it
+	}
+	absent := tables(t, "docs/differences.md", "not known")
+	for name := range absent {
+		if known[name] {
+			t.Errorf("docs/differences.md says that %s is not known, and it is", name)
+		}
+	}
+	pages := []string{"README.md", "cmd/libscr/scr.h"}
+	for _, pattern := range []string{"docs/*.md", "docs/man/*"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range found {
+			pages = append(pages, strings.TrimPrefix(page, root+"/"))
+		}
+	}
+	for _, page := range pages {
+		for _, name := range named.FindAllString(read(t, page), -1) {
+			ok := known[name]
+			if strings.HasSuffix(name, "_") { // all that begin with it
+				for other := range known {
+					ok = ok || strings.HasPrefix(other, name)
+				}
+			}
+			if !ok && (page != "docs/differences.md" || absent[name] == nil) {
+				t.Errorf("%s speaks of %s, which is no parameter, constant or call", page, name)
 			}
 		}
 	}
