@@ -108,6 +108,7 @@ type sources struct {
 	reads map[string][]string // parameter or field -> directories that read it
 	tests map[string][]string // test -> files that have one of that name
 	texts map[string]string   // of test files, and of all those of a directory
+	words map[string]bool     // strings, each as a whole
 	names map[string]bool     // functions, methods as Type.Name, constants of package scr and internal/config
 }
 
@@ -117,7 +118,7 @@ var accessors = []string{"Int", "Bool", "String", "Size", "Seconds", "Float", "I
 
 func parse(t *testing.T) sources {
 	t.Helper()
-	s := sources{map[string][]string{}, map[string][]string{}, map[string]string{}, map[string]bool{}}
+	s := sources{map[string][]string{}, map[string][]string{}, map[string]string{}, map[string]bool{}, map[string]bool{}}
 	var files []*ast.File
 	var dirs []string
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
@@ -160,6 +161,10 @@ func parse(t *testing.T) sources {
 			declared(f, s.names)
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				word, _ := strconv.Unquote(lit.Value)
+				s.words[word] = true
+			}
 			call, ok := n.(*ast.CallExpr)
 			if !ok || !slices.Contains(passing, callee(call)) {
 				return true
@@ -182,30 +187,42 @@ func parse(t *testing.T) sources {
 func wrappers(files []*ast.File) []string {
 	var list []string
 	for _, f := range files {
-		for _, d := range f.Decls {
-			f, ok := d.(*ast.FuncDecl)
-			if !ok || f.Body == nil {
-				continue
-			}
-			var own []string
-			for _, field := range f.Type.Params.List {
-				for _, name := range field.Names {
-					own = append(own, name.Name)
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Body != nil && passesOn(n.Type, n.Body) {
+					list = append(list, n.Name.Name)
+				}
+			case *ast.AssignStmt:
+				name, isName := n.Lhs[0].(*ast.Ident)
+				if f, ok := n.Rhs[0].(*ast.FuncLit); ok && isName && passesOn(f.Type, f.Body) {
+					list = append(list, name.Name)
 				}
 			}
-			ast.Inspect(f.Body, func(n ast.Node) bool {
-				if call, ok := n.(*ast.CallExpr); ok && slices.Contains(accessors, callee(call)) {
-					for _, arg := range call.Args {
-						if name, ok := arg.(*ast.Ident); ok && slices.Contains(own, name.Name) {
-							list = append(list, f.Name.Name)
-						}
-					}
-				}
-				return true
-			})
-		}
+			return true
+		})
 	}
 	return list
+}
+
+func passesOn(of *ast.FuncType, body *ast.BlockStmt) bool {
+	var own []string
+	for _, field := range of.Params.List {
+		for _, name := range field.Names {
+			own = append(own, name.Name)
+		}
+	}
+	found := false
+	ast.Inspect(body, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && slices.Contains(accessors, callee(call)) {
+			for _, arg := range call.Args {
+				name, ok := arg.(*ast.Ident)
+				found = found || ok && slices.Contains(own, name.Name)
+			}
+		}
+		return true
+	})
+	return found
 }
 
 func callee(call *ast.CallExpr) string {
@@ -559,9 +576,9 @@ var named = regexp.MustCompile(`\bSCR_\w+`)
 
 // What pages call by name is there, or is said not to be.
 func TestNames(t *testing.T) {
-	known := map[string]bool{
-		"SCR_LIB":             strings.Contains(read(t, "bindings/python/scr.py"), `"SCR_LIB"`),
-		"SCR_FINALIZE_CALLED": strings.Contains(read(t, "internal/halt/halt.go"), `"SCR_FINALIZE_CALLED"`),
+	known := map[string]bool{"SCR_LIB": strings.Contains(read(t, "bindings/python/scr.py"), `"SCR_LIB"`)}
+	for word := range parse(t).words {
+		known[word] = true // such as a reason in the halt file
 	}
 	for _, p := range config.Parameters {
 		known[p.Name] = true
@@ -589,8 +606,9 @@ func TestNames(t *testing.T) {
 			pages = append(pages, strings.TrimPrefix(page, root+"/"))
 		}
 	}
+	title := regexp.MustCompile(`(?m)^\.(Dt|TH) .*`) // in capitals, whatever it is
 	for _, page := range pages {
-		for _, name := range named.FindAllString(read(t, page), -1) {
+		for _, name := range named.FindAllString(title.ReplaceAllString(read(t, page), ""), -1) {
 			ok := known[name]
 			if strings.HasSuffix(name, "_") { // all that begin with it
 				for other := range known {
