@@ -85,6 +85,7 @@ func shmDir(t *testing.T) string {
 // ranks: from 1,024 ranks to 16,384 by no more than from 64 to 1,024, give or
 // take what a differing number of rounds makes.
 func TestGrowth_LogarithmicPerRank(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes long")
 	}

@@ -124,6 +124,7 @@ func TestMove_RoomOnANode(t *testing.T) {
 
 // Without redundancy, every file has to be on one node or the other at any time.
 func TestKilled_WhileMovingFilesThatNothingProtects(t *testing.T) {
+	t.Parallel()
 	const piece = 64
 	c := newCluster(t, "SCR_COPY_TYPE=SINGLE", fmt.Sprintf("SCR_MPI_BUF_SIZE=%d", piece))
 	three := on(1, "a", "b", "c")
@@ -152,6 +153,7 @@ func TestKilled_WhileMovingFilesThatNothingProtects(t *testing.T) {
 // A node that has some of a rank's files when they move, with others elsewhere,
 // is lost: they are rebuilt.
 func TestMove_InterruptedAndANodeLost(t *testing.T) {
+	t.Parallel()
 	const piece = 64
 	for _, lost := range []string{"a", "b", "c", "d"} {
 		t.Run(lost, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 )
 
 func TestSizes_NoFilesAtAll(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	c.job(four, func(s *Session, rank int) error {
 		if err := s.StartOutput(name(4), Checkpoint); err != nil {
@@ -33,6 +34,7 @@ func TestSizes_NoFilesAtAll(t *testing.T) {
 }
 
 func TestSizes_OneRankHasAll(t *testing.T) {
+	t.Parallel()
 	for who := range 4 {
 		c := newCluster(t, "SCR_FLUSH=1")
 		files := func(step, rank int) []file {
@@ -75,6 +77,7 @@ func TestSizes_OneRankHasAll(t *testing.T) {
 }
 
 func TestSizes_TenThousandFiles(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -116,6 +119,7 @@ func TestSizes_TenThousandFiles(t *testing.T) {
 
 // A sparse file costs no storage, but all its bytes go through.
 func TestSizes_MoreThan2GiB(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -164,6 +168,7 @@ func TestSizes_MoreThan2GiB(t *testing.T) {
 
 // Any size that the configuration accepts is one that works.
 func TestSizes_OfBuffers(t *testing.T) {
+	t.Parallel()
 	for _, scheme := range []string{"SINGLE", "PARTNER", "XOR", "RS"} {
 		for _, size := range []string{"1", "15", "17", "300m", "8388607t"} {
 			t.Run(scheme+" "+size, func(t *testing.T) {
