@@ -2,6 +2,7 @@
 # make install    ... and install them below $(DESTDIR)$(PREFIX)
 # make examples   build the example programs into $(BUILD)
 # make demo       show a job that loses a node and goes on; MPI=mpich for the other MPI
+# make demo-slurm show a batch job that looks after itself; needs root
 # make test       all tests, with each MPI there is
 # make bench      measure
 # make lint       gofmt, go vet, staticcheck
@@ -38,7 +39,7 @@ warn    := -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra
 
 export MPICC
 
-.PHONY: all examples install demo test bench lint clean deps FORCE
+.PHONY: all examples install demo demo-slurm test bench lint clean deps FORCE
 
 all: $(out)/libscr.so $(out)/libscrf.so $(out)/scr.py $(out)/scr
 
@@ -104,7 +105,7 @@ doc  = $(dest)/share/doc/goscr
 
 install: all
 	install -d $(dest)/lib/pkgconfig $(dest)/lib/cmake/scr $(dest)/lib/python $(dest)/include $(dest)/bin \
-	    $(dest)/share/goscr $(dest)/share/man/man3 $(doc)/examples/heat-python
+	    $(dest)/share/goscr $(dest)/share/man/man3 $(dest)/share/man/man1 $(doc)/examples/heat-python
 	install -m 755 $(out)/libscr.so $(out)/libscrf.so $(dest)/lib/
 	install -m 644 cmd/libscr/scr.h bindings/fortran/scrf.h $(out)/scr.mod $(dest)/include/
 	install -m 644 bindings/fortran/scr.f90 $(dest)/share/goscr/
@@ -113,7 +114,8 @@ install: all
 	install -m 644 bindings/python/scr.py $(dest)/lib/python/
 	install -m 755 $(out)/scr $(dest)/bin/
 	for name in $$($(out)/scr links); do \
-	    ln -sf scr $(dest)/bin/$$name || exit 1; done
+	    ln -sf scr $(dest)/bin/$$name && \
+	    $(out)/scr man $$name >$(dest)/share/man/man1/$$name.1 || exit 1; done
 	install -m 644 docs/man/*.3 $(dest)/share/man/man3/
 	install -m 644 LICENSE $(wildcard README.md docs/*.md) $(doc)/
 	install -m 644 examples/heat/heat.c examples/heat-cpp/heat.cpp examples/heat-fortran/heat.f90 $(doc)/examples/
@@ -121,6 +123,10 @@ install: all
 
 demo: all $(out)/heat
 	@BUILD=$(out) scripts/demo
+
+demo-slurm: all $(out)/heat
+	@scripts/deps openmpi slurm
+	@BUILD=$(out) scripts/demo-slurm
 
 bench: all $(out)/bench
 	@BUILD=$(out) scripts/bench

@@ -9,6 +9,7 @@ require (
 	github.com/klauspost/reedsolomon v1.13.3
 	github.com/spf13/pflag v1.0.10
 	modernc.org/sqlite v1.46.1
+	mvdan.cc/sh/v3 v3.12.0
 )
 
 require (

@@ -27,6 +27,9 @@ func (s *Session) takeUp() error {
 	if err := s.recordCache(); err != nil {
 		return err
 	}
+	if err := s.dropCondemned(); err != nil {
+		return err
+	}
 	all := s.config.Bool("SCR_FLUSH_ON_RESTART") || s.config.Bool("SCR_GLOBAL_RESTART")
 	if all {
 		s.flushForeign()

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/goscr/goscr/internal/cache"
@@ -49,9 +50,50 @@ func (s *Session) StartRestart() (name string, err error) {
 	if s.restart == nil {
 		return "", s.misplaced("StartRestart", "there is no checkpoint to restart from; HaveRestart says whether there is one")
 	}
+	s.note(func() error { return prefix.BeginRestart(s.prefix.Dir, s.restart.Dataset) })
 	s.state, s.began = restarting, time.Now()
 	s.event("RESTART_START", s.restart.Dataset, eventlog.Record{})
 	return s.restart.Name(), nil
+}
+
+// dropCondemned removes from the cache what an earlier run has died of while it
+// read it.
+func (s *Session) dropCondemned() error {
+	marks := make([]int64, len(s.cache.List()))
+	err := s.onRoot(func() error {
+		list, err := prefix.Condemned(s.prefix.Dir)
+		if err != nil {
+			s.log.Warn("%v; a checkpoint that a run has died of may be tried again", err)
+		}
+		for i, c := range s.cache.List() {
+			if list[c.ID()] == c.Name() {
+				marks[i] = 1
+			}
+		}
+		return prefix.EndRestart(s.prefix.Dir)
+	})
+	if err != nil {
+		return err
+	}
+	// Only rank 0 has anything but zeros.
+	if err := s.world.Allreduce(marks, mpi.Max); err != nil {
+		return err
+	}
+	found := false
+	for i, c := range slices.Clone(s.cache.List()) {
+		if marks[i] == 0 {
+			continue
+		}
+		found = true
+		s.log.Info("the program died while it read checkpoint %s; it is not used again", c.Name())
+		if err := errors.Join(s.forget(c), s.prefix.Failed(c.ID())); err != nil {
+			return err
+		}
+	}
+	if !found {
+		return nil
+	}
+	return s.onRoot(func() error { return prefix.Forgive(s.prefix.Dir) })
 }
 
 // CompleteRestart ends a restart. valid says whether this rank has read what it
@@ -62,6 +104,7 @@ func (s *Session) CompleteRestart(valid bool) error {
 		return err
 	}
 	s.state = idle
+	s.note(func() error { return prefix.EndRestart(s.prefix.Dir) })
 	c := s.restart
 	var err error
 	if !valid {

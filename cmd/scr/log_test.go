@@ -25,10 +25,14 @@ import (
 	"github.com/goscr/goscr/internal/report"
 )
 
-// The test binary is the recorder, for the logs of tests.
+// The test binary is the recorder, for the logs of tests, and the command that
+// nodes are looked at with.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == eventlog.Command {
 		main()
+	}
+	if len(os.Args) > 1 && os.Args[1] == "check_node" {
+		os.Exit(execute(append([]string{"scr"}, os.Args[1:]...), &context{os.Stdin, os.Stdout, os.Stderr}))
 	}
 	os.Exit(m.Run())
 }

@@ -26,6 +26,7 @@ type command struct {
 	names []string // the first is the one it is known by
 	use   string   // arguments
 	short string   // what it does, one line
+	long  string   // more about it, for --help
 	run   func(c *context, flags *pflag.FlagSet) func(args []string) error
 }
 
@@ -35,7 +36,13 @@ type context struct {
 	out, err io.Writer
 }
 
-var commands = []command{indexCommand, printCommand, crc32Command, logEventCommand, logTransferCommand, recorderCommand}
+var commands = []command{
+	indexCommand, printCommand, crc32Command,
+	runCommand, prerunCommand, postrunCommand, scavengeCommand, shouldExitCommand, haltCommand, killJobstepCommand,
+	listDownNodesCommand, checkNodeCommand, envCommand, listDirCommand, globHostsCommand, testRuntimeCommand,
+	ckptIntervalCommand, stacksCommand,
+	logEventCommand, logTransferCommand, recorderCommand,
+}
 
 // errUsage is wrapped by the error of a command line that makes no sense.
 var errUsage = errors.New("see --help")
@@ -66,9 +73,15 @@ func execute(argv []string, c *context) int {
 			}
 			return 0
 		}
+		if args[0] == "man" && len(args) == 2 {
+			if i := findCommand(args[1]); i >= 0 {
+				manPage(c, args[1], &commands[i])
+				return 0
+			}
+		}
 		name, args = "scr_"+strings.TrimPrefix(args[0], "scr_"), args[1:]
 	}
-	i := slices.IndexFunc(commands, func(x command) bool { return slices.Contains(x.names, name) })
+	i := findCommand(name)
 	if i < 0 {
 		fmt.Fprintf(c.err, "scr: there is no command %s; scr help lists them\n", name)
 		return 2
@@ -77,28 +90,42 @@ func execute(argv []string, c *context) int {
 	flags.SetOutput(c.err)
 	flags.Usage = func() {
 		fmt.Fprintf(c.out, "%s - %s\n\nusage: %s %s\n", name, commands[i].short, name, commands[i].use)
+		if commands[i].long != "" {
+			fmt.Fprintf(c.out, "\n%s\n", commands[i].long)
+		}
 		if text := flags.FlagUsages(); text != "" {
 			fmt.Fprintf(c.out, "\n%s", text)
 		}
 	}
 	run := commands[i].run(c, flags)
+	if slices.Contains(runCommand.names, name) {
+		args = runArguments(args)
+	}
 	err := flags.Parse(args)
 	if err == nil {
 		err = run(flags.Args())
 	} else if !errors.Is(err, pflag.ErrHelp) {
 		err = fmt.Errorf("%w; %w", err, errUsage)
 	}
+	var status exitStatus
 	switch {
 	case err == nil || errors.Is(err, pflag.ErrHelp):
 		return 0
 	case errors.Is(err, errNo):
 		return 1
+	case errors.As(err, &status):
+		return int(status)
 	}
 	fmt.Fprintf(c.err, "%s: %v\n", name, err)
 	if errors.Is(err, errUsage) {
 		return 2
 	}
 	return 1
+}
+
+// findCommand returns the place of a command in the list, -1 if there is none.
+func findCommand(name string) int {
+	return slices.IndexFunc(commands, func(x command) bool { return slices.Contains(x.names, name) })
 }
 
 // revision is the state of the sources that this was built from, where the build
@@ -119,7 +146,7 @@ func revision() string {
 func overview(out io.Writer) {
 	fmt.Fprint(out, "scr - commands of the goscr checkpoint library\n\nusage: scr COMMAND [ARGUMENTS]\n\n")
 	for _, c := range commands {
-		fmt.Fprintf(out, "  %-12s %s\n", strings.TrimPrefix(c.names[0], "scr_"), c.short)
+		fmt.Fprintf(out, "  %-15s %s\n", strings.TrimPrefix(c.names[0], "scr_"), c.short)
 	}
 	fmt.Fprint(out, "\nscr COMMAND --help says more. Each command can also be called as scr_COMMAND.\n")
 }

@@ -469,6 +469,8 @@ func TestItems(t *testing.T) {
   host2
     POWER = psu1
     SWITCH = 1
+CNTLDIR
+CACHEDIR
 STORE
   /dev/shm
     COUNT = 1

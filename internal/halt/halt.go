@@ -58,21 +58,10 @@ func Reason(prefix string, end func() time.Time, now time.Time) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	if n, ok := h.Int(keyCheckpointsLeft); ok && n <= 0 {
-		return "the number of checkpoints asked for is reached", nil
-	}
-	if reason := h.Text(keyReason); reason != "" && reason != Finalized {
-		return reason, nil
-	}
-	if after, ok := h.Int(keyExitAfter); ok && now.Unix() >= after {
-		return fmt.Sprintf("the time to stop after, %s, has come", time.Unix(after, 0).Format(time.DateTime)), nil
+	if r := reason(h, now); r != "" {
+		return r, nil
 	}
 	margin, _ := h.Int(keyHaltSeconds)
-	if before, ok := h.Int(keyExitBefore); ok {
-		if now.Unix() >= before-margin {
-			return fmt.Sprintf("the job has to end before %s", time.Unix(before, 0).Format(time.DateTime)), nil
-		}
-	}
 	if margin <= 0 {
 		return "", nil
 	}
@@ -80,6 +69,26 @@ func Reason(prefix string, end func() time.Time, now time.Time) (string, error) 
 		return fmt.Sprintf("the allocation ends at %s, in less than the %d seconds of SCR_HALT_SECONDS", t.Format(time.DateTime), margin), nil
 	}
 	return "", nil
+}
+
+// reason is Reason as far as the file alone tells.
+func reason(h *hash.Hash, now time.Time) string {
+	if n, ok := h.Int(keyCheckpointsLeft); ok && n <= 0 {
+		return "the number of checkpoints asked for is reached"
+	}
+	if reason := h.Text(keyReason); reason != "" && reason != Finalized {
+		return reason
+	}
+	if after, ok := h.Int(keyExitAfter); ok && now.Unix() >= after {
+		return fmt.Sprintf("the time to stop after, %s, has come", time.Unix(after, 0).Format(time.DateTime))
+	}
+	margin, _ := h.Int(keyHaltSeconds)
+	if before, ok := h.Int(keyExitBefore); ok {
+		if now.Unix() >= before-margin {
+			return fmt.Sprintf("the job has to end before %s", time.Unix(before, 0).Format(time.DateTime))
+		}
+	}
+	return ""
 }
 
 // CountCheckpoint records that a checkpoint has been completed.
@@ -104,4 +113,66 @@ func End(prefix string) error {
 		}
 		return nil
 	})
+}
+
+// Stop returns why no other run should be started after one that has ended, "" if
+// one should: a job that ended by itself is not to be started again. path is that
+// of the halt file; if there is none, nothing is against it.
+func Stop(path string, now time.Time) (string, error) {
+	h, err := hash.ReadWithLock(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if why := reason(h, now); why != "" {
+		return why, nil
+	}
+	return h.Text(keyReason), nil
+}
+
+// Field is a condition in a halt file.
+type Field string
+
+// The conditions.
+const (
+	Checkpoints Field = keyCheckpointsLeft
+	After       Field = keyExitAfter
+	Before      Field = keyExitBefore
+	Seconds     Field = keyHaltSeconds
+	Because     Field = keyReason
+)
+
+// Edit changes conditions in the halt file at path, and makes it if need be. An
+// empty text takes a condition out.
+func Edit(path string, changes map[Field]string) error {
+	return hash.Update(path, func(h *hash.Hash) error {
+		for field, text := range changes {
+			if text == "" {
+				h.Unset(string(field))
+			} else {
+				h.SetValue(string(field), text)
+			}
+		}
+		return nil
+	})
+}
+
+// Conditions returns the conditions in the halt file at path.
+func Conditions(path string) (map[Field]string, error) {
+	h, err := hash.ReadWithLock(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	set := map[Field]string{}
+	for _, field := range []Field{Checkpoints, After, Before, Seconds, Because} {
+		if text := h.Text(string(field)); text != "" {
+			set[field] = text
+		}
+	}
+	return set, nil
 }

@@ -54,6 +54,11 @@ func Owners(c mpi.Comm, files []File) (map[string]int, error) {
 			}
 		}
 	}
+	// As a rule there is nothing to tell.
+	shared := []int64{int64(reply.Size())}
+	if err := c.Allreduce(shared, mpi.Max); err != nil || shared[0] == 0 {
+		return nil, err
+	}
 	if received, err = hash.Exchange(reply, c); err != nil {
 		return nil, err
 	}

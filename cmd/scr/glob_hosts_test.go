@@ -1,0 +1,35 @@
+package main
+
+import "testing"
+
+func TestGlobHosts(t *testing.T) {
+	const a, b = "atlas[3,5-7,9-11]", "atlas[5,7,20]"
+	for _, x := range []struct {
+		want string
+		args []string
+	}{
+		{"7", []string{"--count", a}},
+		{"7", []string{"--count=" + a}},
+		{"atlas6", []string{"--nth", "3", a}},
+		{"atlas11", []string{"--nth=-1", a}},
+		{"atlas[3,6,9-11]", []string{"--minus", a + ":" + b}},
+		{"atlas[3,6,9-11]", []string{"-m", a, b}},
+		{"atlas[5,7]", []string{"--intersection", a + ":" + b}},
+		{"atlas[3,5-7,9-11,20]", []string{"--union", a, b}},
+		{"atlas3 atlas5 atlas6 atlas7 atlas9 atlas10 atlas11", []string{"--expand", a}},
+		{a, []string{"--compress", "atlas11 atlas10", "atlas9,atlas3,atlas7,atlas6,atlas5,atlas5"}},
+		{"n[08-10]", []string{"-c", "n08,n09,n10"}},
+		{"", []string{"--minus", a + ":" + a}},
+	} {
+		for _, name := range []string{"scr_glob_hosts", "scr_hostlist"} {
+			if out, _ := run(t, 0, append([]string{name}, x.args...)...); out != x.want+"\n" {
+				t.Errorf("%s %q: %q, want %q", name, x.args, out, x.want)
+			}
+		}
+	}
+	run(t, 1, "scr_glob_hosts", "--nth", "8", a)
+	run(t, 1, "scr_glob_hosts", "--count", "n[3-1]")
+	for _, args := range [][]string{{}, {a}, {"--count"}, {"--count", "--expand", a}, {"--minus", a}, {"--minus", a, a, a}, {"--nth", "x", a}} {
+		run(t, 2, append([]string{"scr_glob_hosts"}, args...)...)
+	}
+}

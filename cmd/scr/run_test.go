@@ -1,0 +1,218 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goscr/goscr/internal/halt"
+)
+
+func TestRunArguments(t *testing.T) {
+	for args, want := range map[string]string{
+		"srun|-n8|./app|-p|3":                     "--|srun|-n8|./app|-p|3",
+		"-n8|--mpi=pmix|./app":                    "--|-n8|--mpi=pmix|./app",
+		"-rc|./app 1|-rs|./app 2|srun|-n8":        "--run-cmd=./app 1|--restart-cmd=./app 2|--|srun|-n8",
+		"--run-cmd=./app|--restart-cmd|x|-p|/a|x": "--run-cmd=./app|--restart-cmd=x|--prefix=/a|--|x",
+		"srun|-n8|-rc|./app|-rs|./app -r":         "--restart-cmd=./app -r|--run-cmd=./app|--|srun|-n8",
+		"srun|./app|-rc|x|y":                      "--|srun|./app|-rc|x|y",
+		"--|srun|./app":                           "--|srun|./app",
+		"--help":                                  "--help",
+		"":                                        "--",
+	} {
+		list := strings.Split(args, "|")
+		if args == "" {
+			list = nil
+		}
+		if got := strings.Join(runArguments(list), "|"); got != want {
+			t.Errorf("%s: %s", args, got)
+		}
+	}
+}
+
+func TestWords(t *testing.T) {
+	t.Setenv("FILE", "a b")
+	got, err := words(`./app "$FILE" --from '$SCR_CKPT_NAME' $SCR_CKPT_NAME x\ y`)
+	if err != nil || fmt.Sprintf("%q", got) != `["./app" "a b" "--from" "$SCR_CKPT_NAME" "SCR_CKPT_NAME" "x y"]` {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := words(`./app "`); err == nil {
+		t.Error("no error")
+	}
+}
+
+// alone makes the test's own machine the whole allocation.
+func alone(t *testing.T) (prefix string) {
+	prefix = t.TempDir()
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "SCR_") {
+			t.Setenv(name, "")
+		}
+	}
+	base := t.TempDir()
+	for name, value := range map[string]string{
+		"SCR_PREFIX": prefix, "SCR_RESOURCE_MANAGER": "NONE", "SCR_JOB_ID": "j1", "SCR_USER_NAME": "me",
+		"SCR_CNTL_BASE": base + "/cntl", "SCR_CACHE_BASE": base + "/cache",
+	} {
+		t.Setenv(name, value)
+	}
+	return prefix
+}
+
+// fakeMpirun is found as mpirun, and starts the program, once.
+func fakeMpirun(t *testing.T, body string) {
+	dir := t.TempDir()
+	text := "#!/bin/sh\n[ \"$1\" != --version ] || { echo 'mpirun (Open MPI) 4.1'; exit; }\n" + body
+	must(t, os.WriteFile(filepath.Join(dir, "mpirun"), []byte(text), 0o700))
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+}
+
+func TestRun(t *testing.T) {
+	prefix := alone(t)
+	fakeMpirun(t, `while [ "$1" = -x ]; do shift 2; done; shift; exec "$@"`)
+	t.Setenv("SCR_RUNS", "1")
+	if _, said := run(t, 3, "scr_mpirun", "-n", "sh", "-c", "exit 3"); !strings.Contains(said, "run 1: exit status 3") {
+		t.Error(said)
+	}
+	if _, said := run(t, 0, "scr_run", "-rc", "sh -c 'exit 0'", "mpirun", "-n"); !strings.Contains(said, "has ended by itself") {
+		t.Error(said)
+	}
+	must(t, halt.Change(prefix, map[halt.Field]string{halt.Because: "enough"}))
+	if _, said := run(t, 1, "scr_run", "mpirun", "-n", "true"); !strings.Contains(said, "enough") {
+		t.Error(said)
+	}
+	for _, args := range [][]string{{}, {"./app"}, {"-rs", "x", "mpirun"}, {"-rc", "'", "mpirun"}} {
+		run(t, 2, append([]string{"scr_run"}, args...)...)
+	}
+}
+
+func TestHalt(t *testing.T) {
+	prefix := alone(t)
+	listed := func(want ...string) {
+		t.Helper()
+		out, _ := run(t, 0, "scr_halt", "--list", prefix)
+		got := strings.Split(strings.TrimSpace(out), "\n")[1:]
+		if strings.Join(got, "|") != strings.Join(want, "|") {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	listed("no condition is set")
+	run(t, 0, "scr_halt")
+	listed("reason to stop: scr_halt")
+	run(t, 0, "scr_halt", "-r", prefix)
+	run(t, 0, "scr_halt", "--checkpoints", "2", "--before", "2031-05-06T07:08", "-s", "90", "-a", "2030-01-01T00:00:00", prefix)
+	listed("checkpoints left: 2", "stop after: 2030-01-01T00:00:00", "end before: 2031-05-06T07:08:00", "seconds before the end: 90")
+	run(t, 0, "scr_halt", "--unset-checkpoints", "--unset-before", "--unset-after", prefix)
+	listed("seconds before the end: 90")
+	run(t, 0, "scr_halt", "--unset-seconds")
+	listed("no condition is set")
+	run(t, 0, "scr_halt", "-i", prefix)
+	if at, err := halt.AtOnce(prefix, time.Now().Add(-time.Minute)); !at || err != nil {
+		t.Error(at, err)
+	}
+	run(t, 0, "scr_halt", "--unset-reason", prefix)
+	listed("no condition is set")
+	run(t, 1, "scr_halt", filepath.Join(prefix, "none"))
+	for _, args := range [][]string{{"-c", "x"}, {"-c", "-1"}, {"-b", "noon"}, {"-r", "-c", "1"}, {"-l", "-i"}, {"-c", "1", "--unset-checkpoints"}} {
+		run(t, 2, append([]string{"scr_halt"}, args...)...)
+	}
+}
+
+func TestEnvAndListDir(t *testing.T) {
+	prefix := alone(t)
+	t.Setenv("SCR_NODELIST", "n3,n[1-2]")
+	out, _ := run(t, 0, "scr_env", "--prefix", "--nodes", "--jobid", "--user", "--endtime", "--down", "--runnodes")
+	if want := "me\nj1\n0\nn[1-3]\n\n" + prefix + "\n0\n"; out != want {
+		t.Errorf("%q, want %q", out, want)
+	}
+	run(t, 2, "scr_env")
+	run(t, 2, "scr_env", "--nodes", "x")
+	base := os.Getenv("SCR_CNTL_BASE")
+	for _, x := range []struct{ want, args string }{
+		{base + "/me/scr.j1", "scr_cntl_dir"},
+		{base, "scr_cntl_dir --base"},
+		{base + "/you/scr.9", "scr_list_dir -u you -j 9 control"},
+		{os.Getenv("SCR_CACHE_BASE") + "/me/scr.j1", "scr_list_dir cache"},
+	} {
+		if out, _ := run(t, 0, strings.Fields(x.args)...); out != x.want+"\n" {
+			t.Errorf("%s: %q", x.args, out)
+		}
+	}
+	run(t, 2, "scr_list_dir")
+	run(t, 2, "scr_list_dir", "both")
+}
+
+func TestCheckNode(t *testing.T) {
+	alone(t)
+	if out, _ := run(t, 0, "scr_check_node"); out != "PASS\n" {
+		t.Error(out)
+	}
+	dir := t.TempDir()
+	if out, _ := run(t, 1, "scr_check_node", "--free", "--cache", dir+":9999999999999999"); !strings.HasPrefix(out, "FAIL: "+dir+" has free") {
+		t.Error(out)
+	}
+}
+
+func TestListDownNodes(t *testing.T) {
+	alone(t)
+	t.Setenv("SCR_EXCLUDE_NODES", "n2")
+	if out, _ := run(t, 1, "scr_list_down_nodes", "-d", "n[1,3]", "n[1-3]"); out != "n[1-3]\n" {
+		t.Error(out)
+	}
+	if out, _ := run(t, 1, "scr_list_down_nodes", "-r", "-d", "n[1,3]", "n[1-3]"); out != "n1: named as down\nn2: excluded by SCR_EXCLUDE_NODES\nn3: named as down\n" {
+		t.Error(out)
+	}
+	run(t, 1, "scr_list_down_nodes", "n[")
+}
+
+func TestShouldExit(t *testing.T) {
+	prefix := alone(t)
+	t.Setenv("SCR_NODELIST", "n[1-3]")
+	t.Setenv("SCR_MIN_NODES", "3")
+	if out, _ := run(t, 0, "scr_should_exit", "--down", "n[1-3]"); !strings.Contains(out, "0 nodes are left, and 3 are needed") {
+		t.Error(out)
+	}
+	t.Setenv("SCR_NODELIST", "")
+	t.Setenv("SCR_EXCLUDE_NODES", "$(hostname)")
+	run(t, 1, "scr_should_exit") // a list that cannot be read is no yes
+	t.Setenv("SCR_EXCLUDE_NODES", "")
+	t.Setenv("SCR_MIN_NODES", "1")
+	run(t, 1, "scr_should_exit")
+	must(t, halt.Change(prefix, map[halt.Field]string{halt.Because: "enough"}))
+	if out, _ := run(t, 0, "scr_should_exit", "-d", "x"); !strings.Contains(out, "enough") {
+		t.Error(out)
+	}
+}
+
+func TestPrerunAndPostrun(t *testing.T) {
+	prefix := alone(t)
+	run(t, 0, "scr_prerun")
+	if _, err := os.Stat(filepath.Join(prefix, ".scr")); err != nil {
+		t.Error(err)
+	}
+	run(t, 0, "scr_postrun")
+	run(t, 2, "scr_postrun", "x")
+	run(t, 2, "scr_scavenge")
+	run(t, 2, "scr_kill_jobstep")
+	run(t, 1, "scr_kill_jobstep", "-j", "x")
+	run(t, 0, "scr_test_runtime")
+	t.Setenv("SCR_NODELIST", "n[1-2]")
+	t.Setenv("PATH", t.TempDir())
+	if _, said := run(t, 1, "scr_test_runtime"); !strings.Contains(said, "ssh") {
+		t.Error(said)
+	}
+}
+
+func TestCkptInterval(t *testing.T) {
+	if out, _ := run(t, 0, "scr_ckpt_interval", "--cost", "10", "--mtbf", "2000"); !strings.HasPrefix(out, "compute for 193 s ") {
+		t.Error(out)
+	}
+	if out, _ := run(t, 0, "scr_ckpt_interval", "-c", "100", "-m", "10"); !strings.HasPrefix(out, "compute for 10 s ") {
+		t.Error(out)
+	}
+	run(t, 2, "scr_ckpt_interval", "--cost", "10")
+	run(t, 2, "scr_ckpt_interval", "--cost", "NaN", "--mtbf", "1")
+}

@@ -1,0 +1,231 @@
+// Package batch asks the resource manager, whichever there is, about the
+// allocation a job runs in, and writes the command lines that start programs on
+// some of its nodes and not on others.
+//
+// A Manager knows the allocation: its id, nodes, end, and which nodes it takes
+// for lost. A Launcher knows one command that starts programs. The two are
+// independent, as people run mpirun under Slurm. Both talk to commands only, so
+// the same binary works wherever it is copied to; what the commands say is
+// checked before it is used.
+package batch
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/goscr/goscr/internal/hostlist"
+)
+
+// Manager is what a job may ask its resource manager. Methods with a context
+// run commands of the manager, which may be slow or missing.
+type Manager interface {
+	// Name is what people call it.
+	Name() string
+	// JobID is the id of the allocation, "" if there is none.
+	JobID(ctx context.Context) (string, error)
+	// Nodes returns the nodes of the allocation as it was granted, lost ones
+	// included, in the manager's order.
+	Nodes(ctx context.Context) ([]string, error)
+	// Down returns those of nodes that the manager knows to be lost, and why.
+	Down(ctx context.Context, nodes []string) (map[string]string, error)
+	// End is when the allocation ends; zero if it has no end.
+	End(ctx context.Context) (time.Time, error)
+	// Kill ends a program that runs in the allocation, by the id the manager's
+	// launcher gave it: a job step of Slurm, a job of Flux, and so on; a process
+	// id where there is no manager.
+	Kill(ctx context.Context, step string) error
+}
+
+// Environ looks up a variable, as os.LookupEnv does.
+type Environ func(name string) (string, bool)
+
+// Managers are the names that SCR_RESOURCE_MANAGER accepts, besides AUTO.
+var Managers = []string{"SLURM", "FLUX", "LSF", "PBS", "ALPS", "NONE"}
+
+// Find returns the manager of a name in Managers, or, where that is AUTO, the one
+// whose variables are in the environment. hostFile is where the names of the
+// nodes are if there is no manager.
+func Find(name, hostFile string, environ Environ) (Manager, error) {
+	if environ == nil {
+		environ = os.LookupEnv
+	}
+	if name == "AUTO" {
+		name = detect(environ)
+	}
+	switch name {
+	case "SLURM":
+		return slurm{environ}, nil
+	case "FLUX":
+		return flux{environ}, nil
+	case "LSF":
+		return lsf{environ}, nil
+	case "PBS":
+		return pbs{environ}, nil
+	case "ALPS":
+		return alps{pbs{environ}}, nil
+	case "NONE":
+		return hosts{hostFile}, nil
+	}
+	return nil, fmt.Errorf("there is no resource manager %q; one of %s is wanted", name, strings.Join(Managers, ", "))
+}
+
+// detect goes from the inside out: a Flux instance is often started within an
+// allocation of another manager, and ALPS launches for PBS.
+func detect(environ Environ) string {
+	has := func(name string) bool { text, _ := environ(name); return text != "" }
+	switch {
+	case has("FLUX_URI"):
+		return "FLUX"
+	case has("SLURM_JOB_ID") || has("SLURM_JOBID"):
+		return "SLURM"
+	case has("LSB_JOBID"):
+		return "LSF"
+	case has("PBS_JOBID") && has("ALPS_APP_ID"), has("PBS_JOBID") && has("BASIL_RESERVATION_ID"):
+		return "ALPS"
+	case has("PBS_JOBID"):
+		return "PBS"
+	}
+	return "NONE"
+}
+
+// first returns the first of several variables that is set.
+func (e Environ) first(names ...string) string {
+	for _, name := range names {
+		if text, _ := e(name); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// patience is how long a command of a resource manager may take. Slurm's give
+// up on their own after 10 s with its defaults.
+const patience = 30 * time.Second
+
+// output runs a command and returns what it prints. Its error has what the
+// command said.
+func output(ctx context.Context, name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.WaitDelay = time.Second // a child of it may keep the pipes open
+	// Dates and numbers are parsed.
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	var out, problems bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	err := cmd.Run()
+	if err == nil {
+		return out.String(), nil
+	}
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(problems.String()), "\n")
+	if line != "" {
+		return "", fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, line)
+	}
+	if errors.Is(err, exec.ErrNotFound) {
+		return "", fmt.Errorf("%s: command not found; is the resource manager's directory in PATH?", name)
+	}
+	return "", fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
+}
+
+// parseHosts is hostlist.Expand with a word on where the text is from.
+func parseHosts(from, text string) ([]string, error) {
+	nodes, err := hostlist.Expand(text)
+	if err == nil && len(nodes) == 0 {
+		err = errors.New("names no node")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", from, err)
+	}
+	return hostlist.Union(nodes), nil
+}
+
+// Hosts reads a file with the name of a host on each line, in whichever of the
+// usual forms:
+//
+//	node1
+//	node1 slots=4
+//	node1:4
+//
+// or a line for each slot. What follows # is a comment. slots is 0 for a host
+// that is named once and without a number.
+func Hosts(path string) (nodes []string, slots map[string]int, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	slots = map[string]int{}
+	named := map[string]int{}
+	lines := bufio.NewScanner(f)
+	for n := 1; lines.Scan(); n++ {
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		name, count, err := hostLine(words)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s:%d: %w", path, n, err)
+		}
+		nodes = append(nodes, name...)
+		for _, host := range name {
+			slots[host] += count
+			named[host]++
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(nodes) == 0 {
+		return nil, nil, fmt.Errorf("%s: names no node", path)
+	}
+	for host, lines := range named {
+		if slots[host] == 0 && lines > 1 {
+			slots[host] = lines
+		}
+	}
+	return hostlist.Union(nodes), slots, nil
+}
+
+// hostLine reads one line, which may name several hosts by a range.
+func hostLine(words []string) (names []string, slots int, err error) {
+	list, count, found := strings.Cut(words[0], ":")
+	for _, word := range words[1:] {
+		if value, ok := strings.CutPrefix(word, "slots="); ok {
+			count, found = value, true
+		}
+	}
+	if found {
+		if _, err := fmt.Sscanf(count, "%d", &slots); err != nil || slots < 1 {
+			return nil, 0, fmt.Errorf("%q is not a number of slots", count)
+		}
+	}
+	names, err = hostlist.Expand(list)
+	return names, slots, err
+}
+
+// short is the name of a host without its domain. Managers differ from one
+// command to the next in whether they write it.
+func short(host string) string {
+	name, _, _ := strings.Cut(host, ".")
+	return name
+}
+
+// byShortName finds the node that a manager's command speaks of.
+func byShortName(nodes []string) map[string]string {
+	m := map[string]string{}
+	for _, n := range nodes {
+		m[short(n)] = n
+	}
+	return m
+}

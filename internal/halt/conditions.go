@@ -1,0 +1,120 @@
+package halt
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/goscr/goscr/hash"
+)
+
+const keyImmediate = "ExitImmediately"
+
+// Immediate is when somebody wanted a run to be ended without waiting for the
+// program to do so, in seconds since the epoch. It is for scr_run.
+const Immediate Field = keyImmediate
+
+// Change is Edit for a prefix directory in which no job may have been yet.
+func Change(prefix string, values map[Field]string) error {
+	if err := os.MkdirAll(filepath.Dir(Path(prefix)), 0o777); err != nil {
+		return err
+	}
+	return Edit(Path(prefix), values)
+}
+
+// Remove takes all conditions back.
+func Remove(prefix string) error {
+	all := map[Field]string{}
+	for _, c := range []Field{Checkpoints, After, Before, Seconds, Because, Immediate} {
+		all[c] = ""
+	}
+	err := Change(prefix, all)
+	if errors.Is(err, hash.ErrCorrupt) { // there is nothing in it to be kept
+		err = os.Remove(Path(prefix))
+	}
+	return err
+}
+
+// Describe says which conditions are set, one a line.
+func Describe(prefix string) (string, error) {
+	h, err := read(prefix)
+	if err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	for _, c := range []struct{ key, words string }{
+		{keyReason, "reason to stop"}, {keyImmediate, "stop at once"}, {keyCheckpointsLeft, "checkpoints left"},
+		{keyExitAfter, "stop after"}, {keyExitBefore, "end before"}, {keyHaltSeconds, "seconds before the end"},
+	} {
+		value := h.Text(c.key)
+		if t, ok := h.Int(c.key); ok && (c.key == keyExitAfter || c.key == keyExitBefore) {
+			value = time.Unix(t, 0).Format("2006-01-02T15:04:05")
+		}
+		if value != "" {
+			fmt.Fprintf(&text, "%s: %s\n", c.words, value)
+		}
+	}
+	return text.String(), nil
+}
+
+// AtOnce reports whether somebody wants a run that began at a time to be ended
+// without waiting for it.
+func AtOnce(prefix string, began time.Time) (bool, error) {
+	h, err := read(prefix)
+	if err != nil {
+		return false, err
+	}
+	asked, ok := h.Int(keyImmediate)
+	return ok && asked >= began.Unix(), nil
+}
+
+// WasFinalized reports whether the program has said, by SCR_Finalize, that it
+// has done all it wanted to.
+func WasFinalized(prefix string) (bool, error) {
+	h, err := read(prefix)
+	return err == nil && h.Text(keyReason) == Finalized, err
+}
+
+// read returns an empty hash for a file that does not exist.
+func read(prefix string) (*hash.Hash, error) {
+	h, err := hash.ReadWithLock(Path(prefix))
+	if errors.Is(err, fs.ErrNotExist) {
+		return hash.New(), nil
+	}
+	return h, err
+}
+
+// ParseTime reads a point in time as a person writes it: ISO 8601, with a time
+// zone or in local time, with or without seconds; a time of day alone, which is
+// the next such; or seconds since the epoch.
+func ParseTime(text string, now time.Time) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, nil
+		}
+	}
+	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return t, nil
+		}
+	}
+	for _, layout := range []string{"15:04:05", "15:04"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			y, m, d := now.Date()
+			at := time.Date(y, m, d, t.Hour(), t.Minute(), t.Second(), 0, time.Local)
+			if at.Before(now) {
+				at = time.Date(y, m, d+1, t.Hour(), t.Minute(), t.Second(), 0, time.Local)
+			}
+			return at, nil
+		}
+	}
+	var seconds int64
+	if n, err := fmt.Sscanf(text, "%d", &seconds); n == 1 && err == nil && seconds > 1e8 && fmt.Sprint(seconds) == text {
+		return time.Unix(seconds, 0), nil
+	}
+	return time.Time{}, fmt.Errorf("%q is not a time; write 2026-11-21T14:30, 14:30, or seconds since 1970", text)
+}

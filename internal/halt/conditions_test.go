@@ -1,0 +1,98 @@
+package halt
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestChange(t *testing.T) {
+	dir := t.TempDir() // .scr is made
+	must(t, Change(dir, map[Field]string{Checkpoints: "2", Seconds: "60", After: "1000000"}))
+	text, err := Describe(dir)
+	must(t, err)
+	want := "checkpoints left: 2\nstop after: " + time.Unix(1_000_000, 0).Format("2006-01-02T15:04:05") + "\nseconds before the end: 60\n"
+	if text != want {
+		t.Errorf("%q", text)
+	}
+	stops(t, dir, "stop after")
+	must(t, Change(dir, map[Field]string{After: "", Before: "1000059"}))
+	stops(t, dir, "end before")
+	must(t, Change(dir, map[Field]string{Before: "", Because: "the machine is needed"}))
+	stops(t, dir, "the machine is needed")
+	must(t, Remove(dir))
+	stops(t, dir, "")
+	if text, err := Describe(dir); text != "" || err != nil {
+		t.Error(text, err)
+	}
+}
+
+func TestRemove_DamagedFile(t *testing.T) {
+	dir := prefix(t)
+	must(t, os.WriteFile(Path(dir), []byte("nonsense"), 0o600))
+	if err := Change(dir, map[Field]string{Seconds: "1"}); err == nil {
+		t.Error("no error")
+	}
+	must(t, Remove(dir))
+	stops(t, dir, "")
+}
+
+func TestDescribe_NoFile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "none")
+	if text, err := Describe(dir); text != "" || err != nil {
+		t.Error(text, err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Error("looking made a directory")
+	}
+}
+
+func TestAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	asks := func(began time.Time, want bool) {
+		t.Helper()
+		if at, err := AtOnce(dir, began); at != want || err != nil {
+			t.Error(at, err)
+		}
+	}
+	asks(now, false)
+	must(t, Change(dir, map[Field]string{Immediate: "1000000"}))
+	asks(now.Add(-time.Second), true)
+	asks(now, true)
+	asks(now.Add(time.Second), false) // it was meant for the run before
+}
+
+func TestWasFinalized(t *testing.T) {
+	dir := prefix(t)
+	for _, want := range []bool{false, true} {
+		if is, err := WasFinalized(dir); is != want || err != nil {
+			t.Error(is, err)
+		}
+		must(t, End(dir))
+	}
+}
+
+func TestParseTime(t *testing.T) {
+	at := time.Date(2026, 11, 21, 14, 30, 0, 0, time.Local)
+	for text, want := range map[string]time.Time{
+		"2026-11-21T14:30":     at,
+		"2026-11-21T14:30:05":  at.Add(5 * time.Second),
+		"2026-11-21 14:30":     at,
+		"2026-11-21T14:30:00Z": time.Date(2026, 11, 21, 14, 30, 0, 0, time.UTC),
+		"2026-11-21":           time.Date(2026, 11, 21, 0, 0, 0, 0, time.Local),
+		"15:00":                at.Add(30 * time.Minute),
+		"14:00":                time.Date(2026, 11, 22, 14, 0, 0, 0, time.Local),
+		"1795271400":           time.Unix(1795271400, 0),
+	} {
+		if got, err := ParseTime(text, at); err != nil || !got.Equal(want) {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "noon", "2026-13-01", "25:00", "12", "-1795271400", "1795271400x"} {
+		if got, err := ParseTime(text, at); err == nil || !strings.Contains(err.Error(), "14:30") {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+}

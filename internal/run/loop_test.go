@@ -1,0 +1,600 @@
+package run
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/batch"
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/halt"
+	"github.com/goscr/goscr/internal/prefix"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestMain lets the test binary be the program that the loop runs.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("RUN_TEST_PROGRAM"); dir != "" && len(os.Args) > 1 && os.Args[1] == "program" {
+		os.Exit(program(dir))
+	}
+	os.Exit(m.Run())
+}
+
+// program does in its n-th run what the n-th line of the file plan says, with
+// the part of the library played by functions of it.
+func program(dir string) int {
+	place := os.Getenv("SCR_PREFIX")
+	count, _ := os.ReadFile(filepath.Join(dir, "count"))
+	n, _ := strconv.Atoi(string(count))
+	check(os.WriteFile(filepath.Join(dir, "count"), []byte(strconv.Itoa(n+1)), 0o600))
+	plan, err := os.ReadFile(filepath.Join(dir, "plan"))
+	check(err)
+	lines := strings.Split(strings.TrimSpace(string(plan)), "\n")
+	if n >= len(lines) {
+		fmt.Println("started too often")
+		return 99
+	}
+	fmt.Println("program", strings.Join(os.Args[2:], " "), os.Getenv("SCR_JOB_ID"))
+	for step := range strings.SplitSeq(lines[n], ";") {
+		words := append(strings.Fields(step), "")
+		number, _ := strconv.Atoi(words[1])
+		switch words[0] {
+		case "checkpoint":
+			check(prefix.Locate(place, checkpoint(number), prefix.InCache, true))
+		case "evict":
+			check(prefix.Locate(place, checkpoint(number), prefix.InCache, false))
+		case "read":
+			check(prefix.BeginRestart(place, checkpoint(number)))
+		case "has-read":
+			check(prefix.EndRestart(place))
+		case "finalize":
+			check(halt.End(place))
+		case "halt":
+			check(halt.Change(place, map[halt.Field]string{halt.Because: "scr_halt"}))
+		case "halt-now":
+			check(halt.Change(place, map[halt.Field]string{
+				halt.Because: "scr_halt", halt.Immediate: strconv.FormatInt(time.Now().Unix(), 10)}))
+		case "lose":
+			check(os.WriteFile(filepath.Join(dir, "dead."+words[1]), nil, 0o600))
+		case "signal-parent":
+			check(os.WriteFile(filepath.Join(dir, "signal"), nil, 0o600))
+		case "hang":
+			time.Sleep(time.Hour)
+		case "exit":
+			return number
+		}
+	}
+	return 0
+}
+
+func check(err error) {
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(98)
+	}
+}
+
+func checkpoint(id int) dataset.Dataset {
+	return dataset.New(id, fmt.Sprintf("ckpt.%d", id), dataset.Checkpoint, id, dataset.Owner{}, time.Now())
+}
+
+// lab is a job on four nodes, n1 to n4, that are reached by an ssh of ours; a
+// node is lost when the file dead.NODE is there.
+type lab struct {
+	dir, prefix string
+	said        *safeBuffer // by the loop
+	printed     *safeBuffer // by the program
+	signals     chan os.Signal
+}
+
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func script(t *testing.T, path, text string) {
+	t.Helper()
+	must(t, os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o700))
+}
+
+func newLab(t *testing.T, plan ...string) *lab {
+	l := &lab{dir: t.TempDir(), prefix: t.TempDir(), said: &safeBuffer{}, printed: &safeBuffer{}, signals: make(chan os.Signal, 4)}
+	bin := filepath.Join(l.dir, "bin")
+	must(t, os.Mkdir(bin, 0o700))
+	must(t, os.WriteFile(filepath.Join(l.dir, "plan"), []byte(strings.Join(plan, "\n")), 0o600))
+	must(t, os.WriteFile(filepath.Join(l.dir, "hostfile"), []byte("n1\nn2\nn3\nn4\n"), 0o600))
+	// The launcher prints how it was called and is Open MPI's, by what it says.
+	script(t, filepath.Join(bin, "mpirun"), fmt.Sprintf(`
+		[ "$1" != --version ] || { echo "mpirun (Open MPI) 4.1.4"; exit; }
+		echo "hosts $(cat %[1]s/.scr/hosts | tr '\n' ' ')"
+		while [ "$1" != -- ]; do shift; done; shift
+		exec "$@"`, l.prefix))
+	script(t, filepath.Join(bin, "ssh"), fmt.Sprintf(`
+		while [ "$1" = -n ] || [ "$1" = -o ]; do [ "$1" = -n ] || shift; shift; done
+		[ ! -e %[1]s/dead.$1 ] || { echo "ssh: connect to host $1 port 22: No route to host" >&2; exit 255; }
+		NODE=$1; export NODE; shift
+		exec sh -c "$*"`, l.dir))
+	script(t, filepath.Join(bin, "scr"), fmt.Sprintf(`
+		echo "$NODE $*" >>%[1]s/tool
+		case "$1" in
+		check_node) [ ! -e %[1]s/ill.$NODE ] || { echo "FAIL: disk full"; exit 1; }; echo PASS ;;
+		copy) [ ! -e %[1]s/nocopy.$NODE ] || { echo "cannot copy"; exit 1; } ;;
+		index) [ ! -e %[1]s/nobuild.$5 ] || { echo "rank 3 is missing"; exit 1; } ;;
+		stacks) echo "#0 in main" ;;
+		esac`, l.dir))
+	t.Setenv("PATH", bin+":/usr/bin:/bin")
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "SCR_") || strings.HasPrefix(name, "SLURM_") || strings.HasPrefix(name, "FLUX_") {
+			t.Setenv(name, "")
+		}
+	}
+	for name, value := range map[string]string{
+		"RUN_TEST_PROGRAM": l.dir, "SCR_PREFIX": l.prefix, "SCR_HOST_FILE": filepath.Join(l.dir, "hostfile"), "SCR_JOB_ID": "job7",
+		"SCR_REMOTE_SHELL": "SSH", "SCR_MIN_NODES": "3", "SCR_CNTL_BASE": l.dir, "SCR_CACHE_BASE": l.dir, "SCR_RESOURCE_MANAGER": "NONE",
+	} {
+		t.Setenv(name, value)
+	}
+	return l
+}
+
+func (l *lab) job(t *testing.T) *Job {
+	t.Helper()
+	j, warnings, err := Open("")
+	must(t, err)
+	if len(warnings) > 0 {
+		t.Error(warnings)
+	}
+	j.Out, j.Tool = l.said, filepath.Join(l.dir, "bin/scr")
+	return j
+}
+
+// run runs the loop and checks its status, and what it has said.
+func (l *lab) run(t *testing.T, status int, said ...string) {
+	t.Helper()
+	self, err := os.Executable()
+	must(t, err)
+	loop := &Loop{Job: l.job(t), Argv: []string{"mpirun", "--", self, "program"}, Stdout: l.printed, Stderr: l.printed,
+		Signals: l.signals, Poll: 20 * time.Millisecond, Grace: 2 * time.Second}
+	l.runLoop(t, loop, status, said...)
+}
+
+func (l *lab) runLoop(t *testing.T, loop *Loop, status int, said ...string) {
+	t.Helper()
+	var err error
+	loop.Launcher, err = batch.FindLauncher(t.Context(), loop.Argv)
+	must(t, err)
+	got, err := loop.Run(t.Context())
+	if err != nil || got != status {
+		t.Errorf("status %d, want %d; %v", got, status, err)
+	}
+	for _, text := range said {
+		if !strings.Contains(l.said.String(), text) {
+			t.Errorf("it did not say %q", text)
+		}
+	}
+	if t.Failed() {
+		t.Logf("said:\n%s\nprogram:\n%s", l.said, l.printed)
+	}
+}
+
+// hosts are the nodes of each run, in order.
+func (l *lab) hosts() string {
+	var runs []string
+	for line := range strings.Lines(l.printed.String()) {
+		if rest, ok := strings.CutPrefix(line, "hosts "); ok {
+			runs = append(runs, strings.TrimSpace(rest))
+		}
+	}
+	return strings.Join(runs, ", ")
+}
+
+func (l *lab) tool() []string {
+	text, _ := os.ReadFile(filepath.Join(l.dir, "tool"))
+	return slices.DeleteFunc(strings.Split(strings.TrimSpace(string(text)), "\n"), func(line string) bool { return strings.Contains(line, "check_node") })
+}
+
+func (l *lab) touch(t *testing.T, name string) {
+	t.Helper()
+	must(t, os.WriteFile(filepath.Join(l.dir, name), nil, 0o600))
+}
+
+func TestLoop_DoneAtOnce(t *testing.T) {
+	l := newLab(t, "checkpoint 1; finalize")
+	l.run(t, 0, "4 nodes: n[1-4]", "the program has ended by itself")
+	if l.hosts() != "n1 n2 n3" {
+		t.Errorf("ran on %s", l.hosts())
+	}
+}
+
+func TestLoop_NodeIsLost_SpareIsUsed(t *testing.T) {
+	l := newLab(t, "checkpoint 1; lose n2; exit 137", "checkpoint 2; evict 1; finalize")
+	l.run(t, 0, "node n2: ssh does not reach it", "run 1: exit status 137", "run 2:")
+	if l.hosts() != "n1 n2 n3, n1 n3 n4" {
+		t.Errorf("ran on %s", l.hosts())
+	}
+}
+
+func TestLoop_OnceDownAlwaysDown(t *testing.T) {
+	l := newLab(t, "checkpoint 1; lose n1; exit 1", "checkpoint 2; exit 1", "finalize")
+	time.AfterFunc(0, func() {
+		for { // n1 answers again as soon as the second run is under way
+			if strings.Contains(l.said.String(), "run 2") {
+				os.Remove(filepath.Join(l.dir, "dead.n1"))
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	})
+	l.run(t, 0)
+	if l.hosts() != "n1 n2 n3, n2 n3 n4, n2 n3 n4" {
+		t.Errorf("ran on %s", l.hosts())
+	}
+}
+
+func TestLoop_TooFewNodes(t *testing.T) {
+	l := newLab(t, "checkpoint 5; lose n1; lose n2; exit 3")
+	l.run(t, 3, "2 nodes are left, and 3 are needed (SCR_MIN_NODES)", "dataset 5 (ckpt.5): in the prefix directory")
+}
+
+func TestLoop_NeedsAllNodesIfNobodySaysOtherwise(t *testing.T) {
+	l := newLab(t)
+	t.Setenv("SCR_MIN_NODES", "")
+	l.touch(t, "ill.n3")
+	l.run(t, 1, "node n3: scr_check_node: disk full", "3 nodes are left, and 4 are needed (all")
+	l = newLab(t, "finalize")
+	t.Setenv("SCR_MIN_NODES", "")
+	t.Setenv("SCR_EXCLUDE_NODES", "n[1-2]")
+	l.run(t, 0, "node n1: excluded by SCR_EXCLUDE_NODES")
+	if l.hosts() != "n3 n4" {
+		t.Errorf("ran on %s", l.hosts())
+	}
+}
+
+func TestLoop_NoProgress(t *testing.T) {
+	l := newLab(t, "exit 2", "checkpoint 1; exit 2", "exit 3", "lose n4; exit 4", "exit 5", "finalize")
+	l.run(t, 5, "3 runs in a row have failed without completing a checkpoint", "run 3: exit status 3", "run 5: exit status 5")
+}
+
+// A run that takes up an older checkpoint and gets as far as the one before has
+// not been in vain.
+func TestLoop_ProgressFromAnOlderCheckpoint(t *testing.T) {
+	l := newLab(t, "checkpoint 6; exit 1", "evict 6; checkpoint 5; exit 1", "evict 5; checkpoint 4; exit 1", "evict 4; checkpoint 3; exit 1", "finalize")
+	l.run(t, 0)
+}
+
+func TestLoop_Runs(t *testing.T) {
+	l := newLab(t, "checkpoint 1; exit 1", "checkpoint 2; exit 7", "finalize")
+	t.Setenv("SCR_RUNS", "2")
+	l.run(t, 7, "SCR_RUNS=2 runs")
+}
+
+func TestLoop_DiesWhileReading(t *testing.T) {
+	l := newLab(t, "checkpoint 1; checkpoint 2; exit 1", "read 2; exit 139", "finalize")
+	l.run(t, 0, "the program died while it read checkpoint ckpt.2")
+	list, err := prefix.Condemned(l.prefix)
+	if err != nil || len(list) != 1 || list[2] != "ckpt.2" {
+		t.Errorf("condemned %v, %v", list, err)
+	}
+	for what, plan := range map[string][]string{
+		"it had read":     {"checkpoint 2; exit 1", "read 2; has-read; exit 1", "finalize"},
+		"a node was lost": {"checkpoint 2; exit 1", "read 2; lose n3; exit 1", "finalize"},
+	} {
+		l := newLab(t, plan...)
+		l.run(t, 0)
+		if list, err := prefix.Condemned(l.prefix); len(list) > 0 || err != nil {
+			t.Errorf("%s: condemned %v, %v", what, list, err)
+		}
+	}
+}
+
+func TestLoop_Finalized_IsDoneWhateverTheStatus(t *testing.T) {
+	l := newLab(t, "finalize; exit 6")
+	l.run(t, 6, "has called SCR_Finalize")
+}
+
+func TestLoop_Halted(t *testing.T) {
+	l := newLab(t)
+	must(t, halt.Change(l.prefix, map[halt.Field]string{halt.Because: "maintenance"}))
+	l.run(t, 1, "maintenance")
+}
+
+func TestLoop_HaltImmediately(t *testing.T) {
+	l := newLab(t, "checkpoint 1; halt-now; hang", "finalize")
+	l.run(t, 143, "scr_halt --immediate: the run is ended", "dataset 1 (ckpt.1): in the prefix directory")
+}
+
+func TestLoop_Watchdog(t *testing.T) {
+	l := newLab(t, "checkpoint 1; hang", "finalize")
+	t.Setenv("SCR_WATCHDOG", "1")
+	t.Setenv("SCR_WATCHDOG_TIMEOUT", "4")
+	l.run(t, 0, "watchdog: no checkpoint for", "stacks.1.*")
+	for _, n := range []string{"n1", "n4"} {
+		if text, err := os.ReadFile(filepath.Join(l.prefix, ".scr/stacks.1."+n)); string(text) != "#0 in main\n" {
+			t.Errorf("%q, %v", text, err)
+		}
+	}
+}
+
+func TestLoop_Signal(t *testing.T) {
+	l := newLab(t, "checkpoint 1; signal-parent; hang", "finalize")
+	time.AfterFunc(0, func() {
+		for {
+			if _, err := os.Stat(filepath.Join(l.dir, "signal")); err == nil {
+				l.signals <- unix.SIGTERM
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	})
+	l.run(t, 143, "signal terminated is passed on", "stopped by signal terminated", "dataset 1 (ckpt.1): in the prefix directory")
+}
+
+func TestLoop_RunAndRestartCommand(t *testing.T) {
+	l := newLab(t, "checkpoint 3; exit 1", "finalize")
+	self, err := os.Executable()
+	must(t, err)
+	l.runLoop(t, &Loop{Job: l.job(t), Argv: []string{"mpirun", "-n", "4", "--"}, Stdout: l.printed, Stderr: l.printed,
+		First: []string{self, "program", "new"}, Again: []string{self, "program", "from=SCR_CKPT_NAME.h5", "SCR_CKPT_NAME"}, Poll: time.Hour}, 0)
+	if text := l.printed.String(); !strings.Contains(text, "program new job7\n") || !strings.Contains(text, "program from=ckpt.3.h5 ckpt.3 job7\n") {
+		t.Error(text)
+	}
+}
+
+func TestLoop_TurnedOff(t *testing.T) {
+	l := newLab(t, "exit 5")
+	t.Setenv("SCR_ENABLE", "0")
+	script(t, filepath.Join(l.dir, "bin/mpirun"), `[ "$1" != --version ] || exit 0; shift; exec "$@"`)
+	l.run(t, 5)
+	if _, err := os.Stat(filepath.Join(l.prefix, ".scr")); !os.IsNotExist(err) {
+		t.Error("it has touched the prefix directory")
+	}
+}
+
+func TestLoop_DoneWithoutFlushing(t *testing.T) {
+	l := newLab(t, "checkpoint 1; finalize")
+	t.Setenv("SCR_FLUSH", "0")
+	l.run(t, 0)
+	if got := l.tool(); len(got) > 0 && got[0] != "" {
+		t.Errorf("nobody wants its checkpoints any more: %q", got)
+	}
+	l = newLab(t, "checkpoint 1; halt 1; finalize")
+	t.Setenv("SCR_FLUSH", "0")
+	l.run(t, 0, "dataset 1 (ckpt.1): in the prefix directory")
+}
+
+func TestScavenge_TwoRounds(t *testing.T) {
+	l := newLab(t)
+	for id := 1; id <= 3; id++ {
+		must(t, prefix.Locate(l.prefix, checkpoint(id), prefix.InCache, true))
+	}
+	output := dataset.New(2, "out", dataset.Output, 0, dataset.Owner{}, time.Unix(0, 0))
+	must(t, prefix.Locate(l.prefix, output, prefix.InCache, true))
+	l.touch(t, "nocopy.n3")
+	must(t, l.job(t).Postrun(t.Context(), map[string]string{"n2": "lost"}))
+	var want []string
+	for _, id := range []string{"2", "3"} { // output first, then the newest checkpoint only
+		copying := fmt.Sprintf("copy --cntldir %s/root/scr.job7 --id %s --prefix %s --buf 1048576 --crc", l.dir, id, l.prefix)
+		copying = strings.Replace(copying, "/root/", "/"+l.job(t).Config.String("SCR_USER_NAME")+"/", 1)
+		for _, n := range []string{"n1", "n3", "n4"} {
+			want = append(want, n+" "+copying+" n2")
+		}
+		for _, n := range []string{"n1", "n4"} {
+			want = append(want, n+" "+copying+" --partner n2 n3")
+		}
+		want = append(want, " index --prefix "+l.prefix+" --build "+id)
+	}
+	got := l.tool()
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestScavenge_FallsBackToAnOlderCheckpoint(t *testing.T) {
+	l := newLab(t)
+	for id := 1; id <= 3; id++ {
+		must(t, prefix.Locate(l.prefix, checkpoint(id), prefix.InCache, true))
+	}
+	must(t, prefix.Locate(l.prefix, checkpoint(1), prefix.InPrefix, true))
+	l.touch(t, "nobuild.3")
+	must(t, l.job(t).Postrun(t.Context(), nil))
+	if said := l.said.String(); !strings.Contains(said, "ckpt.2): in the prefix") || strings.Contains(said, "ckpt.1") {
+		t.Error(said)
+	}
+	l.touch(t, "nobuild.2")
+	if err := l.job(t).Postrun(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "rank 3 is missing") {
+		t.Error(err)
+	}
+	all := map[string]string{"n1": "x", "n2": "x", "n3": "x", "n4": "x"}
+	if err := l.job(t).Postrun(t.Context(), all); err == nil || !strings.Contains(err.Error(), "no node is left") {
+		t.Error(err)
+	}
+}
+
+func TestScavenge_NothingToDo(t *testing.T) {
+	l := newLab(t)
+	must(t, l.job(t).Postrun(t.Context(), nil))
+	must(t, prefix.Locate(l.prefix, checkpoint(1), prefix.InCache, true))
+	must(t, prefix.Locate(l.prefix, checkpoint(1), prefix.InPrefix, true))
+	must(t, l.job(t).Postrun(t.Context(), nil))
+	if got := l.tool(); len(got) > 1 || got[0] != "" {
+		t.Error(got)
+	}
+}
+
+func TestWatchdog(t *testing.T) {
+	start := time.Unix(1000, 0)
+	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+	learning := newWatchdog(0, 0, at(-50), start)
+	for _, c := range []struct {
+		latest, second int
+		want           time.Duration
+	}{
+		{-50, 100000, 0}, // never before the first checkpoint of the run
+		{100, 100100, 0}, // which took long
+		{200, 100200, 0}, // and the second less
+		{200, 500599, 0}, // four times the longest is 400400
+		{200, 500600, 400400 * time.Second},
+	} {
+		if got := learning.look(at(c.latest), false, at(c.second)); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	quick := newWatchdog(0, 0, time.Time{}, start)
+	quick.look(at(0), false, at(1))
+	if quick.look(at(0), false, at(60)) != 0 || quick.look(at(0), false, at(61)) == 0 {
+		t.Error("a learned time is a minute at least")
+	}
+	told := newWatchdog(10*time.Second, 100*time.Second, start, start)
+	if told.look(start, false, at(9)) != 0 || told.look(start, true, at(99)) != 0 || told.look(start, false, at(10)) == 0 || told.look(start, true, at(100)) == 0 {
+		t.Error("the times that were told do not hold")
+	}
+	if same := newWatchdog(10*time.Second, 0, start, start); same.look(start, true, at(10)) == 0 {
+		t.Error("without a time for flushes they have the other")
+	}
+}
+
+func TestWatchdog_AsConfigured(t *testing.T) {
+	l := newLab(t)
+	now := time.Now()
+	if dog := l.job(t).watchdog(now, now); dog != nil {
+		t.Errorf("without SCR_WATCHDOG: %+v", dog)
+	}
+	t.Setenv("SCR_WATCHDOG", "1")
+	t.Setenv("SCR_WATCHDOG_TIMEOUT", "10")
+	t.Setenv("SCR_WATCHDOG_TIMEOUT_PFS", "100.5")
+	if dog := l.job(t).watchdog(now, now); dog.limit != 10*time.Second || dog.limitPFS != 100500*time.Millisecond {
+		t.Errorf("%+v", dog)
+	}
+}
+
+// How much room a node has to have is said by lines of the configuration.
+func TestCheckCommand(t *testing.T) {
+	l := newLab(t)
+	lines := []string{"CNTLDIR=" + l.dir + " BYTES=4k", "CACHEDIR=" + l.dir + " BYTES=2m", "CACHEDIR=/elsewhere BYTES=1g"}
+	must(t, os.WriteFile(filepath.Join(l.prefix, ".scrconf"), []byte(strings.Join(lines, "\n")), 0o600))
+	j := l.job(t)
+	want := []string{j.Tool, "check_node", "--free", "--cntl=" + l.dir + ":4096", "--cache=" + l.dir + ":2097152"}
+	if got := j.checkCommand(true); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestCheckDirs(t *testing.T) {
+	dir := t.TempDir()
+	must(t, CheckDirs(dir+","+dir+"/new:1000,", false))
+	must(t, CheckDirs(dir+":1000", true))
+	must(t, os.WriteFile(dir+"/file", nil, 0o600))
+	for list, want := range map[string]string{
+		dir + ":99999999999999999": "are wanted",
+		dir + "/new," + dir + ":x": "number of bytes",
+		dir + "/file":              "not a directory",
+		"/proc/none," + dir:        "/proc/none",
+		dir + ":-1":                "number of bytes",
+	} {
+		if err := CheckDirs(list, true); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", list, err)
+		}
+	}
+	if files, _ := filepath.Glob(dir + "/.scr-check*"); len(files) > 0 {
+		t.Error(files)
+	}
+}
+
+// The commands that reach many nodes at once, played by scripts.
+func TestOnNodes_Together(t *testing.T) {
+	for shell, text := range map[string]string{
+		"srun": `
+			for a; do case $a in --nodelist=*) list=${a#*=} ;; esac; done
+			while [ "$1" != sh ]; do shift; done
+			IFS=,; for n in $list; do
+				case $n in n3) [ "$list" = n3 ] || continue ;; n4) continue ;; esac
+				SLURMD_NODENAME=$n "$@"
+			done`,
+		"pdsh": `
+			while [ "$1" != -w ]; do shift; done
+			IFS=,; for n in $2; do
+				case $n in n3|n4) continue ;; esac
+				sh -c "$(printf "$3")" | sed "s/^/$n: /"
+			done`,
+	} {
+		t.Run(shell, func(t *testing.T) {
+			l := newLab(t)
+			script(t, filepath.Join(l.dir, "bin", shell), text)
+			l.touch(t, "dead.n4")
+			t.Setenv("SCR_REMOTE_SHELL", strings.ToUpper(shell))
+			got := l.job(t).OnNodes(t.Context(), []string{"n1", "n2", "n3", "n4"}, 20*time.Second, "sh", "-c", `echo "it's 100%"; echo x y; exit 3`)
+			for _, n := range []string{"n1", "n2", "n3"} {
+				if a := got[n]; a.Err != nil || a.Status != 3 || a.Out != "it's 100%\nx y" {
+					t.Errorf("%s: %+v", n, a)
+				}
+			}
+			if a := got["n4"]; a.Err == nil {
+				t.Errorf("n4: %+v", a)
+			}
+		})
+	}
+}
+
+func TestOnNodes_HangingNodeIsNotWaitedFor(t *testing.T) {
+	l := newLab(t)
+	script(t, filepath.Join(l.dir, "bin/ssh"), "sleep 1000")
+	began := time.Now()
+	got := l.job(t).OnNodes(t.Context(), []string{"n1", "n2"}, 100*time.Millisecond, "true")
+	if got["n1"].Err == nil || got["n2"].Err == nil || time.Since(began) > 30*time.Second {
+		t.Errorf("%v %v", got, time.Since(began))
+	}
+}
+
+func TestJob_WhatTheCommandsPrint(t *testing.T) {
+	l := newLab(t)
+	t.Setenv("SCR_NODELIST", "a[1-2],a1")
+	j := l.job(t)
+	nodes, err := j.Nodes(t.Context())
+	if err != nil || fmt.Sprint(nodes) != "[a1 a2]" {
+		t.Error(nodes, err)
+	}
+	if id, err := j.ID(t.Context()); id != "job7" || err != nil {
+		t.Error(id, err)
+	}
+	t.Setenv("SCR_JOB_ID", "")
+	t.Setenv("SLURM_JOB_ID", "12")
+	t.Setenv("SCR_RESOURCE_MANAGER", "")
+	if id, err := l.job(t).ID(t.Context()); id != "12" || err != nil {
+		t.Error(id, err)
+	}
+	if dir, err := j.Below(t.Context(), "/x", "me", "3"); dir != "/x/me/scr.3" || err != nil {
+		t.Error(dir, err)
+	}
+	if n, err := j.NodesUsed(); n != 0 || err != nil {
+		t.Error(n, err)
+	}
+}

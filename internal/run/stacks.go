@@ -1,0 +1,119 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/hostlist"
+	"github.com/goscr/goscr/internal/prefix"
+)
+
+// stacksTime is how long all nodes together may take to tell what their ranks
+// are doing.
+const stacksTime = 30 * time.Second
+
+// keepStacks writes where the ranks of a run are to files in the prefix
+// directory, .scr/stacks.<run>.<node>.
+func (l *Loop) keepStacks(ctx context.Context, number int) {
+	control, err := l.Below(ctx, l.ControlBases()[0], "", "")
+	if err != nil {
+		l.Tell("%v", err)
+		return
+	}
+	kept := 0
+	for n, a := range l.OnNodes(ctx, hostlist.Minus(l.nodes, keys(l.down)), stacksTime, l.Tool, "stacks", "--cntldir", control) {
+		if a.Err != nil || a.Status != 0 {
+			l.Detail("stacks of %s: %s", n, lastLine(a))
+			continue
+		}
+		path := filepath.Join(l.Prefix, prefix.Metadata, fmt.Sprintf("stacks.%d.%s", number, n))
+		if err := os.WriteFile(path, []byte(a.Out+"\n"), 0o666); err != nil {
+			l.Tell("%v", err)
+			return
+		}
+		kept++
+	}
+	if kept > 0 {
+		l.Tell("where its ranks are stands in %s", filepath.Join(l.Prefix, prefix.Metadata, fmt.Sprintf("stacks.%d.*", number)))
+	}
+}
+
+// Stacks writes the stacks of those processes on this node that use a control
+// directory, or have the library loaded.
+func Stacks(ctx context.Context, control string, out io.Writer) (ranks int, err error) {
+	command, err := debugger()
+	if err != nil {
+		return 0, err
+	}
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return 0, err
+	}
+	for _, dir := range dirs {
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		if pid == os.Getpid() || !isRank(dir, control) {
+			continue
+		}
+		ranks++
+		cmd := exec.CommandContext(ctx, command[0], append(command[1:], strconv.Itoa(pid))...)
+		cmd.WaitDelay = time.Second
+		text, err := cmd.CombinedOutput()
+		fmt.Fprintf(out, "process %d: %s\n%s", pid, commandLine(dir), text)
+		if err != nil {
+			fmt.Fprintf(out, "%s: %v\n", command[0], err)
+		}
+	}
+	return ranks, nil
+}
+
+// debugger is the command that writes the stacks of the process whose id
+// follows.
+func debugger() ([]string, error) {
+	for _, command := range [][]string{
+		{"eu-stack", "-p"},
+		{"gdb", "--batch", "--nx", "-ex", "set pagination off", "-ex", "thread apply all backtrace", "-p"},
+	} {
+		if _, err := exec.LookPath(command[0]); err == nil {
+			return command, nil
+		}
+	}
+	return nil, fmt.Errorf("neither eu-stack nor gdb is installed on this node")
+}
+
+// isRank tells a rank of ours by what it has open or loaded.
+func isRank(dir, control string) bool {
+	var st unix.Stat_t
+	if unix.Stat(dir, &st) != nil || int(st.Uid) != os.Geteuid() {
+		return false
+	}
+	// Simulated nodes share the table of processes, but not the host name.
+	if mine, err := os.Readlink("/proc/self/ns/uts"); err == nil {
+		if its, err := os.Readlink(dir + "/ns/uts"); err == nil && its != mine {
+			return false
+		}
+	}
+	if maps, err := os.ReadFile(dir + "/maps"); err == nil && strings.Contains(string(maps), "/libscr.so") {
+		return true
+	}
+	files, _ := filepath.Glob(dir + "/fd/*")
+	for _, f := range files {
+		if path, err := os.Readlink(f); err == nil && control != "" && strings.HasPrefix(path, control+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func commandLine(dir string) string {
+	text, _ := os.ReadFile(dir + "/cmdline")
+	return strings.TrimSpace(strings.ReplaceAll(string(text), "\x00", " "))
+}
