@@ -114,8 +114,9 @@ install: all
 	install -m 644 bindings/python/scr.py $(dest)/lib/python/
 	install -m 755 $(out)/scr $(dest)/bin/
 	for name in $$($(out)/scr links); do \
-	    ln -sf scr $(dest)/bin/$$name && \
-	    $(out)/scr man $$name >$(dest)/share/man/man1/$$name.1 || exit 1; done
+	    ln -sf scr $(dest)/bin/$$name || exit 1; done
+	install -d $(dest)/share/man/man1
+	install -m 644 docs/man/*.1 $(dest)/share/man/man1/
 	install -m 644 docs/man/*.3 $(dest)/share/man/man3/
 	install -m 644 LICENSE $(wildcard README.md docs/*.md) $(doc)/
 	install -m 644 examples/heat/heat.c examples/heat-cpp/heat.cpp examples/heat-fortran/heat.f90 $(doc)/examples/

@@ -572,13 +572,20 @@ func TestLinks(t *testing.T) {
 
 // -------------------------------------------------------------- names in texts
 
-var named = regexp.MustCompile(`\bSCR_\w+`)
+var named = regexp.MustCompile(`\b(SCR_\w+|scr_[a-z0-9_]+)`)
 
 // What pages call by name is there, or is said not to be.
 func TestNames(t *testing.T) {
 	known := map[string]bool{"SCR_LIB": strings.Contains(read(t, "bindings/python/scr.py"), `"SCR_LIB"`)}
 	for word := range parse(t).words {
 		known[word] = true // such as a reason in the halt file
+	}
+	commands, err := filepath.Glob("man/*.1") // those there are, as cmd/scr checks
+	if err != nil || len(commands) == 0 {
+		t.Fatal(commands, err)
+	}
+	for _, page := range commands {
+		known[strings.TrimSuffix(filepath.Base(page), ".1")] = true
 	}
 	for _, p := range config.Parameters {
 		known[p.Name] = true
@@ -588,7 +595,7 @@ func TestNames(t *testing.T) {
 	}
 	for _, call := range calls(t) {
 		known[call] = true
-		known[strings.ToUpper(call)] = true // as Fortran programs write it
+		known[strings.ToUpper(call)], known[strings.ToLower(call)] = true, true // as Fortran programs write it
 	}
 	absent := tables(t, "docs/differences.md", "not known")
 	for name := range absent {
@@ -616,7 +623,7 @@ func TestNames(t *testing.T) {
 				}
 			}
 			if !ok && (page != "docs/differences.md" || absent[name] == nil) {
-				t.Errorf("%s speaks of %s, which is no parameter, constant or call", page, name)
+				t.Errorf("%s speaks of %s, which is no parameter, constant, call or command", page, name)
 			}
 		}
 	}

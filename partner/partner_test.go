@@ -16,3 +16,8 @@ func TestPartner_HeaderContradictsItself(t *testing.T) {
 	schemetest.Header(t, Scheme(1), 2)
 	schemetest.Header(t, Scheme(2), 4)
 }
+
+func TestPartner_ReassembledInOneProcess(t *testing.T) {
+	schemetest.Reassemble(t, Scheme(1), 2, 6)
+	schemetest.Reassemble(t, Scheme(2), 3, 5)
+}

@@ -14,3 +14,5 @@ func TestXOR_HeaderContradictsItself(t *testing.T) {
 	schemetest.Header(t, Scheme(), 2)
 	schemetest.Header(t, Scheme(), 4)
 }
+
+func TestXOR_ReassembledInOneProcess(t *testing.T) { schemetest.Reassemble(t, Scheme(), 2, 6) }

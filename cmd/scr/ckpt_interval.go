@@ -16,7 +16,7 @@ var ckptIntervalCommand = command{
 		mtbf := flags.Float64P("mtbf", "m", 0, "mean time between failures of the job: that of a node divided by the number of nodes")
 		restart := flags.Float64P("restart", "r", 0, "what it takes from a failure to computing again")
 		return func(args []string) error {
-			if err := nothingElse(args); err != nil {
+			if err := noArguments(args); err != nil {
 				return err
 			}
 			if !(*cost > 0 && *mtbf > 0 && *restart >= 0) || math.IsInf(*cost+*mtbf+*restart, 0) {

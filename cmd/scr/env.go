@@ -30,14 +30,6 @@ func (c *context) openJob(prefix string) (*jobrun.Job, error) {
 	return j, err
 }
 
-// nothingElse is an error if there are any.
-func nothingElse(args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("argument %q is not expected; %w", args[0], errUsage)
-	}
-	return nil
-}
-
 // prefixFlag is the option that most commands have.
 func prefixFlag(flags *pflag.FlagSet) *string {
 	return flags.StringP("prefix", "p", "", "prefix directory (default: $SCR_PREFIX, else the current directory)")
@@ -90,7 +82,7 @@ var envCommand = command{
 			flags.BoolP(name, name[:1], false, help)
 		}
 		return func(args []string) error {
-			if err := nothingElse(args); err != nil {
+			if err := noArguments(args); err != nil {
 				return err
 			}
 			j, err := c.openJob("")

@@ -1,34 +1,73 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/pflag"
 
 	"github.com/goscr/goscr/internal/config"
+	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/internal/scavenge"
 )
 
 var indexCommand = command{
 	names: []string{"scr_index"},
-	use:   "[-p DIR] --list",
-	short: "list the datasets in a prefix directory",
+	use:   "[-p DIR] [--list | --add NAME | --build ID | --drop NAME | --drop-after NAME | --current NAME | --verify [NAME...] | --repair] [--json]",
+	short: "list and change what is known about the datasets in a prefix directory",
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		list := flags.BoolP("list", "l", false, "list the datasets, newest first (what it does if nothing is asked for)")
+		flags.BoolP("list", "l", false, "list the datasets, newest first (what it does if nothing is asked for)")
+		add := flags.StringP("add", "a", "", "enter a dataset again that is there but not in the index")
+		build := flags.IntP("build", "b", 0, "make a dataset usable that was scavenged with scr_copy: rebuild what is missing, and enter it")
+		drop := flags.String("drop", "", "take a dataset out of the index; its files stay")
+		after := flags.String("drop-after", "", "take all datasets out that are newer than this one; their files stay")
+		current := flags.StringP("current", "c", "", "make a dataset the one to restart from first")
+		flags.Bool("verify", false, "read every byte of the datasets named, or of all that are complete, and compare checksums")
+		flags.Bool("repair", false, "make a new index from the datasets that are there, if it cannot be read")
+		asJSON := flags.Bool("json", false, "write JSON, with --list and --verify")
 		dir := flags.StringP("prefix", "p", "", "prefix directory (default: $SCR_PREFIX, else the current directory)")
 		return func(args []string) error {
-			_ = list
-			if len(args) > 0 {
-				return fmt.Errorf("argument %q is not expected; %w", args[0], errUsage)
+			what, err := exactlyOne(flags, "list", "list", "add", "build", "drop", "drop-after", "current", "verify", "repair")
+			if err != nil {
+				return err
+			}
+			if *asJSON && what != "list" && what != "verify" {
+				return fmt.Errorf("--json goes with --list and --verify; %w", errUsage)
+			}
+			if what != "verify" {
+				if err := noArguments(args); err != nil {
+					return err
+				}
 			}
 			path, err := prefixDir(*dir)
 			if err != nil {
 				return err
 			}
-			return c.listIndex(path)
+			x := index{c, path, *asJSON}
+			switch what {
+			case "add":
+				return x.add(*add)
+			case "build":
+				return x.build(*build)
+			case "drop":
+				return x.drop(*drop)
+			case "drop-after":
+				return x.dropAfter(*after)
+			case "current":
+				return x.change(*current, func(i *prefix.Index) error { return i.SetCurrent(*current) })
+			case "verify":
+				return x.verify(args)
+			case "repair":
+				return x.repair()
+			}
+			return x.list()
 		}
 	},
 }
@@ -36,30 +75,66 @@ var indexCommand = command{
 // prefixDir is the prefix directory of a command: what its option says, else
 // what the configuration says.
 func prefixDir(option string) (string, error) {
-	if option != "" {
-		return filepath.Abs(option)
+	dir := option
+	if dir == "" {
+		cfg, _, err := config.Read("")
+		if err != nil {
+			return "", err
+		}
+		dir = cfg.String("SCR_PREFIX")
 	}
-	cfg, _, err := config.Read("")
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
 	}
-	return cfg.String("SCR_PREFIX"), nil
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a directory", dir)
+	}
+	return dir, err
 }
 
-func (c *context) listIndex(dir string) error {
-	if _, err := os.Stat(dir); err != nil {
-		return err
-	}
-	x, err := prefix.ReadIndex(dir)
+// index is scr_index at work.
+type index struct {
+	*context
+	dir  string
+	json bool
+}
+
+// listed is a dataset in JSON.
+type listed struct {
+	ID         int    `json:"id"`
+	Name       string `json:"name"`
+	Valid      bool   `json:"valid"`
+	Complete   bool   `json:"complete"`
+	Failed     bool   `json:"failed"`
+	Flushed    string `json:"flushed"`
+	Current    bool   `json:"current"`
+	Checkpoint bool   `json:"checkpoint"`
+	Output     bool   `json:"output"`
+	Files      int    `json:"files"`
+	Bytes      int64  `json:"bytes"`
+}
+
+func (x index) list() error {
+	i, err := prefix.ReadIndex(x.dir)
 	if err != nil {
 		return err
 	}
-	entries := x.Entries()
+	entries := i.Entries()
+	if x.json {
+		list := []listed{}
+		for _, e := range entries {
+			list = append(list, listed{e.ID, e.Name, e.Complete && !e.Failed, e.Complete, e.Failed, e.Flushed, e.Current,
+				e.Flags().Has(dataset.Checkpoint), e.Flags().Has(dataset.Output), e.Files(), e.Size()})
+		}
+		return x.encode(list)
+	}
 	if len(entries) == 0 {
-		fmt.Fprintf(c.err, "no datasets in %s\n", dir)
+		fmt.Fprintf(x.err, "no datasets in %s\n", x.dir)
 		return nil
 	}
-	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	table := tabwriter.NewWriter(x.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "DSET\tVALID\tFLUSHED\tCUR\tNAME")
 	for _, e := range entries {
 		valid, current := "NO", ""
@@ -69,7 +144,193 @@ func (c *context) listIndex(dir string) error {
 		if e.Current {
 			current = "*"
 		}
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", e.ID, valid, e.Flushed, current, e.Name)
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", e.ID, valid, printable(e.Flushed), current, printable(e.Name))
 	}
 	return table.Flush()
+}
+
+func (c *context) encode(value any) error {
+	e := json.NewEncoder(c.out)
+	e.SetIndent("", "  ")
+	return e.Encode(value)
+}
+
+// change changes the index, in which a dataset of a name must be.
+func (x index) change(name string, f func(*prefix.Index) error) error {
+	i, err := prefix.ReadIndex(x.dir)
+	if err != nil {
+		return err
+	}
+	if _, ok := i.Lookup(name); !ok {
+		return fmt.Errorf("there is no dataset %q in the index of %s; scr_index --list shows those there are", name, x.dir)
+	}
+	return prefix.UpdateIndex(x.dir, f)
+}
+
+func (x index) drop(name string) error {
+	return x.change(name, func(i *prefix.Index) error { i.Remove(name); return nil })
+}
+
+func (x index) dropAfter(name string) error {
+	return x.change(name, func(i *prefix.Index) error {
+		id, _ := i.Lookup(name)
+		for _, e := range i.Entries() {
+			if e.ID > id {
+				i.RemoveID(e.ID)
+			}
+		}
+		return nil
+	})
+}
+
+// add enters a dataset whose summary is there, or else one that was scavenged.
+func (x index) add(name string) error {
+	i, err := prefix.ReadIndex(x.dir)
+	if err != nil {
+		return err
+	}
+	if e, ok := i.Find(name); ok && e.Complete {
+		return nil
+	}
+	found, bad := prefix.Summaries(x.dir)
+	slices.Reverse(found) // the newest of the name
+	for _, f := range found {
+		if f.Name() == name && f.Complete {
+			return prefix.Add(x.dir, f)
+		}
+	}
+	if id := scavenge.Find(x.dir, name); id > 0 {
+		return x.build(id)
+	}
+	if f, err := prefix.OldSummary(x.dir, name); err == nil {
+		return prefix.Add(x.dir, f)
+	}
+	return errors.Join(append(bad, fmt.Errorf("there is no dataset %q below %s", name, x.dir))...)
+}
+
+func (x index) build(id int) error {
+	if id < 1 {
+		return fmt.Errorf("--build takes the number of a dataset, from 1 on; %w", errUsage)
+	}
+	b, err := scavenge.Build(x.dir, id, x.warn("scr_index"))
+	for _, r := range b.Rebuilt {
+		var bytes int64
+		for _, f := range r.Files {
+			bytes += f.Meta.Size()
+		}
+		fmt.Fprintf(x.err, "scr_index: rebuilt %d files of rank %d, %s\n", len(r.Files), r.Rank, report.Bytes(bytes))
+	}
+	if err != nil {
+		return err
+	}
+	how := "is complete"
+	if b.There {
+		how = "was complete"
+	}
+	fmt.Fprintf(x.err, "scr_index: dataset %d (%s) %s: %d files, %s\n", id, b.Name(), how, b.Files(), report.Bytes(b.Size()))
+	return nil
+}
+
+// warn writes what a command goes on after.
+func (c *context) warn(name string) func(error) {
+	return func(err error) { fmt.Fprintf(c.err, "%s: %s\n", name, oneLine(err)) }
+}
+
+// verified is what --verify says in JSON.
+type verified struct {
+	ID       int      `json:"id"`
+	Name     string   `json:"name"`
+	Files    int64    `json:"files"`
+	Bytes    int64    `json:"bytes"`
+	Unknown  int64    `json:"without_checksum"`
+	Problems []string `json:"problems"`
+}
+
+func (x index) verify(names []string) error {
+	i, err := prefix.ReadIndex(x.dir)
+	if err != nil {
+		return err
+	}
+	entries, err := chosen(i, names)
+	if err != nil {
+		return err
+	}
+	list, problems := []verified{}, 0
+	for _, e := range entries {
+		v, err := prefix.Verify(x.dir, e)
+		if err != nil {
+			v.Problems = []string{err.Error()}
+		}
+		problems += len(v.Problems)
+		if v.Problems == nil {
+			v.Problems = []string{}
+		}
+		list = append(list, verified{e.ID, e.Name, v.Files, v.Bytes, v.Unknown, v.Problems})
+		if !x.json {
+			x.tell(list[len(list)-1])
+		}
+	}
+	if x.json {
+		if err := x.encode(list); err != nil {
+			return err
+		}
+	}
+	if problems > 0 {
+		return fmt.Errorf("%d problems", problems)
+	}
+	return nil
+}
+
+// chosen are the datasets of some names, or all that should be whole.
+func chosen(i *prefix.Index, names []string) ([]prefix.Entry, error) {
+	var entries []prefix.Entry
+	if len(names) == 0 {
+		for _, e := range i.Entries() {
+			if e.Complete {
+				entries = append(entries, e)
+			}
+		}
+		return entries, nil
+	}
+	for _, name := range names {
+		e, ok := i.Find(name)
+		if !ok {
+			return nil, fmt.Errorf("there is no dataset %q in the index", name)
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+func (x index) tell(v verified) {
+	verdict := "ok"
+	if len(v.Problems) > 0 {
+		verdict = fmt.Sprintf("%d problems", len(v.Problems))
+	}
+	if v.Unknown > 0 {
+		verdict += fmt.Sprintf(", %d files without a checksum to compare", v.Unknown)
+	}
+	fmt.Fprintf(x.out, "%d %s: %d files, %s: %s\n", v.ID, printable(v.Name), v.Files, report.Bytes(v.Bytes), verdict)
+	for _, p := range v.Problems {
+		fmt.Fprintf(x.out, "  %s\n", oneLine(errors.New(p)))
+	}
+}
+
+func (x index) repair() error {
+	done, aside, list, bad, err := prefix.RepairIndex(x.dir)
+	for _, e := range bad {
+		x.warn("scr_index")(fmt.Errorf("left out: %w", e))
+	}
+	if err != nil {
+		return err
+	}
+	if !done {
+		fmt.Fprintf(x.err, "scr_index: the index of %s can be read; nothing is changed\n", x.dir)
+		return nil
+	}
+	fmt.Fprintf(x.err, "scr_index: new index with %d datasets; of earlier restarts that failed nothing is known any more\n", len(list))
+	if aside != "" {
+		fmt.Fprintf(x.err, "scr_index: the old one is now %s\n", aside)
+	}
+	return nil
 }

@@ -14,10 +14,12 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/scr"
 )
 
@@ -37,11 +39,58 @@ type context struct {
 }
 
 var commands = []command{
-	indexCommand, printCommand, crc32Command,
+	indexCommand, copyCommand, rebuildXORCommand, rebuildPartnerCommand, rebuildRSCommand,
+	flushFileCommand, nodesFileCommand, retriesHaltCommand, haltCntlCommand, inspectCacheCommand,
 	runCommand, prerunCommand, postrunCommand, scavengeCommand, shouldExitCommand, haltCommand, killJobstepCommand,
 	listDownNodesCommand, checkNodeCommand, envCommand, listDirCommand, globHostsCommand, testRuntimeCommand,
 	ckptIntervalCommand, stacksCommand,
-	logEventCommand, logTransferCommand, recorderCommand,
+	printCommand, crc32Command, logEventCommand, logTransferCommand, recorderCommand,
+}
+
+// exactlyOne is an error unless just one of some options was given. none is what
+// to do if there is none, "" if that is wrong.
+func exactlyOne(flags *pflag.FlagSet, none string, names ...string) (string, error) {
+	var given []string
+	for _, name := range names {
+		if flags.Changed(name) {
+			given = append(given, name)
+		}
+	}
+	switch {
+	case len(given) == 1:
+		return given[0], nil
+	case len(given) == 0 && none != "":
+		return none, nil
+	case len(given) == 0:
+		return "", fmt.Errorf("one of --%s is needed; %w", strings.Join(names, ", --"), errUsage)
+	}
+	return "", fmt.Errorf("--%s do not go together; %w", strings.Join(given, " and --"), errUsage)
+}
+
+// noArguments is an error if there are any.
+func noArguments(args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("argument %q is not expected; %w", args[0], errUsage)
+	}
+	return nil
+}
+
+// oneLine is an error on one line, whatever names are in it.
+func oneLine(err error) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, strings.ReplaceAll(err.Error(), "\n", "; "))
+}
+
+// printable is text on one line.
+func printable(text string) string {
+	if dataset.CheckName(text) != nil {
+		return strconv.Quote(text)
+	}
+	return text
 }
 
 // errUsage is wrapped by the error of a command line that makes no sense.
@@ -72,12 +121,6 @@ func execute(argv []string, c *context) int {
 				fmt.Fprintln(c.out, strings.Join(command.names, "\n"))
 			}
 			return 0
-		}
-		if args[0] == "man" && len(args) == 2 {
-			if i := findCommand(args[1]); i >= 0 {
-				manPage(c, args[1], &commands[i])
-				return 0
-			}
 		}
 		name, args = "scr_"+strings.TrimPrefix(args[0], "scr_"), args[1:]
 	}
@@ -116,7 +159,7 @@ func execute(argv []string, c *context) int {
 	case errors.As(err, &status):
 		return int(status)
 	}
-	fmt.Fprintf(c.err, "%s: %v\n", name, err)
+	fmt.Fprintf(c.err, "%s: %s\n", name, oneLine(err))
 	if errors.Is(err, errUsage) {
 		return 2
 	}

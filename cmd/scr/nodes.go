@@ -20,7 +20,7 @@ var checkNodeCommand = command{
 		cntl := flags.String("cntl", "", "control directories, each with the bytes there have to be")
 		cache := flags.String("cache", "", "cache directories")
 		return func(args []string) error {
-			if err := nothingElse(args); err != nil {
+			if err := noArguments(args); err != nil {
 				return err
 			}
 			if *cntl == "" && *cache == "" {

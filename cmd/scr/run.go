@@ -155,7 +155,7 @@ var prerunCommand = command{
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		dir := prefixFlag(flags)
 		return func(args []string) error {
-			if err := nothingElse(args); err != nil {
+			if err := noArguments(args); err != nil {
 				return err
 			}
 			j, err := c.openJob(*dir)
@@ -175,7 +175,7 @@ var postrunCommand = command{
 		dir := prefixFlag(flags)
 		downList := flags.StringP("down", "d", "", "nodes to take for down whatever they say")
 		return func(args []string) error {
-			if err := nothingElse(args); err != nil {
+			if err := noArguments(args); err != nil {
 				return err
 			}
 			j, err := c.openJob(*dir)
@@ -199,7 +199,7 @@ var shouldExitCommand = command{
 		dir := prefixFlag(flags)
 		downList := flags.StringP("down", "d", "", "nodes to take for down whatever they say")
 		return func(args []string) error {
-			if err := nothingElse(args); err != nil {
+			if err := noArguments(args); err != nil {
 				return err
 			}
 			j, err := c.openJob(*dir)
@@ -247,7 +247,7 @@ var killJobstepCommand = command{
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		id := flags.StringP("jobStepId", "j", "", "id that the launcher gave it; without a resource manager: the launcher's process id")
 		return func(args []string) error {
-			if err := nothingElse(args); err != nil {
+			if err := noArguments(args); err != nil {
 				return err
 			}
 			if *id == "" {
@@ -268,7 +268,7 @@ var testRuntimeCommand = command{
 	short: "see whether all that the run commands need is there",
 	run: func(c *context, _ *pflag.FlagSet) func([]string) error {
 		return func(args []string) error {
-			if err := nothingElse(args); err != nil {
+			if err := noArguments(args); err != nil {
 				return err
 			}
 			j, err := c.openJob("")
@@ -294,7 +294,7 @@ var stacksCommand = command{
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		control := flags.String("cntldir", "", "the job's control directory")
 		return func(args []string) error {
-			if err := nothingElse(args); err != nil {
+			if err := noArguments(args); err != nil {
 				return err
 			}
 			n, err := jobrun.Stacks(c.ctx(), *control, c.out)

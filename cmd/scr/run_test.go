@@ -89,7 +89,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-func TestHalt(t *testing.T) {
+func TestHalt_Command(t *testing.T) {
 	prefix := alone(t)
 	listed := func(want ...string) {
 		t.Helper()

@@ -17,7 +17,7 @@ var scavengeCommand = command{
 		id := flags.IntP("id", "i", 0, "the dataset")
 		downList := flags.StringP("down", "d", "", "nodes to take for down whatever they say")
 		return func(args []string) error {
-			if err := nothingElse(args); err != nil {
+			if err := noArguments(args); err != nil {
 				return err
 			}
 			if *id < 1 {

@@ -313,15 +313,19 @@ func (k *Cache) Create(d dataset.Dataset, desc *reddesc.Descriptor) (*Cached, er
 	return c, mpi.Agree(k.World, err)
 }
 
-// keyPrefix, in the description of a dataset in the filemap, is the prefix
+// KeyPrefix, in the description of a dataset in the filemap, is the prefix
 // directory of the job that wrote it.
-const keyPrefix = "PREFIX"
+const KeyPrefix = "PREFIX"
+
+// KeyNode, in the redundancy descriptor of another rank, is the node that rank
+// runs on: for the commands that scavenge what is left when it is down.
+const KeyNode = "NODE"
 
 // describe stores the description of a dataset.
 func (k *Cache) describe(c *Cached) {
 	d := dataset.Dataset{Hash: c.Clone()}
-	d.SetValue(keyPrefix, k.Prefix)
-	d.SetValue(keyDir, k.place(c.ID()).dir)
+	d.SetValue(KeyPrefix, k.Prefix)
+	d.SetValue(KeyDir, k.place(c.ID()).dir)
 	k.maps.SetDataset(c.ID(), k.me(), d)
 }
 
@@ -335,7 +339,9 @@ func (k *Cache) record(c *Cached) error {
 	n := set.Size()
 	for d := 1; d <= c.Desc.Scheme.Failures(n); d++ {
 		left := (set.Me() - d + n) % n
-		h, err := hash.Sendrecv(c.Desc.Hash(), (set.Me()+d)%n, left, set.Comm)
+		mine := c.Desc.Hash()
+		mine.SetValue(KeyNode, k.Log.Node)
+		h, err := hash.Sendrecv(mine, (set.Me()+d)%n, left, set.Comm)
 		if err != nil {
 			return err
 		}

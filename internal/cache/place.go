@@ -42,9 +42,9 @@ func (k *Cache) openPlaces() error {
 	return err
 }
 
-// keyDir, in the description of a dataset in the filemap, is the place where the
+// KeyDir, in the description of a dataset in the filemap, is the place where the
 // rank that has the entry has it.
-const keyDir = "CACHE"
+const KeyDir = "CACHE"
 
 // Keys of what the first rank of a node tells the others of it.
 const (
@@ -62,7 +62,7 @@ func (k *Cache) findPlaces(all *filemap.Map) error {
 			var newest dataset.Dataset
 			for _, rank := range all.Ranks(id) {
 				d := all.Dataset(id, rank)
-				dir := d.Text(keyDir)
+				dir := d.Text(KeyDir)
 				if dir == "" || k.placeOf(dir) == nil && !k.trusted(dir) {
 					continue
 				}

@@ -65,9 +65,9 @@ func (k *Cache) rebuildDataset(id int) error {
 	k.highest = max(k.highest, id)
 	start := time.Now()
 	d, known := k.distributeDataset(id)
-	from := d.Text(keyPrefix)
-	d.Unset(keyPrefix)
-	d.Unset(keyDir)
+	from := d.Text(KeyPrefix)
+	d.Unset(KeyPrefix)
+	d.Unset(KeyDir)
 	if known == nil && from != "" && from != k.Prefix {
 		if k.me() == 0 {
 			k.Log.Warn("dataset %d (%s) in the cache belongs to a job with prefix directory %s, this job's is %s: it is not used "+

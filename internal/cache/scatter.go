@@ -17,7 +17,6 @@ import (
 // Names in the control directory (formats.md §2).
 const (
 	masterFile = "filemap.scrinfo"
-	mapPattern = "filemap_*.scrinfo"
 	keyFilemap = "Filemap"
 )
 
@@ -26,7 +25,7 @@ func (k *Cache) mapPath(i int) string {
 }
 
 // mapFiles returns the paths of all filemaps on the node.
-func (k *Cache) mapFiles() ([]string, error) { return match(k.control, mapPattern) }
+func (k *Cache) mapFiles() ([]string, error) { return match(k.control, filemap.Pattern) }
 
 // match returns the paths of the files in dir whose names match a pattern. dir
 // cannot be part of the pattern: ids of array jobs have brackets.

@@ -100,6 +100,7 @@ func (p *Prefix) choose(of func(*Index) []Entry) ([]Entry, error) {
 		for _, e := range of(x) {
 			h := list.SetKVInt(keyDset, e.ID)
 			h.SetValue(keyName, e.Name)
+			h.SetValue(keyDir, e.Dir)
 			if e.Complete {
 				h.SetValue(keyComplete, "1")
 			}
@@ -113,7 +114,7 @@ func (p *Prefix) choose(of func(*Index) []Entry) ([]Entry, error) {
 	var chosen []Entry
 	for _, id := range list.Get(keyDset).Ints() {
 		h := list.GetKVInt(keyDset, id)
-		chosen = append(chosen, Entry{ID: id, Name: h.Text(keyName), Complete: h.Text(keyComplete) == "1"})
+		chosen = append(chosen, Entry{ID: id, Name: h.Text(keyName), Complete: h.Text(keyComplete) == "1", Dir: h.Text(keyDir)})
 	}
 	return chosen, err
 }
@@ -176,6 +177,11 @@ func (p *Prefix) forget(e Entry) error {
 		}
 		if err := os.RemoveAll(datasetPath(p.Dir, e.ID, "")); err != nil {
 			return fmt.Errorf("metadata of dataset %d: %w", e.ID, err)
+		}
+		if e.Dir != "" && checkName(e.Dir) == nil { // a directory that SCR 1.1 made for it alone
+			if err := os.RemoveAll(filepath.Join(p.Dir, e.Dir)); err != nil {
+				return err
+			}
 		}
 		return Locate(p.Dir, dataset.New(e.ID, e.Name, dataset.None, 0, dataset.Owner{}, time.Time{}), InPrefix, false)
 	})

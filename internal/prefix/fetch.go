@@ -88,15 +88,23 @@ type Listing struct {
 // List reads the summary and the list of files of a dataset, and looks at the
 // files. It is collective; the result is agreed.
 func (p *Prefix) List(id int) (*Listing, error) {
-	var summary *hash.Hash
-	err := p.onRoot(func() (err error) {
-		summary, err = readSummary(p.Dir, id)
+	old, isOld, err := p.old(id)
+	if err != nil {
+		return nil, err
+	}
+	var d dataset.Dataset
+	err = p.onRoot(func() (err error) {
+		if isOld {
+			d, err = old.dataset()
+		} else {
+			d.Hash, err = readSummary(p.Dir, id)
+		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	h, err := hash.Bcast(summary.Get(keyDset), 0, p.Comm)
+	h, err := hash.Bcast(d.Hash, 0, p.Comm)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +137,16 @@ func (p *Prefix) List(id int) (*Listing, error) {
 
 // files reads the list of files of a dataset, of which each process gets a share.
 func (p *Prefix) files(id int) (ranks int, files []redundancy.File, err error) {
-	ranks, items, err := readRank2file(p.Comm, datasetPath(p.Dir, id, ""))
+	old, isOld, err := p.old(id)
+	if err != nil {
+		return 0, nil, err
+	}
+	var items []item
+	if isOld {
+		ranks, items, err = old.deal(p.Comm)
+	} else {
+		ranks, items, err = readRank2file(p.Comm, Dir(p.Dir, id))
+	}
 	if err != nil {
 		return 0, nil, err
 	}
@@ -143,6 +160,7 @@ func (p *Prefix) files(id int) (ranks int, files []redundancy.File, err error) {
 	return ranks, files, mpi.Agree(p.Comm, err)
 }
 
+// readSummary returns the description of a dataset that is complete.
 func readSummary(prefix string, id int) (*hash.Hash, error) {
 	path := datasetPath(prefix, id, summaryFile)
 	h, err := hash.ReadFile(path)
@@ -158,7 +176,7 @@ func readSummary(prefix string, id int) (*hash.Hash, error) {
 	case d.ID() != id:
 		return nil, fmt.Errorf("%s is that of dataset %d", path, d.ID())
 	}
-	return h, nil
+	return d.Hash, nil
 }
 
 // present looks at a file in the prefix directory, and takes from it what the

@@ -121,29 +121,33 @@ func (p *Prefix) commit(d dataset.Dataset, ranks int, entries *hash.Hash) error 
 	if err := writeRank2file(p.Comm, dir, ranks, entries); err != nil {
 		return err
 	}
-	return p.onRoot(func() error {
-		summary := hash.New()
-		summary.SetInt(keyVersion, summaryVersion)
-		summary.SetValue(keyComplete, "1")
-		summary.Set(keyDset, d.Hash)
-		if err := hash.WriteShared(filepath.Join(dir, summaryFile), summary); err != nil {
-			return err
+	return p.onRoot(func() error { return conclude(p.Dir, d) })
+}
+
+// conclude records a dataset of which all files, and the list of them, are in
+// the prefix directory: from here on it can be used.
+func conclude(prefix string, d dataset.Dataset) error {
+	summary := hash.New()
+	summary.SetInt(keyVersion, summaryVersion)
+	summary.SetValue(keyComplete, "1")
+	summary.Set(keyDset, d.Hash)
+	if err := hash.WriteShared(datasetPath(prefix, d.ID(), summaryFile), summary); err != nil {
+		return err
+	}
+	err := UpdateIndex(prefix, func(x *Index) error {
+		x.Add(d, true, time.Now())
+		// An older one that comes late is not the one to go on from.
+		id, _ := x.Lookup(x.Current())
+		if d.Flags().Has(dataset.Checkpoint) && id < d.ID() {
+			return x.SetCurrent(d.Name())
 		}
-		err := UpdateIndex(p.Dir, func(x *Index) error {
-			x.Add(d, true, time.Now())
-			// An older one that comes late is not the one to go on from.
-			id, _ := x.Lookup(x.Current())
-			if d.Flags().Has(dataset.Checkpoint) && id < d.ID() {
-				return x.SetCurrent(d.Name())
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		if err := Locate(p.Dir, d, InPrefix, true); err != nil {
-			return err
-		}
-		return Locate(p.Dir, d, Flushing, false)
+		return nil
 	})
+	if err != nil {
+		return err
+	}
+	if err := Locate(prefix, d, InPrefix, true); err != nil {
+		return err
+	}
+	return Locate(prefix, d, Flushing, false)
 }

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/goscr/goscr/hash"
@@ -83,6 +84,40 @@ func IsAt(prefix string, id int, where Location) (bool, error) {
 		return false, nil
 	}
 	return h.Has(keyDataset, strconv.Itoa(id), keyLocation, string(where)), err
+}
+
+// Located is a dataset that a flush file knows.
+type Located struct {
+	ID     int
+	Name   string
+	Flags  dataset.Flags
+	Places []Location // sorted
+}
+
+// Is reports whether the dataset is at a location.
+func (l Located) Is(where Location) bool { return slices.Contains(l.Places, where) }
+
+// ReadFlushFile returns the datasets that a flush file knows, lowest id first.
+func ReadFlushFile(path string) ([]Located, error) {
+	h, err := hash.ReadWithLock(path)
+	if err != nil {
+		return nil, err
+	}
+	var list []Located
+	for _, id := range h.Get(keyDataset).Ints() {
+		e := h.GetKVInt(keyDataset, id)
+		l := Located{ID: id, Name: e.Text(keyName)}
+		for key, flag := range map[string]dataset.Flags{keyCkpt: dataset.Checkpoint, keyOutput: dataset.Output} {
+			if e.Text(key) == "1" {
+				l.Flags |= flag
+			}
+		}
+		for _, where := range e.Get(keyLocation).Keys() {
+			l.Places = append(l.Places, Location(where))
+		}
+		list = append(list, l)
+	}
+	return list, nil
 }
 
 func updateFlushFile(prefix string, change func(*hash.Hash)) error {

@@ -8,6 +8,8 @@
 //	flush.go      a dataset from the cache to the prefix directory
 //	fetch.go      … and back
 //	flushfile.go  where a dataset is, for the commands that run after the job
+//	offline.go    what commands without MPI do with all of it
+//	old.go        prefix directories of SCR 1.1
 package prefix
 
 import (
@@ -51,7 +53,10 @@ func datasetPath(prefix string, id int, name string) string {
 }
 
 // Index says which datasets are in a prefix directory.
-type Index struct{ h *hash.Hash }
+type Index struct {
+	h      *hash.Hash
+	shadow []Entry // that a version 1 index has beside others of their ids
+}
 
 // Entry is one dataset of an index.
 type Entry struct {
@@ -62,6 +67,7 @@ type Entry struct {
 	Failed   bool   // a restart from it failed; it is not loaded again
 	Current  bool   // the one to restart from first
 	Flushed  string // when it arrived, local time; "" if that is not known
+	Dir      string // of one that SCR 1.1 wrote: where it is, below the prefix directory
 }
 
 // usable reports whether a job can restart from the dataset.
@@ -74,22 +80,34 @@ func (e Entry) usable() bool {
 func ReadIndex(prefix string) (*Index, error) {
 	h, err := hash.ReadWithLock(metadataPath(prefix, indexFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return &Index{hash.New()}, nil
+		return newIndex(hash.New(), prefix)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("index: %w", err)
+		return nil, damaged(err, prefix)
 	}
 	return newIndex(h, prefix)
 }
 
-func newIndex(h *hash.Hash, prefix string) (*Index, error) {
-	if h.Size() > 0 {
-		if v, ok := h.Int(keyVersion); !ok || v != indexVersion {
-			return nil, fmt.Errorf("%s has version %q, this version of goscr reads version %d",
-				metadataPath(prefix, indexFile), h.Text(keyVersion), indexVersion)
-		}
+// damaged tells people what to do about an index that cannot be read.
+func damaged(err error, prefix string) error {
+	if !errors.Is(err, hash.ErrCorrupt) {
+		return fmt.Errorf("index: %w", err)
 	}
-	return &Index{h}, nil
+	return fmt.Errorf("index: %w (scr_index --repair -p '%s' makes a new one from the datasets that are there)", err, prefix)
+}
+
+// newIndex makes an index of its hash. One that is empty takes up what SCR 1.1
+// has left in the prefix directory.
+func newIndex(h *hash.Hash, prefix string) (*Index, error) {
+	if h.Size() == 0 {
+		x := &Index{h: h}
+		return x, x.takeOld(prefix)
+	}
+	if v, ok := h.Int(keyVersion); !ok || v != indexVersion {
+		return nil, fmt.Errorf("%s has version %q, this version of goscr reads version %d",
+			metadataPath(prefix, indexFile), h.Text(keyVersion), indexVersion)
+	}
+	return &Index{h: h}, nil
 }
 
 // UpdateIndex changes the index of a prefix directory while no other process
@@ -98,7 +116,7 @@ func UpdateIndex(prefix string, change func(*Index) error) error {
 	if err := os.MkdirAll(filepath.Join(prefix, Metadata), 0o777); err != nil {
 		return err
 	}
-	return hash.Update(metadataPath(prefix, indexFile), func(h *hash.Hash) error {
+	err := hash.Update(metadataPath(prefix, indexFile), func(h *hash.Hash) error {
 		x, err := newIndex(h, prefix)
 		if err != nil {
 			return err
@@ -109,6 +127,10 @@ func UpdateIndex(prefix string, change func(*Index) error) error {
 		h.SetInt(keyVersion, indexVersion)
 		return nil
 	})
+	if errors.Is(err, hash.ErrCorrupt) {
+		return damaged(err, prefix)
+	}
+	return err
 }
 
 func (x *Index) at(id int) *hash.Hash { return x.h.At(keyDset, strconv.Itoa(id)) }
@@ -147,6 +169,9 @@ func (x *Index) Remove(name string) bool {
 	}
 	return ok
 }
+
+// RemoveID takes the dataset of a number out. Its files stay.
+func (x *Index) RemoveID(id int) { x.remove(id) }
 
 func (x *Index) remove(id int) {
 	for name, h := range x.h.Get(keyName).All() {
@@ -209,6 +234,7 @@ func (x *Index) entry(id int) Entry {
 	return Entry{
 		Dataset: d, ID: id, Name: d.Name(), Flushed: h.Text(keyFlushed),
 		Complete: h.Text(keyComplete) == "1", Failed: h.Has(keyFailed), Current: d.Name() != "" && x.Current() == d.Name(),
+		Dir: h.Text(keyDir),
 	}
 }
 
@@ -219,8 +245,28 @@ func (x *Index) Entries() []Entry {
 	var list []Entry
 	for _, id := range ids {
 		list = append(list, x.entry(id))
+		for _, e := range x.shadow {
+			if e.ID == id {
+				list = append(list, e)
+			}
+		}
 	}
 	return list
+}
+
+// Find returns the dataset of a name.
+func (x *Index) Find(name string) (Entry, bool) {
+	id, ok := x.Lookup(name)
+	if !ok {
+		return Entry{}, false
+	}
+	return x.entry(id), true
+}
+
+// Has reports whether a dataset is entered, that one and not another of its id.
+func (x *Index) Has(d dataset.Dataset) bool {
+	e := x.entry(d.ID())
+	return e.Hash != nil && e.Name == d.Name() && e.Created().Equal(d.Created())
 }
 
 // Highest is the highest id of any dataset.

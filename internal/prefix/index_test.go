@@ -235,7 +235,7 @@ func keys(h *hash.Hash, at string) []string {
 }
 
 func TestIndex_WhatIsBeyondAWindow(t *testing.T) {
-	x := &Index{hash.New()}
+	x := &Index{h: hash.New()}
 	now := time.Unix(1e9, 0)
 	for id, flags := range []dataset.Flags{1: dataset.Checkpoint, 2: dataset.Output, 3: dataset.Checkpoint | dataset.Output,
 		4: dataset.Checkpoint, 5: dataset.Checkpoint, 6: dataset.Checkpoint, 7: dataset.Checkpoint} {

@@ -184,7 +184,7 @@ func writeLevel(c mpi.Comm, dir string, level, ranks int, items []item) (next []
 		if it.entry != nil {
 			packed = int64(it.entry.PackSize())
 		}
-		if it.rank == 0 || at/segment != (at+packed)/segment {
+		if it.rank == 0 || begins(at, packed) {
 			writes[it.rank] = true
 			last = int64(it.rank)
 		}
@@ -246,6 +246,10 @@ func writeLevel(c mpi.Comm, dir string, level, ranks int, items []item) (next []
 	return next, count[0], err
 }
 
+// begins reports whether an entry of so many bytes, after so many before it,
+// begins a segment.
+func begins(before, size int64) bool { return before/segment != (before+size)/segment }
+
 // readRank2file reads the tree whose root is in dir. It returns the number of
 // ranks of the dataset, and those of their entries that the caller owns. It is
 // collective; the result is agreed.
@@ -290,9 +294,9 @@ func readRank2file(c mpi.Comm, dir string) (ranks int, items []item, err error) 
 		shape[0]--
 		nodes = nil
 		for _, it := range items {
-			file := rank2file + it.entry.Text(keyFile)
-			if !strings.HasPrefix(file, rank2file+".") || strings.Contains(file, "/") {
-				err = fmt.Errorf("%s refers to %q", root, it.entry.Text(keyFile))
+			file, e := childOf(dir, it.entry)
+			if err == nil {
+				err = e
 			}
 			nodes = append(nodes, file)
 		}
@@ -325,6 +329,15 @@ func readNode(path string, shape []int64) (*hash.Hash, error) {
 	}
 	shape[0], shape[1] = l, n
 	return node, nil
+}
+
+// childOf is the file that an entry of an inner node refers to.
+func childOf(dir string, entry *hash.Hash) (string, error) {
+	file := rank2file + entry.Text(keyFile)
+	if !strings.HasPrefix(file, rank2file+".") || strings.Contains(file, "/") {
+		return "", fmt.Errorf("%s refers to %q", filepath.Join(dir, rank2file), entry.Text(keyFile))
+	}
+	return file, nil
 }
 
 // filesOf makes files of an entry. Their paths are those in the prefix

@@ -349,11 +349,14 @@ type Reader struct {
 
 // Open opens a redundancy file and reads its header.
 func Open(path string) (*Reader, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0) // a pipe in its place is not waited for
 	if err != nil {
 		return nil, err
 	}
 	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("is not a regular file")
+	}
 	if err == nil {
 		r := &Reader{f: f}
 		r.Header.Hash, r.start, err = hash.ReadFrom(f, min(info.Size(), maxHeader))
@@ -432,18 +435,23 @@ func VerifyAll(files []File, piece int) error {
 		return err
 	}
 	for _, f := range made {
-		r, err := Open(f.Path)
-		if err != nil {
-			return err
-		}
-		for i := range r.layout.sections {
-			r.Verify(piece, i)
-		}
-		if err := r.Close(); err != nil {
+		if err := verifyMade(f.Path, piece); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// verifyMade reads a redundancy file and compares its checksums.
+func verifyMade(path string, piece int) error {
+	r, err := Open(path)
+	if err != nil {
+		return err
+	}
+	for i := range r.layout.sections {
+		r.Verify(piece, i)
+	}
+	return r.Close()
 }
 
 // checkCopies compares the sizes of sections that are copies with those of the

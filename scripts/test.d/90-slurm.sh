@@ -223,15 +223,13 @@ scavenged() {
     is "... the next allocation goes on from there" ends 0 'fetched' 'restarted from heat\.[69]00'
     is "... with the right result" result
 }
-if "$BUILD/scr" links | grep -qx scr_copy; then
-    scavenged
-    fresh
-    job SCR_FLUSH=0 SCR_RUNS=1 -- "$BUILD/scr_srun" --mpi=pmix -n8 -N4 "${heat[@]}" -o "$prefix/final"
-    until_said 'heat.600 complete'
-    slurm exec head bash -c 'for p in /proc/[0-9]*; do
-        [ "$(readlink "$p/exe")" != "$1" ] || kill -KILL "${p#/proc/}"
-    done' - "$BUILD/heat"
-    within 60 over
-    is "all programs die, and there may be no other run" said 'SCR_RUNS=1 runs are all'
-    scavenged
-fi
+scavenged
+fresh
+job SCR_FLUSH=0 SCR_RUNS=1 -- "$BUILD/scr_srun" --mpi=pmix -n8 -N4 "${heat[@]}" -o "$prefix/final"
+until_said 'heat.600 complete'
+slurm exec head bash -c 'for p in /proc/[0-9]*; do
+    [ "$(readlink "$p/exe")" != "$1" ] || kill -KILL "${p#/proc/}"
+done' - "$BUILD/heat"
+within 60 over
+is "all programs die, and there may be no other run" said 'SCR_RUNS=1 runs are all'
+scavenged

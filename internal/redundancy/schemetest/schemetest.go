@@ -140,6 +140,10 @@ func must(t testing.TB, err error) {
 	}
 }
 
+func theDataset() dataset.Dataset {
+	return dataset.New(7, "ckpt.7", dataset.Checkpoint, 7, dataset.Owner{User: "u"}, time.Unix(0, 0))
+}
+
 // run calls f on every member. Ranks in the job are ten times those in the set.
 func (c *cluster) run(opt local.Options, f func(j *redundancy.Job, me int) error) error {
 	opt.Timeout = time.Minute
@@ -150,7 +154,7 @@ func (c *cluster) run(opt local.Options, f func(j *redundancy.Job, me int) error
 		}
 		j := &redundancy.Job{
 			Set: set, Ranks: 10 * len(c.dirs), Dir: c.dirs[comm.Rank()], Piece: piece,
-			Dataset:  dataset.New(7, "ckpt.7", dataset.Checkpoint, 7, dataset.Owner{User: "u"}, time.Unix(0, 0)),
+			Dataset:  theDataset(),
 			Register: func(redundancy.File) error { return nil },
 		}
 		return f(j, comm.Rank())

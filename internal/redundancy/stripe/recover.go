@@ -52,10 +52,8 @@ func (s Scheme) agree(j *redundancy.Job, h *redundancy.Header, err error) (layou
 		case err != nil:
 		case h.Dataset().ID() != j.Dataset.ID():
 			err = fmt.Errorf("redundancy is of dataset %d", h.Dataset().ID())
-		case len(h.Sections()) != s.K:
-			err = fmt.Errorf("redundancy for %d losses, the descriptor says %d", len(h.Sections()), s.K)
-		case slices.ContainsFunc(h.Sections(), func(size int64) bool { return size != h.Chunk() }):
-			err = fmt.Errorf("redundancy is not in chunks of %d bytes", h.Chunk())
+		default:
+			err = s.fits(h)
 		}
 	}
 	if e := mpi.Agree(j.Set.Comm, err); e != nil {
@@ -69,6 +67,18 @@ func (s Scheme) agree(j *redundancy.Job, h *redundancy.Header, err error) (layou
 			redundancy.ErrUnrecoverable, j.Set.ID)
 	}
 	return layout{values[0], int(values[2])}, nil
+}
+
+// fits is an error unless a redundancy file has the sections that the scheme
+// makes.
+func (s Scheme) fits(h *redundancy.Header) error {
+	switch sections := h.Sections(); {
+	case len(sections) != s.K:
+		return fmt.Errorf("redundancy for %d losses, the descriptor says %d", len(sections), s.K)
+	case slices.ContainsFunc(sections, func(size int64) bool { return size != h.Chunk() }):
+		return fmt.Errorf("redundancy is not in chunks of %d bytes", h.Chunk())
+	}
+	return nil
 }
 
 // contribute is the part of a survivor.

@@ -151,6 +151,9 @@ func (s Scheme) recovery(n int, lost []int) ([]column, error) {
 func (s Scheme) prepare(columns []column, n int) error {
 	g := geometry{n, s.K}
 	for c := range columns {
+		if len(columns[c].wanted) == 0 {
+			continue
+		}
 		shards := func(members []int) []int {
 			list := make([]int, len(members))
 			for i, m := range members {

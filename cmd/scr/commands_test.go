@@ -1,0 +1,251 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/goscr/goscr/internal/prefix/oldtest"
+	"github.com/goscr/goscr/internal/scavenge/scavengetest"
+	"github.com/goscr/goscr/scr"
+)
+
+// expect runs a command line of which the output is known.
+func expect(t *testing.T, status int, want string, argv ...string) {
+	t.Helper()
+	if out, _ := run(t, status, argv...); out != want {
+		t.Errorf("%q writes %q, want %q", argv, out, want)
+	}
+}
+
+func TestFlushFile(t *testing.T) {
+	c := scavengetest.New(t, "SCR_CACHE_SIZE=6")
+	c.Job(scavengetest.Four, func(s *scr.Session, rank int) error {
+		for step, flags := range []scr.Flags{1: scr.Checkpoint, 2: scr.Output, 3: scr.Checkpoint | scr.Output, 4: scr.Checkpoint} {
+			if step > 0 {
+				if err := c.Output(step, flags)(s, rank); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	for _, dir := range []string{c.Prefix(), c.Path(".scr")} {
+		for _, test := range []struct {
+			argv   string
+			status int
+			out    string
+		}{
+			{"--latest", 0, "4\n"}, {"--list-ckpt", 0, "4\n3\n1\n"}, {"--list-ckpt --before 4", 0, "3\n1\n"}, {"--list-ckpt --before 1", 1, ""},
+			{"--list-output", 0, "2\n3\n"}, {"--name 3", 0, "ckpt.3\n"}, {"--name 9", 1, ""},
+			{"--location 1", 0, "CACHE\n"}, {"--location 3", 0, "CACHE\nPFS\n"}, {"--location 9", 1, ""},
+			{"--need-flush 1", 0, ""}, {"--need-flush 2", 1, ""}, {"--need-flush 9", 1, ""}, {"--needflush 1", 0, ""}, {"--needflush 3", 1, ""},
+			{"--id 1", 1, ""}, {"--id 2", 0, ""}, {"--id 9", 1, ""},
+			{"--latest --id 1", 2, ""}, {"", 2, ""}, {"--latest --before 3", 2, ""}, {"--id x", 2, ""},
+		} {
+			expect(t, test.status, test.out, append([]string{"scr_flush_file", "--dir", dir}, strings.Fields(test.argv)...)...)
+		}
+	}
+	expect(t, 0, "4\n", "scr_nodes_file", "--dir", c.Prefix())
+	if _, said := run(t, 1, "scr_flush_file", "--dir", t.TempDir(), "--latest"); !strings.Contains(said, "flush.scr") {
+		t.Error(said)
+	}
+	run(t, 1, "scr_nodes_file", "--dir", t.TempDir())
+}
+
+func TestHalt(t *testing.T) {
+	dir := t.TempDir()
+	cntl := func(argv ...string) []string { return append([]string{"scr_halt_cntl", "--dir", dir}, argv...) }
+	expect(t, 1, "", "scr_retries_halt", "--dir", dir)
+	expect(t, 0, "", cntl()...)
+	expect(t, 0, "CheckpointsLeft = 2\nExitReason = enough\n", cntl("-c", "2", "-r", "enough", "-l")...)
+	expect(t, 0, "enough\n", "scr_retries_halt", "--dir", dir)
+	run(t, 0, cntl("--unset-reason")...)
+	expect(t, 1, "", "scr_retries_halt", "--dir", dir)
+	run(t, 0, cntl("-c", "0")...)
+	run(t, 0, "scr_retries_halt", "--dir", dir)
+	run(t, 0, cntl("--unset-checkpoints", "--after", "2001-01-01T12:00:00")...)
+	run(t, 0, "scr_retries_halt", "--dir", dir)
+	run(t, 0, cntl("--unset-after", "--before", "4000000000", "--seconds", "60")...)
+	run(t, 1, "scr_retries_halt", "--dir", dir)
+	out, _ := run(t, 0, cntl("-s", "3900000000")...)
+	if run(t, 0, "scr_retries_halt", "--dir", dir); out != "" {
+		t.Error(out)
+	}
+	file := filepath.Join(dir, "own")
+	run(t, 0, "scr_halt_cntl", "-f", file, "-c", "7")
+	expect(t, 0, "CheckpointsLeft = 7\n", "scr_halt_cntl", "-f", file)
+	for _, bad := range [][]string{{"-c", "-1"}, {"-a", "soon"}, {"-r", "two\nlines"}, {"argument"}} {
+		run(t, 2, cntl(bad...)...)
+	}
+	// A job that has ended by itself is not started again.
+	c := scavengetest.New(t)
+	c.Job(scavengetest.Four, func(s *scr.Session, rank int) error { return s.Finalize() })
+	expect(t, 0, "SCR_FINALIZE_CALLED\n", "scr_retries_halt", "--dir", c.Prefix())
+}
+
+func TestInspectCache(t *testing.T) {
+	c := scavengetest.New(t)
+	nodes := []string{"a", "b", "b", "c"}
+	c.Write(nodes, 1, 2)
+	must(t, os.Remove(c.Cached("b", 2, scavengetest.Contents(2, 1)[0].Name)))
+	out, said := run(t, 0, "scr_inspect_cache", "--cntldir", c.Control("b"))
+	if strings.Count(out, "YES") != 3 || strings.Count(out, "NO") != 1 || !strings.Contains(said, "dataset 2, rank 1: ") {
+		t.Errorf("%s%s", out, said)
+	}
+	out, _ = run(t, 0, "scr_inspect_cache", "--json", "--cntldir", c.Control("b"))
+	var list []cachedPart
+	must(t, json.Unmarshal([]byte(out), &list))
+	if len(list) != 4 || list[0].Files != len(scavengetest.Contents(1, 1)) || list[0].Ranks != 4 || list[0].Name != "ckpt.1" {
+		t.Errorf("%+v", list)
+	}
+	run(t, 1, "scr_inspect_cache", "--cntldir", t.TempDir())
+	run(t, 1, "scr_inspect_cache", "--cntldir", "/nowhere")
+	// Where the job has its control directory is known from the configuration.
+	t.Setenv("SCR_CNTL_BASE", c.Node("c"))
+	t.Setenv("SCR_USER_NAME", "user")
+	t.Setenv("SCR_JOB_ID", "job")
+	if out, _ := run(t, 0, "scr_inspect_cache"); strings.Count(out, "YES") != 2 {
+		t.Error(out)
+	}
+}
+
+func TestIndex_DropAddCurrent(t *testing.T) {
+	c := scavengetest.New(t, "SCR_FLUSH=1")
+	c.Write(scavengetest.Four, 1, 2, 3, 4)
+	index := func(argv ...string) []string { return append([]string{"scr_index", "-p", c.Prefix()}, argv...) }
+	list := func(want string) {
+		t.Helper()
+		out, _ := run(t, 0, index("--json")...)
+		var entries []listed
+		must(t, json.Unmarshal([]byte(out), &entries))
+		got := ""
+		for _, e := range entries {
+			got += fmt.Sprintf("%d%v%v ", e.ID, e.Valid, e.Current)
+		}
+		if strings.TrimSpace(got) != want {
+			t.Errorf("index %q, want %q", got, want)
+		}
+	}
+	list("4truetrue 3truefalse 2truefalse 1truefalse")
+	run(t, 0, index("--drop", "ckpt.4")...)
+	list("3truefalse 2truefalse 1truefalse")
+	run(t, 0, index("--current", "ckpt.2")...)
+	list("3truefalse 2truetrue 1truefalse")
+	run(t, 0, index("--add", "ckpt.4")...)
+	list("4truefalse 3truefalse 2truetrue 1truefalse")
+	run(t, 0, index("--drop-after", "ckpt.2")...)
+	list("2truetrue 1truefalse")
+	c.Restarts(4, 2)
+	for _, option := range []string{"--drop", "--drop-after", "--current", "--add"} {
+		if _, said := run(t, 1, index(option, "nothing")...); !strings.Contains(said, `"nothing"`) {
+			t.Error(said)
+		}
+	}
+	for _, argv := range [][]string{{"--drop", "a", "--current", "b"}, {"--build", "0"}, {"--build", "x"}, {"--repair", "--json"}, {"name"}} {
+		run(t, 2, index(argv...)...)
+	}
+	run(t, 1, index("--build", "77")...)
+}
+
+func TestIndex_Verify(t *testing.T) {
+	c := scavengetest.New(t, "SCR_FLUSH=1")
+	c.Write(scavengetest.Four, 1, 2)
+	run(t, 0, "scr_index", "-p", c.Prefix(), "--verify")
+	file := scavengetest.Contents(2, 2)[0].Name
+	scavengetest.Change(t, c.Path(file), scavengetest.Flip)
+	out, _ := run(t, 1, "scr_index", "-p", c.Prefix(), "--verify")
+	if !strings.Contains(out, file+" has checksum") || !strings.Contains(out, "1 ckpt.1: 6 files") {
+		t.Error(out)
+	}
+	run(t, 0, "scr_index", "-p", c.Prefix(), "--verify", "ckpt.1")
+	out, _ = run(t, 1, "scr_index", "-p", c.Prefix(), "--verify", "--json", "ckpt.2")
+	var list []verified
+	must(t, json.Unmarshal([]byte(out), &list))
+	if len(list) != 1 || len(list[0].Problems) != 1 || list[0].Files != 6 {
+		t.Errorf("%+v", list)
+	}
+	must(t, os.Remove(c.Path(file)))
+	run(t, 1, "scr_index", "-p", c.Prefix(), "--verify")
+	run(t, 1, "scr_index", "-p", c.Prefix(), "--verify", "nothing")
+}
+
+func TestIndex_Repair(t *testing.T) {
+	c := scavengetest.New(t, "SCR_FLUSH=1")
+	c.Write(scavengetest.Four, 1, 2, 3)
+	index := c.Path(".scr/index.scr")
+	before, err := os.ReadFile(index)
+	must(t, err)
+	run(t, 0, "scr_index", "-p", c.Prefix(), "--repair")
+	if now, err := os.ReadFile(index); err != nil || string(now) != string(before) {
+		t.Errorf("a good index was changed (%v)", err)
+	}
+	must(t, os.WriteFile(index, before[:len(before)/2], 0o600))
+	must(t, os.WriteFile(c.Path(".scr/scr.dataset.2/summary.scr"), []byte("x"), 0o600))
+	if _, said := run(t, 1, "scr_index", "-p", c.Prefix()); !strings.Contains(said, "scr_index --repair -p '"+c.Prefix()+"'") {
+		t.Error(said)
+	}
+	if _, said := run(t, 0, "scr_index", "-p", c.Prefix(), "--repair"); !strings.Contains(said, "scr.dataset.2/summary.scr") || !strings.Contains(said, "2 datasets") {
+		t.Error(said)
+	}
+	out, _ := run(t, 0, "scr_index", "-p", c.Prefix())
+	if strings.Count(out, "YES") != 2 {
+		t.Error(out)
+	}
+	if aside, err := os.ReadFile(index + ".damaged"); err != nil || len(aside) != len(before)/2 {
+		t.Errorf("%d bytes, %v", len(aside), err)
+	}
+	c.Restarts(4, 3)
+	must(t, os.Remove(index))
+	run(t, 0, "scr_index", "-p", c.Prefix(), "--repair")
+	c.Restarts(4, 3)
+}
+
+// What SCR 1.1 left is listed, and its copies of one checkpoint too.
+func TestIndex_OfSCR11(t *testing.T) {
+	dir := t.TempDir()
+	oldtest.Write(t, dir)
+	for time := range 2 { // the second time there is an index of ours, which has room for one copy
+		out, _ := run(t, 0, "scr_index", "-p", dir)
+		for _, want := range []string{"18    YES    2011-02-28T12:37:36  *    " + oldtest.Dirs[18][0], "12    YES", "6     YES"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("%q is not in\n%s", want, out)
+			}
+		}
+		if failed := strings.Contains(out, "18    NO"); failed != (time == 0) {
+			t.Error(out)
+		}
+		run(t, 0, "scr_index", "-p", dir, "--verify")
+		run(t, 0, "scr_index", "-p", dir, "--current", oldtest.Dirs[18][0])
+	}
+	run(t, 0, "scr_index", "-p", dir, "--drop", oldtest.Dirs[12][0])
+	run(t, 0, "scr_index", "-p", dir, "--add", oldtest.Dirs[12][0])
+	if out, _ := run(t, 0, "scr_index", "-p", dir, "--verify", oldtest.Dirs[12][0]); !strings.Contains(out, "4 files") {
+		t.Error(out)
+	}
+	for _, bad := range []string{"..", "/tmp", "none"} {
+		run(t, 1, "scr_index", "-p", dir, "--add", bad)
+	}
+	must(t, os.WriteFile(filepath.Join(dir, oldtest.Dirs[6][0], oldtest.Name(1)), []byte("x"), 0o600))
+	run(t, 1, "scr_index", "-p", dir, "--verify")
+}
+
+// Everything of SCR 3.1's can be verified, as far as it says what there should be.
+func TestIndex_VerifySCR(t *testing.T) {
+	const samples = "../../../shared/interop/scr-3.1-prefix"
+	if _, err := os.Stat(samples); err != nil {
+		t.Skip("no samples here")
+	}
+	dir := t.TempDir()
+	must(t, os.CopyFS(dir, os.DirFS(samples)))
+	out, _ := run(t, 0, "scr_index", "-p", dir, "--verify")
+	if strings.Count(out, "4 files, 16.0 KiB: ok, 4 files without a checksum to compare") != 3 {
+		t.Error(out)
+	}
+	expect(t, 0, "5\n", "scr_flush_file", "--dir", dir, "--latest")
+	run(t, 0, "scr_index", "-p", dir, "--drop-after", "ckpt.2")
+	run(t, 0, "scr_index", "-p", dir, "--add", "ckpt.4")
+}

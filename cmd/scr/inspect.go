@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/pflag"
+
+	"github.com/goscr/goscr/filemap"
+	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/meta"
+)
+
+var inspectCacheCommand = command{
+	names: []string{"scr_inspect_cache"},
+	use:   "[--cntldir DIR] [--json]",
+	short: "list what this node has in its cache",
+	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
+		control := flags.String("cntldir", "", "control directory of the node (default: that of the job, from the configuration)")
+		asJSON := flags.Bool("json", false, "write JSON")
+		return func(args []string) error {
+			if err := noArguments(args); err != nil {
+				return err
+			}
+			dir, err := controlDir(*control)
+			if err != nil {
+				return err
+			}
+			maps, bad, err := filemap.ReadDir(dir)
+			if err != nil {
+				return err
+			}
+			for _, e := range bad {
+				c.warn("scr_inspect_cache")(e)
+			}
+			list := inspect(maps)
+			if *asJSON {
+				err = c.encode(list)
+			} else {
+				err = c.showCache(list)
+			}
+			switch {
+			case err != nil:
+				return err
+			case len(bad) > 0:
+				return fmt.Errorf("%d filemaps in %s cannot be read", len(bad), dir)
+			case len(list) == 0:
+				return errNo
+			}
+			return nil
+		}
+	},
+}
+
+// cachedPart is what a node has of one rank's part of a dataset.
+type cachedPart struct {
+	ID     int    `json:"id"`
+	Name   string `json:"name"`
+	Rank   int    `json:"rank"`
+	Ranks  int    `json:"ranks"`
+	Files  int    `json:"files"`
+	Bytes  int64  `json:"bytes"`
+	Scheme string `json:"scheme"`
+	Whole  bool   `json:"whole"`
+	Why    string `json:"why,omitempty"` // it is not
+}
+
+func inspect(maps *filemap.Map) []cachedPart {
+	list := []cachedPart{}
+	for _, id := range maps.Datasets() {
+		for _, rank := range maps.Ranks(id) {
+			expected, ranks := maps.Expected(id, rank)
+			paths := maps.Files(id, rank)
+			if expected < 0 && len(paths) == 0 {
+				continue // of a rank elsewhere, kept for its sake
+			}
+			p := cachedPart{ID: id, Name: maps.Dataset(id, rank).Name(), Rank: rank, Ranks: ranks,
+				Scheme: maps.Reddesc(id, rank).Text("TYPE")}
+			for _, path := range paths {
+				md := maps.Meta(id, rank, path)
+				p.Bytes += max(md.Size(), 0)
+				if md.Type() == meta.Full {
+					p.Files++
+				}
+			}
+			err := maps.Check(id, rank)
+			if err == nil && !maps.Dataset(id, rank).Complete() {
+				err = fmt.Errorf("the dataset was not completed")
+			}
+			if p.Whole = err == nil; !p.Whole {
+				p.Why = err.Error()
+			}
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+func (c *context) showCache(list []cachedPart) error {
+	if len(list) == 0 {
+		fmt.Fprintln(c.err, "nothing is in the cache")
+		return nil
+	}
+	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "DSET\tRANK\tRANKS\tFILES\tSIZE\tTYPE\tWHOLE\tNAME")
+	for _, p := range list {
+		whole := "YES"
+		if !p.Whole {
+			whole = "NO"
+		}
+		fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", p.ID, p.Rank, p.Ranks, p.Files, report.Bytes(p.Bytes),
+			printable(p.Scheme), whole, printable(p.Name))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, p := range list {
+		if !p.Whole {
+			fmt.Fprintf(c.err, "dataset %d, rank %d: %s\n", p.ID, p.Rank, oneLine(fmt.Errorf("%s", p.Why)))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package schemetest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/meta"
+)
+
+// gather copies the files of all members into one directory, as scavenging
+// does, and makes them the cluster's files.
+func (c *cluster) gather() (dir string) {
+	c.t.Helper()
+	dir = tempDir(c.t)
+	for m := range c.files {
+		for i, f := range c.files[m] {
+			to := filepath.Join(dir, f.Meta.File())
+			must(c.t, os.MkdirAll(filepath.Dir(to), 0o700))
+			data, err := os.ReadFile(f.Path)
+			must(c.t, err)
+			must(c.t, os.WriteFile(to, data, 0o600))
+			must(c.t, f.Meta.Restore(to))
+			c.files[m][i].Path = to
+		}
+	}
+	return dir
+}
+
+// reassemble rebuilds the files of those who have not all of theirs.
+func (c *cluster) reassemble(dir string) error {
+	scheme := c.scheme.(redundancy.Reassembler)
+	var made []string
+	for m := range c.files {
+		_, redundant := redundancy.Split(c.files[m])
+		if len(redundant) > 0 && redundant[0].Meta.Check(redundant[0].Path) == nil {
+			made = append(made, redundant[0].Path)
+		}
+	}
+	r, spoiled, err := redundancy.OpenRemains(dir, theDataset(), made, piece, func(rank int) bool {
+		own, _ := redundancy.Split(c.files[rank/10])
+		return !slices.ContainsFunc(own, func(f redundancy.File) bool { return f.Meta.Check(f.Path) != nil })
+	})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if len(spoiled) > 0 && len(r.Wanted) == 0 {
+		return spoiled[0]
+	}
+	return scheme.Reassemble(r)
+}
+
+// Reassemble tests that a scheme rebuilds files in one process, from what is
+// left in one directory: whatever it bears the loss of comes back byte for byte,
+// and what is corrupt is noticed.
+func Reassemble(t *testing.T, scheme redundancy.Scheme, smallest, largest int) {
+	for n := smallest; n <= min(largest, max(raceLargest, smallest)); n++ {
+		k := scheme.Failures(n)
+		for name, sizes := range sizes {
+			t.Run(fmt.Sprintf("%d members/%s", n, name), func(t *testing.T) {
+				c := newCluster(t, scheme, n, sizes, 4)
+				c.encode()
+				dir := c.gather()
+				want := c.state()
+				for lost := range subsets(n, k+1) {
+					c.reassembled(dir, lost, want)
+				}
+			})
+		}
+	}
+	t.Run("corrupt", func(t *testing.T) { reassembleCorrupt(t, scheme) })
+}
+
+// reassembled loses members, rebuilds them, and puts everything back.
+func (c *cluster) reassembled(dir string, lost []int, want map[string]string) {
+	c.t.Helper()
+	for _, name := range []string{"all", "data", "redundancy", "one file"} {
+		damage := damages[name]
+		damaged := false // of what the program wrote
+		for _, m := range lost {
+			for i, f := range c.files[m] {
+				if slices.ContainsFunc(damage.of(c.files[m]), func(x redundancy.File) bool { return x.Path == f.Path }) {
+					must(c.t, damage.how(f.Path))
+					damaged = damaged || c.files[m][i].Meta.Type() == meta.Full
+				}
+			}
+		}
+		var err error
+		if damaged {
+			err = c.reassemble(dir)
+		}
+		switch bears := c.scheme.Bears(len(c.dirs), lost); {
+		case err != nil && bears:
+			c.t.Errorf("members %v lost %s: %v", lost, name, err)
+		case err == nil:
+			c.sameOwn(want)
+		case !errors.Is(err, redundancy.ErrUnrecoverable) && name != "all":
+			c.t.Errorf("members %v lost %s, more than the scheme bears: %v", lost, name, err)
+		}
+		must(c.t, c.restore(want))
+	}
+}
+
+// sameOwn compares what the program wrote.
+func (c *cluster) sameOwn(want map[string]string) {
+	c.t.Helper()
+	for _, files := range c.files {
+		own, _ := redundancy.Split(files)
+		for _, f := range own {
+			data, err := os.ReadFile(f.Path)
+			must(c.t, err)
+			info, err := os.Stat(f.Path)
+			must(c.t, err)
+			if got := string(data) + fmt.Sprint(" ", info.Mode(), info.ModTime().UnixNano()); got != want[f.Path] {
+				c.t.Errorf("%s differs after it was rebuilt", f.Path)
+			}
+		}
+	}
+}
+
+// reassembleCorrupt flips bits in what is left: never may wrong bytes come out
+// as if they were right.
+func reassembleCorrupt(t *testing.T, scheme redundancy.Scheme) {
+	const n = 4
+	c := newCluster(t, scheme, n, sizes["primes"], 5)
+	c.encode()
+	dir := c.gather()
+	want := c.state()
+	noticed := 0
+	for m := range n {
+		for _, f := range c.files[m] {
+			size := f.Meta.Size()
+			for at := int64(0); at < size; at += max(1, size/23) {
+				must(t, flipBit(f.Path, at))
+				for lost := range n {
+					if lost == m {
+						continue
+					}
+					own, _ := redundancy.Split(c.files[lost])
+					for _, f := range own {
+						must(t, os.Remove(f.Path))
+					}
+					if err := c.reassemble(dir); err != nil {
+						noticed++
+						for _, f := range own {
+							_ = os.Remove(f.Path) // wherever it has come to
+						}
+					} else {
+						for _, f := range own {
+							if data, err := os.ReadFile(f.Path); err != nil || string(data) != want[f.Path][:len(data)] {
+								t.Errorf("a bit flipped at byte %d of %s went unnoticed into %s", at, f.Path, f.Path)
+							}
+						}
+					}
+					keep, err := os.ReadFile(f.Path)
+					must(t, err)
+					must(t, c.restore(want))
+					must(t, os.Chmod(f.Path, 0o600))
+					must(t, os.WriteFile(f.Path, keep, 0o600))
+				}
+				must(t, c.restore(want))
+			}
+		}
+	}
+	if noticed == 0 {
+		t.Error("no flipped bit was noticed")
+	}
+}
+
+func flipBit(path string, at int64) error {
+	if err := os.Chmod(path, 0o600); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	b := make([]byte, 1)
+	if _, err := f.ReadAt(b, at); err != nil && err != io.EOF {
+		return err
+	}
+	b[0] ^= 0x20
+	_, err = f.WriteAt(b, at)
+	return err
+}

@@ -1,0 +1,153 @@
+package scavenge
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix"
+)
+
+// Built is what Build has done.
+type Built struct {
+	dataset.Dataset
+	There   bool // it was complete
+	Rebuilt []Rebuilt
+}
+
+// Build makes a dataset usable that has been scavenged to a prefix directory:
+// what is missing is rebuilt, and the dataset entered in the index. One that
+// cannot be made whole is entered as incomplete, and an error says what is
+// missing. warn is told what is wrong with single files.
+func Build(prefixDir string, id int, warn func(error)) (Built, error) {
+	unlock, err := lock(prefix.Dir(prefixDir, id))
+	if err != nil {
+		return Built{}, err
+	}
+	defer unlock()
+	if _, err := prefix.ReadIndex(prefixDir); err != nil { // before a lot of work is for nothing
+		return Built{}, err
+	}
+	if b, there, err := finishFlush(prefixDir, id); there || err != nil {
+		return b, err
+	}
+	s, err := read(prefixDir, id)
+	if err != nil {
+		return Built{}, err
+	}
+	b := Built{Dataset: s.dataset}
+	for _, e := range s.bad {
+		warn(e)
+	}
+	var failed error
+	if s.missing() > 0 {
+		b.Rebuilt, failed = s.rebuild(warn)
+	}
+	if s.missing() > 0 {
+		return b, s.incomplete(failed)
+	}
+	if err := s.check(); err != nil {
+		return b, errors.Join(err, prefix.Incomplete(s.prefix, s.dataset))
+	}
+	if err := prefix.Publish(prefixDir, s.dataset, s.ranks, s.own); err != nil {
+		return b, err
+	}
+	s.removeRedundancy(warn)
+	return b, nil
+}
+
+// lock keeps two from building the same dataset at the same time.
+func lock(dir string) (unlock func(), err error) {
+	if _, err := os.Stat(dir); err != nil {
+		return nil, fmt.Errorf("nothing of it has been scavenged: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "build.lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	return func() { f.Close() }, nil
+}
+
+// finishFlush enters a dataset that was flushed as a whole, up to its summary,
+// which is written last: only the index may not know.
+func finishFlush(prefixDir string, id int) (Built, bool, error) {
+	list, bad := prefix.Summary(prefixDir, id)
+	if errors.Is(bad, fs.ErrNotExist) || bad == nil && !list.Complete {
+		return Built{}, false, nil
+	}
+	if bad != nil {
+		// It can be made anew if there are lists; if not, this is what to say.
+		if ranks, err := parts(prefix.Dir(prefixDir, id)); err == nil && len(ranks) > 0 {
+			return Built{}, false, nil
+		}
+		return Built{}, false, bad
+	}
+	there, err := prefix.Complete(prefixDir, list.Dataset)
+	if err == nil && !there {
+		err = prefix.Enter(prefixDir, list)
+	}
+	return Built{Dataset: list.Dataset, There: true}, err == nil, err
+}
+
+// incomplete enters the dataset as one that cannot be used, and says why.
+func (s *scan) incomplete(why error) error {
+	err := fmt.Errorf("dataset %d (%s): the files of %d of its %d ranks are missing (%s)",
+		s.id, s.dataset.Name(), s.missing(), s.ranks, s.missingRanks())
+	switch {
+	case why != nil:
+		err = fmt.Errorf("%w, and not all can be rebuilt: %w", err, why)
+	case len(s.sets) == 0:
+		err = fmt.Errorf("%w, and there are no redundancy files to rebuild them from", err)
+	default:
+		err = fmt.Errorf("%w, and they are in none of the redundancy sets that are there", err)
+	}
+	return errors.Join(err, prefix.Incomplete(s.prefix, s.dataset))
+}
+
+// check compares number and size of all files with what the dataset should
+// have, and makes sure that no two ranks claim the same one.
+func (s *scan) check() error {
+	var files, bytes int64
+	owner := map[string]int{}
+	for rank := range s.parts {
+		for _, f := range s.own(rank) {
+			if other, taken := owner[f.Path]; taken {
+				return fmt.Errorf("dataset %d: ranks %d and %d both list %s", s.id, min(rank, other), max(rank, other), f.Path)
+			}
+			owner[f.Path] = rank
+			files, bytes = files+1, bytes+f.Meta.Size()
+		}
+	}
+	if int64(s.dataset.Files()) != files || s.dataset.Size() != bytes {
+		return fmt.Errorf("dataset %d has %d files of %d bytes in all, its description says %d of %d",
+			s.id, files, bytes, s.dataset.Files(), s.dataset.Size())
+	}
+	return nil
+}
+
+// removeRedundancy removes redundancy files, which are of no more use. They stay
+// on the lists.
+func (s *scan) removeRedundancy(warn func(error)) {
+	for _, x := range s.sets {
+		for _, path := range x.paths {
+			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				warn(err)
+			}
+		}
+	}
+}

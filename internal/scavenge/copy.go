@@ -1,0 +1,357 @@
+package scavenge
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/filemap"
+	"github.com/goscr/goscr/internal/cache"
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/transfer"
+	"github.com/goscr/goscr/meta"
+	"github.com/goscr/goscr/partner"
+)
+
+// Copy is the part of one node.
+type Copy struct {
+	Control string // directory with the node's filemaps
+	Prefix  string // absolute
+	ID      int    // of the dataset
+	Buffer  int    // bytes that are copied at a time
+	// Reread has files that are there already compared byte by byte, instead of
+	// by size and time.
+	Reread bool
+	// Partner has the node copy what it keeps of ranks on other nodes, where it
+	// has copies and those nodes have brought nothing.
+	Partner bool
+	// Down are nodes that will bring nothing.
+	Down []string
+	// Warn is told what is wrong with single ranks and files.
+	Warn func(error)
+}
+
+// Copied is what Copy has done.
+type Copied struct {
+	There    bool     // all of the dataset was in the prefix directory
+	Ranks    []int    // whose files have come
+	Files    int      // that were copied
+	Kept     int      // that had been copied before
+	Bytes    int64    // of those copied
+	Partners []string // nodes of whose ranks this one has copies
+}
+
+// Run copies. If the files of some ranks cannot be copied it goes on with the
+// others, and returns an error in the end.
+func (c *Copy) Run() (Copied, error) {
+	unlock, err := c.alone()
+	if err != nil {
+		return Copied{}, fmt.Errorf("control directory: %w", err)
+	}
+	defer unlock()
+	maps, bad, err := filemap.ReadDir(c.Control)
+	if err != nil {
+		return Copied{}, fmt.Errorf("control directory: %w", err)
+	}
+	for _, err := range bad {
+		c.Warn(err)
+	}
+	n := &node{Copy: c, maps: maps, dir: prefix.Dir(c.Prefix, c.ID), copier: transfer.NewCopier(c.Buffer)}
+	ranks, err := n.ranks()
+	if err != nil {
+		return Copied{}, err
+	}
+	there, err := prefix.Complete(c.Prefix, n.dataset)
+	if err != nil || there {
+		return Copied{There: there}, err
+	}
+	if err := prefix.Announce(c.Prefix, n.dataset); err != nil {
+		return Copied{}, err
+	}
+	failed := len(bad)
+	for _, rank := range ranks {
+		if err := n.copyRank(rank); err != nil {
+			failed++
+			c.Warn(fmt.Errorf("rank %d: %w", rank, err))
+		}
+		if err := n.partners(rank); err != nil {
+			failed++
+			c.Warn(fmt.Errorf("copies kept by rank %d: %w", rank, err))
+		}
+	}
+	slices.Sort(n.done.Partners)
+	n.done.Partners = slices.Compact(n.done.Partners)
+	if failed > 0 {
+		return n.done, fmt.Errorf("dataset %d: not all that the node has could be copied", c.ID)
+	}
+	return n.done, nil
+}
+
+// alone waits until no other copy is under way on the node: the names under which
+// files are written are the same for both.
+func (c *Copy) alone() (unlock func(), err error) {
+	f, err := os.Open(c.Control)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX); err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", c.Control, err)
+	}
+	return func() { f.Close() }, nil
+}
+
+// node is a Copy at work.
+type node struct {
+	*Copy
+	maps    *filemap.Map
+	dataset dataset.Dataset
+	dir     string // that goscr keeps for the dataset in the prefix directory
+	copier  *transfer.Copier
+	done    Copied
+}
+
+// ranks returns the ranks of which the node has files of the dataset, and finds
+// its description.
+func (n *node) ranks() ([]int, error) {
+	var ranks []int
+	seen := false
+	for _, rank := range n.maps.Ranks(n.ID) {
+		seen = true
+		d := n.maps.Dataset(n.ID, rank)
+		if files, _ := n.maps.Expected(n.ID, rank); files < 0 || !d.Complete() {
+			continue // not a rank of this node, or it was killed before it was done
+		}
+		if n.dataset.Hash != nil && !sameDataset(d, n.dataset) {
+			return nil, fmt.Errorf("the filemaps in %s know two datasets %d: %s and %s", n.Control, n.ID, n.dataset.Name(), d.Name())
+		}
+		n.dataset.Hash = d.Clone()
+		ranks = append(ranks, rank)
+	}
+	switch {
+	case !seen:
+		return nil, fmt.Errorf("dataset %d is not in the cache of this node", n.ID)
+	case len(ranks) == 0:
+		return nil, fmt.Errorf("dataset %d was not completed in the cache of this node", n.ID)
+	}
+	if err := dataset.CheckName(n.dataset.Name()); err != nil {
+		return nil, err
+	}
+	of := n.dataset.Text(cache.KeyPrefix)
+	n.dataset.Unset(cache.KeyPrefix)
+	n.dataset.Unset(cache.KeyDir)
+	if of != "" {
+		real, err := filepath.EvalSymlinks(n.Prefix)
+		if err != nil {
+			return nil, err
+		}
+		if real != of {
+			return nil, fmt.Errorf("dataset %d (%s) belongs to a job with prefix directory %s, not %s", n.ID, n.dataset.Name(), of, real)
+		}
+	}
+	return ranks, nil
+}
+
+func sameDataset(a, b dataset.Dataset) bool {
+	return a.ID() == b.ID() && a.Name() == b.Name() && a.Created().Equal(b.Created())
+}
+
+// copyRank copies the files of a rank and then writes its list. What it has in
+// redundancy is of use to others only: if it cannot be copied the rank is there
+// all the same.
+func (n *node) copyRank(rank int) error {
+	if err := n.maps.Check(n.ID, rank); err != nil {
+		return err
+	}
+	_, ranks := n.maps.Expected(n.ID, rank)
+	p := &part{rank: rank, ranks: ranks, dataset: n.dataset}
+	var spoiled error
+	for i, path := range n.maps.Files(n.ID, rank) {
+		f := redundancy.File{Path: path, Meta: meta.Meta{Hash: n.maps.Meta(n.ID, rank, path).Clone()}}
+		to, err := n.destination(f)
+		if err == nil {
+			err = n.copyFile(f, to, fmt.Sprintf("%d.%d", rank, i))
+		}
+		if err != nil && f.Meta.Type() == meta.Full {
+			return err
+		}
+		if err != nil {
+			spoiled = err
+			continue
+		}
+		p.files = append(p.files, redundancy.File{Path: to, Meta: f.Meta})
+	}
+	if err := p.write(n.dir, n.Prefix); err != nil {
+		return err
+	}
+	n.done.Ranks = append(n.done.Ranks, rank)
+	return spoiled
+}
+
+// destination is where a file of the cache belongs in the prefix directory.
+func (n *node) destination(f redundancy.File) (string, error) {
+	if f.Meta.Type() != meta.Full {
+		name := filepath.Base(f.Path)
+		if !isRedundancy(name) {
+			return "", fmt.Errorf("%s is called like no redundancy file", f.Path)
+		}
+		return filepath.Join(n.dir, name), nil
+	}
+	if err := prefix.CheckName(f.Meta.File()); err != nil {
+		return "", fmt.Errorf("the description of %s names %w", f.Path, err)
+	}
+	return filepath.Join(n.Prefix, f.Meta.File()), nil
+}
+
+// copyFile copies a file, under another name until all of it is there: a
+// background flush may be copying the same one, and what is complete must never
+// become less. unique tells this writer's name from others'.
+func (n *node) copyFile(f redundancy.File, to, unique string) error {
+	if n.isThere(f, to) {
+		n.done.Kept++
+		return nil
+	}
+	aside := n.aside(to, unique)
+	err := n.copier.Copy(f.Path, aside, f.Meta)
+	if err == nil {
+		err = os.Rename(aside, to)
+	}
+	if err != nil {
+		_ = os.Remove(aside) // the first error is the one to report
+		return err
+	}
+	n.done.Files++
+	n.done.Bytes += f.Meta.Size()
+	return nil
+}
+
+// aside is a name beside a path. It is the same every time, so that what a
+// killed process has left is replaced; and it does not get longer with the path.
+func (n *node) aside(path, unique string) string {
+	return filepath.Join(filepath.Dir(path), fmt.Sprintf(".scr.%d.%s.tmp", n.ID, unique))
+}
+
+// isThere reports whether a file has been copied. The time is set last.
+func (n *node) isThere(f redundancy.File, path string) bool {
+	info, err := os.Lstat(path)
+	mtime, known := f.Meta.Int("MTIME")
+	if err != nil || !info.Mode().IsRegular() || info.Size() != f.Meta.Size() || !known || info.ModTime().UnixNano() != mtime {
+		return false
+	}
+	return !n.Reread || redundancy.Verify([]redundancy.File{{Path: path, Meta: f.Meta}}, n.Buffer) == nil
+}
+
+// partners looks after the ranks whose files this rank has copies of.
+func (n *node) partners(rank int) error {
+	for _, path := range n.maps.Files(n.ID, rank) {
+		md := n.maps.Meta(n.ID, rank, path)
+		if md.Type() != meta.Partner {
+			continue
+		}
+		if err := n.partnersOf(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *node) partnersOf(path string) error {
+	r, err := redundancy.Open(path)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	group, err := r.Group()
+	if err != nil {
+		return &redundancy.CorruptError{Path: path, Reason: err.Error()}
+	}
+	m := slices.Index(group, r.Current().Rank())
+	for d := 1; d <= len(r.Sections()) && d < len(group) && m >= 0; d++ {
+		rank := group[(m-d+len(group))%len(group)]
+		where := n.maps.Reddesc(n.ID, rank).Text(cache.KeyNode)
+		if where != "" {
+			n.done.Partners = append(n.done.Partners, where)
+		}
+		if n.forsaken(rank, where) {
+			ranks, _ := r.Int(keyRanks)
+			if err := n.extract(r, d, rank, int(ranks)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// forsaken reports whether a rank's files have to come from a copy of them.
+func (n *node) forsaken(rank int, where string) bool {
+	if !n.Partner && !slices.Contains(n.Down, where) {
+		return false
+	}
+	p, err := readPart(n.Prefix, n.ID, rank)
+	return err != nil || !sameDataset(p.dataset, n.dataset)
+}
+
+// extract makes the files of a rank from the copy d of a redundancy file.
+func (n *node) extract(r *redundancy.Reader, d, rank, ranks int) error {
+	kept := r.Partner(d)
+	if kept.Rank() != rank {
+		return &redundancy.CorruptError{Path: r.Path(), Reason: fmt.Sprintf("copy %d is of rank %d, not %d", d, kept.Rank(), rank)}
+	}
+	files, err := kept.Files(n.Prefix)
+	if err != nil {
+		return &redundancy.CorruptError{Path: r.Path(), Reason: err.Error()}
+	}
+	p := &part{rank: rank, ranks: ranks, dataset: n.dataset, files: slices.Clone(files)}
+	for i, f := range files {
+		if err := prefix.CheckName(f.Meta.File()); err != nil {
+			return fmt.Errorf("%s names %w", r.Path(), err)
+		}
+		files[i].Path = n.aside(f.Path, fmt.Sprintf("%d.%d.copy%d", rank, i, d))
+	}
+	err = partner.Extract(r, d, files, n.Buffer)
+	for i := range files {
+		if err == nil {
+			err = syncFile(files[i].Path)
+		}
+		if err == nil {
+			err = os.Rename(files[i].Path, p.files[i].Path)
+		}
+		if err != nil {
+			for _, f := range files {
+				_ = os.Remove(f.Path)
+			}
+			return err
+		}
+		n.done.Files++
+		n.done.Bytes += files[i].Meta.Size()
+	}
+	if err := p.write(n.dir, n.Prefix); err != nil {
+		return err
+	}
+	n.done.Ranks = append(n.done.Ranks, rank)
+	return nil
+}
+
+// syncFile returns when a file is on its medium.
+func syncFile(path string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrPermission) { // may be one that its owner must not read
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,160 @@
+package scavenge
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/meta"
+)
+
+// scan is what is in the prefix directory of a dataset that has been copied
+// there (the scan hash of spec 002).
+type scan struct {
+	prefix  string
+	id      int
+	dir     string // that goscr keeps for the dataset
+	dataset dataset.Dataset
+	ranks   int           // size of the job
+	parts   map[int]*part // of the ranks whose files are all there
+	bad     []error       // why those of others are not
+	sets    []set
+}
+
+// set is the redundancy files of one set of ranks.
+type set struct {
+	name  string // all of the file name but the member
+	kind  string // xor, partner, rs
+	paths []string
+}
+
+// read reads the lists of all ranks, looks whether their files are there, and
+// what redundancy is. Files are not read.
+func read(prefixDir string, id int) (*scan, error) {
+	s := &scan{prefix: prefixDir, id: id, dir: prefix.Dir(prefixDir, id), parts: map[int]*part{}}
+	ranks, err := parts(s.dir)
+	if err != nil || len(ranks) == 0 {
+		return nil, fmt.Errorf("nothing of dataset %d has been scavenged to %s: run scr_copy on the nodes of the job first", id, prefixDir)
+	}
+	var all []*part
+	for _, rank := range ranks {
+		p, err := readPart(prefixDir, id, rank)
+		if err != nil {
+			s.bad = append(s.bad, err)
+			continue
+		}
+		all = append(all, p)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("dataset %d: no list of files can be read: %w", id, s.bad[0])
+	}
+	s.choose(all)
+	for _, p := range all {
+		if err := s.inspect(p); err != nil {
+			s.bad = append(s.bad, fmt.Errorf("rank %d: %w", p.rank, err))
+		}
+	}
+	return s, s.findSets()
+}
+
+// choose decides which dataset the lists are of. What an earlier dataset of the
+// same number has left is not mixed with it.
+func (s *scan) choose(all []*part) {
+	newest := slices.MaxFunc(all, func(a, b *part) int { return a.dataset.Created().Compare(b.dataset.Created()) })
+	s.dataset, s.ranks = newest.dataset, newest.ranks
+}
+
+// inspect enters a rank if all its files are there.
+func (s *scan) inspect(p *part) error {
+	if !sameDataset(p.dataset, s.dataset) || p.ranks != s.ranks {
+		return fmt.Errorf("its list is of another dataset: %s of %v, by %d ranks", p.dataset.Name(), p.dataset.Created(), p.ranks)
+	}
+	for _, f := range p.files {
+		if f.Meta.Type() != meta.Full {
+			continue // whether it can be used is seen when it is
+		}
+		if err := f.Meta.Check(f.Path); err != nil {
+			return err
+		}
+	}
+	s.parts[p.rank] = p
+	return nil
+}
+
+func (s *scan) whole(rank int) bool { return s.parts[rank] != nil }
+
+// missing is how many ranks there are whose files are not all there.
+func (s *scan) missing() int { return s.ranks - len(s.parts) }
+
+// missingRanks names the first of them.
+func (s *scan) missingRanks() string {
+	const most = 10
+	var names []string
+	for r := 0; r < s.ranks && len(names) <= most; r++ {
+		if !s.whole(r) {
+			names = append(names, fmt.Sprint(r))
+		}
+	}
+	if len(names) > most {
+		names[most] = "…"
+	}
+	return strings.Join(names, ", ")
+}
+
+// findSets groups the redundancy files that are there.
+func (s *scan) findSets() error {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return err
+	}
+	index := map[string]int{}
+	for _, e := range entries {
+		fields := redundancyName.FindStringSubmatch(e.Name())
+		if fields == nil {
+			continue
+		}
+		_, name, _ := strings.Cut(e.Name(), "_")
+		i, ok := index[name]
+		if !ok {
+			i = len(s.sets)
+			index[name] = i
+			s.sets = append(s.sets, set{name: name, kind: fields[4]})
+		}
+		s.sets[i].paths = append(s.sets[i].paths, filepath.Join(s.dir, e.Name()))
+	}
+	return nil
+}
+
+// own are a rank's files that the program wrote.
+func (s *scan) own(rank int) []redundancy.File {
+	p := s.parts[rank]
+	if p == nil {
+		return nil
+	}
+	own, _ := redundancy.Split(p.files)
+	return own
+}
+
+// Find returns the number of the newest dataset of a name that has been
+// scavenged, 0 if there is none.
+func Find(prefixDir, name string) int {
+	ids := prefix.IDs(prefixDir)
+	slices.Reverse(ids)
+	for _, id := range ids {
+		ranks, err := parts(prefix.Dir(prefixDir, id))
+		if err != nil {
+			continue
+		}
+		for _, rank := range ranks {
+			if p, err := readPart(prefixDir, id, rank); err == nil && p.dataset.Name() == name {
+				return id
+			}
+		}
+	}
+	return 0
+}

@@ -1,0 +1,388 @@
+package scavenge_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/scavenge"
+	"github.com/goscr/goscr/internal/scavenge/scavengetest"
+	"github.com/goscr/goscr/scr"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+type cluster struct{ *scavengetest.Cluster }
+
+func newCluster(t testing.TB, env ...string) *cluster { return &cluster{scavengetest.New(t, env...)} }
+
+// warnings collects what is said on the way.
+type warnings struct{ list []string }
+
+func (w *warnings) add(err error) { w.list = append(w.list, err.Error()) }
+
+func (w *warnings) say(t testing.TB, text string) {
+	t.Helper()
+	if !strings.Contains(strings.Join(w.list, "\n"), text) {
+		t.Errorf("nothing says %q: %q", text, w.list)
+	}
+}
+
+// copy is scr_copy on a node.
+func (c *cluster) copy(node string, id int, change ...func(*scavenge.Copy)) (scavenge.Copied, *warnings, error) {
+	w := &warnings{}
+	x := scavenge.Copy{Control: c.Control(node), Prefix: c.Prefix(), ID: id, Buffer: 1000, Warn: w.add}
+	for _, f := range change {
+		f(&x)
+	}
+	done, err := x.Run()
+	return done, w, err
+}
+
+func (c *cluster) copies(id int, nodes ...string) {
+	c.T.Helper()
+	for _, node := range nodes {
+		if _, w, err := c.copy(node, id); err != nil || len(w.list) > 0 {
+			c.T.Fatalf("node %s: %v %q", node, err, w.list)
+		}
+	}
+}
+
+func (c *cluster) build(id int) (scavenge.Built, *warnings, error) {
+	w := &warnings{}
+	b, err := scavenge.Build(c.Prefix(), id, w.add)
+	return b, w, err
+}
+
+func (c *cluster) builds(id int) scavenge.Built {
+	c.T.Helper()
+	b, w, err := c.build(id)
+	if err != nil {
+		c.T.Fatalf("%v %q", err, w.list)
+	}
+	return b
+}
+
+func (c *cluster) meta(id int, file string) string {
+	return filepath.Join(prefix.Dir(c.Prefix(), id), file)
+}
+
+var schemes = map[string]struct {
+	env    []string
+	bears  int
+	ranks  int
+	sorted []string
+}{
+	"XOR":     {env: []string{"SCR_COPY_TYPE=XOR"}, bears: 1},
+	"PARTNER": {env: []string{"SCR_COPY_TYPE=PARTNER"}, bears: 1},
+	"RS":      {env: []string{"SCR_COPY_TYPE=RS"}, bears: 2},
+}
+
+// Whatever nodes are lost that the scheme bears, the next job restarts from what
+// the others had.
+func TestScavenge_NodesLost(t *testing.T) {
+	for kind, scheme := range schemes {
+		for first := range scavengetest.Four {
+			for second := range scavengetest.Four {
+				lost := []string{scavengetest.Four[first]}
+				if second != first {
+					if scheme.bears < 2 || second < first {
+						continue
+					}
+					lost = append(lost, scavengetest.Four[second])
+				}
+				t.Run(fmt.Sprint(kind, lost), func(t *testing.T) {
+					c := newCluster(t, scheme.env...)
+					c.Write(scavengetest.Four, 1, 2)
+					c.Lose(lost...)
+					for _, n := range scavengetest.Four {
+						if !slices.Contains(lost, n) {
+							c.copies(2, n)
+						}
+					}
+					if b := c.builds(2); len(b.Rebuilt) != len(lost) {
+						t.Errorf("rebuilt %v", b.Rebuilt)
+					}
+					c.Restarts(4, 2)
+				})
+			}
+		}
+	}
+}
+
+func TestScavenge_SeveralRanksOnANode(t *testing.T) {
+	nodes := []string{"a", "a", "b", "b", "b", "c", "c", "d", "d"}
+	for kind, scheme := range schemes {
+		t.Run(kind, func(t *testing.T) {
+			c := newCluster(t, append(scheme.env, "SCR_SET_SIZE=3")...)
+			c.Write(nodes, 1)
+			c.Lose("b")
+			c.copies(1, "a", "c", "d")
+			if b := c.builds(1); len(b.Rebuilt) != 3 {
+				t.Errorf("rebuilt %v", b.Rebuilt)
+			}
+			c.Restarts(len(nodes), 1)
+		})
+	}
+}
+
+func TestScavenge_NothingLost(t *testing.T) {
+	c := newCluster(t)
+	c.Write(scavengetest.Four, 1)
+	c.copies(1, scavengetest.Four...)
+	if b := c.builds(1); len(b.Rebuilt) != 0 || b.There {
+		t.Errorf("%+v", b)
+	}
+	if left, _ := filepath.Glob(c.meta(1, "*.xor")); len(left) > 0 {
+		t.Errorf("%v is of no more use", left)
+	}
+	if left, _ := filepath.Glob(c.Path("ckpt.1/*/.scr*")); len(left) > 0 {
+		t.Errorf("%v is left", left)
+	}
+	c.Restarts(4, 1)
+}
+
+func TestScavenge_TooMuchLost(t *testing.T) {
+	for kind, scheme := range schemes {
+		t.Run(kind, func(t *testing.T) {
+			c := newCluster(t, scheme.env...)
+			c.Write(scavengetest.Four, 1, 2)
+			c.copies(1, scavengetest.Four...)
+			c.builds(1)
+			nodes := scavengetest.Four[:3-scheme.bears]
+			if kind == "PARTNER" { // bears the loss of two that are no neighbours
+				nodes = scavengetest.Four[2:]
+			}
+			c.copies(2, nodes...)
+			b, _, err := c.build(2)
+			if err == nil || !strings.Contains(err.Error(), "are missing") || !strings.Contains(err.Error(), "cannot be rebuilt") {
+				t.Errorf("%+v, %v", b, err)
+			}
+			x, err := prefix.ReadIndex(c.Prefix())
+			must(t, err)
+			if e := x.Entries()[0]; e.ID != 2 || e.Complete {
+				t.Errorf("index: %+v", e)
+			}
+			c.Restarts(4, 1)
+		})
+	}
+}
+
+func TestScavenge_Single(t *testing.T) {
+	c := newCluster(t, "SCR_COPY_TYPE=SINGLE")
+	c.Write(scavengetest.Four, 1)
+	c.copies(1, scavengetest.Four[1:]...)
+	if _, _, err := c.build(1); err == nil || !strings.Contains(err.Error(), "no redundancy files") {
+		t.Error(err)
+	}
+	c.copies(1, scavengetest.Four[0])
+	c.builds(1)
+	c.Restarts(4, 1)
+}
+
+// Twice, in any order, and after it was cut short.
+func TestScavenge_Again(t *testing.T) {
+	c := newCluster(t)
+	c.Write(scavengetest.Four, 1)
+	c.copies(1, "a", "b")
+	if _, _, err := c.build(1); err == nil {
+		t.Error("built from two of scavengetest.Four nodes")
+	}
+	// A node's copy was killed: a file has another's name, a list is missing.
+	must(t, os.Remove(c.meta(1, "1.scrfilemap")))
+	must(t, os.MkdirAll(c.Path("ckpt.1/rank_2"), 0o700))
+	must(t, os.WriteFile(c.Path("ckpt.1/rank_2/.scr.1.2.1.tmp"), []byte("part"), 0o600))
+	done, _, err := c.copy("a", 1)
+	if must(t, err); done.Files != 0 || done.Kept == 0 {
+		t.Errorf("%+v was copied again", done)
+	}
+	c.copies(1, "b", "c")
+	c.builds(1)
+	done, _, err = c.copy("d", 1)
+	if must(t, err); !done.There {
+		t.Errorf("%+v", done)
+	}
+	if b := c.builds(1); !b.There {
+		t.Errorf("%+v", b)
+	}
+	c.Restarts(4, 1)
+}
+
+// A file that is there but not what was written is copied again if that is
+// asked for.
+func TestCopy_Reread(t *testing.T) {
+	c := newCluster(t)
+	c.Write(scavengetest.Four, 1)
+	c.copies(1, "a")
+	scavengetest.Change(t, c.Path(scavengetest.Contents(1, 0)[1].Name), scavengetest.Flip)
+	done, _, err := c.copy("a", 1)
+	if must(t, err); done.Files != 0 {
+		t.Errorf("%+v", done)
+	}
+	done, _, err = c.copy("a", 1, func(x *scavenge.Copy) { x.Reread = true })
+	if must(t, err); done.Files != 1 {
+		t.Errorf("%+v", done)
+	}
+}
+
+// A file that is corrupt in the cache is not brought as if it were whole, and
+// comes back from the others.
+func TestCopy_CorruptInTheCache(t *testing.T) {
+	c := newCluster(t)
+	c.Write(scavengetest.Four, 1)
+	scavengetest.Change(t, c.Cached("c", 1, scavengetest.Contents(1, 2)[0].Name), scavengetest.Flip)
+	_, w, err := c.copy("c", 1)
+	if err == nil {
+		t.Error("a corrupt file was copied")
+	}
+	w.say(t, "corrupt")
+	c.copies(1, "a", "b", "d")
+	if b := c.builds(1); len(b.Rebuilt) != 1 {
+		t.Errorf("%+v", b.Rebuilt)
+	}
+	c.Restarts(4, 1)
+}
+
+// Files that become corrupt after they were copied.
+func TestBuild_CorruptOnTheWay(t *testing.T) {
+	for kind, scheme := range schemes {
+		t.Run(kind, func(t *testing.T) {
+			c := newCluster(t, scheme.env...)
+			c.Write(scavengetest.Four, 1)
+			lost, bad := "a", 1
+			c.Lose(lost)
+			c.copies(1, "b", "c", "d")
+			f := scavengetest.Contents(1, bad)[0]
+			scavengetest.Change(t, c.Path(f.Name), scavengetest.Flip)
+			b, w, err := c.build(1)
+			switch kind {
+			case "RS": // two are lost, then
+				must(t, err)
+				w.say(t, f.Name)
+				if len(b.Rebuilt) != 2 {
+					t.Errorf("%+v", b.Rebuilt)
+				}
+			case "XOR":
+				if err == nil {
+					t.Error("rebuilt from a corrupt file")
+				}
+				w.say(t, f.Name)
+				return
+			case "PARTNER": // the copy is another file
+				must(t, err)
+				return
+			}
+			c.Restarts(4, 1)
+		})
+	}
+}
+
+// With PARTNER, a node brings the files of its neighbour from its copies.
+func TestCopy_Partner(t *testing.T) {
+	for _, how := range []string{"down", "partner"} {
+		c := newCluster(t, "SCR_COPY_TYPE=PARTNER")
+		c.Write(scavengetest.Four, 1)
+		c.Lose("b")
+		done, _, err := c.copy("a", 1)
+		if must(t, err); fmt.Sprint(done.Partners) != "[d]" {
+			t.Errorf("partners %v", done.Partners)
+		}
+		for _, n := range []string{"c", "d"} {
+			done, _, err := c.copy(n, 1, func(x *scavenge.Copy) {
+				if how == "down" {
+					x.Down = []string{"x", "b"}
+				} else {
+					x.Partner = n == "c"
+				}
+			})
+			if must(t, err); n == "c" && fmt.Sprint(done.Ranks) != "[2 1]" {
+				t.Errorf("%s: %+v", how, done)
+			}
+		}
+		if b := c.builds(1); len(b.Rebuilt) != 0 {
+			t.Errorf("%+v had to be rebuilt", b.Rebuilt)
+		}
+		c.Restarts(4, 1)
+	}
+}
+
+// Outputs and checkpoints; what is older does not become the one to restart from.
+func TestScavenge_MoreThanOne(t *testing.T) {
+	c := newCluster(t)
+	c.Write(scavengetest.Four, 1, 2, 3)
+	c.Lose("d")
+	for _, id := range []int{3, 1, 2} {
+		c.copies(id, "a", "b", "c")
+		c.builds(id)
+	}
+	x, err := prefix.ReadIndex(c.Prefix())
+	must(t, err)
+	if x.Current() != scavengetest.Name(3) || len(x.Entries()) != 3 {
+		t.Errorf("current %q of %v", x.Current(), x.Entries())
+	}
+	c.Restarts(4, 3)
+}
+
+// A dataset that was flushed but for the index is entered, and not copied.
+func TestBuild_FlushedButForTheIndex(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1")
+	c.Write(scavengetest.Four, 1, 2)
+	x, err := prefix.ReadIndex(c.Prefix())
+	must(t, err)
+	e, _ := x.Find(scavengetest.Name(2))
+	must(t, prefix.Incomplete(c.Prefix(), e.Dataset))
+	if b := c.builds(2); !b.There {
+		t.Errorf("%+v", b)
+	}
+	c.Restarts(4, 2)
+}
+
+// What an earlier dataset of the same number has left is not mixed with it.
+func TestScavenge_NumberUsedAgain(t *testing.T) {
+	c := newCluster(t)
+	c.Write(scavengetest.Four, 1)
+	c.copies(1, scavengetest.Four...)
+	must(t, os.RemoveAll(c.Path(".scr/index.scr")))
+	c.Lose(scavengetest.Four...)
+	c.Job(scavengetest.Four, c.Output(7, scr.Checkpoint)) // dataset 1 again
+	c.copies(1, "a")
+	if left, _ := filepath.Glob(c.meta(1, "*.scrfilemap")); len(left) != 1 {
+		t.Errorf("%v", left)
+	}
+	if _, _, err := c.build(1); err == nil {
+		t.Error("built from one node of scavengetest.Four")
+	}
+	c.copies(1, "b", "c")
+	c.builds(1)
+	c.Restarts(4, 7)
+}
+
+func TestCopy_Refuses(t *testing.T) {
+	c := newCluster(t)
+	c.Write(scavengetest.Four, 1)
+	for want, err := range map[string]error{
+		"dataset 9 is not in the cache": second(c.copy("a", 9)),
+		"control directory":             second(c.copy("nowhere", 1)),
+		"belongs to a job with prefix directory": second(c.copy("a", 1, func(x *scavenge.Copy) {
+			x.Prefix = t.TempDir()
+		})),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if _, _, err := c.build(1); err == nil || !strings.Contains(err.Error(), "scavenged") {
+		t.Error(err)
+	}
+}
+
+func second(_ scavenge.Copied, _ *warnings, err error) error { return err }
