@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -122,6 +123,16 @@ func TestFlush_Output(t *testing.T) {
 	c.job(four, restarts(3)) // output is nothing to restart from
 	c.lose(four...)
 	c.job(four, restarts(3))
+}
+
+func TestDatasets_SayWhoseTheyAre(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1", "SCR_JOB_NAME=heat 2-d", "SCR_CLUSTER_NAME=atlas")
+	c.job(four, steps(1))
+	e := c.index()["ckpt.1"]
+	got := []string{e.Text("USER"), e.Text("JOBID"), e.Text("JOBNAME"), e.Text("CLUSTER")}
+	if want := []string{"user", "job", "heat 2-d", "atlas"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
 
 // A file that changed in the cache after it was protected is not what reaches

@@ -103,7 +103,7 @@ func TestDescriptors_RestartFromAnyOfThem(t *testing.T) {
 
 func TestStores_CountOfEach(t *testing.T) {
 	c := newCluster(t, "SCR_CACHE_SIZE=2")
-	c.configure("STORE=$SSD COUNT=3", "CKPT=0 INTERVAL=1", "CKPT=1 INTERVAL=2 STORE=$SSD")
+	c.configure("STORE=$SSD COUNT=3 FLUSH=SYNC FETCH=SYNC", "CKPT=0 INTERVAL=1", "CKPT=1 INTERVAL=2 STORE=$SSD")
 	c.job(four, steps(1, 2, 3, 4, 5, 6, 7, 8))
 	if cache, ssd := c.in("a", "cache"), c.in("a", "ssd"); cache != "5 7" || ssd != "4 6 8" {
 		t.Errorf("the cache has %s, the other store %s", cache, ssd)

@@ -241,10 +241,13 @@ func TestLog_DoesNotWaitForASlowSink(t *testing.T) {
 func TestOnce_AllErrors(t *testing.T) {
 	dir := t.TempDir()
 	cfg := load(t, dir, "SCR_LOG_DB_ENABLE=1", "SCR_LOG_DB_HOST=db:99", "SCR_LOG_DB_PASS=secret")
+	if at := DatabaseOf(load(t, dir, "SCR_LOG_DB_USER=me", "SCR_LOG_DB_NAME=jobs", "SCR_LOG_DB_DEBUG=1")); at.User != "me" || at.Name != "jobs" || !at.Debug {
+		t.Errorf("%+v", at)
+	}
 	must(t, os.Mkdir(TextFile(dir), 0o777))
 	none := errors.New("no database")
 	err := Once(cfg, Record{Type: "A", Job: JobOf(cfg)}, func(at Database) (Sink, error) {
-		if at.Host != "db:99" || at.Password != "secret" || at.User == "" || at.Name != "scrlog" || at.File != DatabaseFile(dir) {
+		if at.Host != "db:99" || at.Password != "secret" || at.User == "" || at.Name != "scrlog" || at.Debug || at.File != DatabaseFile(dir) {
 			t.Errorf("%+v", at)
 		}
 		return nil, none

@@ -325,13 +325,18 @@ func (l *Loop) once(ctx context.Context, number int) (attempt, error) {
 	return a, nil
 }
 
+// watchdog returns that of a run, nil if the user wants none.
+func (j *Job) watchdog(latest, began time.Time) *watchdog {
+	if !j.Config.Bool("SCR_WATCHDOG") {
+		return nil
+	}
+	return newWatchdog(j.Config.Seconds("SCR_WATCHDOG_TIMEOUT"), j.Config.Seconds("SCR_WATCHDOG_TIMEOUT_PFS"), latest, began)
+}
+
 // watch stays with a run until it has ended.
 func (l *Loop) watch(ctx context.Context, p *process, number int, began, latest time.Time, earlier []string) {
-	var dog *watchdog
 	l.watchdogAwoke = false
-	if l.Config.Bool("SCR_WATCHDOG") {
-		dog = newWatchdog(l.Config.Seconds("SCR_WATCHDOG_TIMEOUT"), l.Config.Seconds("SCR_WATCHDOG_TIMEOUT_PFS"), latest, began)
-	}
+	dog := l.watchdog(latest, began)
 	tick := time.NewTicker(l.Poll)
 	defer tick.Stop()
 	var deadline <-chan time.Time

@@ -482,6 +482,32 @@ func TestWatchdog(t *testing.T) {
 	}
 }
 
+func TestWatchdog_AsConfigured(t *testing.T) {
+	l := newLab(t)
+	now := time.Now()
+	if dog := l.job(t).watchdog(now, now); dog != nil {
+		t.Errorf("without SCR_WATCHDOG: %+v", dog)
+	}
+	t.Setenv("SCR_WATCHDOG", "1")
+	t.Setenv("SCR_WATCHDOG_TIMEOUT", "10")
+	t.Setenv("SCR_WATCHDOG_TIMEOUT_PFS", "100.5")
+	if dog := l.job(t).watchdog(now, now); dog.limit != 10*time.Second || dog.limitPFS != 100500*time.Millisecond {
+		t.Errorf("%+v", dog)
+	}
+}
+
+// How much room a node has to have is said by lines of the configuration.
+func TestCheckCommand(t *testing.T) {
+	l := newLab(t)
+	lines := []string{"CNTLDIR=" + l.dir + " BYTES=4k", "CACHEDIR=" + l.dir + " BYTES=2m", "CACHEDIR=/elsewhere BYTES=1g"}
+	must(t, os.WriteFile(filepath.Join(l.prefix, ".scrconf"), []byte(strings.Join(lines, "\n")), 0o600))
+	j := l.job(t)
+	want := []string{j.Tool, "check_node", "--free", "--cntl=" + l.dir + ":4096", "--cache=" + l.dir + ":2097152"}
+	if got := j.checkCommand(true); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestCheckDirs(t *testing.T) {
 	dir := t.TempDir()
 	must(t, CheckDirs(dir+","+dir+"/new:1000,", false))
