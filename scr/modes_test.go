@@ -648,3 +648,52 @@ func TestOutput_FlushedLater(t *testing.T) {
 		}
 	}
 }
+
+func TestWidth(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_WIDTH=1", "SCR_FETCH_WIDTH=2")
+	c.job(four, steps(1))
+	c.lose(four...)
+	c.job(four, restarts(1))
+}
+
+func TestCRC_OnFlush(t *testing.T) {
+	for _, kind := range []struct {
+		crc  string
+		want int // the checkpoint that a run finds in the prefix directory
+	}{{"1", 1}, {"0", 2}} {
+		c := newCluster(t, "SCR_FLUSH=1", "SCR_CRC_ON_FLUSH="+kind.crc)
+		c.job(four, steps(1, 2))
+		c.change(c.prefix("ckpt.2/y/1/state"), func(data []byte) []byte { data[17] ^= 4; return data })
+		c.lose(four...)
+		c.job(four, func(s *Session, rank int) error {
+			if got, err := offered(s); err != nil || got != name(kind.want) {
+				return fmt.Errorf("SCR_CRC_ON_FLUSH=%s: offered %q, %v", kind.crc, got, err)
+			}
+			return nil
+		})
+	}
+}
+
+func TestCRC_OnDelete(t *testing.T) {
+	for crc, want := range map[string]bool{"0": false, "1": true} {
+		c := newCluster(t, "SCR_FLUSH=0", "SCR_CRC_ON_DELETE="+crc)
+		c.job(four, func(s *Session, rank int) error {
+			if err := steps(1, 2)(s, rank); err != nil {
+				return err
+			}
+			if rank == 1 {
+				c.change(c.cached("b", 1, "ckpt.1/y/1/state"), func(data []byte) []byte { data[17] ^= 4; return data })
+			}
+			return steps(3)(s, rank)
+		})
+		if got := strings.Contains(c.said(), "which leaves the cache: "); got != want {
+			t.Errorf("SCR_CRC_ON_DELETE=%s: said\n%s", crc, c.said())
+		}
+	}
+}
+
+func TestCRC_OnCopy(t *testing.T) {
+	c := newCluster(t, "SCR_CRC_ON_COPY=0")
+	c.job(four, steps(1))
+	c.says("SCR_CRC_ON_COPY=0 has no effect")
+}

@@ -15,7 +15,6 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/report"
-	"github.com/goscr/goscr/internal/transfer"
 	"github.com/goscr/goscr/meta"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/reddesc"
@@ -272,7 +271,8 @@ func (s *Session) fetch(d dataset.Dataset) error {
 	if err != nil {
 		return err
 	}
-	if err := s.cache.Complete(c, s.bring(c, l.Files)); err != nil {
+	failed := s.prefix.InTurn(s.config.Int("SCR_FETCH_WIDTH"), func() error { return s.bring(c, l.Files) })
+	if err := s.cache.Complete(c, failed); err != nil {
 		return err
 	}
 	s.flushed[c.ID()] = true
@@ -293,8 +293,7 @@ func (s *Session) inPlace(d dataset.Dataset, desc *reddesc.Descriptor) bool {
 // bring copies files of the prefix directory to where a dataset in the cache has
 // them.
 func (s *Session) bring(c *cache.Cached, files []redundancy.File) error {
-	copier := transfer.NewCopier(s.prefix.Buffer)
-	copier.Bare = s.prefix.Bare
+	copier := s.prefix.Copier()
 	for _, f := range files {
 		path, err := s.cache.Add(c, f.Meta)
 		if err == nil {

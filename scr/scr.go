@@ -145,7 +145,10 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	}
 	s.prefix = prefix.Prefix{
 		Comm: s.world, Dir: cfg.String("SCR_PREFIX"), Buffer: s.bufferSize("SCR_FILE_BUF_SIZE"),
-		Bare: !cfg.Bool("SCR_COPY_METADATA"), Log: s.log,
+		Bare: !cfg.Bool("SCR_COPY_METADATA"), Blind: !cfg.Bool("SCR_CRC_ON_FLUSH"), Width: cfg.Int("SCR_FLUSH_WIDTH"), Log: s.log,
+	}
+	if world.Rank() == 0 && !cfg.Bool("SCR_CRC_ON_COPY") {
+		s.log.Warn("SCR_CRC_ON_COPY=0 has no effect: what is rebuilt in the cache has to be checked")
 	}
 	start := time.Now()
 	if err := s.begin(node, start, opt.Settings); err != nil {
@@ -229,7 +232,7 @@ func (s *Session) begin(node string, start time.Time, settings *Settings) error 
 		Stores: s.stores, ControlBase: s.config.String("SCR_CNTL_BASE"),
 		User: s.config.String("SCR_USER_NAME"), JobID: s.config.String("SCR_JOB_ID"), Prefix: real,
 		Piece: s.bufferSize("SCR_MPI_BUF_SIZE"), Distribute: s.config.Bool("SCR_DISTRIBUTE"), Log: s.log,
-		Events: s.events,
+		VerifyEvicted: s.config.Bool("SCR_CRC_ON_DELETE"), Events: s.events,
 	})
 	if err != nil {
 		return err

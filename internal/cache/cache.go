@@ -46,8 +46,11 @@ type Config struct {
 	Prefix      string // of the job; without symbolic links, the same on all ranks
 	Piece       int    // bytes that are read, sent and written at a time
 	Distribute  bool   // on a restart, move files to where their ranks are
-	Log         *report.Logger
-	Events      *eventlog.Log // on rank 0
+	// VerifyEvicted reads datasets that leave to make room, and says what of them is
+	// not what was written.
+	VerifyEvicted bool
+	Log           *report.Logger
+	Events        *eventlog.Log // on rank 0
 }
 
 // Cached is a dataset in the cache that can be used.
@@ -491,6 +494,12 @@ func (k *Cache) Evict(leaving []*Cached) error {
 	}
 	for _, c := range leaving {
 		k.Log.Info("dataset %d (%s) leaves the cache to make room", c.ID(), c.Name())
+		if k.VerifyEvicted {
+			own, _ := redundancy.Split(k.Files(c.ID()))
+			if err := redundancy.Verify(own, k.Piece); err != nil {
+				k.Log.Warn("dataset %d (%s), which leaves the cache: %v", c.ID(), c.Name(), err)
+			}
+		}
 		k.save(c.ID())
 		if err := k.Delete(c.ID()); err != nil {
 			return err

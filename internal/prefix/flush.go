@@ -25,6 +25,8 @@ type Prefix struct {
 	Dir    string // absolute
 	Buffer int    // bytes that are copied at a time
 	Bare   bool   // files are copied without mode, owner and times
+	Blind  bool   // ... and without their checksums
+	Width  int    // most ranks that flush at a time
 	Log    *report.Logger
 }
 
@@ -49,14 +51,15 @@ func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
 	if err := p.begin(d, Flushing); err != nil {
 		return err
 	}
-	c := transfer.NewCopier(p.Buffer)
-	c.Bare = p.Bare
-	var err error
-	for _, files := range parts {
-		if err = p.copy(c, d, files); err != nil {
-			break
+	c := p.Copier()
+	err := p.InTurn(p.Width, func() error {
+		for _, files := range parts {
+			if err := p.copy(c, d, files); err != nil {
+				return err
+			}
 		}
-	}
+		return nil
+	})
 	if err := mpi.Agree(p.Comm, err); err != nil {
 		return err
 	}
@@ -67,6 +70,13 @@ func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
 	p.Log.Info("dataset %d (%s): flushed %s in %.3f s, %s/s", d.ID(), d.Name(), report.Bytes(d.Size()), seconds,
 		report.Bytes(int64(float64(d.Size())/max(seconds, 1e-9))))
 	return nil
+}
+
+// Copier returns what copies files to and from the prefix directory.
+func (p *Prefix) Copier() *transfer.Copier {
+	c := transfer.NewCopier(p.Buffer)
+	c.Bare, c.Blind = p.Bare, p.Blind
+	return c
 }
 
 func (p *Prefix) copy(c *transfer.Copier, d dataset.Dataset, files []redundancy.File) error {
