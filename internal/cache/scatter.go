@@ -14,7 +14,7 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Names in the control directory (formats.md §2).
+// Names in the control directory, with the names they have in SCR.
 const (
 	masterFile = "filemap.scrinfo"
 	keyFilemap = "Filemap"

@@ -2,7 +2,7 @@
 // of a job write between one Start_output and its Complete_output. A
 // checkpoint is a dataset that the job can restart from.
 //
-// The keys are those of formats.md §3, which SCR 3.1 reads and writes.
+// The keys are those that SCR 3.1 reads and writes.
 package dataset
 
 import (

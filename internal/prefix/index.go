@@ -1,7 +1,7 @@
 // Package prefix keeps datasets in the prefix directory, on the parallel file
 // system: the index of those there are, the summary and the list of files of
-// each, flush and fetch. All of it is in the format of SCR 3.1 (formats.md
-// §3), so that a job can move between the two.
+// each, flush and fetch. All of it is in the format of SCR 3.1, so
+// that a job can move between the two.
 //
 //	index.go      which datasets there are
 //	rank2file.go  which rank has which files, as a tree of hash files

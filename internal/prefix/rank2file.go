@@ -15,7 +15,7 @@ import (
 )
 
 // rank2file maps ranks to files. It is a tree of hash files, of which no rank
-// reads or writes more than about 1 MB (formats.md §3). A leaf is
+// reads or writes more than about 1 MB. A leaf is
 //
 //	rank2file.0.<w>   RANKS = n  LEVEL = 0  RANK / <r> / FILE / <path below the prefix> …
 //
