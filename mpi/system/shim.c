@@ -174,6 +174,26 @@ int goscr_init(void)
     return MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
 }
 
+// goscr_stranger reports whether the calls here reach another MPI than that of
+// the header, whose handles mean something else to it: the program's MPI is the
+// first that the loader has found. The name of that MPI is stored. MPIs that
+// share an ABI, as MPICH's descendants do, are no strangers.
+int goscr_stranger(char *name, int n)
+{
+    // The limit that the header gives may be smaller than the other MPI's.
+    static char version[1 << 16];
+    int length = 0;
+    if (MPI_Get_library_version(version, &length) != MPI_SUCCESS) return 0;
+    snprintf(name, n, "%.*s", (int)strcspn(version, ",\n"), version);
+#if defined(OPEN_MPI)
+    return strstr(version, "MPICH") != NULL || strstr(version, "Intel(R) MPI") != NULL;
+#elif defined(MPICH_VERSION)
+    return strstr(version, "Open MPI") != NULL;
+#else
+    return 0;
+#endif
+}
+
 // adopt makes a new communicator ours: its errors are returned.
 static int adopt(MPI_Comm *comm)
 {

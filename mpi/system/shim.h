@@ -26,6 +26,7 @@ enum { GOSCR_SUM, GOSCR_MIN, GOSCR_MAX };
 void goscr_error_string(int code, char *text, int len);
 int goscr_is_truncation(int code);
 
+int goscr_stranger(char *name, int n);
 int goscr_state(int *initialized, int *finalized);
 int goscr_init(void);
 

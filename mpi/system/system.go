@@ -40,9 +40,15 @@ func Finalize() error {
 }
 
 // Initialized reports whether MPI can be used: after Init, before Finalize.
-func Initialized() bool {
+func Initialized() bool { return usable() == nil }
+
+// usable says why MPI cannot be used, if it cannot.
+func usable() error {
 	initialized, finalized, err := state()
-	return err == nil && initialized && !finalized
+	if err == nil && (!initialized || finalized) {
+		err = errInactive
+	}
+	return err
 }
 
 // Rank returns the caller's rank in the job, -1 where MPI cannot be used.
@@ -55,6 +61,11 @@ func Rank() int {
 }
 
 func state() (initialized, finalized bool, err error) {
+	var name [80]C.char
+	if C.goscr_stranger(&name[0], C.int(len(name))) != 0 {
+		return false, false, fmt.Errorf("the program's MPI is %s, and goscr was built for another: "+
+			"use a libscr.so that is built with the MPICC of the program's MPI", C.GoString(&name[0]))
+	}
 	var i, f C.int
 	err = failure("MPI_Initialized", C.goscr_state(&i, &f))
 	return i != 0, f != 0, err
@@ -62,8 +73,8 @@ func state() (initialized, finalized bool, err error) {
 
 // World returns a new communicator of all ranks of the job. It is collective.
 func World() (mpi.Comm, error) {
-	if !Initialized() {
-		return nil, errInactive
+	if err := usable(); err != nil {
+		return nil, err
 	}
 	c := new(comm)
 	return c.open("MPI_Comm_dup", C.goscr_world(&c.handle))
@@ -72,8 +83,8 @@ func World() (mpi.Comm, error) {
 // FromHandle returns a new communicator of the ranks of an intracommunicator
 // of the program's, whose MPI_Comm handle points to. It is collective.
 func FromHandle(handle unsafe.Pointer) (mpi.Comm, error) {
-	if !Initialized() {
-		return nil, errInactive
+	if err := usable(); err != nil {
+		return nil, err
 	}
 	if handle == nil {
 		return nil, errors.New("MPI_Comm_dup: no communicator")

@@ -124,6 +124,20 @@ for name in c cpp f; do
 done
 is "the example in Python writes a checkpoint" writes py python3 "$WORK/app.py"
 
+# A library for one MPI in a program for another ------------------------------
+
+case $MPI in openmpi) other=mpich ;; *) other=openmpi ;; esac
+if command -v "mpicc.$other" "mpirun.$other" >/dev/null; then
+    # Its SCR_Init has to fail, and say why, where the MPI's calls would crash.
+    is "a program for $other links with it" "mpicc.$other" -o "$WORK/app-$other" "$WORK/app.c" "${by_hand[@]}" -lscr
+    stranger() {
+        ! "$TESTBED" run -n 2 --mpi "$other" --timeout 60 --env SCR_PREFIX="$WORK" -- "$WORK/app-$other" >"$WORK/stranger" 2>&1 &&
+            grep "SCR_Init: the program's MPI is .*, and goscr was built for another" "$WORK/stranger" ||
+            { cat "$WORK/stranger"; false; }
+    }
+    is "... and is told that it is for another MPI" stranger
+fi
+
 # CMake --------------------------------------------------------------------
 
 cat >"$WORK/CMakeLists.txt" <<END
