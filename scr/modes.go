@@ -31,9 +31,7 @@ func (s *Session) takeUp() error {
 		return err
 	}
 	all := s.config.Bool("SCR_FLUSH_ON_RESTART") || s.config.Bool("SCR_GLOBAL_RESTART")
-	if all {
-		s.flushForeign()
-	}
+	s.takeForeign(all)
 	return s.flushLeft(all)
 }
 
@@ -64,14 +62,26 @@ func (s *Session) flushLeft(checkpoints bool) error {
 	return nil
 }
 
-// flushForeign flushes checkpoints in the cache that a job of another size has
-// written, oldest first, as far as that is possible.
-func (s *Session) flushForeign() {
+// takeForeign flushes checkpoints in the cache that a job of another size has
+// written, oldest first, as far as that is possible; or says how they can be used,
+// where nobody has asked for that.
+func (s *Session) takeForeign(flush bool) {
+	const until = "it stays in the cache until this run writes a checkpoint"
 	list := slices.Clone(s.cache.Foreign())
 	slices.Reverse(list)
 	for _, f := range list {
-		if err := s.flushParts(f); err != nil && s.world.Rank() == 0 {
-			s.log.Warn("dataset %d (%s), which %d ranks have written, cannot be flushed: %v", f.ID(), f.Name(), f.Ranks, err)
+		var err error
+		if flush {
+			err = s.flushParts(f)
+		}
+		switch {
+		case s.world.Rank() != 0:
+		case err != nil:
+			s.log.Warn("dataset %d (%s), which %d ranks have written, cannot be flushed: %v; %s", f.ID(), f.Name(), f.Ranks, err, until)
+		case !flush:
+			s.log.Warn("dataset %d in the cache was written by %d ranks, this run has %d: to use it, end this run and start "+
+				"with %d ranks, which can also flush it to the prefix directory, or with SCR_GLOBAL_RESTART=1; %s",
+				f.ID(), f.Ranks, s.world.Size(), f.Ranks, until)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func (k *Cache) Parts(f Foreign) (map[int][]redundancy.File, error) {
 		return nil, err
 	}
 	if int(found[0]) != f.Ranks {
-		err = fmt.Errorf("dataset %d (%s): the files of %d of its %d ranks are lost; a run with %d ranks may rebuild them",
+		err = fmt.Errorf("dataset %d (%s): the files of %d of its %d ranks are on no node of this run; a run with %d ranks may rebuild them",
 			id, f.Name(), f.Ranks-int(found[0]), f.Ranks, f.Ranks)
 		if wrong != nil {
 			err = fmt.Errorf("%w (%w)", err, wrong)

@@ -89,14 +89,12 @@ func (k *Cache) rebuildDataset(id int) error {
 		return err
 	}
 	if ranks >= 0 && ranks != k.World.Size() {
-		if k.me() == 0 {
-			k.Log.Warn("dataset %d in the cache was written by %d ranks, this run has %d: to use it, end this run and start "+
-				"with %d ranks, which can also flush it to the prefix directory, or with SCR_GLOBAL_RESTART=1; %s",
-				id, ranks, k.World.Size(), ranks, untilNext)
-		}
 		k.unused = append(k.unused, id)
-		if known == nil {
+		switch {
+		case known == nil:
 			k.foreign = append(k.foreign, Foreign{d, ranks})
+		case k.me() == 0:
+			k.Log.Warn("dataset %d in the cache, which %d ranks have written, cannot be used: %v; %s", id, ranks, known, untilNext)
 		}
 		return nil
 	}
