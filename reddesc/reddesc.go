@@ -100,6 +100,25 @@ func best(p Params, n int) redundancy.Scheme {
 	return s
 }
 
+// Check says what is wrong with the parameters of a descriptor. It is the same on
+// all ranks.
+func Check(g *Groups, p Params) error {
+	_, err := scheme(p.Type, p.Failures)
+	if err == nil && p.SetSize < 1 {
+		err = fmt.Errorf("SET_SIZE=%d: must be at least 1", p.SetSize)
+	}
+	if err == nil && p.Hop < 0 {
+		err = fmt.Errorf("HOP_DISTANCE=%d: must not be negative", p.Hop)
+	}
+	if err == nil {
+		_, err = g.Comm(p.Group)
+	}
+	if err != nil {
+		return fmt.Errorf("redundancy descriptor %d: %w", p.Index, err)
+	}
+	return nil
+}
+
 // Create makes the sets of a descriptor. It is collective over the groups'
 // world. Where the groups are too few for the scheme, each set has the best that
 // its size allows, and the reason is returned as a warning.
@@ -107,20 +126,11 @@ func Create(g *Groups, p Params) (d *Descriptor, warning string, err error) {
 	if p.Bypass {
 		p.Type = "SINGLE"
 	}
-	s, err := scheme(p.Type, p.Failures)
-	if err == nil && p.SetSize < 1 {
-		err = fmt.Errorf("SET_SIZE=%d: must be at least 1", p.SetSize)
+	if err := Check(g, p); err != nil {
+		return nil, "", err
 	}
-	if err == nil && p.Hop < 0 {
-		err = fmt.Errorf("HOP_DISTANCE=%d: must not be negative", p.Hop)
-	}
-	if err != nil {
-		return nil, "", fmt.Errorf("redundancy descriptor %d: %w", p.Index, err)
-	}
-	group, err := g.Comm(p.Group)
-	if err != nil {
-		return nil, "", fmt.Errorf("redundancy descriptor %d: %w", p.Index, err)
-	}
+	s, _ := scheme(p.Type, p.Failures)
+	group, _ := g.Comm(p.Group)
 	size := max(p.SetSize, s.Failures(1<<30)+1) // with fewer it could not do what it is asked for
 	if s.Name() == "RS" {
 		size = min(size, rs.MaxMembers/2) // a set may get nearly twice as many

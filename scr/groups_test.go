@@ -1,6 +1,7 @@
 package scr
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -117,8 +118,35 @@ func TestGroups_Unknown(t *testing.T) {
 	c := newCluster(t, "SCR_GROUP=RACK")
 	c.groups("a POWER=p", "b POWER=p")
 	err := c.try(four, steps(1))
-	if err == nil || !strings.Contains(err.Error(), `there is no group "RACK"`) {
+	var alike *ArgumentError // so that one rank says it, and not all
+	if err == nil || !strings.Contains(err.Error(), `there is no group "RACK"`) || !errors.As(err, &alike) {
 		t.Errorf("%v", err)
+	}
+}
+
+// Who asks for more losses than XOR ever bears is told; not where the parameter is
+// for other lines.
+func TestGroups_SetFailuresOfXOR(t *testing.T) {
+	const told = "SET_FAILURES=2 has no effect with XOR"
+	for name, tc := range map[string]struct {
+		lines []string
+		told  bool
+	}{
+		"parameter": {[]string{"SCR_SET_FAILURES=2"}, true},
+		"line":      {[]string{"CKPT=0 INTERVAL=1 TYPE=XOR SET_FAILURES=2"}, true},
+		"other":     {[]string{"SCR_SET_FAILURES=2", "CKPT=0 INTERVAL=1 TYPE=XOR", "CKPT=1 INTERVAL=2 TYPE=RS"}, false},
+		"RS":        {[]string{"SCR_SET_FAILURES=2", "SCR_COPY_TYPE=RS"}, false},
+		"one":       {[]string{"SCR_SET_FAILURES=1"}, false},
+		"bypass":    {[]string{"SCR_SET_FAILURES=2", "SCR_CACHE_BYPASS=1"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.configure(tc.lines...)
+			c.job(four, steps(1))
+			if got := strings.Count(c.said(), told); got > 1 || (got == 1) != tc.told {
+				t.Errorf("told %d times:\n%s", got, c.said())
+			}
+		})
 	}
 }
 

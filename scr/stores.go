@@ -115,11 +115,17 @@ func (s *Session) describeRedundancy() error {
 			Output:   itemInt(line, "OUTPUT", 0) == 1,
 			Bypass:   itemInt(line, "BYPASS", s.bypassing()) == 1 || store.Count <= 0,
 		}
+		if err := reddesc.Check(s.groups, p); err != nil {
+			return &ArgumentError{err.Error()}
+		}
 		d, warning, err := reddesc.Create(s.groups, p)
 		if err != nil {
 			return err
 		}
 		s.descs = append(s.descs, d)
+		if warning == "" && (line.Text("SET_FAILURES") != "" || s.ckptLines().Size() == 0) {
+			warning = unheeded(p)
+		}
 		if warning != "" && s.world.Rank() == 0 {
 			s.log.Warn("%s", warning)
 		}
@@ -128,6 +134,16 @@ func (s *Session) describeRedundancy() error {
 		return &ArgumentError{"no CKPT= line that is enabled, with a store that is, has INTERVAL=1: there would be checkpoints that none is for"}
 	}
 	return nil
+}
+
+// unheeded says that a descriptor is for more losses than its scheme ever bears, ""
+// if it is not: who asks for them relies on them.
+func unheeded(p reddesc.Params) string {
+	if p.Bypass || p.Failures < 2 || !strings.EqualFold(p.Type, "XOR") {
+		return ""
+	}
+	return fmt.Sprintf("redundancy descriptor %d: SET_FAILURES=%d has no effect with XOR, which bears the loss of 1 member of a set; "+
+		"RS and PARTNER bear more", p.Index, p.Failures)
 }
 
 func (s *Session) bypassing() int {
