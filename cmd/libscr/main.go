@@ -30,6 +30,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync"
 	"unsafe"
@@ -242,12 +243,36 @@ func go_init(comm unsafe.Pointer) C.int {
 			return err
 		}
 		introduce()
+		if comm == nil {
+			warnAlone()
+		}
 		session, err = scr.Init(job, scr.Options{Settings: &settings, Environ: getenv, Log: logger.Out})
 		if errors.Is(err, scr.ErrDisabled) {
 			absent = err
 		}
 		return ending(err)
 	})
+}
+
+// warnAlone says that the launcher has started several processes where MPI knows of
+// one: a program that is for another MPI than the launcher, which then runs several
+// times, each with the checkpoints of the others.
+func warnAlone() {
+	if job.Size() > 1 {
+		return
+	}
+	for _, launcher := range []struct{ size, rank string }{
+		{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+		{"PMI_SIZE", "PMI_RANK"},
+	} {
+		size, _ := getenv(launcher.size)
+		rank, _ := getenv(launcher.rank)
+		if n, err := strconv.Atoi(size); err == nil && n > 1 && rank == "0" {
+			logger.Warn("SCR_Init: the launcher has started %d processes (%s), but in this one MPI has a single rank: "+
+				"each is a job of its own; the program needs the mpirun or mpiexec of the MPI that it is built with", n, launcher.size)
+			return
+		}
+	}
 }
 
 //export go_finalize

@@ -136,6 +136,14 @@ if command -v "mpicc.$other" "mpirun.$other" >/dev/null; then
             { cat "$WORK/stranger"; false; }
     }
     is "... and is told that it is for another MPI" stranger
+    alone() { # a mistake of which only MPI could say more than that it is one
+        "$TESTBED" wipe
+        mkdir "$WORK/alone"
+        "$TESTBED" run -n 2 --per-node 1 --mpi "$other" --timeout 60 --env SCR_PREFIX="$WORK/alone" --env LD_LIBRARY_PATH="$tree/lib" \
+            -- "$WORK/app-c" >"$WORK/alone.out" 2>&1
+        same 1 "$(grep -c 'SCR_Init: the launcher has started 2 processes' "$WORK/alone.out")" || { cat "$WORK/alone.out"; false; }
+    }
+    is "the launcher of $other with a program for $MPI" alone
 fi
 
 # CMake --------------------------------------------------------------------
