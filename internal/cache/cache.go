@@ -174,7 +174,7 @@ func (k *Cache) occupy() error {
 // put something in its place could read and change checkpoints.
 func privateDir(base string, below ...string) error {
 	if err := os.MkdirAll(base, 0o700); err != nil {
-		return err
+		return fmt.Errorf("storage of the node: %w (SCR_CACHE_BASE, SCR_CNTL_BASE and STORE= lines say where it is)", err)
 	}
 	dir := base
 	for _, name := range below {
