@@ -564,6 +564,30 @@ func TestOnNodes_Together(t *testing.T) {
 	}
 }
 
+// What runs here needs no way to get here, by whatever name.
+func TestOnNodes_ThisNode(t *testing.T) {
+	l := newLab(t)
+	script(t, filepath.Join(l.dir, "bin/ssh"), "exit 255")
+	self, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, _, _ := strings.Cut(self, ".")
+	nodes := []string{"localhost", short, short + ".cluster", "n1"}
+	if short != self {
+		nodes[2] = self
+	}
+	got := l.job(t).OnNodes(t.Context(), nodes, 20*time.Second, "echo", "here")
+	for _, n := range nodes[:3] {
+		if a := got[n]; a.Err != nil || a.Out != "here" {
+			t.Errorf("%s: %+v", n, a)
+		}
+	}
+	if a := got["n1"]; a.Err == nil {
+		t.Errorf("n1: %+v", a)
+	}
+}
+
 func TestOnNodes_HangingNodeIsNotWaitedFor(t *testing.T) {
 	l := newLab(t)
 	script(t, filepath.Join(l.dir, "bin/ssh"), "sleep 1000")

@@ -34,9 +34,9 @@ func (j *Job) OnNodes(ctx context.Context, nodes []string, limit time.Duration, 
 	rest := nodes
 	if self, err := os.Hostname(); err == nil {
 		for _, n := range nodes {
-			if n == self || strings.HasPrefix(n, self+".") {
+			if here(n, self) {
 				answers[n] = locally(ctx, limit, argv)
-				rest = hostlist.Minus(nodes, []string{n})
+				rest = hostlist.Minus(rest, []string{n})
 			}
 		}
 	}
@@ -64,6 +64,12 @@ func (j *Job) OnNodes(ctx context.Context, nodes []string, limit time.Duration, 
 	}
 	wg.Wait()
 	return answers
+}
+
+// here reports whether a node is this one, whose host name is self. Either name may
+// be with its domain.
+func here(node, self string) bool {
+	return node == self || node == "localhost" || strings.HasPrefix(node, self+".") || strings.HasPrefix(self, node+".")
 }
 
 func keys[V any](m map[string]V) []string {
