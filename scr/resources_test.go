@@ -2,6 +2,9 @@ package scr
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -69,4 +72,49 @@ func TestFinalize_FreesAllCommunicators(t *testing.T) {
 	sessions(1, steps())
 	c.set("SCR_COPY_TYPE=XOR", "SCR_GROUP=nonsense")
 	sessions(1, steps())
+}
+
+// An Init that fails gives back what it has taken: a process that goes on without
+// goscr would hold the lock of its node, and keep other jobs off it.
+func TestInit_FailureHoldsNoFiles(t *testing.T) {
+	c := newCluster(t)
+	held := func() (list []string) {
+		links, err := filepath.Glob("/proc/self/fd/*")
+		if err != nil || len(links) == 0 {
+			t.Skip("which files are open is not to be seen here")
+		}
+		for _, link := range links {
+			if path, err := os.Readlink(link); err == nil && strings.HasPrefix(path, c.root) {
+				list = append(list, path)
+			}
+		}
+		return list
+	}
+	fails := func(text string) {
+		t.Helper()
+		if err := c.try(four, steps()); err == nil || !strings.Contains(err.Error(), text) {
+			t.Fatalf("Init: %v, want an error with %q", err, text)
+		}
+		if list := held(); len(list) > 0 {
+			t.Errorf("still open: %v", list)
+		}
+	}
+	c.job(four, steps(1))
+	block := c.prefix(".scr/nodes.scr") // known late
+	if err := errors.Join(os.RemoveAll(block), os.Mkdir(block, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	fails("nodes.scr")
+	if err := os.Remove(block); err != nil {
+		t.Fatal(err)
+	}
+	control := filepath.Join(c.node("b"), "cntl/user/scr.job/filemap_0.scrinfo") // while the cache is opened
+	if err := errors.Join(os.RemoveAll(control), os.Mkdir(control, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	fails("filemap_0")
+	if err := os.Remove(control); err != nil {
+		t.Fatal(err)
+	}
+	c.job(four, steps(2))
 }

@@ -153,6 +153,9 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	start := time.Now()
 	if err := s.begin(node, start, opt.Settings); err != nil {
 		s.result("INIT", "END", dataset.Dataset{}, start, err)
+		if s.cache != nil {
+			err = errors.Join(err, s.cache.Close())
+		}
 		return nil, errors.Join(err, s.free())
 	}
 	s.result("INIT", "END", dataset.Dataset{}, start, nil)

@@ -97,9 +97,17 @@ func Open(c Config) (*Cache, error) {
 		control: filepath.Join(c.ControlBase, c.below()),
 		dirs:    map[string]bool{},
 	}
+	if err := k.open(); err != nil {
+		_ = k.Close() // there is a better reason already
+		return nil, err
+	}
+	return k, nil
+}
+
+func (k *Cache) open() error {
 	err := k.openPlaces()
-	if c.Node.Rank() == 0 {
-		if e := privateDir(c.ControlBase, c.User, "scr."+c.JobID); err == nil {
+	if k.Node.Rank() == 0 {
+		if e := privateDir(k.ControlBase, k.User, "scr."+k.JobID); err == nil {
 			err = e
 		}
 		if err == nil {
@@ -107,13 +115,13 @@ func Open(c Config) (*Cache, error) {
 		}
 		report.Forget(k.control)
 	}
-	if err := mpi.Agree(c.World, err); err != nil {
-		return nil, err
+	if err := mpi.Agree(k.World, err); err != nil {
+		return err
 	}
-	if err := mpi.Agree(c.World, k.scatter()); err != nil {
-		return nil, err
+	if err := mpi.Agree(k.World, k.scatter()); err != nil {
+		return err
 	}
-	return k, mpi.Agree(c.World, k.removeSpares())
+	return mpi.Agree(k.World, k.removeSpares())
 }
 
 // removeSpares removes what a killed run has left, which is in nobody's way.
@@ -517,9 +525,12 @@ func (k *Cache) Purge() error {
 	})
 }
 
-// Close gives what the cache holds in memory back.
+// Close gives what the cache holds in memory back, as far as Open has come.
 func (k *Cache) Close() error {
-	err := errors.Join(k.dropSpares(), k.maps.Close())
+	err := k.dropSpares()
+	if k.maps != nil {
+		err = errors.Join(err, k.maps.Close())
+	}
 	if k.lock != nil {
 		err = errors.Join(err, k.lock.Close())
 	}

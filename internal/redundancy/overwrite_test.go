@@ -120,3 +120,25 @@ func TestOverwriter_Holes(t *testing.T) {
 		t.Error("a file with holes would be written over: its pages may not be to be had")
 	}
 }
+
+// The page that a window begins with is still there, but not the place in it.
+func TestOverwriter_FileIsCutInThePage(t *testing.T) {
+	const size = 1 << 20
+	path := onRAM(t, size)
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	o := overwrites(f, size)
+	if o == nil {
+		t.Fatal("a file with all its pages is not written over")
+	}
+	defer o.close()
+	if err := f.Truncate(size/2 + 100); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.write(0, random(10), size/2+1000); err == nil {
+		t.Error("bytes were written behind the end of a file that was cut short")
+	}
+}

@@ -88,9 +88,10 @@ func (w *window) move(f *os.File, at int64, length, protection, flags int) error
 	}
 	page := int64(os.Getpagesize())
 	start := at / page * page
-	n := min(max(windowSize+page, at-start+int64(length)), info.Size()-start)
-	if n <= 0 {
-		return fmt.Errorf("ends before byte %d", at)
+	least := at - start + int64(length)
+	n := min(max(windowSize+page, least), info.Size()-start)
+	if n < least { // somebody has cut it since its size was looked at
+		return fmt.Errorf("ends before byte %d", at+int64(length))
 	}
 	data, err := unix.Mmap(int(f.Fd()), start, int(n), protection, unix.MAP_SHARED|flags)
 	if err != nil {
