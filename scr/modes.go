@@ -66,7 +66,7 @@ func (s *Session) flushLeft(checkpoints bool) error {
 // written, oldest first, as far as that is possible; or says how they can be used,
 // where nobody has asked for that.
 func (s *Session) takeForeign(flush bool) {
-	const until = "it stays in the cache until this run writes a checkpoint"
+	const until = "it stays in the cache until this run begins a checkpoint"
 	list := slices.Clone(s.cache.Foreign())
 	slices.Reverse(list)
 	for _, f := range list {

@@ -86,6 +86,7 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 		s.current, err = s.cache.Create(d, desc)
 	}
 	if err != nil {
+		s.current = nil
 		return err
 	}
 	s.id, s.checkpoint, s.routeError, s.state = id, checkpoint, nil, next

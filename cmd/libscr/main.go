@@ -179,6 +179,10 @@ func speaks(err error) bool {
 	return true
 }
 
+// errMPIEnded is for all calls once the program has ended MPI with a session
+// open: MPI would end the program if it were asked for anything.
+var errMPIEnded = errors.New("MPI_Finalize has been called: SCR_Finalize has to come before it; checkpoints since the last flush stay in the cache")
+
 // with is call for the collective functions that need a session. wrong is what
 // is wrong with the arguments on this rank, nil if nothing is. All ranks then
 // return an error: one that did so by itself would leave the others waiting.
@@ -186,6 +190,9 @@ func with(name string, wrong error, f func(s *scr.Session) error) C.int {
 	return call(name, func() error {
 		if session == nil {
 			return absent
+		}
+		if !system.Initialized() {
+			return errMPIEnded
 		}
 		if err := session.Agree(wrong); err != nil {
 			return err

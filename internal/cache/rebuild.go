@@ -134,7 +134,7 @@ func (k *Cache) rebuildDataset(id int) error {
 }
 
 // untilNext says how long an unused dataset stays.
-const untilNext = "it stays there until this run writes a checkpoint"
+const untilNext = "it stays there until this run begins a checkpoint"
 
 // olderNext says what happens when a dataset cannot be rebuilt.
 const olderNext = "the run goes on from an older checkpoint, if the cache has one, or else the prefix directory"

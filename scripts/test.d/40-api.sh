@@ -34,6 +34,7 @@ is "two nodes" "$TESTBED" up 2 8
 fresh; part misuse
 fresh; part config --env SCR_FLUSH=
 fresh; part forgotten
+fresh; part late
 fresh; part init_fails --env SCR_COPY_TYPE=TAPE
 fresh; part unknown --env SCR_CHECKPOINT_INTERVALL=3 --env SCR_X=1
 fresh; part halves --env SCR_PREFIX= --env SCR_FLUSH=0

@@ -368,6 +368,24 @@ static void forgotten(void)
     refused("SCR_Finalize in a restart", "SCR_Complete_restart", SCR_Finalize());
 }
 
+/* MPI aborts a job that asks it for anything once it has ended. */
+static void late(void)
+{
+    int flag, asked, ended, lines;
+
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    check("a checkpoint", good_checkpoint());
+    quiet();
+    MPI_Finalize();
+    asked = SCR_Have_restart(&flag, NULL);
+    ended = SCR_Finalize();
+    lines = new_lines();
+    if (rank == 0)
+        printf("%s calls after MPI_Finalize fail, and say what should have been (%d lines)\n",
+            asked != SCR_SUCCESS && ended != SCR_SUCCESS && lines > 0 &&
+            strstr(said, "SCR_Finalize has to come before it") != NULL ? "ok" : "not ok", lines);
+}
+
 /* Run with SCR_COPY_TYPE=TAPE. */
 static void init_fails(void)
 {
@@ -728,12 +746,13 @@ int main(int argc, char **argv)
         void (*run)(void);
     } parts[] = {{"misuse", misuse}, {"config", config}, {"disabled", disabled}, {"produce", produce},
         {"current", current}, {"drop", drop}, {"delete", delete_}, {"halt", halt}, {"halt_at_once", halt_at_once},
-        {"forgotten", forgotten},
+        {"forgotten", forgotten}, {"late", late},
         {"init_fails", init_fails}, {"unknown", unknown}, {"halves", halves}, {"ends_soon", ends_soon}, {"exits", exits},
         {"exits_at_once", exits_at_once},
         {"respect", respect}, {"die_of_pipe", die_of_pipe}};
     char name[64];
     size_t i;
+    int ended;
 
     look(&at_start);
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -750,7 +769,9 @@ int main(int argc, char **argv)
         parts[i].run();
         if (rank == 0)
             printf("end of %s\n", argv[1]);
-        MPI_Finalize();
+        MPI_Finalized(&ended);
+        if (!ended)
+            MPI_Finalize();
         return 0;
     }
     MPI_Finalize();

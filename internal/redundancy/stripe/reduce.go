@@ -75,7 +75,7 @@ func reduce(set *redundancy.Set, columns []column, chunk int64, piece int, p par
 	r.plan()
 	total := (chunk + int64(piece) - 1) / int64(piece)
 	buffer, err := r.allocate(int(min(total, 2*depth)))
-	if err != nil {
+	if err := mpi.Agree(set.Comm, err); err != nil {
 		return err
 	}
 	groups := (total + depth - 1) / depth
