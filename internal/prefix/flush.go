@@ -26,7 +26,7 @@ type Prefix struct {
 	Buffer int    // bytes that are copied at a time
 	Bare   bool   // files are copied without mode, owner and times
 	Blind  bool   // ... and without their checksums
-	Width  int    // most ranks that flush at a time
+	Width  int    // most ranks that flush at a time, 0: all
 	Log    *report.Logger
 }
 

@@ -11,12 +11,12 @@ import (
 )
 
 func TestInTurn(t *testing.T) {
-	for _, width := range []int{1, 2, 3, 7, 8, 100} {
+	for _, width := range []int{0, 1, 2, 3, 7, 8, 100} {
 		var now, most, all, failed atomic.Int64
 		_, err := local.Run(8, local.Options{}, func(c mpi.Comm) error {
 			p := &Prefix{Comm: c}
 			err := p.InTurn(width, func() error {
-				if n := now.Add(1); n > int64(width) {
+				if n := now.Add(1); n > int64(width) && width > 0 {
 					most.Store(n)
 				}
 				defer now.Add(-1)
