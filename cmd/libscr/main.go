@@ -173,7 +173,7 @@ func speaks(err error) bool {
 	}
 	var state *scr.StateError
 	var argument *scr.ArgumentError
-	if errors.As(err, &state) || errors.As(err, &argument) || errors.Is(err, errNotBegun) {
+	if errors.As(err, &state) || errors.As(err, &argument) || errors.Is(err, errNotBegun) || errors.Is(err, errMPIEnded) {
 		return logger.Rank == 0
 	}
 	return true
