@@ -82,27 +82,41 @@ func TestOverwriter(t *testing.T) {
 	}
 }
 
+// A file that is cut short while it is written over is an error, and no fault:
+// with a window of it mapped already, and within the page that a window begins with.
 func TestOverwriter_FileIsCut(t *testing.T) {
 	const size = 1 << 20
-	path := onRAM(t, size)
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	o := overwrites(f, size)
-	if o == nil {
-		t.Fatal("a file with all its pages is not written over")
-	}
-	defer o.close()
-	if err := o.write(0, []byte("x"), 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Truncate(0); err != nil {
-		t.Fatal(err)
-	}
-	if err := o.write(0, random(100), size/2); err == nil {
-		t.Error("bytes were written behind the end of a file that was cut short")
+	for _, test := range []struct {
+		name       string
+		mapped     bool // something is written before the file is cut
+		cut, write int64
+	}{
+		{"all of it", true, 0, size / 2},
+		{"in a page", false, size/2 + 100, size/2 + 1000},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f, err := os.OpenFile(onRAM(t, size), os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			o := overwrites(f, size)
+			if o == nil {
+				t.Fatal("a file with all its pages is not written over")
+			}
+			defer o.close()
+			if test.mapped {
+				if err := o.write(0, []byte("x"), 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := f.Truncate(test.cut); err != nil {
+				t.Fatal(err)
+			}
+			if err := o.write(0, random(10), test.write); err == nil {
+				t.Error("bytes were written behind the end of a file that was cut short")
+			}
+		})
 	}
 }
 
@@ -118,27 +132,5 @@ func TestOverwriter_Holes(t *testing.T) {
 	defer f.Close()
 	if overwrites(f, 1<<20) != nil {
 		t.Error("a file with holes would be written over: its pages may not be to be had")
-	}
-}
-
-// The page that a window begins with is still there, but not the place in it.
-func TestOverwriter_FileIsCutInThePage(t *testing.T) {
-	const size = 1 << 20
-	path := onRAM(t, size)
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	o := overwrites(f, size)
-	if o == nil {
-		t.Fatal("a file with all its pages is not written over")
-	}
-	defer o.close()
-	if err := f.Truncate(size/2 + 100); err != nil {
-		t.Fatal(err)
-	}
-	if err := o.write(0, random(10), size/2+1000); err == nil {
-		t.Error("bytes were written behind the end of a file that was cut short")
 	}
 }
