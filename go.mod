@@ -6,6 +6,7 @@ require golang.org/x/sys v0.41.0
 
 require (
 	github.com/go-sql-driver/mysql v1.9.3
+	github.com/klauspost/compress v1.18.4
 	github.com/klauspost/reedsolomon v1.13.3
 	github.com/spf13/pflag v1.0.10
 	modernc.org/sqlite v1.46.1
@@ -16,7 +17,6 @@ require (
 	filippo.io/edwards25519 v1.1.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect
-	github.com/klauspost/compress v1.18.4 // indirect
 	github.com/klauspost/cpuid/v2 v2.3.0 // indirect
 	github.com/mattn/go-isatty v0.0.20 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
