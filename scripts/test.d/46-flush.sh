@@ -32,8 +32,8 @@ index() { "$BUILD/scr_index" -p "$prefix" "$@"; }
 valid() { index 2>/dev/null | awk 'NR > 1 && $2 == "YES" { print $NF }' | sort | paste -sd ' '; }
 # What SCR 3.1 goes by: the key COMPLETE of a dataset, and the key CURRENT.
 complete() { "$BUILD/scr_print" "$prefix/.scr/index.scr" | awk -v id="$1" '
-    /^ *DSET$/ { in_dset = 1 } in_dset && $1 == id { mine = 1 } mine && want { print $1; exit } mine && $1 == "COMPLETE" { want = 1 }'; }
-file() { (cd "$prefix/ckpt.$1" && ls | head -n 1 | sed "s,^,$prefix/ckpt.$1/,"); }
+    /^[A-Z]/ { dset = $1 == "DSET" } dset && /^  [0-9]/ { mine = $1 == id } mine && /^    COMPLETE = / { print $3 }'; }
+file() { echo "$prefix/ckpt.$1/own/0"; }
 smaller() { [ "$(stat -c %s "$1")" -lt 3000 ] || { ls -l "$1"; false; }; }
 zstd=(SCR_FLUSH=1 SCR_FLUSH_COMPRESS=zstd:1)
 
