@@ -44,6 +44,14 @@ const (
 	keyAtime = "ATIME"
 )
 
+// Fields of a file that is kept in another form than the program wrote it, which
+// in the prefix directory it may be.
+const (
+	KeyStored     = "STORED"      // how: the name of a method of compression
+	KeyStoredSize = "STORED_SIZE" // bytes it has there
+	KeyStoredCRC  = "STORED_CRC"  // ... and their checksum
+)
+
 // KeyShared is the field of a file that several ranks have written, for all but
 // the one of them with whom it is counted.
 const KeyShared = "SHARED"
@@ -103,13 +111,77 @@ func (m Meta) SetSize(n int64) { m.SetInt(keySize, n) }
 
 // CRC is the CRC-32 of the contents, if it is known.
 func (m Meta) CRC() (uint32, bool) {
-	n, err := strconv.ParseUint(m.Text(keyCRC), 0, 32)
+	return m.crc(keyCRC)
+}
+
+func (m Meta) crc(key string) (uint32, bool) {
+	n, err := strconv.ParseUint(m.Text(key), 0, 32)
 	return uint32(n), err == nil
 }
 
 // SetCRC records the CRC-32 of the contents. Its text always has the same
 // length, so that a description can be laid out before the checksum is known.
-func (m Meta) SetCRC(crc uint32) { m.SetValue(keyCRC, fmt.Sprintf("0x%08x", crc)) }
+func (m Meta) SetCRC(crc uint32) { m.SetValue(keyCRC, crcText(crc)) }
+
+func crcText(crc uint32) string { return fmt.Sprintf("0x%08x", crc) }
+
+// Stored is how a file is kept that is not as the program wrote it.
+type Stored struct {
+	How   string // method of compression
+	Size  int64  // bytes
+	CRC   uint32 // of these bytes
+	NoCRC bool   // which nobody took
+}
+
+// Stored says how the file is kept, if that is not as the program wrote it.
+func (m Meta) Stored() (s Stored, other bool) {
+	s.How, other = m.Value(KeyStored)
+	if !other {
+		return Stored{}, false
+	}
+	s.Size = -1
+	if n, ok := m.Int(KeyStoredSize); ok {
+		s.Size = n
+	}
+	crc, known := m.crc(KeyStoredCRC)
+	s.CRC, s.NoCRC = crc, !known
+	return s, true
+}
+
+// SetStored records how the file is kept.
+func (m Meta) SetStored(s Stored) {
+	m.SetAsWritten()
+	m.SetValue(KeyStored, s.How)
+	m.SetInt(KeyStoredSize, s.Size)
+	if !s.NoCRC {
+		m.SetValue(KeyStoredCRC, crcText(s.CRC))
+	}
+}
+
+// SetAsWritten records that the file is kept as the program wrote it.
+func (m Meta) SetAsWritten() {
+	for _, key := range []string{KeyStored, KeyStoredSize, KeyStoredCRC} {
+		m.Unset(key)
+	}
+}
+
+// Find takes into account how many bytes a file has that may be kept in another
+// form: whoever brought it there last may have brought it as it was written. Which
+// of the two it is can be told from the size, since the other form is smaller.
+func (m Meta) Find(size int64) {
+	if s, other := m.Stored(); other && size != s.Size && size == m.Size() {
+		m.SetAsWritten()
+	}
+}
+
+// StoredSize is the number of bytes that the file has where it is kept, -1 if that
+// is not known.
+func (m Meta) StoredSize() int64 {
+	if s, other := m.Stored(); other {
+		return s.Size
+	}
+	return m.Size()
+}
 
 // Shared reports whether the file is counted with another rank.
 func (m Meta) Shared() bool { return m.Has(KeyShared) }

@@ -192,6 +192,9 @@ type file struct {
 	time time.Time
 }
 
+// regular is the first step whose files can be compressed.
+const regular = 50
+
 // contents are the files of a rank in a step: some ranks have none, some have
 // empty ones, some have several of one base name.
 func contents(step, rank int) []file {
@@ -202,6 +205,9 @@ func contents(step, rank int) []file {
 			time: time.Unix(1_000_000_000+int64(step), int64(1000+rank))}
 		for i := range f.data {
 			f.data[i] = byte(random.Uint32())
+			if step >= regular {
+				f.data[i] = byte(i / 50)
+			}
 		}
 		files = append(files, f)
 	}

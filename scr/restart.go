@@ -222,6 +222,10 @@ func (s *Session) try(d dataset.Dataset) bool {
 	if s.anywhere(err, func(err error) bool { return errors.As(err, &size) }) {
 		return false // a run of the right size can use it
 	}
+	var compressed *compressedError
+	if s.anywhere(err, func(err error) bool { return errors.As(err, &compressed) }) {
+		return false // a run that fetches it can use it
+	}
 	var bad *unusableError
 	if !s.anywhere(err, func(err error) bool { return errors.As(err, &bad) }) {
 		return false // a run with room in its cache can use it
@@ -238,6 +242,15 @@ type unusableError struct{ error }
 
 func (e *unusableError) Unwrap() error { return e.error }
 
+// compressedError says that a checkpoint cannot be read where it is, since the
+// program would have to decompress it.
+type compressedError struct{ name string }
+
+func (e *compressedError) Error() string {
+	return fmt.Sprintf("its files are compressed, and cannot be read where they are: start again without SCR_FETCH_BYPASS, "+
+		"SCR_GLOBAL_RESTART and SCR_CACHE_BYPASS, or run scr_index --expand '%s' first", e.name)
+}
+
 // fetch makes a checkpoint in the prefix directory the one to restart from: it is
 // brought to the cache, and protected there as if the program had just written it,
 // or read where it is.
@@ -249,6 +262,9 @@ func (s *Session) fetch(d dataset.Dataset) error {
 	}
 	d = l.Dataset
 	desc := s.descriptor(d.Flags(), d.Checkpoint())
+	if s.inPlace(d, desc) && d.Compressed() {
+		return &compressedError{d.Name()}
+	}
 	if s.inPlace(d, desc) {
 		var own []redundancy.File // known only to a job of the same size
 		if l.Ranks == s.world.Size() {
@@ -267,6 +283,7 @@ func (s *Session) fetch(d dataset.Dataset) error {
 		return err
 	}
 	d.SetComplete(false) // in the cache it is not, yet
+	d.SetCompressed(false)
 	c, err := s.cache.Create(d, desc)
 	if err != nil {
 		return err
@@ -295,9 +312,11 @@ func (s *Session) inPlace(d dataset.Dataset, desc *reddesc.Descriptor) bool {
 func (s *Session) bring(c *cache.Cached, files []redundancy.File) error {
 	copier := s.prefix.Copier()
 	for _, f := range files {
-		path, err := s.cache.Add(c, f.Meta)
+		md := meta.Meta{Hash: f.Meta.Clone()}
+		md.SetAsWritten() // as it is in the cache
+		path, err := s.cache.Add(c, md)
 		if err == nil {
-			err = copier.Copy(f.Path, path, f.Meta)
+			err = copier.Fetch(f.Path, path, f.Meta)
 			if ofSource(err, f.Path) {
 				err = &unusableError{err}
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/cache"
+	"github.com/goscr/goscr/internal/compress"
 	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
@@ -145,7 +146,7 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	}
 	s.prefix = prefix.Prefix{
 		Comm: s.world, Dir: cfg.String("SCR_PREFIX"), Buffer: s.bufferSize("SCR_FILE_BUF_SIZE"),
-		Bare: !cfg.Bool("SCR_COPY_METADATA"), Blind: !cfg.Bool("SCR_CRC_ON_FLUSH"), Width: cfg.Int("SCR_FLUSH_WIDTH"), Log: s.log,
+		Compress: compression(cfg), Bare: !cfg.Bool("SCR_COPY_METADATA"), Blind: !cfg.Bool("SCR_CRC_ON_FLUSH"), Width: cfg.Int("SCR_FLUSH_WIDTH"), Log: s.log,
 	}
 	if world.Rank() == 0 && !cfg.Bool("SCR_CRC_ON_COPY") {
 		s.log.Warn("SCR_CRC_ON_COPY=0 has no effect: what is rebuilt in the cache has to be checked")
@@ -167,6 +168,18 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	s.log.Info("goscr %s: %d ranks, prefix %s, %s; ready in %.3f s",
 		Version, world.Size(), s.prefix.Dir, s.describe(), time.Since(start).Seconds())
 	return s, nil
+}
+
+// compression is how a flush stores files. A run that is told to have its
+// checkpoints read where they are has them stored as they are.
+func compression(cfg *config.Config) compress.Method {
+	for _, mode := range []string{"SCR_FETCH_BYPASS", "SCR_GLOBAL_RESTART", "SCR_FLUSH_ON_RESTART"} {
+		if cfg.Bool(mode) {
+			return compress.Method{}
+		}
+	}
+	m, _ := compress.Parse(cfg.String("SCR_FLUSH_COMPRESS")) // was checked when it was set
+	return m
 }
 
 // environ is where a session looks environment variables up.

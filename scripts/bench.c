@@ -4,12 +4,13 @@
  *     bench write FILES BYTES COUNT   write COUNT checkpoints
  *     bench restart FILES BYTES COUNT start with a checkpoint in the cache, check
  *                                     it, then write COUNT to compare with
+ *     bench fetch FILES BYTES COUNT   the same, of one that has to be fetched
  *     bench idle 1 0 1                only begin and end, to see what that takes
  *     bench limits 1 BYTES COUNT      what moving bytes takes, without the library
  *
  * Each rank writes FILES files of BYTES bytes.  Prints "init SECONDS"; for each
  * checkpoint "checkpoint ROUTE WRITE COMPLETE START", for a restart "restart INIT
- * READ", and for limits "limits WRITE READ MOVE OVERWRITE" (see limits()): seconds
+ * READ", for one that is fetched "fetch HAVE READ", and for limits "limits WRITE READ MOVE OVERWRITE" (see limits()): seconds
  * of the slowest rank, from when all had begun.  At the end "memory KIB": by how
  * much the peak resident memory of a rank, the largest, has grown since before
  * SCR_Init.  The program's own buffer is not in it.
@@ -169,7 +170,9 @@ static void checkpoint(int number)
         printf("checkpoint %.9f %.9f %.9f %.9f\n", route, write, complete, start);
 }
 
-static int restart(double init)
+/* Reads what there is to restart from, which is in the cache since SCR_Init took so
+ * long, or is fetched. */
+static int restart(double init, int fetched)
 {
     char label[SCR_MAX_FILENAME], name[SCR_MAX_FILENAME], path[SCR_MAX_FILENAME];
     unsigned char *piece = malloc(PIECE);
@@ -178,8 +181,11 @@ static int restart(double init)
 
     if (piece == NULL)
         fail("memory");
+    t = begin();
     if (SCR_Have_restart(&have, label) != SCR_SUCCESS || !have)
         fail("SCR_Have_restart: nothing to restart from");
+    if (fetched)
+        init = slowest(MPI_Wtime() - t);
     t = begin();
     if (SCR_Start_restart(label) != SCR_SUCCESS)
         fail("SCR_Start_restart");
@@ -193,7 +199,7 @@ static int restart(double init)
         fail("SCR_Complete_restart");
     t = slowest(MPI_Wtime() - t);
     if (rank == 0)
-        printf("restart %.9f %.9f\n", init, t);
+        printf("%s %.9f %.9f\n", fetched ? "fetch" : "restart", init, t);
     free(piece);
     if (sscanf(label, "bench.%d", &number) != 1)
         fail(label);
@@ -315,8 +321,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (argc != 5 || (files = atoi(argv[2])) < 1 || (bytes = atoll(argv[3])) < 0 ||
-        (count = atoi(argv[4])) < 1 || (strcmp(argv[1], "write") && strcmp(argv[1], "restart") && strcmp(argv[1], "idle") && strcmp(argv[1], "limits"))) {
-        fprintf(stderr, "usage: bench write|restart|idle|limits FILES BYTES COUNT\n");
+        (count = atoi(argv[4])) < 1 || (strcmp(argv[1], "write") && strcmp(argv[1], "restart") && strcmp(argv[1], "fetch") && strcmp(argv[1], "idle") && strcmp(argv[1], "limits"))) {
+        fprintf(stderr, "usage: bench write|restart|fetch|idle|limits FILES BYTES COUNT\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
         return 2;
     }
@@ -337,8 +343,8 @@ int main(int argc, char **argv)
     t = slowest(MPI_Wtime() - t);
     if (rank == 0)
         printf("init %.9f\n", t);
-    if (argv[1][0] == 'r')
-        first = restart(t);
+    if (argv[1][0] == 'r' || argv[1][0] == 'f')
+        first = restart(t, argv[1][0] == 'f');
     for (i = 1; i <= count && argv[1][0] != 'i'; i++)
         checkpoint(first + i);
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/prefix/oldtest"
 	"github.com/goscr/goscr/internal/scavenge/scavengetest"
 	"github.com/goscr/goscr/scr"
@@ -151,6 +153,71 @@ func TestIndex_DropAddCurrent(t *testing.T) {
 	run(t, 1, index("--build", "77")...)
 }
 
+func TestIndex_Expand(t *testing.T) {
+	c := scavengetest.New(t, "SCR_FLUSH=1", "SCR_FLUSH_COMPRESS=zstd")
+	c.Write(scavengetest.Four, 1, 2)
+	index := func(args ...string) []string { return append([]string{"scr_index", "-p", c.Prefix()}, args...) }
+	file := c.Path(scavengetest.Contents(2, 0)[1].Name)
+	size := func() int64 {
+		info, err := os.Stat(file)
+		must(t, err)
+		return info.Size()
+	}
+	small := size()
+	compressed := func(want string) {
+		t.Helper()
+		out, _ := run(t, 0, index("--json")...)
+		var list []listed
+		must(t, json.Unmarshal([]byte(out), &list))
+		if got := fmt.Sprint(list[0].Valid, list[0].Compressed, list[1].Compressed); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	compressed("true true true")
+	run(t, 0, index("--verify")...)
+	for range 2 {
+		run(t, 0, index("--expand", "ckpt.2")...)
+		compressed("true false true")
+	}
+	if size() <= small {
+		t.Errorf("%d bytes, compressed %d", size(), small)
+	}
+	run(t, 0, index("--verify")...)
+	run(t, 1, index("--expand", "nothing")...)
+	// An index made anew knows which is which.
+	must(t, os.Remove(c.Path(".scr/index.scr")))
+	run(t, 0, index("--repair")...)
+	compressed("true false true")
+	c.Lose(scavengetest.Four...)
+	c.Restarts(4, 2)
+}
+
+// What a flush with compression has left half done is scavenged as it was written.
+func TestIndex_BuildOverCompressed(t *testing.T) {
+	c := scavengetest.New(t, "SCR_FLUSH=1", "SCR_FLUSH_COMPRESS=zstd")
+	c.Write(scavengetest.Four, 1)
+	x, err := prefix.ReadIndex(c.Prefix())
+	must(t, err)
+	must(t, prefix.Incomplete(c.Prefix(), x.Entries()[0].Dataset))
+	must(t, os.Remove(c.Path(".scr/scr.dataset.1/summary.scr")))
+	c.Lose("b")
+	for _, node := range []string{"a", "c", "d"} {
+		run(t, 0, "scr_copy", "--cntldir", c.Control(node), "--id", "1", "--prefix", c.Prefix())
+	}
+	run(t, 0, "scr_index", "-p", c.Prefix(), "--build", "1")
+	run(t, 0, "scr_index", "-p", c.Prefix(), "--verify")
+	for rank := range 4 {
+		for _, f := range scavengetest.Contents(1, rank) {
+			data, err := os.ReadFile(c.Path(f.Name))
+			if err != nil || !bytes.Equal(data, f.Data) {
+				t.Errorf("%s: %d bytes, %v", f.Name, len(data), err)
+			}
+		}
+	}
+	c.Lose("a", "c", "d")
+	c.Restarts(4, 1)
+}
+
 func TestIndex_Verify(t *testing.T) {
 	c := scavengetest.New(t, "SCR_FLUSH=1")
 	c.Write(scavengetest.Four, 1, 2)
@@ -158,7 +225,7 @@ func TestIndex_Verify(t *testing.T) {
 	file := scavengetest.Contents(2, 2)[0].Name
 	scavengetest.Change(t, c.Path(file), scavengetest.Flip)
 	out, _ := run(t, 1, "scr_index", "-p", c.Prefix(), "--verify")
-	if !strings.Contains(out, file+" has checksum") || !strings.Contains(out, "1 ckpt.1: 6 files") {
+	if !strings.Contains(out, file+" is corrupt: checksum") || !strings.Contains(out, "1 ckpt.1: 6 files") {
 		t.Error(out)
 	}
 	run(t, 0, "scr_index", "-p", c.Prefix(), "--verify", "ckpt.1")

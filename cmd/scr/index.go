@@ -16,11 +16,12 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/scavenge"
+	"github.com/goscr/goscr/internal/transfer"
 )
 
 var indexCommand = command{
 	names: []string{"scr_index"},
-	use:   "[-p DIR] [--list | --add NAME | --build ID | --drop NAME | --drop-after NAME | --current NAME | --verify [NAME...] | --repair] [--json]",
+	use:   "[-p DIR] [--list | --add NAME | --build ID | --drop NAME | --drop-after NAME | --current NAME | --verify [NAME...] | --expand NAME | --repair] [--json]",
 	short: "list and change what is known about the datasets in a prefix directory",
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		flags.BoolP("list", "l", false, "list the datasets, newest first (what it does if nothing is asked for)")
@@ -30,11 +31,12 @@ var indexCommand = command{
 		after := flags.String("drop-after", "", "take all datasets out that are newer than this one; their files stay")
 		current := flags.StringP("current", "c", "", "make a dataset the one to restart from first")
 		flags.Bool("verify", false, "read every byte of the datasets named, or of all that are complete, and compare checksums")
+		expand := flags.String("expand", "", "decompress the files of a dataset that was flushed with SCR_FLUSH_COMPRESS, where they are")
 		flags.Bool("repair", false, "make a new index from the datasets that are there, if it cannot be read")
 		asJSON := flags.Bool("json", false, "write JSON, with --list and --verify")
 		dir := flags.StringP("prefix", "p", "", "prefix directory (default: $SCR_PREFIX, else the current directory)")
 		return func(args []string) error {
-			what, err := exactlyOne(flags, "list", "list", "add", "build", "drop", "drop-after", "current", "verify", "repair")
+			what, err := exactlyOne(flags, "list", "list", "add", "build", "drop", "drop-after", "current", "verify", "expand", "repair")
 			if err != nil {
 				return err
 			}
@@ -64,6 +66,8 @@ var indexCommand = command{
 				return x.change(*current, func(i *prefix.Index) error { return i.SetCurrent(*current) })
 			case "verify":
 				return x.verify(args)
+			case "expand":
+				return x.expand(*expand)
 			case "repair":
 				return x.repair()
 			}
@@ -110,6 +114,7 @@ type listed struct {
 	Failed     bool   `json:"failed"`
 	Flushed    string `json:"flushed"`
 	Current    bool   `json:"current"`
+	Compressed bool   `json:"compressed"`
 	Checkpoint bool   `json:"checkpoint"`
 	Output     bool   `json:"output"`
 	Files      int    `json:"files"`
@@ -125,7 +130,7 @@ func (x index) list() error {
 	if x.json {
 		list := []listed{}
 		for _, e := range entries {
-			list = append(list, listed{e.ID, e.Name, e.Complete && !e.Failed, e.Complete, e.Failed, e.Flushed, e.Current,
+			list = append(list, listed{e.ID, e.Name, e.Complete && !e.Failed, e.Complete, e.Failed, e.Flushed, e.Current, e.Compressed(),
 				e.Flags().Has(dataset.Checkpoint), e.Flags().Has(dataset.Output), e.Files(), e.Size()})
 		}
 		return x.encode(list)
@@ -314,6 +319,23 @@ func (x index) tell(v verified) {
 	for _, p := range v.Problems {
 		fmt.Fprintf(x.out, "  %s\n", oneLine(errors.New(p)))
 	}
+}
+
+func (x index) expand(name string) error {
+	i, err := prefix.ReadIndex(x.dir)
+	if err != nil {
+		return err
+	}
+	list, err := chosen(i, []string{name})
+	if err != nil {
+		return err
+	}
+	files, err := prefix.Expand(x.dir, list[0], transfer.NewCopier(1<<20))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(x.err, "scr_index: dataset %d (%s): %d files were compressed, none is now\n", list[0].ID, list[0].Name, files)
+	return nil
 }
 
 func (x index) repair() error {

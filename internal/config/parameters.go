@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/goscr/goscr/internal/compress"
 )
 
 // Type is what the value of a parameter may be.
@@ -48,6 +50,9 @@ type Parameter struct {
 	Scope   Scope
 	Min     int64    // least Int, Size or Seconds that is accepted
 	Values  []string // all that a Text may be, in upper case; nil accepts any
+
+	// valid says what is wrong with a Text that has a form of its own.
+	valid func(text string) error
 
 	// derive gives the value from the system a parameter has where nobody set
 	// it, and says where that comes from. Default follows if it gives "".
@@ -96,6 +101,8 @@ var Parameters = []Parameter{
 		Help: "neighbours in a redundancy set are this many failure groups apart"},
 	{Name: "SCR_FLUSH", Type: Int, Default: "10", Unit: "checkpoints",
 		Help: "flush every n-th checkpoint to the prefix directory; 0 never"},
+	{Name: "SCR_FLUSH_COMPRESS", Type: Text, valid: compression,
+		Help: "zstd, or zstd:1 (fast) to zstd:22 (small), compresses checkpoints on their way to the prefix directory; unset: as they are"},
 	{Name: "SCR_FETCH", Type: Bool, Default: "1",
 		Help: "restart from the prefix directory when the cache holds no checkpoint"},
 	{Name: "SCR_FLUSH_WIDTH", Type: Int, Default: "256", Unit: "ranks", Min: 1,
@@ -296,6 +303,9 @@ func (p *Parameter) parse(text string) (value, error) {
 			v.text = strings.ToUpper(text)
 			ok = slices.Contains(p.Values, v.text)
 		}
+		if p.valid != nil {
+			return v, p.valid(text)
+		}
 	case Name:
 		ok = v.text != "" && v.text != "." && v.text != ".." && !strings.ContainsAny(v.text, "/\x00")
 	case Path:
@@ -377,6 +387,11 @@ func parseSeconds(text string) (int64, bool) {
 		return 0, false
 	}
 	return int64(math.Round(f * 1e9)), true
+}
+
+func compression(text string) error {
+	_, err := compress.Parse(text)
+	return err
 }
 
 func userName(Environ) (text, from string) {

@@ -27,7 +27,8 @@ const (
 	keyFiles      = "FILES"
 	keySize       = "SIZE"
 	keyComplete   = "COMPLETE"
-	keyBypass     = "BYPASS" // not in the original
+	keyBypass     = "BYPASS"     // not in the original
+	keyCompressed = "COMPRESSED" // nor this
 )
 
 // Flags say what a dataset is for; they are those of the C API.
@@ -140,6 +141,17 @@ func (d Dataset) SetComplete(complete bool) {
 
 // Complete reports whether every rank's part was recorded as whole.
 func (d Dataset) Complete() bool { return d.Text(keyComplete) == "1" }
+
+// SetCompressed records whether some of its files, where they are, are compressed.
+func (d Dataset) SetCompressed(compressed bool) {
+	d.Unset(keyCompressed)
+	if compressed {
+		d.SetValue(keyCompressed, "1")
+	}
+}
+
+// Compressed reports whether some of its files, where they are, are compressed.
+func (d Dataset) Compressed() bool { return d.Text(keyCompressed) == "1" }
 
 // SetBypass records that the program writes the files to the prefix directory
 // itself.

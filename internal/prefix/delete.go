@@ -126,7 +126,12 @@ func anyFile(redundancy.File) bool { return true }
 func sameFile(f redundancy.File) bool {
 	info, err := os.Lstat(f.Path)
 	when, known := f.Meta.Modified()
-	return err == nil && (!known || when.Equal(info.ModTime())) && (f.Meta.Size() < 0 || f.Meta.Size() == info.Size())
+	if err != nil {
+		return false
+	}
+	f.Meta.Find(info.Size())
+	size := f.Meta.StoredSize()
+	return (!known || when.Equal(info.ModTime())) && (size < 0 || size == info.Size())
 }
 
 // remove deletes a dataset with those of its files that which says yes to. It is

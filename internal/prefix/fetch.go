@@ -171,7 +171,7 @@ func readSummary(prefix string, id int) (*hash.Hash, error) {
 	switch v, _ := h.Int(keyVersion); {
 	case v != summaryVersion:
 		return nil, fmt.Errorf("%s has version %q, this version of goscr reads version %d", path, h.Text(keyVersion), summaryVersion)
-	case h.Text(keyComplete) != "1":
+	case !isComplete(h):
 		return nil, fmt.Errorf("%s says that the dataset is not complete", path)
 	case d.ID() != id:
 		return nil, fmt.Errorf("%s is that of dataset %d", path, d.ID())
@@ -188,8 +188,10 @@ func present(f redundancy.File) error {
 		return err
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is not a regular file", f.Path)
-	case f.Meta.Size() >= 0 && f.Meta.Size() != info.Size():
-		return &redundancy.CorruptError{Path: f.Path, Reason: fmt.Sprintf("has %d bytes, was flushed with %d", info.Size(), f.Meta.Size())}
+	}
+	f.Meta.Find(info.Size())
+	if size := f.Meta.StoredSize(); size >= 0 && size != info.Size() {
+		return &redundancy.CorruptError{Path: f.Path, Reason: fmt.Sprintf("has %d bytes, was flushed with %d", info.Size(), size)}
 	}
 	// Nobody knows the checksum of a file that the program wrote there itself.
 	if _, known := f.Meta.CRC(); !known {
@@ -198,11 +200,15 @@ func present(f redundancy.File) error {
 				info.ModTime().Format(time.DateTime))}
 		}
 	}
-	if f.Meta.Text("MODE") == "" {
-		return f.Meta.Record(f.Path)
+	size := f.Meta.Size()
+	if _, other := f.Meta.Stored(); !other {
+		size = info.Size()
 	}
-	f.Meta.SetSize(info.Size())
-	return nil
+	if f.Meta.Text("MODE") == "" {
+		err = f.Meta.Record(f.Path)
+	}
+	f.Meta.SetSize(size)
+	return err
 }
 
 // Fetched records that a restart has read a dataset, and that the next is to

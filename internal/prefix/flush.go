@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/compress"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/report"
@@ -26,8 +27,11 @@ type Prefix struct {
 	Buffer int    // bytes that are copied at a time
 	Bare   bool   // files are copied without mode, owner and times
 	Blind  bool   // ... and without their checksums
-	Width  int    // most ranks that flush at a time, 0: all
-	Log    *report.Logger
+	// Compress is how files are stored that get smaller by it. Outputs, which are
+	// for others to read, are stored as they are.
+	Compress compress.Method
+	Width    int // most ranks that flush at a time, 0: all
+	Log      *report.Logger
 }
 
 // onRoot runs f on rank 0 and agrees on its result.
@@ -52,6 +56,10 @@ func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
 		return err
 	}
 	c := p.Copier()
+	if !d.Flags().Has(dataset.Output) {
+		c.Compress = p.Compress
+	}
+	parts = parts.clone() // what is said of copies is not true of the files in the cache
 	err := p.InTurn(p.Width, func() error {
 		for _, files := range parts {
 			if err := p.copy(c, d, files); err != nil {
@@ -72,7 +80,8 @@ func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
 	return nil
 }
 
-// Copier returns what copies files to and from the prefix directory.
+// Copier returns what copies files to and from the prefix directory, without
+// making them smaller.
 func (p *Prefix) Copier() *transfer.Copier {
 	c := transfer.NewCopier(p.Buffer)
 	c.Bare, c.Blind = p.Bare, p.Blind
@@ -131,17 +140,19 @@ func (p *Prefix) commit(d dataset.Dataset, ranks int, entries *hash.Hash) error 
 	if err := writeRank2file(p.Comm, dir, ranks, entries); err != nil {
 		return err
 	}
+	packed := []int64{compressed(entries)}
+	if err := p.Comm.Allreduce(packed, mpi.Sum); err != nil {
+		return err
+	}
+	d = dataset.Dataset{Hash: d.Clone()}
+	d.SetCompressed(packed[0] > 0)
 	return p.onRoot(func() error { return conclude(p.Dir, d) })
 }
 
 // conclude records a dataset of which all files, and the list of them, are in
 // the prefix directory: from here on it can be used.
 func conclude(prefix string, d dataset.Dataset) error {
-	summary := hash.New()
-	summary.SetInt(keyVersion, summaryVersion)
-	summary.SetValue(keyComplete, "1")
-	summary.Set(keyDset, d.Hash)
-	if err := hash.WriteShared(datasetPath(prefix, d.ID(), summaryFile), summary); err != nil {
+	if err := writeSummary(prefix, d); err != nil {
 		return err
 	}
 	err := UpdateIndex(prefix, func(x *Index) error {

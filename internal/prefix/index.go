@@ -7,6 +7,7 @@
 //	rank2file.go  which rank has which files, as a tree of hash files
 //	flush.go      a dataset from the cache to the prefix directory
 //	fetch.go      … and back
+//	expand.go     … or decompressed where it is
 //	flushfile.go  where a dataset is, for the commands that run after the job
 //	offline.go    what commands without MPI do with all of it
 //	old.go        prefix directories of SCR 1.1
@@ -41,6 +42,10 @@ const (
 	keyFlushed  = "FLUSHED"
 	keyFetched  = "FETCHED"
 	keyFailed   = "FAILED"
+
+	// Of datasets with compressed files, in the place of COMPLETE and CURRENT.
+	keyCompressed        = "COMPRESSED"
+	keyCurrentCompressed = "CURRENT_COMPRESSED"
 
 	timestamp = "2006-01-02T15:04:05" // local time
 )
@@ -144,9 +149,31 @@ func (x *Index) Add(d dataset.Dataset, complete bool, now time.Time) {
 	x.remove(d.ID())
 	x.h.At(keyName, d.Name()).SetInt(keyDset, int64(d.ID()))
 	e := x.at(d.ID())
-	e.Set(keyDset, d.Clone())
-	e.SetValue(keyComplete, map[bool]string{true: "1", false: "0"}[complete])
+	describe(e, d, complete)
 	e.SetValue(keyFlushed, now.Format(timestamp))
+}
+
+// describe enters a dataset, complete or not, in the index or in its summary. One
+// with files that are compressed is never complete for SCR 3.1, which would take
+// them for the program's; it has a key of its own that says so to us.
+func describe(h *hash.Hash, d dataset.Dataset, complete bool) {
+	d = dataset.Dataset{Hash: d.Clone()}
+	key := keyComplete
+	if d.Compressed() {
+		d.SetComplete(false)
+		key = keyCompressed
+	}
+	h.Set(keyDset, d.Hash)
+	h.SetValue(keyComplete, "0")
+	h.Unset(keyCompressed)
+	if complete {
+		h.SetValue(key, "1")
+	}
+}
+
+// isComplete reports whether a dataset was described as complete.
+func isComplete(h *hash.Hash) bool {
+	return h.Text(keyComplete) == "1" || h.Text(keyCompressed) == "1"
 }
 
 // Lookup returns the id of a dataset by its name.
@@ -178,7 +205,7 @@ func (x *Index) remove(id int) {
 		if n, _ := h.Int(keyDset); int(n) == id {
 			x.h.UnsetKV(keyName, name)
 			if x.Current() == name {
-				x.h.Unset(keyCurrent)
+				x.setCurrent("", "")
 			}
 		}
 	}
@@ -199,7 +226,20 @@ func (x *Index) RemoveAfter(id int) []string {
 }
 
 // Current is the name of the dataset to restart from first, "" if none is set.
-func (x *Index) Current() string { return x.h.Text(keyCurrent) }
+func (x *Index) Current() string {
+	if name := x.h.Text(keyCurrent); name != "" {
+		return name // set later, maybe by SCR 3.1, which does not know the other key
+	}
+	return x.h.Text(keyCurrentCompressed)
+}
+
+func (x *Index) setCurrent(key, name string) {
+	x.h.Unset(keyCurrent)
+	x.h.Unset(keyCurrentCompressed)
+	if name != "" {
+		x.h.SetValue(key, name)
+	}
+}
 
 // SetCurrent says which dataset to restart from first. One that a restart has
 // failed from gets another chance.
@@ -209,7 +249,11 @@ func (x *Index) SetCurrent(name string) error {
 		return fmt.Errorf("there is no dataset %q in the index", name)
 	}
 	x.at(id).Unset(keyFailed)
-	x.h.SetValue(keyCurrent, name)
+	key := keyCurrent
+	if x.entry(id).Compressed() { // SCR 3.1 does not ask whether the current one is complete
+		key = keyCurrentCompressed
+	}
+	x.setCurrent(key, name)
 	return nil
 }
 
@@ -224,7 +268,7 @@ func (x *Index) MarkFailed(id int, now time.Time) {
 	e := x.at(id)
 	e.SetValue(keyFailed, now.Format(timestamp))
 	if name := x.entry(id).Name; name != "" && x.Current() == name {
-		x.h.Unset(keyCurrent)
+		x.setCurrent("", "")
 	}
 }
 
@@ -233,7 +277,7 @@ func (x *Index) entry(id int) Entry {
 	d := dataset.Dataset{Hash: h.Get(keyDset)}
 	return Entry{
 		Dataset: d, ID: id, Name: d.Name(), Flushed: h.Text(keyFlushed),
-		Complete: h.Text(keyComplete) == "1", Failed: h.Has(keyFailed), Current: d.Name() != "" && x.Current() == d.Name(),
+		Complete: isComplete(h), Failed: h.Has(keyFailed), Current: d.Name() != "" && x.Current() == d.Name(),
 		Dir: h.Text(keyDir),
 	}
 }

@@ -51,7 +51,9 @@ func Incomplete(prefix string, d dataset.Dataset) error {
 		if !x.Has(d) {
 			x.Add(d, false, time.Now())
 		}
-		x.at(d.ID()).SetValue(keyComplete, "0")
+		e := x.at(d.ID())
+		e.SetValue(keyComplete, "0")
+		e.Unset(keyCompressed)
 		return nil
 	})
 }
@@ -276,7 +278,7 @@ func Summary(prefix string, id int) (Found, error) {
 		return Found{}, fmt.Errorf("%s is that of dataset %d, %q", path, d.ID(), d.Name())
 	}
 	v, _ := h.Int(keyVersion)
-	return Found{d, v == summaryVersion && h.Text(keyComplete) == "1", info.ModTime()}, nil
+	return Found{d, v == summaryVersion && isComplete(h), info.ModTime()}, nil
 }
 
 // RepairIndex makes a new index from the summaries of the datasets that are

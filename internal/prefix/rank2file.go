@@ -64,7 +64,7 @@ func suffix(level, rank int) string { return fmt.Sprintf(".%d.%d", level, rank) 
 // What is recorded of a file in a leaf: what says whether it is what was flushed,
 // and what it is to have when it is fetched.
 var (
-	contentFields  = []string{keySize, keyCRC, meta.KeyShared}
+	contentFields  = []string{keySize, keyCRC, meta.KeyShared, meta.KeyStored, meta.KeyStoredSize, meta.KeyStoredCRC}
 	metadataFields = []string{"MODE", "UID", "GID", "MTIME", "ATIME"}
 )
 
@@ -78,6 +78,17 @@ func copyFields(to, from *hash.Hash, keys []string) {
 
 // Parts are the files of ranks, by rank.
 type Parts map[int][]redundancy.File
+
+// clone returns the same files with descriptions of their own.
+func (p Parts) clone() Parts {
+	own := Parts{}
+	for rank, files := range p {
+		for _, f := range files {
+			own[rank] = append(own[rank], redundancy.File{Path: f.Path, Meta: meta.Meta{Hash: f.Meta.Clone()}})
+		}
+	}
+	return own
+}
 
 // entries is the leaf entries of the ranks. Sizes, checksums and modes are what we
 // add; SCR 3.1 does not look at them.
@@ -94,6 +105,19 @@ func (p Parts) entries(bare bool) *hash.Hash {
 		}
 	}
 	return all
+}
+
+// compressed counts the files in leaf entries that are not stored as they were
+// written.
+func compressed(entries *hash.Hash) (n int64) {
+	for _, rank := range entries.All() {
+		for _, file := range rank.Get(keyFile).All() {
+			if file.Has(meta.KeyStored) {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // owner is the process that handles the entry of a rank of a dataset, where a job

@@ -2,17 +2,13 @@ package prefix
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/goscr/goscr/internal/checksum"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/transfer"
 )
 
 // Verified is what was found when all files of a dataset were read.
@@ -34,9 +30,9 @@ func Verify(prefix string, e Entry) (Verified, error) {
 		readers.Add(1)
 		go func() {
 			defer readers.Done()
-			buf := make([]byte, 1<<20)
+			c := transfer.NewCopier(1 << 20)
 			for f := range work {
-				size, known, err := verifyFile(f, buf)
+				size, known, err := verifyFile(c, f)
 				mu.Lock()
 				if !f.Meta.Shared() { // which another rank lists too
 					v.Files, v.Bytes = v.Files+1, v.Bytes+size
@@ -70,36 +66,8 @@ func Verify(prefix string, e Entry) (Verified, error) {
 }
 
 // verifyFile reads a file; known says whether there is a checksum to compare.
-func verifyFile(f redundancy.File, buf []byte) (size int64, known bool, err error) {
-	want, known := f.Meta.CRC()
-	in, err := os.OpenFile(f.Path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return 0, known, err
-	}
-	defer in.Close()
-	info, err := in.Stat()
-	switch {
-	case err != nil:
-		return 0, known, err
-	case !info.Mode().IsRegular():
-		return 0, known, fmt.Errorf("%s is not a regular file", f.Path)
-	}
-	var crc uint32
-	for {
-		n, err := in.Read(buf)
-		crc, size = checksum.Update(crc, buf[:n]), size+int64(n)
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return size, known, err
-		}
-	}
-	switch {
-	case f.Meta.Size() >= 0 && f.Meta.Size() != size:
-		err = fmt.Errorf("%s has %d bytes, was written with %d", f.Path, size, f.Meta.Size())
-	case known && crc != want:
-		err = fmt.Errorf("%s has checksum 0x%08x, was written with 0x%08x", f.Path, crc, want)
-	}
+func verifyFile(c *transfer.Copier, f redundancy.File) (size int64, known bool, err error) {
+	_, known = f.Meta.CRC()
+	size, err = c.Verify(f.Path, f.Meta)
 	return size, known, err
 }

@@ -1,47 +1,134 @@
 // Package transfer copies files between the cache and the prefix directory.
-// It is the one copy loop of goscr: buffers of a fixed size, a checksum taken
+// It is the one copy engine of goscr: buffers of a fixed size, a checksum taken
 // from the bytes as they pass, and a file that counts as written only once it
 // is on its medium.
+//
+//	transfer.go  a copy of one file, there and back
+//	target.go    the file that is written, which may have been begun before
+//	kernel.go    bytes that nobody wants to see
+//	packed.go    files that are compressed on their way
+//
+// None of it needs MPI or other ranks.
 package transfer
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/checksum"
+	"github.com/goscr/goscr/internal/compress"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/meta"
 )
 
-// Copier copies files with one buffer.
+// Copier copies files, one at a time, with one set of buffers.
 type Copier struct {
 	// Bare leaves a copy with the mode, owner and times of a file that is made
 	// anew, and not with those of what it is a copy of.
 	Bare bool
 	// Blind takes no checksums, and compares none.
 	Blind bool
+	// Compress is how Copy stores files that get smaller by it.
+	Compress compress.Method
+	// Step, if there is one, is told how many bytes of a file of the program are
+	// done after each piece. It may take its time; its error ends the copy.
+	Step func(bytes int) error
+	// Kept counts the bytes that did not have to be written, since an earlier copy
+	// had left them.
+	Kept int64
 
-	buffer []byte
-	dirs   map[string]bool // known to be there
+	buffer   []byte
+	compared []byte          // what was there before
+	dirs     map[string]bool // known to be there
+	packer   *compress.Writer
+	unpacker *compress.Reader
+	unpacks  string  // by which method
+	gain     float64 // leastGain
 }
 
 // NewCopier returns a copier with a buffer of so many bytes.
 func NewCopier(size int) *Copier {
-	return &Copier{buffer: make([]byte, max(size, 1)), dirs: map[string]bool{}}
+	return &Copier{buffer: make([]byte, max(size, 1)), dirs: map[string]bool{}, gain: leastGain}
 }
 
 // Copy makes dst a copy of src, below directories that it makes as needed, and
-// returns when it is on its medium. md describes src: the copy gets its mode,
-// owner and times unless c is Bare, and a size or checksum other than md's is a
+// returns when it is on its medium. What an earlier copy that was cut short has
+// left in dst is continued. md describes src: the copy gets its mode, owner and
+// times unless c is Bare, and a size or checksum other than md's is a
 // *redundancy.CorruptError. A checksum that md has not is recorded in it.
 // If c is Blind, only the size counts.
+//
+// If c compresses, and the file gets smaller by it, md says how dst is stored. A
+// description that others use should not be given away for that, but a copy of it.
 func (c *Copier) Copy(src, dst string, md meta.Meta) error {
+	md.SetAsWritten()
+	pack := func(p *passage) (bool, error) { return c.pack(p, md) }
+	return c.transfer(src, dst, md, pack)
+}
+
+// Fetch is Copy in the other direction: src is as md says that it is stored, and
+// dst becomes what the program wrote.
+func (c *Copier) Fetch(src, dst string, md meta.Meta) error {
+	return c.transfer(src, dst, md, func(p *passage) (bool, error) { return c.unpack(p, p.out, md) })
+}
+
+// Verify reads a file that is as md says that it is stored, and returns how many
+// bytes it has, or had before it was compressed. Other bytes than those that md
+// describes are a *redundancy.CorruptError.
+func (c *Copier) Verify(src string, md meta.Meta) (int64, error) {
+	in, err := os.OpenFile(src, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe in its place is not waited for
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	switch info, err := in.Stat(); {
+	case err != nil:
+		return 0, err
+	case !info.Mode().IsRegular():
+		return 0, fmt.Errorf("%s is not a regular file", src)
+	}
+	p := &passage{in: in}
+	done, err := c.unpack(p, io.Discard, md)
+	if err == nil && !done {
+		err = c.pour(p, io.Discard, in)
+	}
+	if err == nil {
+		err = c.check(src, p, md)
+	}
+	return p.size, err
+}
+
+// passage is a file on its way from one place to another.
+type passage struct {
+	in  *os.File
+	out *target
+
+	size int64 // of what the program wrote, so far
+	crc  uint32
+}
+
+// seen takes bytes of what the program wrote into account.
+func (c *Copier) seen(p *passage, data []byte) error {
+	if !c.Blind {
+		p.crc = checksum.Update(p.crc, data)
+	}
+	return c.done(p, len(data))
+}
+
+func (c *Copier) done(p *passage, n int) error {
+	p.size += int64(n)
+	if c.Step == nil || n == 0 {
+		return nil
+	}
+	return c.Step(n)
+}
+
+// transfer copies a file as first says, or as it is if that says that it has not
+// done anything.
+func (c *Copier) transfer(src, dst string, md meta.Meta, first func(*passage) (bool, error)) error {
 	in, err := os.OpenFile(src, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
@@ -51,75 +138,63 @@ func (c *Copier) Copy(src, dst string, md meta.Meta) error {
 	if err != nil {
 		return err
 	}
-	size, crc, err := c.stream(out, in)
-	if err == nil {
-		err = out.Sync()
+	p := &passage{in: in, out: out}
+	done, err := first(p)
+	if err == nil && !done {
+		err = c.plain(p)
 	}
-	if e := out.Close(); err == nil {
+	if err == nil {
+		err = out.finish()
+	}
+	if e := out.f.Close(); err == nil {
 		err = e
 	}
-	if err != nil {
+	if err == nil {
+		err = c.check(src, p, md)
+	}
+	if err != nil || c.Bare {
 		return err
-	}
-	if want := md.Size(); want >= 0 && want != size {
-		return &redundancy.CorruptError{Path: src, Reason: fmt.Sprintf("has %d bytes, should have %d", size, want)}
-	}
-	if want, known := md.CRC(); known && want != crc && !c.Blind {
-		return &redundancy.CorruptError{Path: src, Reason: fmt.Sprintf("checksum 0x%08x, was written with 0x%08x", crc, want)}
-	}
-	md.SetSize(size)
-	if !c.Blind {
-		md.SetCRC(crc)
-	}
-	if c.Bare {
-		return nil
 	}
 	return md.Restore(dst)
 }
 
-func (c *Copier) create(dst string) (*os.File, error) {
-	if dir := filepath.Dir(dst); !c.dirs[dir] {
-		if err := os.MkdirAll(dir, 0o777); err != nil {
-			return nil, err
-		}
-		c.dirs[dir] = true
+// check compares what has passed with its description, and completes that.
+func (c *Copier) check(src string, p *passage, md meta.Meta) error {
+	if want := md.Size(); want >= 0 && want != p.size {
+		return &redundancy.CorruptError{Path: src, Reason: fmt.Sprintf("has %d bytes, should have %d", p.size, want)}
 	}
-	mode := fs.FileMode(0o600)
-	if c.Bare {
-		mode = 0o666
+	if want, known := md.CRC(); known && want != p.crc && !c.Blind {
+		return &redundancy.CorruptError{Path: src, Reason: fmt.Sprintf("checksum 0x%08x, was written with 0x%08x", p.crc, want)}
 	}
-	open := func() (*os.File, error) {
-		return os.OpenFile(dst, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW|unix.O_NONBLOCK, mode)
+	md.SetSize(p.size)
+	if !c.Blind {
+		md.SetCRC(p.crc)
 	}
-	f, err := open()
-	// A file from an earlier run may be read-only, or a link or a pipe may stand
-	// there, which would have to wait for a reader.
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
-		if err := os.Remove(dst); err != nil {
-			return nil, err
-		}
-		return open()
-	}
-	return f, err
+	return nil
 }
 
-func (c *Copier) stream(out io.Writer, in io.Reader) (size int64, crc uint32, err error) {
+// plain copies a file as it is.
+func (c *Copier) plain(p *passage) error {
 	for {
-		n, err := in.Read(c.buffer)
+		if c.Blind && p.out.fresh() {
+			if err := c.throughKernel(p); err != nil {
+				return err
+			}
+		}
+		n, err := p.in.ReadAt(c.buffer, p.size)
 		if n > 0 {
-			if !c.Blind {
-				crc = checksum.Update(crc, c.buffer[:n])
+			if _, err := p.out.Write(c.buffer[:n]); err != nil {
+				return err
 			}
-			if _, err := out.Write(c.buffer[:n]); err != nil {
-				return size, crc, err
+			if err := c.seen(p, c.buffer[:n]); err != nil {
+				return err
 			}
-			size += int64(n)
 		}
 		if err == io.EOF {
-			return size, crc, nil
+			return nil
 		}
 		if err != nil {
-			return size, crc, err
+			return err
 		}
 	}
 }

@@ -138,6 +138,9 @@ func Contents(step, rank int) []File {
 			time: time.Unix(1e9+int64(step), int64(rank*10+i)), Data: make([]byte, random.IntN(20_000)*((i+1)%3))}
 		for k := range f.Data {
 			f.Data[k] = byte(random.Uint32())
+			if i == 1 { // can be compressed
+				f.Data[k] &= 3
+			}
 		}
 		files = append(files, f)
 	}

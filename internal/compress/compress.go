@@ -1,0 +1,100 @@
+// Package compress is how files are made smaller on their way to the prefix
+// directory, and whole again on their way back. What it writes is what the zstd
+// command reads and writes.
+//
+// Streams take a fixed amount of memory, whatever they are of, and no goroutine:
+// a node has as many of them as ranks.
+package compress
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Zstd is the name of the one method there is.
+const Zstd = "zstd"
+
+// Method is a way to compress. The zero value does not.
+type Method struct {
+	Name  string
+	Level int // 1 to 22, as of the zstd command
+}
+
+const (
+	defaultLevel, maxLevel = 3, 22
+
+	// window is how far back a repetition may lie: it is what most of the memory
+	// of both sides is for.
+	window = 1 << 20
+	// maxWindow is the largest that is accepted. The zstd command takes no larger
+	// one either unless it is told to.
+	maxWindow = 8 << 20
+)
+
+// Accepted says in words what Parse takes.
+const Accepted = "nothing, or zstd with an optional level from 1 (fast) to 22 (small), as in zstd or zstd:9"
+
+// Parse reads a method as people write it.
+func Parse(text string) (Method, error) {
+	name, level, leveled := strings.Cut(strings.TrimSpace(text), ":")
+	m := Method{strings.ToLower(name), defaultLevel}
+	switch {
+	case text == "":
+		return Method{}, nil
+	case m.Name != Zstd:
+		return Method{}, fmt.Errorf("want %s", Accepted)
+	case leveled:
+		var err error
+		if m.Level, err = strconv.Atoi(level); err != nil || m.Level < 1 || m.Level > maxLevel {
+			return Method{}, fmt.Errorf("want %s", Accepted)
+		}
+	}
+	return m, nil
+}
+
+// On reports whether m does anything.
+func (m Method) On() bool { return m.Name != "" }
+
+// Writer compresses what is written to it.
+type Writer struct{ z *zstd.Encoder }
+
+// NewWriter returns a writer that compresses to nothing yet; see Reset.
+func (m Method) NewWriter() (*Writer, error) {
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(m.Level)), zstd.WithWindowSize(window),
+		zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithZeroFrames(true))
+	return &Writer{z}, err
+}
+
+// Reset begins anew, to w.
+func (w *Writer) Reset(to io.Writer) { w.z.Reset(to) }
+
+func (w *Writer) Write(p []byte) (int, error) { return w.z.Write(p) }
+
+// Close ends what was begun with Reset.
+func (w *Writer) Close() error { return w.z.Close() }
+
+// Size is what a piece becomes that is compressed alone.
+func (w *Writer) Size(piece []byte) int { return len(w.z.EncodeAll(piece, nil)) }
+
+// Reader gives back what was compressed.
+type Reader struct{ z *zstd.Decoder }
+
+// NewReader returns a reader of nothing yet; see Reset. name is the method by
+// which it was compressed.
+func NewReader(name string) (*Reader, error) {
+	if name != Zstd {
+		return nil, fmt.Errorf("compressed by %q, which this version of goscr does not know", name)
+	}
+	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+	return &Reader{z}, err
+}
+
+// Reset begins anew, from what r reads.
+func (r *Reader) Reset(from io.Reader) error { return r.z.Reset(from) }
+
+// Read ends with an error if what is read was cut short or changed.
+func (r *Reader) Read(p []byte) (int, error) { return r.z.Read(p) }

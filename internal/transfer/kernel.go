@@ -1,0 +1,48 @@
+package transfer
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// throughKernel copies the rest of a file without its bytes passing through this
+// process, as far as that is possible. What it leaves, for whatever reason, is
+// copied the other way, which then meets the reason again.
+func (c *Copier) throughKernel(p *passage) error {
+	const piece = 8 << 20
+	for _, by := range []func(out, in *os.File, at int64, n int) (int, error){copyRange, sendFile} {
+		for {
+			n, err := by(p.out.f, p.in, p.size, piece)
+			if n > 0 {
+				p.out.moved(int64(n))
+				if err := c.done(p, n); err != nil {
+					return err
+				}
+			}
+			if err == unix.EINTR || err == unix.EAGAIN {
+				continue
+			}
+			if err != nil || n <= 0 {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// copyRange has the file system copy, where both files are on one that can. It
+// may do so without moving any bytes.
+func copyRange(out, in *os.File, at int64, n int) (int, error) {
+	from, to := at, at
+	return unix.CopyFileRange(int(in.Fd()), &from, int(out.Fd()), &to, n, 0)
+}
+
+// sendFile has the kernel copy from the pages of the one file to the other.
+func sendFile(out, in *os.File, at int64, n int) (int, error) {
+	if _, err := out.Seek(at, io.SeekStart); err != nil {
+		return 0, err
+	}
+	return unix.Sendfile(int(out.Fd()), int(in.Fd()), &at, n)
+}
