@@ -34,6 +34,9 @@ func Announce(prefix string, d dataset.Dataset) error {
 		if x.Has(d) {
 			return nil
 		}
+		if err := x.claim(prefix, d, false); err != nil {
+			return err
+		}
 		// Of an earlier dataset with this number nothing may be left. The lock
 		// makes sure that nothing of this one is there yet.
 		if err := os.RemoveAll(Dir(prefix, d.ID())); err != nil {
@@ -48,6 +51,9 @@ func Announce(prefix string, d dataset.Dataset) error {
 // directory, cannot be used.
 func Incomplete(prefix string, d dataset.Dataset) error {
 	return UpdateIndex(prefix, func(x *Index) error {
+		if err := x.claim(prefix, d, false); err != nil {
+			return err
+		}
 		if !x.Has(d) {
 			x.Add(d, false, time.Now())
 		}
@@ -85,6 +91,9 @@ func Complete(prefix string, d dataset.Dataset) (bool, error) {
 // list of files, the summary, and the entry in the index. A checkpoint becomes
 // the one to restart from, unless a newer one is.
 func Publish(prefix string, d dataset.Dataset, ranks int, files func(rank int) []redundancy.File) error {
+	if err := claimed(prefix, d); err != nil {
+		return err
+	}
 	dir := Dir(prefix, d.ID())
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err

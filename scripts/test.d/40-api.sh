@@ -32,8 +32,6 @@ part() {
 is "two nodes" "$TESTBED" up 2 8
 
 fresh; part misuse
-is "misuse: a message names its function once" bash -c '
-    grep -q "called in the wrong place" "$1" && ! grep -E "(SCR_[A-Za-z_]+): \1 " "$1"' - "$WORK/out"
 fresh; part config --env SCR_FLUSH=
 fresh; part forgotten
 fresh; part late
