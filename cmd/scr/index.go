@@ -174,11 +174,7 @@ func (x index) drop(name string) error {
 func (x index) dropAfter(name string) error {
 	return x.change(name, func(i *prefix.Index) error {
 		id, _ := i.Lookup(name)
-		for _, e := range i.Entries() {
-			if e.ID > id {
-				i.RemoveID(e.ID)
-			}
-		}
+		i.RemoveAfter(id)
 		return nil
 	})
 }
@@ -317,20 +313,20 @@ func (x index) tell(v verified) {
 }
 
 func (x index) repair() error {
-	done, aside, list, bad, err := prefix.RepairIndex(x.dir)
-	for _, e := range bad {
+	r, err := prefix.RepairIndex(x.dir)
+	for _, e := range r.Bad {
 		x.warn("scr_index")(fmt.Errorf("left out: %w", e))
 	}
 	if err != nil {
 		return err
 	}
-	if !done {
+	if !r.Done {
 		fmt.Fprintf(x.err, "scr_index: the index of %s can be read; nothing is changed\n", x.dir)
 		return nil
 	}
-	fmt.Fprintf(x.err, "scr_index: new index with %s; of earlier restarts that failed nothing is known any more\n", report.Count(len(list), "dataset"))
-	if aside != "" {
-		fmt.Fprintf(x.err, "scr_index: the old one is now %s\n", aside)
+	fmt.Fprintf(x.err, "scr_index: new index with %s; of earlier restarts that failed nothing is known any more\n", report.Count(len(r.List), "dataset"))
+	if r.Aside != "" {
+		fmt.Fprintf(x.err, "scr_index: the old one is now %s\n", r.Aside)
 	}
 	return nil
 }

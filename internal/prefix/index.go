@@ -80,12 +80,16 @@ func (e Entry) usable() bool {
 func ReadIndex(prefix string) (*Index, error) {
 	h, err := hash.ReadWithLock(metadataPath(prefix, indexFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return newIndex(hash.New(), prefix)
+		h, err = hash.New(), nil
 	}
 	if err != nil {
 		return nil, damaged(err, prefix)
 	}
-	return newIndex(h, prefix)
+	x, err := newIndex(h, prefix)
+	if err != nil {
+		return nil, damaged(err, prefix)
+	}
+	return x, nil
 }
 
 // damaged tells people what to do about an index that cannot be read.
@@ -169,9 +173,6 @@ func (x *Index) Remove(name string) bool {
 	}
 	return ok
 }
-
-// RemoveID takes the dataset of a number out. Its files stay.
-func (x *Index) RemoveID(id int) { x.remove(id) }
 
 func (x *Index) remove(id int) {
 	for name, h := range x.h.Get(keyName).All() {

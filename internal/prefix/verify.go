@@ -45,7 +45,7 @@ func Verify(prefix string, e Entry) (Verified, error) {
 					v.Unknown++
 				}
 				if err != nil {
-					v.Problems = append(v.Problems, strings.TrimPrefix(err.Error(), "open "))
+					v.Problems = append(v.Problems, strings.TrimPrefix(strings.TrimPrefix(err.Error(), "open "), "lstat "))
 				}
 				mu.Unlock()
 			}
@@ -72,18 +72,14 @@ func Verify(prefix string, e Entry) (Verified, error) {
 // verifyFile reads a file; known says whether there is a checksum to compare.
 func verifyFile(f redundancy.File, buf []byte) (size int64, known bool, err error) {
 	want, known := f.Meta.CRC()
-	in, err := os.OpenFile(f.Path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err := present(f); err != nil { // as a restart looks at it
+		return 0, known, err
+	}
+	in, err := os.OpenFile(f.Path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return 0, known, err
 	}
 	defer in.Close()
-	info, err := in.Stat()
-	switch {
-	case err != nil:
-		return 0, known, err
-	case !info.Mode().IsRegular():
-		return 0, known, fmt.Errorf("%s is not a regular file", f.Path)
-	}
 	var crc uint32
 	for {
 		n, err := in.Read(buf)
@@ -96,8 +92,8 @@ func verifyFile(f redundancy.File, buf []byte) (size int64, known bool, err erro
 		}
 	}
 	switch {
-	case f.Meta.Size() >= 0 && f.Meta.Size() != size:
-		err = fmt.Errorf("%s has %d bytes, was written with %d", f.Path, size, f.Meta.Size())
+	case f.Meta.Size() != size:
+		err = fmt.Errorf("%s has changed from %d to %d bytes while it was read", f.Path, f.Meta.Size(), size)
 	case known && crc != want:
 		err = fmt.Errorf("%s has checksum 0x%08x, was written with 0x%08x", f.Path, crc, want)
 	}
