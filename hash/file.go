@@ -93,10 +93,17 @@ func ReadFile(path string) (*Hash, error) {
 // regular file, and keeps a pipe in its place from stopping the process.
 func open(path string, flags int) (*os.File, error) {
 	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, unix.ELOOP) {
-		return nil, fmt.Errorf("%s: is a symbolic link, which goscr does not follow for its own files", path)
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return nil, fmt.Errorf("%s: %w: is a symbolic link, which goscr does not follow for its own files", path, ErrCorrupt)
+	case errors.Is(err, unix.EISDIR):
+		return nil, notRegular(path)
 	}
 	return f, err
+}
+
+func notRegular(path string) error {
+	return fmt.Errorf("%s: %w: is not a regular file", path, ErrCorrupt)
 }
 
 func readOpen(f *os.File) (*Hash, error) {
@@ -105,7 +112,7 @@ func readOpen(f *os.File) (*Hash, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: is not a regular file", f.Name())
+		return nil, notRegular(f.Name())
 	}
 	if info.Size() > maxFile {
 		return nil, fmt.Errorf("%s: %w: %d bytes are more than any hash file has", f.Name(), ErrCorrupt, info.Size())

@@ -79,6 +79,41 @@ func Update(path string, change func(*Hash) error) error {
 	return l.WriteCloseUnlock()
 }
 
+// Mend puts a new file, with what fill enters, in the place of a hash file that
+// cannot be read, which it keeps as aside; or of none. It holds the lock meanwhile:
+// of several processes that mend a file, one does. A file that can be read is left
+// alone, and done is false.
+func Mend(path, aside string, fill func(*Hash) error) (done, kept bool, err error) {
+	f, err := lock(path, os.O_RDWR, unix.LOCK_EX)
+	if errors.Is(err, ErrCorrupt) { // a link or a directory, of which nobody has the lock
+		if err = os.Rename(path, aside); err != nil {
+			return false, false, err
+		}
+		return true, true, Update(path, fill)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, false, Update(path, fill)
+	}
+	if err != nil {
+		return false, false, err
+	}
+	defer f.Close()
+	if _, err := readOpen(f); !errors.Is(err, ErrCorrupt) {
+		return false, false, err
+	}
+	h := New()
+	if err := fill(h); err != nil {
+		return false, false, err
+	}
+	if err := os.Remove(aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, false, err
+	}
+	if err := os.Link(path, aside); err != nil {
+		return false, false, err
+	}
+	return true, true, replaceFile(path, h.Encode(), 0o666)
+}
+
 // lock opens the file that path names once the lock is held.
 func lock(path string, flags, how int) (*os.File, error) {
 	for {

@@ -65,6 +65,7 @@ func scheme(name string, failures int) (redundancy.Scheme, error) {
 // Params say how datasets are to be protected.
 type Params struct {
 	Index    int
+	SetBy    string // what a user has set to have it, for messages
 	Interval int    // used for every checkpoint whose number this divides
 	Store    string // name of the store that holds the datasets
 	Group    string // name of the failure group
@@ -114,7 +115,7 @@ func Check(g *Groups, p Params) error {
 		_, err = g.Comm(p.Group)
 	}
 	if err != nil {
-		return fmt.Errorf("redundancy descriptor %d: %w", p.Index, err)
+		return fmt.Errorf("%s: %w", p.SetBy, err)
 	}
 	return nil
 }
@@ -175,8 +176,8 @@ func short(p Params, wanted redundancy.Scheme, at place) string {
 	if sets == nil {
 		return ""
 	}
-	return fmt.Sprintf("redundancy descriptor %d asks for %s%s in groups %s, which are too few or too different in size: of %d sets there are %s",
-		p.Index, wanted.Name(), losses(p.Failures), p.Group, at.sets, strings.Join(sets, "; "))
+	return fmt.Sprintf("%s asks for %s%s in groups %s, which are too few or too different in size: of %d sets there are %s",
+		p.SetBy, wanted.Name(), losses(p.Failures), p.Group, at.sets, strings.Join(sets, "; "))
 }
 
 func losses(k int) string {

@@ -120,7 +120,7 @@ func TestCreate_BestForEachSet(t *testing.T) {
 		says    []string
 	}{
 		{[]int{1, 1, 1, 5}, Params{Type: "XOR"}, "XOR1 XOR1 XOR1 SINGLE0 SINGLE0 XOR1 XOR1 XOR1",
-			[]string{"descriptor 3 asks for XOR in groups NODE", "2 with a single member kept with SINGLE", "of 5 sets"}},
+			[]string{"CKPT=3 asks for XOR in groups NODE", "2 with a single member kept with SINGLE", "of 5 sets"}},
 		{[]int{2, 2, 3}, Params{Type: "RS"}, "RS2 XOR1 XOR1 RS2 XOR1 XOR1 RS2", []string{"asks for RS in", "2 with 2 members kept with XOR for the loss of 1"}},
 		{[]int{1, 1, 1}, Params{Type: "RS", Failures: 5}, "RS2 RS2 RS2", []string{"RS for 5 losses", "1 with 3 members kept with RS for the loss of 2"}},
 		{[]int{2, 2, 2}, Params{Type: "PARTNER", Failures: 3}, "PARTNER2 PARTNER2 PARTNER2 PARTNER2 PARTNER2 PARTNER2",
@@ -128,7 +128,7 @@ func TestCreate_BestForEachSet(t *testing.T) {
 		{[]int{2}, Params{Type: "PARTNER"}, "SINGLE0 SINGLE0", []string{"of 2 sets there are 2 with a single member"}},
 		{[]int{2, 2, 2}, Params{Type: "RS"}, "RS2 RS2 RS2 RS2 RS2 RS2", nil},
 	} {
-		c.p.Group, c.p.SetSize, c.p.Index = Node, 8, 3
+		c.p.Group, c.p.SetSize, c.p.SetBy = Node, 8, "CKPT=3"
 		nodes := placed(c.perNode...)
 		m := create(t, nodes, c.p)
 		var kinds []string

@@ -104,7 +104,7 @@ func (s *Session) finishDirect(d *direct, valid bool) error {
 	if err := s.prefix.Commit(d.Dataset, files); err != nil {
 		return err
 	}
-	s.log.Info("dataset %d (%s): %d files, %s, written to %s in %.3f s, complete after %.3f s more", d.ID(), d.Name(), d.Files(),
+	s.log.Info("dataset %d (%s): %s, %s, written to %s in %.3f s, complete after %.3f s more", d.ID(), d.Name(), report.Count(d.Files(), "file"),
 		report.Bytes(d.Size()), s.prefix.Dir, written.Sub(s.began).Seconds(), time.Since(written).Seconds())
 	if d.Flags().Has(Checkpoint) {
 		s.written = d.ID()

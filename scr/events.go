@@ -6,6 +6,7 @@ import (
 
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/report"
 )
 
 // What is logged (docs/logging.md) is logged by rank 0; on others s.events is
@@ -17,7 +18,7 @@ func (s *Session) openLog(start time.Time) {
 		s.events = eventlog.Open(s.config, s.log)
 	}
 	s.events.Add(eventlog.Record{Type: "INIT_START", Start: start,
-		Note: fmt.Sprintf("goscr %s, %d ranks", Version, s.world.Size())})
+		Note: fmt.Sprintf("goscr %s, %s", Version, report.Count(s.world.Size(), "rank"))})
 }
 
 // event logs what happened to a dataset.

@@ -104,6 +104,19 @@ func TestGroups_NodeWithoutLine(t *testing.T) {
 	c.job(four, restarts(2))
 }
 
+// A name that is mistyped in a line leaves a node of the job without one.
+func TestGroups_UnknownNode(t *testing.T) {
+	c := newCluster(t, "SCR_GROUP=SWITCH")
+	c.groups("a SWITCH=s", "b SWITCH=s", "c SWITCH=t", "dd SWITCH=t")
+	c.job(four, steps(1))
+	c.says("no GROUPS= line is for node d, which counts as a group of its own, but there is one for dd")
+	c.groups("a SWITCH=s", "b SWITCH=s", "c SWITCH=t", "d SWITCH=t", "e SWITCH=t") // of the whole machine
+	c.job(four, steps(2))
+	if strings.Contains(c.said(), "GROUPS") {
+		t.Errorf("%s", c.said())
+	}
+}
+
 // With WORLD the whole job is one group, of which no two may be in a set.
 func TestGroups_World(t *testing.T) {
 	c := newCluster(t, "SCR_GROUP=WORLD")
@@ -178,7 +191,7 @@ func TestGroups_SetFailures(t *testing.T) {
 	t.Run("more than there are nodes", func(t *testing.T) {
 		c := newCluster(t, "SCR_COPY_TYPE=RS", "SCR_SET_FAILURES=4")
 		c.job(four, steps(1, 2))
-		c.says("descriptor 0 asks for RS for 4 losses in groups NODE")
+		c.says("SCR_COPY_TYPE=RS asks for RS for 4 losses in groups NODE")
 		c.says("kept with RS for the loss of 3")
 		c.lose("a", "b", "d")
 		c.job(four, restarts(2))

@@ -87,6 +87,9 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 	}
 	if err != nil {
 		s.current = nil
+		if desc.Bypass {
+			s.passOver(err)
+		}
 		return err
 	}
 	s.id, s.checkpoint, s.routeError, s.state = id, checkpoint, nil, next
@@ -282,7 +285,7 @@ func (s *Session) completeCached(valid bool) error {
 	}
 	s.moved("ENCODE", c.Dataset, c.Desc.Store, c.Desc.Store, written)
 	s.tellTraffic(fmt.Sprintf("dataset %d: protection", c.ID()), before)
-	s.log.Info("dataset %d (%s): %d files, %s; written in %.3f s, protected with %s in %.3f s", c.ID(), c.Name(), c.Files(),
+	s.log.Info("dataset %d (%s): %s, %s; written in %.3f s, protected with %s in %.3f s", c.ID(), c.Name(), report.Count(c.Files(), "file"),
 		report.Bytes(c.Size()), written.Sub(s.began).Seconds(), c.Desc.Type, time.Since(written).Seconds())
 	s.note(func() error { return prefix.Locate(s.prefix.Dir, c.Dataset, prefix.InCache, true) })
 	if c.Flags().Has(Checkpoint) {
@@ -333,11 +336,28 @@ func (s *Session) flush(c *cache.Cached) error {
 	err := s.copyToPrefix(c)
 	s.result("FLUSH", "SUCCESS", c.Dataset, start, err)
 	if err != nil {
+		s.passOver(err)
 		return err
 	}
 	s.moved("FLUSH", c.Dataset, c.Desc.Store, s.prefix.Dir, start)
 	s.flushed[c.ID()] = true
 	return s.window(c.Dataset)
+}
+
+// passOver goes on counting above what another job has entered in the index, if that
+// is why a dataset could not be. It is collective.
+func (s *Session) passOver(err error) {
+	var taken *prefix.TakenError
+	if !s.anywhere(err, func(err error) bool { return errors.As(err, &taken) }) {
+		return
+	}
+	highest := []int64{int64(s.id)}
+	if taken != nil {
+		highest[0] = max(highest[0], int64(taken.Highest))
+	}
+	if err := s.world.Allreduce(highest, mpi.Max); err == nil { // it is an error of the next call, too
+		s.id = int(highest[0])
+	}
 }
 
 // copyToPrefix is flush for a dataset that is not there.

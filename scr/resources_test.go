@@ -100,20 +100,20 @@ func TestInit_FailureHoldsNoFiles(t *testing.T) {
 		}
 	}
 	c.job(four, steps(1))
-	block := c.prefix(".scr/nodes.scr") // known late
-	if err := errors.Join(os.RemoveAll(block), os.Mkdir(block, 0o700)); err != nil {
+	block := c.prefix(".scr/app.conf") // known late
+	if err := errors.Join(os.RemoveAll(block), os.MkdirAll(block+"/full", 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	fails("nodes.scr")
-	if err := os.Remove(block); err != nil {
+	fails("app.conf")
+	if err := os.RemoveAll(block); err != nil {
 		t.Fatal(err)
 	}
 	control := filepath.Join(c.node("b"), "cntl/user/scr.job/filemap_0.scrinfo") // while the cache is opened
-	if err := errors.Join(os.RemoveAll(control), os.Mkdir(control, 0o700)); err != nil {
+	if err := errors.Join(os.RemoveAll(control), os.MkdirAll(control+"/full", 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	fails("filemap_0")
-	if err := os.Remove(control); err != nil {
+	if err := os.RemoveAll(control); err != nil {
 		t.Fatal(err)
 	}
 	c.job(four, steps(2))

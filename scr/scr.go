@@ -165,8 +165,8 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	}
 	s.computing()
 	s.tellTraffic("Init", mpi.Traffic{})
-	s.log.Info("goscr %s: %d ranks, prefix %s, %s; ready in %.3f s",
-		Version, world.Size(), s.prefix.Dir, s.describe(), time.Since(start).Seconds())
+	s.log.Info("goscr %s: %s, prefix %s, %s; ready in %.3f s",
+		Version, report.Count(world.Size(), "rank"), s.prefix.Dir, s.describe(), time.Since(start).Seconds())
 	return s, nil
 }
 
@@ -279,6 +279,9 @@ func (s *Session) addGroups(node string) error {
 			names[name] = true
 		}
 	}
+	if err := s.warnOfGroups(items, node); err != nil {
+		return err
+	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		value := items.Get(node).Text(name)
 		if value == "" {
@@ -289,6 +292,36 @@ func (s *Session) addGroups(node string) error {
 		}
 	}
 	return nil
+}
+
+// warnOfGroups says that nodes of the job are in no GROUPS= line while lines speak
+// of nodes that it does not have: one of the names is likely to be mistyped. Lines
+// for nodes of other jobs alone are nothing unusual.
+func (s *Session) warnOfGroups(items *hash.Hash, node string) error {
+	if items.Size() == 0 {
+		return nil
+	}
+	lines := items.Keys()
+	has := make([]int64, len(lines)+1) // last: the highest rank on a node without a line
+	has[len(lines)] = -1
+	if i := slices.Index(lines, node); i >= 0 {
+		has[i] = 1
+	} else {
+		has[len(lines)] = int64(s.world.Rank())
+	}
+	if err := s.world.Allreduce(has, mpi.Max); err != nil {
+		return err
+	}
+	without, other := int(has[len(lines)]), slices.Index(has[:len(lines)], 0)
+	if without < 0 || other < 0 {
+		return nil
+	}
+	name, err := mpi.BcastBytes(s.world, []byte(node), without)
+	if err == nil && s.world.Rank() == 0 {
+		s.log.Warn("no GROUPS= line is for node %s, which counts as a group of its own, but there is one for %s, which is no node of this job: "+
+			"are they the same? SCR_NODE_NAME, else the host name, is what a node is called", name, lines[other])
+	}
+	return err
 }
 
 // recordRun leaves what the commands around the job have to know.

@@ -96,6 +96,10 @@ func (s *Session) describeRedundancy() error {
 	if scheme == "FILE" {
 		scheme = "XOR"
 	}
+	setBy := func(index int) string { return fmt.Sprintf("CKPT=%d", index) }
+	if s.ckptLines().Size() == 0 {
+		setBy = func(int) string { return "SCR_COPY_TYPE=" + scheme }
+	}
 	stores := s.config.Items("STORE")
 	for _, index := range lines.Ints() {
 		line := lines.Get(fmt.Sprint(index))
@@ -105,6 +109,7 @@ func (s *Session) describeRedundancy() error {
 		}
 		p := reddesc.Params{
 			Index:    index,
+			SetBy:    setBy(index),
 			Interval: itemInt(line, "INTERVAL", 1),
 			Store:    store.Name,
 			Group:    itemText(line, "GROUP", s.config.String("SCR_GROUP")),
@@ -142,8 +147,8 @@ func unheeded(p reddesc.Params) string {
 	if p.Bypass || p.Failures < 2 || !strings.EqualFold(p.Type, "XOR") {
 		return ""
 	}
-	return fmt.Sprintf("redundancy descriptor %d: SET_FAILURES=%d has no effect with XOR, which bears the loss of 1 member of a set; "+
-		"RS and PARTNER bear more", p.Index, p.Failures)
+	return fmt.Sprintf("%s: SET_FAILURES=%d has no effect with XOR, which bears the loss of 1 member of a set; "+
+		"RS and PARTNER bear more", p.SetBy, p.Failures)
 }
 
 func (s *Session) bypassing() int {

@@ -129,7 +129,8 @@ func fail(name string, err error) {
 		if session != nil {
 			warn = session.Warn
 		}
-		warn("%s: %s", name, inC.Replace(err.Error()))
+		// A message that begins with the function does not have to name it twice.
+		warn("%s: %s", name, strings.TrimPrefix(inC.Replace(err.Error()), name+" "))
 	}
 	var agreed *mpi.AgreedError
 	if errors.As(err, &agreed) && job != nil {
@@ -141,7 +142,8 @@ func fail(name string, err error) {
 var inC = strings.NewReplacer("StartOutput", "SCR_Start_output", "CompleteOutput", "SCR_Complete_output",
 	"StartCheckpoint", "SCR_Start_checkpoint", "CompleteCheckpoint", "SCR_Complete_checkpoint",
 	"HaveRestart", "SCR_Have_restart", "StartRestart", "SCR_Start_restart", "CompleteRestart", "SCR_Complete_restart",
-	"NeedCheckpoint", "SCR_Need_checkpoint", "ShouldExit", "SCR_Should_exit", "Finalize called", "SCR_Finalize called")
+	"NeedCheckpoint", "SCR_Need_checkpoint", "ShouldExit", "SCR_Should_exit", "Finalize called", "SCR_Finalize called", "Route called", "SCR_Route_file called",
+	"Current called", "SCR_Current called", "Drop called", "SCR_Drop called", "Delete called", "SCR_Delete called")
 
 // introduce finds out, as far as one can without a session, who speaks.
 func introduce() {

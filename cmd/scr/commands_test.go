@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/goscr/goscr/internal/prefix"
@@ -269,6 +271,69 @@ func TestIndex_Repair(t *testing.T) {
 	must(t, os.Remove(index))
 	run(t, 0, "scr_index", "-p", c.Prefix(), "--repair")
 	c.Restarts(4, 3)
+}
+
+// Whatever stands in the place of the index, there is one way out; and of several who
+// take it at the same time, one does.
+func TestIndex_RepairAnything(t *testing.T) {
+	c := scavengetest.New(t, "SCR_FLUSH=1")
+	c.Write(scavengetest.Four, 1, 2)
+	index := c.Path(".scr/index.scr")
+	for how := range ways {
+		undo := spoil(t, index, how)
+		if _, said := run(t, 1, "scr_index", "-p", c.Prefix(), "--current", "ckpt.1"); !strings.Contains(said, "scr_index --repair -p '"+c.Prefix()+"'") {
+			t.Errorf("%s: %s", how, said)
+		}
+		var all sync.WaitGroup
+		for range 4 {
+			all.Add(1)
+			go func() {
+				defer all.Done()
+				run(t, 0, "scr_index", "-p", c.Prefix(), "--repair")
+			}()
+		}
+		all.Wait()
+		if out, _ := run(t, 0, "scr_index", "-p", c.Prefix()); strings.Count(out, "YES") != 2 {
+			t.Errorf("%s: %s", how, out)
+		}
+		if _, err := os.Lstat(index + ".damaged"); err != nil {
+			t.Errorf("%s: what was there is not kept: %v", how, err)
+		}
+		must(t, os.RemoveAll(index+".damaged"))
+		undo()
+	}
+	c.Restarts(4, 2)
+}
+
+// The index of SCR 1.1 may be what is damaged.
+func TestIndex_RepairOfSCR11(t *testing.T) {
+	dir := t.TempDir()
+	oldtest.Write(t, dir)
+	must(t, os.WriteFile(filepath.Join(dir, "index.scr"), []byte("no hash"), 0o600))
+	if _, said := run(t, 1, "scr_index", "-p", dir); !strings.Contains(said, "scr_index --repair") {
+		t.Error(said)
+	}
+	run(t, 0, "scr_index", "-p", dir, "--repair")
+	out, _ := run(t, 0, "scr_index", "-p", dir)
+	for _, want := range []string{"18    YES", "12    YES", "6     YES"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+	run(t, 0, "scr_index", "-p", dir, "--verify")
+}
+
+// A link in the place of a file of the program is not what was flushed, as a restart
+// sees it.
+func TestIndex_VerifyLooksAsARestartDoes(t *testing.T) {
+	c := scavengetest.New(t, "SCR_FLUSH=1")
+	c.Write(scavengetest.Four, 1)
+	file := c.Path(scavengetest.Contents(1, 2)[0].Name)
+	must(t, errors.Join(os.Rename(file, file+".real"), os.Symlink(file+".real", file)))
+	if out, _ := run(t, 1, "scr_index", "-p", c.Prefix(), "--verify"); !strings.Contains(out, "not a regular file") || !strings.Contains(out, "1 problem\n") {
+		t.Error(out)
+	}
+	c.Restarts(4, 0)
 }
 
 // What SCR 1.1 left is listed, and its copies of one checkpoint too.

@@ -53,8 +53,8 @@ var copyCommand = command{
 				fmt.Fprintf(c.out, "scr_copy: %s: dataset %d is complete in %s\n", node, *id, path)
 				return nil
 			}
-			fmt.Fprintf(c.out, "scr_copy: %s: dataset %d: ranks %v: %d files copied, %s; %d were there\n",
-				node, *id, done.Ranks, done.Files, report.Bytes(done.Bytes), done.Kept)
+			fmt.Fprintf(c.out, "scr_copy: %s: dataset %d: ranks %v: %s copied, %s; %d were there\n",
+				node, *id, done.Ranks, report.Count(done.Files, "file"), report.Bytes(done.Bytes), done.Kept)
 			return nil
 		}
 	},

@@ -179,11 +179,7 @@ func (x index) drop(name string) error {
 func (x index) dropAfter(name string) error {
 	return x.change(name, func(i *prefix.Index) error {
 		id, _ := i.Lookup(name)
-		for _, e := range i.Entries() {
-			if e.ID > id {
-				i.RemoveID(e.ID)
-			}
-		}
+		i.RemoveAfter(id)
 		return nil
 	})
 }
@@ -223,7 +219,7 @@ func (x index) build(id int) error {
 		for _, f := range r.Files {
 			bytes += f.Meta.Size()
 		}
-		fmt.Fprintf(x.err, "scr_index: rebuilt %d files of rank %d, %s\n", len(r.Files), r.Rank, report.Bytes(bytes))
+		fmt.Fprintf(x.err, "scr_index: rebuilt %s of rank %d, %s\n", report.Count(len(r.Files), "file"), r.Rank, report.Bytes(bytes))
 	}
 	if err != nil {
 		return err
@@ -232,7 +228,7 @@ func (x index) build(id int) error {
 	if b.There {
 		how = "was complete"
 	}
-	fmt.Fprintf(x.err, "scr_index: dataset %d (%s) %s: %d files, %s\n", id, b.Name(), how, b.Files(), report.Bytes(b.Size()))
+	fmt.Fprintf(x.err, "scr_index: dataset %d (%s) %s: %s, %s\n", id, b.Name(), how, report.Count(b.Files(), "file"), report.Bytes(b.Size()))
 	return nil
 }
 
@@ -281,7 +277,7 @@ func (x index) verify(names []string) error {
 		}
 	}
 	if problems > 0 {
-		return fmt.Errorf("%d problems", problems)
+		return errors.New(report.Count(problems, "problem"))
 	}
 	return nil
 }
@@ -310,12 +306,12 @@ func chosen(i *prefix.Index, names []string) ([]prefix.Entry, error) {
 func (x index) tell(v verified) {
 	verdict := "ok"
 	if len(v.Problems) > 0 {
-		verdict = fmt.Sprintf("%d problems", len(v.Problems))
+		verdict = report.Count(len(v.Problems), "problem")
 	}
 	if v.Unknown > 0 {
-		verdict += fmt.Sprintf(", %d files without a checksum to compare", v.Unknown)
+		verdict += fmt.Sprintf(", %s without a checksum to compare", report.Count(int(v.Unknown), "file"))
 	}
-	fmt.Fprintf(x.out, "%d %s: %d files, %s: %s\n", v.ID, printable(v.Name), v.Files, report.Bytes(v.Bytes), verdict)
+	fmt.Fprintf(x.out, "%d %s: %s, %s: %s\n", v.ID, printable(v.Name), report.Count(int(v.Files), "file"), report.Bytes(v.Bytes), verdict)
 	for _, p := range v.Problems {
 		fmt.Fprintf(x.out, "  %s\n", oneLine(errors.New(p)))
 	}
@@ -339,20 +335,20 @@ func (x index) expand(name string) error {
 }
 
 func (x index) repair() error {
-	done, aside, list, bad, err := prefix.RepairIndex(x.dir)
-	for _, e := range bad {
+	r, err := prefix.RepairIndex(x.dir)
+	for _, e := range r.Bad {
 		x.warn("scr_index")(fmt.Errorf("left out: %w", e))
 	}
 	if err != nil {
 		return err
 	}
-	if !done {
+	if !r.Done {
 		fmt.Fprintf(x.err, "scr_index: the index of %s can be read; nothing is changed\n", x.dir)
 		return nil
 	}
-	fmt.Fprintf(x.err, "scr_index: new index with %d datasets; of earlier restarts that failed nothing is known any more\n", len(list))
-	if aside != "" {
-		fmt.Fprintf(x.err, "scr_index: the old one is now %s\n", aside)
+	fmt.Fprintf(x.err, "scr_index: new index with %s; of earlier restarts that failed nothing is known any more\n", report.Count(len(r.List), "dataset"))
+	if r.Aside != "" {
+		fmt.Fprintf(x.err, "scr_index: the old one is now %s\n", r.Aside)
 	}
 	return nil
 }

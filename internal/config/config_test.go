@@ -591,6 +591,23 @@ func TestModes_DefaultsAndValues(t *testing.T) {
 	}
 }
 
+// A line that takes the place of an earlier one says so; one that adds to it does
+// not, and neither does a program that sets something anew.
+func TestWarnings_ItemTwice(t *testing.T) {
+	useSystemFile(t, "")
+	prefix := t.TempDir()
+	conf := prefix + "/.scrconf"
+	writeFile(t, conf, "CKPT=0 TYPE=XOR\nCKPT=1 INTERVAL=4 TYPE=XOR\nCKPT=1 TYPE=XOR SET_SIZE=3\nCKPT=1 INTERVAL=8\n")
+	cfg, warnings := load(t, settings(t, "STORE=/a COUNT=1", "STORE=/a COUNT=2"), "SCR_PREFIX="+prefix)
+	want := fmt.Sprintf("%s:4: CKPT=1 is here a second time, and its INTERVAL=8 takes the place of INTERVAL=4 (%s:2)", conf, conf)
+	if len(warnings) != 1 || warnings[0] != want {
+		t.Errorf("%q, want %q", warnings, want)
+	}
+	if got, _, _ := cfg.Query("CKPT=1 INTERVAL"); got != "8" {
+		t.Errorf("INTERVAL=%s", got)
+	}
+}
+
 func TestWarnings(t *testing.T) {
 	useSystemFile(t, "SCR_COPYTYPE=XOR\nSCR_COPYTYPE=RS\nSCR_LOCAL_SITE=here")
 	prefix := t.TempDir()

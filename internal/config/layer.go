@@ -24,6 +24,8 @@ type layer struct {
 	values map[string]setting
 	order  []string                    // names in values, as they came
 	items  map[string]map[string]*item // by kind and id
+
+	replaced []string // what a file says twice, and not alike
 }
 
 func newLayer(level Level) *layer {
@@ -96,9 +98,14 @@ func (l *layer) addItem(kind, id string, fields []pair, where string) {
 	for _, p := range fields {
 		if p.value == "" {
 			delete(it.fields, p.key)
-		} else {
-			it.fields[p.key] = setting{p.value, where}
+			continue
 		}
+		// Programs set things anew; in a file it is one line too many.
+		if old, ok := it.fields[p.key]; ok && old.text != p.value && where != "" {
+			l.replaced = append(l.replaced, at(where, "%s=%s is here a second time, and its %s=%s takes the place of %s=%s (%s)",
+				kind, id, p.key, p.value, p.key, old.text, old.where))
+		}
+		it.fields[p.key] = setting{p.value, where}
 	}
 }
 

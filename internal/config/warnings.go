@@ -22,6 +22,9 @@ func (r *resolver) warnings(prefix, file value) []string {
 			list = append(list, at(s.where, "%s has no effect in the user's configuration file, which is found by it; set it in the environment", v.name))
 		}
 	}
+	for _, l := range r.layers {
+		list = append(list, l.replaced...)
+	}
 	for _, name := range r.unknown() {
 		for _, l := range r.layers {
 			if s, ok := l.values[name]; ok {

@@ -117,7 +117,14 @@ func (p *Prefix) Commit(d dataset.Dataset, files []redundancy.File) error {
 func (p *Prefix) begin(d dataset.Dataset, where Location) error {
 	dir := datasetPath(p.Dir, d.ID(), "")
 	return p.onRoot(func() error {
-		if err := UpdateIndex(p.Dir, func(x *Index) error { x.Add(d, false, time.Now()); return nil }); err != nil {
+		err := UpdateIndex(p.Dir, func(x *Index) error {
+			if err := x.claim(p.Dir, d, false); err != nil {
+				return err
+			}
+			x.Add(d, false, time.Now())
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 		if where != "" {
@@ -137,6 +144,10 @@ func (p *Prefix) begin(d dataset.Dataset, where Location) error {
 // on the medium, and then enters it as complete.
 func (p *Prefix) commit(d dataset.Dataset, ranks int, entries *hash.Hash) error {
 	dir := datasetPath(p.Dir, d.ID(), "")
+	// What another job has begun meanwhile is not written over.
+	if err := p.onRoot(func() error { return claimed(p.Dir, d) }); err != nil {
+		return err
+	}
 	if err := writeRank2file(p.Comm, dir, ranks, entries); err != nil {
 		return err
 	}
@@ -149,6 +160,16 @@ func (p *Prefix) commit(d dataset.Dataset, ranks int, entries *hash.Hash) error 
 	return p.onRoot(func() error { return conclude(p.Dir, d) })
 }
 
+// claimed is an error if another dataset has been entered under the number of one
+// that was.
+func claimed(prefix string, d dataset.Dataset) error {
+	x, err := ReadIndex(prefix)
+	if err != nil {
+		return err
+	}
+	return x.claim(prefix, d, true)
+}
+
 // conclude records a dataset of which all files, and the list of them, are in
 // the prefix directory: from here on it can be used.
 func conclude(prefix string, d dataset.Dataset) error {
@@ -156,6 +177,9 @@ func conclude(prefix string, d dataset.Dataset) error {
 		return err
 	}
 	err := UpdateIndex(prefix, func(x *Index) error {
+		if err := x.claim(prefix, d, true); err != nil {
+			return err
+		}
 		x.Add(d, true, time.Now())
 		// An older one that comes late is not the one to go on from.
 		id, _ := x.Lookup(x.Current())

@@ -85,12 +85,16 @@ func (e Entry) usable() bool {
 func ReadIndex(prefix string) (*Index, error) {
 	h, err := hash.ReadWithLock(metadataPath(prefix, indexFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return newIndex(hash.New(), prefix)
+		h, err = hash.New(), nil
 	}
 	if err != nil {
 		return nil, damaged(err, prefix)
 	}
-	return newIndex(h, prefix)
+	x, err := newIndex(h, prefix)
+	if err != nil {
+		return nil, damaged(err, prefix)
+	}
+	return x, nil
 }
 
 // damaged tells people what to do about an index that cannot be read.
@@ -196,9 +200,6 @@ func (x *Index) Remove(name string) bool {
 	}
 	return ok
 }
-
-// RemoveID takes the dataset of a number out. Its files stay.
-func (x *Index) RemoveID(id int) { x.remove(id) }
 
 func (x *Index) remove(id int) {
 	for name, h := range x.h.Get(keyName).All() {
@@ -311,6 +312,34 @@ func (x *Index) Find(name string) (Entry, bool) {
 func (x *Index) Has(d dataset.Dataset) bool {
 	e := x.entry(d.ID())
 	return e.Hash != nil && e.Name == d.Name() && e.Created().Equal(d.Created())
+}
+
+// TakenError says that the index has another dataset under the number of one that
+// was about to be entered: two jobs have begun to count from the same number in one
+// prefix directory.
+type TakenError struct {
+	Prefix  string
+	Dataset dataset.Dataset
+	By      Entry
+	Highest int // id of any dataset there
+}
+
+func (e *TakenError) Error() string {
+	by := fmt.Sprintf("%q", e.By.Name)
+	if job := e.By.Text("JOBID"); job != "" {
+		by += " of job " + job
+	}
+	return fmt.Sprintf("the index of %s has %s as dataset %d, so %q of the same number cannot be entered: jobs that run at the same time "+
+		"need prefix directories of their own (scr_index --drop makes the number free)", e.Prefix, by, e.Dataset.ID(), e.Dataset.Name())
+}
+
+// claim is a *TakenError if another dataset has the number of this one: one that can
+// be used or, once begun says that this one has been entered, any other.
+func (x *Index) claim(prefix string, d dataset.Dataset, begun bool) error {
+	if e := x.entry(d.ID()); e.Hash != nil && !x.Has(d) && (e.Complete || begun) {
+		return &TakenError{prefix, d, e, x.Highest()}
+	}
+	return nil
 }
 
 // Highest is the highest id of any dataset.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,6 +35,9 @@ func Announce(prefix string, d dataset.Dataset) error {
 		if x.Has(d) {
 			return nil
 		}
+		if err := x.claim(prefix, d, false); err != nil {
+			return err
+		}
 		// Of an earlier dataset with this number nothing may be left. The lock
 		// makes sure that nothing of this one is there yet.
 		if err := os.RemoveAll(Dir(prefix, d.ID())); err != nil {
@@ -48,6 +52,9 @@ func Announce(prefix string, d dataset.Dataset) error {
 // directory, cannot be used.
 func Incomplete(prefix string, d dataset.Dataset) error {
 	return UpdateIndex(prefix, func(x *Index) error {
+		if err := x.claim(prefix, d, false); err != nil {
+			return err
+		}
 		if !x.Has(d) {
 			x.Add(d, false, time.Now())
 		}
@@ -61,13 +68,14 @@ func Incomplete(prefix string, d dataset.Dataset) error {
 // Add enters a dataset that is complete in the prefix directory, and does not
 // change which one is current.
 func Add(prefix string, f Found) error {
-	return UpdateIndex(prefix, func(x *Index) error {
-		x.Add(f.Dataset, f.Complete, f.Flushed)
-		if dir := f.Text(keyDir); dir != "" {
-			x.at(f.ID()).SetValue(keyDir, dir)
-		}
-		return nil
-	})
+	return UpdateIndex(prefix, func(x *Index) error { x.addFound(f); return nil })
+}
+
+func (x *Index) addFound(f Found) {
+	x.Add(f.Dataset, f.Complete, f.Flushed)
+	if dir := f.Text(keyDir); dir != "" {
+		x.at(f.ID()).SetValue(keyDir, dir)
+	}
 }
 
 // Enter enters a dataset that is complete in the prefix directory.
@@ -87,6 +95,9 @@ func Complete(prefix string, d dataset.Dataset) (bool, error) {
 // list of files, the summary, and the entry in the index. A checkpoint becomes
 // the one to restart from, unless a newer one is.
 func Publish(prefix string, d dataset.Dataset, ranks int, files func(rank int) []redundancy.File) error {
+	if err := claimed(prefix, d); err != nil {
+		return err
+	}
 	dir := Dir(prefix, d.ID())
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
@@ -281,34 +292,63 @@ func Summary(prefix string, id int) (Found, error) {
 	return Found{d, v == summaryVersion && isComplete(h), info.ModTime()}, nil
 }
 
+// Repaired is what RepairIndex has done.
+type Repaired struct {
+	Done  bool    // not, if the index can be read
+	Aside string  // where what could not be read is now, "" if there was nothing
+	List  []Found // what is in the new index
+	Bad   []error // what it could not use
+}
+
 // RepairIndex makes a new index from the summaries of the datasets that are
-// there, in place of one that cannot be read, which is kept beside it. It
-// returns where that is now, "" if there was none; and what it could not use.
-// An index that can be read is left alone, with done false.
-func RepairIndex(prefix string) (done bool, aside string, list []Found, bad []error, err error) {
+// there, in place of one that cannot be read, which is kept beside it. An index
+// that can be read is left alone.
+func RepairIndex(prefix string) (Repaired, error) {
+	if err := os.MkdirAll(filepath.Join(prefix, Metadata), 0o777); err != nil {
+		return Repaired{}, err
+	}
 	path := metadataPath(prefix, indexFile)
-	_, err = hash.ReadWithLock(path)
-	switch {
-	case err == nil:
-		return false, "", nil, nil, nil
-	case errors.Is(err, hash.ErrCorrupt):
-		aside = path + ".damaged"
-	case !errors.Is(err, fs.ErrNotExist):
-		return false, "", nil, nil, err
-	}
-	list, bad = Summaries(prefix)
-	if aside != "" {
-		if err := os.Rename(path, aside); err != nil {
-			return false, "", nil, bad, err
+	var r Repaired
+	done, kept, err := hash.Mend(path, path+".damaged", func(h *hash.Hash) error {
+		r.List, r.Bad = Summaries(prefix)
+		x, err := newIndex(h, prefix)
+		if err != nil { // that of SCR 1.1 is damaged, too
+			old, bad := oldSummaries(prefix)
+			r.List, r.Bad = append(r.List, old...), append(append(r.Bad, err), bad...)
+			x = &Index{h: h}
 		}
-	}
-	err = UpdateIndex(prefix, func(x *Index) error {
-		for _, f := range list {
-			x.Add(f.Dataset, f.Complete, f.Flushed)
+		for _, f := range r.List {
+			x.addFound(f)
 		}
+		h.SetInt(keyVersion, indexVersion)
 		return nil
 	})
-	return true, aside, list, bad, err
+	r.Done = done
+	if kept {
+		r.Aside = path + ".damaged"
+	}
+	return r, err
+}
+
+// oldSummaries returns the checkpoints that SCR 1.1 has left, whatever its index
+// says, and what is wrong with those that cannot be read.
+func oldSummaries(prefix string) (list []Found, bad []error) {
+	entries, err := os.ReadDir(prefix)
+	if err != nil {
+		return nil, []error{err}
+	}
+	for _, e := range entries {
+		f, err := OldSummary(prefix, e.Name())
+		switch {
+		case err == nil:
+			list = append(list, f)
+		case e.IsDir() && e.Name() != Metadata && !errors.Is(err, fs.ErrNotExist):
+			bad = append(bad, err)
+		}
+	}
+	// Of several copies of one checkpoint the newest comes last, and stays.
+	slices.SortStableFunc(list, func(a, b Found) int { return a.Flushed.Compare(b.Flushed) })
+	return list, bad
 }
 
 // OldSummary returns the checkpoint that SCR 1.1 has left in a directory below

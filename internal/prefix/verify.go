@@ -41,7 +41,7 @@ func Verify(prefix string, e Entry) (Verified, error) {
 					v.Unknown++
 				}
 				if err != nil {
-					v.Problems = append(v.Problems, strings.TrimPrefix(err.Error(), "open "))
+					v.Problems = append(v.Problems, strings.TrimPrefix(strings.TrimPrefix(err.Error(), "open "), "lstat "))
 				}
 				mu.Unlock()
 			}
@@ -68,6 +68,9 @@ func Verify(prefix string, e Entry) (Verified, error) {
 // verifyFile reads a file; known says whether there is a checksum to compare.
 func verifyFile(c *transfer.Copier, f redundancy.File) (size int64, known bool, err error) {
 	_, known = f.Meta.CRC()
+	if err := present(f); err != nil { // as a restart looks at it
+		return 0, known, err
+	}
 	size, err = c.Verify(f.Path, f.Meta)
 	return size, known, err
 }

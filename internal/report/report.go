@@ -80,6 +80,14 @@ func (l *Logger) print(level int, format string, args []any) {
 	fmt.Fprintf(l.Out, "SCR: rank %d on %s: %s\n", l.Rank, l.Node, text)
 }
 
+// Count writes how many there are of something that has a plural in s.
+func Count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
 // Bytes writes a number of bytes as people read it.
 func Bytes(n int64) string {
 	const units = "KMGTPE"

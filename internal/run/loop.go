@@ -19,6 +19,7 @@ import (
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/report"
 )
 
 // CheckpointName stands for the name of the checkpoint in the command of a
@@ -147,7 +148,7 @@ func (l *Loop) prepare(ctx context.Context) error {
 	if !l.end.IsZero() {
 		ends = "until " + l.end.Format(time.DateTime)
 	}
-	l.Tell("job %s (%s), %d nodes: %s, %s; prefix directory %s", l.id, l.Manager.Name(), len(l.nodes), hostlist.Compress(l.nodes), ends, l.Prefix)
+	l.Tell("job %s (%s), %s: %s, %s; prefix directory %s", l.id, l.Manager.Name(), report.Count(len(l.nodes), "node"), hostlist.Compress(l.nodes), ends, l.Prefix)
 	return l.Prerun()
 }
 
@@ -210,7 +211,8 @@ func (j *Job) ShouldStop(nodes []string, down map[string]string, end, now time.T
 		return "", err
 	}
 	if left := len(hostlist.Minus(nodes, keys(down))); left < max(needed, 1) {
-		return fmt.Sprintf("%d nodes are left, and %d are needed (%s)", left, needed, why), nil
+		are := map[bool]string{true: "is", false: "are"}
+		return fmt.Sprintf("%s %s left, and %d %s needed (%s)", report.Count(left, "node"), are[left == 1], needed, are[needed == 1], why), nil
 	}
 	return "", nil
 }

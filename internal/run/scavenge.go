@@ -13,6 +13,7 @@ import (
 
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/report"
 )
 
 // copyTime bounds the copy of a dataset where the allocation has no known end.
@@ -98,7 +99,7 @@ func (j *Job) Scavenge(ctx context.Context, d prefix.Unflushed, nodes []string, 
 	if err != nil {
 		return err
 	}
-	j.Tell("dataset %d (%s): scavenge from %d of %d nodes", d.ID, d.Name, len(up), len(nodes))
+	j.Tell("dataset %d (%s): scavenge from %d of %s", d.ID, d.Name, len(up), report.Count(len(nodes), "node"))
 	lost := hostlist.Intersection(nodes, keys(down))
 	failed := j.copyRound(ctx, up, limit, append(argv, lost...))
 	lost = append(lost, failed...)

@@ -79,7 +79,7 @@ func (c *Copier) Fetch(src, dst string, md meta.Meta) error {
 // bytes it has, or had before it was compressed. Other bytes than those that md
 // describes are a *redundancy.CorruptError.
 func (c *Copier) Verify(src string, md meta.Meta) (int64, error) {
-	in, err := os.OpenFile(src, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe in its place is not waited for
+	in, err := os.OpenFile(src, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0) // a pipe in its place is not waited for
 	if err != nil {
 		return 0, err
 	}

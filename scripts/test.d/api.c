@@ -75,12 +75,14 @@ static void quiet(void)
 static void refused(const char *name, const char *call, int rc)
 {
     int lines, total, failed, good;
+    char twice[128];
 
+    snprintf(twice, sizeof twice, "%s: %s ", call, call);
     MPI_Barrier(MPI_COMM_WORLD);
     lines = new_lines();
     MPI_Allreduce(&lines, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     failed = everywhere(rc != SCR_SUCCESS);
-    good = everywhere(lines == 0 || (strncmp(said, "SCR: rank ", 10) == 0 && strstr(said, call) != NULL));
+    good = everywhere(lines == 0 || (strncmp(said, "SCR: rank ", 10) == 0 && strstr(said, call) != NULL && strstr(said, twice) == NULL));
     if (rank == 0) {
         printf("%s %s is refused\n", failed ? "ok" : "not ok", name);
         printf("%s ... with one line\n", total == 1 && good ? "ok" : "not ok");
