@@ -84,14 +84,14 @@ func (s scheme) Encode(j *redundancy.Job, files []redundancy.File) ([]redundancy
 	}
 	out := j.Create(extension, meta.Partner, header, room)
 
-	source := redundancy.Source{Size: data.Size(), Read: func(buf []byte, at int64) { data.Read(buf, at, 0) }}
+	var to []int
 	var sinks []redundancy.Sink
 	for d := 1; d <= s.k; d++ {
-		source.To = append(source.To, (set.Me()+d)%n)
+		to = append(to, (set.Me()+d)%n)
 		sinks = append(sinks, redundancy.Sink{From: (set.Me() - d + n) % n, Size: sizes[d-1],
 			Write: func(buf []byte, at int64) { out.WriteBlock(buf, d-1, at) }})
 	}
-	if err := redundancy.Stream(set.Comm, source, sinks, j.Piece); err != nil {
+	if err := redundancy.Stream(set.Comm, []redundancy.Source{data.Source(0, to...)}, sinks, j.Piece); err != nil {
 		return nil, err
 	}
 	failed := data.Close()
@@ -123,7 +123,10 @@ func neighbourSizes(set *redundancy.Set, k int, mine int64) ([]int64, error) {
 }
 
 // Recover brings the files of the members that have lost them back from their
-// copies, and then the copies that were with them from those who own them.
+// copies, and the copies that were with them from those who own them, or from
+// where the owner gets its files back. All of it streams side by side, and what
+// nobody needs is checked meanwhile: who has lost its files has most to do, and
+// does not wait for the others to be done with something.
 func (s scheme) Recover(j *redundancy.Job, files []redundancy.File, lost []int) ([]redundancy.File, error) {
 	n := j.Set.Size()
 	if len(lost) == 0 {
@@ -160,49 +163,38 @@ func (s scheme) contribute(j *redundancy.Job, files []redundancy.File, lost []in
 	if _, err := redundancy.TellKeepers(set, lost, s.k, reader.Current()); err != nil {
 		return err
 	}
-	// The copies I have go to those who have lost the files; others are checked.
+	data := redundancy.OpenLogical(own)
+	sources := []redundancy.Source{data.Source(set.Me(), s.keepers(n, lost, set.Me())...)}
 	for d := 1; d <= s.k; d++ {
 		m := (set.Me() - d + n) % n
-		if !slices.Contains(lost, m) || s.holder(n, lost, m) != d {
-			reader.Verify(piece, d-1)
-			continue
+		var to []int
+		if slices.Contains(lost, m) && s.holder(n, lost, m) == d {
+			to = append(s.keepers(n, lost, m), m)
 		}
-		source := redundancy.Source{To: []int{m}, Size: reader.Sections()[d-1],
-			Read: func(buf []byte, at int64) { reader.ReadBlock(buf, d-1, at) }}
-		if err := redundancy.Stream(set.Comm, source, nil, piece); err != nil {
-			return err
-		}
+		sources = append(sources, reader.Source(d-1, m, to...))
+	}
+	if err := redundancy.Stream(set.Comm, sources, nil, piece); err != nil {
+		return err
 	}
 	failed := reader.Close()
-	// My files go to those who have lost their copies of them, to all at once:
-	// each of them takes them piece by piece with those of others.
-	var to []int
-	for d := 1; d <= s.k; d++ {
-		if m := (set.Me() + d) % n; slices.Contains(lost, m) {
-			to = append(to, m)
-		}
-	}
-	if err := sendOwn(set, own, to, piece); failed == nil {
+	if err := data.Close(); failed == nil {
 		failed = err
+	}
+	if failed == nil {
+		failed = data.Matches()
 	}
 	return failed
 }
 
-// sendOwn sends the caller's files to some members, and checks them on the way.
-// An error of reading them is reported after all has been sent.
-func sendOwn(set *redundancy.Set, own []redundancy.File, to []int, piece int) error {
-	if len(to) == 0 {
-		return redundancy.Verify(own, piece)
+// keepers returns the members that have lost their copies of the files of m.
+func (s scheme) keepers(n int, lost []int, m int) []int {
+	var list []int
+	for d := 1; d <= s.k; d++ {
+		if keeper := (m + d) % n; slices.Contains(lost, keeper) {
+			list = append(list, keeper)
+		}
 	}
-	data := redundancy.OpenLogical(own)
-	source := redundancy.Source{To: to, Size: data.Size(), Read: func(buf []byte, at int64) { data.Read(buf, at, 0) }}
-	if err := redundancy.Stream(set.Comm, source, nil, piece); err != nil {
-		return err
-	}
-	if err := data.Close(); err != nil {
-		return err
-	}
-	return data.Matches()
+	return list
 }
 
 // agreePiece makes sure that the survivors can go on, and returns the size of
@@ -246,10 +238,13 @@ func (s scheme) rebuild(j *redundancy.Job, lost []int) ([]redundancy.File, error
 	if failed == nil && current.Rank() != set.Ranks[set.Me()] {
 		failed = fmt.Errorf("the files described are those of rank %d", current.Rank())
 	}
+	mine := redundancy.NewMember(set.Ranks[set.Me()], files)
 	if failed != nil {
 		files = nil // take part all the same
+		if current.Hash != nil {
+			mine = current // others have to know how much comes from the copy
+		}
 	}
-	mine := redundancy.NewMember(set.Ranks[set.Me()], files)
 	partners, err := redundancy.TellKeepers(set, lost, s.k, mine)
 	if err != nil {
 		return nil, err
@@ -271,10 +266,21 @@ func (s scheme) rebuild(j *redundancy.Job, lost []int) ([]redundancy.File, error
 	out := j.Create(extension, meta.Partner, header, 0)
 	data := redundancy.CreateLogical(files)
 
-	d := s.holder(n, lost, set.Me())
-	sink := redundancy.Sink{From: (set.Me() + d) % n, Size: announced,
-		Write: func(buf []byte, at int64) { data.Write(buf, at, 0) }}
-	if err := redundancy.Stream(set.Comm, redundancy.Source{}, []redundancy.Sink{sink}, piece); err != nil {
+	// from returns who sends the files of a member.
+	from := func(m int) int {
+		if slices.Contains(lost, m) {
+			return (m + s.holder(n, lost, m)) % n
+		}
+		return m
+	}
+	sinks := []redundancy.Sink{{From: from(set.Me()), Tag: set.Me(), Size: announced,
+		Write: func(buf []byte, at int64) { data.Write(buf, at, 0) }}}
+	for d := 1; d <= s.k; d++ {
+		left := (set.Me() - d + n) % n
+		sinks = append(sinks, redundancy.Sink{From: from(left), Tag: left, Size: sizes[d-1],
+			Write: func(buf []byte, at int64) { out.WriteBlock(buf, d-1, at) }})
+	}
+	if err := redundancy.Stream(set.Comm, nil, sinks, piece); err != nil {
 		return nil, err
 	}
 	if err := data.Close(); failed == nil {
@@ -283,35 +289,11 @@ func (s scheme) rebuild(j *redundancy.Job, lost []int) ([]redundancy.File, error
 	if failed == nil {
 		failed = data.Matches()
 	}
-	if err := s.refill(j, files, lost, sizes, out, piece); err != nil {
-		return nil, err
-	}
 	file, err := out.Finish()
 	if failed == nil {
 		failed = err
 	}
 	return append(files, file), failed
-}
-
-// refill fetches the copies that a lost member has to keep again, and sends its
-// own files, which it has got back, to others that keep copies of them.
-func (s scheme) refill(j *redundancy.Job, files []redundancy.File, lost []int, sizes []int64, out *redundancy.Writer, piece int) error {
-	set := j.Set
-	n := set.Size()
-	data := redundancy.OpenLogical(files)
-	source := redundancy.Source{Size: data.Size(), Read: func(buf []byte, at int64) { data.Read(buf, at, 0) }}
-	var sinks []redundancy.Sink
-	for d := 1; d <= s.k; d++ {
-		if m := (set.Me() + d) % n; slices.Contains(lost, m) {
-			source.To = append(source.To, m)
-		}
-		sinks = append(sinks, redundancy.Sink{From: (set.Me() - d + n) % n, Size: sizes[d-1],
-			Write: func(buf []byte, at int64) { out.WriteBlock(buf, d-1, at) }})
-	}
-	if err := redundancy.Stream(set.Comm, source, sinks, piece); err != nil {
-		return err
-	}
-	return data.Close()
 }
 
 // sizeOf is the number of bytes of the files that a member's hash describes.

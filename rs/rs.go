@@ -59,21 +59,35 @@ func (code) Adder(n, k int, from, wanted []int) (stripe.Adder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return adder{sum}, nil
+	begin := make([][]byte, len(wanted))
+	for t := range begin {
+		begin[t] = factors[t][:1]
+	}
+	first, err := reedsolomon.New(1, len(wanted), append(options, reedsolomon.WithCustomMatrix(begin))...)
+	if err != nil {
+		return nil, err
+	}
+	return adder{first, sum, make([][]byte, 1+len(wanted))}, nil
 }
 
 // options: nothing runs beside the caller, whose core has other ranks to serve.
 var options = []reedsolomon.Option{reedsolomon.WithMaxGoroutines(1), reedsolomon.WithAutoGoroutines(0), reedsolomon.WithInversionCache(false)}
 
-type adder struct{ sum reedsolomon.Encoder }
+// adder multiplies and adds. What comes first is not added to zeros, which would
+// have to be written and read.
+type adder struct {
+	first, sum reedsolomon.Encoder
+	shards     [][]byte // of first
+}
 
 func (a adder) Add(i int, first bool, part []byte, sums [][]byte) {
+	var err error
 	if first {
-		for _, s := range sums {
-			clear(s)
-		}
+		err = a.first.Encode(append(append(a.shards[:0], part), sums...))
+	} else {
+		err = a.sum.EncodeIdx(part, i, sums)
 	}
-	if err := a.sum.EncodeIdx(part, i, sums); err != nil {
+	if err != nil {
 		panic(err) // of arguments that this package does not give
 	}
 }

@@ -456,9 +456,9 @@ type transit struct {
 // which was sent has arrived, and why what was to come has not.
 func (k *Cache) carry(t transit) (arrived bool, failed, err error) {
 	source, sink := redundancy.OpenLogical(t.outgoing), redundancy.CreateLogical(t.incoming)
-	outflow := redundancy.Source{Size: source.Size(), Read: func(buf []byte, at int64) { source.Read(buf, at, 0) }}
+	var outflow []redundancy.Source
 	if t.to >= 0 {
-		outflow.To = []int{t.to}
+		outflow = append(outflow, source.Source(0, t.to))
 	}
 	var inflow []redundancy.Sink
 	if t.from >= 0 {

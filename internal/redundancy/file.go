@@ -341,10 +341,12 @@ func (w *Writer) Finish() (File, error) {
 // Reader reads a redundancy file.
 type Reader struct {
 	Header
-	f      *os.File
-	start  int64
-	layout layout
-	err    error
+	f       *os.File
+	start   int64
+	layout  layout
+	windows []window // by section
+	scratch []byte   // for what cannot be mapped
+	err     error
 }
 
 // Open opens a redundancy file and reads its header.
@@ -367,6 +369,7 @@ func Open(path string) (*Reader, error) {
 			err = fmt.Errorf("%d bytes of header and %d of data in %d", r.start, r.layout.size, info.Size())
 		}
 		if err == nil {
+			r.windows = make([]window, len(r.layout.sections))
 			return r, nil
 		}
 	}
@@ -374,24 +377,62 @@ func Open(path string) (*Reader, error) {
 	return nil, &CorruptError{path, err.Error()}
 }
 
-// ReadBlock fills buf, which must be a whole block, from offset of a section,
-// and compares its checksum if there is one. It goes on after an error and
-// reports it in Close.
-func (r *Reader) ReadBlock(buf []byte, i int, offset int64) {
+// Each passes a whole block of n bytes, from offset of a section, to use, in
+// bites with where they begin, which must not keep them. It compares its checksum
+// if there is one. It goes on after an error, with zeros for what cannot be read,
+// and reports it in Close.
+func (r *Reader) Each(i int, offset int64, n int, use func(from int, data []byte)) {
 	at := r.layout.sections[i]
-	n, err := r.f.ReadAt(buf, r.start+at.start+offset)
-	if n < len(buf) {
-		clear(buf[n:])
+	data, err := r.view(i, r.start+at.start+offset, n)
+	crc := uint32(0)
+	if err == nil {
+		err = guard(func() {
+			for from := 0; from < n; from += bite {
+				part := data[from:min(from+bite, n)]
+				if r.layout.block > 0 {
+					crc = checksum.Update(crc, part)
+				}
+				use(from, part)
+			}
+		})
+	}
+	if err != nil {
 		r.fail(fmt.Sprintf("byte %d of section %d: %v", offset, i, err))
+		use(0, make([]byte, n))
 		return
 	}
 	if r.layout.block == 0 {
 		return
 	}
-	want, known := r.blockCRC(at.first + offset/r.layout.block)
-	if got := checksum.Update(0, buf); known && got != want {
-		r.fail(fmt.Sprintf("block at byte %d of section %d has checksum 0x%08x, was written with 0x%08x", offset, i, got, want))
+	if want, known := r.blockCRC(at.first + offset/r.layout.block); known && crc != want {
+		r.fail(fmt.Sprintf("block at byte %d of section %d has checksum 0x%08x, was written with 0x%08x", offset, i, crc, want))
 	}
+}
+
+// view returns a part of the file, which is good until the next view of the same
+// section.
+func (r *Reader) view(i int, at int64, n int) ([]byte, error) {
+	w := &r.windows[i]
+	if !w.holds(at, n) {
+		w.close()
+		if r.layout.size >= small {
+			w.look(r.f, at, n)
+		}
+	}
+	if w.data != nil {
+		return w.data[at-w.at:][:n], nil
+	}
+	if len(r.scratch) < n {
+		r.scratch = make([]byte, n)
+	}
+	_, err := r.f.ReadAt(r.scratch[:n], at)
+	return r.scratch[:n], err
+}
+
+// ReadBlock fills buf, which must be a whole block, from offset of a section, as
+// Each passes it.
+func (r *Reader) ReadBlock(buf []byte, i int, offset int64) {
+	r.Each(i, offset, len(buf), func(from int, data []byte) { copy(buf[from:], data) })
 }
 
 func (r *Reader) fail(reason string) {
@@ -402,6 +443,9 @@ func (r *Reader) fail(reason string) {
 
 // Close returns the first error that any call met.
 func (r *Reader) Close() error {
+	for i := range r.windows {
+		r.windows[i].close()
+	}
 	if err := r.f.Close(); r.err == nil {
 		r.err = err
 	}
@@ -414,15 +458,10 @@ func (r *Reader) Verify(piece int, sections ...int) {
 	if block == 0 {
 		block = int64(piece)
 	}
-	var buf []byte
 	for _, i := range sections {
 		size := r.layout.sections[i].size
 		for at := int64(0); at < size && r.err == nil; at += block {
-			n := min(block, size-at)
-			if int64(len(buf)) < n {
-				buf = make([]byte, n)
-			}
-			r.ReadBlock(buf[:n], i, at)
+			r.Each(i, at, int(min(block, size-at)), func(int, []byte) {})
 		}
 	}
 }

@@ -54,7 +54,7 @@ func OpenRemains(dir string, d dataset.Dataset, paths []string, piece int, whole
 		err = r.admit(d, first, reader)
 		if err != nil {
 			spoiled = append(spoiled, &CorruptError{path, err.Error()})
-			reader.release()
+			_ = reader.Close()
 			continue
 		}
 		if first == nil {
@@ -71,7 +71,7 @@ func OpenRemains(dir string, d dataset.Dataset, paths []string, piece int, whole
 		}
 		r.Wanted = append(r.Wanted, m)
 		if r.Made[m] != nil {
-			r.Made[m].release()
+			_ = r.Made[m].Close()
 			r.Made[m] = nil
 		}
 	}
@@ -217,7 +217,7 @@ func (r *Remains) Corrupt(hint error) []error {
 // Discard leaves a member out, of whose files one turned out to be corrupt. If
 // that is one the program wrote, the member's files are wanted from here on.
 func (r *Remains) Discard(m int, wanted bool) {
-	r.Made[m].release()
+	_ = r.Made[m].Close()
 	r.Made[m] = nil
 	if wanted {
 		r.Wanted = append(r.Wanted, m)
@@ -236,9 +236,6 @@ func (r *Remains) Close() {
 
 // Path is where a redundancy file is that is open for reading.
 func (r *Reader) Path() string { return r.f.Name() }
-
-// release closes a file whose errors do not matter any more.
-func (r *Reader) release() { _ = r.f.Close() }
 
 // Failed returns the first error that a read met so far.
 func (r *Reader) Failed() error { return r.err }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A window is the part of a file that a column of a Logical is in, mapped into
-// memory: so its bytes are taken where the file system keeps them, and copied
+// A window is the part of a file that a column of a Logical or a section of
+// redundancy is in, mapped into memory: so its bytes are taken where the file system keeps them, and copied
 // once less. It is small, because what is mapped counts as the program's
 // memory.
 type window struct {
@@ -37,7 +37,7 @@ func (l *Logical) view(column int64, i int, at int64, length int) ([]byte, error
 		w = &window{}
 		l.windows[column] = w
 	}
-	if w.file != i || at < w.at || at+int64(length) > w.at+int64(len(w.data)) {
+	if w.file != i || !w.holds(at, length) {
 		if err := l.slide(w, i, at, length); err != nil {
 			return nil, err
 		}
@@ -55,7 +55,6 @@ func (l *Logical) view(column int64, i int, at int64, length int) ([]byte, error
 // mapped leaves the window empty.
 func (l *Logical) slide(w *window, i int, at int64, length int) error {
 	w.close()
-	const small = 32 << 10 // below, mapping costs more than copying
 	if l.files[i].Meta.Size() < small {
 		return nil
 	}
@@ -63,19 +62,25 @@ func (l *Logical) slide(w *window, i int, at int64, length int) error {
 	if err != nil {
 		return err
 	}
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if info.Size() < at+int64(length) {
-		return fmt.Errorf("ends at byte %d of %d", info.Size(), l.files[i].Meta.Size())
-	}
-	if err := w.move(f, at, length, unix.PROT_READ, 0); err != nil {
-		return nil // a file system without mappings
-	}
-	_ = unix.Madvise(w.data, unix.MADV_SEQUENTIAL) // also spares the kernel from noting each page as used
+	w.look(f, at, length)
 	w.file = i
 	return nil
+}
+
+// small is the size of files below which mapping costs more than copying.
+const small = 32 << 10
+
+// look maps a part of a file for reading, from its beginning on. It leaves the
+// window empty where that cannot be done, as in a file system without mappings.
+func (w *window) look(f *os.File, at int64, length int) {
+	if w.move(f, at, length, unix.PROT_READ, 0) == nil {
+		_ = unix.Madvise(w.data, unix.MADV_SEQUENTIAL) // also spares the kernel from noting each page as used
+	}
+}
+
+// holds reports whether a part of the file is in the window.
+func (w *window) holds(at int64, length int) bool {
+	return at >= w.at && at+int64(length) <= w.at+int64(len(w.data))
 }
 
 // move maps the part of a file that begins at the page of an offset and holds at

@@ -80,19 +80,14 @@ type member struct {
 	me    int
 	chunk int64
 
-	data   *redundancy.Logical
-	made   *redundancy.Reader // its redundancy, when it is read
-	out    *redundancy.Writer // its redundancy, when it is written
-	buffer []byte
+	data *redundancy.Logical
+	made *redundancy.Reader // its redundancy, when it is read
+	out  *redundancy.Writer // its redundancy, when it is written
 }
 
 func (p *member) each(c int, offset int64, n int, use func(from int, data []byte)) int {
 	if i := p.redundant(c, p.me); i >= 0 {
-		if len(p.buffer) < n {
-			p.buffer = make([]byte, n)
-		}
-		p.made.ReadBlock(p.buffer[:n], i, offset)
-		use(0, p.buffer[:n])
+		p.made.Each(i, offset, n, use)
 		return n
 	}
 	return p.data.Each(int64(p.geometry.chunk(c, p.me))*p.chunk+offset, n, int64(c), use)

@@ -135,6 +135,19 @@ func compute(col column, c, piece int, parts []*member) {
 	}
 }
 
+// passOver reads the columns that the member's part was not needed of: they have
+// to be checked like the others.
+func (p *member) passOver(columns []column, shape layout) {
+	for c := range columns {
+		if slices.Contains(columns[c].from, p.me) {
+			continue
+		}
+		for at := int64(0); at < shape.chunk; at += int64(shape.piece) {
+			p.each(c, at, int(min(int64(shape.piece), shape.chunk-at)), func(int, []byte) {})
+		}
+	}
+}
+
 // finish returns the first error there was: of a file that was read, and then of
 // one that was made.
 func (s Scheme) finish(r *redundancy.Remains, parts []*member) error {

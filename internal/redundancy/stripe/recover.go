@@ -108,7 +108,6 @@ func (s Scheme) contribute(j *redundancy.Job, files []redundancy.File, lost []in
 	if err := reduce(j.Set, columns, shape.chunk, shape.piece, p); err != nil {
 		return err
 	}
-	p.passOver(columns, shape)
 	failed := p.data.Close()
 	if err := reader.Close(); failed == nil {
 		failed = err
@@ -117,19 +116,6 @@ func (s Scheme) contribute(j *redundancy.Job, files []redundancy.File, lost []in
 		failed = p.data.Matches()
 	}
 	return failed
-}
-
-// passOver reads the columns that the member's part was not needed of, where
-// fewer are lost than the scheme bears: they have to be checked like the others.
-func (p *member) passOver(columns []column, shape layout) {
-	for c := range columns {
-		if slices.Contains(columns[c].from, p.me) {
-			continue
-		}
-		for at := int64(0); at < shape.chunk; at += int64(shape.piece) {
-			p.each(c, at, int(min(int64(shape.piece), shape.chunk-at)), func(int, []byte) {})
-		}
-	}
 }
 
 // rebuild is the part of a member that has lost its files.

@@ -25,7 +25,7 @@ type part interface {
 // step is what a member has to do for one piece of one column.
 type step struct {
 	c    int
-	i    int // its place among those who have; -1 for one who gets
+	i    int // its place among those who have; -1 for one who gets, or only checks
 	last bool
 	time int // when it would come if all steps took the same time
 }
@@ -54,10 +54,10 @@ type reduction struct {
 	piece   int
 	part    part
 
-	begin, middle, final []step
-	receives             int // how many of the steps wait for sums
-	prev, next           int // members that sums come from and go to
-	slots                [2 * depth]slot
+	begin, middle, over, final []step
+	receives                   int // how many of the steps wait for sums
+	prev, next                 int // members that sums come from and go to
+	slots                      [2 * depth]slot
 }
 
 // reduce computes what the columns say. It is collective over the set.
@@ -70,6 +70,10 @@ type reduction struct {
 // taken can block it. Results come last. Pieces go in groups, which use two sets
 // of slots in turn, so that the results of one group are awaited after the first
 // steps of the next.
+//
+// Where fewer are lost than could be, there are columns in which a member has
+// something that is not needed. It is passed over as well, to be checked, while
+// others have more to do.
 func reduce(set *redundancy.Set, columns []column, chunk int64, piece int, p part) error {
 	r := &reduction{set: set, columns: columns, width: len(columns[0].wanted), chunk: chunk, piece: piece, part: p}
 	r.plan()
@@ -85,6 +89,9 @@ func reduce(set *redundancy.Set, columns []column, chunk int64, piece int, p par
 				return err
 			}
 			if err := r.all(g, total, r.begin, r.add); err != nil {
+				return err
+			}
+			if err := r.all(g, total, r.over, r.check); err != nil {
 				return err
 			}
 		}
@@ -130,8 +137,11 @@ func (r *reduction) plan() {
 				r.next = col.from[i+1]
 			}
 		}
-		if slices.Contains(col.wanted, me) {
+		switch {
+		case slices.Contains(col.wanted, me):
 			r.final = append(r.final, step{c: c, i: -1})
+		case !slices.Contains(col.from, me):
+			r.over = append(r.over, step{c: c, i: -1})
 		}
 	}
 	slices.SortStableFunc(r.middle, func(a, b step) int { return a.time - b.time })
@@ -292,6 +302,12 @@ func (r *reduction) contribute(s *slot, st step, buf []byte) {
 			clear(buf[t*s.size+covered : (t+1)*s.size])
 		}
 	}
+}
+
+// check reads the member's part of a piece, which nobody needs.
+func (r *reduction) check(s *slot, st step) error {
+	r.part.each(st.c, s.offset, s.size, func(int, []byte) {})
+	return nil
 }
 
 // get keeps a result.
