@@ -646,6 +646,33 @@ func TestOnNodes_Together(t *testing.T) {
 	}
 }
 
+// A command for many nodes that fails for one of them is not repeated for each.
+func TestOnNodes_OneLostAmongMany(t *testing.T) {
+	l := newLab(t)
+	script(t, filepath.Join(l.dir, "bin/srun"), fmt.Sprintf(`
+		for a; do case $a in --nodelist=*) list=${a#*=} ;; esac; done
+		echo "$list" >>%s/asked
+		case ,$list, in *,n77,*) exit 1 ;; esac
+		IFS=,; for n in $list; do echo "$n: %s 0"; done`, l.dir, exitMark))
+	t.Setenv("SCR_REMOTE_SHELL", "SRUN")
+	var nodes []string
+	for i := range 300 {
+		nodes = append(nodes, fmt.Sprintf("n%d", i))
+	}
+	got := l.job(t).OnNodes(t.Context(), nodes, 20*time.Second, "true")
+	for _, n := range nodes {
+		if a, ok := got[n]; !ok || (a.Err == nil) == (n == "n77") {
+			t.Errorf("%s: %+v", n, a)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(l.dir, "asked"))
+	must(t, err)
+	// All; groups of 5; those of the group of n77, each alone.
+	if calls := strings.Count(string(text), "\n"); calls != 1+60+5 {
+		t.Errorf("%d calls", calls)
+	}
+}
+
 // What runs here needs no way to get here, by whatever name.
 func TestOnNodes_ThisNode(t *testing.T) {
 	l := newLab(t)
