@@ -153,10 +153,14 @@ func (l *Loop) prepare(ctx context.Context) error {
 }
 
 // Prerun readies the prefix directory for the runs of an allocation. How many
-// nodes a run of another allocation has used is of no interest.
+// nodes a run of another allocation has used is of no interest, nor that it has
+// ended by itself.
 func (j *Job) Prerun() error {
 	if err := os.MkdirAll(filepath.Join(j.Prefix, prefix.Metadata), 0o777); err != nil {
 		return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)
+	}
+	if err := halt.Begin(j.Prefix, 0); err != nil {
+		return err
 	}
 	if err := os.Remove(j.nodesFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

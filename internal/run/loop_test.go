@@ -330,6 +330,14 @@ func TestLoop_Finalized_IsDoneWhateverTheStatus(t *testing.T) {
 	l.run(t, 6, "has called SCR_Finalize")
 }
 
+// That the job before has ended by itself is no news of this one.
+func TestLoop_FinalizedBefore(t *testing.T) {
+	l := newLab(t, "exit 1", "finalize")
+	must(t, l.job(t).Prerun())
+	must(t, halt.End(l.prefix))
+	l.run(t, 0, "run 1: exit status 1", "run 2: exit status 0")
+}
+
 func TestLoop_Halted(t *testing.T) {
 	l := newLab(t)
 	must(t, halt.Change(l.prefix, map[halt.Field]string{halt.Because: "maintenance"}))
