@@ -5,7 +5,7 @@
 # make demo-slurm show a batch job that looks after itself; needs root
 # make test       all tests, with each MPI there is
 # make bench      measure
-# make lint       gofmt, go vet, staticcheck
+# make lint       gofmt, go vet, staticcheck, shellcheck
 #
 # A build is for one MPI, that of $(MPICC).  To have several side by side:
 #     make BUILD=build/mpich MPICC=mpicc.mpich
@@ -105,10 +105,11 @@ doc  = $(dest)/share/doc/goscr
 
 install: all
 	install -d $(dest)/lib/pkgconfig $(dest)/lib/cmake/scr $(dest)/lib/python $(dest)/include $(dest)/bin \
-	    $(dest)/share/goscr $(dest)/share/man/man3 $(dest)/share/man/man1 $(doc)/examples/heat-python
+	    $(dest)/share/goscr/scripts $(dest)/share/man/man3 $(dest)/share/man/man1 $(doc)/examples/heat-python
 	install -m 755 $(out)/libscr.so $(out)/libscrf.so $(dest)/lib/
 	install -m 644 cmd/libscr/scr.h bindings/fortran/scrf.h $(out)/scr.mod $(dest)/include/
 	install -m 644 bindings/fortran/scr.f90 $(dest)/share/goscr/
+	install -m 755 scripts/scr_*.sh $(dest)/share/goscr/scripts/
 	install -m 644 bindings/pkgconfig/*.pc $(dest)/lib/pkgconfig/
 	install -m 644 bindings/cmake/*.cmake $(dest)/lib/cmake/scr/
 	install -m 644 bindings/python/scr.py $(dest)/lib/python/
@@ -145,6 +146,8 @@ lint: | deps
 	CC='$(MPICC)' CGO_ENABLED=1 $(GO) vet -tags mpi ./...
 	CGO_ENABLED=0 $(GO) run $(STATICCHECK) ./...
 	CC='$(MPICC)' CGO_ENABLED=1 $(GO) run $(STATICCHECK) -tags mpi ./...
+	@scripts/deps shellcheck
+	shellcheck -S warning $$(grep -lE '^#!/bin/bash|^# shellcheck shell=bash' $$(git ls-files scripts .ci))
 
 clean:
 	rm -rf build

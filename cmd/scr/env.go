@@ -81,14 +81,7 @@ var envCommand = command{
 		} {
 			flags.BoolP(name, name[:1], false, help)
 		}
-		return func(args []string) error {
-			if err := noArguments(args); err != nil {
-				return err
-			}
-			j, err := c.openJob("")
-			if err != nil {
-				return err
-			}
+		return c.aboutJob(noPrefix, func(j *jobrun.Job) error {
 			asked := 0
 			for _, name := range order {
 				if !flags.Changed(name) {
@@ -105,6 +98,6 @@ var envCommand = command{
 				return fmt.Errorf("ask for something: --%s; %w", strings.Join(order, ", --"), errUsage)
 			}
 			return nil
-		}
+		})
 	},
 }

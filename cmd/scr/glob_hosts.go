@@ -49,7 +49,10 @@ var globHostsCommand = command{
 
 func globHosts(mode string, nth int, args []string) (string, error) {
 	var lists [][]string
-	for _, arg := range args {
+	for i, arg := range args {
+		if i+1 < len(args) {
+			arg = strings.TrimSuffix(arg, ":") // LIST: LIST
+		}
 		for list := range strings.SplitSeq(arg, ":") {
 			hosts, err := hostlist.Expand(list)
 			if err != nil {

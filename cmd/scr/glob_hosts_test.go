@@ -20,6 +20,9 @@ func TestGlobHosts(t *testing.T) {
 		{a, []string{"--compress", "atlas11 atlas10", "atlas9,atlas3,atlas7,atlas6,atlas5,atlas5"}},
 		{"n[08-10]", []string{"-c", "n08,n09,n10"}},
 		{"", []string{"--minus", a + ":" + a}},
+		{"atlas[3,6,9-11]", []string{"--minus", a + ":", b}},
+		{"atlas3", []string{"--minus", "atlas3:"}},
+		{"0", []string{"--count", ""}},
 	} {
 		for _, name := range []string{"scr_glob_hosts", "scr_hostlist"} {
 			if out, _ := run(t, 0, append([]string{name}, x.args...)...); out != x.want+"\n" {

@@ -49,7 +49,7 @@ var listDownNodesCommand = command{
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		reason := flags.BoolP("reason", "r", false, "print each on a line of its own, and why")
 		free := flags.BoolP("free", "f", false, "ask for room that is free, not for file systems of the size")
-		downList := flags.StringP("down", "d", "", "nodes to take for down whatever they say")
+		downList := downFlag(flags)
 		log := flags.BoolP("log", "l", false, "enter each into the job's log")
 		secs := flags.IntP("secs", "s", 0, "... with this number of seconds that the run has taken")
 		dir := prefixFlag(flags)

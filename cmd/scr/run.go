@@ -153,17 +153,12 @@ var prerunCommand = command{
 	use:   "[-p DIR]",
 	short: "ready the prefix directory for the runs of an allocation",
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		dir := prefixFlag(flags)
-		return func(args []string) error {
-			if err := noArguments(args); err != nil {
-				return err
-			}
-			j, err := c.openJob(*dir)
-			if err != nil || !j.Config.Bool("SCR_ENABLE") {
-				return err
+		return c.aboutJob(prefixFlag(flags), func(j *jobrun.Job) error {
+			if !j.Config.Bool("SCR_ENABLE") {
+				return nil
 			}
 			return j.Prerun()
-		}
+		})
 	},
 }
 
@@ -172,22 +167,17 @@ var postrunCommand = command{
 	use:   "[-p DIR] [-d NODES]",
 	short: "bring home what is only in the nodes, after the last run",
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		dir := prefixFlag(flags)
-		downList := flags.StringP("down", "d", "", "nodes to take for down whatever they say")
-		return func(args []string) error {
-			if err := noArguments(args); err != nil {
-				return err
+		known := downFlag(flags)
+		return c.aboutJob(prefixFlag(flags), func(j *jobrun.Job) error {
+			if !j.Config.Bool("SCR_ENABLE") {
+				return nil
 			}
-			j, err := c.openJob(*dir)
-			if err != nil || !j.Config.Bool("SCR_ENABLE") {
-				return err
-			}
-			down, err := c.allDown(j, *downList)
+			_, down, err := c.nodesAndDown(j, *known)
 			if err != nil {
 				return err
 			}
 			return j.Postrun(c.ctx(), down)
-		}
+		})
 	},
 }
 
@@ -196,21 +186,9 @@ var shouldExitCommand = command{
 	use:   "[-p DIR] [-d NODES]",
 	short: "whether no further run should be started: exit status 0 for yes",
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		dir := prefixFlag(flags)
-		downList := flags.StringP("down", "d", "", "nodes to take for down whatever they say")
-		return func(args []string) error {
-			if err := noArguments(args); err != nil {
-				return err
-			}
-			j, err := c.openJob(*dir)
-			if err != nil {
-				return err
-			}
-			nodes, err := j.Nodes(c.ctx())
-			if err != nil {
-				return err
-			}
-			down, err := c.allDown(j, *downList)
+		known := downFlag(flags)
+		return c.aboutJob(prefixFlag(flags), func(j *jobrun.Job) error {
+			nodes, down, err := c.nodesAndDown(j, *known)
 			if err != nil {
 				return err
 			}
@@ -223,21 +201,45 @@ var shouldExitCommand = command{
 			}
 			fmt.Fprintln(c.out, why)
 			return nil
-		}
+		})
 	},
 }
 
-// allDown finds the nodes that cannot be used, with those of an option --down.
-func (c *context) allDown(j *jobrun.Job, list string) (map[string]string, error) {
+// aboutJob is what a command does that takes no arguments and is about the job
+// of a prefix directory.
+func (c *context) aboutJob(dir *string, do func(j *jobrun.Job) error) func([]string) error {
+	return func(args []string) error {
+		if err := noArguments(args); err != nil {
+			return err
+		}
+		j, err := c.openJob(*dir)
+		if err != nil {
+			return err
+		}
+		return do(j)
+	}
+}
+
+// noPrefix is for commands to which the prefix directory makes no difference.
+var noPrefix = new(string)
+
+// downFlag is the option for nodes that somebody knows to be lost.
+func downFlag(flags *pflag.FlagSet) *string {
+	return flags.StringP("down", "d", "", "nodes to take for down whatever they say")
+}
+
+// nodesAndDown finds the nodes of the allocation, and those of them that cannot
+// be used, with those of an option --down.
+func (c *context) nodesAndDown(j *jobrun.Job, list string) (nodes []string, down map[string]string, err error) {
 	known, err := downNodes(list)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	nodes, err := j.Nodes(c.ctx())
-	if err != nil {
-		return nil, err
+	if nodes, err = j.Nodes(c.ctx()); err != nil {
+		return nil, nil, err
 	}
-	return j.Down(c.ctx(), nodes, known, false)
+	down, err = j.Down(c.ctx(), nodes, known, false)
+	return nodes, down, err
 }
 
 var killJobstepCommand = command{
@@ -246,19 +248,12 @@ var killJobstepCommand = command{
 	short: "end a program that a launcher has started",
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		id := flags.StringP("jobStepId", "j", "", "id that the launcher gave it; without a resource manager: the launcher's process id")
-		return func(args []string) error {
-			if err := noArguments(args); err != nil {
-				return err
-			}
+		return c.aboutJob(noPrefix, func(j *jobrun.Job) error {
 			if *id == "" {
 				return fmt.Errorf("--jobStepId is missing; %w", errUsage)
 			}
-			j, err := c.openJob("")
-			if err != nil {
-				return err
-			}
 			return j.Manager.Kill(c.ctx(), *id)
-		}
+		})
 	},
 }
 
@@ -267,14 +262,7 @@ var testRuntimeCommand = command{
 	use:   "",
 	short: "see whether all that the run commands need is there",
 	run: func(c *context, _ *pflag.FlagSet) func([]string) error {
-		return func(args []string) error {
-			if err := noArguments(args); err != nil {
-				return err
-			}
-			j, err := c.openJob("")
-			if err != nil {
-				return err
-			}
+		return c.aboutJob(noPrefix, func(j *jobrun.Job) error {
 			bad := j.TestRuntime(c.ctx())
 			for _, err := range bad {
 				fmt.Fprintf(c.err, "scr_test_runtime: %v\n", err)
@@ -283,7 +271,7 @@ var testRuntimeCommand = command{
 				return errNo
 			}
 			return nil
-		}
+		})
 	},
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/goscr/goscr/internal/prefix"
+	jobrun "github.com/goscr/goscr/internal/run"
 )
 
 var scavengeCommand = command{
@@ -13,25 +14,13 @@ var scavengeCommand = command{
 	use:   "--id ID [-p DIR] [-d NODES]",
 	short: "copy one dataset from the nodes to the prefix directory, and rebuild what is missing",
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		dir := prefixFlag(flags)
 		id := flags.IntP("id", "i", 0, "the dataset")
-		downList := flags.StringP("down", "d", "", "nodes to take for down whatever they say")
-		return func(args []string) error {
-			if err := noArguments(args); err != nil {
-				return err
-			}
+		known := downFlag(flags)
+		return c.aboutJob(prefixFlag(flags), func(j *jobrun.Job) error {
 			if *id < 1 {
 				return fmt.Errorf("--id is missing; scr_flush_file --list-ckpt has the ids; %w", errUsage)
 			}
-			j, err := c.openJob(*dir)
-			if err != nil {
-				return err
-			}
-			nodes, err := j.Nodes(c.ctx())
-			if err != nil {
-				return err
-			}
-			down, err := c.allDown(j, *downList)
+			nodes, down, err := c.nodesAndDown(j, *known)
 			if err != nil {
 				return err
 			}
@@ -40,12 +29,12 @@ var scavengeCommand = command{
 			if err != nil {
 				return err
 			}
-			for _, known := range list {
-				if known.ID == *id {
-					d = known
+			for _, u := range list {
+				if u.ID == *id {
+					d = u
 				}
 			}
 			return j.Scavenge(c.ctx(), d, nodes, down)
-		}
+		})
 	},
 }

@@ -171,6 +171,8 @@ var Parameters = []Parameter{
 		Help: "what too long is; 0: as the checkpoints of the run tell"},
 	{Name: "SCR_WATCHDOG_TIMEOUT_PFS", Type: Seconds, Default: "0", Unit: "seconds",
 		Help: "what too long is while a dataset is flushed; 0: the same"},
+	{Name: "SCR_LAUNCH_TIMEOUT", Type: Seconds, Default: "0", Unit: "seconds",
+		Help: "scr_run ends a run that has not come to SCR_Init in this time; 0: never the first, later ones if there is a watchdog"},
 	{Name: "SCR_REMOTE_SHELL", Type: Text, Default: "AUTO", Values: []string{"AUTO", "SRUN", "PDSH", "SSH"},
 		Help: "how the commands reach other nodes; AUTO: srun under Slurm, else pdsh, else ssh"},
 	{Name: "SCR_LOG_ENABLE", Type: Bool, Default: "0",

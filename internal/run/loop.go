@@ -51,6 +51,7 @@ type Loop struct {
 	lastSignal    os.Signal         // that asked us to stop
 	askedAtOnce   bool              // by scr_halt --immediate
 	watchdogAwoke bool              // in the last run
+	longestStart  time.Duration     // that a run has taken to SCR_Init
 }
 
 // attempt is a run that has ended.
@@ -153,10 +154,14 @@ func (l *Loop) prepare(ctx context.Context) error {
 }
 
 // Prerun readies the prefix directory for the runs of an allocation. How many
-// nodes a run of another allocation has used is of no interest.
+// nodes a run of another allocation has used is of no interest, nor that it has
+// ended by itself.
 func (j *Job) Prerun() error {
 	if err := os.MkdirAll(filepath.Join(j.Prefix, prefix.Metadata), 0o777); err != nil {
 		return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)
+	}
+	if err := halt.Begin(j.Prefix, 0); err != nil {
+		return err
 	}
 	if err := os.Remove(j.nodesFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -302,27 +307,19 @@ func (l *Loop) once(ctx context.Context, number int) (attempt, error) {
 	if err != nil {
 		return attempt{}, err
 	}
-	var earlier []string
-	if m, ok := l.Manager.(stepper); ok {
-		if earlier, err = m.Steps(ctx); err != nil {
-			l.Tell("%v", err)
-		}
-	}
-	l.Tell("run %d: %s", number, strings.Join(launch.Argv, " "))
-	began := time.Now()
-	p, err := start(launch, l.In, l.Stdout, l.Stderr)
+	r, err := l.launch(ctx, number, launch, progress.Latest)
 	if err != nil {
 		return attempt{}, err
 	}
-	l.watch(ctx, p, number, began, progress.Latest, earlier)
-	a := attempt{number: number, status: p.status()}
+	l.watch(ctx, r)
+	a := attempt{number: number, status: r.status()}
 	// Not by its number: after a loss the next may have that of an older one.
 	if now, err := prefix.ReadProgress(l.Prefix); err != nil {
 		l.Tell("%v", err)
 	} else {
 		a.gained = now.Latest.After(progress.Latest)
 	}
-	a.what = fmt.Sprintf("exit status %d after %v", a.status, time.Since(began).Round(100*time.Millisecond))
+	a.what = fmt.Sprintf("exit status %d after %v", a.status, time.Since(r.start.began).Round(100*time.Millisecond))
 	l.Tell("run %d: %s", number, a.what)
 	return a, nil
 }
@@ -335,52 +332,119 @@ func (j *Job) watchdog(latest, began time.Time) *watchdog {
 	return newWatchdog(j.Config.Seconds("SCR_WATCHDOG_TIMEOUT"), j.Config.Seconds("SCR_WATCHDOG_TIMEOUT_PFS"), latest, began)
 }
 
+// running is a run that has not ended yet.
+type running struct {
+	*process
+	number  int
+	earlier []string // job steps that were there before
+	start   starter
+	inited  sign // that it has come to SCR_Init
+	dog     *watchdog
+}
+
+// launch starts a run. latest is when the newest checkpoint of those before it
+// was begun.
+func (l *Loop) launch(ctx context.Context, number int, launch batch.Launch, latest time.Time) (*running, error) {
+	r := &running{number: number}
+	var err error
+	if m, ok := l.Manager.(stepper); ok {
+		if r.earlier, err = m.Steps(ctx); err != nil {
+			l.Tell("%v", err)
+		}
+	}
+	if r.inited, err = newSign(l.nodesFile()); err != nil {
+		return nil, err
+	}
+	l.Tell("run %d: %s", number, strings.Join(launch.Argv, " "))
+	r.start.began = time.Now()
+	r.start.limit = startLimit(l.Config.Seconds("SCR_LAUNCH_TIMEOUT"), l.Config.Bool("SCR_WATCHDOG"), l.longestStart)
+	r.dog = l.watchdog(latest, r.start.began)
+	r.process, err = start(launch, l.In, l.Stdout, l.Stderr)
+	return r, err
+}
+
 // watch stays with a run until it has ended.
-func (l *Loop) watch(ctx context.Context, p *process, number int, began, latest time.Time, earlier []string) {
+func (l *Loop) watch(ctx context.Context, r *running) {
 	l.watchdogAwoke = false
-	dog := l.watchdog(latest, began)
 	tick := time.NewTicker(l.Poll)
 	defer tick.Stop()
 	var deadline <-chan time.Time
 	for {
 		select {
-		case <-p.done:
+		case <-r.done:
 			return
 		case s := <-l.Signals:
 			l.Tell("signal %v is passed on", s)
-			p.signal(s)
+			r.signal(s)
 			if endsJob(s) {
 				l.lastSignal = s
 				deadline = time.After(l.untilKilled(ctx))
 			}
 		case <-deadline:
 			l.Tell("the run has not ended; it is killed, as time is needed to bring checkpoints home")
-			l.Job.end(ctx, p, earlier, l.Grace)
+			l.Job.end(ctx, r.process, r.earlier, l.Grace)
 			return
 		case <-tick.C:
-			if at, err := halt.AtOnce(l.Prefix, began); err == nil && at {
-				l.Tell("scr_halt --immediate: the run is ended")
-				l.askedAtOnce = true
-				l.Job.end(ctx, p, earlier, l.Grace)
-				return
-			}
-			if dog == nil {
+			if l.mayGoOn(ctx, r, time.Now()) {
 				continue
 			}
-			progress, err := prefix.ReadProgress(l.Prefix)
-			if err != nil {
-				l.Detail("%v", err)
-				continue
-			}
-			if quiet := dog.look(progress.Latest, progress.Flushing, time.Now()); quiet > 0 {
-				l.watchdogAwoke = true
-				l.Tell("watchdog: no checkpoint for %v; the run is taken to hang and ended", quiet.Round(100*time.Millisecond))
-				l.keepStacks(ctx, number)
-				l.Job.end(ctx, p, earlier, l.Grace)
-				return
-			}
+			l.Job.end(ctx, r.process, r.earlier, l.Grace)
+			return
 		}
 	}
+}
+
+// mayGoOn is false for a run that somebody wants to end at once, or that hangs.
+func (l *Loop) mayGoOn(ctx context.Context, r *running, now time.Time) bool {
+	if at, err := halt.AtOnce(l.Prefix, r.start.began); err == nil && at {
+		l.Tell("scr_halt --immediate: the run is ended")
+		l.askedAtOnce = true
+		return false
+	}
+	hangs := l.hasNotStarted(r, now)
+	if hangs == "" && r.dog != nil {
+		hangs = l.makesNoProgress(r, now)
+	}
+	if hangs == "" {
+		return true
+	}
+	l.watchdogAwoke = true
+	l.Tell("watchdog: %s; the run is taken to hang and ended", hangs)
+	l.keepStacks(ctx, r.number)
+	return false
+}
+
+// hasNotStarted says so of a program that should have come to SCR_Init.
+func (l *Loop) hasNotStarted(r *running, now time.Time) string {
+	if r.start.started {
+		return ""
+	}
+	took, notice, tooLong := r.start.look(r.inited.given(), now)
+	took = took.Round(100 * time.Millisecond)
+	switch {
+	case tooLong:
+		return fmt.Sprintf("no SCR_Init within %v", took)
+	case notice:
+		l.Tell("run %d has not come to SCR_Init in %v: if %s says nothing either, it may wait for nodes; SCR_LAUNCH_TIMEOUT ends such runs",
+			r.number, took, l.Launcher.Name())
+	case r.start.started:
+		l.longestStart = max(l.longestStart, took)
+	}
+	return ""
+}
+
+// makesNoProgress says so of a program that should have completed a checkpoint.
+func (l *Loop) makesNoProgress(r *running, now time.Time) string {
+	progress, err := prefix.ReadProgress(l.Prefix)
+	if err != nil {
+		l.Detail("%v", err)
+		return ""
+	}
+	quiet := r.dog.look(progress.Latest, progress.Flushing, now)
+	if quiet == 0 {
+		return ""
+	}
+	return fmt.Sprintf("no checkpoint for %v", quiet.Round(100*time.Millisecond))
 }
 
 // endsJob tells signals that ask for an end from those that are the program's

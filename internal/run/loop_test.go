@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/batch"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/halt"
@@ -73,6 +74,8 @@ func program(dir string) int {
 			check(os.WriteFile(filepath.Join(dir, "dead."+words[1]), nil, 0o600))
 		case "signal-parent":
 			check(os.WriteFile(filepath.Join(dir, "signal"), nil, 0o600))
+		case "init":
+			check(nodesUsed(place, number))
 		case "hang":
 			time.Sleep(time.Hour)
 		case "exit":
@@ -87,6 +90,14 @@ func check(err error) {
 		fmt.Println(err)
 		os.Exit(98)
 	}
+}
+
+// nodesUsed is what SCR_Init leaves.
+func nodesUsed(place string, n int) error {
+	return hash.Update(filepath.Join(place, ".scr/nodes.scr"), func(h *hash.Hash) error {
+		h.SetInt("NODES", int64(n))
+		return nil
+	})
 }
 
 func checkpoint(id int) dataset.Dataset {
@@ -319,6 +330,14 @@ func TestLoop_Finalized_IsDoneWhateverTheStatus(t *testing.T) {
 	l.run(t, 6, "has called SCR_Finalize")
 }
 
+// That the job before has ended by itself is no news of this one.
+func TestLoop_FinalizedBefore(t *testing.T) {
+	l := newLab(t, "exit 1", "finalize")
+	must(t, l.job(t).Prerun())
+	must(t, halt.End(l.prefix))
+	l.run(t, 0, "run 1: exit status 1", "run 2: exit status 0")
+}
+
 func TestLoop_Halted(t *testing.T) {
 	l := newLab(t)
 	must(t, halt.Change(l.prefix, map[halt.Field]string{halt.Because: "maintenance"}))
@@ -338,6 +357,77 @@ func TestLoop_Watchdog(t *testing.T) {
 	for _, n := range []string{"n1", "n4"} {
 		if text, err := os.ReadFile(filepath.Join(l.prefix, ".scr/stacks.1."+n)); string(text) != "#0 in main\n" {
 			t.Errorf("%q, %v", text, err)
+		}
+	}
+}
+
+func TestLoop_NeverStarts(t *testing.T) {
+	l := newLab(t, "hang", "init 3; checkpoint 1; finalize")
+	t.Setenv("SCR_LAUNCH_TIMEOUT", "1")
+	l.run(t, 0, "no SCR_Init within 1", "stacks.1.*", "run 2: exit status 0")
+	l = newLab(t, "hang", "hang", "hang", "finalize")
+	t.Setenv("SCR_LAUNCH_TIMEOUT", "1")
+	l.run(t, 143, "3 runs in a row have failed without completing a checkpoint")
+}
+
+// With a watchdog, what one run has taken to SCR_Init is the measure of the next.
+func TestLoop_LearnsHowLongAStartTakes(t *testing.T) {
+	l := newLab(t)
+	job := l.job(t)
+	must(t, job.Prerun())
+	loop := &Loop{Job: job, Launcher: batch.Launcher{}}
+	start := func(number int) *running {
+		inited, err := newSign(job.nodesFile())
+		must(t, err)
+		return &running{number: number, inited: inited, start: starter{began: time.Unix(1000, 0),
+			limit: startLimit(0, true, loop.longestStart)}}
+	}
+	at := func(seconds int64) time.Time { return time.Unix(1000+seconds, 0) }
+	r := start(1)
+	if why := loop.hasNotStarted(r, at(119)); why != "" || l.said.String() != "" {
+		t.Error(why, l.said)
+	}
+	loop.hasNotStarted(r, at(120))
+	loop.hasNotStarted(r, at(300))
+	if said := l.said.String(); strings.Count(said, "run 1 has not come to SCR_Init in 2m0s") != 1 || strings.Contains(said, "5m0s") {
+		t.Error(said)
+	}
+	if why := loop.hasNotStarted(r, at(100000)); why != "" {
+		t.Errorf("the first run has no measure: %s", why)
+	}
+	must(t, nodesUsed(l.prefix, 3))
+	if why := loop.hasNotStarted(r, at(100001)); why != "" || loop.longestStart != 100001*time.Second {
+		t.Error(why, loop.longestStart)
+	}
+	loop.hasNotStarted(r, at(200000)) // it is over since
+	if loop.longestStart != 100001*time.Second {
+		t.Error(loop.longestStart)
+	}
+	r = start(2) // what the first has left is not its own
+	if why := loop.hasNotStarted(r, at(400003)); why != "" {
+		t.Error(why)
+	}
+	if why := loop.hasNotStarted(r, at(400004)); why != "no SCR_Init within 111h6m44s" {
+		t.Error(why)
+	}
+}
+
+func TestStartLimit(t *testing.T) {
+	for _, c := range []struct {
+		told    time.Duration
+		watched bool
+		longest time.Duration
+		want    time.Duration
+	}{
+		{0, false, time.Hour, 0},
+		{0, true, 0, 0},
+		{0, true, time.Second, 5 * time.Minute},
+		{0, true, time.Hour, 4 * time.Hour},
+		{time.Second, false, time.Hour, time.Second},
+		{time.Second, true, time.Hour, time.Second},
+	} {
+		if got := startLimit(c.told, c.watched, c.longest); got != c.want {
+			t.Errorf("%+v: %v", c, got)
 		}
 	}
 }
@@ -561,6 +651,33 @@ func TestOnNodes_Together(t *testing.T) {
 				t.Errorf("n4: %+v", a)
 			}
 		})
+	}
+}
+
+// A command for many nodes that fails for one of them is not repeated for each.
+func TestOnNodes_OneLostAmongMany(t *testing.T) {
+	l := newLab(t)
+	script(t, filepath.Join(l.dir, "bin/srun"), fmt.Sprintf(`
+		for a; do case $a in --nodelist=*) list=${a#*=} ;; esac; done
+		echo "$list" >>%s/asked
+		case ,$list, in *,n77,*) exit 1 ;; esac
+		IFS=,; for n in $list; do echo "$n: %s 0"; done`, l.dir, exitMark))
+	t.Setenv("SCR_REMOTE_SHELL", "SRUN")
+	var nodes []string
+	for i := range 300 {
+		nodes = append(nodes, fmt.Sprintf("n%d", i))
+	}
+	got := l.job(t).OnNodes(t.Context(), nodes, 20*time.Second, "true")
+	for _, n := range nodes {
+		if a, ok := got[n]; !ok || (a.Err == nil) == (n == "n77") {
+			t.Errorf("%s: %+v", n, a)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(l.dir, "asked"))
+	must(t, err)
+	// All; groups of 5; those of the group of n77, each alone.
+	if calls := strings.Count(string(text), "\n"); calls != 1+60+5 {
+		t.Errorf("%d calls", calls)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,43 +28,81 @@ type Answer struct {
 const fanOut = 64
 
 // OnNodes runs a command on nodes at the same time and returns the answer of
-// each. A node that has not answered within the time is asked once more, alone,
-// because one that is lost can keep the others from being asked at all.
+// each. limit is what a node may take.
 func (j *Job) OnNodes(ctx context.Context, nodes []string, limit time.Duration, argv ...string) map[string]Answer {
-	answers := map[string]Answer{}
+	q := &question{shell: j.shell(), limit: limit, argv: argv, answers: map[string]Answer{}, slots: make(chan struct{}, fanOut)}
 	rest := nodes
 	if self, err := os.Hostname(); err == nil {
 		for _, n := range nodes {
 			if here(n, self) {
-				answers[n] = locally(ctx, limit, argv)
+				q.answers[n] = locally(ctx, limit, argv)
 				rest = hostlist.Minus(rest, []string{n})
 			}
 		}
 	}
-	shell := j.shell()
-	if shell.together != nil && len(rest) > 1 {
-		for n, a := range together(ctx, limit, shell.together(rest), rest, shell.script(argv)) {
-			answers[n] = a
-		}
-		rest = hostlist.Minus(rest, keys(answers))
+	q.ask(ctx, rest)
+	return q.answers
+}
+
+// question is a command for nodes, with their answers.
+type question struct {
+	shell shell
+	limit time.Duration
+	argv  []string
+	slots chan struct{} // taken by each command that runs
+
+	mu      sync.Mutex
+	answers map[string]Answer
+}
+
+// ask asks nodes with one command where the shell has one for many. A node that
+// is lost can keep all others of that command from being asked at all, so those
+// that have not answered are asked once more in smaller groups, and at last
+// each alone: what a lost node costs does not grow with the number of nodes.
+func (q *question) ask(ctx context.Context, nodes []string) {
+	size := 1
+	if q.shell.together != nil && len(nodes) > 1 {
+		nodes = q.askTogether(ctx, nodes)
+		size = (len(nodes) + fanOut - 1) / fanOut
 	}
-	var mu sync.Mutex
+	if len(nodes) == 0 {
+		return
+	}
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, fanOut)
-	for _, n := range rest {
+	for group := range slices.Chunk(nodes, size) {
 		wg.Add(1)
-		slots <- struct{}{}
 		go func() {
 			defer wg.Done()
-			a := shell.alone(ctx, limit, n, argv)
-			mu.Lock()
-			answers[n] = a
-			mu.Unlock()
-			<-slots
+			if len(group) == 1 {
+				q.askAlone(ctx, group[0])
+			} else {
+				q.ask(ctx, group)
+			}
 		}()
 	}
 	wg.Wait()
-	return answers
+}
+
+// askTogether returns those that have not answered.
+func (q *question) askTogether(ctx context.Context, nodes []string) []string {
+	q.slots <- struct{}{}
+	answers := together(ctx, q.shell, q.limit, nodes, q.argv)
+	<-q.slots
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for n, a := range answers {
+		q.answers[n] = a
+	}
+	return hostlist.Minus(nodes, keys(answers))
+}
+
+func (q *question) askAlone(ctx context.Context, node string) {
+	q.slots <- struct{}{}
+	a := q.shell.alone(ctx, q.limit, node, q.argv)
+	<-q.slots
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.answers[node] = a
 }
 
 // here reports whether a node is this one, whose host name is self. Either name may
@@ -86,11 +125,19 @@ type shell struct {
 	// together is the command line for many nodes at once, to which a script
 	// is added; each line of output begins with the node's name and a colon.
 	// nil if there is none.
-	together func(nodes []string) []string
+	together func(nodes []string, limit time.Duration) []string
+	// width is how many of them it asks at a time; 0: all.
+	width int
 	// script is what it is given.
 	script func(argv []string) []string
 	alone  func(ctx context.Context, limit time.Duration, node string, argv []string) Answer
 }
+
+var (
+	srunShell = shell{needs: "srun", together: srunCommand, script: srunScript, alone: srunAlone}
+	pdshShell = shell{needs: "pdsh", together: pdshCommand, width: fanOut, script: pdshScript, alone: sshAlone}
+	sshShell  = shell{needs: "ssh", alone: sshAlone}
+)
 
 func (j *Job) shell() shell {
 	kind := j.Config.String("SCR_REMOTE_SHELL")
@@ -105,11 +152,11 @@ func (j *Job) shell() shell {
 	}
 	switch kind {
 	case "SRUN":
-		return shell{"srun", srunCommand, srunScript, srunAlone}
+		return srunShell
 	case "PDSH":
-		return shell{"pdsh", pdshCommand, pdshScript, sshAlone}
+		return pdshShell
 	}
-	return shell{"ssh", nil, nil, sshAlone}
+	return sshShell
 }
 
 // exitMark is what tells the exit status of a command from what it prints.
@@ -117,7 +164,7 @@ const exitMark = "scr-exit-status"
 
 // srunCommand starts one process on each node. It shares the processors with
 // the program, or would wait for it to end, and does not fail as a whole.
-func srunCommand(nodes []string) []string {
+func srunCommand(nodes []string, _ time.Duration) []string {
 	n := strconv.Itoa(len(nodes))
 	return []string{"env", "SLURM_OVERLAP=1", "SLURM_KILL_BAD_EXIT=0", "srun", "--nodes=" + n, "--ntasks=" + n, "--ntasks-per-node=1",
 		"--nodelist=" + strings.Join(nodes, ","), "--no-kill", "--quiet", "--mpi=none", "--input=none", "--mem=0", "--immediate=10"}
@@ -130,16 +177,19 @@ func srunScript(argv []string) []string {
 }
 
 func srunAlone(ctx context.Context, limit time.Duration, node string, argv []string) Answer {
-	one := []string{node}
-	if a, ok := together(ctx, limit, srunCommand(one), one, srunScript(argv))[node]; ok {
+	srun := shell{together: srunCommand, script: srunScript}
+	if a, ok := together(ctx, srun, limit, []string{node}, argv)[node]; ok {
 		return a
 	}
 	return Answer{Err: errors.New("srun does not reach it")}
 }
 
-func pdshCommand(nodes []string) []string {
-	return []string{"env", "PDSH_RCMD_TYPE=ssh", "pdsh", "-f", strconv.Itoa(fanOut), "-t", "5", "-w", strings.Join(nodes, ",")}
+func pdshCommand(nodes []string, limit time.Duration) []string {
+	return []string{"env", "PDSH_RCMD_TYPE=ssh", "pdsh", "-f", strconv.Itoa(fanOut), "-t", "5", "-u", strconv.Itoa(seconds(limit)), "-w", strings.Join(nodes, ",")}
 }
+
+// seconds rounds up.
+func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
 // pdshScript is one argument: pdsh hands it to the shell on the node, and
 // takes % for its own.
@@ -190,8 +240,12 @@ func locally(ctx context.Context, limit time.Duration, argv []string) Answer {
 
 // together runs a command on many nodes and takes the answers apart. A node
 // that has not told its exit status has not answered.
-func together(ctx context.Context, limit time.Duration, command, nodes, script []string) map[string]Answer {
-	all := locally(ctx, limit, append(command, script...))
+func together(ctx context.Context, by shell, limit time.Duration, nodes, argv []string) map[string]Answer {
+	whole := limit
+	if by.width > 0 {
+		whole *= time.Duration((len(nodes) + by.width - 1) / by.width)
+	}
+	all := locally(ctx, whole, append(by.together(nodes, limit), by.script(argv)...))
 	lines := map[string][]string{}
 	answers := map[string]Answer{}
 	known := map[string]bool{}

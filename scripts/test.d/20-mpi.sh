@@ -2,7 +2,7 @@
 # Runs the tests of package mpi/mpitest on the system's MPI at several numbers
 # of ranks. MPI names it (openmpi or mpich); BUILD is where programs are built.
 set -u
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit
 : "${MPI:?openmpi or mpich}" "${BUILD:?directory for programs}"
 
 launch="mpirun.$MPI"

@@ -18,6 +18,7 @@ is "what is installed" same "$({
     printf 'lib/%s\n' cmake/scr/scrConfig.cmake cmake/scr/scrConfigVersion.cmake libscr.so libscrf.so \
         pkgconfig/scr.pc pkgconfig/scrf.pc python/scr.py
     echo share/goscr/scr.f90
+    printf 'share/goscr/scripts/scr_%s.sh\n' {srun,mpirun,flux,jsrun,aprun}{,_loop}
 } | LC_ALL=C sort)" "$(cd "$tree" && find bin include lib share/goscr ! -type d | LC_ALL=C sort)"
 is "nothing in it names where it was built" bash -c '! grep -rlF -e "$1" -e /opt/scr "$2/lib/cmake" "$2/lib/pkgconfig" "$2/lib/python" "$2/include"' \
     - "$BUILD" "$tree"
