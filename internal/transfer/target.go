@@ -47,8 +47,11 @@ func (c *Copier) create(dst string) (*target, error) {
 	// A file from an earlier run may be read-only, or a link or a pipe may stand
 	// there.
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
-		if err := os.Remove(dst); err != nil {
+		switch e := os.Remove(dst); {
+		case errors.Is(e, fs.ErrNotExist): // it is the directory that nothing can be made in
 			return nil, err
+		case e != nil:
+			return nil, e
 		}
 		f, err = open()
 	}

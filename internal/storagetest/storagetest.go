@@ -1,0 +1,162 @@
+// Package storagetest makes storage fail under a test. What it does to a process
+// cannot be taken back, so the test runs once more in a process of its own:
+//
+//	if dir := storagetest.Dir(); dir != "" {
+//		must(t, storagetest.Refuse(unix.EDQUOT, 500))
+//		…                                   // what is tested, with what is in dir
+//		return
+//	}
+//	dir := …                                // what it shall find
+//	storagetest.Again(t, dir)
+//	…                                       // what it shall have left
+package storagetest
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const variable = "SCR_TEST_DIR"
+
+// nobody is a user whom files of others are closed to.
+const nobody = 65534
+
+// Dir is the directory that Again was given, in the process that it has started,
+// and "" elsewhere.
+func Dir() string { return os.Getenv(variable) }
+
+// Again runs the calling test in a process of its own.
+func Again(t *testing.T, dir string) {
+	t.Helper()
+	finish(t, again(t, dir))
+}
+
+// AgainUnprivileged is Again as a user to whom permissions apply, whose all that is
+// in dir becomes.
+func AgainUnprivileged(t *testing.T, dir string) {
+	t.Helper()
+	cmd := again(t, dir)
+	if os.Geteuid() == 0 {
+		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			return os.Lchown(path, nobody, nobody)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
+	finish(t, cmd)
+}
+
+// AgainMounted is Again in a mount namespace of its own, once script, which has dir
+// in $dir, has changed what is mounted there. The test is skipped where that is not
+// possible.
+func AgainMounted(t *testing.T, dir, script string) {
+	t.Helper()
+	if os.Geteuid() != 0 || exec.Command("unshare", "--mount", "true").Run() != nil {
+		t.Skip("needs root, to mount")
+	}
+	cmd := again(t, dir)
+	inner := cmd.Args
+	cmd.Args = append([]string{"unshare", "--mount", "--propagation", "private", "bash", "-ec", `dir=$1; shift; ` + script + `; exec "$@"`, "-", dir, os.Args[0]},
+		inner[1:]...)
+	path, err := exec.LookPath("unshare")
+	if err != nil {
+		t.Skip(err)
+	}
+	cmd.Path = path
+	finish(t, cmd)
+}
+
+func again(t *testing.T, dir string) *exec.Cmd {
+	var names []string
+	for _, name := range strings.Split(t.Name(), "/") {
+		names = append(names, "^"+name+"$")
+	}
+	// Through /proc, as directories on the way to the program may be closed.
+	cmd := exec.Command("/proc/self/exe", "-test.run", strings.Join(names, "/"), "-test.v")
+	cmd.Env = append(os.Environ(), variable+"="+dir)
+	cmd.Dir = "/"
+	return cmd
+}
+
+func finish(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Fatalf("did not run:\n%s", out)
+	}
+}
+
+// Refuse has the kernel refuse, from now on and in the whole process, to write at
+// least so many bytes at a time to files, as it does when there is no room for them.
+func Refuse(errno unix.Errno, atLeast int) error {
+	const (
+		load  = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
+		equal = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+		more  = unix.BPF_JMP | unix.BPF_JGT | unix.BPF_K
+		least = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
+		ret   = unix.BPF_RET | unix.BPF_K
+
+		number, descriptor, count = 0, 16, 32 // in what the filter sees
+
+		allow, fail = 0x7fff0000, 0x00050000
+	)
+	filter := []unix.SockFilter{
+		{Code: load, K: number},
+		{Code: equal, K: unix.SYS_WRITE, Jt: 4},
+		{Code: equal, K: unix.SYS_PWRITE64, Jt: 3},
+		{Code: equal, K: unix.SYS_COPY_FILE_RANGE, Jt: 6},
+		{Code: equal, K: unix.SYS_SENDFILE, Jt: 5},
+		{Code: ret, K: allow},
+		{Code: load, K: descriptor},
+		{Code: more, K: 2, Jt: 0, Jf: 3}, // what the test itself says passes
+		{Code: load, K: count},
+		{Code: least, K: uint32(atLeast), Jt: 0, Jf: 1},
+		{Code: ret, K: fail | uint32(errno)},
+		{Code: ret, K: allow},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	const setFilter, allThreads = 1, 1
+	if _, _, e := unix.Syscall(unix.SYS_SECCOMP, setFilter, allThreads, uintptr(unsafe.Pointer(&program))); e != 0 {
+		return fmt.Errorf("seccomp: %w", e)
+	}
+	runtime.KeepAlive(filter)
+	return nil
+}
+
+// Fill writes to a file until the file system takes no more, and returns why.
+func Fill(path string) (full error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for size := 1 << 20; size > 0; {
+		if _, err := f.Write(make([]byte, size)); err != nil {
+			full, size = err, size/2
+		}
+	}
+	return full
+}
