@@ -60,12 +60,12 @@ func replaceFile(path string, data []byte, mode fs.FileMode) (err error) {
 		_ = os.Remove(temporary) // the first error is the one to report
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return SyncDir(filepath.Dir(path))
 }
 
-// syncDir makes a rename in dir last. File systems that cannot sync a
+// SyncDir makes a rename in dir last. File systems that cannot sync a
 // directory say EINVAL and need no sync.
-func syncDir(dir string) error {
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,9 +14,12 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/scavenge/scavengetest"
+	"github.com/goscr/goscr/internal/storagetest"
 	"github.com/goscr/goscr/scr"
 )
 
@@ -328,33 +332,14 @@ func TestBadInput_AtOnce(t *testing.T) {
 	c.Restarts(4, 2)
 }
 
-// inNamespace runs a test again in a process of its own, in which the file system
-// at a directory can be made what the test needs.
-func inNamespace(t *testing.T, script string, dir string) {
-	t.Helper()
-	out, err := exec.Command("unshare", "--mount", "--propagation", "private", "bash", "-c", script+`
-		SCR_TEST_DIR="$2" exec "$1" -test.run "^$3\$" -test.v`, "-", os.Args[0], dir, t.Name()).CombinedOutput()
-	if err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-}
-
-func needsRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() != 0 || exec.Command("unshare", "--mount", "true").Run() != nil {
-		t.Skip("needs root, to mount")
-	}
-}
-
 // A read-only prefix directory is listed and verified, and every change is
 // refused with a reason.
 func TestBadInput_ReadOnly(t *testing.T) {
-	dir := os.Getenv("SCR_TEST_DIR")
+	dir := storagetest.Dir()
 	if dir == "" {
-		needsRoot(t)
 		c := half(t)
 		must(t, os.Rename(c.Node(""), filepath.Join(c.Prefix(), "nodes")))
-		inNamespace(t, `mount --bind "$2" "$2" && mount -o remount,ro,bind "$2" || exit; `, c.Prefix())
+		storagetest.AgainMounted(t, c.Prefix(), `mount --bind "$dir" "$dir"; mount -o remount,ro,bind "$dir"`)
 		return
 	}
 	cntl := filepath.Join(dir, "nodes/a/user/scr.job")
@@ -376,16 +361,17 @@ func TestBadInput_ReadOnly(t *testing.T) {
 
 // A file system that is full: nothing that was there is harmed.
 func TestBadInput_FullDisk(t *testing.T) {
-	dir := os.Getenv("SCR_TEST_DIR")
+	dir := storagetest.Dir()
 	if dir == "" {
-		needsRoot(t)
 		c := half(t)
 		must(t, os.Rename(c.Node(""), filepath.Join(c.Prefix(), "nodes")))
-		inNamespace(t, `cp -a "$2" "$2.copy" && mount -t tmpfs -o size=8m none "$2" && cp -a "$2.copy/." "$2" || exit; `, c.Prefix())
+		storagetest.AgainMounted(t, c.Prefix(), `cp -a "$dir" "$dir.copy"; mount -t tmpfs -o size=8m none "$dir"; cp -a "$dir.copy/." "$dir"`)
 		return
 	}
 	filler := filepath.Join(dir, "filler")
-	fill(t, filler)
+	if err := storagetest.Fill(filler); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
 	index, err := os.ReadFile(filepath.Join(dir, ".scr/index.scr"))
 	must(t, err)
 	// The node's filemap says where its files were.
@@ -409,16 +395,116 @@ func TestBadInput_FullDisk(t *testing.T) {
 	run(t, 0, "scr_index", "-p", dir, "--verify")
 }
 
-func fill(t *testing.T, path string) {
+// contents is what all files below a directory hold, by name.
+func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	f, err := os.Create(path)
-	must(t, err)
-	defer f.Close()
-	for size := 1 << 20; size > 0; {
-		if _, err := f.Write(make([]byte, size)); errors.Is(err, syscall.ENOSPC) {
-			size /= 2
-		} else if err != nil {
-			t.Fatal(err)
+	all := map[string]string{}
+	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		all[path] = string(data)
+		return err
+	}))
+	return all
+}
+
+// A quota or another limit is reached while a node's files are brought, while what is
+// missing is rebuilt, and while the index is changed. Each command says so and fails;
+// what was there is as it was, nothing is half, and the same commands do their work
+// once they can.
+func TestBadInput_Quota(t *testing.T) {
+	for name, errno := range map[string]unix.Errno{"quota": unix.EDQUOT, "size": unix.EFBIG, "medium": unix.EIO} {
+		for what, atLeast := range map[string]int{"copy": 900, "rebuild": 900, "index": 200} {
+			t.Run(name+"-"+what, func(t *testing.T) {
+				if root := storagetest.Dir(); root != "" {
+					c := scavengetest.At(t, root)
+					commands := map[string][][]string{
+						"copy":    {{"scr_copy", "--cntldir", c.Control("a"), "-p", c.Prefix(), "--id", "2", "--buf", "1000"}},
+						"rebuild": {{"scr_index", "-p", c.Prefix(), "--build", "2"}},
+						"index": {{"scr_index", "-p", c.Prefix(), "--drop", "ckpt.1"}, {"scr_index", "-p", c.Prefix(), "--current", "ckpt.1"},
+							{"scr_index", "-p", c.Prefix(), "--drop-after", "ckpt.1"}},
+					}[what]
+					before := contents(t, c.Prefix())
+					must(t, storagetest.Refuse(errno, atLeast))
+					for _, argv := range commands {
+						if _, said := run(t, 1, argv...); !strings.Contains(said, errno.Error()) {
+							t.Errorf("%v: %q", argv, said)
+						}
+					}
+					for path, was := range before {
+						if now, err := os.ReadFile(path); filepath.Base(path) != "index.scr" && (err != nil || string(now) != was) {
+							t.Errorf("%s has changed, %v", path, err)
+						}
+					}
+					intact(t, c, what)
+					return
+				}
+				c := half(t)
+				storagetest.Again(t, c.Root())
+				run(t, 0, "scr_copy", "--cntldir", c.Control("a"), "-p", c.Prefix(), "--id", "2")
+				if what == "rebuild" {
+					must(t, os.Remove(filepath.Join(prefix.Dir(c.Prefix(), 2), "0.scrfilemap")))
+				}
+				run(t, 0, "scr_index", "-p", c.Prefix(), "--build", "2")
+				run(t, 0, "scr_index", "-p", c.Prefix(), "--verify")
+				for path := range contents(t, c.Prefix()) {
+					if strings.HasSuffix(path, ".tmp") {
+						t.Errorf("%s is left", path)
+					}
+				}
+				c.Restarts(4, 2)
+			})
 		}
 	}
+}
+
+// What one node may not write is the others' to rebuild, if it can be; each command
+// says which file it was, and what was there stays.
+func TestBadInput_PermissionDenied(t *testing.T) {
+	root := storagetest.Dir()
+	if root == "" {
+		c := half(t)
+		storagetest.AgainUnprivileged(t, c.Root())
+		return
+	}
+	c := scavengetest.At(t, root)
+	const denied = "permission denied"
+	fails := func(file string, argv ...string) {
+		t.Helper()
+		if _, said := run(t, 1, argv...); !strings.Contains(said, denied) || !strings.Contains(said, file) {
+			t.Errorf("%v: %q", argv, said)
+		}
+		intact(t, c, argv[0])
+	}
+	own := c.Path("ckpt.2/rank_0")
+	must(t, errors.Join(os.RemoveAll(own), os.Mkdir(own, 0o500)))
+	fails(own, "scr_copy", "--cntldir", c.Control("a"), "-p", c.Prefix(), "--id", "2")
+	fails(own, "scr_index", "-p", c.Prefix(), "--build", "2")
+	must(t, os.Chmod(own, 0o700))
+	metadata := c.Path(".scr")
+	must(t, os.Chmod(metadata, 0o500))
+	for _, option := range [][]string{{"--drop", "ckpt.1"}, {"--build", "2"}, {"--current", "ckpt.1"}} {
+		fails(metadata, append([]string{"scr_index", "-p", c.Prefix()}, option...)...)
+	}
+	must(t, os.Chmod(metadata, 0o700))
+	run(t, 0, "scr_index", "-p", c.Prefix(), "--build", "2")
+	c.Restarts(4, 2)
+}
+
+// A process that may not make larger files is told so by a signal, which must not be
+// how a command ends.
+func TestBadInput_FileSizeLimit(t *testing.T) {
+	c := half(t)
+	self, err := os.Executable()
+	must(t, err)
+	link := filepath.Join(t.TempDir(), "scr_index")
+	must(t, os.Symlink(self, link))
+	out, err := exec.Command("bash", "-c", `ulimit -f 0; exec "$@"`, "-", link, "-p", c.Prefix(), "--drop", "ckpt.1").CombinedOutput()
+	var status *exec.ExitError
+	if !errors.As(err, &status) || status.ExitCode() != 1 || strings.Count(string(out), "\n") != 1 || !strings.Contains(string(out), "file too large") {
+		t.Errorf("%v: %s", err, out)
+	}
+	intact(t, c, "a limit of the size of files")
 }

@@ -25,10 +25,10 @@ import (
 	"github.com/goscr/goscr/internal/report"
 )
 
-// The test binary is the recorder, for the logs of tests, and the command that
-// nodes are looked at with.
+// The test binary is every command by whose name it is called, as the recorder of
+// the logs of tests is, and the command that nodes are looked at with.
 func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) == eventlog.Command {
+	if findCommand(filepath.Base(os.Args[0])) >= 0 {
 		main()
 	}
 	if len(os.Args) > 1 && os.Args[1] == "check_node" {

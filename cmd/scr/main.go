@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/scr"
@@ -100,6 +102,9 @@ var errUsage = errors.New("see --help")
 var errNo = errors.New("no")
 
 func main() {
+	// That a file may not be so large is an error of writing it. Not ignored, which
+	// the programs that a command starts would inherit.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGXFSZ)
 	os.Exit(execute(os.Args, &context{os.Stdin, os.Stdout, os.Stderr}))
 }
 

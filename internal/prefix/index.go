@@ -308,6 +308,10 @@ func (x *Index) Find(name string) (Entry, bool) {
 	return x.entry(id), true
 }
 
+// ByID returns the dataset of a number, the zero Entry but for the number if there is
+// none.
+func (x *Index) ByID(id int) Entry { return x.entry(id) }
+
 // Has reports whether a dataset is entered, that one and not another of its id.
 func (x *Index) Has(d dataset.Dataset) bool {
 	e := x.entry(d.ID())

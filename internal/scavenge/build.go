@@ -25,7 +25,11 @@ type Built struct {
 // cannot be made whole is entered as incomplete, and an error says what is
 // missing. warn is told what is wrong with single files.
 func Build(prefixDir string, id int, warn func(error)) (Built, error) {
-	unlock, err := lock(prefix.Dir(prefixDir, id))
+	dir := prefix.Dir(prefixDir, id)
+	if _, err := os.Stat(dir); err != nil {
+		return Built{}, fmt.Errorf("nothing of it has been scavenged: %w", err)
+	}
+	unlock, err := lock(dir, "build.lock") // keeps two from building it at the same time
 	if err != nil {
 		return Built{}, err
 	}
@@ -35,6 +39,9 @@ func Build(prefixDir string, id int, warn func(error)) (Built, error) {
 	}
 	if b, there, err := finishFlush(prefixDir, id); there || err != nil {
 		return b, err
+	}
+	if _, err := written(prefixDir, id); err != nil {
+		return Built{}, err
 	}
 	s, err := read(prefixDir, id)
 	if err != nil {
@@ -61,18 +68,21 @@ func Build(prefixDir string, id int, warn func(error)) (Built, error) {
 	return b, nil
 }
 
-// lock keeps two from building the same dataset at the same time.
-func lock(dir string) (unlock func(), err error) {
-	if _, err := os.Stat(dir); err != nil {
-		return nil, fmt.Errorf("nothing of it has been scavenged: %w", err)
-	}
-	f, err := os.OpenFile(filepath.Join(dir, "build.lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o666)
+// lock waits for the lock that a file in the directory of a dataset stands for, among
+// all nodes. The directory itself would not do: some file systems lock only what is
+// open for writing.
+func lock(dir, name string) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o666)
 	if err != nil {
 		return nil, err
 	}
+	return hold(f)
+}
+
+// hold takes the lock of an open file.
+func hold(f *os.File) (unlock func(), err error) {
 	for {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
-		if err != unix.EINTR {
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX); err != unix.EINTR {
 			break
 		}
 	}

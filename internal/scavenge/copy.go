@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/goscr/goscr/filemap"
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
@@ -64,6 +62,9 @@ func (c *Copy) Run() (Copied, error) {
 		c.Warn(err)
 	}
 	n := &node{Copy: c, maps: maps, dir: prefix.Dir(c.Prefix, c.ID), copier: transfer.NewCopier(c.Buffer)}
+	if len(maps.Ranks(c.ID)) == 0 {
+		return n.notCached()
+	}
 	ranks, err := n.ranks()
 	if err != nil {
 		return Copied{}, err
@@ -101,16 +102,7 @@ func (c *Copy) alone() (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
-		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX); err != unix.EINTR {
-			break
-		}
-	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock %s: %w", c.Control, err)
-	}
-	return func() { f.Close() }, nil
+	return hold(f)
 }
 
 // node is a Copy at work.
@@ -123,13 +115,37 @@ type node struct {
 	done    Copied
 }
 
+// notCached is for a dataset of which the node has nothing. It may be one that the
+// program has written to the prefix directory itself.
+func (n *node) notCached() (Copied, error) {
+	e, err := written(n.Prefix, n.ID)
+	if err == nil && !e.Complete {
+		err = fmt.Errorf("dataset %d is not in the cache of this node", n.ID)
+	}
+	return Copied{There: err == nil}, err
+}
+
+// written returns the entry of a dataset in the index, which is an error if the
+// program has written it to the prefix directory itself and not come to its end: of
+// that there is nothing in any cache.
+func written(prefixDir string, id int) (prefix.Entry, error) {
+	x, err := prefix.ReadIndex(prefixDir)
+	if err != nil {
+		return prefix.Entry{}, err
+	}
+	e := x.ByID(id)
+	if e.Bypass() && !e.Complete {
+		err = fmt.Errorf("dataset %d (%s) was written to the prefix directory by the program, which did not complete it: "+
+			"there is nothing of it in the caches to make it whole", id, e.Name)
+	}
+	return e, err
+}
+
 // ranks returns the ranks of which the node has files of the dataset, and finds
 // its description.
 func (n *node) ranks() ([]int, error) {
 	var ranks []int
-	seen := false
 	for _, rank := range n.maps.Ranks(n.ID) {
-		seen = true
 		d := n.maps.Dataset(n.ID, rank)
 		if files, _ := n.maps.Expected(n.ID, rank); files < 0 || !d.Complete() {
 			continue // not a rank of this node, or it was killed before it was done
@@ -140,10 +156,7 @@ func (n *node) ranks() ([]int, error) {
 		n.dataset.Hash = d.Clone()
 		ranks = append(ranks, rank)
 	}
-	switch {
-	case !seen:
-		return nil, fmt.Errorf("dataset %d is not in the cache of this node", n.ID)
-	case len(ranks) == 0:
+	if len(ranks) == 0 {
 		return nil, fmt.Errorf("dataset %d was not completed in the cache of this node", n.ID)
 	}
 	if err := dataset.CheckName(n.dataset.Name()); err != nil {
@@ -193,7 +206,7 @@ func (n *node) copyRank(rank int) error {
 		}
 		p.files = append(p.files, redundancy.File{Path: to, Meta: f.Meta})
 	}
-	if err := p.write(n.dir, n.Prefix); err != nil {
+	if err := p.enter(n.dir, n.Prefix); err != nil {
 		return err
 	}
 	n.done.Ranks = append(n.done.Ranks, rank)
@@ -284,23 +297,29 @@ func (n *node) partnersOf(path string) error {
 		if where != "" {
 			n.done.Partners = append(n.done.Partners, where)
 		}
-		if n.forsaken(rank, where) {
-			ranks, _ := r.Int(keyRanks)
-			if err := n.extract(r, d, rank, int(ranks)); err != nil {
-				return err
-			}
+		if !n.Partner && !slices.Contains(n.Down, where) {
+			continue
+		}
+		if err := n.fillIn(r, d, rank); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// forsaken reports whether a rank's files have to come from a copy of them.
-func (n *node) forsaken(rank int, where string) bool {
-	if !n.Partner && !slices.Contains(n.Down, where) {
-		return false
+// fillIn brings the files of a rank from copy d in a redundancy file, unless they
+// have come. Other nodes may have copies too: one of them brings them.
+func (n *node) fillIn(r *redundancy.Reader, d, rank int) error {
+	unlock, err := lock(n.dir, fmt.Sprintf("%d.lock", rank))
+	if err != nil {
+		return err
 	}
-	p, err := readPart(n.Prefix, n.ID, rank)
-	return err != nil || !sameDataset(p.dataset, n.dataset)
+	defer unlock()
+	if p, err := readPart(n.Prefix, n.ID, rank); err == nil && sameDataset(p.dataset, n.dataset) {
+		return nil
+	}
+	ranks, _ := r.Int(keyRanks)
+	return n.extract(r, d, rank, int(ranks))
 }
 
 // extract makes the files of a rank from the copy d of a redundancy file.
@@ -337,7 +356,7 @@ func (n *node) extract(r *redundancy.Reader, d, rank, ranks int) error {
 		n.done.Files++
 		n.done.Bytes += files[i].Meta.Size()
 	}
-	if err := p.write(n.dir, n.Prefix); err != nil {
+	if err := p.enter(n.dir, n.Prefix); err != nil {
 		return err
 	}
 	n.done.Ranks = append(n.done.Ranks, rank)

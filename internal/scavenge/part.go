@@ -21,7 +21,9 @@
 package scavenge
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -66,6 +68,24 @@ type part struct {
 }
 
 func partPath(dir string, rank int) string { return filepath.Join(dir, strconv.Itoa(rank)+extension) }
+
+// enter writes a rank's list once its files, which are on their medium, have their
+// names there too.
+func (p *part) enter(dir, prefixDir string) error {
+	synced := map[string]bool{}
+	for _, f := range p.files {
+		for d := filepath.Dir(f.Path); !synced[d]; d = filepath.Dir(d) { // some may be new
+			if err := hash.SyncDir(d); err != nil && !errors.Is(err, fs.ErrPermission) { // may be searched, not read
+				return err
+			}
+			synced[d] = true
+			if d == prefixDir || d == "/" {
+				break
+			}
+		}
+	}
+	return p.write(dir, prefixDir)
+}
 
 // write replaces a rank's list in the directory of its dataset.
 func (p *part) write(dir, prefixDir string) error {

@@ -188,7 +188,7 @@ func (s *scan) rebuild(warn func(error)) ([]Rebuilt, error) {
 	slices.SortFunc(all, func(a, b Rebuilt) int { return a.Rank - b.Rank })
 	for _, b := range all {
 		p := &part{rank: b.Rank, ranks: s.ranks, dataset: s.dataset, files: b.Files}
-		if err := p.write(s.dir, s.prefix); err != nil {
+		if err := p.enter(s.dir, s.prefix); err != nil {
 			failed = append(failed, err)
 			continue
 		}

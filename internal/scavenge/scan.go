@@ -53,7 +53,11 @@ func read(prefixDir string, id int) (*scan, error) {
 	if len(all) == 0 {
 		return nil, fmt.Errorf("dataset %d: no list of files can be read: %w", id, s.bad[0])
 	}
-	s.choose(all)
+	x, err := prefix.ReadIndex(prefixDir)
+	if err != nil {
+		return nil, err
+	}
+	s.choose(all, x)
 	for _, p := range all {
 		if err := s.inspect(p); err != nil {
 			s.bad = append(s.bad, fmt.Errorf("rank %d: %w", p.rank, err))
@@ -62,9 +66,16 @@ func read(prefixDir string, id int) (*scan, error) {
 	return s, s.findSets()
 }
 
-// choose decides which dataset the lists are of. What an earlier dataset of the
-// same number has left is not mixed with it.
-func (s *scan) choose(all []*part) {
+// choose decides which dataset the lists are of: that of the index, or if it has
+// none of them, the newest. What an earlier dataset of the same number has left is
+// not mixed with it, even if the clock was ahead then.
+func (s *scan) choose(all []*part, x *prefix.Index) {
+	for _, p := range all {
+		if x.Has(p.dataset) {
+			s.dataset, s.ranks = p.dataset, p.ranks
+			return
+		}
+	}
 	newest := slices.MaxFunc(all, func(a, b *part) int { return a.dataset.Created().Compare(b.dataset.Created()) })
 	s.dataset, s.ranks = newest.dataset, newest.ranks
 }

@@ -1,13 +1,17 @@
 package scavenge_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/scavenge"
 	"github.com/goscr/goscr/internal/scavenge/scavengetest"
@@ -364,6 +368,112 @@ func TestScavenge_NumberUsedAgain(t *testing.T) {
 	c.copies(1, "b", "c")
 	c.builds(1)
 	c.Restarts(4, 7)
+}
+
+// A list of an earlier dataset that was left when the clock was ahead does not take
+// the place of what the index has.
+func TestBuild_ListFromTheFuture(t *testing.T) {
+	c := newCluster(t)
+	c.Write(scavengetest.Four, 1)
+	c.copies(1, scavengetest.Four...)
+	path := c.meta(1, "3.scrfilemap")
+	h, err := hash.ReadFile(path)
+	must(t, err)
+	h.Get("RANK", "3", "DSET", "1", "DSETDESC").SetInt("CREATED", time.Now().AddDate(10, 0, 0).UnixMicro())
+	must(t, hash.WriteShared(path, h))
+	if b := c.builds(1); len(b.Rebuilt) != 1 || b.Rebuilt[0].Rank != 3 {
+		t.Errorf("%+v", b)
+	}
+	c.Restarts(4, 1)
+}
+
+// Two nodes that have copies of the same rank bring them at the same time.
+func TestCopy_SeveralHaveCopies(t *testing.T) {
+	c := newCluster(t, "SCR_COPY_TYPE=PARTNER", "SCR_SET_FAILURES=2")
+	c.Write(scavengetest.Four, 1)
+	c.Lose("b")
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	brought := map[int]int{}
+	for _, node := range []string{"a", "c", "d", "a", "c", "d"} {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			done, w, err := c.copy(node, 1, func(x *scavenge.Copy) { x.Down = []string{"b"} })
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil || len(w.list) > 0 {
+				t.Errorf("node %s: %v %q", node, err, w.list)
+			}
+			for _, rank := range done.Ranks {
+				brought[rank]++
+			}
+		}()
+	}
+	all.Wait()
+	if brought[1] != 1 {
+		t.Errorf("the lost node's rank was brought %d times", brought[1])
+	}
+	if b := c.builds(1); len(b.Rebuilt) != 0 {
+		t.Errorf("%+v had to be rebuilt", b.Rebuilt)
+	}
+	c.Restarts(4, 1)
+}
+
+// Of what the program writes to the prefix directory itself, also several ranks to
+// one file, the nodes have nothing: it is there, or it cannot be made whole.
+func TestScavenge_Bypass(t *testing.T) {
+	c := newCluster(t, "SCR_CACHE_BYPASS=1")
+	write := func(step int, complete bool) {
+		c.Job(scavengetest.Four, func(s *scr.Session, rank int) error {
+			if err := s.StartOutput(scavengetest.Name(step), scr.Checkpoint); err != nil {
+				return err
+			}
+			for _, name := range []string{"all", fmt.Sprint("own", rank)} {
+				path, err := s.Route(c.Path(fmt.Sprintf("ckpt.%d/%s", step, name)))
+				if err != nil {
+					return err
+				}
+				f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
+				if err != nil {
+					return err
+				}
+				_, err = f.WriteAt([]byte{byte(rank)}, int64(rank))
+				if err := errors.Join(err, f.Close()); err != nil {
+					return err
+				}
+			}
+			if !complete {
+				return s.Agree(nil) // all are as far
+			}
+			return s.CompleteOutput(true)
+		})
+	}
+	write(1, true)
+	done, _, err := c.copy("a", 1)
+	if must(t, err); !done.There {
+		t.Errorf("%+v", done)
+	}
+	x, err := prefix.ReadIndex(c.Prefix())
+	must(t, err)
+	must(t, prefix.Incomplete(c.Prefix(), x.ByID(1).Dataset)) // as if killed before the index knew
+	if b := c.builds(1); !b.There || b.Files() != 5 {
+		t.Errorf("%+v", b)
+	}
+	x, err = prefix.ReadIndex(c.Prefix())
+	must(t, err)
+	v, err := prefix.Verify(c.Prefix(), x.ByID(1))
+	if must(t, err); v.Files != 5 || len(v.Problems) > 0 {
+		t.Errorf("%+v", v)
+	}
+	write(2, false)
+	_, _, err = c.copy("a", 2)
+	_, _, err2 := c.build(2)
+	for _, err := range []error{err, err2} {
+		if err == nil || !strings.Contains(err.Error(), "was written to the prefix directory by the program, which did not complete it") {
+			t.Error(err)
+		}
+	}
 }
 
 func TestCopy_Refuses(t *testing.T) {

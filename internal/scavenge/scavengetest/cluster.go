@@ -48,6 +48,11 @@ func New(t testing.TB, env ...string) *Cluster {
 	root, err := os.MkdirTemp(base, "goscr-test-")
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(root) })
+	return At(t, root, env...)
+}
+
+// At is New for a cluster that another process has made below root.
+func At(t testing.TB, root string, env ...string) *Cluster {
 	c := &Cluster{T: t, root: root, env: map[string]string{
 		"SCR_PREFIX": filepath.Join(root, "prefix"), "SCR_USER_NAME": "user", "SCR_JOB_ID": "job", "SCR_FLUSH": "0",
 		"SCR_CACHE_SIZE": "3", "SCR_MPI_BUF_SIZE": "1k", "SCR_FILE_BUF_SIZE": "1k", "SCR_SET_SIZE": "4", "PWD": root,
@@ -67,6 +72,9 @@ func (l logger) Write(p []byte) (int, error) {
 	defer l.mu.Unlock()
 	return l.log.Write(p)
 }
+
+// Root is the directory that has all of it.
+func (c *Cluster) Root() string { return c.root }
 
 // Prefix is the prefix directory.
 func (c *Cluster) Prefix() string { return filepath.Join(c.root, "prefix") }
