@@ -132,12 +132,24 @@ func (s *Session) describeDataset(id int, name string, flags Flags, checkpoint i
 	d := dataset.New(id, name, flags, checkpoint, dataset.Owner{
 		User: s.config.String("SCR_USER_NAME"), JobName: s.config.String("SCR_JOB_NAME"),
 		JobID: s.config.String("SCR_JOB_ID"), Cluster: s.config.String("SCR_CLUSTER_NAME"),
-	}, time.Now())
+	}, s.timestamp())
 	packed, err := mpi.BcastBytes(s.world, d.Pack(nil), 0)
 	if err != nil {
 		return d, err
 	}
 	return dataset.Unpack(packed)
+}
+
+// timestamp is the time to record for the beginning of a dataset. It is later than
+// that of any before, also when the clock has been set back: that tells datasets of
+// one number apart, and whether a job goes on.
+func (s *Session) timestamp() time.Time {
+	now := time.Now()
+	if least := s.latest.Add(time.Microsecond); now.Before(least) && least.Year() < 9999 { // if it is a time
+		now = least
+	}
+	s.latest = now
+	return now
 }
 
 // Route returns the path under which the program must open a file. While a

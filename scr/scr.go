@@ -105,6 +105,7 @@ type Session struct {
 	routeError error         // of a Route since it was begun
 	began      time.Time
 	id         int         // of the newest dataset, ever
+	latest     time.Time   // when it was begun, as rank 0 has recorded
 	checkpoint int         // number of the newest checkpoint
 	watch      watch       // of rank 0
 	traffic    mpi.Traffic // counted if somebody wants to know
@@ -404,7 +405,12 @@ func (s *Session) recordCache() error {
 				}
 			}
 		}
-		return prefix.OnlyCached(s.prefix.Dir, list)
+		if err := prefix.OnlyCached(s.prefix.Dir, list); err != nil {
+			return err
+		}
+		progress, err := prefix.ReadProgress(s.prefix.Dir)
+		s.latest = progress.Latest
+		return err
 	})
 	if err != nil {
 		return err

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/scr"
 )
 
@@ -102,9 +103,11 @@ var errUsage = errors.New("see --help")
 var errNo = errors.New("no")
 
 func main() {
-	// That a file may not be so large is an error of writing it. Not ignored, which
-	// the programs that a command starts would inherit.
-	signal.Notify(make(chan os.Signal, 1), unix.SIGXFSZ)
+	if filepath.Base(os.Args[0]) != eventlog.Command { // whose mask of signals is its own
+		// That a file may not be so large is an error of writing it. Not ignored, which
+		// the programs that a command starts would inherit.
+		signal.Notify(make(chan os.Signal, 1), unix.SIGXFSZ)
+	}
 	os.Exit(execute(os.Args, &context{os.Stdin, os.Stdout, os.Stderr}))
 }
 

@@ -101,7 +101,7 @@ func takePlace(dir, k string, now time.Time) (place int, ok bool) {
 		if err != nil {
 			return 0, true
 		}
-		if now.Sub(info.ModTime()) >= period {
+		if age := now.Sub(info.ModTime()); age >= period || age < -period { // the clock was set back
 			os.Chtimes(path, now, now)
 			return i, true
 		}

@@ -153,3 +153,25 @@ func TestLogger_RanksShareLimit(t *testing.T) {
 		t.Errorf("%d files are left", len(names))
 	}
 }
+
+// What was said at a time that has not come yet, before the clock was set back, keeps
+// nobody silent.
+func TestLogger_ClockGoesBack(t *testing.T) {
+	job := t.TempDir()
+	var w writes
+	c := &clock{time.Unix(1e9, 0).AddDate(1, 0, 0)}
+	say := func() int {
+		w.list = nil
+		for range 100 {
+			(&Logger{Out: &w, Node: "n", Shared: []string{job}, now: c.now}).Warn("no room")
+		}
+		return len(w.list)
+	}
+	if n := say(); n != burst {
+		t.Errorf("%d lines", n)
+	}
+	c.Time = c.AddDate(-1, 0, 0)
+	if n := say(); n != burst {
+		t.Errorf("after the clock was set back: %d lines", n)
+	}
+}
