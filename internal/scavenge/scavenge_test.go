@@ -59,7 +59,7 @@ func (c *cluster) copies(id int, nodes ...string) {
 
 func (c *cluster) build(id int) (scavenge.Built, *warnings, error) {
 	w := &warnings{}
-	b, err := scavenge.Build(c.Prefix(), id, w.add)
+	b, err := scavenge.Build(c.Prefix(), id, w.add, nil)
 	return b, w, err
 }
 
