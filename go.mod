@@ -8,7 +8,9 @@ require (
 	github.com/go-sql-driver/mysql v1.9.3
 	github.com/klauspost/compress v1.18.4
 	github.com/klauspost/reedsolomon v1.13.3
+	github.com/schollz/progressbar/v3 v3.19.0
 	github.com/spf13/pflag v1.0.10
+	golang.org/x/term v0.32.0
 	modernc.org/sqlite v1.46.1
 	mvdan.cc/sh/v3 v3.12.0
 )
@@ -19,8 +21,10 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/klauspost/cpuid/v2 v2.3.0 // indirect
 	github.com/mattn/go-isatty v0.0.20 // indirect
+	github.com/mitchellh/colorstring v0.0.0-20190213212951-d06e56a500db // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
+	github.com/rivo/uniseg v0.4.7 // indirect
 	golang.org/x/exp v0.0.0-20251023183803-a4bb9ffd2546 // indirect
 	modernc.org/libc v1.67.6 // indirect
 	modernc.org/mathutil v1.7.1 // indirect

@@ -587,6 +587,13 @@ func TestNames(t *testing.T) {
 	for _, page := range commands {
 		known[strings.TrimSuffix(filepath.Base(page), ".1")] = true
 	}
+	scripts, err := filepath.Glob(filepath.Join(root, "scripts/scr_*.sh"))
+	if err != nil || len(scripts) == 0 {
+		t.Fatal(scripts, err)
+	}
+	for _, script := range scripts {
+		known[strings.TrimSuffix(filepath.Base(script), ".sh")] = true
+	}
 	for _, p := range config.Parameters {
 		known[p.Name] = true
 	}

@@ -3,6 +3,7 @@ package partner
 import (
 	"fmt"
 
+	"github.com/goscr/goscr/internal/progress"
 	"github.com/goscr/goscr/internal/redundancy"
 )
 
@@ -18,7 +19,7 @@ func (s scheme) Reassemble(r *redundancy.Remains) error {
 		if d == 0 || n <= s.k {
 			return fmt.Errorf("%w: no copy is left of the files of rank %d", redundancy.ErrUnrecoverable, r.Ranks[m])
 		}
-		if err := Extract(r.Made[(m+d)%n], d, r.Own[m], r.Block()); err != nil {
+		if err := Extract(r.Made[(m+d)%n], d, r.Own[m], r.Block(), progress.Or(r.Progress)); err != nil {
 			return err
 		}
 	}
@@ -27,7 +28,7 @@ func (s scheme) Reassemble(r *redundancy.Remains) error {
 
 // Extract makes files from the copy of them that a redundancy file has: they are
 // those of the member d to the left of the one that it belongs to.
-func Extract(from *redundancy.Reader, d int, files []redundancy.File, piece int) error {
+func Extract(from *redundancy.Reader, d int, files []redundancy.File, piece int, meter progress.Meter) error {
 	sizes := from.Sections()
 	if d < 1 || d > len(sizes) || files == nil {
 		return fmt.Errorf("%w: %s has no copy of the files", redundancy.ErrUnrecoverable, from.Path())
@@ -37,10 +38,12 @@ func Extract(from *redundancy.Reader, d int, files []redundancy.File, piece int)
 	}
 	data := redundancy.CreateLogical(files)
 	buf := make([]byte, piece)
+	meter.Expect(sizes[d-1])
 	for at := int64(0); at < sizes[d-1]; at += int64(piece) {
 		part := buf[:min(int64(piece), sizes[d-1]-at)]
 		from.ReadBlock(part, d-1, at)
 		data.Write(part, at, 0)
+		meter.Add(int64(len(part)))
 	}
 	err := data.Close()
 	if e := from.Failed(); e != nil {

@@ -53,7 +53,7 @@ func (c *cluster) raw(id int) string {
 func (c *cluster) verifies(want int) {
 	c.t.Helper()
 	for _, e := range c.index() {
-		v, err := prefix.Verify(c.prefix(""), e)
+		v, err := prefix.Verify(c.prefix(""), e, nil)
 		if err != nil || len(v.Problems) != want {
 			c.t.Errorf("%s: %v, %q", e.Name, err, v.Problems)
 		}
@@ -169,7 +169,7 @@ func TestCompress_Corrupt(t *testing.T) {
 		c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_COMPRESS=zstd")
 		c.job(four, steps(51, 52))
 		c.change(c.prefix(contents(52, 1)[1].name), change)
-		v, err := prefix.Verify(c.prefix(""), c.index()["ckpt.52"])
+		v, err := prefix.Verify(c.prefix(""), c.index()["ckpt.52"], nil)
 		if err != nil || len(v.Problems) != 1 || !strings.Contains(v.Problems[0], "ckpt.52/y/1/state") {
 			t.Errorf("%s: %v, %q", what, err, v.Problems)
 		}

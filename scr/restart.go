@@ -311,6 +311,7 @@ func (s *Session) inPlace(d dataset.Dataset, desc *reddesc.Descriptor) bool {
 // them.
 func (s *Session) bring(c *cache.Cached, files []redundancy.File) error {
 	copier := s.prefix.Copier()
+	s.prefix.Follow(copier, fmt.Sprintf("checkpoint %s: fetched", c.Name()), prefix.Parts{0: files}.Bytes())
 	for _, f := range files {
 		md := meta.Meta{Hash: f.Meta.Clone()}
 		md.SetAsWritten() // as it is in the cache

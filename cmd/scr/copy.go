@@ -39,10 +39,12 @@ var copyCommand = command{
 				return err
 			}
 			node := nodeName()
+			meter := c.meter("scr_copy: " + node)
 			done, err := (&scavenge.Copy{
 				Control: cntl, Prefix: path, ID: *id, Buffer: *buffer, Reread: *reread, Partner: *partner, Down: args,
-				Warn: c.warn("scr_copy: " + node),
+				Progress: meter, Warn: c.warn("scr_copy: " + node),
 			}).Run()
+			meter.end()
 			for _, other := range done.Partners {
 				fmt.Fprintf(c.out, "scr_copy: %s: Partner: %s\n", node, printable(other))
 			}

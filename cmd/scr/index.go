@@ -213,7 +213,9 @@ func (x index) build(id int) error {
 	if id < 1 {
 		return fmt.Errorf("--build takes the number of a dataset, from 1 on; %w", errUsage)
 	}
-	b, err := scavenge.Build(x.dir, id, x.warn("scr_index"))
+	meter := x.meter(fmt.Sprintf("scr_index: dataset %d", id))
+	b, err := scavenge.Build(x.dir, id, x.warn("scr_index"), meter)
+	meter.end()
 	for _, r := range b.Rebuilt {
 		var bytes int64
 		for _, f := range r.Files {
@@ -258,7 +260,9 @@ func (x index) verify(names []string) error {
 	}
 	list, problems := []verified{}, 0
 	for _, e := range entries {
-		v, err := prefix.Verify(x.dir, e)
+		meter := x.meter("scr_index: " + printable(e.Name))
+		v, err := prefix.Verify(x.dir, e, meter)
+		meter.end()
 		if err != nil {
 			v.Problems = []string{err.Error()}
 		}
@@ -326,7 +330,11 @@ func (x index) expand(name string) error {
 	if err != nil {
 		return err
 	}
-	files, err := prefix.Expand(x.dir, list[0], transfer.NewCopier(1<<20))
+	copier, meter := transfer.NewCopier(1<<20), x.meter("scr_index: "+printable(name))
+	meter.Expect(list[0].Size())
+	copier.Step = func(bytes int) error { meter.Add(int64(bytes)); return nil }
+	files, err := prefix.Expand(x.dir, list[0], copier)
+	meter.end()
 	if err != nil {
 		return err
 	}

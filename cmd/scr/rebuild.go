@@ -32,7 +32,9 @@ func rebuildCommand(kind, scheme string) command {
 				if err != nil {
 					return err
 				}
-				list, err := scavenge.RebuildFiles(path, kind, args, c.warn(name))
+				meter := c.meter(name)
+				list, err := scavenge.RebuildFiles(path, kind, args, c.warn(name), meter)
+				meter.end()
 				if err != nil {
 					return err
 				}

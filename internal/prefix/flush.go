@@ -9,6 +9,7 @@ import (
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/compress"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/progress"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/transfer"
@@ -56,6 +57,7 @@ func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
 		return err
 	}
 	c := p.Copier()
+	p.Follow(c, fmt.Sprintf("dataset %d (%s): flushed", d.ID(), d.Name()), parts.Bytes())
 	if !d.Flags().Has(dataset.Output) {
 		c.Compress = p.Compress
 	}
@@ -86,6 +88,20 @@ func (p *Prefix) Copier() *transfer.Copier {
 	c := transfer.NewCopier(p.Buffer)
 	c.Bare, c.Blind = p.Bare, p.Blind
 	return c
+}
+
+// often is how often a rank says how far a copy is.
+const often = 10 * time.Second
+
+// Follow has rank 0 say now and then how many of its bytes are copied, if the copy
+// takes long.
+func (p *Prefix) Follow(c *transfer.Copier, what string, bytes int64) {
+	if p.Comm.Rank() != 0 || p.Log.Debug < 1 {
+		return
+	}
+	lines := &progress.Lines{Log: p.Log, What: what + " by this rank", Each: often}
+	lines.Expect(bytes)
+	c.Step = func(bytes int) error { lines.Add(int64(bytes)); return nil }
 }
 
 func (p *Prefix) copy(c *transfer.Copier, d dataset.Dataset, files []redundancy.File) error {

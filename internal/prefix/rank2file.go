@@ -79,6 +79,16 @@ func copyFields(to, from *hash.Hash, keys []string) {
 // Parts are the files of ranks, by rank.
 type Parts map[int][]redundancy.File
 
+// Bytes is how many the files have.
+func (p Parts) Bytes() (sum int64) {
+	for _, files := range p {
+		for _, f := range files {
+			sum += max(f.Meta.Size(), 0)
+		}
+	}
+	return sum
+}
+
 // clone returns the same files with descriptions of their own.
 func (p Parts) clone() Parts {
 	own := Parts{}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/goscr/goscr/internal/progress"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/transfer"
 )
@@ -20,8 +21,10 @@ type Verified struct {
 
 // Verify reads every byte of a dataset and compares it with what was recorded.
 // What is wrong is in Problems; the error is of a dataset whose list of files
-// cannot be read.
-func Verify(prefix string, e Entry) (Verified, error) {
+// cannot be read. meter, if there is one, is told how far it is.
+func Verify(prefix string, e Entry, meter progress.Meter) (Verified, error) {
+	meter = progress.Or(meter)
+	meter.Expect(e.Size())
 	var v Verified
 	var mu sync.Mutex
 	var readers sync.WaitGroup
@@ -31,6 +34,7 @@ func Verify(prefix string, e Entry) (Verified, error) {
 		go func() {
 			defer readers.Done()
 			c := transfer.NewCopier(1 << 20)
+			c.Step = func(bytes int) error { meter.Add(int64(bytes)); return nil }
 			for f := range work {
 				size, known, err := verifyFile(c, f)
 				mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/progress"
 )
 
 // Remains is what is left of a set, in one place where one process sees the
@@ -25,6 +26,8 @@ type Remains struct {
 	Own [][]File
 	// Wanted are the members whose files are to be rebuilt.
 	Wanted []int
+	// Progress, if there is one, is told of bytes that are read.
+	Progress progress.Meter
 }
 
 // Reassembler is a scheme that can rebuild files in one process. It makes the

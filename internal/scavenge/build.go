@@ -11,6 +11,7 @@ import (
 
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/progress"
 )
 
 // Built is what Build has done.
@@ -23,8 +24,9 @@ type Built struct {
 // Build makes a dataset usable that has been scavenged to a prefix directory:
 // what is missing is rebuilt, and the dataset entered in the index. One that
 // cannot be made whole is entered as incomplete, and an error says what is
-// missing. warn is told what is wrong with single files.
-func Build(prefixDir string, id int, warn func(error)) (Built, error) {
+// missing. warn is told what is wrong with single files, and meter, if there is one,
+// of bytes that are read.
+func Build(prefixDir string, id int, warn func(error), meter progress.Meter) (Built, error) {
 	dir := prefix.Dir(prefixDir, id)
 	if _, err := os.Stat(dir); err != nil {
 		return Built{}, fmt.Errorf("nothing of it has been scavenged: %w", err)
@@ -53,7 +55,7 @@ func Build(prefixDir string, id int, warn func(error)) (Built, error) {
 	}
 	var failed error
 	if s.missing() > 0 {
-		b.Rebuilt, failed = s.rebuild(warn)
+		b.Rebuilt, failed = s.rebuild(warn, meter)
 	}
 	if s.missing() > 0 {
 		return b, s.incomplete(failed)

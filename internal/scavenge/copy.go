@@ -12,6 +12,7 @@ import (
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/progress"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/transfer"
 	"github.com/goscr/goscr/meta"
@@ -32,6 +33,8 @@ type Copy struct {
 	Partner bool
 	// Down are nodes that will bring nothing.
 	Down []string
+	// Progress, if there is one, is told of bytes that are copied.
+	Progress progress.Meter
 	// Warn is told what is wrong with single ranks and files.
 	Warn func(error)
 }
@@ -76,6 +79,13 @@ func (c *Copy) Run() (Copied, error) {
 	if err := prefix.Announce(c.Prefix, n.dataset); err != nil {
 		return Copied{}, err
 	}
+	n.meter = progress.Or(c.Progress)
+	n.copier.Step = func(bytes int) error { n.meter.Add(int64(bytes)); return nil }
+	for _, rank := range ranks {
+		for _, path := range n.maps.Files(n.ID, rank) {
+			n.meter.Expect(max(n.maps.Meta(n.ID, rank, path).Size(), 0))
+		}
+	}
 	failed := len(bad)
 	for _, rank := range ranks {
 		if err := n.copyRank(rank); err != nil {
@@ -112,6 +122,7 @@ type node struct {
 	dataset dataset.Dataset
 	dir     string // that goscr keeps for the dataset in the prefix directory
 	copier  *transfer.Copier
+	meter   progress.Meter
 	done    Copied
 }
 
@@ -234,6 +245,7 @@ func (n *node) destination(f redundancy.File) (string, error) {
 func (n *node) copyFile(f redundancy.File, to, unique string) error {
 	if n.isThere(f, to) {
 		n.done.Kept++
+		n.meter.Add(f.Meta.Size())
 		return nil
 	}
 	aside := n.aside(to, unique)
@@ -339,7 +351,7 @@ func (n *node) extract(r *redundancy.Reader, d, rank, ranks int) error {
 		}
 		files[i].Path = n.aside(f.Path, fmt.Sprintf("%d.%d.copy%d", rank, i, d))
 	}
-	err = partner.Extract(r, d, files, n.Buffer)
+	err = partner.Extract(r, d, files, n.Buffer, n.meter)
 	for i := range files {
 		if err == nil {
 			err = syncFile(files[i].Path)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/progress"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/partner"
 	"github.com/goscr/goscr/rs"
@@ -40,8 +41,9 @@ type Rebuilt struct {
 // from the redundancy files at paths and the other members' files below dir. kind
 // is the extension of the redundancy files. Members whose files turn out to be
 // corrupt on the way are rebuilt too, where the scheme bears that. What it finds
-// wrong with what it reads it tells warn.
-func RebuildSet(dir, kind string, d dataset.Dataset, paths []string, whole func(rank int) bool, warn func(error)) ([]Rebuilt, error) {
+// wrong with what it reads it tells warn, and how far it is meter, if there is one.
+func RebuildSet(dir, kind string, d dataset.Dataset, paths []string, whole func(rank int) bool, warn func(error),
+	meter progress.Meter) ([]Rebuilt, error) {
 	if allWhole(paths, whole) {
 		return nil, nil
 	}
@@ -56,6 +58,7 @@ func RebuildSet(dir, kind string, d dataset.Dataset, paths []string, whole func(
 	if len(r.Wanted) == 0 {
 		return nil, nil
 	}
+	r.Progress = meter
 	s := scheme(kind, r.Losses())
 	for {
 		if err := checkNames(r); err != nil {
@@ -90,7 +93,7 @@ func RebuildSet(dir, kind string, d dataset.Dataset, paths []string, whole func(
 // RebuildFiles rebuilds the files of a set that are missing below a prefix
 // directory, from the redundancy files at paths. Which files are missing follows
 // from what is there.
-func RebuildFiles(prefixDir, kind string, paths []string, warn func(error)) ([]Rebuilt, error) {
+func RebuildFiles(prefixDir, kind string, paths []string, warn func(error), meter progress.Meter) ([]Rebuilt, error) {
 	var d dataset.Dataset
 	there := map[int]bool{}
 	for _, path := range paths {
@@ -110,7 +113,7 @@ func RebuildFiles(prefixDir, kind string, paths []string, warn func(error)) ([]R
 			return nil, err
 		}
 	}
-	return RebuildSet(prefixDir, kind, d, paths, func(rank int) bool { return there[rank] }, warn)
+	return RebuildSet(prefixDir, kind, d, paths, func(rank int) bool { return there[rank] }, warn, meter)
 }
 
 // allWhole looks into one redundancy file of a set for who its members are, and
@@ -155,7 +158,7 @@ func result(r *redundancy.Remains) ([]Rebuilt, error) {
 
 // rebuild rebuilds what is missing, as many sets at a time as there are
 // processors.
-func (s *scan) rebuild(warn func(error)) ([]Rebuilt, error) {
+func (s *scan) rebuild(warn func(error), meter progress.Meter) ([]Rebuilt, error) {
 	var mu sync.Mutex // also of warn
 	var all []Rebuilt
 	var failed []error
@@ -175,7 +178,7 @@ func (s *scan) rebuild(warn func(error)) ([]Rebuilt, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				warn(err)
-			})
+			}, meter)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {

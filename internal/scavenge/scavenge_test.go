@@ -63,7 +63,7 @@ func (c *cluster) copies(id int, nodes ...string) {
 
 func (c *cluster) build(id int) (scavenge.Built, *warnings, error) {
 	w := &warnings{}
-	b, err := scavenge.Build(c.Prefix(), id, w.add)
+	b, err := scavenge.Build(c.Prefix(), id, w.add, nil)
 	return b, w, err
 }
 
@@ -462,7 +462,7 @@ func TestScavenge_Bypass(t *testing.T) {
 	}
 	x, err = prefix.ReadIndex(c.Prefix())
 	must(t, err)
-	v, err := prefix.Verify(c.Prefix(), x.ByID(1))
+	v, err := prefix.Verify(c.Prefix(), x.ByID(1), nil)
 	if must(t, err); v.Files != 5 || len(v.Problems) > 0 {
 		t.Errorf("%+v", v)
 	}

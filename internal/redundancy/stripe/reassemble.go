@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/goscr/goscr/internal/progress"
 	"github.com/goscr/goscr/internal/redundancy"
 )
 
@@ -29,9 +30,13 @@ func (s Scheme) Reassemble(r *redundancy.Remains) error {
 	if err != nil {
 		return err
 	}
+	meter := progress.Or(r.Progress)
+	for _, col := range used(columns) {
+		meter.Expect(int64(len(col.from)) * chunkOf(parts))
+	}
 	for c := range columns {
 		if len(columns[c].wanted) > 0 {
-			compute(columns[c], c, r.Block(), parts)
+			compute(columns[c], c, r.Block(), parts, meter)
 		}
 	}
 	for m, p := range parts {
@@ -97,7 +102,7 @@ func (s Scheme) parts(r *redundancy.Remains) ([]*member, error) {
 		}
 		parts[m] = p
 	}
-	chunk := parts[slices.IndexFunc(parts, func(p *member) bool { return p != nil && p.made != nil })].chunk
+	chunk := chunkOf(parts)
 	for _, m := range r.Wanted {
 		parts[m].chunk = chunk
 		parts[m].data = redundancy.CreateLogical(r.Own[m])
@@ -109,8 +114,13 @@ func (s Scheme) parts(r *redundancy.Remains) ([]*member, error) {
 	return parts, nil
 }
 
+// chunkOf is the size of a chunk, which is the same for all.
+func chunkOf(parts []*member) int64 {
+	return parts[slices.IndexFunc(parts, func(p *member) bool { return p != nil && p.made != nil })].chunk
+}
+
 // compute computes the pieces of one column.
-func compute(col column, c, piece int, parts []*member) {
+func compute(col column, c, piece int, parts []*member, meter progress.Meter) {
 	buffer := make([]byte, len(col.wanted)*piece)
 	sums := make([][]byte, len(col.wanted))
 	chunk := parts[col.wanted[0]].chunk
@@ -132,6 +142,7 @@ func compute(col column, c, piece int, parts []*member) {
 		for t, m := range col.wanted {
 			parts[m].store(c, at, buffer[t*size:][:size])
 		}
+		meter.Add(int64(len(col.from) * size))
 	}
 }
 

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"github.com/goscr/goscr/internal/progress"
+)
+
+// meter shows how far something is, in a line of its own on a terminal. On
+// anything else it shows nothing.
+type meter struct {
+	bar *progressbar.ProgressBar
+	out *overBar
+}
+
+// meter begins to show something on stderr, from when the first bytes of it are
+// done until end.
+func (c *context) meter(what string) *meter {
+	f, ok := c.err.(*os.File)
+	if over, again := c.err.(*overBar); again {
+		f, ok = over.to.(*os.File)
+	}
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return &meter{}
+	}
+	return c.meterOn(f, what, 100*time.Millisecond)
+}
+
+func (c *context) meterOn(to io.Writer, what string, redraw time.Duration) *meter {
+	m := &meter{bar: progressbar.NewOptions64(0, progressbar.OptionSetWriter(to), progressbar.OptionSetDescription(what),
+		progressbar.OptionShowBytes(true), progressbar.OptionUseIECUnits(true), progressbar.OptionShowCount(),
+		progressbar.OptionThrottle(redraw), progressbar.OptionClearOnFinish(),
+		progressbar.OptionSetPredictTime(true), progressbar.OptionSetElapsedTime(false))}
+	m.out = &overBar{to, m.bar}
+	c.err = m.out // what else is said stands before it, and not in it
+	return m
+}
+
+// Expect is as progress.Meter has it.
+func (m *meter) Expect(bytes int64) {
+	if m.bar != nil {
+		m.bar.AddMax64(bytes)
+	}
+}
+
+// Add is as progress.Meter has it.
+func (m *meter) Add(bytes int64) {
+	if m.bar != nil {
+		_ = m.bar.Add64(bytes) // a terminal that cannot be written to has nobody in front of it
+	}
+}
+
+// end takes the line away.
+func (m *meter) end() {
+	if m.bar != nil {
+		_ = m.bar.Exit()
+		_ = m.bar.Clear()
+	}
+}
+
+var _ progress.Meter = (*meter)(nil)
+
+// overBar writes lines where a progress bar is, which comes again below them.
+type overBar struct {
+	to  io.Writer
+	bar *progressbar.ProgressBar
+}
+
+func (o *overBar) Write(p []byte) (int, error) {
+	_ = o.bar.Clear()
+	return o.to.Write(p)
+}
