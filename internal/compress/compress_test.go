@@ -66,8 +66,8 @@ func unpacked(t testing.TB, data []byte) ([]byte, error) {
 }
 
 func TestThereAndBack(t *testing.T) {
-	for _, size := range []int{0, 1, 1000, 5 << 20} {
-		for _, level := range []int{1, 3, 9, 22} {
+	for _, size := range []int{0, 1, 1000, 2 << 20} {
+		for _, level := range []int{1, 3, 22} {
 			data := text(size)
 			small := packed(t, Method{Zstd, level}, data)
 			if size > 1 && len(small) > size/2 {
