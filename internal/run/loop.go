@@ -493,10 +493,21 @@ func (l *Loop) after(ctx context.Context, a attempt) *stop {
 	}
 	l.down = down
 	if len(a.lost) == 0 && !l.watchdogAwoke {
+		if left := time.Until(l.end); a.status == terminated && left < lateSignal && !l.end.IsZero() {
+			return &stop{why: fmt.Sprintf("the program was ended by SIGTERM, %v before the end of the allocation", left.Round(time.Second)), status: a.status}
+		}
 		l.condemn()
 	}
 	return l.judge(a)
 }
+
+// terminated is the status of a program that SIGTERM has ended.
+const terminated = 128 + int(unix.SIGTERM)
+
+// lateSignal is how near the end of the allocation SIGTERM to a program that does
+// not come from us is taken for the resource manager's: Slurm's --signal=TERM@60,
+// without B:, reaches the program alone, and up to a minute early.
+const lateSignal = 6 * time.Minute
 
 // condemn takes the checkpoint that the program died of out of use.
 func (l *Loop) condemn() {

@@ -446,6 +446,25 @@ func TestLoop_Signal(t *testing.T) {
 	l.run(t, 143, "signal terminated is passed on", "stopped by signal terminated", "dataset 1 (ckpt.1): in the prefix directory")
 }
 
+// Slurm's --signal=TERM@60 reaches the program, and us not.
+func TestLoop_SignalToTheProgram(t *testing.T) {
+	l := newLab(t, "checkpoint 1; exit 143", "finalize")
+	t.Setenv("SCR_END_TIME", strconv.FormatInt(time.Now().Add(100*time.Second).Unix(), 10))
+	l.run(t, 143, "the program was ended by SIGTERM", "dataset 1 (ckpt.1): in the prefix directory")
+	for what, plan := range map[string][]string{
+		"a node was lost":       {"checkpoint 1; lose n3; exit 143", "finalize"},
+		"it has another status": {"checkpoint 1; exit 142", "finalize"},
+	} {
+		l := newLab(t, plan...)
+		t.Setenv("SCR_END_TIME", strconv.FormatInt(time.Now().Add(100*time.Second).Unix(), 10))
+		t.Log(what)
+		l.run(t, 0)
+	}
+	l = newLab(t, "checkpoint 1; exit 143", "finalize")
+	t.Setenv("SCR_END_TIME", strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10))
+	l.run(t, 0)
+}
+
 func TestLoop_RunAndRestartCommand(t *testing.T) {
 	l := newLab(t, "checkpoint 3; exit 1", "finalize")
 	self, err := os.Executable()
@@ -651,6 +670,24 @@ func TestOnNodes_Together(t *testing.T) {
 				t.Errorf("n4: %+v", a)
 			}
 		})
+	}
+}
+
+// Slurm starts nothing more in a job that was cancelled.
+func TestOnNodes_CancelledJob(t *testing.T) {
+	l := newLab(t)
+	t.Setenv("SCR_REMOTE_SHELL", "SRUN")
+	script(t, filepath.Join(l.dir, "bin/srun"), `echo "srun: error: Slurm job 2 has expired" >&2
+		echo "srun: Check SLURM_JOB_ID environment variable. Expired or invalid job 2" >&2; exit 1`)
+	l.touch(t, "dead.n2")
+	got := l.job(t).OnNodes(t.Context(), []string{"n1", "n2", "n3"}, 20*time.Second, "echo", "here")
+	if got["n1"].Out != "here" || got["n3"].Out != "here" || got["n2"].Err == nil {
+		t.Error(got)
+	}
+	script(t, filepath.Join(l.dir, "bin/srun"), `echo "srun: error: Unable to create step" >&2; exit 1`)
+	got = l.job(t).OnNodes(t.Context(), []string{"n1", "n3"}, 20*time.Second, "echo", "here")
+	if a := got["n1"]; a.Err == nil || a.Err.Error() != "srun does not reach it: srun: error: Unable to create step" {
+		t.Error(a)
 	}
 }
 
