@@ -196,7 +196,7 @@ func srunAlone(ctx context.Context, limit time.Duration, node string, argv []str
 
 // slurmIsDone recognizes what srun says of a job that is ending.
 func slurmIsDone(text string) bool {
-	return strings.Contains(text, "xpired or invalid job") || strings.Contains(text, "already completing")
+	return strings.Contains(text, "has expired") || strings.Contains(text, "xpired or invalid job") || strings.Contains(text, "already completing")
 }
 
 func pdshCommand(nodes []string, limit time.Duration) []string {
