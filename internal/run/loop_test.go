@@ -156,7 +156,8 @@ func newLab(t *testing.T, plan ...string) *lab {
 		echo "$NODE $*" >>%[1]s/tool
 		case "$1" in
 		check_node) [ ! -e %[1]s/ill.$NODE ] || { echo "FAIL: disk full"; exit 1; }; echo PASS ;;
-		copy) [ ! -e %[1]s/nocopy.$NODE ] || { echo "cannot copy"; exit 1; } ;;
+		copy) [ ! -e %[1]s/spare.$NODE ] || { echo "scr_copy: $NODE: the job has nothing on this node: x"; exit 1; }
+			[ ! -e %[1]s/nocopy.$NODE ] || { echo "cannot copy"; exit 1; } ;;
 		index) [ ! -e %[1]s/nobuild.$5 ] || { echo "rank 3 is missing"; exit 1; } ;;
 		stacks) echo "#0 in main" ;;
 		esac`, l.dir))
@@ -506,7 +507,11 @@ func TestScavenge_TwoRounds(t *testing.T) {
 	output := dataset.New(2, "out", dataset.Output, 0, dataset.Owner{}, time.Unix(0, 0))
 	must(t, prefix.Locate(l.prefix, output, prefix.InCache, true))
 	l.touch(t, "nocopy.n3")
+	l.touch(t, "spare.n4")
 	must(t, l.job(t).Postrun(t.Context(), map[string]string{"n2": "lost"}))
+	if said := l.said.String(); !strings.Contains(said, "scr_copy on n3: cannot copy") || strings.Contains(said, "n4") {
+		t.Error(said)
+	}
 	var want []string
 	for _, id := range []string{"2", "3"} { // output first, then the newest checkpoint only
 		copying := fmt.Sprintf("copy --cntldir %s/root/scr.job7 --id %s --prefix %s --buf 1048576 --crc", l.dir, id, l.prefix)
@@ -514,9 +519,7 @@ func TestScavenge_TwoRounds(t *testing.T) {
 		for _, n := range []string{"n1", "n3", "n4"} {
 			want = append(want, n+" "+copying+" n2")
 		}
-		for _, n := range []string{"n1", "n4"} {
-			want = append(want, n+" "+copying+" --partner n2 n3")
-		}
+		want = append(want, "n1 "+copying+" --partner n2 n3 n4")
 		want = append(want, " index --prefix "+l.prefix+" --build "+id)
 	}
 	got := l.tool()
