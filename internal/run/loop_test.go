@@ -253,6 +253,20 @@ func TestLoop_NodeIsLost_SpareIsUsed(t *testing.T) {
 	}
 }
 
+func TestLoop_LogsLostNodes(t *testing.T) {
+	l := newLab(t, "checkpoint 1; lose n2; exit 137", "checkpoint 2; evict 1; finalize")
+	t.Setenv("SCR_LOG_ENABLE", "1")
+	t.Setenv("SCR_EXCLUDE_NODES", "n4")
+	t.Setenv("SCR_MIN_NODES", "2")
+	t.Setenv("SCR_FLUSH", "0")
+	l.run(t, 0)
+	event := " log_event --prefix " + l.prefix + " --jobid job7 --type NODE_FAIL --note "
+	want := []string{event + "n4: excluded by SCR_EXCLUDE_NODES", event + "n2: ssh does not reach it: ssh: connect to host n2 port 22: No route to host"}
+	if got := l.tool(); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestLoop_OnceDownAlwaysDown(t *testing.T) {
 	l := newLab(t, "checkpoint 1; lose n1; exit 1", "checkpoint 2; exit 1", "finalize")
 	time.AfterFunc(0, func() {
