@@ -85,17 +85,18 @@ if [ "$MPI" != openmpi ]; then
     # whatever one does, so each run here is on one node.
     slurm up 2 || { echo "not ok slurm"; exit 1; }
     printf 'node0:2\nnode1:2\n' >"$WORK/hosts"
-    hydra=(SCR_HOST_FILE="$WORK/hosts" SCR_REMOTE_SHELL=SSH SCR_MIN_NODES=1 SCR_JOB_ID=hydra -- "$BUILD/scr_run" mpiexec.hydra -launcher ssh)
+    hydra=(SCR_HOST_FILE="$WORK/hosts" SCR_REMOTE_SHELL=SSH SCR_MIN_NODES=1 -- "$BUILD/scr_run" mpiexec.hydra -launcher ssh)
     fresh
     outside "${hydra[@]}" -n 2 sh -c 'hostname; exit 7'
     is "a program that dies at once, by Hydra" ends 7 '3 runs in a row have failed'
     fresh
-    outside SCR_FLUSH=1 "${hydra[@]}" -n 2 "${heat[@]}" -o "$prefix/final"
+    heat+=(-s 18000) # two ranks are quick
+    outside SCR_JOB_ID=reference SCR_FLUSH=1 "${hydra[@]}" -n 2 "${heat[@]}" -o "$prefix/final"
     is "an undisturbed job" ends 0 'run 1: exit status 0'
     mv "$prefix" "$reference"
     fresh
     # Hydra does not notice that a node is silent; something has to.
-    outside SCR_FLUSH=1 SCR_WATCHDOG=1 SCR_WATCHDOG_TIMEOUT=20 "${hydra[@]}" -n 2 "${heat[@]}" -o "$prefix/final"
+    outside SCR_JOB_ID=cut SCR_FLUSH=1 SCR_WATCHDOG=1 SCR_WATCHDOG_TIMEOUT=20 "${hydra[@]}" -n 2 "${heat[@]}" -o "$prefix/final"
     until_said 'heat.600 complete'
     slurm cut node0 2>/dev/null
     is "its node loses power: it goes on, on another, from what was flushed" ends 0 'node node0: ' 'fetched' 'restarted from heat\.[0-9]+00' 'run [2-4]: exit status 0'
