@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -76,7 +75,7 @@ var listDownNodesCommand = command{
 				return err
 			}
 			if *log {
-				logDown(c, j, down, *secs)
+				j.LogDown(c.ctx(), down, *secs)
 			}
 			if *reason {
 				fmt.Fprintln(c.out, strings.Join(jobrun.Reasons(down), "\n"))
@@ -104,17 +103,4 @@ func names(down map[string]string) []string {
 		list = append(list, n)
 	}
 	return list
-}
-
-// logDown has the command for it do so: who keeps the log is not our affair.
-func logDown(c *context, j *jobrun.Job, down map[string]string, secs int) {
-	for _, line := range jobrun.Reasons(down) {
-		argv := []string{j.Tool, "log_event", "--type", "NODE_FAIL", "--note", line}
-		if secs > 0 {
-			argv = append(argv, "--secs", fmt.Sprint(secs))
-		}
-		if err := jobrun.Here(c.ctx(), 10*time.Second, argv); err != nil {
-			fmt.Fprintf(c.err, "SCR: log: %v\n", err)
-		}
-	}
 }

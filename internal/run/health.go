@@ -150,3 +150,26 @@ func Reasons(down map[string]string) []string {
 	}
 	return lines
 }
+
+// LogDown enters nodes that are down into the log of the job, if it has one,
+// with the seconds that the run has taken, if that is known. The command for it
+// does so: who keeps the log is not our affair.
+func (j *Job) LogDown(ctx context.Context, down map[string]string, seconds int) {
+	if !j.Config.Bool("SCR_LOG_ENABLE") {
+		return
+	}
+	id, err := j.ID(ctx)
+	if err != nil {
+		j.Tell("log: %v", err)
+		return
+	}
+	for _, line := range Reasons(down) {
+		argv := []string{j.Tool, "log_event", "--prefix", j.Prefix, "--jobid", id, "--type", "NODE_FAIL", "--note", line}
+		if seconds > 0 {
+			argv = append(argv, "--secs", strconv.Itoa(seconds))
+		}
+		if a := locally(ctx, answerTime, argv); a.Err != nil || a.Status != 0 {
+			j.Tell("log: %s", lastLine(a))
+		}
+	}
+}

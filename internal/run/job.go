@@ -11,7 +11,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -161,13 +160,4 @@ func (j *Job) TestRuntime(ctx context.Context) []error {
 		bad = append(bad, fmt.Errorf("other nodes cannot be reached: %w", err))
 	}
 	return bad
-}
-
-// Here runs a command on this node. Its error has what the command said.
-func Here(ctx context.Context, limit time.Duration, argv []string) error {
-	a := locally(ctx, limit, argv)
-	if a.Err == nil && a.Status == 0 {
-		return nil
-	}
-	return errors.New(lastLine(a))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -222,21 +223,36 @@ func (j *Job) ShouldStop(nodes []string, down map[string]string, end, now time.T
 	return "", nil
 }
 
+// lookAround finds out which nodes can still be used, and returns those that
+// could be until now.
+func (l *Loop) lookAround(ctx context.Context) (lost []string, err error) {
+	down, err := l.Down(ctx, l.nodes, l.down, false)
+	if err != nil {
+		return nil, err
+	}
+	for node := range l.down {
+		delete(down, node)
+	}
+	for _, line := range Reasons(down) {
+		l.Tell("node %s", line)
+	}
+	lost = keys(down)
+	l.LogDown(ctx, down, 0)
+	if l.down == nil {
+		l.down = map[string]string{}
+	}
+	maps.Copy(l.down, down)
+	return lost, nil
+}
+
 // before decides whether to start another run.
 func (l *Loop) before(ctx context.Context, number int) *stop {
 	if most := l.Config.Int("SCR_RUNS"); most >= 0 && number > most {
 		return &stop{why: fmt.Sprintf("SCR_RUNS=%d runs are all there may be", most), status: l.status}
 	}
-	down, err := l.Down(ctx, l.nodes, l.down, false)
-	if err != nil {
+	if _, err := l.lookAround(ctx); err != nil {
 		return &stop{why: err.Error(), status: 1}
 	}
-	for _, line := range Reasons(down) {
-		if node, _, _ := strings.Cut(line, ":"); l.down[node] == "" {
-			l.Tell("node %s", line)
-		}
-	}
-	l.down = down
 	for len(l.Signals) > 0 { // that came while no program ran
 		if s := <-l.Signals; endsJob(s) {
 			return &stop{why: fmt.Sprintf("signal %v", s), status: l.status}
@@ -481,22 +497,25 @@ func (l *Loop) after(ctx context.Context, a attempt) *stop {
 		return &stop{why: "the program has called SCR_Finalize", status: a.status}
 	}
 	// Which nodes were lost decides whose fault it was.
-	down, err := l.Down(ctx, l.nodes, l.down, false)
-	if err != nil {
+	if a.lost, err = l.lookAround(ctx); err != nil {
 		return &stop{why: err.Error(), status: a.status}
 	}
-	for _, line := range Reasons(down) {
-		if node, reason, _ := strings.Cut(line, ": "); l.down[node] == "" {
-			l.Tell("node %s: %s", node, reason)
-			a.lost = append(a.lost, node)
-		}
-	}
-	l.down = down
 	if len(a.lost) == 0 && !l.watchdogAwoke {
+		if left := time.Until(l.end); a.status == terminated && left < lateSignal && !l.end.IsZero() {
+			return &stop{why: fmt.Sprintf("the program was ended by SIGTERM, %v before the end of the allocation", left.Round(time.Second)), status: a.status}
+		}
 		l.condemn()
 	}
 	return l.judge(a)
 }
+
+// terminated is the status of a program that SIGTERM has ended.
+const terminated = 128 + int(unix.SIGTERM)
+
+// lateSignal is how near the end of the allocation SIGTERM to a program that does
+// not come from us is taken for the resource manager's: Slurm's --signal=TERM@60,
+// without B:, reaches the program alone, and up to a minute early.
+const lateSignal = 6 * time.Minute
 
 // condemn takes the checkpoint that the program died of out of use.
 func (l *Loop) condemn() {

@@ -156,7 +156,8 @@ func newLab(t *testing.T, plan ...string) *lab {
 		echo "$NODE $*" >>%[1]s/tool
 		case "$1" in
 		check_node) [ ! -e %[1]s/ill.$NODE ] || { echo "FAIL: disk full"; exit 1; }; echo PASS ;;
-		copy) [ ! -e %[1]s/nocopy.$NODE ] || { echo "cannot copy"; exit 1; } ;;
+		copy) [ ! -e %[1]s/spare.$NODE ] || { echo "scr_copy: $NODE: the job has nothing on this node: x"; exit 1; }
+			[ ! -e %[1]s/nocopy.$NODE ] || { echo "cannot copy"; exit 1; } ;;
 		index) [ ! -e %[1]s/nobuild.$5 ] || { echo "rank 3 is missing"; exit 1; } ;;
 		stacks) echo "#0 in main" ;;
 		esac`, l.dir))
@@ -249,6 +250,20 @@ func TestLoop_NodeIsLost_SpareIsUsed(t *testing.T) {
 	l.run(t, 0, "node n2: ssh does not reach it", "run 1: exit status 137", "run 2:")
 	if l.hosts() != "n1 n2 n3, n1 n3 n4" {
 		t.Errorf("ran on %s", l.hosts())
+	}
+}
+
+func TestLoop_LogsLostNodes(t *testing.T) {
+	l := newLab(t, "checkpoint 1; lose n2; exit 137", "checkpoint 2; evict 1; finalize")
+	t.Setenv("SCR_LOG_ENABLE", "1")
+	t.Setenv("SCR_EXCLUDE_NODES", "n4")
+	t.Setenv("SCR_MIN_NODES", "2")
+	t.Setenv("SCR_FLUSH", "0")
+	l.run(t, 0)
+	event := " log_event --prefix " + l.prefix + " --jobid job7 --type NODE_FAIL --note "
+	want := []string{event + "n4: excluded by SCR_EXCLUDE_NODES", event + "n2: ssh does not reach it: ssh: connect to host n2 port 22: No route to host"}
+	if got := l.tool(); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
@@ -446,6 +461,25 @@ func TestLoop_Signal(t *testing.T) {
 	l.run(t, 143, "signal terminated is passed on", "stopped by signal terminated", "dataset 1 (ckpt.1): in the prefix directory")
 }
 
+// Slurm's --signal=TERM@60 reaches the program, and us not.
+func TestLoop_SignalToTheProgram(t *testing.T) {
+	l := newLab(t, "checkpoint 1; exit 143", "finalize")
+	t.Setenv("SCR_END_TIME", strconv.FormatInt(time.Now().Add(100*time.Second).Unix(), 10))
+	l.run(t, 143, "the program was ended by SIGTERM", "dataset 1 (ckpt.1): in the prefix directory")
+	for what, plan := range map[string][]string{
+		"a node was lost":       {"checkpoint 1; lose n3; exit 143", "finalize"},
+		"it has another status": {"checkpoint 1; exit 142", "finalize"},
+	} {
+		l := newLab(t, plan...)
+		t.Setenv("SCR_END_TIME", strconv.FormatInt(time.Now().Add(100*time.Second).Unix(), 10))
+		t.Log(what)
+		l.run(t, 0)
+	}
+	l = newLab(t, "checkpoint 1; exit 143", "finalize")
+	t.Setenv("SCR_END_TIME", strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10))
+	l.run(t, 0)
+}
+
 func TestLoop_RunAndRestartCommand(t *testing.T) {
 	l := newLab(t, "checkpoint 3; exit 1", "finalize")
 	self, err := os.Executable()
@@ -487,7 +521,11 @@ func TestScavenge_TwoRounds(t *testing.T) {
 	output := dataset.New(2, "out", dataset.Output, 0, dataset.Owner{}, time.Unix(0, 0))
 	must(t, prefix.Locate(l.prefix, output, prefix.InCache, true))
 	l.touch(t, "nocopy.n3")
+	l.touch(t, "spare.n4")
 	must(t, l.job(t).Postrun(t.Context(), map[string]string{"n2": "lost"}))
+	if said := l.said.String(); !strings.Contains(said, "scr_copy on n3: cannot copy") || strings.Contains(said, "n4") {
+		t.Error(said)
+	}
 	var want []string
 	for _, id := range []string{"2", "3"} { // output first, then the newest checkpoint only
 		copying := fmt.Sprintf("copy --cntldir %s/root/scr.job7 --id %s --prefix %s --buf 1048576 --crc", l.dir, id, l.prefix)
@@ -495,9 +533,7 @@ func TestScavenge_TwoRounds(t *testing.T) {
 		for _, n := range []string{"n1", "n3", "n4"} {
 			want = append(want, n+" "+copying+" n2")
 		}
-		for _, n := range []string{"n1", "n4"} {
-			want = append(want, n+" "+copying+" --partner n2 n3")
-		}
+		want = append(want, "n1 "+copying+" --partner n2 n3 n4")
 		want = append(want, " index --prefix "+l.prefix+" --build "+id)
 	}
 	got := l.tool()
@@ -651,6 +687,24 @@ func TestOnNodes_Together(t *testing.T) {
 				t.Errorf("n4: %+v", a)
 			}
 		})
+	}
+}
+
+// Slurm starts nothing more in a job that was cancelled.
+func TestOnNodes_CancelledJob(t *testing.T) {
+	l := newLab(t)
+	t.Setenv("SCR_REMOTE_SHELL", "SRUN")
+	script(t, filepath.Join(l.dir, "bin/srun"), `echo "srun: error: Slurm job 2 has expired" >&2
+		echo "srun: Check SLURM_JOB_ID environment variable. Expired or invalid job 2" >&2; exit 1`)
+	l.touch(t, "dead.n2")
+	got := l.job(t).OnNodes(t.Context(), []string{"n1", "n2", "n3"}, 20*time.Second, "echo", "here")
+	if got["n1"].Out != "here" || got["n3"].Out != "here" || got["n2"].Err == nil {
+		t.Error(got)
+	}
+	script(t, filepath.Join(l.dir, "bin/srun"), `echo "srun: error: Unable to create step" >&2; exit 1`)
+	got = l.job(t).OnNodes(t.Context(), []string{"n1", "n3"}, 20*time.Second, "echo", "here")
+	if a := got["n1"]; a.Err == nil || a.Err.Error() != "srun does not reach it: srun: error: Unable to create step" {
+		t.Error(a)
 	}
 }
 

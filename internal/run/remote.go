@@ -86,7 +86,7 @@ func (q *question) ask(ctx context.Context, nodes []string) {
 // askTogether returns those that have not answered.
 func (q *question) askTogether(ctx context.Context, nodes []string) []string {
 	q.slots <- struct{}{}
-	answers := together(ctx, q.shell, q.limit, nodes, q.argv)
+	answers, _ := together(ctx, q.shell, q.limit, nodes, q.argv)
 	<-q.slots
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -176,12 +176,27 @@ func srunScript(argv []string) []string {
 		printf '%s\n` + exitMark + ` %s\n' "$out" "$rc" | sed "s/^/$SLURMD_NODENAME: /"`, "sh"}, argv...)
 }
 
+// srunAlone tells what srun says if it does not reach the node. Of a job that
+// was cancelled Slurm starts nothing more, though it leaves its batch script some
+// time (KillWait); then ssh may still find a way.
 func srunAlone(ctx context.Context, limit time.Duration, node string, argv []string) Answer {
 	srun := shell{together: srunCommand, script: srunScript}
-	if a, ok := together(ctx, srun, limit, []string{node}, argv)[node]; ok {
+	answers, said := together(ctx, srun, limit, []string{node}, argv)
+	if a, ok := answers[node]; ok {
 		return a
 	}
-	return Answer{Err: errors.New("srun does not reach it")}
+	if slurmIsDone(said.Out) {
+		return sshAlone(ctx, limit, node, argv)
+	}
+	if said.Err == nil {
+		said.Err = errors.New(orElse(lastLine(said), "no answer"))
+	}
+	return Answer{Err: fmt.Errorf("srun does not reach it: %w", said.Err)}
+}
+
+// slurmIsDone recognizes what srun says of a job that is ending.
+func slurmIsDone(text string) bool {
+	return strings.Contains(text, "has expired") || strings.Contains(text, "xpired or invalid job") || strings.Contains(text, "already completing")
 }
 
 func pdshCommand(nodes []string, limit time.Duration) []string {
@@ -239,15 +254,16 @@ func locally(ctx context.Context, limit time.Duration, argv []string) Answer {
 }
 
 // together runs a command on many nodes and takes the answers apart. A node
-// that has not told its exit status has not answered.
-func together(ctx context.Context, by shell, limit time.Duration, nodes, argv []string) map[string]Answer {
+// that has not told its exit status has not answered; all is what the command said
+// for all of them.
+func together(ctx context.Context, by shell, limit time.Duration, nodes, argv []string) (answers map[string]Answer, all Answer) {
 	whole := limit
 	if by.width > 0 {
 		whole *= time.Duration((len(nodes) + by.width - 1) / by.width)
 	}
-	all := locally(ctx, whole, append(by.together(nodes, limit), by.script(argv)...))
+	all = locally(ctx, whole, append(by.together(nodes, limit), by.script(argv)...))
 	lines := map[string][]string{}
-	answers := map[string]Answer{}
+	answers = map[string]Answer{}
 	known := map[string]bool{}
 	for _, n := range nodes {
 		known[n] = true
@@ -265,5 +281,5 @@ func together(ctx context.Context, by shell, limit time.Duration, nodes, argv []
 		}
 		lines[node] = append(lines[node], text)
 	}
-	return answers
+	return answers, all
 }

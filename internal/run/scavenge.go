@@ -14,6 +14,7 @@ import (
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/internal/scavenge"
 )
 
 // copyTime bounds the copy of a dataset where the allocation has no known end.
@@ -133,10 +134,15 @@ func (j *Job) copyRound(ctx context.Context, nodes []string, limit time.Duration
 	answers := j.OnNodes(ctx, nodes, limit, argv...)
 	for _, n := range nodes {
 		a := answers[n]
-		if a.Err != nil || a.Status != 0 {
-			j.Tell("scr_copy on %s: %s", n, lastLine(a))
-			failed = append(failed, n)
+		if a.Err == nil && a.Status == 0 {
+			continue
 		}
+		failed = append(failed, n)
+		if strings.Contains(a.Out, scavenge.NothingHere) { // as on every spare
+			j.Detail("%s: %s", n, scavenge.NothingHere)
+			continue
+		}
+		j.Tell("scr_copy on %s: %s", n, lastLine(a))
 	}
 	return failed
 }

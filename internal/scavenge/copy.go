@@ -49,10 +49,17 @@ type Copied struct {
 	Partners []string // nodes of whose ranks this one has copies
 }
 
+// NothingHere begins the error of a node that no rank has run on, or whose
+// storage has been emptied since: scr_run tells spares from failures by it.
+const NothingHere = "the job has nothing on this node"
+
 // Run copies. If the files of some ranks cannot be copied it goes on with the
 // others, and returns an error in the end.
 func (c *Copy) Run() (Copied, error) {
 	unlock, err := c.alone()
+	if errors.Is(err, fs.ErrNotExist) {
+		return Copied{}, fmt.Errorf("%s: control directory: %w", NothingHere, err)
+	}
 	if err != nil {
 		return Copied{}, fmt.Errorf("control directory: %w", err)
 	}
