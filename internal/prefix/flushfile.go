@@ -40,6 +40,9 @@ func Locate(prefix string, d dataset.Dataset, where Location, there bool) error 
 		if !there {
 			e := h.Get(keyDataset, id)
 			e.UnsetKV(keyLocation, string(where))
+			if where == Flushing {
+				e.Unset(keyRanks)
+			}
 			if e != nil && !e.Has(keyLocation) {
 				h.UnsetKV(keyDataset, id)
 			}
@@ -57,6 +60,26 @@ func Locate(prefix string, d dataset.Dataset, where Location, there bool) error 
 	})
 }
 
+// depart records that a dataset of so many ranks is on its way to the prefix
+// directory.
+func depart(prefix string, d dataset.Dataset, ranks int) error {
+	if err := Locate(prefix, d, Flushing, true); err != nil {
+		return err
+	}
+	return updateFlushFile(prefix, func(h *hash.Hash) { h.At(keyDataset, strconv.Itoa(d.ID())).SetInt(keyRanks, int64(ranks)) })
+}
+
+// UnderWay reports whether a dataset, and not another of its id, is still wanted in
+// the prefix directory.
+func UnderWay(prefix string, d dataset.Dataset) (bool, error) {
+	h, err := hash.ReadWithLock(metadataPath(prefix, flushFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	e := h.Get(keyDataset, strconv.Itoa(d.ID()))
+	return e.Has(keyLocation, string(Flushing)) && Same(dataset.Dataset{Hash: e.Get(keyDesc)}, d), err
+}
+
 // OnlyCached makes flush.scr say that just these datasets are in the cache,
 // and that none is on its way.
 func OnlyCached(prefix string, list []dataset.Dataset) error {
@@ -64,6 +87,7 @@ func OnlyCached(prefix string, list []dataset.Dataset) error {
 		for id, e := range h.Get(keyDataset).All() {
 			e.UnsetKV(keyLocation, string(InCache))
 			e.UnsetKV(keyLocation, string(Flushing))
+			e.Unset(keyRanks)
 			if !e.Has(keyLocation) {
 				h.UnsetKV(keyDataset, id)
 			}
