@@ -170,3 +170,12 @@ func PartsOf(prefixDir string, id int) ([]int, error) {
 func Same(a, b dataset.Dataset) bool {
 	return a.ID() == b.ID() && a.Name() == b.Name() && a.Created().Equal(b.Created())
 }
+
+// RemovePart removes the list of a rank, if there is one.
+func RemovePart(prefixDir string, id, rank int) error {
+	err := os.Remove(partPath(Dir(prefixDir, id), rank))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

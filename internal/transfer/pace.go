@@ -25,34 +25,29 @@ type Pace struct {
 	Limits
 	// Used is the processor time of whoever copies, so far.
 	Used func() time.Duration
-	// Stop ends the wait, and the copy, when it is closed.
-	Stop <-chan struct{}
+	// Wait waits, perhaps not at all. Its error, which it may return before the time
+	// is over, ends the copy.
+	Wait func(time.Duration) error
 
 	due  time.Time     // when what was copied may be over
 	used time.Duration // up to when that was reckoned
 	now  func() time.Time
-	wait func(time.Duration, <-chan struct{})
 }
 
 // credit is how long a copy may have been slower than its limits, as when a disk was
 // busy, and make up for it.
 const credit = time.Second
 
-// Spent says that so many bytes were copied, and returns when the next may be: with
-// ErrStopped if they shall not be.
+// Spent says that so many bytes were copied, and returns when the next may be, with
+// an error if they shall not be.
 func (p *Pace) Spent(bytes int) error {
-	if p.now == nil {
-		p.now, p.wait = time.Now, sleep
-	}
-	select {
-	case <-p.Stop:
-		return ErrStopped
-	default:
-	}
 	if p.Bandwidth <= 0 && p.CPU <= 0 {
-		return nil
+		return p.Wait(0)
 	}
-	now := p.now()
+	now := time.Now()
+	if p.now != nil {
+		now = p.now()
+	}
 	if p.due.IsZero() {
 		p.due = now
 	}
@@ -69,15 +64,7 @@ func (p *Pace) Spent(bytes int) error {
 		p.due = late
 	}
 	p.due = p.due.Add(cost)
-	if wait := p.due.Sub(now); wait > 0 {
-		p.wait(wait, p.Stop)
-	}
-	select {
-	case <-p.Stop:
-		return ErrStopped
-	default:
-		return nil
-	}
+	return p.Wait(max(p.due.Sub(now), 0))
 }
 
 // Begin says that the work begins now: what was used before is not counted.
@@ -92,12 +79,22 @@ func seconds(s float64) time.Duration {
 	return time.Duration(min(s, most) * float64(time.Second))
 }
 
-func sleep(d time.Duration, stop <-chan struct{}) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-stop:
+// UntilStopped is a Wait that ends when a channel is closed.
+func UntilStopped(stop <-chan struct{}) func(time.Duration) error {
+	return func(d time.Duration) error {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-stop:
+			return ErrStopped
+		default:
+		}
+		select {
+		case <-t.C:
+			return nil
+		case <-stop:
+			return ErrStopped
+		}
 	}
 }
 

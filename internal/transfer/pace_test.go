@@ -16,7 +16,7 @@ type machine struct {
 func (m *machine) pace(l Limits) *Pace {
 	return &Pace{Limits: l, Used: func() time.Duration { return m.used },
 		now:  func() time.Time { return m.now },
-		wait: func(d time.Duration, _ <-chan struct{}) { m.now = m.now.Add(d) }}
+		Wait: func(d time.Duration) error { m.now = m.now.Add(d); return nil }}
 }
 
 // work copies pieces that take a time each, and part of it of a processor.
@@ -69,7 +69,7 @@ func TestPace_MakesUpForLittle(t *testing.T) {
 
 func TestPace_Stops(t *testing.T) {
 	stop := make(chan struct{})
-	p := &Pace{Limits: Limits{Bandwidth: 1}, Stop: stop}
+	p := &Pace{Limits: Limits{Bandwidth: 1}, Wait: UntilStopped(stop)}
 	time.AfterFunc(10*time.Millisecond, func() { close(stop) })
 	if err := p.Spent(1 << 30); err != ErrStopped { // would take 34 years
 		t.Error(err)
