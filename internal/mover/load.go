@@ -89,11 +89,10 @@ func (l *Load) discard() error {
 		to := l.destination(f)
 		info, err := os.Lstat(to)
 		when, known := f.Meta.Modified()
-		if err != nil || !known || info.Size() != f.Meta.Size() || !info.ModTime().Equal(when) {
-			continue
-		}
-		if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) && first == nil {
-			first = err
+		if err == nil && known && info.Size() == f.Meta.Size() && info.ModTime().Equal(when) {
+			if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) && first == nil {
+				first = err
+			}
 		}
 		// Fails, as it should, at the first directory that holds something.
 		for d := filepath.Dir(to); d != l.Prefix && os.Remove(d) == nil; d = filepath.Dir(d) {
