@@ -187,7 +187,7 @@ func TestAsync_CompletedByTheNextInit(t *testing.T) {
 			c.says("it is complete now")
 			c.whole(1, 4)
 			if now := c.inodes(1, 4); now != before {
-				t.Errorf("files were copied again: %s, %s", times, now)
+				t.Errorf("files were copied again: %s, %s", before, now)
 			}
 			if err := os.RemoveAll(c.prefix("")); err != nil {
 				t.Fatal(err)

@@ -38,6 +38,15 @@ func (s *Server) Run() error {
 	}
 	s.file.path = filePath(s.Control)
 	var err error
+	for s.Stay { // until the first run has made it
+		if _, err := os.Stat(s.Control); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if s.Alone() {
+			return nil
+		}
+		time.Sleep(s.Poll)
+	}
 	// Somebody who cancels something has the lock for a moment.
 	for range 5 {
 		if s.lock, err = lock(s.Control); err != nil || s.lock != nil {
