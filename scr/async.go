@@ -98,23 +98,15 @@ func (s *Session) depart(c *cache.Cached) error {
 
 // takeOff hands the files of a dataset over to whoever copies them.
 func (s *Session) takeOff(c *cache.Cached, start time.Time) (*flight, error) {
-	own, _ := redundancy.Split(s.cache.Files(c.ID()))
-	load := mover.NewLoad(c.Dataset, s.world.Rank(), s.world.Size(), s.prefix.Dir, own)
 	kind := s.moverOf(c)
-	load.Limits = s.limits
-	if kind == mover.ByThread {
-		// The limits are the node's: each rank gets as much as makes all end together.
-		total := []int64{load.Bytes()}
-		if err := s.node.Allreduce(total, mpi.Sum); err != nil {
-			return nil, err
-		}
-		load.Limits = load.Limits.Part(float64(load.Bytes()) / float64(max(total[0], 1)))
+	load, err := s.load(c, kind)
+	if err != nil {
+		return nil, err
 	}
 	if err := s.prefix.StartFlush(c.Dataset, s.world.Size()); err != nil {
 		return nil, err
 	}
 	f := &flight{cached: c, start: start}
-	var err error
 	f.transfer, err = s.movers[kind].Start(load)
 	if err = mpi.Agree(s.world, err); err == nil {
 		if s.node.Rank() == 0 {
@@ -129,6 +121,22 @@ func (s *Session) takeOff(c *cache.Cached, start time.Time) (*flight, error) {
 		return nil, errors.Join(err, s.prefix.GiveUpFlush(c.Dataset))
 	}
 	return f, nil
+}
+
+// load is what the caller has to copy of a dataset, with the limits of whoever does.
+func (s *Session) load(c *cache.Cached, kind mover.Kind) (*mover.Load, error) {
+	own, _ := redundancy.Split(s.cache.Files(c.ID()))
+	l := mover.NewLoad(c.Dataset, s.world.Rank(), s.world.Size(), s.prefix.Dir, own)
+	l.Limits = s.limits
+	if kind == mover.ByThread {
+		// The limits are the node's: each rank gets as much as makes all end together.
+		total := []int64{l.Bytes()}
+		if err := s.node.Allreduce(total, mpi.Sum); err != nil {
+			return nil, err
+		}
+		l.Limits = l.Limits.Part(float64(l.Bytes()) / float64(max(total[0], 1)))
+	}
+	return l, nil
 }
 
 // flightOf returns the flight of a dataset, nil if it is not on its way.

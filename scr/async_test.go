@@ -11,7 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goscr/goscr/internal/mover"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/transfer"
+	"github.com/goscr/goscr/mpi"
 )
 
 // movers runs a test with each of those who copy in the background.
@@ -427,5 +430,34 @@ func TestKilled_WhileFlushingInTheBackground(t *testing.T) {
 			after(t, c, four, 2, 3)
 			c.serving.Wait()
 		})
+	})
+}
+
+// The limits are those of a node: what its ranks are given makes as much.
+func TestAsync_Limits(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_ASYNC_BW=20m", "SCR_FLUSH_ASYNC_PERCENT=25")
+	c.job(on(4, "a", "b"), func(s *Session, rank int) error {
+		if want := (transfer.Limits{Bandwidth: 20 << 20, CPU: 0.25}); s.limits != want {
+			return fmt.Errorf("%v, want %v", s.limits, want)
+		}
+		if err := checkpoint(s, rank, 1); err != nil {
+			return err
+		}
+		l, err := s.load(s.newestCheckpoint(), mover.ByThread)
+		if err != nil {
+			return err
+		}
+		sums := []int64{int64(l.Limits.Bandwidth), int64(l.Limits.CPU * 1e6)}
+		if err := s.node.Allreduce(sums, mpi.Sum); err != nil {
+			return err
+		}
+		if sums[0] < 20<<20-4 || sums[0] > 20<<20 || sums[1] < 250000-4 || sums[1] > 250000 {
+			return fmt.Errorf("the limits of the ranks of a node make %v", sums)
+		}
+		l, err = s.load(s.newestCheckpoint(), mover.ByDaemon)
+		if err == nil && l.Limits != s.limits {
+			err = fmt.Errorf("scr_transfer has limits %v", l.Limits)
+		}
+		return err
 	})
 }

@@ -247,16 +247,15 @@ type watched struct {
 	seen fs.FileInfo
 }
 
-// changed reports whether it has been replaced since it was asked last.
+// changed reports whether it has been replaced since it was asked last, or is not
+// there.
 func (w *watched) changed() bool {
 	info, err := os.Lstat(w.path)
 	if err != nil {
-		info = nil
+		w.seen = nil
+		return true
 	}
-	if info != nil && w.seen != nil && os.SameFile(info, w.seen) && info.ModTime().Equal(w.seen.ModTime()) {
-		return false
-	}
-	same := info == nil && w.seen == nil
+	same := w.seen != nil && os.SameFile(info, w.seen) && info.ModTime().Equal(w.seen.ModTime())
 	w.seen = info
 	return !same
 }

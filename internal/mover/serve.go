@@ -181,19 +181,18 @@ func (s *Server) carry(t task) error {
 			s.stopped = true
 			return transfer.ErrStopped
 		}
-		pace.Limits = limits(h)
+		pace.Change(limits(h))
 		return nil
 	}
 	pace.Wait = func(d time.Duration) error {
 		const most = 100 * time.Millisecond // until it notices that it is to stop
-		for ; d > most; d -= most {
-			if err := look(); err != nil {
+		before := pace.Limits
+		for ; ; d -= most {
+			if err := look(); err != nil || d <= 0 || pace.Limits != before {
 				return err
 			}
-			time.Sleep(most)
+			time.Sleep(min(d, most))
 		}
-		time.Sleep(d)
-		return look()
 	}
 	pace.Begin()
 	c.Pause = pace.Spent

@@ -74,6 +74,14 @@ func (p *Pace) Begin() {
 	}
 }
 
+// Change sets other limits, from now on.
+func (p *Pace) Change(l Limits) {
+	if l != p.Limits {
+		p.Limits, p.due = l, time.Time{}
+		p.Begin()
+	}
+}
+
 func seconds(s float64) time.Duration {
 	const most = 1e9 // so that a limit of next to nothing does not run over
 	return time.Duration(min(s, most) * float64(time.Second))
