@@ -42,7 +42,7 @@ func (s *Session) openMovers() error {
 	if err := mpi.Agree(s.world, err); err != nil {
 		return err
 	}
-	s.movers = map[mover.Kind]mover.Mover{mover.ByThread: &mover.Threads{Copier: s.prefix.Copier}}
+	s.movers = map[mover.Kind]mover.Mover{mover.ByThread: &mover.Threads{Copier: s.prefix.Packer}}
 	s.node = node
 	s.limits = transfer.Limits{Bandwidth: float64(s.config.Size("SCR_FLUSH_ASYNC_BW")), CPU: s.config.Float("SCR_FLUSH_ASYNC_PERCENT") / 100}
 	if !s.config.Bool("SCR_FLUSH_ASYNC") {
@@ -62,7 +62,7 @@ func (s *Session) openMovers() error {
 		return nil
 	}
 	s.movers[mover.ByDaemon] = &mover.Daemon{Control: s.cache.Control(), Launch: s.launch,
-		Manner: mover.Manner{Buffer: s.prefix.Buffer, Bare: s.prefix.Bare, Blind: s.prefix.Blind}}
+		Manner: mover.Manner{Buffer: s.prefix.Buffer, Bare: s.prefix.Bare, Blind: s.prefix.Blind}, Compression: s.prefix.Compression}
 	return nil
 }
 

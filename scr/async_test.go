@@ -355,6 +355,54 @@ func TestAsync_Corrupt(t *testing.T) {
 	})
 }
 
+// What is compressed on its way is told from its lists, too.
+func TestAsync_Compressed(t *testing.T) {
+	movers(t, func(t *testing.T, c *cluster) {
+		c.set("SCR_FLUSH_COMPRESS=zstd", "SCR_FLUSH=0")
+		text := []file{{name: "ckpt.1/text", data: []byte(strings.Repeat("all work and no play ", 5000)), mode: 0o600, time: time.Unix(1e9, 0)}}
+		c.job(four, func(s *Session, rank int) error {
+			if err := s.StartOutput(name(1), Checkpoint); err != nil {
+				return err
+			}
+			if rank == 0 {
+				if err := write(s, text); err != nil {
+					return err
+				}
+			}
+			if err := s.CompleteOutput(true); err != nil {
+				return err
+			}
+			return s.depart(s.newestCheckpoint())
+		})
+		c.serving.Wait()
+		info, err := os.Stat(c.prefix("ckpt.1/text"))
+		if err != nil || info.Size() >= int64(len(text[0].data)) {
+			t.Fatalf("%v, %v", info, err)
+		}
+		c.lose(four...)
+		c.job(four, func(s *Session, rank int) error {
+			got, err := offered(s)
+			if err != nil || got != name(1) {
+				return fmt.Errorf("%q, %w", got, err)
+			}
+			if _, err := s.StartRestart(); err != nil {
+				return err
+			}
+			if rank == 0 {
+				path, err := s.Route(c.prefix("ckpt.1/text"))
+				if err == nil {
+					err = same(path, text[0])
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return s.CompleteRestart(true)
+		})
+		c.says("it is complete now")
+	})
+}
+
 func TestAsync_Poststage(t *testing.T) {
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=DAEMON", "SCR_FLUSH_POSTSTAGE=1", "SCR_FLUSH_ASYNC_BW=100k")
 	c.job(four, func(s *Session, rank int) error {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/compress"
+	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/detached"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
@@ -23,6 +25,8 @@ const Command = "scr_transfer"
 type Daemon struct {
 	Control string // directory of the node
 	Manner  Manner
+	// Compression says how files of a dataset are stored; nil: as they are.
+	Compression func(d dataset.Dataset) compress.Method
 	// Launch starts a process that copies what is in the transfer file; nil is
 	// the command.
 	Launch func(control string) error
@@ -42,7 +46,13 @@ type daemonTransfer struct {
 
 // Start enters a load in the transfer file.
 func (d *Daemon) Start(l *Load) (Transfer, error) {
-	err := hash.Update(filePath(d.Control), func(h *hash.Hash) error { l.enter(h, d.Manner); return nil })
+	err := hash.Update(filePath(d.Control), func(h *hash.Hash) error {
+		l.enter(h, d.Manner)
+		if d.Compression != nil {
+			h.At(keyDataset, strconv.Itoa(l.Dataset.ID())).SetValue(keyCompress, d.Compression(l.Dataset).String())
+		}
+		return nil
+	})
 	return &daemonTransfer{Daemon: d, load: l, file: watched{path: filePath(d.Control)}}, err
 }
 

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/compress"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/transfer"
@@ -26,6 +27,7 @@ import (
 //	                                WRITTEN = bytes that are on the medium
 //	                                META / …                       ours
 //	DSET    / <id> / DSETDESC / …   PREFIX = dir   RANKS = n        ours, like all below it
+//	                 COMPRESS = method
 //	                 RANK / <r> / FILE / <path in the cache>
 //	                              DONE = 1, or FAILED = why with CORRUPT = path
 //	CANCEL  / <id>                  what is not to be copied any more; scr_transfer takes it out
@@ -63,6 +65,7 @@ const (
 	keyBare        = "BARE"
 	keyBlind       = "BLIND"
 	keyStay        = "STAY"
+	keyCompress    = "COMPRESS"
 
 	commandRun   = "RUN"
 	commandExit  = "EXIT"
@@ -120,7 +123,8 @@ func limits(h *hash.Hash) transfer.Limits {
 	return transfer.Limits{Bandwidth: number(keyBandwidth), CPU: number(keyPercent) / 100}
 }
 
-func copier(h *hash.Hash) *transfer.Copier {
+// copier is what copies a dataset as a transfer file says.
+func copier(h *hash.Hash, id int) *transfer.Copier {
 	const usual, most = 1 << 20, 16 << 20
 	size, ok := h.Int(keyBuffer)
 	if !ok || size < 1 || size > most {
@@ -128,6 +132,9 @@ func copier(h *hash.Hash) *transfer.Copier {
 	}
 	c := transfer.NewCopier(int(size))
 	c.Bare, c.Blind = h.Text(keyBare) == "1", h.Text(keyBlind) == "1"
+	if m, err := compress.Parse(h.Get(keyDataset, strconv.Itoa(id)).Text(keyCompress)); err == nil {
+		c.Compress = m
+	}
 	return c
 }
 

@@ -82,14 +82,15 @@ func (l *Load) carry(c *transfer.Copier, arrived map[string]bool, before func() 
 }
 
 // discard deletes what has arrived, of a load that nobody copies any more. A file
-// that was there before under the same name is told from it by its time.
+// that was there before under the same name is told from it by its time; what has
+// arrived may have been made smaller.
 func (l *Load) discard() error {
 	var first error
 	for _, f := range l.Files {
 		to := l.destination(f)
 		info, err := os.Lstat(to)
 		when, known := f.Meta.Modified()
-		if err == nil && known && info.Size() == f.Meta.Size() && info.ModTime().Equal(when) {
+		if err == nil && known && info.Size() <= f.Meta.Size() && info.ModTime().Equal(when) {
 			if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) && first == nil {
 				first = err
 			}

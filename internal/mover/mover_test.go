@@ -235,7 +235,7 @@ func TestStop(t *testing.T) {
 			d, wait := n.served()
 			var m Mover = d
 			if kind == ByThread {
-				m = &Threads{Copier: func() *transfer.Copier { return transfer.NewCopier(100) }}
+				m = &Threads{Copier: func(dataset.Dataset) *transfer.Copier { return transfer.NewCopier(100) }}
 			}
 			first, second := n.load(1, 0, 2, 1000), n.load(2, 0, 2, 1000)
 			first.Limits.Bandwidth, second.Limits.Bandwidth = 1000, 1000
@@ -309,7 +309,7 @@ func TestCorrupt(t *testing.T) {
 	n := newNode(t)
 	d, wait := n.served()
 	defer wait()
-	for id, m := range map[int]Mover{1: d, 2: &Threads{Copier: func() *transfer.Copier { return transfer.NewCopier(100) }}} {
+	for id, m := range map[int]Mover{1: d, 2: &Threads{Copier: func(dataset.Dataset) *transfer.Copier { return transfer.NewCopier(100) }}} {
 		l := n.load(id, 0, 1, 100)
 		must(t, os.WriteFile(l.Files[0].Path, []byte("short"), 0o600))
 		x, err := m.Start(l)

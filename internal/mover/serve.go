@@ -135,7 +135,7 @@ func (s *Server) take() (t task, err error) {
 			t.exit = !s.Stay || s.Alone()
 		case command == commandRun:
 			h.SetValue(keyState, stateRunning)
-			t.load, t.arrived, t.copier = load, arrived, copier(h)
+			t.load, t.arrived, t.copier = load, arrived, copier(h, load.Dataset.ID())
 		default: // not yet
 			t.exit = !s.Stay || s.Alone()
 		}
@@ -195,7 +195,7 @@ func (s *Server) carry(t task) error {
 		}
 	}
 	pace.Begin()
-	c.Pause = pace.Spent
+	c.Step = pace.Spent
 	var written []string
 	told := time.Now()
 	tell := func() error {

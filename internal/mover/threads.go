@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/transfer"
 )
@@ -13,8 +14,8 @@ import (
 // and never more than one: a load waits for those before it. It has the processors
 // of the program's thread that started it.
 type Threads struct {
-	// Copier makes what copies; a load has one while it is copied.
-	Copier func() *transfer.Copier
+	// Copier makes what copies a dataset; a load has one while it is copied.
+	Copier func(d dataset.Dataset) *transfer.Copier
 
 	last *threadTransfer
 }
@@ -35,7 +36,7 @@ func (t *Threads) Start(l *Load) (Transfer, error) {
 	return x, nil
 }
 
-func (x *threadTransfer) run(before *threadTransfer, copier func() *transfer.Copier) {
+func (x *threadTransfer) run(before *threadTransfer, copier func(d dataset.Dataset) *transfer.Copier) {
 	defer close(x.done)
 	defer func() {
 		if p := recover(); p != nil { // must not take the program with it
@@ -54,8 +55,8 @@ func (x *threadTransfer) run(before *threadTransfer, copier func() *transfer.Cop
 	runtime.LockOSThread()
 	pace := &transfer.Pace{Limits: x.load.Limits, Used: transfer.ThreadTime, Wait: transfer.UntilStopped(x.stop)}
 	pace.Begin()
-	c := copier()
-	c.Pause = pace.Spent
+	c := copier(x.load.Dataset)
+	c.Step = pace.Spent
 	x.err = x.load.carry(c, nil, func() error { return pace.Spent(0) }, func(string) error { return nil })
 }
 

@@ -122,7 +122,7 @@ func (p *Prefix) arrived(d dataset.Dataset, ranks int) (Parts, error) {
 			return nil, errors.New("the list of a rank is of another dataset: " + partPath(Dir(p.Dir, d.ID()), rank))
 		}
 		for _, f := range part.Files {
-			if err := f.Meta.Check(f.Path); err != nil {
+			if err := f.Meta.CheckKept(f.Path); err != nil {
 				return nil, err
 			}
 		}

@@ -101,7 +101,13 @@ func (p *Prefix) FinishFlush(d dataset.Dataset, ranks int, parts Parts, start ti
 // GiveUpFlush records that a dataset is not on its way any more. That it is
 // incomplete is recorded already. It is collective; the result is agreed.
 func (p *Prefix) GiveUpFlush(d dataset.Dataset) error {
-	return p.onRoot(func() error { return Locate(p.Dir, d, Flushing, false) })
+	return p.onRoot(func() error {
+		// Another job may have begun a dataset of this number.
+		if on, err := UnderWay(p.Dir, d); err != nil || !on {
+			return err
+		}
+		return Locate(p.Dir, d, Flushing, false)
+	})
 }
 
 // Packer returns what copies a dataset to the prefix directory.

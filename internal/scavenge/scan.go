@@ -89,7 +89,7 @@ func (s *scan) inspect(p *prefix.Part) error {
 		if f.Meta.Type() != meta.Full {
 			continue // whether it can be used is seen when it is
 		}
-		if err := f.Meta.Check(f.Path); err != nil {
+		if err := f.Meta.CheckKept(f.Path); err != nil {
 			return err
 		}
 	}

@@ -79,16 +79,16 @@ func TestPace_Stops(t *testing.T) {
 	}
 }
 
-func TestCopy_Pause(t *testing.T) {
+func TestCopy_StopsWhereStepSaysSo(t *testing.T) {
 	src, md, _ := source(t, 1000)
 	c := NewCopier(300)
 	var pieces []int
-	c.Pause = func(n int) error { pieces = append(pieces, n); return nil }
+	c.Step = func(n int) error { pieces = append(pieces, n); return nil }
 	must(t, c.Copy(src, filepath.Join(t.TempDir(), "dst"), md))
 	if len(pieces) != 4 || pieces[3] != 100 {
 		t.Errorf("pieces of %v bytes", pieces)
 	}
-	c.Pause = func(int) error { return ErrStopped }
+	c.Step = func(int) error { return ErrStopped }
 	if err := c.Copy(src, filepath.Join(t.TempDir(), "dst"), md); !errors.Is(err, ErrStopped) {
 		t.Error(err)
 	}
