@@ -242,6 +242,7 @@ func TestStop(t *testing.T) {
 			old := second.destination(second.Files[1])
 			must(t, os.MkdirAll(filepath.Dir(old), 0o700))
 			must(t, os.WriteFile(old, []byte("of another dataset"), 0o600))
+			must(t, os.Chtimes(old, time.Unix(1000, 0), time.Unix(1000, 0)))
 			var list []Transfer
 			for _, l := range []*Load{first, second} {
 				x, err := m.Start(l)

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# shellcheck disable=SC1091,SC2016
+# shellcheck disable=SC1091,SC2015,SC2016
 # Flushes in the background, by threads and by scr_transfer: of jobs that end, and of
 # jobs that are killed while a flush is under way.  steps.c has the program.
 . "$(dirname "$0")/lib.bash"
@@ -9,20 +9,21 @@ is "steps.c builds" "$MPICC" -std=c99 -D_POSIX_C_SOURCE=200809L -O2 -I"$BUILD" -
 is "four nodes" "$TESTBED" up 4
 
 prefix=$WORK/prefix log=$WORK/log id=async$$ ranks=8
-control=/scr.$id # as it ends
 begin() { # with nothing
     "$TESTBED" wipe
     rm -rf "$prefix"
     mkdir "$prefix"
     : >"$log"
 }
+# scr_transfer is to outlive the job, so that what a resource manager might do at the
+# end of one, to end all that it has started, is not done here.
 run() { # SETTING... -- OPTION...: of steps; output in $WORK/out, status in $status
     local env=()
     while [ "$1" != -- ]; do env+=(--env "$1"); shift; done
     shift
     (cd "$prefix" && exec "$TESTBED" run -n "$ranks" --mpi "$MPI" --timeout 60 --env SCR_PREFIX="$prefix" --env SCR_FLUSH=1 \
         --env SCR_FLUSH_ASYNC=1 --env SCR_FLUSH_TYPE="$type" --env SCR_JOB_ID="$id" --env SCR_DEBUG=1 "${env[@]}" \
-        -- "$WORK/steps" -l "$log" "$@") >"$WORK/out" 2>&1 </dev/null
+        -- env -u TESTBED_JOB "$WORK/steps" -l "$log" "$@") >"$WORK/out" 2>&1 </dev/null
     status=$?
 }
 ended() { # [STEP]: with status 0, from the checkpoint STEP
@@ -32,17 +33,19 @@ ended() { # [STEP]: with status 0, from the checkpoint STEP
 valid() { # STEP...: these are complete in the prefix directory, byte for byte
     local step
     for step in "$@"; do
-        "$BUILD/scr_index" -p "$prefix" | grep -qE "^$step +YES " && "$BUILD/scr_index" -p "$prefix" --verify "ckpt.$step" ||
+        "$BUILD/scr_index" -p "$prefix" | grep -qE "^[0-9]+ +YES .* ckpt.$step\$" && "$BUILD/scr_index" -p "$prefix" --verify "ckpt.$step" ||
             { "$BUILD/scr_index" -p "$prefix"; cat "$WORK/out"; return 1; }
     done
 }
 transfers() { # processes of this test's jobs, by their number
     local p
     for p in /proc/[0-9]*; do
-        grep -qsz '^scr_transfer$' "$p/cmdline" && grep -qsz -- "$control\$" "$p/cmdline" && echo "${p#/proc/}"
+        grep -qsz 'scr_transfer$' "$p/cmdline" && grep -qszx "SCR_JOB_ID=$id" "$p/environ" && ! grep -qsz '^env$' "$p/cmdline" &&
+            echo "${p#/proc/}"
     done
     return 0
 }
+some_left() { [ -n "$(transfers)" ]; }
 none_left() { [ -z "$(transfers)" ]; }
 left() { # nothing of what a flush uses
     none_left && ! find "$prefix" -name '*.flush' -o -name '*.scrfilemap' | grep . &&
@@ -77,7 +80,7 @@ killed() { # a run, after its first checkpoint
     run SCR_FLUSH_ASYNC_BW=400k "$@" -- -n 5 -k start:50:2:-1
 }
 killed
-is "the program is dead, scr_transfer goes on" test -n "$(transfers)"
+is "the program is dead, scr_transfer goes on" some_left
 is "... until all is copied, and ends" within 40 none_left
 is "... of all ranks" lists 1
 is "... flush.scr says that it is on its way" same "CACHE FLUSHING " "$(location 1)"
@@ -124,11 +127,30 @@ is "... another goes on where it was" again
 is "... and all is there" within 60 lists 1
 is "... and becomes complete" "$BUILD/scr_index" -p "$prefix" --build 1
 is "... every byte" valid 1
-within 60 none_left
+is "... and nobody copies any more" within 60 none_left
+
+# One that is there already is given the work, as scr_run starts it.
+begin
+for n in $("$TESTBED" nodes); do
+    "$TESTBED" exec "$n" env SCR_JOB_ID="$id" "$BUILD/scr_transfer" --stay &
+done
+run SCR_CACHE_SIZE=3 -- -n 3
+is "scr_transfer --stay: a run that ends by itself" ended
+is "... all its checkpoints are flushed" valid 1 2 3
+is "... and those that copied are left" same 4 "$(transfers | wc -l)"
+stop_all() {
+    local n
+    for n in $("$TESTBED" nodes); do
+        "$TESTBED" exec "$n" env SCR_JOB_ID="$id" "$BUILD/scr_transfer" --exit || return
+    done
+}
+is "... until told to end" stop_all
+is "... as they do" none_left
+wait
 
 # It is killed below a program that goes on.
 begin
-(within 30 grep -q '^complete 1' "$log" && within 10 test -n "$(transfers)" && kill -9 $(transfers)) >/dev/null 2>&1 &
+(within 30 grep -q '^complete 1' "$log" && within 10 some_left && transfers | xargs kill -9) >/dev/null 2>&1 &
 run SCR_FLUSH_ASYNC_BW=400k -- -n 2
 wait $!
 is "scr_transfer is killed while the program goes on: another is started" ended
@@ -146,13 +168,7 @@ is "... and scr_transfer ends by itself" within 60 none_left
 
 # Told to.
 killed SCR_FLUSH_ASYNC_BW=20k
-leave() {
-    local n
-    for n in $("$TESTBED" nodes); do
-        "$TESTBED" exec "$n" env SCR_JOB_ID="$id" "$BUILD/scr_transfer" --exit || return
-    done
-}
-is "scr_transfer --exit" leave
+is "scr_transfer --exit" stop_all
 is "... ends it" none_left
 is "... and what it has not copied is not complete" bash -c '! "$1/scr_index" -p "$2" --build 1' - "$BUILD" "$prefix"
 run -- -n 0
