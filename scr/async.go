@@ -48,6 +48,9 @@ func (s *Session) openMovers() error {
 	if !s.config.Bool("SCR_FLUSH_ASYNC") {
 		return nil
 	}
+	if s.config.Bool("SCR_FLUSH_POSTSTAGE") && s.config.String("SCR_FLUSH_TYPE") != string(mover.ByDaemon) && s.world.Rank() == 0 {
+		s.log.Warn("SCR_FLUSH_POSTSTAGE=1 has an effect with SCR_FLUSH_TYPE=DAEMON only: other copies end with the program, and SCR_Finalize waits for them")
+	}
 	daemon := slices.ContainsFunc(s.stores, func(store *reddesc.Store) bool { return s.flushKind(store.Name) == mover.ByDaemon })
 	if !daemon {
 		return nil
@@ -83,8 +86,16 @@ func (s *Session) moverOf(c *cache.Cached) mover.Kind {
 	return kind
 }
 
-// depart begins to flush a dataset while the program goes on.
+// depart begins to flush a dataset while the program goes on. One of the same name,
+// which it takes the place of, has to have arrived.
 func (s *Session) depart(c *cache.Cached) error {
+	for _, f := range slices.Clone(s.flights) {
+		if f.cached.Name() == c.Name() {
+			if err := s.arriveOrWarn(f); err != nil {
+				return err
+			}
+		}
+	}
 	start := time.Now()
 	s.event("FLUSH_START", c.Dataset, eventlog.Record{Note: s.prefix.Dir})
 	f, err := s.takeOff(c, start)

@@ -429,6 +429,31 @@ func TestAsync_Poststage(t *testing.T) {
 	c.whole(1, 4)
 }
 
+// Of two datasets of one name the second takes the place of the first, which has
+// arrived by then.
+func TestAsync_SameName(t *testing.T) {
+	movers(t, func(t *testing.T, c *cluster) {
+		c.set("SCR_CACHE_SIZE=4")
+		c.job(four, func(s *Session, rank int) error {
+			for range 3 {
+				if err := checkpoint(s, rank, 1); err != nil {
+					return err
+				}
+			}
+			return s.Finalize()
+		})
+		x, err := prefix.ReadIndex(c.prefix(""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list := x.Entries(); len(list) != 1 || list[0].ID != 3 || !list[0].Complete {
+			t.Errorf("%+v", list)
+		}
+		c.lose(four...)
+		c.job(four, restarts(1))
+	})
+}
+
 func TestAsync_TypeOfAStore(t *testing.T) {
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_CACHE_SIZE=4")
 	c.configure("STORE=$SSD FLUSH=SYNC", "CKPT=0", "CKPT=1 INTERVAL=2 STORE=$SSD")

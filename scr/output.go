@@ -273,7 +273,8 @@ func resolve(path string) string {
 // CompleteOutput ends the dataset that StartOutput began. valid says whether
 // this rank has written all its files. If all ranks say so, the files are
 // protected against the loss of nodes, and flushed to the prefix directory when
-// that is due. Otherwise the dataset is deleted, and the error says why.
+// that is due; with SCR_FLUSH_ASYNC=1 that goes on while the program does, and ends
+// in a later call. Otherwise the dataset is deleted, and the error says why.
 func (s *Session) CompleteOutput(valid bool) error {
 	return s.complete("CompleteOutput", writing, valid)
 }
