@@ -353,7 +353,7 @@ static void async(int number, int busy)
 {
     enum { PIECES = 20 };
     const char *prefix = getenv("SCR_PREFIX");
-    const struct timespec nap = {0, 2000000};
+    const struct timespec nap = {0, 20000000};
     char list[SCR_MAX_FILENAME];
     double alone = 0, flushing = 0, begun, used, last;
     int i, pieces = 0;

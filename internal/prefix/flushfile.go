@@ -36,37 +36,40 @@ const (
 // Locate records that a dataset is at a location, or no longer is.
 func Locate(prefix string, d dataset.Dataset, where Location, there bool) error {
 	return updateFlushFile(prefix, func(h *hash.Hash) {
-		id := strconv.Itoa(d.ID())
-		if !there {
-			e := h.Get(keyDataset, id)
-			e.UnsetKV(keyLocation, string(where))
-			if where == Flushing {
-				e.Unset(keyRanks)
-			}
-			if e != nil && !e.Has(keyLocation) {
-				h.UnsetKV(keyDataset, id)
-			}
+		if there {
+			locate(h, d, where)
 			return
 		}
-		e := h.At(keyDataset, id)
-		e.Set(keyDesc, d.Clone())
-		e.SetValue(keyName, d.Name())
-		for key, flag := range map[string]dataset.Flags{keyCkpt: dataset.Checkpoint, keyOutput: dataset.Output} {
-			if d.Flags().Has(flag) {
-				e.SetValue(key, "1")
-			}
+		id := strconv.Itoa(d.ID())
+		e := h.Get(keyDataset, id)
+		e.UnsetKV(keyLocation, string(where))
+		if where == Flushing {
+			e.Unset(keyRanks)
 		}
-		e.SetKV(keyLocation, string(where))
+		if e != nil && !e.Has(keyLocation) {
+			h.UnsetKV(keyDataset, id)
+		}
 	})
+}
+
+// locate enters a location in the hash of a flush file, and returns the entry.
+func locate(h *hash.Hash, d dataset.Dataset, where Location) *hash.Hash {
+	e := h.At(keyDataset, strconv.Itoa(d.ID()))
+	e.Set(keyDesc, d.Clone())
+	e.SetValue(keyName, d.Name())
+	for key, flag := range map[string]dataset.Flags{keyCkpt: dataset.Checkpoint, keyOutput: dataset.Output} {
+		if d.Flags().Has(flag) {
+			e.SetValue(key, "1")
+		}
+	}
+	e.SetKV(keyLocation, string(where))
+	return e
 }
 
 // depart records that a dataset of so many ranks is on its way to the prefix
 // directory.
 func depart(prefix string, d dataset.Dataset, ranks int) error {
-	if err := Locate(prefix, d, Flushing, true); err != nil {
-		return err
-	}
-	return updateFlushFile(prefix, func(h *hash.Hash) { h.At(keyDataset, strconv.Itoa(d.ID())).SetInt(keyRanks, int64(ranks)) })
+	return updateFlushFile(prefix, func(h *hash.Hash) { locate(h, d, Flushing).SetInt(keyRanks, int64(ranks)) })
 }
 
 // UnderWay reports whether a dataset, and not another of its id, is still wanted in
