@@ -343,8 +343,8 @@ static double compute(void)
 }
 
 /*
- * Of one rank, with SCR_FLUSH=2 and SCR_FLUSH_ASYNC=1.  For each pair of checkpoints
- * prints "async ALONE FLUSHING CHUNKS SECONDS CPU": what a piece of computing takes
+ * With SCR_FLUSH=2 and SCR_FLUSH_ASYNC=1.  For each pair of checkpoints rank 0 prints,
+ * of itself, "async ALONE FLUSHING CHUNKS SECONDS CPU": what a piece of computing takes
  * without and during the flush, on average; how many pieces there were; for how long
  * files were copied after SCR_Complete_output; and the processor's time the process
  * has used in that time.
@@ -365,7 +365,7 @@ static void async(int number, int busy)
     begun = MPI_Wtime();
     used = processor_seconds();
     /* The list of the files is written when all are on the medium. */
-    snprintf(list, sizeof list, "%.900s/.scr/scr.dataset.%d/0.scrfilemap", prefix ? prefix : ".", number + 1);
+    snprintf(list, sizeof list, "%.900s/.scr/scr.dataset.%d/%d.scrfilemap", prefix ? prefix : ".", number + 1, rank);
     for (;;) {
         if (busy)
             last = compute();
@@ -378,7 +378,8 @@ static void async(int number, int busy)
         if (MPI_Wtime() - begun > 300)
             fail("the flush does not end");
     }
-    printf("async %.9f %.9f %d %.9f %.9f\n", alone, pieces > 0 ? flushing / pieces : 0, pieces, MPI_Wtime() - begun, processor_seconds() - used);
+    if (rank == 0)
+        printf("async %.9f %.9f %d %.9f %.9f\n", alone, pieces > 0 ? flushing / pieces : 0, pieces, MPI_Wtime() - begun, processor_seconds() - used);
 }
 
 int main(int argc, char **argv)
