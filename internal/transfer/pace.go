@@ -38,6 +38,10 @@ type Pace struct {
 // busy, and make up for it.
 const credit = time.Second
 
+// burst is how long a wait is worth being waited: to be woken costs the processor's
+// time, too, in threads that nobody counts.
+const burst = 50 * time.Millisecond
+
 // Spent says that so many bytes were copied, and returns when the next may be, with
 // an error if they shall not be.
 func (p *Pace) Spent(bytes int) error {
@@ -64,7 +68,11 @@ func (p *Pace) Spent(bytes int) error {
 		p.due = late
 	}
 	p.due = p.due.Add(cost)
-	return p.Wait(max(p.due.Sub(now), 0))
+	wait := p.due.Sub(now)
+	if wait < burst {
+		wait = 0
+	}
+	return p.Wait(wait)
 }
 
 // Begin says that the work begins now: what was used before is not counted.
