@@ -78,7 +78,7 @@ func (l *Load) carry(c *transfer.Copier, arrived map[string]bool, before func() 
 	if err := before(); err != nil {
 		return err
 	}
-	return part.Write(l.Prefix)
+	return part.Enter(l.Prefix)
 }
 
 // discard deletes what has arrived, of a load that nobody copies any more. A file
