@@ -310,7 +310,7 @@ func script(name string) []string {
 // -------------------------------------------------------------- the parameters
 
 // parsedOnly are fields that are accepted and have no effect, as config.md says.
-var parsedOnly = []string{"STORE FLUSH", "STORE FETCH"}
+var parsedOnly = []string{"STORE FETCH"}
 
 // kinds is how config.md calls what has no unit.
 var kinds = map[config.Type]string{

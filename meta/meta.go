@@ -236,7 +236,17 @@ func (m Meta) Restore(path string) error {
 
 // Check says what is wrong with the file at path, judged without reading it:
 // that it is there, was recorded as whole, and has its size.
-func (m Meta) Check(path string) error {
+func (m Meta) Check(path string) error { return m.check(path, m.Size()) }
+
+// CheckKept is Check for a file where it may be kept in another form.
+func (m Meta) CheckKept(path string) error {
+	if info, err := os.Lstat(path); err == nil {
+		m.Find(info.Size())
+	}
+	return m.check(path, m.StoredSize())
+}
+
+func (m Meta) check(path string, size int64) error {
 	if !m.Complete() {
 		return fmt.Errorf("%s was not completed", path)
 	}
@@ -247,8 +257,8 @@ func (m Meta) Check(path string) error {
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a regular file", path)
 	}
-	if info.Size() != m.Size() {
-		return fmt.Errorf("%s has %d bytes, should have %d", path, info.Size(), m.Size())
+	if info.Size() != size {
+		return fmt.Errorf("%s has %d bytes, should have %d", path, info.Size(), size)
 	}
 	return nil
 }

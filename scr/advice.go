@@ -110,11 +110,21 @@ func (s *Session) NeedCheckpoint() (bool, error) {
 		o.Calls++
 		o.Since = time.Since(s.watch.last)
 		if s.watch.policy.Need(*o) || s.reason() != "" {
-			yes[0] = 1
+			yes[0] |= 1
+		}
+		if s.worthALook() {
+			yes[0] |= 2
 		}
 	}
-	err := s.world.Bcast(yes, 0)
-	return yes[0] == 1, err
+	if err := s.world.Bcast(yes, 0); err != nil {
+		return false, err
+	}
+	if yes[0]&2 != 0 && !s.open() {
+		if err := s.look(); err != nil {
+			return false, err
+		}
+	}
+	return yes[0]&1 != 0, nil
 }
 
 // ShouldExit reports whether the job should stop now, because somebody asked
@@ -126,6 +136,9 @@ func (s *Session) ShouldExit() (bool, error) {
 	reason, err := s.haltReason()
 	if reason != "" {
 		s.log.Info("the job should stop: %s", reason)
+	}
+	if err == nil && !s.open() {
+		err = s.look()
 	}
 	return reason != "", err
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goscr/goscr/internal/mover"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
 )
@@ -28,6 +29,8 @@ type cluster struct {
 
 	mu  sync.Mutex
 	log bytes.Buffer // of the last job
+
+	serving sync.WaitGroup // those that copy for a node
 }
 
 // newCluster makes a cluster for jobs with these parameters, NAME=value each.
@@ -122,7 +125,7 @@ func (c *cluster) in(node, store string) string {
 
 // options are those of a rank on a node.
 func (c *cluster) options(node string) Options {
-	return Options{Log: c, Environ: func(name string) (string, bool) {
+	return Options{Log: c, launch: c.serve, Environ: func(name string) (string, bool) {
 		switch name {
 		case "SCR_NODE_NAME":
 			return node, true
@@ -138,6 +141,28 @@ func (c *cluster) options(node string) Options {
 		value, ok := c.env[name]
 		return value, ok
 	}}
+}
+
+// serve is scr_transfer of a node, in this process.
+func (c *cluster) serve(control string) error {
+	c.serving.Add(1)
+	go func() {
+		defer c.serving.Done()
+		server := mover.Server{Control: control, Warn: func(err error) { fmt.Fprintln(c, "scr_transfer:", err) }}
+		if err := server.Run(); err != nil {
+			fmt.Fprintln(c, "scr_transfer:", err)
+		}
+	}()
+	return nil
+}
+
+// settle has the copies in the background of a rank that is killed come to an end.
+// With those of real processes that is no matter of waiting; here they would be in
+// the way of the next job.
+func (s *Session) settle() {
+	for _, f := range s.flights {
+		_ = f.transfer.Wait() // whatever it says, nobody hears it any more
+	}
 }
 
 // try runs a job, rank r on node nodes[r], that ends without Finalize if f
@@ -157,6 +182,7 @@ func (c *cluster) count(nodes []string, f func(s *Session, rank int) error) ([]l
 		if err != nil {
 			return fmt.Errorf("Init: %w", err)
 		}
+		defer s.settle()
 		defer s.cache.Close() // the descriptors that a process would give back
 		defer s.events.Close()
 		return f(s, world.Rank())

@@ -12,6 +12,10 @@ import (
 // takeUp makes what earlier runs have left usable, or removes it where a purge is
 // asked for. What should be in the prefix directory by now is flushed.
 func (s *Session) takeUp() error {
+	missing, err := s.prefix.CompleteFlushes()
+	if err != nil {
+		return err
+	}
 	if s.config.Bool("SCR_PREFIX_PURGE") {
 		if err := s.prefix.Purge(); err != nil {
 			return err
@@ -32,7 +36,14 @@ func (s *Session) takeUp() error {
 	}
 	all := s.config.Bool("SCR_FLUSH_ON_RESTART") || s.config.Bool("SCR_GLOBAL_RESTART")
 	s.takeForeign(all)
-	return s.flushLeft(all)
+	if err := s.flushLeft(all); err != nil {
+		return err
+	}
+	var ids []int
+	for _, d := range missing {
+		ids = append(ids, d.ID())
+	}
+	return s.departAgain(ids)
 }
 
 // flushLeft flushes outputs that an earlier run could not, and checkpoints too if
@@ -199,7 +210,7 @@ func (s *Session) waiting(checkpoint bool) []*cache.Cached {
 	newest := s.newestCheckpoint()
 	var list []*cache.Cached
 	for _, c := range slices.Backward(s.cache.List()) {
-		if s.flushed[c.ID()] {
+		if s.flushed[c.ID()] || s.flightOf(c) != nil {
 			continue
 		}
 		if c.Flags().Has(Output) || checkpoint && c == newest && c.ID() > s.written {

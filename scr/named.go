@@ -137,6 +137,11 @@ func (s *Session) forgetWhere(so func(*cache.Cached) bool) error {
 
 // forget deletes a dataset from the cache.
 func (s *Session) forget(c *cache.Cached) error {
+	if f := s.flightOf(c); f != nil {
+		if err := s.cancel(f); err != nil {
+			return err
+		}
+	}
 	if err := s.cache.Delete(c.ID()); err != nil {
 		return err
 	}

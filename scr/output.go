@@ -15,7 +15,6 @@ import (
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/meta"
 	"github.com/goscr/goscr/mpi"
@@ -69,6 +68,9 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 	s.started = true
 	s.offer(nil) // restart files are no longer promised
 	desc := s.descriptor(flags, checkpoint)
+	if err := s.look(); err != nil {
+		return err
+	}
 	if !desc.Bypass {
 		if err := s.makeRoom(s.store(desc.Store)); err != nil {
 			return err
@@ -100,14 +102,30 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 // makeRoom makes place for one more dataset in a store. An output that has
 // not reached the prefix directory is flushed before it goes.
 func (s *Session) makeRoom(store *reddesc.Store) error {
-	leaving := s.cache.Leaving(store, store.Count-1, func(c *cache.Cached) bool {
-		return c.Flags().Has(Checkpoint) || c.Flags().Has(Output) && !s.flushed[c.ID()]
+	newest := s.newestCheckpoint()
+	leaving := s.cache.Leaving(store, store.Count-1, func(c *cache.Cached) int {
+		switch {
+		case s.flightOf(c) != nil || c == newest && len(s.flights) > 0:
+			return 2 // one has to wait for, and not lose the newest for that
+		case c.Flags().Has(Checkpoint) || c.Flags().Has(Output) && !s.flushed[c.ID()]:
+			return 1
+		}
+		return 0
 	})
-	if newest := s.newestCheckpoint(); s.world.Rank() == 0 && newest != nil && !s.flushed[newest.ID()] && slices.Contains(leaving, newest) {
+	if s.world.Rank() == 0 && newest != nil && !s.flushed[newest.ID()] && slices.Contains(leaving, newest) {
 		s.log.WarnOnce("%s=1: a dataset leaves the cache before the next is complete; a failure in between loses it (2 keeps it)",
 			s.sizeName(store))
 	}
 	for _, c := range leaving {
+		if f := s.flightOf(c); f != nil {
+			s.log.Info("dataset %d (%s): its flush has to end before the next dataset has room", c.ID(), c.Name())
+			if err := s.arriveOrWarn(f); err != nil {
+				return err
+			}
+		}
+		if s.cache.Find(c.ID()) == nil { // an output, which has left
+			continue
+		}
 		if c.Flags().Has(Output) && !s.flushed[c.ID()] {
 			if err := s.flush(c); err != nil {
 				return err
@@ -255,7 +273,8 @@ func resolve(path string) string {
 // CompleteOutput ends the dataset that StartOutput began. valid says whether
 // this rank has written all its files. If all ranks say so, the files are
 // protected against the loss of nodes, and flushed to the prefix directory when
-// that is due. Otherwise the dataset is deleted, and the error says why.
+// that is due; with SCR_FLUSH_ASYNC=1 that goes on while the program does, and ends
+// in a later call. Otherwise the dataset is deleted, and the error says why.
 func (s *Session) CompleteOutput(valid bool) error {
 	return s.complete("CompleteOutput", writing, valid)
 }
@@ -276,6 +295,9 @@ func (s *Session) complete(call string, from state, valid bool) error {
 		finish = s.completeDirect
 	}
 	if err := finish(valid); err != nil {
+		return err
+	}
+	if err := s.look(); err != nil {
 		return err
 	}
 	return s.haltIfAsked()
@@ -306,116 +328,4 @@ func (s *Session) completeCached(valid bool) error {
 	err = s.flushIfDue(c)
 	s.completed(c.Dataset)
 	return err
-}
-
-// flushIfDue flushes a dataset that has just been completed, if it is its turn,
-// it is output, or the job is about to stop. A checkpoint is safe in the cache
-// all the same, so that it could not be flushed is no error of its own.
-func (s *Session) flushIfDue(c *cache.Cached) error {
-	every := s.config.Int("SCR_FLUSH")
-	due := c.Flags().Has(Output) || every > 0 && c.Checkpoint()%every == 0
-	if !due && every > 0 {
-		reason, err := s.haltReason()
-		if err != nil {
-			return err
-		}
-		due = reason != ""
-	}
-	if !due {
-		return nil
-	}
-	err := s.flush(c)
-	if err == nil {
-		return s.leave(c)
-	}
-	if err != nil && !c.Flags().Has(Output) {
-		if s.world.Rank() == 0 {
-			s.log.Warn("%v; dataset %s stays in the cache", err, c.Name())
-		}
-		return nil
-	}
-	return err
-}
-
-// flush copies a dataset to the prefix directory, unless it is there. If a file
-// in the cache turns out to be corrupt it is rebuilt first.
-func (s *Session) flush(c *cache.Cached) error {
-	if s.flushed[c.ID()] {
-		return nil
-	}
-	start := time.Now()
-	s.event("FLUSH_START", c.Dataset, eventlog.Record{Note: s.prefix.Dir})
-	err := s.copyToPrefix(c)
-	s.result("FLUSH", "SUCCESS", c.Dataset, start, err)
-	if err != nil {
-		s.passOver(err)
-		return err
-	}
-	s.moved("FLUSH", c.Dataset, c.Desc.Store, s.prefix.Dir, start)
-	s.flushed[c.ID()] = true
-	return s.window(c.Dataset)
-}
-
-// passOver goes on counting above what another job has entered in the index, if that
-// is why a dataset could not be. It is collective.
-func (s *Session) passOver(err error) {
-	var taken *prefix.TakenError
-	if !s.anywhere(err, func(err error) bool { return errors.As(err, &taken) }) {
-		return
-	}
-	highest := []int64{int64(s.id)}
-	if taken != nil {
-		highest[0] = max(highest[0], int64(taken.Highest))
-	}
-	if err := s.world.Allreduce(highest, mpi.Max); err == nil { // it is an error of the next call, too
-		s.id = int(highest[0])
-	}
-}
-
-// copyToPrefix is flush for a dataset that is not there.
-func (s *Session) copyToPrefix(c *cache.Cached) error {
-	copy := func() error {
-		own, _ := redundancy.Split(s.cache.Files(c.ID()))
-		return s.prefix.Flush(c.Dataset, s.world.Size(), prefix.Parts{s.world.Rank(): own})
-	}
-	err := copy()
-	if s.corrupt(err) {
-		if err := s.cache.Repair(c); err != nil {
-			return err
-		}
-		err = copy()
-	}
-	return err
-}
-
-// leave takes an output that is in the prefix directory, and that nobody restarts
-// from, out of the cache, where it would be in the way of checkpoints.
-func (s *Session) leave(c *cache.Cached) error {
-	if c.Flags().Has(Checkpoint) || !s.flushed[c.ID()] {
-		return nil
-	}
-	return s.forget(c)
-}
-
-// corrupt reports whether an error, on any rank, is a file that does not hold
-// what was written.
-func (s *Session) corrupt(err error) bool {
-	var c *redundancy.CorruptError
-	return s.anywhere(err, func(err error) bool { return errors.As(err, &c) })
-}
-
-// anywhere reports whether an error that all ranks have agreed on is, on the
-// rank that met it, of a certain kind.
-func (s *Session) anywhere(err error, is func(error) bool) bool {
-	if err == nil {
-		return false
-	}
-	found := []int64{0}
-	if is(err) {
-		found[0] = 1
-	}
-	if err := s.world.Allreduce(found, mpi.Max); err != nil {
-		return false
-	}
-	return found[0] == 1
 }

@@ -18,8 +18,10 @@ import (
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/halt"
+	"github.com/goscr/goscr/internal/mover"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/internal/transfer"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/reddesc"
 )
@@ -55,6 +57,8 @@ type Options struct {
 	Environ func(name string) (string, bool)
 	// Log takes the lines that tell what happens; nil is os.Stderr.
 	Log io.Writer
+
+	launch func(control string) error // for tests: see Session
 }
 
 // state is what the program is doing, which decides what it may call.
@@ -115,6 +119,13 @@ type Session struct {
 	beginning bool         // it has been told that there is no checkpoint
 	halting   string       // the reason to halt that was logged
 	flushed   map[int]bool // datasets of the cache that are in the prefix directory
+
+	node    mpi.Comm // ranks of the node
+	movers  map[mover.Kind]mover.Mover
+	limits  transfer.Limits            // of what they take of a node
+	launch  func(control string) error // starts what copies for the node; nil: the command
+	flights []*flight                  // oldest first, the same on all ranks
+	looked  time.Time                  // when it was looked whether they have arrived
 }
 
 // Init begins a session on the ranks of world, which it duplicates. It takes
@@ -131,7 +142,7 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	if !cfg.Bool("SCR_ENABLE") {
 		return nil, ErrDisabled
 	}
-	s := &Session{config: cfg, flushed: map[int]bool{}, useless: map[int]bool{}, watch: watch{environ: environ(opt)}}
+	s := &Session{config: cfg, flushed: map[int]bool{}, useless: map[int]bool{}, watch: watch{environ: environ(opt)}, launch: opt.launch}
 	if s.world, err = mpi.Dup(world); err != nil {
 		return nil, err
 	}
@@ -155,6 +166,9 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	start := time.Now()
 	if err := s.begin(node, start, opt.Settings); err != nil {
 		s.result("INIT", "END", dataset.Dataset{}, start, err)
+		for _, f := range s.flights {
+			err = errors.Join(err, f.transfer.Stop())
+		}
 		if s.cache != nil {
 			err = errors.Join(err, s.cache.Close())
 		}
@@ -255,6 +269,9 @@ func (s *Session) begin(node string, start time.Time, settings *Settings) error 
 		return err
 	}
 	s.log.Shared = []string{s.cache.Control(), filepath.Join(real, prefix.Metadata)}
+	if err := s.openMovers(); err != nil {
+		return err
+	}
 	if err := s.recordRun(nodeComm, settings); err != nil {
 		return err
 	}
@@ -551,9 +568,15 @@ func (s *Session) end(record func() error) error {
 			first = err
 		}
 	}
+	keep(s.land())
 	for _, c := range s.waiting(s.config.Int("SCR_FLUSH") > 0) {
+		if s.outlives(c) && s.depart(c) == nil {
+			keep(s.land())
+			continue
+		}
 		keep(s.flush(c))
 	}
+	keep(s.closeMovers())
 	err := s.onRoot(func() error {
 		report.Forget(filepath.Join(s.prefix.Dir, prefix.Metadata))
 		return record()

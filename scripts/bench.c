@@ -6,6 +6,8 @@
  *                                     it, then write COUNT to compare with
  *     bench fetch FILES BYTES COUNT   the same, of one that has to be fetched
  *     bench idle 1 0 1                only begin and end, to see what that takes
+ *     bench async FILES BYTES COUNT   compute while every second checkpoint is flushed
+ *     bench paced FILES BYTES COUNT   ... or do nothing meanwhile
  *     bench limits 1 BYTES COUNT      what moving bytes takes, without the library
  *
  * Each rank writes FILES files of BYTES bytes.  Prints "init SECONDS"; for each
@@ -25,6 +27,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -311,6 +315,73 @@ static void limits(const char *directory)
         printf("limits %.9f %.9f %.9f %.9f\n", write, read, moved, over);
 }
 
+static double processor_seconds(void)
+{
+    struct rusage used;
+
+    getrusage(RUSAGE_SELF, &used);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + 1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
+/* What a program does between checkpoints, for some hundredths of a second: seconds. */
+static double compute(void)
+{
+    enum { CELLS = 1 << 16, STEPS = 600 };
+    static double cells[2][CELLS];
+    double t = MPI_Wtime();
+    int i, step;
+
+    cells[0][CELLS / 2] += 1;
+    for (step = 0; step < STEPS; step++) {
+        const double *from = cells[step % 2];
+        double *to = cells[(step + 1) % 2];
+
+        for (i = 1; i < CELLS - 1; i++)
+            to[i] = 0.5 * from[i] + 0.25 * (from[i - 1] + from[i + 1]);
+    }
+    return MPI_Wtime() - t;
+}
+
+/*
+ * With SCR_FLUSH=2 and SCR_FLUSH_ASYNC=1.  For each pair of checkpoints rank 0 prints,
+ * of itself, "async ALONE FLUSHING CHUNKS SECONDS CPU": what a piece of computing takes
+ * without and during the flush, on average; how many pieces there were; for how long
+ * files were copied after SCR_Complete_output; and the processor's time the process
+ * has used in that time.
+ */
+static void async(int number, int busy)
+{
+    enum { PIECES = 20 };
+    const char *prefix = getenv("SCR_PREFIX");
+    const struct timespec nap = {0, 20000000};
+    char list[SCR_MAX_FILENAME];
+    double alone = 0, flushing = 0, begun, used, last;
+    int i, pieces = 0;
+
+    for (i = 0; busy && i < PIECES; i++)
+        alone += compute() / PIECES;
+    checkpoint(number);
+    checkpoint(number + 1);
+    begun = MPI_Wtime();
+    used = processor_seconds();
+    /* The list of the files is written when all are on the medium. */
+    snprintf(list, sizeof list, "%.900s/.scr/scr.dataset.%d/%d.scrfilemap", prefix ? prefix : ".", number + 1, rank);
+    for (;;) {
+        if (busy)
+            last = compute();
+        else
+            last = 0, nanosleep(&nap, NULL);
+        if (access(list, F_OK) == 0)
+            break;
+        flushing += last;
+        pieces++;
+        if (MPI_Wtime() - begun > 300)
+            fail("the flush does not end");
+    }
+    if (rank == 0)
+        printf("async %.9f %.9f %d %.9f %.9f\n", alone, pieces > 0 ? flushing / pieces : 0, pieces, MPI_Wtime() - begun, processor_seconds() - used);
+}
+
 int main(int argc, char **argv)
 {
     long before, grown, most;
@@ -321,8 +392,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (argc != 5 || (files = atoi(argv[2])) < 1 || (bytes = atoll(argv[3])) < 0 ||
-        (count = atoi(argv[4])) < 1 || (strcmp(argv[1], "write") && strcmp(argv[1], "restart") && strcmp(argv[1], "fetch") && strcmp(argv[1], "idle") && strcmp(argv[1], "limits"))) {
-        fprintf(stderr, "usage: bench write|restart|fetch|idle|limits FILES BYTES COUNT\n");
+        (count = atoi(argv[4])) < 1 || (strcmp(argv[1], "write") && strcmp(argv[1], "restart") && strcmp(argv[1], "fetch") && strcmp(argv[1], "idle") && strcmp(argv[1], "async") && strcmp(argv[1], "paced") && strcmp(argv[1], "limits"))) {
+        fprintf(stderr, "usage: bench write|async|paced|restart|fetch|idle|limits FILES BYTES COUNT\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
         return 2;
     }
@@ -345,7 +416,9 @@ int main(int argc, char **argv)
         printf("init %.9f\n", t);
     if (argv[1][0] == 'r' || argv[1][0] == 'f')
         first = restart(t, argv[1][0] == 'f');
-    for (i = 1; i <= count && argv[1][0] != 'i'; i++)
+    for (i = 0; i < count && (argv[1][0] == 'a' || argv[1][0] == 'p'); i++)
+        async(2 * i + 1, argv[1][0] == 'a');
+    for (i = 1; i <= count && argv[1][0] != 'i' && argv[1][0] != 'a' && argv[1][0] != 'p'; i++)
         checkpoint(first + i);
 
     grown = peak_kib() - before;

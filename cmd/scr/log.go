@@ -4,17 +4,15 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"os/signal"
-	"runtime"
 	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/config"
+	"github.com/goscr/goscr/internal/detached"
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/eventlog/database"
 )
@@ -142,62 +140,19 @@ var recorderCommand = command{
 	use:   "",
 	short: "write the log of a running job to a database; started by the job",
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		detached := flags.Bool("detached", false, "this is the process that does it")
+		isDetached := flags.Bool("detached", false, "this is the process that does it")
 		return func(args []string) error {
 			if len(args) > 0 {
 				return fmt.Errorf("argument %q is not expected; %w", args[0], errUsage)
 			}
-			if *detached {
+			if *isDetached {
 				signal.Ignore(syscall.SIGPIPE) // the job may end first
 				return database.Serve(c.in, c.out)
 			}
-			return detach()
+			if info, err := os.Stdin.Stat(); err != nil || info.Mode()&os.ModeSocket == 0 {
+				return fmt.Errorf("jobs start this command when SCR_LOG_DB_ENABLE=1; %w", errUsage)
+			}
+			return detached.Again([]string{eventlog.Command, "--detached"})
 		}
 	},
-}
-
-// detach starts the recorder as a process that has nothing to do with the job
-// but standard input and output. Signals that the job's thread blocks are not
-// blocked there.
-func detach() error {
-	if info, err := os.Stdin.Stat(); err != nil || info.Mode()&os.ModeSocket == 0 {
-		return fmt.Errorf("jobs start this command when SCR_LOG_DB_ENABLE=1; %w", errUsage)
-	}
-	if err := closeInherited(); err != nil {
-		return err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	cmd := exec.Command(self, "--detached")
-	cmd.Args[0] = eventlog.Command
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	runtime.LockOSThread() // what is started has the mask of this thread
-	defer runtime.UnlockOSThread()
-	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil); err != nil {
-		return fmt.Errorf("signal mask: %w", err)
-	}
-	return cmd.Start()
-}
-
-// closeInherited closes the files and connections that the job has open and did
-// not mark to be closed for others, MPI's among them. All that Go opens is
-// marked.
-func closeInherited() error {
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		fd, err := strconv.Atoi(e.Name())
-		if err != nil || fd <= 2 {
-			continue
-		}
-		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
-			_ = unix.Close(fd) // closed in any case
-		}
-	}
-	return nil
 }

@@ -46,7 +46,7 @@ var commands = []command{
 	flushFileCommand, nodesFileCommand, retriesHaltCommand, haltCntlCommand, inspectCacheCommand,
 	runCommand, prerunCommand, postrunCommand, scavengeCommand, shouldExitCommand, haltCommand, killJobstepCommand,
 	listDownNodesCommand, checkNodeCommand, envCommand, listDirCommand, globHostsCommand, testRuntimeCommand,
-	ckptIntervalCommand, stacksCommand,
+	ckptIntervalCommand, stacksCommand, transferCommand,
 	printCommand, crc32Command, logEventCommand, logTransferCommand, recorderCommand,
 }
 

@@ -165,20 +165,15 @@ func (k *Cache) leads(p *place) bool {
 }
 
 // Leaving returns the datasets that have to leave a store so that at most keep stay
-// in it: first those that nobody needs any more, and of them and of the others the
-// oldest.
-func (k *Cache) Leaving(s *reddesc.Store, keep int, needed func(*Cached) bool) []*Cached {
-	var first, then []*Cached
+// in it: first those that are worth the least, and of them the oldest.
+func (k *Cache) Leaving(s *reddesc.Store, keep int, worth func(*Cached) int) []*Cached {
+	var all []*Cached
 	for _, c := range slices.Backward(k.list) {
-		switch {
-		case c.store != s:
-		case needed(c):
-			then = append(then, c)
-		default:
-			first = append(first, c)
+		if c.store == s {
+			all = append(all, c)
 		}
 	}
-	all := append(first, then...)
+	slices.SortStableFunc(all, func(a, b *Cached) int { return worth(a) - worth(b) })
 	return all[:max(len(all)-max(keep, 0), 0)]
 }
 

@@ -56,6 +56,14 @@ func Parse(text string) (Method, error) {
 	return m, nil
 }
 
+// String is the method as Parse reads it.
+func (m Method) String() string {
+	if !m.On() {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", m.Name, m.Level)
+}
+
 // On reports whether m does anything.
 func (m Method) On() bool { return m.Name != "" }
 

@@ -109,6 +109,16 @@ var Parameters = []Parameter{
 		Help: "most ranks that copy files to the prefix directory at a time"},
 	{Name: "SCR_FETCH_WIDTH", Type: Int, Default: "256", Unit: "ranks", Min: 1,
 		Help: "most ranks that copy files from the prefix directory at a time"},
+	{Name: "SCR_FLUSH_ASYNC", Type: Bool, Default: "0",
+		Help: "1 flushes while the program goes on; SCR_Finalize waits for what is under way"},
+	{Name: "SCR_FLUSH_TYPE", Type: Text, Default: "PTHREAD", Values: slices.Clone(flushTypes),
+		Help: "who copies with SCR_FLUSH_ASYNC=1. PTHREAD: a thread of each process; DAEMON: scr_transfer, a process on each node, which goes on when the program dies; SYNC: the processes, and the program waits"},
+	{Name: "SCR_FLUSH_POSTSTAGE", Type: Bool, Default: "0",
+		Help: "1, with SCR_FLUSH_TYPE=DAEMON: SCR_Finalize does not wait, and scr_postrun or scr_index --build complete what is under way"},
+	{Name: "SCR_FLUSH_ASYNC_BW", Type: Size, Default: "0", Unit: "bytes a second",
+		Help: "most that a node copies with SCR_FLUSH_ASYNC=1; 0: no limit"},
+	{Name: "SCR_FLUSH_ASYNC_PERCENT", Type: Float, Default: "0", Unit: "percent",
+		Help: "most that the copy takes of one processor of a node with SCR_FLUSH_ASYNC=1; 0: no limit"},
 	{Name: "SCR_CRC_ON_FLUSH", Type: Bool, Default: "1",
 		Help: "0 flushes and fetches files without comparing their checksums"},
 	{Name: "SCR_CRC_ON_COPY", Type: Bool, Default: "1",
@@ -230,7 +240,7 @@ var ItemKinds = []ItemKind{
 			{Name: "COUNT", Type: Int, Unit: "datasets", Help: "most datasets kept in it; 0: none, they are written to the prefix directory"},
 			{Name: "ENABLED", Type: Bool, Help: "0 takes the store out of use"},
 			{Name: "MKDIR", Type: Bool, Help: "0: the directory has to be there, and is not made"},
-			{Name: "FLUSH", Type: Text, Help: "how datasets are copied from it to the prefix directory; all is SYNC so far"},
+			{Name: "FLUSH", Type: Text, Values: slices.Clone(flushTypes), Help: "who copies datasets from it to the prefix directory with SCR_FLUSH_ASYNC=1, as SCR_FLUSH_TYPE"},
 			{Name: "FETCH", Type: Text, Help: "how datasets are copied to it from the prefix directory; all is SYNC so far"},
 			{Name: "VIEW", Type: Text, Help: "PRIVATE to a node, or GLOBAL, the same for all ranks; stands for a GROUP of NODE or WORLD", Values: []string{"PRIVATE", "GLOBAL"}},
 		}},
@@ -255,6 +265,8 @@ var (
 		"LOG_LOCAL4", "LOG_LOCAL5", "LOG_LOCAL6", "LOG_LOCAL7"}
 	SyslogLevels = []string{"LOG_ERR", "LOG_WARNING", "LOG_NOTICE", "LOG_INFO", "LOG_DEBUG"}
 )
+
+var flushTypes = []string{"SYNC", "PTHREAD", "DAEMON"}
 
 var copyTypes = []string{"SINGLE", "PARTNER", "XOR", "RS"}
 

@@ -7,10 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"reflect"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -18,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/config"
+	"github.com/goscr/goscr/internal/detached"
 	"github.com/goscr/goscr/internal/report"
 )
 
@@ -43,22 +40,15 @@ func DatabaseOf(cfg *config.Config) Database {
 // Command is the name of the command that writes to the database for a job.
 const Command = "scr_log_recorder"
 
-const (
-	// starting is how long the command may take until it has detached itself.
-	starting = 10 * time.Second
-	// sending is how long it may take to read what it is sent. It reads at once,
-	// whatever the database does.
-	sending = 5 * time.Second
-)
+// sending is how long the command may take to read what it is sent. It reads at
+// once, whatever the database does.
+const sending = 5 * time.Second
 
 // recorder is a process of the command binary.
 //
-// It is not a child of the program for longer than it takes to start: the
-// program may wait for children of its own, with a handler of SIGCHLD or
-// without, and must not find one that it does not know. So what is started
-// starts the recorder, in a session of its own, and ends. From then on there is
-// only a socket. The recorder writes what it was sent, even if the program is
-// killed, and ends when the socket is closed or soon after.
+// It has nothing to do with the program (see package detached) but a socket. It
+// writes what it was sent, even if the program is killed, and ends when the socket
+// is closed or soon after.
 type recorder struct {
 	socket *os.File
 	raw    syscall.RawConn
@@ -69,7 +59,7 @@ type recorder struct {
 // startRecorder starts the command, and sends it where the database is: a
 // password does not belong into arguments or environment.
 func startRecorder(db Database, log *report.Logger) (Sink, error) {
-	path, err := findCommand()
+	path, err := detached.Find(Command, "SCR_LOG_DB_ENABLE=0")
 	if err != nil {
 		return nil, err
 	}
@@ -85,8 +75,9 @@ func startRecorder(db Database, log *report.Logger) (Sink, error) {
 	}
 	r := &recorder{socket: os.NewFile(uintptr(fds[0]), "socket to "+Command), spoken: make(chan struct{})}
 	if r.raw, err = r.socket.SyscallConn(); err == nil {
-		err = launch(path, theirs)
+		err = detached.Launch(path, []string{Command}, theirs)
 	}
+	theirs.Close() // so that the end of the recorder can be seen
 	if err == nil {
 		err = r.send(db)
 	}
@@ -107,70 +98,6 @@ func (r *recorder) lastWords() string {
 		return ""
 	}
 	return ": " + strings.TrimSpace(string(text))
-}
-
-// launch runs the command until it has detached itself.
-func launch(path string, socket *os.File) error {
-	defer socket.Close()
-	cmd := exec.Command(path)
-	cmd.Args[0] = Command
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = socket, socket, socket
-	cmd.Dir = "/" // not one that somebody wants to unmount
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	late := time.AfterFunc(starting, func() { cmd.Process.Kill() })
-	defer late.Stop()
-	err := cmd.Wait()
-	// A handler of the program's may have waited for all its children.
-	if err == nil || errors.Is(err, unix.ECHILD) {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", path, err)
-}
-
-// findCommand looks for the command beside the library or program that this
-// code is in, in the bin directory next to its directory, and in PATH.
-func findCommand() (string, error) {
-	var tried []string
-	if code := fileOfCode(); code != "" {
-		dir := filepath.Dir(code)
-		tried = append(tried, filepath.Join(dir, Command), filepath.Join(dir, "..", "bin", Command))
-		for _, path := range tried {
-			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-				return path, nil
-			}
-		}
-	}
-	path, err := exec.LookPath(Command)
-	if err != nil {
-		return "", fmt.Errorf("there is no command %s in PATH, nor %s; install goscr's commands, or set SCR_LOG_DB_ENABLE=0",
-			Command, strings.Join(tried, ", nor "))
-	}
-	return path, nil
-}
-
-// fileOfCode returns the file that this function was loaded from.
-func fileOfCode() string {
-	pc := uint64(reflect.ValueOf(fileOfCode).Pointer())
-	maps, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(maps)) {
-		f := strings.Fields(line) // begin-end, permissions, offset, device, inode, path
-		if len(f) < 6 {
-			continue
-		}
-		from, to, _ := strings.Cut(f[0], "-")
-		begin, err1 := strconv.ParseUint(from, 16, 64)
-		end, err2 := strconv.ParseUint(to, 16, 64)
-		if err1 == nil && err2 == nil && begin <= pc && pc < end {
-			_, path, _ := strings.Cut(line, "/")
-			return "/" + strings.TrimSuffix(path, "\n")
-		}
-	}
-	return ""
 }
 
 // Write sends a record.

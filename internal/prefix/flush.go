@@ -1,6 +1,7 @@
 package prefix
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -46,21 +47,19 @@ func (p *Prefix) onRoot(f func() error) error {
 
 // Flush copies a dataset to the prefix directory. parts are those files in the
 // cache that the caller copies, and ranks is the size of the job that wrote them;
-// each rank's are with one process, in general the rank itself. The index has the
-// dataset as incomplete from before its first byte arrives until all are on the
-// medium, so that one which is cut short is not taken for a checkpoint. It is
+// each rank's are with one process, in general the rank itself. It is
 // collective; the result is agreed.
+//
+// A flush is StartFlush, then the copy, which no rank needs another for, and then
+// FinishFlush; or GiveUpFlush, if not all could be copied. Here the program waits
+// for the copy. Package mover has those that copy while it does not.
 func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
 	start := time.Now()
-	p.Log.Info("dataset %d (%s): flush to %s begins", d.ID(), d.Name(), p.Dir)
-	if err := p.begin(d, Flushing); err != nil {
+	if err := p.StartFlush(d, ranks); err != nil {
 		return err
 	}
-	c := p.Copier()
+	c := p.Packer(d)
 	p.Follow(c, fmt.Sprintf("dataset %d (%s): flushed", d.ID(), d.Name()), parts.Bytes())
-	if !d.Flags().Has(dataset.Output) {
-		c.Compress = p.Compress
-	}
 	parts = parts.clone() // what is said of copies is not true of the files in the cache
 	err := p.InTurn(p.Width, func() error {
 		for _, files := range parts {
@@ -71,15 +70,59 @@ func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
 		return nil
 	})
 	if err := mpi.Agree(p.Comm, err); err != nil {
-		return err
+		return errors.Join(err, p.GiveUpFlush(d))
 	}
+	return p.FinishFlush(d, ranks, parts, start)
+}
+
+// StartFlush enters a dataset as incomplete, which it is from before its first byte
+// arrives until all are on the medium, so that one which is cut short is not taken
+// for a checkpoint. It is collective; the result is agreed.
+func (p *Prefix) StartFlush(d dataset.Dataset, ranks int) error {
+	p.Log.Info("dataset %d (%s): flush to %s begins", d.ID(), d.Name(), p.Dir)
+	return p.begin(d, func() error { return depart(p.Dir, d, ranks) })
+}
+
+// FinishFlush makes a dataset complete all of whose files are on the medium. The
+// flush began at start. It is collective; the result is agreed.
+func (p *Prefix) FinishFlush(d dataset.Dataset, ranks int, parts Parts, start time.Time) error {
 	if err := p.commit(d, ranks, parts.entries(p.Bare)); err != nil {
-		return err
+		return errors.Join(err, p.GiveUpFlush(d))
+	}
+	for rank := range parts {
+		_ = os.Remove(partPath(Dir(p.Dir, d.ID()), rank)) // of a copy in the background; the list of all says the same
 	}
 	seconds := time.Since(start).Seconds()
 	p.Log.Info("dataset %d (%s): flushed %s in %.3f s, %s/s", d.ID(), d.Name(), report.Bytes(d.Size()), seconds,
 		report.Bytes(int64(float64(d.Size())/max(seconds, 1e-9))))
 	return nil
+}
+
+// GiveUpFlush records that a dataset is not on its way any more. That it is
+// incomplete is recorded already. It is collective; the result is agreed.
+func (p *Prefix) GiveUpFlush(d dataset.Dataset) error {
+	return p.onRoot(func() error {
+		// Another job may have begun a dataset of this number.
+		if on, err := UnderWay(p.Dir, d); err != nil || !on {
+			return err
+		}
+		return Locate(p.Dir, d, Flushing, false)
+	})
+}
+
+// Packer returns what copies a dataset to the prefix directory.
+func (p *Prefix) Packer(d dataset.Dataset) *transfer.Copier {
+	c := p.Copier()
+	c.Compress = p.Compression(d)
+	return c
+}
+
+// Compression is how the files of a dataset are stored in the prefix directory.
+func (p *Prefix) Compression(d dataset.Dataset) compress.Method {
+	if d.Flags().Has(dataset.Output) {
+		return compress.Method{}
+	}
+	return p.Compress
 }
 
 // Copier returns what copies files to and from the prefix directory, without
@@ -119,7 +162,7 @@ func (p *Prefix) copy(c *transfer.Copier, d dataset.Dataset, files []redundancy.
 // Begin enters a dataset whose files the program is about to write to the prefix
 // directory itself, as one that is not complete. It is collective; the result is
 // agreed.
-func (p *Prefix) Begin(d dataset.Dataset) error { return p.begin(d, "") }
+func (p *Prefix) Begin(d dataset.Dataset) error { return p.begin(d, func() error { return nil }) }
 
 // Commit makes a dataset complete that Begin entered. files are the caller's, with
 // their paths in the prefix directory; several ranks may have one of the same path.
@@ -129,8 +172,9 @@ func (p *Prefix) Commit(d dataset.Dataset, files []redundancy.File) error {
 	return p.commit(d, p.Comm.Size(), parts.entries(false))
 }
 
-// begin enters a dataset as incomplete, and makes the directory for its metadata.
-func (p *Prefix) begin(d dataset.Dataset, where Location) error {
+// begin enters a dataset as incomplete, records more of it, and makes the directory
+// for its metadata.
+func (p *Prefix) begin(d dataset.Dataset, record func() error) error {
 	dir := datasetPath(p.Dir, d.ID(), "")
 	return p.onRoot(func() error {
 		err := UpdateIndex(p.Dir, func(x *Index) error {
@@ -143,10 +187,8 @@ func (p *Prefix) begin(d dataset.Dataset, where Location) error {
 		if err != nil {
 			return err
 		}
-		if where != "" {
-			if err := Locate(p.Dir, d, where, true); err != nil {
-				return err
-			}
+		if err := record(); err != nil {
+			return err
 		}
 		// Of an earlier dataset with this number nothing may be left.
 		if err := os.RemoveAll(dir); err != nil {

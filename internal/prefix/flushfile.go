@@ -36,25 +36,51 @@ const (
 // Locate records that a dataset is at a location, or no longer is.
 func Locate(prefix string, d dataset.Dataset, where Location, there bool) error {
 	return updateFlushFile(prefix, func(h *hash.Hash) {
-		id := strconv.Itoa(d.ID())
-		if !there {
-			e := h.Get(keyDataset, id)
-			e.UnsetKV(keyLocation, string(where))
-			if e != nil && !e.Has(keyLocation) {
-				h.UnsetKV(keyDataset, id)
-			}
+		if there {
+			locate(h, d, where)
 			return
 		}
-		e := h.At(keyDataset, id)
-		e.Set(keyDesc, d.Clone())
-		e.SetValue(keyName, d.Name())
-		for key, flag := range map[string]dataset.Flags{keyCkpt: dataset.Checkpoint, keyOutput: dataset.Output} {
-			if d.Flags().Has(flag) {
-				e.SetValue(key, "1")
-			}
+		id := strconv.Itoa(d.ID())
+		e := h.Get(keyDataset, id)
+		e.UnsetKV(keyLocation, string(where))
+		if where == Flushing {
+			e.Unset(keyRanks)
 		}
-		e.SetKV(keyLocation, string(where))
+		if e != nil && !e.Has(keyLocation) {
+			h.UnsetKV(keyDataset, id)
+		}
 	})
+}
+
+// locate enters a location in the hash of a flush file, and returns the entry.
+func locate(h *hash.Hash, d dataset.Dataset, where Location) *hash.Hash {
+	e := h.At(keyDataset, strconv.Itoa(d.ID()))
+	e.Set(keyDesc, d.Clone())
+	e.SetValue(keyName, d.Name())
+	for key, flag := range map[string]dataset.Flags{keyCkpt: dataset.Checkpoint, keyOutput: dataset.Output} {
+		if d.Flags().Has(flag) {
+			e.SetValue(key, "1")
+		}
+	}
+	e.SetKV(keyLocation, string(where))
+	return e
+}
+
+// depart records that a dataset of so many ranks is on its way to the prefix
+// directory.
+func depart(prefix string, d dataset.Dataset, ranks int) error {
+	return updateFlushFile(prefix, func(h *hash.Hash) { locate(h, d, Flushing).SetInt(keyRanks, int64(ranks)) })
+}
+
+// UnderWay reports whether a dataset, and not another of its id, is still wanted in
+// the prefix directory.
+func UnderWay(prefix string, d dataset.Dataset) (bool, error) {
+	h, err := hash.ReadWithLock(metadataPath(prefix, flushFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	e := h.Get(keyDataset, strconv.Itoa(d.ID()))
+	return e.Has(keyLocation, string(Flushing)) && Same(dataset.Dataset{Hash: e.Get(keyDesc)}, d), err
 }
 
 // OnlyCached makes flush.scr say that just these datasets are in the cache,
@@ -64,6 +90,7 @@ func OnlyCached(prefix string, list []dataset.Dataset) error {
 		for id, e := range h.Get(keyDataset).All() {
 			e.UnsetKV(keyLocation, string(InCache))
 			e.UnsetKV(keyLocation, string(Flushing))
+			e.Unset(keyRanks)
 			if !e.Has(keyLocation) {
 				h.UnsetKV(keyDataset, id)
 			}

@@ -5,7 +5,9 @@
 //
 //	index.go      which datasets there are
 //	rank2file.go  which rank has which files, as a tree of hash files
+//	part.go       … of one rank, as long as not all have come
 //	flush.go      a dataset from the cache to the prefix directory
+//	arrived.go    … of which all had come when a run ended
 //	fetch.go      … and back
 //	expand.go     … or decompressed where it is
 //	flushfile.go  where a dataset is, for the commands that run after the job

@@ -102,9 +102,17 @@ func Publish(prefix string, d dataset.Dataset, ranks int, files func(rank int) [
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	if err := writeTree(dir, ranks, func(rank int) *hash.Hash { return Parts{rank: files(rank)}.entries(false).At(strconv.Itoa(rank)) }); err != nil {
+	packed := int64(0)
+	err := writeTree(dir, ranks, func(rank int) *hash.Hash {
+		entries := Parts{rank: files(rank)}.entries(false)
+		packed += compressed(entries)
+		return entries.At(strconv.Itoa(rank))
+	})
+	if err != nil {
 		return err
 	}
+	d = dataset.Dataset{Hash: d.Clone()}
+	d.SetCompressed(packed > 0)
 	return conclude(prefix, d)
 }
 

@@ -89,6 +89,10 @@ func (l *Loop) Run(ctx context.Context) (int, error) {
 	if err := l.prepare(ctx); err != nil {
 		return 1, err
 	}
+	stopMovers, err := l.startMovers(ctx, hostlist.Minus(l.nodes, keys(l.down)))
+	if err != nil {
+		return 1, err
+	}
 	l.status = 1
 	var last *stop
 	for number := 1; last == nil; number++ {
@@ -97,11 +101,13 @@ func (l *Loop) Run(ctx context.Context) (int, error) {
 		}
 		a, err := l.once(ctx, number)
 		if err != nil {
+			stopMovers()
 			return 1, err
 		}
 		l.status = a.status
 		last = l.after(ctx, a)
 	}
+	stopMovers()
 	l.Tell("the job is over: %s", last.why)
 	if last.done && l.Config.Int("SCR_FLUSH") == 0 {
 		l.Detail("checkpoints stay where they are: the program has done its work, and SCR_FLUSH=0")

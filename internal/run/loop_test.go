@@ -78,11 +78,21 @@ func program(dir string) int {
 			check(nodesUsed(place, number))
 		case "hang":
 			time.Sleep(time.Hour)
+		case "movers": // are there, on so many nodes
+			for len(moving(dir)) < number {
+				time.Sleep(5 * time.Millisecond)
+			}
 		case "exit":
 			return number
 		}
 	}
 	return 0
+}
+
+// moving are the nodes on which there is an scr_transfer.
+func moving(dir string) []string {
+	list, _ := filepath.Glob(filepath.Join(dir, "moving.*"))
+	return list
 }
 
 func check(err error) {
@@ -160,6 +170,10 @@ func newLab(t *testing.T, plan ...string) *lab {
 			[ ! -e %[1]s/nocopy.$NODE ] || { echo "cannot copy"; exit 1; } ;;
 		index) [ ! -e %[1]s/nobuild.$5 ] || { echo "rank 3 is missing"; exit 1; } ;;
 		stacks) echo "#0 in main" ;;
+		transfer) case "$*" in
+			*--stay*) touch %[1]s/moving.$NODE; while [ -e %[1]s/moving.$NODE ]; do sleep 0.05; done ;;
+			*--exit*) rm -f %[1]s/moving.$NODE ;;
+			esac ;;
 		esac`, l.dir))
 	t.Setenv("PATH", bin+":/usr/bin:/bin")
 	for _, v := range os.Environ() {
@@ -242,6 +256,28 @@ func TestLoop_DoneAtOnce(t *testing.T) {
 	l.run(t, 0, "4 nodes: n[1-4]", "the program has ended by itself")
 	if l.hosts() != "n1 n2 n3" {
 		t.Errorf("ran on %s", l.hosts())
+	}
+}
+
+// scr_transfer is on all nodes while the program runs, also when it runs again, and no
+// longer.
+func TestLoop_Movers(t *testing.T) {
+	for setting, want := range map[string]int{"SCR_FLUSH_TYPE=DAEMON": 4, "SCR_FLUSH_TYPE=PTHREAD": 0} {
+		l := newLab(t, fmt.Sprintf("movers %d; checkpoint 1; exit 1", want), fmt.Sprintf("movers %d; checkpoint 2; finalize", want))
+		t.Setenv("SCR_FLUSH_ASYNC", "1")
+		name, value, _ := strings.Cut(setting, "=")
+		t.Setenv(name, value)
+		l.run(t, 0, "run 2")
+		stay, exit := 0, 0
+		for _, line := range l.tool() {
+			if strings.Contains(line, " transfer --cntldir "+l.dir) {
+				stay += strings.Count(line, "--stay")
+				exit += strings.Count(line, "--exit")
+			}
+		}
+		if stay != want || exit != want || len(moving(l.dir)) > 0 {
+			t.Errorf("%s: started on %d nodes, ended on %d; left: %v", setting, stay, exit, moving(l.dir))
+		}
 	}
 }
 

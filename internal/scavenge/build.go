@@ -104,7 +104,7 @@ func finishFlush(prefixDir string, id int) (Built, bool, error) {
 	}
 	if bad != nil {
 		// It can be made anew if there are lists; if not, this is what to say.
-		if ranks, err := parts(prefix.Dir(prefixDir, id)); err == nil && len(ranks) > 0 {
+		if ranks, err := prefix.PartsOf(prefixDir, id); err == nil && len(ranks) > 0 {
 			return Built{}, false, nil
 		}
 		return Built{}, false, bad

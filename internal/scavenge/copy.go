@@ -1,3 +1,22 @@
+// Package scavenge brings datasets from the caches of nodes to the prefix
+// directory when no job is running any more: the last thing done in an
+// allocation (spec 002; spec 000 §8, §11.10).
+//
+// It is done in two steps, by commands that know nothing of MPI. On every node
+// that is left, Copy copies what its ranks have of a dataset, and what redundancy
+// they keep for others, and writes a list of it for each rank. Then, anywhere,
+// Build reads the lists; rebuilds the files of ranks of which there is none; and
+// enters the dataset in the index.
+//
+//	copy.go     from a node to the prefix directory
+//	scan.go     what has come there, and what is missing
+//	rebuild.go  sets of ranks some of whose files are missing
+//	build.go    from the lists to a dataset that can be used
+//
+// Whatever is killed can be run again, and whatever is run again does no harm: a
+// file of the program gets its name once all of it is on the medium, a rank its
+// list once all its files have come, and the dataset is usable once all ranks
+// have theirs.
 package scavenge
 
 import (
@@ -168,7 +187,7 @@ func (n *node) ranks() ([]int, error) {
 		if files, _ := n.maps.Expected(n.ID, rank); files < 0 || !d.Complete() {
 			continue // not a rank of this node, or it was killed before it was done
 		}
-		if n.dataset.Hash != nil && !sameDataset(d, n.dataset) {
+		if n.dataset.Hash != nil && !prefix.Same(d, n.dataset) {
 			return nil, fmt.Errorf("the filemaps in %s know two datasets %d: %s and %s", n.Control, n.ID, n.dataset.Name(), d.Name())
 		}
 		n.dataset.Hash = d.Clone()
@@ -195,10 +214,6 @@ func (n *node) ranks() ([]int, error) {
 	return ranks, nil
 }
 
-func sameDataset(a, b dataset.Dataset) bool {
-	return a.ID() == b.ID() && a.Name() == b.Name() && a.Created().Equal(b.Created())
-}
-
 // copyRank copies the files of a rank and then writes its list. What it has in
 // redundancy is of use to others only: if it cannot be copied the rank is there
 // all the same.
@@ -207,7 +222,7 @@ func (n *node) copyRank(rank int) error {
 		return err
 	}
 	_, ranks := n.maps.Expected(n.ID, rank)
-	p := &part{rank: rank, ranks: ranks, dataset: n.dataset}
+	p := &prefix.Part{Rank: rank, Ranks: ranks, Dataset: n.dataset}
 	var spoiled error
 	for i, path := range n.maps.Files(n.ID, rank) {
 		f := redundancy.File{Path: path, Meta: meta.Meta{Hash: n.maps.Meta(n.ID, rank, path).Clone()}}
@@ -222,9 +237,9 @@ func (n *node) copyRank(rank int) error {
 			spoiled = err
 			continue
 		}
-		p.files = append(p.files, redundancy.File{Path: to, Meta: f.Meta})
+		p.Files = append(p.Files, redundancy.File{Path: to, Meta: f.Meta})
 	}
-	if err := p.enter(n.dir, n.Prefix); err != nil {
+	if err := p.Enter(n.Prefix); err != nil {
 		return err
 	}
 	n.done.Ranks = append(n.done.Ranks, rank)
@@ -235,7 +250,7 @@ func (n *node) copyRank(rank int) error {
 func (n *node) destination(f redundancy.File) (string, error) {
 	if f.Meta.Type() != meta.Full {
 		name := filepath.Base(f.Path)
-		if !isRedundancy(name) {
+		if !prefix.IsRedundancy(name) {
 			return "", fmt.Errorf("%s is called like no redundancy file", f.Path)
 		}
 		return filepath.Join(n.dir, name), nil
@@ -334,10 +349,10 @@ func (n *node) fillIn(r *redundancy.Reader, d, rank int) error {
 		return err
 	}
 	defer unlock()
-	if p, err := readPart(n.Prefix, n.ID, rank); err == nil && sameDataset(p.dataset, n.dataset) {
+	if p, err := prefix.ReadPart(n.Prefix, n.ID, rank); err == nil && prefix.Same(p.Dataset, n.dataset) {
 		return nil
 	}
-	ranks, _ := r.Int(keyRanks)
+	ranks, _ := r.Int("RANKS")
 	return n.extract(r, d, rank, int(ranks))
 }
 
@@ -351,7 +366,7 @@ func (n *node) extract(r *redundancy.Reader, d, rank, ranks int) error {
 	if err != nil {
 		return &redundancy.CorruptError{Path: r.Path(), Reason: err.Error()}
 	}
-	p := &part{rank: rank, ranks: ranks, dataset: n.dataset, files: slices.Clone(files)}
+	p := &prefix.Part{Rank: rank, Ranks: ranks, Dataset: n.dataset, Files: slices.Clone(files)}
 	for i, f := range files {
 		if err := prefix.CheckName(f.Meta.File()); err != nil {
 			return fmt.Errorf("%s names %w", r.Path(), err)
@@ -364,7 +379,7 @@ func (n *node) extract(r *redundancy.Reader, d, rank, ranks int) error {
 			err = syncFile(files[i].Path)
 		}
 		if err == nil {
-			err = os.Rename(files[i].Path, p.files[i].Path)
+			err = os.Rename(files[i].Path, p.Files[i].Path)
 		}
 		if err != nil {
 			for _, f := range files {
@@ -375,7 +390,7 @@ func (n *node) extract(r *redundancy.Reader, d, rank, ranks int) error {
 		n.done.Files++
 		n.done.Bytes += files[i].Meta.Size()
 	}
-	if err := p.enter(n.dir, n.Prefix); err != nil {
+	if err := p.Enter(n.Prefix); err != nil {
 		return err
 	}
 	n.done.Ranks = append(n.done.Ranks, rank)

@@ -190,8 +190,8 @@ func (s *scan) rebuild(warn func(error), meter progress.Meter) ([]Rebuilt, error
 	group.Wait()
 	slices.SortFunc(all, func(a, b Rebuilt) int { return a.Rank - b.Rank })
 	for _, b := range all {
-		p := &part{rank: b.Rank, ranks: s.ranks, dataset: s.dataset, files: b.Files}
-		if err := p.enter(s.dir, s.prefix); err != nil {
+		p := &prefix.Part{Rank: b.Rank, Ranks: s.ranks, Dataset: s.dataset, Files: b.Files}
+		if err := p.Enter(s.prefix); err != nil {
 			failed = append(failed, err)
 			continue
 		}

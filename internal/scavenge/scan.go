@@ -20,9 +20,9 @@ type scan struct {
 	id      int
 	dir     string // that goscr keeps for the dataset
 	dataset dataset.Dataset
-	ranks   int           // size of the job
-	parts   map[int]*part // of the ranks whose files are all there
-	bad     []error       // why those of others are not
+	ranks   int                  // size of the job
+	parts   map[int]*prefix.Part // of the ranks whose files are all there
+	bad     []error              // why those of others are not
 	sets    []set
 }
 
@@ -36,14 +36,14 @@ type set struct {
 // read reads the lists of all ranks, looks whether their files are there, and
 // what redundancy is. Files are not read.
 func read(prefixDir string, id int) (*scan, error) {
-	s := &scan{prefix: prefixDir, id: id, dir: prefix.Dir(prefixDir, id), parts: map[int]*part{}}
-	ranks, err := parts(s.dir)
+	s := &scan{prefix: prefixDir, id: id, dir: prefix.Dir(prefixDir, id), parts: map[int]*prefix.Part{}}
+	ranks, err := prefix.PartsOf(prefixDir, id)
 	if err != nil || len(ranks) == 0 {
 		return nil, fmt.Errorf("nothing of dataset %d has been scavenged to %s: run scr_copy on the nodes of the job first", id, prefixDir)
 	}
-	var all []*part
+	var all []*prefix.Part
 	for _, rank := range ranks {
-		p, err := readPart(prefixDir, id, rank)
+		p, err := prefix.ReadPart(prefixDir, id, rank)
 		if err != nil {
 			s.bad = append(s.bad, err)
 			continue
@@ -60,7 +60,7 @@ func read(prefixDir string, id int) (*scan, error) {
 	s.choose(all, x)
 	for _, p := range all {
 		if err := s.inspect(p); err != nil {
-			s.bad = append(s.bad, fmt.Errorf("rank %d: %w", p.rank, err))
+			s.bad = append(s.bad, fmt.Errorf("rank %d: %w", p.Rank, err))
 		}
 	}
 	return s, s.findSets()
@@ -69,31 +69,31 @@ func read(prefixDir string, id int) (*scan, error) {
 // choose decides which dataset the lists are of: that of the index, or if it has
 // none of them, the newest. What an earlier dataset of the same number has left is
 // not mixed with it, even if the clock was ahead then.
-func (s *scan) choose(all []*part, x *prefix.Index) {
+func (s *scan) choose(all []*prefix.Part, x *prefix.Index) {
 	for _, p := range all {
-		if x.Has(p.dataset) {
-			s.dataset, s.ranks = p.dataset, p.ranks
+		if x.Has(p.Dataset) {
+			s.dataset, s.ranks = p.Dataset, p.Ranks
 			return
 		}
 	}
-	newest := slices.MaxFunc(all, func(a, b *part) int { return a.dataset.Created().Compare(b.dataset.Created()) })
-	s.dataset, s.ranks = newest.dataset, newest.ranks
+	newest := slices.MaxFunc(all, func(a, b *prefix.Part) int { return a.Dataset.Created().Compare(b.Dataset.Created()) })
+	s.dataset, s.ranks = newest.Dataset, newest.Ranks
 }
 
 // inspect enters a rank if all its files are there.
-func (s *scan) inspect(p *part) error {
-	if !sameDataset(p.dataset, s.dataset) || p.ranks != s.ranks {
-		return fmt.Errorf("its list is of another dataset: %s of %v, by %d ranks", p.dataset.Name(), p.dataset.Created(), p.ranks)
+func (s *scan) inspect(p *prefix.Part) error {
+	if !prefix.Same(p.Dataset, s.dataset) || p.Ranks != s.ranks {
+		return fmt.Errorf("its list is of another dataset: %s of %v, by %d ranks", p.Dataset.Name(), p.Dataset.Created(), p.Ranks)
 	}
-	for _, f := range p.files {
+	for _, f := range p.Files {
 		if f.Meta.Type() != meta.Full {
 			continue // whether it can be used is seen when it is
 		}
-		if err := f.Meta.Check(f.Path); err != nil {
+		if err := f.Meta.CheckKept(f.Path); err != nil {
 			return err
 		}
 	}
-	s.parts[p.rank] = p
+	s.parts[p.Rank] = p
 	return nil
 }
 
@@ -125,7 +125,7 @@ func (s *scan) findSets() error {
 	}
 	index := map[string]int{}
 	for _, e := range entries {
-		fields := redundancyName.FindStringSubmatch(e.Name())
+		fields := prefix.RedundancyName.FindStringSubmatch(e.Name())
 		if fields == nil {
 			continue
 		}
@@ -147,7 +147,7 @@ func (s *scan) own(rank int) []redundancy.File {
 	if p == nil {
 		return nil
 	}
-	own, _ := redundancy.Split(p.files)
+	own, _ := redundancy.Split(p.Files)
 	return own
 }
 
@@ -157,12 +157,12 @@ func Find(prefixDir, name string) int {
 	ids := prefix.IDs(prefixDir)
 	slices.Reverse(ids)
 	for _, id := range ids {
-		ranks, err := parts(prefix.Dir(prefixDir, id))
+		ranks, err := prefix.PartsOf(prefixDir, id)
 		if err != nil {
 			continue
 		}
 		for _, rank := range ranks {
-			if p, err := readPart(prefixDir, id, rank); err == nil && p.dataset.Name() == name {
+			if p, err := prefix.ReadPart(prefixDir, id, rank); err == nil && p.Dataset.Name() == name {
 				return id
 			}
 		}

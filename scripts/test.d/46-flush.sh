@@ -29,7 +29,7 @@ says() {
     "$@" && grep -q -- "$text" "$WORK/out" || { echo "no \"$text\":"; cat "$WORK/out"; false; }
 }
 index() { "$BUILD/scr_index" -p "$prefix" "$@"; }
-valid() { index 2>/dev/null | awk 'NR > 1 && $2 == "YES" { print $NF }' | sort | paste -sd ' '; }
+valid() { index --list 2>/dev/null | awk 'NR > 1 && $2 == "YES" { print $NF }' | sort | paste -sd ' '; }
 # What SCR 3.1 goes by: the key COMPLETE of a dataset, and the key CURRENT.
 complete() { "$BUILD/scr_print" "$prefix/.scr/index.scr" | awk -v id="$1" '
     /^[A-Z]/ { dset = $1 == "DSET" } dset && /^  [0-9]/ { mine = $1 == id } mine && /^    COMPLETE = / { print $3 }'; }

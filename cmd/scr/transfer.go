@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"github.com/goscr/goscr/internal/detached"
+	"github.com/goscr/goscr/internal/mover"
+)
+
+var transferCommand = command{
+	names: []string{mover.Command},
+	use:   "[--cntldir DIR] [--stay | --detach | --exit]",
+	short: "copy what the job on this node flushes in the background; one on each node",
+	long: `Copies what the transfer file in the control directory of the node lists, and ends when all of it is copied.
+Jobs with SCR_FLUSH_ASYNC=1 and SCR_FLUSH_TYPE=DAEMON start it when they need it, and scr_run does for all
+of an allocation. If one is running on the node already, another ends at once.`,
+	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
+		control := flags.String("cntldir", "", "control directory of the node (default: that of the job, from the configuration)")
+		stay := flags.Bool("stay", false, "wait for more when all is copied, until told to end, or whoever started it has ended")
+		detach := flags.Bool("detach", false, "go on in the background, as a process that has nothing to do with its parent")
+		exit := flags.Bool("exit", false, "have the one that is running on this node end, and wait until it has; what it has not copied stays listed")
+		return func(args []string) error {
+			if err := noArguments(args); err != nil {
+				return err
+			}
+			if _, err := exactlyOne(flags, "none", "stay", "detach", "exit"); err != nil {
+				return err
+			}
+			dir, err := controlDir(*control)
+			if err != nil {
+				return err
+			}
+			if _, err := os.Stat(dir); err != nil && !*stay && !*exit {
+				return fmt.Errorf("%w: no job has been on this node", err)
+			}
+			switch {
+			case *exit:
+				return mover.Exit(dir)
+			case *detach:
+				return detached.Again([]string{mover.Command, "--cntldir", dir})
+			}
+			signal.Ignore(syscall.SIGPIPE) // whoever reads its output may end first
+			parent := os.Getppid()
+			return (&mover.Server{
+				Control: dir, Stay: *stay, Warn: c.warn(mover.Command + ": " + nodeName()),
+				Alone: func() bool { return os.Getppid() != parent },
+			}).Run()
+		}
+	},
+}

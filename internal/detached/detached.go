@@ -1,0 +1,138 @@
+// Package detached starts commands of goscr that go on by themselves.
+//
+// Such a command is not a child of the program for longer than it takes to start:
+// the program may wait for children of its own, with a handler of SIGCHLD or
+// without, and must not find one that it does not know. So what the program starts
+// (Launch) starts the command once more, in a session of its own, and ends
+// (Again). From then on the two have nothing in common but standard input and
+// output, if those are a connection.
+package detached
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// starting is how long the command may take until it has detached itself.
+const starting = 10 * time.Second
+
+// Launch runs a command until it has detached itself. connection is its standard
+// input and output, which the caller goes on owning; nil stands for none.
+func Launch(path string, argv []string, connection *os.File) error {
+	cmd := exec.Command(path)
+	cmd.Args = argv
+	if connection != nil {
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = connection, connection, connection
+	}
+	cmd.Dir = "/" // not one that somebody wants to unmount
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	late := time.AfterFunc(starting, func() { cmd.Process.Kill() })
+	defer late.Stop()
+	err := cmd.Wait()
+	// A handler of the program's may have waited for all its children.
+	if err == nil || errors.Is(err, unix.ECHILD) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+// Find looks for a command beside the library or program that this code is in, in
+// the bin directory next to its directory, and in PATH. remedy is what else can be
+// done if it is not there.
+func Find(command, remedy string) (string, error) {
+	var tried []string
+	if code := fileOfCode(); code != "" {
+		dir := filepath.Dir(code)
+		tried = append(tried, filepath.Join(dir, command), filepath.Join(dir, "..", "bin", command))
+		for _, path := range tried {
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+				return path, nil
+			}
+		}
+	}
+	path, err := exec.LookPath(command)
+	if err != nil {
+		return "", fmt.Errorf("there is no command %s in PATH, nor %s; install goscr's commands, or set %s",
+			command, strings.Join(tried, ", nor "), remedy)
+	}
+	return path, nil
+}
+
+// fileOfCode returns the file that this function was loaded from.
+func fileOfCode() string {
+	pc := uint64(reflect.ValueOf(fileOfCode).Pointer())
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(maps)) {
+		f := strings.Fields(line) // begin-end, permissions, offset, device, inode, path
+		if len(f) < 6 {
+			continue
+		}
+		from, to, _ := strings.Cut(f[0], "-")
+		begin, err1 := strconv.ParseUint(from, 16, 64)
+		end, err2 := strconv.ParseUint(to, 16, 64)
+		if err1 == nil && err2 == nil && begin <= pc && pc < end {
+			_, path, _ := strings.Cut(line, "/")
+			return "/" + strings.TrimSuffix(path, "\n")
+		}
+	}
+	return ""
+}
+
+// Again starts the calling command once more, with other arguments, as a process
+// that has nothing to do with the job but standard input and output. Signals that
+// the job's thread blocks are not blocked there.
+func Again(argv []string) error {
+	if err := closeInherited(); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(self)
+	cmd.Args = argv
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	runtime.LockOSThread() // what is started has the mask of this thread
+	defer runtime.UnlockOSThread()
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil); err != nil {
+		return fmt.Errorf("signal mask: %w", err)
+	}
+	return cmd.Start()
+}
+
+// closeInherited closes the files and connections that the job has open and did
+// not mark to be closed for others, MPI's among them. All that Go opens is
+// marked.
+func closeInherited() error {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil || fd <= 2 {
+			continue
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			_ = unix.Close(fd) // closed in any case
+		}
+	}
+	return nil
+}

@@ -1,0 +1,343 @@
+package mover
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/transfer"
+	"github.com/goscr/goscr/meta"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// node has files in its cache, and a prefix directory that wants them.
+type node struct {
+	t                      *testing.T
+	control, cache, prefix string
+}
+
+func newNode(t *testing.T) *node {
+	dir := t.TempDir()
+	n := &node{t, filepath.Join(dir, "control"), filepath.Join(dir, "cache"), filepath.Join(dir, "prefix")}
+	for _, d := range []string{n.control, n.cache, n.prefix} {
+		must(t, os.Mkdir(d, 0o700))
+	}
+	return n
+}
+
+// load makes a load of some files, each of so many bytes, of a dataset that is on its
+// way.
+func (n *node) load(id, rank, files, size int) *Load {
+	n.t.Helper()
+	d := dataset.New(id, fmt.Sprintf("ckpt.%d", id), dataset.Checkpoint, id, dataset.Owner{}, time.Unix(1000, 0))
+	must(n.t, prefix.Locate(n.prefix, d, prefix.Flushing, true))
+	must(n.t, os.MkdirAll(prefix.Dir(n.prefix, id), 0o700))
+	var list []redundancy.File
+	for i := range files {
+		name := fmt.Sprintf("ckpt.%d/rank_%d.%d", id, rank, i)
+		path := filepath.Join(n.cache, name)
+		must(n.t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must(n.t, os.WriteFile(path, bytes.Repeat([]byte{byte(id + rank + i)}, size), 0o600))
+		md := meta.New(name, meta.Full, 2)
+		must(n.t, md.Record(path))
+		md.SetComplete(true)
+		list = append(list, redundancy.File{Path: path, Meta: md})
+	}
+	return NewLoad(d, rank, 2, n.prefix, list)
+}
+
+// check fails the test unless all of a load has arrived.
+func (n *node) check(l *Load) {
+	n.t.Helper()
+	part, err := prefix.ReadPart(n.prefix, l.Dataset.ID(), l.Rank)
+	must(n.t, err)
+	if len(part.Files) != len(l.Files) || part.Ranks != 2 {
+		n.t.Errorf("a list of %d files, %d ranks", len(part.Files), part.Ranks)
+	}
+	for _, f := range l.Files {
+		want, err := os.ReadFile(f.Path)
+		must(n.t, err)
+		if got, err := os.ReadFile(l.destination(f)); err != nil || !bytes.Equal(got, want) {
+			n.t.Errorf("%s: %d bytes of %d, %v", f.Path, len(got), len(want), err)
+		}
+	}
+}
+
+func (n *node) read() *hash.Hash {
+	n.t.Helper()
+	h, err := hash.ReadWithLock(filePath(n.control))
+	must(n.t, err)
+	return h
+}
+
+// served is a Daemon with servers in this process.
+func (n *node) served() (d *Daemon, wait func()) {
+	var wg sync.WaitGroup
+	return &Daemon{Control: n.control, Manner: Manner{Buffer: 100}, Launch: func(control string) error {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if err := (&Server{Control: control}).Run(); err != nil {
+				n.t.Error(err)
+			}
+		}()
+		return nil
+	}}, wg.Wait
+}
+
+// The transfer file has the keys of spec 000 §9.7, and a server does what it says.
+func TestServer_CopiesWhatTheFileSays(t *testing.T) {
+	n := newNode(t)
+	d := &Daemon{Control: n.control, Manner: Manner{Buffer: 64}}
+	a, b, none := n.load(1, 0, 3, 1000), n.load(2, 0, 1, 0), n.load(1, 1, 0, 0)
+	a.Limits = transfer.Limits{Bandwidth: 52428800, CPU: 0.5}
+	b.Limits, none.Limits = a.Limits, a.Limits
+	for _, l := range []*Load{b, a, none} {
+		_, err := d.Start(l)
+		must(t, err)
+	}
+	h := n.read()
+	path := a.Files[0].Path
+	for key, want := range map[string]string{keyCommand: "RUN", keyBandwidth: "52428800.000000", keyPercent: "50.000000", keyFlag: ""} {
+		if got := h.Text(key); got != want {
+			t.Errorf("%s = %q, want %q", key, got, want)
+		}
+	}
+	if e := h.Get("FILES", path); e.Text("DESTINATION") != a.destination(a.Files[0]) || e.Text("SIZE") != "1000" || e.Text("WRITTEN") != "0" {
+		t.Errorf("%v", e)
+	}
+	must(t, (&Server{Control: n.control}).Run())
+	for _, l := range []*Load{a, b, none} {
+		n.check(l)
+	}
+	h = n.read()
+	if h.Text(keyFlag) != "DONE" || h.Text(keyState) != "STOPPED" || h.Get("FILES", path).Text("WRITTEN") != "1000" {
+		t.Errorf("FLAG %q, STATE %q, WRITTEN %q", h.Text(keyFlag), h.Text(keyState), h.Get("FILES", path).Text("WRITTEN"))
+	}
+	if running(n.control) {
+		t.Error("its lock is held")
+	}
+}
+
+// What has been copied is not copied again.
+func TestServer_GoesOnWhereOneWasKilled(t *testing.T) {
+	n := newNode(t)
+	l := n.load(1, 0, 3, 500)
+	_, err := (&Daemon{Control: n.control}).Start(l)
+	must(t, err)
+	done := l.destination(l.Files[1])
+	must(t, os.MkdirAll(filepath.Dir(done), 0o700))
+	must(t, os.WriteFile(done, bytes.Repeat([]byte{2}, 500), 0o600))
+	must(t, os.WriteFile(filepath.Join(filepath.Dir(done), ".scr.1.0.0.flush"), []byte("half"), 0o600))
+	must(t, hash.Update(filePath(n.control), func(h *hash.Hash) error {
+		enterWritten(h, []string{l.Files[1].Path})
+		h.SetValue(keyState, stateRunning)
+		return nil
+	}))
+	before, err := os.Stat(done)
+	must(t, err)
+	must(t, (&Server{Control: n.control}).Run())
+	n.check(l)
+	if after, err := os.Stat(done); err != nil || !os.SameFile(before, after) {
+		t.Errorf("copied again: %v", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(done), ".scr.*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestServer_OneOnANode(t *testing.T) {
+	n := newNode(t)
+	f, err := lock(n.control)
+	must(t, err)
+	l := n.load(1, 0, 1, 10)
+	_, err = (&Daemon{Control: n.control}).Start(l)
+	must(t, err)
+	must(t, (&Server{Control: n.control}).Run())
+	if _, err := prefix.ReadPart(n.prefix, 1, 0); err == nil {
+		t.Error("it has copied, beside another")
+	}
+	must(t, f.Close())
+	must(t, (&Server{Control: n.control}).Run())
+	n.check(l)
+}
+
+// A file that nobody wants any more does not get its name.
+func TestServer_WhatIsNotWanted(t *testing.T) {
+	n := newNode(t)
+	l := n.load(1, 0, 1, 10)
+	x, err := (&Daemon{Control: n.control}).Start(l)
+	must(t, err)
+	must(t, prefix.Locate(n.prefix, l.Dataset, prefix.Flushing, false))
+	var said error
+	must(t, (&Server{Control: n.control, Warn: func(err error) { said = err }}).Run())
+	if _, err := os.Lstat(l.destination(l.Files[0])); err == nil || said == nil {
+		t.Errorf("%v; said %v", err, said)
+	}
+	if !x.Ended() || x.Wait() == nil {
+		t.Error("it has not failed")
+	}
+}
+
+func TestServer_StaysUntilToldToEnd(t *testing.T) {
+	n := newNode(t)
+	d := &Daemon{Control: n.control}
+	ended := make(chan error)
+	go func() {
+		ended <- (&Server{Control: n.control, Stay: true, Poll: time.Millisecond, Alone: func() bool { return false }}).Run()
+	}()
+	patiently(func() bool { return running(n.control) })
+	for id := 1; id <= 2; id++ {
+		l := n.load(id, 0, 2, 100)
+		x, err := d.Start(l)
+		must(t, err)
+		must(t, x.Begin())
+		must(t, x.Wait())
+		n.check(l)
+		must(t, Forget(n.control, id))
+	}
+	must(t, Close(n.control)) // does not wait for it
+	must(t, Exit(n.control))
+	must(t, <-ended)
+	must(t, Exit(n.control)) // there is none
+	must(t, Close(n.control))
+	if _, err := os.Lstat(filePath(n.control)); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+func TestServer_EndsWithWhoeverStartedIt(t *testing.T) {
+	n := newNode(t)
+	must(t, (&Server{Control: n.control, Stay: true, Poll: time.Millisecond, Alone: func() bool { return true }}).Run())
+	must(t, (&Server{Control: filepath.Join(n.control, "none"), Stay: true, Poll: time.Millisecond, Alone: func() bool { return true }}).Run())
+}
+
+// Both movers: what is stopped is gone, and what was there before stays.
+func TestStop(t *testing.T) {
+	for _, kind := range []Kind{ByThread, ByDaemon} {
+		t.Run(string(kind), func(t *testing.T) {
+			n := newNode(t)
+			d, wait := n.served()
+			var m Mover = d
+			if kind == ByThread {
+				m = &Threads{Copier: func(dataset.Dataset) *transfer.Copier { return transfer.NewCopier(100) }}
+			}
+			first, second := n.load(1, 0, 2, 1000), n.load(2, 0, 2, 1000)
+			first.Limits.Bandwidth, second.Limits.Bandwidth = 1000, 1000
+			old := second.destination(second.Files[1])
+			must(t, os.MkdirAll(filepath.Dir(old), 0o700))
+			must(t, os.WriteFile(old, []byte("of another dataset"), 0o600))
+			must(t, os.Chtimes(old, time.Unix(1000, 0), time.Unix(1000, 0)))
+			var list []Transfer
+			for _, l := range []*Load{first, second} {
+				x, err := m.Start(l)
+				must(t, err)
+				list = append(list, x)
+				must(t, x.Begin())
+			}
+			for _, x := range list {
+				must(t, x.Stop())
+			}
+			for _, f := range append(first.Files, second.Files[0]) {
+				if _, err := os.Lstat(filepath.Join(n.prefix, f.Meta.File())); err == nil {
+					t.Errorf("%s is there", f.Meta.File())
+				}
+			}
+			if data, _ := os.ReadFile(old); string(data) != "of another dataset" {
+				t.Errorf("what was there is now %q", data)
+			}
+			must(t, Close(n.control))
+			wait()
+		})
+	}
+}
+
+// A run begins with nothing under way, whatever the one before has left.
+func TestReset(t *testing.T) {
+	n := newNode(t)
+	must(t, Reset(n.control))
+	d, wait := n.served()
+	l := n.load(1, 0, 1, 1000)
+	l.Limits.Bandwidth = 100
+	x, err := d.Start(l)
+	must(t, err)
+	must(t, x.Begin())
+	must(t, Reset(n.control))
+	wait()
+	if running(n.control) {
+		t.Error("somebody copies")
+	}
+	if !x.Ended() {
+		t.Error("not ended")
+	}
+	must(t, os.WriteFile(filePath(n.control), []byte("no hash file"), 0o600))
+	must(t, Reset(n.control))
+	if _, err := os.Lstat(filePath(n.control)); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// One that dies over and over is given up.
+func TestDaemon_ThatDies(t *testing.T) {
+	n := newNode(t)
+	launched := 0
+	d := &Daemon{Control: n.control, Launch: func(string) error { launched++; return nil }}
+	x, err := d.Start(n.load(1, 0, 1, 10))
+	must(t, err)
+	must(t, x.Begin())
+	if err := x.Wait(); err == nil || launched != maxLaunches {
+		t.Errorf("%v, started %d times", err, launched)
+	}
+}
+
+// A corrupt file is told from other failures by both movers.
+func TestCorrupt(t *testing.T) {
+	n := newNode(t)
+	d, wait := n.served()
+	defer wait()
+	for id, m := range map[int]Mover{1: d, 2: &Threads{Copier: func(dataset.Dataset) *transfer.Copier { return transfer.NewCopier(100) }}} {
+		l := n.load(id, 0, 1, 100)
+		must(t, os.WriteFile(l.Files[0].Path, []byte("short"), 0o600))
+		x, err := m.Start(l)
+		must(t, err)
+		must(t, x.Begin())
+		var corrupt *redundancy.CorruptError
+		if err := x.Wait(); !errors.As(err, &corrupt) || corrupt.Path != l.Files[0].Path {
+			t.Errorf("%T: %v", m, err)
+		}
+	}
+}
+
+// The limits of the transfer file hold while a load is copied, also when they are
+// changed: with a limit at which it would take hours, the copy ends when that is lifted.
+func TestServer_LimitsMayChange(t *testing.T) {
+	n := newNode(t)
+	d, wait := n.served()
+	defer wait()
+	l := n.load(1, 0, 1, 10000)
+	l.Limits.Bandwidth = 1
+	x, err := d.Start(l)
+	must(t, err)
+	must(t, x.Begin())
+	if x.Ended() {
+		t.Fatal("no limit")
+	}
+	must(t, hash.Update(filePath(n.control), func(h *hash.Hash) error { h.SetValue(keyBandwidth, "0"); return nil }))
+	must(t, x.Wait())
+	n.check(l)
+}

@@ -1,0 +1,91 @@
+package mover
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/transfer"
+)
+
+// Threads copies in the process. There is a thread while there is something to copy,
+// and never more than one: a load waits for those before it. It has the processors
+// of the program's thread that started it.
+type Threads struct {
+	// Copier makes what copies a dataset; a load has one while it is copied.
+	Copier func(d dataset.Dataset) *transfer.Copier
+
+	last *threadTransfer
+}
+
+type threadTransfer struct {
+	load *Load
+	stop chan struct{} // closed to end it
+	done chan struct{} // closed when it has ended, with err set
+	err  error
+}
+
+// Start begins to copy.
+func (t *Threads) Start(l *Load) (Transfer, error) {
+	x := &threadTransfer{load: l, stop: make(chan struct{}), done: make(chan struct{})}
+	before := t.last
+	t.last = x
+	go x.run(before, t.Copier)
+	return x, nil
+}
+
+func (x *threadTransfer) run(before *threadTransfer, copier func(d dataset.Dataset) *transfer.Copier) {
+	defer close(x.done)
+	defer func() {
+		if p := recover(); p != nil { // must not take the program with it
+			x.err = fmt.Errorf("internal error: %v; please report it with these lines: %s", p, debug.Stack())
+		}
+	}()
+	if before != nil {
+		select {
+		case <-before.done:
+		case <-x.stop:
+			x.err = transfer.ErrStopped
+			return
+		}
+	}
+	// The thread ends with the goroutine, which does not unlock it.
+	runtime.LockOSThread()
+	pace := &transfer.Pace{Limits: x.load.Limits, Used: transfer.ThreadTime, Wait: transfer.UntilStopped(x.stop)}
+	pace.Begin()
+	c := copier(x.load.Dataset)
+	c.Step = pace.Spent
+	x.err = x.load.carry(c, nil, func() error { return pace.Spent(0) }, func(string) error { return nil })
+}
+
+func (x *threadTransfer) Begin() error { return nil }
+
+func (x *threadTransfer) Ended() bool {
+	select {
+	case <-x.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (x *threadTransfer) Wait() error {
+	<-x.done
+	return x.err
+}
+
+func (x *threadTransfer) Files() ([]redundancy.File, error) {
+	var files []redundancy.File
+	for _, f := range x.load.Files {
+		files = append(files, redundancy.File{Path: x.load.destination(f), Meta: f.Meta})
+	}
+	return files, nil
+}
+
+func (x *threadTransfer) Stop() error {
+	close(x.stop)
+	<-x.done
+	return x.load.discard()
+}

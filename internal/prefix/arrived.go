@@ -1,0 +1,132 @@
+package prefix
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/mpi"
+)
+
+// CompleteFlushes completes the flushes that were under way when an earlier run
+// ended, and of which every rank's files had arrived by now, as their lists say. It
+// needs nothing of the cache. It returns the datasets of which something is missing:
+// they are not on their way any more. It is collective; all ranks get the same.
+func (p *Prefix) CompleteFlushes() (missing []dataset.Dataset, err error) {
+	list := hash.New()
+	err = p.onRoot(func() error {
+		h, err := hash.ReadWithLock(metadataPath(p.Dir, flushFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		for id, e := range h.Get(keyDataset).All() {
+			if e.Has(keyLocation, string(Flushing)) {
+				list.Set(id, e)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if list, err = hash.Bcast(list, 0, p.Comm); err != nil {
+		return nil, err
+	}
+	for _, id := range list.Ints() {
+		e := list.Get(strconv.Itoa(id))
+		d := dataset.Dataset{Hash: e.Get(keyDesc)}
+		ranks, known := e.Int(keyRanks)
+		if d.ID() != id || dataset.CheckName(d.Name()) != nil || !known || ranks < 1 || ranks > maxRanks {
+			continue // of a library that keeps no lists
+		}
+		err := p.completeFlush(d, int(ranks))
+		var agreed *mpi.AgreedError
+		switch {
+		case err == nil:
+			p.Log.Info("dataset %d (%s): all of it had been copied to %s when the run before ended; it is complete now", id, d.Name(), p.Dir)
+		case errors.As(err, &agreed):
+			p.Log.Info("dataset %d (%s): the run before ended before all of it was copied to %s: %v", id, d.Name(), p.Dir, err)
+			if err := p.GiveUpFlush(d); err != nil {
+				return nil, err
+			}
+			missing = append(missing, d)
+		default:
+			return nil, err // MPI itself has failed
+		}
+	}
+	return missing, nil
+}
+
+// completeFlush completes one of them, or says what is missing. The result is agreed.
+func (p *Prefix) completeFlush(d dataset.Dataset, ranks int) error {
+	done := false
+	err := p.onRoot(func() error {
+		// Killed between the summary and the index.
+		if f, err := Summary(p.Dir, d.ID()); err == nil && f.Complete && Same(f.Dataset, d) {
+			done = true
+			return conclude(p.Dir, f.Dataset)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	flag := []int64{0}
+	if done {
+		flag[0] = 1
+	}
+	if err := p.Comm.Allreduce(flag, mpi.Max); err != nil || flag[0] == 1 {
+		return err
+	}
+	parts, err := p.arrived(d, ranks)
+	if err := mpi.Agree(p.Comm, err); err != nil {
+		return err
+	}
+	totals := []int64{0, 0}
+	for _, files := range parts {
+		for _, f := range files {
+			totals[0]++
+			totals[1] += f.Meta.Size()
+		}
+	}
+	if err := p.Comm.Allreduce(totals, mpi.Sum); err != nil {
+		return err
+	}
+	if totals[0] != int64(d.Files()) || totals[1] != d.Size() {
+		return mpi.Agree(p.Comm, errors.New("the lists of the ranks are not of all files"))
+	}
+	if err := p.commit(d, ranks, parts.entries(p.Bare)); err != nil {
+		return err
+	}
+	for rank := range parts {
+		_ = os.Remove(partPath(Dir(p.Dir, d.ID()), rank)) // the list of all says the same
+	}
+	return nil
+}
+
+// arrived returns what the lists of some of the ranks of a dataset say, and an error
+// unless all of that is there. Each rank is looked at by one process.
+func (p *Prefix) arrived(d dataset.Dataset, ranks int) (Parts, error) {
+	parts, size := Parts{}, p.Comm.Size()
+	// Those that owner gives the caller stand together.
+	first := (p.Comm.Rank()*ranks + size - 1) / size
+	for rank := first; rank < ranks && owner(rank, ranks, size) == p.Comm.Rank(); rank++ {
+		part, err := ReadPart(p.Dir, d.ID(), rank)
+		if err != nil {
+			return nil, err
+		}
+		if !Same(part.Dataset, d) || part.Ranks != ranks {
+			return nil, errors.New("the list of a rank is of another dataset: " + partPath(Dir(p.Dir, d.ID()), rank))
+		}
+		for _, f := range part.Files {
+			if err := f.Meta.CheckKept(f.Path); err != nil {
+				return nil, err
+			}
+		}
+		parts[rank] = part.Files
+	}
+	return parts, nil
+}

@@ -1,0 +1,75 @@
+package run
+
+import (
+	"context"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+// forever is longer than any allocation.
+const forever = 365 * 24 * time.Hour
+
+// copiesInBackground reports whether the program wants scr_transfer on its nodes.
+func (j *Job) copiesInBackground() bool {
+	if !j.Config.Bool("SCR_FLUSH_ASYNC") {
+		return false
+	}
+	if j.Config.String("SCR_FLUSH_TYPE") == "DAEMON" {
+		return true
+	}
+	for _, fields := range j.Config.Items("STORE").All() {
+		if fields.Text("FLUSH") == "DAEMON" {
+			return true
+		}
+	}
+	return false
+}
+
+// startMovers has scr_transfer run on nodes as long as the job does, if the program
+// wants it: a process that the program starts itself may be ended by the resource
+// manager together with the program. What it returns ends them; what they have not
+// copied by then is scavenged.
+func (j *Job) startMovers(ctx context.Context, nodes []string) (stop func(), err error) {
+	if !j.copiesInBackground() || len(nodes) == 0 {
+		return func() {}, nil
+	}
+	control, err := j.Below(ctx, j.ControlBases()[0], "", "")
+	if err != nil {
+		return nil, err
+	}
+	j.Detail("scr_transfer is started on %d nodes", len(nodes))
+	argv := []string{j.Tool, "transfer", "--cntldir", control}
+	running, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	begin := func(nodes []string) {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for node, a := range j.OnNodes(running, nodes, forever, append(slices.Clone(argv), "--stay")...) {
+				if running.Err() == nil && (a.Err != nil || a.Status != 0) {
+					j.Detail("scr_transfer on %s: %s; the program starts one when it needs it", node, lastLine(a))
+				}
+			}
+		}()
+	}
+	// OnNodes looks after this node first, and then the others.
+	self, _ := os.Hostname() // "" if it has none
+	var others []string
+	for _, n := range nodes {
+		if here(n, self) {
+			begin([]string{n})
+		} else {
+			others = append(others, n)
+		}
+	}
+	if len(others) > 0 {
+		begin(others)
+	}
+	return func() {
+		j.OnNodes(ctx, nodes, answerTime, append(slices.Clone(argv), "--exit")...)
+		cancel()
+		wg.Wait()
+	}, nil
+}

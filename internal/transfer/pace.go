@@ -1,0 +1,130 @@
+package transfer
+
+import (
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Limits bound what a copy takes of a node. 0 is no limit.
+type Limits struct {
+	Bandwidth float64 // bytes a second
+	CPU       float64 // seconds of a processor a second
+}
+
+// Part is the limits of somebody who has so much of the work on the node.
+func (l Limits) Part(of float64) Limits { return Limits{l.Bandwidth * of, l.CPU * of} }
+
+// ErrStopped is why a copy that was told to stop is not complete.
+var ErrStopped = errors.New("the copy was stopped")
+
+// Pace keeps somebody who copies to limits, by letting him wait after each piece
+// for as long as the piece may take.
+type Pace struct {
+	Limits
+	// Used is the processor time of whoever copies, so far.
+	Used func() time.Duration
+	// Wait waits, perhaps not at all. Its error, which it may return before the time
+	// is over, ends the copy.
+	Wait func(time.Duration) error
+
+	due  time.Time     // when what was copied may be over
+	used time.Duration // up to when that was reckoned
+	now  func() time.Time
+}
+
+// credit is how long a copy may have been slower than its limits, as when a disk was
+// busy, and make up for it.
+const credit = time.Second
+
+// burst is how long a wait is worth being waited: to be woken costs the processor's
+// time, too, in threads that nobody counts.
+const burst = 50 * time.Millisecond
+
+// Spent says that so many bytes were copied, and returns when the next may be, with
+// an error if they shall not be.
+func (p *Pace) Spent(bytes int) error {
+	if p.Bandwidth <= 0 && p.CPU <= 0 {
+		return p.Wait(0)
+	}
+	now := time.Now()
+	if p.now != nil {
+		now = p.now()
+	}
+	if p.due.IsZero() {
+		p.due = now
+	}
+	var cost time.Duration
+	if p.Bandwidth > 0 {
+		cost = seconds(float64(bytes) / p.Bandwidth)
+	}
+	if p.CPU > 0 {
+		used := p.Used()
+		cost = max(cost, seconds((used-p.used).Seconds()/p.CPU))
+		p.used = used
+	}
+	if late := now.Add(-credit); p.due.Before(late) {
+		p.due = late
+	}
+	p.due = p.due.Add(cost)
+	wait := p.due.Sub(now)
+	if wait < burst {
+		wait = 0
+	}
+	return p.Wait(wait)
+}
+
+// Begin says that the work begins now: what was used before is not counted.
+func (p *Pace) Begin() {
+	if p.CPU > 0 {
+		p.used = p.Used()
+	}
+}
+
+// Change sets other limits, from now on.
+func (p *Pace) Change(l Limits) {
+	if l != p.Limits {
+		p.Limits, p.due = l, time.Time{}
+		p.Begin()
+	}
+}
+
+func seconds(s float64) time.Duration {
+	const most = 1e9 // so that a limit of next to nothing does not run over
+	return time.Duration(min(s, most) * float64(time.Second))
+}
+
+// UntilStopped is a Wait that ends when a channel is closed.
+func UntilStopped(stop <-chan struct{}) func(time.Duration) error {
+	return func(d time.Duration) error {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-stop:
+			return ErrStopped
+		default:
+		}
+		select {
+		case <-t.C:
+			return nil
+		case <-stop:
+			return ErrStopped
+		}
+	}
+}
+
+// ThreadTime is the processor time of the calling thread, to which the goroutine has
+// to be locked.
+func ThreadTime() time.Duration { return clock(unix.CLOCK_THREAD_CPUTIME_ID) }
+
+// ProcessTime is the processor time of the process.
+func ProcessTime() time.Duration { return clock(unix.CLOCK_PROCESS_CPUTIME_ID) }
+
+func clock(id int32) time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(id, &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}

@@ -1,0 +1,186 @@
+# shellcheck shell=bash
+# shellcheck disable=SC1091,SC2015,SC2016
+# Flushes in the background, by threads and by scr_transfer: of jobs that end, and of
+# jobs that are killed while a flush is under way.  steps.c has the program.
+. "$(dirname "$0")/lib.bash"
+
+is "steps.c builds" "$MPICC" -std=c99 -D_POSIX_C_SOURCE=200809L -O2 -I"$BUILD" -o "$WORK/steps" \
+    "$ROOT/scripts/test.d/steps.c" -L"$BUILD" -lscr -lrt -Wl,-rpath,"$BUILD"
+is "four nodes" "$TESTBED" up 4
+
+prefix=$WORK/prefix log=$WORK/log id=async$$ ranks=8
+begin() { # with nothing
+    "$TESTBED" wipe
+    rm -rf "$prefix"
+    mkdir "$prefix"
+    : >"$log"
+}
+# scr_transfer is to outlive the job, so that what a resource manager might do at the
+# end of one, to end all that it has started, is not done here.
+run() { # SETTING... -- OPTION...: of steps; output in $WORK/out, status in $status
+    local env=()
+    while [ "$1" != -- ]; do env+=(--env "$1"); shift; done
+    shift
+    (cd "$prefix" && exec "$TESTBED" run -n "$ranks" --mpi "$MPI" --timeout 60 --env SCR_PREFIX="$prefix" --env SCR_FLUSH=1 \
+        --env SCR_FLUSH_ASYNC=1 --env SCR_FLUSH_TYPE="$type" --env SCR_JOB_ID="$id" --env SCR_DEBUG=1 "${env[@]}" \
+        -- env -u TESTBED_JOB "$WORK/steps" -l "$log" "$@") >"$WORK/out" 2>&1 </dev/null
+    status=$?
+}
+ended() { # [STEP]: with status 0, from the checkpoint STEP
+    [ "$status" = 0 ] && ! grep -qE '^steps: |internal error|panic|goroutine' "$WORK/out" &&
+        { [ $# = 0 ] || grep -qx "restarted $1" "$log"; } || { echo "status $status"; cat "$WORK/out" "$log"; return 1; }
+}
+valid() { # STEP...: these are complete in the prefix directory, byte for byte
+    local step
+    for step in "$@"; do
+        "$BUILD/scr_index" -p "$prefix" | grep -qE "^[0-9]+ +YES .* ckpt.$step\$" && "$BUILD/scr_index" -p "$prefix" --verify "ckpt.$step" ||
+            { "$BUILD/scr_index" -p "$prefix"; cat "$WORK/out"; return 1; }
+    done
+}
+transfers() { # processes of this test's jobs, by their number
+    local p
+    for p in /proc/[0-9]*; do
+        grep -qsz 'scr_transfer$' "$p/cmdline" && grep -qszx "SCR_JOB_ID=$id" "$p/environ" && ! grep -qsz '^env$' "$p/cmdline" &&
+            echo "${p#/proc/}"
+    done
+    return 0
+}
+some_left() { [ -n "$(transfers)" ]; }
+none_left() { [ -z "$(transfers)" ]; }
+left() { # nothing of what a flush uses
+    none_left && ! find "$prefix" -name '*.flush' -o -name '*.scrfilemap' | grep . &&
+        ! find "$TESTBED_DIR/nodes" -name transfer.scrinfo | grep .
+}
+location() { "$BUILD/scr_flush_file" --dir "$prefix" --location "$1" | tr '\n' ' '; }
+lists() { [ "$(find "$prefix/.scr/scr.dataset.$1" -name '*.scrfilemap' | wc -l)" = "$ranks" ]; }
+inodes() { find "$prefix/ckpt.$1" -type f -printf '%p %i\n' | sort; }
+
+program() { # its processes
+    local p
+    for p in /proc/[0-9]*; do
+        [ "$(readlink "$p/exe" 2>/dev/null)" = "$WORK/steps" ] && echo "${p#/proc/}"
+    done
+}
+killed() { # SETTING...: a run that is killed in SCR_Finalize, which waits for the flush
+    begin
+    run "$@" -- -n 1 &
+    within 40 grep -qx 'complete 1' "$log" || cat "$WORK/out"
+    program | xargs kill -9
+    wait $!
+}
+
+for type in PTHREAD DAEMON; do
+    begin
+    run SCR_CACHE_SIZE=3 -- -n 5
+    is "$type: a run that ends by itself" ended
+    is "... all its checkpoints are flushed" valid 1 2 3 4 5
+    is "... and nothing is left of it" within 10 left
+    "$TESTBED" wipe
+    run -- -n 0
+    is "... and the next one restarts from them" ended 5
+
+    killed SCR_FLUSH_ASYNC_BW=200k
+    is "$type: killed while a flush is under way" same "FLUSHING" "$(location 1 | grep -o FLUSHING)"
+    run -- -n 1
+    is "... the next run goes on" ended 1
+    is "... and flushes what was not" valid 1 2
+    is "... and nothing is left" within 10 left
+done
+
+# From here on scr_transfer goes on when the program is dead.
+killed SCR_FLUSH_ASYNC_BW=60k
+is "the program is dead, scr_transfer goes on" some_left
+is "... until all is copied, and ends" within 60 none_left
+is "... of all ranks" lists 1
+is "... flush.scr says that it is on its way" same "CACHE FLUSHING " "$(location 1)"
+before=$(inodes 1)
+"$TESTBED" wipe # the nodes are gone
+is "... scr_index --build completes it" "$BUILD/scr_index" -p "$prefix" --build 1
+is "... without copying" same "$before" "$(inodes 1)"
+is "... every byte" valid 1
+run -- -n 1
+is "... and a run restarts from it" ended 1
+
+killed SCR_FLUSH_ASYNC_BW=200k
+is "killed again: all is copied" within 40 lists 1
+is "... and scr_transfer ends" within 10 none_left
+before=$(inodes 1)
+"$TESTBED" wipe
+run -- -n 0
+is "... the next SCR_Init completes it" ended 1
+is "... and says so" grep -q 'dataset 1 (ckpt.1): all of it had been copied' "$WORK/out"
+is "... without copying" same "$before" "$(inodes 1)"
+
+killed SCR_FLUSH_ASYNC_BW=150k
+copy() {
+    local n
+    for n in $("$TESTBED" nodes); do
+        "$TESTBED" exec "$n" env SCR_JOB_ID="$id" "$BUILD/scr_copy" --prefix "$prefix" --id 1 || return
+    done
+}
+is "scr_copy beside scr_transfer" copy
+is "... both to their end" within 40 none_left
+is "... is one dataset" "$BUILD/scr_index" -p "$prefix" --build 1
+is "... every byte" valid 1
+
+killed SCR_FLUSH_ASYNC_BW=100k
+one=$(transfers | head -n 1)
+is "a scr_transfer is killed" kill -9 "$one"
+again() {
+    local n
+    for n in $("$TESTBED" nodes); do
+        "$TESTBED" exec "$n" env SCR_JOB_ID="$id" "$BUILD/scr_transfer" || return
+    done
+}
+is "... another goes on where it was" again
+is "... and all is there" within 60 lists 1
+is "... and becomes complete" "$BUILD/scr_index" -p "$prefix" --build 1
+is "... every byte" valid 1
+is "... and nobody copies any more" within 60 none_left
+
+# One that is there already is given the work, as scr_run starts it.
+begin
+for n in $("$TESTBED" nodes); do
+    "$TESTBED" exec "$n" env SCR_JOB_ID="$id" "$BUILD/scr_transfer" --stay &
+done
+run SCR_CACHE_SIZE=3 -- -n 3
+is "scr_transfer --stay: a run that ends by itself" ended
+is "... all its checkpoints are flushed" valid 1 2 3
+is "... and those that copied are left" same 4 "$(transfers | wc -l)"
+stop_all() {
+    local n
+    for n in $("$TESTBED" nodes); do
+        "$TESTBED" exec "$n" env SCR_JOB_ID="$id" "$BUILD/scr_transfer" --exit || return
+    done
+}
+is "... until told to end" stop_all
+is "... as they do" none_left
+wait
+
+# It is killed below a program that goes on.
+begin
+(within 30 grep -q '^complete 1' "$log" && within 10 some_left && transfers | xargs kill -9) >/dev/null 2>&1 &
+run SCR_FLUSH_ASYNC_BW=400k -- -n 2
+wait $!
+is "scr_transfer is killed while the program goes on: another is started" ended
+is "... and all is flushed" valid 1 2
+is "... and nothing is left" within 10 left
+
+begin
+run SCR_FLUSH_ASYNC_BW=400k SCR_FLUSH_POSTSTAGE=1 SCR_CACHE_SIZE=3 -- -n 2
+is "SCR_FLUSH_POSTSTAGE: SCR_Finalize leaves it going" ended
+is "... flush.scr says so" same "CACHE FLUSHING " "$(location 2)"
+is "... until it is there" within 60 lists 2
+is "... scr_index --build completes it" "$BUILD/scr_index" -p "$prefix" --build 2
+is "... every byte" valid 2
+is "... and scr_transfer ends by itself" within 60 none_left
+
+# Told to.
+killed SCR_FLUSH_ASYNC_BW=20k
+is "scr_transfer --exit" stop_all
+is "... ends it" none_left
+is "... and what it has not copied is not complete" bash -c '! "$1/scr_index" -p "$2" --build 1' - "$BUILD" "$prefix"
+run -- -n 0
+is "... but by the next run" ended 1
+is "... every byte" valid 1
+for p in $(transfers); do kill -9 "$p"; done
