@@ -334,6 +334,7 @@ func (l *Loop) once(ctx context.Context, number int) (attempt, error) {
 		return attempt{}, err
 	}
 	l.watch(ctx, r)
+	l.askedAtOnce = l.askedAtOnce || l.isAskedAtOnce(r) // the program may have seen it first
 	a := attempt{number: number, status: r.status()}
 	// Not by its number: after a loss the next may have that of an older one.
 	if now, err := prefix.ReadProgress(l.Prefix); err != nil {
@@ -416,9 +417,14 @@ func (l *Loop) watch(ctx context.Context, r *running) {
 	}
 }
 
+func (l *Loop) isAskedAtOnce(r *running) bool {
+	asked, err := halt.AtOnce(l.Prefix, r.start.began)
+	return err == nil && asked
+}
+
 // mayGoOn is false for a run that somebody wants to end at once, or that hangs.
 func (l *Loop) mayGoOn(ctx context.Context, r *running, now time.Time) bool {
-	if at, err := halt.AtOnce(l.Prefix, r.start.began); err == nil && at {
+	if l.isAskedAtOnce(r) {
 		l.Tell("scr_halt --immediate: the run is ended")
 		l.askedAtOnce = true
 		return false

@@ -400,6 +400,12 @@ func TestLoop_HaltImmediately(t *testing.T) {
 	l.run(t, 143, "scr_halt --immediate: the run is ended", "dataset 1 (ckpt.1): in the prefix directory")
 }
 
+// A program that asks scr_should_exit often sees it before the loop does.
+func TestLoop_HaltImmediately_ByItself(t *testing.T) {
+	l := newLab(t, "checkpoint 1; halt-now; finalize", "finalize")
+	l.run(t, 0, "run 1: exit status 0", "stopped by scr_halt --immediate", "dataset 1 (ckpt.1): in the prefix directory")
+}
+
 func TestLoop_Watchdog(t *testing.T) {
 	l := newLab(t, "checkpoint 1; hang", "finalize")
 	t.Setenv("SCR_WATCHDOG", "1")
