@@ -227,15 +227,16 @@ func Forget(control string, id int) error {
 	return hash.Update(filePath(control), func(h *hash.Hash) error { remove(h, strconv.Itoa(id)); return nil })
 }
 
-// Exit has the scr_transfer of a node end, and returns when it has. What it was
-// copying is taken up by the next.
+// Exit has the scr_transfer of a node end, and returns when it has, and so has one
+// that waited to take its place. What it was copying is taken up by the next.
 func Exit(control string) error {
-	if !running(control) {
-		return nil
-	}
-	err := hash.Update(filePath(control), func(h *hash.Hash) error { h.SetValue(keyCommand, commandExit); return nil })
-	if err == nil {
-		patiently(func() bool { return !running(control) })
-	}
+	var err error
+	patiently(func() bool {
+		if !running(control) {
+			return true
+		}
+		err = hash.Update(filePath(control), func(h *hash.Hash) error { h.SetValue(keyCommand, commandExit); return nil })
+		return err != nil
+	})
 	return err
 }

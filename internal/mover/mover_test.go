@@ -221,6 +221,34 @@ func TestServer_StaysUntilToldToEnd(t *testing.T) {
 	}
 }
 
+// One that stays takes the place of one that does not, and not that of its like.
+func TestServer_StaysAfterAnother(t *testing.T) {
+	n := newNode(t)
+	other, err := lock(n.control)
+	must(t, err)
+	stay := func() chan error {
+		ended := make(chan error, 1)
+		go func() {
+			ended <- (&Server{Control: n.control, Stay: true, Poll: time.Millisecond, Alone: func() bool { return false }}).Run()
+		}()
+		return ended
+	}
+	first := stay()
+	l := n.load(1, 0, 2, 100)
+	x, err := (&Daemon{Control: n.control, Launch: func(string) error { return nil }}).Start(l)
+	must(t, err)
+	must(t, other.Close())
+	patiently(func() bool { return stays(n.control) })
+	must(t, x.Wait()) // by the first, as there is nobody else
+	n.check(l)
+	must(t, <-stay())
+	if !running(n.control) {
+		t.Error("two that stay have both ended")
+	}
+	must(t, Exit(n.control))
+	must(t, <-first)
+}
+
 func TestServer_EndsWithWhoeverStartedIt(t *testing.T) {
 	n := newNode(t)
 	must(t, (&Server{Control: n.control, Stay: true, Poll: time.Millisecond, Alone: func() bool { return true }}).Run())

@@ -31,13 +31,13 @@ type Server struct {
 }
 
 // Run copies what the transfer file says, until there is no more. If another
-// process does so already it returns at once.
+// process does so already it returns at once, or, if it is to stay and the other is
+// not, takes its place when that ends.
 func (s *Server) Run() error {
 	if s.Poll == 0 {
 		s.Poll = time.Second
 	}
 	s.file.path = filePath(s.Control)
-	var err error
 	for s.Stay { // until the first run has made it
 		if _, err := os.Stat(s.Control); !errors.Is(err, fs.ErrNotExist) {
 			break
@@ -47,14 +47,7 @@ func (s *Server) Run() error {
 		}
 		time.Sleep(s.Poll)
 	}
-	// Somebody who cancels something has the lock for a moment.
-	for range 5 {
-		if s.lock, err = lock(s.Control); err != nil || s.lock != nil {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	if s.lock == nil {
+	if err := s.occupy(); s.lock == nil {
 		return err
 	}
 	defer s.unlock()
@@ -73,6 +66,31 @@ func (s *Server) Run() error {
 			}
 		}
 	}
+}
+
+// occupy takes the lock, unless another process is at work. One that does not stay,
+// as a program starts it that has come first, is waited for: it ends when it has
+// copied all, or with the job step that it belongs to.
+func (s *Server) occupy() (err error) {
+	for tries := 0; ; tries++ {
+		if s.lock, err = lock(s.Control); err != nil || s.lock != nil {
+			return err
+		}
+		switch {
+		case tries < 5: // somebody who cancels something has it for a moment
+			time.Sleep(20 * time.Millisecond)
+		case !s.Stay || stays(s.Control) || s.Alone():
+			return nil
+		default:
+			time.Sleep(s.Poll)
+		}
+	}
+}
+
+// stays reports whether who copies on a node waits for more.
+func stays(control string) bool {
+	h, err := hash.ReadWithLock(filePath(control))
+	return err == nil && h.Has(keyStay)
 }
 
 func (s *Server) unlock() {

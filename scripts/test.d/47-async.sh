@@ -146,7 +146,7 @@ done
 run SCR_CACHE_SIZE=3 -- -n 3
 is "scr_transfer --stay: a run that ends by itself" ended
 is "... all its checkpoints are flushed" valid 1 2 3
-is "... and those that copied are left" same 4 "$(transfers | wc -l)"
+is "... and those that copied are left" same 4 "$(transfers | wc -l)" # also where the program came first and started others
 stop_all() {
     local n
     for n in $("$TESTBED" nodes); do
