@@ -18,7 +18,8 @@ var transferCommand = command{
 	short: "copy what the job on this node flushes in the background; one on each node",
 	long: `Copies what the transfer file in the control directory of the node lists, and ends when all of it is copied.
 Jobs with SCR_FLUSH_ASYNC=1 and SCR_FLUSH_TYPE=DAEMON start it when they need it, and scr_run does for all
-of an allocation. If one is running on the node already, another ends at once.`,
+of an allocation. If one is running on the node already, another ends at once; with --stay it waits for one
+that does not stay, and takes its place.`,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		control := flags.String("cntldir", "", "control directory of the node (default: that of the job, from the configuration)")
 		stay := flags.Bool("stay", false, "wait for more when all is copied, until told to end, or whoever started it has ended")
