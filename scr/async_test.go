@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/mover"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/transfer"
@@ -452,6 +454,55 @@ func TestAsync_SameName(t *testing.T) {
 		c.lose(four...)
 		c.job(four, restarts(1))
 	})
+}
+
+// One that is flushed while the program waits is not replaced by an older one of its
+// name, or by files of the same names, that is on its way.
+func TestAsync_NewerWhileTheProgramWaits(t *testing.T) {
+	for what, names := range map[string][]string{"name": {"same", "same"}, "files": {"older", "newer"}} {
+		movers(t, func(t *testing.T, c *cluster) {
+			c.set("SCR_CACHE_SIZE=4")
+			c.job(four, func(s *Session, rank int) error {
+				s.limits.Bandwidth = 200e3
+				for i, name := range names {
+					if err := s.StartOutput(name, Checkpoint); err != nil {
+						return err
+					}
+					data := []byte(strings.Repeat(fmt.Sprint(i), 100_000))
+					if err := write(s, []file{{name: fmt.Sprintf("files/%d", rank), data: data, mode: 0o600, time: time.Unix(1e9+int64(i), 0)}}); err != nil {
+						return err
+					}
+					if i == 1 { // nothing departs any more
+						err := s.onRoot(func() error {
+							return hash.Update(halt.Path(s.prefix.Dir), func(h *hash.Hash) error { h.SetValue("ExitReason", "TEST"); return nil })
+						})
+						if err != nil {
+							return err
+						}
+					}
+					if err := s.CompleteOutput(true); err != nil {
+						return err
+					}
+				}
+				if !s.flushed[2] {
+					return errors.New("it is not flushed")
+				}
+				return s.Finalize()
+			})
+			x, err := prefix.ReadIndex(c.prefix(""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e, ok := x.Entry(names[1]); !ok || e.ID != 2 || !e.Complete {
+				t.Errorf("%s: %+v", what, e)
+			}
+			for rank := range four {
+				if got, err := os.ReadFile(c.prefix(fmt.Sprintf("files/%d", rank))); err != nil || len(got) == 0 || got[0] != '1' {
+					t.Errorf("%s: rank %d: of the older: %v", what, rank, err)
+				}
+			}
+		})
+	}
 }
 
 func TestAsync_TypeOfAStore(t *testing.T) {
