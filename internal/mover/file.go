@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -250,12 +251,17 @@ func running(control string) bool {
 
 // watched is a file that is replaced when it changes.
 type watched struct {
-	path string
-	seen fs.FileInfo
+	path  string
+	seen  fs.FileInfo
+	doubt time.Time // when it was seen to have changed; zero once that is all that can have
 }
 
+// tick is longer than the times of files take to differ.
+const tick = 50 * time.Millisecond
+
 // changed reports whether it has been replaced since it was asked last, or is not
-// there.
+// there. Two changes within a tick may give back the same inode with the same time:
+// after a change it says once more that there may have been one.
 func (w *watched) changed() bool {
 	info, err := os.Lstat(w.path)
 	if err != nil {
@@ -264,5 +270,12 @@ func (w *watched) changed() bool {
 	}
 	same := w.seen != nil && os.SameFile(info, w.seen) && info.ModTime().Equal(w.seen.ModTime())
 	w.seen = info
+	switch {
+	case !same:
+		w.doubt = time.Now()
+	case !w.doubt.IsZero() && time.Since(w.doubt) >= tick:
+		w.doubt = time.Time{}
+		return true
+	}
 	return !same
 }

@@ -296,12 +296,63 @@ func TestReset(t *testing.T) {
 func TestDaemon_ThatDies(t *testing.T) {
 	n := newNode(t)
 	launched := 0
-	d := &Daemon{Control: n.control, Launch: func(string) error { launched++; return nil }}
+	d := &Daemon{Control: n.control, Launch: func(string) error { launched++; return nil }, patience: time.Millisecond}
 	x, err := d.Start(n.load(1, 0, 1, 10))
 	must(t, err)
 	must(t, x.Begin())
 	if err := x.Wait(); err == nil || launched != maxLaunches {
 		t.Errorf("%v, started %d times", err, launched)
+	}
+}
+
+// One that is slow to start is waited for, by all processes of the node.
+func TestDaemon_ThatIsSlowToStart(t *testing.T) {
+	n := newNode(t)
+	d, wait := n.served()
+	defer wait()
+	launch, launched := d.Launch, 0
+	d.Launch = func(string) error { launched++; return nil }
+	d.patience = time.Hour
+	first, second := n.load(1, 0, 1, 10), n.load(1, 1, 1, 10)
+	a, err := d.Start(first)
+	must(t, err)
+	b, err := d.Start(second)
+	must(t, err)
+	must(t, a.Begin())
+	for range 2 * maxLaunches {
+		if a.Ended() || b.Ended() {
+			t.Fatalf("given up: %v, %v", a.Wait(), b.Wait())
+		}
+	}
+	if launched != 1 {
+		t.Errorf("started %d times", launched)
+	}
+	must(t, launch(n.control)) // here it is
+	must(t, errors.Join(a.Wait(), b.Wait()))
+}
+
+// A file system may give the same inode again, and the same time.
+func TestWatched_SameInodeAndTime(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	when := time.Unix(1000, 0)
+	put := func(text string) {
+		must(t, os.WriteFile(path, []byte(text), 0o600))
+		must(t, os.Chtimes(path, when, when))
+	}
+	put("1")
+	w := watched{path: path}
+	if !w.changed() {
+		t.Fatal("not seen")
+	}
+	put("2")
+	for !w.changed() {
+		time.Sleep(time.Millisecond)
+	}
+	for range 3 {
+		time.Sleep(tick)
+		if w.changed() {
+			t.Error("nothing has changed")
+		}
 	}
 }
 
