@@ -202,6 +202,37 @@ func TestAsync_CompletedByTheNextInit(t *testing.T) {
 	})
 }
 
+// One that somebody has dropped since, or that a restart has failed from, does not come
+// back because all of it has arrived.
+func TestAsync_NotWantedByTheNextInit(t *testing.T) {
+	for what, change := range map[string]func(x *prefix.Index){
+		"dropped": func(x *prefix.Index) { x.Remove(name(2)) },
+		"failed":  func(x *prefix.Index) { x.MarkFailed(2, time.Now()) },
+	} {
+		movers(t, func(t *testing.T, c *cluster) {
+			c.job(four, func(s *Session, rank int) error { return errors.Join(checkpoint(s, rank, 1), s.Finalize()) })
+			c.serving.Wait()
+			c.set("SCR_FLUSH=0")
+			c.job(four, sent(2))
+			c.set("SCR_FLUSH=1")
+			c.serving.Wait()
+			if err := prefix.UpdateIndex(c.prefix(""), func(x *prefix.Index) error { change(x); return nil }); err != nil {
+				t.Fatal(err)
+			}
+			c.lose(four...)
+			c.job(four, restarts(1))
+			c.says("it has left the index, or cannot be restarted from")
+			x, err := prefix.ReadIndex(c.prefix(""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e := x.ByID(2); e.Complete || x.Current() != name(1) || c.places(2) != "[]" {
+				t.Errorf("%s: %v, current %q, at %s", what, e.Complete, x.Current(), c.places(2))
+			}
+		})
+	}
+}
+
 // sent is a program that writes a checkpoint and is killed when it has just begun to be
 // flushed.
 func sent(step int) func(s *Session, rank int) error {
