@@ -221,6 +221,27 @@ func TestServer_StaysUntilToldToEnd(t *testing.T) {
 	}
 }
 
+// What one that was told to end has not copied, another does.
+func TestServer_GoesOnWhereOneWasToldToEnd(t *testing.T) {
+	n := newNode(t)
+	d, wait := n.served()
+	l := n.load(1, 0, 2, 1000)
+	l.Limits.Bandwidth = 1
+	x, err := d.Start(l)
+	must(t, err)
+	must(t, x.Begin())
+	patiently(func() bool { return running(n.control) })
+	must(t, Exit(n.control))
+	wait()
+	if n.read().Get(keyDataset, "1", keyRank, "0").Has(keyDone) {
+		t.Fatal("it has copied all")
+	}
+	must(t, hash.Update(filePath(n.control), func(h *hash.Hash) error { h.SetValue(keyBandwidth, "0"); return nil }))
+	must(t, (&Server{Control: n.control}).Run())
+	n.check(l)
+	must(t, x.Wait())
+}
+
 func TestServer_EndsWithWhoeverStartedIt(t *testing.T) {
 	n := newNode(t)
 	must(t, (&Server{Control: n.control, Stay: true, Poll: time.Millisecond, Alone: func() bool { return true }}).Run())

@@ -127,6 +127,9 @@ func (s *Server) take() (t task, err error) {
 		switch {
 		case command == commandExit:
 			h.Unset(keyCommand)
+			if load != nil { // for the next
+				h.SetValue(keyCommand, commandRun)
+			}
 			t.exit = true
 		case load == nil:
 			if h.Has(keyDataset) {
