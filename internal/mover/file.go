@@ -144,13 +144,17 @@ func copier(h *hash.Hash, id int) *transfer.Copier {
 func next(h *hash.Hash) (l *Load, arrived map[string]bool) {
 	for _, id := range h.Get(keyDataset).Ints() {
 		of := h.Get(keyDataset, strconv.Itoa(id))
+		d := dataset.Dataset{Hash: of.Get(keyDesc)}
+		if d.ID() != id {
+			continue // how it ends could not be recorded
+		}
 		for _, rank := range of.Get(keyRank).Ints() {
 			part := of.Get(keyRank, strconv.Itoa(rank))
 			if part.Has(keyDone) || part.Has(keyFailed) {
 				continue
 			}
 			ranks, _ := of.Int(keyRanks)
-			l := &Load{Dataset: dataset.Dataset{Hash: of.Get(keyDesc)}, Rank: rank, Ranks: int(ranks), Prefix: of.Text(keyPrefix), Limits: limits(h)}
+			l := &Load{Dataset: d, Rank: rank, Ranks: int(ranks), Prefix: of.Text(keyPrefix), Limits: limits(h)}
 			arrived := map[string]bool{}
 			for path := range part.Get(keyFile).All() {
 				e := h.Get(keyFiles, path)

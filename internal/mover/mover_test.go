@@ -161,6 +161,31 @@ func TestServer_GoesOnWhereOneWasKilled(t *testing.T) {
 	}
 }
 
+// What does not say what it is is passed over, and what goes nowhere fails.
+func TestServer_Nonsense(t *testing.T) {
+	n := newNode(t)
+	for id := 1; id <= 4; id++ {
+		_, err := (&Daemon{Control: n.control}).Start(n.load(id, 0, 1, 10))
+		must(t, err)
+	}
+	must(t, hash.Update(filePath(n.control), func(h *hash.Hash) error {
+		h.Get(keyDataset, "1").Unset(keyDesc)
+		h.Get(keyDataset, "2").Unset(keyPrefix)
+		h.Unset(keyFiles)
+		h.At(keyDataset, "4", keyRank, "1") // without files, as a rank may be
+		return nil
+	}))
+	must(t, (&Server{Control: n.control}).Run())
+	for id, want := range map[int]bool{1: false, 2: true, 3: true, 4: true} {
+		if ended, err := outcome(n.read(), id, 0); ended != want || ended && err == nil {
+			t.Errorf("dataset %d: %v, %v", id, ended, err)
+		}
+	}
+	if ended, err := outcome(n.read(), 4, 1); !ended || err != nil {
+		t.Errorf("%v, %v", ended, err)
+	}
+}
+
 func TestServer_OneOnANode(t *testing.T) {
 	n := newNode(t)
 	f, err := lock(n.control)
