@@ -120,24 +120,22 @@ func (s *Session) clearWay(name string, files map[string]bool) error {
 		return nil
 	}
 	flights := slices.Clone(s.flights)
-	wait := make([]int64, len(flights))
+	first := []int64{0} // so many of them, which arrive in their order
 	for i, f := range flights {
 		taken := f.cached.Name() == name
 		for file := range s.names(f.cached) {
 			taken = taken || files[file]
 		}
 		if taken {
-			wait[i] = 1
+			first[0] = int64(i + 1)
 		}
 	}
-	if err := s.world.Allreduce(wait, mpi.Max); err != nil {
+	if err := s.world.Allreduce(first, mpi.Max); err != nil {
 		return err
 	}
-	for i, f := range flights {
-		if wait[i] == 1 {
-			if err := s.arriveOrWarn(f); err != nil {
-				return err
-			}
+	for _, f := range flights[:first[0]] {
+		if err := s.arriveOrWarn(f); err != nil {
+			return err
 		}
 	}
 	return nil

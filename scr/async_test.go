@@ -556,6 +556,37 @@ func TestAsync_TypeOfAStore(t *testing.T) {
 	c.whole(2, 4)
 }
 
+// What is on its way is not deleted for a newer one that has overtaken it, but once it
+// has arrived.
+func TestAsync_Overtaken(t *testing.T) {
+	movers(t, func(t *testing.T, c *cluster) {
+		c.set("SCR_CACHE_SIZE=4", "SCR_PREFIX_SIZE=1", "SCR_FLUSH_ASYNC_BW=20k")
+		c.configure("STORE=$SSD FLUSH=SYNC", "CKPT=0", "CKPT=1 INTERVAL=2 STORE=$SSD")
+		c.job(four, func(s *Session, rank int) error {
+			if err := steps(1, 2)(s, rank); err != nil {
+				return err
+			}
+			if len(s.flights) != 1 || !s.flushed[2] {
+				return fmt.Errorf("%d flights, flushed %v", len(s.flights), s.flushed)
+			}
+			return s.Finalize()
+		})
+		c.whole(2, 4)
+		x, err := prefix.ReadIndex(c.prefix(""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list := x.Entries(); len(list) != 1 || list[0].ID != 2 || x.Current() != name(2) {
+			t.Errorf("%+v, current %q", list, x.Current())
+		}
+		for _, path := range []string{"ckpt.1", ".scr/scr.dataset.1"} {
+			if _, err := os.Lstat(c.prefix(path)); err == nil {
+				t.Errorf("%s is left\n%s", path, c.said())
+			}
+		}
+	})
+}
+
 func TestKilled_WhileFlushingInTheBackground(t *testing.T) {
 	t.Parallel()
 	movers(t, func(t *testing.T, c *cluster) {
