@@ -86,15 +86,10 @@ func (s *Session) moverOf(c *cache.Cached) mover.Kind {
 	return kind
 }
 
-// depart begins to flush a dataset while the program goes on. One of the same name,
-// which it takes the place of, has to have arrived.
+// depart begins to flush a dataset while the program goes on.
 func (s *Session) depart(c *cache.Cached) error {
-	for _, f := range slices.Clone(s.flights) {
-		if f.cached.Name() == c.Name() {
-			if err := s.arriveOrWarn(f); err != nil {
-				return err
-			}
-		}
+	if err := s.clearWay(c.Name(), s.names(c)); err != nil {
+		return err
 	}
 	start := time.Now()
 	s.event("FLUSH_START", c.Dataset, eventlog.Record{Note: s.prefix.Dir})
@@ -104,6 +99,45 @@ func (s *Session) depart(c *cache.Cached) error {
 		return err
 	}
 	s.flights = append(s.flights, f)
+	return nil
+}
+
+// names are those of the caller's files of a dataset, below the prefix directory.
+func (s *Session) names(c *cache.Cached) map[string]bool {
+	names := map[string]bool{}
+	own, _ := redundancy.Split(s.cache.Files(c.ID()))
+	for _, f := range own {
+		names[f.Meta.File()] = true
+	}
+	return names
+}
+
+// clearWay waits for the flights whose place a dataset takes: those of its name, which
+// would enter the index after it and push it out, and those of files of the same
+// names, which would be put where the newer ones are.
+func (s *Session) clearWay(name string, files map[string]bool) error {
+	if len(s.flights) == 0 {
+		return nil
+	}
+	flights := slices.Clone(s.flights)
+	first := []int64{0} // so many of them, which arrive in their order
+	for i, f := range flights {
+		taken := f.cached.Name() == name
+		for file := range s.names(f.cached) {
+			taken = taken || files[file]
+		}
+		if taken {
+			first[0] = int64(i + 1)
+		}
+	}
+	if err := s.world.Allreduce(first, mpi.Max); err != nil {
+		return err
+	}
+	for _, f := range flights[:first[0]] {
+		if err := s.arriveOrWarn(f); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/mover"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/transfer"
@@ -198,6 +200,37 @@ func TestAsync_CompletedByTheNextInit(t *testing.T) {
 			c.lose(four...)
 		}
 	})
+}
+
+// One that somebody has dropped since, or that a restart has failed from, does not come
+// back because all of it has arrived.
+func TestAsync_NotWantedByTheNextInit(t *testing.T) {
+	for what, change := range map[string]func(x *prefix.Index){
+		"dropped": func(x *prefix.Index) { x.Remove(name(2)) },
+		"failed":  func(x *prefix.Index) { x.MarkFailed(2, time.Now()) },
+	} {
+		movers(t, func(t *testing.T, c *cluster) {
+			c.job(four, func(s *Session, rank int) error { return errors.Join(checkpoint(s, rank, 1), s.Finalize()) })
+			c.serving.Wait()
+			c.set("SCR_FLUSH=0")
+			c.job(four, sent(2))
+			c.set("SCR_FLUSH=1")
+			c.serving.Wait()
+			if err := prefix.UpdateIndex(c.prefix(""), func(x *prefix.Index) error { change(x); return nil }); err != nil {
+				t.Fatal(err)
+			}
+			c.lose(four...)
+			c.job(four, restarts(1))
+			c.says("it has left the index, or cannot be restarted from")
+			x, err := prefix.ReadIndex(c.prefix(""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e := x.ByID(2); e.Complete || x.Current() != name(1) || c.places(2) != "[]" {
+				t.Errorf("%s: %v, current %q, at %s", what, e.Complete, x.Current(), c.places(2))
+			}
+		})
+	}
 }
 
 // sent is a program that writes a checkpoint and is killed when it has just begun to be
@@ -454,6 +487,55 @@ func TestAsync_SameName(t *testing.T) {
 	})
 }
 
+// One that is flushed while the program waits is not replaced by an older one of its
+// name, or by files of the same names, that is on its way.
+func TestAsync_NewerWhileTheProgramWaits(t *testing.T) {
+	for what, names := range map[string][]string{"name": {"same", "same"}, "files": {"older", "newer"}} {
+		movers(t, func(t *testing.T, c *cluster) {
+			c.set("SCR_CACHE_SIZE=4")
+			c.job(four, func(s *Session, rank int) error {
+				s.limits.Bandwidth = 200e3
+				for i, name := range names {
+					if err := s.StartOutput(name, Checkpoint); err != nil {
+						return err
+					}
+					data := []byte(strings.Repeat(fmt.Sprint(i), 100_000))
+					if err := write(s, []file{{name: fmt.Sprintf("files/%d", rank), data: data, mode: 0o600, time: time.Unix(1e9+int64(i), 0)}}); err != nil {
+						return err
+					}
+					if i == 1 { // nothing departs any more
+						err := s.onRoot(func() error {
+							return hash.Update(halt.Path(s.prefix.Dir), func(h *hash.Hash) error { h.SetValue("ExitReason", "TEST"); return nil })
+						})
+						if err != nil {
+							return err
+						}
+					}
+					if err := s.CompleteOutput(true); err != nil {
+						return err
+					}
+				}
+				if !s.flushed[2] {
+					return errors.New("it is not flushed")
+				}
+				return s.Finalize()
+			})
+			x, err := prefix.ReadIndex(c.prefix(""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e, ok := x.Entry(names[1]); !ok || e.ID != 2 || !e.Complete {
+				t.Errorf("%s: %+v", what, e)
+			}
+			for rank := range four {
+				if got, err := os.ReadFile(c.prefix(fmt.Sprintf("files/%d", rank))); err != nil || len(got) == 0 || got[0] != '1' {
+					t.Errorf("%s: rank %d: of the older: %v", what, rank, err)
+				}
+			}
+		})
+	}
+}
+
 func TestAsync_TypeOfAStore(t *testing.T) {
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_CACHE_SIZE=4")
 	c.configure("STORE=$SSD FLUSH=SYNC", "CKPT=0", "CKPT=1 INTERVAL=2 STORE=$SSD")
@@ -472,6 +554,37 @@ func TestAsync_TypeOfAStore(t *testing.T) {
 	})
 	c.whole(1, 4)
 	c.whole(2, 4)
+}
+
+// What is on its way is not deleted for a newer one that has overtaken it, but once it
+// has arrived.
+func TestAsync_Overtaken(t *testing.T) {
+	movers(t, func(t *testing.T, c *cluster) {
+		c.set("SCR_CACHE_SIZE=4", "SCR_PREFIX_SIZE=1", "SCR_FLUSH_ASYNC_BW=20k")
+		c.configure("STORE=$SSD FLUSH=SYNC", "CKPT=0", "CKPT=1 INTERVAL=2 STORE=$SSD")
+		c.job(four, func(s *Session, rank int) error {
+			if err := steps(1, 2)(s, rank); err != nil {
+				return err
+			}
+			if len(s.flights) != 1 || !s.flushed[2] {
+				return fmt.Errorf("%d flights, flushed %v", len(s.flights), s.flushed)
+			}
+			return s.Finalize()
+		})
+		c.whole(2, 4)
+		x, err := prefix.ReadIndex(c.prefix(""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list := x.Entries(); len(list) != 1 || list[0].ID != 2 || x.Current() != name(2) {
+			t.Errorf("%+v, current %q", list, x.Current())
+		}
+		for _, path := range []string{"ckpt.1", ".scr/scr.dataset.1"} {
+			if _, err := os.Lstat(c.prefix(path)); err == nil {
+				t.Errorf("%s is left\n%s", path, c.said())
+			}
+		}
+	})
 }
 
 func TestKilled_WhileFlushingInTheBackground(t *testing.T) {

@@ -26,6 +26,9 @@ type direct struct {
 
 // beginDirect begins such a dataset.
 func (s *Session) beginDirect(d dataset.Dataset) error {
+	if err := s.clearWay(d.Name(), nil); err != nil {
+		return err
+	}
 	d.SetBypass()
 	if err := s.prefix.Begin(d); err != nil {
 		return err

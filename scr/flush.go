@@ -73,6 +73,9 @@ func (s *Session) flush(c *cache.Cached) error {
 	if s.flushed[c.ID()] || s.cache.Find(c.ID()) == nil {
 		return nil
 	}
+	if err := s.clearWay(c.Name(), s.names(c)); err != nil {
+		return err
+	}
 	start := time.Now()
 	s.event("FLUSH_START", c.Dataset, eventlog.Record{Note: s.prefix.Dir})
 	err := s.copyToPrefix(c)

@@ -228,6 +228,11 @@ func (s *Session) window(arrived dataset.Dataset) error {
 	if most <= 0 || !arrived.Flags().Has(Checkpoint) {
 		return nil
 	}
+	// An older one that is still on its way, and would be deleted before it has files,
+	// sees to it when it has arrived.
+	if slices.ContainsFunc(s.flights, func(f *flight) bool { return f.cached.ID() < arrived.ID() }) {
+		return nil
+	}
 	if err := s.prefix.Keep(most); err != nil && s.world.Rank() == 0 {
 		s.log.Warn("old checkpoints cannot be deleted from %s: %v", s.prefix.Dir, err)
 	}

@@ -30,16 +30,22 @@ type Daemon struct {
 	// Launch starts a process that copies what is in the transfer file; nil is
 	// the command.
 	Launch func(control string) error
+
+	patience time.Duration // for tests: instead of startTime
 }
 
 // maxLaunches is how often scr_transfer is started for a load before it is given up.
 const maxLaunches = 3
+
+// startTime is how long one that has been started may not be seen at work.
+const startTime = 3 * time.Second
 
 type daemonTransfer struct {
 	*Daemon
 	load     *Load
 	file     watched
 	launches int
+	launched time.Time // last, perhaps by another process of the node; zero: is at work, or has been
 	ended    bool
 	err      error
 }
@@ -53,7 +59,15 @@ func (d *Daemon) Start(l *Load) (Transfer, error) {
 		}
 		return nil
 	})
-	return &daemonTransfer{Daemon: d, load: l, file: watched{path: filePath(d.Control)}}, err
+	return &daemonTransfer{Daemon: d, load: l, file: watched{path: filePath(d.Control)}, launched: time.Now()}, err
+}
+
+// starting is how long to wait for one that has been started.
+func (d *Daemon) starting() time.Duration {
+	if d.patience > 0 {
+		return d.patience
+	}
+	return startTime
 }
 
 // launch starts scr_transfer. If there is one, the other ends at once.
@@ -70,10 +84,18 @@ func (d *Daemon) launch() error {
 
 func (x *daemonTransfer) Begin() error {
 	if running(x.Control) {
+		x.launched = time.Time{}
 		return nil // it either sees the load, or gives its lock up before it could
 	}
+	return x.start()
+}
+
+// start starts scr_transfer for the load.
+func (x *daemonTransfer) start() error {
 	x.launches++
-	return x.launch()
+	err := x.launch()
+	x.launched = time.Now() // it is on its way to take its lock
+	return err
 }
 
 func (x *daemonTransfer) Ended() bool {
@@ -89,15 +111,17 @@ func (x *daemonTransfer) Ended() bool {
 		}
 		x.ended, x.err = outcome(h, x.load.Dataset.ID(), x.load.Rank)
 	}
-	if x.ended || alive {
+	if alive {
+		x.launched = time.Time{}
+	}
+	if x.ended || alive || time.Since(x.launched) < x.starting() {
 		return x.ended
 	}
 	if x.launches >= maxLaunches {
 		x.ended, x.err = true, fmt.Errorf("%s has ended %d times before it had copied all", Command, x.launches)
 		return true
 	}
-	x.launches++
-	if err := x.launch(); err != nil {
+	if err := x.start(); err != nil {
 		x.ended, x.err = true, err
 	}
 	return x.ended

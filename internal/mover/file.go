@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -143,13 +144,17 @@ func copier(h *hash.Hash, id int) *transfer.Copier {
 func next(h *hash.Hash) (l *Load, arrived map[string]bool) {
 	for _, id := range h.Get(keyDataset).Ints() {
 		of := h.Get(keyDataset, strconv.Itoa(id))
+		d := dataset.Dataset{Hash: of.Get(keyDesc)}
+		if d.ID() != id {
+			continue // how it ends could not be recorded
+		}
 		for _, rank := range of.Get(keyRank).Ints() {
 			part := of.Get(keyRank, strconv.Itoa(rank))
 			if part.Has(keyDone) || part.Has(keyFailed) {
 				continue
 			}
 			ranks, _ := of.Int(keyRanks)
-			l := &Load{Dataset: dataset.Dataset{Hash: of.Get(keyDesc)}, Rank: rank, Ranks: int(ranks), Prefix: of.Text(keyPrefix), Limits: limits(h)}
+			l := &Load{Dataset: d, Rank: rank, Ranks: int(ranks), Prefix: of.Text(keyPrefix), Limits: limits(h)}
 			arrived := map[string]bool{}
 			for path := range part.Get(keyFile).All() {
 				e := h.Get(keyFiles, path)
@@ -250,12 +255,17 @@ func running(control string) bool {
 
 // watched is a file that is replaced when it changes.
 type watched struct {
-	path string
-	seen fs.FileInfo
+	path  string
+	seen  fs.FileInfo
+	doubt time.Time // when it was seen to have changed; zero once that is all that can have
 }
 
+// tick is longer than the times of files take to differ.
+const tick = 50 * time.Millisecond
+
 // changed reports whether it has been replaced since it was asked last, or is not
-// there.
+// there. Two changes within a tick may give back the same inode with the same time:
+// after a change it says once more that there may have been one.
 func (w *watched) changed() bool {
 	info, err := os.Lstat(w.path)
 	if err != nil {
@@ -264,5 +274,12 @@ func (w *watched) changed() bool {
 	}
 	same := w.seen != nil && os.SameFile(info, w.seen) && info.ModTime().Equal(w.seen.ModTime())
 	w.seen = info
+	switch {
+	case !same:
+		w.doubt = time.Now()
+	case !w.doubt.IsZero() && time.Since(w.doubt) >= tick:
+		w.doubt = time.Time{}
+		return true
+	}
 	return !same
 }

@@ -161,6 +161,31 @@ func TestServer_GoesOnWhereOneWasKilled(t *testing.T) {
 	}
 }
 
+// What does not say what it is is passed over, and what goes nowhere fails.
+func TestServer_Nonsense(t *testing.T) {
+	n := newNode(t)
+	for id := 1; id <= 4; id++ {
+		_, err := (&Daemon{Control: n.control}).Start(n.load(id, 0, 1, 10))
+		must(t, err)
+	}
+	must(t, hash.Update(filePath(n.control), func(h *hash.Hash) error {
+		h.Get(keyDataset, "1").Unset(keyDesc)
+		h.Get(keyDataset, "2").Unset(keyPrefix)
+		h.Unset(keyFiles)
+		h.At(keyDataset, "4", keyRank, "1") // without files, as a rank may be
+		return nil
+	}))
+	must(t, (&Server{Control: n.control}).Run())
+	for id, want := range map[int]bool{1: false, 2: true, 3: true, 4: true} {
+		if ended, err := outcome(n.read(), id, 0); ended != want || ended && err == nil {
+			t.Errorf("dataset %d: %v, %v", id, ended, err)
+		}
+	}
+	if ended, err := outcome(n.read(), 4, 1); !ended || err != nil {
+		t.Errorf("%v, %v", ended, err)
+	}
+}
+
 func TestServer_OneOnANode(t *testing.T) {
 	n := newNode(t)
 	f, err := lock(n.control)
@@ -249,6 +274,45 @@ func TestServer_StaysAfterAnother(t *testing.T) {
 	must(t, <-first)
 }
 
+// Whoever stays ends when it is told to, in the middle of a copy too.
+func TestServer_StaysAndIsToldToEndWhileItCopies(t *testing.T) {
+	n := newNode(t)
+	ended := make(chan error)
+	go func() {
+		ended <- (&Server{Control: n.control, Stay: true, Poll: time.Millisecond, Alone: func() bool { return false }}).Run()
+	}()
+	patiently(func() bool { return running(n.control) })
+	l := n.load(1, 0, 2, 1000)
+	l.Limits.Bandwidth = 1
+	x, err := (&Daemon{Control: n.control}).Start(l)
+	must(t, err)
+	must(t, x.Begin())
+	patiently(func() bool { return n.read().Text(keyState) == stateRunning })
+	must(t, Exit(n.control))
+	must(t, <-ended)
+}
+
+// What one that was told to end has not copied, another does.
+func TestServer_GoesOnWhereOneWasToldToEnd(t *testing.T) {
+	n := newNode(t)
+	d, wait := n.served()
+	l := n.load(1, 0, 2, 1000)
+	l.Limits.Bandwidth = 1
+	x, err := d.Start(l)
+	must(t, err)
+	must(t, x.Begin())
+	patiently(func() bool { return running(n.control) })
+	must(t, Exit(n.control))
+	wait()
+	if n.read().Get(keyDataset, "1", keyRank, "0").Has(keyDone) {
+		t.Fatal("it has copied all")
+	}
+	must(t, hash.Update(filePath(n.control), func(h *hash.Hash) error { h.SetValue(keyBandwidth, "0"); return nil }))
+	must(t, (&Server{Control: n.control}).Run())
+	n.check(l)
+	must(t, x.Wait())
+}
+
 func TestServer_EndsWithWhoeverStartedIt(t *testing.T) {
 	n := newNode(t)
 	must(t, (&Server{Control: n.control, Stay: true, Poll: time.Millisecond, Alone: func() bool { return true }}).Run())
@@ -324,12 +388,63 @@ func TestReset(t *testing.T) {
 func TestDaemon_ThatDies(t *testing.T) {
 	n := newNode(t)
 	launched := 0
-	d := &Daemon{Control: n.control, Launch: func(string) error { launched++; return nil }}
+	d := &Daemon{Control: n.control, Launch: func(string) error { launched++; return nil }, patience: time.Millisecond}
 	x, err := d.Start(n.load(1, 0, 1, 10))
 	must(t, err)
 	must(t, x.Begin())
 	if err := x.Wait(); err == nil || launched != maxLaunches {
 		t.Errorf("%v, started %d times", err, launched)
+	}
+}
+
+// One that is slow to start is waited for, by all processes of the node.
+func TestDaemon_ThatIsSlowToStart(t *testing.T) {
+	n := newNode(t)
+	d, wait := n.served()
+	defer wait()
+	launch, launched := d.Launch, 0
+	d.Launch = func(string) error { launched++; return nil }
+	d.patience = time.Hour
+	first, second := n.load(1, 0, 1, 10), n.load(1, 1, 1, 10)
+	a, err := d.Start(first)
+	must(t, err)
+	b, err := d.Start(second)
+	must(t, err)
+	must(t, a.Begin())
+	for range 2 * maxLaunches {
+		if a.Ended() || b.Ended() {
+			t.Fatalf("given up: %v, %v", a.Wait(), b.Wait())
+		}
+	}
+	if launched != 1 {
+		t.Errorf("started %d times", launched)
+	}
+	must(t, launch(n.control)) // here it is
+	must(t, errors.Join(a.Wait(), b.Wait()))
+}
+
+// A file system may give the same inode again, and the same time.
+func TestWatched_SameInodeAndTime(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	when := time.Unix(1000, 0)
+	put := func(text string) {
+		must(t, os.WriteFile(path, []byte(text), 0o600))
+		must(t, os.Chtimes(path, when, when))
+	}
+	put("1")
+	w := watched{path: path}
+	if !w.changed() {
+		t.Fatal("not seen")
+	}
+	put("2")
+	for !w.changed() {
+		time.Sleep(time.Millisecond)
+	}
+	for range 3 {
+		time.Sleep(tick)
+		if w.changed() {
+			t.Error("nothing has changed")
+		}
 	}
 }
 

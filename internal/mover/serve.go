@@ -119,8 +119,11 @@ func (s *Server) take() (t task, err error) {
 		return task{}, nil
 	}
 	if s.Stay {
-		// Whoever waits does not write, as long as there is nothing to say.
-		if !s.file.changed() {
+		// Whoever waits does not write, as long as there is nothing to say. What has
+		// stopped a copy has been seen there, and is to be obeyed here.
+		changed := s.file.changed() || s.stopped
+		s.stopped = false
+		if !changed {
 			return task{exit: s.Alone()}, nil
 		}
 		h, err := hash.ReadWithLock(s.file.path)
@@ -145,6 +148,9 @@ func (s *Server) take() (t task, err error) {
 		switch {
 		case command == commandExit:
 			h.Unset(keyCommand)
+			if load != nil { // for the next
+				h.SetValue(keyCommand, commandRun)
+			}
 			t.exit = true
 		case load == nil:
 			if h.Has(keyDataset) {

@@ -42,9 +42,14 @@ func (p *Prefix) CompleteFlushes() (missing []dataset.Dataset, err error) {
 		if d.ID() != id || dataset.CheckName(d.Name()) != nil || !known || ranks < 1 || ranks > maxRanks {
 			continue // of a library that keeps no lists
 		}
-		err := p.completeFlush(d, int(ranks))
+		wanted, err := p.completeFlush(d, int(ranks))
 		var agreed *mpi.AgreedError
 		switch {
+		case err == nil && !wanted:
+			p.Log.Info("dataset %d (%s): its flush to %s is not completed: it has left the index, or cannot be restarted from", id, d.Name(), p.Dir)
+			if err := p.GiveUpFlush(d); err != nil {
+				return nil, err
+			}
 		case err == nil:
 			p.Log.Info("dataset %d (%s): all of it had been copied to %s when the run before ended; it is complete now", id, d.Name(), p.Dir)
 		case errors.As(err, &agreed):
@@ -60,27 +65,40 @@ func (p *Prefix) CompleteFlushes() (missing []dataset.Dataset, err error) {
 	return missing, nil
 }
 
-// completeFlush completes one of them, or says what is missing. The result is agreed.
-func (p *Prefix) completeFlush(d dataset.Dataset, ranks int) error {
-	done := false
-	err := p.onRoot(func() error {
+// completeFlush completes one of them, or says what is missing. It is not wanted any
+// more if somebody has dropped it since, or the program has died of what it read from
+// its copy in the cache. The result is agreed.
+func (p *Prefix) completeFlush(d dataset.Dataset, ranks int) (wanted bool, err error) {
+	const done, unwanted = 1, 2
+	state := []int64{0}
+	err = p.onRoot(func() error {
+		x, err := ReadIndex(p.Dir)
+		if err != nil {
+			return err
+		}
+		if !x.Has(d) || x.entry(d.ID()).Failed {
+			state[0] = unwanted
+			return nil
+		}
 		// Killed between the summary and the index.
 		if f, err := Summary(p.Dir, d.ID()); err == nil && f.Complete && Same(f.Dataset, d) {
-			done = true
+			state[0] = done
 			return conclude(p.Dir, f.Dataset)
 		}
 		return nil
 	})
 	if err != nil {
-		return err
+		return true, err
 	}
-	flag := []int64{0}
-	if done {
-		flag[0] = 1
+	if err := p.Comm.Allreduce(state, mpi.Max); err != nil || state[0] != 0 {
+		return state[0] != unwanted, err
 	}
-	if err := p.Comm.Allreduce(flag, mpi.Max); err != nil || flag[0] == 1 {
-		return err
-	}
+	return true, p.completeFromLists(d, ranks)
+}
+
+// completeFromLists is completeFlush for one of which there are only the lists of its
+// ranks.
+func (p *Prefix) completeFromLists(d dataset.Dataset, ranks int) error {
 	parts, err := p.arrived(d, ranks)
 	if err := mpi.Agree(p.Comm, err); err != nil {
 		return err

@@ -224,11 +224,13 @@ func (n *node) copyRank(rank int) error {
 	_, ranks := n.maps.Expected(n.ID, rank)
 	p := &prefix.Part{Rank: rank, Ranks: ranks, Dataset: n.dataset}
 	var spoiled error
+	var again []func() error
 	for i, path := range n.maps.Files(n.ID, rank) {
 		f := redundancy.File{Path: path, Meta: meta.Meta{Hash: n.maps.Meta(n.ID, rank, path).Clone()}}
 		to, err := n.destination(f)
+		bring := func() error { return n.copyFile(f, to, fmt.Sprintf("%d.%d", rank, i)) }
 		if err == nil {
-			err = n.copyFile(f, to, fmt.Sprintf("%d.%d", rank, i))
+			err = bring()
 		}
 		if err != nil && f.Meta.Type() == meta.Full {
 			return err
@@ -238,6 +240,16 @@ func (n *node) copyRank(rank int) error {
 			continue
 		}
 		p.Files = append(p.Files, redundancy.File{Path: to, Meta: f.Meta})
+		again = append(again, bring)
+	}
+	// scr_transfer, if it is at work too, may have put its copy where one was, in a
+	// form that the list does not say. What it still does it writes a list of itself.
+	for i, f := range p.Files {
+		if f.Meta.Type() == meta.Full && f.Meta.Check(f.Path) != nil {
+			if err := again[i](); err != nil {
+				return err
+			}
+		}
 	}
 	if err := p.Enter(n.Prefix); err != nil {
 		return err

@@ -221,6 +221,39 @@ func TestScavenge_Again(t *testing.T) {
 	c.Restarts(4, 1)
 }
 
+// hook is a Meter that does something at each step.
+type hook func()
+
+func (hook) Expect(int64) {}
+func (h hook) Add(int64)  { h() }
+
+// A copy that scr_transfer has compressed, and put where one was that is copied
+// already, is not taken for one that is as the list says.
+func TestCopy_BesideATransfer(t *testing.T) {
+	c := newCluster(t)
+	c.Write(scavengetest.Four, 1)
+	first := c.Path(scavengetest.Contents(1, 0)[0].Name)
+	replaced := false
+	_, w, err := c.copy("a", 1, func(x *scavenge.Copy) {
+		x.Progress = hook(func() {
+			if _, err := os.Stat(first); err != nil || replaced {
+				return
+			}
+			replaced = true
+			must(t, os.WriteFile(first+".aside", []byte("small"), 0o600))
+			must(t, os.Rename(first+".aside", first))
+		})
+	})
+	if must(t, err); !replaced || len(w.list) > 0 {
+		t.Fatalf("%v, %q", replaced, w.list)
+	}
+	c.copies(1, "b", "c", "d")
+	if b := c.builds(1); len(b.Rebuilt) > 0 {
+		t.Errorf("%+v", b)
+	}
+	c.Restarts(4, 1)
+}
+
 // A file that is there but not what was written is copied again if that is
 // asked for.
 func TestCopy_Reread(t *testing.T) {

@@ -148,7 +148,9 @@ mv "$prefix/final" "$WORK/reference.large"
 fresh
 job SCR_MIN_NODES=4 SCR_JOB_ID=lost -- "${srun[@]}" "${large[@]}" -o "$prefix/final"
 is "a checkpoint is being protected" within 60 has node0 'scr.dataset.3/.scr/*.xor'
-slurm cut node1 2>/dev/null
+# The last node, so that all other ranks come back where their files are: those that had
+# moved to the spare would be lost with it, on top of those of the first node.
+slurm cut node3 2>/dev/null
 is "... when a node loses power; the next run uses a spare" within 150 spare_in_use
 spare=$(cat "$WORK/spare")
 slurm cut "$spare" 2>/dev/null
