@@ -117,6 +117,7 @@ func checkpoint(id int) dataset.Dataset {
 // lab is a job on four nodes, n1 to n4, that are reached by an ssh of ours; a
 // node is lost when the file dead.NODE is there.
 type lab struct {
+	every       time.Duration // how often the loop looks
 	dir, prefix string
 	said        *safeBuffer // by the loop
 	printed     *safeBuffer // by the program
@@ -146,7 +147,7 @@ func script(t *testing.T, path, text string) {
 }
 
 func newLab(t *testing.T, plan ...string) *lab {
-	l := &lab{dir: t.TempDir(), prefix: t.TempDir(), said: &safeBuffer{}, printed: &safeBuffer{}, signals: make(chan os.Signal, 4)}
+	l := &lab{dir: t.TempDir(), prefix: t.TempDir(), every: 20 * time.Millisecond, said: &safeBuffer{}, printed: &safeBuffer{}, signals: make(chan os.Signal, 4)}
 	bin := filepath.Join(l.dir, "bin")
 	must(t, os.Mkdir(bin, 0o700))
 	must(t, os.WriteFile(filepath.Join(l.dir, "plan"), []byte(strings.Join(plan, "\n")), 0o600))
@@ -207,7 +208,7 @@ func (l *lab) run(t *testing.T, status int, said ...string) {
 	self, err := os.Executable()
 	must(t, err)
 	loop := &Loop{Job: l.job(t), Argv: []string{"mpirun", "--", self, "program"}, Stdout: l.printed, Stderr: l.printed,
-		Signals: l.signals, Poll: 20 * time.Millisecond, Grace: 2 * time.Second}
+		Signals: l.signals, Poll: l.every, Grace: 2 * time.Second}
 	l.runLoop(t, loop, status, said...)
 }
 
@@ -403,6 +404,7 @@ func TestLoop_HaltImmediately(t *testing.T) {
 // A program that asks scr_should_exit often sees it before the loop does.
 func TestLoop_HaltImmediately_ByItself(t *testing.T) {
 	l := newLab(t, "checkpoint 1; halt-now; finalize", "finalize")
+	l.every = time.Hour
 	l.run(t, 0, "run 1: exit status 0", "stopped by scr_halt --immediate", "dataset 1 (ckpt.1): in the prefix directory")
 }
 
