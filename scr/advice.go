@@ -175,7 +175,7 @@ func (s *Session) haltIfAsked() error {
 		return err
 	}
 	if s.world.Rank() == 0 {
-		s.log.Warn("the job ends here, since SCR_HALT_EXIT=1 and %s", reason)
+		s.log.Warn("the job ends here, since SCR_HALT_EXIT=1 and %s (scr_halt --list shows what was asked for, scr_halt --remove takes it back)", reason)
 	}
 	if err := s.end(s.endWatch); err != nil && s.world.Rank() == 0 {
 		s.log.Warn("%v", err)

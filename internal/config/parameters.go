@@ -333,7 +333,7 @@ func (p *Parameter) parse(text string) (value, error) {
 	case Bool:
 		v.number, ok = parseBool(v.text)
 	case Size:
-		v.number, ok = parseSize(v.text)
+		v.number, ok = ParseSize(v.text)
 		ok = ok && v.number >= p.Min
 	case Float:
 		f, err := strconv.ParseFloat(v.text, 64)
@@ -377,8 +377,8 @@ func parseBool(text string) (int64, bool) {
 	return 0, false
 }
 
-// parseSize reads bytes as in 4096, 64k, 1M, 2gb.
-func parseSize(text string) (int64, bool) {
+// ParseSize reads bytes as in 4096, 64k, 1M, 2gb.
+func ParseSize(text string) (int64, bool) {
 	digits := strings.ToLower(text)
 	digits = strings.TrimSuffix(digits, "b")
 	shift := 0

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/report"
 )
@@ -101,9 +102,9 @@ func CheckDirs(list string, free bool) error {
 		path, size, found := strings.Cut(item, ":")
 		var bytes int64
 		if found {
-			var err error
-			if bytes, err = strconv.ParseInt(size, 10, 64); err != nil || bytes < 0 {
-				return fmt.Errorf("%s: %q is not a number of bytes", path, size)
+			var ok bool
+			if bytes, ok = config.ParseSize(size); !ok {
+				return fmt.Errorf("%s: %q is not a number of bytes, such as 4096, 64k or 20g", path, size)
 			}
 		}
 		if err := checkDir(path, bytes, free); err != nil {

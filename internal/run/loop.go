@@ -211,9 +211,10 @@ func (j *Job) haltReason(now time.Time) (string, error) {
 // ShouldStop says why no run should be started on what is left of nodes, "" if
 // one may be.
 func (j *Job) ShouldStop(nodes []string, down map[string]string, end, now time.Time) (string, error) {
-	reason, err := j.haltReason(now)
-	if err != nil || reason != "" {
-		return reason, err
+	if reason, err := j.haltReason(now); err != nil {
+		return "", err
+	} else if reason != "" {
+		return reason + " (scr_halt --remove takes back what was asked for)", nil
 	}
 	if margin := j.Config.Seconds("SCR_HALT_SECONDS"); !end.IsZero() && !now.Before(end.Add(-margin)) {
 		return fmt.Sprintf("the allocation ends at %s, in %v", end.Format(time.DateTime), end.Sub(now).Round(time.Second)), nil

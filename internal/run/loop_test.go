@@ -681,7 +681,7 @@ func TestCheckCommand(t *testing.T) {
 func TestCheckDirs(t *testing.T) {
 	dir := t.TempDir()
 	must(t, CheckDirs(dir+","+dir+"/new:1000,", false))
-	must(t, CheckDirs(dir+":1000", true))
+	must(t, CheckDirs(dir+":1k", true))
 	must(t, os.WriteFile(dir+"/file", nil, 0o600))
 	for list, want := range map[string]string{
 		dir + ":99999999999999999": "are wanted",
