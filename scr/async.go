@@ -160,9 +160,11 @@ func (s *Session) takeOff(c *cache.Cached, start time.Time) (*flight, error) {
 		err = mpi.Agree(s.world, err)
 	}
 	if err != nil {
-		if f.transfer != nil {
-			err = errors.Join(err, mpi.Agree(s.world, f.transfer.Stop()))
+		var stopped error
+		if f.transfer != nil { // the rank that could not start has none
+			stopped = f.transfer.Stop()
 		}
+		err = errors.Join(err, mpi.Agree(s.world, stopped))
 		return nil, errors.Join(err, s.prefix.GiveUpFlush(c.Dataset))
 	}
 	return f, nil

@@ -119,11 +119,8 @@ func (s *Server) take() (t task, err error) {
 		return task{}, nil
 	}
 	if s.Stay {
-		// Whoever waits does not write, as long as there is nothing to say. What has
-		// stopped a copy has been seen there, and is to be obeyed here.
-		changed := s.file.changed() || s.stopped
-		s.stopped = false
-		if !changed {
+		// Whoever waits does not write, as long as there is nothing to say.
+		if !s.file.changed() {
 			return task{exit: s.Alone()}, nil
 		}
 		h, err := hash.ReadWithLock(s.file.path)
