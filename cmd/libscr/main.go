@@ -29,6 +29,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -43,7 +44,15 @@ import (
 
 func main() {}
 
-func init() { C.goscr_limits() }
+// processors is how many threads may run Go at a time, however many processors there
+// are: that of the program, one that copies, and those that collect garbage. With fewer,
+// one would wait for another's processor until the runtime noticed that it is in C.
+const processors = 4
+
+func init() {
+	C.goscr_limits()
+	runtime.GOMAXPROCS(processors)
+}
 
 // failure is what a function returns when something is wrong.
 const failure = C.int(1)

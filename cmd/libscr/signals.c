@@ -8,11 +8,16 @@
  * starts threads on which any signal of the process may arrive, and raises the
  * limit of open files.  A program that crashes would then write the stacks of
  * goroutines and not its own, and one that waits for a signal in a thread of its
- * own could be killed by it.
+ * own could be killed by it.  One of its threads looks every 20 us what the
+ * others do, for a while after each message that was long in coming: where many
+ * ranks share a core, that takes more of it than all else does.
  *
  * So before the runtime begins, all signals are blocked, which its threads
  * inherit: they leave all but those of their own faults, and SIGPROF, to the
- * threads of the program.  Right after, every signal is handled again as it was.
+ * threads of the program.  They inherit, too, that their timers may be late, so
+ * that the one which looks does so 20 times a second; whatever here needs to be
+ * on time has to see to that itself.  Right after, every signal is handled again
+ * as it was, and the timers of the program's thread are.
  * (SIGURG is not sent at all, see the Makefile.  A handler of SIGPROF can run in a
  * thread of Go's, and has to be as modest there as those of profilers are.)
  *
@@ -40,12 +45,14 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 enum { FAULTS = 3, STACK = 256 << 10 }; /* only what is touched of it counts */
+enum { LATE_NS = 50 * 1000 * 1000 };     /* so late may timers of Go's threads be */
 
 static const int faults[FAULTS] = {SIGSEGV, SIGBUS, SIGFPE};
 static struct sigaction runtimes[FAULTS]; /* Go's handlers */
@@ -55,6 +62,7 @@ static struct sigaction runtimes[FAULTS]; /* Go's handlers */
 static struct sigaction found[NSIG];
 static sigset_t found_mask;
 static struct rlimit found_files;
+static int found_slack;
 static uintptr_t code_begin, code_end; /* of this library */
 
 static int find_code(struct dl_phdr_info *object, size_t size, void *inside)
@@ -87,6 +95,9 @@ __attribute__((constructor(101))) static void before_go(void)
     getrlimit(RLIMIT_NOFILE, &found_files);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &found_mask);
+    found_slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+    if (found_slack > 0)
+        prctl(PR_SET_TIMERSLACK, (unsigned long)LATE_NS, 0, 0, 0);
 }
 
 /* ... and those of the C files after it. */
@@ -103,6 +114,8 @@ __attribute__((constructor)) static void after_go(void)
             sigaction(sig, &found[sig], NULL);
     }
     pthread_sigmask(SIG_SETMASK, &found_mask, NULL);
+    if (found_slack > 0)
+        prctl(PR_SET_TIMERSLACK, (unsigned long)found_slack, 0, 0, 0);
     dl_iterate_phdr(find_code, (void *)(uintptr_t)find_code);
 }
 

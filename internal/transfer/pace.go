@@ -98,13 +98,16 @@ func seconds(s float64) time.Duration {
 // UntilStopped is a Wait that ends when a channel is closed.
 func UntilStopped(stop <-chan struct{}) func(time.Duration) error {
 	return func(d time.Duration) error {
-		t := time.NewTimer(d)
-		defer t.Stop()
 		select {
 		case <-stop:
 			return ErrStopped
 		default:
 		}
+		if d <= 0 {
+			return nil
+		}
+		t := time.NewTimer(d)
+		defer t.Stop()
 		select {
 		case <-t.C:
 			return nil

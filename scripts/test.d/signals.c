@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -204,6 +205,7 @@ struct found {
     sigset_t mask;
     stack_t stack;
     struct rlimit files;
+    int slack; /* of the thread's timers */
 };
 
 static void look(struct found *f)
@@ -216,6 +218,7 @@ static void look(struct found *f)
     pthread_sigmask(SIG_SETMASK, NULL, &f->mask);
     sigaltstack(NULL, &f->stack);
     getrlimit(RLIMIT_NOFILE, &f->files);
+    f->slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
 }
 
 static int same(const struct found *a, const struct found *b)
@@ -235,6 +238,8 @@ static int same(const struct found *a, const struct found *b)
         ok = printf("  the alternate stack is another\n") == 0;
     if (a->files.rlim_cur != b->files.rlim_cur)
         ok = printf("  %ld open files, were %ld\n", (long)b->files.rlim_cur, (long)a->files.rlim_cur) == 0;
+    if (a->slack != b->slack)
+        ok = printf("  timers are late by %d ns, were by %d\n", b->slack, a->slack) == 0;
     return ok;
 }
 
@@ -274,6 +279,7 @@ static void restored(void)
     sigaddset(&mask, SIGPROF);
     sigaddset(&mask, SIGSEGV);
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    prctl(PR_SET_TIMERSLACK, 60000UL, 0, 0, 0);
     look(&before);
     load();
     look(&now);
