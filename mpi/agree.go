@@ -38,6 +38,24 @@ func Agree(c Comm, err error) error {
 	return survey(c, err, int(first[0]%size))
 }
 
+// AgreeSum is Agree for who also needs the sums of some values over all ranks: with
+// no error it is still one reduction.
+func AgreeSum(c Comm, err error, values []int64) error {
+	sums := make([]int64, len(values)+1) // and how many ranks have an error
+	copy(sums, values)
+	if err != nil {
+		sums[len(values)] = 1
+	}
+	if e := c.Allreduce(sums, Sum); e != nil {
+		return e
+	}
+	if sums[len(values)] > 0 {
+		return Agree(c, err)
+	}
+	copy(values, sums)
+	return nil
+}
+
 const (
 	// maxErrors is how many different errors of one call are told apart.
 	maxErrors = 3

@@ -76,6 +76,29 @@ func TestAgree_SaysHowManyRanks(t *testing.T) {
 	}
 }
 
+func TestAgreeSum(t *testing.T) {
+	for _, bad := range []int{-1, 0, 3} {
+		_, err := local.Run(5, local.Options{Timeout: time.Minute}, func(c mpi.Comm) error {
+			values := []int64{int64(c.Rank()), 1}
+			var err error
+			if c.Rank() == bad {
+				err = errors.New("no")
+			}
+			err = mpi.AgreeSum(c, err, values)
+			switch {
+			case bad >= 0 && (err == nil || err.Error() != fmt.Sprintf("rank %d: no", bad)):
+				return fmt.Errorf("with an error on rank %d: %v", bad, err)
+			case bad < 0 && (err != nil || values[0] != 10 || values[1] != 5):
+				return fmt.Errorf("sums %v, %v", values, err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // What a part of the ranks has agreed on is told by the rank that met it.
 func TestAgree_OfAgreed(t *testing.T) {
 	own := errors.New("trouble")

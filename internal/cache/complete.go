@@ -16,7 +16,7 @@ func (k *Cache) Complete(c *Cached, failed error) error {
 	id := c.ID()
 	files := k.Files(id)
 	err := failed
-	var bytes int64
+	totals := []int64{int64(len(files)), 0} // and bytes
 	for _, f := range files {
 		if e := f.Record(); e != nil {
 			if err == nil {
@@ -25,17 +25,13 @@ func (k *Cache) Complete(c *Cached, failed error) error {
 			continue
 		}
 		f.Meta.SetComplete(true)
-		bytes += f.Meta.Size()
+		totals[1] += f.Meta.Size()
 	}
-	if e := mpi.Agree(k.World, err); e != nil {
-		return k.abandon(c, e)
+	if err := mpi.AgreeSum(k.World, err, totals); err != nil {
+		return k.abandon(c, err)
 	}
-	if e := mpi.Agree(k.World, k.unique(files)); e != nil {
-		return k.abandon(c, e)
-	}
-	totals := []int64{int64(len(files)), bytes}
-	if err := k.World.Allreduce(totals, mpi.Sum); err != nil {
-		return err
+	if err := k.unique(files); err != nil {
+		return k.abandon(c, err)
 	}
 	c.SetTotals(totals[0], totals[1])
 
@@ -79,11 +75,14 @@ func (k *Cache) abandon(c *Cached, why error) error {
 
 // unique checks that no two ranks write a file of the same name: each would
 // have one of its own in the cache, and one of them would be lost when they
-// are flushed. It is collective.
+// are flushed. It is collective; the result is agreed.
 func (k *Cache) unique(files []redundancy.File) error {
 	owners, err := redundancy.Owners(k.World, files)
-	for name, rank := range owners {
-		return fmt.Errorf("%s is also written by rank %d: each rank must write files of its own (or set SCR_CACHE_BYPASS=1)", name, rank)
+	if err != nil || owners == nil {
+		return err
 	}
-	return err
+	for name, rank := range owners {
+		err = fmt.Errorf("%s is also written by rank %d: each rank must write files of its own (or set SCR_CACHE_BYPASS=1)", name, rank)
+	}
+	return mpi.Agree(k.World, err)
 }

@@ -100,9 +100,6 @@ func (p *Prefix) completeFlush(d dataset.Dataset, ranks int) (wanted bool, err e
 // ranks.
 func (p *Prefix) completeFromLists(d dataset.Dataset, ranks int) error {
 	parts, err := p.arrived(d, ranks)
-	if err := mpi.Agree(p.Comm, err); err != nil {
-		return err
-	}
 	totals := []int64{0, 0}
 	for _, files := range parts {
 		for _, f := range files {
@@ -110,7 +107,7 @@ func (p *Prefix) completeFromLists(d dataset.Dataset, ranks int) error {
 			totals[1] += f.Meta.Size()
 		}
 	}
-	if err := p.Comm.Allreduce(totals, mpi.Sum); err != nil {
+	if err := mpi.AgreeSum(p.Comm, err, totals); err != nil {
 		return err
 	}
 	if totals[0] != int64(d.Files()) || totals[1] != d.Size() {

@@ -122,10 +122,7 @@ func (p *Prefix) List(id int) (*Listing, error) {
 			totals[1] += f.Meta.Size()
 		}
 	}
-	if err := mpi.Agree(p.Comm, err); err != nil {
-		return nil, err
-	}
-	if err := p.Comm.Allreduce(totals, mpi.Sum); err != nil {
+	if err := mpi.AgreeSum(p.Comm, err, totals); err != nil {
 		return nil, err
 	}
 	if int64(l.Dataset.Files()) != totals[0] || l.Size() != totals[1] {

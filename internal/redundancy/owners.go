@@ -12,7 +12,8 @@ import (
 
 // Owners returns, of the files of the caller, those that lower ranks have too, by
 // their names, each with the lowest of these ranks. Every name is looked at by a
-// rank that follows from the name, so that no rank sees them all. It is collective.
+// rank that follows from the name, so that no rank sees them all. If there are no such
+// files on any rank it is nil on all. It is collective.
 func Owners(c mpi.Comm, files []File) (map[string]int, error) {
 	n := c.Size()
 	if n == 1 {
