@@ -18,16 +18,18 @@
  * SCR_Init.  The program's own buffer is not in it.
  */
 
-#define _DEFAULT_SOURCE /* madvise, MAP_POPULATE */
+#define _GNU_SOURCE /* madvise, MAP_POPULATE, RUSAGE_THREAD */
 
 #include <errno.h>
 #include <fcntl.h>
+#include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #ifdef __SSE2__
@@ -42,6 +44,7 @@
 static int rank, files;
 static int64_t bytes;
 static unsigned char *buffer;
+static char written[SCR_MAX_FILENAME]; /* the last file */
 
 static void fail(const char *what)
 {
@@ -163,6 +166,7 @@ static void checkpoint(int number)
         t = MPI_Wtime();
         put(path, i);
         write += MPI_Wtime() - t;
+        memcpy(written, path, sizeof path);
     }
     t = begin();
     if (SCR_Complete_output(1) != SCR_SUCCESS)
@@ -315,13 +319,14 @@ static void limits(const char *directory)
         printf("limits %.9f %.9f %.9f %.9f\n", write, read, moved, over);
 }
 
-static double processor_seconds(void)
+static double processor_seconds(int who)
 {
     struct rusage used;
 
-    getrusage(RUSAGE_SELF, &used);
+    getrusage(who, &used);
     return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + 1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
 }
+static double others_seconds(void) { return processor_seconds(RUSAGE_SELF) - processor_seconds(RUSAGE_THREAD); }
 
 /* What a program does between checkpoints, for some hundredths of a second: seconds. */
 static double compute(void)
@@ -342,12 +347,38 @@ static double compute(void)
     return MPI_Wtime() - t;
 }
 
+/* What a piece of computing takes on average while dd copies the last file to the disk. */
+static double beside_dd(const char *directory)
+{
+    char from[SCR_MAX_FILENAME + 3], to[SCR_MAX_FILENAME + 3];
+    char *const arguments[] = {"dd", from, to, "bs=1M", "conv=fsync", "status=none", NULL};
+    extern char **environ;
+    double t, sum = 0;
+    int status, pieces = 0;
+    pid_t dd;
+
+    snprintf(from, sizeof from, "if=%s", written);
+    snprintf(to, sizeof to, "of=%.900s/dd.%d", directory, rank);
+    if (posix_spawnp(&dd, "dd", NULL, NULL, arguments, environ) != 0)
+        fail("dd");
+    for (;;) {
+        t = compute();
+        if (waitpid(dd, &status, WNOHANG) != 0)
+            break;
+        sum += t;
+        pieces++;
+    }
+    if (status != 0 || unlink(to + 3) != 0)
+        fail("dd");
+    return pieces > 0 ? sum / pieces : 0;
+}
+
 /*
  * With SCR_FLUSH=2 and SCR_FLUSH_ASYNC=1.  For each pair of checkpoints rank 0 prints,
- * of itself, "async ALONE FLUSHING CHUNKS SECONDS CPU": what a piece of computing takes
+ * of itself, "async ALONE FLUSHING CHUNKS SECONDS CPU DD": what a piece of computing takes
  * without and during the flush, on average; how many pieces there were; for how long
- * files were copied after SCR_Complete_output; and the processor's time the process
- * has used in that time.
+ * files were copied after SCR_Complete_output; the processor's time the other threads
+ * of the process have used in that time; and what a piece takes while dd copies the file.
  */
 static void async(int number, int busy)
 {
@@ -355,15 +386,17 @@ static void async(int number, int busy)
     const char *prefix = getenv("SCR_PREFIX");
     const struct timespec nap = {0, 20000000};
     char list[SCR_MAX_FILENAME];
-    double alone = 0, flushing = 0, begun, used, last;
+    double alone = 0, flushing = 0, dd = 0, begun, used, last;
     int i, pieces = 0;
 
     for (i = 0; busy && i < PIECES; i++)
         alone += compute() / PIECES;
     checkpoint(number);
+    if (busy)
+        dd = beside_dd(prefix ? prefix : ".");
     checkpoint(number + 1);
     begun = MPI_Wtime();
-    used = processor_seconds();
+    used = others_seconds();
     /* The list of the files is written when all are on the medium. */
     snprintf(list, sizeof list, "%.900s/.scr/scr.dataset.%d/%d.scrfilemap", prefix ? prefix : ".", number + 1, rank);
     for (;;) {
@@ -379,7 +412,7 @@ static void async(int number, int busy)
             fail("the flush does not end");
     }
     if (rank == 0)
-        printf("async %.9f %.9f %d %.9f %.9f\n", alone, pieces > 0 ? flushing / pieces : 0, pieces, MPI_Wtime() - begun, processor_seconds() - used);
+        printf("async %.9f %.9f %d %.9f %.9f %.9f\n", alone, pieces > 0 ? flushing / pieces : 0, pieces, MPI_Wtime() - begun, others_seconds() - used, dd);
 }
 
 int main(int argc, char **argv)

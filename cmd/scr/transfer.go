@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"github.com/spf13/pflag"
 
 	"github.com/goscr/goscr/internal/detached"
 	"github.com/goscr/goscr/internal/mover"
+	"github.com/goscr/goscr/internal/transfer"
 )
 
 var transferCommand = command{
@@ -46,6 +48,8 @@ that does not stay, and takes its place.`,
 				return detached.Again([]string{mover.Command, "--cntldir", dir})
 			}
 			signal.Ignore(syscall.SIGPIPE) // whoever reads its output may end first
+			runtime.LockOSThread()         // which is the one that copies
+			transfer.StepBack()
 			parent := os.Getppid()
 			return (&mover.Server{
 				Control: dir, Stay: *stay, Warn: c.warn(mover.Command + ": " + nodeName()),

@@ -45,10 +45,18 @@ func (l *Load) Bytes() (n int64) {
 // destination is where a file goes.
 func (l *Load) destination(f redundancy.File) string { return filepath.Join(l.Prefix, f.Meta.File()) }
 
-// carry copies the files that have not been yet, and then writes the list of the
-// rank. before is asked before a file gets its name, and after is told that it has;
-// an error of before ends it.
-func (l *Load) carry(c *transfer.Copier, arrived map[string]bool, before func() error, after func(path string) error) error {
+// carry copies the files that have not been yet, at a pace, and then writes the list of
+// the rank. Before a file gets its name wanted is asked, an error of which ends it; after
+// is told that it has.
+func (l *Load) carry(c *transfer.Copier, pace *transfer.Pace, arrived map[string]bool, wanted func() error, after func(path string) error) error {
+	pace.Begin()
+	c.Step = pace.Spent
+	before := func() error {
+		if err := pace.Wait(0); err != nil {
+			return err
+		}
+		return wanted()
+	}
 	part := &prefix.Part{Rank: l.Rank, Ranks: l.Ranks, Dataset: l.Dataset}
 	for i, f := range l.Files {
 		if err := prefix.CheckName(f.Meta.File()); err != nil {
@@ -74,6 +82,9 @@ func (l *Load) carry(c *transfer.Copier, arrived map[string]bool, before func() 
 		if err := after(f.Path); err != nil {
 			return err
 		}
+	}
+	if err := pace.Settle(); err != nil {
+		return err
 	}
 	if err := before(); err != nil {
 		return err

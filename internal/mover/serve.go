@@ -215,8 +215,6 @@ func (s *Server) carry(t task) error {
 			time.Sleep(min(d, most))
 		}
 	}
-	pace.Begin()
-	c.Step = pace.Spent
 	var written []string
 	told := time.Now()
 	tell := func() error {
@@ -224,7 +222,7 @@ func (s *Server) carry(t task) error {
 		written, told = nil, time.Now()
 		return err
 	}
-	err := l.carry(c, t.arrived, func() error { return errors.Join(look(), wanted()) }, func(path string) error {
+	err := l.carry(c, pace, t.arrived, wanted, func(path string) error {
 		written = append(written, path)
 		if time.Since(told) < time.Second {
 			return nil

@@ -53,11 +53,9 @@ func (x *threadTransfer) run(before *threadTransfer, copier func(d dataset.Datas
 	}
 	// The thread ends with the goroutine, which does not unlock it.
 	runtime.LockOSThread()
+	transfer.StepBack()
 	pace := &transfer.Pace{Limits: x.load.Limits, Used: transfer.ThreadTime, Wait: transfer.UntilStopped(x.stop)}
-	pace.Begin()
-	c := copier(x.load.Dataset)
-	c.Step = pace.Spent
-	x.err = x.load.carry(c, nil, func() error { return pace.Spent(0) }, func(string) error { return nil })
+	x.err = x.load.carry(copier(x.load.Dataset), pace, nil, func() error { return nil }, func(string) error { return nil })
 }
 
 func (x *threadTransfer) Begin() error { return nil }

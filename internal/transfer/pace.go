@@ -44,7 +44,13 @@ const burst = 50 * time.Millisecond
 
 // Spent says that so many bytes were copied, and returns when the next may be, with
 // an error if they shall not be.
-func (p *Pace) Spent(bytes int) error {
+func (p *Pace) Spent(bytes int) error { return p.spend(bytes, burst) }
+
+// Settle returns when all that was copied may have been, for who has nothing more to
+// copy.
+func (p *Pace) Settle() error { return p.spend(0, 0) }
+
+func (p *Pace) spend(bytes int, worth time.Duration) error {
 	if p.Bandwidth <= 0 && p.CPU <= 0 {
 		return p.Wait(0)
 	}
@@ -69,7 +75,7 @@ func (p *Pace) Spent(bytes int) error {
 	}
 	p.due = p.due.Add(cost)
 	wait := p.due.Sub(now)
-	if wait < burst {
+	if wait < worth {
 		wait = 0
 	}
 	return p.Wait(wait)
@@ -115,6 +121,17 @@ func UntilStopped(stop <-chan struct{}) func(time.Duration) error {
 			return ErrStopped
 		}
 	}
+}
+
+// niceness is how much a thread that copies steps back behind those of the program: where
+// they share a processor it gets a tenth of it.
+const niceness = 10
+
+// StepBack lets the calling thread, to which the goroutine has to be locked, step back
+// behind others when there are not enough processors. It cannot be undone.
+func StepBack() {
+	// Fails if the thread is further back already.
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, niceness)
 }
 
 // ThreadTime is the processor time of the calling thread, to which the goroutine has
