@@ -17,12 +17,14 @@ import (
 )
 
 // flight is a dataset on its way to the prefix directory while the program goes on.
-// It departs when the dataset is complete (depart), is looked for in the calls that
-// follow (look), and arrives once all ranks have seen that their files have (arrive),
-// in the order in which flights have departed. What has to go before is cancelled.
+// It departs when the dataset is complete (depart), takes off at the end of the call
+// (takeOff), is looked for in the calls that follow (look), and arrives once all ranks
+// have seen that their files have (arrive), in the order in which flights have departed.
+// What has to go before is cancelled.
 type flight struct {
 	cached   *cache.Cached
 	transfer mover.Transfer
+	off      bool // its files are being copied
 	start    time.Time
 }
 
@@ -64,7 +66,7 @@ func (s *Session) openMovers() error {
 		}
 		return nil
 	}
-	s.movers[mover.ByDaemon] = &mover.Daemon{Control: s.cache.Control(), Launch: s.launch,
+	s.movers[mover.ByDaemon] = &mover.Daemon{Control: s.cache.Control(), First: node.Rank() == 0, Launch: s.launch,
 		Manner: mover.Manner{Buffer: s.prefix.Buffer, Bare: s.prefix.Bare, Blind: s.prefix.Blind}, Compression: s.prefix.Compression}
 	return nil
 }
@@ -93,7 +95,7 @@ func (s *Session) depart(c *cache.Cached) error {
 	}
 	start := time.Now()
 	s.event("FLUSH_START", c.Dataset, eventlog.Record{Note: s.prefix.Dir})
-	f, err := s.takeOff(c, start)
+	f, err := s.board(c, start)
 	if err != nil {
 		s.result("FLUSH", "SUCCESS", c.Dataset, start, err)
 		return err
@@ -141,8 +143,24 @@ func (s *Session) clearWay(name string, files map[string]bool) error {
 	return nil
 }
 
-// takeOff hands the files of a dataset over to whoever copies them.
-func (s *Session) takeOff(c *cache.Cached, start time.Time) (*flight, error) {
+// takeOff has those files copied that are ready to be. No rank needs another from here
+// on until they have arrived: who copies takes the processors that others need to agree
+// on something.
+func (s *Session) takeOff() {
+	for _, f := range s.flights {
+		f.takeOff()
+	}
+}
+
+func (f *flight) takeOff() {
+	if !f.off {
+		f.off = true
+		f.transfer.Begin()
+	}
+}
+
+// board hands the files of a dataset over to whoever copies them.
+func (s *Session) board(c *cache.Cached, start time.Time) (*flight, error) {
 	kind := s.moverOf(c)
 	load, err := s.load(c, kind)
 	if err != nil {
@@ -153,13 +171,7 @@ func (s *Session) takeOff(c *cache.Cached, start time.Time) (*flight, error) {
 	}
 	f := &flight{cached: c, start: start}
 	f.transfer, err = s.movers[kind].Start(load)
-	if err = mpi.Agree(s.world, err); err == nil {
-		if s.node.Rank() == 0 {
-			err = f.transfer.Begin()
-		}
-		err = mpi.Agree(s.world, err)
-	}
-	if err != nil {
+	if err = mpi.Agree(s.world, err); err != nil {
 		var stopped error
 		if f.transfer != nil { // the rank that could not start has none
 			stopped = f.transfer.Stop()
@@ -232,6 +244,7 @@ func (s *Session) worthALook() bool {
 func (s *Session) arrive(f *flight) error {
 	c := f.cached
 	s.flights = slices.DeleteFunc(s.flights, func(g *flight) bool { return g == f })
+	f.takeOff()
 	var files []redundancy.File
 	err := f.transfer.Wait()
 	if err == nil {
@@ -304,6 +317,7 @@ func (s *Session) land() error {
 	var first error
 	for _, f := range slices.Clone(s.flights) {
 		if s.outlives(f.cached) {
+			f.takeOff()
 			s.log.Info("dataset %d (%s): %s goes on copying it; scr_postrun or scr_index --build %d make it complete then",
 				f.cached.ID(), f.cached.Name(), mover.Command, f.cached.ID())
 			continue

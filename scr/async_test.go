@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/mover"
 	"github.com/goscr/goscr/internal/prefix"
@@ -233,6 +234,12 @@ func TestAsync_NotWantedByTheNextInit(t *testing.T) {
 	}
 }
 
+// begin flushes a dataset, as a call does that has nothing else to do.
+func begin(s *Session, c *cache.Cached) error {
+	defer s.takeOff()
+	return s.depart(c)
+}
+
 // sent is a program that writes a checkpoint and is killed when it has just begun to be
 // flushed.
 func sent(step int) func(s *Session, rank int) error {
@@ -240,7 +247,7 @@ func sent(step int) func(s *Session, rank int) error {
 		if err := checkpoint(s, rank, step); err != nil {
 			return err
 		}
-		return s.depart(s.newestCheckpoint())
+		return begin(s, s.newestCheckpoint())
 	}
 }
 
@@ -377,7 +384,7 @@ func TestAsync_Corrupt(t *testing.T) {
 				return err
 			}
 			f := s.cache.Find(1)
-			if err := s.depart(f); err != nil {
+			if err := begin(s, f); err != nil {
 				return err
 			}
 			return s.Finalize()
@@ -405,7 +412,7 @@ func TestAsync_Compressed(t *testing.T) {
 			if err := s.CompleteOutput(true); err != nil {
 				return err
 			}
-			return s.depart(s.newestCheckpoint())
+			return begin(s, s.newestCheckpoint())
 		})
 		c.serving.Wait()
 		info, err := os.Stat(c.prefix("ckpt.1/text"))

@@ -290,6 +290,7 @@ func (s *Session) complete(call string, from state, valid bool) error {
 		return err
 	}
 	defer s.computing()
+	defer s.takeOff()
 	finish := s.completeCached
 	if s.direct != nil {
 		finish = s.completeDirect

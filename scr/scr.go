@@ -178,6 +178,7 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	if err := s.haltIfAsked(); err != nil {
 		return nil, err
 	}
+	s.takeOff()
 	s.computing()
 	s.tellTraffic("Init", mpi.Traffic{})
 	s.log.Info("goscr %s: %s, prefix %s, %s; ready in %.3f s",

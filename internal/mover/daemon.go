@@ -25,6 +25,8 @@ const Command = "scr_transfer"
 type Daemon struct {
 	Control string // directory of the node
 	Manner  Manner
+	// First is whether this is the process of the node that starts scr_transfer.
+	First bool
 	// Compression says how files of a dataset are stored; nil: as they are.
 	Compression func(d dataset.Dataset) compress.Method
 	// Launch starts a process that copies what is in the transfer file; nil is
@@ -82,12 +84,22 @@ func (d *Daemon) launch() error {
 	return detached.Launch(path, []string{Command, "--detach", "--cntldir", d.Control}, nil)
 }
 
-func (x *daemonTransfer) Begin() error {
+func (x *daemonTransfer) Begin() {
 	if running(x.Control) {
-		x.launched = time.Time{}
-		return nil // it either sees the load, or gives its lock up before it could
+		x.launched = time.Time{} // it either sees the load, or gives its lock up before it could
+		return
 	}
-	return x.start()
+	x.launched = time.Now()
+	if x.First {
+		x.startOrEnd()
+	}
+}
+
+// startOrEnd starts scr_transfer for the load, and if that fails ends it.
+func (x *daemonTransfer) startOrEnd() {
+	if err := x.start(); err != nil {
+		x.ended, x.err = true, err
+	}
 }
 
 // start starts scr_transfer for the load.
@@ -121,9 +133,7 @@ func (x *daemonTransfer) Ended() bool {
 		x.ended, x.err = true, fmt.Errorf("%s has ended %d times before it had copied all", Command, x.launches)
 		return true
 	}
-	if err := x.start(); err != nil {
-		x.ended, x.err = true, err
-	}
+	x.startOrEnd()
 	return x.ended
 }
 

@@ -88,7 +88,7 @@ func (n *node) read() *hash.Hash {
 // served is a Daemon with servers in this process.
 func (n *node) served() (d *Daemon, wait func()) {
 	var wg sync.WaitGroup
-	return &Daemon{Control: n.control, Manner: Manner{Buffer: 100}, Launch: func(control string) error {
+	return &Daemon{Control: n.control, First: true, Manner: Manner{Buffer: 100}, Launch: func(control string) error {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
@@ -231,7 +231,7 @@ func TestServer_StaysUntilToldToEnd(t *testing.T) {
 		l := n.load(id, 0, 2, 100)
 		x, err := d.Start(l)
 		must(t, err)
-		must(t, x.Begin())
+		x.Begin()
 		must(t, x.Wait())
 		n.check(l)
 		must(t, Forget(n.control, id))
@@ -286,7 +286,7 @@ func TestServer_StaysAndIsToldToEndWhileItCopies(t *testing.T) {
 	l.Limits.Bandwidth = 1
 	x, err := (&Daemon{Control: n.control}).Start(l)
 	must(t, err)
-	must(t, x.Begin())
+	x.Begin()
 	patiently(func() bool { return n.read().Text(keyState) == stateRunning })
 	must(t, Exit(n.control))
 	must(t, <-ended)
@@ -300,7 +300,7 @@ func TestServer_GoesOnWhereOneWasToldToEnd(t *testing.T) {
 	l.Limits.Bandwidth = 1
 	x, err := d.Start(l)
 	must(t, err)
-	must(t, x.Begin())
+	x.Begin()
 	patiently(func() bool { return running(n.control) })
 	must(t, Exit(n.control))
 	wait()
@@ -340,7 +340,7 @@ func TestStop(t *testing.T) {
 				x, err := m.Start(l)
 				must(t, err)
 				list = append(list, x)
-				must(t, x.Begin())
+				x.Begin()
 			}
 			for _, x := range list {
 				must(t, x.Stop())
@@ -368,7 +368,7 @@ func TestReset(t *testing.T) {
 	l.Limits.Bandwidth = 100
 	x, err := d.Start(l)
 	must(t, err)
-	must(t, x.Begin())
+	x.Begin()
 	must(t, Reset(n.control))
 	wait()
 	if running(n.control) {
@@ -388,10 +388,10 @@ func TestReset(t *testing.T) {
 func TestDaemon_ThatDies(t *testing.T) {
 	n := newNode(t)
 	launched := 0
-	d := &Daemon{Control: n.control, Launch: func(string) error { launched++; return nil }, patience: time.Millisecond}
+	d := &Daemon{Control: n.control, First: true, Launch: func(string) error { launched++; return nil }, patience: time.Millisecond}
 	x, err := d.Start(n.load(1, 0, 1, 10))
 	must(t, err)
-	must(t, x.Begin())
+	x.Begin()
 	if err := x.Wait(); err == nil || launched != maxLaunches {
 		t.Errorf("%v, started %d times", err, launched)
 	}
@@ -410,7 +410,7 @@ func TestDaemon_ThatIsSlowToStart(t *testing.T) {
 	must(t, err)
 	b, err := d.Start(second)
 	must(t, err)
-	must(t, a.Begin())
+	a.Begin()
 	for range 2 * maxLaunches {
 		if a.Ended() || b.Ended() {
 			t.Fatalf("given up: %v, %v", a.Wait(), b.Wait())
@@ -458,7 +458,7 @@ func TestCorrupt(t *testing.T) {
 		must(t, os.WriteFile(l.Files[0].Path, []byte("short"), 0o600))
 		x, err := m.Start(l)
 		must(t, err)
-		must(t, x.Begin())
+		x.Begin()
 		var corrupt *redundancy.CorruptError
 		if err := x.Wait(); !errors.As(err, &corrupt) || corrupt.Path != l.Files[0].Path {
 			t.Errorf("%T: %v", m, err)
@@ -476,7 +476,7 @@ func TestServer_LimitsMayChange(t *testing.T) {
 	l.Limits.Bandwidth = 1
 	x, err := d.Start(l)
 	must(t, err)
-	must(t, x.Begin())
+	x.Begin()
 	if x.Ended() {
 		t.Fatal("no limit")
 	}

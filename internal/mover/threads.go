@@ -21,22 +21,30 @@ type Threads struct {
 }
 
 type threadTransfer struct {
-	load *Load
+	load   *Load
+	copier func(d dataset.Dataset) *transfer.Copier
+	before *threadTransfer
+	begun  bool
+
 	stop chan struct{} // closed to end it
 	done chan struct{} // closed when it has ended, with err set
 	err  error
 }
 
-// Start begins to copy.
+// Start puts a load behind those before it.
 func (t *Threads) Start(l *Load) (Transfer, error) {
-	x := &threadTransfer{load: l, stop: make(chan struct{}), done: make(chan struct{})}
-	before := t.last
+	x := &threadTransfer{load: l, copier: t.Copier, before: t.last, stop: make(chan struct{}), done: make(chan struct{})}
 	t.last = x
-	go x.run(before, t.Copier)
 	return x, nil
 }
 
-func (x *threadTransfer) run(before *threadTransfer, copier func(d dataset.Dataset) *transfer.Copier) {
+func (x *threadTransfer) Begin() {
+	before := x.before
+	x.begun, x.before = true, nil
+	go x.run(before)
+}
+
+func (x *threadTransfer) run(before *threadTransfer) {
 	defer close(x.done)
 	defer func() {
 		if p := recover(); p != nil { // must not take the program with it
@@ -55,10 +63,8 @@ func (x *threadTransfer) run(before *threadTransfer, copier func(d dataset.Datas
 	runtime.LockOSThread()
 	transfer.StepBack()
 	pace := &transfer.Pace{Limits: x.load.Limits, Used: transfer.ThreadTime, Wait: transfer.UntilStopped(x.stop)}
-	x.err = x.load.carry(copier(x.load.Dataset), pace, nil, func() error { return nil }, func(string) error { return nil })
+	x.err = x.load.carry(x.copier(x.load.Dataset), pace, nil, func() error { return nil }, func(string) error { return nil })
 }
-
-func (x *threadTransfer) Begin() error { return nil }
 
 func (x *threadTransfer) Ended() bool {
 	select {
@@ -84,6 +90,10 @@ func (x *threadTransfer) Files() ([]redundancy.File, error) {
 
 func (x *threadTransfer) Stop() error {
 	close(x.stop)
+	if !x.begun {
+		x.err = transfer.ErrStopped
+		close(x.done)
+	}
 	<-x.done
 	return x.load.discard()
 }
