@@ -266,7 +266,8 @@ func Forget(control string, id int) error {
 func Exit(control string) error {
 	var err error
 	patiently(func() bool {
-		if !running(control) {
+		// In this order: who waits takes the lock before it leaves the queue.
+		if !awaited(control) && !running(control) {
 			return true
 		}
 		err = hash.Update(filePath(control), func(h *hash.Hash) error { h.SetValue(keyCommand, commandExit); return nil })

@@ -227,7 +227,7 @@ func lock(control string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	want := unix.Flock_t{Type: unix.F_WRLCK}
+	want := unix.Flock_t{Type: unix.F_WRLCK, Len: 1}
 	err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &want)
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
 		return nil, f.Close()
@@ -249,8 +249,38 @@ func running(control string) bool {
 		return false
 	}
 	defer f.Close()
-	asked := unix.Flock_t{Type: unix.F_WRLCK}
+	return held(f, 0)
+}
+
+// held reports whether somebody has locked a byte of the lock file: the first is for who
+// copies, the second for all who wait to take that one's place.
+func held(f *os.File, at int64) bool {
+	asked := unix.Flock_t{Type: unix.F_WRLCK, Start: at, Len: 1}
 	return unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &asked) == nil && asked.Type != unix.F_UNLCK
+}
+
+// queue has it known, until the file is closed, that somebody waits to take the place of
+// the scr_transfer on the node.
+func queue(control string) (*os.File, error) {
+	f, err := openLock(control)
+	if err != nil {
+		return nil, err
+	}
+	want := unix.Flock_t{Type: unix.F_RDLCK, Start: 1, Len: 1}
+	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &want); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", f.Name(), err), f.Close())
+	}
+	return f, nil
+}
+
+// awaited reports whether somebody does.
+func awaited(control string) bool {
+	f, err := openLock(control)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return held(f, 1)
 }
 
 // watched is a file that is replaced when it changes.

@@ -274,6 +274,24 @@ func TestServer_StaysAfterAnother(t *testing.T) {
 	must(t, <-first)
 }
 
+// One that waits to take the place of another ends with it.
+func TestServer_WaitsAndIsToldToEnd(t *testing.T) {
+	n := newNode(t)
+	other, err := lock(n.control)
+	must(t, err)
+	ended := make(chan error)
+	go func() {
+		ended <- (&Server{Control: n.control, Stay: true, Poll: 50 * time.Millisecond, Alone: func() bool { return false }}).Run()
+	}()
+	patiently(func() bool { return awaited(n.control) })
+	must(t, other.Close()) // nobody is at work now
+	must(t, Exit(n.control))
+	if running(n.control) || awaited(n.control) {
+		t.Error("Exit has not waited for it")
+	}
+	must(t, <-ended)
+}
+
 // Whoever stays ends when it is told to, in the middle of a copy too.
 func TestServer_StaysAndIsToldToEndWhileItCopies(t *testing.T) {
 	n := newNode(t)

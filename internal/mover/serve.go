@@ -20,7 +20,7 @@ type Server struct {
 	// says that nobody is left who could tell it.
 	Stay  bool
 	Alone func() bool
-	// Poll is how often it looks for work while it has none; 0: a second.
+	// Poll is how often it looks for work while it has none; 0: five times a second.
 	Poll time.Duration
 	// Warn is told why a load could not be copied.
 	Warn func(error)
@@ -35,7 +35,7 @@ type Server struct {
 // not, takes its place when that ends.
 func (s *Server) Run() error {
 	if s.Poll == 0 {
-		s.Poll = time.Second
+		s.Poll = time.Second / 5
 	}
 	s.file.path = filePath(s.Control)
 	for s.Stay { // until the first run has made it
@@ -72,6 +72,13 @@ func (s *Server) Run() error {
 // as a program starts it that has come first, is waited for: it ends when it has
 // copied all, or with the job step that it belongs to.
 func (s *Server) occupy() (err error) {
+	if s.Stay {
+		place, err := queue(s.Control)
+		if err != nil {
+			return err
+		}
+		defer place.Close()
+	}
 	for tries := 0; ; tries++ {
 		if s.lock, err = lock(s.Control); err != nil || s.lock != nil {
 			return err
