@@ -126,34 +126,25 @@ func Dup(c Comm) (Comm, error) {
 	return c.Split(0, c.Rank())
 }
 
-// BcastBytes returns root's data, whose length the others need not know.
+// BcastBytes returns root's data, whose length the others need not know. What is short
+// goes along with its length.
 func BcastBytes(c Comm, data []byte, root int) ([]byte, error) {
-	n := []int64{0}
+	const short = 248
+	head := make([]byte, 8+short)
 	if c.Rank() == root {
-		n[0] = int64(len(data))
+		binary.LittleEndian.PutUint64(head, uint64(len(data)))
+		copy(head[8:], data)
 	}
-	if err := bcastInts(c, n, root); err != nil {
+	if err := c.Bcast(head, root); err != nil {
 		return nil, err
 	}
-	if n[0] == 0 {
-		return nil, nil
+	n := int(binary.LittleEndian.Uint64(head))
+	if n <= short {
+		return head[8 : 8+n : 8+n], nil
 	}
 	if c.Rank() != root {
-		data = make([]byte, n[0])
+		data = make([]byte, n)
+		copy(data, head[8:])
 	}
-	return data, c.Bcast(data, root)
-}
-
-func bcastInts(c Comm, values []int64, root int) error {
-	buf := make([]byte, 8*len(values))
-	for i, v := range values {
-		binary.LittleEndian.PutUint64(buf[8*i:], uint64(v))
-	}
-	if err := c.Bcast(buf, root); err != nil {
-		return err
-	}
-	for i := range values {
-		values[i] = int64(binary.LittleEndian.Uint64(buf[8*i:]))
-	}
-	return nil
+	return data, c.Bcast(data[short:], root)
 }

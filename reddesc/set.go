@@ -29,35 +29,12 @@ type place struct {
 // Groups are numbered hop apart, so that neighbours in a set are: groups that
 // are next to each other may share more than their number.
 func divide(world, group mpi.Comm, size, hop int) (place, error) {
-	leader := mpi.Undefined
-	if group.Rank() == 0 {
-		leader = 0
-	}
-	leaders, err := world.Split(leader, world.Rank())
+	before, err := membersBefore(world, group, hop)
 	if err != nil {
 		return place{}, err
 	}
-	first := []int64{int64(group.Size())}
-	if leaders != nil {
-		if hop > 1 {
-			all := leaders
-			if leaders, err = all.Split(0, all.Rank()%hop*all.Size()+all.Rank()/hop); err != nil {
-				return place{}, err
-			}
-			if err := all.Free(); err != nil {
-				return place{}, err
-			}
-		}
-		if err := leaders.Exscan(first, mpi.Sum); err != nil {
-			return place{}, err
-		}
-		if err := leaders.Free(); err != nil {
-			return place{}, err
-		}
-	} else {
-		first[0] = 0
-	}
 	// Only the leader knows; the others add nothing.
+	first := []int64{before}
 	if err := group.Allreduce(first, mpi.Max); err != nil {
 		return place{}, err
 	}
@@ -74,4 +51,40 @@ func divide(world, group mpi.Comm, size, hop int) (place, error) {
 		smallest: world.Size() / sets,
 		larger:   world.Size() % sets,
 	}, nil
+}
+
+// membersBefore returns, to the first rank of a group, how many ranks the groups before
+// its own have, and 0 to others. It is collective over world.
+func membersBefore(world, group mpi.Comm, hop int) (int64, error) {
+	leads := group.Rank() == 0
+	count := []int64{0}
+	if leads {
+		count[0] = int64(group.Size())
+	}
+	if hop <= 1 { // the order of the leaders is that of the ranks
+		err := world.Exscan(count, mpi.Sum)
+		if !leads {
+			count[0] = 0
+		}
+		return count[0], err
+	}
+	color := mpi.Undefined
+	if leads {
+		color = 0
+	}
+	all, err := world.Split(color, world.Rank())
+	if err != nil || !leads {
+		return 0, err
+	}
+	leaders, err := all.Split(0, all.Rank()%hop*all.Size()+all.Rank()/hop)
+	if err != nil {
+		return 0, err
+	}
+	if err := all.Free(); err != nil {
+		return 0, err
+	}
+	if err := leaders.Exscan(count, mpi.Sum); err != nil {
+		return 0, err
+	}
+	return count[0], leaders.Free()
 }

@@ -24,7 +24,8 @@ import (
 type flight struct {
 	cached   *cache.Cached
 	transfer mover.Transfer
-	off      bool // its files are being copied
+	off      bool  // its files are being copied
+	failed   error // ... or this is why not
 	start    time.Time
 }
 
@@ -148,15 +149,15 @@ func (s *Session) clearWay(name string, files map[string]bool) error {
 // on something.
 func (s *Session) takeOff() {
 	for _, f := range s.flights {
-		f.takeOff()
+		_ = f.takeOff() // is an error of its arrival, too
 	}
 }
 
-func (f *flight) takeOff() {
+func (f *flight) takeOff() error {
 	if !f.off {
-		f.off = true
-		f.transfer.Begin()
+		f.off, f.failed = true, f.transfer.Begin()
 	}
+	return f.failed
 }
 
 // board hands the files of a dataset over to whoever copies them.
@@ -243,8 +244,8 @@ func (s *Session) worthALook() bool {
 // prefix directory.
 func (s *Session) arrive(f *flight) error {
 	c := f.cached
+	s.takeOff() // it may wait for those before it
 	s.flights = slices.DeleteFunc(s.flights, func(g *flight) bool { return g == f })
-	f.takeOff()
 	var files []redundancy.File
 	err := f.transfer.Wait()
 	if err == nil {
@@ -316,8 +317,7 @@ func (s *Session) cancel(f *flight) error {
 func (s *Session) land() error {
 	var first error
 	for _, f := range slices.Clone(s.flights) {
-		if s.outlives(f.cached) {
-			f.takeOff()
+		if s.outlives(f.cached) && mpi.Agree(s.world, f.takeOff()) == nil {
 			s.log.Info("dataset %d (%s): %s goes on copying it; scr_postrun or scr_index --build %d make it complete then",
 				f.cached.ID(), f.cached.Name(), mover.Command, f.cached.ID())
 			continue

@@ -469,6 +469,23 @@ func TestAsync_Poststage(t *testing.T) {
 	c.whole(1, 4)
 }
 
+// Where scr_transfer cannot be started, Finalize leaves nothing to it.
+func TestAsync_PoststageWithoutTransfer(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=DAEMON", "SCR_FLUSH_POSTSTAGE=1")
+	c.job(four, func(s *Session, rank int) error {
+		s.movers[mover.ByDaemon].(*mover.Daemon).Launch = func(string) error { return errors.New("no more processes") }
+		if err := checkpoint(s, rank, 1); err != nil {
+			return err
+		}
+		return s.Finalize()
+	})
+	c.says("no more processes")
+	c.whole(1, 4)
+	if got := c.places(1); strings.Contains(got, "FLUSHING") {
+		t.Error(got)
+	}
+}
+
 // Of two datasets of one name the second takes the place of the first, which has
 // arrived by then.
 func TestAsync_SameName(t *testing.T) {

@@ -87,6 +87,9 @@ func (s *Session) finishDirect(d *direct, valid bool) error {
 		return err
 	}
 	owners, err := redundancy.Owners(s.world, files)
+	if err != nil {
+		return err
+	}
 	totals := []int64{0, 0}
 	for _, f := range files {
 		if rank, shared := owners[f.Meta.File()]; shared {
@@ -96,7 +99,7 @@ func (s *Session) finishDirect(d *direct, valid bool) error {
 		totals[0]++
 		totals[1] += f.Meta.Size()
 	}
-	if err := mpi.AgreeSum(s.world, err, totals); err != nil {
+	if err := s.world.Allreduce(totals, mpi.Sum); err != nil {
 		return err
 	}
 	d.SetTotals(totals[0], totals[1])

@@ -572,8 +572,9 @@ func (s *Session) end(record func() error) error {
 	keep(s.land())
 	for _, c := range s.waiting(s.config.Int("SCR_FLUSH") > 0) {
 		if s.outlives(c) && s.depart(c) == nil {
-			keep(s.land())
-			continue
+			if keep(s.land()); s.flightOf(c) != nil {
+				continue
+			}
 		}
 		keep(s.flush(c))
 	}

@@ -45,7 +45,7 @@ import (
 func main() {}
 
 // processors is how many threads may run Go at a time, however many processors there
-// are: that of the program, one that copies, and those that collect garbage. With fewer,
+// are and whatever GOMAXPROCS in the environment says: that of the program, one that copies, and those that collect garbage. With fewer,
 // one would wait for another's processor until the runtime noticed that it is in C.
 const processors = 4
 

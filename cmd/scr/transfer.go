@@ -26,7 +26,7 @@ that does not stay, and takes its place.`,
 		control := flags.String("cntldir", "", "control directory of the node (default: that of the job, from the configuration)")
 		stay := flags.Bool("stay", false, "wait for more when all is copied, until told to end, or whoever started it has ended")
 		detach := flags.Bool("detach", false, "go on in the background, as a process that has nothing to do with its parent")
-		exit := flags.Bool("exit", false, "have the one that is running on this node end, and wait until it has; what it has not copied stays listed")
+		exit := flags.Bool("exit", false, "have the one that is running on this node end, and one that waits to take its place, and wait until they have; what it has not copied stays listed")
 		return func(args []string) error {
 			if err := noArguments(args); err != nil {
 				return err

@@ -46,6 +46,7 @@ type daemonTransfer struct {
 	*Daemon
 	load     *Load
 	file     watched
+	begun    bool
 	launches int
 	launched time.Time // last, perhaps by another process of the node; zero: is at work, or has been
 	ended    bool
@@ -84,15 +85,16 @@ func (d *Daemon) launch() error {
 	return detached.Launch(path, []string{Command, "--detach", "--cntldir", d.Control}, nil)
 }
 
-func (x *daemonTransfer) Begin() {
-	if running(x.Control) {
-		x.launched = time.Time{} // it either sees the load, or gives its lock up before it could
-		return
-	}
+func (x *daemonTransfer) Begin() error {
+	x.begun = true
 	x.launched = time.Now()
-	if x.First {
+	switch {
+	case running(x.Control):
+		x.launched = time.Time{} // it either sees the load, or gives its lock up before it could
+	case x.First:
 		x.startOrEnd()
 	}
+	return x.err
 }
 
 // startOrEnd starts scr_transfer for the load, and if that fails ends it.
@@ -126,7 +128,7 @@ func (x *daemonTransfer) Ended() bool {
 	if alive {
 		x.launched = time.Time{}
 	}
-	if x.ended || alive || time.Since(x.launched) < x.starting() {
+	if x.ended || alive || !x.begun || time.Since(x.launched) < x.starting() {
 		return x.ended
 	}
 	if x.launches >= maxLaunches {
@@ -270,7 +272,12 @@ func Exit(control string) error {
 		if !awaited(control) && !running(control) {
 			return true
 		}
-		err = hash.Update(filePath(control), func(h *hash.Hash) error { h.SetValue(keyCommand, commandExit); return nil })
+		err = hash.Update(filePath(control), func(h *hash.Hash) error {
+			if awaited(control) || running(control) { // else it would be for the next
+				h.SetValue(keyCommand, commandExit)
+			}
+			return nil
+		})
 		return err != nil
 	})
 	return err

@@ -40,7 +40,7 @@ import (
 //	STAY = 1                        scr_transfer waits for more when all is done; ours
 const (
 	fileName = "transfer.scrinfo"
-	lockName = "transfer.lock" // held by scr_transfer as long as it runs
+	lockName = "transfer.lock" // see lock and queue
 
 	keyFiles       = "FILES"
 	keyDestination = "DESTINATION"
@@ -220,8 +220,9 @@ func record(h *hash.Hash, l *Load, err error) {
 	}
 }
 
-// lock takes the lock of the node's scr_transfer, nil if somebody has it. It belongs
-// to the open file, so that it can be asked for without being taken.
+// lock takes the lock of the node's scr_transfer, which is on the first byte of the lock
+// file, nil if somebody has it. It belongs to the open file, so that it can be asked for
+// without being taken.
 func lock(control string) (*os.File, error) {
 	f, err := openLock(control)
 	if err != nil {
@@ -252,15 +253,14 @@ func running(control string) bool {
 	return held(f, 0)
 }
 
-// held reports whether somebody has locked a byte of the lock file: the first is for who
-// copies, the second for all who wait to take that one's place.
+// held reports whether somebody has locked a byte of the lock file.
 func held(f *os.File, at int64) bool {
 	asked := unix.Flock_t{Type: unix.F_WRLCK, Start: at, Len: 1}
 	return unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &asked) == nil && asked.Type != unix.F_UNLCK
 }
 
-// queue has it known, until the file is closed, that somebody waits to take the place of
-// the scr_transfer on the node.
+// queue has it known, until the file is closed, that the caller waits to take the place
+// of the scr_transfer on the node. All who wait share a lock on the second byte.
 func queue(control string) (*os.File, error) {
 	f, err := openLock(control)
 	if err != nil {
@@ -273,7 +273,7 @@ func queue(control string) (*os.File, error) {
 	return f, nil
 }
 
-// awaited reports whether somebody does.
+// awaited reports whether somebody waits to take the place of the scr_transfer.
 func awaited(control string) bool {
 	f, err := openLock(control)
 	if err != nil {

@@ -34,16 +34,16 @@ const (
 
 // Mover starts copies.
 type Mover interface {
-	// Start takes a load over, of which nothing is copied yet. All processes of a node
-	// start theirs before any of them calls Begin.
+	// Start takes a load over. All processes of a node start theirs before any of them
+	// calls Begin; until then nothing is copied, unless scr_transfer is at work already.
 	Start(l *Load) (Transfer, error)
 }
 
 // Transfer is a load under way.
 type Transfer interface {
-	// Begin has the copy begin. It is called once; that it could not is an error of
-	// Wait.
-	Begin()
+	// Begin has the copy begin. It is called once. That it could not is an error of
+	// Wait, too.
+	Begin() error
 	// Ended reports whether nothing more will be copied. It returns at once.
 	Ended() bool
 	// Wait returns when nothing more will be copied, with an error if not all was.

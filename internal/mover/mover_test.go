@@ -231,7 +231,7 @@ func TestServer_StaysUntilToldToEnd(t *testing.T) {
 		l := n.load(id, 0, 2, 100)
 		x, err := d.Start(l)
 		must(t, err)
-		x.Begin()
+		must(t, x.Begin())
 		must(t, x.Wait())
 		n.check(l)
 		must(t, Forget(n.control, id))
@@ -304,7 +304,7 @@ func TestServer_StaysAndIsToldToEndWhileItCopies(t *testing.T) {
 	l.Limits.Bandwidth = 1
 	x, err := (&Daemon{Control: n.control}).Start(l)
 	must(t, err)
-	x.Begin()
+	must(t, x.Begin())
 	patiently(func() bool { return n.read().Text(keyState) == stateRunning })
 	must(t, Exit(n.control))
 	must(t, <-ended)
@@ -318,7 +318,7 @@ func TestServer_GoesOnWhereOneWasToldToEnd(t *testing.T) {
 	l.Limits.Bandwidth = 1
 	x, err := d.Start(l)
 	must(t, err)
-	x.Begin()
+	must(t, x.Begin())
 	patiently(func() bool { return running(n.control) })
 	must(t, Exit(n.control))
 	wait()
@@ -358,7 +358,7 @@ func TestStop(t *testing.T) {
 				x, err := m.Start(l)
 				must(t, err)
 				list = append(list, x)
-				x.Begin()
+				must(t, x.Begin())
 			}
 			for _, x := range list {
 				must(t, x.Stop())
@@ -386,7 +386,7 @@ func TestReset(t *testing.T) {
 	l.Limits.Bandwidth = 100
 	x, err := d.Start(l)
 	must(t, err)
-	x.Begin()
+	must(t, x.Begin())
 	must(t, Reset(n.control))
 	wait()
 	if running(n.control) {
@@ -409,7 +409,7 @@ func TestDaemon_ThatDies(t *testing.T) {
 	d := &Daemon{Control: n.control, First: true, Launch: func(string) error { launched++; return nil }, patience: time.Millisecond}
 	x, err := d.Start(n.load(1, 0, 1, 10))
 	must(t, err)
-	x.Begin()
+	must(t, x.Begin())
 	if err := x.Wait(); err == nil || launched != maxLaunches {
 		t.Errorf("%v, started %d times", err, launched)
 	}
@@ -428,7 +428,7 @@ func TestDaemon_ThatIsSlowToStart(t *testing.T) {
 	must(t, err)
 	b, err := d.Start(second)
 	must(t, err)
-	a.Begin()
+	must(t, a.Begin())
 	for range 2 * maxLaunches {
 		if a.Ended() || b.Ended() {
 			t.Fatalf("given up: %v, %v", a.Wait(), b.Wait())
@@ -476,7 +476,7 @@ func TestCorrupt(t *testing.T) {
 		must(t, os.WriteFile(l.Files[0].Path, []byte("short"), 0o600))
 		x, err := m.Start(l)
 		must(t, err)
-		x.Begin()
+		must(t, x.Begin())
 		var corrupt *redundancy.CorruptError
 		if err := x.Wait(); !errors.As(err, &corrupt) || corrupt.Path != l.Files[0].Path {
 			t.Errorf("%T: %v", m, err)
@@ -494,7 +494,7 @@ func TestServer_LimitsMayChange(t *testing.T) {
 	l.Limits.Bandwidth = 1
 	x, err := d.Start(l)
 	must(t, err)
-	x.Begin()
+	must(t, x.Begin())
 	if x.Ended() {
 		t.Fatal("no limit")
 	}

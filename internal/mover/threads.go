@@ -38,10 +38,11 @@ func (t *Threads) Start(l *Load) (Transfer, error) {
 	return x, nil
 }
 
-func (x *threadTransfer) Begin() {
+func (x *threadTransfer) Begin() error {
 	before := x.before
 	x.begun, x.before = true, nil
 	go x.run(before)
+	return nil
 }
 
 func (x *threadTransfer) run(before *threadTransfer) {

@@ -13,7 +13,7 @@ import (
 // Owners returns, of the files of the caller, those that lower ranks have too, by
 // their names, each with the lowest of these ranks. Every name is looked at by a
 // rank that follows from the name, so that no rank sees them all. If there are no such
-// files on any rank it is nil on all. It is collective.
+// files on any rank it is nil on all. It is collective; the error is agreed.
 func Owners(c mpi.Comm, files []File) (map[string]int, error) {
 	n := c.Size()
 	if n == 1 {
@@ -38,10 +38,7 @@ func Owners(c mpi.Comm, files []File) (map[string]int, error) {
 	for judge, b := range digests {
 		send.At(strconv.Itoa(judge)).SetValue(keyNames, b.String())
 	}
-	received, err := hash.Exchange(send, c)
-	if err != nil {
-		return nil, err
-	}
+	received, failed := hash.Exchange(send, c)
 	first := map[string]int{}
 	reply := hash.New()
 	for _, rank := range received.Ints() {
@@ -57,10 +54,11 @@ func Owners(c mpi.Comm, files []File) (map[string]int, error) {
 	}
 	// As a rule there is nothing to tell.
 	shared := []int64{int64(reply.Size())}
-	if err := c.Allreduce(shared, mpi.Max); err != nil || shared[0] == 0 {
+	if err := mpi.AgreeSum(c, failed, shared); err != nil || shared[0] == 0 {
 		return nil, err
 	}
-	if received, err = hash.Exchange(reply, c); err != nil {
+	received, failed = hash.Exchange(reply, c)
+	if err := mpi.Agree(c, failed); err != nil {
 		return nil, err
 	}
 	owners := map[string]int{}

@@ -123,15 +123,18 @@ func UntilStopped(stop <-chan struct{}) func(time.Duration) error {
 	}
 }
 
-// niceness is how much a thread that copies steps back behind those of the program: where
-// they share a processor it gets a tenth of it.
+// niceness is by how much a thread that copies steps back behind those of the program:
+// where they share a processor it gets a tenth of it.
 const niceness = 10
 
 // StepBack lets the calling thread, to which the goroutine has to be locked, step back
 // behind others when there are not enough processors. It cannot be undone.
 func StepBack() {
-	// Fails if the thread is further back already.
-	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, niceness)
+	const most = 19
+	raw, err := unix.Getpriority(unix.PRIO_PROCESS, 0) // 20 less the niceness
+	if err == nil {
+		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, min(20-raw+niceness, most)) // it copies all the same
+	}
 }
 
 // ThreadTime is the processor time of the calling thread, to which the goroutine has
