@@ -209,6 +209,12 @@ func (s *Session) flightOf(c *cache.Cached) *flight {
 	return nil
 }
 
+// Copying reports whether threads of the process copy in the background. Whoever limits
+// what the process may use has to leave something for them.
+func (s *Session) Copying() bool {
+	return slices.ContainsFunc(s.flights, func(f *flight) bool { return s.moverOf(f.cached) == mover.ByThread && !f.transfer.Ended() })
+}
+
 // look lets the flights arrive whose files all have. As long as there are some it
 // costs one reduction.
 func (s *Session) look() error {

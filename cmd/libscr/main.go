@@ -44,14 +44,25 @@ import (
 
 func main() {}
 
-// processors is how many threads may run Go at a time, however many processors there
-// are and whatever GOMAXPROCS in the environment says: that of the program, one that copies, and those that collect garbage. With fewer,
-// one would wait for another's processor until the runtime noticed that it is in C.
-const processors = 4
-
 func init() {
 	C.goscr_limits()
-	runtime.GOMAXPROCS(processors)
+	useProcessors()
+}
+
+// useProcessors sets how many threads may run Go at a time, whatever GOMAXPROCS in the
+// environment says. As a rule it is that of the program alone: with more, each collection
+// of garbage has them wait for each other by timers, which are late here (signals.c). One
+// that copies needs more: the two would wait for each other's turn until the runtime
+// noticed that one is in C.
+func useProcessors() {
+	const alone, copying = 1, 4
+	n := alone
+	if session != nil && session.Copying() {
+		n = copying
+	}
+	if n != runtime.GOMAXPROCS(0) {
+		runtime.GOMAXPROCS(n)
+	}
 }
 
 // failure is what a function returns when something is wrong.
@@ -107,6 +118,7 @@ func environment() []string {
 func call(name string, f func() error) (code C.int) {
 	one.Lock()
 	defer one.Unlock()
+	defer useProcessors()
 	defer func() {
 		if p := recover(); p != nil {
 			logger.Warn("%s: internal error: %v; please report it with these lines: %s", name, p,
