@@ -15,8 +15,8 @@
  * So before the runtime begins, all signals are blocked, which its threads
  * inherit: they leave all but those of their own faults, and SIGPROF, to the
  * threads of the program.  They inherit, too, that their timers may be late, so
- * that the one which looks does so 20 times a second at most.  What waits here for
- * some milliseconds may wait for 50.  Right after, every signal is handled again as
+ * that the one which looks does so every 50 ms.  What waits here for some
+ * milliseconds may wait for as long.  Right after, every signal is handled again as
  * it was, and the timers of the program's thread are.
  * (SIGURG is not sent at all, see the Makefile.  A handler of SIGPROF can run in a
  * thread of Go's, and has to be as modest there as those of profilers are.)

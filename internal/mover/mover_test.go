@@ -219,6 +219,27 @@ func TestServer_WhatIsNotWanted(t *testing.T) {
 	}
 }
 
+// One that is stopped before it has begun does not hold up those behind it.
+func TestThreads_StoppedBeforeItHasBegun(t *testing.T) {
+	n := newNode(t)
+	m := &Threads{Copier: func(dataset.Dataset) *transfer.Copier { return transfer.NewCopier(100) }}
+	first, err := m.Start(n.load(1, 0, 1, 100))
+	must(t, err)
+	l := n.load(2, 0, 1, 100)
+	second, err := m.Start(l)
+	must(t, err)
+	must(t, second.Begin())
+	if second.Ended() {
+		t.Error("the second has not waited for the first")
+	}
+	must(t, first.Stop())
+	if err := first.Wait(); !errors.Is(err, transfer.ErrStopped) {
+		t.Error(err)
+	}
+	must(t, second.Wait())
+	n.check(l)
+}
+
 func TestServer_StaysUntilToldToEnd(t *testing.T) {
 	n := newNode(t)
 	d := &Daemon{Control: n.control}

@@ -33,7 +33,7 @@ func Expand(prefix string, e Entry, c *transfer.Copier) (files int, err error) {
 				files++
 			}
 		}
-		return nil
+		return syncNames(prefix, list)
 	})
 	if err != nil {
 		return files, err

@@ -148,15 +148,18 @@ func (p *Prefix) Follow(c *transfer.Copier, what string, bytes int64) {
 }
 
 func (p *Prefix) copy(c *transfer.Copier, d dataset.Dataset, files []redundancy.File) error {
+	var copied []redundancy.File
 	for _, f := range files {
 		if err := checkName(f.Meta.File()); err != nil {
 			return fmt.Errorf("flush of dataset %d: the description of %s names %w", d.ID(), f.Path, err)
 		}
-		if err := c.Copy(f.Path, filepath.Join(p.Dir, f.Meta.File()), f.Meta); err != nil {
+		to := filepath.Join(p.Dir, f.Meta.File())
+		if err := c.Copy(f.Path, to, f.Meta); err != nil {
 			return fmt.Errorf("flush of dataset %d: %w", d.ID(), err)
 		}
+		copied = append(copied, redundancy.File{Path: to})
 	}
-	return nil
+	return syncNames(p.Dir, copied)
 }
 
 // Begin enters a dataset whose files the program is about to write to the prefix

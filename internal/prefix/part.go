@@ -48,8 +48,16 @@ func partPath(dir string, rank int) string {
 // Enter writes a rank's list once its files, which are on their medium, have their
 // names there too.
 func (p *Part) Enter(prefixDir string) error {
+	if err := syncNames(prefixDir, p.Files); err != nil {
+		return err
+	}
+	return p.Write(prefixDir)
+}
+
+// syncNames has the names of files last that are in the prefix directory.
+func syncNames(prefixDir string, files []redundancy.File) error {
 	synced := map[string]bool{}
-	for _, f := range p.Files {
+	for _, f := range files {
 		for d := filepath.Dir(f.Path); !synced[d]; d = filepath.Dir(d) { // some may be new
 			if err := hash.SyncDir(d); err != nil && !errors.Is(err, fs.ErrPermission) { // may be searched, not read
 				return err
@@ -60,7 +68,7 @@ func (p *Part) Enter(prefixDir string) error {
 			}
 		}
 	}
-	return p.Write(prefixDir)
+	return nil
 }
 
 // Write replaces a rank's list.

@@ -3,8 +3,11 @@ package transfer
 import (
 	"errors"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // machine is a clock that only copying and waiting move on.
@@ -64,6 +67,38 @@ func TestPace_MakesUpForLittle(t *testing.T) {
 	m.now = m.now.Add(time.Hour)
 	if got := m.work(t, p, 100, 1000, 0, 0); got < 98 || got > 100 {
 		t.Errorf("100 s of bytes after an hour of none took %.1f s", got)
+	}
+}
+
+// What is not worth a wait while there is more to copy is waited for in the end.
+func TestPace_Settle(t *testing.T) {
+	m := &machine{now: time.Unix(1000, 0)}
+	p := m.pace(Limits{Bandwidth: 1000})
+	if got := m.work(t, p, 1, 40, 0, 0); got != 0 {
+		t.Errorf("waited %.3f s", got)
+	}
+	must(t, p.Settle())
+	if got := m.now.Sub(time.Unix(1000, 0)); got != 40*time.Millisecond {
+		t.Errorf("40 bytes at 1000 a second took %v", got)
+	}
+}
+
+func TestStepBack(t *testing.T) {
+	done := make(chan [3]int)
+	go func() { // the thread ends with it
+		runtime.LockOSThread()
+		var raw [3]int
+		for i := range raw {
+			raw[i], _ = unix.Getpriority(unix.PRIO_PROCESS, 0)
+			StepBack()
+		}
+		done <- raw
+	}()
+	raw := <-done
+	for i := 1; i < len(raw); i++ {
+		if want := max(raw[i-1]-niceness, 1); raw[i] != want { // 20 less the niceness
+			t.Errorf("from %d to %d, want %d", raw[i-1], raw[i], want)
+		}
 	}
 }
 
