@@ -105,7 +105,7 @@ doc  = $(dest)/share/doc/goscr
 
 install: all
 	install -d $(dest)/lib/pkgconfig $(dest)/lib/cmake/scr $(dest)/lib/python $(dest)/include $(dest)/bin \
-	    $(dest)/share/goscr/scripts $(dest)/share/man/man3 $(dest)/share/man/man1 $(doc)/examples/heat-python
+	    $(dest)/share/goscr/scripts $(dest)/share/man/man3 $(dest)/share/man/man1 $(doc)/docs
 	install -m 755 $(out)/libscr.so $(out)/libscrf.so $(dest)/lib/
 	install -m 644 cmd/libscr/scr.h bindings/fortran/scrf.h $(out)/scr.mod $(dest)/include/
 	install -m 644 bindings/fortran/scr.f90 $(dest)/share/goscr/
@@ -119,9 +119,10 @@ install: all
 	install -d $(dest)/share/man/man1
 	install -m 644 docs/man/*.1 $(dest)/share/man/man1/
 	install -m 644 docs/man/*.3 $(dest)/share/man/man3/
-	install -m 644 LICENSE $(wildcard README.md docs/*.md) $(doc)/
-	install -m 644 examples/heat/heat.c examples/heat-cpp/heat.cpp examples/heat-fortran/heat.f90 $(doc)/examples/
-	install -m 644 examples/heat-python/*.py $(doc)/examples/heat-python/
+	install -m 644 LICENSE README.md $(doc)/
+	install -m 644 docs/*.md $(doc)/docs/
+	for language in examples/*/; do \
+	    install -d $(doc)/$$language && install -m 644 $$language*.* $(doc)/$$language || exit 1; done
 
 demo: all $(out)/heat
 	@BUILD=$(out) scripts/demo

@@ -188,7 +188,7 @@ func (s *Session) load(c *cache.Cached, kind mover.Kind) (*mover.Load, error) {
 	own, _ := redundancy.Split(s.cache.Files(c.ID()))
 	l := mover.NewLoad(c.Dataset, s.world.Rank(), s.world.Size(), s.prefix.Dir, own)
 	l.Limits = s.limits
-	if kind == mover.ByThread {
+	if kind == mover.ByThread && l.Limits != (transfer.Limits{}) {
 		// The limits are the node's: each rank gets as much as makes all end together.
 		total := []int64{l.Bytes()}
 		if err := s.node.Allreduce(total, mpi.Sum); err != nil {
@@ -215,10 +215,10 @@ func (s *Session) Copying() bool {
 	return slices.ContainsFunc(s.flights, func(f *flight) bool { return s.moverOf(f.cached) == mover.ByThread && !f.transfer.Ended() })
 }
 
-// look lets the flights arrive whose files all have. As long as there are some it
+// look lets the flights arrive whose files all have. As long as some have taken off it
 // costs one reduction.
 func (s *Session) look() error {
-	if len(s.flights) == 0 {
+	if len(s.flights) == 0 || !s.flights[0].off {
 		return nil
 	}
 	s.looked = time.Now()

@@ -13,10 +13,12 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/scavenge/scavengetest"
 	"github.com/goscr/goscr/internal/storagetest"
@@ -507,4 +509,34 @@ func TestBadInput_FileSizeLimit(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 	intact(t, c, "a limit of the size of files")
+}
+
+// Where there is nothing to do, or nothing can be done, a command says what would help.
+func TestBadInput_SaysWhatWouldHelp(t *testing.T) {
+	c := half(t)
+	p, empty := c.Prefix(), t.TempDir()
+	t.Setenv("SCR_HOST_FILE", filepath.Join(empty, "hosts"))
+	must(t, prefix.UpdateIndex(p, func(x *prefix.Index) error {
+		x.Add(dataset.New(3, "ckpt.3", dataset.Checkpoint, 3, dataset.Owner{}, time.Now()), false, time.Now())
+		return nil
+	}))
+	for _, b := range []struct {
+		status int
+		says   string
+		argv   []string
+	}{
+		{0, "nothing is verified", []string{"scr_index", "-p", empty, "--verify"}},
+		{0, "restart passes it over until scr_index --build 3", []string{"scr_index", "-p", p, "--current", "ckpt.3"}},
+		{0, "nothing is changed", []string{"scr_index", "-p", p, "--expand", "ckpt.1"}},
+		{1, "scr_scavenge or scr_copy", []string{"scr_index", "-p", p, "--build", "7"}},
+		{1, "scr_index --list", []string{"scr_index", "-p", p, "--verify", "ckpt.9"}},
+		{1, "SCR_JOB_ID", []string{"scr_inspect_cache", "--cntldir", filepath.Join(empty, "cntl")}},
+		{1, "SCR_JOB_ID", []string{"scr_copy", "--id", "1", "-p", p, "--cntldir", filepath.Join(empty, "cntl")}},
+		{1, "scr_inspect_cache", []string{"scr_copy", "--id", "7", "-p", p, "--cntldir", c.Control(scavengetest.Four[0])}},
+		{1, "SCR_HOST_FILE", []string{"scr_list_down_nodes"}},
+	} {
+		if _, said := run(t, b.status, b.argv...); !strings.Contains(said, b.says) {
+			t.Errorf("%q: %q does not say %q", b.argv, said, b.says)
+		}
+	}
 }

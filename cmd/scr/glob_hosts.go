@@ -26,7 +26,7 @@ var globHostsCommand = command{
 		}
 		for _, m := range modes {
 			flags.StringP(m.name, m.short, "", m.help)
-			flags.Lookup(m.name).NoOptDefVal = " "
+			flags.Lookup(m.name).NoOptDefVal = omitted
 		}
 		nth := flags.IntP("nth", "n", 0, "print the N-th host, counted from 1, or from the end if negative")
 		return func(args []string) error {
@@ -46,6 +46,9 @@ var globHostsCommand = command{
 		}
 	},
 }
+
+// omitted is the value of an option of scr_glob_hosts whose hosts stand behind it.
+const omitted = " "
 
 func globHosts(mode string, nth int, args []string) (string, error) {
 	var lists [][]string

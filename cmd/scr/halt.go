@@ -21,7 +21,7 @@ var haltOptions = []struct {
 }{
 	{"checkpoints", "c", "stop after N more checkpoints", halt.Checkpoints, haltNumber},
 	{"before", "b", "stop early enough to have ended before a time: 2026-11-21T14:30, 14:30, or seconds since 1970", halt.Before, haltTime},
-	{"after", "a", "stop as soon as it is later than a time", halt.After, haltTime},
+	{"after", "a", "stop as soon as it is later than a time, given as for --before", halt.After, haltTime},
 	{"seconds", "s", "stop N seconds before the time of --before, or the end of the allocation", halt.Seconds, haltNumber},
 }
 

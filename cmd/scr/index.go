@@ -63,7 +63,7 @@ var indexCommand = command{
 			case "drop-after":
 				return x.dropAfter(*after)
 			case "current":
-				return x.change(*current, func(i *prefix.Index) error { return i.SetCurrent(*current) })
+				return x.setCurrent(*current)
 			case "verify":
 				return x.verify(args)
 			case "expand":
@@ -167,9 +167,13 @@ func (x index) change(name string, f func(*prefix.Index) error) error {
 		return err
 	}
 	if _, ok := i.Lookup(name); !ok {
-		return fmt.Errorf("there is no dataset %q in the index of %s; scr_index --list shows those there are", name, x.dir)
+		return x.unknown(name)
 	}
 	return prefix.UpdateIndex(x.dir, f)
+}
+
+func (x index) unknown(name string) error {
+	return fmt.Errorf("there is no dataset %q in the index of %s; scr_index --list shows those there are", name, x.dir)
 }
 
 func (x index) drop(name string) error {
@@ -182,6 +186,18 @@ func (x index) dropAfter(name string) error {
 		i.RemoveAfter(id)
 		return nil
 	})
+}
+
+func (x index) setCurrent(name string) error {
+	var e prefix.Entry
+	err := x.change(name, func(i *prefix.Index) error {
+		e, _ = i.Find(name)
+		return i.SetCurrent(name)
+	})
+	if err == nil && !e.Complete {
+		x.warn("scr_index")(fmt.Errorf("dataset %d (%s) is not complete: a restart passes it over until scr_index --build %d has made it so", e.ID, name, e.ID))
+	}
+	return err
 }
 
 // add enters a dataset whose summary is there, or else one that was scavenged.
@@ -206,7 +222,7 @@ func (x index) add(name string) error {
 	if f, err := prefix.OldSummary(x.dir, name); err == nil {
 		return prefix.Add(x.dir, f)
 	}
-	return errors.Join(append(bad, fmt.Errorf("there is no dataset %q below %s", name, x.dir))...)
+	return errors.Join(append(bad, fmt.Errorf("there is no dataset %q below %s, neither a summary of it nor anything scavenged", name, x.dir))...)
 }
 
 func (x index) build(id int) error {
@@ -254,7 +270,7 @@ func (x index) verify(names []string) error {
 	if err != nil {
 		return err
 	}
-	entries, err := chosen(i, names)
+	entries, err := x.chosen(i, names)
 	if err != nil {
 		return err
 	}
@@ -281,13 +297,16 @@ func (x index) verify(names []string) error {
 		}
 	}
 	if problems > 0 {
-		return errors.New(report.Count(problems, "problem"))
+		return fmt.Errorf("%s: scr_index --drop NAME has a restart pass a dataset over, --current NAME has it begin with another", report.Count(problems, "problem"))
+	}
+	if len(list) == 0 && !x.json {
+		fmt.Fprintf(x.err, "scr_index: no dataset in %s is complete; nothing is verified\n", x.dir)
 	}
 	return nil
 }
 
 // chosen are the datasets of some names, or all that should be whole.
-func chosen(i *prefix.Index, names []string) ([]prefix.Entry, error) {
+func (x index) chosen(i *prefix.Index, names []string) ([]prefix.Entry, error) {
 	var entries []prefix.Entry
 	if len(names) == 0 {
 		for _, e := range i.Entries() {
@@ -300,7 +319,7 @@ func chosen(i *prefix.Index, names []string) ([]prefix.Entry, error) {
 	for _, name := range names {
 		e, ok := i.Find(name)
 		if !ok {
-			return nil, fmt.Errorf("there is no dataset %q in the index", name)
+			return nil, x.unknown(name)
 		}
 		entries = append(entries, e)
 	}
@@ -326,7 +345,7 @@ func (x index) expand(name string) error {
 	if err != nil {
 		return err
 	}
-	list, err := chosen(i, []string{name})
+	list, err := x.chosen(i, []string{name})
 	if err != nil {
 		return err
 	}
@@ -338,7 +357,11 @@ func (x index) expand(name string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(x.err, "scr_index: dataset %d (%s): %d files were compressed, none is now\n", list[0].ID, list[0].Name, files)
+	if files == 0 {
+		fmt.Fprintf(x.err, "scr_index: dataset %d (%s) has no compressed files; nothing is changed\n", list[0].ID, printable(list[0].Name))
+		return nil
+	}
+	fmt.Fprintf(x.err, "scr_index: dataset %d (%s): %s decompressed, none is compressed now\n", list[0].ID, printable(list[0].Name), report.Count(files, "file"))
 	return nil
 }
 

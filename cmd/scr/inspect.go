@@ -1,13 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"text/tabwriter"
 
 	"github.com/spf13/pflag"
 
 	"github.com/goscr/goscr/filemap"
 	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/internal/scavenge"
 	"github.com/goscr/goscr/meta"
 )
 
@@ -27,6 +30,9 @@ var inspectCacheCommand = command{
 				return err
 			}
 			maps, bad, err := filemap.ReadDir(dir)
+			if errors.Is(err, fs.ErrNotExist) {
+				return scavenge.NoControl(err)
+			}
 			if err != nil {
 				return err
 			}

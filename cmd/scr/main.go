@@ -144,7 +144,8 @@ func execute(argv []string, c *context) int {
 		if commands[i].long != "" {
 			fmt.Fprintf(c.out, "\n%s\n", commands[i].long)
 		}
-		if text := flags.FlagUsages(); text != "" {
+		// What may be left out is said to be HOSTS, not what stands for its absence.
+		if text := strings.ReplaceAll(flags.FlagUsages(), ` string[="`+omitted+`"]`, "[=HOSTS]     "); text != "" {
 			fmt.Fprintf(c.out, "\n%s", text)
 		}
 	}

@@ -194,7 +194,7 @@ func parseHosts(from, text string) ([]string, error) {
 func Hosts(path string) (nodes []string, slots map[string]int, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("the list of nodes, one on a line (SCR_HOST_FILE): %w", err)
 	}
 	defer f.Close()
 	slots = map[string]int{}

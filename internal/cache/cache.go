@@ -111,7 +111,7 @@ func (k *Cache) open() error {
 			err = e
 		}
 		if err == nil {
-			err = k.occupy()
+			err = k.occupy(dying)
 		}
 		report.Forget(k.control)
 	}
@@ -153,13 +153,14 @@ const dying = 10 * time.Second
 // occupy makes sure that no other job uses the control directory: two with the
 // same job id would take each other's files for their own. The lock is one that
 // the kernel takes back when the process ends, however it does.
-func (k *Cache) occupy() error {
+func (k *Cache) occupy(dying time.Duration) error {
 	f, err := os.OpenFile(filepath.Join(k.control, lockFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
 	k.lock = f
-	for give := time.Now().Add(dying); ; time.Sleep(20 * time.Millisecond) {
+	begun, told := time.Now(), false
+	for ; ; time.Sleep(20 * time.Millisecond) {
 		want := unix.Flock_t{Type: unix.F_WRLCK}
 		err := unix.FcntlFlock(f.Fd(), unix.F_SETLK, &want)
 		if err == nil {
@@ -168,13 +169,23 @@ func (k *Cache) occupy() error {
 		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) {
 			return fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
-		if time.Now().After(give) {
-			holder := unix.Flock_t{Type: unix.F_WRLCK}
-			_ = unix.FcntlFlock(f.Fd(), unix.F_GETLK, &holder) // for the message only
+		switch waited := time.Since(begun); {
+		case waited < dying/10:
+		case !told:
+			told = true
+			k.Log.Warn("process %d of a job of %s with job id %s is still running on this node: waiting up to %v for it to end", holder(f), k.User, k.JobID, dying)
+		case waited >= dying:
 			return fmt.Errorf("another job of %s with job id %s is running on this node (process %d): give each its own SCR_JOB_ID",
-				k.User, k.JobID, holder.Pid)
+				k.User, k.JobID, holder(f))
 		}
 	}
+}
+
+// holder is a process that has the lock of a file, for messages; 0 if there is none.
+func holder(f *os.File) int32 {
+	lock := unix.Flock_t{Type: unix.F_WRLCK}
+	_ = unix.FcntlFlock(f.Fd(), unix.F_GETLK, &lock)
+	return lock.Pid
 }
 
 // privateDir makes a directory below base that only the user can enter. What

@@ -20,7 +20,11 @@
 // scr_index --build, completes the dataset from the lists.
 package mover
 
-import "github.com/goscr/goscr/internal/redundancy"
+import (
+	"time"
+
+	"github.com/goscr/goscr/internal/redundancy"
+)
 
 // Kind is who copies.
 type Kind string
@@ -31,6 +35,11 @@ const (
 	ByThread Kind = "PTHREAD" // Threads
 	ByDaemon Kind = "DAEMON"  // Daemon
 )
+
+// grace is how long who has had nothing to copy waits before he copies: until all
+// processes have left the call in which they handed their loads over, and do not need
+// the processors any more for what they do there.
+const grace = 50 * time.Millisecond
 
 // Mover starts copies.
 type Mover interface {

@@ -51,6 +51,7 @@ func (s *Server) Run() error {
 		return err
 	}
 	defer s.unlock()
+	rest := grace
 	for {
 		t, err := s.take()
 		switch {
@@ -60,10 +61,12 @@ func (s *Server) Run() error {
 			return nil
 		case t.load == nil:
 			time.Sleep(s.Poll)
+			rest = grace
 		default:
-			if err := s.finish(t.load, s.carry(t)); err != nil {
+			if err := s.finish(t.load, s.carry(t, rest)); err != nil {
 				return err
 			}
+			rest = 0
 		}
 	}
 }
@@ -175,8 +178,8 @@ func (s *Server) take() (t task, err error) {
 	return t, err
 }
 
-// carry copies a load.
-func (s *Server) carry(t task) error {
+// carry copies a load, after a rest.
+func (s *Server) carry(t task, rest time.Duration) error {
 	l, c := t.load, t.copier
 	if l.Dataset.ID() < 1 || l.Ranks < 1 || l.Prefix == "" {
 		return errors.New("the transfer file does not say what is to be copied")
@@ -227,6 +230,9 @@ func (s *Server) carry(t task) error {
 	tell := func() error {
 		err := hash.Update(s.file.path, func(h *hash.Hash) error { enterWritten(h, written); return nil })
 		written, told = nil, time.Now()
+		return err
+	}
+	if err := pace.Wait(rest); err != nil {
 		return err
 	}
 	err := l.carry(c, pace, t.arrived, wanted, func(path string) error {

@@ -52,7 +52,9 @@ func (x *threadTransfer) run(before *threadTransfer) {
 			x.err = fmt.Errorf("internal error: %v; please report it with these lines: %s", p, debug.Stack())
 		}
 	}()
-	if before != nil {
+	rest := grace
+	if before != nil && !before.Ended() {
+		rest = 0
 		select {
 		case <-before.done:
 		case <-x.stop:
@@ -64,6 +66,9 @@ func (x *threadTransfer) run(before *threadTransfer) {
 	runtime.LockOSThread()
 	transfer.StepBack()
 	pace := &transfer.Pace{Limits: x.load.Limits, Used: transfer.ThreadTime, Wait: transfer.UntilStopped(x.stop)}
+	if x.err = pace.Wait(rest); x.err != nil {
+		return
+	}
 	x.err = x.load.carry(x.copier(x.load.Dataset), pace, nil, func() error { return nil }, func(string) error { return nil })
 }
 

@@ -29,7 +29,7 @@ type Built struct {
 func Build(prefixDir string, id int, warn func(error), meter progress.Meter) (Built, error) {
 	dir := prefix.Dir(prefixDir, id)
 	if _, err := os.Stat(dir); err != nil {
-		return Built{}, fmt.Errorf("nothing of it has been scavenged: %w", err)
+		return Built{}, fmt.Errorf("nothing of dataset %d is in %s: scr_scavenge or scr_copy bring what nodes have of it; scr_index --list shows what there is: %w", id, prefixDir, err)
 	}
 	unlock, err := lock(dir, "build.lock") // keeps two from building it at the same time
 	if err != nil {

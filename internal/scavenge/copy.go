@@ -72,12 +72,17 @@ type Copied struct {
 // storage has been emptied since: scr_run tells spares from failures by it.
 const NothingHere = "the job has nothing on this node"
 
+// NoControl is the error of a node without a control directory.
+func NoControl(err error) error {
+	return fmt.Errorf("%s, or it is not the job that SCR_JOB_ID and --cntldir say: control directory: %w", NothingHere, err)
+}
+
 // Run copies. If the files of some ranks cannot be copied it goes on with the
 // others, and returns an error in the end.
 func (c *Copy) Run() (Copied, error) {
 	unlock, err := c.alone()
 	if errors.Is(err, fs.ErrNotExist) {
-		return Copied{}, fmt.Errorf("%s: control directory: %w", NothingHere, err)
+		return Copied{}, NoControl(err)
 	}
 	if err != nil {
 		return Copied{}, fmt.Errorf("control directory: %w", err)
@@ -157,7 +162,7 @@ type node struct {
 func (n *node) notCached() (Copied, error) {
 	e, err := written(n.Prefix, n.ID)
 	if err == nil && !e.Complete {
-		err = fmt.Errorf("dataset %d is not in the cache of this node", n.ID)
+		err = fmt.Errorf("dataset %d is not in the cache of this node; scr_inspect_cache lists what is", n.ID)
 	}
 	return Copied{There: err == nil}, err
 }

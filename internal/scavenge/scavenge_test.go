@@ -523,7 +523,7 @@ func TestCopy_Refuses(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if _, _, err := c.build(1); err == nil || !strings.Contains(err.Error(), "scavenged") {
+	if _, _, err := c.build(1); err == nil || !strings.Contains(err.Error(), "nothing of dataset 1 is in") {
 		t.Error(err)
 	}
 }

@@ -45,6 +45,17 @@ fi
 # ------------------------------------------------------------------- programs
 
 examples=$ROOT/examples
+# Each link of a page that is not to the web leads to something.
+leads() {
+    local page link bad=0
+    for page in "$tree"/share/doc/goscr/*.md "$tree"/share/doc/goscr/docs/*.md; do
+        for link in $(grep -o '](\([^)#]*\))' "$page" | sed 's/^](//; s/)$//; /^http/d'); do
+            [ -e "${page%/*}/$link" ] || { echo "$page: $link"; bad=1; }
+        done
+    done
+    return $bad
+}
+is "the links of the installed pages lead somewhere" leads
 is "the examples are there" diff -r "$examples/heat-python" "$tree/share/doc/goscr/examples/heat-python" -x __pycache__
 is "two nodes" "$TESTBED" up 2
 
