@@ -386,10 +386,17 @@ static double compute(void)
 {
     enum { CELLS = 1 << 16, STEPS = 600 };
     static double cells[2][CELLS];
-    double t = MPI_Wtime();
+    static int begun;
+    double t;
     int i, step;
 
+    /* Not from zeros: where they meet what spreads there are numbers so small that computing
+     * with them is slow, the slower the longer it goes on. */
+    for (i = 0; !begun && i < CELLS; i++)
+        cells[0][i] = cells[1][i] = 1;
+    begun = 1;
     cells[0][CELLS / 2] += 1;
+    t = MPI_Wtime();
     for (step = 0; step < STEPS; step++) {
         const double *from = cells[step % 2];
         double *to = cells[(step + 1) % 2];
@@ -429,18 +436,18 @@ static double beside_dd(const char *directory)
 /*
  * With SCR_FLUSH=2 and SCR_FLUSH_ASYNC=1.  For each pair of checkpoints rank 0 prints,
  * of itself, "async ALONE FLUSHING CHUNKS SECONDS CPU DD": what a piece of computing takes
- * without and during the flush, on average; how many pieces there were; for how long
- * files were copied after SCR_Complete_output; the processor's time the other threads
- * of the process have used in that time; and what a piece takes while dd copies the file.
+ * without and while files are copied, on average; how many pieces there were; for how
+ * long files were copied; the processor's time the other threads of the process have
+ * used since SCR_Complete_output; and what a piece takes while dd copies the file.
  */
 static void async(int number, int busy)
 {
     enum { PIECES = 20 };
     const char *prefix = getenv("SCR_PREFIX");
     const struct timespec nap = {0, 20000000};
-    char list[SCR_MAX_FILENAME];
+    char list[SCR_MAX_FILENAME], directory[SCR_MAX_FILENAME];
     double alone = 0, flushing = 0, dd = 0, begun, used, last;
-    int i, pieces = 0;
+    int i, copying = 0, pieces = 0;
 
     for (i = 0; busy && i < PIECES; i++)
         alone += compute() / PIECES;
@@ -452,15 +459,22 @@ static void async(int number, int busy)
     used = others_seconds();
     /* The list of the files is written when all are on the medium. */
     snprintf(list, sizeof list, "%.900s/.scr/scr.dataset.%d/%d.scrfilemap", prefix ? prefix : ".", number + 1, rank);
+    snprintf(directory, sizeof directory, "%.900s/bench.%d", prefix ? prefix : ".", number + 1);
     for (;;) {
+        if (!copying && access(directory, F_OK) == 0) { /* it is made for the first file */
+            copying = 1;
+            begun = MPI_Wtime();
+        }
         if (busy)
             last = compute();
         else
             last = 0, nanosleep(&nap, NULL);
         if (access(list, F_OK) == 0)
             break;
-        flushing += last;
-        pieces++;
+        if (copying) {
+            flushing += last;
+            pieces++;
+        }
         if (MPI_Wtime() - begun > 300)
             fail("the flush does not end");
     }

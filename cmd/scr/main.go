@@ -23,6 +23,7 @@ import (
 
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/mover"
 	"github.com/goscr/goscr/scr"
 )
 
@@ -108,14 +109,26 @@ func main() {
 		// the programs that a command starts would inherit.
 		signal.Notify(make(chan os.Signal, 1), unix.SIGXFSZ)
 	}
+	if name, _ := invoked(os.Args); name == mover.Command {
+		stepBack()
+	}
 	os.Exit(execute(os.Args, &context{os.Stdin, os.Stdout, os.Stderr}))
+}
+
+// invoked is the command that argv names, and its arguments.
+func invoked(argv []string) (name string, args []string) {
+	name, args = filepath.Base(argv[0]), argv[1:]
+	if name == "scr" && len(args) > 0 {
+		name, args = "scr_"+strings.TrimPrefix(args[0], "scr_"), args[1:]
+	}
+	return name, args
 }
 
 // execute runs the command that argv names and returns the exit status.
 func execute(argv []string, c *context) int {
-	name := filepath.Base(argv[0])
-	args := argv[1:]
-	if name == "scr" {
+	name, args := invoked(argv)
+	if filepath.Base(argv[0]) == "scr" {
+		args := argv[1:]
 		if len(args) == 0 || args[0] == "-h" || args[0] == "--help" || args[0] == "help" {
 			overview(c.out)
 			return 0
@@ -130,7 +143,6 @@ func execute(argv []string, c *context) int {
 			}
 			return 0
 		}
-		name, args = "scr_"+strings.TrimPrefix(args[0], "scr_"), args[1:]
 	}
 	i := findCommand(name)
 	if i < 0 {

@@ -6,8 +6,10 @@ import (
 	"os/signal"
 	"runtime"
 	"syscall"
+	"time"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/detached"
 	"github.com/goscr/goscr/internal/mover"
@@ -48,8 +50,6 @@ that does not stay, and takes its place.`,
 				return detached.Again([]string{mover.Command, "--cntldir", dir})
 			}
 			signal.Ignore(syscall.SIGPIPE) // whoever reads its output may end first
-			runtime.LockOSThread()         // which is the one that copies
-			transfer.StepBack()
 			parent := os.Getppid()
 			return (&mover.Server{
 				Control: dir, Stay: *stay, Warn: c.warn(mover.Command + ": " + nodeName()),
@@ -57,4 +57,24 @@ that does not stay, and takes its place.`,
 			}).Run()
 		}
 	},
+}
+
+// stepBack lets all threads of the process step back behind those of the program. Some
+// of Go's runtime are there before main begins; one of them looks every 20 µs what the
+// others do while these wait for the disk, and the program's processor is as good as
+// any to it. So the command is executed once more, by a thread that has stepped back
+// and whose timers may be late, which the threads of what it executes have from it.
+func stepBack() {
+	const late = 50 * time.Millisecond
+	runtime.LockOSThread()
+	slack, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
+	if err != nil || time.Duration(slack) == late { // it has been
+		_ = os.WriteFile("/proc/self/comm", []byte(mover.Command), 0) // for who lists processes
+		return
+	}
+	transfer.StepBack()
+	self, err := os.Executable()
+	if err == nil && unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(late), 0, 0, 0) == nil {
+		_ = unix.Exec(self, os.Args, os.Environ()) // without, it copies all the same
+	}
 }

@@ -146,6 +146,16 @@ done
 run SCR_CACHE_SIZE=3 -- -n 3
 is "scr_transfer --stay: a run that ends by itself" ended
 is "... all its checkpoints are flushed" valid 1 2 3
+# All threads of each have stepped back behind those of the program, and their timers may be late.
+behind() {
+    local pid task
+    for pid in $(transfers); do
+        for task in /proc/"$pid"/task/*; do
+            [ "$(awk '{ print $19 }' "$task/stat")" -ge 10 ] && [ "$(cat "/proc/${task##*/}/timerslack_ns")" = 50000000 ] || return
+        done
+    done
+}
+is "... by threads that all step back" behind
 is "... and those that copied are left" same 4 "$(transfers | wc -l)" # also where the program came first and started others
 stop_all() {
     local n

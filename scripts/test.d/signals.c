@@ -243,6 +243,47 @@ static int same(const struct found *a, const struct found *b)
     return ok;
 }
 
+enum { THREADS = 64 };
+
+/* The threads of the process: their number. */
+static int threads(int list[THREADS])
+{
+    DIR *d = opendir("/proc/self/task");
+    struct dirent *e;
+    int n = 0;
+
+    while (d != NULL && (e = readdir(d)) != NULL)
+        if (e->d_name[0] != '.' && n < THREADS)
+            list[n++] = atoi(e->d_name);
+    if (d != NULL)
+        closedir(d);
+    return n;
+}
+
+/* Whether there are threads that were not there before, all of whose timers may be late. */
+static int late(const int *then, int n)
+{
+    int now[THREADS], count = threads(now), fresh = 0, ok = 1, i, j;
+    char path[64];
+    long slack;
+    FILE *f;
+
+    for (i = 0; i < count; i++) {
+        for (j = 0; j < n && then[j] != now[i]; j++)
+            ;
+        if (j < n)
+            continue;
+        snprintf(path, sizeof path, "/proc/%d/timerslack_ns", now[i]);
+        slack = -1;
+        if ((f = fopen(path, "r")) == NULL || fscanf(f, "%ld", &slack) != 1 || slack != 50000000)
+            ok = printf("  thread %d: timers may be late by %ld ns\n", now[i], slack) == 0;
+        if (f != NULL)
+            fclose(f);
+        fresh++;
+    }
+    return ok && fresh > 0;
+}
+
 static volatile sig_atomic_t calls;
 static void count(int sig) { (void)sig; calls++; }
 
@@ -256,6 +297,7 @@ static void restored(void)
 {
     static const int caught[] = {SIGSEGV, SIGBUS, SIGFPE, SIGPIPE, SIGURG, SIGTERM, SIGCHLD, SIGINT, SIGUSR1, SIGPROF};
     static char memory[64 << 10];
+    int list[THREADS], then, loaded;
     struct found now;
     struct sigaction action;
     stack_t stack;
@@ -281,9 +323,12 @@ static void restored(void)
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
     prctl(PR_SET_TIMERSLACK, 60000UL, 0, 0, 0);
     look(&before);
-    load();
+    then = threads(list);
+    loaded = load() != NULL; /* and not with the program */
     look(&now);
     check("loading the library changes nothing", same(&before, &now));
+    if (loaded)
+        check("... and the timers of the threads it starts may be late", late(list, then));
     check("SCR_Init", SCR_Init() == SCR_SUCCESS);
     look(&now);
     check("... changes nothing", same(&before, &now));
