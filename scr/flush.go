@@ -16,23 +16,26 @@ import (
 // it is output, or the job is about to stop. A checkpoint is safe in the cache
 // all the same, so that it could not be flushed is no error of its own.
 func (s *Session) flushIfDue(c *cache.Cached) error {
-	inCache := func() { s.note(func() error { return prefix.Locate(s.prefix.Dir, c.Dataset, prefix.InCache, true) }) }
-	due, err := s.due(c)
-	waits := false
-	if err == nil && due {
-		waits, err = s.waits(c)
+	every := s.config.Int("SCR_FLUSH")
+	due := c.Flags().Has(Output) || every > 0 && c.Checkpoint()%every == 0
+	if !due && every > 0 {
+		reason, err := s.haltReason()
+		if err != nil {
+			return err
+		}
+		due = reason != ""
 	}
-	if err != nil || !due || waits || len(s.flights) > 0 { // else it is recorded by departing, which it does at once
-		inCache()
+	if !due {
+		return nil
 	}
-	if err != nil || !due {
+	waits, err := s.waits(c)
+	if err != nil {
 		return err
 	}
 	if !waits {
 		if err = s.depart(c); err == nil {
 			return nil
 		}
-		inCache()
 		if s.world.Rank() == 0 {
 			s.log.Warn("%v; dataset %s is flushed while the program waits", err, c.Name())
 		}
@@ -47,19 +50,6 @@ func (s *Session) flushIfDue(c *cache.Cached) error {
 		return nil
 	}
 	return err
-}
-
-// due reports whether a dataset is to be flushed now.
-func (s *Session) due(c *cache.Cached) (bool, error) {
-	every := s.config.Int("SCR_FLUSH")
-	if c.Flags().Has(Output) || every > 0 && c.Checkpoint()%every == 0 {
-		return true, nil
-	}
-	if every == 0 {
-		return false, nil
-	}
-	reason, err := s.haltReason()
-	return reason != "", err
 }
 
 // waits reports whether the program is to wait while a dataset is flushed. When the

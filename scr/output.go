@@ -322,6 +322,7 @@ func (s *Session) completeCached(valid bool) error {
 	s.tellTraffic(fmt.Sprintf("dataset %d: protection", c.ID()), before)
 	s.log.Info("dataset %d (%s): %s, %s; written in %.3f s, protected with %s in %.3f s", c.ID(), c.Name(), report.Count(c.Files(), "file"),
 		report.Bytes(c.Size()), written.Sub(s.began).Seconds(), c.Desc.Type, time.Since(written).Seconds())
+	s.note(func() error { return prefix.Locate(s.prefix.Dir, c.Dataset, prefix.InCache, true) })
 	if c.Flags().Has(Checkpoint) {
 		s.note(func() error { return halt.CountCheckpoint(s.prefix.Dir) })
 	}

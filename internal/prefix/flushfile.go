@@ -66,13 +66,10 @@ func locate(h *hash.Hash, d dataset.Dataset, where Location) *hash.Hash {
 	return e
 }
 
-// depart records that a dataset of so many ranks is on its way from the cache to the
-// prefix directory.
+// depart records that a dataset of so many ranks is on its way to the prefix
+// directory.
 func depart(prefix string, d dataset.Dataset, ranks int) error {
-	return updateFlushFile(prefix, func(h *hash.Hash) {
-		locate(h, d, InCache)
-		locate(h, d, Flushing).SetInt(keyRanks, int64(ranks))
-	})
+	return updateFlushFile(prefix, func(h *hash.Hash) { locate(h, d, Flushing).SetInt(keyRanks, int64(ranks)) })
 }
 
 // UnderWay reports whether a dataset, and not another of its id, is still wanted in
