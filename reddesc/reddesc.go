@@ -143,8 +143,8 @@ func Create(g *Groups, p Params) (d *Descriptor, warning string, err error) {
 	if s.Name() == "SINGLE" {
 		at = place{sets: g.World.Size(), set: g.World.Rank()}
 	} else if group.Size() == g.World.Size() {
-		warning = fmt.Sprintf("%s asks for %s, but all ranks are in one group %s: checkpoints are kept with SINGLE, so that the loss of the node "+
-			"loses what was not flushed; run on more nodes, or flush more often (SCR_FLUSH)", p.SetBy, s.Name(), p.Group)
+		warning = fmt.Sprintf("%s asks for %s, but all ranks are in one group %s: checkpoints are kept with SINGLE, so that the loss of any node "+
+			"loses what was not flushed; run in more groups, or flush more often (SCR_FLUSH)", p.SetBy, s.Name()+losses(p.Failures), p.Group)
 	} else {
 		warning = short(p, s, at)
 	}

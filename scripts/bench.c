@@ -22,6 +22,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -379,7 +380,50 @@ static double processor_seconds(int who)
     getrusage(who, &used);
     return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + 1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
 }
-static double others_seconds(void) { return processor_seconds(RUSAGE_SELF) - processor_seconds(RUSAGE_THREAD); }
+
+/* What all scr_transfer of the machine have used; there are those of the bench only. */
+static double transfers_seconds(void)
+{
+    char name[32] = "";
+    double used, sum = 0;
+    glob_t tasks;
+    size_t i;
+    FILE *f;
+
+    if (glob("/proc/[0-9]*/task/[0-9]*/schedstat", 0, NULL, &tasks) != 0)
+        return 0;
+    for (i = 0; i < tasks.gl_pathc; i++) {
+        char path[128];
+        long pid;
+
+        if (sscanf(tasks.gl_pathv[i], "/proc/%ld/", &pid) != 1)
+            continue;
+        snprintf(path, sizeof path, "/proc/%ld/comm", pid);
+        if ((f = fopen(path, "r")) == NULL)
+            continue;
+        name[0] = 0;
+        if (fscanf(f, "%31s", name) != 1)
+            name[0] = 0;
+        fclose(f);
+        if (strcmp(name, "scr_transfer") != 0 || (f = fopen(tasks.gl_pathv[i], "r")) == NULL)
+            continue;
+        if (fscanf(f, "%lf", &used) == 1)
+            sum += 1e-9 * used;
+        fclose(f);
+    }
+    globfree(&tasks);
+    return sum;
+}
+
+/* What those have used who copy in the background. */
+static double others_seconds(void)
+{
+    const char *type = getenv("SCR_FLUSH_TYPE");
+
+    if (type != NULL && strcmp(type, "DAEMON") == 0)
+        return transfers_seconds();
+    return processor_seconds(RUSAGE_SELF) - processor_seconds(RUSAGE_THREAD);
+}
 
 /* What a program does between checkpoints, for some hundredths of a second: seconds. */
 static double compute(void)
@@ -437,8 +481,8 @@ static double beside_dd(const char *directory)
  * With SCR_FLUSH=2 and SCR_FLUSH_ASYNC=1.  For each pair of checkpoints rank 0 prints,
  * of itself, "async ALONE FLUSHING CHUNKS SECONDS CPU DD": what a piece of computing takes
  * without and while files are copied, on average; how many pieces there were; for how
- * long files were copied; the processor's time the other threads of the process have
- * used since SCR_Complete_output; and what a piece takes while dd copies the file.
+ * long files were copied; the processor's time of those who copied; and what a piece
+ * takes while dd copies the file.
  */
 static void async(int number, int busy)
 {
@@ -464,6 +508,7 @@ static void async(int number, int busy)
         if (!copying && access(directory, F_OK) == 0) { /* it is made for the first file */
             copying = 1;
             begun = MPI_Wtime();
+            used = others_seconds();
         }
         if (busy)
             last = compute();

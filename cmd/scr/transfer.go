@@ -65,16 +65,15 @@ that does not stay, and takes its place.`,
 // any to it. So the command is executed once more, by a thread that has stepped back
 // and whose timers may be late, which the threads of what it executes have from it.
 func stepBack() {
-	const late = 50 * time.Millisecond
+	const mark, late = "GOSCR_TRANSFER_BEHIND", 50 * time.Millisecond
 	runtime.LockOSThread()
-	slack, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
-	if err != nil || time.Duration(slack) == late { // it has been
+	if os.Getenv(mark) != "" { // it has been, or is started by one that has
 		_ = os.WriteFile("/proc/self/comm", []byte(mover.Command), 0) // for who lists processes
 		return
 	}
 	transfer.StepBack()
-	self, err := os.Executable()
-	if err == nil && unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(late), 0, 0, 0) == nil {
-		_ = unix.Exec(self, os.Args, os.Environ()) // without, it copies all the same
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(late), 0, 0, 0)
+	if self, err := os.Executable(); err == nil {
+		_ = unix.Exec(self, os.Args, append(os.Environ(), mark+"=1")) // without, it copies all the same
 	}
 }

@@ -153,7 +153,7 @@ const dying = 10 * time.Second
 // occupy makes sure that no other job uses the control directory: two with the
 // same job id would take each other's files for their own. The lock is one that
 // the kernel takes back when the process ends, however it does.
-func (k *Cache) occupy(dying time.Duration) error {
+func (k *Cache) occupy(patience time.Duration) error {
 	f, err := os.OpenFile(filepath.Join(k.control, lockFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
@@ -170,22 +170,25 @@ func (k *Cache) occupy(dying time.Duration) error {
 			return fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
 		switch waited := time.Since(begun); {
-		case waited < dying/10:
+		case waited < patience/10:
 		case !told:
 			told = true
-			k.Log.Warn("process %d of a job of %s with job id %s is still running on this node: waiting up to %v for it to end", holder(f), k.User, k.JobID, dying)
-		case waited >= dying:
-			return fmt.Errorf("another job of %s with job id %s is running on this node (process %d): give each its own SCR_JOB_ID",
+			k.Log.Warn("a job of %s with job id %s is still running on this node%s: waiting up to %v for it to end", k.User, k.JobID, holder(f), patience)
+		case waited >= patience:
+			return fmt.Errorf("another job of %s with job id %s is running on this node%s: give each its own SCR_JOB_ID",
 				k.User, k.JobID, holder(f))
 		}
 	}
 }
 
-// holder is a process that has the lock of a file, for messages; 0 if there is none.
-func holder(f *os.File) int32 {
+// holder says which process has the lock of a file, for messages; nothing if that
+// cannot be told.
+func holder(f *os.File) string {
 	lock := unix.Flock_t{Type: unix.F_WRLCK}
-	_ = unix.FcntlFlock(f.Fd(), unix.F_GETLK, &lock)
-	return lock.Pid
+	if unix.FcntlFlock(f.Fd(), unix.F_GETLK, &lock) != nil || lock.Type == unix.F_UNLCK || lock.Pid <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (process %d)", lock.Pid)
 }
 
 // privateDir makes a directory below base that only the user can enter. What

@@ -36,10 +36,10 @@ const (
 	ByDaemon Kind = "DAEMON"  // Daemon
 )
 
-// grace is how long who has had nothing to copy waits before he copies: until all
+// grace is how long who has had nothing to copy rests before: as a rule until all
 // processes have left the call in which they handed their loads over, and do not need
-// the processors any more for what they do there.
-const grace = 50 * time.Millisecond
+// the processors any more for what they do there. For tests it can be changed.
+var grace = 50 * time.Millisecond
 
 // Mover starts copies.
 type Mover interface {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -238,6 +239,71 @@ func TestThreads_StoppedBeforeItHasBegun(t *testing.T) {
 	}
 	must(t, second.Wait())
 	n.check(l)
+}
+
+// resting lets whoever begins to copy rest for so long first.
+func resting(t *testing.T, d time.Duration) {
+	before := grace
+	grace = d
+	t.Cleanup(func() { grace = before })
+}
+
+// nothing fails the test if anything of a load has arrived.
+func (n *node) nothing(l *Load) {
+	n.t.Helper()
+	if _, err := os.Lstat(filepath.Dir(l.destination(l.Files[0]))); !errors.Is(err, fs.ErrNotExist) {
+		n.t.Errorf("something has been copied: %v", err)
+	}
+}
+
+// Nothing is copied before the rest is over, which ends when somebody waits.
+func TestThreads_Rest(t *testing.T) {
+	resting(t, time.Hour)
+	n := newNode(t)
+	m := &Threads{Copier: func(dataset.Dataset) *transfer.Copier { return transfer.NewCopier(100) }}
+	begun := func(id int) (*Load, Transfer) {
+		l := n.load(id, 0, 2, 1000)
+		x, err := m.Start(l)
+		must(t, err)
+		must(t, x.Begin())
+		return l, x
+	}
+	stopped, x := begun(1)
+	must(t, x.Stop())
+	n.nothing(stopped)
+	first, x := begun(2)
+	second, y := begun(3)
+	if x.Ended() || y.Ended() {
+		t.Error("it has ended")
+	}
+	n.nothing(first)
+	n.nothing(second)
+	must(t, x.Wait())
+	must(t, y.Wait()) // does not rest again
+	n.check(first)
+	n.check(second)
+}
+
+func TestServer_Rests(t *testing.T) {
+	n := newNode(t)
+	d := &Daemon{Control: n.control, Manner: Manner{Buffer: 100}}
+	first, second := n.load(1, 0, 1, 100), n.load(1, 1, 1, 100)
+	for _, l := range []*Load{first, second} {
+		_, err := d.Start(l)
+		must(t, err)
+	}
+	resting(t, time.Hour)
+	ended := make(chan error)
+	go func() { ended <- (&Server{Control: n.control}).Run() }()
+	patiently(func() bool { return running(n.control) })
+	n.nothing(first)
+	must(t, Exit(n.control)) // also while it rests
+	must(t, <-ended)
+	n.nothing(first)
+	grace = 10 * time.Millisecond // once
+	must(t, (&Server{Control: n.control}).Run())
+	n.check(first)
+	n.check(second)
 }
 
 func TestServer_StaysUntilToldToEnd(t *testing.T) {

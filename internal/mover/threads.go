@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"sync"
+	"time"
 
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/redundancy"
@@ -26,14 +28,17 @@ type threadTransfer struct {
 	before *threadTransfer
 	begun  bool
 
-	stop chan struct{} // closed to end it
-	done chan struct{} // closed when it has ended, with err set
-	err  error
+	hurry chan struct{} // closed when somebody waits for it
+	stop  chan struct{} // closed to end it
+	done  chan struct{} // closed when it has ended, with err set
+	err   error
+	once  sync.Once
 }
 
 // Start puts a load behind those before it.
 func (t *Threads) Start(l *Load) (Transfer, error) {
-	x := &threadTransfer{load: l, copier: t.Copier, before: t.last, stop: make(chan struct{}), done: make(chan struct{})}
+	x := &threadTransfer{load: l, copier: t.Copier, before: t.last,
+		hurry: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{})}
 	t.last = x
 	return x, nil
 }
@@ -52,24 +57,35 @@ func (x *threadTransfer) run(before *threadTransfer) {
 			x.err = fmt.Errorf("internal error: %v; please report it with these lines: %s", p, debug.Stack())
 		}
 	}()
-	rest := grace
-	if before != nil && !before.Ended() {
-		rest = 0
-		select {
-		case <-before.done:
-		case <-x.stop:
-			x.err = transfer.ErrStopped
-			return
-		}
+	if x.err = x.rest(before); x.err != nil {
+		return
 	}
 	// The thread ends with the goroutine, which does not unlock it.
 	runtime.LockOSThread()
 	transfer.StepBack()
 	pace := &transfer.Pace{Limits: x.load.Limits, Used: transfer.ThreadTime, Wait: transfer.UntilStopped(x.stop)}
-	if x.err = pace.Wait(rest); x.err != nil {
-		return
-	}
 	x.err = x.load.carry(x.copier(x.load.Dataset), pace, nil, func() error { return nil }, func(string) error { return nil })
+}
+
+// rest returns when the load is to be copied.
+func (x *threadTransfer) rest(before *threadTransfer) error {
+	if before != nil && !before.Ended() {
+		select {
+		case <-before.done:
+			return nil
+		case <-x.stop:
+			return transfer.ErrStopped
+		}
+	}
+	end := time.NewTimer(grace)
+	defer end.Stop()
+	select {
+	case <-end.C:
+	case <-x.hurry:
+	case <-x.stop:
+		return transfer.ErrStopped
+	}
+	return nil
 }
 
 func (x *threadTransfer) Ended() bool {
@@ -82,6 +98,7 @@ func (x *threadTransfer) Ended() bool {
 }
 
 func (x *threadTransfer) Wait() error {
+	x.once.Do(func() { close(x.hurry) })
 	<-x.done
 	return x.err
 }
