@@ -142,10 +142,12 @@ case $MPI in openmpi) other=mpich ;; *) other=openmpi ;; esac
 if command -v "mpicc.$other" "mpirun.$other" >/dev/null; then
     # Its SCR_Init has to fail, and say why, where the MPI's calls would crash.
     is "a program for $other links with it" "mpicc.$other" -o "$WORK/app-$other" "$WORK/app.c" "${by_hand[@]}" -lscr
+    # To a file, past the launcher: MPICH's may lose what a program says before it aborts.
     stranger() {
-        ! "$TESTBED" run -n 2 --mpi "$other" --timeout 60 --env SCR_PREFIX="$WORK" -- "$WORK/app-$other" >"$WORK/stranger" 2>&1 &&
-            grep "SCR_Init: the program's MPI is .*, and goscr was built for another" "$WORK/stranger" ||
-            { cat "$WORK/stranger"; false; }
+        ! "$TESTBED" run -n 2 --mpi "$other" --timeout 60 --env SCR_PREFIX="$WORK" -- \
+            sh -c 'exec "$1" 2>"$2.$$"' - "$WORK/app-$other" "$WORK/stranger" >"$WORK/stranger" 2>&1 &&
+            grep -h "SCR_Init: the program's MPI is .*, and goscr was built for another" "$WORK"/stranger.* ||
+            { cat "$WORK"/stranger*; false; }
     }
     is "... and is told that it is for another MPI" stranger
     alone() { # a mistake of which only MPI could say more than that it is one
