@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -85,11 +86,8 @@ func Update(path string, change func(*Hash) error) error {
 // alone, and done is false.
 func Mend(path, aside string, fill func(*Hash) error) (done, kept bool, err error) {
 	f, err := lock(path, os.O_RDWR, unix.LOCK_EX)
-	if errors.Is(err, ErrCorrupt) { // a link or a directory, of which nobody has the lock
-		if err = os.Rename(path, aside); err != nil {
-			return false, false, err
-		}
-		return true, true, Update(path, fill)
+	if errors.Is(err, ErrCorrupt) {
+		return mendStranger(path, aside, fill)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, false, Update(path, fill)
@@ -112,6 +110,30 @@ func Mend(path, aside string, fill func(*Hash) error) (done, kept bool, err erro
 		return false, false, err
 	}
 	return true, true, replaceFile(path, h.Encode(), 0o666)
+}
+
+// mendStranger is Mend where a link or a directory stands, which has no lock that
+// anybody holds. That of the directory around it stands in, where directories have one.
+func mendStranger(path, aside string, fill func(*Hash) error) (done, kept bool, err error) {
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return false, false, err
+	}
+	defer dir.Close()
+	_ = unix.Flock(int(dir.Fd()), unix.LOCK_EX)
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return true, false, Update(path, fill)
+	case err != nil:
+		return false, false, err
+	case info.Mode().IsRegular(): // somebody else has been here
+		return false, false, nil
+	}
+	if err := os.Rename(path, aside); err != nil {
+		return false, false, err
+	}
+	return true, true, Update(path, fill)
 }
 
 // lock opens the file that path names once the lock is held.

@@ -134,8 +134,8 @@ func (s *Session) ShouldExit() (bool, error) {
 		return false, s.expect("ShouldExit", idle)
 	}
 	reason, err := s.haltReason()
-	if reason != "" {
-		s.log.Info("the job should stop: %s", reason)
+	if reason != "" && s.world.Rank() == 0 {
+		s.log.WarnOnce("the program is told to stop: %s (scr_halt --list shows what was asked for, scr_halt --remove takes it back)", reason)
 	}
 	if err == nil && !s.open() {
 		err = s.look()

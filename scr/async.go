@@ -290,8 +290,9 @@ func (s *Session) forgetTransfer(c *cache.Cached) error {
 }
 
 // arriveOrWarn is arrive for who goes on if it fails: the dataset is in the cache all
-// the same, and is flushed while the program waits when it has to be there. The error
-// is of something that leaves no way to go on.
+// the same, and is flushed while the program waits when it has to be there, as an output
+// has, and the newest checkpoint at the end. The error is of something that leaves no way
+// to go on.
 func (s *Session) arriveOrWarn(f *flight) error {
 	err := s.arrive(f)
 	var agreed *mpi.AgreedError
@@ -300,8 +301,11 @@ func (s *Session) arriveOrWarn(f *flight) error {
 	}
 	// Whoever has met it says so.
 	if agreed.Err != nil {
-		s.log.Warn("flush of dataset %d (%s) in the background: %v; it stays in the cache, and is flushed while the program waits "+
-			"when it leaves or in Finalize", f.cached.ID(), f.cached.Name(), agreed.Err)
+		after := "unless there is a newer one by then, Finalize flushes it"
+		if f.cached.Flags().Has(Output) {
+			after = "it is flushed while the program waits, when it leaves or in Finalize"
+		}
+		s.log.Warn("flush of dataset %d (%s) in the background: %v; it stays in the cache: %s", f.cached.ID(), f.cached.Name(), agreed.Err, after)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/goscr/goscr/internal/cache"
@@ -192,8 +193,22 @@ func (s *Session) fetchIfNone() error {
 		if s.try(d) {
 			return nil
 		}
+		if below == 0 {
+			s.note(func() error { return s.tellNewer(d) })
+		}
 		below = d.ID()
 	}
+}
+
+// tellNewer says which checkpoints are passed over, since the current one, which cannot
+// be used, was before them.
+func (s *Session) tellNewer(current dataset.Dataset) error {
+	newer, err := prefix.Newer(s.prefix.Dir, current.ID())
+	if len(newer) > 0 {
+		s.log.Warn("newer than %s, which was made the current checkpoint, and not tried: %s; to restart from one, scr_index --current NAME",
+			current.Name(), strings.Join(newer, ", "))
+	}
+	return err
 }
 
 // try fetches a checkpoint to restart from it, and reports whether there now is

@@ -409,6 +409,9 @@ func (s *Session) metadata(name string) string {
 func (s *Session) recordCache() error {
 	there := make([]int64, len(s.cache.List())+1) // last: highest id in the index
 	err := s.onRoot(func() error {
+		if err := prefix.CheckIndex(s.prefix.Dir); err != nil {
+			return err
+		}
 		x, err := prefix.ReadIndex(s.prefix.Dir)
 		if err != nil {
 			return err

@@ -137,7 +137,7 @@ func (x index) list() error {
 	}
 	if len(entries) == 0 {
 		fmt.Fprintf(x.err, "no datasets in %s\n", x.dir)
-		return nil
+		return prefix.CheckIndex(x.dir)
 	}
 	table := tabwriter.NewWriter(x.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "DSET\tVALID\tFLUSHED\tCUR\tNAME")

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	if len(os.Args) > 1 && os.Args[1] == "check_node" {
-		os.Exit(execute(append([]string{"scr"}, os.Args[1:]...), &context{os.Stdin, os.Stdout, os.Stderr}))
+		os.Exit(execute(append([]string{"scr"}, os.Args[1:]...), &context{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
 	}
 	os.Exit(m.Run())
 }

@@ -23,7 +23,6 @@ import (
 
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
-	"github.com/goscr/goscr/internal/mover"
 	"github.com/goscr/goscr/scr"
 )
 
@@ -40,6 +39,7 @@ type command struct {
 type context struct {
 	in       io.Reader
 	out, err io.Writer
+	alone    bool // the process is the command's, and not a test's
 }
 
 var commands = []command{
@@ -109,26 +109,14 @@ func main() {
 		// the programs that a command starts would inherit.
 		signal.Notify(make(chan os.Signal, 1), unix.SIGXFSZ)
 	}
-	if name, _ := invoked(os.Args); name == mover.Command {
-		stepBack()
-	}
-	os.Exit(execute(os.Args, &context{os.Stdin, os.Stdout, os.Stderr}))
-}
-
-// invoked is the command that argv names, and its arguments.
-func invoked(argv []string) (name string, args []string) {
-	name, args = filepath.Base(argv[0]), argv[1:]
-	if name == "scr" && len(args) > 0 {
-		name, args = "scr_"+strings.TrimPrefix(args[0], "scr_"), args[1:]
-	}
-	return name, args
+	os.Exit(execute(os.Args, &context{in: os.Stdin, out: os.Stdout, err: os.Stderr, alone: true}))
 }
 
 // execute runs the command that argv names and returns the exit status.
 func execute(argv []string, c *context) int {
-	name, args := invoked(argv)
-	if filepath.Base(argv[0]) == "scr" {
-		args := argv[1:]
+	name := filepath.Base(argv[0])
+	args := argv[1:]
+	if name == "scr" {
 		if len(args) == 0 || args[0] == "-h" || args[0] == "--help" || args[0] == "help" {
 			overview(c.out)
 			return 0
@@ -143,6 +131,7 @@ func execute(argv []string, c *context) int {
 			}
 			return 0
 		}
+		name, args = "scr_"+strings.TrimPrefix(args[0], "scr_"), args[1:]
 	}
 	i := findCommand(name)
 	if i < 0 {

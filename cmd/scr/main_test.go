@@ -26,7 +26,7 @@ func must(t testing.TB, err error) {
 func run(t *testing.T, status int, argv ...string) (out, errors string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	if got := execute(argv, &context{strings.NewReader(""), &o, &e}); got != status {
+	if got := execute(argv, &context{in: strings.NewReader(""), out: &o, err: &e}); got != status {
 		t.Errorf("%q: exit status %d, want %d\n%s%s", argv, got, status, o.String(), e.String())
 	}
 	return o.String(), e.String()

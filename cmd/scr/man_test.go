@@ -35,7 +35,7 @@ func TestManPages(t *testing.T) {
 	}
 	for _, command := range commands {
 		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-		command.run(&context{strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{}}, flags)
+		command.run(&context{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}}, flags)
 		for _, name := range command.names {
 			pages[name+".1"] = true
 			page := manPage(t, name)

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"runtime"
@@ -45,9 +47,17 @@ that does not stay, and takes its place.`,
 			}
 			switch {
 			case *exit:
+				if d, err := os.Open(dir); err == nil {
+					d.Close()
+				} else if !errors.Is(err, fs.ErrNotExist) {
+					return err // it would seem as if there were none
+				}
 				return mover.Exit(dir)
 			case *detach:
 				return detached.Again([]string{mover.Command, "--cntldir", dir})
+			}
+			if c.alone {
+				stepBack()
 			}
 			signal.Ignore(syscall.SIGPIPE) // whoever reads its output may end first
 			parent := os.Getppid()

@@ -67,7 +67,7 @@ func (l *Load) carry(c *transfer.Copier, pace *transfer.Pace, arrived map[string
 		if arrived[f.Path] {
 			continue
 		}
-		aside := filepath.Join(filepath.Dir(to), fmt.Sprintf(".scr.%d.%d.%d.flush", l.Dataset.ID(), l.Rank, i))
+		aside := prefix.Aside(to, l.Dataset.ID(), l.Rank, i)
 		err := c.Copy(f.Path, aside, f.Meta)
 		if err == nil {
 			err = before()

@@ -19,6 +19,20 @@ func (p *Prefix) Candidate(below int) (dataset.Dataset, bool, error) {
 	return p.find(func(x *Index) (Entry, bool) { return x.Next(below) })
 }
 
+// Newer are the names of checkpoints that a restart can use, and that are newer than one.
+func Newer(prefix string, than int) (names []string, err error) {
+	x, err := ReadIndex(prefix)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range x.Entries() {
+		if e.ID > than && e.usable() {
+			names = append(names, e.Name)
+		}
+	}
+	return names, nil
+}
+
 // Written returns the newest checkpoint that the program wrote to the prefix
 // directory itself, and that goes before what the cache has: it is newer than
 // after, the newest there, 0 if there is none. Then it is only returned if none

@@ -34,6 +34,8 @@ type Prefix struct {
 	Compress compress.Method
 	Width    int // most ranks that flush at a time, 0: all
 	Log      *report.Logger
+
+	cutShort map[int]bool // datasets of which copies in the background may have left something
 }
 
 // onRoot runs f on rank 0 and agrees on its result.
@@ -62,8 +64,8 @@ func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
 	p.Follow(c, fmt.Sprintf("dataset %d (%s): flushed", d.ID(), d.Name()), parts.Bytes())
 	parts = parts.clone() // what is said of copies is not true of the files in the cache
 	err := p.InTurn(p.Width, func() error {
-		for _, files := range parts {
-			if err := p.copy(c, d, files); err != nil {
+		for rank, files := range parts {
+			if err := p.copy(c, d, rank, files); err != nil {
 				return err
 			}
 		}
@@ -101,6 +103,10 @@ func (p *Prefix) FinishFlush(d dataset.Dataset, ranks int, parts Parts, start ti
 // GiveUpFlush records that a dataset is not on its way any more. That it is
 // incomplete is recorded already. It is collective; the result is agreed.
 func (p *Prefix) GiveUpFlush(d dataset.Dataset) error {
+	if p.cutShort == nil {
+		p.cutShort = map[int]bool{}
+	}
+	p.cutShort[d.ID()] = true
 	return p.onRoot(func() error {
 		// Another job may have begun a dataset of this number.
 		if on, err := UnderWay(p.Dir, d); err != nil || !on {
@@ -147,15 +153,18 @@ func (p *Prefix) Follow(c *transfer.Copier, what string, bytes int64) {
 	c.Step = func(bytes int) error { lines.Add(int64(bytes)); return nil }
 }
 
-func (p *Prefix) copy(c *transfer.Copier, d dataset.Dataset, files []redundancy.File) error {
+func (p *Prefix) copy(c *transfer.Copier, d dataset.Dataset, rank int, files []redundancy.File) error {
 	var copied []redundancy.File
-	for _, f := range files {
+	for i, f := range files {
 		if err := checkName(f.Meta.File()); err != nil {
 			return fmt.Errorf("flush of dataset %d: the description of %s names %w", d.ID(), f.Path, err)
 		}
 		to := filepath.Join(p.Dir, f.Meta.File())
 		if err := c.Copy(f.Path, to, f.Meta); err != nil {
 			return fmt.Errorf("flush of dataset %d: %w", d.ID(), err)
+		}
+		if p.cutShort[d.ID()] {
+			_ = os.Remove(Aside(to, d.ID(), rank, i)) // in general there is none
 		}
 		copied = append(copied, redundancy.File{Path: to})
 	}
@@ -175,8 +184,8 @@ func (p *Prefix) Commit(d dataset.Dataset, files []redundancy.File) error {
 	return p.commit(d, p.Comm.Size(), parts.entries(false))
 }
 
-// begin enters a dataset as incomplete, records more of it, and makes the directory
-// for its metadata.
+// begin enters a dataset as incomplete, makes the directory for its metadata, and
+// records more of it.
 func (p *Prefix) begin(d dataset.Dataset, record func() error) error {
 	dir := datasetPath(p.Dir, d.ID(), "")
 	return p.onRoot(func() error {
@@ -190,14 +199,14 @@ func (p *Prefix) begin(d dataset.Dataset, record func() error) error {
 		if err != nil {
 			return err
 		}
-		if err := record(); err != nil {
-			return err
-		}
 		// Of an earlier dataset with this number nothing may be left.
 		if err := os.RemoveAll(dir); err != nil {
 			return err
 		}
-		return os.MkdirAll(dir, 0o777)
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return err
+		}
+		return record()
 	})
 }
 

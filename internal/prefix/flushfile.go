@@ -42,6 +42,9 @@ func Locate(prefix string, d dataset.Dataset, where Location, there bool) error 
 		}
 		id := strconv.Itoa(d.ID())
 		e := h.Get(keyDataset, id)
+		if another(e, d) {
+			return
+		}
 		e.UnsetKV(keyLocation, string(where))
 		if where == Flushing {
 			e.Unset(keyRanks)
@@ -52,9 +55,20 @@ func Locate(prefix string, d dataset.Dataset, where Location, there bool) error 
 	})
 }
 
+// another reports whether an entry of the flush file is of a dataset that had the
+// number before.
+func another(e *hash.Hash, d dataset.Dataset) bool {
+	desc := e.Get(keyDesc)
+	return desc != nil && !Same(dataset.Dataset{Hash: desc}, d)
+}
+
 // locate enters a location in the hash of a flush file, and returns the entry.
 func locate(h *hash.Hash, d dataset.Dataset, where Location) *hash.Hash {
-	e := h.At(keyDataset, strconv.Itoa(d.ID()))
+	id := strconv.Itoa(d.ID())
+	if another(h.Get(keyDataset, id), d) { // where that is says nothing of this
+		h.UnsetKV(keyDataset, id)
+	}
+	e := h.At(keyDataset, id)
 	e.Set(keyDesc, d.Clone())
 	e.SetValue(keyName, d.Name())
 	for key, flag := range map[string]dataset.Flags{keyCkpt: dataset.Checkpoint, keyOutput: dataset.Output} {

@@ -99,6 +99,21 @@ func ReadIndex(prefix string) (*Index, error) {
 	return x, nil
 }
 
+// CheckIndex is an error if there is no index, and complete datasets that one has named.
+func CheckIndex(prefix string) error {
+	if _, err := os.Lstat(metadataPath(prefix, indexFile)); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	list, _ := Summaries(prefix)
+	for _, f := range list {
+		if f.Complete {
+			return fmt.Errorf("the index of %s is gone, but not its datasets, such as %d (%s): scr_index --repair -p '%s' makes a new one from them; "+
+				"to begin anew, remove %s", prefix, f.ID(), f.Name(), prefix, filepath.Join(prefix, Metadata))
+		}
+	}
+	return nil
+}
+
 // damaged tells people what to do about an index that cannot be read.
 func damaged(err error, prefix string) error {
 	if !errors.Is(err, hash.ErrCorrupt) {

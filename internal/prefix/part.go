@@ -54,6 +54,30 @@ func (p *Part) Enter(prefixDir string) error {
 	return p.Write(prefixDir)
 }
 
+// Aside is where a copy in the background puts a file of a rank, its number i, that is to
+// become to, until all of it is there.
+func Aside(to string, id, rank, i int) string {
+	return filepath.Join(filepath.Dir(to), fmt.Sprintf(".scr.%d.%d.%d.flush", id, rank, i))
+}
+
+// RemoveAsides removes what copies in the background that were cut short have left of a
+// dataset, below the directories of its files.
+func RemoveAsides(id int, dirs []string) error {
+	var first error
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		for _, e := range entries {
+			if ok, _ := filepath.Match(fmt.Sprintf(".scr.%d.*.*.flush", id), e.Name()); ok {
+				err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
+			}
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
 // syncNames has the names of files last that are in the prefix directory.
 func syncNames(prefixDir string, files []redundancy.File) error {
 	synced := map[string]bool{}

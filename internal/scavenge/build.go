@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -67,6 +69,7 @@ func Build(prefixDir string, id int, warn func(error), meter progress.Meter) (Bu
 		return b, err
 	}
 	s.removeRedundancy(warn)
+	s.removeAsides(warn)
 	return b, nil
 }
 
@@ -124,9 +127,12 @@ func (s *scan) incomplete(why error) error {
 	case why != nil:
 		err = fmt.Errorf("%w, and not all can be rebuilt: %w", err, why)
 	case len(s.sets) == 0:
-		err = fmt.Errorf("%w, and there are no redundancy files to rebuild them from", err)
+		err = fmt.Errorf("%w, and there are no redundancy files to rebuild them from; scr_copy on the nodes of the job brings both", err)
 	default:
 		err = fmt.Errorf("%w, and they are in none of the redundancy sets that are there", err)
+	}
+	if on, e := prefix.UnderWay(s.prefix, s.dataset); on && e == nil {
+		err = fmt.Errorf("%w; scr_transfer may still be copying it", err)
 	}
 	return errors.Join(err, prefix.Incomplete(s.prefix, s.dataset))
 }
@@ -161,5 +167,19 @@ func (s *scan) removeRedundancy(warn func(error)) {
 				warn(err)
 			}
 		}
+	}
+}
+
+// removeAsides deletes what a flush in the background that was cut short has left beside
+// the files, which are there now.
+func (s *scan) removeAsides(warn func(error)) {
+	dirs := map[string]bool{}
+	for rank := range s.ranks {
+		for _, f := range s.own(rank) {
+			dirs[filepath.Dir(f.Path)] = true
+		}
+	}
+	if err := prefix.RemoveAsides(s.id, slices.Sorted(maps.Keys(dirs))); err != nil {
+		warn(err)
 	}
 }

@@ -123,6 +123,28 @@ func TestScavenge_NodesLost(t *testing.T) {
 	}
 }
 
+// What a flush in the background that was cut short has left beside the files goes when
+// they are there.
+func TestBuild_NothingLeftAside(t *testing.T) {
+	c := newCluster(t)
+	c.Write(scavengetest.Four, 1)
+	for _, n := range scavengetest.Four[1:] {
+		c.copies(1, n)
+	}
+	file := c.Path(scavengetest.Contents(1, 0)[0].Name)
+	kept := prefix.Aside(file, 11, 0, 0) // of another dataset
+	for _, path := range []string{prefix.Aside(file, 1, 0, 0), prefix.Aside(file, 1, 3, 12), kept} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("half"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.builds(1)
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), ".scr.*")); !slices.Equal(left, []string{kept}) {
+		t.Errorf("left: %q", left)
+	}
+	c.Restarts(4, 1)
+}
+
 func TestScavenge_SeveralRanksOnANode(t *testing.T) {
 	nodes := []string{"a", "a", "b", "b", "b", "c", "c", "d", "d"}
 	for kind, scheme := range schemes {

@@ -1,0 +1,156 @@
+package scr
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/redundancy"
+)
+
+// unflushed reports whether the commands after the job would bring a dataset home.
+func (c *cluster) unflushed(id int) bool {
+	c.t.Helper()
+	list, err := prefix.OnlyInCache(c.prefix(""))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return slices.ContainsFunc(list, func(u prefix.Unflushed) bool { return u.ID == id })
+}
+
+// A number that was dropped from the index is used again: what is under it in the cache
+// only has to be scavenged, wherever the one before was.
+func TestRecord_NumberUsedAgain(t *testing.T) {
+	for _, async := range []string{"0", "1"} {
+		c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC="+async)
+		c.job(four, func(s *Session, rank int) error { return errors.Join(steps(1, 2, 3)(s, rank), s.Finalize()) })
+		if err := prefix.UpdateIndex(c.prefix(""), func(x *prefix.Index) error { x.Remove(name(3)); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		c.lose(four...)
+		c.set("SCR_FLUSH=0")
+		c.job(four, func(s *Session, rank int) error { return errors.Join(restarts(2)(s, rank), checkpoint(s, rank, 3)) })
+		if !c.unflushed(3) {
+			t.Errorf("SCR_FLUSH_ASYNC=%s: dataset 3 is in the cache only, and would not be scavenged: %s", async, c.places(3))
+		}
+	}
+}
+
+// While somebody has the lock of the index - another job, a command, a slow file system -
+// a checkpoint that is whole in the caches is recorded as there.
+func TestRecord_BeforeTheIndex(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1")
+	release, done := make(chan bool), make(chan error)
+	go func() {
+		done <- c.try(four, func(s *Session, rank int) error {
+			if rank == 0 {
+				held := make(chan bool)
+				go prefix.UpdateIndex(c.prefix(""), func(*prefix.Index) error { close(held); <-release; return nil })
+				<-held
+			}
+			return errors.Join(s.Agree(nil), checkpoint(s, rank, 1))
+		})
+	}()
+	for deadline := time.Now().Add(30 * time.Second); !c.unflushed(1); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Errorf("flush.scr does not know of the checkpoint\n%s", c.said())
+			break
+		}
+	}
+	close(release)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// A flush that could not begin is not under way.
+func TestRecord_CouldNotBegin(t *testing.T) {
+	for _, async := range []string{"0", "1"} {
+		c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC="+async)
+		dir := c.prefix(".scr/scr.dataset.1") // of an earlier dataset, and nobody can remove it
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command("chattr", "+i", dir).CombinedOutput(); err != nil {
+			t.Skipf("chattr +i: %v: %s", err, out)
+		}
+		t.Cleanup(func() { _ = exec.Command("chattr", "-i", dir).Run() })
+		c.job(four, steps(1))
+		if p, err := prefix.ReadProgress(c.prefix("")); err != nil || p.Flushing || !c.unflushed(1) {
+			t.Errorf("SCR_FLUSH_ASYNC=%s: %v, %+v; flush.scr says %s\n%s", async, err, p, c.places(1), c.said())
+		}
+	}
+}
+
+// Without its index a prefix directory is not taken for an empty one.
+func TestRecord_IndexGone(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1")
+	c.job(four, steps(1, 2))
+	c.lose(four...)
+	if err := os.Remove(c.prefix(".scr/index.scr")); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.try(four, restarts(2)); err == nil || !strings.Contains(err.Error(), "scr_index --repair") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := prefix.RepairIndex(c.prefix("")); err != nil {
+		t.Fatal(err)
+	}
+	c.job(four, restarts(2))
+}
+
+// What a copy in the background that was cut short has left is removed by the flush that
+// follows.
+func TestRecord_NothingLeftAside(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=0")
+	c.job(four, steps(1))
+	c.set("SCR_FLUSH=1")
+	aside := func() (list []string) {
+		_ = filepath.WalkDir(c.prefix(""), func(path string, _ fs.DirEntry, err error) error {
+			if strings.HasSuffix(path, ".flush") {
+				list = append(list, path)
+			}
+			return err
+		})
+		return list
+	}
+	c.job(four, func(s *Session, rank int) error {
+		own, _ := redundancy.Split(s.cache.Files(1))
+		if len(own) == 0 {
+			return errors.New("no files")
+		}
+		to := prefix.Aside(c.prefix(own[0].Meta.File()), 1, rank, 0)
+		err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o700), os.WriteFile(to, []byte("half"), 0o600))
+		if err := errors.Join(s.Agree(err), s.prefix.GiveUpFlush(s.cache.List()[0].Dataset)); err != nil {
+			return err
+		}
+		if len(aside()) == 0 {
+			return errors.New("nothing is there to be removed")
+		}
+		return s.Finalize()
+	})
+	c.whole(1, 4)
+	if left := aside(); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// A restart does not go on from what is newer than the current checkpoint, and says so.
+func TestFetch_NewerThanCurrent(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1")
+	c.job(four, steps(1, 2, 3))
+	c.lose(four...)
+	if err := prefix.UpdateIndex(c.prefix(""), func(x *prefix.Index) error { return x.SetCurrent(name(2)) }); err != nil {
+		t.Fatal(err)
+	}
+	c.change(c.prefix("ckpt.2/rank_0"), flip)
+	c.job(four, restarts(1))
+	c.says("newer than ckpt.2, which was made the current checkpoint, and not tried: ckpt.3; to restart from one, scr_index --current NAME")
+}
