@@ -50,12 +50,18 @@ func TestRecord_BeforeTheIndex(t *testing.T) {
 	release, done := make(chan bool), make(chan error)
 	go func() {
 		done <- c.try(four, func(s *Session, rank int) error {
+			var err error
 			if rank == 0 {
-				held := make(chan bool)
-				go prefix.UpdateIndex(c.prefix(""), func(*prefix.Index) error { close(held); <-release; return nil })
-				<-held
+				held := make(chan error, 2)
+				go func() {
+					held <- prefix.UpdateIndex(c.prefix(""), func(*prefix.Index) error { held <- nil; <-release; return nil })
+				}()
+				err = <-held
 			}
-			return errors.Join(s.Agree(nil), checkpoint(s, rank, 1))
+			if err := s.Agree(err); err != nil {
+				return err
+			}
+			return checkpoint(s, rank, 1)
 		})
 	}()
 	for deadline := time.Now().Add(30 * time.Second); !c.unflushed(1); time.Sleep(time.Millisecond) {

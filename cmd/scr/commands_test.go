@@ -269,6 +269,11 @@ func TestIndex_Repair(t *testing.T) {
 	}
 	c.Restarts(4, 3)
 	must(t, os.Remove(index))
+	for _, what := range [][]string{{"--list"}, {"--list", "--json"}, {"--verify"}, {"--current", "ckpt.1"}} {
+		if _, said := run(t, 1, append([]string{"scr_index", "-p", c.Prefix()}, what...)...); !strings.Contains(said, "scr_index --repair -p '"+c.Prefix()+"'") {
+			t.Errorf("%q, the index gone: %q", what, said)
+		}
+	}
 	run(t, 0, "scr_index", "-p", c.Prefix(), "--repair")
 	c.Restarts(4, 3)
 }

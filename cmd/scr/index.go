@@ -121,8 +121,16 @@ type listed struct {
 	Bytes      int64  `json:"bytes"`
 }
 
+// read reads the index, the lack of which is an error if it has had one.
+func (x index) read() (*prefix.Index, error) {
+	if err := prefix.CheckIndex(x.dir); err != nil {
+		return nil, err
+	}
+	return prefix.ReadIndex(x.dir)
+}
+
 func (x index) list() error {
-	i, err := prefix.ReadIndex(x.dir)
+	i, err := x.read()
 	if err != nil {
 		return err
 	}
@@ -137,7 +145,7 @@ func (x index) list() error {
 	}
 	if len(entries) == 0 {
 		fmt.Fprintf(x.err, "no datasets in %s\n", x.dir)
-		return prefix.CheckIndex(x.dir)
+		return nil
 	}
 	table := tabwriter.NewWriter(x.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "DSET\tVALID\tFLUSHED\tCUR\tNAME")
@@ -162,7 +170,7 @@ func (c *context) encode(value any) error {
 
 // change changes the index, in which a dataset of a name must be.
 func (x index) change(name string, f func(*prefix.Index) error) error {
-	i, err := prefix.ReadIndex(x.dir)
+	i, err := x.read()
 	if err != nil {
 		return err
 	}
@@ -266,7 +274,7 @@ type verified struct {
 }
 
 func (x index) verify(names []string) error {
-	i, err := prefix.ReadIndex(x.dir)
+	i, err := x.read()
 	if err != nil {
 		return err
 	}
@@ -341,7 +349,7 @@ func (x index) tell(v verified) {
 }
 
 func (x index) expand(name string) error {
-	i, err := prefix.ReadIndex(x.dir)
+	i, err := x.read()
 	if err != nil {
 		return err
 	}

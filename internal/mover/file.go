@@ -244,17 +244,18 @@ func openLock(control string) (*os.File, error) {
 }
 
 // running reports whether there is an scr_transfer on the node.
-func running(control string) bool {
+func running(control string) bool { return locked(control, 0) }
+
+// awaited reports whether somebody waits to take the place of the scr_transfer.
+func awaited(control string) bool { return locked(control, 1) }
+
+// locked reports whether somebody has locked a byte of the lock file.
+func locked(control string, at int64) bool {
 	f, err := openLock(control)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	return held(f, 0)
-}
-
-// held reports whether somebody has locked a byte of the lock file.
-func held(f *os.File, at int64) bool {
 	asked := unix.Flock_t{Type: unix.F_WRLCK, Start: at, Len: 1}
 	return unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &asked) == nil && asked.Type != unix.F_UNLCK
 }
@@ -271,16 +272,6 @@ func queue(control string) (*os.File, error) {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", f.Name(), err), f.Close())
 	}
 	return f, nil
-}
-
-// awaited reports whether somebody waits to take the place of the scr_transfer.
-func awaited(control string) bool {
-	f, err := openLock(control)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	return held(f, 1)
 }
 
 // watched is a file that is replaced when it changes.
