@@ -13,7 +13,8 @@ import (
 // while others wait.
 //
 // It costs one reduction if there is no error. If there are some, it finds out
-// how many ranks have which, so that one rank can speak for all.
+// how many ranks have which, so that one rank can speak for all, and of which
+// kinds they are.
 func Agree(c Comm, err error) error {
 	size := int64(c.Size())
 	// An error that a smaller group has agreed on is first of all that of the
@@ -76,7 +77,8 @@ func survey(c Comm, err error, root int) error {
 	if c.Rank() == root {
 		result.Err = err
 	}
-	open := err != nil // my error is not counted yet
+	open := err != nil       // my error is not counted yet
+	kinds := countKinds(err) // sent once
 	for root < size && len(result.Errors) < maxErrors {
 		text, e := BcastBytes(c, []byte(mine), root)
 		if e != nil {
@@ -87,7 +89,7 @@ func survey(c Comm, err error, root int) error {
 
 		// The next rank with another error, then a sample of those with this one.
 		least := make([]int64, 1+sampleSize)
-		counts := []int64{0, 0} // ranks with this error, and with others
+		counts := append([]int64{0, 0}, kinds...) // ranks with this error, and with others; of each kind
 		for i := range least {
 			least[i] = int64(size)
 		}
@@ -106,6 +108,10 @@ func survey(c Comm, err error, root int) error {
 		}
 		if e := c.Allreduce(counts, Sum); e != nil {
 			return e
+		}
+		if kinds != nil {
+			copy(result.kinds[:], counts[2:])
+			kinds = nil
 		}
 		found := RankError{Rank: root, Text: string(text), Ranks: int(counts[0])}
 		for _, rank := range least[1:] {
@@ -129,6 +135,8 @@ type AgreedError struct {
 	Err    error       // the error itself, on that rank only
 	Errors []RankError // this one first, then others that ranks have
 	More   int         // ranks with errors that are not among these
+
+	kinds [mostKinds]int64 // ranks with errors of each kind
 }
 
 // RankError is an error that some ranks have, in words that may differ in
@@ -150,6 +158,12 @@ func (e *AgreedError) Error() string {
 		parts = append(parts, fmt.Sprintf("%d more ranks have other errors", e.More))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// Is reports whether the error of any rank is of a kind.
+func (e *AgreedError) Is(target error) bool {
+	k, ok := target.(*Kind)
+	return ok && e.kinds[k.number] > 0
 }
 
 // Unwrap returns the rank's own error, on that rank.

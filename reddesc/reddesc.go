@@ -17,10 +17,10 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/redundancy/partner"
+	"github.com/goscr/goscr/internal/redundancy/rs"
+	"github.com/goscr/goscr/internal/redundancy/xor"
 	"github.com/goscr/goscr/mpi"
-	"github.com/goscr/goscr/partner"
-	"github.com/goscr/goscr/rs"
-	"github.com/goscr/goscr/xor"
 )
 
 // Keys of a descriptor's hash (spec 000 §6.3).

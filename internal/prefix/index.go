@@ -27,6 +27,7 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/mpi"
 )
 
 // Metadata is the directory below the prefix directory that is goscr's own.
@@ -344,6 +345,12 @@ type TakenError struct {
 	By      Entry
 	Highest int // id of any dataset there
 }
+
+// ErrTaken is what every TakenError is.
+var ErrTaken = mpi.NewKind(2, "the number of a dataset is taken")
+
+// Is reports whether target is ErrTaken.
+func (e *TakenError) Is(target error) bool { return target == ErrTaken }
 
 func (e *TakenError) Error() string {
 	by := fmt.Sprintf("%q", e.By.Name)

@@ -54,6 +54,12 @@ type RanksError struct {
 	Ranks, Size int // of the job that wrote it, and of this run
 }
 
+// ErrRanks is what every RanksError is.
+var ErrRanks = mpi.NewKind(3, "written by a job of another size")
+
+// Is reports whether target is ErrRanks.
+func (e *RanksError) Is(target error) bool { return target == ErrRanks }
+
 func (e *RanksError) Error() string {
 	return fmt.Sprintf("%s was written by %d ranks, this run has %d: start again with %d ranks, or with SCR_FETCH_BYPASS=1, "+
 		"which lets any rank open any file", e.Name, e.Ranks, e.Size, e.Ranks)

@@ -16,7 +16,10 @@ import (
 
 // ErrUnrecoverable is wrapped by the error of a Recover that cannot bring
 // everything back, because more was lost than the scheme can bear.
-var ErrUnrecoverable = errors.New("cannot be rebuilt")
+var ErrUnrecoverable = mpi.NewKind(0, "cannot be rebuilt")
+
+// ErrCorrupt is what every CorruptError is.
+var ErrCorrupt = mpi.NewKind(1, "a file does not hold what was written to it")
 
 // Set is a group of ranks that protect each other, seen by one of them. No
 // two members share a failure group.
@@ -113,7 +116,7 @@ type Scheme interface {
 	// rank in the set is in lost. files are the caller's own, of any order,
 	// redundancy included; what a lost member passes is not used. It returns
 	// the caller's files afterwards. Survivors' files are verified as they
-	// are read; an error that wraps *Corrupt names a member whose files turned
+	// are read; an error that wraps *CorruptError names a member whose files turned
 	// out not to be what was written.
 	Recover(j *Job, files []File, lost []int) ([]File, error)
 }
@@ -123,6 +126,9 @@ type CorruptError struct {
 	Path   string
 	Reason string
 }
+
+// Is reports whether target is ErrCorrupt.
+func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
 func (e *CorruptError) Error() string { return fmt.Sprintf("%s is corrupt: %s", e.Path, e.Reason) }
 

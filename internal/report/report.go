@@ -43,8 +43,19 @@ func (l *Logger) Warn(format string, args ...any) {
 	}
 }
 
-// WarnOnce is Warn for what would otherwise be said again and again.
+// WarnJob is Warn for what concerns the job and not this rank: all ranks may call
+// it, and rank 0 says it.
+func (l *Logger) WarnJob(format string, args ...any) {
+	if l.Rank == 0 {
+		l.Warn(format, args...)
+	}
+}
+
+// WarnOnce is WarnJob for what would otherwise be said again and again.
 func (l *Logger) WarnOnce(format string, args ...any) {
+	if l.Rank != 0 {
+		return
+	}
 	text := fmt.Sprintf(format, args...)
 	l.mu.Lock()
 	said := l.once[text]

@@ -33,9 +33,9 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/progress"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/redundancy/partner"
 	"github.com/goscr/goscr/internal/transfer"
 	"github.com/goscr/goscr/meta"
-	"github.com/goscr/goscr/partner"
 )
 
 // Copy is the part of one node.

@@ -11,9 +11,9 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/progress"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/partner"
-	"github.com/goscr/goscr/rs"
-	"github.com/goscr/goscr/xor"
+	"github.com/goscr/goscr/internal/redundancy/partner"
+	"github.com/goscr/goscr/internal/redundancy/rs"
+	"github.com/goscr/goscr/internal/redundancy/xor"
 )
 
 // piece is how many bytes are read and written at a time where redundancy files

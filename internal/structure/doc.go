@@ -1,0 +1,9 @@
+// Package structure measures how the code of this module is laid out, and fails
+// its test where that goes against docs/architecture.md: an import upwards, or
+// files of a package that call each other in too large a cycle.
+//
+// It holds nothing but tests:
+//
+//	go test ./internal/structure              whether the rules are kept
+//	go test ./internal/structure -v -run Table   the figures (make structure)
+package structure

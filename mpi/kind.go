@@ -1,0 +1,50 @@
+package mpi
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Kind is a kind of error that Agree passes on: if the error of any rank is of
+// the kind, by errors.Is, so is what Agree returns on every rank.
+//
+// Kinds are package variables, so that the ranks of a job, which may run
+// different programs, know the same ones by number.
+type Kind struct {
+	number int
+	text   string
+}
+
+// mostKinds is how many kinds there may be: so many counts travel in a reduction
+// when there is an error, and none otherwise.
+const mostKinds = 16
+
+var kinds [mostKinds]*Kind
+
+// NewKind makes the kind of a number, which no other kind has. The text is that
+// of the kind as an error. It is for the initialization of package variables,
+// and panics if the number is taken. Those of this module are
+//
+//	0  redundancy.ErrUnrecoverable    3  prefix.ErrRanks
+//	1  redundancy.ErrCorrupt          4  prefix.ErrUnusable
+//	2  prefix.ErrTaken                5  prefix.ErrCompressed
+func NewKind(number int, text string) *Kind {
+	if number < 0 || number >= mostKinds || kinds[number] != nil {
+		panic(fmt.Sprintf("mpi: the kind of error %d (%s) cannot be had", number, text))
+	}
+	kinds[number] = &Kind{number, text}
+	return kinds[number]
+}
+
+func (k *Kind) Error() string { return k.text }
+
+// countKinds returns, by number, 1 for the kinds that an error is of.
+func countKinds(err error) []int64 {
+	counts := make([]int64, mostKinds)
+	for i, k := range kinds {
+		if k != nil && err != nil && errors.Is(err, k) {
+			counts[i] = 1
+		}
+	}
+	return counts
+}

@@ -1,0 +1,34 @@
+package mpi
+
+// AllreduceOne returns the reduction of one number of every rank. It is
+// collective.
+func AllreduceOne[T int | int64](c Comm, value T, op Op) (T, error) {
+	values := []int64{int64(value)}
+	err := c.Allreduce(values, op)
+	return T(values[0]), err
+}
+
+// Any reports whether something holds on any rank. It is collective.
+func Any(c Comm, holds bool) (bool, error) {
+	value := 0
+	if holds {
+		value = 1
+	}
+	most, err := AllreduceOne(c, value, Max)
+	return most == 1, err
+}
+
+// All reports whether something holds on every rank. It is collective.
+func All(c Comm, holds bool) (bool, error) {
+	any, err := Any(c, !holds)
+	return !any, err
+}
+
+// OnRoot runs f on rank 0 and agrees on its result. It is collective.
+func OnRoot(c Comm, f func() error) error {
+	var err error
+	if c.Rank() == 0 {
+		err = f()
+	}
+	return Agree(c, err)
+}
