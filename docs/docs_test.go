@@ -105,20 +105,15 @@ func quoted(cell string) []string {
 
 // sources is what the Go files of the repository have.
 type sources struct {
-	reads map[string][]string // parameter or field -> directories that read it
 	tests map[string][]string // test -> files that have one of that name
 	texts map[string]string   // of test files, and of all those of a directory
 	words map[string]bool     // strings, each as a whole
 	names map[string]bool     // functions, methods as Type.Name, constants of package scr and internal/config
 }
 
-// accessors are what finds the value of a parameter or of a field of an item, by a
-// name among its arguments.
-var accessors = []string{"Int", "Bool", "String", "Size", "Seconds", "Float", "Items", "Text", "Value", "find"}
-
 func parse(t *testing.T) sources {
 	t.Helper()
-	s := sources{map[string][]string{}, map[string][]string{}, map[string]string{}, map[string]bool{}, map[string]bool{}}
+	s := sources{map[string][]string{}, map[string]string{}, map[string]bool{}, map[string]bool{}}
 	var files []*ast.File
 	var dirs []string
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
@@ -155,7 +150,6 @@ func parse(t *testing.T) sources {
 	if err != nil {
 		t.Fatal(err)
 	}
-	passing := append(slices.Clone(accessors), wrappers(files)...)
 	for i, f := range files {
 		if dirs[i] == "scr" || dirs[i] == "internal/config" {
 			declared(f, s.names)
@@ -165,74 +159,10 @@ func parse(t *testing.T) sources {
 				word, _ := strconv.Unquote(lit.Value)
 				s.words[word] = true
 			}
-			call, ok := n.(*ast.CallExpr)
-			if !ok || !slices.Contains(passing, callee(call)) {
-				return true
-			}
-			for _, arg := range call.Args {
-				if lit, ok := arg.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-					name, _ := strconv.Unquote(lit.Value)
-					if !slices.Contains(s.reads[name], dirs[i]) {
-						s.reads[name] = append(s.reads[name], dirs[i])
-					}
-				}
-			}
 			return true
 		})
 	}
 	return s
-}
-
-// wrappers are functions that pass one of their own arguments on to an accessor.
-func wrappers(files []*ast.File) []string {
-	var list []string
-	for _, f := range files {
-		ast.Inspect(f, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.FuncDecl:
-				if n.Body != nil && passesOn(n.Type, n.Body) {
-					list = append(list, n.Name.Name)
-				}
-			case *ast.AssignStmt:
-				name, isName := n.Lhs[0].(*ast.Ident)
-				if f, ok := n.Rhs[0].(*ast.FuncLit); ok && isName && passesOn(f.Type, f.Body) {
-					list = append(list, name.Name)
-				}
-			}
-			return true
-		})
-	}
-	return list
-}
-
-func passesOn(of *ast.FuncType, body *ast.BlockStmt) bool {
-	var own []string
-	for _, field := range of.Params.List {
-		for _, name := range field.Names {
-			own = append(own, name.Name)
-		}
-	}
-	found := false
-	ast.Inspect(body, func(n ast.Node) bool {
-		if call, ok := n.(*ast.CallExpr); ok && slices.Contains(accessors, callee(call)) {
-			for _, arg := range call.Args {
-				name, ok := arg.(*ast.Ident)
-				found = found || ok && slices.Contains(own, name.Name)
-			}
-		}
-		return true
-	})
-	return found
-}
-
-func callee(call *ast.CallExpr) string {
-	switch f := call.Fun.(type) {
-	case *ast.Ident:
-		return f.Name
-	case *ast.SelectorExpr:
-		return f.Sel.Name
-	}
-	return ""
 }
 
 // declared adds what a file declares.
@@ -309,9 +239,6 @@ func script(name string) []string {
 
 // -------------------------------------------------------------- the parameters
 
-// parsedOnly are fields that are accepted and have no effect, as config.md says.
-var parsedOnly = []string{"STORE FETCH"}
-
 // kinds is how config.md calls what has no unit.
 var kinds = map[config.Type]string{
 	config.Text: "text", config.Name: "name", config.Path: "path", config.Int: "number", config.Bool: "0 or 1",
@@ -346,7 +273,6 @@ func TestConfig(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			asInTheTable(t, p, r)
 			example(t, p, name, r["example"])
-			s.readers(t, p, name, r["read in"])
 			says := p.Name + `\b`
 			if p.Name != name || !strings.HasPrefix(name, "SCR_") {
 				says = p.Name + "=" // other words are like it
@@ -409,7 +335,7 @@ func example(t *testing.T, p config.Parameter, name, cell string) {
 	kind, field, isField := strings.Cut(name, " ")
 	switch {
 	case strings.HasPrefix(name, "SCR_"):
-		if cfg.Source(name).Level != config.Program {
+		if _, source, _ := cfg.Lookup(name); source.Level != config.Program {
 			t.Errorf("%s does not set it", texts[0])
 		}
 	case cfg.Items(kind).Size() != 1:
@@ -420,29 +346,6 @@ func example(t *testing.T, p config.Parameter, name, cell string) {
 				t.Errorf("%s does not set it", texts[0])
 			}
 		}
-	}
-}
-
-// readers checks that a parameter is read, and where.
-func (s *sources) readers(t *testing.T, p config.Parameter, name, cell string) {
-	t.Helper()
-	read := s.reads[p.Name]
-	if slices.Contains(parsedOnly, name) {
-		if cell != "nowhere" {
-			t.Errorf("is said to be read in %s, and is accepted only", cell)
-		}
-		return
-	}
-	if len(read) == 0 {
-		t.Error("nothing in the code reads it")
-	}
-	for _, dir := range quoted(cell) {
-		if !slices.Contains(read, dir) {
-			t.Errorf("is not read in %s, but in %s", dir, strings.Join(read, ", "))
-		}
-	}
-	if len(quoted(cell)) == 0 {
-		t.Errorf("does not say where it is read (in %s)", strings.Join(read, ", "))
 	}
 }
 

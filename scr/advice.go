@@ -34,12 +34,12 @@ func (s *Session) beginWatch() error {
 	w := &s.watch
 	w.last = time.Now()
 	w.policy = interval.Policy{
-		Calls: s.config.Int("SCR_CHECKPOINT_INTERVAL"), Every: s.config.Seconds("SCR_CHECKPOINT_SECONDS"),
-		Overhead: s.config.Float("SCR_CHECKPOINT_OVERHEAD"), MTBF: s.config.Seconds("SCR_MTBF_SECONDS"),
+		Calls: s.config.CheckpointInterval, Every: s.config.CheckpointSeconds,
+		Overhead: s.config.CheckpointOverhead, MTBF: s.config.MTBFSeconds,
 	}
 	w.end = sync.OnceValue(s.endOfAllocation)
 	s.note(func() (err error) {
-		w.run, err = failures.Begin(s.prefix.Dir, s.config.String("SCR_JOB_ID"), time.Now())
+		w.run, err = failures.Begin(s.prefix.Dir, s.config.JobID, time.Now())
 		return err
 	})
 	if !w.policy.Advises() {
@@ -51,7 +51,7 @@ func (s *Session) beginWatch() error {
 			s.log.Info("earlier runs have failed every %.0f s of their time; SCR_Need_checkpoint advises accordingly", w.policy.MTBF.Seconds())
 		}
 	}
-	return halt.Begin(s.prefix.Dir, int64(s.config.Seconds("SCR_HALT_SECONDS").Seconds()))
+	return halt.Begin(s.prefix.Dir, int64(s.config.HaltSeconds.Seconds()))
 }
 
 // endOfAllocation is when the job has to be gone, the zero time if that is not
@@ -167,7 +167,7 @@ func (s *Session) reason() string {
 // haltIfAsked ends the session if the user wants jobs to end by themselves and
 // there is a reason for this one to.
 func (s *Session) haltIfAsked() error {
-	if !s.config.Bool("SCR_HALT_EXIT") {
+	if !s.config.HaltExit {
 		return nil
 	}
 	reason, err := s.haltReason()

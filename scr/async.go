@@ -47,11 +47,11 @@ func (s *Session) openMovers() error {
 	}
 	s.movers = map[mover.Kind]mover.Mover{mover.ByThread: &mover.Threads{Copier: s.prefix.Packer}}
 	s.node = node
-	s.limits = transfer.Limits{Bandwidth: float64(s.config.Size("SCR_FLUSH_ASYNC_BW")), CPU: s.config.Float("SCR_FLUSH_ASYNC_PERCENT") / 100}
-	if !s.config.Bool("SCR_FLUSH_ASYNC") {
+	s.limits = transfer.Limits{Bandwidth: float64(s.config.FlushAsyncBW), CPU: s.config.FlushAsyncPercent / 100}
+	if !s.config.FlushAsync {
 		return nil
 	}
-	if s.config.Bool("SCR_FLUSH_POSTSTAGE") && s.config.String("SCR_FLUSH_TYPE") != string(mover.ByDaemon) && s.world.Rank() == 0 {
+	if s.config.FlushPoststage && s.config.FlushType != string(mover.ByDaemon) && s.world.Rank() == 0 {
 		s.log.Warn("SCR_FLUSH_POSTSTAGE=1 has an effect with SCR_FLUSH_TYPE=DAEMON only: other copies end with the program, and SCR_Finalize waits for them")
 	}
 	daemon := slices.ContainsFunc(s.stores, func(store *reddesc.Store) bool { return s.flushKind(store.Name) == mover.ByDaemon })
@@ -74,12 +74,12 @@ func (s *Session) openMovers() error {
 
 // flushKind is who copies what is in a store, as the user wants it.
 func (s *Session) flushKind(store string) mover.Kind {
-	return mover.Kind(itemText(s.config.Items("STORE").Get(store), "FLUSH", s.config.String("SCR_FLUSH_TYPE")))
+	return mover.Kind(itemText(s.config.Items("STORE").Get(store), "FLUSH", s.config.FlushType))
 }
 
 // moverOf is who copies a dataset: Sync if the program is to wait.
 func (s *Session) moverOf(c *cache.Cached) mover.Kind {
-	if !s.config.Bool("SCR_FLUSH_ASYNC") {
+	if !s.config.FlushAsync {
 		return mover.Sync
 	}
 	kind := s.flushKind(c.Desc.Store)
@@ -341,7 +341,7 @@ func (s *Session) land() error {
 
 // outlives reports whether the flush of a dataset goes on after the session.
 func (s *Session) outlives(c *cache.Cached) bool {
-	return s.config.Bool("SCR_FLUSH_POSTSTAGE") && s.moverOf(c) == mover.ByDaemon
+	return s.config.FlushPoststage && s.moverOf(c) == mover.ByDaemon
 }
 
 // closeMovers leaves nothing behind of what copies, unless there is something left to

@@ -16,7 +16,7 @@ import (
 // it is output, or the job is about to stop. A checkpoint is safe in the cache
 // all the same, so that it could not be flushed is no error of its own.
 func (s *Session) flushIfDue(c *cache.Cached) error {
-	every := s.config.Int("SCR_FLUSH")
+	every := s.config.Flush
 	due := c.Flags().Has(Output) || every > 0 && c.Checkpoint()%every == 0
 	if !due && every > 0 {
 		reason, err := s.haltReason()

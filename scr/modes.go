@@ -16,13 +16,13 @@ func (s *Session) takeUp() error {
 	if err != nil {
 		return err
 	}
-	if s.config.Bool("SCR_PREFIX_PURGE") {
+	if s.config.PrefixPurge {
 		if err := s.prefix.Purge(); err != nil {
 			return err
 		}
 	}
 	take := s.cache.Rebuild
-	if s.config.Bool("SCR_CACHE_PURGE") {
+	if s.config.CachePurge {
 		take = s.cache.Purge
 	}
 	if err := take(); err != nil {
@@ -34,7 +34,7 @@ func (s *Session) takeUp() error {
 	if err := s.dropCondemned(); err != nil {
 		return err
 	}
-	all := s.config.Bool("SCR_FLUSH_ON_RESTART") || s.config.Bool("SCR_GLOBAL_RESTART")
+	all := s.config.FlushOnRestart || s.config.GlobalRestart
 	s.takeForeign(all)
 	if err := s.flushLeft(all); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (s *Session) flushParts(f cache.Foreign) error {
 // choose decides on the checkpoint to restart from: that of SCR_CURRENT, the
 // newest in the cache, or one that the program wrote to the prefix directory since.
 func (s *Session) choose() error {
-	if name := s.config.String("SCR_CURRENT"); name != "" {
+	if name := s.config.Current; name != "" {
 		chosen, err := s.chooseNamed(name)
 		if chosen || err != nil {
 			return err
@@ -141,12 +141,12 @@ func (s *Session) chooseNamed(name string) (bool, error) {
 		return false, err
 	}
 	for _, c := range s.cache.List() {
-		if c.Name() == name && c.Flags().Has(Checkpoint) && !s.config.Bool("SCR_GLOBAL_RESTART") {
+		if c.Name() == name && c.Flags().Has(Checkpoint) && !s.config.GlobalRestart {
 			s.offer(c)
 			return true, s.forgetAfter(c.ID())
 		}
 	}
-	if !s.config.Bool("SCR_FETCH") {
+	if !s.config.Fetch {
 		return false, nil
 	}
 	d, ok, err := s.prefix.Lookup(name)
@@ -166,11 +166,11 @@ func (s *Session) forgetAfter(id int) error {
 // one that the program wrote to the prefix directory itself.
 func (s *Session) offerNewest() error {
 	c := s.newestCheckpoint()
-	if s.config.Bool("SCR_GLOBAL_RESTART") && s.config.Bool("SCR_FETCH") {
+	if s.config.GlobalRestart && s.config.Fetch {
 		c = nil // it is in the prefix directory too
 	}
 	s.offer(c)
-	if !s.config.Bool("SCR_FETCH") {
+	if !s.config.Fetch {
 		return nil
 	}
 	after := 0
@@ -193,7 +193,7 @@ func (s *Session) offerNewest() error {
 // calls it.
 func (s *Session) markCurrent(name string) error {
 	return prefix.UpdateIndex(s.prefix.Dir, func(x *prefix.Index) error {
-		if err := x.SetCurrent(name); err != nil || !s.config.Bool("SCR_DROP_AFTER_CURRENT") {
+		if err := x.SetCurrent(name); err != nil || !s.config.DropAfterCurrent {
 			return err
 		}
 		id, _ := x.Lookup(name)
@@ -224,7 +224,7 @@ func (s *Session) waiting(checkpoint bool) []*cache.Cached {
 // SCR_PREFIX_SIZE, after one has arrived there. It has, so that others cannot be
 // deleted is no error.
 func (s *Session) window(arrived dataset.Dataset) error {
-	most := s.config.Int("SCR_PREFIX_SIZE")
+	most := s.config.PrefixSize
 	if most <= 0 || !arrived.Flags().Has(Checkpoint) {
 		return nil
 	}

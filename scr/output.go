@@ -148,8 +148,8 @@ func (s *Session) sizeName(store *reddesc.Store) string {
 // describeDataset gives all ranks rank 0's description of a new dataset.
 func (s *Session) describeDataset(id int, name string, flags Flags, checkpoint int) (dataset.Dataset, error) {
 	d := dataset.New(id, name, flags, checkpoint, dataset.Owner{
-		User: s.config.String("SCR_USER_NAME"), JobName: s.config.String("SCR_JOB_NAME"),
-		JobID: s.config.String("SCR_JOB_ID"), Cluster: s.config.String("SCR_CLUSTER_NAME"),
+		User: s.config.UserName, JobName: s.config.JobName,
+		JobID: s.config.JobID, Cluster: s.config.ClusterName,
 	}, s.timestamp())
 	packed, err := mpi.BcastBytes(s.world, d.Pack(nil), 0)
 	if err != nil {

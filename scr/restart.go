@@ -182,7 +182,7 @@ func (s *Session) routeRestart(name string) (string, error) {
 // be what was written is marked, and not tried again by any run, so that it
 // cannot stop a job from starting over and over.
 func (s *Session) fetchIfNone() error {
-	if s.restart != nil || !s.config.Bool("SCR_FETCH") {
+	if s.restart != nil || !s.config.Fetch {
 		return nil
 	}
 	for below := 0; ; {
@@ -303,7 +303,7 @@ func (s *Session) fetch(d dataset.Dataset) error {
 	if err != nil {
 		return err
 	}
-	failed := s.prefix.InTurn(s.config.Int("SCR_FETCH_WIDTH"), func() error { return s.bring(c, l.Files) })
+	failed := s.prefix.InTurn(s.config.FetchWidth, func() error { return s.bring(c, l.Files) })
 	if err := s.cache.Complete(c, failed); err != nil {
 		return err
 	}
@@ -319,7 +319,7 @@ func (s *Session) fetch(d dataset.Dataset) error {
 // What the program wrote there itself may have files of several ranks, which the
 // cache has no place for.
 func (s *Session) inPlace(d dataset.Dataset, desc *reddesc.Descriptor) bool {
-	return d.Bypass() || desc.Bypass || s.config.Bool("SCR_FETCH_BYPASS") || s.config.Bool("SCR_GLOBAL_RESTART")
+	return d.Bypass() || desc.Bypass || s.config.FetchBypass || s.config.GlobalRestart
 }
 
 // bring copies files of the prefix directory to where a dataset in the cache has

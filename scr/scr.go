@@ -139,15 +139,15 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !cfg.Bool("SCR_ENABLE") {
+	if !cfg.Enable {
 		return nil, ErrDisabled
 	}
 	s := &Session{config: cfg, flushed: map[int]bool{}, useless: map[int]bool{}, watch: watch{environ: environ(opt)}, launch: opt.launch}
 	if s.world, err = mpi.Dup(world); err != nil {
 		return nil, err
 	}
-	node := cfg.String("SCR_NODE_NAME")
-	s.log = &report.Logger{Out: opt.Log, Rank: world.Rank(), Node: node, Debug: cfg.Int("SCR_DEBUG")}
+	node := cfg.NodeName
+	s.log = &report.Logger{Out: opt.Log, Rank: world.Rank(), Node: node, Debug: cfg.Debug}
 	if s.log.Debug >= 2 {
 		s.world = mpi.Count(s.world, &s.traffic)
 	}
@@ -157,10 +157,10 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 		}
 	}
 	s.prefix = prefix.Prefix{
-		Comm: s.world, Dir: cfg.String("SCR_PREFIX"), Buffer: s.bufferSize("SCR_FILE_BUF_SIZE"),
-		Compress: compression(cfg), Bare: !cfg.Bool("SCR_COPY_METADATA"), Blind: !cfg.Bool("SCR_CRC_ON_FLUSH"), Width: cfg.Int("SCR_FLUSH_WIDTH"), Log: s.log,
+		Comm: s.world, Dir: cfg.Prefix, Buffer: s.bufferSize(s.config.FileBufSize),
+		Compress: compression(cfg), Bare: !cfg.CopyMetadata, Blind: !cfg.CRCOnFlush, Width: cfg.FlushWidth, Log: s.log,
 	}
-	if world.Rank() == 0 && !cfg.Bool("SCR_CRC_ON_COPY") {
+	if world.Rank() == 0 && !cfg.CRCOnCopy {
 		s.log.Warn("SCR_CRC_ON_COPY=0 has no effect: what is rebuilt in the cache has to be checked")
 	}
 	start := time.Now()
@@ -189,12 +189,10 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 // compression is how a flush stores files. A run that is told to have its
 // checkpoints read where they are has them stored as they are.
 func compression(cfg *config.Config) compress.Method {
-	for _, mode := range []string{"SCR_FETCH_BYPASS", "SCR_GLOBAL_RESTART", "SCR_FLUSH_ON_RESTART"} {
-		if cfg.Bool(mode) {
-			return compress.Method{}
-		}
+	if cfg.FetchBypass || cfg.GlobalRestart || cfg.FlushOnRestart {
+		return compress.Method{}
 	}
-	m, _ := compress.Parse(cfg.String("SCR_FLUSH_COMPRESS")) // was checked when it was set
+	m, _ := compress.Parse(cfg.FlushCompress) // was checked when it was set
 	return m
 }
 
@@ -209,12 +207,12 @@ func environ(opt Options) func(name string) (string, bool) {
 	return os.LookupEnv
 }
 
-// bufferSize is the value of a parameter for the size of buffers, or the next to
-// it that works: a few bytes would be lost in overhead, and there are several
+// bufferSize is the size of buffers that a parameter asks for, or the next to it
+// that works: a few bytes would be lost in overhead, and there are several
 // buffers, which no size asked for by mistake shall make larger than memory.
-func (s *Session) bufferSize(name string) int {
+func (s *Session) bufferSize(asked int64) int {
 	const least, most = 64, 16 << 20
-	return int(min(max(s.config.Size(name), least), most))
+	return int(min(max(asked, least), most))
 }
 
 // begin is Init once the configuration is known.
@@ -261,10 +259,10 @@ func (s *Session) begin(node string, start time.Time, settings *Settings) error 
 	real := string(text)
 	s.cache, err = cache.Open(cache.Config{
 		World: s.world, Node: nodeComm,
-		Stores: s.stores, ControlBase: s.config.String("SCR_CNTL_BASE"),
-		User: s.config.String("SCR_USER_NAME"), JobID: s.config.String("SCR_JOB_ID"), Prefix: real,
-		Piece: s.bufferSize("SCR_MPI_BUF_SIZE"), Distribute: s.config.Bool("SCR_DISTRIBUTE"), Log: s.log,
-		VerifyEvicted: s.config.Bool("SCR_CRC_ON_DELETE"), Events: s.events,
+		Stores: s.stores, ControlBase: s.config.CntlBase,
+		User: s.config.UserName, JobID: s.config.JobID, Prefix: real,
+		Piece: s.bufferSize(s.config.MPIBufSize), Distribute: s.config.Distribute, Log: s.log,
+		VerifyEvicted: s.config.CRCOnDelete, Events: s.events,
 	})
 	if err != nil {
 		return err
@@ -282,7 +280,7 @@ func (s *Session) begin(node string, start time.Time, settings *Settings) error 
 	if err := s.choose(); err != nil {
 		return err
 	}
-	if s.config.Bool("SCR_FETCH_ON_INIT") {
+	if s.config.FetchOnInit {
 		return s.fetchIfNone()
 	}
 	return nil
@@ -573,7 +571,7 @@ func (s *Session) end(record func() error) error {
 		}
 	}
 	keep(s.land())
-	for _, c := range s.waiting(s.config.Int("SCR_FLUSH") > 0) {
+	for _, c := range s.waiting(s.config.Flush > 0) {
 		if s.outlives(c) && s.depart(c) == nil {
 			if keep(s.land()); s.flightOf(c) != nil {
 				continue

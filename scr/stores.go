@@ -31,7 +31,7 @@ func itemText(item *hash.Hash, field, otherwise string) string {
 // those of STORE= lines, and of directories that only a CKPT= line names. A store
 // is known to all ranks by the name that it has on rank 0.
 func (s *Session) describeStores() error {
-	text, err := mpi.BcastBytes(s.world, []byte(s.config.String("SCR_CACHE_BASE")), 0)
+	text, err := mpi.BcastBytes(s.world, []byte(s.config.CacheBase), 0)
 	if err != nil {
 		return err
 	}
@@ -56,11 +56,11 @@ func (s *Session) describeStores() error {
 		where := name
 		switch {
 		case name == base:
-			where = s.config.String("SCR_CACHE_BASE")
+			where = s.config.CacheBase
 		case line != nil:
 			where = s.config.StorePath(name)
 		}
-		store, err := reddesc.NewStore(s.groups, name, where, itemInt(line, "COUNT", s.config.Int("SCR_CACHE_SIZE")),
+		store, err := reddesc.NewStore(s.groups, name, where, itemInt(line, "COUNT", s.config.CacheSize),
 			line.Text("GROUP"), line.Text("VIEW"), itemInt(line, "MKDIR", 1) == 1)
 		if err != nil {
 			return err
@@ -73,8 +73,8 @@ func (s *Session) describeStores() error {
 // ckptLines are the CKPT= lines that count. Those of the system's file give way to
 // a user who says how to protect checkpoints with SCR_COPY_TYPE.
 func (s *Session) ckptLines() *hash.Hash {
-	scheme := s.config.Source("SCR_COPY_TYPE").Level
-	if s.config.ItemsLevel("CKPT") == config.System && scheme > config.System && s.config.String("SCR_COPY_TYPE") != "FILE" {
+	scheme := s.config.Source(&s.config.CopyType).Level
+	if s.config.ItemsLevel("CKPT") == config.System && scheme > config.System && s.config.CopyType != "FILE" {
 		return nil
 	}
 	return s.config.Items("CKPT")
@@ -85,14 +85,14 @@ func (s *Session) ckptLines() *hash.Hash {
 // say.
 func (s *Session) describeRedundancy() error {
 	lines := s.ckptLines()
-	if s.config.String("SCR_COPY_TYPE") == "FILE" && lines.Size() == 0 {
+	if s.config.CopyType == "FILE" && lines.Size() == 0 {
 		return &ArgumentError{"SCR_COPY_TYPE=FILE, but there is no CKPT= line in a configuration file, and none was set by SCR_Config"}
 	}
 	if lines.Size() == 0 {
 		lines = hash.New()
 		lines.At("0")
 	}
-	scheme := s.config.String("SCR_COPY_TYPE")
+	scheme := s.config.CopyType
 	if scheme == "FILE" {
 		scheme = "XOR"
 	}
@@ -112,11 +112,11 @@ func (s *Session) describeRedundancy() error {
 			SetBy:    setBy(index),
 			Interval: itemInt(line, "INTERVAL", 1),
 			Store:    store.Name,
-			Group:    itemText(line, "GROUP", s.config.String("SCR_GROUP")),
+			Group:    itemText(line, "GROUP", s.config.Group),
 			Type:     itemText(line, "TYPE", scheme),
-			SetSize:  itemInt(line, "SET_SIZE", s.config.Int("SCR_SET_SIZE")),
-			Failures: itemInt(line, "SET_FAILURES", s.config.Int("SCR_SET_FAILURES")),
-			Hop:      s.config.Int("SCR_HOP_DISTANCE"),
+			SetSize:  itemInt(line, "SET_SIZE", s.config.SetSize),
+			Failures: itemInt(line, "SET_FAILURES", s.config.SetFailures),
+			Hop:      s.config.HopDistance,
 			Output:   itemInt(line, "OUTPUT", 0) == 1,
 			Bypass:   itemInt(line, "BYPASS", s.bypassing()) == 1 || store.Count <= 0,
 		}
@@ -152,7 +152,7 @@ func unheeded(p reddesc.Params) string {
 }
 
 func (s *Session) bypassing() int {
-	if s.config.Bool("SCR_CACHE_BYPASS") {
+	if s.config.CacheBypass {
 		return 1
 	}
 	return 0

@@ -72,13 +72,13 @@ func controlDir(option string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(cfg.String("SCR_CNTL_BASE"), cfg.String("SCR_USER_NAME"), "scr."+cfg.String("SCR_JOB_ID")), nil
+	return filepath.Join(cfg.CntlBase, cfg.UserName, "scr."+cfg.JobID), nil
 }
 
 // nodeName is the node as messages name it.
 func nodeName() string {
 	if cfg, _, err := config.Read(""); err == nil {
-		return cfg.String("SCR_NODE_NAME")
+		return cfg.NodeName
 	}
 	name, _ := os.Hostname() // "" if it has none
 	return name

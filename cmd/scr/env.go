@@ -41,7 +41,7 @@ var envCommand = command{
 	short: "what is known about the job: user, id, nodes, end",
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		ask := map[string]func(*jobrun.Job) (string, error){
-			"user":   func(j *jobrun.Job) (string, error) { return j.Config.String("SCR_USER_NAME"), nil },
+			"user":   func(j *jobrun.Job) (string, error) { return j.Config.UserName, nil },
 			"prefix": func(j *jobrun.Job) (string, error) { return j.Prefix, nil },
 			"jobid":  func(j *jobrun.Job) (string, error) { return j.ID(c.ctx()) },
 			"nodes": func(j *jobrun.Job) (string, error) {

@@ -85,7 +85,7 @@ func prefixDir(option string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		dir = cfg.String("SCR_PREFIX")
+		dir = cfg.Prefix
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {

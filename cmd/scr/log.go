@@ -118,7 +118,7 @@ func (c *context) log(o *logOptions, args []string, more func(*eventlog.Record) 
 	if err != nil {
 		return err
 	}
-	if !cfg.Bool("SCR_LOG_ENABLE") {
+	if !cfg.LogEnable {
 		fmt.Fprintln(c.err, "nothing is logged: SCR_LOG_ENABLE=1 turns the log on")
 		return nil
 	}

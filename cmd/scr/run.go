@@ -154,7 +154,7 @@ var prerunCommand = command{
 	short: "ready the prefix directory for the runs of an allocation",
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		return c.aboutJob(prefixFlag(flags), func(j *jobrun.Job) error {
-			if !j.Config.Bool("SCR_ENABLE") {
+			if !j.Config.Enable {
 				return nil
 			}
 			return j.Prerun()
@@ -169,7 +169,7 @@ var postrunCommand = command{
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		known := downFlag(flags)
 		return c.aboutJob(prefixFlag(flags), func(j *jobrun.Job) error {
-			if !j.Config.Bool("SCR_ENABLE") {
+			if !j.Config.Enable {
 				return nil
 			}
 			_, down, err := c.nodesAndDown(j, *known)

@@ -72,8 +72,8 @@ func Find(s Settings, environ Environ) (Manager, error) {
 
 // Of returns the manager that a job's configuration asks for.
 func Of(c *config.Config, environ Environ) (Manager, error) {
-	s := Settings{Name: c.String("SCR_RESOURCE_MANAGER"), HostFile: c.String("SCR_HOST_FILE")}
-	if seconds := c.Int("SCR_END_TIME"); seconds > 0 {
+	s := Settings{Name: c.ResourceManager, HostFile: c.HostFile}
+	if seconds := c.EndTime; seconds > 0 {
 		s.End = time.Unix(int64(seconds), 0)
 	}
 	return Find(s, environ)

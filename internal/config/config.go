@@ -22,6 +22,8 @@
 // checkpoint replaces the descriptors of the system's file, lest the two mix.
 package config
 
+//go:generate go run ./generate
+
 import (
 	"errors"
 	"fmt"
@@ -34,7 +36,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/mpi"
@@ -87,6 +88,9 @@ func (s Source) String() string {
 // Config is the values of all parameters on one rank. It does not change, and
 // may be used by any number of goroutines.
 type Config struct {
+	Values
+	Lines
+
 	values     map[string]value  // every parameter, and unknown names that were set
 	items      *hash.Hash        // kind -> id -> field -> value
 	paths      map[string]string // id of a STORE -> what it is on this rank
@@ -294,7 +298,7 @@ func complete(shared *hash.Hash, program *Settings, environ Environ) (*Config, [
 		}
 		cfg.values[name] = v
 	}
-	r := resolver{environ: environ, prefix: cfg.String("SCR_PREFIX")}
+	r := resolver{environ: environ, prefix: cfg.values["SCR_PREFIX"].text}
 	for level := User; level >= System; level-- {
 		l := newLayer(level)
 		for name, h := range shared.Get(keySet).All() {
@@ -331,6 +335,10 @@ func complete(shared *hash.Hash, program *Settings, environ Environ) (*Config, [
 		level, _ := shared.Get(keyItemSet).Int(kind)
 		cfg.itemLevels[kind] = Level(level)
 	}
+	for name, field := range cfg.Values.fields() {
+		cfg.values[name].store(field)
+	}
+	cfg.Lines = linesOf(cfg.items, cfg.paths)
 	var warnings []string
 	for _, i := range shared.Get(keyWarning).Ints() {
 		warnings = append(warnings, shared.Get(keyWarning).Text(strconv.Itoa(i)))
@@ -503,59 +511,30 @@ func (r *resolver) field(p *Parameter, s setting, level Level) (string, error) {
 	return p.plain(v), err
 }
 
-// get returns the value of a parameter in the table, which must be of one of
-// the types, if any are given.
-func (c *Config) get(name string, types ...Type) value {
-	p := find(Parameters, name)
-	if p == nil {
-		panic("config: no parameter " + name)
-	}
-	ok := len(types) == 0
-	for _, t := range types {
-		ok = ok || p.Type == t
-	}
-	if !ok {
-		panic("config: parameter " + name + " is of another type")
-	}
-	return c.values[name]
+// Lookup returns the value of a parameter of any name as it was written, except
+// that a Path is absolute and clean and one of a list of words in upper case,
+// and where it is from. ok is false for a name that is neither in Parameters nor
+// set by anybody.
+func (c *Config) Lookup(name string) (text string, source Source, ok bool) {
+	v, ok := c.values[name]
+	return v.text, v.source, ok
 }
 
-// String returns a value as it was written, except that a Path is absolute
-// and clean, and one of a list of words in upper case.
-//
-// This and the other accessors panic if the name is not in Parameters or of
-// another type; they never fail otherwise.
-func (c *Config) String(name string) string { return c.get(name).text }
-
-// Int returns the value of an Int.
-func (c *Config) Int(name string) int { return int(c.get(name, Int).number) }
-
-// Bool returns the value of a Bool.
-func (c *Config) Bool(name string) bool { return c.get(name, Bool).number != 0 }
-
-// Size returns the value of a Size in bytes.
-func (c *Config) Size(name string) int64 { return c.get(name, Size).number }
-
-// Seconds returns the value of a parameter in seconds.
-func (c *Config) Seconds(name string) time.Duration {
-	return time.Duration(c.get(name, Seconds).number)
+// Source says where the value of a field of Values came from, to which it takes
+// a pointer: c.Source(&c.JobID).
+func (c *Config) Source(field any) Source {
+	for name, f := range c.Values.fields() {
+		if f == field {
+			return c.values[name].source
+		}
+	}
+	return Source{}
 }
-
-// Float returns the value of a Float.
-func (c *Config) Float(name string) float64 { return c.get(name, Float).float }
-
-// Source says where the value of a parameter came from.
-func (c *Config) Source(name string) Source { return c.get(name).source }
 
 // Items returns the items of a kind as id -> field -> value, nil if there are
 // none. In them a number has no suffix, and a Bool is 0 or 1. It must not be
 // changed.
-func (c *Config) Items(kind string) *hash.Hash {
-	if findKind(kind) == nil {
-		panic("config: no items " + kind)
-	}
-	return c.items.Get(kind)
-}
+func (c *Config) Items(kind string) *hash.Hash { return c.items.Get(kind) }
 
 // StorePath is the directory of a STORE item on this rank. Its id is that on rank
 // 0; in what was set, variables stand for what each rank's environment has.

@@ -37,12 +37,12 @@ type outlet struct {
 // Open begins the log of a job that runs. What it is told to use and cannot use
 // is reported, and no reason for the job not to run.
 func Open(cfg *config.Config, log *report.Logger) *Log {
-	if !cfg.Bool("SCR_LOG_ENABLE") {
+	if !cfg.LogEnable {
 		return nil
 	}
 	l := &Log{job: JobOf(cfg), report: log, patience: patience}
 	l.openFiles(cfg)
-	if cfg.Bool("SCR_LOG_DB_ENABLE") {
+	if cfg.LogDBEnable {
 		if sink, err := startRecorder(DatabaseOf(cfg), log); err != nil {
 			log.Warn("no events are logged to the database: %v", err)
 		} else {
@@ -54,14 +54,14 @@ func Open(cfg *config.Config, log *report.Logger) *Log {
 
 // openFiles adds the sinks that need no other process.
 func (l *Log) openFiles(cfg *config.Config) {
-	if cfg.Bool("SCR_LOG_TXT_ENABLE") {
+	if cfg.LogTxtEnable {
 		path := TextFile(l.job.Prefix)
 		l.add(path, textFile{path})
 	}
-	if cfg.Bool("SCR_LOG_SYSLOG_ENABLE") {
+	if cfg.LogSyslogEnable {
 		if sink, err := openSyslog(cfg); err == nil {
 			l.add("syslog", sink)
-		} else if chosen(cfg, "SCR_LOG_SYSLOG_ENABLE") {
+		} else if chosen(cfg, &cfg.LogSyslogEnable) {
 			l.report.Warn("%v; SCR_LOG_SYSLOG_ENABLE=0 does without it", err)
 		} else {
 			l.report.Info("%v; SCR_LOG_SYSLOG_ENABLE=0 does without it", err)
@@ -144,16 +144,16 @@ func Once(cfg *config.Config, r Record, openDatabase func(Database) (Sink, error
 		}
 		errs = append(errs, err)
 	}
-	if cfg.Bool("SCR_LOG_TXT_ENABLE") {
+	if cfg.LogTxtEnable {
 		write(textFile{TextFile(r.Job.Prefix)}, nil)
 	}
-	if cfg.Bool("SCR_LOG_SYSLOG_ENABLE") {
+	if cfg.LogSyslogEnable {
 		sink, err := openSyslog(cfg)
-		if err == nil || chosen(cfg, "SCR_LOG_SYSLOG_ENABLE") {
+		if err == nil || chosen(cfg, &cfg.LogSyslogEnable) {
 			write(sink, err)
 		}
 	}
-	if cfg.Bool("SCR_LOG_DB_ENABLE") {
+	if cfg.LogDBEnable {
 		write(openDatabase(DatabaseOf(cfg)))
 	}
 	return errors.Join(errs...)
@@ -161,4 +161,4 @@ func Once(cfg *config.Config, r Record, openDatabase func(Database) (Sink, error
 
 // chosen reports whether somebody has set a parameter. Nobody has to hear that
 // what he did not ask for, as syslog in a container, is not there.
-func chosen(cfg *config.Config, name string) bool { return cfg.Source(name).Level != config.Default }
+func chosen(cfg *config.Config, field any) bool { return cfg.Source(field).Level != config.Default }

@@ -36,8 +36,8 @@ type Job struct {
 // JobOf returns what a configuration knows of a job.
 func JobOf(cfg *config.Config) Job {
 	return Job{
-		Host: cfg.String("SCR_NODE_NAME"), User: cfg.String("SCR_USER_NAME"), ID: cfg.String("SCR_JOB_ID"),
-		Name: cfg.String("SCR_JOB_NAME"), Cluster: cfg.String("SCR_CLUSTER_NAME"), Prefix: cfg.String("SCR_PREFIX"),
+		Host: cfg.NodeName, User: cfg.UserName, ID: cfg.JobID,
+		Name: cfg.JobName, Cluster: cfg.ClusterName, Prefix: cfg.Prefix,
 	}
 }
 

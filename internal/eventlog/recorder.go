@@ -31,9 +31,9 @@ type Database struct {
 // DatabaseOf returns what a configuration says of the database.
 func DatabaseOf(cfg *config.Config) Database {
 	return Database{
-		Host: cfg.String("SCR_LOG_DB_HOST"), User: cfg.String("SCR_LOG_DB_USER"), Password: cfg.String("SCR_LOG_DB_PASS"),
-		Name: cfg.String("SCR_LOG_DB_NAME"), Debug: cfg.Bool("SCR_LOG_DB_DEBUG"),
-		File: DatabaseFile(cfg.String("SCR_PREFIX")),
+		Host: cfg.LogDBHost, User: cfg.LogDBUser, Password: cfg.LogDBPass,
+		Name: cfg.LogDBName, Debug: cfg.LogDBDebug,
+		File: DatabaseFile(cfg.Prefix),
 	}
 }
 

@@ -46,12 +46,12 @@ func (textFile) Close() error { return nil }
 type system struct{ to *syslog.Writer }
 
 func openSyslog(cfg *config.Config) (Sink, error) {
-	priority := facilities[cfg.String("SCR_LOG_SYSLOG_FACILITY")] | levels[cfg.String("SCR_LOG_SYSLOG_LEVEL")]
-	network, socket := "", cfg.String("SCR_LOG_SYSLOG_SOCKET")
+	priority := facilities[cfg.LogSyslogFacility] | levels[cfg.LogSyslogLevel]
+	network, socket := "", cfg.LogSyslogSocket
 	if socket != "" {
 		network = "unixgram"
 	}
-	to, err := syslog.Dial(network, socket, priority, cfg.String("SCR_LOG_SYSLOG_PREFIX"))
+	to, err := syslog.Dial(network, socket, priority, cfg.LogSyslogPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("syslog: %w", err)
 	}

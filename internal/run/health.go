@@ -81,15 +81,15 @@ func (j *Job) checkCommand(free bool) []string {
 	if free {
 		argv = append(argv, "--free")
 	}
-	with := func(kind string, bases []string) string {
+	with := func(bytes map[string]int64, bases []string) string {
 		for i, base := range bases {
-			if size := j.Config.Items(kind).Get(base).Text("BYTES"); size != "" {
-				bases[i] += ":" + size
+			if size, ok := bytes[base]; ok {
+				bases[i] += ":" + strconv.FormatInt(size, 10)
 			}
 		}
 		return strings.Join(bases, ",")
 	}
-	return append(argv, "--cntl="+with("CNTLDIR", j.ControlBases()), "--cache="+with("CACHEDIR", j.CacheBases()))
+	return append(argv, "--cntl="+with(j.Config.CntlDirs, j.ControlBases()), "--cache="+with(j.Config.CacheDirs, j.CacheBases()))
 }
 
 // CheckDirs tries whether directories, "path" or "path:bytes" each, can be
@@ -156,7 +156,7 @@ func Reasons(down map[string]string) []string {
 // with the seconds that the run has taken, if that is known. The command for it
 // does so: who keeps the log is not our affair.
 func (j *Job) LogDown(ctx context.Context, down map[string]string, seconds int) {
-	if !j.Config.Bool("SCR_LOG_ENABLE") {
+	if !j.Config.LogEnable {
 		return
 	}
 	id, err := j.ID(ctx)

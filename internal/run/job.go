@@ -52,7 +52,7 @@ func Open(prefix string) (j *Job, warnings []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return &Job{Config: cfg, Prefix: cfg.String("SCR_PREFIX"), Manager: m}, warnings, nil
+	return &Job{Config: cfg, Prefix: cfg.Prefix, Manager: m}, warnings, nil
 }
 
 // Tell says what happens.
@@ -65,7 +65,7 @@ func (j *Job) Tell(format string, args ...any) {
 
 // Detail says what only somebody looking for a fault wants to know.
 func (j *Job) Detail(format string, args ...any) {
-	if j.Config.Int("SCR_DEBUG") > 0 {
+	if j.Config.Debug > 0 {
 		j.Tell(format, args...)
 	}
 }
@@ -73,8 +73,8 @@ func (j *Job) Detail(format string, args ...any) {
 // ID is the id that names the job's directories on its nodes. Where the
 // configuration leaves it open, the manager knows better than the environment.
 func (j *Job) ID(ctx context.Context) (string, error) {
-	id := j.Config.String("SCR_JOB_ID")
-	if j.Config.Source("SCR_JOB_ID").Level != config.Default {
+	id := j.Config.JobID
+	if j.Config.Source(&j.Config.JobID).Level != config.Default {
 		return id, nil
 	}
 	known, err := j.Manager.JobID(ctx)
@@ -86,7 +86,7 @@ func (j *Job) ID(ctx context.Context) (string, error) {
 
 // Nodes are the nodes of the allocation, lost ones included.
 func (j *Job) Nodes(ctx context.Context) ([]string, error) {
-	if list := j.Config.String("SCR_NODELIST"); list != "" {
+	if list := j.Config.Nodelist; list != "" {
 		nodes, err := hostlist.Expand(list)
 		if err != nil {
 			return nil, fmt.Errorf("SCR_NODELIST: %w", err)
@@ -98,7 +98,7 @@ func (j *Job) Nodes(ctx context.Context) ([]string, error) {
 
 // Excluded are the nodes that the user does not want to be used.
 func (j *Job) Excluded() ([]string, error) {
-	nodes, err := hostlist.Expand(j.Config.String("SCR_EXCLUDE_NODES"))
+	nodes, err := hostlist.Expand(j.Config.ExcludeNodes)
 	if err != nil {
 		return nil, fmt.Errorf("SCR_EXCLUDE_NODES: %w", err)
 	}
@@ -116,14 +116,14 @@ func (j *Job) End(ctx context.Context) time.Time {
 
 // ControlBases and CacheBases are the directories in the nodes below which
 // control files and datasets are.
-func (j *Job) ControlBases() []string { return []string{j.Config.String("SCR_CNTL_BASE")} }
+func (j *Job) ControlBases() []string { return []string{j.Config.CntlBase} }
 
 // CacheBases also has the stores of STORE lines.
 func (j *Job) CacheBases() []string {
-	list := []string{j.Config.String("SCR_CACHE_BASE")}
-	for path, fields := range j.Config.Items("STORE").All() {
-		if fields.Text("ENABLED") != "0" && fields.Text("VIEW") != "GLOBAL" && !slices.Contains(list, path) {
-			list = append(list, path)
+	list := []string{j.Config.CacheBase}
+	for _, s := range j.Config.Stores {
+		if s.Enabled.Or(true) && s.View.Value != "GLOBAL" && !slices.Contains(list, s.Path) {
+			list = append(list, s.Path)
 		}
 	}
 	slices.Sort(list[1:])
@@ -134,7 +134,7 @@ func (j *Job) CacheBases() []string {
 // the job's.
 func (j *Job) Below(ctx context.Context, base, user, id string) (string, error) {
 	if user == "" {
-		user = j.Config.String("SCR_USER_NAME")
+		user = j.Config.UserName
 	}
 	var err error
 	if id == "" {

@@ -83,7 +83,7 @@ func (l *Loop) Run(ctx context.Context) (int, error) {
 	if l.Grace == 0 {
 		l.Grace = 10 * time.Second
 	}
-	if !l.Config.Bool("SCR_ENABLE") {
+	if !l.Config.Enable {
 		return l.justRun()
 	}
 	if err := l.prepare(ctx); err != nil {
@@ -109,7 +109,7 @@ func (l *Loop) Run(ctx context.Context) (int, error) {
 	}
 	stopMovers()
 	l.Tell("the job is over: %s", last.why)
-	if last.done && l.Config.Int("SCR_FLUSH") == 0 {
+	if last.done && l.Config.Flush == 0 {
 		l.Detail("checkpoints stay where they are: the program has done its work, and SCR_FLUSH=0")
 		err := l.bringOutput(ctx)
 		return last.status, err
@@ -146,7 +146,7 @@ func (l *Loop) prepare(ctx context.Context) error {
 	if l.id, err = l.ID(ctx); err != nil {
 		return err
 	}
-	if file := l.Config.String("SCR_HOST_FILE"); file != "" {
+	if file := l.Config.HostFile; file != "" {
 		if _, l.slots, err = batch.Hosts(file); err != nil {
 			return err
 		}
@@ -191,7 +191,7 @@ func (j *Job) NodesUsed() (int, error) {
 
 // Needed is how many nodes the program needs of those of the allocation.
 func (j *Job) Needed(nodes []string) (n int, why string, err error) {
-	if n := j.Config.Int("SCR_MIN_NODES"); n > 0 {
+	if n := j.Config.MinNodes; n > 0 {
 		return n, "SCR_MIN_NODES", nil
 	}
 	n, err = j.NodesUsed()
@@ -216,7 +216,7 @@ func (j *Job) ShouldStop(nodes []string, down map[string]string, end, now time.T
 	} else if reason != "" {
 		return reason + " (scr_halt --remove takes back what was asked for)", nil
 	}
-	if margin := j.Config.Seconds("SCR_HALT_SECONDS"); !end.IsZero() && !now.Before(end.Add(-margin)) {
+	if margin := j.Config.HaltSeconds; !end.IsZero() && !now.Before(end.Add(-margin)) {
 		return fmt.Sprintf("the allocation ends at %s, in %v", end.Format(time.DateTime), end.Sub(now).Round(time.Second)), nil
 	}
 	needed, why, err := j.Needed(nodes)
@@ -254,7 +254,7 @@ func (l *Loop) lookAround(ctx context.Context) (lost []string, err error) {
 
 // before decides whether to start another run.
 func (l *Loop) before(ctx context.Context, number int) *stop {
-	if most := l.Config.Int("SCR_RUNS"); most >= 0 && number > most {
+	if most := l.Config.Runs; most >= 0 && number > most {
 		return &stop{why: fmt.Sprintf("SCR_RUNS=%d runs are all there may be", most), status: l.status}
 	}
 	if _, err := l.lookAround(ctx); err != nil {
@@ -296,7 +296,7 @@ func (l *Loop) command(newest prefix.Progress) (batch.Launch, error) {
 	launch, err := l.Launcher.Command(append(slices.Clone(l.Argv), program...), batch.Placement{
 		Nodes: up, Down: hostlist.Intersection(l.nodes, keys(l.down)), Needed: min(needed, len(up)), Slots: l.slots,
 		Dir:    filepath.Join(l.Prefix, prefix.Metadata),
-		Listed: l.Config.String("SCR_HOST_FILE") != "" || l.Config.String("SCR_NODELIST") != "",
+		Listed: l.Config.HostFile != "" || l.Config.Nodelist != "",
 		Vars:   scrVariables(env),
 	})
 	launch.Env = append(launch.Env, env...)
@@ -350,10 +350,10 @@ func (l *Loop) once(ctx context.Context, number int) (attempt, error) {
 
 // watchdog returns that of a run, nil if the user wants none.
 func (j *Job) watchdog(latest, began time.Time) *watchdog {
-	if !j.Config.Bool("SCR_WATCHDOG") {
+	if !j.Config.Watchdog {
 		return nil
 	}
-	return newWatchdog(j.Config.Seconds("SCR_WATCHDOG_TIMEOUT"), j.Config.Seconds("SCR_WATCHDOG_TIMEOUT_PFS"), latest, began)
+	return newWatchdog(j.Config.WatchdogTimeout, j.Config.WatchdogTimeoutPFS, latest, began)
 }
 
 // running is a run that has not ended yet.
@@ -381,7 +381,7 @@ func (l *Loop) launch(ctx context.Context, number int, launch batch.Launch, late
 	}
 	l.Tell("run %d: %s", number, strings.Join(launch.Argv, " "))
 	r.start.began = time.Now()
-	r.start.limit = startLimit(l.Config.Seconds("SCR_LAUNCH_TIMEOUT"), l.Config.Bool("SCR_WATCHDOG"), l.longestStart)
+	r.start.limit = startLimit(l.Config.LaunchTimeout, l.Config.Watchdog, l.longestStart)
 	r.dog = l.watchdog(latest, r.start.began)
 	r.process, err = start(launch, l.In, l.Stdout, l.Stderr)
 	return r, err

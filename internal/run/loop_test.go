@@ -573,7 +573,7 @@ func TestScavenge_TwoRounds(t *testing.T) {
 	var want []string
 	for _, id := range []string{"2", "3"} { // output first, then the newest checkpoint only
 		copying := fmt.Sprintf("copy --cntldir %s/root/scr.job7 --id %s --prefix %s --buf 1048576 --crc", l.dir, id, l.prefix)
-		copying = strings.Replace(copying, "/root/", "/"+l.job(t).Config.String("SCR_USER_NAME")+"/", 1)
+		copying = strings.Replace(copying, "/root/", "/"+l.job(t).Config.UserName+"/", 1)
 		for _, n := range []string{"n1", "n3", "n4"} {
 			want = append(want, n+" "+copying+" n2")
 		}

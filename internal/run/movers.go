@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/goscr/goscr/internal/config"
 )
 
 // forever is longer than any allocation.
@@ -13,18 +15,13 @@ const forever = 365 * 24 * time.Hour
 
 // copiesInBackground reports whether the program wants scr_transfer on its nodes.
 func (j *Job) copiesInBackground() bool {
-	if !j.Config.Bool("SCR_FLUSH_ASYNC") {
+	if !j.Config.FlushAsync {
 		return false
 	}
-	if j.Config.String("SCR_FLUSH_TYPE") == "DAEMON" {
+	if j.Config.FlushType == "DAEMON" {
 		return true
 	}
-	for _, fields := range j.Config.Items("STORE").All() {
-		if fields.Text("FLUSH") == "DAEMON" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(j.Config.Stores, func(s config.Store) bool { return s.Flush.Value == "DAEMON" })
 }
 
 // startMovers has scr_transfer run on nodes as long as the job does, if the program

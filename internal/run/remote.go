@@ -140,7 +140,7 @@ var (
 )
 
 func (j *Job) shell() shell {
-	kind := j.Config.String("SCR_REMOTE_SHELL")
+	kind := j.Config.RemoteShell
 	if kind == "AUTO" {
 		kind = "SSH"
 		if _, err := exec.LookPath("pdsh"); err == nil {

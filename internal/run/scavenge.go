@@ -126,7 +126,7 @@ func (j *Job) copyCommand(ctx context.Context, id int) ([]string, error) {
 		return nil, err
 	}
 	return []string{j.Tool, "copy", "--cntldir", control, "--id", strconv.Itoa(id), "--prefix", j.Prefix,
-		"--buf", strconv.FormatInt(j.Config.Size("SCR_FILE_BUF_SIZE"), 10), "--crc"}, nil
+		"--buf", strconv.FormatInt(j.Config.FileBufSize, 10), "--crc"}, nil
 }
 
 // copyRound has nodes copy, and returns those that could not.

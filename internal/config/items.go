@@ -1,0 +1,108 @@
+package config
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/goscr/goscr/hash"
+)
+
+// Lines are the items of all kinds, each a line of a configuration file.
+type Lines struct {
+	Stores    []Store
+	Ckpts     []Ckpt                       // in the order of their ids
+	Groups    map[string]map[string]string // node -> kind of group -> name of the group
+	CntlDirs  map[string]int64             // directory -> bytes that there have to be
+	CacheDirs map[string]int64
+}
+
+// Store returns the line about a store, one that says nothing if there is none.
+func (l *Lines) Store(id string) Store {
+	for _, s := range l.Stores {
+		if s.ID == id {
+			return s
+		}
+	}
+	return Store{ID: id, Path: id}
+}
+
+// Optional is the value of a field that an item may leave open.
+type Optional[T any] struct {
+	Value T
+	Set   bool
+}
+
+// Or returns the value, or another one if it was left open.
+func (o Optional[T]) Or(otherwise T) T {
+	if o.Set {
+		return o.Value
+	}
+	return otherwise
+}
+
+func (o *Optional[T]) store(v value) {
+	v.store(&o.Value)
+	o.Set = true
+}
+
+// store sets a field of Values or of an item, to which it has a pointer.
+func (v value) store(field any) {
+	switch f := field.(type) {
+	case *string:
+		*f = v.text
+	case *int:
+		*f = int(v.number)
+	case *int64:
+		*f = v.number
+	case *bool:
+		*f = v.number != 0
+	case *float64:
+		*f = v.float
+	case *time.Duration:
+		*f = time.Duration(v.number)
+	case interface{ store(value) }:
+		f.store(v)
+	}
+}
+
+// linesOf makes structs of kind -> id -> field -> value, in which every value is
+// one that its field accepts. paths is where stores are on this rank.
+func linesOf(all *hash.Hash, paths map[string]string) Lines {
+	x := Lines{Groups: map[string]map[string]string{}, CntlDirs: sizes(all.Get("CNTLDIR")), CacheDirs: sizes(all.Get("CACHEDIR"))}
+	for id, h := range all.Get("STORE").All() {
+		s := Store{ID: id, Path: paths[id]}
+		fill("STORE", s.fields(), h)
+		x.Stores = append(x.Stores, s)
+	}
+	for _, id := range all.Get("CKPT").Ints() {
+		c := Ckpt{ID: id}
+		fill("CKPT", c.fields(), all.Get("CKPT", strconv.Itoa(id)))
+		x.Ckpts = append(x.Ckpts, c)
+	}
+	for node, h := range all.Get("GROUPS").All() {
+		x.Groups[node] = map[string]string{}
+		for kind := range h.All() {
+			x.Groups[node][kind] = h.Text(kind)
+		}
+	}
+	return x
+}
+
+func fill(kind string, fields map[string]any, h *hash.Hash) {
+	for name, field := range fields {
+		if text := h.Text(name); text != "" {
+			v, _ := find(findKind(kind).Fields, name).parse(text) // was checked when it was set
+			v.store(field)
+		}
+	}
+}
+
+func sizes(dirs *hash.Hash) map[string]int64 {
+	list := map[string]int64{}
+	for dir, h := range dirs.All() {
+		if bytes, ok := h.Int("BYTES"); ok {
+			list[dir] = bytes
+		}
+	}
+	return list
+}
