@@ -1,0 +1,83 @@
+package scr
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/goscr/goscr/mpi"
+)
+
+// state is what the program is doing, which decides what it may call.
+type state int
+
+const (
+	idle          state = iota
+	restarting          // StartRestart to CompleteRestart
+	checkpointing       // StartCheckpoint to CompleteCheckpoint
+	writing             // StartOutput to CompleteOutput
+	finished
+)
+
+// The names that SCR has for the states, with what to do in each.
+var states = map[state]struct{ name, advice string }{
+	idle: {"IDLE", "nothing is under way that could be completed; StartRestart (if HaveRestart offers a checkpoint), " +
+		"StartCheckpoint and StartOutput begin something"},
+	restarting:    {"RESTART", "a restart is under way; end it with CompleteRestart first"},
+	checkpointing: {"CHECKPOINT", "a checkpoint is under way; end it with CompleteCheckpoint first"},
+	writing:       {"OUTPUT", "an output is under way; end it with CompleteOutput first"},
+	finished:      {"UNINIT", "the session has been finalized; only a new Init can follow"},
+}
+
+// ErrDisabled is returned by Init if SCR_ENABLE=0.
+var ErrDisabled = errors.New("goscr is turned off by SCR_ENABLE=0")
+
+// ErrHalted is returned, with SCR_HALT_EXIT=1, by a call that has found that the
+// job is to halt, and that has finalized the session. The program should end.
+var ErrHalted = errors.New("the job halts here, as SCR_HALT_EXIT=1 says")
+
+// StateError says that a call is not possible where it was made.
+type StateError struct {
+	Call   string
+	State  string // in which the program was, as SCR calls it
+	Advice string // what would have been possible
+}
+
+func (e *StateError) Error() string {
+	return fmt.Sprintf("%s called in the wrong place (state %s): %s", e.Call, e.State, e.Advice)
+}
+
+// ArgumentError says that the program called with what cannot be, in the same
+// way on all ranks.
+type ArgumentError struct{ Text string }
+
+func (e *ArgumentError) Error() string { return e.Text }
+
+// expect is an error unless the program is in the state in which call is
+// possible.
+func (s state) expect(call string, want state) error {
+	if s == want {
+		return nil
+	}
+	return s.misplaced(call, states[s].advice)
+}
+
+func (s state) misplaced(call, advice string) error {
+	return &StateError{call, states[s].name, advice}
+}
+
+// open reports whether a dataset is being written.
+func (s state) open() bool { return s == writing || s == checkpointing }
+
+// sameEverywhere checks that all ranks gave the same name and flags. It is
+// collective; the result is agreed.
+func sameEverywhere(world mpi.Comm, call, name string, flags Flags) error {
+	mine := fmt.Sprintf("%d %s", flags, name)
+	text, err := mpi.BcastBytes(world, []byte(mine), 0)
+	if err != nil {
+		return err
+	}
+	if string(text) != mine {
+		err = fmt.Errorf("%s called with %q (name and flags), rank 0 called it with %q", call, mine, text)
+	}
+	return mpi.Agree(world, err)
+}
