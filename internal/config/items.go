@@ -2,7 +2,6 @@ package config
 
 import (
 	"strconv"
-	"time"
 
 	"github.com/goscr/goscr/hash"
 )
@@ -45,26 +44,6 @@ func (o *Optional[T]) store(v value) {
 	o.Set = true
 }
 
-// store sets a field of Values or of an item, to which it has a pointer.
-func (v value) store(field any) {
-	switch f := field.(type) {
-	case *string:
-		*f = v.text
-	case *int:
-		*f = int(v.number)
-	case *int64:
-		*f = v.number
-	case *bool:
-		*f = v.number != 0
-	case *float64:
-		*f = v.float
-	case *time.Duration:
-		*f = time.Duration(v.number)
-	case interface{ store(value) }:
-		f.store(v)
-	}
-}
-
 // linesOf makes structs of kind -> id -> field -> value, in which every value is
 // one that its field accepts. paths is where stores are on this rank.
 func linesOf(all *hash.Hash, paths map[string]string) Lines {
@@ -91,7 +70,7 @@ func linesOf(all *hash.Hash, paths map[string]string) Lines {
 func fill(kind string, fields map[string]any, h *hash.Hash) {
 	for name, field := range fields {
 		if text := h.Text(name); text != "" {
-			v, _ := find(findKind(kind).Fields, name).parse(text) // was checked when it was set
+			v, _ := find(findKind(kind).Fields, name).read(text) // was checked when it was set
 			v.store(field)
 		}
 	}

@@ -1,5 +1,7 @@
 // Generate writes what follows from the table of parameters: the struct that
-// code reads them from. `go generate ./internal/config` runs it.
+// code reads them from, and the tables of docs/config.md.
+//
+//	go generate ./internal/config
 package main
 
 import (
@@ -14,10 +16,27 @@ import (
 	"github.com/goscr/goscr/internal/config"
 )
 
+// The files, from the directory of the table.
+const (
+	valuesFile = "values.go"
+	pageFile   = "../../docs/config.md"
+)
+
 func main() {
 	source, err := values()
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := os.WriteFile(valuesFile, source, 0o666); err != nil {
+		log.Fatal(err)
+	}
+	old, err := os.ReadFile(pageFile)
+	if err != nil {
+		log.Fatal(err)
+	}
+	text, err := page(string(old))
 	if err == nil {
-		err = os.WriteFile("values.go", source, 0o666)
+		err = os.WriteFile(pageFile, []byte(text), 0o666)
 	}
 	if err != nil {
 		log.Fatal(err)
@@ -45,8 +64,8 @@ import "time"
 		if len(kind.Fields) < 2 {
 			continue // needs no struct
 		}
-		id := fmt.Sprintf("ID %s\n", types[kind.ID.Type])
-		if kind.ID.Scope == config.Rank {
+		id := fmt.Sprintf("ID %s\n", types[kind.Type])
+		if kind.Scope == config.Rank {
 			id = "ID string // as on rank 0\nPath string // as on this rank\n"
 		}
 		structure(&b, fieldName(kind.Name), "is a line "+kind.Name+"=: "+kind.Help+".", id, kind.Fields, "Optional[%s]")
