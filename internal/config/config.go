@@ -54,7 +54,7 @@ func (c *Config) Lookup(name string) (text string, source Source, ok bool) {
 // Source says where the value of a field of Values came from, to which it takes
 // a pointer: c.Source(&c.JobID).
 func (c *Config) Source(field any) Source {
-	for name, f := range c.Values.fields() {
+	for name, f := range fields(&c.Values) {
 		if f == field {
 			return c.values[name].source
 		}

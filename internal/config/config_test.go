@@ -663,7 +663,7 @@ func TestValues_HaveAFieldForEachParameter(t *testing.T) {
 		cfg.Flush != 3 || cfg.Fetch || cfg.Prefix != "/b" {
 		t.Errorf("%+v", cfg.Values)
 	}
-	fields := cfg.Values.fields()
+	fields := fields(&cfg.Values)
 	if len(fields) != len(Parameters) {
 		t.Errorf("%d fields for %d parameters", len(fields), len(Parameters))
 	}

@@ -244,7 +244,7 @@ func complete(shared *hash.Hash, program *Settings, environ Environ) (*Config, [
 			cfg.values[p.Name] = v
 		}
 	}
-	for name, field := range cfg.Values.fields() {
+	for name, field := range fields(&cfg.Values) {
 		cfg.values[name].store(field)
 	}
 	cfg.items.Merge(shared.Get(keyItem))
