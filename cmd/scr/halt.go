@@ -19,10 +19,10 @@ var haltOptions = []struct {
 	condition         halt.Field
 	read              func(text string, now time.Time) (string, error)
 }{
-	{"checkpoints", "c", "stop after N more checkpoints", halt.Checkpoints, haltNumber},
-	{"before", "b", "stop early enough to have ended before a time: 2026-11-21T14:30, 14:30, or seconds since 1970", halt.Before, haltTime},
-	{"after", "a", "stop as soon as it is later than a time, given as for --before", halt.After, haltTime},
-	{"seconds", "s", "stop N seconds before the time of --before, or the end of the allocation", halt.Seconds, haltNumber},
+	{"checkpoints", "c", "stop after `N` more checkpoints", halt.Checkpoints, haltNumber},
+	{"before", "b", "stop early enough to have ended before `TIME`: 2026-11-21T14:30, 14:30, or seconds since 1970", halt.Before, haltTime},
+	{"after", "a", "stop as soon as it is later than `TIME`, given as for --before", halt.After, haltTime},
+	{"seconds", "s", "stop `N` seconds before the time of --before, or the end of the allocation", halt.Seconds, haltNumber},
 }
 
 func haltNumber(text string, _ time.Time) (string, error) {
@@ -39,9 +39,24 @@ func haltTime(text string, now time.Time) (string, error) {
 }
 
 var haltCommand = command{
-	names: []string{"scr_halt"},
-	use:   "[OPTIONS] [PREFIX...]",
-	short: "have a running job stop: after its next checkpoint, or as the options say",
+	names:    []string{"scr_halt"},
+	short:    "have a running job stop: after its next checkpoint, or as the options say",
+	synopsis: []string{"[OPTIONS] [PREFIX...]"},
+	long: `Enters conditions in the halt file of each prefix directory PREFIX (default: that of --prefix). A running job
+looks at them at each call of the library, and scr_run between runs; it stops at its next checkpoint once one
+has come true. Without an option the job stops after its next checkpoint.
+
+Conditions stay until they are removed, also when they have come true: a job that is started again stops
+again, and says so. That a job has ended by itself (SCR_FINALIZE_CALLED) is recorded there, too, and stops
+nothing but scr_retries_halt. The options --checkpoints, --before, --after and --seconds may be given
+together: whichever comes true first.`,
+	environ: append([]string{"SCR_HALT_SECONDS", "SCR_HALT_EXIT"}, ofPrefix...),
+	files:   []file{{".scr/halt.scr", "the conditions"}},
+	examples: `Maintenance begins at half past two:
+
+    scr_halt --before 14:30 --seconds 600 /p/run7`,
+	see:   []string{"scr_run", "scr_halt_cntl", "scr_retries_halt", "scr_should_exit"},
+	takes: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		for _, o := range haltOptions {
 			flags.StringP(o.name, o.short, "", o.help)

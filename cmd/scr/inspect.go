@@ -15,16 +15,20 @@ import (
 )
 
 var inspectCacheCommand = command{
-	names: []string{"scr_inspect_cache"},
-	use:   "[--cntldir DIR] [--json]",
-	short: "list what this node has in its cache",
+	names:    []string{"scr_inspect_cache"},
+	short:    "list what this node has in its cache",
+	synopsis: []string{"[--cntldir DIR] [--json]"},
+	long: `One line for each rank and dataset: DSET, the number of the dataset; RANK of RANKS; FILES that the rank wrote;
+SIZE of all files, redundancy included; TYPE of redundancy; whether all is there (WHOLE), judged without
+reading; NAME.`,
+	exit:    status{done: "Something is there, and could be listed.", failed: "Nothing is there, or failed; then a line on standard error says why."},
+	environ: ofControl,
+	files:   []file{{"filemap_*.scrinfo", "the filemaps, in the control directory"}},
+	see:     []string{"scr_copy"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		control := flags.String("cntldir", "", "control directory of the node (default: that of the job, from the configuration)")
+		control := controlFlag(flags)
 		asJSON := flags.Bool("json", false, "write JSON")
-		return func(args []string) error {
-			if err := noArguments(args); err != nil {
-				return err
-			}
+		return func([]string) error {
 			dir, err := controlDir(*control)
 			if err != nil {
 				return err

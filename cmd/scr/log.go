@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -17,15 +18,22 @@ import (
 	"github.com/goscr/goscr/internal/eventlog/database"
 )
 
+// ofLog are parameters that say where events are logged.
+var ofLog = []string{"SCR_LOG_ENABLE", "SCR_LOG_TXT_ENABLE", "SCR_LOG_SYSLOG_ENABLE", "SCR_LOG_DB_ENABLE", "SCR_LOG_DB_HOST"}
+
 var logEventCommand = command{
-	names: []string{"scr_log_event"},
-	use:   "-T TYPE [OPTION...]",
-	short: "add an event to the log of a job",
+	names:    []string{"scr_log_event"},
+	short:    "add an event to the log of a job",
+	synopsis: []string{"-T TYPE [OPTION...]"},
+	long:     `For scripts around a job, which log what happens outside of its runs.`,
+	environ:  slices.Concat(ofPrefix, []string{"SCR_USER_NAME", "SCR_JOB_ID", "SCR_JOB_NAME"}, ofLog),
+	examples: `    scr_log_event -T NODE_FAIL -N "atlas17 does not answer"`,
+	see:      []string{"scr_log_transfer"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		o := addLogOptions(flags)
-		note := flags.StringP("note", "N", "", "what else there is to say")
-		return func(args []string) error {
-			return c.log(o, args, func(r *eventlog.Record) error {
+		note := flags.StringP("note", "N", "", "add the text `TEXT`")
+		return func([]string) error {
+			return c.log(o, func(r *eventlog.Record) error {
 				r.Note = *note
 				return nil
 			})
@@ -34,17 +42,21 @@ var logEventCommand = command{
 }
 
 var logTransferCommand = command{
-	names: []string{"scr_log_transfer"},
-	use:   "-T TYPE -X FROM -Y TO [OPTION...]",
-	short: "add a transfer of files to the log of a job",
+	names:    []string{"scr_log_transfer"},
+	short:    "add a transfer of files to the log of a job",
+	synopsis: []string{"-T TYPE -X FROM -Y TO [OPTION...]"},
+	long:     `For scripts around a job, which log what they copy.`,
+	environ:  slices.Concat(ofPrefix, []string{"SCR_USER_NAME", "SCR_JOB_ID", "SCR_JOB_NAME"}, ofLog),
+	examples: `    scr_log_transfer -T COPY -X /p/run7 -Y /archive/run7 -D 12 -L 340 -B 2e12`,
+	see:      []string{"scr_log_event"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		o := addLogOptions(flags)
-		from := flags.StringP("from", "X", "", "directory the files were copied from")
-		to := flags.StringP("to", "Y", "", "directory they were copied to")
-		bytes := flags.Float64P("bytes", "B", 0, "bytes copied") // scripts compute it, with whatever result
-		files := flags.Int64P("files", "F", 0, "files copied")
-		return func(args []string) error {
-			return c.log(o, args, func(r *eventlog.Record) error {
+		from := flags.StringP("from", "X", "", "the files were copied from directory `DIR`")
+		to := flags.StringP("to", "Y", "", "they were copied to directory `DIR`")
+		bytes := flags.Float64P("bytes", "B", 0, "`N` bytes were copied") // scripts compute it, with whatever result
+		files := flags.Int64P("files", "F", 0, "`N` files were copied")
+		return func([]string) error {
+			return c.log(o, func(r *eventlog.Record) error {
 				r.Transfer, r.From, r.To = true, *from, *to
 				if flags.Changed("bytes") {
 					if !(*bytes >= 0 && *bytes < math.MaxInt64) {
@@ -75,25 +87,21 @@ type logOptions struct {
 
 func addLogOptions(flags *pflag.FlagSet) *logOptions {
 	o := &logOptions{flags: flags}
-	flags.SortFlags = false
-	flags.StringVarP(&o.kind, "type", "T", "", "what it is, as in NODE_FAIL (required)")
-	flags.StringVarP(&o.prefix, "prefix", "p", "", "prefix directory (default: $SCR_PREFIX, else the current directory)")
-	flags.StringVarP(&o.jobID, "jobid", "i", "", "job id (default: as for jobs)")
-	flags.StringVarP(&o.user, "user", "u", "", "user (default: as for jobs)")
-	flags.StringVarP(&o.jobName, "jobname", "j", "", "name of the job (default: as for jobs)")
-	flags.IntVarP(&o.dataset, "dset", "d", 0, "number of the dataset")
-	flags.IntVarP(&o.dataset, "dataset", "D", 0, "the same")
-	flags.StringVarP(&o.name, "name", "n", "", "name of the dataset")
-	flags.StringVarP(&o.start, "start", "S", "", "when it began, in seconds since 1970")
-	flags.Float64VarP(&o.seconds, "secs", "L", 0, "seconds that it took")
+	flags.StringVarP(&o.kind, "type", "T", "", "what it is: `TYPE`, as in NODE_FAIL (required)")
+	flags.StringVarP(&o.prefix, "prefix", "p", "", "prefix directory `DIR` (default: $SCR_PREFIX, else the current directory)")
+	flags.StringVarP(&o.jobID, "jobid", "i", "", "job `ID` (default: as for jobs)")
+	flags.StringVarP(&o.user, "user", "u", "", "user `USER` (default: as for jobs)")
+	flags.StringVarP(&o.jobName, "jobname", "j", "", "name `NAME` of the job (default: as for jobs)")
+	flags.IntVarP(&o.dataset, "dset", "d", 0, "number `ID` of the dataset")
+	flags.IntVarP(&o.dataset, "dataset", "D", 0, "the same as --dset `ID`")
+	flags.StringVarP(&o.name, "name", "n", "", "name `NAME` of the dataset")
+	flags.StringVarP(&o.start, "start", "S", "", "it began at `TIME`, in seconds since 1970")
+	flags.Float64VarP(&o.seconds, "secs", "L", 0, "it took `SECONDS`")
 	return o
 }
 
 // log adds a record, to which more adds what is not common.
-func (c *context) log(o *logOptions, args []string, more func(*eventlog.Record) error) error {
-	if len(args) > 0 {
-		return fmt.Errorf("argument %q is not expected; %w", args[0], errUsage)
-	}
+func (c *context) log(o *logOptions, more func(*eventlog.Record) error) error {
 	if o.kind == "" {
 		return fmt.Errorf("no --type given; %w", errUsage)
 	}
@@ -136,15 +144,14 @@ func (c *context) log(o *logOptions, args []string, more func(*eventlog.Record) 
 
 // recorderCommand is for jobs, not for people: see eventlog.
 var recorderCommand = command{
-	names: []string{eventlog.Command},
-	use:   "",
-	short: "write the log of a running job to a database; started by the job",
+	names:   []string{eventlog.Command},
+	short:   "write the log of a running job to a database; started by the job",
+	long:    `This is started by a job whose log goes to a database, and by nobody else.`,
+	environ: ofLog,
+	see:     []string{"scr_log_event"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		isDetached := flags.Bool("detached", false, "this is the process that does it")
-		return func(args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("argument %q is not expected; %w", args[0], errUsage)
-			}
+		return func([]string) error {
 			if *isDetached {
 				signal.Ignore(syscall.SIGPIPE) // the job may end first
 				return database.Serve(c.in, c.out)

@@ -28,7 +28,7 @@ import (
 // The test binary is every command by whose name it is called, as the recorder of
 // the logs of tests is, and the command that nodes are looked at with.
 func TestMain(m *testing.M) {
-	if findCommand(filepath.Base(os.Args[0])) >= 0 {
+	if findCommand(filepath.Base(os.Args[0])) != nil {
 		main()
 	}
 	if len(os.Args) > 1 && os.Args[1] == "check_node" {

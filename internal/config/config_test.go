@@ -350,7 +350,7 @@ func TestTypes(t *testing.T) {
 		{Parameter{Type: Name}, "a/b", nil},
 		{Parameter{Type: Path}, "/a//b/../c/", "/a/c"},
 	} {
-		v, err := test.p.parse(test.text)
+		v, err := test.p.read(test.text)
 		if test.want == nil {
 			if err == nil {
 				t.Errorf("%q is accepted as %s", test.text, test.p.accepts())
@@ -663,7 +663,7 @@ func TestValues_HaveAFieldForEachParameter(t *testing.T) {
 		cfg.Flush != 3 || cfg.Fetch || cfg.Prefix != "/b" {
 		t.Errorf("%+v", cfg.Values)
 	}
-	fields := cfg.Values.fields()
+	fields := fields(&cfg.Values)
 	if len(fields) != len(Parameters) {
 		t.Errorf("%d fields for %d parameters", len(fields), len(Parameters))
 	}

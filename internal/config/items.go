@@ -1,8 +1,8 @@
 package config
 
 import (
+	"reflect"
 	"strconv"
-	"time"
 
 	"github.com/goscr/goscr/hash"
 )
@@ -45,38 +45,18 @@ func (o *Optional[T]) store(v value) {
 	o.Set = true
 }
 
-// store sets a field of Values or of an item, to which it has a pointer.
-func (v value) store(field any) {
-	switch f := field.(type) {
-	case *string:
-		*f = v.text
-	case *int:
-		*f = int(v.number)
-	case *int64:
-		*f = v.number
-	case *bool:
-		*f = v.number != 0
-	case *float64:
-		*f = v.float
-	case *time.Duration:
-		*f = time.Duration(v.number)
-	case interface{ store(value) }:
-		f.store(v)
-	}
-}
-
 // linesOf makes structs of kind -> id -> field -> value, in which every value is
 // one that its field accepts. paths is where stores are on this rank.
 func linesOf(all *hash.Hash, paths map[string]string) Lines {
 	x := Lines{Groups: map[string]map[string]string{}, CntlDirs: sizes(all.Get("CNTLDIR")), CacheDirs: sizes(all.Get("CACHEDIR"))}
 	for id, h := range all.Get("STORE").All() {
 		s := Store{ID: id, Path: paths[id]}
-		fill("STORE", s.fields(), h)
+		fill("STORE", &s, h)
 		x.Stores = append(x.Stores, s)
 	}
 	for _, id := range all.Get("CKPT").Ints() {
 		c := Ckpt{ID: id}
-		fill("CKPT", c.fields(), all.Get("CKPT", strconv.Itoa(id)))
+		fill("CKPT", &c, all.Get("CKPT", strconv.Itoa(id)))
 		x.Ckpts = append(x.Ckpts, c)
 	}
 	for node, h := range all.Get("GROUPS").All() {
@@ -88,13 +68,26 @@ func linesOf(all *hash.Hash, paths map[string]string) Lines {
 	return x
 }
 
-func fill(kind string, fields map[string]any, h *hash.Hash) {
-	for name, field := range fields {
+// fill sets those fields of an item that h has.
+func fill(kind string, item any, h *hash.Hash) {
+	for name, field := range fields(item) {
 		if text := h.Text(name); text != "" {
-			v, _ := find(findKind(kind).Fields, name).parse(text) // was checked when it was set
+			v, _ := find(findKind(kind).Fields, name).read(text) // was checked when it was set
 			v.store(field)
 		}
 	}
+}
+
+// fields returns pointers to the fields of a generated struct, to which it takes
+// a pointer, by the names of the parameters.
+func fields(of any) map[string]any {
+	v, list := reflect.ValueOf(of).Elem(), map[string]any{}
+	for i := range v.NumField() {
+		if name := v.Type().Field(i).Tag.Get("scr"); name != "" {
+			list[name] = v.Field(i).Addr().Interface()
+		}
+	}
+	return list
 }
 
 func sizes(dirs *hash.Hash) map[string]int64 {

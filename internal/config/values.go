@@ -6,215 +6,106 @@ import "time"
 
 // Values is the value of every parameter on one rank.
 type Values struct {
-	Enable             bool          // SCR_ENABLE: 0 turns goscr off: every call returns an error at once
-	Debug              int           // SCR_DEBUG: messages on stderr: 0 errors only, 1 what is done, 2 details
-	Prefix             string        // SCR_PREFIX: directory on the parallel file system that checkpoints are flushed to and fetched from
-	ConfFile           string        // SCR_CONF_FILE: configuration file of the user
-	UserName           string        // SCR_USER_NAME: user, as it stands in the paths of cache and control directory; unset: the login name
-	JobID              string        // SCR_JOB_ID: id of the allocation, as it stands in the same paths; unset: that of the resource manager
-	JobName            string        // SCR_JOB_NAME: name of the job, recorded with each dataset
-	ClusterName        string        // SCR_CLUSTER_NAME: name of the cluster, recorded with each dataset
-	NodeName           string        // SCR_NODE_NAME: name of the node the rank runs on; unset: the host name
-	CntlBase           string        // SCR_CNTL_BASE: node-local directory below which control files are kept
-	CacheBase          string        // SCR_CACHE_BASE: node-local directory below which datasets are cached
-	CacheSize          int           // SCR_CACHE_SIZE (datasets): most datasets kept in cache; 0 has them written to the prefix directory, as SCR_CACHE_BYPASS=1
-	CacheBypass        bool          // SCR_CACHE_BYPASS: 1 has datasets written to the prefix directory instead of the cache, where several ranks may write one file
-	CachePurge         bool          // SCR_CACHE_PURGE: 1 deletes all datasets from the cache in SCR_Init
-	CopyType           string        // SCR_COPY_TYPE: redundancy scheme of datasets in cache; FILE: what CKPT= lines say
-	Group              string        // SCR_GROUP: group of ranks that fail together, which redundancy has to survive the loss of
-	SetSize            int           // SCR_SET_SIZE (ranks): least ranks in a redundancy set where there are enough
-	SetFailures        int           // SCR_SET_FAILURES (ranks): losses in one redundancy set that PARTNER and RS bear; 0: 1 for PARTNER, 2 for RS
-	HopDistance        int           // SCR_HOP_DISTANCE (groups): neighbours in a redundancy set are this many failure groups apart
-	Flush              int           // SCR_FLUSH (checkpoints): flush every n-th checkpoint to the prefix directory; 0 never
-	FlushCompress      string        // SCR_FLUSH_COMPRESS: zstd, or zstd:1 (fast) to zstd:22 (small), compresses checkpoints on their way to the prefix directory; unset: as they are
-	Fetch              bool          // SCR_FETCH: restart from the prefix directory when the cache holds no checkpoint
-	FlushWidth         int           // SCR_FLUSH_WIDTH (ranks): most ranks that copy files to the prefix directory at a time
-	FetchWidth         int           // SCR_FETCH_WIDTH (ranks): most ranks that copy files from the prefix directory at a time
-	FlushAsync         bool          // SCR_FLUSH_ASYNC: 1 flushes while the program goes on; SCR_Finalize waits for what is under way
-	FlushType          string        // SCR_FLUSH_TYPE: who copies with SCR_FLUSH_ASYNC=1. PTHREAD: a thread of each process; DAEMON: scr_transfer, a process on each node, which goes on when the program dies; SYNC: the processes, and the program waits
-	FlushPoststage     bool          // SCR_FLUSH_POSTSTAGE: 1, with SCR_FLUSH_TYPE=DAEMON: SCR_Finalize does not wait, and scr_postrun or scr_index --build complete what is under way
-	FlushAsyncBW       int64         // SCR_FLUSH_ASYNC_BW (bytes a second): most that a node copies with SCR_FLUSH_ASYNC=1; 0: no limit
-	FlushAsyncPercent  float64       // SCR_FLUSH_ASYNC_PERCENT (percent): most that the copy takes of one processor of a node with SCR_FLUSH_ASYNC=1; 0: no limit
-	CRCOnFlush         bool          // SCR_CRC_ON_FLUSH: 0 flushes and fetches files without comparing their checksums
-	CRCOnCopy          bool          // SCR_CRC_ON_COPY: checksums in the cache; always on, since redundancy cannot be trusted without: 0 is answered with a warning
-	CRCOnDelete        bool          // SCR_CRC_ON_DELETE: 1 reads files before they leave the cache to make room, and says which are not what was written
-	FetchBypass        bool          // SCR_FETCH_BYPASS: 1 has checkpoints read where they are in the prefix directory, any file by any rank, and not copied to the cache
-	FetchOnInit        bool          // SCR_FETCH_ON_INIT: fetch in SCR_Init, for programs that do not call SCR_Have_restart
-	Distribute         bool          // SCR_DISTRIBUTE: look for checkpoints in cache in SCR_Init, and bring their files to the ranks' nodes; 0 leaves them where they are, unused
-	FlushOnRestart     bool          // SCR_FLUSH_ON_RESTART: 1 flushes what is in the cache in SCR_Init, for programs that read their checkpoints from the prefix directory
-	GlobalRestart      bool          // SCR_GLOBAL_RESTART: 1 flushes what is in the cache in SCR_Init, and restarts from the prefix directory, where any rank can read any file
-	Current            string        // SCR_CURRENT: name of the checkpoint to restart from, in place of the newest
-	DropAfterCurrent   bool          // SCR_DROP_AFTER_CURRENT: 1 takes datasets out of the index that are newer than one that SCR_Current or SCR_CURRENT names; their files stay
-	PrefixSize         int           // SCR_PREFIX_SIZE (checkpoints): most checkpoints kept in the prefix directory, the oldest are deleted; outputs stay; 0 keeps all
-	PrefixPurge        bool          // SCR_PREFIX_PURGE: 1 deletes all datasets from the prefix directory in SCR_Init, outputs too
-	CopyMetadata       bool          // SCR_COPY_METADATA: files are copied to and from the prefix directory with their mode, owner and times
-	CheckpointInterval int           // SCR_CHECKPOINT_INTERVAL (calls): SCR_Need_checkpoint says yes at every n-th call; 0 never
-	CheckpointSeconds  time.Duration // SCR_CHECKPOINT_SECONDS: ... and when the last checkpoint ended so long ago; 0 never
-	CheckpointOverhead float64       // SCR_CHECKPOINT_OVERHEAD (percent): ... and whenever checkpoints take no more than this part of the time; 0 never
-	MTBFSeconds        time.Duration // SCR_MTBF_SECONDS: mean time between failures of the job, from which the best interval follows where none of these three is set; 0: as three or more runs that failed tell
-	MPIBufSize         int64         // SCR_MPI_BUF_SIZE (bytes): one piece of a file in the exchange of redundancy data; 64 to 16m are possible
-	FileBufSize        int64         // SCR_FILE_BUF_SIZE (bytes): one piece of a file in a copy to or from the prefix directory; 64 to 16m are possible
-	HaltSeconds        time.Duration // SCR_HALT_SECONDS: tell the program to stop when less than this is left of the allocation; 0 never
-	HaltExit           bool          // SCR_HALT_EXIT: 1 ends the job in SCR_Init or after a checkpoint when it is to halt
-	EndTime            int           // SCR_END_TIME (seconds since 1970): when the allocation ends; 0: as the resource manager says
-	ResourceManager    string        // SCR_RESOURCE_MANAGER: whose allocation the commands run in; AUTO: as the environment tells
-	Nodelist           string        // SCR_NODELIST: nodes of the allocation, such as atlas[3,5-7]; unset: as the resource manager says
-	HostFile           string        // SCR_HOST_FILE: file with the names of the nodes, one a line, where there is no resource manager; unset: this node alone
-	ExcludeNodes       string        // SCR_EXCLUDE_NODES: nodes that scr_run must not use
-	MinNodes           int           // SCR_MIN_NODES (nodes): nodes the program needs; 0: as many as the last run used, all for the first
-	Runs               int           // SCR_RUNS (runs): most times that scr_run starts the program; -1 as often as it takes
-	Watchdog           bool          // SCR_WATCHDOG: 1 has scr_run end a run that completes no checkpoint for too long
-	WatchdogTimeout    time.Duration // SCR_WATCHDOG_TIMEOUT: what too long is; 0: as the checkpoints of the run tell
-	WatchdogTimeoutPFS time.Duration // SCR_WATCHDOG_TIMEOUT_PFS: what too long is while a dataset is flushed; 0: the same
-	LaunchTimeout      time.Duration // SCR_LAUNCH_TIMEOUT: scr_run ends a run that has not come to SCR_Init in this time; 0: never the first, later ones if there is a watchdog
-	RemoteShell        string        // SCR_REMOTE_SHELL: how the commands reach other nodes; AUTO: srun under Slurm, else pdsh, else ssh
-	LogEnable          bool          // SCR_LOG_ENABLE: 1 logs what happens to checkpoints, in each place that SCR_LOG_*_ENABLE says
-	LogTxtEnable       bool          // SCR_LOG_TXT_ENABLE: log to the file .scr/log in the prefix directory
-	LogSyslogEnable    bool          // SCR_LOG_SYSLOG_ENABLE: log to syslog
-	LogSyslogPrefix    string        // SCR_LOG_SYSLOG_PREFIX: tag of messages to syslog
-	LogSyslogFacility  string        // SCR_LOG_SYSLOG_FACILITY: facility of messages to syslog
-	LogSyslogLevel     string        // SCR_LOG_SYSLOG_LEVEL: level of messages to syslog
-	LogSyslogSocket    string        // SCR_LOG_SYSLOG_SOCKET: socket of syslog; unset: the system's
-	LogDBEnable        bool          // SCR_LOG_DB_ENABLE: log to a database
-	LogDBDebug         bool          // SCR_LOG_DB_DEBUG: show the statements that the database is sent
-	LogDBHost          string        // SCR_LOG_DB_HOST: MySQL or MariaDB server, as HOST, HOST:PORT or the path of its socket; unset: SQLite in .scr/log.sqlite of the prefix directory
-	LogDBUser          string        // SCR_LOG_DB_USER: user of the server; unset: the login name
-	LogDBPass          string        // SCR_LOG_DB_PASS: password of that user
-	LogDBName          string        // SCR_LOG_DB_NAME: database on the server
+	Enable             bool          `scr:"SCR_ENABLE"`               // 0: every call returns an error at once, and SCR_Route_file copies the name
+	Prefix             string        `scr:"SCR_PREFIX"`               // prefix directory: the directory on the parallel file system that datasets are flushed to and fetched from
+	ConfFile           string        `scr:"SCR_CONF_FILE"`            // configuration file of the user
+	JobID              string        `scr:"SCR_JOB_ID"`               // id of the allocation. It names the directories on the nodes, by which the next run finds the cache; jobs that run at the same time need different ids
+	UserName           string        `scr:"SCR_USER_NAME"`            // user, whose name is part of the names of these directories, too
+	JobName            string        `scr:"SCR_JOB_NAME"`             // name of the job, recorded with each dataset and in the log
+	ClusterName        string        `scr:"SCR_CLUSTER_NAME"`         // name of the cluster, recorded with each dataset and in the log
+	NodeName           string        `scr:"SCR_NODE_NAME"`            // name of the node: ranks with the same name are on one node
+	Debug              int           `scr:"SCR_DEBUG"`                // messages on stderr: 0 warnings and errors, 1 also what is done, 2 also details
+	CacheBase          string        `scr:"SCR_CACHE_BASE"`           // directory inside the node below which datasets are cached
+	CntlBase           string        `scr:"SCR_CNTL_BASE"`            // directory inside the node below which the files are that say what is in the cache
+	CacheSize          int           `scr:"SCR_CACHE_SIZE"`           // most datasets in the cache. With 1, the only one is evicted before the next is written; 0 does the same as SCR_CACHE_BYPASS=1 (datasets)
+	CacheBypass        bool          `scr:"SCR_CACHE_BYPASS"`         // 1: datasets are written to the prefix directory, where several ranks may write one file
+	CachePurge         bool          `scr:"SCR_CACHE_PURGE"`          // 1: SCR_Init deletes all datasets from the cache
+	CopyType           string        `scr:"SCR_COPY_TYPE"`            // redundancy scheme: SINGLE (none: a node that is lost loses the dataset), PARTNER (copies), XOR, RS (Reed-Solomon); FILE: as CKPT lines say, which there have to be
+	Group              string        `scr:"SCR_GROUP"`                // ranks that fail together: NODE, or a field of the GROUPS lines
+	SetSize            int           `scr:"SCR_SET_SIZE"`             // least members of a redundancy set, where there are enough ranks (ranks)
+	SetFailures        int           `scr:"SCR_SET_FAILURES"`         // members of a set that can be lost with PARTNER or RS; 0: 1 with PARTNER, 2 with RS (ranks)
+	HopDistance        int           `scr:"SCR_HOP_DISTANCE"`         // neighbours in a set are this many failure groups apart (groups)
+	MPIBufSize         int64         `scr:"SCR_MPI_BUF_SIZE"`         // size of the pieces in which files travel between nodes; 64 to 16m (bytes)
+	Flush              int           `scr:"SCR_FLUSH"`                // every n-th checkpoint is copied to the prefix directory, and the newest in SCR_Finalize or when the job is to halt; 0: none. Outputs are copied in any case (checkpoints)
+	FlushCompress      string        `scr:"SCR_FLUSH_COMPRESS"`       // zstd, or with a level zstd:1 (fast) to zstd:22 (small): a flush compresses checkpoints, file by file where that makes them smaller
+	Fetch              bool          `scr:"SCR_FETCH"`                // 0: no restart from the prefix directory
+	FetchOnInit        bool          `scr:"SCR_FETCH_ON_INIT"`        // 1: SCR_Init fetches the checkpoint to restart from, for programs that never call SCR_Have_restart
+	FetchBypass        bool          `scr:"SCR_FETCH_BYPASS"`         // 1: a restart reads files where they are in the prefix directory, any number of ranks, any rank any file
+	PrefixSize         int           `scr:"SCR_PREFIX_SIZE"`          // most checkpoints that are kept in the prefix directory, the newest, beside all outputs; 0: all (checkpoints)
+	PrefixPurge        bool          `scr:"SCR_PREFIX_PURGE"`         // 1: SCR_Init deletes all datasets from the prefix directory
+	CopyMetadata       bool          `scr:"SCR_COPY_METADATA"`        // 0: copied files have mode, owner and times of new ones
+	FlushWidth         int           `scr:"SCR_FLUSH_WIDTH"`          // most ranks that copy to the prefix directory at the same time (ranks)
+	FetchWidth         int           `scr:"SCR_FETCH_WIDTH"`          // most ranks that copy from the prefix directory at the same time (ranks)
+	FlushAsync         bool          `scr:"SCR_FLUSH_ASYNC"`          // 1: a flush runs while the program computes, and several may; a later call finishes it, at the latest SCR_Finalize. A dataset that is being flushed keeps its place in the cache, and the program waits for it when the place is needed: SCR_CACHE_SIZE=3 leaves room for two more. SCR_FLUSH_WIDTH does not count for it
+	FlushType          string        `scr:"SCR_FLUSH_TYPE"`           // who copies with SCR_FLUSH_ASYNC=1: PTHREAD, a thread of each process; DAEMON, scr_transfer, one process on each node, which copies to the end when the program dies; SYNC, the processes, and the program waits
+	FlushAsyncBW       int64         `scr:"SCR_FLUSH_ASYNC_BW"`       // most that a node copies with SCR_FLUSH_ASYNC=1, before it is compressed; 0: no limit (bytes a second)
+	FlushAsyncPercent  float64       `scr:"SCR_FLUSH_ASYNC_PERCENT"`  // most that copying takes of one processor of a node with SCR_FLUSH_ASYNC=1; 0: no limit (percent)
+	FlushPoststage     bool          `scr:"SCR_FLUSH_POSTSTAGE"`      // 1, with SCR_FLUSH_TYPE=DAEMON: SCR_Finalize does not wait; scr_postrun, scr_index --build or the next SCR_Init finish the flush
+	CRCOnFlush         bool          `scr:"SCR_CRC_ON_FLUSH"`         // 0: checksums are not compared in a flush or fetch
+	CRCOnCopy          bool          `scr:"SCR_CRC_ON_COPY"`          // checksums in the cache; 0 is answered with a warning, and changes nothing
+	CRCOnDelete        bool          `scr:"SCR_CRC_ON_DELETE"`        // 1: files that are evicted from the cache are read before, and it is said which are not what was written
+	FileBufSize        int64         `scr:"SCR_FILE_BUF_SIZE"`        // size of the pieces in which files are copied to and from the prefix directory; 64 to 16m (bytes)
+	Current            string        `scr:"SCR_CURRENT"`              // name of the checkpoint to restart from; newer ones in the cache are deleted once it is loaded
+	DropAfterCurrent   bool          `scr:"SCR_DROP_AFTER_CURRENT"`   // 1: datasets that are newer than one that SCR_Current or SCR_CURRENT names leave the index too; their files stay
+	Distribute         bool          `scr:"SCR_DISTRIBUTE"`           // 0: what is in the cache is left there, unused, until the run writes a checkpoint
+	FlushOnRestart     bool          `scr:"SCR_FLUSH_ON_RESTART"`     // 1: SCR_Init flushes what is in the cache, for programs that look for their files themselves (with SCR_FETCH=0)
+	GlobalRestart      bool          `scr:"SCR_GLOBAL_RESTART"`       // 1: SCR_Init flushes what is in the cache, and a restart reads it as with SCR_FETCH_BYPASS=1
+	CheckpointInterval int           `scr:"SCR_CHECKPOINT_INTERVAL"`  // SCR_Need_checkpoint says yes at every n-th call; 0: not set (calls)
+	CheckpointSeconds  time.Duration `scr:"SCR_CHECKPOINT_SECONDS"`   // SCR_Need_checkpoint says yes when the last checkpoint ended, or the run began, so long ago; 0: not set
+	CheckpointOverhead float64       `scr:"SCR_CHECKPOINT_OVERHEAD"`  // SCR_Need_checkpoint says yes for the first checkpoint, to learn what it costs, then whenever one would cost no more of the time since the last; 0: not set (percent)
+	MTBFSeconds        time.Duration `scr:"SCR_MTBF_SECONDS"`         // mean time between failures of the job. SCR_Need_checkpoint says yes at the interval (Daly's) that loses the least with it, given what checkpoints cost; 0: as runs in this prefix directory have failed, once three have
+	HaltSeconds        time.Duration `scr:"SCR_HALT_SECONDS"`         // the job should stop so long before the allocation ends; 0: not by that. It is entered in .scr/halt.scr, where it stays
+	EndTime            int           `scr:"SCR_END_TIME"`             // when the allocation ends (scr_run sets it); 0: as the resource manager says (seconds since 1970)
+	HaltExit           bool          `scr:"SCR_HALT_EXIT"`            // 1: the library ends the job itself when it should stop, in SCR_Init or after a dataset, its newest checkpoint flushed
+	ResourceManager    string        `scr:"SCR_RESOURCE_MANAGER"`     // resource manager of the allocation: SLURM, FLUX, LSF, PBS, ALPS, NONE; AUTO: as the environment tells
+	Nodelist           string        `scr:"SCR_NODELIST"`             // nodes of the allocation
+	HostFile           string        `scr:"SCR_HOST_FILE"`            // file with the names of the nodes, one a line, where there is no resource manager
+	ExcludeNodes       string        `scr:"SCR_EXCLUDE_NODES"`        // nodes that scr_run must not use
+	MinNodes           int           `scr:"SCR_MIN_NODES"`            // nodes the program needs; 0: as many as the last run used, all for the first (nodes)
+	Runs               int           `scr:"SCR_RUNS"`                 // most times that scr_run starts the program; -1: no limit (runs)
+	Watchdog           bool          `scr:"SCR_WATCHDOG"`             // 1: scr_run ends a run that completes no checkpoint for too long
+	WatchdogTimeout    time.Duration `scr:"SCR_WATCHDOG_TIMEOUT"`     // how long is too long for SCR_WATCHDOG; 0: as the checkpoints of the run tell
+	WatchdogTimeoutPFS time.Duration `scr:"SCR_WATCHDOG_TIMEOUT_PFS"` // how long is too long for SCR_WATCHDOG while a dataset is flushed; 0: the same
+	LaunchTimeout      time.Duration `scr:"SCR_LAUNCH_TIMEOUT"`       // scr_run ends a run whose program has not called SCR_Init by then; 0: not the first run, and with SCR_WATCHDOG=1 later ones after four times what those before took, 5 minutes at least
+	RemoteShell        string        `scr:"SCR_REMOTE_SHELL"`         // how the commands reach other nodes: SRUN, PDSH, SSH; AUTO: srun under Slurm, else pdsh if it is there, else ssh
+	LogEnable          bool          `scr:"SCR_LOG_ENABLE"`           // 1: log what happens to datasets, in each place that is on
+	LogTxtEnable       bool          `scr:"SCR_LOG_TXT_ENABLE"`       // 1: log to .scr/log of the prefix directory
+	LogSyslogEnable    bool          `scr:"SCR_LOG_SYSLOG_ENABLE"`    // 1: log to syslog, if there is one
+	LogSyslogPrefix    string        `scr:"SCR_LOG_SYSLOG_PREFIX"`    // tag of messages to syslog
+	LogSyslogFacility  string        `scr:"SCR_LOG_SYSLOG_FACILITY"`  // facility of messages to syslog: LOG_USER, LOG_DAEMON, LOG_LOCAL0 to 7
+	LogSyslogLevel     string        `scr:"SCR_LOG_SYSLOG_LEVEL"`     // level of messages to syslog: LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG
+	LogSyslogSocket    string        `scr:"SCR_LOG_SYSLOG_SOCKET"`    // socket of syslog
+	LogDBEnable        bool          `scr:"SCR_LOG_DB_ENABLE"`        // 1: log to a database
+	LogDBHost          string        `scr:"SCR_LOG_DB_HOST"`          // server of the database, MySQL or MariaDB: host, host:port, or path of a socket
+	LogDBUser          string        `scr:"SCR_LOG_DB_USER"`          // user of the server
+	LogDBPass          string        `scr:"SCR_LOG_DB_PASS"`          // password of that user; not for SCR_Config, which leaves it in the prefix directory
+	LogDBName          string        `scr:"SCR_LOG_DB_NAME"`          // database on the server
+	LogDBDebug         bool          `scr:"SCR_LOG_DB_DEBUG"`         // 1: show the statements that are sent to the database
 }
 
-// fields returns pointers to the fields, by the names of the parameters.
-func (v *Values) fields() map[string]any {
-	return map[string]any{
-		"SCR_ENABLE":               &v.Enable,
-		"SCR_DEBUG":                &v.Debug,
-		"SCR_PREFIX":               &v.Prefix,
-		"SCR_CONF_FILE":            &v.ConfFile,
-		"SCR_USER_NAME":            &v.UserName,
-		"SCR_JOB_ID":               &v.JobID,
-		"SCR_JOB_NAME":             &v.JobName,
-		"SCR_CLUSTER_NAME":         &v.ClusterName,
-		"SCR_NODE_NAME":            &v.NodeName,
-		"SCR_CNTL_BASE":            &v.CntlBase,
-		"SCR_CACHE_BASE":           &v.CacheBase,
-		"SCR_CACHE_SIZE":           &v.CacheSize,
-		"SCR_CACHE_BYPASS":         &v.CacheBypass,
-		"SCR_CACHE_PURGE":          &v.CachePurge,
-		"SCR_COPY_TYPE":            &v.CopyType,
-		"SCR_GROUP":                &v.Group,
-		"SCR_SET_SIZE":             &v.SetSize,
-		"SCR_SET_FAILURES":         &v.SetFailures,
-		"SCR_HOP_DISTANCE":         &v.HopDistance,
-		"SCR_FLUSH":                &v.Flush,
-		"SCR_FLUSH_COMPRESS":       &v.FlushCompress,
-		"SCR_FETCH":                &v.Fetch,
-		"SCR_FLUSH_WIDTH":          &v.FlushWidth,
-		"SCR_FETCH_WIDTH":          &v.FetchWidth,
-		"SCR_FLUSH_ASYNC":          &v.FlushAsync,
-		"SCR_FLUSH_TYPE":           &v.FlushType,
-		"SCR_FLUSH_POSTSTAGE":      &v.FlushPoststage,
-		"SCR_FLUSH_ASYNC_BW":       &v.FlushAsyncBW,
-		"SCR_FLUSH_ASYNC_PERCENT":  &v.FlushAsyncPercent,
-		"SCR_CRC_ON_FLUSH":         &v.CRCOnFlush,
-		"SCR_CRC_ON_COPY":          &v.CRCOnCopy,
-		"SCR_CRC_ON_DELETE":        &v.CRCOnDelete,
-		"SCR_FETCH_BYPASS":         &v.FetchBypass,
-		"SCR_FETCH_ON_INIT":        &v.FetchOnInit,
-		"SCR_DISTRIBUTE":           &v.Distribute,
-		"SCR_FLUSH_ON_RESTART":     &v.FlushOnRestart,
-		"SCR_GLOBAL_RESTART":       &v.GlobalRestart,
-		"SCR_CURRENT":              &v.Current,
-		"SCR_DROP_AFTER_CURRENT":   &v.DropAfterCurrent,
-		"SCR_PREFIX_SIZE":          &v.PrefixSize,
-		"SCR_PREFIX_PURGE":         &v.PrefixPurge,
-		"SCR_COPY_METADATA":        &v.CopyMetadata,
-		"SCR_CHECKPOINT_INTERVAL":  &v.CheckpointInterval,
-		"SCR_CHECKPOINT_SECONDS":   &v.CheckpointSeconds,
-		"SCR_CHECKPOINT_OVERHEAD":  &v.CheckpointOverhead,
-		"SCR_MTBF_SECONDS":         &v.MTBFSeconds,
-		"SCR_MPI_BUF_SIZE":         &v.MPIBufSize,
-		"SCR_FILE_BUF_SIZE":        &v.FileBufSize,
-		"SCR_HALT_SECONDS":         &v.HaltSeconds,
-		"SCR_HALT_EXIT":            &v.HaltExit,
-		"SCR_END_TIME":             &v.EndTime,
-		"SCR_RESOURCE_MANAGER":     &v.ResourceManager,
-		"SCR_NODELIST":             &v.Nodelist,
-		"SCR_HOST_FILE":            &v.HostFile,
-		"SCR_EXCLUDE_NODES":        &v.ExcludeNodes,
-		"SCR_MIN_NODES":            &v.MinNodes,
-		"SCR_RUNS":                 &v.Runs,
-		"SCR_WATCHDOG":             &v.Watchdog,
-		"SCR_WATCHDOG_TIMEOUT":     &v.WatchdogTimeout,
-		"SCR_WATCHDOG_TIMEOUT_PFS": &v.WatchdogTimeoutPFS,
-		"SCR_LAUNCH_TIMEOUT":       &v.LaunchTimeout,
-		"SCR_REMOTE_SHELL":         &v.RemoteShell,
-		"SCR_LOG_ENABLE":           &v.LogEnable,
-		"SCR_LOG_TXT_ENABLE":       &v.LogTxtEnable,
-		"SCR_LOG_SYSLOG_ENABLE":    &v.LogSyslogEnable,
-		"SCR_LOG_SYSLOG_PREFIX":    &v.LogSyslogPrefix,
-		"SCR_LOG_SYSLOG_FACILITY":  &v.LogSyslogFacility,
-		"SCR_LOG_SYSLOG_LEVEL":     &v.LogSyslogLevel,
-		"SCR_LOG_SYSLOG_SOCKET":    &v.LogSyslogSocket,
-		"SCR_LOG_DB_ENABLE":        &v.LogDBEnable,
-		"SCR_LOG_DB_DEBUG":         &v.LogDBDebug,
-		"SCR_LOG_DB_HOST":          &v.LogDBHost,
-		"SCR_LOG_DB_USER":          &v.LogDBUser,
-		"SCR_LOG_DB_PASS":          &v.LogDBPass,
-		"SCR_LOG_DB_NAME":          &v.LogDBName,
-	}
-}
-
-// Store is a line STORE=: a directory that can hold datasets.
+// Store is a line STORE=: a directory that can hold datasets; variables in it are those of each rank.
 type Store struct {
 	ID      string           // as on rank 0
 	Path    string           // as on this rank
-	Group   Optional[string] // GROUP: group of ranks that share the storage
-	Count   Optional[int]    // COUNT (datasets): most datasets kept in it; 0: none, they are written to the prefix directory
-	Enabled Optional[bool]   // ENABLED: 0 takes the store out of use
-	Mkdir   Optional[bool]   // MKDIR: 0: the directory has to be there, and is not made
-	Flush   Optional[string] // FLUSH: who copies datasets from it to the prefix directory with SCR_FLUSH_ASYNC=1, as SCR_FLUSH_TYPE
-	Fetch   Optional[string] // FETCH: how datasets are copied to it from the prefix directory; all is SYNC so far
-	View    Optional[string] // VIEW: PRIVATE to a node, or GLOBAL, the same for all ranks; stands for a GROUP of NODE or WORLD
+	Count   Optional[int]    `scr:"COUNT"`   // most datasets in the store; 0: none, they are written to the prefix directory (datasets)
+	Group   Optional[string] `scr:"GROUP"`   // ranks that share the storage
+	View    Optional[string] `scr:"VIEW"`    // says the same in another way: PRIVATE is GROUP=NODE, GLOBAL is GROUP=WORLD
+	Mkdir   Optional[bool]   `scr:"MKDIR"`   // 0: the directory has to be there, and is not made
+	Enabled Optional[bool]   `scr:"ENABLED"` // 0: the store is not used, nor are CKPT lines with it
+	Flush   Optional[string] `scr:"FLUSH"`   // who copies datasets of the store with SCR_FLUSH_ASYNC=1
+	Fetch   Optional[string] `scr:"FETCH"`   // accepted for the sake of files written for SCR, without effect
 }
 
-// fields returns pointers to the fields, by the names of the parameters.
-func (v *Store) fields() map[string]any {
-	return map[string]any{
-		"GROUP":   &v.Group,
-		"COUNT":   &v.Count,
-		"ENABLED": &v.Enabled,
-		"MKDIR":   &v.Mkdir,
-		"FLUSH":   &v.Flush,
-		"FETCH":   &v.Fetch,
-		"VIEW":    &v.View,
-	}
-}
-
-// Ckpt is a line CKPT=: how certain checkpoints are protected.
+// Ckpt is a line CKPT=: how certain datasets are protected. One line has to have INTERVAL=1. Lines of the system's file give way to a SCR_COPY_TYPE other than FILE that is set elsewhere.
 type Ckpt struct {
 	ID          int
-	Interval    Optional[int]    // INTERVAL (checkpoints): used for every n-th checkpoint
-	Group       Optional[string] // GROUP: group of ranks that fail together
-	Store       Optional[string] // STORE: store that holds the dataset
-	Type        Optional[string] // TYPE: redundancy scheme
-	SetSize     Optional[int]    // SET_SIZE (ranks): least ranks in a redundancy set
-	SetFailures Optional[int]    // SET_FAILURES (ranks): losses in one set that PARTNER and RS bear
-	Bypass      Optional[bool]   // BYPASS: 1 writes to the prefix directory instead of the cache
-	Output      Optional[bool]   // OUTPUT: 1 uses it for datasets that are output
-	Enabled     Optional[bool]   // ENABLED: 0 takes the descriptor out of use
-}
-
-// fields returns pointers to the fields, by the names of the parameters.
-func (v *Ckpt) fields() map[string]any {
-	return map[string]any{
-		"INTERVAL":     &v.Interval,
-		"GROUP":        &v.Group,
-		"STORE":        &v.Store,
-		"TYPE":         &v.Type,
-		"SET_SIZE":     &v.SetSize,
-		"SET_FAILURES": &v.SetFailures,
-		"BYPASS":       &v.Bypass,
-		"OUTPUT":       &v.Output,
-		"ENABLED":      &v.Enabled,
-	}
+	Interval    Optional[int]    `scr:"INTERVAL"`     // of the lines whose interval divides the number of the checkpoint, the one with the largest counts (checkpoints)
+	Type        Optional[string] `scr:"TYPE"`         // redundancy scheme: SINGLE, PARTNER, XOR or RS
+	Store       Optional[string] `scr:"STORE"`        // store that holds the dataset
+	Group       Optional[string] `scr:"GROUP"`        // ranks that fail together
+	SetSize     Optional[int]    `scr:"SET_SIZE"`     // least members of a redundancy set (ranks)
+	SetFailures Optional[int]    `scr:"SET_FAILURES"` // members of a set that can be lost (ranks)
+	Bypass      Optional[bool]   `scr:"BYPASS"`       // 1: the dataset is written to the prefix directory
+	Output      Optional[bool]   `scr:"OUTPUT"`       // 1: the line is for datasets with SCR_FLAG_OUTPUT
+	Enabled     Optional[bool]   `scr:"ENABLED"`      // 0: the line is not used
 }

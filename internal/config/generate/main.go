@@ -1,5 +1,7 @@
 // Generate writes what follows from the table of parameters: the struct that
-// code reads them from. `go generate ./internal/config` runs it.
+// code reads them from, and the tables of docs/config.md.
+//
+//	go generate ./internal/config
 package main
 
 import (
@@ -14,10 +16,27 @@ import (
 	"github.com/goscr/goscr/internal/config"
 )
 
+// The files, from the directory of the table.
+const (
+	valuesFile = "values.go"
+	pageFile   = "../../docs/config.md"
+)
+
 func main() {
 	source, err := values()
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := os.WriteFile(valuesFile, source, 0o666); err != nil {
+		log.Fatal(err)
+	}
+	old, err := os.ReadFile(pageFile)
+	if err != nil {
+		log.Fatal(err)
+	}
+	text, err := page(string(old))
 	if err == nil {
-		err = os.WriteFile("values.go", source, 0o666)
+		err = os.WriteFile(pageFile, []byte(text), 0o666)
 	}
 	if err != nil {
 		log.Fatal(err)
@@ -45,17 +64,17 @@ import "time"
 		if len(kind.Fields) < 2 {
 			continue // needs no struct
 		}
-		id := fmt.Sprintf("ID %s\n", types[kind.ID.Type])
-		if kind.ID.Scope == config.Rank {
+		id := fmt.Sprintf("ID %s\n", types[kind.Type])
+		if kind.Scope == config.Rank {
 			id = "ID string // as on rank 0\nPath string // as on this rank\n"
 		}
-		structure(&b, fieldName(kind.Name), "is a line "+kind.Name+"=: "+kind.Help+".", id, kind.Fields, "Optional[%s]")
+		structure(&b, fieldName(kind.Name), "is a line "+kind.Name+"=: "+plain(kind.Help)+".", id, kind.Fields, "Optional[%s]")
 	}
 	return format.Source(b.Bytes())
 }
 
-// structure writes a struct with a field for each parameter, and a method that
-// finds the field of a parameter. A field's type is formatted with wrap.
+// structure writes a struct with a field for each parameter, whose name is the
+// field's tag. A field's type is formatted with wrap.
 func structure(b *bytes.Buffer, name, about, first string, list []config.Parameter, wrap string) {
 	fmt.Fprintf(b, "// %s %s\ntype %s struct {\n%s", name, about, name, first)
 	for _, p := range list {
@@ -63,14 +82,13 @@ func structure(b *bytes.Buffer, name, about, first string, list []config.Paramet
 		if p.Unit != "" && p.Type != config.Seconds {
 			unit = " (" + p.Unit + ")"
 		}
-		fmt.Fprintf(b, "%s "+wrap+" // %s%s: %s\n", fieldName(p.Name), types[p.Type], p.Name, unit, p.Help)
+		fmt.Fprintf(b, "%s "+wrap+" `scr:%q` // %s%s\n", fieldName(p.Name), types[p.Type], p.Name, plain(p.Help), unit)
 	}
-	fmt.Fprintf(b, "}\n\n// fields returns pointers to the fields, by the names of the parameters.\nfunc (v *%s) fields() map[string]any {\nreturn map[string]any{\n", name)
-	for _, p := range list {
-		fmt.Fprintf(b, "%q: &v.%s,\n", p.Name, fieldName(p.Name))
-	}
-	b.WriteString("}\n}\n\n")
+	b.WriteString("}\n\n")
 }
+
+// plain is Markdown without its marks of code.
+func plain(text string) string { return strings.ReplaceAll(text, "`", "") }
 
 // initialisms are the parts of names that stay in capitals.
 var initialisms = []string{"BW", "CRC", "DB", "ID", "MPI", "MTBF", "PFS"}
