@@ -99,7 +99,7 @@ func (s *Session) named(call, name string) error {
 	if err := s.expect(call, idle); err != nil {
 		return err
 	}
-	return s.sameEverywhere(call, name, 0)
+	return s.sameEverywhere(name, 0)
 }
 
 // find returns the dataset of a name in the cache, the newest if there are

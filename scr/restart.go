@@ -48,7 +48,7 @@ func (s *Session) StartRestart() (name string, err error) {
 		return "", err
 	}
 	if s.restart == nil {
-		return "", s.misplaced("StartRestart", "there is no checkpoint to restart from; HaveRestart says whether there is one")
+		return "", s.misplaced("StartRestart", "there is no checkpoint to restart from; {HaveRestart} says whether there is one")
 	}
 	s.note(func() error { return prefix.BeginRestart(s.prefix.Dir, s.restart.Dataset) })
 	s.state, s.began = restarting, time.Now()

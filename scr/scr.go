@@ -8,7 +8,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/goscr/goscr/hash"
@@ -73,13 +75,16 @@ const (
 )
 
 // The names that SCR has for the states, with what to do in each.
-var states = map[state]struct{ name, advice string }{
-	idle: {"IDLE", "nothing is under way that could be completed; StartRestart (if HaveRestart offers a checkpoint), " +
-		"StartCheckpoint and StartOutput begin something"},
-	restarting:    {"RESTART", "a restart is under way; end it with CompleteRestart first"},
-	checkpointing: {"CHECKPOINT", "a checkpoint is under way; end it with CompleteCheckpoint first"},
-	writing:       {"OUTPUT", "an output is under way; end it with CompleteOutput first"},
-	finished:      {"UNINIT", "the session has been finalized; only a new Init can follow"},
+var states = map[state]struct {
+	name   string
+	advice Advice
+}{
+	idle: {"IDLE", "nothing is under way that could be completed; {StartRestart} (if {HaveRestart} offers a checkpoint), " +
+		"{StartCheckpoint} and {StartOutput} begin something"},
+	restarting:    {"RESTART", "a restart is under way; end it with {CompleteRestart} first"},
+	checkpointing: {"CHECKPOINT", "a checkpoint is under way; end it with {CompleteCheckpoint} first"},
+	writing:       {"OUTPUT", "an output is under way; end it with {CompleteOutput} first"},
+	finished:      {"UNINIT", "the session has been finalized; only a new {Init} can follow"},
 }
 
 // Session is a rank's use of goscr between Init and Finalize. Its methods are
@@ -472,16 +477,32 @@ func (s *Session) note(f func() error) {
 	}
 }
 
-// StateError says that a call is not possible where it was made.
+// StateError says that a call is not possible in the state that the session is in.
 type StateError struct {
-	Call   string
-	State  string // in which the program was, as SCR calls it
-	Advice string // what would have been possible
+	Call   string // Init, or the method of Session that was called
+	State  string // as SCR calls it
+	Advice Advice // what is possible
 }
 
 func (e *StateError) Error() string {
-	return fmt.Sprintf("%s called in the wrong place (state %s): %s", e.Call, e.State, e.Advice)
+	return e.Call + " " + e.In(func(call string) string { return call })
 }
+
+// In is the message without the call that failed. name returns what the program's language
+// calls Init, or a method of Session.
+func (e *StateError) In(name func(call string) string) string {
+	return fmt.Sprintf("called in the wrong place (state %s): %s", e.State, e.Advice.In(name))
+}
+
+// Advice is a text in which calls are in braces, as in "end it with {CompleteOutput}".
+type Advice string
+
+// In is the text with the names of another language for the calls.
+func (a Advice) In(name func(call string) string) string {
+	return callInBraces.ReplaceAllStringFunc(string(a), func(call string) string { return name(strings.Trim(call, "{}")) })
+}
+
+var callInBraces = regexp.MustCompile(`\{\w+\}`)
 
 // ArgumentError says that the program called with what cannot be, in the same
 // way on all ranks.
@@ -503,7 +524,7 @@ func (s *Session) expect(call string, want state) error {
 	return s.misplaced(call, states[s.state].advice)
 }
 
-func (s *Session) misplaced(call, advice string) error {
+func (s *Session) misplaced(call string, advice Advice) error {
 	return &StateError{call, states[s.state].name, advice}
 }
 
@@ -631,14 +652,14 @@ func (s *Session) newestCheckpoint() *cache.Cached {
 }
 
 // sameEverywhere checks that all ranks gave the same name and flags.
-func (s *Session) sameEverywhere(call, name string, flags Flags) error {
+func (s *Session) sameEverywhere(name string, flags Flags) error {
 	mine := fmt.Sprintf("%d %s", flags, name)
 	text, err := mpi.BcastBytes(s.world, []byte(mine), 0)
 	if err != nil {
 		return err
 	}
 	if string(text) != mine {
-		err = fmt.Errorf("%s called with %q (name and flags), rank 0 called it with %q", call, mine, text)
+		err = fmt.Errorf("called with %q (flags and name), rank 0 called it with %q", mine, text)
 	}
 	return mpi.Agree(s.world, err)
 }

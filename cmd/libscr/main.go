@@ -29,6 +29,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -150,8 +151,7 @@ func fail(name string, err error) {
 		if session != nil {
 			warn = session.Warn
 		}
-		// A message that begins with the function does not have to name it twice.
-		warn("%s: %s", name, strings.TrimPrefix(inC.Replace(err.Error()), name+" "))
+		warn("%s: %s", name, message(err))
 	}
 	var agreed *mpi.AgreedError
 	if errors.As(err, &agreed) && job != nil {
@@ -159,12 +159,26 @@ func fail(name string, err error) {
 	}
 }
 
-// inC gives functions that a message speaks of the names they have in C.
-var inC = strings.NewReplacer("StartOutput", "SCR_Start_output", "CompleteOutput", "SCR_Complete_output",
-	"StartCheckpoint", "SCR_Start_checkpoint", "CompleteCheckpoint", "SCR_Complete_checkpoint",
-	"HaveRestart", "SCR_Have_restart", "StartRestart", "SCR_Start_restart", "CompleteRestart", "SCR_Complete_restart",
-	"NeedCheckpoint", "SCR_Need_checkpoint", "ShouldExit", "SCR_Should_exit", "Finalize called", "SCR_Finalize called", "Route called", "SCR_Route_file called",
-	"Current called", "SCR_Current called", "Drop called", "SCR_Drop called", "Delete called", "SCR_Delete called")
+// message is the text of an error, after the name of the function that failed. An error of
+// the state speaks of other functions, which have names of their own in C.
+func message(err error) string {
+	var state *scr.StateError
+	if errors.As(err, &state) {
+		return strings.Replace(err.Error(), state.Error(), state.In(nameInC), 1)
+	}
+	return err.Error()
+}
+
+// nameInC is the name of a Go function of the interface in C: SCR_Start_output for
+// StartOutput.
+func nameInC(call string) string {
+	if call == "Route" {
+		return "SCR_Route_file"
+	}
+	return "SCR_" + call[:1] + strings.ToLower(secondWord.ReplaceAllString(call[1:], "_$0"))
+}
+
+var secondWord = regexp.MustCompile("[A-Z]")
 
 // introduce finds out, as far as one can without a session, who speaks.
 func introduce() {
@@ -261,7 +275,7 @@ func go_init(comm unsafe.Pointer) C.int {
 	}
 	return call(name, func() (err error) {
 		if session != nil {
-			return &scr.StateError{Call: name, State: "IDLE", Advice: "the library is initialized already, and SCR_Finalize ends that"}
+			return &scr.StateError{Call: "Init", State: "IDLE", Advice: "the library is initialized already, and {Finalize} ends that"}
 		}
 		absent, said = errInitFails, false
 		if comm != nil {
