@@ -348,3 +348,14 @@ func TestNeedCheckpoint_AndShouldExit(t *testing.T) {
 		return nil
 	})
 }
+
+// A program in C reads the names that functions have in C.
+func TestStateError_In(t *testing.T) {
+	err := &StateError{Call: "StartOutput", State: "RESTART", Advice: states[restarting].advice}
+	if got := err.Error(); got != "StartOutput called in the wrong place (state RESTART): a restart is under way; end it with CompleteRestart first" {
+		t.Error(got)
+	}
+	if got := err.In(strings.ToUpper); got != "called in the wrong place (state RESTART): a restart is under way; end it with COMPLETERESTART first" {
+		t.Error(got)
+	}
+}

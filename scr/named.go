@@ -52,5 +52,5 @@ func (s *Session) checkNamed(call, name string) error {
 	if err := s.state.expect(call, idle); err != nil {
 		return err
 	}
-	return sameEverywhere(s.world, call, name, 0)
+	return sameEverywhere(s.world, name, 0)
 }

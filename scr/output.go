@@ -44,11 +44,11 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 	if err := s.state.expect(call, idle); err != nil {
 		return err
 	}
-	if err := sameEverywhere(s.world, call, name, flags); err != nil {
+	if err := sameEverywhere(s.world, name, flags); err != nil {
 		return err
 	}
 	if unknown := flags &^ (Checkpoint | Output); unknown != 0 {
-		return &ArgumentError{fmt.Sprintf("%s called with flags %#x, of which %#x are unknown", call, int(flags), int(unknown))}
+		return &ArgumentError{fmt.Sprintf("flags %#x, of which %#x are unknown", int(flags), int(unknown))}
 	}
 	id, checkpoint := s.numbers.id+1, s.numbers.checkpoint
 	if flags.Has(Checkpoint) {
@@ -143,7 +143,7 @@ func (s *Session) Spoil(err error) error {
 func (s *Session) route(name string) (string, error) {
 	switch {
 	case name == "":
-		return "", errors.New("Route called with an empty name")
+		return "", errors.New("a file with an empty name")
 	case s.output != nil:
 		return s.routeOutput(name)
 	case s.state == restarting:

@@ -48,7 +48,7 @@ func (s *Session) StartRestart() (name string, err error) {
 	}
 	offer := s.restart.Offered()
 	if offer == nil {
-		return "", s.state.misplaced("StartRestart", "there is no checkpoint to restart from; HaveRestart says whether there is one")
+		return "", s.state.misplaced("StartRestart", "there is no checkpoint to restart from; {HaveRestart} says whether there is one")
 	}
 	s.prefix.Note(func() error { return prefix.BeginRestart(s.prefix.Dir, offer.Dataset) })
 	s.state, s.began = restarting, time.Now()
