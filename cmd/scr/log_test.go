@@ -180,6 +180,13 @@ func recorders(dir string) (pids []int) {
 	return pids
 }
 
+// hasEnded reports whether a process has closed all that it had open. Its arguments are
+// gone before that.
+func hasEnded(pid int) bool {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	return err != nil || bytes.Contains(status, []byte("\nState:\tZ")) || bytes.Contains(status, []byte("\nState:\tX"))
+}
+
 // until waits for something that does not take long.
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
@@ -246,8 +253,8 @@ func TestRecorder_IsKilled(t *testing.T) {
 	dir, l, told := recordedJob(t)
 	for _, pid := range recorders(dir) {
 		must(t, syscall.Kill(pid, syscall.SIGKILL))
+		until(t, "it is gone", func() bool { return hasEnded(pid) })
 	}
-	until(t, "it is gone", func() bool { return len(recorders(dir)) == 0 })
 	for range 10 {
 		l.Add(eventlog.Record{Type: "A"}) // raises no SIGPIPE, which would end this process
 	}
