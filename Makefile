@@ -41,7 +41,7 @@ export MPICC
 
 .PHONY: all examples install demo demo-slurm test bench lint clean deps FORCE
 
-all: $(out)/libscr.so $(out)/libscrf.so $(out)/scr.py $(out)/scr
+all: $(out)/libscr.so $(out)/libscrf.so $(out)/scr.py $(out)/scr $(out)/scripts
 
 deps:
 	@scripts/deps
@@ -79,6 +79,12 @@ $(out)/scr: FORCE | deps
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $@ ./cmd/scr
 	@for name in $$($@ links); do ln -sf scr $(out)/$$name || exit 1; done
 
+# The batch scripts that users copy: one template makes all of them.
+$(out)/scripts: $(wildcard scripts/launchers/*)
+	@mkdir -p $@
+	CGO_ENABLED=0 $(GO) run ./scripts/launchers $@
+	@touch $@
+
 $(out)/heat: examples/heat/heat.c $(out)/libscr.so
 	$(MPICC) $(warn) $(CFLAGS) -I$(out) -o $@ $< -L$(out) -lscr -lm -Wl,-rpath,'$$ORIGIN'
 
@@ -109,7 +115,7 @@ install: all
 	install -m 755 $(out)/libscr.so $(out)/libscrf.so $(dest)/lib/
 	install -m 644 cmd/libscr/scr.h bindings/fortran/scrf.h $(out)/scr.mod $(dest)/include/
 	install -m 644 bindings/fortran/scr.f90 $(dest)/share/goscr/
-	install -m 755 scripts/scr_*.sh $(dest)/share/goscr/scripts/
+	install -m 755 $(out)/scripts/scr_*.sh $(dest)/share/goscr/scripts/
 	install -m 644 bindings/pkgconfig/*.pc $(dest)/lib/pkgconfig/
 	install -m 644 bindings/cmake/*.cmake $(dest)/lib/cmake/scr/
 	install -m 644 bindings/python/scr.py $(dest)/lib/python/
@@ -148,7 +154,9 @@ lint: | deps
 	CGO_ENABLED=0 $(GO) run $(STATICCHECK) ./...
 	CC='$(MPICC)' CGO_ENABLED=1 $(GO) run $(STATICCHECK) -tags mpi ./...
 	@scripts/deps shellcheck
-	shellcheck -S warning $$(grep -lE '^#!/bin/bash|^# shellcheck shell=bash' $$(git ls-files scripts .ci))
+	@CGO_ENABLED=0 $(GO) run ./scripts/launchers $(out)/scripts
+	shellcheck -S warning $$(grep -lE '^#!/bin/bash|^# shellcheck shell=bash' $$(git ls-files scripts .ci ':!*.tmpl')) \
+	    $(out)/scripts/*.sh
 
 clean:
 	rm -rf build

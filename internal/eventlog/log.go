@@ -34,8 +34,8 @@ type outlet struct {
 	lost  int           // dropped because the queue was full
 }
 
-// Open begins the log of a job that runs. What it is told to use and cannot use
-// is reported, and no reason for the job not to run.
+// Open begins the log of a job. A sink that cannot be used is reported; the job runs
+// without it. It returns nil if the configuration asks for no log.
 func Open(cfg *config.Config, log *report.Logger) *Log {
 	if !cfg.LogEnable {
 		return nil
@@ -75,7 +75,7 @@ func (l *Log) add(name string, sink Sink) {
 	go o.run(l.report)
 }
 
-// run writes what comes into the queue.
+// run writes the records of the queue.
 func (o *outlet) run(log *report.Logger) {
 	defer close(o.done)
 	for r := range o.queue {
@@ -103,7 +103,7 @@ func (l *Log) Add(r Record) {
 	}
 }
 
-// Close waits, for a moment, until everything is written.
+// Close waits until everything is written, at most for l.patience.
 func (l *Log) Close() {
 	if l == nil {
 		return
@@ -134,8 +134,8 @@ func (l *Log) Close() {
 	l.outlets = nil
 }
 
-// Once logs one record for a command, in all places that the configuration asks
-// for, and returns what went wrong. openDatabase opens the database.
+// Once logs one record for a command in all sinks that the configuration asks for, and
+// returns the errors of all of them. openDatabase opens the database.
 func Once(cfg *config.Config, r Record, openDatabase func(Database) (Sink, error)) error {
 	var errs []error
 	write := func(sink Sink, err error) {
@@ -159,6 +159,6 @@ func Once(cfg *config.Config, r Record, openDatabase func(Database) (Sink, error
 	return errors.Join(errs...)
 }
 
-// chosen reports whether somebody has set a parameter. Nobody has to hear that
-// what he did not ask for, as syslog in a container, is not there.
+// chosen reports whether a parameter was set, and not left at its default. That syslog is
+// missing, as in a container, needs a warning only if the user has asked for it.
 func chosen(cfg *config.Config, field any) bool { return cfg.Source(field).Level != config.Default }

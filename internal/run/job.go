@@ -1,10 +1,9 @@
-// Package run looks after a job in a batch allocation: it starts the program,
-// finds out which nodes can be used, starts it again on those when a run has
-// failed, ends one that hangs, and at the end brings home what is only in the
-// nodes.
+// Package run runs a job in a batch allocation: it starts the program, finds out which
+// nodes can be used, starts it again on those when a run has failed, ends a run that
+// hangs, and at the end copies to the prefix directory what only the nodes have.
 //
-// It never talks to the program. What it knows of it is what the library leaves
-// in the prefix directory: which checkpoints are complete and where they are
+// It never talks to the program. What it knows of the program is what the library writes
+// to the prefix directory: which checkpoints are complete and where they are
 // (flush.scr), how many nodes a run has used (nodes.scr), and why the job should
 // stop (halt.scr).
 package run
@@ -36,7 +35,7 @@ type Job struct {
 	Tool string
 }
 
-// Open finds out about the job. A prefix that is not "" wins over the
+// Open reads the configuration and finds the resource manager. A prefix that is not "" wins over the
 // configuration. The warnings are about settings without effect.
 func Open(prefix string) (j *Job, warnings []string, err error) {
 	if prefix != "" {
@@ -55,7 +54,7 @@ func Open(prefix string) (j *Job, warnings []string, err error) {
 	return &Job{Config: cfg, Prefix: cfg.Prefix, Manager: m}, warnings, nil
 }
 
-// Tell says what happens.
+// Tell writes a line about what is done.
 func (j *Job) Tell(format string, args ...any) {
 	if j.Out != nil {
 		text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")
@@ -63,7 +62,7 @@ func (j *Job) Tell(format string, args ...any) {
 	}
 }
 
-// Detail says what only somebody looking for a fault wants to know.
+// Detail is Tell with SCR_DEBUG=1 or more.
 func (j *Job) Detail(format string, args ...any) {
 	if j.Config.Debug > 0 {
 		j.Tell(format, args...)
@@ -160,4 +159,15 @@ func (j *Job) TestRuntime(ctx context.Context) []error {
 		bad = append(bad, fmt.Errorf("other nodes cannot be reached: %w", err))
 	}
 	return bad
+}
+
+// shell is how commands are run on other nodes.
+func (j *Job) shell() shell {
+	return findShell(j.Config.RemoteShell, j.Manager.Name() == "Slurm")
+}
+
+// OnNodes runs a command on nodes at the same time and returns the answer of
+// each. limit is what a node may take.
+func (j *Job) OnNodes(ctx context.Context, nodes []string, limit time.Duration, argv ...string) map[string]Answer {
+	return onNodes(ctx, j.shell(), nodes, limit, argv)
 }

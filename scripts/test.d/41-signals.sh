@@ -67,3 +67,20 @@ for name in restored any_instant own_faults waits_in_a_thread no_reader too_larg
 done
 part 2 "$WORK/signals" fault_of_ours
 part 1 "$WORK/late" restored
+
+# What the runtime says of itself while the library is used (docs/go-runtime.md): lines
+# "SCHED 52ms: gomaxprocs=1 ...", as often as its monitor looks.
+trace() { # VARIABLE...: prints them
+    vars=(--env GODEBUG=schedtrace=1)
+    for v in "$@"; do vars+=(--env "$v"); done
+    job 1 "$WORK/signals" any_instant 2>&1 | grep -o 'SCHED [0-9]*ms: gomaxprocs=[0-9]*'
+    vars=()
+}
+# From where the library has been initialized.
+processors() { sed -n '/gomaxprocs=1$/,$s/.*gomaxprocs=//p' "$1" | sort -u | paste -sd ' '; }
+trace GOMAXPROCS=8 >"$WORK/trace"
+is "Go uses one processor, whatever GOMAXPROCS says" same 1 "$(processors "$WORK/trace")"
+median=$(awk -F '[ m]' 'NR > 1 { print $2 - before } { before = $2 }' "$WORK/trace" | sort -n | awk '{ d[NR] = $1 } END { print d[int((NR + 1) / 2)] + 0 }')
+is "its timers are late: the monitor looks every $median ms" test "$median" -ge 20
+trace GOMAXPROCS=8 SCR_FLUSH=1 SCR_FLUSH_ASYNC=1 >"$WORK/trace"
+is "it uses four while a thread copies" same "1 4" "$(processors "$WORK/trace")"

@@ -269,7 +269,7 @@ is "... and the newest checkpoint is brought home" home
 # The batch script to copy, and Slurm's signal to it a minute before the end.
 fresh
 mapfile -t lines < <(sed -e "s,-n8 -N4 ./app,--mpi=pmix -n8 -N4 $BUILD/heat -x 256 -y 256 -s 100000 -c 300," -e 's/TERM@600/TERM@60/' \
-    -e 's/^exit "\$status"/echo "status $status"/' "$ROOT/scripts/scr_srun_loop.sh")
+    -e 's/^exit "\$status"/echo "status $status"/' "$BUILD/scripts/scr_srun_loop.sh")
 batch --time=2 -- "${lines[@]}"
 is "scr_srun_loop.sh, and the time is nearly up" ends any '\(heat\.[0-9]+00\): in the prefix directory'
 is "... so it is not started again" same 1 "$(grep -c '^run [0-9]* of' "$log")"
@@ -287,7 +287,7 @@ is "... with the right result" result
 is "... and nothing was flushed" not_flushed
 
 # ... and with the batch script to copy.
-sed -e "s,-n 8 env \(.*\) ./app,--mca plm rsh -n 6 env \1 ${heat[*]} -o $prefix/final," -e '/^export SCR_MIN_NODES/d' "$ROOT/scripts/scr_mpirun_loop.sh" >"$WORK/loop.sh"
+sed -e "s,-n 8 env \(.*\) ./app,--mca plm rsh -n 6 env \1 ${heat[*]} -o $prefix/final," -e '/^export SCR_MIN_NODES/d' "$BUILD/scripts/scr_mpirun_loop.sh" >"$WORK/loop.sh"
 fresh
 PATH=$BUILD:$PATH outside "${ssh[@]}" SCR_JOB_ID=loop -- bash "$WORK/loop.sh"
 until_said 'heat.600 complete'

@@ -82,7 +82,8 @@ static void refused(const char *name, const char *call, int rc)
     lines = new_lines();
     MPI_Allreduce(&lines, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     failed = everywhere(rc != SCR_SUCCESS);
-    good = everywhere(lines == 0 || (strncmp(said, "SCR: rank ", 10) == 0 && strstr(said, call) != NULL && strstr(said, twice) == NULL));
+    good = everywhere(lines == 0 || (strncmp(said, "SCR: rank ", 10) == 0 && strstr(said, call) != NULL && strstr(said, twice) == NULL &&
+        strchr(said, '{') == NULL)); /* as functions are marked that have another name in C */
     if (rank == 0) {
         printf("%s %s is refused\n", failed ? "ok" : "not ok", name);
         printf("%s ... with one line\n", total == 1 && good ? "ok" : "not ok");

@@ -292,7 +292,13 @@ static void count(int sig) { (void)sig; calls++; }
 
 static struct found before;
 
-static void looks_inside(void) { check("the limit of files is the program's, also within a call", 1); }
+static void looks_inside(void)
+{
+    struct rlimit files;
+
+    check("the limit of files is the program's, also within a call",
+        getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur == before.files.rlim_cur);
+}
 
 /* Every kind of handler there is, a stack and a mask, before the library is
  * there and after. */
