@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -219,122 +217,4 @@ condition that has come true, or if the last run ended by itself, in SCR_Finaliz
 			return nil
 		}
 	},
-}
-
-var haltCntlCommand = command{
-	names: []string{"scr_halt_cntl"},
-	short: "list and change the conditions under which a job stops",
-	synopsis: []string{"{-f FILE | --dir DIR} [--list]",
-		"{-f FILE | --dir DIR} [-c N] [-a TIME] [-b TIME] [-s SECONDS] [-r REASON] [--unset-...]"},
-	long: `A job looks at its halt file when it asks whether to write a checkpoint or to stop. Conditions can be changed
-while it runs. TIME is in seconds since 1970, or local time as in 2026-11-21T18:30:00.`,
-	environ:  ofPrefix,
-	files:    []file{{".scr/halt.scr", "the conditions"}},
-	examples: `    scr_halt_cntl --dir /p/run7 --checkpoints 2 --list`,
-	see:      []string{"scr_halt", "scr_retries_halt"},
-	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		file := flags.StringP("file", "f", "", "halt file `FILE` (default: that of --dir)")
-		dir := dirFlag(flags)
-		list := flags.BoolP("list", "l", false, "print all conditions, after the changes; this is done if nothing is asked for")
-		checkpoints := flags.IntP("checkpoints", "c", 0, "stop after `N` more checkpoints")
-		after := flags.StringP("after", "a", "", "stop at the first occasion after `TIME`")
-		before := flags.StringP("before", "b", "", "stop before `TIME`, by as many seconds as --seconds says")
-		seconds := flags.IntP("seconds", "s", 0, "stop `N` seconds before the time of --before")
-		reason := flags.StringP("reason", "r", "", "stop now, for the reason `TEXT`")
-		unset := map[halt.Field]*bool{
-			halt.Checkpoints: flags.Bool("unset-checkpoints", false, "take the condition of --checkpoints out"),
-			halt.After:       flags.Bool("unset-after", false, "take the condition of --after out"),
-			halt.Before:      flags.Bool("unset-before", false, "take the condition of --before out"),
-			halt.Seconds:     flags.Bool("unset-seconds", false, "take the condition of --seconds out"),
-			halt.Because:     flags.Bool("unset-reason", false, "take the reason out, so that the job goes on or can be started again"),
-		}
-		return func([]string) error {
-			changes := map[halt.Field]string{}
-			for field, on := range unset {
-				if *on {
-					changes[field] = ""
-				}
-			}
-			for _, number := range []struct {
-				name  string
-				field halt.Field
-				value int
-			}{{"checkpoints", halt.Checkpoints, *checkpoints}, {"seconds", halt.Seconds, *seconds}} {
-				if flags.Changed(number.name) {
-					if number.value < 0 {
-						return fmt.Errorf("--%s takes a number from 0 on; %w", number.name, errUsage)
-					}
-					changes[number.field] = strconv.Itoa(number.value)
-				}
-			}
-			for field, text := range map[halt.Field]string{halt.After: *after, halt.Before: *before} {
-				if text == "" {
-					continue
-				}
-				when, err := parseTime(text)
-				if err != nil {
-					return fmt.Errorf("%w; %w", err, errUsage)
-				}
-				changes[field] = strconv.FormatInt(when.Unix(), 10)
-			}
-			if *reason != "" {
-				if printable(*reason) != *reason {
-					return fmt.Errorf("the reason %q is not one line of text; %w", *reason, errUsage)
-				}
-				changes[halt.Because] = *reason
-			}
-			path := *file
-			if path == "" {
-				var err error
-				if path, err = jobFile(*dir, "halt.scr"); err != nil {
-					return err
-				}
-			}
-			if len(changes) > 0 {
-				if *file == "" {
-					if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-						return err
-					}
-				}
-				if err := halt.Edit(path, changes); err != nil {
-					return err
-				}
-			}
-			if *list || len(changes) == 0 {
-				return c.conditions(path)
-			}
-			return nil
-		}
-	},
-}
-
-// parseTime reads seconds since the epoch, or a local time.
-func parseTime(text string) (time.Time, error) {
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 {
-		return time.Unix(n, 0), nil
-	}
-	for _, layout := range []string{"2006-01-02T15:04:05", time.DateTime, "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
-		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			return t, nil
-		}
-	}
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return t, nil
-	}
-	return time.Time{}, fmt.Errorf("%q is no time: want seconds since 1970, or as in 2026-11-21T18:30:00", text)
-}
-
-func (c *context) conditions(path string) error {
-	set, err := halt.Conditions(path)
-	if err != nil {
-		return err
-	}
-	for _, field := range slices.Sorted(maps.Keys(set)) {
-		text := printable(set[field])
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil && (field == halt.After || field == halt.Before) {
-			text += " (" + time.Unix(n, 0).Format(time.DateTime) + ")"
-		}
-		fmt.Fprintf(c.out, "%s = %s\n", field, text)
-	}
-	return nil
 }

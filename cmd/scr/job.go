@@ -107,7 +107,7 @@ func nodeName() string {
 	return name
 }
 
-// downFlag is the option for nodes that somebody knows to be lost.
+// downFlag is the option that names nodes which are lost.
 func downFlag(flags *pflag.FlagSet) *string {
 	return flags.StringP("down", "d", "", "take the nodes `NODES` for down whatever they say")
 }

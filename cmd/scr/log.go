@@ -146,7 +146,7 @@ func (c *context) log(o *logOptions, more func(*eventlog.Record) error) error {
 var recorderCommand = command{
 	names:   []string{eventlog.Command},
 	short:   "write the log of a running job to a database; started by the job",
-	long:    `This is started by a job whose log goes to a database, and by nobody else.`,
+	long:    `Jobs whose log goes to a database start this command; it is of no use by itself.`,
 	environ: ofLog,
 	see:     []string{"scr_log_event"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {

@@ -19,7 +19,7 @@
 // of scope Rank are found on each rank by the same rule, with that rank's
 // environment. Items (GROUPS, STORE, CKPT) are decided on by rank 0, and all
 // of one kind come from one place: as in SCR, a user who describes a
-// checkpoint replaces the descriptors of the system's file, lest the two mix.
+// checkpoint replaces the descriptors of the system's file, so that the two do not mix.
 package config
 
 //go:generate go run ./generate
@@ -40,15 +40,6 @@ type Config struct {
 	values map[string]value // every parameter, and unknown names that were set
 	items  *hash.Hash       // kind -> id -> field -> value
 	levels map[string]Level // where the items of a kind came from
-}
-
-// Lookup returns the value of a parameter of any name as it was written, except
-// that a Path is absolute and clean and one of a list of words in upper case,
-// and where it is from. ok is false for a name that is neither in Parameters nor
-// set by anybody.
-func (c *Config) Lookup(name string) (text string, source Source, ok bool) {
-	v, ok := c.values[name]
-	return v.text, v.source, ok
 }
 
 // Source says where the value of a field of Values came from, to which it takes

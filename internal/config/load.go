@@ -206,11 +206,10 @@ func (r *resolver) shareItems(kind *ItemKind, shared *hash.Hash) error {
 		}
 		shared.At(keyItemSet).SetInt(kind.Name, int64(l.level))
 		for _, id := range slices.Sorted(maps.Keys(ids)) {
-			final, fields, err := r.resolveItem(kind, id, l)
+			final, err := r.resolveItem(kind, id, l, shared.At(keyItem, kind.Name))
 			if err != nil {
 				return err
 			}
-			shared.At(keyItem, kind.Name, final).Merge(fields)
 			if kind.Scope == Rank {
 				source := Source{l.level, ids[id].where}
 				shareValue(shared.At(keyItemRaw, kind.Name, final), value{text: id, source: source})

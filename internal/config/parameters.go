@@ -52,8 +52,8 @@ type Parameter struct {
 	// valid says what is wrong with a Text that has a form of its own.
 	valid func(text string) error
 
-	// derive gives the value from the system a parameter has where nobody set
-	// it, and says where that comes from. Default follows if it gives "".
+	// derive finds the value in the system where no value was set, and
+	// says where that comes from. Default follows if it gives "".
 	derive func(environ Environ) (text, from string)
 }
 

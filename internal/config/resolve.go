@@ -78,26 +78,28 @@ func (r *resolver) setTo(p *Parameter, s setting, level Level) (value, error) {
 	return p.check(text, source)
 }
 
-// resolveItem finds the fields of an item, and the id that it has after expansion.
-func (r *resolver) resolveItem(kind *ItemKind, id string, l *layer) (final string, fields *hash.Hash, err error) {
+// resolveItem finds the fields of an item and sets them in items, by the id that
+// it has after expansion, which it returns. Two ids may be one then.
+func (r *resolver) resolveItem(kind *ItemKind, id string, l *layer, items *hash.Hash) (final string, err error) {
 	it := l.items[kind.Name][id]
 	v, err := r.setTo(&kind.Parameter, setting{id, it.where}, l.level)
 	if err == nil && v.text == "" {
 		err = invalid(kind.Name, id, Source{l.level, it.where}, errors.New("names no item"))
 	}
 	if err != nil {
-		return "", nil, err
+		return "", err
 	}
-	fields = hash.New()
+	final = kind.plain(v)
+	h := items.At(final)
 	for _, name := range slices.Sorted(maps.Keys(it.fields)) {
 		p := findOrText(kind.Fields, name)
 		v, err := r.setTo(p, it.fields[name], l.level)
 		if err != nil {
-			return "", nil, fmt.Errorf("%s=%s: %w", kind.Name, id, err)
+			return "", fmt.Errorf("%s=%s: %w", kind.Name, id, err)
 		}
 		if v.text != "" {
-			fields.SetValue(name, p.plain(v))
+			h.SetValue(name, p.plain(v))
 		}
 	}
-	return kind.plain(v), fields, nil
+	return final, nil
 }

@@ -2,10 +2,7 @@ package main
 
 import (
 	"os"
-	"strings"
 	"testing"
-
-	"github.com/goscr/goscr/internal/config"
 )
 
 func read(t *testing.T, path string) string {
@@ -35,56 +32,6 @@ func TestGenerated_IsNotStale(t *testing.T) {
 func TestPage_WithoutATable(t *testing.T) {
 	if _, err := page("# Parameters\n"); err == nil {
 		t.Error("tables are lost without an error")
-	}
-}
-
-// What is given as an example of a parameter sets it.
-func TestExamples(t *testing.T) {
-	rows := items()
-	for _, p := range config.Parameters {
-		rows = append(rows, row{p, p.Name, p.Name + "=" + p.Example})
-	}
-	for _, r := range rows {
-		t.Run(r.name, func(t *testing.T) { example(t, r) })
-	}
-}
-
-func example(t *testing.T, r row) {
-	t.Helper()
-	settings, err := config.ParseSettings("example", r.example)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	environ := func(variable string) (string, bool) {
-		if variable == "SCR_PREFIX" && r.name != variable {
-			return dir, true
-		}
-		return "", false
-	}
-	cfg, warnings, err := config.Load(nil, settings, environ)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, w := range warnings {
-		if strings.Contains(w, "unknown") {
-			t.Error(w)
-		}
-	}
-	kind, field, isField := strings.Cut(r.name, " ")
-	switch {
-	case strings.HasPrefix(r.name, "SCR_"):
-		if _, source, _ := cfg.Lookup(r.name); source.Level != config.Program {
-			t.Errorf("%s does not set it", r.example)
-		}
-	case cfg.Items(kind).Size() != 1:
-		t.Errorf("%s sets no item", r.example)
-	case isField:
-		for _, item := range cfg.Items(kind).All() {
-			if item.Text(field) == "" {
-				t.Errorf("%s does not set it", r.example)
-			}
-		}
 	}
 }
 
