@@ -198,7 +198,11 @@ func TestRestart_Prefix(t *testing.T) {
 	}
 	for _, version := range writers(t) {
 		cases[version+"/job"] = readsStep(2)
-		cases[version+"/bypass"] = readsStep(2)
+		cases[version+"/bypass"] = reads(name(2), func(rank int) map[string][]byte {
+			f := files(2, rank)
+			f[sharedFile] = slices.Concat(part(0), part(1), part(2), part(3))
+			return f
+		})
 		cases[version+"/compressed"] = reads(name(2), compressible)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(cases)) {
@@ -206,6 +210,9 @@ func TestRestart_Prefix(t *testing.T) {
 			version, kind, _ := strings.Cut(kind, "/")
 			s := moved(t, version, kind)
 			s.lose(all...)
+			if kind == "bypass" { // the ranks read the file that all have written where it is
+				s.env["SCR_FETCH_BYPASS"] = "1"
+			}
 			if exists(t, s.prefix(".scr/halt.scr")) {
 				s.command(0, "scr_halt_cntl", "--dir", s.prefix(""), "--unset-reason")
 			}
@@ -271,7 +278,7 @@ func TestIndex(t *testing.T) {
 	}
 	for _, version := range writers(t) {
 		cases[version+"/job"] = as(func(l *listed) { l.ID = 2 })
-		cases[version+"/bypass"] = as(func(*listed) {})
+		cases[version+"/bypass"] = as(func(l *listed) { l.Files, l.Bytes = 6, 1557 })
 		cases[version+"/restarting"] = as(func(*listed) {})
 		cases[version+"/condemned"] = as(func(l *listed) { l.Valid, l.Failed, l.Current = false, true, false })
 		cases[version+"/compressed"] = as(func(l *listed) { l.Compressed, l.Bytes = true, 3657 })

@@ -254,7 +254,7 @@ var scenes = []scene{
 	{"restarting", "a job killed while it read a checkpoint, and then all conditions to halt", playRestarting},
 	{"condemned", "the same, after scr_run has found that it died of that checkpoint", playCondemned},
 	{"settings", "a job that has set parameters itself", playSettings},
-	{"bypass", "a job with SCR_CACHE_BYPASS=1, that has ended", playBypass},
+	{"bypass", "a job with SCR_CACHE_BYPASS=1, whose ranks write one file together, that has ended", playBypass},
 	{"compressed", "a job with SCR_FLUSH_COMPRESS=zstd, that has ended", playCompressed},
 	{"log", "the log of a job, as text and as an SQLite database", playLog},
 }
@@ -335,23 +335,48 @@ func playCondemned(t testing.TB) *site {
 	return s
 }
 
+// playSettings has the environment turn off the log, which the program turns on.
 func playSettings(t testing.TB) *site {
-	s := newSite(t)
+	s := newSite(t, "SCR_LOG_ENABLE=0")
 	s.job(ranks, "SCR_LOG_ENABLE=1 SCR_LOG_TXT_ENABLE=1", func(c *scr.Session, rank int) error { return nil })
 	for node := range ranks {
 		must(t, os.RemoveAll(s.node(node)))
 	}
-	must(t, os.Remove(s.prefix(".scr/log")))
 	return s
+}
+
+// sharedFile is a file of which each rank writes a part.
+const sharedFile = "ckpt.2/all"
+
+func part(rank int) []byte { return noise(2, 10+rank, 25) }
+
+func writePart(c *scr.Session, rank int) error {
+	path, err := routed(c, sharedFile)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o640)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(part(rank), int64(25*rank))
+	return errors.Join(err, f.Chmod(0o640), f.Close())
 }
 
 func playBypass(t testing.TB) *site {
 	s := newSite(t, "SCR_CACHE_BYPASS=1")
 	s.job(ranks, "", func(c *scr.Session, rank int) error {
-		if err := checkpoint(c, rank, 2); err != nil {
+		if err := begin(c, name(2), scr.Checkpoint, files(2, rank)); err != nil {
 			return err
 		}
-		return c.Finalize()
+		if err := c.Agree(writePart(c, rank)); err != nil {
+			return err
+		}
+		// The time of a file that all have written is recorded.
+		if err := c.Agree(os.Chtimes(s.prefix(sharedFile), epoch, epoch)); err != nil {
+			return err
+		}
+		return errors.Join(c.CompleteOutput(true), c.Finalize())
 	})
 	for node := range ranks {
 		must(t, os.RemoveAll(s.node(node)))

@@ -3,6 +3,7 @@ package formats
 import (
 	"bytes"
 	"flag"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,6 +26,7 @@ func TestWriters(t *testing.T) {
 			dir := filepath.Join(corpus, current, sc.kind)
 			if *update && !exists(t, dir) {
 				got.store(t, dir)
+				must(t, os.WriteFile(filepath.Join(dir, saysFile), []byte(says(t, got)), 0o666))
 			}
 			want := loadKind(t, current, sc.kind)
 			if wrong := differences(t, comparable(t, got), comparable(t, want)); len(wrong) > 0 {
