@@ -8,7 +8,8 @@
 //	restart_test.go  jobs go on from the prefix directories and caches
 //	scenes_test.go   the jobs whose files the corpus has
 //	place_test.go    moves the files of a job to another directory
-//	public_test.go   a module outside this one uses the public packages
+//	fuzz_test.go     readers of files that are damaged, seeded by the corpus
+//	page_test.go     the pages that tell of the corpus name what is there
 //
 // testdata/README.md says how to add to it.
 package formats
