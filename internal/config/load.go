@@ -225,7 +225,7 @@ func complete(shared *hash.Hash, program *Settings, environ Environ) (*Config, [
 	if err := program.same(shared.Text(keyProgram)); err != nil {
 		return nil, nil, err
 	}
-	cfg := &Config{values: map[string]value{}, items: hash.New(), levels: map[string]Level{}}
+	cfg := &Config{values: map[string]value{}, items: hash.New()}
 	for name, h := range shared.Get(keyJob).All() {
 		v, err := findOrText(Parameters, name).check(h.Text(keyText), sharedSource(h))
 		if err != nil {
@@ -252,10 +252,8 @@ func complete(shared *hash.Hash, program *Settings, environ Environ) (*Config, [
 		return nil, nil, err
 	}
 	cfg.Lines = linesOf(cfg.items, paths)
-	for _, kind := range shared.Get(keyItemSet).Keys() {
-		level, _ := shared.Get(keyItemSet).Int(kind)
-		cfg.levels[kind] = Level(level)
-	}
+	level, _ := shared.Get(keyItemSet).Int("CKPT")
+	cfg.CkptsFrom = Level(level)
 	var warnings []string
 	for _, i := range shared.Get(keyWarning).Ints() {
 		warnings = append(warnings, shared.Get(keyWarning).Text(strconv.Itoa(i)))
