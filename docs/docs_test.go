@@ -449,7 +449,7 @@ func (s *sources) readers(t *testing.T, p config.Parameter, name, cell string) {
 // ------------------------------------------------------------------- the calls
 
 // calls returns the functions of scr.h. libscr.so exports those and no others, as
-// scripts/test.d/10-library.sh checks.
+// TestLibrary_Symbols (scripts/test.d/built) checks.
 func calls(t *testing.T) []string {
 	t.Helper()
 	var list []string
