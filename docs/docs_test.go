@@ -193,26 +193,58 @@ func TestParameters_AreTested(t *testing.T) {
 			all.Write(data)
 		}
 	}
-	set := func(name, before, after string) {
-		if !regexp.MustCompile(before + name + after).MatchString(all.String()) {
-			t.Errorf("no test sets %s", name)
-		}
-	}
+	words, set := firsts(`\b(SCR_\w+)`, all.String()), firsts(`\b([A-Z_]+)=`, all.String())
 	for _, p := range config.Parameters {
-		set(p.Name, `\b`, `\b`)
+		if !words[p.Name] {
+			t.Errorf("no test speaks of %s", p.Name)
+		}
 	}
 	for _, kind := range config.ItemKinds {
-		set(kind.Name, `\b`, `=`)
+		if !set[kind.Name] {
+			t.Errorf("no test has a line %s=", kind.Name)
+		}
 		for _, field := range kind.Fields {
-			set(field.Name, kind.Name+`=.*\b`, `=`)
+			if !regexp.MustCompile(kind.Name + `=.*\b` + field.Name + `=`).MatchString(all.String()) {
+				t.Errorf("no test sets %s of %s", field.Name, kind.Name)
+			}
 		}
 	}
+}
+
+// Some code reads each parameter, and each field of an item but one.
+func TestParameters_AreRead(t *testing.T) {
+	code := readSources(t).code
+	fields := regexp.MustCompile("(?m)^\t(\\w+) +(\\S+) +`scr:\"(\\w+)\"`").FindAllStringSubmatch(read(t, "internal/config/values.go"), -1)
+	if len(fields) < len(config.Parameters) {
+		t.Fatalf("%d fields for %d parameters", len(fields), len(config.Parameters))
+	}
+	plain, optional := firsts(`(?:cfg|onfig|\bc)\.(\w+)`, code), firsts(`\.(\w+)\.(?:Or|Value|Set)\b`, code)
+	elsewhere := []string{"SCR_CONF_FILE", "FETCH"} // for Load itself; without effect, as docs/config.md says
+	for _, f := range fields {
+		name, kind, parameter := f[1], f[2], f[3]
+		used := plain[name]
+		if strings.HasPrefix(kind, "Optional") {
+			used = optional[name]
+		}
+		if used == slices.Contains(elsewhere, parameter) {
+			t.Errorf("%s: that the code reads it is %v", parameter, used)
+		}
+	}
+}
+
+// firsts are the first groups of all matches.
+func firsts(pattern, text string) map[string]bool {
+	set := map[string]bool{}
+	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+		set[m[1]] = true
+	}
+	return set
 }
 
 // ------------------------------------------------------------------- the calls
 
 // calls returns the functions of scr.h. libscr.so exports those and no others, as
-// scripts/test.d/10-library.sh checks.
+// TestLibrary_Symbols (scripts/test.d/built) checks.
 func calls(t *testing.T) []string {
 	t.Helper()
 	var list []string

@@ -97,7 +97,7 @@ func warnOfGroups(world mpi.Comm, cfg *config.Config, log *report.Logger) error 
 // a user who says how to protect checkpoints with SCR_COPY_TYPE.
 func ckptLines(cfg *config.Config) []config.Ckpt {
 	scheme := cfg.Source(&cfg.CopyType).Level
-	if cfg.ItemsLevel("CKPT") == config.System && scheme > config.System && cfg.CopyType != "FILE" {
+	if cfg.CkptsFrom == config.System && scheme > config.System && cfg.CopyType != "FILE" {
 		return nil
 	}
 	return cfg.Ckpts

@@ -53,10 +53,10 @@ func (c *context) aboutJob(dir *string, do func(j *jobrun.Job) error) func([]str
 // noPrefix is for commands to which the prefix directory makes no difference.
 var noPrefix = new(string)
 
+const aboutPrefix = "prefix directory `DIR` (default: $SCR_PREFIX, else the current directory)"
+
 // prefixFlag is the option that most commands have.
-func prefixFlag(flags *pflag.FlagSet) *string {
-	return flags.StringP("prefix", "p", "", "prefix directory `DIR` (default: $SCR_PREFIX, else the current directory)")
-}
+func prefixFlag(flags *pflag.FlagSet) *string { return flags.StringP("prefix", "p", "", aboutPrefix) }
 
 // prefixDir is the prefix directory of a command: what its option says, else
 // what the configuration says.

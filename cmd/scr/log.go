@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -26,18 +27,13 @@ var logEventCommand = command{
 	short:    "add an event to the log of a job",
 	synopsis: []string{"-T TYPE [OPTION...]"},
 	long:     `For scripts around a job, which log what happens outside of its runs.`,
-	environ:  slices.Concat(ofPrefix, []string{"SCR_USER_NAME", "SCR_JOB_ID", "SCR_JOB_NAME"}, ofLog),
+	environ:  slices.Concat([]string{"SCR_PREFIX", "SCR_USER_NAME", "SCR_JOB_ID", "SCR_JOB_NAME"}, ofLog),
 	examples: `    scr_log_event -T NODE_FAIL -N "atlas17 does not answer"`,
 	see:      []string{"scr_log_transfer"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		o := addLogOptions(flags)
-		note := flags.StringP("note", "N", "", "add the text `TEXT`")
-		return func([]string) error {
-			return c.log(o, func(r *eventlog.Record) error {
-				r.Note = *note
-				return nil
-			})
-		}
+		flags.StringVarP(&o.Note, "note", "N", "", "add the text `TEXT`")
+		return func([]string) error { return c.log(flags, o) }
 	},
 }
 
@@ -46,81 +42,74 @@ var logTransferCommand = command{
 	short:    "add a transfer of files to the log of a job",
 	synopsis: []string{"-T TYPE -X FROM -Y TO [OPTION...]"},
 	long:     `For scripts around a job, which log what they copy.`,
-	environ:  slices.Concat(ofPrefix, []string{"SCR_USER_NAME", "SCR_JOB_ID", "SCR_JOB_NAME"}, ofLog),
+	environ:  slices.Concat([]string{"SCR_PREFIX", "SCR_USER_NAME", "SCR_JOB_ID", "SCR_JOB_NAME"}, ofLog),
 	examples: `    scr_log_transfer -T COPY -X /p/run7 -Y /archive/run7 -D 12 -L 340 -B 2e12`,
 	see:      []string{"scr_log_event"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		o := addLogOptions(flags)
-		from := flags.StringP("from", "X", "", "the files were copied from directory `DIR`")
-		to := flags.StringP("to", "Y", "", "they were copied to directory `DIR`")
+		o.Transfer = true
+		flags.StringVarP(&o.From, "from", "X", "", "the files were copied from directory `DIR`")
+		flags.StringVarP(&o.To, "to", "Y", "", "they were copied to directory `DIR`")
 		bytes := flags.Float64P("bytes", "B", 0, "`N` bytes were copied") // scripts compute it, with whatever result
 		files := flags.Int64P("files", "F", 0, "`N` files were copied")
 		return func([]string) error {
-			return c.log(o, func(r *eventlog.Record) error {
-				r.Transfer, r.From, r.To = true, *from, *to
-				if flags.Changed("bytes") {
-					if !(*bytes >= 0 && *bytes < math.MaxInt64) {
-						return fmt.Errorf("--bytes %v is no number of bytes; %w", *bytes, errUsage)
-					}
-					r.Bytes = eventlog.Count(int64(*bytes))
+			if flags.Changed("bytes") {
+				if !(*bytes >= 0 && *bytes < math.MaxInt64) {
+					return fmt.Errorf("--bytes %v is no number of bytes; %w", *bytes, errUsage)
 				}
-				if flags.Changed("files") {
-					if *files < 0 {
-						return fmt.Errorf("--files %d is no number of files; %w", *files, errUsage)
-					}
-					r.Files = files
+				o.Bytes = eventlog.Count(int64(*bytes))
+			}
+			if flags.Changed("files") {
+				if *files < 0 {
+					return fmt.Errorf("--files %d is no number of files; %w", *files, errUsage)
 				}
-				return nil
-			})
+				o.Files = files
+			}
+			return c.log(flags, o)
 		}
 	},
 }
 
-// logOptions are those that events and transfers have in common.
+// logOptions are those that events and transfers have in common, in the record
+// that is logged.
 type logOptions struct {
-	flags                              *pflag.FlagSet
-	prefix, user, jobID, jobName, kind string
-	name, start                        string
-	dataset                            int
-	seconds                            float64
+	eventlog.Record
+	prefix, start string
+	seconds       float64
 }
 
 func addLogOptions(flags *pflag.FlagSet) *logOptions {
-	o := &logOptions{flags: flags}
-	flags.StringVarP(&o.kind, "type", "T", "", "what it is: `TYPE`, as in NODE_FAIL (required)")
-	flags.StringVarP(&o.prefix, "prefix", "p", "", "prefix directory `DIR` (default: $SCR_PREFIX, else the current directory)")
-	flags.StringVarP(&o.jobID, "jobid", "i", "", "job `ID` (default: as for jobs)")
-	flags.StringVarP(&o.user, "user", "u", "", "user `USER` (default: as for jobs)")
-	flags.StringVarP(&o.jobName, "jobname", "j", "", "name `NAME` of the job (default: as for jobs)")
-	flags.IntVarP(&o.dataset, "dset", "d", 0, "number `ID` of the dataset")
-	flags.IntVarP(&o.dataset, "dataset", "D", 0, "the same as --dset `ID`")
-	flags.StringVarP(&o.name, "name", "n", "", "name `NAME` of the dataset")
+	o := &logOptions{Record: eventlog.Record{Time: time.Now()}}
+	flags.StringVarP(&o.Type, "type", "T", "", "what it is: `TYPE`, as in NODE_FAIL (required)")
+	flags.StringVarP(&o.prefix, "prefix", "p", "", aboutPrefix)
+	flags.StringVarP(&o.Job.ID, "jobid", "i", "", "job `ID` (default: as for jobs)")
+	flags.StringVarP(&o.Job.User, "user", "u", "", "user `USER` (default: as for jobs)")
+	flags.StringVarP(&o.Job.Name, "jobname", "j", "", "name `NAME` of the job (default: as for jobs)")
+	flags.IntVarP(&o.Dataset, "dset", "d", 0, "number `ID` of the dataset")
+	flags.IntVarP(&o.Dataset, "dataset", "D", 0, "the same as --dset `ID`")
+	flags.StringVarP(&o.Name, "name", "n", "", "name `NAME` of the dataset")
 	flags.StringVarP(&o.start, "start", "S", "", "it began at `TIME`, in seconds since 1970")
 	flags.Float64VarP(&o.seconds, "secs", "L", 0, "it took `SECONDS`")
 	return o
 }
 
-// log adds a record, to which more adds what is not common.
-func (c *context) log(o *logOptions, more func(*eventlog.Record) error) error {
-	if o.kind == "" {
+// log adds the record that the options say.
+func (c *context) log(flags *pflag.FlagSet, o *logOptions) error {
+	if o.Type == "" {
 		return fmt.Errorf("no --type given; %w", errUsage)
 	}
-	r := eventlog.Record{Time: time.Now(), Type: o.kind, Dataset: o.dataset, Name: o.name}
 	if o.start != "" {
 		seconds, err := strconv.ParseFloat(o.start, 64)
 		if err != nil || !(math.Abs(seconds) < 1e11) {
 			return fmt.Errorf("--start %s is no number of seconds since 1970; %w", o.start, errUsage)
 		}
-		r.Start = time.UnixMicro(int64(seconds * 1e6))
+		o.Start = time.UnixMicro(int64(seconds * 1e6))
 	}
-	if o.flags.Changed("secs") {
+	if flags.Changed("secs") {
 		if math.IsNaN(o.seconds) || math.IsInf(o.seconds, 0) {
 			return fmt.Errorf("--secs %v is no number of seconds; %w", o.seconds, errUsage)
 		}
-		r.Seconds = &o.seconds
-	}
-	if err := more(&r); err != nil {
-		return err
+		o.Seconds = &o.seconds
 	}
 	cfg, _, err := config.Read(o.prefix)
 	if err != nil {
@@ -130,16 +119,10 @@ func (c *context) log(o *logOptions, more func(*eventlog.Record) error) error {
 		fmt.Fprintln(c.err, "nothing is logged: SCR_LOG_ENABLE=1 turns the log on")
 		return nil
 	}
-	r.Job = eventlog.JobOf(cfg)
-	for _, set := range []struct {
-		to    *string
-		value string
-	}{{&r.Job.User, o.user}, {&r.Job.ID, o.jobID}, {&r.Job.Name, o.jobName}} {
-		if set.value != "" {
-			*set.to = set.value
-		}
-	}
-	return eventlog.Once(cfg, r, func(at eventlog.Database) (eventlog.Sink, error) { return database.Open(at, c.err) })
+	job := eventlog.JobOf(cfg)
+	job.ID, job.User, job.Name = cmp.Or(o.Job.ID, job.ID), cmp.Or(o.Job.User, job.User), cmp.Or(o.Job.Name, job.Name)
+	o.Job = job
+	return eventlog.Once(cfg, o.Record, func(at eventlog.Database) (eventlog.Sink, error) { return database.Open(at, c.err) })
 }
 
 // recorderCommand is for jobs, not for people: see eventlog.

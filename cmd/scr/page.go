@@ -90,14 +90,7 @@ func (c *command) manual() string {
 			m.item(".B", fmt.Sprint(i), text)
 		}
 	}
-	if len(c.environ) > 0 {
-		m.text("ENVIRONMENT", "Parameters, which may also be set in other places:")
-		for _, p := range config.Parameters {
-			if slices.Contains(c.environ, p.Name) {
-				m.item(".B", p.Name, strings.ReplaceAll(p.Help, "`", ""))
-			}
-		}
-	}
+	m.environment(c.environ)
 	if len(c.files) > 0 {
 		m.section("FILES")
 	}
@@ -164,6 +157,19 @@ func (m *man) options(flags *pflag.FlagSet) {
 		}
 		m.item(".B", word, about)
 	})
+}
+
+// environment writes what parameters of some names are for.
+func (m *man) environment(names []string) {
+	if len(names) == 0 {
+		return
+	}
+	m.text("ENVIRONMENT", "Parameters, which may also be set in other places:")
+	for _, p := range config.Parameters {
+		if slices.Contains(names, p.Name) {
+			m.item(".B", p.Name, strings.ReplaceAll(p.Help, "`", ""))
+		}
+	}
 }
 
 // text writes a section of paragraphs, if there are any.

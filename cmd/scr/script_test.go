@@ -90,6 +90,12 @@ func TestScripts_Launchers(t *testing.T) {
 	if out, err := exec.Command("go", "run", "../../scripts/launchers", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	launcher, err := os.ReadFile("testdata/launchers/bin/srun")
+	must(t, err)
+	must(t, os.Mkdir(filepath.Join(dir, "bin"), 0o777))
+	for _, name := range []string{"mpirun", "flux", "jsrun", "aprun"} {
+		must(t, os.WriteFile(filepath.Join(dir, "bin", name), launcher, 0o777))
+	}
 	scripts(t, "launcher_*.txtar", []string{dir, "testdata/launchers"}, "SCR_RESOURCE_MANAGER=NONE", "SCR_REMOTE_SHELL=SSH",
 		"SCR_JOB_ID=templates", "SCR_PREFIX=$WORK", "SCR_CNTL_BASE=$WORK/cntl", "SCR_CACHE_BASE=$WORK/cache")
 }

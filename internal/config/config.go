@@ -38,8 +38,7 @@ type Config struct {
 	Lines
 
 	values map[string]value // every parameter, and unknown names that were set
-	items  *hash.Hash       // kind -> id -> field -> value
-	levels map[string]Level // where the items of a kind came from
+	items  *hash.Hash       // kind -> id -> field -> value; a number has no suffix, and a Bool is 0 or 1
 }
 
 // Source says where the value of a field of Values came from, to which it takes
@@ -52,19 +51,6 @@ func (c *Config) Source(field any) Source {
 	}
 	return Source{}
 }
-
-// Items returns the items of a kind as id -> field -> value, nil if there are
-// none. In them a number has no suffix, and a Bool is 0 or 1. It must not be
-// changed.
-func (c *Config) Items(kind string) *hash.Hash { return c.items.Get(kind) }
-
-// StorePath is the directory of a STORE item on this rank. Its id is that on rank
-// 0; in what was set, variables stand for what each rank's environment has.
-func (c *Config) StorePath(id string) string { return c.Store(id).Path }
-
-// ItemsLevel says which level the items of a kind came from; Default if there
-// are none.
-func (c *Config) ItemsLevel(kind string) Level { return c.levels[kind] }
 
 // Query answers what SCR_Config asks after SCR_Init: "NAME" for a parameter,
 // "KIND=id FIELD" for a field of an item, "KIND" for the ids of all items. ok

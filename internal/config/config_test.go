@@ -151,11 +151,11 @@ func TestTable_Examples(t *testing.T) {
 		}
 	}
 	for _, kind := range ItemKinds {
-		if items := set(kind.Example).Items(kind.Name); items.Size() != 1 {
+		if items := set(kind.Example).items.Get(kind.Name); items.Size() != 1 {
 			t.Errorf("%s sets no item", kind.Example)
 		}
 		for _, field := range kind.Fields {
-			items := set(field.Example).Items(kind.Name)
+			items := set(field.Example).items.Get(kind.Name)
 			for _, item := range items.All() {
 				if item.Text(field.Name) == "" {
 					t.Errorf("%s does not set %s", field.Example, field.Name)
@@ -497,7 +497,7 @@ func TestItems(t *testing.T) {
 	var text strings.Builder
 	for _, kind := range ItemKinds {
 		text.WriteString(kind.Name + "\n")
-		if err := cfg.Items(kind.Name).PrintKV(&text, 2); err != nil {
+		if err := cfg.items.Get(kind.Name).PrintKV(&text, 2); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -532,7 +532,7 @@ CKPT
 	if text.String() != want {
 		t.Errorf("items:\n%s\nwant:\n%s", text.String(), want)
 	}
-	if got := cfg.ItemsLevel("CKPT"); got != System {
+	if got := cfg.CkptsFrom; got != System {
 		t.Errorf("CKPT is from %v", got)
 	}
 
@@ -540,16 +540,16 @@ CKPT
 	// kinds stay.
 	writeFile(t, prefix+"/.scrconf", "CKPT=7 TYPE=single\nCKPT=7 INTERVAL=2\n")
 	cfg, _ = load(t, settings(t, "CKPT=0 TYPE=RS"), "SCR_PREFIX="+prefix, "SSD=/l/ssd")
-	if got := cfg.Items("CKPT").Keys(); !slices.Equal(got, []string{"7"}) {
+	if got := cfg.items.Get("CKPT").Keys(); !slices.Equal(got, []string{"7"}) {
 		t.Errorf("CKPT: %q", got)
 	}
-	if h := cfg.Items("CKPT").Get("7"); h.Text("TYPE") != "SINGLE" || h.Text("INTERVAL") != "2" {
+	if h := cfg.items.Get("CKPT").Get("7"); h.Text("TYPE") != "SINGLE" || h.Text("INTERVAL") != "2" {
 		t.Error("lines about one item were not merged")
 	}
-	if got := cfg.Items("STORE").Size(); got != 2 {
+	if got := cfg.items.Get("STORE").Size(); got != 2 {
 		t.Errorf("%d stores", got)
 	}
-	if got := cfg.ItemsLevel("CKPT"); got != User {
+	if got := cfg.CkptsFrom; got != User {
 		t.Errorf("CKPT is from %v", got)
 	}
 }
@@ -576,10 +576,10 @@ func TestStorePath_OfEachRank(t *testing.T) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		for _, id := range cfg.Items("STORE").Keys() {
-			seen[fmt.Sprint(c.Rank(), " ", id)] = cfg.StorePath(id)
+		for _, s := range cfg.Stores {
+			seen[fmt.Sprint(c.Rank(), " ", s.ID)] = s.Path
 		}
-		if name := cfg.Items("CKPT").Get("0").Text("STORE"); name != "/ssd0/x" {
+		if name := cfg.items.Get("CKPT").Get("0").Text("STORE"); name != "/ssd0/x" {
 			return fmt.Errorf("CKPT names %s", name)
 		}
 		return nil
@@ -775,7 +775,7 @@ func TestRead(t *testing.T) {
 	if cfg.Prefix != prefix || cfg.Flush != 3 || cfg.Fetch {
 		t.Errorf("prefix %s, flush %d, fetch %v", cfg.Prefix, cfg.Flush, cfg.Fetch)
 	}
-	if cfg.JobName != "a b" || cfg.Items("CKPT").Get("0").Text("TYPE") != "XOR" {
+	if cfg.JobName != "a b" || cfg.items.Get("CKPT").Get("0").Text("TYPE") != "XOR" {
 		t.Error("settings of the program")
 	}
 	t.Setenv("SCR_PREFIX", prefix)
@@ -830,7 +830,7 @@ func TestLoad_RanksAgree(t *testing.T) {
 				t.Fatal(errs[r])
 			}
 			if cfg.Flush != 1 || cfg.JobID != "job0" || cfg.Prefix != prefix ||
-				cfg.JobName != "n0" || !cfg.Items("STORE").Has("/s/n0") {
+				cfg.JobName != "n0" || !cfg.items.Get("STORE").Has("/s/n0") {
 				t.Errorf("%d ranks: rank %d does not have what rank 0 decided", n, r)
 			}
 			if got, _, _ := cfg.Query("SCR_XTRA"); got != "n0" {

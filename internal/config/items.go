@@ -11,6 +11,7 @@ import (
 type Lines struct {
 	Stores    []Store
 	Ckpts     []Ckpt                       // in the order of their ids
+	CkptsFrom Level                        // the place that they were found in; Default if there are none
 	Groups    map[string]map[string]string // node -> kind of group -> name of the group
 	CntlDirs  map[string]int64             // directory -> bytes that there have to be
 	CacheDirs map[string]int64

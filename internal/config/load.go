@@ -118,23 +118,30 @@ const (
 	keyWhere   = "WHERE"
 )
 
-// decide does all that rank 0 does for the other ranks.
-func decide(program *Settings, environ Environ, names []string) (*hash.Hash, error) {
-	r := resolver{environ: environ}
-	if err := r.readFile(System, systemFile); err != nil {
-		return nil, err
+// readAll makes a resolver of all files. It also returns the values of SCR_PREFIX
+// and SCR_CONF_FILE, by which the user's file was found and in which that has no
+// say.
+func readAll(program *Settings, environ Environ) (r *resolver, prefix, file value, err error) {
+	r = &resolver{environ: environ}
+	if err = r.readFile(System, systemFile); err != nil {
+		return
 	}
 	r.layers = append([]*layer{program.layer()}, r.layers...)
-	prefix, err := r.resolve(find(Parameters, "SCR_PREFIX"))
-	if err != nil {
-		return nil, err
+	if prefix, err = r.resolve(find(Parameters, "SCR_PREFIX")); err != nil {
+		return
 	}
 	r.prefix = prefix.text
-	file, err := r.resolve(find(Parameters, "SCR_CONF_FILE"))
-	if err != nil {
-		return nil, err
+	if file, err = r.resolve(find(Parameters, "SCR_CONF_FILE")); err != nil {
+		return
 	}
-	if err := r.readFile(User, file.text); err != nil {
+	err = r.readFile(User, file.text)
+	return
+}
+
+// decide does all that rank 0 does for the other ranks.
+func decide(program *Settings, environ Environ, names []string) (*hash.Hash, error) {
+	r, prefix, file, err := readAll(program, environ)
+	if err != nil {
 		return nil, err
 	}
 	shared := hash.New()
@@ -142,7 +149,6 @@ func decide(program *Settings, environ Environ, names []string) (*hash.Hash, err
 	for i, text := range append(r.warnings(prefix, file), unknownVariables(names)...) {
 		shared.At(keyWarning).SetValue(strconv.Itoa(i), text)
 	}
-	// The user's file was found by these two, and has no say in them.
 	decided := map[string]value{"SCR_PREFIX": prefix, "SCR_CONF_FILE": file}
 	for i := range Parameters {
 		p := &Parameters[i]
@@ -225,7 +231,7 @@ func complete(shared *hash.Hash, program *Settings, environ Environ) (*Config, [
 	if err := program.same(shared.Text(keyProgram)); err != nil {
 		return nil, nil, err
 	}
-	cfg := &Config{values: map[string]value{}, items: hash.New(), levels: map[string]Level{}}
+	cfg := &Config{values: map[string]value{}, items: hash.New()}
 	for name, h := range shared.Get(keyJob).All() {
 		v, err := findOrText(Parameters, name).check(h.Text(keyText), sharedSource(h))
 		if err != nil {
@@ -252,10 +258,8 @@ func complete(shared *hash.Hash, program *Settings, environ Environ) (*Config, [
 		return nil, nil, err
 	}
 	cfg.Lines = linesOf(cfg.items, paths)
-	for _, kind := range shared.Get(keyItemSet).Keys() {
-		level, _ := shared.Get(keyItemSet).Int(kind)
-		cfg.levels[kind] = Level(level)
-	}
+	level, _ := shared.Get(keyItemSet).Int("CKPT")
+	cfg.CkptsFrom = Level(level)
 	var warnings []string
 	for _, i := range shared.Get(keyWarning).Ints() {
 		warnings = append(warnings, shared.Get(keyWarning).Text(strconv.Itoa(i)))

@@ -9,8 +9,8 @@ type Values struct {
 	Enable             bool          `scr:"SCR_ENABLE"`               // 0: every call returns an error at once, and SCR_Route_file copies the name
 	Prefix             string        `scr:"SCR_PREFIX"`               // prefix directory: the directory on the parallel file system that datasets are flushed to and fetched from
 	ConfFile           string        `scr:"SCR_CONF_FILE"`            // configuration file of the user
-	JobID              string        `scr:"SCR_JOB_ID"`               // id of the allocation. It names the directories on the nodes, by which the next run finds the cache; jobs that run at the same time need different ids
-	UserName           string        `scr:"SCR_USER_NAME"`            // user, whose name is part of the names of these directories, too
+	JobID              string        `scr:"SCR_JOB_ID"`               // id of the allocation. It names the job's directories on the nodes, by which the next run finds the cache; jobs that run at the same time need different ids
+	UserName           string        `scr:"SCR_USER_NAME"`            // name of the user, part of the paths of the job's directories on the nodes
 	JobName            string        `scr:"SCR_JOB_NAME"`             // name of the job, recorded with each dataset and in the log
 	ClusterName        string        `scr:"SCR_CLUSTER_NAME"`         // name of the cluster, recorded with each dataset and in the log
 	NodeName           string        `scr:"SCR_NODE_NAME"`            // name of the node: ranks with the same name are on one node
@@ -77,8 +77,8 @@ type Values struct {
 	LogSyslogSocket    string        `scr:"SCR_LOG_SYSLOG_SOCKET"`    // socket of syslog
 	LogDBEnable        bool          `scr:"SCR_LOG_DB_ENABLE"`        // 1: log to a database
 	LogDBHost          string        `scr:"SCR_LOG_DB_HOST"`          // server of the database, MySQL or MariaDB: host, host:port, or path of a socket
-	LogDBUser          string        `scr:"SCR_LOG_DB_USER"`          // user of the server
-	LogDBPass          string        `scr:"SCR_LOG_DB_PASS"`          // password of that user; not for SCR_Config, which leaves it in the prefix directory
+	LogDBUser          string        `scr:"SCR_LOG_DB_USER"`          // user on the database server
+	LogDBPass          string        `scr:"SCR_LOG_DB_PASS"`          // password on the database server; not for SCR_Config, which leaves it in the prefix directory
 	LogDBName          string        `scr:"SCR_LOG_DB_NAME"`          // database on the server
 	LogDBDebug         bool          `scr:"SCR_LOG_DB_DEBUG"`         // 1: show the statements that are sent to the database
 }
