@@ -28,7 +28,7 @@ func (s *Session) computed() {
 
 // kindOf is what a dataset is called in the log.
 func kindOf(d dataset.Dataset) string {
-	if d.Flags().Has(Checkpoint) {
+	if d.Flags().Has(dataset.Checkpoint) {
 		return "CHECKPOINT"
 	}
 	return "OUTPUT"

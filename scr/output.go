@@ -102,7 +102,7 @@ func (s *Session) create(id int, name string, flags Flags, checkpoint int) (o *u
 
 // describe gives all ranks rank 0's description of a new dataset.
 func (s *Session) describe(id int, name string, flags Flags, checkpoint int) (dataset.Dataset, error) {
-	d := dataset.New(id, name, flags, checkpoint, dataset.Owner{
+	d := dataset.New(id, name, dataset.Flags(flags), checkpoint, dataset.Owner{
 		User: s.config.UserName, JobName: s.config.JobName,
 		JobID: s.config.JobID, Cluster: s.config.ClusterName,
 	}, s.numbers.timestamp())
@@ -231,11 +231,11 @@ func (s *Session) completeCached(o *unfinished) error {
 	s.log.Info("dataset %d (%s): %s, %s; written in %.3f s, protected with %s in %.3f s", c.ID(), c.Name(), report.Count(c.Files(), "file"),
 		report.Bytes(c.Size()), written.Sub(o.began).Seconds(), c.Desc.Type, time.Since(written).Seconds())
 	s.prefix.Note(func() error { return prefix.Locate(s.prefix.Dir, c.Dataset, prefix.InCache, true) })
-	if c.Flags().Has(Checkpoint) {
+	if c.Flags().Has(dataset.Checkpoint) {
 		s.prefix.Note(func() error { return halt.CountCheckpoint(s.prefix.Dir) })
 	}
 	err = s.flusher.Completed(c)
-	if c.Flags().Has(Checkpoint) {
+	if c.Flags().Has(dataset.Checkpoint) {
 		s.advisor.Wrote(o.began)
 	}
 	return err
@@ -252,14 +252,14 @@ func (s *Session) completeDirect(o *unfinished) error {
 	}
 	s.log.Info("dataset %d (%s): %s, %s, written to %s in %.3f s, complete after %.3f s more", d.ID(), d.Name(), report.Count(d.Files(), "file"),
 		report.Bytes(d.Size()), s.prefix.Dir, written.Sub(o.began).Seconds(), time.Since(written).Seconds())
-	if d.Flags().Has(Checkpoint) {
+	if d.Flags().Has(dataset.Checkpoint) {
 		s.numbers.written = d.ID()
 		s.prefix.Note(func() error { return halt.CountCheckpoint(s.prefix.Dir) })
 	}
 	if err := s.flusher.Arrived(d.Dataset); err != nil {
 		return err
 	}
-	if d.Flags().Has(Checkpoint) {
+	if d.Flags().Has(dataset.Checkpoint) {
 		s.advisor.Wrote(o.began)
 	}
 	return nil

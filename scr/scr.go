@@ -30,20 +30,6 @@ const Version = "v3.1.0"
 // MaxFilename is the longest path Route returns, with room for C's final NUL.
 const MaxFilename = 1024
 
-// Flags say what a dataset is for. They can be combined.
-type Flags = dataset.Flags
-
-// What a dataset is for.
-const (
-	None       = dataset.None
-	Checkpoint = dataset.Checkpoint // the program can restart from it
-	Output     = dataset.Output     // wanted in the prefix directory in any case
-)
-
-// Settings are parameters that a program sets before Init, in the syntax of
-// SCR_Config. Environment and the user's configuration file win over them.
-type Settings = config.Settings
-
 // Options change how Init begins a session. The zero value serves most
 // programs.
 type Options struct {
@@ -103,7 +89,7 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	if opt.Log == nil {
 		opt.Log = os.Stderr
 	}
-	cfg, warnings, err := config.Load(world, opt.Settings, opt.Environ)
+	cfg, warnings, err := config.Load(world, opt.Settings.internal(), opt.Environ)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +152,7 @@ func (s *Session) begin(opt Options, start time.Time) error {
 		Fetch: s.config.Fetch, Width: s.config.FetchWidth, InPlace: s.config.FetchBypass, Global: s.config.GlobalRestart,
 		Current: s.config.Current, DropAfter: s.config.DropAfterCurrent,
 		Protect: func(d dataset.Dataset) (*reddesc.Descriptor, *reddesc.Store) {
-			desc := s.protection.descriptor(d.Flags(), d.Checkpoint())
+			desc := s.protection.descriptor(Flags(d.Flags()), d.Checkpoint())
 			return desc, s.protection.store(desc.Store)
 		},
 	})

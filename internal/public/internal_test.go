@@ -21,8 +21,6 @@ const module = "github.com/goscr/goscr"
 
 // shown are the types of internal packages that may be seen for now, and as what.
 var shown = map[string]string{
-	module + "/internal/dataset.Flags":   "scr.Flags",
-	module + "/internal/config.Settings": "scr.Settings",
 }
 
 // What is exported can be used: no type in it is of an internal package, whose
