@@ -20,10 +20,10 @@ import (
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/mover"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/transfer"
 	"github.com/goscr/goscr/mpi"
-	"github.com/goscr/goscr/reddesc"
 )
 
 // Version of the interface, which is that of SCR 3.1.

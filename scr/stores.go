@@ -7,8 +7,8 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/config"
+	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/mpi"
-	"github.com/goscr/goscr/reddesc"
 )
 
 // itemInt returns a number that an item of the configuration has, or what stands

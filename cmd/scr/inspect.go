@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/goscr/goscr/filemap"
+	"github.com/goscr/goscr/internal/filemap"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/scavenge"
-	"github.com/goscr/goscr/meta"
 )
 
 var inspectCacheCommand = command{

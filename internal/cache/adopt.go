@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/meta"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/mpi"
 )
 

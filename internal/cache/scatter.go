@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/goscr/goscr/filemap"
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/filemap"
 	"github.com/goscr/goscr/mpi"
 )
 

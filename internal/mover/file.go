@@ -14,9 +14,9 @@ import (
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/compress"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/transfer"
-	"github.com/goscr/goscr/meta"
 )
 
 // The transfer file, in the control directory of a node, says what is to be copied

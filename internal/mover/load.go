@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/transfer"
-	"github.com/goscr/goscr/meta"
 )
 
 // Load is what one rank has of a dataset.

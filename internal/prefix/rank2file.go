@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/meta"
 	"github.com/goscr/goscr/mpi"
 )
 

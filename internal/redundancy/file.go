@@ -12,7 +12,7 @@ import (
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/checksum"
 	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/meta"
+	"github.com/goscr/goscr/internal/meta"
 )
 
 // A redundancy file is a header and sections of redundancy data (spec 004).

@@ -27,15 +27,15 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/goscr/goscr/filemap"
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/filemap"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/progress"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/redundancy/partner"
 	"github.com/goscr/goscr/internal/transfer"
-	"github.com/goscr/goscr/meta"
 )
 
 // Copy is the part of one node.

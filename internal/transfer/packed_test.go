@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/goscr/goscr/internal/compress"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/meta"
 )
 
 func packing() *Copier {

@@ -15,8 +15,8 @@ import (
 	"strconv"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/meta"
 	"github.com/goscr/goscr/mpi"
 )
 
