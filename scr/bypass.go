@@ -93,7 +93,7 @@ func (s *Session) finishDirect(d *direct, valid bool) error {
 	totals := []int64{0, 0}
 	for _, f := range files {
 		if rank, shared := owners[f.Meta.File()]; shared {
-			f.Meta.SetInt(meta.KeyShared, int64(rank))
+			f.Meta.SetShared(rank)
 			continue
 		}
 		totals[0]++

@@ -328,7 +328,7 @@ func (s *Session) bring(c *cache.Cached, files []redundancy.File) error {
 	copier := s.prefix.Copier()
 	s.prefix.Follow(copier, fmt.Sprintf("checkpoint %s: fetched", c.Name()), prefix.Parts{0: files}.Bytes())
 	for _, f := range files {
-		md := meta.Meta{Hash: f.Meta.Clone()}
+		md := f.Meta.Clone()
 		md.SetAsWritten() // as it is in the cache
 		path, err := s.cache.Add(c, md)
 		if err == nil {

@@ -50,11 +50,11 @@ func (k *Cache) Complete(c *Cached, failed error) error {
 func (k *Cache) usable(c *Cached, files []redundancy.File) error {
 	id := c.ID()
 	for _, f := range files {
-		k.maps.Map.AddFile(id, k.me(), f.Path, f.Meta)
+		k.parts.maps.Map.AddFile(id, k.parts.me(), f.Path, f.Meta)
 	}
-	k.maps.SetExpected(id, k.me(), len(files), k.World.Size())
-	k.describe(c)
-	if err := mpi.Agree(k.World, k.maps.Fold()); err != nil {
+	k.parts.maps.SetExpected(id, k.parts.me(), len(files), k.World.Size())
+	k.parts.describe(c)
+	if err := mpi.Agree(k.World, k.parts.maps.Fold()); err != nil {
 		return k.abandon(c, err)
 	}
 	at := 0

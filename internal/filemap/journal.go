@@ -117,7 +117,7 @@ func (s *Store) AddFile(id, rank int, path string, md meta.Meta) error {
 	h := hash.New()
 	file := h.At(keyRank, strconv.Itoa(rank), keyDataset, strconv.Itoa(id), keyFile, path)
 	if md.Complete() {
-		file.Set(keyMeta, md.Hash)
+		file.Set(keyMeta, md.Hash())
 	}
 	buf := append(s.record[:0], make([]byte, recordHeader)...)
 	buf = h.Pack(buf)

@@ -1,6 +1,22 @@
-// Package meta describes one file of a dataset: which rank wrote it, how many
-// bytes it has to have and with what checksum, and what else about it must be
-// the same when it is rebuilt or fetched (spec 000 §5).
+// Package meta describes one file of a dataset: how many bytes it has to have
+// and with what checksum, and what else about it must be the same when it is
+// rebuilt or fetched.
+//
+// A description is kept as a hash, in filemaps, redundancy files and the lists of
+// the prefix directory. The keys are known here only; those that are not known,
+// as another version may have written them, stay in it.
+//
+//	FILE         path relative to the directory of the dataset
+//	NAME         last element of it
+//	TYPE         FULL, XOR or PARTNER
+//	RANKS        size of the job that wrote it
+//	ORIG, PATH   name as the program gave it; directory it has in the prefix directory
+//	SIZE, CRC    bytes, and their CRC-32
+//	COMPLETE     1 once it is whole
+//	MODE         permission bits, octal                          from here on not in SCR
+//	UID, GID, MTIME, ATIME    owner, and times in nanoseconds since the epoch
+//	STORED, STORED_SIZE, STORED_CRC    in the prefix directory, of a file that is compressed
+//	SHARED       a rank that has written the same file, and with which it is counted
 package meta
 
 import (
@@ -24,90 +40,98 @@ const (
 	Partner = "PARTNER" // copy of another rank's file
 )
 
-// Keys of the fields, as in the original and in spec 002.
 const (
-	keyFile     = "FILE" // path relative to the dataset's directory
-	keyType     = "TYPE"
-	keyRanks    = "RANKS" // size of the job that wrote it
-	keyOrig     = "ORIG"  // name as the program gave it
-	keyPath     = "PATH"  // directory it has in the prefix directory
-	keyName     = "NAME"  // last element of its name
-	keySize     = "SIZE"
-	keyCRC      = "CRC"
-	keyComplete = "COMPLETE"
-
-	// Not in the original, which restores contents only.
-	keyMode  = "MODE" // permission bits, octal
-	keyUID   = "UID"
-	keyGID   = "GID"
-	keyMtime = "MTIME" // nanoseconds since the epoch
-	keyAtime = "ATIME"
+	keyFile       = "FILE"
+	keyType       = "TYPE"
+	keyRanks      = "RANKS"
+	keyOrig       = "ORIG"
+	keyPath       = "PATH"
+	keyName       = "NAME"
+	keySize       = "SIZE"
+	keyCRC        = "CRC"
+	keyComplete   = "COMPLETE"
+	keyMode       = "MODE"
+	keyUID        = "UID"
+	keyGID        = "GID"
+	keyMtime      = "MTIME"
+	keyAtime      = "ATIME"
+	keyStored     = "STORED"
+	keyStoredSize = "STORED_SIZE"
+	keyStoredCRC  = "STORED_CRC"
+	keyShared     = "SHARED"
 )
 
-// Fields of a file that is kept in another form than the program wrote it, which
-// in the prefix directory it may be.
-const (
-	KeyStored     = "STORED"      // how: the name of a method of compression
-	KeyStoredSize = "STORED_SIZE" // bytes it has there
-	KeyStoredCRC  = "STORED_CRC"  // ... and their checksum
-)
+// Meta is the description of a file. Copies of one are the same description;
+// Clone makes another. The zero value stands for none: nothing is known of it,
+// and nothing can be recorded.
+type Meta struct{ h *hash.Hash }
 
-// KeyShared is the field of a file that several ranks have written, for all but
-// the one of them with whom it is counted.
-const KeyShared = "SHARED"
+// FromHash returns the description that h holds, which goes on holding it.
+func FromHash(h *hash.Hash) Meta { return Meta{h} }
 
-// Meta is the hash that describes a file.
-type Meta struct{ *hash.Hash }
+// Hash returns what holds the description, nil if there is none.
+func (m Meta) Hash() *hash.Hash { return m.h }
+
+// IsZero reports whether there is no description.
+func (m Meta) IsZero() bool { return m.h == nil }
+
+// Clone returns another description that says the same, of none one that says
+// nothing.
+func (m Meta) Clone() Meta { return Meta{m.h.Clone()} }
 
 // New returns the description of a file that is about to be written. file is
 // its path relative to the directory of the dataset.
 func New(file, kind string, ranks int) Meta {
 	m := Meta{hash.New()}
-	m.SetValue(keyFile, file)
-	m.SetValue(keyName, filepath.Base(file))
-	m.SetValue(keyType, kind)
-	m.SetInt(keyRanks, int64(ranks))
-	m.SetValue(keyComplete, "0")
+	m.h.SetValue(keyFile, file)
+	m.h.SetValue(keyName, filepath.Base(file))
+	m.h.SetValue(keyType, kind)
+	m.h.SetInt(keyRanks, int64(ranks))
+	m.h.SetValue(keyComplete, "0")
 	return m
 }
 
 // SetOrigin records the name the program gave and the directory that the file
 // has in the prefix directory.
 func (m Meta) SetOrigin(orig, dir string) {
-	m.SetValue(keyOrig, orig)
-	m.SetValue(keyPath, dir)
+	m.h.SetValue(keyOrig, orig)
+	m.h.SetValue(keyPath, dir)
 }
+
+// Label is the path relative to the directory of the dataset as it was recorded,
+// wherever it leads: it tells files apart, and is for messages.
+func (m Meta) Label() string { return m.h.Text(keyFile) }
 
 // File is the path relative to the directory of the dataset. It is empty
 // unless it leads to somewhere below that directory.
 func (m Meta) File() string {
-	if file := m.Text(keyFile); filepath.IsLocal(file) {
+	if file := m.Label(); filepath.IsLocal(file) {
 		return file
 	}
 	return ""
 }
 
 // Type is the type of the file.
-func (m Meta) Type() string { return m.Text(keyType) }
+func (m Meta) Type() string { return m.h.Text(keyType) }
 
 // SetComplete records whether the file is whole.
 func (m Meta) SetComplete(complete bool) {
-	m.SetValue(keyComplete, map[bool]string{true: "1", false: "0"}[complete])
+	m.h.SetValue(keyComplete, map[bool]string{true: "1", false: "0"}[complete])
 }
 
 // Complete reports whether the file was recorded as whole.
-func (m Meta) Complete() bool { return m.Text(keyComplete) == "1" }
+func (m Meta) Complete() bool { return m.h.Text(keyComplete) == "1" }
 
 // Size is the number of bytes the file has to have, -1 if that is not known.
 func (m Meta) Size() int64 {
-	if n, ok := m.Int(keySize); ok && n >= 0 {
+	if n, ok := m.h.Int(keySize); ok && n >= 0 {
 		return n
 	}
 	return -1
 }
 
 // SetSize records the number of bytes.
-func (m Meta) SetSize(n int64) { m.SetInt(keySize, n) }
+func (m Meta) SetSize(n int64) { m.h.SetInt(keySize, n) }
 
 // CRC is the CRC-32 of the contents, if it is known.
 func (m Meta) CRC() (uint32, bool) {
@@ -115,13 +139,13 @@ func (m Meta) CRC() (uint32, bool) {
 }
 
 func (m Meta) crc(key string) (uint32, bool) {
-	n, err := strconv.ParseUint(m.Text(key), 0, 32)
+	n, err := strconv.ParseUint(m.h.Text(key), 0, 32)
 	return uint32(n), err == nil
 }
 
 // SetCRC records the CRC-32 of the contents. Its text always has the same
 // length, so that a description can be laid out before the checksum is known.
-func (m Meta) SetCRC(crc uint32) { m.SetValue(keyCRC, crcText(crc)) }
+func (m Meta) SetCRC(crc uint32) { m.h.SetValue(keyCRC, crcText(crc)) }
 
 func crcText(crc uint32) string { return fmt.Sprintf("0x%08x", crc) }
 
@@ -135,15 +159,15 @@ type Stored struct {
 
 // Stored says how the file is kept, if that is not as the program wrote it.
 func (m Meta) Stored() (s Stored, other bool) {
-	s.How, other = m.Value(KeyStored)
+	s.How, other = m.h.Value(keyStored)
 	if !other {
 		return Stored{}, false
 	}
 	s.Size = -1
-	if n, ok := m.Int(KeyStoredSize); ok {
+	if n, ok := m.h.Int(keyStoredSize); ok {
 		s.Size = n
 	}
-	crc, known := m.crc(KeyStoredCRC)
+	crc, known := m.crc(keyStoredCRC)
 	s.CRC, s.NoCRC = crc, !known
 	return s, true
 }
@@ -151,17 +175,17 @@ func (m Meta) Stored() (s Stored, other bool) {
 // SetStored records how the file is kept.
 func (m Meta) SetStored(s Stored) {
 	m.SetAsWritten()
-	m.SetValue(KeyStored, s.How)
-	m.SetInt(KeyStoredSize, s.Size)
+	m.h.SetValue(keyStored, s.How)
+	m.h.SetInt(keyStoredSize, s.Size)
 	if !s.NoCRC {
-		m.SetValue(KeyStoredCRC, crcText(s.CRC))
+		m.h.SetValue(keyStoredCRC, crcText(s.CRC))
 	}
 }
 
 // SetAsWritten records that the file is kept as the program wrote it.
 func (m Meta) SetAsWritten() {
-	for _, key := range []string{KeyStored, KeyStoredSize, KeyStoredCRC} {
-		m.Unset(key)
+	for _, key := range []string{keyStored, keyStoredSize, keyStoredCRC} {
+		m.h.Unset(key)
 	}
 }
 
@@ -183,12 +207,42 @@ func (m Meta) StoredSize() int64 {
 	return m.Size()
 }
 
+// SetShared records that another rank has written the file too, and that it is
+// counted with that rank.
+func (m Meta) SetShared(rank int) { m.h.SetInt(keyShared, int64(rank)) }
+
 // Shared reports whether the file is counted with another rank.
-func (m Meta) Shared() bool { return m.Has(KeyShared) }
+func (m Meta) Shared() bool { return m.h.Has(keyShared) }
+
+// The fields that say whether a file is the one described, and those that it is to
+// have besides.
+var (
+	contentKeys = []string{keySize, keyCRC, keyShared, keyStored, keyStoredSize, keyStoredCRC}
+	recordKeys  = []string{keyMode, keyUID, keyGID, keyMtime, keyAtime}
+)
+
+// CopyContent records in another description what this one says of the contents:
+// size and checksum, how the file is kept, and whether it is counted elsewhere.
+func (m Meta) CopyContent(to Meta) { m.copy(to, contentKeys) }
+
+// CopyRecord records in another description the mode, owner and times that this
+// one says.
+func (m Meta) CopyRecord(to Meta) { m.copy(to, recordKeys) }
+
+func (m Meta) copy(to Meta, keys []string) {
+	for _, key := range keys {
+		if value, ok := m.h.Value(key); ok {
+			to.h.SetValue(key, value)
+		}
+	}
+}
+
+// Recorded reports whether Record has taken mode, owner and times.
+func (m Meta) Recorded() bool { return m.h.Text(keyMode) != "" }
 
 // Modified is when the file was written last, if that is known.
 func (m Meta) Modified() (t time.Time, known bool) {
-	ns, known := m.Int(keyMtime)
+	ns, known := m.h.Int(keyMtime)
 	return time.Unix(0, ns), known
 }
 
@@ -202,32 +256,32 @@ func (m Meta) Record(path string) error {
 		return fmt.Errorf("%s is not a regular file", path)
 	}
 	m.SetSize(st.Size)
-	m.SetValue(keyMode, strconv.FormatUint(uint64(st.Mode&0o7777), 8))
-	m.SetInt(keyUID, int64(st.Uid))
-	m.SetInt(keyGID, int64(st.Gid))
-	m.SetInt(keyMtime, st.Mtim.Nano())
-	m.SetInt(keyAtime, st.Atim.Nano())
+	m.h.SetValue(keyMode, strconv.FormatUint(uint64(st.Mode&0o7777), 8))
+	m.h.SetInt(keyUID, int64(st.Uid))
+	m.h.SetInt(keyGID, int64(st.Gid))
+	m.h.SetInt(keyMtime, st.Mtim.Nano())
+	m.h.SetInt(keyAtime, st.Atim.Nano())
 	return nil
 }
 
 // Restore gives the file at path the mode, owner and times that were recorded.
 // An owner that only root may set is left as it is.
 func (m Meta) Restore(path string) error {
-	uid, haveUID := m.Int(keyUID)
-	gid, haveGID := m.Int(keyGID)
+	uid, haveUID := m.h.Int(keyUID)
+	gid, haveGID := m.h.Int(keyGID)
 	if haveUID && haveGID {
 		if err := os.Lchown(path, int(uid), int(gid)); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
 		}
 	}
 	// After chown, which clears the set-id bits.
-	if mode, err := strconv.ParseUint(m.Text(keyMode), 8, 12); err == nil {
+	if mode, err := strconv.ParseUint(m.h.Text(keyMode), 8, 12); err == nil {
 		if err := unix.Fchmodat(unix.AT_FDCWD, path, uint32(mode), 0); err != nil {
 			return &fs.PathError{Op: "chmod", Path: path, Err: err}
 		}
 	}
-	mtime, haveMtime := m.Int(keyMtime)
-	atime, haveAtime := m.Int(keyAtime)
+	mtime, haveMtime := m.h.Int(keyMtime)
+	atime, haveAtime := m.h.Int(keyAtime)
 	if haveMtime && haveAtime {
 		return os.Chtimes(path, time.Unix(0, atime), time.Unix(0, mtime))
 	}

@@ -300,7 +300,7 @@ func (s scheme) rebuild(j *redundancy.Job, lost []int) ([]redundancy.File, error
 func sizeOf(h *hash.Hash) int64 {
 	var total int64
 	for _, md := range h.Get("FILE").All() {
-		total += max(meta.Meta{Hash: md}.Size(), 0)
+		total += max(meta.FromHash(md).Size(), 0)
 	}
 	return total
 }

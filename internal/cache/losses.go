@@ -1,0 +1,46 @@
+package cache
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/goscr/goscr/mpi"
+)
+
+// losses says how many ranks have lost something, on how many nodes, and which.
+// It is collective.
+func losses(world, node mpi.Comm, lost bool) (string, error) {
+	onNode, err := mpi.Any(node, lost)
+	if err != nil {
+		return "", err
+	}
+	counts := []int64{0, 0} // ranks, nodes
+	if lost {
+		counts[0] = 1
+	}
+	if onNode && node.Rank() == 0 {
+		counts[1] = 1
+	}
+	if err := world.Allreduce(counts, mpi.Sum); err != nil {
+		return "", err
+	}
+	const most = 8 // of the ranks, of which there may be very many
+	var which []string
+	for range min(counts[0], most) {
+		mine := world.Size()
+		if lost {
+			mine = world.Rank()
+		}
+		next, err := mpi.AllreduceOne(world, mine, mpi.Min)
+		if err != nil {
+			return "", err
+		}
+		which = append(which, strconv.Itoa(next))
+		lost = lost && world.Rank() != next
+	}
+	if counts[0] > most {
+		which = append(which, "...")
+	}
+	return fmt.Sprintf("%d of %d ranks (%s; now on %d of the nodes)", counts[0], world.Size(), strings.Join(which, ", "), counts[1]), nil
+}
