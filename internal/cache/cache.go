@@ -23,6 +23,7 @@
 package cache
 
 import (
+	"cmp"
 	"errors"
 	"path/filepath"
 	"slices"
@@ -109,9 +110,7 @@ func (k *Cache) open(name string) error {
 	var err error
 	k.places, err = newPlaces(k.Node, k.Stores, k.User, name)
 	if k.Node.Rank() == 0 {
-		if e := privateDir(k.ControlBase, k.User, name); err == nil {
-			err = e
-		}
+		err = cmp.Or(err, privateDir(k.ControlBase, k.User, name))
 		if err == nil {
 			job := "job of " + k.User + " with job id " + k.JobID
 			k.lock, err = takeLock(filepath.Join(k.control, lockFile), job, patience, k.Log)
@@ -196,11 +195,7 @@ func (k *Cache) Create(d dataset.Dataset, desc *reddesc.Descriptor) (*Cached, er
 	id := d.ID()
 	k.places.put(id, c.store)
 	k.highest = max(k.highest, id)
-	err := k.parts.makeDir(id)
-	if e := k.parts.record(c); err == nil {
-		err = e
-	}
-	return c, mpi.Agree(k.World, err)
+	return c, mpi.Agree(k.World, cmp.Or(k.parts.makeDir(id), k.parts.record(c)))
 }
 
 // Add enters a file of the dataset being written and returns its path in the
@@ -219,10 +214,7 @@ func (k *Cache) Delete(id int) error {
 		err = c.free()
 	}
 	k.list = slices.DeleteFunc(k.list, func(c *Cached) bool { return c.ID() == id })
-	if e := k.parts.deleteAll(id); err == nil {
-		err = e
-	}
-	if err := mpi.Agree(k.World, err); err != nil {
+	if err := mpi.Agree(k.World, cmp.Or(err, k.parts.deleteAll(id))); err != nil {
 		return err
 	}
 	return mpi.Agree(k.World, k.parts.removeDir(id))
@@ -275,9 +267,7 @@ func (k *Cache) Close() error {
 func (k *Cache) Free() error {
 	var first error
 	for _, c := range k.list {
-		if err := c.free(); first == nil {
-			first = err
-		}
+		first = cmp.Or(first, c.free())
 	}
 	return first
 }

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -128,9 +129,7 @@ func (p *descriptions) dropOthers(d filemap.Description) error {
 			p.maps.RemoveRank(d.ID(), rank)
 			continue
 		}
-		if err := p.deletePart(d.ID(), rank); failed == nil {
-			failed = err
-		}
+		failed = cmp.Or(failed, p.deletePart(d.ID(), rank))
 	}
 	return mpi.Agree(p.world, failed)
 }
@@ -171,11 +170,7 @@ func (p *descriptions) descriptor(id int, node mpi.Comm, missing func() (bool, e
 	if err != nil {
 		return nil, err
 	}
-	lost := 0
-	if own == nil {
-		lost = 1
-	}
-	lost, err = mpi.AllreduceOne(p.world, lost, mpi.Sum)
+	lost, err := mpi.AllreduceOne(p.world, one(own == nil), mpi.Sum)
 	if err != nil {
 		return nil, err
 	}

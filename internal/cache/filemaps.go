@@ -96,8 +96,7 @@ func (f *filemaps) deal(all *filemap.Map) error {
 	}
 	if first {
 		f.own.Map = *share
-		err = f.own.Fold()
-		if err == nil {
+		if err = f.own.Fold(); err == nil {
 			err = f.tidy()
 		}
 	}

@@ -15,13 +15,7 @@ func losses(world, node mpi.Comm, lost bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	counts := []int64{0, 0} // ranks, nodes
-	if lost {
-		counts[0] = 1
-	}
-	if onNode && node.Rank() == 0 {
-		counts[1] = 1
-	}
+	counts := []int64{one(lost), one(onNode && node.Rank() == 0)} // ranks, nodes
 	if err := world.Allreduce(counts, mpi.Sum); err != nil {
 		return "", err
 	}

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -88,14 +89,9 @@ func (p *parts) makeDir(id int) error {
 func (p *parts) deleteAll(id int) error {
 	var failed error
 	for _, rank := range p.maps.Ranks(id) {
-		if err := p.deletePart(id, rank); failed == nil {
-			failed = err
-		}
+		failed = cmp.Or(failed, p.deletePart(id, rank))
 	}
-	if err := p.maps.Fold(); failed == nil {
-		failed = err
-	}
-	return failed
+	return cmp.Or(failed, p.maps.Fold())
 }
 
 // removeDir deletes what is left in the directory of a dataset: directories, and

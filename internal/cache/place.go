@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -37,9 +38,7 @@ func newPlaces(node mpi.Comm, stores []*reddesc.Store, user, name string) (*plac
 	for _, s := range stores {
 		p.all = append(p.all, &place{dir: filepath.Join(s.Base, p.below), store: s})
 		if node.Rank() == 0 {
-			if err := privateDir(s.Base, user, name); failed == nil {
-				failed = err
-			}
+			failed = cmp.Or(failed, privateDir(s.Base, user, name))
 		}
 	}
 	return p, failed

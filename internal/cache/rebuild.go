@@ -144,17 +144,17 @@ func (k *Cache) restore(c *Cached) (outcome string, err error) {
 	if c.refused, err = m.Run(); err != nil {
 		return "", err
 	}
-	r, err := k.repair(c)
+	files, outcome, err := k.repair(c)
 	if err != nil {
 		return "", err
 	}
 	if m.Device != "" {
-		err = restoreMetadata(r.files)
+		err = restoreMetadata(files)
 	}
 	if err := mpi.Agree(k.World, err); err != nil {
 		return "", err
 	}
-	return r.outcome, k.usable(c, r.files)
+	return outcome, k.usable(c, files)
 }
 
 // migration is what it takes to move the files of a dataset.
@@ -163,9 +163,9 @@ func (k *Cache) migration(c *Cached) *migrate.Migration {
 	return &migrate.Migration{
 		World: k.World, Log: k.Log, Piece: k.Piece, Maps: k.parts.maps,
 		ID: id, Dir: k.places.dir(id), Device: k.places.device(id),
+		Files:  func(rank int) []redundancy.File { return k.parts.files(id, rank) },
 		Delete: func(rank int, path string) error { return k.parts.deleteFile(id, rank, path) },
 		Forget: func(rank int) { k.parts.forget(c, rank) },
-		Inside: k.places.inside,
 	}
 }
 
@@ -206,10 +206,10 @@ func restoreMetadata(files []redundancy.File) error {
 // Repair checks every file of a usable dataset and rebuilds what is corrupt. A
 // dataset that cannot be made whole is deleted. It is collective.
 func (k *Cache) Repair(c *Cached) error {
-	r, err := k.repair(c)
+	files, outcome, err := k.repair(c)
 	if err == nil {
-		k.Log.Info("dataset %d (%s): %s", c.ID(), c.Name(), r.outcome)
-		for _, f := range r.files {
+		k.Log.Info("dataset %d (%s): %s", c.ID(), c.Name(), outcome)
+		for _, f := range files {
 			k.parts.maps.Map.AddFile(c.ID(), k.parts.me(), f.Path, f.Meta)
 		}
 		return mpi.Agree(k.World, k.parts.maps.Fold())

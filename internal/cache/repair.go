@@ -8,70 +8,67 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// repaired is a dataset whose files are all in place.
-type repaired struct {
-	files   []redundancy.File // of the caller
-	outcome string            // which step of the ladder held
-}
-
 // repair checks every file of a dataset and rebuilds what is lost or corrupt.
 // Files that are read to rebuild others are checked in the same pass; one that
 // turns out corrupt counts as lost, and it begins again, until all is well or
 // a set has lost more than its scheme bears. It is collective.
-func (k *Cache) repair(c *Cached) (repaired, error) {
-	id := c.ID()
-	r := repaired{outcome: "as it was in the cache"}
-	lost := !k.parts.maps.Whole(id, k.parts.me())
+func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err error) {
+	id, me := c.ID(), k.World.Rank()
+	outcome = "as it was in the cache"
+	lost := !k.parts.maps.Whole(id, me)
 	if !lost {
-		r.files = k.Files(id)
+		files = k.Files(id)
 	}
 	for {
 		members, err := lostMembers(c.Desc.Set, lost)
 		if err != nil {
-			return repaired{}, err
+			return nil, "", err
 		}
 		if err := k.checkBearable(c, members, lost); err != nil {
-			return repaired{}, err
+			return nil, "", err
 		}
 		if lost { // what is left of my files makes room for all of them
-			err = k.parts.deleteFiles(id, k.parts.me())
+			err = k.parts.deleteFiles(id, me)
 		}
 		if err := mpi.Agree(k.World, err); err != nil {
-			return repaired{}, err
+			return nil, "", err
 		}
-		files, err := k.attempt(c, r.files, members)
+		after, err := k.attempt(c, files, members)
 		found := !lost && errors.As(err, new(*redundancy.CorruptError)) // which another's is not
-		counts, e := k.count(lost, found, err != nil)
-		if e != nil {
-			return repaired{}, e
+		counts := []int64{one(lost), one(found), one(err != nil)}
+		if err := k.World.Allreduce(counts, mpi.Sum); err != nil {
+			return nil, "", err
 		}
-		if counts.found > 0 { // of this attempt nothing counts; there is another
-			if found {
-				lost, r.files = true, nil
+		switch {
+		case counts[1] > 0: // of this attempt nothing counts; there is another
+			lost = lost || found
+		case counts[2] > 0:
+			return nil, "", mpi.Agree(k.World, err)
+		default:
+			if lost {
+				k.Log.Local("dataset %d: rebuilt my %s", id, describeFiles(after))
 			}
-			continue
+			if counts[0] > 0 {
+				outcome = fmt.Sprintf("rebuilt from redundancy, %d of %d ranks had lost files", counts[0], k.World.Size())
+			}
+			return after, outcome, nil
 		}
-		if counts.failed > 0 {
-			return repaired{}, mpi.Agree(k.World, err)
-		}
-		r.files = files
-		if lost {
-			k.Log.Local("dataset %d: rebuilt my %s", id, describeFiles(files))
-		}
-		if counts.lost > 0 {
-			r.outcome = fmt.Sprintf("rebuilt from redundancy, %d of %d ranks had lost files", counts.lost, k.World.Size())
-		}
-		return r, nil
 	}
+}
+
+// one counts a rank for which something holds.
+func one(holds bool) int64 {
+	if holds {
+		return 1
+	}
+	return 0
 }
 
 // lostMembers returns the members of a set that have lost files. It is collective
 // over the set.
 func lostMembers(set *redundancy.Set, lost bool) ([]int, error) {
 	flags := make([]int64, set.Size())
-	if lost {
-		flags[set.Me()] = 1
-	}
+	flags[set.Me()] = one(lost)
 	if err := set.Comm.Allreduce(flags, mpi.Sum); err != nil {
 		return nil, err
 	}
@@ -125,25 +122,6 @@ func (k *Cache) attempt(c *Cached, files []redundancy.File, members []int) ([]re
 		k.Log.Warn("dataset %d: %v", c.ID(), corrupt)
 	}
 	return files, err
-}
-
-// counts says of how many ranks something holds.
-type counts struct {
-	lost   int64 // had lost files before the attempt
-	found  int64 // have found theirs corrupt in it
-	failed int64 // have met an error
-}
-
-// count adds the ranks up. It is collective.
-func (k *Cache) count(lost, found, failed bool) (counts, error) {
-	values := make([]int64, 3)
-	for i, holds := range []bool{lost, found, failed} {
-		if holds {
-			values[i] = 1
-		}
-	}
-	err := k.World.Allreduce(values, mpi.Sum)
-	return counts{values[0], values[1], values[2]}, err
 }
 
 func describeFiles(files []redundancy.File) string {

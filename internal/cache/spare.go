@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -53,9 +54,7 @@ func (p *places) dropSpares(rank int) error {
 			continue
 		}
 		x.spare = false
-		if err := remove(x.sparePath(rank)); failed == nil {
-			failed = err
-		}
+		failed = cmp.Or(failed, remove(x.sparePath(rank)))
 	}
 	return failed
 }
@@ -69,9 +68,7 @@ func (p *places) removeOldSpares() error {
 		}
 		spares, _ := match(x.dir, sparePattern)
 		for _, path := range spares {
-			if err := remove(path); failed == nil {
-				failed = err
-			}
+			failed = cmp.Or(failed, remove(path))
 		}
 	}
 	return failed

@@ -1,40 +1,39 @@
 package migrate
 
-import (
-	"github.com/goscr/goscr/mpi"
-)
+import "github.com/goscr/goscr/mpi"
 
 // Adopt gives ranks the entries of their files on storage that they share with
 // whoever has these, where files need not move for their owners to have them. It
 // is collective; the error is agreed.
 func (m *Migration) Adopt() error {
-	send := map[int]shared{}
+	me := m.World.Rank()
+	send := map[int]message{}
 	for _, rank := range m.Maps.Ranks(m.ID) {
 		files, _ := m.Maps.Expected(m.ID, rank)
-		if rank == m.World.Rank() || rank >= m.World.Size() || files < 0 || m.Device == "" {
+		if rank == me || rank >= m.World.Size() || files < 0 || m.Device == "" {
 			continue
 		}
-		send[rank] = shared{m.Device, files, m.whole(rank)}
+		send[rank] = message{device: m.Device, files: files, list: m.whole(rank)}
 	}
-	offered, err := exchange(m.World, send, decodeShared)
+	offered, err := exchange(m.World, send)
 	if err != nil {
 		return err
 	}
-	mine := m.Maps.Whole(m.ID, m.World.Rank())
-	taken := map[int]answer{}
-	for rank, s := range offered {
-		if s.device != m.Device {
+	whole := m.Maps.Whole(m.ID, me)
+	taken := map[int]message{}
+	for rank, o := range offered {
+		if o.device != m.Device {
 			continue
 		}
-		taken[rank] = answer{ok: true}
-		if !mine {
-			m.take(s)
+		taken[rank] = message{}
+		if !whole {
+			m.take(o)
 		}
 	}
 	if err := mpi.Agree(m.World, m.Maps.Fold()); err != nil {
 		return err
 	}
-	answers, err := exchange(m.World, taken, decodeAnswer)
+	answers, err := exchange(m.World, taken)
 	if err != nil {
 		return err
 	}
@@ -45,13 +44,17 @@ func (m *Migration) Adopt() error {
 }
 
 // take enters those of the files offered that are whole.
-func (m *Migration) take(s shared) {
+func (m *Migration) take(offered message) {
 	me := m.World.Rank()
-	for _, f := range s.whole {
-		if m.Inside(f.Path) && f.Meta.Check(f.Path) == nil {
+	if err := offered.list.place(m.Dir); err != nil {
+		m.Log.Warn("dataset %d: my files on shared storage: %v", m.ID, err)
+		return
+	}
+	for _, f := range offered.list {
+		if f.Meta.Check(f.Path) == nil {
 			m.Maps.Map.AddFile(m.ID, me, f.Path, f.Meta)
 		}
 	}
 	known, _ := m.Maps.Expected(m.ID, me)
-	m.Maps.SetExpected(m.ID, me, max(known, s.files), m.World.Size())
+	m.Maps.SetExpected(m.ID, me, max(known, offered.files), m.World.Size())
 }

@@ -1,18 +1,32 @@
 package migrate
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
+
+// whole returns those of a rank's files that are all there.
+func (m *Migration) whole(rank int) fileList {
+	var whole fileList
+	for _, f := range m.Files(rank) {
+		if f.Meta.Check(f.Path) == nil {
+			whole = append(whole, f)
+		}
+	}
+	return whole
+}
 
 // offer tells the owner of every part which of its files are whole here. It
 // returns the ranks that have been told, in the order of the rounds in which
 // they can have the files, and what the caller was offered. It is collective.
-func (m *Migration) offer() (ranks []int, offered map[int]offer, err error) {
-	send := map[int]offer{}
+func (m *Migration) offer() (ranks []int, offered map[int]message, err error) {
+	send := map[int]message{}
 	for _, rank := range m.Maps.Ranks(m.ID) {
 		if rank >= m.World.Size() {
 			continue
 		}
 		files, _ := m.Maps.Expected(m.ID, rank)
-		o := offer{files: files}
+		o := message{files: files}
 		for _, f := range m.whole(rank) {
 			o.names = append(o.names, f.Meta.Label())
 		}
@@ -33,7 +47,7 @@ func (m *Migration) offer() (ranks []int, offered map[int]offer, err error) {
 		o.round = round
 		send[rank] = o
 	}
-	offered, err = exchange(m.World, send, decodeOffer)
+	offered, err = exchange(m.World, send)
 	return ranks, offered, err
 }
 
@@ -53,24 +67,21 @@ func (m *Migration) reportIncomplete(rank int, why error) {
 // collective.
 func (m *Migration) Missing() (bool, error) {
 	_, offered, err := m.offer()
-	if err != nil {
-		return false, err
-	}
 	own := m.takeInventory(offered)
-	return own.failed && !own.known, nil
+	return own.failed && !own.known, err
 }
 
 // inventory is what the owner of a part knows of its files.
 type inventory struct {
-	files   int           // that the part has, -1 if nobody knows
-	offered map[int]offer // by rank; without those that were asked
-	known   bool          // to be complete, in the filemap
-	failed  bool          // some did not arrive
+	files   int             // that the part has, -1 if nobody knows
+	offered map[int]message // by rank; without those that were asked
+	known   bool            // to be complete, in the filemap
+	failed  bool            // some did not arrive
 }
 
 // takeInventory looks at what is offered. If it is not all of the part, nothing
 // need move.
-func (m *Migration) takeInventory(offered map[int]offer) *inventory {
+func (m *Migration) takeInventory(offered map[int]message) *inventory {
 	v := &inventory{files: -1, offered: offered, known: m.Maps.Whole(m.ID, m.World.Rank())}
 	names := map[string]bool{}
 	for _, o := range offered {
@@ -119,7 +130,7 @@ func (m *Migration) next(v *inventory) (choice, error) {
 // others.
 func (m *Migration) keepWhole() (map[string]bool, error) {
 	have := map[string]bool{}
-	for _, f := range m.files(m.World.Rank()) {
+	for _, f := range m.Files(m.World.Rank()) {
 		if f.Meta.Check(f.Path) == nil {
 			have[f.Meta.Label()] = true
 		} else if err := m.Delete(m.World.Rank(), f.Path); err != nil {
@@ -135,24 +146,11 @@ func (m *Migration) keepWhole() (map[string]bool, error) {
 func (v *inventory) choose(me int, have map[string]bool) choice {
 	best := choice{source: -1}
 	for rank, o := range v.offered {
-		if rank == me {
-			continue
-		}
 		missing := slices.DeleteFunc(slices.Clone(o.names), func(name string) bool { return have[name] })
-		c := choice{rank, o.round, missing}
-		if len(missing) > 0 && c.better(best) {
-			best = c
+		better := cmp.Or(len(best.names)-len(missing), o.round-best.round, rank-best.source) < 0
+		if rank != me && len(missing) > 0 && better {
+			best = choice{rank, o.round, missing}
 		}
 	}
 	return best
-}
-
-func (c choice) better(than choice) bool {
-	switch {
-	case len(c.names) != len(than.names):
-		return len(c.names) > len(than.names)
-	case c.round != than.round:
-		return c.round < than.round
-	}
-	return c.source < than.source
 }

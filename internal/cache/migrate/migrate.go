@@ -14,13 +14,13 @@
 //	adopt.go      storage that nodes share: files stay, entries move
 //	inventory.go  which files are offered, and what the owner still misses
 //	transfer.go   one round: files to one rank, and from another
-//	files.go      files of a rank that are on this node
 //	messages.go   what ranks tell each other
 package migrate
 
 import (
 	"cmp"
 	"errors"
+	"slices"
 
 	"github.com/goscr/goscr/internal/filemap"
 	"github.com/goscr/goscr/internal/redundancy"
@@ -38,13 +38,13 @@ type Migration struct {
 	Dir    string // of the dataset, on this node
 	Device string // names the storage that Dir is on if nodes share it, else ""
 
+	// Files returns the files of a rank that are entered in the caller's filemap.
+	Files func(rank int) []redundancy.File
 	// Delete deletes a file of a rank, and then its entry in the filemap.
 	Delete func(rank int, path string) error
 	// Forget takes all but the descriptions that are kept for a rank out of the
 	// filemap.
 	Forget func(rank int)
-	// Inside reports whether a path lies in the cache.
-	Inside func(path string) bool
 }
 
 // Run moves all files to their owners. In each round a rank sends to at most one
@@ -71,20 +71,22 @@ func (m *Migration) Run() (refused bool, err error) {
 			break
 		}
 		for round := range rounds {
-			t := transfer{to: -1, from: -1}
+			to, from := -1, -1
+			var outgoing fileList
 			if round < len(offers) {
 				if r, ok := wanted[offers[round]]; ok {
-					t.to, t.outgoing = offers[round], m.named(offers[round], r.names)
+					to = offers[round]
+					outgoing = m.named(to, r.names)
 				}
 			}
 			if want.source >= 0 && round == want.round {
-				t.from = want.source
+				from = want.source
 			}
-			sent, missed, err := m.transferFiles(t)
+			sent, missed, err := m.transfer(outgoing, to, from)
 			if err != nil {
 				return false, err
 			}
-			staying[t.to] = staying[t.to] || !sent
+			staying[to] = staying[to] || !sent
 			if missed != nil {
 				own.failed = true
 				refused = refused || !errors.Is(missed, redundancy.ErrCorrupt)
@@ -97,14 +99,14 @@ func (m *Migration) Run() (refused bool, err error) {
 // ask has each rank ask the one that it has chosen. It returns what others
 // ask the caller for, and how many rounds it takes to send everything, 0 if nobody
 // wants anything. It is collective.
-func (m *Migration) ask(want choice) (wanted map[int]request, rounds int, err error) {
-	send := map[int]request{}
+func (m *Migration) ask(want choice) (wanted map[int]message, rounds int, err error) {
+	send := map[int]message{}
 	last := -1
 	if want.source >= 0 {
-		send[want.source] = request{want.names}
+		send[want.source] = message{names: want.names}
 		last = want.round
 	}
-	wanted, err = exchange(m.World, send, decodeRequest)
+	wanted, err = exchange(m.World, send)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -120,7 +122,13 @@ func (m *Migration) clean(staying map[int]bool) error {
 			continue
 		}
 		if m.Device == "" { // else their owner may be using them
-			if err := m.deleteFiles(rank); err != nil { // what is left stays entered
+			var err error
+			for _, f := range m.Files(rank) {
+				if err == nil {
+					err = m.Delete(rank, f.Path)
+				}
+			}
+			if err != nil { // what is left stays entered
 				failed = cmp.Or(failed, err)
 				continue
 			}
@@ -128,4 +136,13 @@ func (m *Migration) clean(staying map[int]bool) error {
 		m.Forget(rank)
 	}
 	return cmp.Or(failed, m.Maps.Fold())
+}
+
+// named returns those of a rank's files that have one of the names.
+func (m *Migration) named(rank int, names []string) fileList {
+	wanted := map[string]bool{}
+	for _, name := range names {
+		wanted[name] = true
+	}
+	return slices.DeleteFunc(m.Files(rank), func(f redundancy.File) bool { return !wanted[f.Meta.Label()] })
 }

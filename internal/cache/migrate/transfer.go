@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -12,37 +13,31 @@ import (
 // files: that is the room that moving takes on a node, for each of its ranks.
 const batchPieces = 64
 
-// transfer is what a rank has to do in a round: to send some files of a part to
-// their owner, and to receive some of its own. Either rank may be -1.
-type transfer struct {
-	to, from int
-	outgoing fileList
-}
-
-// transferFiles does what is to be done in a round. Files go in batches, each in one
-// stream of pieces; the sender deletes those of a batch once the receiver has
-// them on disk and in its filemap. sent says whether all have arrived at the
-// other rank, and missed why they have not here. What does not arrive counts as
-// lost, and may be rebuilt; the error is of MPI.
-func (m *Migration) transferFiles(t transfer) (sent bool, missed, err error) {
-	if t.to < 0 && t.from < 0 {
+// transfer does what a rank has to do in a round: it sends some files of a part to
+// their owner, and receives some of its own; either rank may be -1. Files go in
+// batches, each in one stream of pieces; the sender deletes those of a batch once
+// the receiver has them on disk and in its filemap. sent says whether all have
+// arrived at the other rank, and missed why they have not here. What does not
+// arrive counts as lost, and may be rebuilt; the error is of MPI.
+func (m *Migration) transfer(outgoing fileList, to, from int) (sent bool, missed, err error) {
+	if to < 0 && from < 0 {
 		return true, nil, nil
 	}
-	incoming, err := swap(m.World, t.outgoing, t.to, t.from, decodeFileList)
+	coming, err := swap(m.World, message{list: outgoing}, to, from)
 	if err != nil {
 		return false, nil, err
 	}
-	missed = m.expect(incoming)
+	missed = m.expect(coming.list)
 	most := batchPieces * int64(m.Piece)
-	out, in := t.outgoing.batches(most), incoming.batches(most)
+	out, in := outgoing.batches(most), coming.list.batches(most)
 	sent = true
 	for len(out) > 0 || len(in) > 0 {
 		b := batch{to: -1, from: -1, missed: missed}
 		if len(out) > 0 {
-			b.to, b.outgoing, out = t.to, out[0], out[1:]
+			b.to, b.outgoing, out = to, out[0], out[1:]
 		}
 		if len(in) > 0 {
-			b.from, b.incoming, in = t.from, in[0], in[1:]
+			b.from, b.incoming, in = from, in[0], in[1:]
 		}
 		var arrived bool
 		if arrived, missed, err = m.moveBatch(b); err != nil {
@@ -56,8 +51,8 @@ func (m *Migration) transferFiles(t transfer) (sent bool, missed, err error) {
 		}
 	}
 	if missed != nil {
-		m.Log.Warn("dataset %d: my files did not arrive from rank %d: %v", m.ID, t.from, missed)
-		for _, f := range m.files(m.World.Rank()) {
+		m.Log.Warn("dataset %d: my files did not arrive from rank %d: %v", m.ID, from, missed)
+		for _, f := range m.Files(m.World.Rank()) {
 			if !f.Meta.Complete() {
 				m.discard(m.World.Rank(), f)
 			}
@@ -99,11 +94,15 @@ func (m *Migration) moveBatch(b batch) (arrived bool, missed, err error) {
 		missed = m.secure(b.incoming)
 	}
 	// Tell the sender whether it may delete them.
-	reply, err := swap(m.World, answer{missed == nil}, b.from, b.to, decodeAnswer)
+	answer := message{files: len(b.incoming)}
+	if missed != nil {
+		answer.files = -1
+	}
+	answer, err = swap(m.World, answer, b.from, b.to)
 	if err != nil {
 		return false, nil, err
 	}
-	if b.to >= 0 && !reply.ok {
+	if b.to >= 0 && answer.files != len(b.outgoing) {
 		return false, missed, nil
 	}
 	for _, f := range b.outgoing {
@@ -135,14 +134,7 @@ func (m *Migration) stream(b batch) (missed, err error) {
 	if err := source.Close(); err != nil {
 		m.Log.Warn("dataset %d: files of rank %d could not be sent to it: %v", m.ID, b.to, err)
 	}
-	missed = b.missed
-	if err := sink.Close(); missed == nil {
-		missed = err
-	}
-	if missed == nil {
-		missed = sink.Matches()
-	}
-	return missed, nil
+	return cmp.Or(b.missed, sink.Close(), sink.Matches()), nil
 }
 
 // secure makes sure that files that have come are on disk, and then, in the
@@ -156,16 +148,21 @@ func (m *Migration) secure(files fileList) error {
 		return err
 	}
 	err = unix.Syncfs(int(dir.Fd())) // one by one, many small files would take very long
-	if e := dir.Close(); err == nil {
-		err = e
+	if err := cmp.Or(err, dir.Close()); err != nil {
+		return err
 	}
 	for _, f := range files {
-		if err == nil {
-			err = m.Maps.AddFile(m.ID, m.World.Rank(), f.Path, f.Meta)
+		if err := m.Maps.AddFile(m.ID, m.World.Rank(), f.Path, f.Meta); err != nil {
+			return err
 		}
 	}
-	if err == nil {
-		err = m.Maps.Sync()
+	return m.Maps.Sync()
+}
+
+// discard deletes a file that is not needed here. If that is not possible it is in
+// the way, and no more.
+func (m *Migration) discard(rank int, f redundancy.File) {
+	if err := m.Delete(rank, f.Path); err != nil {
+		m.Log.Warn("dataset %d: a file of rank %d that is not needed here cannot be deleted: %v", m.ID, rank, err)
 	}
-	return err
 }
