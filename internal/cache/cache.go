@@ -14,10 +14,12 @@
 //	complete.go   a dataset becomes usable
 //	cache.go      the list, files of a dataset being written
 //	describe.go   which dataset it is, and how it is protected
+//	losses.go     … and which ranks have lost something of it, for messages
 //	parts.go      the files of a rank, and their entries in its filemap
 //	filemaps.go   on a restart: the filemaps of a node, to the ranks now on it
-//	place.go      which directory a dataset is in: that of a store
 //	spare.go      a redundancy file that is evicted becomes the next one
+//	place.go      which directory a dataset is in: that of a store
+//	dir.go        directories that only the user can enter
 //	lock.go       one job at a time
 //	migrate/      files to the nodes where their ranks now run
 package cache
@@ -127,17 +129,14 @@ func (k *Cache) open(name string) error {
 	if err == nil {
 		err = k.maps.deal(all)
 	}
-	if err := mpi.Agree(k.World, err); err != nil {
-		return err
+	if err == nil {
+		err = k.places.removeOldSpares()
 	}
-	return mpi.Agree(k.World, k.places.removeOldSpares())
+	return mpi.Agree(k.World, err)
 }
 
 // Control is the control directory, which the processes of a node share.
 func (k *Cache) Control() string { return k.control }
-
-// Dir is where the node's part of a dataset is.
-func (k *Cache) Dir(id int) string { return k.places.dir(id) }
 
 // List returns the usable datasets, newest first. It is the same on all ranks.
 func (k *Cache) List() []*Cached { return k.list }
@@ -168,21 +167,16 @@ func (k *Cache) Leaving(s *reddesc.Store, keep int, worth func(*Cached) int) []*
 	return all[:max(len(all)-max(keep, 0), 0)]
 }
 
-// Store returns the store of a name, the first if there is none.
-func (k *Cache) Store(name string) *reddesc.Store {
-	for _, s := range k.Stores {
-		if s.Name == name {
-			return s
-		}
-	}
-	return k.Stores[0]
+// storeNumber returns which of the stores has a name, the first if none has.
+func (k *Cache) storeNumber(name string) int {
+	return max(slices.IndexFunc(k.Stores, func(s *reddesc.Store) bool { return s.Name == name }), 0)
 }
 
 // job describes a dataset to its scheme.
 func (k *Cache) job(c *Cached) *redundancy.Job {
 	id := c.ID()
 	return &redundancy.Job{
-		Set: c.Desc.Set, Dataset: c.Dataset, Ranks: k.World.Size(), Dir: k.Dir(id), Piece: k.Piece,
+		Set: c.Desc.Set, Dataset: c.Dataset, Ranks: k.World.Size(), Dir: k.places.dir(id), Piece: k.Piece,
 		Register: func(f redundancy.File) error { return k.parts.register(id, f) },
 		Recycle:  k.places.place(id).recycle(k.World.Rank()),
 	}
@@ -191,7 +185,7 @@ func (k *Cache) job(c *Cached) *redundancy.Job {
 // Create begins a dataset. Its files are entered with Add, and it becomes
 // usable with Complete. It is collective.
 func (k *Cache) Create(d dataset.Dataset, desc *reddesc.Descriptor) (*Cached, error) {
-	c := &Cached{Dataset: d, Desc: desc, store: k.Store(desc.Store)}
+	c := &Cached{Dataset: d, Desc: desc, store: k.Stores[k.storeNumber(desc.Store)]}
 	id := d.ID()
 	k.places.put(id, c.store)
 	k.highest = max(k.highest, id)

@@ -8,6 +8,14 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
+// one counts a rank for which something holds.
+func one(holds bool) int64 {
+	if holds {
+		return 1
+	}
+	return 0
+}
+
 // losses says how many ranks have lost something, on how many nodes, and which.
 // It is collective.
 func losses(world, node mpi.Comm, lost bool) (string, error) {

@@ -109,30 +109,24 @@ func (p *parts) removeDir(id int) error {
 // deletePart deletes a rank's files of a dataset, and then its entry, which is
 // on disk after the next Fold.
 func (p *parts) deletePart(id, rank int) error {
-	if err := p.deleteFiles(id, rank); err != nil {
-		return err
+	err := p.delete(id, rank, p.files(id, rank)...)
+	if err == nil {
+		p.maps.RemoveRank(id, rank)
 	}
-	p.maps.RemoveRank(id, rank)
-	return nil
+	return err
 }
 
-func (p *parts) deleteFiles(id, rank int) error {
-	for _, path := range p.maps.Files(id, rank) {
-		if err := p.deleteFile(id, rank, path); err != nil {
+// delete deletes files of a rank, each before its entry.
+func (p *parts) delete(id, rank int, files ...redundancy.File) error {
+	for _, f := range files {
+		if !p.places.inside(f.Path) {
+			return fmt.Errorf("filemap names %s, which is in no cache directory", f.Path)
+		}
+		if err := remove(f.Path); err != nil && !errors.Is(err, unix.ENOTDIR) {
 			return err
 		}
+		p.maps.RemoveFile(id, rank, f.Path)
 	}
-	return nil
-}
-
-func (p *parts) deleteFile(id, rank int, path string) error {
-	if !p.places.inside(path) {
-		return fmt.Errorf("filemap names %s, which is in no cache directory", path)
-	}
-	if err := remove(path); err != nil && !errors.Is(err, unix.ENOTDIR) {
-		return err
-	}
-	p.maps.RemoveFile(id, rank, path)
 	return nil
 }
 

@@ -164,7 +164,7 @@ func (k *Cache) migration(c *Cached) *migrate.Migration {
 		World: k.World, Log: k.Log, Piece: k.Piece, Maps: k.parts.maps,
 		ID: id, Dir: k.places.dir(id), Device: k.places.device(id),
 		Files:  func(rank int) []redundancy.File { return k.parts.files(id, rank) },
-		Delete: func(rank int, path string) error { return k.parts.deleteFile(id, rank, path) },
+		Delete: func(rank int, files ...redundancy.File) error { return k.parts.delete(id, rank, files...) },
 		Forget: func(rank int) { k.parts.forget(c, rank) },
 	}
 }
@@ -173,13 +173,7 @@ func (k *Cache) migration(c *Cached) *migrate.Migration {
 // usable: where they are, or in the store where its descriptor says it was, if
 // there still is one, else in the first. It is collective.
 func (k *Cache) locate(c *Cached) error {
-	number := 0
-	for i, s := range k.Stores {
-		if s.Name == c.Desc.Store {
-			number = i
-		}
-	}
-	number, err := mpi.AllreduceOne(k.World, number, mpi.Max)
+	number, err := mpi.AllreduceOne(k.World, k.storeNumber(c.Desc.Store), mpi.Max)
 	if err != nil {
 		return err
 	}

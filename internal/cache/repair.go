@@ -28,7 +28,7 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err 
 			return nil, "", err
 		}
 		if lost { // what is left of my files makes room for all of them
-			err = k.parts.deleteFiles(id, me)
+			err = k.parts.delete(id, me, k.Files(id)...)
 		}
 		if err := mpi.Agree(k.World, err); err != nil {
 			return nil, "", err
@@ -54,14 +54,6 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err 
 			return after, outcome, nil
 		}
 	}
-}
-
-// one counts a rank for which something holds.
-func one(holds bool) int64 {
-	if holds {
-		return 1
-	}
-	return 0
 }
 
 // lostMembers returns the members of a set that have lost files. It is collective

@@ -133,7 +133,7 @@ func (m *Migration) keepWhole() (map[string]bool, error) {
 	for _, f := range m.Files(m.World.Rank()) {
 		if f.Meta.Check(f.Path) == nil {
 			have[f.Meta.Label()] = true
-		} else if err := m.Delete(m.World.Rank(), f.Path); err != nil {
+		} else if err := m.Delete(m.World.Rank(), f); err != nil {
 			return nil, err
 		}
 	}

@@ -40,8 +40,8 @@ type Migration struct {
 
 	// Files returns the files of a rank that are entered in the caller's filemap.
 	Files func(rank int) []redundancy.File
-	// Delete deletes a file of a rank, and then its entry in the filemap.
-	Delete func(rank int, path string) error
+	// Delete deletes files of a rank, each before its entry in the filemap.
+	Delete func(rank int, files ...redundancy.File) error
 	// Forget takes all but the descriptions that are kept for a rank out of the
 	// filemap.
 	Forget func(rank int)
@@ -122,13 +122,7 @@ func (m *Migration) clean(staying map[int]bool) error {
 			continue
 		}
 		if m.Device == "" { // else their owner may be using them
-			var err error
-			for _, f := range m.Files(rank) {
-				if err == nil {
-					err = m.Delete(rank, f.Path)
-				}
-			}
-			if err != nil { // what is left stays entered
+			if err := m.Delete(rank, m.Files(rank)...); err != nil { // what is left stays entered
 				failed = cmp.Or(failed, err)
 				continue
 			}

@@ -111,11 +111,13 @@ func (c *cluster) migration(world mpi.Comm, said *report.Logger) *Migration {
 			}
 			return list
 		},
-		Delete: func(rank int, path string) error {
-			if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-				return err
+		Delete: func(rank int, files ...redundancy.File) error {
+			for _, f := range files {
+				if err := os.Remove(f.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
+					return err
+				}
+				s.RemoveFile(id, rank, f.Path)
 			}
-			s.RemoveFile(id, rank, path)
 			return nil
 		},
 		Forget: func(rank int) { s.RemoveRank(id, rank) },

@@ -162,7 +162,7 @@ func (m *Migration) secure(files fileList) error {
 // discard deletes a file that is not needed here. If that is not possible it is in
 // the way, and no more.
 func (m *Migration) discard(rank int, f redundancy.File) {
-	if err := m.Delete(rank, f.Path); err != nil {
+	if err := m.Delete(rank, f); err != nil {
 		m.Log.Warn("dataset %d: a file of rank %d that is not needed here cannot be deleted: %v", m.ID, rank, err)
 	}
 }
