@@ -82,7 +82,8 @@ type Cache struct {
 	lock    *lock  // held while the job runs, on the first rank of a node
 	maps    *filemaps
 	places  *places
-	parts   *descriptions
+	parts   *parts
+	descs   *descriptions
 	list    []*Cached // usable, newest first
 	unused  []int     // ids of those that this run cannot use
 	foreign []Foreign // of these, those of jobs of another size, newest first
@@ -99,10 +100,8 @@ func Open(c Config) (*Cache, error) {
 		_ = k.Close() // there is a better reason already
 		return nil, err
 	}
-	k.parts = &descriptions{
-		parts:  &parts{world: c.World, places: k.places, maps: k.maps.own, log: c.Log, dirs: map[string]bool{}},
-		prefix: c.Prefix, node: c.Log.Node,
-	}
+	k.parts = &parts{world: c.World, places: k.places, maps: k.maps.own, log: c.Log, dirs: map[string]bool{}}
+	k.descs = &descriptions{parts: k.parts, prefix: c.Prefix, node: c.Log.Node}
 	return k, nil
 }
 
@@ -189,7 +188,7 @@ func (k *Cache) Create(d dataset.Dataset, desc *reddesc.Descriptor) (*Cached, er
 	id := d.ID()
 	k.places.put(id, c.store)
 	k.highest = max(k.highest, id)
-	return c, mpi.Agree(k.World, cmp.Or(k.parts.makeDir(id), k.parts.record(c)))
+	return c, mpi.Agree(k.World, cmp.Or(k.parts.makeDir(id), k.descs.record(c)))
 }
 
 // Add enters a file of the dataset being written and returns its path in the

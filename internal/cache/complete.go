@@ -52,7 +52,7 @@ func (k *Cache) usable(c *Cached, files []redundancy.File) error {
 		k.parts.maps.Map.AddFile(id, k.parts.me(), f.Path, f.Meta)
 	}
 	k.parts.maps.SetExpected(id, k.parts.me(), len(files), k.World.Size())
-	k.parts.describe(c)
+	k.descs.describe(c)
 	if err := mpi.Agree(k.World, k.parts.maps.Fold()); err != nil {
 		return k.abandon(c, err)
 	}

@@ -41,7 +41,7 @@ const olderNext = "the run goes on from an older checkpoint, if the cache has on
 func (k *Cache) rebuildDataset(id int) error {
 	k.highest = max(k.highest, id)
 	start := time.Now()
-	d, err := k.parts.find(id)
+	d, err := k.descs.find(id)
 	if err == nil && d.Prefix != "" && d.Prefix != k.Prefix {
 		k.Log.WarnJob("dataset %d (%s) in the cache belongs to a job with prefix directory %s, this job's is %s: it is not used "+
 			"(give each job its own SCR_JOB_ID); %s", id, d.Name(), d.Prefix, k.Prefix, untilNext)
@@ -52,7 +52,7 @@ func (k *Cache) rebuildDataset(id int) error {
 		return k.leaveUnused(id)
 	}
 	if err == nil {
-		err = k.parts.dropOthers(d)
+		err = k.descs.dropOthers(d)
 	}
 	ranks, e := k.parts.jobSize(id)
 	if e != nil {
@@ -121,7 +121,7 @@ func (k *Cache) reportRebuilt(id int, d filemap.Description, start time.Time, ou
 func (k *Cache) restore(c *Cached) (outcome string, err error) {
 	id := c.ID()
 	m := k.migration(c)
-	if c.Desc, err = k.parts.descriptor(id, k.Node, m.Missing); err != nil {
+	if c.Desc, err = k.descs.descriptor(id, k.Node, m.Missing); err != nil {
 		return "", err
 	}
 	c.restored = true
@@ -133,7 +133,7 @@ func (k *Cache) restore(c *Cached) (outcome string, err error) {
 		return "", err
 	}
 	// Before the descriptions are gone from where they were.
-	if err := mpi.Agree(k.World, k.parts.record(c)); err != nil {
+	if err := mpi.Agree(k.World, k.descs.record(c)); err != nil {
 		return "", err
 	}
 	if c.store.Shared {
@@ -165,7 +165,7 @@ func (k *Cache) migration(c *Cached) *migrate.Migration {
 		ID: id, Dir: k.places.dir(id), Device: k.places.device(id),
 		Files:  func(rank int) []redundancy.File { return k.parts.files(id, rank) },
 		Delete: func(rank int, files ...redundancy.File) error { return k.parts.delete(id, rank, files...) },
-		Forget: func(rank int) { k.parts.forget(c, rank) },
+		Forget: func(rank int) { k.descs.forget(c, rank) },
 	}
 }
 

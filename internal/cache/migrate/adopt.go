@@ -46,13 +46,10 @@ func (m *Migration) Adopt() error {
 // take enters those of the files offered that are whole.
 func (m *Migration) take(offered message) {
 	me := m.World.Rank()
-	if err := offered.list.place(m.Dir); err != nil {
-		m.Log.Warn("dataset %d: my files on shared storage: %v", m.ID, err)
-		return
-	}
-	for _, f := range offered.list {
-		if f.Meta.Check(f.Path) == nil {
-			m.Maps.Map.AddFile(m.ID, me, f.Path, f.Meta)
+	for i := range offered.list {
+		one := offered.list[i : i+1]
+		if one.place(m.Dir) == nil && one[0].Meta.Check(one[0].Path) == nil {
+			m.Maps.Map.AddFile(m.ID, me, one[0].Path, one[0].Meta)
 		}
 	}
 	known, _ := m.Maps.Expected(m.ID, me)
