@@ -18,7 +18,7 @@
 //	parts.go      the files of a rank, and their entries in its filemap
 //	filemaps.go   on a restart: the filemaps of a node, to the ranks now on it
 //	spare.go      a redundancy file that is evicted becomes the next one
-//	place.go      which directory a dataset is in: that of a store
+//	place.go      which directory a dataset is in
 //	dir.go        directories that only the user can enter
 //	lock.go       one job at a time
 //	migrate/      files to the nodes where their ranks now run
@@ -61,7 +61,7 @@ type Cached struct {
 	Desc *reddesc.Descriptor
 
 	store    *reddesc.Store
-	restored bool // Desc is its own, and not that of the session
+	restored bool // Desc was made again for this dataset, and is freed with it
 	refused  bool // the caller's files are whole on another node, and could not be stored here
 }
 
@@ -86,7 +86,7 @@ type Cache struct {
 	descs   *descriptions
 	list    []*Cached // usable, newest first
 	unused  []int     // ids of those that this run cannot use
-	foreign []Foreign // of these, those of jobs of another size, newest first
+	foreign []Foreign // those of them that jobs of another size have written, newest first
 	highest int       // id of any dataset ever seen here
 }
 

@@ -32,7 +32,7 @@ func (p *descriptions) describe(c *Cached) {
 	p.maps.SetDataset(id, p.me(), filemap.Description{Dataset: c.Dataset, Prefix: p.prefix, Dir: p.places.place(id).dir})
 }
 
-// record stores the descriptions of a dataset, and exchanges those of neighbours.
+// record stores the descriptions of a dataset, the caller's and its neighbours'.
 // It is collective over the set.
 func (p *descriptions) record(c *Cached) error {
 	id, set := c.ID(), c.Desc.Set
@@ -125,7 +125,7 @@ func (p *descriptions) dropOthers(d filemap.Description) error {
 			continue
 		}
 		p.log.Warn("files of rank %d here are of another dataset %d (%s), from an earlier run; they are deleted", rank, d.ID(), other.Name())
-		if p.places.device(d.ID()) != "" { // where the files may by now be those of the newer one
+		if p.places.device(d.ID()) != "" { // the files may by now belong to the newer one
 			p.maps.RemoveRank(d.ID(), rank)
 			continue
 		}

@@ -13,10 +13,10 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// filemaps are those of a node, in its control directory. On a restart each rank
-// on the node gets the entries that it is now responsible for: its own, and a fair
-// share of those whose ranks are elsewhere. The node may now have another number
-// of ranks than when the entries were written.
+// filemaps hands the filemaps of a node, in its control directory, to the ranks that
+// now run on it. Each gets the entries that it is responsible for: its own, and a
+// fair share of the entries of ranks that are elsewhere. The node may now have
+// another number of ranks than when the entries were written.
 //
 // At any instant every entry is in some filemap on disk: the first rank of the node
 // writes one that has them all, and only when the others have written theirs, one
@@ -40,8 +40,8 @@ func (f *filemaps) path(rank int) string {
 	return filepath.Join(f.dir, fmt.Sprintf("filemap_%d.scrinfo", rank))
 }
 
-// collect reads all filemaps on the node into that of its first rank, which gets
-// the entries. It is collective over the node; the error is agreed.
+// collect merges all filemaps on the node into the filemap of its first rank, to
+// which it returns all entries. It is collective over the node; the error is agreed.
 func (f *filemaps) collect() (*filemap.Map, error) {
 	all := &filemap.Map{}
 	err := mpi.OnRoot(f.node, func() error {
@@ -124,7 +124,7 @@ func (f *filemaps) share(all *filemap.Map) (*filemap.Map, error) {
 }
 
 // divide takes all entries out of a map, and divides them among the ranks that are
-// here: to each its own, and those of other ranks in turn.
+// here: each gets its own, and in turn the entries of a rank that is elsewhere.
 func divide(all *filemap.Map, here []int64) []filemap.Map {
 	shares := make([]filemap.Map, len(here))
 	next := 0

@@ -19,8 +19,8 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// parts are what the caller keeps of datasets: its own files, and on a restart
-// those of some ranks that now run elsewhere. A file is entered in the filemap, on
+// parts are what the caller keeps of datasets: its own files, and on a restart the
+// files of some ranks that now run elsewhere. A file is entered in the filemap, on
 // disk, before it can exist, and its entry goes after the file.
 type parts struct {
 	world  mpi.Comm

@@ -14,8 +14,8 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// place is a directory on the node that holds datasets: that of a store, or one
-// that was a store's in an earlier run.
+// place is a directory on the node that holds datasets. It belongs to a store, or
+// did in an earlier run.
 type place struct {
 	dir   string // holds a directory for each dataset
 	store *reddesc.Store
@@ -26,7 +26,7 @@ type place struct {
 type places struct {
 	node  mpi.Comm
 	below string         // end of the path of each
-	all   []*place       // first those of the stores, in their order
+	all   []*place       // first the places of the stores, in the order of these
 	of    map[int]*place // where the node's part of a dataset is
 }
 
@@ -182,8 +182,8 @@ func (p *places) device(id int) string {
 	return fmt.Sprintf("%d %s", x.store.Leader, x.dir)
 }
 
-// leads reports whether the caller is the one, of those who share a place, to make
-// and remove directories in it.
+// leads reports whether the caller, of the ranks that share a place, makes and
+// removes the directories in it.
 func (p *places) leads(x *place) bool {
 	if x.store == nil {
 		return p.node.Rank() == 0

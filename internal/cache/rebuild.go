@@ -115,9 +115,8 @@ func (k *Cache) reportRebuilt(id int, d filemap.Description, start time.Time, ou
 	k.Events.Add(r)
 }
 
-// restore brings a dataset back: descriptions first, then files to their
-// owners, then what is lost from those who have it. outcome says which step of
-// the ladder held.
+// restore brings a dataset back: it gives all ranks the descriptions, moves files to
+// their owners, and rebuilds what is lost. outcome says how it came back.
 func (k *Cache) restore(c *Cached) (outcome string, err error) {
 	id := c.ID()
 	m := k.migration(c)

@@ -28,7 +28,7 @@ func (x *place) recycle(rank int) func(path string) error {
 		}
 		x.spare = false
 		err := os.Rename(x.sparePath(rank), path)
-		if errors.Is(err, fs.ErrNotExist) { // somebody has cleaned up
+		if errors.Is(err, fs.ErrNotExist) { // the user has cleaned up
 			return nil
 		}
 		return err
@@ -59,7 +59,7 @@ func (p *places) dropSpares(rank int) error {
 	return failed
 }
 
-// removeOldSpares removes what a killed run has left, which is in nobody's way.
+// removeOldSpares removes the spare files that a killed run has left.
 func (p *places) removeOldSpares() error {
 	var failed error
 	for _, x := range p.all {

@@ -9,7 +9,7 @@
 //	        FILE     / <absolute path> / META / …
 //	        DATADESC / …      the dataset, COMPLETE once all ranks have it whole
 //	                   PREFIX = prefix directory of the job that wrote it
-//	                   CACHE  = directory that holds that of the dataset, for this rank
+//	                   CACHE  = directory in which the rank has the directory of the dataset
 //	        REDDESC  / …      the redundancy descriptor it is protected with
 //	DSET / <id> / RANK / <rank>          the same, looked up by dataset
 //
@@ -134,7 +134,7 @@ func (m *Map) Expected(id, rank int) (files, jobSize int) {
 type Description struct {
 	dataset.Dataset
 	Prefix string // prefix directory of the job that wrote it
-	Dir    string // directory that holds that of the dataset, where the rank has it
+	Dir    string // directory in which the rank has the directory of the dataset
 }
 
 // DescriptionFromHash decodes a description; nil is none.

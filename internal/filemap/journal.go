@@ -30,7 +30,7 @@ import (
 //
 // The hash is a filemap with one file, whose description is left out unless it
 // says that the file is complete: what was not completed is only ever deleted.
-// The CRC-32 is that of the packed hash. What follows the last good record was
+// The CRC-32 is taken of the packed hash. What follows the last good record was
 // being written when the process was killed, before the file it names was.
 const (
 	keyJournal   = "JOURNAL"

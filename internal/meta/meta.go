@@ -154,7 +154,7 @@ type Stored struct {
 	How   string // method of compression
 	Size  int64  // bytes
 	CRC   uint32 // of these bytes
-	NoCRC bool   // which nobody took
+	NoCRC bool   // the checksum is not known
 }
 
 // Stored says how the file is kept, if that is not as the program wrote it.
@@ -190,8 +190,8 @@ func (m Meta) SetAsWritten() {
 }
 
 // Find takes into account how many bytes a file has that may be kept in another
-// form: whoever brought it there last may have brought it as it was written. Which
-// of the two it is can be told from the size, since the other form is smaller.
+// form: the last to write it may have written it as it was. The size tells which of
+// the two it is, since the other form is smaller.
 func (m Meta) Find(size int64) {
 	if s, other := m.Stored(); other && size != s.Size && size == m.Size() {
 		m.SetAsWritten()

@@ -1,4 +1,4 @@
-// Package reddesc decides who protects whom. A redundancy descriptor says in
+// Package reddesc decides which ranks protect each other. A redundancy descriptor says in
 // which store a dataset is kept, with which scheme it is protected, and against
 // the loss of which groups of ranks; for the caller it also holds the set of
 // ranks that it belongs to.
@@ -71,7 +71,7 @@ type Descriptor struct {
 
 // best returns the scheme that comes closest to the one asked for in a set of n
 // members: for fewer losses if the set is too small for all of them, and
-// SINGLE for a rank that has nobody to protect it.
+// SINGLE for a rank that is alone in its set.
 func best(p Params, n int) redundancy.Scheme {
 	s, _ := scheme(p.Type, p.Failures) // which Create has checked
 	for k := n - 1; k > 0 && s.Failures(n) == 0 && s.Name() != "SINGLE"; k-- {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// whole returns those of a rank's files that are all there.
+// whole returns the files of a rank that have all their bytes.
 func (m *Migration) whole(rank int) fileList {
 	var whole fileList
 	for _, f := range m.Files(rank) {
@@ -51,10 +51,9 @@ func (m *Migration) offer() (ranks []int, offered map[int]message, err error) {
 	return ranks, offered, err
 }
 
-// reportIncomplete says why what is here of a part is not all of it. That a file
-// is gone or has another size is somebody's doing; that the part was not completed
-// is what a killed job leaves, and of a rank that was on a lost node there is a
-// description only.
+// reportIncomplete says why a part is not all here. It is a warning if a file is
+// gone or has another size. It is none if the part was not completed, as when the
+// job was killed, or if there is a description only, as of a rank on a lost node.
 func (m *Migration) reportIncomplete(rank int, why error) {
 	tell := m.Log.Warn
 	if files, _ := m.Maps.Expected(m.ID, rank); files < 0 || !m.Maps.Dataset(m.ID, rank).Complete() {

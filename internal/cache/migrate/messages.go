@@ -76,7 +76,8 @@ func exchange(c mpi.Comm, send map[int]message) (map[int]message, error) {
 	return received, err
 }
 
-// swap sends a message to one rank and returns that of another; either may be -1.
+// swap sends a message to one rank and returns a message of another; either rank
+// may be -1.
 func swap(c mpi.Comm, m message, to, from int) (message, error) {
 	var h *hash.Hash
 	var err error

@@ -2,9 +2,8 @@
 // own them now run.
 //
 // On a restart the ranks of a job may be on other nodes than when their files were
-// written. Whoever has files of another rank that are whole offers them to it. An
-// owner to whom all files of its part are offered asks one rank after another for
-// those it misses. Files go in batches, so that moving takes room for one batch a
+// written. A rank that has whole files of another offers them to it. An owner that
+// is offered all files of its part asks one rank after another for what it misses. Files go in batches, so that moving takes room for one batch a
 // rank; a batch is deleted where it was once its owner has it on disk and in its
 // filemap. So every file is on some node at any instant, and a job that is killed
 // meanwhile leaves the files of a rank on several nodes, from which the next run
@@ -132,7 +131,7 @@ func (m *Migration) clean(staying map[int]bool) error {
 	return cmp.Or(failed, m.Maps.Fold())
 }
 
-// named returns those of a rank's files that have one of the names.
+// named returns the files of a rank that have one of the names.
 func (m *Migration) named(rank int, names []string) fileList {
 	wanted := map[string]bool{}
 	for _, name := range names {
