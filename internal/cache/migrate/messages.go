@@ -43,7 +43,7 @@ func (m message) encode() *hash.Hash {
 		h.SetKV(keyName, name)
 	}
 	for i, f := range m.list {
-		h.At(keyFile).Set(strconv.Itoa(i), f.Meta.Clone().Hash())
+		h.At(keyFile).Set(strconv.Itoa(i), f.Meta.Hash())
 	}
 	if m.device != "" {
 		h.SetValue(keyDevice, m.device)

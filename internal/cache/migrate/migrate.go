@@ -3,11 +3,12 @@
 //
 // On a restart the ranks of a job may be on other nodes than when their files were
 // written. A rank that has whole files of another offers them to it. An owner that
-// is offered all files of its part asks one rank after another for what it misses. Files go in batches, so that moving takes room for one batch a
-// rank; a batch is deleted where it was once its owner has it on disk and in its
-// filemap. So every file is on some node at any instant, and a job that is killed
-// meanwhile leaves the files of a rank on several nodes, from which the next run
-// collects them in the same way.
+// is offered all files of its part asks one rank after another for what it misses.
+// Files go in batches, so that moving takes room for one batch a rank; a batch is
+// deleted where it was once its owner has it on disk and in its filemap. So every
+// file is on some node at any instant, and a job that is killed meanwhile leaves
+// the files of a rank on several nodes, from which the next run collects them in
+// the same way.
 //
 //	migrate.go    the phases of a migration
 //	adopt.go      storage that nodes share: files stay, entries move
