@@ -100,6 +100,14 @@ type choice struct {
 	names         []string
 }
 
+// sender returns the rank that sends files to the caller in a round, -1 if none does.
+func (c choice) sender(round int) int {
+	if round == c.round {
+		return c.source
+	}
+	return -1
+}
+
 // next returns what the owner is to ask for now. Once that is nothing, what has
 // come is complete, unless some did not arrive.
 func (m *Migration) next(v *inventory) (choice, error) {

@@ -71,18 +71,8 @@ func (m *Migration) Run() (refused bool, err error) {
 			break
 		}
 		for round := range rounds {
-			to, from := -1, -1
-			var outgoing fileList
-			if round < len(offers) {
-				if r, ok := wanted[offers[round]]; ok {
-					to = offers[round]
-					outgoing = m.named(to, r.names)
-				}
-			}
-			if want.source >= 0 && round == want.round {
-				from = want.source
-			}
-			sent, missed, err := m.transfer(outgoing, to, from)
+			to, from := receiver(offers, wanted, round), want.sender(round)
+			sent, missed, err := m.transfer(m.named(to, wanted[to].names), to, from)
 			if err != nil {
 				return false, err
 			}
@@ -112,6 +102,17 @@ func (m *Migration) ask(want choice) (wanted map[int]message, rounds int, err er
 	}
 	last, err = mpi.AllreduceOne(m.World, last, mpi.Max)
 	return wanted, last + 1, err
+}
+
+// receiver returns the rank to which the caller sends files in a round: of those to
+// which it has offered some, the one whose turn it is, or -1 if that wants none.
+func receiver(offers []int, wanted map[int]message, round int) int {
+	if round < len(offers) {
+		if _, wants := wanted[offers[round]]; wants {
+			return offers[round]
+		}
+	}
+	return -1
 }
 
 // clean deletes the files of other ranks, all but those that stay.
