@@ -127,11 +127,11 @@ func (m *Map) Expected(id, rank int) (files, jobSize int) {
 }
 
 // SetDataset records the description of a dataset.
-func (m *Map) SetDataset(id, rank int, d dataset.Dataset) { m.part(id, rank).Set(keyDesc, d.Hash) }
+func (m *Map) SetDataset(id, rank int, d dataset.Dataset) { m.part(id, rank).Set(keyDesc, d.Encode()) }
 
-// Dataset returns the description of a dataset, with a nil Hash if there is none.
+// Dataset returns the description of a dataset, the zero one if there is none.
 func (m *Map) Dataset(id, rank int) dataset.Dataset {
-	return dataset.Dataset{Hash: m.find(id, rank).Get(keyDesc)}
+	return dataset.Decode(m.find(id, rank).Get(keyDesc))
 }
 
 // SetReddesc records the redundancy descriptor of a rank for a dataset.

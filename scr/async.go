@@ -175,7 +175,7 @@ func (s *Session) board(c *cache.Cached, start time.Time) (*flight, error) {
 	if err = mpi.Agree(s.world, err); err != nil {
 		var stopped error
 		if f.transfer != nil { // the rank that could not start has none
-			stopped = f.transfer.Stop()
+			stopped = f.transfer.Cancel()
 		}
 		err = errors.Join(err, mpi.Agree(s.world, stopped))
 		return nil, errors.Join(err, s.prefix.GiveUpFlush(c.Dataset))
@@ -184,9 +184,9 @@ func (s *Session) board(c *cache.Cached, start time.Time) (*flight, error) {
 }
 
 // load is what the caller has to copy of a dataset, with the limits of whoever does.
-func (s *Session) load(c *cache.Cached, kind mover.Kind) (*mover.Load, error) {
+func (s *Session) load(c *cache.Cached, kind mover.Kind) (*mover.Request, error) {
 	own, _ := redundancy.Split(s.cache.Files(c.ID()))
-	l := mover.NewLoad(c.Dataset, s.world.Rank(), s.world.Size(), s.prefix.Dir, own)
+	l := mover.NewRequest(c.Dataset, s.world.Rank(), s.world.Size(), s.prefix.Dir, own)
 	l.Limits = s.limits
 	if kind == mover.ByThread && l.Limits != (transfer.Limits{}) {
 		// The limits are the node's: each rank gets as much as makes all end together.
@@ -315,7 +315,7 @@ func (s *Session) arriveOrWarn(f *flight) error {
 func (s *Session) cancel(f *flight) error {
 	c := f.cached
 	s.flights = slices.DeleteFunc(s.flights, func(g *flight) bool { return g == f })
-	err := mpi.Agree(s.world, f.transfer.Stop())
+	err := mpi.Agree(s.world, f.transfer.Cancel())
 	err = errors.Join(err, s.forgetTransfer(c), s.prefix.GiveUpFlush(c.Dataset))
 	s.result("FLUSH", "SUCCESS", c.Dataset, f.start, transfer.ErrStopped)
 	s.log.Info("dataset %d (%s): its flush is cancelled", c.ID(), c.Name())

@@ -25,7 +25,7 @@ func (s *Session) Current(name string) error {
 		if err != nil {
 			return err
 		}
-		e, ok := x.Entry(name)
+		e, ok := x.Find(name)
 		if !ok && cached != nil {
 			return nil // it will be entered when it is flushed
 		}

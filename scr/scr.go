@@ -167,7 +167,7 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	if err := s.begin(node, start, opt.Settings); err != nil {
 		s.result("INIT", "END", dataset.Dataset{}, start, err)
 		for _, f := range s.flights {
-			err = errors.Join(err, f.transfer.Stop())
+			err = errors.Join(err, f.transfer.Cancel())
 		}
 		if s.cache != nil {
 			err = errors.Join(err, s.cache.Close())

@@ -338,19 +338,14 @@ func (k *Cache) Create(d dataset.Dataset, desc *reddesc.Descriptor) (*Cached, er
 	return c, mpi.Agree(k.World, err)
 }
 
-// KeyPrefix, in the description of a dataset in the filemap, is the prefix
-// directory of the job that wrote it.
-const KeyPrefix = "PREFIX"
-
 // KeyNode, in the redundancy descriptor of another rank, is the node that rank
 // runs on: for the commands that scavenge what is left when it is down.
 const KeyNode = "NODE"
 
 // describe stores the description of a dataset.
 func (k *Cache) describe(c *Cached) {
-	d := dataset.Dataset{Hash: c.Clone()}
-	d.SetValue(KeyPrefix, k.Prefix)
-	d.SetValue(KeyDir, k.place(c.ID()).dir)
+	d := c.Dataset
+	d.SetPlace(dataset.Place{Prefix: k.Prefix, Dir: k.place(c.ID()).dir})
 	k.maps.SetDataset(c.ID(), k.me(), d)
 }
 
@@ -370,7 +365,7 @@ func (k *Cache) record(c *Cached) error {
 		if err != nil {
 			return err
 		}
-		of := dataset.Dataset{Hash: c.Clone()}
+		of := c.Dataset
 		of.SetComplete(false) // says what the descriptor is of, and no more
 		k.maps.SetDataset(id, set.Ranks[left], of)
 		k.maps.SetReddesc(id, set.Ranks[left], h)

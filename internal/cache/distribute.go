@@ -25,19 +25,19 @@ func (k *Cache) distributeDataset(id int) (dataset.Dataset, error) {
 	var mine dataset.Dataset
 	for _, rank := range k.maps.Ranks(id) {
 		d := k.maps.Dataset(id, rank)
-		if d.Complete() && d.ID() == id && (mine.Hash == nil || d.Created().After(mine.Created())) {
+		if d.Complete() && d.ID() == id && (mine.IsZero() || d.Created().After(mine.Created())) {
 			mine = d
 		}
 	}
 	newest := []int64{math.MinInt64}
-	if mine.Hash != nil {
+	if !mine.IsZero() {
 		newest[0] = mine.Created().UnixMicro()
 	}
 	if err := k.World.Allreduce(newest, mpi.Max); err != nil {
 		return dataset.Dataset{}, err
 	}
 	first := []int64{int64(k.World.Size())}
-	if mine.Hash != nil && mine.Created().UnixMicro() == newest[0] {
+	if !mine.IsZero() && mine.Created().UnixMicro() == newest[0] {
 		first[0] = int64(k.me())
 	}
 	if err := k.World.Allreduce(first, mpi.Min); err != nil {
@@ -46,8 +46,8 @@ func (k *Cache) distributeDataset(id int) (dataset.Dataset, error) {
 	if int(first[0]) == k.World.Size() {
 		return dataset.Dataset{}, fmt.Errorf("%w: it was not completed", redundancy.ErrUnrecoverable)
 	}
-	h, err := hash.Bcast(mine.Hash, int(first[0]), k.World)
-	return dataset.Dataset{Hash: h}, err
+	h, err := hash.Bcast(mine.Encode(), int(first[0]), k.World)
+	return dataset.Decode(h), err
 }
 
 // dropOthers deletes parts of other datasets that have the same id as d.
@@ -55,7 +55,7 @@ func (k *Cache) dropOthers(d dataset.Dataset) error {
 	var failed error
 	for _, rank := range k.maps.Ranks(d.ID()) {
 		other := k.maps.Dataset(d.ID(), rank)
-		if other.Hash == nil || other.Created().Equal(d.Created()) {
+		if other.IsZero() || other.Created().Equal(d.Created()) {
 			continue
 		}
 		k.Log.Warn("files of rank %d here are of another dataset %d (%s), from an earlier run; they are deleted", rank, d.ID(), other.Name())

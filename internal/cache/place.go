@@ -42,10 +42,6 @@ func (k *Cache) openPlaces() error {
 	return err
 }
 
-// KeyDir, in the description of a dataset in the filemap, is the place where the
-// rank that has the entry has it.
-const KeyDir = "CACHE"
-
 // Keys of what the first rank of a node tells the others of it.
 const (
 	keyAt    = "AT"    // id -> directory
@@ -62,14 +58,14 @@ func (k *Cache) findPlaces(all *filemap.Map) error {
 			var newest dataset.Dataset
 			for _, rank := range all.Ranks(id) {
 				d := all.Dataset(id, rank)
-				dir := d.Text(KeyDir)
+				dir := d.Place().Dir
 				if dir == "" || k.placeOf(dir) == nil && !k.trusted(dir) {
 					continue
 				}
 				if k.placeOf(dir) == nil {
 					found.SetKV(keyPlace, dir)
 				}
-				if newest.Hash == nil || d.Created().After(newest.Created()) {
+				if newest.IsZero() || d.Created().After(newest.Created()) {
 					newest = d
 					found.At(keyAt).SetValue(strconv.Itoa(id), dir)
 				}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
@@ -65,9 +66,8 @@ func (k *Cache) rebuildDataset(id int) error {
 	k.highest = max(k.highest, id)
 	start := time.Now()
 	d, known := k.distributeDataset(id)
-	from := d.Text(KeyPrefix)
-	d.Unset(KeyPrefix)
-	d.Unset(KeyDir)
+	from := d.Place().Prefix
+	d.SetPlace(dataset.Place{})
 	if known == nil && from != "" && from != k.Prefix {
 		if k.me() == 0 {
 			k.Log.Warn("dataset %d (%s) in the cache belongs to a job with prefix directory %s, this job's is %s: it is not used "+

@@ -192,10 +192,10 @@ func (n *node) ranks() ([]int, error) {
 		if files, _ := n.maps.Expected(n.ID, rank); files < 0 || !d.Complete() {
 			continue // not a rank of this node, or it was killed before it was done
 		}
-		if n.dataset.Hash != nil && !prefix.Same(d, n.dataset) {
+		if !n.dataset.IsZero() && !prefix.Same(d, n.dataset) {
 			return nil, fmt.Errorf("the filemaps in %s know two datasets %d: %s and %s", n.Control, n.ID, n.dataset.Name(), d.Name())
 		}
-		n.dataset.Hash = d.Clone()
+		n.dataset = d
 		ranks = append(ranks, rank)
 	}
 	if len(ranks) == 0 {
@@ -204,9 +204,8 @@ func (n *node) ranks() ([]int, error) {
 	if err := dataset.CheckName(n.dataset.Name()); err != nil {
 		return nil, err
 	}
-	of := n.dataset.Text(cache.KeyPrefix)
-	n.dataset.Unset(cache.KeyPrefix)
-	n.dataset.Unset(cache.KeyDir)
+	of := n.dataset.Place().Prefix
+	n.dataset.SetPlace(dataset.Place{})
 	if of != "" {
 		real, err := filepath.EvalSymlinks(n.Prefix)
 		if err != nil {
