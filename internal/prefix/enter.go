@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/internal/redundancy"
 )
 
 // Announce enters a dataset in the index as incomplete, before its first byte
@@ -81,20 +80,6 @@ func Complete(prefix string, d dataset.Dataset) (bool, error) {
 		return false, err
 	}
 	return x.Has(d) && x.ByID(d.ID()).Complete, nil
-}
-
-// Publish records a dataset all of whose files are in the prefix directory: the
-// list of files, the summary, and the entry in the index. A checkpoint becomes
-// the one to restart from, unless a newer one is.
-func Publish(prefix string, d dataset.Dataset, ranks int, files func(rank int) []redundancy.File) error {
-	parts := Parts{}
-	for rank := range ranks {
-		parts[rank] = files(rank)
-	}
-	if err := os.MkdirAll(Dir(prefix, d.ID()), 0o777); err != nil {
-		return err
-	}
-	return alone(prefix, func(p *Prefix) error { return p.commit(d, ranks, parts, false) })
 }
 
 // Repaired is what RepairIndex has done.
