@@ -36,6 +36,15 @@ func ReadWithLock(path string) (*Hash, error) {
 	return readOpen(f)
 }
 
+// ReadOrNew is ReadWithLock, and returns an empty hash if there is no file.
+func ReadOrNew(path string) (*Hash, error) {
+	h, err := ReadWithLock(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return New(), nil
+	}
+	return h, err
+}
+
 // LockOpenRead takes the exclusive lock of the hash file at path and reads it.
 // A file that does not exist is made, with an empty hash in it. The caller
 // must end with WriteCloseUnlock or Unlock.

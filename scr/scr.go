@@ -353,13 +353,7 @@ func (s *Session) recordRun(node mpi.Comm, settings *Settings) error {
 		return err
 	}
 	return s.onRoot(func() error {
-		// Under its lock: another job may begin in the same prefix directory.
-		err := hash.Update(s.metadata("nodes.scr"), func(h *hash.Hash) error {
-			h.UnsetAll()
-			h.SetInt("NODES", leaders[0])
-			return nil
-		})
-		if err != nil {
+		if err := prefix.RecordNodes(s.prefix.Dir, int(leaders[0])); err != nil {
 			return err
 		}
 		if err := s.recordSettings(settings); err != nil {

@@ -160,13 +160,9 @@ var nodesFileCommand = command{
 			if err != nil {
 				return err
 			}
-			h, err := hash.ReadWithLock(path)
+			n, err := prefix.ReadNodes(path)
 			if err != nil {
 				return err
-			}
-			n, ok := h.Int("NODES")
-			if !ok || n < 1 {
-				return fmt.Errorf("%s does not say how many nodes there were", path)
 			}
 			fmt.Fprintln(c.out, n)
 			return nil

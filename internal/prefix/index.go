@@ -96,7 +96,7 @@ func (e Entry) usable() bool {
 // ReadIndex reads the index of a prefix directory. One that has none has an
 // empty index.
 func ReadIndex(prefix string) (*Index, error) {
-	h, err := readOwn(metadataPath(prefix, indexFile))
+	h, err := hash.ReadOrNew(metadataPath(prefix, indexFile))
 	if err != nil {
 		return nil, damaged(err, prefix)
 	}

@@ -59,15 +59,6 @@ func update(prefix, name string, change func(*hash.Hash) error) error {
 	return hash.Update(metadataPath(prefix, name), change)
 }
 
-// readOwn reads one of goscr's own files, an empty hash if there is none.
-func readOwn(path string) (*hash.Hash, error) {
-	h, err := hash.ReadWithLock(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return hash.New(), nil
-	}
-	return h, err
-}
-
 // CheckName says what is wrong with the name of a file of the program that was
 // read from disk: it has to lead to somewhere below the prefix directory that is
 // not goscr's.

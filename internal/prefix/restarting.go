@@ -74,7 +74,7 @@ func Condemn(prefix string, now time.Time) (name string, err error) {
 
 // Condemned returns the checkpoints that no run is to restart from, by id.
 func Condemned(prefix string) (map[int]string, error) {
-	h, err := readOwn(metadataPath(prefix, restartFile))
+	h, err := hash.ReadOrNew(metadataPath(prefix, restartFile))
 	if err != nil {
 		return nil, err
 	}
