@@ -79,7 +79,7 @@ func (d Dataset) ID() int { return int(d.id.value) }
 // Name is the name the program gave it.
 func (d Dataset) Name() string { return d.name }
 
-// Owner is who it belongs to.
+// Owner returns the user and the job.
 func (d Dataset) Owner() Owner { return d.owner }
 
 // Flags says what it is for. A dataset of an older version, which has recorded no

@@ -81,7 +81,7 @@ func Decode(h *hash.Hash) Dataset {
 	return d
 }
 
-// Encode returns the hash of the description, which nobody else has.
+// Encode returns a new hash with the description.
 func (d Dataset) Encode() *hash.Hash {
 	h := d.other.Clone()
 	for key, n := range d.numbers() {

@@ -30,7 +30,7 @@ func NewRequest(d dataset.Dataset, rank, ranks int, to string, files []redundanc
 // Bytes is how much there is to copy.
 func (r *Request) Bytes() int64 { return prefix.Parts{r.Rank: r.Files}.Bytes() }
 
-// progress is how far a request is, and who asks and is told while it is copied.
+// progress is how far a request is when its copy begins, and what the copy calls.
 type progress struct {
 	pace   *transfer.Pace
 	copied map[string]bool         // files, by their paths in the cache, that have been copied before
@@ -83,9 +83,9 @@ func (r *Request) placedFiles() (files []redundancy.File, err error) {
 	return files, nil
 }
 
-// discard deletes what has been copied of a request that nobody copies any more. A
-// file that was there before under the same name is told from it by its time; what
-// was copied may have been made smaller.
+// discard deletes what has been copied of a request, when the copy has ended. A file
+// that was there before under the same name is told from a copy by its time; a copy
+// may have been made smaller.
 func (r *Request) discard() error {
 	var first error
 	for _, f := range r.Files {

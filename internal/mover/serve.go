@@ -18,8 +18,8 @@ import (
 // Server is scr_transfer at work.
 type Server struct {
 	Control string // directory of the node
-	// Stay has it wait for more when all is copied, until it is told to end or Alone
-	// says that nobody is left who could tell it.
+	// Stay has it wait for more when all is copied, until it is told to end, or Alone
+	// says that scr_run, which would tell it, is gone.
 	Stay  bool
 	Alone func() bool
 	// Poll is how often it looks for work while it has none; 0: five times a second.
@@ -215,8 +215,8 @@ type copying struct {
 	told    time.Time // when that was changed last
 }
 
-// errCancelled is the error of a request that is to be copied by nobody, or by the
-// next server.
+// errCancelled is the error of a request that is not to be copied, or that is left to
+// the next server.
 var errCancelled = fmt.Errorf("%w", transfer.ErrStopped)
 
 // poll looks whether the transfer file says something else than before.
@@ -248,8 +248,8 @@ func (c *copying) wait(d time.Duration) error {
 	}
 }
 
-// wanted is an error if nobody wants the dataset in the prefix directory any more: a
-// run without this node may have gone on, and write files of these names.
+// wanted is an error if the dataset is not being flushed any more: a run without this
+// node may have gone on, and write files of these names.
 func (c *copying) wanted() error {
 	if time.Since(c.asked) < time.Second {
 		return nil

@@ -52,8 +52,8 @@ func (p *Prefix) Purge() error {
 	return nil
 }
 
-// Keep removes the oldest checkpoints until so many that a job can restart from
-// are left. Outputs stay, and so do files that were written again since, which
+// Keep removes the oldest checkpoints until at most so many are left that a job can
+// restart from. Outputs stay, and so do files that were written again since, which
 // are a newer dataset's. It is collective.
 func (p *Prefix) Keep(most int) error {
 	old, err := p.choose(func(x *Index) []Entry { return x.beyond(most) })
@@ -115,7 +115,7 @@ func (p *Prefix) choose(of func(*Index) []Entry) ([]Entry, error) {
 // anyFile and sameFile say which files of a dataset are deleted with it.
 func anyFile(redundancy.File) bool { return true }
 
-// sameFile is for those that are what was flushed.
+// sameFile reports whether a file is the one that was flushed.
 func sameFile(f redundancy.File) bool {
 	info, err := os.Lstat(f.Path)
 	when, known := f.Meta.Modified()
@@ -127,15 +127,15 @@ func sameFile(f redundancy.File) bool {
 	return (!known || when.Equal(info.ModTime())) && (size < 0 || size == info.Size())
 }
 
-// remove deletes a dataset with those of its files that which says yes to. It is
+// remove deletes a dataset with its files, as far as which says yes to them. It is
 // collective; the result is agreed.
 func (p *Prefix) remove(e Entry, which func(redundancy.File) bool) error {
 	_, files, err := p.files(e.origin())
 	if err != nil && e.Complete {
 		return err
 	}
-	// It leaves the index first: from then on nobody restarts from it. What has no
-	// list was not completed.
+	// It leaves the index first: from then on no job restarts from it. A dataset without
+	// a list was not completed.
 	err = mpi.OnRoot(p.Comm, func() error {
 		return UpdateIndex(p.Dir, func(x *Index) error {
 			if x.ByID(e.ID).Name == e.Name {

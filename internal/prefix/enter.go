@@ -11,8 +11,8 @@ import (
 	"github.com/goscr/goscr/internal/dataset"
 )
 
-// Announce enters a dataset in the index as incomplete, before its first byte
-// arrives, unless it is there: a dataset of its name, whose files are
+// Announce enters a dataset in the index as incomplete, before its first byte is
+// copied, unless it is entered: another dataset of its name, whose files are
 // overwritten, is not used any more.
 func Announce(prefix string, d dataset.Dataset) error {
 	x, err := ReadIndex(prefix)
@@ -98,7 +98,7 @@ func RepairIndex(prefix string) (Repaired, error) {
 	aside := metadataPath(prefix, indexFile) + ".damaged"
 	done, kept, err := mendIndex(prefix, aside, func(x *Index, damaged error) {
 		r.List, r.Bad = Summaries(prefix)
-		if damaged != nil { // that of SCR 1.1, too
+		if damaged != nil { // the index of SCR 1.1
 			old, bad := oldSummaries(prefix)
 			r.List, r.Bad = append(r.List, old...), append(append(r.Bad, damaged), bad...)
 		}
@@ -128,8 +128,8 @@ func CheckIndex(prefix string) error {
 	return nil
 }
 
-// claimed is an error if another dataset has been entered under the number of one
-// that was.
+// claimed is an error if another dataset has been entered under the number of a
+// dataset that was.
 func claimed(prefix string, d dataset.Dataset) error {
 	x, err := ReadIndex(prefix)
 	if err != nil {
@@ -149,7 +149,7 @@ func conclude(prefix string, d dataset.Dataset) error {
 			return err
 		}
 		x.Add(d, true, time.Now())
-		// An older one that comes late is not the one to go on from.
+		// A restart does not go back to an older one that is flushed late.
 		id, _ := x.Lookup(x.Current())
 		if d.Flags().Has(dataset.Checkpoint) && id < d.ID() {
 			return x.SetCurrent(d.Name())

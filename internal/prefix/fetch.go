@@ -16,7 +16,8 @@ func (p *Prefix) Candidate(below int) (dataset.Dataset, bool, error) {
 	return p.find(func(x *Index) (Entry, bool) { return x.Next(below) })
 }
 
-// Newer are the names of checkpoints that a restart can use, and that are newer than one.
+// Newer returns the names of checkpoints that a restart can use, and whose numbers are
+// higher than one.
 func Newer(prefix string, than int) (names []string, err error) {
 	x, err := ReadIndex(prefix)
 	if err != nil {
@@ -31,10 +32,10 @@ func Newer(prefix string, than int) (names []string, err error) {
 }
 
 // Written returns the newest checkpoint that the program wrote to the prefix
-// directory itself, and that goes before what the cache has: it is newer than
-// after, the newest there, 0 if there is none. Then it is only returned if none
-// that has to be fetched goes before it in turn. It is older than below, and not
-// newer than the current one. It is collective; all ranks get the same one.
+// directory itself, if a restart prefers that to what the cache has. It is newer than
+// after, the newest in the cache. If the cache has none, after is 0, and no checkpoint
+// that has to be fetched may be newer. It is older than below, and not newer than the
+// current one. It is collective; all ranks get the same one.
 func (p *Prefix) Written(after, below int) (dataset.Dataset, bool, error) {
 	return p.find(func(x *Index) (Entry, bool) {
 		newest := below - 1

@@ -47,14 +47,14 @@ func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
 }
 
 // StartFlush enters a dataset as incomplete, which it is from before its first byte
-// arrives until all are on the medium, so that one which is cut short is not taken
-// for a checkpoint. It is collective; the result is agreed.
+// is copied until all are on the medium, so that a flush which is interrupted leaves
+// nothing that is taken for a checkpoint. It is collective; the result is agreed.
 func (p *Prefix) StartFlush(d dataset.Dataset, ranks int) error {
 	p.Log.Info("dataset %d (%s): flush to %s begins", d.ID(), d.Name(), p.Dir)
 	return p.begin(d, func() error { return startFlushing(p.Dir, d, ranks) })
 }
 
-// FinishFlush makes a dataset complete all of whose files are on the medium. The
+// FinishFlush makes a dataset complete when all its files are on the medium. The
 // flush began at start. It is collective; the result is agreed.
 func (p *Prefix) FinishFlush(d dataset.Dataset, ranks int, parts Parts, start time.Time) error {
 	if err := p.commit(d, ranks, parts, p.Bare); err != nil {

@@ -9,7 +9,7 @@
 //	summary.go    the description of a dataset
 //	rank2file/    which rank has which files, as a tree of hash files
 //	files.go      ... and what is recorded of a file
-//	part.go       the files of one rank, before those of all ranks are there
+//	part.go       the files of one rank, before all ranks have copied theirs
 //	index.go      which datasets there are
 //	old.go        the same in prefix directories of SCR 1.1
 //	flushfile.go  where a dataset is, for the commands that run after the job
@@ -19,7 +19,7 @@
 //
 //	flush.go      a dataset from the cache to the prefix directory
 //	bring.go      ... the copy of a rank's files
-//	arrived.go    ... of which all files were there when a run ended
+//	complete.go   ... whose files had all been copied when a run ended
 //	enter.go      a dataset is entered, completed, published, repaired in the index
 //	fetch.go      which dataset to restart from, and its files
 //	list.go       the files of a dataset, as a job or a command reads them
@@ -84,7 +84,7 @@ type Entry struct {
 	Complete bool   // all of it reached the prefix directory
 	Failed   bool   // a restart from it failed; it is not loaded again
 	Current  bool   // the one to restart from first
-	Flushed  string // when it arrived, local time; "" if that is not known
+	Flushed  string // when it was flushed, local time; "" if that is not known
 	Dir      string // of one that SCR 1.1 wrote: where it is, below the prefix directory
 }
 
@@ -262,7 +262,7 @@ func (x *Index) remove(id int) {
 	x.h.UnsetKVInt(keyDset, id)
 }
 
-// RemoveAfter takes all datasets out that are newer than one, and returns their
+// RemoveAfter takes all datasets out that are newer than a number, and returns their
 // names. Their files stay.
 func (x *Index) RemoveAfter(id int) []string {
 	var names []string
@@ -363,9 +363,9 @@ func (x *Index) Has(d dataset.Dataset) bool {
 	return !e.IsZero() && e.Name == d.Name() && e.Created().Equal(d.Created())
 }
 
-// TakenError says that the index has another dataset under the number of one that
-// was about to be entered: two jobs have begun to count from the same number in one
-// prefix directory.
+// TakenError says that a dataset cannot be entered since the index has another one
+// under its number: two jobs have begun to count from the same number in one prefix
+// directory.
 type TakenError struct {
 	Prefix  string
 	Dataset dataset.Dataset
@@ -388,8 +388,8 @@ func (e *TakenError) Error() string {
 		"need prefix directories of their own (scr_index --drop makes the number free)", e.Prefix, by, e.Dataset.ID(), e.Dataset.Name())
 }
 
-// claim is a *TakenError if another dataset has the number of this one: one that can
-// be used or, once begun says that this one has been entered, any other.
+// claim is a *TakenError if another dataset has the number of this one: a complete one
+// or, if begun says that this one has been entered before, any.
 func (x *Index) claim(prefix string, d dataset.Dataset, begun bool) error {
 	if e := x.ByID(d.ID()); !e.IsZero() && !x.Has(d) && (e.Complete || begun) {
 		return &TakenError{prefix, d, e, x.Highest()}
@@ -407,9 +407,9 @@ func (x *Index) Highest() int {
 
 // Next returns the dataset to try to restart from: the current one first, and
 // then, newest first, those that are older than below, complete, checkpoints,
-// and have not failed. below is 0 for the first try. An entry that is not of the
-// dataset it is under is passed over: whoever works down the list by the ids of
-// datasets would meet it again and again.
+// and have not failed. below is 0 for the first try. An entry whose description has
+// another number is skipped: a caller that goes down the list by the numbers of
+// datasets would get it again and again.
 func (x *Index) Next(below int) (Entry, bool) {
 	if below == 0 {
 		if e, ok := x.Find(x.Current()); ok && e.usable() {

@@ -174,7 +174,7 @@ func present(f redundancy.File) error {
 	if size := f.Meta.StoredSize(); size >= 0 && size != info.Size() {
 		return &redundancy.CorruptError{Path: f.Path, Reason: fmt.Sprintf("has %d bytes, was flushed with %d", info.Size(), size)}
 	}
-	// Nobody knows the checksum of a file that the program wrote there itself.
+	// No checksum was taken of a file that the program wrote there itself.
 	if _, known := f.Meta.CRC(); !known {
 		if when, known := f.Meta.Modified(); known && !when.Equal(info.ModTime()) {
 			return &redundancy.CorruptError{Path: f.Path, Reason: fmt.Sprintf("was changed at %v, after the dataset was complete",

@@ -50,7 +50,7 @@ type oldIndex struct {
 	current string     // directory to restart from first
 }
 
-// oldEntry is an entry with its fields, which are those of ours.
+// oldEntry is an entry with its fields, which have the same meaning in our index.
 type oldEntry struct {
 	Entry
 	fields *hash.Hash

@@ -11,8 +11,8 @@ import (
 	"github.com/goscr/goscr/internal/dataset"
 )
 
-// restart.scr is for a program that dies of what it reads: without it, every run
-// would be offered the same checkpoint and die of it again.
+// restart.scr says what the program is reading. If it dies of that, no later run gets
+// the same checkpoint, and dies of it again.
 //
 //	READING   / <id> / NAME = <name>     the program is restarting from it
 //	CONDEMNED / <id> / NAME = <name>     no run is to restart from it

@@ -51,7 +51,7 @@ func (c *Copier) pack(p *copying, md meta.Meta) (bool, error) {
 }
 
 // whole reports whether the file is there as it is, as far as can be told without
-// reading it: who has brought it may have recorded how. It is read like what is
+// reading it: another copier may have recorded how. It is read like what is
 // left of any copy.
 func (t *target) whole(md meta.Meta) bool {
 	info, err := t.f.Stat()

@@ -5,7 +5,7 @@
 //
 //	transfer.go  a copy of one file, there and back
 //	packed.go    ... that is compressed or decompressed
-//	kernel.go    ... by the kernel, where nobody has to see the bytes
+//	kernel.go    ... by the kernel, where the bytes need not be seen
 //	copying.go   what is known of a file while it is copied
 //	target.go    the file that is written, which may have been begun before
 //	pace.go      copies that keep to limits
@@ -26,8 +26,8 @@ import (
 
 // Copier copies files, one at a time, with one set of buffers.
 type Copier struct {
-	// Bare leaves a copy with the mode, owner and times of a file that is made
-	// anew, and not with those of what it is a copy of.
+	// Bare leaves a copy with the mode, owner and times that a new file has, and does
+	// not give it those of the original.
 	Bare bool
 	// Blind takes no checksums, and compares none.
 	Blind bool

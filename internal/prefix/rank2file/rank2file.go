@@ -48,8 +48,8 @@ const maxLevels = 8
 // MaxRanks is more ranks than any job has.
 const MaxRanks = 1 << 30
 
-// Item is the entry of a rank; in the nodes above the leaves, that of a writer of
-// the level below.
+// Item is the entry of a rank. In the nodes above the leaves the ranks are the writers
+// of the level below.
 type Item struct {
 	Rank  int
 	Entry *hash.Hash

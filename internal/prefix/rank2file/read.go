@@ -62,8 +62,8 @@ func Read(c mpi.Comm, dir string, visit func(ranks int, items []Item) error) (ra
 	}
 }
 
-// readNodes reads some nodes of a level, and returns those of the entries that any
-// process has read which the caller handles. It is collective; the result is agreed.
+// readNodes reads some nodes of a level, and returns the entries that the caller
+// handles of all that any process has read. It is collective; the result is agreed.
 func (r *reader) readNodes(names []string) (items []Item, err error) {
 	for _, name := range names {
 		more, e := r.readNode(name)
@@ -90,8 +90,8 @@ func (r *reader) readNodes(names []string) (items []Item, err error) {
 	return items, mpi.Agree(r.c, err)
 }
 
-// readNode reads one file of the tree. It has to have the level and the number of
-// ranks that the root says; those of the root are taken from it.
+// readNode reads one file of the tree. It has to have the level, and the number of
+// ranks, that follow from the root. The root is the first that is read.
 func (r *reader) readNode(name string) ([]Item, error) {
 	path := filepath.Join(r.dir, name)
 	node, err := hash.ReadFile(path)

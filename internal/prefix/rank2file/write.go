@@ -19,8 +19,8 @@ type writer struct {
 }
 
 // Write writes the tree for a dataset of so many ranks whose metadata is in dir.
-// items are the entries that the caller has; that of each rank is with one process.
-// It is collective; the result is agreed.
+// items are the entries that the caller has; each entry is with one process. It is
+// collective; the result is agreed.
 func Write(c mpi.Comm, dir string, ranks int, items []Item) error {
 	items, err := Deal(c, ranks, items)
 	if err := mpi.Agree(c, err); err != nil {
@@ -69,9 +69,9 @@ func (w *writer) writeLevel(items []Item) (next []Item, writers int, err error) 
 	return next, writers, err
 }
 
-// divide decides which ranks are writers: those whose entries cross into another
-// segment, and rank 0. It returns those of the caller, the last one before them, and
-// how many there are in all.
+// divide decides which ranks are writers: rank 0, and each whose entry crosses into
+// another segment. It returns the writers among the caller's ranks, the last writer
+// before them, and how many there are in all.
 func (w *writer) divide(items []Item) (begins map[int]bool, before, writers int, err error) {
 	size := 0
 	for _, it := range items {

@@ -96,7 +96,7 @@ func (p *Prefix) completeFlush(d dataset.Dataset, ranks int) (wanted bool, err e
 
 // completeFromLists completes a flush of which there are only the lists of the ranks.
 func (p *Prefix) completeFromLists(d dataset.Dataset, ranks int) error {
-	parts, err := p.arrived(d, ranks)
+	parts, err := p.readLists(d, ranks)
 	totals := []int64{0, 0}
 	for _, files := range parts {
 		for _, f := range files {
@@ -117,9 +117,9 @@ func (p *Prefix) completeFromLists(d dataset.Dataset, ranks int) error {
 	return nil
 }
 
-// arrived returns what the lists of some of the ranks of a dataset say, and an error
-// unless all of that is there. Each rank is looked at by one process.
-func (p *Prefix) arrived(d dataset.Dataset, ranks int) (Parts, error) {
+// readLists returns the files that the lists of the caller's share of the ranks have,
+// and an error unless all of these are in the prefix directory.
+func (p *Prefix) readLists(d dataset.Dataset, ranks int) (Parts, error) {
 	parts := Parts{}
 	first, end := rank2file.Share(p.Comm, ranks)
 	for rank := first; rank < end; rank++ {
