@@ -10,7 +10,7 @@ import (
 )
 
 // flush.scr says where each dataset is, for the commands that look after a
-// job once it has ended (SCR developer guide):
+// job once it has ended (SCR Developer's Manual, "Files"):
 //
 //	DATASET / <id> / NAME
 //	                 CKPT = 1, OUTPUT = 1      what it is for

@@ -16,7 +16,7 @@ import (
 )
 
 // SCR 1.1 kept a directory for each checkpoint, with all its files and their
-// list in it, and the index beside these (SCR v1.1-8 developer's manual):
+// list in it, and the index beside these (SCR Developer's Manual, "Files"):
 //
 //	index.scr          VERSION = 1
 //	                   DIR  / <dir> / CKPT = <id>

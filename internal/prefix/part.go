@@ -17,7 +17,7 @@ import (
 )
 
 // A rank's list has its files that are in the prefix directory, with their paths
-// relative to that, which can be moved (the "rank filemap" of SCR's scavenge). It is
+// relative to that, which can be moved (SCR Developer Guide, "Scavenge"). It is
 // written by a process that copies without the other ranks, in the background or
 // after the last run, when the rank's files are on their medium. The list of rank 2
 // is 2.scrfilemap in the directory that goscr keeps for the dataset:

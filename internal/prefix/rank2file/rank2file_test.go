@@ -232,6 +232,9 @@ func TestDamaged(t *testing.T) {
 			must(t, err)
 			damage(h)
 			must(t, hash.WriteFile(filepath.Join(dir, which), h))
+			if _, _, err := readAll(local.One(), dir); err == nil {
+				t.Errorf("%s in %s: no error in a single process", name, which)
+			}
 			errs := make([]error, n)
 			_, err = local.Run(n, local.Options{Timeout: 20 * time.Second}, func(c mpi.Comm) error {
 				_, errs[c.Rank()] = read(c, dir)
