@@ -32,7 +32,8 @@ const (
 	// Shared is one that any number may hold.
 	Shared
 	// ByProcess is Exclusive, but the process alone holds it, and copies of it do not.
-	// The process has to open the lock file once only.
+	// It is lost when the process closes the lock file, however often it has that open:
+	// so the holder must not call Try, Held or Holder for it.
 	ByProcess
 )
 
@@ -49,7 +50,7 @@ func take(path string, how How, mode os.FileMode, wait bool) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	want := unix.Flock_t{Type: unix.F_WRLCK}
+	want := unix.Flock_t{Type: unix.F_WRLCK, Len: 1}
 	if how == Shared {
 		want.Type = unix.F_RDLCK
 	}
@@ -90,15 +91,14 @@ func (l *Lock) Release() {
 	}
 }
 
-// Held reports whether any other process, or this one by a lock that is not
-// ByProcess, holds the lock of a file.
+// Held reports whether anybody holds the lock of a file.
 func Held(path string) bool {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	asked := unix.Flock_t{Type: unix.F_WRLCK}
+	asked := unix.Flock_t{Type: unix.F_WRLCK, Len: 1}
 	return unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &asked) == nil && asked.Type != unix.F_UNLCK
 }
 
