@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/meta"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -65,7 +65,7 @@ func (d *direct) complete(failed error) error {
 	totals := []int64{0, 0} // files and bytes
 	for _, f := range files {
 		if rank, shared := owners[f.Meta.File()]; shared {
-			f.Meta.SetInt(meta.KeyShared, int64(rank))
+			f.Meta.SetShared(rank)
 			continue
 		}
 		totals[0]++

@@ -10,9 +10,10 @@ import (
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/halt"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/report"
-	"github.com/goscr/goscr/meta"
 	"github.com/goscr/goscr/mpi"
 )
 

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/goscr/goscr/internal/config"
+	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
-	"github.com/goscr/goscr/reddesc"
 )
 
 // protection says where datasets are kept and how they are protected, as the

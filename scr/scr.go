@@ -17,11 +17,11 @@ import (
 	"github.com/goscr/goscr/internal/flush"
 	"github.com/goscr/goscr/internal/mover"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/restart"
 	"github.com/goscr/goscr/internal/transfer"
 	"github.com/goscr/goscr/mpi"
-	"github.com/goscr/goscr/reddesc"
 )
 
 // Version of the interface, which is that of SCR 3.1.

@@ -8,10 +8,11 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/goscr/goscr/filemap"
+	"github.com/goscr/goscr/internal/filemap"
+	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/scavenge"
-	"github.com/goscr/goscr/meta"
 )
 
 var inspectCacheCommand = command{
@@ -84,8 +85,10 @@ func inspect(maps *filemap.Map) []cachedPart {
 			if expected < 0 && len(paths) == 0 {
 				continue // of a rank elsewhere, kept for its sake
 			}
-			p := cachedPart{ID: id, Name: maps.Dataset(id, rank).Name(), Rank: rank, Ranks: ranks,
-				Scheme: maps.Reddesc(id, rank).Text("TYPE")}
+			p := cachedPart{ID: id, Name: maps.Dataset(id, rank).Name(), Rank: rank, Ranks: ranks}
+			if desc := reddesc.FromHash(maps.Reddesc(id, rank)); desc != nil {
+				p.Scheme = desc.Type
+			}
 			for _, path := range paths {
 				md := maps.Meta(id, rank, path)
 				p.Bytes += max(md.Size(), 0)

@@ -11,10 +11,10 @@ import (
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/mover"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/transfer"
 	"github.com/goscr/goscr/mpi"
-	"github.com/goscr/goscr/reddesc"
 )
 
 // background is the flush of a dataset while the program goes on. It is started in

@@ -5,7 +5,7 @@ import (
 
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/reddesc"
+	"github.com/goscr/goscr/internal/reddesc"
 )
 
 // MakeRoom makes place for one more dataset in a store. An output that is not in the

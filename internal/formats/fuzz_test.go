@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/goscr/goscr/filemap"
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/filemap"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
 )

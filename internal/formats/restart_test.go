@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goscr/goscr/filemap"
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/filemap"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/scr"
 )

@@ -20,8 +20,7 @@ var packages = []string{"hash", "mpi", "mpi/local", "mpi/mpitest", "scr"}
 const module = "github.com/goscr/goscr"
 
 // shown are the types of internal packages that may be seen for now, and as what.
-var shown = map[string]string{
-}
+var shown = map[string]string{}
 
 // What is exported can be used: no type in it is of an internal package, whose
 // methods and comments go doc does not show, and which nobody else may name.

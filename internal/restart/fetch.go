@@ -10,11 +10,10 @@ import (
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/report"
-	"github.com/goscr/goscr/meta"
 	"github.com/goscr/goscr/mpi"
-	"github.com/goscr/goscr/reddesc"
 )
 
 // errUnusable says that a checkpoint in the prefix directory is not what was written,
@@ -122,7 +121,7 @@ func (r *Restart) copyFiles(c *cache.Cached, files []redundancy.File) error {
 	copier := r.Prefix.Copier()
 	r.Prefix.Follow(copier, fmt.Sprintf("checkpoint %s: fetched", c.Name()), prefix.Parts{0: files}.Bytes())
 	for _, f := range files {
-		md := meta.Meta{Hash: f.Meta.Clone()}
+		md := f.Meta.Clone()
 		md.SetAsWritten() // as it is in the cache
 		path, err := r.Cache.Add(c, md)
 		if err != nil {

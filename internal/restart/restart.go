@@ -21,12 +21,12 @@ import (
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/flush"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/report"
-	"github.com/goscr/goscr/meta"
 	"github.com/goscr/goscr/mpi"
-	"github.com/goscr/goscr/reddesc"
 )
 
 // Config is what a Restart works with.

@@ -49,7 +49,7 @@ func create(t testing.TB, nodes []string, p Params) *made {
 		m.mu.Lock()
 		differ := len(m.kinds) > 0 && warning != m.warning
 		m.sets[fmt.Sprint(d.Set.Ranks)] = d.Set.Ranks
-		m.hashes[world.Rank()] = d.Hash()
+		m.hashes[world.Rank()] = d.Stored().Hash()
 		m.warning = warning
 		m.kinds[world.Rank()] = fmt.Sprint(d.Scheme.Name(), d.Scheme.Failures(d.Set.Size()))
 		m.mu.Unlock()
@@ -147,7 +147,7 @@ func TestCreate_BestForEachSet(t *testing.T) {
 			}
 		}
 		_, err := local.Run(len(nodes), local.Options{}, func(world mpi.Comm) error {
-			d, err := FromHash(world, m.hashes[world.Rank()])
+			d, err := Restore(world, FromHash(m.hashes[world.Rank()]))
 			if err != nil {
 				return err
 			}
@@ -229,19 +229,19 @@ func TestCreate_AnyPlacement(t *testing.T) {
 }
 
 // A later run, with the ranks on other nodes, has the sets of the first.
-func TestFromHash_SameSetsAfterRanksMoved(t *testing.T) {
+func TestRestore_SameSetsAfterRanksMoved(t *testing.T) {
 	for _, p := range []Params{xorOf(2), xorOf(8), {Interval: 3, Index: 1, Group: Node, Type: "SINGLE", SetSize: 4, Store: "/store"}} {
 		nodes := placed(3, 2, 3, 1, 3)
 		m := create(t, nodes, p)
 		_, err := local.Run(len(nodes), local.Options{}, func(world mpi.Comm) error {
-			d, err := FromHash(world, m.hashes[world.Rank()])
+			d, err := Restore(world, FromHash(m.hashes[world.Rank()]))
 			if err != nil {
 				return err
 			}
 			if _, ok := m.sets[fmt.Sprint(d.Set.Ranks)]; !ok {
 				return fmt.Errorf("set %v is not one of %v", d.Set.Ranks, m.sets)
 			}
-			if !d.Hash().Equal(m.hashes[world.Rank()]) || d.Interval != p.Interval || d.Store != p.Store || d.Scheme.Name() != p.Type {
+			if !d.Stored().Hash().Equal(m.hashes[world.Rank()]) || d.Interval != p.Interval || d.Store != p.Store || d.Scheme.Name() != p.Type {
 				return fmt.Errorf("%+v", d)
 			}
 			return d.Free()
@@ -253,7 +253,7 @@ func TestFromHash_SameSetsAfterRanksMoved(t *testing.T) {
 }
 
 // What a rank has lost, or what was changed on disk, is an error on all ranks.
-func TestFromHash_Refuses(t *testing.T) {
+func TestRestore_Refuses(t *testing.T) {
 	nodes := placed(repeat(6, 1)...)
 	m := create(t, nodes, xorOf(3))
 	for name, change := range map[string]func(h *hash.Hash) *hash.Hash{
@@ -276,7 +276,7 @@ func TestFromHash_Refuses(t *testing.T) {
 				if world.Rank() == who {
 					h = change(h)
 				}
-				_, failures[world.Rank()] = FromHash(world, h)
+				_, failures[world.Rank()] = Restore(world, FromHash(h))
 				return nil
 			})
 			if err != nil {
@@ -411,7 +411,7 @@ func TestCreate_Schemes(t *testing.T) {
 			if d.Scheme.Name() != c.scheme || d.Scheme.Failures(d.Set.Size()) != c.failures || (warning != "") != c.warns {
 				return fmt.Errorf("%+v over %d: %s for %d losses, warning %q", c.p, c.ranks, d.Scheme.Name(), d.Scheme.Failures(d.Set.Size()), warning)
 			}
-			again, err := FromHash(world, d.Hash())
+			again, err := Restore(world, d.Stored())
 			if err != nil {
 				return err
 			}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/meta"
+	"github.com/goscr/goscr/internal/meta"
 )
 
 // A filemap on disk is a hash file and a journal beside it. The hash file is
@@ -30,7 +30,7 @@ import (
 //
 // The hash is a filemap with one file, whose description is left out unless it
 // says that the file is complete: what was not completed is only ever deleted.
-// The CRC-32 is that of the packed hash. What follows the last good record was
+// The CRC-32 is taken of the packed hash. What follows the last good record was
 // being written when the process was killed, before the file it names was.
 const (
 	keyJournal   = "JOURNAL"
@@ -117,7 +117,7 @@ func (s *Store) AddFile(id, rank int, path string, md meta.Meta) error {
 	h := hash.New()
 	file := h.At(keyRank, strconv.Itoa(rank), keyDataset, strconv.Itoa(id), keyFile, path)
 	if md.Complete() {
-		file.Set(keyMeta, md.Hash)
+		file.Set(keyMeta, md.Hash())
 	}
 	buf := append(s.record[:0], make([]byte, recordHeader)...)
 	buf = h.Pack(buf)

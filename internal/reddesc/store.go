@@ -48,9 +48,9 @@ func NewStore(g *Groups, name, base string, count int, group, view string, creat
 	if err := mpi.Agree(g.World, err); err != nil {
 		return nil, err
 	}
-	leader := []int64{int64(g.World.Rank())}
-	if err := c.Allreduce(leader, mpi.Min); err != nil {
+	leader, err := mpi.AllreduceOne(c, g.World.Rank(), mpi.Min)
+	if err != nil {
 		return nil, err
 	}
-	return &Store{Name: name, Base: base, Count: count, Comm: c, Leader: int(leader[0]), Shared: group != Node}, nil
+	return &Store{Name: name, Base: base, Count: count, Comm: c, Leader: leader, Shared: group != Node}, nil
 }

@@ -39,7 +39,7 @@ func hold(path string) {
 	_, _ = os.Stdin.Read(make([]byte, 1))
 }
 
-// other has another process occupy a directory, until end is called.
+// other has another process lock a directory, until end is called.
 func other(t *testing.T, dir string) (end func()) {
 	t.Helper()
 	c := exec.Command(os.Args[0])
@@ -66,12 +66,11 @@ func other(t *testing.T, dir string) (end func()) {
 	return end
 }
 
-func TestOccupy_AnotherJob(t *testing.T) {
+func TestLock_AnotherJob(t *testing.T) {
 	dir := t.TempDir()
 	other(t, dir)
 	var said strings.Builder
-	k := &Cache{control: dir, Config: Config{User: "u", JobID: "7", Log: &report.Logger{Out: &said}}}
-	err := k.occupy(100 * time.Millisecond)
+	_, err := takeLock(filepath.Join(dir, lockFile), "job of u with job id 7", 100*time.Millisecond, &report.Logger{Out: &said})
 	if err == nil || !strings.Contains(err.Error(), "another job of u with job id 7 is running") {
 		t.Errorf("error %v", err)
 	}
@@ -81,11 +80,15 @@ func TestOccupy_AnotherJob(t *testing.T) {
 }
 
 // What is left of an earlier run is waited for.
-func TestOccupy_EarlierRunEnds(t *testing.T) {
+func TestLock_EarlierRunEnds(t *testing.T) {
 	dir := t.TempDir()
 	end := other(t, dir)
-	k := &Cache{control: dir, Config: Config{User: "u", JobID: "7", Log: &report.Logger{Out: writer(func(string) { end() })}}}
-	if err := k.occupy(5 * time.Second); err != nil {
+	log := &report.Logger{Out: writer(func(string) { end() })}
+	l, err := takeLock(filepath.Join(dir, lockFile), "job of u with job id 7", 5*time.Second, log)
+	if err != nil {
+		t.Error(err)
+	}
+	if err := l.release(); err != nil {
 		t.Error(err)
 	}
 }

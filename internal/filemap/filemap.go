@@ -1,5 +1,5 @@
 // Package filemap knows which files of which rank and dataset are in the
-// cache of this node (spec 000 §4).
+// cache of this node.
 //
 // The map of a process is a hash:
 //
@@ -8,6 +8,8 @@
 //	        RANKS    = size of the job that wrote it
 //	        FILE     / <absolute path> / META / …
 //	        DATADESC / …      the dataset, COMPLETE once all ranks have it whole
+//	                   PREFIX = prefix directory of the job that wrote it
+//	                   CACHE  = directory in which the rank has the directory of the dataset
 //	        REDDESC  / …      the redundancy descriptor it is protected with
 //	DSET / <id> / RANK / <rank>          the same, looked up by dataset
 //
@@ -23,7 +25,7 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/meta"
+	"github.com/goscr/goscr/internal/meta"
 )
 
 const (
@@ -35,6 +37,8 @@ const (
 	keyMeta    = "META"
 	keyDesc    = "DATADESC"
 	keyReddesc = "REDDESC"
+	keyPrefix  = "PREFIX"
+	keyDir     = "CACHE"
 )
 
 // Map says what files there are. The zero value is an empty map.
@@ -93,7 +97,7 @@ func (m *Map) AllRanks() []int { return m.h.Get(keyRank).Ints() }
 
 // AddFile enters a file with its description.
 func (m *Map) AddFile(id, rank int, path string, md meta.Meta) {
-	m.part(id, rank).At(keyFile, path).Set(keyMeta, md.Hash)
+	m.part(id, rank).At(keyFile, path).Set(keyMeta, md.Hash())
 }
 
 // RemoveFile takes a file out.
@@ -102,9 +106,9 @@ func (m *Map) RemoveFile(id, rank int, path string) { m.find(id, rank).UnsetKV(k
 // Files returns the paths of a rank's files of a dataset, sorted.
 func (m *Map) Files(id, rank int) []string { return m.find(id, rank).Get(keyFile).Keys() }
 
-// Meta returns the description of a file, with a nil Hash if there is none.
+// Meta returns the description of a file, the zero one if there is none.
 func (m *Map) Meta(id, rank int, path string) meta.Meta {
-	return meta.Meta{Hash: m.find(id, rank).Get(keyFile, path, keyMeta)}
+	return meta.FromHash(m.find(id, rank).Get(keyFile, path, keyMeta))
 }
 
 // SetExpected records how many files the rank's part has, redundancy included,
@@ -126,20 +130,66 @@ func (m *Map) Expected(id, rank int) (files, jobSize int) {
 	return number(keyFiles), number(keyRanks)
 }
 
-// SetDataset records the description of a dataset.
-func (m *Map) SetDataset(id, rank int, d dataset.Dataset) { m.part(id, rank).Set(keyDesc, d.Hash) }
-
-// Dataset returns the description of a dataset, with a nil Hash if there is none.
-func (m *Map) Dataset(id, rank int) dataset.Dataset {
-	return dataset.Dataset{Hash: m.find(id, rank).Get(keyDesc)}
+// Description is what a rank's entry says of a dataset.
+type Description struct {
+	dataset.Dataset
+	Prefix string // prefix directory of the job that wrote it
+	Dir    string // directory in which the rank has the directory of the dataset
 }
 
-// SetReddesc records the redundancy descriptor of a rank for a dataset.
+// DescriptionFromHash decodes a description; nil is none.
+func DescriptionFromHash(h *hash.Hash) Description {
+	if h == nil {
+		return Description{}
+	}
+	d := Description{dataset.Dataset{Hash: h.Clone()}, h.Text(keyPrefix), h.Text(keyDir)}
+	d.Unset(keyPrefix)
+	d.Unset(keyDir)
+	return d
+}
+
+// ToHash encodes a description, nil if it is none.
+func (d Description) ToHash() *hash.Hash {
+	if d.IsZero() {
+		return nil
+	}
+	h := d.Dataset.Clone()
+	if d.Prefix != "" {
+		h.SetValue(keyPrefix, d.Prefix)
+	}
+	if d.Dir != "" {
+		h.SetValue(keyDir, d.Dir)
+	}
+	return h
+}
+
+// IsZero reports whether there is no description.
+func (d Description) IsZero() bool { return d.Dataset.Hash == nil }
+
+// SetDataset records the description of a dataset.
+func (m *Map) SetDataset(id, rank int, d Description) { m.part(id, rank).Set(keyDesc, d.ToHash()) }
+
+// Dataset returns the description of a dataset, the zero one if there is none.
+func (m *Map) Dataset(id, rank int) Description {
+	return DescriptionFromHash(m.find(id, rank).Get(keyDesc))
+}
+
+// SetReddesc records the redundancy descriptor of a rank for a dataset, as
+// internal/reddesc encodes it.
 func (m *Map) SetReddesc(id, rank int, desc *hash.Hash) { m.part(id, rank).Set(keyReddesc, desc) }
 
 // Reddesc returns the redundancy descriptor of a rank for a dataset, nil if
 // there is none.
 func (m *Map) Reddesc(id, rank int) *hash.Hash { return m.find(id, rank).Get(keyReddesc) }
+
+// RemoveFiles takes a rank's files of a dataset out, and what is known of their
+// number. The descriptions stay.
+func (m *Map) RemoveFiles(id, rank int) {
+	part := m.find(id, rank)
+	for _, key := range []string{keyFile, keyFiles, keyRanks} {
+		part.Unset(key)
+	}
+}
 
 // RemoveRank takes a rank's part of a dataset out.
 func (m *Map) RemoveRank(id, rank int) {
@@ -153,13 +203,6 @@ func unset(h *hash.Hash, a, b, c, d string) {
 	h.Get(a, b).UnsetKV(c, d)
 	if h.Has(a, b) && h.Get(a, b).Size() == 0 {
 		h.UnsetKV(a, b)
-	}
-}
-
-// RemoveDataset takes a dataset out.
-func (m *Map) RemoveDataset(id int) {
-	for _, rank := range m.Ranks(id) {
-		m.RemoveRank(id, rank)
 	}
 }
 

@@ -31,7 +31,7 @@ func TestRecordAndRestore(t *testing.T) {
 		m := New("x/a", Full, 3)
 		must(t, m.Record(a))
 		// Through a file and back.
-		h, err := hash.Decode(m.Encode())
+		h, err := hash.Decode(m.Hash().Encode())
 		must(t, err)
 		must(t, Meta{h}.Restore(b))
 		want, err := os.Stat(a)
@@ -67,10 +67,10 @@ func TestRestore_LeavesWhatIsNotRecorded(t *testing.T) {
 	must(t, os.Chtimes(path, when, when))
 	m := New("f", Full, 1)
 	must(t, m.Restore(path))
-	m.SetValue("MODE", "rwx") // makes no sense
-	m.SetValue("MTIME", "noon")
+	m.Hash().SetValue("MODE", "rwx") // makes no sense
+	m.Hash().SetValue("MTIME", "noon")
 	must(t, m.Restore(path))
-	m.SetValue("MODE", "777777")
+	m.Hash().SetValue("MODE", "777777")
 	must(t, m.Restore(path))
 	info, err := os.Stat(path)
 	must(t, err)
@@ -117,23 +117,23 @@ func TestFields(t *testing.T) {
 		if got, known := m.CRC(); !known || got != crc {
 			t.Errorf("%x, %v", got, known)
 		}
-		lengths[len(m.Encode())] = true
+		lengths[len(m.Hash().Encode())] = true
 	}
 	if len(lengths) != 1 {
 		t.Error("the length depends on the checksum")
 	}
 	for _, bad := range []string{"../x", "/x", "a/../../b", ""} {
-		m.SetValue("FILE", bad)
+		m.Hash().SetValue("FILE", bad)
 		if m.File() != "" {
 			t.Errorf("%q leads to %q", bad, m.File())
 		}
 	}
 	for _, bad := range []string{"-1", "x", "99999999999999999999", ""} {
-		m.SetValue("SIZE", bad)
+		m.Hash().SetValue("SIZE", bad)
 		if m.Size() != -1 {
 			t.Errorf("%q is %d", bad, m.Size())
 		}
-		m.SetValue("CRC", bad)
+		m.Hash().SetValue("CRC", bad)
 		if _, known := m.CRC(); known {
 			t.Errorf("%q is a checksum", bad)
 		}

@@ -75,19 +75,19 @@ func splitByString(c mpi.Comm, value string) (mpi.Comm, error) {
 		if first, err = mpi.BcastBytes(group, []byte(value), 0); err != nil {
 			break
 		}
-		same := []int64{0}
-		if string(first) == value {
-			same[0] = 1
+		color := 0
+		if string(first) != value {
+			color = 1
 		}
-		all := []int64{same[0]}
-		if err = group.Allreduce(all, mpi.Min); err != nil {
+		var differ bool
+		if differ, err = mpi.Any(group, color == 1); err != nil {
 			break
 		}
-		if all[0] == 1 {
+		if !differ {
 			return group, nil
 		}
 		var next mpi.Comm
-		if next, err = group.Split(int(1-same[0]), group.Rank()); err != nil {
+		if next, err = group.Split(color, group.Rank()); err != nil {
 			break
 		}
 		err = group.Free()

@@ -13,7 +13,7 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/meta"
+	"github.com/goscr/goscr/internal/meta"
 )
 
 func must(t testing.TB, err error) {
@@ -33,7 +33,7 @@ func path(i int) string { return fmt.Sprintf("/cache/dir/file.%d", i) }
 
 func TestMap(t *testing.T) {
 	m := &Map{}
-	if len(m.Datasets()) != 0 || len(m.Files(1, 2)) != 0 || m.Meta(1, 2, "/x").Hash != nil {
+	if len(m.Datasets()) != 0 || len(m.Files(1, 2)) != 0 || !m.Meta(1, 2, "/x").IsZero() {
 		t.Error("an empty map has something")
 	}
 	for id := 9; id <= 11; id++ {
@@ -42,7 +42,7 @@ func TestMap(t *testing.T) {
 				m.AddFile(id, rank, path(i), describe(i))
 			}
 			m.SetExpected(id, rank, rank, 3)
-			m.SetDataset(id, rank, dataset.New(id, "n", dataset.Checkpoint, 1, dataset.Owner{}, time.Unix(1, 0)))
+			m.SetDataset(id, rank, Description{Dataset: dataset.New(id, "n", dataset.Checkpoint, 1, dataset.Owner{}, time.Unix(1, 0))})
 		}
 	}
 	if got := fmt.Sprint(m.Datasets(), m.Ranks(10), m.AllRanks(), m.Files(10, 2)); got != "[9 10 11] [0 1 2] [0 1 2] [/cache/dir/file.0 /cache/dir/file.1]" {
@@ -68,12 +68,17 @@ func TestMap(t *testing.T) {
 	m.Merge(two)
 	m.RemoveFile(10, 2, path(0))
 	m.RemoveRank(9, 1)
-	m.RemoveDataset(11)
+	removeDataset := func(id int) {
+		for _, rank := range m.Ranks(id) {
+			m.RemoveRank(id, rank)
+		}
+	}
+	removeDataset(11)
 	if got := fmt.Sprint(m.Datasets(), m.Ranks(9), m.Files(10, 2)); got != "[9 10] [0 2] [/cache/dir/file.1]" {
 		t.Error(got)
 	}
-	m.RemoveDataset(9)
-	m.RemoveDataset(10)
+	removeDataset(9)
+	removeDataset(10)
 	if m.Hash().Size() != 0 {
 		t.Errorf("left: %v", m.Hash().Keys())
 	}
@@ -288,7 +293,7 @@ func TestStore_FileEnteredAgain(t *testing.T) {
 	must(t, err)
 	for _, s := range []*Store{s, again} {
 		if got := s.Meta(1, 0, path(0)); got.Complete() || got.Size() == 10 || len(s.Files(1, 0)) != 1 {
-			t.Errorf("%d bytes, complete %q", got.Size(), got.Get("COMPLETE").Keys())
+			t.Errorf("%d bytes, complete %q", got.Size(), got.Hash().Get("COMPLETE").Keys())
 		}
 	}
 }
@@ -487,7 +492,7 @@ func TestStore_CompleteFileInTheJournal(t *testing.T) {
 	if got := s.Files(5, 1); len(got) != 2 {
 		t.Fatalf("files %v", got)
 	}
-	if !s.Meta(5, 1, "/done").Equal(done.Hash) {
+	if !s.Meta(5, 1, "/done").Hash().Equal(done.Hash()) {
 		t.Errorf("%v", s.Meta(5, 1, "/done"))
 	}
 	if s.Meta(5, 1, "/begun").Complete() {

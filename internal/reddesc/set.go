@@ -33,17 +33,17 @@ func divide(world, group mpi.Comm, size, hop int) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	// Only the leader knows; the others add nothing.
-	first := []int64{before}
-	if err := group.Allreduce(first, mpi.Max); err != nil {
+	// Only the first rank of the group knows; the others add nothing.
+	first, err := mpi.AllreduceOne(group, before, mpi.Max)
+	if err != nil {
 		return place{}, err
 	}
-	largest := []int64{int64(group.Size())}
-	if err := world.Allreduce(largest, mpi.Max); err != nil {
+	largest, err := mpi.AllreduceOne(world, group.Size(), mpi.Max)
+	if err != nil {
 		return place{}, err
 	}
-	number := int(first[0]) + group.Rank()
-	sets := max(world.Size()/size, int(largest[0]), 1)
+	number := int(first) + group.Rank()
+	sets := max(world.Size()/size, largest, 1)
 	return place{
 		sets:     sets,
 		set:      number % sets,
@@ -57,7 +57,7 @@ func divide(world, group mpi.Comm, size, hop int) (place, error) {
 // its own have, and 0 to others. It is collective over world.
 func membersBefore(world, group mpi.Comm, hop int) (int64, error) {
 	leads := group.Rank() == 0
-	count := []int64{0}
+	count := make([]int64, 1)
 	if leads {
 		count[0] = int64(group.Size())
 	}

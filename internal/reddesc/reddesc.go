@@ -1,7 +1,7 @@
-// Package reddesc decides who protects whom. A redundancy descriptor says in
+// Package reddesc decides which ranks protect each other. A redundancy descriptor says in
 // which store a dataset is kept, with which scheme it is protected, and against
 // the loss of which groups of ranks; for the caller it also holds the set of
-// ranks that it belongs to (spec 000 §6, spec 001 scr_reddescs_create).
+// ranks that it belongs to.
 //
 // A descriptor is stored with every dataset, so that a later run protects and
 // rebuilds it in the same sets, wherever the ranks are then and whatever the
@@ -15,29 +15,11 @@ import (
 	"hash/fnv"
 	"strings"
 
-	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/redundancy/partner"
 	"github.com/goscr/goscr/internal/redundancy/rs"
 	"github.com/goscr/goscr/internal/redundancy/xor"
 	"github.com/goscr/goscr/mpi"
-)
-
-// Keys of a descriptor's hash (spec 000 §6.3).
-const (
-	keyEnabled   = "ENABLED"
-	keyIndex     = "INDEX"
-	keyInterval  = "INTERVAL"
-	keyStore     = "STORE"
-	keyGroup     = "GROUP"
-	keyType      = "TYPE"
-	keySetSize   = "SET_SIZE"
-	keyFailures  = "SET_FAILURES"
-	keyHop       = "HOP_DISTANCE"
-	keyGroups    = "GROUPS"
-	keyGroupID   = "GROUP_ID"
-	keyGroupSize = "GROUP_SIZE"
-	keyGroupRank = "GROUP_RANK"
 )
 
 // scheme returns the scheme of a name, for so many losses; 0 stands for as many
@@ -89,7 +71,7 @@ type Descriptor struct {
 
 // best returns the scheme that comes closest to the one asked for in a set of n
 // members: for fewer losses if the set is too small for all of them, and
-// SINGLE for a rank that has nobody to protect it.
+// SINGLE for a rank that is alone in its set.
 func best(p Params, n int) redundancy.Scheme {
 	s, _ := scheme(p.Type, p.Failures) // which Create has checked
 	for k := n - 1; k > 0 && s.Failures(n) == 0 && s.Name() != "SINGLE"; k-- {
@@ -198,60 +180,32 @@ func newSet(world mpi.Comm, set, member int) (*redundancy.Set, error) {
 	return redundancy.NewSet(c, world.Rank())
 }
 
-// Hash returns what has to be stored to make the descriptor again.
-func (d *Descriptor) Hash() *hash.Hash {
-	h := hash.New()
-	h.SetInt(keyEnabled, 1)
-	h.SetInt(keyIndex, int64(d.Index))
-	h.SetInt(keyInterval, int64(d.Interval))
-	h.SetValue(keyStore, d.Store)
-	h.SetValue(keyGroup, d.Group)
-	h.SetValue(keyType, d.Type)
-	h.SetInt(keySetSize, int64(d.SetSize))
-	h.SetInt(keyFailures, int64(d.Failures))
-	h.SetInt(keyHop, int64(d.Hop))
-	h.SetInt(keyGroups, int64(d.sets))
-	h.SetInt(keyGroupID, int64(d.id))
-	h.SetInt(keyGroupSize, int64(d.Set.Size()))
-	h.SetInt(keyGroupRank, int64(d.Set.Me()))
-	return h
-}
-
-// FromHash makes a descriptor again, with the sets it had when it was stored.
-// It is collective over world; a rank that has no hash passes nil, and then no
-// rank gets a descriptor.
-func FromHash(world mpi.Comm, h *hash.Hash) (*Descriptor, error) {
-	d := &Descriptor{}
-	number := func(key string) int {
-		n, _ := h.Int(key)
-		return int(n)
-	}
-	d.Params = Params{
-		Index: number(keyIndex), Interval: number(keyInterval), Store: h.Text(keyStore),
-		Group: h.Text(keyGroup), Type: h.Text(keyType), SetSize: number(keySetSize),
-		Failures: number(keyFailures), Hop: number(keyHop),
-	}
-	d.sets, d.id = number(keyGroups), number(keyGroupID)
+// Restore makes a descriptor again, with the sets it had when it was stored. It
+// is collective over world; a rank whose descriptor is lost passes nil, and then
+// no rank gets one.
+func Restore(world mpi.Comm, s *Stored) (*Descriptor, error) {
+	var d *Descriptor
 	var err error
 	switch {
-	case h == nil:
+	case s == nil:
 		err = fmt.Errorf("its redundancy descriptor is lost")
-	case d.id < 0 || d.id >= world.Size(): // a split takes no other number everywhere
-		err = fmt.Errorf("redundancy descriptor with set number %d", d.id)
-	case number(keyGroupRank) < 0 || number(keyGroupRank) >= world.Size():
-		err = fmt.Errorf("redundancy descriptor with member number %d", number(keyGroupRank))
+	case s.Set < 0 || s.Set >= world.Size(): // a split takes no other number everywhere
+		err = fmt.Errorf("redundancy descriptor with set number %d", s.Set)
+	case s.Member < 0 || s.Member >= world.Size():
+		err = fmt.Errorf("redundancy descriptor with member number %d", s.Member)
 	default:
+		d = &Descriptor{Params: s.Params, sets: s.Sets, id: s.Set}
 		d.Scheme, err = scheme(d.Type, d.Failures)
 	}
 	if err := mpi.Agree(world, err); err != nil {
 		return nil, err
 	}
-	if d.Set, err = newSet(world, d.id, number(keyGroupRank)); err != nil {
+	if d.Set, err = newSet(world, s.Set, s.Member); err != nil {
 		return nil, err
 	}
-	if d.Set.Size() != number(keyGroupSize) || d.Set.Me() != number(keyGroupRank) {
+	if d.Set.Size() != s.Members || d.Set.Me() != s.Member {
 		err = fmt.Errorf("redundancy descriptor says member %d of %d in its set, is member %d of %d",
-			number(keyGroupRank), number(keyGroupSize), d.Set.Me(), d.Set.Size())
+			s.Member, s.Members, d.Set.Me(), d.Set.Size())
 	}
 	if e := d.same(); err == nil {
 		err = e
@@ -260,17 +214,6 @@ func FromHash(world mpi.Comm, h *hash.Hash) (*Descriptor, error) {
 		return nil, errors.Join(err, d.Free())
 	}
 	return d, nil
-}
-
-// Describe says what a stored descriptor protects against.
-func Describe(h *hash.Hash) string {
-	size, _ := h.Int(keyGroupSize)
-	failures, _ := h.Int(keyFailures)
-	s, err := scheme(h.Text(keyType), int(failures))
-	if err != nil {
-		return err.Error()
-	}
-	return fmt.Sprintf("%s bears the loss of %d of the %d members of a set", s.Name(), s.Failures(int(size)), size)
 }
 
 // same checks that the members of the set are about to do the same thing. It is
