@@ -134,15 +134,3 @@ func (d *Dataset) SetBypass() { d.bypass = some(1) }
 
 // Bypass reports whether the program wrote the files to the prefix directory.
 func (d Dataset) Bypass() bool { return d.bypass.value == 1 }
-
-// Place is where a filemap says that a rank's part of the dataset is.
-type Place struct {
-	Prefix string // prefix directory of the job
-	Dir    string // directory of the node with the datasets
-}
-
-// Place is where the filemap says that the part is; empty where it does not.
-func (d Dataset) Place() Place { return d.place }
-
-// SetPlace records where a rank's part is. The zero Place takes that out.
-func (d *Dataset) SetPlace(p Place) { d.place = p }

@@ -100,19 +100,6 @@ func TestSame(t *testing.T) {
 	}
 }
 
-func TestPlace(t *testing.T) {
-	d := New(1, "a", Checkpoint, 1, Owner{}, time.Now())
-	before := d.Encode()
-	d.SetPlace(Place{"/p", "/c"})
-	if h := d.Encode(); h.Text("PREFIX") != "/p" || h.Text("CACHE") != "/c" || Decode(h).Place() != d.Place() {
-		t.Error(h.Keys())
-	}
-	d.SetPlace(Place{})
-	if !d.Encode().Equal(before) {
-		t.Error(d.Encode().Keys())
-	}
-}
-
 func TestUnpack_Garbage(t *testing.T) {
 	if d, err := Unpack([]byte{0, 0, 0, 9, 'x'}); err == nil {
 		t.Errorf("%v", d)

@@ -19,7 +19,6 @@ import (
 //	COMPLETE              1 if every rank's part is whole, else 0
 //	BYPASS = 1            the program has written the files to the prefix directory; ours
 //	COMPRESSED = 1        some files are compressed where they are; ours
-//	PREFIX, CACHE         in filemaps: prefix directory, directory of the node; ours
 //
 // What else is in a description is kept and written again.
 
@@ -29,7 +28,6 @@ type described struct {
 	complete, bypass, compressed                                 number
 	name                                                         string
 	owner                                                        Owner
-	place                                                        Place
 }
 
 // number is a number that may not be recorded.
@@ -55,7 +53,6 @@ func (d *described) numbers() map[string]*number {
 func (d *described) texts() map[string]*string {
 	return map[string]*string{
 		"NAME": &d.name, "USER": &d.owner.User, "JOBNAME": &d.owner.JobName, "JOBID": &d.owner.JobID, "CLUSTER": &d.owner.Cluster,
-		"PREFIX": &d.place.Prefix, "CACHE": &d.place.Dir,
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 	"github.com/goscr/goscr/internal/compress"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/lock"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/transfer"
-	"github.com/goscr/goscr/meta"
 )
 
 // The transfer file, in the control directory of a node, says what is to be copied
@@ -114,7 +114,7 @@ func (r *Request) enter(h *hash.Hash, m Manner, method *compress.Method) error {
 		e.SetValue(keyDestination, files[i].Path)
 		e.SetInt(keySize, f.Meta.Size())
 		e.SetInt(keyWritten, 0)
-		e.Set(keyMeta, f.Meta.Clone())
+		e.Set(keyMeta, f.Meta.Clone().Hash())
 		h.At(keyFiles).Set(f.Path, e)
 	}
 	of.At(keyRank).Set(strconv.Itoa(r.Rank), part)
@@ -173,7 +173,7 @@ func next(h *hash.Hash) (r *Request, copied map[string]bool) {
 			r := &Request{Dataset: d, Rank: rank, Ranks: int(ranks), Prefix: of.Text(keyPrefix), Limits: limits(h)}
 			copied := map[string]bool{}
 			for path := range part.Get(keyFile).All() {
-				f := redundancy.File{Path: path, Meta: meta.Meta{Hash: h.Get(keyFiles, path, keyMeta).Clone()}}
+				f := redundancy.File{Path: path, Meta: meta.FromHash(h.Get(keyFiles, path, keyMeta)).Clone()}
 				r.Files = append(r.Files, f)
 				written, ok := h.Get(keyFiles, path).Int(keyWritten)
 				to, err := prefix.Destination(r.Prefix, f)

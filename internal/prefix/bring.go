@@ -5,8 +5,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/meta"
 )
 
 // Bring copies files of one rank to the prefix directory. It is the one way in
@@ -95,7 +95,7 @@ func (b *Bring) copy(i int, f redundancy.File, to string) error {
 func CloneFiles(files []redundancy.File) []redundancy.File {
 	var own []redundancy.File
 	for _, f := range files {
-		own = append(own, redundancy.File{Path: f.Path, Meta: meta.Meta{Hash: f.Meta.Clone()}})
+		own = append(own, redundancy.File{Path: f.Path, Meta: f.Meta.Clone()})
 	}
 	return own
 }

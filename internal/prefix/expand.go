@@ -62,7 +62,7 @@ func asWritten(f redundancy.File) (bool, error) {
 	if _, other := f.Meta.Stored(); !other {
 		return true, nil
 	}
-	if f.Meta.Text("MODE") != "" {
+	if f.Meta.Recorded() {
 		return false, nil
 	}
 	size := f.Meta.Size()

@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix/rank2file"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/meta"
 )
 
 // Parts are the files of ranks, by rank.
@@ -45,31 +45,16 @@ const (
 	keySize = "SIZE"
 )
 
-// What is recorded of a file: what says whether it is what was flushed, and what it
-// is to have when it is fetched.
-var (
-	contentFields  = []string{keySize, "CRC", meta.KeyShared, meta.KeyStored, meta.KeyStoredSize, meta.KeyStoredCRC}
-	metadataFields = []string{"MODE", "UID", "GID", "MTIME", "ATIME"}
-)
-
-func copyFields(to, from *hash.Hash, keys []string) {
-	for _, key := range keys {
-		if value, ok := from.Value(key); ok {
-			to.SetValue(key, value)
-		}
-	}
-}
-
 // items are the entries of the ranks in the list of files; bare, without modes,
 // owners and times. compressed is how many files are not stored as they were written.
 func (p Parts) items(bare bool) (items []rank2file.Item, compressed int) {
 	for rank, files := range p {
 		h := hash.New()
 		for _, f := range files {
-			e := h.At(keyFile, f.Meta.File())
-			copyFields(e, f.Meta.Hash, contentFields)
+			e := meta.FromHash(h.At(keyFile, f.Meta.File()))
+			f.Meta.CopyContent(e)
 			if !bare {
-				copyFields(e, f.Meta.Hash, metadataFields)
+				f.Meta.CopyRecord(e)
 			}
 			if _, other := f.Meta.Stored(); other {
 				compressed++
@@ -90,8 +75,8 @@ func filesOf(entry *hash.Hash, prefix string, ranks int) ([]redundancy.File, err
 		}
 		md := meta.New(name, meta.Full, ranks)
 		md.SetOrigin(name, filepath.Dir(filepath.Join(prefix, name)))
-		copyFields(md.Hash, fields, contentFields)
-		copyFields(md.Hash, fields, metadataFields)
+		meta.FromHash(fields).CopyContent(md)
+		meta.FromHash(fields).CopyRecord(md)
 		files = append(files, redundancy.File{Path: filepath.Join(prefix, name), Meta: md})
 	}
 	return files, nil

@@ -12,7 +12,7 @@ import (
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/checksum"
 	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/meta"
+	"github.com/goscr/goscr/internal/meta"
 )
 
 // A redundancy file is a header and sections of redundancy data (spec 004).
@@ -68,7 +68,7 @@ func NewMember(rank int, files []File) Member {
 		if _, known := f.Meta.CRC(); !known {
 			f.Meta.SetCRC(0) // keeps its place
 		}
-		m.At(keyFile).Set(strconv.Itoa(i), f.Meta.Hash)
+		m.At(keyFile).Set(strconv.Itoa(i), f.Meta.Hash())
 	}
 	return m
 }
@@ -89,7 +89,7 @@ func (m Member) Files(dir string) ([]File, error) {
 	}
 	files := make([]File, n)
 	for i := range files {
-		md := meta.Meta{Hash: m.GetKVInt(keyFile, i)}
+		md := meta.FromHash(m.GetKVInt(keyFile, i))
 		if md.File() == "" || md.Size() < 0 {
 			return nil, fmt.Errorf("file %d has no usable name or size", i)
 		}
@@ -503,7 +503,7 @@ func (h Header) checkCopies() error {
 	for i, size := range h.Sections() {
 		var files int64
 		for _, md := range h.Partner(i + 1).Get(keyFile).All() {
-			files += max(meta.Meta{Hash: md}.Size(), 0)
+			files += max(meta.FromHash(md).Size(), 0)
 		}
 		if files != size {
 			return fmt.Errorf("copy %d has %d bytes, of files with %d", i, size, files)

@@ -10,7 +10,7 @@ import (
 	"io/fs"
 
 	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/meta"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/mpi"
 )
 

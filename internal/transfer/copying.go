@@ -6,8 +6,8 @@ import (
 	"os"
 
 	"github.com/goscr/goscr/internal/checksum"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/meta"
 )
 
 // copying is a file while it is copied, or only read.

@@ -15,8 +15,8 @@ import (
 	"strconv"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/meta"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -300,7 +300,7 @@ func (s scheme) rebuild(j *redundancy.Job, lost []int) ([]redundancy.File, error
 func sizeOf(h *hash.Hash) int64 {
 	var total int64
 	for _, md := range h.Get("FILE").All() {
-		total += max(meta.Meta{Hash: md}.Size(), 0)
+		total += max(meta.FromHash(md).Size(), 0)
 	}
 	return total
 }
