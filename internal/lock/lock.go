@@ -70,7 +70,7 @@ func take(path string, how How, mode os.FileMode, wait bool) (*Lock, error) {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
 	}
 	l := &Lock{f}
-	if how != Shared {
+	if how == Exclusive { // the kernel does not say whose it is
 		l.sign()
 	}
 	return l, nil
@@ -103,12 +103,16 @@ func Held(path string) bool {
 }
 
 // Holder says, for messages, who holds the lock of a file or held it last, as in
-// "process 17 on node3"; "another process" if that cannot be told.
+// "process 17" or "process 17 on node3"; "another process" if that cannot be told.
 func Holder(path string) string {
 	const most = 300
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err == nil {
 		defer f.Close()
+		asked := unix.Flock_t{Type: unix.F_WRLCK, Len: 1}
+		if unix.FcntlFlock(f.Fd(), unix.F_GETLK, &asked) == nil && asked.Type != unix.F_UNLCK && asked.Pid > 0 {
+			return fmt.Sprintf("process %d", asked.Pid)
+		}
 		text, err := io.ReadAll(io.LimitReader(f, most))
 		if line := strings.TrimSpace(string(text)); err == nil && strings.HasPrefix(line, "process ") && !strings.ContainsFunc(line, func(r rune) bool { return r < ' ' }) {
 			return line
