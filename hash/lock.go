@@ -121,8 +121,8 @@ func Mend(path, aside string, fill func(*Hash) error) (done, kept bool, err erro
 	return true, true, replaceFile(path, h.Encode(), 0o666)
 }
 
-// mendStranger is Mend where a link or a directory stands, which has no lock that
-// anybody holds. That of the directory around it stands in, where directories have one.
+// mendStranger is Mend where there is a link or a directory in place of the file, which
+// no process locks. Instead the directory around it is locked, where that is possible.
 func mendStranger(path, aside string, fill func(*Hash) error) (done, kept bool, err error) {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
