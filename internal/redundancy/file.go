@@ -106,7 +106,7 @@ type Header struct{ *hash.Hash }
 // SetCopies.
 func NewHeader(j *Job, block int) Header {
 	h := Header{hash.New()}
-	h.Set(keyDset, j.Dataset.Clone())
+	h.Set(keyDset, j.Dataset.Encode())
 	h.SetInt(keyRanks, int64(j.Ranks))
 	h.At(keyGroup).SetInt(keyRanks, int64(j.Set.Size()))
 	for i, r := range j.Set.Ranks {
@@ -185,7 +185,7 @@ func (h Header) SetCurrent(m Member) { h.Set(keyCurrent, m.Hash) }
 func (h Header) SetPartner(d int, m Member) { h.Set(partnerKey(d), m.Hash) }
 
 // Dataset describes the dataset.
-func (h Header) Dataset() dataset.Dataset { return dataset.Dataset{Hash: h.Get(keyDset)} }
+func (h Header) Dataset() dataset.Dataset { return dataset.Decode(h.Get(keyDset)) }
 
 // layout is where the sections of a file and their blocks are.
 type layout struct {

@@ -9,9 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/progress"
 )
@@ -33,11 +32,11 @@ func Build(prefixDir string, id int, warn func(error), meter progress.Meter) (Bu
 	if _, err := os.Stat(dir); err != nil {
 		return Built{}, fmt.Errorf("nothing of dataset %d is in %s: scr_scavenge or scr_copy bring what nodes have of it; scr_index --list shows what there is: %w", id, prefixDir, err)
 	}
-	unlock, err := lock(dir, "build.lock") // keeps two from building it at the same time
+	alone, err := lock.Wait(filepath.Join(dir, "build.lock")) // keeps two from building it at the same time
 	if err != nil {
 		return Built{}, err
 	}
-	defer unlock()
+	defer alone.Release()
 	if _, err := prefix.ReadIndex(prefixDir); err != nil { // before a lot of work is for nothing
 		return Built{}, err
 	}
@@ -71,31 +70,6 @@ func Build(prefixDir string, id int, warn func(error), meter progress.Meter) (Bu
 	s.removeRedundancy(warn)
 	s.removeAsides(warn)
 	return b, nil
-}
-
-// lock waits for the lock that a file in the directory of a dataset stands for, among
-// all nodes. The directory itself would not do: some file systems lock only what is
-// open for writing.
-func lock(dir, name string) (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o666)
-	if err != nil {
-		return nil, err
-	}
-	return hold(f)
-}
-
-// hold takes the lock of an open file.
-func hold(f *os.File) (unlock func(), err error) {
-	for {
-		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX); err != unix.EINTR {
-			break
-		}
-	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
-	}
-	return func() { f.Close() }, nil
 }
 
 // finishFlush enters a dataset that was flushed as a whole, up to its summary,

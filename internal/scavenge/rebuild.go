@@ -101,7 +101,7 @@ func RebuildFiles(prefixDir, kind string, paths []string, warn func(error), mete
 		if err != nil {
 			continue // is said below
 		}
-		if d.Hash == nil {
+		if d.IsZero() {
 			d = r.Dataset()
 		}
 		files, err := r.Current().Files(prefixDir)
