@@ -23,7 +23,7 @@ func (s *Session) ShouldExit() (bool, error) {
 	}
 	reason, err := s.advisor.Stop()
 	if reason != "" {
-		s.log.WarnOnce("the program is told to stop: %s (scr_halt --list shows what was asked for, scr_halt --remove takes it back)", reason)
+		s.log.WarnJobOnce("the program is told to stop: %s (scr_halt --list shows what was asked for, scr_halt --remove takes it back)", reason)
 	}
 	if err == nil && !s.state.open() {
 		err = s.flusher.Poll()

@@ -14,7 +14,7 @@ func (f *Flusher) MakeRoom(store *reddesc.Store) error {
 	newest := f.Cache.NewestCheckpoint()
 	leaving := f.Cache.Leaving(store, store.Count-1, func(c *cache.Cached) int { return f.worth(c, newest) })
 	if newest != nil && !f.flushed[newest.ID()] && slices.Contains(leaving, newest) {
-		f.Log.WarnOnce("%s=1: a dataset leaves the cache before the next is complete; a failure in between loses it (2 keeps it)",
+		f.Log.WarnJobOnce("%s=1: a dataset leaves the cache before the next is complete; a failure in between loses it (2 keeps it)",
 			f.SizeName(store.Name))
 	}
 	for _, c := range leaving {

@@ -51,11 +51,8 @@ func (l *Logger) WarnJob(format string, args ...any) {
 	}
 }
 
-// WarnOnce is WarnJob for what would otherwise be said again and again.
+// WarnOnce is Warn for what would otherwise be said again and again.
 func (l *Logger) WarnOnce(format string, args ...any) {
-	if l.Rank != 0 {
-		return
-	}
 	text := fmt.Sprintf(format, args...)
 	l.mu.Lock()
 	said := l.once[text]
@@ -66,6 +63,13 @@ func (l *Logger) WarnOnce(format string, args ...any) {
 	l.mu.Unlock()
 	if !said {
 		l.Warn("%s", text)
+	}
+}
+
+// WarnJobOnce is WarnJob for what would otherwise be said again and again.
+func (l *Logger) WarnJobOnce(format string, args ...any) {
+	if l.Rank == 0 {
+		l.WarnOnce(format, args...)
 	}
 }
 
