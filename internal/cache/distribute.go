@@ -384,14 +384,14 @@ func (k *Cache) swap(m move) (sent bool, missed, err error) {
 				outgoing = append(outgoing, f)
 			}
 		}
-		leaving = redundancy.NewMember(m.to, outgoing).Hash
+		leaving = redundancy.NewMember(m.to, outgoing).Encode()
 	}
 	arriving, err := k.swapHash(leaving, m.to, m.from)
 	if err != nil {
 		return false, nil, err
 	}
 	if m.from >= 0 {
-		incoming, missed = k.expect(m.id, redundancy.Member{Hash: arriving})
+		incoming, missed = k.expect(m.id, arriving)
 	}
 	most := batch * int64(k.Piece)
 	out, in := batches(leaving, most), batches(arriving, most)
@@ -560,11 +560,12 @@ func (k *Cache) swapHash(h *hash.Hash, to, from int) (*hash.Hash, error) {
 }
 
 // expect enters the files that are about to arrive.
-func (k *Cache) expect(id int, m redundancy.Member) ([]redundancy.File, error) {
-	files, err := m.Files(k.Dir(id))
+func (k *Cache) expect(id int, arriving *hash.Hash) ([]redundancy.File, error) {
+	m, err := redundancy.DecodeMember(arriving)
 	if err != nil {
 		return nil, err
 	}
+	files := m.In(k.Dir(id))
 	for _, f := range files {
 		md := meta.Meta{Hash: f.Meta.Clone()}
 		md.SetComplete(false)

@@ -337,11 +337,8 @@ func (n *node) partnersOf(path string) error {
 		return err
 	}
 	defer r.Close()
-	group, err := r.Group()
-	if err != nil {
-		return &redundancy.CorruptError{Path: path, Reason: err.Error()}
-	}
-	m := slices.Index(group, r.Current().Rank())
+	group := r.Members
+	m := slices.Index(group, r.Current.Rank)
 	for d := 1; d <= len(r.Sections()) && d < len(group) && m >= 0; d++ {
 		rank := group[(m-d+len(group))%len(group)]
 		where := n.maps.Reddesc(n.ID, rank).Text(cache.KeyNode)
@@ -369,28 +366,24 @@ func (n *node) fillIn(r *redundancy.Reader, d, rank int) error {
 	if p, err := prefix.ReadPart(n.Prefix, n.ID, rank); err == nil && prefix.Same(p.Dataset, n.dataset) {
 		return nil
 	}
-	ranks, _ := r.Int("RANKS")
-	return n.extract(r, d, rank, int(ranks))
+	return n.extract(r, d, rank)
 }
 
 // extract makes the files of a rank from the copy d of a redundancy file.
-func (n *node) extract(r *redundancy.Reader, d, rank, ranks int) error {
-	kept := r.Partner(d)
-	if kept.Rank() != rank {
-		return &redundancy.CorruptError{Path: r.Path(), Reason: fmt.Sprintf("copy %d is of rank %d, not %d", d, kept.Rank(), rank)}
+func (n *node) extract(r *redundancy.Reader, d, rank int) error {
+	kept := r.Left[d-1]
+	if kept == nil || kept.Rank != rank {
+		return &redundancy.CorruptError{Path: r.Path(), Reason: fmt.Sprintf("copy %d is not of rank %d", d, rank)}
 	}
-	files, err := kept.Files(n.Prefix)
-	if err != nil {
-		return &redundancy.CorruptError{Path: r.Path(), Reason: err.Error()}
-	}
-	p := &prefix.Part{Rank: rank, Ranks: ranks, Dataset: n.dataset, Files: slices.Clone(files)}
+	files := kept.In(n.Prefix)
+	p := &prefix.Part{Rank: rank, Ranks: r.Ranks, Dataset: n.dataset, Files: slices.Clone(files)}
 	for i, f := range files {
 		if err := prefix.CheckName(f.Meta.File()); err != nil {
 			return fmt.Errorf("%s names %w", r.Path(), err)
 		}
 		files[i].Path = n.aside(f.Path, fmt.Sprintf("%d.%d.copy%d", rank, i, d))
 	}
-	err = partner.Extract(r, d, files, n.Buffer, n.meter)
+	err := partner.Extract(r, d, files, n.Buffer, n.meter)
 	for i := range files {
 		if err == nil {
 			err = syncFile(files[i].Path)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/redundancy/offline"
 	"github.com/goscr/goscr/meta"
 )
 
@@ -32,9 +33,9 @@ func (c *cluster) gather() (dir string) {
 	return dir
 }
 
-// reassemble rebuilds the files of those who have not all of theirs.
-func (c *cluster) reassemble(dir string) error {
-	scheme := c.scheme.(redundancy.Reassembler)
+// reassemble rebuilds the files of those that have not all of theirs. It returns
+// what was said about corrupt files.
+func (c *cluster) reassemble(dir string) (warnings []error, err error) {
 	var made []string
 	for m := range c.files {
 		_, redundant := redundancy.Split(c.files[m])
@@ -42,18 +43,18 @@ func (c *cluster) reassemble(dir string) error {
 			made = append(made, redundant[0].Path)
 		}
 	}
-	r, spoiled, err := redundancy.OpenRemains(dir, theDataset(), made, piece, func(rank int) bool {
-		own, _ := redundancy.Split(c.files[rank/10])
-		return !slices.ContainsFunc(own, func(f redundancy.File) bool { return f.Meta.Check(f.Path) != nil })
-	})
-	if err != nil {
-		return err
+	set := offline.Set{
+		Dir: dir, Dataset: theDataset(), Piece: piece,
+		Scheme: func(int) redundancy.Scheme { return c.scheme },
+		Whole: func(rank int) bool {
+			own, _ := redundancy.Split(c.files[rank/10])
+			return !slices.ContainsFunc(own, func(f redundancy.File) bool { return f.Meta.Check(f.Path) != nil })
+		},
+		Register: func(int, redundancy.File) error { return nil },
+		Warn:     func(err error) { warnings = append(warnings, err) },
 	}
-	defer r.Close()
-	if len(spoiled) > 0 && len(r.Wanted) == 0 {
-		return spoiled[0]
-	}
-	return scheme.Reassemble(r)
+	_, err = set.Rebuild(made)
+	return warnings, err
 }
 
 // Reassemble tests that a scheme rebuilds files in one process, from what is
@@ -93,7 +94,7 @@ func (c *cluster) reassembled(dir string, lost []int, want map[string]string) {
 		}
 		var err error
 		if damaged {
-			err = c.reassemble(dir)
+			_, err = c.reassemble(dir)
 		}
 		switch bears := c.scheme.Bears(len(c.dirs), lost); {
 		case err != nil && bears:
@@ -138,6 +139,8 @@ func reassembleCorrupt(t *testing.T, scheme redundancy.Scheme) {
 			size := f.Meta.Size()
 			for at := int64(0); at < size; at += max(1, size/23) {
 				must(t, flipBit(f.Path, at))
+				flipped, err := os.ReadFile(f.Path)
+				must(t, err)
 				for lost := range n {
 					if lost == m {
 						continue
@@ -146,8 +149,11 @@ func reassembleCorrupt(t *testing.T, scheme redundancy.Scheme) {
 					for _, f := range own {
 						must(t, os.Remove(f.Path))
 					}
-					if err := c.reassemble(dir); err != nil {
+					warnings, err := c.reassemble(dir)
+					if len(warnings) > 0 {
 						noticed++
+					}
+					if err != nil {
 						for _, f := range own {
 							_ = os.Remove(f.Path) // wherever it has come to
 						}
@@ -158,11 +164,9 @@ func reassembleCorrupt(t *testing.T, scheme redundancy.Scheme) {
 							}
 						}
 					}
-					keep, err := os.ReadFile(f.Path)
-					must(t, err)
 					must(t, c.restore(want))
 					must(t, os.Chmod(f.Path, 0o600))
-					must(t, os.WriteFile(f.Path, keep, 0o600))
+					must(t, os.WriteFile(f.Path, flipped, 0o600))
 				}
 				must(t, c.restore(want))
 			}
