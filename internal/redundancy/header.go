@@ -28,7 +28,8 @@ import (
 //	           BLOCKCRC = hex        8 digits a block, section by section
 //	sections one after the other
 //
-// It is that of SCR's XOR files; CHUNKS, COPY, BLOCK and BLOCKCRC are ours.
+// It is that of XOR files in SCR Developer Guide, "XOR"; CHUNKS, COPY, BLOCK and
+// BLOCKCRC are ours.
 // Checksums are known only when all data has been through; since their text has a
 // fixed length, so has the header, and it is written last, in the room left for it.
 const (
@@ -251,8 +252,8 @@ func decodeGroup(group *hash.Hash, total int) ([]int, error) {
 }
 
 // decodeSections reads how the sections are laid out. The size of a copy is
-// compared with that of the files it is of: who gets it back awaits as many bytes
-// as its files have.
+// compared with that of the files that it is a copy of: the member that gets it
+// back awaits as many bytes as its files have.
 func (h *Header) decodeSections(x *hash.Hash) error {
 	copies := x.Get(keyCopy)
 	for i := range copies.Size() {

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/progress"
@@ -72,31 +70,6 @@ func Build(prefixDir string, id int, warn func(error), meter progress.Meter) (Bu
 	s.removeRedundancy(warn)
 	s.removeAsides(warn)
 	return b, nil
-}
-
-// lock waits for the lock that a file in the directory of a dataset stands for, among
-// all nodes. The directory itself would not do: some file systems lock only what is
-// open for writing.
-func lock(dir, name string) (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o666)
-	if err != nil {
-		return nil, err
-	}
-	return hold(f)
-}
-
-// hold takes the lock of an open file.
-func hold(f *os.File) (unlock func(), err error) {
-	for {
-		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX); err != unix.EINTR {
-			break
-		}
-	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
-	}
-	return func() { f.Close() }, nil
 }
 
 // finishFlush enters a dataset that was flushed as a whole, up to its summary,

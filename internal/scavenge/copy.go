@@ -1,6 +1,6 @@
 // Package scavenge brings datasets from the caches of nodes to the prefix
 // directory when no job is running any more: the last thing done in an
-// allocation (spec 002; spec 000 §8, §11.10).
+// allocation (SCR Developer Guide, "Scavenge").
 //
 // It is done in two steps, by commands that know nothing of MPI. On every node
 // that is left, Copy copies what its ranks have of a dataset, and what redundancy
@@ -12,6 +12,7 @@
 //	scan.go     what has come there, and what is missing
 //	rebuild.go  sets of ranks some of whose files are missing
 //	build.go    from the lists to a dataset that can be used
+//	files.go    locks and what else these have in common
 //
 // Whatever is killed can be run again, and whatever is run again does no harm: a
 // file of the program gets its name once all of it is on the medium, a rank its
@@ -165,22 +166,6 @@ func (n *node) notCached() (Copied, error) {
 		err = fmt.Errorf("dataset %d is not in the cache of this node; scr_inspect_cache lists what is", n.ID)
 	}
 	return Copied{There: err == nil}, err
-}
-
-// written returns the entry of a dataset in the index, which is an error if the
-// program has written it to the prefix directory itself and not come to its end: of
-// that there is nothing in any cache.
-func written(prefixDir string, id int) (prefix.Entry, error) {
-	x, err := prefix.ReadIndex(prefixDir)
-	if err != nil {
-		return prefix.Entry{}, err
-	}
-	e := x.ByID(id)
-	if e.Bypass() && !e.Complete {
-		err = fmt.Errorf("dataset %d (%s) was written to the prefix directory by the program, which did not complete it: "+
-			"there is nothing of it in the caches to make it whole", id, e.Name)
-	}
-	return e, err
 }
 
 // ranks returns the ranks of which the node has files of the dataset, and finds
@@ -405,16 +390,4 @@ func (n *node) extract(r *redundancy.Reader, d, rank int) error {
 	}
 	n.done.Ranks = append(n.done.Ranks, rank)
 	return nil
-}
-
-// syncFile returns when a file is on its medium.
-func syncFile(path string) error {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrPermission) { // may be one that its owner must not read
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

@@ -2,7 +2,7 @@
 // describes them, go to the K ranks to its right in its set, all of which are
 // in other failure groups. A set bears the loss of any K members, and of more if
 // no K+1 of them are neighbours, for K times the data in additional storage
-// (SCR developer guide, "Partner").
+// (SCR Developer's Manual, "PARTNER").
 //
 // The copies of a member's K left neighbours are the sections of its redundancy
 // file, so that they share its header and checksums.
@@ -102,9 +102,9 @@ func (e engine) Encode(m *redundancy.Moved) error {
 }
 
 // Recover brings the files of the members that have lost them back from their
-// copies, and the copies that were with them from those who own them, or from
-// where the owner gets its files back. All of it streams side by side, and what
-// nobody needs is checked meanwhile: a member that has lost its files has most to
+// copies, and the copies that these members kept from the owners' files, or from
+// where the owner gets its files back. All of it streams side by side, and what no
+// member needs is checked meanwhile: a member that has lost its files has most to
 // do, and does not wait for the others to be done with something.
 func (e engine) Recover(m *redundancy.Moved, lost []int) error {
 	var sources []redundancy.Source

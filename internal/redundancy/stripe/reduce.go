@@ -14,7 +14,7 @@ const depth = 4
 // step is what a member has to do for one piece of one column.
 type step struct {
 	c    int
-	i    int // its place among those who have; -1 for one who gets, or only checks
+	i    int // the place in the chain of a member that has a part; -1 for one that gets a result, or only checks
 	last bool
 	time int // when it would come if all steps took the same time
 }
@@ -51,7 +51,7 @@ type reduction struct {
 
 // reduce computes what the columns say. It is collective over the set.
 //
-// Every piece of a column travels along those who have a part of it. Columns
+// Every piece of a column travels along the members that have a part of it. Columns
 // begin at different members, in rounds in which no member begins two. A member
 // takes its steps in the order of time: where it is first it need wait for
 // nobody, where it is second for one, and so on. So whatever a step waits for
@@ -318,7 +318,7 @@ func (r *reduction) store(c int, offset int64, data []byte) {
 	r.shards.StoreData(data, int64(g.chunk(c, r.me))*r.Chunk+offset, c)
 }
 
-// check reads the member's part of a piece, which nobody needs.
+// check reads the member's part of a piece, which no member needs.
 func (r *reduction) check(s *slot, st step) error {
 	r.each(st.c, s.offset, s.size, func(int, []byte) {})
 	return nil

@@ -13,11 +13,12 @@
 //	column 3  chunk 2      chunk 1      chunk 1      redundancy 0 redundancy 1
 //	column 4  redundancy 1 chunk 2      chunk 2      chunk 2      redundancy 0
 //
-// For K = 1 that is the layout of SCR's XOR files. Within a column, encoding and
-// recovery are the same: from what some members have, what others shall have is
-// computed as sums that travel from one to the next, each adding its part, and
-// are delivered by the last (reduce.go). They differ only in who has and who
-// shall have (plan.go).
+// For K = 1 that is the layout of SCR Developer Guide, "XOR". Within a column,
+// encoding and recovery are the same: from what some members have, what others
+// shall have is computed as sums that travel from one member to the next. Each adds
+// its part, and the last one sends the results to those that get them (reduce.go).
+// They differ only in the members that have something and the members that get
+// something (plan.go).
 package stripe
 
 import (
@@ -78,7 +79,7 @@ func (s Set) Encode(shards Shards) error {
 }
 
 // Recover computes what the members have lost that are in lost: their data and
-// redundancy, or if only is not nil, the data of those in it, who get some
+// redundancy, or if only is not nil, the data of those in it, which get some
 // redundancy with it. All that the others have is read. It is collective.
 func (s Set) Recover(shards Shards, lost, only []int) error {
 	columns, err := s.recovery(lost, only)

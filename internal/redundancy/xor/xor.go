@@ -1,7 +1,6 @@
 // Package xor is the XOR scheme: a set of N ranks bears the loss of any one
-// of its members, for 1/(N-1) of the data in additional storage (W. Gropp,
-// R. Ross, N. Miller, "Providing Efficient I/O Redundancy in MPI Environments",
-// EuroPVM/MPI 2004).
+// of its members, for 1/(N-1) of the data in additional storage (Gropp, Ross,
+// Miller; SCR Developer Guide, "XOR").
 //
 // How data moves is common to all schemes that compute, and stands in
 // internal/redundancy/stripe; this is the arithmetic.
