@@ -3,7 +3,6 @@ package redundancy
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"github.com/goscr/goscr/hash"
@@ -148,7 +147,11 @@ func (h *Header) Sections() []int64 {
 	if h.Copies != nil {
 		return h.Copies
 	}
-	return slices.Repeat([]int64{h.Chunk}, h.Chunks)
+	sizes := make([]int64, h.Chunks)
+	for i := range sizes {
+		sizes[i] = h.Chunk
+	}
+	return sizes
 }
 
 func partnerKey(d int) string {
