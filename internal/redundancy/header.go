@@ -266,7 +266,7 @@ func (h *Header) decodeSections(x *hash.Hash) error {
 			files = h.Left[i].Size()
 		}
 		if !ok || files != size {
-			return fmt.Errorf("copy %d has %s bytes, of files with %d", i, copies.Text(strconv.Itoa(i)), files)
+			return fmt.Errorf("copy %d has %q bytes, of files with %d", i, copies.Text(strconv.Itoa(i)), files)
 		}
 		h.Copies = append(h.Copies, size)
 	}

@@ -36,14 +36,20 @@ func (c *cluster) gather() (dir string) {
 // reassemble rebuilds the files of those that have not all of theirs. It returns
 // what was said about corrupt files.
 func (c *cluster) reassemble(dir string) (warnings []error, err error) {
-	var made []string
+	set, made := c.offline(dir, func(err error) { warnings = append(warnings, err) })
+	_, err = set.Rebuild(made)
+	return warnings, err
+}
+
+// offline returns what is left of the set, and its redundancy files.
+func (c *cluster) offline(dir string, warn func(error)) (set offline.Set, made []string) {
 	for m := range c.files {
 		_, redundant := redundancy.Split(c.files[m])
 		if len(redundant) > 0 && redundant[0].Meta.Check(redundant[0].Path) == nil {
 			made = append(made, redundant[0].Path)
 		}
 	}
-	set := offline.Set{
+	return offline.Set{
 		Dir: dir, Dataset: theDataset(), Piece: piece,
 		Scheme: func(int) redundancy.Scheme { return c.scheme },
 		Whole: func(rank int) bool {
@@ -51,10 +57,8 @@ func (c *cluster) reassemble(dir string) (warnings []error, err error) {
 			return !slices.ContainsFunc(own, func(f redundancy.File) bool { return f.Meta.Check(f.Path) != nil })
 		},
 		Register: func(int, redundancy.File) error { return nil },
-		Warn:     func(err error) { warnings = append(warnings, err) },
-	}
-	_, err = set.Rebuild(made)
-	return warnings, err
+		Warn:     warn,
+	}, made
 }
 
 // Reassemble tests that a scheme rebuilds files in one process, from what is
@@ -76,6 +80,35 @@ func Reassemble(t *testing.T, scheme redundancy.Scheme, smallest, largest int) {
 		}
 	}
 	t.Run("corrupt", func(t *testing.T) { reassembleCorrupt(t, scheme) })
+	t.Run("not to be made", func(t *testing.T) { reassembleNot(t, scheme) })
+}
+
+// reassembleNot has a file refused before it is made, as one with a bad name is:
+// then none of its member's files is made.
+func reassembleNot(t *testing.T, scheme redundancy.Scheme) {
+	c := newCluster(t, scheme, 4, sizes["primes"], 5)
+	c.encode()
+	dir := c.gather()
+	own, _ := redundancy.Split(c.files[1])
+	for _, f := range own {
+		must(t, os.Remove(f.Path))
+	}
+	refused := errors.New("refused")
+	set, made := c.offline(dir, nil)
+	set.Register = func(rank int, f redundancy.File) error {
+		if rank != 10 || f.Path != own[len(own)-1].Path {
+			return nil
+		}
+		return refused
+	}
+	if _, err := set.Rebuild(made); !errors.Is(err, refused) {
+		t.Error(err)
+	}
+	for _, f := range own {
+		if _, err := os.Lstat(f.Path); err == nil {
+			t.Errorf("%s was made", f.Path)
+		}
+	}
 }
 
 // reassembled loses members, rebuilds them, and puts everything back.
@@ -101,10 +134,23 @@ func (c *cluster) reassembled(dir string, lost []int, want map[string]string) {
 			c.t.Errorf("members %v lost %s: %v", lost, name, err)
 		case err == nil:
 			c.sameOwn(want)
+			c.noRedundancy(lost, damage)
 		case !errors.Is(err, redundancy.ErrUnrecoverable) && name != "all":
 			c.t.Errorf("members %v lost %s, more than the scheme bears: %v", lost, name, err)
 		}
 		must(c.t, c.restore(want))
+	}
+}
+
+// noRedundancy checks that no redundancy was made for members that have lost theirs.
+func (c *cluster) noRedundancy(lost []int, damage damage) {
+	c.t.Helper()
+	for _, m := range lost {
+		for _, f := range made(damage.of(c.files[m])) {
+			if _, err := os.Lstat(f.Path); err == nil {
+				c.t.Errorf("%s was made", f.Path)
+			}
+		}
 	}
 }
 
