@@ -84,14 +84,24 @@ func RebuildFiles(prefixDir, kind string, paths []string, warn func(error), mete
 	return RebuildSet(prefixDir, kind, d, paths, func(rank int) bool { return there[rank] }, warn, meter)
 }
 
-// rebuild rebuilds what is missing, as many sets at a time as there are
-// processors.
+// setsAtATime is how many sets are rebuilt at the same time: as many as there are
+// processors, where memory allows. A member takes some 5 MiB.
+func (s *scan) setsAtATime() int {
+	const mostMembers = 128
+	members := 1
+	for _, x := range s.sets {
+		members = max(members, len(x.paths))
+	}
+	return max(1, min(runtime.GOMAXPROCS(0), mostMembers/members))
+}
+
+// rebuild rebuilds what is missing.
 func (s *scan) rebuild(warn func(error), meter progress.Meter) ([]offline.Rebuilt, error) {
 	var mu sync.Mutex // also of warn
 	var all []offline.Rebuilt
 	var failed []error
 	var group sync.WaitGroup
-	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	slots := make(chan struct{}, s.setsAtATime())
 	whole := make(map[int]bool, len(s.parts)) // as it was
 	for rank := range s.parts {
 		whole[rank] = true
