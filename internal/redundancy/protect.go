@@ -23,26 +23,26 @@ type Engine interface {
 	// Bears reports whether the loss of just these members of such a set is borne.
 	Bears(n int, lost []int) bool
 
-	// Lay lays out the sections of the caller's redundancy file, whose own files
+	// LayOut lays out the sections of the caller's redundancy file, whose own files
 	// have so many bytes, and their blocks. It is collective.
-	Lay(j *Job, h *Header, size int64) error
-	// LayAgain lays out the sections of a redundancy file that was lost; those of
+	LayOut(j *Job, h *Header, size int64) error
+	// LayOutLost lays out the sections of a redundancy file that was lost; those of
 	// the survivors have chunks of this size, and h describes its neighbours.
-	LayAgain(h *Header, chunk int64)
-	// Fits is an error unless a header has sections as Lay makes them.
+	LayOutLost(h *Header, chunk int64)
+	// Fits is an error unless a header has sections as LayOut makes them.
 	Fits(h *Header) error
 	// Piece is how much is moved at a time where redundancy files do not say.
 	Piece(j *Job, chunk int64) int
 
 	// Encode computes the sections of Out from Data. It is collective.
-	Encode(m *Moved) error
+	Encode(m *Part) error
 	// Recover computes Data and Out of the members lost from Data and Made of the
 	// others, which are all read to be checked. It is collective.
-	Recover(m *Moved, lost []int) error
+	Recover(m *Part, lost []int) error
 }
 
-// Moved is what a member has in encoding and recovery, and what it gets.
-type Moved struct {
+// Part is what a member has in encoding and recovery, and what it gets.
+type Part struct {
 	Job      *Job
 	Chunk    int64 // bytes
 	Piece    int   // bytes that are moved at a time
@@ -83,7 +83,7 @@ func (s scheme) Encode(j *Job, files []File) ([]File, error) {
 	}
 	data := OpenLogical(files)
 	header := newHeader(j, NewMember(set.Ranks[set.Me()], files))
-	if err := s.Lay(j, header, data.Size()); err != nil {
+	if err := s.LayOut(j, header, data.Size()); err != nil {
 		return nil, err
 	}
 	// The descriptions of the neighbours come once their checksums are known; now
@@ -92,7 +92,7 @@ func (s scheme) Encode(j *Job, files []File) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Moved{
+	m := &Part{
 		Job: j, Chunk: header.Chunk, Piece: int(header.Block), Data: data, Size: data.Size(),
 		Out: j.newWriter(s.Name(), header, room), Progress: progress.None{},
 	}
@@ -174,7 +174,7 @@ func (s scheme) openOwn(j *Job, files []File) (*Reader, []File, error) {
 
 // contribute is the part of a survivor.
 func (s scheme) contribute(j *Job, files []File, lost []int) error {
-	m := &Moved{Job: j, Progress: progress.Or(j.Progress)}
+	m := &Part{Job: j, Progress: progress.Or(j.Progress)}
 	reader, own, err := s.openOwn(j, files)
 	var header *Header
 	if err == nil {
@@ -205,7 +205,7 @@ func (s scheme) contribute(j *Job, files []File, lost []int) error {
 // rebuild is the part of a member that has lost its files.
 func (s scheme) rebuild(j *Job, lost []int) ([]File, error) {
 	set, k := j.Set, s.Losses()
-	m := &Moved{Job: j, Progress: progress.Or(j.Progress)}
+	m := &Part{Job: j, Progress: progress.Or(j.Progress)}
 	var err error
 	if m.Chunk, m.Piece, err = s.agree(j, nil, nil); err != nil {
 		return nil, err
@@ -225,7 +225,7 @@ func (s scheme) rebuild(j *Job, lost []int) ([]File, error) {
 	if header.Left, err = tellKeepers(set, lost, k, *mine); err != nil {
 		return nil, err
 	}
-	s.LayAgain(header, m.Chunk)
+	s.LayOutLost(header, m.Chunk)
 	failed = cmp.Or(failed, s.Fits(header))
 
 	// A member that cannot keep what comes takes part all the same.

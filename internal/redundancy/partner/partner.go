@@ -55,8 +55,8 @@ func (e engine) keepers(n int, lost []int, m int) []int {
 	return list
 }
 
-// Lay makes the sections as large as the files of the k members to the left.
-func (e engine) Lay(j *redundancy.Job, h *redundancy.Header, size int64) error {
+// LayOut makes the sections as large as the files of the k members to the left.
+func (e engine) LayOut(j *redundancy.Job, h *redundancy.Header, size int64) error {
 	n, me := j.Set.Size(), j.Set.Me()
 	sizes := make([]int64, n)
 	sizes[me] = size
@@ -68,7 +68,7 @@ func (e engine) Lay(j *redundancy.Job, h *redundancy.Header, size int64) error {
 	return err
 }
 
-func (e engine) LayAgain(h *redundancy.Header, _ int64) {
+func (e engine) LayOutLost(h *redundancy.Header, _ int64) {
 	for _, left := range h.Left {
 		size := int64(0)
 		if left != nil {
@@ -89,7 +89,7 @@ func (engine) Piece(j *redundancy.Job, _ int64) int { return j.Piece }
 
 // Encode sends the files to the partners, in one stream, and keeps those of the
 // left neighbours.
-func (e engine) Encode(m *redundancy.Moved) error {
+func (e engine) Encode(m *redundancy.Part) error {
 	set := m.Job.Set
 	n := set.Size()
 	var to []int
@@ -106,7 +106,7 @@ func (e engine) Encode(m *redundancy.Moved) error {
 // where the owner gets its files back. All of it streams side by side, and what no
 // member needs is checked meanwhile: a member that has lost its files has most to
 // do, and does not wait for the others to be done with something.
-func (e engine) Recover(m *redundancy.Moved, lost []int) error {
+func (e engine) Recover(m *redundancy.Part, lost []int) error {
 	var sources []redundancy.Source
 	var sinks []redundancy.Sink
 	if m.Made != nil {
@@ -119,7 +119,7 @@ func (e engine) Recover(m *redundancy.Moved, lost []int) error {
 
 // sources are what a survivor has: its files and its copies. What belongs to a
 // member has its number for a tag.
-func (e engine) sources(m *redundancy.Moved, lost []int) []redundancy.Source {
+func (e engine) sources(m *redundancy.Part, lost []int) []redundancy.Source {
 	job, n, me := m.Job, m.Job.Set.Size(), m.Job.Set.Me()
 	var sources []redundancy.Source
 	for d := 0; d <= e.k; d++ {
@@ -153,7 +153,7 @@ func (e engine) sources(m *redundancy.Moved, lost []int) []redundancy.Source {
 }
 
 // sinks are what a member has lost: its files, and copies of those of others.
-func (e engine) sinks(m *redundancy.Moved, lost []int) []redundancy.Sink {
+func (e engine) sinks(m *redundancy.Part, lost []int) []redundancy.Sink {
 	n, me := m.Job.Set.Size(), m.Job.Set.Me()
 	// from returns the member that sends the files of another.
 	from := func(owner int) int {

@@ -24,16 +24,16 @@ func (e engine) Name() string                 { return e.name }
 func (e engine) Losses() int                  { return e.k }
 func (e engine) Bears(_ int, lost []int) bool { return len(lost) <= e.k }
 
-// Lay makes the sections chunks of the smallest size of which N-K hold every
+// LayOut makes the sections chunks of the smallest size of which N-K hold every
 // member's files.
-func (e engine) Lay(j *redundancy.Job, h *redundancy.Header, size int64) error {
+func (e engine) LayOut(j *redundancy.Job, h *redundancy.Header, size int64) error {
 	largest, err := mpi.AllreduceOne(j.Set.Comm, size, mpi.Max)
-	e.LayAgain(h, ChunkSize(j.Set.Size(), e.k, largest))
+	e.LayOutLost(h, ChunkSize(j.Set.Size(), e.k, largest))
 	h.Block = int64(e.Piece(j, h.Chunk))
 	return err
 }
 
-func (e engine) LayAgain(h *redundancy.Header, chunk int64) { h.Chunk, h.Chunks = chunk, e.k }
+func (e engine) LayOutLost(h *redundancy.Header, chunk int64) { h.Chunk, h.Chunks = chunk, e.k }
 
 // Piece is limited: sums of k pieces travel together, and what is under way shall
 // fit into the memory that a rank may take.
@@ -54,13 +54,13 @@ func (e engine) Fits(h *redundancy.Header) error {
 	return nil
 }
 
-func (e engine) set(m *redundancy.Moved) Set {
+func (e engine) set(m *redundancy.Part) Set {
 	return Set{Comm: m.Job.Set.Comm, Code: e.code, K: e.k, Chunk: m.Chunk, Piece: m.Piece}
 }
 
-func (e engine) Encode(m *redundancy.Moved) error { return e.set(m).Encode(files{m}) }
+func (e engine) Encode(m *redundancy.Part) error { return e.set(m).Encode(files{m}) }
 
-func (e engine) Recover(m *redundancy.Moved, lost []int) error {
+func (e engine) Recover(m *redundancy.Part, lost []int) error {
 	if m.Made != nil {
 		m.Progress.Expect(int64(m.Job.Set.Size()) * m.Chunk)
 	}
@@ -68,7 +68,7 @@ func (e engine) Recover(m *redundancy.Moved, lost []int) error {
 }
 
 // files are the shards of a member that has files and a redundancy file.
-type files struct{ m *redundancy.Moved }
+type files struct{ m *redundancy.Part }
 
 func (f files) Data(offset int64, n, column int, use func(from int, data []byte)) int {
 	f.m.Progress.Add(int64(n))
