@@ -29,6 +29,7 @@ package xor
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -101,7 +102,7 @@ func EncodeRank(c mpi.Comm, shard io.ReaderAt, size int64, parity io.WriterAt) (
 	}
 	r := &rank{shard: shard, size: size, newParity: parity, buf: make([]byte, set.Piece)}
 	err = set.Encode(r)
-	return sizes, mpi.Agree(c, errors.Join(err, r.err))
+	return sizes, mpi.Agree(c, cmp.Or(err, r.err))
 }
 
 // RecoverRank brings the shard of the rank that lost it back, and its parity. All
@@ -128,7 +129,7 @@ func RecoverRank(c mpi.Comm, lost int, sizes []int64, shard, parity Storage) err
 	}
 	r := &rank{shard: shard, parity: parity, newShard: shard, newParity: parity, size: agreed[c.Rank()], buf: make([]byte, set.Piece)}
 	err = set.Recover(r, []int{lost}, nil)
-	return mpi.Agree(c, errors.Join(err, r.err))
+	return mpi.Agree(c, cmp.Or(err, r.err))
 }
 
 // newSet lays out shards of these sizes.
@@ -155,7 +156,7 @@ type rank struct {
 func (r *rank) read(from io.ReaderAt, offset int64, n int, use func(from int, data []byte)) {
 	if got, err := from.ReadAt(r.buf[:n], offset); got < n {
 		clear(r.buf)
-		r.err = errors.Join(r.err, fmt.Errorf("xor: %d bytes at %d: %w", n, offset, err))
+		r.err = cmp.Or(r.err, fmt.Errorf("xor: %d bytes at %d: %w", n, offset, err))
 	}
 	use(0, r.buf[:n])
 }
@@ -173,13 +174,13 @@ func (r *rank) Redundancy(_ int, offset int64, n int, use func(from int, data []
 func (r *rank) StoreData(data []byte, offset int64, _ int) {
 	if n := min(int64(len(data)), r.size-offset); n > 0 {
 		_, err := r.newShard.WriteAt(data[:n], offset)
-		r.err = errors.Join(r.err, err)
+		r.err = cmp.Or(r.err, err)
 	}
 }
 
 func (r *rank) StoreRedundancy(data []byte, _ int, offset int64) {
 	_, err := r.newParity.WriteAt(data, offset)
-	r.err = errors.Join(r.err, err)
+	r.err = cmp.Or(r.err, err)
 }
 
 // Buffer is Storage in memory. It grows as it is written.
