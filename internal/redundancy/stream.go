@@ -80,18 +80,22 @@ func Stream(c mpi.Comm, sources []Source, sinks []Sink, piece int) error {
 	}
 	for i := range pieces + lag {
 		for k, s := range sources {
+			if i >= outgoing[k].pieces() {
+				continue
+			}
 			if err := outgoing[k].send(s, i); err != nil {
 				return err
 			}
 		}
-		if i < lag {
-			continue
-		}
+		come := i - lag
 		for k, s := range sinks {
-			if err := incoming[k].take(s, i-lag); err != nil {
+			if come < 0 || come >= incoming[k].pieces() {
+				continue
+			}
+			if err := incoming[k].take(s, come); err != nil {
 				return err
 			}
-			if err := incoming[k].await(s, i-lag+ahead); err != nil {
+			if err := incoming[k].await(s, come+ahead); err != nil {
 				return err
 			}
 		}
@@ -122,19 +126,15 @@ type place struct {
 
 func (m *moving) pieces() int64 { return (m.size + m.piece - 1) / m.piece }
 
-// slot returns where piece i is, if there is one of that number, where it begins
-// and its length.
-func (m *moving) slot(i int64) (p *place, offset int64, n int, ok bool) {
+// slot returns the slot of piece i, where the piece begins, and its length.
+func (m *moving) slot(i int64) (p *place, offset int64, n int) {
 	offset = i * m.piece
-	return &m.slots[i%ahead], offset, int(min(m.piece, m.size-offset)), i < m.pieces()
+	return &m.slots[i%ahead], offset, int(min(m.piece, m.size-offset))
 }
 
 // send sends piece i of a source once its slot is free.
 func (m *moving) send(s Source, i int64) error {
-	p, offset, n, ok := m.slot(i)
-	if !ok {
-		return nil
-	}
+	p, offset, n := m.slot(i)
 	if len(s.To) == 0 {
 		s.Each(offset, n, func(int, []byte) {})
 		return nil
@@ -153,12 +153,12 @@ func (m *moving) send(s Source, i int64) error {
 	return nil
 }
 
-// await begins to receive piece i of a sink.
+// await begins to receive piece i of a sink, if it has so many.
 func (m *moving) await(s Sink, i int64) error {
-	p, _, n, ok := m.slot(i)
-	if !ok {
+	if i >= m.pieces() {
 		return nil
 	}
+	p, _, n := m.slot(i)
 	r, err := m.comm.Irecv(p.buf[:n], s.From, s.Tag)
 	if err != nil {
 		return err
@@ -169,10 +169,7 @@ func (m *moving) await(s Sink, i int64) error {
 
 // take stores piece i of a sink when it has come.
 func (m *moving) take(s Sink, i int64) error {
-	p, offset, n, ok := m.slot(i)
-	if !ok {
-		return nil
-	}
+	p, offset, n := m.slot(i)
 	if err := p.finish(); err != nil {
 		return err
 	}
