@@ -41,16 +41,16 @@ export MPICC
 
 .PHONY: all examples install demo demo-slurm test bench lint clean deps FORCE
 
-all: $(out)/libscr.so $(out)/libscrf.so $(out)/scr.py $(out)/scr
+all: $(out)/libscr.so $(out)/libscrf.so $(out)/scr.py $(out)/scr $(out)/scripts
 
 deps:
 	@scripts/deps
 
-# Go knows best what is out of date.
+# These are always built: Go finds out itself what is out of date.
 FORCE:
 
-# cgo would write a header of its own beside the library; scr.h is ours.  Go's
-# scheduler is not to send SIGURG to the threads of a program.
+# cgo writes a header of its own beside the library, which scr.h replaces.  Go's
+# scheduler must not send SIGURG to the threads of a program (docs/go-runtime.md).
 $(out)/libscr.so: FORCE | deps
 	@mkdir -p $(out)
 	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -buildmode=c-shared -trimpath \
@@ -59,7 +59,7 @@ $(out)/libscr.so: FORCE | deps
 	@rm -f $(out)/libscr.h
 	@cp cmd/libscr/scr.h $(out)/scr.h
 
-# For Fortran: the calls by the names Fortran gives them, and a module.
+# For Fortran: the functions under Fortran's names, and a module.
 $(out)/libscrf.so: bindings/fortran/scrf.c bindings/fortran/scr.f90 bindings/fortran/scrf.h \
     bindings/fortran/libscrf.map $(out)/libscr.so | deps
 	$(MPICC) $(warn) $(CFLAGS) -fPIC -I$(out) -c -o $(out)/scrf.o bindings/fortran/scrf.c
@@ -73,11 +73,17 @@ $(out)/scr.py: bindings/python/scr.py
 	@mkdir -p $(out)
 	@cp $< $@
 
-# The commands are one program under several names; it knows which.
+# The commands are one program with several names.
 $(out)/scr: FORCE | deps
 	@mkdir -p $(out)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $@ ./cmd/scr
 	@for name in $$($@ links); do ln -sf scr $(out)/$$name || exit 1; done
+
+# The batch scripts that users copy: one template makes all of them.
+$(out)/scripts: $(wildcard scripts/launchers/*)
+	@mkdir -p $@
+	CGO_ENABLED=0 $(GO) run ./scripts/launchers $@
+	@touch $@
 
 $(out)/heat: examples/heat/heat.c $(out)/libscr.so
 	$(MPICC) $(warn) $(CFLAGS) -I$(out) -o $@ $< -L$(out) -lscr -lm -Wl,-rpath,'$$ORIGIN'
@@ -85,7 +91,7 @@ $(out)/heat: examples/heat/heat.c $(out)/libscr.so
 $(out)/heat-go: FORCE | deps
 	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -trimpath -o $@ ./examples/heat-go
 
-# Without MPI's own C++ interface, which is gone from later ones.
+# Without MPI's own C++ interface, which later MPIs do not have.
 $(out)/heat-cpp: examples/heat-cpp/heat.cpp $(out)/libscr.so
 	@scripts/deps c++
 	$(MPICXX) -std=c++11 -Wall -Wextra -O2 -g -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX -I$(out) -o $@ $< \
@@ -98,8 +104,7 @@ $(out)/heat-fortran: examples/heat-fortran/heat.f90 $(out)/libscrf.so
 
 examples: all $(out)/heat $(out)/heat-go $(out)/heat-cpp $(out)/heat-fortran
 
-# Python has no place for modules that is the same everywhere; this one is asked
-# for with PYTHONPATH.
+# Python has no place for modules that is the same on all systems; users set PYTHONPATH.
 dest = $(DESTDIR)$(PREFIX)
 doc  = $(dest)/share/doc/goscr
 
@@ -109,7 +114,7 @@ install: all
 	install -m 755 $(out)/libscr.so $(out)/libscrf.so $(dest)/lib/
 	install -m 644 cmd/libscr/scr.h bindings/fortran/scrf.h $(out)/scr.mod $(dest)/include/
 	install -m 644 bindings/fortran/scr.f90 $(dest)/share/goscr/
-	install -m 755 scripts/scr_*.sh $(dest)/share/goscr/scripts/
+	install -m 755 $(out)/scripts/scr_*.sh $(dest)/share/goscr/scripts/
 	install -m 644 bindings/pkgconfig/*.pc $(dest)/lib/pkgconfig/
 	install -m 644 bindings/cmake/*.cmake $(dest)/lib/cmake/scr/
 	install -m 644 bindings/python/scr.py $(dest)/lib/python/
@@ -148,7 +153,9 @@ lint: | deps
 	CGO_ENABLED=0 $(GO) run $(STATICCHECK) ./...
 	CC='$(MPICC)' CGO_ENABLED=1 $(GO) run $(STATICCHECK) -tags mpi ./...
 	@scripts/deps shellcheck
-	shellcheck -S warning $$(grep -lE '^#!/bin/bash|^# shellcheck shell=bash' $$(git ls-files scripts .ci))
+	@CGO_ENABLED=0 $(GO) run ./scripts/launchers $(out)/scripts
+	shellcheck -S warning $$(grep -lE '^#!/bin/bash|^# shellcheck shell=bash' $$(git ls-files scripts .ci ':!*.tmpl')) \
+	    $(out)/scripts/*.sh
 
 clean:
 	rm -rf build

@@ -3,9 +3,6 @@
 package docs
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"io/fs"
 	"maps"
 	"os"
@@ -13,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -103,24 +99,18 @@ func quoted(cell string) []string {
 
 // --------------------------------------------------------------- the sources
 
-// sources is what the Go files of the repository have.
+// sources is what the files of the repository say, as text.
 type sources struct {
-	reads map[string][]string // parameter or field -> directories that read it
-	tests map[string][]string // test -> files that have one of that name
-	texts map[string]string   // of test files, and of all those of a directory
-	words map[string]bool     // strings, each as a whole
-	names map[string]bool     // functions, methods as Type.Name, constants of package scr and internal/config
+	tests map[string][]string // Go test -> files that have one of that name
+	texts map[string]string   // of files with tests in Go, and of all those of a directory
+	code  string              // Go that is no test
 }
 
-// accessors are what finds the value of a parameter or of a field of an item, by a
-// name among its arguments.
-var accessors = []string{"Int", "Bool", "String", "Size", "Seconds", "Float", "Items", "Text", "Value", "find"}
+var testName = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 
-func parse(t *testing.T) sources {
+func readSources(t *testing.T) *sources {
 	t.Helper()
-	s := sources{map[string][]string{}, map[string][]string{}, map[string]string{}, map[string]bool{}, map[string]bool{}}
-	var files []*ast.File
-	var dirs []string
+	s := &sources{map[string][]string{}, map[string]string{}, ""}
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -131,141 +121,26 @@ func parse(t *testing.T) sources {
 			return nil
 		}
 		data, err := os.ReadFile(file)
-		if err != nil {
+		if !strings.HasSuffix(file, "_test.go") {
+			s.code += string(data)
 			return err
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), file, data, parser.SkipObjectResolution)
-		if err != nil {
-			return err
+		s.texts[file] = string(data)
+		s.texts[filepath.Dir(file)] += string(data)
+		for _, m := range testName.FindAllStringSubmatch(string(data), -1) {
+			s.tests[m[1]] = append(s.tests[m[1]], file)
 		}
-		if strings.HasSuffix(file, "_test.go") {
-			s.texts[file] = string(data)
-			s.texts[filepath.Dir(file)] += string(data)
-			for _, d := range f.Decls {
-				if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") {
-					s.tests[f.Name.Name] = append(s.tests[f.Name.Name], file)
-				}
-			}
-			return nil
-		}
-		rel, err := filepath.Rel(root, filepath.Dir(file))
-		files, dirs = append(files, f), append(dirs, rel)
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	passing := append(slices.Clone(accessors), wrappers(files)...)
-	for i, f := range files {
-		if dirs[i] == "scr" || dirs[i] == "internal/config" {
-			declared(f, s.names)
-		}
-		ast.Inspect(f, func(n ast.Node) bool {
-			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-				word, _ := strconv.Unquote(lit.Value)
-				s.words[word] = true
-			}
-			call, ok := n.(*ast.CallExpr)
-			if !ok || !slices.Contains(passing, callee(call)) {
-				return true
-			}
-			for _, arg := range call.Args {
-				if lit, ok := arg.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-					name, _ := strconv.Unquote(lit.Value)
-					if !slices.Contains(s.reads[name], dirs[i]) {
-						s.reads[name] = append(s.reads[name], dirs[i])
-					}
-				}
-			}
-			return true
-		})
-	}
 	return s
 }
 
-// wrappers are functions that pass one of their own arguments on to an accessor.
-func wrappers(files []*ast.File) []string {
-	var list []string
-	for _, f := range files {
-		ast.Inspect(f, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.FuncDecl:
-				if n.Body != nil && passesOn(n.Type, n.Body) {
-					list = append(list, n.Name.Name)
-				}
-			case *ast.AssignStmt:
-				name, isName := n.Lhs[0].(*ast.Ident)
-				if f, ok := n.Rhs[0].(*ast.FuncLit); ok && isName && passesOn(f.Type, f.Body) {
-					list = append(list, name.Name)
-				}
-			}
-			return true
-		})
-	}
-	return list
-}
-
-func passesOn(of *ast.FuncType, body *ast.BlockStmt) bool {
-	var own []string
-	for _, field := range of.Params.List {
-		for _, name := range field.Names {
-			own = append(own, name.Name)
-		}
-	}
-	found := false
-	ast.Inspect(body, func(n ast.Node) bool {
-		if call, ok := n.(*ast.CallExpr); ok && slices.Contains(accessors, callee(call)) {
-			for _, arg := range call.Args {
-				name, ok := arg.(*ast.Ident)
-				found = found || ok && slices.Contains(own, name.Name)
-			}
-		}
-		return true
-	})
-	return found
-}
-
-func callee(call *ast.CallExpr) string {
-	switch f := call.Fun.(type) {
-	case *ast.Ident:
-		return f.Name
-	case *ast.SelectorExpr:
-		return f.Sel.Name
-	}
-	return ""
-}
-
-// declared adds what a file declares.
-func declared(f *ast.File, names map[string]bool) {
-	for _, d := range f.Decls {
-		switch d := d.(type) {
-		case *ast.FuncDecl:
-			name := d.Name.Name
-			if d.Recv != nil {
-				of := d.Recv.List[0].Type
-				if star, ok := of.(*ast.StarExpr); ok {
-					of = star.X
-				}
-				if id, ok := of.(*ast.Ident); ok {
-					name = id.Name + "." + name
-				}
-			}
-			names[name] = true
-		case *ast.GenDecl:
-			for _, spec := range d.Specs {
-				if v, ok := spec.(*ast.ValueSpec); ok {
-					for _, name := range v.Names {
-						names[name.Name] = true
-					}
-				}
-			}
-		}
-	}
-}
-
 // covered checks that the tests which a cell names are there, and that each of
-// them says what it is to test: in its file, or where helpers do it, beside it.
-func (s *sources) covered(t *testing.T, what, cell string, helped bool, says ...string) {
+// them says what it is to test: in its file, or beside it, where helpers do it.
+func (s *sources) covered(t *testing.T, what, cell string, says ...string) {
 	t.Helper()
 	tests := quoted(cell)
 	if len(tests) == 0 {
@@ -273,15 +148,9 @@ func (s *sources) covered(t *testing.T, what, cell string, helped bool, says ...
 	}
 	any := regexp.MustCompile(`\b(` + strings.Join(says, "|") + `)`)
 	for _, test := range tests {
-		var texts []string
+		texts := script(test)
 		for _, file := range s.tests[test] {
-			if helped {
-				file = filepath.Dir(file)
-			}
-			texts = append(texts, s.texts[file])
-		}
-		if !strings.HasPrefix(test, "Test") {
-			texts = script(test)
+			texts = append(texts, s.texts[filepath.Dir(file)])
 		}
 		if len(texts) == 0 {
 			t.Errorf("%s: there is no test %s", what, test)
@@ -309,147 +178,73 @@ func script(name string) []string {
 
 // -------------------------------------------------------------- the parameters
 
-// parsedOnly are fields that are accepted and have no effect, as config.md says.
-var parsedOnly = []string{"STORE FETCH"}
-
-// kinds is how config.md calls what has no unit.
-var kinds = map[config.Type]string{
-	config.Text: "text", config.Name: "name", config.Path: "path", config.Int: "number", config.Bool: "0 or 1",
-}
-
-func TestConfig(t *testing.T) {
-	const page = "docs/config.md"
-	s := parse(t)
-	rows := tables(t, page, "parameter")
-	known := map[string]config.Parameter{}
+// Some test sets each parameter, and each field of an item.
+func TestParameters_AreTested(t *testing.T) {
+	var all strings.Builder
+	for _, text := range readSources(t).texts {
+		all.WriteString(text)
+	}
+	scripts, err := filepath.Glob(filepath.Join(root, "scripts/test.d/*"))
+	if err != nil || len(scripts) == 0 {
+		t.Fatal(scripts, err)
+	}
+	for _, file := range scripts {
+		if data, err := os.ReadFile(file); err == nil { // and not a directory
+			all.Write(data)
+		}
+	}
+	words, set := firsts(`\b(SCR_\w+)`, all.String()), firsts(`\b([A-Z_]+)=`, all.String())
 	for _, p := range config.Parameters {
-		known[p.Name] = p
+		if !words[p.Name] {
+			t.Errorf("no test speaks of %s", p.Name)
+		}
 	}
 	for _, kind := range config.ItemKinds {
-		known[kind.Name] = kind.ID
+		if !set[kind.Name] {
+			t.Errorf("no test has a line %s=", kind.Name)
+		}
 		for _, field := range kind.Fields {
-			known[kind.Name+" "+field.Name] = field
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(rows)) {
-		if _, ok := known[name]; !ok {
-			t.Errorf("%s has %s, which internal/config/parameters.go does not know", page, name)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(known)) {
-		p := known[name]
-		if len(rows[name]) != 1 {
-			t.Errorf("%s has %d lines about %s (%s), not one", page, len(rows[name]), name, p.Help)
-			continue
-		}
-		r := rows[name][0]
-		t.Run(name, func(t *testing.T) {
-			asInTheTable(t, p, r)
-			example(t, p, name, r["example"])
-			s.readers(t, p, name, r["read in"])
-			says := p.Name + `\b`
-			if p.Name != name || !strings.HasPrefix(name, "SCR_") {
-				says = p.Name + "=" // other words are like it
-			}
-			s.covered(t, name, r["test"], false, says)
-		})
-	}
-}
-
-// asInTheTable compares default and unit with those of the code.
-func asInTheTable(t *testing.T, p config.Parameter, r row) {
-	t.Helper()
-	// What begins with backquotes is a value; words tell where it is from.
-	given := ""
-	if strings.HasPrefix(r["default"], "`") {
-		given = quoted(r["default"])[0]
-	}
-	if given != p.Default || r["default"] == "" {
-		t.Errorf("default %s: it is %q", r["default"], p.Default)
-	}
-	want := p.Unit
-	if want == "" {
-		want = kinds[p.Type]
-	}
-	if r["unit"] != want {
-		t.Errorf("unit %q: it is %q", r["unit"], want)
-	}
-	if strings.TrimSpace(r["what it does"]) == "" {
-		t.Error("nothing is said of what it does")
-	}
-}
-
-// example sets what the page gives as an example.
-func example(t *testing.T, p config.Parameter, name, cell string) {
-	t.Helper()
-	texts := quoted(cell)
-	if len(texts) != 1 {
-		t.Fatalf("%d examples", len(texts))
-	}
-	settings, err := config.ParseSettings("example", texts[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	environ := func(variable string) (string, bool) {
-		if variable == "SCR_PREFIX" && name != variable {
-			return dir, true
-		}
-		return "", false
-	}
-	cfg, warnings, err := config.Load(nil, settings, environ)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, w := range warnings {
-		if strings.Contains(w, "unknown") {
-			t.Error(w)
-		}
-	}
-	kind, field, isField := strings.Cut(name, " ")
-	switch {
-	case strings.HasPrefix(name, "SCR_"):
-		if cfg.Source(name).Level != config.Program {
-			t.Errorf("%s does not set it", texts[0])
-		}
-	case cfg.Items(kind).Size() != 1:
-		t.Errorf("%s sets no item", texts[0])
-	case isField:
-		for _, item := range cfg.Items(kind).All() {
-			if item.Text(field) == "" {
-				t.Errorf("%s does not set it", texts[0])
+			if !regexp.MustCompile(kind.Name + `=.*\b` + field.Name + `=`).MatchString(all.String()) {
+				t.Errorf("no test sets %s of %s", field.Name, kind.Name)
 			}
 		}
 	}
 }
 
-// readers checks that a parameter is read, and where.
-func (s *sources) readers(t *testing.T, p config.Parameter, name, cell string) {
-	t.Helper()
-	read := s.reads[p.Name]
-	if slices.Contains(parsedOnly, name) {
-		if cell != "nowhere" {
-			t.Errorf("is said to be read in %s, and is accepted only", cell)
+// Some code reads each parameter, and each field of an item but one.
+func TestParameters_AreRead(t *testing.T) {
+	code := readSources(t).code
+	fields := regexp.MustCompile("(?m)^\t(\\w+) +(\\S+) +`scr:\"(\\w+)\"`").FindAllStringSubmatch(read(t, "internal/config/values.go"), -1)
+	if len(fields) < len(config.Parameters) {
+		t.Fatalf("%d fields for %d parameters", len(fields), len(config.Parameters))
+	}
+	plain, optional := firsts(`(?:cfg|onfig|\bc)\.(\w+)`, code), firsts(`\.(\w+)\.(?:Or|Value|Set)\b`, code)
+	elsewhere := []string{"SCR_CONF_FILE", "FETCH"} // for Load itself; without effect, as docs/config.md says
+	for _, f := range fields {
+		name, kind, parameter := f[1], f[2], f[3]
+		used := plain[name]
+		if strings.HasPrefix(kind, "Optional") {
+			used = optional[name]
 		}
-		return
-	}
-	if len(read) == 0 {
-		t.Error("nothing in the code reads it")
-	}
-	for _, dir := range quoted(cell) {
-		if !slices.Contains(read, dir) {
-			t.Errorf("is not read in %s, but in %s", dir, strings.Join(read, ", "))
+		if used == slices.Contains(elsewhere, parameter) {
+			t.Errorf("%s: that the code reads it is %v", parameter, used)
 		}
 	}
-	if len(quoted(cell)) == 0 {
-		t.Errorf("does not say where it is read (in %s)", strings.Join(read, ", "))
+}
+
+// firsts are the first groups of all matches.
+func firsts(pattern, text string) map[string]bool {
+	set := map[string]bool{}
+	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+		set[m[1]] = true
 	}
+	return set
 }
 
 // ------------------------------------------------------------------- the calls
 
 // calls returns the functions of scr.h. libscr.so exports those and no others, as
-// scripts/test.d/10-library.sh checks.
+// TestLibrary_Symbols (scripts/test.d/built) checks.
 func calls(t *testing.T) []string {
 	t.Helper()
 	var list []string
@@ -469,7 +264,7 @@ func calls(t *testing.T) []string {
 
 func TestAPI(t *testing.T) {
 	const page = "docs/api.md"
-	s := parse(t)
+	s := readSources(t)
 	list := calls(t)
 	languages, details := tables(t, page, "C"), tables(t, page, "call")
 	for _, table := range []map[string][]row{languages, details} {
@@ -488,7 +283,7 @@ func TestAPI(t *testing.T) {
 			l, d := languages[name][0], details[name][0]
 			says := []string{name, strings.ToLower(name)}
 			for _, id := range quoted(l["Go"]) {
-				if !s.names[id] {
+				if !declared(s.code, id) {
 					t.Errorf("package scr has no %s", id)
 				}
 				says = append(says, id[strings.LastIndex(id, ".")+1:]+`\(`)
@@ -515,10 +310,19 @@ func TestAPI(t *testing.T) {
 			if !strings.Contains(d["example"], name) {
 				t.Errorf("the example does without it")
 			}
-			s.covered(t, name, d["test"], true, says...)
+			s.covered(t, name, d["test"], says...)
 			manual(t, name)
 		})
 	}
+}
+
+// declared reports whether code has a function, a method Type.Name or a constant.
+func declared(code, name string) bool {
+	before := `(func |const |\t)`
+	if of, method, ok := strings.Cut(name, "."); ok {
+		before, name = `func \(\w+ \*?`+of+`\) `, method
+	}
+	return regexp.MustCompile(`(?m)^` + before + name + `\b`).MatchString(code)
 }
 
 // manual checks that there is a page of the manual about a call.
@@ -577,8 +381,8 @@ var named = regexp.MustCompile(`\b(SCR_\w+|scr_[a-z0-9_]+)`)
 // What pages call by name is there, or is said not to be.
 func TestNames(t *testing.T) {
 	known := map[string]bool{"SCR_LIB": strings.Contains(read(t, "bindings/python/scr.py"), `"SCR_LIB"`)}
-	for word := range parse(t).words {
-		known[word] = true // such as a reason in the halt file
+	for _, m := range regexp.MustCompile(`"(SCR_\w+|scr_\w+)"`).FindAllStringSubmatch(readSources(t).code, -1) {
+		known[m[1]] = true // such as a reason in the halt file
 	}
 	commands, err := filepath.Glob("man/*.1") // those there are, as cmd/scr checks
 	if err != nil || len(commands) == 0 {
@@ -587,12 +391,8 @@ func TestNames(t *testing.T) {
 	for _, page := range commands {
 		known[strings.TrimSuffix(filepath.Base(page), ".1")] = true
 	}
-	scripts, err := filepath.Glob(filepath.Join(root, "scripts/scr_*.sh"))
-	if err != nil || len(scripts) == 0 {
-		t.Fatal(scripts, err)
-	}
-	for _, script := range scripts {
-		known[strings.TrimSuffix(filepath.Base(script), ".sh")] = true
+	for _, m := range regexp.MustCompile(`Launcher: "(\w+)"`).FindAllStringSubmatch(read(t, "scripts/launchers/main.go"), -1) {
+		known["scr_"+m[1]+"_loop"] = true // a script made from the template there
 	}
 	for _, p := range config.Parameters {
 		known[p.Name] = true

@@ -7,7 +7,8 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Hashes between the ranks of a communicator (spec 000 §3.2.7).
+// Hashes between the ranks of a communicator (SCR Developer's Manual, "Sending and
+// receiving hashes").
 
 // Tags of messages. Exchange has its own, since it receives from any source.
 const (

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// A packed hash, as it travels in messages and stands in files (spec 000
-// §3.4). All integers are big-endian.
+// A packed hash, as it travels in messages and stands in files (SCR Developer's
+// Manual, "Binary format"). All integers are big-endian.
 //
 //	packed hash := count:u32  element × count
 //	element     := key:bytes NUL  packed hash

@@ -1,5 +1,5 @@
 // Package hash is the tree of strings in which goscr keeps everything it
-// stores or sends that is not a checkpoint file (spec 000 §3).
+// stores or sends that is not a checkpoint file (SCR Developer's Manual, "Hash").
 //
 // A Hash maps keys to hashes; a value is a key whose hash is empty:
 //

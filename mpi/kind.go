@@ -26,8 +26,8 @@ var kinds [mostKinds]*Kind
 // and panics if the number is taken. Those of this module are
 //
 //	0  redundancy.ErrUnrecoverable    3  prefix.ErrRanks
-//	1  redundancy.ErrCorrupt          4  prefix.ErrUnusable
-//	2  prefix.ErrTaken                5  prefix.ErrCompressed
+//	1  redundancy.ErrCorrupt          4  restart.errUnusable
+//	2  prefix.ErrTaken
 func NewKind(number int, text string) *Kind {
 	if number < 0 || number >= mostKinds || kinds[number] != nil {
 		panic(fmt.Sprintf("mpi: the kind of error %d (%s) cannot be had", number, text))

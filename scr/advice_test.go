@@ -75,12 +75,12 @@ func TestNeedCheckpoint_ByCost(t *testing.T) {
 		if err := checkpoint(s, rank, 1); err != nil {
 			return err
 		}
-		s.watch.observed.Cost = time.Second // √(2·1·5000) is 100
+		s.advisor.Observed.Cost = time.Second // √(2·1·5000) is 100
 		for _, at := range []struct {
 			ago  time.Duration
 			want string
 		}{{99 * time.Second, "0"}, {101 * time.Second, "1"}} {
-			s.watch.last = time.Now().Add(-at.ago)
+			s.advisor.Last = time.Now().Add(-at.ago)
 			if err := asked(1, at.want)(s, rank); err != nil {
 				return fmt.Errorf("%v after the last: %w", at.ago, err)
 			}
@@ -99,8 +99,8 @@ func TestNeedCheckpoint_ByFailures(t *testing.T) {
 		if err := asked(2, "11")(s, rank); err != nil { // to learn the cost
 			return err
 		}
-		if rank == 0 && s.watch.policy.MTBF != time.Second { // the least there is
-			return fmt.Errorf("MTBF %v", s.watch.policy.MTBF)
+		if rank == 0 && s.advisor.Policy.MTBF != time.Second { // the least there is
+			return fmt.Errorf("MTBF %v", s.advisor.Policy.MTBF)
 		}
 		return s.Finalize()
 	})

@@ -91,7 +91,7 @@ func TestAsync_ArrivesInALaterCall(t *testing.T) {
 			if err := checkpoint(s, rank, 1); err != nil {
 				return err
 			}
-			for len(s.flights) > 0 {
+			for s.flusher.Running() > 0 {
 				if _, err := s.NeedCheckpoint(); err != nil {
 					return err
 				}
@@ -236,8 +236,8 @@ func TestAsync_NotWantedByTheNextInit(t *testing.T) {
 
 // begin flushes a dataset, as a call does that has nothing else to do.
 func begin(s *Session, c *cache.Cached) error {
-	defer s.takeOff()
-	return s.depart(c)
+	defer s.flusher.BeginCopies()
+	return s.flusher.Start(c)
 }
 
 // sent is a program that writes a checkpoint and is killed when it has just begun to be
@@ -247,7 +247,7 @@ func sent(step int) func(s *Session, rank int) error {
 		if err := checkpoint(s, rank, step); err != nil {
 			return err
 		}
-		return begin(s, s.newestCheckpoint())
+		return begin(s, s.cache.NewestCheckpoint())
 	}
 }
 
@@ -281,8 +281,8 @@ func TestAsync_CutShort(t *testing.T) {
 			if err := restarts(1)(s, rank); err != nil {
 				return err
 			}
-			if len(s.flights) != 1 {
-				return fmt.Errorf("%d flights", len(s.flights))
+			if s.flusher.Running() != 1 {
+				return fmt.Errorf("%d flushes under way", s.flusher.Running())
 			}
 			return s.Finalize()
 		})
@@ -299,21 +299,21 @@ func TestAsync_CancelledWhenItsDatasetGoes(t *testing.T) {
 		movers(t, func(t *testing.T, c *cluster) {
 			c.set("SCR_CACHE_SIZE=4")
 			c.job(four, func(s *Session, rank int) error {
-				if err := errors.Join(checkpoint(s, rank, 1), s.flush(s.cache.Find(1))); err != nil {
+				if err := errors.Join(checkpoint(s, rank, 1), s.flusher.Flush(s.cache.Find(1))); err != nil {
 					return err
 				}
-				s.limits.Bandwidth = 10 // would take minutes
+				s.flusher.Limits.Bandwidth = 10 // would take minutes
 				if err := checkpoint(s, rank, 2); err != nil {
 					return err
 				}
-				if len(s.flights) != 1 {
-					return fmt.Errorf("%d flights", len(s.flights))
+				if s.flusher.Running() != 1 {
+					return fmt.Errorf("%d flushes under way", s.flusher.Running())
 				}
 				if err := remove(s, name(2)); err != nil {
 					return err
 				}
-				if len(s.flights) != 0 {
-					return fmt.Errorf("%s: %d flights", what, len(s.flights))
+				if s.flusher.Running() != 0 {
+					return fmt.Errorf("%s: %d flushes under way", what, s.flusher.Running())
 				}
 				return s.Finalize()
 			})
@@ -342,15 +342,15 @@ func TestAsync_CannotBeDone(t *testing.T) {
 			if err := steps(1, 2)(s, rank); err != nil {
 				return err
 			}
-			for len(s.flights) > 0 {
+			for s.flusher.Running() > 0 {
 				if _, err := s.ShouldExit(); err != nil {
 					return err
 				}
 			}
-			if s.flushed[2] || s.cache.Find(2) == nil {
+			if s.flusher.Flushed(2) || s.cache.Find(2) == nil {
 				return errors.New("it is flushed")
 			}
-			if err := s.onRoot(func() error { return os.Remove(c.prefix("ckpt.2")) }); err != nil {
+			if err := mpi.OnRoot(s.world, func() error { return os.Remove(c.prefix("ckpt.2")) }); err != nil {
 				return err
 			}
 			return s.Finalize()
@@ -412,7 +412,7 @@ func TestAsync_Compressed(t *testing.T) {
 			if err := s.CompleteOutput(true); err != nil {
 				return err
 			}
-			return begin(s, s.newestCheckpoint())
+			return begin(s, s.cache.NewestCheckpoint())
 		})
 		c.serving.Wait()
 		info, err := os.Stat(c.prefix("ckpt.1/text"))
@@ -473,7 +473,7 @@ func TestAsync_Poststage(t *testing.T) {
 func TestAsync_PoststageWithoutTransfer(t *testing.T) {
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=DAEMON", "SCR_FLUSH_POSTSTAGE=1")
 	c.job(four, func(s *Session, rank int) error {
-		s.movers[mover.ByDaemon].(*mover.Daemon).Launch = func(string) error { return errors.New("no more processes") }
+		s.flusher.Launch = func(string) error { return errors.New("no more processes") }
 		if err := checkpoint(s, rank, 1); err != nil {
 			return err
 		}
@@ -518,7 +518,7 @@ func TestAsync_NewerWhileTheProgramWaits(t *testing.T) {
 		movers(t, func(t *testing.T, c *cluster) {
 			c.set("SCR_CACHE_SIZE=4")
 			c.job(four, func(s *Session, rank int) error {
-				s.limits.Bandwidth = 200e3
+				s.flusher.Limits.Bandwidth = 200e3
 				for i, name := range names {
 					if err := s.StartOutput(name, Checkpoint); err != nil {
 						return err
@@ -528,7 +528,7 @@ func TestAsync_NewerWhileTheProgramWaits(t *testing.T) {
 						return err
 					}
 					if i == 1 { // nothing departs any more
-						err := s.onRoot(func() error {
+						err := mpi.OnRoot(s.world, func() error {
 							return hash.Update(halt.Path(s.prefix.Dir), func(h *hash.Hash) error { h.SetValue("ExitReason", "TEST"); return nil })
 						})
 						if err != nil {
@@ -539,7 +539,7 @@ func TestAsync_NewerWhileTheProgramWaits(t *testing.T) {
 						return err
 					}
 				}
-				if !s.flushed[2] {
+				if !s.flusher.Flushed(2) {
 					return errors.New("it is not flushed")
 				}
 				return s.Finalize()
@@ -567,12 +567,12 @@ func TestAsync_TypeOfAStore(t *testing.T) {
 		if err := checkpoint(s, rank, 1); err != nil {
 			return err
 		}
-		under := len(s.flights)
+		under := s.flusher.Running()
 		if err := checkpoint(s, rank, 2); err != nil {
 			return err
 		}
-		if under > 1 || !s.flushed[2] {
-			return fmt.Errorf("%d flights, flushed %v", under, s.flushed)
+		if under > 1 || !s.flusher.Flushed(2) {
+			return fmt.Errorf("%d flushes under way, 2 flushed: %v", under, s.flusher.Flushed(2))
 		}
 		return s.Finalize()
 	})
@@ -590,8 +590,8 @@ func TestAsync_Overtaken(t *testing.T) {
 			if err := steps(1, 2)(s, rank); err != nil {
 				return err
 			}
-			if len(s.flights) != 1 || !s.flushed[2] {
-				return fmt.Errorf("%d flights, flushed %v", len(s.flights), s.flushed)
+			if s.flusher.Running() != 1 || !s.flusher.Flushed(2) {
+				return fmt.Errorf("%d flushes under way, 2 flushed: %v", s.flusher.Running(), s.flusher.Flushed(2))
 			}
 			return s.Finalize()
 		})
@@ -647,25 +647,25 @@ func TestKilled_WhileFlushingInTheBackground(t *testing.T) {
 func TestAsync_Limits(t *testing.T) {
 	c := newCluster(t, "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_ASYNC_BW=20m", "SCR_FLUSH_ASYNC_PERCENT=25")
 	c.job(on(4, "a", "b"), func(s *Session, rank int) error {
-		if want := (transfer.Limits{Bandwidth: 20 << 20, CPU: 0.25}); s.limits != want {
-			return fmt.Errorf("%v, want %v", s.limits, want)
+		if want := (transfer.Limits{Bandwidth: 20 << 20, CPU: 0.25}); s.flusher.Limits != want {
+			return fmt.Errorf("%v, want %v", s.flusher.Limits, want)
 		}
 		if err := checkpoint(s, rank, 1); err != nil {
 			return err
 		}
-		l, err := s.load(s.newestCheckpoint(), mover.ByThread)
+		l, err := s.flusher.Load(s.cache.NewestCheckpoint(), mover.ByThread)
 		if err != nil {
 			return err
 		}
 		sums := []int64{int64(l.Limits.Bandwidth), int64(l.Limits.CPU * 1e6)}
-		if err := s.node.Allreduce(sums, mpi.Sum); err != nil {
+		if err := s.flusher.Node.Allreduce(sums, mpi.Sum); err != nil {
 			return err
 		}
 		if sums[0] < 20<<20-4 || sums[0] > 20<<20 || sums[1] < 250000-4 || sums[1] > 250000 {
 			return fmt.Errorf("the limits of the ranks of a node make %v", sums)
 		}
-		l, err = s.load(s.newestCheckpoint(), mover.ByDaemon)
-		if err == nil && l.Limits != s.limits {
+		l, err = s.flusher.Load(s.cache.NewestCheckpoint(), mover.ByDaemon)
+		if err == nil && l.Limits != s.flusher.Limits {
 			err = fmt.Errorf("scr_transfer has limits %v", l.Limits)
 		}
 		return err

@@ -17,7 +17,7 @@ import (
 func TestSession_RestartsFromTheCache(t *testing.T) {
 	c := newCluster(t)
 	c.job(four, func(s *Session, rank int) error {
-		if err := restart(s, rank, 0); err != nil {
+		if err := restartAt(s, rank, 0); err != nil {
 			return err
 		}
 		if err := steps(1, 2)(s, rank); err != nil {
@@ -30,7 +30,7 @@ func TestSession_RestartsFromTheCache(t *testing.T) {
 		c.says("as it was in the cache")
 	}
 	c.job(four, func(s *Session, rank int) error {
-		if err := restart(s, rank, 2); err != nil {
+		if err := restartAt(s, rank, 2); err != nil {
 			return err
 		}
 		return checkpoint(s, rank, 3)
@@ -83,7 +83,7 @@ func TestSession_RanksComeBackElsewhere(t *testing.T) {
 	// The sets are still those of the first run, so two ranks of one may now
 	// share a node; a checkpoint from here on is protected from its loss.
 	c.job(nodes, func(s *Session, rank int) error {
-		if err := restart(s, rank, 2); err != nil {
+		if err := restartAt(s, rank, 2); err != nil {
 			return err
 		}
 		return checkpoint(s, rank, 3)
@@ -128,7 +128,7 @@ func TestSession_TwoNodesLost(t *testing.T) {
 		c.job(four, steps(1, 2))
 		c.lose("b", "c")
 		c.job(four, func(s *Session, rank int) error {
-			if err := restart(s, rank, 0); err != nil {
+			if err := restartAt(s, rank, 0); err != nil {
 				return err
 			}
 			return checkpoint(s, rank, 3)
@@ -156,7 +156,7 @@ func TestSession_OtherNumberOfRanks(t *testing.T) {
 				c := newCluster(t, "SCR_FLUSH="+flush)
 				c.job(four, steps(1, 2))
 				c.job(nodes, func(s *Session, rank int) error {
-					if err := restart(s, rank, 0); err != nil {
+					if err := restartAt(s, rank, 0); err != nil {
 						return err
 					}
 					return s.Finalize()

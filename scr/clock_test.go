@@ -74,17 +74,17 @@ func TestClock_GoesBack(t *testing.T) {
 		t.Fatalf("%v, %v", before.Latest, err)
 	}
 	c.job(four, func(s *Session, rank int) error {
-		if err := restart(s, rank, 2); err != nil {
+		if err := restartAt(s, rank, 2); err != nil {
 			return err
 		}
 		if rank == 0 {
 			for i := range 3 { // as a watchdog sees it
-				s.latest = before.Latest.Add(time.Duration(i) * time.Hour)
-				if next := s.timestamp(); !next.After(before.Latest) {
+				s.numbers.latest = before.Latest.Add(time.Duration(i) * time.Hour)
+				if next := s.numbers.timestamp(); !next.After(before.Latest) {
 					return fmt.Errorf("dataset begun at %v, after one of %v", next, before.Latest)
 				}
 			}
-			s.latest = before.Latest
+			s.numbers.latest = before.Latest
 		}
 		for _, call := range []func() (bool, error){s.NeedCheckpoint, s.ShouldExit} {
 			if yes, err := call(); yes || err != nil {

@@ -156,15 +156,6 @@ func (c *cluster) serve(control string) error {
 	return nil
 }
 
-// settle has the copies in the background of a rank that is killed come to an end.
-// With those of real processes that is no matter of waiting; here they would be in
-// the way of the next job.
-func (s *Session) settle() {
-	for _, f := range s.flights {
-		_ = f.transfer.Wait() // whatever it says, nobody hears it any more
-	}
-}
-
 // try runs a job, rank r on node nodes[r], that ends without Finalize if f
 // does not call it, as if it had been killed then.
 func (c *cluster) try(nodes []string, f func(s *Session, rank int) error) error {
@@ -182,7 +173,9 @@ func (c *cluster) count(nodes []string, f func(s *Session, rank int) error) ([]l
 		if err != nil {
 			return fmt.Errorf("Init: %w", err)
 		}
-		defer s.settle()
+		// With processes that are killed nothing would be copied any more; here it would
+		// be in the way of the next job.
+		defer s.flusher.Drain()
 		defer s.cache.Close() // the descriptors that a process would give back
 		defer s.events.Close()
 		return f(s, world.Rank())
@@ -330,9 +323,9 @@ func offered(s *Session) (string, error) {
 	return name, err
 }
 
-// restart reads the checkpoint it is offered, which has to be that of a step
+// restartAt reads the checkpoint it is offered, which has to be that of a step
 // (0: none), and have all that was written in it.
-func restart(s *Session, rank, step int) error {
+func restartAt(s *Session, rank, step int) error {
 	got, err := offered(s)
 	if err != nil {
 		return fmt.Errorf("HaveRestart: %w", err)
@@ -375,7 +368,7 @@ func read(s *Session, rank, step int) error {
 
 // restarts is a program that restarts from a step and is killed.
 func restarts(step int) func(s *Session, rank int) error {
-	return func(s *Session, rank int) error { return restart(s, rank, step) }
+	return func(s *Session, rank int) error { return restartAt(s, rank, step) }
 }
 
 // change replaces what a file holds, and leaves mode and times alone.

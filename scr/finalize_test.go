@@ -212,7 +212,7 @@ func TestDropAndDelete_OfWhatIsInTheCache(t *testing.T) {
 				if err := do(s, name(2)); err != nil {
 					return err
 				}
-				if err := restart(s, rank, 1); err != nil {
+				if err := restartAt(s, rank, 1); err != nil {
 					return err
 				}
 				return s.Finalize()

@@ -130,7 +130,7 @@ func TestRoute_WaysToTheSameFile(t *testing.T) {
 			}
 			for _, way := range ways {
 				path, err := s.Route(way)
-				if want := c.cached("a", s.current.ID(), "dir/file"); err != nil || path != want {
+				if want := c.cached("a", s.output.ID(), "dir/file"); err != nil || path != want {
 					return fmt.Errorf("%s: %s, %v", way, path, err)
 				}
 				if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -347,4 +347,15 @@ func TestNeedCheckpoint_AndShouldExit(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A program in C reads the names that functions have in C.
+func TestStateError_In(t *testing.T) {
+	err := &StateError{Call: "StartOutput", State: "RESTART", Advice: states[restarting].advice}
+	if got := err.Error(); got != "StartOutput called in the wrong place (state RESTART): a restart is under way; end it with CompleteRestart first" {
+		t.Error(got)
+	}
+	if got := err.In(strings.ToUpper); got != "called in the wrong place (state RESTART): a restart is under way; end it with COMPLETERESTART first" {
+		t.Error(got)
+	}
 }

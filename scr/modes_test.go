@@ -162,7 +162,7 @@ func TestBypass_NotComplete(t *testing.T) {
 				t.Errorf("%+v", e)
 			}
 			c.job(four, func(s *Session, rank int) error {
-				if err := restart(s, rank, 1); err != nil {
+				if err := restartAt(s, rank, 1); err != nil {
 					return err
 				}
 				return errors.Join(checkpoint(s, rank, 3), s.Delete("ckpt.2"))
@@ -206,7 +206,7 @@ func TestBypass_ARestartThatFails(t *testing.T) {
 		if err := s.CompleteRestart(rank != 2); err == nil {
 			return errors.New("no error")
 		}
-		return restart(s, rank, 1)
+		return restartAt(s, rank, 1)
 	})
 	c.job(four, restarts(1))
 }
@@ -219,7 +219,7 @@ func TestBypass_DeletedBeforeARestart(t *testing.T) {
 		if err := s.Delete("ckpt.2"); err != nil {
 			return err
 		}
-		return restart(s, rank, 1)
+		return restartAt(s, rank, 1)
 	})
 	if _, err := os.Stat(c.prefix("ckpt.2")); !os.IsNotExist(err) {
 		t.Errorf("its directory: %v", err)
@@ -300,9 +300,9 @@ func TestGlobalRestart(t *testing.T) {
 						}
 						return errors.Join(mpi.Agree(s.world, err), s.CompleteRestart(true))
 					case len(nodes) == 4:
-						return restart(s, rank, 2)
+						return restartAt(s, rank, 2)
 					default: // the program reads by itself
-						return restart(s, rank, 0)
+						return restartAt(s, rank, 0)
 					}
 				})
 				if got := fmt.Sprint(c.flushed(4, 2)); got != "[1 2]" {
@@ -377,7 +377,7 @@ func TestPurge(t *testing.T) {
 		if got := c.in("a", "cache"); rank == 0 && got != "" {
 			return fmt.Errorf("the cache has %s", got)
 		}
-		return restart(s, rank, 2) // fetched
+		return restartAt(s, rank, 2) // fetched
 	})
 	c.says("fetched")
 	c.set("SCR_CACHE_PURGE=0", "SCR_PREFIX_PURGE=1")

@@ -4,22 +4,27 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/halt"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
-	"github.com/goscr/goscr/meta"
 	"github.com/goscr/goscr/mpi"
-	"github.com/goscr/goscr/reddesc"
 )
+
+// unfinished is the dataset that the program writes, in the cache or directly in the
+// prefix directory.
+type unfinished struct {
+	dataset.Dataset
+	cached *cache.Cached // one of the two
+	direct *direct
+	began  time.Time
+	failed error // why it cannot be completed, nil if it can
+}
 
 // StartOutput begins a dataset. The program then asks Route for the path of
 // each file it is going to write, writes them, and ends with CompleteOutput.
@@ -36,16 +41,16 @@ func (s *Session) StartCheckpoint() error {
 }
 
 func (s *Session) start(call, name string, flags Flags, next state) error {
-	if err := s.expect(call, idle); err != nil {
+	if err := s.state.expect(call, idle); err != nil {
 		return err
 	}
-	if err := s.sameEverywhere(call, name, flags); err != nil {
+	if err := sameEverywhere(s.world, name, flags); err != nil {
 		return err
 	}
 	if unknown := flags &^ (Checkpoint | Output); unknown != 0 {
-		return &ArgumentError{fmt.Sprintf("%s called with flags %#x, of which %#x are unknown", call, int(flags), int(unknown))}
+		return &ArgumentError{fmt.Sprintf("flags %#x, of which %#x are unknown", int(flags), int(unknown))}
 	}
-	id, checkpoint := s.id+1, s.checkpoint
+	id, checkpoint := s.numbers.id+1, s.numbers.checkpoint
 	if flags.Has(Checkpoint) {
 		checkpoint++
 	}
@@ -55,119 +60,57 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 	if err := dataset.CheckName(name); err != nil {
 		return &ArgumentError{err.Error()}
 	}
-	if !s.started {
-		s.tellBeginning()
-	}
+	s.stopRestart()
 	s.computed()
-	defer func() {
-		if !s.open() {
-			s.computing()
-		}
-	}()
-	s.began = time.Now()
-	s.started = true
-	s.offer(nil) // restart files are no longer promised
-	desc := s.descriptor(flags, checkpoint)
-	if err := s.look(); err != nil {
-		return err
-	}
-	if !desc.Bypass {
-		if err := s.makeRoom(s.store(desc.Store)); err != nil {
-			return err
-		}
-	}
-	d, err := s.describeDataset(id, name, flags, checkpoint)
+	o, where, err := s.create(id, name, flags, checkpoint)
 	if err != nil {
+		s.computing()
 		return err
 	}
-	where := desc.Store
-	if desc.Bypass {
-		where = s.prefix.Dir
-		err = s.beginDirect(d)
-	} else {
-		s.current, err = s.cache.Create(d, desc)
-	}
-	if err != nil {
-		s.current = nil
-		if desc.Bypass {
-			s.passOver(err)
-		}
-		return err
-	}
-	s.id, s.checkpoint, s.routeError, s.state = id, checkpoint, nil, next
-	s.event(kindOf(d)+"_START", d, eventlog.Record{Note: where})
+	s.output, s.state = o, next
+	s.numbers.id, s.numbers.checkpoint = id, checkpoint
+	s.events.Dataset(kindOf(o.Dataset)+"_START", o.Dataset, eventlog.Record{Note: where})
 	return nil
 }
 
-// makeRoom makes place for one more dataset in a store. An output that has
-// not reached the prefix directory is flushed before it goes.
-func (s *Session) makeRoom(store *reddesc.Store) error {
-	newest := s.newestCheckpoint()
-	leaving := s.cache.Leaving(store, store.Count-1, func(c *cache.Cached) int {
-		switch {
-		case s.flightOf(c) != nil || c == newest && len(s.flights) > 0:
-			return 2 // one has to wait for, and not lose the newest for that
-		case c.Flags().Has(Checkpoint) || c.Flags().Has(Output) && !s.flushed[c.ID()]:
-			return 1
-		}
-		return 0
-	})
-	if s.world.Rank() == 0 && newest != nil && !s.flushed[newest.ID()] && slices.Contains(leaving, newest) {
-		s.log.WarnOnce("%s=1: a dataset leaves the cache before the next is complete; a failure in between loses it (2 keeps it)",
-			s.sizeName(store))
+// create creates a dataset, where its redundancy descriptor says.
+func (s *Session) create(id int, name string, flags Flags, checkpoint int) (o *unfinished, where string, err error) {
+	o = &unfinished{began: time.Now()}
+	desc := s.protection.descriptor(flags, checkpoint)
+	if err := s.flusher.Poll(); err != nil {
+		return nil, "", err
 	}
-	for _, c := range leaving {
-		if f := s.flightOf(c); f != nil {
-			s.log.Info("dataset %d (%s): its flush has to end before the next dataset has room", c.ID(), c.Name())
-			if err := s.arriveOrWarn(f); err != nil {
-				return err
-			}
+	if !desc.Bypass {
+		if err := s.flusher.MakeRoom(s.protection.store(desc.Store)); err != nil {
+			return nil, "", err
 		}
-		if s.cache.Find(c.ID()) == nil { // an output, which has left
-			continue
-		}
-		if c.Flags().Has(Output) && !s.flushed[c.ID()] {
-			if err := s.flush(c); err != nil {
-				return err
-			}
-		}
-		s.note(func() error { return prefix.Locate(s.prefix.Dir, c.Dataset, prefix.InCache, false) })
-		delete(s.flushed, c.ID())
 	}
-	return s.cache.Evict(leaving)
+	if o.Dataset, err = s.describe(id, name, flags, checkpoint); err != nil {
+		return nil, "", err
+	}
+	if !desc.Bypass {
+		o.cached, err = s.cache.Create(o.Dataset, desc)
+		return o, desc.Store, err
+	}
+	if err := s.flusher.WaitForName(name); err != nil {
+		return nil, "", err
+	}
+	o.direct, err = beginDirect(s.prefix, o.Dataset)
+	s.numbers.passOver(s.world, err)
+	return o, s.prefix.Dir, err
 }
 
-// sizeName is what a user sets to make a store larger.
-func (s *Session) sizeName(store *reddesc.Store) string {
-	if s.config.Items("STORE").Get(store.Name).Has("COUNT") {
-		return "STORE=" + store.Name + " COUNT"
-	}
-	return "SCR_CACHE_SIZE"
-}
-
-// describeDataset gives all ranks rank 0's description of a new dataset.
-func (s *Session) describeDataset(id int, name string, flags Flags, checkpoint int) (dataset.Dataset, error) {
-	d := dataset.New(id, name, flags, checkpoint, dataset.Owner{
-		User: s.config.String("SCR_USER_NAME"), JobName: s.config.String("SCR_JOB_NAME"),
-		JobID: s.config.String("SCR_JOB_ID"), Cluster: s.config.String("SCR_CLUSTER_NAME"),
-	}, s.timestamp())
+// describe gives all ranks rank 0's description of a new dataset.
+func (s *Session) describe(id int, name string, flags Flags, checkpoint int) (dataset.Dataset, error) {
+	d := dataset.New(id, name, dataset.Flags(flags), checkpoint, dataset.Owner{
+		User: s.config.UserName, JobName: s.config.JobName,
+		JobID: s.config.JobID, Cluster: s.config.ClusterName,
+	}, s.numbers.timestamp())
 	packed, err := mpi.BcastBytes(s.world, d.Pack(nil), 0)
 	if err != nil {
 		return d, err
 	}
 	return dataset.Unpack(packed)
-}
-
-// timestamp is the time to record for the beginning of a dataset. It is later than
-// that of any before, also when the clock has been set back: that tells datasets of
-// one number apart, and whether a job goes on.
-func (s *Session) timestamp() time.Time {
-	now := time.Now()
-	if least := s.latest.Add(time.Microsecond); now.Before(least) && least.Year() < 9999 { // if it is a time
-		now = least
-	}
-	s.latest = now
-	return now
 }
 
 // Route returns the path under which the program must open a file. While a
@@ -191,8 +134,8 @@ func (s *Session) Route(name string) (string, error) {
 // and returns err, which says why. Outside of an output it does no more than
 // that.
 func (s *Session) Spoil(err error) error {
-	if s.open() && s.routeError == nil {
-		s.routeError = err
+	if s.output != nil && s.output.failed == nil {
+		s.output.failed = err
 	}
 	return err
 }
@@ -200,12 +143,12 @@ func (s *Session) Spoil(err error) error {
 func (s *Session) route(name string) (string, error) {
 	switch {
 	case name == "":
-		return "", errors.New("Route called with an empty name")
-	case s.open():
+		return "", errors.New("a file with an empty name")
+	case s.output != nil:
 		return s.routeOutput(name)
 	case s.state == restarting:
 		return s.routeRestart(name)
-	case s.restart != nil && !s.started:
+	case s.restart.Offered() != nil:
 		// Programs of the first interface restart without telling.
 		if path, err := s.routeRestart(name); err == nil {
 			return path, nil
@@ -215,59 +158,24 @@ func (s *Session) route(name string) (string, error) {
 }
 
 func (s *Session) routeOutput(name string) (string, error) {
-	file, err := s.belowPrefix(name)
+	file, err := s.paths.below(name)
 	if err != nil {
 		return "", err
 	}
 	md := meta.New(file, meta.Full, s.world.Size())
 	md.SetOrigin(name, filepath.Join(s.prefix.Dir, filepath.Dir(file)))
-	if s.direct != nil {
-		return s.direct.add(s.prefix.Dir, md)
+	if s.output.direct != nil {
+		return s.output.direct.add(md)
 	}
-	return s.cache.Add(s.current, md)
+	return s.cache.Add(s.output.cached, md)
 }
 
-// belowPrefix returns the path of a file relative to the prefix directory.
-func (s *Session) belowPrefix(name string) (string, error) {
-	path := filepath.Clean(name)
-	if !filepath.IsAbs(path) {
-		// Not os.Getwd, which believes what PWD was when the program began.
-		dir, err := unix.Getwd()
-		if err != nil {
-			return "", fmt.Errorf("working directory: %w", err)
-		}
-		path = filepath.Join(dir, path)
+func (s *Session) routeRestart(name string) (string, error) {
+	below, err := s.paths.below(name)
+	if err != nil {
+		below = "" // its last element may suffice
 	}
-	rel, below := strings.CutPrefix(path, s.prefix.Dir+"/")
-	if !below && path != s.prefix.Dir {
-		// The same place by another way, through symbolic links?
-		path = resolve(path)
-		rel, below = strings.CutPrefix(path, s.real+"/")
-	}
-	switch {
-	case path == s.prefix.Dir || path == s.real:
-		return "", fmt.Errorf("%s is the prefix directory itself", name)
-	case !below:
-		return "", fmt.Errorf("%s is not below the prefix directory %s: write it there, or set SCR_PREFIX", name, s.prefix.Dir)
-	case rel == prefix.Metadata || strings.HasPrefix(rel, prefix.Metadata+"/"):
-		return "", fmt.Errorf("%s lies in %s, which is goscr's own", name, prefix.Metadata)
-	}
-	return rel, nil
-}
-
-// resolve follows the symbolic links in those directories of a path that are
-// there.
-func resolve(path string) string {
-	rest := ""
-	for dir := path; ; dir = filepath.Dir(dir) {
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
-			return filepath.Join(real, rest)
-		}
-		if dir == "/" {
-			return path
-		}
-		rest = filepath.Join(filepath.Base(dir), rest)
-	}
+	return s.restart.Route(name, below)
 }
 
 // CompleteOutput ends the dataset that StartOutput began. valid says whether
@@ -286,47 +194,73 @@ func (s *Session) CompleteCheckpoint(valid bool) error {
 }
 
 func (s *Session) complete(call string, from state, valid bool) error {
-	if err := s.expect(call, from); err != nil {
+	if err := s.state.expect(call, from); err != nil {
 		return err
 	}
 	defer s.computing()
-	defer s.takeOff()
+	defer s.flusher.BeginCopies()
+	o := s.output
+	s.state, s.output = idle, nil
+	if o.failed == nil && !valid {
+		o.failed = fmt.Errorf("the program says that its files of dataset %s are not valid", o.Name())
+	}
 	finish := s.completeCached
-	if s.direct != nil {
+	if o.direct != nil {
 		finish = s.completeDirect
 	}
-	if err := finish(valid); err != nil {
+	if err := finish(o); err != nil {
 		return err
 	}
-	if err := s.look(); err != nil {
+	if err := s.flusher.Poll(); err != nil {
 		return err
 	}
 	return s.haltIfAsked()
 }
 
-// completeCached is complete for a dataset in the cache.
-func (s *Session) completeCached(valid bool) error {
-	c := s.current
-	s.state, s.current = idle, nil
-	failed := s.routeError
-	if failed == nil && !valid {
-		failed = fmt.Errorf("the program says that its files of dataset %s are not valid", c.Name())
-	}
+// completeCached completes a dataset in the cache.
+func (s *Session) completeCached(o *unfinished) error {
+	c := o.cached
 	written, before := time.Now(), s.traffic
-	err := s.cache.Complete(c, failed)
-	s.result(kindOf(c.Dataset), "END", c.Dataset, s.began, err)
+	err := s.cache.Complete(c, o.failed)
+	s.events.Result(kindOf(c.Dataset), "END", c.Dataset, o.began, err)
 	if err != nil {
 		return err
 	}
-	s.moved("ENCODE", c.Dataset, c.Desc.Store, c.Desc.Store, written)
+	s.events.Copied("ENCODE", c.Dataset, c.Desc.Store, c.Desc.Store, written)
 	s.tellTraffic(fmt.Sprintf("dataset %d: protection", c.ID()), before)
 	s.log.Info("dataset %d (%s): %s, %s; written in %.3f s, protected with %s in %.3f s", c.ID(), c.Name(), report.Count(c.Files(), "file"),
-		report.Bytes(c.Size()), written.Sub(s.began).Seconds(), c.Desc.Type, time.Since(written).Seconds())
-	s.note(func() error { return prefix.Locate(s.prefix.Dir, c.Dataset, prefix.InCache, true) })
-	if c.Flags().Has(Checkpoint) {
-		s.note(func() error { return halt.CountCheckpoint(s.prefix.Dir) })
+		report.Bytes(c.Size()), written.Sub(o.began).Seconds(), c.Desc.Type, time.Since(written).Seconds())
+	s.prefix.Note(func() error { return prefix.Locate(s.prefix.Dir, c.Dataset, prefix.InCache, true) })
+	if c.Flags().Has(dataset.Checkpoint) {
+		s.prefix.Note(func() error { return halt.CountCheckpoint(s.prefix.Dir) })
 	}
-	err = s.flushIfDue(c)
-	s.completed(c.Dataset)
+	err = s.flusher.Completed(c)
+	if c.Flags().Has(dataset.Checkpoint) {
+		s.advisor.Wrote(o.began)
+	}
 	return err
+}
+
+// completeDirect completes a dataset that the program has written to the prefix
+// directory itself.
+func (s *Session) completeDirect(o *unfinished) error {
+	d, written := o.direct, time.Now()
+	err := d.complete(o.failed)
+	s.events.Result(kindOf(d.Dataset), "END", d.Dataset, o.began, err)
+	if err != nil {
+		return err
+	}
+	s.log.Info("dataset %d (%s): %s, %s, written to %s in %.3f s, complete after %.3f s more", d.ID(), d.Name(), report.Count(d.Files(), "file"),
+		report.Bytes(d.Size()), s.prefix.Dir, written.Sub(o.began).Seconds(), time.Since(written).Seconds())
+	if d.Flags().Has(dataset.Checkpoint) {
+		s.numbers.written = d.ID()
+		s.prefix.Note(func() error { return halt.CountCheckpoint(s.prefix.Dir) })
+	}
+	if err := s.flusher.Arrived(d.Dataset); err != nil {
+		return err
+	}
+	if d.Flags().Has(dataset.Checkpoint) {
+		s.advisor.Wrote(o.began)
+	}
+	return nil
 }

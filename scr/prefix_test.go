@@ -71,7 +71,7 @@ func TestFlush_GoesOnCountingAfterARestart(t *testing.T) {
 	c := newCluster(t, "SCR_FLUSH=3")
 	c.job(four, steps(1, 2))
 	c.job(four, func(s *Session, rank int) error {
-		if err := restart(s, rank, 2); err != nil {
+		if err := restartAt(s, rank, 2); err != nil {
 			return err
 		}
 		return steps(3, 4)(s, rank)
@@ -345,7 +345,7 @@ func TestCompleteRestart_Invalid(t *testing.T) {
 				return err
 			}
 		}
-		return restart(s, rank, 1)
+		return restartAt(s, rank, 1)
 	})
 	for _, name := range []string{"ckpt.2", "ckpt.3"} {
 		if !c.index()[name].Failed {
@@ -359,7 +359,7 @@ func TestCompleteRestart_Invalid(t *testing.T) {
 		if err := refuse(s, rank, 1); err != nil {
 			return err
 		}
-		if err := restart(s, rank, 0); err != nil {
+		if err := restartAt(s, rank, 0); err != nil {
 			return err
 		}
 		return checkpoint(s, rank, 7)
@@ -521,7 +521,7 @@ func TestCompleteRestart_RecordsCannotBeWritten(t *testing.T) {
 		if err := s.CompleteRestart(false); err == nil {
 			return errors.New("no error")
 		}
-		return restart(s, rank, 1)
+		return restartAt(s, rank, 1)
 	})
 }
 

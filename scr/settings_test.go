@@ -43,7 +43,7 @@ func TestSettings_AreLeftToCommands(t *testing.T) {
 		t.Errorf("app.conf is %q, %v", text, err)
 	}
 	cfg, _, err := config.Read(c.prefix(""))
-	if err != nil || cfg.Int("SCR_CHECKPOINT_INTERVAL") != 3 || cfg.String("SCR_JOB_NAME") != `a "b" = c` {
+	if err != nil || cfg.CheckpointInterval != 3 || cfg.JobName != `a "b" = c` {
 		t.Errorf("commands read %v", err)
 	}
 	if err := run("SCR_FLUSH=2", "differs"); err == nil {

@@ -25,7 +25,7 @@ func (c *cluster) refusing(errno unix.Errno, atLeast int, file string) {
 	var each everyRank
 	c.set("SCR_FLUSH=5")
 	c.job(four, func(s *Session, rank int) error {
-		if err := restart(s, rank, 1); err != nil {
+		if err := restartAt(s, rank, 1); err != nil {
 			return err
 		}
 		if err := checkpoint(s, rank, 2); err != nil {

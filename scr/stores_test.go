@@ -109,7 +109,7 @@ func TestStores_CountOfEach(t *testing.T) {
 		t.Errorf("the cache has %s, the other store %s", cache, ssd)
 	}
 	c.job(four, func(s *Session, rank int) error { // counted as before after a restart
-		if err := restart(s, rank, 8); err != nil {
+		if err := restartAt(s, rank, 8); err != nil {
 			return err
 		}
 		return steps(9, 10)(s, rank)
@@ -151,7 +151,7 @@ func TestDescriptors_Bypass(t *testing.T) {
 	c.job(four, restarts(2))
 	c.says("read where they are")
 	c.job(four, func(s *Session, rank int) error {
-		if err := restart(s, rank, 2); err != nil {
+		if err := restartAt(s, rank, 2); err != nil {
 			return err
 		}
 		return checkpoint(s, rank, 3)
@@ -242,7 +242,7 @@ func TestStores_AnotherCacheBase(t *testing.T) {
 	}
 	moved := on(2, "d", "a", "b", "c")
 	c.job(moved, func(s *Session, rank int) error {
-		if err := restart(s, rank, 2); err != nil {
+		if err := restartAt(s, rank, 2); err != nil {
 			return err
 		}
 		return steps(3, 4)(s, rank)

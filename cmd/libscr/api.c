@@ -16,7 +16,7 @@
 #include "_cgo_export.h"
 #include "signals.h"
 
-/* A handler has interrupted the library, whose state is between two others. */
+/* A handler has interrupted a call of the library, which may not be entered again. */
 static int within(const char *call)
 {
     char line[256];
@@ -25,7 +25,7 @@ static int within(const char *call)
         "longjmp out of one; set a flag in the handler, and call outside of it\n", call);
 
     if (write(STDERR_FILENO, line, (size_t)n) < 0)
-        return 1; /* there is nobody to tell */
+        return 1; /* nobody can be told */
     return 1;
 }
 

@@ -1,11 +1,11 @@
 //go:build mpi
 
 // Libscr is goscr as a library with SCR's own C interface, for programs in C,
-// C++ and whatever calls C. scr.h describes it. This package is that interface
-// and nothing else: every function of scr.h (api.c) calls one here, which finds
+// C++ and all languages that can call C. scr.h describes it. This package is only the
+// interface: every function of scr.h (api.c) calls a Go function here, which finds
 // the session of the process, calls the method of the same name in package scr,
-// and turns an error into a return code and a line on stderr. signals.c keeps
-// what Go does to a process from the program.
+// and turns an error into a return code and a line on stderr. signals.c prevents what
+// Go's runtime would otherwise do to the process of a program: docs/go-runtime.md.
 package main
 
 /*
@@ -29,6 +29,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -50,10 +51,10 @@ func init() {
 }
 
 // useProcessors sets how many threads may run Go at a time, whatever GOMAXPROCS in the
-// environment says. As a rule it is that of the program alone: with more, each collection
-// of garbage has them wait for each other by timers, which are late here (signals.c). One
-// that copies needs more: the two would wait for each other's turn until the runtime
-// noticed that one is in C.
+// environment says. One is enough for calls: with more, threads wait for each other in each
+// garbage collection, by timers, which are late here (signals.c). While a thread copies in
+// the background there have to be more: it and a call would each wait until the runtime
+// notices that the other is in C.
 func useProcessors() {
 	const alone, copying = 1, 4
 	n := alone
@@ -113,8 +114,8 @@ func environment() []string {
 	return names
 }
 
-// call runs one function of the interface. Nothing that goes wrong in it gets
-// past it but as a return code.
+// call runs one function of the interface. All errors and panics in it become a return
+// code.
 func call(name string, f func() error) (code C.int) {
 	one.Lock()
 	defer one.Unlock()
@@ -138,9 +139,9 @@ func call(name string, f func() error) (code C.int) {
 	return code
 }
 
-// fail says why a function failed, on the rank that knows best. If all ranks have
-// met for that, none returns before it is said: a program may end at once when a
-// call fails, and must not take the rank with it that is about to speak.
+// fail says why a function failed, on the rank that met the error. If all ranks have
+// agreed on the error, none returns before it is printed: a program may end at once when
+// a call fails, and would end the rank that is about to print.
 func fail(name string, err error) {
 	if job == nil {
 		introduce()
@@ -150,8 +151,7 @@ func fail(name string, err error) {
 		if session != nil {
 			warn = session.Warn
 		}
-		// A message that begins with the function does not have to name it twice.
-		warn("%s: %s", name, strings.TrimPrefix(inC.Replace(err.Error()), name+" "))
+		warn("%s: %s", name, message(err))
 	}
 	var agreed *mpi.AgreedError
 	if errors.As(err, &agreed) && job != nil {
@@ -159,14 +159,28 @@ func fail(name string, err error) {
 	}
 }
 
-// inC gives functions that a message speaks of the names they have in C.
-var inC = strings.NewReplacer("StartOutput", "SCR_Start_output", "CompleteOutput", "SCR_Complete_output",
-	"StartCheckpoint", "SCR_Start_checkpoint", "CompleteCheckpoint", "SCR_Complete_checkpoint",
-	"HaveRestart", "SCR_Have_restart", "StartRestart", "SCR_Start_restart", "CompleteRestart", "SCR_Complete_restart",
-	"NeedCheckpoint", "SCR_Need_checkpoint", "ShouldExit", "SCR_Should_exit", "Finalize called", "SCR_Finalize called", "Route called", "SCR_Route_file called",
-	"Current called", "SCR_Current called", "Drop called", "SCR_Drop called", "Delete called", "SCR_Delete called")
+// message is the text of an error, after the name of the function that failed. An error of
+// the state speaks of other functions, which have names of their own in C.
+func message(err error) string {
+	var state *scr.StateError
+	if errors.As(err, &state) {
+		return strings.Replace(err.Error(), state.Error(), state.In(nameInC), 1)
+	}
+	return err.Error()
+}
 
-// introduce finds out, as far as one can without a session, who speaks.
+// nameInC is the name of a Go function of the interface in C: SCR_Start_output for
+// StartOutput.
+func nameInC(call string) string {
+	if call == "Route" {
+		return "SCR_Route_file"
+	}
+	return "SCR_" + call[:1] + strings.ToLower(secondWord.ReplaceAllString(call[1:], "_$0"))
+}
+
+var secondWord = regexp.MustCompile("[A-Z]")
+
+// introduce gives the logger rank and node, as far as they are known without a session.
 func introduce() {
 	if job != nil {
 		logger.Rank = job.Rank()
@@ -182,8 +196,8 @@ func introduce() {
 	}
 }
 
-// speaks reports whether this rank is the one to say what is wrong: the rank
-// that met it, and of what all ranks met alike, rank 0.
+// speaks reports whether this rank prints an error: the rank that met it does, and rank 0
+// if all ranks met the same.
 func speaks(err error) bool {
 	var agreed *mpi.AgreedError
 	if errors.As(err, &agreed) {
@@ -202,13 +216,13 @@ func speaks(err error) bool {
 	return true
 }
 
-// errMPIEnded is for all calls once the program has ended MPI with a session
-// open: MPI would end the program if it were asked for anything.
+// errMPIEnded is the error of all calls after MPI_Finalize with a session still open: MPI
+// would abort the program at any further call.
 var errMPIEnded = errors.New("MPI_Finalize has been called: SCR_Finalize has to come before it; checkpoints since the last flush stay in the cache")
 
-// with is call for the collective functions that need a session. wrong is what
-// is wrong with the arguments on this rank, nil if nothing is. All ranks then
-// return an error: one that did so by itself would leave the others waiting.
+// with is call for the collective functions that need a session. wrong is the error of
+// the arguments on this rank, nil if there is none. If one rank has one, all ranks
+// return an error: a rank that returned alone would leave the others waiting.
 func with(name string, wrong error, f func(s *scr.Session) error) C.int {
 	return call(name, func() error {
 		if session == nil {
@@ -224,7 +238,7 @@ func with(name string, wrong error, f func(s *scr.Session) error) C.int {
 	})
 }
 
-// ending looks whether a call has ended the session, and why.
+// ending handles scr.ErrHalted: the session is over, and api.c ends the program.
 func ending(err error) error {
 	if errors.Is(err, scr.ErrHalted) {
 		C.goscr_halted = 1
@@ -261,7 +275,7 @@ func go_init(comm unsafe.Pointer) C.int {
 	}
 	return call(name, func() (err error) {
 		if session != nil {
-			return &scr.StateError{Call: name, State: "IDLE", Advice: "the library is initialized already, and SCR_Finalize ends that"}
+			return &scr.StateError{Call: "Init", State: "IDLE", Advice: "the library is initialized already, and {Finalize} ends that"}
 		}
 		absent, said = errInitFails, false
 		if comm != nil {
@@ -284,9 +298,9 @@ func go_init(comm unsafe.Pointer) C.int {
 	})
 }
 
-// warnAlone says that the launcher has started several processes where MPI knows of
-// one: a program that is for another MPI than the launcher, which then runs several
-// times, each with the checkpoints of the others.
+// warnAlone warns if the launcher has started several processes, and MPI knows of one: the
+// program is built for another MPI than the launcher's. It then runs as several jobs of
+// one rank each, which use the same checkpoints.
 func warnAlone() {
 	if job.Size() > 1 {
 		return
@@ -390,7 +404,7 @@ func go_complete_restart(valid C.int) C.int {
 	return with("SCR_Complete_restart", nil, func(s *scr.Session) error { return s.CompleteRestart(valid != 0) })
 }
 
-// answer is with for a question, whose answer goes to flag.
+// answer is with for a question, whose answer is stored in flag.
 func answer(call string, flag *C.int, ask func(s *scr.Session) (bool, error)) C.int {
 	var wrong error
 	if flag == nil {
@@ -442,7 +456,7 @@ func go_complete_checkpoint(valid C.int) C.int {
 	return with("SCR_Complete_checkpoint", nil, func(s *scr.Session) error { return s.CompleteCheckpoint(valid != 0) })
 }
 
-// named runs what is done to a dataset of a name.
+// named is with for a function that takes the name of a dataset.
 func named(call string, name *C.goscr_cchar, f func(s *scr.Session, name string) error) C.int {
 	given, wrong := text("the name of the dataset", name)
 	return with(call, wrong, func(s *scr.Session) error { return f(s, given) })

@@ -1,37 +1,38 @@
 //go:build mpi
 
 /*
- * What the Go runtime would do to the process of a program, kept from it.
+ * Prevents what the Go runtime would do to the process of a program.
+ * docs/go-runtime.md says what this relies on, and which tests check it.
  *
  * When the library is loaded the runtime installs handlers for SIGSEGV, SIGBUS,
  * SIGFPE, SIGPIPE and SIGURG, changes the flags of those that the program has,
  * starts threads on which any signal of the process may arrive, and raises the
  * limit of open files.  A program that crashes would then write the stacks of
  * goroutines and not its own, and one that waits for a signal in a thread of its
- * own could be killed by it.  One of its threads looks every 20 us what the
- * others do, for a while after each message that was long in coming: where many
- * ranks share a core, that takes more of it than all else does.
+ * own could be killed by it.  One of its threads, the monitor, wakes every 20 us
+ * to see what the others do, for a while after each message that took long: where
+ * many ranks share a core, that takes more of it than everything else.
  *
- * So before the runtime begins, all signals are blocked, which its threads
- * inherit: they leave all but those of their own faults, and SIGPROF, to the
- * threads of the program.  They inherit, too, that their timers may be late, so
- * that the one which looks does so every 50 ms.  What waits here for some
- * milliseconds may wait for as long.  Right after, every signal is handled again as
- * it was, and the timers of the program's thread are.
+ * So before the runtime starts, all signals are blocked, and its threads inherit
+ * that: they leave all signals but those of their own faults, and SIGPROF, to the
+ * threads of the program.  They also inherit a timer slack of 50 ms, so that the
+ * monitor wakes every 50 ms.  Whatever waits for milliseconds in Go may wait as long.
+ * Right after the start, the handlers of all signals are put back, and so is the
+ * timer slack of the program's thread.
  * (SIGURG is not sent at all, see the Makefile.  A handler of SIGPROF can run in a
- * thread of Go's, and has to be as modest there as those of profilers are.)
+ * thread of Go's, where it has as little stack as profilers' handlers need.)
  *
  * Go is only at work while a function of the interface is.  For that time
  *
- *   - SIGSEGV, SIGBUS and SIGFPE come to fault() here, which leaves to Go the
- *     faults of Go, so that an error of ours, or a file that is cut short while it
- *     is mapped, ends in a return code; all others are the program's;
- *   - handlers of the program run on a stack made for it (SA_ONSTACK), for Go has
- *     stacks of a few kilobytes, which a handler would run over; in functions that
- *     are brief, and called for each of many files, they wait until the end
- *     instead, for to look at all signals takes longer than these do;
+ *   - fault() handles SIGSEGV, SIGBUS and SIGFPE.  It passes faults in Go to Go's
+ *     handler, so that a bug here, or a file that is cut short while it is mapped,
+ *     becomes a return code; all others go to the program's handler;
+ *   - handlers of the program run on a stack of their own (SA_ONSTACK), because the
+ *     stacks of goroutines have a few kilobytes, and a handler would overflow them.
+ *     In brief functions, which are called for each of many files, signals are
+ *     blocked instead: changing all handlers takes longer than such a function;
  *   - SIGPIPE and SIGXFSZ are blocked in the thread: a message that nobody
- *     reads, or a file that may not grow, is an error and not the program's end.
+ *     reads, or a file that may not grow, is an error and does not end the program.
  */
 
 #define _GNU_SOURCE
@@ -52,7 +53,7 @@
 #include <unistd.h>
 
 enum { FAULTS = 3, STACK = 256 << 10 }; /* only what is touched of it counts */
-enum { LATE_NS = 50 * 1000 * 1000 };     /* so late may timers of Go's threads be */
+enum { LATE_NS = 50 * 1000 * 1000 };     /* timer slack of Go's threads */
 
 static const int faults[FAULTS] = {SIGSEGV, SIGBUS, SIGFPE};
 static struct sigaction runtimes[FAULTS]; /* Go's handlers */
@@ -133,7 +134,7 @@ void goscr_limits(void)
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int users, longer; /* threads that are within a function, and one that may take long */
 
-/* How the program handles signals; of faults, and of those changed for a while. */
+/* The program's handlers: of faults, and of signals whose flags are changed for a call. */
 static struct sigaction programs[FAULTS];
 static struct sigaction moved[NSIG];
 static char is_moved[NSIG];
@@ -238,7 +239,7 @@ static void move_handlers(void)
     }
 }
 
-/* What the program has set in another thread meanwhile stays. */
+/* A handler that another thread of the program has set meanwhile stays. */
 static void give_faults_back(void)
 {
     struct sigaction now;
@@ -268,7 +269,7 @@ static void take_stack(void)
         void *memory = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
         if (memory == MAP_FAILED)
-            return; /* the runtime has one */
+            return; /* the runtime uses one of its own then */
         here.stack = memory;
         pthread_once(&stacks_once, make_key);
         pthread_setspecific(stacks, memory);
@@ -279,7 +280,7 @@ static void take_stack(void)
     here.stack_changed = sigaltstack(&stack, &here.programs) == 0;
 }
 
-/* Signals of this thread that are blocked meanwhile. */
+/* Signals that are blocked in this thread during a call. */
 static void add_blocked(sigset_t *set)
 {
     sigaddset(set, SIGPIPE);
@@ -317,7 +318,7 @@ int goscr_enter(int length)
     return 1;
 }
 
-/* Forgets the signals of failed writes, which have been returned as errors. */
+/* Discards the signals of failed writes, which have been returned as errors. */
 static void forget_pending(void)
 {
     static const struct timespec at_once = {0, 0};

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stderr writes to descriptor 2. An os.File would end the program, as Go's own
-// programs end, when nobody reads what it writes.
+// stderr writes to descriptor 2. An os.File would end the program with SIGPIPE when
+// nobody reads the messages (docs/go-runtime.md).
 type stderr struct{}
 
 // patience is how long a message waits for a reader that is slow, in

@@ -8,17 +8,20 @@ import (
 )
 
 var ckptIntervalCommand = command{
-	names: []string{"scr_ckpt_interval"},
-	use:   "--cost SECONDS --mtbf SECONDS [--restart SECONDS]",
-	short: "the time between checkpoints with which a job is done soonest",
+	names:    []string{"scr_ckpt_interval"},
+	short:    "the time between checkpoints with which a job is done soonest",
+	synopsis: []string{"--cost SECONDS --mtbf SECONDS [--restart SECONDS]"},
+	long: `Prints the interval of Daly's formula, and what part of the time is then computing that is kept.
+SCR_CHECKPOINT_SECONDS is the parameter that sets an interval; with SCR_MTBF_SECONDS the library finds it itself,
+from what checkpoints cost.`,
+	examples: `A node fails once in five years, the job has 1000 of them, and a checkpoint takes half a minute:
+
+    scr_ckpt_interval --cost 30 --mtbf $((5 * 365 * 86400 / 1000))`,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		cost := flags.Float64P("cost", "c", 0, "what a checkpoint takes")
-		mtbf := flags.Float64P("mtbf", "m", 0, "mean time between failures of the job: that of a node divided by the number of nodes")
-		restart := flags.Float64P("restart", "r", 0, "what it takes from a failure to computing again")
-		return func(args []string) error {
-			if err := noArguments(args); err != nil {
-				return err
-			}
+		cost := flags.Float64P("cost", "c", 0, "a checkpoint takes `SECONDS`")
+		mtbf := flags.Float64P("mtbf", "m", 0, "mean time of `SECONDS` between failures of the job: that of a node divided by the number of nodes")
+		restart := flags.Float64P("restart", "r", 0, "it takes `SECONDS` from a failure to computing again")
+		return func([]string) error {
 			if !(*cost > 0 && *mtbf > 0 && *restart >= 0) || math.IsInf(*cost+*mtbf+*restart, 0) {
 				return fmt.Errorf("--cost and --mtbf have to be more than 0; %w", errUsage)
 			}

@@ -2,27 +2,45 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
+	"slices"
 
 	"github.com/spf13/pflag"
 
-	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/scavenge"
 )
 
 var copyCommand = command{
-	names: []string{"scr_copy"},
-	use:   "--id ID [--cntldir DIR] [--prefix DIR] [--buf BYTES] [--crc] [--partner] [DOWN_NODE...]",
-	short: "copy what this node has of a dataset to the prefix directory, after the last run",
+	names:    []string{"scr_copy"},
+	short:    "copy what this node has of a dataset to the prefix directory, after the last run",
+	synopsis: []string{"--id ID [--cntldir DIR] [--prefix DIR] [--buf BYTES] [--crc] [--partner] [DOWN_NODE...]"},
+	long: `Run on each node that is left, this copies the files of the node's ranks, and the redundancy they keep for
+others, and writes a list of them for each rank. scr_index --build makes a usable dataset of it. No MPI is
+needed.
+
+Checksums are compared as the files are copied: a file that is corrupt in the cache is not copied, and its
+rank counts as lost. A file appears under its name once all of it is on its medium, so that the command can
+run beside a background flush, be killed, and be run again.
+
+For each node of whose ranks this one has copies (PARTNER), it prints a line "scr_copy: NODE: Partner: OTHER".
+DOWN_NODE are nodes that are down: copies of their ranks' files are copied as with --partner, without
+waiting for these nodes.`,
+	exit:    status{done: "All that the node has is in the prefix directory.", failed: "Something is not; what could be copied has been."},
+	environ: slices.Concat(ofPrefix, ofControl),
+	files:   []file{{".scr/scr.dataset.ID/RANK.scrfilemap", "the list of a rank's files"}},
+	examples: `On each node that is left, and then anywhere:
+
+    scr_copy --id 12 --prefix /p/run7
+    scr_index --prefix /p/run7 --build 12`,
+	see:   []string{"scr_index", "scr_flush_file", "scr_inspect_cache", "scr_postrun"},
+	takes: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		control := flags.String("cntldir", "", "control directory of the node (default: that of the job, from the configuration)")
-		id := flags.Int("id", 0, "number of the dataset")
-		dir := flags.StringP("prefix", "p", "", "prefix directory (default: $SCR_PREFIX, else the current directory)")
-		buffer := flags.Int("buf", 1<<20, "bytes that are copied at a time")
-		reread := flags.Bool("crc", false, "read what was copied before, and compare its checksum, instead of looking at size and time only")
-		partner := flags.Bool("partner", false, "also copy what the node keeps of ranks on other nodes (PARTNER), where these have brought nothing")
+		id := flags.Int("id", 0, "copy dataset `ID`; scr_flush_file knows which there are")
+		control := controlFlag(flags)
+		dir := prefixFlag(flags)
+		buffer := flags.Int("buf", 1<<20, "copy `BYTES` at a time")
+		reread := flags.Bool("crc", false, "read files that were copied before and compare their checksums; without it, size and time are taken as proof")
+		partner := flags.Bool("partner", false, "also copy what the node keeps of ranks on other nodes (PARTNER), where those nodes have copied nothing; for after all nodes had their turn")
 		return func(args []string) error {
 			if *id < 1 {
 				return fmt.Errorf("--id takes the number of a dataset, from 1 on; %w", errUsage)
@@ -60,26 +78,4 @@ var copyCommand = command{
 			return nil
 		}
 	},
-}
-
-// controlDir is the control directory of a node: what the option says, else what
-// the job's configuration says.
-func controlDir(option string) (string, error) {
-	if option != "" {
-		return filepath.Abs(option)
-	}
-	cfg, _, err := config.Read("")
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(cfg.String("SCR_CNTL_BASE"), cfg.String("SCR_USER_NAME"), "scr."+cfg.String("SCR_JOB_ID")), nil
-}
-
-// nodeName is the node as messages name it.
-func nodeName() string {
-	if cfg, _, err := config.Read(""); err == nil {
-		return cfg.String("SCR_NODE_NAME")
-	}
-	name, _ := os.Hostname() // "" if it has none
-	return name
 }

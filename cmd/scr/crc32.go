@@ -11,9 +11,13 @@ import (
 )
 
 var crc32Command = command{
-	names: []string{"scr_crc32"},
-	use:   "FILE...",
-	short: "print the CRC-32 of files, as goscr records it",
+	names:    []string{"scr_crc32"},
+	short:    "print the CRC-32 of files, as goscr records it",
+	synopsis: []string{"FILE..."},
+	long:     `Prints the checksum in the form 0x1b39e4e4, with the name of the file if there are several.`,
+	examples: `    scr_crc32 ckpt.1200/rank_*`,
+	see:      []string{"scr_index"},
+	takes:    true,
 	run: func(c *context, _ *pflag.FlagSet) func([]string) error {
 		return func(args []string) error {
 			if len(args) == 0 {

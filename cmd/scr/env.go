@@ -2,8 +2,8 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,89 +13,71 @@ import (
 	jobrun "github.com/goscr/goscr/internal/run"
 )
 
-// openJob finds out about the job a command is called for. Commands on nodes are
-// run by this same program.
-func (c *context) openJob(prefix string) (*jobrun.Job, error) {
-	j, warnings, err := jobrun.Open(prefix)
-	if err != nil {
-		return nil, err
-	}
-	for _, w := range warnings {
-		fmt.Fprintf(c.err, "SCR: %s\n", w)
-	}
-	j.Out = c.err
-	if j.Tool, err = os.Executable(); err == nil {
-		j.Tool, err = filepath.EvalSymlinks(j.Tool)
-	}
-	return j, err
+// question is what scr_env can be asked.
+type question struct {
+	name, help string
+	answer     func(c *context, j *jobrun.Job) (string, error)
 }
 
-// prefixFlag is the option that most commands have.
-func prefixFlag(flags *pflag.FlagSet) *string {
-	return flags.StringP("prefix", "p", "", "prefix directory (default: $SCR_PREFIX, else the current directory)")
+// questions are answered in this order.
+var questions = []question{
+	{"user", "print the user's name", func(_ *context, j *jobrun.Job) (string, error) { return j.Config.UserName, nil }},
+	{"jobid", "print the id of the allocation", func(c *context, j *jobrun.Job) (string, error) { return j.ID(c.ctx()) }},
+	{"endtime", "print when the allocation ends, in seconds since 1970; 0 if that is not known", func(c *context, j *jobrun.Job) (string, error) {
+		end, err := j.Manager.End(c.ctx())
+		if err != nil || end.IsZero() {
+			return "0", err
+		}
+		return strconv.FormatInt(end.Unix(), 10), nil
+	}},
+	{"nodes", "print the nodes of the allocation", func(c *context, j *jobrun.Job) (string, error) {
+		nodes, err := j.Nodes(c.ctx())
+		return hostlist.Compress(nodes), err
+	}},
+	{"down", "print those that the resource manager knows to be down", func(c *context, j *jobrun.Job) (string, error) {
+		nodes, err := j.Nodes(c.ctx())
+		if err != nil {
+			return "", err
+		}
+		down, err := j.Manager.Down(c.ctx(), nodes)
+		return hostlist.Compress(slices.Collect(maps.Keys(down))), err
+	}},
+	{"prefix", "print the prefix directory", func(_ *context, j *jobrun.Job) (string, error) { return j.Prefix, nil }},
+	{"runnodes", "print the number of nodes that the last run has used", func(_ *context, j *jobrun.Job) (string, error) {
+		n, err := j.NodesUsed()
+		return strconv.Itoa(n), err
+	}},
 }
 
 var envCommand = command{
-	names: []string{"scr_env"},
-	use:   "--user|--jobid|--nodes|--down|--endtime|--runnodes|--prefix",
-	short: "what is known about the job: user, id, nodes, end",
+	names:    []string{"scr_env"},
+	short:    "what is known about the job: user, id, nodes, end",
+	synopsis: []string{"--user|--jobid|--endtime|--nodes|--down|--prefix|--runnodes"},
+	long:     `Of several options each has a line of its own, in the order in which they are listed here.`,
+	environ:  slices.Concat(ofJob, []string{"SCR_USER_NAME", "SCR_NODELIST", "SCR_END_TIME"}),
+	examples: `    scr_env --jobid --nodes`,
+	see:      []string{"scr_run", "scr_list_dir", "scr_list_down_nodes"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		ask := map[string]func(*jobrun.Job) (string, error){
-			"user":   func(j *jobrun.Job) (string, error) { return j.Config.String("SCR_USER_NAME"), nil },
-			"prefix": func(j *jobrun.Job) (string, error) { return j.Prefix, nil },
-			"jobid":  func(j *jobrun.Job) (string, error) { return j.ID(c.ctx()) },
-			"nodes": func(j *jobrun.Job) (string, error) {
-				nodes, err := j.Nodes(c.ctx())
-				return hostlist.Compress(nodes), err
-			},
-			"down": func(j *jobrun.Job) (string, error) {
-				nodes, err := j.Nodes(c.ctx())
-				if err != nil {
-					return "", err
-				}
-				down, err := j.Manager.Down(c.ctx(), nodes)
-				var names []string
-				for n := range down {
-					names = append(names, n)
-				}
-				return hostlist.Compress(names), err
-			},
-			"endtime": func(j *jobrun.Job) (string, error) {
-				end, err := j.Manager.End(c.ctx())
-				if err != nil || end.IsZero() {
-					return "0", err
-				}
-				return strconv.FormatInt(end.Unix(), 10), nil
-			},
-			"runnodes": func(j *jobrun.Job) (string, error) {
-				n, err := j.NodesUsed()
-				return strconv.Itoa(n), err
-			},
-		}
-		order := []string{"user", "jobid", "endtime", "nodes", "down", "prefix", "runnodes"}
-		for name, help := range map[string]string{
-			"user": "print the user's name", "jobid": "print the id of the allocation", "nodes": "print the nodes of the allocation",
-			"down":    "print those that the resource manager knows to be down",
-			"endtime": "print when the allocation ends, in seconds since 1970; 0 if that is not known",
-			"prefix":  "print the prefix directory", "runnodes": "print the number of nodes that the last run has used",
-		} {
-			flags.BoolP(name, name[:1], false, help)
+		var names []string
+		for _, q := range questions {
+			flags.BoolP(q.name, q.name[:1], false, q.help)
+			names = append(names, q.name)
 		}
 		return c.aboutJob(noPrefix, func(j *jobrun.Job) error {
-			asked := 0
-			for _, name := range order {
-				if !flags.Changed(name) {
+			asked := false
+			for _, q := range questions {
+				if !flags.Changed(q.name) {
 					continue
 				}
-				asked++
-				text, err := ask[name](j)
+				asked = true
+				text, err := q.answer(c, j)
 				if err != nil {
 					return err
 				}
 				fmt.Fprintln(c.out, text)
 			}
-			if asked == 0 {
-				return fmt.Errorf("ask for something: --%s; %w", strings.Join(order, ", --"), errUsage)
+			if !asked {
+				return fmt.Errorf("ask for something: --%s; %w", strings.Join(names, ", --"), errUsage)
 			}
 			return nil
 		})

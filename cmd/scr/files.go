@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -22,7 +20,10 @@ import (
 // The commands by which the scripts around a job read and write what it leaves in
 // small files. These are in .scr of the prefix directory; a directory that has
 // them itself is accepted too.
-const dirHelp = "directory in which the job leaves its files: the prefix directory (default: $SCR_PREFIX, else the current directory)"
+
+func dirFlag(flags *pflag.FlagSet) *string {
+	return flags.String("dir", "", "prefix directory `DIR`, in whose .scr a job leaves its files, or the directory that has these files itself (default: $SCR_PREFIX, else the current directory)")
+}
 
 // jobFile is the path of one of these files.
 func jobFile(option, name string) (string, error) {
@@ -41,23 +42,32 @@ func jobFile(option, name string) (string, error) {
 
 var flushFileCommand = command{
 	names: []string{"scr_flush_file"},
-	use:   "[--dir DIR] {--latest | --need-flush ID | --id ID | --list-output | --list-ckpt [--before ID] | --location ID | --name ID}",
 	short: "say where datasets are that a job has written",
+	synopsis: []string{"[--dir DIR] --latest", "[--dir DIR] --need-flush ID", "[--dir DIR] --id ID", "[--dir DIR] --list-output",
+		"[--dir DIR] --list-ckpt [--before ID]", "[--dir DIR] --location ID", "[--dir DIR] --name ID"},
+	long: `For scripts that look after a job once it has ended: outputs are scavenged first, lowest first, and then
+checkpoints, highest first, until one could be made whole.`,
+	exit:    status{done: "Yes, or found.", failed: "No, or not found, or failed; then a line on standard error says why."},
+	environ: ofPrefix,
+	files:   []file{{".scr/flush.scr", "where datasets are"}},
+	examples: `All that is to be scavenged:
+
+    for id in $(scr_flush_file --list-output) $(scr_flush_file --list-ckpt); do
+        scr_flush_file --need-flush $id && echo $id
+    done`,
+	see: []string{"scr_copy", "scr_index", "scr_postrun"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		dir := flags.String("dir", "", dirHelp)
-		flags.Bool("latest", false, "print the number of the newest checkpoint; 1 if there is none")
-		flags.Int("need-flush", 0, "0 if a dataset is not in the prefix directory yet, 1 if it is, or is not known")
-		flags.Int("needflush", 0, "the same")
-		flags.Int("id", 0, "0 if a dataset is in the prefix directory, 1 if not")
+		dir := dirFlag(flags)
+		flags.Bool("latest", false, "print the number of the newest checkpoint")
+		flags.Int("need-flush", 0, "is dataset `ID` still to be copied to the prefix directory?")
+		flags.Int("needflush", 0, "the same as --need-flush `ID`")
+		flags.Int("id", 0, "is dataset `ID` in the prefix directory?")
 		flags.Bool("list-output", false, "print the numbers of all outputs, lowest first")
 		flags.Bool("list-ckpt", false, "print the numbers of all checkpoints, highest first")
-		before := flags.Int("before", 0, "with --list-ckpt: only those below this number")
-		flags.Int("location", 0, "print where a dataset is: CACHE, PFS, FLUSHING")
-		flags.Int("name", 0, "print the name of a dataset")
-		return func(args []string) error {
-			if err := noArguments(args); err != nil {
-				return err
-			}
+		before := flags.Int("before", 0, "with --list-ckpt: only those with numbers below `ID`")
+		flags.Int("location", 0, "print where dataset `ID` is, a place a line: CACHE, PFS (the prefix directory), FLUSHING (it is being flushed, or was when the job died)")
+		flags.Int("name", 0, "print the name of dataset `ID`")
+		return func([]string) error {
 			what, err := exactlyOne(flags, "", "latest", "need-flush", "needflush", "id", "list-output", "list-ckpt", "location", "name")
 			if err != nil {
 				return err
@@ -147,15 +157,17 @@ func (c *context) flushState(list []prefix.Located, what string, id int) error {
 }
 
 var nodesFileCommand = command{
-	names: []string{"scr_nodes_file"},
-	use:   "[--dir DIR]",
-	short: "print how many nodes the last run used",
+	names:    []string{"scr_nodes_file"},
+	short:    "print how many nodes the last run used",
+	synopsis: []string{"[--dir DIR]"},
+	long:     `Scripts see by this number whether enough nodes are left for another run.`,
+	exit:     status{done: "Found.", failed: "Not found, or failed; a line on standard error says why."},
+	environ:  ofPrefix,
+	files:    []file{{".scr/nodes.scr", "the number"}},
+	see:      []string{"scr_retries_halt", "scr_should_exit"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		dir := flags.String("dir", "", dirHelp)
-		return func(args []string) error {
-			if err := noArguments(args); err != nil {
-				return err
-			}
+		dir := dirFlag(flags)
+		return func([]string) error {
 			path, err := jobFile(*dir, "nodes.scr")
 			if err != nil {
 				return err
@@ -175,15 +187,21 @@ var nodesFileCommand = command{
 }
 
 var retriesHaltCommand = command{
-	names: []string{"scr_retries_halt"},
-	use:   "[--dir DIR]",
-	short: "say whether a job is to stop",
+	names:    []string{"scr_retries_halt"},
+	short:    "say whether a job is to stop",
+	synopsis: []string{"[--dir DIR]"},
+	long: `For scripts that start a job again after it has failed. It is not to be started again if the halt file has a
+condition that has come true, or if the last run ended by itself, in SCR_Finalize. The reason is printed.`,
+	exit:    status{done: "The job is to stop.", failed: "Another run may be started, or failed; then a line on standard error says why."},
+	environ: ofPrefix,
+	files:   []file{{".scr/halt.scr", "the conditions"}},
+	examples: `    until scr_retries_halt --dir /p/run7; do
+        mpirun ./app
+    done`,
+	see: []string{"scr_halt", "scr_halt_cntl", "scr_nodes_file", "scr_should_exit"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		dir := flags.String("dir", "", dirHelp)
-		return func(args []string) error {
-			if err := noArguments(args); err != nil {
-				return err
-			}
+		dir := dirFlag(flags)
+		return func([]string) error {
 			path, err := jobFile(*dir, "halt.scr")
 			if err != nil {
 				return err
@@ -199,118 +217,4 @@ var retriesHaltCommand = command{
 			return nil
 		}
 	},
-}
-
-var haltCntlCommand = command{
-	names: []string{"scr_halt_cntl"},
-	use:   "{-f FILE | --dir DIR} [--list] [CONDITION...]",
-	short: "list and change the conditions under which a job stops",
-	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		file := flags.StringP("file", "f", "", "halt file (default: that of --dir)")
-		dir := flags.String("dir", "", dirHelp)
-		list := flags.BoolP("list", "l", false, "print all conditions (what it does if nothing is asked for)")
-		checkpoints := flags.IntP("checkpoints", "c", 0, "stop after so many more checkpoints")
-		after := flags.StringP("after", "a", "", "stop at the first occasion after a time")
-		before := flags.StringP("before", "b", "", "stop --seconds before a time")
-		seconds := flags.IntP("seconds", "s", 0, "how many seconds before the time of --before")
-		reason := flags.StringP("reason", "r", "", "stop now, for this reason")
-		unset := map[halt.Field]*bool{
-			halt.Checkpoints: flags.Bool("unset-checkpoints", false, "take the condition out"),
-			halt.After:       flags.Bool("unset-after", false, "take the condition out"),
-			halt.Before:      flags.Bool("unset-before", false, "take the condition out"),
-			halt.Seconds:     flags.Bool("unset-seconds", false, "take the condition out"),
-			halt.Because:     flags.Bool("unset-reason", false, "take the reason out, so that the job goes on"),
-		}
-		return func(args []string) error {
-			if err := noArguments(args); err != nil {
-				return err
-			}
-			changes := map[halt.Field]string{}
-			for field, on := range unset {
-				if *on {
-					changes[field] = ""
-				}
-			}
-			for _, number := range []struct {
-				name  string
-				field halt.Field
-				value int
-			}{{"checkpoints", halt.Checkpoints, *checkpoints}, {"seconds", halt.Seconds, *seconds}} {
-				if flags.Changed(number.name) {
-					if number.value < 0 {
-						return fmt.Errorf("--%s takes a number from 0 on; %w", number.name, errUsage)
-					}
-					changes[number.field] = strconv.Itoa(number.value)
-				}
-			}
-			for field, text := range map[halt.Field]string{halt.After: *after, halt.Before: *before} {
-				if text == "" {
-					continue
-				}
-				when, err := parseTime(text)
-				if err != nil {
-					return fmt.Errorf("%w; %w", err, errUsage)
-				}
-				changes[field] = strconv.FormatInt(when.Unix(), 10)
-			}
-			if *reason != "" {
-				if printable(*reason) != *reason {
-					return fmt.Errorf("the reason %q is not one line of text; %w", *reason, errUsage)
-				}
-				changes[halt.Because] = *reason
-			}
-			path := *file
-			if path == "" {
-				var err error
-				if path, err = jobFile(*dir, "halt.scr"); err != nil {
-					return err
-				}
-			}
-			if len(changes) > 0 {
-				if *file == "" {
-					if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-						return err
-					}
-				}
-				if err := halt.Edit(path, changes); err != nil {
-					return err
-				}
-			}
-			if *list || len(changes) == 0 {
-				return c.conditions(path)
-			}
-			return nil
-		}
-	},
-}
-
-// parseTime reads seconds since the epoch, or a local time.
-func parseTime(text string) (time.Time, error) {
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 {
-		return time.Unix(n, 0), nil
-	}
-	for _, layout := range []string{"2006-01-02T15:04:05", time.DateTime, "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
-		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			return t, nil
-		}
-	}
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return t, nil
-	}
-	return time.Time{}, fmt.Errorf("%q is no time: want seconds since 1970, or as in 2026-11-21T18:30:00", text)
-}
-
-func (c *context) conditions(path string) error {
-	set, err := halt.Conditions(path)
-	if err != nil {
-		return err
-	}
-	for _, field := range slices.Sorted(maps.Keys(set)) {
-		text := printable(set[field])
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil && (field == halt.After || field == halt.Before) {
-			text += " (" + time.Unix(n, 0).Format(time.DateTime) + ")"
-		}
-		fmt.Fprintf(c.out, "%s = %s\n", field, text)
-	}
-	return nil
 }

@@ -11,24 +11,27 @@ import (
 )
 
 var globHostsCommand = command{
-	names: []string{"scr_glob_hosts", "scr_hostlist"},
-	use:   "--expand|--compress|--count|--nth N|--minus|--intersection|--union HOSTS...",
-	short: "sums with lists of hosts, such as atlas[3,5-7,9-11]",
+	names:    []string{"scr_glob_hosts", "scr_hostlist"},
+	short:    "sums with lists of hosts, such as atlas[3,5-7,9-11]",
+	synopsis: []string{"--expand|--compress|--count|--nth N|--minus|--intersection|--union HOSTS..."},
+	long:     `The hosts are the value of the option (--count=HOSTS), or stand behind it.`,
+	examples: `    $ scr_glob_hosts --minus atlas[1-9]:atlas[3,5]
+    atlas[1-2,4,6-9]`,
+	takes: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		// Each takes the hosts as its value (--count=LIST) or behind it.
 		modes := []struct{ name, short, help string }{
-			{"expand", "e", "print each host of the list"},
-			{"compress", "c", "print the list as short as it gets"},
-			{"count", "C", "print the number of hosts"},
-			{"minus", "m", "of two lists, LIST:LIST or LIST LIST, print what is in the first only"},
-			{"intersection", "i", "print what is in both of two lists"},
-			{"union", "u", "print what is in any of the lists"},
+			{"expand", "e", "print each of `HOSTS`"},
+			{"compress", "c", "print `HOSTS` as short as it gets"},
+			{"count", "C", "print how many `HOSTS` there are"},
+			{"minus", "m", "of `HOSTS`, two lists LIST:LIST or LIST LIST, print what is in the first only"},
+			{"intersection", "i", "of `HOSTS`, two lists, print what is in both"},
+			{"union", "u", "of `HOSTS`, any number of lists, print what is in any"},
 		}
 		for _, m := range modes {
 			flags.StringP(m.name, m.short, "", m.help)
 			flags.Lookup(m.name).NoOptDefVal = omitted
 		}
-		nth := flags.IntP("nth", "n", 0, "print the N-th host, counted from 1, or from the end if negative")
+		nth := flags.IntP("nth", "n", 0, "print the `N`-th host, counted from 1, or from the end if negative")
 		return func(args []string) error {
 			mode := ""
 			flags.Visit(func(f *pflag.Flag) {
@@ -46,9 +49,6 @@ var globHostsCommand = command{
 		}
 	},
 }
-
-// omitted is the value of an option of scr_glob_hosts whose hosts stand behind it.
-const omitted = " "
 
 func globHosts(mode string, nth int, args []string) (string, error) {
 	var lists [][]string

@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -12,51 +14,103 @@ import (
 	"github.com/goscr/goscr/internal/halt"
 )
 
-// haltOptions are the conditions that scr_halt sets, each with how its value is
-// read.
+// haltOptions are the conditions under which a job stops, each with the option
+// that sets it to a time or a number. --unset- before the name of the option takes
+// the condition back.
 var haltOptions = []struct {
 	name, short, help string
 	condition         halt.Field
-	read              func(text string, now time.Time) (string, error)
+	isTime            bool
 }{
-	{"checkpoints", "c", "stop after N more checkpoints", halt.Checkpoints, haltNumber},
-	{"before", "b", "stop early enough to have ended before a time: 2026-11-21T14:30, 14:30, or seconds since 1970", halt.Before, haltTime},
-	{"after", "a", "stop as soon as it is later than a time, given as for --before", halt.After, haltTime},
-	{"seconds", "s", "stop N seconds before the time of --before, or the end of the allocation", halt.Seconds, haltNumber},
+	{"checkpoints", "c", "stop after `N` more checkpoints", halt.Checkpoints, false},
+	{"before", "b", "stop early enough to have ended before `TIME`", halt.Before, true},
+	{"after", "a", "stop as soon as it is later than `TIME`", halt.After, true},
+	{"seconds", "s", "stop `N` seconds before the time of --before, or the end of the allocation", halt.Seconds, false},
 }
 
-func haltNumber(text string, _ time.Time) (string, error) {
-	n, err := strconv.ParseUint(text, 10, 31)
-	if err != nil {
-		return "", fmt.Errorf("%q is not a whole number", text)
+const aboutTimes = `TIME is as in 2026-11-21T14:30 or 14:30, or in seconds since 1970.`
+
+// haltValue reads the value of an option. least is the least number of seconds
+// since 1970 that is taken for a time.
+func haltValue(text string, isTime bool, least int64) (string, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case isTime && (err != nil || n < least):
+		t, err := halt.ParseTime(text, time.Now())
+		return strconv.FormatInt(t.Unix(), 10), err
+	case err != nil || n < 0:
+		return "", fmt.Errorf("%q is not a whole number from 0 on", text)
 	}
-	return strconv.FormatUint(n, 10), nil
+	return strconv.FormatInt(n, 10), nil
 }
 
-func haltTime(text string, now time.Time) (string, error) {
-	t, err := halt.ParseTime(text, now)
-	return strconv.FormatInt(t.Unix(), 10), err
+func haltFlags(flags *pflag.FlagSet) {
+	for _, o := range haltOptions {
+		flags.StringP(o.name, o.short, "", o.help)
+	}
+	for _, o := range haltOptions {
+		flags.Bool("unset-"+o.name, false, "take --"+o.name+" back")
+	}
+}
+
+// haltValues are the conditions that the options set, or take back with "".
+func haltValues(flags *pflag.FlagSet, least int64) (map[halt.Field]string, error) {
+	values := map[halt.Field]string{}
+	for _, o := range haltOptions {
+		set, unset := flags.Changed(o.name), flags.Changed("unset-"+o.name)
+		switch {
+		case set && unset:
+			return nil, fmt.Errorf("--%s and --unset-%s contradict each other; %w", o.name, o.name, errUsage)
+		case set:
+			text, err := haltValue(flags.Lookup(o.name).Value.String(), o.isTime, least)
+			if err != nil {
+				return nil, fmt.Errorf("--%s: %w; %w", o.name, err, errUsage)
+			}
+			values[o.condition] = text
+		case unset:
+			values[o.condition] = ""
+		}
+	}
+	return values, nil
 }
 
 var haltCommand = command{
-	names: []string{"scr_halt"},
-	use:   "[OPTIONS] [PREFIX...]",
-	short: "have a running job stop: after its next checkpoint, or as the options say",
+	names:    []string{"scr_halt"},
+	short:    "have a running job stop: after its next checkpoint, or as the options say",
+	synopsis: []string{"[OPTIONS] [PREFIX...]"},
+	long: `Enters conditions in the halt file of each prefix directory PREFIX (default: that of --prefix). A running job
+looks at them at each call of the library, and scr_run between runs; it stops at its next checkpoint once one
+has come true. Without an option the job stops after its next checkpoint.
+
+Conditions stay until they are removed, also when they have come true: a job that is started again stops
+again, and says so. That a job has ended by itself (SCR_FINALIZE_CALLED) is recorded there, too, and stops
+nothing but scr_retries_halt. The options --checkpoints, --before, --after and --seconds may be given
+together: whichever comes true first. ` + aboutTimes,
+	environ: append([]string{"SCR_HALT_SECONDS", "SCR_HALT_EXIT"}, ofPrefix...),
+	files:   []file{{".scr/halt.scr", "the conditions"}},
+	examples: `Maintenance begins at half past two:
+
+    scr_halt --before 14:30 --seconds 600 /p/run7`,
+	see:   []string{"scr_run", "scr_halt_cntl", "scr_retries_halt", "scr_should_exit"},
+	takes: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		for _, o := range haltOptions {
-			flags.StringP(o.name, o.short, "", o.help)
-			flags.Bool("unset-"+o.name, false, "take --"+o.name+" back")
-		}
-		flags.BoolP("immediate", "i", false, "stop now: scr_run ends the program, which loses what it did since its last checkpoint")
-		flags.Bool("unset-reason", false, "take the wish to stop back, and that the job had ended")
+		haltFlags(flags)
+		immediate := flags.BoolP("immediate", "i", false, "stop now: scr_run ends the program, which loses what it did since its last checkpoint")
+		resume := flags.Bool("unset-reason", false, "take the wish to stop back, and that the job had ended")
 		list := flags.BoolP("list", "l", false, "print the conditions that are set")
 		remove := flags.BoolP("remove", "r", false, "take all conditions back")
 		dir := prefixFlag(flags)
 		return func(args []string) error {
-			now := time.Now()
-			values, err := haltValues(flags, now)
+			values, err := haltValues(flags, 1e8) // 14 is no time, nor is it 14 seconds after 1970
 			if err != nil {
-				return fmt.Errorf("%w; %w", err, errUsage)
+				return err
+			}
+			if *resume {
+				values[halt.Because], values[halt.Immediate] = "", ""
+			}
+			if *immediate {
+				values[halt.Because] = "scr_halt --immediate"
+				values[halt.Immediate] = strconv.FormatInt(time.Now().Unix(), 10)
 			}
 			if *remove && len(values) > 0 || *list && (*remove || len(values) > 0) {
 				return fmt.Errorf("--list and --remove go with no other option; %w", errUsage)
@@ -79,35 +133,6 @@ var haltCommand = command{
 			return nil
 		}
 	},
-}
-
-// haltValues is what the options set.
-func haltValues(flags *pflag.FlagSet, now time.Time) (map[halt.Field]string, error) {
-	values := map[halt.Field]string{}
-	for _, o := range haltOptions {
-		set, unset := flags.Changed(o.name), flags.Changed("unset-"+o.name)
-		if set && unset {
-			return nil, fmt.Errorf("--%s and --unset-%s contradict each other", o.name, o.name)
-		}
-		if unset {
-			values[o.condition] = ""
-		}
-		if set {
-			text, err := o.read(flags.Lookup(o.name).Value.String(), now)
-			if err != nil {
-				return nil, fmt.Errorf("--%s: %w", o.name, err)
-			}
-			values[o.condition] = text
-		}
-	}
-	if flags.Changed("unset-reason") {
-		values[halt.Because], values[halt.Immediate] = "", ""
-	}
-	if flags.Changed("immediate") {
-		values[halt.Because] = "scr_halt --immediate"
-		values[halt.Immediate] = strconv.FormatInt(now.Unix(), 10)
-	}
-	return values, nil
 }
 
 func (c *context) haltOne(prefix string, list, remove bool, values map[halt.Field]string) error {
@@ -134,5 +159,76 @@ func (c *context) haltOne(prefix string, list, remove bool, values map[halt.Fiel
 		text = "no condition is set\n"
 	}
 	fmt.Fprintf(c.out, "%s\n%s", prefix, text)
+	return nil
+}
+
+var haltCntlCommand = command{
+	names: []string{"scr_halt_cntl"},
+	short: "list and change the conditions under which a job stops",
+	synopsis: []string{"{-f FILE | --dir DIR} [--list]",
+		"{-f FILE | --dir DIR} [-c N] [-a TIME] [-b TIME] [-s SECONDS] [-r REASON] [--unset-...]"},
+	long: `A job looks at its halt file when it asks whether to write a checkpoint or to stop. Conditions can be changed
+while it runs. ` + aboutTimes,
+	environ:  ofPrefix,
+	files:    []file{{".scr/halt.scr", "the conditions"}},
+	examples: `    scr_halt_cntl --dir /p/run7 --checkpoints 2 --list`,
+	see:      []string{"scr_halt", "scr_retries_halt"},
+	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
+		file := flags.StringP("file", "f", "", "halt file `FILE` (default: that of --dir)")
+		dir := dirFlag(flags)
+		list := flags.BoolP("list", "l", false, "print all conditions, after the changes; this is done if nothing is asked for")
+		haltFlags(flags)
+		reason := flags.StringP("reason", "r", "", "stop now, for the reason `TEXT`")
+		resume := flags.Bool("unset-reason", false, "take the reason back, so that the job goes on or can be started again")
+		return func([]string) error {
+			changes, err := haltValues(flags, 1)
+			if err != nil {
+				return err
+			}
+			if *resume {
+				changes[halt.Because] = ""
+			}
+			if *reason != "" {
+				if printable(*reason) != *reason {
+					return fmt.Errorf("the reason %q is not one line of text; %w", *reason, errUsage)
+				}
+				changes[halt.Because] = *reason
+			}
+			path := *file
+			if path == "" {
+				if path, err = jobFile(*dir, "halt.scr"); err != nil {
+					return err
+				}
+			}
+			if len(changes) > 0 {
+				if *file == "" {
+					if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+						return err
+					}
+				}
+				if err := halt.Edit(path, changes); err != nil {
+					return err
+				}
+			}
+			if *list || len(changes) == 0 {
+				return c.conditions(path)
+			}
+			return nil
+		}
+	},
+}
+
+func (c *context) conditions(path string) error {
+	set, err := halt.Conditions(path)
+	if err != nil {
+		return err
+	}
+	for _, field := range slices.Sorted(maps.Keys(set)) {
+		text := printable(set[field])
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil && (field == halt.After || field == halt.Before) {
+			text += " (" + time.Unix(n, 0).Format(time.DateTime) + ")"
+		}
+		fmt.Fprintf(c.out, "%s = %s\n", field, text)
+	}
 	return nil
 }

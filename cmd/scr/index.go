@@ -1,17 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/pflag"
 
-	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
@@ -21,20 +17,46 @@ import (
 
 var indexCommand = command{
 	names: []string{"scr_index"},
-	use:   "[-p DIR] [--list | --add NAME | --build ID | --drop NAME | --drop-after NAME | --current NAME | --verify [NAME...] | --expand NAME | --repair] [--json]",
 	short: "list and change what is known about the datasets in a prefix directory",
+	synopsis: []string{"[-p DIR] [--list] [--json]", "[-p DIR] --add NAME", "[-p DIR] --build ID", "[-p DIR] --drop NAME", "[-p DIR] --drop-after NAME",
+		"[-p DIR] --current NAME", "[-p DIR] --verify [NAME...] [--json]", "[-p DIR] --expand NAME", "[-p DIR] --repair"},
+	long: `A restart reads the dataset that is current first, and if that fails, newest first, those that are older,
+complete, and from which no restart has failed; not those that are newer. This command shows and changes the
+index, which says so.
+
+The list has the columns DSET, the number of a dataset; VALID, whether a restart may use it; FLUSHED, when it
+reached the prefix directory, or, if not all of it has, when that began; CUR, a star for the current one;
+NAME. Checkpoints that SCR 1.1 left in the prefix directory are listed too; their names are those of their
+directories.
+
+--build makes a dataset usable that was copied with scr_copy: it looks whether all files of all ranks are
+there, rebuilds what is missing from redundancy, as many sets of ranks at a time as there are processors, and
+enters the dataset in the index. A checkpoint becomes current unless a newer one is. If something is missing
+that cannot be rebuilt, the dataset is entered as one that cannot be used. A dataset that was flushed as a
+whole before the job died is entered as it is. --build and --expand may be repeated, also after they were
+cut short.`,
+	exit: status{done: "Done; with --verify, all is as it was written.",
+		failed: "Not done, not found, or not as it was written, or failed; then a line on standard error says why."},
+	environ: ofPrefix,
+	files:   []file{{".scr/index.scr", "the index"}, {".scr/scr.dataset.ID/", "what is known of one dataset"}},
+	examples: `After the last run of a job, on the nodes that are left and then anywhere:
+
+    scr_copy --id 12 --prefix /p/run7
+    scr_index --prefix /p/run7 --build 12`,
+	see:   []string{"scr_copy", "scr_flush_file", "scr_rebuild_xor"},
+	takes: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		flags.BoolP("list", "l", false, "list the datasets, newest first (what it does if nothing is asked for)")
-		add := flags.StringP("add", "a", "", "enter a dataset again that is there but not in the index")
-		build := flags.IntP("build", "b", 0, "make a dataset usable that was scavenged with scr_copy: rebuild what is missing, and enter it")
-		drop := flags.String("drop", "", "take a dataset out of the index; its files stay")
-		after := flags.String("drop-after", "", "take all datasets out that are newer than this one; their files stay")
-		current := flags.StringP("current", "c", "", "make a dataset the one to restart from first")
-		flags.Bool("verify", false, "read every byte of the datasets named, or of all that are complete, and compare checksums")
-		expand := flags.String("expand", "", "decompress the files of a dataset that was flushed with SCR_FLUSH_COMPRESS, where they are")
-		flags.Bool("repair", false, "make a new index from the datasets that are there, if it cannot be read")
+		flags.BoolP("list", "l", false, "list the datasets, newest first; this is done if nothing is asked for")
+		add := flags.StringP("add", "a", "", "enter dataset `NAME` again, which is in the prefix directory but not in the index: it was dropped or scavenged, or is a checkpoint directory of SCR 1.1")
+		build := flags.IntP("build", "b", 0, "make dataset `ID` usable that was copied with scr_copy: rebuild what is missing, and enter it")
+		drop := flags.String("drop", "", "take dataset `NAME` out of the index; its files stay")
+		after := flags.String("drop-after", "", "take all datasets out of the index that are newer than `NAME`, so that the job goes on from it; their files stay")
+		current := flags.StringP("current", "c", "", "make `NAME` the dataset to restart from first; one from which a restart has failed is tried again")
+		flags.Bool("verify", false, "read every byte of the datasets named, or of all that are complete, and compare sizes and checksums with what was recorded; it is said how many files have no checksum, as those that SCR 3.1 wrote")
+		expand := flags.String("expand", "", "decompress the files of dataset `NAME`, flushed with SCR_FLUSH_COMPRESS, where they are; then any program can read them, SCR 3.1 and runs with SCR_FETCH_BYPASS among them")
+		flags.Bool("repair", false, "if the index is damaged or lost, make a new one from the datasets that are there; the old one is kept as index.scr.damaged, and one that can be read is left alone")
 		asJSON := flags.Bool("json", false, "write JSON, with --list and --verify")
-		dir := flags.StringP("prefix", "p", "", "prefix directory (default: $SCR_PREFIX, else the current directory)")
+		dir := prefixFlag(flags)
 		return func(args []string) error {
 			what, err := exactlyOne(flags, "list", "list", "add", "build", "drop", "drop-after", "current", "verify", "expand", "repair")
 			if err != nil {
@@ -74,28 +96,6 @@ var indexCommand = command{
 			return x.list()
 		}
 	},
-}
-
-// prefixDir is the prefix directory of a command: what its option says, else
-// what the configuration says.
-func prefixDir(option string) (string, error) {
-	dir := option
-	if dir == "" {
-		cfg, _, err := config.Read("")
-		if err != nil {
-			return "", err
-		}
-		dir = cfg.String("SCR_PREFIX")
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	info, err := os.Stat(dir)
-	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is not a directory", dir)
-	}
-	return dir, err
 }
 
 // index is scr_index at work.
@@ -160,12 +160,6 @@ func (x index) list() error {
 		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", e.ID, valid, printable(e.Flushed), current, printable(e.Name))
 	}
 	return table.Flush()
-}
-
-func (c *context) encode(value any) error {
-	e := json.NewEncoder(c.out)
-	e.SetIndent("", "  ")
-	return e.Encode(value)
 }
 
 // change changes the index, in which a dataset of a name must be.
@@ -258,11 +252,6 @@ func (x index) build(id int) error {
 	return nil
 }
 
-// warn writes what a command goes on after.
-func (c *context) warn(name string) func(error) {
-	return func(err error) { fmt.Fprintf(c.err, "%s: %s\n", name, oneLine(err)) }
-}
-
 // verified is what --verify says in JSON.
 type verified struct {
 	ID       int      `json:"id"`
@@ -305,7 +294,7 @@ func (x index) verify(names []string) error {
 		}
 	}
 	if problems > 0 {
-		return fmt.Errorf("%s: scr_index --drop NAME has a restart pass a dataset over, --current NAME has it begin with another", report.Count(problems, "problem"))
+		return fmt.Errorf("%s: scr_index --drop NAME makes a restart pass a dataset over, --current NAME makes it begin with another", report.Count(problems, "problem"))
 	}
 	if len(list) == 0 && !x.json {
 		fmt.Fprintf(x.err, "scr_index: no dataset in %s is complete; nothing is verified\n", x.dir)

@@ -8,23 +8,28 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/goscr/goscr/filemap"
+	"github.com/goscr/goscr/internal/filemap"
+	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/scavenge"
-	"github.com/goscr/goscr/meta"
 )
 
 var inspectCacheCommand = command{
-	names: []string{"scr_inspect_cache"},
-	use:   "[--cntldir DIR] [--json]",
-	short: "list what this node has in its cache",
+	names:    []string{"scr_inspect_cache"},
+	short:    "list what this node has in its cache",
+	synopsis: []string{"[--cntldir DIR] [--json]"},
+	long: `One line for each rank and dataset: DSET, the number of the dataset; RANK of RANKS; FILES that the rank wrote;
+SIZE of all files, redundancy included; TYPE of redundancy; whether all is there (WHOLE), judged without
+reading; NAME.`,
+	exit:    status{done: "Something is there, and could be listed.", failed: "Nothing is there, or failed; then a line on standard error says why."},
+	environ: ofControl,
+	files:   []file{{"filemap_*.scrinfo", "the filemaps, in the control directory"}},
+	see:     []string{"scr_copy"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		control := flags.String("cntldir", "", "control directory of the node (default: that of the job, from the configuration)")
+		control := controlFlag(flags)
 		asJSON := flags.Bool("json", false, "write JSON")
-		return func(args []string) error {
-			if err := noArguments(args); err != nil {
-				return err
-			}
+		return func([]string) error {
 			dir, err := controlDir(*control)
 			if err != nil {
 				return err
@@ -80,8 +85,10 @@ func inspect(maps *filemap.Map) []cachedPart {
 			if expected < 0 && len(paths) == 0 {
 				continue // of a rank elsewhere, kept for its sake
 			}
-			p := cachedPart{ID: id, Name: maps.Dataset(id, rank).Name(), Rank: rank, Ranks: ranks,
-				Scheme: maps.Reddesc(id, rank).Text("TYPE")}
+			p := cachedPart{ID: id, Name: maps.Dataset(id, rank).Name(), Rank: rank, Ranks: ranks}
+			if desc := reddesc.FromHash(maps.Reddesc(id, rank)); desc != nil {
+				p.Scheme = desc.Type
+			}
 			for _, path := range paths {
 				md := maps.Meta(id, rank, path)
 				p.Bytes += max(md.Size(), 0)

@@ -2,18 +2,23 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/pflag"
 )
 
 var listDirCommand = command{
-	names: []string{"scr_list_dir", "scr_cntl_dir"},
-	use:   "[--base] [--user NAME] [--jobid ID] control|cache",
-	short: "the job's control or cache directories in the nodes",
+	names:    []string{"scr_list_dir", "scr_cntl_dir"},
+	short:    "the job's control or cache directories in the nodes",
+	synopsis: []string{"[--base] [--user NAME] [--jobid ID] control|cache"},
+	long:     `As scr_cntl_dir it lists control directories if nothing is said.`,
+	environ:  append([]string{"SCR_CACHE_BASE"}, slices.Concat(ofControl, ofPrefix)...),
+	see:      []string{"scr_env", "scr_check_node"},
+	takes:    true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		base := flags.BoolP("base", "b", false, "print what they are below of, without user and job id")
-		user := flags.StringP("user", "u", "", "user's name (default: $SCR_USER_NAME, else the login name)")
-		id := flags.StringP("jobid", "j", "", "id of the job (default: $SCR_JOB_ID, else the resource manager's)")
+		user := flags.StringP("user", "u", "", "for user `NAME` (default: $SCR_USER_NAME, else the login name)")
+		id := flags.StringP("jobid", "j", "", "for the job `ID` (default: $SCR_JOB_ID, else the resource manager's)")
 		dir := prefixFlag(flags)
 		return func(args []string) error {
 			if len(args) == 0 && flags.Name() == "scr_cntl_dir" {

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -17,134 +19,122 @@ import (
 	"github.com/goscr/goscr/internal/eventlog/database"
 )
 
+// ofLog are parameters that say where events are logged.
+var ofLog = []string{"SCR_LOG_ENABLE", "SCR_LOG_TXT_ENABLE", "SCR_LOG_SYSLOG_ENABLE", "SCR_LOG_DB_ENABLE", "SCR_LOG_DB_HOST"}
+
 var logEventCommand = command{
-	names: []string{"scr_log_event"},
-	use:   "-T TYPE [OPTION...]",
-	short: "add an event to the log of a job",
+	names:    []string{"scr_log_event"},
+	short:    "add an event to the log of a job",
+	synopsis: []string{"-T TYPE [OPTION...]"},
+	long:     `For scripts around a job, which log what happens outside of its runs.`,
+	environ:  slices.Concat([]string{"SCR_PREFIX", "SCR_USER_NAME", "SCR_JOB_ID", "SCR_JOB_NAME"}, ofLog),
+	examples: `    scr_log_event -T NODE_FAIL -N "atlas17 does not answer"`,
+	see:      []string{"scr_log_transfer"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		o := addLogOptions(flags)
-		note := flags.StringP("note", "N", "", "what else there is to say")
-		return func(args []string) error {
-			return c.log(o, args, func(r *eventlog.Record) error {
-				r.Note = *note
-				return nil
-			})
-		}
+		flags.StringVarP(&o.Note, "note", "N", "", "add the text `TEXT`")
+		return func([]string) error { return c.log(flags, o) }
 	},
 }
 
 var logTransferCommand = command{
-	names: []string{"scr_log_transfer"},
-	use:   "-T TYPE -X FROM -Y TO [OPTION...]",
-	short: "add a transfer of files to the log of a job",
+	names:    []string{"scr_log_transfer"},
+	short:    "add a transfer of files to the log of a job",
+	synopsis: []string{"-T TYPE -X FROM -Y TO [OPTION...]"},
+	long:     `For scripts around a job, which log what they copy.`,
+	environ:  slices.Concat([]string{"SCR_PREFIX", "SCR_USER_NAME", "SCR_JOB_ID", "SCR_JOB_NAME"}, ofLog),
+	examples: `    scr_log_transfer -T COPY -X /p/run7 -Y /archive/run7 -D 12 -L 340 -B 2e12`,
+	see:      []string{"scr_log_event"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		o := addLogOptions(flags)
-		from := flags.StringP("from", "X", "", "directory the files were copied from")
-		to := flags.StringP("to", "Y", "", "directory they were copied to")
-		bytes := flags.Float64P("bytes", "B", 0, "bytes copied") // scripts compute it, with whatever result
-		files := flags.Int64P("files", "F", 0, "files copied")
-		return func(args []string) error {
-			return c.log(o, args, func(r *eventlog.Record) error {
-				r.Transfer, r.From, r.To = true, *from, *to
-				if flags.Changed("bytes") {
-					if !(*bytes >= 0 && *bytes < math.MaxInt64) {
-						return fmt.Errorf("--bytes %v is no number of bytes; %w", *bytes, errUsage)
-					}
-					r.Bytes = eventlog.Count(int64(*bytes))
+		o.Transfer = true
+		flags.StringVarP(&o.From, "from", "X", "", "the files were copied from directory `DIR`")
+		flags.StringVarP(&o.To, "to", "Y", "", "they were copied to directory `DIR`")
+		bytes := flags.Float64P("bytes", "B", 0, "`N` bytes were copied") // scripts compute it, with whatever result
+		files := flags.Int64P("files", "F", 0, "`N` files were copied")
+		return func([]string) error {
+			if flags.Changed("bytes") {
+				if !(*bytes >= 0 && *bytes < math.MaxInt64) {
+					return fmt.Errorf("--bytes %v is no number of bytes; %w", *bytes, errUsage)
 				}
-				if flags.Changed("files") {
-					if *files < 0 {
-						return fmt.Errorf("--files %d is no number of files; %w", *files, errUsage)
-					}
-					r.Files = files
+				o.Bytes = eventlog.Count(int64(*bytes))
+			}
+			if flags.Changed("files") {
+				if *files < 0 {
+					return fmt.Errorf("--files %d is no number of files; %w", *files, errUsage)
 				}
-				return nil
-			})
+				o.Files = files
+			}
+			return c.log(flags, o)
 		}
 	},
 }
 
-// logOptions are those that events and transfers have in common.
+// logOptions are those that events and transfers have in common, in the record
+// that is logged.
 type logOptions struct {
-	flags                              *pflag.FlagSet
-	prefix, user, jobID, jobName, kind string
-	name, start                        string
-	dataset                            int
-	seconds                            float64
+	eventlog.Record
+	prefix, start string
+	seconds       float64
 }
 
 func addLogOptions(flags *pflag.FlagSet) *logOptions {
-	o := &logOptions{flags: flags}
-	flags.SortFlags = false
-	flags.StringVarP(&o.kind, "type", "T", "", "what it is, as in NODE_FAIL (required)")
-	flags.StringVarP(&o.prefix, "prefix", "p", "", "prefix directory (default: $SCR_PREFIX, else the current directory)")
-	flags.StringVarP(&o.jobID, "jobid", "i", "", "job id (default: as for jobs)")
-	flags.StringVarP(&o.user, "user", "u", "", "user (default: as for jobs)")
-	flags.StringVarP(&o.jobName, "jobname", "j", "", "name of the job (default: as for jobs)")
-	flags.IntVarP(&o.dataset, "dset", "d", 0, "number of the dataset")
-	flags.IntVarP(&o.dataset, "dataset", "D", 0, "the same")
-	flags.StringVarP(&o.name, "name", "n", "", "name of the dataset")
-	flags.StringVarP(&o.start, "start", "S", "", "when it began, in seconds since 1970")
-	flags.Float64VarP(&o.seconds, "secs", "L", 0, "seconds that it took")
+	o := &logOptions{Record: eventlog.Record{Time: time.Now()}}
+	flags.StringVarP(&o.Type, "type", "T", "", "what it is: `TYPE`, as in NODE_FAIL (required)")
+	flags.StringVarP(&o.prefix, "prefix", "p", "", aboutPrefix)
+	flags.StringVarP(&o.Job.ID, "jobid", "i", "", "job `ID` (default: as for jobs)")
+	flags.StringVarP(&o.Job.User, "user", "u", "", "user `USER` (default: as for jobs)")
+	flags.StringVarP(&o.Job.Name, "jobname", "j", "", "name `NAME` of the job (default: as for jobs)")
+	flags.IntVarP(&o.Dataset, "dset", "d", 0, "number `ID` of the dataset")
+	flags.IntVarP(&o.Dataset, "dataset", "D", 0, "the same as --dset `ID`")
+	flags.StringVarP(&o.Name, "name", "n", "", "name `NAME` of the dataset")
+	flags.StringVarP(&o.start, "start", "S", "", "it began at `TIME`, in seconds since 1970")
+	flags.Float64VarP(&o.seconds, "secs", "L", 0, "it took `SECONDS`")
 	return o
 }
 
-// log adds a record, to which more adds what is not common.
-func (c *context) log(o *logOptions, args []string, more func(*eventlog.Record) error) error {
-	if len(args) > 0 {
-		return fmt.Errorf("argument %q is not expected; %w", args[0], errUsage)
-	}
-	if o.kind == "" {
+// log adds the record that the options say.
+func (c *context) log(flags *pflag.FlagSet, o *logOptions) error {
+	if o.Type == "" {
 		return fmt.Errorf("no --type given; %w", errUsage)
 	}
-	r := eventlog.Record{Time: time.Now(), Type: o.kind, Dataset: o.dataset, Name: o.name}
 	if o.start != "" {
 		seconds, err := strconv.ParseFloat(o.start, 64)
 		if err != nil || !(math.Abs(seconds) < 1e11) {
 			return fmt.Errorf("--start %s is no number of seconds since 1970; %w", o.start, errUsage)
 		}
-		r.Start = time.UnixMicro(int64(seconds * 1e6))
+		o.Start = time.UnixMicro(int64(seconds * 1e6))
 	}
-	if o.flags.Changed("secs") {
+	if flags.Changed("secs") {
 		if math.IsNaN(o.seconds) || math.IsInf(o.seconds, 0) {
 			return fmt.Errorf("--secs %v is no number of seconds; %w", o.seconds, errUsage)
 		}
-		r.Seconds = &o.seconds
-	}
-	if err := more(&r); err != nil {
-		return err
+		o.Seconds = &o.seconds
 	}
 	cfg, _, err := config.Read(o.prefix)
 	if err != nil {
 		return err
 	}
-	if !cfg.Bool("SCR_LOG_ENABLE") {
+	if !cfg.LogEnable {
 		fmt.Fprintln(c.err, "nothing is logged: SCR_LOG_ENABLE=1 turns the log on")
 		return nil
 	}
-	r.Job = eventlog.JobOf(cfg)
-	for _, set := range []struct {
-		to    *string
-		value string
-	}{{&r.Job.User, o.user}, {&r.Job.ID, o.jobID}, {&r.Job.Name, o.jobName}} {
-		if set.value != "" {
-			*set.to = set.value
-		}
-	}
-	return eventlog.Once(cfg, r, func(at eventlog.Database) (eventlog.Sink, error) { return database.Open(at, c.err) })
+	job := eventlog.JobOf(cfg)
+	job.ID, job.User, job.Name = cmp.Or(o.Job.ID, job.ID), cmp.Or(o.Job.User, job.User), cmp.Or(o.Job.Name, job.Name)
+	o.Job = job
+	return eventlog.Once(cfg, o.Record, func(at eventlog.Database) (eventlog.Sink, error) { return database.Open(at, c.err) })
 }
 
 // recorderCommand is for jobs, not for people: see eventlog.
 var recorderCommand = command{
-	names: []string{eventlog.Command},
-	use:   "",
-	short: "write the log of a running job to a database; started by the job",
+	names:   []string{eventlog.Command},
+	short:   "write the log of a running job to a database; started by the job",
+	long:    `Jobs whose log goes to a database start this command; it is of no use by itself.`,
+	environ: ofLog,
+	see:     []string{"scr_log_event"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		isDetached := flags.Bool("detached", false, "this is the process that does it")
-		return func(args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("argument %q is not expected; %w", args[0], errUsage)
-			}
+		return func([]string) error {
 			if *isDetached {
 				signal.Ignore(syscall.SIGPIPE) // the job may end first
 				return database.Serve(c.in, c.out)

@@ -3,45 +3,33 @@
 // names it, with or without the prefix scr_.
 //
 // A command returns 0 for done, found or yes, and 1 for failed, not found or
-// no; scripts depend on it (spec 000 §11). 2 is a wrong command line.
+// no; scripts depend on it, as they do with the commands of SCR. 2 is a wrong
+// command line.
+//
+// A command is a value of type command, in a file of its own or with those like
+// it; man pages (docs/man/*.1) are made from these values.
 package main
+
+//go:generate go run . man ../../docs/man
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
-	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/scr"
 )
 
-// command is one command of goscr.
-type command struct {
-	names []string // the first is the one it is known by
-	use   string   // arguments
-	short string   // what it does, one line
-	long  string   // more about it, for --help
-	run   func(c *context, flags *pflag.FlagSet) func(args []string) error
-}
-
-// context is what a command works with.
-type context struct {
-	in       io.Reader
-	out, err io.Writer
-	alone    bool // the process is the command's, and not a test's
-}
-
+// commands are all commands, in the order of the overview.
 var commands = []command{
 	indexCommand, copyCommand, rebuildXORCommand, rebuildPartnerCommand, rebuildRSCommand,
 	flushFileCommand, nodesFileCommand, retriesHaltCommand, haltCntlCommand, inspectCacheCommand,
@@ -50,58 +38,6 @@ var commands = []command{
 	ckptIntervalCommand, stacksCommand, transferCommand,
 	printCommand, crc32Command, logEventCommand, logTransferCommand, recorderCommand,
 }
-
-// exactlyOne is an error unless just one of some options was given. none is what
-// to do if there is none, "" if that is wrong.
-func exactlyOne(flags *pflag.FlagSet, none string, names ...string) (string, error) {
-	var given []string
-	for _, name := range names {
-		if flags.Changed(name) {
-			given = append(given, name)
-		}
-	}
-	switch {
-	case len(given) == 1:
-		return given[0], nil
-	case len(given) == 0 && none != "":
-		return none, nil
-	case len(given) == 0:
-		return "", fmt.Errorf("one of --%s is needed; %w", strings.Join(names, ", --"), errUsage)
-	}
-	return "", fmt.Errorf("--%s do not go together; %w", strings.Join(given, " and --"), errUsage)
-}
-
-// noArguments is an error if there are any.
-func noArguments(args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("argument %q is not expected; %w", args[0], errUsage)
-	}
-	return nil
-}
-
-// oneLine is an error on one line, whatever names are in it.
-func oneLine(err error) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '?'
-		}
-		return r
-	}, strings.ReplaceAll(err.Error(), "\n", "; "))
-}
-
-// printable is text on one line.
-func printable(text string) string {
-	if dataset.CheckName(text) != nil {
-		return strconv.Quote(text)
-	}
-	return text
-}
-
-// errUsage is wrapped by the error of a command line that makes no sense.
-var errUsage = errors.New("see --help")
-
-// errNo is the answer no, which needs no words.
-var errNo = errors.New("no")
 
 func main() {
 	if filepath.Base(os.Args[0]) != eventlog.Command { // whose mask of signals is its own
@@ -117,52 +53,47 @@ func execute(argv []string, c *context) int {
 	name := filepath.Base(argv[0])
 	args := argv[1:]
 	if name == "scr" {
-		if len(args) == 0 || args[0] == "-h" || args[0] == "--help" || args[0] == "help" {
-			overview(c.out)
-			return 0
+		if len(args) == 0 {
+			args = []string{"help"}
 		}
-		if args[0] == "--version" || args[0] == "version" {
-			fmt.Fprintf(c.out, "goscr %s%s\n", scr.Version, revision())
-			return 0
-		}
-		if args[0] == "links" {
-			for _, command := range commands {
-				fmt.Fprintln(c.out, strings.Join(command.names, "\n"))
-			}
-			return 0
+		if do, ok := ownCommands[args[0]]; ok {
+			return c.report("scr", do(c, args[1:]))
 		}
 		name, args = "scr_"+strings.TrimPrefix(args[0], "scr_"), args[1:]
 	}
-	i := findCommand(name)
-	if i < 0 {
+	command := findCommand(name)
+	if command == nil {
 		fmt.Fprintf(c.err, "scr: there is no command %s; scr help lists them\n", name)
 		return 2
 	}
 	flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
 	flags.SetOutput(c.err)
-	flags.Usage = func() {
-		fmt.Fprintf(c.out, "%s - %s\n\nusage: %s %s\n", name, commands[i].short, name, commands[i].use)
-		if commands[i].long != "" {
-			fmt.Fprintf(c.out, "\n%s\n", commands[i].long)
-		}
-		// What may be left out is said to be HOSTS, not what stands for its absence.
-		if text := strings.ReplaceAll(flags.FlagUsages(), ` string[="`+omitted+`"]`, "[=HOSTS]     "); text != "" {
-			fmt.Fprintf(c.out, "\n%s", text)
-		}
-	}
-	run := commands[i].run(c, flags)
-	if slices.Contains(runCommand.names, name) {
-		args = runArguments(args)
+	flags.SortFlags = false
+	flags.Usage = func() { command.help(c.out, name, flags) }
+	run := command.run(c, flags)
+	if command.before != nil {
+		args = command.before(args)
 	}
 	err := flags.Parse(args)
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
+		return 0
+	case err != nil:
+		err = fmt.Errorf("%w; %w", err, errUsage)
+	case !command.takes:
+		err = noArguments(flags.Args())
+	}
 	if err == nil {
 		err = run(flags.Args())
-	} else if !errors.Is(err, pflag.ErrHelp) {
-		err = fmt.Errorf("%w; %w", err, errUsage)
 	}
+	return c.report(name, err)
+}
+
+// report says what went wrong and returns the exit status.
+func (c *context) report(name string, err error) int {
 	var status exitStatus
 	switch {
-	case err == nil || errors.Is(err, pflag.ErrHelp):
+	case err == nil:
 		return 0
 	case errors.Is(err, errNo):
 		return 1
@@ -176,9 +107,66 @@ func execute(argv []string, c *context) int {
 	return 1
 }
 
-// findCommand returns the place of a command in the list, -1 if there is none.
-func findCommand(name string) int {
-	return slices.IndexFunc(commands, func(x command) bool { return slices.Contains(x.names, name) })
+// findCommand returns a command by any of its names, nil if there is none.
+func findCommand(name string) *command {
+	for i := range commands {
+		if slices.Contains(commands[i].names, name) {
+			return &commands[i]
+		}
+	}
+	return nil
+}
+
+// ownCommands are what scr does that has no link.
+var ownCommands = map[string]func(c *context, args []string) error{
+	"help": overview, "-h": overview, "--help": overview,
+	"version": version, "--version": version,
+	"links": func(c *context, _ []string) error {
+		for _, command := range commands {
+			fmt.Fprintln(c.out, strings.Join(command.names, "\n"))
+		}
+		return nil
+	},
+	"man": func(c *context, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("scr man takes the directory for the pages; %w", errUsage)
+		}
+		for name, text := range manuals() {
+			if err := os.WriteFile(filepath.Join(args[0], name), []byte(text), 0o666); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+}
+
+// manuals are the man pages of all commands, by the names of their files.
+func manuals() map[string]string {
+	self := command{
+		names:    []string{"scr"},
+		short:    "all commands of goscr in one program",
+		synopsis: []string{"COMMAND [ARGUMENT...]", "help", "version", "links", "man DIR"},
+		long: `Every command scr_COMMAND is a link to this program, which can also be called with the name of the
+command as its first argument, with or without scr_.
+
+scr help lists the commands, scr COMMAND --help the options of one. For installation, scr links prints the
+names of all links, and scr man writes the man pages into a directory.`,
+	}
+	pages := map[string]string{}
+	for _, c := range commands {
+		self.see = append(self.see, c.names[0])
+		pages[c.names[0]+".1"] = c.manual()
+		for _, name := range c.names[1:] {
+			pages[name+".1"] = ".so man1/" + c.names[0] + ".1\n"
+		}
+	}
+	pages["scr.1"] = self.manual()
+	return pages
+}
+
+func version(c *context, _ []string) error {
+	fmt.Fprintf(c.out, "goscr %s%s\n", scr.Version, revision())
+	return nil
 }
 
 // revision is the state of the sources that this was built from, where the build
@@ -196,10 +184,11 @@ func revision() string {
 	return ""
 }
 
-func overview(out io.Writer) {
-	fmt.Fprint(out, "scr - commands of the goscr checkpoint library\n\nusage: scr COMMAND [ARGUMENTS]\n\n")
-	for _, c := range commands {
-		fmt.Fprintf(out, "  %-15s %s\n", strings.TrimPrefix(c.names[0], "scr_"), c.short)
+func overview(c *context, _ []string) error {
+	fmt.Fprint(c.out, "scr - commands of the goscr checkpoint library\n\nusage: scr COMMAND [ARGUMENTS]\n\n")
+	for _, command := range commands {
+		fmt.Fprintf(c.out, "  %-15s %s\n", strings.TrimPrefix(command.names[0], "scr_"), command.short)
 	}
-	fmt.Fprint(out, "\nscr COMMAND --help says more. Each command can also be called as scr_COMMAND.\n")
+	fmt.Fprint(c.out, "\nscr COMMAND --help says more. Each command can also be called as scr_COMMAND.\n")
+	return nil
 }

@@ -1,68 +1,139 @@
 package main
 
 import (
-	"bytes"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/goscr/goscr/internal/config"
 )
 
 const manDir = "../../docs/man"
 
-// manPage is a page as somebody reads it, without its markup.
-func manPage(t *testing.T, name string) string {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join(manDir, name+".1"))
-	if err != nil {
-		t.Errorf("%s has no man page: %v", name, err)
-		return ""
+// What is installed is what the commands say of themselves, for each name of each
+// command and for nothing else.
+func TestManPages_AreNotStale(t *testing.T) {
+	pages := manuals()
+	for name, want := range pages {
+		if data, err := os.ReadFile(filepath.Join(manDir, name)); err != nil || string(data) != want {
+			t.Errorf("%s is not what the command says; run go generate ./cmd/scr (%v)", name, err)
+		}
 	}
-	if target, ok := strings.CutPrefix(string(data), ".so man1/"); ok {
-		return manPage(t, strings.TrimSuffix(strings.TrimSpace(target), ".1"))
+	there, err := filepath.Glob(filepath.Join(manDir, "*.1"))
+	must(t, err)
+	for _, path := range there {
+		if _, ok := pages[filepath.Base(path)]; !ok {
+			t.Errorf("%s is of no command", path)
+		}
 	}
-	return strings.ReplaceAll(string(data), `\-`, "-")
+	// The same, as an installation makes them.
+	dir := t.TempDir()
+	run(t, 0, "scr", "man", dir)
+	run(t, 2, "scr", "man")
+	made, err := os.ReadDir(dir)
+	must(t, err)
+	if len(made) != len(pages) {
+		t.Errorf("%d pages, want %d", len(made), len(pages))
+	}
 }
 
-// Every command that is installed has a page, which names all its options and no
-// others.
-func TestManPages(t *testing.T) {
-	pages := map[string]bool{"scr.1": true}
-	if !strings.Contains(manPage(t, "scr"), ".SH SYNOPSIS") {
-		t.Error("scr has no man page")
+func TestManPages_WithoutAFault(t *testing.T) {
+	mandoc, err := exec.LookPath("mandoc")
+	if err != nil {
+		t.Skip(err)
 	}
-	for _, command := range commands {
-		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-		command.run(&context{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}}, flags)
-		for _, name := range command.names {
-			pages[name+".1"] = true
-			page := manPage(t, name)
-			_, options, _ := strings.Cut(page, ".SH OPTIONS\n")
-			options, _, _ = strings.Cut(options, ".SH ")
-			flags.VisitAll(func(f *pflag.Flag) {
-				if !strings.Contains(options+" ", "--"+f.Name) || f.Shorthand != "" && !strings.Contains(options, "-"+f.Shorthand+", --"+f.Name) {
-					t.Errorf("the man page of %s does not say what --%s (-%s) is", name, f.Name, f.Shorthand)
-				}
-			})
-			for line := range strings.Lines(options) {
-				for _, word := range strings.FieldsFunc(strings.TrimPrefix(line, ".B "), func(r rune) bool { return r == ' ' || r == ',' || r == '\n' }) {
-					if option, ok := strings.CutPrefix(word, "--"); ok && strings.HasPrefix(line, ".B ") && flags.Lookup(option) == nil {
-						t.Errorf("the man page of %s has --%s, which there is not", name, option)
-					}
-				}
+	for name, text := range manuals() {
+		if strings.HasPrefix(text, ".so ") {
+			continue
+		}
+		cmd := exec.Command(mandoc, "-T", "lint", "-W", "warning")
+		cmd.Stdin = strings.NewReader(text)
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}
+
+// Every command says what it does, and speaks of nothing that there is not.
+func TestCommands_SayWhatTheyDo(t *testing.T) {
+	for _, c := range commands {
+		if c.short == "" || c.long == "" {
+			t.Errorf("%s: no description", c.names[0])
+		}
+		for _, name := range c.environ {
+			if !slices.ContainsFunc(config.Parameters, func(p config.Parameter) bool { return p.Name == name }) {
+				t.Errorf("%s: there is no parameter %s", c.names[0], name)
 			}
-			if !strings.Contains(page, ".SH EXIT STATUS") || !strings.Contains(page, "\n"+command.names[0]+` - `+command.short+"\n") {
-				t.Errorf("the man page of %s has another name or summary, or does not say how it ends", name)
+		}
+		for _, name := range c.see {
+			if findCommand(name) == nil {
+				t.Errorf("%s: there is no command %s", c.names[0], name)
+			}
+		}
+		// What an option takes is in capitals, in its help and in the synopsis.
+		flags := c.flags()
+		flags.VisitAll(func(f *pflag.Flag) {
+			value, about := pflag.UnquoteUsage(f)
+			if about == "" || value != strings.ToUpper(value) {
+				t.Errorf("%s --%s %s: %q", c.names[0], f.Name, value, about)
+			}
+		})
+		for _, form := range c.synopsis {
+			for _, word := range strings.FieldsFunc(form, func(r rune) bool { return strings.ContainsRune(" |[]{}", r) }) {
+				if option, ok := strings.CutPrefix(word, "--"); ok && option != "unset-..." && flags.Lookup(option) == nil {
+					t.Errorf("%s has no option --%s", c.names[0], option)
+				}
 			}
 		}
 	}
-	entries, err := os.ReadDir(manDir)
-	must(t, err)
-	for _, e := range entries {
-		if filepath.Ext(e.Name()) == ".1" && !pages[e.Name()] {
-			t.Errorf("%s is of no command", e.Name())
+}
+
+func TestManual(t *testing.T) {
+	c := command{
+		names: []string{"scr_x", "scr_y"}, short: "do x - or y", synopsis: []string{"-a", "--all FILE"},
+		long: "One.\n.Two\n\n    code -a\\\n    more\n\nThree.", exit: status{done: "Yes."}, files: []file{{".scr/x", "the x"}},
+		environ: []string{"SCR_DEBUG"}, examples: "    scr_x", see: []string{"scr_run"},
+		run: func(_ *context, flags *pflag.FlagSet) func([]string) error {
+			flags.IntP("all", "a", 7, "take `FILE`")
+			return nil
+		},
+	}
+	want := strings.Join([]string{
+		`.\" Code generated by "scr man"; DO NOT EDIT.`, `.TH SCR_X 1 ` + date + ` goscr "User Commands"`,
+		".SH NAME", `scr_x, scr_y \- do x \- or y`, ".SH SYNOPSIS", ".B scr_x", `\-a`, ".br", ".B scr_x", `\-\-all FILE`,
+		".SH DESCRIPTION", "One.", `\&.Two`, ".PP", ".nf", ".RS", `code \-a\e`, "more", ".RE", ".fi", ".PP", "Three.",
+		".SH OPTIONS", ".TP", `.B \-a, \-\-all FILE`, "take FILE (default 7)",
+		".SH EXIT STATUS", ".TP", ".B 0", "Yes.", ".TP", ".B 1", "Failed; a line on standard error says why.", ".TP", ".B 2", "Called in the wrong way.",
+		".SH ENVIRONMENT", "Parameters, which may also be set in other places:", ".TP", ".B SCR_DEBUG",
+		"messages on stderr: 0 warnings and errors, 1 also what is done, 2 also details",
+		".SH FILES", ".TP", `.I \&.scr/x`, "the x", ".SH EXAMPLES", ".nf", ".RS", `scr_x`, ".RE", ".fi",
+		".SH SEE ALSO", ".BR scr_run (1) ,", ".BR SCR_Config (3)", "",
+	}, "\n")
+	if got := c.manual(); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
+// scr_index --help shows what its page has.
+func TestHelp(t *testing.T) {
+	out, _ := run(t, 0, "scr_index", "--help")
+	c := findCommand("scr_index")
+	for _, want := range slices.Concat(c.synopsis, []string{c.long, c.examples, "-p, --prefix DIR", "with --verify, all is as it was written"}) {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s", want, out)
 		}
+	}
+	if out, _ := run(t, 0, "scr_hostlist", "-h"); !strings.Contains(out, "--count[=HOSTS] ") {
+		t.Error(out)
+	}
+	names := slices.Collect(maps.Keys(manuals()))
+	if !slices.Contains(names, "scr.1") {
+		t.Error(names)
 	}
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -11,17 +13,20 @@ import (
 )
 
 var checkNodeCommand = command{
-	names: []string{"scr_check_node"},
-	use:   "[--free] [--cntl DIR[:BYTES],...] [--cache DIR[:BYTES],...]",
-	short: "see whether this node's control and cache directories can be used",
+	names:    []string{"scr_check_node"},
+	short:    "see whether this node's control and cache directories can be used",
+	synopsis: []string{"[--free] [--cntl DIR[:BYTES],...] [--cache DIR[:BYTES],...]"},
+	long: `Makes the directories if they are not there, and tries whether files can be written in them. Prints PASS, or
+FAIL and the reason. Without --cntl and --cache it looks at the directories of the job.`,
+	exit:     status{done: "PASS", failed: "FAIL"},
+	environ:  []string{"SCR_CNTL_BASE", "SCR_CACHE_BASE"},
+	examples: `    scr_check_node --free --cache /l/ssd:100g`,
+	see:      []string{"scr_list_down_nodes"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		free := flags.BoolP("free", "f", false, "ask for room that is free, not for file systems of the size")
-		cntl := flags.String("cntl", "", "control directories, each with the bytes there have to be")
-		cache := flags.String("cache", "", "cache directories")
-		return func(args []string) error {
-			if err := noArguments(args); err != nil {
-				return err
-			}
+		free := flags.BoolP("free", "f", false, "require room that is free, not file systems of the size")
+		cntl := flags.String("cntl", "", "control directories `DIRS`, separated by commas, each with the bytes there have to be")
+		cache := flags.String("cache", "", "cache directories `DIRS`, likewise")
+		return func([]string) error {
 			if *cntl == "" && *cache == "" {
 				j, err := c.openJob("")
 				if err != nil {
@@ -42,15 +47,24 @@ var checkNodeCommand = command{
 }
 
 var listDownNodesCommand = command{
-	names: []string{"scr_list_down_nodes"},
-	use:   "[-r] [-f] [-d NODES] [-l] [-s N] [NODES]",
-	short: "those of the job's nodes that cannot be used; exit status 1 if there are any",
+	names:    []string{"scr_list_down_nodes"},
+	short:    "those of the job's nodes that cannot be used; exit status 1 if there are any",
+	synopsis: []string{"[-r] [-f] [-d NODES] [-l] [-s N] [NODES]"},
+	long: `Of the nodes of the job, or of those named, prints the ones that cannot be used: that the resource manager
+takes for down, that SCR_EXCLUDE_NODES names, that do not answer, or on which the control and cache
+directories cannot be written (scr_check_node). All are asked at the same time.`,
+	exit:    status{done: "All nodes can be used.", failed: "Some cannot, or failed; then a line on standard error says why."},
+	environ: ofNodes,
+	examples: `    $ SCR_EXCLUDE_NODES=atlas17 scr_list_down_nodes --reason
+    atlas17: excluded by SCR_EXCLUDE_NODES`,
+	see:   []string{"scr_check_node", "scr_run", "scr_should_exit"},
+	takes: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		reason := flags.BoolP("reason", "r", false, "print each on a line of its own, and why")
-		free := flags.BoolP("free", "f", false, "ask for room that is free, not for file systems of the size")
+		free := flags.BoolP("free", "f", false, "require room that is free, not file systems of the size")
 		downList := downFlag(flags)
 		log := flags.BoolP("log", "l", false, "enter each into the job's log")
-		secs := flags.IntP("secs", "s", 0, "... with this number of seconds that the run has taken")
+		secs := flags.IntP("secs", "s", 0, "with --log: the run has taken `N` seconds")
 		dir := prefixFlag(flags)
 		return func(args []string) error {
 			j, err := c.openJob(*dir)
@@ -80,27 +94,9 @@ var listDownNodesCommand = command{
 			if *reason {
 				fmt.Fprintln(c.out, strings.Join(jobrun.Reasons(down), "\n"))
 			} else {
-				fmt.Fprintln(c.out, hostlist.Compress(names(down)))
+				fmt.Fprintln(c.out, hostlist.Compress(slices.Collect(maps.Keys(down))))
 			}
 			return errNo
 		}
 	},
-}
-
-// downNodes reads the value of an option --down.
-func downNodes(list string) (map[string]string, error) {
-	nodes, err := hostlist.Expand(list)
-	down := map[string]string{}
-	for _, n := range nodes {
-		down[n] = "named as down"
-	}
-	return down, err
-}
-
-func names(down map[string]string) []string {
-	var list []string
-	for n := range down {
-		list = append(list, n)
-	}
-	return list
 }

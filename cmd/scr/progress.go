@@ -41,17 +41,17 @@ func (c *context) meterOn(to io.Writer, what string, redraw time.Duration) *mete
 	return m
 }
 
-// Expect is as progress.Meter has it.
+// Expect implements progress.Meter.
 func (m *meter) Expect(bytes int64) {
 	if m.bar != nil {
 		m.bar.AddMax64(bytes)
 	}
 }
 
-// Add is as progress.Meter has it.
+// Add implements progress.Meter.
 func (m *meter) Add(bytes int64) {
 	if m.bar != nil {
-		_ = m.bar.Add64(bytes) // a terminal that cannot be written to has nobody in front of it
+		_ = m.bar.Add64(bytes) // nobody sees a terminal that cannot be written to
 	}
 }
 

@@ -14,11 +14,22 @@ import (
 func rebuildCommand(kind, scheme string) command {
 	name := "scr_rebuild_" + kind
 	return command{
-		names: []string{name},
-		use:   "[-p DIR] FILE...",
-		short: "rebuild scavenged files of a set of ranks that are missing, with " + scheme,
+		names:    []string{name},
+		short:    "rebuild scavenged files of a set of ranks that are missing, with " + scheme,
+		synopsis: []string{"[-p DIR] FILE..."},
+		long: `Rebuilds what is missing of the files of one set of ranks whose others have been copied to the prefix
+directory with scr_copy. scr_index --build does this for all sets, and is what should be used.
+
+FILE are the redundancy files that are left of the set, .scr/scr.dataset.ID/*_in_SET.` + kind + `. Who
+belongs to the set and which files they wrote stands in them; ranks whose files are not all there are
+rebuilt. Memory does not grow with the files.`,
+		exit:     status{done: "All files of the set are there.", failed: "They cannot be rebuilt; a line on standard error says why."},
+		environ:  ofPrefix,
+		examples: `    scr_rebuild_` + kind + ` -p /p/run7 /p/run7/.scr/scr.dataset.12/*_in_0.` + kind,
+		see:      []string{"scr_index", "scr_copy"},
+		takes:    true,
 		run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-			dir := flags.StringP("prefix", "p", "", "prefix directory (default: $SCR_PREFIX, else the current directory)")
+			dir := prefixFlag(flags)
 			return func(args []string) error {
 				if len(args) == 0 {
 					return fmt.Errorf("the redundancy files (*.%s) that are left of the set are needed; %w", kind, errUsage)

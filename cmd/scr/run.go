@@ -1,11 +1,11 @@
 package main
 
 import (
-	stdcontext "context"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,29 +17,29 @@ import (
 	jobrun "github.com/goscr/goscr/internal/run"
 )
 
-// ctx is for what a command waits for. A command ends with its process, so
-// there is nothing to cancel.
-func (c *context) ctx() stdcontext.Context { return stdcontext.Background() }
-
-// exitStatus is the error of a command that ends with the status of another.
-type exitStatus int
-
-func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
-
 var runCommand = command{
-	names: []string{"scr_run", "scr_srun", "scr_mpirun", "scr_mpiexec", "scr_flux", "scr_jsrun", "scr_lrun", "scr_aprun"},
-	use:   "[-rc COMMAND] [-rs COMMAND] [LAUNCHER] ARGUMENTS...",
-	short: "run a program in an allocation, as often as it takes, on the nodes that are left",
+	names:    []string{"scr_run", "scr_srun", "scr_mpirun", "scr_mpiexec", "scr_flux", "scr_jsrun", "scr_lrun", "scr_aprun"},
+	short:    "run a program in an allocation, as often as it takes, on the nodes that are left",
+	synopsis: []string{"[-rc COMMAND] [-rs COMMAND] [LAUNCHER] ARGUMENTS..."},
 	long: `LAUNCHER is srun, mpirun, mpiexec, flux run, jsrun, lrun or aprun; scr_srun is scr_run srun, and so on.
-Without -rc the arguments are the launcher's and the program, as they would be without scr_run:
+Without -rc the arguments are the launcher's and the program, as they would be without scr_run. With it they
+are the launcher's, and the program is COMMAND: that of -rc where there is no checkpoint to restart from, and
+that of -rs, in which SCR_CKPT_NAME stands for the name of the checkpoint, where there is.`,
+	exit: status{intro: "That of the last run. Where there was none:", failed: "No run could be started; a line on standard error says why."},
+	environ: slices.Concat(ofNodes, []string{"SCR_MIN_NODES", "SCR_RUNS", "SCR_HALT_SECONDS", "SCR_END_TIME", "SCR_WATCHDOG", "SCR_WATCHDOG_TIMEOUT",
+		"SCR_WATCHDOG_TIMEOUT_PFS", "SCR_LAUNCH_TIMEOUT", "SCR_FLUSH_ASYNC", "SCR_FLUSH_TYPE", "SCR_DEBUG"}),
+	files: []file{{".scr/halt.scr", "the conditions under which the job stops"}, {".scr/nodes.scr", "how many nodes the program uses"}},
+	examples: `    scr_run srun -n8 -N4 ./app
 
-    scr_run srun -n8 -N4 ./app
+A program that is told what to restart from:
 
-With it they are the launcher's, and the program is COMMAND: that of -rc where there is no checkpoint to
-restart from, and that of -rs, in which SCR_CKPT_NAME stands for the name of the checkpoint, where there is.`,
+    scr_run -rc "./app" -rs "./app --from SCR_CKPT_NAME" mpirun -n 8`,
+	see:    []string{"scr_halt", "scr_postrun", "scr_list_down_nodes", "scr_env"},
+	takes:  true,
+	before: runArguments,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		first := flags.String("run-cmd", "", "program to start, with its arguments (also -rc)")
-		again := flags.String("restart-cmd", "", "program to start where there is a checkpoint (also -rs)")
+		first := flags.String("run-cmd", "", "start the program `COMMAND`, given with its arguments (also -rc)")
+		again := flags.String("restart-cmd", "", "start the program `COMMAND` where there is a checkpoint (also -rs)")
 		dir := prefixFlag(flags)
 		return func(args []string) error {
 			if name, ok := strings.CutPrefix(flags.Name(), "scr_"); ok && name != "run" {
@@ -149,12 +149,17 @@ func words(text string) ([]string, error) {
 }
 
 var prerunCommand = command{
-	names: []string{"scr_prerun"},
-	use:   "[-p DIR]",
-	short: "ready the prefix directory for the runs of an allocation",
+	names:    []string{"scr_prerun"},
+	short:    "ready the prefix directory for the runs of an allocation",
+	synopsis: []string{"[-p DIR]"},
+	long: `For the beginning of a batch script that does not use scr_run: makes .scr in the prefix directory and forgets
+what is recorded of the runs of an earlier allocation, such as how many nodes they used and that the last of
+them ended by itself.`,
+	environ: append([]string{"SCR_ENABLE"}, ofPrefix...),
+	see:     []string{"scr_postrun", "scr_run"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		return c.aboutJob(prefixFlag(flags), func(j *jobrun.Job) error {
-			if !j.Config.Bool("SCR_ENABLE") {
+			if !j.Config.Enable {
 				return nil
 			}
 			return j.Prerun()
@@ -163,13 +168,19 @@ var prerunCommand = command{
 }
 
 var postrunCommand = command{
-	names: []string{"scr_postrun"},
-	use:   "[-p DIR] [-d NODES]",
-	short: "bring home what is only in the nodes, after the last run",
+	names:    []string{"scr_postrun"},
+	short:    "copy to the prefix directory what is only in the nodes, after the last run",
+	synopsis: []string{"[-p DIR] [-d NODES]"},
+	long: `For the end of a batch script that does not use scr_run. What is only in the nodes is copied to the prefix
+directory with scr_copy on each node, made whole with scr_index --build, and entered in the index: outputs
+first, all of them, then checkpoints, the newest first, until one could be saved. Flushes in the background
+that had copied everything when the program died are finished. It may be killed and called again.`,
+	environ: append([]string{"SCR_ENABLE"}, ofNodes...),
+	see:     []string{"scr_scavenge", "scr_copy", "scr_index", "scr_run"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		known := downFlag(flags)
 		return c.aboutJob(prefixFlag(flags), func(j *jobrun.Job) error {
-			if !j.Config.Bool("SCR_ENABLE") {
+			if !j.Config.Enable {
 				return nil
 			}
 			_, down, err := c.nodesAndDown(j, *known)
@@ -182,9 +193,17 @@ var postrunCommand = command{
 }
 
 var shouldExitCommand = command{
-	names: []string{"scr_should_exit"},
-	use:   "[-p DIR] [-d NODES]",
-	short: "whether no further run should be started: exit status 0 for yes",
+	names:    []string{"scr_should_exit"},
+	short:    "whether no further run should be started: exit status 0 for yes",
+	synopsis: []string{"[-p DIR] [-d NODES]"},
+	long: `For loops around runs in an allocation, as scr_run has one. No further run should be started if a condition of
+the halt file has come true (scr_halt), if the allocation ends within SCR_HALT_SECONDS, or if fewer nodes are
+left than SCR_MIN_NODES or the last run used. The reason is printed. Unlike scr_retries_halt it does not take
+for a reason that the last run ended by itself: the loop knows the status of its run.`,
+	exit:    status{done: "No further run should be started.", failed: "Another may be, or failed; then a line on standard error says why."},
+	environ: slices.Concat(ofNodes, []string{"SCR_MIN_NODES", "SCR_HALT_SECONDS", "SCR_END_TIME"}),
+	files:   []file{{".scr/halt.scr", "the conditions under which the job stops"}, {".scr/nodes.scr", "how many nodes the last run used"}},
+	see:     []string{"scr_run", "scr_halt", "scr_retries_halt", "scr_list_down_nodes"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		known := downFlag(flags)
 		return c.aboutJob(prefixFlag(flags), func(j *jobrun.Job) error {
@@ -205,49 +224,16 @@ var shouldExitCommand = command{
 	},
 }
 
-// aboutJob is what a command does that takes no arguments and is about the job
-// of a prefix directory.
-func (c *context) aboutJob(dir *string, do func(j *jobrun.Job) error) func([]string) error {
-	return func(args []string) error {
-		if err := noArguments(args); err != nil {
-			return err
-		}
-		j, err := c.openJob(*dir)
-		if err != nil {
-			return err
-		}
-		return do(j)
-	}
-}
-
-// noPrefix is for commands to which the prefix directory makes no difference.
-var noPrefix = new(string)
-
-// downFlag is the option for nodes that somebody knows to be lost.
-func downFlag(flags *pflag.FlagSet) *string {
-	return flags.StringP("down", "d", "", "nodes to take for down whatever they say")
-}
-
-// nodesAndDown finds the nodes of the allocation, and those of them that cannot
-// be used, with those of an option --down.
-func (c *context) nodesAndDown(j *jobrun.Job, list string) (nodes []string, down map[string]string, err error) {
-	known, err := downNodes(list)
-	if err != nil {
-		return nil, nil, err
-	}
-	if nodes, err = j.Nodes(c.ctx()); err != nil {
-		return nil, nil, err
-	}
-	down, err = j.Down(c.ctx(), nodes, known, false)
-	return nodes, down, err
-}
-
 var killJobstepCommand = command{
-	names: []string{"scr_kill_jobstep"},
-	use:   "--jobStepId ID",
-	short: "end a program that a launcher has started",
+	names:    []string{"scr_kill_jobstep"},
+	short:    "end a program that a launcher has started",
+	synopsis: []string{"--jobStepId ID"},
+	long: `By the command that the resource manager has for it; where it has none, a step is a process of this node,
+which gets a signal.`,
+	environ: []string{"SCR_RESOURCE_MANAGER"},
+	see:     []string{"scr_run", "scr_halt"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		id := flags.StringP("jobStepId", "j", "", "id that the launcher gave it; without a resource manager: the launcher's process id")
+		id := flags.StringP("jobStepId", "j", "", "end the job step `ID`; without a resource manager: the launcher's process id")
 		return c.aboutJob(noPrefix, func(j *jobrun.Job) error {
 			if *id == "" {
 				return fmt.Errorf("--jobStepId is missing; %w", errUsage)
@@ -259,8 +245,12 @@ var killJobstepCommand = command{
 
 var testRuntimeCommand = command{
 	names: []string{"scr_test_runtime"},
-	use:   "",
 	short: "see whether all that the run commands need is there",
+	long: `Looks for the commands of the resource manager, and for what reaches the other nodes. What is missing is said
+on standard error.`,
+	exit:    status{done: "All is there.", failed: "Something is missing."},
+	environ: ofNodes,
+	see:     []string{"scr_run"},
 	run: func(c *context, _ *pflag.FlagSet) func([]string) error {
 		return c.aboutJob(noPrefix, func(j *jobrun.Job) error {
 			bad := j.TestRuntime(c.ctx())
@@ -276,15 +266,15 @@ var testRuntimeCommand = command{
 }
 
 var stacksCommand = command{
-	names: []string{"scr_stacks"},
-	use:   "[--cntldir DIR]",
-	short: "where the ranks on this node are: the stacks of their threads",
+	names:    []string{"scr_stacks"},
+	short:    "where the ranks on this node are: the stacks of their threads",
+	synopsis: []string{"[--cntldir DIR]"},
+	long: `Writes the stacks of all processes on this node that use its control directory or have libscr.so loaded, with
+eu-stack or gdb, whichever is there. scr_run does so on all nodes before it ends a run that hangs.`,
+	see: []string{"scr_run"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		control := flags.String("cntldir", "", "the job's control directory")
-		return func(args []string) error {
-			if err := noArguments(args); err != nil {
-				return err
-			}
+		control := flags.String("cntldir", "", "the job's control directory `DIR`")
+		return func([]string) error {
 			n, err := jobrun.Stacks(c.ctx(), *control, c.out)
 			if err == nil && n == 0 {
 				err = errors.New("no rank runs on this node")

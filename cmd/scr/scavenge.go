@@ -10,11 +10,16 @@ import (
 )
 
 var scavengeCommand = command{
-	names: []string{"scr_scavenge"},
-	use:   "--id ID [-p DIR] [-d NODES]",
-	short: "copy one dataset from the nodes to the prefix directory, and rebuild what is missing",
+	names:    []string{"scr_scavenge"},
+	short:    "copy one dataset from the nodes to the prefix directory, and rebuild what is missing",
+	synopsis: []string{"--id ID [-p DIR] [-d NODES]"},
+	long: `What scr_postrun does, for one dataset. Numbers of datasets that are in the nodes only are listed by
+scr_flush_file --list-ckpt and --list-output.`,
+	environ:  ofNodes,
+	examples: `    scr_scavenge --id 12 --prefix /p/run7`,
+	see:      []string{"scr_postrun", "scr_copy", "scr_index", "scr_flush_file"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		id := flags.IntP("id", "i", 0, "the dataset")
+		id := flags.IntP("id", "i", 0, "copy dataset `ID`")
 		known := downFlag(flags)
 		return c.aboutJob(prefixFlag(flags), func(j *jobrun.Job) error {
 			if *id < 1 {

@@ -19,22 +19,29 @@ import (
 )
 
 var transferCommand = command{
-	names: []string{mover.Command},
-	use:   "[--cntldir DIR] [--stay | --detach | --exit]",
-	short: "copy what the job on this node flushes in the background; one on each node",
-	long: `Copies what the transfer file in the control directory of the node lists, and ends when all of it is copied.
-Jobs with SCR_FLUSH_ASYNC=1 and SCR_FLUSH_TYPE=DAEMON start it when they need it, and scr_run does for all
-of an allocation. If one is running on the node already, another ends at once; with --stay it waits for one
-that does not stay, and takes its place.`,
+	names:    []string{mover.Command},
+	short:    "copy what the job on this node flushes in the background; one on each node",
+	synopsis: []string{"[--cntldir DIR] [--stay | --detach | --exit]"},
+	long: `Copies the files that the transfer file in the control directory of the node lists to the prefix directory,
+and ends when all are copied. Jobs with SCR_FLUSH_ASYNC=1 and SCR_FLUSH_TYPE=DAEMON start it when they need
+it, and scr_run, with these settings, starts it on all nodes of an allocation. If one is running on the node
+already, another ends at once; with --stay it waits for one that does not stay, and takes its place.
+
+It does not need the job: when that has died, it copies to the end, and scr_index --build or the next run
+make the dataset complete. If it is killed itself, the next one goes on with the files that are missing. It
+keeps to SCR_FLUSH_ASYNC_BW and SCR_FLUSH_ASYNC_PERCENT of the job.
+
+A file appears under its name once all of it is on its medium, so scr_copy may run at the same time.`,
+	exit:    status{done: `There is nothing left to do for it, or another is doing it. Files that could not be copied are recorded in the transfer file, and a line on standard error says why.`, failed: "The transfer file cannot be read or written."},
+	environ: ofControl,
+	files:   []file{{"transfer.scrinfo", "in the control directory, what is to be copied and what has been (scr_print shows it)"}},
+	see:     []string{"scr_copy", "scr_index", "scr_flush_file", "scr_run"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		control := flags.String("cntldir", "", "control directory of the node (default: that of the job, from the configuration)")
+		control := controlFlag(flags)
 		stay := flags.Bool("stay", false, "wait for more when all is copied, until told to end, or whoever started it has ended")
 		detach := flags.Bool("detach", false, "go on in the background, as a process that has nothing to do with its parent")
 		exit := flags.Bool("exit", false, "have the one that is running on this node end, and one that waits to take its place, and wait until they have; what it has not copied stays listed")
-		return func(args []string) error {
-			if err := noArguments(args); err != nil {
-				return err
-			}
+		return func([]string) error {
 			if _, err := exactlyOne(flags, "none", "stay", "detach", "exit"); err != nil {
 				return err
 			}
@@ -78,7 +85,7 @@ func stepBack() {
 	const mark, late = "GOSCR_TRANSFER_BEHIND", 50 * time.Millisecond
 	runtime.LockOSThread()
 	if os.Getenv(mark) != "" { // it has been, or is started by one that has
-		_ = os.WriteFile("/proc/self/comm", []byte(mover.Command), 0) // for who lists processes
+		_ = os.WriteFile("/proc/self/comm", []byte(mover.Command), 0) // the name that ps shows
 		return
 	}
 	transfer.StepBack()

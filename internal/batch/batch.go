@@ -1,11 +1,11 @@
-// Package batch asks the resource manager, whichever there is, about the
-// allocation a job runs in, and writes the command lines that start programs on
-// some of its nodes and not on others.
+// Package batch asks the resource manager about the allocation a job runs in,
+// and writes the command lines that start programs on some of its nodes and not
+// on others.
 //
 // A Manager knows the allocation: its id, nodes, end, and which nodes it takes
 // for lost. A Launcher knows one command that starts programs. The two are
-// independent, as people run mpirun under Slurm. Both talk to commands only, so
-// the same binary works wherever it is copied to; what the commands say is
+// independent, because people run mpirun under Slurm. Both only call commands, so
+// the same binary works wherever it is copied to; the output of the commands is
 // checked before it is used.
 package batch
 
@@ -50,7 +50,7 @@ type Environ func(name string) (string, bool)
 // Managers are the names that SCR_RESOURCE_MANAGER accepts, besides AUTO.
 var Managers = []string{"SLURM", "FLUX", "LSF", "PBS", "ALPS", "NONE"}
 
-// Settings are what a user may have to say about the manager.
+// Settings are what a user may configure about the manager.
 type Settings struct {
 	Name     string    // of Managers, or AUTO
 	HostFile string    // where the names of the nodes are if there is no manager
@@ -67,25 +67,25 @@ func Find(s Settings, environ Environ) (Manager, error) {
 	if err != nil || s.End.IsZero() {
 		return m, err
 	}
-	return told{m, s.End}, nil
+	return configured{m, s.End}, nil
 }
 
 // Of returns the manager that a job's configuration asks for.
 func Of(c *config.Config, environ Environ) (Manager, error) {
-	s := Settings{Name: c.String("SCR_RESOURCE_MANAGER"), HostFile: c.String("SCR_HOST_FILE")}
-	if seconds := c.Int("SCR_END_TIME"); seconds > 0 {
+	s := Settings{Name: c.ResourceManager, HostFile: c.HostFile}
+	if seconds := c.EndTime; seconds > 0 {
 		s.End = time.Unix(int64(seconds), 0)
 	}
 	return Find(s, environ)
 }
 
-// told is a manager whose allocation ends when somebody has said.
-type told struct {
+// configured is a manager whose allocation ends when the configuration says.
+type configured struct {
 	Manager
 	end time.Time
 }
 
-func (t told) End(context.Context) (time.Time, error) { return t.end, nil }
+func (c configured) End(context.Context) (time.Time, error) { return c.end, nil }
 
 func (s Settings) manager(environ Environ) (Manager, error) {
 	name := s.Name
@@ -109,8 +109,8 @@ func (s Settings) manager(environ Environ) (Manager, error) {
 	return nil, fmt.Errorf("there is no resource manager %q; one of %s is wanted", name, strings.Join(Managers, ", "))
 }
 
-// detect goes from the inside out: a Flux instance is often started within an
-// allocation of another manager, and ALPS launches for PBS.
+// detect finds the manager by its variables. The innermost counts: a Flux instance is
+// often started within an allocation of another manager, and ALPS launches for PBS.
 func detect(environ Environ) string {
 	has := func(name string) bool { text, _ := environ(name); return text != "" }
 	switch {
@@ -170,7 +170,7 @@ func output(ctx context.Context, name string, args ...string) (string, error) {
 	return "", fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
 }
 
-// parseHosts is hostlist.Expand with a word on where the text is from.
+// parseHosts is hostlist.Expand, with errors that say where the text is from.
 func parseHosts(from, text string) ([]string, error) {
 	nodes, err := hostlist.Expand(text)
 	if err == nil && len(nodes) == 0 {
@@ -247,14 +247,14 @@ func hostLine(words []string) (names []string, slots int, err error) {
 	return names, slots, err
 }
 
-// short is the name of a host without its domain. Managers differ from one
-// command to the next in whether they write it.
+// short is the name of a host without its domain. Some commands of a manager write the
+// domain, and others do not.
 func short(host string) string {
 	name, _, _ := strings.Cut(host, ".")
 	return name
 }
 
-// byShortName finds the node that a manager's command speaks of.
+// byShortName maps the short names of nodes to the names they have in the allocation.
 func byShortName(nodes []string) map[string]string {
 	m := map[string]string{}
 	for _, n := range nodes {

@@ -21,8 +21,8 @@ type Placement struct {
 	Dir    string         // a directory to leave a host file in
 	// Listed says that the launcher cannot know the nodes by itself.
 	Listed bool
-	// Vars are the names of variables that the program is to have, for
-	// launchers that do not hand them on by themselves.
+	// Vars are the names of variables that the program needs, for launchers that
+	// do not pass them on by themselves.
 	Vars []string
 }
 
@@ -42,7 +42,7 @@ type Launcher struct {
 func (l Launcher) Name() string { return l.name }
 
 // Command returns the command line that starts argv, which the user gave, on
-// the nodes of p. What the user has set in the environment is not overruled.
+// the nodes of p. Variables that the user has set in the environment win.
 func (l Launcher) Command(argv []string, p Placement) (Launch, error) {
 	launch, err := l.place(slices.Clone(argv), p)
 	launch.Env = slices.DeleteFunc(launch.Env, func(v string) bool {
@@ -53,8 +53,8 @@ func (l Launcher) Command(argv []string, p Placement) (Launch, error) {
 	return launch, err
 }
 
-// overruled are variables that the batch script inherits from Slurm and that
-// are no longer true when a node is lost.
+// overruled are variables that are set nevertheless: the batch script inherits them
+// from Slurm, and they are wrong once a node is lost.
 var overruled = []string{"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}
 
 // FindLauncher returns the launcher of a command line. mpirun and mpiexec are
@@ -87,7 +87,7 @@ var launchers = map[string]func([]string, Placement) (Launch, error){
 	"flux": placeFlux, "jsrun": placeJsrun, "lrun": placeJsrun, "aprun": placeAprun,
 }
 
-// Launchers are the names of the launchers there are.
+// Launchers are the names of the supported launchers.
 func Launchers() []string {
 	var names []string
 	for name := range launchers {
@@ -102,23 +102,23 @@ func insert(argv []string, at int, options ...string) []string {
 	return slices.Insert(argv, at, options...)
 }
 
-// placeSrun lets Slurm choose among the nodes that are left. A step that ended
-// before its lost node was declared down stays in Slurm's books, and a later
-// one would wait for ever for the processors of it, unless steps may overlap.
+// placeSrun lets Slurm choose among the nodes that are left. A job step that ended
+// before Slurm declared its lost node down keeps its processors, and a later step would
+// wait for them for ever, unless steps may overlap.
 func placeSrun(argv []string, p Placement) (Launch, error) {
 	l := Launch{Argv: argv, Env: []string{"SLURM_OVERLAP=1", "SLURM_KILL_BAD_EXIT=1"}}
 	if len(p.Down) > 0 {
 		l.Argv = insert(argv, 1, "--exclude="+strings.Join(p.Down, ","))
-		// What srun takes where no -N says otherwise: the number of nodes there
-		// were, for which it would wait.
+		// Without -N, srun takes the number of nodes from these variables, and would
+		// wait for nodes that are lost.
 		n := strconv.Itoa(p.Needed)
 		l.Env = append(l.Env, "SLURM_NNODES="+n, "SLURM_JOB_NUM_NODES="+n)
 	}
 	return l, nil
 }
 
-// placeOpenMPI names the nodes in a file. Under a manager, mpirun takes it as a
-// choice among those it has from there.
+// placeOpenMPI lists the nodes in a file. Under a manager, mpirun uses those nodes of
+// the allocation that are in the file.
 func placeOpenMPI(argv []string, p Placement) (Launch, error) {
 	l := Launch{Argv: argv, Env: []string{"SLURM_OVERLAP=1"}}
 	for _, name := range p.Vars {
@@ -143,8 +143,8 @@ func placeHydra(argv []string, p Placement) (Launch, error) {
 	return l, err
 }
 
-// hostFile writes the nodes to use, and no spare, as the launcher would use
-// that one too.
+// hostFile writes the nodes to use. Spares are not among them: the launcher would use
+// them, too.
 func hostFile(p Placement, line func(node string, slots int) string) (string, error) {
 	var text strings.Builder
 	for i, n := range p.Nodes {

@@ -1,40 +1,42 @@
 // Package cache keeps datasets on storage inside the compute nodes: what is
 // there, room for the next, where files have to be after a restart, and
-// rebuilding what was lost (spec 001).
+// rebuilding what was lost.
 //
 // The state of a rank's part of the cache is its filemap. The state that all
 // ranks share is the list of datasets that can be used: it is the same on all
 // of them, because it changes only in collective calls.
 //
-//	cache.go       the list, files of a dataset being written
-//	place.go       which directory a dataset is in: that of a store
-//	complete.go    a dataset becomes usable
-//	scatter.go     on a restart: filemaps to the ranks now on the node
-//	distribute.go  … files to the nodes where their ranks now run
-//	rebuild.go     … and what was lost from the others
+// Files call those that stand below them:
+//
+//	rebuild.go    on a restart: what becomes of each dataset
+//	repair.go     … verifies a dataset and rebuilds what was lost
+//	foreign.go    datasets of jobs of another size
+//	complete.go   a dataset becomes usable
+//	cache.go      the list, files of a dataset being written
+//	describe.go   which dataset it is, and how it is protected
+//	losses.go     … and which ranks have lost something of it, for messages
+//	parts.go      the files of a rank, and their entries in its filemap
+//	filemaps.go   on a restart: the filemaps of a node, to the ranks now on it
+//	spare.go      a redundancy file that is evicted becomes the next one
+//	place.go      which directory a dataset is in
+//	dir.go        directories that only the user can enter
+//	lock.go       one job at a time
+//	migrate/      files to the nodes where their ranks now run
 package cache
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/goscr/goscr/filemap"
-	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/report"
-	"github.com/goscr/goscr/meta"
 	"github.com/goscr/goscr/mpi"
-	"github.com/goscr/goscr/reddesc"
 )
 
 // Config is what a cache needs to know.
@@ -58,9 +60,9 @@ type Cached struct {
 	dataset.Dataset
 	Desc *reddesc.Descriptor
 
-	store     *reddesc.Store
-	restored  bool // Desc is its own, and not that of the session
-	elsewhere bool // the caller's files are whole on another node, and could not be stored here
+	store    *reddesc.Store
+	restored bool // Desc was made again for this dataset, and is freed with it
+	refused  bool // the caller's files are whole on another node, and could not be stored here
 }
 
 // free gives the communicator of a descriptor back that was made again for the
@@ -76,160 +78,64 @@ func (c *Cached) free() error {
 // Cache is the caller's part of the cache.
 type Cache struct {
 	Config
-	places  []*place       // directories that hold datasets; first those of the stores
-	at      map[int]*place // where the node's part of a dataset is
-	control string         // holds the filemaps
-	maps    *filemap.Store
-	list    []*Cached       // usable, newest first
-	unused  []int           // ids of those that this run cannot use
-	foreign []Foreign       // of these, those of jobs of another size, newest first
-	dirs    map[string]bool // known to be there
-	lock    *os.File        // held while the job runs, on the first rank of a node
-	highest int             // id of any dataset ever seen here
+	control string // directory that holds the filemaps
+	lock    *lock  // held while the job runs, on the first rank of a node
+	maps    *filemaps
+	places  *places
+	parts   *parts
+	descs   *descriptions
+	list    []*Cached // usable, newest first
+	unused  []int     // ids of those that this run cannot use
+	foreign []Foreign // those of them that jobs of another size have written, newest first
+	highest int       // id of any dataset ever seen here
 }
 
 // Open makes the directories of the cache and takes the filemaps of earlier
 // runs up. It is collective.
 func Open(c Config) (*Cache, error) {
-	k := &Cache{
-		Config:  c,
-		at:      map[int]*place{},
-		control: filepath.Join(c.ControlBase, c.below()),
-		dirs:    map[string]bool{},
-	}
-	if err := k.open(); err != nil {
+	name := "scr." + c.JobID
+	k := &Cache{Config: c, control: filepath.Join(c.ControlBase, c.User, name)}
+	k.maps = &filemaps{node: c.Node, dir: k.control, rank: c.World.Rank(), log: c.Log}
+	if err := k.open(name); err != nil {
 		_ = k.Close() // there is a better reason already
 		return nil, err
 	}
+	k.parts = &parts{world: c.World, places: k.places, maps: k.maps.own, log: c.Log, dirs: map[string]bool{}}
+	k.descs = &descriptions{parts: k.parts, prefix: c.Prefix, node: c.Log.Node}
 	return k, nil
 }
 
-func (k *Cache) open() error {
-	err := k.openPlaces()
+// open makes the directories, of which name is the last, keeps other jobs out of
+// them, and gives the ranks of the node their filemaps. It is collective.
+func (k *Cache) open(name string) error {
+	var err error
+	k.places, err = newPlaces(k.Node, k.Stores, k.User, name)
 	if k.Node.Rank() == 0 {
-		if e := privateDir(k.ControlBase, k.User, "scr."+k.JobID); err == nil {
-			err = e
-		}
+		err = cmp.Or(err, privateDir(k.ControlBase, k.User, name))
 		if err == nil {
-			err = k.occupy(dying)
+			job := "job of " + k.User + " with job id " + k.JobID
+			k.lock, err = takeLock(filepath.Join(k.control, lockFile), job, patience, k.Log)
 		}
 		report.Forget(k.control)
 	}
 	if err := mpi.Agree(k.World, err); err != nil {
 		return err
 	}
-	if err := mpi.Agree(k.World, k.scatter()); err != nil {
-		return err
+	all, err := k.maps.collect()
+	if err == nil {
+		err = k.places.find(all)
 	}
-	return mpi.Agree(k.World, k.removeSpares())
-}
-
-// removeSpares removes what a killed run has left, which is in nobody's way.
-func (k *Cache) removeSpares() error {
-	var err error
-	for _, p := range k.places {
-		if !k.leads(p) {
-			continue
-		}
-		spares, _ := match(p.dir, sparePattern)
-		for _, path := range spares {
-			if e := os.Remove(path); err == nil && !errors.Is(e, fs.ErrNotExist) {
-				err = e
-			}
-		}
+	if err == nil {
+		err = k.maps.deal(all)
 	}
-	return err
+	if err == nil {
+		err = k.places.removeOldSpares()
+	}
+	return mpi.Agree(k.World, err)
 }
 
 // Control is the control directory, which the processes of a node share.
 func (k *Cache) Control() string { return k.control }
-
-// lockFile is locked by a job for as long as it runs.
-const lockFile = "lock"
-
-// dying is how long the processes of an earlier run may take to end.
-const dying = 10 * time.Second
-
-// occupy makes sure that no other job uses the control directory: two with the
-// same job id would take each other's files for their own. The lock is one that
-// the kernel takes back when the process ends, however it does.
-func (k *Cache) occupy(patience time.Duration) error {
-	f, err := os.OpenFile(filepath.Join(k.control, lockFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return err
-	}
-	k.lock = f
-	begun, told := time.Now(), false
-	for ; ; time.Sleep(20 * time.Millisecond) {
-		want := unix.Flock_t{Type: unix.F_WRLCK}
-		err := unix.FcntlFlock(f.Fd(), unix.F_SETLK, &want)
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) {
-			return fmt.Errorf("lock %s: %w", f.Name(), err)
-		}
-		switch waited := time.Since(begun); {
-		case waited < patience/10:
-		case !told:
-			told = true
-			k.Log.Warn("a job of %s with job id %s is still running on this node%s: waiting up to %v for it to end", k.User, k.JobID, holder(f), patience)
-		case waited >= patience:
-			return fmt.Errorf("another job of %s with job id %s is running on this node%s: give each its own SCR_JOB_ID",
-				k.User, k.JobID, holder(f))
-		}
-	}
-}
-
-// holder says which process has the lock of a file, for messages; nothing if that
-// cannot be told.
-func holder(f *os.File) string {
-	lock := unix.Flock_t{Type: unix.F_WRLCK}
-	if unix.FcntlFlock(f.Fd(), unix.F_GETLK, &lock) != nil || lock.Type == unix.F_UNLCK || lock.Pid <= 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (process %d)", lock.Pid)
-}
-
-// privateDir makes a directory below base that only the user can enter. What
-// is there already must be the user's own and no symbolic link: whoever can
-// put something in its place could read and change checkpoints.
-func privateDir(base string, below ...string) error {
-	if err := os.MkdirAll(base, 0o700); err != nil {
-		return fmt.Errorf("storage of the node: %w (SCR_CACHE_BASE, SCR_CNTL_BASE and STORE= lines say where it is)", err)
-	}
-	dir := base
-	for _, name := range below {
-		dir = filepath.Join(dir, name)
-		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		var st unix.Stat_t
-		if err := unix.Lstat(dir, &st); err != nil {
-			return &fs.PathError{Op: "stat", Path: dir, Err: err}
-		}
-		switch {
-		case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-			return fmt.Errorf("%s is not a directory: remove it, or choose another SCR_CACHE_BASE and SCR_CNTL_BASE", dir)
-		case int(st.Uid) != os.Geteuid():
-			return fmt.Errorf("%s belongs to user %d: choose another SCR_CACHE_BASE and SCR_CNTL_BASE", dir, st.Uid)
-		}
-		if st.Mode&0o077 != 0 {
-			if err := os.Chmod(dir, 0o700); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// Dir is where the node's part of a dataset is.
-func (k *Cache) Dir(id int) string {
-	return filepath.Join(k.place(id).dir, fmt.Sprintf("scr.dataset.%d", id))
-}
-
-// me is the caller's rank in the job.
-func (k *Cache) me() int { return k.World.Rank() }
 
 // List returns the usable datasets, newest first. It is the same on all ranks.
 func (k *Cache) List() []*Cached { return k.list }
@@ -247,184 +153,51 @@ func (k *Cache) Find(id int) *Cached {
 // Highest is the highest id of a dataset seen in the cache on any rank.
 func (k *Cache) Highest() int { return k.highest }
 
+// Leaving returns the datasets that have to leave a store so that at most keep stay
+// in it: first those that are worth the least, and of them the oldest.
+func (k *Cache) Leaving(s *reddesc.Store, keep int, worth func(*Cached) int) []*Cached {
+	var all []*Cached
+	for _, c := range slices.Backward(k.list) {
+		if c.store == s {
+			all = append(all, c)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *Cached) int { return worth(a) - worth(b) })
+	return all[:max(len(all)-max(keep, 0), 0)]
+}
+
+// storeNumber returns which of the stores has a name, the first if none has.
+func (k *Cache) storeNumber(name string) int {
+	return max(slices.IndexFunc(k.Stores, func(s *reddesc.Store) bool { return s.Name == name }), 0)
+}
+
 // job describes a dataset to its scheme.
 func (k *Cache) job(c *Cached) *redundancy.Job {
 	id := c.ID()
 	return &redundancy.Job{
-		Set: c.Desc.Set, Dataset: c.Dataset, Ranks: k.World.Size(), Dir: k.Dir(id), Piece: k.Piece,
-		Register: func(f redundancy.File) error {
-			md := meta.Meta{Hash: f.Meta.Clone()}
-			md.SetComplete(false) // until all of it is there
-			return k.maps.AddFile(id, k.me(), f.Path, md)
-		},
-		Recycle: k.place(id).recycle(k.me()),
-	}
-}
-
-// A redundancy file of a dataset that is evicted makes the next dataset's: it
-// waits under a name that stands in no filemap, and that the next run removes.
-const sparePattern = "spare.*"
-
-func (p *place) sparePath(rank int) string {
-	return filepath.Join(p.dir, fmt.Sprintf("spare.%d", rank))
-}
-
-// recycle returns a function that puts the spare file of a rank, if there is one,
-// at a path.
-func (p *place) recycle(rank int) func(path string) error {
-	return func(path string) error {
-		if !p.spare {
-			return nil
-		}
-		p.spare = false
-		err := os.Rename(p.sparePath(rank), path)
-		if errors.Is(err, fs.ErrNotExist) { // somebody has cleaned up
-			return nil
-		}
-		return err
-	}
-}
-
-// dropSpares deletes the spare files.
-func (k *Cache) dropSpares() error {
-	var err error
-	for _, p := range k.places {
-		if !p.spare {
-			continue
-		}
-		p.spare = false
-		if e := os.Remove(p.sparePath(k.me())); err == nil && !errors.Is(e, fs.ErrNotExist) {
-			err = e
-		}
-	}
-	return err
-}
-
-// save makes the caller's redundancy file of a dataset that is about to be
-// deleted the spare one.
-func (k *Cache) save(id int) {
-	_, made := redundancy.Split(k.Files(id))
-	p := k.place(id)
-	if p.store == nil { // no other dataset will be made there
-		return
-	}
-	if len(made) > 0 && k.inside(made[0].Path) && made[0].Meta.Check(made[0].Path) == nil && os.Rename(made[0].Path, p.sparePath(k.me())) == nil {
-		p.spare = true
+		Set: c.Desc.Set, Dataset: c.Dataset, Ranks: k.World.Size(), Dir: k.places.dir(id), Piece: k.Piece,
+		Register: func(f redundancy.File) error { return k.parts.register(id, f) },
+		Recycle:  k.places.place(id).recycle(k.World.Rank()),
 	}
 }
 
 // Create begins a dataset. Its files are entered with Add, and it becomes
 // usable with Complete. It is collective.
 func (k *Cache) Create(d dataset.Dataset, desc *reddesc.Descriptor) (*Cached, error) {
-	c := &Cached{Dataset: d, Desc: desc, store: k.Store(desc.Store)}
+	c := &Cached{Dataset: d, Desc: desc, store: k.Stores[k.storeNumber(desc.Store)]}
 	id := d.ID()
-	for i, s := range k.Stores {
-		if s == c.store {
-			k.at[id] = k.places[i]
-		}
-	}
+	k.places.put(id, c.store)
 	k.highest = max(k.highest, id)
-	var err error
-	if k.Node.Rank() == 0 {
-		err = os.Mkdir(k.Dir(id), 0o700)
-		if errors.Is(err, fs.ErrExist) {
-			err = nil
-		}
-	}
-	k.dirs[k.Dir(id)] = true
-	if e := k.record(c); err == nil {
-		err = e
-	}
-	return c, mpi.Agree(k.World, err)
-}
-
-// KeyPrefix, in the description of a dataset in the filemap, is the prefix
-// directory of the job that wrote it.
-const KeyPrefix = "PREFIX"
-
-// KeyNode, in the redundancy descriptor of another rank, is the node that rank
-// runs on: for the commands that scavenge what is left when it is down.
-const KeyNode = "NODE"
-
-// describe stores the description of a dataset.
-func (k *Cache) describe(c *Cached) {
-	d := dataset.Dataset{Hash: c.Clone()}
-	d.SetValue(KeyPrefix, k.Prefix)
-	d.SetValue(KeyDir, k.place(c.ID()).dir)
-	k.maps.SetDataset(c.ID(), k.me(), d)
-}
-
-// record stores the descriptions of a dataset. Each member of a set also
-// stores the redundancy descriptors of as many members to its left as the
-// scheme can lose, so that one of them is left to say what it was.
-func (k *Cache) record(c *Cached) error {
-	id, set := c.ID(), c.Desc.Set
-	k.describe(c)
-	k.maps.SetReddesc(id, k.me(), c.Desc.Hash())
-	n := set.Size()
-	for d := 1; d <= c.Desc.Scheme.Failures(n); d++ {
-		left := (set.Me() - d + n) % n
-		mine := c.Desc.Hash()
-		mine.SetValue(KeyNode, k.Log.Node)
-		h, err := hash.Sendrecv(mine, (set.Me()+d)%n, left, set.Comm)
-		if err != nil {
-			return err
-		}
-		of := dataset.Dataset{Hash: c.Clone()}
-		of.SetComplete(false) // says what the descriptor is of, and no more
-		k.maps.SetDataset(id, set.Ranks[left], of)
-		k.maps.SetReddesc(id, set.Ranks[left], h)
-	}
-	return k.maps.Fold()
-}
-
-// keepsDescriptor reports whether record stores the redundancy descriptor of
-// another rank with the caller.
-func keepsDescriptor(c *Cached, rank int) bool {
-	set := c.Desc.Set
-	n := set.Size()
-	for d := 1; d <= c.Desc.Scheme.Failures(n); d++ {
-		if set.Ranks[(set.Me()-d+n)%n] == rank {
-			return true
-		}
-	}
-	return false
+	return c, mpi.Agree(k.World, cmp.Or(k.parts.makeDir(id), k.descs.record(c)))
 }
 
 // Add enters a file of the dataset being written and returns its path in the
 // cache. md must have its File. Entering a file again is no error.
-func (k *Cache) Add(c *Cached, md meta.Meta) (string, error) {
-	file := md.File()
-	if file == "" {
-		return "", fmt.Errorf("%q does not lead below the directory of the dataset", md.Text("FILE"))
-	}
-	path := filepath.Join(k.Dir(c.ID()), file)
-	if k.maps.Meta(c.ID(), k.me(), path).Hash != nil {
-		return path, nil
-	}
-	if err := k.maps.AddFile(c.ID(), k.me(), path, md); err != nil {
-		return "", err
-	}
-	if dir := filepath.Dir(path); !k.dirs[dir] {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return "", err
-		}
-		k.dirs[dir] = true
-	}
-	return path, nil
-}
+func (k *Cache) Add(c *Cached, md meta.Meta) (string, error) { return k.parts.add(c.ID(), md) }
 
 // Files returns the caller's files of a dataset, redundancy included, sorted
 // by path.
-func (k *Cache) Files(id int) []redundancy.File { return k.filesOf(id, k.me()) }
-
-func (k *Cache) filesOf(id, rank int) []redundancy.File {
-	var files []redundancy.File
-	for _, path := range k.maps.Files(id, rank) {
-		files = append(files, redundancy.File{Path: path, Meta: k.maps.Meta(id, rank, path)})
-	}
-	return files
-}
+func (k *Cache) Files(id int) []redundancy.File { return k.parts.files(id, k.World.Rank()) }
 
 // Delete removes a dataset, usable or not, with all its files. It is
 // collective.
@@ -434,73 +207,10 @@ func (k *Cache) Delete(id int) error {
 		err = c.free()
 	}
 	k.list = slices.DeleteFunc(k.list, func(c *Cached) bool { return c.ID() == id })
-	for _, rank := range k.maps.Ranks(id) {
-		if e := k.deletePart(id, rank); err == nil {
-			err = e
-		}
-	}
-	if e := k.maps.Fold(); err == nil {
-		err = e
-	}
-	if err := mpi.Agree(k.World, err); err != nil {
+	if err := mpi.Agree(k.World, cmp.Or(err, k.parts.deleteAll(id))); err != nil {
 		return err
 	}
-	// What is left are directories, and files the program made without asking.
-	if p := k.place(id); k.leads(p) {
-		err = os.RemoveAll(k.Dir(id))
-		if p.store == nil { // nothing will be put there again
-			_ = os.Remove(p.dir)
-			_ = os.Remove(filepath.Dir(p.dir))
-		}
-	}
-	for dir := range k.dirs {
-		if dir == k.Dir(id) || strings.HasPrefix(dir, k.Dir(id)+"/") {
-			delete(k.dirs, dir)
-		}
-	}
-	delete(k.at, id)
-	return mpi.Agree(k.World, err)
-}
-
-// deletePart deletes a rank's files of a dataset, and then its entry, which is
-// on disk after the next Fold.
-func (k *Cache) deletePart(id, rank int) error {
-	if err := k.deleteFiles(id, rank); err != nil {
-		return err
-	}
-	k.maps.RemoveRank(id, rank)
-	return nil
-}
-
-func (k *Cache) deleteFiles(id, rank int) error {
-	for _, path := range k.maps.Files(id, rank) {
-		if err := k.deleteFile(id, rank, path); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (k *Cache) deleteFile(id, rank int, path string) error {
-	if !k.inside(path) {
-		return fmt.Errorf("filemap names %s, which is in no cache directory", path)
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
-		return err
-	}
-	k.maps.RemoveFile(id, rank, path)
-	return nil
-}
-
-// inside reports whether a path that was read from disk lies in the cache.
-func (k *Cache) inside(path string) bool {
-	for _, p := range k.places {
-		rel, err := filepath.Rel(p.dir, path)
-		if err == nil && filepath.IsLocal(rel) && rel != "." {
-			return true
-		}
-	}
-	return false
+	return mpi.Agree(k.World, k.parts.removeDir(id))
 }
 
 // Evict deletes datasets that make room for another one, and those that this run
@@ -516,13 +226,15 @@ func (k *Cache) Evict(leaving []*Cached) error {
 	}
 	for _, c := range leaving {
 		k.Log.Info("dataset %d (%s) leaves the cache to make room", c.ID(), c.Name())
+		own, made := redundancy.Split(k.Files(c.ID()))
 		if k.VerifyEvicted {
-			own, _ := redundancy.Split(k.Files(c.ID()))
 			if err := redundancy.Verify(own, k.Piece); err != nil {
 				k.Log.Warn("dataset %d (%s), which leaves the cache: %v", c.ID(), c.Name(), err)
 			}
 		}
-		k.save(c.ID())
+		if len(made) > 0 && k.places.inside(made[0].Path) {
+			k.places.place(c.ID()).keep(k.World.Rank(), made[0])
+		}
 		if err := k.Delete(c.ID()); err != nil {
 			return err
 		}
@@ -532,7 +244,7 @@ func (k *Cache) Evict(leaving []*Cached) error {
 
 // Purge deletes all datasets, usable or not. It is collective.
 func (k *Cache) Purge() error {
-	return k.each(func(id int) error {
+	return k.parts.each(func(id int) error {
 		k.highest = max(k.highest, id)
 		k.Log.Info("dataset %d is deleted from the cache", id)
 		return k.Delete(id)
@@ -541,23 +253,14 @@ func (k *Cache) Purge() error {
 
 // Close gives what the cache holds in memory back, as far as Open has come.
 func (k *Cache) Close() error {
-	err := k.dropSpares()
-	if k.maps != nil {
-		err = errors.Join(err, k.maps.Close())
-	}
-	if k.lock != nil {
-		err = errors.Join(err, k.lock.Close())
-	}
-	return err
+	return errors.Join(k.places.dropSpares(k.World.Rank()), k.maps.close(), k.lock.release())
 }
 
 // Free gives the communicators back that the cache has made. It is collective.
 func (k *Cache) Free() error {
 	var first error
 	for _, c := range k.list {
-		if err := c.free(); first == nil {
-			first = err
-		}
+		first = cmp.Or(first, c.free())
 	}
 	return first
 }

@@ -1,7 +1,9 @@
 package cache
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
@@ -15,19 +17,16 @@ import (
 func (k *Cache) Complete(c *Cached, failed error) error {
 	id := c.ID()
 	files := k.Files(id)
-	err := failed
 	totals := []int64{int64(len(files)), 0} // and bytes
 	for _, f := range files {
-		if e := f.Record(); e != nil {
-			if err == nil {
-				err = e
-			}
+		if err := f.Record(); err != nil {
+			failed = cmp.Or(failed, err)
 			continue
 		}
 		f.Meta.SetComplete(true)
 		totals[1] += f.Meta.Size()
 	}
-	if err := mpi.AgreeSum(k.World, err, totals); err != nil {
+	if err := mpi.AgreeSum(k.World, failed, totals); err != nil {
 		return k.abandon(c, err)
 	}
 	if err := k.unique(files); err != nil {
@@ -50,18 +49,18 @@ func (k *Cache) Complete(c *Cached, failed error) error {
 func (k *Cache) usable(c *Cached, files []redundancy.File) error {
 	id := c.ID()
 	for _, f := range files {
-		k.maps.Map.AddFile(id, k.me(), f.Path, f.Meta)
+		k.parts.maps.Map.AddFile(id, k.parts.me(), f.Path, f.Meta)
 	}
-	k.maps.SetExpected(id, k.me(), len(files), k.World.Size())
-	k.describe(c)
-	if err := mpi.Agree(k.World, k.maps.Fold()); err != nil {
+	k.parts.maps.SetExpected(id, k.parts.me(), len(files), k.World.Size())
+	k.descs.describe(c)
+	if err := mpi.Agree(k.World, k.parts.maps.Fold()); err != nil {
 		return k.abandon(c, err)
 	}
 	at := 0
 	for at < len(k.list) && k.list[at].ID() > id {
 		at++
 	}
-	k.list = append(k.list[:at], append([]*Cached{c}, k.list[at:]...)...)
+	k.list = slices.Insert(k.list, at, c)
 	return nil
 }
 

@@ -2,6 +2,8 @@ package cache
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/goscr/goscr/hash"
@@ -23,56 +25,77 @@ func (k *Cache) Foreign() []Foreign { return k.foreign }
 
 // Parts returns files of a dataset of a job of another size that the caller is to
 // flush, by the ranks that wrote them. Wherever a rank's files are, there is one
-// process to flush them. It is collective; the result is agreed.
+// process to flush them: of those that have them, the process that follows from the
+// rank's number chooses the first. It is collective; the result is agreed.
 func (k *Cache) Parts(f Foreign) (map[int][]redundancy.File, error) {
-	id, n := f.ID(), k.World.Size()
-	judge := func(rank int) string { return strconv.Itoa(rank * n / f.Ranks) }
-	send := hash.New()
-	var wrong error // with a part that no other process may have
-	for _, rank := range k.maps.Ranks(id) {
-		if rank >= f.Ranks || !k.maps.Dataset(id, rank).Complete() {
+	id := f.ID()
+	have := map[int][]int{} // by the process that chooses
+	var wrong error         // with a part that no other process may have
+	for _, rank := range k.parts.maps.Ranks(id) {
+		if rank >= f.Ranks || !k.parts.maps.Dataset(id, rank).Complete() {
 			continue // of a description that a neighbour has kept
 		}
-		if err := k.maps.Check(id, rank); err != nil {
+		if err := k.parts.maps.Check(id, rank); err != nil {
 			wrong = err
 			continue
 		}
-		send.At(judge(rank), strconv.Itoa(rank))
+		judge := rank * k.World.Size() / f.Ranks
+		have[judge] = append(have[judge], rank)
 	}
-	offered, err := hash.Exchange(send, k.World)
+	offered, err := exchangeRanks(k.World, have)
 	if err != nil {
 		return nil, err
 	}
-	reply, chosen := hash.New(), map[string]bool{}
-	for _, process := range offered.Ints() {
-		for rank := range offered.Get(strconv.Itoa(process)).All() {
-			if !chosen[rank] {
-				chosen[rank] = true
-				reply.At(strconv.Itoa(process), rank)
+	chosen, taken := map[int][]int{}, map[int]bool{}
+	for _, process := range slices.Sorted(maps.Keys(offered)) {
+		for _, rank := range offered[process] {
+			if !taken[rank] {
+				taken[rank] = true
+				chosen[process] = append(chosen[process], rank)
 			}
 		}
 	}
-	mine, err := hash.Exchange(reply, k.World)
+	mine, err := exchangeRanks(k.World, chosen)
 	if err != nil {
 		return nil, err
 	}
-	found := []int64{int64(len(chosen))}
-	if err := k.World.Allreduce(found, mpi.Sum); err != nil {
+	found, err := mpi.AllreduceOne(k.World, len(taken), mpi.Sum)
+	if err != nil {
 		return nil, err
 	}
-	if int(found[0]) != f.Ranks {
+	if found != f.Ranks {
 		err = fmt.Errorf("dataset %d (%s): the files of %d of its %d ranks are on no node of this run; a run with %d ranks may rebuild them",
-			id, f.Name(), f.Ranks-int(found[0]), f.Ranks, f.Ranks)
+			id, f.Name(), f.Ranks-found, f.Ranks, f.Ranks)
 		if wrong != nil {
 			err = fmt.Errorf("%w (%w)", err, wrong)
 		}
 		return nil, mpi.Agree(k.World, err)
 	}
 	parts := map[int][]redundancy.File{}
-	for _, h := range mine.All() {
-		for _, rank := range h.Ints() {
-			parts[rank], _ = redundancy.Split(k.filesOf(id, rank))
+	for _, ranks := range mine {
+		for _, rank := range ranks {
+			parts[rank], _ = redundancy.Split(k.parts.files(id, rank))
 		}
 	}
 	return parts, nil
+}
+
+// exchangeRanks sends each process a list of ranks, and returns those that others
+// have sent to the caller. It is collective.
+func exchangeRanks(c mpi.Comm, send map[int][]int) (map[int][]int, error) {
+	h := hash.New()
+	for process, ranks := range send {
+		for _, rank := range ranks {
+			h.At(strconv.Itoa(process), strconv.Itoa(rank))
+		}
+	}
+	h, err := hash.Exchange(h, c)
+	if err != nil {
+		return nil, err
+	}
+	received := map[int][]int{}
+	for _, process := range h.Ints() {
+		received[process] = h.Get(strconv.Itoa(process)).Ints()
+	}
+	return received, nil
 }

@@ -1,188 +1,203 @@
 package cache
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/goscr/goscr/filemap"
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/filemap"
+	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/mpi"
-	"github.com/goscr/goscr/reddesc"
 )
 
-// place is a directory on the node that holds datasets: that of a store, or one
-// that was a store's in an earlier run.
+// place is a directory on the node that holds datasets. It belongs to a store, or
+// did in an earlier run.
 type place struct {
 	dir   string // holds a directory for each dataset
 	store *reddesc.Store
 	spare bool // there is a redundancy file to be used again
 }
 
-// below is where, in every store, the datasets of the job are.
-func (c *Config) below() string { return filepath.Join(c.User, "scr."+c.JobID) }
-
-// openPlaces makes the directories of all stores. The error is the caller's.
-func (k *Cache) openPlaces() error {
-	var err error
-	for _, s := range k.Stores {
-		p := &place{dir: filepath.Join(s.Base, k.below()), store: s}
-		k.places = append(k.places, p)
-		if k.Node.Rank() == 0 {
-			if e := privateDir(s.Base, k.User, "scr."+k.JobID); err == nil {
-				err = e
-			}
-		}
-	}
-	return err
+// places are the directories that hold datasets, and which of them each is in.
+type places struct {
+	node  mpi.Comm
+	below string         // end of the path of each
+	all   []*place       // first the places of the stores, in the order of these
+	of    map[int]*place // where the node's part of a dataset is
 }
 
-// KeyDir, in the description of a dataset in the filemap, is the place where the
-// rank that has the entry has it.
-const KeyDir = "CACHE"
-
-// Keys of what the first rank of a node tells the others of it.
-const (
-	keyAt    = "AT"    // id -> directory
-	keyPlace = "PLACE" // directories that are no store's
-)
-
-// findPlaces finds out in which directories the datasets are that the filemaps of
-// the node speak of: an earlier run may have had others. all is on the first rank
-// of the node, which the others hear it from. It is collective over the node.
-func (k *Cache) findPlaces(all *filemap.Map) error {
-	found := hash.New()
-	if k.Node.Rank() == 0 {
-		for _, id := range all.Datasets() {
-			var newest dataset.Dataset
-			for _, rank := range all.Ranks(id) {
-				d := all.Dataset(id, rank)
-				dir := d.Text(KeyDir)
-				if dir == "" || k.placeOf(dir) == nil && !k.trusted(dir) {
-					continue
-				}
-				if k.placeOf(dir) == nil {
-					found.SetKV(keyPlace, dir)
-				}
-				if newest.Hash == nil || d.Created().After(newest.Created()) {
-					newest = d
-					found.At(keyAt).SetValue(strconv.Itoa(id), dir)
-				}
-			}
+// newPlaces returns the places of all stores, whose paths end in user and name. The
+// first rank of a node makes their directories. The error is the caller's.
+func newPlaces(node mpi.Comm, stores []*reddesc.Store, user, name string) (*places, error) {
+	p := &places{node: node, below: filepath.Join(user, name), of: map[int]*place{}}
+	var failed error
+	for _, s := range stores {
+		p.all = append(p.all, &place{dir: filepath.Join(s.Base, p.below), store: s})
+		if node.Rank() == 0 {
+			failed = cmp.Or(failed, privateDir(s.Base, user, name))
 		}
 	}
-	found, err := hash.Bcast(found, 0, k.Node)
+	return p, failed
+}
+
+// What the first rank of a node tells the others of it:
+//
+//	AT    / <id> / <directory>
+//	PLACE / <directory>          of those that are no store's
+const (
+	keyAt    = "AT"
+	keyPlace = "PLACE"
+)
+
+// found is where the datasets are that the filemaps of a node speak of.
+type found struct {
+	dirs []string       // that are no store's
+	at   map[int]string // id to directory
+}
+
+func (f *found) encode() *hash.Hash {
+	h := hash.New()
+	for _, dir := range f.dirs {
+		h.SetKV(keyPlace, dir)
+	}
+	for id, dir := range f.at {
+		h.At(keyAt).SetValue(strconv.Itoa(id), dir)
+	}
+	return h
+}
+
+func decodeFound(h *hash.Hash) *found {
+	f := &found{dirs: h.Get(keyPlace).Keys(), at: map[int]string{}}
+	for _, id := range h.Get(keyAt).Ints() {
+		f.at[id] = h.Get(keyAt).Text(strconv.Itoa(id))
+	}
+	return f
+}
+
+// find finds out in which directories the datasets are that the filemaps of the
+// node speak of: an earlier run may have had others. all is on the first rank of
+// the node, which the others hear it from. It is collective over the node.
+func (p *places) find(all *filemap.Map) error {
+	var message *hash.Hash
+	if p.node.Rank() == 0 {
+		message = p.search(all).encode()
+	}
+	message, err := hash.Bcast(message, 0, p.node)
 	if err != nil {
 		return err
 	}
-	for _, dir := range found.Get(keyPlace).Keys() {
-		k.places = append(k.places, &place{dir: dir})
+	f := decodeFound(message)
+	for _, dir := range f.dirs {
+		p.all = append(p.all, &place{dir: dir})
 	}
-	for id, h := range found.Get(keyAt).All() {
-		if n, err := strconv.Atoi(id); err == nil && len(h.Keys()) == 1 {
-			k.at[n] = k.placeOf(h.Keys()[0])
+	for id, dir := range f.at {
+		p.of[id] = p.byDir(dir)
+	}
+	return nil
+}
+
+// search looks through the filemaps of the node. Where they know several datasets
+// of an id, the newest counts.
+func (p *places) search(all *filemap.Map) *found {
+	f := &found{at: map[int]string{}}
+	for _, id := range all.Datasets() {
+		var newest filemap.Description
+		for _, rank := range all.Ranks(id) {
+			d := all.Dataset(id, rank)
+			store := p.byDir(d.Dir) != nil
+			if d.Dir == "" || !store && !trusted(d.Dir, p.below) {
+				continue
+			}
+			if !store && !slices.Contains(f.dirs, d.Dir) {
+				f.dirs = append(f.dirs, d.Dir)
+			}
+			if newest.IsZero() || d.Created().After(newest.Created()) {
+				newest = d
+				f.at[id] = d.Dir
+			}
+		}
+	}
+	return f
+}
+
+// byDir returns the place of a directory, nil if it is none.
+func (p *places) byDir(dir string) *place {
+	for _, x := range p.all {
+		if x.dir == dir {
+			return x
 		}
 	}
 	return nil
 }
 
-// placeOf returns the place of a directory, nil if it is none.
-func (k *Cache) placeOf(dir string) *place {
-	for _, p := range k.places {
-		if p.dir == dir {
-			return p
+// put records that the node's part of a dataset is in a store.
+func (p *places) put(id int, s *reddesc.Store) {
+	for _, x := range p.all {
+		if x.store == s {
+			p.of[id] = x
 		}
 	}
-	return nil
-}
-
-// trusted reports whether a directory that a filemap names is one that goscr has
-// made for this user and job.
-func (k *Cache) trusted(dir string) bool {
-	ending := string(filepath.Separator) + k.below()
-	if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || len(dir) <= len(ending) || dir[len(dir)-len(ending):] != ending {
-		return false
-	}
-	for _, d := range []string{dir, filepath.Dir(dir)} {
-		var st unix.Stat_t
-		if unix.Lstat(d, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// locate decides where the caller has the files of a dataset that is to be made
-// usable: where they are, or in the store where its descriptor says it was, if
-// there still is one, else in the first. It is collective.
-func (k *Cache) locate(c *Cached) error {
-	number := []int64{0}
-	for i, s := range k.Stores {
-		if s.Name == c.Desc.Store {
-			number[0] = int64(i)
-		}
-	}
-	if err := k.World.Allreduce(number, mpi.Max); err != nil {
-		return err
-	}
-	c.store = k.Stores[number[0]]
-	if k.at[c.ID()] == nil {
-		k.at[c.ID()] = k.places[number[0]]
-	}
-	return nil
 }
 
 // place is where the node's part of a dataset is.
-func (k *Cache) place(id int) *place {
-	if p := k.at[id]; p != nil {
-		return p
+func (p *places) place(id int) *place {
+	if x := p.of[id]; x != nil {
+		return x
 	}
-	return k.places[0]
+	return p.all[0]
+}
+
+// dir is where the node's part of a dataset is.
+func (p *places) dir(id int) string {
+	return filepath.Join(p.place(id).dir, fmt.Sprintf("scr.dataset.%d", id))
+}
+
+// remove deletes what is left in the directory of a dataset, if the caller is the
+// one to do that, and forgets where it was.
+func (p *places) remove(id int) error {
+	x := p.place(id)
+	var err error
+	if p.leads(x) {
+		err = os.RemoveAll(p.dir(id))
+		if x.store == nil { // nothing will be put there again
+			_ = os.Remove(x.dir)
+			_ = os.Remove(filepath.Dir(x.dir))
+		}
+	}
+	delete(p.of, id)
+	return err
 }
 
 // device tells storage that ranks share from other storage of the same name, "" if
 // it is the node's own.
-func (k *Cache) device(id int) string {
-	p := k.place(id)
-	if p.store == nil || !p.store.Shared {
+func (p *places) device(id int) string {
+	x := p.place(id)
+	if x.store == nil || !x.store.Shared {
 		return ""
 	}
-	return fmt.Sprintf("%d %s", p.store.Leader, p.dir)
+	return fmt.Sprintf("%d %s", x.store.Leader, x.dir)
 }
 
-// leads reports whether the caller is the one, of those who share a place, to make
-// and remove directories in it.
-func (k *Cache) leads(p *place) bool {
-	if p.store == nil {
-		return k.Node.Rank() == 0
+// leads reports whether the caller, of the ranks that share a place, makes and
+// removes the directories in it.
+func (p *places) leads(x *place) bool {
+	if x.store == nil {
+		return p.node.Rank() == 0
 	}
-	return p.store.Comm.Rank() == 0
+	return x.store.Comm.Rank() == 0
 }
 
-// Leaving returns the datasets that have to leave a store so that at most keep stay
-// in it: first those that are worth the least, and of them the oldest.
-func (k *Cache) Leaving(s *reddesc.Store, keep int, worth func(*Cached) int) []*Cached {
-	var all []*Cached
-	for _, c := range slices.Backward(k.list) {
-		if c.store == s {
-			all = append(all, c)
+// inside reports whether a path that was read from disk lies in the cache.
+func (p *places) inside(path string) bool {
+	for _, x := range p.all {
+		rel, err := filepath.Rel(x.dir, path)
+		if err == nil && filepath.IsLocal(rel) && rel != "." {
+			return true
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *Cached) int { return worth(a) - worth(b) })
-	return all[:max(len(all)-max(keep, 0), 0)]
-}
-
-// Store returns the store of a name.
-func (k *Cache) Store(name string) *reddesc.Store {
-	for _, s := range k.Stores {
-		if s.Name == name {
-			return s
-		}
-	}
-	return k.Stores[0]
+	return false
 }

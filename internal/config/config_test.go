@@ -80,25 +80,25 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := cfg.String("SCR_PREFIX"); got != wd {
+	if got := cfg.Prefix; got != wd {
 		t.Errorf("SCR_PREFIX = %q, want the working directory %q", got, wd)
 	}
-	if got, want := cfg.String("SCR_CONF_FILE"), wd+"/.scrconf"; got != want {
+	if got, want := cfg.ConfFile, wd+"/.scrconf"; got != want {
 		t.Errorf("SCR_CONF_FILE = %q, want %q", got, want)
 	}
-	if got := cfg.Size("SCR_MPI_BUF_SIZE"); got != 256<<10 {
+	if got := cfg.MPIBufSize; got != 256<<10 {
 		t.Errorf("SCR_MPI_BUF_SIZE = %d", got)
 	}
-	if !cfg.Bool("SCR_ENABLE") || cfg.Int("SCR_FLUSH") != 10 || cfg.String("SCR_COPY_TYPE") != "XOR" {
+	if !cfg.Enable || cfg.Flush != 10 || cfg.CopyType != "XOR" {
 		t.Error("defaults of SCR_ENABLE, SCR_FLUSH or SCR_COPY_TYPE")
 	}
-	if got := cfg.String("SCR_JOB_ID"); got != "defjobid" {
+	if got := cfg.JobID; got != "defjobid" {
 		t.Errorf("SCR_JOB_ID = %q", got)
 	}
-	if cfg.String("SCR_USER_NAME") == "" || cfg.String("SCR_NODE_NAME") == "" {
+	if cfg.UserName == "" || cfg.NodeName == "" {
 		t.Error("no user or node name")
 	}
-	if got := cfg.String("SCR_JOB_NAME"); got != "" {
+	if got := cfg.JobName; got != "" {
 		t.Errorf("SCR_JOB_NAME = %q", got)
 	}
 }
@@ -123,8 +123,47 @@ func TestTable(t *testing.T) {
 		if p.Default == "" && p.derive == nil && p.Type != Text {
 			t.Errorf("%s: no default", p.Name)
 		}
-		if got := cfg.Source(p.Name).Level; got != Default {
+		if got := cfg.values[p.Name].source.Level; got != Default {
 			t.Errorf("%s: from %v", p.Name, got)
+		}
+	}
+}
+
+// What is given as an example of a parameter sets it.
+func TestTable_Examples(t *testing.T) {
+	useSystemFile(t, "")
+	prefix := t.TempDir()
+	set := func(line string) *Config {
+		program := settings(t, line)
+		var vars []string
+		if !strings.HasPrefix(line, "SCR_PREFIX=") {
+			vars = []string{"SCR_PREFIX=" + prefix}
+		}
+		cfg, warnings := load(t, program, vars...)
+		if strings.Contains(strings.Join(warnings, "\n"), "unknown") {
+			t.Errorf("%s: %q", line, warnings)
+		}
+		return cfg
+	}
+	for _, p := range Parameters {
+		if cfg := set(p.Name + "=" + p.Example); cfg.values[p.Name].source.Level != Program {
+			t.Errorf("%s=%s does not set it", p.Name, p.Example)
+		}
+	}
+	for _, kind := range ItemKinds {
+		if items := set(kind.Example).items.Get(kind.Name); items.Size() != 1 {
+			t.Errorf("%s sets no item", kind.Example)
+		}
+		for _, field := range kind.Fields {
+			items := set(field.Example).items.Get(kind.Name)
+			for _, item := range items.All() {
+				if item.Text(field.Name) == "" {
+					t.Errorf("%s does not set %s", field.Example, field.Name)
+				}
+			}
+			if items.Size() != 1 {
+				t.Errorf("%s sets no item", field.Example)
+			}
 		}
 	}
 }
@@ -165,14 +204,14 @@ func TestPrecedence(t *testing.T) {
 			if want == Default {
 				wantFlush, wantBase = 10, "/dev/shm"
 			}
-			if got := cfg.Int("SCR_FLUSH"); got != wantFlush {
+			if got := cfg.Flush; got != wantFlush {
 				t.Errorf("SCR_FLUSH = %d, want %d", got, wantFlush)
 			}
-			if got := cfg.String("SCR_CACHE_BASE"); got != wantBase {
+			if got := cfg.CacheBase; got != wantBase {
 				t.Errorf("SCR_CACHE_BASE = %s, want %s", got, wantBase)
 			}
 			for _, name := range []string{"SCR_FLUSH", "SCR_CACHE_BASE"} {
-				if got := cfg.Source(name).Level; got != want {
+				if got := cfg.values[name].source.Level; got != want {
 					t.Errorf("%s is from %v, want %v", name, got, want)
 				}
 			}
@@ -195,7 +234,7 @@ func TestSource(t *testing.T) {
 		"SCR_NODE_NAME":  "default, the host name",
 		"SCR_CACHE_BASE": "default",
 	} {
-		if got := cfg.Source(name).String(); got != want {
+		if got := cfg.values[name].source.String(); got != want {
 			t.Errorf("%s is from %q, want %q", name, got, want)
 		}
 	}
@@ -208,8 +247,8 @@ func TestEmptyValueCountsAsNone(t *testing.T) {
 	prefix := t.TempDir()
 	writeFile(t, prefix+"/.scrconf", `SCR_FLUSH= SCR_CACHE_BASE=${NOWHERE}`)
 	cfg, _ := load(t, nil, "SCR_PREFIX="+prefix, "SCR_FLUSH=", "SCR_CACHE_BASE=")
-	if cfg.Int("SCR_FLUSH") != 1 || cfg.String("SCR_CACHE_BASE") != "/1" {
-		t.Errorf("SCR_FLUSH = %d, SCR_CACHE_BASE = %s", cfg.Int("SCR_FLUSH"), cfg.String("SCR_CACHE_BASE"))
+	if cfg.Flush != 1 || cfg.CacheBase != "/1" {
+		t.Errorf("SCR_FLUSH = %d, SCR_CACHE_BASE = %s", cfg.Flush, cfg.CacheBase)
 	}
 }
 
@@ -239,10 +278,10 @@ func TestPrefixDecidesWhereTheUserFileIs(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			useSystemFile(t, test.system)
 			cfg, warnings := load(t, settings(t, test.program), test.vars...)
-			if got := cfg.String("SCR_PREFIX"); got != test.prefix {
+			if got := cfg.Prefix; got != test.prefix {
 				t.Errorf("SCR_PREFIX = %s, want %s", got, test.prefix)
 			}
-			if got := cfg.Int("SCR_FLUSH"); got != test.flush {
+			if got := cfg.Flush; got != test.flush {
 				t.Errorf("SCR_FLUSH = %d, want %d", got, test.flush)
 			}
 			if len(warnings) > 0 {
@@ -269,7 +308,7 @@ func TestExpansion(t *testing.T) {
 		{"$SCR_PREFIX/x", prefix + "/x"},
 	} {
 		cfg, _ := load(t, settings(t, `SCR_JOB_NAME="`+test.in+`"`), "A=/a b", "TWICE=$A", "SCR_PREFIX="+prefix)
-		if got := cfg.String("SCR_JOB_NAME"); got != test.want {
+		if got := cfg.JobName; got != test.want {
 			t.Errorf("%q expands to %q, want %q", test.in, got, test.want)
 		}
 	}
@@ -281,7 +320,7 @@ func TestExpansion(t *testing.T) {
 	}
 	// The environment is the shell's to expand.
 	cfg, _ := load(t, nil, "SCR_JOB_NAME=$A", "A=x")
-	if got := cfg.String("SCR_JOB_NAME"); got != "$A" {
+	if got := cfg.JobName; got != "$A" {
 		t.Errorf("value from the environment was expanded to %q", got)
 	}
 }
@@ -350,7 +389,7 @@ func TestTypes(t *testing.T) {
 		{Parameter{Type: Name}, "a/b", nil},
 		{Parameter{Type: Path}, "/a//b/../c/", "/a/c"},
 	} {
-		v, err := test.p.parse(test.text)
+		v, err := test.p.read(test.text)
 		if test.want == nil {
 			if err == nil {
 				t.Errorf("%q is accepted as %s", test.text, test.p.accepts())
@@ -424,7 +463,7 @@ func TestInvalidValues(t *testing.T) {
 func TestOverriddenValueIsNotChecked(t *testing.T) {
 	useSystemFile(t, "SCR_FLUSH=often")
 	cfg, _ := load(t, nil, "SCR_FLUSH=4", "SCR_PREFIX="+t.TempDir())
-	if got := cfg.Int("SCR_FLUSH"); got != 4 {
+	if got := cfg.Flush; got != 4 {
 		t.Errorf("SCR_FLUSH = %d", got)
 	}
 }
@@ -458,7 +497,7 @@ func TestItems(t *testing.T) {
 	var text strings.Builder
 	for _, kind := range ItemKinds {
 		text.WriteString(kind.Name + "\n")
-		if err := cfg.Items(kind.Name).PrintKV(&text, 2); err != nil {
+		if err := cfg.items.Get(kind.Name).PrintKV(&text, 2); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -493,7 +532,7 @@ CKPT
 	if text.String() != want {
 		t.Errorf("items:\n%s\nwant:\n%s", text.String(), want)
 	}
-	if got := cfg.ItemsLevel("CKPT"); got != System {
+	if got := cfg.CkptsFrom; got != System {
 		t.Errorf("CKPT is from %v", got)
 	}
 
@@ -501,17 +540,26 @@ CKPT
 	// kinds stay.
 	writeFile(t, prefix+"/.scrconf", "CKPT=7 TYPE=single\nCKPT=7 INTERVAL=2\n")
 	cfg, _ = load(t, settings(t, "CKPT=0 TYPE=RS"), "SCR_PREFIX="+prefix, "SSD=/l/ssd")
-	if got := cfg.Items("CKPT").Keys(); !slices.Equal(got, []string{"7"}) {
+	if got := cfg.items.Get("CKPT").Keys(); !slices.Equal(got, []string{"7"}) {
 		t.Errorf("CKPT: %q", got)
 	}
-	if h := cfg.Items("CKPT").Get("7"); h.Text("TYPE") != "SINGLE" || h.Text("INTERVAL") != "2" {
+	if h := cfg.items.Get("CKPT").Get("7"); h.Text("TYPE") != "SINGLE" || h.Text("INTERVAL") != "2" {
 		t.Error("lines about one item were not merged")
 	}
-	if got := cfg.Items("STORE").Size(); got != 2 {
+	if got := cfg.items.Get("STORE").Size(); got != 2 {
 		t.Errorf("%d stores", got)
 	}
-	if got := cfg.ItemsLevel("CKPT"); got != User {
+	if got := cfg.CkptsFrom; got != User {
 		t.Errorf("CKPT is from %v", got)
+	}
+}
+
+// Ids that are one after expansion are one item.
+func TestItems_TwoIdsAreOne(t *testing.T) {
+	useSystemFile(t, "STORE=/l/ssd COUNT=1 GROUP=NODE\nSTORE=/l/ssd/ COUNT=2\n")
+	cfg, _ := load(t, nil, "SCR_PREFIX="+t.TempDir())
+	if s := cfg.Store("/l/ssd"); len(cfg.Stores) != 1 || s.Count.Or(0) != 2 || s.Group.Value != "NODE" {
+		t.Errorf("%+v", cfg.Stores)
 	}
 }
 
@@ -528,10 +576,10 @@ func TestStorePath_OfEachRank(t *testing.T) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		for _, id := range cfg.Items("STORE").Keys() {
-			seen[fmt.Sprint(c.Rank(), " ", id)] = cfg.StorePath(id)
+		for _, s := range cfg.Stores {
+			seen[fmt.Sprint(c.Rank(), " ", s.ID)] = s.Path
 		}
-		if name := cfg.Items("CKPT").Get("0").Text("STORE"); name != "/ssd0/x" {
+		if name := cfg.items.Get("CKPT").Get("0").Text("STORE"); name != "/ssd0/x" {
 			return fmt.Errorf("CKPT names %s", name)
 		}
 		return nil
@@ -571,17 +619,14 @@ func TestStorePath_OfEachRank(t *testing.T) {
 func TestModes_DefaultsAndValues(t *testing.T) {
 	useSystemFile(t, "")
 	cfg, _ := load(t, nil)
-	for _, name := range []string{"SCR_CACHE_BYPASS", "SCR_CACHE_PURGE", "SCR_FETCH_BYPASS", "SCR_FLUSH_ON_RESTART", "SCR_GLOBAL_RESTART",
-		"SCR_DROP_AFTER_CURRENT", "SCR_PREFIX_PURGE"} {
-		if cfg.Bool(name) {
-			t.Errorf("%s is on by default", name)
-		}
+	if cfg.CacheBypass || cfg.CachePurge || cfg.FetchBypass || cfg.FlushOnRestart || cfg.GlobalRestart || cfg.DropAfterCurrent || cfg.PrefixPurge {
+		t.Error("a mode is on by default")
 	}
-	if !cfg.Bool("SCR_COPY_METADATA") || !cfg.Bool("SCR_DISTRIBUTE") || cfg.Int("SCR_PREFIX_SIZE") != 0 || cfg.String("SCR_CURRENT") != "" {
+	if !cfg.CopyMetadata || !cfg.Distribute || cfg.PrefixSize != 0 || cfg.Current != "" {
 		t.Error("SCR_COPY_METADATA, SCR_DISTRIBUTE, SCR_PREFIX_SIZE or SCR_CURRENT")
 	}
 	cfg, _ = load(t, nil, "SCR_COPY_TYPE=file", "SCR_CACHE_SIZE=0")
-	if cfg.String("SCR_COPY_TYPE") != "FILE" || cfg.Int("SCR_CACHE_SIZE") != 0 {
+	if cfg.CopyType != "FILE" || cfg.CacheSize != 0 {
 		t.Error("SCR_COPY_TYPE=FILE or SCR_CACHE_SIZE=0")
 	}
 	for _, set := range []string{"SCR_PREFIX_SIZE=-1", "SCR_CACHE_SIZE=-1"} {
@@ -657,26 +702,62 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-func TestAccessorsPanicOnWrongNames(t *testing.T) {
+// Every parameter has a field, of a type for its values.
+func TestValues_HaveAFieldForEachParameter(t *testing.T) {
 	useSystemFile(t, "")
-	cfg, _ := load(t, nil)
-	for name, f := range map[string]func(){
-		"unknown":      func() { cfg.String("SCR_COPYTYPE") },
-		"another type": func() { cfg.Int("SCR_PREFIX") },
-		"source":       func() { cfg.Source("SCR_X") },
-		"items":        func() { cfg.Items("SCR_FLUSH") },
-	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: no panic", name)
-				}
-			}()
-			f()
-		}()
+	cfg, _ := load(t, settings(t, "SCR_CHECKPOINT_SECONDS=1.5 SCR_MPI_BUF_SIZE=2k SCR_CHECKPOINT_OVERHEAD=2.5"), "SCR_COPY_TYPE=rs", "SCR_FLUSH=3",
+		"SCR_FETCH=no", "SCR_PREFIX=/a/../b")
+	if cfg.CheckpointSeconds != 1500*time.Millisecond || cfg.MPIBufSize != 2048 || cfg.CheckpointOverhead != 2.5 || cfg.CopyType != "RS" ||
+		cfg.Flush != 3 || cfg.Fetch || cfg.Prefix != "/b" {
+		t.Errorf("%+v", cfg.Values)
 	}
-	if cfg.Seconds("SCR_HALT_SECONDS") != 0 {
-		t.Error("SCR_HALT_SECONDS")
+	fields := fields(&cfg.Values)
+	if len(fields) != len(Parameters) {
+		t.Errorf("%d fields for %d parameters", len(fields), len(Parameters))
+	}
+	for _, p := range Parameters {
+		if fields[p.Name] == nil {
+			t.Errorf("%s has no field", p.Name)
+		}
+	}
+	if got := cfg.Source(&cfg.FileBufSize).Level; got != Default {
+		t.Errorf("SCR_FILE_BUF_SIZE is from %v", got)
+	}
+	if got := cfg.Source(&cfg.MPIBufSize).Level; got != Program {
+		t.Errorf("SCR_MPI_BUF_SIZE is from %v", got)
+	}
+}
+
+// Lines about items are structs too, in which what a line leaves open is not set.
+func TestLines(t *testing.T) {
+	useSystemFile(t, "GROUPS=n1 POWER=p1 SWITCH=0\nSTORE=$SSD// COUNT=3 ENABLED=no VIEW=private\nSTORE=/a\n"+
+		"CKPT=10 INTERVAL=4 BYPASS=yes\nCKPT=2 TYPE=rs STORE=/a\nCACHEDIR=/a BYTES=2k\nCACHEDIR=/b")
+	cfg, _ := load(t, nil, "SCR_PREFIX="+t.TempDir(), "SSD=/l/ssd")
+	stores := []Store{
+		{ID: "/a", Path: "/a"},
+		{ID: "/l/ssd", Path: "/l/ssd", Count: Optional[int]{3, true}, Enabled: Optional[bool]{false, true}, View: Optional[string]{"PRIVATE", true}},
+	}
+	if !slices.Equal(cfg.Stores, stores) {
+		t.Errorf("%+v, want %+v", cfg.Stores, stores)
+	}
+	if s := cfg.Store("/l/ssd"); s != stores[1] || s.Enabled.Or(true) || s.Count.Or(1) != 3 || !s.Mkdir.Or(true) {
+		t.Errorf("%+v", s)
+	}
+	if s := cfg.Store("/c"); s != (Store{ID: "/c", Path: "/c"}) {
+		t.Errorf("%+v", s)
+	}
+	ckpts := []Ckpt{
+		{ID: 2, Type: Optional[string]{"RS", true}, Store: Optional[string]{"/a", true}},
+		{ID: 10, Interval: Optional[int]{4, true}, Bypass: Optional[bool]{true, true}},
+	}
+	if !slices.Equal(cfg.Ckpts, ckpts) {
+		t.Errorf("%+v, want %+v", cfg.Ckpts, ckpts)
+	}
+	if !maps.Equal(cfg.Groups["n1"], map[string]string{"POWER": "p1", "SWITCH": "0"}) || len(cfg.Groups) != 1 {
+		t.Errorf("%v", cfg.Groups)
+	}
+	if !maps.Equal(cfg.CacheDirs, map[string]int64{"/a": 2048}) || len(cfg.CntlDirs) != 0 {
+		t.Errorf("%v, %v", cfg.CacheDirs, cfg.CntlDirs)
 	}
 }
 
@@ -691,14 +772,14 @@ func TestRead(t *testing.T) {
 	if err != nil || len(warnings) > 0 {
 		t.Fatal(err, warnings)
 	}
-	if cfg.String("SCR_PREFIX") != prefix || cfg.Int("SCR_FLUSH") != 3 || cfg.Bool("SCR_FETCH") {
-		t.Errorf("prefix %s, flush %d, fetch %v", cfg.String("SCR_PREFIX"), cfg.Int("SCR_FLUSH"), cfg.Bool("SCR_FETCH"))
+	if cfg.Prefix != prefix || cfg.Flush != 3 || cfg.Fetch {
+		t.Errorf("prefix %s, flush %d, fetch %v", cfg.Prefix, cfg.Flush, cfg.Fetch)
 	}
-	if cfg.String("SCR_JOB_NAME") != "a b" || cfg.Items("CKPT").Get("0").Text("TYPE") != "XOR" {
+	if cfg.JobName != "a b" || cfg.items.Get("CKPT").Get("0").Text("TYPE") != "XOR" {
 		t.Error("settings of the program")
 	}
 	t.Setenv("SCR_PREFIX", prefix)
-	if cfg, _, err := Read(""); err != nil || cfg.Int("SCR_FLUSH") != 3 {
+	if cfg, _, err := Read(""); err != nil || cfg.Flush != 3 {
 		t.Errorf("with the prefix from the environment: %v", err)
 	}
 	writeFile(t, prefix+"/.scr/app.conf", "x")
@@ -748,8 +829,8 @@ func TestLoad_RanksAgree(t *testing.T) {
 			if errs[r] != nil {
 				t.Fatal(errs[r])
 			}
-			if cfg.Int("SCR_FLUSH") != 1 || cfg.String("SCR_JOB_ID") != "job0" || cfg.String("SCR_PREFIX") != prefix ||
-				cfg.String("SCR_JOB_NAME") != "n0" || !cfg.Items("STORE").Has("/s/n0") {
+			if cfg.Flush != 1 || cfg.JobID != "job0" || cfg.Prefix != prefix ||
+				cfg.JobName != "n0" || !cfg.items.Get("STORE").Has("/s/n0") {
 				t.Errorf("%d ranks: rank %d does not have what rank 0 decided", n, r)
 			}
 			if got, _, _ := cfg.Query("SCR_XTRA"); got != "n0" {
@@ -764,11 +845,11 @@ func TestLoad_RanksAgree(t *testing.T) {
 				"SCR_CNTL_BASE":  fmt.Sprintf("/cntl/n%d", r),
 				"SCR_CACHE_BASE": base,
 			} {
-				if got := cfg.String(name); got != want {
+				if got := cfg.values[name].text; got != want {
 					t.Errorf("%d ranks: rank %d: %s = %s, want %s", n, r, name, got, want)
 				}
 			}
-			if got, want := cfg.Source("SCR_CNTL_BASE"), (Source{System, systemFile + ":1"}); got != want {
+			if got, want := cfg.Source(&cfg.CntlBase), (Source{System, systemFile + ":1"}); got != want {
 				t.Errorf("source %v, want %v", got, want)
 			}
 		}

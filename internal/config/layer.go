@@ -1,10 +1,18 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"maps"
+	"os"
 	"slices"
+	"syscall"
 )
+
+// maxFile is more bytes than any file of settings has.
+const maxFile = 16 << 20
 
 // setting is a value as it was set, before expansion.
 type setting struct {
@@ -34,6 +42,43 @@ func newLayer(level Level) *layer {
 		values: map[string]setting{},
 		items:  map[string]map[string]*item{},
 	}
+}
+
+// readText returns the contents of a file, "" if it does not exist.
+func readText(path string) (string, error) {
+	f, err := os.Open(path)
+	if missing(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return "", err
+	}
+	if len(data) > maxFile {
+		return "", fmt.Errorf("%s: more than %d bytes are no configuration file", path, maxFile)
+	}
+	return string(data), nil
+}
+
+// missing reports whether an error says that there is no such file.
+func missing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// layerOf reads the text of a configuration file, which is called name.
+func layerOf(level Level, name, text string) (*layer, error) {
+	l := newLayer(level)
+	lines, err := parse(name, text)
+	for _, line := range lines {
+		if err == nil {
+			err = l.add(line.pairs, fmt.Sprintf("%s:%d", name, line.number))
+		}
+	}
+	return l, err
 }
 
 // add takes the settings of one line, all or none of them. Later lines win
@@ -126,4 +171,13 @@ func (l *layer) lines() [][]pair {
 		}
 	}
 	return lines
+}
+
+// at says where what a warning is about was set.
+func at(where, format string, args ...any) string {
+	text := fmt.Sprintf(format, args...)
+	if where == "" {
+		return text
+	}
+	return where + ": " + text
 }

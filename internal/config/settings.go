@@ -21,7 +21,7 @@ type Settings struct {
 	set *layer // nil until something is set
 }
 
-func (s *Settings) environ() Environ {
+func (s *Settings) lookup() Environ {
 	if s.Environ == nil {
 		return os.LookupEnv
 	}
@@ -99,7 +99,7 @@ func parseQuery(pairs []pair) (q query, isQuery bool, err error) {
 }
 
 func (s *Settings) query(q query) (string, bool, error) {
-	r := resolver{environ: s.environ(), layers: []*layer{s.layer()}}
+	r := resolver{environ: s.lookup(), layers: []*layer{s.layer()}}
 	if q.field != "" {
 		it := s.layer().items[q.name][q.id]
 		if it == nil {
@@ -112,16 +112,12 @@ func (s *Settings) query(q query) (string, bool, error) {
 		ids := strings.Join(slices.Sorted(maps.Keys(s.layer().items[q.name])), " ")
 		return ids, ids != "", nil
 	}
-	p := find(Parameters, q.name)
-	if p == nil {
-		p = &Parameter{Name: q.name}
-	}
 	prefix, err := r.resolve(find(Parameters, "SCR_PREFIX"))
 	if err != nil {
 		return "", false, err
 	}
 	r.prefix = prefix.text
-	v, err := r.resolve(p)
+	v, err := r.resolve(findOrText(Parameters, q.name))
 	return v.text, err == nil && v.text != "", err
 }
 
@@ -139,17 +135,11 @@ func (s *Settings) Text() string {
 // ParseSettings reads what Text returned. An error names the file, which is
 // called name, and the line.
 func ParseSettings(name, text string) (*Settings, error) {
-	lines, err := parse(name, text)
+	l, err := layerOf(Program, name, text)
 	if err != nil {
 		return nil, err
 	}
-	s := &Settings{}
-	for _, line := range lines {
-		if err := s.layer().add(line.pairs, fmt.Sprintf("%s:%d", name, line.number)); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
+	return &Settings{set: l}, nil
 }
 
 // same returns an error if the settings are not those of rank 0, whose Text is

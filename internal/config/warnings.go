@@ -89,15 +89,6 @@ func (r *resolver) unknownFields(kind *ItemKind) []string {
 	return list
 }
 
-// at says where what a warning is about was set.
-func at(where, format string, args ...any) string {
-	text := fmt.Sprintf(format, args...)
-	if where == "" {
-		return text
-	}
-	return where + ": " + text
-}
-
 // didYouMean names the closest of the known names, "" if none is close.
 func didYouMean(name string, known []Parameter) string {
 	best, least := "", len(name)/3+1

@@ -1,11 +1,10 @@
-// Package detached starts commands of goscr that go on by themselves.
+// Package detached starts commands of goscr that outlive the process that starts them.
 //
-// Such a command is not a child of the program for longer than it takes to start:
-// the program may wait for children of its own, with a handler of SIGCHLD or
-// without, and must not find one that it does not know. So what the program starts
-// (Launch) starts the command once more, in a session of its own, and ends
-// (Again). From then on the two have nothing in common but standard input and
-// output, if those are a connection.
+// Such a command must not stay a child of the program: a program may wait for its
+// children, with or without a handler of SIGCHLD, and must not find one that it does not
+// know. So the process that the program starts (Launch) starts the command once more in
+// a session of its own, and ends (Again). From then on, program and command share
+// nothing but standard input and output, if those are a connection.
 package detached
 
 import (
@@ -24,25 +23,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// starting is how long the command may take until it has detached itself.
+// starting is how long a command may take to detach itself.
 const starting = 10 * time.Second
 
-// Launch runs a command until it has detached itself. connection is its standard
-// input and output, which the caller goes on owning; nil stands for none.
+// Launch starts a command and waits until it has detached itself. connection is its
+// standard input and output, and stays the caller's; nil stands for none.
 func Launch(path string, argv []string, connection *os.File) error {
 	cmd := exec.Command(path)
 	cmd.Args = argv
 	if connection != nil {
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = connection, connection, connection
 	}
-	cmd.Dir = "/" // not one that somebody wants to unmount
+	cmd.Dir = "/" // so that all other file systems can be unmounted
 	if err := cmd.Start(); err != nil {
 		return err
 	}
 	late := time.AfterFunc(starting, func() { cmd.Process.Kill() })
 	defer late.Stop()
 	err := cmd.Wait()
-	// A handler of the program's may have waited for all its children.
+	// A handler of the program may have waited for all children before us.
 	if err == nil || errors.Is(err, unix.ECHILD) {
 		return nil
 	}
@@ -50,8 +49,8 @@ func Launch(path string, argv []string, connection *os.File) error {
 }
 
 // Find looks for a command beside the library or program that this code is in, in
-// the bin directory next to its directory, and in PATH. remedy is what else can be
-// done if it is not there.
+// the bin directory next to its directory, and in PATH. remedy is the setting that makes
+// the command unnecessary, for the error.
 func Find(command, remedy string) (string, error) {
 	var tried []string
 	if code := fileOfCode(); code != "" {
@@ -94,9 +93,9 @@ func fileOfCode() string {
 	return ""
 }
 
-// Again starts the calling command once more, with other arguments, as a process
-// that has nothing to do with the job but standard input and output. Signals that
-// the job's thread blocks are not blocked there.
+// Again starts the calling command once more, with other arguments, in a session of its
+// own. The new process shares only standard input and output with the job. It blocks no
+// signals, whatever the job's thread blocks.
 func Again(argv []string) error {
 	if err := closeInherited(); err != nil {
 		return err
@@ -109,7 +108,7 @@ func Again(argv []string) error {
 	cmd.Args = argv
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	runtime.LockOSThread() // what is started has the mask of this thread
+	runtime.LockOSThread() // the new process inherits the signal mask of this thread
 	defer runtime.UnlockOSThread()
 	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil); err != nil {
 		return fmt.Errorf("signal mask: %w", err)
@@ -117,9 +116,8 @@ func Again(argv []string) error {
 	return cmd.Start()
 }
 
-// closeInherited closes the files and connections that the job has open and did
-// not mark to be closed for others, MPI's among them. All that Go opens is
-// marked.
+// closeInherited closes the files and connections that were inherited from the job, MPI's
+// among them. Go sets FD_CLOEXEC on all it opens, so all without it are inherited.
 func closeInherited() error {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

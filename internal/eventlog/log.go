@@ -34,15 +34,15 @@ type outlet struct {
 	lost  int           // dropped because the queue was full
 }
 
-// Open begins the log of a job that runs. What it is told to use and cannot use
-// is reported, and no reason for the job not to run.
+// Open begins the log of a job. A sink that cannot be used is reported; the job runs
+// without it. It returns nil if the configuration asks for no log.
 func Open(cfg *config.Config, log *report.Logger) *Log {
-	if !cfg.Bool("SCR_LOG_ENABLE") {
+	if !cfg.LogEnable {
 		return nil
 	}
 	l := &Log{job: JobOf(cfg), report: log, patience: patience}
 	l.openFiles(cfg)
-	if cfg.Bool("SCR_LOG_DB_ENABLE") {
+	if cfg.LogDBEnable {
 		if sink, err := startRecorder(DatabaseOf(cfg), log); err != nil {
 			log.Warn("no events are logged to the database: %v", err)
 		} else {
@@ -54,14 +54,14 @@ func Open(cfg *config.Config, log *report.Logger) *Log {
 
 // openFiles adds the sinks that need no other process.
 func (l *Log) openFiles(cfg *config.Config) {
-	if cfg.Bool("SCR_LOG_TXT_ENABLE") {
+	if cfg.LogTxtEnable {
 		path := TextFile(l.job.Prefix)
 		l.add(path, textFile{path})
 	}
-	if cfg.Bool("SCR_LOG_SYSLOG_ENABLE") {
+	if cfg.LogSyslogEnable {
 		if sink, err := openSyslog(cfg); err == nil {
 			l.add("syslog", sink)
-		} else if chosen(cfg, "SCR_LOG_SYSLOG_ENABLE") {
+		} else if chosen(cfg, &cfg.LogSyslogEnable) {
 			l.report.Warn("%v; SCR_LOG_SYSLOG_ENABLE=0 does without it", err)
 		} else {
 			l.report.Info("%v; SCR_LOG_SYSLOG_ENABLE=0 does without it", err)
@@ -75,7 +75,7 @@ func (l *Log) add(name string, sink Sink) {
 	go o.run(l.report)
 }
 
-// run writes what comes into the queue.
+// run writes the records of the queue.
 func (o *outlet) run(log *report.Logger) {
 	defer close(o.done)
 	for r := range o.queue {
@@ -103,7 +103,7 @@ func (l *Log) Add(r Record) {
 	}
 }
 
-// Close waits, for a moment, until everything is written.
+// Close waits until everything is written, at most for l.patience.
 func (l *Log) Close() {
 	if l == nil {
 		return
@@ -134,8 +134,8 @@ func (l *Log) Close() {
 	l.outlets = nil
 }
 
-// Once logs one record for a command, in all places that the configuration asks
-// for, and returns what went wrong. openDatabase opens the database.
+// Once logs one record for a command in all sinks that the configuration asks for, and
+// returns the errors of all of them. openDatabase opens the database.
 func Once(cfg *config.Config, r Record, openDatabase func(Database) (Sink, error)) error {
 	var errs []error
 	write := func(sink Sink, err error) {
@@ -144,21 +144,21 @@ func Once(cfg *config.Config, r Record, openDatabase func(Database) (Sink, error
 		}
 		errs = append(errs, err)
 	}
-	if cfg.Bool("SCR_LOG_TXT_ENABLE") {
+	if cfg.LogTxtEnable {
 		write(textFile{TextFile(r.Job.Prefix)}, nil)
 	}
-	if cfg.Bool("SCR_LOG_SYSLOG_ENABLE") {
+	if cfg.LogSyslogEnable {
 		sink, err := openSyslog(cfg)
-		if err == nil || chosen(cfg, "SCR_LOG_SYSLOG_ENABLE") {
+		if err == nil || chosen(cfg, &cfg.LogSyslogEnable) {
 			write(sink, err)
 		}
 	}
-	if cfg.Bool("SCR_LOG_DB_ENABLE") {
+	if cfg.LogDBEnable {
 		write(openDatabase(DatabaseOf(cfg)))
 	}
 	return errors.Join(errs...)
 }
 
-// chosen reports whether somebody has set a parameter. Nobody has to hear that
-// what he did not ask for, as syslog in a container, is not there.
-func chosen(cfg *config.Config, name string) bool { return cfg.Source(name).Level != config.Default }
+// chosen reports whether a parameter was set, and not left at its default. That syslog is
+// missing, as in a container, needs a warning only if the user has asked for it.
+func chosen(cfg *config.Config, field any) bool { return cfg.Source(field).Level != config.Default }

@@ -7,11 +7,11 @@
 // a message to syslog, and a row in a database, each if the parameters
 // SCR_LOG_* ask for it.
 //
-// The log never holds a program up and never fails it. Each of the three has a
-// queue and a goroutine of its own; what does not get through in time is
-// counted and told. Drivers for databases are in the command binary, not in
-// the library: a process of that binary, which Recorder starts, is sent the
-// records through a socket.
+// The log never delays a program, and never makes a call fail. Each of the three has a
+// queue and a goroutine of its own; records that do not fit into a queue are dropped,
+// counted, and reported. Drivers for databases are in the command binary, not in the
+// library: startRecorder starts a process of that binary and sends it the records
+// through a socket.
 package eventlog
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/goscr/goscr/internal/config"
 )
 
-// Job says on whose behalf something is logged.
+// Job is the job that a record is about.
 type Job struct {
 	Host    string // the node that logs
 	User    string
@@ -33,16 +33,16 @@ type Job struct {
 	Prefix  string // the prefix directory
 }
 
-// JobOf returns what a configuration knows of a job.
+// JobOf returns the job of a configuration.
 func JobOf(cfg *config.Config) Job {
 	return Job{
-		Host: cfg.String("SCR_NODE_NAME"), User: cfg.String("SCR_USER_NAME"), ID: cfg.String("SCR_JOB_ID"),
-		Name: cfg.String("SCR_JOB_NAME"), Cluster: cfg.String("SCR_CLUSTER_NAME"), Prefix: cfg.String("SCR_PREFIX"),
+		Host: cfg.NodeName, User: cfg.UserName, ID: cfg.JobID,
+		Name: cfg.JobName, Cluster: cfg.ClusterName, Prefix: cfg.Prefix,
 	}
 }
 
-// Record is one entry of the log. It is an event, or a transfer of files if
-// Transfer is set. What is empty, 0 or nil is not known and left out.
+// Record is one entry of the log: an event, or a transfer of files if Transfer is set.
+// Fields that are empty, 0 or nil are not known, and not written.
 type Record struct {
 	Time     time.Time
 	Job      Job
@@ -58,7 +58,7 @@ type Record struct {
 	Files    *int64
 }
 
-// Since is the Seconds of what has begun at start and ends now.
+// Since is the Seconds of an event that began at start and ends now.
 func Since(start time.Time) *float64 {
 	seconds := time.Since(start).Seconds()
 	return &seconds
@@ -73,8 +73,7 @@ const timeLayout = "2006-01-02T15:04:05"
 // Line is the record as a line of the text log, without the newline.
 func (r *Record) Line() string { return r.Time.Local().Format(timeLayout) + ": " + r.Text() }
 
-// Text is Line without the time. Whatever is in the names of the job, it is
-// one line.
+// Text is Line without the time. It is one line, whatever characters are in the names.
 func (r *Record) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "host=%s, jobid=%s", word(r.Job.Host), word(r.Job.ID))
@@ -109,7 +108,7 @@ func (r *Record) Text() string {
 	return b.String()
 }
 
-// word is text that stands without quotes, which it gets if it must.
+// word is text in quotes if it needs them, and without otherwise.
 func word(text string) string {
 	for _, c := range text {
 		if c <= ' ' || c == ',' || c == '"' || !strconv.IsPrint(c) {

@@ -31,9 +31,9 @@ type Database struct {
 // DatabaseOf returns what a configuration says of the database.
 func DatabaseOf(cfg *config.Config) Database {
 	return Database{
-		Host: cfg.String("SCR_LOG_DB_HOST"), User: cfg.String("SCR_LOG_DB_USER"), Password: cfg.String("SCR_LOG_DB_PASS"),
-		Name: cfg.String("SCR_LOG_DB_NAME"), Debug: cfg.Bool("SCR_LOG_DB_DEBUG"),
-		File: DatabaseFile(cfg.String("SCR_PREFIX")),
+		Host: cfg.LogDBHost, User: cfg.LogDBUser, Password: cfg.LogDBPass,
+		Name: cfg.LogDBName, Debug: cfg.LogDBDebug,
+		File: DatabaseFile(cfg.Prefix),
 	}
 }
 
@@ -46,18 +46,18 @@ const sending = 5 * time.Second
 
 // recorder is a process of the command binary.
 //
-// It has nothing to do with the program (see package detached) but a socket. It
-// writes what it was sent, even if the program is killed, and ends when the socket
-// is closed or soon after.
+// A socket is all that connects it to the program (see package detached). It writes
+// all records that were sent, even if the program is killed, and ends soon after the
+// socket is closed.
 type recorder struct {
 	socket *os.File
 	raw    syscall.RawConn
-	spoken chan struct{} // closed when the recorder has ended
+	ended  chan struct{} // closed when the recorder has ended
 	dead   error
 }
 
-// startRecorder starts the command, and sends it where the database is: a
-// password does not belong into arguments or environment.
+// startRecorder starts the command, and sends it the settings of the database: a
+// password must not be in arguments or environment, which others can read.
 func startRecorder(db Database, log *report.Logger) (Sink, error) {
 	path, err := detached.Find(Command, "SCR_LOG_DB_ENABLE=0")
 	if err != nil {
@@ -73,23 +73,23 @@ func startRecorder(db Database, log *report.Logger) (Sink, error) {
 	if err := unix.SetNonblock(fds[0], true); err != nil { // so that it can have deadlines
 		return nil, errors.Join(err, unix.Close(fds[0]), theirs.Close())
 	}
-	r := &recorder{socket: os.NewFile(uintptr(fds[0]), "socket to "+Command), spoken: make(chan struct{})}
+	r := &recorder{socket: os.NewFile(uintptr(fds[0]), "socket to "+Command), ended: make(chan struct{})}
 	if r.raw, err = r.socket.SyscallConn(); err == nil {
 		err = detached.Launch(path, []string{Command}, theirs)
 	}
-	theirs.Close() // so that the end of the recorder can be seen
+	theirs.Close() // else the socket would stay open when the recorder has ended
 	if err == nil {
 		err = r.send(db)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%w%s", err, r.lastWords()), r.socket.Close())
+		return nil, errors.Join(fmt.Errorf("%w%s", err, r.reason()), r.socket.Close())
 	}
 	go r.listen(log)
 	return r, nil
 }
 
-// lastWords is what a recorder that did not start has said.
-func (r *recorder) lastWords() string {
+// reason is the message of a recorder that did not start.
+func (r *recorder) reason() string {
 	if r.socket.SetReadDeadline(time.Now().Add(time.Second)) != nil {
 		return ""
 	}
@@ -141,9 +141,9 @@ func (r *recorder) send(v any) error {
 	return r.dead
 }
 
-// listen tells people what the recorder has to say, until it ends.
+// listen reports the messages of the recorder until it ends.
 func (r *recorder) listen(log *report.Logger) {
-	defer close(r.spoken)
+	defer close(r.ended)
 	lines := bufio.NewReader(r.socket)
 	for {
 		line, err := lines.ReadString('\n')
@@ -156,18 +156,19 @@ func (r *recorder) listen(log *report.Logger) {
 	}
 }
 
-// Close tells the recorder that there is no more to come, and waits until it
-// has written everything.
+// Close sends the end of the records, and waits until the recorder has written
+// everything.
 func (r *recorder) Close() error {
 	err := r.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) }) // fails if it has died
 	if err == nil {
-		<-r.spoken
+		<-r.ended
 	}
 	return errors.Join(err, r.socket.Close())
 }
 
-// Receive is the recorder's end: it returns where the database is, and a
-// function for the records that follow, which ends with io.EOF.
+// Receive is what the recorder does with its end of the socket: it returns the settings
+// of the database, and a function that returns the records that follow, and at the end
+// io.EOF.
 func Receive(in io.Reader) (db Database, next func() (Record, error), err error) {
 	d := json.NewDecoder(in)
 	if err := d.Decode(&db); err != nil {

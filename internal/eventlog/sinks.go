@@ -10,7 +10,7 @@ import (
 	"github.com/goscr/goscr/internal/config"
 )
 
-// Sink is a place where records end.
+// Sink is a place that records are written to.
 type Sink interface {
 	Write(Record) error
 	io.Closer
@@ -23,8 +23,8 @@ func TextFile(prefix string) string { return filepath.Join(prefix, ".scr", "log"
 // keeps it.
 func DatabaseFile(prefix string) string { return filepath.Join(prefix, ".scr", "log.sqlite") }
 
-// textFile appends to a file. It does not keep it open, so that a log that
-// somebody has moved away begins anew.
+// textFile appends to a file. It does not keep the file open: if somebody moves the log
+// away, a new one begins.
 type textFile struct{ path string }
 
 // Write adds a line in one write: jobs and commands share the file.
@@ -42,16 +42,16 @@ func (t textFile) Write(r Record) error {
 
 func (textFile) Close() error { return nil }
 
-// system is syslog, which adds the time of its own.
+// system is syslog, which adds the time itself.
 type system struct{ to *syslog.Writer }
 
 func openSyslog(cfg *config.Config) (Sink, error) {
-	priority := facilities[cfg.String("SCR_LOG_SYSLOG_FACILITY")] | levels[cfg.String("SCR_LOG_SYSLOG_LEVEL")]
-	network, socket := "", cfg.String("SCR_LOG_SYSLOG_SOCKET")
+	priority := facilities[cfg.LogSyslogFacility] | levels[cfg.LogSyslogLevel]
+	network, socket := "", cfg.LogSyslogSocket
 	if socket != "" {
 		network = "unixgram"
 	}
-	to, err := syslog.Dial(network, socket, priority, cfg.String("SCR_LOG_SYSLOG_PREFIX"))
+	to, err := syslog.Dial(network, socket, priority, cfg.LogSyslogPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("syslog: %w", err)
 	}
@@ -65,7 +65,7 @@ func (s system) Write(r Record) error {
 
 func (s system) Close() error { return s.to.Close() }
 
-// What the names of SCR_LOG_SYSLOG_FACILITY and SCR_LOG_SYSLOG_LEVEL stand for.
+// The values of SCR_LOG_SYSLOG_FACILITY and SCR_LOG_SYSLOG_LEVEL.
 var (
 	facilities = map[string]syslog.Priority{
 		"LOG_USER": syslog.LOG_USER, "LOG_DAEMON": syslog.LOG_DAEMON,

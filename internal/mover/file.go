@@ -14,9 +14,9 @@ import (
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/compress"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/transfer"
-	"github.com/goscr/goscr/meta"
 )
 
 // The transfer file, in the control directory of a node, says what is to be copied
@@ -99,7 +99,7 @@ func (l *Load) enter(h *hash.Hash, m Manner) {
 		e.SetValue(keyDestination, l.destination(f))
 		e.SetInt(keySize, f.Meta.Size())
 		e.SetInt(keyWritten, 0)
-		e.Set(keyMeta, f.Meta.Clone())
+		e.Set(keyMeta, f.Meta.Clone().Hash())
 		h.At(keyFiles).Set(f.Path, e)
 	}
 	of.At(keyRank).Set(rank, part)
@@ -158,10 +158,7 @@ func next(h *hash.Hash) (l *Load, arrived map[string]bool) {
 			arrived := map[string]bool{}
 			for path := range part.Get(keyFile).All() {
 				e := h.Get(keyFiles, path)
-				f := redundancy.File{Path: path, Meta: meta.Meta{Hash: hash.New()}}
-				if m := e.Get(keyMeta); m != nil {
-					f.Meta.Hash = m.Clone()
-				}
+				f := redundancy.File{Path: path, Meta: meta.FromHash(e.Get(keyMeta)).Clone()}
 				l.Files = append(l.Files, f)
 				written, ok := e.Int(keyWritten)
 				arrived[path] = ok && written == f.Meta.Size() && there(l.destination(f), written)

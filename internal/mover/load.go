@@ -11,7 +11,6 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/transfer"
-	"github.com/goscr/goscr/meta"
 )
 
 // Load is what one rank has of a dataset.
@@ -29,7 +28,7 @@ type Load struct {
 func NewLoad(d dataset.Dataset, rank, ranks int, to string, files []redundancy.File) *Load {
 	l := &Load{Dataset: dataset.Dataset{Hash: d.Clone()}, Rank: rank, Ranks: ranks, Prefix: to}
 	for _, f := range files {
-		l.Files = append(l.Files, redundancy.File{Path: f.Path, Meta: meta.Meta{Hash: f.Meta.Clone()}})
+		l.Files = append(l.Files, redundancy.File{Path: f.Path, Meta: f.Meta.Clone()})
 	}
 	return l
 }

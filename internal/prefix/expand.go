@@ -66,7 +66,7 @@ func expand(f redundancy.File, c *transfer.Copier) (bool, error) {
 	if _, other := f.Meta.Stored(); !other {
 		return false, nil
 	}
-	if f.Meta.Text("MODE") == "" { // was not recorded: as it is now
+	if !f.Meta.Recorded() { // was not recorded: as it is now
 		size := f.Meta.Size()
 		if err := f.Meta.Record(f.Path); err != nil {
 			return false, err

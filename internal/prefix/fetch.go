@@ -215,7 +215,7 @@ func present(f redundancy.File) error {
 	if _, other := f.Meta.Stored(); !other {
 		size = info.Size()
 	}
-	if f.Meta.Text("MODE") == "" {
+	if !f.Meta.Recorded() {
 		err = f.Meta.Record(f.Path)
 	}
 	f.Meta.SetSize(size)

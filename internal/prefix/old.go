@@ -12,6 +12,7 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -195,7 +196,7 @@ func (s *oldSummary) entry(rank string) (*hash.Hash, error) {
 		if fields.Has(keyNoFetch) { // redundancy
 			continue
 		}
-		copyFields(entry.At(keyFile, filepath.Join(s.dir, name)), fields, contentFields)
+		meta.FromHash(fields).CopyContent(meta.FromHash(entry.At(keyFile, filepath.Join(s.dir, name))))
 	}
 	return entry, nil
 }

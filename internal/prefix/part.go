@@ -12,8 +12,8 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/meta"
 )
 
 // A rank filemap lists the files of one rank that have come, with their paths
@@ -109,7 +109,7 @@ func (p *Part) Write(prefixDir string) error {
 		if err != nil {
 			return err
 		}
-		entry.At(keyFile, rel).Set(keyMeta, f.Meta.Hash)
+		entry.At(keyFile, rel).Set(keyMeta, f.Meta.Hash())
 	}
 	return hash.WriteShared(partPath(Dir(prefixDir, p.Dataset.ID()), p.Rank), h)
 }
@@ -157,7 +157,7 @@ func parsePart(h *hash.Hash, prefixDir, dir string) (*Part, error) {
 		return nil, fmt.Errorf("%q files are said to be in it, %d are", h.Text(keyFiles), h.Get(keyFile).Size())
 	}
 	for name, fields := range h.Get(keyFile).All() {
-		f := redundancy.File{Path: filepath.Join(prefixDir, name), Meta: meta.Meta{Hash: fields.Get(keyMeta)}}
+		f := redundancy.File{Path: filepath.Join(prefixDir, name), Meta: meta.FromHash(fields.Get(keyMeta))}
 		if f.Meta.Type() == meta.Full {
 			if err := checkName(name); err != nil {
 				return nil, fmt.Errorf("lists %w", err)

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/meta"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -67,21 +67,6 @@ func (e *RanksError) Error() string {
 
 func suffix(level, rank int) string { return fmt.Sprintf(".%d.%d", level, rank) }
 
-// What is recorded of a file in a leaf: what says whether it is what was flushed,
-// and what it is to have when it is fetched.
-var (
-	contentFields  = []string{keySize, keyCRC, meta.KeyShared, meta.KeyStored, meta.KeyStoredSize, meta.KeyStoredCRC}
-	metadataFields = []string{"MODE", "UID", "GID", "MTIME", "ATIME"}
-)
-
-func copyFields(to, from *hash.Hash, keys []string) {
-	for _, key := range keys {
-		if value, ok := from.Value(key); ok {
-			to.SetValue(key, value)
-		}
-	}
-}
-
 // Parts are the files of ranks, by rank.
 type Parts map[int][]redundancy.File
 
@@ -100,7 +85,7 @@ func (p Parts) clone() Parts {
 	own := Parts{}
 	for rank, files := range p {
 		for _, f := range files {
-			own[rank] = append(own[rank], redundancy.File{Path: f.Path, Meta: meta.Meta{Hash: f.Meta.Clone()}})
+			own[rank] = append(own[rank], redundancy.File{Path: f.Path, Meta: f.Meta.Clone()})
 		}
 	}
 	return own
@@ -113,10 +98,10 @@ func (p Parts) entries(bare bool) *hash.Hash {
 	for rank, files := range p {
 		h := all.At(strconv.Itoa(rank))
 		for _, f := range files {
-			e := h.At(keyFile, f.Meta.File())
-			copyFields(e, f.Meta.Hash, contentFields)
+			e := meta.FromHash(h.At(keyFile, f.Meta.File()))
+			f.Meta.CopyContent(e)
 			if !bare {
-				copyFields(e, f.Meta.Hash, metadataFields)
+				f.Meta.CopyRecord(e)
 			}
 		}
 	}
@@ -128,7 +113,7 @@ func (p Parts) entries(bare bool) *hash.Hash {
 func compressed(entries *hash.Hash) (n int64) {
 	for _, rank := range entries.All() {
 		for _, file := range rank.Get(keyFile).All() {
-			if file.Has(meta.KeyStored) {
+			if _, other := meta.FromHash(file).Stored(); other {
 				n++
 			}
 		}
@@ -390,8 +375,8 @@ func filesOf(entry *hash.Hash, prefix string, ranks int) ([]redundancy.File, err
 		}
 		md := meta.New(name, meta.Full, ranks)
 		md.SetOrigin(name, filepath.Dir(filepath.Join(prefix, name)))
-		copyFields(md.Hash, fields, contentFields)
-		copyFields(md.Hash, fields, metadataFields)
+		meta.FromHash(fields).CopyContent(md)
+		meta.FromHash(fields).CopyRecord(md)
 		files = append(files, redundancy.File{Path: filepath.Join(prefix, name), Meta: md})
 	}
 	return files, nil

@@ -11,11 +11,11 @@ import (
 
 	"github.com/goscr/goscr/internal/checksum"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/redundancy/partner"
 	"github.com/goscr/goscr/internal/redundancy/rs"
 	"github.com/goscr/goscr/internal/redundancy/xor"
-	"github.com/goscr/goscr/meta"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
 )

@@ -7,7 +7,7 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/meta"
+	"github.com/goscr/goscr/internal/meta"
 )
 
 // A redundancy file is a header and sections of redundancy data.
@@ -105,20 +105,20 @@ func (m Member) Size() int64 {
 	return total
 }
 
-// Encode returns the member's part of a header.
-func (m Member) Encode() *hash.Hash {
+// encode returns the member's part of a header.
+func (m Member) encode() *hash.Hash {
 	h := hash.New()
 	h.SetInt(keyRank, int64(m.Rank))
 	h.SetInt(keyFiles, int64(len(m.Files)))
 	for i, md := range m.Files {
-		h.At(keyFile).Set(strconv.Itoa(i), md.Hash)
+		h.At(keyFile).Set(strconv.Itoa(i), md.Hash())
 	}
 	return h
 }
 
-// DecodeMember reads what Encode returns. Every file that it describes has a
+// decodeMember reads what encode returns. Every file that it describes has a
 // size, and a name that leads nowhere outside the directory it is taken to be in.
-func DecodeMember(h *hash.Hash) (Member, error) {
+func decodeMember(h *hash.Hash) (Member, error) {
 	m := Member{Rank: -1}
 	if n, ok := h.Int(keyRank); ok {
 		m.Rank = int(n)
@@ -127,7 +127,7 @@ func DecodeMember(h *hash.Hash) (Member, error) {
 		return m, fmt.Errorf("%s files recorded, %d described", h.Text(keyFiles), h.Get(keyFile).Size())
 	}
 	for i := range h.Get(keyFile).Size() {
-		md := meta.Meta{Hash: h.GetKVInt(keyFile, i)}
+		md := meta.FromHash(h.GetKVInt(keyFile, i))
 		if md.File() == "" || md.Size() < 0 {
 			return m, fmt.Errorf("file %d has no usable name or size", i)
 		}
@@ -179,10 +179,10 @@ func (h *Header) encode() *hash.Hash {
 	for i, size := range h.Copies {
 		x.At(keyCopy).SetInt(strconv.Itoa(i), size)
 	}
-	x.Set(keyCurrent, h.Current.Encode())
+	x.Set(keyCurrent, h.Current.encode())
 	for i, m := range h.Left {
 		if m != nil {
-			x.Set(partnerKey(i+1), m.Encode())
+			x.Set(partnerKey(i+1), m.encode())
 		}
 	}
 	x.SetInt(keyBlock, h.Block)
@@ -204,13 +204,13 @@ func decodeHeader(x *hash.Hash) (*Header, error) {
 	if h.Members, err = decodeGroup(x.Get(keyGroup), h.Ranks); err != nil {
 		return nil, err
 	}
-	if h.Current, err = DecodeMember(x.Get(keyCurrent)); err != nil {
+	if h.Current, err = decodeMember(x.Get(keyCurrent)); err != nil {
 		return nil, err
 	}
 	for d := 1; d < len(h.Members); d++ {
 		var left *Member
 		if p := x.Get(partnerKey(d)); p != nil {
-			m, err := DecodeMember(p)
+			m, err := decodeMember(p)
 			if err != nil {
 				return nil, fmt.Errorf("the member %d to the left: %w", d, err)
 			}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/meta"
+	"github.com/goscr/goscr/internal/meta"
 )
 
 func member(rank int, sizes ...int64) Member {

@@ -20,7 +20,7 @@ import (
 func partnerRoom(set *Set, k int, mine Member) (room int, err error) {
 	n := set.Size()
 	out, in := make([]byte, 8), make([]byte, 8)
-	binary.LittleEndian.PutUint64(out, uint64(mine.Encode().PackSize()))
+	binary.LittleEndian.PutUint64(out, uint64(mine.encode().PackSize()))
 	for d := 1; d <= k; d++ {
 		if _, err := set.Comm.Sendrecv(out, (set.Me()+d)%n, 0, in, (set.Me()-d+n)%n, 0); err != nil {
 			return 0, err
@@ -36,8 +36,8 @@ func (h *Header) exchangePartners(set *Set, k int) error {
 	n := set.Size()
 	var failed error
 	for d := 1; d <= k; d++ { // also after an error, for the others' sake
-		received, err := hash.Sendrecv(h.Current.Encode(), (set.Me()+d)%n, (set.Me()-d+n)%n, set.Comm)
-		left, e := DecodeMember(received)
+		received, err := hash.Sendrecv(h.Current.encode(), (set.Me()+d)%n, (set.Me()-d+n)%n, set.Comm)
+		left, e := decodeMember(received)
 		failed = errors.Join(failed, err, e)
 		h.Left = append(h.Left, &left)
 	}
@@ -91,12 +91,12 @@ func tellKeepers(set *Set, lost []int, k int, mine Member) ([]*Member, error) {
 func exchangeMembers(c mpi.Comm, send map[int]*Member) (map[int]*Member, error) {
 	h := hash.New()
 	for rank, m := range send {
-		h.Set(strconv.Itoa(rank), m.Encode())
+		h.Set(strconv.Itoa(rank), m.encode())
 	}
 	received, err := hash.Exchange(h, c)
 	members := map[int]*Member{}
 	for _, rank := range received.Ints() {
-		if m, err := DecodeMember(received.Get(strconv.Itoa(rank))); err == nil {
+		if m, err := decodeMember(received.Get(strconv.Itoa(rank))); err == nil {
 			members[rank] = &m
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/goscr/goscr/meta"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
 )

@@ -11,8 +11,8 @@ import (
 	"slices"
 
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/progress"
-	"github.com/goscr/goscr/meta"
 	"github.com/goscr/goscr/mpi"
 )
 

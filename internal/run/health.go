@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,8 +23,9 @@ import (
 const answerTime = 15 * time.Second
 
 // Down finds those of nodes that cannot be used, and why. known are nodes that
-// are not to be used whatever they say. free asks for room that is free now, not
-// just for file systems of the size. All nodes are asked at the same time.
+// are not used whatever they answer. With free, a node needs the configured room as free
+// space; without, its file systems only have to be that large. All nodes are asked at the
+// same time.
 func (j *Job) Down(ctx context.Context, nodes []string, known map[string]string, free bool) (map[string]string, error) {
 	down := maps.Clone(known)
 	if down == nil {
@@ -36,11 +38,11 @@ func (j *Job) Down(ctx context.Context, nodes []string, known map[string]string,
 	for _, n := range hostlist.Intersection(nodes, excluded) {
 		note(down, n, "excluded by SCR_EXCLUDE_NODES")
 	}
-	says, err := j.Manager.Down(ctx, nodes)
+	reported, err := j.Manager.Down(ctx, nodes)
 	if err != nil {
 		j.Tell("%s does not say which nodes are down: %v", j.Manager.Name(), err)
 	}
-	for n, reason := range says {
+	for n, reason := range reported {
 		note(down, n, reason)
 	}
 	rest := slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return down[n] != "" })
@@ -55,17 +57,10 @@ func (j *Job) Down(ctx context.Context, nodes []string, known map[string]string,
 			note(down, n, a.Err.Error())
 		case a.Status != 0:
 			reason := strings.TrimSpace(strings.TrimPrefix(a.Out, "FAIL:"))
-			note(down, n, fmt.Sprintf("scr_check_node: %s", orElse(reason, fmt.Sprintf("exit status %d", a.Status))))
+			note(down, n, fmt.Sprintf("scr_check_node: %s", cmp.Or(reason, fmt.Sprintf("exit status %d", a.Status))))
 		}
 	}
 	return down, nil
-}
-
-func orElse(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 // note keeps the first reason.
@@ -75,21 +70,21 @@ func note(down map[string]string, node, reason string) {
 	}
 }
 
-// checkCommand is what has every directory looked at on a node.
+// checkCommand is the command that checks the directories of a node.
 func (j *Job) checkCommand(free bool) []string {
 	argv := []string{j.Tool, "check_node"}
 	if free {
 		argv = append(argv, "--free")
 	}
-	with := func(kind string, bases []string) string {
+	with := func(bytes map[string]int64, bases []string) string {
 		for i, base := range bases {
-			if size := j.Config.Items(kind).Get(base).Text("BYTES"); size != "" {
-				bases[i] += ":" + size
+			if size, ok := bytes[base]; ok {
+				bases[i] += ":" + strconv.FormatInt(size, 10)
 			}
 		}
 		return strings.Join(bases, ",")
 	}
-	return append(argv, "--cntl="+with("CNTLDIR", j.ControlBases()), "--cache="+with("CACHEDIR", j.CacheBases()))
+	return append(argv, "--cntl="+with(j.Config.CntlDirs, j.ControlBases()), "--cache="+with(j.Config.CacheDirs, j.CacheBases()))
 }
 
 // CheckDirs tries whether directories, "path" or "path:bytes" each, can be
@@ -153,10 +148,10 @@ func Reasons(down map[string]string) []string {
 }
 
 // LogDown enters nodes that are down into the log of the job, if it has one,
-// with the seconds that the run has taken, if that is known. The command for it
-// does so: who keeps the log is not our affair.
+// with the seconds that the run has taken, if that is known. It runs the command for that,
+// which knows where the log is kept.
 func (j *Job) LogDown(ctx context.Context, down map[string]string, seconds int) {
-	if !j.Config.Bool("SCR_LOG_ENABLE") {
+	if !j.Config.LogEnable {
 		return
 	}
 	id, err := j.ID(ctx)
@@ -169,8 +164,8 @@ func (j *Job) LogDown(ctx context.Context, down map[string]string, seconds int) 
 		if seconds > 0 {
 			argv = append(argv, "--secs", strconv.Itoa(seconds))
 		}
-		if a := locally(ctx, answerTime, argv); a.Err != nil || a.Status != 0 {
-			j.Tell("log: %s", lastLine(a))
+		if a := locally(ctx, answerTime, argv); a.failed() {
+			j.Tell("log: %s", a.lastLine())
 		}
 	}
 }

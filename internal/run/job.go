@@ -1,10 +1,9 @@
-// Package run looks after a job in a batch allocation: it starts the program,
-// finds out which nodes can be used, starts it again on those when a run has
-// failed, ends one that hangs, and at the end brings home what is only in the
-// nodes.
+// Package run runs a job in a batch allocation: it starts the program, finds out which
+// nodes can be used, starts it again on those when a run has failed, ends a run that
+// hangs, and at the end copies to the prefix directory what only the nodes have.
 //
-// It never talks to the program. What it knows of it is what the library leaves
-// in the prefix directory: which checkpoints are complete and where they are
+// It never talks to the program. What it knows of the program is what the library writes
+// to the prefix directory: which checkpoints are complete and where they are
 // (flush.scr), how many nodes a run has used (nodes.scr), and why the job should
 // stop (halt.scr).
 package run
@@ -36,7 +35,7 @@ type Job struct {
 	Tool string
 }
 
-// Open finds out about the job. A prefix that is not "" wins over the
+// Open reads the configuration and finds the resource manager. A prefix that is not "" wins over the
 // configuration. The warnings are about settings without effect.
 func Open(prefix string) (j *Job, warnings []string, err error) {
 	if prefix != "" {
@@ -52,10 +51,10 @@ func Open(prefix string) (j *Job, warnings []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return &Job{Config: cfg, Prefix: cfg.String("SCR_PREFIX"), Manager: m}, warnings, nil
+	return &Job{Config: cfg, Prefix: cfg.Prefix, Manager: m}, warnings, nil
 }
 
-// Tell says what happens.
+// Tell writes a line about what is done.
 func (j *Job) Tell(format string, args ...any) {
 	if j.Out != nil {
 		text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")
@@ -63,9 +62,9 @@ func (j *Job) Tell(format string, args ...any) {
 	}
 }
 
-// Detail says what only somebody looking for a fault wants to know.
+// Detail is Tell with SCR_DEBUG=1 or more.
 func (j *Job) Detail(format string, args ...any) {
-	if j.Config.Int("SCR_DEBUG") > 0 {
+	if j.Config.Debug > 0 {
 		j.Tell(format, args...)
 	}
 }
@@ -73,8 +72,8 @@ func (j *Job) Detail(format string, args ...any) {
 // ID is the id that names the job's directories on its nodes. Where the
 // configuration leaves it open, the manager knows better than the environment.
 func (j *Job) ID(ctx context.Context) (string, error) {
-	id := j.Config.String("SCR_JOB_ID")
-	if j.Config.Source("SCR_JOB_ID").Level != config.Default {
+	id := j.Config.JobID
+	if j.Config.Source(&j.Config.JobID).Level != config.Default {
 		return id, nil
 	}
 	known, err := j.Manager.JobID(ctx)
@@ -86,7 +85,7 @@ func (j *Job) ID(ctx context.Context) (string, error) {
 
 // Nodes are the nodes of the allocation, lost ones included.
 func (j *Job) Nodes(ctx context.Context) ([]string, error) {
-	if list := j.Config.String("SCR_NODELIST"); list != "" {
+	if list := j.Config.Nodelist; list != "" {
 		nodes, err := hostlist.Expand(list)
 		if err != nil {
 			return nil, fmt.Errorf("SCR_NODELIST: %w", err)
@@ -98,7 +97,7 @@ func (j *Job) Nodes(ctx context.Context) ([]string, error) {
 
 // Excluded are the nodes that the user does not want to be used.
 func (j *Job) Excluded() ([]string, error) {
-	nodes, err := hostlist.Expand(j.Config.String("SCR_EXCLUDE_NODES"))
+	nodes, err := hostlist.Expand(j.Config.ExcludeNodes)
 	if err != nil {
 		return nil, fmt.Errorf("SCR_EXCLUDE_NODES: %w", err)
 	}
@@ -116,14 +115,14 @@ func (j *Job) End(ctx context.Context) time.Time {
 
 // ControlBases and CacheBases are the directories in the nodes below which
 // control files and datasets are.
-func (j *Job) ControlBases() []string { return []string{j.Config.String("SCR_CNTL_BASE")} }
+func (j *Job) ControlBases() []string { return []string{j.Config.CntlBase} }
 
 // CacheBases also has the stores of STORE lines.
 func (j *Job) CacheBases() []string {
-	list := []string{j.Config.String("SCR_CACHE_BASE")}
-	for path, fields := range j.Config.Items("STORE").All() {
-		if fields.Text("ENABLED") != "0" && fields.Text("VIEW") != "GLOBAL" && !slices.Contains(list, path) {
-			list = append(list, path)
+	list := []string{j.Config.CacheBase}
+	for _, s := range j.Config.Stores {
+		if s.Enabled.Or(true) && s.View.Value != "GLOBAL" && !slices.Contains(list, s.Path) {
+			list = append(list, s.Path)
 		}
 	}
 	slices.Sort(list[1:])
@@ -134,7 +133,7 @@ func (j *Job) CacheBases() []string {
 // the job's.
 func (j *Job) Below(ctx context.Context, base, user, id string) (string, error) {
 	if user == "" {
-		user = j.Config.String("SCR_USER_NAME")
+		user = j.Config.UserName
 	}
 	var err error
 	if id == "" {
@@ -160,4 +159,15 @@ func (j *Job) TestRuntime(ctx context.Context) []error {
 		bad = append(bad, fmt.Errorf("other nodes cannot be reached: %w", err))
 	}
 	return bad
+}
+
+// shell is how commands are run on other nodes.
+func (j *Job) shell() shell {
+	return findShell(j.Config.RemoteShell, j.Manager.Name() == "Slurm")
+}
+
+// OnNodes runs a command on nodes at the same time and returns the answer of
+// each. limit is what a node may take.
+func (j *Job) OnNodes(ctx context.Context, nodes []string, limit time.Duration, argv ...string) map[string]Answer {
+	return onNodes(ctx, j.shell(), nodes, limit, argv)
 }

@@ -439,7 +439,7 @@ func TestLoop_LearnsHowLongAStartTakes(t *testing.T) {
 		inited, err := newSign(job.nodesFile())
 		must(t, err)
 		return &running{number: number, inited: inited, start: starter{began: time.Unix(1000, 0),
-			limit: startLimit(0, true, loop.longestStart)}}
+			limit: startLimit(0, true, loop.past.longestStart)}}
 	}
 	at := func(seconds int64) time.Time { return time.Unix(1000+seconds, 0) }
 	r := start(1)
@@ -455,12 +455,12 @@ func TestLoop_LearnsHowLongAStartTakes(t *testing.T) {
 		t.Errorf("the first run has no measure: %s", why)
 	}
 	must(t, nodesUsed(l.prefix, 3))
-	if why := loop.hasNotStarted(r, at(100001)); why != "" || loop.longestStart != 100001*time.Second {
-		t.Error(why, loop.longestStart)
+	if why := loop.hasNotStarted(r, at(100001)); why != "" || loop.past.longestStart != 100001*time.Second {
+		t.Error(why, loop.past.longestStart)
 	}
 	loop.hasNotStarted(r, at(200000)) // it is over since
-	if loop.longestStart != 100001*time.Second {
-		t.Error(loop.longestStart)
+	if loop.past.longestStart != 100001*time.Second {
+		t.Error(loop.past.longestStart)
 	}
 	r = start(2) // what the first has left is not its own
 	if why := loop.hasNotStarted(r, at(400003)); why != "" {
@@ -573,7 +573,7 @@ func TestScavenge_TwoRounds(t *testing.T) {
 	var want []string
 	for _, id := range []string{"2", "3"} { // output first, then the newest checkpoint only
 		copying := fmt.Sprintf("copy --cntldir %s/root/scr.job7 --id %s --prefix %s --buf 1048576 --crc", l.dir, id, l.prefix)
-		copying = strings.Replace(copying, "/root/", "/"+l.job(t).Config.String("SCR_USER_NAME")+"/", 1)
+		copying = strings.Replace(copying, "/root/", "/"+l.job(t).Config.UserName+"/", 1)
 		for _, n := range []string{"n1", "n3", "n4"} {
 			want = append(want, n+" "+copying+" n2")
 		}
@@ -634,20 +634,20 @@ func TestWatchdog(t *testing.T) {
 		{200, 500599, 0}, // four times the longest is 400400
 		{200, 500600, 400400 * time.Second},
 	} {
-		if got := learning.look(at(c.latest), false, at(c.second)); got != c.want {
+		if got := learning.update(at(c.latest), false, at(c.second)); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
 	quick := newWatchdog(0, 0, time.Time{}, start)
-	quick.look(at(0), false, at(1))
-	if quick.look(at(0), false, at(60)) != 0 || quick.look(at(0), false, at(61)) == 0 {
+	quick.update(at(0), false, at(1))
+	if quick.update(at(0), false, at(60)) != 0 || quick.update(at(0), false, at(61)) == 0 {
 		t.Error("a learned time is a minute at least")
 	}
 	told := newWatchdog(10*time.Second, 100*time.Second, start, start)
-	if told.look(start, false, at(9)) != 0 || told.look(start, true, at(99)) != 0 || told.look(start, false, at(10)) == 0 || told.look(start, true, at(100)) == 0 {
+	if told.update(start, false, at(9)) != 0 || told.update(start, true, at(99)) != 0 || told.update(start, false, at(10)) == 0 || told.update(start, true, at(100)) == 0 {
 		t.Error("the times that were told do not hold")
 	}
-	if same := newWatchdog(10*time.Second, 0, start, start); same.look(start, true, at(10)) == 0 {
+	if same := newWatchdog(10*time.Second, 0, start, start); same.update(start, true, at(10)) == 0 {
 		t.Error("without a time for flushes they have the other")
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/goscr/goscr/internal/config"
 )
 
 // forever is longer than any allocation.
@@ -13,24 +15,19 @@ const forever = 365 * 24 * time.Hour
 
 // copiesInBackground reports whether the program wants scr_transfer on its nodes.
 func (j *Job) copiesInBackground() bool {
-	if !j.Config.Bool("SCR_FLUSH_ASYNC") {
+	if !j.Config.FlushAsync {
 		return false
 	}
-	if j.Config.String("SCR_FLUSH_TYPE") == "DAEMON" {
+	if j.Config.FlushType == "DAEMON" {
 		return true
 	}
-	for _, fields := range j.Config.Items("STORE").All() {
-		if fields.Text("FLUSH") == "DAEMON" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(j.Config.Stores, func(s config.Store) bool { return s.Flush.Value == "DAEMON" })
 }
 
-// startMovers has scr_transfer run on nodes as long as the job does, if the program
-// wants it: a process that the program starts itself may be ended by the resource
-// manager together with the program. What it returns ends them; what they have not
-// copied by then is scavenged.
+// startMovers starts scr_transfer on nodes for as long as the job runs, if the
+// configuration asks for it: the resource manager may end a process that the program has
+// started itself together with the program. stop ends them; what they have not copied by
+// then is scavenged.
 func (j *Job) startMovers(ctx context.Context, nodes []string) (stop func(), err error) {
 	if !j.copiesInBackground() || len(nodes) == 0 {
 		return func() {}, nil
@@ -48,13 +45,13 @@ func (j *Job) startMovers(ctx context.Context, nodes []string) (stop func(), err
 		go func() {
 			defer wg.Done()
 			for node, a := range j.OnNodes(running, nodes, forever, append(slices.Clone(argv), "--stay")...) {
-				if running.Err() == nil && (a.Err != nil || a.Status != 0) {
-					j.Detail("scr_transfer on %s: %s; the program starts one when it needs it", node, lastLine(a))
+				if running.Err() == nil && a.failed() {
+					j.Detail("scr_transfer on %s: %s; the program starts one when it needs it", node, a.lastLine())
 				}
 			}
 		}()
 	}
-	// OnNodes looks after this node first, and then the others.
+	// OnNodes waits for the command on this node before it asks the others.
 	self, _ := os.Hostname() // "" if it has none
 	var others []string
 	for _, n := range nodes {

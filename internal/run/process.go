@@ -28,8 +28,8 @@ func start(l batch.Launch, in io.Reader, out, problems io.Writer) (*process, err
 	cmd.Env = append(os.Environ(), l.Env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, problems
 	p := &process{cmd: cmd, done: make(chan struct{}), group: !isTerminal()}
-	// At a terminal the user's Ctrl-C has to reach both, and the program may
-	// want to read, so it stays in our group there.
+	// At a terminal, Ctrl-C has to reach the launcher as well, and the program may
+	// want to read, so the launcher stays in our process group there.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: p.group}
 	if err := cmd.Start(); err != nil {
 		return nil, err
@@ -89,13 +89,14 @@ func (p *process) status() int {
 	return 1
 }
 
-// stepper is a manager that knows what launchers have started.
+// stepper is a manager that can list the job steps that launchers have started.
 type stepper interface {
 	Steps(ctx context.Context) ([]string, error)
 }
 
-// end ends a run, first in the way that lets the launcher clean up. earlier are
-// the job steps that were there before the run.
+// end ends a run: by SIGTERM, so that the launcher can clean up; after grace, by
+// killing its job steps; at last by killing the launcher. earlier are the job steps that
+// were there before the run.
 func (j *Job) end(ctx context.Context, p *process, earlier []string, grace time.Duration) {
 	p.signal(unix.SIGTERM)
 	if p.ended(grace) {

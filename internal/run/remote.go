@@ -2,9 +2,11 @@ package run
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -23,14 +25,29 @@ type Answer struct {
 	Err    error  // it could not be run, or has not answered in time
 }
 
+// failed reports whether the command could not be run or has returned an error.
+func (a Answer) failed() bool { return a.Err != nil || a.Status != 0 }
+
+// lastLine is what a command that failed has said last.
+func (a Answer) lastLine() string {
+	if a.Err != nil {
+		return a.Err.Error()
+	}
+	text := strings.TrimSpace(a.Out)
+	if i := strings.LastIndexByte(text, '\n'); i >= 0 {
+		text = text[i+1:]
+	}
+	return cmp.Or(text, fmt.Sprintf("exit status %d", a.Status))
+}
+
 // fanOut is how many connections there are at a time where each node takes one
 // of its own.
 const fanOut = 64
 
-// OnNodes runs a command on nodes at the same time and returns the answer of
-// each. limit is what a node may take.
-func (j *Job) OnNodes(ctx context.Context, nodes []string, limit time.Duration, argv ...string) map[string]Answer {
-	q := &question{shell: j.shell(), limit: limit, argv: argv, answers: map[string]Answer{}, slots: make(chan struct{}, fanOut)}
+// onNodes runs a command on nodes at the same time and returns the answer of each. limit
+// is what a node may take. On this node the command runs without the shell.
+func onNodes(ctx context.Context, by shell, nodes []string, limit time.Duration, argv []string) map[string]Answer {
+	q := &question{shell: by, limit: limit, argv: argv, answers: map[string]Answer{}, slots: make(chan struct{}, fanOut)}
 	rest := nodes
 	if self, err := os.Hostname(); err == nil {
 		for _, n := range nodes {
@@ -90,9 +107,7 @@ func (q *question) askTogether(ctx context.Context, nodes []string) []string {
 	<-q.slots
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for n, a := range answers {
-		q.answers[n] = a
-	}
+	maps.Copy(q.answers, answers)
 	return hostlist.Minus(nodes, keys(answers))
 }
 
@@ -111,13 +126,7 @@ func here(node, self string) bool {
 	return node == self || node == "localhost" || strings.HasPrefix(node, self+".") || strings.HasPrefix(self, node+".")
 }
 
-func keys[V any](m map[string]V) []string {
-	var list []string
-	for k := range m {
-		list = append(list, k)
-	}
-	return list
-}
+func keys[V any](m map[string]V) []string { return slices.Collect(maps.Keys(m)) }
 
 // shell is a way to run commands on other nodes.
 type shell struct {
@@ -139,18 +148,19 @@ var (
 	sshShell  = shell{needs: "ssh", alone: sshAlone}
 )
 
-func (j *Job) shell() shell {
-	kind := j.Config.String("SCR_REMOTE_SHELL")
-	if kind == "AUTO" {
-		kind = "SSH"
+// findShell returns the shell of a name that SCR_REMOTE_SHELL accepts; for AUTO it is
+// srun under Slurm, else pdsh where it is installed, else ssh.
+func findShell(name string, underSlurm bool) shell {
+	if name == "AUTO" {
+		name = "SSH"
 		if _, err := exec.LookPath("pdsh"); err == nil {
-			kind = "PDSH"
+			name = "PDSH"
 		}
-		if j.Manager.Name() == "Slurm" {
-			kind = "SRUN"
+		if underSlurm {
+			name = "SRUN"
 		}
 	}
-	switch kind {
+	switch name {
 	case "SRUN":
 		return srunShell
 	case "PDSH":
@@ -159,7 +169,7 @@ func (j *Job) shell() shell {
 	return sshShell
 }
 
-// exitMark is what tells the exit status of a command from what it prints.
+// exitMark begins the line with the exit status of a command, after what it has printed.
 const exitMark = "scr-exit-status"
 
 // srunCommand starts one process on each node. It shares the processors with
@@ -170,15 +180,16 @@ func srunCommand(nodes []string, _ time.Duration) []string {
 		"--nodelist=" + strings.Join(nodes, ","), "--no-kill", "--quiet", "--mpi=none", "--input=none", "--mem=0", "--immediate=10"}
 }
 
-// srunScript marks lines by itself: srun would by the number of the task.
+// srunScript puts the name of the node before each line: srun would write the number of
+// the task.
 func srunScript(argv []string) []string {
 	return append([]string{"sh", "-c", `out=$("$@" 2>&1); rc=$?
 		printf '%s\n` + exitMark + ` %s\n' "$out" "$rc" | sed "s/^/$SLURMD_NODENAME: /"`, "sh"}, argv...)
 }
 
-// srunAlone tells what srun says if it does not reach the node. Of a job that
-// was cancelled Slurm starts nothing more, though it leaves its batch script some
-// time (KillWait); then ssh may still find a way.
+// srunAlone returns what srun says if it does not reach the node. In a job that was
+// cancelled, Slurm starts nothing more, although the batch script goes on for a while
+// (KillWait); then ssh may still reach the node.
 func srunAlone(ctx context.Context, limit time.Duration, node string, argv []string) Answer {
 	srun := shell{together: srunCommand, script: srunScript}
 	answers, said := together(ctx, srun, limit, []string{node}, argv)
@@ -189,7 +200,7 @@ func srunAlone(ctx context.Context, limit time.Duration, node string, argv []str
 		return sshAlone(ctx, limit, node, argv)
 	}
 	if said.Err == nil {
-		said.Err = errors.New(orElse(lastLine(said), "no answer"))
+		said.Err = errors.New(cmp.Or(said.lastLine(), "no answer"))
 	}
 	return Answer{Err: fmt.Errorf("srun does not reach it: %w", said.Err)}
 }
@@ -253,9 +264,8 @@ func locally(ctx context.Context, limit time.Duration, argv []string) Answer {
 	return a
 }
 
-// together runs a command on many nodes and takes the answers apart. A node
-// that has not told its exit status has not answered; all is what the command said
-// for all of them.
+// together runs a command on many nodes and separates the answers. A node whose exit
+// status is missing has not answered; all is what the command said for all of them.
 func together(ctx context.Context, by shell, limit time.Duration, nodes, argv []string) (answers map[string]Answer, all Answer) {
 	whole := limit
 	if by.width > 0 {

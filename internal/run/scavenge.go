@@ -20,8 +20,9 @@ import (
 // copyTime bounds the copy of a dataset where the allocation has no known end.
 const copyTime = 6 * time.Hour
 
-// Postrun brings home what is only in the nodes: all output, and the newest
-// checkpoint that can be had. down are nodes that are known to be lost.
+// Postrun copies to the prefix directory what only the nodes have: all output datasets,
+// and the newest checkpoint that is complete or can be rebuilt. down are nodes that are
+// known to be lost; nil: it finds out.
 func (j *Job) Postrun(ctx context.Context, down map[string]string) error {
 	list, err := prefix.OnlyInCache(j.Prefix)
 	if err != nil {
@@ -53,25 +54,25 @@ func (j *Job) scavengeOutput(ctx context.Context, list []prefix.Unflushed, nodes
 	return failed
 }
 
-// bringOutput is the postrun of a job whose checkpoints nobody needs any more.
-func (l *Loop) bringOutput(ctx context.Context) error {
-	list, err := prefix.OnlyInCache(l.Prefix)
+// postrunOutput is Postrun for output datasets alone.
+func (j *Job) postrunOutput(ctx context.Context, nodes []string, down map[string]string) error {
+	list, err := prefix.OnlyInCache(j.Prefix)
 	if err != nil {
 		return err
 	}
-	return l.scavengeOutput(ctx, list, l.nodes, l.down)
+	return j.scavengeOutput(ctx, list, nodes, down)
 }
 
-// scavengeNewest goes back from the newest checkpoint until one is home. One
-// that is older than what the prefix directory has is not worth it.
+// scavengeNewest tries checkpoints from the newest to older ones until one is in the
+// prefix directory. It stops at those that are older than one that is there already.
 func (j *Job) scavengeNewest(ctx context.Context, list []prefix.Unflushed, nodes []string, down map[string]string) error {
-	home, err := prefix.NewestFlushed(j.Prefix)
+	flushed, err := prefix.NewestFlushed(j.Prefix)
 	if err != nil {
 		return err
 	}
 	var failed error
 	for _, d := range slices.Backward(list) {
-		if !d.Checkpoint || d.Output || d.ID < home {
+		if !d.Checkpoint || d.Output || d.ID < flushed {
 			continue
 		}
 		if err := j.Scavenge(ctx, d, nodes, down); err != nil {
@@ -108,8 +109,8 @@ func (j *Job) Scavenge(ctx context.Context, d prefix.Unflushed, nodes []string, 
 		j.copyRound(ctx, rest, limit, append(append(slices.Clone(argv), "--partner"), lost...))
 	}
 	a := locally(ctx, limit, []string{j.Tool, "index", "--prefix", j.Prefix, "--build", strconv.Itoa(d.ID)})
-	if a.Err != nil || a.Status != 0 {
-		return fmt.Errorf("dataset %d (%s) could not be made whole: %s", d.ID, d.Name, lastLine(a))
+	if a.failed() {
+		return fmt.Errorf("dataset %d (%s) could not be made whole: %s", d.ID, d.Name, a.lastLine())
 	}
 	j.Tell("dataset %d (%s): in the prefix directory, in %v", d.ID, d.Name, time.Since(began).Round(100*time.Millisecond))
 	return nil
@@ -126,7 +127,7 @@ func (j *Job) copyCommand(ctx context.Context, id int) ([]string, error) {
 		return nil, err
 	}
 	return []string{j.Tool, "copy", "--cntldir", control, "--id", strconv.Itoa(id), "--prefix", j.Prefix,
-		"--buf", strconv.FormatInt(j.Config.Size("SCR_FILE_BUF_SIZE"), 10), "--crc"}, nil
+		"--buf", strconv.FormatInt(j.Config.FileBufSize, 10), "--crc"}, nil
 }
 
 // copyRound has nodes copy, and returns those that could not.
@@ -134,7 +135,7 @@ func (j *Job) copyRound(ctx context.Context, nodes []string, limit time.Duration
 	answers := j.OnNodes(ctx, nodes, limit, argv...)
 	for _, n := range nodes {
 		a := answers[n]
-		if a.Err == nil && a.Status == 0 {
+		if !a.failed() {
 			continue
 		}
 		failed = append(failed, n)
@@ -142,19 +143,7 @@ func (j *Job) copyRound(ctx context.Context, nodes []string, limit time.Duration
 			j.Detail("%s: %s", n, scavenge.NothingHere)
 			continue
 		}
-		j.Tell("scr_copy on %s: %s", n, lastLine(a))
+		j.Tell("scr_copy on %s: %s", n, a.lastLine())
 	}
 	return failed
-}
-
-// lastLine is what a command that failed has said last.
-func lastLine(a Answer) string {
-	if a.Err != nil {
-		return a.Err.Error()
-	}
-	text := strings.TrimSpace(a.Out)
-	if i := strings.LastIndexByte(text, '\n'); i >= 0 {
-		text = text[i+1:]
-	}
-	return orElse(text, fmt.Sprintf("exit status %d", a.Status))
 }

@@ -13,37 +13,35 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
 )
 
-// stacksTime is how long all nodes together may take to tell what their ranks
-// are doing.
+// stacksTime is how long all nodes together may take to write the stacks of their ranks.
 const stacksTime = 30 * time.Second
 
-// keepStacks writes where the ranks of a run are to files in the prefix
+// keepStacks writes the stacks of the ranks on nodes to files in the prefix
 // directory, .scr/stacks.<run>.<node>.
-func (l *Loop) keepStacks(ctx context.Context, number int) {
-	control, err := l.Below(ctx, l.ControlBases()[0], "", "")
+func (j *Job) keepStacks(ctx context.Context, number int, nodes []string) {
+	control, err := j.Below(ctx, j.ControlBases()[0], "", "")
 	if err != nil {
-		l.Tell("%v", err)
+		j.Tell("%v", err)
 		return
 	}
 	kept := 0
-	for n, a := range l.OnNodes(ctx, hostlist.Minus(l.nodes, keys(l.down)), stacksTime, l.Tool, "stacks", "--cntldir", control) {
-		if a.Err != nil || a.Status != 0 {
-			l.Detail("stacks of %s: %s", n, lastLine(a))
+	for n, a := range j.OnNodes(ctx, nodes, stacksTime, j.Tool, "stacks", "--cntldir", control) {
+		if a.failed() {
+			j.Detail("stacks of %s: %s", n, a.lastLine())
 			continue
 		}
-		path := filepath.Join(l.Prefix, prefix.Metadata, fmt.Sprintf("stacks.%d.%s", number, n))
+		path := filepath.Join(j.Prefix, prefix.Metadata, fmt.Sprintf("stacks.%d.%s", number, n))
 		if err := os.WriteFile(path, []byte(a.Out+"\n"), 0o666); err != nil {
-			l.Tell("%v", err)
+			j.Tell("%v", err)
 			return
 		}
 		kept++
 	}
 	if kept > 0 {
-		l.Tell("where its ranks are stands in %s", filepath.Join(l.Prefix, prefix.Metadata, fmt.Sprintf("stacks.%d.*", number)))
+		j.Tell("where its ranks are stands in %s", filepath.Join(j.Prefix, prefix.Metadata, fmt.Sprintf("stacks.%d.*", number)))
 	}
 }
 
@@ -89,7 +87,7 @@ func debugger() ([]string, error) {
 	return nil, fmt.Errorf("neither eu-stack nor gdb is installed on this node")
 }
 
-// isRank tells a rank of ours by what it has open or loaded.
+// isRank recognizes a rank of the job by the files it has open or the library it has loaded.
 func isRank(dir, control string) bool {
 	var st unix.Stat_t
 	if unix.Stat(dir, &st) != nil || int(st.Uid) != os.Geteuid() {

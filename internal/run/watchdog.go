@@ -10,9 +10,9 @@ import (
 // watchdog decides when a run has gone on for too long without a checkpoint. It
 // reads no clock and no file.
 //
-// Without a time from the user it learns one: checkpoints come at about the
-// same distance, so a run that takes several times the longest there was does
-// nothing any more. Before the first checkpoint there is nothing to learn from.
+// Without a limit from the user it learns one: the times between checkpoints are
+// about the same, so a run that takes several times the longest of them hangs. Before
+// the first checkpoint there is nothing to learn from.
 type watchdog struct {
 	limit, limitPFS time.Duration // 0: learn
 
@@ -22,8 +22,8 @@ type watchdog struct {
 	finished int // checkpoints of this run
 }
 
-// What a learned time is: many times the longest distance, and not so short
-// that one slow file system operation looks like the end.
+// A learned limit is several times the longest time between checkpoints, and not so
+// short that one slow operation of a file system exceeds it.
 const (
 	patienceFactor = 4
 	patienceLeast  = time.Minute
@@ -33,9 +33,9 @@ func newWatchdog(limit, limitPFS time.Duration, latest, began time.Time) *watchd
 	return &watchdog{limit: limit, limitPFS: limitPFS, latest: latest, since: began}
 }
 
-// look is told how far the run is. It returns how long it has done nothing, if
-// that is too long, and 0 if it is not.
-func (w *watchdog) look(latest time.Time, flushing bool, now time.Time) time.Duration {
+// update takes how far the run is. It returns for how long the run has completed no
+// checkpoint, if that is too long, and 0 if it is not.
+func (w *watchdog) update(latest time.Time, flushing bool, now time.Time) time.Duration {
 	if latest.After(w.latest) {
 		w.longest = max(w.longest, now.Sub(w.since))
 		w.latest, w.since = latest, now
@@ -54,9 +54,9 @@ func (w *watchdog) look(latest time.Time, flushing bool, now time.Time) time.Dur
 	return 0
 }
 
-// starter decides when a program has not come to SCR_Init for too long: a
-// launcher that waits for nodes it never gets, or a program that hangs before
-// the library can tell anything. It reads no clock and no file.
+// starter decides when a program takes too long to come to SCR_Init: the launcher may
+// wait for nodes that it never gets, or the program hangs before it calls the library.
+// It reads no clock and no file.
 type starter struct {
 	limit   time.Duration // 0: none
 	began   time.Time
@@ -64,16 +64,16 @@ type starter struct {
 	noticed bool
 }
 
-// startNotice is when somebody who looks at the output is told what is missing.
+// startNotice is when a line says that the program has not come to SCR_Init.
 const startNotice = 2 * time.Minute
 
-// startLeast is the least of a learned time. A later run may have to wait for a
-// file system that all of the others hold up.
+// startLeast is the shortest limit that is learned: a later run may have to wait for a
+// file system that is busy.
 const startLeast = 5 * time.Minute
 
 // startLimit is how long a run may take to SCR_Init: as the user says, else,
-// where a watchdog is wanted, many times what the runs before have taken. Of the
-// first run nothing is known, and it is left alone.
+// with a watchdog, several times what earlier runs have taken. The first run has no
+// limit.
 func startLimit(told time.Duration, watched bool, longest time.Duration) time.Duration {
 	if told > 0 || !watched || longest == 0 {
 		return told
@@ -81,9 +81,9 @@ func startLimit(told time.Duration, watched bool, longest time.Duration) time.Du
 	return max(patienceFactor*longest, startLeast)
 }
 
-// look is told whether the program has come to SCR_Init. It returns how long
-// that has taken: whether that is worth a notice, and whether it is too long.
-func (s *starter) look(started bool, now time.Time) (took time.Duration, notice, tooLong bool) {
+// update takes whether the program has come to SCR_Init. It returns how long that has
+// taken so far, whether that is worth a notice, and whether it is too long.
+func (s *starter) update(started bool, now time.Time) (took time.Duration, notice, tooLong bool) {
 	took = now.Sub(s.began)
 	if started || s.started {
 		s.started = true
@@ -97,7 +97,7 @@ func (s *starter) look(started bool, now time.Time) (took time.Duration, notice,
 	return took, notice, false
 }
 
-// sign is a file that the library writes anew in each run.
+// sign is a file that the library replaces in each run.
 type sign struct {
 	path string
 	old  fs.FileInfo // nil: there was none
@@ -111,7 +111,7 @@ func newSign(path string) (sign, error) {
 	return sign{path, old}, nil
 }
 
-// given reports whether the file was written since.
+// given reports whether the file was written since newSign.
 func (s sign) given() bool {
 	now, err := os.Stat(s.path)
 	return err == nil && (s.old == nil || !os.SameFile(s.old, now) || !s.old.ModTime().Equal(now.ModTime()))

@@ -28,15 +28,15 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/goscr/goscr/filemap"
-	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/filemap"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/progress"
+	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/redundancy/partner"
 	"github.com/goscr/goscr/internal/transfer"
-	"github.com/goscr/goscr/meta"
 )
 
 // Copy is the part of one node.
@@ -172,15 +172,16 @@ func (n *node) notCached() (Copied, error) {
 // its description.
 func (n *node) ranks() ([]int, error) {
 	var ranks []int
+	var of string // prefix directory of the job
 	for _, rank := range n.maps.Ranks(n.ID) {
 		d := n.maps.Dataset(n.ID, rank)
 		if files, _ := n.maps.Expected(n.ID, rank); files < 0 || !d.Complete() {
 			continue // not a rank of this node, or it was killed before it was done
 		}
-		if n.dataset.Hash != nil && !prefix.Same(d, n.dataset) {
+		if n.dataset.Hash != nil && !prefix.Same(d.Dataset, n.dataset) {
 			return nil, fmt.Errorf("the filemaps in %s know two datasets %d: %s and %s", n.Control, n.ID, n.dataset.Name(), d.Name())
 		}
-		n.dataset.Hash = d.Clone()
+		n.dataset, of = d.Dataset, d.Prefix
 		ranks = append(ranks, rank)
 	}
 	if len(ranks) == 0 {
@@ -189,9 +190,6 @@ func (n *node) ranks() ([]int, error) {
 	if err := dataset.CheckName(n.dataset.Name()); err != nil {
 		return nil, err
 	}
-	of := n.dataset.Text(cache.KeyPrefix)
-	n.dataset.Unset(cache.KeyPrefix)
-	n.dataset.Unset(cache.KeyDir)
 	if of != "" {
 		real, err := filepath.EvalSymlinks(n.Prefix)
 		if err != nil {
@@ -216,7 +214,7 @@ func (n *node) copyRank(rank int) error {
 	var spoiled error
 	var again []func() error
 	for i, path := range n.maps.Files(n.ID, rank) {
-		f := redundancy.File{Path: path, Meta: meta.Meta{Hash: n.maps.Meta(n.ID, rank, path).Clone()}}
+		f := redundancy.File{Path: path, Meta: n.maps.Meta(n.ID, rank, path).Clone()}
 		to, err := n.destination(f)
 		bring := func() error { return n.copyFile(f, to, fmt.Sprintf("%d.%d", rank, i)) }
 		if err == nil {
@@ -295,8 +293,8 @@ func (n *node) aside(path, unique string) string {
 // isThere reports whether a file has been copied. The time is set last.
 func (n *node) isThere(f redundancy.File, path string) bool {
 	info, err := os.Lstat(path)
-	mtime, known := f.Meta.Int("MTIME")
-	if err != nil || !info.Mode().IsRegular() || info.Size() != f.Meta.Size() || !known || info.ModTime().UnixNano() != mtime {
+	mtime, known := f.Meta.Modified()
+	if err != nil || !info.Mode().IsRegular() || info.Size() != f.Meta.Size() || !known || !info.ModTime().Equal(mtime) {
 		return false
 	}
 	return !n.Reread || redundancy.Verify([]redundancy.File{{Path: path, Meta: f.Meta}}, n.Buffer) == nil
@@ -326,7 +324,10 @@ func (n *node) partnersOf(path string) error {
 	m := slices.Index(group, r.Current.Rank)
 	for d := 1; d <= len(r.Sections()) && d < len(group) && m >= 0; d++ {
 		rank := group[(m-d+len(group))%len(group)]
-		where := n.maps.Reddesc(n.ID, rank).Text(cache.KeyNode)
+		var where string
+		if kept := reddesc.FromHash(n.maps.Reddesc(n.ID, rank)); kept != nil {
+			where = kept.Node
+		}
 		if where != "" {
 			n.done.Partners = append(n.done.Partners, where)
 		}

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/meta"
 )
 
 // scan is what is in the prefix directory of a dataset that has been copied

@@ -1,14 +1,14 @@
 // Package storagetest makes storage fail under a test. What it does to a process
-// cannot be taken back, so the test runs once more in a process of its own:
+// cannot be undone, so the test runs once more in a process of its own:
 //
-//	if dir := storagetest.Dir(); dir != "" {
+//	if dir := storagetest.Dir(); dir != "" { // in the other process
 //		must(t, storagetest.Refuse(unix.EDQUOT, 500))
-//		…                                   // what is tested, with what is in dir
+//		…                                   // call what is tested, with the files in dir
 //		return
 //	}
-//	dir := …                                // what it shall find
+//	dir := …                                // make the files
 //	storagetest.Again(t, dir)
-//	…                                       // what it shall have left
+//	…                                       // check what is in dir
 package storagetest
 
 import (
@@ -28,11 +28,11 @@ import (
 
 const variable = "SCR_TEST_DIR"
 
-// nobody is a user whom files of others are closed to.
+// nobody is a user without access to files of others.
 const nobody = 65534
 
-// Dir is the directory that Again was given, in the process that it has started,
-// and "" elsewhere.
+// Dir is, in the process that Again has started, the directory that Again was given; else
+// it is "".
 func Dir() string { return os.Getenv(variable) }
 
 // Again runs the calling test in a process of its own.
@@ -41,8 +41,8 @@ func Again(t *testing.T, dir string) {
 	finish(t, again(t, dir))
 }
 
-// AgainUnprivileged is Again as a user to whom permissions apply, whose all that is
-// in dir becomes.
+// AgainUnprivileged is Again as a user who is not root, and who becomes the owner of all
+// that is in dir.
 func AgainUnprivileged(t *testing.T, dir string) {
 	t.Helper()
 	cmd := again(t, dir)
@@ -61,9 +61,8 @@ func AgainUnprivileged(t *testing.T, dir string) {
 	finish(t, cmd)
 }
 
-// AgainMounted is Again in a mount namespace of its own, once script, which has dir
-// in $dir, has changed what is mounted there. The test is skipped where that is not
-// possible.
+// AgainMounted is Again in a mount namespace of its own, in which script has run before;
+// it finds dir in $dir, and may mount. The test is skipped where that is not possible.
 func AgainMounted(t *testing.T, dir, script string) {
 	t.Helper()
 	if os.Geteuid() != 0 || exec.Command("unshare", "--mount", "true").Run() != nil {
@@ -126,7 +125,7 @@ func Refuse(errno unix.Errno, atLeast int) error {
 		{Code: equal, K: unix.SYS_SENDFILE, Jt: 5},
 		{Code: ret, K: allow},
 		{Code: load, K: descriptor},
-		{Code: more, K: 2, Jt: 0, Jf: 3}, // what the test itself says passes
+		{Code: more, K: 2, Jt: 0, Jf: 3}, // output of the test passes
 		{Code: load, K: count},
 		{Code: least, K: uint32(atLeast), Jt: 0, Jf: 1},
 		{Code: ret, K: fail | uint32(errno)},

@@ -6,8 +6,8 @@ import (
 
 	"github.com/goscr/goscr/internal/checksum"
 	"github.com/goscr/goscr/internal/compress"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/meta"
 )
 
 // probe is how many bytes at the beginning of a file are to say whether it can be

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/goscr/goscr/internal/compress"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/meta"
 )
 
 func packing() *Copier {
@@ -58,7 +58,7 @@ func TestCompressed_ThereAndBack(t *testing.T) {
 		for _, blind := range []bool{false, true} {
 			dir := t.TempDir()
 			src, md := sourceOf(t, c.data)
-			there := meta.Meta{Hash: md.Clone()}
+			there := md.Clone()
 			cp := packing()
 			cp.Blind = blind
 			must(t, cp.Copy(src, filepath.Join(dir, "there"), there))
@@ -73,7 +73,7 @@ func TestCompressed_ThereAndBack(t *testing.T) {
 			case other && (s.Size != int64(len(stored)) || s.Size >= int64(len(c.data)) || s.NoCRC != blind || !blind && s.CRC != crc32.ChecksumIEEE(stored)):
 				t.Errorf("%s: stored as %v, has %d bytes", name, s, len(stored))
 			}
-			if there.Size() != int64(len(c.data)) || there.Text("CRC") != md.Text("CRC") {
+			if there.Size() != int64(len(c.data)) || !there.Hash().Get("CRC").Equal(md.Hash().Get("CRC")) {
 				t.Errorf("%s: described as %v", name, there)
 			}
 			back := filepath.Join(dir, "back")
@@ -123,17 +123,17 @@ func TestCompressed_Damaged(t *testing.T) {
 			md.SetStored(meta.Stored{How: "lz9", Size: int64(len(d)), NoCRC: true})
 			return d
 		},
-		"no sizes":           func(d []byte, md meta.Meta) []byte { md.Unset("SIZE"); return d },
-		"no stored size":     func(d []byte, md meta.Meta) []byte { md.Unset(meta.KeyStoredSize); return d },
+		"no sizes":           func(d []byte, md meta.Meta) []byte { md.Hash().Unset("SIZE"); return d },
+		"no stored size":     func(d []byte, md meta.Meta) []byte { md.Hash().Unset("STORED_SIZE"); return d },
 		"a checksum of it":   func(d []byte, md meta.Meta) []byte { md.SetCRC(1); return d },
-		"... as it's stored": func(d []byte, md meta.Meta) []byte { md.SetValue(meta.KeyStoredCRC, "0x00000001"); return d },
+		"... as it's stored": func(d []byte, md meta.Meta) []byte { md.Hash().SetValue("STORED_CRC", "0x00000001"); return d },
 	} {
-		bad := meta.Meta{Hash: md.Clone()}
+		bad := md.Clone()
 		path := filepath.Join(dir, "bad")
 		must(t, os.WriteFile(path, change(bytes.Clone(stored), bad), 0o600))
 		var corrupt *redundancy.CorruptError
 		back := filepath.Join(dir, "back")
-		if err := NewCopier(1000).Fetch(path, back, meta.Meta{Hash: bad.Clone()}); !errors.As(err, &corrupt) || corrupt.Path != path {
+		if err := NewCopier(1000).Fetch(path, back, bad.Clone()); !errors.As(err, &corrupt) || corrupt.Path != path {
 			t.Errorf("%s: %v", what, err)
 		}
 		if info, err := os.Stat(back); err == nil && info.Size() > int64(len(data)) {
@@ -167,7 +167,7 @@ func TestCompressed_ThereAsItWasWritten(t *testing.T) {
 	data := make([]byte, 1<<20)
 	src, md := sourceOf(t, data)
 	dst := filepath.Join(t.TempDir(), "dst")
-	must(t, NewCopier(1000).Copy(src, dst, meta.Meta{Hash: md.Clone()}))
+	must(t, NewCopier(1000).Copy(src, dst, md.Clone()))
 	c := packing()
 	must(t, c.Copy(src, dst, md))
 	if _, other := md.Stored(); other || c.Kept != int64(len(data)) {

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/compress"
-	"github.com/goscr/goscr/meta"
 )
 
 // kinds are the ways in which a file is copied.
@@ -31,7 +30,7 @@ func TestCopy_Continues(t *testing.T) {
 		first := NewCopier(buffer)
 		set(first)
 		whole := filepath.Join(t.TempDir(), "whole")
-		must(t, first.Copy(src, whole, meta.Meta{Hash: md.Clone()}))
+		must(t, first.Copy(src, whole, md.Clone()))
 		stored, err := os.ReadFile(whole)
 		must(t, err)
 		for what, change := range map[string]func(d []byte) (left []byte, kept int){
@@ -50,7 +49,7 @@ func TestCopy_Continues(t *testing.T) {
 			must(t, os.WriteFile(dst, left, 0o600))
 			c := NewCopier(buffer)
 			set(c)
-			must(t, c.Copy(src, dst, meta.Meta{Hash: md.Clone()}))
+			must(t, c.Copy(src, dst, md.Clone()))
 			if got, _ := os.ReadFile(dst); !bytes.Equal(got, stored) {
 				t.Errorf("%s over %s: %d bytes that are wrong", kind, what, len(got))
 			}

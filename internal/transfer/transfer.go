@@ -20,8 +20,8 @@ import (
 
 	"github.com/goscr/goscr/internal/checksum"
 	"github.com/goscr/goscr/internal/compress"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/meta"
 )
 
 // Copier copies files, one at a time, with one set of buffers.

@@ -67,7 +67,7 @@ pgrep_ring() { # processes of our program, by what they execute
     done
 }
 
-# The machine may have other users: a leak is what is new and nobody's any more.
+# The machine may have other users: a file is leaked if it is new and no process uses it.
 leaked() {
     local f
     comm -13 <(echo "$1") <(ls /dev/shm) | while read -r f; do
@@ -118,7 +118,7 @@ for TESTBED_NAMESPACES in '' 0; do
     is "without a spare$how" "$TESTBED" lose --no-spare node0
     is "... the list gets shorter$how" same "node3 node2" "$(nodes)"
 
-    # A process that has left its job behind is still one of the node's.
+    # A process that is in no job any more still belongs to the node.
     # shellcheck disable=SC2016
     "$TESTBED" exec node2 sh -c 'setsid sleep 300 </dev/null >/dev/null 2>&1 & echo $!' >"$WORK/pid"
     is "a daemon of a node runs$how" kill -0 "$(cat "$WORK/pid")"

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
-# The C interface under mpirun, on simulated nodes: every call well and badly
-# used (api.c), and files of all sizes and numbers, lost and rebuilt (steps.c).
+# The C interface under mpirun, on simulated nodes: every call used correctly and
+# wrongly (api.c), and files of all sizes and numbers, lost and rebuilt (steps.c).
 . "$(dirname "$0")/lib.bash"
 
 strict=(-std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Werror -O2 -I"$BUILD")
@@ -19,7 +19,7 @@ job() { # SECONDS OPTION... -- PROGRAM...: of testbed run, in the prefix directo
         --env SCR_COPY_TYPE=XOR "$@") </dev/null
 }
 
-# part NAME OPTION...: a part of api.c, whose own checks count as ours.
+# part NAME OPTION...: runs a part of api.c, whose checks are counted.
 part() {
     local name=$1
     shift
@@ -61,7 +61,7 @@ is "... with status 0" same 0 "$status"
 fresh; job 60 -n 2 -- "$WORK/api" die_of_pipe >"$WORK/out" 2>&1
 is "a program without a handler still dies of SIGPIPE" bash -c '! grep "^write says" "$1"' - "$WORK/out"
 
-# Linked with another libscr.so, that is no more than its name and symbols.
+# Linked with another libscr.so, which has only the name and the symbols.
 {
     grep -o '^[a-z].*SCR_[A-Z][A-Za-z_]*(' "$BUILD/scr.h" | grep -o 'SCR_[A-Za-z_]*' | sort -u |
         sed 's/.*/int &(void); int &(void) { return 99; }/'
@@ -130,7 +130,7 @@ modest() { # WHAT FOR
 }
 
 # shape NAME RANKS CHECKPOINTS OPTION...: files are written, a node is lost, and
-# they are there again with every byte, mode and time; nothing is flushed.
+# they are rebuilt with every byte, mode and time; nothing is flushed.
 shape() {
     local name=$1 ranks=$2 count=$3 title=$4 log=$WORK/log.$1 t=$SECONDS lost
     fresh

@@ -27,7 +27,7 @@ job() { # RANKS PROGRAM ARG...
 }
 vars=()
 
-# How the rank ended: the launchers say no more than that it was a signal.
+# How the rank ended: the launchers only say that it was a signal.
 cat >"$WORK/outcome" <<'END'
 #!/bin/bash
 # outcome FILE PROGRAM...: runs it, and writes its status to FILE
@@ -44,7 +44,7 @@ outcome() { # NAME: what a part of signals does with the library in LD_LIBRARY_P
     vars=()
     cat "$WORK/status"
     grep -e 'handler$' -e '^a pipe' "$WORK/out"
-    # Go's way to end a program
+    # what Go prints when it ends a program
     grep -m 3 -e goroutine -e '^fatal error' -e '^SIG' "$WORK/out"
 }
 is "... linked so that it finds either library" "$MPICC" -o "$WORK/unbound" "${strict[@]}" -L"$BUILD" -lscr
@@ -67,3 +67,20 @@ for name in restored any_instant own_faults waits_in_a_thread no_reader too_larg
 done
 part 2 "$WORK/signals" fault_of_ours
 part 1 "$WORK/late" restored
+
+# What the runtime prints of its state (docs/go-runtime.md): lines "SCHED 52ms:
+# gomaxprocs=1 ...", one each time its monitor wakes.
+trace() { # VARIABLE...: prints their beginnings
+    vars=(--env GODEBUG=schedtrace=1)
+    for v in "$@"; do vars+=(--env "$v"); done
+    job 1 "$WORK/signals" any_instant 2>&1 | grep -o 'SCHED [0-9]*ms: gomaxprocs=[0-9]*'
+    vars=()
+}
+# Lines from before the library was initialized do not count.
+processors() { sed -n '/gomaxprocs=1$/,$s/.*gomaxprocs=//p' "$1" | sort -u | paste -sd ' '; }
+trace GOMAXPROCS=8 >"$WORK/trace"
+is "Go uses one processor, whatever GOMAXPROCS says" same 1 "$(processors "$WORK/trace")"
+median=$(awk -F '[ m]' 'NR > 1 { print $2 - before } { before = $2 }' "$WORK/trace" | sort -n | awk '{ d[NR] = $1 } END { print d[int((NR + 1) / 2)] + 0 }')
+is "its timers are late: the monitor wakes every $median ms" test "$median" -ge 20
+trace GOMAXPROCS=8 SCR_FLUSH=1 SCR_FLUSH_ASYNC=1 >"$WORK/trace"
+is "it uses four while a thread copies" same "1 4" "$(processors "$WORK/trace")"

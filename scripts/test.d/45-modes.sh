@@ -24,7 +24,7 @@ job() {
     (cd "$prefix" && exec "$TESTBED" run -n "$ranks" --mpi "$MPI" --timeout 60 --env SCR_PREFIX="$prefix" \
         --env SCR_JOB_ID=modes --env SCR_DEBUG=1 "${options[@]}" "$@") >"$WORK/out" 2>&1 </dev/null
 }
-# says TEXT COMMAND...: the command succeeds, and its job says so.
+# says TEXT COMMAND...: the command succeeds, and its job prints the text.
 says() {
     local text=$1
     shift

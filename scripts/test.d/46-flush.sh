@@ -22,7 +22,7 @@ job() {
     (cd "$prefix" && exec "$TESTBED" run -n "$ranks" --mpi "$MPI" --timeout 60 --env SCR_PREFIX="$prefix" \
         --env SCR_JOB_ID=flush --env SCR_DEBUG=1 "${options[@]}" "$@") >"$WORK/out" 2>&1 </dev/null
 }
-# says TEXT COMMAND...: the command succeeds, and its job says so.
+# says TEXT COMMAND...: the command succeeds, and its job prints the text.
 says() {
     local text=$1
     shift
@@ -30,7 +30,7 @@ says() {
 }
 index() { "$BUILD/scr_index" -p "$prefix" "$@"; }
 valid() { index --list 2>/dev/null | awk 'NR > 1 && $2 == "YES" { print $NF }' | sort | paste -sd ' '; }
-# What SCR 3.1 goes by: the key COMPLETE of a dataset, and the key CURRENT.
+# SCR 3.1 reads the key COMPLETE of a dataset, and the key CURRENT.
 complete() { "$BUILD/scr_print" "$prefix/.scr/index.scr" | awk -v id="$1" '
     /^[A-Z]/ { dset = $1 == "DSET" } dset && /^  [0-9]/ { mine = $1 == id } mine && /^    COMPLETE = / { print $3 }'; }
 file() { echo "$prefix/ckpt.$1/own/0"; }

@@ -15,8 +15,8 @@ begin() { # with nothing
     mkdir "$prefix"
     : >"$log"
 }
-# scr_transfer is to outlive the job, so that what a resource manager might do at the
-# end of one, to end all that it has started, is not done here.
+# scr_transfer has to outlive the job. A resource manager might end all processes of a
+# job at its end; this testbed does not.
 run() { # SETTING... -- OPTION...: of steps; output in $WORK/out, status in $status
     local env=()
     while [ "$1" != -- ]; do env+=(--env "$1"); shift; done
@@ -87,7 +87,7 @@ for type in PTHREAD DAEMON; do
     is "... and nothing is left" within 10 left
 done
 
-# From here on scr_transfer goes on when the program is dead.
+# From here on scr_transfer continues after the program has died.
 killed SCR_FLUSH_ASYNC_BW=60k
 is "the program is dead, scr_transfer goes on" some_left
 is "... until all is copied, and ends" within 60 none_left
@@ -138,7 +138,7 @@ is "... and becomes complete" "$BUILD/scr_index" -p "$prefix" --build 1
 is "... every byte" valid 1
 is "... and nobody copies any more" within 60 none_left
 
-# One that is there already is given the work, as scr_run starts it.
+# A scr_transfer that runs already gets the work, as when scr_run has started it.
 begin
 for n in $("$TESTBED" nodes); do
     "$TESTBED" exec "$n" env SCR_JOB_ID="$id" "$BUILD/scr_transfer" --stay &
@@ -146,7 +146,7 @@ done
 run SCR_CACHE_SIZE=3 -- -n 3
 is "scr_transfer --stay: a run that ends by itself" ended
 is "... all its checkpoints are flushed" valid 1 2 3
-# All threads of each have stepped back behind those of the program, and their timers may be late.
+# All threads of each have a lower priority than those of the program, and a timer slack of 50 ms.
 behind() {
     local pid task nice slack threads=0
     for pid in $(transfers); do
@@ -169,13 +169,13 @@ stop_all() {
     done
 }
 is "... until told to end" stop_all
-# It executes itself once more to step back, and no more than once.
+# It executes itself once more to lower its priority, and only once.
 is "scr_transfer under a real-time policy" timeout -s KILL 20 chrt -r 1 "$BUILD/scr_transfer" --exit --cntldir "$WORK"
 is "... when it copies" timeout -s KILL 20 chrt -r 1 "$BUILD/scr_transfer" --cntldir "$WORK"
 is "... as they do" none_left
 wait
 
-# It is killed below a program that goes on.
+# It is killed while the program goes on.
 begin
 (within 30 grep -q '^complete 1' "$log" && within 10 some_left && transfers | xargs kill -9) >/dev/null 2>&1 &
 run SCR_FLUSH_ASYNC_BW=400k -- -n 2
@@ -193,7 +193,7 @@ is "... scr_index --build completes it" "$BUILD/scr_index" -p "$prefix" --build 
 is "... every byte" valid 2
 is "... and scr_transfer ends by itself" within 60 none_left
 
-# Told to.
+# scr_transfer is told to end.
 killed SCR_FLUSH_ASYNC_BW=20k
 is "scr_transfer --exit" stop_all
 is "... ends it" none_left

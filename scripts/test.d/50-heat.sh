@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
-# The main job, end to end: scripts/demo, smaller, losing one node after the
-# other, with namespaces and without.
+# scripts/demo, smaller: one node after the other is lost, with namespaces and
+# without.
 . "$(dirname "$0")/lib.bash"
 
-# Grids of a size that leaves ranks with files of different sizes.
+# The size of the grid gives ranks files of different sizes.
 steps=6000
 [ "$MPI" != mpich ] || steps=1000
 for lost in node0 node1 node2 node3; do

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
-# heat in C and in Go go on from each other's checkpoints, after the loss of a node
-# and from the prefix directory, to the same field.
+# heat in C and heat in Go restart from each other's checkpoints, after the loss of a
+# node and from the prefix directory, and end with the same field.
 . "$(dirname "$0")/lib.bash"
 
 is "heat-go builds" make -s --no-print-directory -C "$ROOT" BUILD="$BUILD" MPICC="$MPICC" "$BUILD/heat-go"
@@ -23,7 +23,7 @@ is "C computes a field" well run "$WORK/c" heat
 is "Go computes one" well run "$WORK/go" heat-go
 is "... the same" cmp "$WORK/c/field" "$WORK/go/field"
 
-# strike PREFIX PROGRAM OPTION...: the run, until node1 is lost in the middle
+# strike PREFIX PROGRAM OPTION...: a run in which node1 is lost
 strike() {
     local line
     exec 4< <(run "$@")

@@ -1,15 +1,15 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016,SC2034
-# Kills jobs, for real, at random instants, and looks whether the next run finds
-# what the program was told is complete.
+# Kills jobs at random instants, and checks that the next run finds the checkpoints
+# that were reported as complete.
 #
-#   KILL_SEED     where the random numbers begin (default: another each time; it
-#                 is printed, and the same seed kills in the same way again)
+#   KILL_SEED     seed of the random numbers (default: another each time; it is
+#                 printed, and repeats the same kills)
 #   KILL_ROUNDS   how many jobs to kill (default 25)
 #   KILL_RANKS    ranks of the job, on 4 nodes (default 4)
 #
-# Each round is a run that restarts from what the round before has left, checks
-# every byte of it, and goes on until it is killed.  steps.c has the program.
+# Each round is a run that restarts from the files of the round before, checks
+# every byte of them, and goes on until it is killed.  steps.c has the program.
 . "$(dirname "$0")/lib.bash"
 
 seed=${KILL_SEED:-$(($(date +%s%N) / 1000 % 1000000))} rounds=${KILL_ROUNDS:-25} ranks=${KILL_RANKS:-4}
@@ -32,7 +32,7 @@ run() { # OPTION...: of steps; sets status
     status=$?
 }
 
-# Where the run has got to, against what it had to find.
+# How far the run has come, and what it had to find.
 judge() {
     local from
     from=$(since restarted)

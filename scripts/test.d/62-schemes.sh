@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016,SC2028,SC2034
-# Each scheme bears the losses that it promises to, with one rank a node and with
-# several: nodes that are gone, files that are damaged, ranks that come back
-# elsewhere; and says so when it is one too many.
+# Each scheme recovers from the losses that it promises to recover from, with one rank a
+# node and with several: nodes that are lost, files that are damaged, ranks that restart
+# on other nodes. One loss more is reported.
 . "$(dirname "$0")/lib.bash"
 
 is "steps.c builds" "$MPICC" -std=c99 -D_POSIX_C_SOURCE=200809L -O2 -I"$BUILD" -o "$WORK/steps" \
@@ -68,14 +68,14 @@ for kind in "PARTNER 1 partner 4" "PARTNER 2 partner 8" "XOR 0 xor 8" "RS 2 rs 4
     run -- -n 0
     is "... and then another" ended "rebuilt from redundancy, $per of $ranks ranks"
 
-    # The ranks come back on other nodes, in another order.
+    # The ranks restart on other nodes, in another order.
     run --nodes "$("$TESTBED" nodes | tac | paste -sd,)" -- -n 0
     is "... moved: nothing is lost" ended "as it was in the cache"
     lose "$(nth 3)"
     run --nodes "$("$TESTBED" nodes | sed -n '2p;4p;1p;3p' | paste -sd,)" -- -n 0
     is "... moved, and one lost" ended "rebuilt from redundancy"
 
-    # Damage on as many nodes as it bears, of data and of redundancy.
+    # Data or redundancy is damaged on as many nodes as the scheme can recover.
     for how in flip cut; do
         begin
         file=$(damage node1 $how '*.dat')
@@ -90,7 +90,7 @@ for kind in "PARTNER 1 partner 4" "PARTNER 2 partner 8" "XOR 0 xor 8" "RS 2 rs 4
         is "... for good" ended "rebuilt from redundancy"
     done
 
-    # One too many: neighbours again, of which PARTNER bears no more than that.
+    # One node too many: neighbours, the worst case for PARTNER.
     begin
     gone=(node1 node2 node3)
     lose "${gone[@]:0:bears + 1}"
@@ -98,8 +98,8 @@ for kind in "PARTNER 1 partner 4" "PARTNER 2 partner 8" "XOR 0 xor 8" "RS 2 rs 4
     is "$name: $((bears + 1)) lost is told" gave_up "$(((bears + 1) * per)) of $ranks ranks .*$scheme bears the loss of $bears of"
 done
 
-# The same with a program that computes: as many nodes go at once as the scheme
-# bears, in the middle of the run, and the result is that of an undisturbed one.
+# The same with a program that computes: as many nodes as the scheme can recover are
+# lost at once, in the middle of the run, and the result is that of an undisturbed run.
 steps=2000
 [ "$MPI" != mpich ] || steps=800 # its ranks spin while they wait
 heat() { # PREFIX OPTION...: of testbed run

@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016,SC2028
-# Damages what is in the nodes between two runs.  The next run notices, says which
-# file on which node, and repairs it or goes back to what was flushed.
+# Damages files in the nodes between two runs.  The next run notices, reports file and
+# node, and rebuilds the file or restarts from an older or a flushed checkpoint.  The
+# commands on damaged files are tested in cmd/scr (TestBadInput).
 . "$(dirname "$0")/lib.bash"
 
 is "steps.c builds" "$MPICC" -std=c99 -D_POSIX_C_SOURCE=200809L -O2 -I"$BUILD" -o "$WORK/steps" \
@@ -72,8 +73,8 @@ for flush in 0 1; do
     done
 done
 
-# Two members of the set have lost something of the newest checkpoint: more than
-# XOR bears.  The one before is whole.
+# Two members of the set have lost a file of the newest checkpoint: more than XOR can
+# rebuild.  The one before is complete.
 flush=0
 begin
 in_node node1 "$(flip "$own")" >/dev/null
@@ -103,7 +104,7 @@ is "... and told" grep -q "checkpoint ckpt.3 cannot be fetched: .*$file" "$WORK/
 run -n 0
 is "... which the next run knows" ended 2
 
-# Filemaps: what they said is lost, files and all.
+# A damaged filemap: all its files count as lost.
 flush=0
 begin
 "$TESTBED" exec node1 bash -c 'for f in "$SCR_CNTL_BASE"/*/scr.corrupt/filemap_*.scrinfo; do
@@ -126,7 +127,7 @@ for file in flush.scr halt.scr nodes.scr; do
         bash -c '[ $1 = 0 ] && [ "$(tail -n 1 "$2")" = "complete 4" ] && grep -q "^restarted 3" "$2" || { cat "$3"; false; }' \
         - "$status" "$log" "$WORK/out"
 done
-# Without the index a job would begin anew where it has checkpoints: it must not.
+# Without the index a job would start from the beginning although it has checkpoints.
 begin
 truncate -s 20 "$prefix/.scr/index.scr"
 run -n 0

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
-# What other languages than C see: names and constants, every call well and badly
-# used (fixed.f, free.f90, bindings.py), and one program in five languages that
-# goes on from the checkpoints of any.
+# The interfaces for other languages than C: names and constants, every call used
+# correctly and wrongly (fixed.f, free.f90, bindings.py), and one program in five
+# languages, each of which restarts from the checkpoints of the others.
 . "$(dirname "$0")/lib.bash"
 
 here=$ROOT/scripts/test.d
@@ -78,7 +78,7 @@ is "a wrong call of the module does not" grep "Missing actual argument.*ierror" 
 is "four nodes" "$TESTBED" up 4 20
 
 # part NAME PROGRAM...: a program that ends with "end of NAME", twice; the second
-# time it restarts. Its own checks count as ours.
+# time it restarts. Its checks are counted.
 part() {
     local name=$1 time
     shift
@@ -99,7 +99,7 @@ mkdir -p "$WORK/parts.dir/0" "$WORK/parts.dir/1"
 part parts env -u SCR_PREFIX PARTS="$WORK/parts.dir" "$WORK/parts"
 part bindings.py python3 "$here/bindings.py"
 
-# mpi4py is of one MPI, and of the distribution's Python.
+# mpi4py is built for one MPI, and for the distribution's Python.
 theirs=$(/usr/bin/python3 -c 'from mpi4py import MPI; print(MPI.Get_library_version().split(",")[0])' 2>/dev/null)
 case $MPI:$theirs in
 openmpi:Open\ MPI*|mpich:MPICH*)
@@ -143,7 +143,7 @@ checkpoints() { (cd "$1" && find . -name 'rank_*.ckpt' | sort | xargs sha256sum)
 is "C computes a field" heat "$WORK/reference" c 300 -o "$WORK/reference/field"
 is "... with 14 checkpoints of 4 ranks" same 56 "$(checkpoints "$WORK/reference" | wc -l)"
 
-# Round from the cache, after the loss of a node, and back from the prefix directory.
+# Each language restarts from the cache, after the loss of a node, and then from the prefix directory.
 for way in cache prefix; do
     ring=$WORK/$way
     "$TESTBED" wipe

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
-# A job is killed together with a node, or two.  What the other nodes have is
-# scavenged by the commands, and a job on other nodes restarts from it.
+# A job is killed together with one or two nodes.  The commands scavenge what the other
+# nodes have, and a job on other nodes restarts from that.
 . "$(dirname "$0")/lib.bash"
 
 is "steps.c builds" "$MPICC" -std=c99 -D_POSIX_C_SOURCE=200809L -O2 -I"$BUILD" -o "$WORK/steps" \
@@ -37,7 +37,7 @@ copies() { # OPTION...: scr_copy on all nodes that are left
     local n
     for n in $("$TESTBED" nodes); do copy "$n" "$@" || return; done
 }
-# scavenge: outputs first, then the newest checkpoint that can be made whole
+# scavenge: outputs first, then the newest checkpoint that can be completed
 scavenge() {
     local id
     for id in $(tool scr_flush_file --dir "$prefix" --list-output); do
@@ -75,7 +75,7 @@ for case in "XOR node1" "XOR node3" "PARTNER node0" "PARTNER node2 node0" "RS no
     restarts "$name"
 done
 
-# The copies that a node keeps of its neighbour are brought by it.
+# A node copies the files that it keeps of its neighbour.
 type=PARTNER
 strike node2
 newest=$(tool scr_flush_file --dir "$prefix" --latest)
@@ -99,7 +99,7 @@ done
 is "... the lists of files are made by --build" tool scr_index -p "$prefix" --build "$newest"
 restarts "by hand"
 
-# More than the scheme bears: the checkpoint that was flushed before counts.
+# More nodes are lost than the scheme can recover: the flushed checkpoint counts.
 type=XOR flush=3
 strike node1 node2
 newest=$(tool scr_flush_file --dir "$prefix" --latest)
@@ -113,7 +113,7 @@ if tool scr_flush_file --dir "$prefix" --need-flush "$newest"; then
 fi
 restarts "two nodes lost with XOR, one flushed before"
 
-# Outputs are flushed as they are written: what was cut short is scavenged.
+# Outputs are flushed as they are written: one whose flush was interrupted is scavenged.
 flush=0 output=-o
 strike node3
 output=''

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
 # The log of a job under mpirun: text, SQLite, and a real MariaDB server that works,
-# hangs and is gone; and what is left of messages that all ranks write.
+# hangs and is gone; and how many lines are printed if all ranks have the same message.
 . "$(dirname "$0")/lib.bash"
 
 here=$ROOT/scripts/test.d
@@ -62,7 +62,7 @@ recorders() { # pids of processes that write for a job in this prefix directory
     done
 }
 none() { [ -z "$(recorders)" ]; }
-# Of the log, but for that the job has not waited for a slow disk.
+# Messages about the log, except that the job did not wait for a slow disk.
 complaints() { grep 'event log' "$WORK/out" | grep -v 'has not taken all events'; }
 
 fresh

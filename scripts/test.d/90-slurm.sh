@@ -1,9 +1,9 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
 # scr_run on simulated nodes with a real Slurm, and over ssh without one: nodes
-# lose power, programs hang and die, people want a job to stop.  Each job that
-# ends well has to have the result of one that was never disturbed, to the bit,
-# and each checkpoint that is brought home has to be the same as that one's.
+# lose power, programs hang and die, users stop a job.  Each job that succeeds has to
+# have the result of an undisturbed job, bit for bit, and each checkpoint that is copied
+# to the prefix directory has to be the same as the undisturbed job's.
 . "$(dirname "$0")/lib.bash"
 
 if [ "$(id -u)" != 0 ] || ! "$ROOT/scripts/deps" slurm; then
@@ -49,7 +49,7 @@ over() { said '^status '; }
 until_said() { within 60 bash -c 'grep -qE -- "$1" "$2" || grep -q "^status " "$2"' - "$1" "$log"; }
 show() { grep -v '^step' "$log" | tail -n 60; }
 
-# ends STATUS TEXT...: the job ends so (any: as it likes), and has said all this.
+# ends STATUS TEXT...: the job ends with the status (any: with any), and has printed the texts.
 ends() {
     local text want=$1
     shift
@@ -60,9 +60,9 @@ ends() {
 result() { cmp "$reference/final" "$prefix/final"; }
 not_flushed() { same "" "$(find "$prefix" -name '*.ckpt')"; }
 
-# home: there are checkpoints in the prefix directory, whole, and as those of the
+# copied: the checkpoints in the prefix directory are complete, and those of the
 # undisturbed job.
-home() {
+copied() {
     local f n=0
     "$BUILD/scr_index" --verify -p "$prefix" || { "$BUILD/scr_index" --list -p "$prefix"; show; return 1; }
     for f in "$prefix"/heat.*/*.ckpt; do
@@ -101,7 +101,7 @@ if [ "$MPI" != openmpi ]; then
     slurm cut node0 2>/dev/null
     is "its node loses power: it goes on, on another, from what was flushed" ends 0 'node node0: ' 'fetched' 'restarted from heat\.[0-9]+00' 'run [2-4]: exit status 0'
     is "... with the right result" result
-    is "... and all checkpoints are right" home
+    is "... and all checkpoints are right" copied
     exit 0
 fi
 
@@ -167,7 +167,7 @@ slurm cut node1 2>/dev/null &
 slurm cut node2 2>/dev/null
 is "XOR: two nodes lose power at once, and the newest flushed checkpoint is fetched" ends 0 'fetched' 'restarted from heat\.[0-9]+00' 'run [2-4]: exit status 0'
 is "... with the right result" result
-is "... and all checkpoints are right" home
+is "... and all checkpoints are right" copied
 
 is "a new cluster" again
 fresh
@@ -187,7 +187,7 @@ job SCR_MIN_NODES=4 -- "${srun[@]}" "${heat[@]}" -o "$prefix/final"
 until_said 'heat.600 complete'
 slurm cut node3 2>/dev/null
 is "without a spare it is not started again" ends any '3 nodes are left, and 4 are needed \(SCR_MIN_NODES\)' '\(heat\.[0-9]+00\): in the prefix directory'
-is "... and the newest checkpoint is brought home, rebuilt" home
+is "... and the newest checkpoint is copied, rebuilt" copied
 is "a new cluster" again
 : >"$log"
 job -- "${srun[@]}" "${heat[@]}" -o "$prefix/final"
@@ -201,7 +201,7 @@ job SCR_RUNS=1 -- "${srun[@]}" "${heat[@]}" -o "$prefix/final"
 until_said 'heat.600 complete'
 to_program KILL "$BUILD/heat" all
 is "all programs die, and there may be no other run" ends any 'SCR_RUNS=1 runs are all' '\(heat\.[0-9]+00\): in the prefix directory'
-is "... and the newest checkpoint is brought home" home
+is "... and the newest checkpoint is copied" copied
 : >"$log"
 job -- "${srun[@]}" "${heat[@]}" -o "$prefix/final"
 is "... the next allocation goes on from there" ends 0 'fetched' 'restarted from heat\.[0-9]+00'
@@ -227,19 +227,19 @@ is "... ends the job" ends any 'asked to stop' '\(heat\.[0-9]+00\): in the prefi
 count=$(grep -c 'heat.*complete' "$log")
 is "... at the second, or one or two that were under way" same 1 $((count >= 3 && count <= 5))
 is "... and it is not started again" same 0 "$(grep -c 'run 2' "$log")"
-is "... and the newest checkpoint is brought home" home
+is "... and the newest checkpoint is copied" copied
 fresh
 job -- "${srun[@]}" "${heat[@]}" -s 100000 -o "$prefix/final"
 until_said 'heat.300 complete'
 is "scr_halt --immediate" "$BUILD/scr_halt" --immediate "$prefix"
 is "... ends the run" ends any 'stopped by scr_halt --immediate'
-is "... and the newest checkpoint is brought home" home
+is "... and the newest checkpoint is copied" copied
 fresh
 job -- "${srun[@]}" "${heat[@]}" -s 100000 -o "$prefix/final"
 until_said 'heat.300 complete'
 is "scr_halt --before" "$BUILD/scr_halt" --before "$(date -d '+5 seconds' +%FT%T)" --seconds 4 "$prefix"
 is "... ends the job" ends any 'asked to stop' 'the program has ended by itself'
-is "... and the newest checkpoint is brought home" home
+is "... and the newest checkpoint is copied" copied
 
 # ------------------------------- (9) a program that dies at once, always
 fresh
@@ -264,16 +264,16 @@ batch --signal=TERM@60 --time=10 -- 'trap : TERM' "$line" 'echo "status $?"'
 until_said 'heat.600 complete'
 is "scancel" slurm exec head scancel "$id"
 is "... ends the job" ends any 'stopped by signal terminated' '\(heat\.[0-9]+00\): in the prefix directory'
-is "... and the newest checkpoint is brought home" home
+is "... and the newest checkpoint is copied" copied
 
 # The batch script to copy, and Slurm's signal to it a minute before the end.
 fresh
 mapfile -t lines < <(sed -e "s,-n8 -N4 ./app,--mpi=pmix -n8 -N4 $BUILD/heat -x 256 -y 256 -s 100000 -c 300," -e 's/TERM@600/TERM@60/' \
-    -e 's/^exit "\$status"/echo "status $status"/' "$ROOT/scripts/scr_srun_loop.sh")
+    -e 's/^exit "\$status"/echo "status $status"/' "$BUILD/scripts/scr_srun_loop.sh")
 batch --time=2 -- "${lines[@]}"
 is "scr_srun_loop.sh, and the time is nearly up" ends any '\(heat\.[0-9]+00\): in the prefix directory'
 is "... so it is not started again" same 1 "$(grep -c '^run [0-9]* of' "$log")"
-is "... and the newest checkpoint is brought home whole" "$BUILD/scr_index" --verify -p "$prefix"
+is "... and the newest checkpoint is copied whole" "$BUILD/scr_index" --verify -p "$prefix"
 
 # ------------------------------------------ (12) no Slurm, mpirun over ssh
 printf 'node%d slots=2\n' 0 1 2 3 >"$WORK/hosts"
@@ -287,7 +287,7 @@ is "... with the right result" result
 is "... and nothing was flushed" not_flushed
 
 # ... and with the batch script to copy.
-sed -e "s,-n 8 env \(.*\) ./app,--mca plm rsh -n 6 env \1 ${heat[*]} -o $prefix/final," -e '/^export SCR_MIN_NODES/d' "$ROOT/scripts/scr_mpirun_loop.sh" >"$WORK/loop.sh"
+sed -e "s,-n 8 env \(.*\) ./app,--mca plm rsh -n 6 env \1 ${heat[*]} -o $prefix/final," -e '/^export SCR_MIN_NODES/d' "$BUILD/scripts/scr_mpirun_loop.sh" >"$WORK/loop.sh"
 fresh
 PATH=$BUILD:$PATH outside "${ssh[@]}" SCR_JOB_ID=loop -- bash "$WORK/loop.sh"
 until_said 'heat.600 complete'

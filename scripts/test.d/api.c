@@ -1,11 +1,11 @@
 /*
- * api - what the C interface does with programs that use it well and badly
+ * api - a program that uses the C interface correctly and wrongly
  *
  *     api PART        one of the functions below; one run each
  *
  * Prints "ok NAME" and "not ok NAME" on rank 0.  A check holds if it holds on all
- * ranks.  What the library says on stderr goes to files of the current directory,
- * err.PART.RANK, so that its lines can be counted.
+ * ranks.  The library's messages on stderr go to files of the current directory,
+ * err.PART.RANK, so that their lines can be counted.
  */
 
 #include <dirent.h>
@@ -43,7 +43,7 @@ static void check(const char *name, int yes)
         printf("%s %s\n", yes ? "ok" : "not ok", name);
 }
 
-/* What this rank's library has said since the last time: lines, and text. */
+/* The messages of this rank's library since the last time: number of lines, and text. */
 static char said[65536];
 
 static int new_lines(void)
@@ -63,7 +63,7 @@ static int new_lines(void)
     return lines;
 }
 
-/* Between two of these all ranks have said what they had to say. */
+/* Reads the messages of all calls so far. */
 static void quiet(void)
 {
     MPI_Barrier(MPI_COMM_WORLD);
@@ -82,7 +82,8 @@ static void refused(const char *name, const char *call, int rc)
     lines = new_lines();
     MPI_Allreduce(&lines, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     failed = everywhere(rc != SCR_SUCCESS);
-    good = everywhere(lines == 0 || (strncmp(said, "SCR: rank ", 10) == 0 && strstr(said, call) != NULL && strstr(said, twice) == NULL));
+    good = everywhere(lines == 0 || (strncmp(said, "SCR: rank ", 10) == 0 && strstr(said, call) != NULL && strstr(said, twice) == NULL &&
+        strchr(said, '{') == NULL)); /* marks a function that has to get its name in C */
     if (rank == 0) {
         printf("%s %s is refused\n", failed ? "ok" : "not ok", name);
         printf("%s ... with one line\n", total == 1 && good ? "ok" : "not ok");
@@ -370,7 +371,7 @@ static void forgotten(void)
     refused("SCR_Finalize in a restart", "SCR_Complete_restart", SCR_Finalize());
 }
 
-/* MPI aborts a job that asks it for anything once it has ended. */
+/* MPI aborts a job that calls it after MPI_Finalize. */
 static void late(void)
 {
     int flag, asked, ended, lines;
@@ -710,7 +711,7 @@ static void respect(void)
     check("working directory", strcmp(before.cwd, after.cwd) == 0);
     check("locale", strcmp(before.locale, after.locale) == 0);
     check("flags of stdout", before.stdout_flags == after.stdout_flags);
-    /* Go's own two, to wait for files that can be waited for, stay open. */
+    /* Go's two descriptors for epoll stay open. */
     check("no descriptor is left open", after.descriptors <= before.descriptors + 2);
     if (rank == 0)
         printf("  threads: %d before, %d after; descriptors: %d before, %d after\n", before.threads, after.threads,
@@ -723,7 +724,7 @@ static void respect(void)
     check("also that of SIGPIPE", ok);
 }
 
-/* With nothing of its own, a program is to die as it always did. */
+/* Without handlers of its own, a program has to die as without the library. */
 static void die_of_pipe(void)
 {
     int fd[2];

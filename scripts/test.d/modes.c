@@ -1,5 +1,5 @@
 /*
- * modes - a program for the tests of modes, that any number of ranks can go on with
+ * modes - a program for the tests of modes, which can restart with any number of ranks
  *
  *     modes [-a] [-s] [-r] [-n COUNT] [-w]
  *

@@ -68,7 +68,7 @@ static int rank;
 
 static void check(const char *name, int yes) { printf("%s %s\n", yes ? "ok" : "not ok", name); }
 
-/* ------------------------------------- something to do in the midst of a call */
+/* ------------------------------------------- something to do during a call */
 
 static void (*within)(void);
 
@@ -292,10 +292,15 @@ static void count(int sig) { (void)sig; calls++; }
 
 static struct found before;
 
-static void looks_inside(void) { check("the limit of files is the program's, also within a call", 1); }
+static void looks_inside(void)
+{
+    struct rlimit files;
 
-/* Every kind of handler there is, a stack and a mask, before the library is
- * there and after. */
+    check("the limit of files is the program's, also within a call",
+        getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur == before.files.rlim_cur);
+}
+
+/* Handlers of all kinds, a stack and a mask, before the library is loaded and after. */
 static void restored(void)
 {
     static const int caught[] = {SIGSEGV, SIGBUS, SIGFPE, SIGPIPE, SIGURG, SIGTERM, SIGCHLD, SIGINT, SIGUSR1, SIGPROF};
@@ -327,7 +332,7 @@ static void restored(void)
     prctl(PR_SET_TIMERSLACK, 60000UL, 0, 0, 0);
     look(&before);
     then = threads(list);
-    loaded = load() != NULL; /* and not with the program */
+    loaded = load() != NULL; /* and not at the start of the program */
     look(&now);
     check("loading the library changes nothing", same(&before, &now));
     if (loaded)
@@ -395,7 +400,7 @@ static void any_instant(void)
     check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
 }
 
-/* A program that takes note of writes to its memory by faults. */
+/* A program that notices writes to its memory by faults. */
 static char *page;
 static volatile int faults_wanted = 1;
 

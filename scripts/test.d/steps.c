@@ -1,11 +1,11 @@
 /*
- * steps - a program for the tests that kill, lose and corrupt
+ * steps - a program for tests that kill jobs, lose nodes and damage files
  *
  *     steps [-n COUNT] [-p PATTERN] [-l LOG] [-k PHASE:PERCENT:STEP:RANK] [-o]
  *
  * Restarts from the newest checkpoint if there is one, checks every byte, mode
  * and time of its files, and writes COUNT more (default 3): checkpoint "ckpt.N"
- * for step N.  What is in a file follows from rank, step and number of the file.
+ * for step N.  The content of a file is computed from rank, step and number of the file.
  *
  *   -p  files of a rank: mixed (default), zero, many, uneven, big
  *   -l  rank 0 appends what has happened, each line with one write:
@@ -112,7 +112,7 @@ static uint64_t mix(uint64_t x)
 
 static double phase_began;
 
-/* The kernel kills: whatever the process does, at that instant it is gone. */
+/* A timer of the kernel kills the process, whatever it is doing. */
 static void enter(const char *phase, int step)
 {
     struct sigevent event;

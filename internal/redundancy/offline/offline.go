@@ -14,9 +14,9 @@ import (
 	"slices"
 
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/progress"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/meta"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
 )

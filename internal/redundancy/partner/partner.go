@@ -13,9 +13,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/progress"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/meta"
 	"github.com/goscr/goscr/mpi"
 )
 

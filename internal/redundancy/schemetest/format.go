@@ -17,8 +17,8 @@ func Format(t *testing.T, scheme redundancy.Scheme, n int, want string) {
 	c := newCluster(t, scheme, n, sizes["primes"], 6)
 	for _, files := range c.files {
 		for _, f := range files { // whoever runs the test
-			f.Meta.SetInt("UID", 1000)
-			f.Meta.SetInt("GID", 100)
+			f.Meta.Hash().SetInt("UID", 1000)
+			f.Meta.Hash().SetInt("GID", 100)
 		}
 	}
 	c.encode()

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/redundancy/offline"
-	"github.com/goscr/goscr/meta"
 )
 
 // gather copies the files of all members into one directory, as scavenging

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/meta"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
 )

@@ -1,4 +1,4 @@
-// Rows prints what a query of an SQLite file gives, a row a line, for tests.
+// Rows prints the result of a query of an SQLite file, a line a row, for tests.
 package main
 
 import (

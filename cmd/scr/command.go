@@ -1,0 +1,122 @@
+package main
+
+import (
+	stdcontext "context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/goscr/goscr/internal/dataset"
+)
+
+// command is one command of goscr. Its --help and its man page are made from
+// what stands here and in the help of its options.
+//
+// In long and examples an empty line ends a paragraph, and lines that begin with
+// blanks stay as they are.
+type command struct {
+	names    []string // the first is the one it is known by
+	short    string   // what it does, one line
+	synopsis []string // its arguments, in each way to call it
+	long     string   // more about it
+	exit     status
+	environ  []string // parameters that it depends on
+	files    []file   // that it reads or writes
+	examples string
+	see      []string // related commands
+
+	takes  bool // arguments besides options
+	before func(args []string) []string
+	run    func(c *context, flags *pflag.FlagSet) func(args []string) error
+}
+
+// status says what the exit statuses 0 and 1 mean, if that is not only done and
+// failed.
+type status struct{ intro, done, failed string }
+
+// file is a file and what it is for.
+type file struct{ name, about string }
+
+// context is what a command works with.
+type context struct {
+	in       io.Reader
+	out, err io.Writer
+	alone    bool // the process is the command's, and not a test's
+}
+
+// ctx is for what a command waits for. A command ends with its process, so
+// there is nothing to cancel.
+func (c *context) ctx() stdcontext.Context { return stdcontext.Background() }
+
+func (c *context) encode(value any) error {
+	e := json.NewEncoder(c.out)
+	e.SetIndent("", "  ")
+	return e.Encode(value)
+}
+
+// warn writes an error after which a command goes on.
+func (c *context) warn(name string) func(error) {
+	return func(err error) { fmt.Fprintf(c.err, "%s: %s\n", name, oneLine(err)) }
+}
+
+// errUsage is wrapped by the error of a command line that makes no sense.
+var errUsage = errors.New("see --help")
+
+// errNo is the answer no, which needs no words.
+var errNo = errors.New("no")
+
+// exitStatus is the error of a command that ends with the status of another.
+type exitStatus int
+
+func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// exactlyOne is an error unless just one of some options was given. none is what
+// to do if there is none, "" if that is wrong.
+func exactlyOne(flags *pflag.FlagSet, none string, names ...string) (string, error) {
+	var given []string
+	for _, name := range names {
+		if flags.Changed(name) {
+			given = append(given, name)
+		}
+	}
+	switch {
+	case len(given) == 1:
+		return given[0], nil
+	case len(given) == 0 && none != "":
+		return none, nil
+	case len(given) == 0:
+		return "", fmt.Errorf("one of --%s is needed; %w", strings.Join(names, ", --"), errUsage)
+	}
+	return "", fmt.Errorf("--%s do not go together; %w", strings.Join(given, " and --"), errUsage)
+}
+
+// noArguments is an error if there are any.
+func noArguments(args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("argument %q is not expected; %w", args[0], errUsage)
+	}
+	return nil
+}
+
+// oneLine is an error on one line, whatever names are in it.
+func oneLine(err error) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, strings.ReplaceAll(err.Error(), "\n", "; "))
+}
+
+// printable is text on one line.
+func printable(text string) string {
+	if dataset.CheckName(text) != nil {
+		return strconv.Quote(text)
+	}
+	return text
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"github.com/goscr/goscr/internal/config"
+	"github.com/goscr/goscr/internal/hostlist"
+	jobrun "github.com/goscr/goscr/internal/run"
+)
+
+// Parameters on which commands depend that are about ...
+var (
+	ofPrefix  = []string{"SCR_PREFIX"}
+	ofControl = []string{"SCR_CNTL_BASE", "SCR_USER_NAME", "SCR_JOB_ID"}                      // ... the files of a node
+	ofJob     = []string{"SCR_PREFIX", "SCR_JOB_ID", "SCR_RESOURCE_MANAGER", "SCR_HOST_FILE"} // ... an allocation
+	ofNodes   = slices.Concat(ofJob, []string{"SCR_NODELIST", "SCR_EXCLUDE_NODES", "SCR_REMOTE_SHELL"})
+)
+
+// openJob finds out about the job a command is called for. Commands on nodes are
+// run by this same program.
+func (c *context) openJob(prefix string) (*jobrun.Job, error) {
+	j, warnings, err := jobrun.Open(prefix)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range warnings {
+		fmt.Fprintf(c.err, "SCR: %s\n", w)
+	}
+	j.Out = c.err
+	if j.Tool, err = os.Executable(); err == nil {
+		j.Tool, err = filepath.EvalSymlinks(j.Tool)
+	}
+	return j, err
+}
+
+// aboutJob is what a command does that takes no arguments and is about the job
+// of a prefix directory.
+func (c *context) aboutJob(dir *string, do func(j *jobrun.Job) error) func([]string) error {
+	return func([]string) error {
+		j, err := c.openJob(*dir)
+		if err != nil {
+			return err
+		}
+		return do(j)
+	}
+}
+
+// noPrefix is for commands to which the prefix directory makes no difference.
+var noPrefix = new(string)
+
+const aboutPrefix = "prefix directory `DIR` (default: $SCR_PREFIX, else the current directory)"
+
+// prefixFlag is the option that most commands have.
+func prefixFlag(flags *pflag.FlagSet) *string { return flags.StringP("prefix", "p", "", aboutPrefix) }
+
+// prefixDir is the prefix directory of a command: what its option says, else
+// what the configuration says.
+func prefixDir(option string) (string, error) {
+	dir := option
+	if dir == "" {
+		cfg, _, err := config.Read("")
+		if err != nil {
+			return "", err
+		}
+		dir = cfg.Prefix
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a directory", dir)
+	}
+	return dir, err
+}
+
+// controlFlag is the option of commands that look at the files of a node.
+func controlFlag(flags *pflag.FlagSet) *string {
+	return flags.String("cntldir", "", "control directory `DIR` of the node (default: as SCR_CNTL_BASE, SCR_USER_NAME and SCR_JOB_ID say, as for the job)")
+}
+
+// controlDir is the control directory of a node: what the option says, else what
+// the job's configuration says.
+func controlDir(option string) (string, error) {
+	if option != "" {
+		return filepath.Abs(option)
+	}
+	cfg, _, err := config.Read("")
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(cfg.CntlBase, cfg.UserName, "scr."+cfg.JobID), nil
+}
+
+// nodeName is the node as messages name it.
+func nodeName() string {
+	if cfg, _, err := config.Read(""); err == nil {
+		return cfg.NodeName
+	}
+	name, _ := os.Hostname() // "" if it has none
+	return name
+}
+
+// downFlag is the option that names nodes which are lost.
+func downFlag(flags *pflag.FlagSet) *string {
+	return flags.StringP("down", "d", "", "take the nodes `NODES` for down whatever they say")
+}
+
+// downNodes reads the value of an option --down.
+func downNodes(list string) (map[string]string, error) {
+	nodes, err := hostlist.Expand(list)
+	down := map[string]string{}
+	for _, n := range nodes {
+		down[n] = "named as down"
+	}
+	return down, err
+}
+
+// nodesAndDown finds the nodes of the allocation, and those of them that cannot
+// be used, with those of an option --down.
+func (c *context) nodesAndDown(j *jobrun.Job, list string) (nodes []string, down map[string]string, err error) {
+	known, err := downNodes(list)
+	if err != nil {
+		return nil, nil, err
+	}
+	if nodes, err = j.Nodes(c.ctx()); err != nil {
+		return nil, nil, err
+	}
+	down, err = j.Down(c.ctx(), nodes, known, false)
+	return nodes, down, err
+}

@@ -1,0 +1,157 @@
+// Package advice tells the program when to write a checkpoint and when to stop.
+//
+// Rank 0 knows: it counts calls, times checkpoints, reads the halt file and asks the
+// resource manager when the allocation ends. The others hear it from rank 0. Advisor
+// is this on one rank; package scr is the one caller.
+package advice
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/goscr/goscr/internal/batch"
+	"github.com/goscr/goscr/internal/config"
+	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/failures"
+	"github.com/goscr/goscr/internal/halt"
+	"github.com/goscr/goscr/internal/interval"
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/mpi"
+)
+
+// Advisor is what a rank knows of when to write checkpoints and when to stop. Only
+// rank 0's has anything in it.
+type Advisor struct {
+	world  mpi.Comm
+	prefix *prefix.Prefix
+	log    *report.Logger
+	events *eventlog.Log
+	end    func() time.Time // of the allocation; the zero time if that is not known
+	run    *failures.Run    // nil if it could not be entered
+	told   string           // the reason to stop that was logged
+
+	Policy   interval.Policy
+	Observed interval.Observed
+	Last     time.Time // end of the last checkpoint, else start of the run
+}
+
+// New returns an Advisor for the ranks of world, which has to Begin.
+func New(world mpi.Comm, p *prefix.Prefix, log *report.Logger, events *eventlog.Log) *Advisor {
+	return &Advisor{world: world, prefix: p, log: log, events: events}
+}
+
+// Begin readies the files of the prefix directory that tell when to stop and how often
+// jobs fail. Rank 0 calls it. environ is where variables are looked up.
+func (a *Advisor) Begin(cfg *config.Config, environ func(name string) (string, bool)) error {
+	a.Last = time.Now()
+	a.Policy = interval.Policy{
+		Calls: cfg.CheckpointInterval, Every: cfg.CheckpointSeconds,
+		Overhead: cfg.CheckpointOverhead, MTBF: cfg.MTBFSeconds,
+	}
+	a.end = sync.OnceValue(func() time.Time { return a.endOfAllocation(cfg, environ) })
+	a.prefix.Note(func() (err error) {
+		a.run, err = failures.Begin(a.prefix.Dir, cfg.JobID, time.Now())
+		return err
+	})
+	if !a.Policy.Advises() {
+		a.prefix.Note(func() (err error) {
+			a.Policy.MTBF, err = failures.MTBF(a.prefix.Dir)
+			return err
+		})
+		if a.Policy.MTBF > 0 {
+			a.log.Info("earlier runs have failed every %.0f s of their time; SCR_Need_checkpoint advises accordingly", a.Policy.MTBF.Seconds())
+		}
+	}
+	return halt.Begin(a.prefix.Dir, int64(cfg.HaltSeconds.Seconds()))
+}
+
+// endOfAllocation is when the job has to be gone, the zero time if that is not known.
+func (a *Advisor) endOfAllocation(cfg *config.Config, environ func(name string) (string, bool)) time.Time {
+	var end time.Time
+	manager, err := batch.Of(cfg, environ)
+	if err == nil {
+		end, err = manager.End(context.Background())
+	}
+	switch {
+	case err != nil:
+		a.log.Warn("when the allocation ends cannot be found out, so SCR_HALT_SECONDS has no effect (SCR_END_TIME can say it): %v", err)
+	case end.IsZero():
+		a.log.Warn("when the allocation ends is not known, so SCR_HALT_SECONDS has no effect; SCR_END_TIME can say it, in seconds since 1970")
+	default:
+		a.log.Info("the allocation ends at %s", end.Format(time.DateTime))
+	}
+	return end
+}
+
+// Wrote takes note of a checkpoint that the program has written, and of what it has cost
+// from its start, at began, to now. It is not collective.
+func (a *Advisor) Wrote(began time.Time) {
+	if a.world.Rank() != 0 {
+		return
+	}
+	a.Last = time.Now()
+	a.Observed.Count++
+	a.Observed.Cost += a.Last.Sub(began)
+	if a.run != nil {
+		a.prefix.Note(func() error { return a.run.Alive(a.Last) })
+	}
+}
+
+// Need reports whether to write a checkpoint now: as the policy has it, and always while
+// the job should stop. On rank 0, also is asked for something else to tell all ranks in
+// the same message. It is collective, and costs one broadcast.
+func (a *Advisor) Need(also func() bool) (need, other bool, err error) {
+	const needed, asked = 1, 2
+	answer := make([]byte, 1)
+	if a.world.Rank() == 0 {
+		a.Observed.Calls++
+		a.Observed.Since = time.Since(a.Last)
+		if a.Policy.Need(a.Observed) || a.reason() != "" {
+			answer[0] |= needed
+		}
+		if also() {
+			answer[0] |= asked
+		}
+	}
+	err = a.world.Bcast(answer, 0)
+	return answer[0]&needed != 0, answer[0]&asked != 0, err
+}
+
+// Stop returns why the job should stop, "" if it should not. It is collective; all ranks
+// get the same. It costs a broadcast, and on rank 0 a look at a file.
+func (a *Advisor) Stop() (reason string, err error) {
+	if a.world.Rank() == 0 {
+		reason = a.reason()
+	}
+	text, err := mpi.BcastBytes(a.world, []byte(reason), 0)
+	return string(text), err
+}
+
+// Stopping is Stop for a caller that does not need the reason.
+func (a *Advisor) Stopping() (bool, error) {
+	reason, err := a.Stop()
+	return reason != "", err
+}
+
+// reason is Stop on rank 0. Each reason is logged once.
+func (a *Advisor) reason() string {
+	reason, err := halt.Reason(a.prefix.Dir, a.end, time.Now())
+	if err != nil {
+		a.log.WarnOnce("halt file: %v; conditions in it are not observed", err)
+	}
+	if reason != "" && reason != a.told {
+		a.told = reason
+		a.events.Add(eventlog.Record{Type: "HALT", Note: reason})
+	}
+	return reason
+}
+
+// End records that the run ends by itself. Rank 0 calls it.
+func (a *Advisor) End() error {
+	if a.run == nil {
+		return nil
+	}
+	return a.run.End(time.Now())
+}

@@ -1,0 +1,201 @@
+package cache
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/filemap"
+	"github.com/goscr/goscr/internal/reddesc"
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/mpi"
+)
+
+// descriptions are what the filemaps say of datasets besides their files: what
+// each is, and with which redundancy descriptor it is protected. Each member of a
+// set also keeps the descriptors of as many members to its left as the scheme can
+// lose, so that one of them is left to say what it was.
+type descriptions struct {
+	*parts
+	prefix string // directory of the job
+	node   string // name of the caller's
+}
+
+// describe stores the description of a dataset in the caller's entry.
+func (p *descriptions) describe(c *Cached) {
+	id := c.ID()
+	p.maps.SetDataset(id, p.me(), filemap.Description{Dataset: c.Dataset, Prefix: p.prefix, Dir: p.places.place(id).dir})
+}
+
+// record stores the descriptions of a dataset, the caller's and its neighbours'.
+// It is collective over the set.
+func (p *descriptions) record(c *Cached) error {
+	id, set := c.ID(), c.Desc.Set
+	own := c.Desc.Stored()
+	p.describe(c)
+	p.maps.SetReddesc(id, p.me(), own.Hash())
+	own.Node = p.node
+	for d, left := range keptFor(c) {
+		h, err := hash.Sendrecv(own.Hash(), (set.Me()+d+1)%set.Size(), left, set.Comm)
+		if err != nil {
+			return err
+		}
+		of := filemap.Description{Dataset: dataset.Dataset{Hash: c.Dataset.Clone()}}
+		of.SetComplete(false) // says what the descriptor is of, and no more
+		p.maps.SetDataset(id, set.Ranks[left], of)
+		p.maps.SetReddesc(id, set.Ranks[left], h)
+	}
+	return p.maps.Fold()
+}
+
+// keptFor returns the members of the set whose descriptors record keeps with the
+// caller, the nearest first.
+func keptFor(c *Cached) []int {
+	n := c.Desc.Set.Size()
+	var left []int
+	for d := 1; d <= c.Desc.Scheme.Failures(n); d++ {
+		left = append(left, (c.Desc.Set.Me()-d+n)%n)
+	}
+	return left
+}
+
+// forget takes a rank's part of a dataset out of the filemap, all but the
+// description that the caller keeps for it.
+func (p *descriptions) forget(c *Cached, rank int) {
+	kept := slices.ContainsFunc(keptFor(c), func(member int) bool { return c.Desc.Set.Ranks[member] == rank })
+	if kept {
+		p.maps.RemoveFiles(c.ID(), rank)
+	} else {
+		p.maps.RemoveRank(c.ID(), rank)
+	}
+}
+
+// find gives every rank the description of a dataset, from the lowest rank that
+// has it recorded as complete. A node that was away for some runs may have another
+// dataset of the same id; the newest counts. It is collective.
+func (p *descriptions) find(id int) (filemap.Description, error) {
+	var mine filemap.Description
+	for _, rank := range p.maps.Ranks(id) {
+		d := p.maps.Dataset(id, rank)
+		if d.Complete() && d.ID() == id && (mine.IsZero() || d.Created().After(mine.Created())) {
+			mine = d
+		}
+	}
+	created := int64(math.MinInt64)
+	if !mine.IsZero() {
+		created = mine.Created().UnixMicro()
+	}
+	newest, err := mpi.AllreduceOne(p.world, created, mpi.Max)
+	if err != nil {
+		return filemap.Description{}, err
+	}
+	first, err := p.first(!mine.IsZero() && created == newest)
+	if err != nil {
+		return filemap.Description{}, err
+	}
+	if first == p.world.Size() {
+		return filemap.Description{}, fmt.Errorf("%w: it was not completed", redundancy.ErrUnrecoverable)
+	}
+	h, err := hash.Bcast(mine.ToHash(), first, p.world)
+	return filemap.DescriptionFromHash(h), err
+}
+
+// first returns the lowest rank for which something holds, the number of ranks if
+// there is none. It is collective.
+func (p *descriptions) first(holds bool) (int, error) {
+	rank := p.world.Size()
+	if holds {
+		rank = p.me()
+	}
+	return mpi.AllreduceOne(p.world, rank, mpi.Min)
+}
+
+// dropOthers deletes parts of other datasets that have the same id as d. It is
+// collective; the error is agreed.
+func (p *descriptions) dropOthers(d filemap.Description) error {
+	var failed error
+	for _, rank := range p.maps.Ranks(d.ID()) {
+		other := p.maps.Dataset(d.ID(), rank)
+		if other.IsZero() || other.Created().Equal(d.Created()) {
+			continue
+		}
+		p.log.Warn("files of rank %d here are of another dataset %d (%s), from an earlier run; they are deleted", rank, d.ID(), other.Name())
+		if p.places.device(d.ID()) != "" { // the files may by now belong to the newer one
+			p.maps.RemoveRank(d.ID(), rank)
+			continue
+		}
+		failed = cmp.Or(failed, p.deletePart(d.ID(), rank))
+	}
+	return mpi.Agree(p.world, failed)
+}
+
+// ownDescriptor gives every rank the redundancy descriptor that it had for a
+// dataset, from its own filemap or from a rank that kept a copy, nil if there is
+// none. It is collective.
+func (p *descriptions) ownDescriptor(id int) (*reddesc.Stored, error) {
+	send := hash.New()
+	for _, rank := range p.maps.Ranks(id) {
+		if h := p.maps.Reddesc(id, rank); h != nil && rank < p.world.Size() {
+			send.Set(strconv.Itoa(rank), h)
+		}
+	}
+	received, err := hash.Exchange(send, p.world)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range received.All() {
+		return reddesc.FromHash(h), nil
+	}
+	return nil, nil
+}
+
+// descriptor makes the descriptor of a dataset again. missing reports whether some
+// of the caller's files are on no node, and is called, on all ranks, if descriptors
+// are lost. It is collective.
+func (p *descriptions) descriptor(id int, node mpi.Comm, missing func() (bool, error)) (*reddesc.Descriptor, error) {
+	own, err := p.ownDescriptor(id)
+	if err != nil {
+		return nil, err
+	}
+	desc, why := reddesc.Restore(p.world, own)
+	if !errors.As(why, new(*mpi.AgreedError)) {
+		return desc, why
+	}
+	first, err := p.first(own != nil)
+	if err != nil {
+		return nil, err
+	}
+	lost, err := mpi.AllreduceOne(p.world, one(own == nil), mpi.Sum)
+	if err != nil {
+		return nil, err
+	}
+	if lost == 0 {
+		return nil, fmt.Errorf("%w: %w", redundancy.ErrUnrecoverable, why)
+	}
+	gone, err := missing()
+	if err != nil {
+		return nil, err
+	}
+	who, err := losses(p.world, node, gone)
+	if err != nil {
+		return nil, err
+	}
+	protection := "nobody knows how it was protected"
+	if first < p.world.Size() {
+		var text []byte
+		if own != nil {
+			text = []byte(own.String())
+		}
+		if text, err = mpi.BcastBytes(p.world, text, first); err != nil {
+			return nil, err
+		}
+		protection = string(text)
+	}
+	return nil, fmt.Errorf("%w: %s have lost files, and the descriptions of %d are lost with those who kept them; %s",
+		redundancy.ErrUnrecoverable, who, lost, protection)
+}

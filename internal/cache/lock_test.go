@@ -1,0 +1,98 @@
+package cache
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/report"
+)
+
+// holding is set in the process that stands for another job: what it locks until its
+// standard input ends.
+const holding = "GOSCR_TEST_HOLD"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(holding); path != "" {
+		hold(path)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func hold(path string) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err == nil {
+		err = unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
+	}
+	if err != nil {
+		os.Stdout.WriteString(err.Error() + "\n")
+		return
+	}
+	os.Stdout.WriteString("held\n")
+	_, _ = os.Stdin.Read(make([]byte, 1))
+}
+
+// other has another process lock a directory, until end is called.
+func other(t *testing.T, dir string) (end func()) {
+	t.Helper()
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), holding+"="+filepath.Join(dir, lockFile))
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if said, _ := bufio.NewReader(out).ReadString('\n'); said != "held\n" {
+		t.Fatalf("the other process said %q", said)
+	}
+	end = func() {
+		in.Close()
+		_ = c.Wait()
+	}
+	t.Cleanup(end)
+	return end
+}
+
+func TestLock_AnotherJob(t *testing.T) {
+	dir := t.TempDir()
+	other(t, dir)
+	var said strings.Builder
+	_, err := takeLock(filepath.Join(dir, lockFile), "job of u with job id 7", 100*time.Millisecond, &report.Logger{Out: &said})
+	if err == nil || !strings.Contains(err.Error(), "another job of u with job id 7 is running") {
+		t.Errorf("error %v", err)
+	}
+	if n := strings.Count(said.String(), "still running on this node"); n != 1 {
+		t.Errorf("said %d times that it waits: %s", n, said.String())
+	}
+}
+
+// What is left of an earlier run is waited for.
+func TestLock_EarlierRunEnds(t *testing.T) {
+	dir := t.TempDir()
+	end := other(t, dir)
+	log := &report.Logger{Out: writer(func(string) { end() })}
+	l, err := takeLock(filepath.Join(dir, lockFile), "job of u with job id 7", 5*time.Second, log)
+	if err != nil {
+		t.Error(err)
+	}
+	if err := l.release(); err != nil {
+		t.Error(err)
+	}
+}
+
+type writer func(string)
+
+func (w writer) Write(p []byte) (int, error) { w(string(p)); return len(p), nil }

@@ -1,0 +1,48 @@
+package cache
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/goscr/goscr/mpi"
+)
+
+// one counts a rank for which something holds.
+func one(holds bool) int64 {
+	if holds {
+		return 1
+	}
+	return 0
+}
+
+// losses says how many ranks have lost something, on how many nodes, and which.
+// It is collective.
+func losses(world, node mpi.Comm, lost bool) (string, error) {
+	onNode, err := mpi.Any(node, lost)
+	if err != nil {
+		return "", err
+	}
+	counts := []int64{one(lost), one(onNode && node.Rank() == 0)} // ranks, nodes
+	if err := world.Allreduce(counts, mpi.Sum); err != nil {
+		return "", err
+	}
+	const most = 8 // of the ranks, of which there may be very many
+	var which []string
+	for range min(counts[0], most) {
+		mine := world.Size()
+		if lost {
+			mine = world.Rank()
+		}
+		next, err := mpi.AllreduceOne(world, mine, mpi.Min)
+		if err != nil {
+			return "", err
+		}
+		which = append(which, strconv.Itoa(next))
+		lost = lost && world.Rank() != next
+	}
+	if counts[0] > most {
+		which = append(which, "...")
+	}
+	return fmt.Sprintf("%d of %d ranks (%s; now on %d of the nodes)", counts[0], world.Size(), strings.Join(which, ", "), counts[1]), nil
+}

@@ -1,0 +1,163 @@
+package migrate
+
+import (
+	"cmp"
+	"slices"
+)
+
+// whole returns the files of a rank that have all their bytes.
+func (m *Migration) whole(rank int) fileList {
+	var whole fileList
+	for _, f := range m.Files(rank) {
+		if f.Meta.Check(f.Path) == nil {
+			whole = append(whole, f)
+		}
+	}
+	return whole
+}
+
+// offer tells the owner of every part which of its files are whole here. It
+// returns the ranks that have been told, in the order of the rounds in which
+// they can have the files, and what the caller was offered. It is collective.
+func (m *Migration) offer() (ranks []int, offered map[int]message, err error) {
+	send := map[int]message{}
+	for _, rank := range m.Maps.Ranks(m.ID) {
+		if rank >= m.World.Size() {
+			continue
+		}
+		files, _ := m.Maps.Expected(m.ID, rank)
+		o := message{files: files}
+		for _, f := range m.whole(rank) {
+			o.names = append(o.names, f.Meta.Label())
+		}
+		if err := m.Maps.Check(m.ID, rank); err != nil {
+			m.reportIncomplete(rank, err)
+		}
+		if o.files >= 0 || len(o.names) > 0 {
+			send[rank] = o
+			ranks = append(ranks, rank)
+		}
+	}
+	// Begin with the ranks above my own, so that not all ranks of a node that
+	// has many parts offer them in the same order.
+	above, _ := slices.BinarySearch(ranks, m.World.Rank())
+	ranks = append(ranks[above:], ranks[:above]...)
+	for round, rank := range ranks {
+		o := send[rank]
+		o.round = round
+		send[rank] = o
+	}
+	offered, err = exchange(m.World, send)
+	return ranks, offered, err
+}
+
+// reportIncomplete says why a part is not all here. It is a warning if a file is
+// gone or has another size. It is none if the part was not completed, as when the
+// job was killed, or if there is a description only, as of a rank on a lost node.
+func (m *Migration) reportIncomplete(rank int, why error) {
+	tell := m.Log.Warn
+	if files, _ := m.Maps.Expected(m.ID, rank); files < 0 || !m.Maps.Dataset(m.ID, rank).Complete() {
+		tell = m.Log.Detail
+	}
+	tell("dataset %d: not all files of rank %d are here: %v", m.ID, rank, why)
+}
+
+// Missing reports whether some of the caller's files are whole on no node. It is
+// collective.
+func (m *Migration) Missing() (bool, error) {
+	_, offered, err := m.offer()
+	own := m.takeInventory(offered)
+	return own.failed && !own.known, err
+}
+
+// inventory is what the owner of a part knows of its files.
+type inventory struct {
+	files   int             // that the part has, -1 if nobody knows
+	offered map[int]message // by rank; without those that were asked
+	known   bool            // to be complete, in the filemap
+	failed  bool            // some did not arrive
+}
+
+// takeInventory looks at what is offered. If it is not all of the part, nothing
+// need move.
+func (m *Migration) takeInventory(offered map[int]message) *inventory {
+	v := &inventory{files: -1, offered: offered, known: m.Maps.Whole(m.ID, m.World.Rank())}
+	names := map[string]bool{}
+	for _, o := range offered {
+		v.files = max(v.files, o.files)
+		for _, name := range o.names {
+			names[name] = true
+		}
+	}
+	v.failed = v.files != len(names)
+	return v
+}
+
+// choice is which rank to ask for which files, and in which of its rounds they
+// come. The rank is -1 if there is nothing to ask for.
+type choice struct {
+	source, round int
+	names         []string
+}
+
+// sender returns the rank that sends files to the caller in a round, -1 if none does.
+func (c choice) sender(round int) int {
+	if round == c.round {
+		return c.source
+	}
+	return -1
+}
+
+// next returns what the owner is to ask for now. Once that is nothing, what has
+// come is complete, unless some did not arrive.
+func (m *Migration) next(v *inventory) (choice, error) {
+	nothing := choice{source: -1}
+	if v.failed || v.known {
+		return nothing, nil
+	}
+	have, err := m.keepWhole()
+	if err != nil {
+		v.failed = true
+		return nothing, err
+	}
+	if c := v.choose(m.World.Rank(), have); c.source >= 0 {
+		delete(v.offered, c.source) // once is enough
+		return c, nil
+	}
+	if len(have) != v.files { // what has come is gone again
+		v.failed = true
+		return nothing, nil
+	}
+	v.known = true
+	m.Maps.SetExpected(m.ID, m.World.Rank(), v.files, m.World.Size())
+	return nothing, m.Maps.Fold() // before anybody forgets that they had it
+}
+
+// keepWhole returns the names of the caller's files that are whole, and deletes the
+// others.
+func (m *Migration) keepWhole() (map[string]bool, error) {
+	have := map[string]bool{}
+	for _, f := range m.Files(m.World.Rank()) {
+		if f.Meta.Check(f.Path) == nil {
+			have[f.Meta.Label()] = true
+		} else if err := m.Delete(m.World.Rank(), f); err != nil {
+			return nil, err
+		}
+	}
+	return have, nil
+}
+
+// choose returns what to ask for: of all ranks that have offered something missing,
+// the one with most of it, and of those that have the same number of files the one
+// that can send them soonest.
+func (v *inventory) choose(me int, have map[string]bool) choice {
+	best := choice{source: -1}
+	for rank, o := range v.offered {
+		missing := slices.DeleteFunc(slices.Clone(o.names), func(name string) bool { return have[name] })
+		better := cmp.Or(len(best.names)-len(missing), o.round-best.round, rank-best.source) < 0
+		if rank != me && len(missing) > 0 && better {
+			best = choice{rank, o.round, missing}
+		}
+	}
+	return best
+}

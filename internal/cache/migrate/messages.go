@@ -1,0 +1,135 @@
+package migrate
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/mpi"
+)
+
+// message is what ranks tell each other, as a hash on the way:
+//
+//	          offer           request   files to come   answer          on shared storage
+//	FILES     of the part                               that are there  of the part
+//	ROUND     to send them
+//	NAME / …  of whole ones   of some
+//	FILE / i                            described                       whole ones, described
+//	DEVICE                                                              that they are on
+type message struct {
+	files  int // -1 if that is not known
+	round  int
+	names  []string
+	list   fileList
+	device string
+}
+
+const (
+	keyFiles  = "FILES"
+	keyRound  = "ROUND"
+	keyName   = "NAME"
+	keyFile   = "FILE"
+	keyDevice = "DEVICE"
+)
+
+func (m message) encode() *hash.Hash {
+	h := hash.New()
+	h.SetInt(keyFiles, int64(m.files))
+	h.SetInt(keyRound, int64(m.round))
+	for _, name := range m.names {
+		h.SetKV(keyName, name)
+	}
+	for i, f := range m.list {
+		h.At(keyFile).Set(strconv.Itoa(i), f.Meta.Hash())
+	}
+	if m.device != "" {
+		h.SetValue(keyDevice, m.device)
+	}
+	return h
+}
+
+func decode(h *hash.Hash) message {
+	files, _ := h.Int(keyFiles)
+	round, _ := h.Int(keyRound)
+	m := message{files: int(files), round: int(round), names: h.Get(keyName).Keys(), device: h.Text(keyDevice)}
+	for i := range h.Get(keyFile).Size() {
+		m.list = append(m.list, redundancy.File{Meta: meta.FromHash(h.GetKVInt(keyFile, i))})
+	}
+	return m
+}
+
+// exchange sends each rank what there is for it, and returns what others have sent
+// to the caller. It is collective.
+func exchange(c mpi.Comm, send map[int]message) (map[int]message, error) {
+	h := hash.New()
+	for rank, m := range send {
+		h.Set(strconv.Itoa(rank), m.encode())
+	}
+	h, err := hash.Exchange(h, c)
+	received := map[int]message{}
+	for _, rank := range h.Ints() {
+		received[rank] = decode(h.Get(strconv.Itoa(rank)))
+	}
+	return received, err
+}
+
+// swap sends a message to one rank and returns a message of another; either rank
+// may be -1.
+func swap(c mpi.Comm, m message, to, from int) (message, error) {
+	var h *hash.Hash
+	var err error
+	switch {
+	case to >= 0 && from >= 0:
+		h, err = hash.Sendrecv(m.encode(), to, from, c)
+	case to >= 0:
+		err = hash.Send(m.encode(), to, c)
+	default:
+		h, err = hash.Recv(from, c)
+	}
+	return decode(h), err
+}
+
+// fileList is files of a rank. Those that another rank has described have no paths
+// before place gives them some.
+type fileList []redundancy.File
+
+// place gives files their paths below a directory.
+func (l fileList) place(dir string) error {
+	for i, f := range l {
+		if f.Meta.File() == "" || f.Meta.Size() < 0 {
+			return fmt.Errorf("file %d has no usable name or size", i)
+		}
+		l[i].Path = filepath.Join(dir, f.Meta.File())
+	}
+	return nil
+}
+
+// bytes is the sum of the sizes of the files.
+func (l fileList) bytes() (sum int64) {
+	for _, f := range l {
+		sum += max(f.Meta.Size(), 0)
+	}
+	return sum
+}
+
+// batches divides files into batches that have at most so many bytes, or are one
+// file. Sender and receiver come to the same ones.
+func (l fileList) batches(most int64) []fileList {
+	var list []fileList
+	begin, size := 0, int64(0)
+	for i, f := range l {
+		n := max(f.Meta.Size(), 0)
+		if i > begin && size+n > most {
+			list = append(list, l[begin:i])
+			begin, size = i, 0
+		}
+		size += n
+	}
+	if begin < len(l) {
+		list = append(list, l[begin:])
+	}
+	return list
+}

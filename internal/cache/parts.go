@@ -1,0 +1,178 @@
+package cache
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/filemap"
+	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/mpi"
+)
+
+// parts are what the caller keeps of datasets: its own files, and on a restart the
+// files of some ranks that now run elsewhere. A file is entered in the filemap, on
+// disk, before it can exist, and its entry goes after the file.
+type parts struct {
+	world  mpi.Comm
+	places *places
+	maps   *filemap.Store
+	log    *report.Logger
+	dirs   map[string]bool // known to be there
+}
+
+// me is the caller's rank in the job.
+func (p *parts) me() int { return p.world.Rank() }
+
+// files returns a rank's files of a dataset, redundancy included, sorted by path.
+func (p *parts) files(id, rank int) []redundancy.File {
+	var files []redundancy.File
+	for _, path := range p.maps.Files(id, rank) {
+		files = append(files, redundancy.File{Path: path, Meta: p.maps.Meta(id, rank, path)})
+	}
+	return files
+}
+
+// add enters a file of the caller and returns its path, whose directory is there.
+// Entering a file again is no error.
+func (p *parts) add(id int, md meta.Meta) (string, error) {
+	file := md.File()
+	if file == "" {
+		return "", fmt.Errorf("%q does not lead below the directory of the dataset", md.Label())
+	}
+	path := filepath.Join(p.places.dir(id), file)
+	if !p.maps.Meta(id, p.me(), path).IsZero() {
+		return path, nil
+	}
+	if err := p.maps.AddFile(id, p.me(), path, md); err != nil {
+		return "", err
+	}
+	if dir := filepath.Dir(path); !p.dirs[dir] {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return "", err
+		}
+		p.dirs[dir] = true
+	}
+	return path, nil
+}
+
+// register enters a file that is about to be made.
+func (p *parts) register(id int, f redundancy.File) error {
+	md := f.Meta.Clone()
+	md.SetComplete(false) // until all of it is there
+	return p.maps.AddFile(id, p.me(), f.Path, md)
+}
+
+// makeDir makes the directory of a dataset.
+func (p *parts) makeDir(id int) error {
+	dir := p.places.dir(id)
+	p.dirs[dir] = true
+	if p.places.node.Rank() != 0 {
+		return nil
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// deleteAll deletes all parts of a dataset.
+func (p *parts) deleteAll(id int) error {
+	var failed error
+	for _, rank := range p.maps.Ranks(id) {
+		failed = cmp.Or(failed, p.deletePart(id, rank))
+	}
+	return cmp.Or(failed, p.maps.Fold())
+}
+
+// removeDir deletes what is left in the directory of a dataset: directories, and
+// files the program made without asking.
+func (p *parts) removeDir(id int) error {
+	dir := p.places.dir(id)
+	for known := range p.dirs {
+		if known == dir || strings.HasPrefix(known, dir+"/") {
+			delete(p.dirs, known)
+		}
+	}
+	return p.places.remove(id)
+}
+
+// deletePart deletes a rank's files of a dataset, and then its entry, which is
+// on disk after the next Fold.
+func (p *parts) deletePart(id, rank int) error {
+	err := p.delete(id, rank, p.files(id, rank)...)
+	if err == nil {
+		p.maps.RemoveRank(id, rank)
+	}
+	return err
+}
+
+// delete deletes files of a rank, each before its entry.
+func (p *parts) delete(id, rank int, files ...redundancy.File) error {
+	for _, f := range files {
+		if !p.places.inside(f.Path) {
+			return fmt.Errorf("filemap names %s, which is in no cache directory", f.Path)
+		}
+		if err := remove(f.Path); err != nil && !errors.Is(err, unix.ENOTDIR) {
+			return err
+		}
+		p.maps.RemoveFile(id, rank, f.Path)
+	}
+	return nil
+}
+
+// confine forgets files outside the cache directories, which are none of ours.
+func (p *parts) confine() {
+	for _, id := range p.maps.Datasets() {
+		for _, rank := range p.maps.Ranks(id) {
+			for _, path := range p.maps.Files(id, rank) {
+				if !p.places.inside(path) {
+					p.log.Warn("filemap names %s, which is in no cache directory; ignored", path)
+					p.maps.RemoveFile(id, rank, path)
+				}
+			}
+		}
+	}
+}
+
+// each calls f with the id of every dataset in the cache of any rank, highest
+// first. It is collective.
+func (p *parts) each(f func(id int) error) error {
+	below := math.MaxInt
+	for {
+		next := -1
+		for _, id := range p.maps.Datasets() {
+			if id < below {
+				next = max(next, id)
+			}
+		}
+		next, err := mpi.AllreduceOne(p.world, next, mpi.Max)
+		if err != nil || next < 0 {
+			return err
+		}
+		below = next
+		if err := f(next); err != nil {
+			return err
+		}
+	}
+}
+
+// jobSize returns how many ranks wrote a dataset, -1 if no rank knows. It is
+// collective.
+func (p *parts) jobSize(id int) (int, error) {
+	known := -1
+	for _, rank := range p.maps.Ranks(id) {
+		_, size := p.maps.Expected(id, rank)
+		known = max(known, size)
+	}
+	return mpi.AllreduceOne(p.world, known, mpi.Max)
+}

@@ -1,0 +1,102 @@
+package config
+
+import (
+	"reflect"
+	"strconv"
+
+	"github.com/goscr/goscr/hash"
+)
+
+// Lines are the items of all kinds, each a line of a configuration file.
+type Lines struct {
+	Stores    []Store
+	Ckpts     []Ckpt                       // in the order of their ids
+	CkptsFrom Level                        // the place that they were found in; Default if there are none
+	Groups    map[string]map[string]string // node -> kind of group -> name of the group
+	CntlDirs  map[string]int64             // directory -> bytes that there have to be
+	CacheDirs map[string]int64
+}
+
+// Store returns the line about a store, one that says nothing if there is none.
+func (l *Lines) Store(id string) Store {
+	for _, s := range l.Stores {
+		if s.ID == id {
+			return s
+		}
+	}
+	return Store{ID: id, Path: id}
+}
+
+// Optional is the value of a field that an item may leave open.
+type Optional[T any] struct {
+	Value T
+	Set   bool
+}
+
+// Or returns the value, or another one if it was left open.
+func (o Optional[T]) Or(otherwise T) T {
+	if o.Set {
+		return o.Value
+	}
+	return otherwise
+}
+
+func (o *Optional[T]) store(v value) {
+	v.store(&o.Value)
+	o.Set = true
+}
+
+// linesOf makes structs of kind -> id -> field -> value, in which every value is
+// one that its field accepts. paths is where stores are on this rank.
+func linesOf(all *hash.Hash, paths map[string]string) Lines {
+	x := Lines{Groups: map[string]map[string]string{}, CntlDirs: sizes(all.Get("CNTLDIR")), CacheDirs: sizes(all.Get("CACHEDIR"))}
+	for id, h := range all.Get("STORE").All() {
+		s := Store{ID: id, Path: paths[id]}
+		fill("STORE", &s, h)
+		x.Stores = append(x.Stores, s)
+	}
+	for _, id := range all.Get("CKPT").Ints() {
+		c := Ckpt{ID: id}
+		fill("CKPT", &c, all.Get("CKPT", strconv.Itoa(id)))
+		x.Ckpts = append(x.Ckpts, c)
+	}
+	for node, h := range all.Get("GROUPS").All() {
+		x.Groups[node] = map[string]string{}
+		for kind := range h.All() {
+			x.Groups[node][kind] = h.Text(kind)
+		}
+	}
+	return x
+}
+
+// fill sets those fields of an item that h has.
+func fill(kind string, item any, h *hash.Hash) {
+	for name, field := range fields(item) {
+		if text := h.Text(name); text != "" {
+			v, _ := find(findKind(kind).Fields, name).read(text) // was checked when it was set
+			v.store(field)
+		}
+	}
+}
+
+// fields returns pointers to the fields of a generated struct, to which it takes
+// a pointer, by the names of the parameters.
+func fields(of any) map[string]any {
+	v, list := reflect.ValueOf(of).Elem(), map[string]any{}
+	for i := range v.NumField() {
+		if name := v.Type().Field(i).Tag.Get("scr"); name != "" {
+			list[name] = v.Field(i).Addr().Interface()
+		}
+	}
+	return list
+}
+
+func sizes(dirs *hash.Hash) map[string]int64 {
+	list := map[string]int64{}
+	for dir, h := range dirs.All() {
+		if bytes, ok := h.Int("BYTES"); ok {
+			list[dir] = bytes
+		}
+	}
+	return list
+}

@@ -1,0 +1,191 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Level is one of the places a value can come from; higher ones win.
+type Level int
+
+// The levels.
+const (
+	Default Level = iota
+	System
+	Program
+	User
+	Environment
+)
+
+var levelNames = [...]string{"default", "system file", "program", "user file", "environment"}
+
+func (l Level) String() string { return levelNames[l] }
+
+// Source is where a value came from.
+type Source struct {
+	Level Level
+	Where string // file:line, or what a default was derived from; else ""
+}
+
+func (s Source) String() string {
+	if s.Where == "" {
+		return s.Level.String()
+	}
+	return s.Level.String() + ", " + s.Where
+}
+
+// value is what a parameter was found to be.
+type value struct {
+	text   string  // as written, except that a Path is absolute and one of Values in upper case
+	number int64   // Int; Bool as 0 or 1; bytes of a Size; nanoseconds of Seconds
+	float  float64 // Float
+	source Source
+}
+
+// plain is the value as code that reads items expects it: whole numbers
+// without a suffix.
+func (p *Parameter) plain(v value) string {
+	switch p.Type {
+	case Int, Bool, Size:
+		return strconv.FormatInt(v.number, 10)
+	}
+	return v.text
+}
+
+// check makes a value of text that came from source.
+func (p *Parameter) check(text string, source Source) (value, error) {
+	v, err := p.read(text)
+	if err != nil {
+		return v, invalid(p.Name, text, source, err)
+	}
+	v.source = source
+	return v, nil
+}
+
+func invalid(name, text string, source Source, err error) error {
+	return fmt.Errorf("%s=%q (%v): %w", name, text, source, err)
+}
+
+// read makes a value of text. Its error says what is accepted.
+func (p *Parameter) read(text string) (value, error) {
+	v := value{text: text}
+	if p.Type != Text {
+		v.text = strings.TrimSpace(text)
+	}
+	ok := true
+	switch p.Type {
+	case Text:
+		if p.Values != nil {
+			v.text = strings.ToUpper(text)
+			ok = slices.Contains(p.Values, v.text)
+		}
+		if p.valid != nil {
+			return v, p.valid(text)
+		}
+	case Name:
+		ok = v.text != "" && v.text != "." && v.text != ".." && !strings.ContainsAny(v.text, "/\x00")
+	case Path:
+		var err error
+		if v.text, err = filepath.Abs(v.text); err != nil {
+			return v, fmt.Errorf("cannot be made absolute: %w", err)
+		}
+	case Int:
+		n, err := strconv.ParseInt(v.text, 10, strconv.IntSize)
+		v.number, ok = n, err == nil && n >= p.Min
+	case Bool:
+		v.number, ok = parseBool(v.text)
+	case Size:
+		v.number, ok = ParseSize(v.text)
+		ok = ok && v.number >= p.Min
+	case Float:
+		f, err := strconv.ParseFloat(v.text, 64)
+		v.float, ok = f, err == nil && !math.IsNaN(f) && !math.IsInf(f, 0)
+	case Seconds:
+		v.number, ok = parseSeconds(v.text)
+		ok = ok && v.number >= p.Min*int64(time.Second)
+	}
+	if !ok {
+		return v, fmt.Errorf("want %s", p.accepts())
+	}
+	return v, nil
+}
+
+// accepts says in words what read takes.
+func (p *Parameter) accepts() string {
+	switch p.Type {
+	case Name:
+		return "a name that can stand in a path: not empty, without '/', and neither . nor .."
+	case Int:
+		return fmt.Sprintf("a whole number, at least %d", p.Min)
+	case Bool:
+		return "0 or 1 (or no, yes, false, true)"
+	case Size:
+		return fmt.Sprintf("a number of bytes, at least %d, with an optional suffix k, m, g or t", p.Min)
+	case Float:
+		return "a decimal number"
+	case Seconds:
+		return fmt.Sprintf("a number of seconds, at least %d", p.Min)
+	}
+	return "one of " + strings.Join(p.Values, ", ")
+}
+
+func parseBool(text string) (int64, bool) {
+	switch strings.ToLower(text) {
+	case "0", "no", "false":
+		return 0, true
+	case "1", "yes", "true":
+		return 1, true
+	}
+	return 0, false
+}
+
+// ParseSize reads bytes as in 4096, 64k, 1M, 2gb.
+func ParseSize(text string) (int64, bool) {
+	digits := strings.ToLower(text)
+	digits = strings.TrimSuffix(digits, "b")
+	shift := 0
+	if n := len(digits); n > 0 {
+		if i := strings.IndexByte("kmgt", digits[n-1]); i >= 0 {
+			digits, shift = digits[:n-1], 10*(i+1)
+		}
+	}
+	n, err := strconv.ParseUint(digits, 10, 63)
+	if err != nil || n > math.MaxInt64>>shift {
+		return 0, false
+	}
+	return int64(n) << shift, true
+}
+
+func parseSeconds(text string) (int64, bool) {
+	f, err := strconv.ParseFloat(text, 64)
+	// Not an inclusive bound: as a float the largest int64 is one too large.
+	if err != nil || !(f*1e9 > math.MinInt64 && f*1e9 < math.MaxInt64) {
+		return 0, false
+	}
+	return int64(math.Round(f * 1e9)), true
+}
+
+// store sets a field of Values or of an item, to which it has a pointer.
+func (v value) store(field any) {
+	switch f := field.(type) {
+	case *string:
+		*f = v.text
+	case *int:
+		*f = int(v.number)
+	case *int64:
+		*f = v.number
+	case *bool:
+		*f = v.number != 0
+	case *float64:
+		*f = v.float
+	case *time.Duration:
+		*f = time.Duration(v.number)
+	case interface{ store(value) }:
+		f.store(v)
+	}
+}

@@ -1,0 +1,30 @@
+package eventlog
+
+import (
+	"time"
+
+	"github.com/goscr/goscr/internal/dataset"
+)
+
+// Dataset logs what happened to a dataset.
+func (l *Log) Dataset(kind string, d dataset.Dataset, r Record) {
+	r.Type, r.Dataset, r.Name = kind, d.ID(), d.Name()
+	l.Add(r)
+}
+
+// Result logs how what began at start ended: as kind_good, or as kind_FAIL with
+// the reason.
+func (l *Log) Result(kind, good string, d dataset.Dataset, start time.Time, err error) {
+	r := Record{Start: start, Seconds: Since(start)}
+	if err != nil {
+		good, r.Note = "FAIL", err.Error()
+	}
+	l.Dataset(kind+"_"+good, d, r)
+}
+
+// Copied logs that all files of a dataset were copied, or read and protected,
+// since start.
+func (l *Log) Copied(kind string, d dataset.Dataset, from, to string, start time.Time) {
+	l.Dataset(kind, d, Record{Transfer: true, From: from, To: to, Start: start, Seconds: Since(start),
+		Bytes: Count(d.Size()), Files: Count(int64(d.Files()))})
+}

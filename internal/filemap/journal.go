@@ -1,0 +1,213 @@
+package filemap
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/meta"
+)
+
+// A filemap on disk is a hash file and a journal beside it. The hash file is
+// replaced as a whole, which for a rank with 10,000 files takes a while; so
+// files that are registered one by one are appended to the journal instead,
+// each with one write, and go into the hash file when the dataset completes.
+//
+// The journal of filemap_0.scrinfo is filemap_0.scrinfo.<n>.journal, where n
+// stands in the hash file under JOURNAL. Folding the journal in writes a hash
+// file that names journal n+1, so that a process killed at any instant leaves
+// either the old file and all of its journal, or the new file and a journal
+// that nobody reads.
+//
+//	record := length:u32  crc:u32  packed hash of length bytes      big-endian
+//
+// The hash is a filemap with one file, whose description is left out unless it
+// says that the file is complete: what was not completed is only ever deleted.
+// The CRC-32 is taken of the packed hash. What follows the last good record was
+// being written when the process was killed, before the file it names was.
+const (
+	keyJournal   = "JOURNAL"
+	recordHeader = 8
+)
+
+// Store is a Map that is kept on disk.
+type Store struct {
+	Map
+
+	path    string
+	number  int64
+	good    int64 // bytes of the journal that hold records
+	journal *os.File
+	record  []byte // scratch
+}
+
+// OpenStore reads the filemap at path with its journal. If there is none it
+// begins an empty one, which is on disk after the first Fold or AddFile.
+func OpenStore(path string) (*Store, error) {
+	s := &Store{path: path}
+	h, err := hash.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.Map = *FromHash(h)
+	s.number, _ = h.Int(keyJournal)
+	data, err := os.ReadFile(s.journalPath())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	s.replay(data)
+	return s, nil
+}
+
+func (s *Store) journalPath() string { return s.journalOf(s.number) }
+
+func (s *Store) journalOf(number int64) string {
+	return s.path + "." + strconv.FormatInt(number, 10) + ".journal"
+}
+
+// replay enters the files of all good records, and notes where they end.
+func (s *Store) replay(data []byte) {
+	for len(data) >= recordHeader {
+		length := int(binary.BigEndian.Uint32(data))
+		crc := binary.BigEndian.Uint32(data[4:])
+		data = data[recordHeader:]
+		if length > len(data) || crc32.ChecksumIEEE(data[:length]) != crc {
+			return
+		}
+		h, _, err := hash.Unpack(data[:length])
+		if err != nil {
+			return
+		}
+		s.enter(FromHash(h))
+		s.good += int64(recordHeader + length)
+		data = data[length:]
+	}
+}
+
+// enter enters the files of a record. A file that is there already is now what
+// the record says.
+func (s *Store) enter(record *Map) {
+	for _, id := range record.Datasets() {
+		for _, rank := range record.Ranks(id) {
+			for _, path := range record.Files(id, rank) {
+				s.Map.AddFile(id, rank, path, record.Meta(id, rank, path))
+			}
+		}
+	}
+}
+
+// AddFile enters a file and returns once the entry is in the journal. It takes
+// the same time for the first file and the ten-thousandth.
+func (s *Store) AddFile(id, rank int, path string, md meta.Meta) error {
+	if s.journal == nil {
+		if err := s.begin(); err != nil {
+			return err
+		}
+	}
+	h := hash.New()
+	file := h.At(keyRank, strconv.Itoa(rank), keyDataset, strconv.Itoa(id), keyFile, path)
+	if md.Complete() {
+		file.Set(keyMeta, md.Hash())
+	}
+	buf := append(s.record[:0], make([]byte, recordHeader)...)
+	buf = h.Pack(buf)
+	packed := buf[recordHeader:]
+	binary.BigEndian.PutUint32(buf, uint32(len(packed)))
+	binary.BigEndian.PutUint32(buf[4:], crc32.ChecksumIEEE(packed))
+	s.record = buf
+	// A record that was written in part is overwritten by the next.
+	if _, err := s.journal.WriteAt(buf, s.good); err != nil {
+		return err
+	}
+	s.good += int64(len(buf))
+	s.Map.AddFile(id, rank, path, md)
+	return nil
+}
+
+// Sync returns once all that was entered would outlast a failure of the machine.
+func (s *Store) Sync() error {
+	if s.journal == nil {
+		return nil
+	}
+	return s.journal.Sync()
+}
+
+// begin opens the journal, below a hash file that names it.
+func (s *Store) begin() error {
+	if _, err := os.Lstat(s.path); errors.Is(err, fs.ErrNotExist) {
+		if err := s.Fold(); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(s.journalPath(), os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.Truncate(s.good); err != nil {
+		f.Close()
+		return err
+	}
+	s.journal = f
+	return nil
+}
+
+// Fold writes the whole map to its hash file, and begins a new journal.
+func (s *Store) Fold() error {
+	old := s.journalPath()
+	// A filemap of this name that was begun earlier may have left a journal of
+	// the number that is next.
+	if err := os.Remove(s.journalOf(s.number + 1)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	s.Map.Hash().SetInt(keyJournal, s.number+1)
+	err := hash.WriteFile(s.path, s.Map.Hash())
+	s.Map.Hash().Unset(keyJournal)
+	if err != nil {
+		return fmt.Errorf("filemap: %w", err)
+	}
+	s.number++
+	s.good = 0
+	if s.journal != nil {
+		s.journal.Close()
+		s.journal = nil
+	}
+	if err := os.Remove(old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Close gives the journal's descriptor back. What is on disk stays.
+func (s *Store) Close() error {
+	if s.journal == nil {
+		return nil
+	}
+	f := s.journal
+	s.journal = nil
+	return f.Close()
+}
+
+// RemoveStore deletes the filemap at path and its journals.
+func RemoveStore(path string) error {
+	s, err := OpenStore(path)
+	if err == nil {
+		err = os.Remove(s.journalPath())
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, hash.ErrCorrupt) {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package flush
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/goscr/goscr/internal/cache"
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/mover"
+	"github.com/goscr/goscr/mpi"
+)
+
+// FlushLeft flushes what earlier runs have left in the cache: outputs, and checkpoints
+// too if they are asked for, those that jobs of another size have written included. That
+// an older one cannot be flushed is no reason not to go on; of the newest checkpoint it
+// is an error, since a program that reads the newest in the prefix directory itself
+// would go back to another without a word.
+func (f *Flusher) FlushLeft(checkpoints bool) error {
+	f.flushForeign(checkpoints)
+	newest := f.Cache.NewestCheckpoint()
+	for _, c := range slices.Backward(slices.Clone(f.Cache.List())) { // so that the newest is current in the end
+		if f.flushed[c.ID()] || !c.Flags().Has(dataset.Output) && !(checkpoints && c.Flags().Has(dataset.Checkpoint)) {
+			continue
+		}
+		err := f.Flush(c)
+		if err == nil {
+			err = f.evictOutput(c)
+		}
+		if err != nil && checkpoints && c == newest {
+			return fmt.Errorf("%w (it has to be flushed, as SCR_FLUSH_ON_RESTART or SCR_GLOBAL_RESTART says)", err)
+		}
+		if err != nil {
+			f.Log.WarnJob("%v; dataset %s stays in the cache", err, c.Name())
+		}
+	}
+	return nil
+}
+
+// flushForeign flushes checkpoints that a job of another size has written, oldest first,
+// as far as that is possible; or says how they can be used, if that is not asked for.
+func (f *Flusher) flushForeign(flush bool) {
+	const until = "it stays in the cache until this run begins a checkpoint"
+	for _, d := range slices.Backward(f.Cache.Foreign()) {
+		if !flush {
+			f.Log.WarnJob("dataset %d in the cache was written by %d ranks, this run has %d: to use it, end this run and start "+
+				"with %d ranks, which can also flush it to the prefix directory, or with SCR_GLOBAL_RESTART=1; %s",
+				d.ID(), d.Ranks, f.World.Size(), d.Ranks, until)
+			continue
+		}
+		if err := f.flushParts(d); err != nil {
+			f.Log.WarnJob("dataset %d (%s), which %d ranks have written, cannot be flushed: %v; %s", d.ID(), d.Name(), d.Ranks, err, until)
+		}
+	}
+}
+
+// flushParts flushes a dataset of a job of another size, of which each process copies
+// the files of some ranks.
+func (f *Flusher) flushParts(d cache.Foreign) error {
+	known, there, err := f.Prefix.Lookup(d.Name())
+	if err != nil || there && known.ID() == d.ID() {
+		return err
+	}
+	parts, err := f.Cache.Parts(d)
+	if err != nil {
+		return err
+	}
+	if err := f.Prefix.Flush(d.Dataset, d.Ranks, parts); err != nil {
+		return err
+	}
+	return f.Arrived(d.Dataset)
+}
+
+// Resume flushes again what an earlier run had begun to flush in the background, as far
+// as it is in the cache.
+func (f *Flusher) Resume(missing []dataset.Dataset) error {
+	for _, c := range slices.Backward(slices.Clone(f.Cache.List())) {
+		begun := slices.ContainsFunc(missing, func(d dataset.Dataset) bool { return d.ID() == c.ID() })
+		if !begun || f.flushed[c.ID()] || f.kind(c) == mover.Sync {
+			continue
+		}
+		if err := f.Start(c); err != nil {
+			var agreed *mpi.AgreedError
+			if !errors.As(err, &agreed) {
+				return err
+			}
+			f.Log.WarnJob("%v; dataset %s stays in the cache", err, c.Name())
+		}
+	}
+	return nil
+}

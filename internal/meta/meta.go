@@ -1,0 +1,318 @@
+// Package meta describes one file of a dataset: how many bytes it has to have
+// and with what checksum, and what else about it must be the same when it is
+// rebuilt or fetched.
+//
+// A description is kept as a hash, in filemaps, redundancy files and the lists of
+// the prefix directory. The keys are known here only; those that are not known,
+// as another version may have written them, stay in it.
+//
+//	FILE         path relative to the directory of the dataset
+//	NAME         last element of it
+//	TYPE         FULL, XOR or PARTNER
+//	RANKS        size of the job that wrote it
+//	ORIG, PATH   name as the program gave it; directory it has in the prefix directory
+//	SIZE, CRC    bytes, and their CRC-32
+//	COMPLETE     1 once it is whole
+//	MODE         permission bits, octal                          from here on not in SCR
+//	UID, GID, MTIME, ATIME    owner, and times in nanoseconds since the epoch
+//	STORED, STORED_SIZE, STORED_CRC    in the prefix directory, of a file that is compressed
+//	SHARED       a rank that has written the same file, and with which it is counted
+package meta
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/hash"
+)
+
+// Types of files.
+const (
+	Full    = "FULL"    // written by the program
+	XOR     = "XOR"     // redundancy written by a scheme
+	Partner = "PARTNER" // copy of another rank's file
+)
+
+const (
+	keyFile       = "FILE"
+	keyType       = "TYPE"
+	keyRanks      = "RANKS"
+	keyOrig       = "ORIG"
+	keyPath       = "PATH"
+	keyName       = "NAME"
+	keySize       = "SIZE"
+	keyCRC        = "CRC"
+	keyComplete   = "COMPLETE"
+	keyMode       = "MODE"
+	keyUID        = "UID"
+	keyGID        = "GID"
+	keyMtime      = "MTIME"
+	keyAtime      = "ATIME"
+	keyStored     = "STORED"
+	keyStoredSize = "STORED_SIZE"
+	keyStoredCRC  = "STORED_CRC"
+	keyShared     = "SHARED"
+)
+
+// Meta is the description of a file. Copies of one are the same description;
+// Clone makes another. The zero value stands for none: nothing is known of it,
+// and nothing can be recorded.
+type Meta struct{ h *hash.Hash }
+
+// FromHash returns the description that h holds, which goes on holding it.
+func FromHash(h *hash.Hash) Meta { return Meta{h} }
+
+// Hash returns what holds the description, nil if there is none.
+func (m Meta) Hash() *hash.Hash { return m.h }
+
+// IsZero reports whether there is no description.
+func (m Meta) IsZero() bool { return m.h == nil }
+
+// Clone returns another description that says the same, of none one that says
+// nothing.
+func (m Meta) Clone() Meta { return Meta{m.h.Clone()} }
+
+// New returns the description of a file that is about to be written. file is
+// its path relative to the directory of the dataset.
+func New(file, kind string, ranks int) Meta {
+	m := Meta{hash.New()}
+	m.h.SetValue(keyFile, file)
+	m.h.SetValue(keyName, filepath.Base(file))
+	m.h.SetValue(keyType, kind)
+	m.h.SetInt(keyRanks, int64(ranks))
+	m.h.SetValue(keyComplete, "0")
+	return m
+}
+
+// SetOrigin records the name the program gave and the directory that the file
+// has in the prefix directory.
+func (m Meta) SetOrigin(orig, dir string) {
+	m.h.SetValue(keyOrig, orig)
+	m.h.SetValue(keyPath, dir)
+}
+
+// Label is the path relative to the directory of the dataset as it was recorded,
+// wherever it leads: it tells files apart, and is for messages.
+func (m Meta) Label() string { return m.h.Text(keyFile) }
+
+// File is the path relative to the directory of the dataset. It is empty
+// unless it leads to somewhere below that directory.
+func (m Meta) File() string {
+	if file := m.Label(); filepath.IsLocal(file) {
+		return file
+	}
+	return ""
+}
+
+// Type is the type of the file.
+func (m Meta) Type() string { return m.h.Text(keyType) }
+
+// SetComplete records whether the file is whole.
+func (m Meta) SetComplete(complete bool) {
+	m.h.SetValue(keyComplete, map[bool]string{true: "1", false: "0"}[complete])
+}
+
+// Complete reports whether the file was recorded as whole.
+func (m Meta) Complete() bool { return m.h.Text(keyComplete) == "1" }
+
+// Size is the number of bytes the file has to have, -1 if that is not known.
+func (m Meta) Size() int64 {
+	if n, ok := m.h.Int(keySize); ok && n >= 0 {
+		return n
+	}
+	return -1
+}
+
+// SetSize records the number of bytes.
+func (m Meta) SetSize(n int64) { m.h.SetInt(keySize, n) }
+
+// CRC is the CRC-32 of the contents, if it is known.
+func (m Meta) CRC() (uint32, bool) {
+	return m.crc(keyCRC)
+}
+
+func (m Meta) crc(key string) (uint32, bool) {
+	n, err := strconv.ParseUint(m.h.Text(key), 0, 32)
+	return uint32(n), err == nil
+}
+
+// SetCRC records the CRC-32 of the contents. Its text always has the same
+// length, so that a description can be laid out before the checksum is known.
+func (m Meta) SetCRC(crc uint32) { m.h.SetValue(keyCRC, crcText(crc)) }
+
+func crcText(crc uint32) string { return fmt.Sprintf("0x%08x", crc) }
+
+// Stored is how a file is kept that is not as the program wrote it.
+type Stored struct {
+	How   string // method of compression
+	Size  int64  // bytes
+	CRC   uint32 // of these bytes
+	NoCRC bool   // the checksum is not known
+}
+
+// Stored says how the file is kept, if that is not as the program wrote it.
+func (m Meta) Stored() (s Stored, other bool) {
+	s.How, other = m.h.Value(keyStored)
+	if !other {
+		return Stored{}, false
+	}
+	s.Size = -1
+	if n, ok := m.h.Int(keyStoredSize); ok {
+		s.Size = n
+	}
+	crc, known := m.crc(keyStoredCRC)
+	s.CRC, s.NoCRC = crc, !known
+	return s, true
+}
+
+// SetStored records how the file is kept.
+func (m Meta) SetStored(s Stored) {
+	m.SetAsWritten()
+	m.h.SetValue(keyStored, s.How)
+	m.h.SetInt(keyStoredSize, s.Size)
+	if !s.NoCRC {
+		m.h.SetValue(keyStoredCRC, crcText(s.CRC))
+	}
+}
+
+// SetAsWritten records that the file is kept as the program wrote it.
+func (m Meta) SetAsWritten() {
+	for _, key := range []string{keyStored, keyStoredSize, keyStoredCRC} {
+		m.h.Unset(key)
+	}
+}
+
+// Find takes into account how many bytes a file has that may be kept in another
+// form: the last to write it may have written it as it was. The size tells which of
+// the two it is, since the other form is smaller.
+func (m Meta) Find(size int64) {
+	if s, other := m.Stored(); other && size != s.Size && size == m.Size() {
+		m.SetAsWritten()
+	}
+}
+
+// StoredSize is the number of bytes that the file has where it is kept, -1 if that
+// is not known.
+func (m Meta) StoredSize() int64 {
+	if s, other := m.Stored(); other {
+		return s.Size
+	}
+	return m.Size()
+}
+
+// SetShared records that another rank has written the file too, and that it is
+// counted with that rank.
+func (m Meta) SetShared(rank int) { m.h.SetInt(keyShared, int64(rank)) }
+
+// Shared reports whether the file is counted with another rank.
+func (m Meta) Shared() bool { return m.h.Has(keyShared) }
+
+// The fields that say whether a file is the one described, and those that it is to
+// have besides.
+var (
+	contentKeys = []string{keySize, keyCRC, keyShared, keyStored, keyStoredSize, keyStoredCRC}
+	recordKeys  = []string{keyMode, keyUID, keyGID, keyMtime, keyAtime}
+)
+
+// CopyContent records in another description what this one says of the contents:
+// size and checksum, how the file is kept, and whether it is counted elsewhere.
+func (m Meta) CopyContent(to Meta) { m.copy(to, contentKeys) }
+
+// CopyRecord records in another description the mode, owner and times that this
+// one says.
+func (m Meta) CopyRecord(to Meta) { m.copy(to, recordKeys) }
+
+func (m Meta) copy(to Meta, keys []string) {
+	for _, key := range keys {
+		if value, ok := m.h.Value(key); ok {
+			to.h.SetValue(key, value)
+		}
+	}
+}
+
+// Recorded reports whether Record has taken mode, owner and times.
+func (m Meta) Recorded() bool { return m.h.Text(keyMode) != "" }
+
+// Modified is when the file was written last, if that is known.
+func (m Meta) Modified() (t time.Time, known bool) {
+	ns, known := m.h.Int(keyMtime)
+	return time.Unix(0, ns), known
+}
+
+// Record takes size, mode, owner and times from the file at path.
+func (m Meta) Record(path string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return fmt.Errorf("%s is not a regular file", path)
+	}
+	m.SetSize(st.Size)
+	m.h.SetValue(keyMode, strconv.FormatUint(uint64(st.Mode&0o7777), 8))
+	m.h.SetInt(keyUID, int64(st.Uid))
+	m.h.SetInt(keyGID, int64(st.Gid))
+	m.h.SetInt(keyMtime, st.Mtim.Nano())
+	m.h.SetInt(keyAtime, st.Atim.Nano())
+	return nil
+}
+
+// Restore gives the file at path the mode, owner and times that were recorded.
+// An owner that only root may set is left as it is.
+func (m Meta) Restore(path string) error {
+	uid, haveUID := m.h.Int(keyUID)
+	gid, haveGID := m.h.Int(keyGID)
+	if haveUID && haveGID {
+		if err := os.Lchown(path, int(uid), int(gid)); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+	}
+	// After chown, which clears the set-id bits.
+	if mode, err := strconv.ParseUint(m.h.Text(keyMode), 8, 12); err == nil {
+		if err := unix.Fchmodat(unix.AT_FDCWD, path, uint32(mode), 0); err != nil {
+			return &fs.PathError{Op: "chmod", Path: path, Err: err}
+		}
+	}
+	mtime, haveMtime := m.h.Int(keyMtime)
+	atime, haveAtime := m.h.Int(keyAtime)
+	if haveMtime && haveAtime {
+		return os.Chtimes(path, time.Unix(0, atime), time.Unix(0, mtime))
+	}
+	return nil
+}
+
+// Check says what is wrong with the file at path, judged without reading it:
+// that it is there, was recorded as whole, and has its size.
+func (m Meta) Check(path string) error { return m.check(path, m.Size()) }
+
+// CheckKept is Check for a file where it may be kept in another form.
+func (m Meta) CheckKept(path string) error {
+	if info, err := os.Lstat(path); err == nil {
+		m.Find(info.Size())
+	}
+	return m.check(path, m.StoredSize())
+}
+
+func (m Meta) check(path string, size int64) error {
+	if !m.Complete() {
+		return fmt.Errorf("%s was not completed", path)
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file", path)
+	}
+	if info.Size() != size {
+		return fmt.Errorf("%s has %d bytes, should have %d", path, info.Size(), size)
+	}
+	return nil
+}

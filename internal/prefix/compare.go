@@ -1,0 +1,22 @@
+package prefix
+
+import "github.com/goscr/goscr/internal/dataset"
+
+// CheckedIndex returns the index of a prefix directory, or an error if it is damaged,
+// or gone although there are datasets.
+func CheckedIndex(prefix string) (*Index, error) {
+	if err := CheckIndex(prefix); err != nil {
+		return nil, err
+	}
+	return ReadIndex(prefix)
+}
+
+// HasComplete reports whether the index has a dataset, by number and name, as complete.
+func (x *Index) HasComplete(d dataset.Dataset) bool {
+	for _, e := range x.Entries() {
+		if e.ID == d.ID() && e.Name == d.Name() && e.Complete {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,146 @@
+package public
+
+import (
+	"fmt"
+	"go/importer"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// packages are those that a program outside this module can import. mpi/system has
+// nothing to check without an MPI.
+var packages = []string{"hash", "mpi", "mpi/local", "mpi/mpitest", "scr"}
+
+const module = "github.com/goscr/goscr"
+
+// shown are the types of internal packages that may be seen for now, and as what.
+var shown = map[string]string{}
+
+// What is exported can be used: no type in it is of an internal package, whose
+// methods and comments go doc does not show, and which nobody else may name.
+func TestNothingInternal(t *testing.T) {
+	found := map[string]bool{}
+	load := exports(t)
+	for _, path := range packages {
+		p, err := load.Import(module + "/" + path)
+		must(t, err)
+		for _, name := range p.Scope().Names() {
+			object := p.Scope().Lookup(name)
+			if !object.Exported() {
+				continue
+			}
+			for _, what := range internals(object) {
+				if found[what] = true; shown[what] == "" {
+					t.Errorf("%s.%s shows %s", p.Name(), name, what)
+				}
+			}
+		}
+	}
+	for what := range shown {
+		if !found[what] {
+			t.Errorf("%s is not seen any more: take it off the list", what)
+		}
+	}
+}
+
+// exports returns an importer of the packages as they have been compiled.
+func exports(t *testing.T) types.Importer {
+	t.Helper()
+	argv := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}
+	for _, path := range packages {
+		argv = append(argv, module+"/"+path)
+	}
+	out, err := exec.Command("go", argv...).Output()
+	must(t, err)
+	files := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		if f := strings.Fields(line); len(f) == 2 {
+			files[f[0]] = f[1]
+		}
+	}
+	return importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
+		if files[path] == "" {
+			return nil, fmt.Errorf("no export data of %s", path)
+		}
+		return os.Open(files[path])
+	})
+}
+
+// internals are the types of internal packages that users of an object see.
+func internals(object types.Object) (list []string) {
+	seen := map[types.Type]bool{}
+	var look func(t types.Type, in *types.Package)
+	name := func(of *types.TypeName) bool {
+		if of.Pkg() != nil && strings.HasPrefix(of.Pkg().Path(), module+"/internal/") {
+			list = append(list, types.TypeString(of.Type(), nil))
+			return true
+		}
+		return false
+	}
+	look = func(t types.Type, in *types.Package) {
+		if t == nil || seen[t] {
+			return
+		}
+		seen[t] = true
+		switch t := t.(type) {
+		case *types.Alias:
+			if !name(t.Obj()) {
+				look(t.Rhs(), in)
+			}
+		case *types.Named:
+			if name(t.Obj()) || t.Obj().Pkg() != in {
+				return
+			}
+			for m := range t.Methods() {
+				if m.Exported() {
+					look(m.Type(), in)
+				}
+			}
+			look(t.Underlying(), in)
+		case *types.Pointer:
+			look(t.Elem(), in)
+		case *types.Slice:
+			look(t.Elem(), in)
+		case *types.Array:
+			look(t.Elem(), in)
+		case *types.Chan:
+			look(t.Elem(), in)
+		case *types.Map:
+			look(t.Key(), in)
+			look(t.Elem(), in)
+		case *types.Signature:
+			for v := range t.Params().Variables() {
+				look(v.Type(), in)
+			}
+			for v := range t.Results().Variables() {
+				look(v.Type(), in)
+			}
+		case *types.Struct:
+			for f := range t.Fields() {
+				if f.Exported() || f.Embedded() {
+					look(f.Type(), in)
+				}
+			}
+		case *types.Interface:
+			for m := range t.Methods() {
+				look(m.Type(), in)
+			}
+		}
+	}
+	look(object.Type(), object.Pkg())
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,117 @@
+// Program outside is of a module of its own: heat flows along a rod, of which each of
+// four ranks has a part. It is killed after the step that its argument says, and goes on
+// from the newest checkpoint when it is run again.
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/mpi/local"
+	"github.com/goscr/goscr/scr"
+)
+
+const steps, cells = 50, 64
+
+func main() {
+	dir, kill := os.Args[1], os.Args[2]
+	_, err := local.Run(4, local.Options{}, func(world mpi.Comm) error {
+		node := fmt.Sprint("node", world.Rank())
+		environ := map[string]string{"SCR_PREFIX": filepath.Join(dir, "prefix"), "SCR_NODE_NAME": node, "SCR_USER_NAME": "user",
+			"SCR_JOB_ID": "heat", "SCR_CACHE_BASE": filepath.Join(dir, node), "SCR_CNTL_BASE": filepath.Join(dir, node), "SCR_FLUSH": "0"}
+		s, err := scr.Init(world, scr.Options{Log: io.Discard, Environ: func(name string) (string, bool) {
+			value, ok := environ[name]
+			return value, ok
+		}})
+		if err != nil {
+			return err
+		}
+		return errors.Join(heat(s, world, environ["SCR_PREFIX"], kill), s.Finalize())
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func heat(s *scr.Session, world mpi.Comm, prefix, kill string) error {
+	rod, step := make([]byte, 8*cells), 0 // each cell a number of 8 bytes
+	file := func(name string) string { return filepath.Join(prefix, name, fmt.Sprint("rank_", world.Rank())) }
+	for {
+		name, ok, err := s.HaveRestart()
+		if err != nil || !ok {
+			break
+		}
+		_, err = s.StartRestart()
+		path, e := s.Route(file(name))
+		data, read := os.ReadFile(path)
+		if s.CompleteRestart(errors.Join(err, e, read) == nil && len(data) == len(rod)) == nil {
+			rod = data
+			step, _ = strconv.Atoi(filepath.Ext(name)[1:])
+			break
+		}
+	}
+	if world.Rank() == 0 {
+		fmt.Println("from step", step)
+	}
+	for step++; step <= steps; step++ {
+		if err := flow(world, rod); err != nil {
+			return err
+		}
+		if step%10 == 0 {
+			name := fmt.Sprint("ckpt.", step)
+			if err := s.StartOutput(name, scr.Checkpoint); err != nil {
+				return err
+			}
+			path, err := s.Route(file(name))
+			if err == nil {
+				err = os.WriteFile(path, rod, 0o600)
+			}
+			if err := s.CompleteOutput(err == nil); err != nil {
+				return err
+			}
+		}
+		if strconv.Itoa(step) == kill {
+			os.Exit(3)
+		}
+	}
+	sum, err := mpi.AllreduceOne(world, weigh(world.Rank(), rod), mpi.Sum)
+	if world.Rank() == 0 {
+		fmt.Println("result", sum)
+	}
+	return err
+}
+
+// flow lets heat flow for one step: from the left end, which is hot, to the right.
+func flow(world mpi.Comm, rod []byte) error {
+	left := make([]byte, 8)
+	binary.BigEndian.PutUint64(left, 1<<40)
+	if world.Rank() > 0 {
+		if _, err := world.Recv(left, world.Rank()-1, 1); err != nil {
+			return err
+		}
+	}
+	for i := range cells {
+		cell := rod[8*i : 8*i+8]
+		mean := (binary.BigEndian.Uint64(left) + binary.BigEndian.Uint64(cell)) / 2
+		binary.BigEndian.PutUint64(cell, mean)
+		left = cell
+	}
+	if world.Rank() == world.Size()-1 {
+		return nil
+	}
+	return world.Send(left, world.Rank()+1, 1)
+}
+
+func weigh(rank int, rod []byte) (sum int64) {
+	for i := range cells {
+		sum += int64(binary.BigEndian.Uint64(rod[8*i:])>>16) * int64(cells*rank+i+1)
+	}
+	return sum
+}

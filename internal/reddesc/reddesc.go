@@ -1,0 +1,263 @@
+// Package reddesc decides which ranks protect each other. A redundancy descriptor says in
+// which store a dataset is kept, with which scheme it is protected, and against
+// the loss of which groups of ranks; for the caller it also holds the set of
+// ranks that it belongs to.
+//
+// A descriptor is stored with every dataset, so that a later run protects and
+// rebuilds it in the same sets, wherever the ranks are then and whatever the
+// configuration says.
+package reddesc
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strings"
+
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/redundancy/partner"
+	"github.com/goscr/goscr/internal/redundancy/rs"
+	"github.com/goscr/goscr/internal/redundancy/xor"
+	"github.com/goscr/goscr/mpi"
+)
+
+// scheme returns the scheme of a name, for so many losses; 0 stands for as many
+// as are usual for it.
+func scheme(name string, failures int) (redundancy.Scheme, error) {
+	if failures < 0 {
+		return nil, fmt.Errorf("SET_FAILURES=%d: must not be negative", failures)
+	}
+	switch strings.ToUpper(name) {
+	case "SINGLE", "LOCAL": // the latter in older versions
+		return redundancy.Single{}, nil
+	case "XOR":
+		return xor.Scheme(), nil
+	case "PARTNER":
+		return partner.Scheme(cmp.Or(failures, 1)), nil
+	case "RS":
+		if failures == 1 {
+			return xor.Scheme(), nil // is the same, and simpler
+		}
+		return rs.Scheme(cmp.Or(failures, 2)), nil
+	}
+	return nil, fmt.Errorf("there is no redundancy scheme %q; SINGLE, PARTNER, XOR and RS are", name)
+}
+
+// Params say how datasets are to be protected.
+type Params struct {
+	Index    int
+	SetBy    string // what a user has set to have it, for messages
+	Interval int    // used for every checkpoint whose number this divides
+	Store    string // name of the store that holds the datasets
+	Group    string // name of the failure group
+	Type     string // name of the scheme
+	SetSize  int    // least number of members of a set
+	Failures int    // losses to bear in a set, where the scheme leaves a choice; 0 for its default
+	Hop      int    // neighbours in a set are so many groups apart, at least; 0 is 1
+	Output   bool   // used for datasets that are output
+	Bypass   bool   // datasets are written to the prefix directory, and not protected
+}
+
+// Descriptor is a redundancy descriptor with the caller's set.
+type Descriptor struct {
+	Params
+	Scheme redundancy.Scheme
+	Set    *redundancy.Set
+
+	sets int // number of sets
+	id   int // of the caller's
+}
+
+// best returns the scheme that comes closest to the one asked for in a set of n
+// members: for fewer losses if the set is too small for all of them, and
+// SINGLE for a rank that is alone in its set.
+func best(p Params, n int) redundancy.Scheme {
+	s, _ := scheme(p.Type, p.Failures) // which Create has checked
+	for k := n - 1; k > 0 && s.Failures(n) == 0 && s.Name() != "SINGLE"; k-- {
+		s, _ = scheme(p.Type, k)
+	}
+	if s.Failures(n) == 0 {
+		return redundancy.Single{}
+	}
+	return s
+}
+
+// Check says what is wrong with the parameters of a descriptor. It is the same on
+// all ranks.
+func Check(g *Groups, p Params) error {
+	_, err := scheme(p.Type, p.Failures)
+	if err == nil && p.SetSize < 1 {
+		err = fmt.Errorf("SET_SIZE=%d: must be at least 1", p.SetSize)
+	}
+	if err == nil && p.Hop < 0 {
+		err = fmt.Errorf("HOP_DISTANCE=%d: must not be negative", p.Hop)
+	}
+	if err == nil {
+		_, err = g.Comm(p.Group)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.SetBy, err)
+	}
+	return nil
+}
+
+// Create makes the sets of a descriptor. It is collective over the groups'
+// world. Where the groups are too few for the scheme, each set has the best that
+// its size allows, and the reason is returned as a warning.
+func Create(g *Groups, p Params) (d *Descriptor, warning string, err error) {
+	if p.Bypass {
+		p.Type = "SINGLE"
+	}
+	if err := Check(g, p); err != nil {
+		return nil, "", err
+	}
+	s, _ := scheme(p.Type, p.Failures)
+	group, _ := g.Comm(p.Group)
+	size := max(p.SetSize, s.Failures(1<<30)+1) // with fewer it could not do what it is asked for
+	if s.Name() == "RS" {
+		size = min(size, rs.MaxMembers/2) // a set may get nearly twice as many
+	}
+	at, err := divide(g.World, group, size, max(p.Hop, 1))
+	if err != nil {
+		return nil, "", err
+	}
+	if s.Name() == "SINGLE" {
+		at = place{sets: g.World.Size(), set: g.World.Rank()}
+	} else if group.Size() == g.World.Size() {
+		warning = fmt.Sprintf("%s asks for %s, but all ranks are in one group %s: checkpoints are kept with SINGLE, so that the loss of any node "+
+			"loses what was not flushed; run in more groups, or flush more often (SCR_FLUSH)", p.SetBy, s.Name()+losses(p.Failures), p.Group)
+	} else {
+		warning = short(p, s, at)
+	}
+	d = &Descriptor{Params: p, sets: at.sets, id: at.set}
+	if d.Set, err = newSet(g.World, at.set, at.member); err != nil {
+		return nil, "", err
+	}
+	d.Scheme = best(p, d.Set.Size())
+	d.Type, d.Failures = d.Scheme.Name(), d.Scheme.Failures(d.Set.Size())
+	return d, warning, nil
+}
+
+// short says how sets fall short of the scheme asked for, "" if none does. All
+// ranks say the same.
+func short(p Params, wanted redundancy.Scheme, at place) string {
+	var sets []string
+	for _, of := range []struct{ count, members int }{
+		{at.sets - at.larger, at.smallest},
+		{at.larger, at.smallest + 1},
+	} {
+		if of.count == 0 || wanted.Failures(of.members) > 0 {
+			continue
+		}
+		scheme := best(p, of.members)
+		text := fmt.Sprintf("%d with %d members kept with %s for the loss of %d", of.count, of.members, scheme.Name(), scheme.Failures(of.members))
+		if of.members == 1 {
+			text = fmt.Sprintf("%d with a single member kept with SINGLE, so that the loss of its node loses what was not flushed "+
+				"(no more than half of the ranks may be in one group)", of.count)
+		}
+		sets = append(sets, text)
+	}
+	if sets == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s asks for %s%s in groups %s, which are too few or too different in size: of %d sets there are %s",
+		p.SetBy, wanted.Name(), losses(p.Failures), p.Group, at.sets, strings.Join(sets, "; "))
+}
+
+func losses(k int) string {
+	if k == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" for %d losses", k)
+}
+
+func newSet(world mpi.Comm, set, member int) (*redundancy.Set, error) {
+	c, err := world.Split(set, member)
+	if err != nil {
+		return nil, err
+	}
+	return redundancy.NewSet(c, world.Rank())
+}
+
+// Restore makes a descriptor again, with the sets it had when it was stored. It
+// is collective over world; a rank whose descriptor is lost passes nil, and then
+// no rank gets one.
+func Restore(world mpi.Comm, s *Stored) (*Descriptor, error) {
+	var d *Descriptor
+	var err error
+	switch {
+	case s == nil:
+		err = fmt.Errorf("its redundancy descriptor is lost")
+	case s.Set < 0 || s.Set >= world.Size(): // a split takes no other number everywhere
+		err = fmt.Errorf("redundancy descriptor with set number %d", s.Set)
+	case s.Member < 0 || s.Member >= world.Size():
+		err = fmt.Errorf("redundancy descriptor with member number %d", s.Member)
+	default:
+		d = &Descriptor{Params: s.Params, sets: s.Sets, id: s.Set}
+		d.Scheme, err = scheme(d.Type, d.Failures)
+	}
+	if err := mpi.Agree(world, err); err != nil {
+		return nil, err
+	}
+	if d.Set, err = newSet(world, s.Set, s.Member); err != nil {
+		return nil, err
+	}
+	if d.Set.Size() != s.Members || d.Set.Me() != s.Member {
+		err = fmt.Errorf("redundancy descriptor says member %d of %d in its set, is member %d of %d",
+			s.Member, s.Members, d.Set.Me(), d.Set.Size())
+	}
+	if e := d.same(); err == nil {
+		err = e
+	}
+	if err := mpi.Agree(world, err); err != nil {
+		return nil, errors.Join(err, d.Free())
+	}
+	return d, nil
+}
+
+// same checks that the members of the set are about to do the same thing. It is
+// collective over the set.
+func (d *Descriptor) same() error {
+	sum := fnv.New32a()
+	fmt.Fprintf(sum, "%s %d", d.Scheme.Name(), d.Scheme.Failures(1<<30))
+	mine := int64(sum.Sum32())
+	values := []int64{mine, -mine}
+	if err := d.Set.Comm.Allreduce(values, mpi.Max); err != nil {
+		return err
+	}
+	if values[0] != mine || values[1] != -mine {
+		return fmt.Errorf("redundancy descriptor says %s, another member of set %d has another scheme", d.Type, d.Set.ID)
+	}
+	return nil
+}
+
+// Free gives the set's communicator back. It is collective over the set.
+func (d *Descriptor) Free() error { return d.Set.Comm.Free() }
+
+// Pick returns the descriptor to use for the checkpoint of a number: of those
+// whose interval divides it the one with the largest, and of those that have the
+// same one that is not meant for output, if there is one. It is nil if there is
+// none.
+func Pick(list []*Descriptor, number int) *Descriptor {
+	var best *Descriptor
+	for _, d := range list {
+		if d.Interval < 1 || number%d.Interval != 0 {
+			continue
+		}
+		if best == nil || d.Interval > best.Interval || d.Interval == best.Interval && best.Output && !d.Output {
+			best = d
+		}
+	}
+	return best
+}
+
+// PickOutput returns the descriptor to use for output, nil if none is meant for it.
+func PickOutput(list []*Descriptor) *Descriptor {
+	for _, d := range list {
+		if d.Output {
+			return d
+		}
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package reddesc
+
+import (
+	"github.com/goscr/goscr/mpi"
+)
+
+// place is where a rank stands among the sets of a descriptor.
+type place struct {
+	sets     int // number of sets
+	set      int // the rank's set
+	member   int // its place in it
+	smallest int // number of members of the smaller sets
+	larger   int // number of sets that have one member more
+}
+
+// divide distributes the ranks of world over sets, so that no two members of a
+// set share a failure group, and every set has at least size members if there
+// are enough groups for that. It is collective; each rank takes part in a few
+// reductions and learns nothing but its own place.
+//
+// Ranks are numbered group by group, and rank i goes to set i mod S. A group
+// whose ranks are numbered in a row cannot meet a set twice if S is at least
+// the size of the largest group; and all sets have P/S members, rounded up or
+// down. So S is P/size, or the size of the largest group if that is more. If
+// one group has more than half of the ranks, some sets have one member only;
+// but no other way to divide them would leave fewer ranks alone, as each set
+// takes one of that group and needs another for company.
+//
+// Groups are numbered hop apart, so that neighbours in a set are: groups that
+// are next to each other may share more than their number.
+func divide(world, group mpi.Comm, size, hop int) (place, error) {
+	before, err := membersBefore(world, group, hop)
+	if err != nil {
+		return place{}, err
+	}
+	// Only the first rank of the group knows; the others add nothing.
+	first, err := mpi.AllreduceOne(group, before, mpi.Max)
+	if err != nil {
+		return place{}, err
+	}
+	largest, err := mpi.AllreduceOne(world, group.Size(), mpi.Max)
+	if err != nil {
+		return place{}, err
+	}
+	number := int(first) + group.Rank()
+	sets := max(world.Size()/size, largest, 1)
+	return place{
+		sets:     sets,
+		set:      number % sets,
+		member:   number / sets,
+		smallest: world.Size() / sets,
+		larger:   world.Size() % sets,
+	}, nil
+}
+
+// membersBefore returns, to the first rank of a group, how many ranks the groups before
+// its own have, and 0 to others. It is collective over world.
+func membersBefore(world, group mpi.Comm, hop int) (int64, error) {
+	leads := group.Rank() == 0
+	count := make([]int64, 1)
+	if leads {
+		count[0] = int64(group.Size())
+	}
+	if hop <= 1 { // the order of the leaders is that of the ranks
+		err := world.Exscan(count, mpi.Sum)
+		if !leads {
+			count[0] = 0
+		}
+		return count[0], err
+	}
+	color := mpi.Undefined
+	if leads {
+		color = 0
+	}
+	all, err := world.Split(color, world.Rank())
+	if err != nil || !leads {
+		return 0, err
+	}
+	leaders, err := all.Split(0, all.Rank()%hop*all.Size()+all.Rank()/hop)
+	if err != nil {
+		return 0, err
+	}
+	if err := all.Free(); err != nil {
+		return 0, err
+	}
+	if err := leaders.Exscan(count, mpi.Sum); err != nil {
+		return 0, err
+	}
+	return count[0], leaders.Free()
+}

@@ -1,0 +1,65 @@
+package run
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goscr/goscr/internal/batch"
+	"github.com/goscr/goscr/internal/hostlist"
+	"github.com/goscr/goscr/internal/prefix"
+)
+
+// CheckpointName stands for the name of the checkpoint in the command of a
+// restart.
+const CheckpointName = "SCR_CKPT_NAME"
+
+// command is the command line of the next run.
+func (l *Loop) command(newest prefix.Progress) (batch.Launch, error) {
+	needed, _, err := l.Needed(l.alloc.nodes)
+	if err != nil {
+		return batch.Launch{}, err
+	}
+	env := []string{"SCR_JOB_ID=" + l.alloc.id, "SCR_PREFIX=" + l.Prefix}
+	if !l.alloc.end.IsZero() {
+		env = append(env, fmt.Sprintf("SCR_END_TIME=%d", l.alloc.end.Unix()))
+	}
+	lost := keys(l.alloc.down)
+	up := hostlist.Minus(l.alloc.nodes, lost)
+	launch, err := l.Launcher.Command(append(slices.Clone(l.Argv), l.program(newest)...), batch.Placement{
+		Nodes: up, Down: hostlist.Intersection(l.alloc.nodes, lost), Needed: min(needed, len(up)), Slots: l.alloc.slots,
+		Dir:    filepath.Join(l.Prefix, prefix.Metadata),
+		Listed: l.Config.HostFile != "" || l.Config.Nodelist != "",
+		Vars:   scrVariables(env),
+	})
+	launch.Env = append(launch.Env, env...)
+	return launch, err
+}
+
+// program is the program with its arguments, as far as Argv has not got them.
+func (l *Loop) program(newest prefix.Progress) []string {
+	if newest.Newest == 0 || l.Again == nil {
+		return l.First
+	}
+	program := slices.Clone(l.Again)
+	for i, word := range program {
+		program[i] = strings.ReplaceAll(word, CheckpointName, newest.Name)
+	}
+	return program
+}
+
+// scrVariables are the names of the variables that launchers have to pass on to the
+// program.
+func scrVariables(more []string) []string {
+	var names []string
+	for _, v := range append(os.Environ(), more...) {
+		name, _, _ := strings.Cut(v, "=")
+		if strings.HasPrefix(name, "SCR_") && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,85 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/halt"
+	"github.com/goscr/goscr/internal/hostlist"
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/report"
+)
+
+// Prerun prepares the prefix directory for the runs of an allocation. It removes what
+// the last allocation has left there: how many nodes its runs have used, and that the
+// program has finished.
+func (j *Job) Prerun() error {
+	if err := os.MkdirAll(filepath.Join(j.Prefix, prefix.Metadata), 0o777); err != nil {
+		return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)
+	}
+	if err := halt.Begin(j.Prefix, 0); err != nil {
+		return err
+	}
+	if err := os.Remove(j.nodesFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (j *Job) nodesFile() string { return filepath.Join(j.Prefix, prefix.Metadata, "nodes.scr") }
+
+// NodesUsed is how many nodes the last run has used; 0 if none has come far
+// enough to say so.
+func (j *Job) NodesUsed() (int, error) {
+	h, err := hash.ReadWithLock(j.nodesFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	n, _ := h.Int("NODES")
+	return int(n), err
+}
+
+// Needed is how many nodes the program needs of those of the allocation.
+func (j *Job) Needed(nodes []string) (n int, why string, err error) {
+	if n := j.Config.MinNodes; n > 0 {
+		return n, "SCR_MIN_NODES", nil
+	}
+	n, err = j.NodesUsed()
+	if err != nil || n > 0 {
+		return n, "as many as the last run used", err
+	}
+	excluded, err := j.Excluded()
+	return len(hostlist.Minus(nodes, excluded)), "all, as SCR_MIN_NODES does not say otherwise", err
+}
+
+// haltReason is why the job should stop according to the halt file, "" if it should not.
+func (j *Job) haltReason(now time.Time) (string, error) {
+	return halt.Reason(j.Prefix, func() time.Time { return time.Time{} }, now)
+}
+
+// ShouldStop says why no run should be started on what is left of nodes, "" if
+// one may be.
+func (j *Job) ShouldStop(nodes []string, down map[string]string, end, now time.Time) (string, error) {
+	if reason, err := j.haltReason(now); err != nil {
+		return "", err
+	} else if reason != "" {
+		return reason + " (scr_halt --remove takes back what was asked for)", nil
+	}
+	if margin := j.Config.HaltSeconds; !end.IsZero() && !now.Before(end.Add(-margin)) {
+		return fmt.Sprintf("the allocation ends at %s, in %v", end.Format(time.DateTime), end.Sub(now).Round(time.Second)), nil
+	}
+	needed, why, err := j.Needed(nodes)
+	if err != nil {
+		return "", err
+	}
+	if left := len(hostlist.Minus(nodes, keys(down))); left < max(needed, 1) {
+		are := map[bool]string{true: "is", false: "are"}
+		return fmt.Sprintf("%s %s left, and %d %s needed (%s)", report.Count(left, "node"), are[left == 1], needed, are[needed == 1], why), nil
+	}
+	return "", nil
+}

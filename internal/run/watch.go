@@ -1,0 +1,162 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/batch"
+	"github.com/goscr/goscr/internal/halt"
+	"github.com/goscr/goscr/internal/hostlist"
+	"github.com/goscr/goscr/internal/prefix"
+)
+
+// running is a run that has not ended yet.
+type running struct {
+	*process
+	number  int
+	earlier []string // job steps that were there before
+	start   starter
+	inited  sign      // that it has come to SCR_Init
+	dog     *watchdog // nil: none
+	hung    bool      // the watchdog has ended it
+}
+
+// watchdog returns the watchdog of a run, nil if the user wants none.
+func (j *Job) watchdog(latest, began time.Time) *watchdog {
+	if !j.Config.Watchdog {
+		return nil
+	}
+	return newWatchdog(j.Config.WatchdogTimeout, j.Config.WatchdogTimeoutPFS, latest, began)
+}
+
+// launch starts a run. latest is when the newest checkpoint of those before it
+// was begun.
+func (l *Loop) launch(ctx context.Context, number int, command batch.Launch, latest time.Time) (*running, error) {
+	r := &running{number: number}
+	var err error
+	if m, ok := l.Manager.(stepper); ok {
+		if r.earlier, err = m.Steps(ctx); err != nil {
+			l.Tell("%v", err)
+		}
+	}
+	if r.inited, err = newSign(l.nodesFile()); err != nil {
+		return nil, err
+	}
+	l.Tell("run %d: %s", number, strings.Join(command.Argv, " "))
+	r.start.began = time.Now()
+	r.start.limit = startLimit(l.Config.LaunchTimeout, l.Config.Watchdog, l.past.longestStart)
+	r.dog = l.watchdog(latest, r.start.began)
+	r.process, err = start(command, l.In, l.Stdout, l.Stderr)
+	return r, err
+}
+
+// watch waits until a run has ended, passes signals on to it, and ends it if it has to.
+func (l *Loop) watch(ctx context.Context, r *running) {
+	tick := time.NewTicker(l.Poll)
+	defer tick.Stop()
+	var deadline <-chan time.Time
+	for {
+		select {
+		case <-r.done:
+			return
+		case s := <-l.Signals:
+			l.Tell("signal %v is passed on", s)
+			r.signal(s)
+			if endsJob(s) {
+				l.past.signal = s
+				deadline = time.After(l.untilKilled(ctx))
+			}
+		case <-deadline:
+			l.Tell("the run has not ended; it is killed, because copying the checkpoints needs the rest of the time")
+			l.Job.end(ctx, r.process, r.earlier, l.Grace)
+			return
+		case <-tick.C:
+			if l.mayGoOn(ctx, r, time.Now()) {
+				continue
+			}
+			l.Job.end(ctx, r.process, r.earlier, l.Grace)
+			return
+		}
+	}
+}
+
+// endsJob is true of signals that ask for the end of the job; others concern the program
+// alone.
+func endsJob(s os.Signal) bool { return s == unix.SIGTERM || s == unix.SIGINT || s == unix.SIGHUP }
+
+// untilKilled is how long a program may take to end on a signal: half of what
+// is left of the allocation, within reason.
+func (l *Loop) untilKilled(ctx context.Context) time.Duration {
+	const least, most = 5 * time.Second, 2 * time.Minute
+	end, err := l.Manager.End(ctx)
+	if err != nil || end.IsZero() {
+		return 30 * time.Second
+	}
+	return min(max(time.Until(end)/2, least), most)
+}
+
+// isHaltedAtOnce reports whether scr_halt --immediate was called since the run began.
+func (l *Loop) isHaltedAtOnce(r *running) bool {
+	asked, err := halt.AtOnce(l.Prefix, r.start.began)
+	return err == nil && asked
+}
+
+// mayGoOn is false for a run that somebody wants to end at once, or that hangs.
+func (l *Loop) mayGoOn(ctx context.Context, r *running, now time.Time) bool {
+	if l.isHaltedAtOnce(r) {
+		l.Tell("scr_halt --immediate: the run is ended")
+		l.past.haltAtOnce = true
+		return false
+	}
+	hangs := l.hasNotStarted(r, now)
+	if hangs == "" && r.dog != nil {
+		hangs = l.makesNoProgress(r, now)
+	}
+	if hangs == "" {
+		return true
+	}
+	r.hung = true
+	l.Tell("watchdog: %s; the run is taken to hang and ended", hangs)
+	l.keepStacks(ctx, r.number, hostlist.Minus(l.alloc.nodes, keys(l.alloc.down)))
+	return false
+}
+
+// hasNotStarted says for how long a program has not called SCR_Init, if that is too long;
+// otherwise it returns "".
+func (l *Loop) hasNotStarted(r *running, now time.Time) string {
+	if r.start.started {
+		return ""
+	}
+	took, notice, tooLong := r.start.update(r.inited.given(), now)
+	took = took.Round(100 * time.Millisecond)
+	switch {
+	case tooLong:
+		return fmt.Sprintf("no SCR_Init within %v", took)
+	case notice:
+		l.Tell("run %d has not come to SCR_Init in %v: if %s says nothing either, it may wait for nodes; SCR_LAUNCH_TIMEOUT ends such runs",
+			r.number, took, l.Launcher.Name())
+	case r.start.started:
+		l.past.longestStart = max(l.past.longestStart, took)
+	}
+	return ""
+}
+
+// makesNoProgress says for how long a program has completed no checkpoint, if that is too
+// long; otherwise it returns "".
+func (l *Loop) makesNoProgress(r *running, now time.Time) string {
+	progress, err := prefix.ReadProgress(l.Prefix)
+	if err != nil {
+		l.Detail("%v", err)
+		return ""
+	}
+	quiet := r.dog.update(progress.Latest, progress.Flushing, now)
+	if quiet == 0 {
+		return ""
+	}
+	return fmt.Sprintf("no checkpoint for %v", quiet.Round(100*time.Millisecond))
+}

@@ -1,0 +1,106 @@
+package scr
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/mpi"
+)
+
+// direct is a dataset that the program writes to the prefix directory itself. The
+// index has it as incomplete while it does. Several ranks may write one file, each
+// its part of it.
+type direct struct {
+	dataset.Dataset
+	prefix *prefix.Prefix
+	files  map[string]redundancy.File // the caller's, by path
+}
+
+// beginDirect begins such a dataset. It is collective; the result is agreed.
+func beginDirect(p *prefix.Prefix, d dataset.Dataset) (*direct, error) {
+	d.SetBypass()
+	if err := p.Begin(d); err != nil {
+		return nil, err
+	}
+	return &direct{d, p, map[string]redundancy.File{}}, nil
+}
+
+// add enters a file, makes the directories it is to be in, and returns its path.
+func (d *direct) add(md meta.Meta) (string, error) {
+	path := filepath.Join(d.prefix.Dir, md.File())
+	if _, ok := d.files[path]; ok {
+		return path, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return "", err
+	}
+	d.files[path] = redundancy.File{Path: path, Meta: md}
+	return path, nil
+}
+
+// complete makes the dataset complete, which it is when every file is on the medium.
+// failed is why the caller's files are not valid, nil if they are. A dataset that is
+// not valid stays in the index as incomplete, and its files, which may be what they
+// were before, stay too. It is collective; the result is agreed.
+func (d *direct) complete(failed error) error {
+	world := d.prefix.Comm
+	// Only when all ranks have come here is nobody writing any more.
+	if err := mpi.Agree(world, failed); err != nil {
+		return err
+	}
+	files, err := d.settle()
+	if err := mpi.Agree(world, err); err != nil {
+		return err
+	}
+	owners, err := redundancy.Owners(world, files)
+	if err != nil {
+		return err
+	}
+	totals := []int64{0, 0} // files and bytes
+	for _, f := range files {
+		if rank, shared := owners[f.Meta.File()]; shared {
+			f.Meta.SetShared(rank)
+			continue
+		}
+		totals[0]++
+		totals[1] += f.Meta.Size()
+	}
+	if err := world.Allreduce(totals, mpi.Sum); err != nil {
+		return err
+	}
+	d.SetTotals(totals[0], totals[1])
+	d.SetComplete(true)
+	return d.prefix.Commit(d.Dataset, files)
+}
+
+// settle waits until the caller's files are on their medium, and takes what is recorded
+// of them.
+func (d *direct) settle() ([]redundancy.File, error) {
+	var files []redundancy.File
+	for _, path := range slices.Sorted(maps.Keys(d.files)) {
+		f := d.files[path]
+		if err := f.Record(); err != nil {
+			return nil, err
+		}
+		file, err := os.Open(f.Path)
+		if err != nil {
+			return nil, err
+		}
+		err = file.Sync()
+		if e := file.Close(); err == nil {
+			err = e
+		}
+		if err != nil {
+			return nil, err
+		}
+		f.Meta.SetComplete(true)
+		files = append(files, f)
+	}
+	return files, nil
+}

@@ -1,0 +1,132 @@
+package scr_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/scr"
+)
+
+// session begins a session for an example and ends it after f.
+func session(world mpi.Comm, environ func(string) (string, bool), f func(s *scr.Session) error) error {
+	s, err := scr.Init(world, scr.Options{Environ: environ, Log: io.Discard})
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(s), s.Finalize())
+}
+
+// A checkpoint that one rank cannot read is not used by any: the one before is
+// offered.
+func ExampleSession_CompleteRestart() {
+	m := newMachine()
+	defer os.RemoveAll(m.dir)
+	m.run(func(world mpi.Comm, environ func(string) (string, bool)) error {
+		return session(world, environ, func(s *scr.Session) error {
+			return errors.Join(save(s, world.Rank(), 3), save(s, world.Rank(), 6))
+		})
+	})
+	m.run(func(world mpi.Comm, environ func(string) (string, bool)) error {
+		return session(world, environ, func(s *scr.Session) error {
+			for {
+				name, ok, err := s.HaveRestart()
+				if err != nil || !ok {
+					return err
+				}
+				if _, err := s.StartRestart(); err != nil {
+					return err
+				}
+				_, err = load(s, fileName(s, name, world.Rank()))
+				if world.Rank() == 2 && name == "ckpt.6" {
+					err = errors.New("this is not my state")
+				}
+				err = s.CompleteRestart(err == nil)
+				if world.Rank() == 0 {
+					fmt.Println(name, err == nil)
+				}
+				if err == nil {
+					return nil
+				}
+			}
+		})
+	})
+	// Output:
+	// ckpt.6 false
+	// ckpt.3 true
+}
+
+// A program decides on its own failures as goscr does on its: all ranks return the
+// error that one has met.
+func ExampleSession_Agree() {
+	m := newMachine()
+	defer os.RemoveAll(m.dir)
+	m.run(func(world mpi.Comm, environ func(string) (string, bool)) error {
+		return session(world, environ, func(s *scr.Session) error {
+			var err error
+			if world.Rank() == 1 {
+				err = errors.New("the input file is missing")
+			}
+			err = s.Agree(err)
+			if world.Rank() == 0 {
+				fmt.Println(err)
+			}
+			return nil
+		})
+	})
+	// Output: rank 1: the input file is missing
+}
+
+// Parameters are asked for as SCR_Config does: by name, or by the fields of a line
+// that describes a kind of checkpoint.
+func ExampleSession_Query() {
+	m := newMachine()
+	defer os.RemoveAll(m.dir)
+	m.run(func(world mpi.Comm, environ func(string) (string, bool)) error {
+		var settings scr.Settings
+		for _, line := range []string{"SCR_CACHE_SIZE=3", "CKPT=0 INTERVAL=1 TYPE=XOR", "CKPT=1 INTERVAL=4 TYPE=RS SET_FAILURES=2"} {
+			if _, _, err := settings.Config(line); err != nil {
+				return err
+			}
+		}
+		s, err := scr.Init(world, scr.Options{Settings: &settings, Environ: environ, Log: io.Discard})
+		if err != nil {
+			return err
+		}
+		if world.Rank() == 0 {
+			for _, query := range []string{"SCR_CACHE_SIZE", "CKPT", "CKPT=1 TYPE"} {
+				value, ok, err := s.Query(query)
+				fmt.Println(query, "is", value, ok, err)
+			}
+		}
+		return s.Finalize()
+	})
+	// Output:
+	// SCR_CACHE_SIZE is 3 true <nil>
+	// CKPT is 0 1 true <nil>
+	// CKPT=1 TYPE is RS true <nil>
+}
+
+// A checkpoint that nobody needs any more is deleted, in the prefix directory and on
+// the nodes.
+func ExampleSession_Delete() {
+	m := newMachine()
+	defer os.RemoveAll(m.dir)
+	m.run(func(world mpi.Comm, environ func(string) (string, bool)) error {
+		return session(world, environ, func(s *scr.Session) error {
+			return errors.Join(save(s, world.Rank(), 3), save(s, world.Rank(), 6), s.Delete("ckpt.6"))
+		})
+	})
+	m.run(func(world mpi.Comm, environ func(string) (string, bool)) error {
+		return session(world, environ, func(s *scr.Session) error {
+			name, _, err := s.HaveRestart()
+			if world.Rank() == 0 {
+				fmt.Println(name)
+			}
+			return err
+		})
+	})
+	// Output: ckpt.3
+}

@@ -1,0 +1,102 @@
+package scr
+
+import (
+	"errors"
+	"path/filepath"
+	"time"
+
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/halt"
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/mpi"
+)
+
+// Finalize ends the session, whatever state it is in. What has to be in the
+// prefix directory and is not yet is flushed: outputs, and the newest checkpoint
+// unless flushing is turned off. A restart or a dataset that the program has
+// begun and not completed is an error, and the dataset is dropped.
+func (s *Session) Finalize() error {
+	if s.state == finished {
+		return s.state.expect("Finalize", idle)
+	}
+	if !s.state.open() {
+		s.computed()
+	}
+	var unfinished error
+	if s.state != idle {
+		unfinished = s.state.expect("Finalize", idle)
+		s.abandon(unfinished)
+	}
+	err := s.end(func() error { return errors.Join(halt.End(s.prefix.Dir), s.advisor.End()) })
+	return errors.Join(unfinished, err)
+}
+
+// abandon ends the restart or the dataset that is under way. What the program
+// wrote to the prefix directory itself stays there, and in the index as
+// incomplete.
+func (s *Session) abandon(why error) {
+	o := s.output
+	s.state, s.output = idle, nil
+	if o == nil {
+		s.events.Result("RESTART", "SUCCESS", s.restart.Offered().Dataset, s.began, why)
+		return
+	}
+	if o.cached != nil {
+		_ = s.cache.Complete(o.cached, why) // it says why again, or on which rank the dataset could not be deleted
+	}
+	s.events.Result(kindOf(o.Dataset), "END", o.Dataset, o.began, why)
+}
+
+// haltIfAsked ends the session if the user wants jobs to end by themselves and
+// there is a reason for this one to.
+func (s *Session) haltIfAsked() error {
+	if !s.config.HaltExit {
+		return nil
+	}
+	reason, err := s.advisor.Stop()
+	if err != nil || reason == "" {
+		return err
+	}
+	s.log.WarnJob("the job ends here, since SCR_HALT_EXIT=1 and %s (scr_halt --list shows what was asked for, scr_halt --remove takes it back)", reason)
+	if err := s.end(s.advisor.End); err != nil {
+		s.log.WarnJob("%v", err)
+	}
+	return ErrHalted
+}
+
+// end brings what has to be there to the prefix directory, lets rank 0 record how the
+// run has ended, and closes the session. It goes on after an error, and returns the
+// first.
+func (s *Session) end(record func() error) error {
+	start := time.Now()
+	flushed := s.flusher.Finish(s.numbers.written)
+	recorded := mpi.OnRoot(s.world, func() error {
+		report.Forget(filepath.Join(s.prefix.Dir, prefix.Metadata))
+		return record()
+	})
+	s.events.Result("FINALIZE", "END", dataset.Dataset{}, start, flushed)
+	s.state = finished
+	closed := mpi.Agree(s.world, s.cache.Close())
+	freed := s.free()
+	for _, err := range []error{flushed, recorded, closed, freed} {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// free gives all communicators of the session back, as far as Init has come. It is
+// collective.
+func (s *Session) free() error {
+	s.events.Close()
+	var err error
+	if s.cache != nil {
+		err = s.cache.Free()
+	}
+	if s.protection != nil {
+		err = errors.Join(err, s.protection.free())
+	}
+	return errors.Join(err, s.world.Free())
+}

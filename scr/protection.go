@@ -1,0 +1,267 @@
+package scr
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/goscr/goscr/internal/config"
+	"github.com/goscr/goscr/internal/reddesc"
+	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/mpi"
+)
+
+// protection says where datasets are kept and how they are protected, as the
+// parameters and the lines GROUPS=, STORE= and CKPT= have it.
+type protection struct {
+	groups *reddesc.Groups
+	stores []*reddesc.Store // the first is that of SCR_CACHE_BASE
+	descs  []*reddesc.Descriptor
+}
+
+// newProtection makes the failure groups, stores and redundancy descriptors of a
+// job. It is collective. What it returns has to be freed, also after an error.
+func newProtection(world mpi.Comm, cfg *config.Config, log *report.Logger) (*protection, error) {
+	p := &protection{}
+	var err error
+	if p.groups, err = reddesc.NewGroups(world, cfg.NodeName); err != nil {
+		return p, err
+	}
+	if err := p.addGroups(world, cfg, log); err != nil {
+		return p, err
+	}
+	lines := ckptLines(cfg)
+	if err := p.addStores(world, cfg, lines); err != nil {
+		return p, err
+	}
+	return p, p.addDescriptors(cfg, lines, log)
+}
+
+// addGroups makes the failure groups of GROUPS= lines. A node that no line
+// speaks of is a group of its own.
+func (p *protection) addGroups(world mpi.Comm, cfg *config.Config, log *report.Logger) error {
+	kinds := map[string]bool{}
+	for _, line := range cfg.Groups {
+		for kind := range line {
+			kinds[kind] = true
+		}
+	}
+	if err := warnOfGroups(world, cfg, log); err != nil {
+		return err
+	}
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		group := cfg.Groups[cfg.NodeName][kind]
+		if group == "" {
+			group = "node " + cfg.NodeName
+		}
+		if err := p.groups.Add(kind, group); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// warnOfGroups says that nodes of the job are in no GROUPS= line while lines speak
+// of nodes that it does not have: one of the names is likely to be mistyped. Lines
+// for nodes of other jobs alone are nothing unusual.
+func warnOfGroups(world mpi.Comm, cfg *config.Config, log *report.Logger) error {
+	if len(cfg.Groups) == 0 {
+		return nil
+	}
+	nodes := slices.Sorted(maps.Keys(cfg.Groups))
+	has := make([]int64, len(nodes)+1) // last: the highest rank on a node without a line
+	has[len(nodes)] = -1
+	if i := slices.Index(nodes, cfg.NodeName); i >= 0 {
+		has[i] = 1
+	} else {
+		has[len(nodes)] = int64(world.Rank())
+	}
+	if err := world.Allreduce(has, mpi.Max); err != nil {
+		return err
+	}
+	without, other := int(has[len(nodes)]), slices.Index(has[:len(nodes)], 0)
+	if without < 0 || other < 0 {
+		return nil
+	}
+	name, err := mpi.BcastBytes(world, []byte(cfg.NodeName), without)
+	if err == nil {
+		log.WarnJob("no GROUPS= line is for node %s, which counts as a group of its own, but there is one for %s, which is no node of this job: "+
+			"are they the same? SCR_NODE_NAME, else the host name, is what a node is called", name, nodes[other])
+	}
+	return err
+}
+
+// ckptLines are the CKPT= lines that count. Those of the system's file give way to
+// a user who says how to protect checkpoints with SCR_COPY_TYPE.
+func ckptLines(cfg *config.Config) []config.Ckpt {
+	scheme := cfg.Source(&cfg.CopyType).Level
+	if cfg.CkptsFrom == config.System && scheme > config.System && cfg.CopyType != "FILE" {
+		return nil
+	}
+	return cfg.Ckpts
+}
+
+// addStores makes the store descriptors: that of SCR_CACHE_BASE first, then
+// those of STORE= lines, and of directories that only a CKPT= line names. A store
+// is known to all ranks by the name that it has on rank 0.
+func (p *protection) addStores(world mpi.Comm, cfg *config.Config, lines []config.Ckpt) error {
+	text, err := mpi.BcastBytes(world, []byte(cfg.CacheBase), 0)
+	if err != nil {
+		return err
+	}
+	base := string(text)
+	names := []string{base}
+	add := func(name string) {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, line := range cfg.Stores {
+		if line.Enabled.Or(true) {
+			add(line.ID)
+		}
+	}
+	for _, line := range lines {
+		add(line.Store.Value)
+	}
+	for _, name := range names {
+		line := cfg.Store(name)
+		where := line.Path
+		if name == base {
+			where = cfg.CacheBase
+		}
+		store, err := reddesc.NewStore(p.groups, name, where, line.Count.Or(cfg.CacheSize),
+			line.Group.Value, line.View.Value, line.Mkdir.Or(true))
+		if err != nil {
+			return err
+		}
+		p.stores = append(p.stores, store)
+	}
+	return nil
+}
+
+// addDescriptors makes the redundancy descriptors, of CKPT= lines, or one of
+// the parameters if there are none. What a line does not say is as the parameters
+// say.
+func (p *protection) addDescriptors(cfg *config.Config, lines []config.Ckpt, log *report.Logger) error {
+	scheme := cfg.CopyType
+	setBy := func(line config.Ckpt) string { return fmt.Sprintf("CKPT=%d", line.ID) }
+	if scheme == "FILE" && len(lines) == 0 {
+		return &ArgumentError{"SCR_COPY_TYPE=FILE, but there is no CKPT= line in a configuration file, and none was set by SCR_Config"}
+	}
+	if scheme == "FILE" {
+		scheme = "XOR"
+	}
+	asked := len(lines) == 0 // for the losses that the descriptor is to bear
+	if asked {
+		lines = []config.Ckpt{{}}
+		setBy = func(config.Ckpt) string { return "SCR_COPY_TYPE=" + scheme }
+	}
+	for _, line := range lines {
+		store := p.store(line.Store.Or(p.stores[0].Name))
+		if !line.Enabled.Or(true) || !cfg.Store(store.Name).Enabled.Or(true) {
+			continue
+		}
+		params := reddesc.Params{
+			Index:    line.ID,
+			SetBy:    setBy(line),
+			Interval: line.Interval.Or(1),
+			Store:    store.Name,
+			Group:    line.Group.Or(cfg.Group),
+			Type:     line.Type.Or(scheme),
+			SetSize:  line.SetSize.Or(cfg.SetSize),
+			Failures: line.SetFailures.Or(cfg.SetFailures),
+			Hop:      cfg.HopDistance,
+			Output:   line.Output.Or(false),
+			Bypass:   line.Bypass.Or(cfg.CacheBypass) || store.Count <= 0,
+		}
+		if err := reddesc.Check(p.groups, params); err != nil {
+			return &ArgumentError{err.Error()}
+		}
+		d, warning, err := reddesc.Create(p.groups, params)
+		if err != nil {
+			return err
+		}
+		p.descs = append(p.descs, d)
+		if warning == "" && (asked || line.SetFailures.Set) {
+			warning = moreThanXOR(params)
+		}
+		if warning != "" {
+			log.WarnJob("%s", warning)
+		}
+	}
+	if reddesc.Pick(p.descs, 1) == nil {
+		return &ArgumentError{"no CKPT= line that is enabled, with a store that is, has INTERVAL=1: there would be checkpoints that none is for"}
+	}
+	return nil
+}
+
+// moreThanXOR says that a descriptor asks XOR for more losses than it ever bears, ""
+// if it does not: a user who asks for them relies on them.
+func moreThanXOR(p reddesc.Params) string {
+	if p.Bypass || p.Failures < 2 || !strings.EqualFold(p.Type, "XOR") {
+		return ""
+	}
+	return fmt.Sprintf("%s: SET_FAILURES=%d has no effect with XOR, which bears the loss of 1 member of a set; "+
+		"RS and PARTNER bear more", p.SetBy, p.Failures)
+}
+
+// store returns the store of a name.
+func (p *protection) store(name string) *reddesc.Store {
+	for _, store := range p.stores {
+		if store.Name == name {
+			return store
+		}
+	}
+	return p.stores[0]
+}
+
+// descriptor returns the one to use for a dataset. checkpoint is the number of the
+// checkpoint, if it is one.
+func (p *protection) descriptor(flags Flags, checkpoint int) *reddesc.Descriptor {
+	if flags.Has(Output) {
+		if d := reddesc.PickOutput(p.descs); d != nil {
+			return d
+		}
+	}
+	if !flags.Has(Checkpoint) {
+		checkpoint = 1
+	}
+	return reddesc.Pick(p.descs, max(checkpoint, 1))
+}
+
+// String says how checkpoints are protected.
+func (p *protection) String() string {
+	var all []string
+	for _, d := range p.descs {
+		text := fmt.Sprintf("%s in sets of %d", d.Type, d.Set.Size())
+		if d.Bypass {
+			text = "written to the prefix directory"
+		}
+		if d.Interval > 1 {
+			text = fmt.Sprintf("every %d: %s", d.Interval, text)
+		}
+		if d.Output {
+			text = "output: " + text
+		}
+		if len(p.stores) > 1 && !d.Bypass {
+			text += " in " + d.Store
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, "; ")
+}
+
+// free gives the communicators back. It is collective.
+func (p *protection) free() error {
+	var err error
+	for _, d := range p.descs {
+		err = errors.Join(err, d.Free())
+	}
+	if p.groups != nil {
+		err = errors.Join(err, p.groups.Free())
+	}
+	return err
+}

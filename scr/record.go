@@ -1,0 +1,89 @@
+package scr
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/mpi"
+)
+
+// This file is what rank 0 leaves in the prefix directory, at the start of a run, for
+// the commands around the job.
+
+func (s *Session) metadata(name string) string {
+	return filepath.Join(s.prefix.Dir, prefix.Metadata, name)
+}
+
+// openPrefix makes the directory for metadata in the prefix directory. Rank 0 calls it.
+func (s *Session) openPrefix() error {
+	dir := s.metadata("")
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)
+	}
+	report.Forget(dir)
+	return errors.Join(s.setAside("halt.scr"), s.setAside("flush.scr"), s.setAside("nodes.scr"))
+}
+
+// setAside renames a damaged file, which a job can do without, so that it does
+// not keep the job from starting. The index is another matter: without it a job
+// would begin from step 0 where it has checkpoints.
+func (s *Session) setAside(name string) error {
+	path := s.metadata(name)
+	_, err := hash.ReadWithLock(path)
+	if !errors.Is(err, hash.ErrCorrupt) {
+		return nil // others are reported where the file is used
+	}
+	aside := path + ".damaged"
+	s.log.Warn("%v; it is now %s, and a new one is begun", err, aside)
+	if err := os.Rename(path, aside); !errors.Is(err, fs.ErrNotExist) { // another job may have done it
+		return err
+	}
+	return nil
+}
+
+// recordRun records how many nodes the run has, what the program has set, and that it
+// has begun. It is collective.
+func (s *Session) recordRun(node mpi.Comm, settings *Settings, environ func(string) (string, bool)) error {
+	leader := 0
+	if node.Rank() == 0 {
+		leader = 1
+	}
+	nodes, err := mpi.AllreduceOne(s.world, leader, mpi.Sum)
+	if err != nil {
+		return err
+	}
+	return mpi.OnRoot(s.world, func() error {
+		// Under its lock: another job may begin in the same prefix directory.
+		err := hash.Update(s.metadata("nodes.scr"), func(h *hash.Hash) error {
+			h.UnsetAll()
+			h.SetInt("NODES", int64(nodes))
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if err := s.recordSettings(settings); err != nil {
+			return err
+		}
+		return s.advisor.Begin(s.config, environ)
+	})
+}
+
+// recordSettings leaves what the program has set to the commands; nothing, if it
+// has set nothing.
+func (s *Session) recordSettings(settings *Settings) error {
+	path := s.metadata("app.conf")
+	if settings == nil || settings.Text() == "" {
+		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	return hash.ReplaceFile(path, []byte(settings.Text()), 0o666)
+}

@@ -1,0 +1,104 @@
+package scr
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/goscr/goscr/mpi"
+)
+
+// state is what the program is doing, which decides what it may call.
+type state int
+
+const (
+	idle          state = iota
+	restarting          // StartRestart to CompleteRestart
+	checkpointing       // StartCheckpoint to CompleteCheckpoint
+	writing             // StartOutput to CompleteOutput
+	finished
+)
+
+// The names that SCR has for the states, with what to do in each.
+var states = map[state]struct {
+	name   string
+	advice Advice
+}{
+	idle: {"IDLE", "nothing is under way that could be completed; {StartRestart} (if {HaveRestart} offers a checkpoint), " +
+		"{StartCheckpoint} and {StartOutput} begin something"},
+	restarting:    {"RESTART", "a restart is under way; end it with {CompleteRestart} first"},
+	checkpointing: {"CHECKPOINT", "a checkpoint is under way; end it with {CompleteCheckpoint} first"},
+	writing:       {"OUTPUT", "an output is under way; end it with {CompleteOutput} first"},
+	finished:      {"UNINIT", "the session has been finalized; only a new {Init} can follow"},
+}
+
+// ErrDisabled is returned by Init if SCR_ENABLE=0.
+var ErrDisabled = errors.New("goscr is turned off by SCR_ENABLE=0")
+
+// ErrHalted is returned, with SCR_HALT_EXIT=1, by a call that has found that the
+// job is to halt, and that has finalized the session. The program should end.
+var ErrHalted = errors.New("the job halts here, as SCR_HALT_EXIT=1 says")
+
+// StateError says that a call is not possible in the state that the session is in.
+type StateError struct {
+	Call   string // Init, or the method of Session that was called
+	State  string // as SCR calls it
+	Advice Advice // what is possible
+}
+
+func (e *StateError) Error() string {
+	return e.Call + " " + e.In(func(call string) string { return call })
+}
+
+// In is the message without the call that failed. name returns what the program's language
+// calls Init, or a method of Session.
+func (e *StateError) In(name func(call string) string) string {
+	return fmt.Sprintf("called in the wrong place (state %s): %s", e.State, e.Advice.In(name))
+}
+
+// Advice is a text in which calls are in braces, as in "end it with {CompleteOutput}".
+type Advice string
+
+// In is the text with the names of another language for the calls.
+func (a Advice) In(name func(call string) string) string {
+	return callInBraces.ReplaceAllStringFunc(string(a), func(call string) string { return name(strings.Trim(call, "{}")) })
+}
+
+var callInBraces = regexp.MustCompile(`\{\w+\}`)
+
+// ArgumentError says that the program called with what cannot be, in the same
+// way on all ranks.
+type ArgumentError struct{ Text string }
+
+func (e *ArgumentError) Error() string { return e.Text }
+
+// expect is an error unless the program is in the state in which call is
+// possible.
+func (s state) expect(call string, want state) error {
+	if s == want {
+		return nil
+	}
+	return s.misplaced(call, states[s].advice)
+}
+
+func (s state) misplaced(call string, advice Advice) error {
+	return &StateError{call, states[s].name, advice}
+}
+
+// open reports whether a dataset is being written.
+func (s state) open() bool { return s == writing || s == checkpointing }
+
+// sameEverywhere checks that all ranks gave the same name and flags. It is
+// collective; the result is agreed.
+func sameEverywhere(world mpi.Comm, name string, flags Flags) error {
+	mine := fmt.Sprintf("%d %s", flags, name)
+	text, err := mpi.BcastBytes(world, []byte(mine), 0)
+	if err != nil {
+		return err
+	}
+	if string(text) != mine {
+		err = fmt.Errorf("called with %q (flags and name), rank 0 called it with %q", mine, text)
+	}
+	return mpi.Agree(world, err)
+}
