@@ -36,6 +36,15 @@ func ReadWithLock(path string) (*Hash, error) {
 	return readOpen(f)
 }
 
+// ReadOrNew is ReadWithLock, and returns an empty hash if there is no file.
+func ReadOrNew(path string) (*Hash, error) {
+	h, err := ReadWithLock(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return New(), nil
+	}
+	return h, err
+}
+
 // LockOpenRead takes the exclusive lock of the hash file at path and reads it.
 // A file that does not exist is made, with an empty hash in it. The caller
 // must end with WriteCloseUnlock or Unlock.
@@ -112,8 +121,8 @@ func Mend(path, aside string, fill func(*Hash) error) (done, kept bool, err erro
 	return true, true, replaceFile(path, h.Encode(), 0o666)
 }
 
-// mendStranger is Mend where a link or a directory stands, which has no lock that
-// anybody holds. That of the directory around it stands in, where directories have one.
+// mendStranger is Mend where there is a link or a directory in place of the file, which
+// no process locks. Instead the directory around it is locked, where that is possible.
 func mendStranger(path, aside string, fill func(*Hash) error) (done, kept bool, err error) {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {

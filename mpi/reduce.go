@@ -32,3 +32,11 @@ func OnRoot(c Comm, f func() error) error {
 	}
 	return Agree(c, err)
 }
+
+// ExscanOne returns the reduction of one number of every lower rank, 0 on rank 0.
+// It is collective.
+func ExscanOne[T int | int64](c Comm, value T, op Op) (T, error) {
+	values := []int64{int64(value)}
+	err := c.Exscan(values, op)
+	return T(values[0]), err
+}

@@ -548,7 +548,7 @@ func TestAsync_NewerWhileTheProgramWaits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if e, ok := x.Entry(names[1]); !ok || e.ID != 2 || !e.Complete {
+			if e, ok := x.Find(names[1]); !ok || e.ID != 2 || !e.Complete {
 				t.Errorf("%s: %+v", what, e)
 			}
 			for rank := range four {

@@ -129,7 +129,8 @@ func TestDatasets_SayWhoseTheyAre(t *testing.T) {
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_JOB_NAME=heat 2-d", "SCR_CLUSTER_NAME=atlas")
 	c.job(four, steps(1))
 	e := c.index()["ckpt.1"]
-	got := []string{e.Text("USER"), e.Text("JOBID"), e.Text("JOBNAME"), e.Text("CLUSTER")}
+	o := e.Owner()
+	got := []string{o.User, o.JobID, o.JobName, o.Cluster}
 	if want := []string{"user", "job", "heat 2-d", "atlas"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -59,13 +59,7 @@ func (s *Session) recordRun(node mpi.Comm, settings *Settings, environ func(stri
 		return err
 	}
 	return mpi.OnRoot(s.world, func() error {
-		// Under its lock: another job may begin in the same prefix directory.
-		err := hash.Update(s.metadata("nodes.scr"), func(h *hash.Hash) error {
-			h.UnsetAll()
-			h.SetInt("NODES", int64(nodes))
-			return nil
-		})
-		if err != nil {
+		if err := prefix.RecordNodes(s.prefix.Dir, nodes); err != nil {
 			return err
 		}
 		if err := s.recordSettings(settings); err != nil {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
@@ -172,13 +171,9 @@ var nodesFileCommand = command{
 			if err != nil {
 				return err
 			}
-			h, err := hash.ReadWithLock(path)
+			n, err := prefix.ReadNodes(path)
 			if err != nil {
 				return err
-			}
-			n, ok := h.Int("NODES")
-			if !ok || n < 1 {
-				return fmt.Errorf("%s does not say how many nodes there were", path)
 			}
 			fmt.Fprintln(c.out, n)
 			return nil

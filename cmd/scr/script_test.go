@@ -13,15 +13,19 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// linked makes a directory in which all commands are links to the test binary, which is
-// each of them by its name (TestMain).
+// linked builds the commands in a directory. The test binary could be each of them by its
+// name (TestMain), but with the race detector it takes a second to start, and scripts start
+// hundreds.
 func linked(t *testing.T) (dir string) {
-	self, err := os.Executable()
-	must(t, err)
 	dir = t.TempDir()
+	cmd := exec.Command("go", "build", "-o", dir, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	for _, c := range commands {
 		for _, name := range c.names {
-			must(t, os.Symlink(self, filepath.Join(dir, name)))
+			must(t, os.Symlink("scr", filepath.Join(dir, name)))
 		}
 	}
 	return dir

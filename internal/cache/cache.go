@@ -32,6 +32,7 @@ import (
 
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/redundancy"
@@ -78,8 +79,8 @@ func (c *Cached) free() error {
 // Cache is the caller's part of the cache.
 type Cache struct {
 	Config
-	control string // directory that holds the filemaps
-	lock    *lock  // held while the job runs, on the first rank of a node
+	control string     // directory that holds the filemaps
+	lock    *lock.Lock // held while the job runs, on the first rank of a node
 	maps    *filemaps
 	places  *places
 	parts   *parts
@@ -253,7 +254,8 @@ func (k *Cache) Purge() error {
 
 // Close gives what the cache holds in memory back, as far as Open has come.
 func (k *Cache) Close() error {
-	return errors.Join(k.places.dropSpares(k.World.Rank()), k.maps.close(), k.lock.release())
+	defer k.lock.Release()
+	return errors.Join(k.places.dropSpares(k.World.Rank()), k.maps.close())
 }
 
 // Free gives the communicators back that the cache has made. It is collective.

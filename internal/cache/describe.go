@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/filemap"
 	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/redundancy"
@@ -45,7 +44,7 @@ func (p *descriptions) record(c *Cached) error {
 		if err != nil {
 			return err
 		}
-		of := filemap.Description{Dataset: dataset.Dataset{Hash: c.Dataset.Clone()}}
+		of := filemap.Description{Dataset: c.Dataset}
 		of.SetComplete(false) // says what the descriptor is of, and no more
 		p.maps.SetDataset(id, set.Ranks[left], of)
 		p.maps.SetReddesc(id, set.Ranks[left], h)

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,8 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/report"
 )
 
@@ -27,12 +27,8 @@ func TestMain(m *testing.M) {
 }
 
 func hold(path string) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err == nil {
-		err = unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
-	}
-	if err != nil {
-		os.Stdout.WriteString(err.Error() + "\n")
+	if l, err := lock.Try(path, lock.ByProcess); l == nil {
+		os.Stdout.WriteString(fmt.Sprint(err) + "\n")
 		return
 	}
 	os.Stdout.WriteString("held\n")
@@ -71,7 +67,7 @@ func TestLock_AnotherJob(t *testing.T) {
 	other(t, dir)
 	var said strings.Builder
 	_, err := takeLock(filepath.Join(dir, lockFile), "job of u with job id 7", 100*time.Millisecond, &report.Logger{Out: &said})
-	if err == nil || !strings.Contains(err.Error(), "another job of u with job id 7 is running") {
+	if err == nil || !strings.Contains(err.Error(), "another job of u with job id 7 is running on this node (process ") {
 		t.Errorf("error %v", err)
 	}
 	if n := strings.Count(said.String(), "still running on this node"); n != 1 {
@@ -88,9 +84,7 @@ func TestLock_EarlierRunEnds(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if err := l.release(); err != nil {
-		t.Error(err)
-	}
+	l.Release()
 }
 
 type writer func(string)

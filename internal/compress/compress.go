@@ -1,9 +1,9 @@
-// Package compress is how files are made smaller on their way to the prefix
-// directory, and whole again on their way back. What it writes is what the zstd
+// Package compress makes files smaller when they are copied to the prefix directory,
+// and restores them when they are copied back. Its streams are those that the zstd
 // command reads and writes.
 //
-// Streams take a fixed amount of memory, whatever they are of, and no goroutine:
-// a node has as many of them as ranks.
+// A stream takes a fixed amount of memory, whatever is in it, and no goroutine: a node
+// has as many of them as ranks.
 package compress
 
 import (

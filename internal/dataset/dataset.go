@@ -1,34 +1,12 @@
 // Package dataset is the description of a dataset: all files that the ranks
 // of a job write between one Start_output and its Complete_output. A
 // checkpoint is a dataset that the job can restart from.
-//
-// The keys are those that SCR 3.1 reads and writes.
 package dataset
 
 import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/goscr/goscr/hash"
-)
-
-const (
-	keyID         = "ID"
-	keyName       = "NAME"
-	keyCheckpoint = "FLAG_CKPT"
-	keyOutput     = "FLAG_OUTPUT"
-	keyCreated    = "CREATED" // microseconds since the epoch
-	keyUser       = "USER"
-	keyJobName    = "JOBNAME"
-	keyJobID      = "JOBID"
-	keyCluster    = "CLUSTER"
-	keyCkpt       = "CKPT" // counts checkpoints, where ID counts datasets
-	keyFiles      = "FILES"
-	keySize       = "SIZE"
-	keyComplete   = "COMPLETE"
-	keyBypass     = "BYPASS"     // not in the original
-	keyCompressed = "COMPRESSED" // nor this
 )
 
 // Flags say what a dataset is for; they are those of the C API.
@@ -47,35 +25,31 @@ func (f Flags) Has(f2 Flags) bool { return f&f2 == f2 }
 // Owner is who a dataset belongs to. Empty fields are not recorded.
 type Owner struct{ User, JobName, JobID, Cluster string }
 
-// Dataset is the hash that describes a dataset.
-type Dataset struct{ *hash.Hash }
+// Dataset describes a dataset. The zero value describes none.
+type Dataset struct {
+	described
+	rest // what this version of goscr does not know
+}
 
 // New describes a dataset that is about to be written. checkpoint is the
 // number of the checkpoint, counted from 1; it is recorded only for one.
 func New(id int, name string, flags Flags, checkpoint int, owner Owner, now time.Time) Dataset {
-	d := Dataset{hash.New()}
-	d.SetInt(keyID, int64(id))
-	d.SetValue(keyName, name)
-	d.SetInt(keyCheckpoint, int64(flags&Checkpoint))
-	d.SetInt(keyOutput, int64(flags&Output>>1))
-	d.SetInt(keyCreated, now.UnixMicro())
-	for _, f := range []struct{ key, value string }{
-		{keyUser, owner.User}, {keyJobName, owner.JobName}, {keyJobID, owner.JobID}, {keyCluster, owner.Cluster},
-	} {
-		if f.value != "" {
-			d.SetValue(f.key, f.value)
-		}
-	}
+	var d Dataset
+	d.id, d.name, d.owner = some(int64(id)), name, owner
+	d.isCheckpoint, d.isOutput = some(int64(flags&Checkpoint)), some(int64(flags&Output>>1))
+	d.created = some(now.UnixMicro())
 	if flags.Has(Checkpoint) {
-		d.SetInt(keyCkpt, int64(checkpoint))
+		d.checkpoint = some(int64(checkpoint))
 	}
 	return d
 }
 
-// Unpack reads the packed form of a description.
-func Unpack(packed []byte) (Dataset, error) {
-	h, _, err := hash.Unpack(packed)
-	return Dataset{h}, err
+// NewOld describes a checkpoint of SCR 1.1, which had a number and a name and nothing
+// else.
+func NewOld(checkpoint int, name string) Dataset {
+	var d Dataset
+	d.id, d.checkpoint, d.name = some(int64(checkpoint)), some(int64(checkpoint)), name
+	return d
 }
 
 // CheckName says what is wrong with a name for a dataset, which the index,
@@ -90,72 +64,73 @@ func CheckName(name string) error {
 	return nil
 }
 
-func (d Dataset) number(key string) int {
-	n, _ := d.Int(key)
-	return int(n)
+// IsZero reports whether nothing is described.
+func (d Dataset) IsZero() bool { return d.described == described{} && d.other == nil }
+
+// Same reports whether two descriptions are of one dataset, and not of two that
+// have the same number.
+func (d Dataset) Same(other Dataset) bool {
+	return d.ID() == other.ID() && d.name == other.name && d.Created().Equal(other.Created())
 }
 
 // ID is the dataset's number, 0 if it has none.
-func (d Dataset) ID() int { return d.number(keyID) }
+func (d Dataset) ID() int { return int(d.id.value) }
 
 // Name is the name the program gave it.
-func (d Dataset) Name() string { return d.Text(keyName) }
+func (d Dataset) Name() string { return d.name }
 
-// Flags says what it is for. What no flag was recorded for, as in older
-// versions, is a checkpoint if it has a checkpoint's number.
+// Owner returns the user and the job.
+func (d Dataset) Owner() Owner { return d.owner }
+
+// Flags says what it is for. A dataset of an older version, which has recorded no
+// flags, is a checkpoint if it has the number of one.
 func (d Dataset) Flags() Flags {
-	if !d.Has(keyCheckpoint) && d.Has(keyCkpt) {
+	if !d.isCheckpoint.known && d.checkpoint.known {
 		return Checkpoint
 	}
-	return Flags(d.number(keyCheckpoint)&1 | d.number(keyOutput)&1<<1)
+	return Flags(d.isCheckpoint.value&1 | d.isOutput.value&1<<1)
 }
 
 // Checkpoint is the number of the checkpoint, 0 if it is none.
-func (d Dataset) Checkpoint() int { return d.number(keyCkpt) }
+func (d Dataset) Checkpoint() int { return int(d.checkpoint.value) }
 
 // Created is when its first rank began it.
-func (d Dataset) Created() time.Time {
-	us, _ := d.Int(keyCreated)
-	return time.UnixMicro(us)
-}
+func (d Dataset) Created() time.Time { return time.UnixMicro(d.created.value) }
 
 // Size is the sum of the sizes of its files in bytes.
-func (d Dataset) Size() int64 {
-	n, _ := d.Int(keySize)
-	return n
-}
+func (d Dataset) Size() int64 { return d.size.value }
 
 // Files is the number of its files over all ranks.
-func (d Dataset) Files() int { return d.number(keyFiles) }
+func (d Dataset) Files() int { return int(d.files.value) }
 
 // SetTotals records number and size of all its files.
-func (d Dataset) SetTotals(files, bytes int64) {
-	d.SetInt(keyFiles, files)
-	d.SetInt(keySize, bytes)
-}
+func (d *Dataset) SetTotals(files, bytes int64) { d.files, d.size = some(files), some(bytes) }
 
 // SetComplete records whether every rank's part is whole.
-func (d Dataset) SetComplete(complete bool) {
-	d.SetValue(keyComplete, map[bool]string{true: "1", false: "0"}[complete])
+func (d *Dataset) SetComplete(complete bool) {
+	d.complete = some(0)
+	if complete {
+		d.complete = some(1)
+	}
 }
 
 // Complete reports whether every rank's part was recorded as whole.
-func (d Dataset) Complete() bool { return d.Text(keyComplete) == "1" }
+func (d Dataset) Complete() bool { return d.complete.value == 1 }
 
 // SetCompressed records whether some of its files, where they are, are compressed.
-func (d Dataset) SetCompressed(compressed bool) {
-	d.Unset(keyCompressed)
+func (d *Dataset) SetCompressed(compressed bool) {
+	d.compressed = number{}
 	if compressed {
-		d.SetValue(keyCompressed, "1")
+		d.compressed = some(1)
 	}
 }
 
 // Compressed reports whether some of its files, where they are, are compressed.
-func (d Dataset) Compressed() bool { return d.Text(keyCompressed) == "1" }
+func (d Dataset) Compressed() bool { return d.compressed.value == 1 }
 
 // SetBypass records that the program writes the files to the prefix directory
 // itself.
-func (d Dataset) SetBypass() { d.SetValue(keyBypass, "1") }
+func (d *Dataset) SetBypass() { d.bypass = some(1) }
 
 // Bypass reports whether the program wrote the files to the prefix directory.
-func (d Dataset) Bypass() bool { return d.Text(keyBypass) == "1" }
+func (d Dataset) Bypass() bool { return d.bypass.value == 1 }

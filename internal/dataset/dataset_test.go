@@ -22,11 +22,11 @@ func TestNew(t *testing.T) {
 		d.Files() != 4 || d.Size() != 16416 || !d.Complete() {
 		t.Errorf("%v", d)
 	}
-	if got := strings.Join(d.Keys(), " "); got != "CKPT CLUSTER COMPLETE CREATED FILES FLAG_CKPT FLAG_OUTPUT ID JOBID JOBNAME NAME SIZE USER" {
+	if got := strings.Join(d.Encode().Keys(), " "); got != "CKPT CLUSTER COMPLETE CREATED FILES FLAG_CKPT FLAG_OUTPUT ID JOBID JOBNAME NAME SIZE USER" {
 		t.Error(got)
 	}
 	d = New(5, "out", Output, 3, Owner{}, now)
-	if got := strings.Join(d.Keys(), " "); got != "CREATED FLAG_CKPT FLAG_OUTPUT ID NAME" {
+	if got := strings.Join(d.Encode().Keys(), " "); got != "CREATED FLAG_CKPT FLAG_OUTPUT ID NAME" {
 		t.Error(got)
 	}
 	if d.Checkpoint() != 0 || d.Complete() || d.Flags() != Output {
@@ -41,13 +41,62 @@ func TestFlags(t *testing.T) {
 		}
 	}
 	// What older versions have written.
-	old := Dataset{hash.New()}
-	if old.Flags() != None {
+	if old := (Dataset{}); old.Flags() != None {
 		t.Error(old.Flags())
 	}
-	old.SetInt("CKPT", 7)
-	if old.Flags() != Checkpoint {
+	h := hash.New()
+	h.SetInt("CKPT", 7)
+	if old := Decode(h); old.Flags() != Checkpoint {
 		t.Error(old.Flags())
+	}
+	if old := NewOld(7, "a"); old.Flags() != Checkpoint || !old.Created().Equal(time.UnixMicro(0)) || old.Encode().Size() != 3 {
+		t.Error(old)
+	}
+}
+
+// What is read is written again, byte for byte, whoever wrote it.
+func TestEncode_KeepsWhatWasRead(t *testing.T) {
+	trees := []*hash.Hash{hash.New(), New(4, "ckpt.4", Checkpoint, 3, Owner{User: "u", JobID: "1"}, time.Now()).Encode()}
+	for key, values := range map[string][]string{
+		"FLAG_CKPT": {"0"}, "CKPT": {"0"}, "SIZE": {"007", "-1", ""}, "FILES": {"many"}, "COMPLETE": {"2"}, "NAME": {""}, "CREATED": {"1", "2"},
+		"LATER": {"x"}, "BYPASS": {"0"}, "COMPRESSED": {"1"}, "PREFIX": {"/p"}, "CACHE": {"/c"},
+	} {
+		h := hash.New()
+		for _, value := range values {
+			h.SetKV(key, value)
+		}
+		trees = append(trees, h)
+	}
+	h := hash.New()
+	h.At("LATER", "a", "b")
+	for _, h := range append(trees, h) {
+		d := Decode(h)
+		if got := d.Encode(); !got.Equal(h) {
+			t.Errorf("%v is written as %v", h.Keys(), got.Keys())
+		}
+		if d.IsZero() != (h.Size() == 0) {
+			t.Errorf("IsZero of %v is %v", h.Keys(), d.IsZero())
+		}
+		d.Encode().At("new") // is nobody else's
+		if d.Encode().Has("new") {
+			t.Error("Encode gives away what the description keeps")
+		}
+	}
+}
+
+func TestSame(t *testing.T) {
+	now := time.Now()
+	a := New(1, "a", Checkpoint, 1, Owner{}, now)
+	b := a
+	b.SetTotals(1, 2)
+	b.SetComplete(true)
+	if !a.Same(b) || a.Complete() || a.Files() != 0 {
+		t.Error("a copy is another dataset, or not a copy")
+	}
+	for _, b := range []Dataset{{}, New(2, "a", Checkpoint, 1, Owner{}, now), New(1, "b", Checkpoint, 1, Owner{}, now), New(1, "a", Checkpoint, 1, Owner{}, now.Add(time.Second))} {
+		if a.Same(b) {
+			t.Errorf("%v", b)
+		}
 	}
 }
 

@@ -139,13 +139,10 @@ type Description struct {
 
 // DescriptionFromHash decodes a description; nil is none.
 func DescriptionFromHash(h *hash.Hash) Description {
-	if h == nil {
-		return Description{}
-	}
-	d := Description{dataset.Dataset{Hash: h.Clone()}, h.Text(keyPrefix), h.Text(keyDir)}
-	d.Unset(keyPrefix)
-	d.Unset(keyDir)
-	return d
+	own := h.Clone()
+	own.Unset(keyPrefix)
+	own.Unset(keyDir)
+	return Description{dataset.Decode(own), h.Text(keyPrefix), h.Text(keyDir)}
 }
 
 // ToHash encodes a description, nil if it is none.
@@ -153,7 +150,7 @@ func (d Description) ToHash() *hash.Hash {
 	if d.IsZero() {
 		return nil
 	}
-	h := d.Dataset.Clone()
+	h := d.Encode()
 	if d.Prefix != "" {
 		h.SetValue(keyPrefix, d.Prefix)
 	}
@@ -162,9 +159,6 @@ func (d Description) ToHash() *hash.Hash {
 	}
 	return h
 }
-
-// IsZero reports whether there is no description.
-func (d Description) IsZero() bool { return d.Dataset.Hash == nil }
 
 // SetDataset records the description of a dataset.
 func (m *Map) SetDataset(id, rank int, d Description) { m.part(id, rank).Set(keyDesc, d.ToHash()) }

@@ -109,7 +109,7 @@ func (f *Flusher) startCopy(b *background) error {
 	if err = mpi.Agree(f.World, err); err != nil {
 		var stopped error
 		if b.copy != nil { // the rank that could not start has none
-			stopped = b.copy.Stop()
+			stopped = b.copy.Cancel()
 		}
 		err = errors.Join(err, mpi.Agree(f.World, stopped))
 		return errors.Join(err, f.Prefix.GiveUpFlush(c.Dataset))
@@ -118,9 +118,9 @@ func (f *Flusher) startCopy(b *background) error {
 }
 
 // Load is what the caller has to copy of a dataset, with the limits of what copies.
-func (f *Flusher) Load(c *cache.Cached, kind mover.Kind) (*mover.Load, error) {
+func (f *Flusher) Load(c *cache.Cached, kind mover.Kind) (*mover.Request, error) {
 	own, _ := redundancy.Split(f.Cache.Files(c.ID()))
-	l := mover.NewLoad(c.Dataset, f.World.Rank(), f.World.Size(), f.Prefix.Dir, own)
+	l := mover.NewRequest(c.Dataset, f.World.Rank(), f.World.Size(), f.Prefix.Dir, own)
 	l.Limits = f.Limits
 	if kind == mover.ByThread && l.Limits != (transfer.Limits{}) {
 		// The limits are the node's: each rank gets as much as makes all end together.
@@ -289,7 +289,7 @@ func (f *Flusher) finish(b *background) error {
 func (f *Flusher) cancel(b *background) error {
 	c := b.cached
 	f.remove(b)
-	err := mpi.Agree(f.World, b.copy.Stop())
+	err := mpi.Agree(f.World, b.copy.Cancel())
 	err = errors.Join(err, f.forgetCopy(c), f.Prefix.GiveUpFlush(c.Dataset))
 	f.Events.Result("FLUSH", "SUCCESS", c.Dataset, b.start, transfer.ErrStopped)
 	f.Log.Info("dataset %d (%s): its flush is cancelled", c.ID(), c.Name())
@@ -329,7 +329,7 @@ func (f *Flusher) Drain() {
 func (f *Flusher) Stop() error {
 	var err error
 	for _, b := range f.running {
-		err = errors.Join(err, b.copy.Stop())
+		err = errors.Join(err, b.copy.Cancel())
 	}
 	return err
 }

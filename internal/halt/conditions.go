@@ -3,7 +3,6 @@ package halt
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,7 +40,7 @@ func Remove(prefix string) error {
 
 // Describe says which conditions are set, one a line.
 func Describe(prefix string) (string, error) {
-	h, err := read(prefix)
+	h, err := hash.ReadOrNew(Path(prefix))
 	if err != nil {
 		return "", err
 	}
@@ -64,7 +63,7 @@ func Describe(prefix string) (string, error) {
 // AtOnce reports whether somebody wants a run that began at a time to be ended
 // without waiting for it.
 func AtOnce(prefix string, began time.Time) (bool, error) {
-	h, err := read(prefix)
+	h, err := hash.ReadOrNew(Path(prefix))
 	if err != nil {
 		return false, err
 	}
@@ -75,17 +74,8 @@ func AtOnce(prefix string, began time.Time) (bool, error) {
 // WasFinalized reports whether the program has said, by SCR_Finalize, that it
 // has done all it wanted to.
 func WasFinalized(prefix string) (bool, error) {
-	h, err := read(prefix)
+	h, err := hash.ReadOrNew(Path(prefix))
 	return err == nil && h.Text(keyReason) == Finalized, err
-}
-
-// read returns an empty hash for a file that does not exist.
-func read(prefix string) (*hash.Hash, error) {
-	h, err := hash.ReadWithLock(Path(prefix))
-	if errors.Is(err, fs.ErrNotExist) {
-		return hash.New(), nil
-	}
-	return h, err
 }
 
 // ParseTime reads a point in time as a person writes it: ISO 8601, with a time

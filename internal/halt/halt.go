@@ -1,12 +1,13 @@
 // Package halt keeps the halt file, which says under which conditions a job
-// should stop (spec 000 §9.5). The library updates it, and so may a person
-// while the job runs.
+// should stop (SCR Developer's Manual, "Files"). The library updates it, and so may
+// a person while the job runs.
 package halt
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -32,8 +33,7 @@ func Path(prefix string) string { return filepath.Join(prefix, ".scr", "halt.scr
 // stop this one. seconds, if not 0, is the time to stop before the end of the
 // allocation.
 func Begin(prefix string, seconds int64) error {
-	_, err := hash.ReadWithLock(Path(prefix))
-	if errors.Is(err, fs.ErrNotExist) && seconds == 0 {
+	if _, err := os.Lstat(Path(prefix)); errors.Is(err, fs.ErrNotExist) && seconds == 0 {
 		return nil
 	}
 	return hash.Update(Path(prefix), func(h *hash.Hash) error {
@@ -51,10 +51,7 @@ func Begin(prefix string, seconds int64) error {
 // is asked if it matters, says when the allocation ends; the zero time if that is
 // not known.
 func Reason(prefix string, end func() time.Time, now time.Time) (string, error) {
-	h, err := hash.ReadWithLock(Path(prefix))
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
+	h, err := hash.ReadOrNew(Path(prefix))
 	if err != nil {
 		return "", err
 	}
@@ -93,8 +90,7 @@ func reason(h *hash.Hash, now time.Time) string {
 
 // CountCheckpoint records that a checkpoint has been completed.
 func CountCheckpoint(prefix string) error {
-	h, err := hash.ReadWithLock(Path(prefix))
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !h.Has(keyCheckpointsLeft) {
+	if h, err := hash.ReadOrNew(Path(prefix)); err == nil && !h.Has(keyCheckpointsLeft) {
 		return nil
 	}
 	return hash.Update(Path(prefix), func(h *hash.Hash) error {
@@ -119,10 +115,7 @@ func End(prefix string) error {
 // one should: a job that ended by itself is not to be started again. path is that
 // of the halt file; if there is none, nothing is against it.
 func Stop(path string, now time.Time) (string, error) {
-	h, err := hash.ReadWithLock(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
+	h, err := hash.ReadOrNew(path)
 	if err != nil {
 		return "", err
 	}
@@ -161,18 +154,12 @@ func Edit(path string, changes map[Field]string) error {
 
 // Conditions returns the conditions in the halt file at path.
 func Conditions(path string) (map[Field]string, error) {
-	h, err := hash.ReadWithLock(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
+	h, err := hash.ReadOrNew(path)
 	set := map[Field]string{}
 	for _, field := range []Field{Checkpoints, After, Before, Seconds, Because} {
 		if text := h.Text(string(field)); text != "" {
 			set[field] = text
 		}
 	}
-	return set, nil
+	return set, err
 }

@@ -3,8 +3,6 @@ package mover
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"strconv"
 	"time"
 
@@ -20,8 +18,8 @@ import (
 // Command is the name of the command that copies for the processes of a node.
 const Command = "scr_transfer"
 
-// Daemon has scr_transfer copy. One that runs already, as scr_run starts it, is given
-// the work; else one is started, which ends when there is no more.
+// Daemon has scr_transfer copy. If one runs already, as scr_run starts it, it gets the
+// requests; else one is started, which ends when there are no more.
 type Daemon struct {
 	Control string // directory of the node
 	Manner  Manner
@@ -36,33 +34,34 @@ type Daemon struct {
 	patience time.Duration // for tests: instead of startTime
 }
 
-// maxLaunches is how often scr_transfer is started for a load before it is given up.
+// maxLaunches is how often scr_transfer is started for a request before that fails.
 const maxLaunches = 3
 
-// startTime is how long one that has been started may not be seen at work.
+// startTime is how long an scr_transfer that was started may take to lock its lock.
 const startTime = 3 * time.Second
 
 type daemonTransfer struct {
 	*Daemon
-	load     *Load
+	request  *Request
 	file     watched
 	begun    bool
 	launches int
-	launched time.Time // last, perhaps by another process of the node; zero: is at work, or has been
+	launched time.Time // when scr_transfer was started, perhaps by another process of the node; zero: it has been seen
 	ended    bool
 	err      error
 }
 
-// Start enters a load in the transfer file.
-func (d *Daemon) Start(l *Load) (Transfer, error) {
+// Start enters a request in the transfer file.
+func (d *Daemon) Start(r *Request) (Transfer, error) {
 	err := hash.Update(filePath(d.Control), func(h *hash.Hash) error {
-		l.enter(h, d.Manner)
+		var method *compress.Method
 		if d.Compression != nil {
-			h.At(keyDataset, strconv.Itoa(l.Dataset.ID())).SetValue(keyCompress, d.Compression(l.Dataset).String())
+			m := d.Compression(r.Dataset)
+			method = &m
 		}
-		return nil
+		return r.enter(h, d.Manner, method)
 	})
-	return &daemonTransfer{Daemon: d, load: l, file: watched{path: filePath(d.Control)}, launched: time.Now()}, err
+	return &daemonTransfer{Daemon: d, request: r, file: watched{path: filePath(d.Control)}, launched: time.Now()}, err
 }
 
 // starting is how long to wait for one that has been started.
@@ -90,25 +89,25 @@ func (x *daemonTransfer) Begin() error {
 	x.launched = time.Now()
 	switch {
 	case running(x.Control):
-		x.launched = time.Time{} // it either sees the load, or gives its lock up before it could
+		x.launched = time.Time{} // it either sees the request, or gives its lock up before it could
 	case x.First:
 		x.startOrEnd()
 	}
 	return x.err
 }
 
-// startOrEnd starts scr_transfer for the load, and if that fails ends it.
+// startOrEnd starts scr_transfer for the request, which ends if that fails.
 func (x *daemonTransfer) startOrEnd() {
 	if err := x.start(); err != nil {
 		x.ended, x.err = true, err
 	}
 }
 
-// start starts scr_transfer for the load.
+// start starts scr_transfer for the request.
 func (x *daemonTransfer) start() error {
 	x.launches++
 	err := x.launch()
-	x.launched = time.Now() // it is on its way to take its lock
+	x.launched = time.Now() // it has not locked its lock yet
 	return err
 }
 
@@ -123,7 +122,7 @@ func (x *daemonTransfer) Ended() bool {
 			x.ended, x.err = true, err
 			return true
 		}
-		x.ended, x.err = outcome(h, x.load.Dataset.ID(), x.load.Rank)
+		x.ended, x.err = outcome(h, x.request.Dataset.ID(), x.request.Rank)
 	}
 	if alive {
 		x.launched = time.Time{}
@@ -140,145 +139,24 @@ func (x *daemonTransfer) Ended() bool {
 }
 
 func (x *daemonTransfer) Wait() error {
-	patiently(x.Ended)
+	poll(x.Ended)
 	return x.err
-}
-
-// patiently waits until something is so, which another process brings about.
-func patiently(so func() bool) {
-	const least, most = 2 * time.Millisecond, 200 * time.Millisecond
-	for nap := least; !so(); nap = min(nap*3/2, most) {
-		time.Sleep(nap)
-	}
 }
 
 func (x *daemonTransfer) Files() ([]redundancy.File, error) {
 	// What was found out of the files while they were copied is in the list.
-	part, err := prefix.ReadPart(x.load.Prefix, x.load.Dataset.ID(), x.load.Rank)
+	part, err := prefix.ReadPart(x.request.Prefix, x.request.Dataset.ID(), x.request.Rank)
 	if err != nil {
 		return nil, err
 	}
-	if !prefix.Same(part.Dataset, x.load.Dataset) {
-		return nil, fmt.Errorf("the list of files of rank %d is of another dataset", x.load.Rank)
+	if !part.Dataset.Same(x.request.Dataset) {
+		return nil, fmt.Errorf("the list of files of rank %d is of another dataset", x.request.Rank)
 	}
 	return part.Files, nil
 }
 
-func (x *daemonTransfer) Stop() error {
-	err := cancel(x.Control, func(h *hash.Hash) []string { return []string{strconv.Itoa(x.load.Dataset.ID())} })
+func (x *daemonTransfer) Cancel() error {
+	err := cancel(x.Control, func([]string) []string { return []string{strconv.Itoa(x.request.Dataset.ID())} })
 	x.ended, x.err = true, transfer.ErrStopped
-	return errors.Join(err, x.load.discard())
-}
-
-// cancel has nothing more copied of some datasets, and returns when nothing is.
-func cancel(control string, which func(h *hash.Hash) []string) error {
-	var ids []string
-	err := hash.Update(filePath(control), func(h *hash.Hash) error {
-		for _, id := range which(h) {
-			if h.Has(keyDataset, id) {
-				ids = append(ids, id)
-				h.At(keyCancel, id)
-			}
-		}
-		return nil
-	})
-	if err != nil || len(ids) == 0 {
-		return err
-	}
-	var failed error
-	patiently(func() bool {
-		free, err := lock(control)
-		if free != nil { // there is nobody who could take them out
-			defer free.Close()
-			failed = hash.Update(filePath(control), func(h *hash.Hash) error {
-				for _, id := range ids {
-					remove(h, id)
-				}
-				return nil
-			})
-			return true
-		}
-		if err != nil {
-			failed = err
-			return true
-		}
-		h, err := hash.ReadWithLock(filePath(control))
-		if err != nil {
-			failed = err
-			return true
-		}
-		for _, id := range ids {
-			if h.Has(keyCancel, id) {
-				return false
-			}
-		}
-		return true
-	})
-	return failed
-}
-
-// Reset stops what is copied on a node on behalf of an earlier run. When it returns
-// nothing is.
-func Reset(control string) error {
-	if _, err := os.Lstat(filePath(control)); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	err := cancel(control, func(h *hash.Hash) []string { return h.Get(keyDataset).Keys() })
-	if errors.Is(err, hash.ErrCorrupt) {
-		// Whoever copies cannot read it either, and ends.
-		patiently(func() bool { return !running(control) })
-		return os.Remove(filePath(control))
-	}
-	if err == nil && !running(control) {
-		err = os.Remove(filePath(control))
-	}
-	return err
-}
-
-// Close leaves nothing behind on a node where all has been copied: it returns when
-// scr_transfer has ended, unless that waits for the next run.
-func Close(control string) error {
-	path := filePath(control)
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	stays := false
-	patiently(func() bool {
-		if !running(control) {
-			return true
-		}
-		h, err := hash.ReadWithLock(path)
-		stays = err != nil || h.Has(keyStay)
-		return stays
-	})
-	if stays {
-		return nil
-	}
-	return os.Remove(path)
-}
-
-// Forget takes a dataset out of the transfer file of a node, all of which has been
-// copied.
-func Forget(control string, id int) error {
-	return hash.Update(filePath(control), func(h *hash.Hash) error { remove(h, strconv.Itoa(id)); return nil })
-}
-
-// Exit has the scr_transfer of a node end, and returns when it has, and so has one
-// that waited to take its place. What it was copying is taken up by the next.
-func Exit(control string) error {
-	var err error
-	patiently(func() bool {
-		// In this order: who waits takes the lock before it leaves the queue.
-		if !awaited(control) && !running(control) {
-			return true
-		}
-		err = hash.Update(filePath(control), func(h *hash.Hash) error {
-			if awaited(control) || running(control) { // else it would be for the next
-				h.SetValue(keyCommand, commandExit)
-			}
-			return nil
-		})
-		return err != nil
-	})
-	return err
+	return errors.Join(err, x.request.discard())
 }

@@ -9,19 +9,19 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/compress"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/transfer"
 )
 
 // The transfer file, in the control directory of a node, says what is to be copied
-// and what has been (spec 000 §9.7). The processes of the node and scr_transfer
-// change it under its lock.
+// and what has been (SCR Developer's Manual, "Files"). The processes of the node and
+// scr_transfer change it under its lock.
 //
 //	FILES   / <path in the cache> / DESTINATION = path in the prefix directory
 //	                                SIZE = bytes
@@ -39,8 +39,9 @@ import (
 //	BUF, BARE, BLIND                how to copy; ours
 //	STAY = 1                        scr_transfer waits for more when all is done; ours
 const (
-	fileName = "transfer.scrinfo"
-	lockName = "transfer.lock" // see lock and queue
+	fileName  = "transfer.scrinfo"
+	lockName  = "transfer.lock"  // held by the scr_transfer of the node
+	queueName = "transfer.queue" // shared by those that wait to take its place
 
 	keyFiles       = "FILES"
 	keyDestination = "DESTINATION"
@@ -75,6 +76,13 @@ const (
 )
 
 func filePath(control string) string { return filepath.Join(control, fileName) }
+func lockPath(control string) string { return filepath.Join(control, lockName) }
+
+// running reports whether there is an scr_transfer on the node.
+func running(control string) bool { return lock.Held(lockPath(control)) }
+
+// awaited reports whether an scr_transfer waits to take the place of the other.
+func awaited(control string) bool { return lock.Held(filepath.Join(control, queueName)) }
 
 // Manner is how files are copied.
 type Manner struct {
@@ -84,32 +92,40 @@ type Manner struct {
 
 func flag(on bool) string { return map[bool]string{true: "1", false: "0"}[on] }
 
-// enter adds a load to the hash of a transfer file, and has it copied.
-func (l *Load) enter(h *hash.Hash, m Manner) {
-	id, rank := strconv.Itoa(l.Dataset.ID()), strconv.Itoa(l.Rank)
-	of := h.At(keyDataset, id)
-	of.Set(keyDesc, l.Dataset.Clone())
-	of.SetValue(keyPrefix, l.Prefix)
-	of.SetInt(keyRanks, int64(l.Ranks))
+// enter adds a request to the hash of a transfer file, and has it copied. method, if
+// there is one, is how files are compressed.
+func (r *Request) enter(h *hash.Hash, m Manner, method *compress.Method) error {
+	files, err := r.placedFiles()
+	if err != nil {
+		return err
+	}
+	of := h.SetKVInt(keyDataset, r.Dataset.ID())
+	of.Set(keyDesc, r.Dataset.Encode())
+	of.SetValue(keyPrefix, r.Prefix)
+	of.SetInt(keyRanks, int64(r.Ranks))
+	if method != nil {
+		of.SetValue(keyCompress, method.String())
+	}
 	part := hash.New()
 	part.At(keyFile)
-	for _, f := range l.Files {
+	for i, f := range r.Files {
 		part.At(keyFile, f.Path)
 		e := hash.New()
-		e.SetValue(keyDestination, l.destination(f))
+		e.SetValue(keyDestination, files[i].Path)
 		e.SetInt(keySize, f.Meta.Size())
 		e.SetInt(keyWritten, 0)
 		e.Set(keyMeta, f.Meta.Clone().Hash())
 		h.At(keyFiles).Set(f.Path, e)
 	}
-	of.At(keyRank).Set(rank, part)
-	h.SetValue(keyBandwidth, fmt.Sprintf("%f", l.Limits.Bandwidth))
-	h.SetValue(keyPercent, fmt.Sprintf("%f", 100*l.Limits.CPU))
+	of.At(keyRank).Set(strconv.Itoa(r.Rank), part)
+	h.SetValue(keyBandwidth, fmt.Sprintf("%f", r.Limits.Bandwidth))
+	h.SetValue(keyPercent, fmt.Sprintf("%f", 100*r.Limits.CPU))
 	h.SetInt(keyBuffer, int64(m.Buffer))
 	h.SetValue(keyBare, flag(m.Bare))
 	h.SetValue(keyBlind, flag(m.Blind))
 	h.SetValue(keyCommand, commandRun)
 	h.Unset(keyFlag)
+	return nil
 }
 
 // limits are those that a transfer file says.
@@ -139,36 +155,37 @@ func copier(h *hash.Hash, id int) *transfer.Copier {
 	return c
 }
 
-// next returns the first load of a transfer file that has not come to an end, the
-// oldest dataset's first, and which of its files have arrived; nil if there is none.
-func next(h *hash.Hash) (l *Load, arrived map[string]bool) {
+// next returns the first request of a transfer file that has not ended, the oldest
+// dataset's first, and which of its files have been copied; nil if there is none.
+func next(h *hash.Hash) (r *Request, copied map[string]bool) {
 	for _, id := range h.Get(keyDataset).Ints() {
-		of := h.Get(keyDataset, strconv.Itoa(id))
-		d := dataset.Dataset{Hash: of.Get(keyDesc)}
+		of := h.GetKVInt(keyDataset, id)
+		d := dataset.Decode(of.Get(keyDesc))
 		if d.ID() != id {
 			continue // how it ends could not be recorded
 		}
 		for _, rank := range of.Get(keyRank).Ints() {
-			part := of.Get(keyRank, strconv.Itoa(rank))
+			part := of.GetKVInt(keyRank, rank)
 			if part.Has(keyDone) || part.Has(keyFailed) {
 				continue
 			}
 			ranks, _ := of.Int(keyRanks)
-			l := &Load{Dataset: d, Rank: rank, Ranks: int(ranks), Prefix: of.Text(keyPrefix), Limits: limits(h)}
-			arrived := map[string]bool{}
+			r := &Request{Dataset: d, Rank: rank, Ranks: int(ranks), Prefix: of.Text(keyPrefix), Limits: limits(h)}
+			copied := map[string]bool{}
 			for path := range part.Get(keyFile).All() {
-				e := h.Get(keyFiles, path)
-				f := redundancy.File{Path: path, Meta: meta.FromHash(e.Get(keyMeta)).Clone()}
-				l.Files = append(l.Files, f)
-				written, ok := e.Int(keyWritten)
-				arrived[path] = ok && written == f.Meta.Size() && there(l.destination(f), written)
+				f := redundancy.File{Path: path, Meta: meta.FromHash(h.Get(keyFiles, path, keyMeta)).Clone()}
+				r.Files = append(r.Files, f)
+				written, ok := h.Get(keyFiles, path).Int(keyWritten)
+				to, err := prefix.Destination(r.Prefix, f)
+				copied[path] = ok && err == nil && written == f.Meta.Size() && there(to, written)
 			}
-			return l, arrived
+			return r, copied
 		}
 	}
 	return nil, nil
 }
 
+// there reports whether a file of a size is at a path.
 func there(path string, size int64) bool {
 	info, err := os.Lstat(path)
 	return err == nil && info.Mode().IsRegular() && info.Size() == size
@@ -185,9 +202,9 @@ func remove(h *hash.Hash, id string) {
 	h.UnsetKV(keyCancel, id)
 }
 
-// outcome is how a load has ended, according to a transfer file.
+// outcome is how the request of a rank has ended, according to a transfer file.
 func outcome(h *hash.Hash, id, rank int) (ended bool, err error) {
-	part := h.Get(keyDataset, strconv.Itoa(id), keyRank, strconv.Itoa(rank))
+	part := partOf(h, id, rank)
 	switch {
 	case part == nil:
 		return true, transfer.ErrStopped
@@ -199,14 +216,17 @@ func outcome(h *hash.Hash, id, rank int) (ended bool, err error) {
 	return part.Has(keyDone), nil
 }
 
-// record enters how a load has ended.
-func record(h *hash.Hash, l *Load, err error) {
-	part := h.Get(keyDataset, strconv.Itoa(l.Dataset.ID()), keyRank, strconv.Itoa(l.Rank))
-	if part == nil { // cancelled
-		return
-	}
+// partOf is what a transfer file has of a rank's request, nil if it was cancelled.
+func partOf(h *hash.Hash, id, rank int) *hash.Hash {
+	return h.GetKVInt(keyDataset, id).GetKVInt(keyRank, rank)
+}
+
+// record enters how a request has ended.
+func record(h *hash.Hash, r *Request, err error) {
+	part := partOf(h, r.Dataset.ID(), r.Rank)
 	var corrupt *redundancy.CorruptError
 	switch {
+	case part == nil: // cancelled
 	case err == nil:
 		part.SetValue(keyDone, "1")
 	case errors.As(err, &corrupt):
@@ -217,58 +237,13 @@ func record(h *hash.Hash, l *Load, err error) {
 	}
 }
 
-// lock takes the lock of the node's scr_transfer, which is on the first byte of the lock
-// file, nil if somebody has it. It belongs to the open file, so that it can be asked for
-// without being taken.
-func lock(control string) (*os.File, error) {
-	f, err := openLock(control)
-	if err != nil {
-		return nil, err
+// recordWritten enters that files have been copied.
+func recordWritten(h *hash.Hash, paths []string) {
+	for _, path := range paths {
+		if e := h.Get(keyFiles, path); e != nil {
+			e.SetValue(keyWritten, e.Text(keySize))
+		}
 	}
-	want := unix.Flock_t{Type: unix.F_WRLCK, Len: 1}
-	err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &want)
-	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
-		return nil, f.Close()
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", f.Name(), err), f.Close())
-	}
-	return f, nil
-}
-
-func openLock(control string) (*os.File, error) {
-	return os.OpenFile(filepath.Join(control, lockName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-}
-
-// running reports whether there is an scr_transfer on the node.
-func running(control string) bool { return locked(control, 0) }
-
-// awaited reports whether somebody waits to take the place of the scr_transfer.
-func awaited(control string) bool { return locked(control, 1) }
-
-// locked reports whether somebody has locked a byte of the lock file.
-func locked(control string, at int64) bool {
-	f, err := openLock(control)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	asked := unix.Flock_t{Type: unix.F_WRLCK, Start: at, Len: 1}
-	return unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &asked) == nil && asked.Type != unix.F_UNLCK
-}
-
-// queue has it known, until the file is closed, that the caller waits to take the place
-// of the scr_transfer on the node. All who wait share a lock on the second byte.
-func queue(control string) (*os.File, error) {
-	f, err := openLock(control)
-	if err != nil {
-		return nil, err
-	}
-	want := unix.Flock_t{Type: unix.F_RDLCK, Start: 1, Len: 1}
-	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &want); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", f.Name(), err), f.Close())
-	}
-	return f, nil
 }
 
 // watched is a file that is replaced when it changes.

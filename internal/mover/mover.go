@@ -2,22 +2,23 @@
 // the program goes on: an asynchronous flush, between prefix.StartFlush and
 // prefix.FinishFlush.
 //
-// There are two who can do that, and they mean the same. Threads is a thread of the
-// process for each rank, and ends with it. Daemon is scr_transfer, one process on
-// each node, which goes on when the program has died. Neither knows of MPI: what
-// one rank has to copy is a Load, and only that rank asks how far its Load is.
+// There are two movers, which mean the same. Threads is a thread of the process for
+// each rank, and ends with it. Daemon is scr_transfer, one process on each node,
+// which goes on when the program has died. Neither knows of MPI: what one rank wants
+// copied is a Request, and only that rank asks how far it is.
 //
-//	load.go     what one rank has of a dataset, and how it is copied
-//	threads.go  … by a thread of the process
-//	daemon.go   … by scr_transfer, as the process sees it
+//	request.go  the files of one rank, and how they are copied
+//	threads.go  ... by a thread of the process
+//	daemon.go   ... by scr_transfer, as the process sees it
+//	control.go  the scr_transfer of a node is stopped, or waited for
 //	file.go     the transfer file, by which the two talk
-//	serve.go    … as scr_transfer sees it
+//	serve.go    ... as scr_transfer sees it
 //
-// Whoever copies gives a file its name in the prefix directory once all of it is on
-// the medium, and writes the list of the rank (prefix.Part) once all its files are.
-// So a copy that is cut short harms nothing that is there, and one that was complete
-// when the program died is as good as if it had been told of it: the next run, or
-// scr_index --build, completes the dataset from the lists.
+// A file gets its name in the prefix directory once all of it is on the medium, and
+// the list of the rank (prefix.Part) is written once all its files are. So a copy
+// that is interrupted harms nothing that is there, and a copy that was complete when
+// the program died is not lost: the next run, or scr_index --build, completes the
+// dataset from the lists.
 package mover
 
 import (
@@ -36,19 +37,19 @@ const (
 	ByDaemon Kind = "DAEMON"  // Daemon
 )
 
-// grace is how long who has had nothing to copy rests before: as a rule until all
-// processes have left the call in which they handed their loads over, and do not need
-// the processors any more for what they do there. For tests it can be changed.
-var grace = 50 * time.Millisecond
+// delay is how long a mover without work waits before it begins with a request: as a
+// rule until all processes have left the call in which they made theirs, and do not
+// need the processors any more for what they do there. For tests it can be changed.
+var delay = 50 * time.Millisecond
 
 // Mover starts copies.
 type Mover interface {
-	// Start takes a load over. All processes of a node start theirs before any of them
+	// Start accepts a request. All processes of a node start theirs before any of them
 	// calls Begin; until then nothing is copied, unless scr_transfer is at work already.
-	Start(l *Load) (Transfer, error)
+	Start(r *Request) (Transfer, error)
 }
 
-// Transfer is a load under way.
+// Transfer is a request that was started.
 type Transfer interface {
 	// Begin has the copy begin. It is called once. That it could not is an error of
 	// Wait, too.
@@ -59,7 +60,7 @@ type Transfer interface {
 	Wait() error
 	// Files are the files of a transfer that has succeeded, where they are now.
 	Files() ([]redundancy.File, error)
-	// Stop ends the transfer, wherever it is, and deletes what has arrived. When it
+	// Cancel ends the transfer, however far it is, and deletes what was copied. When it
 	// returns nothing is copied any more.
-	Stop() error
+	Cancel() error
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
@@ -43,7 +44,7 @@ func newNode(t *testing.T) *node {
 
 // load makes a load of some files, each of so many bytes, of a dataset that is on its
 // way.
-func (n *node) load(id, rank, files, size int) *Load {
+func (n *node) load(id, rank, files, size int) *Request {
 	n.t.Helper()
 	d := dataset.New(id, fmt.Sprintf("ckpt.%d", id), dataset.Checkpoint, id, dataset.Owner{}, time.Unix(1000, 0))
 	must(n.t, prefix.Locate(n.prefix, d, prefix.Flushing, true))
@@ -59,11 +60,11 @@ func (n *node) load(id, rank, files, size int) *Load {
 		md.SetComplete(true)
 		list = append(list, redundancy.File{Path: path, Meta: md})
 	}
-	return NewLoad(d, rank, 2, n.prefix, list)
+	return NewRequest(d, rank, 2, n.prefix, list)
 }
 
 // check fails the test unless all of a load has arrived.
-func (n *node) check(l *Load) {
+func (n *node) check(l *Request) {
 	n.t.Helper()
 	part, err := prefix.ReadPart(n.prefix, l.Dataset.ID(), l.Rank)
 	must(n.t, err)
@@ -77,6 +78,11 @@ func (n *node) check(l *Load) {
 			n.t.Errorf("%s: %d bytes of %d, %v", f.Path, len(got), len(want), err)
 		}
 	}
+}
+
+// destination is where a file is to be copied.
+func (r *Request) destination(f redundancy.File) string {
+	return filepath.Join(r.Prefix, f.Meta.File())
 }
 
 func (n *node) read() *hash.Hash {
@@ -101,14 +107,14 @@ func (n *node) served() (d *Daemon, wait func()) {
 	}}, wg.Wait
 }
 
-// The transfer file has the keys of spec 000 §9.7, and a server does what it says.
+// The transfer file has the keys of the manual of SCR 1.1, and a server does what it says.
 func TestServer_CopiesWhatTheFileSays(t *testing.T) {
 	n := newNode(t)
 	d := &Daemon{Control: n.control, Manner: Manner{Buffer: 64}}
 	a, b, none := n.load(1, 0, 3, 1000), n.load(2, 0, 1, 0), n.load(1, 1, 0, 0)
 	a.Limits = transfer.Limits{Bandwidth: 52428800, CPU: 0.5}
 	b.Limits, none.Limits = a.Limits, a.Limits
-	for _, l := range []*Load{b, a, none} {
+	for _, l := range []*Request{b, a, none} {
 		_, err := d.Start(l)
 		must(t, err)
 	}
@@ -123,7 +129,7 @@ func TestServer_CopiesWhatTheFileSays(t *testing.T) {
 		t.Errorf("%v", e)
 	}
 	must(t, (&Server{Control: n.control}).Run())
-	for _, l := range []*Load{a, b, none} {
+	for _, l := range []*Request{a, b, none} {
 		n.check(l)
 	}
 	h = n.read()
@@ -146,7 +152,7 @@ func TestServer_GoesOnWhereOneWasKilled(t *testing.T) {
 	must(t, os.WriteFile(done, bytes.Repeat([]byte{2}, 500), 0o600))
 	must(t, os.WriteFile(filepath.Join(filepath.Dir(done), ".scr.1.0.0.flush"), []byte("half"), 0o600))
 	must(t, hash.Update(filePath(n.control), func(h *hash.Hash) error {
-		enterWritten(h, []string{l.Files[1].Path})
+		recordWritten(h, []string{l.Files[1].Path})
 		h.SetValue(keyState, stateRunning)
 		return nil
 	}))
@@ -189,7 +195,7 @@ func TestServer_Nonsense(t *testing.T) {
 
 func TestServer_OneOnANode(t *testing.T) {
 	n := newNode(t)
-	f, err := lock(n.control)
+	f, err := lock.Try(lockPath(n.control), lock.Exclusive)
 	must(t, err)
 	l := n.load(1, 0, 1, 10)
 	_, err = (&Daemon{Control: n.control}).Start(l)
@@ -198,7 +204,7 @@ func TestServer_OneOnANode(t *testing.T) {
 	if _, err := prefix.ReadPart(n.prefix, 1, 0); err == nil {
 		t.Error("it has copied, beside another")
 	}
-	must(t, f.Close())
+	f.Release()
 	must(t, (&Server{Control: n.control}).Run())
 	n.check(l)
 }
@@ -233,7 +239,7 @@ func TestThreads_StoppedBeforeItHasBegun(t *testing.T) {
 	if second.Ended() {
 		t.Error("the second has not waited for the first")
 	}
-	must(t, first.Stop())
+	must(t, first.Cancel())
 	if err := first.Wait(); !errors.Is(err, transfer.ErrStopped) {
 		t.Error(err)
 	}
@@ -243,13 +249,13 @@ func TestThreads_StoppedBeforeItHasBegun(t *testing.T) {
 
 // resting lets whoever begins to copy rest for so long first.
 func resting(t *testing.T, d time.Duration) {
-	before := grace
-	grace = d
-	t.Cleanup(func() { grace = before })
+	before := delay
+	delay = d
+	t.Cleanup(func() { delay = before })
 }
 
 // nothing fails the test if anything of a load has arrived.
-func (n *node) nothing(l *Load) {
+func (n *node) nothing(l *Request) {
 	n.t.Helper()
 	if _, err := os.Lstat(filepath.Dir(l.destination(l.Files[0]))); !errors.Is(err, fs.ErrNotExist) {
 		n.t.Errorf("something has been copied: %v", err)
@@ -261,7 +267,7 @@ func TestThreads_Rest(t *testing.T) {
 	resting(t, time.Hour)
 	n := newNode(t)
 	m := &Threads{Copier: func(dataset.Dataset) *transfer.Copier { return transfer.NewCopier(100) }}
-	begun := func(id int) (*Load, Transfer) {
+	begun := func(id int) (*Request, Transfer) {
 		l := n.load(id, 0, 2, 1000)
 		x, err := m.Start(l)
 		must(t, err)
@@ -269,7 +275,7 @@ func TestThreads_Rest(t *testing.T) {
 		return l, x
 	}
 	stopped, x := begun(1)
-	must(t, x.Stop())
+	must(t, x.Cancel())
 	n.nothing(stopped)
 	first, x := begun(2)
 	second, y := begun(3)
@@ -288,19 +294,19 @@ func TestServer_Rests(t *testing.T) {
 	n := newNode(t)
 	d := &Daemon{Control: n.control, Manner: Manner{Buffer: 100}}
 	first, second := n.load(1, 0, 1, 100), n.load(1, 1, 1, 100)
-	for _, l := range []*Load{first, second} {
+	for _, l := range []*Request{first, second} {
 		_, err := d.Start(l)
 		must(t, err)
 	}
 	resting(t, time.Hour)
 	ended := make(chan error)
 	go func() { ended <- (&Server{Control: n.control}).Run() }()
-	patiently(func() bool { return running(n.control) })
+	poll(func() bool { return running(n.control) })
 	n.nothing(first)
 	must(t, Exit(n.control)) // also while it rests
 	must(t, <-ended)
 	n.nothing(first)
-	grace = 10 * time.Millisecond // once
+	delay = 10 * time.Millisecond // once
 	must(t, (&Server{Control: n.control}).Run())
 	n.check(first)
 	n.check(second)
@@ -313,7 +319,7 @@ func TestServer_StaysUntilToldToEnd(t *testing.T) {
 	go func() {
 		ended <- (&Server{Control: n.control, Stay: true, Poll: time.Millisecond, Alone: func() bool { return false }}).Run()
 	}()
-	patiently(func() bool { return running(n.control) })
+	poll(func() bool { return running(n.control) })
 	for id := 1; id <= 2; id++ {
 		l := n.load(id, 0, 2, 100)
 		x, err := d.Start(l)
@@ -336,7 +342,7 @@ func TestServer_StaysUntilToldToEnd(t *testing.T) {
 // One that stays takes the place of one that does not, and not that of its like.
 func TestServer_StaysAfterAnother(t *testing.T) {
 	n := newNode(t)
-	other, err := lock(n.control)
+	other, err := lock.Try(lockPath(n.control), lock.Exclusive)
 	must(t, err)
 	stay := func() chan error {
 		ended := make(chan error, 1)
@@ -349,8 +355,8 @@ func TestServer_StaysAfterAnother(t *testing.T) {
 	l := n.load(1, 0, 2, 100)
 	x, err := (&Daemon{Control: n.control, Launch: func(string) error { return nil }}).Start(l)
 	must(t, err)
-	must(t, other.Close())
-	patiently(func() bool { return stays(n.control) })
+	other.Release()
+	poll(func() bool { return stays(n.control) })
 	must(t, x.Wait()) // by the first, as there is nobody else
 	n.check(l)
 	must(t, <-stay())
@@ -364,14 +370,14 @@ func TestServer_StaysAfterAnother(t *testing.T) {
 // One that waits to take the place of another ends with it.
 func TestServer_WaitsAndIsToldToEnd(t *testing.T) {
 	n := newNode(t)
-	other, err := lock(n.control)
+	other, err := lock.Try(lockPath(n.control), lock.Exclusive)
 	must(t, err)
 	ended := make(chan error)
 	go func() {
 		ended <- (&Server{Control: n.control, Stay: true, Poll: 50 * time.Millisecond, Alone: func() bool { return false }}).Run()
 	}()
-	patiently(func() bool { return awaited(n.control) })
-	must(t, other.Close()) // nobody is at work now
+	poll(func() bool { return awaited(n.control) })
+	other.Release() // nobody is at work now
 	must(t, Exit(n.control))
 	if running(n.control) || awaited(n.control) {
 		t.Error("Exit has not waited for it")
@@ -386,13 +392,13 @@ func TestServer_StaysAndIsToldToEndWhileItCopies(t *testing.T) {
 	go func() {
 		ended <- (&Server{Control: n.control, Stay: true, Poll: time.Millisecond, Alone: func() bool { return false }}).Run()
 	}()
-	patiently(func() bool { return running(n.control) })
+	poll(func() bool { return running(n.control) })
 	l := n.load(1, 0, 2, 1000)
 	l.Limits.Bandwidth = 1
 	x, err := (&Daemon{Control: n.control}).Start(l)
 	must(t, err)
 	must(t, x.Begin())
-	patiently(func() bool { return n.read().Text(keyState) == stateRunning })
+	poll(func() bool { return n.read().Text(keyState) == stateRunning })
 	must(t, Exit(n.control))
 	must(t, <-ended)
 }
@@ -406,7 +412,7 @@ func TestServer_GoesOnWhereOneWasToldToEnd(t *testing.T) {
 	x, err := d.Start(l)
 	must(t, err)
 	must(t, x.Begin())
-	patiently(func() bool { return running(n.control) })
+	poll(func() bool { return running(n.control) })
 	must(t, Exit(n.control))
 	wait()
 	if n.read().Get(keyDataset, "1", keyRank, "0").Has(keyDone) {
@@ -441,14 +447,14 @@ func TestStop(t *testing.T) {
 			must(t, os.WriteFile(old, []byte("of another dataset"), 0o600))
 			must(t, os.Chtimes(old, time.Unix(1000, 0), time.Unix(1000, 0)))
 			var list []Transfer
-			for _, l := range []*Load{first, second} {
+			for _, l := range []*Request{first, second} {
 				x, err := m.Start(l)
 				must(t, err)
 				list = append(list, x)
 				must(t, x.Begin())
 			}
 			for _, x := range list {
-				must(t, x.Stop())
+				must(t, x.Cancel())
 			}
 			for _, f := range append(first.Files, second.Files[0]) {
 				if _, err := os.Lstat(filepath.Join(n.prefix, f.Meta.File())); err == nil {

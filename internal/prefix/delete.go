@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/goscr/goscr/hash"
@@ -19,8 +20,8 @@ import (
 // collective.
 func (p *Prefix) Delete(name string) error {
 	chosen, err := p.choose(func(x *Index) []Entry {
-		if id, ok := x.Lookup(name); ok {
-			return []Entry{x.entry(id)}
+		if e, ok := x.Find(name); ok {
+			return []Entry{e}
 		}
 		return nil
 	})
@@ -42,9 +43,7 @@ func (p *Prefix) Purge() error {
 	for _, e := range all {
 		p.Log.Info("dataset %d (%s) is deleted from %s", e.ID, e.Name, p.Dir)
 		if err := p.remove(e, anyFile); err != nil {
-			if p.Comm.Rank() == 0 {
-				p.Log.Warn("dataset %d (%s) cannot be deleted from %s, files of it stay: %v", e.ID, e.Name, p.Dir, err)
-			}
+			p.Log.WarnJob("dataset %d (%s) cannot be deleted from %s, files of it stay: %v", e.ID, e.Name, p.Dir, err)
 			if err := p.forget(e); err != nil {
 				return err
 			}
@@ -53,8 +52,8 @@ func (p *Prefix) Purge() error {
 	return nil
 }
 
-// Keep removes the oldest checkpoints until so many that a job can restart from
-// are left. Outputs stay, and so do files that were written again since, which
+// Keep removes the oldest checkpoints until at most so many are left that a job can
+// restart from. Outputs stay, and so do files that were written again since, which
 // are a newer dataset's. It is collective.
 func (p *Prefix) Keep(most int) error {
 	old, err := p.choose(func(x *Index) []Entry { return x.beyond(most) })
@@ -89,21 +88,16 @@ func (x *Index) beyond(most int) []Entry {
 	return old
 }
 
-// choose gives all ranks what rank 0 chooses of the index.
+// choose gives all ranks what rank 0 chooses of the index, lowest id first.
 func (p *Prefix) choose(of func(*Index) []Entry) ([]Entry, error) {
 	list := hash.New()
-	err := p.onRoot(func() error {
+	err := mpi.OnRoot(p.Comm, func() error {
 		x, err := ReadIndex(p.Dir)
 		if err != nil {
 			return err
 		}
 		for _, e := range of(x) {
-			h := list.SetKVInt(keyDset, e.ID)
-			h.SetValue(keyName, e.Name)
-			h.SetValue(keyDir, e.Dir)
-			if e.Complete {
-				h.SetValue(keyComplete, "1")
-			}
+			list.Set(strconv.Itoa(e.ID), e.encode())
 		}
 		return nil
 	})
@@ -112,9 +106,8 @@ func (p *Prefix) choose(of func(*Index) []Entry) ([]Entry, error) {
 	}
 	list, err = hash.Bcast(list, 0, p.Comm)
 	var chosen []Entry
-	for _, id := range list.Get(keyDset).Ints() {
-		h := list.GetKVInt(keyDset, id)
-		chosen = append(chosen, Entry{ID: id, Name: h.Text(keyName), Complete: h.Text(keyComplete) == "1", Dir: h.Text(keyDir)})
+	for _, id := range list.Ints() {
+		chosen = append(chosen, decodeEntry(id, list.Get(strconv.Itoa(id))))
 	}
 	return chosen, err
 }
@@ -122,7 +115,7 @@ func (p *Prefix) choose(of func(*Index) []Entry) ([]Entry, error) {
 // anyFile and sameFile say which files of a dataset are deleted with it.
 func anyFile(redundancy.File) bool { return true }
 
-// sameFile is for those that are what was flushed.
+// sameFile reports whether a file is the one that was flushed.
 func sameFile(f redundancy.File) bool {
 	info, err := os.Lstat(f.Path)
 	when, known := f.Meta.Modified()
@@ -134,18 +127,18 @@ func sameFile(f redundancy.File) bool {
 	return (!known || when.Equal(info.ModTime())) && (size < 0 || size == info.Size())
 }
 
-// remove deletes a dataset with those of its files that which says yes to. It is
+// remove deletes a dataset with its files, as far as which says yes to them. It is
 // collective; the result is agreed.
 func (p *Prefix) remove(e Entry, which func(redundancy.File) bool) error {
-	_, files, err := p.files(e.ID)
+	_, files, err := p.files(e.origin())
 	if err != nil && e.Complete {
 		return err
 	}
-	// It leaves the index first: from then on nobody restarts from it. What has no
-	// list was not completed.
-	err = p.onRoot(func() error {
+	// It leaves the index first: from then on no job restarts from it. A dataset without
+	// a list was not completed.
+	err = mpi.OnRoot(p.Comm, func() error {
 		return UpdateIndex(p.Dir, func(x *Index) error {
-			if x.entry(e.ID).Name == e.Name {
+			if x.ByID(e.ID).Name == e.Name {
 				x.remove(e.ID)
 			}
 			return nil
@@ -166,24 +159,22 @@ func (p *Prefix) remove(e Entry, which func(redundancy.File) bool) error {
 		return err
 	}
 	for _, f := range files {
-		// Fails, as it should, at the first directory that holds something.
-		for d := filepath.Dir(f.Path); d != p.Dir && os.Remove(d) == nil; d = filepath.Dir(d) {
-		}
+		RemoveEmpty(p.Dir, f.Path)
 	}
 	return p.forget(e)
 }
 
 // forget removes what is known of a dataset. It is collective; the result is agreed.
 func (p *Prefix) forget(e Entry) error {
-	return p.onRoot(func() error {
+	return mpi.OnRoot(p.Comm, func() error {
 		err := UpdateIndex(p.Dir, func(x *Index) error { x.remove(e.ID); return nil })
 		if err != nil {
 			return err
 		}
-		if err := os.RemoveAll(datasetPath(p.Dir, e.ID, "")); err != nil {
+		if err := os.RemoveAll(Dir(p.Dir, e.ID)); err != nil {
 			return fmt.Errorf("metadata of dataset %d: %w", e.ID, err)
 		}
-		if e.Dir != "" && checkName(e.Dir) == nil { // a directory that SCR 1.1 made for it alone
+		if e.Dir != "" && CheckName(e.Dir) == nil { // a directory that SCR 1.1 made for it alone
 			if err := os.RemoveAll(filepath.Join(p.Dir, e.Dir)); err != nil {
 				return err
 			}

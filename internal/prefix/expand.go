@@ -2,11 +2,10 @@ package prefix
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 
-	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/transfer"
 )
@@ -23,22 +22,21 @@ func Expand(prefix string, e Entry, c *transfer.Copier) (files int, err error) {
 	if !e.Compressed() {
 		return 0, nil
 	}
+	bring := &Bring{
+		Prefix: prefix, Copy: c.Fetch, There: func(_ int, f redundancy.File, _ string) (bool, error) { return asWritten(f) },
+		Aside: func(to string, _ int) string {
+			return filepath.Join(filepath.Dir(to), fmt.Sprintf(".scr.expand.%016x.tmp", rand.Uint64()))
+		},
+		Placed: func(int, redundancy.File, string) error { files++; return nil },
+	}
 	err = Walk(prefix, e, func(_ int, list []redundancy.File) error {
-		for _, f := range list {
-			done, err := expand(f, c)
-			if err != nil {
-				return err
-			}
-			if done {
-				files++
-			}
-		}
-		return syncNames(prefix, list)
+		_, err := bring.Files(list)
+		return err
 	})
 	if err != nil {
 		return files, err
 	}
-	d := dataset.Dataset{Hash: e.Dataset.Clone()}
+	d := e.Dataset
 	d.SetCompressed(false)
 	d.SetComplete(true)
 	if err := writeSummary(prefix, d); err != nil {
@@ -48,52 +46,27 @@ func Expand(prefix string, e Entry, c *transfer.Copier) (files int, err error) {
 		if !x.Has(d) {
 			return fmt.Errorf("dataset %d (%s) has left the index", d.ID(), d.Name())
 		}
-		describe(x.at(d.ID()), d, true)
-		if x.Current() == d.Name() {
-			x.setCurrent(keyCurrent, d.Name())
-		}
+		x.replace(d, true)
 		return nil
 	})
 }
 
-// expand decompresses a file, and reports whether it had to.
-func expand(f redundancy.File, c *transfer.Copier) (bool, error) {
+// asWritten reports whether a file is stored as the program wrote it. One that is not
+// gets the mode that it has now, if none was recorded.
+func asWritten(f redundancy.File) (bool, error) {
 	info, err := os.Lstat(f.Path)
 	if err != nil {
 		return false, err
 	}
 	f.Meta.Find(info.Size())
 	if _, other := f.Meta.Stored(); !other {
+		return true, nil
+	}
+	if f.Meta.Recorded() {
 		return false, nil
 	}
-	if !f.Meta.Recorded() { // was not recorded: as it is now
-		size := f.Meta.Size()
-		if err := f.Meta.Record(f.Path); err != nil {
-			return false, err
-		}
-		f.Meta.SetSize(size)
-	}
-	aside, err := os.CreateTemp(filepath.Dir(f.Path), ".scr.expand.*.tmp")
-	if err != nil {
-		return false, err
-	}
-	err = aside.Close()
-	if err == nil {
-		err = c.Fetch(f.Path, aside.Name(), f.Meta)
-	}
-	if err == nil {
-		err = os.Rename(aside.Name(), f.Path)
-	}
-	if err != nil {
-		_ = os.Remove(aside.Name()) // the first error is the one to report
-	}
-	return err == nil, err
-}
-
-// writeSummary describes a dataset of which all files are in the prefix directory.
-func writeSummary(prefix string, d dataset.Dataset) error {
-	summary := hash.New()
-	summary.SetInt(keyVersion, summaryVersion)
-	describe(summary, d, true)
-	return hash.WriteShared(datasetPath(prefix, d.ID(), summaryFile), summary)
+	size := f.Meta.Size()
+	err = f.Meta.Record(f.Path)
+	f.Meta.SetSize(size)
+	return false, err
 }

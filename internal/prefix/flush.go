@@ -4,12 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
-	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/compress"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix/rank2file"
 	"github.com/goscr/goscr/internal/progress"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/report"
@@ -17,44 +16,14 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-const (
-	summaryFile    = "summary.scr"
-	summaryVersion = 6
-)
-
-// Prefix is a prefix directory in use by the ranks of a job.
-type Prefix struct {
-	Comm   mpi.Comm
-	Dir    string // absolute
-	Buffer int    // bytes that are copied at a time
-	Bare   bool   // files are copied without mode, owner and times
-	Blind  bool   // ... and without their checksums
-	// Compress is how files are stored that get smaller by it. Outputs, which are
-	// for others to read, are stored as they are.
-	Compress compress.Method
-	Width    int // most ranks that flush at a time, 0: all
-	Log      *report.Logger
-
-	cutShort map[int]bool // datasets of which copies in the background may have left something
-}
-
-// onRoot runs f on rank 0 and agrees on its result.
-func (p *Prefix) onRoot(f func() error) error {
-	var err error
-	if p.Comm.Rank() == 0 {
-		err = f()
-	}
-	return mpi.Agree(p.Comm, err)
-}
-
 // Flush copies a dataset to the prefix directory. parts are those files in the
 // cache that the caller copies, and ranks is the size of the job that wrote them;
 // each rank's are with one process, in general the rank itself. It is
 // collective; the result is agreed.
 //
-// A flush is StartFlush, then the copy, which no rank needs another for, and then
+// A flush is StartFlush, then the copy, for which no rank needs another, and then
 // FinishFlush; or GiveUpFlush, if not all could be copied. Here the program waits
-// for the copy. Package mover has those that copy while it does not.
+// for the copy. Package mover copies while the program goes on.
 func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
 	start := time.Now()
 	if err := p.StartFlush(d, ranks); err != nil {
@@ -78,36 +47,41 @@ func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
 }
 
 // StartFlush enters a dataset as incomplete, which it is from before its first byte
-// arrives until all are on the medium, so that one which is cut short is not taken
-// for a checkpoint. It is collective; the result is agreed.
+// is copied until all are on the medium, so that a flush which is interrupted leaves
+// nothing that is taken for a checkpoint. It is collective; the result is agreed.
 func (p *Prefix) StartFlush(d dataset.Dataset, ranks int) error {
 	p.Log.Info("dataset %d (%s): flush to %s begins", d.ID(), d.Name(), p.Dir)
-	return p.begin(d, func() error { return depart(p.Dir, d, ranks) })
+	return p.begin(d, func() error { return startFlushing(p.Dir, d, ranks) })
 }
 
-// FinishFlush makes a dataset complete all of whose files are on the medium. The
+// FinishFlush makes a dataset complete when all its files are on the medium. The
 // flush began at start. It is collective; the result is agreed.
 func (p *Prefix) FinishFlush(d dataset.Dataset, ranks int, parts Parts, start time.Time) error {
-	if err := p.commit(d, ranks, parts.entries(p.Bare)); err != nil {
+	if err := p.commit(d, ranks, parts, p.Bare); err != nil {
 		return errors.Join(err, p.GiveUpFlush(d))
 	}
-	for rank := range parts {
-		_ = os.Remove(partPath(Dir(p.Dir, d.ID()), rank)) // of a copy in the background; the list of all says the same
-	}
+	p.removeParts(d, parts) // of a background copy
 	seconds := time.Since(start).Seconds()
 	p.Log.Info("dataset %d (%s): flushed %s in %.3f s, %s/s", d.ID(), d.Name(), report.Bytes(d.Size()), seconds,
 		report.Bytes(int64(float64(d.Size())/max(seconds, 1e-9))))
 	return nil
 }
 
-// GiveUpFlush records that a dataset is not on its way any more. That it is
+// removeParts removes the lists of ranks, which say the same as the list of all.
+func (p *Prefix) removeParts(d dataset.Dataset, parts Parts) {
+	for rank := range parts {
+		_ = RemovePart(p.Dir, d.ID(), rank) // in general there is none
+	}
+}
+
+// GiveUpFlush records that a dataset is not being flushed any more. That it is
 // incomplete is recorded already. It is collective; the result is agreed.
 func (p *Prefix) GiveUpFlush(d dataset.Dataset) error {
-	if p.cutShort == nil {
-		p.cutShort = map[int]bool{}
+	if p.interrupted == nil {
+		p.interrupted = map[int]bool{}
 	}
-	p.cutShort[d.ID()] = true
-	return p.onRoot(func() error {
+	p.interrupted[d.ID()] = true
+	return mpi.OnRoot(p.Comm, func() error {
 		// Another job may have begun a dataset of this number.
 		if on, err := UnderWay(p.Dir, d); err != nil || !on {
 			return err
@@ -153,22 +127,18 @@ func (p *Prefix) Follow(c *transfer.Copier, what string, bytes int64) {
 	c.Step = func(bytes int) error { lines.Add(int64(bytes)); return nil }
 }
 
+// copy copies the files of a rank to the prefix directory.
 func (p *Prefix) copy(c *transfer.Copier, d dataset.Dataset, rank int, files []redundancy.File) error {
-	var copied []redundancy.File
-	for i, f := range files {
-		if err := checkName(f.Meta.File()); err != nil {
-			return fmt.Errorf("flush of dataset %d: the description of %s names %w", d.ID(), f.Path, err)
-		}
-		to := filepath.Join(p.Dir, f.Meta.File())
-		if err := c.Copy(f.Path, to, f.Meta); err != nil {
-			return fmt.Errorf("flush of dataset %d: %w", d.ID(), err)
-		}
-		if p.cutShort[d.ID()] {
+	bring := &Bring{Prefix: p.Dir, Copy: c.Copy, Placed: func(i int, _ redundancy.File, to string) error {
+		if p.interrupted[d.ID()] {
 			_ = os.Remove(Aside(to, d.ID(), rank, i)) // in general there is none
 		}
-		copied = append(copied, redundancy.File{Path: to})
+		return nil
+	}}
+	if _, err := bring.Files(files); err != nil {
+		return fmt.Errorf("flush of dataset %d: %w", d.ID(), err)
 	}
-	return syncNames(p.Dir, copied)
+	return nil
 }
 
 // Begin enters a dataset whose files the program is about to write to the prefix
@@ -180,15 +150,13 @@ func (p *Prefix) Begin(d dataset.Dataset) error { return p.begin(d, func() error
 // their paths in the prefix directory; several ranks may have one of the same path.
 // It is collective; the result is agreed.
 func (p *Prefix) Commit(d dataset.Dataset, files []redundancy.File) error {
-	parts := Parts{p.Comm.Rank(): files}
-	return p.commit(d, p.Comm.Size(), parts.entries(false))
+	return p.commit(d, p.Comm.Size(), Parts{p.Comm.Rank(): files}, false)
 }
 
 // begin enters a dataset as incomplete, makes the directory for its metadata, and
 // records more of it.
 func (p *Prefix) begin(d dataset.Dataset, record func() error) error {
-	dir := datasetPath(p.Dir, d.ID(), "")
-	return p.onRoot(func() error {
+	return mpi.OnRoot(p.Comm, func() error {
 		err := UpdateIndex(p.Dir, func(x *Index) error {
 			if err := x.claim(p.Dir, d, false); err != nil {
 				return err
@@ -196,14 +164,10 @@ func (p *Prefix) begin(d dataset.Dataset, record func() error) error {
 			x.Add(d, false, time.Now())
 			return nil
 		})
+		if err == nil {
+			err = emptyDir(p.Dir, d.ID())
+		}
 		if err != nil {
-			return err
-		}
-		// Of an earlier dataset with this number nothing may be left.
-		if err := os.RemoveAll(dir); err != nil {
-			return err
-		}
-		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return err
 		}
 		return record()
@@ -212,57 +176,33 @@ func (p *Prefix) begin(d dataset.Dataset, record func() error) error {
 
 // commit writes the list of files and the summary of a dataset whose files are all
 // on the medium, and then enters it as complete.
-func (p *Prefix) commit(d dataset.Dataset, ranks int, entries *hash.Hash) error {
-	dir := datasetPath(p.Dir, d.ID(), "")
+func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool) error {
 	// What another job has begun meanwhile is not written over.
-	if err := p.onRoot(func() error { return claimed(p.Dir, d) }); err != nil {
+	if err := mpi.OnRoot(p.Comm, func() error { return claimed(p.Dir, d) }); err != nil {
 		return err
 	}
-	if err := writeRank2file(p.Comm, dir, ranks, entries); err != nil {
+	items, compressed := parts.items(bare)
+	if err := rank2file.Write(p.Comm, Dir(p.Dir, d.ID()), ranks, items); err != nil {
 		return err
 	}
-	packed := []int64{compressed(entries)}
-	if err := p.Comm.Allreduce(packed, mpi.Sum); err != nil {
-		return err
-	}
-	d = dataset.Dataset{Hash: d.Clone()}
-	d.SetCompressed(packed[0] > 0)
-	return p.onRoot(func() error { return conclude(p.Dir, d) })
-}
-
-// claimed is an error if another dataset has been entered under the number of one
-// that was.
-func claimed(prefix string, d dataset.Dataset) error {
-	x, err := ReadIndex(prefix)
+	some, err := mpi.Any(p.Comm, compressed > 0)
 	if err != nil {
 		return err
 	}
-	return x.claim(prefix, d, true)
+	d.SetCompressed(some)
+	return mpi.OnRoot(p.Comm, func() error { return conclude(p.Dir, d) })
 }
 
-// conclude records a dataset of which all files, and the list of them, are in
-// the prefix directory: from here on it can be used.
-func conclude(prefix string, d dataset.Dataset) error {
-	if err := writeSummary(prefix, d); err != nil {
+// Publish records a dataset all of whose files are in the prefix directory: the
+// list of files, the summary, and the entry in the index. A checkpoint becomes
+// the one to restart from, unless a newer one is.
+func Publish(prefix string, d dataset.Dataset, ranks int, files func(rank int) []redundancy.File) error {
+	parts := Parts{}
+	for rank := range ranks {
+		parts[rank] = files(rank)
+	}
+	if err := os.MkdirAll(Dir(prefix, d.ID()), 0o777); err != nil {
 		return err
 	}
-	err := UpdateIndex(prefix, func(x *Index) error {
-		if err := x.claim(prefix, d, true); err != nil {
-			return err
-		}
-		x.Add(d, true, time.Now())
-		// An older one that comes late is not the one to go on from.
-		id, _ := x.Lookup(x.Current())
-		if d.Flags().Has(dataset.Checkpoint) && id < d.ID() {
-			return x.SetCurrent(d.Name())
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if err := Locate(prefix, d, InPrefix, true); err != nil {
-		return err
-	}
-	return Locate(prefix, d, Flushing, false)
+	return alone(prefix, func(p *Prefix) error { return p.commit(d, ranks, parts, false) })
 }

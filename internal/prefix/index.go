@@ -3,24 +3,35 @@
 // each, flush and fetch. All of it is in the format of SCR 3.1, so
 // that a job can move between the two.
 //
+// Files of the prefix directory, each read and written in one place:
+//
+//	layout.go     names of files and directories
+//	summary.go    the description of a dataset
+//	rank2file/    which rank has which files, as a tree of hash files
+//	files.go      ... and what is recorded of a file
+//	part.go       the files of one rank, before all ranks have copied theirs
 //	index.go      which datasets there are
-//	rank2file.go  which rank has which files, as a tree of hash files
-//	part.go       … of one rank, as long as not all have come
-//	flush.go      a dataset from the cache to the prefix directory
-//	arrived.go    … of which all had come when a run ended
-//	fetch.go      … and back
-//	expand.go     … or decompressed where it is
+//	old.go        the same in prefix directories of SCR 1.1
 //	flushfile.go  where a dataset is, for the commands that run after the job
-//	offline.go    what commands without MPI do with all of it
-//	old.go        prefix directories of SCR 1.1
+//	restarting.go what the program is reading
+//
+// What is done with them, by the ranks of a job or by a command:
+//
+//	flush.go      a dataset from the cache to the prefix directory
+//	bring.go      ... the copy of a rank's files
+//	complete.go   ... whose files had all been copied when a run ended
+//	enter.go      a dataset is entered, completed, published, repaired in the index
+//	fetch.go      which dataset to restart from, and its files
+//	list.go       the files of a dataset, as a job or a command reads them
+//	delete.go     datasets are deleted
+//	expand.go     datasets are decompressed where they are
+//	verify.go     all bytes are read
+//	progress.go   how far a job is, for commands
 package prefix
 
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -30,40 +41,39 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Metadata is the directory below the prefix directory that is goscr's own.
-const Metadata = ".scr"
-
+// The index is a hash file, changed under its lock:
+//
+//	VERSION = 2
+//	CURRENT = <name>              the dataset to restart from first
+//	CURRENT_COMPRESSED = <name>   the same, of one with compressed files; ours
+//	NAME / <name> / DSET = <id>
+//	DSET / <id> / DSET / …        description
+//	              COMPLETE        1, or 0
+//	              COMPRESSED = 1  in the place of COMPLETE = 1, see describe; ours
+//	              FLUSHED         when it was entered
+//	              FETCHED / <when> …
+//	              FAILED          when a restart from it failed
+//	              DIR             of a checkpoint of SCR 1.1: its directory; ours
 const (
 	indexFile    = "index.scr"
 	indexVersion = 2
 
-	keyVersion  = "VERSION"
-	keyCurrent  = "CURRENT"
-	keyName     = "NAME"
-	keyDset     = "DSET"
-	keyComplete = "COMPLETE"
-	keyFlushed  = "FLUSHED"
-	keyFetched  = "FETCHED"
-	keyFailed   = "FAILED"
-
-	// Of datasets with compressed files, in the place of COMPLETE and CURRENT.
-	keyCompressed        = "COMPRESSED"
+	keyVersion           = "VERSION"
+	keyCurrent           = "CURRENT"
 	keyCurrentCompressed = "CURRENT_COMPRESSED"
+	keyName              = "NAME"
+	keyFlushed           = "FLUSHED"
+	keyFetched           = "FETCHED"
+	keyFailed            = "FAILED"
+	keyDir               = "DIR"
 
 	timestamp = "2006-01-02T15:04:05" // local time
 )
 
-func metadataPath(prefix, name string) string { return filepath.Join(prefix, Metadata, name) }
-
-// datasetPath is where the metadata of a dataset is.
-func datasetPath(prefix string, id int, name string) string {
-	return filepath.Join(prefix, Metadata, fmt.Sprintf("scr.dataset.%d", id), name)
-}
-
 // Index says which datasets are in a prefix directory.
 type Index struct {
 	h      *hash.Hash
-	shadow []Entry // that a version 1 index has beside others of their ids
+	shadow []Entry // further copies of checkpoints in an index of SCR 1.1
 }
 
 // Entry is one dataset of an index.
@@ -74,7 +84,7 @@ type Entry struct {
 	Complete bool   // all of it reached the prefix directory
 	Failed   bool   // a restart from it failed; it is not loaded again
 	Current  bool   // the one to restart from first
-	Flushed  string // when it arrived, local time; "" if that is not known
+	Flushed  string // when it was flushed, local time; "" if that is not known
 	Dir      string // of one that SCR 1.1 wrote: where it is, below the prefix directory
 }
 
@@ -86,10 +96,7 @@ func (e Entry) usable() bool {
 // ReadIndex reads the index of a prefix directory. One that has none has an
 // empty index.
 func ReadIndex(prefix string) (*Index, error) {
-	h, err := hash.ReadWithLock(metadataPath(prefix, indexFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		h, err = hash.New(), nil
-	}
+	h, err := hash.ReadOrNew(metadataPath(prefix, indexFile))
 	if err != nil {
 		return nil, damaged(err, prefix)
 	}
@@ -100,21 +107,6 @@ func ReadIndex(prefix string) (*Index, error) {
 	return x, nil
 }
 
-// CheckIndex is an error if there is no index, and complete datasets that one has named.
-func CheckIndex(prefix string) error {
-	if _, err := os.Lstat(metadataPath(prefix, indexFile)); !errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	list, _ := Summaries(prefix)
-	for _, f := range list {
-		if f.Complete {
-			return fmt.Errorf("the index of %s is gone, but not its datasets, such as %d (%s): scr_index --repair -p '%s' makes a new one from them; "+
-				"to begin anew, remove %s", prefix, f.ID(), f.Name(), prefix, filepath.Join(prefix, Metadata))
-		}
-	}
-	return nil
-}
-
 // damaged tells people what to do about an index that cannot be read.
 func damaged(err error, prefix string) error {
 	if !errors.Is(err, hash.ErrCorrupt) {
@@ -123,27 +115,48 @@ func damaged(err error, prefix string) error {
 	return fmt.Errorf("index: %w (scr_index --repair -p '%s' makes a new one from the datasets that are there)", err, prefix)
 }
 
-// newIndex makes an index of its hash. One that is empty takes up what SCR 1.1
-// has left in the prefix directory.
+// newIndex makes an index of its hash. One that is empty takes over the checkpoints
+// that SCR 1.1 has left in the prefix directory.
 func newIndex(h *hash.Hash, prefix string) (*Index, error) {
+	x := &Index{h: h}
 	if h.Size() == 0 {
-		x := &Index{h: h}
-		return x, x.takeOld(prefix)
+		old, err := readOldIndex(prefix)
+		if err == nil {
+			x.enterOld(old)
+		}
+		return x, err
 	}
 	if v, ok := h.Int(keyVersion); !ok || v != indexVersion {
 		return nil, fmt.Errorf("%s has version %q, this version of goscr reads version %d",
 			metadataPath(prefix, indexFile), h.Text(keyVersion), indexVersion)
 	}
-	return &Index{h: h}, nil
+	return x, nil
+}
+
+// enterOld enters the checkpoints of an index of SCR 1.1.
+func (x *Index) enterOld(old oldIndex) {
+	for _, e := range old.best {
+		x.enter(e.Entry)
+		to := x.at(e.ID)
+		for _, key := range []string{keyFlushed, keyFetched, keyFailed} {
+			if from := e.fields.Get(key); from != nil {
+				to.Set(key, from.Clone())
+			}
+		}
+	}
+	x.shadow = old.others
+	if _, ok := x.Lookup(old.current); ok {
+		x.h.SetValue(keyCurrent, old.current)
+	}
+	if old.found {
+		x.h.SetInt(keyVersion, indexVersion)
+	}
 }
 
 // UpdateIndex changes the index of a prefix directory while no other process
 // does.
 func UpdateIndex(prefix string, change func(*Index) error) error {
-	if err := os.MkdirAll(filepath.Join(prefix, Metadata), 0o777); err != nil {
-		return err
-	}
-	err := hash.Update(metadataPath(prefix, indexFile), func(h *hash.Hash) error {
+	err := update(prefix, indexFile, func(h *hash.Hash) error {
 		x, err := newIndex(h, prefix)
 		if err != nil {
 			return err
@@ -160,54 +173,72 @@ func UpdateIndex(prefix string, change func(*Index) error) error {
 	return err
 }
 
+// mendIndex puts a new index in the place of one that cannot be read, see hash.Mend.
+// fill is told, by an error, if what SCR 1.1 has left cannot be read either.
+func mendIndex(prefix, aside string, fill func(x *Index, old error)) (done, kept bool, err error) {
+	if err := makeMetadata(prefix); err != nil {
+		return false, false, err
+	}
+	return hash.Mend(metadataPath(prefix, indexFile), aside, func(h *hash.Hash) error {
+		x, err := newIndex(h, prefix)
+		if err != nil {
+			x = &Index{h: h}
+		}
+		fill(x, err)
+		h.SetInt(keyVersion, indexVersion)
+		return nil
+	})
+}
+
 func (x *Index) at(id int) *hash.Hash { return x.h.At(keyDset, strconv.Itoa(id)) }
 
 // Add enters a dataset, complete or not, in place of any other of its name or
 // id.
 func (x *Index) Add(d dataset.Dataset, complete bool, now time.Time) {
-	if id, ok := x.Lookup(d.Name()); ok {
+	x.enter(Entry{Dataset: d, ID: d.ID(), Name: d.Name(), Complete: complete, Flushed: now.Format(timestamp)})
+}
+
+// enter enters a dataset in place of any other of its name or id.
+func (x *Index) enter(e Entry) {
+	if id, ok := x.Lookup(e.Name); ok {
 		x.remove(id)
 	}
-	x.remove(d.ID())
-	x.h.At(keyName, d.Name()).SetInt(keyDset, int64(d.ID()))
-	e := x.at(d.ID())
-	describe(e, d, complete)
-	e.SetValue(keyFlushed, now.Format(timestamp))
+	x.remove(e.ID)
+	x.h.At(keyName, e.Name).SetInt(keyDset, int64(e.ID))
+	x.h.At(keyDset).Set(strconv.Itoa(e.ID), e.encode())
 }
 
-// describe enters a dataset, complete or not, in the index or in its summary. One
-// with files that are compressed is never complete for SCR 3.1, which would take
-// them for the program's; it has a key of its own that says so to us.
-func describe(h *hash.Hash, d dataset.Dataset, complete bool) {
-	d = dataset.Dataset{Hash: d.Clone()}
-	key := keyComplete
-	if d.Compressed() {
-		d.SetComplete(false)
-		key = keyCompressed
+// encode is the entry as it is in an index, without when a restart read it.
+func (e Entry) encode() *hash.Hash {
+	h := hash.New()
+	describe(h, e.Dataset, e.Complete)
+	for key, text := range map[string]string{keyFlushed: e.Flushed, keyDir: e.Dir} {
+		if text != "" {
+			h.SetValue(key, text)
+		}
 	}
-	h.Set(keyDset, d.Hash)
-	h.SetValue(keyComplete, "0")
-	h.Unset(keyCompressed)
-	if complete {
-		h.SetValue(key, "1")
-	}
+	return h
 }
 
-// isComplete reports whether a dataset was described as complete.
-func isComplete(h *hash.Hash) bool {
-	return h.Text(keyComplete) == "1" || h.Text(keyCompressed) == "1"
+// decodeEntry reads the entry of a number.
+func decodeEntry(id int, h *hash.Hash) Entry {
+	d := dataset.Decode(h.Get(keyDset))
+	return Entry{Dataset: d, ID: id, Name: d.Name(), Flushed: h.Text(keyFlushed), Complete: isComplete(h), Failed: h.Has(keyFailed), Dir: h.Text(keyDir)}
+}
+
+// replace changes the description of a dataset that is entered, and whether it is
+// complete; nothing else.
+func (x *Index) replace(d dataset.Dataset, complete bool) {
+	describe(x.at(d.ID()), d, complete)
+	if name := d.Name(); x.Current() == name {
+		x.setCurrent(name)
+	}
 }
 
 // Lookup returns the id of a dataset by its name.
 func (x *Index) Lookup(name string) (id int, ok bool) {
 	n, ok := x.h.Get(keyName, name).Int(keyDset)
 	return int(n), ok
-}
-
-// Entry returns what there is of a name.
-func (x *Index) Entry(name string) (Entry, bool) {
-	id, ok := x.Lookup(name)
-	return x.entry(id), ok
 }
 
 // Remove takes a dataset out. Its files stay.
@@ -224,14 +255,14 @@ func (x *Index) remove(id int) {
 		if n, _ := h.Int(keyDset); int(n) == id {
 			x.h.UnsetKV(keyName, name)
 			if x.Current() == name {
-				x.setCurrent("", "")
+				x.setCurrent("")
 			}
 		}
 	}
 	x.h.UnsetKVInt(keyDset, id)
 }
 
-// RemoveAfter takes all datasets out that are newer than one, and returns their
+// RemoveAfter takes all datasets out that are newer than a number, and returns their
 // names. Their files stay.
 func (x *Index) RemoveAfter(id int) []string {
 	var names []string
@@ -252,11 +283,17 @@ func (x *Index) Current() string {
 	return x.h.Text(keyCurrentCompressed)
 }
 
-func (x *Index) setCurrent(key, name string) {
+// setCurrent has the next restart begin with a dataset that is entered; with the
+// newest if name is "".
+func (x *Index) setCurrent(name string) {
 	x.h.Unset(keyCurrent)
 	x.h.Unset(keyCurrentCompressed)
-	if name != "" {
-		x.h.SetValue(key, name)
+	if e, ok := x.Find(name); !ok {
+		return
+	} else if e.Compressed() { // SCR 3.1 does not ask whether the current one is complete
+		x.h.SetValue(keyCurrentCompressed, name)
+	} else {
+		x.h.SetValue(keyCurrent, name)
 	}
 }
 
@@ -268,11 +305,7 @@ func (x *Index) SetCurrent(name string) error {
 		return fmt.Errorf("there is no dataset %q in the index", name)
 	}
 	x.at(id).Unset(keyFailed)
-	key := keyCurrent
-	if x.entry(id).Compressed() { // SCR 3.1 does not ask whether the current one is complete
-		key = keyCurrentCompressed
-	}
-	x.setCurrent(key, name)
+	x.setCurrent(name)
 	return nil
 }
 
@@ -286,18 +319,8 @@ func (x *Index) MarkFetched(id int, now time.Time) {
 func (x *Index) MarkFailed(id int, now time.Time) {
 	e := x.at(id)
 	e.SetValue(keyFailed, now.Format(timestamp))
-	if name := x.entry(id).Name; name != "" && x.Current() == name {
-		x.setCurrent("", "")
-	}
-}
-
-func (x *Index) entry(id int) Entry {
-	h := x.h.Get(keyDset, strconv.Itoa(id))
-	d := dataset.Dataset{Hash: h.Get(keyDset)}
-	return Entry{
-		Dataset: d, ID: id, Name: d.Name(), Flushed: h.Text(keyFlushed),
-		Complete: isComplete(h), Failed: h.Has(keyFailed), Current: d.Name() != "" && x.Current() == d.Name(),
-		Dir: h.Text(keyDir),
+	if name := x.ByID(id).Name; name != "" && x.Current() == name {
+		x.setCurrent("")
 	}
 }
 
@@ -307,7 +330,7 @@ func (x *Index) Entries() []Entry {
 	slices.Reverse(ids)
 	var list []Entry
 	for _, id := range ids {
-		list = append(list, x.entry(id))
+		list = append(list, x.ByID(id))
 		for _, e := range x.shadow {
 			if e.ID == id {
 				list = append(list, e)
@@ -323,22 +346,26 @@ func (x *Index) Find(name string) (Entry, bool) {
 	if !ok {
 		return Entry{}, false
 	}
-	return x.entry(id), true
+	return x.ByID(id), true
 }
 
 // ByID returns the dataset of a number, the zero Entry but for the number if there is
 // none.
-func (x *Index) ByID(id int) Entry { return x.entry(id) }
+func (x *Index) ByID(id int) Entry {
+	e := decodeEntry(id, x.h.Get(keyDset, strconv.Itoa(id)))
+	e.Current = e.Name != "" && x.Current() == e.Name
+	return e
+}
 
 // Has reports whether a dataset is entered, that one and not another of its id.
 func (x *Index) Has(d dataset.Dataset) bool {
-	e := x.entry(d.ID())
-	return e.Hash != nil && e.Name == d.Name() && e.Created().Equal(d.Created())
+	e := x.ByID(d.ID())
+	return !e.IsZero() && e.Name == d.Name() && e.Created().Equal(d.Created())
 }
 
-// TakenError says that the index has another dataset under the number of one that
-// was about to be entered: two jobs have begun to count from the same number in one
-// prefix directory.
+// TakenError says that a dataset cannot be entered since the index has another one
+// under its number: two jobs have begun to count from the same number in one prefix
+// directory.
 type TakenError struct {
 	Prefix  string
 	Dataset dataset.Dataset
@@ -354,17 +381,17 @@ func (e *TakenError) Is(target error) bool { return target == ErrTaken }
 
 func (e *TakenError) Error() string {
 	by := fmt.Sprintf("%q", e.By.Name)
-	if job := e.By.Text("JOBID"); job != "" {
+	if job := e.By.Owner().JobID; job != "" {
 		by += " of job " + job
 	}
 	return fmt.Sprintf("the index of %s has %s as dataset %d, so %q of the same number cannot be entered: jobs that run at the same time "+
 		"need prefix directories of their own (scr_index --drop makes the number free)", e.Prefix, by, e.Dataset.ID(), e.Dataset.Name())
 }
 
-// claim is a *TakenError if another dataset has the number of this one: one that can
-// be used or, once begun says that this one has been entered, any other.
+// claim is a *TakenError if another dataset has the number of this one: a complete one
+// or, if begun says that this one has been entered before, any.
 func (x *Index) claim(prefix string, d dataset.Dataset, begun bool) error {
-	if e := x.entry(d.ID()); e.Hash != nil && !x.Has(d) && (e.Complete || begun) {
+	if e := x.ByID(d.ID()); !e.IsZero() && !x.Has(d) && (e.Complete || begun) {
 		return &TakenError{prefix, d, e, x.Highest()}
 	}
 	return nil
@@ -380,13 +407,13 @@ func (x *Index) Highest() int {
 
 // Next returns the dataset to try to restart from: the current one first, and
 // then, newest first, those that are older than below, complete, checkpoints,
-// and have not failed. below is 0 for the first try. An entry that is not of the
-// dataset it is under is passed over: whoever works down the list by the ids of
-// datasets would meet it again and again.
+// and have not failed. below is 0 for the first try. An entry whose description has
+// another number is skipped: a caller that goes down the list by the numbers of
+// datasets would get it again and again.
 func (x *Index) Next(below int) (Entry, bool) {
 	if below == 0 {
-		if id, ok := x.Lookup(x.Current()); ok && x.entry(id).usable() {
-			return x.entry(id), true
+		if e, ok := x.Find(x.Current()); ok && e.usable() {
+			return e, true
 		}
 	}
 	for _, e := range x.Entries() {

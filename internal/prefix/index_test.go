@@ -157,9 +157,9 @@ func TestFlushFile(t *testing.T) {
 		var list []string
 		for id := range 5 {
 			for _, where := range []Location{InCache, InPrefix, Flushing} {
-				there, err := IsAt(dir, id, where)
+				l, err := located(dir, id)
 				must(t, err)
-				if there {
+				if l.Is(where) {
 					list = append(list, fmt.Sprint(id, where))
 				}
 			}

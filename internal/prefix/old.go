@@ -13,11 +13,11 @@ import (
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/meta"
-	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/internal/prefix/rank2file"
 )
 
 // SCR 1.1 kept a directory for each checkpoint, with all its files and their
-// list in it, and the index beside these (spec 000 §9.1, §9.2):
+// list in it, and the index beside these (SCR Developer's Manual, "Files"):
 //
 //	index.scr          VERSION = 1
 //	                   DIR  / <dir> / CKPT = <id>
@@ -29,7 +29,7 @@ import (
 //	scr.current        symbolic link to the directory to restart from first
 //
 // It is read, never written: as long as a prefix directory has no index of ours,
-// the checkpoints of this one count; when one is begun it takes them up, with
+// the checkpoints of this one count; when one is begun it takes them over, with
 // DIR = <dir> in their entries. Of several with one id it takes the best, since
 // ours has room for just one.
 const (
@@ -37,51 +37,65 @@ const (
 	oldSummaryVersion = 5
 	oldCurrent        = "scr.current"
 
-	keyDir     = "DIR"
+	keyCkpt    = "CKPT"
+	keyRanks   = "RANKS"
+	keyRank    = "RANK"
 	keyNoFetch = "NOFETCH"
 )
 
-// takeOld enters the checkpoints that SCR 1.1 left.
-func (x *Index) takeOld(prefix string) error {
+// oldIndex is what an index of SCR 1.1 says.
+type oldIndex struct {
+	found   bool
+	best    []oldEntry // one for each id
+	others  []Entry    // further copies of these
+	current string     // directory to restart from first
+}
+
+// oldEntry is an entry with its fields, which have the same meaning in our index.
+type oldEntry struct {
+	Entry
+	fields *hash.Hash
+}
+
+// readOldIndex reads the index that SCR 1.1 left, if it left one.
+func readOldIndex(prefix string) (x oldIndex, err error) {
 	path := filepath.Join(prefix, indexFile)
 	h, err := hash.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return x, nil
 	}
 	if err != nil {
-		return fmt.Errorf("index of SCR 1.1: %w", err)
+		return x, fmt.Errorf("index of SCR 1.1: %w", err)
 	}
 	if v, ok := h.Int(keyVersion); !ok || v != oldIndexVersion {
-		return fmt.Errorf("%s has version %q, this version of goscr reads version %d", path, h.Text(keyVersion), oldIndexVersion)
+		return x, fmt.Errorf("%s has version %q, this version of goscr reads version %d", path, h.Text(keyVersion), oldIndexVersion)
 	}
+	x.found = true
 	for _, id := range h.Get(keyCkpt).Ints() {
-		var copies []Entry
-		for dir, fields := range h.Get(keyCkpt, strconv.Itoa(id), keyDir).All() {
-			if checkName(dir) == nil {
-				copies = append(copies, oldEntry(id, dir, fields))
+		var copies []oldEntry
+		for dir, fields := range h.GetKVInt(keyCkpt, id).Get(keyDir).All() {
+			if CheckName(dir) == nil {
+				copies = append(copies, oldEntry{describeOld(id, dir, fields), fields})
 			}
 		}
 		slices.SortStableFunc(copies, better)
 		for i, e := range copies {
 			if i == 0 {
-				x.enterOld(e, h.Get(keyCkpt, strconv.Itoa(id), keyDir, e.Dir))
+				x.best = append(x.best, e)
 			} else {
-				x.shadow = append(x.shadow, e)
+				x.others = append(x.others, e.Entry)
 			}
 		}
 	}
 	if link, err := os.Readlink(filepath.Join(prefix, oldCurrent)); err == nil {
-		if _, ok := x.Lookup(filepath.Base(link)); ok {
-			x.h.SetValue(keyCurrent, filepath.Base(link))
-		}
+		x.current = filepath.Base(link)
 	}
-	x.h.SetInt(keyVersion, indexVersion)
-	return nil
+	return x, nil
 }
 
 // better orders copies of a checkpoint: usable before others, then newer.
-func better(a, b Entry) int {
-	rank := func(e Entry) int {
+func better(a, b oldEntry) int {
+	rank := func(e oldEntry) int {
 		switch {
 		case e.Failed:
 			return 2
@@ -93,11 +107,9 @@ func better(a, b Entry) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), -cmp.Compare(a.Flushed, b.Flushed), -cmp.Compare(a.Dir, b.Dir))
 }
 
-func oldEntry(id int, dir string, fields *hash.Hash) Entry {
-	d := dataset.Dataset{Hash: hash.New()}
-	d.SetInt("ID", int64(id))
-	d.SetValue("NAME", dir)
-	d.SetInt(keyCkpt, int64(id))
+// describeOld is the entry of a checkpoint with the fields that SCR 1.1 has for it.
+func describeOld(id int, dir string, fields *hash.Hash) Entry {
+	d := dataset.NewOld(id, dir)
 	d.SetComplete(oldComplete(fields))
 	return Entry{
 		Dataset: d, ID: id, Name: dir, Dir: dir, Flushed: fields.Text(keyFlushed),
@@ -110,19 +122,6 @@ func oldComplete(h *hash.Hash) bool {
 	return h.Has(keyComplete) && (h.Text(keyComplete) == "1" || h.Get(keyComplete).Size() == 0)
 }
 
-func (x *Index) enterOld(e Entry, fields *hash.Hash) {
-	x.h.At(keyName, e.Name).SetInt(keyDset, int64(e.ID))
-	to := x.at(e.ID)
-	to.Set(keyDset, e.Hash)
-	to.SetValue(keyDir, e.Dir)
-	to.SetValue(keyComplete, map[bool]string{true: "1", false: "0"}[e.Complete])
-	for _, key := range []string{keyFlushed, keyFetched, keyFailed} {
-		if from := fields.Get(key); from != nil {
-			to.Set(key, from.Clone())
-		}
-	}
-}
-
 // oldSummary is the list of files of a checkpoint of SCR 1.1.
 type oldSummary struct {
 	path, dir string
@@ -131,7 +130,7 @@ type oldSummary struct {
 }
 
 func readOldSummary(prefix, dir string, id int) (*oldSummary, error) {
-	if err := checkName(dir); err != nil {
+	if err := CheckName(dir); err != nil {
 		return nil, fmt.Errorf("the index names %w", err)
 	}
 	path := filepath.Join(prefix, dir, summaryFile)
@@ -154,7 +153,7 @@ func readOldSummary(prefix, dir string, id int) (*oldSummary, error) {
 // ranks is how many ranks wrote the checkpoint.
 func (s *oldSummary) ranks() (int, error) {
 	n, ok := s.h.Int(keyRanks)
-	if !ok || n < 1 || n > maxRanks {
+	if !ok || n < 1 || n > rank2file.MaxRanks {
 		return 0, fmt.Errorf("%s says that %q ranks wrote the checkpoint", s.path, s.h.Text(keyRanks))
 	}
 	return int(n), nil
@@ -162,8 +161,7 @@ func (s *oldSummary) ranks() (int, error) {
 
 // dataset describes the checkpoint.
 func (s *oldSummary) dataset() (dataset.Dataset, error) {
-	d := oldEntry(s.id, s.dir, s.h).Dataset
-	d.SetValue(keyDir, s.dir)
+	d := describeOld(s.id, s.dir, s.h).Dataset
 	ranks, err := s.ranks()
 	if err != nil {
 		return d, err
@@ -201,50 +199,66 @@ func (s *oldSummary) entry(rank string) (*hash.Hash, error) {
 	return entry, nil
 }
 
-// old finds the list of files of a checkpoint, if SCR 1.1 wrote it. The list is on
-// rank 0. It is collective; the result is agreed.
-func (p *Prefix) old(id int) (s *oldSummary, isOld bool, err error) {
-	found := []int64{0}
-	err = p.onRoot(func() error {
-		x, err := ReadIndex(p.Dir)
-		if err != nil || x.entry(id).Dir == "" {
-			return err
-		}
-		found[0] = 1
-		s, err = readOldSummary(p.Dir, x.entry(id).Dir, id)
-		return err
-	})
-	if err != nil {
-		return nil, false, err
+// items are the entries of all ranks.
+func (s *oldSummary) items() (ranks int, items []rank2file.Item, err error) {
+	if _, err := s.dataset(); err != nil { // looks at everything
+		return 0, nil, err
 	}
-	err = p.Comm.Allreduce(found, mpi.Max)
-	return s, found[0] == 1, err
+	ranks, err = s.ranks()
+	for _, rank := range s.h.Get(keyRank).Ints() {
+		if err == nil {
+			var entry *hash.Hash
+			entry, err = s.entry(strconv.Itoa(rank))
+			items = append(items, rank2file.Item{Rank: rank, Entry: entry})
+		}
+	}
+	return ranks, items, err
 }
 
-// deal gives the entries of ranks to those who handle them. s is nil except on
-// rank 0. It is collective; the result is agreed.
-func (s *oldSummary) deal(c mpi.Comm) (int, []item, error) {
-	entries := hash.New()
-	size := []int64{0}
-	var err error
-	if s != nil {
-		_, err = s.dataset() // looks at everything
-		for _, rank := range s.h.Get(keyRank).Keys() {
-			if err == nil {
-				var entry *hash.Hash
-				entry, err = s.entry(rank)
-				entries.Set(rank, entry)
-			}
+// oldSummaries returns the checkpoints that SCR 1.1 has left, whatever its index
+// says, and what is wrong with those that cannot be read.
+func oldSummaries(prefix string) (list []Found, bad []error) {
+	entries, err := os.ReadDir(prefix)
+	if err != nil {
+		return nil, []error{err}
+	}
+	for _, e := range entries {
+		f, err := OldSummary(prefix, e.Name())
+		switch {
+		case err == nil:
+			list = append(list, f)
+		case e.IsDir() && e.Name() != Metadata && !errors.Is(err, fs.ErrNotExist):
+			bad = append(bad, err)
 		}
-		n, _ := s.ranks()
-		size[0] = int64(n)
 	}
-	if err := mpi.Agree(c, err); err != nil {
-		return 0, nil, err
+	// Of several copies of one checkpoint the newest comes last, and stays.
+	slices.SortStableFunc(list, func(a, b Found) int { return a.Flushed.Compare(b.Flushed) })
+	return list, bad
+}
+
+// OldSummary returns the checkpoint that SCR 1.1 has left in a directory below
+// the prefix directory.
+func OldSummary(prefix, dir string) (Found, error) {
+	if err := CheckName(dir); err != nil {
+		return Found{}, err
 	}
-	if err := c.Allreduce(size, mpi.Max); err != nil {
-		return 0, nil, err
+	path := filepath.Join(prefix, dir, summaryFile)
+	h, err := hash.ReadFile(path)
+	if err != nil {
+		return Found{}, err
 	}
-	items, err := gatherItems(c, int(size[0]), entries)
-	return int(size[0]), items, mpi.Agree(c, err)
+	info, err := os.Lstat(path)
+	if err != nil {
+		return Found{}, err
+	}
+	ids := h.Get(keyCkpt).Ints()
+	if len(ids) != 1 {
+		return Found{}, fmt.Errorf("%s is that of %d checkpoints", path, len(ids))
+	}
+	s, err := readOldSummary(prefix, dir, ids[0])
+	if err != nil {
+		return Found{}, err
+	}
+	d, err := s.dataset()
+	return Found{Dataset: d, Complete: true, Flushed: info.ModTime(), Dir: dir}, err
 }

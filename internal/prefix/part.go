@@ -6,21 +6,21 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/prefix/rank2file"
 	"github.com/goscr/goscr/internal/redundancy"
 )
 
-// A rank filemap lists the files of one rank that have come, with their paths
-// relative to the prefix directory, which can be moved (spec 002). It is written by
-// whoever copies without the other ranks, in the background or after the last run,
-// when the rank's files are on their medium. That of rank 2 is 2.scrfilemap in the
-// directory that goscr keeps for the dataset:
+// A rank's list has its files that are in the prefix directory, with their paths
+// relative to that, which can be moved (SCR Developer Guide, "Scavenge"). It is
+// written by a process that copies without the other ranks, in the background or
+// after the last run, when the rank's files are on their medium. The list of rank 2
+// is 2.scrfilemap in the directory that goscr keeps for the dataset:
 //
 //	DSET / <id> / RANK / <r>
 //	RANK / <r> / DSET / <id> / DSETDESC / …
@@ -32,17 +32,18 @@ const (
 
 	keyFiles = "FILES"
 	keyMeta  = "META"
+	keyDesc  = "DSETDESC" // also of flush.scr
 )
 
-// Part is what has come of one rank's files.
+// Part is one rank's files in the prefix directory.
 type Part struct {
 	Rank, Ranks int
 	Dataset     dataset.Dataset
 	Files       []redundancy.File // with their paths in the prefix directory
 }
 
-func partPath(dir string, rank int) string {
-	return filepath.Join(dir, strconv.Itoa(rank)+partExtension)
+func partPath(prefixDir string, id, rank int) string {
+	return filepath.Join(Dir(prefixDir, id), strconv.Itoa(rank)+partExtension)
 }
 
 // Enter writes a rank's list once its files, which are on their medium, have their
@@ -54,54 +55,13 @@ func (p *Part) Enter(prefixDir string) error {
 	return p.Write(prefixDir)
 }
 
-// Aside is where a copy in the background puts a file of a rank, its number i, that is to
-// become to, until all of it is there.
-func Aside(to string, id, rank, i int) string {
-	return filepath.Join(filepath.Dir(to), fmt.Sprintf(".scr.%d.%d.%d.flush", id, rank, i))
-}
-
-// RemoveAsides removes what copies in the background that were cut short have left of a
-// dataset, below the directories of its files.
-func RemoveAsides(id int, dirs []string) error {
-	var first error
-	for _, dir := range dirs {
-		entries, err := os.ReadDir(dir)
-		for _, e := range entries {
-			if ok, _ := filepath.Match(fmt.Sprintf(".scr.%d.*.*.flush", id), e.Name()); ok {
-				err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
-			}
-		}
-		if first == nil {
-			first = err
-		}
-	}
-	return first
-}
-
-// syncNames has the names of files last that are in the prefix directory.
-func syncNames(prefixDir string, files []redundancy.File) error {
-	synced := map[string]bool{}
-	for _, f := range files {
-		for d := filepath.Dir(f.Path); !synced[d]; d = filepath.Dir(d) { // some may be new
-			if err := hash.SyncDir(d); err != nil && !errors.Is(err, fs.ErrPermission) { // may be searched, not read
-				return err
-			}
-			synced[d] = true
-			if d == prefixDir || d == "/" {
-				break
-			}
-		}
-	}
-	return nil
-}
-
 // Write replaces a rank's list.
 func (p *Part) Write(prefixDir string) error {
 	h := hash.New()
 	rank, id := strconv.Itoa(p.Rank), strconv.Itoa(p.Dataset.ID())
 	h.At(keyDset, id, keyRank, rank)
 	entry := h.At(keyRank, rank, keyDset, id)
-	entry.Set(keyDesc, p.Dataset.Hash)
+	entry.Set(keyDesc, p.Dataset.Encode())
 	entry.SetInt(keyRanks, int64(p.Ranks))
 	entry.SetInt(keyFiles, int64(len(p.Files)))
 	for _, f := range p.Files {
@@ -111,19 +71,18 @@ func (p *Part) Write(prefixDir string) error {
 		}
 		entry.At(keyFile, rel).Set(keyMeta, f.Meta.Hash())
 	}
-	return hash.WriteShared(partPath(Dir(prefixDir, p.Dataset.ID()), p.Rank), h)
+	return hash.WriteShared(partPath(prefixDir, p.Dataset.ID(), p.Rank), h)
 }
 
 // ReadPart reads the list of a rank. All that is in it has been checked, except
 // the files.
 func ReadPart(prefixDir string, id, rank int) (*Part, error) {
-	dir := Dir(prefixDir, id)
-	path := partPath(dir, rank)
+	path := partPath(prefixDir, id, rank)
 	h, err := hash.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	p, err := parsePart(h.Get(keyRank, strconv.Itoa(rank), keyDset, strconv.Itoa(id)), prefixDir, dir)
+	p, err := parsePart(h.Get(keyRank, strconv.Itoa(rank), keyDset, strconv.Itoa(id)), prefixDir, Dir(prefixDir, id))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -138,7 +97,7 @@ func parsePart(h *hash.Hash, prefixDir, dir string) (*Part, error) {
 	if h == nil {
 		return nil, fmt.Errorf("lists nothing of its rank and dataset")
 	}
-	p := &Part{Dataset: dataset.Dataset{Hash: h.Get(keyDesc)}}
+	p := &Part{Dataset: dataset.Decode(h.Get(keyDesc))}
 	ranks, ok := h.Int(keyRanks)
 	for _, f := range h.Get(keyFile).All() { // as in lists of others' making
 		if ok {
@@ -146,7 +105,7 @@ func parsePart(h *hash.Hash, prefixDir, dir string) (*Part, error) {
 		}
 		ranks, ok = f.Get(keyMeta).Int(keyRanks)
 	}
-	if !ok || ranks < 1 || ranks > maxRanks {
+	if !ok || ranks < 1 || ranks > rank2file.MaxRanks {
 		return nil, fmt.Errorf("of a job of %q ranks", h.Text(keyRanks))
 	}
 	p.Ranks = int(ranks)
@@ -159,7 +118,7 @@ func parsePart(h *hash.Hash, prefixDir, dir string) (*Part, error) {
 	for name, fields := range h.Get(keyFile).All() {
 		f := redundancy.File{Path: filepath.Join(prefixDir, name), Meta: meta.FromHash(fields.Get(keyMeta))}
 		if f.Meta.Type() == meta.Full {
-			if err := checkName(name); err != nil {
+			if err := CheckName(name); err != nil {
 				return nil, fmt.Errorf("lists %w", err)
 			}
 		} else if filepath.Dir(f.Path) != filepath.Clean(dir) || !IsRedundancy(filepath.Base(name)) {
@@ -172,13 +131,6 @@ func parsePart(h *hash.Hash, prefixDir, dir string) (*Part, error) {
 	}
 	return p, nil
 }
-
-// RedundancyName is how redundancy files are called: the member, counted from 1,
-// the size of the set, the lowest rank in it, and the scheme.
-var RedundancyName = regexp.MustCompile(`^([0-9]{1,9})_of_([0-9]{1,9})_in_([0-9]{1,9})\.(xor|partner|rs)$`)
-
-// IsRedundancy reports whether a redundancy file can have a name.
-func IsRedundancy(name string) bool { return RedundancyName.MatchString(name) }
 
 // PartsOf returns the ranks of which a dataset has a list in the prefix directory.
 func PartsOf(prefixDir string, id int) ([]int, error) {
@@ -199,13 +151,11 @@ func PartsOf(prefixDir string, id int) ([]int, error) {
 
 // Same reports whether two descriptions are of one dataset, and not of two that have
 // the same number.
-func Same(a, b dataset.Dataset) bool {
-	return a.ID() == b.ID() && a.Name() == b.Name() && a.Created().Equal(b.Created())
-}
+func Same(a, b dataset.Dataset) bool { return a.Same(b) }
 
 // RemovePart removes the list of a rank, if there is one.
 func RemovePart(prefixDir string, id, rank int) error {
-	err := os.Remove(partPath(Dir(prefixDir, id), rank))
+	err := os.Remove(partPath(prefixDir, id, rank))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -40,7 +40,7 @@ func TestCondemn(t *testing.T) {
 	}
 	x, err := ReadIndex(dir)
 	must(t, err)
-	if e, _ := x.Next(0); e.Name != "a" || !x.entry(2).Failed {
+	if e, _ := x.Next(0); e.Name != "a" || !x.ByID(2).Failed {
 		t.Errorf("next is %q", e.Name)
 	}
 	must(t, Forgive(dir))

@@ -164,7 +164,7 @@ func partnerKey(d int) string {
 // encode returns the header as it stands in the file.
 func (h *Header) encode() *hash.Hash {
 	x := hash.New()
-	x.Set(keyDset, h.Dataset.Clone())
+	x.Set(keyDset, h.Dataset.Encode())
 	x.SetInt(keyRanks, int64(h.Ranks))
 	x.At(keyGroup).SetInt(keyRanks, int64(len(h.Members)))
 	for i, r := range h.Members {
@@ -197,7 +197,7 @@ func (h *Header) encode() *hash.Hash {
 // decodeHeader reads what encode returns. A header whose parts contradict each
 // other is an error.
 func decodeHeader(x *hash.Hash) (*Header, error) {
-	h := &Header{Dataset: dataset.Dataset{Hash: x.Get(keyDset)}}
+	h := &Header{Dataset: dataset.Decode(x.Get(keyDset))}
 	ranks, _ := x.Int(keyRanks)
 	h.Ranks = int(ranks)
 	var err error

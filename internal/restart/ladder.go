@@ -192,7 +192,7 @@ func (r *Restart) SetCurrent(name string, again bool) (checkpoint int, err error
 		if err != nil {
 			return err
 		}
-		e, ok := x.Entry(name)
+		e, ok := x.Find(name)
 		if !ok && inCache != nil {
 			return nil // it will be entered when it is flushed
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/progress"
 	"github.com/goscr/goscr/internal/redundancy/offline"
@@ -32,11 +33,11 @@ func Build(prefixDir string, id int, warn func(error), meter progress.Meter) (Bu
 	if _, err := os.Stat(dir); err != nil {
 		return Built{}, fmt.Errorf("nothing of dataset %d is in %s: scr_scavenge or scr_copy bring what nodes have of it; scr_index --list shows what there is: %w", id, prefixDir, err)
 	}
-	unlock, err := lock(dir, "build.lock") // keeps two from building it at the same time
+	alone, err := lock.Wait(filepath.Join(dir, "build.lock")) // keeps two from building it at the same time
 	if err != nil {
 		return Built{}, err
 	}
-	defer unlock()
+	defer alone.Release()
 	if _, err := prefix.ReadIndex(prefixDir); err != nil { // before a lot of work is for nothing
 		return Built{}, err
 	}

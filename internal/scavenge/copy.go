@@ -12,7 +12,7 @@
 //	scan.go     what has come there, and what is missing
 //	rebuild.go  sets of ranks some of whose files are missing
 //	build.go    from the lists to a dataset that can be used
-//	files.go    locks and what else these have in common
+//	files.go    what these have in common
 //
 // Whatever is killed can be run again, and whatever is run again does no harm: a
 // file of the program gets its name once all of it is on the medium, a rank its
@@ -28,8 +28,11 @@ import (
 	"path/filepath"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/filemap"
+	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/progress"
@@ -81,14 +84,14 @@ func NoControl(err error) error {
 // Run copies. If the files of some ranks cannot be copied it goes on with the
 // others, and returns an error in the end.
 func (c *Copy) Run() (Copied, error) {
-	unlock, err := c.alone()
+	alone, err := c.alone()
 	if errors.Is(err, fs.ErrNotExist) {
 		return Copied{}, NoControl(err)
 	}
 	if err != nil {
 		return Copied{}, fmt.Errorf("control directory: %w", err)
 	}
-	defer unlock()
+	defer alone.Release()
 	maps, bad, err := filemap.ReadDir(c.Control)
 	if err != nil {
 		return Copied{}, fmt.Errorf("control directory: %w", err)
@@ -138,13 +141,14 @@ func (c *Copy) Run() (Copied, error) {
 }
 
 // alone waits until no other copy is under way on the node: the names under which
-// files are written are the same for both.
-func (c *Copy) alone() (unlock func(), err error) {
-	f, err := os.Open(c.Control)
-	if err != nil {
-		return nil, err
+// files are written are the same for both. There can be no other where nothing can be
+// written any more.
+func (c *Copy) alone() (*lock.Lock, error) {
+	l, err := lock.Wait(filepath.Join(c.Control, "copy.lock"))
+	if errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOSPC) {
+		return nil, nil
 	}
-	return hold(f)
+	return l, err
 }
 
 // node is a Copy at work.
@@ -178,7 +182,7 @@ func (n *node) ranks() ([]int, error) {
 		if files, _ := n.maps.Expected(n.ID, rank); files < 0 || !d.Complete() {
 			continue // not a rank of this node, or it was killed before it was done
 		}
-		if n.dataset.Hash != nil && !prefix.Same(d.Dataset, n.dataset) {
+		if !n.dataset.IsZero() && !d.Same(n.dataset) {
 			return nil, fmt.Errorf("the filemaps in %s know two datasets %d: %s and %s", n.Control, n.ID, n.dataset.Name(), d.Name())
 		}
 		n.dataset, of = d.Dataset, d.Prefix
@@ -216,7 +220,7 @@ func (n *node) copyRank(rank int) error {
 	for i, path := range n.maps.Files(n.ID, rank) {
 		f := redundancy.File{Path: path, Meta: n.maps.Meta(n.ID, rank, path).Clone()}
 		to, err := n.destination(f)
-		bring := func() error { return n.copyFile(f, to, fmt.Sprintf("%d.%d", rank, i)) }
+		bring := func() error { return n.bring(rank).File(i, f, to) }
 		if err == nil {
 			err = bring()
 		}
@@ -255,33 +259,30 @@ func (n *node) destination(f redundancy.File) (string, error) {
 		}
 		return filepath.Join(n.dir, name), nil
 	}
-	if err := prefix.CheckName(f.Meta.File()); err != nil {
-		return "", fmt.Errorf("the description of %s names %w", f.Path, err)
-	}
-	return filepath.Join(n.Prefix, f.Meta.File()), nil
+	return prefix.Destination(n.Prefix, f)
 }
 
-// copyFile copies a file, under another name until all of it is there: a
-// background flush may be copying the same one, and what is complete must never
-// become less. unique tells this writer's name from others'.
-func (n *node) copyFile(f redundancy.File, to, unique string) error {
-	if n.isThere(f, to) {
-		n.done.Kept++
-		n.meter.Add(f.Meta.Size())
-		return nil
+// bring copies files of a rank, under other names until all of them is there: a
+// background flush may be copying the same ones, and what is complete must never
+// become less.
+func (n *node) bring(rank int) *prefix.Bring {
+	return &prefix.Bring{
+		Prefix: n.Prefix, Copy: n.copier.Copy,
+		Aside: func(to string, i int) string { return n.aside(to, fmt.Sprintf("%d.%d", rank, i)) },
+		There: func(_ int, f redundancy.File, to string) (bool, error) {
+			there := n.isThere(f, to)
+			if there {
+				n.done.Kept++
+				n.meter.Add(f.Meta.Size())
+			}
+			return there, nil
+		},
+		Placed: func(_ int, f redundancy.File, _ string) error {
+			n.done.Files++
+			n.done.Bytes += f.Meta.Size()
+			return nil
+		},
 	}
-	aside := n.aside(to, unique)
-	err := n.copier.Copy(f.Path, aside, f.Meta)
-	if err == nil {
-		err = os.Rename(aside, to)
-	}
-	if err != nil {
-		_ = os.Remove(aside) // the first error is the one to report
-		return err
-	}
-	n.done.Files++
-	n.done.Bytes += f.Meta.Size()
-	return nil
 }
 
 // aside is a name beside a path. It is the same every time, so that what a
@@ -344,11 +345,11 @@ func (n *node) partnersOf(path string) error {
 // fillIn brings the files of a rank from copy d in a redundancy file, unless they
 // have come. Other nodes may have copies too: one of them brings them.
 func (n *node) fillIn(r *redundancy.Reader, d, rank int) error {
-	unlock, err := lock(n.dir, fmt.Sprintf("%d.lock", rank))
+	alone, err := lock.Wait(filepath.Join(n.dir, fmt.Sprintf("%d.lock", rank)))
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer alone.Release()
 	if p, err := prefix.ReadPart(n.Prefix, n.ID, rank); err == nil && prefix.Same(p.Dataset, n.dataset) {
 		return nil
 	}

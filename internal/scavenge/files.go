@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/prefix"
 )
@@ -26,31 +23,6 @@ func written(prefixDir string, id int) (prefix.Entry, error) {
 			"there is nothing of it in the caches to make it whole", id, e.Name)
 	}
 	return e, err
-}
-
-// lock waits for a lock among all nodes, that of a file which it makes in the
-// directory of a dataset. The directory itself would not do: some file systems lock
-// only what is open for writing.
-func lock(dir, name string) (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o666)
-	if err != nil {
-		return nil, err
-	}
-	return hold(f)
-}
-
-// hold takes the lock of an open file.
-func hold(f *os.File) (unlock func(), err error) {
-	for {
-		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX); err != unix.EINTR {
-			break
-		}
-	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
-	}
-	return func() { f.Close() }, nil
 }
 
 // syncFile returns when a file is on its medium.

@@ -70,7 +70,7 @@ func RebuildFiles(prefixDir, kind string, paths []string, warn func(error), mete
 		if err != nil {
 			continue // is said below
 		}
-		if d.Hash == nil {
+		if d.IsZero() {
 			d = r.Dataset
 		}
 		there[r.Current.Rank] = !slices.ContainsFunc(r.Current.In(prefixDir), func(f redundancy.File) bool {

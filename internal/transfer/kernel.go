@@ -9,15 +9,15 @@ import (
 
 // throughKernel copies the rest of a file without its bytes passing through this
 // process, as far as that is possible. What it leaves, for whatever reason, is
-// copied the other way, which then meets the reason again.
-func (c *Copier) throughKernel(p *passage) error {
+// copied the other way, which then finds the same reason.
+func (p *copying) throughKernel() error {
 	const piece = 8 << 20
 	for _, by := range []func(out, in *os.File, at int64, n int) (int, error){copyRange, sendFile} {
 		for {
 			n, err := by(p.out.f, p.in, p.size, piece)
 			if n > 0 {
 				p.out.moved(int64(n))
-				if err := c.done(p, n); err != nil {
+				if err := p.done(n); err != nil {
 					return err
 				}
 			}

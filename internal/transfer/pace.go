@@ -13,17 +13,17 @@ type Limits struct {
 	CPU       float64 // seconds of a processor a second
 }
 
-// Part is the limits of somebody who has so much of the work on the node.
+// Part is the limits of a process that has so much of the work on the node.
 func (l Limits) Part(of float64) Limits { return Limits{l.Bandwidth * of, l.CPU * of} }
 
 // ErrStopped is why a copy that was told to stop is not complete.
 var ErrStopped = errors.New("the copy was stopped")
 
-// Pace keeps somebody who copies to limits, by letting him wait after each piece
-// for as long as the piece may take.
+// Pace keeps a copy to limits: after each piece it waits for as long as the piece may
+// take.
 type Pace struct {
 	Limits
-	// Used is the processor time of whoever copies, so far.
+	// Used is the processor time of the thread or process that copies, so far.
 	Used func() time.Duration
 	// Wait waits, perhaps not at all. Its error, which it may return before the time
 	// is over, ends the copy.
@@ -38,16 +38,15 @@ type Pace struct {
 // busy, and make up for it.
 const credit = time.Second
 
-// burst is how long a wait is worth being waited: to be woken costs the processor's
-// time, too, in threads that nobody counts.
+// burst is the shortest wait that is worth it: to be woken costs processor time, too,
+// in threads whose time is not counted.
 const burst = 50 * time.Millisecond
 
 // Spent says that so many bytes were copied, and returns when the next may be, with
 // an error if they shall not be.
 func (p *Pace) Spent(bytes int) error { return p.spend(bytes, burst) }
 
-// Settle returns when all that was copied may have been, for who has nothing more to
-// copy.
+// Settle returns when all that was copied may have been. It is for the end of a copy.
 func (p *Pace) Settle() error { return p.spend(0, 0) }
 
 func (p *Pace) spend(bytes int, worth time.Duration) error {
@@ -123,12 +122,12 @@ func UntilStopped(stop <-chan struct{}) func(time.Duration) error {
 	}
 }
 
-// niceness is by how much a thread that copies steps back behind those of the program:
-// where they share a processor it gets a tenth of it.
+// niceness is what is added to the nice value of a thread that copies: where it shares
+// a processor with a thread of the program it gets a tenth of it.
 const niceness = 10
 
-// StepBack lets the calling thread, to which the goroutine has to be locked, step back
-// behind others when there are not enough processors. It cannot be undone.
+// StepBack lowers the priority of the calling thread, to which the goroutine has to be
+// locked, behind the program's threads. It cannot be undone.
 func StepBack() {
 	const most = 19
 	raw, err := unix.Getpriority(unix.PRIO_PROCESS, 0) // 20 less the niceness

@@ -18,9 +18,9 @@ const probe = 512 << 10
 // not worth the time, then and when they are read.
 const leastGain = 1.0 / 16
 
-// pack compresses a file on its way, and reports whether it has done so; if not,
-// nothing has passed.
-func (c *Copier) pack(p *passage, md meta.Meta) (bool, error) {
+// pack compresses a file while it is copied, and reports whether it has done so; if
+// not, nothing was copied.
+func (c *Copier) pack(p *copying, md meta.Meta) (bool, error) {
 	if !c.Compress.On() || p.out.whole(md) {
 		return false, nil
 	}
@@ -36,7 +36,7 @@ func (c *Copier) pack(p *passage, md meta.Meta) (bool, error) {
 	}
 	to := &counted{to: p.out, blind: c.Blind}
 	c.packer.Reset(to)
-	if err := c.pour(p, c.packer, io.NewSectionReader(p.in, 0, 1<<62)); err != nil {
+	if err := p.pour(c.packer, io.NewSectionReader(p.in, 0, 1<<62)); err != nil {
 		return false, err
 	}
 	if err := c.packer.Close(); err != nil {
@@ -51,7 +51,7 @@ func (c *Copier) pack(p *passage, md meta.Meta) (bool, error) {
 }
 
 // whole reports whether the file is there as it is, as far as can be told without
-// reading it: who has brought it may have recorded how. It is read like what is
+// reading it: another copier may have recorded how. It is read like what is
 // left of any copy.
 func (t *target) whole(md meta.Meta) bool {
 	info, err := t.f.Stat()
@@ -61,34 +61,13 @@ func (t *target) whole(md meta.Meta) bool {
 
 // shrinks reports whether the beginning of a file gets smaller by so much that the
 // file is worth being compressed.
-func (c *Copier) shrinks(p *passage) (bool, error) {
+func (c *Copier) shrinks(p *copying) (bool, error) {
 	begin := make([]byte, probe)
 	n, err := p.in.ReadAt(begin, 0)
 	if err != nil && err != io.EOF {
 		return false, err
 	}
 	return float64(c.packer.Size(begin[:n])) < float64(n)*(1-c.gain), nil
-}
-
-// pour copies what the program wrote from in to out.
-func (c *Copier) pour(p *passage, out io.Writer, in io.Reader) error {
-	for {
-		n, err := in.Read(c.buffer)
-		if n > 0 {
-			if _, err := out.Write(c.buffer[:n]); err != nil {
-				return err
-			}
-			if err := c.seen(p, c.buffer[:n]); err != nil {
-				return err
-			}
-		}
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
 }
 
 // counted counts bytes, and takes their checksum, on their way to a writer or from
@@ -125,8 +104,8 @@ func (w *counted) count(p []byte) {
 }
 
 // unpack makes of a file what it was before it was compressed, and reports whether
-// it was compressed; if not, nothing has passed.
-func (c *Copier) unpack(p *passage, to io.Writer, md meta.Meta) (bool, error) {
+// it was compressed; if not, nothing was copied.
+func (c *Copier) unpack(p *copying, to io.Writer, md meta.Meta) (bool, error) {
 	info, err := p.in.Stat()
 	if err != nil {
 		return false, err
@@ -153,7 +132,7 @@ func (c *Copier) unpack(p *passage, to io.Writer, md meta.Meta) (bool, error) {
 	if err := r.begin(); err != nil {
 		return false, err
 	}
-	if err := c.pour(p, to, r); err != nil {
+	if err := p.pour(to, r); err != nil {
 		return false, err
 	}
 	if !c.Blind && !s.NoCRC && from.crc != s.CRC {

@@ -10,18 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// target is a file that is being written. If something is there, it may be the
-// beginning of the same file, from a copy that was cut short; or all of it; or
-// anything else. So it is believed as far as it is, byte for byte, what is to be
-// written, and made anew from the first piece that is not. What a power failure has
-// left, holes and zeros where data should be, is found in this way too.
+// target is a file that is being written. What is there before may be the beginning
+// of the same file, from a copy that was interrupted; or all of it; or anything else.
+// It is kept as far as it is, byte for byte, what is to be written, and written anew
+// from the first piece that is not. Holes and zeros where data should be, as a power
+// failure leaves them, are found in this way too.
 type target struct {
 	f       *os.File
 	regular bool
 	had     int64 // bytes that it was found with
 	at      int64 // bytes that are in place
 	stale   bool  // what was found is of no use from here on
-	started int64 // bytes that are on their way to the medium
+	started int64 // bytes whose writing to the medium was started
 	c       *Copier
 }
 
@@ -44,8 +44,7 @@ func (c *Copier) create(dst string) (*target, error) {
 	if err == nil && isPipe(f) {
 		_, err = f.Close(), unix.ENXIO // its reader would get what no file gets
 	}
-	// A file from an earlier run may be read-only, or a link or a pipe may stand
-	// there.
+	// A file from an earlier run may be read-only, or there may be a link or a pipe.
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
 		switch e := os.Remove(dst); {
 		case errors.Is(e, fs.ErrNotExist): // it is the directory that nothing can be made in

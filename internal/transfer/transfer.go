@@ -4,9 +4,11 @@
 // is on its medium.
 //
 //	transfer.go  a copy of one file, there and back
+//	packed.go    ... that is compressed or decompressed
+//	kernel.go    ... by the kernel, where the bytes need not be seen
+//	copying.go   what is known of a file while it is copied
 //	target.go    the file that is written, which may have been begun before
-//	kernel.go    bytes that nobody wants to see
-//	packed.go    files that are compressed on their way
+//	pace.go      copies that keep to limits
 //
 // None of it needs MPI or other ranks.
 package transfer
@@ -18,16 +20,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/goscr/goscr/internal/checksum"
 	"github.com/goscr/goscr/internal/compress"
 	"github.com/goscr/goscr/internal/meta"
-	"github.com/goscr/goscr/internal/redundancy"
 )
 
 // Copier copies files, one at a time, with one set of buffers.
 type Copier struct {
-	// Bare leaves a copy with the mode, owner and times of a file that is made
-	// anew, and not with those of what it is a copy of.
+	// Bare leaves a copy with the mode, owner and times that a new file has, and does
+	// not give it those of the original.
 	Bare bool
 	// Blind takes no checksums, and compares none.
 	Blind bool
@@ -65,14 +65,14 @@ func NewCopier(size int) *Copier {
 // description that others use should not be given away for that, but a copy of it.
 func (c *Copier) Copy(src, dst string, md meta.Meta) error {
 	md.SetAsWritten()
-	pack := func(p *passage) (bool, error) { return c.pack(p, md) }
+	pack := func(p *copying) (bool, error) { return c.pack(p, md) }
 	return c.transfer(src, dst, md, pack)
 }
 
 // Fetch is Copy in the other direction: src is as md says that it is stored, and
 // dst becomes what the program wrote.
 func (c *Copier) Fetch(src, dst string, md meta.Meta) error {
-	return c.transfer(src, dst, md, func(p *passage) (bool, error) { return c.unpack(p, p.out, md) })
+	return c.transfer(src, dst, md, func(p *copying) (bool, error) { return c.unpack(p, p.out, md) })
 }
 
 // Verify reads a file that is as md says that it is stored, and returns how many
@@ -90,45 +90,20 @@ func (c *Copier) Verify(src string, md meta.Meta) (int64, error) {
 	case !info.Mode().IsRegular():
 		return 0, fmt.Errorf("%s is not a regular file", src)
 	}
-	p := &passage{in: in}
+	p := &copying{c: c, in: in}
 	done, err := c.unpack(p, io.Discard, md)
 	if err == nil && !done {
-		err = c.pour(p, io.Discard, in)
+		err = p.pour(io.Discard, in)
 	}
 	if err == nil {
-		err = c.check(src, p, md)
+		err = p.check(src, md)
 	}
 	return p.size, err
 }
 
-// passage is a file on its way from one place to another.
-type passage struct {
-	in  *os.File
-	out *target
-
-	size int64 // of what the program wrote, so far
-	crc  uint32
-}
-
-// seen takes bytes of what the program wrote into account.
-func (c *Copier) seen(p *passage, data []byte) error {
-	if !c.Blind {
-		p.crc = checksum.Update(p.crc, data)
-	}
-	return c.done(p, len(data))
-}
-
-func (c *Copier) done(p *passage, n int) error {
-	p.size += int64(n)
-	if c.Step == nil || n == 0 {
-		return nil
-	}
-	return c.Step(n)
-}
-
 // transfer copies a file as first says, or as it is if that says that it has not
 // done anything.
-func (c *Copier) transfer(src, dst string, md meta.Meta, first func(*passage) (bool, error)) error {
+func (c *Copier) transfer(src, dst string, md meta.Meta, first func(*copying) (bool, error)) error {
 	in, err := os.OpenFile(src, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
@@ -138,10 +113,10 @@ func (c *Copier) transfer(src, dst string, md meta.Meta, first func(*passage) (b
 	if err != nil {
 		return err
 	}
-	p := &passage{in: in, out: out}
+	p := &copying{c: c, in: in, out: out}
 	done, err := first(p)
 	if err == nil && !done {
-		err = c.plain(p)
+		err = p.plain()
 	}
 	if err == nil {
 		err = out.finish()
@@ -150,7 +125,7 @@ func (c *Copier) transfer(src, dst string, md meta.Meta, first func(*passage) (b
 		err = e
 	}
 	if err == nil {
-		err = c.check(src, p, md)
+		err = p.check(src, md)
 	}
 	if err != nil || c.Bare {
 		return err
@@ -158,26 +133,12 @@ func (c *Copier) transfer(src, dst string, md meta.Meta, first func(*passage) (b
 	return md.Restore(dst)
 }
 
-// check compares what has passed with its description, and completes that.
-func (c *Copier) check(src string, p *passage, md meta.Meta) error {
-	if want := md.Size(); want >= 0 && want != p.size {
-		return &redundancy.CorruptError{Path: src, Reason: fmt.Sprintf("has %d bytes, should have %d", p.size, want)}
-	}
-	if want, known := md.CRC(); known && want != p.crc && !c.Blind {
-		return &redundancy.CorruptError{Path: src, Reason: fmt.Sprintf("checksum 0x%08x, was written with 0x%08x", p.crc, want)}
-	}
-	md.SetSize(p.size)
-	if !c.Blind {
-		md.SetCRC(p.crc)
-	}
-	return nil
-}
-
 // plain copies a file as it is.
-func (c *Copier) plain(p *passage) error {
+func (p *copying) plain() error {
+	c := p.c
 	for {
 		if c.Blind && p.out.fresh() {
-			if err := c.throughKernel(p); err != nil {
+			if err := p.throughKernel(); err != nil {
 				return err
 			}
 		}
@@ -186,7 +147,7 @@ func (c *Copier) plain(p *passage) error {
 			if _, err := p.out.Write(c.buffer[:n]); err != nil {
 				return err
 			}
-			if err := c.seen(p, c.buffer[:n]); err != nil {
+			if err := p.seen(c.buffer[:n]); err != nil {
 				return err
 			}
 		}

@@ -281,3 +281,11 @@ func (r *receive) take(m *message) {
 	copy(r.buf, m.data)
 	r.done, m.taken = true, true
 }
+
+// One returns the communicator of a single process, for programs that are no MPI
+// job and do what the ranks of one do together.
+func One() mpi.Comm {
+	w := &world{boxes: make([]mailbox, 1), contexts: map[int]*context{}}
+	w.boxes[0].cond.L = &w.boxes[0].mu
+	return &comm{world: w, context: w.context(1), members: []int{0}}
+}

@@ -1,15 +1,14 @@
-// Launchers writes the batch scripts that users copy, one with a single run and one
-// with a loop for each launcher, into the directory that is its argument. They differ
-// in a few lines, so script.sh.tmpl has all of them.
+// Launchers writes the batch scripts that users copy into the directory that is its
+// argument: for each launcher one with a single run, and one with a loop. They differ in a
+// few lines, so script.sh.tmpl has all of them.
 package main
 
 import (
+	"bytes"
 	_ "embed"
-	"errors"
-	"fmt"
+	"log"
 	"os"
 	"path/filepath"
-	"strings"
 	"text/template"
 )
 
@@ -25,7 +24,6 @@ type script struct {
 	Nodes    int    // of the allocation
 }
 
-// launchers are the commands to which the library's commands know the options.
 var launchers = []script{
 	{Launcher: "srun", Command: "srun", Options: "-n8 -N4"},
 	{Launcher: "mpirun", Command: "mpirun", Options: "-n 8"},
@@ -34,51 +32,27 @@ var launchers = []script{
 	{Launcher: "aprun", Command: "aprun", Options: "-n 8 -N 2"},
 }
 
-// generate returns all scripts by their file names.
-func generate() (map[string]string, error) {
-	t, err := template.New("script.sh.tmpl").Parse(text)
-	if err != nil {
-		return nil, err
-	}
-	scripts := map[string]string{}
-	for _, s := range launchers {
-		for _, kind := range []struct {
-			suffix string
-			loop   bool
-			nodes  int // a loop needs a spare
-		}{{"", false, 4}, {"_loop", true, 5}} {
-			s.Loop, s.Nodes = kind.loop, kind.nodes
-			var b strings.Builder
-			if err := t.Execute(&b, s); err != nil {
-				return nil, err
-			}
-			scripts["scr_"+s.Launcher+kind.suffix+".sh"] = b.String()
-		}
-	}
-	return scripts, nil
-}
-
-func write(dir string) error {
-	scripts, err := generate()
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
-	for name, text := range scripts {
-		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o777))
-	}
-	return err
-}
-
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: launchers DIRECTORY")
-		os.Exit(2)
+		log.Fatal("usage: launchers DIRECTORY")
 	}
-	if err := write(os.Args[1]); err != nil {
-		fmt.Fprintln(os.Stderr, "launchers:", err)
-		os.Exit(1)
+	check(os.MkdirAll(os.Args[1], 0o777))
+	scripts := template.Must(template.New("script.sh.tmpl").Parse(text))
+	write := func(name string, s script) {
+		var b bytes.Buffer
+		check(scripts.Execute(&b, s))
+		check(os.WriteFile(filepath.Join(os.Args[1], name), b.Bytes(), 0o777))
+	}
+	for _, s := range launchers {
+		s.Nodes = 4
+		write("scr_"+s.Launcher+".sh", s)
+		s.Loop, s.Nodes = true, 5 // a loop needs a spare
+		write("scr_"+s.Launcher+"_loop.sh", s)
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
 	}
 }

@@ -8,7 +8,6 @@ strict=(-std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Werror -O2 -I"$BUILD")
 here=$ROOT/scripts/test.d
 is "api.c builds" "$MPICC" "${strict[@]}" -o "$WORK/api" "$here/api.c" -L"$BUILD" -lscr -Wl,-rpath,"$BUILD"
 is "steps.c builds" "$MPICC" "${strict[@]}" -o "$WORK/steps" "$here/steps.c" -L"$BUILD" -lscr -lrt -Wl,-rpath,"$BUILD"
-is "sethash builds" env CGO_ENABLED=0 go build -o "$WORK/sethash" "$here/sethash"
 
 prefix=$WORK/prefix
 fresh() { rm -rf "$prefix"; mkdir "$prefix"; "$TESTBED" wipe; }
@@ -45,14 +44,14 @@ fresh; part produce --env SCR_FLUSH=1
 "$TESTBED" wipe; part drop --env SCR_FLUSH=0
 "$TESTBED" wipe; part delete --env SCR_FLUSH=0
 fresh; mkdir "$prefix/.scr"
-is "a halt file" "$WORK/sethash" "$prefix/.scr/halt.scr" CheckpointsLeft 2
+is "a halt file" "$BUILD/scr_halt_cntl" --dir "$prefix" --checkpoints 2
 part halt --env SCR_FLUSH=0
 fresh; mkdir "$prefix/.scr"
-is "a halt file" "$WORK/sethash" "$prefix/.scr/halt.scr" ExitReason "the user says so"
+is "a halt file" "$BUILD/scr_halt_cntl" --dir "$prefix" --reason "the user says so"
 part halt_at_once
 fresh; part ends_soon --env SCR_HALT_SECONDS=100 --env SCR_END_TIME=$(($(date +%s) + 50))
 fresh; mkdir "$prefix/.scr"
-is "a halt file" "$WORK/sethash" "$prefix/.scr/halt.scr" CheckpointsLeft 1
+is "a halt file" "$BUILD/scr_halt_cntl" --dir "$prefix" --checkpoints 1
 part exits --env SCR_HALT_EXIT=1 --env SCR_FLUSH=10
 is "... with status 0" same 0 "$status"
 is "... and all that was written in the prefix directory" test -f "$prefix/step.1/rank_3"

@@ -1,18 +1,18 @@
 // Package database writes the event log to a database: MySQL or MariaDB on a
-// server, or SQLite in a file. Only commands import it, for its drivers are
+// server, or SQLite in a file. Only commands import it, because its drivers are
 // larger than the library.
 //
-// There is a table of jobs, one of events and one of transfers. They are made
-// where they are missing. Times are in UTC.
+// There is a table of jobs, one of events and one of transfers, which are created if
+// they are missing. Times are in UTC.
 //
 //	jobs       id  username  jobid  jobname  cluster  prefix  digest
 //	events     id  job_id  time  host  type  note  dset  name  start  secs
 //	transfers  id  job_id  time  host  type  from_dir  to_dir  dset  name  start  secs  bytes  files
 //
-// dset and name are number and name of a dataset, start and secs when what the
-// row tells of began and how long it took. The digest is one of the other
-// columns of a job, so that two processes that log for the same one at the same
-// time do not enter it twice.
+// dset and name are the number and name of a dataset; start and secs say when the event
+// or transfer began and how long it took. The digest is computed from the other columns of
+// a job, and unique: two processes that log for the same job at the same time enter it
+// once.
 package database
 
 import (
@@ -37,10 +37,10 @@ const limit = 5 * time.Second
 
 // dialect is what differs between databases.
 type dialect struct {
-	key    string // type of a primary key that counts
+	key    string // type of a primary key that increments
 	time   string // type of a time
 	ignore string // an INSERT that does nothing if the row is there
-	text   string // of a table: that it holds any text
+	text   string // option of a table: its texts are of any characters
 }
 
 var (
@@ -48,8 +48,7 @@ var (
 	dialectSQLite = dialect{"INTEGER PRIMARY KEY", "DATETIME", "INSERT OR IGNORE", ""}
 )
 
-// DB is a database that takes records. Its methods may not be called at the
-// same time.
+// DB is a database for records. Its methods must not be called concurrently.
 type DB struct {
 	at    eventlog.Database
 	debug io.Writer
@@ -59,8 +58,8 @@ type DB struct {
 	jobs  map[eventlog.Job]int64
 }
 
-// Open returns a database that statements are sent to when there is a record.
-// They are shown on debug if that is asked for.
+// Open prepares the use of a database; it connects with the first record. Statements are
+// written to debug if the settings ask for that.
 func Open(at eventlog.Database, debug io.Writer) (*DB, error) {
 	d := &DB{at: at, dialect: dialectSQLite, jobs: map[eventlog.Job]int64{}}
 	if at.Debug {
@@ -94,10 +93,10 @@ func Open(at eventlog.Database, debug io.Writer) (*DB, error) {
 	return d, nil
 }
 
-// Close gives the connection back.
+// Close ends the connection.
 func (d *DB) Close() error { return d.db.Close() }
 
-// where names the database for people.
+// where names the database in messages.
 func (d *DB) where() string {
 	if d.at.Host == "" {
 		return d.at.File
@@ -139,7 +138,7 @@ func (d *DB) write(ctx context.Context, r *eventlog.Record) error {
 		strings.TrimSuffix(strings.Repeat("?, ", len(values)), ", ")), values...)
 }
 
-// known is a value, or NULL for what is not known.
+// known is a value, or NULL if it is not known.
 func known[T comparable](v T) any {
 	var none T
 	if v == none {
@@ -148,7 +147,7 @@ func known[T comparable](v T) any {
 	return v
 }
 
-// stamp is a time as databases read it, "" for none.
+// stamp is a time in the form that databases read, "" for none.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -161,8 +160,8 @@ const (
 	long  = 16000 // in a TEXT, which takes 65535 bytes
 )
 
-// cut makes text one that a column takes. A database that refuses a record would
-// be taken for one that does not work.
+// cut shortens text to the length of a column: a database would refuse the record, which
+// would look like a database that does not work.
 func cut(text string, most int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if r := []rune(text); len(r) > most {
@@ -171,8 +170,8 @@ func cut(text string, most int) string {
 	return text
 }
 
-// tables makes the tables. Where they are there nothing else is asked for: a
-// user of the database may have no right to make any.
+// tables creates the tables that are missing. If there are all, it only reads: the user
+// of the database may have no right to create any.
 func (d *DB) tables(ctx context.Context) error {
 	if d.ready {
 		return nil
@@ -196,7 +195,7 @@ func (d *DB) tables(ctx context.Context) error {
 	return nil
 }
 
-// job returns the id of a job, which it enters if it is new.
+// job returns the id of a job, and enters the job if it is new.
 func (d *DB) job(ctx context.Context, j eventlog.Job) (id int64, err error) {
 	j.Host = "" // a job has many
 	if id, ok := d.jobs[j]; ok {

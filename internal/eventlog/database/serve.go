@@ -11,26 +11,25 @@ import (
 )
 
 const (
-	// grace is how long Serve goes on once there is nothing more to come: what a
-	// database has not taken by then is lost.
+	// grace is how long Serve goes on after the last record has come: records that are
+	// not written by then are lost.
 	grace = 10 * time.Second
-	// most is how many records wait for it; the oldest are dropped.
+	// most is how many records wait for the database; then the oldest are dropped.
 	most = 10000
 )
 
 // pause is between attempts to reach a database that does not answer.
 var pause = 5 * time.Second
 
-// ErrLate is returned by Serve when the database has not taken everything in
-// time.
+// ErrLate is returned by Serve if not all records were written in time.
 var ErrLate = errors.New("the database has not taken all events in time")
 
-// Serve writes the records of a job, which arrive from in, until in ends. What
-// goes wrong is told on out, a line each. A database that does not answer is
-// tried again: it may come back before the job ends.
+// Serve writes the records of a job, which arrive from in, until in ends. It writes errors
+// to out, a line each. It tries again if the database does not answer, which may have
+// ended before the job does.
 //
-// Records are read as they come, whatever the database does, so that the job
-// never waits for it.
+// It reads records as they come, even while the database does not answer, so that the job
+// never waits.
 func Serve(in io.Reader, out io.Writer) error {
 	at, next, err := eventlog.Receive(in)
 	if err != nil {
@@ -65,8 +64,8 @@ func Serve(in io.Reader, out io.Writer) error {
 type writer struct {
 	db   *DB
 	out  io.Writer
-	wake chan struct{} // there is something new
-	done chan struct{} // closed when nothing waits and nothing more comes
+	wake chan struct{} // gets a value when a record has come
+	done chan struct{} // closed when all records are written and no more come
 
 	mu      sync.Mutex
 	waiting []eventlog.Record
@@ -95,7 +94,7 @@ func (w *writer) end() {
 func (w *writer) signal() {
 	select {
 	case w.wake <- struct{}{}:
-	default: // it has been told already
+	default: // one is there already
 	}
 }
 
@@ -132,8 +131,8 @@ func (w *writer) run() {
 	}
 }
 
-// write writes one record, as often as it takes. It returns false if that has
-// failed and there is no more time.
+// write writes one record, and tries again until it succeeds. It returns false if there is
+// no more time.
 func (w *writer) write(r eventlog.Record) bool {
 	for last := false; ; last = w.sleep() {
 		err := w.db.Write(r)
@@ -167,7 +166,7 @@ func (w *writer) sleep() (ended bool) {
 	}
 }
 
-// giveUp says what is lost.
+// giveUp reports how many records are lost.
 func (w *writer) giveUp(r eventlog.Record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

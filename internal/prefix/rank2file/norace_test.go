@@ -1,5 +1,5 @@
 //go:build !race
 
-package prefix
+package rank2file
 
 const raceDetector = false

@@ -1,6 +1,6 @@
 //go:build race
 
-package prefix
+package rank2file
 
 // raceDetector says that goroutines cost so much that there cannot be many.
 const raceDetector = true

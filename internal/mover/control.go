@@ -1,0 +1,135 @@
+package mover
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/lock"
+)
+
+// poll returns when something is so, which another process brings about.
+func poll(so func() bool) {
+	const least, most = 2 * time.Millisecond, 200 * time.Millisecond
+	for nap := least; !so(); nap = min(nap*3/2, most) {
+		time.Sleep(nap)
+	}
+}
+
+// cancel has nothing more copied of those datasets of the transfer file that which
+// chooses, and returns when nothing is.
+func cancel(control string, which func(ids []string) []string) error {
+	var ids []string
+	err := hash.Update(filePath(control), func(h *hash.Hash) error {
+		for _, id := range which(h.Get(keyDataset).Keys()) {
+			if h.Has(keyDataset, id) {
+				ids = append(ids, id)
+				h.At(keyCancel, id)
+			}
+		}
+		return nil
+	})
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	var failed error
+	poll(func() (done bool) {
+		done, failed = cancelled(control, ids)
+		return done || failed != nil
+	})
+	return failed
+}
+
+// cancelled reports whether nothing more is copied of datasets that were cancelled.
+// It takes them out of the transfer file itself if there is no scr_transfer that does.
+func cancelled(control string, ids []string) (bool, error) {
+	free, err := lock.Try(lockPath(control), lock.Exclusive)
+	if err != nil {
+		return false, err
+	}
+	if free != nil {
+		defer free.Release()
+		return true, hash.Update(filePath(control), func(h *hash.Hash) error {
+			for _, id := range ids {
+				remove(h, id)
+			}
+			return nil
+		})
+	}
+	h, err := hash.ReadWithLock(filePath(control))
+	return !slices.ContainsFunc(ids, func(id string) bool { return h.Has(keyCancel, id) }), err
+}
+
+// Reset stops what is copied on a node for an earlier run. When it returns nothing is.
+func Reset(control string) error {
+	if !known(control) {
+		return nil
+	}
+	err := cancel(control, func(all []string) []string { return all })
+	if errors.Is(err, hash.ErrCorrupt) {
+		// The scr_transfer cannot read it either, and ends.
+		poll(func() bool { return !running(control) })
+		return os.Remove(filePath(control))
+	}
+	if err == nil && !running(control) {
+		err = os.Remove(filePath(control))
+	}
+	return err
+}
+
+// known reports whether a node has a transfer file.
+func known(control string) bool {
+	_, err := os.Lstat(filePath(control))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// Close leaves nothing behind on a node where all has been copied: it returns when
+// scr_transfer has ended, unless that waits for the next run.
+func Close(control string) error {
+	if !known(control) {
+		return nil
+	}
+	stays := false
+	poll(func() bool {
+		if !running(control) {
+			return true
+		}
+		h, err := hash.ReadWithLock(filePath(control))
+		stays = err != nil || h.Has(keyStay)
+		return stays
+	})
+	if stays {
+		return nil
+	}
+	return os.Remove(filePath(control))
+}
+
+// Forget takes a dataset out of the transfer file of a node, all of which has been
+// copied.
+func Forget(control string, id int) error {
+	return hash.Update(filePath(control), func(h *hash.Hash) error { remove(h, strconv.Itoa(id)); return nil })
+}
+
+// Exit has the scr_transfer of a node end, and returns when it has, and so has one
+// that waited to take its place. What it was copying is continued by the next.
+func Exit(control string) error {
+	var err error
+	poll(func() bool {
+		// In this order: the next one takes the lock before it leaves the queue.
+		if !awaited(control) && !running(control) {
+			return true
+		}
+		err = hash.Update(filePath(control), func(h *hash.Hash) error {
+			if awaited(control) || running(control) { // else it would be for the next
+				h.SetValue(keyCommand, commandExit)
+			}
+			return nil
+		})
+		return err != nil
+	})
+	return err
+}

@@ -1,0 +1,141 @@
+package prefix
+
+import (
+	"errors"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix/rank2file"
+	"github.com/goscr/goscr/mpi"
+)
+
+// CompleteFlushes completes the flushes that were under way when an earlier run
+// ended, if by now the files of all ranks are in the prefix directory, as their lists
+// say. It needs nothing of the cache. It returns the datasets of which something is
+// missing: they are not being flushed any more. It is collective; all ranks get the
+// same.
+func (p *Prefix) CompleteFlushes() (missing []dataset.Dataset, err error) {
+	list, err := p.flushing()
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range list {
+		d := l.Dataset
+		wanted, err := p.completeFlush(d, l.Ranks)
+		var agreed *mpi.AgreedError
+		switch {
+		case err == nil && wanted:
+			p.Log.Info("dataset %d (%s): all of it had been copied to %s when the run before ended; it is complete now", l.ID, d.Name(), p.Dir)
+			continue
+		case err == nil:
+			p.Log.Info("dataset %d (%s): its flush to %s is not completed: it has left the index, or cannot be restarted from", l.ID, d.Name(), p.Dir)
+		case errors.As(err, &agreed):
+			p.Log.Info("dataset %d (%s): the run before ended before all of it was copied to %s: %v", l.ID, d.Name(), p.Dir, err)
+			missing = append(missing, d)
+		default:
+			return nil, err // MPI itself has failed
+		}
+		if err := p.GiveUpFlush(d); err != nil {
+			return nil, err
+		}
+	}
+	return missing, nil
+}
+
+// flushing returns the datasets that were being flushed by a library that keeps lists
+// of ranks. It is collective; all ranks get the same.
+func (p *Prefix) flushing() (list []Located, err error) {
+	all := hash.New()
+	err = mpi.OnRoot(p.Comm, func() error {
+		list, err := locations(p.Dir)
+		for _, l := range list {
+			d := l.Dataset
+			if l.Is(Flushing) && d.ID() == l.ID && dataset.CheckName(d.Name()) == nil && l.Ranks > 0 && l.Ranks <= rank2file.MaxRanks {
+				locate(all, d, Flushing).SetInt(keyRanks, int64(l.Ranks))
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	all, err = hash.Bcast(all, 0, p.Comm)
+	return decodeFlushFile(all), err
+}
+
+// completeFlush completes a flush, or says what is missing. It is not wanted any more
+// if somebody has dropped the dataset since, or the program has died of what it read
+// from its copy in the cache. The result is agreed.
+func (p *Prefix) completeFlush(d dataset.Dataset, ranks int) (wanted bool, err error) {
+	const undone, done, unwanted = 0, 1, 2
+	state := undone
+	err = mpi.OnRoot(p.Comm, func() error {
+		x, err := ReadIndex(p.Dir)
+		if err != nil {
+			return err
+		}
+		if !x.Has(d) || x.ByID(d.ID()).Failed {
+			state = unwanted
+			return nil
+		}
+		// Killed between the summary and the index.
+		if f, err := Summary(p.Dir, d.ID()); err == nil && f.Complete && f.Dataset.Same(d) {
+			state = done
+			return conclude(p.Dir, f.Dataset)
+		}
+		return nil
+	})
+	if err != nil {
+		return true, err
+	}
+	if state, err = mpi.AllreduceOne(p.Comm, state, mpi.Max); err != nil || state != undone {
+		return state != unwanted, err
+	}
+	return true, p.completeFromLists(d, ranks)
+}
+
+// completeFromLists completes a flush of which there are only the lists of the ranks.
+func (p *Prefix) completeFromLists(d dataset.Dataset, ranks int) error {
+	parts, err := p.readLists(d, ranks)
+	totals := []int64{0, 0}
+	for _, files := range parts {
+		for _, f := range files {
+			totals[0]++
+			totals[1] += f.Meta.Size()
+		}
+	}
+	if err := mpi.AgreeSum(p.Comm, err, totals); err != nil {
+		return err
+	}
+	if totals[0] != int64(d.Files()) || totals[1] != d.Size() {
+		return mpi.Agree(p.Comm, errors.New("the lists of the ranks are not of all files"))
+	}
+	if err := p.commit(d, ranks, parts, p.Bare); err != nil {
+		return err
+	}
+	p.removeParts(d, parts)
+	return nil
+}
+
+// readLists returns the files that the lists of the caller's share of the ranks have,
+// and an error unless all of these are in the prefix directory.
+func (p *Prefix) readLists(d dataset.Dataset, ranks int) (Parts, error) {
+	parts := Parts{}
+	first, end := rank2file.Share(p.Comm, ranks)
+	for rank := first; rank < end; rank++ {
+		part, err := ReadPart(p.Dir, d.ID(), rank)
+		if err != nil {
+			return nil, err
+		}
+		if !part.Dataset.Same(d) || part.Ranks != ranks {
+			return nil, errors.New("the list of a rank is of another dataset: " + partPath(p.Dir, d.ID(), rank))
+		}
+		for _, f := range part.Files {
+			if err := f.Meta.CheckKept(f.Path); err != nil {
+				return nil, err
+			}
+		}
+		parts[rank] = part.Files
+	}
+	return parts, nil
+}

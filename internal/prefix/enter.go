@@ -1,0 +1,166 @@
+package prefix
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/goscr/goscr/internal/dataset"
+)
+
+// Announce enters a dataset in the index as incomplete, before its first byte is
+// copied, unless it is entered: another dataset of its name, whose files are
+// overwritten, is not used any more.
+func Announce(prefix string, d dataset.Dataset) error {
+	x, err := ReadIndex(prefix)
+	if err != nil || x.Has(d) {
+		return err
+	}
+	return UpdateIndex(prefix, func(x *Index) error {
+		if x.Has(d) {
+			return nil
+		}
+		if err := x.claim(prefix, d, false); err != nil {
+			return err
+		}
+		// The lock makes sure that nothing of this one is there yet.
+		if err := emptyDir(prefix, d.ID()); err != nil {
+			return err
+		}
+		x.Add(d, false, time.Now())
+		return nil
+	})
+}
+
+// emptyDir makes the directory of a dataset, in which nothing may be left of an
+// earlier dataset with its number.
+func emptyDir(prefix string, id int) error {
+	if err := os.RemoveAll(Dir(prefix, id)); err != nil {
+		return err
+	}
+	return os.MkdirAll(Dir(prefix, id), 0o777)
+}
+
+// Incomplete records that a dataset, of which something is in the prefix
+// directory, cannot be used.
+func Incomplete(prefix string, d dataset.Dataset) error {
+	return UpdateIndex(prefix, func(x *Index) error {
+		if err := x.claim(prefix, d, false); err != nil {
+			return err
+		}
+		if !x.Has(d) {
+			x.Add(d, false, time.Now())
+		}
+		x.replace(x.ByID(d.ID()).Dataset, false)
+		return nil
+	})
+}
+
+// Add enters a dataset that is complete in the prefix directory, and does not
+// change which one is current.
+func Add(prefix string, f Found) error {
+	return UpdateIndex(prefix, func(x *Index) error { x.addFound(f); return nil })
+}
+
+func (x *Index) addFound(f Found) {
+	x.enter(Entry{Dataset: f.Dataset, ID: f.ID(), Name: f.Name(), Complete: f.Complete, Flushed: f.Flushed.Format(timestamp), Dir: f.Dir})
+}
+
+// Enter enters a dataset that is complete in the prefix directory.
+func Enter(prefix string, f Found) error { return conclude(prefix, f.Dataset) }
+
+// Complete reports whether a dataset, and not another of its id, is complete in
+// the prefix directory.
+func Complete(prefix string, d dataset.Dataset) (bool, error) {
+	x, err := ReadIndex(prefix)
+	if err != nil {
+		return false, err
+	}
+	return x.Has(d) && x.ByID(d.ID()).Complete, nil
+}
+
+// Repaired is what RepairIndex has done.
+type Repaired struct {
+	Done  bool    // not, if the index can be read
+	Aside string  // where what could not be read is now, "" if there was nothing
+	List  []Found // what is in the new index
+	Bad   []error // what it could not use
+}
+
+// RepairIndex makes a new index from the summaries of the datasets that are
+// there, in place of one that cannot be read, which is kept beside it. An index
+// that can be read is left alone.
+func RepairIndex(prefix string) (Repaired, error) {
+	var r Repaired
+	aside := metadataPath(prefix, indexFile) + ".damaged"
+	done, kept, err := mendIndex(prefix, aside, func(x *Index, damaged error) {
+		r.List, r.Bad = Summaries(prefix)
+		if damaged != nil { // the index of SCR 1.1
+			old, bad := oldSummaries(prefix)
+			r.List, r.Bad = append(r.List, old...), append(append(r.Bad, damaged), bad...)
+		}
+		for _, f := range r.List {
+			x.addFound(f)
+		}
+	})
+	r.Done = done
+	if kept {
+		r.Aside = aside
+	}
+	return r, err
+}
+
+// CheckIndex is an error if there is no index, and complete datasets that one has named.
+func CheckIndex(prefix string) error {
+	if _, err := os.Lstat(metadataPath(prefix, indexFile)); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	list, _ := Summaries(prefix)
+	for _, f := range list {
+		if f.Complete {
+			return fmt.Errorf("the index of %s is gone, but not its datasets, such as %d (%s): scr_index --repair -p '%s' makes a new one from them; "+
+				"to begin anew, remove %s", prefix, f.ID(), f.Name(), prefix, filepath.Join(prefix, Metadata))
+		}
+	}
+	return nil
+}
+
+// claimed is an error if another dataset has been entered under the number of a
+// dataset that was.
+func claimed(prefix string, d dataset.Dataset) error {
+	x, err := ReadIndex(prefix)
+	if err != nil {
+		return err
+	}
+	return x.claim(prefix, d, true)
+}
+
+// conclude records a dataset of which all files, and the list of them, are in
+// the prefix directory: from here on it can be used.
+func conclude(prefix string, d dataset.Dataset) error {
+	if err := writeSummary(prefix, d); err != nil {
+		return err
+	}
+	err := UpdateIndex(prefix, func(x *Index) error {
+		if err := x.claim(prefix, d, true); err != nil {
+			return err
+		}
+		x.Add(d, true, time.Now())
+		// A restart does not go back to an older one that is flushed late.
+		id, _ := x.Lookup(x.Current())
+		if d.Flags().Has(dataset.Checkpoint) && id < d.ID() {
+			return x.SetCurrent(d.Name())
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := Locate(prefix, d, InPrefix, true); err != nil {
+		return err
+	}
+	return Locate(prefix, d, Flushing, false)
+}

@@ -1,0 +1,211 @@
+package prefix
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix/rank2file"
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/mpi"
+)
+
+// origin says who wrote a dataset, and so where its list of files is.
+type origin struct {
+	id  int
+	old bool   // SCR 1.1 wrote it,
+	dir string // ... in this directory, which rank 0 knows
+}
+
+func (e Entry) origin() origin { return origin{e.ID, e.Dir != "", e.Dir} }
+
+// origin finds out who wrote a dataset. It is collective; the result is agreed.
+func (p *Prefix) origin(id int) (o origin, err error) {
+	err = mpi.OnRoot(p.Comm, func() error {
+		x, err := ReadIndex(p.Dir)
+		if err == nil {
+			o = x.ByID(id).origin()
+		}
+		return err
+	})
+	if err != nil {
+		return o, err
+	}
+	o.id = id
+	o.old, err = mpi.Any(p.Comm, o.old)
+	return o, err
+}
+
+// describe reads the description of a dataset that is complete.
+func (o origin) describe(prefix string) (dataset.Dataset, error) {
+	if !o.old {
+		return completeSummary(prefix, o.id)
+	}
+	s, err := readOldSummary(prefix, o.dir, o.id)
+	if err != nil {
+		return dataset.Dataset{}, err
+	}
+	return s.dataset()
+}
+
+// each calls visit with the files of each rank of a dataset that the caller handles:
+// its own, if the job has as many ranks as the one that wrote the dataset. It is
+// collective; the result is agreed.
+func (p *Prefix) each(o origin, visit func(rank int, files []redundancy.File) error) (ranks int, err error) {
+	visitAll := func(ranks int, items []rank2file.Item) error {
+		for _, it := range items {
+			files, err := filesOf(it.Entry, p.Dir, ranks)
+			if err == nil {
+				err = visit(it.Rank, files)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if !o.old {
+		return rank2file.Read(p.Comm, Dir(p.Dir, o.id), visitAll)
+	}
+	var items []rank2file.Item
+	err = mpi.OnRoot(p.Comm, func() error {
+		s, err := readOldSummary(p.Dir, o.dir, o.id)
+		if err == nil {
+			ranks, items, err = s.items()
+		}
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	if ranks, err = mpi.AllreduceOne(p.Comm, ranks, mpi.Max); err != nil {
+		return 0, err
+	}
+	items, err = rank2file.Deal(p.Comm, ranks, items)
+	if err == nil {
+		err = visitAll(ranks, items)
+	}
+	return ranks, mpi.Agree(p.Comm, err)
+}
+
+// files are those of all ranks that the caller handles.
+func (p *Prefix) files(o origin) (ranks int, files []redundancy.File, err error) {
+	ranks, err = p.each(o, func(_ int, more []redundancy.File) error {
+		files = append(files, more...)
+		return nil
+	})
+	return ranks, files, err
+}
+
+// Listing is what a dataset in the prefix directory consists of.
+type Listing struct {
+	dataset.Dataset
+	Ranks int // of the job that wrote it
+	// Files, with their paths in the prefix directory, are the caller's own if the
+	// job has as many ranks as the one that wrote them, else a share of all.
+	Files []redundancy.File
+}
+
+// List reads the summary and the list of files of a dataset, and looks at the
+// files. It is collective; the result is agreed.
+func (p *Prefix) List(id int) (*Listing, error) {
+	of, err := p.origin(id)
+	if err != nil {
+		return nil, err
+	}
+	l := &Listing{}
+	err = mpi.OnRoot(p.Comm, func() (err error) {
+		l.Dataset, err = of.describe(p.Dir)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if l.Dataset, err = p.tell(l.Dataset); err != nil {
+		return nil, err
+	}
+	if l.Ranks, l.Files, err = p.files(of); err != nil {
+		return nil, err
+	}
+	totals := []int64{0, 0}
+	for _, f := range l.Files {
+		if e := present(f); err == nil {
+			err = e
+		}
+		if !f.Meta.Shared() {
+			totals[0]++
+			totals[1] += f.Meta.Size()
+		}
+	}
+	if err := mpi.AgreeSum(p.Comm, err, totals); err != nil {
+		return nil, err
+	}
+	if int64(l.Dataset.Files()) != totals[0] || l.Size() != totals[1] {
+		return nil, mpi.Agree(p.Comm, fmt.Errorf("dataset %d has %d files of %d bytes in all, its summary says %d of %d",
+			id, totals[0], totals[1], l.Dataset.Files(), l.Size()))
+	}
+	return l, nil
+}
+
+// Walk calls visit with the files of every rank that has some, with their paths
+// in the prefix directory. It is for one process.
+func Walk(prefix string, e Entry, visit func(rank int, files []redundancy.File) error) error {
+	return alone(prefix, func(p *Prefix) error {
+		if _, err := e.origin().describe(prefix); err != nil {
+			return err
+		}
+		_, err := p.each(e.origin(), visit)
+		return err
+	})
+}
+
+// present looks at a file in the prefix directory, and takes from it what the
+// list did not say.
+func present(f redundancy.File) error {
+	info, err := os.Lstat(f.Path)
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a regular file", f.Path)
+	}
+	f.Meta.Find(info.Size())
+	if size := f.Meta.StoredSize(); size >= 0 && size != info.Size() {
+		return &redundancy.CorruptError{Path: f.Path, Reason: fmt.Sprintf("has %d bytes, was flushed with %d", info.Size(), size)}
+	}
+	// No checksum was taken of a file that the program wrote there itself.
+	if _, known := f.Meta.CRC(); !known {
+		if when, known := f.Meta.Modified(); known && !when.Equal(info.ModTime()) {
+			return &redundancy.CorruptError{Path: f.Path, Reason: fmt.Sprintf("was changed at %v, after the dataset was complete",
+				info.ModTime().Format(time.DateTime))}
+		}
+	}
+	size := f.Meta.Size()
+	if _, other := f.Meta.Stored(); !other {
+		size = info.Size()
+	}
+	if !f.Meta.Recorded() {
+		err = f.Meta.Record(f.Path)
+	}
+	f.Meta.SetSize(size)
+	return err
+}
+
+// RanksError says that a dataset was written by a job of another size. There
+// is nothing wrong with it: a run of that size can use it.
+type RanksError struct {
+	Name        string
+	Ranks, Size int // of the job that wrote it, and of this run
+}
+
+// ErrRanks is what every RanksError is.
+var ErrRanks = mpi.NewKind(3, "written by a job of another size")
+
+// Is reports whether target is ErrRanks.
+func (e *RanksError) Is(target error) bool { return target == ErrRanks }
+
+func (e *RanksError) Error() string {
+	return fmt.Sprintf("%s was written by %d ranks, this run has %d: start again with %d ranks, or with SCR_FETCH_BYPASS=1, "+
+		"which lets any rank open any file", e.Name, e.Ranks, e.Size, e.Ranks)
+}

@@ -1,0 +1,81 @@
+package prefix
+
+import (
+	"time"
+
+	"github.com/goscr/goscr/internal/dataset"
+)
+
+// Progress is what flush.scr and the index say of the checkpoints of a job.
+type Progress struct {
+	Newest   int       // id of the newest that is complete
+	Name     string    // its name
+	Latest   time.Time // when the one that was begun last was begun
+	Flushing bool      // a dataset is being flushed
+}
+
+// ReadProgress says how far a job is. It may be called at any time.
+func ReadProgress(prefix string) (Progress, error) {
+	var p Progress
+	x, err := ReadIndex(prefix)
+	if err != nil {
+		return p, err
+	}
+	if e, ok := x.Next(0); ok {
+		p.Newest, p.Name = e.ID, e.Name
+	}
+	for _, e := range x.Entries() {
+		p.begun(e.Dataset)
+	}
+	list, err := locations(prefix)
+	for _, l := range list {
+		p.Flushing = p.Flushing || l.Is(Flushing)
+		if !l.Is(InCache) && !l.Is(InPrefix) {
+			continue
+		}
+		p.begun(l.Dataset)
+		if l.ID > p.Newest && l.Flags.Has(dataset.Checkpoint) {
+			p.Newest, p.Name = l.ID, l.Name
+		}
+	}
+	return p, err
+}
+
+// begun takes a dataset into account.
+func (p *Progress) begun(d dataset.Dataset) {
+	if t := d.Created(); d.Flags().Has(dataset.Checkpoint) && t.After(p.Latest) {
+		p.Latest = t
+	}
+}
+
+// Unflushed is a dataset that is in the cache only.
+type Unflushed struct {
+	ID         int
+	Name       string
+	Checkpoint bool
+	Output     bool
+}
+
+// OnlyInCache returns the datasets that the prefix directory does not have,
+// oldest first.
+func OnlyInCache(prefix string) ([]Unflushed, error) {
+	all, err := locations(prefix)
+	var list []Unflushed
+	for _, l := range all {
+		if l.Is(InCache) && !l.Is(InPrefix) {
+			list = append(list, Unflushed{l.ID, l.Name, l.Flags.Has(dataset.Checkpoint), l.Flags.Has(dataset.Output)})
+		}
+	}
+	return list, err
+}
+
+// NewestFlushed is the id of the newest usable checkpoint in the prefix
+// directory, 0 if there is none.
+func NewestFlushed(prefix string) (int, error) {
+	x, err := ReadIndex(prefix)
+	if err != nil {
+		return 0, err
+	}
+	e, _ := x.Next(x.Highest() + 1)
+	return e.ID, nil
+}

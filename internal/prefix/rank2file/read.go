@@ -1,0 +1,129 @@
+package rank2file
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/mpi"
+)
+
+// reader reads a tree.
+type reader struct {
+	c     mpi.Comm
+	dir   string
+	level int // that is being read; unknown before the root is
+	ranks int // of the dataset
+}
+
+const unknown = -1
+
+// Read reads the tree whose root is in dir, and calls visit with the entries that
+// the caller handles, and the number of ranks of the dataset. It is collective; the
+// result is agreed.
+//
+// A single process has its entries a leaf at a time, so that it needs memory for one
+// leaf, however large the job was. In a job each process has all of its at once.
+func Read(c mpi.Comm, dir string, visit func(ranks int, items []Item) error) (ranks int, err error) {
+	r := &reader{c: c, dir: dir, level: unknown}
+	var nodes []string // that the caller has to read on this level
+	if c.Rank() == 0 {
+		nodes = []string{root}
+	}
+	for {
+		batches := [][]string{nodes}
+		if c.Size() == 1 {
+			batches = slices.Collect(slices.Chunk(nodes, 1))
+		}
+		nodes = nil
+		for _, batch := range batches {
+			items, err := r.readNodes(batch)
+			if err != nil {
+				return 0, err
+			}
+			if r.level > 0 {
+				var children []string
+				children, err = r.children(items)
+				nodes = append(nodes, children...)
+			} else {
+				err = visit(r.ranks, items)
+			}
+			if err := mpi.Agree(c, err); err != nil {
+				return 0, err
+			}
+		}
+		if r.level == 0 {
+			return r.ranks, nil
+		}
+		r.level--
+	}
+}
+
+// readNodes reads some nodes of a level, and returns the entries that the caller
+// handles of all that any process has read. It is collective; the result is agreed.
+func (r *reader) readNodes(names []string) (items []Item, err error) {
+	for _, name := range names {
+		more, e := r.readNode(name)
+		if err = e; err != nil {
+			break
+		}
+		items = append(items, more...)
+	}
+	if err := mpi.Agree(r.c, err); err != nil {
+		return nil, err
+	}
+	if r.c.Size() == 1 {
+		return items, nil
+	}
+	shape := []int64{int64(r.level), int64(r.ranks)} // which rank 0 learns from the root
+	if err := r.c.Allreduce(shape, mpi.Max); err != nil {
+		return nil, err
+	}
+	r.level, r.ranks = int(shape[0]), int(shape[1])
+	items, err = Deal(r.c, r.ranks, items)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", filepath.Join(r.dir, root), err)
+	}
+	return items, mpi.Agree(r.c, err)
+}
+
+// readNode reads one file of the tree. It has to have the level, and the number of
+// ranks, that follow from the root. The root is the first that is read.
+func (r *reader) readNode(name string) ([]Item, error) {
+	path := filepath.Join(r.dir, name)
+	node, err := hash.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	isRoot := r.level == unknown
+	n, ok := node.Int(keyRanks)
+	if !ok || n < 1 || n > MaxRanks || !isRoot && n != int64(r.ranks) {
+		return nil, fmt.Errorf("the list of files is inconsistent: %s is of %q ranks", path, node.Text(keyRanks))
+	}
+	l, ok := node.Int(keyLevel)
+	if !ok || l < 0 || l > maxLevels || !isRoot && l != int64(r.level) {
+		return nil, fmt.Errorf("%s has level %q", path, node.Text(keyLevel))
+	}
+	for _, rank := range node.Get(keyRank).Keys() {
+		if i, err := strconv.Atoi(rank); err != nil || i < 0 || int64(i) >= n || strconv.Itoa(i) != rank {
+			return nil, fmt.Errorf("%s lists rank %q of %d", path, rank, n)
+		}
+	}
+	r.level, r.ranks = int(l), int(n)
+	return itemsOf(node.Get(keyRank)), nil
+}
+
+// children are the files that the entries of inner nodes refer to.
+func (r *reader) children(items []Item) (names []string, err error) {
+	for _, it := range items {
+		name := root + it.Entry.Text(keyFile)
+		if !strings.HasPrefix(name, root+".") || strings.Contains(name, "/") {
+			return nil, fmt.Errorf("%s refers to %q", filepath.Join(r.dir, root), it.Entry.Text(keyFile))
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}

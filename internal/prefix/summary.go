@@ -1,0 +1,125 @@
+package prefix
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/dataset"
+)
+
+// The summary of a dataset is written when all its files, and the list of them, are
+// in the prefix directory:
+//
+//	VERSION = 6
+//	DSET / …        description
+//	COMPLETE        1, or 0
+//	COMPRESSED = 1  in the place of COMPLETE = 1; ours
+const (
+	summaryFile    = "summary.scr"
+	summaryVersion = 6
+
+	keyDset       = "DSET"
+	keyComplete   = "COMPLETE"
+	keyCompressed = "COMPRESSED"
+)
+
+// describe enters a dataset, complete or not, in the hash of an index or of a
+// summary. A dataset with compressed files is never complete for SCR 3.1, which would
+// take them for the program's; it has a key of its own that says so to us.
+func describe(h *hash.Hash, d dataset.Dataset, complete bool) {
+	key := keyComplete
+	if d.Compressed() {
+		d.SetComplete(false)
+		key = keyCompressed
+	}
+	h.Set(keyDset, d.Encode())
+	h.SetValue(keyComplete, "0")
+	h.Unset(keyCompressed)
+	if complete {
+		h.SetValue(key, "1")
+	}
+}
+
+// isComplete reports whether a dataset was described as complete.
+func isComplete(h *hash.Hash) bool {
+	return h.Text(keyComplete) == "1" || h.Text(keyCompressed) == "1"
+}
+
+// Found is a dataset that is in the prefix directory whatever the index says.
+type Found struct {
+	dataset.Dataset
+	Complete bool
+	Flushed  time.Time // when its summary was written
+	Dir      string    // of a checkpoint of SCR 1.1: its directory
+}
+
+// writeSummary describes a dataset of which all files are in the prefix directory.
+func writeSummary(prefix string, d dataset.Dataset) error {
+	h := hash.New()
+	h.SetInt(keyVersion, summaryVersion)
+	describe(h, d, true)
+	return hash.WriteShared(summaryPath(prefix, d.ID()), h)
+}
+
+func summaryPath(prefix string, id int) string { return filepath.Join(Dir(prefix, id), summaryFile) }
+
+// Summary reads the summary of one dataset.
+func Summary(prefix string, id int) (Found, error) {
+	f, _, err := readSummary(prefix, id)
+	if err == nil && (f.ID() != id || dataset.CheckName(f.Name()) != nil) {
+		return Found{}, fmt.Errorf("%s is that of dataset %d, %q", summaryPath(prefix, id), f.ID(), f.Name())
+	}
+	return f, err
+}
+
+func readSummary(prefix string, id int) (f Found, version string, err error) {
+	path := summaryPath(prefix, id)
+	info, err := os.Lstat(path)
+	if err != nil {
+		return Found{}, "", err
+	}
+	h, err := hash.ReadFile(path)
+	if err != nil {
+		return Found{}, "", err
+	}
+	v, _ := h.Int(keyVersion)
+	return Found{Dataset: dataset.Decode(h.Get(keyDset)), Complete: v == summaryVersion && isComplete(h), Flushed: info.ModTime()}, h.Text(keyVersion), nil
+}
+
+// completeSummary returns the description of a dataset that is complete.
+func completeSummary(prefix string, id int) (dataset.Dataset, error) {
+	f, version, err := readSummary(prefix, id)
+	path := summaryPath(prefix, id)
+	switch {
+	case err != nil:
+	case version != strconv.Itoa(summaryVersion):
+		err = fmt.Errorf("%s has version %q, this version of goscr reads version %d", path, version, summaryVersion)
+	case !f.Complete:
+		err = fmt.Errorf("%s says that the dataset is not complete", path)
+	case f.ID() != id:
+		err = fmt.Errorf("%s is that of dataset %d", path, f.ID())
+	}
+	return f.Dataset, err
+}
+
+// Summaries returns all datasets that have a summary, lowest id first, and what
+// is wrong with those that cannot be read.
+func Summaries(prefix string) (list []Found, bad []error) {
+	for _, id := range IDs(prefix) {
+		f, err := Summary(prefix, id)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // it has not come to one
+		case err != nil:
+			bad = append(bad, err)
+		default:
+			list = append(list, f)
+		}
+	}
+	return list, bad
+}

@@ -1,0 +1,73 @@
+package transfer
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/goscr/goscr/internal/checksum"
+	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/redundancy"
+)
+
+// copying is a file while it is copied, or only read.
+type copying struct {
+	c   *Copier
+	in  *os.File
+	out *target
+
+	size int64 // of what the program wrote, so far
+	crc  uint32
+}
+
+// seen takes bytes of what the program wrote into account.
+func (p *copying) seen(data []byte) error {
+	if !p.c.Blind {
+		p.crc = checksum.Update(p.crc, data)
+	}
+	return p.done(len(data))
+}
+
+func (p *copying) done(n int) error {
+	p.size += int64(n)
+	if p.c.Step == nil || n == 0 {
+		return nil
+	}
+	return p.c.Step(n)
+}
+
+// pour copies what the program wrote from in to out.
+func (p *copying) pour(out io.Writer, in io.Reader) error {
+	for {
+		n, err := in.Read(p.c.buffer)
+		if n > 0 {
+			if _, err := out.Write(p.c.buffer[:n]); err != nil {
+				return err
+			}
+			if err := p.seen(p.c.buffer[:n]); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// check compares what was copied with its description, and completes that.
+func (p *copying) check(src string, md meta.Meta) error {
+	if want := md.Size(); want >= 0 && want != p.size {
+		return &redundancy.CorruptError{Path: src, Reason: fmt.Sprintf("has %d bytes, should have %d", p.size, want)}
+	}
+	if want, known := md.CRC(); known && want != p.crc && !p.c.Blind {
+		return &redundancy.CorruptError{Path: src, Reason: fmt.Sprintf("checksum 0x%08x, was written with 0x%08x", p.crc, want)}
+	}
+	md.SetSize(p.size)
+	if !p.c.Blind {
+		md.SetCRC(p.crc)
+	}
+	return nil
+}
