@@ -15,7 +15,7 @@ import (
 )
 
 // Logical is the concatenation of a rank's files, in the order given, padded
-// with zeros without end (spec 004). Encoding reads it in as many columns as
+// with zeros without end (SCR Developer Guide, "XOR"). Encoding reads it in as many columns as
 // the set has members less one, all of them at once, each from its beginning
 // to its end; so the CRC-32 of each file is put together from those of its
 // parts in the columns, and no byte is read twice.

@@ -2,23 +2,25 @@ package redundancy
 
 import (
 	"encoding/binary"
+	"errors"
 	"slices"
 	"strconv"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/mpi"
 )
 
 // The header of a member's redundancy file also describes the files of as many
 // members to its left as the scheme bears the loss of. So whichever are lost,
-// the description of each one's files is left with somebody: with the nearest
-// survivor to its right.
+// the description of each one's files is left with the nearest survivor to its
+// right.
 
-// PartnerRoom returns the room that the descriptions of the k members to the
+// partnerRoom returns the room that the descriptions of the k members to the
 // left will take in a header, once their checksums are known. It is collective.
-func PartnerRoom(set *Set, k int, mine Member) (room int, err error) {
+func partnerRoom(set *Set, k int, mine Member) (room int, err error) {
 	n := set.Size()
 	out, in := make([]byte, 8), make([]byte, 8)
-	binary.LittleEndian.PutUint64(out, uint64(mine.PackSize()))
+	binary.LittleEndian.PutUint64(out, uint64(mine.encode().PackSize()))
 	for d := 1; d <= k; d++ {
 		if _, err := set.Comm.Sendrecv(out, (set.Me()+d)%n, 0, in, (set.Me()-d+n)%n, 0); err != nil {
 			return 0, err
@@ -28,52 +30,75 @@ func PartnerRoom(set *Set, k int, mine Member) (room int, err error) {
 	return room, nil
 }
 
-// ExchangePartners sets the descriptions of the k members to the left. It is
+// exchangePartners sets the descriptions of the k members to the left. It is
 // collective.
-func (h Header) ExchangePartners(set *Set, k int, mine Member) error {
+func (h *Header) exchangePartners(set *Set, k int) error {
 	n := set.Size()
-	for d := 1; d <= k; d++ {
-		left, err := hash.Sendrecv(mine.Hash, (set.Me()+d)%n, (set.Me()-d+n)%n, set.Comm)
-		if err != nil {
-			return err
-		}
-		h.SetPartner(d, Member{left})
+	var failed error
+	for d := 1; d <= k; d++ { // also after an error, for the others' sake
+		received, err := hash.Sendrecv(h.Current.encode(), (set.Me()+d)%n, (set.Me()-d+n)%n, set.Comm)
+		left, e := decodeMember(received)
+		failed = errors.Join(failed, err, e)
+		h.Left = append(h.Left, &left)
 	}
-	return nil
+	return failed
 }
 
-// TellOwners gives each member that has lost its files the description of them,
-// from the nearest survivor to its right. h is the header of a survivor, nil on
-// those who have lost theirs. It is collective.
-func TellOwners(set *Set, lost []int, k int, h *Header) (Member, error) {
+// tellOwners gives each member that has lost its files the description of them,
+// from the nearest survivor to its right; it gets nil if there is none. h is the
+// header of a survivor, nil on those that have lost theirs. It is collective.
+func tellOwners(set *Set, lost []int, k int, h *Header) (*Member, error) {
 	n := set.Size()
-	send := hash.New()
+	send := map[int]*Member{}
 	for d := 1; d <= k && h != nil; d++ {
 		left := (set.Me() - d + n) % n
 		if !slices.Contains(lost, left) {
 			break // it is nearer to all that are further left
 		}
-		if m := h.Partner(d); m.Hash != nil {
-			send.Set(strconv.Itoa(left), m.Hash)
+		if d <= len(h.Left) && h.Left[d-1] != nil {
+			send[left] = h.Left[d-1]
 		}
 	}
-	received, err := hash.Exchange(send, set.Comm)
-	for _, m := range received.All() {
-		return Member{m}, err
+	received, err := exchangeMembers(set.Comm, send)
+	for _, m := range received {
+		return m, err
 	}
-	return Member{}, err
+	return nil, err
 }
 
-// TellKeepers gives each member that has lost its redundancy file the
+// tellKeepers gives each member that has lost its redundancy file the
 // descriptions that it is to keep there again: those of the k members to its
-// left. They are returned by member. It is collective.
-func TellKeepers(set *Set, lost []int, k int, mine Member) (*hash.Hash, error) {
+// left, the nearest first. It is collective.
+func tellKeepers(set *Set, lost []int, k int, mine Member) ([]*Member, error) {
 	n := set.Size()
-	send := hash.New()
+	send := map[int]*Member{}
 	for d := 1; d <= k; d++ {
 		if right := (set.Me() + d) % n; slices.Contains(lost, right) {
-			send.Set(strconv.Itoa(right), mine.Hash)
+			send[right] = &mine
 		}
 	}
-	return hash.Exchange(send, set.Comm)
+	received, err := exchangeMembers(set.Comm, send)
+	left := make([]*Member, k)
+	for d := range left {
+		left[d] = received[(set.Me()-d-1+n)%n]
+	}
+	return left, err
+}
+
+// exchangeMembers sends each rank the description that send has for it, and
+// returns what came, by sender. What cannot be understood is left out: nobody
+// returns early for it. It is collective.
+func exchangeMembers(c mpi.Comm, send map[int]*Member) (map[int]*Member, error) {
+	h := hash.New()
+	for rank, m := range send {
+		h.Set(strconv.Itoa(rank), m.encode())
+	}
+	received, err := hash.Exchange(h, c)
+	members := map[int]*Member{}
+	for _, rank := range received.Ints() {
+		if m, err := decodeMember(received.Get(strconv.Itoa(rank))); err == nil {
+			members[rank] = &m
+		}
+	}
+	return members, err
 }

@@ -1,6 +1,7 @@
 package redundancy
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"strconv"
@@ -53,12 +54,11 @@ func Owners(c mpi.Comm, files []File) (map[string]int, error) {
 		}
 	}
 	// As a rule there is nothing to tell.
-	shared := []int64{int64(reply.Size())}
-	if err := mpi.AgreeSum(c, failed, shared); err != nil || shared[0] == 0 {
+	if any, err := mpi.Any(c, failed != nil || reply.Size() > 0); err != nil || !any {
 		return nil, err
 	}
-	received, failed = hash.Exchange(reply, c)
-	if err := mpi.Agree(c, failed); err != nil {
+	received, err := hash.Exchange(reply, c)
+	if err := mpi.Agree(c, cmp.Or(failed, err)); err != nil {
 		return nil, err
 	}
 	owners := map[string]int{}

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/progress"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -92,7 +94,17 @@ type Job struct {
 	// it has one to spare. What it holds does not matter; its pages do: on a
 	// RAM disk writing to fresh ones takes three times as long.
 	Recycle func(path string) error
+
+	// Only, if not nil, are the members whose own files Recover makes, of those
+	// that are lost; it makes no redundancy, and a copy that none of them needs
+	// is not read.
+	Only []int
+	// Progress, if not nil, is told of bytes that Recover reads.
+	Progress progress.Meter
 }
+
+// Wants reports whether a member's own files are to be made.
+func (j *Job) Wants(member int) bool { return j.Only == nil || slices.Contains(j.Only, member) }
 
 // Scheme is a way to protect the files of the members of a set. All calls are
 // collective over the set. A member that meets an error takes part to the end

@@ -32,104 +32,77 @@ func (r *Reader) Source(i, tag int, to ...int) Source {
 	}}
 }
 
-// ahead is the number of pieces of a stream that are under way at a time.
-const ahead = 4
+// Sink is a section.
+func (w *Writer) Sink(i, from, tag int) Sink {
+	return Sink{From: from, Tag: tag, Size: w.layout.sections[i].size, Write: func(buf []byte, offset int64) {
+		w.WriteBlock(buf, i, offset)
+	}}
+}
+
+const (
+	// ahead is how many pieces of a source or sink are under way at a time.
+	ahead = 4
+	// lag is how many pieces later a piece is awaited than the piece of the same
+	// number is sent: by then it has mostly come.
+	lag = ahead - 1
+)
 
 // Stream sends sources, piece by piece, side by side, while it fills sinks from
 // others. Ranks may stream in a ring, or any other pattern in which each source
-// has its sinks: a rank never waits for more than what the others do with pieces
-// that come before the one that it is at.
+// has its sinks: a rank that sends or awaits piece i of something waits only for
+// others to take pieces before i.
 func Stream(c mpi.Comm, sources []Source, sinks []Sink, piece int) error {
-	count := func(size int64) int64 { return (size + int64(piece) - 1) / int64(piece) }
-	length := func(size, i int64) int64 { return min(int64(piece), size-i*int64(piece)) }
-	var total int64
-	for _, s := range sources {
-		total = max(total, count(s.Size))
-	}
-	for _, s := range sinks {
-		total = max(total, count(s.Size))
-	}
-	if total == 0 {
-		return nil
-	}
 	buffer, err := mpi.Alloc(ahead * (len(sources) + len(sinks)) * piece)
 	if err != nil {
 		return err
 	}
-	part := func(who int, i int64) []byte { return buffer[(who*ahead+int(i%ahead))*piece:][:piece] }
-	sending := make([][ahead][]mpi.Request, len(sources))
-	receiving := make([][ahead]mpi.Request, len(sinks))
-
-	await := func(i int64) error {
-		for k, s := range sinks {
-			if i >= count(s.Size) {
-				continue
-			}
-			receiving[k][i%ahead], err = c.Irecv(part(len(sources)+k, i)[:length(s.Size, i)], s.From, s.Tag)
-			if err != nil {
+	rest, pieces := buffer, int64(0)
+	// begin prepares to move something of so many bytes.
+	begin := func(size int64) moving {
+		m := moving{comm: c, size: size, piece: int64(piece)}
+		for i := range m.slots {
+			m.slots[i].buf, rest = rest[:piece], rest[piece:]
+		}
+		pieces = max(pieces, m.pieces())
+		return m
+	}
+	outgoing, incoming := make([]moving, len(sources)), make([]moving, len(sinks))
+	for k, s := range sources {
+		outgoing[k] = begin(s.Size)
+	}
+	for k, s := range sinks {
+		incoming[k] = begin(s.Size)
+		for i := range int64(ahead) {
+			if err := incoming[k].await(s, i); err != nil {
 				return err
 			}
 		}
-		return nil
 	}
-	send := func(k int, s Source, i int64) error {
-		if i >= count(s.Size) {
-			return nil
-		}
-		at, n := i*int64(piece), int(length(s.Size, i))
-		if len(s.To) == 0 {
-			s.Each(at, n, func(int, []byte) {})
-			return nil
-		}
-		if err := waitAll(sending[k][i%ahead]); err != nil {
-			return err
-		}
-		sending[k][i%ahead] = sending[k][i%ahead][:0]
-		buf := part(k, i)[:n]
-		s.Each(at, n, func(from int, data []byte) { copy(buf[from:], data) })
-		for _, to := range s.To {
-			r, err := c.Isend(buf, to, s.Tag)
-			if err != nil {
-				return err
-			}
-			sending[k][i%ahead] = append(sending[k][i%ahead], r)
-		}
-		return nil
-	}
-	for i := range int64(ahead) {
-		if err := await(i); err != nil {
-			return err
-		}
-	}
-	// What comes is taken a few pieces after what goes, so that it need not be
-	// waited for.
-	const lag = ahead - 1
-	for i := range total + lag {
+	for i := range pieces + lag {
 		for k, s := range sources {
-			if err := send(k, s, i); err != nil {
-				return err
-			}
-		}
-		done := i - lag
-		if done < 0 {
-			continue
-		}
-		for k, s := range sinks {
-			if done >= count(s.Size) {
+			if i >= outgoing[k].pieces() {
 				continue
 			}
-			if _, err := receiving[k][done%ahead].Wait(); err != nil {
+			if err := outgoing[k].send(s, i); err != nil {
 				return err
 			}
-			s.Write(part(len(sources)+k, done)[:length(s.Size, done)], done*int64(piece))
 		}
-		if err := await(done + ahead); err != nil {
-			return err
+		come := i - lag
+		for k, s := range sinks {
+			if come < 0 || come >= incoming[k].pieces() {
+				continue
+			}
+			if err := incoming[k].take(s, come); err != nil {
+				return err
+			}
+			if err := incoming[k].await(s, come+ahead); err != nil {
+				return err
+			}
 		}
 	}
-	for k := range sending {
-		for _, requests := range sending[k] {
-			if err := waitAll(requests); err != nil {
+	for k := range outgoing {
+		for i := range outgoing[k].slots {
+			if err := outgoing[k].slots[i].finish(); err != nil {
 				return err
 			}
 		}
@@ -138,11 +111,79 @@ func Stream(c mpi.Comm, sources []Source, sinks []Sink, piece int) error {
 	return nil
 }
 
-func waitAll(requests []mpi.Request) error {
-	for _, r := range requests {
+// moving is a source or sink, of which some pieces are under way.
+type moving struct {
+	comm        mpi.Comm
+	size, piece int64        // bytes
+	slots       [ahead]place // piece i is in slot i modulo ahead
+}
+
+// place holds a piece that is under way.
+type place struct {
+	buf      []byte
+	requests []mpi.Request
+}
+
+func (m *moving) pieces() int64 { return (m.size + m.piece - 1) / m.piece }
+
+// slot returns the slot of piece i, where the piece begins, and its length.
+func (m *moving) slot(i int64) (p *place, offset int64, n int) {
+	offset = i * m.piece
+	return &m.slots[i%ahead], offset, int(min(m.piece, m.size-offset))
+}
+
+// send sends piece i of a source once its slot is free.
+func (m *moving) send(s Source, i int64) error {
+	p, offset, n := m.slot(i)
+	if len(s.To) == 0 {
+		s.Each(offset, n, func(int, []byte) {})
+		return nil
+	}
+	if err := p.finish(); err != nil {
+		return err
+	}
+	s.Each(offset, n, func(from int, data []byte) { copy(p.buf[from:], data) })
+	for _, to := range s.To {
+		r, err := m.comm.Isend(p.buf[:n], to, s.Tag)
+		if err != nil {
+			return err
+		}
+		p.requests = append(p.requests, r)
+	}
+	return nil
+}
+
+// await begins to receive piece i of a sink, if it has so many.
+func (m *moving) await(s Sink, i int64) error {
+	if i >= m.pieces() {
+		return nil
+	}
+	p, _, n := m.slot(i)
+	r, err := m.comm.Irecv(p.buf[:n], s.From, s.Tag)
+	if err != nil {
+		return err
+	}
+	p.requests = append(p.requests, r)
+	return nil
+}
+
+// take stores piece i of a sink when it has come.
+func (m *moving) take(s Sink, i int64) error {
+	p, offset, n := m.slot(i)
+	if err := p.finish(); err != nil {
+		return err
+	}
+	s.Write(p.buf[:n], offset)
+	return nil
+}
+
+// finish returns when the slot may be used again.
+func (p *place) finish() error {
+	for _, r := range p.requests {
 		if _, err := r.Wait(); err != nil {
 			return err
 		}
 	}
+	p.requests = p.requests[:0]
 	return nil
 }

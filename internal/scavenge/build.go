@@ -13,13 +13,14 @@ import (
 	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/progress"
+	"github.com/goscr/goscr/internal/redundancy/offline"
 )
 
 // Built is what Build has done.
 type Built struct {
 	dataset.Dataset
 	There   bool // it was complete
-	Rebuilt []Rebuilt
+	Rebuilt []offline.Rebuilt
 }
 
 // Build makes a dataset usable that has been scavenged to a prefix directory:

@@ -1,6 +1,6 @@
 // Package scavenge brings datasets from the caches of nodes to the prefix
 // directory when no job is running any more: the last thing done in an
-// allocation (spec 002; spec 000 §8, §11.10).
+// allocation (SCR Developer Guide, "Scavenge").
 //
 // It is done in two steps, by commands that know nothing of MPI. On every node
 // that is left, Copy copies what its ranks have of a dataset, and what redundancy
@@ -12,6 +12,7 @@
 //	scan.go     what has come there, and what is missing
 //	rebuild.go  sets of ranks some of whose files are missing
 //	build.go    from the lists to a dataset that can be used
+//	files.go    what these have in common
 //
 // Whatever is killed can be run again, and whatever is run again does no harm: a
 // file of the program gets its name once all of it is on the medium, a rank its
@@ -171,22 +172,6 @@ func (n *node) notCached() (Copied, error) {
 	return Copied{There: err == nil}, err
 }
 
-// written returns the entry of a dataset in the index, which is an error if the
-// program has written it to the prefix directory itself and not come to its end: of
-// that there is nothing in any cache.
-func written(prefixDir string, id int) (prefix.Entry, error) {
-	x, err := prefix.ReadIndex(prefixDir)
-	if err != nil {
-		return prefix.Entry{}, err
-	}
-	e := x.ByID(id)
-	if e.Bypass() && !e.Complete {
-		err = fmt.Errorf("dataset %d (%s) was written to the prefix directory by the program, which did not complete it: "+
-			"there is nothing of it in the caches to make it whole", id, e.Name)
-	}
-	return e, err
-}
-
 // ranks returns the ranks of which the node has files of the dataset, and finds
 // its description.
 func (n *node) ranks() ([]int, error) {
@@ -336,11 +321,8 @@ func (n *node) partnersOf(path string) error {
 		return err
 	}
 	defer r.Close()
-	group, err := r.Group()
-	if err != nil {
-		return &redundancy.CorruptError{Path: path, Reason: err.Error()}
-	}
-	m := slices.Index(group, r.Current().Rank())
+	group := r.Members
+	m := slices.Index(group, r.Current.Rank)
 	for d := 1; d <= len(r.Sections()) && d < len(group) && m >= 0; d++ {
 		rank := group[(m-d+len(group))%len(group)]
 		var where string
@@ -371,28 +353,24 @@ func (n *node) fillIn(r *redundancy.Reader, d, rank int) error {
 	if p, err := prefix.ReadPart(n.Prefix, n.ID, rank); err == nil && prefix.Same(p.Dataset, n.dataset) {
 		return nil
 	}
-	ranks, _ := r.Int("RANKS")
-	return n.extract(r, d, rank, int(ranks))
+	return n.extract(r, d, rank)
 }
 
 // extract makes the files of a rank from the copy d of a redundancy file.
-func (n *node) extract(r *redundancy.Reader, d, rank, ranks int) error {
-	kept := r.Partner(d)
-	if kept.Rank() != rank {
-		return &redundancy.CorruptError{Path: r.Path(), Reason: fmt.Sprintf("copy %d is of rank %d, not %d", d, kept.Rank(), rank)}
+func (n *node) extract(r *redundancy.Reader, d, rank int) error {
+	kept := r.Left[d-1]
+	if kept == nil || kept.Rank != rank {
+		return &redundancy.CorruptError{Path: r.Path(), Reason: fmt.Sprintf("copy %d is not of rank %d", d, rank)}
 	}
-	files, err := kept.Files(n.Prefix)
-	if err != nil {
-		return &redundancy.CorruptError{Path: r.Path(), Reason: err.Error()}
-	}
-	p := &prefix.Part{Rank: rank, Ranks: ranks, Dataset: n.dataset, Files: slices.Clone(files)}
+	files := kept.In(n.Prefix)
+	p := &prefix.Part{Rank: rank, Ranks: r.Ranks, Dataset: n.dataset, Files: slices.Clone(files)}
 	for i, f := range files {
 		if err := prefix.CheckName(f.Meta.File()); err != nil {
 			return fmt.Errorf("%s names %w", r.Path(), err)
 		}
 		files[i].Path = n.aside(f.Path, fmt.Sprintf("%d.%d.copy%d", rank, i, d))
 	}
-	err = partner.Extract(r, d, files, n.Buffer, n.meter)
+	err := partner.Extract(r, d, files, n.Buffer, n.meter)
 	for i := range files {
 		if err == nil {
 			err = syncFile(files[i].Path)
@@ -414,16 +392,4 @@ func (n *node) extract(r *redundancy.Reader, d, rank, ranks int) error {
 	}
 	n.done.Ranks = append(n.done.Ranks, rank)
 	return nil
-}
-
-// syncFile returns when a file is on its medium.
-func syncFile(path string) error {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrPermission) { // may be one that its owner must not read
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

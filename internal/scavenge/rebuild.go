@@ -11,6 +11,7 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/progress"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/redundancy/offline"
 	"github.com/goscr/goscr/internal/redundancy/partner"
 	"github.com/goscr/goscr/internal/redundancy/rs"
 	"github.com/goscr/goscr/internal/redundancy/xor"
@@ -20,80 +21,48 @@ import (
 // do not say.
 const piece = 256 << 10
 
-// scheme returns the scheme of redundancy files by their extension.
-func scheme(kind string, losses int) redundancy.Reassembler {
-	switch kind {
-	case "partner":
-		return partner.Scheme(losses).(redundancy.Reassembler)
-	case "rs":
-		return rs.Scheme(losses)
-	}
-	return xor.Scheme()
-}
-
-// Rebuilt is what was rebuilt of one rank.
-type Rebuilt struct {
-	Rank  int
-	Files []redundancy.File
+// schemes are the schemes of redundancy files, by their extension and the losses
+// that they are for.
+var schemes = map[string]func(losses int) redundancy.Scheme{
+	"xor":     func(int) redundancy.Scheme { return xor.Scheme() },
+	"partner": partner.Scheme,
+	"rs":      rs.Scheme,
 }
 
 // RebuildSet rebuilds the files of those members of a set that are not whole,
 // from the redundancy files at paths and the other members' files below dir. kind
-// is the extension of the redundancy files. Members whose files turn out to be
-// corrupt on the way are rebuilt too, where the scheme bears that. What it finds
-// wrong with what it reads it tells warn, and how far it is meter, if there is one.
+// is the extension of the redundancy files. What it finds wrong with what it reads
+// it tells warn, and how far it is meter, if there is one.
 func RebuildSet(dir, kind string, d dataset.Dataset, paths []string, whole func(rank int) bool, warn func(error),
-	meter progress.Meter) ([]Rebuilt, error) {
-	if allWhole(paths, whole) {
-		return nil, nil
+	meter progress.Meter) ([]offline.Rebuilt, error) {
+	set := offline.Set{
+		Dir: dir, Dataset: d, Piece: piece, Scheme: schemes[kind], Whole: whole, Register: checkName, Warn: warn, Progress: meter,
 	}
-	r, spoiled, err := redundancy.OpenRemains(dir, d, paths, piece, whole)
-	for _, e := range spoiled {
-		warn(e)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", redundancy.ErrUnrecoverable, err)
-	}
-	defer r.Close()
-	if len(r.Wanted) == 0 {
-		return nil, nil
-	}
-	r.Progress = meter
-	s := scheme(kind, r.Losses())
-	for {
-		if err := checkNames(r); err != nil {
-			return nil, err
-		}
-		if !s.Bears(len(r.Ranks), r.Absent()) {
-			var ranks []int
-			for _, m := range r.Absent() {
-				ranks = append(ranks, r.Ranks[m])
+	list, err := set.Rebuild(paths)
+	for _, b := range list {
+		for _, f := range b.Files {
+			if err := syncFile(f.Path); err != nil {
+				return nil, err
 			}
-			return nil, fmt.Errorf("%w: files or redundancy of ranks %v are missing, and of the %d ranks in the set %s bears the loss of %d",
-				redundancy.ErrUnrecoverable, ranks, len(r.Ranks), s.Name(), s.Failures(len(r.Ranks)))
-		}
-		err := s.Reassemble(r)
-		if err == nil {
-			return result(r)
-		}
-		var corrupt *redundancy.CorruptError
-		if !errors.As(err, &corrupt) {
-			return nil, err
-		}
-		found := r.Corrupt(err)
-		for _, e := range found {
-			warn(e)
-		}
-		if len(found) == 0 {
-			return nil, fmt.Errorf("%w: %w, and no file it is computed from is known to be corrupt", redundancy.ErrUnrecoverable, err)
+			f.Meta.SetComplete(true)
 		}
 	}
+	return list, err
+}
+
+// checkName makes sure that a file to be made is not outside the prefix directory
+// nor goscr's own.
+func checkName(rank int, f redundancy.File) error {
+	if err := prefix.CheckName(f.Meta.File()); err != nil {
+		return fmt.Errorf("%w: the files of rank %d: the redundancy files name %w", redundancy.ErrUnrecoverable, rank, err)
+	}
+	return nil
 }
 
 // RebuildFiles rebuilds the files of a set that are missing below a prefix
 // directory, from the redundancy files at paths. Which files are missing follows
 // from what is there.
-func RebuildFiles(prefixDir, kind string, paths []string, warn func(error), meter progress.Meter) ([]Rebuilt, error) {
+func RebuildFiles(prefixDir, kind string, paths []string, warn func(error), meter progress.Meter) ([]offline.Rebuilt, error) {
 	var d dataset.Dataset
 	there := map[int]bool{}
 	for _, path := range paths {
@@ -102,10 +71,9 @@ func RebuildFiles(prefixDir, kind string, paths []string, warn func(error), mete
 			continue // is said below
 		}
 		if d.IsZero() {
-			d = r.Dataset()
+			d = r.Dataset
 		}
-		files, err := r.Current().Files(prefixDir)
-		there[r.Current().Rank()] = err == nil && !slices.ContainsFunc(files, func(f redundancy.File) bool {
+		there[r.Current.Rank] = !slices.ContainsFunc(r.Current.In(prefixDir), func(f redundancy.File) bool {
 			f.Meta.SetComplete(true) // the file was being protected
 			return f.Meta.Check(f.Path) != nil
 		})
@@ -116,54 +84,24 @@ func RebuildFiles(prefixDir, kind string, paths []string, warn func(error), mete
 	return RebuildSet(prefixDir, kind, d, paths, func(rank int) bool { return there[rank] }, warn, meter)
 }
 
-// allWhole looks into one redundancy file of a set for who its members are, and
-// reports whether none of them needs anything.
-func allWhole(paths []string, whole func(rank int) bool) bool {
-	r, err := redundancy.Open(paths[0])
-	if err != nil {
-		return false
+// setsAtATime is how many sets are rebuilt at the same time: as many as there are
+// processors, where memory allows. A member takes some 5 MiB.
+func (s *scan) setsAtATime() int {
+	const mostMembers = 128
+	members := 1
+	for _, x := range s.sets {
+		members = max(members, len(x.paths))
 	}
-	defer r.Close()
-	ranks, err := r.Group()
-	return err == nil && !slices.ContainsFunc(ranks, func(rank int) bool { return !whole(rank) })
+	return max(1, min(runtime.GOMAXPROCS(0), mostMembers/members))
 }
 
-// checkNames makes sure that no file to be made is outside the prefix directory
-// or goscr's own.
-func checkNames(r *redundancy.Remains) error {
-	for _, m := range r.Wanted {
-		for _, f := range r.Own[m] {
-			if err := prefix.CheckName(f.Meta.File()); err != nil {
-				return fmt.Errorf("%w: the files of rank %d: the redundancy files name %w", redundancy.ErrUnrecoverable, r.Ranks[m], err)
-			}
-		}
-	}
-	return nil
-}
-
-// result makes sure that what was rebuilt is on its medium.
-func result(r *redundancy.Remains) ([]Rebuilt, error) {
-	var list []Rebuilt
-	for _, m := range r.Wanted {
-		for _, f := range r.Own[m] {
-			if err := syncFile(f.Path); err != nil {
-				return nil, err
-			}
-			f.Meta.SetComplete(true)
-		}
-		list = append(list, Rebuilt{r.Ranks[m], r.Own[m]})
-	}
-	return list, nil
-}
-
-// rebuild rebuilds what is missing, as many sets at a time as there are
-// processors.
-func (s *scan) rebuild(warn func(error), meter progress.Meter) ([]Rebuilt, error) {
+// rebuild rebuilds what is missing.
+func (s *scan) rebuild(warn func(error), meter progress.Meter) ([]offline.Rebuilt, error) {
 	var mu sync.Mutex // also of warn
-	var all []Rebuilt
+	var all []offline.Rebuilt
 	var failed []error
 	var group sync.WaitGroup
-	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	slots := make(chan struct{}, s.setsAtATime())
 	whole := make(map[int]bool, len(s.parts)) // as it was
 	for rank := range s.parts {
 		whole[rank] = true
@@ -188,7 +126,7 @@ func (s *scan) rebuild(warn func(error), meter progress.Meter) ([]Rebuilt, error
 		}()
 	}
 	group.Wait()
-	slices.SortFunc(all, func(a, b Rebuilt) int { return a.Rank - b.Rank })
+	slices.SortFunc(all, func(a, b offline.Rebuilt) int { return a.Rank - b.Rank })
 	for _, b := range all {
 		p := &prefix.Part{Rank: b.Rank, Ranks: s.ranks, Dataset: s.dataset, Files: b.Files}
 		if err := p.Enter(s.prefix); err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // scan is what is in the prefix directory of a dataset that has been copied
-// there (the scan hash of spec 002).
+// there, as the scan hash in SCR Developer Guide, "Scavenge".
 type scan struct {
 	prefix  string
 	id      int

@@ -11,6 +11,7 @@ import (
 
 	"github.com/klauspost/reedsolomon"
 
+	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/redundancy/stripe"
 )
 
@@ -18,9 +19,7 @@ import (
 const MaxMembers = 256
 
 // Scheme is the Reed-Solomon scheme for the loss of k members of a set.
-func Scheme(k int) stripe.Scheme {
-	return stripe.Scheme{Type: "RS", Extension: "rs", K: k, Code: code{}}
-}
+func Scheme(k int) redundancy.Scheme { return stripe.New("RS", k, code{}) }
 
 type code struct{}
 

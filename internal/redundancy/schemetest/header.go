@@ -32,8 +32,13 @@ func Header(t *testing.T, scheme redundancy.Scheme, n int) {
 			if h.Has("COPY") {
 				return 0
 			}
-			for i, s := range (redundancy.Header{Hash: h}).Sections() {
-				h.At("COPY").SetInt(strconv.Itoa(i), s)
+			size, _ := h.Int("CHUNK")
+			n, several := h.Int("CHUNKS")
+			if !several {
+				n = 1
+			}
+			for i := range n {
+				h.At("COPY").SetInt(strconv.FormatInt(i, 10), size)
 			}
 			h.SetInt("CHUNK", 1<<60)
 			return 0

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/redundancy/offline"
 )
 
 // gather copies the files of all members into one directory, as scavenging
@@ -32,28 +33,32 @@ func (c *cluster) gather() (dir string) {
 	return dir
 }
 
-// reassemble rebuilds the files of those who have not all of theirs.
-func (c *cluster) reassemble(dir string) error {
-	scheme := c.scheme.(redundancy.Reassembler)
-	var made []string
+// reassemble rebuilds the files of those that have not all of theirs. It returns
+// what was said about corrupt files.
+func (c *cluster) reassemble(dir string) (warnings []error, err error) {
+	set, made := c.offline(dir, func(err error) { warnings = append(warnings, err) })
+	_, err = set.Rebuild(made)
+	return warnings, err
+}
+
+// offline returns what is left of the set, and its redundancy files.
+func (c *cluster) offline(dir string, warn func(error)) (set offline.Set, made []string) {
 	for m := range c.files {
 		_, redundant := redundancy.Split(c.files[m])
 		if len(redundant) > 0 && redundant[0].Meta.Check(redundant[0].Path) == nil {
 			made = append(made, redundant[0].Path)
 		}
 	}
-	r, spoiled, err := redundancy.OpenRemains(dir, theDataset(), made, piece, func(rank int) bool {
-		own, _ := redundancy.Split(c.files[rank/10])
-		return !slices.ContainsFunc(own, func(f redundancy.File) bool { return f.Meta.Check(f.Path) != nil })
-	})
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	if len(spoiled) > 0 && len(r.Wanted) == 0 {
-		return spoiled[0]
-	}
-	return scheme.Reassemble(r)
+	return offline.Set{
+		Dir: dir, Dataset: theDataset(), Piece: piece,
+		Scheme: func(int) redundancy.Scheme { return c.scheme },
+		Whole: func(rank int) bool {
+			own, _ := redundancy.Split(c.files[rank/10])
+			return !slices.ContainsFunc(own, func(f redundancy.File) bool { return f.Meta.Check(f.Path) != nil })
+		},
+		Register: func(int, redundancy.File) error { return nil },
+		Warn:     warn,
+	}, made
 }
 
 // Reassemble tests that a scheme rebuilds files in one process, from what is
@@ -75,6 +80,35 @@ func Reassemble(t *testing.T, scheme redundancy.Scheme, smallest, largest int) {
 		}
 	}
 	t.Run("corrupt", func(t *testing.T) { reassembleCorrupt(t, scheme) })
+	t.Run("not to be made", func(t *testing.T) { reassembleNot(t, scheme) })
+}
+
+// reassembleNot has a file refused before it is made, as one with a bad name is:
+// then none of its member's files is made.
+func reassembleNot(t *testing.T, scheme redundancy.Scheme) {
+	c := newCluster(t, scheme, 4, sizes["primes"], 5)
+	c.encode()
+	dir := c.gather()
+	own, _ := redundancy.Split(c.files[1])
+	for _, f := range own {
+		must(t, os.Remove(f.Path))
+	}
+	refused := errors.New("refused")
+	set, made := c.offline(dir, nil)
+	set.Register = func(rank int, f redundancy.File) error {
+		if rank != 10 || f.Path != own[len(own)-1].Path {
+			return nil
+		}
+		return refused
+	}
+	if _, err := set.Rebuild(made); !errors.Is(err, refused) {
+		t.Error(err)
+	}
+	for _, f := range own {
+		if _, err := os.Lstat(f.Path); err == nil {
+			t.Errorf("%s was made", f.Path)
+		}
+	}
 }
 
 // reassembled loses members, rebuilds them, and puts everything back.
@@ -93,17 +127,30 @@ func (c *cluster) reassembled(dir string, lost []int, want map[string]string) {
 		}
 		var err error
 		if damaged {
-			err = c.reassemble(dir)
+			_, err = c.reassemble(dir)
 		}
 		switch bears := c.scheme.Bears(len(c.dirs), lost); {
 		case err != nil && bears:
 			c.t.Errorf("members %v lost %s: %v", lost, name, err)
 		case err == nil:
 			c.sameOwn(want)
+			c.noRedundancy(lost, damage)
 		case !errors.Is(err, redundancy.ErrUnrecoverable) && name != "all":
 			c.t.Errorf("members %v lost %s, more than the scheme bears: %v", lost, name, err)
 		}
 		must(c.t, c.restore(want))
+	}
+}
+
+// noRedundancy checks that no redundancy was made for members that have lost theirs.
+func (c *cluster) noRedundancy(lost []int, damage damage) {
+	c.t.Helper()
+	for _, m := range lost {
+		for _, f := range made(damage.of(c.files[m])) {
+			if _, err := os.Lstat(f.Path); err == nil {
+				c.t.Errorf("%s was made", f.Path)
+			}
+		}
 	}
 }
 
@@ -138,6 +185,8 @@ func reassembleCorrupt(t *testing.T, scheme redundancy.Scheme) {
 			size := f.Meta.Size()
 			for at := int64(0); at < size; at += max(1, size/23) {
 				must(t, flipBit(f.Path, at))
+				flipped, err := os.ReadFile(f.Path)
+				must(t, err)
 				for lost := range n {
 					if lost == m {
 						continue
@@ -146,8 +195,11 @@ func reassembleCorrupt(t *testing.T, scheme redundancy.Scheme) {
 					for _, f := range own {
 						must(t, os.Remove(f.Path))
 					}
-					if err := c.reassemble(dir); err != nil {
+					warnings, err := c.reassemble(dir)
+					if len(warnings) > 0 {
 						noticed++
+					}
+					if err != nil {
 						for _, f := range own {
 							_ = os.Remove(f.Path) // wherever it has come to
 						}
@@ -158,11 +210,9 @@ func reassembleCorrupt(t *testing.T, scheme redundancy.Scheme) {
 							}
 						}
 					}
-					keep, err := os.ReadFile(f.Path)
-					must(t, err)
 					must(t, c.restore(want))
 					must(t, os.Chmod(f.Path, 0o600))
-					must(t, os.WriteFile(f.Path, keep, 0o600))
+					must(t, os.WriteFile(f.Path, flipped, 0o600))
 				}
 				must(t, c.restore(want))
 			}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -12,20 +11,10 @@ import (
 // takes the next: a member that waits for one has others to work on.
 const depth = 4
 
-// part is where a member's shards are.
-type part interface {
-	// each passes a piece of the member's shard of a column to use, in parts
-	// that begin at from, and returns how many of its bytes they cover; the
-	// rest is zeros.
-	each(c int, offset int64, n int, use func(from int, data []byte)) (covered int)
-	// store keeps a piece of a shard that the member gets.
-	store(c int, offset int64, piece []byte)
-}
-
 // step is what a member has to do for one piece of one column.
 type step struct {
 	c    int
-	i    int // its place among those who have; -1 for one who gets, or only checks
+	i    int // the place in the chain of a member that has a part; -1 for one that gets a result, or only checks
 	last bool
 	time int // when it would come if all steps took the same time
 }
@@ -47,12 +36,12 @@ type slot struct {
 
 // reduction moves all pieces of all columns.
 type reduction struct {
-	set     *redundancy.Set
+	Set
+	me      int
 	columns []column
-	width   int   // number of members that get a result
-	chunk   int64 // bytes
-	piece   int
-	part    part
+	width   int // number of members that get a result
+	shards  Shards
+	reads   bool // the member has something to be checked where it is not needed
 
 	begin, middle, over, final []step
 	receives                   int // how many of the steps wait for sums
@@ -62,7 +51,7 @@ type reduction struct {
 
 // reduce computes what the columns say. It is collective over the set.
 //
-// Every piece of a column travels along those who have a part of it. Columns
+// Every piece of a column travels along the members that have a part of it. Columns
 // begin at different members, in rounds in which no member begins two. A member
 // takes its steps in the order of time: where it is first it need wait for
 // nobody, where it is second for one, and so on. So whatever a step waits for
@@ -74,12 +63,12 @@ type reduction struct {
 // Where fewer are lost than could be, there are columns in which a member has
 // something that is not needed. It is passed over as well, to be checked, while
 // others have more to do.
-func reduce(set *redundancy.Set, columns []column, chunk int64, piece int, p part) error {
-	r := &reduction{set: set, columns: columns, width: len(columns[0].wanted), chunk: chunk, piece: piece, part: p}
+func (s Set) reduce(columns []column, shards Shards, reads bool) error {
+	r := &reduction{Set: s, me: s.Comm.Rank(), columns: columns, shards: shards, reads: reads}
 	r.plan()
-	total := (chunk + int64(piece) - 1) / int64(piece)
+	total := (s.Chunk + int64(s.Piece) - 1) / int64(s.Piece)
 	buffer, err := r.allocate(int(min(total, 2*depth)))
-	if err := mpi.Agree(set.Comm, err); err != nil {
+	if err := mpi.Agree(s.Comm, err); err != nil {
 		return err
 	}
 	groups := (total + depth - 1) / depth
@@ -117,11 +106,15 @@ func reduce(set *redundancy.Set, columns []column, chunk int64, piece int, p par
 
 // plan sorts the member's steps.
 func (r *reduction) plan() {
-	me := r.set.Me()
+	me := r.me
 	begun := map[int]int{} // rounds, by the member that begins
 	for c, col := range r.columns {
-		round := begun[col.from[0]]
-		begun[col.from[0]]++
+		r.width = max(r.width, len(col.wanted))
+		round := 0
+		if len(col.from) > 0 {
+			round = begun[col.from[0]]
+			begun[col.from[0]]++
+		}
 		if i := slices.Index(col.from, me); i >= 0 {
 			s := step{c, i, i == len(col.from)-1, round*len(col.from) + i}
 			if s.time == 0 {
@@ -140,7 +133,7 @@ func (r *reduction) plan() {
 		switch {
 		case slices.Contains(col.wanted, me):
 			r.final = append(r.final, step{c: c, i: -1})
-		case !slices.Contains(col.from, me):
+		case r.reads && !slices.Contains(col.from, me):
 			r.over = append(r.over, step{c: c, i: -1})
 		}
 	}
@@ -149,9 +142,9 @@ func (r *reduction) plan() {
 
 // allocate gives the first n slots, which are those that are used, their buffers.
 func (r *reduction) allocate(n int) ([]byte, error) {
-	sums := r.width * r.piece
+	sums := r.width * r.Piece
 	ahead := min(len(r.final), max(r.width, 2))
-	each := 2*sums + ahead*r.piece
+	each := 2*sums + ahead*r.Piece
 	buffer, err := mpi.Alloc(n * each)
 	if err != nil {
 		return nil, err
@@ -166,7 +159,7 @@ func (r *reduction) allocate(n int) ([]byte, error) {
 		s := &r.slots[i]
 		s.tag, s.out, s.in = i, take(sums), take(sums)
 		for range ahead {
-			s.results = append(s.results, take(r.piece))
+			s.results = append(s.results, take(r.Piece))
 		}
 		s.awaited = make([]mpi.Request, ahead)
 	}
@@ -196,8 +189,8 @@ func (r *reduction) open(g, total int64) error {
 	slots := r.group(g, total)
 	for i := range slots {
 		s := &slots[i]
-		s.offset = (g*depth + int64(i)) * int64(r.piece)
-		s.size = int(min(int64(r.piece), r.chunk-s.offset))
+		s.offset = (g*depth + int64(i)) * int64(r.Piece)
+		s.size = int(min(int64(r.Piece), r.Chunk-s.offset))
 		s.nextSums, s.nextFinal = 0, 0
 		if err := r.await(s); err != nil {
 			return err
@@ -217,7 +210,7 @@ func (r *reduction) await(s *slot) (err error) {
 		return nil
 	}
 	s.nextSums++
-	s.coming, err = r.set.Comm.Irecv(s.in[:r.width*s.size], r.prev, s.tag)
+	s.coming, err = r.Comm.Irecv(s.in[:r.width*s.size], r.prev, s.tag)
 	return err
 }
 
@@ -229,7 +222,7 @@ func (r *reduction) awaitResult(s *slot) (err error) {
 	i := s.nextFinal % len(s.results)
 	from := r.columns[r.final[s.nextFinal].c].from
 	s.nextFinal++
-	s.awaited[i], err = r.set.Comm.Irecv(s.results[i][:s.size], from[len(from)-1], len(r.slots)+s.tag)
+	s.awaited[i], err = r.Comm.Irecv(s.results[i][:s.size], from[len(from)-1], len(r.slots)+s.tag)
 	return err
 }
 
@@ -270,10 +263,10 @@ func (r *reduction) add(s *slot, st step) error {
 		}
 	}
 	if !st.last {
-		return s.send(r.set.Comm, s.out[:r.width*s.size], r.next, s.tag)
+		return s.send(r.Comm, s.out[:r.width*s.size], r.next, s.tag)
 	}
 	for t, m := range col.wanted {
-		if err := s.send(r.set.Comm, s.out[t*s.size:][:s.size], m, len(r.slots)+s.tag); err != nil {
+		if err := s.send(r.Comm, s.out[t*s.size:][:s.size], m, len(r.slots)+s.tag); err != nil {
 			return err
 		}
 	}
@@ -291,7 +284,7 @@ func (s *slot) send(c mpi.Comm, data []byte, to, tag int) error {
 // contribute adds the member's part of a piece to the sums in buf.
 func (r *reduction) contribute(s *slot, st step, buf []byte) {
 	sums := make([][]byte, r.width)
-	covered := r.part.each(st.c, s.offset, s.size, func(from int, data []byte) {
+	covered := r.each(st.c, s.offset, s.size, func(from int, data []byte) {
 		for t := range sums {
 			sums[t] = buf[t*s.size+from:][:len(data)]
 		}
@@ -304,9 +297,30 @@ func (r *reduction) contribute(s *slot, st step, buf []byte) {
 	}
 }
 
-// check reads the member's part of a piece, which nobody needs.
+// each passes a piece of the member's shard of a column to use, in parts that
+// begin at from, and returns how many of its bytes they cover; the rest is zeros.
+func (r *reduction) each(c int, offset int64, n int, use func(from int, data []byte)) (covered int) {
+	g := geometry{len(r.columns), r.K}
+	if i := g.redundant(c, r.me); i >= 0 {
+		r.shards.Redundancy(i, offset, n, use)
+		return n
+	}
+	return r.shards.Data(int64(g.chunk(c, r.me))*r.Chunk+offset, n, c, use)
+}
+
+// store keeps a piece of a shard that the member gets.
+func (r *reduction) store(c int, offset int64, data []byte) {
+	g := geometry{len(r.columns), r.K}
+	if i := g.redundant(c, r.me); i >= 0 {
+		r.shards.StoreRedundancy(data, i, offset)
+		return
+	}
+	r.shards.StoreData(data, int64(g.chunk(c, r.me))*r.Chunk+offset, c)
+}
+
+// check reads the member's part of a piece, which no member needs.
 func (r *reduction) check(s *slot, st step) error {
-	r.part.each(st.c, s.offset, s.size, func(int, []byte) {})
+	r.each(st.c, s.offset, s.size, func(int, []byte) {})
 	return nil
 }
 
@@ -320,6 +334,6 @@ func (r *reduction) get(s *slot, st step) error {
 	if err != nil {
 		return err
 	}
-	r.part.store(st.c, s.offset, s.results[i][:s.size])
+	r.store(st.c, s.offset, s.results[i][:s.size])
 	return r.awaitResult(s)
 }

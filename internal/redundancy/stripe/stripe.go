@@ -13,17 +13,18 @@
 //	column 3  chunk 2      chunk 1      chunk 1      redundancy 0 redundancy 1
 //	column 4  redundancy 1 chunk 2      chunk 2      chunk 2      redundancy 0
 //
-// For K = 1 that is the layout of spec 004. Within a column, encoding and
-// recovery are the same: from what some members have, what others shall have is
-// computed as sums that travel from one to the next, each adding its part, and
-// are delivered by the last (reduce.go). They differ only in who has and who
-// shall have (plan.go).
+// For K = 1 that is the layout of SCR Developer Guide, "XOR". Within a column,
+// encoding and recovery are the same: from what some members have, what others
+// shall have is computed as sums that travel from one member to the next. Each adds
+// its part, and the last one sends the results to those that get them (reduce.go).
+// They differ only in the members that have something and the members that get
+// something (plan.go).
 package stripe
 
 import (
 	"slices"
 
-	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/mpi"
 )
 
 // Code is the arithmetic of a scheme. The shards of a column are counted from
@@ -42,130 +43,48 @@ type Adder interface {
 	Add(i int, first bool, part []byte, sums [][]byte)
 }
 
-// Scheme is a redundancy scheme that computes.
-type Scheme struct {
-	Type      string // value of TYPE in a descriptor and in descriptions of files
-	Extension string // of redundancy files
-	K         int    // losses it bears in a set
-	Code      Code
+// Set is a set of members at work. All must have the same.
+type Set struct {
+	Comm  mpi.Comm
+	Code  Code
+	K     int   // losses it bears
+	Chunk int64 // bytes
+	Piece int   // bytes that travel at a time
 }
 
-var _ redundancy.Scheme = Scheme{}
+// ChunkSize is the size of the chunks in a set of n that bears the loss of k, the
+// largest of whose logical files has so many bytes.
+func ChunkSize(n, k int, largest int64) int64 { return (largest + int64(n-k) - 1) / int64(n-k) }
 
-// Name is the value of TYPE in a descriptor.
-func (s Scheme) Name() string { return s.Type }
+// Shards are what a member has, and where what it gets is stored.
+type Shards interface {
+	// Data passes the n bytes from offset of the logical file to use, in parts
+	// that begin at from, and returns how many of them they cover; the rest is
+	// zeros. Calls for one column follow each other.
+	Data(offset int64, n, column int, use func(from int, data []byte)) (covered int)
+	// Redundancy passes the n bytes from offset of chunk i of redundancy to use.
+	Redundancy(i int, offset int64, n int, use func(from int, data []byte))
+	// StoreData and StoreRedundancy keep what was computed.
+	StoreData(data []byte, offset int64, column int)
+	StoreRedundancy(data []byte, i int, offset int64)
+}
 
-// Failures is K in a set of more than K members.
-func (s Scheme) Failures(n int) int {
-	if n <= s.K {
-		return 0
+// Encode computes the redundancy of all members. It is collective.
+func (s Set) Encode(shards Shards) error {
+	columns, err := s.encoding()
+	if err != nil {
+		return err
 	}
-	return s.K
+	return s.reduce(columns, shards, true)
 }
 
-// Verify reads a member's files and redundancy and compares checksums.
-func (s Scheme) Verify(j *redundancy.Job, files []redundancy.File) error {
-	return redundancy.VerifyAll(files, j.Piece)
-}
-
-// Bears reports whether the loss of some members of a set of n can be borne.
-func (s Scheme) Bears(n int, lost []int) bool { return len(lost) <= s.Failures(n) }
-
-// column is what has to be computed of one column, and from what.
-type column struct {
-	from   []int // members, in the order in which the sums travel
-	wanted []int // members that get the results
-	add    Adder
-}
-
-// geometry of a set: which shard of a column a member has.
-type geometry struct{ n, k int }
-
-// shard returns the number of a member's shard in a column.
-func (g geometry) shard(c, member int) int {
-	d := (member - c + g.n) % g.n
-	if d < g.k {
-		return g.n - g.k + d
+// Recover computes what the members have lost that are in lost: their data and
+// redundancy, or if only is not nil, the data of those in it, which get some
+// redundancy with it. All that the others have is read. It is collective.
+func (s Set) Recover(shards Shards, lost, only []int) error {
+	columns, err := s.recovery(lost, only)
+	if err != nil {
+		return err
 	}
-	return d - g.k
-}
-
-// redundant returns which of its chunks of redundancy a member keeps of a
-// column, -1 if it has data in it.
-func (g geometry) redundant(c, member int) int {
-	if d := (member - c + g.n) % g.n; d < g.k {
-		return d
-	}
-	return -1
-}
-
-// chunk returns which chunk of its logical file a member has in a column that
-// it keeps no redundancy of.
-func (g geometry) chunk(c, member int) int {
-	before := 0
-	for i := range c {
-		if g.redundant(i, member) < 0 {
-			before++
-		}
-	}
-	return before
-}
-
-// encoding is the plan by which redundancy is computed: in every column, from
-// the members with data, in the order of the ring.
-func (s Scheme) encoding(n int) ([]column, error) {
-	columns := make([]column, n)
-	for c := range columns {
-		for d := range n {
-			m := (c + d) % n
-			if d < s.K {
-				columns[c].wanted = append(columns[c].wanted, m)
-			} else {
-				columns[c].from = append(columns[c].from, m)
-			}
-		}
-	}
-	return columns, s.prepare(columns, n)
-}
-
-// recovery is the plan by which what some members have lost is computed: in
-// every column, from N-K of the others. Columns begin at different ones, so that
-// all have about as much to do.
-func (s Scheme) recovery(n int, lost []int) ([]column, error) {
-	var survivors []int
-	for d := 1; d <= n; d++ {
-		if m := (lost[0] + d) % n; !slices.Contains(lost, m) {
-			survivors = append(survivors, m)
-		}
-	}
-	columns := make([]column, n)
-	for c := range columns {
-		columns[c].wanted = lost
-		for i := range n - s.K {
-			columns[c].from = append(columns[c].from, survivors[(c+i)%len(survivors)])
-		}
-	}
-	return columns, s.prepare(columns, n)
-}
-
-func (s Scheme) prepare(columns []column, n int) error {
-	g := geometry{n, s.K}
-	for c := range columns {
-		if len(columns[c].wanted) == 0 {
-			continue
-		}
-		shards := func(members []int) []int {
-			list := make([]int, len(members))
-			for i, m := range members {
-				list[i] = g.shard(c, m)
-			}
-			return list
-		}
-		var err error
-		columns[c].add, err = s.Code.Adder(n, s.K, shards(columns[c].from), shards(columns[c].wanted))
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.reduce(columns, shards, !slices.Contains(lost, s.Comm.Rank()))
 }

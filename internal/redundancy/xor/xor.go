@@ -1,7 +1,6 @@
 // Package xor is the XOR scheme: a set of N ranks bears the loss of any one
-// of its members, for 1/(N-1) of the data in additional storage (spec 004;
-// W. Gropp, R. Ross, N. Miller, "Providing Efficient I/O Redundancy in MPI
-// Environments", EuroPVM/MPI 2004).
+// of its members, for 1/(N-1) of the data in additional storage (Gropp, Ross,
+// Miller; SCR Developer Guide, "XOR").
 //
 // How data moves is common to all schemes that compute, and stands in
 // internal/redundancy/stripe; this is the arithmetic.
@@ -10,21 +9,22 @@ package xor
 import (
 	"crypto/subtle"
 
+	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/redundancy/stripe"
 )
 
 // Scheme is the XOR scheme.
-func Scheme() stripe.Scheme {
-	return stripe.Scheme{Type: "XOR", Extension: "xor", K: 1, Code: code{}}
-}
+func Scheme() redundancy.Scheme { return stripe.New("XOR", 1, Code{}) }
 
-// code is addition in GF(2). Of a column, whatever is wanted is the sum of all
+// Code is addition in GF(2). Of a column, whatever is wanted is the sum of all
 // the rest.
-type code struct{}
+type Code struct{}
 
-func (c code) Adder(_, _ int, _, _ []int) (stripe.Adder, error) { return c, nil }
+// Adder returns the sum itself.
+func (c Code) Adder(_, _ int, _, _ []int) (stripe.Adder, error) { return c, nil }
 
-func (code) Add(_ int, first bool, part []byte, sums [][]byte) {
+// Add adds.
+func (Code) Add(_ int, first bool, part []byte, sums [][]byte) {
 	if first {
 		copy(sums[0], part)
 		return

@@ -1,0 +1,83 @@
+package redundancy
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/meta"
+)
+
+func member(rank int, sizes ...int64) Member {
+	m := Member{Rank: rank}
+	for _, size := range sizes {
+		md := meta.New("a", meta.Full, 9)
+		md.SetSize(size)
+		m.Files = append(m.Files, md)
+	}
+	return m
+}
+
+func someHeader() *Header {
+	left := member(3, 10, 20)
+	return &Header{
+		Dataset: dataset.New(1, "c", dataset.Checkpoint, 1, dataset.Owner{}, time.Unix(0, 0)),
+		Ranks:   9, Members: []int{3, 5, 7}, Current: member(5, 4), Left: []*Member{&left, nil},
+		Chunk: 30, Chunks: 2, Block: 16, checksums: []uint32{1, 2, 3, 4},
+	}
+}
+
+func TestHeader_IsDecodedAsItWasEncoded(t *testing.T) {
+	copies := someHeader()
+	copies.Chunk, copies.Chunks, copies.Copies = 0, 0, []int64{30}
+	for _, want := range []*Header{someHeader(), copies} {
+		got, err := decodeHeader(want.encode())
+		if err != nil || !got.encode().Equal(want.encode()) || !reflect.DeepEqual(got.Sections(), want.Sections()) {
+			t.Errorf("%+v, want %+v (%v)", got, want, err)
+		}
+	}
+}
+
+// A header whose parts contradict each other is refused when it is opened.
+func TestHeader_Contradictions(t *testing.T) {
+	for want, change := range map[string]func(h *hash.Hash){
+		"a set of 4 members":      func(h *hash.Hash) { h.Get("GROUP").SetInt("RANKS", 4) },
+		"member 1 of the set":     func(h *hash.Hash) { h.SetInt("RANKS", 4) },
+		"2 files recorded":        func(h *hash.Hash) { h.Get("CURRENT").SetInt("FILES", 2) },
+		"no usable name":          func(h *hash.Hash) { h.Get("CURRENT", "FILE", "0").SetValue("FILE", "../a") },
+		"the member 1 to the":     func(h *hash.Hash) { h.Get("PARTNER").Unset("FILES") },
+		`copy 0 has "31" bytes`:   func(h *hash.Hash) { h.At("COPY").SetInt("0", 31) },
+		`copy 1 has "" bytes`:     func(h *hash.Hash) { h.At("COPY").SetInt("0", 30); h.At("COPY").Set("x", nil) },
+		"a block has checksum":    func(h *hash.Hash) { h.SetValue("BLOCKCRC", "0000000g") },
+		"a section of -1 bytes":   func(h *hash.Hash) { h.SetInt("CHUNK", -1) },
+		"a section of 9999 bytes": func(h *hash.Hash) { h.SetInt("CHUNK", 9999) },
+		"bytes of header and 32":  func(h *hash.Hash) { h.SetInt("CHUNK", 16) },
+	} {
+		h := someHeader().encode()
+		change(h)
+		path := filepath.Join(t.TempDir(), "1_of_3_in_3.xor")
+		if err := os.WriteFile(path, append(h.Encode(), make([]byte, 60)...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// As in SCR Developer Guide, "XOR": without checksums.
+func TestHeader_OfSCR(t *testing.T) {
+	x := someHeader().encode()
+	for _, key := range []string{"CHUNKS", "BLOCK", "BLOCKCRC"} {
+		x.Unset(key)
+	}
+	h, err := decodeHeader(x)
+	if err != nil || h.Chunks != 1 || h.Block != 0 || len(h.Sections()) != 1 || h.Left[0].Rank != 3 || h.Left[0].Size() != 30 {
+		t.Errorf("%+v, %v", h, err)
+	}
+}

@@ -1,0 +1,169 @@
+package redundancy
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/checksum"
+)
+
+// Reader reads a redundancy file.
+type Reader struct {
+	*Header
+	f       *os.File
+	start   int64
+	layout  layout
+	windows []window // by section
+	scratch []byte   // for what cannot be mapped
+	err     error
+}
+
+// Open opens a redundancy file and reads its header.
+func Open(path string) (*Reader, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0) // a pipe in its place is not waited for
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("is not a regular file")
+	}
+	if err == nil {
+		r := &Reader{f: f}
+		var header *hash.Hash
+		header, r.start, err = hash.ReadFrom(f, min(info.Size(), maxHeader))
+		if err == nil {
+			r.Header, err = decodeHeader(header)
+		}
+		if err == nil {
+			r.layout, err = r.Header.layout(info.Size())
+		}
+		if err == nil && r.start+r.layout.size != info.Size() {
+			err = fmt.Errorf("%d bytes of header and %d of data in %d", r.start, r.layout.size, info.Size())
+		}
+		if err == nil {
+			r.windows = make([]window, len(r.layout.sections))
+			return r, nil
+		}
+	}
+	f.Close()
+	return nil, &CorruptError{path, err.Error()}
+}
+
+// Each passes a whole block of n bytes, from offset of a section, to use, in
+// bites with where they begin, which must not keep them. It compares its checksum
+// if there is one. It goes on after an error, with zeros for what cannot be read,
+// and reports it in Close.
+func (r *Reader) Each(i int, offset int64, n int, use func(from int, data []byte)) {
+	at := r.layout.sections[i]
+	data, err := r.view(i, r.start+at.start+offset, n)
+	crc := uint32(0)
+	if err == nil {
+		err = guard(func() {
+			for from := 0; from < n; from += bite {
+				part := data[from:min(from+bite, n)]
+				if r.layout.block > 0 {
+					crc = checksum.Update(crc, part)
+				}
+				use(from, part)
+			}
+		})
+	}
+	if err != nil {
+		r.fail(fmt.Sprintf("byte %d of section %d: %v", offset, i, err))
+		use(0, make([]byte, n))
+		return
+	}
+	if r.layout.block == 0 {
+		return
+	}
+	number := at.first + offset/r.layout.block
+	if number < int64(len(r.checksums)) && crc != r.checksums[number] {
+		r.fail(fmt.Sprintf("block at byte %d of section %d has checksum 0x%08x, was written with 0x%08x", offset, i, crc, r.checksums[number]))
+	}
+}
+
+// view returns a part of the file, which is good until the next view of the same
+// section.
+func (r *Reader) view(i int, at int64, n int) ([]byte, error) {
+	w := &r.windows[i]
+	if !w.holds(at, n) {
+		w.close()
+		if r.layout.size >= small {
+			w.look(r.f, at, n)
+		}
+	}
+	if w.data != nil {
+		return w.data[at-w.at:][:n], nil
+	}
+	if len(r.scratch) < n {
+		r.scratch = make([]byte, n)
+	}
+	_, err := r.f.ReadAt(r.scratch[:n], at)
+	return r.scratch[:n], err
+}
+
+// ReadBlock fills buf, which must be a whole block, from offset of a section, as
+// Each passes it.
+func (r *Reader) ReadBlock(buf []byte, i int, offset int64) {
+	r.Each(i, offset, len(buf), func(from int, data []byte) { copy(buf[from:], data) })
+}
+
+func (r *Reader) fail(reason string) {
+	if r.err == nil {
+		r.err = &CorruptError{r.f.Name(), reason}
+	}
+}
+
+// Path is where the file is.
+func (r *Reader) Path() string { return r.f.Name() }
+
+// Failed returns the first error that any call met so far.
+func (r *Reader) Failed() error { return r.err }
+
+// Close returns the first error that any call met.
+func (r *Reader) Close() error {
+	for i := range r.windows {
+		r.windows[i].close()
+	}
+	if err := r.f.Close(); r.err == nil {
+		r.err = err
+	}
+	return r.err
+}
+
+// verifyAll reads a member's files, of which those a scheme made are redundancy
+// files, and compares their checksums.
+func verifyAll(files []File, piece int) error {
+	own, made := Split(files)
+	if err := Verify(own, piece); err != nil {
+		return err
+	}
+	for _, f := range made {
+		if err := verifyMade(f.Path, piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verifyMade reads a redundancy file and compares its checksums.
+func verifyMade(path string, piece int) error {
+	r, err := Open(path)
+	if err != nil {
+		return err
+	}
+	block := r.layout.block
+	if block == 0 {
+		block = int64(piece)
+	}
+	for i, at := range r.layout.sections {
+		for offset := int64(0); offset < at.size && r.err == nil; offset += block {
+			r.Each(i, offset, int(min(block, at.size-offset)), func(int, []byte) {})
+		}
+	}
+	return r.Close()
+}

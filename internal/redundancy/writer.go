@@ -1,0 +1,115 @@
+package redundancy
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/checksum"
+	"github.com/goscr/goscr/internal/meta"
+)
+
+// fileName is the name of a member's redundancy file: the member, the set and
+// its size can be read off it.
+func fileName(s *Set, extension string) string {
+	return fmt.Sprintf(".scr/%d_of_%d_in_%d.%s", s.Me()+1, s.Size(), s.ID, extension)
+}
+
+// Writer writes a redundancy file.
+type Writer struct {
+	File
+	f      *os.File
+	start  int64 // of the data
+	header *Header
+	layout layout
+	over   *overwriter // if the file has its pages already
+	err    error
+}
+
+// newWriter begins the redundancy file of a scheme. header must have all it will
+// have but the values of checksums and some descriptions of other members; room
+// is the number of bytes that these are going to take, packed. Like a Logical, a
+// Writer goes on after an error and reports it in the end.
+func (j *Job) newWriter(scheme string, header *Header, room int) *Writer {
+	name := fileName(j.Set, strings.ToLower(scheme))
+	w := &Writer{header: header}
+	w.layout, _ = header.layout(math.MaxInt64) // of sizes that are our own
+	header.checksums = make([]uint32, w.layout.blocks)
+	w.start = int64(header.encode().EncodedSize() + room)
+	w.File = File{filepath.Join(j.Dir, name), meta.New(name, scheme, j.Ranks)}
+	w.Meta.SetSize(w.start + w.layout.size)
+	w.err = j.Register(w.File)
+	if w.err == nil {
+		w.err = os.MkdirAll(filepath.Dir(w.Path), 0o700)
+	}
+	if w.err == nil && j.Recycle != nil {
+		w.err = j.Recycle(w.Path)
+	}
+	return w
+}
+
+// open opens the file the first time it is called.
+func (w *Writer) open() bool {
+	if w.err == nil && w.f == nil {
+		w.f, w.err = os.OpenFile(w.Path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+		if w.err == nil {
+			w.over = overwrites(w.f, w.start+w.layout.size)
+		}
+	}
+	return w.err == nil
+}
+
+// WriteBlock stores a block of a section. Blocks have the size that the header
+// says, except the last of each section.
+func (w *Writer) WriteBlock(buf []byte, i int, offset int64) {
+	at := w.layout.sections[i]
+	w.header.checksums[at.first+offset/w.layout.block] = checksum.Update(0, buf)
+	if !w.open() {
+		return
+	}
+	if place := w.start + at.start + offset; w.over != nil {
+		w.err = w.over.write(i, buf, place)
+	} else {
+		_, w.err = w.f.WriteAt(buf, place)
+	}
+}
+
+// Finish writes the header, with the checksums its members have now, and
+// returns the file, or the first error that any call met.
+func (w *Writer) Finish() (File, error) {
+	data := w.header.encode().Encode()
+	if int64(len(data)) != w.start && w.err == nil {
+		w.err = fmt.Errorf("%s: header of %d bytes in the room of %d", w.Path, len(data), w.start)
+	}
+	if w.over != nil {
+		w.over.close()
+	}
+	if w.open() {
+		_, w.err = w.f.WriteAt(data, 0)
+	}
+	if w.err == nil { // what was there may have been longer
+		w.err = w.f.Truncate(w.start + w.layout.size)
+	}
+	crc := checksum.Update(0, data)
+	for _, at := range w.layout.sections {
+		for offset := int64(0); offset < at.size; offset += w.layout.block {
+			block := w.header.checksums[at.first+offset/w.layout.block]
+			crc = checksum.Combine(crc, block, min(w.layout.block, at.size-offset))
+		}
+	}
+	if w.f != nil {
+		if err := w.f.Close(); w.err == nil {
+			w.err = err
+		}
+	}
+	w.Meta.SetCRC(crc)
+	w.Meta.SetComplete(true)
+	if w.err == nil {
+		w.err = w.Meta.Record(w.Path)
+	}
+	return w.File, w.err
+}

@@ -1,0 +1,38 @@
+package scavenge
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/goscr/goscr/internal/prefix"
+)
+
+// written returns the entry of a dataset in the index, which is an error if the
+// program has written it to the prefix directory itself and not come to its end: of
+// that there is nothing in any cache.
+func written(prefixDir string, id int) (prefix.Entry, error) {
+	x, err := prefix.ReadIndex(prefixDir)
+	if err != nil {
+		return prefix.Entry{}, err
+	}
+	e := x.ByID(id)
+	if e.Bypass() && !e.Complete {
+		err = fmt.Errorf("dataset %d (%s) was written to the prefix directory by the program, which did not complete it: "+
+			"there is nothing of it in the caches to make it whole", id, e.Name)
+	}
+	return e, err
+}
+
+// syncFile returns when a file is on its medium.
+func syncFile(path string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrPermission) { // may be one that its owner must not read
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,200 @@
+// Package xor protects N shards of data against the loss of any one of them, for
+// 1/(N-1) of their size in additional storage.
+//
+// A shard is what one rank, node or disk has. It is cut into N-1 chunks; shards
+// that are shorter than others count as if zeros followed them. Each column has
+// chunks of all shards but one, beside which their exclusive or is kept, the
+// parity. With N = 4:
+//
+//	          shard 0   shard 1   shard 2   shard 3
+//	column 0  parity    chunk 0   chunk 0   chunk 0
+//	column 1  chunk 0   parity    chunk 1   chunk 1
+//	column 2  chunk 1   chunk 1   parity    chunk 2
+//	column 3  chunk 2   chunk 2   chunk 2   parity
+//
+// So every shard has one chunk of parity, as many bytes as the largest shard
+// divided by N-1, rounded up; it is to be kept where the shard is. If both are
+// lost, each column has all but one of its parts, from which that one follows
+// (W. Gropp, R. Ross, N. Miller, "Providing Efficient I/O Redundancy in MPI
+// Environments", EuroPVM/MPI 2004).
+//
+// Encode and Recover work on byte slices in one process. EncodeRank and
+// RecoverRank are the part of one rank, where each has a shard of its own; data
+// travels in pieces, so that shards may be larger than memory. They are
+// collective: an error on one rank is one on all.
+//
+// There are no checksums: what Recover computes from data that has changed since
+// it was encoded is wrong, and not known to be.
+package xor
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/goscr/goscr/internal/redundancy/stripe"
+	"github.com/goscr/goscr/internal/redundancy/xor"
+	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/mpi/local"
+)
+
+// Encode returns the parity of shards, at least two, a chunk for each.
+func Encode(shards [][]byte) (parity [][]byte, err error) {
+	kept := make([]Buffer, len(shards))
+	_, err = local.Run(len(shards), local.Options{Timeout: math.MaxInt64}, func(c mpi.Comm) error {
+		shard := shards[c.Rank()]
+		_, err := EncodeRank(c, bytes.NewReader(shard), int64(len(shard)), &kept[c.Rank()])
+		return err
+	})
+	for _, b := range kept {
+		parity = append(parity, b.Bytes)
+	}
+	return parity, err
+}
+
+// Recover returns the lost shard, which had so many bytes, and its parity. Those
+// of the others are read.
+func Recover(shards, parity [][]byte, lost, size int) (shard, chunk []byte, err error) {
+	if len(parity) != len(shards) {
+		return nil, nil, fmt.Errorf("xor: %d shards with %d chunks of parity", len(shards), len(parity))
+	}
+	var back, backParity Buffer
+	sizes := make([]int64, len(shards))
+	for i, s := range shards {
+		sizes[i] = int64(len(s))
+		if i == lost {
+			sizes[i] = int64(size)
+		}
+	}
+	_, err = local.Run(len(shards), local.Options{Timeout: math.MaxInt64}, func(c mpi.Comm) error {
+		if c.Rank() == lost {
+			return RecoverRank(c, lost, sizes, &back, &backParity)
+		}
+		return RecoverRank(c, lost, sizes, &Buffer{shards[c.Rank()]}, &Buffer{parity[c.Rank()]})
+	})
+	return back.Bytes, backParity.Bytes, err
+}
+
+// Storage is where a shard or its parity is, as a file. It is written where the
+// shard is lost, and else only read.
+type Storage interface {
+	io.ReaderAt
+	io.WriterAt
+}
+
+// EncodeRank writes the parity of the caller's shard, which has size bytes. It
+// returns the sizes of the shards of all ranks, which RecoverRank needs: they are
+// to be kept with the parity. It is collective over c, which has at least two
+// ranks.
+func EncodeRank(c mpi.Comm, shard io.ReaderAt, size int64, parity io.WriterAt) (sizes []int64, err error) {
+	sizes = make([]int64, c.Size())
+	sizes[c.Rank()] = size
+	if err := c.Allreduce(sizes, mpi.Sum); err != nil {
+		return nil, err
+	}
+	set, err := newSet(c, sizes)
+	if err != nil {
+		return nil, err
+	}
+	r := &rank{shard: shard, size: size, newParity: parity, buf: make([]byte, set.Piece)}
+	err = set.Encode(r)
+	return sizes, mpi.Agree(c, cmp.Or(err, r.err))
+}
+
+// RecoverRank brings the shard of the rank that lost it back, and its parity. All
+// ranks pass the same rank for lost, and what EncodeRank has returned for sizes,
+// which is not used on the rank that lost its shard. It is collective over c.
+func RecoverRank(c mpi.Comm, lost int, sizes []int64, shard, parity Storage) error {
+	n := c.Size()
+	agreed := make([]int64, n+1)
+	agreed[n] = int64(lost)
+	if c.Rank() != lost {
+		copy(agreed[:n], sizes)
+	}
+	if err := c.Allreduce(agreed, mpi.Max); err != nil {
+		return err
+	}
+	set, err := newSet(c, agreed[:n])
+	if agreed[n] != int64(lost) || c.Rank() != lost && !slices.Equal(sizes, agreed[:n]) {
+		err = errors.New("xor: ranks differ in which is lost, or in the sizes of shards")
+	} else if lost < 0 || lost >= n {
+		err = fmt.Errorf("xor: no shard %d of %d", lost, n)
+	}
+	if err := mpi.Agree(c, err); err != nil {
+		return err
+	}
+	r := &rank{shard: shard, parity: parity, newShard: shard, newParity: parity, size: agreed[c.Rank()], buf: make([]byte, set.Piece)}
+	err = set.Recover(r, []int{lost}, nil)
+	return mpi.Agree(c, cmp.Or(err, r.err))
+}
+
+// newSet lays out shards of these sizes.
+func newSet(c mpi.Comm, sizes []int64) (stripe.Set, error) {
+	const most = 256 << 10 // bytes that travel at a time
+	n := c.Size()
+	if n < 2 || slices.Min(sizes) < 0 {
+		return stripe.Set{}, fmt.Errorf("xor: %d shards of %d bytes or more cannot be protected", n, slices.Min(sizes))
+	}
+	chunk := stripe.ChunkSize(n, 1, slices.Max(sizes))
+	return stripe.Set{Comm: c, Code: xor.Code{}, K: 1, Chunk: chunk, Piece: int(max(1, min(chunk, most)))}, nil
+}
+
+// rank is the shard and the parity of one rank. After an error it goes on with
+// zeros, since others wait for its part.
+type rank struct {
+	shard, parity       io.ReaderAt
+	newShard, newParity io.WriterAt
+	size                int64
+	buf                 []byte
+	err                 error
+}
+
+func (r *rank) read(from io.ReaderAt, offset int64, n int, use func(from int, data []byte)) {
+	if got, err := from.ReadAt(r.buf[:n], offset); got < n {
+		clear(r.buf)
+		r.err = cmp.Or(r.err, fmt.Errorf("xor: %d bytes at %d: %w", n, offset, err))
+	}
+	use(0, r.buf[:n])
+}
+
+func (r *rank) Data(offset int64, n, _ int, use func(from int, data []byte)) (covered int) {
+	n = int(max(0, min(int64(n), r.size-offset)))
+	r.read(r.shard, offset, n, use)
+	return n
+}
+
+func (r *rank) Redundancy(_ int, offset int64, n int, use func(from int, data []byte)) {
+	r.read(r.parity, offset, n, use)
+}
+
+func (r *rank) StoreData(data []byte, offset int64, _ int) {
+	if n := min(int64(len(data)), r.size-offset); n > 0 {
+		_, err := r.newShard.WriteAt(data[:n], offset)
+		r.err = cmp.Or(r.err, err)
+	}
+}
+
+func (r *rank) StoreRedundancy(data []byte, _ int, offset int64) {
+	_, err := r.newParity.WriteAt(data, offset)
+	r.err = cmp.Or(r.err, err)
+}
+
+// Buffer is Storage in memory. It grows as it is written.
+type Buffer struct{ Bytes []byte }
+
+// ReadAt fills data from offset.
+func (b *Buffer) ReadAt(data []byte, offset int64) (int, error) {
+	return bytes.NewReader(b.Bytes).ReadAt(data, offset)
+}
+
+// WriteAt stores data at offset.
+func (b *Buffer) WriteAt(data []byte, offset int64) (int, error) {
+	if end := int(offset) + len(data); end > len(b.Bytes) {
+		b.Bytes = append(b.Bytes, make([]byte, end-len(b.Bytes))...)
+	}
+	return copy(b.Bytes[offset:], data), nil
+}
