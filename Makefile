@@ -5,6 +5,7 @@
 # make demo-slurm show a batch job that looks after itself; needs root
 # make test       all tests, with each MPI there is
 # make bench      measure
+# make structure  measure how the code is laid out
 # make lint       gofmt, go vet, staticcheck, shellcheck
 #
 # A build is for one MPI, that of $(MPICC).  To have several side by side:
@@ -39,7 +40,7 @@ warn    := -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra
 
 export MPICC
 
-.PHONY: all examples install demo demo-slurm test bench lint clean deps FORCE
+.PHONY: all examples install demo demo-slurm test bench structure lint clean deps FORCE
 
 all: $(out)/libscr.so $(out)/libscrf.so $(out)/scr.py $(out)/scr $(out)/scripts
 
@@ -144,6 +145,10 @@ $(out)/bench: scripts/bench.c $(out)/libscr.so
 
 test:
 	@scripts/test
+
+# Files that call each other, fields, floors: docs/architecture.md.
+structure:
+	@$(GO) test ./internal/structure -count=1 -v
 
 lint: | deps
 	@files=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$files" ] || \
