@@ -37,17 +37,22 @@
 
 #define _GNU_SOURCE
 
+#include "_cgo_export.h"
 #include "signals.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -85,8 +90,17 @@ static int find_code(struct dl_phdr_info *object, size_t size, void *inside)
     return 0;
 }
 
-/* The linker puts constructors with a priority before Go's, which has none. */
-__attribute__((constructor(101))) static void before_go(void)
+static int argument_count;
+static char **arguments;
+
+/* All that loading the library does. */
+__attribute__((constructor)) static void keep_arguments(int argc, char **argv)
+{
+    argument_count = argc;
+    arguments = argv;
+}
+
+static void before_go(void)
 {
     sigset_t all;
     int sig;
@@ -101,8 +115,7 @@ __attribute__((constructor(101))) static void before_go(void)
         prctl(PR_SET_TIMERSLACK, (unsigned long)LATE_NS, 0, 0, 0);
 }
 
-/* ... and those of the C files after it. */
-__attribute__((constructor)) static void after_go(void)
+static void after_go(void)
 {
     struct sigaction now;
     int sig, i;
@@ -118,6 +131,97 @@ __attribute__((constructor)) static void after_go(void)
     if (found_slack > 0)
         prctl(PR_SET_TIMERSLACK, (unsigned long)found_slack, 0, 0, 0);
     dl_iterate_phdr(find_code, (void *)(uintptr_t)find_code);
+}
+
+/*
+ * The threads that Go has started before it was told (sigtable.go) have signals
+ * unblocked that are the program's.  A handler blocks them, in each of these threads, by
+ * changing the mask to which the kernel returns.  They are known by their mask, which no
+ * thread of the program is likely to have: all but just these, and those of Go's faults.
+ */
+enum { CARRIER = SIGSTKFLT };
+
+static void block(int sig, siginfo_t *info, void *context)
+{
+    sigset_t *mask = &((ucontext_t *)context)->uc_sigmask;
+    int s;
+
+    (void)sig;
+    if (info->si_code != SI_TKILL || info->si_pid != getpid())
+        return;
+    for (s = 1; s < NSIG; s++)
+        if (s != SIGSEGV && s != SIGBUS && s != 32 && s != 33)
+            sigaddset(mask, s);
+}
+
+/* The mask of a thread as /proc has it, 0 if there is none. */
+static unsigned long long mask_of(const char *thread)
+{
+    char path[300], line[200];
+    unsigned long long mask = 0;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/self/task/%s/status", thread);
+    f = fopen(path, "re");
+    if (f == NULL)
+        return 0;
+    while (fgets(line, sizeof line, f) != NULL)
+        if (sscanf(line, "SigBlk: %llx", &mask) == 1)
+            break;
+    fclose(f);
+    return mask;
+}
+
+static void confine_threads(void)
+{
+    static const int unblocked[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSTKFLT, SIGCHLD, SIGPROF, 32, 33, 34};
+    unsigned long long go = ~0ULL & ~(1ULL << (SIGKILL - 1)) & ~(1ULL << (SIGSTOP - 1));
+    struct sigaction ours, before;
+    int found, tries;
+    size_t i;
+
+    for (i = 0; i < sizeof unblocked / sizeof *unblocked; i++)
+        go &= ~(1ULL << (unblocked[i] - 1));
+    memset(&ours, 0, sizeof ours);
+    ours.sa_sigaction = block;
+    ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+    sigfillset(&ours.sa_mask);
+    sigaction(CARRIER, &ours, &before);
+    for (found = 1, tries = 0; found && tries < 1000; tries++) {
+        DIR *threads = opendir("/proc/self/task");
+        struct dirent *t;
+
+        found = 0;
+        while (threads != NULL && (t = readdir(threads)) != NULL) {
+            if (t->d_name[0] == '.' || mask_of(t->d_name) != go)
+                continue;
+            found = 1;
+            syscall(SYS_tgkill, getpid(), atoi(t->d_name), CARRIER);
+        }
+        if (threads != NULL)
+            closedir(threads);
+        if (found)
+            usleep(100); /* until they have been */
+    }
+    sigaction(CARRIER, &before, NULL);
+}
+
+/* Where the linker has put Go's start (start.ld). */
+typedef void (*constructor)(int, char **, char **);
+extern constructor goscr_start_begin[], goscr_start_end[];
+
+static pthread_once_t started = PTHREAD_ONCE_INIT;
+
+static void start(void)
+{
+    constructor *c;
+
+    before_go();
+    for (c = goscr_start_begin; c < goscr_start_end; c++)
+        (*c)(argument_count, arguments, environ);
+    after_go();
+    go_started(); /* returns once Go has */
+    confine_threads();
 }
 
 void goscr_limits(void)
@@ -301,6 +405,7 @@ int goscr_enter(int length)
         sigdelset(&mask, faults[i]);
     pthread_sigmask(SIG_SETMASK, &mask, &here.mask);
     take_stack();
+    pthread_once(&started, start);
     pthread_mutex_lock(&lock);
     if (users++ == 0)
         take_faults();
