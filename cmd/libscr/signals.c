@@ -4,7 +4,7 @@
  * Keeps Go and the program apart while a function of the interface is called; only then
  * is Go at work.  docs/go-runtime.md says what this relies on, and which tests check it.
  *
- *   - fault() handles SIGSEGV, SIGBUS and SIGFPE.  It passes faults in Go to Go's
+ *   - fault() handles SIGSEGV and SIGBUS.  It passes faults in Go to Go's
  *     handler, so that a bug here, or a file that is cut short while it is mapped,
  *     becomes a return code; all others go to the program's handler;
  *   - handlers of the program run on a stack of their own (SA_ONSTACK), because the
@@ -85,7 +85,7 @@ static void hand_over(struct sigaction *to, int sig, siginfo_t *info, void *cont
 
 static void fault(int sig, siginfo_t *info, void *context)
 {
-    int i = sig == goscr_faults[0] ? 0 : sig == goscr_faults[1] ? 1 : 2;
+    int i = sig == goscr_faults[0] ? 0 : 1;
     int sent = info->si_code <= 0; /* by a process, not by an instruction */
     struct sigaction *to = &programs[i];
 
@@ -103,7 +103,7 @@ static void fault(int sig, siginfo_t *info, void *context)
     }
 }
 
-static int is_fault(int sig) { return sig == goscr_faults[0] || sig == goscr_faults[1] || sig == goscr_faults[2]; }
+static int is_fault(int sig) { return sig == goscr_faults[0] || sig == goscr_faults[1]; }
 
 static void take_faults(void)
 {

@@ -24,7 +24,7 @@ void goscr_leave(void);
 int goscr_start(void);
 
 /* A signal of these comes to Go as a panic, by the handlers it has installed. */
-enum { GOSCR_FAULTS = 3 };
+enum { GOSCR_FAULTS = 2 };
 extern const int goscr_faults[GOSCR_FAULTS];
 extern struct sigaction goscr_handlers[GOSCR_FAULTS];
 

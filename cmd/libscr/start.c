@@ -42,7 +42,7 @@
 
 enum { LATE_NS = 50 * 1000 * 1000 }; /* timer slack of Go's threads */
 
-const int goscr_faults[GOSCR_FAULTS] = {SIGSEGV, SIGBUS, SIGFPE};
+const int goscr_faults[GOSCR_FAULTS] = {SIGSEGV, SIGBUS};
 struct sigaction goscr_handlers[GOSCR_FAULTS];
 
 /* ------------------------------------------------------ loading the library */
