@@ -35,7 +35,7 @@ MPIFC   ?= $(subst mpicc,mpifort,$(MPICC))
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
 out     := $(abspath $(BUILD))
-map     := $(CURDIR)/cmd/libscr/libscr.map
+libscr  := $(CURDIR)/cmd/libscr
 warn    := -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra
 
 export MPICC
@@ -55,7 +55,8 @@ FORCE:
 $(out)/libscr.so: FORCE | deps
 	@mkdir -p $(out)
 	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -buildmode=c-shared -trimpath \
-	    -ldflags "-X=runtime.godebugDefault=asyncpreemptoff=1 -extldflags '-Wl,-soname,libscr.so -Wl,--version-script=$(map)'" \
+	    -ldflags "-X=runtime.godebugDefault=asyncpreemptoff=1 -checklinkname=0 -extldflags \
+	        '-Wl,-soname,libscr.so -Wl,--version-script=$(libscr)/libscr.map -Wl,-T,$(libscr)/start.ld'" \
 	    -o $@ ./cmd/libscr
 	@rm -f $(out)/libscr.h
 	@cp cmd/libscr/scr.h $(out)/scr.h

@@ -16,13 +16,18 @@
 #include "_cgo_export.h"
 #include "signals.h"
 
-/* A handler has interrupted a call of the library, which may not be entered again. */
-static int within(const char *call)
+/* Says why a call cannot begin, without Go. */
+static int refuse(const char *call, int why)
 {
-    char line[256];
-    int n = snprintf(line, sizeof line,
-        "SCR: %s: called while the thread is in another call of the library, by a handler of a signal or after a "
-        "longjmp out of one; set a flag in the handler, and call outside of it\n", call);
+    static const char *const reasons[] = {
+        [GOSCR_WITHIN] = "called while the thread is in another call of the library, by a handler of a signal or after a "
+                         "longjmp out of one; set a flag in the handler, and call outside of it",
+        [GOSCR_CHILD] = "called in a child that fork() has made of a process with MPI, which cannot use MPI; call in the "
+                        "parent, or execute a program in the child",
+        [GOSCR_NO_ROOM] = "the address space of the process is limited (ulimit -v), and less than 1.5 GiB is left, which "
+                          "goscr has to reserve, not to use; raise the limit, or limit memory by cgroups"};
+    char line[400];
+    int n = snprintf(line, sizeof line, "SCR: %s: %s\n", call, reasons[why]);
 
     if (write(STDERR_FILENO, line, (size_t)n) < 0)
         return 1; /* nobody can be told */
@@ -40,9 +45,9 @@ static void halt(void)
 
 #define OF(length, call, work)    \
     do {                          \
-        int code;                 \
-        if (!goscr_enter(length)) \
-            return within(call);  \
+        int code = goscr_enter(length); \
+        if (code)                 \
+            return refuse(call, code); \
         code = (work);            \
         goscr_leave();            \
         if (goscr_halted)         \
@@ -78,9 +83,10 @@ char *SCR_Get_version(void)
 const char *SCR_Config(const char *config)
 {
     const char *result;
+    int failed = goscr_enter(GOSCR_BRIEF);
 
-    if (!goscr_enter(GOSCR_BRIEF)) {
-        within("SCR_Config");
+    if (failed) {
+        refuse("SCR_Config", failed);
         return NULL;
     }
     result = go_config(config);

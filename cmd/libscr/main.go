@@ -47,8 +47,14 @@ func main() {}
 
 func init() {
 	C.goscr_limits()
+	leaveSignals()
 	useProcessors()
 }
+
+// go_started returns: for goscr_start, which waits by it until Go has started.
+//
+//export go_started
+func go_started() {}
 
 // useProcessors sets how many threads may run Go at a time, whatever GOMAXPROCS in the
 // environment says. One is enough for calls: with more, threads wait for each other in each

@@ -1,30 +1,10 @@
 //go:build mpi
 
 /*
- * Prevents what the Go runtime would do to the process of a program.
- * docs/go-runtime.md says what this relies on, and which tests check it.
+ * Keeps Go and the program apart while a function of the interface is called; only then
+ * is Go at work.  docs/go-runtime.md says what this relies on, and which tests check it.
  *
- * When the library is loaded the runtime installs handlers for SIGSEGV, SIGBUS,
- * SIGFPE, SIGPIPE and SIGURG, changes the flags of those that the program has,
- * starts threads on which any signal of the process may arrive, and raises the
- * limit of open files.  A program that crashes would then write the stacks of
- * goroutines and not its own, and one that waits for a signal in a thread of its
- * own could be killed by it.  One of its threads, the monitor, wakes every 20 us
- * to see what the others do, for a while after each message that took long: where
- * many ranks share a core, that takes more of it than everything else.
- *
- * So before the runtime starts, all signals are blocked, and its threads inherit
- * that: they leave all signals but those of their own faults, and SIGPROF, to the
- * threads of the program.  They also inherit a timer slack of 50 ms, so that the
- * monitor wakes every 50 ms.  Whatever waits for milliseconds in Go may wait as long.
- * Right after the start, the handlers of all signals are put back, and so is the
- * timer slack of the program's thread.
- * (SIGURG is not sent at all, see the Makefile.  A handler of SIGPROF can run in a
- * thread of Go's, where it has as little stack as profilers' handlers need.)
- *
- * Go is only at work while a function of the interface is.  For that time
- *
- *   - fault() handles SIGSEGV, SIGBUS and SIGFPE.  It passes faults in Go to Go's
+ *   - fault() handles SIGSEGV and SIGBUS.  It passes faults in Go to Go's
  *     handler, so that a bug here, or a file that is cut short while it is mapped,
  *     becomes a return code; all others go to the program's handler;
  *   - handlers of the program run on a stack of their own (SA_ONSTACK), because the
@@ -39,97 +19,13 @@
 
 #include "signals.h"
 
-#include <dlfcn.h>
-#include <link.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <ucontext.h>
-#include <unistd.h>
 
-enum { FAULTS = 3, STACK = 256 << 10 }; /* only what is touched of it counts */
-enum { LATE_NS = 50 * 1000 * 1000 };     /* timer slack of Go's threads */
-
-static const int faults[FAULTS] = {SIGSEGV, SIGBUS, SIGFPE};
-static struct sigaction runtimes[FAULTS]; /* Go's handlers */
-
-/* ------------------------------------------------------ loading the library */
-
-static struct sigaction found[NSIG];
-static sigset_t found_mask;
-static struct rlimit found_files;
-static int found_slack;
-static uintptr_t code_begin, code_end; /* of this library */
-
-static int find_code(struct dl_phdr_info *object, size_t size, void *inside)
-{
-    uintptr_t at = (uintptr_t)inside;
-    int i;
-
-    (void)size;
-    for (i = 0; i < object->dlpi_phnum; i++) {
-        const ElfW(Phdr) *part = &object->dlpi_phdr[i];
-        uintptr_t begin = object->dlpi_addr + part->p_vaddr;
-
-        if (part->p_type == PT_LOAD && (part->p_flags & PF_X) && begin <= at && at < begin + part->p_memsz) {
-            code_begin = begin;
-            code_end = begin + part->p_memsz;
-            return 1;
-        }
-    }
-    return 0;
-}
-
-/* The linker puts constructors with a priority before Go's, which has none. */
-__attribute__((constructor(101))) static void before_go(void)
-{
-    sigset_t all;
-    int sig;
-
-    for (sig = 1; sig < NSIG; sig++)
-        sigaction(sig, NULL, &found[sig]);
-    getrlimit(RLIMIT_NOFILE, &found_files);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &found_mask);
-    found_slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
-    if (found_slack > 0)
-        prctl(PR_SET_TIMERSLACK, (unsigned long)LATE_NS, 0, 0, 0);
-}
-
-/* ... and those of the C files after it. */
-__attribute__((constructor)) static void after_go(void)
-{
-    struct sigaction now;
-    int sig, i;
-
-    for (i = 0; i < FAULTS; i++)
-        sigaction(faults[i], NULL, &runtimes[i]);
-    for (sig = 1; sig < NSIG; sig++) {
-        if (sigaction(sig, NULL, &now) == 0 &&
-            (now.sa_handler != found[sig].sa_handler || now.sa_flags != found[sig].sa_flags))
-            sigaction(sig, &found[sig], NULL);
-    }
-    pthread_sigmask(SIG_SETMASK, &found_mask, NULL);
-    if (found_slack > 0)
-        prctl(PR_SET_TIMERSLACK, (unsigned long)found_slack, 0, 0, 0);
-    dl_iterate_phdr(find_code, (void *)(uintptr_t)find_code);
-}
-
-void goscr_limits(void)
-{
-    struct rlimit now;
-
-    if (found_files.rlim_cur != 0 && getrlimit(RLIMIT_NOFILE, &now) == 0 && now.rlim_max == found_files.rlim_max &&
-        now.rlim_cur > found_files.rlim_cur)
-        setrlimit(RLIMIT_NOFILE, &found_files);
-}
-
-/* ---------------------------------------------------------- within a function */
+enum { FAULTS = GOSCR_FAULTS, STACK = 256 << 10 }; /* only what is touched of it counts */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int users, longer; /* threads that are within a function, and one that may take long */
@@ -163,7 +59,7 @@ static int in_this_library(void *context)
 #else
 #error "where does this processor keep the address of an instruction that faults?"
 #endif
-    return code_begin <= at && at < code_end;
+    return goscr_is_code(at);
 }
 
 /* Runs a handler of the program as the kernel would have. */
@@ -189,12 +85,12 @@ static void hand_over(struct sigaction *to, int sig, siginfo_t *info, void *cont
 
 static void fault(int sig, siginfo_t *info, void *context)
 {
-    int i = sig == faults[0] ? 0 : sig == faults[1] ? 1 : 2;
+    int i = sig == goscr_faults[0] ? 0 : 1;
     int sent = info->si_code <= 0; /* by a process, not by an instruction */
     struct sigaction *to = &programs[i];
 
     if (!sent && in_this_library(context)) {
-        runtimes[i].sa_sigaction(sig, info, context);
+        goscr_handlers[i].sa_sigaction(sig, info, context);
     } else if (!(to->sa_flags & SA_SIGINFO) && (to->sa_handler == SIG_DFL || to->sa_handler == SIG_IGN)) {
         if (sent && to->sa_handler == SIG_IGN)
             return;
@@ -207,7 +103,7 @@ static void fault(int sig, siginfo_t *info, void *context)
     }
 }
 
-static int is_fault(int sig) { return sig == faults[0] || sig == faults[1] || sig == faults[2]; }
+static int is_fault(int sig) { return sig == goscr_faults[0] || sig == goscr_faults[1]; }
 
 static void take_faults(void)
 {
@@ -219,7 +115,7 @@ static void take_faults(void)
     ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
     sigfillset(&ours.sa_mask);
     for (i = 0; i < FAULTS; i++)
-        if (sigaction(faults[i], &ours, &now) == 0 && now.sa_sigaction != fault)
+        if (sigaction(goscr_faults[i], &ours, &now) == 0 && now.sa_sigaction != fault)
             programs[i] = now;
 }
 
@@ -246,8 +142,8 @@ static void give_faults_back(void)
     int i;
 
     for (i = 0; i < FAULTS; i++)
-        if (sigaction(faults[i], NULL, &now) == 0 && now.sa_sigaction == fault)
-            sigaction(faults[i], &programs[i], NULL);
+        if (sigaction(goscr_faults[i], NULL, &now) == 0 && now.sa_sigaction == fault)
+            sigaction(goscr_faults[i], &programs[i], NULL);
 }
 
 static void move_back(void)
@@ -280,6 +176,13 @@ static void take_stack(void)
     here.stack_changed = sigaltstack(&stack, &here.programs) == 0;
 }
 
+static void give_stack_back(void)
+{
+    if (here.stack_changed)
+        sigaltstack(&here.programs, NULL);
+    here.stack_changed = 0;
+}
+
 /* Signals that are blocked in this thread during a call. */
 static void add_blocked(sigset_t *set)
 {
@@ -290,17 +193,25 @@ static void add_blocked(sigset_t *set)
 int goscr_enter(int length)
 {
     sigset_t mask;
-    int i;
+    int i, failed;
 
     if (here.inside)
-        return 0;
+        return GOSCR_WITHIN;
     here.inside = 1;
     here.length = length;
     sigfillset(&mask); /* until all is in place */
     for (i = 0; i < FAULTS; i++)
-        sigdelset(&mask, faults[i]);
+        sigdelset(&mask, goscr_faults[i]);
     pthread_sigmask(SIG_SETMASK, &mask, &here.mask);
     take_stack();
+    failed = goscr_start();
+    if (failed) {
+        give_stack_back();
+        here.inside = 0;
+        mask = here.mask;
+        pthread_sigmask(SIG_SETMASK, &mask, NULL);
+        return failed;
+    }
     pthread_mutex_lock(&lock);
     if (users++ == 0)
         take_faults();
@@ -309,13 +220,13 @@ int goscr_enter(int length)
     pthread_mutex_unlock(&lock);
     sigpending(&here.pending);
     if (length == GOSCR_BRIEF)
-        return 1;
+        return 0;
     mask = here.mask;
     add_blocked(&mask);
     for (i = 0; i < FAULTS; i++)
-        sigdelset(&mask, faults[i]);
+        sigdelset(&mask, goscr_faults[i]);
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
-    return 1;
+    return 0;
 }
 
 /* Discards the signals of failed writes, which have been returned as errors. */
@@ -347,7 +258,7 @@ void goscr_leave(void)
     forget_pending();
     sigfillset(&mask);
     for (i = 0; i < FAULTS; i++)
-        sigdelset(&mask, faults[i]);
+        sigdelset(&mask, goscr_faults[i]);
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
     pthread_mutex_lock(&lock);
     if (here.length == GOSCR_LONG && --longer == 0)
@@ -355,9 +266,7 @@ void goscr_leave(void)
     if (--users == 0)
         give_faults_back();
     pthread_mutex_unlock(&lock);
-    if (here.stack_changed)
-        sigaltstack(&here.programs, NULL);
-    here.stack_changed = 0;
+    give_stack_back();
     here.inside = 0; /* a handler that has waited may call */
     mask = here.mask;
     pthread_sigmask(SIG_SETMASK, &mask, NULL);

@@ -66,6 +66,25 @@ for name in restored any_instant own_faults waits_in_a_thread no_reader too_larg
     part 1 "$WORK/signals" $name
 done
 part 2 "$WORK/signals" fault_of_ours
+for name in unused forked forked_before; do
+    part 1 "$WORK/signals" $name
+done
+is "... and says so" grep -q "SCR_Init: called in a child that fork() has made" "$WORK/out"
+vars=(--env SCR_FLUSH=1 --env SCR_FLUSH_ASYNC=1)
+part 1 "$WORK/signals" takes_signals
+part 1 "$WORK/signals" profiled
+vars=()
+# Without a limit the MPI itself may take more addresses than these.
+cat >"$WORK/limited" <<'END'
+#!/bin/bash
+ulimit -v 800000
+exec "$@"
+END
+chmod +x "$WORK/limited"
+job 1 "$WORK/limited" "$WORK/signals" no_room >"$WORK/out" 2>&1
+is "under ulimit -v 800000 SCR_Init is an error" grep -q "^ok SCR_Init fails" "$WORK/out"
+is "... which says what to do" grep -q "SCR_Init: the address space of the process is limited (ulimit -v)" "$WORK/out"
+is "... and the program goes on" grep -qx "end of no_room" "$WORK/out"
 part 1 "$WORK/late" restored
 
 # What the runtime prints of its state (docs/go-runtime.md): lines "SCHED 52ms:

@@ -305,7 +305,7 @@ static void restored(void)
 {
     static const int caught[] = {SIGSEGV, SIGBUS, SIGFPE, SIGPIPE, SIGURG, SIGTERM, SIGCHLD, SIGINT, SIGUSR1, SIGPROF};
     static char memory[64 << 10];
-    int list[THREADS], then, loaded;
+    int list[THREADS], then;
     struct found now;
     struct sigaction action;
     stack_t stack;
@@ -332,14 +332,14 @@ static void restored(void)
     prctl(PR_SET_TIMERSLACK, 60000UL, 0, 0, 0);
     look(&before);
     then = threads(list);
-    loaded = load() != NULL; /* and not at the start of the program */
+    load(); /* or it was there with the program */
     look(&now);
     check("loading the library changes nothing", same(&before, &now));
-    if (loaded)
-        check("... and the timers of the threads it starts may be late", late(list, then));
+    check("... and starts no thread", threads(list) == then);
     check("SCR_Init", SCR_Init() == SCR_SUCCESS);
     look(&now);
     check("... changes nothing", same(&before, &now));
+    check("... and the timers of the threads it starts may be late", late(list, then));
     check("a checkpoint", in_a_call(looks_inside) && checkpoint());
     look(&now);
     check("... changes nothing", same(&before, &now));
@@ -505,6 +505,150 @@ static void waits_in_a_thread(void)
     check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
 }
 
+/*
+ * A program that blocks a signal in all its threads, and takes it where it wants to: it
+ * gets each, whatever the library does meanwhile.
+ */
+static const int taken[] = {SIGCHLD, 34, SIGPROF, SIGSTKFLT, SIGUSR1, SIGWINCH, SIGALRM, SIGTRAP, SIGILL, SIGFPE, SIGURG, SIGHUP};
+enum { TAKEN = sizeof taken / sizeof *taken };
+static int got[TAKEN];
+
+static void block_all(void)
+{
+    sigset_t set;
+
+    sigfillset(&set);
+    pthread_sigmask(SIG_SETMASK, &set, NULL);
+}
+
+static void take_20(void)
+{
+    static const struct timespec second = {1, 0};
+    int i, n;
+
+    for (i = 0; i < TAKEN; i++) {
+        sigset_t set;
+
+        sigemptyset(&set);
+        sigaddset(&set, taken[i]);
+        for (n = 0; n < 20; n++) {
+            kill(getpid(), taken[i]);
+            got[i] += sigtimedwait(&set, NULL, &second) == taken[i];
+        }
+    }
+}
+
+static int all_20(void)
+{
+    int i, ok = 1;
+
+    for (i = 0; i < TAKEN; i++) {
+        if (got[i] != 20)
+            printf("  signal %d: %d of 20\n", taken[i], got[i]);
+        ok = ok && got[i] == 20;
+        got[i] = 0;
+    }
+    return ok;
+}
+
+static void takes_signals(void)
+{
+    int i;
+
+    take_20();
+    check("before SCR_Init", all_20());
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    take_20();
+    check("between calls", all_20());
+    check("a call", in_a_call(take_20));
+    check("in a call", all_20());
+    for (i = 0; i < 3; i++)
+        check("a checkpoint, which is flushed in the background", checkpoint());
+    take_20();
+    check("while a flush copies", all_20());
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+    take_20();
+    check("after SCR_Finalize", all_20());
+}
+
+/* A profiler, whose handler has no stack of its own and needs much. */
+static void profiled(void)
+{
+    static const struct itimerval often = {{0, 1000}, {0, 1000}}, never;
+    int i, ok = 1;
+
+    catch_with(SIGPROF, greedy, SA_RESTART);
+    setitimer(ITIMER_PROF, &often, NULL);
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    for (i = 0; i < 100 && ok; i++)
+        ok = checkpoint();
+    check("100 checkpoints, flushed by threads", ok);
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+    setitimer(ITIMER_PROF, &never, NULL);
+    check("... under a profiler, whose handler has run", calls > 0);
+}
+
+/* A program that is linked with the library and never calls it. */
+static void unused(void)
+{
+    char line[200];
+    int list[THREADS], inside = 0, kilobytes = 0, n;
+    FILE *f = fopen("/proc/self/smaps", "r");
+
+    while (f != NULL && fgets(line, sizeof line, f) != NULL) {
+        if (strchr(line, '-') != NULL && strchr(line, '-') < strchr(line, ' '))
+            inside = strstr(line, "libscr.so") != NULL;
+        if (inside && sscanf(line, "Private_Dirty: %d", &n) == 1)
+            kilobytes += n;
+    }
+    if (f != NULL)
+        fclose(f);
+    printf("  libscr.so: %d KiB\n", kilobytes);
+    check("less than 1 MiB of memory", kilobytes > 0 && kilobytes < 1024);
+    n = threads(list);
+#ifndef LOAD
+    check("it has a version", SCR_Get_version() != NULL);
+#endif
+    check("no thread", threads(list) == n);
+}
+
+/* A child that has been made by fork() and calls the library. */
+static void forked(void)
+{
+    int status = 0;
+    pid_t child;
+
+    check("SCR_Init", rank >= 0 && SCR_Init() == SCR_SUCCESS);
+    child = fork();
+    if (child == 0) {
+        alarm(20);
+        _exit(SCR_Start_output("a", SCR_FLAG_CHECKPOINT) == SCR_SUCCESS || SCR_Finalize() == SCR_SUCCESS ? 2 : 3);
+    }
+    check("the child gets an error", waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 3);
+    check("its parent goes on", checkpoint());
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
+/* ... also if the parent has not. */
+static void forked_before(void)
+{
+    int status = 0;
+    pid_t child = fork();
+
+    if (child == 0) {
+        alarm(20);
+        _exit(SCR_Init() == SCR_SUCCESS ? 2 : 3);
+    }
+    check("the child gets an error", waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 3);
+}
+
+/* Under ulimit -v. */
+static void no_room(void)
+{
+    check("SCR_Init fails", SCR_Init() != SCR_SUCCESS);
+    check("... and nothing else", SCR_Finalize() != SCR_SUCCESS);
+}
+
 /* --------------------------------------------------------------- the rest */
 
 static void no_reader(void)
@@ -661,7 +805,8 @@ int main(int argc, char **argv)
         {"die_segv_sent_within", die_segv_sent_within}, {"die_term_within", die_term_within}, {"die_handled", die_handled},
         {"die_handled_within", die_handled_within}, {"die_bus_handled_within", die_bus_handled_within},
         {"restored", restored}, {"any_instant", any_instant}, {"own_faults", own_faults},
-        {"waits_in_a_thread", waits_in_a_thread}, {"no_reader", no_reader}, {"too_large", too_large},
+        {"takes_signals", takes_signals}, {"profiled", profiled}, {"unused", unused}, {"forked", forked},
+        {"forked_before", forked_before}, {"no_room", no_room}, {"waits_in_a_thread", waits_in_a_thread}, {"no_reader", no_reader}, {"too_large", too_large},
         {"fault_of_ours", fault_of_ours}, {"children", children}, {"from_a_handler", from_a_handler}};
     sigset_t set;
     size_t i;
@@ -672,6 +817,8 @@ int main(int argc, char **argv)
         sigaddset(&set, SIGUSR1);
         pthread_sigmask(SIG_BLOCK, &set, NULL);
     }
+    if (argc > 1 && strcmp(argv[1], "takes_signals") == 0)
+        block_all();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     for (i = 1; i < 65; i++) /* some MPIs have handlers of their own */
