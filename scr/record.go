@@ -69,15 +69,15 @@ func (s *Session) recordRun(node mpi.Comm, settings *Settings, environ func(stri
 	})
 }
 
-// recordSettings leaves what the program has set to the commands; nothing, if it
-// has set nothing.
+// recordSettings leaves what the program has set to the commands, without secrets;
+// nothing, if it has set nothing.
 func (s *Session) recordSettings(settings *Settings) error {
 	path := s.metadata("app.conf")
-	if settings == nil || settings.Text() == "" {
+	if settings == nil || settings.public() == "" {
 		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return nil
 	}
-	return hash.ReplaceFile(path, []byte(settings.Text()), 0o666)
+	return hash.ReplaceFile(path, []byte(settings.public()), 0o666)
 }

@@ -37,6 +37,9 @@ func (s *Settings) Config(text string) (value string, ok bool, err error) {
 // none.
 func (s *Settings) Text() string { return s.internal().Text() }
 
+// public is Text without secrets.
+func (s *Settings) public() string { return s.internal().Public() }
+
 // internal is what package config makes of it, nil for nil.
 func (s *Settings) internal() *config.Settings {
 	if s == nil {

@@ -46,6 +46,18 @@ func TestSettings_AreLeftToCommands(t *testing.T) {
 	if err != nil || cfg.CheckpointInterval != 3 || cfg.JobName != `a "b" = c` {
 		t.Errorf("commands read %v", err)
 	}
+	if err := run("SCR_LOG_DB_PASS=guess"); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(conf); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of a program that sets a secret: %q, %v", text, err)
+	}
+	if err := run("SCR_LOG_DB_PASS=guess", "SCR_FLUSH=3"); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(conf); string(text) != "SCR_FLUSH=3\n" || err != nil {
+		t.Errorf("beside a secret: %q, %v", text, err)
+	}
 	if err := run("SCR_FLUSH=2", "differs"); err == nil {
 		t.Error("ranks that set different things")
 	}

@@ -46,6 +46,7 @@ type Parameter struct {
 	Example string // a value; of an item and its fields, a line that sets it
 	Help    string // one line of Markdown
 	Scope   Scope
+	Secret  bool     // not to be written where others can read it
 	Min     int64    // least Int, Size or Seconds that is accepted
 	Values  []string // all that a Text may be, in upper case; nil accepts any
 
@@ -230,8 +231,8 @@ var Sections = []Section{
 			Help: "server of the database, MySQL or MariaDB: host, host:port, or path of a socket"},
 		{Name: "SCR_LOG_DB_USER", Type: Text, Unset: "the login name", Example: "scr", derive: userName,
 			Help: "user on the database server"},
-		{Name: "SCR_LOG_DB_PASS", Type: Text, Example: "secret",
-			Help: "password on the database server; not for `SCR_Config`, which leaves it in the prefix directory"},
+		{Name: "SCR_LOG_DB_PASS", Type: Text, Example: "secret", Secret: true,
+			Help: "password on the database server; set by `SCR_Config` it is the program's alone, since commands must not find it in the prefix directory"},
 		{Name: "SCR_LOG_DB_NAME", Type: Text, Default: "scrlog", Example: "jobs",
 			Help: "database on the server"},
 		{Name: "SCR_LOG_DB_DEBUG", Type: Bool, Default: "0", Example: "1",

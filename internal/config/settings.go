@@ -123,11 +123,23 @@ func (s *Settings) query(q query) (string, bool, error) {
 
 // Text returns the settings as a configuration file, the same for the same
 // settings, "" for none.
-func (s *Settings) Text() string {
+func (s *Settings) Text() string { return s.text(func(string) bool { return true }) }
+
+// Public is Text without secrets, which is left in the prefix directory for commands.
+func (s *Settings) Public() string {
+	return s.text(func(name string) bool {
+		p := find(Parameters, name)
+		return p == nil || !p.Secret
+	})
+}
+
+func (s *Settings) text(wanted func(name string) bool) string {
 	var b strings.Builder
 	for _, pairs := range s.layer().lines() {
-		b.WriteString(format(pairs))
-		b.WriteByte('\n')
+		if wanted(pairs[0].key) {
+			b.WriteString(format(pairs))
+			b.WriteByte('\n')
+		}
 	}
 	return b.String()
 }

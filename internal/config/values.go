@@ -78,7 +78,7 @@ type Values struct {
 	LogDBEnable        bool          `scr:"SCR_LOG_DB_ENABLE"`        // 1: log to a database
 	LogDBHost          string        `scr:"SCR_LOG_DB_HOST"`          // server of the database, MySQL or MariaDB: host, host:port, or path of a socket
 	LogDBUser          string        `scr:"SCR_LOG_DB_USER"`          // user on the database server
-	LogDBPass          string        `scr:"SCR_LOG_DB_PASS"`          // password on the database server; not for SCR_Config, which leaves it in the prefix directory
+	LogDBPass          string        `scr:"SCR_LOG_DB_PASS"`          // password on the database server; set by SCR_Config it is the program's alone, since commands must not find it in the prefix directory
 	LogDBName          string        `scr:"SCR_LOG_DB_NAME"`          // database on the server
 	LogDBDebug         bool          `scr:"SCR_LOG_DB_DEBUG"`         // 1: show the statements that are sent to the database
 }
