@@ -12,17 +12,28 @@ is "four nodes" "$TESTBED" up 4 4
 
 prefix=$WORK/prefix
 fresh() { rm -rf "$prefix"; mkdir "$prefix"; "$TESTBED" wipe; }
+# A launcher may lose what a program says before it aborts.
+cat >"$WORK/keep" <<'END'
+#!/bin/bash
+# keep FILE PROGRAM...: runs it, and appends to FILE what it says on stderr
+exec "${@:2}" 2>>"$1"
+END
+chmod +x "$WORK/keep"
 # job RANKS [NAME=VALUE | OPTION]... -- PROGRAM...: in the prefix directory; output
 # in $WORK/out
 job() {
-    local ranks=$1 options=()
+    local ranks=$1 options=() status
     shift
     while [ "$1" != -- ]; do
         case $1 in SCR_*=*) options+=(--env "$1") ;; *) options+=("$1") ;; esac
         shift
     done
     (cd "$prefix" && exec "$TESTBED" run -n "$ranks" --mpi "$MPI" --timeout 60 --env SCR_PREFIX="$prefix" \
-        --env SCR_JOB_ID=modes --env SCR_DEBUG=1 "${options[@]}" "$@") >"$WORK/out" 2>&1 </dev/null
+        --env SCR_JOB_ID=modes --env SCR_DEBUG=1 "${options[@]}" -- "$WORK/keep" "$WORK/stderr" "${@:2}") >"$WORK/out" 2>&1 </dev/null
+    status=$?
+    cat "$WORK/stderr" >>"$WORK/out"
+    rm "$WORK/stderr"
+    return $status
 }
 # says TEXT COMMAND...: the command succeeds, and its job prints the text.
 says() {
