@@ -47,8 +47,8 @@ func New(world mpi.Comm, p *prefix.Prefix, log *report.Logger, events *eventlog.
 func (a *Advisor) Begin(cfg *config.Config, environ func(name string) (string, bool)) error {
 	a.Last = time.Now()
 	a.Policy = interval.Policy{
-		Calls: cfg.CheckpointInterval, Every: cfg.CheckpointSeconds,
-		Overhead: cfg.CheckpointOverhead, MTBF: cfg.MTBFSeconds,
+		Calls: cfg.CheckpointInterval, Every: cfg.CheckpointTime,
+		Overhead: cfg.CheckpointOverhead, MTBF: cfg.MTBFTime,
 	}
 	a.end = sync.OnceValue(func() time.Time { return a.endOfAllocation(cfg, environ) })
 	a.prefix.Note(func() (err error) {
@@ -64,7 +64,7 @@ func (a *Advisor) Begin(cfg *config.Config, environ func(name string) (string, b
 			a.log.Info("earlier runs have failed every %.0f s of their time; SCR_Need_checkpoint advises accordingly", a.Policy.MTBF.Seconds())
 		}
 	}
-	return halt.Begin(a.prefix.Dir, int64(cfg.HaltSeconds.Seconds()))
+	return halt.Begin(a.prefix.Dir, int64(cfg.HaltTime.Seconds()))
 }
 
 // endOfAllocation is when the job has to be gone, the zero time if that is not known.

@@ -707,7 +707,7 @@ func TestValues_HaveAFieldForEachParameter(t *testing.T) {
 	useSystemFile(t, "")
 	cfg, _ := load(t, settings(t, "SCR_CHECKPOINT_SECONDS=1.5 SCR_MPI_BUF_SIZE=2k SCR_CHECKPOINT_OVERHEAD=2.5"), "SCR_COPY_TYPE=rs", "SCR_FLUSH=3",
 		"SCR_FETCH=no", "SCR_PREFIX=/a/../b")
-	if cfg.CheckpointSeconds != 1500*time.Millisecond || cfg.MPIBufSize != 2048 || cfg.CheckpointOverhead != 2.5 || cfg.CopyType != "RS" ||
+	if cfg.CheckpointTime != 1500*time.Millisecond || cfg.MPIBufSize != 2048 || cfg.CheckpointOverhead != 2.5 || cfg.CopyType != "RS" ||
 		cfg.Flush != 3 || cfg.Fetch || cfg.Prefix != "/b" {
 		t.Errorf("%+v", cfg.Values)
 	}

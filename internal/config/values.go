@@ -51,10 +51,10 @@ type Values struct {
 	FlushOnRestart     bool          `scr:"SCR_FLUSH_ON_RESTART"`     // 1: SCR_Init flushes what is in the cache, for programs that look for their files themselves (with SCR_FETCH=0)
 	GlobalRestart      bool          `scr:"SCR_GLOBAL_RESTART"`       // 1: SCR_Init flushes what is in the cache, and a restart reads it as with SCR_FETCH_BYPASS=1
 	CheckpointInterval int           `scr:"SCR_CHECKPOINT_INTERVAL"`  // SCR_Need_checkpoint says yes at every n-th call; 0: not set (calls)
-	CheckpointSeconds  time.Duration `scr:"SCR_CHECKPOINT_SECONDS"`   // SCR_Need_checkpoint says yes when the last checkpoint ended, or the run began, so long ago; 0: not set
+	CheckpointTime     time.Duration `scr:"SCR_CHECKPOINT_SECONDS"`   // SCR_Need_checkpoint says yes when the last checkpoint ended, or the run began, so long ago; 0: not set
 	CheckpointOverhead float64       `scr:"SCR_CHECKPOINT_OVERHEAD"`  // SCR_Need_checkpoint says yes for the first checkpoint, to learn what it costs, then whenever one would cost no more of the time since the last; 0: not set (percent)
-	MTBFSeconds        time.Duration `scr:"SCR_MTBF_SECONDS"`         // mean time between failures of the job. SCR_Need_checkpoint says yes at the interval (Daly's) that loses the least with it, given what checkpoints cost; 0: as runs in this prefix directory have failed, once three have
-	HaltSeconds        time.Duration `scr:"SCR_HALT_SECONDS"`         // the job should stop so long before the allocation ends; 0: not by that. It is entered in .scr/halt.scr, where it stays
+	MTBFTime           time.Duration `scr:"SCR_MTBF_SECONDS"`         // mean time between failures of the job. SCR_Need_checkpoint says yes at the interval (Daly's) that loses the least with it, given what checkpoints cost; 0: as runs in this prefix directory have failed, once three have
+	HaltTime           time.Duration `scr:"SCR_HALT_SECONDS"`         // the job should stop so long before the allocation ends; 0: not by that. It is entered in .scr/halt.scr, where it stays
 	EndTime            int           `scr:"SCR_END_TIME"`             // when the allocation ends (scr_run sets it); 0: as the resource manager says (seconds since 1970)
 	HaltExit           bool          `scr:"SCR_HALT_EXIT"`            // 1: the library ends the job itself when it should stop, in SCR_Init or after a dataset, its newest checkpoint flushed
 	ResourceManager    string        `scr:"SCR_RESOURCE_MANAGER"`     // resource manager of the allocation: SLURM, FLUX, LSF, PBS, ALPS, NONE; AUTO: as the environment tells

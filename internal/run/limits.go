@@ -70,7 +70,7 @@ func (j *Job) ShouldStop(nodes []string, down map[string]string, end, now time.T
 	} else if reason != "" {
 		return reason + " (scr_halt --remove takes back what was asked for)", nil
 	}
-	if margin := j.Config.HaltSeconds; !end.IsZero() && !now.Before(end.Add(-margin)) {
+	if margin := j.Config.HaltTime; !end.IsZero() && !now.Before(end.Add(-margin)) {
 		return fmt.Sprintf("the allocation ends at %s, in %v", end.Format(time.DateTime), end.Sub(now).Round(time.Second)), nil
 	}
 	needed, why, err := j.Needed(nodes)

@@ -94,9 +94,12 @@ func plain(text string) string { return strings.ReplaceAll(text, "`", "") }
 var initialisms = []string{"BW", "CRC", "DB", "ID", "MPI", "MTBF", "PFS"}
 
 // fieldName is the name of the field for a parameter: FlushAsync for
-// SCR_FLUSH_ASYNC, JobID for SCR_JOB_ID.
+// SCR_FLUSH_ASYNC, JobID for SCR_JOB_ID, and HaltTime, a time.Duration, for SCR_HALT_SECONDS.
 func fieldName(parameter string) string {
 	var b strings.Builder
+	if name, ok := strings.CutSuffix(parameter, "_SECONDS"); ok {
+		parameter = name + "_TIME"
+	}
 	for _, part := range strings.Split(strings.TrimPrefix(parameter, "SCR_"), "_") {
 		if !slices.Contains(initialisms, part) {
 			part = part[:1] + strings.ToLower(part[1:])
