@@ -32,6 +32,7 @@ static int users, longer; /* threads that are within a function, and one that ma
 
 /* The program's handlers: of faults, and of signals whose flags are changed for a call. */
 static struct sigaction programs[FAULTS];
+static struct goscr_action kept[FAULTS]; /* the same, to be put back */
 static struct sigaction moved[NSIG];
 static char is_moved[NSIG];
 
@@ -114,9 +115,11 @@ static void take_faults(void)
     ours.sa_sigaction = fault;
     ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
     sigfillset(&ours.sa_mask);
-    for (i = 0; i < FAULTS; i++)
+    for (i = 0; i < FAULTS; i++) {
+        goscr_action(goscr_faults[i], NULL, &kept[i]);
         if (sigaction(goscr_faults[i], &ours, &now) == 0 && now.sa_sigaction != fault)
             programs[i] = now;
+    }
 }
 
 static void move_handlers(void)
@@ -141,9 +144,14 @@ static void give_faults_back(void)
     struct sigaction now;
     int i;
 
-    for (i = 0; i < FAULTS; i++)
-        if (sigaction(goscr_faults[i], NULL, &now) == 0 && now.sa_sigaction == fault)
+    for (i = 0; i < FAULTS; i++) {
+        if (sigaction(goscr_faults[i], NULL, &now) != 0 || now.sa_sigaction != fault)
+            continue;
+        if ((void *)programs[i].sa_handler == kept[i].handler)
+            goscr_action(goscr_faults[i], &kept[i], NULL);
+        else /* it was for one fault (SA_RESETHAND) */
             sigaction(goscr_faults[i], &programs[i], NULL);
+    }
 }
 
 static void move_back(void)

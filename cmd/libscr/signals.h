@@ -28,6 +28,15 @@ enum { GOSCR_FAULTS = 2 };
 extern const int goscr_faults[GOSCR_FAULTS];
 extern struct sigaction goscr_handlers[GOSCR_FAULTS];
 
+/* sigaction(2), and what it takes. */
+struct goscr_action {
+    void *handler;
+    unsigned long flags;
+    void *restorer;
+    unsigned long long mask;
+};
+int goscr_action(int sig, const struct goscr_action *set, struct goscr_action *get);
+
 /* Whether an instruction is one of this library. */
 int goscr_is_code(uintptr_t address);
 

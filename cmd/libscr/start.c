@@ -69,7 +69,16 @@ __attribute__((constructor)) static void keep_arguments(int argc, char **argv)
 
 /* -------------------------------------------------------------- the process */
 
-static struct sigaction found[NSIG];
+/*
+ * As the kernel has it: the C library adds a flag to what it sets, so that a program
+ * that compares would find a change.
+ */
+int goscr_action(int sig, const struct goscr_action *set, struct goscr_action *get)
+{
+    return (int)syscall(SYS_rt_sigaction, sig, set, get, sizeof get->mask);
+}
+
+static struct goscr_action found[NSIG];
 static sigset_t found_mask;
 static struct rlimit found_files;
 static int found_slack;
@@ -80,7 +89,7 @@ static void prepare(void)
     int sig;
 
     for (sig = 1; sig < NSIG; sig++)
-        sigaction(sig, NULL, &found[sig]);
+        goscr_action(sig, NULL, &found[sig]);
     getrlimit(RLIMIT_NOFILE, &found_files);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &found_mask);
@@ -91,15 +100,15 @@ static void prepare(void)
 
 static void put_back(void)
 {
-    struct sigaction now;
+    struct goscr_action now;
     int sig, i;
 
     for (i = 0; i < GOSCR_FAULTS; i++)
         sigaction(goscr_faults[i], NULL, &goscr_handlers[i]);
     for (sig = 1; sig < NSIG; sig++) {
-        if (sigaction(sig, NULL, &now) == 0 &&
-            (now.sa_handler != found[sig].sa_handler || now.sa_flags != found[sig].sa_flags))
-            sigaction(sig, &found[sig], NULL);
+        if (goscr_action(sig, NULL, &now) == 0 &&
+            (now.handler != found[sig].handler || now.flags != found[sig].flags))
+            goscr_action(sig, &found[sig], NULL);
     }
     pthread_sigmask(SIG_SETMASK, &found_mask, NULL);
     if (found_slack > 0)
@@ -180,7 +189,8 @@ static int send_to_threads(unsigned long long mask)
 static void block_in_threads(void)
 {
     unsigned long long mask = ~0ULL & ~(1ULL << (SIGKILL - 1)) & ~(1ULL << (SIGSTOP - 1));
-    struct sigaction ours, before;
+    struct sigaction ours;
+    struct goscr_action before;
     int tries;
     size_t i;
 
@@ -190,10 +200,11 @@ static void block_in_threads(void)
     ours.sa_sigaction = block;
     ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
     sigfillset(&ours.sa_mask);
-    sigaction(CARRIER, &ours, &before);
+    goscr_action(CARRIER, NULL, &before);
+    sigaction(CARRIER, &ours, NULL);
     for (tries = 0; tries < 1000 && send_to_threads(mask) > 0; tries++)
         usleep(100); /* until they have run the handler */
-    sigaction(CARRIER, &before, NULL);
+    goscr_action(CARRIER, &before, NULL);
 }
 
 /* ------------------------------------------------------------------- the start */

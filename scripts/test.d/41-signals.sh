@@ -92,7 +92,7 @@ part 1 "$WORK/late" restored
 trace() { # VARIABLE...: prints their beginnings
     vars=(--env GODEBUG=schedtrace=1)
     for v in "$@"; do vars+=(--env "$v"); done
-    job 1 "$WORK/signals" any_instant 2>&1 | grep -o 'SCHED [0-9]*ms: gomaxprocs=[0-9]*'
+    job 1 "$WORK/signals" busy 2>&1 | grep -o 'SCHED [0-9]*ms: gomaxprocs=[0-9]*'
     vars=()
 }
 # Lines from before the library was initialized do not count.

@@ -588,6 +588,17 @@ static void profiled(void)
     check("... under a profiler, whose handler has run", calls > 0);
 }
 
+/* A program that has Go work all the time, and no timers of its own. */
+static void busy(void)
+{
+    int i, ok = SCR_Init() == SCR_SUCCESS;
+
+    for (i = 0; i < 300 && ok; i++)
+        ok = checkpoint();
+    check("300 checkpoints", ok);
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
 /* A program that is linked with the library and never calls it. */
 static void unused(void)
 {
@@ -805,7 +816,7 @@ int main(int argc, char **argv)
         {"die_segv_sent_within", die_segv_sent_within}, {"die_term_within", die_term_within}, {"die_handled", die_handled},
         {"die_handled_within", die_handled_within}, {"die_bus_handled_within", die_bus_handled_within},
         {"restored", restored}, {"any_instant", any_instant}, {"own_faults", own_faults},
-        {"takes_signals", takes_signals}, {"profiled", profiled}, {"unused", unused}, {"forked", forked},
+        {"takes_signals", takes_signals}, {"profiled", profiled}, {"busy", busy}, {"unused", unused}, {"forked", forked},
         {"forked_before", forked_before}, {"no_room", no_room}, {"waits_in_a_thread", waits_in_a_thread}, {"no_reader", no_reader}, {"too_large", too_large},
         {"fault_of_ours", fault_of_ours}, {"children", children}, {"from_a_handler", from_a_handler}};
     sigset_t set;

@@ -86,7 +86,7 @@ func TestLibrary_NoPreemptionBySignals(t *testing.T) {
 		text := make([]byte, s.Size)
 		_, err := section.ReadAt(text, int64(s.Value-section.Addr))
 		must(t, err)
-		if got := strings.TrimRight(string(text), "\x00"); got != "asyncpreemptoff=1" {
+		if got := strings.TrimRight(string(text), "\x00"); got != "asyncpreemptoff=1,containermaxprocs=0" {
 			t.Errorf("runtime.godebugDefault is %q", got)
 		}
 		return
