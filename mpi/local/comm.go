@@ -24,8 +24,8 @@ func (c *comm) Size() int { return len(c.members) }
 
 func (c *comm) box(rank int) *mailbox { return &c.boxes[c.members[rank]] }
 
-// Collective operations send messages in a space of their own, whose context id is
-// the negative of the context's.
+// Collective operations send messages in a space of their own, with a negative
+// context id.
 func (c *comm) space(collective bool) int {
 	if collective {
 		return -1 - c.context.id
