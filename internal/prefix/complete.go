@@ -131,7 +131,7 @@ func (p *Prefix) readLists(d dataset.Dataset, ranks int) (Parts, error) {
 			return nil, errors.New("the list of a rank is of another dataset: " + partPath(p.Dir, d.ID(), rank))
 		}
 		for _, f := range part.Files {
-			if err := f.Meta.CheckKept(f.Path); err != nil {
+			if err := f.Meta.CheckStored(f.Path); err != nil {
 				return nil, err
 			}
 		}
