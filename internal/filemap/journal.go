@@ -42,7 +42,7 @@ type Store struct {
 
 	path    string
 	number  int64
-	good    int64 // bytes of the journal that hold records
+	good    int64 // bytes of the journal with valid records
 	journal *os.File
 	record  []byte // scratch
 }
