@@ -25,8 +25,8 @@ func (k *Cache) Foreign() []Foreign { return k.foreign }
 
 // Parts returns the files that the caller flushes of a dataset of a job of another
 // size, by the ranks that wrote them. One process flushes each rank's files: the
-// process with the rank's number (modulo the job size) selects the first of those that
-// have them. It is collective; the result is agreed.
+// first that has them, as selected by a process that follows from the rank's number.
+// It is collective; the result is agreed.
 func (k *Cache) Parts(f Foreign) (map[int][]redundancy.File, error) {
 	id := f.ID()
 	have := map[int][]int{} // by the process that selects
@@ -39,8 +39,8 @@ func (k *Cache) Parts(f Foreign) (map[int][]redundancy.File, error) {
 			wrong = err
 			continue
 		}
-		judge := rank * k.World.Size() / f.Ranks
-		have[judge] = append(have[judge], rank)
+		selector := rank * k.World.Size() / f.Ranks
+		have[selector] = append(have[selector], rank)
 	}
 	offered, err := exchangeRanks(k.World, have)
 	if err != nil {
