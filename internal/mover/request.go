@@ -83,9 +83,9 @@ func (r *Request) placedFiles() (files []redundancy.File, err error) {
 	return files, nil
 }
 
-// discard deletes the copied files of a request, when the copy has ended. It recognizes
-// a copy by its time, since an earlier file may have the same name, and not by its
-// size, since a copy may be compressed.
+// discard deletes the copied files of a request, when the copy has ended. A copy has
+// the time of its file and is not larger, but compressed it is smaller; other files of
+// the same names stay.
 func (r *Request) discard() error {
 	var first error
 	for _, f := range r.Files {

@@ -50,8 +50,8 @@ func (c *Copier) pack(p *copying, md meta.Meta) (bool, error) {
 	return true, nil
 }
 
-// whole reports whether an uncompressed copy of the full size is there already. Its
-// bytes are compared like those of any earlier copy.
+// whole reports whether a file with the size and time of the uncompressed file is there
+// already. Its bytes are compared like those of any earlier copy.
 func (t *target) whole(md meta.Meta) bool {
 	info, err := t.f.Stat()
 	when, known := md.Modified()
