@@ -68,7 +68,8 @@ func (s *Session) recordRun(node mpi.Comm, settings *Settings, environ func(stri
 	})
 }
 
-// recordSettings records the program's settings, if any, for the commands.
+// recordSettings leaves what the program has set to the commands; nothing, if it
+// has set nothing.
 func (s *Session) recordSettings(settings *Settings) error {
 	path := s.metadata("app.conf")
 	if settings == nil || settings.Text() == "" {
