@@ -16,7 +16,7 @@ const (
 	tagExchange = 1002
 )
 
-// Send sends a copy of h to a rank, which takes it with Recv.
+// Send sends a copy of h to a rank, which receives it with Recv.
 func Send(h *Hash, dst int, c mpi.Comm) error {
 	return c.Send(h.Pack(nil), dst, tagHash)
 }
@@ -92,13 +92,13 @@ func Bcast(h *Hash, root int, c mpi.Comm) (*Hash, error) {
 }
 
 // Exchange sends the hash under each key of send, which is a rank, to that
-// rank, and returns what was received under the ranks that sent it. It is
-// collective; no rank need know who sends to it.
+// rank, and returns the received hashes under the ranks that sent them. It is
+// collective; no rank need know which ranks send to it.
 //
 // The cost on a rank grows with its own partners and with log P: every rank
-// sends synchronously, and once its partners have taken all it enters a
-// barrier in which it goes on receiving; when the barrier is complete nobody
-// can have anything left to receive (T. Hoefler, C. Siebert, A. Lumsdaine,
+// sends synchronously, and once its partners have received all it enters a
+// barrier in which it goes on receiving; when the barrier is complete no rank
+// has anything left to receive (T. Hoefler, C. Siebert, A. Lumsdaine,
 // "Scalable communication protocols for dynamic sparse data exchange", PPoPP
 // 2010).
 func Exchange(send *Hash, c mpi.Comm) (*Hash, error) {
@@ -142,8 +142,8 @@ func Exchange(send *Hash, c mpi.Comm) (*Hash, error) {
 			mpi.Free(buf)
 		}
 	}
-	// Without this a rank could send its next exchange to one that has not
-	// left this.
+	// Without this a rank could send a message of its next exchange to a rank that
+	// has not finished this one.
 	note(c.Barrier())
 	if first != nil {
 		return nil, first

@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxFile bounds what Read takes into memory. The largest hash files are the
+// maxFile bounds the files that are read into memory. The largest hash files are the
 // leaves of a rank2file, about 1 MB, and the filemap of a rank with very many
 // files.
 const maxFile = 1 << 30
 
-// WriteFile replaces the hash file at path. A reader, and a process that
-// looks after a crash, finds the old file or the new one, never a mixture. No
+// WriteFile replaces the hash file at path. A reader, also one after a crash,
+// finds the old file or the new one, never a mixture. No
 // two processes may write the same path at once unless they hold its lock.
 func WriteFile(path string, h *Hash) error {
 	return replaceFile(path, h.Encode(), 0o600)
@@ -35,9 +35,9 @@ func ReplaceFile(path string, data []byte, mode fs.FileMode) error {
 }
 
 func replaceFile(path string, data []byte, mode fs.FileMode) (err error) {
-	// The name is fixed so that what a killed process left is replaced, not
-	// collected. It is removed, not overwritten: its mode is not this file's,
-	// and it may belong to another user of the directory.
+	// The name is fixed, so that files of killed processes do not pile up. Such a
+	// file is removed, not overwritten: its mode may differ, and it may belong to
+	// another user of the directory.
 	temporary := path + ".tmp"
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -63,8 +63,8 @@ func replaceFile(path string, data []byte, mode fs.FileMode) (err error) {
 	return SyncDir(filepath.Dir(path))
 }
 
-// SyncDir makes a rename in dir last. File systems that cannot sync a
-// directory say EINVAL and need no sync.
+// SyncDir makes renames in dir durable. File systems that cannot sync a
+// directory return EINVAL and need no sync.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -77,9 +77,8 @@ func SyncDir(dir string) error {
 	return nil
 }
 
-// ReadFile reads the hash file at path. The error of a file that does not
-// exist matches fs.ErrNotExist, that of one which is not a hash file
-// ErrCorrupt; both name the file.
+// ReadFile reads the hash file at path. If the file does not exist the error
+// matches fs.ErrNotExist, if it is not a hash file ErrCorrupt; both name the file.
 func ReadFile(path string) (*Hash, error) {
 	f, err := open(path, os.O_RDONLY)
 	if err != nil {
@@ -89,8 +88,8 @@ func ReadFile(path string) (*Hash, error) {
 	return readOpen(f)
 }
 
-// open opens a file that may be anything. Not to block has no effect on a
-// regular file, and keeps a pipe in its place from stopping the process.
+// open opens a file of any kind. O_NONBLOCK has no effect on a regular file, and
+// keeps a pipe in its place from blocking the process.
 func open(path string, flags int) (*os.File, error) {
 	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	switch {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// A packed hash, as it travels in messages and stands in files (SCR Developer's
+// A packed hash, as messages and files contain it (SCR Developer's
 // Manual, "Binary format"). All integers are big-endian.
 //
 //	packed hash := count:u32  element × count

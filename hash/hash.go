@@ -9,15 +9,14 @@
 //	      2
 //
 // reads "rank 0 has 2 files". All methods that only read accept a nil *Hash
-// and take it for an empty one, so that lookups can be chained without
+// and treat it as an empty one, so that lookups can be chained without
 // checking each step. A Hash is not safe for concurrent use.
 //
-// A key ends at a NUL byte, which its form in messages and files cannot hold;
-// "a\x00b" is the key "a" wherever one is given.
+// A key ends at a NUL byte, which packed hashes cannot contain: "a\x00b" is the
+// key "a" wherever a key is given.
 //
-// The package also knows the bytes of a hash in memory, in messages and in
-// files (format.go, file.go), and how files that several processes update are
-// locked (lock.go).
+// The package also encodes hashes for messages and files (format.go, file.go), and
+// locks files that several processes update (lock.go).
 package hash
 
 import (
@@ -43,7 +42,7 @@ type element struct {
 	child *Hash
 }
 
-// Up to so many keys comparing them one by one is the faster way.
+// Up to this number of keys, comparing them one by one is faster.
 const indexAbove = 12
 
 // find returns the position of key in h.elements, -1 if it is not there.
@@ -66,7 +65,7 @@ func (h *Hash) find(key string) int {
 	return -1
 }
 
-// cut ends a key where C would.
+// cut ends a key at the first NUL, as C does.
 func cut(key string) string {
 	key, _, _ = strings.Cut(key, "\x00")
 	return key
@@ -122,7 +121,7 @@ func (h *Hash) Set(key string, child *Hash) *Hash {
 	return child
 }
 
-// At returns the hash under a path of keys and makes what is missing of it.
+// At returns the hash under a path of keys, and makes those that are missing.
 func (h *Hash) At(keys ...string) *Hash {
 	for _, key := range keys {
 		next := h.Get(key)
@@ -189,7 +188,7 @@ func (h *Hash) SetValue(key, value string) {
 // SetInt makes value the only value of key.
 func (h *Hash) SetInt(key string, value int64) { h.SetValue(key, strconv.FormatInt(value, 10)) }
 
-// Value returns the value of key. It is there only if key has exactly one.
+// Value returns the value of key; ok is false unless key has exactly one.
 func (h *Hash) Value(key string) (string, bool) {
 	under := h.Get(key)
 	if under.Size() != 1 {
@@ -204,8 +203,8 @@ func (h *Hash) Text(key string) string {
 	return value
 }
 
-// Int returns the value of key as a number. It is there only if key has
-// exactly one value and that is a decimal number.
+// Int returns the value of key as a number; ok is false unless key has exactly
+// one value and that is a decimal number.
 func (h *Hash) Int(key string) (int64, bool) {
 	value, ok := h.Value(key)
 	if !ok {
@@ -258,8 +257,7 @@ func (h *Hash) Ints() []int {
 	return list
 }
 
-// Merge copies all that is in other into h, down to the leaves. What is only
-// in h stays.
+// Merge copies all of other into h, down to the leaves. Keys that only h has stay.
 func (h *Hash) Merge(other *Hash) {
 	if other == nil {
 		return
@@ -296,7 +294,7 @@ func (h *Hash) Equal(other *Hash) bool {
 //
 //	h.Setf(child, "%s %d %s %d", "RANK", 0, "CKPT", 10)
 //
-// A nil child adds the path and leaves what is under it alone. Keys are
+// A nil child adds the path and changes nothing under it. Keys are
 // separated by single spaces in format; a key that comes from an argument may
 // itself hold spaces.
 func (h *Hash) Setf(child *Hash, format string, args ...any) (*Hash, error) {

@@ -14,9 +14,9 @@ import (
 // Files that several processes update (index, halt, flush) are locked with
 // flock on the file itself, as SCR does. Since files are replaced by rename,
 // a process that has waited for the lock may hold it on a file that is no
-// longer there; it looks, and tries again on the new one.
+// longer there; it compares the two, and tries again on the new one.
 
-// Locked is a hash file that the process holds the exclusive lock of, between
+// Locked is a hash file whose exclusive lock the process holds, between
 // LockOpenRead and WriteCloseUnlock.
 type Locked struct {
 	Hash *Hash // what was read, to be changed and written
@@ -67,13 +67,13 @@ func LockOpenRead(path string) (*Locked, error) {
 	return &Locked{Hash: h, path: path, file: f}, nil
 }
 
-// WriteCloseUnlock replaces the file by the changed hash and gives the lock up.
+// WriteCloseUnlock replaces the file by the changed hash and releases the lock.
 func (l *Locked) WriteCloseUnlock() error {
 	err := replaceFile(l.path, l.Hash.Encode(), 0o666)
 	return errors.Join(err, l.file.Close())
 }
 
-// Unlock gives the lock up and leaves the file as it was.
+// Unlock releases the lock and leaves the file as it was.
 func (l *Locked) Unlock() error { return l.file.Close() }
 
 // Update changes the hash file at path under its exclusive lock. If change
@@ -89,14 +89,14 @@ func Update(path string, change func(*Hash) error) error {
 	return l.WriteCloseUnlock()
 }
 
-// Mend puts a new file, with what fill enters, in the place of a hash file that
-// cannot be read, which it keeps as aside; or of none. It holds the lock meanwhile:
-// of several processes that mend a file, one does. A file that can be read is left
-// alone, and done is false.
+// Mend replaces a hash file that is corrupt or missing by a new one, which fill
+// fills, and renames the corrupt one to aside. It holds the lock meanwhile: of
+// several processes that mend a file, only one replaces it. Mend does not change a
+// file that can be read; then done is false.
 func Mend(path, aside string, fill func(*Hash) error) (done, kept bool, err error) {
 	f, err := lock(path, os.O_RDWR, unix.LOCK_EX)
 	if errors.Is(err, ErrCorrupt) {
-		return mendStranger(path, aside, fill)
+		return mendIrregular(path, aside, fill)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, false, Update(path, fill)
@@ -121,9 +121,9 @@ func Mend(path, aside string, fill func(*Hash) error) (done, kept bool, err erro
 	return true, true, replaceFile(path, h.Encode(), 0o666)
 }
 
-// mendStranger is Mend where there is a link or a directory in place of the file, which
-// no process locks. Instead the directory around it is locked, where that is possible.
-func mendStranger(path, aside string, fill func(*Hash) error) (done, kept bool, err error) {
+// mendIrregular is Mend where there is a link or a directory in place of the file. It
+// locks the directory around it instead, where that is possible.
+func mendIrregular(path, aside string, fill func(*Hash) error) (done, kept bool, err error) {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return false, false, err
@@ -136,7 +136,7 @@ func mendStranger(path, aside string, fill func(*Hash) error) (done, kept bool, 
 		return true, false, Update(path, fill)
 	case err != nil:
 		return false, false, err
-	case info.Mode().IsRegular(): // somebody else has been here
+	case info.Mode().IsRegular(): // another process has mended it
 		return false, false, nil
 	}
 	if err := os.Rename(path, aside); err != nil {
@@ -145,7 +145,7 @@ func mendStranger(path, aside string, fill func(*Hash) error) (done, kept bool, 
 	return true, true, Update(path, fill)
 }
 
-// lock opens the file that path names once the lock is held.
+// lock locks the file that path names, and returns it open.
 func lock(path string, flags, how int) (*os.File, error) {
 	for {
 		f, err := open(path, flags)
@@ -178,7 +178,7 @@ func lock(path string, flags, how int) (*os.File, error) {
 
 // createEmpty makes path a hash file with nothing in it, unless there is one.
 // The temporary name is random: processes that start together may have the
-// same number on their nodes, and would take each other's file away.
+// same number on their nodes, and would remove each other's file.
 func createEmpty(path string) error {
 	temporary := fmt.Sprintf("%s.%016x.new", path, rand.Uint64())
 	if err := replaceFile(temporary, New().Encode(), 0o666); err != nil {

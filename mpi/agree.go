@@ -12,13 +12,12 @@ import (
 // collective call of goscr decides on failure, so that no rank returns early
 // while others wait.
 //
-// It costs one reduction if there is no error. If there are some, it finds out
-// how many ranks have which, so that one rank can speak for all, and of which
-// kinds they are.
+// It costs one reduction if there is no error. Otherwise it counts the ranks that
+// have each error and each kind of error, so that one rank can report for all.
 func Agree(c Comm, err error) error {
 	size := int64(c.Size())
-	// An error that a smaller group has agreed on is first of all that of the
-	// rank that met it.
+	// An error that a smaller group has agreed on is attributed to the rank that
+	// met it.
 	first := []int64{2 * size}
 	told, isTold := err.(*AgreedError)
 	switch {
@@ -34,13 +33,12 @@ func Agree(c Comm, err error) error {
 		return nil
 	}
 	if first[0] < size && isTold && told.Err == nil {
-		err = nil // whoever met it is here to say so
+		err = nil // the rank that met it takes part and reports it
 	}
 	return survey(c, err, int(first[0]%size))
 }
 
-// AgreeSum is Agree for who also needs the sums of some values over all ranks: with
-// no error it is still one reduction.
+// AgreeSum is Agree, and sums values over all ranks in the same reduction.
 func AgreeSum(c Comm, err error, values []int64) error {
 	sums := make([]int64, len(values)+1) // and how many ranks have an error
 	copy(sums, values)
@@ -58,13 +56,13 @@ func AgreeSum(c Comm, err error, values []int64) error {
 }
 
 const (
-	// maxErrors is how many different errors of one call are told apart.
+	// maxErrors bounds the different errors of one call that are told apart.
 	maxErrors = 3
-	// sampleSize is how many ranks are named, spread over all.
+	// sampleSize is the number of ranks that are named, spread over all.
 	sampleSize = 4
 )
 
-// survey finds the ranks that have each error, first that of rank root.
+// survey finds the ranks that have each error, beginning with the error of rank root.
 func survey(c Comm, err error, root int) error {
 	size := c.Size()
 	var mine string
@@ -131,7 +129,7 @@ func survey(c Comm, err error, root int) error {
 // one of them met it.
 type AgreedError struct {
 	Rank   int         // in the communicator that agreed
-	Text   string      // what that rank's error says
+	Text   string      // of that rank's error
 	Err    error       // the error itself, on that rank only
 	Errors []RankError // this one first, then others that ranks have
 	More   int         // ranks with errors that are not among these
@@ -139,16 +137,16 @@ type AgreedError struct {
 	kinds [mostKinds]int64 // ranks with errors of each kind
 }
 
-// RankError is an error that some ranks have, in words that may differ in
-// numbers.
+// RankError is an error that some ranks have, with texts that differ at most in
+// words with digits.
 type RankError struct {
 	Rank   int // the lowest of them
 	Text   string
-	Ranks  int   // how many have it
+	Ranks  int   // number of ranks that have it
 	Sample []int // some of the others
 }
 
-// Error tells all of it.
+// Error lists all errors.
 func (e *AgreedError) Error() string {
 	var parts []string
 	for _, x := range e.Errors {
@@ -160,7 +158,7 @@ func (e *AgreedError) Error() string {
 	return strings.Join(parts, "; ")
 }
 
-// Is reports whether the error of any rank is of a kind.
+// Is reports whether the error of any rank is of the kind target.
 func (e *AgreedError) Is(target error) bool {
 	k, ok := target.(*Kind)
 	return ok && e.kinds[k.number] > 0

@@ -7,13 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hugePage is the size of a huge page where those are common. Moving data
-// between processes costs as much for looking pages up as for copying when
-// they are small.
+// hugePage is the common size of a huge page. With small pages, moving data
+// between processes spends as much time on page tables as on copying.
 const hugePage = 2 << 20
 
 // Alloc returns n bytes of zeroed memory outside the Go heap, where MPI may
-// keep a pointer to them while Go code runs. It is to be given back with Free.
+// keep a pointer to them while Go code runs. The caller must release it with Free.
 func Alloc(n int) ([]byte, error) {
 	if n == 0 {
 		return nil, nil
@@ -21,7 +20,7 @@ func Alloc(n int) ([]byte, error) {
 	if n < hugePage {
 		return mapMemory(n)
 	}
-	// Begin at a huge page, and give back what is before.
+	// Begin at a huge page, and unmap the memory before it.
 	whole, err := mapMemory(n + hugePage)
 	if err != nil {
 		return nil, err
@@ -36,11 +35,11 @@ func Alloc(n int) ([]byte, error) {
 		return nil, err
 	}
 	buf := unsafe.Slice((*byte)(start), n)
-	_ = unix.Madvise(buf, unix.MADV_HUGEPAGE) // no more than advice
+	_ = unix.Madvise(buf, unix.MADV_HUGEPAGE) // advice only
 	return buf, nil
 }
 
-// Free gives memory from Alloc back. The slice must be the one Alloc returned.
+// Free releases memory from Alloc. The slice must be the one that Alloc returned.
 func Free(buf []byte) {
 	if len(buf) > 0 {
 		_ = unmap(unsafe.Pointer(unsafe.SliceData(buf)), pages(len(buf))) // fails only for memory that is not from Alloc

@@ -7,7 +7,7 @@ const MaxTag = 32767
 
 // CheckTarget returns an error unless a message with this tag can be sent to
 // rank dst of a communicator of size ranks. MPIs differ in what they do with
-// bad arguments, so every implementation of Comm checks them here first.
+// wrong arguments, so every implementation of Comm checks them here first.
 func CheckTarget(size, dst, tag int) error {
 	if dst < 0 || dst >= size {
 		return fmt.Errorf("no rank %d in a communicator of %d", dst, size)

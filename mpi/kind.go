@@ -5,25 +5,25 @@ import (
 	"fmt"
 )
 
-// Kind is a kind of error that Agree passes on: if the error of any rank is of
-// the kind, by errors.Is, so is what Agree returns on every rank.
+// Kind is a kind of error that Agree preserves: if the error of any rank is of the
+// kind, by errors.Is, so is the error that Agree returns on every rank.
 //
 // Kinds are package variables, so that the ranks of a job, which may run
-// different programs, know the same ones by number.
+// different programs, identify them by the same numbers.
 type Kind struct {
 	number int
 	text   string
 }
 
-// mostKinds is how many kinds there may be: so many counts travel in a reduction
-// when there is an error, and none otherwise.
+// mostKinds is the largest number of kinds. After an error a reduction has a count
+// for each of them.
 const mostKinds = 16
 
 var kinds [mostKinds]*Kind
 
-// NewKind makes the kind of a number, which no other kind has. The text is that
-// of the kind as an error. It is for the initialization of package variables,
-// and panics if the number is taken. Those of this module are
+// NewKind makes the kind of a number, which no other kind may have. text is its
+// text as an error. It is for the initialization of package variables, and panics
+// if the number is taken. The kinds of this module are
 //
 //	0  redundancy.ErrUnrecoverable    3  prefix.ErrRanks
 //	1  redundancy.ErrCorrupt          4  restart.errUnusable
@@ -38,7 +38,7 @@ func NewKind(number int, text string) *Kind {
 
 func (k *Kind) Error() string { return k.text }
 
-// countKinds returns, by number, 1 for the kinds that an error is of.
+// countKinds returns, by number, 1 for each kind of which an error is.
 func countKinds(err error) []int64 {
 	counts := make([]int64, mostKinds)
 	for i, k := range kinds {

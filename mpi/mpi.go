@@ -1,15 +1,15 @@
-// Package mpi is the part of MPI that goscr uses, as one small interface.
+// Package mpi defines the part of MPI that goscr uses as one small interface.
 //
-// Schemes, the cache and the exchange of hashes are written against Comm and
-// do not know what carries their messages. Package mpi/system carries them
-// over the MPI the program was built with; package mpi/local runs the ranks
+// Schemes, the cache and the exchange of hashes use Comm, whatever implements
+// it. Package mpi/system implements it with the MPI that the program was built
+// with; package mpi/local runs the ranks
 // of a job as goroutines of one process, for tests and for programs without a
 // launcher.
 //
 // All byte counts are in bytes, ranks count from 0, and a message may hold 0
 // bytes or more than 2 GiB. A collective operation must be called by all
-// ranks of the communicator in the same order. Failures come back as errors
-// and leave the program running.
+// ranks of the communicator in the same order. Failures are returned as errors
+// and do not end the program.
 package mpi
 
 import (
@@ -58,7 +58,7 @@ type Status struct {
 // than the message.
 var ErrTruncated = errors.New("message longer than the buffer given for it")
 
-// Comm is a group of ranks that talk to each other, as an MPI intracommunicator.
+// Comm is a group of ranks that exchange messages, as an MPI intracommunicator.
 //
 // Messages between two ranks with the same tag arrive in the order in which
 // they were sent. Tags are from 0 to 32767.
@@ -78,14 +78,14 @@ type Comm interface {
 
 	// Isend, Issend and Irecv return at once. The buffer must come from Alloc
 	// and must not be touched until the request is done. Issend is done only
-	// when the receiver has begun to receive. What Irecv receives must fit:
-	// not every MPI keeps to the buffer if it does not.
+	// when the receiver has begun to receive. A message must fit the buffer of
+	// Irecv: some MPIs write past it otherwise.
 	Isend(buf []byte, dst, tag int) (Request, error)
 	Issend(buf []byte, dst, tag int) (Request, error)
 	Irecv(buf []byte, src, tag int) (Request, error)
 
 	// Probe waits until a message can be received and describes it; Iprobe
-	// says whether there is one now.
+	// reports whether there is one now.
 	Probe(src, tag int) (Status, error)
 	Iprobe(src, tag int) (Status, bool, error)
 
@@ -105,11 +105,11 @@ type Comm interface {
 	// Split divides the ranks into communicators of equal color, ordered by
 	// key, then by rank. A color of Undefined gives a nil Comm.
 	Split(color, key int) (Comm, error)
-	// Free gives the communicator back. It is collective.
+	// Free releases the communicator. It is collective.
 	Free() error
 }
 
-// Request is a nonblocking operation under way.
+// Request is a nonblocking operation that was started.
 type Request interface {
 	// Wait returns when the operation is done. It must be called once, unless
 	// Test has reported the operation done.
@@ -120,14 +120,14 @@ type Request interface {
 
 // Dup returns a communicator with the same ranks and its own message space.
 func Dup(c Comm) (Comm, error) {
-	if d, ok := c.(interface{ Dup() (Comm, error) }); ok { // it knows a faster way
+	if d, ok := c.(interface{ Dup() (Comm, error) }); ok { // it has a faster way
 		return d.Dup()
 	}
 	return c.Split(0, c.Rank())
 }
 
-// BcastBytes returns root's data, whose length the others need not know. What is short
-// goes along with its length.
+// BcastBytes returns root's data on all ranks, which need not know its length. Short
+// data is sent in one message with its length.
 func BcastBytes(c Comm, data []byte, root int) ([]byte, error) {
 	const short = 248
 	head := make([]byte, 8+short)

@@ -1,14 +1,14 @@
 package mpi
 
-// Traffic is what a rank has sent and received point to point; collective
-// operations of MPI itself are not in it.
+// Traffic counts what a rank has sent and received point to point, without
+// collective operations of MPI.
 type Traffic struct {
 	Messages       int64 // sent
 	Sent, Received int64 // bytes
 }
 
-// Count returns a communicator that does as c does, and so do all that are made
-// from it, and adds to t what goes through them.
+// Count returns a communicator that works like c and adds its traffic to t, as do
+// all communicators made from it.
 func Count(c Comm, t *Traffic) Comm { return &counted{c, t} }
 
 type counted struct {

@@ -13,9 +13,8 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// direct is a dataset that the program writes to the prefix directory itself. The
-// index has it as incomplete while it does. Several ranks may write one file, each
-// its part of it.
+// direct is a dataset that the program writes to the prefix directory itself. Meanwhile
+// the index has it as incomplete. Several ranks may write parts of one file.
 type direct struct {
 	dataset.Dataset
 	prefix *prefix.Prefix
@@ -50,7 +49,7 @@ func (d *direct) add(md meta.Meta) (string, error) {
 // were before, stay too. It is collective; the result is agreed.
 func (d *direct) complete(failed error) error {
 	world := d.prefix.Comm
-	// Only when all ranks have come here is nobody writing any more.
+	// When all ranks have come here, none writes any more.
 	if err := mpi.Agree(world, failed); err != nil {
 		return err
 	}
@@ -79,8 +78,8 @@ func (d *direct) complete(failed error) error {
 	return d.prefix.Commit(d.Dataset, files)
 }
 
-// settle waits until the caller's files are on their medium, and takes what is recorded
-// of them.
+// settle waits until the caller's files are on their medium, and records their
+// properties.
 func (d *direct) settle() ([]redundancy.File, error) {
 	var files []redundancy.File
 	for _, path := range slices.Sorted(maps.Keys(d.files)) {

@@ -12,10 +12,10 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Finalize ends the session, whatever state it is in. What has to be in the
-// prefix directory and is not yet is flushed: outputs, and the newest checkpoint
-// unless flushing is turned off. A restart or a dataset that the program has
-// begun and not completed is an error, and the dataset is dropped.
+// Finalize ends the session in any state. It flushes outputs that are not in the prefix
+// directory yet, and the newest checkpoint unless flushing is turned off. A restart or
+// a dataset that the program has begun and not completed is an error, and the dataset
+// is dropped.
 func (s *Session) Finalize() error {
 	if s.state == finished {
 		return s.state.expect("Finalize", idle)
@@ -43,7 +43,7 @@ func (s *Session) abandon(why error) {
 		return
 	}
 	if o.cached != nil {
-		_ = s.cache.Complete(o.cached, why) // it says why again, or on which rank the dataset could not be deleted
+		_ = s.cache.Complete(o.cached, why) // its error is why again, or names the rank that could not delete the dataset
 	}
 	s.events.Result(kindOf(o.Dataset), "END", o.Dataset, o.began, why)
 }
@@ -65,9 +65,8 @@ func (s *Session) haltIfAsked() error {
 	return ErrHalted
 }
 
-// end brings what has to be there to the prefix directory, lets rank 0 record how the
-// run has ended, and closes the session. It goes on after an error, and returns the
-// first.
+// end flushes the datasets that Finish has to flush, has rank 0 record how the run has
+// ended, and closes the session. It goes on after an error, and returns the first.
 func (s *Session) end(record func() error) error {
 	start := time.Now()
 	flushed := s.flusher.Finish(s.numbers.written)
@@ -87,7 +86,7 @@ func (s *Session) end(record func() error) error {
 	return nil
 }
 
-// free gives all communicators of the session back, as far as Init has come. It is
+// free frees the communicators of the session, also after Init has failed. It is
 // collective.
 func (s *Session) free() error {
 	s.events.Close()

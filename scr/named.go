@@ -5,9 +5,9 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Current makes the dataset of a name the one to restart from: HaveRestart
-// offers it, as long as the program has written none, and so does the next run.
-// Datasets in the cache that would go before it are dropped there.
+// Current makes the dataset of a name the one to restart from: HaveRestart offers it,
+// until the program begins a dataset, and so does the next run. It deletes datasets
+// from the cache that would be offered first.
 func (s *Session) Current(name string) error {
 	if err := s.checkNamed("Current", name); err != nil {
 		return err
@@ -20,9 +20,8 @@ func (s *Session) Current(name string) error {
 	return nil
 }
 
-// Drop takes the dataset of a name out of the index and the cache, so that it is
-// not restarted from. Its files in the prefix directory stay. A name that is not
-// there is no error.
+// Drop removes the dataset of a name from the index and the cache, so that no restart
+// uses it. Its files in the prefix directory stay. An unknown name is no error.
 func (s *Session) Drop(name string) error {
 	return s.remove("Drop", name, func() error {
 		return mpi.OnRoot(s.world, func() error {
@@ -31,15 +30,14 @@ func (s *Session) Drop(name string) error {
 	})
 }
 
-// Delete removes the dataset of a name, with its files and the directories that
-// leaves empty, from the prefix directory and from the cache. A name that is not
-// there is no error.
+// Delete removes the dataset of a name, with its files and directories that become
+// empty, from the prefix directory and from the cache. An unknown name is no error.
 func (s *Session) Delete(name string) error {
 	return s.remove("Delete", name, func() error { return s.prefix.Delete(name) })
 }
 
-// remove removes all datasets of a name from the cache, and from the prefix
-// directory as there does. If it was what a restart is offered, another is.
+// remove removes all datasets of a name from the cache, and calls there to remove them
+// from the prefix directory. If one was offered for a restart, the next is offered.
 func (s *Session) remove(call, name string, there func() error) error {
 	if err := s.checkNamed(call, name); err != nil {
 		return err
@@ -47,7 +45,8 @@ func (s *Session) remove(call, name string, there func() error) error {
 	return s.offerRestart(s.restart.Remove(name, !s.started, there))
 }
 
-// checkNamed checks that a dataset can be dealt with, and that all ranks mean the same.
+// checkNamed checks that the call is possible now, and that all ranks gave the same
+// name.
 func (s *Session) checkNamed(call, name string) error {
 	if err := s.state.expect(call, idle); err != nil {
 		return err

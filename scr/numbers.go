@@ -9,8 +9,8 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// numbers are those of the newest dataset, from which the next one's follow. They
-// are the same on all ranks.
+// numbers are the numbers of the newest dataset, from which those of the next follow.
+// They are the same on all ranks.
 type numbers struct {
 	id         int       // of the newest dataset, ever
 	checkpoint int       // number of the newest checkpoint
@@ -24,9 +24,9 @@ func (n *numbers) continueFrom(d dataset.Dataset) {
 	n.checkpoint = d.Checkpoint()
 }
 
-// timestamp is the time to record for the beginning of a dataset. It is later than
-// that of any before, also when the clock has been set back: that tells datasets of
-// one number apart, and whether a job goes on.
+// timestamp is the time to record for the beginning of a dataset. It increases, also
+// when the clock has been set back: it distinguishes datasets with the same number, and
+// shows that a job makes progress.
 func (n *numbers) timestamp() time.Time {
 	now := time.Now()
 	if least := n.latest.Add(time.Microsecond); now.Before(least) && least.Year() < 9999 { // if it is a time
@@ -36,8 +36,8 @@ func (n *numbers) timestamp() time.Time {
 	return now
 }
 
-// passOver goes on counting above what another job has entered in the index, if that
-// is why a dataset could not be entered. err is agreed; it is collective.
+// passOver continues counting above the numbers of another job in the index, if these
+// are why a dataset could not be entered. err is agreed; it is collective.
 func (n *numbers) passOver(world mpi.Comm, err error) {
 	if !errors.Is(err, prefix.ErrTaken) {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 )
 
-// paths finds out where in the prefix directory a file is.
+// paths finds the path of a file below the prefix directory.
 type paths struct {
 	dir  string // the prefix directory
 	real string // ... without symbolic links
@@ -20,7 +20,7 @@ type paths struct {
 func (p paths) below(name string) (string, error) {
 	path := filepath.Clean(name)
 	if !filepath.IsAbs(path) {
-		// Not os.Getwd, which believes what PWD was when the program began.
+		// Not os.Getwd, which uses the PWD of the start of the program.
 		dir, err := unix.Getwd()
 		if err != nil {
 			return "", fmt.Errorf("working directory: %w", err)

@@ -13,8 +13,8 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// protection says where datasets are kept and how they are protected, as the
-// parameters and the lines GROUPS=, STORE= and CKPT= have it.
+// protection says where datasets are kept and how they are protected, from the
+// parameters and the lines GROUPS=, STORE= and CKPT=.
 type protection struct {
 	groups *reddesc.Groups
 	stores []*reddesc.Store // the first is that of SCR_CACHE_BASE
@@ -22,7 +22,7 @@ type protection struct {
 }
 
 // newProtection makes the failure groups, stores and redundancy descriptors of a
-// job. It is collective. What it returns has to be freed, also after an error.
+// job. It is collective. The result has to be freed, also after an error.
 func newProtection(world mpi.Comm, cfg *config.Config, log *report.Logger) (*protection, error) {
 	p := &protection{}
 	var err error
@@ -39,8 +39,8 @@ func newProtection(world mpi.Comm, cfg *config.Config, log *report.Logger) (*pro
 	return p, p.addDescriptors(cfg, lines, log)
 }
 
-// addGroups makes the failure groups of GROUPS= lines. A node that no line
-// speaks of is a group of its own.
+// addGroups makes the failure groups of GROUPS= lines. A node that no line names is a
+// group of its own.
 func (p *protection) addGroups(world mpi.Comm, cfg *config.Config, log *report.Logger) error {
 	kinds := map[string]bool{}
 	for _, line := range cfg.Groups {
@@ -63,9 +63,9 @@ func (p *protection) addGroups(world mpi.Comm, cfg *config.Config, log *report.L
 	return nil
 }
 
-// warnOfGroups says that nodes of the job are in no GROUPS= line while lines speak
-// of nodes that it does not have: one of the names is likely to be mistyped. Lines
-// for nodes of other jobs alone are nothing unusual.
+// warnOfGroups warns if nodes of the job are in no GROUPS= line while lines name nodes
+// that it does not have: a name is likely to be mistyped. Lines that name only nodes of
+// other jobs are usual.
 func warnOfGroups(world mpi.Comm, cfg *config.Config, log *report.Logger) error {
 	if len(cfg.Groups) == 0 {
 		return nil
@@ -142,9 +142,8 @@ func (p *protection) addStores(world mpi.Comm, cfg *config.Config, lines []confi
 	return nil
 }
 
-// addDescriptors makes the redundancy descriptors, of CKPT= lines, or one of
-// the parameters if there are none. What a line does not say is as the parameters
-// say.
+// addDescriptors makes the redundancy descriptors of CKPT= lines, or one of the
+// parameters if there are none. The parameters are the defaults of the lines.
 func (p *protection) addDescriptors(cfg *config.Config, lines []config.Ckpt, log *report.Logger) error {
 	scheme := cfg.CopyType
 	setBy := func(line config.Ckpt) string { return fmt.Sprintf("CKPT=%d", line.ID) }
@@ -198,8 +197,8 @@ func (p *protection) addDescriptors(cfg *config.Config, lines []config.Ckpt, log
 	return nil
 }
 
-// moreThanXOR says that a descriptor asks XOR for more losses than it ever bears, ""
-// if it does not: a user who asks for them relies on them.
+// moreThanXOR is the error of a descriptor that asks XOR to bear more losses than it
+// can, "" if it does not: a user who asks for them relies on them.
 func moreThanXOR(p reddesc.Params) string {
 	if p.Bypass || p.Failures < 2 || !strings.EqualFold(p.Type, "XOR") {
 		return ""

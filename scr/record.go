@@ -13,8 +13,8 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// This file is what rank 0 leaves in the prefix directory, at the start of a run, for
-// the commands around the job.
+// Rank 0 records some facts in the prefix directory, at the start of a run, for the
+// commands around the job.
 
 func (s *Session) metadata(name string) string {
 	return filepath.Join(s.prefix.Dir, prefix.Metadata, name)
@@ -30,9 +30,8 @@ func (s *Session) openPrefix() error {
 	return errors.Join(s.setAside("halt.scr"), s.setAside("flush.scr"), s.setAside("nodes.scr"))
 }
 
-// setAside renames a damaged file, which a job can do without, so that it does
-// not keep the job from starting. The index is another matter: without it a job
-// would begin from step 0 where it has checkpoints.
+// setAside renames a damaged file that a job does not need, so that the job can start.
+// It is not for the index: without that a job with checkpoints would begin from step 0.
 func (s *Session) setAside(name string) error {
 	path := s.metadata(name)
 	_, err := hash.ReadWithLock(path)

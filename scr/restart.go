@@ -31,8 +31,8 @@ func (s *Session) HaveRestart() (name string, ok bool, err error) {
 	return offer.Name(), true, nil
 }
 
-// offerRestart goes on counting from the checkpoint that is offered after a search, of
-// which err is the error.
+// offerRestart continues counting from the checkpoint that a search has offered. err is
+// the error of the search.
 func (s *Session) offerRestart(err error) error {
 	if offer := s.restart.Offered(); offer != nil {
 		s.numbers.continueFrom(offer.Dataset)
@@ -80,7 +80,7 @@ func (s *Session) CompleteRestart(valid bool) error {
 	return errors.Join(failed, s.offerRestart(s.restart.Fail()))
 }
 
-// stopRestart offers no checkpoint any more: the program begins a dataset.
+// stopRestart withdraws the offered checkpoint when the program begins a dataset.
 func (s *Session) stopRestart() {
 	if !s.started {
 		s.tellBeginning()

@@ -82,9 +82,9 @@ type Session struct {
 	beginning bool      // it has been told that there is no checkpoint
 }
 
-// Init begins a session on the ranks of world, which it duplicates. It takes
-// up what earlier runs have left in the cache: files go to the nodes where
-// their ranks now are, and what was lost with a node is rebuilt.
+// Init begins a session on the ranks of world, which it duplicates. It makes datasets
+// of earlier runs in the cache usable: it migrates files to the nodes where their ranks
+// now run, and rebuilds files that were lost with a node.
 func Init(world mpi.Comm, opt Options) (*Session, error) {
 	if opt.Log == nil {
 		opt.Log = os.Stderr
@@ -159,13 +159,13 @@ func (s *Session) begin(opt Options, start time.Time) error {
 	if err := s.recordRun(node, opt.Settings, opt.environ()); err != nil {
 		return err
 	}
-	if err := s.takeUp(); err != nil {
+	if err := s.recoverCache(); err != nil {
 		return err
 	}
 	return s.offerRestart(s.restart.Find(s.config.FetchOnInit))
 }
 
-// usePrefix readies the prefix directory and the log of the run, which starts at start.
+// usePrefix prepares the prefix directory and the log of the run, which starts at start.
 func (s *Session) usePrefix(start time.Time) error {
 	cfg := s.config
 	s.prefix = &prefix.Prefix{
@@ -205,7 +205,7 @@ func (s *Session) openCache(node mpi.Comm) error {
 	return err
 }
 
-// openFlusher readies flushes.
+// openFlusher opens the Flusher.
 func (s *Session) openFlusher(node mpi.Comm, opt Options) error {
 	cfg := s.config
 	if cfg.FlushAsync && cfg.FlushPoststage && cfg.FlushType != string(mover.ByDaemon) {
@@ -229,9 +229,9 @@ func (s *Session) openFlusher(node mpi.Comm, opt Options) error {
 	return err
 }
 
-// takeUp makes what earlier runs have left usable, or removes it where a purge is
-// asked for. What should be in the prefix directory by now is flushed.
-func (s *Session) takeUp() error {
+// recoverCache makes the datasets of earlier runs usable, or deletes them if a purge is asked
+// for, and flushes those that should be in the prefix directory by now.
+func (s *Session) recoverCache() error {
 	missing, err := s.prefix.CompleteFlushes()
 	if err != nil {
 		return err
@@ -300,7 +300,7 @@ func (s *Session) compareWithIndex() error {
 	return nil
 }
 
-// giveUp gives back what a session holds that could not begin.
+// giveUp closes a session whose Init has failed.
 func (s *Session) giveUp() error {
 	var err error
 	if s.flusher != nil {
@@ -312,8 +312,8 @@ func (s *Session) giveUp() error {
 	return errors.Join(err, s.free())
 }
 
-// compression is how a flush stores files. A run that is told to have its
-// checkpoints read where they are has them stored as they are.
+// compression is how a flush stores files. A run that reads its checkpoints in the
+// prefix directory (SCR_FETCH_BYPASS) does not compress them.
 func compression(cfg *config.Config) compress.Method {
 	if cfg.FetchBypass || cfg.GlobalRestart || cfg.FlushOnRestart {
 		return compress.Method{}
@@ -342,6 +342,6 @@ func (s *Session) Warn(format string, args ...any) { s.log.Warn(format, args...)
 // Query returns the value of a parameter, in the syntax of SCR_Config.
 func (s *Session) Query(text string) (value string, ok bool, err error) { return s.config.Query(text) }
 
-// Copying reports whether threads of the process copy in the background. What limits
-// what the process may use has to leave something for them.
+// Copying reports whether threads of the process copy in the background. A caller that
+// limits the process must leave processors for them.
 func (s *Session) Copying() bool { return s.flusher.Copying() }

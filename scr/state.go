@@ -73,8 +73,7 @@ type ArgumentError struct{ Text string }
 
 func (e *ArgumentError) Error() string { return e.Text }
 
-// expect is an error unless the program is in the state in which call is
-// possible.
+// expect is an error unless the program is in the state want, in which call is possible.
 func (s state) expect(call string, want state) error {
 	if s == want {
 		return nil

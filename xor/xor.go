@@ -1,10 +1,9 @@
 // Package xor protects N shards of data against the loss of any one of them, for
 // 1/(N-1) of their size in additional storage.
 //
-// A shard is what one rank, node or disk has. It is cut into N-1 chunks; shards
-// that are shorter than others count as if zeros followed them. Each column has
-// chunks of all shards but one, beside which their exclusive or is kept, the
-// parity. With N = 4:
+// A shard is the data of one rank, node or disk. It is cut into N-1 chunks; shorter
+// shards are treated as if zeros followed them. Each column has chunks of all shards
+// but one, and with that one their exclusive or, the parity. With N = 4:
 //
 //	          shard 0   shard 1   shard 2   shard 3
 //	column 0  parity    chunk 0   chunk 0   chunk 0
@@ -12,19 +11,19 @@
 //	column 2  chunk 1   chunk 1   parity    chunk 2
 //	column 3  chunk 2   chunk 2   chunk 2   parity
 //
-// So every shard has one chunk of parity, as many bytes as the largest shard
-// divided by N-1, rounded up; it is to be kept where the shard is. If both are
-// lost, each column has all but one of its parts, from which that one follows
-// (W. Gropp, R. Ross, N. Miller, "Providing Efficient I/O Redundancy in MPI
-// Environments", EuroPVM/MPI 2004).
+// So every shard has one chunk of parity, whose size is that of the largest shard
+// divided by N-1, rounded up; store it where the shard is. If both are lost, the
+// missing part of each column is computed from the others (W. Gropp, R. Ross,
+// N. Miller, "Providing Efficient I/O Redundancy in MPI Environments",
+// EuroPVM/MPI 2004).
 //
 // Encode and Recover work on byte slices in one process. EncodeRank and
-// RecoverRank are the part of one rank, where each has a shard of its own; data
-// travels in pieces, so that shards may be larger than memory. They are
-// collective: an error on one rank is one on all.
+// RecoverRank are for ranks that have a shard each; they send data in pieces, so
+// that shards may be larger than memory. They are collective: an error on one rank
+// is an error on all.
 //
-// There are no checksums: what Recover computes from data that has changed since
-// it was encoded is wrong, and not known to be.
+// There are no checksums: Recover computes wrong data, without an error, from data
+// that has changed since it was encoded.
 package xor
 
 import (
@@ -56,8 +55,8 @@ func Encode(shards [][]byte) (parity [][]byte, err error) {
 	return parity, err
 }
 
-// Recover returns the lost shard, which had so many bytes, and its parity. Those
-// of the others are read.
+// Recover returns the shard with number lost, which had size bytes, and its parity,
+// from those of the others.
 func Recover(shards, parity [][]byte, lost, size int) (shard, chunk []byte, err error) {
 	if len(parity) != len(shards) {
 		return nil, nil, fmt.Errorf("xor: %d shards with %d chunks of parity", len(shards), len(parity))
@@ -79,17 +78,16 @@ func Recover(shards, parity [][]byte, lost, size int) (shard, chunk []byte, err 
 	return back.Bytes, backParity.Bytes, err
 }
 
-// Storage is where a shard or its parity is, as a file. It is written where the
-// shard is lost, and else only read.
+// Storage stores a shard or its parity, as a file does. It is written on the rank
+// that lost its shard, and only read on others.
 type Storage interface {
 	io.ReaderAt
 	io.WriterAt
 }
 
 // EncodeRank writes the parity of the caller's shard, which has size bytes. It
-// returns the sizes of the shards of all ranks, which RecoverRank needs: they are
-// to be kept with the parity. It is collective over c, which has at least two
-// ranks.
+// returns the sizes of the shards of all ranks, which RecoverRank needs: store them
+// with the parity. It is collective over c, which has at least two ranks.
 func EncodeRank(c mpi.Comm, shard io.ReaderAt, size int64, parity io.WriterAt) (sizes []int64, err error) {
 	sizes = make([]int64, c.Size())
 	sizes[c.Rank()] = size
@@ -105,9 +103,9 @@ func EncodeRank(c mpi.Comm, shard io.ReaderAt, size int64, parity io.WriterAt) (
 	return sizes, mpi.Agree(c, cmp.Or(err, r.err))
 }
 
-// RecoverRank brings the shard of the rank that lost it back, and its parity. All
-// ranks pass the same rank for lost, and what EncodeRank has returned for sizes,
-// which is not used on the rank that lost its shard. It is collective over c.
+// RecoverRank rebuilds the shard of the rank that lost it, and its parity. All ranks
+// pass the same rank for lost, and the sizes that EncodeRank has returned, which are
+// not used on the rank that lost its shard. It is collective over c.
 func RecoverRank(c mpi.Comm, lost int, sizes []int64, shard, parity Storage) error {
 	n := c.Size()
 	agreed := make([]int64, n+1)
@@ -134,7 +132,7 @@ func RecoverRank(c mpi.Comm, lost int, sizes []int64, shard, parity Storage) err
 
 // newSet lays out shards of these sizes.
 func newSet(c mpi.Comm, sizes []int64) (stripe.Set, error) {
-	const most = 256 << 10 // bytes that travel at a time
+	const most = 256 << 10 // bytes that are sent at a time
 	n := c.Size()
 	if n < 2 || slices.Min(sizes) < 0 {
 		return stripe.Set{}, fmt.Errorf("xor: %d shards of %d bytes or more cannot be protected", n, slices.Min(sizes))

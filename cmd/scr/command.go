@@ -46,11 +46,11 @@ type file struct{ name, about string }
 type context struct {
 	in       io.Reader
 	out, err io.Writer
-	alone    bool // the process is the command's, and not a test's
+	alone    bool // the process runs only this command, not a test
 }
 
-// ctx is for what a command waits for. A command ends with its process, so
-// there is nothing to cancel.
+// ctx is the context of a command's calls. A command ends with its process, so nothing
+// cancels it.
 func (c *context) ctx() stdcontext.Context { return stdcontext.Background() }
 
 func (c *context) encode(value any) error {
@@ -64,10 +64,10 @@ func (c *context) warn(name string) func(error) {
 	return func(err error) { fmt.Fprintf(c.err, "%s: %s\n", name, oneLine(err)) }
 }
 
-// errUsage is wrapped by the error of a command line that makes no sense.
+// errUsage is wrapped by the error of a wrong command line.
 var errUsage = errors.New("see --help")
 
-// errNo is the answer no, which needs no words.
+// errNo is the answer no, which is not printed.
 var errNo = errors.New("no")
 
 // exitStatus is the error of a command that ends with the status of another.
@@ -75,8 +75,8 @@ type exitStatus int
 
 func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// exactlyOne is an error unless just one of some options was given. none is what
-// to do if there is none, "" if that is wrong.
+// exactlyOne is an error unless just one of some options was given. none is the default
+// if there is none, "" if that is an error.
 func exactlyOne(flags *pflag.FlagSet, none string, names ...string) (string, error) {
 	var given []string
 	for _, name := range names {

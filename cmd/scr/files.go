@@ -16,9 +16,8 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 )
 
-// The commands by which the scripts around a job read and write what it leaves in
-// small files. These are in .scr of the prefix directory; a directory that has
-// them itself is accepted too.
+// The commands by which the scripts around a job read and write its small files. These
+// are in .scr of the prefix directory; the directory with the files is accepted too.
 
 func dirFlag(flags *pflag.FlagSet) *string {
 	return flags.String("dir", "", "prefix directory `DIR`, in whose .scr a job leaves its files, or the directory that has these files itself (default: $SCR_PREFIX, else the current directory)")
@@ -114,7 +113,7 @@ func newest(list []prefix.Located, kind dataset.Flags, before int) []int {
 	return ids
 }
 
-// numbers prints numbers, at most so many. None is a no.
+// numbers prints at most most numbers. Without any the answer is no.
 func (c *context) numbers(ids []int, most int) error {
 	if len(ids) == 0 {
 		return errNo
@@ -128,7 +127,7 @@ func (c *context) numbers(ids []int, most int) error {
 	return nil
 }
 
-// flushState answers what is asked of one dataset.
+// flushState answers a question about one dataset.
 func (c *context) flushState(list []prefix.Located, what string, id int) error {
 	i := slices.IndexFunc(list, func(l prefix.Located) bool { return l.ID == id })
 	if i < 0 {

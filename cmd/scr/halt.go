@@ -53,7 +53,7 @@ func haltFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// haltValues are the conditions that the options set, or take back with "".
+// haltValues are the conditions that the options set, or with "" remove.
 func haltValues(flags *pflag.FlagSet, least int64) (map[halt.Field]string, error) {
 	values := map[halt.Field]string{}
 	for _, o := range haltOptions {

@@ -98,7 +98,7 @@ cut short.`,
 	},
 }
 
-// index is scr_index at work.
+// index holds the arguments of scr_index.
 type index struct {
 	*context
 	dir  string
@@ -121,7 +121,7 @@ type listed struct {
 	Bytes      int64  `json:"bytes"`
 }
 
-// read reads the index, the lack of which is an error if it has had one.
+// read reads the index. A missing index is an error if there was one.
 func (x index) read() (*prefix.Index, error) {
 	if err := prefix.CheckIndex(x.dir); err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func (x index) list() error {
 	return table.Flush()
 }
 
-// change changes the index, in which a dataset of a name must be.
+// change changes the index, which must have a dataset of the name.
 func (x index) change(name string, f func(*prefix.Index) error) error {
 	i, err := x.read()
 	if err != nil {
@@ -202,7 +202,7 @@ func (x index) setCurrent(name string) error {
 	return err
 }
 
-// add enters a dataset whose summary is there, or else one that was scavenged.
+// add enters a dataset that has a summary, or else one that was scavenged.
 func (x index) add(name string) error {
 	i, err := prefix.ReadIndex(x.dir)
 	if err != nil {
@@ -252,7 +252,7 @@ func (x index) build(id int) error {
 	return nil
 }
 
-// verified is what --verify says in JSON.
+// verified is the result of --verify in JSON.
 type verified struct {
 	ID       int      `json:"id"`
 	Name     string   `json:"name"`
@@ -302,7 +302,7 @@ func (x index) verify(names []string) error {
 	return nil
 }
 
-// chosen are the datasets of some names, or all that should be whole.
+// chosen returns the datasets of some names, or all that are complete.
 func (x index) chosen(i *prefix.Index, names []string) ([]prefix.Entry, error) {
 	var entries []prefix.Entry
 	if len(names) == 0 {

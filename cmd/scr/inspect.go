@@ -63,7 +63,7 @@ reading; NAME.`,
 	},
 }
 
-// cachedPart is what a node has of one rank's part of a dataset.
+// cachedPart describes one rank's part of a dataset on a node.
 type cachedPart struct {
 	ID     int    `json:"id"`
 	Name   string `json:"name"`
@@ -83,7 +83,7 @@ func inspect(maps *filemap.Map) []cachedPart {
 			expected, ranks := maps.Expected(id, rank)
 			paths := maps.Files(id, rank)
 			if expected < 0 && len(paths) == 0 {
-				continue // of a rank elsewhere, kept for its sake
+				continue // a description kept for a rank on another node
 			}
 			p := cachedPart{ID: id, Name: maps.Dataset(id, rank).Name(), Rank: rank, Ranks: ranks}
 			if desc := reddesc.FromHash(maps.Reddesc(id, rank)); desc != nil {

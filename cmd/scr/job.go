@@ -21,8 +21,7 @@ var (
 	ofNodes   = slices.Concat(ofJob, []string{"SCR_NODELIST", "SCR_EXCLUDE_NODES", "SCR_REMOTE_SHELL"})
 )
 
-// openJob finds out about the job a command is called for. Commands on nodes are
-// run by this same program.
+// openJob finds the job of a command. This same program runs commands on nodes.
 func (c *context) openJob(prefix string) (*jobrun.Job, error) {
 	j, warnings, err := jobrun.Open(prefix)
 	if err != nil {
@@ -38,8 +37,8 @@ func (c *context) openJob(prefix string) (*jobrun.Job, error) {
 	return j, err
 }
 
-// aboutJob is what a command does that takes no arguments and is about the job
-// of a prefix directory.
+// aboutJob returns the function of a command without arguments about the job of a prefix
+// directory.
 func (c *context) aboutJob(dir *string, do func(j *jobrun.Job) error) func([]string) error {
 	return func([]string) error {
 		j, err := c.openJob(*dir)
@@ -50,7 +49,7 @@ func (c *context) aboutJob(dir *string, do func(j *jobrun.Job) error) func([]str
 	}
 }
 
-// noPrefix is for commands to which the prefix directory makes no difference.
+// noPrefix is for commands that do not use the prefix directory.
 var noPrefix = new(string)
 
 const aboutPrefix = "prefix directory `DIR` (default: $SCR_PREFIX, else the current directory)"
@@ -58,8 +57,8 @@ const aboutPrefix = "prefix directory `DIR` (default: $SCR_PREFIX, else the curr
 // prefixFlag is the option that most commands have.
 func prefixFlag(flags *pflag.FlagSet) *string { return flags.StringP("prefix", "p", "", aboutPrefix) }
 
-// prefixDir is the prefix directory of a command: what its option says, else
-// what the configuration says.
+// prefixDir is the prefix directory of a command, from its option, else from the
+// configuration.
 func prefixDir(option string) (string, error) {
 	dir := option
 	if dir == "" {
@@ -80,13 +79,13 @@ func prefixDir(option string) (string, error) {
 	return dir, err
 }
 
-// controlFlag is the option of commands that look at the files of a node.
+// controlFlag is the option of commands that read the files of a node.
 func controlFlag(flags *pflag.FlagSet) *string {
 	return flags.String("cntldir", "", "control directory `DIR` of the node (default: as SCR_CNTL_BASE, SCR_USER_NAME and SCR_JOB_ID say, as for the job)")
 }
 
-// controlDir is the control directory of a node: what the option says, else what
-// the job's configuration says.
+// controlDir is the control directory of a node, from the option, else from the job's
+// configuration.
 func controlDir(option string) (string, error) {
 	if option != "" {
 		return filepath.Abs(option)
@@ -98,7 +97,7 @@ func controlDir(option string) (string, error) {
 	return filepath.Join(cfg.CntlBase, cfg.UserName, "scr."+cfg.JobID), nil
 }
 
-// nodeName is the node as messages name it.
+// nodeName is the name of the node in messages.
 func nodeName() string {
 	if cfg, _, err := config.Read(""); err == nil {
 		return cfg.NodeName
@@ -122,8 +121,8 @@ func downNodes(list string) (map[string]string, error) {
 	return down, err
 }
 
-// nodesAndDown finds the nodes of the allocation, and those of them that cannot
-// be used, with those of an option --down.
+// nodesAndDown finds the nodes of the allocation, and those of them that cannot be used,
+// including those of the option --down.
 func (c *context) nodesAndDown(j *jobrun.Job, list string) (nodes []string, down map[string]string, err error) {
 	known, err := downNodes(list)
 	if err != nil {

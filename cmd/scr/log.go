@@ -50,7 +50,7 @@ var logTransferCommand = command{
 		o.Transfer = true
 		flags.StringVarP(&o.From, "from", "X", "", "the files were copied from directory `DIR`")
 		flags.StringVarP(&o.To, "to", "Y", "", "they were copied to directory `DIR`")
-		bytes := flags.Float64P("bytes", "B", 0, "`N` bytes were copied") // scripts compute it, with whatever result
+		bytes := flags.Float64P("bytes", "B", 0, "`N` bytes were copied") // scripts compute it, and may get any number
 		files := flags.Int64P("files", "F", 0, "`N` files were copied")
 		return func([]string) error {
 			if flags.Changed("bytes") {
@@ -70,8 +70,7 @@ var logTransferCommand = command{
 	},
 }
 
-// logOptions are those that events and transfers have in common, in the record
-// that is logged.
+// logOptions are the common options of events and transfers, in the logged record.
 type logOptions struct {
 	eventlog.Record
 	prefix, start string
@@ -125,7 +124,7 @@ func (c *context) log(flags *pflag.FlagSet, o *logOptions) error {
 	return eventlog.Once(cfg, o.Record, func(at eventlog.Database) (eventlog.Sink, error) { return database.Open(at, c.err) })
 }
 
-// recorderCommand is for jobs, not for people: see eventlog.
+// recorderCommand is for jobs, not for users: see eventlog.
 var recorderCommand = command{
 	names:   []string{eventlog.Command},
 	short:   "write the log of a running job to a database; started by the job",

@@ -2,12 +2,11 @@
 // command, through a link, it is that command; otherwise its first argument
 // names it, with or without the prefix scr_.
 //
-// A command returns 0 for done, found or yes, and 1 for failed, not found or
-// no; scripts depend on it, as they do with the commands of SCR. 2 is a wrong
-// command line.
+// A command returns 0 for done, found or yes, and 1 for failed, not found or no, as the
+// commands of SCR do; scripts depend on it. 2 is a wrong command line.
 //
-// A command is a value of type command, in a file of its own or with those like
-// it; man pages (docs/man/*.1) are made from these values.
+// A command is a value of type command; man pages (docs/man/*.1) are made from these
+// values.
 package main
 
 //go:generate go run . man ../../docs/man
@@ -41,8 +40,8 @@ var commands = []command{
 
 func main() {
 	if filepath.Base(os.Args[0]) != eventlog.Command { // whose mask of signals is its own
-		// That a file may not be so large is an error of writing it. Not ignored, which
-		// the programs that a command starts would inherit.
+		// A write past the limit of file sizes returns an error. The signal is not ignored,
+		// since the programs that a command starts would inherit that.
 		signal.Notify(make(chan os.Signal, 1), unix.SIGXFSZ)
 	}
 	os.Exit(execute(os.Args, &context{in: os.Stdin, out: os.Stdout, err: os.Stderr, alone: true}))
@@ -89,7 +88,7 @@ func execute(argv []string, c *context) int {
 	return c.report(name, err)
 }
 
-// report says what went wrong and returns the exit status.
+// report prints an error and returns the exit status.
 func (c *context) report(name string, err error) int {
 	var status exitStatus
 	switch {
@@ -117,7 +116,7 @@ func findCommand(name string) *command {
 	return nil
 }
 
-// ownCommands are what scr does that has no link.
+// ownCommands are the commands of scr without a link.
 var ownCommands = map[string]func(c *context, args []string) error{
 	"help": overview, "-h": overview, "--help": overview,
 	"version": version, "--version": version,
@@ -169,8 +168,7 @@ func version(c *context, _ []string) error {
 	return nil
 }
 
-// revision is the state of the sources that this was built from, where the build
-// has recorded it.
+// revision is the version of the sources, if the build has recorded it.
 func revision() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -11,7 +11,7 @@ import (
 	"github.com/goscr/goscr/internal/config"
 )
 
-// omitted is the value of an option whose value may be left out.
+// omitted is the value of an option given without a value.
 const omitted = " "
 
 // help writes what --help shows. name is the name the command was called by.
@@ -24,7 +24,7 @@ func (c *command) help(out io.Writer, name string, flags *pflag.FlagSet) {
 		}
 		fmt.Fprintln(out, strings.TrimRight(lead+" "+name+" "+args, " "))
 	}
-	// What may be left out is said to be =HOSTS, not what stands for its absence.
+	// An optional value is shown as =HOSTS, not as the constant omitted.
 	options := strings.ReplaceAll(flags.FlagUsagesWrapped(100), ` HOSTS[="`+omitted+`"]`, "[=HOSTS]    ")
 	for _, part := range []string{c.long, strings.TrimRight(options, "\n"), c.examples} {
 		if part != "" {
@@ -47,7 +47,7 @@ func (c *command) forms() []string {
 	return c.synopsis
 }
 
-// texts are the meanings of the statuses 0, 1 and 2; "" for one that there is not.
+// texts are the meanings of the statuses 0, 1 and 2; "" for one that is not used.
 func (s status) texts() []string {
 	if s.done == "" && s.intro == "" {
 		s.done = "Done."
@@ -58,7 +58,7 @@ func (s status) texts() []string {
 	return []string{s.done, s.failed, "Called in the wrong way."}
 }
 
-// date is when what man pages say was last looked through.
+// date is when the texts of the man pages were last reviewed.
 const date = "2026-11-22"
 
 // manual returns the man page of a command.
@@ -129,7 +129,7 @@ func (m *man) line(text string) { m.WriteString(text + "\n") }
 
 func (m *man) section(title string) { m.line(".SH " + title) }
 
-// item writes a word and what is to be said of it.
+// item writes a word and its description.
 func (m *man) item(font, word, about string) {
 	m.line(".TP\n" + font + " " + escape(word))
 	m.line(escape(about))
@@ -159,7 +159,7 @@ func (m *man) options(flags *pflag.FlagSet) {
 	})
 }
 
-// environment writes what parameters of some names are for.
+// environment describes the parameters of some names.
 func (m *man) environment(names []string) {
 	if len(names) == 0 {
 		return
@@ -194,7 +194,7 @@ func (m *man) text(title, text string) {
 	}
 }
 
-// escape keeps roff from taking text for requests.
+// escape prevents roff from reading text as requests.
 func escape(text string) string {
 	lines := strings.Split(strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text), "\n")
 	for i, line := range lines {

@@ -11,15 +11,14 @@ import (
 	"github.com/goscr/goscr/internal/progress"
 )
 
-// meter shows how far something is, in a line of its own on a terminal. On
-// anything else it shows nothing.
+// meter shows the progress of some work in a line of its own on a terminal. Elsewhere it
+// shows nothing.
 type meter struct {
 	bar *progressbar.ProgressBar
 	out *overBar
 }
 
-// meter begins to show something on stderr, from when the first bytes of it are
-// done until end.
+// meter shows the progress of what on stderr, from the first bytes done until end.
 func (c *context) meter(what string) *meter {
 	f, ok := c.err.(*os.File)
 	if over, again := c.err.(*overBar); again {
@@ -37,7 +36,7 @@ func (c *context) meterOn(to io.Writer, what string, redraw time.Duration) *mete
 		progressbar.OptionThrottle(redraw), progressbar.OptionClearOnFinish(),
 		progressbar.OptionSetPredictTime(true), progressbar.OptionSetElapsedTime(false))}
 	m.out = &overBar{to, m.bar}
-	c.err = m.out // what else is said stands before it, and not in it
+	c.err = m.out // other lines are written above it
 	return m
 }
 
@@ -51,11 +50,11 @@ func (m *meter) Expect(bytes int64) {
 // Add implements progress.Meter.
 func (m *meter) Add(bytes int64) {
 	if m.bar != nil {
-		_ = m.bar.Add64(bytes) // nobody sees a terminal that cannot be written to
+		_ = m.bar.Add64(bytes) // an error of the terminal does not matter
 	}
 }
 
-// end takes the line away.
+// end removes the line.
 func (m *meter) end() {
 	if m.bar != nil {
 		_ = m.bar.Exit()
@@ -65,7 +64,7 @@ func (m *meter) end() {
 
 var _ progress.Meter = (*meter)(nil)
 
-// overBar writes lines where a progress bar is, which comes again below them.
+// overBar writes lines in place of a progress bar, which is redrawn below them.
 type overBar struct {
 	to  io.Writer
 	bar *progressbar.ProgressBar

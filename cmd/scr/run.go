@@ -66,15 +66,14 @@ A program that is told what to restart from:
 	},
 }
 
-// runOptions are the options of scr_run, as users write them, by the names they
-// are read by.
+// runOptions are the options of scr_run, as users write them, by their internal names.
 var runOptions = map[string]string{
 	"-rc": "--run-cmd", "--run-cmd": "--run-cmd", "-rs": "--restart-cmd", "--restart-cmd": "--restart-cmd",
 	"-p": "--prefix", "--prefix": "--prefix",
 }
 
-// runArguments parts the options of scr_run from the words that are the
-// launcher's: they come first, or, as in SCR, -rc and -rs at the very end.
+// runArguments separates the options of scr_run from the arguments of the launcher: they
+// come first, or, as in SCR, -rc and -rs at the very end.
 func runArguments(args []string) []string {
 	if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
 		return args
@@ -134,8 +133,8 @@ func (c *context) newLoop(dir string, args []string, first, again string) (*jobr
 	return l, err
 }
 
-// words splits a command as a shell does. SCR_CKPT_NAME is for later, also
-// where it is written as a variable.
+// words splits a command as a shell does. SCR_CKPT_NAME is replaced later, also if it is
+// written as a variable.
 func words(text string) ([]string, error) {
 	if text == "" {
 		return nil, nil

@@ -57,16 +57,16 @@ A file appears under its name once all of it is on its medium, so scr_copy may r
 				if d, err := os.Open(dir); err == nil {
 					d.Close()
 				} else if !errors.Is(err, fs.ErrNotExist) {
-					return err // it would seem as if there were none
+					return err // else the answer would be that none runs
 				}
 				return mover.Exit(dir)
 			case *detach:
 				return detached.Again([]string{mover.Command, "--cntldir", dir})
 			}
 			if c.alone {
-				stepBack()
+				lowerPriority()
 			}
-			signal.Ignore(syscall.SIGPIPE) // whoever reads its output may end first
+			signal.Ignore(syscall.SIGPIPE) // the reader of its output may end first
 			parent := os.Getppid()
 			return (&mover.Server{
 				Control: dir, Stay: *stay, Warn: c.warn(mover.Command + ": " + nodeName()),
@@ -76,21 +76,21 @@ A file appears under its name once all of it is on its medium, so scr_copy may r
 	},
 }
 
-// stepBack lets all threads of the process step back behind those of the program. Some
-// of Go's runtime are there before main begins; one of them looks every 20 µs what the
-// others do while these wait for the disk, and the program's processor is as good as
-// any to it. So the command is executed once more, by a thread that has stepped back
-// and whose timers may be late, which the threads of what it executes have from it.
-func stepBack() {
+// lowerPriority lowers the priority of all threads of the process below those of the
+// program. Go's runtime has started some before main begins; one of them, the monitor,
+// wakes up every 20 µs while others wait for the disk, on any processor. So a thread
+// with low priority and large timer slack executes the command once more: all threads
+// of the new process inherit both.
+func lowerPriority() {
 	const mark, late = "GOSCR_TRANSFER_BEHIND", 50 * time.Millisecond
 	runtime.LockOSThread()
-	if os.Getenv(mark) != "" { // it has been, or is started by one that has
+	if os.Getenv(mark) != "" { // the second execution, or a child of one
 		_ = os.WriteFile("/proc/self/comm", []byte(mover.Command), 0) // the name that ps shows
 		return
 	}
-	transfer.StepBack()
+	transfer.LowerPriority()
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(late), 0, 0, 0)
 	if self, err := os.Executable(); err == nil {
-		_ = unix.Exec(self, os.Args, append(os.Environ(), mark+"=1")) // without, it copies all the same
+		_ = unix.Exec(self, os.Args, append(os.Environ(), mark+"=1")) // after an error it copies all the same
 	}
 }

@@ -1,8 +1,8 @@
 // Package advice tells the program when to write a checkpoint and when to stop.
 //
-// Rank 0 knows: it counts calls, times checkpoints, reads the halt file and asks the
-// resource manager when the allocation ends. The others hear it from rank 0. Advisor
-// is this on one rank; package scr is the one caller.
+// Rank 0 decides: it counts calls, measures checkpoints, reads the halt file and asks the
+// resource manager when the allocation ends. It broadcasts the advice to the others.
+// Only package scr calls this package.
 package advice
 
 import (
@@ -21,8 +21,7 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Advisor is what a rank knows of when to write checkpoints and when to stop. Only
-// rank 0's has anything in it.
+// Advisor decides when to write checkpoints and when to stop. Only rank 0's has state.
 type Advisor struct {
 	world  mpi.Comm
 	prefix *prefix.Prefix
@@ -42,7 +41,7 @@ func New(world mpi.Comm, p *prefix.Prefix, log *report.Logger, events *eventlog.
 	return &Advisor{world: world, prefix: p, log: log, events: events}
 }
 
-// Begin readies the files of the prefix directory that tell when to stop and how often
+// Begin prepares the files of the prefix directory that tell when to stop and how often
 // jobs fail. Rank 0 calls it. environ is where variables are looked up.
 func (a *Advisor) Begin(cfg *config.Config, environ func(name string) (string, bool)) error {
 	a.Last = time.Now()
@@ -67,7 +66,7 @@ func (a *Advisor) Begin(cfg *config.Config, environ func(name string) (string, b
 	return halt.Begin(a.prefix.Dir, int64(cfg.HaltTime.Seconds()))
 }
 
-// endOfAllocation is when the job has to be gone, the zero time if that is not known.
+// endOfAllocation is when the allocation ends, the zero time if that is not known.
 func (a *Advisor) endOfAllocation(cfg *config.Config, environ func(name string) (string, bool)) time.Time {
 	var end time.Time
 	manager, err := batch.Of(cfg, environ)
@@ -85,8 +84,8 @@ func (a *Advisor) endOfAllocation(cfg *config.Config, environ func(name string) 
 	return end
 }
 
-// Wrote takes note of a checkpoint that the program has written, and of what it has cost
-// from its start, at began, to now. It is not collective.
+// Wrote records a checkpoint that the program has written, and its cost from its start,
+// at began, to now. It is not collective.
 func (a *Advisor) Wrote(began time.Time) {
 	if a.world.Rank() != 0 {
 		return
@@ -120,7 +119,7 @@ func (a *Advisor) Need(also func() bool) (need, other bool, err error) {
 }
 
 // Stop returns why the job should stop, "" if it should not. It is collective; all ranks
-// get the same. It costs a broadcast, and on rank 0 a look at a file.
+// get the same. It costs a broadcast, and rank 0 reads a file.
 func (a *Advisor) Stop() (reason string, err error) {
 	if a.world.Rank() == 0 {
 		reason = a.reason()

@@ -1,20 +1,19 @@
-// Package cache keeps datasets on storage inside the compute nodes: what is
-// there, room for the next, where files have to be after a restart, and
-// rebuilding what was lost.
+// Package cache keeps datasets on storage inside the compute nodes: it lists them,
+// evicts some for the next, and on a restart migrates files and rebuilds lost ones.
 //
 // The state of a rank's part of the cache is its filemap. The state that all
 // ranks share is the list of datasets that can be used: it is the same on all
 // of them, because it changes only in collective calls.
 //
-// Files call those that stand below them:
+// Files call those below them:
 //
-//	rebuild.go    on a restart: what becomes of each dataset
+//	rebuild.go    on a restart: each dataset is restored, left unused or deleted
 //	repair.go     … verifies a dataset and rebuilds what was lost
 //	foreign.go    datasets of jobs of another size
 //	complete.go   a dataset becomes usable
 //	cache.go      the list, files of a dataset being written
-//	describe.go   which dataset it is, and how it is protected
-//	losses.go     … and which ranks have lost something of it, for messages
+//	describe.go   descriptions of datasets, and redundancy descriptors
+//	losses.go     … which ranks have lost files, for messages
 //	parts.go      the files of a rank, and their entries in its filemap
 //	filemaps.go   on a restart: the filemaps of a node, to the ranks now on it
 //	spare.go      a redundancy file that is evicted becomes the next one
@@ -43,14 +42,14 @@ import (
 // Config is what a cache needs to know.
 type Config struct {
 	World, Node mpi.Comm         // all ranks; those that share the node's storage
-	Stores      []*reddesc.Store // the first holds what no descriptor says otherwise of
+	Stores      []*reddesc.Store // the first is the default
 	ControlBase string
 	User, JobID string
 	Prefix      string // of the job; without symbolic links, the same on all ranks
 	Piece       int    // bytes that are read, sent and written at a time
 	Distribute  bool   // on a restart, move files to where their ranks are
-	// VerifyEvicted reads datasets that leave to make room, and says what of them is
-	// not what was written.
+	// VerifyEvicted reads datasets before they are evicted, and reports files that
+	// have changed.
 	VerifyEvicted bool
 	Log           *report.Logger
 	Events        *eventlog.Log // on rank 0
@@ -63,11 +62,11 @@ type Cached struct {
 
 	store    *reddesc.Store
 	restored bool // Desc was made again for this dataset, and is freed with it
-	refused  bool // the caller's files are whole on another node, and could not be stored here
+	refused  bool // the caller's files are whole on another node, but could not be stored here
 }
 
-// free gives the communicator of a descriptor back that was made again for the
-// dataset. It is collective.
+// free frees the communicator of a descriptor that was made again for the dataset. It
+// is collective.
 func (c *Cached) free() error {
 	if !c.restored {
 		return nil
@@ -86,19 +85,19 @@ type Cache struct {
 	parts   *parts
 	descs   *descriptions
 	list    []*Cached // usable, newest first
-	unused  []int     // ids of those that this run cannot use
-	foreign []Foreign // those of them that jobs of another size have written, newest first
+	unused  []int     // ids of datasets that this run cannot use
+	foreign []Foreign // those of unused that jobs of another size have written, newest first
 	highest int       // id of any dataset ever seen here
 }
 
-// Open makes the directories of the cache and takes the filemaps of earlier
-// runs up. It is collective.
+// Open makes the directories of the cache and reads the filemaps of earlier runs. It
+// is collective.
 func Open(c Config) (*Cache, error) {
 	name := "scr." + c.JobID
 	k := &Cache{Config: c, control: filepath.Join(c.ControlBase, c.User, name)}
 	k.maps = &filemaps{node: c.Node, dir: k.control, rank: c.World.Rank(), log: c.Log}
 	if err := k.open(name); err != nil {
-		_ = k.Close() // there is a better reason already
+		_ = k.Close() // err says more
 		return nil, err
 	}
 	k.parts = &parts{world: c.World, places: k.places, maps: k.maps.own, log: c.Log, dirs: map[string]bool{}}
@@ -106,8 +105,8 @@ func Open(c Config) (*Cache, error) {
 	return k, nil
 }
 
-// open makes the directories, of which name is the last, keeps other jobs out of
-// them, and gives the ranks of the node their filemaps. It is collective.
+// open makes the directories, whose last element is name, locks them, and gives the
+// ranks of the node their filemaps. It is collective.
 func (k *Cache) open(name string) error {
 	var err error
 	k.places, err = newPlaces(k.Node, k.Stores, k.User, name)
@@ -154,8 +153,8 @@ func (k *Cache) Find(id int) *Cached {
 // Highest is the highest id of a dataset seen in the cache on any rank.
 func (k *Cache) Highest() int { return k.highest }
 
-// Leaving returns the datasets that have to leave a store so that at most keep stay
-// in it: first those that are worth the least, and of them the oldest.
+// Leaving returns the datasets to evict from a store so that at most keep stay in it:
+// those of the least worth first, and of these the oldest.
 func (k *Cache) Leaving(s *reddesc.Store, keep int, worth func(*Cached) int) []*Cached {
 	var all []*Cached
 	for _, c := range slices.Backward(k.list) {
@@ -214,8 +213,8 @@ func (k *Cache) Delete(id int) error {
 	return mpi.Agree(k.World, k.parts.removeDir(id))
 }
 
-// Evict deletes datasets that make room for another one, and those that this run
-// cannot use. It is collective.
+// Evict deletes datasets to make room for another one, and those that this run cannot
+// use. It is collective.
 func (k *Cache) Evict(leaving []*Cached) error {
 	for len(k.unused) > 0 {
 		id := k.unused[0]
@@ -252,13 +251,13 @@ func (k *Cache) Purge() error {
 	})
 }
 
-// Close gives what the cache holds in memory back, as far as Open has come.
+// Close closes what Open has opened, also after Open has failed.
 func (k *Cache) Close() error {
 	defer k.lock.Release()
 	return errors.Join(k.places.dropSpares(k.World.Rank()), k.maps.close())
 }
 
-// Free gives the communicators back that the cache has made. It is collective.
+// Free frees the communicators that the cache has made. It is collective.
 func (k *Cache) Free() error {
 	var first error
 	for _, c := range k.list {

@@ -9,11 +9,11 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Complete makes a dataset usable: it takes size and mode of every file, and
-// agrees with all ranks that all are valid; encodes; and records the dataset
-// as complete on every rank before any rank relies on it. failed is why the
-// caller's part is not valid, nil if it is. If it is invalid on any rank the
-// dataset is deleted and every rank gets the reason. It is collective.
+// Complete makes a dataset usable: it records size and mode of every file, agrees
+// with all ranks that all are valid, encodes, and records the dataset as complete on
+// every rank before any rank relies on it. failed is why the caller's part is not
+// valid, nil if it is. If it is invalid on any rank the dataset is deleted and every
+// rank gets the reason. It is collective.
 func (k *Cache) Complete(c *Cached, failed error) error {
 	id := c.ID()
 	files := k.Files(id)
@@ -38,14 +38,14 @@ func (k *Cache) Complete(c *Cached, failed error) error {
 	if err := mpi.Agree(k.World, err); err != nil {
 		return k.abandon(c, err)
 	}
-	// Every byte of every rank is in place. From here on a rank that is lost
-	// can be rebuilt, so the ranks need not become complete at one instant.
+	// From here on a rank that is lost can be rebuilt, so the ranks need not become
+	// complete at one instant.
 	c.SetComplete(true)
 	return k.usable(c, append(files, made...))
 }
 
-// usable records that all of a dataset's files are in place, on all ranks, and
-// puts it on the list.
+// usable records that all of a dataset's files are whole, on all ranks, and adds it
+// to the list.
 func (k *Cache) usable(c *Cached, files []redundancy.File) error {
 	id := c.ID()
 	for _, f := range files {
@@ -72,9 +72,9 @@ func (k *Cache) abandon(c *Cached, why error) error {
 	return why
 }
 
-// unique checks that no two ranks write a file of the same name: each would
-// have one of its own in the cache, and one of them would be lost when they
-// are flushed. It is collective; the result is agreed.
+// unique checks that no two ranks write a file of the same name: in the cache these
+// are two files, of which a flush would lose one. It is collective; the result is
+// agreed.
 func (k *Cache) unique(files []redundancy.File) error {
 	owners, err := redundancy.Owners(k.World, files)
 	if err != nil || owners == nil {

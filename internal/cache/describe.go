@@ -15,10 +15,9 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// descriptions are what the filemaps say of datasets besides their files: what
-// each is, and with which redundancy descriptor it is protected. Each member of a
-// set also keeps the descriptors of as many members to its left as the scheme can
-// lose, so that one of them is left to say what it was.
+// descriptions are the descriptions of datasets and their redundancy descriptors in
+// the filemaps. Each member of a set also stores the descriptors of the k members to
+// its left, if the scheme bears the loss of k, so that a survivor has each of them.
 type descriptions struct {
 	*parts
 	prefix string // directory of the job
@@ -45,15 +44,15 @@ func (p *descriptions) record(c *Cached) error {
 			return err
 		}
 		of := filemap.Description{Dataset: c.Dataset}
-		of.SetComplete(false) // says what the descriptor is of, and no more
+		of.SetComplete(false) // it only names the dataset of the descriptor
 		p.maps.SetDataset(id, set.Ranks[left], of)
 		p.maps.SetReddesc(id, set.Ranks[left], h)
 	}
 	return p.maps.Fold()
 }
 
-// keptFor returns the members of the set whose descriptors record keeps with the
-// caller, the nearest first.
+// keptFor returns the members of the set whose descriptors the caller stores, the
+// nearest first.
 func keptFor(c *Cached) []int {
 	n := c.Desc.Set.Size()
 	var left []int
@@ -63,8 +62,8 @@ func keptFor(c *Cached) []int {
 	return left
 }
 
-// forget takes a rank's part of a dataset out of the filemap, all but the
-// description that the caller keeps for it.
+// forget removes a rank's part of a dataset from the filemap, except the description
+// that the caller keeps for it.
 func (p *descriptions) forget(c *Cached, rank int) {
 	kept := slices.ContainsFunc(keptFor(c), func(member int) bool { return c.Desc.Set.Ranks[member] == rank })
 	if kept {
@@ -74,9 +73,9 @@ func (p *descriptions) forget(c *Cached, rank int) {
 	}
 }
 
-// find gives every rank the description of a dataset, from the lowest rank that
-// has it recorded as complete. A node that was away for some runs may have another
-// dataset of the same id; the newest counts. It is collective.
+// find gives every rank the description of a dataset, from the lowest rank that has it
+// recorded as complete. A node that some runs did not use may have another dataset of
+// the same id; the newest counts. It is collective.
 func (p *descriptions) find(id int) (filemap.Description, error) {
 	var mine filemap.Description
 	for _, rank := range p.maps.Ranks(id) {
@@ -104,8 +103,8 @@ func (p *descriptions) find(id int) (filemap.Description, error) {
 	return filemap.DescriptionFromHash(h), err
 }
 
-// first returns the lowest rank for which something holds, the number of ranks if
-// there is none. It is collective.
+// first returns the lowest rank on which holds is true, the number of ranks if there
+// is none. It is collective.
 func (p *descriptions) first(holds bool) (int, error) {
 	rank := p.world.Size()
 	if holds {
@@ -124,7 +123,7 @@ func (p *descriptions) dropOthers(d filemap.Description) error {
 			continue
 		}
 		p.log.Warn("files of rank %d here are of another dataset %d (%s), from an earlier run; they are deleted", rank, d.ID(), other.Name())
-		if p.places.device(d.ID()) != "" { // the files may by now belong to the newer one
+		if p.places.device(d.ID()) != "" { // the files may belong to the newer one by now
 			p.maps.RemoveRank(d.ID(), rank)
 			continue
 		}
@@ -133,9 +132,8 @@ func (p *descriptions) dropOthers(d filemap.Description) error {
 	return mpi.Agree(p.world, failed)
 }
 
-// ownDescriptor gives every rank the redundancy descriptor that it had for a
-// dataset, from its own filemap or from a rank that kept a copy, nil if there is
-// none. It is collective.
+// ownDescriptor gives every rank its redundancy descriptor of a dataset, from its own
+// filemap or from a rank with a copy, nil if there is none. It is collective.
 func (p *descriptions) ownDescriptor(id int) (*reddesc.Stored, error) {
 	send := hash.New()
 	for _, rank := range p.maps.Ranks(id) {

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// privateDir makes a directory below base that only the user can enter. What
-// is there already must be the user's own and no symbolic link: whoever can
-// put something in its place could read and change checkpoints.
+// privateDir makes a directory below base that only the user can enter. One that is
+// there already must belong to the user and be no symbolic link: another user who
+// made it could read and change checkpoints.
 func privateDir(base string, below ...string) error {
 	if err := os.MkdirAll(base, 0o700); err != nil {
 		return fmt.Errorf("storage of the node: %w (SCR_CACHE_BASE, SCR_CNTL_BASE and STORE= lines say where it is)", err)
@@ -58,8 +58,8 @@ func trusted(dir, below string) bool {
 	return true
 }
 
-// match returns the paths of the files in dir whose names match a pattern. dir
-// cannot be part of the pattern: ids of array jobs have brackets.
+// match returns the paths of the files in dir whose names match a pattern. dir is
+// not part of the pattern, since ids of array jobs have brackets.
 func match(dir, pattern string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	var found []string

@@ -13,14 +13,14 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// filemaps hands the filemaps of a node, in its control directory, to the ranks that
-// now run on it. Each gets the entries that it is responsible for: its own, and a
-// fair share of the entries of ranks that are elsewhere. The node may now have
-// another number of ranks than when the entries were written.
+// filemaps distributes the entries of the filemaps of a node, in its control
+// directory, to the ranks that now run on it. Each gets its own, and an equal share of
+// the entries of ranks on other nodes. The node may now have another number of ranks
+// than when the entries were written.
 //
 // At any instant every entry is in some filemap on disk: the first rank of the node
-// writes one that has them all, and only when the others have written theirs, one
-// with its own share.
+// writes one with all entries, and one with its own share only when the others have
+// written theirs.
 type filemaps struct {
 	node mpi.Comm
 	dir  string
@@ -55,7 +55,7 @@ func (f *filemaps) collect() (*filemap.Map, error) {
 				return err
 			}
 			all.Merge(&s.Map)
-			f.own = s // in the end the last
+			f.own = s // the last of them stays
 			if err := s.Close(); err != nil {
 				return err
 			}
@@ -72,7 +72,7 @@ func (f *filemaps) open(path string) (*filemap.Store, error) {
 	if !errors.Is(err, hash.ErrCorrupt) {
 		return s, err
 	}
-	// Its files count as lost, and can be rebuilt.
+	// Its files count as lost, and may be rebuilt.
 	f.log.Warn("%v; its entries are lost", err)
 	if err := filemap.RemoveStore(path); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (f *filemaps) open(path string) (*filemap.Store, error) {
 	return filemap.OpenStore(path)
 }
 
-// deal gives each rank on the node its share of the entries that the first has
+// deal gives each rank on the node its share of the entries that the first rank has
 // collected. It is collective over the node; the error is agreed.
 func (f *filemaps) deal(all *filemap.Map) error {
 	first := f.node.Rank() == 0
@@ -123,8 +123,8 @@ func (f *filemaps) share(all *filemap.Map) (*filemap.Map, error) {
 	return filemap.FromHash(received.Get("0")), nil
 }
 
-// divide takes all entries out of a map, and divides them among the ranks that are
-// here: each gets its own, and in turn the entries of a rank that is elsewhere.
+// divide removes all entries from a map, and divides them among the ranks here: each
+// gets its own, and in turn those of a rank on another node.
 func divide(all *filemap.Map, here []int64) []filemap.Map {
 	shares := make([]filemap.Map, len(here))
 	next := 0
@@ -153,8 +153,8 @@ func (f *filemaps) write(share *filemap.Map) error {
 	return f.own.Fold()
 }
 
-// tidy removes filemaps of more ranks than the node now has, whose entries
-// others have, and writes the list of those there are.
+// tidy removes filemaps that no rank of the node uses now, and writes the list of the
+// others.
 func (f *filemaps) tidy() error {
 	list := hash.New()
 	keep := map[string]bool{}
@@ -176,7 +176,7 @@ func (f *filemaps) tidy() error {
 	return hash.WriteFile(filepath.Join(f.dir, masterFile), list)
 }
 
-// close gives the descriptor of the caller's filemap back.
+// close closes the caller's filemap.
 func (f *filemaps) close() error {
 	if f.own == nil {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Foreign is a dataset in the cache that a job of another size has written. Its
-// sets cannot be made again, but it can be flushed as long as nothing is lost.
+// Foreign is a dataset in the cache that a job of another size has written. Its sets
+// cannot be made again, but it can be flushed while nothing is lost.
 type Foreign struct {
 	dataset.Dataset
 	Ranks int // of the job that wrote it
@@ -23,24 +23,24 @@ type Foreign struct {
 // same on all ranks.
 func (k *Cache) Foreign() []Foreign { return k.foreign }
 
-// Parts returns files of a dataset of a job of another size that the caller is to
-// flush, by the ranks that wrote them. Wherever a rank's files are, there is one
-// process to flush them: of those that have them, the process that follows from the
-// rank's number chooses the first. It is collective; the result is agreed.
+// Parts returns the files that the caller flushes of a dataset of a job of another
+// size, by the ranks that wrote them. One process flushes each rank's files: the
+// first that has them, as selected by a process that follows from the rank's number.
+// It is collective; the result is agreed.
 func (k *Cache) Parts(f Foreign) (map[int][]redundancy.File, error) {
 	id := f.ID()
-	have := map[int][]int{} // by the process that chooses
-	var wrong error         // with a part that no other process may have
+	have := map[int][]int{} // by the process that selects
+	var wrong error         // of a part that no other process may have
 	for _, rank := range k.parts.maps.Ranks(id) {
 		if rank >= f.Ranks || !k.parts.maps.Dataset(id, rank).Complete() {
-			continue // of a description that a neighbour has kept
+			continue // a description that the caller keeps for a neighbour
 		}
 		if err := k.parts.maps.Check(id, rank); err != nil {
 			wrong = err
 			continue
 		}
-		judge := rank * k.World.Size() / f.Ranks
-		have[judge] = append(have[judge], rank)
+		selector := rank * k.World.Size() / f.Ranks
+		have[selector] = append(have[selector], rank)
 	}
 	offered, err := exchangeRanks(k.World, have)
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 // lockFile is the file in a control directory that a job locks while it runs.
 const lockFile = "lock"
 
-// patience is how long the processes of an earlier run may take to end.
+// patience is the time that the processes of an earlier run may take to end.
 const patience = 10 * time.Second
 
-// takeLock keeps other jobs out of a control directory by locking a file there: two
-// with the same job id would take each other's files for their own. It waits so long
-// for an earlier run. job says in messages whose it is. Processes that the program
-// forks do not have the lock.
+// takeLock locks a file in a control directory against other jobs: two with the same
+// job id would use each other's files. It waits at most patience for an earlier run.
+// job names the job in messages. Processes that the program forks do not inherit the
+// lock.
 func takeLock(path, job string, patience time.Duration, log *report.Logger) (*lock.Lock, error) {
 	begun, told := time.Now(), false
 	for ; ; time.Sleep(20 * time.Millisecond) {

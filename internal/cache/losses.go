@@ -8,7 +8,7 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// one counts a rank for which something holds.
+// one is 1 if holds is true, else 0.
 func one(holds bool) int64 {
 	if holds {
 		return 1
@@ -27,7 +27,7 @@ func losses(world, node mpi.Comm, lost bool) (string, error) {
 	if err := world.Allreduce(counts, mpi.Sum); err != nil {
 		return "", err
 	}
-	const most = 8 // of the ranks, of which there may be very many
+	const most = 8 // ranks that are named
 	var which []string
 	for range min(counts[0], most) {
 		mine := world.Size()

@@ -19,9 +19,9 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// parts are what the caller keeps of datasets: its own files, and on a restart the
-// files of some ranks that now run elsewhere. A file is entered in the filemap, on
-// disk, before it can exist, and its entry goes after the file.
+// parts are the caller's files of datasets: its own, and on a restart those of some
+// ranks that now run on other nodes. A file is entered in the filemap, on disk, before
+// it is made, and its entry is removed after the file.
 type parts struct {
 	world  mpi.Comm
 	places *places
@@ -68,7 +68,7 @@ func (p *parts) add(id int, md meta.Meta) (string, error) {
 // register enters a file that is about to be made.
 func (p *parts) register(id int, f redundancy.File) error {
 	md := f.Meta.Clone()
-	md.SetComplete(false) // until all of it is there
+	md.SetComplete(false) // until it is whole
 	return p.maps.AddFile(id, p.me(), f.Path, md)
 }
 
@@ -94,8 +94,8 @@ func (p *parts) deleteAll(id int) error {
 	return cmp.Or(failed, p.maps.Fold())
 }
 
-// removeDir deletes what is left in the directory of a dataset: directories, and
-// files the program made without asking.
+// removeDir deletes the rest of the directory of a dataset: directories, and files
+// that the program made without Route.
 func (p *parts) removeDir(id int) error {
 	dir := p.places.dir(id)
 	for known := range p.dirs {
@@ -130,7 +130,7 @@ func (p *parts) delete(id, rank int, files ...redundancy.File) error {
 	return nil
 }
 
-// confine forgets files outside the cache directories, which are none of ours.
+// confine removes entries of files outside the cache directories, which are not ours.
 func (p *parts) confine() {
 	for _, id := range p.maps.Datasets() {
 		for _, rank := range p.maps.Ranks(id) {

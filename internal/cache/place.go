@@ -14,20 +14,20 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// place is a directory on the node that holds datasets. It belongs to a store, or
-// did in an earlier run.
+// place is a directory on the node that holds datasets. It belongs to a store of this
+// or an earlier run.
 type place struct {
 	dir   string // holds a directory for each dataset
 	store *reddesc.Store
-	spare bool // there is a redundancy file to be used again
+	spare bool // there is a redundancy file to use again
 }
 
-// places are the directories that hold datasets, and which of them each is in.
+// places are the directories that hold datasets, and the directory of each dataset.
 type places struct {
 	node  mpi.Comm
 	below string         // end of the path of each
 	all   []*place       // first the places of the stores, in the order of these
-	of    map[int]*place // where the node's part of a dataset is
+	of    map[int]*place // of the node's part of a dataset, by id
 }
 
 // newPlaces returns the places of all stores, whose paths end in user and name. The
@@ -44,18 +44,18 @@ func newPlaces(node mpi.Comm, stores []*reddesc.Store, user, name string) (*plac
 	return p, failed
 }
 
-// What the first rank of a node tells the others of it:
+// The message of the first rank of a node to the others:
 //
 //	AT    / <id> / <directory>
-//	PLACE / <directory>          of those that are no store's
+//	PLACE / <directory>          of no store
 const (
 	keyAt    = "AT"
 	keyPlace = "PLACE"
 )
 
-// found is where the datasets are that the filemaps of a node speak of.
+// found holds the directories of the datasets in the filemaps of a node.
 type found struct {
-	dirs []string       // that are no store's
+	dirs []string       // of no store
 	at   map[int]string // id to directory
 }
 
@@ -78,9 +78,9 @@ func decodeFound(h *hash.Hash) *found {
 	return f
 }
 
-// find finds out in which directories the datasets are that the filemaps of the
-// node speak of: an earlier run may have had others. all is on the first rank of
-// the node, which the others hear it from. It is collective over the node.
+// find finds the directories of the datasets in the filemaps of the node: an earlier
+// run may have used others. all is for the first rank of the node, which tells the
+// others. It is collective over the node.
 func (p *places) find(all *filemap.Map) error {
 	var message *hash.Hash
 	if p.node.Rank() == 0 {
@@ -100,8 +100,8 @@ func (p *places) find(all *filemap.Map) error {
 	return nil
 }
 
-// search looks through the filemaps of the node. Where they know several datasets
-// of an id, the newest counts.
+// search searches the filemaps of the node. Of several datasets of an id, the newest
+// counts.
 func (p *places) search(all *filemap.Map) *found {
 	f := &found{at: map[int]string{}}
 	for _, id := range all.Datasets() {
@@ -143,7 +143,7 @@ func (p *places) put(id int, s *reddesc.Store) {
 	}
 }
 
-// place is where the node's part of a dataset is.
+// place is the place of the node's part of a dataset.
 func (p *places) place(id int) *place {
 	if x := p.of[id]; x != nil {
 		return x
@@ -151,19 +151,19 @@ func (p *places) place(id int) *place {
 	return p.all[0]
 }
 
-// dir is where the node's part of a dataset is.
+// dir is the directory of the node's part of a dataset.
 func (p *places) dir(id int) string {
 	return filepath.Join(p.place(id).dir, fmt.Sprintf("scr.dataset.%d", id))
 }
 
-// remove deletes what is left in the directory of a dataset, if the caller is the
-// one to do that, and forgets where it was.
+// remove deletes the rest of the directory of a dataset, if the caller is responsible
+// for it, and forgets its place.
 func (p *places) remove(id int) error {
 	x := p.place(id)
 	var err error
 	if p.leads(x) {
 		err = os.RemoveAll(p.dir(id))
-		if x.store == nil { // nothing will be put there again
+		if x.store == nil { // no dataset will be put there again
 			_ = os.Remove(x.dir)
 			_ = os.Remove(filepath.Dir(x.dir))
 		}
@@ -172,8 +172,8 @@ func (p *places) remove(id int) error {
 	return err
 }
 
-// device tells storage that ranks share from other storage of the same name, "" if
-// it is the node's own.
+// device identifies shared storage among storage of the same name, "" for storage of
+// the node alone.
 func (p *places) device(id int) string {
 	x := p.place(id)
 	if x.store == nil || !x.store.Shared {
@@ -182,8 +182,8 @@ func (p *places) device(id int) string {
 	return fmt.Sprintf("%d %s", x.store.Leader, x.dir)
 }
 
-// leads reports whether the caller, of the ranks that share a place, makes and
-// removes the directories in it.
+// leads reports whether the caller makes and removes the directories in a place for
+// the ranks that share it.
 func (p *places) leads(x *place) bool {
 	if x.store == nil {
 		return p.node.Rank() == 0

@@ -12,9 +12,9 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Rebuild makes the datasets that are in the cache usable again, newest first:
-// it moves files to the nodes where their ranks now run, and rebuilds what was
-// lost or is corrupt. What cannot be made whole is deleted. It is collective.
+// Rebuild makes the datasets in the cache usable again, newest first: it migrates
+// files to the nodes where their ranks now run, and rebuilds lost and corrupt ones. It
+// deletes datasets that cannot be made whole. It is collective.
 func (k *Cache) Rebuild() error {
 	k.parts.confine()
 	return k.parts.each(k.rebuildDataset)
@@ -26,18 +26,18 @@ const untilNext = "it stays there until this run begins a checkpoint"
 // olderNext says what happens when a dataset cannot be rebuilt.
 const olderNext = "the run goes on from an older checkpoint, if the cache has one, or else the prefix directory"
 
-// rebuildDataset decides what becomes of one dataset. It is the first of these
-// that holds:
+// rebuildDataset restores, leaves or deletes one dataset. The first case that applies
+// counts:
 //
 //   - it belongs to a job with another prefix directory, or SCR_DISTRIBUTE is 0:
 //     it is unused;
-//   - a job of another size has written it: it is unused, and if it is known what
-//     it is it can be flushed;
+//   - a job of another size has written it: it is unused, and can be flushed if its
+//     description is known;
 //   - it can be restored: it is usable;
 //   - too much of it is lost: it is deleted;
-//   - it may be possible another time, as when a disk was full: it is unused.
+//   - a later attempt may succeed, as when a disk was full: it is unused.
 //
-// The error is of something that leaves no way to go on.
+// After an error the run cannot go on.
 func (k *Cache) rebuildDataset(id int) error {
 	k.highest = max(k.highest, id)
 	start := time.Now()
@@ -93,7 +93,7 @@ func (k *Cache) leaveUnused(id int) error {
 }
 
 // leaveForeign leaves a dataset in the cache that a job of another size has
-// written. err is why nothing can be done with it, nil if it can be flushed.
+// written. err is why it cannot be flushed, nil if it can.
 func (k *Cache) leaveForeign(id int, f Foreign, err error) error {
 	if err == nil {
 		k.foreign = append(k.foreign, f)
@@ -103,8 +103,8 @@ func (k *Cache) leaveForeign(id int, f Foreign, err error) error {
 	return k.leaveUnused(id)
 }
 
-// reportRebuilt tells people, and the log of the job, how the rebuild of a dataset
-// has ended.
+// reportRebuilt reports the result of a rebuild to the user and to the log of the
+// job.
 func (k *Cache) reportRebuilt(id int, d filemap.Description, start time.Time, outcome string, err error) {
 	r := eventlog.Record{Type: "REBUILD_SUCCESS", Dataset: id, Name: d.Name(), Note: outcome, Start: start, Seconds: eventlog.Since(start)}
 	if err != nil {
@@ -115,8 +115,8 @@ func (k *Cache) reportRebuilt(id int, d filemap.Description, start time.Time, ou
 	k.Events.Add(r)
 }
 
-// restore brings a dataset back: it gives all ranks the descriptions, moves files to
-// their owners, and rebuilds what is lost. outcome says how it came back.
+// restore makes a dataset usable again: it gives all ranks the descriptions, migrates
+// files to their owners, and rebuilds lost ones. outcome says what was necessary.
 func (k *Cache) restore(c *Cached) (outcome string, err error) {
 	id := c.ID()
 	m := k.migration(c)
@@ -127,11 +127,11 @@ func (k *Cache) restore(c *Cached) (outcome string, err error) {
 	if err := k.locate(c); err != nil {
 		return "", err
 	}
-	m = k.migration(c) // now that it is known where it is
+	m = k.migration(c) // now that its directory is known
 	if err := mpi.Agree(k.World, os.MkdirAll(m.Dir, 0o700)); err != nil {
 		return "", err
 	}
-	// Before the descriptions are gone from where they were.
+	// Before the ranks that had the descriptions delete them.
 	if err := mpi.Agree(k.World, k.descs.record(c)); err != nil {
 		return "", err
 	}
@@ -156,7 +156,7 @@ func (k *Cache) restore(c *Cached) (outcome string, err error) {
 	return outcome, k.usable(c, files)
 }
 
-// migration is what it takes to move the files of a dataset.
+// migration returns the migration of the files of a dataset.
 func (k *Cache) migration(c *Cached) *migrate.Migration {
 	id := c.ID()
 	return &migrate.Migration{
@@ -168,9 +168,9 @@ func (k *Cache) migration(c *Cached) *migrate.Migration {
 	}
 }
 
-// locate decides where the caller has the files of a dataset that is to be made
-// usable: where they are, or in the store where its descriptor says it was, if
-// there still is one, else in the first. It is collective.
+// locate decides in which directory the caller has the files of a dataset to restore:
+// where they are, or in the store of its descriptor if that still exists, else in the
+// first store. It is collective.
 func (k *Cache) locate(c *Cached) error {
 	number, err := mpi.AllreduceOne(k.World, k.storeNumber(c.Desc.Store), mpi.Max)
 	if err != nil {
@@ -183,9 +183,9 @@ func (k *Cache) locate(c *Cached) error {
 	return nil
 }
 
-// restoreMetadata gives files the mode, owner and times again that they had. On
-// storage that nodes share, a file that a run was killed over, just rebuilt, has
-// an entry on another node that says it is whole, as by its contents it is.
+// restoreMetadata restores mode, owner and times of files. On storage that nodes
+// share, a run may have been killed after it rebuilt the contents of a file and before
+// it did this; an entry on another node then says that the file is whole.
 func restoreMetadata(files []redundancy.File) error {
 	own, _ := redundancy.Split(files)
 	for _, f := range own {

@@ -9,9 +9,9 @@ import (
 )
 
 // repair checks every file of a dataset and rebuilds what is lost or corrupt.
-// Files that are read to rebuild others are checked in the same pass; one that
-// turns out corrupt counts as lost, and it begins again, until all is well or
-// a set has lost more than its scheme bears. It is collective.
+// It checks files that it reads to rebuild others in the same pass. A corrupt one
+// counts as lost, and repair begins again, until all files are right or a set has lost
+// more than its scheme bears. It is collective.
 func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err error) {
 	id, me := c.ID(), k.World.Rank()
 	outcome = "as it was in the cache"
@@ -27,20 +27,20 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err 
 		if err := k.checkBearable(c, members, lost); err != nil {
 			return nil, "", err
 		}
-		if lost { // what is left of my files makes room for all of them
+		if lost { // the rest of my files makes room for all of them
 			err = k.parts.delete(id, me, k.Files(id)...)
 		}
 		if err := mpi.Agree(k.World, err); err != nil {
 			return nil, "", err
 		}
 		after, err := k.attempt(c, files, members)
-		found := !lost && errors.As(err, new(*redundancy.CorruptError)) // which another's is not
+		found := !lost && errors.As(err, new(*redundancy.CorruptError)) // false for another member's file
 		counts := []int64{one(lost), one(found), one(err != nil)}
 		if err := k.World.Allreduce(counts, mpi.Sum); err != nil {
 			return nil, "", err
 		}
 		switch {
-		case counts[1] > 0: // of this attempt nothing counts; there is another
+		case counts[1] > 0: // repeat the attempt
 			lost = lost || found
 		case counts[2] > 0:
 			return nil, "", mpi.Agree(k.World, err)
@@ -95,14 +95,14 @@ func (k *Cache) checkBearable(c *Cached, members []int, lost bool) error {
 		refused = errors.New("files that are whole on another node could not be stored on this one")
 	}
 	if refused = mpi.Agree(k.World, refused); refused != nil {
-		return refused // another run may have room for them
+		return refused // a later run may have room for them
 	}
 	return fmt.Errorf("%w: %s have lost files; %w", redundancy.ErrUnrecoverable, who, err)
 }
 
-// attempt verifies the caller's files, or rebuilds those of the members that have
-// lost theirs. It returns the caller's files, and tells people of one that is
-// corrupt. It is collective over the set.
+// attempt verifies the caller's files, or rebuilds those of the members that have lost
+// theirs. It returns the caller's files, and reports a corrupt one to the user. It is
+// collective over the set.
 func (k *Cache) attempt(c *Cached, files []redundancy.File, members []int) ([]redundancy.File, error) {
 	var err error
 	if len(members) == 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/goscr/goscr/internal/redundancy"
 )
 
-// A redundancy file of a dataset that is evicted makes the next dataset's: it
-// waits under a name that stands in no filemap, and that the next run removes.
+// A redundancy file of an evicted dataset is used again for the next dataset. In
+// between it has a name that is in no filemap, and that the next run removes.
 const sparePattern = "spare.*"
 
 func (x *place) sparePath(rank int) string {
@@ -28,17 +28,17 @@ func (x *place) recycle(rank int) func(path string) error {
 		}
 		x.spare = false
 		err := os.Rename(x.sparePath(rank), path)
-		if errors.Is(err, fs.ErrNotExist) { // the user has cleaned up
+		if errors.Is(err, fs.ErrNotExist) { // the user has removed it
 			return nil
 		}
 		return err
 	}
 }
 
-// keep makes a rank's redundancy file of a dataset that is about to be deleted the
-// spare one.
+// keep renames a rank's redundancy file of a dataset that is about to be deleted to
+// the spare one.
 func (x *place) keep(rank int, f redundancy.File) {
-	if x.store == nil { // no other dataset will be made there
+	if x.store == nil { // it will get no other dataset
 		return
 	}
 	if f.Meta.Check(f.Path) == nil && os.Rename(f.Path, x.sparePath(rank)) == nil {

@@ -1,6 +1,5 @@
-// Package checksum is the CRC-32 (IEEE polynomial, as zlib's) that goscr
-// records for files, and the arithmetic that puts the checksum of a file
-// together from those of its parts.
+// Package checksum computes the CRC-32 (IEEE polynomial, as in zlib) that goscr
+// records for files, and combines the checksums of the parts of a file.
 package checksum
 
 import (
@@ -16,7 +15,7 @@ func Update(crc uint32, buf []byte) uint32 { return crc32.Update(crc, crc32.IEEE
 //
 // Over GF(2), appending a zero byte to data multiplies its remainder by x^8
 // modulo the polynomial. So the remainder of a is multiplied by x^(8·size),
-// found by squaring, and that of b added. The pre- and postconditioning of
+// found by squaring, and the remainder of b added. The pre- and postconditioning of
 // CRC-32 with ones cancels out.
 func Combine(a, b uint32, size int64) uint32 {
 	if a == 0 {
@@ -29,7 +28,7 @@ func Combine(a, b uint32, size int64) uint32 {
 // CRC-32 does.
 const one = 1 << 31
 
-// multiply returns the product of two polynomials modulo that of CRC-32.
+// multiply returns the product of two polynomials modulo the polynomial of CRC-32.
 func multiply(p, q uint32) uint32 {
 	var product uint32
 	for p != 0 {

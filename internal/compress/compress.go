@@ -27,18 +27,17 @@ type Method struct {
 const (
 	defaultLevel, maxLevel = 3, 22
 
-	// window is how far back a repetition may lie: it is what most of the memory
-	// of both sides is for.
+	// window is the largest distance of a repetition; most of the memory of both
+	// sides is for it.
 	window = 1 << 20
-	// maxWindow is the largest that is accepted. The zstd command takes no larger
-	// one either unless it is told to.
+	// maxWindow is the largest that is accepted, as by default of the zstd command.
 	maxWindow = 8 << 20
 )
 
-// Accepted says in words what Parse takes.
+// Accepted describes the texts that Parse accepts.
 const Accepted = "nothing, or zstd with an optional level from 1 (fast) to 22 (small), as in zstd or zstd:9"
 
-// Parse reads a method as people write it.
+// Parse reads a method as users write it.
 func Parse(text string) (Method, error) {
 	name, level, leveled := strings.Cut(strings.TrimSpace(text), ":")
 	m := Method{strings.ToLower(name), defaultLevel}
@@ -64,35 +63,35 @@ func (m Method) String() string {
 	return fmt.Sprintf("%s:%d", m.Name, m.Level)
 }
 
-// On reports whether m does anything.
+// On reports whether m compresses.
 func (m Method) On() bool { return m.Name != "" }
 
 // Writer compresses what is written to it.
 type Writer struct{ z *zstd.Encoder }
 
-// NewWriter returns a writer that compresses to nothing yet; see Reset.
+// NewWriter returns a writer, for which Reset sets the destination.
 func (m Method) NewWriter() (*Writer, error) {
 	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(m.Level)), zstd.WithWindowSize(window),
 		zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithZeroFrames(true))
 	return &Writer{z}, err
 }
 
-// Reset begins anew, to w.
+// Reset starts a new stream, written to to.
 func (w *Writer) Reset(to io.Writer) { w.z.Reset(to) }
 
 func (w *Writer) Write(p []byte) (int, error) { return w.z.Write(p) }
 
-// Close ends what was begun with Reset.
+// Close ends the stream that Reset started.
 func (w *Writer) Close() error { return w.z.Close() }
 
-// Size is what a piece becomes that is compressed alone.
+// Size is the compressed size of a piece that is compressed alone.
 func (w *Writer) Size(piece []byte) int { return len(w.z.EncodeAll(piece, nil)) }
 
-// Reader gives back what was compressed.
+// Reader decompresses.
 type Reader struct{ z *zstd.Decoder }
 
-// NewReader returns a reader of nothing yet; see Reset. name is the method by
-// which it was compressed.
+// NewReader returns a reader of streams compressed by the method name, for which
+// Reset sets the source.
 func NewReader(name string) (*Reader, error) {
 	if name != Zstd {
 		return nil, fmt.Errorf("compressed by %q, which this version of goscr does not know", name)
@@ -101,8 +100,8 @@ func NewReader(name string) (*Reader, error) {
 	return &Reader{z}, err
 }
 
-// Reset begins anew, from what r reads.
+// Reset starts to read a new stream from from.
 func (r *Reader) Reset(from io.Reader) error { return r.z.Reset(from) }
 
-// Read ends with an error if what is read was cut short or changed.
+// Read returns an error if the stream was cut short or changed.
 func (r *Reader) Read(p []byte) (int, error) { return r.z.Read(p) }

@@ -1,14 +1,13 @@
-// Package failures keeps count of how the runs of a job in a prefix directory
-// have ended, from which follows how often it fails. The record is
-// .scr/runs.scr:
+// Package failures counts how the runs of a job in a prefix directory have ended,
+// to estimate how often it fails. The record is .scr/runs.scr:
 //
 //	RUNS     = runs that have ended
 //	FAILURES = those among them that did not end by themselves
 //	SECONDS  = time that all of them ran
 //	RUN / <job id> / STARTED, SEEN     seconds since the epoch, of a run that has not ended
 //
-// A run that fails cannot say so; the next one with its job id, or with another
-// one much later, finds it there.
+// A run that fails cannot record it; the next run with its job id, or one with
+// another job id much later, finds its entry and counts the failure.
 package failures
 
 import (
@@ -29,17 +28,17 @@ const (
 	keySeen     = "SEEN"
 )
 
-// enough failures say something about how often they come.
+// enough is the least number of failures from which MTBF estimates.
 const enough = 3
 
 // Path is where the record of a prefix directory is.
 func Path(prefix string) string { return filepath.Join(prefix, ".scr", "runs.scr") }
 
-// every is how often a run says that it is alive.
+// every is the time between two records that a run goes on.
 const every = time.Minute
 
-// gone is when a run of another job that has said nothing is taken for ended:
-// jobs may have nothing to say for long.
+// gone is the time without a record after which a run of another job counts as
+// failed: a job may not record anything for long.
 const gone = 7 * 24 * time.Hour
 
 // Run is a run of the job.
@@ -48,7 +47,7 @@ type Run struct {
 	seen       time.Time
 }
 
-// Begin enters a run. What is there of runs that are no more is added up.
+// Begin enters a run, and counts earlier runs that did not end by themselves.
 func Begin(prefix, id string, now time.Time) (*Run, error) {
 	r := &Run{prefix: prefix, id: id, seen: now}
 	return r, hash.Update(Path(prefix), func(h *hash.Hash) error {
@@ -65,7 +64,7 @@ func Begin(prefix, id string, now time.Time) (*Run, error) {
 	})
 }
 
-// settle adds a run up.
+// settle moves a run from its entry to the sums.
 func settle(h *hash.Hash, id string, failed bool) {
 	run := h.Get(keyRun, id)
 	if run == nil {
@@ -123,6 +122,6 @@ func MTBF(prefix string) (time.Duration, error) {
 		return 0, err
 	}
 	seconds, _ := h.Int(keySeconds)
-	// A run that fails within its first second has lasted for some of it.
+	// A run that fails within its first second counts as one second.
 	return time.Duration(max(seconds, n) * int64(time.Second) / n), nil
 }

@@ -10,8 +10,7 @@ import (
 const Pattern = "filemap_*.scrinfo"
 
 // ReadDir reads all filemaps in a control directory into one map, and changes
-// nothing. Filemaps that cannot be read are reported in bad: what they said is
-// not known.
+// nothing. bad has the errors of filemaps that cannot be read.
 func ReadDir(dir string) (all *Map, bad []error, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

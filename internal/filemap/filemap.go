@@ -1,5 +1,5 @@
-// Package filemap knows which files of which rank and dataset are in the
-// cache of this node.
+// Package filemap records which files of which rank and dataset are in the cache of
+// this node.
 //
 // The map of a process is a hash:
 //
@@ -13,9 +13,9 @@
 //	        REDDESC  / …      the redundancy descriptor it is protected with
 //	DSET / <id> / RANK / <rank>          the same, looked up by dataset
 //
-// A file is entered, on disk, before it can exist, and its entry goes after
-// the file. So what is not in the map is not in the cache, and an entry says
-// that there may be a file (journal.go).
+// A file is entered, on disk, before it is made, and its entry is removed after the
+// file. So every file in the cache has an entry, and an entry may have no file
+// (journal.go).
 package filemap
 
 import (
@@ -41,7 +41,7 @@ const (
 	keyDir     = "CACHE"
 )
 
-// Map says what files there are. The zero value is an empty map.
+// Map lists files. The zero value is an empty map.
 type Map struct{ h hash.Hash }
 
 // FromHash returns a map with the contents of h. Entries that name a file by
@@ -67,7 +67,7 @@ func FromHash(h *hash.Hash) *Map {
 	return m
 }
 
-// Hash returns the contents of the map, which go on belonging to it.
+// Hash returns the contents of the map, not a copy.
 func (m *Map) Hash() *hash.Hash { return &m.h }
 
 // part returns the hash of a rank's part of a dataset and makes it if need be.
@@ -100,7 +100,7 @@ func (m *Map) AddFile(id, rank int, path string, md meta.Meta) {
 	m.part(id, rank).At(keyFile, path).Set(keyMeta, md.Hash())
 }
 
-// RemoveFile takes a file out.
+// RemoveFile removes the entry of a file.
 func (m *Map) RemoveFile(id, rank int, path string) { m.find(id, rank).UnsetKV(keyFile, path) }
 
 // Files returns the paths of a rank's files of a dataset, sorted.
@@ -119,7 +119,7 @@ func (m *Map) SetExpected(id, rank, files, jobSize int) {
 	p.SetInt(keyRanks, int64(jobSize))
 }
 
-// Expected returns what SetExpected recorded, -1 for what is not known.
+// Expected returns the numbers that SetExpected recorded, -1 for an unknown one.
 func (m *Map) Expected(id, rank int) (files, jobSize int) {
 	number := func(key string) int {
 		if n, ok := m.find(id, rank).Int(key); ok {
@@ -130,7 +130,7 @@ func (m *Map) Expected(id, rank int) (files, jobSize int) {
 	return number(keyFiles), number(keyRanks)
 }
 
-// Description is what a rank's entry says of a dataset.
+// Description describes a dataset in a rank's entry.
 type Description struct {
 	dataset.Dataset
 	Prefix string // prefix directory of the job that wrote it
@@ -176,8 +176,8 @@ func (m *Map) SetReddesc(id, rank int, desc *hash.Hash) { m.part(id, rank).Set(k
 // there is none.
 func (m *Map) Reddesc(id, rank int) *hash.Hash { return m.find(id, rank).Get(keyReddesc) }
 
-// RemoveFiles takes a rank's files of a dataset out, and what is known of their
-// number. The descriptions stay.
+// RemoveFiles removes the entries of a rank's files of a dataset, and their number.
+// The descriptions stay.
 func (m *Map) RemoveFiles(id, rank int) {
 	part := m.find(id, rank)
 	for _, key := range []string{keyFile, keyFiles, keyRanks} {
@@ -185,14 +185,14 @@ func (m *Map) RemoveFiles(id, rank int) {
 	}
 }
 
-// RemoveRank takes a rank's part of a dataset out.
+// RemoveRank removes the entry of a rank's part of a dataset.
 func (m *Map) RemoveRank(id, rank int) {
 	i, r := strconv.Itoa(id), strconv.Itoa(rank)
 	unset(&m.h, keyRank, r, keyDataset, i)
 	unset(&m.h, keyDataset, i, keyRank, r)
 }
 
-// unset removes the last of four keys and those above it that this leaves empty.
+// unset removes the last of four keys, and those above it that become empty.
 func unset(h *hash.Hash, a, b, c, d string) {
 	h.Get(a, b).UnsetKV(c, d)
 	if h.Has(a, b) && h.Get(a, b).Size() == 0 {
@@ -200,7 +200,7 @@ func unset(h *hash.Hash, a, b, c, d string) {
 	}
 }
 
-// Extract takes all that a rank has out of the map and returns it.
+// Extract removes all entries of a rank from the map and returns them.
 func (m *Map) Extract(rank int) *Map {
 	out := &Map{}
 	for _, id := range m.h.Get(keyRank, strconv.Itoa(rank), keyDataset).Ints() {
@@ -211,8 +211,8 @@ func (m *Map) Extract(rank int) *Map {
 }
 
 // Check returns nil if all files of a rank's part of a dataset are entered as
-// complete, and are there with the size they should have; else what is wrong
-// with the first that is not so.
+// complete, and exist with their recorded size; else the error of the first that
+// does not.
 func (m *Map) Check(id, rank int) error {
 	files, _ := m.Expected(id, rank)
 	paths := m.Files(id, rank)

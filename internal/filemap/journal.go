@@ -15,23 +15,22 @@ import (
 	"github.com/goscr/goscr/internal/meta"
 )
 
-// A filemap on disk is a hash file and a journal beside it. The hash file is
-// replaced as a whole, which for a rank with 10,000 files takes a while; so
-// files that are registered one by one are appended to the journal instead,
-// each with one write, and go into the hash file when the dataset completes.
+// A filemap on disk is a hash file and a journal. The hash file is replaced as a
+// whole, which for a rank with 10,000 files takes long; so files that are registered
+// one by one are appended to the journal, each with one write, and enter the hash
+// file when the dataset completes.
 //
-// The journal of filemap_0.scrinfo is filemap_0.scrinfo.<n>.journal, where n
-// stands in the hash file under JOURNAL. Folding the journal in writes a hash
-// file that names journal n+1, so that a process killed at any instant leaves
-// either the old file and all of its journal, or the new file and a journal
-// that nobody reads.
+// The journal of filemap_0.scrinfo is filemap_0.scrinfo.<n>.journal, where n is the
+// value of JOURNAL in the hash file. Fold writes a hash file that names journal n+1,
+// so that a process killed at any instant leaves either the old file and all of its
+// journal, or the new file and a journal that is not read any more.
 //
 //	record := length:u32  crc:u32  packed hash of length bytes      big-endian
 //
-// The hash is a filemap with one file, whose description is left out unless it
-// says that the file is complete: what was not completed is only ever deleted.
-// The CRC-32 is taken of the packed hash. What follows the last good record was
-// being written when the process was killed, before the file it names was.
+// The hash is a filemap with one file, whose description is left out unless the file
+// is complete: files that are not are only ever deleted. The CRC-32 is that of the
+// packed hash. A process that was killed may leave part of a record at the end; the
+// file that it names was not made.
 const (
 	keyJournal   = "JOURNAL"
 	recordHeader = 8
@@ -43,13 +42,13 @@ type Store struct {
 
 	path    string
 	number  int64
-	good    int64 // bytes of the journal that hold records
+	good    int64 // bytes of the journal with valid records
 	journal *os.File
 	record  []byte // scratch
 }
 
-// OpenStore reads the filemap at path with its journal. If there is none it
-// begins an empty one, which is on disk after the first Fold or AddFile.
+// OpenStore reads the filemap at path with its journal. If there is none it begins
+// an empty one, which is on disk after the first Fold or AddFile.
 func OpenStore(path string) (*Store, error) {
 	s := &Store{path: path}
 	h, err := hash.ReadFile(path)
@@ -75,7 +74,7 @@ func (s *Store) journalOf(number int64) string {
 	return s.path + "." + strconv.FormatInt(number, 10) + ".journal"
 }
 
-// replay enters the files of all good records, and notes where they end.
+// replay enters the files of all valid records, and records where these end.
 func (s *Store) replay(data []byte) {
 	for len(data) >= recordHeader {
 		length := int(binary.BigEndian.Uint32(data))
@@ -94,8 +93,7 @@ func (s *Store) replay(data []byte) {
 	}
 }
 
-// enter enters the files of a record. A file that is there already is now what
-// the record says.
+// enter enters the files of a record, in place of entries of the same files.
 func (s *Store) enter(record *Map) {
 	for _, id := range record.Datasets() {
 		for _, rank := range record.Ranks(id) {
@@ -134,7 +132,7 @@ func (s *Store) AddFile(id, rank int, path string, md meta.Meta) error {
 	return nil
 }
 
-// Sync returns once all that was entered would outlast a failure of the machine.
+// Sync makes all entries durable against a failure of the machine.
 func (s *Store) Sync() error {
 	if s.journal == nil {
 		return nil
@@ -164,8 +162,7 @@ func (s *Store) begin() error {
 // Fold writes the whole map to its hash file, and begins a new journal.
 func (s *Store) Fold() error {
 	old := s.journalPath()
-	// A filemap of this name that was begun earlier may have left a journal of
-	// the number that is next.
+	// An earlier filemap of this name may have left a journal of the next number.
 	if err := os.Remove(s.journalOf(s.number + 1)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -187,7 +184,7 @@ func (s *Store) Fold() error {
 	return nil
 }
 
-// Close gives the journal's descriptor back. What is on disk stays.
+// Close closes the journal. The files stay.
 func (s *Store) Close() error {
 	if s.journal == nil {
 		return nil

@@ -34,8 +34,7 @@ type background struct {
 // again.
 const pollInterval = 100 * time.Millisecond
 
-// openMovers readies what copies in the background, and stops what an earlier run
-// has left.
+// openMovers opens the movers, and stops copies of an earlier run.
 func (f *Flusher) openMovers() error {
 	var err error
 	if f.Node.Rank() == 0 {
@@ -95,7 +94,7 @@ func (f *Flusher) Start(c *cache.Cached) error {
 	return nil
 }
 
-// startCopy hands the files of a dataset over to what copies them.
+// startCopy starts the request for the caller's files with the mover.
 func (f *Flusher) startCopy(b *background) error {
 	c, kind := b.cached, f.kind(b.cached)
 	load, err := f.Load(c, kind)
@@ -117,13 +116,13 @@ func (f *Flusher) startCopy(b *background) error {
 	return nil
 }
 
-// Load is what the caller has to copy of a dataset, with the limits of what copies.
+// Load is the request for the caller's files of a dataset, with the limits of the mover.
 func (f *Flusher) Load(c *cache.Cached, kind mover.Kind) (*mover.Request, error) {
 	own, _ := redundancy.Split(f.Cache.Files(c.ID()))
 	l := mover.NewRequest(c.Dataset, f.World.Rank(), f.World.Size(), f.Prefix.Dir, own)
 	l.Limits = f.Limits
 	if kind == mover.ByThread && l.Limits != (transfer.Limits{}) {
-		// The limits are the node's: each rank gets as much as makes all end together.
+		// The limits are the node's: each rank gets a share such that all end together.
 		total, err := mpi.AllreduceOne(f.Node, l.Bytes(), mpi.Sum)
 		if err != nil {
 			return nil, err
@@ -170,10 +169,9 @@ func (f *Flusher) waitForConflicts(name string, files map[string]bool) error {
 	return f.waitAll(f.running[:first])
 }
 
-// BeginCopies has those files copied that are ready to be. It is called at the end of
-// a call of the program, from where on no rank needs another until the files have been
-// copied: what copies takes the processors that others need to agree on something. It
-// is not collective.
+// BeginCopies begins the started copies. It is called at the end of a call of the
+// program, when no rank waits for another any more: a copy takes processors that other
+// ranks need to finish a collective call. It is not collective.
 func (f *Flusher) BeginCopies() {
 	for _, b := range f.running {
 		_ = b.begin() // is an error of waiting for it, too
@@ -200,8 +198,8 @@ func (f *Flusher) find(c *cache.Cached) *background {
 // Running is how many flushes are under way in the background. It is not collective.
 func (f *Flusher) Running() int { return len(f.running) }
 
-// Copying reports whether threads of the process copy. What limits the process has to
-// leave something for them. It is not collective.
+// Copying reports whether threads of the process copy. A caller that limits the process
+// must leave processors for them. It is not collective.
 func (f *Flusher) Copying() bool {
 	return slices.ContainsFunc(f.running, func(b *background) bool { return f.kind(b.cached) == mover.ByThread && !b.copy.Ended() })
 }
@@ -240,17 +238,17 @@ func (f *Flusher) waitAll(list []*background) error {
 	return nil
 }
 
-// wait waits for a flush and finishes it. That it has failed is a warning: the dataset
-// is in the cache all the same, and is flushed while the program waits when it has to
-// be, as an output has when it leaves, and the newest checkpoint at the end. The error
-// is of something that leaves no way to go on.
+// wait waits for a flush and finishes it. A failed flush is a warning: the dataset is in
+// the cache all the same, and is flushed again, while the program waits, when an output
+// is evicted or, for the newest checkpoint, at the end. After an error the session
+// cannot go on.
 func (f *Flusher) wait(b *background) error {
 	err := f.finish(b)
 	var agreed *mpi.AgreedError
 	if err == nil || !errors.As(err, &agreed) {
 		return err
 	}
-	// The rank that has met it says so.
+	// The rank that has met it warns.
 	if agreed.Err != nil {
 		after := "unless there is a newer one by then, Finalize flushes it"
 		if b.cached.Flags().Has(dataset.Output) {

@@ -8,8 +8,8 @@ import (
 	"github.com/goscr/goscr/internal/reddesc"
 )
 
-// MakeRoom makes place for one more dataset in a store. An output that is not in the
-// prefix directory is flushed before it goes.
+// MakeRoom makes room for one more dataset in a store. It flushes an output that is not
+// in the prefix directory before it evicts it.
 func (f *Flusher) MakeRoom(store *reddesc.Store) error {
 	newest := f.Cache.NewestCheckpoint()
 	leaving := f.Cache.Leaving(store, store.Count-1, func(c *cache.Cached) int { return f.worth(c, newest) })
@@ -25,7 +25,7 @@ func (f *Flusher) MakeRoom(store *reddesc.Store) error {
 	return f.Cache.Evict(leaving)
 }
 
-// worth is how late a dataset is to leave the cache: those of less worth leave first.
+// worth orders the datasets of the cache: those of less worth are evicted first.
 func (f *Flusher) worth(c, newest *cache.Cached) int {
 	switch {
 	case f.find(c) != nil || c == newest && len(f.running) > 0:
@@ -36,7 +36,7 @@ func (f *Flusher) worth(c, newest *cache.Cached) int {
 	return 0
 }
 
-// release sees to it that a dataset can leave the cache.
+// release flushes a dataset, or waits for its flush, so that it can leave the cache.
 func (f *Flusher) release(c *cache.Cached) error {
 	if b := f.find(c); b != nil {
 		f.Log.Info("dataset %d (%s): its flush has to end before the next dataset has room", c.ID(), c.Name())

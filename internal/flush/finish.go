@@ -64,7 +64,7 @@ func (f *Flusher) unflushed(written int) (list []*cache.Cached) {
 	return list
 }
 
-// closeMovers leaves nothing behind of what copies, unless something is still copied.
+// closeMovers closes the movers, unless one still copies.
 func (f *Flusher) closeMovers() error {
 	if f.movers[mover.ByDaemon] == nil || len(f.running) > 0 {
 		return nil

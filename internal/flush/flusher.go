@@ -1,5 +1,5 @@
-// Package flush decides when datasets go from the cache to the prefix directory,
-// and sees to it that they get there.
+// Package flush decides when to copy datasets from the cache to the prefix directory,
+// and does so.
 //
 // A flush is due for outputs, for every SCR_FLUSH-th checkpoint, and for the newest
 // checkpoint when the job stops. The program waits for it (foreground.go), or goes
@@ -79,9 +79,8 @@ func (f *Flusher) Flushed(id int) bool { return f.flushed[id] }
 // not collective.
 func (f *Flusher) SetFlushed(id int, there bool) { f.flushed[id] = there }
 
-// Completed flushes a dataset that has just been completed, if that is due. A
-// checkpoint is safe in the cache all the same, so that it could not be flushed is
-// no error; an output has to get there.
+// Completed flushes a dataset that has just been completed, if that is due. A failed
+// flush of a checkpoint is no error, since the cache has it; of an output it is one.
 func (f *Flusher) Completed(c *cache.Cached) error {
 	due, err := f.due(c)
 	if err != nil || !due {
@@ -118,8 +117,8 @@ func (f *Flusher) due(c *cache.Cached) (bool, error) {
 	return f.Stopping()
 }
 
-// waits reports whether the program waits while a dataset is flushed. It does when
-// the job should stop: nobody knows how long its processes have.
+// waits reports whether the program waits while a dataset is flushed. It does when the
+// job should stop, since the time left to its processes is not known.
 func (f *Flusher) waits(c *cache.Cached) (bool, error) {
 	if f.kind(c) == mover.Sync {
 		return true, nil

@@ -12,10 +12,9 @@ import (
 )
 
 // FlushLeft flushes what earlier runs have left in the cache: outputs, and checkpoints
-// too if they are asked for, those that jobs of another size have written included. That
-// an older one cannot be flushed is no reason not to go on; of the newest checkpoint it
-// is an error, since a program that reads the newest in the prefix directory itself
-// would go back to another without a word.
+// too if they are asked for, also those of jobs of another size. A failed flush is an
+// error only for the newest checkpoint: a program that reads the newest in the prefix
+// directory itself would restart from an older one without a message.
 func (f *Flusher) FlushLeft(checkpoints bool) error {
 	f.flushForeign(checkpoints)
 	newest := f.Cache.NewestCheckpoint()
@@ -71,8 +70,8 @@ func (f *Flusher) flushParts(d cache.Foreign) error {
 	return f.Arrived(d.Dataset)
 }
 
-// Resume flushes again what an earlier run had begun to flush in the background, as far
-// as it is in the cache.
+// Resume flushes again those datasets in the cache whose background flush an earlier run
+// has not finished.
 func (f *Flusher) Resume(missing []dataset.Dataset) error {
 	for _, c := range slices.Backward(slices.Clone(f.Cache.List())) {
 		begun := slices.ContainsFunc(missing, func(d dataset.Dataset) bool { return d.ID() == c.ID() })

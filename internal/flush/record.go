@@ -21,9 +21,8 @@ func (f *Flusher) conclude(c *cache.Cached, start time.Time, err error) error {
 	return f.Arrived(c.Dataset)
 }
 
-// Arrived deletes the oldest checkpoints in the prefix directory that are more than
-// SCR_PREFIX_SIZE, after one has been flushed or written there. That others cannot be
-// deleted is no error of this one.
+// Arrived deletes the oldest checkpoints in the prefix directory above SCR_PREFIX_SIZE,
+// after one has been flushed or written there. A failure to delete them is no error.
 func (f *Flusher) Arrived(d dataset.Dataset) error {
 	if f.Keep <= 0 || !d.Flags().Has(dataset.Checkpoint) {
 		return nil
@@ -39,8 +38,8 @@ func (f *Flusher) Arrived(d dataset.Dataset) error {
 	return nil
 }
 
-// evictOutput takes an output that is in the prefix directory, and that no run
-// restarts from, out of the cache, where it would take the place of checkpoints.
+// evictOutput evicts an output that is in the prefix directory, and is no checkpoint,
+// from the cache, where it would take the place of checkpoints.
 func (f *Flusher) evictOutput(c *cache.Cached) error {
 	if c.Flags().Has(dataset.Checkpoint) || !f.flushed[c.ID()] || f.Cache.Find(c.ID()) == nil {
 		return nil
@@ -57,7 +56,7 @@ func (f *Flusher) delete(c *cache.Cached) error {
 	return nil
 }
 
-// left records that a dataset is not in the cache any more, or will not be in a moment.
+// left records that a dataset is leaving the cache.
 func (f *Flusher) left(c *cache.Cached) {
 	f.Prefix.Note(func() error { return prefix.Locate(f.Prefix.Dir, c.Dataset, prefix.InCache, false) })
 	delete(f.flushed, c.ID())

@@ -13,11 +13,11 @@ import (
 
 const keyImmediate = "ExitImmediately"
 
-// Immediate is when somebody wanted a run to be ended without waiting for the
-// program to do so, in seconds since the epoch. It is for scr_run.
+// Immediate is when a user asked to end a run without waiting for the program, in
+// seconds since the epoch. It is for scr_run.
 const Immediate Field = keyImmediate
 
-// Change is Edit for a prefix directory in which no job may have been yet.
+// Change is Edit for a prefix directory that no job may have used yet.
 func Change(prefix string, values map[Field]string) error {
 	if err := os.MkdirAll(filepath.Dir(Path(prefix)), 0o777); err != nil {
 		return err
@@ -25,14 +25,14 @@ func Change(prefix string, values map[Field]string) error {
 	return Edit(Path(prefix), values)
 }
 
-// Remove takes all conditions back.
+// Remove removes all conditions.
 func Remove(prefix string) error {
 	all := map[Field]string{}
 	for _, c := range []Field{Checkpoints, After, Before, Seconds, Because, Immediate} {
 		all[c] = ""
 	}
 	err := Change(prefix, all)
-	if errors.Is(err, hash.ErrCorrupt) { // there is nothing in it to be kept
+	if errors.Is(err, hash.ErrCorrupt) { // it has no readable conditions
 		err = os.Remove(Path(prefix))
 	}
 	return err
@@ -60,8 +60,8 @@ func Describe(prefix string) (string, error) {
 	return text.String(), nil
 }
 
-// AtOnce reports whether somebody wants a run that began at a time to be ended
-// without waiting for it.
+// AtOnce reports whether a user has asked, since a run began, to end it without waiting
+// for it.
 func AtOnce(prefix string, began time.Time) (bool, error) {
 	h, err := hash.ReadOrNew(Path(prefix))
 	if err != nil {
@@ -71,8 +71,7 @@ func AtOnce(prefix string, began time.Time) (bool, error) {
 	return ok && asked >= began.Unix(), nil
 }
 
-// WasFinalized reports whether the program has said, by SCR_Finalize, that it
-// has done all it wanted to.
+// WasFinalized reports whether the program has called SCR_Finalize.
 func WasFinalized(prefix string) (bool, error) {
 	h, err := hash.ReadOrNew(Path(prefix))
 	return err == nil && h.Text(keyReason) == Finalized, err

@@ -1,6 +1,6 @@
-// Package halt keeps the halt file, which says under which conditions a job
-// should stop (SCR Developer's Manual, "Files"). The library updates it, and so may
-// a person while the job runs.
+// Package halt reads and writes the halt file, which has the conditions under which a
+// job should stop (SCR Developer's Manual, "Files"). The library updates it, and users
+// may change it while the job runs.
 package halt
 
 import (
@@ -22,16 +22,15 @@ const (
 	keyReason          = "ExitReason"
 )
 
-// Finalized is the reason that Finalize records. It tells the scripts around a
-// job that it ended by itself, and does not stop the next run.
+// Finalized is the reason that Finalize records. It shows scripts that the job ended by
+// itself, and does not stop the next run.
 const Finalized = "SCR_FINALIZE_CALLED"
 
-// Path is where the halt file of a prefix directory is.
+// Path is the path of the halt file of a prefix directory.
 func Path(prefix string) string { return filepath.Join(prefix, ".scr", "halt.scr") }
 
-// Begin readies the halt file for a run: the previous run's end is no reason to
-// stop this one. seconds, if not 0, is the time to stop before the end of the
-// allocation.
+// Begin prepares the halt file for a run: the end of the previous run does not stop
+// this one. seconds, if not 0, is the time to stop before the end of the allocation.
 func Begin(prefix string, seconds int64) error {
 	if _, err := os.Lstat(Path(prefix)); errors.Is(err, fs.ErrNotExist) && seconds == 0 {
 		return nil
@@ -47,9 +46,8 @@ func Begin(prefix string, seconds int64) error {
 	})
 }
 
-// Reason returns why the job should stop now, "" if it should not. end, which
-// is asked if it matters, says when the allocation ends; the zero time if that is
-// not known.
+// Reason returns why the job should stop now, "" if it should not. end, called if
+// needed, returns the end of the allocation, the zero time if that is not known.
 func Reason(prefix string, end func() time.Time, now time.Time) (string, error) {
 	h, err := hash.ReadOrNew(Path(prefix))
 	if err != nil {
@@ -68,7 +66,7 @@ func Reason(prefix string, end func() time.Time, now time.Time) (string, error) 
 	return "", nil
 }
 
-// reason is Reason as far as the file alone tells.
+// reason is Reason without the end of the allocation.
 func reason(h *hash.Hash, now time.Time) string {
 	if n, ok := h.Int(keyCheckpointsLeft); ok && n <= 0 {
 		return "the number of checkpoints asked for is reached"
@@ -111,9 +109,9 @@ func End(prefix string) error {
 	})
 }
 
-// Stop returns why no other run should be started after one that has ended, "" if
-// one should: a job that ended by itself is not to be started again. path is that
-// of the halt file; if there is none, nothing is against it.
+// Stop returns why no other run should be started after one that has ended, "" if one
+// should: a job that ended by itself is not started again. path is the path of the halt
+// file; without a file another run may start.
 func Stop(path string, now time.Time) (string, error) {
 	h, err := hash.ReadOrNew(path)
 	if err != nil {
@@ -138,7 +136,7 @@ const (
 )
 
 // Edit changes conditions in the halt file at path, and makes it if need be. An
-// empty text takes a condition out.
+// empty text removes a condition.
 func Edit(path string, changes map[Field]string) error {
 	return hash.Update(path, func(h *hash.Hash) error {
 		for field, text := range changes {

@@ -1,9 +1,9 @@
-// Package hostlist reads and writes lists of hosts the way resource managers
-// abbreviate them,
+// Package hostlist reads and writes lists of hosts in the short form of resource
+// managers,
 //
 //	atlas[3,5-7,9-11],login1
 //
-// and does sums with them. A number keeps its leading zeros: n[08-11] is n08,
+// and combines them as sets. A number keeps its leading zeros: n[08-11] is n08,
 // n09, n10, n11, and n[8-11] is n8 and so on. A name may have several brackets:
 // rack[1-2]node[0-3] is eight hosts.
 package hostlist
@@ -17,14 +17,14 @@ import (
 	"strings"
 )
 
-// Most is the number of hosts in the longest list that is read. A slip of the
-// finger such as n[1-99999999999] is an error, and not the end of the memory.
+// Most bounds the hosts of a list, so that a typing error such as n[1-99999999999]
+// is an error and does not exhaust memory.
 const Most = 1 << 20
 
-// maxDigits is what fits an int64. Longer numbers are just text.
+// maxDigits is the number of digits that fit an int64. Longer numbers are text.
 const maxDigits = 18
 
-// Expand returns the hosts of a list in the order in which they stand there.
+// Expand returns the hosts of a list in the order of the list.
 // Hosts are separated by commas or white space; one that is named twice is
 // there twice.
 func Expand(list string) ([]string, error) {
@@ -80,7 +80,7 @@ func split(list string) ([]string, error) {
 	return items, nil
 }
 
-// expandItem returns the hosts that one name with any number of brackets is for.
+// expandItem returns the hosts of one name with any number of brackets.
 func expandItem(item string) ([]string, error) {
 	names := []string{""}
 	for item != "" {
@@ -114,7 +114,7 @@ func expandItem(item string) ([]string, error) {
 		names = longer
 	}
 	for _, name := range names[:1] {
-		// Such a name would be taken for an option of ssh or srun.
+		// ssh and srun would read such a name as an option.
 		if strings.HasPrefix(name, "-") {
 			return nil, fmt.Errorf("%q: a host name cannot begin with '-'", shorten(name))
 		}
@@ -122,7 +122,8 @@ func expandItem(item string) ([]string, error) {
 	return names, nil
 }
 
-// checkText refuses what no host name has, as names go on to command lines.
+// checkText rejects characters that no host name has, since names are put on command
+// lines.
 func checkText(text string) error {
 	for i := range len(text) {
 		c := text[i]
@@ -231,8 +232,8 @@ func isNumber(token string) bool {
 	return token != "" && isDigit(token[0]) && len(token) <= maxDigits
 }
 
-// fold makes one of all patterns that differ in the number at one place only.
-// What comes first stays first.
+// fold merges patterns that differ only in the number at one place, in the order of
+// their first.
 func fold(patterns []pattern, at int) []pattern {
 	var folded []pattern
 	numbers := [][]string{}
@@ -325,7 +326,7 @@ func compareNumbers(a, b string) int {
 	return cmp.Or(cmp.Compare(n, m), cmp.Compare(len(a), len(b)))
 }
 
-// ErrNoSuchHost is the answer of Nth for a place behind the end.
+// ErrNoSuchHost is the error of Nth for a place past the end.
 var ErrNoSuchHost = errors.New("the list is not that long")
 
 // Nth returns the n-th host of a list, counted from 1, or from its end if n is

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Policy is what the user has said about it. Whatever is 0 is not set. If
-// several conditions are set, one that holds is enough.
+// Policy holds the user's conditions; 0 is not set. If several are set, one that
+// holds is enough.
 type Policy struct {
-	Calls    int           // a checkpoint at every n-th question
-	Every    time.Duration // one when the last has ended so long ago
-	Overhead float64       // one whenever it takes no more than so many percent of the time
+	Calls    int           // a checkpoint at every n-th call of Need
+	Every    time.Duration // a checkpoint this time after the end of the last
+	Overhead float64       // a checkpoint whenever it takes at most this percentage of the time
 	MTBF     time.Duration // mean time between failures; counts if nothing else is set
 }
 
@@ -23,14 +23,14 @@ type Observed struct {
 	Cost  time.Duration // time that all of them took
 }
 
-// mean is what a checkpoint takes.
+// mean is the mean cost of a checkpoint.
 func (o Observed) mean() time.Duration { return o.Cost / time.Duration(max(o.Count, 1)) }
 
-// Advises reports whether the policy says anything at all.
+// Advises reports whether the policy has any condition.
 func (p Policy) Advises() bool { return p.Calls > 0 || p.Every > 0 || p.Overhead > 0 || p.MTBF > 0 }
 
-// Need reports whether it is time for a checkpoint. What depends on the cost of
-// one says yes to the first, to learn it.
+// Need reports whether it is time for a checkpoint. Conditions that depend on the
+// cost of a checkpoint hold before the first, so that its cost becomes known.
 func (p Policy) Need(o Observed) bool {
 	switch {
 	case p.Calls > 0 && o.Calls%p.Calls == 0:
@@ -45,17 +45,17 @@ func (p Policy) Need(o Observed) bool {
 	return o.Count == 0 || o.Since >= Optimal(o.mean(), p.MTBF)
 }
 
-// share is the percentage of the time since the last checkpoint that one would
-// take now.
+// share is the percentage of the time since the last checkpoint that a checkpoint
+// now would take.
 func share(o Observed) float64 {
 	cost := float64(o.mean())
 	return 100 * cost / (float64(o.Since) + cost)
 }
 
-// Optimal is the time to compute between two checkpoints that loses the least,
-// to them and to failures: J. Daly's approximation of higher order (Future
-// Generation Computer Systems 22, 2006), which for a cost much less than the mean
-// time between failures is J. Young's √(2·cost·mtbf).
+// Optimal is the time to compute between two checkpoints that minimizes the time
+// lost to checkpoints and failures: the approximation of higher order in Daly,
+// which for a cost much less than the mean time between failures is √(2·cost·mtbf)
+// (Young).
 func Optimal(cost, mtbf time.Duration) time.Duration {
 	if cost >= 2*mtbf {
 		return mtbf

@@ -1,4 +1,4 @@
-// Package kind tells whether messages say the same of different things.
+// Package kind recognizes messages that differ only in ranks, nodes or numbers.
 package kind
 
 import "regexp"

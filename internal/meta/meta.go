@@ -1,10 +1,9 @@
-// Package meta describes one file of a dataset: how many bytes it has to have
-// and with what checksum, and what else about it must be the same when it is
-// rebuilt or fetched.
+// Package meta describes one file of a dataset: its size, its checksum, and other
+// properties that it must have again when it is rebuilt or fetched.
 //
-// A description is kept as a hash, in filemaps, redundancy files and the lists of
-// the prefix directory. The keys are known here only; those that are not known,
-// as another version may have written them, stay in it.
+// A description is stored as a hash in filemaps, redundancy files and the lists of
+// the prefix directory. Only this package knows the keys. Unknown keys, which another
+// version may have written, stay.
 //
 //	FILE         path relative to the directory of the dataset
 //	NAME         last element of it
@@ -61,22 +60,20 @@ const (
 	keyShared     = "SHARED"
 )
 
-// Meta is the description of a file. Copies of one are the same description;
-// Clone makes another. The zero value stands for none: nothing is known of it,
-// and nothing can be recorded.
+// Meta is the description of a file. Copies of a Meta share the description; Clone
+// makes another. The zero value is no description, in which nothing can be recorded.
 type Meta struct{ h *hash.Hash }
 
-// FromHash returns the description that h holds, which goes on holding it.
+// FromHash returns the description in h, not a copy.
 func FromHash(h *hash.Hash) Meta { return Meta{h} }
 
-// Hash returns what holds the description, nil if there is none.
+// Hash returns the hash with the description, nil if there is none.
 func (m Meta) Hash() *hash.Hash { return m.h }
 
 // IsZero reports whether there is no description.
 func (m Meta) IsZero() bool { return m.h == nil }
 
-// Clone returns another description that says the same, of none one that says
-// nothing.
+// Clone returns a copy of the description, an empty one if there is none.
 func (m Meta) Clone() Meta { return Meta{m.h.Clone()} }
 
 // New returns the description of a file that is about to be written. file is
@@ -99,11 +96,11 @@ func (m Meta) SetOrigin(orig, dir string) {
 }
 
 // Label is the path relative to the directory of the dataset as it was recorded,
-// wherever it leads: it tells files apart, and is for messages.
+// unchecked: it is for comparisons and messages.
 func (m Meta) Label() string { return m.h.Text(keyFile) }
 
-// File is the path relative to the directory of the dataset. It is empty
-// unless it leads to somewhere below that directory.
+// File is the path relative to the directory of the dataset. It is empty if it
+// would leave that directory.
 func (m Meta) File() string {
 	if file := m.Label(); filepath.IsLocal(file) {
 		return file
@@ -122,7 +119,7 @@ func (m Meta) SetComplete(complete bool) {
 // Complete reports whether the file was recorded as whole.
 func (m Meta) Complete() bool { return m.h.Text(keyComplete) == "1" }
 
-// Size is the number of bytes the file has to have, -1 if that is not known.
+// Size is the number of bytes of the file, -1 if that is not known.
 func (m Meta) Size() int64 {
 	if n, ok := m.h.Int(keySize); ok && n >= 0 {
 		return n
@@ -143,13 +140,13 @@ func (m Meta) crc(key string) (uint32, bool) {
 	return uint32(n), err == nil
 }
 
-// SetCRC records the CRC-32 of the contents. Its text always has the same
-// length, so that a description can be laid out before the checksum is known.
+// SetCRC records the CRC-32 of the contents. Its text has a fixed length, so that the
+// size of a description is known before the checksum.
 func (m Meta) SetCRC(crc uint32) { m.h.SetValue(keyCRC, crcText(crc)) }
 
 func crcText(crc uint32) string { return fmt.Sprintf("0x%08x", crc) }
 
-// Stored is how a file is kept that is not as the program wrote it.
+// Stored describes a file that is not stored as the program wrote it.
 type Stored struct {
 	How   string // method of compression
 	Size  int64  // bytes
@@ -157,7 +154,7 @@ type Stored struct {
 	NoCRC bool   // the checksum is not known
 }
 
-// Stored says how the file is kept, if that is not as the program wrote it.
+// Stored says how the file is stored, if that is not as the program wrote it.
 func (m Meta) Stored() (s Stored, other bool) {
 	s.How, other = m.h.Value(keyStored)
 	if !other {
@@ -172,7 +169,7 @@ func (m Meta) Stored() (s Stored, other bool) {
 	return s, true
 }
 
-// SetStored records how the file is kept.
+// SetStored records how the file is stored.
 func (m Meta) SetStored(s Stored) {
 	m.SetAsWritten()
 	m.h.SetValue(keyStored, s.How)
@@ -182,24 +179,23 @@ func (m Meta) SetStored(s Stored) {
 	}
 }
 
-// SetAsWritten records that the file is kept as the program wrote it.
+// SetAsWritten records that the file is stored as the program wrote it.
 func (m Meta) SetAsWritten() {
 	for _, key := range []string{keyStored, keyStoredSize, keyStoredCRC} {
 		m.h.Unset(key)
 	}
 }
 
-// Find takes into account how many bytes a file has that may be kept in another
-// form: the last to write it may have written it as it was. The size tells which of
-// the two it is, since the other form is smaller.
+// Find decides by the size of a file in the prefix directory whether it is compressed,
+// as recorded, or was written again as it was: compressed it is smaller.
 func (m Meta) Find(size int64) {
 	if s, other := m.Stored(); other && size != s.Size && size == m.Size() {
 		m.SetAsWritten()
 	}
 }
 
-// StoredSize is the number of bytes that the file has where it is kept, -1 if that
-// is not known.
+// StoredSize is the number of bytes that the file has as stored, -1 if that is not
+// known.
 func (m Meta) StoredSize() int64 {
 	if s, other := m.Stored(); other {
 		return s.Size
@@ -207,26 +203,23 @@ func (m Meta) StoredSize() int64 {
 	return m.Size()
 }
 
-// SetShared records that another rank has written the file too, and that it is
-// counted with that rank.
+// SetShared records that another rank has written the file too, and counts it.
 func (m Meta) SetShared(rank int) { m.h.SetInt(keyShared, int64(rank)) }
 
 // Shared reports whether the file is counted with another rank.
 func (m Meta) Shared() bool { return m.h.Has(keyShared) }
 
-// The fields that say whether a file is the one described, and those that it is to
-// have besides.
+// The keys that identify the contents of a file, and those of its other properties.
 var (
 	contentKeys = []string{keySize, keyCRC, keyShared, keyStored, keyStoredSize, keyStoredCRC}
 	recordKeys  = []string{keyMode, keyUID, keyGID, keyMtime, keyAtime}
 )
 
-// CopyContent records in another description what this one says of the contents:
-// size and checksum, how the file is kept, and whether it is counted elsewhere.
+// CopyContent copies to another description what this one says of the contents: size
+// and checksum, how the file is stored, and whether another rank counts it.
 func (m Meta) CopyContent(to Meta) { m.copy(to, contentKeys) }
 
-// CopyRecord records in another description the mode, owner and times that this
-// one says.
+// CopyRecord copies mode, owner and times to another description.
 func (m Meta) CopyRecord(to Meta) { m.copy(to, recordKeys) }
 
 func (m Meta) copy(to Meta, keys []string) {
@@ -264,8 +257,8 @@ func (m Meta) Record(path string) error {
 	return nil
 }
 
-// Restore gives the file at path the mode, owner and times that were recorded.
-// An owner that only root may set is left as it is.
+// Restore sets the recorded mode, owner and times of the file at path. It does not
+// set an owner that only root may set.
 func (m Meta) Restore(path string) error {
 	uid, haveUID := m.h.Int(keyUID)
 	gid, haveGID := m.h.Int(keyGID)
@@ -288,12 +281,12 @@ func (m Meta) Restore(path string) error {
 	return nil
 }
 
-// Check says what is wrong with the file at path, judged without reading it:
-// that it is there, was recorded as whole, and has its size.
+// Check checks, without reading it, that the file at path exists, was recorded as
+// whole, and has its size.
 func (m Meta) Check(path string) error { return m.check(path, m.Size()) }
 
-// CheckKept is Check for a file where it may be kept in another form.
-func (m Meta) CheckKept(path string) error {
+// CheckStored is Check for a file that may be compressed.
+func (m Meta) CheckStored(path string) error {
 	if info, err := os.Lstat(path); err == nil {
 		m.Find(info.Size())
 	}

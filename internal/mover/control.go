@@ -12,16 +12,16 @@ import (
 	"github.com/goscr/goscr/internal/lock"
 )
 
-// poll returns when something is so, which another process brings about.
-func poll(so func() bool) {
+// poll returns when done, which depends on another process, is true.
+func poll(done func() bool) {
 	const least, most = 2 * time.Millisecond, 200 * time.Millisecond
-	for nap := least; !so(); nap = min(nap*3/2, most) {
+	for nap := least; !done(); nap = min(nap*3/2, most) {
 		time.Sleep(nap)
 	}
 }
 
-// cancel has nothing more copied of those datasets of the transfer file that which
-// chooses, and returns when nothing is.
+// cancel cancels the copies of those datasets of the transfer file that which selects,
+// and returns when they have ended.
 func cancel(control string, which func(ids []string) []string) error {
 	var ids []string
 	err := hash.Update(filePath(control), func(h *hash.Hash) error {
@@ -44,8 +44,8 @@ func cancel(control string, which func(ids []string) []string) error {
 	return failed
 }
 
-// cancelled reports whether nothing more is copied of datasets that were cancelled.
-// It takes them out of the transfer file itself if there is no scr_transfer that does.
+// cancelled reports whether copies of cancelled datasets have ended. It removes them
+// from the transfer file if no scr_transfer runs that would.
 func cancelled(control string, ids []string) (bool, error) {
 	free, err := lock.Try(lockPath(control), lock.Exclusive)
 	if err != nil {
@@ -64,7 +64,7 @@ func cancelled(control string, ids []string) (bool, error) {
 	return !slices.ContainsFunc(ids, func(id string) bool { return h.Has(keyCancel, id) }), err
 }
 
-// Reset stops what is copied on a node for an earlier run. When it returns nothing is.
+// Reset cancels the copies on a node for an earlier run, and waits until they end.
 func Reset(control string) error {
 	if !known(control) {
 		return nil
@@ -87,8 +87,8 @@ func known(control string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Close leaves nothing behind on a node where all has been copied: it returns when
-// scr_transfer has ended, unless that waits for the next run.
+// Close ends the work on a node where all has been copied: it returns when scr_transfer
+// has ended, unless that waits for the next run.
 func Close(control string) error {
 	if !known(control) {
 		return nil
@@ -108,14 +108,13 @@ func Close(control string) error {
 	return os.Remove(filePath(control))
 }
 
-// Forget takes a dataset out of the transfer file of a node, all of which has been
-// copied.
+// Forget removes a dataset that has been copied from the transfer file of a node.
 func Forget(control string, id int) error {
 	return hash.Update(filePath(control), func(h *hash.Hash) error { remove(h, strconv.Itoa(id)); return nil })
 }
 
-// Exit has the scr_transfer of a node end, and returns when it has, and so has one
-// that waited to take its place. What it was copying is continued by the next.
+// Exit ends the scr_transfer of a node, and one that waits to replace it, and returns
+// when they have ended. The next continues interrupted copies.
 func Exit(control string) error {
 	var err error
 	poll(func() bool {

@@ -19,7 +19,7 @@ import (
 const Command = "scr_transfer"
 
 // Daemon has scr_transfer copy. If one runs already, as scr_run starts it, it gets the
-// requests; else one is started, which ends when there are no more.
+// requests; else Daemon starts one, which ends when there are no more.
 type Daemon struct {
 	Control string // directory of the node
 	Manner  Manner
@@ -34,10 +34,10 @@ type Daemon struct {
 	patience time.Duration // for tests: instead of startTime
 }
 
-// maxLaunches is how often scr_transfer is started for a request before that fails.
+// maxLaunches bounds the starts of scr_transfer for a request before that fails.
 const maxLaunches = 3
 
-// startTime is how long an scr_transfer that was started may take to lock its lock.
+// startTime bounds the time from the start of an scr_transfer until it has its lock.
 const startTime = 3 * time.Second
 
 type daemonTransfer struct {
@@ -64,7 +64,7 @@ func (d *Daemon) Start(r *Request) (Transfer, error) {
 	return &daemonTransfer{Daemon: d, request: r, file: watched{path: filePath(d.Control)}, launched: time.Now()}, err
 }
 
-// starting is how long to wait for one that has been started.
+// starting is the time to wait for one that has been started.
 func (d *Daemon) starting() time.Duration {
 	if d.patience > 0 {
 		return d.patience
@@ -72,7 +72,7 @@ func (d *Daemon) starting() time.Duration {
 	return startTime
 }
 
-// launch starts scr_transfer. If there is one, the other ends at once.
+// launch starts scr_transfer. If one runs already, the new one ends at once.
 func (d *Daemon) launch() error {
 	if d.Launch != nil {
 		return d.Launch(d.Control)
@@ -89,14 +89,14 @@ func (x *daemonTransfer) Begin() error {
 	x.launched = time.Now()
 	switch {
 	case running(x.Control):
-		x.launched = time.Time{} // it either sees the request, or gives its lock up before it could
+		x.launched = time.Time{} // it either sees the request, or releases its lock first
 	case x.First:
 		x.startOrEnd()
 	}
 	return x.err
 }
 
-// startOrEnd starts scr_transfer for the request, which ends if that fails.
+// startOrEnd starts scr_transfer for the request; if that fails the request ends.
 func (x *daemonTransfer) startOrEnd() {
 	if err := x.start(); err != nil {
 		x.ended, x.err = true, err
@@ -115,7 +115,7 @@ func (x *daemonTransfer) Ended() bool {
 	if x.ended {
 		return true
 	}
-	alive := running(x.Control) // before the file is looked at: it may end in between
+	alive := running(x.Control) // before the file is read: it may end in between
 	if x.file.changed() {
 		h, err := hash.ReadWithLock(x.file.path)
 		if err != nil {
@@ -144,7 +144,7 @@ func (x *daemonTransfer) Wait() error {
 }
 
 func (x *daemonTransfer) Files() ([]redundancy.File, error) {
-	// What was found out of the files while they were copied is in the list.
+	// The list has what the copy has recorded of the files.
 	part, err := prefix.ReadPart(x.request.Prefix, x.request.Dataset.ID(), x.request.Rank)
 	if err != nil {
 		return nil, err

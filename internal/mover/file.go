@@ -19,8 +19,8 @@ import (
 	"github.com/goscr/goscr/internal/transfer"
 )
 
-// The transfer file, in the control directory of a node, says what is to be copied
-// and what has been (SCR Developer's Manual, "Files"). The processes of the node and
+// The transfer file, in the control directory of a node, lists files to copy and files
+// that were copied (SCR Developer's Manual, "Files"). The processes of the node and
 // scr_transfer change it under its lock.
 //
 //	FILES   / <path in the cache> / DESTINATION = path in the prefix directory
@@ -81,7 +81,7 @@ func lockPath(control string) string { return filepath.Join(control, lockName) }
 // running reports whether there is an scr_transfer on the node.
 func running(control string) bool { return lock.Held(lockPath(control)) }
 
-// awaited reports whether an scr_transfer waits to take the place of the other.
+// awaited reports whether an scr_transfer waits to replace the other.
 func awaited(control string) bool { return lock.Held(filepath.Join(control, queueName)) }
 
 // Manner is how files are copied.
@@ -92,8 +92,8 @@ type Manner struct {
 
 func flag(on bool) string { return map[bool]string{true: "1", false: "0"}[on] }
 
-// enter adds a request to the hash of a transfer file, and has it copied. method, if
-// there is one, is how files are compressed.
+// enter adds a request to the hash of a transfer file, to be copied. method, if there
+// is one, is how files are compressed.
 func (r *Request) enter(h *hash.Hash, m Manner, method *compress.Method) error {
 	files, err := r.placedFiles()
 	if err != nil {
@@ -128,7 +128,7 @@ func (r *Request) enter(h *hash.Hash, m Manner, method *compress.Method) error {
 	return nil
 }
 
-// limits are those that a transfer file says.
+// limits returns the limits in a transfer file.
 func limits(h *hash.Hash) transfer.Limits {
 	number := func(key string) float64 {
 		x, err := strconv.ParseFloat(h.Text(key), 64)
@@ -140,7 +140,7 @@ func limits(h *hash.Hash) transfer.Limits {
 	return transfer.Limits{Bandwidth: number(keyBandwidth), CPU: number(keyPercent) / 100}
 }
 
-// copier is what copies a dataset as a transfer file says.
+// copier returns the copier of a dataset with the settings of a transfer file.
 func copier(h *hash.Hash, id int) *transfer.Copier {
 	const usual, most = 1 << 20, 16 << 20
 	size, ok := h.Int(keyBuffer)
@@ -162,7 +162,7 @@ func next(h *hash.Hash) (r *Request, copied map[string]bool) {
 		of := h.GetKVInt(keyDataset, id)
 		d := dataset.Decode(of.Get(keyDesc))
 		if d.ID() != id {
-			continue // how it ends could not be recorded
+			continue // its end could not be recorded
 		}
 		for _, rank := range of.Get(keyRank).Ints() {
 			part := of.GetKVInt(keyRank, rank)
@@ -202,7 +202,7 @@ func remove(h *hash.Hash, id string) {
 	h.UnsetKV(keyCancel, id)
 }
 
-// outcome is how the request of a rank has ended, according to a transfer file.
+// outcome returns the result of a rank's request in a transfer file.
 func outcome(h *hash.Hash, id, rank int) (ended bool, err error) {
 	part := partOf(h, id, rank)
 	switch {
@@ -216,12 +216,12 @@ func outcome(h *hash.Hash, id, rank int) (ended bool, err error) {
 	return part.Has(keyDone), nil
 }
 
-// partOf is what a transfer file has of a rank's request, nil if it was cancelled.
+// partOf returns a rank's request in a transfer file, nil if it was cancelled.
 func partOf(h *hash.Hash, id, rank int) *hash.Hash {
 	return h.GetKVInt(keyDataset, id).GetKVInt(keyRank, rank)
 }
 
-// record enters how a request has ended.
+// record enters the result of a request.
 func record(h *hash.Hash, r *Request, err error) {
 	part := partOf(h, r.Dataset.ID(), r.Rank)
 	var corrupt *redundancy.CorruptError
@@ -250,15 +250,15 @@ func recordWritten(h *hash.Hash, paths []string) {
 type watched struct {
 	path  string
 	seen  fs.FileInfo
-	doubt time.Time // when it was seen to have changed; zero once that is all that can have
+	doubt time.Time // when it was seen to have changed; zero when another change would show
 }
 
-// tick is longer than the times of files take to differ.
+// tick is longer than the resolution of file times.
 const tick = 50 * time.Millisecond
 
-// changed reports whether it has been replaced since it was asked last, or is not
-// there. Two changes within a tick may give back the same inode with the same time:
-// after a change it says once more that there may have been one.
+// changed reports whether the file has been replaced since the last call, or is
+// missing. After two changes within a tick the file may have the same inode and time:
+// so a tick after a change it is true once more.
 func (w *watched) changed() bool {
 	info, err := os.Lstat(w.path)
 	if err != nil {

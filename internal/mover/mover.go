@@ -2,23 +2,23 @@
 // the program goes on: an asynchronous flush, between prefix.StartFlush and
 // prefix.FinishFlush.
 //
-// There are two movers, which mean the same. Threads is a thread of the process for
-// each rank, and ends with it. Daemon is scr_transfer, one process on each node,
-// which goes on when the program has died. Neither knows of MPI: what one rank wants
-// copied is a Request, and only that rank asks how far it is.
+// There are two movers with the same results. Threads is a thread of each rank's
+// process, and ends with it. Daemon is scr_transfer, one process on each node, which
+// goes on when the program has died. Neither uses MPI: a Request has the files of one
+// rank, and only that rank polls it.
 //
 //	request.go  the files of one rank, and how they are copied
 //	threads.go  ... by a thread of the process
 //	daemon.go   ... by scr_transfer, as the process sees it
-//	control.go  the scr_transfer of a node is stopped, or waited for
-//	file.go     the transfer file, by which the two talk
+//	control.go  stop the scr_transfer of a node, or wait for it
+//	file.go     the transfer file, through which the two communicate
 //	serve.go    ... as scr_transfer sees it
 //
 // A file gets its name in the prefix directory once all of it is on the medium, and
 // the list of the rank (prefix.Part) is written once all its files are. So a copy
-// that is interrupted harms nothing that is there, and a copy that was complete when
-// the program died is not lost: the next run, or scr_index --build, completes the
-// dataset from the lists.
+// that is interrupted damages no other file, and a copy that was complete when the
+// program died is not lost: the next run, or scr_index --build, completes the dataset
+// from the lists.
 package mover
 
 import (
@@ -45,14 +45,13 @@ var delay = 50 * time.Millisecond
 // Mover starts copies.
 type Mover interface {
 	// Start accepts a request. All processes of a node start theirs before any of them
-	// calls Begin; until then nothing is copied, unless scr_transfer is at work already.
+	// calls Begin; until then nothing is copied, unless scr_transfer runs already.
 	Start(r *Request) (Transfer, error)
 }
 
 // Transfer is a request that was started.
 type Transfer interface {
-	// Begin has the copy begin. It is called once. That it could not is an error of
-	// Wait, too.
+	// Begin begins the copy. It is called once. Wait returns its error, too.
 	Begin() error
 	// Ended reports whether nothing more will be copied. It returns at once.
 	Ended() bool
@@ -60,7 +59,7 @@ type Transfer interface {
 	Wait() error
 	// Files are the files of a transfer that has succeeded, where they are now.
 	Files() ([]redundancy.File, error)
-	// Cancel ends the transfer, however far it is, and deletes what was copied. When it
-	// returns nothing is copied any more.
+	// Cancel ends the transfer, deletes the files that were copied, and returns when
+	// nothing is copied any more.
 	Cancel() error
 }

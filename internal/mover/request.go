@@ -11,7 +11,7 @@ import (
 	"github.com/goscr/goscr/internal/transfer"
 )
 
-// Request is what one rank wants copied: its files of a dataset.
+// Request asks for the copy of one rank's files of a dataset.
 type Request struct {
 	Dataset     dataset.Dataset
 	Rank, Ranks int    // of the job
@@ -22,7 +22,8 @@ type Request struct {
 	Limits transfer.Limits
 }
 
-// NewRequest describes a request. A mover changes nothing of what the caller has.
+// NewRequest describes a request. It clones the descriptions of the files, so that a
+// mover does not change the caller's.
 func NewRequest(d dataset.Dataset, rank, ranks int, to string, files []redundancy.File) *Request {
 	return &Request{Dataset: d, Rank: rank, Ranks: ranks, Prefix: to, Files: prefix.CloneFiles(files)}
 }
@@ -30,7 +31,7 @@ func NewRequest(d dataset.Dataset, rank, ranks int, to string, files []redundanc
 // Bytes is how much there is to copy.
 func (r *Request) Bytes() int64 { return prefix.Parts{r.Rank: r.Files}.Bytes() }
 
-// progress is how far a request is when its copy begins, and what the copy calls.
+// progress holds the state of a request when its copy begins, and the copy's callbacks.
 type progress struct {
 	pace   *transfer.Pace
 	copied map[string]bool         // files, by their paths in the cache, that have been copied before
@@ -38,8 +39,7 @@ type progress struct {
 	placed func(path string) error // told that a file has its name
 }
 
-// copy copies the files that have not been yet, at a pace, and then writes the list of
-// the rank.
+// copy copies the remaining files, at a pace, and then writes the list of the rank.
 func (r *Request) copy(c *transfer.Copier, p progress) error {
 	p.pace.Begin()
 	c.Step = p.pace.Spent
@@ -83,9 +83,9 @@ func (r *Request) placedFiles() (files []redundancy.File, err error) {
 	return files, nil
 }
 
-// discard deletes what has been copied of a request, when the copy has ended. A file
-// that was there before under the same name is told from a copy by its time; a copy
-// may have been made smaller.
+// discard deletes the copied files of a request, when the copy has ended. A copy has
+// the time of its file and is not larger, but compressed it is smaller; other files of
+// the same names stay.
 func (r *Request) discard() error {
 	var first error
 	for _, f := range r.Files {

@@ -15,14 +15,15 @@ import (
 	"github.com/goscr/goscr/internal/transfer"
 )
 
-// Server is scr_transfer at work.
+// Server is the main loop of scr_transfer.
 type Server struct {
 	Control string // directory of the node
-	// Stay has it wait for more when all is copied, until it is told to end, or Alone
-	// says that scr_run, which would tell it, is gone.
+	// Stay makes it wait for more when all is copied, until it is told to end, or Alone
+	// reports that scr_run, which would tell it, has ended.
 	Stay  bool
 	Alone func() bool
-	// Poll is how often it looks for work while it has none; 0: five times a second.
+	// Poll is the time between two polls for work while it has none; 0: a fifth of a
+	// second.
 	Poll time.Duration
 	// Warn is told why a request could not be copied.
 	Warn func(error)
@@ -72,9 +73,9 @@ func (s *Server) Run() error {
 	}
 }
 
-// takeLock takes the lock, unless another process is at work. If that does not stay,
-// since a program that was there first has started it, it is waited for: it ends when
-// it has copied all, or with the job step that it belongs to.
+// takeLock takes the lock, unless another process copies. It waits for one that does
+// not stay, since a program has started it earlier: that ends when it has copied all,
+// or with its job step.
 func (s *Server) takeLock() (err error) {
 	if s.Stay {
 		place, err := lock.Try(filepath.Join(s.Control, queueName), lock.Shared)
@@ -88,7 +89,7 @@ func (s *Server) takeLock() (err error) {
 			return err
 		}
 		switch {
-		case tries < 5: // a process that cancels something has it for a moment
+		case tries < 5: // a process that cancels a copy holds it briefly
 			time.Sleep(20 * time.Millisecond)
 		case !s.Stay || stays(s.Control) || s.Alone():
 			return nil
@@ -109,7 +110,7 @@ func (s *Server) unlock() {
 	s.lock = nil
 }
 
-// task is what is to be done next.
+// task is the next work to do.
 type task struct {
 	exit    bool
 	request *Request        // nil: nothing so far
@@ -117,9 +118,9 @@ type task struct {
 	copier  *transfer.Copier
 }
 
-// next finds out what to do next. If the server is to end, the lock is given up
-// before anybody else can change the transfer file: a process that enters a request
-// later finds no scr_transfer, and a request that was entered before has been seen.
+// next finds the next task. If the server is to end, it releases the lock before
+// another process can change the transfer file: a process that enters a request later
+// finds no scr_transfer, and a request that was entered before has been seen.
 func (s *Server) next() (t task, err error) {
 	if idle, err := s.idle(); idle || err != nil {
 		return task{exit: err == nil && (!s.Stay || s.Alone())}, err
@@ -134,8 +135,8 @@ func (s *Server) next() (t task, err error) {
 	return t, err
 }
 
-// idle reports whether the transfer file need not be changed: a server that waits
-// does not write as long as there is nothing to say.
+// idle reports whether the transfer file need not be changed: a server that waits does
+// not write to it needlessly.
 func (s *Server) idle() (bool, error) {
 	if _, err := os.Lstat(s.file.path); errors.Is(err, fs.ErrNotExist) {
 		return true, nil
@@ -154,7 +155,7 @@ func (s *Server) idle() (bool, error) {
 	return request == nil && !h.Has(keyCancel) && h.Text(keyCommand) != commandExit && h.Has(keyStay), nil
 }
 
-// choose decides what to do next, and says so in the hash of the transfer file.
+// choose decides the next task, and records it in the hash of the transfer file.
 func (s *Server) choose(h *hash.Hash) (t task) {
 	for _, id := range h.Get(keyCancel).Keys() {
 		remove(h, id)
@@ -210,16 +211,15 @@ type copying struct {
 	*Request
 	file    *watched // the transfer file
 	pace    *transfer.Pace
-	asked   time.Time // when it was found to be wanted
-	written []string  // files that were copied, which the transfer file does not say yet
-	told    time.Time // when that was changed last
+	asked   time.Time // when the dataset was last found to be wanted
+	written []string  // copied files that are not recorded in the transfer file yet
+	told    time.Time // when the transfer file was changed last
 }
 
-// errCancelled is the error of a request that is not to be copied, or that is left to
-// the next server.
+// errCancelled is the error of a request that is cancelled, or left to the next server.
 var errCancelled = fmt.Errorf("%w", transfer.ErrStopped)
 
-// poll looks whether the transfer file says something else than before.
+// poll checks whether the transfer file has changed.
 func (c *copying) poll() error {
 	if !c.file.changed() {
 		return nil
@@ -236,7 +236,7 @@ func (c *copying) poll() error {
 	return nil
 }
 
-// wait waits, until the request is cancelled or the limits are others.
+// wait waits, at most until the request is cancelled or the limits change.
 func (c *copying) wait(d time.Duration) error {
 	const most = 100 * time.Millisecond // until that is noticed
 	before := c.pace.Limits
@@ -249,7 +249,7 @@ func (c *copying) wait(d time.Duration) error {
 }
 
 // wanted is an error if the dataset is not being flushed any more: a run without this
-// node may have gone on, and write files of these names.
+// node may have continued, and write files of the same names.
 func (c *copying) wanted() error {
 	if time.Since(c.asked) < time.Second {
 		return nil
@@ -262,7 +262,7 @@ func (c *copying) wanted() error {
 	return err
 }
 
-// placed notes that a file was copied.
+// placed records that a file was copied.
 func (c *copying) placed(path string) error {
 	c.written = append(c.written, path)
 	if time.Since(c.told) < time.Second {
@@ -271,14 +271,14 @@ func (c *copying) placed(path string) error {
 	return c.tell()
 }
 
-// tell says in the transfer file which files were copied.
+// tell records the copied files in the transfer file.
 func (c *copying) tell() error {
 	err := hash.Update(c.file.path, func(h *hash.Hash) error { recordWritten(h, c.written); return nil })
 	c.written, c.told = nil, time.Now()
 	return err
 }
 
-// finish records how a request has ended. One that was cancelled is as it was.
+// finish records the result of a request, unless it was cancelled.
 func (s *Server) finish(r *Request, err error) error {
 	if errors.Is(err, errCancelled) {
 		return nil

@@ -12,9 +12,9 @@ import (
 	"github.com/goscr/goscr/internal/transfer"
 )
 
-// Threads copies in the process. There is a thread while there is something to copy,
-// and never more than one: a request waits for those before it. It has the processors
-// of the program's thread that started it.
+// Threads copies in the process. It has one thread while there are requests, which
+// copies them in their order, on the processors of the program's thread that started
+// it.
 type Threads struct {
 	// Copier makes what copies a dataset; a request has one while it is copied.
 	Copier func(d dataset.Dataset) *transfer.Copier
@@ -28,7 +28,7 @@ type threadTransfer struct {
 	before  *threadTransfer
 	begun   bool
 
-	hurry  chan struct{} // closed when somebody waits for it
+	hurry  chan struct{} // closed when the caller waits for it
 	cancel chan struct{} // closed to end it
 	done   chan struct{} // closed when it has ended, with err set
 	err    error
@@ -53,7 +53,7 @@ func (x *threadTransfer) Begin() error {
 func (x *threadTransfer) run(before *threadTransfer) {
 	defer close(x.done)
 	defer func() {
-		if p := recover(); p != nil { // must not take the program with it
+		if p := recover(); p != nil { // must not end the program
 			x.err = fmt.Errorf("internal error: %v; please report it with these lines: %s", p, debug.Stack())
 		}
 	}()
@@ -62,7 +62,7 @@ func (x *threadTransfer) run(before *threadTransfer) {
 	}
 	// The thread ends with the goroutine, which does not unlock it.
 	runtime.LockOSThread()
-	transfer.StepBack()
+	transfer.LowerPriority()
 	pace := &transfer.Pace{Limits: x.request.Limits, Used: transfer.ThreadTime, Wait: transfer.UntilStopped(x.cancel)}
 	x.err = x.request.copy(x.copier(x.request.Dataset), progress{pace: pace})
 }

@@ -9,28 +9,27 @@ import (
 	"github.com/goscr/goscr/internal/redundancy"
 )
 
-// Bring copies files of one rank to the prefix directory. It is the one way in
-// which a file of the program gets there; what differs from case to case is in its
-// fields, of which Prefix and Copy have to be set.
+// Bring copies files of one rank to the prefix directory. All copies of the program's
+// files to it use Bring. Its fields select variants; Prefix and Copy must be set.
 type Bring struct {
 	Prefix string // absolute
 	// Copy makes dst of src and returns when dst is on its medium: transfer.Copier's
 	// Copy, or its Fetch.
 	Copy func(src, dst string, md meta.Meta) error
-	// Aside is a temporary name for file number i, under which it is copied; it gets
-	// its own when it is whole. nil: files are copied under their own names.
+	// Aside is a temporary name for file number i until it is whole. nil: files are
+	// copied under their own names.
 	Aside func(to string, i int) string
 	// There reports whether file number i need not be copied.
 	There func(i int, f redundancy.File, to string) (bool, error)
 	// Ready is asked before a file that was copied gets its own name. Its error ends
 	// the copy.
 	Ready func() error
-	// Placed is told of each file that was copied and has its own name.
+	// Placed is called for each file that was copied and has its own name.
 	Placed func(i int, f redundancy.File, to string) error
 }
 
-// Destination is where a file of the program belongs in the prefix directory. The
-// error is of a description that names another place.
+// Destination is the path of a file of the program in the prefix directory. It is an
+// error if the description names a path outside.
 func Destination(prefix string, f redundancy.File) (string, error) {
 	if err := CheckName(f.Meta.File()); err != nil {
 		return "", fmt.Errorf("the description of %s names %w", f.Path, err)
@@ -38,8 +37,8 @@ func Destination(prefix string, f redundancy.File) (string, error) {
 	return filepath.Join(prefix, f.Meta.File()), nil
 }
 
-// Files copies files, and returns them where they are then, with the descriptions
-// they have; their names are durable, too. A copy that was interrupted is continued.
+// Files copies files, makes their names durable, and returns them with their new paths
+// and descriptions. It continues interrupted copies.
 func (b *Bring) Files(files []redundancy.File) ([]redundancy.File, error) {
 	var placed []redundancy.File
 	for i, f := range files {
@@ -55,8 +54,8 @@ func (b *Bring) Files(files []redundancy.File) ([]redundancy.File, error) {
 	return placed, syncNames(b.Prefix, placed)
 }
 
-// File copies file number i to a place. That its name is durable is for the caller
-// to see to; Part.Enter does.
+// File copies file number i to a path. The caller makes its name durable, as Part.Enter
+// does.
 func (b *Bring) File(i int, f redundancy.File, to string) error {
 	if b.There != nil {
 		if there, err := b.There(i, f, to); there || err != nil {
@@ -90,8 +89,8 @@ func (b *Bring) copy(i int, f redundancy.File, to string) error {
 	return err
 }
 
-// CloneFiles returns the same files with descriptions of their own, which a copy may
-// change.
+// CloneFiles returns the same files with copies of their descriptions, which a copy of
+// the file may change.
 func CloneFiles(files []redundancy.File) []redundancy.File {
 	var own []redundancy.File
 	for _, f := range files {

@@ -9,11 +9,10 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// CompleteFlushes completes the flushes that were under way when an earlier run
-// ended, if by now the files of all ranks are in the prefix directory, as their lists
-// say. It needs nothing of the cache. It returns the datasets of which something is
-// missing: they are not being flushed any more. It is collective; all ranks get the
-// same.
+// CompleteFlushes completes the flushes that an earlier run did not finish, if the
+// lists of all ranks show that their files are in the prefix directory. It does not
+// read the cache. It gives up the flushes of datasets with missing files, and returns
+// these. It is collective; all ranks get the same.
 func (p *Prefix) CompleteFlushes() (missing []dataset.Dataset, err error) {
 	list, err := p.flushing()
 	if err != nil {
@@ -63,9 +62,9 @@ func (p *Prefix) flushing() (list []Located, err error) {
 	return decodeFlushFile(all), err
 }
 
-// completeFlush completes a flush, or says what is missing. It is not wanted any more
-// if somebody has dropped the dataset since, or the program has died of what it read
-// from its copy in the cache. The result is agreed.
+// completeFlush completes a flush, or its error says what is missing. It is not wanted
+// any more if a user has dropped the dataset since, or the program has died while it
+// read the copy in the cache. The result is agreed.
 func (p *Prefix) completeFlush(d dataset.Dataset, ranks int) (wanted bool, err error) {
 	const undone, done, unwanted = 0, 1, 2
 	state := undone
@@ -94,7 +93,7 @@ func (p *Prefix) completeFlush(d dataset.Dataset, ranks int) (wanted bool, err e
 	return true, p.completeFromLists(d, ranks)
 }
 
-// completeFromLists completes a flush of which there are only the lists of the ranks.
+// completeFromLists completes a flush from the lists of the ranks.
 func (p *Prefix) completeFromLists(d dataset.Dataset, ranks int) error {
 	parts, err := p.readLists(d, ranks)
 	totals := []int64{0, 0}
@@ -131,7 +130,7 @@ func (p *Prefix) readLists(d dataset.Dataset, ranks int) (Parts, error) {
 			return nil, errors.New("the list of a rank is of another dataset: " + partPath(p.Dir, d.ID(), rank))
 		}
 		for _, f := range part.Files {
-			if err := f.Meta.CheckKept(f.Path); err != nil {
+			if err := f.Meta.CheckStored(f.Path); err != nil {
 				return nil, err
 			}
 		}

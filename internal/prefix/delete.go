@@ -15,9 +15,8 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Delete removes a dataset with its files, and the directories that leaves
-// empty, from the prefix directory. A name that is not there is no error. It is
-// collective.
+// Delete removes a dataset with its files, and directories that become empty, from the
+// prefix directory. An unknown name is no error. It is collective.
 func (p *Prefix) Delete(name string) error {
 	chosen, err := p.choose(func(x *Index) []Entry {
 		if e, ok := x.Find(name); ok {
@@ -33,8 +32,8 @@ func (p *Prefix) Delete(name string) error {
 	return err
 }
 
-// Purge removes all datasets. One whose files are not known leaves the index, and
-// they stay. It is collective.
+// Purge removes all datasets. If the files of one are not known they stay, and the
+// dataset leaves the index. It is collective.
 func (p *Prefix) Purge() error {
 	all, err := p.choose((*Index).Entries)
 	if err != nil {
@@ -52,9 +51,8 @@ func (p *Prefix) Purge() error {
 	return nil
 }
 
-// Keep removes the oldest checkpoints until at most so many are left that a job can
-// restart from. Outputs stay, and so do files that were written again since, which
-// are a newer dataset's. It is collective.
+// Keep removes the oldest checkpoints until at most most usable ones are left. Outputs
+// stay, and so do files that a newer dataset has written again. It is collective.
 func (p *Prefix) Keep(most int) error {
 	old, err := p.choose(func(x *Index) []Entry { return x.beyond(most) })
 	if err != nil {
@@ -69,8 +67,8 @@ func (p *Prefix) Keep(most int) error {
 	return nil
 }
 
-// beyond returns the checkpoints, and what was meant to become one, that are older
-// than the newest so many that can be used.
+// beyond returns the checkpoints, incomplete ones included, that are older than the
+// newest most usable ones.
 func (x *Index) beyond(most int) []Entry {
 	var old []Entry
 	usable := 0
@@ -88,7 +86,7 @@ func (x *Index) beyond(most int) []Entry {
 	return old
 }
 
-// choose gives all ranks what rank 0 chooses of the index, lowest id first.
+// choose gives all ranks the entries that rank 0 chooses, lowest id first.
 func (p *Prefix) choose(of func(*Index) []Entry) ([]Entry, error) {
 	list := hash.New()
 	err := mpi.OnRoot(p.Comm, func() error {
@@ -127,8 +125,8 @@ func sameFile(f redundancy.File) bool {
 	return (!known || when.Equal(info.ModTime())) && (size < 0 || size == info.Size())
 }
 
-// remove deletes a dataset with its files, as far as which says yes to them. It is
-// collective; the result is agreed.
+// remove deletes a dataset with those files for which which is true. It is collective;
+// the result is agreed.
 func (p *Prefix) remove(e Entry, which func(redundancy.File) bool) error {
 	_, files, err := p.files(e.origin())
 	if err != nil && e.Complete {
@@ -164,7 +162,7 @@ func (p *Prefix) remove(e Entry, which func(redundancy.File) bool) error {
 	return p.forget(e)
 }
 
-// forget removes what is known of a dataset. It is collective; the result is agreed.
+// forget removes the metadata of a dataset. It is collective; the result is agreed.
 func (p *Prefix) forget(e Entry) error {
 	return mpi.OnRoot(p.Comm, func() error {
 		err := UpdateIndex(p.Dir, func(x *Index) error { x.remove(e.ID); return nil })

@@ -26,7 +26,7 @@ func Announce(prefix string, d dataset.Dataset) error {
 		if err := x.claim(prefix, d, false); err != nil {
 			return err
 		}
-		// The lock makes sure that nothing of this one is there yet.
+		// The lock ensures that nothing of this one is there yet.
 		if err := emptyDir(prefix, d.ID()); err != nil {
 			return err
 		}
@@ -35,8 +35,8 @@ func Announce(prefix string, d dataset.Dataset) error {
 	})
 }
 
-// emptyDir makes the directory of a dataset, in which nothing may be left of an
-// earlier dataset with its number.
+// emptyDir makes the directory of a dataset, without files of an earlier dataset with
+// its number.
 func emptyDir(prefix string, id int) error {
 	if err := os.RemoveAll(Dir(prefix, id)); err != nil {
 		return err
@@ -85,14 +85,14 @@ func Complete(prefix string, d dataset.Dataset) (bool, error) {
 // Repaired is what RepairIndex has done.
 type Repaired struct {
 	Done  bool    // not, if the index can be read
-	Aside string  // where what could not be read is now, "" if there was nothing
+	Aside string  // path of the damaged index now, "" if there was none
 	List  []Found // what is in the new index
-	Bad   []error // what it could not use
+	Bad   []error // of datasets that it could not use
 }
 
-// RepairIndex makes a new index from the summaries of the datasets that are
-// there, in place of one that cannot be read, which is kept beside it. An index
-// that can be read is left alone.
+// RepairIndex replaces an index that cannot be read by a new one, made from the
+// summaries of the datasets, and renames the old one. It does not change an index that
+// can be read.
 func RepairIndex(prefix string) (Repaired, error) {
 	var r Repaired
 	aside := metadataPath(prefix, indexFile) + ".damaged"
@@ -138,8 +138,8 @@ func claimed(prefix string, d dataset.Dataset) error {
 	return x.claim(prefix, d, true)
 }
 
-// conclude records a dataset of which all files, and the list of them, are in
-// the prefix directory: from here on it can be used.
+// conclude makes a dataset usable of which all files, and the list of them, are in the
+// prefix directory.
 func conclude(prefix string, d dataset.Dataset) error {
 	if err := writeSummary(prefix, d); err != nil {
 		return err

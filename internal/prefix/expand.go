@@ -10,11 +10,10 @@ import (
 	"github.com/goscr/goscr/internal/transfer"
 )
 
-// Expand decompresses the files of a dataset where they are, so that they can be
-// read there, and by SCR 3.1. It returns how many there were. A file is replaced
-// when all of it is on its medium, and lists of files say of both what it is; so
-// one that is cut short leaves the dataset as usable as it was, and can be run
-// again.
+// Expand decompresses the files of a dataset in place, so that programs and SCR 3.1 can
+// read them. It returns their number. It replaces a file when all of the new one is on
+// its medium, and the list of files is right for both; so an interrupted Expand leaves
+// the dataset usable, and can be run again.
 func Expand(prefix string, e Entry, c *transfer.Copier) (files int, err error) {
 	if !e.Complete || e.Dir != "" {
 		return 0, fmt.Errorf("dataset %d (%s) is not complete", e.ID, e.Name)

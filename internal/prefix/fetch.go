@@ -10,14 +10,13 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Candidate returns the next dataset to try to restart from, after one with
-// the id below (0 to begin). It is collective; all ranks get the same one.
+// Candidate returns the next dataset to try to restart from, older than the id below (0
+// to begin). It is collective; all ranks get the same one.
 func (p *Prefix) Candidate(below int) (dataset.Dataset, bool, error) {
 	return p.find(func(x *Index) (Entry, bool) { return x.Next(below) })
 }
 
-// Newer returns the names of checkpoints that a restart can use, and whose numbers are
-// higher than one.
+// Newer returns the names of usable checkpoints with ids above than.
 func Newer(prefix string, than int) (names []string, err error) {
 	x, err := ReadIndex(prefix)
 	if err != nil {
@@ -32,10 +31,10 @@ func Newer(prefix string, than int) (names []string, err error) {
 }
 
 // Written returns the newest checkpoint that the program wrote to the prefix
-// directory itself, if a restart prefers that to what the cache has. It is newer than
-// after, the newest in the cache. If the cache has none, after is 0, and no checkpoint
-// that has to be fetched may be newer. It is older than below, and not newer than the
-// current one. It is collective; all ranks get the same one.
+// directory itself, if a restart prefers it to the cache: it is newer than after, the
+// newest in the cache. If the cache has none, after is 0, and no checkpoint that has to
+// be fetched may be newer. It is older than below, and not newer than the current one.
+// It is collective; all ranks get the same one.
 func (p *Prefix) Written(after, below int) (dataset.Dataset, bool, error) {
 	return p.find(func(x *Index) (Entry, bool) {
 		newest := below - 1

@@ -16,13 +16,13 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Flush copies a dataset to the prefix directory. parts are those files in the
-// cache that the caller copies, and ranks is the size of the job that wrote them;
-// each rank's are with one process, in general the rank itself. It is
-// collective; the result is agreed.
+// Flush copies a dataset to the prefix directory. parts are the files in the cache that
+// the caller copies, and ranks is the size of the job that wrote them; one process,
+// usually the rank itself, has each rank's files. It is collective; the result is
+// agreed.
 //
-// A flush is StartFlush, then the copy, for which no rank needs another, and then
-// FinishFlush; or GiveUpFlush, if not all could be copied. Here the program waits
+// A flush is StartFlush, then the copy, which each rank does alone, and then
+// FinishFlush; or GiveUpFlush, if not all could be copied. In Flush the program waits
 // for the copy. Package mover copies while the program goes on.
 func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
 	start := time.Now()
@@ -31,7 +31,7 @@ func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
 	}
 	c := p.Packer(d)
 	p.Follow(c, fmt.Sprintf("dataset %d (%s): flushed", d.ID(), d.Name()), parts.Bytes())
-	parts = parts.clone() // what is said of copies is not true of the files in the cache
+	parts = parts.clone() // descriptions of copies differ from those of the files in the cache
 	err := p.InTurn(p.Width, func() error {
 		for rank, files := range parts {
 			if err := p.copy(c, d, rank, files); err != nil {
@@ -46,9 +46,9 @@ func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
 	return p.FinishFlush(d, ranks, parts, start)
 }
 
-// StartFlush enters a dataset as incomplete, which it is from before its first byte
-// is copied until all are on the medium, so that a flush which is interrupted leaves
-// nothing that is taken for a checkpoint. It is collective; the result is agreed.
+// StartFlush enters a dataset as incomplete before its first byte is copied, so that
+// no restart uses what an interrupted flush has left. It is collective; the result is
+// agreed.
 func (p *Prefix) StartFlush(d dataset.Dataset, ranks int) error {
 	p.Log.Info("dataset %d (%s): flush to %s begins", d.ID(), d.Name(), p.Dir)
 	return p.begin(d, func() error { return startFlushing(p.Dir, d, ranks) })
@@ -67,15 +67,15 @@ func (p *Prefix) FinishFlush(d dataset.Dataset, ranks int, parts Parts, start ti
 	return nil
 }
 
-// removeParts removes the lists of ranks, which say the same as the list of all.
+// removeParts removes the lists of ranks, which the list of all files replaces.
 func (p *Prefix) removeParts(d dataset.Dataset, parts Parts) {
 	for rank := range parts {
 		_ = RemovePart(p.Dir, d.ID(), rank) // in general there is none
 	}
 }
 
-// GiveUpFlush records that a dataset is not being flushed any more. That it is
-// incomplete is recorded already. It is collective; the result is agreed.
+// GiveUpFlush records that a dataset is not being flushed any more; the index has it as
+// incomplete already. It is collective; the result is agreed.
 func (p *Prefix) GiveUpFlush(d dataset.Dataset) error {
 	if p.interrupted == nil {
 		p.interrupted = map[int]bool{}
@@ -90,7 +90,7 @@ func (p *Prefix) GiveUpFlush(d dataset.Dataset) error {
 	})
 }
 
-// Packer returns what copies a dataset to the prefix directory.
+// Packer returns the Copier of a dataset to the prefix directory.
 func (p *Prefix) Packer(d dataset.Dataset) *transfer.Copier {
 	c := p.Copier()
 	c.Compress = p.Compression(d)
@@ -105,19 +105,17 @@ func (p *Prefix) Compression(d dataset.Dataset) compress.Method {
 	return p.Compress
 }
 
-// Copier returns what copies files to and from the prefix directory, without
-// making them smaller.
+// Copier returns a Copier to and from the prefix directory that does not compress.
 func (p *Prefix) Copier() *transfer.Copier {
 	c := transfer.NewCopier(p.Buffer)
 	c.Bare, c.Blind = p.Bare, p.Blind
 	return c
 }
 
-// often is how often a rank says how far a copy is.
+// often is the time between two reports on the progress of a copy.
 const often = 10 * time.Second
 
-// Follow has rank 0 say now and then how many of its bytes are copied, if the copy
-// takes long.
+// Follow has rank 0 report the progress of its copy now and then, if it takes long.
 func (p *Prefix) Follow(c *transfer.Copier, what string, bytes int64) {
 	if p.Comm.Rank() != 0 || p.Log.Debug < 1 {
 		return
@@ -177,7 +175,7 @@ func (p *Prefix) begin(d dataset.Dataset, record func() error) error {
 // commit writes the list of files and the summary of a dataset whose files are all
 // on the medium, and then enters it as complete.
 func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool) error {
-	// What another job has begun meanwhile is not written over.
+	// Do not overwrite the dataset of another job that has begun meanwhile.
 	if err := mpi.OnRoot(p.Comm, func() error { return claimed(p.Dir, d) }); err != nil {
 		return err
 	}

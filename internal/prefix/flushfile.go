@@ -9,8 +9,8 @@ import (
 	"github.com/goscr/goscr/internal/dataset"
 )
 
-// flush.scr says where each dataset is, for the commands that look after a
-// job once it has ended (SCR Developer's Manual, "Files"):
+// flush.scr says where each dataset is, for the commands that run after a job has ended
+// (SCR Developer's Manual, "Files"):
 //
 //	DATASET / <id> / NAME
 //	                 CKPT = 1, OUTPUT = 1      what it is for
@@ -99,8 +99,8 @@ func located(prefix string, id int) (Located, error) {
 	return Located{}, err
 }
 
-// UnderWay reports whether a dataset, and not another of its id, is being flushed: it
-// is still wanted in the prefix directory.
+// UnderWay reports whether a dataset, and not another of its id, is being flushed, and
+// so is still wanted in the prefix directory.
 func UnderWay(prefix string, d dataset.Dataset) (bool, error) {
 	l, err := located(prefix, d.ID())
 	return l.Is(Flushing) && l.Dataset.Same(d), err
@@ -141,7 +141,7 @@ func OnlyCached(prefix string, list []dataset.Dataset) error {
 	})
 }
 
-// another reports whether an entry is of a dataset that had the number before.
+// another reports whether an entry is of an earlier dataset with the same number.
 func another(e *hash.Hash, d dataset.Dataset) bool {
 	desc := e.Get(keyDesc)
 	return desc != nil && !dataset.Decode(desc).Same(d)

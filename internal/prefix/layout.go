@@ -59,9 +59,8 @@ func update(prefix, name string, change func(*hash.Hash) error) error {
 	return hash.Update(metadataPath(prefix, name), change)
 }
 
-// CheckName says what is wrong with the name of a file of the program that was
-// read from disk: it has to lead to somewhere below the prefix directory that is
-// not goscr's.
+// CheckName checks the name of a file of the program that was read from disk: it must
+// be below the prefix directory, and not in goscr's own directory.
 func CheckName(name string) error {
 	path := filepath.Clean(name)
 	if !filepath.IsLocal(name) || path == "." || path == Metadata || strings.HasPrefix(path, Metadata+string(filepath.Separator)) {
@@ -70,8 +69,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// RedundancyName is how redundancy files are called: the member, counted from 1,
-// the size of the set, the lowest rank in it, and the scheme.
+// RedundancyName matches names of redundancy files: the member, counted from 1, the
+// size of the set, the lowest rank in it, and the scheme.
 var RedundancyName = regexp.MustCompile(`^([0-9]{1,9})_of_([0-9]{1,9})_in_([0-9]{1,9})\.(xor|partner|rs)$`)
 
 // IsRedundancy reports whether a redundancy file can have a name.

@@ -1,8 +1,7 @@
 package prefix
 
-// Note runs f on rank 0, which records something for the commands around the job.
-// That its file system is full is no reason not to write checkpoints to the cache,
-// so an error is a warning.
+// Note runs f on rank 0, to record something for the commands around the job. An error
+// is a warning: with a full file system checkpoints can still go to the cache.
 func (p *Prefix) Note(f func() error) {
 	if p.Comm.Rank() != 0 {
 		return

@@ -27,14 +27,14 @@ type Prefix struct {
 	interrupted map[int]bool // datasets of which background copies may have left temporary files
 }
 
-// tell gives all ranks the description that rank 0 has. It is collective.
+// tell returns rank 0's description on all ranks. It is collective.
 func (p *Prefix) tell(d dataset.Dataset) (dataset.Dataset, error) {
 	h, err := hash.Bcast(d.Encode(), 0, p.Comm)
 	return dataset.Decode(h), err
 }
 
-// alone does what the ranks of a job do together in one process, as commands need
-// it. Errors are as they were before the ranks, of which there is one, agreed.
+// alone runs collective code in one process, as commands need it. It returns the error
+// itself, not an AgreedError.
 func alone(prefix string, f func(p *Prefix) error) error {
 	err := f(&Prefix{Comm: local.One(), Dir: prefix, Log: &report.Logger{}})
 	var agreed *mpi.AgreedError

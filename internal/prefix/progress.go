@@ -6,7 +6,7 @@ import (
 	"github.com/goscr/goscr/internal/dataset"
 )
 
-// Progress is what flush.scr and the index say of the checkpoints of a job.
+// Progress describes the checkpoints of a job, from flush.scr and the index.
 type Progress struct {
 	Newest   int       // id of the newest that is complete
 	Name     string    // its name
@@ -14,7 +14,7 @@ type Progress struct {
 	Flushing bool      // a dataset is being flushed
 }
 
-// ReadProgress says how far a job is. It may be called at any time.
+// ReadProgress reads the progress of a job. It may be called at any time.
 func ReadProgress(prefix string) (Progress, error) {
 	var p Progress
 	x, err := ReadIndex(prefix)

@@ -11,8 +11,8 @@ import (
 	"github.com/goscr/goscr/internal/dataset"
 )
 
-// restart.scr says what the program is reading. If it dies of that, no later run gets
-// the same checkpoint, and dies of it again.
+// restart.scr names the checkpoint that the program is reading. If the program dies
+// meanwhile, no later run gets this checkpoint, so that none dies of it again.
 //
 //	READING   / <id> / NAME = <name>     the program is restarting from it
 //	CONDEMNED / <id> / NAME = <name>     no run is to restart from it
@@ -31,8 +31,7 @@ func BeginRestart(prefix string, d dataset.Dataset) error {
 	})
 }
 
-// EndRestart records that the program has read what it wanted, or has not begun
-// to.
+// EndRestart records that the program does not read a checkpoint any more.
 func EndRestart(prefix string) error {
 	if !restarted(prefix) {
 		return nil
@@ -85,7 +84,7 @@ func Condemned(prefix string) (map[int]string, error) {
 	return list, nil
 }
 
-// Forgive takes checkpoints off the list, once they are gone from the cache.
+// Forgive removes checkpoints from the list, once they have left the cache.
 func Forgive(prefix string) error {
 	return update(prefix, restartFile, func(h *hash.Hash) error { h.Unset(keyCondemned); return nil })
 }

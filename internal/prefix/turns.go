@@ -4,11 +4,10 @@ import "errors"
 
 const tagTurn = 1101
 
-// InTurn runs f on every rank, on at most width at the same time, so that many
-// ranks do not stand in each other's way at the file system. Ranks go in order,
-// each when the one width before it has done; whatever f returns, the next gets
-// its turn. A width of 0 has all of them run at once. It is collective; the result
-// is the rank's own.
+// InTurn runs f on every rank, on at most width at the same time, to limit the load on
+// the file system. Ranks run in order: each when the one width before it has finished,
+// also with an error. With width 0 all run at once. It is collective; the result is the
+// rank's own.
 func (p *Prefix) InTurn(width int, f func() error) error {
 	rank := p.Comm.Rank()
 	if width <= 0 {

@@ -1,5 +1,5 @@
-// Package progress is how work on many bytes says how far it is. What does the
-// work tells a Meter; who has started it decides what people see.
+// Package progress reports the progress of work on many bytes. The code that does
+// the work tells a Meter; its caller decides how users see it.
 package progress
 
 import (
@@ -10,11 +10,11 @@ import (
 	"github.com/goscr/goscr/internal/report"
 )
 
-// Meter is told how far some work is. Several goroutines may do so.
+// Meter is told the progress of some work. Several goroutines may call it.
 type Meter interface {
-	// Expect says that there are so many more bytes to do.
+	// Expect adds bytes to the total.
 	Expect(bytes int64)
-	// Add says that so many of them are done.
+	// Add adds bytes that are done.
 	Add(bytes int64)
 }
 
@@ -27,7 +27,7 @@ func (None) Expect(int64) {}
 // Add does nothing.
 func (None) Add(int64) {}
 
-// Or is m, or None if that is nil.
+// Or returns m, or None if m is nil.
 func Or(m Meter) Meter {
 	if m == nil {
 		return None{}
@@ -35,51 +35,50 @@ func Or(m Meter) Meter {
 	return m
 }
 
-// Lines shows progress as a line now and then, where that can be wanted: as Local
-// does.
+// Lines reports progress in a line now and then, by Logger.Local.
 type Lines struct {
 	Log  *report.Logger
-	What string        // it begins with that
+	What string        // beginning of each line
 	Each time.Duration // between two lines; work that takes less has none
 
-	mu          sync.Mutex
-	begun, said time.Time
-	total, done int64
-	now         func() time.Time // for tests
+	mu              sync.Mutex
+	begun, reported time.Time
+	total, done     int64
+	now             func() time.Time // for tests
 }
 
-// Expect is as Meter has it.
+// Expect implements Meter.
 func (l *Lines) Expect(bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.total += bytes
-	l.look()
+	l.clock()
 }
 
-// Add is as Meter has it.
+// Add implements Meter.
 func (l *Lines) Add(bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.done += bytes
-	if now := l.look(); l.done < l.total && now.Sub(l.said) >= l.Each {
-		l.said = now
+	if now := l.clock(); l.done < l.total && now.Sub(l.reported) >= l.Each {
+		l.reported = now
 		l.Log.Local("%s: %s", l.What, l.state(now.Sub(l.begun)))
 	}
 }
 
-// look returns the time, which begins with the first look.
-func (l *Lines) look() time.Time {
+// clock returns the time. The work begins with the first call.
+func (l *Lines) clock() time.Time {
 	if l.now == nil {
 		l.now = time.Now
 	}
 	now := l.now()
 	if l.begun.IsZero() {
-		l.begun, l.said = now, now
+		l.begun, l.reported = now, now
 	}
 	return now
 }
 
-// state is what there is to say after some time.
+// state describes the progress after some time.
 func (l *Lines) state(passed time.Duration) string {
 	rate := float64(l.done) / max(passed.Seconds(), 1e-9)
 	text := fmt.Sprintf("%s of %s, %s/s", report.Bytes(l.done), report.Bytes(l.total), report.Bytes(int64(rate)))

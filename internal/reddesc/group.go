@@ -15,8 +15,8 @@ const (
 	World = "WORLD" // all ranks of the job
 )
 
-// Groups are the failure groups of a job: sets of ranks that something can
-// take away together. They also say which ranks share a store.
+// Groups are the failure groups of a job: ranks that one failure can end together.
+// They also say which ranks share a store.
 type Groups struct {
 	World  mpi.Comm
 	byName map[string]mpi.Comm
@@ -49,7 +49,7 @@ func (g *Groups) Comm(name string) (mpi.Comm, error) {
 	return c, nil
 }
 
-// Free gives the communicators back. It is collective over the world.
+// Free frees the communicators. It is collective over the world.
 func (g *Groups) Free() error {
 	for _, name := range slices.Sorted(maps.Keys(g.byName)) {
 		if name == World {
@@ -62,10 +62,9 @@ func (g *Groups) Free() error {
 	return nil
 }
 
-// splitByString divides the ranks of c into communicators of equal strings. No
-// rank sees the strings of others but those of its own group: they are told
-// apart by a hash, and then by comparing with the first of those with the same
-// hash, as often as there are different ones.
+// splitByString divides the ranks of c into communicators of equal strings. No rank
+// gets the strings of all: ranks are split by a hash, and then by comparison with the
+// string of the first rank with the same hash, until all are equal.
 func splitByString(c mpi.Comm, value string) (mpi.Comm, error) {
 	h := fnv.New32a()
 	h.Write([]byte(value))

@@ -1,11 +1,10 @@
-// Package reddesc decides which ranks protect each other. A redundancy descriptor says in
-// which store a dataset is kept, with which scheme it is protected, and against
-// the loss of which groups of ranks; for the caller it also holds the set of
-// ranks that it belongs to.
+// Package reddesc decides which ranks protect each other. A redundancy descriptor has
+// the store of a dataset, its scheme, and the failure group whose loss the scheme
+// bears; on each rank it also has the rank's set.
 //
 // A descriptor is stored with every dataset, so that a later run protects and
-// rebuilds it in the same sets, wherever the ranks are then and whatever the
-// configuration says.
+// rebuilds it in the same sets, whatever the nodes of the ranks and the configuration
+// are then.
 package reddesc
 
 import (
@@ -22,8 +21,8 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// scheme returns the scheme of a name, for so many losses; 0 stands for as many
-// as are usual for it.
+// scheme returns the scheme of a name, for a number of losses; 0 is the default of
+// the scheme.
 func scheme(name string, failures int) (redundancy.Scheme, error) {
 	if failures < 0 {
 		return nil, fmt.Errorf("SET_FAILURES=%d: must not be negative", failures)
@@ -47,14 +46,14 @@ func scheme(name string, failures int) (redundancy.Scheme, error) {
 // Params say how datasets are to be protected.
 type Params struct {
 	Index    int
-	SetBy    string // what a user has set to have it, for messages
-	Interval int    // used for every checkpoint whose number this divides
+	SetBy    string // the parameter that sets it, for messages
+	Interval int    // used for every checkpoint whose number is a multiple of it
 	Store    string // name of the store that holds the datasets
 	Group    string // name of the failure group
 	Type     string // name of the scheme
 	SetSize  int    // least number of members of a set
-	Failures int    // losses to bear in a set, where the scheme leaves a choice; 0 for its default
-	Hop      int    // neighbours in a set are so many groups apart, at least; 0 is 1
+	Failures int    // losses to bear in a set, if the scheme leaves a choice; 0 for its default
+	Hop      int    // least distance of neighbours in a set, in groups; 0 is 1
 	Output   bool   // used for datasets that are output
 	Bypass   bool   // datasets are written to the prefix directory, and not protected
 }
@@ -83,8 +82,7 @@ func best(p Params, n int) redundancy.Scheme {
 	return s
 }
 
-// Check says what is wrong with the parameters of a descriptor. It is the same on
-// all ranks.
+// Check returns the error in the parameters of a descriptor, the same on all ranks.
 func Check(g *Groups, p Params) error {
 	_, err := scheme(p.Type, p.Failures)
 	if err == nil && p.SetSize < 1 {
@@ -102,9 +100,9 @@ func Check(g *Groups, p Params) error {
 	return nil
 }
 
-// Create makes the sets of a descriptor. It is collective over the groups'
-// world. Where the groups are too few for the scheme, each set has the best that
-// its size allows, and the reason is returned as a warning.
+// Create makes the sets of a descriptor. It is collective over the groups' world. If
+// there are too few groups for the scheme, each set gets the best scheme that its
+// size allows, and warning says why.
 func Create(g *Groups, p Params) (d *Descriptor, warning string, err error) {
 	if p.Bypass {
 		p.Type = "SINGLE"
@@ -114,7 +112,7 @@ func Create(g *Groups, p Params) (d *Descriptor, warning string, err error) {
 	}
 	s, _ := scheme(p.Type, p.Failures)
 	group, _ := g.Comm(p.Group)
-	size := max(p.SetSize, s.Failures(1<<30)+1) // with fewer it could not do what it is asked for
+	size := max(p.SetSize, s.Failures(1<<30)+1) // a smaller set could not bear all losses
 	if s.Name() == "RS" {
 		size = min(size, rs.MaxMembers/2) // a set may get nearly twice as many
 	}
@@ -139,8 +137,8 @@ func Create(g *Groups, p Params) (d *Descriptor, warning string, err error) {
 	return d, warning, nil
 }
 
-// short says how sets fall short of the scheme asked for, "" if none does. All
-// ranks say the same.
+// short describes sets that are too small for the scheme asked for, "" if there are
+// none. It is the same on all ranks.
 func short(p Params, wanted redundancy.Scheme, at place) string {
 	var sets []string
 	for _, of := range []struct{ count, members int }{
@@ -189,7 +187,7 @@ func Restore(world mpi.Comm, s *Stored) (*Descriptor, error) {
 	switch {
 	case s == nil:
 		err = fmt.Errorf("its redundancy descriptor is lost")
-	case s.Set < 0 || s.Set >= world.Size(): // a split takes no other number everywhere
+	case s.Set < 0 || s.Set >= world.Size(): // not every MPI can split by another number
 		err = fmt.Errorf("redundancy descriptor with set number %d", s.Set)
 	case s.Member < 0 || s.Member >= world.Size():
 		err = fmt.Errorf("redundancy descriptor with member number %d", s.Member)
@@ -216,8 +214,8 @@ func Restore(world mpi.Comm, s *Stored) (*Descriptor, error) {
 	return d, nil
 }
 
-// same checks that the members of the set are about to do the same thing. It is
-// collective over the set.
+// same checks that the members of the set have the same descriptor. It is collective
+// over the set.
 func (d *Descriptor) same() error {
 	sum := fnv.New32a()
 	fmt.Fprintf(sum, "%s %d", d.Scheme.Name(), d.Scheme.Failures(1<<30))
@@ -232,7 +230,7 @@ func (d *Descriptor) same() error {
 	return nil
 }
 
-// Free gives the set's communicator back. It is collective over the set.
+// Free frees the set's communicator. It is collective over the set.
 func (d *Descriptor) Free() error { return d.Set.Comm.Free() }
 
 // Pick returns the descriptor to use for the checkpoint of a number: of those

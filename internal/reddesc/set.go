@@ -4,11 +4,11 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// place is where a rank stands among the sets of a descriptor.
+// place is the position of a rank among the sets of a descriptor.
 type place struct {
 	sets     int // number of sets
 	set      int // the rank's set
-	member   int // its place in it
+	member   int // its rank in the set
 	smallest int // number of members of the smaller sets
 	larger   int // number of sets that have one member more
 }
@@ -16,7 +16,7 @@ type place struct {
 // divide distributes the ranks of world over sets, so that no two members of a
 // set share a failure group, and every set has at least size members if there
 // are enough groups for that. It is collective; each rank takes part in a few
-// reductions and learns nothing but its own place.
+// reductions and gets nothing but its own place.
 //
 // Ranks are numbered group by group, and rank i goes to set i mod S. A group
 // whose ranks are numbered in a row cannot meet a set twice if S is at least
@@ -33,7 +33,7 @@ func divide(world, group mpi.Comm, size, hop int) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	// Only the first rank of the group knows; the others add nothing.
+	// Only the first rank of the group has it; the others add 0.
 	first, err := mpi.AllreduceOne(group, before, mpi.Max)
 	if err != nil {
 		return place{}, err
@@ -61,7 +61,7 @@ func membersBefore(world, group mpi.Comm, hop int) (int64, error) {
 	if leads {
 		count[0] = int64(group.Size())
 	}
-	if hop <= 1 { // the order of the leaders is that of the ranks
+	if hop <= 1 { // the leaders are in the order of the ranks
 		err := world.Exscan(count, mpi.Sum)
 		if !leads {
 			count[0] = 0

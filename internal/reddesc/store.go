@@ -15,7 +15,7 @@ const (
 
 // Store is storage that can hold datasets, seen by one rank.
 type Store struct {
-	Name   string   // its directory on rank 0, by which all ranks know it
+	Name   string   // its directory on rank 0, which names it on all ranks
 	Base   string   // its directory here
 	Count  int      // most datasets it keeps
 	Comm   mpi.Comm // ranks that share it, which is a group's
@@ -23,8 +23,8 @@ type Store struct {
 	Shared bool     // by ranks of several nodes
 }
 
-// NewStore describes a store. group names the ranks that share it; "" is those
-// that view says, by default the ranks of a node. create has Base made if it is not
+// NewStore describes a store. group names the ranks that share it; if it is "" view
+// does, by default the ranks of a node. If create is set it makes Base if it is not
 // there. It is collective over the groups' world; the result is agreed.
 func NewStore(g *Groups, name, base string, count int, group, view string, create bool) (*Store, error) {
 	if group == "" {

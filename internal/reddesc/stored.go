@@ -21,8 +21,8 @@ const (
 	keyGroups    = "GROUPS"     // number of sets
 	keyGroupID   = "GROUP_ID"   // number of the rank's
 	keyGroupSize = "GROUP_SIZE" // members of it
-	keyGroupRank = "GROUP_RANK" // the rank's place among them
-	keyNode      = "NODE"       // on which the rank runs, in the filemaps of others
+	keyGroupRank = "GROUP_RANK" // the rank in the set
+	keyNode      = "NODE"       // of the rank, in the filemaps of others
 )
 
 // Stored is a descriptor as it is stored with a dataset.
@@ -30,10 +30,10 @@ type Stored struct {
 	Params
 	Sets, Set       int    // number of sets, and of the rank's set
 	Members, Member int    // of that set, and the rank's place in it
-	Node            string // that the rank runs on, "" if that is not recorded
+	Node            string // of the rank, "" if that is not recorded
 }
 
-// Stored returns what has to be stored to make the descriptor again.
+// Stored returns the descriptor in the form in which it is stored.
 func (d *Descriptor) Stored() *Stored {
 	return &Stored{Params: d.Params, Sets: d.sets, Set: d.id, Members: d.Set.Size(), Member: d.Set.Me()}
 }
@@ -81,7 +81,7 @@ func FromHash(h *hash.Hash) *Stored {
 	}
 }
 
-// String says what a descriptor protects against.
+// String describes the protection.
 func (s *Stored) String() string {
 	scheme, err := scheme(s.Type, s.Failures)
 	if err != nil {

@@ -5,14 +5,13 @@ import "unsafe"
 // line is the size of a cache line.
 const line = 64
 
-// copyLines copies whole lines with stores that go around the cache. dst begins
-// at a line, and n is a multiple of its size.
+// copyLines copies whole lines with non-temporal stores, which bypass the cache.
+// dst begins at a line, and n is a multiple of its size.
 //
 //go:noescape
 func copyLines(dst, src *byte, n int)
 
-// copyAround copies src to dst, of the same length, without bringing dst into
-// the cache.
+// copyAround copies src to dst, of the same length, and bypasses the cache for dst.
 func copyAround(dst, src []byte) {
 	head := min(int(-uintptr(unsafe.Pointer(unsafe.SliceData(dst)))&(line-1)), len(src))
 	copy(dst, src[:head])

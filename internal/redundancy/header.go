@@ -27,10 +27,10 @@ import (
 //	           BLOCKCRC = hex        8 digits a block, section by section
 //	sections one after the other
 //
-// It is that of XOR files in SCR Developer Guide, "XOR"; CHUNKS, COPY, BLOCK and
+// SCR Developer Guide, "XOR", has the header of XOR files; CHUNKS, COPY, BLOCK and
 // BLOCKCRC are ours.
-// Checksums are known only when all data has been through; since their text has a
-// fixed length, so has the header, and it is written last, in the room left for it.
+// Checksums are known only when all data has been read; their text has a fixed
+// length, and so has the header, which is written last into the room left for it.
 const (
 	keyDset     = "DSET"
 	keyRanks    = "RANKS"
@@ -58,13 +58,13 @@ type Header struct {
 	Ranks   int       // size of the job
 	Members []int     // of the set, by their ranks in the job
 	Current Member    // whose file it is
-	Left    []*Member // the members to its left, the nearest first; nil for one that is not described
+	Left    []*Member // the members to its left, the nearest first; nil: not described
 
 	Chunk  int64   // bytes of each section, where they are chunks
-	Chunks int     // how many there are then
+	Chunks int     // number of chunks
 	Copies []int64 // bytes of each section, where they are copies of the files of Left
 
-	Block     int64    // bytes of a section that have a checksum each, 0 if none have
+	Block     int64    // bytes of a block, which has one checksum; 0: no checksums
 	checksums []uint32 // of the blocks, section by section, as far as they are known
 }
 
@@ -87,7 +87,7 @@ func NewMember(rank int, files []File) Member {
 	return m
 }
 
-// In returns the member's files with the paths they have below dir.
+// In returns the member's files with their paths below dir.
 func (m Member) In(dir string) []File {
 	files := make([]File, len(m.Files))
 	for i, md := range m.Files {
@@ -116,8 +116,8 @@ func (m Member) encode() *hash.Hash {
 	return h
 }
 
-// decodeMember reads what encode returns. Every file that it describes has a
-// size, and a name that leads nowhere outside the directory it is taken to be in.
+// decodeMember decodes the result of encode. Every file has a size, and a name that
+// stays within the directory of the dataset.
 func decodeMember(h *hash.Hash) (Member, error) {
 	m := Member{Rank: -1}
 	if n, ok := h.Int(keyRank); ok {
@@ -136,8 +136,8 @@ func decodeMember(h *hash.Hash) (Member, error) {
 	return m, nil
 }
 
-// newHeader describes the caller's part of the protection of a dataset. How its
-// sections are laid out is the scheme's business.
+// newHeader describes the caller's part of the protection of a dataset. The scheme
+// lays out its sections.
 func newHeader(j *Job, current Member) *Header {
 	return &Header{Dataset: j.Dataset, Ranks: j.Ranks, Members: j.Set.Ranks, Current: current}
 }
@@ -161,7 +161,7 @@ func partnerKey(d int) string {
 	return keyPartner + strconv.Itoa(d)
 }
 
-// encode returns the header as it stands in the file.
+// encode returns the header as it is in the file.
 func (h *Header) encode() *hash.Hash {
 	x := hash.New()
 	x.Set(keyDset, h.Dataset.Encode())
@@ -194,7 +194,7 @@ func (h *Header) encode() *hash.Hash {
 	return x
 }
 
-// decodeHeader reads what encode returns. A header whose parts contradict each
+// decodeHeader decodes the result of encode. A header whose parts contradict each
 // other is an error.
 func decodeHeader(x *hash.Hash) (*Header, error) {
 	h := &Header{Dataset: dataset.Decode(x.Get(keyDset))}
@@ -254,9 +254,9 @@ func decodeGroup(group *hash.Hash, total int) ([]int, error) {
 	return ranks, nil
 }
 
-// decodeSections reads how the sections are laid out. The size of a copy is
-// compared with that of the files that it is a copy of: the member that gets it
-// back awaits as many bytes as its files have.
+// decodeSections reads the layout of the sections. A copy must have the size of the
+// files that it is a copy of: the member that recovers them awaits as many bytes as
+// its files have.
 func (h *Header) decodeSections(x *hash.Hash) error {
 	copies := x.Get(keyCopy)
 	for i := range copies.Size() {
@@ -281,7 +281,7 @@ func (h *Header) decodeSections(x *hash.Hash) error {
 	return nil
 }
 
-// layout is where the sections of a file and their blocks are.
+// layout holds the positions of the sections of a file and of their blocks.
 type layout struct {
 	block    int64
 	sections []section
@@ -294,8 +294,8 @@ type section struct {
 	first       int64 // number of its first block
 }
 
-// layout works out where everything is. It is an error if that is nowhere, or
-// beyond limit bytes.
+// layout computes the layout. An impossible one, or one beyond limit bytes, is an
+// error.
 func (h *Header) layout(limit int64) (layout, error) {
 	l := layout{block: h.Block}
 	for _, size := range h.Sections() {

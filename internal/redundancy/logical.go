@@ -14,15 +14,14 @@ import (
 	"github.com/goscr/goscr/internal/checksum"
 )
 
-// Logical is the concatenation of a rank's files, in the order given, padded
-// with zeros without end (SCR Developer Guide, "XOR"). Encoding reads it in as many columns as
-// the set has members less one, all of them at once, each from its beginning
-// to its end; so the CRC-32 of each file is put together from those of its
-// parts in the columns, and no byte is read twice.
+// Logical is the concatenation of a rank's files, in the order given, followed by
+// any number of zeros (SCR Developer Guide, "XOR"). Encoding reads its columns at
+// the same time, each from its beginning to its end. The CRC-32 of a file is
+// combined from the CRC-32 of its parts in the columns, so no byte is read twice.
 //
-// Files are read where they are in memory, through a mapping (window.go).
+// Files are read through a mapping (window.go).
 //
-// Descriptors may be few: it makes do with one.
+// One file descriptor is enough.
 //
 // A Logical that cannot read a file goes on with zeros, since the other
 // members wait for its part, and reports the error in Close.
@@ -39,14 +38,14 @@ type Logical struct {
 	err     error
 }
 
-// part is the CRC-32 of a stretch of one file that was passed through in one go.
+// part is the CRC-32 of a part of one file that was read in sequence.
 type part struct {
 	file int
 	crc  uint32
 	size int64
 }
 
-// A rank may have more files than descriptors; it keeps so many open.
+// maxOpen bounds the open files: a rank may have more files than descriptors.
 const maxOpen = 64
 
 // OpenLogical returns the files for reading.
@@ -92,8 +91,8 @@ func (l *Logical) fail(err error) {
 	}
 }
 
-// file returns an open file, and closes the one used longest ago if there are
-// too many.
+// file returns an open file, and closes the least recently used one if too many are
+// open.
 func (l *Logical) file(i int) (*os.File, error) {
 	if f := l.open[i]; f != nil {
 		for k, r := range l.recent {
@@ -114,7 +113,7 @@ func (l *Logical) file(i int) (*os.File, error) {
 		flags = os.O_RDWR | os.O_CREATE | unix.O_NOFOLLOW
 	}
 	f, err := os.OpenFile(l.files[i].Path, flags, 0o600)
-	for scarce(err) && len(l.recent) > 0 { // others in the process may have taken them
+	for scarce(err) && len(l.recent) > 0 { // other code in the process may use up descriptors
 		if err := l.closeOldest(); err != nil {
 			return nil, err
 		}
@@ -136,14 +135,14 @@ func (l *Logical) closeOldest() error {
 	return f.Close()
 }
 
-// scarce reports whether an error is that the machine is short of something,
-// which says nothing about the file it was needed for.
+// scarce reports whether an error means that the machine lacks a resource, and not
+// that the file is damaged.
 func scarce(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
 
-// unreadable is the error of a file that cannot be read: that is as bad as wrong
-// bytes in it, unless it can be read another time.
+// unreadable is the error of a file that cannot be read, which counts as corrupt
+// unless a later attempt may succeed.
 func unreadable(f File, err error) error {
 	if scarce(err) {
 		return err
@@ -151,9 +150,9 @@ func unreadable(f File, err error) error {
 	return &CorruptError{f.Path, err.Error()}
 }
 
-// span calls do for each file that has bytes in the n from offset, with where
-// its part begins in them, its length, and the offset in the file. It returns
-// how many of the n bytes the files cover.
+// span calls do for each file with bytes among the n from offset: its part begins
+// at from in them and at at in the file. It returns how many of the n bytes the
+// files cover.
 func (l *Logical) span(offset int64, n int, do func(i, from, length int, at int64)) int {
 	covered := 0
 	// The first file that ends after offset.
@@ -170,9 +169,9 @@ func (l *Logical) span(offset int64, n int, do func(i, from, length int, at int6
 }
 
 // Each passes the n bytes from offset to use, in parts that begin at from. It
-// returns how many of them the files cover; the rest is padding. column tells
-// apart the stretches that are passed side by side, each from its beginning on;
-// each must be a whole number of calls that follow each other.
+// returns how many of them the files cover; the rest is padding. Columns are read
+// at the same time; the calls for one column must follow each other without gaps
+// from its beginning to its end.
 func (l *Logical) Each(offset int64, n int, column int64, use func(from int, data []byte)) (covered int) {
 	return l.span(offset, n, func(i, from, length int, at int64) {
 		l.pass(column, i, at, length, func(within int, data []byte) { use(from+within, data) })
@@ -185,20 +184,19 @@ func (l *Logical) Read(buf []byte, offset, column int64) {
 	clear(buf[covered:])
 }
 
-// bite is how much is worked on at a time: it stays in the processor's nearest
-// cache from the checksum to what else is done with it.
-const bite = 16 << 10
+// batch is the number of bytes that are processed at a time: they stay in the
+// processor's nearest cache between the checksum and use.
+const batch = 16 << 10
 
-// pass takes the checksum of a part of a file and hands it to use, in bites with
-// where they begin, which must not keep them. Bytes that cannot be read stand as
-// zeros.
+// pass takes the checksum of a part of a file and passes it to use, which must not
+// keep it, in batches that begin at from. Bytes that cannot be read become zeros.
 func (l *Logical) pass(column int64, i int, at int64, length int, use func(from int, data []byte)) {
 	data, err := l.view(column, i, at, length)
 	if err == nil {
 		err = guard(func() {
-			for from := 0; from < length; from += bite {
-				part := data[from:min(from+bite, length)]
-				l.note(column, i, part)
+			for from := 0; from < length; from += batch {
+				part := data[from:min(from+batch, length)]
+				l.addChecksum(column, i, part)
 				use(from, part)
 			}
 		})
@@ -225,12 +223,11 @@ func (l *Logical) readFile(i int, buf []byte, at int64) error {
 	return err
 }
 
-// Write stores buf at offset; what lies beyond the end of the files is
-// padding and is dropped.
+// Write stores buf at offset, and drops padding past the end of the files.
 func (l *Logical) Write(buf []byte, offset, column int64) {
 	l.span(offset, len(buf), func(i, from, length int, at int64) {
 		data := buf[from : from+length]
-		l.note(column, i, data)
+		l.addChecksum(column, i, data)
 		f, err := l.file(i)
 		if err == nil {
 			_, err = f.WriteAt(data, at)
@@ -241,7 +238,7 @@ func (l *Logical) Write(buf []byte, offset, column int64) {
 	})
 }
 
-func (l *Logical) note(column int64, i int, data []byte) {
+func (l *Logical) addChecksum(column int64, i int, data []byte) {
 	parts := l.parts[column]
 	if n := len(parts); n == 0 || parts[n-1].file != i {
 		l.parts[column] = append(parts, part{i, checksum.Update(0, data), int64(len(data))})
@@ -252,8 +249,7 @@ func (l *Logical) note(column int64, i int, data []byte) {
 	p.size += int64(len(data))
 }
 
-// Checksums returns the CRC-32 of each file, once all of it has been passed
-// through.
+// Checksums returns the CRC-32 of each file, once all of it has been read or written.
 func (l *Logical) Checksums() []uint32 {
 	var columns []int64
 	for c := range l.parts {
@@ -280,8 +276,8 @@ func (l *Logical) Matches() error {
 	return nil
 }
 
-// Close closes the files. Those that were written get the mode, owner and
-// times they should have. It returns the first error that any call met.
+// Close closes the files, and gives those that were written their recorded mode,
+// owner and times. It returns the first error of any call.
 func (l *Logical) Close() error {
 	for _, w := range l.windows {
 		w.close()
@@ -301,12 +297,12 @@ func (l *Logical) Close() error {
 	return l.err
 }
 
-// readAll passes over the files from beginning to end.
+// readAll reads the files from beginning to end.
 func readAll(files []File, piece int) (*Logical, error) {
 	l := OpenLogical(files)
 	for i, f := range files {
 		size := max(f.Meta.Size(), 0)
-		if size == 0 { // is read by looking whether it is there
+		if size == 0 { // only its existence is checked
 			if _, err := l.file(i); err != nil {
 				l.fail(unreadable(f, err))
 			}

@@ -10,13 +10,12 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// The header of a member's redundancy file also describes the files of as many
-// members to its left as the scheme bears the loss of. So whichever are lost,
-// the description of each one's files is left with the nearest survivor to its
-// right.
+// The header of a member's redundancy file also describes the files of the k members
+// to its left, if the scheme bears the loss of k. So whichever k are lost, the
+// nearest survivor to the right of each has the description of its files.
 
-// partnerRoom returns the room that the descriptions of the k members to the
-// left will take in a header, once their checksums are known. It is collective.
+// partnerRoom returns the bytes that the descriptions of the k members to the left
+// will take in a header, once their checksums are known. It is collective.
 func partnerRoom(set *Set, k int, mine Member) (room int, err error) {
 	n := set.Size()
 	out, in := make([]byte, 8), make([]byte, 8)
@@ -35,7 +34,7 @@ func partnerRoom(set *Set, k int, mine Member) (room int, err error) {
 func (h *Header) exchangePartners(set *Set, k int) error {
 	n := set.Size()
 	var failed error
-	for d := 1; d <= k; d++ { // also after an error, for the others' sake
+	for d := 1; d <= k; d++ { // also after an error: the others wait for it
 		received, err := hash.Sendrecv(h.Current.encode(), (set.Me()+d)%n, (set.Me()-d+n)%n, set.Comm)
 		left, e := decodeMember(received)
 		failed = errors.Join(failed, err, e)
@@ -45,8 +44,8 @@ func (h *Header) exchangePartners(set *Set, k int) error {
 }
 
 // tellOwners gives each member that has lost its files the description of them,
-// from the nearest survivor to its right; it gets nil if there is none. h is the
-// header of a survivor, nil on those that have lost theirs. It is collective.
+// from the nearest survivor to its right, nil if there is none. h is the header of a
+// survivor, nil on the members lost. It is collective.
 func tellOwners(set *Set, lost []int, k int, h *Header) (*Member, error) {
 	n := set.Size()
 	send := map[int]*Member{}
@@ -66,9 +65,9 @@ func tellOwners(set *Set, lost []int, k int, h *Header) (*Member, error) {
 	return nil, err
 }
 
-// tellKeepers gives each member that has lost its redundancy file the
-// descriptions that it is to keep there again: those of the k members to its
-// left, the nearest first. It is collective.
+// tellKeepers gives each member that has lost its redundancy file the descriptions
+// of the k members to its left, the nearest first, to store them again. It is
+// collective.
 func tellKeepers(set *Set, lost []int, k int, mine Member) ([]*Member, error) {
 	n := set.Size()
 	send := map[int]*Member{}
@@ -85,9 +84,9 @@ func tellKeepers(set *Set, lost []int, k int, mine Member) ([]*Member, error) {
 	return left, err
 }
 
-// exchangeMembers sends each rank the description that send has for it, and
-// returns what came, by sender. What cannot be understood is left out: nobody
-// returns early for it. It is collective.
+// exchangeMembers sends each rank the description that send has for it, and returns
+// those received, by sender. It leaves out those that it cannot decode, and does not
+// return early for them. It is collective.
 func exchangeMembers(c mpi.Comm, send map[int]*Member) (map[int]*Member, error) {
 	h := hash.New()
 	for rank, m := range send {

@@ -7,18 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An overwriter writes over pages of a file on a RAM disk that are there
-// already, through mappings, and around the processor's cache. write(2) reads
-// each line of a page into the cache before it writes it, and throws pieces
-// that are on their way out of it.
+// An overwriter overwrites allocated pages of a file on a RAM disk through mappings,
+// and bypasses the processor's cache. write(2) reads each line of a page into the
+// cache before it writes it, and so evicts pieces that are still needed.
 type overwriter struct {
 	f       *os.File
-	windows map[int]*window // by the section they move along
+	windows map[int]*window // by section
 }
 
-// overwrites returns how to write over the first n bytes of a file, nil if that
-// is better left to write(2): where pages have to be allocated there may be none
-// left, and on a disk the copy is not what takes the time.
+// overwrites returns an overwriter for the first n bytes of a file, nil if write(2)
+// is better: allocating missing pages may fail, and on a disk the copy takes little
+// of the time.
 func overwrites(f *os.File, n int64) *overwriter {
 	var fs unix.Statfs_t
 	var st unix.Stat_t

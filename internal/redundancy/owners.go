@@ -11,10 +11,10 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Owners returns, of the files of the caller, those that lower ranks have too, by
-// their names, each with the lowest of these ranks. Every name is looked at by a
-// rank that follows from the name, so that no rank sees them all. If there are no such
-// files on any rank it is nil on all. It is collective; the error is agreed.
+// Owners returns, by name, those files of the caller that lower ranks have too, with
+// the lowest of these ranks. A hash of each name selects the rank that compares it,
+// so that no rank sees all names. If no rank has such files the result is nil on all.
+// It is collective; the error is agreed.
 func Owners(c mpi.Comm, files []File) (map[string]int, error) {
 	n := c.Size()
 	if n == 1 {
@@ -26,18 +26,18 @@ func Owners(c mpi.Comm, files []File) (map[string]int, error) {
 	for _, f := range files {
 		sum := sha256.Sum256([]byte(f.Meta.File()))
 		digest := hex.EncodeToString(sum[:width/2])
-		judge := int(sum[width/2])<<16 | int(sum[width/2+1])<<8 | int(sum[width/2+2])
-		b := digests[judge%n]
+		comparer := int(sum[width/2])<<16 | int(sum[width/2+1])<<8 | int(sum[width/2+2])
+		b := digests[comparer%n]
 		if b == nil {
 			b = &strings.Builder{}
-			digests[judge%n] = b
+			digests[comparer%n] = b
 		}
 		b.WriteString(digest)
 		names[digest] = f.Meta.File()
 	}
 	send := hash.New()
-	for judge, b := range digests {
-		send.At(strconv.Itoa(judge)).SetValue(keyNames, b.String())
+	for comparer, b := range digests {
+		send.At(strconv.Itoa(comparer)).SetValue(keyNames, b.String())
 	}
 	received, failed := hash.Exchange(send, c)
 	first := map[string]int{}
@@ -53,7 +53,7 @@ func Owners(c mpi.Comm, files []File) (map[string]int, error) {
 			}
 		}
 	}
-	// As a rule there is nothing to tell.
+	// As a rule no file is shared.
 	if any, err := mpi.Any(c, failed != nil || reply.Size() > 0); err != nil || !any {
 		return nil, err
 	}

@@ -10,56 +10,56 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Engine is what schemes that protect differ in: how the sections of a redundancy
-// file are laid out, and how data moves between members. All that they have in
-// common is done by the Scheme that New makes of one.
+// Engine is the part in which schemes differ: the layout of the sections of a
+// redundancy file, and how data moves between members. New makes a Scheme of an
+// Engine, which does the rest.
 type Engine interface {
 	// Name is the value of TYPE, and in small letters the extension of redundancy
 	// files.
 	Name() string
-	// Losses is the number of members whose loss is borne in every set that has
-	// more, whichever they are.
+	// Losses is the number of members, whichever they are, whose loss every larger
+	// set bears.
 	Losses() int
-	// Bears reports whether the loss of just these members of such a set is borne.
+	// Bears reports whether such a set bears the loss of just these members.
 	Bears(n int, lost []int) bool
 
-	// LayOut lays out the sections of the caller's redundancy file, whose own files
-	// have so many bytes, and their blocks. It is collective.
+	// LayOut lays out the sections of the caller's redundancy file and their blocks.
+	// The caller's own files have size bytes. It is collective.
 	LayOut(j *Job, h *Header, size int64) error
-	// LayOutLost lays out the sections of a redundancy file that was lost; those of
-	// the survivors have chunks of this size, and h describes its neighbours.
+	// LayOutLost lays out the sections of a lost redundancy file. The survivors have
+	// chunks of this size, and h describes the neighbours.
 	LayOutLost(h *Header, chunk int64)
-	// Fits is an error unless a header has sections as LayOut makes them.
+	// Fits is an error unless the sections of a header are as LayOut makes them.
 	Fits(h *Header) error
-	// Piece is how much is moved at a time where redundancy files do not say.
+	// Piece is the number of bytes moved at a time if redundancy files do not say.
 	Piece(j *Job, chunk int64) int
 
 	// Encode computes the sections of Out from Data. It is collective.
 	Encode(m *Part) error
-	// Recover computes Data and Out of the members lost from Data and Made of the
-	// others, which are all read to be checked. It is collective.
+	// Recover computes Data and Out of the lost members from Data and Made of the
+	// others, and reads all of these to check them. It is collective.
 	Recover(m *Part, lost []int) error
 }
 
-// Part is what a member has in encoding and recovery, and what it gets.
+// Part holds the inputs and results of a member in encoding and recovery.
 type Part struct {
 	Job      *Job
 	Chunk    int64 // bytes
 	Piece    int   // bytes that are moved at a time
 	Data     *Logical
-	Unread   bool    // Recover has not read Data, of which it had no need
-	Size     int64   // of what belongs into Data, whether it is kept or not
-	Made     *Reader // the redundancy file, where it is read, else nil
-	Out      *Writer // the redundancy file, where it is written, else nil
+	Unread   bool    // Recover has not read Data, since it did not need it
+	Size     int64   // of the member's files, whether Data stores them or not
+	Made     *Reader // the redundancy file to read, nil on a lost member
+	Out      *Writer // the redundancy file to write, else nil
 	Progress progress.Meter
 }
 
-// New returns the scheme that protects with an engine.
+// New returns the scheme of an engine.
 func New(e Engine) Scheme { return scheme{e} }
 
 type scheme struct{ Engine }
 
-// Failures is Losses in a set of more members than that.
+// Failures is Losses in a set of more than Losses members, else 0.
 func (s scheme) Failures(n int) int {
 	if n <= s.Losses() {
 		return 0
@@ -125,9 +125,8 @@ func (s scheme) Recover(j *Job, files []File, lost []int) ([]File, error) {
 	return files, s.contribute(j, files, lost)
 }
 
-// agree makes sure that the survivors have redundancy of the same layout, and
-// returns the size of a chunk and of the pieces in which data moves. A member
-// that has lost its own passes nil.
+// agree checks that the survivors have redundancy of the same layout, and returns
+// the size of a chunk and of the pieces that are moved. A lost member passes nil.
 func (s scheme) agree(j *Job, h *Header, err error) (chunk int64, piece int, _ error) {
 	const none = -1 << 62
 	most := []int64{none, none, none, none, 0} // of values and of their negatives; whether there is an error
@@ -172,7 +171,7 @@ func (s scheme) openOwn(j *Job, files []File) (*Reader, []File, error) {
 	return reader, reader.Current.In(j.Dir), nil
 }
 
-// contribute is the part of a survivor.
+// contribute is Recover on a survivor.
 func (s scheme) contribute(j *Job, files []File, lost []int) error {
 	m := &Part{Job: j, Progress: progress.Or(j.Progress)}
 	reader, own, err := s.openOwn(j, files)
@@ -202,7 +201,7 @@ func (s scheme) contribute(j *Job, files []File, lost []int) error {
 	return failed
 }
 
-// rebuild is the part of a member that has lost its files.
+// rebuild is Recover on a member that has lost its files.
 func (s scheme) rebuild(j *Job, lost []int) ([]File, error) {
 	set, k := j.Set, s.Losses()
 	m := &Part{Job: j, Progress: progress.Or(j.Progress)}
@@ -228,7 +227,7 @@ func (s scheme) rebuild(j *Job, lost []int) ([]File, error) {
 	s.LayOutLost(header, m.Chunk)
 	failed = cmp.Or(failed, s.Fits(header))
 
-	// A member that cannot keep what comes takes part all the same.
+	// A member that cannot store its files takes part all the same.
 	var files []File
 	m.Size = mine.Size()
 	if failed == nil && j.Wants(set.Me()) {

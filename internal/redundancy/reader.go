@@ -23,7 +23,7 @@ type Reader struct {
 
 // Open opens a redundancy file and reads its header.
 func Open(path string) (*Reader, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0) // a pipe in its place is not waited for
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0) // do not wait for a pipe
 	if err != nil {
 		return nil, err
 	}
@@ -53,18 +53,18 @@ func Open(path string) (*Reader, error) {
 	return nil, &CorruptError{path, err.Error()}
 }
 
-// Each passes a whole block of n bytes, from offset of a section, to use, in
-// bites with where they begin, which must not keep them. It compares its checksum
-// if there is one. It goes on after an error, with zeros for what cannot be read,
-// and reports it in Close.
+// Each passes a whole block of n bytes, from offset of a section, to use, which must
+// not keep it, in batches that begin at from. It compares the block's checksum, if
+// there is one. After an error it goes on, with zeros for bytes that cannot be read,
+// and Close reports the error.
 func (r *Reader) Each(i int, offset int64, n int, use func(from int, data []byte)) {
 	at := r.layout.sections[i]
 	data, err := r.view(i, r.start+at.start+offset, n)
 	crc := uint32(0)
 	if err == nil {
 		err = guard(func() {
-			for from := 0; from < n; from += bite {
-				part := data[from:min(from+bite, n)]
+			for from := 0; from < n; from += batch {
+				part := data[from:min(from+batch, n)]
 				if r.layout.block > 0 {
 					crc = checksum.Update(crc, part)
 				}
@@ -86,14 +86,13 @@ func (r *Reader) Each(i int, offset int64, n int, use func(from int, data []byte
 	}
 }
 
-// view returns a part of the file, which is good until the next view of the same
-// section.
+// view returns a part of the file, valid until the next view of the same section.
 func (r *Reader) view(i int, at int64, n int) ([]byte, error) {
 	w := &r.windows[i]
 	if !w.holds(at, n) {
 		w.close()
 		if r.layout.size >= small {
-			w.look(r.f, at, n)
+			w.mapForReading(r.f, at, n)
 		}
 	}
 	if w.data != nil {
@@ -118,13 +117,13 @@ func (r *Reader) fail(reason string) {
 	}
 }
 
-// Path is where the file is.
+// Path is the path of the file.
 func (r *Reader) Path() string { return r.f.Name() }
 
-// Failed returns the first error that any call met so far.
+// Failed returns the first error of any call so far.
 func (r *Reader) Failed() error { return r.err }
 
-// Close returns the first error that any call met.
+// Close closes the file, and returns the first error of any call.
 func (r *Reader) Close() error {
 	for i := range r.windows {
 		r.windows[i].close()
@@ -135,8 +134,7 @@ func (r *Reader) Close() error {
 	return r.err
 }
 
-// verifyAll reads a member's files, of which those a scheme made are redundancy
-// files, and compares their checksums.
+// verifyAll reads a member's own and redundancy files and compares their checksums.
 func verifyAll(files []File, piece int) error {
 	own, made := Split(files)
 	if err := Verify(own, piece); err != nil {

@@ -1,7 +1,7 @@
-// Package redundancy is what the redundancy schemes have in common: the set
-// of ranks that protect each other, the files of a rank seen as one logical
-// file, the redundancy file with its header, and the Scheme interface behind
-// which cache, flush and scavenge do not ask which scheme it is.
+// Package redundancy contains the common parts of the redundancy schemes: the set
+// of ranks that protect each other, the files of a rank as one logical file, the
+// redundancy file with its header, and the Scheme interface, through which cache,
+// flush and scavenge use any scheme.
 package redundancy
 
 import (
@@ -16,11 +16,11 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// ErrUnrecoverable is wrapped by the error of a Recover that cannot bring
-// everything back, because more was lost than the scheme can bear.
+// ErrUnrecoverable is wrapped by the error of a Recover that cannot rebuild all
+// files, because more members were lost than the scheme bears.
 var ErrUnrecoverable = mpi.NewKind(0, "cannot be rebuilt")
 
-// ErrCorrupt is what every CorruptError is.
+// ErrCorrupt is matched by every CorruptError.
 var ErrCorrupt = mpi.NewKind(1, "a file does not hold what was written to it")
 
 // Set is a group of ranks that protect each other, seen by one of them. No
@@ -61,7 +61,7 @@ func (s *Set) Right() int { return (s.Me() + 1) % s.Size() }
 
 // File is a file in the cache.
 type File struct {
-	Path string // where it is
+	Path string
 	Meta meta.Meta
 }
 
@@ -90,20 +90,19 @@ type Job struct {
 	// Register enters a file in the filemap, on disk. It is called before the
 	// file is made.
 	Register func(File) error
-	// Recycle, if not nil, puts a file at a path that has been registered, if
-	// it has one to spare. What it holds does not matter; its pages do: on a
-	// RAM disk writing to fresh ones takes three times as long.
+	// Recycle, if not nil, moves a file that is no longer used, if there is one, to
+	// a registered path. Its contents do not matter, but its pages do: on a RAM disk
+	// writing to new pages takes three times as long.
 	Recycle func(path string) error
 
-	// Only, if not nil, are the members whose own files Recover makes, of those
-	// that are lost; it makes no redundancy, and a copy that none of them needs
-	// is not read.
+	// Only, if not nil, lists the lost members whose own files Recover makes. It then
+	// makes no redundancy, and does not read a copy that none of them needs.
 	Only []int
 	// Progress, if not nil, is told of bytes that Recover reads.
 	Progress progress.Meter
 }
 
-// Wants reports whether a member's own files are to be made.
+// Wants reports whether Recover makes a member's own files.
 func (j *Job) Wants(member int) bool { return j.Only == nil || slices.Contains(j.Only, member) }
 
 // Scheme is a way to protect the files of the members of a set. All calls are
@@ -118,22 +117,21 @@ type Scheme interface {
 	// Bears reports whether the scheme bears the loss of just these members of a
 	// set of n; they may be more than Failures.
 	Bears(n int, lost []int) bool
-	// Encode protects files, all of them whole, and returns the files it made
-	// for that. It records the checksum of each file in its Meta as it goes.
+	// Encode protects files, all of them whole, and returns the redundancy files. It
+	// records the checksum of each file in its Meta.
 	Encode(j *Job, files []File) ([]File, error)
 	// Verify reads a member's files and redundancy and compares checksums. It
 	// is not collective.
 	Verify(j *Job, files []File) error
-	// Recover rebuilds all files, redundancy included, of the members whose
-	// rank in the set is in lost. files are the caller's own, of any order,
-	// redundancy included; what a lost member passes is not used. It returns
-	// the caller's files afterwards. Survivors' files are verified as they
-	// are read; an error that wraps *CorruptError names a member whose files turned
-	// out not to be what was written.
+	// Recover rebuilds all files, redundancy included, of the members whose rank in
+	// the set is in lost. files are the caller's, redundancy included, in any order;
+	// those of a lost member are not used. It returns the caller's files afterwards.
+	// It verifies survivors' files as it reads them; an error that wraps
+	// *CorruptError names a file that has changed.
 	Recover(j *Job, files []File, lost []int) ([]File, error)
 }
 
-// CorruptError says that a file does not hold what was written to it.
+// CorruptError says that the contents of a file have changed since it was written.
 type CorruptError struct {
 	Path   string
 	Reason string
@@ -144,8 +142,7 @@ func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
 func (e *CorruptError) Error() string { return fmt.Sprintf("%s is corrupt: %s", e.Path, e.Reason) }
 
-// Split separates a rank's own files from those a scheme made, each in the
-// order given.
+// Split separates a rank's own files from redundancy files, each in the order given.
 func Split(files []File) (own, redundant []File) {
 	for _, f := range files {
 		if f.Meta.Type() == meta.Full {

@@ -2,10 +2,9 @@ package redundancy
 
 import "fmt"
 
-// Single is the scheme that keeps files where they are and protects them
-// against nothing but a restart on the same nodes; the original also calls it
-// LOCAL. Checksums are taken all the same, so that what has changed since is
-// not taken for a checkpoint.
+// Single is the scheme without redundancy: its files outlast a restart on the same
+// nodes, but no lost node. Older versions of SCR also call it LOCAL. It takes
+// checksums all the same, so that no restart uses changed files.
 type Single struct{}
 
 var _ Scheme = Single{}
@@ -31,7 +30,7 @@ func (Single) Encode(j *Job, files []File) ([]File, error) {
 // Verify compares the checksums.
 func (Single) Verify(j *Job, files []File) error { return Verify(files, j.Piece) }
 
-// Recover brings nothing back.
+// Recover rebuilds nothing.
 func (Single) Recover(j *Job, files []File, lost []int) ([]File, error) {
 	if len(lost) > 0 {
 		return nil, fmt.Errorf("%w: files are lost, and SINGLE keeps no copy", ErrUnrecoverable)

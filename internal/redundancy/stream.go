@@ -4,8 +4,8 @@ import "github.com/goscr/goscr/mpi"
 
 // Source is something that a rank sends.
 type Source struct {
-	To   []int // ranks that all of it goes to; nobody, if it is only to be checked
-	Tag  int   // tells apart what goes from one rank to another
+	To   []int // ranks that receive all of it; none, if it is only to be checked
+	Tag  int   // distinguishes the sources from one rank to another
 	Size int64 // bytes
 	// Each passes the n bytes from offset to use, in parts that begin at from.
 	Each func(offset int64, n int, use func(from int, data []byte))
@@ -40,24 +40,24 @@ func (w *Writer) Sink(i, from, tag int) Sink {
 }
 
 const (
-	// ahead is how many pieces of a source or sink are under way at a time.
+	// ahead is the number of pieces of a source or sink in transit at a time.
 	ahead = 4
-	// lag is how many pieces later a piece is awaited than the piece of the same
-	// number is sent: by then it has mostly come.
+	// lag is the number of pieces sent before a rank waits for the first: by then
+	// most of that piece has arrived.
 	lag = ahead - 1
 )
 
 // Stream sends sources, piece by piece, side by side, while it fills sinks from
 // others. Ranks may stream in a ring, or any other pattern in which each source
-// has its sinks: a rank that sends or awaits piece i of something waits only for
-// others to take pieces before i.
+// has its sinks: to send or receive piece i a rank waits only until others have
+// received pieces before i.
 func Stream(c mpi.Comm, sources []Source, sinks []Sink, piece int) error {
 	buffer, err := mpi.Alloc(ahead * (len(sources) + len(sinks)) * piece)
 	if err != nil {
 		return err
 	}
 	rest, pieces := buffer, int64(0)
-	// begin prepares to move something of so many bytes.
+	// begin prepares to move size bytes.
 	begin := func(size int64) moving {
 		m := moving{comm: c, size: size, piece: int64(piece)}
 		for i := range m.slots {
@@ -87,15 +87,15 @@ func Stream(c mpi.Comm, sources []Source, sinks []Sink, piece int) error {
 				return err
 			}
 		}
-		come := i - lag
+		arrived := i - lag
 		for k, s := range sinks {
-			if come < 0 || come >= incoming[k].pieces() {
+			if arrived < 0 || arrived >= incoming[k].pieces() {
 				continue
 			}
-			if err := incoming[k].take(s, come); err != nil {
+			if err := incoming[k].take(s, arrived); err != nil {
 				return err
 			}
-			if err := incoming[k].await(s, come+ahead); err != nil {
+			if err := incoming[k].await(s, arrived+ahead); err != nil {
 				return err
 			}
 		}
@@ -111,15 +111,15 @@ func Stream(c mpi.Comm, sources []Source, sinks []Sink, piece int) error {
 	return nil
 }
 
-// moving is a source or sink, of which some pieces are under way.
+// moving is a source or sink with pieces in transit.
 type moving struct {
 	comm        mpi.Comm
-	size, piece int64        // bytes
-	slots       [ahead]place // piece i is in slot i modulo ahead
+	size, piece int64       // bytes
+	slots       [ahead]slot // piece i is in slot i modulo ahead
 }
 
-// place holds a piece that is under way.
-type place struct {
+// slot holds a piece in transit.
+type slot struct {
 	buf      []byte
 	requests []mpi.Request
 }
@@ -127,7 +127,7 @@ type place struct {
 func (m *moving) pieces() int64 { return (m.size + m.piece - 1) / m.piece }
 
 // slot returns the slot of piece i, where the piece begins, and its length.
-func (m *moving) slot(i int64) (p *place, offset int64, n int) {
+func (m *moving) slot(i int64) (p *slot, offset int64, n int) {
 	offset = i * m.piece
 	return &m.slots[i%ahead], offset, int(min(m.piece, m.size-offset))
 }
@@ -153,7 +153,7 @@ func (m *moving) send(s Source, i int64) error {
 	return nil
 }
 
-// await begins to receive piece i of a sink, if it has so many.
+// await begins to receive piece i of a sink, if there is one.
 func (m *moving) await(s Sink, i int64) error {
 	if i >= m.pieces() {
 		return nil
@@ -167,7 +167,7 @@ func (m *moving) await(s Sink, i int64) error {
 	return nil
 }
 
-// take stores piece i of a sink when it has come.
+// take stores piece i of a sink when it has arrived.
 func (m *moving) take(s Sink, i int64) error {
 	p, offset, n := m.slot(i)
 	if err := p.finish(); err != nil {
@@ -178,7 +178,7 @@ func (m *moving) take(s Sink, i int64) error {
 }
 
 // finish returns when the slot may be used again.
-func (p *place) finish() error {
+func (p *slot) finish() error {
 	for _, r := range p.requests {
 		if _, err := r.Wait(); err != nil {
 			return err

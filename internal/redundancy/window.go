@@ -9,10 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A window is the part of a file that a column of a Logical or a section of
-// redundancy is in, mapped into memory: so its bytes are taken where the file system keeps them, and copied
-// once less. It is small, because what is mapped counts as the program's
-// memory.
+// A window maps the part of a file that a column of a Logical or a section of
+// redundancy has reached, which saves one copy of its bytes. It is small, because
+// mapped pages count as the program's memory.
 type window struct {
 	file int
 	at   int64 // in the file, at a page
@@ -24,13 +23,12 @@ const windowSize = 1 << 20
 
 func (w *window) close() {
 	if len(w.data) > 0 {
-		_ = unix.Munmap(w.data) // fails only for what is not mapped
+		_ = unix.Munmap(w.data) // fails only for unmapped memory
 		w.data = nil
 	}
 }
 
-// view returns a part of a file, which is good until the next view of the same
-// column.
+// view returns a part of a file, valid until the next view of the same column.
 func (l *Logical) view(column int64, i int, at int64, length int) ([]byte, error) {
 	w := l.windows[column]
 	if w == nil {
@@ -51,8 +49,8 @@ func (l *Logical) view(column int64, i int, at int64, length int) ([]byte, error
 	return w.data[at-w.at:][:length], nil
 }
 
-// slide maps another part of a file. A part that is better read or cannot be
-// mapped leaves the window empty.
+// slide maps another part of a file. It leaves the window empty for a file that is
+// small or cannot be mapped.
 func (l *Logical) slide(w *window, i int, at int64, length int) error {
 	w.close()
 	if l.files[i].Meta.Size() < small {
@@ -62,7 +60,7 @@ func (l *Logical) slide(w *window, i int, at int64, length int) error {
 	if err != nil {
 		return err
 	}
-	w.look(f, at, length)
+	w.mapForReading(f, at, length)
 	w.file = i
 	return nil
 }
@@ -70,11 +68,11 @@ func (l *Logical) slide(w *window, i int, at int64, length int) error {
 // small is the size of files below which mapping costs more than copying.
 const small = 32 << 10
 
-// look maps a part of a file for reading, from its beginning on. It leaves the
-// window empty where that cannot be done, as in a file system without mappings.
-func (w *window) look(f *os.File, at int64, length int) {
+// mapForReading maps a part of a file for sequential reading. It leaves the window
+// empty if that fails, as in a file system without mappings.
+func (w *window) mapForReading(f *os.File, at int64, length int) {
 	if w.move(f, at, length, unix.PROT_READ, 0) == nil {
-		_ = unix.Madvise(w.data, unix.MADV_SEQUENTIAL) // also spares the kernel from noting each page as used
+		_ = unix.Madvise(w.data, unix.MADV_SEQUENTIAL) // also saves the kernel from marking each page as used
 	}
 }
 
@@ -95,7 +93,7 @@ func (w *window) move(f *os.File, at int64, length, protection, flags int) error
 	start := at / page * page
 	least := at - start + int64(length)
 	n := min(max(windowSize+page, least), info.Size()-start)
-	if n < least { // somebody has cut it since its size was looked at
+	if n < least { // another process has truncated it
 		return fmt.Errorf("ends before byte %d", at+int64(length))
 	}
 	data, err := unix.Mmap(int(f.Fd()), start, int(n), protection, unix.MAP_SHARED|flags)
@@ -106,9 +104,8 @@ func (w *window) move(f *os.File, at int64, length, protection, flags int) error
 	return nil
 }
 
-// guard runs f, which reads or writes a mapping. A file that is cut short while it
-// is mapped, or a disk that fails, makes that a fault, which becomes an error
-// here.
+// guard runs f, which reads or writes a mapping, and turns a fault into an error: a
+// file may be truncated while it is mapped, or a disk may fail.
 func guard(f func()) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -13,8 +13,8 @@ import (
 	"github.com/goscr/goscr/internal/meta"
 )
 
-// fileName is the name of a member's redundancy file: the member, the set and
-// its size can be read off it.
+// fileName is the name of a member's redundancy file, made of the member, the size
+// of the set and the set.
 func fileName(s *Set, extension string) string {
 	return fmt.Sprintf(".scr/%d_of_%d_in_%d.%s", s.Me()+1, s.Size(), s.ID, extension)
 }
@@ -26,14 +26,14 @@ type Writer struct {
 	start  int64 // of the data
 	header *Header
 	layout layout
-	over   *overwriter // if the file has its pages already
+	over   *overwriter // if the pages of the file are allocated
 	err    error
 }
 
-// newWriter begins the redundancy file of a scheme. header must have all it will
-// have but the values of checksums and some descriptions of other members; room
-// is the number of bytes that these are going to take, packed. Like a Logical, a
-// Writer goes on after an error and reports it in the end.
+// newWriter begins the redundancy file of a scheme. header must be complete but for
+// the values of checksums and some descriptions of other members, which will take
+// room bytes, packed. Like a Logical, a Writer goes on after an error and reports it
+// in the end.
 func (j *Job) newWriter(scheme string, header *Header, room int) *Writer {
 	name := fileName(j.Set, strings.ToLower(scheme))
 	w := &Writer{header: header}
@@ -78,8 +78,8 @@ func (w *Writer) WriteBlock(buf []byte, i int, offset int64) {
 	}
 }
 
-// Finish writes the header, with the checksums its members have now, and
-// returns the file, or the first error that any call met.
+// Finish writes the header, with the checksums that its members have now, and
+// returns the file, or the first error of any call.
 func (w *Writer) Finish() (File, error) {
 	data := w.header.encode().Encode()
 	if int64(len(data)) != w.start && w.err == nil {
@@ -91,7 +91,7 @@ func (w *Writer) Finish() (File, error) {
 	if w.open() {
 		_, w.err = w.f.WriteAt(data, 0)
 	}
-	if w.err == nil { // what was there may have been longer
+	if w.err == nil { // an earlier file may have been longer
 		w.err = w.f.Truncate(w.start + w.layout.size)
 	}
 	crc := checksum.Update(0, data)

@@ -13,33 +13,32 @@ import (
 	"github.com/goscr/goscr/internal/kind"
 )
 
-// What needs attention on one rank often does so on all of them, and at every
-// step. Of each kind of message, that is of those that differ in numbers only,
-// a process says burst, and from then on one a minute with how many it has left
-// out. Processes that do not communicate with each other keep to that together:
-// before a line is written it has to get one of a few places in each of
-// Logger.Shared. A place is a file, with a time until which it is taken.
+// A problem on one rank is often one on all of them, and at every step. Of each kind
+// of message (those that differ in numbers only) a process writes burst lines, and
+// from then on one a minute with the number of lines left out. Processes that do not
+// communicate with each other share that limit: a process writes a line only if it
+// gets one of a few slots in each directory of Logger.Shared. A slot is a file that
+// is taken for a period from its modification time.
 //
-// SCR_DEBUG=2 has every line written.
+// SCR_DEBUG=2 turns the limit off.
 
 const (
 	burst  = 3           // lines of a kind, of a process or below a directory of Shared
 	period = time.Minute // after which there can be one more
-	// placePrefix begins the name of every place.
-	placePrefix = "said."
+	// slotPrefix begins the name of every slot.
+	slotPrefix = "said."
 )
 
 const andMore = " (more lines like this one are left out; SCR_DEBUG=2 shows all)"
 
-// tally is what a process has said of one kind.
+// tally counts the lines of one kind that a process has written.
 type tally struct {
 	lines   int       // written in the present burst
 	last    time.Time // when
 	skipped int       // since then
 }
 
-// limit reports whether a message that needs attention may be said now, and what
-// to say with it.
+// limit reports whether a warning may be written now, and what to add to it.
 func (l *Logger) limit(text string) (addition string, ok bool) {
 	if l.Debug >= 2 {
 		return "", true
@@ -63,9 +62,9 @@ func (l *Logger) limit(text string) (addition string, ok bool) {
 	last := t.lines == burst-1
 	for _, dir := range l.Shared {
 		if ok {
-			var place int
-			place, ok = takePlace(dir, k, now)
-			last = last || place == burst-1
+			var slot int
+			slot, ok = takeSlot(dir, k, now)
+			last = last || slot == burst-1
 		}
 	}
 	switch {
@@ -81,13 +80,13 @@ func (l *Logger) limit(text string) (addition string, ok bool) {
 	return addition, true
 }
 
-// takePlace takes one of the places of a kind in a directory, and reports which.
-// If it cannot tell whether there is one, it says there is.
-func takePlace(dir, k string, now time.Time) (place int, ok bool) {
+// takeSlot takes one of the slots of a kind in a directory, and returns its number.
+// On an error other than that the slots are taken, ok is true.
+func takeSlot(dir, k string, now time.Time) (slot int, ok bool) {
 	h := fnv.New64a()
 	h.Write([]byte(k))
 	for i := range burst {
-		path := filepath.Join(dir, fmt.Sprintf("%s%016x.%d", placePrefix, h.Sum64(), i))
+		path := filepath.Join(dir, fmt.Sprintf("%s%016x.%d", slotPrefix, h.Sum64(), i))
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 		if err == nil {
 			f.Close()
@@ -109,11 +108,11 @@ func takePlace(dir, k string, now time.Time) (place int, ok bool) {
 	return 0, false
 }
 
-// Forget makes all places in a directory free again: a run begins or ends.
+// Forget frees all slots in a directory when a run begins or ends.
 func Forget(dir string) {
-	entries, _ := os.ReadDir(dir) // if anything fails there are fewer lines
+	entries, _ := os.ReadDir(dir) // an error costs only lines
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), placePrefix) {
+		if strings.HasPrefix(e.Name(), slotPrefix) {
 			os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}

@@ -1,5 +1,5 @@
-// Package report is the one way in which goscr speaks to people while a job
-// runs: lines on stderr that all look alike,
+// Package report writes all messages of goscr to users while a job runs: lines on
+// stderr that all look alike,
 //
 //	SCR: rank 3 on node7: what happened
 //
@@ -21,8 +21,8 @@ type Logger struct {
 	Node  string
 	Debug int // SCR_DEBUG: 0 only what needs attention, 1 what happens, 2 in detail
 
-	// Shared are directories that this process shares with others that may say
-	// the same, and keep count in: first one of the node, then one of the job.
+	// Shared are directories in which processes that may write the same lines count
+	// them: first one of the node, then one of the job.
 	Shared []string
 
 	mu   sync.Mutex
@@ -31,8 +31,8 @@ type Logger struct {
 	now  func() time.Time  // for tests
 }
 
-// Warn says something that needs attention, whatever Debug is; but not over and
-// over again, see limit.
+// Warn reports something that needs attention, whatever Debug is; limit bounds how
+// often.
 func (l *Logger) Warn(format string, args ...any) {
 	if l.Out == nil {
 		return
@@ -43,15 +43,15 @@ func (l *Logger) Warn(format string, args ...any) {
 	}
 }
 
-// WarnJob is Warn for what concerns the job and not this rank: all ranks may call
-// it, and rank 0 says it.
+// WarnJob is Warn for the job as a whole: all ranks may call it, and rank 0 writes
+// the line.
 func (l *Logger) WarnJob(format string, args ...any) {
 	if l.Rank == 0 {
 		l.Warn(format, args...)
 	}
 }
 
-// WarnOnce is Warn for what would otherwise be said again and again.
+// WarnOnce is Warn, once for each text.
 func (l *Logger) WarnOnce(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	l.mu.Lock()
@@ -66,24 +66,24 @@ func (l *Logger) WarnOnce(format string, args ...any) {
 	}
 }
 
-// WarnJobOnce is WarnJob for what would otherwise be said again and again.
+// WarnJobOnce is WarnJob, once for each text.
 func (l *Logger) WarnJobOnce(format string, args ...any) {
 	if l.Rank == 0 {
 		l.WarnOnce(format, args...)
 	}
 }
 
-// Info says what happens in the job, from rank 0 only.
+// Info reports what happens in the job, on rank 0 only.
 func (l *Logger) Info(format string, args ...any) {
 	if l.Rank == 0 {
 		l.print(1, format, args)
 	}
 }
 
-// Local says what happens on this rank.
+// Local reports what happens on this rank.
 func (l *Logger) Local(format string, args ...any) { l.print(1, format, args) }
 
-// Detail says what only somebody looking for a fault wants to know.
+// Detail reports what helps to find a fault.
 func (l *Logger) Detail(format string, args ...any) { l.print(2, format, args) }
 
 func (l *Logger) print(level int, format string, args []any) {

@@ -16,11 +16,11 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// errUnusable says that a checkpoint in the prefix directory is not what was written,
-// and not just of no use to this run.
+// errUnusable says that a checkpoint in the prefix directory is damaged, so that no run
+// can use it.
 var errUnusable = mpi.NewKind(4, "is not what was written")
 
-// unusableError is the reason why a checkpoint is not what was written.
+// unusableError says how a checkpoint is damaged.
 type unusableError struct{ error }
 
 func (e *unusableError) Unwrap() []error { return []error{e.error, errUnusable} }
@@ -34,9 +34,9 @@ func (e *compressedError) Error() string {
 		"SCR_GLOBAL_RESTART and SCR_CACHE_BYPASS, or run scr_index --expand '%s' first", e.name)
 }
 
-// fetch makes a checkpoint of the prefix directory the one that is offered, and reports
-// whether it could. What keeps it from that is told, and recorded where it lasts: a run
-// of the right size, or with room in its cache, can use others.
+// fetch offers a checkpoint of the prefix directory, and reports whether it could. It
+// reports why not, and marks a damaged one; a run of another size, or with room in its
+// cache, can use the others.
 func (r *Restart) fetch(d dataset.Dataset) bool {
 	if r.useless[d.ID()] {
 		return false
@@ -63,8 +63,8 @@ func (r *Restart) fetch(d dataset.Dataset) bool {
 	return true
 }
 
-// offerFrom offers a checkpoint of the prefix directory: it is brought to the cache, and
-// protected there as if the program had just written it, or read where it is.
+// offerFrom offers a checkpoint of the prefix directory: it copies the checkpoint to the
+// cache, and protects it like a new one, or offers it in place.
 func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 	l, err := r.Prefix.List(d.ID())
 	if err != nil {
@@ -73,8 +73,8 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 	d = l.Dataset
 	desc, store := r.Protect(d)
 	sameSize := l.Ranks == r.World.Size()
-	// What the program wrote there itself may have files of several ranks, which the
-	// cache has no place for.
+	// If the program wrote it there itself, several ranks may share a file, which the
+	// cache cannot store.
 	if d.Bypass() || desc.Bypass || r.InPlace || r.Global {
 		if d.Compressed() {
 			return &compressedError{d.Name()}

@@ -100,8 +100,8 @@ func (r *Restart) offerWritten() error {
 }
 
 // offerFirst offers the first checkpoint of the prefix directory that can be fetched.
-// next returns the one to try after that of the id below. One that is not what was
-// written is marked, and not tried again by any run, so that it cannot stop a job from
+// next returns the one to try after the id below. A damaged one is marked, and no run
+// tries it again, so that it cannot stop a job from
 // starting over and over. failed, if not nil, is called on rank 0 with the first one that
 // could not be fetched.
 func (r *Restart) offerFirst(below int, next func(below int) (dataset.Dataset, bool, error), failed func(dataset.Dataset) error) error {

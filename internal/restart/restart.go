@@ -1,14 +1,14 @@
-// Package restart decides which checkpoint a program is offered to restart from, and
-// brings it to where the program can read it.
+// Package restart decides from which checkpoint a program is offered to restart, and
+// copies it to the cache if necessary.
 //
 // It goes down a ladder (ladder.go): the checkpoint that the user names, the newest one
 // in the cache, one that the program has written to the prefix directory since, those
 // that have to be fetched (fetch.go), the beginning. A checkpoint that the program could
 // not restart from is not offered again.
 //
-// What the cache holds is whole by then: cache.Rebuild comes before. Package scr is the
-// one caller. All methods are collective over the ranks of the job unless they say
-// otherwise, and what they return is agreed.
+// cache.Rebuild has made the datasets of the cache whole before. Only package scr calls
+// this package. All methods are collective over the ranks of the job unless they say
+// otherwise, and their results are agreed.
 package restart
 
 import (
@@ -49,7 +49,7 @@ type Config struct {
 	Protect func(d dataset.Dataset) (*reddesc.Descriptor, *reddesc.Store)
 }
 
-// Restart is what a session offers its program to restart from.
+// Restart holds the checkpoint that a session offers its program to restart from.
 type Restart struct {
 	Config
 	rung    rung

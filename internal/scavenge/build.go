@@ -19,26 +19,25 @@ import (
 // Built is what Build has done.
 type Built struct {
 	dataset.Dataset
-	There   bool // it was complete
+	There   bool // it was complete before
 	Rebuilt []offline.Rebuilt
 }
 
-// Build makes a dataset usable that has been scavenged to a prefix directory:
-// what is missing is rebuilt, and the dataset entered in the index. One that
-// cannot be made whole is entered as incomplete, and an error says what is
-// missing. warn is told what is wrong with single files, and meter, if there is one,
-// of bytes that are read.
+// Build makes a dataset usable that has been scavenged to a prefix directory: it
+// rebuilds missing files and enters the dataset in the index. If it cannot rebuild
+// all it enters the dataset as incomplete, and its error says what is missing. warn
+// is told of errors of single files, and meter, if there is one, of bytes read.
 func Build(prefixDir string, id int, warn func(error), meter progress.Meter) (Built, error) {
 	dir := prefix.Dir(prefixDir, id)
 	if _, err := os.Stat(dir); err != nil {
 		return Built{}, fmt.Errorf("nothing of dataset %d is in %s: scr_scavenge or scr_copy bring what nodes have of it; scr_index --list shows what there is: %w", id, prefixDir, err)
 	}
-	alone, err := lock.Wait(filepath.Join(dir, "build.lock")) // keeps two from building it at the same time
+	alone, err := lock.Wait(filepath.Join(dir, "build.lock")) // one process builds it at a time
 	if err != nil {
 		return Built{}, err
 	}
 	defer alone.Release()
-	if _, err := prefix.ReadIndex(prefixDir); err != nil { // before a lot of work is for nothing
+	if _, err := prefix.ReadIndex(prefixDir); err != nil { // before any long work
 		return Built{}, err
 	}
 	if b, there, err := finishFlush(prefixDir, id); there || err != nil {
@@ -73,15 +72,15 @@ func Build(prefixDir string, id int, warn func(error), meter progress.Meter) (Bu
 	return b, nil
 }
 
-// finishFlush enters a dataset that was flushed as a whole, up to its summary,
-// which is written last: only the index may not know.
+// finishFlush enters a dataset whose flush wrote the summary, which comes last: only
+// its entry in the index may be missing.
 func finishFlush(prefixDir string, id int) (Built, bool, error) {
 	list, bad := prefix.Summary(prefixDir, id)
 	if errors.Is(bad, fs.ErrNotExist) || bad == nil && !list.Complete {
 		return Built{}, false, nil
 	}
 	if bad != nil {
-		// It can be made anew if there are lists; if not, this is what to say.
+		// The ranks' lists may replace it; if there are none, this is the error.
 		if ranks, err := prefix.PartsOf(prefixDir, id); err == nil && len(ranks) > 0 {
 			return Built{}, false, nil
 		}
@@ -112,8 +111,8 @@ func (s *scan) incomplete(why error) error {
 	return errors.Join(err, prefix.Incomplete(s.prefix, s.dataset))
 }
 
-// check compares number and size of all files with what the dataset should
-// have, and makes sure that no two ranks claim the same one.
+// check compares number and size of all files with the description of the dataset,
+// and checks that no two ranks have the same file.
 func (s *scan) check() error {
 	var files, bytes int64
 	owner := map[string]int{}
@@ -133,7 +132,7 @@ func (s *scan) check() error {
 	return nil
 }
 
-// removeRedundancy removes redundancy files, which are of no more use. They stay
+// removeRedundancy removes redundancy files, which are not needed any more. They stay
 // on the lists.
 func (s *scan) removeRedundancy(warn func(error)) {
 	for _, x := range s.sets {
@@ -145,8 +144,7 @@ func (s *scan) removeRedundancy(warn func(error)) {
 	}
 }
 
-// removeAsides deletes what a flush in the background that was cut short has left beside
-// the files, which are there now.
+// removeAsides deletes temporary files of an interrupted flush in the background.
 func (s *scan) removeAsides(warn func(error)) {
 	dirs := map[string]bool{}
 	for rank := range s.ranks {

@@ -1,23 +1,20 @@
-// Package scavenge brings datasets from the caches of nodes to the prefix
-// directory when no job is running any more: the last thing done in an
-// allocation (SCR Developer Guide, "Scavenge").
+// Package scavenge copies datasets from the caches of nodes to the prefix directory
+// after the last run of an allocation (SCR Developer Guide, "Scavenge").
 //
-// It is done in two steps, by commands that know nothing of MPI. On every node
-// that is left, Copy copies what its ranks have of a dataset, and what redundancy
-// they keep for others, and writes a list of it for each rank. Then, anywhere,
-// Build reads the lists; rebuilds the files of ranks of which there is none; and
-// enters the dataset in the index.
+// Two commands without MPI do that. On every node that is left, Copy copies the
+// files of its ranks, and the redundancy that they keep for others, and writes a list
+// of them for each rank. Then, on any node, Build reads the lists, rebuilds the files
+// of ranks without a list, and enters the dataset in the index.
 //
 //	copy.go     from a node to the prefix directory
-//	scan.go     what has come there, and what is missing
+//	scan.go     which files are there, and which are missing
 //	rebuild.go  sets of ranks some of whose files are missing
 //	build.go    from the lists to a dataset that can be used
-//	files.go    what these have in common
+//	files.go    helpers of these
 //
-// Whatever is killed can be run again, and whatever is run again does no harm: a
-// file of the program gets its name once all of it is on the medium, a rank its
-// list once all its files have come, and the dataset is usable once all ranks
-// have theirs.
+// Both can be run again, after a kill or needlessly: a file of the program gets its
+// name once all of it is on the medium, a rank its list once all its files are
+// copied, and the dataset is usable once all ranks have their lists.
 package scavenge
 
 import (
@@ -42,38 +39,38 @@ import (
 	"github.com/goscr/goscr/internal/transfer"
 )
 
-// Copy is the part of one node.
+// Copy copies the files of one node.
 type Copy struct {
 	Control string // directory with the node's filemaps
 	Prefix  string // absolute
 	ID      int    // of the dataset
 	Buffer  int    // bytes that are copied at a time
-	// Reread has files that are there already compared byte by byte, instead of
-	// by size and time.
+	// Reread compares files that are there already byte by byte, instead of by size
+	// and time.
 	Reread bool
-	// Partner has the node copy what it keeps of ranks on other nodes, where it
-	// has copies and those nodes have brought nothing.
+	// Partner copies the files of ranks on other nodes of which this node has copies,
+	// where those nodes have copied nothing.
 	Partner bool
-	// Down are nodes that will bring nothing.
+	// Down are nodes that will copy nothing.
 	Down []string
 	// Progress, if there is one, is told of bytes that are copied.
 	Progress progress.Meter
-	// Warn is told what is wrong with single ranks and files.
+	// Warn is told of errors of single ranks and files.
 	Warn func(error)
 }
 
 // Copied is what Copy has done.
 type Copied struct {
 	There    bool     // all of the dataset was in the prefix directory
-	Ranks    []int    // whose files have come
+	Ranks    []int    // whose files were copied
 	Files    int      // that were copied
 	Kept     int      // that had been copied before
 	Bytes    int64    // of those copied
-	Partners []string // nodes of whose ranks this one has copies
+	Partners []string // nodes for whose ranks this one has copies
 }
 
-// NothingHere begins the error of a node that no rank has run on, or whose
-// storage has been emptied since: scr_run tells spares from failures by it.
+// NothingHere begins the error of a node on which no rank has run, or whose storage
+// has been emptied since: scr_run distinguishes spares from failures by it.
 const NothingHere = "the job has nothing on this node"
 
 // NoControl is the error of a node without a control directory.
@@ -140,9 +137,8 @@ func (c *Copy) Run() (Copied, error) {
 	return n.done, nil
 }
 
-// alone waits until no other copy is under way on the node: the names under which
-// files are written are the same for both. There can be no other where nothing can be
-// written any more.
+// alone waits until no other process copies on the node, since both would write the
+// same temporary names. If nothing can be written any more there is no other.
 func (c *Copy) alone() (*lock.Lock, error) {
 	l, err := lock.Wait(filepath.Join(c.Control, "copy.lock"))
 	if errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOSPC) {
@@ -151,19 +147,19 @@ func (c *Copy) alone() (*lock.Lock, error) {
 	return l, err
 }
 
-// node is a Copy at work.
+// node is the state of a Copy.
 type node struct {
 	*Copy
 	maps    *filemap.Map
 	dataset dataset.Dataset
-	dir     string // that goscr keeps for the dataset in the prefix directory
+	dir     string // metadata of the dataset in the prefix directory
 	copier  *transfer.Copier
 	meter   progress.Meter
 	done    Copied
 }
 
-// notCached is for a dataset of which the node has nothing. It may be one that the
-// program has written to the prefix directory itself.
+// notCached handles a dataset of which the node has nothing. The program may have
+// written it to the prefix directory itself.
 func (n *node) notCached() (Copied, error) {
 	e, err := written(n.Prefix, n.ID)
 	if err == nil && !e.Complete {
@@ -172,8 +168,8 @@ func (n *node) notCached() (Copied, error) {
 	return Copied{There: err == nil}, err
 }
 
-// ranks returns the ranks of which the node has files of the dataset, and finds
-// its description.
+// ranks returns the ranks whose files of the dataset the node has, and finds its
+// description.
 func (n *node) ranks() ([]int, error) {
 	var ranks []int
 	var of string // prefix directory of the job
@@ -206,9 +202,8 @@ func (n *node) ranks() ([]int, error) {
 	return ranks, nil
 }
 
-// copyRank copies the files of a rank and then writes its list. What it has in
-// redundancy is of use to others only: if it cannot be copied the rank is there
-// all the same.
+// copyRank copies the files of a rank and then writes its list. Its redundancy helps
+// other ranks only: if it cannot be copied, the rank counts as copied all the same.
 func (n *node) copyRank(rank int) error {
 	if err := n.maps.Check(n.ID, rank); err != nil {
 		return err
@@ -234,8 +229,8 @@ func (n *node) copyRank(rank int) error {
 		p.Files = append(p.Files, redundancy.File{Path: to, Meta: f.Meta})
 		again = append(again, bring)
 	}
-	// scr_transfer, if it is at work too, may have put its copy where one was, in a
-	// form that the list does not say. What it still does it writes a list of itself.
+	// scr_transfer, if it runs too, may have replaced a copy by one that is stored
+	// otherwise than the list says. It writes a list of all that it copies later.
 	for i, f := range p.Files {
 		if f.Meta.Type() == meta.Full && f.Meta.Check(f.Path) != nil {
 			if err := again[i](); err != nil {
@@ -262,9 +257,9 @@ func (n *node) destination(f redundancy.File) (string, error) {
 	return prefix.Destination(n.Prefix, f)
 }
 
-// bring copies files of a rank, under other names until all of them is there: a
-// background flush may be copying the same ones, and what is complete must never
-// become less.
+// bring copies files of a rank, each under another name until it is whole: a
+// background flush may be copying the same files, and a complete file must stay
+// complete.
 func (n *node) bring(rank int) *prefix.Bring {
 	return &prefix.Bring{
 		Prefix: n.Prefix, Copy: n.copier.Copy,
@@ -285,13 +280,13 @@ func (n *node) bring(rank int) *prefix.Bring {
 	}
 }
 
-// aside is a name beside a path. It is the same every time, so that what a
-// killed process has left is replaced; and it does not get longer with the path.
+// aside is a temporary name in the directory of a path. It is always the same, so
+// that it replaces the file of a killed process, and its length is fixed.
 func (n *node) aside(path, unique string) string {
 	return filepath.Join(filepath.Dir(path), fmt.Sprintf(".scr.%d.%s.tmp", n.ID, unique))
 }
 
-// isThere reports whether a file has been copied. The time is set last.
+// isThere reports whether a file has been copied. The copy sets the time last.
 func (n *node) isThere(f redundancy.File, path string) bool {
 	info, err := os.Lstat(path)
 	mtime, known := f.Meta.Modified()
@@ -301,7 +296,7 @@ func (n *node) isThere(f redundancy.File, path string) bool {
 	return !n.Reread || redundancy.Verify([]redundancy.File{{Path: path, Meta: f.Meta}}, n.Buffer) == nil
 }
 
-// partners looks after the ranks whose files this rank has copies of.
+// partners copies the files of the ranks of which this rank has copies.
 func (n *node) partners(rank int) error {
 	for _, path := range n.maps.Files(n.ID, rank) {
 		md := n.maps.Meta(n.ID, rank, path)
@@ -342,8 +337,8 @@ func (n *node) partnersOf(path string) error {
 	return nil
 }
 
-// fillIn brings the files of a rank from copy d in a redundancy file, unless they
-// have come. Other nodes may have copies too: one of them brings them.
+// fillIn makes the files of a rank from copy d in a redundancy file, unless they are
+// there. Of several nodes with copies, one does so.
 func (n *node) fillIn(r *redundancy.Reader, d, rank int) error {
 	alone, err := lock.Wait(filepath.Join(n.dir, fmt.Sprintf("%d.lock", rank)))
 	if err != nil {

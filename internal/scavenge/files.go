@@ -9,9 +9,9 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 )
 
-// written returns the entry of a dataset in the index, which is an error if the
-// program has written it to the prefix directory itself and not come to its end: of
-// that there is nothing in any cache.
+// written returns the entry of a dataset in the index. It is an error if the program
+// wrote the dataset to the prefix directory itself and did not complete it: then no
+// cache has any of it.
 func written(prefixDir string, id int) (prefix.Entry, error) {
 	x, err := prefix.ReadIndex(prefixDir)
 	if err != nil {
@@ -28,7 +28,7 @@ func written(prefixDir string, id int) (prefix.Entry, error) {
 // syncFile returns when a file is on its medium.
 func syncFile(path string) error {
 	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrPermission) { // may be one that its owner must not read
+	if errors.Is(err, fs.ErrPermission) { // its owner may not be allowed to read it
 		return nil
 	}
 	if err != nil {

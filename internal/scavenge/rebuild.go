@@ -17,22 +17,22 @@ import (
 	"github.com/goscr/goscr/internal/redundancy/xor"
 )
 
-// piece is how many bytes are read and written at a time where redundancy files
-// do not say.
+// piece is the number of bytes read and written at a time if redundancy files do
+// not say.
 const piece = 256 << 10
 
-// schemes are the schemes of redundancy files, by their extension and the losses
-// that they are for.
+// schemes are the schemes of redundancy files, by their extension and the number of
+// losses that they bear.
 var schemes = map[string]func(losses int) redundancy.Scheme{
 	"xor":     func(int) redundancy.Scheme { return xor.Scheme() },
 	"partner": partner.Scheme,
 	"rs":      rs.Scheme,
 }
 
-// RebuildSet rebuilds the files of those members of a set that are not whole,
-// from the redundancy files at paths and the other members' files below dir. kind
-// is the extension of the redundancy files. What it finds wrong with what it reads
-// it tells warn, and how far it is meter, if there is one.
+// RebuildSet rebuilds the files of those members of a set that are not whole, from
+// the redundancy files at paths and the other members' files below dir. kind is the
+// extension of the redundancy files. It tells warn of errors in files that it reads,
+// and meter, if there is one, of its progress.
 func RebuildSet(dir, kind string, d dataset.Dataset, paths []string, whole func(rank int) bool, warn func(error),
 	meter progress.Meter) ([]offline.Rebuilt, error) {
 	set := offline.Set{
@@ -50,8 +50,8 @@ func RebuildSet(dir, kind string, d dataset.Dataset, paths []string, whole func(
 	return list, err
 }
 
-// checkName makes sure that a file to be made is not outside the prefix directory
-// nor goscr's own.
+// checkName checks that a file to be made is in the prefix directory, and is not a
+// file of goscr's own.
 func checkName(rank int, f redundancy.File) error {
 	if err := prefix.CheckName(f.Meta.File()); err != nil {
 		return fmt.Errorf("%w: the files of rank %d: the redundancy files name %w", redundancy.ErrUnrecoverable, rank, err)
@@ -68,7 +68,7 @@ func RebuildFiles(prefixDir, kind string, paths []string, warn func(error), mete
 	for _, path := range paths {
 		r, err := redundancy.Open(path)
 		if err != nil {
-			continue // is said below
+			continue // is reported below
 		}
 		if d.IsZero() {
 			d = r.Dataset
@@ -97,12 +97,12 @@ func (s *scan) setsAtATime() int {
 
 // rebuild rebuilds what is missing.
 func (s *scan) rebuild(warn func(error), meter progress.Meter) ([]offline.Rebuilt, error) {
-	var mu sync.Mutex // also of warn
+	var mu sync.Mutex // guards warn, too
 	var all []offline.Rebuilt
 	var failed []error
 	var group sync.WaitGroup
 	slots := make(chan struct{}, s.setsAtATime())
-	whole := make(map[int]bool, len(s.parts)) // as it was
+	whole := make(map[int]bool, len(s.parts)) // before the rebuild
 	for rank := range s.parts {
 		whole[rank] = true
 	}

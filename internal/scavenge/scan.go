@@ -13,16 +13,16 @@ import (
 	"github.com/goscr/goscr/internal/redundancy"
 )
 
-// scan is what is in the prefix directory of a dataset that has been copied
-// there, as the scan hash in SCR Developer Guide, "Scavenge".
+// scan lists the copied files of a dataset in the prefix directory, as the scan hash
+// in SCR Developer Guide, "Scavenge".
 type scan struct {
 	prefix  string
 	id      int
-	dir     string // that goscr keeps for the dataset
+	dir     string // metadata of the dataset
 	dataset dataset.Dataset
 	ranks   int                  // size of the job
 	parts   map[int]*prefix.Part // of the ranks whose files are all there
-	bad     []error              // why those of others are not
+	bad     []error              // why those of others are not there
 	sets    []set
 }
 
@@ -33,8 +33,8 @@ type set struct {
 	paths []string
 }
 
-// read reads the lists of all ranks, looks whether their files are there, and
-// what redundancy is. Files are not read.
+// read reads the lists of all ranks, and checks which of their files and which
+// redundancy files are there. It does not read these files.
 func read(prefixDir string, id int) (*scan, error) {
 	s := &scan{prefix: prefixDir, id: id, dir: prefix.Dir(prefixDir, id), parts: map[int]*prefix.Part{}}
 	ranks, err := prefix.PartsOf(prefixDir, id)
@@ -66,9 +66,9 @@ func read(prefixDir string, id int) (*scan, error) {
 	return s, s.findSets()
 }
 
-// choose decides which dataset the lists are of: that of the index, or if it has
-// none of them, the newest. What an earlier dataset of the same number has left is
-// not mixed with it, even if the clock was ahead then.
+// choose decides which dataset the lists belong to: the one in the index, or if the
+// index has none of them, the newest. Files of an earlier dataset with the same number
+// are not mixed with it, even if the clock was ahead then.
 func (s *scan) choose(all []*prefix.Part, x *prefix.Index) {
 	for _, p := range all {
 		if x.Has(p.Dataset) {
@@ -87,9 +87,9 @@ func (s *scan) inspect(p *prefix.Part) error {
 	}
 	for _, f := range p.Files {
 		if f.Meta.Type() != meta.Full {
-			continue // whether it can be used is seen when it is
+			continue // whether it is usable shows when it is used
 		}
-		if err := f.Meta.CheckKept(f.Path); err != nil {
+		if err := f.Meta.CheckStored(f.Path); err != nil {
 			return err
 		}
 	}
@@ -99,7 +99,7 @@ func (s *scan) inspect(p *prefix.Part) error {
 
 func (s *scan) whole(rank int) bool { return s.parts[rank] != nil }
 
-// missing is how many ranks there are whose files are not all there.
+// missing is the number of ranks whose files are not all there.
 func (s *scan) missing() int { return s.ranks - len(s.parts) }
 
 // missingRanks names the first of them.

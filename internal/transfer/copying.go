@@ -20,7 +20,7 @@ type copying struct {
 	crc  uint32
 }
 
-// seen takes bytes of what the program wrote into account.
+// seen adds bytes that the program wrote to size and checksum.
 func (p *copying) seen(data []byte) error {
 	if !p.c.Blind {
 		p.crc = checksum.Update(p.crc, data)
@@ -36,7 +36,7 @@ func (p *copying) done(n int) error {
 	return p.c.Step(n)
 }
 
-// pour copies what the program wrote from in to out.
+// pour copies the bytes that the program wrote from in to out.
 func (p *copying) pour(out io.Writer, in io.Reader) error {
 	for {
 		n, err := in.Read(p.c.buffer)
@@ -57,7 +57,7 @@ func (p *copying) pour(out io.Writer, in io.Reader) error {
 	}
 }
 
-// check compares what was copied with its description, and completes that.
+// check compares the copy with its description, and completes the description.
 func (p *copying) check(src string, md meta.Meta) error {
 	if want := md.Size(); want >= 0 && want != p.size {
 		return &redundancy.CorruptError{Path: src, Reason: fmt.Sprintf("has %d bytes, should have %d", p.size, want)}

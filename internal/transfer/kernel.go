@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// throughKernel copies the rest of a file without its bytes passing through this
-// process, as far as that is possible. What it leaves, for whatever reason, is
-// copied the other way, which then finds the same reason.
+// throughKernel has the kernel copy the rest of a file, as far as possible. The caller
+// copies the remaining bytes itself, and so meets the same error, if there was one.
 func (p *copying) throughKernel() error {
 	const piece = 8 << 20
 	for _, by := range []func(out, in *os.File, at int64, n int) (int, error){copyRange, sendFile} {
@@ -32,14 +31,13 @@ func (p *copying) throughKernel() error {
 	return nil
 }
 
-// copyRange has the file system copy, where both files are on one that can. It
-// may do so without moving any bytes.
+// copyRange has the file system copy, if it can; it may share the bytes instead.
 func copyRange(out, in *os.File, at int64, n int) (int, error) {
 	from, to := at, at
 	return unix.CopyFileRange(int(in.Fd()), &from, int(out.Fd()), &to, n, 0)
 }
 
-// sendFile has the kernel copy from the pages of the one file to the other.
+// sendFile has the kernel copy from the page cache of one file to the other.
 func sendFile(out, in *os.File, at int64, n int) (int, error) {
 	if _, err := out.Seek(at, io.SeekStart); err != nil {
 		return 0, err

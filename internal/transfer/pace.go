@@ -13,14 +13,14 @@ type Limits struct {
 	CPU       float64 // seconds of a processor a second
 }
 
-// Part is the limits of a process that has so much of the work on the node.
+// Part returns the limits of a process that has a fraction of the work on the node.
 func (l Limits) Part(of float64) Limits { return Limits{l.Bandwidth * of, l.CPU * of} }
 
-// ErrStopped is why a copy that was told to stop is not complete.
+// ErrStopped is the error of a copy that was told to stop.
 var ErrStopped = errors.New("the copy was stopped")
 
-// Pace keeps a copy to limits: after each piece it waits for as long as the piece may
-// take.
+// Pace keeps a copy to limits: after each piece it waits for as long as the piece has
+// to take.
 type Pace struct {
 	Limits
 	// Used is the processor time of the thread or process that copies, so far.
@@ -29,24 +29,24 @@ type Pace struct {
 	// is over, ends the copy.
 	Wait func(time.Duration) error
 
-	due  time.Time     // when what was copied may be over
-	used time.Duration // up to when that was reckoned
+	due  time.Time     // earliest end of the copy so far
+	used time.Duration // processor time that due includes
 	now  func() time.Time
 }
 
-// credit is how long a copy may have been slower than its limits, as when a disk was
-// busy, and make up for it.
+// credit is the time for which a copy that was slower than its limits, as when a disk
+// was busy, may exceed them afterwards.
 const credit = time.Second
 
-// burst is the shortest wait that is worth it: to be woken costs processor time, too,
-// in threads whose time is not counted.
+// burst is the shortest wait: waking up costs processor time, too, in threads whose
+// time is not counted.
 const burst = 50 * time.Millisecond
 
-// Spent says that so many bytes were copied, and returns when the next may be, with
-// an error if they shall not be.
+// Spent records copied bytes, and returns when the next may be copied, or with an error
+// if the copy is to end.
 func (p *Pace) Spent(bytes int) error { return p.spend(bytes, burst) }
 
-// Settle returns when all that was copied may have been. It is for the end of a copy.
+// Settle waits, at the end of a copy, until it has taken as long as it has to.
 func (p *Pace) Settle() error { return p.spend(0, 0) }
 
 func (p *Pace) spend(bytes int, worth time.Duration) error {
@@ -80,7 +80,7 @@ func (p *Pace) spend(bytes int, worth time.Duration) error {
 	return p.Wait(wait)
 }
 
-// Begin says that the work begins now: what was used before is not counted.
+// Begin begins the work: processor time used before is not counted.
 func (p *Pace) Begin() {
 	if p.CPU > 0 {
 		p.used = p.Used()
@@ -122,17 +122,17 @@ func UntilStopped(stop <-chan struct{}) func(time.Duration) error {
 	}
 }
 
-// niceness is what is added to the nice value of a thread that copies: where it shares
-// a processor with a thread of the program it gets a tenth of it.
+// niceness is added to the nice value of a thread that copies: if it shares a processor
+// with a thread of the program it gets a tenth of it.
 const niceness = 10
 
-// StepBack lowers the priority of the calling thread, to which the goroutine has to be
-// locked, behind the program's threads. It cannot be undone.
-func StepBack() {
+// LowerPriority lowers the priority of the calling thread, to which the goroutine has
+// to be locked, below the program's threads. It cannot be undone.
+func LowerPriority() {
 	const most = 19
 	raw, err := unix.Getpriority(unix.PRIO_PROCESS, 0) // 20 less the niceness
 	if err == nil {
-		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, min(20-raw+niceness, most)) // it copies all the same
+		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, min(20-raw+niceness, most)) // without it the copy still works
 	}
 }
 

@@ -83,14 +83,14 @@ func TestPace_Settle(t *testing.T) {
 	}
 }
 
-func TestStepBack(t *testing.T) {
+func TestLowerPriority(t *testing.T) {
 	done := make(chan [3]int)
 	go func() { // the thread ends with it
 		runtime.LockOSThread()
 		var raw [3]int
 		for i := range raw {
 			raw[i], _ = unix.Getpriority(unix.PRIO_PROCESS, 0)
-			StepBack()
+			LowerPriority()
 		}
 		done <- raw
 	}()

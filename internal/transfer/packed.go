@@ -10,16 +10,16 @@ import (
 	"github.com/goscr/goscr/internal/redundancy"
 )
 
-// probe is how many bytes at the beginning of a file are to say whether it can be
+// probe is the number of bytes at the beginning of a file that decide whether it is
 // compressed.
 const probe = 512 << 10
 
-// leastGain is the part of them by which they have to get smaller: for less it is
-// not worth the time, then and when they are read.
+// leastGain is the fraction by which they must get smaller: less does not justify the
+// time to compress and to decompress.
 const leastGain = 1.0 / 16
 
-// pack compresses a file while it is copied, and reports whether it has done so; if
-// not, nothing was copied.
+// pack copies and compresses a file, and reports whether it has done so; if not,
+// nothing was copied.
 func (c *Copier) pack(p *copying, md meta.Meta) (bool, error) {
 	if !c.Compress.On() || p.out.whole(md) {
 		return false, nil
@@ -42,7 +42,7 @@ func (c *Copier) pack(p *copying, md meta.Meta) (bool, error) {
 	if err := c.packer.Close(); err != nil {
 		return false, err
 	}
-	if to.size >= p.size { // after the beginning it did not get smaller
+	if to.size >= p.size { // the rest did not get smaller
 		p.size, p.crc = 0, 0
 		return false, p.out.rewind()
 	}
@@ -50,17 +50,15 @@ func (c *Copier) pack(p *copying, md meta.Meta) (bool, error) {
 	return true, nil
 }
 
-// whole reports whether the file is there as it is, as far as can be told without
-// reading it: another copier may have recorded how. It is read like what is
-// left of any copy.
+// whole reports whether a file with the size and time of the uncompressed file is there
+// already. Its bytes are compared like those of any earlier copy.
 func (t *target) whole(md meta.Meta) bool {
 	info, err := t.f.Stat()
 	when, known := md.Modified()
 	return err == nil && t.regular && t.had > 0 && t.had == md.Size() && known && when.Equal(info.ModTime())
 }
 
-// shrinks reports whether the beginning of a file gets smaller by so much that the
-// file is worth being compressed.
+// shrinks reports whether the beginning of a file gets smaller by leastGain.
 func (c *Copier) shrinks(p *copying) (bool, error) {
 	begin := make([]byte, probe)
 	n, err := p.in.ReadAt(begin, 0)
@@ -70,8 +68,8 @@ func (c *Copier) shrinks(p *copying) (bool, error) {
 	return float64(c.packer.Size(begin[:n])) < float64(n)*(1-c.gain), nil
 }
 
-// counted counts bytes, and takes their checksum, on their way to a writer or from
-// a reader.
+// counted counts bytes written to a writer or read from a reader, and takes their
+// checksum.
 type counted struct {
 	to    io.Writer
 	from  io.Reader
@@ -103,8 +101,8 @@ func (w *counted) count(p []byte) {
 	}
 }
 
-// unpack makes of a file what it was before it was compressed, and reports whether
-// it was compressed; if not, nothing was copied.
+// unpack decompresses a file while it copies it, and reports whether the file was
+// compressed; if not, nothing was copied.
 func (c *Copier) unpack(p *copying, to io.Writer, md meta.Meta) (bool, error) {
 	info, err := p.in.Stat()
 	if err != nil {
@@ -141,9 +139,8 @@ func (c *Copier) unpack(p *copying, to io.Writer, md meta.Meta) (bool, error) {
 	return true, nil
 }
 
-// unpacking reads what the program wrote, and no more of it than there should be,
-// from a file that was compressed. Whatever makes that impossible is an error of
-// that file.
+// unpacking decompresses a file while it is read, up to the recorded size. Any error of
+// decompression is an error of that file.
 type unpacking struct {
 	from *counted
 	c    *Copier

@@ -10,18 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// target is a file that is being written. What is there before may be the beginning
-// of the same file, from a copy that was interrupted; or all of it; or anything else.
-// It is kept as far as it is, byte for byte, what is to be written, and written anew
-// from the first piece that is not. Holes and zeros where data should be, as a power
-// failure leaves them, are found in this way too.
+// target is a file that is being written. An earlier copy may have left its beginning,
+// or all of it, or another file may be there. Write keeps pieces that are equal byte
+// for byte, and writes from the first piece that is not. So it also finds holes and
+// zeros that a power failure has left in place of data.
 type target struct {
 	f       *os.File
 	regular bool
-	had     int64 // bytes that it was found with
+	had     int64 // size of the earlier file
 	at      int64 // bytes that are in place
-	stale   bool  // what was found is of no use from here on
-	started int64 // bytes whose writing to the medium was started
+	stale   bool  // the rest of the earlier file is of no use
+	started int64 // bytes whose write-back was started
 	c       *Copier
 }
 
@@ -42,12 +41,12 @@ func (c *Copier) create(dst string) (*target, error) {
 	}
 	f, err := open()
 	if err == nil && isPipe(f) {
-		_, err = f.Close(), unix.ENXIO // its reader would get what no file gets
+		_, err = f.Close(), unix.ENXIO // the bytes would go to the reader of a pipe
 	}
 	// A file from an earlier run may be read-only, or there may be a link or a pipe.
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
 		switch e := os.Remove(dst); {
-		case errors.Is(e, fs.ErrNotExist): // it is the directory that nothing can be made in
+		case errors.Is(e, fs.ErrNotExist): // no file can be made in the directory
 			return nil, err
 		case e != nil:
 			return nil, e
@@ -74,7 +73,7 @@ func isPipe(f *os.File) bool {
 	return err == nil && info.Mode()&fs.ModeNamedPipe != 0
 }
 
-// fresh reports whether nothing that was found remains to be compared.
+// fresh reports whether nothing of the earlier file remains to be compared.
 func (t *target) fresh() bool { return t.stale || t.at >= t.had }
 
 // Write puts the next bytes in place.
@@ -91,7 +90,7 @@ func (t *target) Write(p []byte) (int, error) {
 	return kept + n, err
 }
 
-// keep returns how many of the next bytes are there.
+// keep returns how many of the next bytes are there already.
 func (t *target) keep(p []byte) (int, error) {
 	n := int(min(int64(len(p)), t.had-t.at))
 	if len(t.c.compared) < n {
@@ -107,7 +106,7 @@ func (t *target) keep(p []byte) (int, error) {
 	return 0, t.f.Truncate(t.at)
 }
 
-// rewind begins again from the first byte, with nothing there.
+// rewind truncates the file and begins again from the first byte.
 func (t *target) rewind() error {
 	t.at, t.started, t.stale = 0, 0, true
 	if !t.regular {
@@ -116,11 +115,11 @@ func (t *target) rewind() error {
 	return t.f.Truncate(0)
 }
 
-// ahead is how many bytes the system may have in memory before they are started on
-// their way to the medium, so that finish does not find all of them to do.
+// ahead is the number of unwritten bytes after which write-back is started, so that
+// finish need not write all of them.
 const ahead = 8 << 20
 
-// moved takes note of bytes that have been written.
+// moved counts written bytes.
 func (t *target) moved(n int64) {
 	t.at += n
 	if t.at-t.started >= ahead {
@@ -130,7 +129,7 @@ func (t *target) moved(n int64) {
 	}
 }
 
-// finish returns when the file is on its medium, and has nothing behind its end.
+// finish truncates the file at its end, and returns when it is on its medium.
 func (t *target) finish() error {
 	if t.had > t.at && !t.stale {
 		if err := t.f.Truncate(t.at); err != nil {

@@ -1,13 +1,12 @@
 // Package transfer copies files between the cache and the prefix directory.
-// It is the one copy engine of goscr: buffers of a fixed size, a checksum taken
-// from the bytes as they pass, and a file that counts as written only once it
-// is on its medium.
+// All copies of goscr use it: it has buffers of a fixed size, takes checksums of the
+// bytes that it copies, and returns only when a file is on its medium.
 //
 //	transfer.go  a copy of one file, there and back
 //	packed.go    ... that is compressed or decompressed
-//	kernel.go    ... by the kernel, where the bytes need not be seen
-//	copying.go   what is known of a file while it is copied
-//	target.go    the file that is written, which may have been begun before
+//	kernel.go    ... by the kernel, if no checksum is needed
+//	copying.go   the state of a file while it is copied
+//	target.go    the file that is written, which an earlier copy may have begun
 //	pace.go      copies that keep to limits
 //
 // None of it needs MPI or other ranks.
@@ -26,8 +25,8 @@ import (
 
 // Copier copies files, one at a time, with one set of buffers.
 type Copier struct {
-	// Bare leaves a copy with the mode, owner and times that a new file has, and does
-	// not give it those of the original.
+	// Bare gives a copy the mode, owner and times of a new file, not those of the
+	// original.
 	Bare bool
 	// Blind takes no checksums, and compares none.
 	Blind bool
@@ -36,8 +35,7 @@ type Copier struct {
 	// Step, if there is one, is told how many bytes of a file of the program are
 	// done after each piece. It may take its time; its error ends the copy.
 	Step func(bytes int) error
-	// Kept counts the bytes that did not have to be written, since an earlier copy
-	// had left them.
+	// Kept counts the bytes that an earlier copy had written already.
 	Kept int64
 
 	buffer   []byte
@@ -55,31 +53,30 @@ func NewCopier(size int) *Copier {
 }
 
 // Copy makes dst a copy of src, below directories that it makes as needed, and
-// returns when it is on its medium. What an earlier copy that was cut short has
-// left in dst is continued. md describes src: the copy gets its mode, owner and
+// returns when it is on its medium. It continues an interrupted copy in dst.
+// md describes src: the copy gets its mode, owner and
 // times unless c is Bare, and a size or checksum other than md's is a
-// *redundancy.CorruptError. A checksum that md has not is recorded in it.
+// *redundancy.CorruptError. Copy records the checksum in md if it has none.
 // If c is Blind, only the size counts.
 //
-// If c compresses, and the file gets smaller by it, md says how dst is stored. A
-// description that others use should not be given away for that, but a copy of it.
+// If c compresses, and the file gets smaller by it, Copy records in md how dst is
+// stored: pass a clone of a description that is used elsewhere.
 func (c *Copier) Copy(src, dst string, md meta.Meta) error {
 	md.SetAsWritten()
 	pack := func(p *copying) (bool, error) { return c.pack(p, md) }
 	return c.transfer(src, dst, md, pack)
 }
 
-// Fetch is Copy in the other direction: src is as md says that it is stored, and
-// dst becomes what the program wrote.
+// Fetch is Copy in the other direction: src is stored as md says, and dst becomes the
+// file that the program wrote.
 func (c *Copier) Fetch(src, dst string, md meta.Meta) error {
 	return c.transfer(src, dst, md, func(p *copying) (bool, error) { return c.unpack(p, p.out, md) })
 }
 
-// Verify reads a file that is as md says that it is stored, and returns how many
-// bytes it has, or had before it was compressed. Other bytes than those that md
-// describes are a *redundancy.CorruptError.
+// Verify reads a file that is stored as md says, and returns its size before it was
+// compressed. A file other than md describes is a *redundancy.CorruptError.
 func (c *Copier) Verify(src string, md meta.Meta) (int64, error) {
-	in, err := os.OpenFile(src, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0) // a pipe in its place is not waited for
+	in, err := os.OpenFile(src, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0) // do not wait for a pipe
 	if err != nil {
 		return 0, err
 	}
@@ -101,8 +98,7 @@ func (c *Copier) Verify(src string, md meta.Meta) (int64, error) {
 	return p.size, err
 }
 
-// transfer copies a file as first says, or as it is if that says that it has not
-// done anything.
+// transfer copies a file by first, or as it is if first returns false.
 func (c *Copier) transfer(src, dst string, md meta.Meta, first func(*copying) (bool, error)) error {
 	in, err := os.OpenFile(src, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {

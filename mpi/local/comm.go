@@ -24,8 +24,8 @@ func (c *comm) Size() int { return len(c.members) }
 
 func (c *comm) box(rank int) *mailbox { return &c.boxes[c.members[rank]] }
 
-// Collective operations are made of messages in a space of their own, which
-// is told apart by the sign of the context's id.
+// Collective operations send messages in a space of their own, with a negative
+// context id.
 func (c *comm) space(collective bool) int {
 	if collective {
 		return -1 - c.context.id
@@ -268,7 +268,7 @@ func (c *comm) meet(done func() bool) {
 	c.alive()
 }
 
-// Bcast goes down a binomial tree.
+// Bcast sends down a binomial tree.
 func (c *comm) Bcast(buf []byte, root int) error {
 	n := len(c.members)
 	if err := mpi.CheckTarget(len(c.members), root, 0); err != nil {
@@ -294,7 +294,7 @@ func (c *comm) Bcast(buf []byte, root int) error {
 	return nil
 }
 
-// Allreduce goes up a binomial tree to rank 0 and down again.
+// Allreduce reduces up a binomial tree to rank 0 and sends the result down again.
 func (c *comm) Allreduce(values []int64, op mpi.Op) error {
 	buf := make([]byte, 8*len(values))
 	other := make([]int64, len(values))
@@ -320,7 +320,7 @@ func (c *comm) Allreduce(values []int64, op mpi.Op) error {
 	return nil
 }
 
-// Exscan doubles the distance it looks back in every round.
+// Exscan doubles the distance between partners in every round.
 func (c *comm) Exscan(values []int64, op mpi.Op) error {
 	n := len(c.members)
 	total := slices.Clone(values) // over the ranks (rank-step, rank]
@@ -357,7 +357,7 @@ func (c *comm) Exscan(values []int64, op mpi.Op) error {
 	return nil
 }
 
-// Gather goes up a binomial tree.
+// Gather collects up a binomial tree.
 func (c *comm) Gather(send, recv []byte, root int) error {
 	n, size := len(c.members), len(send)
 	if err := mpi.CheckTarget(len(c.members), root, 0); err != nil {

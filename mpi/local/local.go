@@ -24,7 +24,7 @@ import (
 // ErrKilled is returned by Run when KillAt ended the job.
 var ErrKilled = errors.New("job killed")
 
-// Options say how Run runs a job. The zero value is a job that nothing happens to.
+// Options say how Run runs a job. The zero value is an undisturbed job.
 type Options struct {
 	// KillAt, if > 0, kills the whole job in place of its KillAt-th message
 	// (counting from 1, over all ranks): no rank's call of MPI returns after
@@ -44,7 +44,7 @@ type Stats struct {
 
 // Run calls f on n ranks and returns what each sent and the first error that
 // one of them returned, ErrKilled if the job was killed, or an error that
-// names the ranks which did not come back in time.
+// names the ranks which did not return in time.
 func Run(n int, opt Options, f func(c mpi.Comm) error) ([]Stats, error) {
 	w := &world{boxes: make([]mailbox, n), killAt: opt.KillAt, watch: opt.Watch, contexts: map[int]*context{}}
 	members := make([]int, n)
@@ -122,7 +122,7 @@ type world struct {
 
 // kill wakes every rank that waits; each ends at its next step. When it
 // returns, no message is being copied or will be: the ranks that now end may
-// give back the memory that others were sending from or receiving in.
+// release the memory of messages that others were sending or receiving.
 func (w *world) kill() {
 	w.once.Do(func() {
 		w.killed.Store(true)
@@ -152,7 +152,7 @@ func (w *world) alive() {
 	}
 }
 
-// count accounts for a message about to be sent, and is where a job is killed.
+// count counts messages about to be sent, and kills the job at the KillAt-th.
 func (w *world) count(rank int, messages, bytes int64) {
 	w.alive()
 	if w.watch != nil {
@@ -169,8 +169,8 @@ func (w *world) count(rank int, messages, bytes int64) {
 	box.mu.Unlock()
 }
 
-// context is the message space of one communicator, and where its ranks meet
-// for Ibarrier and Split.
+// context is the message space of one communicator, with the state of its
+// Ibarriers and Splits.
 type context struct {
 	id   int
 	size int
@@ -216,7 +216,7 @@ func (w *world) context(size int) *context {
 	return x
 }
 
-// mailbox holds what a rank has been sent and what it waits for.
+// mailbox holds the messages sent to a rank and the receives that wait for some.
 type mailbox struct {
 	mu         sync.Mutex
 	cond       sync.Cond
@@ -282,8 +282,8 @@ func (r *receive) take(m *message) {
 	r.done, m.taken = true, true
 }
 
-// One returns the communicator of a single process, for programs that are no MPI
-// job and do what the ranks of one do together.
+// One returns the communicator of a single process, for commands that make
+// collective calls without an MPI job.
 func One() mpi.Comm {
 	w := &world{boxes: make([]mailbox, 1), contexts: map[int]*context{}}
 	w.boxes[0].cond.L = &w.boxes[0].mu

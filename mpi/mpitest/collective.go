@@ -23,8 +23,8 @@ var collective = []check{
 	{"bcast of bytes of unknown length", bcastBytes},
 }
 
-// barrier has one rank enter late: only after its messages have begun to be
-// received, so that a rank which leaves the barrier must find them there.
+// barrier has one rank enter late, after the receives of its messages have begun,
+// so that a rank which leaves the barrier must find them.
 func barrier(c mpi.Comm) error {
 	var f failures
 	n, me := c.Size(), c.Rank()
@@ -153,7 +153,7 @@ func bcast(c mpi.Comm) error {
 // lengths of the vectors that are reduced.
 var lengths = []int{0, 1, 5, 100, 3000}
 
-// value is element i of what a rank brings into a reduction.
+// value is element i of a rank's values in a reduction.
 func value(rank, i int) int64 {
 	if i == 1 && rank == 0 {
 		return math.MinInt64

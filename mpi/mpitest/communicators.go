@@ -16,7 +16,7 @@ var communicators = []check{
 }
 
 // member checks that c has the given place and size and that messages get
-// through it: every rank learns from its neighbours who they are.
+// through it: every rank receives the ranks of its neighbours from them.
 func (f *failures) member(c mpi.Comm, rank, size, me int, world func(rank int) int) {
 	if c == nil {
 		f.expect(false, "no communicator")

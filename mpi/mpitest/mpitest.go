@@ -30,9 +30,9 @@ type check struct {
 
 // Run checks c and calls report on every rank with the same name and verdict
 // for each check; it returns the number that failed. It is collective. Each
-// check has a communicator of its own, so that a message which one leaves
-// behind does not confuse the next. A Comm that loses messages makes Run hang:
-// the caller sets a limit to its time.
+// check has a communicator of its own, so that none receives a message of an
+// earlier one. A Comm that loses messages makes Run hang: the caller limits its
+// time.
 func Run(c mpi.Comm, opt Options, report func(name string, err error)) int {
 	checks := slices.Concat(pointToPoint, nonblocking, collective, communicators, arguments)
 	if opt.Big > 0 {
@@ -57,8 +57,8 @@ func isolated(c mpi.Comm, run func(c mpi.Comm) error) error {
 	return errors.Join(run(own), own.Free())
 }
 
-// A failed check goes on, for the other ranks count on its messages; failures
-// collects what went wrong.
+// A failed check goes on, since the other ranks wait for its messages; failures
+// collects its errors.
 type failures []error
 
 func (f *failures) add(err error) {

@@ -16,8 +16,7 @@ import (
 type comm struct {
 	handle     C.MPI_Comm
 	rank, size int
-	// status is where C writes; as a part of comm it need not be allocated
-	// for every call.
+	// C writes status; as a field it is not allocated for every call.
 	status C.goscr_status
 }
 
@@ -79,7 +78,7 @@ func (c *comm) Sendrecv(send []byte, dst, sendtag int, recv []byte, src, recvtag
 	return c.received(), failure("MPI_Sendrecv", code)
 }
 
-// request is an operation under way. The handle is a plain value, which MPI
+// request is an operation that was started. The handle is a plain value, which MPI
 // sees only during a call.
 type request struct {
 	comm      *comm
@@ -212,7 +211,7 @@ func (c *comm) Gather(send, recv []byte, root int) error {
 	var short error
 	if c.rank == root && len(recv) < c.size*len(send) {
 		short = fmt.Errorf("MPI_Gather: %w: %d × %d bytes into %d", mpi.ErrTruncated, c.size, len(send), len(recv))
-		// The others are going to send, and must not wait for ever.
+		// The other ranks will send, and must not wait for ever.
 		recv = make([]byte, c.size*len(send))
 	}
 	in, n := bytes(send)

@@ -15,12 +15,11 @@
         if (try_code != MPI_SUCCESS) return try_code; \
     } while (0)
 
-// Waiting. A rank looks for what it waits for in bursts. Between them, at first
-// it lets the rank that may send it have this core; later nobody knows when it
-// will come, and the rank sleeps and costs next to nothing.
+// Waiting. A rank polls in bursts. Between bursts it at first yields this core to
+// the rank that may send; later it sleeps, and takes hardly any processor time.
 //
-// One look is not enough: MPICH looks at the messages of a few of its peers at
-// a time.
+// A burst has more than one poll, since MPICH checks the messages of only a few of
+// its peers at a time.
 enum {
     BURST = 50,
     YIELD_NS = 200 * 1000,
@@ -29,8 +28,8 @@ enum {
 };
 
 typedef struct {
-    int looks;
-    int64_t looking; // when the burst began
+    int polls;
+    int64_t burst_began;
     int64_t idle;    // when this rank last had something to do
     long nap;
 } patience;
@@ -42,16 +41,16 @@ static int64_t now(void)
     return t.tv_sec * (int64_t)1000000000 + t.tv_nsec;
 }
 
-// pause_a_little is called after each look that has found nothing.
-static void pause_a_little(patience *p)
+// pause_polling is called after each poll that has found nothing.
+static void pause_polling(patience *p)
 {
-    if (++p->looks % BURST != 0) return;
+    if (++p->polls % BURST != 0) return;
     int64_t t = now();
-    if (p->looks > BURST) {
-        // Messages of many pieces are moved while one looks. That takes longer
-        // than to see nothing, and more is to come.
+    if (p->polls > BURST) {
+        // MPI moves pieces of long messages during polls. Such a burst takes longer
+        // than one that finds nothing, and more pieces follow.
         static int64_t nothing = INT64_MAX; // the shortest burst so far
-        int64_t took = t - p->looking;
+        int64_t took = t - p->burst_began;
         if (took < nothing) nothing = took;
         if (took > 2 * nothing + 10000) p->idle = 0;
     }
@@ -67,19 +66,19 @@ static void pause_a_little(patience *p)
         struct timespec nap = {0, p->nap};
         nanosleep(&nap, NULL);
     }
-    p->looking = now();
+    p->burst_began = now();
 }
 
-// A request has no communicator, so MPICH hands its errors to the handler of
-// MPI_COMM_WORLD, which is the program's and as a rule aborts. It is put aside
-// while requests are looked at.
-static int put_aside(MPI_Errhandler *handler)
+// A request has no communicator, so MPICH passes its errors to the handler of
+// MPI_COMM_WORLD, which is the program's and as a rule aborts. return_errors
+// replaces it while requests are tested.
+static int return_errors(MPI_Errhandler *handler)
 {
     TRY(MPI_Comm_get_errhandler(MPI_COMM_WORLD, handler));
     return MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 }
 
-static void put_back(MPI_Errhandler *handler)
+static void restore_handler(MPI_Errhandler *handler)
 {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, *handler);
     MPI_Errhandler_free(handler);
@@ -88,11 +87,11 @@ static void put_back(MPI_Errhandler *handler)
 static int finish(MPI_Request *request, MPI_Status *status)
 {
     MPI_Errhandler handler;
-    TRY(put_aside(&handler));
+    TRY(return_errors(&handler));
     patience p = {0};
     int code, done = 0;
-    while ((code = MPI_Test(request, &done, status)) == MPI_SUCCESS && !done) pause_a_little(&p);
-    put_back(&handler);
+    while ((code = MPI_Test(request, &done, status)) == MPI_SUCCESS && !done) pause_polling(&p);
+    restore_handler(&handler);
     return code;
 }
 
@@ -174,13 +173,13 @@ int goscr_init(void)
     return MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
 }
 
-// goscr_stranger reports whether the calls here reach another MPI than that of
-// the header, whose handles mean something else to it: the program's MPI is the
-// first that the loader has found. The name of that MPI is stored. MPIs that
-// share an ABI, as MPICH's descendants do, are no strangers.
-int goscr_stranger(char *name, int n)
+// goscr_other_mpi reports whether the calls here reach another MPI than the one of
+// the header, so that handles mean something else: the loader uses the program's MPI,
+// which it has found first. name gets the name of that MPI. MPIs that share an ABI,
+// as MPICH's descendants do, do not count as others.
+int goscr_other_mpi(char *name, int n)
 {
-    // The limit that the header gives may be smaller than the other MPI's.
+    // The other MPI may have a larger limit than the header.
     static char version[1 << 16];
     int length = 0;
     if (MPI_Get_library_version(version, &length) != MPI_SUCCESS) return 0;
@@ -194,7 +193,7 @@ int goscr_stranger(char *name, int n)
 #endif
 }
 
-// adopt makes a new communicator ours: its errors are returned.
+// adopt has the errors of a new communicator returned.
 static int adopt(MPI_Comm *comm)
 {
     int code = MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
@@ -206,7 +205,7 @@ int goscr_dup(const MPI_Comm *from, MPI_Comm *dup)
 {
     MPI_Comm comm = *from;
     if (comm == MPI_COMM_NULL) return MPI_ERR_COMM;
-    // The program's own handler may abort, and holds for errors of the dup.
+    // The program's own handler may abort, and would get errors of the dup.
     MPI_Errhandler handler;
     TRY(MPI_Comm_get_errhandler(comm, &handler));
     TRY(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
@@ -275,9 +274,9 @@ int goscr_test(MPI_Request *request, int received, goscr_status *status)
     MPI_Status s;
     MPI_Errhandler handler;
     int done = 0;
-    TRY(put_aside(&handler));
+    TRY(return_errors(&handler));
     int code = MPI_Test(request, &done, &s);
-    put_back(&handler);
+    restore_handler(&handler);
     TRY(code);
     status->flag = done;
     if (!done) sched_yield();
@@ -290,8 +289,8 @@ int goscr_send(MPI_Comm comm, const char *buf, int64_t n, int dst, int tag)
     return finish_plain(goscr_isend(comm, buf, n, dst, tag, 0, &request), &request);
 }
 
-// goscr_recv looks at the message before it receives it, for Open MPI 4.1
-// writes past the buffer when a message of more than 4 KiB is longer than it.
+// goscr_recv probes a message before it receives it, since Open MPI 4.1 writes past
+// a buffer that is shorter than a message of more than 4 KiB.
 int goscr_recv(MPI_Comm comm, char *buf, int64_t n, int src, int tag, goscr_status *status)
 {
     MPI_Message message;
@@ -300,7 +299,7 @@ int goscr_recv(MPI_Comm comm, char *buf, int64_t n, int src, int tag, goscr_stat
     for (int found = 0;;) {
         TRY(MPI_Improbe(source(src), tag, comm, &found, &message, &s));
         if (found) break;
-        pause_a_little(&p);
+        pause_polling(&p);
     }
     TRY(describe(&s, status));
     char *scratch = NULL;
@@ -351,7 +350,7 @@ int goscr_probe(MPI_Comm comm, int src, int tag, goscr_status *status)
         int found = 0;
         TRY(MPI_Iprobe(source(src), tag, comm, &found, &s));
         if (found) return describe(&s, status);
-        pause_a_little(&p);
+        pause_polling(&p);
     }
 }
 
@@ -363,7 +362,7 @@ int goscr_barrier(MPI_Comm comm)
     return finish_plain(MPI_Ibarrier(comm, &request), &request);
 }
 
-// Collective operations on more than this go in pieces, which all ranks cut alike.
+// Collective operations on more bytes are done in pieces, the same on all ranks.
 enum { PIECE = 1 << 30 };
 
 static int64_t piece(int64_t left, int64_t size) { return left < PIECE / size ? left : PIECE / size; }

@@ -1,5 +1,5 @@
-// What package system calls of MPI, as functions over plain C types, so that
-// no macro of an MPI and no difference between MPIs reaches Go.
+// The functions of MPI that package system calls, over plain C types, so that Go
+// sees no macro of an MPI and no difference between MPIs.
 //
 // All functions return MPI_SUCCESS or an error code of MPI for
 // goscr_error_string. Those that wait do not return before the operation is
@@ -11,7 +11,7 @@
 #include <mpi.h>
 #include <stdint.h>
 
-// These are no symbols of a shared library that the package becomes part of.
+// A shared library that contains the package does not export these symbols.
 #pragma GCC visibility push(hidden)
 
 typedef struct {
@@ -26,7 +26,7 @@ enum { GOSCR_SUM, GOSCR_MIN, GOSCR_MAX };
 void goscr_error_string(int code, char *text, int len);
 int goscr_is_truncation(int code);
 
-int goscr_stranger(char *name, int n);
+int goscr_other_mpi(char *name, int n);
 int goscr_state(int *initialized, int *finalized);
 int goscr_init(void);
 

@@ -42,7 +42,7 @@ func Finalize() error {
 // Initialized reports whether MPI can be used: after Init, before Finalize.
 func Initialized() bool { return usable() == nil }
 
-// usable says why MPI cannot be used, if it cannot.
+// usable returns why MPI cannot be used, nil if it can.
 func usable() error {
 	initialized, finalized, err := state()
 	if err == nil && (!initialized || finalized) {
@@ -62,7 +62,7 @@ func Rank() int {
 
 func state() (initialized, finalized bool, err error) {
 	var name [80]C.char
-	if C.goscr_stranger(&name[0], C.int(len(name))) != 0 {
+	if C.goscr_other_mpi(&name[0], C.int(len(name))) != 0 {
 		return false, false, fmt.Errorf("the program's MPI is %s, and goscr was built for another: "+
 			"use a libscr.so that is built with the MPICC of the program's MPI", C.GoString(&name[0]))
 	}
@@ -80,8 +80,8 @@ func World() (mpi.Comm, error) {
 	return c.open("MPI_Comm_dup", C.goscr_world(&c.handle))
 }
 
-// FromHandle returns a new communicator of the ranks of an intracommunicator
-// of the program's, whose MPI_Comm handle points to. It is collective.
+// FromHandle returns a new communicator of the ranks of an intracommunicator of
+// the program; handle points to its MPI_Comm. It is collective.
 func FromHandle(handle unsafe.Pointer) (mpi.Comm, error) {
 	if err := usable(); err != nil {
 		return nil, err
@@ -95,8 +95,8 @@ func FromHandle(handle unsafe.Pointer) (mpi.Comm, error) {
 
 var errInactive = errors.New("MPI is not initialized or has been finalized")
 
-// failure turns an error code of MPI into an error; operation is MPI's name of
-// what was done.
+// failure turns an error code of MPI into an error; operation is the name of the
+// MPI function.
 func failure(operation string, code C.int) error {
 	if code == C.MPI_SUCCESS {
 		return nil

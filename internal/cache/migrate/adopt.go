@@ -2,9 +2,8 @@ package migrate
 
 import "github.com/goscr/goscr/mpi"
 
-// Adopt gives ranks the entries of their files that are on storage which nodes
-// share: their owners can read them where they are. It is collective; the error is
-// agreed.
+// Adopt gives ranks the entries of their files on storage that nodes share, which
+// their owners can read without moving them. It is collective; the error is agreed.
 func (m *Migration) Adopt() error {
 	me := m.World.Rank()
 	send := map[int]message{}
@@ -43,7 +42,7 @@ func (m *Migration) Adopt() error {
 	return mpi.Agree(m.World, m.Maps.Fold())
 }
 
-// take enters the files offered, as far as they are whole.
+// take enters those of the offered files that are whole.
 func (m *Migration) take(offered message) {
 	me := m.World.Rank()
 	for i := range offered.list {

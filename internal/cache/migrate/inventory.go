@@ -16,9 +16,9 @@ func (m *Migration) whole(rank int) fileList {
 	return whole
 }
 
-// offer tells the owner of every part which of its files are whole here. It
-// returns the ranks that have been told, in the order of the rounds in which
-// they can have the files, and what the caller was offered. It is collective.
+// offer tells the owner of every part which of its files are whole here. It returns
+// these owners, in the order of the rounds in which they can get the files, and the
+// offers to the caller. It is collective.
 func (m *Migration) offer() (ranks []int, offered map[int]message, err error) {
 	send := map[int]message{}
 	for _, rank := range m.Maps.Ranks(m.ID) {
@@ -38,8 +38,8 @@ func (m *Migration) offer() (ranks []int, offered map[int]message, err error) {
 			ranks = append(ranks, rank)
 		}
 	}
-	// Begin with the ranks above my own, so that not all ranks of a node that
-	// has many parts offer them in the same order.
+	// Begin with the ranks above my own, so that the ranks of a node with many parts
+	// do not offer them in the same order.
 	above, _ := slices.BinarySearch(ranks, m.World.Rank())
 	ranks = append(ranks[above:], ranks[:above]...)
 	for round, rank := range ranks {
@@ -51,9 +51,9 @@ func (m *Migration) offer() (ranks []int, offered map[int]message, err error) {
 	return ranks, offered, err
 }
 
-// reportIncomplete says why a part is not all here. It is a warning if a file is
-// gone or has another size. It is none if the part was not completed, as when the
-// job was killed, or if there is a description only, as of a rank on a lost node.
+// reportIncomplete reports why a part is not whole here. It warns if a file is missing
+// or has another size. It does not warn if the part was not completed, as when the job
+// was killed, or if there is only a description, as for a rank on a lost node.
 func (m *Migration) reportIncomplete(rank int, why error) {
 	tell := m.Log.Warn
 	if files, _ := m.Maps.Expected(m.ID, rank); files < 0 || !m.Maps.Dataset(m.ID, rank).Complete() {
@@ -70,16 +70,16 @@ func (m *Migration) Missing() (bool, error) {
 	return own.failed && !own.known, err
 }
 
-// inventory is what the owner of a part knows of its files.
+// inventory is the state of the files of a part, on its owner.
 type inventory struct {
-	files   int             // that the part has, -1 if nobody knows
-	offered map[int]message // by rank; without those that were asked
-	known   bool            // to be complete, in the filemap
-	failed  bool            // some did not arrive
+	files   int             // of the part, -1 if no rank knows
+	offered map[int]message // by rank; without the ranks that were asked
+	known   bool            // the filemap has the part as complete
+	failed  bool            // some files did not arrive
 }
 
-// takeInventory looks at what is offered. If it is not all of the part, nothing
-// need move.
+// takeInventory evaluates the offers. If they are not all of the part, no file is
+// moved.
 func (m *Migration) takeInventory(offered map[int]message) *inventory {
 	v := &inventory{files: -1, offered: offered, known: m.Maps.Whole(m.ID, m.World.Rank())}
 	names := map[string]bool{}
@@ -93,8 +93,8 @@ func (m *Migration) takeInventory(offered map[int]message) *inventory {
 	return v
 }
 
-// choice is which rank to ask for which files, and in which of its rounds they
-// come. The rank is -1 if there is nothing to ask for.
+// choice is a rank, the files to request from it, and the round in which it sends
+// them. The rank is -1 if there is nothing to request.
 type choice struct {
 	source, round int
 	names         []string
@@ -108,8 +108,8 @@ func (c choice) sender(round int) int {
 	return -1
 }
 
-// next returns what the owner is to ask for now. Once that is nothing, what has
-// come is complete, unless some did not arrive.
+// next returns the owner's next request. When there is none, the part is complete,
+// unless some files did not arrive.
 func (m *Migration) next(v *inventory) (choice, error) {
 	nothing := choice{source: -1}
 	if v.failed || v.known {
@@ -121,16 +121,16 @@ func (m *Migration) next(v *inventory) (choice, error) {
 		return nothing, err
 	}
 	if c := v.choose(m.World.Rank(), have); c.source >= 0 {
-		delete(v.offered, c.source) // once is enough
+		delete(v.offered, c.source) // each rank is asked once
 		return c, nil
 	}
-	if len(have) != v.files { // what has come is gone again
+	if len(have) != v.files { // an arrived file is gone again
 		v.failed = true
 		return nothing, nil
 	}
 	v.known = true
 	m.Maps.SetExpected(m.ID, m.World.Rank(), v.files, m.World.Size())
-	return nothing, m.Maps.Fold() // before anybody forgets that they had it
+	return nothing, m.Maps.Fold() // before the senders remove their entries
 }
 
 // keepWhole returns the names of the caller's files that are whole, and deletes the
@@ -147,9 +147,8 @@ func (m *Migration) keepWhole() (map[string]bool, error) {
 	return have, nil
 }
 
-// choose returns what to ask for: of all ranks that have offered something missing,
-// the one with most of it, and of those that have the same number of files the one
-// that can send them soonest.
+// choose returns the request to the rank that has offered most of the missing files,
+// and of several to the one that can send them first.
 func (v *inventory) choose(me int, have map[string]bool) choice {
 	best := choice{source: -1}
 	for rank, o := range v.offered {

@@ -11,7 +11,7 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// message is what ranks tell each other, as a hash on the way:
+// message is a message between ranks, sent as a hash:
 //
 //	          offer           request   files to come   answer          on shared storage
 //	FILES     of the part                               that are there  of the part
@@ -61,8 +61,8 @@ func decode(h *hash.Hash) message {
 	return m
 }
 
-// exchange sends each rank what there is for it, and returns what others have sent
-// to the caller. It is collective.
+// exchange sends each rank its message, and returns those that others have sent to
+// the caller. It is collective.
 func exchange(c mpi.Comm, send map[int]message) (map[int]message, error) {
 	h := hash.New()
 	for rank, m := range send {
@@ -76,8 +76,8 @@ func exchange(c mpi.Comm, send map[int]message) (map[int]message, error) {
 	return received, err
 }
 
-// swap sends a message to one rank and returns a message of another; either rank
-// may be -1.
+// swap sends a message to one rank and returns one from another; either rank may be
+// -1.
 func swap(c mpi.Comm, m message, to, from int) (message, error) {
 	var h *hash.Hash
 	var err error
@@ -92,8 +92,8 @@ func swap(c mpi.Comm, m message, to, from int) (message, error) {
 	return decode(h), err
 }
 
-// fileList is files of a rank. Those that another rank has described have no paths
-// before place gives them some.
+// fileList is files of a rank. Those from messages have no paths before place sets
+// them.
 type fileList []redundancy.File
 
 // place gives files their paths below a directory.
@@ -115,8 +115,8 @@ func (l fileList) bytes() (sum int64) {
 	return sum
 }
 
-// batches divides files into batches that have at most so many bytes, or are one
-// file. Sender and receiver come to the same ones.
+// batches divides files into batches of at most most bytes, or of one file. Sender and
+// receiver get the same batches.
 func (l fileList) batches(most int64) []fileList {
 	var list []fileList
 	begin, size := 0, int64(0)

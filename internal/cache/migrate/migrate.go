@@ -2,19 +2,18 @@
 // own them now run.
 //
 // On a restart the ranks of a job may be on other nodes than when their files were
-// written. A rank that has whole files of another offers them to it. An owner that
-// is offered all files of its part asks one rank after another for what it misses.
-// Files go in batches, so that moving takes room for one batch a rank; a batch is
-// deleted where it was once its owner has it on disk and in its filemap. So every
-// file is on some node at any instant, and a job that is killed meanwhile leaves
-// the files of a rank on several nodes, from which the next run collects them in
-// the same way.
+// written. A rank that has whole files of another offers them to it. An owner that is
+// offered all files of its part requests the missing ones from one rank after another.
+// Files are sent in batches, so that migration takes room for one batch a rank; the
+// sender deletes a batch once the owner has it on disk and in its filemap. So every
+// file is on some node at any instant. A job that is killed meanwhile leaves the files
+// of a rank on several nodes, from which the next run collects them in the same way.
 //
 //	migrate.go    the phases of a migration
 //	adopt.go      storage that nodes share: files stay, entries move
-//	inventory.go  which files are offered, and what the owner still misses
+//	inventory.go  which files are offered, and which the owner still misses
 //	transfer.go   one round: files to one rank, and from another
-//	messages.go   what ranks tell each other
+//	messages.go   the messages between ranks
 package migrate
 
 import (
@@ -28,7 +27,7 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Migration is what moving the files of one dataset takes, on one rank.
+// Migration migrates the files of one dataset, on one rank.
 type Migration struct {
 	World  mpi.Comm
 	Log    *report.Logger
@@ -36,22 +35,21 @@ type Migration struct {
 	Maps   *filemap.Store
 	ID     int    // of the dataset
 	Dir    string // of the dataset, on this node
-	Device string // names the storage that Dir is on if nodes share it, else ""
+	Device string // identifies the storage of Dir if nodes share it, else ""
 
 	// Files returns the files of a rank that are entered in the caller's filemap.
 	Files func(rank int) []redundancy.File
 	// Delete deletes files of a rank, each before its entry in the filemap.
 	Delete func(rank int, files ...redundancy.File) error
-	// Forget takes all but the descriptions that are kept for a rank out of the
-	// filemap.
+	// Forget removes a rank from the filemap, except the descriptions kept for it.
 	Forget func(rank int)
 }
 
-// Run moves all files to their owners. In each round a rank sends to at most one
-// other and receives from at most one. Files whose owner does not want them are
-// deleted in the end. What does not arrive counts as lost; refused says that the
-// caller's files are whole on another node and could not be stored on this one.
-// Run is collective; the error is agreed.
+// Run moves all files to their owners. In each round a rank sends to at most one other
+// and receives from at most one. Files that their owner does not request are deleted
+// in the end. Files that do not arrive count as lost; refused says that the caller's
+// files are whole on another node and could not be stored on this one. Run is
+// collective; the error is agreed.
 func (m *Migration) Run() (refused bool, err error) {
 	offers, offered, err := m.offer()
 	if err != nil {
@@ -59,7 +57,7 @@ func (m *Migration) Run() (refused bool, err error) {
 	}
 	own := m.takeInventory(offered)
 	staying := map[int]bool{} // ranks whose files did not arrive
-	var failed error          // here, of which the others hear in the end
+	var failed error          // on this rank; agreed in the end
 	for {
 		want, e := m.next(own)
 		failed = cmp.Or(failed, e)
@@ -86,9 +84,9 @@ func (m *Migration) Run() (refused bool, err error) {
 	return refused, mpi.Agree(m.World, cmp.Or(failed, m.clean(staying)))
 }
 
-// ask has each rank ask the one that it has chosen. It returns what others
-// ask the caller for, and how many rounds it takes to send everything, 0 if nobody
-// wants anything. It is collective.
+// ask sends each rank's request to the rank that it has chosen. It returns the requests
+// of others to the caller, and the number of rounds to send everything, 0 if there are
+// no requests. It is collective.
 func (m *Migration) ask(want choice) (wanted map[int]message, rounds int, err error) {
 	send := map[int]message{}
 	last := -1
@@ -104,8 +102,8 @@ func (m *Migration) ask(want choice) (wanted map[int]message, rounds int, err er
 	return wanted, last + 1, err
 }
 
-// receiver returns the rank to which the caller sends files in a round: of those to
-// which it has offered some, the one whose turn it is, or -1 if that wants none.
+// receiver returns the rank to which the caller sends files in a round: the rank at
+// that place of its offers, or -1 if that has not requested any.
 func receiver(offers []int, wanted map[int]message, round int) int {
 	if round < len(offers) {
 		if _, wants := wanted[offers[round]]; wants {
@@ -122,8 +120,8 @@ func (m *Migration) clean(staying map[int]bool) error {
 		if rank == m.World.Rank() || staying[rank] {
 			continue
 		}
-		if m.Device == "" { // else their owner may be using them
-			if err := m.Delete(rank, m.Files(rank)...); err != nil { // what is left stays entered
+		if m.Device == "" { // else their owner may use them
+			if err := m.Delete(rank, m.Files(rank)...); err != nil { // files that cannot be deleted stay entered
 				failed = cmp.Or(failed, err)
 				continue
 			}

@@ -9,16 +9,16 @@ import (
 	"github.com/goscr/goscr/internal/redundancy"
 )
 
-// batchPieces is how many pieces of files move at a time, if they are in different
-// files: that is the room that moving takes on a node, for each of its ranks.
+// batchPieces is the largest number of pieces in a batch of several files: that is the
+// room that migration takes on a node for each of its ranks.
 const batchPieces = 64
 
-// transfer does what a rank has to do in a round: it sends some files of a part to
-// their owner, and receives some of its own; either rank may be -1. Files go in
-// batches, each in one stream of pieces; the sender deletes those of a batch once
-// the receiver has them on disk and in its filemap. sent says whether all have
-// arrived at the other rank, and missed why they have not here. What does not
-// arrive counts as lost, and may be rebuilt; the error is of MPI.
+// transfer does one round: it sends some files of a part to their owner, and receives
+// some of the caller's own; either rank may be -1. Files are sent in batches, each in
+// one stream of pieces; the sender deletes a batch once the receiver has it on disk and
+// in its filemap. sent says whether all have arrived at the other rank, and missed why
+// some have not arrived here. Files that do not arrive count as lost, and may be
+// rebuilt; err is an error of MPI.
 func (m *Migration) transfer(outgoing fileList, to, from int) (sent bool, missed, err error) {
 	if to < 0 && from < 0 {
 		return true, nil, nil
@@ -76,15 +76,15 @@ func (m *Migration) expect(files fileList) error {
 	return nil
 }
 
-// batch is files that move together, out and in. Either rank may be -1.
+// batch is the files that are sent and received together. Either rank may be -1.
 type batch struct {
 	to, from           int
 	outgoing, incoming fileList
-	missed             error // why what comes cannot be stored
+	missed             error // why received files cannot be stored
 }
 
-// moveBatch sends one batch of files and receives another. It returns whether that
-// which was sent has arrived, and why what was to come has not.
+// moveBatch sends one batch of files and receives another. arrived says whether the
+// sent batch has arrived, missed why the other has not.
 func (m *Migration) moveBatch(b batch) (arrived bool, missed, err error) {
 	missed, err = m.stream(b)
 	if err != nil {
@@ -111,8 +111,8 @@ func (m *Migration) moveBatch(b batch) (arrived bool, missed, err error) {
 	return true, missed, nil
 }
 
-// stream sends the bytes of a batch and stores those of the other. What cannot be
-// stored is received all the same.
+// stream sends the bytes of a batch and stores those of the other. It receives also
+// bytes that it cannot store.
 func (m *Migration) stream(b batch) (missed, err error) {
 	stored := b.incoming
 	if b.missed != nil {
@@ -137,8 +137,7 @@ func (m *Migration) stream(b batch) (missed, err error) {
 	return cmp.Or(b.missed, sink.Close(), sink.Matches()), nil
 }
 
-// secure makes sure that files that have come are on disk, and then, in the
-// filemap, that they are whole.
+// secure syncs received files, and then records them as whole in the filemap.
 func (m *Migration) secure(files fileList) error {
 	if len(files) == 0 {
 		return nil
@@ -147,7 +146,7 @@ func (m *Migration) secure(files fileList) error {
 	if err != nil {
 		return err
 	}
-	err = unix.Syncfs(int(dir.Fd())) // one by one, many small files would take very long
+	err = unix.Syncfs(int(dir.Fd())) // syncing many small files one by one takes very long
 	if err := cmp.Or(err, dir.Close()); err != nil {
 		return err
 	}
@@ -159,8 +158,7 @@ func (m *Migration) secure(files fileList) error {
 	return m.Maps.Sync()
 }
 
-// discard deletes a file that is not needed here. If that is not possible it is in
-// the way, and no more.
+// discard deletes a file that is not needed here. If that fails it only takes space.
 func (m *Migration) discard(rank int, f redundancy.File) {
 	if err := m.Delete(rank, f); err != nil {
 		m.Log.Warn("dataset %d: a file of rank %d that is not needed here cannot be deleted: %v", m.ID, rank, err)

@@ -1,10 +1,10 @@
 // Package rank2file keeps a list with an entry for each rank of a job as a tree of
 // hash files, of which no process reads or writes more than about 1 MB. It is the
-// list of files of a dataset in the prefix directory; what an entry holds is its
-// caller's business.
+// list of files of a dataset in the prefix directory; the caller decides what an entry
+// contains.
 //
-// The tree can be written and read by any number of processes. A command that is no
-// MPI job does so with a communicator of one.
+// Any number of processes can write and read the tree. A command without MPI uses a
+// communicator of one.
 //
 //	write.go  the tree is written, level by level from the leaves
 //	read.go   ... and read, from the root
@@ -37,15 +37,15 @@ const (
 	keyOffset = "OFFSET"
 )
 
-// segment is how many packed bytes a writer gathers before the next rank
-// becomes one.
+// segment is the number of packed bytes that a writer gathers before the next rank
+// becomes a writer.
 var segment = 1 << 20
 
 // maxLevels bounds the depth of a tree that is read. Five levels of 1 MB
 // segments hold more ranks than there are.
 const maxLevels = 8
 
-// MaxRanks is more ranks than any job has.
+// MaxRanks bounds the ranks of a job.
 const MaxRanks = 1 << 30
 
 // Item is the entry of a rank. In the nodes above the leaves the ranks are the writers

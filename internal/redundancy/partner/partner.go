@@ -1,6 +1,6 @@
-// Package partner is the scheme that copies: each rank's files, and what
-// describes them, go to the K ranks to its right in its set, all of which are
-// in other failure groups. A set bears the loss of any K members, and of more if
+// Package partner is the scheme that copies each rank's files, and their
+// descriptions, to the K ranks to its right in its set, all of which are in other
+// failure groups. A set bears the loss of any K members, and of more if
 // no K+1 of them are neighbours, for K times the data in additional storage
 // (SCR Developer's Manual, "PARTNER").
 //
@@ -33,8 +33,8 @@ func (e engine) Bears(n int, lost []int) bool {
 	return !slices.ContainsFunc(lost, func(m int) bool { return e.holder(n, lost, m) == 0 })
 }
 
-// holder returns how far to the right of a member the nearest survivor is that
-// has a copy of its files, 0 if there is none.
+// holder returns the distance from a member to the nearest survivor on its right
+// that has a copy of its files, 0 if there is none.
 func (e engine) holder(n int, lost []int, m int) int {
 	for d := 1; d <= e.k; d++ {
 		if !slices.Contains(lost, (m+d)%n) {
@@ -87,8 +87,8 @@ func (e engine) Fits(h *redundancy.Header) error {
 
 func (engine) Piece(j *redundancy.Job, _ int64) int { return j.Piece }
 
-// Encode sends the files to the partners, in one stream, and keeps those of the
-// left neighbours.
+// Encode sends the files to the partners, in one stream, and stores copies of those
+// of the left neighbours.
 func (e engine) Encode(m *redundancy.Part) error {
 	set := m.Job.Set
 	n := set.Size()
@@ -101,11 +101,10 @@ func (e engine) Encode(m *redundancy.Part) error {
 	return redundancy.Stream(set.Comm, []redundancy.Source{m.Data.Source(0, to...)}, sinks, m.Piece)
 }
 
-// Recover brings the files of the members that have lost them back from their
-// copies, and the copies that these members kept from the owners' files, or from
-// where the owner gets its files back. All of it streams side by side, and what no
-// member needs is checked meanwhile: a member that has lost its files has most to
-// do, and does not wait for the others to be done with something.
+// Recover rebuilds the files of the lost members from their copies, and the copies
+// that lost members kept from the owner's files or from another copy. All streams
+// run at the same time, also those that only check data which no member needs: a
+// lost member has most to do, and must not wait for the checks of the others.
 func (e engine) Recover(m *redundancy.Part, lost []int) error {
 	var sources []redundancy.Source
 	var sinks []redundancy.Sink
@@ -117,8 +116,8 @@ func (e engine) Recover(m *redundancy.Part, lost []int) error {
 	return redundancy.Stream(m.Job.Set.Comm, sources, sinks, m.Piece)
 }
 
-// sources are what a survivor has: its files and its copies. What belongs to a
-// member has its number for a tag.
+// sources are the files and the copies of a survivor. Each has the number of the
+// owner as its tag.
 func (e engine) sources(m *redundancy.Part, lost []int) []redundancy.Source {
 	job, n, me := m.Job, m.Job.Set.Size(), m.Job.Set.Me()
 	var sources []redundancy.Source
@@ -152,7 +151,7 @@ func (e engine) sources(m *redundancy.Part, lost []int) []redundancy.Source {
 	return sources
 }
 
-// sinks are what a member has lost: its files, and copies of those of others.
+// sinks are the lost files of a member, and its lost copies of those of others.
 func (e engine) sinks(m *redundancy.Part, lost []int) []redundancy.Sink {
 	n, me := m.Job.Set.Size(), m.Job.Set.Me()
 	// from returns the member that sends the files of another.
@@ -177,8 +176,8 @@ func (e engine) sinks(m *redundancy.Part, lost []int) []redundancy.Sink {
 	return sinks
 }
 
-// Extract makes files from the copy of them that a redundancy file has: they are
-// those of the member d to the left of the one that it belongs to.
+// Extract makes the files of the member d places to the left of a redundancy file's
+// member from the copy in that file.
 func Extract(from *redundancy.Reader, d int, files []redundancy.File, piece int, meter progress.Meter) error {
 	if d < 1 || d > len(from.Copies) || files == nil {
 		return fmt.Errorf("%w: %s has no copy of the files", redundancy.ErrUnrecoverable, from.Path())

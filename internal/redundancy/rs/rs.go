@@ -1,9 +1,9 @@
 // Package rs is the Reed-Solomon scheme: a set of N ranks bears the loss of any
 // K of its members, for K/(N-K) of the data in additional storage.
 //
-// How data moves is common to all schemes that compute, and stands in
-// internal/redundancy/stripe; this is the arithmetic, over GF(2^8), which
-// github.com/klauspost/reedsolomon does. So a set has at most 256 members.
+// Package internal/redundancy/stripe moves the data, as for XOR; this package has
+// the arithmetic over GF(2^8), by github.com/klauspost/reedsolomon. So a set has at
+// most 256 members.
 package rs
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/goscr/goscr/internal/redundancy/stripe"
 )
 
-// MaxMembers is the number of shards that GF(2^8) can tell apart.
+// MaxMembers is the number of different shards in GF(2^8).
 const MaxMembers = 256
 
 // Scheme is the Reed-Solomon scheme for the loss of k members of a set.
@@ -23,8 +23,8 @@ func Scheme(k int) redundancy.Scheme { return stripe.New("RS", k, code{}) }
 
 type code struct{}
 
-// Adder finds by which factor each shard goes into each of those wanted: what
-// comes out if that shard is 1 and the others are 0.
+// Adder finds the factor of each shard in each wanted one: the result if that shard
+// is 1 and the others are 0.
 func (code) Adder(n, k int, from, wanted []int) (stripe.Adder, error) {
 	if n > MaxMembers {
 		return nil, fmt.Errorf("RS in a set of %d members: at most %d are possible; lower SCR_SET_SIZE", n, MaxMembers)

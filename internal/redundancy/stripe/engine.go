@@ -7,7 +7,7 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// engine is a code at work on redundancy files.
+// engine applies a code to redundancy files.
 type engine struct {
 	name string
 	k    int // losses that a set bears
@@ -35,8 +35,8 @@ func (e engine) LayOut(j *redundancy.Job, h *redundancy.Header, size int64) erro
 
 func (e engine) LayOutLost(h *redundancy.Header, chunk int64) { h.Chunk, h.Chunks = chunk, e.k }
 
-// Piece is limited: sums of k pieces travel together, and what is under way shall
-// fit into the memory that a rank may take.
+// Piece is limited: sums of k pieces are sent together, and all pieces in transit
+// must fit into the memory that a rank may take.
 func (e engine) Piece(j *redundancy.Job, chunk int64) int {
 	const least, most = 64, 16 << 20
 	piece := min(j.Piece, most/(3*e.k*2*depth))

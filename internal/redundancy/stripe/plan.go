@@ -2,14 +2,14 @@ package stripe
 
 import "slices"
 
-// column is what has to be computed of one column, and from what.
+// column says which shards of one column are computed, and from which.
 type column struct {
-	from   []int // members, in the order in which the sums travel
+	from   []int // members, in the order in which they add to the sums
 	wanted []int // members that get the results
 	add    Adder
 }
 
-// geometry of a set: which shard of a column a member has.
+// geometry maps the members of a set to the shards of a column.
 type geometry struct{ n, k int }
 
 // shard returns the number of a member's shard in a column.
@@ -21,8 +21,8 @@ func (g geometry) shard(c, member int) int {
 	return d - g.k
 }
 
-// redundant returns which of its chunks of redundancy a member keeps of a
-// column, -1 if it has data in it.
+// redundant returns the number of the redundancy chunk that a member has in a
+// column, -1 if it has data there.
 func (g geometry) redundant(c, member int) int {
 	if d := (member - c + g.n) % g.n; d < g.k {
 		return d
@@ -30,8 +30,8 @@ func (g geometry) redundant(c, member int) int {
 	return -1
 }
 
-// chunk returns which chunk of its logical file a member has in a column that
-// it keeps no redundancy of.
+// chunk returns the number of the chunk of its logical file that a member has in a
+// column in which it has no redundancy.
 func (g geometry) chunk(c, member int) int {
 	before := 0
 	for i := range c {
@@ -42,8 +42,8 @@ func (g geometry) chunk(c, member int) int {
 	return before
 }
 
-// encoding is the plan by which redundancy is computed: in every column, from
-// the members with data, in the order of the ring.
+// encoding returns the plan to compute redundancy: in every column, from the members
+// with data, in the order of the ring.
 func (s Set) encoding() ([]column, error) {
 	n := s.Comm.Size()
 	columns := make([]column, n)
@@ -60,9 +60,9 @@ func (s Set) encoding() ([]column, error) {
 	return columns, s.prepare(columns)
 }
 
-// recovery is the plan by which what some members have lost is computed: in
-// every column, from N-K of the others. Columns begin at different ones, so that
-// all have about as much to do. If only is not nil, those in it get what is in
+// recovery returns the plan to compute the shards of lost members: in every column,
+// from N-K of the others. Columns begin at different members, so that all have about
+// as much work. If only is not nil, the members in it get their shards of the
 // columns in which one of them has data.
 func (s Set) recovery(lost, only []int) ([]column, error) {
 	n := s.Comm.Size()
@@ -90,7 +90,7 @@ func (s Set) recovery(lost, only []int) ([]column, error) {
 	return columns, s.prepare(columns)
 }
 
-// prepare finds the arithmetic of the columns in which there is something to do.
+// prepare finds the arithmetic of the columns of which shards are computed.
 func (s Set) prepare(columns []column) error {
 	n := len(columns)
 	g := geometry{n, s.K}

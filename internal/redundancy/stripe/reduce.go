@@ -7,31 +7,31 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// depth is the number of pieces in a group, all of which take a step before any
-// takes the next: a member that waits for one has others to work on.
+// depth is the number of pieces in a group. A member does a step for all of them
+// before the next step: while it waits for one piece it can work on others.
 const depth = 4
 
-// step is what a member has to do for one piece of one column.
+// step is the work of a member for one piece of one column.
 type step struct {
 	c    int
-	i    int // the place in the chain of a member that has a part; -1 for one that gets a result, or only checks
+	i    int // index of the member in column.from; -1: it gets a result, or only checks
 	last bool
-	time int // when it would come if all steps took the same time
+	time int // of the step, if all steps took the same time
 }
 
-// slot holds a piece that is under way. The sums of a piece, one for each
-// member that gets a result, lie one after the other.
+// slot holds a piece in transit. Its sums, one for each member that gets a result,
+// follow each other.
 type slot struct {
 	tag       int
 	offset    int64 // in a chunk
 	size      int
-	out, in   []byte // sums that go on, and that come
+	out, in   []byte // sums to send, and received sums
 	sending   []mpi.Request
 	coming    mpi.Request
-	results   [][]byte // what the member itself gets, posted ahead
+	results   [][]byte // of the member itself, received in advance
 	awaited   []mpi.Request
-	nextSums  int // how many sums have been awaited
-	nextFinal int // how many results have been awaited
+	nextSums  int // number of sums awaited so far
+	nextFinal int // number of results awaited so far
 }
 
 // reduction moves all pieces of all columns.
@@ -41,28 +41,26 @@ type reduction struct {
 	columns []column
 	width   int // number of members that get a result
 	shards  Shards
-	reads   bool // the member has something to be checked where it is not needed
+	reads   bool // the member checks shards that are not needed
 
-	begin, middle, over, final []step
-	receives                   int // how many of the steps wait for sums
-	prev, next                 int // members that sums come from and go to
-	slots                      [2 * depth]slot
+	begin, middle, checks, final []step
+	receives                     int // number of steps that wait for sums
+	prev, next                   int // members that send sums to this one, and get its sums
+	slots                        [2 * depth]slot
 }
 
-// reduce computes what the columns say. It is collective over the set.
+// reduce computes the columns. It is collective over the set.
 //
-// Every piece of a column travels along the members that have a part of it. Columns
-// begin at different members, in rounds in which no member begins two. A member
-// takes its steps in the order of time: where it is first it need wait for
-// nobody, where it is second for one, and so on. So whatever a step waits for
-// comes from a step with an earlier time, and no order in which messages are
-// taken can block it. Results come last. Pieces go in groups, which use two sets
-// of slots in turn, so that the results of one group are awaited after the first
-// steps of the next.
+// The sums of each piece of a column pass through the members in column.from.
+// Columns begin at different members, in rounds in which no member begins two. A
+// member does its steps in the order of time: as the first of a column it waits for
+// no other, as the second for one, and so on. So every step waits only for steps with
+// earlier times, and no order of messages can block it. Results come last. Groups of
+// pieces use two sets of slots in turn, so that a member awaits the results of one
+// group after the first steps of the next.
 //
-// Where fewer are lost than could be, there are columns in which a member has
-// something that is not needed. It is passed over as well, to be checked, while
-// others have more to do.
+// If fewer members are lost than the set bears, some shards are not needed. Their
+// members read them as well, to check them, while others have more to do.
 func (s Set) reduce(columns []column, shards Shards, reads bool) error {
 	r := &reduction{Set: s, me: s.Comm.Rank(), columns: columns, shards: shards, reads: reads}
 	r.plan()
@@ -80,7 +78,7 @@ func (s Set) reduce(columns []column, shards Shards, reads bool) error {
 			if err := r.all(g, total, r.begin, r.add); err != nil {
 				return err
 			}
-			if err := r.all(g, total, r.over, r.check); err != nil {
+			if err := r.all(g, total, r.checks, r.check); err != nil {
 				return err
 			}
 		}
@@ -134,13 +132,13 @@ func (r *reduction) plan() {
 		case slices.Contains(col.wanted, me):
 			r.final = append(r.final, step{c: c, i: -1})
 		case r.reads && !slices.Contains(col.from, me):
-			r.over = append(r.over, step{c: c, i: -1})
+			r.checks = append(r.checks, step{c: c, i: -1})
 		}
 	}
 	slices.SortStableFunc(r.middle, func(a, b step) int { return a.time - b.time })
 }
 
-// allocate gives the first n slots, which are those that are used, their buffers.
+// allocate gives the first n slots, which are used, their buffers.
 func (r *reduction) allocate(n int) ([]byte, error) {
 	sums := r.width * r.Piece
 	ahead := min(len(r.final), max(r.width, 2))
@@ -171,7 +169,7 @@ func (r *reduction) group(g, total int64) []slot {
 	return r.slots[g%2*depth:][:min(depth, total-g*depth)]
 }
 
-// all takes each of the steps with all pieces of a group.
+// all does each of the steps for all pieces of a group.
 func (r *reduction) all(g, total int64, steps []step, take func(*slot, step) error) error {
 	for _, st := range steps {
 		slots := r.group(g, total)
@@ -184,7 +182,7 @@ func (r *reduction) all(g, total int64, steps []step, take func(*slot, step) err
 	return nil
 }
 
-// open begins the pieces of a group: everything that will come first is awaited.
+// open begins the pieces of a group: it begins to receive the first messages.
 func (r *reduction) open(g, total int64) error {
 	slots := r.group(g, total)
 	for i := range slots {
@@ -204,7 +202,7 @@ func (r *reduction) open(g, total int64) error {
 	return nil
 }
 
-// await begins to receive the sums for the next step that waits for some.
+// await begins to receive the sums for the next step that needs some.
 func (r *reduction) await(s *slot) (err error) {
 	if s.nextSums == r.receives {
 		return nil
@@ -214,7 +212,7 @@ func (r *reduction) await(s *slot) (err error) {
 	return err
 }
 
-// awaitResult begins to receive the next result that has room.
+// awaitResult begins to receive the next result for which there is a buffer.
 func (r *reduction) awaitResult(s *slot) (err error) {
 	if s.nextFinal == len(r.final) {
 		return nil
@@ -237,7 +235,7 @@ func (s *slot) sent() error {
 	return nil
 }
 
-// add adds the member's part to the sums of a piece and passes them on.
+// add adds the member's part to the sums of a piece and sends them on.
 func (r *reduction) add(s *slot, st step) error {
 	col := r.columns[st.c]
 	if st.i == 0 {
@@ -297,8 +295,8 @@ func (r *reduction) contribute(s *slot, st step, buf []byte) {
 	}
 }
 
-// each passes a piece of the member's shard of a column to use, in parts that
-// begin at from, and returns how many of its bytes they cover; the rest is zeros.
+// each passes a piece of the member's shard of a column to use, in parts that begin
+// at from, and returns how many bytes they cover; the rest is zeros.
 func (r *reduction) each(c int, offset int64, n int, use func(from int, data []byte)) (covered int) {
 	g := geometry{len(r.columns), r.K}
 	if i := g.redundant(c, r.me); i >= 0 {
@@ -308,7 +306,7 @@ func (r *reduction) each(c int, offset int64, n int, use func(from int, data []b
 	return r.shards.Data(int64(g.chunk(c, r.me))*r.Chunk+offset, n, c, use)
 }
 
-// store keeps a piece of a shard that the member gets.
+// store stores a computed piece of a shard.
 func (r *reduction) store(c int, offset int64, data []byte) {
 	g := geometry{len(r.columns), r.K}
 	if i := g.redundant(c, r.me); i >= 0 {
@@ -318,13 +316,13 @@ func (r *reduction) store(c int, offset int64, data []byte) {
 	r.shards.StoreData(data, int64(g.chunk(c, r.me))*r.Chunk+offset, c)
 }
 
-// check reads the member's part of a piece, which no member needs.
+// check reads the member's part of a piece that no member needs.
 func (r *reduction) check(s *slot, st step) error {
 	r.each(st.c, s.offset, s.size, func(int, []byte) {})
 	return nil
 }
 
-// get keeps a result.
+// get stores a result.
 func (r *reduction) get(s *slot, st step) error {
 	i := slices.Index(r.final, st) % len(s.results)
 	status, err := s.awaited[i].Wait()

@@ -1,5 +1,5 @@
-// Package stripe is the engine of the schemes that compute redundancy: XOR and
-// Reed-Solomon differ in arithmetic, not in how data moves.
+// Package stripe is the engine of the schemes that compute redundancy, XOR and
+// Reed-Solomon. These differ only in arithmetic.
 //
 // A set of N members bears the loss of any K of them. Each member's files, one
 // after the other, are one logical file. It is cut into N-K chunks, which are
@@ -14,11 +14,10 @@
 //	column 4  redundancy 1 chunk 2      chunk 2      chunk 2      redundancy 0
 //
 // For K = 1 that is the layout of SCR Developer Guide, "XOR". Within a column,
-// encoding and recovery are the same: from what some members have, what others
-// shall have is computed as sums that travel from one member to the next. Each adds
-// its part, and the last one sends the results to those that get them (reduce.go).
-// They differ only in the members that have something and the members that get
-// something (plan.go).
+// encoding and recovery are the same reduction: sums are sent from member to member,
+// each adds its shard, and the last sends the results to the members that store them
+// (reduce.go). Encoding and recovery differ only in the members that contribute and
+// those that get results (plan.go).
 package stripe
 
 import (
@@ -38,25 +37,25 @@ type Code interface {
 
 // Adder adds parts of shards to the sums that become the wanted ones.
 type Adder interface {
-	// Add adds part, which is of from[i], to each of sums, all of its length.
-	// first says that nothing has been added yet, whatever is in sums.
+	// Add adds part, of shard from[i], to each of sums, which have its length. If
+	// first, it overwrites sums.
 	Add(i int, first bool, part []byte, sums [][]byte)
 }
 
-// Set is a set of members at work. All must have the same.
+// Set describes a set of members, the same on all of them.
 type Set struct {
 	Comm  mpi.Comm
 	Code  Code
 	K     int   // losses it bears
 	Chunk int64 // bytes
-	Piece int   // bytes that travel at a time
+	Piece int   // bytes that are sent at a time
 }
 
-// ChunkSize is the size of the chunks in a set of n that bears the loss of k, the
-// largest of whose logical files has so many bytes.
+// ChunkSize is the size of the chunks in a set of n that bears the loss of k, where
+// the largest logical file has largest bytes.
 func ChunkSize(n, k int, largest int64) int64 { return (largest + int64(n-k) - 1) / int64(n-k) }
 
-// Shards are what a member has, and where what it gets is stored.
+// Shards reads the shards of a member, and stores those that are computed for it.
 type Shards interface {
 	// Data passes the n bytes from offset of the logical file to use, in parts
 	// that begin at from, and returns how many of them they cover; the rest is
@@ -64,7 +63,7 @@ type Shards interface {
 	Data(offset int64, n, column int, use func(from int, data []byte)) (covered int)
 	// Redundancy passes the n bytes from offset of chunk i of redundancy to use.
 	Redundancy(i int, offset int64, n int, use func(from int, data []byte))
-	// StoreData and StoreRedundancy keep what was computed.
+	// StoreData and StoreRedundancy store computed data.
 	StoreData(data []byte, offset int64, column int)
 	StoreRedundancy(data []byte, i int, offset int64)
 }
@@ -78,9 +77,9 @@ func (s Set) Encode(shards Shards) error {
 	return s.reduce(columns, shards, true)
 }
 
-// Recover computes what the members have lost that are in lost: their data and
-// redundancy, or if only is not nil, the data of those in it, which get some
-// redundancy with it. All that the others have is read. It is collective.
+// Recover computes the data and redundancy of the members in lost; if only is not
+// nil, the data of the members in only, which get some redundancy with it. It reads
+// all data and redundancy of the others. It is collective.
 func (s Set) Recover(shards Shards, lost, only []int) error {
 	columns, err := s.recovery(lost, only)
 	if err != nil {
