@@ -160,3 +160,14 @@ func TestFetch_NewerThanCurrent(t *testing.T) {
 	c.job(four, restarts(1))
 	c.says("newer than ckpt.2, which was made the current checkpoint, and not tried: ckpt.3; to restart from one, scr_index --current NAME")
 }
+
+// A checkpoint that is deleted, or leaves by SCR_PREFIX_SIZE, is nowhere any more.
+func TestRecord_Deleted(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1", "SCR_CACHE_SIZE=1", "SCR_PREFIX_SIZE=2")
+	c.job(four, func(s *Session, rank int) error {
+		return errors.Join(steps(1, 2, 3)(s, rank), s.Delete(name(3)), s.Finalize())
+	})
+	if got := c.places(1) + c.places(2) + c.places(3); got != "[][PFS][]" {
+		t.Error(got)
+	}
+}

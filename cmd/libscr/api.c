@@ -22,7 +22,7 @@ static int refuse(const char *call, int why)
     static const char *const reasons[] = {
         [GOSCR_WITHIN] = "called while the thread is in another call of the library, by a handler of a signal or after a "
                          "longjmp out of one; set a flag in the handler, and call outside of it",
-        [GOSCR_CHILD] = "called in a child that fork() has made of a process with MPI, which cannot use MPI; call in the "
+        [GOSCR_CHILD] = "called in a child that fork() has made of a process that uses MPI, which the child cannot; call in the "
                         "parent, or execute a program in the child",
         [GOSCR_NO_ROOM] = "the address space of the process is limited (ulimit -v), and less than 1.5 GiB is left, which "
                           "goscr has to reserve, not to use; raise the limit, or limit memory by cgroups"};

@@ -52,11 +52,23 @@ static char **arguments;
 static pid_t started_in; /* the process in which Go runs, 0: none yet */
 static int inherited;    /* this process is a child, and its parent had begun MPI */
 
-static void after_fork(void)
-{
-    int begun = 0;
+static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
+static int begun; /* MPI, at the last fork */
 
-    inherited = inherited || (MPI_Initialized(&begun) == MPI_SUCCESS && begun);
+/* In the parent: in the child nothing may be called that could wait for a lock. */
+static void before_fork(void)
+{
+    if (MPI_Initialized(&begun) != MPI_SUCCESS)
+        begun = 0;
+    pthread_mutex_lock(&starting);
+}
+
+static void after_fork(void) { pthread_mutex_unlock(&starting); }
+
+static void in_child(void)
+{
+    inherited = inherited || begun;
+    pthread_mutex_unlock(&starting);
 }
 
 /* All that loading the library does. */
@@ -64,7 +76,7 @@ __attribute__((constructor)) static void keep_arguments(int argc, char **argv)
 {
     argument_count = argc;
     arguments = argv;
-    pthread_atfork(NULL, NULL, after_fork);
+    pthread_atfork(before_fork, after_fork, in_child);
 }
 
 /* -------------------------------------------------------------- the process */
@@ -98,6 +110,7 @@ static void prepare(void)
         prctl(PR_SET_TIMERSLACK, (unsigned long)LATE_NS, 0, 0, 0);
 }
 
+/* Handlers that another thread of the program has set meanwhile stay. */
 static void put_back(void)
 {
     struct goscr_action now;
@@ -107,7 +120,7 @@ static void put_back(void)
         sigaction(goscr_faults[i], NULL, &goscr_handlers[i]);
     for (sig = 1; sig < NSIG; sig++) {
         if (goscr_action(sig, NULL, &now) == 0 &&
-            (now.handler != found[sig].handler || now.flags != found[sig].flags))
+            (goscr_is_code((uintptr_t)now.handler) || (now.handler == found[sig].handler && now.flags != found[sig].flags)))
             goscr_action(sig, &found[sig], NULL);
     }
     pthread_sigmask(SIG_SETMASK, &found_mask, NULL);
@@ -191,7 +204,7 @@ static void block_in_threads(void)
     unsigned long long mask = ~0ULL & ~(1ULL << (SIGKILL - 1)) & ~(1ULL << (SIGSTOP - 1));
     struct sigaction ours;
     struct goscr_action before;
-    int tries;
+    int tries, empty;
     size_t i;
 
     for (i = 0; i < sizeof unblocked / sizeof *unblocked; i++)
@@ -202,9 +215,13 @@ static void block_in_threads(void)
     sigfillset(&ours.sa_mask);
     goscr_action(CARRIER, NULL, &before);
     sigaction(CARRIER, &ours, NULL);
-    for (tries = 0; tries < 1000 && send_to_threads(mask) > 0; tries++)
+    /* A thread that starts another one has all blocked for a moment, and is not found then. */
+    for (tries = 0, empty = 0; tries < 2000 && empty < 3; tries++) {
+        empty = send_to_threads(mask) > 0 ? 0 : empty + 1;
         usleep(100); /* until they have run the handler */
-    goscr_action(CARRIER, &before, NULL);
+    }
+    if (empty == 3) /* else one still may, when it comes to run */
+        goscr_action(CARRIER, &before, NULL);
 }
 
 /* ------------------------------------------------------------------- the start */
@@ -263,29 +280,28 @@ static void start(void)
 {
     constructor *c;
 
+    dl_iterate_phdr(find_code, (void *)(uintptr_t)find_code);
     prepare();
     for (c = goscr_start_begin; c < goscr_start_end; c++)
         (*c)(argument_count, arguments, environ);
     put_back();
     go_started(); /* returns once all packages of Go are initialized */
     block_in_threads();
-    dl_iterate_phdr(find_code, (void *)(uintptr_t)find_code);
 }
 
 int goscr_start(void)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     int failed = 0;
 
     if (inherited || (started_in != 0 && started_in != getpid()))
         return GOSCR_CHILD;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&starting);
     if (started_in == 0 && !has_room()) {
         failed = GOSCR_NO_ROOM;
     } else if (started_in == 0) {
         start();
         started_in = getpid();
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&starting);
     return failed;
 }

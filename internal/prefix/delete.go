@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
@@ -177,6 +176,6 @@ func (p *Prefix) forget(e Entry) error {
 				return err
 			}
 		}
-		return Locate(p.Dir, dataset.New(e.ID, e.Name, dataset.None, 0, dataset.Owner{}, time.Time{}), InPrefix, false)
+		return Locate(p.Dir, e.Dataset, InPrefix, false)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/goscr/goscr/internal/progress"
@@ -149,6 +150,10 @@ func (s scheme) agree(j *Job, h *Header, err error) (chunk int64, piece int, _ e
 	return most[0], int(most[2]), nil
 }
 
+// ErrContradiction is wrapped by an error of Fits about a header of which one part
+// contradicts another, and not the descriptor.
+var ErrContradiction = errors.New("the header contradicts itself")
+
 // openOwn opens a member's redundancy file and finds its other files in the
 // order in which they were protected.
 func (s scheme) openOwn(j *Job, files []File) (*Reader, []File, error) {
@@ -162,13 +167,32 @@ func (s scheme) openOwn(j *Job, files []File) (*Reader, []File, error) {
 	}
 	if of := reader.Dataset.ID(); of != j.Dataset.ID() {
 		err = fmt.Errorf("redundancy is of dataset %d", of)
-	} else {
-		err = s.Fits(reader.Header)
+	} else if err = s.Fits(reader.Header); errors.Is(err, ErrContradiction) {
+		err = &CorruptError{made[0].Path, err.Error()} // this member counts as lost
+	}
+	own := reader.Current.In(j.Dir)
+	if err == nil {
+		err = checkSizes(own)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, reader.Close())
 	}
-	return reader, reader.Current.In(j.Dir), nil
+	return reader, own, nil
+}
+
+// checkSizes compares files with what the header says of them, before others make room
+// for as much.
+func checkSizes(own []File) error {
+	for _, f := range own {
+		info, err := os.Stat(f.Path)
+		if err != nil {
+			return err
+		}
+		if info.Size() != f.Meta.Size() {
+			return &CorruptError{f.Path, fmt.Sprintf("has %d bytes, its redundancy file says %d", info.Size(), f.Meta.Size())}
+		}
+	}
+	return nil
 }
 
 // contribute is Recover on a survivor.

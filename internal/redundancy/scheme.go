@@ -53,12 +53,6 @@ func (s *Set) Size() int { return len(s.Ranks) }
 // Me is the caller's rank in the set.
 func (s *Set) Me() int { return s.Comm.Rank() }
 
-// Left and Right are the neighbours in the ring of members.
-func (s *Set) Left() int { return (s.Me() + s.Size() - 1) % s.Size() }
-
-// Right is the neighbour on the other side.
-func (s *Set) Right() int { return (s.Me() + 1) % s.Size() }
-
 // File is a file in the cache.
 type File struct {
 	Path string

@@ -25,8 +25,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/filemap"
 	"github.com/goscr/goscr/internal/lock"
@@ -138,11 +136,12 @@ func (c *Copy) Run() (Copied, error) {
 }
 
 // alone waits until no other process copies on the node, since both would write the
-// same temporary names. If nothing can be written any more there is no other.
+// same temporary names. Where no lock can be taken, as on storage that is full or fails,
+// it goes on without.
 func (c *Copy) alone() (*lock.Lock, error) {
 	l, err := lock.Wait(filepath.Join(c.Control, "copy.lock"))
-	if errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOSPC) {
-		return nil, nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // copying without it is better than not to copy
 	}
 	return l, err
 }

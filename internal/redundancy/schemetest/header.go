@@ -1,6 +1,7 @@
 package schemetest
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi/local"
 )
+
+const largerFiles = "files larger than the redundancy is for"
 
 // Header changes the header of a survivor's redundancy file to one whose parts
 // contradict each other, though its checksum is right. Recover has to refuse it
@@ -41,6 +44,12 @@ func Header(t *testing.T, scheme redundancy.Scheme, n int) {
 				h.At("COPY").SetInt(strconv.FormatInt(i, 10), size)
 			}
 			h.SetInt("CHUNK", 1<<60)
+			return 0
+		},
+		largerFiles: func(h *hash.Hash) int64 {
+			for _, file := range h.Get("CURRENT", "FILE").All() {
+				file.SetInt("SIZE", 1<<40)
+			}
 			return 0
 		},
 		"no files of the neighbours": func(h *hash.Hash) int64 {
@@ -73,6 +82,8 @@ func Header(t *testing.T, scheme redundancy.Scheme, n int) {
 				t.Errorf("%s at member %d was not noticed", name, m)
 			} else if strings.Contains(err.Error(), "no end after") {
 				t.Errorf("%s at member %d: %v", name, m, err)
+			} else if name == largerFiles && !errors.Is(err, redundancy.ErrCorrupt) {
+				t.Errorf("%s at member %d is not counted as a loss of the member: %v", name, m, err)
 			}
 		}
 	}

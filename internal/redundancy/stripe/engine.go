@@ -49,7 +49,7 @@ func (e engine) Fits(h *redundancy.Header) error {
 	case h.Copies != nil || h.Chunks != e.k:
 		return fmt.Errorf("redundancy in %d sections, the descriptor says %d chunks", len(h.Sections()), e.k)
 	case h.Current.Size() > n*h.Chunk:
-		return fmt.Errorf("files of %d bytes, the redundancy is for %d", h.Current.Size(), n*h.Chunk)
+		return fmt.Errorf("%w: files of %d bytes, the redundancy is for %d", redundancy.ErrContradiction, h.Current.Size(), n*h.Chunk)
 	}
 	return nil
 }
