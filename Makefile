@@ -55,7 +55,7 @@ FORCE:
 $(out)/libscr.so: FORCE | deps
 	@mkdir -p $(out)
 	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -buildmode=c-shared -trimpath \
-	    -ldflags "-X=runtime.godebugDefault=asyncpreemptoff=1,containermaxprocs=0 -checklinkname=0 -extldflags \
+	    -ldflags "-X=runtime.godebugDefault=asyncpreemptoff=1,containermaxprocs=0 -extldflags \
 	        '-Wl,-soname,libscr.so -Wl,--version-script=$(libscr)/libscr.map -Wl,-T,$(libscr)/start.ld'" \
 	    -o $@ ./cmd/libscr
 	@rm -f $(out)/libscr.h

@@ -47,7 +47,6 @@ func main() {}
 
 func init() {
 	C.goscr_limits()
-	leaveSignals()
 	useProcessors()
 }
 

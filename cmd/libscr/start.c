@@ -24,7 +24,6 @@
 
 #define _GNU_SOURCE
 
-#include <dirent.h>
 #include <link.h>
 #include <mpi.h>
 #include <pthread.h>
@@ -34,7 +33,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include "_cgo_export.h"
@@ -137,117 +135,83 @@ void goscr_limits(void)
         setrlimit(RLIMIT_NOFILE, &found_files);
 }
 
-/* -------------------------------------------------------------- its threads */
-
-/*
- * The threads that Go has started before it was told (sigtable.go) have signals
- * unblocked that are the program's.  A handler blocks them in each of these threads, by
- * changing the mask to which the kernel returns.  The threads are known by their mask,
- * in which just these signals are unblocked, and those of Go's faults: no thread of a
- * program is likely to have the same.
- */
-enum { CARRIER = SIGSTKFLT };
-
-static const int unblocked[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSTKFLT, SIGCHLD, SIGPROF, 32, 33, 34};
-
-static void block(int sig, siginfo_t *info, void *context)
-{
-    sigset_t *mask = &((ucontext_t *)context)->uc_sigmask;
-    int s;
-
-    (void)sig;
-    if (info->si_code != SI_TKILL || info->si_pid != getpid())
-        return;
-    for (s = 1; s < NSIG; s++)
-        if (s != SIGSEGV && s != SIGBUS && s != 32 && s != 33)
-            sigaddset(mask, s);
-}
-
-/* The mask of a thread as /proc has it, 0 if the thread has ended. */
-static unsigned long long mask_of(const char *thread)
-{
-    char path[300], line[200];
-    unsigned long long mask = 0;
-    FILE *f;
-
-    snprintf(path, sizeof path, "/proc/self/task/%s/status", thread);
-    f = fopen(path, "re");
-    if (f == NULL)
-        return 0;
-    while (fgets(line, sizeof line, f) != NULL)
-        if (sscanf(line, "SigBlk: %llx", &mask) == 1)
-            break;
-    fclose(f);
-    return mask;
-}
-
-/* Sends the carrier to each thread of Go's that has not blocked it.  How many there were. */
-static int send_to_threads(unsigned long long mask)
-{
-    DIR *threads = opendir("/proc/self/task");
-    struct dirent *t;
-    int n = 0;
-
-    while (threads != NULL && (t = readdir(threads)) != NULL) {
-        if (t->d_name[0] == '.' || mask_of(t->d_name) != mask)
-            continue;
-        syscall(SYS_tgkill, getpid(), atoi(t->d_name), CARRIER);
-        n++;
-    }
-    if (threads != NULL)
-        closedir(threads);
-    return n;
-}
-
-static void block_in_threads(void)
-{
-    unsigned long long mask = ~0ULL & ~(1ULL << (SIGKILL - 1)) & ~(1ULL << (SIGSTOP - 1));
-    struct sigaction ours;
-    struct goscr_action before;
-    int tries, empty;
-    size_t i;
-
-    for (i = 0; i < sizeof unblocked / sizeof *unblocked; i++)
-        mask &= ~(1ULL << (unblocked[i] - 1));
-    memset(&ours, 0, sizeof ours);
-    ours.sa_sigaction = block;
-    ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
-    sigfillset(&ours.sa_mask);
-    goscr_action(CARRIER, NULL, &before);
-    sigaction(CARRIER, &ours, NULL);
-    /* A thread that starts another one has all blocked for a moment, and is not found then. */
-    for (tries = 0, empty = 0; tries < 2000 && empty < 3; tries++) {
-        empty = send_to_threads(mask) > 0 ? 0 : empty + 1;
-        usleep(100); /* until they have run the handler */
-    }
-    if (empty == 3) /* else one still may, when it comes to run */
-        goscr_action(CARRIER, &before, NULL);
-}
-
 /* ------------------------------------------------------------------- the start */
 
-static uintptr_t code_begin, code_end; /* of this library */
+/* Of this library: all of it, its code, and its data. */
+static uintptr_t begin, end, code_begin, code_end, data_begin, data_end;
 
-static int find_code(struct dl_phdr_info *object, size_t size, void *inside)
+static int find_library(struct dl_phdr_info *object, size_t size, void *inside)
 {
     uintptr_t at = (uintptr_t)inside;
-    int i;
+    int i, found = 0;
 
     (void)size;
+    begin = UINTPTR_MAX;
     for (i = 0; i < object->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &object->dlpi_phdr[i];
-        uintptr_t begin = object->dlpi_addr + part->p_vaddr;
+        uintptr_t from = object->dlpi_addr + part->p_vaddr, to = from + part->p_memsz;
 
-        if (part->p_type == PT_LOAD && (part->p_flags & PF_X) && begin <= at && at < begin + part->p_memsz) {
-            code_begin = begin;
-            code_end = begin + part->p_memsz;
-            return 1;
+        if (part->p_type != PT_LOAD)
+            continue;
+        begin = from < begin ? from : begin;
+        end = to;
+        if (part->p_flags & PF_X) {
+            code_begin = from;
+            code_end = to;
+            found = from <= at && at < to;
+        } else if (part->p_flags & PF_W) {
+            data_begin = from;
+            data_end = from + part->p_filesz;
         }
     }
-    return 0;
+    return found;
 }
 
 int goscr_is_code(uintptr_t address) { return code_begin <= address && address < code_end; }
+
+/* -------------------------------------------------------------- its threads */
+
+/* An entry of runtime.sigtable, which says what Go does with a signal. */
+struct entry {
+    int32_t flags;
+    const char *name; /* a Go string, as in "SIGPROF: profiling alarm clock" */
+    int64_t length;
+};
+enum { UNBLOCK = 1 << 7 }; /* Go unblocks the signal in each of its threads */
+
+static int begins(const struct entry *e, const char *name)
+{
+    int64_t length = (int64_t)strlen(name);
+    uintptr_t at = (uintptr_t)e->name;
+
+    return e->length >= length && e->length < 100 && begin <= at && at < end - 100 && memcmp(e->name, name, (size_t)length) == 0;
+}
+
+/*
+ * Has Go leave all signals to the program but SIGSEGV and SIGBUS, which are faults of
+ * its own, and two by which the C library reaches all threads.  On Go's threads their
+ * handlers would run on the stack of a goroutine, which is small, and a signal that the
+ * program has blocked everywhere, to wait for it, would arrive there.  Go's table is not
+ * to be had by its name; it is found by its contents.
+ */
+static void leave_signals(void)
+{
+    uintptr_t at;
+    int sig;
+
+    for (at = data_begin; at + 65 * sizeof(struct entry) <= data_end; at += sizeof(void *)) {
+        struct entry *table = (struct entry *)at;
+
+        if (!begins(&table[0], "SIGNONE") || !begins(&table[SIGSEGV], "SIGSEGV") || !begins(&table[SIGPROF], "SIGPROF"))
+            continue;
+        for (sig = 1; sig < 65; sig++)
+            if (sig != SIGSEGV && sig != SIGBUS && sig != 32 && sig != 33)
+                table[sig].flags &= ~UNBLOCK;
+        return;
+    }
+}
+
+/* -------------------------------------------------------------------- is there room */
 
 /*
  * Go ends the process if it cannot reserve addresses: for its heap and what describes
@@ -280,13 +244,13 @@ static void start(void)
 {
     constructor *c;
 
-    dl_iterate_phdr(find_code, (void *)(uintptr_t)find_code);
+    dl_iterate_phdr(find_library, (void *)(uintptr_t)find_library);
+    leave_signals();
     prepare();
     for (c = goscr_start_begin; c < goscr_start_end; c++)
         (*c)(argument_count, arguments, environ);
     put_back();
     go_started(); /* returns once all packages of Go are initialized */
-    block_in_threads();
 }
 
 int goscr_start(void)
