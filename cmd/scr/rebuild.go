@@ -20,8 +20,8 @@ func rebuildCommand(kind, scheme string) command {
 		long: `Rebuilds what is missing of the files of one set of ranks whose others have been copied to the prefix
 directory with scr_copy. scr_index --build does this for all sets, and is what should be used.
 
-FILE are the redundancy files that are left of the set, .scr/scr.dataset.ID/*_in_SET.` + kind + `. Who
-belongs to the set and which files they wrote stands in them; ranks whose files are not all there are
+FILE are the redundancy files that are left of the set, .scr/scr.dataset.ID/*_in_SET.` + kind + `. They say
+which ranks belong to the set and which files each rank wrote. Ranks of which a file is missing are
 rebuilt. Memory does not grow with the files.`,
 		exit:     status{done: "All files of the set are there.", failed: "They cannot be rebuilt; a line on standard error says why."},
 		environ:  ofPrefix,

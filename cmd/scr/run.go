@@ -23,8 +23,8 @@ var runCommand = command{
 	synopsis: []string{"[-rc COMMAND] [-rs COMMAND] [LAUNCHER] ARGUMENTS..."},
 	long: `LAUNCHER is srun, mpirun, mpiexec, flux run, jsrun, lrun or aprun; scr_srun is scr_run srun, and so on.
 Without -rc the arguments are the launcher's and the program, as they would be without scr_run. With it they
-are the launcher's, and the program is COMMAND: that of -rc where there is no checkpoint to restart from, and
-that of -rs, in which SCR_CKPT_NAME stands for the name of the checkpoint, where there is.`,
+are the launcher's, and the program is COMMAND: the command of -rc if there is no checkpoint to restart from,
+else the command of -rs, in which SCR_CKPT_NAME stands for the name of the checkpoint.`,
 	exit: status{intro: "That of the last run. Where there was none:", failed: "No run could be started; a line on standard error says why."},
 	environ: slices.Concat(ofNodes, []string{"SCR_MIN_NODES", "SCR_RUNS", "SCR_HALT_SECONDS", "SCR_END_TIME", "SCR_WATCHDOG", "SCR_WATCHDOG_TIMEOUT",
 		"SCR_WATCHDOG_TIMEOUT_PFS", "SCR_LAUNCH_TIMEOUT", "SCR_FLUSH_ASYNC", "SCR_FLUSH_TYPE", "SCR_DEBUG"}),

@@ -38,7 +38,7 @@ A file appears under its name once all of it is on its medium, so scr_copy may r
 	see:     []string{"scr_copy", "scr_index", "scr_flush_file", "scr_run"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		control := controlFlag(flags)
-		stay := flags.Bool("stay", false, "wait for more when all is copied, until told to end, or whoever started it has ended")
+		stay := flags.Bool("stay", false, "wait for more when all is copied, until told to end, or until the process that started it has ended")
 		detach := flags.Bool("detach", false, "go on in the background, as a process that has nothing to do with its parent")
 		exit := flags.Bool("exit", false, "have the one that is running on this node end, and one that waits to take its place, and wait until they have; what it has not copied stays listed")
 		return func([]string) error {

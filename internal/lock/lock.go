@@ -1,5 +1,5 @@
-// Package lock is how processes keep out of each other's way: a lock on a file that
-// is there for nothing else, and that says who has it.
+// Package lock has locks between processes: a lock is on a file that serves no other
+// purpose and names its holder.
 //
 // The kernel gives a lock back when the process that holds it ends, however it does.
 // Locks are records of fcntl, which file systems that nodes share pass on to the
@@ -41,7 +41,7 @@ const (
 // made if need be, for the user only.
 func Try(path string, how How) (*Lock, error) { return take(path, how, 0o600, false) }
 
-// Wait takes a lock as soon as nobody else holds it. The lock file, in a directory
+// Wait takes a lock as soon as no other process holds it. The lock file, in a directory
 // that users may share, is made if need be.
 func Wait(path string) (*Lock, error) { return take(path, Exclusive, 0o666, true) }
 
