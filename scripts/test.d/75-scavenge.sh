@@ -107,7 +107,7 @@ tool scr_flush_file --dir "$prefix" --need-flush "$newest" || copies --id "$newe
 if tool scr_flush_file --dir "$prefix" --need-flush "$newest"; then
     is "two nodes lost with XOR: scr_copy" copies --id "$newest"
     is "... scr_index says that it cannot be rebuilt" \
-        bash -c '! "$1/scr_index" -p "$2" --build "$3" 2>"$4" && grep "cannot be rebuilt" "$4"' - "$BUILD" "$prefix" "$newest" "$WORK/err"
+        bash -c '! "$1/scr_index" -p "$2" --build "$3" 2>"$4" && grep "cannot be rebuilt" "$4" || { cat "$4"; false; }' - "$BUILD" "$prefix" "$newest" "$WORK/err"
     newest=$(tool scr_index -p "$prefix" | awk '$2 == "YES" { print $1; exit }')
     is "... and has one that was flushed before" test "${newest:-0}" -ge 3
 fi
