@@ -141,7 +141,9 @@ func (c *Copy) Run() (Copied, error) {
 func (c *Copy) alone() (*lock.Lock, error) {
 	l, err := lock.Wait(filepath.Join(c.Control, "copy.lock"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // copying without it is better than not to copy
+		// Copying without it is better than not to copy.
+		c.Warn(fmt.Errorf("no lock keeps another scr_copy from this node's files: %w", err))
+		return nil, nil
 	}
 	return l, err
 }
