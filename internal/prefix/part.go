@@ -149,10 +149,6 @@ func PartsOf(prefixDir string, id int) ([]int, error) {
 	return ranks, nil
 }
 
-// Same reports whether two descriptions are of one dataset, and not of two that have
-// the same number.
-func Same(a, b dataset.Dataset) bool { return a.Same(b) }
-
 // RemovePart removes the list of a rank, if there is one.
 func RemovePart(prefixDir string, id, rank int) error {
 	err := os.Remove(partPath(prefixDir, id, rank))
