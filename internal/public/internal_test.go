@@ -13,14 +13,14 @@ import (
 	"testing"
 )
 
-// packages are those that a program outside this module can import. mpi/system has
-// nothing to check without an MPI.
-var packages = []string{"hash", "mpi", "mpi/local", "mpi/mpitest", "scr"}
+// packages are the packages that a program outside this module can import. mpi/system is
+// missing because it is empty without an MPI.
+var packages = []string{"hash", "mpi", "mpi/local", "mpi/mpitest", "scr", "xor"}
 
 const module = "github.com/goscr/goscr"
 
-// What is exported can be used: no type in it is of an internal package, whose
-// methods and comments go doc does not show, and which nobody else may name.
+// No exported name of a public package shows a type of an internal package: programs cannot
+// name such a type, and go doc does not show its methods and comments.
 func TestNothingInternal(t *testing.T) {
 	load := exports(t)
 	for _, path := range packages {
@@ -38,7 +38,7 @@ func TestNothingInternal(t *testing.T) {
 	}
 }
 
-// exports returns an importer of the packages as they have been compiled.
+// exports returns an importer that reads the export data of the compiled packages.
 func exports(t *testing.T) types.Importer {
 	t.Helper()
 	argv := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}
@@ -61,7 +61,7 @@ func exports(t *testing.T) types.Importer {
 	})
 }
 
-// internals are the types of internal packages that users of an object see.
+// internals lists the types of internal packages that an exported object shows to users.
 func internals(object types.Object) (list []string) {
 	seen := map[types.Type]bool{}
 	var look func(t types.Type, in *types.Package)
