@@ -2,6 +2,7 @@
 #
 #   scr::scr    C and C++
 #   scr::scrf   Fortran: scrf.h and, of gfortran, the module scr
+#   scr::scr-static, scr::scrf-static   the same as static libraries
 #
 # MPI is the program's own affair; it has to be the one that SCR was built for.
 
@@ -25,6 +26,16 @@ endforeach()
 if(TARGET scr::scrf)
   set_target_properties(scr::scrf PROPERTIES INTERFACE_LINK_LIBRARIES scr::scr)
 endif()
+
+foreach(_scr_name scr scrf)
+  if(EXISTS "${_scr_prefix}/lib/lib${_scr_name}.a" AND NOT TARGET scr::${_scr_name}-static)
+    add_library(scr::${_scr_name}-static STATIC IMPORTED)
+    set_target_properties(scr::${_scr_name}-static PROPERTIES
+      IMPORTED_LOCATION "${_scr_prefix}/lib/lib${_scr_name}.a"
+      INTERFACE_INCLUDE_DIRECTORIES "${_scr_prefix}/include"
+      INTERFACE_LINK_LIBRARIES "-lpthread;-ldl")
+  endif()
+endforeach()
 
 unset(_scr_name)
 unset(_scr_prefix)

@@ -167,6 +167,19 @@ static int find_library(struct dl_phdr_info *object, size_t size, void *inside)
     return found;
 }
 
+/* The ends of section goscr_text, if the library is part of a static program. */
+extern const char __start_goscr_text[] __attribute__((weak, visibility("hidden")));
+extern const char __stop_goscr_text[] __attribute__((weak, visibility("hidden")));
+
+static void find_code(void)
+{
+    dl_iterate_phdr(find_library, (void *)(uintptr_t)find_library);
+    if (__start_goscr_text != NULL) { /* else all code of the file is the library's */
+        code_begin = (uintptr_t)__start_goscr_text;
+        code_end = (uintptr_t)__stop_goscr_text;
+    }
+}
+
 int goscr_is_code(uintptr_t address) { return code_begin <= address && address < code_end; }
 
 /* -------------------------------------------------------------- its threads */
@@ -236,7 +249,7 @@ static int has_room(void)
     return limit.rlim_cur / megabyte >= pages * (unsigned long)sysconf(_SC_PAGESIZE) / megabyte + ROOM_MB;
 }
 
-/* Where the linker has put Go's start (start.ld). */
+/* The ends of section goscr_start, where the linker has put Go's start (start.ld, scripts/archive). */
 typedef void (*constructor)(int, char **, char **);
 extern constructor goscr_start_begin[], goscr_start_end[];
 
@@ -244,7 +257,7 @@ static void start(void)
 {
     constructor *c;
 
-    dl_iterate_phdr(find_library, (void *)(uintptr_t)find_library);
+    find_code();
     leave_signals();
     prepare();
     for (c = goscr_start_begin; c < goscr_start_end; c++)

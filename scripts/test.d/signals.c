@@ -608,13 +608,13 @@ static void unused(void)
 
     while (f != NULL && fgets(line, sizeof line, f) != NULL) {
         if (strchr(line, '-') != NULL && strchr(line, '-') < strchr(line, ' '))
-            inside = strstr(line, "libscr.so") != NULL;
+            inside = strstr(line, "libscr.so") != NULL || strstr(line, "/static") != NULL; /* linked with libscr.a */
         if (inside && sscanf(line, "Private_Dirty: %d", &n) == 1)
             kilobytes += n;
     }
     if (f != NULL)
         fclose(f);
-    printf("  libscr.so: %d KiB\n", kilobytes);
+    printf("  the library: %d KiB\n", kilobytes);
     check("less than 1 MiB of memory", kilobytes > 0 && kilobytes < 1024);
     n = threads(list);
 #ifndef LOAD
