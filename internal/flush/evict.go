@@ -8,8 +8,8 @@ import (
 	"github.com/goscr/goscr/internal/reddesc"
 )
 
-// MakeRoom makes room for one more dataset in a store. It flushes an output that is not
-// in the prefix directory before it evicts it.
+// MakeRoom evicts datasets until a store has room for one more. It waits for their
+// flushes, and flushes outputs that are not in the prefix directory.
 func (f *Flusher) MakeRoom(store *reddesc.Store) error {
 	newest := f.Cache.NewestCheckpoint()
 	leaving := f.Cache.Leaving(store, store.Count-1, func(c *cache.Cached) int { return f.worth(c, newest) })
@@ -29,7 +29,7 @@ func (f *Flusher) MakeRoom(store *reddesc.Store) error {
 func (f *Flusher) worth(c, newest *cache.Cached) int {
 	switch {
 	case f.find(c) != nil || c == newest && len(f.running) > 0:
-		return 2 // leaving takes a wait, and must not lose the newest for that
+		return 2 // evicting a dataset that is being flushed means a wait, and must not be avoided by evicting the newest
 	case c.Flags().Has(dataset.Checkpoint) || c.Flags().Has(dataset.Output) && !f.flushed[c.ID()]:
 		return 1
 	}
@@ -44,7 +44,7 @@ func (f *Flusher) release(c *cache.Cached) error {
 			return err
 		}
 	}
-	if f.Cache.Find(c.ID()) == nil { // an output, which has left
+	if f.Cache.Find(c.ID()) == nil { // an output, which was evicted when its flush ended
 		return nil
 	}
 	if c.Flags().Has(dataset.Output) && !f.flushed[c.ID()] {
@@ -56,7 +56,7 @@ func (f *Flusher) release(c *cache.Cached) error {
 	return nil
 }
 
-// Drop deletes a dataset from the cache. If it is being flushed, that is cancelled.
+// Drop deletes a dataset from the cache. If it is being flushed, the flush is cancelled.
 func (f *Flusher) Drop(c *cache.Cached) error {
 	if b := f.find(c); b != nil {
 		if err := f.cancel(b); err != nil {
@@ -66,14 +66,14 @@ func (f *Flusher) Drop(c *cache.Cached) error {
 	return f.delete(c)
 }
 
-// DropWhere drops the datasets of which condition, which is the same on all ranks, is
-// true.
+// DropWhere drops the datasets for which condition returns true. condition must return
+// the same on all ranks.
 func (f *Flusher) DropWhere(condition func(*cache.Cached) bool) error {
 	for _, c := range slices.Clone(f.Cache.List()) {
 		if !condition(c) {
 			continue
 		}
-		f.Log.Info("dataset %d (%s) leaves the cache", c.ID(), c.Name())
+		f.Log.Info("dataset %d (%s) is deleted from the cache", c.ID(), c.Name())
 		if err := f.Drop(c); err != nil {
 			return err
 		}
