@@ -14,6 +14,9 @@ const (
 	keyNodes  = "NODES"
 )
 
+// NodesFile is the path of nodes.scr.
+func NodesFile(prefix string) string { return metadataPath(prefix, nodesFile) }
+
 // RecordNodes records how many nodes a run uses.
 func RecordNodes(prefix string, nodes int) error {
 	return update(prefix, nodesFile, func(h *hash.Hash) error { // locks: another job may write it at the same time

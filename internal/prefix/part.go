@@ -152,10 +152,6 @@ func PartsOf(prefixDir string, id int) ([]int, error) {
 	return ranks, nil
 }
 
-// Same reports whether two descriptions describe the same dataset, rather than two
-// datasets with the same id.
-func Same(a, b dataset.Dataset) bool { return a.Same(b) }
-
 // RemovePart removes the list of a rank, if there is one.
 func RemovePart(prefixDir string, id, rank int) error {
 	err := os.Remove(partPath(prefixDir, id, rank))

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
@@ -31,17 +30,16 @@ func (j *Job) Prerun() error {
 	return nil
 }
 
-func (j *Job) nodesFile() string { return filepath.Join(j.Prefix, prefix.Metadata, "nodes.scr") }
+func (j *Job) nodesFile() string { return prefix.NodesFile(j.Prefix) }
 
 // NodesUsed returns how many nodes the last run has used; 0 if no run has called
 // SCR_Init yet.
 func (j *Job) NodesUsed() (int, error) {
-	h, err := hash.ReadWithLock(j.nodesFile())
+	n, err := prefix.ReadNodes(j.nodesFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
-	n, _ := h.Int("NODES")
-	return int(n), err
+	return n, err
 }
 
 // Needed returns how many nodes of the allocation the program needs, and why: the

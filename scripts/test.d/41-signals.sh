@@ -57,9 +57,11 @@ for how in segv segv_sent term usr1 bus fpe pipe segv_within segv_sent_within te
 done
 
 part() { # RANKS PROGRAM NAME
+    local name=$3
+    [ "$2" != "$WORK/static" ] || name="static, $3"
     job "$1" "$2" "$3" >"$WORK/out" 2>&1
-    sed -n "s/^\(ok\|not ok\) /\1 $3: /p; /^  /p" "$WORK/out"
-    is "$3: comes to its end" bash -c '[ "$(grep -cx "end of $1" "$2")" = "$3" ] || { cat "$2"; false; }' - "$3" "$WORK/out" "$1"
+    sed -n "s/^\(ok\|not ok\) /\1 $name: /p; /^  /p" "$WORK/out"
+    is "$name: comes to its end" bash -c '[ "$(grep -cx "end of $1" "$2")" = "$3" ] || { cat "$2"; false; }' - "$3" "$WORK/out" "$1"
 }
 ulimit -Sn 1000 # so that there is something to raise
 for name in restored any_instant own_faults waits_in_a_thread no_reader too_large children from_a_handler; do
@@ -74,6 +76,10 @@ vars=(--env SCR_FLUSH=1 --env SCR_FLUSH_ASYNC=1)
 part 1 "$WORK/signals" takes_signals
 part 1 "$WORK/signals" profiled
 vars=()
+# The static library is part of the program's code, but its faults and signals are its own.
+is "signals.c builds with libscr.a" "$MPICC" -o "$WORK/static" "${strict[@]}" "$BUILD/libscr.a"
+for name in unused any_instant own_faults takes_signals; do part 1 "$WORK/static" $name; done
+part 2 "$WORK/static" fault_of_ours
 # Without a limit the MPI itself may take more addresses than these.
 cat >"$WORK/limited" <<'END'
 #!/bin/bash
