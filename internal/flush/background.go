@@ -239,23 +239,44 @@ func (f *Flusher) waitAll(list []*background) error {
 }
 
 // wait waits for a flush and finishes it. A failed flush is a warning: the dataset is in
-// the cache all the same, and is flushed again, while the program waits, when an output
-// is evicted or, for the newest checkpoint, at the end. After an error the session
-// cannot go on.
+// the cache all the same, and is flushed again, while the program waits: at once if files
+// of the cache were corrupt, which are rebuilt; else when an output is evicted or, for the
+// newest checkpoint, at the end. After an error the session cannot go on.
 func (f *Flusher) wait(b *background) error {
 	err := f.finish(b)
 	var agreed *mpi.AgreedError
 	if err == nil || !errors.As(err, &agreed) {
 		return err
 	}
+	corrupt := errors.Is(err, redundancy.ErrCorrupt)
 	// The rank that has met it warns.
 	if agreed.Err != nil {
 		after := "unless there is a newer one by then, Finalize flushes it"
-		if b.cached.Flags().Has(dataset.Output) {
+		switch {
+		case corrupt:
+			after = "it is rebuilt, and flushed while the program waits"
+		case b.cached.Flags().Has(dataset.Output):
 			after = "it is flushed while the program waits, when it leaves or in Finalize"
 		}
 		f.Log.Warn("flush of dataset %d (%s) in the background: %v; it stays in the cache: %s", b.cached.ID(), b.cached.Name(), agreed.Err, after)
 	}
+	if !corrupt {
+		return nil
+	}
+	err = f.Cache.Repair(b.cached)
+	if err == nil {
+		err = f.Flush(b.cached)
+	}
+	if err == nil {
+		return f.evictOutput(b.cached)
+	}
+	if !errors.As(err, &agreed) {
+		return err
+	}
+	if f.Cache.Find(b.cached.ID()) == nil { // too much of it is lost
+		f.left(b.cached)
+	}
+	f.Log.WarnJob("flush of dataset %d (%s) again: %v", b.cached.ID(), b.cached.Name(), err)
 	return nil
 }
 

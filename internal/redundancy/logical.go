@@ -141,13 +141,13 @@ func scarce(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
 
-// unreadable is the error of a file that cannot be read, which counts as corrupt
+// Unreadable is the error of a file that cannot be read, which counts as corrupt
 // unless a later attempt may succeed.
-func unreadable(f File, err error) error {
+func Unreadable(path string, err error) error {
 	if scarce(err) {
 		return err
 	}
-	return &CorruptError{f.Path, err.Error()}
+	return &CorruptError{path, err.Error()}
 }
 
 // span calls do for each file with bytes among the n from offset: its part begins
@@ -202,7 +202,7 @@ func (l *Logical) pass(column int64, i int, at int64, length int, use func(from 
 		})
 	}
 	if err != nil {
-		l.fail(unreadable(l.files[i], err))
+		l.fail(Unreadable(l.files[i].Path, err))
 		use(0, make([]byte, length))
 	}
 }
@@ -304,7 +304,7 @@ func readAll(files []File, piece int) (*Logical, error) {
 		size := max(f.Meta.Size(), 0)
 		if size == 0 { // only its existence is checked
 			if _, err := l.file(i); err != nil {
-				l.fail(unreadable(f, err))
+				l.fail(Unreadable(f.Path, err))
 			}
 		}
 		for at := int64(0); at < size && l.err == nil; at += int64(piece) {
