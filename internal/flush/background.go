@@ -246,23 +246,45 @@ func (f *Flusher) waitAll(list []*background) error {
 }
 
 // wait waits for a flush and finishes it. If the flush has failed, wait only warns,
-// because the dataset is still in the cache. An output is then flushed again before it is
-// evicted or in Finalize, and the newest checkpoint in Finalize. wait returns only errors
-// of MPI, after which the session cannot go on.
+// because the dataset is still in the cache. It is flushed again while the program waits:
+// at once if files in the cache were corrupt, which are rebuilt first; else an output
+// before it is evicted or in Finalize, and the newest checkpoint in Finalize. wait returns
+// only errors of MPI, after which the session cannot go on.
 func (f *Flusher) wait(b *background) error {
 	err := f.finish(b)
 	var agreed *mpi.AgreedError
 	if err == nil || !errors.As(err, &agreed) {
 		return err
 	}
+	corrupt := errors.Is(err, redundancy.ErrCorrupt)
 	// Only the rank with the error warns.
 	if agreed.Err != nil {
 		after := "unless there is a newer one by then, Finalize flushes it"
-		if b.cached.Flags().Has(dataset.Output) {
+		switch {
+		case corrupt:
+			after = "it is rebuilt, and flushed while the program waits"
+		case b.cached.Flags().Has(dataset.Output):
 			after = "it is flushed while the program waits, when it leaves or in Finalize"
 		}
 		f.Log.Warn("flush of dataset %d (%s) in the background: %v; it stays in the cache: %s", b.cached.ID(), b.cached.Name(), agreed.Err, after)
 	}
+	if !corrupt {
+		return nil
+	}
+	err = f.Cache.Repair(b.cached)
+	if err == nil {
+		err = f.Flush(b.cached)
+	}
+	if err == nil {
+		return f.evictOutput(b.cached)
+	}
+	if !errors.As(err, &agreed) {
+		return err
+	}
+	if f.Cache.Find(b.cached.ID()) == nil { // too much of it is lost
+		f.left(b.cached)
+	}
+	f.Log.WarnJob("flush of dataset %d (%s) again: %v", b.cached.ID(), b.cached.Name(), err)
 	return nil
 }
 
