@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
 )
 
@@ -36,12 +37,12 @@ func Announce(prefix string, d dataset.Dataset) error {
 }
 
 // emptyDir makes the directory of a dataset, without files of an earlier dataset with
-// its number.
+// its number. Its name is durable before the index can say that the dataset is complete.
 func emptyDir(prefix string, id int) error {
 	if err := os.RemoveAll(Dir(prefix, id)); err != nil {
 		return err
 	}
-	return os.MkdirAll(Dir(prefix, id), 0o777)
+	return hash.MakeDirs(Dir(prefix, id))
 }
 
 // Incomplete records that a dataset, of which something is in the prefix

@@ -48,7 +48,7 @@ func IDs(prefix string) []int {
 }
 
 // makeMetadata makes the directory that is goscr's own.
-func makeMetadata(prefix string) error { return os.MkdirAll(filepath.Join(prefix, Metadata), 0o777) }
+func makeMetadata(prefix string) error { return hash.MakeDirs(filepath.Join(prefix, Metadata)) }
 
 // update changes one of goscr's own files, of which there is one in a prefix
 // directory, while no other process does.

@@ -19,7 +19,7 @@ import (
 // the last allocation has left there: how many nodes its runs have used, and that the
 // program has finished.
 func (j *Job) Prerun() error {
-	if err := os.MkdirAll(filepath.Join(j.Prefix, prefix.Metadata), 0o777); err != nil {
+	if err := hash.MakeDirs(filepath.Join(j.Prefix, prefix.Metadata)); err != nil {
 		return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)
 	}
 	if err := halt.Begin(j.Prefix, 0); err != nil {
