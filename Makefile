@@ -4,6 +4,9 @@
 # make demo       show a job that loses a node and goes on; MPI=mpich for the other MPI
 # make demo-slurm show a batch job that looks after itself; needs root
 # make test       all tests, with each MPI there is
+# make crash      kill jobs and commands at every system call that changes a file: hours; goes on
+#                 where it was ended.  SEED=, ONLY=xor-,zstd-: as crash -h says; CASE=xor-sync-whole:17: just that
+# make fuzz       all fuzz targets, FUZZTIME=1m each
 # make bench      measure
 # make structure  measure how the code is laid out
 # make lint       gofmt, go vet, staticcheck, shellcheck
@@ -40,7 +43,7 @@ warn    := -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra
 
 export MPICC
 
-.PHONY: all examples install demo demo-slurm test bench structure lint clean deps FORCE
+.PHONY: all examples install demo demo-slurm test crash fuzz bench structure lint clean deps FORCE
 
 all: $(out)/libscr.so $(out)/libscrf.so $(out)/scr.py $(out)/scr $(out)/scripts
 
@@ -146,6 +149,17 @@ $(out)/bench: scripts/bench.c $(out)/libscr.so
 
 test:
 	@scripts/test
+
+$(out)/crash: FORCE | deps
+	@mkdir -p $(out)
+	CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./scripts/crash
+
+$(out)/steps: scripts/test.d/steps.c $(out)/libscr.so
+	$(MPICC) $(warn) $(CFLAGS) -I$(out) -o $@ $< -L$(out) -lscr -lrt -Wl,-rpath,'$$ORIGIN'
+
+crash: all $(out)/crash $(out)/steps
+	@$(out)/crash -steps $(out)/steps -mpi $(or $(MPI),openmpi) -state $(out)/crash.state -failed $(out)/crash.failed \
+	    $(if $(SEED),-seed '$(SEED)') $(if $(ONLY),-only '$(ONLY)') $(if $(CASE),-case '$(CASE)')
 
 # Files that call each other, fields, floors: docs/architecture.md.
 structure:

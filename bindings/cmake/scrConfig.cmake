@@ -1,9 +1,10 @@
-# For find_package(scr). Defines what to link with, which brings its headers:
+# find_package(scr) reads this file. It defines targets to link with, which also set the
+# directory of the headers:
 #
 #   scr::scr    C and C++
-#   scr::scrf   Fortran: scrf.h and, of gfortran, the module scr
+#   scr::scrf   Fortran: scrf.h and, for gfortran, the module scr
 #
-# MPI is the program's own affair; it has to be the one that SCR was built for.
+# The program must find MPI itself, and it must be the MPI that SCR was built for.
 
 get_filename_component(_scr_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 

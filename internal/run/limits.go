@@ -31,17 +31,16 @@ func (j *Job) Prerun() error {
 	return nil
 }
 
-func (j *Job) nodesFile() string { return filepath.Join(j.Prefix, prefix.Metadata, "nodes.scr") }
+func (j *Job) nodesFile() string { return prefix.NodesFile(j.Prefix) }
 
 // NodesUsed is how many nodes the last run has used; 0 if none has come far
 // enough to say so.
 func (j *Job) NodesUsed() (int, error) {
-	h, err := hash.ReadWithLock(j.nodesFile())
+	n, err := prefix.ReadNodes(j.nodesFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
-	n, _ := h.Int("NODES")
-	return int(n), err
+	return n, err
 }
 
 // Needed is how many nodes the program needs of those of the allocation.

@@ -99,18 +99,28 @@ done
 is "... the lists of files are made by --build" tool scr_index -p "$prefix" --build "$newest"
 restarts "by hand"
 
-# More nodes are lost than the scheme can recover: the flushed checkpoint counts.
+# More nodes are lost than the scheme can recover: the flushed checkpoint counts. The job
+# may die just when its newest checkpoint is flushed, also between the entry in the index
+# and the one in flush.scr, which is last. Then nothing is to be rebuilt: kill another.
 type=XOR flush=3
-strike node1 node2
+unflushed() {
+    local try newest
+    for try in {1..10}; do
+        strike node1 node2
+        newest=$(tool scr_flush_file --dir "$prefix" --latest)
+        ! tool scr_index -p "$prefix" | grep -q "^$newest *YES" || continue
+        tool scr_flush_file --dir "$prefix" --need-flush "$newest" && return
+    done
+    echo "in $try runs the newest checkpoint was flushed"
+    return 1
+}
+is "two nodes lost with XOR: the newest checkpoint is not flushed" unflushed
 newest=$(tool scr_flush_file --dir "$prefix" --latest)
-tool scr_flush_file --dir "$prefix" --need-flush "$newest" || copies --id "$newest" >/dev/null
-if tool scr_flush_file --dir "$prefix" --need-flush "$newest"; then
-    is "two nodes lost with XOR: scr_copy" copies --id "$newest"
-    is "... scr_index says that it cannot be rebuilt" \
-        bash -c '! "$1/scr_index" -p "$2" --build "$3" 2>"$4" && grep "cannot be rebuilt" "$4" || { cat "$4"; false; }' - "$BUILD" "$prefix" "$newest" "$WORK/err"
-    newest=$(tool scr_index -p "$prefix" | awk '$2 == "YES" { print $1; exit }')
-    is "... and has one that was flushed before" test "${newest:-0}" -ge 3
-fi
+is "... scr_copy" copies --id "$newest"
+is "... scr_index says that it cannot be rebuilt" \
+    bash -c '! "$1/scr_index" -p "$2" --build "$3" 2>"$4" && grep "cannot be rebuilt" "$4" || { cat "$4"; false; }' - "$BUILD" "$prefix" "$newest" "$WORK/err"
+newest=$(tool scr_index -p "$prefix" | awk '$2 == "YES" { print $1; exit }')
+is "... and has one that was flushed before" test "${newest:-0}" -ge 3
 restarts "two nodes lost with XOR, one flushed before"
 
 # Outputs are flushed as they are written: one whose flush was interrupted is scavenged.

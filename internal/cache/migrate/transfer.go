@@ -161,6 +161,10 @@ func (m *Migration) secure(files fileList) error {
 // discard deletes a file that is not needed here. If that fails it only takes space.
 func (m *Migration) discard(rank int, f redundancy.File) {
 	if err := m.Delete(rank, f); err != nil {
-		m.Log.Warn("dataset %d: a file of rank %d that is not needed here cannot be deleted: %v", m.ID, rank, err)
+		m.tellUndeleted(rank, err)
 	}
+}
+
+func (m *Migration) tellUndeleted(rank int, err error) {
+	m.Log.Warn("dataset %d: a file of rank %d that is not needed here cannot be deleted: %v", m.ID, rank, err)
 }
