@@ -23,7 +23,7 @@ func (s *Session) metadata(name string) string {
 // openPrefix makes the directory for metadata in the prefix directory. Rank 0 calls it.
 func (s *Session) openPrefix() error {
 	dir := s.metadata("")
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := hash.MakeDirs(dir); err != nil {
 		return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)
 	}
 	report.Forget(dir)

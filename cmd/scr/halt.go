@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/halt"
 )
 
@@ -202,7 +203,7 @@ while it runs. ` + aboutTimes,
 			}
 			if len(changes) > 0 {
 				if *file == "" {
-					if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+					if err := hash.MakeDirs(filepath.Dir(path)); err != nil {
 						return err
 					}
 				}

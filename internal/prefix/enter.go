@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
 )
 
@@ -38,12 +39,13 @@ func Announce(prefix string, d dataset.Dataset) error {
 }
 
 // emptyDir makes the metadata directory of a dataset, and removes what an earlier
-// dataset of the same id has left there.
+// dataset of the same id has left there. Its name is durable before the index can say
+// that the dataset is complete.
 func emptyDir(prefix string, id int) error {
 	if err := os.RemoveAll(Dir(prefix, id)); err != nil {
 		return err
 	}
-	return os.MkdirAll(Dir(prefix, id), 0o777)
+	return hash.MakeDirs(Dir(prefix, id))
 }
 
 // Incomplete records in the index that a dataset is incomplete, so that no job restarts

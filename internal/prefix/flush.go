@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/compress"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix/rank2file"
@@ -147,9 +148,12 @@ func (p *Prefix) copy(c *transfer.Copier, d dataset.Dataset, rank int, files []r
 func (p *Prefix) Begin(d dataset.Dataset) error { return p.begin(d, func() error { return nil }) }
 
 // Commit makes a dataset complete that Begin has entered. files are those of the
-// calling rank, with their paths in the prefix directory; several ranks may list the
-// same path. It is collective; the result is agreed.
+// calling rank, on their medium, with their paths in the prefix directory; several ranks
+// may list the same path. It is collective; the result is agreed.
 func (p *Prefix) Commit(d dataset.Dataset, files []redundancy.File) error {
+	if err := mpi.Agree(p.Comm, syncNames(p.Dir, files)); err != nil {
+		return err
+	}
 	return p.commit(d, p.Comm.Size(), Parts{p.Comm.Rank(): files}, false)
 }
 
@@ -203,7 +207,7 @@ func Publish(prefix string, d dataset.Dataset, ranks int, files func(rank int) [
 	for rank := range ranks {
 		parts[rank] = files(rank)
 	}
-	if err := os.MkdirAll(Dir(prefix, d.ID()), 0o777); err != nil {
+	if err := hash.MakeDirs(Dir(prefix, d.ID())); err != nil {
 		return err
 	}
 	return alone(prefix, func(p *Prefix) error { return p.commit(d, ranks, parts, false) })

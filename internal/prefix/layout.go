@@ -49,7 +49,7 @@ func IDs(prefix string) []int {
 }
 
 // makeMetadata makes the directory for goscr's own files.
-func makeMetadata(prefix string) error { return os.MkdirAll(filepath.Join(prefix, Metadata), 0o777) }
+func makeMetadata(prefix string) error { return hash.MakeDirs(filepath.Join(prefix, Metadata)) }
 
 // update changes the file called name in the directory Metadata, under the lock of that
 // file.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
@@ -18,7 +19,7 @@ import (
 // records of the previous allocation: how many nodes its runs have used, and that the
 // program has finished.
 func (j *Job) Prerun() error {
-	if err := os.MkdirAll(filepath.Join(j.Prefix, prefix.Metadata), 0o777); err != nil {
+	if err := hash.MakeDirs(filepath.Join(j.Prefix, prefix.Metadata)); err != nil {
 		return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)
 	}
 	if err := halt.Begin(j.Prefix, 0); err != nil {

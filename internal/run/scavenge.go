@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
@@ -126,7 +126,7 @@ func (j *Job) copyCommand(ctx context.Context, id int) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Join(j.Prefix, prefix.Metadata), 0o777); err != nil {
+	if err := hash.MakeDirs(filepath.Join(j.Prefix, prefix.Metadata)); err != nil {
 		return nil, err
 	}
 	return []string{j.Tool, "copy", "--cntldir", control, "--id", strconv.Itoa(id), "--prefix", j.Prefix,
