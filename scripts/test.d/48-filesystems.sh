@@ -24,6 +24,7 @@ if [ "$MPI" = openmpi ]; then
     done
 fi
 
+as=() # a command that runs another, as all of a job do
 # job RANKS [NAME=VALUE]... -- PROGRAM...: in the prefix directory; output in $WORK/out
 job() {
     local ranks=$1 options=()
@@ -32,8 +33,9 @@ job() {
         options+=(--env "$1")
         shift
     done
+    shift
     (cd "$prefix" && exec "$TESTBED" run -n "$ranks" --mpi "$MPI" --timeout 120 --env SCR_PREFIX="$prefix" \
-        --env SCR_JOB_ID=fs --env SCR_DEBUG=1 "${options[@]}" "$@") >"$WORK/out" 2>&1 </dev/null
+        --env SCR_JOB_ID=fs --env SCR_DEBUG=1 "${options[@]}" -- "${as[@]}" "$@") >"$WORK/out" 2>&1 </dev/null
 }
 # says TEXT COMMAND...: the command succeeds, and its job prints the text.
 says() {
@@ -41,7 +43,7 @@ says() {
     shift
     "$@" && grep -q -- "$text" "$WORK/out" || { echo "no \"$text\":"; cat "$WORK/out"; false; }
 }
-index() { "$BUILD/scr_index" -p "$prefix" "$@"; }
+index() { TESTBED_NODE=node3 "${as[@]}" "$BUILD/scr_index" -p "$prefix" "$@"; }
 valid() { index --list 2>/dev/null | awk 'NR > 1 && $2 == "YES" { print $NF }' | sort | paste -sd ' '; }
 
 # programs NAME: with the prefix directory $prefix, on nodes of the testbed.
@@ -91,12 +93,52 @@ on() { # KIND: in a mount namespace of its own
     rm -f "$image/$1"
 }
 
+# nodes: each has a mount of its own of the prefix directory, and caches it.
+nodes() {
+    local node backing=$image/backing log
+    prefix=$image/prefix
+    mkdir -p "$backing" "$prefix"
+    export TESTBED_DIR=$image/testbed
+    is "nodes: four" "$TESTBED" up 4
+    # The test binary serves a file system until its stdin ends.
+    mkfifo "$image/serving"
+    exec {serving}<>"$image/serving"
+    for node in node0 node1 node2 node3; do
+        mkdir -p "$image/client/$node"
+        log=$image/client/$node.log
+        env GOSCR_FAULTFS_BACKING="$backing" GOSCR_FAULTFS_BACKING_DIR="$image/client/$node" GOSCR_FAULTFS_BACKING_CACHED=1h \
+            "$WORK/faultfs.test" <"$image/serving" >/dev/null 2>"$log" {serving}>&- &
+        within 60 grep -q . "$log"
+        grep -q '^mounted$' "$log" || { echo "ok skipped: FUSE: $(cat "$log")"; return; }
+    done
+    cat >"$image/client/as" <<'END'
+#!/bin/bash
+# as COMMAND...: on the node that TESTBED_NODE names, with its mount of the prefix directory
+image=$(dirname "$(dirname "$0")")
+exec unshare --mount --propagation private bash -c 'mount --bind "$0/client/$TESTBED_NODE" "$0/prefix" && exec "$@"' "$image" "$@"
+END
+    chmod +x "$image/client/as"
+    as=("$image/client/as")
+    programs nodes
+    "$TESTBED" wipe
+    prefix=$image/prefix/shared
+    mkdir -p "$backing/shared" "$prefix"
+    is "nodes: all ranks write one file" says "complete 2" job 4 SCR_CACHE_BYPASS=1 -- "$WORK/modes" -s -n 2
+    is "nodes: ... and each reads all of it" says "restarted 2 of 4" job 4 SCR_CACHE_BYPASS=1 SCR_FETCH_BYPASS=1 -- "$WORK/modes" -s -a
+    "$TESTBED" down
+    as=()
+    exec {serving}>&-
+    wait
+}
+
 # The functions above, in a mount namespace.
 inside() {
-    unshare --mount --propagation private bash -c "$(declare -p image WORK ROOT BUILD MPI TESTBED packages)
+    unshare --mount --propagation private bash -c "$(declare -p image WORK ROOT BUILD MPI TESTBED packages as)
 $(declare -f); set -u; $1"
 }
 
 for kind in ext4 xfs ext2; do
     inside "on $kind"
 done
+is "faultfs builds" go test -c -o "$WORK/faultfs.test" ./internal/faultfs
+inside nodes
