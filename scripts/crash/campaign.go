@@ -277,8 +277,10 @@ func (s *site) do(st *state, t task) error {
 		var bad *fault
 		if errors.As(err, &bad) {
 			r.Fault, r.Text = bad.Kind, strings.ReplaceAll(bad.Text, s.root+"/", "")
-			fmt.Printf("%s: %s\n%s", key(t.sc.name, at), r.Call, r.story())
-			s.keep(key(t.sc.name, at))
+			if bad.Kind != Left {
+				fmt.Printf("%s: %s\n%s", key(t.sc.name, at), r.Call, r.story())
+				s.keep(key(t.sc.name, at))
+			}
 		} else if err != nil {
 			return err
 		}
