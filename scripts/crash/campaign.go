@@ -70,7 +70,9 @@ func openState(s settings) (*state, error) {
 			st.enter(r)
 		}
 	}
-	return st, errors.Join(lines.Err(), seekEnd(st.file))
+	// A line that was cut ends here. Empty lines mean nothing.
+	_, err = st.file.WriteString("\n")
+	return st, errors.Join(lines.Err(), err)
 }
 
 func seekEnd(f *os.File) error {
