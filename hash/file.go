@@ -106,6 +106,15 @@ func notRegular(path string) error {
 }
 
 func readOpen(f *os.File) (*Hash, error) {
+	data, err := readBytes(f)
+	if err != nil {
+		return nil, err
+	}
+	return decode(f, data)
+}
+
+// readBytes reads a file that may be a hash file.
+func readBytes(f *os.File) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
@@ -121,7 +130,12 @@ func readOpen(f *os.File) (*Hash, error) {
 	if n < len(buf) {
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
-	h, err := Decode(buf)
+	return buf, nil
+}
+
+// decode decodes what was read from a file.
+func decode(f *os.File, data []byte) (*Hash, error) {
+	h, err := Decode(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}

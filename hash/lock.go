@@ -1,6 +1,7 @@
 package hash
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,6 +24,7 @@ type Locked struct {
 
 	path string
 	file *os.File
+	read []byte // what is in the file
 }
 
 // ReadWithLock waits until no process holds the exclusive lock of the hash
@@ -59,17 +61,26 @@ func LockOpenRead(path string) (*Locked, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := readOpen(f)
+	data, err := readBytes(f)
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
-	return &Locked{Hash: h, path: path, file: f}, nil
+	h, err := decode(f, data)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &Locked{Hash: h, path: path, file: f, read: data}, nil
 }
 
-// WriteCloseUnlock replaces the file by the changed hash and releases the lock.
+// WriteCloseUnlock replaces the file by the changed hash and releases the lock. If
+// nothing has changed it writes nothing, for which there need not be room.
 func (l *Locked) WriteCloseUnlock() error {
-	err := replaceFile(l.path, l.Hash.Encode(), 0o666)
+	var err error
+	if data := l.Hash.Encode(); !bytes.Equal(data, l.read) {
+		err = replaceFile(l.path, data, 0o666)
+	}
 	return errors.Join(err, l.file.Close())
 }
 

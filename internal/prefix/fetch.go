@@ -111,6 +111,6 @@ func (p *Prefix) Failed(id int) error {
 		if errors.Is(err, fs.ErrPermission) {
 			return fmt.Errorf("that dataset %d failed could not be recorded: %w", id, err)
 		}
-		return err
+		return p.Spare(err)
 	})
 }
