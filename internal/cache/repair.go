@@ -112,7 +112,7 @@ func (k *Cache) checkBearable(c *Cached, members []int, encode bool, mine damage
 	set, scheme := c.Desc.Set, c.Desc.Scheme
 	var err error
 	if !encode && !scheme.Bears(set.Size(), members) {
-		err = fmt.Errorf("%d of the %d members of set %d have lost files, %s bears the loss of %d",
+		err = fmt.Errorf("%d of the %d members of set %d have lost files, %s tolerates the loss of %d",
 			len(members), set.Size(), set.ID, scheme.Name(), scheme.Failures(set.Size()))
 	}
 	err = mpi.Agree(k.World, err)

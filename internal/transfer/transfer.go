@@ -121,6 +121,9 @@ func (c *Copier) transfer(src, dst string, md meta.Meta, first func(*copying) (b
 	if err == nil && !done {
 		err = p.plain()
 	}
+	if err == nil && !c.Bare {
+		err = md.RestoreMode(dst)
+	}
 	if err == nil {
 		err = out.finish()
 	}
@@ -133,7 +136,24 @@ func (c *Copier) transfer(src, dst string, md meta.Meta, first func(*copying) (b
 	if err != nil || c.Bare {
 		return err
 	}
-	return md.Restore(dst)
+	// Last, as it says that the file is on its medium: on some file systems the time of a
+	// file may be there after a power failure when its bytes are not.
+	if err := md.RestoreTimes(dst); err != nil || !c.Blind {
+		return err
+	}
+	return syncTimes(dst) // the only evidence of what is in it
+}
+
+// syncTimes makes the times of a file durable.
+func syncTimes(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrPermission) { // its owner may not be allowed to read it
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // plain copies a file as it is.
