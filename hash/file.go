@@ -130,15 +130,6 @@ func notRegular(path string) error {
 }
 
 func readOpen(f *os.File) (*Hash, error) {
-	data, err := readBytes(f)
-	if err != nil {
-		return nil, err
-	}
-	return decode(f, data)
-}
-
-// readBytes reads a file that may be a hash file.
-func readBytes(f *os.File) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
@@ -154,12 +145,7 @@ func readBytes(f *os.File) ([]byte, error) {
 	if n < len(buf) {
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
-	return buf, nil
-}
-
-// decode decodes what was read from a file.
-func decode(f *os.File, data []byte) (*Hash, error) {
-	h, err := Decode(data)
+	h, err := Decode(buf)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}

@@ -1,7 +1,6 @@
 package hash
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,7 +23,6 @@ type Locked struct {
 
 	path string
 	file *os.File
-	read []byte // what is in the file
 }
 
 // ReadWithLock waits until no process holds the exclusive lock of the hash
@@ -61,26 +59,17 @@ func LockOpenRead(path string) (*Locked, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := readBytes(f)
+	h, err := readOpen(f)
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
-	h, err := decode(f, data)
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return &Locked{Hash: h, path: path, file: f, read: data}, nil
+	return &Locked{Hash: h, path: path, file: f}, nil
 }
 
-// WriteCloseUnlock replaces the file by the changed hash and releases the lock. If
-// nothing has changed it writes nothing, for which there need not be room.
+// WriteCloseUnlock replaces the file by the changed hash and releases the lock.
 func (l *Locked) WriteCloseUnlock() error {
-	var err error
-	if data := l.Hash.Encode(); !bytes.Equal(data, l.read) {
-		err = replaceFile(l.path, data, 0o666)
-	}
+	err := replaceFile(l.path, l.Hash.Encode(), 0o666)
 	return errors.Join(err, l.file.Close())
 }
 

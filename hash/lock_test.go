@@ -368,29 +368,3 @@ func TestReadWithLock_Shared(t *testing.T) {
 		t.Fatal("one reader keeps another out")
 	}
 }
-
-// A file in which nothing changes is not written: there may be no room.
-func TestUpdate_Unchanged(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "f")
-	set := func(value string) (inode os.FileInfo) {
-		t.Helper()
-		if err := Update(path, func(h *Hash) error { h.UnsetAll(); h.SetValue("A", value); return nil }); err != nil {
-			t.Fatal(err)
-		}
-		info, err := os.Lstat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return info
-	}
-	first := set("1")
-	if !os.SameFile(first, set("1")) {
-		t.Error("written again, and nothing has changed")
-	}
-	if os.SameFile(first, set("2")) {
-		t.Error("a change is not written")
-	}
-	if h, err := ReadFile(path); err != nil || h.Text("A") != "2" {
-		t.Errorf("%v, %v", h, err)
-	}
-}
