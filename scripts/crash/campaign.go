@@ -190,6 +190,7 @@ func runAll(s settings, chosen []*scenario) (bool, error) {
 	} else {
 	all:
 		for _, part := range parts {
+			random.Shuffle(len(chosen), func(a, b int) { chosen[a], chosen[b] = chosen[b], chosen[a] })
 			for _, sc := range chosen {
 				if !give(task{sc: sc, part: part}) {
 					break all
