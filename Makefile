@@ -39,13 +39,14 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
 out     := $(abspath $(BUILD))
 libscr  := $(CURDIR)/cmd/libscr
+go_start := -X=runtime.godebugDefault=asyncpreemptoff=1,containermaxprocs=0
 warn    := -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra
 
 export MPICC
 
 .PHONY: all examples install demo demo-slurm test crash fuzz bench structure lint clean deps FORCE
 
-all: $(out)/libscr.so $(out)/libscrf.so $(out)/scr.py $(out)/scr $(out)/scripts
+all: $(out)/libscr.so $(out)/libscrf.so $(out)/libscr.a $(out)/libscrf.a $(out)/scr.py $(out)/scr $(out)/scripts
 
 deps:
 	@scripts/deps
@@ -57,8 +58,9 @@ FORCE:
 # scheduler must not send SIGURG to the threads of a program (docs/go-runtime.md).
 $(out)/libscr.so: FORCE | deps
 	@mkdir -p $(out)
+	@for f in start.ld libscr.map; do [ ! $(libscr)/$$f -nt $@ ] || rm -f $@; done # Go does not look at them
 	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -buildmode=c-shared -trimpath \
-	    -ldflags "-X=runtime.godebugDefault=asyncpreemptoff=1,containermaxprocs=0 -extldflags \
+	    -ldflags "$(go_start) -extldflags \
 	        '-Wl,-soname,libscr.so -Wl,--version-script=$(libscr)/libscr.map -Wl,-T,$(libscr)/start.ld'" \
 	    -o $@ ./cmd/libscr
 	@rm -f $(out)/libscr.h
@@ -67,12 +69,23 @@ $(out)/libscr.so: FORCE | deps
 # For Fortran: the functions under Fortran's names, and a module.
 $(out)/libscrf.so: bindings/fortran/scrf.c bindings/fortran/scr.f90 bindings/fortran/scrf.h \
     bindings/fortran/libscrf.map $(out)/libscr.so | deps
-	$(MPICC) $(warn) $(CFLAGS) -fPIC -I$(out) -c -o $(out)/scrf.o bindings/fortran/scrf.c
-	$(FC) -std=f2018 -Wall -O2 -g -fPIC -J$(out) -c -o $(out)/scrmod.o bindings/fortran/scr.f90
-	$(MPICC) -shared -o $@ $(out)/scrf.o $(out)/scrmod.o -L$(out) -lscr -Wl,--as-needed \
+	@mkdir -p $(out)/obj
+	$(MPICC) $(warn) $(CFLAGS) -fPIC -I$(out) -c -o $(out)/obj/scrf.o bindings/fortran/scrf.c
+	$(FC) -std=f2018 -Wall -O2 -g -fPIC -J$(out) -c -o $(out)/obj/scrmod.o bindings/fortran/scr.f90
+	$(MPICC) -shared -o $@ $(out)/obj/scrf.o $(out)/obj/scrmod.o -L$(out) -lscr -Wl,--as-needed \
 	    -Wl,-soname,libscrf.so -Wl,-rpath,'$$ORIGIN' -Wl,--version-script=bindings/fortran/libscrf.map
-	@rm -f $(out)/scrf.o $(out)/scrmod.o
 	@cp bindings/fortran/scrf.h $(out)/
+
+# The same for static linking. libscrf.a has all of libscr.a: a program links one of them.
+$(out)/libscr.a: FORCE | deps
+	@mkdir -p $(out)/obj
+	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -buildmode=c-archive -trimpath -ldflags '$(go_start)' \
+	    -o $(out)/obj/go.a ./cmd/libscr
+	@rm -f $(out)/obj/go.h
+	@scripts/archive $(out)/obj/go.a $@
+
+$(out)/libscrf.a: $(out)/libscr.a $(out)/libscrf.so
+	@scripts/archive $(out)/obj/go.a $@ $(out)/obj/scrf.o $(out)/obj/scrmod.o
 
 $(out)/scr.py: bindings/python/scr.py
 	@mkdir -p $(out)
@@ -117,6 +130,7 @@ install: all
 	install -d $(dest)/lib/pkgconfig $(dest)/lib/cmake/scr $(dest)/lib/python $(dest)/include $(dest)/bin \
 	    $(dest)/share/goscr/scripts $(dest)/share/man/man3 $(dest)/share/man/man1 $(doc)/docs
 	install -m 755 $(out)/libscr.so $(out)/libscrf.so $(dest)/lib/
+	install -m 644 $(out)/libscr.a $(out)/libscrf.a $(dest)/lib/
 	install -m 644 cmd/libscr/scr.h bindings/fortran/scrf.h $(out)/scr.mod $(dest)/include/
 	install -m 644 bindings/fortran/scr.f90 $(dest)/share/goscr/
 	install -m 755 $(out)/scripts/scr_*.sh $(dest)/share/goscr/scripts/
@@ -160,6 +174,11 @@ $(out)/steps: scripts/test.d/steps.c $(out)/libscr.so
 crash: all $(out)/crash $(out)/steps
 	@$(out)/crash -steps $(out)/steps -mpi $(or $(MPI),openmpi) -state $(out)/crash.state -failed $(out)/crash.failed \
 	    $(if $(SEED),-seed '$(SEED)') $(if $(ONLY),-only '$(ONLY)') $(if $(CASE),-case '$(CASE)')
+
+FUZZTIME ?= 1m
+
+fuzz:
+	@scripts/fuzz '$(FUZZTIME)' '$(ONLY)'
 
 # Files that call each other, fields, floors: docs/architecture.md.
 structure:

@@ -170,6 +170,19 @@ static int find_library(struct dl_phdr_info *object, size_t size, void *inside)
     return found;
 }
 
+/* The ends of section goscr_text, if the library is part of a static program. */
+extern const char __start_goscr_text[] __attribute__((weak, visibility("hidden")));
+extern const char __stop_goscr_text[] __attribute__((weak, visibility("hidden")));
+
+static void find_code(void)
+{
+    dl_iterate_phdr(find_library, (void *)(uintptr_t)find_library);
+    if (__start_goscr_text != NULL) { /* else all code of the file is the library's */
+        code_begin = (uintptr_t)__start_goscr_text;
+        code_end = (uintptr_t)__stop_goscr_text;
+    }
+}
+
 int goscr_is_code(uintptr_t address) { return code_begin <= address && address < code_end; }
 
 /* -------------------------------------------------------------- its threads */
@@ -240,7 +253,10 @@ static int has_room(void)
     return limit.rlim_cur / megabyte >= pages * (unsigned long)sysconf(_SC_PAGESIZE) / megabyte + ROOM_MB;
 }
 
-/* The section into which the linker has put the constructors that start Go (start.ld). */
+/*
+ * The section into which the linker (start.ld) or scripts/archive has put the constructors
+ * that start Go.
+ */
 typedef void (*constructor)(int, char **, char **);
 extern constructor goscr_start_begin[], goscr_start_end[];
 
@@ -248,7 +264,7 @@ static void start(void)
 {
     constructor *c;
 
-    dl_iterate_phdr(find_library, (void *)(uintptr_t)find_library);
+    find_code();
     leave_signals();
     prepare();
     for (c = goscr_start_begin; c < goscr_start_end; c++)

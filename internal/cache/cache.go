@@ -66,6 +66,15 @@ type Cached struct {
 	store    *reddesc.Store
 	restored bool // Desc was made again for this dataset, and is freed with it
 	refused  bool // the caller's files are whole on another node, but could not be stored here
+	bare     bool // the caller's redundancy is lost and could not be made again
+}
+
+// made is how many redundancy files each rank of the caller's set has.
+func (c *Cached) made() int {
+	if c.Desc == nil || !c.Desc.Scheme.Bears(c.Desc.Set.Size(), []int{0}) {
+		return 0
+	}
+	return 1
 }
 
 // free frees the communicator of a descriptor that was made again for the dataset. It

@@ -77,14 +77,14 @@ func (f *Flusher) flushOutputs() error {
 func (f *Flusher) worth(c, newest *cache.Cached) int {
 	switch {
 	case f.find(c) != nil || c == newest && len(f.running) > 0:
-		return 2 // leaving takes a wait, and must not lose the newest for that
+		return 2 // evicting a dataset that is being flushed means a wait, and must not be avoided by evicting the newest
 	case c.Flags().Has(dataset.Checkpoint) || f.unsaved(c):
 		return 1
 	}
 	return 0
 }
 
-// Drop deletes a dataset from the cache. If it is being flushed, that is cancelled.
+// Drop deletes a dataset from the cache. If it is being flushed, the flush is cancelled.
 func (f *Flusher) Drop(c *cache.Cached) error {
 	if b := f.find(c); b != nil {
 		if err := f.cancel(b); err != nil {

@@ -141,13 +141,13 @@ func scarce(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
 
-// unreadable returns the error to report for a file that cannot be read: a *CorruptError,
+// Unreadable returns the error to report for a file that cannot be read: a *CorruptError,
 // unless a resource is scarce, when a later attempt may succeed.
-func unreadable(f File, err error) error {
+func Unreadable(path string, err error) error {
 	if scarce(err) {
 		return err
 	}
-	return &CorruptError{f.Path, err.Error()}
+	return &CorruptError{path, err.Error()}
 }
 
 // span calls do for each file that overlaps the n bytes from offset. length bytes
@@ -204,7 +204,7 @@ func (l *Logical) pass(column int64, i int, at int64, length int, use func(from 
 		})
 	}
 	if err != nil {
-		l.fail(unreadable(l.files[i], err))
+		l.fail(Unreadable(l.files[i].Path, err))
 		use(0, make([]byte, length))
 	}
 }
@@ -309,7 +309,7 @@ func readAll(files []File, piece int) (*Logical, error) {
 		size := max(f.Meta.Size(), 0)
 		if size == 0 { // only its existence is checked
 			if _, err := l.file(i); err != nil {
-				l.fail(unreadable(f, err))
+				l.fail(Unreadable(f.Path, err))
 			}
 		}
 		for at := int64(0); at < size && l.err == nil; at += int64(piece) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/goscr/goscr/internal/progress"
@@ -75,7 +76,36 @@ func (s scheme) Bears(n int, lost []int) bool {
 	return len(lost) == 0 || n > s.Losses() && s.Engine.Bears(n, lost)
 }
 
-func (s scheme) Verify(j *Job, files []File) error { return verifyAll(files, j.Piece) }
+// Verify also checks that the redundancy file would be of use in Recover.
+func (s scheme) Verify(j *Job, files []File) error {
+	own, made := Split(files)
+	if err := Verify(own, j.Piece); err != nil {
+		return err
+	}
+	f, err := only(j, made)
+	if err != nil {
+		return err
+	}
+	return verifyMade(f.Path, j.Piece, func(h *Header) error {
+		return cmp.Or(ofDataset(j, h), s.Fits(h), checkSizes(h.Current.In(j.Dir)))
+	})
+}
+
+// only returns the redundancy file of a member, which has one.
+func only(j *Job, made []File) (File, error) {
+	if len(made) != 1 {
+		return File{}, &CorruptError{filepath.Join(j.Dir, ".scr"), fmt.Sprintf("has %d redundancy files where there should be 1", len(made))}
+	}
+	return made[0], nil
+}
+
+// ofDataset is an error if a header is of another dataset.
+func ofDataset(j *Job, h *Header) error {
+	if of := h.Dataset.ID(); of != j.Dataset.ID() {
+		return fmt.Errorf("redundancy is of dataset %d", of)
+	}
+	return nil
+}
 
 // Encode writes the member's redundancy file, and records the checksums of the member's
 // own files, which it reads only once.
@@ -163,17 +193,17 @@ var ErrContradiction = errors.New("the header contradicts itself")
 // order in which they were protected, which the header has.
 func (s scheme) openOwn(j *Job, files []File) (*Reader, []File, error) {
 	_, made := Split(files)
-	if len(made) != 1 {
-		return nil, nil, fmt.Errorf("there are %d redundancy files, want 1", len(made))
-	}
-	reader, err := Open(made[0].Path)
+	f, err := only(j, made)
 	if err != nil {
 		return nil, nil, err
 	}
-	if of := reader.Dataset.ID(); of != j.Dataset.ID() {
-		err = fmt.Errorf("the redundancy file belongs to dataset %d", of)
-	} else if err = s.Fits(reader.Header); errors.Is(err, ErrContradiction) {
-		err = &CorruptError{made[0].Path, err.Error()} // so that this member counts as lost
+	reader, err := Open(f.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	// Where it only contradicts the descriptor, that may be wrong.
+	if err = cmp.Or(ofDataset(j, reader.Header), s.Fits(reader.Header)); ofDataset(j, reader.Header) != nil || errors.Is(err, ErrContradiction) {
+		err = &CorruptError{f.Path, err.Error()} // this member counts as lost
 	}
 	own := reader.Current.In(j.Dir)
 	if err == nil {

@@ -1,6 +1,7 @@
 package redundancy
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -26,7 +27,7 @@ type Reader struct {
 func Open(path string) (*Reader, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0) // if it is a pipe, do not wait for a writer
 	if err != nil {
-		return nil, err
+		return nil, Unreadable(path, err)
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
@@ -136,26 +137,15 @@ func (r *Reader) Close() error {
 	return r.err
 }
 
-// verifyAll reads a member's own files and its redundancy files, and compares checksums.
-func verifyAll(files []File, piece int) error {
-	own, made := Split(files)
-	if err := Verify(own, piece); err != nil {
-		return err
-	}
-	for _, f := range made {
-		if err := verifyMade(f.Path, piece); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// verifyMade reads a redundancy file and compares its checksums. It reads piece bytes at
-// a time if the file has no blocks.
-func verifyMade(path string, piece int) error {
+// verifyMade reads a redundancy file, whose header fits has to accept, and compares its
+// checksums. It reads piece bytes at a time if the file has no blocks.
+func verifyMade(path string, piece int, fits func(*Header) error) error {
 	r, err := Open(path)
 	if err != nil {
 		return err
+	}
+	if err := fits(r.Header); err != nil {
+		return errors.Join(&CorruptError{path, err.Error()}, r.Close())
 	}
 	block := r.layout.block
 	if block == 0 {

@@ -25,6 +25,7 @@ import (
 
 	"github.com/goscr/goscr/internal/compress"
 	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/redundancy"
 )
 
 // Copier copies files, one at a time, with one set of buffers.
@@ -63,8 +64,8 @@ func NewCopier(size int) *Copier {
 // Copy makes dst a copy of src, below directories that it makes as needed, and
 // returns when it is on its medium. It continues an interrupted copy in dst.
 // md describes src: the copy gets its mode, owner and
-// times unless c is Bare, and a size or checksum other than md's is a
-// *redundancy.CorruptError. Copy records the checksum in md if it has none.
+// times unless c is Bare, and a size or checksum other than md's, or a src that cannot
+// be read or is missing, is a *redundancy.CorruptError. Copy records the checksum in md if it has none.
 // If c is Blind, only the size counts.
 //
 // If c compresses, and the file gets smaller by it, Copy records in md how dst is
@@ -72,7 +73,11 @@ func NewCopier(size int) *Copier {
 func (c *Copier) Copy(src, dst string, md meta.Meta) error {
 	md.SetAsWritten()
 	pack := func(p *copying) (bool, error) { return c.pack(p, md) }
-	return c.transfer(src, dst, md, pack)
+	err := c.transfer(src, dst, md, pack)
+	if of := new(fs.PathError); errors.As(err, &of) && of.Path == src {
+		return redundancy.Unreadable(src, err)
+	}
+	return err
 }
 
 // Fetch is Copy in the other direction: src is stored as md says, and dst becomes the
@@ -110,7 +115,7 @@ func (c *Copier) Verify(src string, md meta.Meta) (int64, error) {
 func (c *Copier) transfer(src, dst string, md meta.Meta, first func(*copying) (bool, error)) error {
 	w := c.watch(dst)
 	defer w.stop()
-	in, err := os.OpenFile(src, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	in, err := os.OpenFile(src, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0) // do not wait for a pipe
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ strike() {
     for n in "$@"; do "$TESTBED" lose --no-spare "$n" 2>/dev/null; done
     wait $!
 }
-tool() { # COMMAND ARG...: one of ours, on what is the login node
+tool() { # COMMAND ARG...: runs a command of goscr on this machine, which acts as login node
     "$BUILD/$1" "${@:2}"
 }
 copy() { # NODE OPTION...: scr_copy there
@@ -49,7 +49,7 @@ scavenge() {
     done
     return 1
 }
-ended() { # from the newest checkpoint that was completed
+ended() { # the run has restarted from the newest checkpoint that was completed
     [ "$status" = 0 ] && [ "$(tail -n 1 "$log")" = "restarted $newest" ] || { cat "$WORK/out"; tail -n 3 "$log"; return 1; }
 }
 restarts() { # NAME: all nodes are new
@@ -87,7 +87,7 @@ is "... so that nothing has to be rebuilt" \
     bash -c '! { "$1/scr_index" -p "$2" --build "$3" 2>&1 || echo rebuilt; } | grep rebuilt' - "$BUILD" "$prefix" "$newest"
 restarts "PARTNER, copies"
 
-# One set at a time, by hand.
+# The sets are rebuilt one at a time by scr_rebuild_xor.
 type=XOR
 strike node1
 newest=$(tool scr_flush_file --dir "$prefix" --latest)
@@ -133,7 +133,7 @@ is "... all are there" bash -c 'for id in $("$1/scr_flush_file" --dir "$2" --lis
     "$1/scr_flush_file" --dir "$2" --id "$id" || { echo "$id is not"; exit 1; }; done' - "$BUILD" "$prefix"
 restarts "outputs"
 
-# A full file system while scavenging.
+# The file system is full during the scavenge.
 type=XOR flush=0
 strike node0
 newest=$(tool scr_flush_file --dir "$prefix" --latest)

@@ -36,6 +36,7 @@ type Migration struct {
 	ID     int    // of the dataset
 	Dir    string // of the dataset, on this node
 	Device string // identifies the storage of Dir if nodes share it, else ""
+	Made   int    // redundancy files of a rank
 
 	// Files returns the files of a rank that are entered in the caller's filemap.
 	Files func(rank int) []redundancy.File
