@@ -169,6 +169,7 @@ func (p *Prefix) Compression(d dataset.Dataset) compress.Method {
 func (p *Prefix) Copier() *transfer.Copier {
 	c := transfer.NewCopier(p.Buffer)
 	c.Bare, c.Blind = p.Bare, p.Blind
+	c.Stalled = func(err error) { p.Log.Warn("%v", err) }
 	return c
 }
 
