@@ -119,6 +119,7 @@ type listed struct {
 	Output     bool   `json:"output"`
 	Files      int    `json:"files"`
 	Bytes      int64  `json:"bytes"`
+	Why        string `json:"why"` // it is not complete, "" if that is not known
 }
 
 // read reads the index. A missing index is an error if there was one.
@@ -139,7 +140,7 @@ func (x index) list() error {
 		list := []listed{}
 		for _, e := range entries {
 			list = append(list, listed{e.ID, e.Name, e.Complete && !e.Failed, e.Complete, e.Failed, e.Flushed, e.Current, e.Compressed(),
-				e.Flags().Has(dataset.Checkpoint), e.Flags().Has(dataset.Output), e.Files(), e.Size()})
+				e.Flags().Has(dataset.Checkpoint), e.Flags().Has(dataset.Output), e.Files(), e.Size(), e.Why()})
 		}
 		return x.encode(list)
 	}
@@ -149,6 +150,7 @@ func (x index) list() error {
 	}
 	table := tabwriter.NewWriter(x.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "DSET\tVALID\tFLUSHED\tCUR\tNAME")
+	var reasons []string
 	for _, e := range entries {
 		valid, current := "NO", ""
 		if e.Complete && !e.Failed {
@@ -158,8 +160,15 @@ func (x index) list() error {
 			current = "*"
 		}
 		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", e.ID, valid, printable(e.Flushed), current, printable(e.Name))
+		if why := e.Why(); why != "" {
+			reasons = append(reasons, fmt.Sprintf("dataset %d (%s): %s", e.ID, printable(e.Name), printable(why)))
+		}
 	}
-	return table.Flush()
+	err = table.Flush()
+	for _, reason := range reasons { // not in the table, which others read
+		fmt.Fprintln(x.err, reason)
+	}
+	return err
 }
 
 // change changes the index, which must have a dataset of the name.
@@ -196,7 +205,9 @@ func (x index) setCurrent(name string) error {
 		e, _ = i.Find(name)
 		return i.SetCurrent(name)
 	})
-	if err == nil && !e.Complete {
+	if err == nil && e.Replaced != nil {
+		x.warn("scr_index")(fmt.Errorf("dataset %d (%s): %s; a restart passes it over", e.ID, name, e.Why()))
+	} else if err == nil && !e.Complete {
 		x.warn("scr_index")(fmt.Errorf("dataset %d (%s) is not complete: a restart passes it over until scr_index --build %d has made it so", e.ID, name, e.ID))
 	}
 	return err

@@ -86,23 +86,30 @@ func (f *Flusher) Start(c *cache.Cached) error {
 	}
 	b := &background{cached: c, start: time.Now()}
 	f.Events.Dataset("FLUSH_START", c.Dataset, eventlog.Record{Note: f.Prefix.Dir})
-	if err := f.startCopy(b); err != nil {
+	there, err := f.startCopy(b)
+	switch {
+	case err != nil:
 		f.Events.Result("FLUSH", "SUCCESS", c.Dataset, b.start, err)
-		return err
+	case there:
+		if err = f.conclude(c, b.start, nil); err == nil {
+			err = f.evictOutput(c)
+		}
+	default:
+		f.running = append(f.running, b)
 	}
-	f.running = append(f.running, b)
-	return nil
+	return err
 }
 
-// startCopy starts the request for the caller's files with the mover.
-func (f *Flusher) startCopy(b *background) error {
+// startCopy starts the request for the caller's files with the mover, unless they are
+// there.
+func (f *Flusher) startCopy(b *background) (there bool, err error) {
 	c, kind := b.cached, f.kind(b.cached)
 	load, err := f.Load(c, kind)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if err := f.Prefix.StartFlush(c.Dataset, f.World.Size()); err != nil {
-		return err
+	if there, err := f.Prefix.StartFlush(c.Dataset, f.World.Size()); there || err != nil {
+		return there, err
 	}
 	b.copy, err = f.movers[kind].Start(load)
 	if err = mpi.Agree(f.World, err); err != nil {
@@ -111,9 +118,9 @@ func (f *Flusher) startCopy(b *background) error {
 			stopped = b.copy.Cancel()
 		}
 		err = errors.Join(err, mpi.Agree(f.World, stopped))
-		return errors.Join(err, f.Prefix.GiveUpFlush(c.Dataset))
+		return false, errors.Join(err, f.Prefix.GiveUpFlush(c.Dataset))
 	}
-	return nil
+	return false, nil
 }
 
 // Load is the request for the caller's files of a dataset, with the limits of the mover.
@@ -273,7 +280,7 @@ func (f *Flusher) finish(b *background) error {
 	if err = mpi.Agree(f.World, err); err == nil {
 		err = f.Prefix.FinishFlush(c.Dataset, f.World.Size(), prefix.Parts{f.World.Rank(): files}, b.start)
 	} else {
-		err = errors.Join(err, f.Prefix.GiveUpFlush(c.Dataset))
+		err = errors.Join(err, mpi.Agree(f.World, b.copy.Cancel()), f.Prefix.GiveUpFlush(c.Dataset))
 	}
 	err = errors.Join(err, f.forgetCopy(c))
 	if err := f.conclude(c, b.start, err); err != nil {

@@ -3,12 +3,10 @@ package prefix
 import (
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/goscr/goscr/internal/compress"
 	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/internal/prefix/rank2file"
 	"github.com/goscr/goscr/internal/progress"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/report"
@@ -24,41 +22,63 @@ import (
 // A flush is StartFlush, then the copy, which each rank does alone, and then
 // FinishFlush; or GiveUpFlush, if not all could be copied. In Flush the program waits
 // for the copy. Package mover copies while the program goes on.
+//
+// Until all ranks have copied all files these have temporary names: a file of their name
+// may belong to an older dataset, which stays whole as long.
 func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
 	start := time.Now()
-	if err := p.StartFlush(d, ranks); err != nil {
+	there, err := p.StartFlush(d, ranks)
+	if err != nil || there {
 		return err
 	}
 	c := p.Packer(d)
 	p.Follow(c, fmt.Sprintf("dataset %d (%s): flushed", d.ID(), d.Name()), parts.Bytes())
 	parts = parts.clone() // descriptions of copies differ from those of the files in the cache
-	err := p.InTurn(p.Width, func() error {
+	err = p.InTurn(p.Width, func() error {
 		for rank, files := range parts {
-			if err := p.copy(c, d, rank, files); err != nil {
+			copied, err := p.copy(c, d, files)
+			if parts[rank] = copied; err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	if err := mpi.Agree(p.Comm, err); err != nil {
-		return errors.Join(err, p.GiveUpFlush(d))
+		return p.fail(d, parts, err)
 	}
 	return p.FinishFlush(d, ranks, parts, start)
 }
 
+// fail ends a flush that has failed before it took anything from older datasets.
+func (p *Prefix) fail(d dataset.Dataset, parts Parts, err error) error {
+	var agreed *mpi.AgreedError
+	if !errors.As(err, &agreed) { // MPI has failed: another rank may go on
+		return err
+	}
+	err = errors.Join(err, p.discard(parts))
+	p.removeParts(d, parts)
+	return errors.Join(err, p.GiveUpFlush(d))
+}
+
 // StartFlush enters a dataset as incomplete before its first byte is copied, so that
-// no restart uses what an interrupted flush has left. It is collective; the result is
-// agreed.
-func (p *Prefix) StartFlush(d dataset.Dataset, ranks int) error {
+// no restart uses what an interrupted flush has left. If all of it is there, and only a
+// flush has to be finished, it does that, and there is true. It is collective; the
+// result is agreed.
+func (p *Prefix) StartFlush(d dataset.Dataset, ranks int) (there bool, err error) {
 	p.Log.Info("dataset %d (%s): flush to %s begins", d.ID(), d.Name(), p.Dir)
-	return p.begin(d, func() error { return startFlushing(p.Dir, d, ranks) })
+	if there, err = p.finishPlacing(d, ranks); there || err != nil {
+		return there, err
+	}
+	return false, p.begin(d, func() error { return startFlushing(p.Dir, d, ranks) })
 }
 
 // FinishFlush makes a dataset complete when all its files are on the medium. The
 // flush began at start. It is collective; the result is agreed.
 func (p *Prefix) FinishFlush(d dataset.Dataset, ranks int, parts Parts, start time.Time) error {
-	if err := p.commit(d, ranks, parts, p.Bare); err != nil {
-		return errors.Join(err, p.GiveUpFlush(d))
+	if begun, err := p.commit(d, ranks, parts, p.Bare, nil); err != nil && begun {
+		return fmt.Errorf("%w: the next run, or scr_index --build %d, finishes the flush of dataset %d", err, d.ID(), d.ID())
+	} else if err != nil {
+		return p.fail(d, parts, err)
 	}
 	p.removeParts(d, parts) // of a background copy
 	seconds := time.Since(start).Seconds()
@@ -67,20 +87,9 @@ func (p *Prefix) FinishFlush(d dataset.Dataset, ranks int, parts Parts, start ti
 	return nil
 }
 
-// removeParts removes the lists of ranks, which the list of all files replaces.
-func (p *Prefix) removeParts(d dataset.Dataset, parts Parts) {
-	for rank := range parts {
-		_ = RemovePart(p.Dir, d.ID(), rank) // in general there is none
-	}
-}
-
 // GiveUpFlush records that a dataset is not being flushed any more; the index has it as
 // incomplete already. It is collective; the result is agreed.
 func (p *Prefix) GiveUpFlush(d dataset.Dataset) error {
-	if p.interrupted == nil {
-		p.interrupted = map[int]bool{}
-	}
-	p.interrupted[d.ID()] = true
 	return mpi.OnRoot(p.Comm, func() error {
 		// Another job may have begun a dataset of this number.
 		if on, err := UnderWay(p.Dir, d); err != nil || !on {
@@ -125,18 +134,15 @@ func (p *Prefix) Follow(c *transfer.Copier, what string, bytes int64) {
 	c.Step = func(bytes int) error { lines.Add(int64(bytes)); return nil }
 }
 
-// copy copies the files of a rank to the prefix directory.
-func (p *Prefix) copy(c *transfer.Copier, d dataset.Dataset, rank int, files []redundancy.File) error {
-	bring := &Bring{Prefix: p.Dir, Copy: c.Copy, Placed: func(i int, _ redundancy.File, to string) error {
-		if p.interrupted[d.ID()] {
-			_ = os.Remove(Aside(to, d.ID(), rank, i)) // in general there is none
-		}
-		return nil
-	}}
-	if _, err := bring.Files(files); err != nil {
-		return fmt.Errorf("flush of dataset %d: %w", d.ID(), err)
+// copy copies the files of a rank to the prefix directory. What it has copied is
+// returned with an error, too.
+func (p *Prefix) copy(c *transfer.Copier, d dataset.Dataset, files []redundancy.File) ([]redundancy.File, error) {
+	bring := &Bring{Prefix: p.Dir, Copy: c.Copy, Aside: func(to string) string { return Aside(to, d.ID(), ByFlush) }}
+	copied, err := bring.Files(files)
+	if err != nil {
+		err = fmt.Errorf("flush of dataset %d: %w", d.ID(), err)
 	}
-	return nil
+	return copied, err
 }
 
 // Begin enters a dataset whose files the program is about to write to the prefix
@@ -146,9 +152,12 @@ func (p *Prefix) Begin(d dataset.Dataset) error { return p.begin(d, func() error
 
 // Commit makes a dataset complete that Begin entered. files are the caller's, with
 // their paths in the prefix directory; several ranks may have one of the same path.
-// It is collective; the result is agreed.
-func (p *Prefix) Commit(d dataset.Dataset, files []redundancy.File) error {
-	return p.commit(d, p.Comm.Size(), Parts{p.Comm.Rank(): files}, false)
+// existing are the names of those that were there before the program wrote them: older
+// datasets that own these are not complete any more. They were damaged since the program
+// began to write. It is collective; the result is agreed.
+func (p *Prefix) Commit(d dataset.Dataset, files []redundancy.File, existing map[string]bool) error {
+	_, err := p.commit(d, p.Comm.Size(), Parts{p.Comm.Rank(): files}, false, existing)
+	return err
 }
 
 // begin enters a dataset as incomplete, makes the directory for its metadata, and
@@ -170,37 +179,4 @@ func (p *Prefix) begin(d dataset.Dataset, record func() error) error {
 		}
 		return record()
 	})
-}
-
-// commit writes the list of files and the summary of a dataset whose files are all
-// on the medium, and then enters it as complete.
-func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool) error {
-	// Do not overwrite the dataset of another job that has begun meanwhile.
-	if err := mpi.OnRoot(p.Comm, func() error { return claimed(p.Dir, d) }); err != nil {
-		return err
-	}
-	items, compressed := parts.items(bare)
-	if err := rank2file.Write(p.Comm, Dir(p.Dir, d.ID()), ranks, items); err != nil {
-		return err
-	}
-	some, err := mpi.Any(p.Comm, compressed > 0)
-	if err != nil {
-		return err
-	}
-	d.SetCompressed(some)
-	return mpi.OnRoot(p.Comm, func() error { return conclude(p.Dir, d) })
-}
-
-// Publish records a dataset all of whose files are in the prefix directory: the
-// list of files, the summary, and the entry in the index. A checkpoint becomes
-// the one to restart from, unless a newer one is.
-func Publish(prefix string, d dataset.Dataset, ranks int, files func(rank int) []redundancy.File) error {
-	parts := Parts{}
-	for rank := range ranks {
-		parts[rank] = files(rank)
-	}
-	if err := os.MkdirAll(Dir(prefix, d.ID()), 0o777); err != nil {
-		return err
-	}
-	return alone(prefix, func(p *Prefix) error { return p.commit(d, ranks, parts, false) })
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/redundancy"
 )
@@ -76,34 +78,10 @@ var RedundancyName = regexp.MustCompile(`^([0-9]{1,9})_of_([0-9]{1,9})_in_([0-9]
 // IsRedundancy reports whether a redundancy file can have a name.
 func IsRedundancy(name string) bool { return RedundancyName.MatchString(name) }
 
-// Aside is the temporary name under which a background flush copies file i of a
-// rank, beside the name that the file is to get.
-func Aside(to string, id, rank, i int) string {
-	return filepath.Join(filepath.Dir(to), fmt.Sprintf(".scr.%d.%d.%d.flush", id, rank, i))
-}
-
-// RemoveAsides removes what background flushes of a dataset that were interrupted
-// have left below the directories of its files.
-func RemoveAsides(id int, dirs []string) error {
-	var first error
-	for _, dir := range dirs {
-		entries, err := os.ReadDir(dir)
-		for _, e := range entries {
-			if ok, _ := filepath.Match(fmt.Sprintf(".scr.%d.*.*.flush", id), e.Name()); ok {
-				err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
-			}
-		}
-		if first == nil {
-			first = err
-		}
-	}
-	return first
-}
-
 // RemoveEmpty removes the directories of a file below the prefix directory, from
 // the inside out, as far as they are empty.
 func RemoveEmpty(prefix, path string) {
-	for d := filepath.Dir(path); d != prefix && os.Remove(d) == nil; d = filepath.Dir(d) {
+	for d := filepath.Dir(path); d != prefix && unix.Rmdir(d) == nil; d = filepath.Dir(d) {
 	}
 }
 

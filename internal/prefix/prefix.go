@@ -24,7 +24,7 @@ type Prefix struct {
 	Width    int // most ranks that flush at a time, 0: all
 	Log      *report.Logger
 
-	interrupted map[int]bool // datasets of which background copies may have left temporary files
+	watch func(what string) // for tests
 }
 
 // tell returns rank 0's description on all ranks. It is collective.

@@ -84,6 +84,9 @@ type Job struct {
 	// Register enters a file in the filemap, on disk. It is called before the
 	// file is made.
 	Register func(File) error
+	// Where, if not nil, is the path of a file of the program of a rank, which is read or
+	// made. nil: below Dir.
+	Where func(rank int, f File, made bool) string
 	// Recycle, if not nil, moves a file that is no longer used, if there is one, to
 	// a registered path. Its contents do not matter, but its pages do: on a RAM disk
 	// writing to new pages takes three times as long.
@@ -94,6 +97,17 @@ type Job struct {
 	Only []int
 	// Progress, if not nil, is told of bytes that Recover reads.
 	Progress progress.Meter
+}
+
+// files returns a member's files with their paths: those to read, or those to make.
+func (j *Job) files(m Member, made bool) []File {
+	files := m.In(j.Dir)
+	for i, f := range files {
+		if j.Where != nil {
+			files[i].Path = j.Where(m.Rank, f, made)
+		}
+	}
+	return files
 }
 
 // Wants reports whether Recover makes a member's own files.

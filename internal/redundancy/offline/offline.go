@@ -32,6 +32,8 @@ type Set struct {
 	// Whole says of a rank whether all its files are there. A member is used only
 	// if they are, and rebuilt if they are not.
 	Whole func(rank int) bool
+	// Where, if not nil, is the path of a file of a rank, instead of its name below Dir.
+	Where func(rank int, f redundancy.File, made bool) string
 	// Register is called for a file before it is made.
 	Register func(rank int, f redundancy.File) error
 	// Warn is told what is wrong with files that are read.
@@ -108,7 +110,7 @@ func (s *Set) recover(lost []int) (files [][]redundancy.File, failed []error) {
 		m := c.Rank()
 		j := &redundancy.Job{
 			Set:     &redundancy.Set{Comm: c, Ranks: s.of, ID: slices.Min(s.of)},
-			Dataset: s.Dataset, Ranks: s.ranks, Dir: s.Dir, Piece: s.Piece, Only: s.wanted, Progress: s.Progress,
+			Dataset: s.Dataset, Ranks: s.ranks, Dir: s.Dir, Piece: s.Piece, Only: s.wanted, Progress: s.Progress, Where: s.Where,
 			Register: func(f redundancy.File) error { return s.Register(s.of[m], f) },
 		}
 		var have []redundancy.File
