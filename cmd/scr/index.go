@@ -27,7 +27,8 @@ index, which says so.
 The list has the columns DSET, the number of a dataset; VALID, whether a restart may use it; FLUSHED, when it
 reached the prefix directory, or, if not all of it has, when that began; CUR, a star for the current one;
 NAME. Checkpoints that SCR 1.1 left in the prefix directory are listed too; their names are those of their
-directories.
+directories. Lines on standard error say which datasets are not valid since a newer one with the same file
+names has replaced files of theirs, and which have a flush that was interrupted when all had been copied.
 
 --build makes a dataset usable that was copied with scr_copy: it looks whether all files of all ranks are
 there, rebuilds what is missing from redundancy, as many sets of ranks at a time as there are processors, and

@@ -549,7 +549,7 @@ func TestOwners_Killed(t *testing.T) {
 					t.Errorf("%d changes, %d times the next run finished what was begun", changes, none)
 				}
 				// At some of the messages.
-				for at := 1 + random.Int64N(20); ; at += 1 + random.Int64N(20) {
+				for at := 1 + random.Int64N(40); ; at += 1 + random.Int64N(40) {
 					s := begin()
 					s.opt.KillAt = at
 					err := s.flush(2, ranks, of)
