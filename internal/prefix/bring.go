@@ -15,8 +15,8 @@ import (
 // all their files. Its fields select variants; Prefix, Copy and Aside must be set.
 type Bring struct {
 	Prefix string // absolute
-	// Copy makes dst of src and returns when dst is on its medium: transfer.Copier's
-	// Copy, or its Fetch.
+	// Copy copies src to dst and returns when dst is on its medium. It is method Copy
+	// or Fetch of a transfer.Copier.
 	Copy func(src, dst string, md meta.Meta) error
 	// Aside is a temporary name for a file that is to get a path.
 	Aside func(to string) string
@@ -28,8 +28,8 @@ type Bring struct {
 	Copied func(f redundancy.File) error
 }
 
-// Destination is the path of a file of the program in the prefix directory. It is an
-// error if the description names a path outside.
+// Destination returns the path that a file of the program has in the prefix directory,
+// or an error if the file's description names a path that is not below it.
 func Destination(prefix string, f redundancy.File) (string, error) {
 	if err := CheckName(f.Meta.File()); err != nil {
 		return "", fmt.Errorf("the description of %s names %w", f.Path, err)
@@ -75,8 +75,8 @@ func (b *Bring) File(f redundancy.File, to string) (redundancy.File, error) {
 	return aside, err
 }
 
-// CloneFiles returns the same files with copies of their descriptions, which a copy of
-// the file may change.
+// CloneFiles returns the same files with copies of their descriptions. Copying a file
+// may change its description, and the originals stay as they were.
 func CloneFiles(files []redundancy.File) []redundancy.File {
 	var own []redundancy.File
 	for _, f := range files {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix/rank2file"
 	"github.com/goscr/goscr/internal/redundancy"
@@ -29,7 +30,7 @@ import (
 // was a file before; else commit looks. It is collective; the result is agreed.
 func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool, existing map[string]bool) (begun bool, err error) {
 	// Do not overwrite the dataset of another job that has begun meanwhile.
-	if err := mpi.OnRoot(p.Comm, func() error { return claimed(p.Dir, d) }); err != nil {
+	if err := mpi.OnRoot(p.Comm, func() error { return checkClaim(p.Dir, d) }); err != nil {
 		return false, err
 	}
 	items, compressed := parts.items(bare)
@@ -128,7 +129,7 @@ func Publish(prefix string, d dataset.Dataset, ranks int, files func(rank int) [
 	for rank := range ranks {
 		parts[rank] = files(rank)
 	}
-	if err := os.MkdirAll(Dir(prefix, d.ID()), 0o777); err != nil {
+	if err := hash.MakeDirs(Dir(prefix, d.ID())); err != nil {
 		return err
 	}
 	return alone(prefix, func(p *Prefix) error {

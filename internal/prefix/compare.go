@@ -2,8 +2,8 @@ package prefix
 
 import "github.com/goscr/goscr/internal/dataset"
 
-// CheckedIndex returns the index of a prefix directory, or an error if it is damaged,
-// or gone although there are datasets.
+// CheckedIndex returns the index of a prefix directory. It returns an error if the index
+// is damaged, or if it is missing although there are complete datasets.
 func CheckedIndex(prefix string) (*Index, error) {
 	if err := CheckIndex(prefix); err != nil {
 		return nil, err

@@ -26,15 +26,15 @@ func (p *Prefix) CompleteFlushes() (missing []dataset.Dataset, err error) {
 		var agreed *mpi.AgreedError
 		switch {
 		case err == nil && wanted:
-			p.Log.Info("dataset %d (%s): all of it had been copied to %s when the run before ended; it is complete now", l.ID, d.Name(), p.Dir)
+			p.Log.Info("dataset %d (%s): all of it had been copied to %s when the previous run ended; it is complete now", l.ID, d.Name(), p.Dir)
 			continue
 		case err == nil:
 			p.Log.Info("dataset %d (%s): its flush to %s is not completed: it has left the index, or cannot be restarted from", l.ID, d.Name(), p.Dir)
 		case errors.As(err, &agreed):
-			p.Log.Info("dataset %d (%s): the run before ended before all of it was copied to %s: %v", l.ID, d.Name(), p.Dir, err)
+			p.Log.Info("dataset %d (%s): the previous run ended before all of it was copied to %s: %v", l.ID, d.Name(), p.Dir, err)
 			missing = append(missing, d)
 		default:
-			return nil, err // MPI itself has failed
+			return nil, err // MPI itself failed
 		}
 		if err := p.GiveUpFlush(d); err != nil {
 			return nil, err
@@ -79,9 +79,10 @@ func (p *Prefix) flushing() (list []Located, err error) {
 	return decodeFlushFile(all), err
 }
 
-// completeFlush completes a flush, or its error says what is missing. It is not wanted
-// any more if a user has dropped the dataset since, or the program has died while it
-// read the copy in the cache. The result is agreed.
+// completeFlush completes a flush, or returns an error that says what is missing.
+// wanted is false if the flush must not be completed, because a user has dropped the
+// dataset from the index since, or because the program died while it read the copy in
+// the cache. It is collective; the result is agreed.
 func (p *Prefix) completeFlush(d dataset.Dataset, ranks int) (wanted bool, err error) {
 	const undone, done, unwanted = 0, 1, 2
 	state := undone
@@ -94,7 +95,7 @@ func (p *Prefix) completeFlush(d dataset.Dataset, ranks int) (wanted bool, err e
 			state = unwanted
 			return nil
 		}
-		// Killed between the summary and the index.
+		// The job was killed after it wrote the summary and before it updated the index.
 		if f, err := Summary(p.Dir, d.ID()); err == nil && f.Complete && f.Dataset.Same(d) {
 			state = done
 			return conclude(p.Dir, f, p.at)
@@ -182,7 +183,7 @@ func (p *Prefix) completeFromLists(d dataset.Dataset, ranks int) error {
 		return err
 	}
 	if totals[0] != int64(d.Files()) || totals[1] != d.Size() {
-		return mpi.Agree(p.Comm, errors.New("the lists of the ranks are not of all files"))
+		return mpi.Agree(p.Comm, errors.New("the lists of the ranks do not contain all files of the dataset"))
 	}
 	if _, err := p.commit(d, ranks, parts, p.Bare, nil); err != nil {
 		return err
@@ -231,7 +232,7 @@ func (p *Prefix) readParts(d dataset.Dataset, ranks int) (Parts, error) {
 			return nil, err
 		}
 		if !part.Dataset.Same(d) || part.Ranks != ranks {
-			return nil, errors.New("the list of a rank is of another dataset: " + partPath(p.Dir, d.ID(), rank))
+			return nil, errors.New("the list of a rank belongs to another dataset: " + partPath(p.Dir, d.ID(), rank))
 		}
 		parts[rank], _ = redundancy.Split(part.Files)
 	}

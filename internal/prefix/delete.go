@@ -32,8 +32,9 @@ func (p *Prefix) Delete(name string) error {
 	return err
 }
 
-// Purge removes all datasets. If the files of one are not known they stay, and the
-// dataset leaves the index. It is collective.
+// Purge removes all datasets. If a dataset cannot be deleted, for example because its
+// list of files cannot be read, it is removed from the index with a warning, and its
+// files stay. It is collective.
 func (p *Prefix) Purge() error {
 	all, err := p.choose((*Index).Entries)
 	if err != nil {
@@ -86,7 +87,8 @@ func (x *Index) beyond(most int) []Entry {
 	return old
 }
 
-// choose gives all ranks the entries that rank 0 chooses, lowest id first.
+// choose returns on all ranks the entries that rank 0 selects by calling of, lowest id
+// first. It is collective.
 func (p *Prefix) choose(of func(*Index) []Entry) ([]Entry, error) {
 	list := hash.New()
 	err := mpi.OnRoot(p.Comm, func() error {
@@ -189,8 +191,9 @@ func (p *Prefix) remove(e Entry, which func(Entry, []redundancy.File) ([]redunda
 	if err != nil && (e.Complete || !unreadable(err)) {
 		return err
 	}
-	// It leaves the index first: from then on no job restarts from it. A dataset without
-	// a list was not completed.
+	// The entry in the index is removed first, so that no job restarts from a dataset
+	// of which some files are deleted. (A dataset without a list of files was never
+	// completed, and no job restarts from it.)
 	err = mpi.OnRoot(p.Comm, func() error {
 		return UpdateIndex(p.Dir, func(x *Index) error {
 			if x.ByID(e.ID).Name == e.Name {

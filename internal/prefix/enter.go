@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
 )
 
@@ -25,7 +26,8 @@ func Announce(prefix string, d dataset.Dataset) error {
 		if err := x.claim(prefix, d, false); err != nil {
 			return err
 		}
-		// The lock ensures that nothing of this one is there yet.
+		// Other processes write below this directory only once the dataset is in the
+		// index. As we hold the index's lock, and it is not, nothing of theirs is lost.
 		if err := emptyDir(prefix, d.ID()); err != nil {
 			return err
 		}
@@ -34,17 +36,19 @@ func Announce(prefix string, d dataset.Dataset) error {
 	})
 }
 
-// emptyDir makes the directory of a dataset, without files of an earlier dataset with
-// its number.
+// emptyDir makes the metadata directory of a dataset, and removes what an earlier
+// dataset of the same id has left there. Its name is durable before the index can say
+// that the dataset is complete.
 func emptyDir(prefix string, id int) error {
 	if err := os.RemoveAll(Dir(prefix, id)); err != nil {
 		return err
 	}
-	return os.MkdirAll(Dir(prefix, id), 0o777)
+	return hash.MakeDirs(Dir(prefix, id))
 }
 
-// Incomplete records that a dataset, of which something is in the prefix
-// directory, cannot be used.
+// Incomplete records in the index that a dataset is incomplete, so that no job restarts
+// from the files that are in the prefix directory. The error is a *TakenError if a
+// complete dataset has the same id.
 func Incomplete(prefix string, d dataset.Dataset) error {
 	return UpdateIndex(prefix, func(x *Index) error {
 		if err := x.claim(prefix, d, false); err != nil {
@@ -58,8 +62,8 @@ func Incomplete(prefix string, d dataset.Dataset) error {
 	})
 }
 
-// Add enters a dataset that is complete in the prefix directory, and does not
-// change which one is current.
+// Add enters a dataset that was found in the prefix directory, complete or not, and does
+// not change which dataset is current.
 func Add(prefix string, f Found) error {
 	return UpdateIndex(prefix, func(x *Index) error { x.addFound(f); return nil })
 }
@@ -95,10 +99,10 @@ func Arrived(prefix string, d dataset.Dataset) (bool, error) {
 
 // Repaired is what RepairIndex has done.
 type Repaired struct {
-	Done  bool    // not, if the index can be read
-	Aside string  // path of the damaged index now, "" if there was none
-	List  []Found // what is in the new index
-	Bad   []error // of datasets that it could not use
+	Done  bool    // the index was replaced; false if it can be read
+	Aside string  // path to which the damaged index was renamed; "" if there was none
+	List  []Found // datasets in the new index
+	Bad   []error // one for each dataset that could not be entered
 }
 
 // RepairIndex replaces an index that cannot be read by a new one, made from the
@@ -109,7 +113,7 @@ func RepairIndex(prefix string) (Repaired, error) {
 	aside := metadataPath(prefix, indexFile) + ".damaged"
 	done, kept, err := mendIndex(prefix, aside, func(x *Index, damaged error) {
 		r.List, r.Bad = Summaries(prefix)
-		if damaged != nil { // the index of SCR 1.1
+		if damaged != nil { // the index of SCR 1.1 cannot be read either
 			old, bad := oldSummaries(prefix)
 			r.List, r.Bad = append(r.List, old...), append(append(r.Bad, damaged), bad...)
 		}
@@ -124,7 +128,8 @@ func RepairIndex(prefix string) (Repaired, error) {
 	return r, err
 }
 
-// CheckIndex is an error if there is no index, and complete datasets that one has named.
+// CheckIndex returns an error if the prefix directory has complete datasets and no
+// index. It does not read the index.
 func CheckIndex(prefix string) error {
 	if _, err := os.Lstat(metadataPath(prefix, indexFile)); !errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -139,9 +144,9 @@ func CheckIndex(prefix string) error {
 	return nil
 }
 
-// claimed is an error if another dataset has been entered under the number of a
-// dataset that was.
-func claimed(prefix string, d dataset.Dataset) error {
+// checkClaim returns a *TakenError if the index now has another dataset under the id of
+// d, which was entered before.
+func checkClaim(prefix string, d dataset.Dataset) error {
 	x, err := ReadIndex(prefix)
 	if err != nil {
 		return err

@@ -15,9 +15,9 @@ import (
 )
 
 // Flush copies a dataset to the prefix directory. parts are the files in the cache that
-// the caller copies, and ranks is the size of the job that wrote them; one process,
-// usually the rank itself, has each rank's files. It is collective; the result is
-// agreed.
+// the caller copies, and ranks is the size of the job that wrote them. Each rank's files
+// are in the parts of exactly one process, usually of the rank itself. Flush is
+// collective; the result is agreed.
 //
 // A flush is StartFlush, then the copy, which each rank does alone, and then
 // FinishFlush; or GiveUpFlush, if not all could be copied. In Flush the program waits
@@ -72,15 +72,15 @@ func (p *Prefix) StartFlush(d dataset.Dataset, ranks int) (there bool, err error
 	return false, p.begin(d, func() error { return startFlushing(p.Dir, d, ranks) })
 }
 
-// FinishFlush makes a dataset complete when all its files are on the medium. The
-// flush began at start. It is collective; the result is agreed.
+// FinishFlush makes a dataset complete, all files of which have been copied and are
+// durable. start is when the flush began. It is collective; the result is agreed.
 func (p *Prefix) FinishFlush(d dataset.Dataset, ranks int, parts Parts, start time.Time) error {
 	if begun, err := p.commit(d, ranks, parts, p.Bare, nil); err != nil && begun {
 		return fmt.Errorf("%w: the next run, or scr_index --build %d, finishes the flush of dataset %d", err, d.ID(), d.ID())
 	} else if err != nil {
 		return p.fail(d, parts, err)
 	}
-	p.removeParts(d, parts) // of a background copy
+	p.removeParts(d, parts) // a background copy has written them
 	seconds := time.Since(start).Seconds()
 	p.Log.Info("dataset %d (%s): flushed %s in %.3f s, %s/s", d.ID(), d.Name(), report.Bytes(d.Size()), seconds,
 		report.Bytes(int64(float64(d.Size())/max(seconds, 1e-9))))
@@ -91,22 +91,23 @@ func (p *Prefix) FinishFlush(d dataset.Dataset, ranks int, parts Parts, start ti
 // incomplete already. It is collective; the result is agreed.
 func (p *Prefix) GiveUpFlush(d dataset.Dataset) error {
 	return mpi.OnRoot(p.Comm, func() error {
-		// Another job may have begun a dataset of this number.
-		if on, err := UnderWay(p.Dir, d); err != nil || !on {
+		// The entry may describe another dataset of the same id, from another job.
+		if flushing, err := UnderWay(p.Dir, d); err != nil || !flushing {
 			return err
 		}
 		return Locate(p.Dir, d, Flushing, false)
 	})
 }
 
-// Packer returns the Copier of a dataset to the prefix directory.
+// Packer returns a Copier to the prefix directory, which compresses the files of a
+// dataset if they are to be compressed.
 func (p *Prefix) Packer(d dataset.Dataset) *transfer.Copier {
 	c := p.Copier()
 	c.Compress = p.Compression(d)
 	return c
 }
 
-// Compression is how the files of a dataset are stored in the prefix directory.
+// Compression returns the compression of a dataset's files in the prefix directory.
 func (p *Prefix) Compression(d dataset.Dataset) compress.Method {
 	if d.Flags().Has(dataset.Output) {
 		return compress.Method{}
@@ -121,15 +122,17 @@ func (p *Prefix) Copier() *transfer.Copier {
 	return c
 }
 
-// often is the time between two reports on the progress of a copy.
-const often = 10 * time.Second
+// reportInterval is the time between two log lines about the progress of a copy.
+const reportInterval = 10 * time.Second
 
-// Follow has rank 0 report the progress of its copy now and then, if it takes long.
+// Follow makes c log its progress on rank 0, if debug output is on, and the copy takes
+// longer than reportInterval. what begins the log line, and bytes is how many rank 0 is
+// going to copy.
 func (p *Prefix) Follow(c *transfer.Copier, what string, bytes int64) {
 	if p.Comm.Rank() != 0 || p.Log.Debug < 1 {
 		return
 	}
-	lines := &progress.Lines{Log: p.Log, What: what + " by this rank", Each: often}
+	lines := &progress.Lines{Log: p.Log, What: what + " by this rank", Each: reportInterval}
 	lines.Expect(bytes)
 	c.Step = func(bytes int) error { lines.Add(int64(bytes)); return nil }
 }
@@ -145,9 +148,8 @@ func (p *Prefix) copy(c *transfer.Copier, d dataset.Dataset, files []redundancy.
 	return copied, err
 }
 
-// Begin enters a dataset whose files the program is about to write to the prefix
-// directory itself, as one that is not complete. It is collective; the result is
-// agreed.
+// Begin enters a dataset in the index as incomplete, before the program itself writes
+// the files to the prefix directory. It is collective; the result is agreed.
 func (p *Prefix) Begin(d dataset.Dataset) error { return p.begin(d, func() error { return nil }) }
 
 // Commit makes a dataset complete that Begin entered. files are the caller's, with
@@ -156,12 +158,15 @@ func (p *Prefix) Begin(d dataset.Dataset) error { return p.begin(d, func() error
 // datasets that own these are not complete any more. They were damaged since the program
 // began to write. It is collective; the result is agreed.
 func (p *Prefix) Commit(d dataset.Dataset, files []redundancy.File, existing map[string]bool) error {
+	if err := mpi.Agree(p.Comm, syncNames(p.Dir, files)); err != nil {
+		return err
+	}
 	_, err := p.commit(d, p.Comm.Size(), Parts{p.Comm.Rank(): files}, false, existing)
 	return err
 }
 
-// begin enters a dataset as incomplete, makes the directory for its metadata, and
-// records more of it.
+// begin enters a dataset as incomplete, makes an empty directory for its metadata, and
+// then calls record on rank 0. It is collective; the result is agreed.
 func (p *Prefix) begin(d dataset.Dataset, record func() error) error {
 	return mpi.OnRoot(p.Comm, func() error {
 		err := UpdateIndex(p.Dir, func(x *Index) error {

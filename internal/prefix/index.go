@@ -1,7 +1,7 @@
-// Package prefix keeps datasets in the prefix directory, on the parallel file
-// system: the index of those there are, the summary and the list of files of
-// each, flush and fetch. All of it is in the format of SCR 3.1, so
-// that a job can move between the two.
+// Package prefix stores datasets in the prefix directory, on the parallel file
+// system: the index of all datasets, the summary and the list of files of
+// each, flush and fetch. The files have the format of SCR 3.1, so that a job can
+// change from SCR 3.1 to goscr and back.
 //
 // Files of the prefix directory, each read and written in one place:
 //
@@ -17,7 +17,7 @@
 //	flushfile.go  where a dataset is, for the commands that run after the job
 //	restarting.go what the program is reading
 //
-// What is done with them, by the ranks of a job or by a command:
+// Operations on these files, which the ranks of a job or a command call:
 //
 //	flush.go      a dataset from the cache to the prefix directory
 //	bring.go      ... the copy of a rank's files
@@ -50,11 +50,11 @@ import (
 //
 //	VERSION = 2
 //	CURRENT = <name>              the dataset to restart from first
-//	CURRENT_COMPRESSED = <name>   the same, of one with compressed files; ours
+//	CURRENT_COMPRESSED = <name>   (*) in place of CURRENT, if that dataset has compressed files
 //	NAME / <name> / DSET = <id>
 //	DSET / <id> / DSET / …        description
-//	              COMPLETE        1, or 0
-//	              COMPRESSED = 1  in the place of COMPLETE = 1, see describe; ours
+//	              COMPLETE        1 or 0
+//	              COMPRESSED = 1  (*) in place of COMPLETE = 1, see describe
 //	              FLUSHED         when it was entered
 //	              FETCHED / <when> …
 //	              FAILED          when a restart from it failed
@@ -76,10 +76,10 @@ const (
 	timestamp = "2006-01-02T15:04:05" // local time
 )
 
-// Index says which datasets are in a prefix directory.
+// Index lists the datasets in a prefix directory.
 type Index struct {
 	h      *hash.Hash
-	shadow []Entry // further copies of checkpoints in an index of SCR 1.1
+	shadow []Entry // further copies of checkpoints, from an index of SCR 1.1; see oldIndex
 }
 
 // Entry is one dataset of an index.
@@ -102,8 +102,8 @@ func (e Entry) usable() bool {
 	return e.ID > 0 && e.Dataset.ID() == e.ID && e.Complete && !e.Failed && e.Flags().Has(dataset.Checkpoint)
 }
 
-// ReadIndex reads the index of a prefix directory. One that has none has an
-// empty index.
+// ReadIndex reads the index of a prefix directory. If there is none, it returns an index
+// without datasets, or with the checkpoints of an index of SCR 1.1.
 func ReadIndex(prefix string) (*Index, error) {
 	h, err := hash.ReadOrNew(metadataPath(prefix, indexFile))
 	if err != nil {
@@ -116,7 +116,7 @@ func ReadIndex(prefix string) (*Index, error) {
 	return x, nil
 }
 
-// damaged tells people what to do about an index that cannot be read.
+// damaged adds to the error of an index that is corrupt how to repair it.
 func damaged(err error, prefix string) error {
 	if !errors.Is(err, hash.ErrCorrupt) {
 		return fmt.Errorf("index: %w", err)
@@ -124,7 +124,7 @@ func damaged(err error, prefix string) error {
 	return fmt.Errorf("index: %w (scr_index --repair -p '%s' makes a new one from the datasets that are there)", err, prefix)
 }
 
-// newIndex makes an index of its hash. One that is empty takes over the checkpoints
+// newIndex makes an Index from its hash. If the hash is empty, it enters the checkpoints
 // that SCR 1.1 has left in the prefix directory.
 func newIndex(h *hash.Hash, prefix string) (*Index, error) {
 	x := &Index{h: h}
@@ -162,8 +162,8 @@ func (x *Index) enterOld(old oldIndex) {
 	}
 }
 
-// UpdateIndex changes the index of a prefix directory while no other process
-// does.
+// UpdateIndex changes the index of a prefix directory under its lock. If change returns
+// an error, the index stays as it is.
 func UpdateIndex(prefix string, change func(*Index) error) error {
 	err := update(prefix, indexFile, func(h *hash.Hash) error {
 		x, err := newIndex(h, prefix)
@@ -182,8 +182,8 @@ func UpdateIndex(prefix string, change func(*Index) error) error {
 	return err
 }
 
-// mendIndex puts a new index in the place of one that cannot be read, see hash.Mend.
-// fill is told, by an error, if what SCR 1.1 has left cannot be read either.
+// mendIndex replaces an index that cannot be read by one that fill makes, see hash.Mend.
+// If the index of SCR 1.1 cannot be read either, fill gets the error in old.
 func mendIndex(prefix, aside string, fill func(x *Index, old error)) (done, kept bool, err error) {
 	if err := makeMetadata(prefix); err != nil {
 		return false, false, err
@@ -221,7 +221,7 @@ func (x *Index) enter(e Entry) {
 	x.h.At(keyDset).Set(strconv.Itoa(e.ID), e.encode())
 }
 
-// encode is the entry as it is in an index, without when a restart read it.
+// encode returns the entry's hash in an index, without the keys FETCHED and FAILED.
 func (e Entry) encode() *hash.Hash {
 	h := hash.New()
 	describe(h, e.Dataset, e.Complete)
@@ -242,7 +242,7 @@ func (e Entry) encode() *hash.Hash {
 	return h
 }
 
-// decodeEntry reads the entry of a number.
+// decodeEntry reads the entry of an id from its hash.
 func decodeEntry(id int, h *hash.Hash) Entry {
 	d := dataset.Decode(h.Get(keyDset))
 	e := Entry{
@@ -256,11 +256,11 @@ func decodeEntry(id int, h *hash.Hash) Entry {
 }
 
 // replace changes the description of a dataset that is entered, and whether it is
-// complete; nothing else.
+// complete, and nothing else of the entry.
 func (x *Index) replace(d dataset.Dataset, complete bool) {
 	describe(x.at(d.ID()), d, complete)
 	if name := d.Name(); x.Current() == name {
-		x.setCurrent(name)
+		x.setCurrent(name) // the key depends on whether d is compressed
 	}
 }
 
@@ -272,7 +272,8 @@ func (x *Index) Lookup(name string) (id int, ok bool) {
 	return 0, false
 }
 
-// Remove takes a dataset out. Its files stay.
+// Remove removes a dataset from the index, and reports whether it was there. Its files
+// stay.
 func (x *Index) Remove(name string) bool {
 	id, ok := x.Lookup(name)
 	if ok {
@@ -318,30 +319,33 @@ func (x *Index) RemoveAfter(id int) []string {
 	return names
 }
 
-// Current is the name of the dataset to restart from first, "" if none is set.
+// Current returns the name of the dataset that the next restart tries first, "" if none
+// is set.
 func (x *Index) Current() string {
 	if name := x.h.Text(keyCurrent); name != "" {
-		return name // set later, maybe by SCR 3.1, which does not know the other key
+		// If both keys are there, SCR 3.1 has set this one later: it does not remove the
+		// other one, as we do.
+		return name
 	}
 	return x.h.Text(keyCurrentCompressed)
 }
 
-// setCurrent has the next restart begin with a dataset that is entered; with the
-// newest if name is "".
+// setCurrent makes the dataset called name current. If name is "", or is not in the
+// index, no dataset is current, and the next restart begins with the newest.
 func (x *Index) setCurrent(name string) {
 	x.h.Unset(keyCurrent)
 	x.h.Unset(keyCurrentCompressed)
 	if e, ok := x.Find(name); !ok {
 		return
-	} else if e.Compressed() { // SCR 3.1 does not ask whether the current one is complete
+	} else if e.Compressed() { // SCR 3.1 reads what CURRENT names without checking COMPLETE
 		x.h.SetValue(keyCurrentCompressed, name)
 	} else {
 		x.h.SetValue(keyCurrent, name)
 	}
 }
 
-// SetCurrent says which dataset to restart from first. One that a restart has
-// failed from gets another chance.
+// SetCurrent makes the next restart try a dataset first, even if a restart from it has
+// failed before. It is an error if the index has no dataset called name.
 func (x *Index) SetCurrent(name string) error {
 	id, ok := x.Lookup(name)
 	if !ok {
@@ -357,8 +361,8 @@ func (x *Index) MarkFetched(id int, now time.Time) {
 	x.at(id).SetKV(keyFetched, now.Format(timestamp))
 }
 
-// MarkFailed records that a restart from a dataset failed, so that no other is
-// tried.
+// MarkFailed records that a restart from a dataset failed. No later restart tries it,
+// and it is not current any more.
 func (x *Index) MarkFailed(id int, now time.Time) {
 	e := x.at(id)
 	e.SetValue(keyFailed, now.Format(timestamp))
@@ -398,8 +402,7 @@ func (x *Index) Find(name string) (Entry, bool) {
 	return x.ByID(id), true
 }
 
-// ByID returns the dataset of a number, the zero Entry but for the number if there is
-// none.
+// ByID returns the entry of an id. If there is none, only its ID is set.
 func (x *Index) ByID(id int) Entry {
 	e := decodeEntry(id, x.h.Get(keyDset, strconv.Itoa(id)))
 	if e.Name != "" && x.Current() == e.Name {
@@ -409,23 +412,23 @@ func (x *Index) ByID(id int) Entry {
 	return e
 }
 
-// Has reports whether a dataset is entered, that one and not another of its id.
+// Has reports whether the index has dataset d. An entry of the same id that differs in
+// name or time of creation is another dataset.
 func (x *Index) Has(d dataset.Dataset) bool {
 	e := x.ByID(d.ID())
 	return !e.IsZero() && e.Name == d.Name() && e.Created().Equal(d.Created())
 }
 
-// TakenError says that a dataset cannot be entered since the index has another one
-// under its number: two jobs have begun to count from the same number in one prefix
-// directory.
+// TakenError says that a dataset cannot be entered because the index has another one
+// with its id: two jobs have begun to count from the same id in one prefix directory.
 type TakenError struct {
 	Prefix  string
-	Dataset dataset.Dataset
-	By      Entry
-	Highest int // id of any dataset there
+	Dataset dataset.Dataset // that cannot be entered
+	By      Entry           // that has its id
+	Highest int             // highest id in the index
 }
 
-// ErrTaken is what every TakenError is.
+// ErrTaken is the kind of every TakenError: errors.Is(err, ErrTaken) is true.
 var ErrTaken = mpi.NewKind(2, "the number of a dataset is taken")
 
 // Is reports whether target is ErrTaken.
@@ -440,8 +443,9 @@ func (e *TakenError) Error() string {
 		"need prefix directories of their own (scr_index --drop makes the number free)", e.Prefix, by, e.Dataset.ID(), e.Dataset.Name())
 }
 
-// claim is a *TakenError if another dataset has the number of this one: a complete one
-// or, if begun says that this one has been entered before, any.
+// claim returns a *TakenError if d may not be entered, because another dataset has its
+// id. An incomplete one may be replaced, unless begun is true: then d has been entered
+// before, and so the other dataset is newer than that entry.
 func (x *Index) claim(prefix string, d dataset.Dataset, begun bool) error {
 	if e := x.ByID(d.ID()); !e.IsZero() && !x.Has(d) && (e.Complete || e.Placing > 0 || begun) {
 		return &TakenError{prefix, d, e, x.Highest()}
@@ -449,7 +453,7 @@ func (x *Index) claim(prefix string, d dataset.Dataset, begun bool) error {
 	return nil
 }
 
-// Highest is the highest id of any dataset.
+// Highest returns the highest id of any dataset, 0 if there is none.
 func (x *Index) Highest() int {
 	if ids := x.h.Get(keyDset).Ints(); len(ids) > 0 {
 		return ids[len(ids)-1]
@@ -457,11 +461,11 @@ func (x *Index) Highest() int {
 	return 0
 }
 
-// Next returns the dataset to try to restart from: the current one first, and
-// then, newest first, those that are older than below, complete, checkpoints,
-// and have not failed. below is 0 for the first try. An entry whose description has
-// another number is skipped: a caller that goes down the list by the numbers of
-// datasets would get it again and again.
+// Next returns the next checkpoint to try to restart from. If below is 0, for the first
+// try, that is the current one if it is usable, else the newest usable one. For further
+// tries the caller passes the id of the checkpoint that it has tried last, and Next
+// returns the newest usable one with an id lower than below. An entry whose description
+// has another id is not usable: the caller would get it again and again.
 func (x *Index) Next(below int) (Entry, bool) {
 	if below == 0 {
 		if e, ok := x.Find(x.Current()); ok && e.usable() {

@@ -204,7 +204,7 @@ func (p *Prefix) writeLeft(l loss, m match) error {
 		if err := os.RemoveAll(dir); err != nil {
 			return err
 		}
-		return os.MkdirAll(dir, 0o777)
+		return hash.MakeDirs(dir)
 	})
 	if err != nil {
 		return err

@@ -32,8 +32,9 @@ const (
 )
 
 // describe enters a dataset, complete or not, in the hash of an index or of a
-// summary. A dataset with compressed files is never complete for SCR 3.1, which would
-// take them for the program's; it has a key of its own that says so to us.
+// summary. A dataset with compressed files has COMPLETE = 0, since SCR 3.1 would
+// otherwise give these files to the program as they are. When it is complete, goscr reads
+// that from the key COMPRESSED.
 func describe(h *hash.Hash, d dataset.Dataset, complete bool) {
 	key := keyComplete
 	if d.Compressed() {
@@ -53,7 +54,7 @@ func isComplete(h *hash.Hash) bool {
 	return h.Text(keyComplete) == "1" || h.Text(keyCompressed) == "1"
 }
 
-// Found is a dataset that is in the prefix directory whatever the index says.
+// Found is a dataset with a summary in the prefix directory. The index may lack it.
 type Found struct {
 	dataset.Dataset
 	Complete bool
@@ -79,15 +80,18 @@ func (f Found) store(prefix string) error {
 
 func summaryPath(prefix string, id int) string { return filepath.Join(Dir(prefix, id), summaryFile) }
 
-// Summary reads the summary of one dataset.
+// Summary reads the summary of a dataset. It returns an error if the summary names
+// another id, or no valid name.
 func Summary(prefix string, id int) (Found, error) {
 	f, _, err := readSummary(prefix, id)
 	if err == nil && (f.ID() != id || dataset.CheckName(f.Name()) != nil) {
-		return Found{}, fmt.Errorf("%s is that of dataset %d, %q", summaryPath(prefix, id), f.ID(), f.Name())
+		return Found{}, fmt.Errorf("%s is the summary of dataset %d, %q", summaryPath(prefix, id), f.ID(), f.Name())
 	}
 	return f, err
 }
 
+// readSummary reads a summary without checking its id and name. It returns the text of
+// its version. A summary of another version is never complete.
 func readSummary(prefix string, id int) (f Found, version string, err error) {
 	path := summaryPath(prefix, id)
 	info, err := os.Lstat(path)
@@ -104,7 +108,8 @@ func readSummary(prefix string, id int) (f Found, version string, err error) {
 	return f, h.Text(keyVersion), nil
 }
 
-// completeSummary returns the description of a dataset that is complete.
+// completeSummary returns the description of a dataset, or an error if its summary does
+// not say that it is complete.
 func completeSummary(prefix string, id int) (dataset.Dataset, error) {
 	f, version, err := readSummary(prefix, id)
 	path := summaryPath(prefix, id)
@@ -117,18 +122,18 @@ func completeSummary(prefix string, id int) (dataset.Dataset, error) {
 	case !f.Complete:
 		err = fmt.Errorf("%s says that the dataset is not complete", path)
 	case f.ID() != id:
-		err = fmt.Errorf("%s is that of dataset %d", path, f.ID())
+		err = fmt.Errorf("%s is the summary of dataset %d", path, f.ID())
 	}
 	return f.Dataset, err
 }
 
-// Summaries returns all datasets that have a summary, lowest id first, and what
-// is wrong with those that cannot be read.
+// Summaries returns all datasets that have a summary, lowest id first, and an error for
+// each summary that cannot be read.
 func Summaries(prefix string) (list []Found, bad []error) {
 	for _, id := range IDs(prefix) {
 		f, err := Summary(prefix, id)
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // it has not come to one
+		case errors.Is(err, fs.ErrNotExist): // the dataset was not completed
 		case err != nil:
 			bad = append(bad, err)
 		default:

@@ -245,7 +245,7 @@ func (n *node) copyRank(rank int) error {
 // or an earlier scr_copy has copied: if the rank has a list, and all files on it are there.
 func (n *node) copied(rank, ranks int) map[string]redundancy.File {
 	p, err := prefix.ReadPart(n.Prefix, n.ID, rank)
-	if err != nil || !prefix.Same(p.Dataset, n.dataset) || p.Ranks != ranks || p.Find(n.Prefix) != nil {
+	if err != nil || !p.Dataset.Same(n.dataset) || p.Ranks != ranks || p.Find(n.Prefix) != nil {
 		return nil
 	}
 	own, _ := redundancy.Split(p.Files)
@@ -370,7 +370,7 @@ func (n *node) fillIn(r *redundancy.Reader, d, rank int) error {
 		return err
 	}
 	defer alone.Release()
-	if p, err := prefix.ReadPart(n.Prefix, n.ID, rank); err == nil && prefix.Same(p.Dataset, n.dataset) {
+	if p, err := prefix.ReadPart(n.Prefix, n.ID, rank); err == nil && p.Dataset.Same(n.dataset) {
 		return nil
 	}
 	return n.extract(r, d, rank)
