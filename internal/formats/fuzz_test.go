@@ -36,7 +36,7 @@ func FuzzReaders(f *testing.F) {
 		readers := map[string]func(at string) error{
 			"index.scr": func(string) error { _, err := prefix.ReadIndex(dir); return err },
 			"flush.scr": func(at string) error { _, err := prefix.ReadFlushFile(at); return err },
-			"halt.scr":  func(at string) error { _, err := halt.Conditions(at); return err },
+			"halt.scr":  func(at string) error { _, err := halt.Settings(at); return err },
 		}
 		read := readers[name]
 		if filepath.Ext(name) == ".scrfilemap" {
