@@ -63,6 +63,7 @@ blanks.`,
 		flags.BoolP("latest", "l", false, "print the number of the newest dataset")
 		flags.IntP("need-flush", "n", 0, "is dataset `ID` still to be copied to the prefix directory?")
 		alias(flags, "need-flush", "needflush", "")
+		_ = flags.MarkHidden("needflush") // the error is that there is none of the name
 		flags.Int("id", 0, "is dataset `ID` in the prefix directory?")
 		flags.BoolP("list-output", "o", false, "print the numbers of all outputs, lowest first")
 		flags.Bool("list-ckpt", false, "print the numbers of all checkpoints, highest first")

@@ -26,12 +26,12 @@ import (
 )
 
 // The test binary is every command by whose name it is called, as the recorder of
-// the logs of tests is, and the command that nodes are looked at with.
+// the logs of tests is, and those that a command starts here or on nodes.
 func TestMain(m *testing.M) {
 	if findCommand(filepath.Base(os.Args[0])) != nil {
 		main()
 	}
-	if len(os.Args) > 1 && os.Args[1] == "check_node" {
+	if len(os.Args) > 1 && findCommand("scr_"+os.Args[1]) != nil {
 		os.Exit(execute(append([]string{"scr"}, os.Args[1:]...), &context{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
 	}
 	os.Exit(m.Run())

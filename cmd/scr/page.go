@@ -148,6 +148,9 @@ func (m *man) options(flags *pflag.FlagSet) {
 	}
 	m.section("OPTIONS")
 	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
 		value, about := pflag.UnquoteUsage(f)
 		word := "--" + f.Name
 		if f.Shorthand != "" {
