@@ -175,6 +175,11 @@ crash: all $(out)/crash $(out)/steps
 	@$(out)/crash -steps $(out)/steps -mpi $(or $(MPI),openmpi) -state $(out)/crash.state -failed $(out)/crash.failed \
 	    $(if $(SEED),-seed '$(SEED)') $(if $(ONLY),-only '$(ONLY)') $(if $(CASE),-case '$(CASE)')
 
+FUZZTIME ?= 1m
+
+fuzz:
+	@scripts/fuzz '$(FUZZTIME)' '$(ONLY)'
+
 # Files that call each other, fields, floors: docs/architecture.md.
 structure:
 	@$(GO) test ./internal/structure -count=1 -v

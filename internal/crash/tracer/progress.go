@@ -16,11 +16,13 @@ import (
 // watched file; or if there was no such call at so many looks. A loaded machine does not
 // change the first two: a process that waits for a processor does not sleep.
 const (
-	look      = time.Second
 	mostIdle  = 90
 	mostTicks = 300 * 100 // in 1/100 s
 	mostLooks = 1800
 )
+
+// look is the time between two looks; a test has less of it.
+var look = time.Second
 
 // watch begins to look for a hang, and returns a function that ends it.
 func (t *trace) watch() (stop func()) {
