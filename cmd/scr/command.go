@@ -30,14 +30,21 @@ type command struct {
 	examples string
 	see      []string // related commands
 
-	takes  bool // it takes arguments besides options
-	before func(args []string) []string
-	run    func(c *context, flags *pflag.FlagSet) func(args []string) error
+	takes   bool // it takes arguments besides options
+	lenient bool // it warns of an option that it does not know: scripts decide by its exit status
+	before  func(args []string) []string
+	run     func(c *context, flags *pflag.FlagSet) func(args []string) error
 }
 
 // status says what the exit statuses 0 and 1 mean, if they do not just mean done and
 // failed.
-type status struct{ intro, done, failed string }
+type status struct {
+	intro, done, failed string
+
+	// The exit status is 0 after any error, since it tells a loop of a script to stop:
+	// a script that cannot ask must not go on for ever.
+	stops bool
+}
 
 // file is the name of a file and its description.
 type file struct{ name, about string }

@@ -43,9 +43,9 @@ func TestFlushFile(t *testing.T) {
 			status int
 			out    string
 		}{
-			{"--latest", 0, "4\n"}, {"--list-ckpt", 0, "4\n3\n1\n"}, {"--list-ckpt --before 4", 0, "3\n1\n"}, {"--list-ckpt --before 1", 1, ""},
-			{"--list-output", 0, "2\n3\n"}, {"--name 3", 0, "ckpt.3\n"}, {"--name 9", 1, ""},
-			{"--location 1", 0, "CACHE\n"}, {"--location 3", 0, "CACHE\nPFS\n"}, {"--location 9", 1, ""},
+			{"--latest", 0, "4\n"}, {"--list-ckpt", 0, "4 3 1\n"}, {"--list-ckpt --before 4", 0, "3 1\n"}, {"--list-ckpt --before 1", 1, ""},
+			{"--list-output", 0, "2 3\n"}, {"--list-output --before 3", 0, "2\n"}, {"--name 3", 0, "ckpt.3\n"}, {"--name 9", 1, ""},
+			{"--location 1", 0, "CACHE\n"}, {"--location 3", 0, "PFS\n"}, {"--location 9", 1, ""},
 			{"--need-flush 1", 0, ""}, {"--need-flush 2", 1, ""}, {"--need-flush 9", 1, ""}, {"--needflush 1", 0, ""}, {"--needflush 3", 1, ""},
 			{"--id 1", 1, ""}, {"--id 2", 0, ""}, {"--id 9", 1, ""},
 			{"--latest --id 1", 2, ""}, {"", 2, ""}, {"--latest --before 3", 2, ""}, {"--id x", 2, ""},
@@ -63,32 +63,40 @@ func TestFlushFile(t *testing.T) {
 func TestHalt(t *testing.T) {
 	dir := t.TempDir()
 	cntl := func(argv ...string) []string { return append([]string{"scr_halt_cntl", "--dir", dir}, argv...) }
+	expect(t, 1, "scr_retries_halt: CONTINUE RUN: No halt file found.\n", "scr_retries_halt", "--dir", dir)
+	head := "Halt file settings for " + filepath.Join(dir, ".scr/halt.scr") + ":\n"
+	expect(t, 0, head+"  None\n", cntl()...)
+	expect(t, 0, "Setting CheckpointsLeft\nSetting ExitReason\n\n"+head+"  ExitReason:      enough\n  CheckpointsLeft: 2\n", cntl("-c2", "-r", "enough", "-l")...)
+	expect(t, 0, "scr_retries_halt: HALT RUN: Reason: enough.\n", "scr_retries_halt", "-d", dir)
+	expect(t, 0, "Unsetting ExitReason\n\n"+head+"  CheckpointsLeft: 2\n", cntl("-xr")...)
 	expect(t, 1, "", "scr_retries_halt", "--dir", dir)
-	expect(t, 0, "", cntl()...)
-	expect(t, 0, "CheckpointsLeft = 2\nExitReason = enough\n", cntl("-c", "2", "-r", "enough", "-l")...)
-	expect(t, 0, "enough\n", "scr_retries_halt", "--dir", dir)
-	run(t, 0, cntl("--unset-reason")...)
-	expect(t, 1, "", "scr_retries_halt", "--dir", dir)
+	expect(t, 0, "Unsetting CheckpointsLeft\n\n"+head+"  None\n", cntl("-xc")...)
 	run(t, 0, cntl("-c", "0")...)
 	run(t, 0, "scr_retries_halt", "--dir", dir)
 	run(t, 0, cntl("--unset-checkpoints", "--after", "2001-01-01T12:00:00")...)
 	run(t, 0, "scr_retries_halt", "--dir", dir)
 	run(t, 0, cntl("--unset-after", "--before", "4000000000", "--seconds", "60")...)
 	run(t, 1, "scr_retries_halt", "--dir", dir)
-	out, _ := run(t, 0, cntl("-s", "3900000000")...)
-	if run(t, 0, "scr_retries_halt", "--dir", dir); out != "" {
+	run(t, 0, cntl("-s", "3900000000")...)
+	if out, _ := run(t, 0, "scr_retries_halt", "--dir", dir); !strings.Contains(out, "is past ExitBefore-HaltSeconds time") {
 		t.Error(out)
 	}
 	file := filepath.Join(dir, "own")
 	run(t, 0, "scr_halt_cntl", "-f", file, "-c", "7")
-	expect(t, 0, "CheckpointsLeft = 7\n", "scr_halt_cntl", "-f", file)
-	for _, bad := range [][]string{{"-c", "-1"}, {"-a", "soon"}, {"-r", "two\nlines"}, {"argument"}} {
+	expect(t, 0, "Halt file settings for "+file+":\n  CheckpointsLeft: 7\n", "scr_halt_cntl", "-f", file)
+	for _, bad := range [][]string{{"-c", "-1"}, {"-a", "soon"}, {"-r", "two\nlines"}, {"argument"}, {"-xl"}, {"-x", "cb"}, {"-c", "1", "-xc"}} {
 		run(t, 2, cntl(bad...)...)
 	}
 	// A job that has ended by itself is not started again.
 	c := scavengetest.New(t)
 	c.Job(scavengetest.Four, func(s *scr.Session, rank int) error { return s.Finalize() })
-	expect(t, 0, "SCR_FINALIZE_CALLED\n", "scr_retries_halt", "--dir", c.Prefix())
+	expect(t, 0, "scr_retries_halt: HALT RUN: Reason: SCR_FINALIZE_CALLED.\n", "scr_retries_halt", "--dir", c.Prefix())
+	expect(t, 0, "scr_retries_halt: HALT RUN: Reason: SCR_FINALIZE_CALLED.\n", "scr_retries_halt", "--dir", c.Prefix(), "--later", "x", "-Z")
+	// One that cannot read the file does not go on for ever.
+	must(t, os.WriteFile(c.Path(".scr/halt.scr"), []byte("nonsense"), 0o600))
+	if _, said := run(t, 0, "scr_retries_halt", "--dir", c.Prefix()); !strings.Contains(said, "halt.scr") {
+		t.Error(said)
+	}
 }
 
 func TestInspectCache(t *testing.T) {
@@ -320,7 +328,7 @@ func TestIndex_RepairOfSCR11(t *testing.T) {
 	}
 	run(t, 0, "scr_index", "-p", dir, "--repair")
 	out, _ := run(t, 0, "scr_index", "-p", dir)
-	for _, want := range []string{"18    YES", "12    YES", "6     YES"} {
+	for _, want := range []string{"  18 YES ", "  12 YES ", "   6 YES "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
@@ -347,12 +355,12 @@ func TestIndex_OfSCR11(t *testing.T) {
 	oldtest.Write(t, dir)
 	for time := range 2 { // the second time there is an index of ours, which has room for one copy
 		out, _ := run(t, 0, "scr_index", "-p", dir)
-		for _, want := range []string{"18    YES    2011-02-28T12:37:36  *    " + oldtest.Dirs[18][0], "12    YES", "6     YES"} {
+		for _, want := range []string{"  18 YES   2011-02-28T12:37:36   * " + oldtest.Dirs[18][0], "  12 YES ", "   6 YES "} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%q is not in\n%s", want, out)
 			}
 		}
-		if failed := strings.Contains(out, "18    NO"); failed != (time == 0) {
+		if failed := strings.Contains(out, "  18 NO"); failed != (time == 0) {
 			t.Error(out)
 		}
 		run(t, 0, "scr_index", "-p", dir, "--verify")

@@ -35,11 +35,12 @@ are copied as with --partner, without waiting for these nodes.`,
 	see:   []string{"scr_index", "scr_flush_file", "scr_inspect_cache", "scr_postrun"},
 	takes: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		id := flags.Int("id", 0, "copy dataset `ID`; scr_flush_file knows which there are")
+		id := flags.IntP("id", "i", 0, "copy dataset `ID`; scr_flush_file knows which there are")
 		control := controlFlag(flags)
 		dir := prefixFlag(flags)
-		buffer := flags.Int("buf", 1<<20, "copy `BYTES` at a time")
-		reread := flags.Bool("crc", false, "read files that were copied before and compare their checksums; without it, only their sizes and times are compared")
+		alias(flags, "prefix", "dir", "d")
+		buffer := sizeFlag(flags, "buf", "b", 1<<20, "copy `BYTES` at a time, such as 65536 or 64k")
+		reread := flags.BoolP("crc", "r", false, "read files that were copied before and compare their checksums; without it, only their sizes and times are compared")
 		partner := flags.Bool("partner", false, "also copy this node's copies of files of ranks on other nodes (PARTNER), if those nodes have copied nothing; use it after all nodes have run scr_copy")
 		return func(args []string) error {
 			if *id < 1 {
@@ -59,7 +60,7 @@ are copied as with --partner, without waiting for these nodes.`,
 			node := nodeName()
 			meter := c.meter("scr_copy: " + node)
 			done, err := (&scavenge.Copy{
-				Control: cntl, Prefix: path, ID: *id, Buffer: *buffer, Reread: *reread, Partner: *partner, Down: args,
+				Control: cntl, Prefix: path, ID: *id, Buffer: int(*buffer), Reread: *reread, Partner: *partner, Down: args,
 				Progress: meter, Warn: c.warn("scr_copy: " + node),
 			}).Run()
 			meter.end()

@@ -14,7 +14,7 @@ var crc32Command = command{
 	names:    []string{"scr_crc32"},
 	short:    "print the CRC-32 of files, as goscr records it",
 	synopsis: []string{"FILE..."},
-	long:     `Prints the checksum in the form 0x1b39e4e4, with the name of the file if there are several.`,
+	long:     `Prints the checksum as a hexadecimal number such as 1b39e4e4, with the name of the file if there are several.`,
 	examples: `    scr_crc32 ckpt.1200/rank_*`,
 	see:      []string{"scr_index"},
 	takes:    true,
@@ -29,9 +29,9 @@ var crc32Command = command{
 					return err
 				}
 				if len(args) > 1 {
-					fmt.Fprintf(c.out, "0x%08x  %s\n", crc, path)
+					fmt.Fprintf(c.out, "%x  %s\n", crc, path)
 				} else {
-					fmt.Fprintf(c.out, "0x%08x\n", crc)
+					fmt.Fprintf(c.out, "%x\n", crc)
 				}
 			}
 			return nil

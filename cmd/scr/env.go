@@ -30,9 +30,12 @@ var questions = []question{
 		}
 		return strconv.FormatInt(end.Unix(), 10), nil
 	}},
-	{"nodes", "print the nodes of the allocation", func(c *context, j *jobrun.Job) (string, error) {
+	{"nodes", "print the nodes of the allocation, separated by commas", func(c *context, j *jobrun.Job) (string, error) {
 		nodes, err := j.Nodes(c.ctx())
-		return hostlist.Compress(nodes), err
+		if err == nil {
+			nodes, err = hostlist.Parse(strings.Join(nodes, ",")) // sorted
+		}
+		return strings.Join(nodes, ","), err
 	}},
 	{"down", "print those that the resource manager knows to be down", func(c *context, j *jobrun.Job) (string, error) {
 		nodes, err := j.Nodes(c.ctx())
@@ -40,9 +43,9 @@ var questions = []question{
 			return "", err
 		}
 		down, err := j.Manager.Down(c.ctx(), nodes)
-		return hostlist.Compress(slices.Collect(maps.Keys(down))), err
+		return strings.Join(hostlist.Intersection(nodes, slices.Collect(maps.Keys(down))), ","), err
 	}},
-	{"prefix", "print the prefix directory", func(_ *context, j *jobrun.Job) (string, error) { return j.Prefix, nil }},
+	{"prefix", "print the prefix directory; --prefix=DIR or -p DIR says which it is and prints nothing", func(_ *context, j *jobrun.Job) (string, error) { return j.Prefix, nil }},
 	{"runnodes", "print the number of nodes that the last run has used", func(_ *context, j *jobrun.Job) (string, error) {
 		n, err := j.NodesUsed()
 		return strconv.Itoa(n), err
@@ -52,21 +55,39 @@ var questions = []question{
 var envCommand = command{
 	names:    []string{"scr_env"},
 	short:    "print values of the job: user, id, nodes, end",
-	synopsis: []string{"--user|--jobid|--endtime|--nodes|--down|--prefix|--runnodes"},
+	synopsis: []string{"[--user] [--jobid] [--endtime] [--nodes] [--down] [--runnodes] [--prefix | -p DIR]"},
 	long:     `Each option prints one line. Several options print their lines in the order in which they are listed here.`,
 	environ:  slices.Concat(ofJob, []string{"SCR_USER_NAME", "SCR_NODELIST", "SCR_END_TIME"}),
 	examples: `    scr_env --jobid --nodes`,
 	see:      []string{"scr_run", "scr_list_dir", "scr_list_down_nodes"},
+	takes:    true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		var names []string
+		prefix := ""
 		for _, q := range questions {
-			flags.BoolP(q.name, q.name[:1], false, q.help)
 			names = append(names, q.name)
+			if q.name == "prefix" {
+				flags.StringVarP(&prefix, q.name, q.name[:1], "", strings.Replace(q.help, "DIR", "`DIR`", 1))
+				flags.Lookup(q.name).NoOptDefVal = omitted
+				continue
+			}
+			flags.BoolP(q.name, q.name[:1], false, q.help)
 		}
-		return c.aboutJob(noPrefix, func(j *jobrun.Job) error {
+		return func(args []string) error {
+			if prefix == omitted && len(args) == 1 {
+				prefix, args = args[0], nil // -p DIR
+			}
+			if err := noArguments(args); err != nil {
+				return err
+			}
+			of := &jobOptions{prefix: strings.TrimPrefix(prefix, omitted)}
+			j, err := c.job(of)
+			if err != nil {
+				return err
+			}
 			asked := false
 			for _, q := range questions {
-				if !flags.Changed(q.name) {
+				if !flags.Changed(q.name) || q.name == "prefix" && of.prefix != "" {
 					continue
 				}
 				asked = true
@@ -80,6 +101,6 @@ var envCommand = command{
 				return fmt.Errorf("ask for something: --%s; %w", strings.Join(names, ", --"), errUsage)
 			}
 			return nil
-		})
+		}
 	},
 }

@@ -7,10 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
@@ -20,7 +22,7 @@ import (
 // are in .scr of the prefix directory; the directory with the files is accepted too.
 
 func dirFlag(flags *pflag.FlagSet) *string {
-	return flags.String("dir", "", "prefix directory `DIR`, in whose .scr a job leaves its files, or the directory that has these files itself (default: $SCR_PREFIX, else the current directory)")
+	return flags.StringP("dir", "d", "", "prefix directory `DIR`, in whose .scr a job leaves its files, or the directory that has these files itself (default: $SCR_PREFIX, else the current directory)")
 }
 
 // jobFile is the path of one of these files.
@@ -41,10 +43,11 @@ func jobFile(option, name string) (string, error) {
 var flushFileCommand = command{
 	names: []string{"scr_flush_file"},
 	short: "say where datasets are that a job has written",
-	synopsis: []string{"[--dir DIR] --latest", "[--dir DIR] --need-flush ID", "[--dir DIR] --id ID", "[--dir DIR] --list-output",
-		"[--dir DIR] --list-ckpt [--before ID]", "[--dir DIR] --location ID", "[--dir DIR] --name ID"},
+	synopsis: []string{"[-d DIR] --latest", "[-d DIR] --need-flush ID", "[-d DIR] --id ID", "[-d DIR] --list-output [--before ID]",
+		"[-d DIR] --list-ckpt [--before ID]", "[-d DIR] --location ID", "[-d DIR] [--resume | --summary] --name ID"},
 	long: `For scripts that scavenge after a job has ended: they should scavenge outputs first, lowest number first, and
-then checkpoints, highest number first, until one is complete.`,
+then checkpoints, highest number first, until one is complete. Numbers are printed on one line, separated by
+blanks.`,
 	exit:    status{done: "Yes, or found.", failed: "No, or not found, or failed; then a line on standard error says why."},
 	environ: ofPrefix,
 	files:   []file{{".scr/flush.scr", "where datasets are"}},
@@ -53,59 +56,77 @@ then checkpoints, highest number first, until one is complete.`,
     for id in $(scr_flush_file --list-output) $(scr_flush_file --list-ckpt); do
         scr_flush_file --need-flush $id && echo $id
     done`,
-	see: []string{"scr_copy", "scr_index", "scr_postrun"},
+	see:     []string{"scr_copy", "scr_index", "scr_postrun"},
+	lenient: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		dir := dirFlag(flags)
-		flags.Bool("latest", false, "print the number of the newest checkpoint")
-		flags.Int("need-flush", 0, "is dataset `ID` still to be copied to the prefix directory?")
-		flags.Int("needflush", 0, "the same as --need-flush `ID`")
+		q := &flushQuestion{context: c, flags: flags, dir: dirFlag(flags)}
+		flags.BoolP("latest", "l", false, "print the number of the newest dataset")
+		flags.IntP("need-flush", "n", 0, "is dataset `ID` still to be copied to the prefix directory?")
+		alias(flags, "need-flush", "needflush", "")
+		_ = flags.MarkHidden("needflush") // the error is that there is none of the name
 		flags.Int("id", 0, "is dataset `ID` in the prefix directory?")
-		flags.Bool("list-output", false, "print the numbers of all outputs, lowest first")
+		flags.BoolP("list-output", "o", false, "print the numbers of all outputs, lowest first")
 		flags.Bool("list-ckpt", false, "print the numbers of all checkpoints, highest first")
-		before := flags.Int("before", 0, "with --list-ckpt: only those with numbers below `ID`")
-		flags.Int("location", 0, "print where dataset `ID` is, a place a line: CACHE, PFS (the prefix directory), FLUSHING (it is being flushed, or was when the job died)")
-		flags.Int("name", 0, "print the name of dataset `ID`")
-		return func([]string) error {
-			what, err := exactlyOne(flags, "", "latest", "need-flush", "needflush", "id", "list-output", "list-ckpt", "location", "name")
-			if err != nil {
-				return err
-			}
-			if flags.Changed("before") && what != "list-ckpt" {
-				return fmt.Errorf("--before goes with --list-ckpt; %w", errUsage)
-			}
-			path, err := jobFile(*dir, "flush.scr")
-			if err != nil {
-				return err
-			}
-			list, err := prefix.ReadFlushFile(path)
-			if errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("%w: no job has left one here", err)
-			}
-			if err != nil {
-				return err
-			}
-			switch what {
-			case "latest":
-				return c.numbers(newest(list, dataset.Checkpoint, 0), 1)
-			case "list-ckpt":
-				return c.numbers(newest(list, dataset.Checkpoint, *before), -1)
-			case "list-output":
-				ids := newest(list, dataset.Output, 0)
-				slices.Reverse(ids)
-				return c.numbers(ids, -1)
-			}
-			id, _ := flags.GetInt(what) // is one of those that are numbers
-			return c.flushState(list, what, id)
-		}
+		q.before = flags.Int("before", 0, "with --list-output and --list-ckpt: only those with numbers below `ID`")
+		flags.IntP("location", "L", 0, "print where dataset `ID` is: PFS if it is in the prefix directory, else FLUSHING if it is being flushed, or was when the job died, else CACHE")
+		flags.IntP("name", "s", 0, "print the name of dataset `ID`")
+		q.resume = flags.BoolP("resume", "r", false, "with --name: finish the copies first; scr_transfer does so itself, so this changes nothing")
+		q.summary = flags.BoolP("summary", "S", false, "with --name: enter the dataset in the index first, if all of it has come, as scr_index --build does")
+		return func([]string) error { return q.answer() }
 	},
 }
 
-// newest returns the numbers of the datasets of a kind, highest first. before
+// flushQuestion is what scr_flush_file is asked.
+type flushQuestion struct {
+	*context
+	flags           *pflag.FlagSet
+	dir             *string
+	before          *int
+	resume, summary *bool
+}
+
+func (q *flushQuestion) answer() error {
+	what, err := exactlyOne(q.flags, "", "latest", "need-flush", "needflush", "id", "list-output", "list-ckpt", "location", "name")
+	switch {
+	case err != nil:
+		return err
+	case q.flags.Changed("before") && what != "list-ckpt" && what != "list-output":
+		return fmt.Errorf("--before goes with --list-output and --list-ckpt; %w", errUsage)
+	case (*q.resume || *q.summary) && what != "name":
+		return fmt.Errorf("--resume and --summary go with --name; %w", errUsage)
+	}
+	path, err := jobFile(*q.dir, "flush.scr")
+	if err != nil {
+		return err
+	}
+	list, err := prefix.ReadFlushFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: no job has left one here", err)
+	}
+	if err != nil {
+		return err
+	}
+	switch what {
+	case "latest":
+		ids := newest(list, dataset.Checkpoint|dataset.Output, 0)
+		return q.numbers(ids[:min(1, len(ids))])
+	case "list-ckpt":
+		return q.numbers(newest(list, dataset.Checkpoint, *q.before))
+	case "list-output":
+		ids := newest(list, dataset.Output, *q.before)
+		slices.Reverse(ids)
+		return q.numbers(ids)
+	}
+	id, _ := q.flags.GetInt(what) // is one of those that are numbers
+	return q.aboutOne(list, what, id)
+}
+
+// newest returns the numbers of the datasets of one of the kinds, highest first. before
 // bounds them, if it is not 0.
-func newest(list []prefix.Located, kind dataset.Flags, before int) []int {
+func newest(list []prefix.Located, kinds dataset.Flags, before int) []int {
 	var ids []int
 	for _, l := range list {
-		if l.Flags.Has(kind) && (before == 0 || l.ID < before) {
+		if l.Flags&kinds != 0 && (before == 0 || l.ID < before) {
 			ids = append(ids, l.ID)
 		}
 	}
@@ -113,22 +134,17 @@ func newest(list []prefix.Located, kind dataset.Flags, before int) []int {
 	return ids
 }
 
-// numbers prints at most most numbers. Without any the answer is no.
-func (c *context) numbers(ids []int, most int) error {
+// numbers prints numbers on one line. Without any the answer is no.
+func (c *context) numbers(ids []int) error {
 	if len(ids) == 0 {
 		return errNo
 	}
-	if most > 0 && len(ids) > most {
-		ids = ids[:most]
-	}
-	for _, id := range ids {
-		fmt.Fprintln(c.out, id)
-	}
-	return nil
+	_, err := fmt.Fprintln(c.out, strings.Trim(fmt.Sprint(ids), "[]"))
+	return err
 }
 
-// flushState answers a question about one dataset.
-func (c *context) flushState(list []prefix.Located, what string, id int) error {
+// aboutOne answers a question about one dataset.
+func (q *flushQuestion) aboutOne(list []prefix.Located, what string, id int) error {
 	i := slices.IndexFunc(list, func(l prefix.Located) bool { return l.ID == id })
 	if i < 0 {
 		return errNo
@@ -139,12 +155,19 @@ func (c *context) flushState(list []prefix.Located, what string, id int) error {
 	case "id":
 		yes = l.Is(prefix.InPrefix)
 	case "location":
-		for _, where := range l.Places {
-			fmt.Fprintln(c.out, printable(string(where)))
-		}
+		fmt.Fprintln(q.out, location(l))
 		yes = len(l.Places) > 0
 	case "name":
-		fmt.Fprintln(c.out, printable(l.Name))
+		if *q.summary && !l.Is(prefix.InPrefix) {
+			dir, err := prefixDir(*q.dir)
+			if err != nil {
+				return err
+			}
+			if err := (index{q.context, dir, false}).build(id); err != nil {
+				return err
+			}
+		}
+		fmt.Fprintln(q.out, printable(l.Name))
 	default:
 		yes = !l.Is(prefix.InPrefix)
 	}
@@ -154,12 +177,26 @@ func (c *context) flushState(list []prefix.Located, what string, id int) error {
 	return nil
 }
 
+// location is the one place that says most about a dataset, NONE if it has none.
+func location(l prefix.Located) string {
+	for _, where := range []prefix.Location{prefix.InPrefix, prefix.Flushing, "SYNC_FLUSHING", prefix.InCache} { // SYNC_FLUSHING: by SCR 3.1
+		if l.Is(where) {
+			return string(where)
+		}
+	}
+	if len(l.Places) > 0 {
+		return printable(string(l.Places[0]))
+	}
+	return "NONE"
+}
+
 var nodesFileCommand = command{
 	names:    []string{"scr_nodes_file"},
 	short:    "print how many nodes the last run used",
-	synopsis: []string{"[--dir DIR]"},
+	synopsis: []string{"[-d DIR]"},
 	long:     `Scripts use this number to decide whether enough nodes are up for another run.`,
-	exit:     status{done: "Found.", failed: "Not found, or failed; a line on standard error says why."},
+	exit:     status{done: "Found.", failed: "Not found, and then 0 is printed if there is a file, or failed; a line on standard error says why."},
+	lenient:  true,
 	environ:  ofPrefix,
 	files:    []file{{".scr/nodes.scr", "the number"}},
 	see:      []string{"scr_retries_halt", "scr_should_exit"},
@@ -171,6 +208,9 @@ var nodesFileCommand = command{
 				return err
 			}
 			n, err := prefix.ReadNodes(path)
+			if errors.Is(err, prefix.ErrNoNodes) {
+				fmt.Fprintln(c.out, 0)
+			}
 			if err != nil {
 				return err
 			}
@@ -183,16 +223,20 @@ var nodesFileCommand = command{
 var retriesHaltCommand = command{
 	names:    []string{"scr_retries_halt"},
 	short:    "say whether a job is to stop",
-	synopsis: []string{"[--dir DIR]"},
+	synopsis: []string{"[-d DIR]"},
 	long: `For scripts that start a job again after it has failed. It is not to be started again if the halt file has a
-condition that has come true, or if the last run ended by itself, in SCR_Finalize. The reason is printed.`,
-	exit:    status{done: "The job is to stop.", failed: "Another run may be started, or failed; then a line on standard error says why."},
-	environ: ofPrefix,
+condition that has come true, or if the last run ended by itself, in SCR_Finalize. The reasons are printed.
+
+If the halt file cannot be read, or the command is called in the wrong way, the answer is to stop: a script must
+not start a job for ever because it cannot ask.`,
+	exit:    status{done: "The job is to stop, or failed; then a line on standard error says why.", failed: "Another run may be started.", stops: true},
+	environ: append([]string{"SCR_HALT_SECONDS"}, ofPrefix...),
 	files:   []file{{".scr/halt.scr", "the conditions"}},
 	examples: `    until scr_retries_halt --dir /p/run7; do
         mpirun ./app
     done`,
-	see: []string{"scr_halt", "scr_halt_cntl", "scr_nodes_file", "scr_should_exit"},
+	see:     []string{"scr_halt", "scr_halt_cntl", "scr_nodes_file", "scr_should_exit"},
+	lenient: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		dir := dirFlag(flags)
 		return func([]string) error {
@@ -200,15 +244,24 @@ condition that has come true, or if the last run ended by itself, in SCR_Finaliz
 			if err != nil {
 				return err
 			}
-			why, err := halt.Stop(path, time.Now())
+			cfg, _, err := config.Read(*dir)
 			if err != nil {
 				return err
 			}
-			if why == "" {
-				return errNo
+			reasons, err := halt.Stop(path, cfg.HaltTime, time.Now())
+			if err != nil {
+				return err
 			}
-			fmt.Fprintln(c.out, printable(why))
-			return nil
+			for _, why := range reasons {
+				fmt.Fprintf(c.out, "scr_retries_halt: HALT RUN: %s\n", printable(why))
+			}
+			if len(reasons) > 0 {
+				return nil
+			}
+			if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+				fmt.Fprintln(c.out, "scr_retries_halt: CONTINUE RUN: No halt file found.")
+			}
+			return errNo
 		}
 	},
 }

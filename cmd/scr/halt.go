@@ -2,10 +2,8 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 
@@ -83,7 +81,7 @@ var haltCommand = command{
 checks them, and so does scr_run between runs; the job stops at its next checkpoint once one of them is true.
 Without an option the job stops after its next checkpoint.
 
-Conditions stay until they are removed, even after they have become true: a job that is started again stops
+A condition is printed when it is set, and all of them with --list. They stay until they are removed, even after they have become true: a job that is started again stops
 again, and prints why. The halt file also records that a job has ended by itself (SCR_FINALIZE_CALLED), which
 affects only scr_retries_halt. The options --checkpoints, --before, --after and --seconds may be given
 together: the first condition that becomes true stops the job. ` + aboutTimes,
@@ -100,6 +98,7 @@ together: the first condition that becomes true stops the job. ` + aboutTimes,
 		resume := flags.Bool("unset-reason", false, "remove the reason to stop, and the record that the job has ended")
 		list := flags.BoolP("list", "l", false, "print the conditions that are set")
 		remove := flags.BoolP("remove", "r", false, "remove all conditions")
+		flags.BoolP("verbose", "v", false, "say more"+unused)
 		dir := prefixFlag(flags)
 		return func(args []string) error {
 			values, err := haltValues(flags, 1e8) // 14 is no time, nor is it 14 seconds after 1970
@@ -113,8 +112,8 @@ together: the first condition that becomes true stops the job. ` + aboutTimes,
 				values[halt.Because] = "scr_halt --immediate"
 				values[halt.Immediate] = strconv.FormatInt(time.Now().Unix(), 10)
 			}
-			if *remove && len(values) > 0 || *list && (*remove || len(values) > 0) {
-				return fmt.Errorf("--list and --remove go with no other option; %w", errUsage)
+			if *remove && (*list || len(values) > 0) {
+				return fmt.Errorf("--remove goes with no other option; %w", errUsage)
 			}
 			if len(args) == 0 {
 				path, err := prefixDir(*dir)
@@ -143,23 +142,28 @@ func (c *context) haltOne(prefix string, list, remove bool, values map[halt.Fiel
 	switch {
 	case remove:
 		return halt.Remove(prefix)
-	case len(values) > 0:
+	case len(values) == 0 && !list:
+		values = map[halt.Field]string{halt.Because: "JOB_HALTED"} // the reason of SCR 3.1
+	}
+	if len(values) > 0 {
 		if err := halt.Change(prefix, values); err != nil {
 			return err
 		}
-	case !list:
-		if err := halt.Change(prefix, map[halt.Field]string{halt.Because: "scr_halt"}); err != nil {
-			return err
-		}
+		c.tellChanges(values)
 	}
-	text, err := halt.Describe(prefix)
+	return c.haltSettings(halt.Path(prefix))
+}
+
+// haltSettings prints the conditions in a halt file as SCR 3.1 does.
+func (c *context) haltSettings(path string) error {
+	text, err := halt.Settings(path)
 	if err != nil {
 		return err
 	}
 	if text == "" {
-		text = "no condition is set\n"
+		text = "  None\n"
 	}
-	fmt.Fprintf(c.out, "%s\n%s", prefix, text)
+	fmt.Fprintf(c.out, "Halt file settings for %s:\n%s", path, text)
 	return nil
 }
 
@@ -167,9 +171,9 @@ var haltCntlCommand = command{
 	names: []string{"scr_halt_cntl"},
 	short: "list and change the conditions under which a job stops",
 	synopsis: []string{"{-f FILE | --dir DIR} [--list]",
-		"{-f FILE | --dir DIR} [-c N] [-a TIME] [-b TIME] [-s SECONDS] [-r REASON] [--unset-...]"},
+		"{-f FILE | --dir DIR} [-c N] [-a TIME] [-b TIME] [-s SECONDS] [-r REASON] [-x LETTER] [--unset-...]"},
 	long: `A job looks at its halt file when it asks whether to write a checkpoint or to stop. Conditions can be changed
-while it runs. ` + aboutTimes,
+while it runs. All that are set are printed, after a line for each change. ` + aboutTimes,
 	environ:  ofPrefix,
 	files:    []file{{".scr/halt.scr", "the conditions"}},
 	examples: `    scr_halt_cntl --dir /p/run7 --checkpoints 2 --list`,
@@ -177,16 +181,22 @@ while it runs. ` + aboutTimes,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		file := flags.StringP("file", "f", "", "halt file `FILE` (default: that of --dir)")
 		dir := dirFlag(flags)
-		list := flags.BoolP("list", "l", false, "print all conditions, after the changes; this is done if nothing is asked for")
+		flags.BoolP("list", "l", false, "print all conditions; this is done after changes, too")
 		haltFlags(flags)
 		reason := flags.StringP("reason", "r", "", "stop now, for the reason `TEXT`")
-		resume := flags.Bool("unset-reason", false, "remove the reason, so that the job goes on or can be started again")
+		flags.Bool("unset-reason", false, "remove the reason, so that the job goes on or can be started again")
+		unset := flags.StringArrayP("unset", "x", nil, "take the option `LETTER` back: -xc, -xb, -xa, -xs or -xr")
 		return func([]string) error {
+			for _, letter := range *unset {
+				if err := unsetByLetter(flags, letter); err != nil {
+					return err
+				}
+			}
 			changes, err := haltValues(flags, 1)
 			if err != nil {
 				return err
 			}
-			if *resume {
+			if flags.Changed("unset-reason") {
 				changes[halt.Because] = ""
 			}
 			if *reason != "" {
@@ -210,26 +220,32 @@ while it runs. ` + aboutTimes,
 				if err := halt.Edit(path, changes); err != nil {
 					return err
 				}
+				c.tellChanges(changes)
 			}
-			if *list || len(changes) == 0 {
-				return c.conditions(path)
-			}
-			return nil
+			return c.haltSettings(path)
 		}
 	},
 }
 
-func (c *context) conditions(path string) error {
-	set, err := halt.Conditions(path)
-	if err != nil {
-		return err
-	}
-	for _, field := range slices.Sorted(maps.Keys(set)) {
-		text := printable(set[field])
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil && (field == halt.After || field == halt.Before) {
-			text += " (" + time.Unix(n, 0).Format(time.DateTime) + ")"
+// unsetByLetter sets --unset-NAME for the letter of the option --NAME.
+func unsetByLetter(flags *pflag.FlagSet, letter string) error {
+	if len(letter) == 1 {
+		if f := flags.ShorthandLookup(letter); f != nil && flags.Lookup("unset-"+f.Name) != nil {
+			return flags.Set("unset-"+f.Name, "true")
 		}
-		fmt.Fprintf(c.out, "%s = %s\n", field, text)
 	}
-	return nil
+	return fmt.Errorf("-x %q: the letter is c, b, a, s or r; %w", letter, errUsage)
+}
+
+// tellChanges says which conditions were changed, as SCR 3.1 does, with an empty line
+// after them.
+func (c *context) tellChanges(changes map[halt.Field]string) {
+	for _, field := range []halt.Field{halt.Checkpoints, halt.After, halt.Before, halt.Seconds, halt.Because} {
+		if value, ok := changes[field]; ok && value == "" {
+			fmt.Fprintf(c.out, "Unsetting %s\n", field)
+		} else if ok {
+			fmt.Fprintf(c.out, "Setting %s\n", field)
+		}
+	}
+	fmt.Fprintln(c.out)
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/spf13/pflag"
 
@@ -50,7 +49,7 @@ cut short.`,
 		flags.BoolP("list", "l", false, "list the datasets, newest first; this is done if nothing is asked for")
 		add := flags.StringP("add", "a", "", "enter dataset `NAME` again, which is in the prefix directory but not in the index: it was dropped or scavenged, or is a checkpoint directory of SCR 1.1")
 		build := flags.IntP("build", "b", 0, "make dataset `ID` usable that was copied with scr_copy: rebuild what is missing, and enter it")
-		drop := flags.String("drop", "", "take dataset `NAME` out of the index; its files stay")
+		drop := flags.StringP("drop", "d", "", "take dataset `NAME` out of the index; its files stay")
 		after := flags.String("drop-after", "", "take all datasets out of the index that are newer than `NAME`, so that the job goes on from it; their files stay")
 		current := flags.StringP("current", "c", "", "make `NAME` the dataset to restart from first; one from which a restart has failed is tried again")
 		flags.Bool("verify", false, "read every byte of the datasets named, or of all that are complete, and compare sizes and checksums with what was recorded; it is said how many files have no checksum, as those that SCR 3.1 wrote")
@@ -149,27 +148,25 @@ func (x index) list() error {
 		fmt.Fprintf(x.err, "no datasets in %s\n", x.dir)
 		return nil
 	}
-	table := tabwriter.NewWriter(x.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "DSET\tVALID\tFLUSHED\tCUR\tNAME")
+	fmt.Fprintln(x.out, "DSET VALID FLUSHED             CUR NAME")
 	var reasons []string
 	for _, e := range entries {
-		valid, current := "NO", ""
+		valid, current := "NO", " "
 		if e.Complete && !e.Failed {
 			valid = "YES"
 		}
 		if e.Current {
 			current = "*"
 		}
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", e.ID, valid, printable(e.Flushed), current, printable(e.Name))
+		fmt.Fprintf(x.out, "%4d %-5s %-19s   %s %s\n", e.ID, valid, printable(e.Flushed), current, printable(e.Name))
 		if why := e.Why(); why != "" {
 			reasons = append(reasons, fmt.Sprintf("dataset %d (%s): %s", e.ID, printable(e.Name), printable(why)))
 		}
 	}
-	err = table.Flush()
 	for _, reason := range reasons { // not in the table, which others read
 		fmt.Fprintln(x.err, reason)
 	}
-	return err
+	return nil
 }
 
 // change changes the index, which must have a dataset of the name.

@@ -37,11 +37,33 @@ func (c *context) openJob(prefix string) (*jobrun.Job, error) {
 	return j, err
 }
 
-// aboutJob returns the function of a command without arguments about the job of a prefix
-// directory.
-func (c *context) aboutJob(dir *string, do func(j *jobrun.Job) error) func([]string) error {
+// jobOptions are the values of options that commands about a job have.
+type jobOptions struct {
+	prefix  string
+	verbose bool
+}
+
+// jobFlags are these options.
+func jobFlags(flags *pflag.FlagSet) *jobOptions {
+	o := &jobOptions{}
+	flags.StringVarP(&o.prefix, "prefix", "p", "", aboutPrefix)
+	flags.BoolVarP(&o.verbose, "verbose", "v", false, "say more on standard error, as with SCR_DEBUG=1")
+	return o
+}
+
+// job finds the job that the options name.
+func (c *context) job(o *jobOptions) (*jobrun.Job, error) {
+	j, err := c.openJob(o.prefix)
+	if err == nil && o.verbose {
+		j.Config.Debug = max(j.Config.Debug, 1)
+	}
+	return j, err
+}
+
+// aboutJob returns the function of a command about the job of a prefix directory.
+func (c *context) aboutJob(o *jobOptions, do func(j *jobrun.Job) error) func([]string) error {
 	return func([]string) error {
-		j, err := c.openJob(*dir)
+		j, err := c.job(o)
 		if err != nil {
 			return err
 		}
@@ -50,7 +72,7 @@ func (c *context) aboutJob(dir *string, do func(j *jobrun.Job) error) func([]str
 }
 
 // noPrefix is for commands that do not use the prefix directory.
-var noPrefix = new(string)
+var noPrefix = &jobOptions{}
 
 const aboutPrefix = "prefix directory `DIR` (default: $SCR_PREFIX, else the current directory)"
 
@@ -81,7 +103,7 @@ func prefixDir(option string) (string, error) {
 
 // controlFlag is the option of commands that read the files of a node.
 func controlFlag(flags *pflag.FlagSet) *string {
-	return flags.String("cntldir", "", "control directory `DIR` of the node (default: as SCR_CNTL_BASE, SCR_USER_NAME and SCR_JOB_ID say, as for the job)")
+	return flags.StringP("cntldir", "c", "", "control directory `DIR` of the node (default: as SCR_CNTL_BASE, SCR_USER_NAME and SCR_JOB_ID say, as for the job)")
 }
 
 // controlDir is the control directory of a node, from the option, else from the job's

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 )
@@ -11,7 +12,7 @@ var listDirCommand = command{
 	names:    []string{"scr_list_dir", "scr_cntl_dir"},
 	short:    "the job's control or cache directories in the nodes",
 	synopsis: []string{"[--base] [--user NAME] [--jobid ID] control|cache"},
-	long:     `As scr_cntl_dir it lists control directories if nothing is said.`,
+	long:     `Directories are separated by blanks. As scr_cntl_dir it lists control directories if nothing is said.`,
 	environ:  append([]string{"SCR_CACHE_BASE"}, slices.Concat(ofControl, ofPrefix)...),
 	see:      []string{"scr_env", "scr_check_node"},
 	takes:    true,
@@ -35,14 +36,14 @@ var listDirCommand = command{
 			if args[0] == "cache" {
 				bases = j.CacheBases()
 			}
-			for _, path := range bases {
-				if !*base {
-					if path, err = j.Below(c.ctx(), path, *user, *id); err != nil {
+			if !*base {
+				for i, path := range bases {
+					if bases[i], err = j.Below(c.ctx(), path, *user, *id); err != nil {
 						return err
 					}
 				}
-				fmt.Fprintln(c.out, path)
 			}
+			fmt.Fprintln(c.out, strings.Join(bases, " "))
 			return nil
 		}
 	},

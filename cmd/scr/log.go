@@ -26,7 +26,7 @@ var logEventCommand = command{
 	names:    []string{"scr_log_event"},
 	short:    "add an event to the log of a job",
 	synopsis: []string{"-T TYPE [OPTION...]"},
-	long:     `For scripts that run a job, to log events outside its runs.`,
+	long:     `For scripts that run a job, to log events outside its runs. Without SCR_LOG_ENABLE=1 it does nothing.`,
 	environ:  slices.Concat([]string{"SCR_PREFIX", "SCR_USER_NAME", "SCR_JOB_ID", "SCR_JOB_NAME"}, ofLog),
 	examples: `    scr_log_event -T NODE_FAIL -N "atlas17 does not answer"`,
 	see:      []string{"scr_log_transfer"},
@@ -41,7 +41,7 @@ var logTransferCommand = command{
 	names:    []string{"scr_log_transfer"},
 	short:    "add a transfer of files to the log of a job",
 	synopsis: []string{"-T TYPE -X FROM -Y TO [OPTION...]"},
-	long:     `For scripts that run a job, to log the files that they copy.`,
+	long:     `For scripts that run a job, to log the files that they copy. Without SCR_LOG_ENABLE=1 it does nothing.`,
 	environ:  slices.Concat([]string{"SCR_PREFIX", "SCR_USER_NAME", "SCR_JOB_ID", "SCR_JOB_NAME"}, ofLog),
 	examples: `    scr_log_transfer -T COPY -X /p/run7 -Y /archive/run7 -D 12 -L 340 -B 2e12`,
 	see:      []string{"scr_log_event"},
@@ -87,6 +87,7 @@ func addLogOptions(flags *pflag.FlagSet) *logOptions {
 	flags.IntVarP(&o.Dataset, "dset", "d", 0, "number `ID` of the dataset")
 	flags.IntVarP(&o.Dataset, "dataset", "D", 0, "the same as --dset `ID`")
 	flags.StringVarP(&o.Name, "name", "n", "", "name `NAME` of the dataset")
+	flags.StringP("jobstart", "s", "", "the job began at `TIME`, in seconds since 1970"+unused)
 	flags.StringVarP(&o.start, "start", "S", "", "it began at `TIME`, in seconds since 1970")
 	flags.Float64VarP(&o.seconds, "secs", "L", 0, "it took `SECONDS`")
 	return o
@@ -115,8 +116,7 @@ func (c *context) log(flags *pflag.FlagSet, o *logOptions) error {
 		return err
 	}
 	if !cfg.LogEnable {
-		fmt.Fprintln(c.err, "nothing is logged: SCR_LOG_ENABLE=1 turns the log on")
-		return nil
+		return nil // silently, as in SCR 3.1: scripts call this whether there is a log or not
 	}
 	job := eventlog.JobOf(cfg)
 	job.ID, job.User, job.Name = cmp.Or(o.Job.ID, job.ID), cmp.Or(o.Job.User, job.User), cmp.Or(o.Job.Name, job.Name)

@@ -26,12 +26,12 @@ import (
 )
 
 // The test binary is every command by whose name it is called, as the recorder of
-// the logs of tests is, and the command that nodes are looked at with.
+// the logs of tests is, and those that a command starts here or on nodes.
 func TestMain(m *testing.M) {
 	if findCommand(filepath.Base(os.Args[0])) != nil {
 		main()
 	}
-	if len(os.Args) > 1 && os.Args[1] == "check_node" {
+	if len(os.Args) > 1 && findCommand("scr_"+os.Args[1]) != nil {
 		os.Exit(execute(append([]string{"scr"}, os.Args[1:]...), &context{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
 	}
 	os.Exit(m.Run())
@@ -104,8 +104,8 @@ func TestLogCommands_Misused(t *testing.T) {
 		t.Errorf("%v %v", names, err)
 	}
 	t.Setenv("SCR_LOG_ENABLE", "0")
-	if _, said := run(t, 0, "scr_log_event", "-T", "A"); !strings.Contains(said, "SCR_LOG_ENABLE=1") {
-		t.Error(said)
+	if out, said := run(t, 0, "scr_log_event", "-T", "A"); out+said != "" {
+		t.Errorf("%q %q", out, said)
 	}
 	t.Setenv("SCR_LOG_ENABLE", "1")
 	if _, said := run(t, 1, "scr_log_event", "-T", "A", "-p", filepath.Join(dir, "none")); !strings.Contains(said, "none/.scr/log") {

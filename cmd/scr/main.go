@@ -33,7 +33,7 @@ var commands = []command{
 	indexCommand, copyCommand, rebuildXORCommand, rebuildPartnerCommand, rebuildRSCommand,
 	flushFileCommand, nodesFileCommand, retriesHaltCommand, haltCntlCommand, inspectCacheCommand,
 	runCommand, prerunCommand, postrunCommand, scavengeCommand, shouldExitCommand, haltCommand, killJobstepCommand,
-	listDownNodesCommand, checkNodeCommand, envCommand, listDirCommand, globHostsCommand, testRuntimeCommand,
+	listDownNodesCommand, checkNodeCommand, envCommand, listDirCommand, globHostsCommand, hostlistCommand, testRuntimeCommand,
 	ckptIntervalCommand, stacksCommand, transferCommand,
 	printCommand, crc32Command, logEventCommand, logTransferCommand, recorderCommand,
 }
@@ -58,12 +58,18 @@ func execute(argv []string, c *context) int {
 		if do, ok := ownCommands[args[0]]; ok {
 			return c.report("scr", do(c, args[1:]))
 		}
-		name, args = "scr_"+strings.TrimPrefix(args[0], "scr_"), args[1:]
+		name, args = args[0], args[1:]
+		if findCommand(name) == nil {
+			name = "scr_" + name
+		}
 	}
 	command := findCommand(name)
 	if command == nil {
 		fmt.Fprintf(c.err, "scr: there is no command %s; scr help lists them\n", name)
 		return 2
+	}
+	if len(args) == 1 && args[0] == "--version" {
+		return c.report(name, version(c, nil))
 	}
 	flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
 	flags.SetOutput(c.err)
@@ -73,19 +79,23 @@ func execute(argv []string, c *context) int {
 	if command.before != nil {
 		args = command.before(args)
 	}
-	err := flags.Parse(args)
+	rest, err := c.parse(command, flags, args)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
 		return 0
 	case err != nil:
 		err = fmt.Errorf("%w; %w", err, errUsage)
 	case !command.takes:
-		err = noArguments(flags.Args())
+		err = noArguments(rest)
 	}
 	if err == nil {
-		err = run(flags.Args())
+		err = run(rest)
 	}
-	return c.report(name, err)
+	status := c.report(name, err)
+	if command.exit.stops && !errors.Is(err, errNo) {
+		return 0
+	}
+	return status
 }
 
 // report prints an error and returns the exit status.
@@ -187,6 +197,6 @@ func overview(c *context, _ []string) error {
 	for _, command := range commands {
 		fmt.Fprintf(c.out, "  %-15s %s\n", strings.TrimPrefix(command.names[0], "scr_"), command.short)
 	}
-	fmt.Fprint(c.out, "\nscr COMMAND --help says more. Each command can also be called as scr_COMMAND.\n")
+	fmt.Fprint(c.out, "\nscr COMMAND --help says more, scr COMMAND --version which goscr it is. Each command can also be called as scr_COMMAND.\n")
 	return nil
 }

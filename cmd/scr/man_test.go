@@ -129,7 +129,7 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, out)
 		}
 	}
-	if out, _ := run(t, 0, "scr_hostlist", "-h"); !strings.Contains(out, "--count[=HOSTS] ") {
+	if out, _ := run(t, 0, "scr_glob_hosts", "-h"); !strings.Contains(out, "--count[=HOSTS] ") {
 		t.Error(out)
 	}
 	names := slices.Collect(maps.Keys(manuals()))

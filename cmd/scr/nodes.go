@@ -16,8 +16,8 @@ var checkNodeCommand = command{
 	names:    []string{"scr_check_node"},
 	short:    "check that this node's control and cache directories can be used",
 	synopsis: []string{"[--free] [--cntl DIR[:BYTES],...] [--cache DIR[:BYTES],...]"},
-	long: `Makes the directories if they are not there, and tries whether files can be written in them. Prints PASS, or
-FAIL and the reason. Without --cntl and --cache it looks at the directories of the job.`,
+	long: `Makes the directories if they are not there, and tries whether files can be written in them. Prints
+"scr_check_node: PASS", or "scr_check_node: FAIL:" and the reason. Without --cntl and --cache it looks at the directories of the job.`,
 	exit:     status{done: "PASS", failed: "FAIL"},
 	environ:  []string{"SCR_CNTL_BASE", "SCR_CACHE_BASE"},
 	examples: `    scr_check_node --free --cache /l/ssd:100g`,
@@ -36,11 +36,11 @@ FAIL and the reason. Without --cntl and --cache it looks at the directories of t
 			}
 			for _, list := range []string{*cntl, *cache} {
 				if err := jobrun.CheckDirs(list, *free); err != nil {
-					fmt.Fprintf(c.out, "FAIL: %v\n", err)
+					fmt.Fprintf(c.out, "%s%v\n", jobrun.CheckFailed, err)
 					return errNo
 				}
 			}
-			fmt.Fprintln(c.out, "PASS")
+			fmt.Fprintln(c.out, "scr_check_node: PASS")
 			return nil
 		}
 	},
@@ -48,26 +48,27 @@ FAIL and the reason. Without --cntl and --cache it looks at the directories of t
 
 var listDownNodesCommand = command{
 	names:    []string{"scr_list_down_nodes"},
-	short:    "list the job's nodes that cannot be used; exit status 1 if there are any",
-	synopsis: []string{"[-r] [-f] [-d NODES] [-l] [-s N] [NODES]"},
+	short:    "list the job's nodes that cannot be used",
+	synopsis: []string{"[-r] [-f] [-d NODES] [-l] [-s N] [-j NAME] [-v] [NODES]"},
 	long: `Prints the nodes of the job, or of NODES, that cannot be used: the resource manager considers them down,
 SCR_EXCLUDE_NODES names them, they do not answer, or their control and cache directories cannot be written
-(scr_check_node). All nodes are asked at the same time.`,
-	exit:    status{done: "All nodes can be used.", failed: "Some cannot, or failed; then a line on standard error says why."},
+(scr_check_node). All nodes are asked at the same time. If all can be used an empty line is printed.`,
 	environ: ofNodes,
 	examples: `    $ SCR_EXCLUDE_NODES=atlas17 scr_list_down_nodes --reason
     atlas17: excluded by SCR_EXCLUDE_NODES`,
-	see:   []string{"scr_check_node", "scr_run", "scr_should_exit"},
-	takes: true,
+	see:     []string{"scr_check_node", "scr_run", "scr_should_exit"},
+	takes:   true,
+	lenient: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		reason := flags.BoolP("reason", "r", false, "print each on a line of its own, and why")
 		free := flags.BoolP("free", "f", false, "require room that is free, not file systems of the size")
 		downList := downFlag(flags)
 		log := flags.BoolP("log", "l", false, "enter each into the job's log")
 		secs := flags.IntP("secs", "s", 0, "with --log: the run has taken `N` seconds")
-		dir := prefixFlag(flags)
+		launcherFlag(flags)
+		options := jobFlags(flags)
 		return func(args []string) error {
-			j, err := c.openJob(*dir)
+			j, err := c.job(options)
 			if err != nil {
 				return err
 			}
@@ -85,7 +86,7 @@ SCR_EXCLUDE_NODES names them, they do not answer, or their control and cache dir
 				return err
 			}
 			down, err := j.Down(c.ctx(), nodes, known, *free)
-			if err != nil || len(down) == 0 {
+			if err != nil {
 				return err
 			}
 			if *log {
@@ -96,7 +97,7 @@ SCR_EXCLUDE_NODES names them, they do not answer, or their control and cache dir
 			} else {
 				fmt.Fprintln(c.out, hostlist.Compress(slices.Collect(maps.Keys(down))))
 			}
-			return errNo
+			return nil
 		}
 	},
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -13,6 +14,9 @@ import (
 
 // omitted is the value of an option given without a value.
 const omitted = " "
+
+// optional is how pflag shows the value of an option that may be given without one.
+var optional = regexp.MustCompile(` ([A-Z]+)\[="` + omitted + `"\]`)
 
 // help writes what --help shows. name is the name the command was called by.
 func (c *command) help(out io.Writer, name string, flags *pflag.FlagSet) {
@@ -25,7 +29,7 @@ func (c *command) help(out io.Writer, name string, flags *pflag.FlagSet) {
 		fmt.Fprintln(out, strings.TrimRight(lead+" "+name+" "+args, " "))
 	}
 	// An optional value is shown as =HOSTS, not as the constant omitted.
-	options := strings.ReplaceAll(flags.FlagUsagesWrapped(100), ` HOSTS[="`+omitted+`"]`, "[=HOSTS]    ")
+	options := optional.ReplaceAllString(flags.FlagUsagesWrapped(100), "[=$1]    ")
 	for _, part := range []string{c.long, strings.TrimRight(options, "\n"), c.examples} {
 		if part != "" {
 			fmt.Fprintf(out, "\n%s\n", part)
@@ -54,6 +58,9 @@ func (s status) texts() []string {
 	}
 	if s.failed == "" {
 		s.failed = "Failed; a line on standard error says why."
+	}
+	if s.stops {
+		return []string{s.done, s.failed}
 	}
 	return []string{s.done, s.failed, "Called in the wrong way."}
 }
@@ -141,6 +148,9 @@ func (m *man) options(flags *pflag.FlagSet) {
 	}
 	m.section("OPTIONS")
 	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
 		value, about := pflag.UnquoteUsage(f)
 		word := "--" + f.Name
 		if f.Shorthand != "" {

@@ -9,17 +9,25 @@ import (
 )
 
 var printCommand = command{
-	names:    []string{"scr_print", "scr_print_hash_file"},
+	names:    []string{"scr_print", "scr_print_hash_file", "kvtree_print"},
 	short:    "print files of goscr's own as text",
-	synopsis: []string{"[--tree] FILE..."},
+	synopsis: []string{"[--mode keyval|tree] FILE..."},
 	long: `Prints the contents of a file that goscr or SCR 3.1 keeps for itself: index.scr, summary.scr, flush.scr,
-filemaps and so on.`,
+filemaps and so on. Keys are sorted. As kvtree_print it prints them one a line if nothing is said.`,
 	examples: `    scr_print .scr/index.scr`,
 	see:      []string{"scr_index"},
 	takes:    true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		tree := flags.Bool("tree", false, "print one key a line, instead of KEY = VALUE")
+		usual := "keyval"
+		if flags.Name() == "kvtree_print" {
+			usual = "tree"
+		}
+		mode := flags.StringP("mode", "m", usual, "print as `MODE`: tree, one key a line; keyval, KEY = VALUE where a key has one value")
+		tree := flags.Bool("tree", false, "the same as --mode tree")
 		return func(args []string) error {
+			if *mode != "tree" && *mode != "keyval" {
+				return fmt.Errorf("--mode %s is neither tree nor keyval; %w", *mode, errUsage)
+			}
 			if len(args) == 0 {
 				return fmt.Errorf("no file given; %w", errUsage)
 			}
@@ -32,7 +40,7 @@ filemaps and so on.`,
 					fmt.Fprintf(c.out, "%s:\n", path)
 				}
 				show := h.PrintKV
-				if *tree {
+				if *tree || *mode == "tree" {
 					show = h.Print
 				}
 				if err := show(c.out, 0); err != nil {

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/pflag"
 
+	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/scavenge"
 )
@@ -16,13 +19,16 @@ func rebuildCommand(kind, scheme string) command {
 	return command{
 		names:    []string{name},
 		short:    "rebuild missing files of one redundancy set after a scavenge, with " + scheme,
-		synopsis: []string{"[-p DIR] FILE..."},
+		synopsis: []string{"[-p DIR] [" + kind + "|data|map] FILE..."},
 		long: `Rebuilds the missing files of one redundancy set, whose other files scr_copy has copied to the prefix
 directory. Users should call scr_index --build, which does this for all sets.
 
 FILE are the redundancy files of the set that exist, .scr/scr.dataset.ID/*_in_SET.` + kind + `. They say
 which ranks belong to the set and which files each rank wrote. Ranks with a missing file are rebuilt. The
-memory that this needs does not depend on the size of the files.`,
+memory that this needs does not depend on the size of the files.
+
+The first word may say what to rebuild, as for SCR 3.1. It changes nothing: files and the lists of them are
+rebuilt together. Without -p, the prefix directory is the one in whose .scr the first FILE is.`,
 		exit:     status{done: "All files of the set are there.", failed: "They cannot be rebuilt; a line on standard error says why."},
 		environ:  ofPrefix,
 		examples: `    scr_rebuild_` + kind + ` -p /p/run7 /p/run7/.scr/scr.dataset.12/*_in_0.` + kind,
@@ -31,6 +37,9 @@ memory that this needs does not depend on the size of the files.`,
 		run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 			dir := prefixFlag(flags)
 			return func(args []string) error {
+				if len(args) > 0 && slices.Contains([]string{kind, "data", "map"}, args[0]) {
+					args = args[1:]
+				}
 				if len(args) == 0 {
 					return fmt.Errorf("the redundancy files (*.%s) that are left of the set are needed; %w", kind, errUsage)
 				}
@@ -39,7 +48,7 @@ memory that this needs does not depend on the size of the files.`,
 						return fmt.Errorf("%s is not called *.%s; %w", file, kind, errUsage)
 					}
 				}
-				path, err := prefixDir(*dir)
+				path, err := prefixDir(cmp.Or(*dir, prefixOf(args[0])))
 				if err != nil {
 					return err
 				}
@@ -61,6 +70,15 @@ memory that this needs does not depend on the size of the files.`,
 			}
 		},
 	}
+}
+
+// prefixOf is the prefix directory of a file of .scr/scr.dataset.ID, "" if it is not there.
+func prefixOf(file string) string {
+	path, err := filepath.Abs(file)
+	if err != nil || filepath.Base(filepath.Dir(filepath.Dir(path))) != prefix.Metadata {
+		return ""
+	}
+	return filepath.Dir(filepath.Dir(filepath.Dir(path)))
 }
 
 var (

@@ -14,6 +14,7 @@ import (
 	"mvdan.cc/sh/v3/shell"
 
 	"github.com/goscr/goscr/internal/batch"
+	"github.com/goscr/goscr/internal/halt"
 	jobrun "github.com/goscr/goscr/internal/run"
 )
 
@@ -150,14 +151,15 @@ func words(text string) ([]string, error) {
 var prerunCommand = command{
 	names:    []string{"scr_prerun"},
 	short:    "prepare the prefix directory for the runs of an allocation",
-	synopsis: []string{"[-p DIR]"},
+	synopsis: []string{"[-p DIR] [-v]"},
 	long: `Call this at the beginning of a batch script that does not use scr_run. It creates .scr in the prefix
 directory and deletes the records of runs in an earlier allocation, such as the number of nodes that they used
 and that the last of them ended by itself.`,
 	environ: append([]string{"SCR_ENABLE"}, ofPrefix...),
 	see:     []string{"scr_postrun", "scr_run"},
+	lenient: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		return c.aboutJob(prefixFlag(flags), func(j *jobrun.Job) error {
+		return c.aboutJob(jobFlags(flags), func(j *jobrun.Job) error {
 			if !j.Config.Enable {
 				return nil
 			}
@@ -169,16 +171,18 @@ and that the last of them ended by itself.`,
 var postrunCommand = command{
 	names:    []string{"scr_postrun"},
 	short:    "copy datasets that are only on the nodes to the prefix directory, after the last run",
-	synopsis: []string{"[-p DIR] [-d NODES]"},
+	synopsis: []string{"[-p DIR] [-d NODES] [-j NAME] [-v]"},
 	long: `Call this at the end of a batch script that does not use scr_run. It copies datasets that are only on the
 nodes to the prefix directory with scr_copy on each node, and rebuilds missing files and enters the datasets in
 the index with scr_index --build: first all outputs, and then checkpoints, newest first, until one is saved. It
 finishes background flushes that had copied all files when the program died. It can be killed and called again.`,
 	environ: append([]string{"SCR_ENABLE"}, ofNodes...),
 	see:     []string{"scr_scavenge", "scr_copy", "scr_index", "scr_run"},
+	lenient: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		known := downFlag(flags)
-		return c.aboutJob(prefixFlag(flags), func(j *jobrun.Job) error {
+		launcherFlag(flags)
+		return c.aboutJob(jobFlags(flags), func(j *jobrun.Job) error {
 			if !j.Config.Enable {
 				return nil
 			}
@@ -194,51 +198,87 @@ finishes background flushes that had copied all files when the program died. It 
 var shouldExitCommand = command{
 	names:    []string{"scr_should_exit"},
 	short:    "tell whether no further run should be started: exit status 0 for yes",
-	synopsis: []string{"[-p DIR] [-d NODES]"},
-	long: `For scripts that start runs in a loop, like scr_run. No further run should be started if a condition of the
-halt file is true (scr_halt), if the allocation ends within SCR_HALT_SECONDS, or if fewer nodes are up than
-SCR_MIN_NODES, or than the last run used. The reason is printed. Unlike scr_retries_halt this ignores whether
-the last run ended by itself: the loop knows the exit status of its run.`,
-	exit:    status{done: "No further run should be started.", failed: "Another may be, or failed; then a line on standard error says why."},
+	synopsis: []string{"[-p DIR] [-d NODES] [--min-nodes N] [--runs N] [-v]"},
+	long: `For scripts that start runs in a loop, like scr_run. No further run should be started if the program has
+called SCR_Finalize since scr_prerun, if a condition of the halt file is true (scr_halt), if --runs is 0, if the
+allocation ends within SCR_HALT_SECONDS, or if fewer nodes are up than --min-nodes or SCR_MIN_NODES says, or
+than the last run used. The reason is printed.
+
+If that cannot be found out, or the command is called in the wrong way, the answer is yes, too: a script must not
+start a job for ever because it cannot ask.`,
+	exit: status{done: "No further run should be started, or failed; then a line on standard error says why.",
+		failed: "Another may be.", stops: true},
 	environ: slices.Concat(ofNodes, []string{"SCR_MIN_NODES", "SCR_HALT_SECONDS", "SCR_END_TIME"}),
 	files:   []file{{".scr/halt.scr", "the conditions under which the job stops"}, {".scr/nodes.scr", "how many nodes the last run used"}},
 	see:     []string{"scr_run", "scr_halt", "scr_retries_halt", "scr_list_down_nodes"},
+	lenient: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		known := downFlag(flags)
-		return c.aboutJob(prefixFlag(flags), func(j *jobrun.Job) error {
-			nodes, down, err := c.nodesAndDown(j, *known)
-			if err != nil {
-				return err
+		least := flags.Int("min-nodes", 0, "the program needs `N` nodes (default: $SCR_MIN_NODES, else as many as the last run used, else all)")
+		runs := flags.Int("runs", -1, "the script would start `N` more runs; 0 is a reason to stop, and less than 0 is no limit")
+		return c.aboutJob(jobFlags(flags), func(j *jobrun.Job) error {
+			if *least > 0 {
+				j.Config.MinNodes = *least
 			}
-			why, err := j.ShouldStop(nodes, down, j.End(c.ctx()), time.Now())
-			if err != nil {
-				return err
+			why, err := c.whyExit(j, *known, *runs)
+			if err == nil && why == "" {
+				err = errNo
 			}
-			if why == "" {
-				return errNo
+			if err == nil {
+				fmt.Fprintln(c.out, printable(why))
 			}
-			fmt.Fprintln(c.out, why)
-			return nil
+			return err
 		})
 	},
+}
+
+// whyExit is the reason for which no further run should be started, "" if there is none.
+// It looks at nodes last, since that takes time.
+func (c *context) whyExit(j *jobrun.Job, known string, runs int) (string, error) {
+	if runs == 0 {
+		return "no runs are left (--runs 0)", nil
+	}
+	finalized, err := halt.WasFinalized(j.Prefix)
+	if finalized || err != nil {
+		return "the program has called SCR_Finalize", err
+	}
+	nodes, down, err := c.nodesAndDown(j, known)
+	if err != nil {
+		return "", err
+	}
+	return j.ShouldStop(nodes, down, j.End(c.ctx()), time.Now())
 }
 
 var killJobstepCommand = command{
 	names:    []string{"scr_kill_jobstep"},
 	short:    "end a program that a launcher has started",
-	synopsis: []string{"--jobStepId ID"},
+	synopsis: []string{"--jobStepId ID [-l NAME]"},
 	long: `Uses the resource manager's command for this. If it has none, the job step is a process on this node, to which
 SIGTERM is sent.`,
 	environ: []string{"SCR_RESOURCE_MANAGER"},
 	see:     []string{"scr_run", "scr_halt"},
+	takes:   true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
+		flags.StringP("launcher", "l", "", "launcher `NAME` of the job step"+unused)
+		flags.StringP("bindir", "b", "", "directory `DIR` with the commands"+unused)
+		flags.Lookup("bindir").NoOptDefVal = omitted // scripts pass it with and without a value
 		id := flags.StringP("jobStepId", "j", "", "end the job step `ID`; without a resource manager: the launcher's process id")
-		return c.aboutJob(noPrefix, func(j *jobrun.Job) error {
+		return func(args []string) error {
+			if flags.Changed("bindir") && len(args) == 1 {
+				args = nil // its value
+			}
+			if err := noArguments(args); err != nil {
+				return err
+			}
 			if *id == "" {
 				return fmt.Errorf("--jobStepId is missing; %w", errUsage)
 			}
+			j, err := c.job(noPrefix)
+			if err != nil {
+				return err
+			}
 			return j.Manager.Kill(c.ctx(), *id)
-		})
+		}
 	},
 }
 

@@ -87,7 +87,7 @@ func scripts(t *testing.T, pattern string, dirs []string, variables ...string) {
 	testscript.Run(t, testscript.Params{Files: files, Setup: setup, Cmds: verbs, RequireExplicitExec: true})
 }
 
-// The batch scripts that users copy, as they are, with launchers that only say how they
+// The batch scripts that users copy, and the one of examples/jobscripts, as they are, with launchers that only say how they
 // were called (testdata/launchers). scripts/test.d/90-slurm.sh runs them with real ones.
 func TestScripts_Launchers(t *testing.T) {
 	dir := t.TempDir()
@@ -100,6 +100,6 @@ func TestScripts_Launchers(t *testing.T) {
 	for _, name := range []string{"mpirun", "flux", "jsrun", "aprun"} {
 		must(t, os.WriteFile(filepath.Join(dir, "bin", name), launcher, 0o777))
 	}
-	scripts(t, "launcher_*.txtar", []string{dir, "testdata/launchers"}, "SCR_RESOURCE_MANAGER=NONE", "SCR_REMOTE_SHELL=SSH",
+	scripts(t, "launcher_*.txtar", []string{dir, "../../examples/jobscripts", "testdata/launchers"}, "SCR_RESOURCE_MANAGER=NONE", "SCR_REMOTE_SHELL=SSH",
 		"SCR_JOB_ID=templates", "SCR_PREFIX=$WORK", "SCR_CNTL_BASE=$WORK/cntl", "SCR_CACHE_BASE=$WORK/cache")
 }

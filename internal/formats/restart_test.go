@@ -339,8 +339,8 @@ func TestRestart_Flushing(t *testing.T) {
 func TestCommands(t *testing.T) {
 	for _, version := range writers(t) {
 		s := moved(t, version, "restarting")
-		const set = "CheckpointsLeft = 7\nExitAfter = 1767323045 (2026-01-02 03:04:05)\nExitBefore = 1767326645 (2026-01-02 04:04:05)\n" +
-			"ExitReason = maintenance\nHaltSeconds = 1200\n"
+		const set = "  ExitReason:      maintenance\n  CheckpointsLeft: 7\n  ExitAfter:       Fri Jan  2 03:04:05 2026\n" +
+			"  ExitBefore:      Fri Jan  2 04:04:05 2026\n  HaltSeconds:     1200\n  ExitBefore - HaltSeconds: Fri Jan  2 03:44:05 2026\n"
 		for _, c := range []struct{ command, want string }{
 			{"scr_halt_cntl --list", set},
 			{"scr_retries_halt", "maintenance"},
@@ -356,9 +356,9 @@ func TestCommands(t *testing.T) {
 	}
 	s := moved(t, "scr-3.1", "job")
 	for _, c := range []struct{ command, want string }{
-		{"scr_halt_cntl --list", "ExitReason = SCR_FINALIZE_CALLED\n"},
+		{"scr_halt_cntl --list", "  ExitReason:      SCR_FINALIZE_CALLED\n"},
 		{"scr_nodes_file", "4\n"},
-		{"scr_flush_file --location 5", "CACHE"},
+		{"scr_flush_file --location 5", "PFS"},
 		{"scr_flush_file --name 5", "ckpt.5\n"},
 	} {
 		if got := s.command(0, strings.Fields(c.command)...); !strings.Contains(got, c.want) {

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/goscr/goscr/hash"
 )
@@ -38,24 +40,37 @@ func Remove(prefix string) error {
 	return err
 }
 
-// Describe says which conditions are set, one a line.
-func Describe(prefix string) (string, error) {
-	h, err := hash.ReadOrNew(Path(prefix))
+// Settings lists the conditions in the halt file at path, one a line, in the words of SCR
+// 3.1; "" if none is set or there is no file.
+func Settings(path string) (string, error) {
+	h, err := hash.ReadOrNew(path)
 	if err != nil {
 		return "", err
 	}
 	var text strings.Builder
-	for _, c := range []struct{ key, words string }{
-		{keyReason, "reason to stop"}, {keyImmediate, "stop at once"}, {keyCheckpointsLeft, "checkpoints left"},
-		{keyExitAfter, "stop after"}, {keyExitBefore, "end before"}, {keyHaltSeconds, "seconds before the end"},
-	} {
-		value := h.Text(c.key)
-		if t, ok := h.Int(c.key); ok && (c.key == keyExitAfter || c.key == keyExitBefore) {
-			value = time.Unix(t, 0).Format("2006-01-02T15:04:05")
-		}
+	line := func(label, value string) {
 		if value != "" {
-			fmt.Fprintf(&text, "%s: %s\n", c.words, value)
+			if strings.ContainsFunc(value, unicode.IsControl) { // it was written by something else
+				value = strconv.Quote(value)
+			}
+			fmt.Fprintf(&text, "  %-17s%s\n", label, value)
 		}
+	}
+	at := func(key string) string {
+		if t, ok := h.Int(key); ok {
+			return time.Unix(t, 0).Format(time.ANSIC)
+		}
+		return h.Text(key)
+	}
+	line("ExitReason:", h.Text(keyReason))
+	line("ExitImmediately:", at(keyImmediate))
+	line("CheckpointsLeft:", h.Text(keyCheckpointsLeft))
+	line("ExitAfter:", at(keyExitAfter))
+	line("ExitBefore:", at(keyExitBefore))
+	line("HaltSeconds:", h.Text(keyHaltSeconds))
+	before, bounded := h.Int(keyExitBefore)
+	if margin, ok := h.Int(keyHaltSeconds); ok && bounded {
+		fmt.Fprintf(&text, "  ExitBefore - HaltSeconds: %s\n", time.Unix(before-margin, 0).Format(time.ANSIC))
 	}
 	return text.String(), nil
 }

@@ -3,6 +3,7 @@ package halt
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,20 +12,25 @@ import (
 func TestChange(t *testing.T) {
 	dir := t.TempDir() // .scr is made
 	must(t, Change(dir, map[Field]string{Checkpoints: "2", Seconds: "60", After: "1000000"}))
-	text, err := Describe(dir)
+	text, err := Settings(Path(dir))
 	must(t, err)
-	want := "checkpoints left: 2\nstop after: " + time.Unix(1_000_000, 0).Format("2006-01-02T15:04:05") + "\nseconds before the end: 60\n"
+	want := "  CheckpointsLeft: 2\n  ExitAfter:       " + time.Unix(1_000_000, 0).Format(time.ANSIC) + "\n  HaltSeconds:     60\n"
 	if text != want {
 		t.Errorf("%q", text)
 	}
 	stops(t, dir, "stop after")
 	must(t, Change(dir, map[Field]string{After: "", Before: "1000059"}))
 	stops(t, dir, "end before")
+	text, err = Settings(Path(dir))
+	must(t, err)
+	if want := "  ExitBefore - HaltSeconds: " + time.Unix(1_000_059-60, 0).Format(time.ANSIC) + "\n"; !strings.HasSuffix(text, want) {
+		t.Errorf("%q does not end with %q", text, want)
+	}
 	must(t, Change(dir, map[Field]string{Before: "", Because: "the machine is needed"}))
 	stops(t, dir, "the machine is needed")
 	must(t, Remove(dir))
 	stops(t, dir, "")
-	if text, err := Describe(dir); text != "" || err != nil {
+	if text, err := Settings(Path(dir)); text != "" || err != nil {
 		t.Error(text, err)
 	}
 }
@@ -39,13 +45,54 @@ func TestRemove_DamagedFile(t *testing.T) {
 	stops(t, dir, "")
 }
 
-func TestDescribe_NoFile(t *testing.T) {
+func TestSettings_NoFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
-	if text, err := Describe(dir); text != "" || err != nil {
+	if text, err := Settings(Path(dir)); text != "" || err != nil {
 		t.Error(text, err)
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Error("looking made a directory")
+	}
+}
+
+// A reason with a line break must not look like another line of the list.
+func TestSettings_OddReason(t *testing.T) {
+	dir := prefix(t)
+	set(t, dir, "ExitReason", "one\ntwo")
+	if text, err := Settings(Path(dir)); text != "  ExitReason:      \"one\\ntwo\"\n" || err != nil {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestStop(t *testing.T) {
+	at := func(seconds int64) string { return time.Unix(seconds, 0).Format(time.ANSIC) }
+	past := "Current time (" + at(1_000_000) + ") is past "
+	for _, c := range []struct {
+		name   string
+		fields map[Field]string
+		margin time.Duration
+		want   []string
+	}{
+		{"no file", nil, time.Hour, nil},
+		{"not yet", map[Field]string{Checkpoints: "1", Before: "1000010", After: "1000001", Seconds: "9"}, time.Hour, nil},
+		{"the run has ended by itself", map[Field]string{Because: Finalized}, 0, []string{"Reason: SCR_FINALIZE_CALLED."}},
+		{"all", map[Field]string{Because: "full", Checkpoints: "0", Before: "1000060", After: "1000000", Seconds: "60"}, 0, []string{
+			"Reason: full.", "No checkpoints remaining.",
+			past + "ExitBefore-HaltSeconds time (" + at(1_000_000) + ").", past + "ExitAfter time (" + at(1_000_000) + ")."}},
+		{"seconds of the parameter", map[Field]string{Before: "1000060"}, time.Minute, []string{past + "ExitBefore-HaltSeconds time (" + at(1_000_000) + ")."}},
+	} {
+		dir := t.TempDir()
+		if c.fields != nil {
+			must(t, Change(dir, c.fields))
+		}
+		if got, err := Stop(Path(dir), c.margin, now); !slices.Equal(got, c.want) || err != nil {
+			t.Errorf("%s: %q, %v", c.name, got, err)
+		}
+	}
+	dir := prefix(t)
+	must(t, os.WriteFile(Path(dir), []byte("nonsense"), 0o600))
+	if _, err := Stop(Path(dir), 0, now); err == nil {
+		t.Error("a file that cannot be read: no error")
 	}
 }
 

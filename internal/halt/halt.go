@@ -109,18 +109,37 @@ func End(prefix string) error {
 	})
 }
 
-// Stop returns why no other run should be started after one that has ended, "" if one
-// should: a job that ended by itself is not started again. path is the path of the halt
-// file; without a file another run may start.
-func Stop(path string, now time.Time) (string, error) {
+// Stop returns why no other run should be started after one that has ended, one reason an
+// item, in the words of SCR 3.1; none if one may be: a job that ended by itself is not
+// started again. path is the path of the halt file; without a file another run may start.
+// margin is how long before the end the job should stop if the file does not say.
+func Stop(path string, margin time.Duration, now time.Time) (reasons []string, err error) {
 	h, err := hash.ReadOrNew(path)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	if why := reason(h, now); why != "" {
-		return why, nil
+	if why := h.Text(keyReason); why != "" {
+		reasons = append(reasons, "Reason: "+why+".")
 	}
-	return h.Text(keyReason), nil
+	if n, ok := h.Int(keyCheckpointsLeft); ok && n <= 0 {
+		reasons = append(reasons, "No checkpoints remaining.")
+	}
+	past := func(seconds int64, what string) {
+		if now.Unix() >= seconds {
+			reasons = append(reasons, fmt.Sprintf("Current time (%s) is past %s time (%s).", now.Format(time.ANSIC), what, time.Unix(seconds, 0).Format(time.ANSIC)))
+		}
+	}
+	seconds, ok := h.Int(keyHaltSeconds)
+	if !ok {
+		seconds = int64(margin.Seconds())
+	}
+	if before, ok := h.Int(keyExitBefore); ok {
+		past(before-seconds, "ExitBefore-HaltSeconds")
+	}
+	if after, ok := h.Int(keyExitAfter); ok {
+		past(after, "ExitAfter")
+	}
+	return reasons, nil
 }
 
 // Field is a condition in a halt file.
@@ -148,16 +167,4 @@ func Edit(path string, changes map[Field]string) error {
 		}
 		return nil
 	})
-}
-
-// Conditions returns the conditions in the halt file at path.
-func Conditions(path string) (map[Field]string, error) {
-	h, err := hash.ReadOrNew(path)
-	set := map[Field]string{}
-	for _, field := range []Field{Checkpoints, After, Before, Seconds, Because} {
-		if text := h.Text(string(field)); text != "" {
-			set[field] = text
-		}
-	}
-	return set, err
 }

@@ -1,6 +1,7 @@
 package prefix
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/goscr/goscr/hash"
@@ -26,6 +27,9 @@ func RecordNodes(prefix string, nodes int) error {
 	})
 }
 
+// ErrNoNodes is the error of a file that does not have the number.
+var ErrNoNodes = errors.New("it does not have the number of nodes")
+
 // ReadNodes returns how many nodes the last run has used. path is that of a nodes.scr.
 func ReadNodes(path string) (int, error) {
 	h, err := hash.ReadWithLock(path)
@@ -34,7 +38,7 @@ func ReadNodes(path string) (int, error) {
 	}
 	n, ok := h.Int(keyNodes)
 	if !ok || n < 1 {
-		return 0, fmt.Errorf("%s does not have the number of nodes", path)
+		return 0, fmt.Errorf("%s: %w", path, ErrNoNodes)
 	}
 	return int(n), nil
 }

@@ -19,6 +19,10 @@ import (
 	"github.com/goscr/goscr/internal/report"
 )
 
+// CheckFailed is what scr_check_node prints before the reason for which a node cannot be
+// used.
+const CheckFailed = "scr_check_node: FAIL: "
+
 // answerTime is how long a node may take to answer a command that checks it.
 const answerTime = 15 * time.Second
 
@@ -57,7 +61,7 @@ func (j *Job) Down(ctx context.Context, nodes []string, known map[string]string,
 		case a.Err != nil:
 			note(down, n, a.Err.Error())
 		case a.Status != 0:
-			reason := strings.TrimSpace(strings.TrimPrefix(a.Out, "FAIL:"))
+			reason := strings.TrimSpace(strings.TrimPrefix(a.Out, CheckFailed))
 			note(down, n, fmt.Sprintf("scr_check_node: %s", cmp.Or(reason, fmt.Sprintf("exit status %d", a.Status))))
 		}
 	}

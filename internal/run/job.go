@@ -32,6 +32,9 @@ type Job struct {
 	Manager batch.Manager
 	// Out is where Tell writes its lines; nil discards them.
 	Out io.Writer
+	// ControlDir is the control directory of nodes that are scavenged, "" if it is where
+	// the configuration says.
+	ControlDir string
 	// Tool is the path of the executable that contains the commands to run on nodes.
 	Tool string
 }

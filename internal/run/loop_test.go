@@ -166,7 +166,7 @@ func newLab(t *testing.T, plan ...string) *lab {
 	script(t, filepath.Join(bin, "scr"), fmt.Sprintf(`
 		echo "$NODE $*" >>%[1]s/tool
 		case "$1" in
-		check_node) [ ! -e %[1]s/ill.$NODE ] || { echo "FAIL: disk full"; exit 1; }; echo PASS ;;
+		check_node) [ ! -e %[1]s/ill.$NODE ] || { echo "scr_check_node: FAIL: disk full"; exit 1; }; echo scr_check_node: PASS ;;
 		copy) [ ! -e %[1]s/spare.$NODE ] || { echo "scr_copy: $NODE: the job has nothing on this node: x"; exit 1; }
 			[ ! -e %[1]s/nocopy.$NODE ] || { echo "cannot copy"; exit 1; } ;;
 		index) [ ! -e %[1]s/nobuild.$5 ] || { echo "rank 3 is missing"; exit 1; } ;;

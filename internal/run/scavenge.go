@@ -122,9 +122,12 @@ func (j *Job) Scavenge(ctx context.Context, d prefix.Unflushed, nodes []string, 
 // copyCommand returns the command that each node runs. The caller appends more options,
 // and then the nodes that are down.
 func (j *Job) copyCommand(ctx context.Context, id int) ([]string, error) {
-	control, err := j.Below(ctx, j.ControlBases()[0], "", "")
-	if err != nil {
-		return nil, err
+	control := j.ControlDir
+	if control == "" {
+		var err error
+		if control, err = j.Below(ctx, j.ControlBases()[0], "", ""); err != nil {
+			return nil, err
+		}
 	}
 	if err := hash.MakeDirs(filepath.Join(j.Prefix, prefix.Metadata)); err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ ended() { # [STEP]: with status 0, from the checkpoint STEP
 valid() { # STEP...: these are complete in the prefix directory, byte for byte
     local step
     for step in "$@"; do
-        "$BUILD/scr_index" -p "$prefix" | grep -qE "^[0-9]+ +YES .* ckpt.$step\$" && "$BUILD/scr_index" -p "$prefix" --verify "ckpt.$step" ||
+        "$BUILD/scr_index" -p "$prefix" | grep -qE "^ *[0-9]+ +YES .* ckpt.$step\$" && "$BUILD/scr_index" -p "$prefix" --verify "ckpt.$step" ||
             { "$BUILD/scr_index" -p "$prefix"; cat "$WORK/out"; return 1; }
     done
 }
@@ -51,7 +51,7 @@ left() { # succeeds if no process or file of a flush is left
     none_left && ! find "$prefix" -name '*.flush' -o -name '*.scrfilemap' | grep . &&
         ! find "$TESTBED_DIR/nodes" -name transfer.scrinfo | grep .
 }
-location() { "$BUILD/scr_flush_file" --dir "$prefix" --location "$1" | tr '\n' ' '; }
+location() { "$BUILD/scr_flush_file" --dir "$prefix" --location "$1"; }
 lists() { [ "$(find "$prefix/.scr/scr.dataset.$1" -name '*.scrfilemap' | wc -l)" = "$ranks" ]; }
 inodes() { find "$prefix/ckpt.$1" -type f -printf '%i\n' | sort; } # under temporary names too
 
@@ -80,7 +80,7 @@ for type in PTHREAD DAEMON; do
     is "... and the next one restarts from them" ended 5
 
     killed SCR_FLUSH_ASYNC_BW=200k
-    is "$type: killed while a flush is under way" same "FLUSHING" "$(location 1 | grep -o FLUSHING)"
+    is "$type: killed while a flush is under way" same FLUSHING "$(location 1)"
     run -- -n 1
     is "... the next run goes on" ended 1
     is "... and flushes what was not" valid 1 2
@@ -92,7 +92,7 @@ killed SCR_FLUSH_ASYNC_BW=60k
 is "the program is dead, scr_transfer goes on" some_left
 is "... until all is copied, and ends" within 60 none_left
 is "... of all ranks" lists 1
-is "... flush.scr says that it is on its way" same "CACHE FLUSHING " "$(location 1)"
+is "... flush.scr says that it is on its way" same FLUSHING "$(location 1)"
 before=$(inodes 1)
 "$TESTBED" wipe # the nodes are gone
 is "... scr_index --build completes it" "$BUILD/scr_index" -p "$prefix" --build 1
@@ -187,7 +187,7 @@ is "... and nothing is left" within 10 left
 begin
 run SCR_FLUSH_ASYNC_BW=400k SCR_FLUSH_POSTSTAGE=1 SCR_CACHE_SIZE=3 -- -n 2
 is "SCR_FLUSH_POSTSTAGE: SCR_Finalize leaves it going" ended
-is "... flush.scr says so" same "CACHE FLUSHING " "$(location 2)"
+is "... flush.scr says so" same FLUSHING "$(location 2)"
 is "... until it is there" within 60 lists 2
 is "... scr_index --build completes it" "$BUILD/scr_index" -p "$prefix" --build 2
 is "... every byte" valid 2

@@ -69,7 +69,7 @@ for case in "XOR node1" "XOR node3" "PARTNER node0" "PARTNER node2 node0" "RS no
     is "$name: there is something to scavenge" tool scr_flush_file --dir "$prefix" --need-flush "$newest"
     is "... of what the job wrote on 4 nodes" same 4 "$(tool scr_nodes_file --dir "$prefix")"
     is "... it is scavenged" scavenge
-    is "... which the index knows" bash -c '"$1/scr_index" -p "$2" | grep -qE "^$3 +YES .* \* +ckpt.$3\$"' - "$BUILD" "$prefix" "$newest"
+    is "... which the index knows" bash -c '"$1/scr_index" -p "$2" | grep -qE "^ *$3 +YES .* \* +ckpt.$3\$"' - "$BUILD" "$prefix" "$newest"
     is "... and every byte is what was written" tool scr_index -p "$prefix" --verify "ckpt.$newest"
     is "... again, it is there already" scavenge
     restarts "$name"
@@ -108,7 +108,7 @@ unflushed() {
     for try in {1..10}; do
         strike node1 node2
         newest=$(tool scr_flush_file --dir "$prefix" --latest)
-        ! tool scr_index -p "$prefix" | grep -q "^$newest *YES" || continue
+        ! tool scr_index -p "$prefix" | grep -q "^ *$newest *YES" || continue
         tool scr_flush_file --dir "$prefix" --need-flush "$newest" && return
     done
     echo "in $try runs the newest checkpoint was flushed"
@@ -127,7 +127,7 @@ restarts "two nodes lost with XOR, one flushed before"
 flush=0 output=-o
 strike node3
 output=''
-newest=$(tool scr_flush_file --dir "$prefix" --list-ckpt | head -n 1)
+newest=$(tool scr_flush_file --dir "$prefix" --list-ckpt | cut -d " " -f 1)
 is "outputs: scavenged" scavenge
 is "... all are there" bash -c 'for id in $("$1/scr_flush_file" --dir "$2" --list-output); do
     "$1/scr_flush_file" --dir "$2" --id "$id" || { echo "$id is not"; exit 1; }; done' - "$BUILD" "$prefix"

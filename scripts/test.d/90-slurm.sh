@@ -275,6 +275,17 @@ is "scr_srun_loop.sh, and the time is nearly up" ends any '\(heat\.[0-9]+00\): i
 is "... so it is not started again" same 1 "$(grep -c '^run [0-9]* of' "$log")"
 is "... and the newest checkpoint is copied whole" "$BUILD/scr_index" --verify -p "$prefix"
 
+# A job script in the manner of SCR 3.1, through a lost node and a clean end.
+is "a new cluster" again
+fresh
+mapfile -t lines < <(tail -n +2 "$ROOT/examples/jobscripts/srun_loop.sh")
+batch --time=10 --export=ALL,PAUSE=1 -- "set -- --overlap --kill-on-bad-exit --mpi=pmix -n8 -N4 ${heat[*]} -o $prefix/final" "${lines[@]}" 'echo "status $?"'
+until_said 'heat.600 complete'
+slurm cut node1 2>/dev/null # the script is on node0
+is "srun_loop.sh, written for SCR 3.1: a node loses power" ends 0 'rebuilt from redundancy' 'restarted from heat\.[0-9]+00' 'the program has called SCR_Finalize'
+is "... it was started once more than nodes were lost" same 2 "$(grep -c '^+ srun ' "$log")"
+is "... with the right result" result
+
 # ------------------------------------------ (12) no Slurm, mpirun over ssh
 printf 'node%d slots=2\n' 0 1 2 3 >"$WORK/hosts"
 ssh=(SCR_FLUSH=0 SCR_HOST_FILE="$WORK/hosts" SCR_MIN_NODES=3 SCR_JOB_ID=ssh)
