@@ -116,7 +116,7 @@ func ExampleUpdate() {
 		}()
 	}
 	all.Wait()
-	h, err := hash.ReadWithLock(path)
+	h, err := hash.ReadFile(path)
 	fmt.Println(h.Text("RUNS"), err)
 	// Output: 10 <nil>
 }

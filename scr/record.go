@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
@@ -27,14 +28,14 @@ func (s *Session) openPrefix() error {
 		return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)
 	}
 	report.Forget(dir)
-	return errors.Join(s.setAside("halt.scr"), s.setAside("flush.scr"), s.setAside("nodes.scr"))
+	return errors.Join(s.setAside("halt.scr", halt.Read), s.setAside("flush.scr", hash.ReadFile), s.setAside("nodes.scr", hash.ReadFile))
 }
 
 // setAside renames a damaged file that a job does not need, so that the job can start.
 // It is not for the index: without that a job with checkpoints would begin from step 0.
-func (s *Session) setAside(name string) error {
+func (s *Session) setAside(name string, read func(path string) (*hash.Hash, error)) error {
 	path := s.metadata(name)
-	_, err := hash.ReadWithLock(path)
+	_, err := read(path)
 	if !errors.Is(err, hash.ErrCorrupt) {
 		return nil // others are reported where the file is used
 	}

@@ -20,11 +20,14 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/scr"
 )
 
@@ -83,9 +86,20 @@ func execute(argv []string, c *context) int {
 		err = noArguments(flags.Args())
 	}
 	if err == nil {
+		c.setPatience("", name)
 		err = run(flags.Args())
 	}
 	return c.report(name, err)
+}
+
+// setPatience has the waits of a command for other processes done as the configuration of
+// a job says, with its lines on stderr.
+func (c *context) setPatience(prefix, name string) {
+	p := lock.Patience{Limit: time.Minute, Tell: func(line string) { fmt.Fprintf(c.err, "%s: %s\n", name, line) }}
+	if cfg, _, err := config.Read(prefix); err == nil {
+		p.Limit = cfg.WaitTime
+	}
+	lock.SetPatience(p)
 }
 
 // report prints an error and returns the exit status.

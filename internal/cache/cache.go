@@ -79,7 +79,7 @@ func (c *Cached) free() error {
 type Cache struct {
 	Config
 	control string     // directory that holds the filemaps
-	lock    *lock.Lock // held while the job runs, on the first rank of a node
+	lock    *lock.Lock // held while the job runs
 	maps    *filemaps
 	places  *places
 	parts   *parts
@@ -113,8 +113,7 @@ func (k *Cache) open(name string) error {
 	if k.Node.Rank() == 0 {
 		err = cmp.Or(err, privateDir(k.ControlBase, k.User, name))
 		if err == nil {
-			job := "job of " + k.User + " with job id " + k.JobID
-			k.lock, err = takeLock(filepath.Join(k.control, lockFile), job, patience, k.Log)
+			k.lock, err = takeLock(filepath.Join(k.control, lockFile), k.User, k.JobID)
 		}
 		report.Forget(k.control)
 	}
@@ -122,6 +121,9 @@ func (k *Cache) open(name string) error {
 		return err
 	}
 	all, err := k.maps.collect()
+	if err == nil && k.Node.Rank() > 0 {
+		k.lock, err = joinLock(filepath.Join(k.control, lockFile))
+	}
 	if err == nil {
 		err = k.places.find(all)
 	}

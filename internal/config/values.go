@@ -57,6 +57,7 @@ type Values struct {
 	HaltTime           time.Duration `scr:"SCR_HALT_SECONDS"`         // the job should stop so long before the allocation ends; 0: not by that. It is entered in .scr/halt.scr, where it stays
 	EndTime            int           `scr:"SCR_END_TIME"`             // when the allocation ends (scr_run sets it); 0: as the resource manager says (seconds since 1970)
 	HaltExit           bool          `scr:"SCR_HALT_EXIT"`            // 1: the library ends the job itself when it should stop, in SCR_Init or after a dataset, its newest checkpoint flushed
+	WaitTime           time.Duration `scr:"SCR_WAIT_SECONDS"`         // how long the library and the commands wait for another process that has a lock, or is to end, and shows no sign of life; then it is an error. A twelfth of it, at most 5 seconds, after a wait has begun, a line says for which process
 	ResourceManager    string        `scr:"SCR_RESOURCE_MANAGER"`     // resource manager of the allocation: SLURM, FLUX, LSF, PBS, ALPS, NONE; AUTO: as the environment tells
 	Nodelist           string        `scr:"SCR_NODELIST"`             // nodes of the allocation
 	HostFile           string        `scr:"SCR_HOST_FILE"`            // file with the names of the nodes, one a line, where there is no resource manager

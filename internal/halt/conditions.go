@@ -40,7 +40,7 @@ func Remove(prefix string) error {
 
 // Describe says which conditions are set, one a line.
 func Describe(prefix string) (string, error) {
-	h, err := hash.ReadOrNew(Path(prefix))
+	h, err := Read(Path(prefix))
 	if err != nil {
 		return "", err
 	}
@@ -63,7 +63,7 @@ func Describe(prefix string) (string, error) {
 // AtOnce reports whether a user has asked, since a run began, to end it without waiting
 // for it.
 func AtOnce(prefix string, began time.Time) (bool, error) {
-	h, err := hash.ReadOrNew(Path(prefix))
+	h, err := Read(Path(prefix))
 	if err != nil {
 		return false, err
 	}
@@ -73,7 +73,7 @@ func AtOnce(prefix string, began time.Time) (bool, error) {
 
 // WasFinalized reports whether the program has called SCR_Finalize.
 func WasFinalized(prefix string) (bool, error) {
-	h, err := hash.ReadOrNew(Path(prefix))
+	h, err := Read(Path(prefix))
 	return err == nil && h.Text(keyReason) == Finalized, err
 }
 

@@ -74,7 +74,7 @@ func decodeFlushFile(h *hash.Hash) (list []Located) {
 
 // ReadFlushFile returns the datasets that a flush file knows, lowest id first.
 func ReadFlushFile(path string) ([]Located, error) {
-	h, err := hash.ReadWithLock(path)
+	h, err := hash.ReadFile(path)
 	return decodeFlushFile(h), err
 }
 

@@ -25,7 +25,7 @@ func RecordNodes(prefix string, nodes int) error {
 
 // ReadNodes returns how many nodes the last run has used, as the file at path says.
 func ReadNodes(path string) (int, error) {
-	h, err := hash.ReadWithLock(path)
+	h, err := hash.ReadFile(path)
 	if err != nil {
 		return 0, err
 	}

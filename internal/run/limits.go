@@ -36,7 +36,7 @@ func (j *Job) nodesFile() string { return filepath.Join(j.Prefix, prefix.Metadat
 // NodesUsed is how many nodes the last run has used; 0 if none has come far
 // enough to say so.
 func (j *Job) NodesUsed() (int, error) {
-	h, err := hash.ReadWithLock(j.nodesFile())
+	h, err := hash.ReadFile(j.nodesFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}

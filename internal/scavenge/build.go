@@ -37,6 +37,7 @@ func Build(prefixDir string, id int, warn func(error), meter progress.Meter) (Bu
 		return Built{}, err
 	}
 	defer alone.Release()
+	alone.KeepAlive()
 	if _, err := prefix.ReadIndex(prefixDir); err != nil { // before any long work
 		return Built{}, err
 	}

@@ -87,6 +87,7 @@ func (c *Copy) Run() (Copied, error) {
 		return Copied{}, fmt.Errorf("control directory: %w", err)
 	}
 	defer alone.Release()
+	alone.KeepAlive()
 	maps, bad, err := filemap.ReadDir(c.Control)
 	if err != nil {
 		return Copied{}, fmt.Errorf("control directory: %w", err)
@@ -346,6 +347,7 @@ func (n *node) fillIn(r *redundancy.Reader, d, rank int) error {
 		return err
 	}
 	defer alone.Release()
+	alone.KeepAlive()
 	if p, err := prefix.ReadPart(n.Prefix, n.ID, rank); err == nil && prefix.Same(p.Dataset, n.dataset) {
 		return nil
 	}
