@@ -82,7 +82,7 @@ func (w *Waiting) Pause() error {
 		}
 	}
 	w.begun, w.last = true, now
-	w.nap = max(least, min(w.total/8, most))
+	w.nap = max(least, min(w.total/64, most))
 	time.Sleep(w.nap)
 	return nil
 }
