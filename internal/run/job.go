@@ -21,6 +21,7 @@ import (
 	"github.com/goscr/goscr/internal/batch"
 	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/hostlist"
+	"github.com/goscr/goscr/internal/report"
 )
 
 // Job is the job that a command is about: a prefix directory, and the
@@ -169,5 +170,9 @@ func (j *Job) shell() shell {
 // OnNodes runs a command on nodes at the same time and returns the answer of
 // each. limit is what a node may take.
 func (j *Job) OnNodes(ctx context.Context, nodes []string, limit time.Duration, argv ...string) map[string]Answer {
-	return onNodes(ctx, j.shell(), nodes, limit, argv)
+	return onNodes(ctx, j.shell(), nodes, limit, argv, func(left []string) {
+		if limit < forever { // else the command is to run for as long as the job
+			j.Tell("waiting for %s to answer, each for %v at most: %s", report.Count(len(left), "node"), limit, hostlist.Compress(left))
+		}
+	})
 }
