@@ -14,8 +14,8 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Rank 0 records some facts in the prefix directory, at the start of a run, for the
-// commands around the job.
+// At the start of a run, rank 0 records properties of the run in the prefix directory,
+// for the commands that run before and after the program.
 
 func (s *Session) metadata(name string) string {
 	return filepath.Join(s.prefix.Dir, prefix.Metadata, name)
@@ -24,20 +24,21 @@ func (s *Session) metadata(name string) string {
 // openPrefix makes the directory for metadata in the prefix directory. Rank 0 calls it.
 func (s *Session) openPrefix() error {
 	dir := s.metadata("")
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := hash.MakeDirs(dir); err != nil {
 		return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)
 	}
 	report.Forget(dir)
 	return errors.Join(s.setAside("halt.scr", halt.Read), s.setAside("flush.scr", hash.ReadFile), s.setAside("nodes.scr", hash.ReadFile))
 }
 
-// setAside renames a damaged file that a job does not need, so that the job can start.
-// It is not for the index: without that a job with checkpoints would begin from step 0.
+// setAside renames a damaged file that the job does not need, so that the job can start.
+// It is not used for the index: without it, a job with checkpoints would start from the
+// beginning.
 func (s *Session) setAside(name string, read func(path string) (*hash.Hash, error)) error {
 	path := s.metadata(name)
 	_, err := read(path)
 	if !errors.Is(err, hash.ErrCorrupt) {
-		return nil // others are reported where the file is used
+		return nil // other errors are reported where the file is used
 	}
 	aside := path + ".damaged"
 	s.log.Warn("%v; it is now %s, and a new one is begun", err, aside)
@@ -47,8 +48,8 @@ func (s *Session) setAside(name string, read func(path string) (*hash.Hash, erro
 	return nil
 }
 
-// recordRun records how many nodes the run has, what the program has set, and that it
-// has begun. It is collective.
+// recordRun records the number of nodes, the parameters that the program has set, and
+// that the run has begun. It is collective.
 func (s *Session) recordRun(node mpi.Comm, settings *Settings, environ func(string) (string, bool)) error {
 	leader := 0
 	if node.Rank() == 0 {
@@ -69,8 +70,8 @@ func (s *Session) recordRun(node mpi.Comm, settings *Settings, environ func(stri
 	})
 }
 
-// recordSettings leaves what the program has set to the commands, without secrets;
-// nothing, if it has set nothing.
+// recordSettings writes the parameters that the program has set to app.conf, without
+// secrets, for the commands. If there are none, it removes the file.
 func (s *Session) recordSettings(settings *Settings) error {
 	path := s.metadata("app.conf")
 	if settings == nil || settings.public() == "" {

@@ -51,7 +51,11 @@ func (k *Cache) usable(c *Cached, files []redundancy.File) error {
 	for _, f := range files {
 		k.parts.maps.Map.AddFile(id, k.parts.me(), f.Path, f.Meta)
 	}
-	k.parts.maps.SetExpected(id, k.parts.me(), len(files), k.World.Size())
+	expected := len(files)
+	if c.bare { // the next run tries again
+		expected++
+	}
+	k.parts.maps.SetExpected(id, k.parts.me(), expected, k.World.Size())
 	k.descs.describe(c)
 	if err := mpi.Agree(k.World, k.parts.maps.Fold()); err != nil {
 		return k.abandon(c, err)

@@ -160,7 +160,7 @@ func (k *Cache) restore(c *Cached) (outcome string, err error) {
 func (k *Cache) migration(c *Cached) *migrate.Migration {
 	id := c.ID()
 	return &migrate.Migration{
-		World: k.World, Log: k.Log, Piece: k.Piece, Maps: k.parts.maps,
+		World: k.World, Log: k.Log, Piece: k.Piece, Maps: k.parts.maps, Made: c.made(),
 		ID: id, Dir: k.places.dir(id), Device: k.places.device(id),
 		Files:  func(rank int) []redundancy.File { return k.parts.files(id, rank) },
 		Delete: func(rank int, files ...redundancy.File) error { return k.parts.delete(id, rank, files...) },

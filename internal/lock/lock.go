@@ -1,5 +1,5 @@
-// Package lock has locks between processes: a lock is on a file that serves no other
-// purpose and names its holder.
+// Package lock provides locks between processes. Each lock is on a lock file, which
+// serves no other purpose and names the holder.
 //
 //	lock.go    take a lock and release it
 //	holder.go  who holds it
@@ -33,20 +33,19 @@ type Lock struct {
 	done sync.WaitGroup
 }
 
-// How a lock is taken.
+// How is the kind of a lock.
 type How int
 
-// The ways to take a lock. None of them lets a lock pass to programs that the
-// process executes.
+// The kinds of locks. A program that the process executes inherits none of them.
 const (
-	// Exclusive is one of which there is only one holder. Copies of the process that
-	// do not execute another program hold it too, until all of them have ended.
+	// Exclusive is a lock with a single holder. A child made by fork(2) that executes no
+	// other program also holds it, until the process and all such children have ended.
 	Exclusive How = iota
-	// Shared is one that any number may hold.
+	// Shared is a lock that any number of processes may hold.
 	Shared
-	// ByProcess is Exclusive, but the process alone holds it, and copies of it do not.
-	// It is lost when the process closes the lock file, however often it has that open:
-	// so the holder must not call Try, Held or Holder for it.
+	// ByProcess is exclusive, and children do not hold it. The process loses it when it
+	// closes any of its descriptors of the lock file, so the holder must not call Try,
+	// Held or Holder for that file.
 	ByProcess
 	// SharedByProcess is Shared in the same way.
 	SharedByProcess
@@ -157,7 +156,7 @@ func restrict(f *os.File, path string) error {
 // SharedByProcess. At no time in between is it free.
 func (l *Lock) Share() error { return set(l.f, SharedByProcess) }
 
-// Release gives the lock up. Of no lock, which is nil, it does nothing.
+// Release releases the lock. It does nothing if l is nil.
 func (l *Lock) Release() {
 	if l == nil {
 		return

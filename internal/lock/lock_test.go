@@ -295,7 +295,7 @@ func TestHolder_Unknown(t *testing.T) {
 	}
 }
 
-// A process that is killed leaves no lock.
+// The kernel releases the lock of a process that is killed.
 func TestTry_Killed(t *testing.T) {
 	for _, act := range []string{"exclusive", "process", "rank"} {
 		path := filepath.Join(t.TempDir(), "lock")

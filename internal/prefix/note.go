@@ -1,12 +1,13 @@
 package prefix
 
-// Note runs f on rank 0, to record something for the commands around the job. An error
-// is a warning: with a full file system checkpoints can still go to the cache.
+// Note calls f on rank 0, to record something for the commands that run around the job.
+// An error of f is only logged as a warning, because the job can still write checkpoints
+// to the cache when the parallel file system is full.
 func (p *Prefix) Note(f func() error) {
 	if p.Comm.Rank() != 0 {
 		return
 	}
 	if err := f(); err != nil {
-		p.Log.WarnOnce("%v; what the prefix directory says of this job is not up to date", err)
+		p.Log.WarnOnce("%v; the files about this job in the prefix directory are not up to date", err)
 	}
 }

@@ -43,20 +43,20 @@ func TestHeader_IsDecodedAsItWasEncoded(t *testing.T) {
 	}
 }
 
-// A header whose parts contradict each other is refused when it is opened.
+// Open returns an error for a header whose fields contradict each other.
 func TestHeader_Contradictions(t *testing.T) {
 	for want, change := range map[string]func(h *hash.Hash){
-		"a set of 4 members":      func(h *hash.Hash) { h.Get("GROUP").SetInt("RANKS", 4) },
-		"member 1 of the set":     func(h *hash.Hash) { h.SetInt("RANKS", 4) },
-		"2 files recorded":        func(h *hash.Hash) { h.Get("CURRENT").SetInt("FILES", 2) },
-		"no usable name":          func(h *hash.Hash) { h.Get("CURRENT", "FILE", "0").SetValue("FILE", "../a") },
-		"the member 1 to the":     func(h *hash.Hash) { h.Get("PARTNER").Unset("FILES") },
-		`copy 0 has "31" bytes`:   func(h *hash.Hash) { h.At("COPY").SetInt("0", 31) },
-		`copy 1 has "" bytes`:     func(h *hash.Hash) { h.At("COPY").SetInt("0", 30); h.At("COPY").Set("x", nil) },
-		"a block has checksum":    func(h *hash.Hash) { h.SetValue("BLOCKCRC", "0000000g") },
-		"a section of -1 bytes":   func(h *hash.Hash) { h.SetInt("CHUNK", -1) },
-		"a section of 9999 bytes": func(h *hash.Hash) { h.SetInt("CHUNK", 9999) },
-		"bytes of header and 32":  func(h *hash.Hash) { h.SetInt("CHUNK", 16) },
+		`the set has "4" members`:        func(h *hash.Hash) { h.Get("GROUP").SetInt("RANKS", 4) },
+		"member 1 of the set":            func(h *hash.Hash) { h.SetInt("RANKS", 4) },
+		"2 files recorded":               func(h *hash.Hash) { h.Get("CURRENT").SetInt("FILES", 2) },
+		"no usable name":                 func(h *hash.Hash) { h.Get("CURRENT", "FILE", "0").SetValue("FILE", "../a") },
+		"neighbour 1 to the left":        func(h *hash.Hash) { h.Get("PARTNER").Unset("FILES") },
+		`copy 0 has "31" bytes`:          func(h *hash.Hash) { h.At("COPY").SetInt("0", 31) },
+		`copy 1 has "" bytes`:            func(h *hash.Hash) { h.At("COPY").SetInt("0", 30); h.At("COPY").Set("x", nil) },
+		"is not the checksum of a block": func(h *hash.Hash) { h.SetValue("BLOCKCRC", "0000000g") },
+		"a section has -1 bytes":         func(h *hash.Hash) { h.SetInt("CHUNK", -1) },
+		"a section has 9999 bytes":       func(h *hash.Hash) { h.SetInt("CHUNK", 9999) },
+		"bytes and sections of 32":       func(h *hash.Hash) { h.SetInt("CHUNK", 16) },
 	} {
 		h := someHeader().encode()
 		change(h)
@@ -70,7 +70,7 @@ func TestHeader_Contradictions(t *testing.T) {
 	}
 }
 
-// As in SCR Developer Guide, "XOR": without checksums.
+// The header that SCR writes (SCR Developer Guide, "XOR") has no checksums.
 func TestHeader_OfSCR(t *testing.T) {
 	x := someHeader().encode()
 	for _, key := range []string{"CHUNKS", "BLOCK", "BLOCKCRC"} {

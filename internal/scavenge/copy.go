@@ -348,7 +348,7 @@ func (n *node) fillIn(r *redundancy.Reader, d, rank int) error {
 	}
 	defer alone.Release()
 	alone.KeepAlive()
-	if p, err := prefix.ReadPart(n.Prefix, n.ID, rank); err == nil && prefix.Same(p.Dataset, n.dataset) {
+	if p, err := prefix.ReadPart(n.Prefix, n.ID, rank); err == nil && p.Dataset.Same(n.dataset) {
 		return nil
 	}
 	return n.extract(r, d, rank)

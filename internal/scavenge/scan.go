@@ -82,7 +82,7 @@ func (s *scan) choose(all []*prefix.Part, x *prefix.Index) {
 
 // inspect enters a rank if all its files are there.
 func (s *scan) inspect(p *prefix.Part) error {
-	if !prefix.Same(p.Dataset, s.dataset) || p.Ranks != s.ranks {
+	if !p.Dataset.Same(s.dataset) || p.Ranks != s.ranks {
 		return fmt.Errorf("its list is of another dataset: %s of %v, by %d ranks", p.Dataset.Name(), p.Dataset.Created(), p.Ranks)
 	}
 	for _, f := range p.Files {

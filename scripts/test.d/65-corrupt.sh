@@ -32,11 +32,11 @@ in_node() {
 }
 own='find scr.dataset.3 -name "*.dat" -size +0 | sort | head -n 1'
 xor='find scr.dataset.3 -name "*.xor" | head -n 1'
-flip() { # of the file that SHELL names, one bit in its middle; mtime as before
+flip() { # COMMAND: flips a bit in the middle of the file that it prints; keeps the mtime
     echo 'f=$('"$1"'); t=$(stat -c %y "$f"); n=$(($(stat -c %s "$f") / 2)); b=$(od -An -tu1 -j $n -N1 "$f")
         printf "\\x$(printf %02x $((b ^ 4)))" | dd of="$f" bs=1 seek=$n conv=notrunc status=none; touch -d "$t" "$f"; echo "$f"'
 }
-header() { # one bit among the first bytes
+header() { # COMMAND: flips a bit in the header of that file
     echo 'f=$('"$1"'); b=$(od -An -tu1 -j 30 -N1 "$f")
         printf "\\x$(printf %02x $((b ^ 4)))" | dd of="$f" bs=1 seek=30 conv=notrunc status=none; echo "$f"'
 }
@@ -44,10 +44,10 @@ cut() { echo 'f=$('"$1"'); truncate -s -1 "$f"; echo "$f"'; }
 longer() { echo 'f=$('"$1"'); echo >>"$f"; echo "$f"'; }
 delete() { echo 'f=$('"$1"'); rm "$f"; echo "$f"'; }
 
-ended() { # STEP: the run went well, and from that checkpoint
+ended() { # STEP: the run has succeeded, and restarted from that checkpoint
     [ "$status" = 0 ] && [ "$(tail -n 1 "$log")" = "restarted $1" ] || { cat "$WORK/out"; tail -n 3 "$log"; return 1; }
 }
-tells() { # NODE FILE: in one line
+tells() { # NODE FILE: one line of the output names both
     grep -E "^SCR: rank [0-9]+ on $1: .*$(basename "$2")" "$WORK/out" && return
     cat "$WORK/out"
     return 1
@@ -73,8 +73,8 @@ for flush in 0 1; do
     done
 done
 
-# Two members of the set have lost a file of the newest checkpoint: more than XOR can
-# rebuild.  The one before is complete.
+# Two members of the set have lost a file of the newest checkpoint, more than XOR can
+# rebuild.  The checkpoint before it is complete.
 flush=0
 begin
 in_node node1 "$(flip "$own")" >/dev/null
@@ -104,7 +104,7 @@ is "... and told" grep -q "checkpoint ckpt.3 cannot be fetched: .*$file" "$WORK/
 run -n 0
 is "... which the next run knows" ended 2
 
-# A damaged filemap: all its files count as lost.
+# If a filemap is damaged, all its files count as lost.
 flush=0
 begin
 "$TESTBED" exec node1 bash -c 'for f in "$SCR_CNTL_BASE"/*/scr.corrupt/filemap_*.scrinfo; do

@@ -1,10 +1,12 @@
 # shellcheck shell=bash
-# Sourced by the test scripts beside it; see scripts/test for what they are given.
+# The test scripts in this directory source this file; scripts/test describes their
+# environment.
 
 set -u
 unset "${!SCR_@}"
 
-# is NAME COMMAND...: one check; shows the command's output if it fails.
+# is NAME COMMAND...: one check, which succeeds if the command does; prints the command's
+# output if it fails.
 is() {
     local name=$1 out
     shift
@@ -21,9 +23,8 @@ same() {
     [ "$1" = "$2" ] || { printf 'expected: %s\nfound:    %s\n' "$1" "$2"; return 1; }
 }
 
-# within SECONDS COMMAND...: repeats a command until it is true. The seconds bound the
-# wait for what never comes true; on a machine with more work than processors they are as
-# much longer as the load says.
+# within SECONDS COMMAND...: repeats the command until it succeeds, for SECONDS at most. On a
+# machine with more work than processors the seconds are longer, in proportion to the load.
 within() {
     local left=$(($1 * 1000)) cores load _
     cores=$(nproc)

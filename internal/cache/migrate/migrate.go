@@ -36,6 +36,7 @@ type Migration struct {
 	ID     int    // of the dataset
 	Dir    string // of the dataset, on this node
 	Device string // identifies the storage of Dir if nodes share it, else ""
+	Made   int    // redundancy files of a rank
 
 	// Files returns the files of a rank that are entered in the caller's filemap.
 	Files func(rank int) []redundancy.File
@@ -115,20 +116,19 @@ func receiver(offers []int, wanted map[int]message, round int) int {
 
 // clean deletes the files of other ranks, all but those that stay.
 func (m *Migration) clean(staying map[int]bool) error {
-	var failed error
 	for _, rank := range m.Maps.Ranks(m.ID) {
 		if rank == m.World.Rank() || staying[rank] {
 			continue
 		}
 		if m.Device == "" { // else their owner may use them
 			if err := m.Delete(rank, m.Files(rank)...); err != nil { // files that cannot be deleted stay entered
-				failed = cmp.Or(failed, err)
+				m.tellUndeleted(rank, err)
 				continue
 			}
 		}
 		m.Forget(rank)
 	}
-	return cmp.Or(failed, m.Maps.Fold())
+	return m.Maps.Fold()
 }
 
 // named returns the files of a rank that have one of the names.

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goscr/goscr/internal/storagetest"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
 	"github.com/goscr/goscr/scr"
@@ -41,11 +42,7 @@ type Cluster struct {
 // New makes a cluster for jobs with these parameters, NAME=value each.
 func New(t testing.TB, env ...string) *Cluster {
 	t.Helper()
-	base := "/dev/shm"
-	if _, err := os.Stat(base); err != nil {
-		base = ""
-	}
-	root, err := os.MkdirTemp(base, "goscr-test-")
+	root, err := os.MkdirTemp(storagetest.Base(), "goscr-test-")
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(root) })
 	return At(t, root, env...)
