@@ -12,13 +12,15 @@ is "two nodes" "$TESTBED" up 2
 prefix=$WORK/prefix log=$WORK/log id=locks$$
 mkdir "$prefix"
 : >"$log"
+session='' # "setsid --wait": the ranks are not in the launcher's session
+# shellcheck disable=SC2086
 run() { # SETTING... -- OPTION...: of steps; output in $WORK/out, status in $status
     local env=()
     while [ "$1" != -- ]; do env+=(--env "$1"); shift; done
     shift
     (cd "$prefix" && exec "$TESTBED" run -n 4 --mpi "$MPI" --timeout 120 --env SCR_PREFIX="$prefix" --env SCR_FLUSH=1 \
         --env SCR_JOB_ID="$id" --env SCR_WAIT_SECONDS=2 "${env[@]}" \
-        -- env -u TESTBED_JOB "$WORK/steps" -l "$log" "$@") >"$WORK/out" 2>&1 </dev/null
+        -- env -u TESTBED_JOB $session "$WORK/steps" -l "$log" "$@") >"$WORK/out" 2>&1 </dev/null
     status=$?
 }
 well() { run "$@"; [ "$status" = 0 ] || { echo "status $status"; cat "$WORK/out"; return 1; }; }
@@ -31,6 +33,15 @@ ranks() { # the processes of the job, by their number
     done
     return 0
 }
+launcher() { # PID: the process that has started a rank
+    local p=$1
+    while [ "$p" -gt 1 ]; do
+        p=$(ps -o ppid= -p "$p" | tr -d ' ')
+        case $(basename "$(readlink "/proc/$p/exe")") in
+        mpirun*|orte*|hydra*|mpiexec*) echo "$p"; return ;;
+        esac
+    done
+}
 gone() { [ -z "$(ranks)" ]; }
 
 is "a job" well -- -n 1
@@ -39,19 +50,20 @@ is "a job" well -- -n 1
 # whichever rank it is that lives, it is seen.
 for which in 1 2 3 4; do
     : >"$log"
+    session='setsid --wait' # else the kernel lets stopped ranks go on when the launcher ends
     run -- -n 1000000 &
-    job=$!
+    job=$! session=''
     is "a job that has begun" within 120 grep -q '^complete' "$log"
     mapfile -t all < <(ranks)
     is "... has 4 ranks" same 4 "${#all[@]}"
     orphan=${all[which - 1]}
-    mapfile -t launchers < <(ps -o ppid= -p "$(IFS=,; echo "${all[*]}")" | sort -u)
+    mapfile -t launchers < <(for p in "${all[@]}"; do launcher "$p"; done | sort -u)
     kill -STOP "${all[@]}"
     # shellcheck disable=SC2086
     kill -KILL ${launchers[*]} # first: a launcher would end the ranks
     for p in "${all[@]}"; do [ "$p" = "$orphan" ] || kill -KILL "$p"; done
     wait "$job"
-    [ -d "/proc/$orphan" ] || is "rank $which of it lives on" false
+    is "... and then one, stopped" grep -q '^State:.T' "/proc/$orphan/status"
     is "... while rank $which lives, the next job does not begin" refused -- -n 1
     is "... and says which process to end" said "process $orphan on [^ ]+ is still running on this node, as a rank of an earlier run"
     is "... after it has said that it waits" said "waiting for process $orphan on "
