@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/mpi"
@@ -116,7 +115,7 @@ func ExampleUpdate() {
 		}()
 	}
 	all.Wait()
-	h, err := hash.ReadWithLock(path)
+	h, err := hash.ReadFile(path)
 	fmt.Println(h.Text("RUNS"), err)
 	// Output: 10 <nil>
 }
@@ -124,7 +123,7 @@ func ExampleUpdate() {
 // Every rank sends a hash to any others, none of which need expect it: here, what
 // each rank knows of files goes to the rank that owns them.
 func ExampleExchange() {
-	_, err := local.Run(3, local.Options{Timeout: time.Minute}, func(world mpi.Comm) error {
+	_, err := local.Run(3, local.Options{}, func(world mpi.Comm) error {
 		send := hash.New()
 		owner := (world.Rank() + 1) % world.Size()
 		send.At(strconv.Itoa(owner)).SetValue("FILE", fmt.Sprint("seen by rank ", world.Rank()))
@@ -147,7 +146,7 @@ func ExampleExchange() {
 
 // What one rank has read, all ranks get.
 func ExampleBcast() {
-	_, err := local.Run(3, local.Options{Timeout: time.Minute}, func(world mpi.Comm) error {
+	_, err := local.Run(3, local.Options{}, func(world mpi.Comm) error {
 		var h *hash.Hash
 		if world.Rank() == 0 {
 			h = hash.New()

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
@@ -17,7 +16,7 @@ import (
 
 func run(t *testing.T, n int, f func(c mpi.Comm) error) []local.Stats {
 	t.Helper()
-	stats, err := local.Run(n, local.Options{Timeout: time.Minute}, f)
+	stats, err := local.Run(n, local.Options{}, f)
 	if err != nil {
 		t.Fatalf("%d ranks: %v", n, err)
 	}
@@ -255,7 +254,7 @@ func TestExchange_Killed(t *testing.T) {
 		total += s.Messages
 	}
 	for at := int64(1); at <= total; at++ {
-		_, err := local.Run(n, local.Options{KillAt: at, Timeout: 20 * time.Second}, f)
+		_, err := local.Run(n, local.Options{KillAt: at}, f)
 		if !errors.Is(err, local.ErrKilled) {
 			t.Fatalf("killed at message %d of %d: %v", at, total, err)
 		}

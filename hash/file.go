@@ -3,6 +3,7 @@ package hash
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -142,6 +143,9 @@ func readOpen(f *os.File) (*Hash, error) {
 	}
 	buf := make([]byte, info.Size())
 	n, err := f.ReadAt(buf, 0)
+	if n < len(buf) && err == io.EOF {
+		return nil, fmt.Errorf("%s: %w: has become shorter than %d bytes while it was read", f.Name(), ErrCorrupt, len(buf))
+	}
 	if n < len(buf) {
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/goscr/goscr/internal/lock"
 )
 
 // The tests of locks need processes that can be killed: TestMain lets this
@@ -50,9 +50,11 @@ var actors = map[string]func(path string) error{
 		}
 	},
 	"hold": func(path string) error { // takes the lock and keeps it
-		if _, err := LockOpenRead(path); err != nil {
+		l, err := LockOpenRead(path)
+		if err != nil {
 			return err
 		}
+		defer l.Unlock()
 		fmt.Println("held")
 		time.Sleep(time.Hour)
 		return nil
@@ -137,9 +139,6 @@ func TestLockOpenRead(t *testing.T) {
 	if err != nil || l.Hash.Size() != 0 {
 		t.Fatal(err)
 	}
-	if h, err := ReadFile(path); err != nil || h.Size() != 0 {
-		t.Errorf("a new file: %v", err)
-	}
 	l.Hash.SetValue("a", "1")
 	if err := l.WriteCloseUnlock(); err != nil {
 		t.Fatal(err)
@@ -149,10 +148,8 @@ func TestLockOpenRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Hash.SetValue("a", "2")
-	if err := l.Unlock(); err != nil {
-		t.Fatal(err)
-	}
-	if h, err := ReadWithLock(path); err != nil || h.Text("a") != "1" {
+	l.Unlock()
+	if h, err := ReadFile(path); err != nil || h.Text("a") != "1" {
 		t.Errorf("Unlock changed the file: %v", err)
 	}
 	failed := errors.New("failed")
@@ -160,13 +157,13 @@ func TestLockOpenRead(t *testing.T) {
 	if !errors.Is(err, failed) {
 		t.Errorf("Update: %v", err)
 	}
-	if h, err := ReadWithLock(path); err != nil || h.Text("a") != "1" {
+	if h, err := ReadFile(path); err != nil || h.Text("a") != "1" {
 		t.Errorf("an update that failed changed the file: %v", err)
 	}
 	if err := Update(path, func(h *Hash) error { h.SetValue("a", "3"); return nil }); err != nil {
 		t.Errorf("the lock was not given up: %v", err)
 	}
-	if got := names(t, filepath.Dir(path)); len(got) != 1 {
+	if got := names(t, filepath.Dir(path)); len(got) != 2 { // the lock file, too
 		t.Errorf("files left: %q", got)
 	}
 }
@@ -194,10 +191,10 @@ func TestUpdate_NoneIsLost(t *testing.T) {
 			}
 		})
 	}
-	// Readers, with the lock and without, never see a mixture.
+	// Readers never see a mixture.
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
-	for _, read := range []func(string) (*Hash, error){ReadFile, ReadWithLock} {
+	for range 2 {
 		spawn(&readers, func() {
 			for {
 				select {
@@ -205,7 +202,7 @@ func TestUpdate_NoneIsLost(t *testing.T) {
 					return
 				default:
 				}
-				h, err := read(path)
+				h, err := ReadFile(path)
 				if os.IsNotExist(err) {
 					continue // before the first update
 				}
@@ -225,7 +222,7 @@ func TestUpdate_NoneIsLost(t *testing.T) {
 	if got, want := countedIn(t, path), int64(processes*50+goroutines*times); got != want {
 		t.Errorf("counted to %d, want %d", got, want)
 	}
-	if got := names(t, filepath.Dir(path)); len(got) != 1 {
+	if got := names(t, filepath.Dir(path)); len(got) != 2 { // the lock file, too
 		t.Errorf("files left: %q", got)
 	}
 }
@@ -281,90 +278,75 @@ func TestUpdate_Killed(t *testing.T) {
 			t.Fatalf("counted to %d after %d", last, got)
 		}
 	}
-	if got := names(t, filepath.Dir(path)); len(got) != 1 {
+	if got := names(t, filepath.Dir(path)); len(got) != 2 { // the lock file, too
 		t.Errorf("files left: %q", got)
 	}
 }
 
-// A process that is killed between making the file and writing it leaves an
-// empty hash; one that is killed before leaves a file that is in nobody's way.
-func TestUpdate_KilledBeforeTheFirstWrite(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "x.scr")
-	for _, leftover := range []string{".0123456789abcdef.new", ".0123456789abcdef.new.tmp"} {
-		if err := os.WriteFile(path+leftover, []byte("half"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := createEmpty(path); err != nil {
-		t.Fatal(err)
-	}
-	if n := countedIn(t, path); n != 0 {
-		t.Errorf("counted to %d", n)
-	}
+// Another process has the lock: nobody changes the file, everybody can read it, and the
+// lock ends with its holder.
+func TestLock_ExcludesOthersAndDiesWithItsHolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.scr")
 	if err := Update(path, addOne); err != nil {
 		t.Fatal(err)
 	}
-	if err := createEmpty(path); err != nil { // of a process that came too late
-		t.Fatal(err)
-	}
-	if n := countedIn(t, path); n != 1 {
-		t.Errorf("counted to %d", n)
-	}
-}
-
-func TestLock_ExcludesOthersAndDiesWithItsHolder(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.scr")
 	cmd, out := actor(t, "hold", path)
 	if !out.Scan() {
 		t.Fatal("the process does not hold the lock")
 	}
-	done := make(chan error, 2)
-	go func() { done <- Update(path, addOne) }()
-	go func() { _, err := ReadWithLock(path); done <- err }()
-	select {
-	case err := <-done:
-		t.Errorf("went ahead without the lock: %v", err)
-	case <-time.After(100 * time.Millisecond):
+	before := countedIn(t, path)
+	changed := make(chan error, 1)
+	freed := make(chan struct{})
+	go func() {
+		changed <- Update(path, func(h *Hash) error {
+			select {
+			case <-freed:
+			default:
+				t.Error("went ahead without the lock")
+			}
+			return addOne(h)
+		})
+	}()
+	for range 100 {
+		if n := countedIn(t, path); n != before {
+			t.Fatalf("counted to %d while another process has the lock", n)
+		}
 	}
-	if _, err := ReadFile(path); err != nil {
-		t.Errorf("ReadFile needs no lock: %v", err)
-	}
+	close(freed)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // says that it was killed
-	for range 2 {
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Error(err)
-			}
-		case <-time.After(10 * time.Second):
-			t.Fatal("the lock outlived its holder")
-		}
+	if err := <-changed; err != nil {
+		t.Error(err)
+	}
+	if n := countedIn(t, path); n != before+1 {
+		t.Errorf("counted to %d from %d", n, before)
 	}
 }
 
-// Readers share the lock.
-func TestReadWithLock_Shared(t *testing.T) {
+// A process that keeps the lock for good: whoever waits says so, and gives up.
+func TestUpdate_NeverUnlocked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.scr")
-	if err := WriteFile(path, tree("a")); err != nil {
-		t.Fatal(err)
+	cmd, out := actor(t, "hold", path)
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // says that it was killed
+	}()
+	if !out.Scan() {
+		t.Fatal("the process does not hold the lock")
 	}
-	f, err := lock(path, os.O_RDONLY, unix.LOCK_SH)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	done := make(chan error, 1)
-	go func() { _, err := ReadWithLock(path); done <- err }()
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Error(err)
+	var said []string
+	lock.SetPatience(lock.Patience{Limit: 100 * time.Millisecond, Tell: func(line string) { said = append(said, line) }})
+	defer lock.SetPatience(lock.Patience{Limit: time.Minute, Tell: func(line string) { t.Log(line) }})
+	fill := func(h *Hash) error { return errors.New("changed all the same") }
+	_, _, mending := Mend(path, path+".damaged", fill)
+	for _, err := range []error{Update(path, fill), mending} {
+		if !errors.Is(err, lock.ErrTimeout) || !strings.Contains(err.Error(), fmt.Sprintf("process %d on ", cmd.Process.Pid)) || !strings.Contains(err.Error(), path+LockSuffix) {
+			t.Errorf("%v", err)
 		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("one reader keeps another out")
+	}
+	if len(said) < 2 || !strings.Contains(said[0], fmt.Sprintf("process %d on ", cmd.Process.Pid)) {
+		t.Errorf("said %q", said)
 	}
 }

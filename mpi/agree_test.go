@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
@@ -15,7 +14,7 @@ import (
 func agreed(t *testing.T, ranks int, f func(rank int) error) []string {
 	t.Helper()
 	texts := make([]string, ranks)
-	_, err := local.Run(ranks, local.Options{Timeout: time.Minute}, func(c mpi.Comm) error {
+	_, err := local.Run(ranks, local.Options{}, func(c mpi.Comm) error {
 		if err := mpi.Agree(c, f(c.Rank())); err != nil {
 			texts[c.Rank()] = err.Error()
 		}
@@ -78,7 +77,7 @@ func TestAgree_SaysHowManyRanks(t *testing.T) {
 
 func TestAgreeSum(t *testing.T) {
 	for _, bad := range []int{-1, 0, 3} {
-		_, err := local.Run(5, local.Options{Timeout: time.Minute}, func(c mpi.Comm) error {
+		_, err := local.Run(5, local.Options{}, func(c mpi.Comm) error {
 			values := []int64{int64(c.Rank()), 1}
 			var err error
 			if c.Rank() == bad {
@@ -102,7 +101,7 @@ func TestAgreeSum(t *testing.T) {
 // What a part of the ranks has agreed on is told by the rank that met it.
 func TestAgree_OfAgreed(t *testing.T) {
 	own := errors.New("trouble")
-	_, err := local.Run(6, local.Options{Timeout: time.Minute}, func(c mpi.Comm) error {
+	_, err := local.Run(6, local.Options{}, func(c mpi.Comm) error {
 		part, err := c.Split(c.Rank()%2, c.Rank())
 		if err != nil {
 			return err

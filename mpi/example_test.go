@@ -3,7 +3,6 @@ package mpi_test
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
@@ -11,7 +10,7 @@ import (
 
 // run runs a job of four ranks.
 func run(program func(world mpi.Comm) error) {
-	if _, err := local.Run(4, local.Options{Timeout: time.Minute}, program); err != nil {
+	if _, err := local.Run(4, local.Options{}, program); err != nil {
 		fmt.Println(err)
 	}
 }

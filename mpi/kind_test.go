@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
@@ -35,7 +34,7 @@ func TestAgree_KindsReachEveryRank(t *testing.T) {
 			return fmt.Errorf("%c is different", 'a'+rank)
 		}, false, true},
 	} {
-		_, err := local.Run(7, local.Options{Timeout: time.Minute}, func(comm mpi.Comm) error {
+		_, err := local.Run(7, local.Options{}, func(comm mpi.Comm) error {
 			half, err := comm.Split(comm.Rank()%2, 0)
 			if err != nil {
 				return err

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/goscr/goscr/hash"
 )
@@ -392,7 +391,6 @@ func TestSession_NothingIsLeftOfAKilledRun(t *testing.T) {
 // and all ranks come to the same conclusion.
 func TestRebuild_LayoutsDiffer(t *testing.T) {
 	c := newCluster(t)
-	c.opt.Timeout = 10 * time.Second
 	c.job(four, steps(1, 2))
 	path, err := filepath.Glob(c.cached("c", 2, ".scr/*.xor"))
 	if err != nil || len(path) != 1 {

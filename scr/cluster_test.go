@@ -47,7 +47,7 @@ func newCluster(t testing.TB, env ...string) *cluster {
 
 // clusterAt makes a cluster in a directory.
 func clusterAt(t testing.TB, root string, env ...string) *cluster {
-	c := &cluster{t: t, root: root, base: "cache", opt: local.Options{Timeout: time.Minute}, env: map[string]string{
+	c := &cluster{t: t, root: root, base: "cache", opt: local.Options{}, env: map[string]string{
 		"SCR_PREFIX": filepath.Join(root, "prefix"), "SCR_USER_NAME": "user", "SCR_JOB_ID": "job",
 		"SCR_CACHE_SIZE": "2", "SCR_FLUSH": "0", "SCR_DEBUG": "1", "SCR_MPI_BUF_SIZE": "1k", "SCR_FILE_BUF_SIZE": "1k",
 		"PWD": root,

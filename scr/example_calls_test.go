@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
@@ -80,7 +79,7 @@ func (m machine) environ(rank int) func(string) (string, bool) {
 }
 
 func (m machine) run(job func(world mpi.Comm, environ func(string) (string, bool)) error) {
-	_, err := local.Run(4, local.Options{Timeout: time.Minute}, func(world mpi.Comm) error {
+	_, err := local.Run(4, local.Options{}, func(world mpi.Comm) error {
 		return job(world, m.environ(world.Rank()))
 	})
 	if err != nil {

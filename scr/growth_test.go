@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
@@ -31,7 +30,7 @@ func growthJob(t *testing.T, n, phase int) (messages, bytes int64) {
 	const perNode = 8
 	root := shmDir(t)
 	job := func(shift, phase int) []local.Stats {
-		stats, err := local.Run(n, local.Options{Timeout: 10 * time.Minute}, func(world mpi.Comm) error {
+		stats, err := local.Run(n, local.Options{}, func(world mpi.Comm) error {
 			if phase == 0 {
 				return nil
 			}

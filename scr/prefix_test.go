@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -442,7 +441,6 @@ func TestFetch_IndexContradictsItself(t *testing.T) {
 	for _, id := range []string{"", "0", "9"} {
 		t.Run("id "+id, func(t *testing.T) {
 			c := newCluster(t, "SCR_FLUSH=1")
-			c.opt.Timeout = 10 * time.Second
 			c.job(four, steps(1, 2, 3))
 			c.lose(four...)
 			c.edit(c.prefix(".scr/index.scr"), func(h *hash.Hash) {
@@ -529,7 +527,6 @@ func TestCompleteRestart_RecordsCannotBeWritten(t *testing.T) {
 // A pipe in the place of a file would keep who opens it waiting for a reader.
 func TestFlush_PipeInTheWay(t *testing.T) {
 	c := newCluster(t, "SCR_FLUSH=1")
-	c.opt.Timeout = 10 * time.Second
 	if err := errors.Join(os.MkdirAll(c.prefix("ckpt.1"), 0o700), unix.Mkfifo(c.prefix("ckpt.1/rank_2"), 0o600)); err != nil {
 		t.Fatal(err)
 	}

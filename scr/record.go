@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
@@ -33,15 +34,15 @@ func (s *Session) openPrefix() error {
 		return fmt.Errorf("prefix directory: %s: %w", dir, err)
 	}
 	report.Forget(dir)
-	return errors.Join(s.setAside("halt.scr"), s.setAside("flush.scr"), s.setAside("nodes.scr"))
+	return errors.Join(s.setAside("halt.scr", halt.Read), s.setAside("flush.scr", hash.ReadFile), s.setAside("nodes.scr", hash.ReadFile))
 }
 
 // setAside renames a damaged file that the job does not need, so that the job can start.
 // It is not used for the index: without it, a job with checkpoints would start from the
 // beginning.
-func (s *Session) setAside(name string) error {
+func (s *Session) setAside(name string, read func(path string) (*hash.Hash, error)) error {
 	path := s.metadata(name)
-	_, err := hash.ReadWithLock(path)
+	_, err := read(path)
 	if !errors.Is(err, hash.ErrCorrupt) {
 		return nil // other errors are reported where the file is used
 	}

@@ -47,7 +47,7 @@ func TestRecord_NumberUsedAgain(t *testing.T) {
 // a checkpoint that is whole in the caches is recorded as there.
 func TestRecord_BeforeTheIndex(t *testing.T) {
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1")
-	release, done := make(chan bool), make(chan error)
+	release, done := make(chan bool), make(chan error, 1)
 	go func() {
 		done <- c.try(four, func(s *Session, rank int) error {
 			var err error
@@ -64,10 +64,14 @@ func TestRecord_BeforeTheIndex(t *testing.T) {
 			return checkpoint(s, rank, 1)
 		})
 	}()
-	for deadline := time.Now().Add(30 * time.Second); !c.unflushed(1); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Errorf("flush.scr does not know of the checkpoint\n%s", c.said())
-			break
+	var err error
+	for ended := false; !c.unflushed(1) && !ended; time.Sleep(time.Millisecond) {
+		select {
+		case err = <-done:
+			ended = true
+			t.Errorf("flush.scr does not know of the checkpoint: %v\n%s", err, c.said())
+			done <- err
+		default:
 		}
 	}
 	close(release)

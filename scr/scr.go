@@ -15,6 +15,7 @@ import (
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/flush"
+	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/mover"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/reddesc"
@@ -101,6 +102,7 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 		return nil, err
 	}
 	s.log = &report.Logger{Out: opt.Log, Rank: world.Rank(), Node: cfg.NodeName, Debug: cfg.Debug}
+	lock.SetPatience(lock.Patience{Limit: cfg.WaitTime, Tell: func(line string) { s.log.Warn("%s", line) }})
 	if s.log.Debug >= 2 {
 		s.world = mpi.Count(s.world, &s.traffic)
 	}

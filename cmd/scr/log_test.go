@@ -188,13 +188,13 @@ func hasEnded(pid int) bool {
 	return err != nil || bytes.Contains(status, []byte("\nState:\tZ")) && len(threads) == 1
 }
 
-// until waits for something that does not take long.
+// until waits for something, however long it takes on a loaded machine: go test ends a
+// test that waits for good, and says what for.
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !f(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within a minute: %s", what)
-		}
+	t.Log("waiting: " + what)
+	for !f() {
+		time.Sleep(time.Millisecond)
 	}
 }
 

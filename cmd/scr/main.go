@@ -20,11 +20,14 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/scr"
 )
 
@@ -89,6 +92,7 @@ func execute(argv []string, c *context) int {
 		err = noArguments(rest)
 	}
 	if err == nil {
+		c.setPatience("", name)
 		err = run(rest)
 	}
 	status := c.report(name, err)
@@ -96,6 +100,16 @@ func execute(argv []string, c *context) int {
 		return 0
 	}
 	return status
+}
+
+// setPatience has the waits of a command for other processes done as the configuration of
+// a job says, with its lines on stderr.
+func (c *context) setPatience(prefix, name string) {
+	p := lock.Patience{Limit: time.Minute, Tell: func(line string) { fmt.Fprintf(c.err, "%s: %s\n", name, line) }}
+	if cfg, _, err := config.Read(prefix); err == nil {
+		p.Limit = cfg.WaitTime
+	}
+	lock.SetPatience(p)
 }
 
 // report prints an error and returns the exit status.

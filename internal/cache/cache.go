@@ -91,7 +91,7 @@ func (c *Cached) free() error {
 type Cache struct {
 	Config
 	control string     // directory that holds the filemaps
-	lock    *lock.Lock // held while the job runs, on the first rank of a node
+	lock    *lock.Lock // held while the job runs
 	maps    *filemaps
 	places  *places
 	parts   *parts
@@ -126,8 +126,7 @@ func (k *Cache) open(name string) error {
 	if k.Node.Rank() == 0 {
 		err = cmp.Or(err, privateDir(k.ControlBase, k.User, name))
 		if err == nil {
-			job := "job of " + k.User + " with job id " + k.JobID
-			k.lock, err = takeLock(filepath.Join(k.control, lockFile), job, patience, k.Log)
+			k.lock, err = takeLock(filepath.Join(k.control, lockFile), k.User, k.JobID)
 		}
 		if err == nil {
 			err = removeTemporary(k.control, k.Log)
@@ -138,6 +137,9 @@ func (k *Cache) open(name string) error {
 		return err
 	}
 	all, err := k.maps.collect()
+	if err == nil && k.Node.Rank() > 0 {
+		k.lock, err = joinLock(filepath.Join(k.control, lockFile))
+	}
 	if err == nil {
 		err = k.places.find(all)
 	}

@@ -1,36 +1,42 @@
 package cache
 
 import (
+	"errors"
 	"fmt"
-	"time"
 
 	"github.com/goscr/goscr/internal/lock"
-	"github.com/goscr/goscr/internal/report"
 )
 
-// lockFile is the file in a control directory that a job locks while it runs.
+// lockFile is the file in a control directory that all processes of a job on the node
+// lock while it runs.
 const lockFile = "lock"
 
-// patience is the time that the processes of an earlier run may take to end.
-const patience = 10 * time.Second
-
-// takeLock locks a file in a control directory against other jobs: two with the same
-// job id would use each other's files. It waits at most patience for an earlier run.
-// job names the job in messages. Processes that the program forks do not inherit the
-// lock.
-func takeLock(path, job string, patience time.Duration, log *report.Logger) (*lock.Lock, error) {
-	begun, told := time.Now(), false
-	for ; ; time.Sleep(20 * time.Millisecond) {
-		l, err := lock.Try(path, lock.ByProcess)
-		if l != nil || err != nil {
-			return l, err
-		}
-		switch waited := time.Since(begun); {
-		case waited >= patience:
-			return nil, fmt.Errorf("another %s is running on this node (%s): give each its own SCR_JOB_ID", job, lock.Holder(path))
-		case waited >= patience/10 && !told:
-			told = true
-			log.Warn("a %s is still running on this node (%s): waiting up to %v for it to end", job, lock.Holder(path), patience)
-		}
+// takeLock locks a file in a control directory for the job, against other jobs, which
+// would use the same files, and against ranks of an earlier run that still live: these
+// hold the lock, too. It waits for an earlier run to end. The other ranks of the node
+// then call joinLock. user and id are the job's. Processes that the program forks do not
+// inherit the lock.
+func takeLock(path, user, id string) (l *lock.Lock, err error) {
+	to := fmt.Sprintf("end, which is a rank of an earlier run, or of another job, of %s with job id %s", user, id)
+	err = lock.Until(path, to, func() (bool, error) {
+		l, err = lock.Try(path, lock.ByProcess)
+		return l != nil, err
+	})
+	switch {
+	case errors.Is(err, lock.ErrTimeout):
+		return nil, fmt.Errorf("%s is still running on this node, as a rank of an earlier run, which has to be ended (kill it), or of another job of %s with job id %s, which needs its own SCR_JOB_ID: %w",
+			lock.Holder(path), user, id, err)
+	case err != nil:
+		return nil, err
 	}
+	return l, l.Share()
+}
+
+// joinLock takes the caller's part of the lock that the first rank of its node has taken.
+func joinLock(path string) (*lock.Lock, error) {
+	l, err := lock.Try(path, lock.SharedByProcess)
+	if err == nil && l == nil {
+		err = fmt.Errorf("%s has locked %s for itself", lock.Holder(path), path)
+	}
+	return l, err
 }

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,11 +12,11 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/internal/lock"
-	"github.com/goscr/goscr/internal/report"
 )
 
-// holding is set in the process that stands for another job: what it locks until its
-// standard input ends.
+// holding is set in the process that stands for a rank of another run: what it locks
+// until its standard input ends. With "first " before it, the process is the first rank of
+// its node.
 const holding = "GOSCR_TEST_HOLD"
 
 func TestMain(m *testing.M) {
@@ -26,20 +27,33 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func hold(path string) {
-	if l, err := lock.Try(path, lock.ByProcess); l == nil {
-		os.Stdout.WriteString(fmt.Sprint(err) + "\n")
+func hold(what string) {
+	path, first := strings.CutPrefix(what, "first ")
+	var err error
+	if first {
+		_, err = takeLock(path, "u", "7")
+	} else {
+		_, err = joinLock(path)
+	}
+	if err != nil {
+		fmt.Println(err)
 		return
 	}
-	os.Stdout.WriteString("held\n")
+	fmt.Println("held")
 	_, _ = os.Stdin.Read(make([]byte, 1))
 }
 
-// other has another process lock a directory, until end is called.
-func other(t *testing.T, dir string) (end func()) {
+// rank is a process that has the lock of a job.
+type rank struct {
+	*exec.Cmd
+	end func()
+}
+
+// startRank starts another process that locks what hold is told.
+func startRank(t *testing.T, what string) rank {
 	t.Helper()
 	c := exec.Command(os.Args[0])
-	c.Env = append(os.Environ(), holding+"="+filepath.Join(dir, lockFile))
+	c.Env = append(os.Environ(), holding+"="+what)
 	in, err := c.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -54,39 +68,60 @@ func other(t *testing.T, dir string) (end func()) {
 	if said, _ := bufio.NewReader(out).ReadString('\n'); said != "held\n" {
 		t.Fatalf("the other process said %q", said)
 	}
-	end = func() {
+	end := func() {
 		in.Close()
 		_ = c.Wait()
 	}
 	t.Cleanup(end)
-	return end
+	return rank{c, end}
 }
 
-func TestLock_AnotherJob(t *testing.T) {
-	dir := t.TempDir()
-	other(t, dir)
-	var said strings.Builder
-	_, err := takeLock(filepath.Join(dir, lockFile), "job of u with job id 7", 100*time.Millisecond, &report.Logger{Out: &said})
-	if err == nil || !strings.Contains(err.Error(), "another job of u with job id 7 is running on this node (process ") {
-		t.Errorf("error %v", err)
-	}
-	if n := strings.Count(said.String(), "still running on this node"); n != 1 {
-		t.Errorf("said %d times that it waits: %s", n, said.String())
+// hurry sets for how long processes are waited for.
+func hurry(t *testing.T, limit time.Duration, tell func(line string)) {
+	lock.SetPatience(lock.Patience{Limit: limit, Tell: tell})
+	t.Cleanup(func() { lock.SetPatience(lock.Patience{Limit: time.Minute, Tell: func(line string) {}}) })
+}
+
+// Another job, or a rank of an earlier run that still lives, which may be any rank: the
+// others have ended.
+func TestLock_AnotherRunLives(t *testing.T) {
+	for _, orphan := range []string{"first", "second"} {
+		path := filepath.Join(t.TempDir(), lockFile)
+		first := startRank(t, "first "+path)
+		second := startRank(t, path)
+		lives := first
+		if orphan == "first" {
+			second.end()
+		} else {
+			first.end()
+			lives = second
+		}
+		var said []string
+		hurry(t, 200*time.Millisecond, func(line string) { said = append(said, line) })
+		l, err := takeLock(path, "u", "7")
+		node, _ := os.Hostname()
+		who := fmt.Sprintf("process %d on %s", lives.Process.Pid, node)
+		if l != nil || !errors.Is(err, lock.ErrTimeout) || !strings.HasPrefix(err.Error(), who+" is still running on this node, as a rank of an earlier run, which has to be ended (kill it)") {
+			t.Errorf("%s: error %v", orphan, err)
+		}
+		if len(said) == 0 || !strings.HasPrefix(said[0], "waiting for "+who+" to end") {
+			t.Errorf("%s: said %q", orphan, said)
+		}
+		// It keeps no lock of its own, with which it would be in the way of others.
+		lives.end()
+		startRank(t, "first "+path)
 	}
 }
 
-// What is left of an earlier run is waited for.
+// What is left of an earlier run is waited for: it ends once the wait has been reported.
 func TestLock_EarlierRunEnds(t *testing.T) {
-	dir := t.TempDir()
-	end := other(t, dir)
-	log := &report.Logger{Out: writer(func(string) { end() })}
-	l, err := takeLock(filepath.Join(dir, lockFile), "job of u with job id 7", 5*time.Second, log)
-	if err != nil {
-		t.Error(err)
+	path := filepath.Join(t.TempDir(), lockFile)
+	r := startRank(t, "first "+path)
+	var said []string
+	hurry(t, 10*time.Second, func(line string) { said = append(said, line); r.end() })
+	l, err := takeLock(path, "u", "7")
+	if err != nil || len(said) != 1 {
+		t.Errorf("%v, said %q", err, said)
 	}
 	l.Release()
 }
-
-type writer func(string)
-
-func (w writer) Write(p []byte) (int, error) { w(string(p)); return len(p), nil }

@@ -792,7 +792,7 @@ func TestRead(t *testing.T) {
 func run(t *testing.T, n int, program func(rank int) *Settings, vars func(rank int) []string) ([]*Config, []error) {
 	t.Helper()
 	configs, errs := make([]*Config, n), make([]error, n)
-	_, err := local.Run(n, local.Options{Timeout: 20 * time.Second}, func(c mpi.Comm) error {
+	_, err := local.Run(n, local.Options{}, func(c mpi.Comm) error {
 		r := c.Rank()
 		configs[r], _, errs[r] = Load(c, program(r), env(vars(r)...))
 		return nil

@@ -186,6 +186,10 @@ var Sections = []Section{
 		{Name: "SCR_HALT_EXIT", Type: Bool, Default: "0", Example: "1",
 			Help: "1: when the job should stop, the library flushes its newest checkpoint and ends it, in `SCR_Init` or when a dataset is complete"},
 	}},
+	{"Other processes", []Parameter{
+		{Name: "SCR_WAIT_SECONDS", Type: Seconds, Default: "60", Unit: "seconds", Min: 1, Example: "600",
+			Help: "how long the library and the commands wait for another process that has a lock, or is to end, and shows no sign of life; then it is an error. A twelfth of it, at most 5 seconds, after a wait has begun, a line says for which process"},
+	}},
 	{"Run commands", []Parameter{
 		{Name: "SCR_RESOURCE_MANAGER", Type: Text, Default: "AUTO", Example: "SLURM", Values: []string{"AUTO", "SLURM", "FLUX", "LSF", "PBS", "ALPS", "NONE"},
 			Help: "resource manager of the allocation: `SLURM`, `FLUX`, `LSF`, `PBS`, `ALPS`, `NONE`; `AUTO`: the one whose variables are in the environment"},

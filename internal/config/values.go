@@ -57,6 +57,7 @@ type Values struct {
 	HaltTime           time.Duration `scr:"SCR_HALT_SECONDS"`         // the job should stop this time before the allocation ends; 0: the end of the allocation does not stop it. The value is entered in .scr/halt.scr and stays there
 	EndTime            int           `scr:"SCR_END_TIME"`             // when the allocation ends (scr_run sets it); 0: the resource manager is asked (seconds since 1970)
 	HaltExit           bool          `scr:"SCR_HALT_EXIT"`            // 1: when the job should stop, the library flushes its newest checkpoint and ends it, in SCR_Init or when a dataset is complete
+	WaitTime           time.Duration `scr:"SCR_WAIT_SECONDS"`         // how long the library and the commands wait for another process that has a lock, or is to end, and shows no sign of life; then it is an error. A twelfth of it, at most 5 seconds, after a wait has begun, a line says for which process
 	ResourceManager    string        `scr:"SCR_RESOURCE_MANAGER"`     // resource manager of the allocation: SLURM, FLUX, LSF, PBS, ALPS, NONE; AUTO: the one whose variables are in the environment
 	Nodelist           string        `scr:"SCR_NODELIST"`             // nodes of the allocation
 	HostFile           string        `scr:"SCR_HOST_FILE"`            // file with the names of the nodes, one on each line, for a job without a resource manager

@@ -113,7 +113,7 @@ func (r *Run) End(now time.Time) error {
 // MTBF estimates the mean time between failures from the runs before. It is 0
 // if there have been too few.
 func MTBF(prefix string) (time.Duration, error) {
-	h, err := hash.ReadWithLock(Path(prefix))
+	h, err := hash.ReadFile(Path(prefix))
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}

@@ -84,7 +84,7 @@ func (s *site) parameters(node int) map[string]string {
 func (s *site) job(n int, settings string, program func(c *scr.Session, rank int) error) {
 	s.t.Helper()
 	lines := &lockedBuffer{}
-	_, err := local.Run(n, local.Options{Timeout: time.Minute}, func(world mpi.Comm) error {
+	_, err := local.Run(n, local.Options{}, func(world mpi.Comm) error {
 		env := s.parameters(world.Rank())
 		opt := scr.Options{Log: lines, Environ: func(name string) (string, bool) {
 			value, ok := env[name]

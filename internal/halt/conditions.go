@@ -43,7 +43,7 @@ func Remove(prefix string) error {
 // Settings lists the conditions in the halt file at path, one a line, in the words of SCR
 // 3.1; "" if none is set or there is no file.
 func Settings(path string) (string, error) {
-	h, err := hash.ReadOrNew(path)
+	h, err := Read(path)
 	if err != nil {
 		return "", err
 	}
@@ -78,7 +78,7 @@ func Settings(path string) (string, error) {
 // AtOnce reports whether a user has asked, since a run began, to end it without waiting
 // for it.
 func AtOnce(prefix string, began time.Time) (bool, error) {
-	h, err := hash.ReadOrNew(Path(prefix))
+	h, err := Read(Path(prefix))
 	if err != nil {
 		return false, err
 	}
@@ -88,7 +88,7 @@ func AtOnce(prefix string, began time.Time) (bool, error) {
 
 // WasFinalized reports whether the program has called SCR_Finalize.
 func WasFinalized(prefix string) (bool, error) {
-	h, err := hash.ReadOrNew(Path(prefix))
+	h, err := Read(Path(prefix))
 	return err == nil && h.Text(keyReason) == Finalized, err
 }
 

@@ -29,6 +29,24 @@ const Finalized = "SCR_FINALIZE_CALLED"
 // Path is the path of the halt file of a prefix directory.
 func Path(prefix string) string { return filepath.Join(prefix, ".scr", "halt.scr") }
 
+// pause is the time between two readings of a halt file that is being written; for tests
+// it can be changed.
+var pause = func() { time.Sleep(5 * time.Millisecond) }
+
+// Read reads the halt file at path; without a file the hash is empty. SCR's own
+// scr_halt_cntl, which users may have beside goscr, overwrites the file in place: so one
+// that is damaged is read a few times more.
+func Read(path string) (h *hash.Hash, err error) {
+	const times = 20
+	for range times {
+		if h, err = hash.ReadOrNew(path); !errors.Is(err, hash.ErrCorrupt) {
+			break
+		}
+		pause()
+	}
+	return h, err
+}
+
 // Begin prepares the halt file for a run: the end of the previous run does not stop
 // this one. seconds, if not 0, is the time to stop before the end of the allocation.
 func Begin(prefix string, seconds int64) error {
@@ -49,7 +67,7 @@ func Begin(prefix string, seconds int64) error {
 // Reason returns why the job should stop now, "" if it should not. end, called if
 // needed, returns the end of the allocation, the zero time if that is not known.
 func Reason(prefix string, end func() time.Time, now time.Time) (string, error) {
-	h, err := hash.ReadOrNew(Path(prefix))
+	h, err := Read(Path(prefix))
 	if err != nil {
 		return "", err
 	}
@@ -88,7 +106,7 @@ func reason(h *hash.Hash, now time.Time) string {
 
 // CountCheckpoint records that a checkpoint has been completed.
 func CountCheckpoint(prefix string) error {
-	if h, err := hash.ReadOrNew(Path(prefix)); err == nil && !h.Has(keyCheckpointsLeft) {
+	if h, err := Read(Path(prefix)); err == nil && !h.Has(keyCheckpointsLeft) {
 		return nil
 	}
 	return hash.Update(Path(prefix), func(h *hash.Hash) error {
@@ -114,7 +132,7 @@ func End(prefix string) error {
 // started again. path is the path of the halt file; without a file another run may start.
 // margin is how long before the end the job should stop if the file does not say.
 func Stop(path string, margin time.Duration, now time.Time) (reasons []string, err error) {
-	h, err := hash.ReadOrNew(path)
+	h, err := Read(path)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package halt
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -136,4 +137,33 @@ func TestReason_EndOfTheAllocation(t *testing.T) {
 		}
 	}
 	stops(t, dir, "") // nobody knows when it ends
+}
+
+// SCR's own scr_halt_cntl overwrites the halt file in place: who reads meanwhile finds
+// what is there after.
+func TestRead_OverwrittenInPlace(t *testing.T) {
+	dir := prefix(t)
+	set(t, dir, keyCheckpointsLeft, "0")
+	text, err := os.ReadFile(Path(dir))
+	must(t, err)
+	usual := pause
+	defer func() { pause = usual }()
+	for n := range len(text) {
+		must(t, os.WriteFile(Path(dir), text[:n], 0o600))
+		paused := 0
+		pause = func() {
+			if paused++; paused == 3 {
+				must(t, os.WriteFile(Path(dir), text, 0o600))
+			}
+		}
+		stops(t, dir, "number of checkpoints")
+		if paused != 3 {
+			t.Errorf("%d bytes of %d: paused %d times", n, len(text), paused)
+		}
+	}
+	must(t, os.WriteFile(Path(dir), text[:10], 0o600)) // nobody goes on writing it
+	pause = func() {}
+	if _, err := Read(Path(dir)); !errors.Is(err, hash.ErrCorrupt) {
+		t.Error(err)
+	}
 }

@@ -1,24 +1,37 @@
 // Package lock provides locks between processes. Each lock is on a lock file, which
 // serves no other purpose and names the holder.
 //
-// The kernel releases a lock when the process that holds it ends, even if it was killed.
-// Locks are record locks of fcntl(2): shared file systems enforce these across nodes, and
-// a process can test for one without acquiring it. A hash file that several processes
-// change is its own lock file, as in SCR: see package hash.
+//	lock.go    take a lock and release it
+//	holder.go  who holds it
+//	wait.go    wait for its holder: never in silence, and not forever
+//
+// The kernel gives a lock back when the process that holds it ends, however it does.
+// Locks are records of fcntl, which file systems that nodes share pass on to the
+// other nodes; whether there is one can be found out without taking it.
+//
+// A lock is not on the data, which others may read: whoever can open a file can lock it.
+// Only those who can write to the directory of a lock file, and so could delete what the
+// lock protects, can open the lock file.
 package lock
 
 import (
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
-	"strings"
+	"path/filepath"
+	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
 // Lock is a lock that the process holds.
-type Lock struct{ f *os.File }
+type Lock struct {
+	f    *os.File
+	stop chan struct{} // closed when KeepAlive has to end; nil before
+	done sync.WaitGroup
+}
 
 // How is the kind of a lock.
 type How int
@@ -34,89 +47,123 @@ const (
 	// closes any of its descriptors of the lock file, so the holder must not call Try,
 	// Held or Holder for that file.
 	ByProcess
+	// SharedByProcess is Shared in the same way.
+	SharedByProcess
 )
 
-// Try acquires a lock. It returns nil if another process holds the lock. It creates the
-// lock file if it does not exist, with access for the user only.
-func Try(path string, how How) (*Lock, error) { return acquire(path, how, 0o600, false) }
+// request returns the command of fcntl and the record for a way to take a lock.
+func (how How) request() (command int, record unix.Flock_t) {
+	record = unix.Flock_t{Type: unix.F_WRLCK, Len: 1}
+	if how == Shared || how == SharedByProcess {
+		record.Type = unix.F_RDLCK
+	}
+	if how == ByProcess || how == SharedByProcess {
+		return unix.F_SETLK, record
+	}
+	return unix.F_OFD_SETLK, record
+}
 
-// Wait acquires an exclusive lock, and waits while another process holds it. It creates
-// the lock file if it does not exist, with the access that the umask allows: several users
-// may share the directory.
-func Wait(path string) (*Lock, error) { return acquire(path, Exclusive, 0o666, true) }
-
-func acquire(path string, how How, mode os.FileMode, wait bool) (*Lock, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, mode)
-	if err != nil {
-		return nil, err
-	}
-	want := unix.Flock_t{Type: unix.F_WRLCK, Len: 1}
-	if how == Shared {
-		want.Type = unix.F_RDLCK
-	}
-	command := map[bool]int{false: unix.F_OFD_SETLK, true: unix.F_OFD_SETLKW}[wait]
-	if how == ByProcess {
-		command = map[bool]int{false: unix.F_SETLK, true: unix.F_SETLKW}[wait]
-	}
+// Try takes a lock, and returns nil if another process holds it. The lock file is
+// made if need be.
+func Try(path string, how How) (*Lock, error) {
 	for {
-		if err = unix.FcntlFlock(f.Fd(), command, &want); err != unix.EINTR {
-			break
+		f, err := open(path)
+		if err != nil {
+			return nil, err
+		}
+		switch err := set(f, how); {
+		case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES):
+			return nil, f.Close()
+		case err != nil:
+			return nil, errors.Join(fmt.Errorf("lock %s: %w (its file system must support locks of fcntl)", path, err), f.Close())
+		}
+		l := &Lock{f: f}
+		if there, err := os.Lstat(path); err == nil {
+			if held, err := f.Stat(); err == nil && os.SameFile(held, there) {
+				if how == Exclusive { // the kernel does not say whose it is
+					l.sign()
+				}
+				return l, nil
+			}
+		}
+		f.Close() // the file has been removed: others lock another one of that name
+	}
+}
+
+// set sets the lock of an open lock file.
+func set(f *os.File, how How) error {
+	command, record := how.request()
+	for {
+		if err := unix.FcntlFlock(f.Fd(), command, &record); err != unix.EINTR {
+			return err
 		}
 	}
-	switch {
-	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES):
-		return nil, f.Close()
-	case err != nil:
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
-	}
-	l := &Lock{f}
-	if how == Exclusive { // for other kinds the kernel knows the process, or there are several
-		l.sign()
-	}
-	return l, nil
 }
 
-// sign writes the holder into the lock file, because the kernel does not know the process
-// that holds an exclusive lock. An error is ignored: the lock is held all the same.
-func (l *Lock) sign() {
-	node, _ := os.Hostname()
-	_ = l.f.Truncate(0)
-	_, _ = l.f.WriteAt(fmt.Appendf(nil, "process %d on %s\n", os.Getpid(), node), 0)
+// open opens a lock file, and makes it if need be.
+func open(path string) (*os.File, error) {
+	const flags = os.O_RDWR | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	f, err := os.OpenFile(path, flags|os.O_CREATE, 0o600)
+	if err != nil {
+		if info, e := os.Lstat(path); e == nil && errors.Is(err, fs.ErrPermission) {
+			err = fmt.Errorf("%w: the lock file belongs to user %d, who alone can take the lock; remove it if no process of that user works here", err, owner(info).Uid)
+		}
+		return nil, err
+	}
+	if err := restrict(f, path); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
+
+func owner(info fs.FileInfo) *syscall.Stat_t { return info.Sys().(*syscall.Stat_t) }
+
+// restrict leaves access to a lock file to those who can write to its directory. That it
+// could not is no error: then fewer can take the lock, or the file system has no modes.
+func restrict(f *os.File, path string) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("lock %s: is not a regular file", path)
+	}
+	dir, err := os.Stat(filepath.Dir(path))
+	self := os.Geteuid()
+	if err != nil || self != 0 && int(owner(info).Uid) != self {
+		return nil
+	}
+	group := owner(info).Gid
+	if self == 0 && owner(info).Uid == 0 && owner(dir).Uid != 0 { // an administrator helps a user, whose lock it is
+		if f.Chown(int(owner(dir).Uid), int(owner(dir).Gid)) == nil {
+			group = owner(dir).Gid
+		}
+	}
+	mode := os.FileMode(0o600)
+	if dir.Mode()&0o020 != 0 && group == owner(dir).Gid {
+		mode |= 0o060
+	}
+	if dir.Mode()&0o002 != 0 && dir.Mode()&os.ModeSticky == 0 {
+		mode |= 0o006
+	}
+	if info.Mode().Perm() != mode {
+		_ = f.Chmod(mode)
+	}
+	return nil
+}
+
+// Share makes a lock that was taken ByProcess one that other processes may take
+// SharedByProcess. At no time in between is it free.
+func (l *Lock) Share() error { return set(l.f, SharedByProcess) }
 
 // Release releases the lock. It does nothing if l is nil.
 func (l *Lock) Release() {
-	if l != nil {
-		l.f.Close() // an error loses no data
+	if l == nil {
+		return
 	}
-}
-
-// Held reports whether a process holds the lock on a file.
-func Held(path string) bool {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return false
+	if l.stop != nil {
+		close(l.stop)
+		l.done.Wait()
 	}
-	defer f.Close()
-	asked := unix.Flock_t{Type: unix.F_WRLCK, Len: 1}
-	return unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &asked) == nil && asked.Type != unix.F_UNLCK
-}
-
-// Holder names the process that holds the lock on a file or held it last, for messages:
-// "process 17", "process 17 on node3", or "another process" if it is not known.
-func Holder(path string) string {
-	const most = 300
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err == nil {
-		defer f.Close()
-		asked := unix.Flock_t{Type: unix.F_WRLCK, Len: 1}
-		if unix.FcntlFlock(f.Fd(), unix.F_GETLK, &asked) == nil && asked.Type != unix.F_UNLCK && asked.Pid > 0 {
-			return fmt.Sprintf("process %d", asked.Pid)
-		}
-		text, err := io.ReadAll(io.LimitReader(f, most))
-		if line := strings.TrimSpace(string(text)); err == nil && strings.HasPrefix(line, "process ") && !strings.ContainsFunc(line, func(r rune) bool { return r < ' ' }) {
-			return line
-		}
-	}
-	return "another process"
+	l.f.Close() // there is nothing that could be lost
 }

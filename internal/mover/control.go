@@ -6,18 +6,16 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/lock"
 )
 
-// poll returns when done, which depends on another process, is true.
-func poll(done func() bool) {
-	const least, most = 2 * time.Millisecond, 200 * time.Millisecond
-	for nap := least; !done(); nap = min(nap*3/2, most) {
-		time.Sleep(nap)
-	}
+// await returns when done, for which the scr_transfer of a node has to do something, is
+// true, or has an error. A line says that it waits, and when scr_transfer has shown no
+// sign of life for long, as one that is stopped, it is an error (lock.ErrTimeout).
+func await(control, to string, done func() (bool, error)) error {
+	return lock.Until(lockPath(control), to, done)
 }
 
 // cancel cancels the copies of those datasets of the transfer file that which selects,
@@ -36,12 +34,9 @@ func cancel(control string, which func(ids []string) []string) error {
 	if err != nil || len(ids) == 0 {
 		return err
 	}
-	var failed error
-	poll(func() (done bool) {
-		done, failed = cancelled(control, ids)
-		return done || failed != nil
-	})
-	return failed
+	// It is not safe to go on without: a copy that goes on later could put a file of an
+	// old dataset where a new one of its name is.
+	return await(control, "cancel what it copies (it is "+Command+")", func() (bool, error) { return cancelled(control, ids) })
 }
 
 // cancelled reports whether copies of cancelled datasets have ended. It removes them
@@ -60,7 +55,7 @@ func cancelled(control string, ids []string) (bool, error) {
 			return nil
 		})
 	}
-	h, err := hash.ReadWithLock(filePath(control))
+	h, err := hash.ReadFile(filePath(control))
 	return !slices.ContainsFunc(ids, func(id string) bool { return h.Has(keyCancel, id) }), err
 }
 
@@ -79,7 +74,10 @@ func Reset(control string) error {
 	err := cancel(control, func(all []string) []string { return all })
 	if errors.Is(err, hash.ErrCorrupt) {
 		// The scr_transfer cannot read it either, and ends.
-		poll(func() bool { return !running(control) })
+		err := await(control, "end (it is "+Command+", whose transfer file is damaged)", func() (bool, error) { return !running(control), nil })
+		if err != nil {
+			return err
+		}
 		return os.Remove(filePath(control))
 	}
 	if err == nil && !running(control) {
@@ -95,22 +93,26 @@ func known(control string) bool {
 }
 
 // Close ends the work on a node where all has been copied: it returns when scr_transfer
-// has ended, unless that waits for the next run.
+// has ended, unless that waits for the next run, or does not end: since nothing is left to
+// be copied it does no harm later, and the next run waits for it.
 func Close(control string) error {
 	if !known(control) {
 		return nil
 	}
 	stays := false
-	poll(func() bool {
+	err := await(control, "end (it is "+Command+", which has nothing left to copy)", func() (bool, error) {
 		if !running(control) {
-			return true
+			return true, nil
 		}
-		h, err := hash.ReadWithLock(filePath(control))
+		h, err := hash.ReadFile(filePath(control))
 		stays = err != nil || h.Has(keyStay)
-		return stays
+		return stays, nil
 	})
-	if stays {
+	if stays || errors.Is(err, lock.ErrTimeout) {
 		return nil
+	}
+	if err != nil {
+		return err
 	}
 	return os.Remove(filePath(control))
 }
@@ -123,19 +125,16 @@ func Forget(control string, id int) error {
 // Exit ends the scr_transfer of a node, and one that waits to replace it, and returns
 // when they have ended. The next continues interrupted copies.
 func Exit(control string) error {
-	var err error
-	poll(func() bool {
+	return await(control, "end (it is "+Command+")", func() (bool, error) {
 		// In this order: the next one takes the lock before it leaves the queue.
 		if !awaited(control) && !running(control) {
-			return true
+			return true, nil
 		}
-		err = hash.Update(filePath(control), func(h *hash.Hash) error {
+		return false, hash.Update(filePath(control), func(h *hash.Hash) error {
 			if awaited(control) || running(control) { // else it would be for the next
 				h.SetValue(keyCommand, commandExit)
 			}
 			return nil
 		})
-		return err != nil
 	})
-	return err
 }

@@ -117,7 +117,7 @@ func (x *daemonTransfer) Ended() bool {
 	}
 	alive := running(x.Control) // before the file is read: it may end in between
 	if x.file.changed() {
-		h, err := hash.ReadWithLock(x.file.path)
+		h, err := hash.ReadFile(x.file.path)
 		if err != nil {
 			x.ended, x.err = true, err
 			return true
@@ -139,7 +139,10 @@ func (x *daemonTransfer) Ended() bool {
 }
 
 func (x *daemonTransfer) Wait() error {
-	poll(x.Ended)
+	err := await(x.Control, fmt.Sprintf("copy files of dataset %d (it is %s)", x.request.Dataset.ID(), Command), func() (bool, error) { return x.Ended(), nil })
+	if err != nil {
+		x.ended, x.err = true, err
+	}
 	return x.err
 }
 

@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
@@ -63,6 +67,15 @@ func (n *node) load(id, rank, files, size int) *Request {
 	return NewRequest(d, rank, 2, n.prefix, list)
 }
 
+// eventually returns when done is true, however long that takes: go test ends a test that
+// makes no progress.
+func eventually(t *testing.T, done func() bool) {
+	t.Helper()
+	for !done() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // check fails the test unless all of a load has arrived.
 func (n *node) check(l *Request) {
 	n.t.Helper()
@@ -87,7 +100,7 @@ func (r *Request) destination(f redundancy.File) string {
 
 func (n *node) read() *hash.Hash {
 	n.t.Helper()
-	h, err := hash.ReadWithLock(filePath(n.control))
+	h, err := hash.ReadFile(filePath(n.control))
 	must(n.t, err)
 	return h
 }
@@ -301,7 +314,7 @@ func TestServer_Rests(t *testing.T) {
 	resting(t, time.Hour)
 	ended := make(chan error)
 	go func() { ended <- (&Server{Control: n.control}).Run() }()
-	poll(func() bool { return running(n.control) })
+	eventually(t, func() bool { return running(n.control) })
 	n.nothing(first)
 	must(t, Exit(n.control)) // also while it rests
 	must(t, <-ended)
@@ -319,7 +332,7 @@ func TestServer_StaysUntilToldToEnd(t *testing.T) {
 	go func() {
 		ended <- (&Server{Control: n.control, Stay: true, Poll: time.Millisecond, Alone: func() bool { return false }}).Run()
 	}()
-	poll(func() bool { return running(n.control) })
+	eventually(t, func() bool { return running(n.control) })
 	for id := 1; id <= 2; id++ {
 		l := n.load(id, 0, 2, 100)
 		x, err := d.Start(l)
@@ -356,7 +369,7 @@ func TestServer_StaysAfterAnother(t *testing.T) {
 	x, err := (&Daemon{Control: n.control, Launch: func(string) error { return nil }}).Start(l)
 	must(t, err)
 	other.Release()
-	poll(func() bool { return stays(n.control) })
+	eventually(t, func() bool { return stays(n.control) })
 	must(t, x.Wait()) // by the first, as there is nobody else
 	n.check(l)
 	must(t, <-stay())
@@ -376,7 +389,7 @@ func TestServer_WaitsAndIsToldToEnd(t *testing.T) {
 	go func() {
 		ended <- (&Server{Control: n.control, Stay: true, Poll: 50 * time.Millisecond, Alone: func() bool { return false }}).Run()
 	}()
-	poll(func() bool { return awaited(n.control) })
+	eventually(t, func() bool { return awaited(n.control) })
 	other.Release() // nobody is at work now
 	must(t, Exit(n.control))
 	if running(n.control) || awaited(n.control) {
@@ -392,13 +405,13 @@ func TestServer_StaysAndIsToldToEndWhileItCopies(t *testing.T) {
 	go func() {
 		ended <- (&Server{Control: n.control, Stay: true, Poll: time.Millisecond, Alone: func() bool { return false }}).Run()
 	}()
-	poll(func() bool { return running(n.control) })
+	eventually(t, func() bool { return running(n.control) })
 	l := n.load(1, 0, 2, 1000)
 	l.Limits.Bandwidth = 1
 	x, err := (&Daemon{Control: n.control}).Start(l)
 	must(t, err)
 	must(t, x.Begin())
-	poll(func() bool { return n.read().Text(keyState) == stateRunning })
+	eventually(t, func() bool { return n.read().Text(keyState) == stateRunning })
 	must(t, Exit(n.control))
 	must(t, <-ended)
 }
@@ -412,7 +425,7 @@ func TestServer_GoesOnWhereOneWasToldToEnd(t *testing.T) {
 	x, err := d.Start(l)
 	must(t, err)
 	must(t, x.Begin())
-	poll(func() bool { return running(n.control) })
+	eventually(t, func() bool { return running(n.control) })
 	must(t, Exit(n.control))
 	wait()
 	if n.read().Get(keyDataset, "1", keyRank, "0").Has(keyDone) {
@@ -494,6 +507,79 @@ func TestReset(t *testing.T) {
 	must(t, Reset(n.control))
 	if _, err := os.Lstat(filePath(n.control)); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
+	}
+}
+
+// serving is set in the process that is the scr_transfer of a node: its control directory.
+const serving = "GOSCR_TEST_SERVE"
+
+func TestMain(m *testing.M) {
+	if control := os.Getenv(serving); control != "" {
+		parent := os.Getppid()
+		if err := (&Server{Control: control, Stay: true, Alone: func() bool { return os.Getppid() != parent }}).Run(); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// Nobody waits for a stopped scr_transfer in silence, or for ever.
+func TestDaemon_Stopped(t *testing.T) {
+	n := newNode(t)
+	d := &Daemon{Control: n.control}
+	l := n.load(1, 0, 1, 10000)
+	l.Limits.Bandwidth = 1 // it takes hours
+	x, err := d.Start(l)
+	must(t, err)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), serving+"="+n.control)
+	cmd.Stdout = os.Stdout
+	must(t, cmd.Start())
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	}()
+	eventually(t, func() bool { return running(n.control) && n.read().Text(keyState) == stateRunning })
+	must(t, x.Begin())
+	must(t, hash.Update(filePath(n.control), func(*hash.Hash) error { // while it has not locked the file
+		var status unix.WaitStatus
+		err := cmd.Process.Signal(unix.SIGSTOP)
+		_, e := unix.Wait4(cmd.Process.Pid, &status, unix.WUNTRACED, nil)
+		return errors.Join(err, e)
+	}))
+
+	var said []string
+	lock.SetPatience(lock.Patience{Limit: 150 * time.Millisecond, Tell: func(line string) { said = append(said, line) }})
+	defer lock.SetPatience(lock.Patience{Limit: time.Minute, Tell: func(string) {}})
+	// Reset is what Init does, and Exit is scr_transfer --exit. They end with an error.
+	for _, call := range []struct {
+		name string
+		wait func() error
+	}{{"Wait", x.Wait}, {"Cancel", x.Cancel}, {"Reset", func() error { return Reset(n.control) }}, {"Exit", func() error { return Exit(n.control) }}} {
+		said = nil
+		err, name := call.wait(), call.name
+		want := fmt.Sprintf("process %d on ", cmd.Process.Pid)
+		if !errors.Is(err, lock.ErrTimeout) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "stopped") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if len(said) == 0 || !strings.Contains(said[0], "waiting for "+want) {
+			t.Errorf("%s: said %q", name, said)
+		}
+	}
+	// Close, when all has been copied, goes on without it.
+	must(t, hash.Update(filePath(n.control), func(h *hash.Hash) error { h.Unset(keyStay); return nil }))
+	said = nil
+	if err := Close(n.control); err != nil || len(said) == 0 {
+		t.Errorf("%v, said %q", err, said)
+	}
+
+	lock.SetPatience(lock.Patience{Limit: time.Minute, Tell: func(string) {}})
+	must(t, cmd.Process.Signal(unix.SIGCONT))
+	must(t, Reset(n.control))
+	if _, err := os.Lstat(l.destination(l.Files[0])); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it was copied all the same: %v", err)
 	}
 }
 

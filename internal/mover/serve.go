@@ -53,6 +53,7 @@ func (s *Server) Run() error {
 		return err
 	}
 	defer s.unlock()
+	s.lock.KeepAlive()
 	rest := delay
 	for {
 		t, err := s.next()
@@ -101,7 +102,7 @@ func (s *Server) takeLock() (err error) {
 
 // stays reports whether the scr_transfer of a node waits for more.
 func stays(control string) bool {
-	h, err := hash.ReadWithLock(filePath(control))
+	h, err := hash.ReadFile(filePath(control))
 	return err == nil && h.Has(keyStay)
 }
 
@@ -147,7 +148,7 @@ func (s *Server) idle() (bool, error) {
 	if !s.file.changed() {
 		return true, nil
 	}
-	h, err := hash.ReadWithLock(s.file.path)
+	h, err := hash.ReadFile(s.file.path)
 	if err != nil {
 		return false, err
 	}
@@ -225,7 +226,7 @@ func (c *copying) poll() error {
 	if !c.file.changed() {
 		return nil
 	}
-	h, err := hash.ReadWithLock(c.file.path)
+	h, err := hash.ReadFile(c.file.path)
 	if err != nil {
 		return err
 	}

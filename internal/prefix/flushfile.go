@@ -74,7 +74,7 @@ func decodeFlushFile(h *hash.Hash) (list []Located) {
 
 // ReadFlushFile returns the entries of the flush file at path, lowest id first.
 func ReadFlushFile(path string) ([]Located, error) {
-	h, err := hash.ReadWithLock(path)
+	h, err := hash.ReadFile(path)
 	return decodeFlushFile(h), err
 }
 

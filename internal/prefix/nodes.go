@@ -32,7 +32,7 @@ var ErrNoNodes = errors.New("it does not have the number of nodes")
 
 // ReadNodes returns how many nodes the last run has used. path is that of a nodes.scr.
 func ReadNodes(path string) (int, error) {
-	h, err := hash.ReadWithLock(path)
+	h, err := hash.ReadFile(path)
 	if err != nil {
 		return 0, err
 	}

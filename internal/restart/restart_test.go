@@ -53,7 +53,7 @@ func (s *said) Write(p []byte) (int, error) {
 func run(t *testing.T, root string, with func(*flush.Config, *restart.Config), f func(r *rig) error) string {
 	t.Helper()
 	out := &said{}
-	_, err := local.Run(ranks, local.Options{Timeout: time.Minute}, func(comm mpi.Comm) error {
+	_, err := local.Run(ranks, local.Options{}, func(comm mpi.Comm) error {
 		r, err := newRig(comm, root, out, with)
 		if err != nil {
 			return err

@@ -22,6 +22,7 @@ import (
 	"github.com/goscr/goscr/internal/batch"
 	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/hostlist"
+	"github.com/goscr/goscr/internal/report"
 )
 
 // Job is a job as commands see it: a prefix directory, and the allocation in which the
@@ -175,5 +176,9 @@ func (j *Job) shell() shell {
 // OnNodes runs a command on nodes at the same time and returns the answer of each, by
 // node. limit is how long the command may take on a node.
 func (j *Job) OnNodes(ctx context.Context, nodes []string, limit time.Duration, argv ...string) map[string]Answer {
-	return onNodes(ctx, j.shell(), nodes, limit, argv)
+	return onNodes(ctx, j.shell(), nodes, limit, argv, func(left []string) {
+		if limit < forever { // else the command is to run for as long as the job
+			j.Tell("waiting for %s to answer, each for %v at most: %s", report.Count(len(left), "node"), limit, hostlist.Compress(left))
+		}
+	})
 }

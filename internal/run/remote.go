@@ -43,16 +43,27 @@ func (a Answer) lastLine() string {
 // fanOut is how many connections are open at a time, if each node needs its own.
 const fanOut = 64
 
+// notice is the time after which a line says for which nodes a command waits; for tests it
+// can be changed.
+var notice = 5 * time.Second
+
 // onNodes runs a command on nodes at the same time and returns the answer of each. limit
 // is how long the command may take on a node. On this node, the command is run directly,
-// before it is run on the others.
-func onNodes(ctx context.Context, by shell, nodes []string, limit time.Duration, argv []string) map[string]Answer {
+// before it is run on the others. tell is called with the nodes that have not answered, if
+// that takes long.
+func onNodes(ctx context.Context, by shell, nodes []string, limit time.Duration, argv []string, tell func(nodes []string)) map[string]Answer {
 	q := &question{shell: by, limit: limit, argv: argv, answers: map[string]Answer{}, slots: make(chan struct{}, fanOut)}
+	late := time.AfterFunc(notice, func() {
+		if left := q.pending(nodes); len(left) > 0 {
+			tell(left)
+		}
+	})
+	defer late.Stop()
 	rest := nodes
 	if self, err := os.Hostname(); err == nil {
 		for _, n := range nodes {
 			if here(n, self) {
-				q.answers[n] = locally(ctx, limit, argv)
+				q.answer(n, locally(ctx, limit, argv))
 				rest = hostlist.Minus(rest, []string{n})
 			}
 		}
@@ -117,9 +128,20 @@ func (q *question) askAlone(ctx context.Context, node string) {
 	q.slots <- struct{}{}
 	a := q.shell.alone(ctx, q.limit, node, q.argv)
 	<-q.slots
+	q.answer(node, a)
+}
+
+func (q *question) answer(node string, a Answer) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.answers[node] = a
+}
+
+// pending returns those of the nodes that have not answered.
+func (q *question) pending(nodes []string) []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return hostlist.Minus(nodes, keys(q.answers))
 }
 
 // here reports whether node is the name of this node, whose host name is self. Either
@@ -250,12 +272,16 @@ func quote(argv []string) string {
 	return strings.Join(words, " ")
 }
 
+// drainTime is how long the output of a command that has ended is waited for: another
+// process, which it has left behind, may have it open, too.
+const drainTime = 5 * time.Second
+
 // locally runs a command on this node.
 func locally(ctx context.Context, limit time.Duration, argv []string) Answer {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = drainTime
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()

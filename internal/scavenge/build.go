@@ -37,6 +37,7 @@ func Build(prefixDir string, id int, warn func(error), meter progress.Meter) (Bu
 		return Built{}, err
 	}
 	defer alone.Release()
+	alone.KeepAlive()
 	x, err := prefix.ReadIndex(prefixDir) // before any long work
 	if err != nil {
 		return Built{}, err

@@ -88,6 +88,7 @@ func (c *Copy) Run() (Copied, error) {
 		return Copied{}, fmt.Errorf("control directory: %w", err)
 	}
 	defer alone.Release()
+	alone.KeepAlive()
 	maps, bad, err := filemap.ReadDir(c.Control)
 	if err != nil {
 		return Copied{}, fmt.Errorf("control directory: %w", err)
@@ -371,6 +372,7 @@ func (n *node) fillIn(r *redundancy.Reader, d, rank int) error {
 		return err
 	}
 	defer alone.Release()
+	alone.KeepAlive()
 	if p, err := prefix.ReadPart(n.Prefix, n.ID, rank); err == nil && p.Dataset.Same(n.dataset) {
 		return nil
 	}

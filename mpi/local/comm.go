@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"runtime"
 	"slices"
+	"sync"
 
 	"github.com/goscr/goscr/mpi"
 )
@@ -63,12 +64,27 @@ func (c *comm) post(buf []byte, src, tag int, collective bool) (*receive, error)
 	return r, nil
 }
 
+// wait waits for a condition that is guarded by the mutex of cond, which is locked.
+func (c *comm) wait(cond *sync.Cond, done func() bool) {
+	own := &c.boxes[c.members[c.rank]]
+	for !done() && !c.killed.Load() {
+		own.waits.Store(true)
+		cond.Wait()
+		own.waits.Store(false)
+	}
+	c.progress.Add(1)
+}
+
+// polled counts that the rank looks whether something has happened.
+func (c *comm) polled() {
+	c.alive()
+	c.boxes[c.members[c.rank]].polls.Add(1)
+}
+
 // until waits on a mailbox for a condition that is guarded by its mutex.
 func (c *comm) until(box *mailbox, done func() bool) {
 	box.mu.Lock()
-	for !done() && !c.killed.Load() {
-		box.cond.Wait()
-	}
+	c.wait(&box.cond, done)
 	box.mu.Unlock()
 	c.alive()
 }
@@ -121,7 +137,7 @@ func (r sendRequest) Wait() (mpi.Status, error) {
 }
 
 func (r sendRequest) Test() (mpi.Status, bool, error) {
-	r.c.alive()
+	r.c.polled()
 	r.m.box.mu.Lock()
 	taken := r.m.taken
 	r.m.box.mu.Unlock()
@@ -142,7 +158,7 @@ func (r recvRequest) Wait() (mpi.Status, error) {
 }
 
 func (r recvRequest) Test() (mpi.Status, bool, error) {
-	r.c.alive()
+	r.c.polled()
 	box := r.c.box(r.c.rank)
 	box.mu.Lock()
 	done := r.r.done
@@ -197,7 +213,7 @@ func (c *comm) Iprobe(src, tag int) (mpi.Status, bool, error) {
 	if err := mpi.CheckSource(len(c.members), src, tag); err != nil {
 		return mpi.Status{}, false, err
 	}
-	c.alive()
+	c.polled()
 	box := c.box(c.rank)
 	box.mu.Lock()
 	status, found := c.find(src, tag)
@@ -246,7 +262,7 @@ func (r barrierRequest) Wait() (mpi.Status, error) {
 }
 
 func (r barrierRequest) Test() (mpi.Status, bool, error) {
-	r.c.alive()
+	r.c.polled()
 	x := r.c.context
 	x.mu.Lock()
 	done := x.passed > r.round
@@ -261,9 +277,7 @@ func (r barrierRequest) Test() (mpi.Status, bool, error) {
 func (c *comm) meet(done func() bool) {
 	x := c.context
 	x.mu.Lock()
-	for !done() && !c.killed.Load() {
-		x.cond.Wait()
-	}
+	c.wait(&x.cond, done)
 	x.mu.Unlock()
 	c.alive()
 }

@@ -73,5 +73,5 @@ func ExampleOptions_timeout() {
 		return nil
 	})
 	fmt.Println(err)
-	// Output: no end after 500ms; ranks still waiting: [0]
+	// Output: no rank has got further for 500ms; ranks still waiting: [0]
 }

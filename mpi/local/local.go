@@ -24,6 +24,9 @@ import (
 // ErrKilled is returned by Run when KillAt ended the job.
 var ErrKilled = errors.New("job killed")
 
+// ErrDeadlock is wrapped by the error of a job all of whose ranks wait for each other.
+var ErrDeadlock = errors.New("no rank has got further")
+
 // Options say how Run runs a job. The zero value is an undisturbed job.
 type Options struct {
 	// KillAt, if > 0, kills the whole job in place of its KillAt-th message
@@ -32,7 +35,9 @@ type Options struct {
 	KillAt int64
 	// Watch, if not nil, is called by a rank before each of its messages.
 	Watch func(rank int)
-	// Timeout after which a job is taken to be deadlocked; 0 is two minutes.
+	// Timeout is how long all ranks that have not returned wait in MPI, and none of
+	// them gets further, before the job is taken to be deadlocked; 0 is a minute. However
+	// long a rank takes for other work, the job is not.
 	Timeout time.Duration
 }
 
@@ -44,7 +49,7 @@ type Stats struct {
 
 // Run calls f on n ranks and returns what each sent and the first error that
 // one of them returned, ErrKilled if the job was killed, or an error that
-// names the ranks which did not return in time.
+// names the ranks which wait for each other.
 func Run(n int, opt Options, f func(c mpi.Comm) error) ([]Stats, error) {
 	w := &world{boxes: make([]mailbox, n), killAt: opt.KillAt, watch: opt.Watch, contexts: map[int]*context{}}
 	members := make([]int, n)
@@ -61,6 +66,7 @@ func Run(n int, opt Options, f func(c mpi.Comm) error) ([]Stats, error) {
 	for r := range n {
 		go func() {
 			defer wg.Done()
+			defer w.progress.Add(1)
 			defer done[r].Store(true)
 			errs[r] = f(&comm{world: w, context: first, members: members, rank: r})
 		}()
@@ -68,13 +74,9 @@ func Run(n int, opt Options, f func(c mpi.Comm) error) ([]Stats, error) {
 	finished := make(chan struct{})
 	go func() { wg.Wait(); close(finished) }()
 	if opt.Timeout == 0 {
-		opt.Timeout = 2 * time.Minute
+		opt.Timeout = time.Minute
 	}
-	timer := time.NewTimer(opt.Timeout)
-	defer timer.Stop()
-	select {
-	case <-finished:
-	case <-timer.C:
+	if w.deadlocked(finished, done, opt.Timeout) {
 		var stuck []int
 		var cause error // why a rank left the others waiting, if one did
 		for r := range done {
@@ -85,7 +87,7 @@ func Run(n int, opt Options, f func(c mpi.Comm) error) ([]Stats, error) {
 			}
 		}
 		w.kill()
-		err := fmt.Errorf("no end after %v; ranks still waiting: %v", opt.Timeout, stuck)
+		err := fmt.Errorf("%w for %v; ranks still waiting: %v", ErrDeadlock, opt.Timeout, stuck)
 		if cause != nil {
 			err = fmt.Errorf("%w%w", err, cause)
 		}
@@ -106,10 +108,43 @@ func Run(n int, opt Options, f func(c mpi.Comm) error) ([]Stats, error) {
 	return stats, nil
 }
 
+// deadlocked returns true when, for a time, all ranks that have not returned wait in MPI,
+// and none of them gets further; false once all have returned.
+func (w *world) deadlocked(finished <-chan struct{}, done []atomic.Bool, limit time.Duration) bool {
+	// Not one look at the end of the limit, but some in between: on a loaded machine this
+	// process may have stood still. After each look all ranks that can go on do so.
+	const looks = 20
+	tick := time.NewTicker(max(limit/looks, time.Millisecond))
+	defer tick.Stop()
+	progress, polls := int64(-1), make([]int64, len(done))
+	for same := 0; ; {
+		select {
+		case <-finished:
+			return false
+		case <-tick.C:
+		}
+		same++
+		if now := w.progress.Load(); now != progress {
+			progress, same = now, 0
+		}
+		for r := range done {
+			n := w.boxes[r].polls.Load()
+			if !done[r].Load() && !w.boxes[r].waits.Load() && n == polls[r] { // it works
+				same = 0
+			}
+			polls[r] = n
+		}
+		if same >= looks {
+			return true
+		}
+	}
+}
+
 // world is what all ranks of a job share.
 type world struct {
 	boxes    []mailbox // by rank in the job
 	messages atomic.Int64
+	progress atomic.Int64 // grows when a rank sends a message, has waited, or returns
 	killAt   int64
 	watch    func(rank int)
 	killed   atomic.Bool
@@ -162,6 +197,7 @@ func (w *world) alive() {
 // count counts messages about to be sent, and kills the job at the KillAt-th.
 func (w *world) count(rank int, messages, bytes int64) {
 	w.alive()
+	w.progress.Add(1)
 	if w.watch != nil {
 		w.watch(rank)
 	}
@@ -230,6 +266,9 @@ type mailbox struct {
 	unexpected []*message
 	posted     []*receive
 	sent       Stats
+
+	waits atomic.Bool  // the rank waits in MPI
+	polls atomic.Int64 // how often it has looked in MPI whether something has happened
 }
 
 // deliver gives a message to the first receive that waits for it, or keeps it.

@@ -100,7 +100,7 @@ func TestRun_KilledAtEveryMessage(t *testing.T) {
 	}
 	for at := int64(1); at <= total; at++ {
 		returned := make([]bool, ranks)
-		stats, err := local.Run(ranks, local.Options{KillAt: at, Timeout: 10 * time.Second}, func(c mpi.Comm) error {
+		stats, err := local.Run(ranks, local.Options{KillAt: at}, func(c mpi.Comm) error {
 			err := protocol(c)
 			returned[c.Rank()] = true
 			return err
@@ -141,6 +141,34 @@ func TestRun_NamesRanksThatNeverReturn(t *testing.T) {
 	})
 	if !errors.Is(err, why) || !strings.Contains(err.Error(), "[0 3]") {
 		t.Errorf("error is %v, want ranks 0 and 3 and why rank 1 left them", err)
+	}
+}
+
+// A rank that works for long is no deadlock, and one that looks again and again for what
+// does not come is.
+func TestRun_Deadlock(t *testing.T) {
+	const limit = 20 * time.Millisecond
+	_, err := local.Run(2, local.Options{Timeout: limit}, func(c mpi.Comm) error {
+		if c.Rank() == 0 {
+			for began := time.Now(); time.Since(began) < 10*limit; {
+				time.Sleep(limit)
+			}
+		}
+		return c.Barrier()
+	})
+	if err != nil {
+		t.Errorf("a rank that works: %v", err)
+	}
+	_, err = local.Run(2, local.Options{Timeout: limit}, func(c mpi.Comm) error {
+		for c.Rank() == 0 {
+			if _, found, err := c.Iprobe(1, 0); found || err != nil {
+				return err
+			}
+		}
+		return c.Barrier()
+	})
+	if !errors.Is(err, local.ErrDeadlock) || !strings.Contains(err.Error(), "[0 1]") {
+		t.Errorf("a rank that polls: %v", err)
 	}
 }
 

@@ -102,10 +102,10 @@ for TESTBED_NAMESPACES in '' 0; do
 
     "$TESTBED" wipe
     exec 4< <("$TESTBED" run --mpi "$MPI" -n 3 --timeout 60 "$WORK/ring" forever 2>/dev/null; echo "status $?")
-    while read -r -t 60 -u 4 line && [ "$line" != running ]; do :; done
+    while read -r -t 1800 -u 4 line && [ "$line" != running ]; do :; done
     is "a node is lost while a job runs$how" "$TESTBED" lose node1
     status=''
-    while read -r -t 60 -u 4 line; do status=$line; done
+    while read -r -t 1800 -u 4 line; do status=$line; done
     exec 4<&-
     is "... which ends the job$how" grep -qE '^status [1-9]' <<<"$status"
     is "... not by its timeout$how" test "$status" != "status 124"
@@ -130,9 +130,9 @@ for TESTBED_NAMESPACES in '' 0; do
     is "... in order$how" same "node0 node1 node2" "$(nodes)"
 
     exec 4< <("$TESTBED" run --mpi "$MPI" -n 3 --timeout 60 "$WORK/ring" forever 2>/dev/null; echo "status $?")
-    while read -r -t 60 -u 4 line && [ "$line" != running ]; do :; done
+    while read -r -t 1800 -u 4 line && [ "$line" != running ]; do :; done
     is "down while a job runs$how" "$TESTBED" down
-    while read -r -t 60 -u 4 line; do :; done
+    while read -r -t 1800 -u 4 line; do :; done
     exec 4<&-
     is "... leaves no process$how" same "" "$(pgrep_ring)"
     is "... no directory$how" test ! -e "$TESTBED_DIR"

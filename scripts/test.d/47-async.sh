@@ -170,8 +170,8 @@ stop_all() {
 }
 is "... until told to end" stop_all
 # scr_transfer executes itself once more to lower its priority, but only once.
-is "scr_transfer under a real-time policy" timeout -s KILL 20 chrt -r 1 "$BUILD/scr_transfer" --exit --cntldir "$WORK"
-is "... when it copies" timeout -s KILL 20 chrt -r 1 "$BUILD/scr_transfer" --cntldir "$WORK"
+is "scr_transfer under a real-time policy" timeout -s KILL 600 chrt -r 1 "$BUILD/scr_transfer" --exit --cntldir "$WORK"
+is "... when it copies" timeout -s KILL 600 chrt -r 1 "$BUILD/scr_transfer" --cntldir "$WORK"
 is "... as they do" none_left
 wait
 

@@ -113,12 +113,12 @@ strike() { # PREFIX NODES OPTION...: the run, until nodes are lost in the middle
     local line prefix=$1 list=$2
     shift 2
     exec 4< <(heat "$prefix" "$@")
-    while read -r -t 120 -u 4 line && [[ $line != "checkpoint heat.160 complete"* ]]; do :; done
+    while read -r -t 1800 -u 4 line && [[ $line != "checkpoint heat.160 complete"* ]]; do :; done
     # shellcheck disable=SC2086
     lose $list
-    while read -r -t 120 -u 4 line; do :; done
+    while read -r -t 1800 -u 4 line; do :; done
     exec 4<&-
-    [ ! -e "$prefix/field" ] || { echo "the run has ended before it was killed"; return 1; }
+    [ ! -e "$prefix/field" ] || { rm -rf "$prefix"; return 75; }
 }
 well() { "$@" >"$WORK/out" 2>&1 || { cat "$WORK/out"; return 1; }; }
 
@@ -128,7 +128,7 @@ for kind in "RS 2 node0 node3" "PARTNER 2 node1 node2" "PARTNER 1 node3" "XOR 0 
     read -r scheme losses gone <<<"$kind"
     "$TESTBED" wipe
     dir=$WORK/${kind// /-}
-    is "heat with $scheme, struck by the loss of $gone" strike "$dir" "$gone" --env SCR_COPY_TYPE="$scheme" --env SCR_SET_FAILURES="$losses"
+    is "heat with $scheme, struck by the loss of $gone" struck strike "$dir" "$gone" --env SCR_COPY_TYPE="$scheme" --env SCR_SET_FAILURES="$losses"
     is "... goes on" well heat "$dir"
     is "... from what was rebuilt" grep -q "rebuilt from redundancy, $(wc -w <<<"$gone") of 4 ranks" "$WORK/out"
     is "... to the same field" cmp "$WORK/undisturbed/field" "$dir/field"

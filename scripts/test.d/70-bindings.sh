@@ -114,7 +114,7 @@ try:
 except scr.Error as e:
     print(e)' >"$WORK/mixed.py"
     is "mpi4py of another MPI is refused" grep '^mpi4py is built for another MPI' <(env PYTHONPATH="$BUILD" \
-        PYTHONDONTWRITEBYTECODE=1 timeout 60 /usr/bin/python3 "$WORK/mixed.py" 2>&1) ;;
+        PYTHONDONTWRITEBYTECODE=1 timeout 600 /usr/bin/python3 "$WORK/mixed.py" 2>&1) ;;
 *)  echo "   no mpi4py here" ;;
 esac
 

@@ -29,7 +29,7 @@ outside() {
     shift
     (
         cd "$prefix" || exit 1
-        slurm exec head timeout 200 env SCR_PREFIX="$prefix" SCR_DEBUG=1 "${settings[@]}" "$@" >"$log" 2>&1 </dev/null
+        slurm exec head timeout 2000 env SCR_PREFIX="$prefix" SCR_DEBUG=1 "${settings[@]}" "$@" >"$log" 2>&1 </dev/null
         echo "status $?" >>"$log"
     ) &
 }
@@ -118,7 +118,7 @@ job -- "${srun[@]}" "${heat[@]}" -o "$prefix/final"
 until_said 'heat.600 complete'
 slurm cut node1 2>/dev/null
 cut=$EPOCHREALTIME
-slurm exec head timeout 60 bash -c 'until sinfo -h -n node1 -o %T | grep -q ^down; do sleep 0.1; done'
+slurm exec head timeout 600 bash -c 'until sinfo -h -n node1 -o %T | grep -q ^down; do sleep 0.1; done'
 known=$EPOCHREALTIME
 within 60 awk '/^restarted/ { r = 1 } r && /^step/ || /^status/ { found = 1 } END { exit !found }' "$log"
 back=$EPOCHREALTIME

@@ -23,12 +23,33 @@ same() {
     [ "$1" = "$2" ] || { printf 'expected: %s\nfound:    %s\n' "$1" "$2"; return 1; }
 }
 
-# within SECONDS COMMAND...: repeats the command until it succeeds, for SECONDS at most.
+# within SECONDS COMMAND...: repeats the command until it succeeds, for SECONDS at most. On a
+# machine with more work than processors the seconds are longer, in proportion to the load.
 within() {
-    local end=$((SECONDS + $1))
+    local left=$(($1 * 1000)) cores load _
+    cores=$(nproc)
     shift
     until "$@"; do
-        [ "$SECONDS" -lt "$end" ] || { echo "not within the time: $*"; return 1; }
+        [ "$left" -gt 0 ] || { echo "not within the time: $*"; return 1; }
         sleep 0.05
+        read -r load _ </proc/loadavg
+        load=$((10#${load/./} / cores)) # percent
+        left=$((left - 50 * 100 / (load > 100 ? load : 100)))
     done
+}
+
+# struck COMMAND...: runs a command that has to strike a job in the middle of its work,
+# and returns 75 if the job has ended before that. Then it runs it again.
+struck() {
+    local tries
+    for tries in 1 2 3 4 5 6 7 8 9 10; do
+        "$@"
+        case $? in
+        75) "$TESTBED" wipe ;;
+        0) return 0 ;;
+        *) return 1 ;;
+        esac
+    done
+    echo "in $tries runs the job has ended before it was struck"
+    return 1
 }

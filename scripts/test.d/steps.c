@@ -16,7 +16,8 @@
  *       complete.  RANK -1 is all ranks at the same time; -2 is all ranks, each at its
  *       own time between half and one and a half of that.  The phases start, write and
  *       complete are those of the STEPth checkpoint of this run.  A phase is assumed to
- *       take as long as it did before, in this run or in the last (file LOG.PHASE).
+ *       take as much processor time as it did before, in this run or in the last (file
+ *       LOG.PHASE).  Ranks whose time does not come are killed before SCR_Finalize.
  *   -o  flags SCR_FLAG_OUTPUT too
  *
  * Exit status 3 if something is not as it was written, 4 if a call fails.  At the
@@ -71,11 +72,12 @@ static void record(const char *what, long n)
 
 /* ------------------------------------------------------------------ killing */
 
+/* Processor time of the process. */
 static double now(void)
 {
     struct timespec t;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
@@ -84,7 +86,7 @@ static void duration_name(char *name, size_t size, const char *phase)
     snprintf(name, size, "%s.%s", logname ? logname : "steps", phase);
 }
 
-/* How long the phase took last time, in seconds. */
+/* How long the phase took last time, in seconds of processor time. */
 static double last_time(const char *phase)
 {
     char name[512];
@@ -111,7 +113,9 @@ static uint64_t mix(uint64_t x)
 
 static double phase_began;
 
-/* A timer of the kernel kills the process, whatever it is doing. */
+/* A timer of the kernel kills the process, whatever it is doing.  The timer counts the
+ * processor time that the process has used, not the time of the clock, so that other work
+ * on the machine does not move the instant. */
 static void enter(const char *phase, int step)
 {
     struct sigevent event;
@@ -131,7 +135,7 @@ static void enter(const char *phase, int step)
         when.it_value.tv_nsec = (long)((t - (double)(time_t)t) * 1e9) + 1;
         MPI_Barrier(MPI_COMM_WORLD);
         if (plan.rank < 0 || plan.rank == rank) {
-            if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0 || timer_settime(timer, 0, &when, NULL) != 0)
+            if (timer_create(CLOCK_PROCESS_CPUTIME_ID, &event, &timer) != 0 || timer_settime(timer, 0, &when, NULL) != 0)
                 die(4, "no timer for", phase);
         }
     }
@@ -379,6 +383,10 @@ int main(int argc, char **argv)
     step = restart();
     for (nth = 1; nth <= count; nth++)
         checkpoint(step + nth, nth, flags);
+    if (plan.phase != NULL && (plan.rank < 0 || plan.rank == rank))
+        raise(SIGKILL); /* its timer has not come so far */
+    if (plan.phase != NULL)
+        MPI_Barrier(MPI_COMM_WORLD); /* the launcher ends the others */
     grown = peak_kib() - grown;
     MPI_Reduce(&grown, &most, 1, MPI_LONG, MPI_MAX, 0, MPI_COMM_WORLD);
     if (SCR_Finalize() != SCR_SUCCESS)

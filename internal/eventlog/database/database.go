@@ -32,8 +32,8 @@ import (
 	"github.com/goscr/goscr/internal/eventlog"
 )
 
-// limit is how long a database may take for one record.
-const limit = 5 * time.Second
+// limit is how long a database may take for one record; for tests it can be changed.
+var limit = 5 * time.Second
 
 // dialect is the part of the SQL that differs between databases.
 type dialect struct {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/mpi"
@@ -236,7 +235,7 @@ func TestDamaged(t *testing.T) {
 				t.Errorf("%s in %s: no error in a single process", name, which)
 			}
 			errs := make([]error, n)
-			_, err = local.Run(n, local.Options{Timeout: 20 * time.Second}, func(c mpi.Comm) error {
+			_, err = local.Run(n, local.Options{}, func(c mpi.Comm) error {
 				_, errs[c.Rank()] = read(c, dir)
 				return nil
 			})

@@ -100,7 +100,7 @@ func (c *Cluster) Lose(names ...string) {
 // Job runs f on ranks of which rank r is on nodes[r]. It ends as if killed.
 func (c *Cluster) Job(nodes []string, f func(s *scr.Session, rank int) error) {
 	c.T.Helper()
-	_, err := local.Run(len(nodes), local.Options{Timeout: time.Minute}, func(world mpi.Comm) error {
+	_, err := local.Run(len(nodes), local.Options{}, func(world mpi.Comm) error {
 		node := nodes[world.Rank()]
 		s, err := scr.Init(world, scr.Options{Log: logger{c}, Environ: func(name string) (string, bool) {
 			switch name {
