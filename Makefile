@@ -32,6 +32,9 @@ BUILD   ?= build
 MPICXX  ?= $(subst mpicc,mpicxx,$(MPICC))
 MPIFC   ?= $(subst mpicc,mpifort,$(MPICC))
 
+# mpi,faults: a library of scripts/test.d/43-panics.sh, which panics where that wants it to.
+TAGS    ?= mpi
+
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
 out     := $(abspath $(BUILD))
@@ -54,7 +57,7 @@ FORCE:
 # scheduler must not send SIGURG to the threads of a program (docs/go-runtime.md).
 $(out)/libscr.so: FORCE | deps
 	@mkdir -p $(out)
-	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -buildmode=c-shared -trimpath \
+	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags $(TAGS) -buildmode=c-shared -trimpath \
 	    -ldflags "-X=runtime.godebugDefault=asyncpreemptoff=1,containermaxprocs=0 -extldflags \
 	        '-Wl,-soname,libscr.so -Wl,--version-script=$(libscr)/libscr.map -Wl,-T,$(libscr)/start.ld'" \
 	    -o $@ ./cmd/libscr

@@ -4,7 +4,15 @@ package scr
 // it whenever it could. It says yes as SCR_CHECKPOINT_INTERVAL, _SECONDS and
 // _OVERHEAD tell it; where none of them is set, at the interval that is best for
 // SCR_MTBF_SECONDS; and always while the job should stop.
-func (s *Session) NeedCheckpoint() (bool, error) {
+func (s *Session) NeedCheckpoint() (yes bool, err error) {
+	err = s.call("NeedCheckpoint", func() error {
+		yes, err = s.needCheckpoint()
+		return err
+	})
+	return yes && err == nil, err
+}
+
+func (s *Session) needCheckpoint() (bool, error) {
 	if s.state == finished {
 		return false, s.state.expect("NeedCheckpoint", idle)
 	}
@@ -17,7 +25,15 @@ func (s *Session) NeedCheckpoint() (bool, error) {
 
 // ShouldExit reports whether the job should stop now, because somebody asked
 // for it or its time ends.
-func (s *Session) ShouldExit() (bool, error) {
+func (s *Session) ShouldExit() (yes bool, err error) {
+	err = s.call("ShouldExit", func() error {
+		yes, err = s.shouldExit()
+		return err
+	})
+	return yes && err == nil, err
+}
+
+func (s *Session) shouldExit() (bool, error) {
 	if s.state == finished {
 		return false, s.state.expect("ShouldExit", idle)
 	}

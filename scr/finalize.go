@@ -16,7 +16,9 @@ import (
 // directory yet, and the newest checkpoint unless flushing is turned off. A restart or
 // a dataset that the program has begun and not completed is an error, and the dataset
 // is dropped.
-func (s *Session) Finalize() error {
+func (s *Session) Finalize() error { return s.call("Finalize", s.finalize) }
+
+func (s *Session) finalize() error {
 	if s.state == finished {
 		return s.state.expect("Finalize", idle)
 	}

@@ -9,6 +9,10 @@ import (
 // until the program begins a dataset, and so does the next run. It deletes datasets
 // from the cache that would be offered first.
 func (s *Session) Current(name string) error {
+	return s.call("Current", func() error { return s.current(name) })
+}
+
+func (s *Session) current(name string) error {
 	if err := s.checkNamed("Current", name); err != nil {
 		return err
 	}
@@ -39,10 +43,12 @@ func (s *Session) Delete(name string) error {
 // remove removes all datasets of a name from the cache, and calls there to remove them
 // from the prefix directory. If one was offered for a restart, the next is offered.
 func (s *Session) remove(call, name string, there func() error) error {
-	if err := s.checkNamed(call, name); err != nil {
-		return err
-	}
-	return s.offerRestart(s.restart.Remove(name, !s.started, there))
+	return s.call(call, func() error {
+		if err := s.checkNamed(call, name); err != nil {
+			return err
+		}
+		return s.offerRestart(s.restart.Remove(name, !s.started, there))
+	})
 }
 
 // checkNamed checks that the call is possible now, and that all ranks gave the same

@@ -96,7 +96,7 @@ void scr_route_file_(const char* name, char* file, int* ierror, size_t name_leng
 
     *ierror = SCR_Route_file(given, path);
     /* Also after an error: what C programs find then is the name as it was. */
-    stored = fortran_text("SCR_ROUTE_FILE", "the path", path, file, file_length);
+    stored = fortran_text("SCR_ROUTE_FILE", "the path", *ierror != SCR_SUCCESS && given != NULL ? given : path, file, file_length);
     if (*ierror == SCR_SUCCESS) {
         *ierror = stored;
     }

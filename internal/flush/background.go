@@ -322,6 +322,17 @@ func (f *Flusher) Drain() {
 	}
 }
 
+// Abandon ends the copies by threads that have not ended, for a session that cannot go
+// on. What is copied entirely stays for the next run, and so does what scr_transfer
+// copies. It is not collective.
+func (f *Flusher) Abandon() {
+	for _, b := range f.running {
+		if f.kind(b.cached) == mover.ByThread && !b.copy.Ended() {
+			_ = b.copy.Cancel() // the dataset is in the cache all the same
+		}
+	}
+}
+
 // Stop ends all copies of the caller, for a session that could not begin. It is not
 // collective.
 func (f *Flusher) Stop() error {
