@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/descriptors"
 )
 
 // Files that several processes update (index, halt, flush) are locked with
@@ -124,7 +126,7 @@ func Mend(path, aside string, fill func(*Hash) error) (done, kept bool, err erro
 // mendIrregular is Mend where there is a link or a directory in place of the file. It
 // locks the directory around it instead, where that is possible.
 func mendIrregular(path, aside string, fill func(*Hash) error) (done, kept bool, err error) {
-	dir, err := os.Open(filepath.Dir(path))
+	dir, err := descriptors.Open(filepath.Dir(path))
 	if err != nil {
 		return false, false, err
 	}

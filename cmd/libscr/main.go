@@ -35,8 +35,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 	"unsafe"
 
+	"github.com/goscr/goscr/internal/descriptors"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/system"
@@ -48,6 +50,8 @@ func main() {}
 func init() {
 	C.goscr_limits()
 	useProcessors()
+	// What Go opens for good when its first timer is set, it opens now.
+	time.AfterFunc(time.Hour, func() {}).Stop()
 }
 
 // go_started returns: for goscr_start, which waits by it until Go has started.
@@ -126,6 +130,8 @@ func environment() []string {
 func call(name string, f func() error) (code C.int) {
 	one.Lock()
 	defer one.Unlock()
+	descriptors.Hold()
+	defer descriptors.Release()
 	if err := guarded(f); err != nil {
 		code = failure
 		_ = guarded(func() error { return fail(name, err) })

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/goscr/goscr/internal/config"
+	"github.com/goscr/goscr/internal/descriptors"
 )
 
 // Sink is a place that records are written to.
@@ -29,7 +30,7 @@ type textFile struct{ path string }
 
 // Write adds a line in one write: jobs and commands share the file.
 func (t textFile) Write(r Record) error {
-	f, err := os.OpenFile(t.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+	f, err := descriptors.OpenFile(t.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/descriptors"
 )
 
 // Lock is a lock that the process holds.
@@ -46,7 +48,7 @@ func Try(path string, how How) (*Lock, error) { return take(path, how, 0o600, fa
 func Wait(path string) (*Lock, error) { return take(path, Exclusive, 0o666, true) }
 
 func take(path string, how How, mode os.FileMode, wait bool) (*Lock, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, mode)
+	f, err := descriptors.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, mode)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +95,7 @@ func (l *Lock) Release() {
 
 // Held reports whether anybody holds the lock of a file.
 func Held(path string) bool {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := descriptors.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return false
 	}
@@ -106,7 +108,7 @@ func Held(path string) bool {
 // "process 17" or "process 17 on node3"; "another process" if that cannot be told.
 func Holder(path string) string {
 	const most = 300
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := descriptors.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err == nil {
 		defer f.Close()
 		asked := unix.Flock_t{Type: unix.F_WRLCK, Len: 1}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/checksum"
+	"github.com/goscr/goscr/internal/descriptors"
 )
 
 // Reader reads a redundancy file.
@@ -23,7 +24,7 @@ type Reader struct {
 
 // Open opens a redundancy file and reads its header.
 func Open(path string) (*Reader, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0) // do not wait for a pipe
+	f, err := descriptors.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0) // do not wait for a pipe
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/compress"
+	"github.com/goscr/goscr/internal/descriptors"
 	"github.com/goscr/goscr/internal/meta"
 )
 
@@ -76,7 +77,7 @@ func (c *Copier) Fetch(src, dst string, md meta.Meta) error {
 // Verify reads a file that is stored as md says, and returns its size before it was
 // compressed. A file other than md describes is a *redundancy.CorruptError.
 func (c *Copier) Verify(src string, md meta.Meta) (int64, error) {
-	in, err := os.OpenFile(src, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0) // do not wait for a pipe
+	in, err := descriptors.OpenFile(src, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0) // do not wait for a pipe
 	if err != nil {
 		return 0, err
 	}
@@ -100,7 +101,7 @@ func (c *Copier) Verify(src string, md meta.Meta) (int64, error) {
 
 // transfer copies a file by first, or as it is if first returns false.
 func (c *Copier) transfer(src, dst string, md meta.Meta, first func(*copying) (bool, error)) error {
-	in, err := os.OpenFile(src, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	in, err := descriptors.OpenFile(src, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}
