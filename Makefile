@@ -4,6 +4,9 @@
 # make demo       show a job that loses a node and goes on; MPI=mpich for the other MPI
 # make demo-slurm show a batch job that looks after itself; needs root
 # make test       all tests, with each MPI there is
+# make crash      kill jobs and commands at every system call that changes a file: hours; goes on
+#                 where it was ended.  SEED=, ONLY=xor-,zstd-: as crash -h says; CASE=xor-sync-whole:17: just that
+# make fuzz       all fuzz targets, FUZZTIME=1m each
 # make bench      measure
 # make structure  measure how the code is laid out
 # make lint       gofmt, go vet, staticcheck, shellcheck
@@ -39,13 +42,14 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
 out     := $(abspath $(BUILD))
 libscr  := $(CURDIR)/cmd/libscr
+go_start := -X=runtime.godebugDefault=asyncpreemptoff=1,containermaxprocs=0
 warn    := -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra
 
 export MPICC
 
-.PHONY: all examples install demo demo-slurm test bench structure lint clean deps FORCE
+.PHONY: all examples install demo demo-slurm test crash fuzz bench structure lint clean deps FORCE
 
-all: $(out)/libscr.so $(out)/libscrf.so $(out)/scr.py $(out)/scr $(out)/scripts
+all: $(out)/libscr.so $(out)/libscrf.so $(out)/libscr.a $(out)/libscrf.a $(out)/scr.py $(out)/scr $(out)/scripts
 
 deps:
 	@scripts/deps
@@ -57,8 +61,9 @@ FORCE:
 # scheduler must not send SIGURG to the threads of a program (docs/go-runtime.md).
 $(out)/libscr.so: FORCE | deps
 	@mkdir -p $(out)
+	@for f in start.ld libscr.map; do [ ! $(libscr)/$$f -nt $@ ] || rm -f $@; done # Go does not look at them
 	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags $(TAGS) -buildmode=c-shared -trimpath \
-	    -ldflags "-X=runtime.godebugDefault=asyncpreemptoff=1,containermaxprocs=0 -extldflags \
+	    -ldflags "$(go_start) -extldflags \
 	        '-Wl,-soname,libscr.so -Wl,--version-script=$(libscr)/libscr.map -Wl,-T,$(libscr)/start.ld'" \
 	    -o $@ ./cmd/libscr
 	@rm -f $(out)/libscr.h
@@ -67,12 +72,23 @@ $(out)/libscr.so: FORCE | deps
 # For Fortran: the functions under Fortran's names, and a module.
 $(out)/libscrf.so: bindings/fortran/scrf.c bindings/fortran/scr.f90 bindings/fortran/scrf.h \
     bindings/fortran/libscrf.map $(out)/libscr.so | deps
-	$(MPICC) $(warn) $(CFLAGS) -fPIC -I$(out) -c -o $(out)/scrf.o bindings/fortran/scrf.c
-	$(FC) -std=f2018 -Wall -O2 -g -fPIC -J$(out) -c -o $(out)/scrmod.o bindings/fortran/scr.f90
-	$(MPICC) -shared -o $@ $(out)/scrf.o $(out)/scrmod.o -L$(out) -lscr -Wl,--as-needed \
+	@mkdir -p $(out)/obj
+	$(MPICC) $(warn) $(CFLAGS) -fPIC -I$(out) -c -o $(out)/obj/scrf.o bindings/fortran/scrf.c
+	$(FC) -std=f2018 -Wall -O2 -g -fPIC -J$(out) -c -o $(out)/obj/scrmod.o bindings/fortran/scr.f90
+	$(MPICC) -shared -o $@ $(out)/obj/scrf.o $(out)/obj/scrmod.o -L$(out) -lscr -Wl,--as-needed \
 	    -Wl,-soname,libscrf.so -Wl,-rpath,'$$ORIGIN' -Wl,--version-script=bindings/fortran/libscrf.map
-	@rm -f $(out)/scrf.o $(out)/scrmod.o
 	@cp bindings/fortran/scrf.h $(out)/
+
+# The same for static linking. libscrf.a has all of libscr.a: a program links one of them.
+$(out)/libscr.a: FORCE | deps
+	@mkdir -p $(out)/obj
+	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -buildmode=c-archive -trimpath -ldflags '$(go_start)' \
+	    -o $(out)/obj/go.a ./cmd/libscr
+	@rm -f $(out)/obj/go.h
+	@scripts/archive $(out)/obj/go.a $@
+
+$(out)/libscrf.a: $(out)/libscr.a $(out)/libscrf.so
+	@scripts/archive $(out)/obj/go.a $@ $(out)/obj/scrf.o $(out)/obj/scrmod.o
 
 $(out)/scr.py: bindings/python/scr.py
 	@mkdir -p $(out)
@@ -117,6 +133,7 @@ install: all
 	install -d $(dest)/lib/pkgconfig $(dest)/lib/cmake/scr $(dest)/lib/python $(dest)/include $(dest)/bin \
 	    $(dest)/share/goscr/scripts $(dest)/share/man/man3 $(dest)/share/man/man1 $(doc)/docs
 	install -m 755 $(out)/libscr.so $(out)/libscrf.so $(dest)/lib/
+	install -m 644 $(out)/libscr.a $(out)/libscrf.a $(dest)/lib/
 	install -m 644 cmd/libscr/scr.h bindings/fortran/scrf.h $(out)/scr.mod $(dest)/include/
 	install -m 644 bindings/fortran/scr.f90 $(dest)/share/goscr/
 	install -m 755 $(out)/scripts/scr_*.sh $(dest)/share/goscr/scripts/
@@ -149,6 +166,22 @@ $(out)/bench: scripts/bench.c $(out)/libscr.so
 
 test:
 	@scripts/test
+
+$(out)/crash: FORCE | deps
+	@mkdir -p $(out)
+	CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./scripts/crash
+
+$(out)/steps: scripts/test.d/steps.c $(out)/libscr.so
+	$(MPICC) $(warn) $(CFLAGS) -I$(out) -o $@ $< -L$(out) -lscr -lrt -Wl,-rpath,'$$ORIGIN'
+
+crash: all $(out)/crash $(out)/steps
+	@$(out)/crash -steps $(out)/steps -mpi $(or $(MPI),openmpi) -state $(out)/crash.state -failed $(out)/crash.failed \
+	    $(if $(SEED),-seed '$(SEED)') $(if $(ONLY),-only '$(ONLY)') $(if $(CASE),-case '$(CASE)')
+
+FUZZTIME ?= 1m
+
+fuzz:
+	@scripts/fuzz '$(FUZZTIME)' '$(ONLY)'
 
 # Files that call each other, fields, floors: docs/architecture.md.
 structure:

@@ -6,6 +6,7 @@ require golang.org/x/sys v0.41.0
 
 require (
 	github.com/go-sql-driver/mysql v1.9.3
+	github.com/hanwen/go-fuse/v2 v2.9.0
 	github.com/klauspost/compress v1.18.4
 	github.com/klauspost/reedsolomon v1.13.3
 	github.com/rogpeppe/go-internal v1.14.1

@@ -79,6 +79,30 @@ func SyncDir(dir string) error {
 	return nil
 }
 
+// MakeDirs makes a directory, and those above it, and makes the names of those that it
+// made durable.
+func MakeDirs(dir string) error {
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	above := filepath.Dir(dir)
+	if above != dir {
+		if err := MakeDirs(above); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		if info, e := os.Stat(dir); e == nil && info.IsDir() { // another process has made it
+			return nil
+		}
+		return err
+	}
+	if err := SyncDir(above); err != nil && !errors.Is(err, fs.ErrPermission) { // may be searched, not read
+		return err
+	}
+	return nil
+}
+
 // ReadFile reads the hash file at path. If the file does not exist the error
 // matches fs.ErrNotExist, if it is not a hash file ErrCorrupt; both name the file.
 func ReadFile(path string) (*Hash, error) {

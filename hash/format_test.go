@@ -254,10 +254,7 @@ func TestReadFrom(t *testing.T) {
 
 // samples are hash files that SCR 3.1 wrote.
 func samples(t testing.TB) map[string][]byte {
-	root := "../../shared/interop/scr-3.1-prefix/.scr"
-	if _, err := os.Stat(root); err != nil {
-		t.Skip("no samples: ", err)
-	}
+	root := "../testdata/scr-3.1/job/prefix/.scr"
 	found := map[string][]byte{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -298,7 +295,7 @@ func TestSamplesOfSCR(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	index := files["../../shared/interop/scr-3.1-prefix/.scr/index.scr"]
+	index := files["../testdata/scr-3.1/job/prefix/.scr/index.scr"]
 	h, err := Decode(index)
 	if err != nil || h.Text("VERSION") != "2" || !h.Has("NAME", "ckpt.5", "DSET") {
 		t.Errorf("index: %v, %s", err, hex.Dump(index))

@@ -1,9 +1,10 @@
 package scr
 
-// NeedCheckpoint advises whether to write a checkpoint now. The program calls
-// it whenever it could. It says yes as SCR_CHECKPOINT_INTERVAL, _SECONDS and
-// _OVERHEAD tell it; where none of them is set, at the interval that is best for
-// SCR_MTBF_SECONDS; and always while the job should stop.
+// NeedCheckpoint advises whether to write a checkpoint now. The program calls it whenever
+// it could write one. The result follows SCR_CHECKPOINT_INTERVAL,
+// SCR_CHECKPOINT_SECONDS and SCR_CHECKPOINT_OVERHEAD; if none of them is set, the
+// optimal interval for the time between failures, if that is known (SCR_MTBF_SECONDS).
+// It is always true while the job should stop.
 func (s *Session) NeedCheckpoint() (yes bool, err error) {
 	err = s.call("NeedCheckpoint", func() error {
 		yes, err = s.needCheckpoint()
@@ -23,8 +24,8 @@ func (s *Session) needCheckpoint() (bool, error) {
 	return need && err == nil, err
 }
 
-// ShouldExit reports whether the job should stop now, because somebody asked
-// for it or its time ends.
+// ShouldExit reports whether the job should stop now, because a user has asked for it
+// with scr_halt, or because the allocation ends soon.
 func (s *Session) ShouldExit() (yes bool, err error) {
 	err = s.call("ShouldExit", func() error {
 		yes, err = s.shouldExit()

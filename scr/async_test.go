@@ -286,7 +286,7 @@ func TestAsync_CutShort(t *testing.T) {
 			}
 			return s.Finalize()
 		})
-		c.says("the run before ended before all of it was copied")
+		c.says("the previous run ended before all of it was copied")
 		c.whole(1, 4)
 	})
 }

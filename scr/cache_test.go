@@ -224,7 +224,11 @@ func TestSession_DamageInTheCacheIsRepaired(t *testing.T) {
 			c.job(four, steps(1, 2))
 			kind.damage(c)
 			c.job(four, restarts(2))
-			c.says("rebuilt from redundancy")
+			if strings.Contains(kind.name, "redundancy") || strings.Contains(kind.name, "header") {
+				c.says("redundancy was made again, 1 of 4 ranks had lost theirs")
+			} else {
+				c.says("rebuilt from redundancy, 1 of 4 ranks had lost files")
+			}
 			c.job(four, restarts(2))
 			c.says("as it was in the cache")
 			if info, err := os.Stat(filepath.Join(c.root, "victim")); err == nil && info.Size() != int64(len(contents(2, 0)[0].data)) {

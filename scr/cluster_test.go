@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/internal/mover"
+	"github.com/goscr/goscr/internal/storagetest"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
 )
@@ -36,15 +37,16 @@ type cluster struct {
 // newCluster makes a cluster for jobs with these parameters, NAME=value each.
 func newCluster(t testing.TB, env ...string) *cluster {
 	t.Helper()
-	base := "/dev/shm" // syncing costs nothing there
-	if _, err := os.Stat(base); err != nil {
-		base = ""
-	}
-	root, err := os.MkdirTemp(base, "goscr-test-")
+	root, err := os.MkdirTemp(storagetest.Base(), "goscr-test-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(root) })
+	return clusterAt(t, root, env...)
+}
+
+// clusterAt makes a cluster in a directory.
+func clusterAt(t testing.TB, root string, env ...string) *cluster {
 	c := &cluster{t: t, root: root, base: "cache", opt: local.Options{Timeout: time.Minute}, env: map[string]string{
 		"SCR_PREFIX": filepath.Join(root, "prefix"), "SCR_USER_NAME": "user", "SCR_JOB_ID": "job",
 		"SCR_CACHE_SIZE": "2", "SCR_FLUSH": "0", "SCR_DEBUG": "1", "SCR_MPI_BUF_SIZE": "1k", "SCR_FILE_BUF_SIZE": "1k",
@@ -308,7 +310,7 @@ func same(path string, f file) error {
 		return fmt.Errorf("%s: other bytes than were written", path)
 	case info.Mode() != f.mode:
 		return fmt.Errorf("%s: mode %v, was written with %v", path, info.Mode(), f.mode)
-	case !info.ModTime().Equal(f.time):
+	case !storagetest.SameTime(path, info, f.time):
 		return fmt.Errorf("%s: time %v, was written with %v", path, info.ModTime(), f.time)
 	}
 	return nil

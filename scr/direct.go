@@ -13,8 +13,9 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// direct is a dataset that the program writes to the prefix directory itself. Meanwhile
-// the index has it as incomplete. Several ranks may write parts of one file.
+// direct is a dataset that the program writes directly to the prefix directory. Until it
+// is complete, the index lists it as incomplete. Several ranks may write parts of one
+// file.
 type direct struct {
 	dataset.Dataset
 	prefix *prefix.Prefix
@@ -30,7 +31,7 @@ func beginDirect(p *prefix.Prefix, d dataset.Dataset) (*direct, error) {
 	return &direct{d, p, map[string]redundancy.File{}}, nil
 }
 
-// add enters a file, makes the directories it is to be in, and returns its path.
+// add adds a file to the dataset, makes its directories, and returns its path.
 func (d *direct) add(md meta.Meta) (string, error) {
 	path := filepath.Join(d.prefix.Dir, md.File())
 	if _, ok := d.files[path]; ok {
@@ -43,13 +44,14 @@ func (d *direct) add(md meta.Meta) (string, error) {
 	return path, nil
 }
 
-// complete makes the dataset complete, which it is when every file is on the medium.
-// failed is why the caller's files are not valid, nil if they are. A dataset that is
-// not valid stays in the index as incomplete, and its files, which may be what they
-// were before, stay too. It is collective; the result is agreed.
+// complete makes the dataset complete, once every file is on its medium. failed is why
+// the caller's files are not valid, nil if they are. A dataset that is not valid stays
+// in the index as incomplete. Its files stay too, because they may be those of an earlier
+// dataset. It is collective; the result is agreed.
 func (d *direct) complete(failed error) error {
 	world := d.prefix.Comm
-	// When all ranks have come here, none writes any more.
+	// All ranks have called complete when Agree returns, so none writes to a shared file
+	// any more.
 	if err := mpi.Agree(world, failed); err != nil {
 		return err
 	}

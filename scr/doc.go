@@ -1,10 +1,9 @@
-// Package scr lets an MPI program write its checkpoints to storage inside its
-// own compute nodes, protects them against the loss of nodes, copies one to the
-// parallel file system now and then, and brings the newest usable one back when
-// the program starts again.
+// Package scr lets an MPI program write its checkpoints to storage in its
+// compute nodes. It protects them against the loss of nodes, copies some of them to the
+// parallel file system, and offers the newest usable one when the program starts again.
 //
-// A program uses it like this, on all ranks (the package's example is a whole
-// one):
+// A program uses it in this way, on all ranks (the package's example is a complete
+// program):
 //
 //	system.Init()
 //	world, err := system.World()
@@ -29,34 +28,33 @@
 //
 // # Building
 //
-// Package mpi/system is the MPI of a compiler wrapper, and takes the build tag
+// Package mpi/system uses the MPI library of a compiler wrapper. It needs the build tag
 // mpi:
 //
 //	CC=mpicc CGO_ENABLED=1 go build -tags mpi
 //
-// MPI is used on one thread alone, that of the goroutine that called
-// system.Init, and so are the methods of a Session. Package mpi/local runs the
-// ranks of a job as goroutines, for tests; it needs no MPI.
+// MPI, and so the methods of a Session, must be called only by the goroutine that called
+// system.Init, which stays on its thread. Package mpi/local runs the ranks of a job as
+// goroutines, for tests; it needs no MPI library.
 //
 // # Parameters
 //
-// They are those of SCR: from the environment, a configuration file in the
-// prefix directory, the program ([Settings]) and a file for all users, the first
-// that has a parameter counting most.
+// The parameters are those of SCR. A value is taken from the first of these that has it:
+// the environment, a configuration file in the prefix directory, the program
+// ([Settings]), and a configuration file for all users.
 //
 // # Errors
 //
-// All methods but Route are collective. One that returns an error does so on all
-// ranks, whichever met the cause, so that all can go on alike; the state of the
-// session is then as if the call had not been made, except that a dataset that
-// could not be completed is gone, and that a checkpoint that could not be read
-// is not offered again. A program with files of its own to agree about has
-// [Session.Agree].
+// All methods that communicate are collective; Route is not. If a collective method
+// fails on one rank, it returns an error on all ranks, so that all can react in the same
+// way. The state of the session is then as before the call, with two exceptions: a
+// dataset that could not be completed is deleted, and a checkpoint that could not be read
+// is not offered again. With [Session.Agree], a program can agree on its own errors.
 //
 // # Other languages
 //
-// The same library serves C, C++ and Python as libscr.so (cmd/libscr), and
-// Fortran by way of libscrf.so (bindings/fortran).
+// Programs in C, C++ and Python use the same library as libscr.so (cmd/libscr), and
+// Fortran programs use libscrf.so (bindings/fortran).
 //
 // # Reading the source
 //

@@ -8,11 +8,11 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// What is logged (docs/logging.md) is logged by rank 0; on others s.events is
-// nil, which logs nothing.
+// Rank 0 logs the events (docs/logging.md). On other ranks s.events is nil, whose methods
+// do nothing.
 
-// computing logs that the program computes from now on, unless the session has
-// ended.
+// computing logs the beginning of a phase in which the program computes, unless the
+// session has ended.
 func (s *Session) computing() {
 	if s.state == finished {
 		return
@@ -21,12 +21,12 @@ func (s *Session) computing() {
 	s.events.Add(eventlog.Record{Type: "COMPUTE_START"})
 }
 
-// computed logs that the program has computed until now.
+// computed logs the end of a phase in which the program computed.
 func (s *Session) computed() {
 	s.events.Add(eventlog.Record{Type: "COMPUTE_END", Start: s.computes, Seconds: eventlog.Since(s.computes)})
 }
 
-// kindOf is what a dataset is called in the log.
+// kindOf returns the name of a dataset's kind in the log.
 func kindOf(d dataset.Dataset) string {
 	if d.Flags().Has(dataset.Checkpoint) {
 		return "CHECKPOINT"
@@ -34,7 +34,7 @@ func kindOf(d dataset.Dataset) string {
 	return "OUTPUT"
 }
 
-// tellBeginning says, once, that the run has no checkpoint to begin with.
+// tellBeginning logs, once, that there is no checkpoint from which the run restarts.
 func (s *Session) tellBeginning() {
 	if s.beginning || s.restart.Offered() != nil {
 		return
@@ -44,7 +44,8 @@ func (s *Session) tellBeginning() {
 	s.events.Add(eventlog.Record{Type: "RESTART_NONE", Note: "from the beginning"})
 }
 
-// tellTraffic says in detail what the rank has sent and received since before.
+// tellTraffic logs how much the rank has sent and received since the counters had the
+// values in before.
 func (s *Session) tellTraffic(what string, before mpi.Traffic) {
 	t := s.traffic
 	s.log.Detail("%s: sent %d bytes in %d messages, received %d bytes", what,

@@ -13,9 +13,9 @@ import (
 )
 
 // Finalize ends the session in any state. It flushes outputs that are not in the prefix
-// directory yet, and the newest checkpoint unless flushing is turned off. A restart or
-// a dataset that the program has begun and not completed is an error, and the dataset
-// is dropped.
+// directory yet, and the newest checkpoint, unless flushing is turned off. If the program
+// has begun a restart or a dataset and not completed it, Finalize deletes the dataset and
+// returns a *StateError.
 func (s *Session) Finalize() error { return s.call("Finalize", s.finalize) }
 
 func (s *Session) finalize() error {
@@ -34,9 +34,9 @@ func (s *Session) finalize() error {
 	return errors.Join(unfinished, err)
 }
 
-// abandon ends the restart or the dataset that is under way. What the program
-// wrote to the prefix directory itself stays there, and in the index as
-// incomplete.
+// abandon ends the restart or the dataset that was begun and not completed. Files that
+// the program wrote directly to the prefix directory stay there, and the index lists
+// their dataset as incomplete.
 func (s *Session) abandon(why error) {
 	o := s.output
 	s.state, s.output = idle, nil
@@ -45,13 +45,13 @@ func (s *Session) abandon(why error) {
 		return
 	}
 	if o.cached != nil {
-		_ = s.cache.Complete(o.cached, why) // its error is why again, or names the rank that could not delete the dataset
+		_ = s.cache.Complete(o.cached, why) // returns why, or the error of a rank that could not delete the dataset
 	}
 	s.events.Result(kindOf(o.Dataset), "END", o.Dataset, o.began, why)
 }
 
-// haltIfAsked ends the session if the user wants jobs to end by themselves and
-// there is a reason for this one to.
+// haltIfAsked ends the session, and returns ErrHalted, if SCR_HALT_EXIT=1 and there is a
+// reason for the job to stop.
 func (s *Session) haltIfAsked() error {
 	if !s.config.HaltExit {
 		return nil
@@ -67,8 +67,8 @@ func (s *Session) haltIfAsked() error {
 	return ErrHalted
 }
 
-// end flushes the datasets that Finish has to flush, has rank 0 record how the run has
-// ended, and closes the session. It goes on after an error, and returns the first.
+// end flushes datasets, calls record on rank 0, which records how the run has ended, and
+// closes the session. It goes on after an error, and returns the first.
 func (s *Session) end(record func() error) error {
 	start := time.Now()
 	flushed := s.flusher.Finish(s.numbers.written)

@@ -5,9 +5,10 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Current makes the dataset of a name the one to restart from: HaveRestart offers it,
-// until the program begins a dataset, and so does the next run. It deletes datasets
-// from the cache that would be offered first.
+// Current makes the dataset called name the one to restart from: HaveRestart offers it
+// in this run, until the program begins a dataset, and in the next run. Current deletes
+// datasets from the cache that would be offered before it. It returns an error if there
+// is no dataset of that name.
 func (s *Session) Current(name string) error {
 	return s.call("Current", func() error { return s.current(name) })
 }
@@ -24,8 +25,9 @@ func (s *Session) current(name string) error {
 	return nil
 }
 
-// Drop removes the dataset of a name from the index and the cache, so that no restart
-// uses it. Its files in the prefix directory stay. An unknown name is no error.
+// Drop removes the dataset called name from the index and the cache, so that no restart
+// uses it. Its files in the prefix directory stay. Drop returns nil if there is no such
+// dataset.
 func (s *Session) Drop(name string) error {
 	return s.remove("Drop", name, func() error {
 		return mpi.OnRoot(s.world, func() error {
@@ -34,14 +36,15 @@ func (s *Session) Drop(name string) error {
 	})
 }
 
-// Delete removes the dataset of a name, with its files and directories that become
-// empty, from the prefix directory and from the cache. An unknown name is no error.
+// Delete removes the dataset called name, its files, and directories that become empty,
+// from the prefix directory and from the cache. It returns nil if there is no such
+// dataset.
 func (s *Session) Delete(name string) error {
 	return s.remove("Delete", name, func() error { return s.prefix.Delete(name) })
 }
 
-// remove removes all datasets of a name from the cache, and calls there to remove them
-// from the prefix directory. If one was offered for a restart, the next is offered.
+// remove removes all datasets called name from the cache, and calls there to remove them
+// from the prefix directory. If one of them was offered for a restart, another is offered.
 func (s *Session) remove(call, name string, there func() error) error {
 	return s.call(call, func() error {
 		if err := s.checkNamed(call, name); err != nil {

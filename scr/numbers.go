@@ -9,35 +9,37 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// numbers are the numbers of the newest dataset, from which those of the next follow.
-// They are the same on all ranks.
+// numbers has the numbers of the newest dataset, from which those of the next one follow.
+// id, checkpoint and written are the same on all ranks.
 type numbers struct {
-	id         int       // of the newest dataset, ever
+	id         int       // highest id of any dataset of this or an earlier run
 	checkpoint int       // number of the newest checkpoint
 	written    int       // id of the newest checkpoint that the program has written to the prefix directory
 	latest     time.Time // when the newest dataset was begun, as rank 0 has recorded
 }
 
-// continueFrom goes on counting from a checkpoint to restart from.
+// continueFrom makes the numbering continue after the checkpoint d, from which the
+// program restarts.
 func (n *numbers) continueFrom(d dataset.Dataset) {
 	n.id = max(n.id, d.ID())
 	n.checkpoint = d.Checkpoint()
 }
 
-// timestamp is the time to record for the beginning of a dataset. It increases, also
-// when the clock has been set back: it distinguishes datasets with the same number, and
-// shows that a job makes progress.
+// timestamp returns the time to record as the beginning of a dataset. It always
+// increases, even if the clock has been set back, because it distinguishes datasets with
+// the same id, and shows scr_run that the job makes progress.
 func (n *numbers) timestamp() time.Time {
 	now := time.Now()
-	if least := n.latest.Add(time.Microsecond); now.Before(least) && least.Year() < 9999 { // if it is a time
+	if least := n.latest.Add(time.Microsecond); now.Before(least) && least.Year() < 9999 { // a damaged file may have any time
 		now = least
 	}
 	n.latest = now
 	return now
 }
 
-// passOver continues counting above the numbers of another job in the index, if these
-// are why a dataset could not be entered. err is agreed; it is collective.
+// passOver makes the numbering continue after the highest id in the index, if err says
+// that a dataset could not be entered because another job has used its id. err must be
+// agreed. passOver is collective.
 func (n *numbers) passOver(world mpi.Comm, err error) {
 	if !errors.Is(err, prefix.ErrTaken) {
 		return

@@ -20,7 +20,8 @@ type paths struct {
 func (p paths) below(name string) (string, error) {
 	path := filepath.Clean(name)
 	if !filepath.IsAbs(path) {
-		// Not os.Getwd, which uses the PWD of the start of the program.
+		// os.Getwd would use PWD, which the program does not update when it changes its
+		// working directory.
 		dir, err := unix.Getwd()
 		if err != nil {
 			return "", fmt.Errorf("working directory: %w", err)
@@ -29,7 +30,7 @@ func (p paths) below(name string) (string, error) {
 	}
 	rel, below := strings.CutPrefix(path, p.dir+"/")
 	if !below && path != p.dir {
-		// The same place by another way, through symbolic links?
+		// Symbolic links may lead to the prefix directory.
 		path = resolve(path)
 		rel, below = strings.CutPrefix(path, p.real+"/")
 	}
@@ -39,13 +40,12 @@ func (p paths) below(name string) (string, error) {
 	case !below:
 		return "", fmt.Errorf("%s is not below the prefix directory %s: write it there, or set SCR_PREFIX", name, p.dir)
 	case rel == prefix.Metadata || strings.HasPrefix(rel, prefix.Metadata+"/"):
-		return "", fmt.Errorf("%s lies in %s, which is goscr's own", name, prefix.Metadata)
+		return "", fmt.Errorf("%s is in %s, which is reserved for goscr's own files", name, prefix.Metadata)
 	}
 	return rel, nil
 }
 
-// resolve follows the symbolic links in those directories of a path that are
-// there.
+// resolve follows the symbolic links in the directories of a path, as far as these exist.
 func resolve(path string) string {
 	rest := ""
 	for dir := path; ; dir = filepath.Dir(dir) {

@@ -7,14 +7,16 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
 )
 
-// Rank 0 records some facts in the prefix directory, at the start of a run, for the
-// commands around the job.
+// At the start of a run, rank 0 records properties of the run in the prefix directory,
+// for the commands that run before and after the program.
 
 func (s *Session) metadata(name string) string {
 	return filepath.Join(s.prefix.Dir, prefix.Metadata, name)
@@ -23,20 +25,25 @@ func (s *Session) metadata(name string) string {
 // openPrefix makes the directory for metadata in the prefix directory. Rank 0 calls it.
 func (s *Session) openPrefix() error {
 	dir := s.metadata("")
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := hash.MakeDirs(dir); err != nil {
 		return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)
+	}
+	// A run need not write much there before its first flush, which is late for an error.
+	if err := unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
+		return fmt.Errorf("prefix directory: %s: %w", dir, err)
 	}
 	report.Forget(dir)
 	return errors.Join(s.setAside("halt.scr"), s.setAside("flush.scr"), s.setAside("nodes.scr"))
 }
 
-// setAside renames a damaged file that a job does not need, so that the job can start.
-// It is not for the index: without that a job with checkpoints would begin from step 0.
+// setAside renames a damaged file that the job does not need, so that the job can start.
+// It is not used for the index: without it, a job with checkpoints would start from the
+// beginning.
 func (s *Session) setAside(name string) error {
 	path := s.metadata(name)
 	_, err := hash.ReadWithLock(path)
 	if !errors.Is(err, hash.ErrCorrupt) {
-		return nil // others are reported where the file is used
+		return nil // other errors are reported where the file is used
 	}
 	aside := path + ".damaged"
 	s.log.Warn("%v; it is now %s, and a new one is begun", err, aside)
@@ -46,8 +53,8 @@ func (s *Session) setAside(name string) error {
 	return nil
 }
 
-// recordRun records how many nodes the run has, what the program has set, and that it
-// has begun. It is collective.
+// recordRun records the number of nodes, the parameters that the program has set, and
+// that the run has begun. It is collective.
 func (s *Session) recordRun(node mpi.Comm, settings *Settings, environ func(string) (string, bool)) error {
 	leader := 0
 	if node.Rank() == 0 {
@@ -58,25 +65,33 @@ func (s *Session) recordRun(node mpi.Comm, settings *Settings, environ func(stri
 		return err
 	}
 	return mpi.OnRoot(s.world, func() error {
-		if err := prefix.RecordNodes(s.prefix.Dir, nodes); err != nil {
+		if err := s.prefix.Spare(prefix.RecordNodes(s.prefix.Dir, nodes)); err != nil {
 			return err
 		}
-		if err := s.recordSettings(settings); err != nil {
+		if err := s.prefix.Spare(s.recordSettings(settings)); err != nil {
 			return err
 		}
-		return s.advisor.Begin(s.config, environ)
+		return s.prefix.Spare(s.advisor.Begin(s.config, environ))
 	})
 }
 
-// recordSettings leaves what the program has set to the commands, without secrets;
-// nothing, if it has set nothing.
+// recordSettings writes the parameters that the program has set to app.conf, without
+// secrets, for the commands. If there are none, or there is no room for them, it removes
+// the file: it would hold those of another run.
 func (s *Session) recordSettings(settings *Settings) error {
 	path := s.metadata("app.conf")
-	if settings == nil || settings.public() == "" {
-		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	var text string
+	if settings != nil {
+		text = settings.public()
+	}
+	if there, err := os.ReadFile(path); err == nil && string(there) == text && text != "" {
 		return nil
 	}
-	return hash.ReplaceFile(path, []byte(settings.public()), 0o666)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if text == "" {
+		return nil
+	}
+	return hash.ReplaceFile(path, []byte(text), 0o666)
 }

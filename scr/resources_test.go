@@ -126,12 +126,12 @@ func TestInit_FailureHoldsNoFiles(t *testing.T) {
 	if err := os.RemoveAll(block); err != nil {
 		t.Fatal(err)
 	}
-	control := filepath.Join(c.node("b"), "cntl/user/scr.job/filemap_0.scrinfo") // while the cache is opened
-	if err := errors.Join(os.RemoveAll(control), os.MkdirAll(control+"/full", 0o700)); err != nil {
+	cached := filepath.Join(c.node("b"), "cache/user/scr.job") // while the cache is opened
+	if err := errors.Join(os.RemoveAll(cached), os.WriteFile(cached, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	fails("filemap_0")
-	if err := os.RemoveAll(control); err != nil {
+	fails("is not a directory")
+	if err := os.Remove(cached); err != nil {
 		t.Fatal(err)
 	}
 	c.job(four, steps(2))

@@ -10,9 +10,9 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// HaveRestart reports whether there is a checkpoint to restart from, and its
-// name. The newest in the cache comes first; if there is none, one is fetched
-// from the prefix directory.
+// HaveRestart reports whether there is a checkpoint to restart from, and returns its
+// name. It offers the newest one in the cache; if the cache has none, it fetches one from
+// the prefix directory. Once the program has begun a dataset, ok is false.
 func (s *Session) HaveRestart() (name string, ok bool, err error) {
 	err = s.call("HaveRestart", func() error {
 		name, ok, err = s.haveRestart()
@@ -49,7 +49,7 @@ func (s *Session) offerRestart(err error) error {
 }
 
 // StartRestart begins to restart from the checkpoint that HaveRestart offered,
-// and returns its name. Until CompleteRestart, Route says where its files are.
+// and returns its name. Until CompleteRestart, Route returns the paths of its files.
 func (s *Session) StartRestart() (name string, err error) {
 	err = s.call("StartRestart", func() error {
 		name, err = s.startRestart()
@@ -72,9 +72,9 @@ func (s *Session) startRestart() (name string, err error) {
 	return offer.Name(), nil
 }
 
-// CompleteRestart ends a restart. valid says whether this rank has read what it
-// needs. If any rank says no, the checkpoint is not used again, every rank gets
-// an error, and HaveRestart offers the next older one.
+// CompleteRestart ends a restart. valid tells whether this rank has read the data that it
+// needs. If it is false on any rank, the checkpoint is not used again, every rank gets an
+// error, and HaveRestart offers the next older checkpoint.
 func (s *Session) CompleteRestart(valid bool) error {
 	return s.call("CompleteRestart", func() error { return s.completeRestart(valid) })
 }

@@ -1,21 +1,22 @@
 /*
- * bench - what a checkpoint costs; scripts/bench runs it
+ * bench - measures the cost of checkpoints; scripts/bench runs it
  *
  *     bench write FILES BYTES COUNT   write COUNT checkpoints
- *     bench restart FILES BYTES COUNT start with a checkpoint in the cache, check
- *                                     it, then write COUNT to compare with
- *     bench fetch FILES BYTES COUNT   the same, of one that has to be fetched
- *     bench idle 1 0 1                only begin and end, to see what that takes
+ *     bench restart FILES BYTES COUNT restart from a checkpoint in the cache, verify
+ *                                     it, then write COUNT for comparison
+ *     bench fetch FILES BYTES COUNT   the same with a checkpoint that has to be fetched
+ *     bench idle 1 0 1                only start and stop the library
  *     bench async FILES BYTES COUNT   compute while every second checkpoint is flushed
  *     bench paced FILES BYTES COUNT   ... or do nothing meanwhile
- *     bench limits 1 BYTES COUNT      what moving bytes takes, without the library
+ *     bench limits 1 BYTES COUNT      time copies and messages without the library
  *
  * Each rank writes FILES files of BYTES bytes.  Prints "init SECONDS"; for each
  * checkpoint "checkpoint ROUTE WRITE COMPLETE START", for a restart "restart INIT
- * READ", for one that is fetched "fetch HAVE READ", and for limits "limits WRITE READ MOVE OVERWRITE PLAIN" (see limits()): seconds
- * of the slowest rank, from when all had begun.  At the end "memory KIB": by how
- * much the peak resident memory of a rank, the largest, has grown since before
- * SCR_Init.  The program's own buffer is not in it.
+ * READ", for one that is fetched "fetch HAVE READ", and for limits "limits WRITE READ
+ * MOVE OVERWRITE PLAIN" (see limits()).  These are seconds of the slowest rank, counted
+ * from when all ranks had begun.  At the end it prints "memory KIB", the growth of the
+ * peak resident memory since before SCR_Init, of the rank where it is largest.  The
+ * program's own buffer is not counted.
  */
 
 #define _GNU_SOURCE /* madvise, MAP_POPULATE, RUSAGE_THREAD */
@@ -83,7 +84,8 @@ static long peak_kib(void)
     return kib;
 }
 
-/* The buffer holds twice a piece; where in it a file begins depends on whose it is. */
+/* The buffer has the size of two pieces; a file begins in it at an offset that depends on
+ * the rank and the file, so that files differ. */
 static const unsigned char *contents(int file)
 {
     return buffer + (size_t)(rank * 7919 + file * 104729) % PIECE;
@@ -179,8 +181,8 @@ static void checkpoint(int number)
         printf("checkpoint %.9f %.9f %.9f %.9f\n", route, write, complete, start);
 }
 
-/* Reads what there is to restart from, which is in the cache since SCR_Init took so
- * long, or is fetched. */
+/* Reads the checkpoint, which SCR_Init has found in the cache in that time, or which is
+ * fetched now. */
 static int restart(double init, int fetched)
 {
     char label[SCR_MAX_FILENAME], name[SCR_MAX_FILENAME], path[SCR_MAX_FILENAME];
@@ -252,7 +254,7 @@ static double pass(const char *path, int write)
         if (write) {
             copy_around(p, buffer);
         } else {
-            uint64_t sum[8] = {0}; /* several, not to wait for the additions */
+            uint64_t sum[8] = {0}; /* several, so that no addition waits for the one before */
 
             madvise(p, PIECE, MADV_SEQUENTIAL);
             for (i = 0; i < PIECE / sizeof *p; i++)
@@ -267,7 +269,7 @@ static double pass(const char *path, int write)
     return t;
 }
 
-/* As many bytes as the file has go round a ring, a few messages at a time. */
+/* Sends as many bytes as the file has around a ring of ranks, a few messages at a time. */
 static double move(void)
 {
     enum { DEPTH = 4, MESSAGE = 256 << 10, HUGE_PAGE = 2 << 20 };
@@ -299,9 +301,9 @@ static double move(void)
 }
 
 /*
- * XOR as simply as it can be had: each rank in turn adds a piece of its file to the sum
- * that comes from the left and sends it on to the right, until it arrives at the rank
- * which has nothing in it, and writes it.  Nothing is checked or goes on at one time.
+ * The simplest XOR: each rank in turn adds a piece of its file to the sum that it receives
+ * from the left, and sends it to the right, until the sum arrives at the rank that has no
+ * piece in it, which writes it.  Nothing is verified, and no two steps overlap.
  */
 static double plain_xor(const char *path)
 {
@@ -327,7 +329,7 @@ static double plain_xor(const char *path)
         for (step = 1; step < size; step++) {
             ssize_t got;
 
-            c = (rank - step + size) % size; /* whose redundancy; a rank has no part in its own */
+            c = (rank - step + size) % size; /* rank of the redundancy, to which it adds no piece */
             got = pread(in, own, n, (c < rank ? c : c - 1) * chunk + at);
             if (got < 0)
                 fail(path);
@@ -350,10 +352,9 @@ static double plain_xor(const char *path)
 }
 
 /*
- * What it takes all ranks at once to write a file each, to read it, to send as
- * many bytes round a ring, and to write over the file, with nothing else to do:
- * no way to protect the files can be faster than the parts of this it needs.  And
- * what a plain way to protect them takes.
+ * Times how long all ranks together need to write a file each, to read it, to send as many
+ * bytes around a ring, and to overwrite the file, without other work: no scheme can be
+ * faster than the operations that it needs.  It also times the simplest XOR.
  */
 static void limits(const char *directory)
 {
@@ -382,7 +383,8 @@ static double processor_seconds(int who)
     return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + 1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
 }
 
-/* What all scr_transfer of the machine have used; there are those of the bench only. */
+/* The processor time that all scr_transfer on this machine have used.  It is assumed that
+ * only this benchmark runs any. */
 static double transfers_seconds(void)
 {
     char name[32] = "";
@@ -416,7 +418,7 @@ static double transfers_seconds(void)
     return sum;
 }
 
-/* What those have used who copy in the background. */
+/* The processor time that copying in the background has used. */
 static double others_seconds(void)
 {
     const char *type = getenv("SCR_FLUSH_TYPE");
@@ -426,7 +428,8 @@ static double others_seconds(void)
     return processor_seconds(RUSAGE_SELF) - processor_seconds(RUSAGE_THREAD);
 }
 
-/* What a program does between checkpoints, for some hundredths of a second: seconds. */
+/* Computes like a program between checkpoints, for some hundredths of a second.  Returns
+ * the seconds that it took. */
 static double compute(void)
 {
     enum { CELLS = 1 << 16, STEPS = 600 };
@@ -452,7 +455,7 @@ static double compute(void)
     return MPI_Wtime() - t;
 }
 
-/* What a piece of computing takes on average while dd copies the last file to the disk. */
+/* The mean time of a piece of computing while dd copies the last file to the disk. */
 static double beside_dd(const char *directory)
 {
     char from[SCR_MAX_FILENAME + 3], to[SCR_MAX_FILENAME + 3];
@@ -480,10 +483,10 @@ static double beside_dd(const char *directory)
 
 /*
  * With SCR_FLUSH=2 and SCR_FLUSH_ASYNC=1.  For each pair of checkpoints rank 0 prints,
- * of itself, "async ALONE FLUSHING CHUNKS SECONDS CPU DD": what a piece of computing takes
- * without and while files are copied, on average; how many pieces there were; for how
- * long files were copied; the processor's time of those who copied; and what a piece
- * takes while dd copies the file.
+ * of itself, "async ALONE FLUSHING CHUNKS SECONDS CPU DD": the mean time of a piece of
+ * computing while no files are copied, and while they are; the number of such pieces;
+ * how long files were copied; the processor time of copying; and the mean time of a piece
+ * while dd copies the file.
  */
 static void async(int number, int busy)
 {
@@ -502,11 +505,11 @@ static void async(int number, int busy)
     checkpoint(number + 1);
     begun = MPI_Wtime();
     used = others_seconds();
-    /* The list of the files is written when all are on the medium. */
+    /* The mover writes the list of files when all files are on the medium. */
     snprintf(list, sizeof list, "%.900s/.scr/scr.dataset.%d/%d.scrfilemap", prefix ? prefix : ".", number + 1, rank);
     snprintf(directory, sizeof directory, "%.900s/bench.%d", prefix ? prefix : ".", number + 1);
     for (;;) {
-        if (!copying && access(directory, F_OK) == 0) { /* it is made for the first file */
+        if (!copying && access(directory, F_OK) == 0) { /* the first file has been begun */
             copying = 1;
             begun = MPI_Wtime();
             used = others_seconds();

@@ -10,7 +10,7 @@ import (
 	"github.com/goscr/goscr/xor"
 )
 
-// Shards of one process, of which one is lost.
+// All shards are in one process, and one is lost.
 func ExampleEncode() {
 	shards := [][]byte{[]byte("of different"), []byte("lengths"), []byte("or"), []byte("the same")}
 	parity, err := xor.Encode(shards)
@@ -27,8 +27,8 @@ func ExampleEncode() {
 	// Output: 4 bytes of parity beside each: lengths
 }
 
-// Every rank has a shard of its own; files would do as well as buffers. With
-// mpi/system instead of mpi/local the ranks are those of an MPI job.
+// Every rank has one shard, here in a buffer; it could be in a file. With mpi/system
+// instead of mpi/local the ranks are those of an MPI job.
 func ExampleEncodeRank() {
 	_, err := local.Run(3, local.Options{}, func(c mpi.Comm) error {
 		state := []byte(fmt.Sprint("the state of rank ", c.Rank()))
@@ -38,7 +38,7 @@ func ExampleEncodeRank() {
 			return err
 		}
 		shard := &xor.Buffer{Bytes: state}
-		if c.Rank() == 2 { // is another process now, which has nothing
+		if c.Rank() == 2 { // stands for a new process, which has lost the data
 			shard, parity, sizes = &xor.Buffer{}, xor.Buffer{}, nil
 		}
 		if err := xor.RecoverRank(c, 2, sizes, shard, &parity); err != nil {

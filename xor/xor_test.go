@@ -16,7 +16,7 @@ import (
 	"github.com/goscr/goscr/xor"
 )
 
-// shards are n of them, of different sizes up to most, some empty.
+// shards returns n shards of different sizes up to most bytes, some of them empty.
 func shards(n, most int) [][]byte {
 	random := rand.New(rand.NewPCG(uint64(n), uint64(most)))
 	list := make([][]byte, n)
@@ -98,15 +98,15 @@ func TestRecoverRank_Files(t *testing.T) {
 	}
 }
 
-// What one rank cannot do is an error on all, and nobody is left waiting.
+// If one rank has an error, all ranks return one, and none waits for another.
 func TestErrors_OnAllRanks(t *testing.T) {
 	const n = 3
 	for name, change := range map[string]func(rank int, sizes []int64, shard *xor.Buffer) (lost int){
-		"no shard":        func(_ int, _ []int64, _ *xor.Buffer) int { return n },
-		"ranks differ":    func(rank int, _ []int64, _ *xor.Buffer) int { return rank },
-		"ranks differ in": func(rank int, sizes []int64, _ *xor.Buffer) int { sizes[1] += int64(rank); return 0 },
-		"EOF":             func(rank int, _ []int64, shard *xor.Buffer) int { shard.Bytes = shard.Bytes[:rank]; return 0 },
-		"or in the sizes": func(_ int, sizes []int64, _ *xor.Buffer) int {
+		"is lost, but there are only": func(_ int, _ []int64, _ *xor.Buffer) int { return n },
+		"different values of lost":    func(rank int, _ []int64, _ *xor.Buffer) int { return rank },
+		"different sizes of shards":   func(rank int, sizes []int64, _ *xor.Buffer) int { sizes[1] += int64(rank); return 0 },
+		"EOF":                         func(rank int, _ []int64, shard *xor.Buffer) int { shard.Bytes = shard.Bytes[:rank]; return 0 },
+		"or different sizes": func(_ int, sizes []int64, _ *xor.Buffer) int {
 			for i := range sizes {
 				sizes[i] = -1
 			}

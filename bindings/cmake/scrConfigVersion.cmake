@@ -1,5 +1,6 @@
-# A program asks for a version of SCR's interface: ours serves those of the same
-# major version that are no later. (Without a version CMake does not care.)
+# A program requests a version of SCR's interface. This library supports the versions
+# with the same major number up to its own. (CMake does not check a request without a
+# version.)
 set(PACKAGE_VERSION "3.1.0")
 set(PACKAGE_VERSION_COMPATIBLE FALSE)
 

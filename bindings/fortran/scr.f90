@@ -1,14 +1,14 @@
-! scr - goscr for Fortran programs: the calls with explicit interfaces
+! scr - goscr for Fortran programs: the subroutines with explicit interfaces
 !
-! The calls and their arguments are those of scrf.h, which the compiler checks
-! here: kinds, and that none is missing.  The flag of a question, and whether a
-! file is valid, can be logical as well as integer.
+! The subroutines and their arguments are the same as in scrf.h.  With this module
+! the compiler checks the number and the kinds of arguments.  The arguments flag and
+! valid can be logical as well as integer.
 !
 !     use scr
 !     call scr_have_restart(flag, name, ierror)
 !
-! libscrf.so has this module as compiled by gfortran.  With another compiler,
-! compile this file along with the program and link both with -lscrf.
+! libscrf.so contains this module as gfortran compiled it.  With another compiler,
+! compile this file with the program and link both with -lscrf.
 module scr
   use, intrinsic :: iso_c_binding, only: c_int
   implicit none
@@ -20,20 +20,20 @@ module scr
   integer(c_int), parameter, public :: SCR_FLAG_CHECKPOINT = 1
   integer(c_int), parameter, public :: SCR_FLAG_OUTPUT = 2
 
-  public :: scr_init, scr_init_comm, scr_finalize, scr_get_version, scr_config, scr_route_file
+  public :: scr_init, scr_init_comm, scr_finalize, scr_get_version, scr_get_error, scr_config, scr_route_file
   public :: scr_have_restart, scr_start_restart, scr_complete_restart
   public :: scr_need_checkpoint, scr_start_output, scr_complete_output
   public :: scr_start_checkpoint, scr_complete_checkpoint, scr_should_exit
   public :: scr_current, scr_drop, scr_delete
 
-  ! The procedures of scrf.c.
+  ! These procedures are in scrf.c.
   interface
     subroutine scr_init(ierror)
       import :: c_int
       integer(c_int), intent(out) :: ierror
     end subroutine scr_init
 
-    ! Of a type(MPI_Comm), its MPI_VAL.
+    ! For a type(MPI_Comm), pass its component MPI_VAL.
     subroutine scr_init_comm(comm, ierror)
       import :: c_int
       integer, intent(in) :: comm
@@ -50,6 +50,12 @@ module scr
       character(len=*), intent(out) :: version
       integer(c_int), intent(out) :: ierror
     end subroutine scr_get_version
+
+    subroutine scr_get_error(error, ierror)
+      import :: c_int
+      character(len=*), intent(out) :: error
+      integer(c_int), intent(out) :: ierror
+    end subroutine scr_get_error
 
     subroutine scr_config(config, val, ierror)
       import :: c_int

@@ -1,11 +1,11 @@
 /*
- * scrf - the calls of scr.h as Fortran compilers call them
+ * scrf - the functions of scr.h as subroutines for Fortran compilers
  *
- * A call is a function whose name has small letters and a trailing underscore.
- * Arguments come by reference. The length of each CHARACTER argument follows
- * after the last argument, as a size_t (gfortran 8 and later, and the compilers
- * of Intel, NVIDIA and LLVM on 64-bit machines). Texts end in any number of
- * blanks, which are not part of them.
+ * The C function for a subroutine has a name in lower case with a trailing
+ * underscore. Arguments are passed by reference. The length of each CHARACTER
+ * argument follows after the last argument, as a size_t (gfortran 8 and later, and
+ * the compilers of Intel, NVIDIA and LLVM on 64-bit machines). Fortran pads texts
+ * with blanks, which are removed here.
  */
 
 #include <mpi.h>
@@ -15,13 +15,13 @@
 
 #include "scr.h"
 
-/* The exit of a call that fails here and not in the library. */
+/* IERROR of a call that fails here and not in the library. */
 #define SCRF_FAILURE 1
 
 /*
- * Returns a Fortran text as a string, which the caller has to free. A text with
- * a NUL in it, as programs make them for C, ends there. NULL if there is no
- * memory, which the calls of C report for what it is: no text.
+ * Copies a Fortran text to a string, which the caller must free. A text that
+ * contains a NUL, as programs make them for C, ends there. Returns NULL if there is
+ * no memory; the functions of scr.h report an argument that is NULL.
  */
 static char* c_text(const char* text, size_t length)
 {
@@ -44,12 +44,12 @@ static char* c_text(const char* text, size_t length)
 }
 
 /*
- * Stores a string in a Fortran variable. One that is too short gets blanks: half
- * a path leads to some other file.
+ * Stores a string in a Fortran variable. A variable that is too short is filled with
+ * blanks, because part of a path could be the path of another file.
  */
 static int fortran_text(const char* call, const char* what, const char* value, char* text, size_t length)
 {
-    static int said; /* of a job's many ranks, each once at most */
+    static int said; /* each rank prints this once, because a job has many ranks */
     size_t size = strlen(value);
 
     memset(text, ' ', length);
@@ -77,7 +77,12 @@ void scr_get_version_(char* version, int* ierror, size_t version_length)
     *ierror = fortran_text("SCR_GET_VERSION", "the version", SCR_Get_version(), version, version_length);
 }
 
-/* VAL is blank if the parameter has no value, or the call was one to set it. */
+void scr_get_error_(char* error, int* ierror, size_t error_length)
+{
+    *ierror = fortran_text("SCR_GET_ERROR", "the error", SCR_Get_error(), error, error_length);
+}
+
+/* VAL is blank if the parameter has no value, or if the call sets a parameter. */
 void scr_config_(const char* config, char* val, int* ierror, size_t config_length, size_t val_length)
 {
     char* line = c_text(config, config_length);
@@ -95,7 +100,7 @@ void scr_route_file_(const char* name, char* file, int* ierror, size_t name_leng
     int stored;
 
     *ierror = SCR_Route_file(given, path);
-    /* Also after an error: what C programs find then is the name as it was. */
+    /* After an error, too: then the variable gets the name, as the buffer of C programs. */
     stored = fortran_text("SCR_ROUTE_FILE", "the path", *ierror != SCR_SUCCESS && given != NULL ? given : path, file, file_length);
     if (*ierror == SCR_SUCCESS) {
         *ierror = stored;
@@ -127,7 +132,7 @@ void scr_complete_restart_(const int* valid, int* ierror) { *ierror = SCR_Comple
 
 void scr_need_checkpoint_(int* flag, int* ierror) { *ierror = SCR_Need_checkpoint(flag); }
 
-/* A blank name is none, for which the library makes one. */
+/* If the name is blank, the library makes one. */
 void scr_start_output_(const char* name, const int* flags, int* ierror, size_t name_length)
 {
     char* given = c_text(name, name_length);
@@ -144,7 +149,7 @@ void scr_complete_checkpoint_(const int* valid, int* ierror) { *ierror = SCR_Com
 
 void scr_should_exit_(int* flag, int* ierror) { *ierror = SCR_Should_exit(flag); }
 
-/* What is done to a dataset of a name. */
+/* Calls a function whose argument is the name of a dataset. */
 static int named(int (*call)(const char*), const char* name, size_t length)
 {
     char* given = c_text(name, length);

@@ -1,15 +1,17 @@
 !     scrf.h - goscr for Fortran programs: the constants of scr.h
 !
-!     For an include line in each program unit that calls SCR, in fixed
-!     or free form. Link with -lscrf. The calls are those of C with one
-!     more argument, IERROR, which gets SCR_SUCCESS or another value. A
-!     name that is returned has blanks after it; give its variable a
-!     length of SCR_MAX_FILENAME.
+!     Include this file in each program unit that calls SCR, in fixed or
+!     free form. Link with -lscrf. The subroutines are the functions of
+!     scr.h with one more argument, IERROR, which is set to SCR_SUCCESS
+!     or, after an error, to another value. A name that is returned is
+!     padded with blanks; its variable must have a length of
+!     SCR_MAX_FILENAME.
 !
 !     call SCR_INIT(IERROR)
 !     call SCR_INIT_COMM(COMM, IERROR)
 !     call SCR_FINALIZE(IERROR)
 !     call SCR_GET_VERSION(VERSION, IERROR)
+!     call SCR_GET_ERROR(ERROR, IERROR)
 !     call SCR_CONFIG(CONFIG, VAL, IERROR)
 !     call SCR_ROUTE_FILE(NAME, FILE, IERROR)
 !     call SCR_HAVE_RESTART(FLAG, NAME, IERROR)

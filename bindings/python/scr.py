@@ -14,7 +14,7 @@ A program uses it like this, on all ranks:
                 with open(ckpt.route(f"{ckpt.name}/rank_{scr.rank()}"), "rb") as f:
                     state = f.read()
         except scr.Error:
-            state = None            # not readable on some rank: the next older one
+            state = None            # some rank could not read it: try the next older one
 
     for step in range(first(state), last):
         ...
@@ -27,12 +27,13 @@ A program uses it like this, on all ranks:
 
     scr.finalize()
 
-Each function does what that of the same name in scr.h does, and raises Error
-where that one returns an error. All but route_file are collective. Nothing but
-libscr.so is needed; a program may use mpi4py, of the MPI that libscr.so is for.
+Each function calls the function of the same name in scr.h, and raises Error where
+that returns an error; complete_output, complete_checkpoint and complete_restart return
+False instead, as those of SCR 3.1's module do. All but route_file are collective. Only libscr.so is needed;
+a program may use mpi4py if it is built for the same MPI as libscr.so.
 
-libscr.so is taken from $SCR_LIB, a file or the directory it is in; else from the
-directory of this file or the one above; else from where the system looks.
+$SCR_LIB names libscr.so, or its directory. If it is not set, libscr.so is searched
+for in the directory of this file, in the one above, and then by the system's loader.
 """
 
 import ctypes
@@ -51,16 +52,16 @@ __all__ = [
 SUCCESS = 0
 MAX_FILENAME = 1024
 
-# What a dataset is for; combine with |.
+# The uses of a dataset; combine them with |.
 FLAG_NONE = 0
 FLAG_CHECKPOINT = 1  # the program can restart from it
-FLAG_OUTPUT = 2  # wanted in the prefix directory in any case
+FLAG_OUTPUT = 2  # it is always copied to the prefix directory
 
 
-class Error(Exception):
-    """A call failed; a line on stderr says why, on the rank that met the cause.
+class Error(RuntimeError):
+    """A call failed, for the reason that the exception tells; one rank also prints it on stderr.
 
-    A collective call fails on all ranks or on none, so that all can catch it.
+    A collective call fails on all ranks or on none, so that all ranks can catch it.
     """
 
 
@@ -68,7 +69,7 @@ class Error(Exception):
 
 
 def _path():
-    """Returns what to open as libscr.so."""
+    """Returns the path of libscr.so, or its name if the system's loader has to find it."""
     name = "libscr.so"
     asked = os.environ.get("SCR_LIB")
     if asked:
@@ -82,7 +83,7 @@ def _path():
 
 
 def _open_mpi(lib):
-    """Returns the address of Open MPI's world, None with MPICH and what shares its binary interface."""
+    """Returns the address of Open MPI's world; None for MPICH and MPIs with MPICH's binary interface."""
     try:
         return ctypes.addressof(ctypes.c_char.in_dll(lib, "ompi_mpi_comm_world"))
     except ValueError:
@@ -90,20 +91,20 @@ def _open_mpi(lib):
 
 
 def _mpi_comm(lib):
-    """Returns the type of communicators, which in Open MPI are addresses, in MPICH numbers."""
+    """Returns the type of communicators, which are addresses in Open MPI and numbers in MPICH."""
     return ctypes.c_void_p if _open_mpi(lib) else ctypes.c_int
 
 
 def _load():
     path = _path()
     try:
-        # MPIs have parts of their own that look for the MPI among global symbols.
+        # An MPI loads components of its own, which need the MPI's symbols to be global.
         lib = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
     except OSError as e:
-        raise ImportError(f"{e} (SCR_LIB can say where libscr.so is)") from e
+        raise ImportError(f"{e} (set SCR_LIB to the path of libscr.so)") from e
     text, number, pointer = ctypes.c_char_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int)
     for name, arguments in {
-        "SCR_Init": [], "SCR_Init_comm": [_mpi_comm(lib)], "SCR_Finalize": [], "SCR_Get_version": [], "SCR_Config": [text],
+        "SCR_Init": [], "SCR_Init_comm": [_mpi_comm(lib)], "SCR_Finalize": [], "SCR_Get_version": [], "SCR_Get_error": [], "SCR_Config": [text],
         "SCR_Route_file": [text, text],
         "SCR_Have_restart": [pointer, text], "SCR_Start_restart": [text], "SCR_Complete_restart": [number],
         "SCR_Need_checkpoint": [pointer], "SCR_Start_output": [text, number], "SCR_Complete_output": [number],
@@ -115,7 +116,7 @@ def _load():
         except AttributeError as e:
             raise ImportError(f"{path} is not a libscr.so: {e}") from e
         function.argtypes = arguments
-    lib.SCR_Get_version.restype = ctypes.c_char_p
+    lib.SCR_Get_version.restype = lib.SCR_Get_error.restype = ctypes.c_char_p
     lib.SCR_Config.restype = ctypes.c_void_p  # not c_char_p: it has to be freed
     return lib
 
@@ -124,21 +125,27 @@ _lib = _load()
 
 
 def library():
-    """Returns libscr.so, as ctypes has it; functions of its MPI are found in it."""
+    """Returns libscr.so as a ctypes.CDLL, which also has the functions of its MPI."""
     return _lib
 
 
 def _bytes(text):
-    """Returns a str, bytes or path as the library wants it."""
+    """Encodes a str, bytes or path for the library."""
     data = os.fsencode(text)
     if b"\0" in data:
-        raise ValueError(f"there is a NUL in {text!r}")
+        raise ValueError(f"{text!r} contains a NUL")
     return data
 
 
 def _check(code, call):
     if code != SUCCESS:
-        raise Error(f"{call} failed (a line on stderr says why)")
+        raise Error(_reason(call))
+
+
+def _reason(call):
+    """Returns why the call that has just been made has failed."""
+    text = os.fsdecode(_lib.SCR_Get_error())
+    return text if text.startswith(call + ": ") else f"{call} failed"
 
 
 def _ask(function):
@@ -151,10 +158,10 @@ def _ask(function):
 
 
 class _MPI:
-    """The little of libscr.so's own MPI that a program without mpi4py needs."""
+    """The functions of libscr.so's MPI that a program without mpi4py needs."""
 
-    ours = False  # begun here, and so to be ended here
-    place = None  # rank and size in the job, where that is not the whole world
+    ours = False  # MPI was initialized here, and so must be finalized here
+    place = None  # rank and size in the job, unless the job is the whole world
 
     def __init__(self, lib):
         self.lib = lib
@@ -175,7 +182,7 @@ class _MPI:
             return
         theirs = sys.modules.get("mpi4py.MPI")
         if theirs is not None and theirs.Is_initialized():
-            raise Error("mpi4py is for another MPI than libscr.so: " + theirs.Get_library_version().split("\n")[0])
+            raise Error("mpi4py is built for another MPI than libscr.so: " + theirs.Get_library_version().split("\n")[0])
         self.call("MPI_Init", None, None)
         self.ours = True
 
@@ -189,12 +196,12 @@ _mpi = _MPI(_lib)
 
 
 def rank():
-    """Returns the rank of the caller in the job. After MPI_Init, by whomever."""
+    """Returns the rank of the caller in the job. Call it after MPI is initialized."""
     return _mpi.place[0] if _mpi.place else _mpi.number("MPI_Comm_rank", _mpi.world)
 
 
 def size():
-    """Returns the number of ranks of the job. After MPI_Init, by whomever."""
+    """Returns the number of ranks of the job. Call it after MPI is initialized."""
     return _mpi.place[1] if _mpi.place else _mpi.number("MPI_Comm_size", _mpi.world)
 
 
@@ -204,9 +211,9 @@ def size():
 def init(mpi=True, comm=None):
     """Starts the library.
 
-    Unless mpi is false, MPI is initialized if it has not been, and finalize then
-    ends it as well. A job that is not the whole world is the ranks of comm, a
-    communicator of mpi4py's.
+    Unless mpi is false, init initializes MPI if nothing has done so before, and then
+    finalize finalizes it. The job is all ranks, or the ranks of comm, which is a
+    communicator of mpi4py.
     """
     if mpi:
         _mpi.begin()
@@ -220,7 +227,7 @@ def init(mpi=True, comm=None):
 
 
 def finalize():
-    """Stops the library, and MPI if init has begun it; also if there is an Error."""
+    """Stops the library, and MPI if init has initialized it, even if it raises Error."""
     try:
         _check(_lib.SCR_Finalize(), "SCR_Finalize")
     finally:
@@ -234,10 +241,10 @@ def get_version():
 
 
 def config(text):
-    """Sets or asks for a parameter.
+    """Sets or queries a parameter.
 
-    Before init, "NAME=VALUE" sets one for this run, and "NAME=" takes that back.
-    "NAME" asks for its value, which is returned, or None if it has none.
+    Before init, "NAME=VALUE" sets a parameter for this run, and "NAME=" unsets it.
+    "NAME" queries it: the result is its value, or None if it has none.
     """
     address = _lib.SCR_Config(_bytes(text))
     if address is None:
@@ -263,28 +270,27 @@ def route_file(name):
 
 
 class _Phase:
-    """What there is between a start and its complete."""
+    """A phase of the program between a start function and its complete function."""
 
     name = None  # of the dataset
-    valid = True  # set it to False if this rank's files are no good
+    valid = True  # set it to False if this rank's files cannot be used
 
     def route(self, name):
         """Returns the path under which to open a file."""
         return route_file(name)
 
-    def _leave(self, error, complete):
-        """Ends the phase on all ranks, whichever has met an error.
+    def _leave(self, error, complete, call):
+        """Ends the phase on all ranks, even if only some of them have met an error.
 
-        All ranks see the same: an Error, on the one that met something from it.
-        What is not an ordinary exception, such as KeyboardInterrupt, goes on.
+        Then all ranks raise Error. On a rank that has met an exception, that is the
+        cause of the Error. Exceptions such as KeyboardInterrupt, which are not of
+        class Exception, are raised again instead.
         """
-        try:
-            complete(self.valid and error is None)
-        except Error as e:
+        if not complete(self.valid and error is None):
             if error is None:
-                raise
+                raise Error(_reason(call))
             if isinstance(error, Exception):
-                raise e from error
+                raise Error(_reason(call)) from error
         return False
 
 
@@ -306,26 +312,26 @@ def start_restart():
 
 
 def complete_restart(valid=True):
-    """Ends reading. If valid is false on any rank, all raise Error, and have_restart names the one before."""
-    _check(_lib.SCR_Complete_restart(bool(valid)), "SCR_Complete_restart")
+    """Ends reading. If valid is false on any rank, all return False, and have_restart names an older checkpoint."""
+    return _lib.SCR_Complete_restart(bool(valid)) == SUCCESS
 
 
 class Restart(_Phase):
-    """A restart from start to completion; see restart."""
+    """The context manager that restart returns."""
 
     def __enter__(self):
         self.name = start_restart()
         return self
 
     def __exit__(self, kind, error, traceback):
-        return self._leave(error, complete_restart)
+        return self._leave(error, complete_restart, "SCR_Complete_restart")
 
 
 def restart():
     """Reads the checkpoint that have_restart has named, in a with statement.
 
-    An exception in its block, on any rank, makes the checkpoint one that cannot
-    be used; it raises Error on all ranks.
+    An exception in its block on any rank raises Error on all ranks. The checkpoint is
+    then not offered again.
     """
     return Restart()
 
@@ -334,22 +340,22 @@ def restart():
 
 
 def need_checkpoint():
-    """Returns whether it is time for a checkpoint."""
+    """Returns True if it is time for a checkpoint."""
     return _ask(_lib.SCR_Need_checkpoint)
 
 
 def start_output(name=None, flags=FLAG_CHECKPOINT):
-    """Begins to write a dataset; without a name, the library makes one."""
+    """Begins to write a dataset. If name is None, the library makes a name."""
     _check(_lib.SCR_Start_output(None if name is None else _bytes(name), flags), "SCR_Start_output")
 
 
 def complete_output(valid=True):
-    """Ends writing. If valid is false on any rank, the dataset is dropped and all raise Error."""
-    _check(_lib.SCR_Complete_output(bool(valid)), "SCR_Complete_output")
+    """Ends writing. If valid is false on any rank, the dataset is dropped and all return False."""
+    return _lib.SCR_Complete_output(bool(valid)) == SUCCESS
 
 
 class Output(_Phase):
-    """A dataset being written, from start to completion; see output."""
+    """The context manager that output returns."""
 
     def __init__(self, name, flags):
         self.name, self.flags = name, flags
@@ -359,14 +365,14 @@ class Output(_Phase):
         return self
 
     def __exit__(self, kind, error, traceback):
-        return self._leave(error, complete_output)
+        return self._leave(error, complete_output, "SCR_Complete_output")
 
 
 def output(name=None, flags=FLAG_CHECKPOINT):
     """Writes a dataset, in a with statement.
 
-    An exception in its block, on any rank, drops the dataset; it raises Error on
-    all ranks.
+    An exception in its block on any rank drops the dataset, and raises Error on all
+    ranks.
     """
     return Output(name, flags)
 
@@ -377,28 +383,28 @@ def start_checkpoint():
 
 
 def complete_checkpoint(valid=True):
-    """Ends what start_checkpoint has begun."""
-    _check(_lib.SCR_Complete_checkpoint(bool(valid)), "SCR_Complete_checkpoint")
+    """Completes the checkpoint that start_checkpoint began. Returns what complete_output does."""
+    return _lib.SCR_Complete_checkpoint(bool(valid)) == SUCCESS
 
 
 # ------------------------------------------------------------------------ other
 
 
 def should_exit():
-    """Returns whether the program should stop now."""
+    """Returns True if the program should stop now."""
     return _ask(_lib.SCR_Should_exit)
 
 
 def current(name):
-    """Makes the dataset of a name in the prefix directory the one to restart from."""
+    """Makes the dataset with this name, in the prefix directory or the cache, the one to restart from."""
     _check(_lib.SCR_Current(_bytes(name)), "SCR_Current")
 
 
 def drop(name):
-    """Takes the dataset of a name out of the index of the prefix directory."""
+    """Removes the dataset with this name from the index of the prefix directory and from the cache."""
     _check(_lib.SCR_Drop(_bytes(name)), "SCR_Drop")
 
 
 def delete(name):
-    """Removes the dataset of a name from the prefix directory, files included."""
+    """Deletes the dataset with this name, with its files, from the prefix directory and the cache."""
     _check(_lib.SCR_Delete(_bytes(name)), "SCR_Delete")

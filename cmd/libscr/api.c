@@ -1,8 +1,8 @@
 //go:build mpi
 
 /*
- * The functions of scr.h.  Each makes the thread fit for Go and leaves the work
- * to the function of the same name in main.go.
+ * The functions of scr.h.  Each prepares the thread for Go (signals.c) and calls the
+ * function of the same name in main.go.
  */
 
 #include <mpi.h>
@@ -16,25 +16,33 @@
 #include "_cgo_export.h"
 #include "signals.h"
 
-/* Says why a call cannot begin, without Go. */
+/* Why the last call has failed; a text that is too long is cut. */
+static char reason[4096];
+
+void goscr_keep(const char *text) { snprintf(reason, sizeof reason, "%s", text); }
+
+const char *SCR_Get_error(void) { return reason; }
+
+/* Prints why a call cannot begin.  Go cannot do this, since it cannot run. */
 static int refuse(const char *call, int why)
 {
     static const char *const reasons[] = {
         [GOSCR_WITHIN] = "called while the thread is in another call of the library, by a handler of a signal or after a "
                          "longjmp out of one; set a flag in the handler, and call outside of it",
-        [GOSCR_CHILD] = "called in a child that fork() has made of a process that uses MPI, which the child cannot; call in the "
+        [GOSCR_CHILD] = "called in a child that fork() has made of a process with MPI, and a child cannot use MPI; call in the "
                         "parent, or execute a program in the child",
-        [GOSCR_NO_ROOM] = "the address space of the process is limited (ulimit -v), and less than 1.5 GiB is left, which "
-                          "goscr has to reserve, not to use; raise the limit, or limit memory by cgroups"};
+        [GOSCR_NO_ROOM] = "the address space of the process is limited (ulimit -v), and less than 1.5 GiB of it is left; goscr "
+                          "has to reserve that much, although it uses little of it; raise the limit, or limit memory by cgroups"};
     char line[400];
     int n = snprintf(line, sizeof line, "SCR: %s: %s\n", call, reasons[why]);
 
+    snprintf(reason, sizeof reason, "%s: %s", call, reasons[why]);
     if (write(STDERR_FILENO, line, (size_t)n) < 0)
-        return 1; /* nobody can be told */
+        return 1; /* the message cannot be printed; the call fails all the same */
     return 1;
 }
 
-/* SCR_HALT_EXIT=1: the library is finalized, and the job is to end here. */
+/* Set by Go with SCR_HALT_EXIT=1: the session has ended, and the job must end here. */
 int goscr_halted;
 
 static void halt(void)

@@ -1,11 +1,11 @@
 //go:build mpi
 
 // Libscr is goscr as a library with SCR's own C interface, for programs in C,
-// C++ and all languages that can call C. scr.h describes it. This package is only the
-// interface: every function of scr.h (api.c) calls a Go function here, which finds
+// C++ and all languages that can call C. scr.h describes it. This package contains only
+// the interface: every function of scr.h (api.c) calls a Go function here, which finds
 // the session of the process, calls the method of the same name in package scr,
-// and turns an error into a return code and a line on stderr. signals.c prevents what
-// Go's runtime would otherwise do to the process of a program: docs/go-runtime.md.
+// and turns an error into a return code and a line on stderr. start.c and signals.c keep
+// Go's runtime from changing the program's process: see docs/go-runtime.md.
 package main
 
 /*
@@ -22,6 +22,7 @@ typedef const char goscr_cchar;
 
 extern char **environ;
 extern int goscr_halted;
+void goscr_keep(const char *text);
 */
 import "C"
 
@@ -54,16 +55,17 @@ func init() {
 	time.AfterFunc(time.Hour, func() {}).Stop()
 }
 
-// go_started returns: for goscr_start, which waits by it until Go has started.
+// go_started returns at once. A call from C waits until Go has started, and goscr_start
+// makes this one to do so.
 //
 //export go_started
 func go_started() {}
 
-// useProcessors sets how many threads may run Go at a time, whatever GOMAXPROCS in the
-// environment says. One is enough for calls: with more, threads wait for each other in each
-// garbage collection, by timers, which are late here (signals.c). While a thread copies in
-// the background there have to be more: it and a call would each wait until the runtime
-// notices that the other is in C.
+// useProcessors sets how many threads may run Go code at a time, and ignores GOMAXPROCS in
+// the environment. One is enough for calls. With more, threads wait for each other in every
+// garbage collection, and their timers are late (see LATE_NS in start.c). While a thread
+// copies in the background more are needed: otherwise it and a call would each wait until
+// the runtime notices that the other is in C.
 func useProcessors() {
 	const alone, copying = 1, 4
 	n := alone
@@ -75,23 +77,23 @@ func useProcessors() {
 	}
 }
 
-// failure is what a function returns when something is wrong.
+// failure is the return code of a function that failed.
 const failure = C.int(1)
 
 var (
-	// Held during a call: a program may have several threads that call.
+	// one is held during a call, because several threads of a program may call.
 	one sync.Mutex
 
-	// The session of the process, between SCR_Init and SCR_Finalize.
+	// session is the session of the process, between SCR_Init and SCR_Finalize.
 	session *scr.Session
-	// The ranks of the job, from the start of SCR_Init to the end of SCR_Finalize.
+	// job has the ranks of the job, from the start of SCR_Init to the end of SCR_Finalize.
 	job mpi.Revocable
-	// What the program has set before SCR_Init.
+	// settings are those that the program made before SCR_Init.
 	settings = scr.Settings{Environ: getenv, Names: environment}
-	// Says why a call failed.
+	// logger prints why a call failed.
 	logger = report.Logger{Out: stderr{}}
 
-	// Why there is no session, and whether that has been said.
+	// absent says why there is no session; said, whether that was printed.
 	absent error = errNotBegun
 	said   bool
 	// Whether it has been said that a rank cannot go on.
@@ -100,11 +102,11 @@ var (
 
 var (
 	errNotBegun  = errors.New("the library is not initialized: call SCR_Init first")
-	errInitFails = errors.New("SCR_Init has failed, and so does every other call until it succeeds; this is said once")
+	errInitFails = errors.New("SCR_Init has failed, and so does every other call until it succeeds; this line is printed once")
 )
 
-// getenv looks into C's environment, which the program may have changed since
-// the process began; Go has a copy from then.
+// getenv looks up a variable in C's environment. Go copied the environment when it started,
+// and the program may have changed it since.
 func getenv(name string) (string, bool) {
 	key := C.CString(name)
 	defer C.free(unsafe.Pointer(key))
@@ -162,13 +164,14 @@ func guarded(f func() error) (err error) {
 	return mpi.GuardLocal(job, f)
 }
 
-// fail says why a function failed, on the rank that met the error. If all ranks have
-// agreed on the error, none returns before it is printed: a program may end at once when
-// a call fails, and would end the rank that is about to print.
+// fail prints why a function failed, on the rank that met the error. If all ranks have
+// agreed on the error, none of them returns before it is printed: a program may call
+// MPI_Abort when a call fails, which would end the rank that is about to print.
 func fail(name string, err error) error {
 	if job == nil {
 		introduce()
 	}
+	keep(name + ": " + message(err))
 	if speaks(err) {
 		warn := logger.Warn
 		if session != nil {
@@ -178,13 +181,20 @@ func fail(name string, err error) error {
 	}
 	var agreed *mpi.AgreedError
 	if errors.As(err, &agreed) && job != nil {
-		return job.Barrier() // whatever it says, the call has failed already
+		return job.Barrier() // an error of it changes nothing: the call has failed already
 	}
 	return nil
 }
 
-// message is the text of an error, after the name of the function that failed. An error of
-// the state speaks of other functions, which have names of their own in C.
+// keep stores why the last call has failed, for SCR_Get_error.
+func keep(text string) {
+	c := C.CString(text)
+	defer C.free(unsafe.Pointer(c))
+	C.goscr_keep(c)
+}
+
+// message returns the text that follows the name of the function that failed. A StateError
+// names other functions, whose names in C differ from those in Go.
 func message(err error) string {
 	var state *scr.StateError
 	if errors.As(err, &state) {
@@ -193,7 +203,7 @@ func message(err error) string {
 	return err.Error()
 }
 
-// nameInC is the name of a Go function of the interface in C: SCR_Start_output for
+// nameInC returns the name in C of a method of scr.Session: SCR_Start_output for
 // StartOutput.
 func nameInC(call string) string {
 	if call == "Route" {
@@ -204,7 +214,8 @@ func nameInC(call string) string {
 
 var secondWord = regexp.MustCompile("[A-Z]")
 
-// introduce gives the logger rank and node, as far as they are known without a session.
+// introduce sets the rank and the node that the logger prints, for errors without a
+// session.
 func introduce() {
 	if job != nil {
 		logger.Rank = job.Rank()
@@ -220,8 +231,8 @@ func introduce() {
 	}
 }
 
-// speaks reports whether this rank prints an error: the rank that met it does, and rank 0
-// if all ranks met the same.
+// speaks reports whether this rank prints an error. The rank that met it does, or rank 0 if
+// all ranks met the same error.
 func speaks(err error) bool {
 	var agreed *mpi.AgreedError
 	if errors.As(err, &agreed) {
@@ -246,13 +257,13 @@ func speaks(err error) bool {
 	return true
 }
 
-// errMPIEnded is the error of all calls after MPI_Finalize with a session still open: MPI
-// would abort the program at any further call.
+// errMPIEnded is the error of calls between MPI_Finalize and SCR_Finalize. MPI would abort
+// the program if it were called again.
 var errMPIEnded = errors.New("MPI_Finalize has been called: SCR_Finalize has to come before it; checkpoints since the last flush stay in the cache")
 
-// with is call for the collective functions that need a session. wrong is the error of
-// the arguments on this rank, nil if there is none. If one rank has one, all ranks
-// return an error: a rank that returned alone would leave the others waiting.
+// with is call for collective functions, which need a session. wrong is the error in the
+// arguments of this rank, nil if there is none. If any rank has such an error, all ranks
+// return one: if a rank returned alone, the others would wait for it.
 func with(name string, wrong error, f func(s *scr.Session) error) C.int {
 	return call(name, func() error {
 		if session == nil {
@@ -268,7 +279,7 @@ func with(name string, wrong error, f func(s *scr.Session) error) C.int {
 	})
 }
 
-// ending handles scr.ErrHalted: the session is over, and api.c ends the program.
+// ending handles scr.ErrHalted: the session has ended, and api.c ends the program.
 func ending(err error) error {
 	if errors.Is(err, scr.ErrHalted) {
 		C.goscr_halted = 1
@@ -305,7 +316,7 @@ func go_init(comm unsafe.Pointer) C.int {
 	}
 	return call(name, func() (err error) {
 		if session != nil {
-			return &scr.StateError{Call: "Init", State: "IDLE", Advice: "the library is initialized already, and {Finalize} ends that"}
+			return &scr.StateError{Call: "Init", State: "IDLE", Advice: "the library is already initialized; end it with {Finalize} first"}
 		}
 		absent, said, saidRevoked = errInitFails, false, false
 		if job, err = ranks(comm); err != nil {
@@ -341,9 +352,9 @@ func ranks(comm unsafe.Pointer) (mpi.Revocable, error) {
 	return own, errors.Join(err, all.Free())
 }
 
-// warnAlone warns if the launcher has started several processes, and MPI knows of one: the
-// program is built for another MPI than the launcher's. It then runs as several jobs of
-// one rank each, which use the same checkpoints.
+// warnAlone warns if the launcher has started several processes, but MPI has a single rank.
+// Then the program was built for another MPI than the launcher's, and runs as several jobs
+// of one rank each, which use the same checkpoints.
 func warnAlone() {
 	if job.Size() > 1 {
 		return
@@ -410,7 +421,7 @@ func go_route_file(name *C.goscr_cchar, file *C.char) C.int {
 		if file == nil {
 			wrong = errors.New("the buffer for the path is NULL")
 		} else if unsafe.Pointer(file) != unsafe.Pointer(name) { // else the name is there
-			// A program that goes on in spite of an error writes where it meant to.
+			// A program that ignores the error opens the file under its own name.
 			store(file, given)
 		}
 		if session == nil {
@@ -454,7 +465,7 @@ func go_complete_restart(valid C.int) C.int {
 	return with("SCR_Complete_restart", nil, func(s *scr.Session) error { return s.CompleteRestart(valid != 0) })
 }
 
-// answer is with for a question, whose answer is stored in flag.
+// answer is with for a function that stores 0 or 1 in flag.
 func answer(call string, flag *C.int, ask func(s *scr.Session) (bool, error)) C.int {
 	var wrong error
 	if flag == nil {
@@ -506,7 +517,7 @@ func go_complete_checkpoint(valid C.int) C.int {
 	return with("SCR_Complete_checkpoint", nil, func(s *scr.Session) error { return s.CompleteCheckpoint(valid != 0) })
 }
 
-// named is with for a function that takes the name of a dataset.
+// named is with for a function whose argument is the name of a dataset.
 func named(call string, name *C.goscr_cchar, f func(s *scr.Session, name string) error) C.int {
 	given, wrong := text("the name of the dataset", name)
 	return with(call, wrong, func(s *scr.Session) error { return f(s, given) })

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// What docs/go-runtime.md says of the linker's flag: the Makefile passes one that Go obeys.
-// The linker ignores a flag for a variable that the runtime does not have any more.
+// Go obeys the linker's flag in the Makefile that docs/go-runtime.md describes. The linker
+// ignores a flag for a variable that the runtime does not have, so that a later Go could
+// silently bring the signals back.
 func TestRuntime_NoPreemptionBySignals(t *testing.T) {
 	makefile, err := os.ReadFile("../../Makefile")
 	if err != nil {

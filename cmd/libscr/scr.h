@@ -16,18 +16,19 @@
  *     SCR_Finalize
  *     MPI_Finalize
  *
- * A function is "collective" if all ranks of MPI_COMM_WORLD have to call it,
- * in the same order relative to the other collective functions; the others are
- * for any rank at any time in the state named.  Unless said otherwise a function
- * returns SCR_SUCCESS, or another value after an error, which is explained on
- * stderr.  Collective functions return success on all ranks or on none.  The
- * library never ends the program, unless SCR_HALT_EXIT=1 asks for it, and never
- * calls MPI_Abort.
+ * A function is "collective" if all ranks of MPI_COMM_WORLD must call it, in the
+ * same order relative to the other collective functions.  Any rank may call the
+ * other functions at any time, except as noted.  Unless noted otherwise, a function
+ * returns SCR_SUCCESS, or another value after an error, and prints the reason on
+ * stderr.  Collective functions succeed on all ranks or fail on all.  The library
+ * never ends the program, unless SCR_HALT_EXIT=1 is set, and never calls
+ * MPI_Abort.
  *
- * Any thread may call, also several at once, which then wait for each other; for
- * the collective functions the MPI has to be initialized to match.  Signals are the
- * program's: its handlers stay, and run during a call as well, but must not call
- * the library then.
+ * Any thread may call the library.  Threads that call at the same time wait for
+ * each other.  If threads call collective functions, MPI must be initialized with
+ * the thread level that this needs.  The library leaves the program's signal
+ * handlers in place.  They also run during a call, but must not call the library
+ * then.
  */
 
 #ifndef SCR_H
@@ -43,60 +44,69 @@ extern "C" {
 #define SCR_PATCH_VERSION 0
 #define SCR_VERSION "v3.1.0"
 
-/* What a function returns when all went well; anything else is an error. */
+/* The return code of a function that succeeded; any other value is an error. */
 #define SCR_SUCCESS 0
 
-/* The size to give a buffer that receives a name or a path, with its final NUL. */
+/* The size of a buffer that receives a name or a path, including the final NUL. */
 #define SCR_MAX_FILENAME 1024
 
-/* What a dataset is for; combine with |. */
+/* The uses of a dataset; combine them with |. */
 #define SCR_FLAG_NONE       0
 #define SCR_FLAG_CHECKPOINT 1 /* the program can restart from it */
-#define SCR_FLAG_OUTPUT     2 /* wanted in the prefix directory in any case */
+#define SCR_FLAG_OUTPUT     2 /* it is always copied to the prefix directory */
 
 /* ------------------------------------------------------- begin and end */
 
 /*
- * Start the library: read the configuration, find what an earlier run has left
- * in the cache and rebuild what was lost.  Collective; after MPI_Init.
+ * Start the library: read the configuration, find the datasets that an earlier run
+ * has left in the cache, and rebuild lost files.  Collective; after MPI_Init.
  */
 int SCR_Init(void);
 
 /*
- * The same for the ranks of `comm`, which then are the job: wherever this file
- * says MPI_COMM_WORLD or all ranks, it means them, numbered as in `comm`.  Not in
- * SCR 3.1.  To be seen, <mpi.h> has to be included before this file.  Several
- * jobs in one world each need an SCR_JOB_ID and an SCR_PREFIX of their own,
- * which SCR_Config can set.  Collective over `comm`, which may be freed after.
+ * Start the library for the ranks of `comm`, which are then the job: where this file
+ * says MPI_COMM_WORLD or all ranks, it means these ranks, numbered as in `comm`.  SCR
+ * 3.1 does not have this function.  It is declared only if <mpi.h> is included before
+ * this file.  If there are several jobs in one world, each needs an SCR_JOB_ID and an
+ * SCR_PREFIX of its own, which SCR_Config can set.  Collective over `comm`, which may
+ * be freed afterwards.
  */
 #ifdef MPI_VERSION
 int SCR_Init_comm(MPI_Comm comm);
 #endif
 
 /*
- * Stop the library.  A dataset that still has to reach the prefix directory is
- * copied there.  One that has been begun and not completed is dropped, and the
- * result is an error; the library is stopped all the same.  Collective; before
+ * Stop the library.  Datasets that still have to be flushed are copied to the prefix
+ * directory.  A dataset that was started but not completed is dropped, and this
+ * function returns an error, but stops the library all the same.  Collective; before
  * MPI_Finalize.
  */
 int SCR_Finalize(void);
 
 /*
- * The version of the library as text, for instance "v3.1.0".  Belongs to the
- * library: do not change or free it.  Any time, even before SCR_Init.
+ * Return the version of the library as text, for instance "v3.1.0".  The text belongs
+ * to the library: do not change or free it.  Any time, even before SCR_Init.
  */
 char* SCR_Get_version(void);
 
 /*
- * Get or set a parameter.  Before SCR_Init: "NAME=VALUE" sets it for this run,
- * "NAME=" takes that back, and the result is NULL.  Any time: "NAME" asks, and
- * the result is its value, which the program has to free(), or NULL if it has
- * none.  Settings of the environment and of
- * the user's configuration file go before those of the program.  Collective.
+ * Return why the last call that failed has failed, as the line on stderr says it, also
+ * on ranks that do not print that line.  "" if no call has failed.  The text belongs to
+ * the library: do not change or free it, and copy it if it is needed after the next
+ * call.  Not collective; any time.  SCR 3.1 does not have this function.
+ */
+const char* SCR_Get_error(void);
+
+/*
+ * Set or query a parameter.  Before SCR_Init: "NAME=VALUE" sets it for this run,
+ * "NAME=" unsets it, and the result is NULL.  Any time: "NAME" queries it, and the
+ * result is its value, which the program must free(), or NULL if it has none.
+ * Settings in the environment and in the user's configuration file override those
+ * of the program.  Collective.
  */
 const char* SCR_Config(const char* config);
 
-/* The same, with the text formatted as by printf. */
+/* The same with a text that is formatted like that of printf. */
 const char* SCR_Configf(const char* format, ...)
 #ifdef __GNUC__
     __attribute__((format(printf, 1, 2)))
@@ -106,109 +116,116 @@ const char* SCR_Configf(const char* format, ...)
 /* ------------------------------------------------------------ any phase */
 
 /*
- * Ask where a file is.  While a dataset is written: takes the name the file is
- * to have in the end, absolute or relative to the current directory, and stores
- * in `file` the path to write it to now; the file then belongs to the dataset
- * and to this rank.  During a restart: stores the path to read it from.  `file`
- * has room for SCR_MAX_FILENAME characters, names no longer than that.  In a
- * restart the name without directories will do if only one of the rank's files has
- * it.  At other times, and when there is an error, `file` is the name as it was
- * given; but before the first Start, a name of the checkpoint that is there to
- * restart from gives the path to read it from, for programs that do not call
- * SCR_Start_restart.  Not collective.
+ * Get the path under which to open a file.
+ *
+ * While a dataset is written: `name` is the name of the file in the prefix directory,
+ * absolute or relative to the current directory.  Stores in `file` the path to which
+ * the program must write the file; the file then belongs to the dataset and to this
+ * rank.
+ *
+ * During a restart: stores the path from which to read the file.  `name` may omit the
+ * directories if only one of the rank's files has that name.
+ *
+ * At other times, and after an error, `file` is a copy of `name`, with one exception
+ * for programs that do not call SCR_Start_restart: before the first Start, the name of
+ * a file of the checkpoint to restart from gives the path from which to read it.
+ *
+ * `file` must have room for SCR_MAX_FILENAME characters, and `name` must not be
+ * longer.  Not collective.
  */
 int SCR_Route_file(const char* name, char* file);
 
 /* -------------------------------------------------------------- restart */
 
 /*
- * Is there a checkpoint to restart from?  Sets *flag to 1 and copies its name
- * to `name` (room for SCR_MAX_FILENAME characters; NULL if it does not matter),
- * or sets *flag to 0.  The answer is the same on all ranks.  Collective.
+ * Is there a checkpoint to restart from?  Sets *flag to 1 and copies its name to
+ * `name`, or sets *flag to 0.  `name` must have room for SCR_MAX_FILENAME characters,
+ * or be NULL.  The answer is the same on all ranks.  Collective.
  */
 int SCR_Have_restart(int* flag, char* name);
 
 /*
- * Begin to read that checkpoint.  Copies its name to `name` unless that is
- * NULL.  Collective; after SCR_Have_restart has set its flag.
+ * Begin to read the checkpoint that SCR_Have_restart named.  Copies its name to
+ * `name` unless that is NULL.  Collective; after SCR_Have_restart has set *flag to 1.
  */
 int SCR_Start_restart(char* name);
 
 /*
- * All has been read.  `valid` is 1 on a rank that could read what it needs,
- * else 0.  If one could not, this returns an error on all, the checkpoint is not
- * offered again, and SCR_Have_restart names the one before it, if any.
- * Collective.
+ * End the restart.  `valid` is 1 on a rank that could read its files, else 0.  If it
+ * is 0 on any rank, this returns an error on all ranks, the checkpoint is not offered
+ * again, and SCR_Have_restart names the next older one, if any.  Collective.
  */
 int SCR_Complete_restart(int valid);
 
 /* --------------------------------------------------- checkpoints, output */
 
 /*
- * Is it time for a checkpoint?  Sets *flag to 1 if so, else to 0: by the number of
- * times that it has been asked (SCR_CHECKPOINT_INTERVAL), the time since the last
- * (_SECONDS), or what checkpoints take (_OVERHEAD, in percent); where none of
- * these is set, by what they take and how often the job fails (SCR_MTBF_SECONDS,
- * or its last runs); and 1 as long as the job should stop.  To be asked wherever the program could write one; it is
- * free to write without asking.  The answer is the same on all ranks.
- * Collective.
+ * Is it time for a checkpoint?  Sets *flag to 1 if so, else to 0.  That depends on the
+ * number of calls (SCR_CHECKPOINT_INTERVAL), the time since the last checkpoint
+ * (SCR_CHECKPOINT_SECONDS), or the cost of checkpoints in percent of the time
+ * (SCR_CHECKPOINT_OVERHEAD).  If none of these is set, it depends on the cost of
+ * checkpoints and the mean time between failures (SCR_MTBF_SECONDS, or that of earlier
+ * runs).  *flag is always 1 while the job should stop.  Call this wherever the program
+ * could write a checkpoint; it may also write one without calling this.  The answer is
+ * the same on all ranks.  Collective.
  */
 int SCR_Need_checkpoint(int* flag);
 
 /*
- * Begin to write a dataset.  `name` is how the user will see it, or NULL for a
- * name made by the library: a path-like text that is the same on all ranks and not used by another dataset of the
- * prefix directory that is to be kept; `flags` is a combination of SCR_FLAG_*.
- * An older dataset may leave the cache to make room.  Collective.
+ * Begin to write a dataset.  `name` is the name that users will see, for instance
+ * "ckpt.100", or NULL if the library should make one.  It must be the same on all
+ * ranks, and replaces a dataset of the same name in the prefix directory.  `flags` is
+ * a combination of SCR_FLAG_*.  An older dataset may be evicted from the cache to
+ * make room.  Collective.
  */
 int SCR_Start_output(const char* name, int flags);
 
 /*
- * All has been written and closed.  `valid` is 1 on a rank that wrote what it
- * had to (which may be nothing), else 0.  If all did, the dataset is protected
- * against the loss of nodes when this returns, and the result is SCR_SUCCESS;
- * otherwise the dataset is dropped and all ranks get an error.  Collective.
+ * Complete the dataset; the program must have closed its files.  `valid` is 1 on a rank
+ * that wrote all its files, of which it may have none, else 0.  If it is 1 on all ranks,
+ * the dataset is protected against the loss of nodes when this returns SCR_SUCCESS;
+ * otherwise the dataset is dropped and this returns an error on all ranks.  Collective.
  */
 int SCR_Complete_output(int valid);
 
 /*
- * SCR_Start_output with SCR_FLAG_CHECKPOINT and a name made by the library, to be
- * completed by SCR_Complete_checkpoint.
+ * Begin to write a checkpoint, with a name made by the library.  SCR_Complete_checkpoint
+ * completes it.  Otherwise like SCR_Start_output with SCR_FLAG_CHECKPOINT.
  */
 int SCR_Start_checkpoint(void);
 
-/* SCR_Complete_output for a dataset begun with SCR_Start_checkpoint, and no other. */
+/* Like SCR_Complete_output, but only for a checkpoint begun by SCR_Start_checkpoint. */
 int SCR_Complete_checkpoint(int valid);
 
 /* ------------------------------------------------------------------ other */
 
 /*
- * Should the program stop now?  Sets *flag to 1 if the user has asked for it or
+ * Should the program stop now?  Sets *flag to 1 if a user has asked for that or
  * the end of the allocation is near, else to 0.  The answer is the same on all
- * ranks.  Best asked right after a checkpoint.  Collective.
+ * ranks.  The best time to call this is right after a checkpoint.  Collective.
  */
 int SCR_Should_exit(int* flag);
 
 /*
- * Make the dataset called `name`, which is in the prefix directory or the cache,
- * the one to restart from; checkpoints are numbered on from it.  Newer ones leave
- * the cache, and, if it is to be fetched, older ones too.  A name that is in
- * neither is an error.  Collective; not within a restart or an output.
+ * Make the dataset called `name`, which is in the prefix directory or the cache, the
+ * one to restart from; the numbers of checkpoints continue from it.  Newer datasets are
+ * deleted from the cache, and older ones too if this one has to be fetched.  A name that
+ * is in neither place is an error.  Collective; not within a restart or an output.
  */
 int SCR_Current(const char* name);
 
 /*
- * Take the dataset called `name` out of the index of the prefix directory and out
- * of the cache, so that it is not offered for a restart.  Its files in the prefix
- * directory stay.  A name that is not there is no error.  Collective; not within
- * a restart or an output.
+ * Remove the dataset called `name` from the index of the prefix directory and from
+ * the cache, so that it is not offered for a restart.  Its files in the prefix
+ * directory stay.  An unknown name is no error.  Collective; not within a restart or
+ * an output.
  */
 int SCR_Drop(const char* name);
 
 /*
- * Remove the dataset called `name`, files and directories that become empty
- * included, from the prefix directory and the cache.  A name that is not there is
- * no error.  Collective; not within a restart or an output.
+ * Delete the dataset called `name` from the prefix directory and the cache, with its
+ * files and the directories that become empty.  An unknown name is no error.
+ * Collective; not within a restart or an output.
  */
 int SCR_Delete(const char* name);
 

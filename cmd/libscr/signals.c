@@ -1,18 +1,19 @@
 //go:build mpi
 
 /*
- * Keeps Go and the program apart while a function of the interface is called; only then
- * is Go at work.  docs/go-runtime.md says what this relies on, and which tests check it.
+ * Handles signals during a call of the interface, which is the only time at which the
+ * program's threads run Go code.  docs/go-runtime.md says what this relies on, and which
+ * tests check it.
  *
- *   - fault() handles SIGSEGV and SIGBUS.  It passes faults in Go to Go's
- *     handler, so that a bug here, or a file that is cut short while it is mapped,
- *     becomes a return code; all others go to the program's handler;
- *   - handlers of the program run on a stack of their own (SA_ONSTACK), because the
- *     stacks of goroutines have a few kilobytes, and a handler would overflow them.
+ *   - fault() handles SIGSEGV and SIGBUS.  It passes faults in Go code to Go's
+ *     handler, so that a bug in this library, or a file that is truncated while it is
+ *     mapped, becomes a return code; it passes all others to the program's handler;
+ *   - the program's handlers run on an alternate stack (SA_ONSTACK), because the stacks
+ *     of goroutines have a few kilobytes, and a handler would overflow them.
  *     In brief functions, which are called for each of many files, signals are
  *     blocked instead: changing all handlers takes longer than such a function;
- *   - SIGPIPE and SIGXFSZ are blocked in the thread: a message that nobody
- *     reads, or a file that may not grow, is an error and does not end the program.
+ *   - SIGPIPE and SIGXFSZ are blocked in the thread: a write to a pipe without a reader,
+ *     or to a file that may not grow, returns an error and does not end the program.
  */
 
 #define _GNU_SOURCE
@@ -25,14 +26,14 @@
 #include <time.h>
 #include <ucontext.h>
 
-enum { FAULTS = GOSCR_FAULTS, STACK = 256 << 10 }; /* only what is touched of it counts */
+enum { FAULTS = GOSCR_FAULTS, STACK = 256 << 10 }; /* bytes; only pages that are touched use memory */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int users, longer; /* threads that are within a function, and one that may take long */
+static int users, longer; /* threads in a function, and those in one that may take long */
 
 /* The program's handlers: of faults, and of signals whose flags are changed for a call. */
 static struct sigaction programs[FAULTS];
-static struct goscr_action kept[FAULTS]; /* the same, to be put back */
+static struct goscr_action kept[FAULTS]; /* the same as the kernel has them, to be restored */
 static struct sigaction moved[NSIG];
 static char is_moved[NSIG];
 
@@ -58,12 +59,12 @@ static int in_this_library(void *context)
 #elif defined(__aarch64__)
     at = (uintptr_t)((ucontext_t *)context)->uc_mcontext.pc;
 #else
-#error "where does this processor keep the address of an instruction that faults?"
+#error "goscr does not know where this processor stores the address of the instruction that faulted"
 #endif
     return goscr_is_code(at);
 }
 
-/* Runs a handler of the program as the kernel would have. */
+/* Runs a handler of the program with the mask and the arguments that the kernel would use. */
 static void hand_over(struct sigaction *to, int sig, siginfo_t *info, void *context)
 {
     struct sigaction action = *to;
@@ -87,7 +88,7 @@ static void hand_over(struct sigaction *to, int sig, siginfo_t *info, void *cont
 static void fault(int sig, siginfo_t *info, void *context)
 {
     int i = sig == goscr_faults[0] ? 0 : 1;
-    int sent = info->si_code <= 0; /* by a process, not by an instruction */
+    int sent = info->si_code <= 0; /* a process sent it; no instruction faulted */
     struct sigaction *to = &programs[i];
 
     if (!sent && in_this_library(context)) {
@@ -95,7 +96,7 @@ static void fault(int sig, siginfo_t *info, void *context)
     } else if (!(to->sa_flags & SA_SIGINFO) && (to->sa_handler == SIG_DFL || to->sa_handler == SIG_IGN)) {
         if (sent && to->sa_handler == SIG_IGN)
             return;
-        /* The instruction faults once more, and the program ends as it should. */
+        /* The instruction faults once more, and the program ends with this signal. */
         signal(sig, SIG_DFL);
         if (sent)
             raise(sig); /* blocked until this returns */
@@ -138,7 +139,7 @@ static void move_handlers(void)
     }
 }
 
-/* A handler that another thread of the program has set meanwhile stays. */
+/* Does not replace a handler that another thread of the program has set meanwhile. */
 static void give_faults_back(void)
 {
     struct sigaction now;
@@ -149,7 +150,7 @@ static void give_faults_back(void)
             continue;
         if ((void *)programs[i].sa_handler == kept[i].handler)
             goscr_action(goscr_faults[i], &kept[i], NULL);
-        else /* it was for one fault (SA_RESETHAND) */
+        else /* hand_over() has reset it (SA_RESETHAND) */
             sigaction(goscr_faults[i], &programs[i], NULL);
     }
 }
@@ -173,7 +174,7 @@ static void take_stack(void)
         void *memory = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
         if (memory == MAP_FAILED)
-            return; /* the runtime uses one of its own then */
+            return; /* Go then sets an alternate stack of its own */
         here.stack = memory;
         pthread_once(&stacks_once, make_key);
         pthread_setspecific(stacks, memory);
@@ -191,7 +192,7 @@ static void give_stack_back(void)
     here.stack_changed = 0;
 }
 
-/* Signals that are blocked in this thread during a call. */
+/* Adds the signals that are blocked in this thread during a call. */
 static void add_blocked(sigset_t *set)
 {
     sigaddset(set, SIGPIPE);
@@ -207,7 +208,7 @@ int goscr_enter(int length)
         return GOSCR_WITHIN;
     here.inside = 1;
     here.length = length;
-    sigfillset(&mask); /* until all is in place */
+    sigfillset(&mask); /* until the stack and the handlers are set */
     for (i = 0; i < FAULTS; i++)
         sigdelset(&mask, goscr_faults[i]);
     pthread_sigmask(SIG_SETMASK, &mask, &here.mask);
@@ -275,7 +276,7 @@ void goscr_leave(void)
         give_faults_back();
     pthread_mutex_unlock(&lock);
     give_stack_back();
-    here.inside = 0; /* a handler that has waited may call */
+    here.inside = 0; /* before a blocked signal is delivered: its handler may call the library */
     mask = here.mask;
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
 }

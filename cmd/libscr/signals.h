@@ -1,4 +1,4 @@
-/* What every function of the interface does around its work; see signals.c. */
+/* The steps with which every function of the interface begins and ends; see signals.c. */
 
 #ifndef GOSCR_SIGNALS_H
 #define GOSCR_SIGNALS_H
@@ -7,28 +7,29 @@
 #include <stdint.h>
 
 /*
- * Begins the work, which is brief or may take long.  0, or why it cannot.
+ * Prepares the thread and the process for Go code, which is brief or may take long.
+ * Returns 0, or the reason why that is not possible.
  */
 enum { GOSCR_BRIEF, GOSCR_LONG };
 enum {
-    GOSCR_WITHIN = 1, /* the thread is within a function of the library already */
+    GOSCR_WITHIN = 1, /* the thread is in a function of the library already */
     GOSCR_CHILD,      /* the process is a child that was made by fork() */
-    GOSCR_NO_ROOM     /* there are too few addresses for Go */
+    GOSCR_NO_ROOM     /* too little address space is left for Go */
 };
 int goscr_enter(int length);
 
-/* Ends it: the program finds its signals as they were. */
+/* Undoes goscr_enter: the program's handlers and signal mask are as they were. */
 void goscr_leave(void);
 
-/* Starts Go, unless it has been.  0, or why it cannot be. */
+/* Starts Go, unless it is running.  Returns 0, or the reason why that is not possible. */
 int goscr_start(void);
 
-/* A signal of these comes to Go as a panic, by the handlers it has installed. */
+/* The signals that Go's handlers turn into panics, and these handlers. */
 enum { GOSCR_FAULTS = 2 };
 extern const int goscr_faults[GOSCR_FAULTS];
 extern struct sigaction goscr_handlers[GOSCR_FAULTS];
 
-/* sigaction(2), and what it takes. */
+/* The system call rt_sigaction, and the kernel's struct for it. */
 struct goscr_action {
     void *handler;
     unsigned long flags;
@@ -37,10 +38,10 @@ struct goscr_action {
 };
 int goscr_action(int sig, const struct goscr_action *set, struct goscr_action *get);
 
-/* Whether an instruction is one of this library. */
+/* Returns whether the instruction at an address belongs to this library. */
 int goscr_is_code(uintptr_t address);
 
-/* Puts back what the Go runtime has changed of the process's limits. */
+/* Restores the limit of open files, which Go has raised. */
 void goscr_limits(void);
 
 #endif

@@ -1,24 +1,24 @@
 //go:build mpi
 
 /*
- * Starts Go with the first call of the library, and not when it is loaded: a program
+ * Starts Go in the first call of the library, and not when it is loaded: a program
  * that is linked with the library and never calls it gets no thread and no handler.
  * docs/go-runtime.md says what this relies on, and which tests check it.
  *
- * Starting, the runtime would install handlers for SIGSEGV, SIGBUS, SIGFPE, SIGPIPE and
- * SIGURG, change the flags of those that the program has, start threads on which signals
- * of the process may arrive, and raise the limit of open files.  A program that crashes
- * would then write the stacks of goroutines and not its own, and one that waits for a
- * signal in a thread of its own could be killed by it.  One of Go's threads, the monitor,
- * wakes every 20 us to see what the others do, for a while after each message that took
- * long: where many ranks share a core, that takes more of it than everything else.
+ * When Go's runtime starts, it installs handlers for SIGSEGV, SIGBUS, SIGFPE, SIGPIPE and
+ * SIGURG, changes the flags of the program's handlers, starts threads that may receive
+ * signals sent to the process, and raises the limit of open files.  A program that crashes
+ * would then print the stacks of goroutines and not its own, and a signal for which one of
+ * the program's threads waits could kill the program.  One of Go's threads, the monitor,
+ * wakes every 20 us to check the others, for a while after each message that took
+ * long: where many ranks share a core, that uses more of it than everything else.
  *
- * So before the runtime starts, all signals are blocked, and its threads inherit that:
- * they leave all signals to the threads of the program, but SIGSEGV and SIGBUS, which are
- * faults of their own, and two that are the C library's.  They also inherit a timer slack
- * of 50 ms, so that the monitor wakes every 50 ms.  Whatever waits for milliseconds in Go
- * may wait as long.  Right after the start, the handlers of all signals are put back, and
- * so is the timer slack of the program's thread.  (SIGURG is not sent at all, see the
+ * So all signals are blocked before the runtime starts, and its threads inherit that: the
+ * program's threads receive all signals but SIGSEGV and SIGBUS, which are Go's own faults,
+ * and two that belong to the C library.  Go's threads also inherit a timer slack of 50 ms,
+ * so that the monitor wakes every 50 ms.  A wait of a few milliseconds in Go may take that
+ * long, too.  Right after the start, the handlers of all signals are restored, and so is
+ * the timer slack of the program's thread.  (SIGURG is not sent at all, see the
  * Makefile.)
  */
 
@@ -48,13 +48,16 @@ struct sigaction goscr_handlers[GOSCR_FAULTS];
 
 static int argument_count; /* of main */
 static char **arguments;
-static pid_t started_in; /* the process in which Go runs, 0: none yet */
-static int inherited;    /* this process is a child, and its parent had begun MPI */
+static pid_t started_in; /* the process in which Go runs; 0: Go has not started */
+static int inherited;    /* this process is a child, and its parent had initialized MPI */
 
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
-static int begun; /* MPI, at the last fork */
+static int begun; /* whether MPI was initialized at the last fork */
 
-/* In the parent: in the child nothing may be called that could wait for a lock. */
+/*
+ * Runs in the parent: in the child of a process with threads, MPI_Initialized could wait
+ * for a lock that no thread releases.
+ */
 static void before_fork(void)
 {
     if (MPI_Initialized(&begun) != MPI_SUCCESS)
@@ -70,7 +73,7 @@ static void in_child(void)
     pthread_mutex_unlock(&starting);
 }
 
-/* All that loading the library does. */
+/* This is all that happens when the library is loaded. */
 __attribute__((constructor)) static void keep_arguments(int argc, char **argv)
 {
     argument_count = argc;
@@ -81,8 +84,8 @@ __attribute__((constructor)) static void keep_arguments(int argc, char **argv)
 /* -------------------------------------------------------------- the process */
 
 /*
- * As the kernel has it: the C library adds a flag to what it sets, so that a program
- * that compares would find a change.
+ * Calls the kernel directly: the C library's sigaction() adds a flag (SA_RESTORER) to
+ * every handler that it sets, and a program that compares flags would see the change.
  */
 int goscr_action(int sig, const struct goscr_action *set, struct goscr_action *get)
 {
@@ -109,7 +112,7 @@ static void prepare(void)
         prctl(PR_SET_TIMERSLACK, (unsigned long)LATE_NS, 0, 0, 0);
 }
 
-/* Handlers that another thread of the program has set meanwhile stay. */
+/* Does not replace a handler that another thread of the program has set meanwhile. */
 static void put_back(void)
 {
     struct goscr_action now;
@@ -138,7 +141,7 @@ void goscr_limits(void)
 
 /* ------------------------------------------------------------------- the start */
 
-/* Of this library: all of it, its code, and its data. */
+/* The addresses of this library: all of it, its code, and its data. */
 static uintptr_t begin, end, code_begin, code_end, data_begin, data_end;
 
 static int find_library(struct dl_phdr_info *object, size_t size, void *inside)
@@ -168,6 +171,19 @@ static int find_library(struct dl_phdr_info *object, size_t size, void *inside)
     return found;
 }
 
+/* The ends of section goscr_text, if the library is part of a static program. */
+extern const char __start_goscr_text[] __attribute__((weak, visibility("hidden")));
+extern const char __stop_goscr_text[] __attribute__((weak, visibility("hidden")));
+
+static void find_code(void)
+{
+    dl_iterate_phdr(find_library, (void *)(uintptr_t)find_library);
+    if (__start_goscr_text != NULL) { /* else all code of the file is the library's */
+        code_begin = (uintptr_t)__start_goscr_text;
+        code_end = (uintptr_t)__stop_goscr_text;
+    }
+}
+
 int goscr_is_code(uintptr_t address) { return code_begin <= address && address < code_end; }
 
 /* -------------------------------------------------------------- its threads */
@@ -189,11 +205,11 @@ static int begins(const struct entry *e, const char *name)
 }
 
 /*
- * Has Go leave all signals to the program but SIGSEGV and SIGBUS, which are faults of
- * its own, and two by which the C library reaches all threads.  On Go's threads their
- * handlers would run on the stack of a goroutine, which is small, and a signal that the
- * program has blocked everywhere, to wait for it, would arrive there.  Go's table is not
- * to be had by its name; it is found by its contents.
+ * Makes Go keep all signals blocked in its threads but SIGSEGV and SIGBUS, which are its
+ * own faults, and two that the C library sends to all threads.  On Go's threads, the
+ * program's handlers would run on the stack of a goroutine, which is small; and a signal
+ * that the program has blocked in all its threads, to wait for it, would be delivered
+ * there.  Go's table has no symbol that could be used here, so it is found by its contents.
  */
 static void leave_signals(void)
 {
@@ -215,8 +231,9 @@ static void leave_signals(void)
 /* -------------------------------------------------------------------- is there room */
 
 /*
- * Go ends the process if it cannot reserve addresses: for its heap and what describes
- * it, for the stacks of its threads, and for the C library's heap in each of them.
+ * The address space that Go reserves: for its heap and the heap's metadata, for the stacks
+ * of its threads, and for the C library's heap of each thread.  Without it, Go would end
+ * the process.
  */
 enum { ROOM_MB = 1536 };
 
@@ -265,7 +282,10 @@ static void give_low_back(void)
             close(fd);
 }
 
-/* Where the linker has put Go's start (start.ld). */
+/*
+ * The section into which the linker (start.ld) or scripts/archive has put the constructors
+ * that start Go.
+ */
 typedef void (*constructor)(int, char **, char **);
 extern constructor goscr_start_begin[], goscr_start_end[];
 
@@ -273,7 +293,7 @@ static void start(void)
 {
     constructor *c;
 
-    dl_iterate_phdr(find_library, (void *)(uintptr_t)find_library);
+    find_code();
     leave_signals();
     prepare();
     for (c = goscr_start_begin; c < goscr_start_end; c++)

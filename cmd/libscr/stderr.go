@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stderr writes to descriptor 2. An os.File would end the program with SIGPIPE when
-// nobody reads the messages (docs/go-runtime.md).
+// stderr writes to descriptor 2. It is not an os.File, which would end the program with
+// SIGPIPE when the reader of a pipe has ended (docs/go-runtime.md).
 type stderr struct{}
 
-// patience is how long a message waits for a reader that is slow, in
-// milliseconds; what does not fit is lost then, and the job goes on.
+// patience is how long, in milliseconds, Write waits for a slow reader of a pipe. After
+// that it drops the rest of the message, so that the job goes on.
 const patience = 1000
 
 func (stderr) Write(p []byte) (int, error) {

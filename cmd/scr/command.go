@@ -14,35 +14,35 @@ import (
 	"github.com/goscr/goscr/internal/dataset"
 )
 
-// command is one command of goscr. Its --help and its man page are made from
-// what stands here and in the help of its options.
+// command is one command of goscr. Its --help and its man page are made from these texts
+// and the help of its options.
 //
 // In long and examples an empty line ends a paragraph, and lines that begin with
 // blanks stay as they are.
 type command struct {
-	names    []string // the first is the one it is known by
-	short    string   // what it does, one line
-	synopsis []string // its arguments, in each way to call it
-	long     string   // more about it
+	names    []string // the first is its main name
+	short    string   // one line that says what it does
+	synopsis []string // its arguments, for each way to call it
+	long     string   // its description
 	exit     status
 	environ  []string // parameters that it depends on
-	files    []file   // that it reads or writes
+	files    []file   // files that it reads or writes
 	examples string
 	see      []string // related commands
 
-	takes  bool // arguments besides options
+	takes  bool // it takes arguments besides options
 	before func(args []string) []string
 	run    func(c *context, flags *pflag.FlagSet) func(args []string) error
 }
 
-// status says what the exit statuses 0 and 1 mean, if that is not only done and
+// status says what the exit statuses 0 and 1 mean, if they do not just mean done and
 // failed.
 type status struct{ intro, done, failed string }
 
-// file is a file and what it is for.
+// file is the name of a file and its description.
 type file struct{ name, about string }
 
-// context is what a command works with.
+// context has the streams of a command.
 type context struct {
 	in       io.Reader
 	out, err io.Writer
@@ -70,7 +70,7 @@ var errUsage = errors.New("see --help")
 // errNo is the answer no, which is not printed.
 var errNo = errors.New("no")
 
-// exitStatus is the error of a command that ends with the status of another.
+// exitStatus is the error of a command that ends with the exit status of another command.
 type exitStatus int
 
 func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
@@ -103,7 +103,7 @@ func noArguments(args []string) error {
 	return nil
 }
 
-// oneLine is an error on one line, whatever names are in it.
+// oneLine returns the text of an error on one line, even if names in it have line breaks.
 func oneLine(err error) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

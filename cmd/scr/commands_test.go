@@ -372,10 +372,7 @@ func TestIndex_OfSCR11(t *testing.T) {
 
 // Everything of SCR 3.1's can be verified, as far as it says what there should be.
 func TestIndex_VerifySCR(t *testing.T) {
-	const samples = "../../../shared/interop/scr-3.1-prefix"
-	if _, err := os.Stat(samples); err != nil {
-		t.Skip("no samples here")
-	}
+	const samples = "../../testdata/scr-3.1/job/prefix"
 	dir := t.TempDir()
 	must(t, os.CopyFS(dir, os.DirFS(samples)))
 	out, _ := run(t, 0, "scr_index", "-p", dir, "--verify")

@@ -12,20 +12,20 @@ import (
 
 var copyCommand = command{
 	names:    []string{"scr_copy"},
-	short:    "copy what this node has of a dataset to the prefix directory, after the last run",
+	short:    "copy this node's files of a dataset to the prefix directory, after the last run",
 	synopsis: []string{"--id ID [--cntldir DIR] [--prefix DIR] [--buf BYTES] [--crc] [--partner] [DOWN_NODE...]"},
-	long: `Run on each node that is left, this copies the files of the node's ranks, and the redundancy they keep for
-others, and writes a list of them for each rank. scr_index --build makes a usable dataset of it. No MPI is
-needed.
+	long: `Run this on each node that is up. It copies the files of the node's ranks, and the redundancy that they store
+for others, and writes a list of them for each rank. scr_index --build makes a usable dataset of these files.
+No MPI is needed.
 
 Checksums are compared as the files are copied: a file that is corrupt in the cache is not copied, and its
 rank counts as lost. A file appears under its name once all of it is on its medium, so that the command can
 run beside a background flush, be killed, and be run again.
 
-For each node of whose ranks this one has copies (PARTNER), it prints a line "scr_copy: NODE: Partner: OTHER".
-DOWN_NODE are nodes that are down: copies of their ranks' files are copied as with --partner, without
-waiting for these nodes.`,
-	exit:    status{done: "All that the node has is in the prefix directory.", failed: "Something is not; what could be copied has been."},
+With PARTNER this node has copies of the files of ranks on other nodes; for each of these nodes it prints a
+line "scr_copy: NODE: Partner: OTHER". DOWN_NODE are nodes that are down: the copies of their ranks' files
+are copied as with --partner, without waiting for these nodes.`,
+	exit:    status{done: "All files of the node are in the prefix directory.", failed: "Some files could not be copied; all others were."},
 	environ: slices.Concat(ofPrefix, ofControl),
 	files:   []file{{".scr/scr.dataset.ID/RANK.scrfilemap", "the list of a rank's files"}},
 	examples: `On each node that is left, and then anywhere:
@@ -39,8 +39,8 @@ waiting for these nodes.`,
 		control := controlFlag(flags)
 		dir := prefixFlag(flags)
 		buffer := flags.Int("buf", 1<<20, "copy `BYTES` at a time")
-		reread := flags.Bool("crc", false, "read files that were copied before and compare their checksums; without it, size and time are taken as proof")
-		partner := flags.Bool("partner", false, "also copy what the node keeps of ranks on other nodes (PARTNER), where those nodes have copied nothing; for after all nodes had their turn")
+		reread := flags.Bool("crc", false, "read files that were copied before and compare their checksums; without it, only their sizes and times are compared")
+		partner := flags.Bool("partner", false, "also copy this node's copies of files of ranks on other nodes (PARTNER), if those nodes have copied nothing; use it after all nodes have run scr_copy")
 		return func(args []string) error {
 			if *id < 1 {
 				return fmt.Errorf("--id takes the number of a dataset, from 1 on; %w", errUsage)

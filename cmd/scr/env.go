@@ -13,7 +13,7 @@ import (
 	jobrun "github.com/goscr/goscr/internal/run"
 )
 
-// question is what scr_env can be asked.
+// question is one of the values that scr_env can print.
 type question struct {
 	name, help string
 	answer     func(c *context, j *jobrun.Job) (string, error)
@@ -51,9 +51,9 @@ var questions = []question{
 
 var envCommand = command{
 	names:    []string{"scr_env"},
-	short:    "what is known about the job: user, id, nodes, end",
+	short:    "print values of the job: user, id, nodes, end",
 	synopsis: []string{"--user|--jobid|--endtime|--nodes|--down|--prefix|--runnodes"},
-	long:     `Of several options each has a line of its own, in the order in which they are listed here.`,
+	long:     `Each option prints one line. Several options print their lines in the order in which they are listed here.`,
 	environ:  slices.Concat(ofJob, []string{"SCR_USER_NAME", "SCR_NODELIST", "SCR_END_TIME"}),
 	examples: `    scr_env --jobid --nodes`,
 	see:      []string{"scr_run", "scr_list_dir", "scr_list_down_nodes"},

@@ -43,8 +43,8 @@ var flushFileCommand = command{
 	short: "say where datasets are that a job has written",
 	synopsis: []string{"[--dir DIR] --latest", "[--dir DIR] --need-flush ID", "[--dir DIR] --id ID", "[--dir DIR] --list-output",
 		"[--dir DIR] --list-ckpt [--before ID]", "[--dir DIR] --location ID", "[--dir DIR] --name ID"},
-	long: `For scripts that look after a job once it has ended: outputs are scavenged first, lowest first, and then
-checkpoints, highest first, until one could be made whole.`,
+	long: `For scripts that scavenge after a job has ended: they should scavenge outputs first, lowest number first, and
+then checkpoints, highest number first, until one is complete.`,
 	exit:    status{done: "Yes, or found.", failed: "No, or not found, or failed; then a line on standard error says why."},
 	environ: ofPrefix,
 	files:   []file{{".scr/flush.scr", "where datasets are"}},
@@ -158,7 +158,7 @@ var nodesFileCommand = command{
 	names:    []string{"scr_nodes_file"},
 	short:    "print how many nodes the last run used",
 	synopsis: []string{"[--dir DIR]"},
-	long:     `Scripts see by this number whether enough nodes are left for another run.`,
+	long:     `Scripts use this number to decide whether enough nodes are up for another run.`,
 	exit:     status{done: "Found.", failed: "Not found, or failed; a line on standard error says why."},
 	environ:  ofPrefix,
 	files:    []file{{".scr/nodes.scr", "the number"}},

@@ -12,16 +12,16 @@ import (
 
 var globHostsCommand = command{
 	names:    []string{"scr_glob_hosts", "scr_hostlist"},
-	short:    "sums with lists of hosts, such as atlas[3,5-7,9-11]",
+	short:    "combine and count lists of hosts, such as atlas[3,5-7,9-11]",
 	synopsis: []string{"--expand|--compress|--count|--nth N|--minus|--intersection|--union HOSTS..."},
-	long:     `The hosts are the value of the option (--count=HOSTS), or stand behind it.`,
+	long:     `The hosts are the value of the option (--count=HOSTS), or follow it as arguments.`,
 	examples: `    $ scr_glob_hosts --minus atlas[1-9]:atlas[3,5]
     atlas[1-2,4,6-9]`,
 	takes: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		modes := []struct{ name, short, help string }{
 			{"expand", "e", "print each of `HOSTS`"},
-			{"compress", "c", "print `HOSTS` as short as it gets"},
+			{"compress", "c", "print `HOSTS` with ranges of numbers"},
 			{"count", "C", "print how many `HOSTS` there are"},
 			{"minus", "m", "of `HOSTS`, two lists LIST:LIST or LIST LIST, print what is in the first only"},
 			{"intersection", "i", "of `HOSTS`, two lists, print what is in both"},

@@ -11,12 +11,13 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/halt"
 )
 
 // haltOptions are the conditions under which a job stops, each with the option
-// that sets it to a time or a number. --unset- before the name of the option takes
-// the condition back.
+// that sets it to a time or a number. The option with --unset- before its name removes the
+// condition.
 var haltOptions = []struct {
 	name, short, help string
 	condition         halt.Field
@@ -28,7 +29,7 @@ var haltOptions = []struct {
 	{"seconds", "s", "stop `N` seconds before the time of --before, or the end of the allocation", halt.Seconds, false},
 }
 
-const aboutTimes = `TIME is as in 2026-11-21T14:30 or 14:30, or in seconds since 1970.`
+const aboutTimes = `TIME is written as 2026-11-21T14:30 or 14:30, or in seconds since 1970.`
 
 // haltValue reads the value of an option. least is the least number of seconds
 // since 1970 that is taken for a time.
@@ -76,16 +77,16 @@ func haltValues(flags *pflag.FlagSet, least int64) (map[halt.Field]string, error
 
 var haltCommand = command{
 	names:    []string{"scr_halt"},
-	short:    "have a running job stop: after its next checkpoint, or as the options say",
+	short:    "stop a running job: after its next checkpoint, or when a condition is true",
 	synopsis: []string{"[OPTIONS] [PREFIX...]"},
 	long: `Enters conditions in the halt file of each prefix directory PREFIX (default: that of --prefix). A running job
-looks at them at each call of the library, and scr_run between runs; it stops at its next checkpoint once one
-has come true. Without an option the job stops after its next checkpoint.
+checks them, and so does scr_run between runs; the job stops at its next checkpoint once one of them is true.
+Without an option the job stops after its next checkpoint.
 
-Conditions stay until they are removed, also when they have come true: a job that is started again stops
-again, and says so. That a job has ended by itself (SCR_FINALIZE_CALLED) is recorded there, too, and stops
-nothing but scr_retries_halt. The options --checkpoints, --before, --after and --seconds may be given
-together: whichever comes true first. ` + aboutTimes,
+Conditions stay until they are removed, even after they have become true: a job that is started again stops
+again, and prints why. The halt file also records that a job has ended by itself (SCR_FINALIZE_CALLED), which
+affects only scr_retries_halt. The options --checkpoints, --before, --after and --seconds may be given
+together: the first condition that becomes true stops the job. ` + aboutTimes,
 	environ: append([]string{"SCR_HALT_SECONDS", "SCR_HALT_EXIT"}, ofPrefix...),
 	files:   []file{{".scr/halt.scr", "the conditions"}},
 	examples: `Maintenance begins at half past two:
@@ -95,10 +96,10 @@ together: whichever comes true first. ` + aboutTimes,
 	takes: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		haltFlags(flags)
-		immediate := flags.BoolP("immediate", "i", false, "stop now: scr_run ends the program, which loses what it did since its last checkpoint")
-		resume := flags.Bool("unset-reason", false, "take the wish to stop back, and that the job had ended")
+		immediate := flags.BoolP("immediate", "i", false, "stop now: scr_run ends the program, which loses its work since the last checkpoint")
+		resume := flags.Bool("unset-reason", false, "remove the reason to stop, and the record that the job has ended")
 		list := flags.BoolP("list", "l", false, "print the conditions that are set")
-		remove := flags.BoolP("remove", "r", false, "take all conditions back")
+		remove := flags.BoolP("remove", "r", false, "remove all conditions")
 		dir := prefixFlag(flags)
 		return func(args []string) error {
 			values, err := haltValues(flags, 1e8) // 14 is no time, nor is it 14 seconds after 1970
@@ -179,7 +180,7 @@ while it runs. ` + aboutTimes,
 		list := flags.BoolP("list", "l", false, "print all conditions, after the changes; this is done if nothing is asked for")
 		haltFlags(flags)
 		reason := flags.StringP("reason", "r", "", "stop now, for the reason `TEXT`")
-		resume := flags.Bool("unset-reason", false, "take the reason back, so that the job goes on or can be started again")
+		resume := flags.Bool("unset-reason", false, "remove the reason, so that the job goes on or can be started again")
 		return func([]string) error {
 			changes, err := haltValues(flags, 1)
 			if err != nil {
@@ -202,7 +203,7 @@ while it runs. ` + aboutTimes,
 			}
 			if len(changes) > 0 {
 				if *file == "" {
-					if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+					if err := hash.MakeDirs(filepath.Dir(path)); err != nil {
 						return err
 					}
 				}

@@ -26,7 +26,7 @@ var logEventCommand = command{
 	names:    []string{"scr_log_event"},
 	short:    "add an event to the log of a job",
 	synopsis: []string{"-T TYPE [OPTION...]"},
-	long:     `For scripts around a job, which log what happens outside of its runs.`,
+	long:     `For scripts that run a job, to log events outside its runs.`,
 	environ:  slices.Concat([]string{"SCR_PREFIX", "SCR_USER_NAME", "SCR_JOB_ID", "SCR_JOB_NAME"}, ofLog),
 	examples: `    scr_log_event -T NODE_FAIL -N "atlas17 does not answer"`,
 	see:      []string{"scr_log_transfer"},
@@ -41,7 +41,7 @@ var logTransferCommand = command{
 	names:    []string{"scr_log_transfer"},
 	short:    "add a transfer of files to the log of a job",
 	synopsis: []string{"-T TYPE -X FROM -Y TO [OPTION...]"},
-	long:     `For scripts around a job, which log what they copy.`,
+	long:     `For scripts that run a job, to log the files that they copy.`,
 	environ:  slices.Concat([]string{"SCR_PREFIX", "SCR_USER_NAME", "SCR_JOB_ID", "SCR_JOB_NAME"}, ofLog),
 	examples: `    scr_log_transfer -T COPY -X /p/run7 -Y /archive/run7 -D 12 -L 340 -B 2e12`,
 	see:      []string{"scr_log_event"},
@@ -79,7 +79,7 @@ type logOptions struct {
 
 func addLogOptions(flags *pflag.FlagSet) *logOptions {
 	o := &logOptions{Record: eventlog.Record{Time: time.Now()}}
-	flags.StringVarP(&o.Type, "type", "T", "", "what it is: `TYPE`, as in NODE_FAIL (required)")
+	flags.StringVarP(&o.Type, "type", "T", "", "the type `TYPE` of the record, such as NODE_FAIL (required)")
 	flags.StringVarP(&o.prefix, "prefix", "p", "", aboutPrefix)
 	flags.StringVarP(&o.Job.ID, "jobid", "i", "", "job `ID` (default: as for jobs)")
 	flags.StringVarP(&o.Job.User, "user", "u", "", "user `USER` (default: as for jobs)")
@@ -128,11 +128,11 @@ func (c *context) log(flags *pflag.FlagSet, o *logOptions) error {
 var recorderCommand = command{
 	names:   []string{eventlog.Command},
 	short:   "write the log of a running job to a database; started by the job",
-	long:    `Jobs whose log goes to a database start this command; it is of no use by itself.`,
+	long:    `Jobs that log to a database start this command; users do not call it.`,
 	environ: ofLog,
 	see:     []string{"scr_log_event"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		isDetached := flags.Bool("detached", false, "this is the process that does it")
+		isDetached := flags.Bool("detached", false, "this is the process that stays in the background")
 		return func([]string) error {
 			if *isDetached {
 				signal.Ignore(syscall.SIGPIPE) // the job may end first

@@ -1,9 +1,9 @@
-// Scr is every command of goscr in one program. Called by the name of a
-// command, through a link, it is that command; otherwise its first argument
-// names it, with or without the prefix scr_.
+// Scr contains all commands of goscr. If it is called through a link with the name of a
+// command, it runs that command; otherwise its first argument names the command, with or
+// without the prefix scr_.
 //
-// A command returns 0 for done, found or yes, and 1 for failed, not found or no, as the
-// commands of SCR do; scripts depend on it. 2 is a wrong command line.
+// The exit status of a command is 0 for done, found or yes, and 1 for failed, not found or
+// no, as in SCR; scripts depend on it. 2 is a wrong command line.
 //
 // A command is a value of type command; man pages (docs/man/*.1) are made from these
 // values.

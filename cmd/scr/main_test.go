@@ -160,10 +160,7 @@ func TestIndex(t *testing.T) {
 }
 
 func TestIndex_OfSCR(t *testing.T) {
-	const samples = "../../../shared/interop/scr-3.1-prefix"
-	if _, err := os.Stat(samples); err != nil {
-		t.Skip("no samples here")
-	}
+	const samples = "../../testdata/scr-3.1/job/prefix"
 	out, _ := run(t, 0, "scr_index", "-p", samples)
 	if lines := strings.Split(out, "\n"); len(lines) != 5 || !strings.HasPrefix(lines[1], "5 ") || !strings.HasSuffix(lines[1], "*    ckpt.5") {
 		t.Errorf("%q", out)

@@ -111,7 +111,7 @@ func TestManual(t *testing.T) {
 		".SH OPTIONS", ".TP", `.B \-a, \-\-all FILE`, "take FILE (default 7)",
 		".SH EXIT STATUS", ".TP", ".B 0", "Yes.", ".TP", ".B 1", "Failed; a line on standard error says why.", ".TP", ".B 2", "Called in the wrong way.",
 		".SH ENVIRONMENT", "Parameters, which may also be set in other places:", ".TP", ".B SCR_DEBUG",
-		"messages on stderr: 0 warnings and errors, 1 also what is done, 2 also details",
+		"messages on stderr: 0: warnings and errors; 1: also the steps of the library; 2: also details",
 		".SH FILES", ".TP", `.I \&.scr/x`, "the x", ".SH EXAMPLES", ".nf", ".RS", `scr_x`, ".RE", ".fi",
 		".SH SEE ALSO", ".BR scr_run (1) ,", ".BR SCR_Config (3)", "",
 	}, "\n")

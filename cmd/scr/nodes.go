@@ -14,7 +14,7 @@ import (
 
 var checkNodeCommand = command{
 	names:    []string{"scr_check_node"},
-	short:    "see whether this node's control and cache directories can be used",
+	short:    "check that this node's control and cache directories can be used",
 	synopsis: []string{"[--free] [--cntl DIR[:BYTES],...] [--cache DIR[:BYTES],...]"},
 	long: `Makes the directories if they are not there, and tries whether files can be written in them. Prints PASS, or
 FAIL and the reason. Without --cntl and --cache it looks at the directories of the job.`,
@@ -48,11 +48,11 @@ FAIL and the reason. Without --cntl and --cache it looks at the directories of t
 
 var listDownNodesCommand = command{
 	names:    []string{"scr_list_down_nodes"},
-	short:    "those of the job's nodes that cannot be used; exit status 1 if there are any",
+	short:    "list the job's nodes that cannot be used; exit status 1 if there are any",
 	synopsis: []string{"[-r] [-f] [-d NODES] [-l] [-s N] [NODES]"},
-	long: `Of the nodes of the job, or of those named, prints the ones that cannot be used: that the resource manager
-takes for down, that SCR_EXCLUDE_NODES names, that do not answer, or on which the control and cache
-directories cannot be written (scr_check_node). All are asked at the same time.`,
+	long: `Prints the nodes of the job, or of NODES, that cannot be used: the resource manager considers them down,
+SCR_EXCLUDE_NODES names them, they do not answer, or their control and cache directories cannot be written
+(scr_check_node). All nodes are asked at the same time.`,
 	exit:    status{done: "All nodes can be used.", failed: "Some cannot, or failed; then a line on standard error says why."},
 	environ: ofNodes,
 	examples: `    $ SCR_EXCLUDE_NODES=atlas17 scr_list_down_nodes --reason

@@ -15,14 +15,14 @@ func rebuildCommand(kind, scheme string) command {
 	name := "scr_rebuild_" + kind
 	return command{
 		names:    []string{name},
-		short:    "rebuild scavenged files of a set of ranks that are missing, with " + scheme,
+		short:    "rebuild missing files of one redundancy set after a scavenge, with " + scheme,
 		synopsis: []string{"[-p DIR] FILE..."},
-		long: `Rebuilds what is missing of the files of one set of ranks whose others have been copied to the prefix
-directory with scr_copy. scr_index --build does this for all sets, and is what should be used.
+		long: `Rebuilds the missing files of one redundancy set, whose other files scr_copy has copied to the prefix
+directory. Users should call scr_index --build, which does this for all sets.
 
-FILE are the redundancy files that are left of the set, .scr/scr.dataset.ID/*_in_SET.` + kind + `. They say
-which ranks belong to the set and which files each rank wrote. Ranks of which a file is missing are
-rebuilt. Memory does not grow with the files.`,
+FILE are the redundancy files of the set that exist, .scr/scr.dataset.ID/*_in_SET.` + kind + `. They say
+which ranks belong to the set and which files each rank wrote. Ranks with a missing file are rebuilt. The
+memory that this needs does not depend on the size of the files.`,
 		exit:     status{done: "All files of the set are there.", failed: "They cannot be rebuilt; a line on standard error says why."},
 		environ:  ofPrefix,
 		examples: `    scr_rebuild_` + kind + ` -p /p/run7 /p/run7/.scr/scr.dataset.12/*_in_0.` + kind,

@@ -19,19 +19,19 @@ import (
 
 var runCommand = command{
 	names:    []string{"scr_run", "scr_srun", "scr_mpirun", "scr_mpiexec", "scr_flux", "scr_jsrun", "scr_lrun", "scr_aprun"},
-	short:    "run a program in an allocation, as often as it takes, on the nodes that are left",
+	short:    "run a program in an allocation, and start it again on the nodes that are up when it fails",
 	synopsis: []string{"[-rc COMMAND] [-rs COMMAND] [LAUNCHER] ARGUMENTS..."},
 	long: `LAUNCHER is srun, mpirun, mpiexec, flux run, jsrun, lrun or aprun; scr_srun is scr_run srun, and so on.
 Without -rc the arguments are the launcher's and the program, as they would be without scr_run. With it they
 are the launcher's, and the program is COMMAND: the command of -rc if there is no checkpoint to restart from,
 else the command of -rs, in which SCR_CKPT_NAME stands for the name of the checkpoint.`,
-	exit: status{intro: "That of the last run. Where there was none:", failed: "No run could be started; a line on standard error says why."},
+	exit: status{intro: "That of the last run. If there was no run:", failed: "No run could be started; a line on standard error says why."},
 	environ: slices.Concat(ofNodes, []string{"SCR_MIN_NODES", "SCR_RUNS", "SCR_HALT_SECONDS", "SCR_END_TIME", "SCR_WATCHDOG", "SCR_WATCHDOG_TIMEOUT",
 		"SCR_WATCHDOG_TIMEOUT_PFS", "SCR_LAUNCH_TIMEOUT", "SCR_FLUSH_ASYNC", "SCR_FLUSH_TYPE", "SCR_DEBUG"}),
 	files: []file{{".scr/halt.scr", "the conditions under which the job stops"}, {".scr/nodes.scr", "how many nodes the program uses"}},
 	examples: `    scr_run srun -n8 -N4 ./app
 
-A program that is told what to restart from:
+A program whose command line names the checkpoint to restart from:
 
     scr_run -rc "./app" -rs "./app --from SCR_CKPT_NAME" mpirun -n 8`,
 	see:    []string{"scr_halt", "scr_postrun", "scr_list_down_nodes", "scr_env"},
@@ -39,7 +39,7 @@ A program that is told what to restart from:
 	before: runArguments,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		first := flags.String("run-cmd", "", "start the program `COMMAND`, given with its arguments (also -rc)")
-		again := flags.String("restart-cmd", "", "start the program `COMMAND` where there is a checkpoint (also -rs)")
+		again := flags.String("restart-cmd", "", "start the program `COMMAND` if there is a checkpoint to restart from (also -rs)")
 		dir := prefixFlag(flags)
 		return func(args []string) error {
 			if name, ok := strings.CutPrefix(flags.Name(), "scr_"); ok && name != "run" {
@@ -149,11 +149,11 @@ func words(text string) ([]string, error) {
 
 var prerunCommand = command{
 	names:    []string{"scr_prerun"},
-	short:    "ready the prefix directory for the runs of an allocation",
+	short:    "prepare the prefix directory for the runs of an allocation",
 	synopsis: []string{"[-p DIR]"},
-	long: `For the beginning of a batch script that does not use scr_run: makes .scr in the prefix directory and forgets
-what is recorded of the runs of an earlier allocation, such as how many nodes they used and that the last of
-them ended by itself.`,
+	long: `Call this at the beginning of a batch script that does not use scr_run. It creates .scr in the prefix
+directory and deletes the records of runs in an earlier allocation, such as the number of nodes that they used
+and that the last of them ended by itself.`,
 	environ: append([]string{"SCR_ENABLE"}, ofPrefix...),
 	see:     []string{"scr_postrun", "scr_run"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
@@ -168,12 +168,12 @@ them ended by itself.`,
 
 var postrunCommand = command{
 	names:    []string{"scr_postrun"},
-	short:    "copy to the prefix directory what is only in the nodes, after the last run",
+	short:    "copy datasets that are only on the nodes to the prefix directory, after the last run",
 	synopsis: []string{"[-p DIR] [-d NODES]"},
-	long: `For the end of a batch script that does not use scr_run. What is only in the nodes is copied to the prefix
-directory with scr_copy on each node, made whole with scr_index --build, and entered in the index: outputs
-first, all of them, then checkpoints, the newest first, until one could be saved. Flushes in the background
-that had copied everything when the program died are finished. It may be killed and called again.`,
+	long: `Call this at the end of a batch script that does not use scr_run. It copies datasets that are only on the
+nodes to the prefix directory with scr_copy on each node, and rebuilds missing files and enters the datasets in
+the index with scr_index --build: first all outputs, and then checkpoints, newest first, until one is saved. It
+finishes background flushes that had copied all files when the program died. It can be killed and called again.`,
 	environ: append([]string{"SCR_ENABLE"}, ofNodes...),
 	see:     []string{"scr_scavenge", "scr_copy", "scr_index", "scr_run"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
@@ -193,12 +193,12 @@ that had copied everything when the program died are finished. It may be killed 
 
 var shouldExitCommand = command{
 	names:    []string{"scr_should_exit"},
-	short:    "whether no further run should be started: exit status 0 for yes",
+	short:    "tell whether no further run should be started: exit status 0 for yes",
 	synopsis: []string{"[-p DIR] [-d NODES]"},
-	long: `For loops around runs in an allocation, as scr_run has one. No further run should be started if a condition of
-the halt file has come true (scr_halt), if the allocation ends within SCR_HALT_SECONDS, or if fewer nodes are
-left than SCR_MIN_NODES or the last run used. The reason is printed. Unlike scr_retries_halt it does not take
-for a reason that the last run ended by itself: the loop knows the status of its run.`,
+	long: `For scripts that start runs in a loop, like scr_run. No further run should be started if a condition of the
+halt file is true (scr_halt), if the allocation ends within SCR_HALT_SECONDS, or if fewer nodes are up than
+SCR_MIN_NODES, or than the last run used. The reason is printed. Unlike scr_retries_halt this ignores whether
+the last run ended by itself: the loop knows the exit status of its run.`,
 	exit:    status{done: "No further run should be started.", failed: "Another may be, or failed; then a line on standard error says why."},
 	environ: slices.Concat(ofNodes, []string{"SCR_MIN_NODES", "SCR_HALT_SECONDS", "SCR_END_TIME"}),
 	files:   []file{{".scr/halt.scr", "the conditions under which the job stops"}, {".scr/nodes.scr", "how many nodes the last run used"}},
@@ -227,8 +227,8 @@ var killJobstepCommand = command{
 	names:    []string{"scr_kill_jobstep"},
 	short:    "end a program that a launcher has started",
 	synopsis: []string{"--jobStepId ID"},
-	long: `By the command that the resource manager has for it; where it has none, a step is a process of this node,
-which gets a signal.`,
+	long: `Uses the resource manager's command for this. If it has none, the job step is a process on this node, to which
+SIGTERM is sent.`,
 	environ: []string{"SCR_RESOURCE_MANAGER"},
 	see:     []string{"scr_run", "scr_halt"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
@@ -244,10 +244,10 @@ which gets a signal.`,
 
 var testRuntimeCommand = command{
 	names: []string{"scr_test_runtime"},
-	short: "see whether all that the run commands need is there",
-	long: `Looks for the commands of the resource manager, and for what reaches the other nodes. What is missing is said
-on standard error.`,
-	exit:    status{done: "All is there.", failed: "Something is missing."},
+	short: "check that the programs that the run commands need are installed",
+	long: `Looks for the commands of the resource manager, and for the command that reaches other nodes. Missing ones are
+listed on standard error.`,
+	exit:    status{done: "All are installed.", failed: "Some are missing."},
 	environ: ofNodes,
 	see:     []string{"scr_run"},
 	run: func(c *context, _ *pflag.FlagSet) func([]string) error {
@@ -266,10 +266,10 @@ on standard error.`,
 
 var stacksCommand = command{
 	names:    []string{"scr_stacks"},
-	short:    "where the ranks on this node are: the stacks of their threads",
+	short:    "print the stacks of the threads of all ranks on this node",
 	synopsis: []string{"[--cntldir DIR]"},
 	long: `Writes the stacks of all processes on this node that use its control directory or have libscr.so loaded, with
-eu-stack or gdb, whichever is there. scr_run does so on all nodes before it ends a run that hangs.`,
+eu-stack or gdb, whichever is installed. scr_run does so on all nodes before it ends a run that hangs.`,
 	see: []string{"scr_run"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		control := flags.String("cntldir", "", "the job's control directory `DIR`")

@@ -11,10 +11,10 @@ import (
 
 var scavengeCommand = command{
 	names:    []string{"scr_scavenge"},
-	short:    "copy one dataset from the nodes to the prefix directory, and rebuild what is missing",
+	short:    "copy one dataset from the nodes to the prefix directory, and rebuild missing files",
 	synopsis: []string{"--id ID [-p DIR] [-d NODES]"},
-	long: `What scr_postrun does, for one dataset. Numbers of datasets that are in the nodes only are listed by
-scr_flush_file --list-ckpt and --list-output.`,
+	long: `Does the work of scr_postrun for one dataset. scr_flush_file --list-ckpt and --list-output list the numbers of
+datasets; scr_flush_file --need-flush says whether one is not in the prefix directory.`,
 	environ:  ofNodes,
 	examples: `    scr_scavenge --id 12 --prefix /p/run7`,
 	see:      []string{"scr_postrun", "scr_copy", "scr_index", "scr_flush_file"},

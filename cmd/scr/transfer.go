@@ -20,27 +20,28 @@ import (
 
 var transferCommand = command{
 	names:    []string{mover.Command},
-	short:    "copy what the job on this node flushes in the background; one on each node",
+	short:    "copy files for background flushes of the job on this node; one on each node",
 	synopsis: []string{"[--cntldir DIR] [--stay | --detach | --exit]"},
-	long: `Copies the files that the transfer file in the control directory of the node lists to the prefix directory,
-and ends when all are copied. Jobs with SCR_FLUSH_ASYNC=1 and SCR_FLUSH_TYPE=DAEMON start it when they need
-it, and scr_run, with these settings, starts it on all nodes of an allocation. If one is running on the node
-already, another ends at once; with --stay it waits for one that does not stay, and takes its place.
+	long: `Copies the files that are listed in the transfer file, in the control directory of the node, to the prefix
+directory, and ends when all are copied. Jobs with SCR_FLUSH_ASYNC=1 and SCR_FLUSH_TYPE=DAEMON start it when
+they need it; with these settings scr_run starts it on all nodes of an allocation. If one is running on the
+node already, another ends at once; with --stay, it waits for one that was started without --stay, and
+replaces it.
 
-It does not need the job: when that has died, it copies to the end, and scr_index --build or the next run
-make the dataset complete. If it is killed itself, the next one goes on with the files that are missing. It
-keeps to SCR_FLUSH_ASYNC_BW and SCR_FLUSH_ASYNC_PERCENT of the job.
+It does not depend on the job: if the job dies, it copies all files, and scr_index --build or the next run
+makes the dataset complete. If it is killed, the next one copies the files that are missing. It obeys the
+job's SCR_FLUSH_ASYNC_BW and SCR_FLUSH_ASYNC_PERCENT.
 
 A file appears under its name once all of it is on its medium, so scr_copy may run at the same time.`,
-	exit:    status{done: `There is nothing left to do for it, or another is doing it. Files that could not be copied are recorded in the transfer file, and a line on standard error says why.`, failed: "The transfer file cannot be read or written."},
+	exit:    status{done: `All files are copied, or another scr_transfer copies them. Files that could not be copied are recorded in the transfer file, and a line on standard error says why.`, failed: "The transfer file cannot be read or written."},
 	environ: ofControl,
-	files:   []file{{"transfer.scrinfo", "in the control directory, what is to be copied and what has been (scr_print shows it)"}},
+	files:   []file{{"transfer.scrinfo", "in the control directory, the files to copy and those that were copied (scr_print shows it)"}},
 	see:     []string{"scr_copy", "scr_index", "scr_flush_file", "scr_run"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		control := controlFlag(flags)
-		stay := flags.Bool("stay", false, "wait for more when all is copied, until told to end, or until the process that started it has ended")
-		detach := flags.Bool("detach", false, "go on in the background, as a process that has nothing to do with its parent")
-		exit := flags.Bool("exit", false, "have the one that is running on this node end, and one that waits to take its place, and wait until they have; what it has not copied stays listed")
+		stay := flags.Bool("stay", false, "wait for further files when all are copied, until --exit or until the process that started it has ended")
+		detach := flags.Bool("detach", false, "go on in the background, in a session of its own")
+		exit := flags.Bool("exit", false, "end the one that is running on this node, and one that waits to replace it, and wait until they have ended; files that were not copied stay listed")
 		return func([]string) error {
 			if _, err := exactlyOne(flags, "none", "stay", "detach", "exit"); err != nil {
 				return err

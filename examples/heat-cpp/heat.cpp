@@ -1,9 +1,9 @@
 // heat - examples/heat in C++: a plate cools down, in parallel, and survives the
 // loss of a node
 //
-// It computes the same and writes the same files, so that each of them can go on
-// from a checkpoint of the other.  What a program has to do to use SCR is in
-// restart(), checkpoint() and run(); the rest would be the same without.
+// It computes the same as the C program and writes the same files, so that each of
+// them can restart from a checkpoint of the other.  The calls of SCR are in restart(),
+// checkpoint(), iterate() and run(); the rest would be the same without SCR.
 //
 //     mpicxx -O2 -o heat heat.cpp -lscr
 //     mpirun -n 4 ./heat -x 1024 -y 1024 -s 1000 -c 100 -o final.heat
@@ -23,13 +23,13 @@
 
 namespace {
 
-// The start of a checkpoint file: that of examples/heat.
+// The header of a checkpoint file, which is the same as in examples/heat.
 struct Header {
     char magic[8];
     std::uint32_t version, rank, ranks, reserved;
     std::int64_t nx, ny;      // the whole grid
-    std::int64_t first, rows; // our first row, and how many there are
-    std::int64_t step;        // steps done
+    std::int64_t first, rows; // first row of this rank, and number of rows
+    std::int64_t step;        // steps computed
 };
 
 void check(int rc, const char* call)
@@ -59,10 +59,10 @@ public:
         next = now;
     }
 
-    // As even as can be; the first ranks get one more.
+    // The rows are divided evenly, and the first ranks have one more.
     std::int64_t rows_of(int r) const { return ny / ranks + (r < ny % ranks); }
 
-    // The state at step 0.
+    // Sets the state at step 0.
     void begin()
     {
         step = 0;
@@ -78,7 +78,7 @@ public:
         exchange();
         for (std::int64_t i = 0; i < rows; i++) {
             if (first + i == 0 || first + i == ny - 1)
-                continue; // the edge stays as it is
+                continue; // the edge of the plate is constant
             const double *above = row(now, i - 1), *here = row(now, i), *below = row(now, i + 1);
             double* out = row(next, i);
             for (std::int64_t j = 1; j < nx - 1; j++)
@@ -88,7 +88,7 @@ public:
         step++;
     }
 
-    // All ranks' rows to one file: the same however many ranks.
+    // Writes all ranks' rows to one file, which does not depend on the number of ranks.
     void write_result(const std::string& file)
     {
         if (rank != 0) {
@@ -120,7 +120,7 @@ public:
         return !out.fail();
     }
 
-    // The step is what we want to learn; all else must be as we would write it.
+    // Reads the step from the header; everything else in it must be what this rank would write.
     bool load(const std::string& file)
     {
         Header found, ours = header();
@@ -150,7 +150,7 @@ public:
     void complain(const std::string& what) const { std::cerr << "heat: rank " << rank << ": " << what << std::endl; }
 
 private:
-    std::vector<double> now, next; // row -1 and row `rows` are the neighbours'
+    std::vector<double> now, next; // row -1 and row `rows` are copies of the neighbours' rows
 
     double* row(std::vector<double>& field, std::int64_t i) { return field.data() + (i + 1) * nx; }
 
@@ -205,15 +205,15 @@ private:
     }
 };
 
-// ------------------------------------------------------------------ SCR, in use
+// -------------------------------------------------------------------- using SCR
 
-// Checkpoints of step 1200: heat.1200/rank_0.ckpt, heat.1200/rank_1.ckpt, ...
+// The files of the checkpoint at step 1200 are heat.1200/rank_0.ckpt, heat.1200/rank_1.ckpt, ...
 std::string file_name(const std::string& checkpoint, int rank)
 {
     return checkpoint + "/rank_" + std::to_string(rank) + ".ckpt";
 }
 
-// Go on from the newest checkpoint that all ranks can read, if there is one.
+// Restarts from the newest checkpoint that all ranks can read, if there is one.
 void restart(Heat& h)
 {
     for (;;) {
@@ -226,20 +226,20 @@ void restart(Heat& h)
         check(SCR_Start_restart(name), "SCR_Start_restart");
         const bool read = SCR_Route_file(file_name(name, h.rank).c_str(), file) == SCR_SUCCESS && h.load(file);
 
-        // Files that are each good may still not belong together.
+        // The files of all ranks must be of the same step.
         std::int64_t extremes[2] = {read ? h.step : -1, read ? -h.step : 1};
         MPI_Allreduce(MPI_IN_PLACE, extremes, 2, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD);
         if (SCR_Complete_restart(read && extremes[0] == -extremes[1]) == SCR_SUCCESS) {
             h.say("restarted from " + std::string(name) + " at step " + std::to_string(h.step));
             return;
         }
-        // Not usable.  What was read of it must not stay.
+        // Some ranks may have read their rows before another failed.
         h.say(std::string(name) + " cannot be used, looking for an older one");
         h.begin();
     }
 }
 
-// A failed checkpoint is no reason to stop: the one before it is still there.
+// The program goes on when a checkpoint fails, because the previous one still exists.
 void checkpoint(Heat& h)
 {
     const std::string name = "heat." + std::to_string(h.step);
@@ -318,8 +318,8 @@ void iterate(Heat& h, const Options& o)
 void run(const Options& o)
 {
     Heat h(o.nx, o.ny);
-    // We ask only every so many steps, so the answer is to be yes each time.
-    // Who runs the program can still say otherwise, in the environment.
+    // iterate() asks only every o.every steps, so the answer should be yes each time.
+    // A user can override this in the environment.
     SCR_Config("SCR_CHECKPOINT_INTERVAL=1");
     check(SCR_Init(), "SCR_Init");
 

@@ -1,9 +1,9 @@
 ! heat - examples/heat in Fortran: a plate cools down, in parallel, and survives
 ! the loss of a node
 !
-! It computes the same and writes the same files, so that each of them can go on
-! from a checkpoint of the other.  What a program has to do to use SCR is in
-! restart, checkpoint and the main program; the rest would be the same without.
+! It computes the same as the C program and writes the same files, so that each of
+! them can restart from a checkpoint of the other.  The calls of SCR are in restart,
+! checkpoint, iterate and the main program; the rest would be the same without SCR.
 !
 !     mpifort -O2 -o heat heat.f90 -lscrf
 !     mpirun -n 4 ./heat -x 1024 -y 1024 -s 1000 -c 100 -o final.heat
@@ -14,9 +14,9 @@ module plate
 
   integer :: rank, ranks
   integer(int64) :: nx = 1024, ny = 1024 ! points of the whole plate
-  integer(int64) :: first, rows          ! the rows of this rank, the first one from 0
+  integer(int64) :: first, rows          ! the rows of this rank; first counts from 0
   integer(int64) :: step
-  real(real64), allocatable :: now(:, :), next(:, :) ! rows 0 and rows + 1 are the neighbours'
+  real(real64), allocatable :: now(:, :), next(:, :) ! rows 0 and rows + 1 are copies of the neighbours' rows
 
 contains
 
@@ -33,7 +33,7 @@ contains
     next = now
   end subroutine setup
 
-  ! As even as can be; the first ranks get one more.
+  ! The rows are divided evenly, and the first ranks have one more.
   pure function rows_of(r)
     integer, intent(in) :: r
     integer(int64) :: rows_of
@@ -42,7 +42,7 @@ contains
     if (r < mod(ny, int(ranks, int64))) rows_of = rows_of + 1
   end function rows_of
 
-  ! The state at step 0.
+  ! Sets the state at step 0.
   subroutine begin
     integer(int64) :: i, j
 
@@ -93,7 +93,7 @@ contains
 
     call exchange
     do i = 1, rows
-      if (first + i == 1 .or. first + i == ny) cycle ! the edge stays as it is
+      if (first + i == 1 .or. first + i == ny) cycle ! the edge of the plate is constant
       do j = 2, nx - 1
         next(j, i) = now(j, i) + k * (now(j, i - 1) + now(j, i + 1) + now(j - 1, i) + now(j + 1, i) - 4 * now(j, i))
       end do
@@ -104,7 +104,7 @@ contains
     step = step + 1
   end subroutine one_step
 
-  ! For what the program cannot go on without.
+  ! Ends the job after an error that no rank can handle.
   subroutine die(why)
     character(len=*), intent(in) :: why
     integer :: ierror
@@ -132,7 +132,7 @@ contains
 
 end module plate
 
-! One rank's file: a header of 64 bytes and the rows, as the C program has them.
+! One rank's file: a header of 64 bytes and the rows, as in the C program's files.
 module rank_file
   use plate
   implicit none
@@ -179,7 +179,7 @@ contains
     if (.not. ok) call complain('cannot write', file, why)
   end function write_rows
 
-  ! The step is what we want to learn; all else must be as we would write it.
+  ! Reads the step from the header; everything else in it must be what this rank would write.
   function read_rows(file) result(ok)
     character(len=*), intent(in) :: file
     character(len=200) :: why
@@ -238,8 +238,8 @@ program heat
   call MPI_Init(ierror)
   call parse
   call setup
-  ! We ask only every so many steps, so the answer is to be yes each time.
-  ! Who runs the program can still say otherwise, in the environment.
+  ! iterate asks only every few steps, so the answer should be yes each time.
+  ! A user can override this in the environment.
   call scr_config('SCR_CHECKPOINT_INTERVAL=1', value, ierror)
   call scr_init(ierror)
   call check(ierror, 'scr_init')
@@ -261,7 +261,7 @@ contains
     if (code /= SCR_SUCCESS) call die(name // ' has failed')
   end subroutine check
 
-  ! Checkpoint heat.1200 is heat.1200/rank_0.ckpt, heat.1200/rank_1.ckpt, ...
+  ! The files of checkpoint heat.1200 are heat.1200/rank_0.ckpt, heat.1200/rank_1.ckpt, ...
   function file_name(name)
     character(len=*), intent(in) :: name
     character(len=:), allocatable :: file_name
@@ -269,7 +269,7 @@ contains
     file_name = trim(name) // '/rank_' // text(int(rank, int64)) // '.ckpt'
   end function file_name
 
-  ! Go on from the newest checkpoint that all ranks can read, if there is one.
+  ! Restarts from the newest checkpoint that all ranks can read, if there is one.
   subroutine restart
     character(len=SCR_MAX_FILENAME) :: name, file
     integer(int64) :: mine, lowest, highest
@@ -286,7 +286,7 @@ contains
       valid = ierror == SCR_SUCCESS
       if (valid) valid = read_rows(file)
 
-      ! Files that are each good may still not belong together.
+      ! The files of all ranks must be of the same step.
       mine = merge(step, -1_int64, valid)
       call MPI_Allreduce(mine, lowest, 1, MPI_INTEGER8, MPI_MIN, MPI_COMM_WORLD, ierror)
       call MPI_Allreduce(mine, highest, 1, MPI_INTEGER8, MPI_MAX, MPI_COMM_WORLD, ierror)
@@ -295,13 +295,13 @@ contains
         call say('restarted from ' // trim(name) // ' at step ' // text(step))
         return
       end if
-      ! Not usable.  What was read of it must not stay.
+      ! Some ranks may have read their rows before another failed.
       call say(trim(name) // ' cannot be used, looking for an older one')
       call begin
     end do
   end subroutine restart
 
-  ! A failed checkpoint is no reason to stop: the one before it is still there.
+  ! The program goes on when a checkpoint fails, because the previous one still exists.
   subroutine checkpoint
     character(len=SCR_MAX_FILENAME) :: file
     character(len=:), allocatable :: name
@@ -343,7 +343,7 @@ contains
     end do
   end subroutine iterate
 
-  ! The whole field, row by row, into one file: the same however many ranks.
+  ! Writes the whole field, row by row, to one file, which does not depend on the number of ranks.
   subroutine write_result
     integer(int64) :: n
     integer :: unit, r

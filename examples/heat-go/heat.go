@@ -10,13 +10,13 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// heat is a rank's part of the plate: a block of rows, and a copy of the row
-// above and of the row below it.
+// heat is the block of rows of a rank, with copies of the row above and of the row
+// below it.
 type heat struct {
 	world       mpi.Comm
 	rank, ranks int
 	nx, ny      int // points of the whole plate
-	first, rows int // those of this rank
+	first, rows int // first row of this rank, and number of rows
 	step        int64
 	now, next   []float64
 }
@@ -37,7 +37,8 @@ func newHeat(world mpi.Comm, nx, ny int) (*heat, error) {
 	return h, nil
 }
 
-// rowsOf is as even as can be; the first ranks get one more.
+// rowsOf returns the number of rows of a rank. They are divided evenly, and the first
+// ranks have one more.
 func (h *heat) rowsOf(rank int) int {
 	n := h.ny / h.ranks
 	if rank < h.ny%h.ranks {
@@ -46,7 +47,7 @@ func (h *heat) rowsOf(rank int) int {
 	return n
 }
 
-// row returns a row of field; -1 and h.rows are those of the neighbours.
+// row returns a row of field; rows -1 and h.rows are copies of the neighbours' rows.
 func (h *heat) row(field []float64, i int) []float64 { return field[(i+1)*h.nx : (i+2)*h.nx] }
 
 // own returns the rows of this rank.
@@ -62,7 +63,8 @@ func (h *heat) begin() {
 	}
 }
 
-// initial is a warm plate with two hot discs and a cold bar, its edges at 0.
+// initial returns the value of a point at step 0: a warm plate with two hot discs, a
+// cold bar, and edges at 0.
 func (h *heat) initial(i, j int) float64 {
 	x := float64(j) / float64(h.nx-1)
 	y := float64(i) / float64(h.ny-1)
@@ -81,8 +83,8 @@ func (h *heat) initial(i, j int) float64 {
 }
 
 // advance computes one step. The conversions keep the compiler from fusing
-// operations, so that the result is the same on every processor, and that of
-// examples/heat.
+// operations, so that the result is the same on every processor and the same as that
+// of examples/heat.
 func (h *heat) advance() error {
 	const k = 0.2 // stable below 0.25
 	if err := h.exchange(); err != nil {
@@ -90,7 +92,7 @@ func (h *heat) advance() error {
 	}
 	for i := range h.rows {
 		if h.first+i == 0 || h.first+i == h.ny-1 {
-			continue // the edge stays as it is
+			continue // the edge of the plate is constant
 		}
 		above, here, below := h.row(h.now, i-1), h.row(h.now, i), h.row(h.now, i+1)
 		out := h.row(h.next, i)
@@ -103,7 +105,7 @@ func (h *heat) advance() error {
 	return nil
 }
 
-// exchange gets the rows next to ours from the ranks above and below.
+// exchange exchanges border rows with the ranks above and below.
 func (h *heat) exchange() error {
 	swap := func(rank, ours, theirs, tag int) error {
 		if rank < 0 || rank >= h.ranks {
@@ -112,7 +114,8 @@ func (h *heat) exchange() error {
 		_, err := h.world.Sendrecv(bytesOf(h.row(h.now, ours)), rank, tag, bytesOf(h.row(h.now, theirs)), rank, tag)
 		return err
 	}
-	// In pairs, even ranks first with the one below: no rank waits for a chain.
+	// Even ranks begin with the rank below and odd ones with the rank above, so that all
+	// exchanges of a pair run at the same time, and not one after the other.
 	up := func() error { return swap(h.rank-1, 0, -1, 0) }
 	down := func() error { return swap(h.rank+1, h.rows-1, h.rows, 0) }
 	if h.rank%2 == 0 {
@@ -121,8 +124,8 @@ func (h *heat) exchange() error {
 	return errors.Join(up(), down())
 }
 
-// bytesOf is the memory of the numbers, which is how examples/heat has them in
-// its files.
+// bytesOf returns the memory of the numbers as bytes, which is also their form in the
+// files of examples/heat.
 func bytesOf(values []float64) []byte {
 	if len(values) == 0 {
 		return nil

@@ -43,8 +43,8 @@ func run() error {
 		return err
 	}
 
-	// We ask only every so many steps, so the answer is to be yes each time.
-	// Who runs the program can still say otherwise, in the environment.
+	// iterate asks only every -c steps, so the answer should be yes each time.
+	// A user can override this in the environment.
 	var settings scr.Settings
 	if _, _, err := settings.Config("SCR_CHECKPOINT_INTERVAL=1"); err != nil {
 		return err
@@ -73,7 +73,7 @@ func run() error {
 	return system.Finalize()
 }
 
-// iterate computes up to the given step, and writes checkpoints on the way.
+// iterate computes until the given step, and writes checkpoints every few steps.
 func (h *heat) iterate(s *scr.Session, steps, every int64) error {
 	report := max(steps/20, 1)
 	for h.step < steps {
@@ -105,16 +105,15 @@ func (h *heat) iterate(s *scr.Session, steps, every int64) error {
 	return nil
 }
 
-// ------------------------------------------------------------- goscr, in use
+// --------------------------------------------------------------- using goscr
 
-// fileName is that of a rank's file in checkpoint heat.1200:
-// heat.1200/rank_0.ckpt.
+// fileName returns the name of a rank's file: heat.1200/rank_0.ckpt in checkpoint
+// heat.1200.
 func fileName(checkpoint string, rank int) string {
 	return filepath.Join(checkpoint, fmt.Sprintf("rank_%d.ckpt", rank))
 }
 
-// restart goes on from the newest checkpoint that all ranks can read, if there
-// is one.
+// restart restarts from the newest checkpoint that all ranks can read, if there is one.
 func (h *heat) restart(s *scr.Session) error {
 	for {
 		name, ok, err := s.HaveRestart()
@@ -139,14 +138,13 @@ func (h *heat) restart(s *scr.Session) error {
 			h.say("restarted from %s at step %d\n", name, h.step)
 			return nil
 		}
-		// Not usable. What was read of it must not stay.
+		// Some ranks may have read their rows before another failed.
 		h.say("%s cannot be used, looking for an older one\n", name)
 		h.begin()
 	}
 }
 
-// sameStep reports whether the files that the ranks have read belong together:
-// each may be good by itself.
+// sameStep reports whether all ranks have read files of the same step.
 func (h *heat) sameStep(valid bool) (bool, error) {
 	step := int64(-1)
 	if valid {
@@ -157,8 +155,8 @@ func (h *heat) sameStep(valid bool) (bool, error) {
 	return extremes[0] == -extremes[1], err
 }
 
-// checkpoint writes one. That it fails is no reason to stop: the one before it
-// is still there.
+// checkpoint writes a checkpoint. If that fails the program goes on, because the previous
+// one still exists.
 func (h *heat) checkpoint(s *scr.Session) {
 	name := fmt.Sprintf("heat.%d", h.step)
 	if err := s.StartOutput(name, scr.Checkpoint); err != nil {
@@ -181,7 +179,7 @@ func (h *heat) checkpoint(s *scr.Session) {
 
 // ------------------------------------------------------------ one rank's file
 
-// header begins a checkpoint file; it is that of examples/heat.
+// header is the header of a checkpoint file, which is the same as in examples/heat.
 type header struct {
 	Magic    [8]byte
 	Version  uint32
@@ -189,9 +187,9 @@ type header struct {
 	Ranks    uint32
 	Reserved uint32
 	NX, NY   int64 // the whole grid
-	First    int64 // our first row, and how many there are
+	First    int64 // first row of this rank, and number of rows
 	Rows     int64
-	Step     int64 // steps done
+	Step     int64 // steps computed
 }
 
 func (h *heat) header() header {
@@ -213,8 +211,8 @@ func (h *heat) save(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// load reads a file. The step is what it is to tell; all else must be as we
-// would write it.
+// load reads a file and the step in its header. Everything else in the header must be what
+// this rank would write.
 func (h *heat) load(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -242,8 +240,8 @@ func (h *heat) load(path string) error {
 
 // ------------------------------------------------------------- final result
 
-// writeResult writes the whole field, row by row, into one file: the same
-// however many ranks there are.
+// writeResult writes the whole field, row by row, to one file, which does not depend on
+// the number of ranks.
 func (h *heat) writeResult(path string) (err error) {
 	if h.rank != 0 {
 		return h.world.Send(bytesOf(h.own(h.now)), 0, 2)

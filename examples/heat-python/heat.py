@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """examples/heat in Python: a plate cools down, in parallel, and survives the loss of a node.
 
-It computes the same and writes the same files, so that each of them can go on
-from a checkpoint of the other. What a program has to do to use SCR is in
-restart, checkpoint and main; the rest would be the same without. A program of
-this kind would use numpy and mpi4py; this one makes do with neither, to show
-that they are not needed (messages.py is the MPI).
+It computes the same as the C program and writes the same files, so that each of
+them can restart from a checkpoint of the other. The calls of SCR are in restart,
+checkpoint, iterate and main; the rest would be the same without SCR. Most programs
+of this kind use numpy and mpi4py; this one uses neither, to show that SCR does not
+need them (messages.py calls MPI).
 
     mpirun -n 4 python3 heat.py -x 128 -y 128 -s 1000 -c 100 -o final.heat
 """
@@ -18,12 +18,12 @@ from array import array
 import scr
 from messages import Messages
 
-# The start of a checkpoint file: that of examples/heat.
+# The header of a checkpoint file, which is the same as in examples/heat.
 HEADER = struct.Struct("=8s4I5q")
 
 
 class Heat:
-    """A rank's part of the plate: a block of rows, and a copy of the row above and of the row below it."""
+    """The block of rows of a rank, and copies of the row above and of the row below it."""
 
     def __init__(self, nx, ny, messages):
         self.messages, self.rank, self.ranks = messages, scr.rank(), scr.size()
@@ -35,7 +35,7 @@ class Heat:
         self.begin()
 
     def rows_of(self, rank):
-        """As even as can be; the first ranks get one more."""
+        """Returns the number of rows of a rank: they are divided evenly, and the first ranks have one more."""
         return self.ny // self.ranks + (rank < self.ny % self.ranks)
 
     def begin(self):
@@ -45,7 +45,7 @@ class Heat:
                     for i in range(-1, self.rows + 1)]
 
     def initial(self, i, j):
-        """A warm plate with two hot discs and a cold bar, its edges held at 0."""
+        """Returns the value of a point at step 0: a warm plate with two hot discs, a cold bar, and edges at 0."""
         x, y = j / (self.nx - 1), i / (self.ny - 1)
         if i in (0, self.ny - 1) or j in (0, self.nx - 1):
             return 0.0
@@ -65,7 +65,7 @@ class Heat:
         for i in range(1, self.rows + 1):
             above, here, below = now[i - 1], now[i], now[i + 1]
             if self.first + i in (1, self.ny):
-                result.append(here)  # the edge stays as it is
+                result.append(here)  # the edge of the plate is constant
                 continue
             out = array("d", here)
             for j in range(1, self.nx - 1):
@@ -75,9 +75,10 @@ class Heat:
         self.step += 1
 
     def exchange(self):
-        """Gets the rows next to ours from the ranks above and below."""
+        """Exchanges border rows with the ranks above and below."""
         neighbours = [(self.rank - 1, 1, 0), (self.rank + 1, -2, -1)]
-        # In pairs, even ranks first with the one below: no rank waits for a chain.
+        # Even ranks begin with the rank below and odd ones with the rank above, so that all
+        # exchanges of a pair run at the same time, and not one after the other.
         if self.rank % 2 == 0:
             neighbours.reverse()
         for rank, ours, theirs in neighbours:
@@ -85,7 +86,7 @@ class Heat:
                 self.now[theirs] = array("d", self.messages.swap(self.now[ours].tobytes(), rank))
 
     def data(self):
-        """Returns the rows as they stand in files."""
+        """Returns the rows of this rank as bytes of a file."""
         return b"".join(row.tobytes() for row in self.now[1:-1])
 
     def header(self):
@@ -96,7 +97,7 @@ class Heat:
             f.write(self.header() + self.data())
 
     def load(self, path, step):
-        """Reads a file, which must be as we would write it at that step."""
+        """Reads a file, whose header must be the one that this rank would write at this step."""
         with open(path, "rb") as f:
             head, data = f.read(HEADER.size), f.read()
         self.step = step
@@ -106,7 +107,7 @@ class Heat:
         self.now[1:-1] = [array("d", data[i * width:(i + 1) * width]) for i in range(self.rows)]
 
     def write_result(self, path):
-        """Writes the whole field, row by row, to one file: the same however many ranks."""
+        """Writes the whole field, row by row, to one file, which does not depend on the number of ranks."""
         if self.rank != 0:
             self.messages.send(self.data(), 0)
             return
@@ -121,16 +122,16 @@ class Heat:
             print(line, flush=True)
 
 
-# ----------------------------------------------------------------- SCR, in use
+# -------------------------------------------------------------------- using SCR
 
 
 def file_name(checkpoint, rank):
-    """Checkpoint heat.1200 is heat.1200/rank_0.ckpt, heat.1200/rank_1.ckpt, ..."""
+    """Returns the name of a rank's file: heat.1200/rank_0.ckpt in checkpoint heat.1200."""
     return f"{checkpoint}/rank_{rank}.ckpt"
 
 
 def restart(h):
-    """Goes on from the newest checkpoint that all ranks can read, if there is one."""
+    """Restarts from the newest checkpoint that all ranks can read, if there is one."""
     while name := scr.have_restart():
         try:
             with scr.restart() as ckpt:
@@ -138,7 +139,7 @@ def restart(h):
             h.say(f"restarted from {name} at step {h.step}")
             return
         except scr.Error as e:
-            # Not usable. What was read of it must not stay.
+            # Some ranks may have read their rows before another failed.
             if e.__cause__:
                 print(f"heat: rank {h.rank}: {e.__cause__}", file=sys.stderr)
             h.say(f"{name} cannot be used, looking for an older one")
@@ -146,7 +147,7 @@ def restart(h):
 
 
 def checkpoint(h):
-    """Writes a checkpoint. That it fails is no reason to stop: the one before it is still there."""
+    """Writes a checkpoint. If that fails the program goes on, because the previous one still exists."""
     name = f"heat.{h.step}"
     try:
         with scr.output(name) as ckpt:
@@ -188,8 +189,8 @@ def main():
     parser.add_argument("-o", help="write the final field to this file")
     o = parser.parse_args()
 
-    # We ask only every so many steps, so the answer is to be yes each time.
-    # Who runs the program can still say otherwise, in the environment.
+    # iterate asks only every o.c steps, so the answer should be yes each time.
+    # A user can override this in the environment.
     scr.config("SCR_CHECKPOINT_INTERVAL=1")
     scr.init()
     h = Heat(o.x, o.y, Messages(scr.library()))

@@ -1,6 +1,6 @@
-"""Messages between the ranks of a job, by ctypes, of the MPI that libscr.so is for.
+"""Messages between the ranks of a job, which ctypes sends by the MPI of libscr.so.
 
-As little as the example needs where there is no mpi4py.
+These are the few calls of MPI that the example needs without mpi4py.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ class Messages:
         return buffer.raw
 
     def swap(self, data, rank):
-        """Sends data to a rank, and returns as much from it."""
+        """Sends data to a rank, and receives the same number of bytes from it."""
         buffer = ctypes.create_string_buffer(len(data))
         self._call("MPI_Sendrecv", data, len(data), self.byte, rank, 0,
                    buffer, len(data), self.byte, rank, 0, self.world, self.ignore)

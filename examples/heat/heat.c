@@ -3,13 +3,13 @@
  *
  * The two-dimensional heat equation on a grid of NX x NY points, solved by
  * Jacobi iteration.  Each rank owns a block of rows and exchanges its border
- * rows with the ranks above and below in every step.  Every so many steps each
- * rank writes its rows to a file of its own, by way of SCR; started again after
- * a failure, the program goes on from the newest checkpoint.  Its result is the
- * same to the last bit however often it was interrupted.
+ * rows with the ranks above and below in every step.  Every 100 steps (-c) each
+ * rank writes its rows to a file of its own, using SCR.  When the program is
+ * started again after a failure, it restarts from the newest checkpoint.  Its
+ * result is the same to the last bit however often it was interrupted.
  *
- * What a program has to do to use SCR is in restart(), checkpoint() and main();
- * the rest would be the same without.
+ * The calls of SCR are in restart(), checkpoint(), iterate() and main(); the rest
+ * would be the same without SCR.
  *
  *     mpicc -O2 -o heat heat.c -lscr -lm
  *     mpirun -n 4 ./heat -x 1024 -y 1024 -s 1000 -c 100 -o final.heat
@@ -26,17 +26,17 @@
 #include <mpi.h>
 #include <scr.h>
 
-/* The start of a checkpoint file: enough to refuse a file that is not ours. */
+/* The header of a checkpoint file, by which read_rows() rejects files of other grids and ranks. */
 struct header {
     char magic[8];     /* "HEATCKPT" */
-    uint32_t version;  /* 1; reads as another number on a foreign byte order */
+    uint32_t version;  /* 1; another number if the file has another byte order */
     uint32_t rank;
     uint32_t ranks;
     uint32_t reserved;
     int64_t nx, ny;    /* the whole grid */
-    int64_t first;     /* our first row, and how many there are */
+    int64_t first;     /* first row of this rank, and number of rows */
     int64_t rows;
-    int64_t step;      /* steps done */
+    int64_t step;      /* steps computed */
 };
 
 static const char MAGIC[8] = {'H', 'E', 'A', 'T', 'C', 'K', 'P', 'T'};
@@ -56,7 +56,7 @@ struct options {
 
 /* ---------------------------------------------------------------- failures */
 
-/* For what the program cannot go on without. */
+/* Ends the job after an error that no rank can handle. */
 static void die(const struct heat *h, const char *what, const char *detail)
 {
     fprintf(stderr, "heat: rank %d: %s: %s\n", h->rank, what, detail);
@@ -65,7 +65,7 @@ static void die(const struct heat *h, const char *what, const char *detail)
     exit(1);
 }
 
-/* For what it can do without, on the rank where it happened. */
+/* Prints an error after which the job can go on, on the rank that met it. */
 static void complain(const struct heat *h, const char *what, const char *file)
 {
     fprintf(stderr, "heat: rank %d: %s %s: %s\n", h->rank, what, file,
@@ -106,13 +106,13 @@ static double initial(const struct heat *h, int64_t i, int64_t j)
     return 20.0;
 }
 
-/* Rows of a rank: as even as can be, the first ranks get one more. */
+/* The number of rows of a rank: the rows are divided evenly, and the first ranks have one more. */
 static int64_t rows_of(const struct heat *h, int rank)
 {
     return h->ny / h->ranks + (rank < h->ny % h->ranks);
 }
 
-/* The state at step 0. */
+/* Sets the state at step 0. */
 static void begin(struct heat *h)
 {
     int64_t i, j;
@@ -175,7 +175,7 @@ static void one_step(struct heat *h)
         double *out = row(h, h->next, i);
 
         if (h->first + i == 0 || h->first + i == h->ny - 1)
-            continue; /* the edge stays as it is */
+            continue; /* the edge of the plate is constant */
         for (j = 1; j < h->nx - 1; j++)
             out[j] = here[j] + k * (above[j] + below[j] + here[j - 1] +
                                     here[j + 1] - 4.0 * here[j]);
@@ -204,7 +204,7 @@ static struct header header_of(const struct heat *h)
 {
     struct header head;
 
-    memset(&head, 0, sizeof head); /* padding too: it goes to the file */
+    memset(&head, 0, sizeof head); /* the padding, too, since it is written to the file */
     memcpy(head.magic, MAGIC, sizeof MAGIC);
     head.version = 1;
     head.rank = (uint32_t)h->rank;
@@ -237,7 +237,7 @@ static int write_rows(struct heat *h, const char *file)
     return ok;
 }
 
-/* The step is what we want to learn; all else must be as we would write it. */
+/* Reads the step from the header; everything else in it must be what this rank would write. */
 static int read_rows(struct heat *h, const char *file)
 {
     struct header head, ours;
@@ -266,15 +266,15 @@ static int read_rows(struct heat *h, const char *file)
     return ok;
 }
 
-/* -------------------------------------------------------------- SCR, in use */
+/* ------------------------------------------------------------- using SCR */
 
-/* Checkpoints of step 1200: heat.1200/rank_0.ckpt, heat.1200/rank_1.ckpt, ... */
+/* The files of the checkpoint at step 1200 are heat.1200/rank_0.ckpt, heat.1200/rank_1.ckpt, ... */
 static void file_name(char *name, size_t size, const char *checkpoint, int rank)
 {
     snprintf(name, size, "%s/rank_%d.ckpt", checkpoint, rank);
 }
 
-/* Go on from the newest checkpoint that all ranks can read, if there is one. */
+/* Restarts from the newest checkpoint that all ranks can read, if there is one. */
 static void restart(struct heat *h)
 {
     char checkpoint[SCR_MAX_FILENAME], name[SCR_MAX_FILENAME + 32], file[SCR_MAX_FILENAME];
@@ -290,7 +290,7 @@ static void restart(struct heat *h)
         file_name(name, sizeof name, checkpoint, h->rank);
         valid = SCR_Route_file(name, file) == SCR_SUCCESS && read_rows(h, file);
 
-        /* Files that are each good may still not belong together. */
+        /* The files of all ranks must be of the same step. */
         step = valid ? h->step : -1;
         MPI_Allreduce(&step, &lowest, 1, MPI_INT64_T, MPI_MIN, MPI_COMM_WORLD);
         MPI_Allreduce(&step, &highest, 1, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD);
@@ -302,14 +302,14 @@ static void restart(struct heat *h)
                 printf("restarted from %s at step %" PRId64 "\n", checkpoint, h->step);
             return;
         }
-        /* Not usable.  What was read of it must not stay. */
+        /* Some ranks may have read their rows before another failed. */
         if (h->rank == 0)
             printf("%s cannot be used, looking for an older one\n", checkpoint);
         begin(h);
     }
 }
 
-/* A failed checkpoint is no reason to stop: the one before it is still there. */
+/* The program goes on when a checkpoint fails, because the previous one still exists. */
 static void checkpoint(struct heat *h)
 {
     char name[SCR_MAX_FILENAME], path[SCR_MAX_FILENAME + 32], file[SCR_MAX_FILENAME];
@@ -335,7 +335,7 @@ static void checkpoint(struct heat *h)
 
 /* ------------------------------------------------------------- final result */
 
-/* The whole field, row by row, into one file: the same however many ranks. */
+/* Writes the whole field, row by row, to one file, which does not depend on the number of ranks. */
 static void write_result(struct heat *h, const char *file)
 {
     int64_t rows, i;
@@ -450,8 +450,8 @@ int main(int argc, char **argv)
         return usage();
     }
     setup(&h, &o);
-    /* We ask only every so many steps, so the answer is to be yes each time.
-     * Who runs the program can still say otherwise, in the environment. */
+    /* iterate() asks only every o.every steps, so the answer should be yes each
+     * time.  A user can override this in the environment. */
     SCR_Config("SCR_CHECKPOINT_INTERVAL=1");
     check(&h, SCR_Init(), "SCR_Init");
 

@@ -1,12 +1,11 @@
-// Package batch asks the resource manager about the allocation a job runs in,
-// and writes the command lines that start programs on some of its nodes and not
-// on others.
+// Package batch asks the resource manager about the allocation in which a job runs,
+// and writes the command lines that start a program on the nodes that are up.
 //
-// A Manager knows the allocation: its id, nodes, end, and which nodes it takes
-// for lost. A Launcher knows one command that starts programs. The two are
-// independent, because people run mpirun under Slurm. Both only call commands, so
-// the same binary works wherever it is copied to; the output of the commands is
-// checked before it is used.
+// A Manager knows the allocation: its id, its nodes, when it ends, and which nodes are
+// down. A Launcher knows one command that starts programs. The two are independent,
+// because people run mpirun under Slurm. Both run the system's commands and link none
+// of its libraries, so that one binary works on every system; the output of the commands
+// is checked before it is used.
 package batch
 
 import (
@@ -24,23 +23,24 @@ import (
 	"github.com/goscr/goscr/internal/hostlist"
 )
 
-// Manager is what a job may ask its resource manager. Methods with a context
-// run commands of the manager, which may be slow or missing.
+// Manager answers questions about the allocation. Methods with a context run commands
+// of the resource manager, which may be slow or missing.
 type Manager interface {
-	// Name is what people call it.
+	// Name is the usual name of the resource manager, for messages.
 	Name() string
 	// JobID is the id of the allocation, "" if there is none.
 	JobID(ctx context.Context) (string, error)
 	// Nodes returns the nodes of the allocation as it was granted, lost ones
 	// included, in the manager's order.
 	Nodes(ctx context.Context) ([]string, error)
-	// Down returns those of nodes that the manager knows to be lost, and why.
+	// Down returns the nodes among those given that the manager knows to be down, each
+	// with the reason.
 	Down(ctx context.Context, nodes []string) (map[string]string, error)
 	// End is when the allocation ends; zero if it has no end.
 	End(ctx context.Context) (time.Time, error)
-	// Kill ends a program that runs in the allocation, by the id the manager's
-	// launcher gave it: a job step of Slurm, a job of Flux, and so on; a process
-	// id where there is no manager.
+	// Kill ends a program that runs in the allocation. Its id is the one that the
+	// manager's launcher gave it, such as a job step of Slurm or a job of Flux; without a
+	// manager it is a process id.
 	Kill(ctx context.Context, step string) error
 }
 
@@ -52,13 +52,13 @@ var Managers = []string{"SLURM", "FLUX", "LSF", "PBS", "ALPS", "NONE"}
 
 // Settings are what a user may configure about the manager.
 type Settings struct {
-	Name     string    // of Managers, or AUTO
-	HostFile string    // where the names of the nodes are if there is no manager
-	End      time.Time // when the allocation ends, if not as the manager says
+	Name     string    // one of Managers, or AUTO
+	HostFile string    // file with the names of the nodes, for a job without a manager
+	End      time.Time // when the allocation ends; if zero, the manager is asked
 }
 
-// Find returns the manager of a name in Managers, or, where that is AUTO, the one
-// whose variables are in the environment.
+// Find returns the manager with the name in the settings. If that is AUTO, it returns the
+// one whose variables are in the environment.
 func Find(s Settings, environ Environ) (Manager, error) {
 	if environ == nil {
 		environ = os.LookupEnv
@@ -79,7 +79,7 @@ func Of(c *config.Config, environ Environ) (Manager, error) {
 	return Find(s, environ)
 }
 
-// configured is a manager whose allocation ends when the configuration says.
+// configured is a manager with the end of the allocation that a user configured.
 type configured struct {
 	Manager
 	end time.Time
@@ -106,7 +106,7 @@ func (s Settings) manager(environ Environ) (Manager, error) {
 	case "NONE":
 		return hosts{s.HostFile}, nil
 	}
-	return nil, fmt.Errorf("there is no resource manager %q; one of %s is wanted", name, strings.Join(Managers, ", "))
+	return nil, fmt.Errorf("there is no resource manager %q; it must be one of %s", name, strings.Join(Managers, ", "))
 }
 
 // detect finds the manager by its variables. The innermost counts: a Flux instance is
@@ -138,18 +138,18 @@ func (e Environ) first(names ...string) string {
 	return ""
 }
 
-// patience is how long a command of a resource manager may take. Slurm's give
-// up on their own after 10 s with its defaults.
-const patience = 30 * time.Second
+// commandTimeout is how long a command of a resource manager may take. It is longer than
+// the 10 s after which Slurm's commands give up by default, whose message is better.
+const commandTimeout = 30 * time.Second
 
-// output runs a command and returns what it prints. Its error has what the
-// command said.
+// output runs a command and returns its output. An error contains the first line that
+// the command wrote to stderr.
 func output(ctx context.Context, name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.WaitDelay = time.Second // a child of it may keep the pipes open
-	// Dates and numbers are parsed.
+	cmd.WaitDelay = time.Second // a child of the command may keep the pipes open
+	// Dates and numbers in the output are parsed, so they must not depend on the locale.
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
@@ -170,7 +170,8 @@ func output(ctx context.Context, name string, args ...string) (string, error) {
 	return "", fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
 }
 
-// parseHosts is hostlist.Expand, with errors that say where the text is from.
+// parseHosts expands a list of hosts and removes duplicates. from says in errors where
+// the text came from.
 func parseHosts(from, text string) ([]string, error) {
 	nodes, err := hostlist.Expand(text)
 	if err == nil && len(nodes) == 0 {
@@ -189,8 +190,8 @@ func parseHosts(from, text string) ([]string, error) {
 //	node1 slots=4
 //	node1:4
 //
-// or a line for each slot. What follows # is a comment. slots is 0 for a host
-// that is named once and without a number.
+// or with a line for each slot. A # starts a comment. slots is 0 for a host that is
+// named once and without a number.
 func Hosts(path string) (nodes []string, slots map[string]int, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -247,14 +248,14 @@ func hostLine(words []string) (names []string, slots int, err error) {
 	return names, slots, err
 }
 
-// short is the name of a host without its domain. Some commands of a manager write the
-// domain, and others do not.
+// short removes the domain from the name of a host, since only some commands of a manager
+// write the domain.
 func short(host string) string {
 	name, _, _ := strings.Cut(host, ".")
 	return name
 }
 
-// byShortName maps the short names of nodes to the names they have in the allocation.
+// byShortName maps the short name of each node to its name in the allocation.
 func byShortName(nodes []string) map[string]string {
 	m := map[string]string{}
 	for _, n := range nodes {

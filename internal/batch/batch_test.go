@@ -19,8 +19,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// commands puts programs into PATH, alone, that print what they are given here,
-// and returns what tells the command lines they were called with.
+// commands sets PATH to a directory with only these programs, each of which prints its
+// recorded output. called returns the command lines with which they were run.
 func commands(t *testing.T, recorded map[string]string) (called func() []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -50,8 +50,8 @@ func file(t *testing.T, text string) string {
 	return path
 }
 
-// allocation is a job as a manager shows it: node1 to node4, node3 of which is
-// lost, with an hour left.
+// allocation is a job as a manager shows it: it has node1 to node4, of which node3 is down,
+// and an hour left.
 type allocation struct {
 	name     string
 	vars     map[string]string
@@ -158,7 +158,8 @@ Compute node summary
 	}
 }
 
-// What every manager has to answer.
+// Every manager finds the id, the nodes, the node that is down and the end, and can end a
+// program.
 func TestManagers(t *testing.T) {
 	ctx := t.Context()
 	for _, a := range allocations(t) {
@@ -203,7 +204,8 @@ func TestManagers(t *testing.T) {
 	}
 }
 
-// A manager that fails is an error that names the command, never an answer.
+// When a command of the manager fails, the error names the command, and no nodes or times
+// are returned.
 func TestManagers_CommandsFail(t *testing.T) {
 	for _, a := range allocations(t) {
 		for what, body := range map[string]string{"missing": "", "failing": "#!echo it is broken >&2; exit 3", "talking nonsense": "][ 99:99:99:99:99"} {
@@ -309,7 +311,7 @@ func TestSlurmDuration(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, d, err)
 		}
 	}
-	for _, text := range []string{"", "x", "-1", "1:2:3:4", "1-", "99999999999"} {
+	for _, text := range []string{"", "x", "-1", "1:2:3:4", "1-", "99999999999", "2147483647-0"} {
 		if d, err := slurmDuration(text); err == nil {
 			t.Errorf("%q: %v", text, d)
 		}

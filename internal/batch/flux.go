@@ -11,14 +11,15 @@ import (
 	"github.com/goscr/goscr/internal/hostlist"
 )
 
-// flux is Flux: the instance that the batch script runs in is the allocation.
-// Written from flux-core's manual; not run for real here.
+// flux is Flux. The instance in which the batch script runs is the allocation.
+// This was written from flux-core's manual, and has not been run under Flux.
 type flux struct{ environ Environ }
 
 func (flux) Name() string { return "Flux" }
 
 func (f flux) JobID(ctx context.Context) (string, error) {
-	// FLUX_JOB_ID is, in a program, the id of that run, another each time.
+	// In a program, FLUX_JOB_ID is the id of that run and differs between runs, so the
+	// instance is asked first.
 	text, err := output(ctx, "flux", "getattr", "jobid")
 	if id := strings.TrimSpace(text); err == nil && id != "" {
 		return id, nil
@@ -63,7 +64,7 @@ func (flux) End(ctx context.Context) (time.Time, error) {
 	switch {
 	case err != nil || math.IsNaN(seconds) || seconds < 0:
 		return time.Time{}, fmt.Errorf("flux job timeleft: %q is not a number of seconds", strings.TrimSpace(text))
-	case seconds > maxLeft.Seconds(): // it says infinity
+	case seconds > maxLeft.Seconds(): // flux prints infinity
 		return time.Time{}, nil
 	}
 	return now.Add(time.Duration(seconds * float64(time.Second))), nil

@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hosts is no resource manager: nodes are listed in a file, and nobody says
-// which are lost or when time is up.
+// hosts stands for a job without a resource manager. Its nodes are listed in a file;
+// which nodes are down, and when the allocation ends, is not known.
 type hosts struct{ file string }
 
 func (hosts) Name() string { return "no resource manager" }
 
 func (hosts) JobID(context.Context) (string, error) { return "", nil }
 
-// Nodes is this machine alone if there is no file.
+// Nodes returns the nodes in the file, or only this one if there is no file.
 func (h hosts) Nodes(context.Context) ([]string, error) {
 	if h.file != "" {
 		nodes, _, err := Hosts(h.file)
@@ -42,7 +42,7 @@ func killProcess(id string) error {
 	if err != nil || pid < 2 {
 		return fmt.Errorf("%q is not the id of a process", id)
 	}
-	// Launchers end their ranks when told to end, but not when they are killed.
+	// On SIGTERM a launcher ends its ranks; on SIGKILL they would go on without it.
 	if err := unix.Kill(pid, unix.SIGTERM); err != nil {
 		return fmt.Errorf("process %d: %w", pid, err)
 	}

@@ -14,15 +14,15 @@ import (
 
 // Placement says where a program is to be started.
 type Placement struct {
-	Nodes  []string       // that are usable, in the manager's order
-	Down   []string       // that are not, and must not be touched
-	Needed int            // nodes to use
-	Slots  map[string]int // ranks a node may have, where that is known
-	Dir    string         // a directory to leave a host file in
-	// Listed says that the launcher cannot know the nodes by itself.
+	Nodes  []string       // nodes that can be used, in the manager's order
+	Down   []string       // nodes that must not be used
+	Needed int            // number of nodes to use
+	Slots  map[string]int // most ranks on a node, by node, if known
+	Dir    string         // directory in which a host file can be written
+	// Listed says that the launcher does not know the nodes and needs a list of them.
 	Listed bool
-	// Vars are the names of variables that the program needs, for launchers that
-	// do not pass them on by themselves.
+	// Vars are the names of variables that the program needs. Some launchers pass on
+	// only those that their command line names.
 	Vars []string
 }
 
@@ -41,8 +41,9 @@ type Launcher struct {
 // Name is the name of the command.
 func (l Launcher) Name() string { return l.name }
 
-// Command returns the command line that starts argv, which the user gave, on
-// the nodes of p. Variables that the user has set in the environment win.
+// Command returns the command line that starts argv, which the user gave, on the nodes
+// of p. It does not set variables that the user has set in the environment, except those
+// in overruled.
 func (l Launcher) Command(argv []string, p Placement) (Launch, error) {
 	launch, err := l.place(slices.Clone(argv), p)
 	launch.Env = slices.DeleteFunc(launch.Env, func(v string) bool {
@@ -53,21 +54,21 @@ func (l Launcher) Command(argv []string, p Placement) (Launch, error) {
 	return launch, err
 }
 
-// overruled are variables that are set nevertheless: the batch script inherits them
-// from Slurm, and they are wrong once a node is lost.
+// overruled are the variables that Command sets even if they are set already: the batch
+// script inherits them from Slurm, and they are wrong once a node is down.
 var overruled = []string{"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}
 
-// FindLauncher returns the launcher of a command line. mpirun and mpiexec are
-// asked whose they are.
+// FindLauncher returns the launcher of a command line. Several MPIs have an mpirun and an
+// mpiexec, so these are run with --version to learn which MPI they belong to.
 func FindLauncher(ctx context.Context, argv []string) (Launcher, error) {
 	if len(argv) == 0 {
-		return Launcher{}, fmt.Errorf("no launcher given; one of %s is wanted", strings.Join(Launchers(), ", "))
+		return Launcher{}, fmt.Errorf("no launcher given; it must be one of %s", strings.Join(Launchers(), ", "))
 	}
 	name := filepath.Base(argv[0])
-	kind, _, _ := strings.Cut(name, ".") // Debian's mpirun.openmpi
+	kind, _, _ := strings.Cut(name, ".") // Debian has mpirun.openmpi
 	place, ok := launchers[kind]
 	if !ok {
-		return Launcher{}, fmt.Errorf("%s is no launcher that is known; one of %s is wanted", argv[0], strings.Join(Launchers(), ", "))
+		return Launcher{}, fmt.Errorf("%s is not a known launcher; it must be one of %s", argv[0], strings.Join(Launchers(), ", "))
 	}
 	if place == nil {
 		text, err := output(ctx, argv[0], "--version")
@@ -82,6 +83,8 @@ func FindLauncher(ctx context.Context, argv []string) (Launcher, error) {
 	return Launcher{name, place}, nil
 }
 
+// launchers are the functions that write command lines, by the name of the command; nil
+// if the name alone does not tell which MPI it belongs to.
 var launchers = map[string]func([]string, Placement) (Launch, error){
 	"srun": placeSrun, "mpirun": nil, "mpiexec": nil, "orterun": placeOpenMPI, "prterun": placeOpenMPI,
 	"flux": placeFlux, "jsrun": placeJsrun, "lrun": placeJsrun, "aprun": placeAprun,
@@ -97,28 +100,28 @@ func Launchers() []string {
 	return names
 }
 
-// insert puts options in front of the user's, right behind the name.
+// insert puts options in front of the user's options.
 func insert(argv []string, at int, options ...string) []string {
 	return slices.Insert(argv, at, options...)
 }
 
-// placeSrun lets Slurm choose among the nodes that are left. A job step that ended
-// before Slurm declared its lost node down keeps its processors, and a later step would
-// wait for them for ever, unless steps may overlap.
+// placeSrun lets Slurm choose among the nodes that are up. If a node failed and its job
+// step ended before Slurm declared the node down, the step keeps its processors. A later
+// step would wait for them for ever, unless steps may overlap.
 func placeSrun(argv []string, p Placement) (Launch, error) {
 	l := Launch{Argv: argv, Env: []string{"SLURM_OVERLAP=1", "SLURM_KILL_BAD_EXIT=1"}}
 	if len(p.Down) > 0 {
 		l.Argv = insert(argv, 1, "--exclude="+strings.Join(p.Down, ","))
-		// Without -N, srun takes the number of nodes from these variables, and would
-		// wait for nodes that are lost.
+		// Without -N, srun reads the number of nodes from these variables, and would
+		// wait for nodes that are down.
 		n := strconv.Itoa(p.Needed)
 		l.Env = append(l.Env, "SLURM_NNODES="+n, "SLURM_JOB_NUM_NODES="+n)
 	}
 	return l, nil
 }
 
-// placeOpenMPI lists the nodes in a file. Under a manager, mpirun uses those nodes of
-// the allocation that are in the file.
+// placeOpenMPI lists the nodes in a file. Under a resource manager, mpirun uses the nodes
+// of the allocation that the file lists.
 func placeOpenMPI(argv []string, p Placement) (Launch, error) {
 	l := Launch{Argv: argv, Env: []string{"SLURM_OVERLAP=1"}}
 	for _, name := range p.Vars {
@@ -132,7 +135,7 @@ func placeOpenMPI(argv []string, p Placement) (Launch, error) {
 	return l, err
 }
 
-// placeHydra is MPICH's mpiexec and its descendants.
+// placeHydra writes the command line of MPICH's mpiexec, which other MPIs have adopted.
 func placeHydra(argv []string, p Placement) (Launch, error) {
 	l := Launch{Argv: argv, Env: []string{"SLURM_OVERLAP=1"}}
 	if len(p.Down) == 0 && !p.Listed {
@@ -143,8 +146,8 @@ func placeHydra(argv []string, p Placement) (Launch, error) {
 	return l, err
 }
 
-// hostFile writes the nodes to use. Spares are not among them: the launcher would use
-// them, too.
+// hostFile writes a file with the nodes to use. It omits spare nodes, which the launcher
+// would use as well.
 func hostFile(p Placement, line func(node string, slots int) string) (string, error) {
 	var text strings.Builder
 	for i, n := range p.Nodes {
@@ -160,14 +163,14 @@ func hostFile(p Placement, line func(node string, slots int) string) (string, er
 	return path, os.WriteFile(path, []byte(text.String()), 0o666)
 }
 
-// placeFlux is `flux run`; options belong behind the word run.
+// placeFlux inserts options after the word run of `flux run`.
 func placeFlux(argv []string, p Placement) (Launch, error) {
 	if len(argv) < 2 || argv[1] != "run" && argv[1] != "mini" {
-		return Launch{}, fmt.Errorf("flux needs the word run behind it: flux run OPTIONS PROGRAM")
+		return Launch{}, fmt.Errorf("the launcher flux must be followed by run: flux run OPTIONS PROGRAM")
 	}
 	at := 2
 	if argv[1] == "mini" {
-		at = 3 // flux mini run, until 0.48
+		at = 3 // flux mini run, in releases up to 0.48
 	}
 	if len(p.Down) > 0 && len(argv) >= at {
 		argv = insert(argv, at, "--requires=not host:"+strings.Join(p.Down, ","))
@@ -175,7 +178,7 @@ func placeFlux(argv []string, p Placement) (Launch, error) {
 	return Launch{Argv: argv}, nil
 }
 
-// placeJsrun is jsrun and the lrun that wraps it.
+// placeJsrun writes the command line of jsrun, and of lrun, which runs jsrun.
 func placeJsrun(argv []string, p Placement) (Launch, error) {
 	if len(p.Down) > 0 {
 		argv = insert(argv, 1, "--exclude_hosts="+strings.Join(p.Down, ","))
@@ -183,7 +186,8 @@ func placeJsrun(argv []string, p Placement) (Launch, error) {
 	return Launch{Argv: argv}, nil
 }
 
-// placeAprun names the numbers of all nodes that may be used.
+// placeAprun lists the numbers of all nodes that can be used: aprun has no option to
+// exclude nodes.
 func placeAprun(argv []string, p Placement) (Launch, error) {
 	if len(p.Down) == 0 {
 		return Launch{Argv: argv}, nil
@@ -192,7 +196,7 @@ func placeAprun(argv []string, p Placement) (Launch, error) {
 	for _, n := range p.Nodes {
 		number, err := strconv.ParseUint(strings.TrimPrefix(n, "nid"), 10, 31)
 		if err != nil {
-			return Launch{}, fmt.Errorf("aprun: %s is not the name of a node of ALPS, nid and a number", n)
+			return Launch{}, fmt.Errorf("aprun: %s is not the name of an ALPS node, which is nid and a number", n)
 		}
 		numbers = append(numbers, strconv.FormatUint(number, 10))
 	}

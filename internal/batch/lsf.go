@@ -8,15 +8,16 @@ import (
 	"time"
 )
 
-// lsf is IBM Spectrum LSF. Written from its manual; not run for real here.
+// lsf is IBM Spectrum LSF. This was written from its manual, and has not been run under
+// LSF.
 type lsf struct{ environ Environ }
 
 func (lsf) Name() string { return "LSF" }
 
 func (l lsf) JobID(context.Context) (string, error) { return l.environ.first("LSB_JOBID"), nil }
 
-// Nodes are those of LSB_MCPU_HOSTS, "host slots host slots ...", or of the
-// file or list that name a host once for each slot.
+// Nodes reads LSB_MCPU_HOSTS, "host slots host slots ...". If that is empty it reads the
+// list LSB_HOSTS or the file LSB_DJOB_HOSTFILE, which name a host once for each slot.
 func (l lsf) Nodes(context.Context) ([]string, error) {
 	var nodes []string
 	slots := map[string]int{}
@@ -41,7 +42,7 @@ func (l lsf) Nodes(context.Context) ([]string, error) {
 			return nil, err
 		}
 		if slots[nodes[0]] == 0 {
-			slots[nodes[0]] = 1 // named once
+			slots[nodes[0]] = 1 // Hosts returns 0 for a host that is named once
 		}
 	}
 	nodes, err := parseHosts("LSB_MCPU_HOSTS", strings.Join(nodes, " "))
@@ -51,8 +52,8 @@ func (l lsf) Nodes(context.Context) ([]string, error) {
 	return withoutLaunchNode(nodes, slots), nil
 }
 
-// withoutLaunchNode drops the node for the batch script that systems with jsrun
-// put first: it has one slot where the others have many, and runs no ranks.
+// withoutLaunchNode removes the launch node. Systems with jsrun list the node that runs the
+// batch script first; it has one slot, while the others have many, and runs no ranks.
 func withoutLaunchNode(nodes []string, slots map[string]int) []string {
 	if len(nodes) < 2 || slots[nodes[0]] != 1 {
 		return nodes
@@ -84,7 +85,8 @@ func (l lsf) Down(ctx context.Context, nodes []string) (map[string]string, error
 	return down, nil
 }
 
-// End is from what bjobs writes as "hours:minutes L", or "-" without a limit.
+// End computes the end from the time that is left. bjobs writes that as "hours:minutes L",
+// or as "-" if there is no limit.
 func (l lsf) End(ctx context.Context) (time.Time, error) {
 	now := time.Now()
 	id, _ := l.JobID(ctx)
@@ -101,7 +103,7 @@ func (l lsf) End(ctx context.Context) (time.Time, error) {
 	if n, _ := fmt.Sscanf(text, "%d:%d %s", &hours, &minutes, &kind); n < 2 {
 		return time.Time{}, fmt.Errorf("bjobs: %q is not a time", text)
 	}
-	if kind == "X" || kind == "E" && hours == 0 && minutes == 0 { // past it
+	if kind == "X" || kind == "E" && hours == 0 && minutes == 0 { // no time is left
 		return now, nil
 	}
 	return now.Add(time.Duration(hours)*time.Hour + time.Duration(minutes)*time.Minute), nil

@@ -10,8 +10,8 @@ import (
 	"github.com/goscr/goscr/internal/hostlist"
 )
 
-// pbs is PBS Pro, OpenPBS and Torque, as far as they agree. Written from their
-// manuals; not run for real here.
+// pbs is PBS Pro, OpenPBS and Torque, whose commands and variables are mostly the same.
+// This was written from their manuals, and has not been run under any of them.
 type pbs struct{ environ Environ }
 
 func (pbs) Name() string { return "PBS" }
@@ -27,8 +27,8 @@ func (p pbs) Nodes(context.Context) ([]string, error) {
 	return nodes, err
 }
 
-// Down goes through the nodes that have a problem: "name states [comment]".
-// Nodes that are merely offline take no new jobs.
+// Down reads the list of nodes that have a problem, lines of "name states [comment]". A
+// node that is only offline is not down: it accepts no new jobs, but runs this one.
 func (p pbs) Down(ctx context.Context, nodes []string) (map[string]string, error) {
 	text, err := output(ctx, "pbsnodes", "-l")
 	if err != nil {
@@ -61,8 +61,8 @@ func (p pbs) End(ctx context.Context) (time.Time, error) {
 	return pbsEnd(text, now)
 }
 
-// pbsEnd reads the full display of a job, in which each line is "name = value".
-// Torque has the seconds that remain; else there is a start and a limit.
+// pbsEnd reads the full display of a job, in which each line is "name = value". Torque
+// prints the seconds that remain; the others print when the job started, and its limit.
 func pbsEnd(text string, now time.Time) (time.Time, error) {
 	fields := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -95,17 +95,18 @@ func pbsEnd(text string, now time.Time) (time.Time, error) {
 	return began.Add(d), nil
 }
 
-// Kill ends a process: mpirun and its like are ordinary processes here.
+// Kill ends a process: under PBS, launchers such as mpirun are ordinary processes.
 func (pbs) Kill(_ context.Context, step string) error { return killProcess(step) }
 
-// alps is ALPS on Cray systems, below PBS. Nodes have numbers; nid00012 is 12.
-// Written from the manuals of aprun and apstat; not run for real here.
+// alps is ALPS on Cray systems, which launches programs for PBS. Nodes have numbers;
+// nid00012 is node 12. This was written from the manuals of aprun and apstat, and has not
+// been run under ALPS.
 type alps struct{ pbs }
 
 func (alps) Name() string { return "ALPS" }
 
-// Nodes asks the nodes themselves, as the node file of PBS has the node that
-// the batch script runs on.
+// Nodes runs a command on every node, because the node file of PBS lists only the node on
+// which the batch script runs.
 func (a alps) Nodes(ctx context.Context) ([]string, error) {
 	count := a.environ.first("PBS_NUM_NODES", "PBS_NNODES")
 	if n, err := strconv.Atoi(count); err != nil || n < 1 {

@@ -3,6 +3,7 @@ package batch
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +12,7 @@ import (
 	"github.com/goscr/goscr/internal/hostlist"
 )
 
-// slurm is Slurm 20.11 and later. Run for real with 22.05.
+// slurm is Slurm 20.11 or later. It has been run under 22.05.
 type slurm struct{ environ Environ }
 
 func (slurm) Name() string { return "Slurm" }
@@ -20,8 +21,8 @@ func (s slurm) JobID(context.Context) (string, error) { return s.id(), nil }
 
 func (s slurm) id() string { return s.environ.first("SLURM_JOB_ID", "SLURM_JOBID") }
 
-// Nodes are from the environment, where the nodes that were lost since are
-// still in the list.
+// Nodes reads the environment first: its list still has the nodes that Slurm has removed
+// from the job since.
 func (s slurm) Nodes(ctx context.Context) ([]string, error) {
 	if list := s.environ.first("SLURM_JOB_NODELIST", "SLURM_NODELIST"); list != "" {
 		return parseHosts("SLURM_JOB_NODELIST", list)
@@ -30,8 +31,7 @@ func (s slurm) Nodes(ctx context.Context) ([]string, error) {
 	return list, err
 }
 
-// job returns the nodes the job has now, and the time it has left as Slurm
-// writes it.
+// job returns the nodes that the job has now, and the time it has left in Slurm's format.
 func (s slurm) job(ctx context.Context) (nodes []string, left string, err error) {
 	text, err := output(ctx, "squeue", "--noheader", "--jobs="+s.id(), "--format=%N|%L")
 	if err != nil {
@@ -39,17 +39,17 @@ func (s slurm) job(ctx context.Context) (nodes []string, left string, err error)
 	}
 	list, left, ok := strings.Cut(strings.TrimSpace(text), "|")
 	if !ok {
-		return nil, "", fmt.Errorf("squeue does not know job %s: it has ended, or is another cluster's", s.id())
+		return nil, "", fmt.Errorf("squeue does not know job %s: it has ended, or it runs on another cluster", s.id())
 	}
-	if list != "" { // a job that has lost its last node has none
+	if list != "" { // empty if the job has lost its last node
 		nodes, err = parseHosts("squeue", list)
 	}
 	return nodes, left, err
 }
 
-// Down is what is no longer the job's, and what Slurm has given up. A node that
-// has come back from a failure belongs to Slurm, not to the job, so it is only
-// the job's own list that tells.
+// Down returns the nodes that Slurm has removed from the job, and those in a state in which
+// nothing can be started on them. A node that works again after a failure is up for Slurm
+// and still not one of the job's, so states alone are not enough.
 func (s slurm) Down(ctx context.Context, nodes []string) (map[string]string, error) {
 	left, _, err := s.job(ctx)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s slurm) Down(ctx context.Context, nodes []string) (map[string]string, err
 	}
 	down := map[string]string{}
 	for _, n := range hostlist.Minus(nodes, left) {
-		down[n] = "Slurm has taken it out of the job"
+		down[n] = "Slurm has removed it from the job"
 	}
 	text, err := output(ctx, "sinfo", "--noheader", "--Node", "--nodes="+hostlist.Compress(nodes), "--format=%N|%T|%E")
 	if err != nil {
@@ -76,9 +76,8 @@ func (s slurm) Down(ctx context.Context, nodes []string) (map[string]string, err
 	return down, nil
 }
 
-// slurmLost tells states of nodes on which nothing can be started from those
-// that only keep new jobs away, such as draining. The star is Slurm's sign of a
-// node that does not answer.
+// slurmLost reports whether nothing can be started on a node in this state. A state such as
+// draining only keeps new jobs away. Slurm appends a star if the node does not answer.
 func slurmLost(state string) bool {
 	if strings.HasSuffix(state, "*") {
 		return true
@@ -92,8 +91,8 @@ func slurmLost(state string) bool {
 	return false
 }
 
-// End is from the environment, where later releases of Slurm have it, or from
-// squeue.
+// End reads the environment, where later releases of Slurm put the end, or else asks
+// squeue for the time that is left.
 func (s slurm) End(ctx context.Context) (time.Time, error) {
 	const variable = "SLURM_JOB_END_TIME"
 	if text := s.environ.first(variable); text != "" {
@@ -135,6 +134,9 @@ func slurmDuration(text string) (time.Duration, error) {
 		}
 		seconds += int64(n) * unit
 	}
+	if seconds > int64(math.MaxInt64/time.Second) {
+		return 0, fmt.Errorf("%q is longer than 292 years", text)
+	}
 	return time.Duration(seconds) * time.Second, nil
 }
 
@@ -154,7 +156,7 @@ func (s slurm) Steps(ctx context.Context) ([]string, error) {
 	}
 	var steps []string
 	for _, id := range strings.Fields(text) {
-		// Not the batch script's, nor what stands for ssh sessions.
+		// The steps batch, extern and interactive, which have no number, run no program.
 		if _, step, _ := strings.Cut(id, "."); step != "" && strings.Trim(step, "0123456789") == "" {
 			steps = append(steps, id)
 		}

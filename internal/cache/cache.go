@@ -16,7 +16,9 @@
 //	losses.go     … which ranks have lost files, for messages
 //	parts.go      the files of a rank, and their entries in its filemap
 //	filemaps.go   on a restart: the filemaps of a node, to the ranks now on it
+//	strays.go     what killed processes have left
 //	spare.go      a redundancy file that is evicted becomes the next one
+//	aside.go      what cannot be deleted
 //	place.go      which directory a dataset is in
 //	dir.go        directories that only the user can enter
 //	lock.go       one job at a time
@@ -31,6 +33,7 @@ import (
 
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/filemap"
 	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/reddesc"
@@ -63,6 +66,15 @@ type Cached struct {
 	store    *reddesc.Store
 	restored bool // Desc was made again for this dataset, and is freed with it
 	refused  bool // the caller's files are whole on another node, but could not be stored here
+	bare     bool // the caller's redundancy is lost and could not be made again
+}
+
+// made is how many redundancy files each rank of the caller's set has.
+func (c *Cached) made() int {
+	if c.Desc == nil || !c.Desc.Scheme.Bears(c.Desc.Set.Size(), []int{0}) {
+		return 0
+	}
+	return 1
 }
 
 // free frees the communicator of a descriptor that was made again for the dataset. It
@@ -87,7 +99,8 @@ type Cache struct {
 	list    []*Cached // usable, newest first
 	unused  []int     // ids of datasets that this run cannot use
 	foreign []Foreign // those of unused that jobs of another size have written, newest first
-	highest int       // id of any dataset ever seen here
+	strays  []stray
+	highest int // id of any dataset ever seen here
 }
 
 // Open makes the directories of the cache and reads the filemaps of earlier runs. It
@@ -116,6 +129,9 @@ func (k *Cache) open(name string) error {
 			job := "job of " + k.User + " with job id " + k.JobID
 			k.lock, err = takeLock(filepath.Join(k.control, lockFile), job, patience, k.Log)
 		}
+		if err == nil {
+			err = removeTemporary(k.control, k.Log)
+		}
 		report.Forget(k.control)
 	}
 	if err := mpi.Agree(k.World, err); err != nil {
@@ -126,12 +142,27 @@ func (k *Cache) open(name string) error {
 		err = k.places.find(all)
 	}
 	if err == nil {
+		k.findStrays(all)
 		err = k.maps.deal(all)
 	}
-	if err == nil {
-		err = k.places.removeOldSpares()
+	if err := mpi.Agree(k.World, err); err != nil {
+		return err
 	}
-	return mpi.Agree(k.World, err)
+	k.places.removeOldSpares(k.Log)
+	k.places.removeAside(k.Log)
+	return nil
+}
+
+// findStrays finds the strays of the node, of which its first rank has all entries. Their
+// numbers count as seen: no other dataset is put into their directories.
+func (k *Cache) findStrays(all *filemap.Map) {
+	if k.Node.Rank() > 0 {
+		return
+	}
+	k.strays = k.places.strays(all)
+	for _, s := range k.strays {
+		k.highest = max(k.highest, s.id)
+	}
 }
 
 // Control is the control directory, which the processes of a node share.
@@ -199,18 +230,29 @@ func (k *Cache) Add(c *Cached, md meta.Meta) (string, error) { return k.parts.ad
 // by path.
 func (k *Cache) Files(id int) []redundancy.File { return k.parts.files(id, k.World.Rank()) }
 
-// Delete removes a dataset, usable or not, with all its files. It is
-// collective.
+// Delete removes a dataset, usable or not, with all its files. What cannot be deleted
+// is reported and set aside (aside.go); an error is one of MPI. It is collective.
 func (k *Cache) Delete(id int) error {
 	var err error
 	if c := k.Find(id); c != nil {
 		err = c.free()
 	}
 	k.list = slices.DeleteFunc(k.list, func(c *Cached) bool { return c.ID() == id })
-	if err := mpi.Agree(k.World, cmp.Or(err, k.parts.deleteAll(id))); err != nil {
+	stuck := k.parts.deleteAll(id)
+	if stuck != nil {
+		k.Log.Detail("dataset %d: %v", id, stuck)
+	}
+	if err := mpi.Agree(k.World, err); err != nil {
 		return err
 	}
-	return mpi.Agree(k.World, k.parts.removeDir(id))
+	k.parts.removeDir(id)
+	if err := k.World.Barrier(); err != nil {
+		return err
+	}
+	if stuck != nil { // the entries go after the files
+		k.parts.forget(id)
+	}
+	return nil
 }
 
 // Evict deletes datasets to make room for another one, and those that this run cannot
@@ -224,6 +266,7 @@ func (k *Cache) Evict(leaving []*Cached) error {
 			return err
 		}
 	}
+	k.removeStrays()
 	for _, c := range leaving {
 		k.Log.Info("dataset %d (%s) leaves the cache to make room", c.ID(), c.Name())
 		own, made := redundancy.Split(k.Files(c.ID()))
@@ -242,13 +285,25 @@ func (k *Cache) Evict(leaving []*Cached) error {
 	return nil
 }
 
-// Purge deletes all datasets, usable or not. It is collective.
+// Purge deletes all datasets, usable or not, the newest last: if it is interrupted, a run
+// that does not purge must not find an old checkpoint where a newer one has been flushed. It
+// is collective.
 func (k *Cache) Purge() error {
-	return k.parts.each(func(id int) error {
+	k.removeStrays()
+	var ids []int
+	err := k.parts.each(func(id int) error {
 		k.highest = max(k.highest, id)
-		k.Log.Info("dataset %d is deleted from the cache", id)
-		return k.Delete(id)
+		ids = append(ids, id)
+		return nil
 	})
+	for _, id := range slices.Backward(ids) {
+		if err != nil {
+			break
+		}
+		k.Log.Info("dataset %d is deleted from the cache", id)
+		err = k.Delete(id)
+	}
+	return err
 }
 
 // Close closes what Open has opened, also after Open has failed.

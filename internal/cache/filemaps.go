@@ -3,9 +3,12 @@ package cache
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/filemap"
@@ -20,13 +23,17 @@ import (
 //
 // At any instant every entry is in some filemap on disk: the first rank of the node
 // writes one with all entries, and one with its own share only when the others have
-// written theirs.
+// written theirs. If every rank finds its entries where they should be, nothing is
+// written: the storage may be full.
 type filemaps struct {
 	node mpi.Comm
 	dir  string
 	rank int // of the caller in the job
 	log  *report.Logger
 	own  *filemap.Store
+
+	here    []int64 // the ranks of the node, by their ranks in the job
+	settled bool    // the filemaps can stay as they are; known to the first rank
 }
 
 // Names in the control directory, with the names they have in SCR.
@@ -40,25 +47,36 @@ func (f *filemaps) path(rank int) string {
 	return filepath.Join(f.dir, fmt.Sprintf("filemap_%d.scrinfo", rank))
 }
 
-// collect merges all filemaps on the node into the filemap of its first rank, to
-// which it returns all entries. It is collective over the node; the error is agreed.
+// collect merges all filemaps on the node. Its first rank gets all entries, and has
+// them in its own filemap if some must go to another. It is collective over the node;
+// the error is agreed.
 func (f *filemaps) collect() (*filemap.Map, error) {
+	f.here = make([]int64, f.node.Size())
+	f.here[f.node.Rank()] = int64(f.rank)
+	if err := f.node.Allreduce(f.here, mpi.Sum); err != nil {
+		return nil, err
+	}
 	all := &filemap.Map{}
 	err := mpi.OnRoot(f.node, func() error {
 		found, err := match(f.dir, filemap.Pattern)
 		if err != nil {
 			return err
 		}
+		f.settled = len(found) > 0
 		for _, path := range append(found, f.path(0)) {
 			s, err := f.open(path)
 			if err != nil {
 				return err
 			}
+			f.settled = f.settled && f.inPlace(path, &s.Map)
 			all.Merge(&s.Map)
 			f.own = s // the last of them stays
 			if err := s.Close(); err != nil {
 				return err
 			}
+		}
+		if f.settled {
+			return nil
 		}
 		f.own.Merge(all)
 		return f.own.Fold()
@@ -66,23 +84,87 @@ func (f *filemaps) collect() (*filemap.Map, error) {
 	return all, err
 }
 
-// open opens a filemap, and begins another in place of one that is corrupt.
+// inPlace reports whether the filemap at path is one of a rank on the node, and has no
+// entries of another rank on it.
+func (f *filemaps) inPlace(path string, m *filemap.Map) bool {
+	for i := range f.here {
+		if f.path(i) == path {
+			return !slices.ContainsFunc(m.AllRanks(), func(rank int) bool {
+				of := slices.Index(f.here, int64(rank))
+				return of >= 0 && of != i
+			})
+		}
+	}
+	return false
+}
+
+// open opens a filemap. One that cannot be read is set aside, and another is begun.
 func (f *filemaps) open(path string) (*filemap.Store, error) {
 	s, err := filemap.OpenStore(path)
-	if !errors.Is(err, hash.ErrCorrupt) {
+	if err == nil || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM) {
 		return s, err
 	}
 	// Its files count as lost, and may be rebuilt.
-	f.log.Warn("%v; its entries are lost", err)
-	if err := filemap.RemoveStore(path); err != nil {
-		return nil, err
+	parts := filemap.Journals(path)
+	if _, e := hash.ReadFile(path); e != nil {
+		parts = append(parts, path)
+	}
+	for _, part := range parts {
+		aside, e := setAside(part)
+		if e != nil {
+			return nil, e
+		}
+		f.log.Warn("%v; %s is now %s, and its entries are lost", err, part, aside)
 	}
 	return filemap.OpenStore(path)
+}
+
+// setAside renames a file of a control directory that cannot be used, or what is there
+// in its place, and returns its new path.
+func setAside(path string) (string, error) {
+	aside := path + ".damaged"
+	if err := removeTree(aside); err != nil { // of an earlier run
+		return "", err
+	}
+	return aside, os.Rename(path, aside)
 }
 
 // deal gives each rank on the node its share of the entries that the first rank has
 // collected. It is collective over the node; the error is agreed.
 func (f *filemaps) deal(all *filemap.Map) error {
+	first := f.node.Rank() == 0
+	settled, err := mpi.Any(f.node, first && f.settled)
+	if err != nil {
+		return err
+	}
+	if settled {
+		err = f.reopen()
+	} else {
+		err = f.redistribute(all)
+	}
+	if err := mpi.Agree(f.node, err); err != nil {
+		return err
+	}
+	if first {
+		err = f.tidy()
+	}
+	return mpi.Agree(f.node, err)
+}
+
+// reopen opens the caller's filemap where it is.
+func (f *filemaps) reopen() (err error) {
+	if f.node.Rank() > 0 {
+		f.own, err = filemap.OpenStore(f.path(f.node.Rank()))
+	}
+	if err == nil && f.own.New() {
+		err = f.own.Fold()
+	}
+	return err
+}
+
+// redistribute writes the caller's share of the entries to its filemap. It is collective
+// over the node.
+func (f *filemaps) redistribute(all *filemap.Map) error {
 	first := f.node.Rank() == 0
 	share, err := f.share(all)
 	if err := mpi.Agree(f.node, err); err != nil {
@@ -91,28 +173,18 @@ func (f *filemaps) deal(all *filemap.Map) error {
 	if !first {
 		err = f.write(share)
 	}
-	if err := mpi.Agree(f.node, err); err != nil {
+	if err := mpi.Agree(f.node, err); err != nil || !first {
 		return err
 	}
-	if first {
-		f.own.Map = *share
-		if err = f.own.Fold(); err == nil {
-			err = f.tidy()
-		}
-	}
-	return mpi.Agree(f.node, err)
+	f.own.Map = *share
+	return f.own.Fold()
 }
 
 // share returns the caller's share of the entries, which the first rank sends.
 func (f *filemaps) share(all *filemap.Map) (*filemap.Map, error) {
-	here := make([]int64, f.node.Size())
-	here[f.node.Rank()] = int64(f.rank)
-	if err := f.node.Allreduce(here, mpi.Sum); err != nil {
-		return nil, err
-	}
 	send := hash.New()
 	if f.node.Rank() == 0 {
-		for i, share := range divide(all, here) {
+		for i, share := range divide(all, f.here) {
 			send.Set(strconv.Itoa(i), share.Hash())
 		}
 	}
@@ -153,8 +225,8 @@ func (f *filemaps) write(share *filemap.Map) error {
 	return f.own.Fold()
 }
 
-// tidy removes filemaps that no rank of the node uses now, and writes the list of the
-// others.
+// tidy removes filemaps that no rank of the node uses now, and journals of none, and
+// writes the list of the others.
 func (f *filemaps) tidy() error {
 	list := hash.New()
 	keep := map[string]bool{}
@@ -173,7 +245,34 @@ func (f *filemaps) tidy() error {
 			}
 		}
 	}
-	return hash.WriteFile(filepath.Join(f.dir, masterFile), list)
+	journals, _ := match(f.dir, filemap.JournalPattern)
+	for _, path := range journals {
+		if filemap.OldJournal(path) {
+			_ = os.Remove(path) // it only takes space
+		}
+	}
+	f.writeList(list)
+	return nil
+}
+
+// writeList writes the list of filemaps, unless it is there. Only commands of SCR read
+// it, so an error does not matter to the run.
+func (f *filemaps) writeList(list *hash.Hash) {
+	path := filepath.Join(f.dir, masterFile)
+	if there, err := hash.ReadFile(path); err == nil && there.Equal(list) {
+		return
+	}
+	err := hash.WriteFile(path, list)
+	if err != nil {
+		if info, e := os.Lstat(path); e == nil && !info.Mode().IsRegular() {
+			if _, err = setAside(path); err == nil {
+				err = hash.WriteFile(path, list)
+			}
+		}
+	}
+	if err != nil {
+		f.log.Warn("the list of filemaps cannot be written: %v", err)
+	}
 }
 
 // close closes the caller's filemap.

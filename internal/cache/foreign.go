@@ -35,7 +35,7 @@ func (k *Cache) Parts(f Foreign) (map[int][]redundancy.File, error) {
 		if rank >= f.Ranks || !k.parts.maps.Dataset(id, rank).Complete() {
 			continue // a description that the caller keeps for a neighbour
 		}
-		if err := k.parts.maps.Check(id, rank); err != nil {
+		if err := k.parts.maps.CheckData(id, rank, -1); err != nil {
 			wrong = err
 			continue
 		}

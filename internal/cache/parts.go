@@ -85,7 +85,7 @@ func (p *parts) makeDir(id int) error {
 	return nil
 }
 
-// deleteAll deletes all parts of a dataset.
+// deleteAll deletes all parts of a dataset, as far as that is possible.
 func (p *parts) deleteAll(id int) error {
 	var failed error
 	for _, rank := range p.maps.Ranks(id) {
@@ -95,15 +95,29 @@ func (p *parts) deleteAll(id int) error {
 }
 
 // removeDir deletes the rest of the directory of a dataset: directories, and files
-// that the program made without Route.
-func (p *parts) removeDir(id int) error {
+// that the program made without Route. What cannot be deleted is set aside.
+func (p *parts) removeDir(id int) {
 	dir := p.places.dir(id)
 	for known := range p.dirs {
 		if known == dir || strings.HasPrefix(known, dir+"/") {
 			delete(p.dirs, known)
 		}
 	}
-	return p.places.remove(id)
+	if left, err := p.places.remove(id); err != nil {
+		tellUndeleted(p.log, fmt.Errorf("dataset %d cannot be deleted from the cache: %w", id, err), left)
+	}
+}
+
+// forget removes all entries of a dataset whose directory is deleted or set aside.
+func (p *parts) forget(id int) {
+	for _, rank := range p.maps.Ranks(id) {
+		p.maps.RemoveRank(id, rank)
+	}
+	// Until the filemap can be written it has entries of files that are not there, as
+	// after a kill.
+	if err := p.maps.Fold(); err != nil {
+		p.log.Warn("that dataset %d is deleted cannot be recorded: %v", id, err)
+	}
 }
 
 // deletePart deletes a rank's files of a dataset, and then its entry, which is
@@ -122,7 +136,7 @@ func (p *parts) delete(id, rank int, files ...redundancy.File) error {
 		if !p.places.inside(f.Path) {
 			return fmt.Errorf("filemap names %s, which is in no cache directory", f.Path)
 		}
-		if err := remove(f.Path); err != nil && !errors.Is(err, unix.ENOTDIR) {
+		if err := p.places.clear(f.Path); err != nil && !errors.Is(err, unix.ENOTDIR) {
 			return err
 		}
 		p.maps.RemoveFile(id, rank, f.Path)

@@ -157,19 +157,22 @@ func (p *places) dir(id int) string {
 }
 
 // remove deletes the rest of the directory of a dataset, if the caller is responsible
-// for it, and forgets its place.
-func (p *places) remove(id int) error {
+// for it, and forgets its place. A directory that cannot be deleted is set aside; left
+// is where it is then.
+func (p *places) remove(id int) (left string, err error) {
 	x := p.place(id)
-	var err error
 	if p.leads(x) {
-		err = os.RemoveAll(p.dir(id))
+		dir := p.dir(id)
+		if err = removeTree(dir); err != nil {
+			left = cmp.Or(x.setAside(id, dir), dir)
+		}
 		if x.store == nil { // no dataset will be put there again
 			_ = os.Remove(x.dir)
 			_ = os.Remove(filepath.Dir(x.dir))
 		}
 	}
 	delete(p.of, id)
-	return err
+	return left, err
 }
 
 // device identifies shared storage among storage of the same name, "" for storage of

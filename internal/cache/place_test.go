@@ -13,6 +13,7 @@ import (
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
 )
@@ -83,7 +84,7 @@ func TestPlaces_Find(t *testing.T) {
 		if err := mpi.Agree(node, nil); err != nil {
 			return err
 		}
-		err = p.remove(1)
+		_, err = p.remove(1)
 		if p.place(1) != p.all[0] {
 			return fmt.Errorf("a dataset that is removed is in %s", p.dir(1))
 		}
@@ -107,7 +108,7 @@ func TestPlace_Spare(t *testing.T) {
 		for _, use := range []func() error{
 			func() error { return x.recycle(0)(filepath.Join(x.dir, "next")) },
 			func() error { return p.dropSpares(0) },
-			p.removeOldSpares,
+			func() error { p.removeOldSpares(&report.Logger{}); return nil },
 		} {
 			must(t, os.WriteFile(f.Path, []byte("12345"), 0o600))
 			must(t, f.Meta.Record(f.Path))

@@ -132,7 +132,11 @@ func (k *Cache) restore(c *Cached) (outcome string, err error) {
 		return "", err
 	}
 	// Before the ranks that had the descriptions delete them.
-	if err := mpi.Agree(k.World, k.descs.record(c)); err != nil {
+	known := k.descs.known(id)
+	if err = k.descs.record(c); known && noRoom(err) {
+		err = nil // no other rank has to have it
+	}
+	if err := mpi.Agree(k.World, err); err != nil {
 		return "", err
 	}
 	if c.store.Shared {
@@ -160,7 +164,7 @@ func (k *Cache) restore(c *Cached) (outcome string, err error) {
 func (k *Cache) migration(c *Cached) *migrate.Migration {
 	id := c.ID()
 	return &migrate.Migration{
-		World: k.World, Log: k.Log, Piece: k.Piece, Maps: k.parts.maps,
+		World: k.World, Log: k.Log, Piece: k.Piece, Maps: k.parts.maps, Made: c.made(),
 		ID: id, Dir: k.places.dir(id), Device: k.places.device(id),
 		Files:  func(rank int) []redundancy.File { return k.parts.files(id, rank) },
 		Delete: func(rank int, files ...redundancy.File) error { return k.parts.delete(id, rank, files...) },

@@ -3,90 +3,123 @@ package cache
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
 )
 
+// damage is what a rank has lost of a dataset.
+type damage int64
+
+const (
+	none    damage = iota
+	exposed        // its redundancy only
+	lost           // files of the program
+)
+
 // repair checks every file of a dataset and rebuilds what is lost or corrupt.
 // It checks files that it reads to rebuild others in the same pass. A corrupt one
 // counts as lost, and repair begins again, until all files are right or a set has lost
-// more than its scheme bears. It is collective.
+// more than its scheme bears.
+//
+// A set that has all files of the program makes its redundancy again, however much of that
+// is lost, and does not touch the files. It is collective.
 func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err error) {
 	id, me := c.ID(), k.World.Rank()
-	outcome = "as it was in the cache"
-	lost := !k.parts.maps.Whole(id, me)
-	if !lost {
-		files = k.Files(id)
-	}
+	mine := k.damage(c)
 	for {
-		members, err := lostMembers(c.Desc.Set, lost)
+		members, encode, err := damagedMembers(c.Desc.Set, mine)
 		if err != nil {
 			return nil, "", err
 		}
-		if err := k.checkBearable(c, members, lost); err != nil {
+		if err := k.checkBearable(c, members, encode, mine); err != nil {
 			return nil, "", err
 		}
-		if lost { // the rest of my files makes room for all of them
-			err = k.parts.delete(id, me, k.Files(id)...)
+		files = k.Files(id)
+		own, made := redundancy.Split(files)
+		switch {
+		case mine != none && encode:
+			err = k.dropRedundancy(id, made)
+			files = own
+		case mine != none: // the rest of my files makes room for all of them
+			err = k.parts.delete(id, me, files...)
 		}
 		if err := mpi.Agree(k.World, err); err != nil {
 			return nil, "", err
 		}
-		after, err := k.attempt(c, files, members)
-		found := !lost && errors.As(err, new(*redundancy.CorruptError)) // false for another member's file
-		counts := []int64{one(lost), one(found), one(err != nil)}
+		after, err := k.attempt(c, files, members, encode)
+		found := mine != lost && errors.As(err, new(*redundancy.CorruptError)) // false for another member's file
+		counts := []int64{one(mine == lost), one(mine == exposed), one(found), one(err != nil)}
 		if err := k.World.Allreduce(counts, mpi.Sum); err != nil {
 			return nil, "", err
 		}
 		switch {
-		case counts[1] > 0: // repeat the attempt
-			lost = lost || found
-		case counts[2] > 0:
+		case counts[2] > 0: // repeat the attempt
+			if found {
+				mine = k.foundDamage(own)
+			}
+		case counts[3] > 0:
 			return nil, "", mpi.Agree(k.World, err)
 		default:
-			if lost {
+			if mine != none {
 				k.Log.Local("dataset %d: rebuilt my %s", id, describeFiles(after))
 			}
-			if counts[0] > 0 {
-				outcome = fmt.Sprintf("rebuilt from redundancy, %d of %d ranks had lost files", counts[0], k.World.Size())
-			}
-			return after, outcome, nil
+			return after, describeRepair(counts[0], counts[1], k.World.Size()), nil
 		}
 	}
 }
 
-// lostMembers returns the members of a set that have lost files. It is collective
-// over the set.
-func lostMembers(set *redundancy.Set, lost bool) ([]int, error) {
-	flags := make([]int64, set.Size())
-	flags[set.Me()] = one(lost)
-	if err := set.Comm.Allreduce(flags, mpi.Sum); err != nil {
-		return nil, err
+// damage is what the caller has lost of a dataset, as far as that shows without reading.
+func (k *Cache) damage(c *Cached) damage {
+	switch id, me := c.ID(), k.World.Rank(); {
+	case k.parts.maps.Whole(id, me):
+		return none
+	case k.parts.maps.CheckData(id, me, c.made()) == nil:
+		return exposed
 	}
-	var members []int
-	for m, flag := range flags {
-		if flag != 0 {
+	return lost
+}
+
+// foundDamage is what the caller has lost once a file of it has turned out to be corrupt.
+// The error may name the wrong one, if a header is.
+func (k *Cache) foundDamage(own []redundancy.File) damage {
+	if redundancy.Verify(own, k.Piece) == nil {
+		return exposed
+	}
+	return lost
+}
+
+// damagedMembers returns the members of a set that have lost something, and whether that
+// is redundancy only. It is collective over the set.
+func damagedMembers(set *redundancy.Set, mine damage) (members []int, encode bool, err error) {
+	all := make([]int64, set.Size())
+	all[set.Me()] = int64(mine)
+	if err := set.Comm.Allreduce(all, mpi.Sum); err != nil {
+		return nil, false, err
+	}
+	for m, d := range all {
+		if damage(d) != none {
 			members = append(members, m)
 		}
 	}
-	return members, nil
+	return members, len(members) > 0 && !slices.Contains(all, int64(lost)), nil
 }
 
 // checkBearable is an error on all ranks if some set has lost more members than
 // its scheme bears. It is collective.
-func (k *Cache) checkBearable(c *Cached, members []int, lost bool) error {
+func (k *Cache) checkBearable(c *Cached, members []int, encode bool, mine damage) error {
 	set, scheme := c.Desc.Set, c.Desc.Scheme
 	var err error
-	if !scheme.Bears(set.Size(), members) {
-		err = fmt.Errorf("%d of the %d members of set %d have lost files, %s bears the loss of %d",
+	if !encode && !scheme.Bears(set.Size(), members) {
+		err = fmt.Errorf("%d of the %d members of set %d have lost files, %s tolerates the loss of %d",
 			len(members), set.Size(), set.ID, scheme.Name(), scheme.Failures(set.Size()))
 	}
 	err = mpi.Agree(k.World, err)
 	if err == nil {
 		return nil
 	}
-	who, e := losses(k.World, k.Node, lost)
+	who, e := losses(k.World, k.Node, mine != none)
 	if e != nil {
 		return e
 	}
@@ -100,20 +133,66 @@ func (k *Cache) checkBearable(c *Cached, members []int, lost bool) error {
 	return fmt.Errorf("%w: %s have lost files; %w", redundancy.ErrUnrecoverable, who, err)
 }
 
-// attempt verifies the caller's files, or rebuilds those of the members that have lost
-// theirs. It returns the caller's files, and reports a corrupt one to the user. It is
-// collective over the set.
-func (k *Cache) attempt(c *Cached, files []redundancy.File, members []int) ([]redundancy.File, error) {
+// attempt verifies the caller's files, or makes the redundancy of the set again, or rebuilds
+// the files of the members that have lost theirs. It returns the caller's files, and
+// reports a corrupt one to the user. It is collective over the set.
+func (k *Cache) attempt(c *Cached, files []redundancy.File, members []int, encode bool) ([]redundancy.File, error) {
 	var err error
-	if len(members) == 0 {
+	switch {
+	case len(members) == 0:
 		err = c.Desc.Scheme.Verify(k.job(c), files)
-	} else {
+	case encode:
+		files, err = k.encodeAgain(c, files)
+	default:
 		files, err = c.Desc.Scheme.Recover(k.job(c), files, members)
 	}
 	if corrupt := new(redundancy.CorruptError); errors.As(err, &corrupt) {
 		k.Log.Warn("dataset %d: %v", c.ID(), corrupt)
 	}
 	return files, err
+}
+
+// encodeAgain makes the redundancy of a set again, once all its members have found that
+// their files hold what was written to them: of others it would be of use to nobody, and
+// what is left of the old might be. If a redundancy file cannot be stored, the files are used
+// without it. It is collective over the set.
+func (k *Cache) encodeAgain(c *Cached, files []redundancy.File) ([]redundancy.File, error) {
+	own, _ := redundancy.Split(files)
+	err := redundancy.Verify(own, k.Piece)
+	bad, e := mpi.Any(c.Desc.Set.Comm, err != nil)
+	if e != nil || bad {
+		return files, errors.Join(err, e)
+	}
+	var again []redundancy.File
+	for _, f := range own {
+		again = append(again, redundancy.File{Path: f.Path, Meta: f.Meta.Clone()})
+	}
+	made, err := c.Desc.Scheme.Encode(k.job(c), again)
+	if errors.Is(err, redundancy.ErrCorrupt) {
+		return files, fmt.Errorf("was right before: %v", err) // nothing may be rebuilt from what it now is
+	}
+	for i, f := range own {
+		want, known := f.Meta.CRC()
+		if got, _ := again[i].Meta.CRC(); err == nil && known && got != want {
+			return files, fmt.Errorf("%s changes while it is read", f.Path)
+		}
+	}
+	c.bare = err != nil
+	if c.bare {
+		k.Log.Warn("dataset %d: its redundancy is lost and cannot be made again: %v; the dataset is used, but a lost node would lose it", c.ID(), err)
+		_, left := redundancy.Split(k.Files(c.ID()))
+		return own, k.dropRedundancy(c.ID(), left)
+	}
+	return append(own, made...), nil
+}
+
+// dropRedundancy deletes redundancy files that are of no use. The entry of the one that a
+// rank has stays, since it is made again, and there may be no room to write a filemap.
+func (k *Cache) dropRedundancy(id int, made []redundancy.File) error {
+	if len(made) == 1 && k.places.inside(made[0].Path) {
+		return k.places.clear(made[0].Path)
+	}
+	return k.parts.delete(id, k.World.Rank(), made...)
 }
 
 func describeFiles(files []redundancy.File) string {
@@ -123,4 +202,16 @@ func describeFiles(files []redundancy.File) string {
 		bytes += f.Meta.Size()
 	}
 	return fmt.Sprintf("%d files and %d of redundancy, %d bytes", len(own), len(made), bytes)
+}
+
+// describeRepair says what was necessary: so many ranks had lost files, and so many
+// redundancy only.
+func describeRepair(lost, exposed int64, ranks int) string {
+	switch {
+	case lost == 0 && exposed == 0:
+		return "as it was in the cache"
+	case lost == 0:
+		return fmt.Sprintf("redundancy was made again, %d of %d ranks had lost theirs", exposed, ranks)
+	}
+	return fmt.Sprintf("rebuilt from redundancy, %d of %d ranks had lost files", lost+exposed, ranks)
 }

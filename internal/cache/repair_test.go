@@ -24,6 +24,7 @@ type scripted struct {
 	redundancy.Single
 	rank    int
 	script  func(rank, attempt int, lost []int) error
+	path    string // of the rank's file
 	attempt int
 	log     *attempts
 }
@@ -47,7 +48,11 @@ func (s *scripted) Recover(_ *redundancy.Job, files []redundancy.File, lost []in
 	s.log.lost[s.attempt] = fmt.Sprint(lost)
 	s.log.mu.Unlock()
 	s.attempt++
-	return files, s.script(s.rank, s.attempt-1, lost)
+	err := s.script(s.rank, s.attempt-1, lost)
+	if errors.Is(err, redundancy.ErrCorrupt) {
+		err = errors.Join(err, os.WriteFile(s.path, []byte("54321"), 0o600))
+	}
+	return files, err
 }
 
 // openCache opens a cache on a node of the rank's own.
@@ -129,6 +134,7 @@ func TestRepair(t *testing.T) {
 			if err != nil {
 				return err
 			}
+			scheme.path = path
 			if err := k.Complete(d, os.WriteFile(path, []byte("12345"), 0o600)); err != nil {
 				return err
 			}

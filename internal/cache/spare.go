@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/report"
 )
 
 // A redundancy file of an evicted dataset is used again for the next dataset. In
@@ -60,16 +61,16 @@ func (p *places) dropSpares(rank int) error {
 }
 
 // removeOldSpares removes the spare files that a killed run has left.
-func (p *places) removeOldSpares() error {
-	var failed error
+func (p *places) removeOldSpares(log *report.Logger) {
 	for _, x := range p.all {
 		if !p.leads(x) {
 			continue
 		}
 		spares, _ := match(x.dir, sparePattern)
 		for _, path := range spares {
-			failed = cmp.Or(failed, remove(path))
+			if err := removeTree(path); err != nil {
+				tellUndeleted(log, err, path)
+			}
 		}
 	}
-	return failed
 }

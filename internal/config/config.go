@@ -1,6 +1,6 @@
 // Package config finds the value of every parameter.
 //
-// A value is taken from the first of these that has one:
+// A value comes from the first of these places that has one:
 //
 //	the environment
 //	the user's file      $SCR_CONF_FILE, else <prefix>/.scrconf
@@ -8,18 +8,18 @@
 //	the system's file    /etc/scr.conf, or what the installation chose
 //	the default          in the table Parameters, and nowhere else
 //
-// An empty value counts as none, also where expansion made it empty. In files,
-// program settings and defaults $VAR and ${VAR} stand for variables of the
-// environment, nothing where they are unset; $$ is a dollar sign. Two names
-// are not left to the environment: $PWD is the directory the process works in,
-// and $SCR_PREFIX the prefix directory that was decided on. The prefix decides
-// where the user's file is, so that file cannot set it.
+// An empty value counts as none, also if expansion made it empty. In files, in the
+// program's settings and in defaults, $VAR and ${VAR} are replaced by variables of the
+// environment, or by nothing if they are unset; $$ is a dollar sign. Two names do not
+// come from the environment: $PWD is the working directory of the process, and
+// $SCR_PREFIX is the value of that parameter. The prefix decides where the user's file
+// is, so that file cannot set it.
 //
-// Rank 0 reads the files and decides on parameters of scope Job. Parameters
-// of scope Rank are found on each rank by the same rule, with that rank's
-// environment. Items (GROUPS, STORE, CKPT) are decided on by rank 0, and all
-// of one kind come from one place: as in SCR, a user who describes a
-// checkpoint replaces the descriptors of the system's file, so that the two do not mix.
+// Rank 0 reads the files and decides on parameters of scope Job. Each rank finds
+// parameters of scope Rank by the same rule with its own environment. Rank 0 also decides
+// on items (GROUPS, STORE, CKPT), and all items of one kind come from one place. As in
+// SCR, CKPT lines in the user's file replace those in the system's file, and do not mix
+// with them.
 package config
 
 //go:generate go run ./generate
@@ -41,8 +41,8 @@ type Config struct {
 	items  *hash.Hash       // kind -> id -> field -> value; a number has no suffix, and a Bool is 0 or 1
 }
 
-// Source says where the value of a field of Values came from, to which it takes
-// a pointer: c.Source(&c.JobID).
+// Source says where the value of a field of Values came from. field is a pointer to it, as
+// in c.Source(&c.JobID).
 func (c *Config) Source(field any) Source {
 	for name, f := range fields(&c.Values) {
 		if f == field {
@@ -52,9 +52,9 @@ func (c *Config) Source(field any) Source {
 	return Source{}
 }
 
-// Query answers what SCR_Config asks after SCR_Init: "NAME" for a parameter,
-// "KIND=id FIELD" for a field of an item, "KIND" for the ids of all items. ok
-// is false for what has no value. To ask for a change is an error.
+// Query answers the queries that SCR_Config accepts after SCR_Init: "NAME" for a
+// parameter, "KIND=id FIELD" for a field of an item, "KIND" for the ids of all items. ok
+// is false if there is no value. A string that would change a setting is an error.
 func (c *Config) Query(s string) (result string, ok bool, err error) {
 	pairs, err := parseLine(s)
 	if err != nil {

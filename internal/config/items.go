@@ -11,13 +11,13 @@ import (
 type Lines struct {
 	Stores    []Store
 	Ckpts     []Ckpt                       // in the order of their ids
-	CkptsFrom Level                        // the place that they were found in; Default if there are none
+	CkptsFrom Level                        // the place they came from; Default if there are none
 	Groups    map[string]map[string]string // node -> kind of group -> name of the group
-	CntlDirs  map[string]int64             // directory -> bytes that there have to be
+	CntlDirs  map[string]int64             // directory -> least size of its file system in bytes
 	CacheDirs map[string]int64
 }
 
-// Store returns the line about a store, one that says nothing if there is none.
+// Store returns the line about a store. If there is none, it returns one with no fields set.
 func (l *Lines) Store(id string) Store {
 	for _, s := range l.Stores {
 		if s.ID == id {
@@ -27,13 +27,13 @@ func (l *Lines) Store(id string) Store {
 	return Store{ID: id, Path: id}
 }
 
-// Optional is the value of a field that an item may leave open.
+// Optional is the value of a field that a line may omit.
 type Optional[T any] struct {
 	Value T
 	Set   bool
 }
 
-// Or returns the value, or another one if it was left open.
+// Or returns the value if it was set, and otherwise the argument.
 func (o Optional[T]) Or(otherwise T) T {
 	if o.Set {
 		return o.Value
@@ -46,8 +46,8 @@ func (o *Optional[T]) store(v value) {
 	o.Set = true
 }
 
-// linesOf makes structs of kind -> id -> field -> value, in which every value is
-// one that its field accepts. paths is where stores are on this rank.
+// linesOf makes structs from the hash kind -> id -> field -> value, whose values have been
+// checked. paths has the directory of each store on this rank.
 func linesOf(all *hash.Hash, paths map[string]string) Lines {
 	x := Lines{Groups: map[string]map[string]string{}, CntlDirs: sizes(all.Get("CNTLDIR")), CacheDirs: sizes(all.Get("CACHEDIR"))}
 	for id, h := range all.Get("STORE").All() {
@@ -69,18 +69,18 @@ func linesOf(all *hash.Hash, paths map[string]string) Lines {
 	return x
 }
 
-// fill sets those fields of an item that h has.
+// fill sets the fields of an item for which h has a value.
 func fill(kind string, item any, h *hash.Hash) {
 	for name, field := range fields(item) {
 		if text := h.Text(name); text != "" {
-			v, _ := find(findKind(kind).Fields, name).read(text) // was checked when it was set
+			v, _ := find(findKind(kind).Fields, name).read(text) // rank 0 has checked it
 			v.store(field)
 		}
 	}
 }
 
-// fields returns pointers to the fields of a generated struct, to which it takes
-// a pointer, by the names of the parameters.
+// fields returns pointers to the fields of a generated struct by the names of the
+// parameters. of is a pointer to the struct.
 func fields(of any) map[string]any {
 	v, list := reflect.ValueOf(of).Elem(), map[string]any{}
 	for i := range v.NumField() {

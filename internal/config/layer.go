@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// maxFile is more bytes than any file of settings has.
+// maxFile limits the bytes that are read of a configuration file. No real one is as large.
 const maxFile = 16 << 20
 
 // setting is a value as it was set, before expansion.
@@ -30,10 +30,10 @@ type item struct {
 type layer struct {
 	level  Level
 	values map[string]setting
-	order  []string                    // names in values, as they came
+	order  []string                    // names in values, in the order in which they were set
 	items  map[string]map[string]*item // by kind and id
 
-	replaced []string // what a file says twice, and not alike
+	replaced []string // a warning for each field that a file sets twice to different values
 }
 
 func newLayer(level Level) *layer {
@@ -59,7 +59,7 @@ func readText(path string) (string, error) {
 		return "", err
 	}
 	if len(data) > maxFile {
-		return "", fmt.Errorf("%s: more than %d bytes are no configuration file", path, maxFile)
+		return "", fmt.Errorf("%s: a configuration file must not have more than %d bytes", path, maxFile)
 	}
 	return string(data), nil
 }
@@ -69,7 +69,7 @@ func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// layerOf reads the text of a configuration file, which is called name.
+// layerOf parses the text of the configuration file with this name.
 func layerOf(level Level, name, text string) (*layer, error) {
 	l := newLayer(level)
 	lines, err := parse(name, text)
@@ -81,8 +81,8 @@ func layerOf(level Level, name, text string) (*layer, error) {
 	return l, err
 }
 
-// add takes the settings of one line, all or none of them. Later lines win
-// over earlier ones; one that sets something to nothing unsets it.
+// add adds the settings of one line, or none of them if it returns an error. Later lines
+// override earlier ones; an empty value unsets a setting.
 func (l *layer) add(pairs []pair, where string) error {
 	if len(pairs) == 0 {
 		return nil
@@ -145,7 +145,7 @@ func (l *layer) addItem(kind, id string, fields []pair, where string) {
 			delete(it.fields, p.key)
 			continue
 		}
-		// Programs set things anew; in a file it is one line too many.
+		// A program may set a field again, but in a file that is probably a mistake.
 		if old, ok := it.fields[p.key]; ok && old.text != p.value && where != "" {
 			l.replaced = append(l.replaced, at(where, "%s=%s is here a second time, and its %s=%s takes the place of %s=%s (%s)",
 				kind, id, p.key, p.value, p.key, old.text, old.where))
@@ -154,7 +154,7 @@ func (l *layer) addItem(kind, id string, fields []pair, where string) {
 	}
 }
 
-// lines returns the settings in a fixed order, a parameter or an item a line.
+// lines returns the settings in a fixed order, one line for each parameter or item.
 func (l *layer) lines() [][]pair {
 	var lines [][]pair
 	for _, name := range slices.Sorted(maps.Keys(l.values)) {
@@ -173,7 +173,7 @@ func (l *layer) lines() [][]pair {
 	return lines
 }
 
-// at says where what a warning is about was set.
+// at formats a warning about a setting and puts the place of the setting in front.
 func at(where, format string, args ...any) string {
 	text := fmt.Sprintf(format, args...)
 	if where == "" {

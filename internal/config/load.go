@@ -12,24 +12,26 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// systemFile is where an installation keeps its settings. To be changed with
+// systemFile is the path of the system's configuration file. An installation sets another
+// one with
 //
 //	go build -ldflags "-X github.com/goscr/goscr/internal/config.systemFile=/opt/scr/etc/scr.conf"
 var systemFile = "/etc/scr.conf"
 
-// settingsFile is where the settings of a program are kept for commands,
-// below the prefix directory.
+// settingsFile is the file below the prefix directory in which the program's settings are
+// stored for commands.
 const settingsFile = ".scr/app.conf"
 
-// Load finds the values on all ranks of c, or for a process on its own if c
-// is nil. It is collective. The settings of the program may be nil, and must be
-// the same on all ranks; a nil environ is that of the settings. In a program in
-// C it must be C's getenv, since Go's copy is as old as the process.
+// Load finds the values on all ranks of c, or for a single process if c is nil. It is
+// collective. The settings of the program may be nil, and must be the same on all ranks.
+// If environ is nil, the Environ of the settings is used. For a program in C, environ must
+// call C's getenv: Go copied the environment when the process began, and the program may
+// have changed it since.
 //
-// An error is the same on all ranks: a file that cannot be read or parsed, or
-// a value that its parameter does not accept. A file that does not exist is
-// no error. The warnings, one line each and the same on all ranks, are about
-// settings that have no effect, such as misspelt ones.
+// Load fails, with the same error on all ranks, if a file cannot be read or parsed, or if a
+// parameter does not accept its value. A file that does not exist is no error. The
+// warnings, one line each and the same on all ranks, are about settings that have no
+// effect, such as misspelt ones.
 func Load(c mpi.Comm, program *Settings, environ func(string) (string, bool)) (*Config, []string, error) {
 	if program == nil {
 		program = &Settings{}
@@ -56,7 +58,7 @@ func Load(c mpi.Comm, program *Settings, environ func(string) (string, bool)) (*
 	if err := mpi.Agree(c, err); err != nil {
 		return nil, nil, err
 	}
-	// A rank that has no values must still take part in what follows.
+	// A rank on which this fails must still take part in the Agree that follows.
 	shared, err = hash.Bcast(shared, 0, c)
 	var cfg *Config
 	var warnings []string
@@ -69,9 +71,9 @@ func Load(c mpi.Comm, program *Settings, environ func(string) (string, bool)) (*
 	return cfg, warnings, nil
 }
 
-// Read is Load for commands, which run without MPI: it takes the settings of
-// the program from where the last job left them in the prefix directory. A
-// prefix that is not "" wins over every other setting of SCR_PREFIX.
+// Read is Load for commands, which run without MPI. It reads the program's settings from the
+// file that the last job wrote in the prefix directory. A prefix that is not "" overrides
+// every other setting of SCR_PREFIX.
 func Read(prefix string) (*Config, []string, error) {
 	environ := Environ(os.LookupEnv)
 	if prefix != "" {
@@ -99,15 +101,15 @@ func Read(prefix string) (*Config, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	// They were found by the prefix, so what they say of it is no news.
+	// The file was found by the prefix, so a SCR_PREFIX in it must not change the prefix.
 	program.layer().unset("SCR_PREFIX")
 	return Load(nil, program, environ)
 }
 
 // Keys of the hash that rank 0 sends to all ranks.
 const (
-	keyJob     = "JOB"     // name -> TEXT, LEVEL, WHERE: values that were decided on
-	keySet     = "SET"     // name -> level -> TEXT, WHERE: what was set of scope Rank
+	keyJob     = "JOB"     // name -> TEXT, LEVEL, WHERE: values of parameters of scope Job
+	keySet     = "SET"     // name -> level -> TEXT, WHERE: settings of parameters of scope Rank
 	keyItem    = "ITEM"    // kind -> id -> field -> value
 	keyItemSet = "ITEMSET" // kind -> level
 	keyItemRaw = "ITEMRAW" // kind -> id -> TEXT, LEVEL, WHERE: ids of scope Rank before expansion
@@ -118,9 +120,8 @@ const (
 	keyWhere   = "WHERE"
 )
 
-// readAll makes a resolver of all files. It also returns the values of SCR_PREFIX
-// and SCR_CONF_FILE, by which the user's file was found and in which that has no
-// say.
+// readAll reads all files into a resolver. It also returns the values of SCR_PREFIX and
+// SCR_CONF_FILE. These were needed to find the user's file, which therefore cannot set them.
 func readAll(program *Settings, environ Environ) (r *resolver, prefix, file value, err error) {
 	r = &resolver{environ: environ}
 	if err = r.readFile(System, systemFile); err != nil {
@@ -138,7 +139,7 @@ func readAll(program *Settings, environ Environ) (r *resolver, prefix, file valu
 	return
 }
 
-// decide does all that rank 0 does for the other ranks.
+// decide returns everything that rank 0 decides for all ranks.
 func decide(program *Settings, environ Environ, names []string) (*hash.Hash, error) {
 	r, prefix, file, err := readAll(program, environ)
 	if err != nil {
@@ -192,7 +193,7 @@ func sharedSource(h *hash.Hash) Source {
 	return Source{Level(level), h.Text(keyWhere)}
 }
 
-// share adds what each layer sets a parameter of scope Rank to.
+// share adds the settings of a parameter of scope Rank in each layer.
 func (r *resolver) share(shared *hash.Hash, name string) {
 	for _, l := range r.layers {
 		if s, ok := l.values[name]; ok {
@@ -226,7 +227,8 @@ func (r *resolver) shareItems(kind *ItemKind, shared *hash.Hash) error {
 	return nil
 }
 
-// complete adds what is this rank's own to what rank 0 decided.
+// complete makes the Config of a rank: it finds the parameters of scope Rank, and adds them
+// to the values that rank 0 decided.
 func complete(shared *hash.Hash, program *Settings, environ Environ) (*Config, []string, error) {
 	if err := program.same(shared.Text(keyProgram)); err != nil {
 		return nil, nil, err
@@ -267,7 +269,8 @@ func complete(shared *hash.Hash, program *Settings, environ Environ) (*Config, [
 	return cfg, warnings, nil
 }
 
-// receive makes a resolver for parameters of scope Rank.
+// receive makes a resolver for parameters of scope Rank from rank 0's settings and this
+// rank's environment.
 func receive(shared *hash.Hash, environ Environ, prefix string) *resolver {
 	r := &resolver{environ: environ, prefix: prefix}
 	for level := User; level >= System; level-- {
@@ -282,7 +285,8 @@ func receive(shared *hash.Hash, environ Environ, prefix string) *resolver {
 	return r
 }
 
-// paths expands ids of items of scope Rank, which are paths, on this rank.
+// paths expands the ids of items of scope Rank with this rank's environment. These ids are
+// paths.
 func (r *resolver) paths(kinds *hash.Hash) (map[string]string, error) {
 	paths := map[string]string{} // by id
 	for name, ids := range kinds.All() {

@@ -9,7 +9,7 @@ import (
 	"github.com/goscr/goscr/internal/compress"
 )
 
-// Type is what the value of a parameter may be.
+// Type is the type of a parameter's values.
 type Type int
 
 // The types of parameters.
@@ -24,7 +24,7 @@ const (
 	Seconds             // seconds as a decimal number
 )
 
-// Scope is whose environment decides on a parameter.
+// Scope says which rank's environment decides on a parameter.
 type Scope int
 
 const (
@@ -40,31 +40,31 @@ const (
 type Parameter struct {
 	Name    string
 	Type    Type
-	Default string // as a user would write it: $VAR is expanded
-	Unset   string // in Markdown: what counts where nobody sets it, if that is not Default alone
+	Default string // in the form in which a user would write it: $VAR is expanded
+	Unset   string // in Markdown, for docs/config.md: the value of a parameter that is not set, if that is not just Default
 	Unit    string // of a number
-	Example string // a value; of an item and its fields, a line that sets it
+	Example string // a value; for an item or a field, a line that sets it
 	Help    string // one line of Markdown
 	Scope   Scope
-	Secret  bool     // not to be written where others can read it
+	Secret  bool     // must not be written where other users can read it
 	Min     int64    // least Int, Size or Seconds that is accepted
-	Values  []string // all that a Text may be, in upper case; nil accepts any
+	Values  []string // the values that a Text accepts, in upper case; nil accepts any
 
-	// valid says what is wrong with a Text that has a form of its own.
+	// valid checks a Text that has a syntax of its own.
 	valid func(text string) error
 
-	// derive finds the value in the system where no value was set, and
-	// says where that comes from. Default follows if it gives "".
+	// derive asks the system for the value of a parameter that is not set, and says where
+	// the value came from. If it returns "", Default is the value.
 	derive func(environ Environ) (text, from string)
 }
 
-// Section is a part of the table, and of docs/config.md.
+// Section is a section of the table of parameters and of docs/config.md.
 type Section struct {
 	Title      string
 	Parameters []Parameter
 }
 
-// Parameters is every parameter there is.
+// Parameters are all parameters.
 var Parameters = func() (all []Parameter) {
 	for _, s := range Sections {
 		all = append(all, s.Parameters...)
@@ -72,17 +72,17 @@ var Parameters = func() (all []Parameter) {
 	return all
 }()
 
-// Sections is every parameter there is, and the only place of its default.
+// Sections define all parameters. Defaults are written here and nowhere else.
 var Sections = []Section{
 	{"The job", []Parameter{
 		{Name: "SCR_ENABLE", Type: Bool, Default: "1", Example: "0",
-			Help: "0: every call returns an error at once, and `SCR_Route_file` copies the name"},
+			Help: "0: every call returns an error at once; `SCR_Route_file` also returns the name unchanged"},
 		{Name: "SCR_PREFIX", Type: Path, Default: "$PWD", Example: "/p/project/run7",
-			Help: "prefix directory: the directory on the parallel file system that datasets are flushed to and fetched from"},
+			Help: "prefix directory: the directory on the parallel file system to which datasets are flushed and from which they are fetched"},
 		{Name: "SCR_CONF_FILE", Type: Path, Default: "$SCR_PREFIX/.scrconf", Example: "$HOME/scr.conf",
 			Help: "configuration file of the user"},
-		{Name: "SCR_JOB_ID", Type: Name, Default: "defjobid", Unset: "unless the resource manager has an id: `SLURM_JOB_ID`, `SLURM_JOBID`, `LSB_JOBID`, `PBS_JOBID`, `FLUX_JOB_ID`", Example: "model.3", derive: jobID,
-			Help: "id of the allocation. It names the job's directories on the nodes, by which the next run finds the cache; jobs that run at the same time need different ids"},
+		{Name: "SCR_JOB_ID", Type: Name, Default: "defjobid", Unset: "unless the resource manager has set an id in `SLURM_JOB_ID`, `SLURM_JOBID`, `LSB_JOBID`, `PBS_JOBID` or `FLUX_JOB_ID`", Example: "model.3", derive: jobID,
+			Help: "id of the allocation. It is part of the paths of the job's directories on the nodes, where the next run finds the cache; jobs that run at the same time need different ids"},
 		{Name: "SCR_USER_NAME", Type: Name, Unset: "the login name", Example: "anna", derive: userName,
 			Help: "name of the user, part of the paths of the job's directories on the nodes"},
 		{Name: "SCR_JOB_NAME", Type: Text, Example: "\"heat 2-d\"",
@@ -92,69 +92,69 @@ var Sections = []Section{
 		{Name: "SCR_NODE_NAME", Type: Text, Unset: "the host name", Example: "node17", Scope: Rank, derive: hostName,
 			Help: "name of the node: ranks with the same name are on one node"},
 		{Name: "SCR_DEBUG", Type: Int, Default: "0", Example: "1",
-			Help: "messages on stderr: 0 warnings and errors, 1 also what is done, 2 also details"},
+			Help: "messages on stderr: 0: warnings and errors; 1: also the steps of the library; 2: also details"},
 	}},
 	{"Cache and redundancy", []Parameter{
 		{Name: "SCR_CACHE_BASE", Type: Path, Default: "/dev/shm", Example: "/l/ssd", Scope: Rank,
-			Help: "directory inside the node below which datasets are cached"},
+			Help: "node-local directory below which datasets are cached"},
 		{Name: "SCR_CNTL_BASE", Type: Path, Default: "/dev/shm", Example: "/tmp", Scope: Rank,
-			Help: "directory inside the node below which the files are that say what is in the cache"},
+			Help: "node-local directory below which the control files are stored, which describe the datasets in the cache"},
 		{Name: "SCR_CACHE_SIZE", Type: Int, Default: "2", Unit: "datasets", Example: "3",
-			Help: "most datasets in the cache. With 1, the only one is evicted before the next is written; 0 does the same as `SCR_CACHE_BYPASS=1`"},
+			Help: "maximum number of datasets in the cache. 1: the only one is evicted before the next is written; 0: the same as `SCR_CACHE_BYPASS=1`"},
 		{Name: "SCR_CACHE_BYPASS", Type: Bool, Default: "0", Example: "1",
 			Help: "1: datasets are written to the prefix directory, where several ranks may write one file"},
 		{Name: "SCR_CACHE_PURGE", Type: Bool, Default: "0", Example: "1",
 			Help: "1: `SCR_Init` deletes all datasets from the cache"},
 		{Name: "SCR_COPY_TYPE", Type: Text, Default: "XOR", Example: "RS", Values: append(slices.Clone(copyTypes), "FILE"),
-			Help: "redundancy scheme: `SINGLE` (none: a node that is lost loses the dataset), `PARTNER` (copies), `XOR`, `RS` (Reed-Solomon); `FILE`: as `CKPT` lines say, which there have to be"},
+			Help: "redundancy scheme: `SINGLE` (none: the loss of a node loses the dataset), `PARTNER` (copies), `XOR`, `RS` (Reed-Solomon); `FILE`: the schemes of the `CKPT` lines, of which there must be at least one"},
 		{Name: "SCR_GROUP", Type: Text, Default: "NODE", Example: "POWER",
-			Help: "ranks that fail together: `NODE`, or a field of the `GROUPS` lines"},
+			Help: "failure group, the ranks that are likely to fail together: `NODE`, or a field of the `GROUPS` lines"},
 		{Name: "SCR_SET_SIZE", Type: Int, Default: "8", Unit: "ranks", Example: "16", Min: 1,
-			Help: "least members of a redundancy set, where there are enough ranks"},
+			Help: "minimum number of members of a redundancy set, if there are enough ranks"},
 		{Name: "SCR_SET_FAILURES", Type: Int, Default: "0", Unit: "ranks", Example: "3",
-			Help: "members of a set that can be lost with `PARTNER` or `RS`; 0: 1 with `PARTNER`, 2 with `RS`"},
+			Help: "number of members of a set that can be lost with `PARTNER` or `RS`; 0: 1 with `PARTNER`, 2 with `RS`"},
 		{Name: "SCR_HOP_DISTANCE", Type: Int, Default: "1", Unit: "groups", Example: "2", Min: 1,
-			Help: "neighbours in a set are this many failure groups apart"},
+			Help: "distance between neighbours in a redundancy set, in failure groups"},
 		{Name: "SCR_MPI_BUF_SIZE", Type: Size, Default: "256k", Unit: "bytes", Example: "1m", Min: 1,
-			Help: "size of the pieces in which files travel between nodes; 64 to 16m"},
+			Help: "size of the pieces in which files are sent between nodes; 64 to 16m"},
 	}},
 	{"Prefix directory", []Parameter{
 		{Name: "SCR_FLUSH", Type: Int, Default: "10", Unit: "checkpoints", Example: "20",
-			Help: "every n-th checkpoint is copied to the prefix directory, and the newest in `SCR_Finalize` or when the job is to halt; 0: none. Outputs are copied in any case"},
+			Help: "every n-th checkpoint is flushed, that is, copied to the prefix directory. `SCR_Finalize` and a halt of the job also flush the newest one. 0: no checkpoint is flushed. Outputs are always flushed"},
 		{Name: "SCR_FLUSH_COMPRESS", Type: Text, Example: "zstd:1", valid: compression,
-			Help: "`zstd`, or with a level `zstd:1` (fast) to `zstd:22` (small): a flush compresses checkpoints, file by file where that makes them smaller"},
+			Help: "a flush compresses each file of a checkpoint that becomes smaller by it: `zstd`, or with a level, `zstd:1` (fast) to `zstd:22` (small)"},
 		{Name: "SCR_FETCH", Type: Bool, Default: "1", Example: "0",
-			Help: "0: no restart from the prefix directory"},
+			Help: "0: the library does not restart from the prefix directory"},
 		{Name: "SCR_FETCH_ON_INIT", Type: Bool, Default: "0", Example: "1",
 			Help: "1: `SCR_Init` fetches the checkpoint to restart from, for programs that never call `SCR_Have_restart`"},
 		{Name: "SCR_FETCH_BYPASS", Type: Bool, Default: "0", Example: "1",
-			Help: "1: a restart reads files where they are in the prefix directory, any number of ranks, any rank any file"},
+			Help: "1: a restart reads files directly from the prefix directory; the number of ranks may differ, and any rank may read any file"},
 		{Name: "SCR_PREFIX_SIZE", Type: Int, Default: "0", Unit: "checkpoints", Example: "5",
-			Help: "most checkpoints that are kept in the prefix directory, the newest, beside all outputs; 0: all"},
+			Help: "maximum number of checkpoints in the prefix directory: older ones are deleted, outputs are not; 0: no limit"},
 		{Name: "SCR_PREFIX_PURGE", Type: Bool, Default: "0", Example: "1",
 			Help: "1: `SCR_Init` deletes all datasets from the prefix directory"},
 		{Name: "SCR_COPY_METADATA", Type: Bool, Default: "1", Example: "0",
-			Help: "0: copied files have mode, owner and times of new ones"},
+			Help: "0: copied files have the mode, owner and times of new files; 1: those of the original"},
 		{Name: "SCR_FLUSH_WIDTH", Type: Int, Default: "256", Unit: "ranks", Example: "64", Min: 1,
-			Help: "most ranks that copy to the prefix directory at the same time"},
+			Help: "maximum number of ranks that copy to the prefix directory at the same time"},
 		{Name: "SCR_FETCH_WIDTH", Type: Int, Default: "256", Unit: "ranks", Example: "64", Min: 1,
-			Help: "most ranks that copy from the prefix directory at the same time"},
+			Help: "maximum number of ranks that copy from the prefix directory at the same time"},
 		{Name: "SCR_FLUSH_ASYNC", Type: Bool, Default: "0", Example: "1",
-			Help: "1: a flush runs while the program computes, and several may; a later call finishes it, at the latest `SCR_Finalize`. A dataset that is being flushed keeps its place in the cache, and the program waits for it when the place is needed: `SCR_CACHE_SIZE=3` leaves room for two more. `SCR_FLUSH_WIDTH` does not count for it"},
+			Help: "1: flushes run while the program computes; several can run at a time. A later call finishes each of them, `SCR_Finalize` at the latest. A dataset cannot be evicted from the cache while it is flushed, and the program waits for the flush when the cache is full: `SCR_CACHE_SIZE=3` leaves room for two more datasets. `SCR_FLUSH_WIDTH` does not limit these flushes"},
 		{Name: "SCR_FLUSH_TYPE", Type: Text, Default: "PTHREAD", Example: "DAEMON", Values: flushTypes,
-			Help: "who copies with `SCR_FLUSH_ASYNC=1`: `PTHREAD`, a thread of each process; `DAEMON`, `scr_transfer`, one process on each node, which copies to the end when the program dies; `SYNC`, the processes, and the program waits"},
+			Help: "how files are copied with `SCR_FLUSH_ASYNC=1`: `PTHREAD`: by a thread of each process; `DAEMON`: by `scr_transfer`, one process on each node, which completes the copy even if the program dies; `SYNC`: by the processes themselves, while the program waits"},
 		{Name: "SCR_FLUSH_ASYNC_BW", Type: Size, Default: "0", Unit: "bytes a second", Example: "200m",
-			Help: "most that a node copies with `SCR_FLUSH_ASYNC=1`, before it is compressed; 0: no limit"},
+			Help: "maximum rate at which a node copies with `SCR_FLUSH_ASYNC=1`, measured before compression; 0: no limit"},
 		{Name: "SCR_FLUSH_ASYNC_PERCENT", Type: Float, Default: "0", Unit: "percent", Example: "10",
-			Help: "most that copying takes of one processor of a node with `SCR_FLUSH_ASYNC=1`; 0: no limit"},
+			Help: "maximum share of one processor of a node that copying uses with `SCR_FLUSH_ASYNC=1`; 0: no limit"},
 		{Name: "SCR_FLUSH_POSTSTAGE", Type: Bool, Default: "0", Example: "1",
-			Help: "1, with `SCR_FLUSH_TYPE=DAEMON`: `SCR_Finalize` does not wait; `scr_postrun`, `scr_index --build` or the next `SCR_Init` finish the flush"},
+			Help: "1, with `SCR_FLUSH_TYPE=DAEMON`: `SCR_Finalize` does not wait for flushes; `scr_postrun`, `scr_index --build` or the next `SCR_Init` finishes them"},
 		{Name: "SCR_CRC_ON_FLUSH", Type: Bool, Default: "1", Example: "0",
-			Help: "0: checksums are not compared in a flush or fetch"},
+			Help: "0: checksums are not verified in a flush or fetch"},
 		{Name: "SCR_CRC_ON_COPY", Type: Bool, Default: "1", Example: "1",
-			Help: "checksums in the cache; 0 is answered with a warning, and changes nothing"},
+			Help: "has no effect: checksums are always computed in the cache. 0 causes a warning"},
 		{Name: "SCR_CRC_ON_DELETE", Type: Bool, Default: "0", Example: "1",
-			Help: "1: files that are evicted from the cache are read before, and it is said which are not what was written"},
+			Help: "1: the checksums of files are verified before they are evicted from the cache, and corrupt files are reported"},
 		{Name: "SCR_FILE_BUF_SIZE", Type: Size, Default: "1m", Unit: "bytes", Example: "4m", Min: 1,
 			Help: "size of the pieces in which files are copied to and from the prefix directory; 64 to 16m"},
 	}},
@@ -162,67 +162,67 @@ var Sections = []Section{
 		{Name: "SCR_CURRENT", Type: Text, Example: "ckpt.1200",
 			Help: "name of the checkpoint to restart from; newer ones in the cache are deleted once it is loaded"},
 		{Name: "SCR_DROP_AFTER_CURRENT", Type: Bool, Default: "0", Example: "1",
-			Help: "1: datasets that are newer than one that `SCR_Current` or `SCR_CURRENT` names leave the index too; their files stay"},
+			Help: "1: when `SCR_Current` or `SCR_CURRENT` names a dataset, newer ones are removed from the index too; their files stay in the prefix directory"},
 		{Name: "SCR_DISTRIBUTE", Type: Bool, Default: "1", Example: "0",
-			Help: "0: what is in the cache is left there, unused, until the run writes a checkpoint"},
+			Help: "0: datasets in the cache are not used; they stay there until the run writes a checkpoint"},
 		{Name: "SCR_FLUSH_ON_RESTART", Type: Bool, Default: "0", Example: "1",
-			Help: "1: `SCR_Init` flushes what is in the cache, for programs that look for their files themselves (with `SCR_FETCH=0`)"},
+			Help: "1: `SCR_Init` flushes the datasets in the cache, for programs that find their files in the prefix directory themselves (with `SCR_FETCH=0`)"},
 		{Name: "SCR_GLOBAL_RESTART", Type: Bool, Default: "0", Example: "1",
-			Help: "1: `SCR_Init` flushes what is in the cache, and a restart reads it as with `SCR_FETCH_BYPASS=1`"},
+			Help: "1: `SCR_Init` flushes the datasets in the cache, and a restart reads them with `SCR_FETCH_BYPASS=1`"},
 	}},
 	{"When to checkpoint, when to stop", []Parameter{
 		{Name: "SCR_CHECKPOINT_INTERVAL", Type: Int, Default: "0", Unit: "calls", Example: "10",
 			Help: "`SCR_Need_checkpoint` says yes at every n-th call; 0: not set"},
 		{Name: "SCR_CHECKPOINT_SECONDS", Type: Seconds, Default: "0", Unit: "seconds", Example: "600",
-			Help: "`SCR_Need_checkpoint` says yes when the last checkpoint ended, or the run began, so long ago; 0: not set"},
+			Help: "`SCR_Need_checkpoint` says yes when this time has passed since the last checkpoint ended, or since the run began; 0: not set"},
 		{Name: "SCR_CHECKPOINT_OVERHEAD", Type: Float, Default: "0", Unit: "percent", Example: "2.5",
-			Help: "`SCR_Need_checkpoint` says yes for the first checkpoint, to learn what it costs, then whenever one would cost no more of the time since the last; 0: not set"},
+			Help: "maximum overhead of checkpoints. `SCR_Need_checkpoint` says yes for the first one, to measure its cost, and then whenever the cost would be at most this share of the time since the last; 0: not set"},
 		{Name: "SCR_MTBF_SECONDS", Type: Seconds, Default: "0", Unit: "seconds", Example: "86400",
-			Help: "mean time between failures of the job. `SCR_Need_checkpoint` says yes at the interval (Daly's) that loses the least with it, given what checkpoints cost; 0: as runs in this prefix directory have failed, once three have"},
+			Help: "mean time between failures of the job. `SCR_Need_checkpoint` says yes at Daly's optimum interval, computed from it and the cost of checkpoints; 0: computed from the failures of runs in this prefix directory, once three have failed"},
 		{Name: "SCR_HALT_SECONDS", Type: Seconds, Default: "0", Unit: "seconds", Example: "900",
-			Help: "the job should stop so long before the allocation ends; 0: not by that. It is entered in `.scr/halt.scr`, where it stays"},
+			Help: "the job should stop this time before the allocation ends; 0: the end of the allocation does not stop it. The value is entered in `.scr/halt.scr` and stays there"},
 		{Name: "SCR_END_TIME", Type: Int, Default: "0", Unit: "seconds since 1970", Example: "1795300000",
-			Help: "when the allocation ends (`scr_run` sets it); 0: as the resource manager says"},
+			Help: "when the allocation ends (`scr_run` sets it); 0: the resource manager is asked"},
 		{Name: "SCR_HALT_EXIT", Type: Bool, Default: "0", Example: "1",
-			Help: "1: the library ends the job itself when it should stop, in `SCR_Init` or after a dataset, its newest checkpoint flushed"},
+			Help: "1: when the job should stop, the library flushes its newest checkpoint and ends it, in `SCR_Init` or when a dataset is complete"},
 	}},
 	{"Run commands", []Parameter{
 		{Name: "SCR_RESOURCE_MANAGER", Type: Text, Default: "AUTO", Example: "SLURM", Values: []string{"AUTO", "SLURM", "FLUX", "LSF", "PBS", "ALPS", "NONE"},
-			Help: "resource manager of the allocation: `SLURM`, `FLUX`, `LSF`, `PBS`, `ALPS`, `NONE`; `AUTO`: as the environment tells"},
-		{Name: "SCR_NODELIST", Type: Text, Unset: "as the resource manager says", Example: "atlas[3,5-7]",
+			Help: "resource manager of the allocation: `SLURM`, `FLUX`, `LSF`, `PBS`, `ALPS`, `NONE`; `AUTO`: the one whose variables are in the environment"},
+		{Name: "SCR_NODELIST", Type: Text, Unset: "the resource manager's list", Example: "atlas[3,5-7]",
 			Help: "nodes of the allocation"},
 		{Name: "SCR_HOST_FILE", Type: Text, Unset: "none: this node alone", Example: "nodes.txt",
-			Help: "file with the names of the nodes, one a line, where there is no resource manager"},
+			Help: "file with the names of the nodes, one on each line, for a job without a resource manager"},
 		{Name: "SCR_EXCLUDE_NODES", Type: Text, Example: "atlas[5-6]",
 			Help: "nodes that `scr_run` must not use"},
 		{Name: "SCR_MIN_NODES", Type: Int, Default: "0", Unit: "nodes", Example: "4",
-			Help: "nodes the program needs; 0: as many as the last run used, all for the first"},
+			Help: "number of nodes that the program needs; 0: all nodes in the first run, then as many as the last run used"},
 		{Name: "SCR_RUNS", Type: Int, Default: "-1", Unit: "runs", Example: "3", Min: -1,
-			Help: "most times that `scr_run` starts the program; -1: no limit"},
+			Help: "maximum number of times that `scr_run` starts the program; -1: no limit"},
 		{Name: "SCR_WATCHDOG", Type: Bool, Default: "0", Example: "1",
-			Help: "1: `scr_run` ends a run that completes no checkpoint for too long"},
+			Help: "1: `scr_run` ends a run that has completed no checkpoint for `SCR_WATCHDOG_TIMEOUT`"},
 		{Name: "SCR_WATCHDOG_TIMEOUT", Type: Seconds, Default: "0", Unit: "seconds", Example: "1800",
-			Help: "how long is too long for `SCR_WATCHDOG`; 0: as the checkpoints of the run tell"},
+			Help: "time without a checkpoint after which `SCR_WATCHDOG=1` ends a run; 0: computed from the intervals between checkpoints of the run"},
 		{Name: "SCR_WATCHDOG_TIMEOUT_PFS", Type: Seconds, Default: "0", Unit: "seconds", Example: "3600",
-			Help: "how long is too long for `SCR_WATCHDOG` while a dataset is flushed; 0: the same"},
+			Help: "the same while a dataset is flushed; 0: `SCR_WATCHDOG_TIMEOUT`"},
 		{Name: "SCR_LAUNCH_TIMEOUT", Type: Seconds, Default: "0", Unit: "seconds", Example: "600",
-			Help: "`scr_run` ends a run whose program has not called `SCR_Init` by then; 0: not the first run, and with `SCR_WATCHDOG=1` later ones after four times what those before took, 5 minutes at least"},
+			Help: "`scr_run` ends a run whose program has not called `SCR_Init` after this time. 0: the first run has no limit; with `SCR_WATCHDOG=1` a later run has four times what earlier ones needed, and at least 5 minutes"},
 		{Name: "SCR_REMOTE_SHELL", Type: Text, Default: "AUTO", Example: "SSH", Values: []string{"AUTO", "SRUN", "PDSH", "SSH"},
-			Help: "how the commands reach other nodes: `SRUN`, `PDSH`, `SSH`; `AUTO`: srun under Slurm, else pdsh if it is there, else ssh"},
+			Help: "how commands are run on other nodes: `SRUN`, `PDSH`, `SSH`; `AUTO`: srun under Slurm, else pdsh if it is installed, else ssh"},
 	}},
 	{"The log", []Parameter{
 		{Name: "SCR_LOG_ENABLE", Type: Bool, Default: "0", Example: "1",
-			Help: "1: log what happens to datasets, in each place that is on"},
+			Help: "1: log what happens to datasets, to each of the file, syslog and the database that is enabled"},
 		{Name: "SCR_LOG_TXT_ENABLE", Type: Bool, Default: "1", Example: "0",
-			Help: "1: log to `.scr/log` of the prefix directory"},
+			Help: "1: log to the file `.scr/log` in the prefix directory"},
 		{Name: "SCR_LOG_SYSLOG_ENABLE", Type: Bool, Default: "1", Example: "0",
 			Help: "1: log to syslog, if there is one"},
 		{Name: "SCR_LOG_SYSLOG_PREFIX", Type: Text, Default: "SCR", Example: "heat",
-			Help: "tag of messages to syslog"},
+			Help: "tag of the messages to syslog"},
 		{Name: "SCR_LOG_SYSLOG_FACILITY", Type: Text, Default: "LOG_LOCAL7", Example: "LOG_USER", Values: SyslogFacilities,
-			Help: "facility of messages to syslog: `LOG_USER`, `LOG_DAEMON`, `LOG_LOCAL0` to `7`"},
+			Help: "facility of the messages to syslog: `LOG_USER`, `LOG_DAEMON`, `LOG_LOCAL0` to `LOG_LOCAL7`"},
 		{Name: "SCR_LOG_SYSLOG_LEVEL", Type: Text, Default: "LOG_INFO", Example: "LOG_NOTICE", Values: SyslogLevels,
-			Help: "level of messages to syslog: `LOG_ERR`, `LOG_WARNING`, `LOG_NOTICE`, `LOG_INFO`, `LOG_DEBUG`"},
+			Help: "level of the messages to syslog: `LOG_ERR`, `LOG_WARNING`, `LOG_NOTICE`, `LOG_INFO`, `LOG_DEBUG`"},
 		{Name: "SCR_LOG_SYSLOG_SOCKET", Type: Text, Unset: "the system's", Example: "/run/log",
 			Help: "socket of syslog"},
 		{Name: "SCR_LOG_DB_ENABLE", Type: Bool, Default: "0", Example: "1",
@@ -232,7 +232,7 @@ var Sections = []Section{
 		{Name: "SCR_LOG_DB_USER", Type: Text, Unset: "the login name", Example: "scr", derive: userName,
 			Help: "user on the database server"},
 		{Name: "SCR_LOG_DB_PASS", Type: Text, Example: "secret", Secret: true,
-			Help: "password on the database server; set by `SCR_Config` it is the program's alone, since commands must not find it in the prefix directory"},
+			Help: "password on the database server. If `SCR_Config` sets it, only the program knows it: it is not stored in the prefix directory, where commands find other settings"},
 		{Name: "SCR_LOG_DB_NAME", Type: Text, Default: "scrlog", Example: "jobs",
 			Help: "database on the server"},
 		{Name: "SCR_LOG_DB_DEBUG", Type: Bool, Default: "0", Example: "1",
@@ -247,62 +247,62 @@ type ItemKind struct {
 	Fields    []Parameter // nil accepts any field
 }
 
-// ItemKinds is every kind of item there is. Fields have no default: what an
-// item does not say is as the parameters say.
+// ItemKinds are all kinds of items. Their fields have no default: where an item does not
+// set a field, the parameters of the job decide.
 var ItemKinds = []ItemKind{
 	{Parameter{Name: "GROUPS", Type: Text, Example: "GROUPS=node17 POWER=psu3 SWITCH=s0",
-		Help: "a node, and for each kind of group the name of the one it is in. A node without a line is alone in a group"}, nil},
+		Help: "the failure groups of a node: each field is a kind of group, and its value the name of the group that the node is in. A node without a line is alone in its group"}, nil},
 	{Parameter{Name: "CNTLDIR", Type: Path, Example: "CNTLDIR=/dev/shm BYTES=1g",
-		Help: "what `scr_run` requires of a node's directory for control files"}, []Parameter{
+		Help: "a directory for control files, which `scr_run` checks on each node"}, []Parameter{
 		{Name: "BYTES", Type: Size, Unit: "bytes", Example: "CNTLDIR=/dev/shm BYTES=1g",
-			Help: "size that the file system has to have"},
+			Help: "minimum size of its file system"},
 	}},
 	{Parameter{Name: "CACHEDIR", Type: Path, Example: "CACHEDIR=/l/ssd BYTES=100g",
-		Help: "what `scr_run` requires of a node's directory for datasets"}, []Parameter{
+		Help: "a directory for datasets, which `scr_run` checks on each node"}, []Parameter{
 		{Name: "BYTES", Type: Size, Unit: "bytes", Example: "CACHEDIR=/l/ssd BYTES=100g",
-			Help: "size that the file system has to have"},
+			Help: "minimum size of its file system"},
 	}},
 	{Parameter{Name: "STORE", Type: Path, Unset: "the one of `SCR_CACHE_BASE`", Example: "STORE=/l/ssd COUNT=5", Scope: Rank,
-		Help: "a directory that can hold datasets; variables in it are those of each rank"}, []Parameter{
+		Help: "a directory that can hold datasets; each rank expands variables in it with its own environment"}, []Parameter{
 		{Name: "COUNT", Type: Int, Unset: "as `SCR_CACHE_SIZE`", Unit: "datasets", Example: "STORE=/l/ssd COUNT=5",
-			Help: "most datasets in the store; 0: none, they are written to the prefix directory"},
-		{Name: "GROUP", Type: Text, Unset: "that of the node", Example: "STORE=/shared GROUP=WORLD",
-			Help: "ranks that share the storage"},
-		{Name: "VIEW", Type: Text, Unset: "that of the node", Example: "STORE=/shared VIEW=GLOBAL", Values: []string{"PRIVATE", "GLOBAL"},
-			Help: "says the same in another way: `PRIVATE` is `GROUP=NODE`, `GLOBAL` is `GROUP=WORLD`"},
+			Help: "maximum number of datasets in the store; 0: datasets are written to the prefix directory"},
+		{Name: "GROUP", Type: Text, Unset: "`NODE`", Example: "STORE=/shared GROUP=WORLD",
+			Help: "group of the ranks that share the storage"},
+		{Name: "VIEW", Type: Text, Unset: "`PRIVATE`", Example: "STORE=/shared VIEW=GLOBAL", Values: []string{"PRIVATE", "GLOBAL"},
+			Help: "another way to set `GROUP`: `PRIVATE` is `GROUP=NODE`, `GLOBAL` is `GROUP=WORLD`"},
 		{Name: "MKDIR", Type: Bool, Unset: "1", Example: "STORE=/l/ssd/anna MKDIR=0",
-			Help: "0: the directory has to be there, and is not made"},
+			Help: "0: the directory is not created, and must exist"},
 		{Name: "ENABLED", Type: Bool, Unset: "1", Example: "STORE=/l/ssd ENABLED=0",
-			Help: "0: the store is not used, nor are `CKPT` lines with it"},
+			Help: "0: the store and the `CKPT` lines that name it are ignored"},
 		{Name: "FLUSH", Type: Text, Unset: "as `SCR_FLUSH_TYPE`", Example: "STORE=/l/ssd FLUSH=SYNC", Values: flushTypes,
-			Help: "who copies datasets of the store with `SCR_FLUSH_ASYNC=1`"},
+			Help: "how datasets of the store are copied with `SCR_FLUSH_ASYNC=1`"},
 		{Name: "FETCH", Type: Text, Example: "STORE=/l/ssd FETCH=SYNC",
-			Help: "accepted for the sake of files written for SCR, without effect"},
+			Help: "has no effect; it is accepted because files written for SCR may have it"},
 	}},
-	{Parameter{Name: "CKPT", Type: Int, Unset: "one, of the parameters", Example: "CKPT=1 INTERVAL=4 TYPE=RS",
-		Help: "how certain datasets are protected. One line has to have `INTERVAL=1`. Lines of the system's file give way to a `SCR_COPY_TYPE` other than `FILE` that is set elsewhere"}, []Parameter{
+	{Parameter{Name: "CKPT", Type: Int, Unset: "one, from the parameters", Example: "CKPT=1 INTERVAL=4 TYPE=RS",
+		Help: "a redundancy descriptor: how a dataset is protected, and which datasets use it. One line must have `INTERVAL=1`. If `SCR_COPY_TYPE` is set outside the system's file and is not `FILE`, the lines of that file are ignored"}, []Parameter{
 		{Name: "INTERVAL", Type: Int, Unset: "1", Unit: "checkpoints", Example: "CKPT=1 INTERVAL=4", Min: 1,
-			Help: "of the lines whose interval divides the number of the checkpoint, the one with the largest counts"},
+			Help: "a checkpoint uses the line with the largest interval that divides the checkpoint's number"},
 		{Name: "TYPE", Type: Text, Unset: "as `SCR_COPY_TYPE`", Example: "CKPT=1 TYPE=PARTNER", Values: copyTypes,
 			Help: "redundancy scheme: `SINGLE`, `PARTNER`, `XOR` or `RS`"},
 		{Name: "STORE", Type: Path, Unset: "as `SCR_CACHE_BASE`", Example: "CKPT=1 STORE=/l/ssd",
-			Help: "store that holds the dataset"},
+			Help: "store in which the dataset is cached"},
 		{Name: "GROUP", Type: Text, Unset: "as `SCR_GROUP`", Example: "CKPT=1 GROUP=POWER",
-			Help: "ranks that fail together"},
+			Help: "failure group, the ranks that are likely to fail together"},
 		{Name: "SET_SIZE", Type: Int, Unset: "as `SCR_SET_SIZE`", Unit: "ranks", Example: "CKPT=1 SET_SIZE=4", Min: 1,
-			Help: "least members of a redundancy set"},
+			Help: "minimum number of members of a redundancy set"},
 		{Name: "SET_FAILURES", Type: Int, Unset: "as `SCR_SET_FAILURES`", Unit: "ranks", Example: "CKPT=1 SET_FAILURES=3", Min: 1,
-			Help: "members of a set that can be lost"},
+			Help: "number of members of a set that can be lost"},
 		{Name: "BYPASS", Type: Bool, Unset: "as `SCR_CACHE_BYPASS`", Example: "CKPT=1 BYPASS=1",
 			Help: "1: the dataset is written to the prefix directory"},
 		{Name: "OUTPUT", Type: Bool, Unset: "0", Example: "CKPT=3 OUTPUT=1",
-			Help: "1: the line is for datasets with `SCR_FLAG_OUTPUT`"},
+			Help: "1: the line applies to datasets with `SCR_FLAG_OUTPUT`"},
 		{Name: "ENABLED", Type: Bool, Unset: "1", Example: "CKPT=1 ENABLED=0",
-			Help: "0: the line is not used"},
+			Help: "0: the line is ignored"},
 	}},
 }
 
-// Names of syslog(3) that messages can have.
+// The facilities and levels of syslog(3) that messages can have.
 var (
 	SyslogFacilities = []string{"LOG_USER", "LOG_DAEMON", "LOG_LOCAL0", "LOG_LOCAL1", "LOG_LOCAL2", "LOG_LOCAL3",
 		"LOG_LOCAL4", "LOG_LOCAL5", "LOG_LOCAL6", "LOG_LOCAL7"}
@@ -321,8 +321,8 @@ func find(list []Parameter, name string) *Parameter {
 	return &list[i]
 }
 
-// findOrText is find, or for a name that is not in the list a parameter that may
-// be any text.
+// findOrText is like find, but for a name that is not in the list it returns a parameter
+// that accepts any text.
 func findOrText(list []Parameter, name string) *Parameter {
 	if p := find(list, name); p != nil {
 		return p
@@ -352,7 +352,7 @@ func userName(Environ) (text, from string) {
 }
 
 func jobID(environ Environ) (text, from string) {
-	// Of Slurm, its older releases, LSF, PBS and Torque, and Flux.
+	// These are set by Slurm, its older releases, LSF, PBS and Torque, and Flux.
 	for _, name := range []string{"SLURM_JOB_ID", "SLURM_JOBID", "LSB_JOBID", "PBS_JOBID", "FLUX_JOB_ID"} {
 		if text, _ := environ(name); text != "" {
 			return text, name + " in the environment"

@@ -13,10 +13,10 @@ import (
 //	STORE=/dev/shm GROUP=NODE COUNT=1
 //	CKPT=0 INTERVAL=1 GROUP=NODE STORE=/dev/shm TYPE=XOR SET_SIZE=16
 //
-// A comment starts at a '#' that starts a word, so that /a#b is a path. There
-// are no blanks around '='; keys are of letters, digits, '_', '-' and '.'. In
-// quotes, \" is a quote and \\ a backslash; any other backslash is itself. A
-// value ends with its line.
+// A comment starts at a '#' that starts a word, so that /a#b is a path. There must be no
+// blanks around '='. Keys consist of letters, digits, '_', '-' and '.'. In quotes, \" is a
+// quote and \\ a backslash; any other backslash stands for itself. A value cannot go on in
+// the next line.
 
 // pair is KEY=VALUE, or a KEY alone in a query.
 type pair struct {
@@ -24,13 +24,13 @@ type pair struct {
 	bare       bool // without '='
 }
 
-// line is the settings of one line of a file.
+// line holds the settings of one line of a file.
 type line struct {
 	number int // from 1
 	pairs  []pair
 }
 
-// parse reads a configuration file. Errors begin with name:number of the line.
+// parse parses the text of a configuration file. Errors begin with name:line.
 func parse(name, text string) ([]line, error) {
 	var lines []line
 	for i, s := range strings.Split(text, "\n") {
@@ -91,14 +91,14 @@ func parseLine(s string) ([]pair, error) {
 	}
 }
 
-// parseValue takes a value off the start of s.
+// parseValue parses the value at the start of s and returns the text after it.
 func parseValue(s string) (value, rest string, err error) {
 	if !strings.HasPrefix(s, `"`) {
 		end := strings.IndexAny(s, blanks)
 		if end < 0 {
 			end = len(s)
 		}
-		// Quotes further in are most likely meant as the shell means them.
+		// A user who writes a"b c" most likely expects the shell's quoting, which this is not.
 		if strings.Contains(s[:end], `"`) {
 			return "", "", fmt.Errorf(`quote inside a value: put the quotes around all of it, and \" for a quote in it`)
 		}
@@ -134,7 +134,7 @@ func isNameByte(c byte) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// format writes pairs as a line that parses to them.
+// format returns a line that parseLine parses to these pairs.
 func format(pairs []pair) string {
 	var words []string
 	for _, p := range pairs {
@@ -151,8 +151,8 @@ func format(pairs []pair) string {
 	return strings.Join(words, " ")
 }
 
-// expand replaces $VAR and ${VAR} by what lookup gives for VAR, nothing where
-// it gives nothing. "$$" is one '$'; a '$' that no name follows is itself.
+// expand replaces $VAR and ${VAR} by the result of lookup, which may be empty. "$$" is one
+// '$'; a '$' that no name follows stands for itself.
 func expand(s string, lookup func(string) (string, error)) (string, error) {
 	var b strings.Builder
 	for {

@@ -16,11 +16,11 @@ type Environ func(name string) (string, bool)
 // resolver finds values for one rank.
 type resolver struct {
 	environ Environ
-	prefix  string   // once it is known
+	prefix  string   // the prefix directory, "" until it is known
 	layers  []*layer // highest first
 }
 
-// readFile adds a file of settings as the highest layer.
+// readFile adds a configuration file as the highest layer.
 func (r *resolver) readFile(level Level, path string) error {
 	text, err := readText(path)
 	if err != nil {
@@ -31,7 +31,7 @@ func (r *resolver) readFile(level Level, path string) error {
 	return err
 }
 
-// variable is what a $VAR stands for.
+// variable returns the text that replaces $VAR.
 func (r *resolver) variable(name string) (string, error) {
 	switch {
 	case name == "PWD":
@@ -65,7 +65,8 @@ func (r *resolver) resolve(p *Parameter) (value, error) {
 	return v, err
 }
 
-// setTo is the value of a parameter by one setting, which may expand to nothing.
+// setTo returns the value that one setting gives a parameter. Its text is "" if the setting
+// expands to nothing.
 func (r *resolver) setTo(p *Parameter, s setting, level Level) (value, error) {
 	source := Source{level, s.where}
 	text, err := expand(s.text, r.variable)
@@ -78,8 +79,8 @@ func (r *resolver) setTo(p *Parameter, s setting, level Level) (value, error) {
 	return p.check(text, source)
 }
 
-// resolveItem finds the fields of an item and sets them in items, by the id that
-// it has after expansion, which it returns. Two ids may be one then.
+// resolveItem finds the fields of an item and sets them in items. It returns the id after
+// expansion, under which they are set; two ids may be the same after expansion.
 func (r *resolver) resolveItem(kind *ItemKind, id string, l *layer, items *hash.Hash) (final string, err error) {
 	it := l.items[kind.Name][id]
 	v, err := r.setTo(&kind.Parameter, setting{id, it.where}, l.level)

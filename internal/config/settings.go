@@ -9,13 +9,14 @@ import (
 	"strings"
 )
 
-// Settings is what a program sets by SCR_Config before SCR_Init. The zero
+// Settings are the settings that a program makes with SCR_Config before SCR_Init. The zero
 // value is empty and ready for use, with the environment of the process.
 type Settings struct {
-	// Environ is asked by queries; nil is the environment of the process.
+	// Environ looks up variables for queries; if it is nil, in the environment of the
+	// process.
 	Environ Environ
-	// Names lists the variables of the environment, to warn of those that mean
-	// nothing; nil is those of the process, if Environ is nil.
+	// Names lists the variables of the environment, so that Load can warn about unknown
+	// ones. If both are nil, they are those of the process.
 	Names func() []string
 
 	set *layer // nil until something is set
@@ -28,7 +29,7 @@ func (s *Settings) lookup() Environ {
 	return s.Environ
 }
 
-// names lists the variables of the environment, if it is known which there are.
+// names lists the variables of the environment, or returns nil if they cannot be listed.
 func (s *Settings) names() []string {
 	switch {
 	case s.Names != nil:
@@ -44,7 +45,7 @@ func (s *Settings) names() []string {
 	return names
 }
 
-// layer returns the settings as a level of their own.
+// layer returns the settings as the layer of level Program.
 func (s *Settings) layer() *layer {
 	if s.set == nil {
 		s.set = newLayer(Program)
@@ -52,7 +53,7 @@ func (s *Settings) layer() *layer {
 	return s.set
 }
 
-// Config does what a string given to SCR_Config asks for:
+// Config carries out a string that was given to SCR_Config:
 //
 //	A=B                      sets A
 //	A=                       unsets A
@@ -62,10 +63,10 @@ func (s *Settings) layer() *layer {
 //	CKPT                     returns the ids of all items, separated by blanks
 //	CKPT=                    unsets all items of the kind
 //
-// Values are written as in a file, quotes around blanks, and one string may
-// set several parameters. What a query returns is the value from the
-// environment, from the program or the default; the files are not read before
-// Load. ok says whether there is one, and is false for whatever sets.
+// Values are written as in a file, with quotes around blanks, and one string may set
+// several parameters. A query returns the value from the environment, from the program or
+// the default, because the files are not read before Load. ok says whether a query found a
+// value; it is false for a string that sets or unsets.
 func (s *Settings) Config(text string) (result string, ok bool, err error) {
 	pairs, err := parseLine(text)
 	if err != nil {
@@ -85,7 +86,8 @@ func (s *Settings) Config(text string) (result string, ok bool, err error) {
 // ids of the items of a kind (name).
 type query struct{ name, id, field string }
 
-// parseQuery tells a query from settings, and both from a mixture.
+// parseQuery reports whether pairs are a query. A mixture of a query and settings is an
+// error.
 func parseQuery(pairs []pair) (q query, isQuery bool, err error) {
 	switch {
 	case len(pairs) == 0:
@@ -121,11 +123,11 @@ func (s *Settings) query(q query) (string, bool, error) {
 	return v.text, err == nil && v.text != "", err
 }
 
-// Text returns the settings as a configuration file, the same for the same
-// settings, "" for none.
+// Text returns the settings in the form of a configuration file, "" if there are none. Equal
+// settings have the same text, in whatever order they were made.
 func (s *Settings) Text() string { return s.text(func(string) bool { return true }) }
 
-// Public is Text without secrets, which is left in the prefix directory for commands.
+// Public is Text without secrets. It is stored in the prefix directory for commands.
 func (s *Settings) Public() string {
 	return s.text(func(name string) bool {
 		p := find(Parameters, name)
@@ -144,8 +146,7 @@ func (s *Settings) text(wanted func(name string) bool) string {
 	return b.String()
 }
 
-// ParseSettings reads what Text returned. An error names the file, which is
-// called name, and the line.
+// ParseSettings parses the result of Text. An error begins with name:line.
 func ParseSettings(name, text string) (*Settings, error) {
 	l, err := layerOf(Program, name, text)
 	if err != nil {
@@ -154,8 +155,7 @@ func ParseSettings(name, text string) (*Settings, error) {
 	return &Settings{set: l}, nil
 }
 
-// same returns an error if the settings are not those of rank 0, whose Text is
-// given: ranks that differ were given different strings by the program.
+// same returns an error if the settings differ from those of rank 0, whose Text is given.
 func (s *Settings) same(rank0 string) error {
 	mine := s.Text()
 	if mine == rank0 {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Level is one of the places a value can come from; higher ones win.
+// Level is one of the places a value can come from. Higher levels override lower ones.
 type Level int
 
 // The levels.
@@ -29,7 +29,7 @@ func (l Level) String() string { return levelNames[l] }
 // Source is where a value came from.
 type Source struct {
 	Level Level
-	Where string // file:line, or what a default was derived from; else ""
+	Where string // file:line, or the source of a derived default; else ""
 }
 
 func (s Source) String() string {
@@ -39,16 +39,16 @@ func (s Source) String() string {
 	return s.Level.String() + ", " + s.Where
 }
 
-// value is what a parameter was found to be.
+// value is the value that was found for a parameter.
 type value struct {
-	text   string  // as written, except that a Path is absolute and one of Values in upper case
-	number int64   // Int; Bool as 0 or 1; bytes of a Size; nanoseconds of Seconds
-	float  float64 // Float
+	text   string  // as written, except that a Path is absolute, and a Text with Values is in upper case
+	number int64   // of an Int; 0 or 1 of a Bool; bytes of a Size; nanoseconds of Seconds
+	float  float64 // of a Float
 	source Source
 }
 
-// plain is the value as code that reads items expects it: whole numbers
-// without a suffix.
+// plain returns the value in the form that the hash of items has: numbers without a suffix,
+// 0 or 1 for a Bool.
 func (p *Parameter) plain(v value) string {
 	switch p.Type {
 	case Int, Bool, Size:
@@ -57,7 +57,8 @@ func (p *Parameter) plain(v value) string {
 	return v.text
 }
 
-// check makes a value of text that came from source.
+// check reads text into a value with this source. Its error names the parameter and the
+// source.
 func (p *Parameter) check(text string, source Source) (value, error) {
 	v, err := p.read(text)
 	if err != nil {
@@ -71,7 +72,7 @@ func invalid(name, text string, source Source, err error) error {
 	return fmt.Errorf("%s=%q (%v): %w", name, text, source, err)
 }
 
-// read makes a value of text. Its error says what is accepted.
+// read reads text into a value. Its error says what the parameter accepts.
 func (p *Parameter) read(text string) (value, error) {
 	v := value{text: text}
 	if p.Type != Text {
@@ -92,7 +93,7 @@ func (p *Parameter) read(text string) (value, error) {
 	case Path:
 		var err error
 		if v.text, err = filepath.Abs(v.text); err != nil {
-			return v, fmt.Errorf("cannot be made absolute: %w", err)
+			return v, fmt.Errorf("cannot make the path absolute: %w", err)
 		}
 	case Int:
 		n, err := strconv.ParseInt(v.text, 10, strconv.IntSize)
@@ -115,7 +116,7 @@ func (p *Parameter) read(text string) (value, error) {
 	return v, nil
 }
 
-// accepts says in words what read takes.
+// accepts describes the texts that read accepts.
 func (p *Parameter) accepts() string {
 	switch p.Type {
 	case Name:
@@ -144,7 +145,8 @@ func parseBool(text string) (int64, bool) {
 	return 0, false
 }
 
-// ParseSize reads bytes as in 4096, 64k, 1M, 2gb.
+// ParseSize reads a number of bytes, such as 4096, 64k, 1M or 2gb. Suffixes are powers of
+// 1024.
 func ParseSize(text string) (int64, bool) {
 	digits := strings.ToLower(text)
 	digits = strings.TrimSuffix(digits, "b")
@@ -163,14 +165,14 @@ func ParseSize(text string) (int64, bool) {
 
 func parseSeconds(text string) (int64, bool) {
 	f, err := strconv.ParseFloat(text, 64)
-	// Not an inclusive bound: as a float the largest int64 is one too large.
+	// The bound must not be inclusive: rounded to a float64, the largest int64 grows by one.
 	if err != nil || !(f*1e9 > math.MinInt64 && f*1e9 < math.MaxInt64) {
 		return 0, false
 	}
 	return int64(math.Round(f * 1e9)), true
 }
 
-// store sets a field of Values or of an item, to which it has a pointer.
+// store sets a field of Values or of an item. field is a pointer to it.
 func (v value) store(field any) {
 	switch f := field.(type) {
 	case *string:

@@ -6,106 +6,106 @@ import "time"
 
 // Values is the value of every parameter on one rank.
 type Values struct {
-	Enable             bool          `scr:"SCR_ENABLE"`               // 0: every call returns an error at once, and SCR_Route_file copies the name
-	Prefix             string        `scr:"SCR_PREFIX"`               // prefix directory: the directory on the parallel file system that datasets are flushed to and fetched from
+	Enable             bool          `scr:"SCR_ENABLE"`               // 0: every call returns an error at once; SCR_Route_file also returns the name unchanged
+	Prefix             string        `scr:"SCR_PREFIX"`               // prefix directory: the directory on the parallel file system to which datasets are flushed and from which they are fetched
 	ConfFile           string        `scr:"SCR_CONF_FILE"`            // configuration file of the user
-	JobID              string        `scr:"SCR_JOB_ID"`               // id of the allocation. It names the job's directories on the nodes, by which the next run finds the cache; jobs that run at the same time need different ids
+	JobID              string        `scr:"SCR_JOB_ID"`               // id of the allocation. It is part of the paths of the job's directories on the nodes, where the next run finds the cache; jobs that run at the same time need different ids
 	UserName           string        `scr:"SCR_USER_NAME"`            // name of the user, part of the paths of the job's directories on the nodes
 	JobName            string        `scr:"SCR_JOB_NAME"`             // name of the job, recorded with each dataset and in the log
 	ClusterName        string        `scr:"SCR_CLUSTER_NAME"`         // name of the cluster, recorded with each dataset and in the log
 	NodeName           string        `scr:"SCR_NODE_NAME"`            // name of the node: ranks with the same name are on one node
-	Debug              int           `scr:"SCR_DEBUG"`                // messages on stderr: 0 warnings and errors, 1 also what is done, 2 also details
-	CacheBase          string        `scr:"SCR_CACHE_BASE"`           // directory inside the node below which datasets are cached
-	CntlBase           string        `scr:"SCR_CNTL_BASE"`            // directory inside the node below which the files are that say what is in the cache
-	CacheSize          int           `scr:"SCR_CACHE_SIZE"`           // most datasets in the cache. With 1, the only one is evicted before the next is written; 0 does the same as SCR_CACHE_BYPASS=1 (datasets)
+	Debug              int           `scr:"SCR_DEBUG"`                // messages on stderr: 0: warnings and errors; 1: also the steps of the library; 2: also details
+	CacheBase          string        `scr:"SCR_CACHE_BASE"`           // node-local directory below which datasets are cached
+	CntlBase           string        `scr:"SCR_CNTL_BASE"`            // node-local directory below which the control files are stored, which describe the datasets in the cache
+	CacheSize          int           `scr:"SCR_CACHE_SIZE"`           // maximum number of datasets in the cache. 1: the only one is evicted before the next is written; 0: the same as SCR_CACHE_BYPASS=1 (datasets)
 	CacheBypass        bool          `scr:"SCR_CACHE_BYPASS"`         // 1: datasets are written to the prefix directory, where several ranks may write one file
 	CachePurge         bool          `scr:"SCR_CACHE_PURGE"`          // 1: SCR_Init deletes all datasets from the cache
-	CopyType           string        `scr:"SCR_COPY_TYPE"`            // redundancy scheme: SINGLE (none: a node that is lost loses the dataset), PARTNER (copies), XOR, RS (Reed-Solomon); FILE: as CKPT lines say, which there have to be
-	Group              string        `scr:"SCR_GROUP"`                // ranks that fail together: NODE, or a field of the GROUPS lines
-	SetSize            int           `scr:"SCR_SET_SIZE"`             // least members of a redundancy set, where there are enough ranks (ranks)
-	SetFailures        int           `scr:"SCR_SET_FAILURES"`         // members of a set that can be lost with PARTNER or RS; 0: 1 with PARTNER, 2 with RS (ranks)
-	HopDistance        int           `scr:"SCR_HOP_DISTANCE"`         // neighbours in a set are this many failure groups apart (groups)
-	MPIBufSize         int64         `scr:"SCR_MPI_BUF_SIZE"`         // size of the pieces in which files travel between nodes; 64 to 16m (bytes)
-	Flush              int           `scr:"SCR_FLUSH"`                // every n-th checkpoint is copied to the prefix directory, and the newest in SCR_Finalize or when the job is to halt; 0: none. Outputs are copied in any case (checkpoints)
-	FlushCompress      string        `scr:"SCR_FLUSH_COMPRESS"`       // zstd, or with a level zstd:1 (fast) to zstd:22 (small): a flush compresses checkpoints, file by file where that makes them smaller
-	Fetch              bool          `scr:"SCR_FETCH"`                // 0: no restart from the prefix directory
+	CopyType           string        `scr:"SCR_COPY_TYPE"`            // redundancy scheme: SINGLE (none: the loss of a node loses the dataset), PARTNER (copies), XOR, RS (Reed-Solomon); FILE: the schemes of the CKPT lines, of which there must be at least one
+	Group              string        `scr:"SCR_GROUP"`                // failure group, the ranks that are likely to fail together: NODE, or a field of the GROUPS lines
+	SetSize            int           `scr:"SCR_SET_SIZE"`             // minimum number of members of a redundancy set, if there are enough ranks (ranks)
+	SetFailures        int           `scr:"SCR_SET_FAILURES"`         // number of members of a set that can be lost with PARTNER or RS; 0: 1 with PARTNER, 2 with RS (ranks)
+	HopDistance        int           `scr:"SCR_HOP_DISTANCE"`         // distance between neighbours in a redundancy set, in failure groups (groups)
+	MPIBufSize         int64         `scr:"SCR_MPI_BUF_SIZE"`         // size of the pieces in which files are sent between nodes; 64 to 16m (bytes)
+	Flush              int           `scr:"SCR_FLUSH"`                // every n-th checkpoint is flushed, that is, copied to the prefix directory. SCR_Finalize and a halt of the job also flush the newest one. 0: no checkpoint is flushed. Outputs are always flushed (checkpoints)
+	FlushCompress      string        `scr:"SCR_FLUSH_COMPRESS"`       // a flush compresses each file of a checkpoint that becomes smaller by it: zstd, or with a level, zstd:1 (fast) to zstd:22 (small)
+	Fetch              bool          `scr:"SCR_FETCH"`                // 0: the library does not restart from the prefix directory
 	FetchOnInit        bool          `scr:"SCR_FETCH_ON_INIT"`        // 1: SCR_Init fetches the checkpoint to restart from, for programs that never call SCR_Have_restart
-	FetchBypass        bool          `scr:"SCR_FETCH_BYPASS"`         // 1: a restart reads files where they are in the prefix directory, any number of ranks, any rank any file
-	PrefixSize         int           `scr:"SCR_PREFIX_SIZE"`          // most checkpoints that are kept in the prefix directory, the newest, beside all outputs; 0: all (checkpoints)
+	FetchBypass        bool          `scr:"SCR_FETCH_BYPASS"`         // 1: a restart reads files directly from the prefix directory; the number of ranks may differ, and any rank may read any file
+	PrefixSize         int           `scr:"SCR_PREFIX_SIZE"`          // maximum number of checkpoints in the prefix directory: older ones are deleted, outputs are not; 0: no limit (checkpoints)
 	PrefixPurge        bool          `scr:"SCR_PREFIX_PURGE"`         // 1: SCR_Init deletes all datasets from the prefix directory
-	CopyMetadata       bool          `scr:"SCR_COPY_METADATA"`        // 0: copied files have mode, owner and times of new ones
-	FlushWidth         int           `scr:"SCR_FLUSH_WIDTH"`          // most ranks that copy to the prefix directory at the same time (ranks)
-	FetchWidth         int           `scr:"SCR_FETCH_WIDTH"`          // most ranks that copy from the prefix directory at the same time (ranks)
-	FlushAsync         bool          `scr:"SCR_FLUSH_ASYNC"`          // 1: a flush runs while the program computes, and several may; a later call finishes it, at the latest SCR_Finalize. A dataset that is being flushed keeps its place in the cache, and the program waits for it when the place is needed: SCR_CACHE_SIZE=3 leaves room for two more. SCR_FLUSH_WIDTH does not count for it
-	FlushType          string        `scr:"SCR_FLUSH_TYPE"`           // who copies with SCR_FLUSH_ASYNC=1: PTHREAD, a thread of each process; DAEMON, scr_transfer, one process on each node, which copies to the end when the program dies; SYNC, the processes, and the program waits
-	FlushAsyncBW       int64         `scr:"SCR_FLUSH_ASYNC_BW"`       // most that a node copies with SCR_FLUSH_ASYNC=1, before it is compressed; 0: no limit (bytes a second)
-	FlushAsyncPercent  float64       `scr:"SCR_FLUSH_ASYNC_PERCENT"`  // most that copying takes of one processor of a node with SCR_FLUSH_ASYNC=1; 0: no limit (percent)
-	FlushPoststage     bool          `scr:"SCR_FLUSH_POSTSTAGE"`      // 1, with SCR_FLUSH_TYPE=DAEMON: SCR_Finalize does not wait; scr_postrun, scr_index --build or the next SCR_Init finish the flush
-	CRCOnFlush         bool          `scr:"SCR_CRC_ON_FLUSH"`         // 0: checksums are not compared in a flush or fetch
-	CRCOnCopy          bool          `scr:"SCR_CRC_ON_COPY"`          // checksums in the cache; 0 is answered with a warning, and changes nothing
-	CRCOnDelete        bool          `scr:"SCR_CRC_ON_DELETE"`        // 1: files that are evicted from the cache are read before, and it is said which are not what was written
+	CopyMetadata       bool          `scr:"SCR_COPY_METADATA"`        // 0: copied files have the mode, owner and times of new files; 1: those of the original
+	FlushWidth         int           `scr:"SCR_FLUSH_WIDTH"`          // maximum number of ranks that copy to the prefix directory at the same time (ranks)
+	FetchWidth         int           `scr:"SCR_FETCH_WIDTH"`          // maximum number of ranks that copy from the prefix directory at the same time (ranks)
+	FlushAsync         bool          `scr:"SCR_FLUSH_ASYNC"`          // 1: flushes run while the program computes; several can run at a time. A later call finishes each of them, SCR_Finalize at the latest. A dataset cannot be evicted from the cache while it is flushed, and the program waits for the flush when the cache is full: SCR_CACHE_SIZE=3 leaves room for two more datasets. SCR_FLUSH_WIDTH does not limit these flushes
+	FlushType          string        `scr:"SCR_FLUSH_TYPE"`           // how files are copied with SCR_FLUSH_ASYNC=1: PTHREAD: by a thread of each process; DAEMON: by scr_transfer, one process on each node, which completes the copy even if the program dies; SYNC: by the processes themselves, while the program waits
+	FlushAsyncBW       int64         `scr:"SCR_FLUSH_ASYNC_BW"`       // maximum rate at which a node copies with SCR_FLUSH_ASYNC=1, measured before compression; 0: no limit (bytes a second)
+	FlushAsyncPercent  float64       `scr:"SCR_FLUSH_ASYNC_PERCENT"`  // maximum share of one processor of a node that copying uses with SCR_FLUSH_ASYNC=1; 0: no limit (percent)
+	FlushPoststage     bool          `scr:"SCR_FLUSH_POSTSTAGE"`      // 1, with SCR_FLUSH_TYPE=DAEMON: SCR_Finalize does not wait for flushes; scr_postrun, scr_index --build or the next SCR_Init finishes them
+	CRCOnFlush         bool          `scr:"SCR_CRC_ON_FLUSH"`         // 0: checksums are not verified in a flush or fetch
+	CRCOnCopy          bool          `scr:"SCR_CRC_ON_COPY"`          // has no effect: checksums are always computed in the cache. 0 causes a warning
+	CRCOnDelete        bool          `scr:"SCR_CRC_ON_DELETE"`        // 1: the checksums of files are verified before they are evicted from the cache, and corrupt files are reported
 	FileBufSize        int64         `scr:"SCR_FILE_BUF_SIZE"`        // size of the pieces in which files are copied to and from the prefix directory; 64 to 16m (bytes)
 	Current            string        `scr:"SCR_CURRENT"`              // name of the checkpoint to restart from; newer ones in the cache are deleted once it is loaded
-	DropAfterCurrent   bool          `scr:"SCR_DROP_AFTER_CURRENT"`   // 1: datasets that are newer than one that SCR_Current or SCR_CURRENT names leave the index too; their files stay
-	Distribute         bool          `scr:"SCR_DISTRIBUTE"`           // 0: what is in the cache is left there, unused, until the run writes a checkpoint
-	FlushOnRestart     bool          `scr:"SCR_FLUSH_ON_RESTART"`     // 1: SCR_Init flushes what is in the cache, for programs that look for their files themselves (with SCR_FETCH=0)
-	GlobalRestart      bool          `scr:"SCR_GLOBAL_RESTART"`       // 1: SCR_Init flushes what is in the cache, and a restart reads it as with SCR_FETCH_BYPASS=1
+	DropAfterCurrent   bool          `scr:"SCR_DROP_AFTER_CURRENT"`   // 1: when SCR_Current or SCR_CURRENT names a dataset, newer ones are removed from the index too; their files stay in the prefix directory
+	Distribute         bool          `scr:"SCR_DISTRIBUTE"`           // 0: datasets in the cache are not used; they stay there until the run writes a checkpoint
+	FlushOnRestart     bool          `scr:"SCR_FLUSH_ON_RESTART"`     // 1: SCR_Init flushes the datasets in the cache, for programs that find their files in the prefix directory themselves (with SCR_FETCH=0)
+	GlobalRestart      bool          `scr:"SCR_GLOBAL_RESTART"`       // 1: SCR_Init flushes the datasets in the cache, and a restart reads them with SCR_FETCH_BYPASS=1
 	CheckpointInterval int           `scr:"SCR_CHECKPOINT_INTERVAL"`  // SCR_Need_checkpoint says yes at every n-th call; 0: not set (calls)
-	CheckpointTime     time.Duration `scr:"SCR_CHECKPOINT_SECONDS"`   // SCR_Need_checkpoint says yes when the last checkpoint ended, or the run began, so long ago; 0: not set
-	CheckpointOverhead float64       `scr:"SCR_CHECKPOINT_OVERHEAD"`  // SCR_Need_checkpoint says yes for the first checkpoint, to learn what it costs, then whenever one would cost no more of the time since the last; 0: not set (percent)
-	MTBFTime           time.Duration `scr:"SCR_MTBF_SECONDS"`         // mean time between failures of the job. SCR_Need_checkpoint says yes at the interval (Daly's) that loses the least with it, given what checkpoints cost; 0: as runs in this prefix directory have failed, once three have
-	HaltTime           time.Duration `scr:"SCR_HALT_SECONDS"`         // the job should stop so long before the allocation ends; 0: not by that. It is entered in .scr/halt.scr, where it stays
-	EndTime            int           `scr:"SCR_END_TIME"`             // when the allocation ends (scr_run sets it); 0: as the resource manager says (seconds since 1970)
-	HaltExit           bool          `scr:"SCR_HALT_EXIT"`            // 1: the library ends the job itself when it should stop, in SCR_Init or after a dataset, its newest checkpoint flushed
-	ResourceManager    string        `scr:"SCR_RESOURCE_MANAGER"`     // resource manager of the allocation: SLURM, FLUX, LSF, PBS, ALPS, NONE; AUTO: as the environment tells
+	CheckpointTime     time.Duration `scr:"SCR_CHECKPOINT_SECONDS"`   // SCR_Need_checkpoint says yes when this time has passed since the last checkpoint ended, or since the run began; 0: not set
+	CheckpointOverhead float64       `scr:"SCR_CHECKPOINT_OVERHEAD"`  // maximum overhead of checkpoints. SCR_Need_checkpoint says yes for the first one, to measure its cost, and then whenever the cost would be at most this share of the time since the last; 0: not set (percent)
+	MTBFTime           time.Duration `scr:"SCR_MTBF_SECONDS"`         // mean time between failures of the job. SCR_Need_checkpoint says yes at Daly's optimum interval, computed from it and the cost of checkpoints; 0: computed from the failures of runs in this prefix directory, once three have failed
+	HaltTime           time.Duration `scr:"SCR_HALT_SECONDS"`         // the job should stop this time before the allocation ends; 0: the end of the allocation does not stop it. The value is entered in .scr/halt.scr and stays there
+	EndTime            int           `scr:"SCR_END_TIME"`             // when the allocation ends (scr_run sets it); 0: the resource manager is asked (seconds since 1970)
+	HaltExit           bool          `scr:"SCR_HALT_EXIT"`            // 1: when the job should stop, the library flushes its newest checkpoint and ends it, in SCR_Init or when a dataset is complete
+	ResourceManager    string        `scr:"SCR_RESOURCE_MANAGER"`     // resource manager of the allocation: SLURM, FLUX, LSF, PBS, ALPS, NONE; AUTO: the one whose variables are in the environment
 	Nodelist           string        `scr:"SCR_NODELIST"`             // nodes of the allocation
-	HostFile           string        `scr:"SCR_HOST_FILE"`            // file with the names of the nodes, one a line, where there is no resource manager
+	HostFile           string        `scr:"SCR_HOST_FILE"`            // file with the names of the nodes, one on each line, for a job without a resource manager
 	ExcludeNodes       string        `scr:"SCR_EXCLUDE_NODES"`        // nodes that scr_run must not use
-	MinNodes           int           `scr:"SCR_MIN_NODES"`            // nodes the program needs; 0: as many as the last run used, all for the first (nodes)
-	Runs               int           `scr:"SCR_RUNS"`                 // most times that scr_run starts the program; -1: no limit (runs)
-	Watchdog           bool          `scr:"SCR_WATCHDOG"`             // 1: scr_run ends a run that completes no checkpoint for too long
-	WatchdogTimeout    time.Duration `scr:"SCR_WATCHDOG_TIMEOUT"`     // how long is too long for SCR_WATCHDOG; 0: as the checkpoints of the run tell
-	WatchdogTimeoutPFS time.Duration `scr:"SCR_WATCHDOG_TIMEOUT_PFS"` // how long is too long for SCR_WATCHDOG while a dataset is flushed; 0: the same
-	LaunchTimeout      time.Duration `scr:"SCR_LAUNCH_TIMEOUT"`       // scr_run ends a run whose program has not called SCR_Init by then; 0: not the first run, and with SCR_WATCHDOG=1 later ones after four times what those before took, 5 minutes at least
-	RemoteShell        string        `scr:"SCR_REMOTE_SHELL"`         // how the commands reach other nodes: SRUN, PDSH, SSH; AUTO: srun under Slurm, else pdsh if it is there, else ssh
-	LogEnable          bool          `scr:"SCR_LOG_ENABLE"`           // 1: log what happens to datasets, in each place that is on
-	LogTxtEnable       bool          `scr:"SCR_LOG_TXT_ENABLE"`       // 1: log to .scr/log of the prefix directory
+	MinNodes           int           `scr:"SCR_MIN_NODES"`            // number of nodes that the program needs; 0: all nodes in the first run, then as many as the last run used (nodes)
+	Runs               int           `scr:"SCR_RUNS"`                 // maximum number of times that scr_run starts the program; -1: no limit (runs)
+	Watchdog           bool          `scr:"SCR_WATCHDOG"`             // 1: scr_run ends a run that has completed no checkpoint for SCR_WATCHDOG_TIMEOUT
+	WatchdogTimeout    time.Duration `scr:"SCR_WATCHDOG_TIMEOUT"`     // time without a checkpoint after which SCR_WATCHDOG=1 ends a run; 0: computed from the intervals between checkpoints of the run
+	WatchdogTimeoutPFS time.Duration `scr:"SCR_WATCHDOG_TIMEOUT_PFS"` // the same while a dataset is flushed; 0: SCR_WATCHDOG_TIMEOUT
+	LaunchTimeout      time.Duration `scr:"SCR_LAUNCH_TIMEOUT"`       // scr_run ends a run whose program has not called SCR_Init after this time. 0: the first run has no limit; with SCR_WATCHDOG=1 a later run has four times what earlier ones needed, and at least 5 minutes
+	RemoteShell        string        `scr:"SCR_REMOTE_SHELL"`         // how commands are run on other nodes: SRUN, PDSH, SSH; AUTO: srun under Slurm, else pdsh if it is installed, else ssh
+	LogEnable          bool          `scr:"SCR_LOG_ENABLE"`           // 1: log what happens to datasets, to each of the file, syslog and the database that is enabled
+	LogTxtEnable       bool          `scr:"SCR_LOG_TXT_ENABLE"`       // 1: log to the file .scr/log in the prefix directory
 	LogSyslogEnable    bool          `scr:"SCR_LOG_SYSLOG_ENABLE"`    // 1: log to syslog, if there is one
-	LogSyslogPrefix    string        `scr:"SCR_LOG_SYSLOG_PREFIX"`    // tag of messages to syslog
-	LogSyslogFacility  string        `scr:"SCR_LOG_SYSLOG_FACILITY"`  // facility of messages to syslog: LOG_USER, LOG_DAEMON, LOG_LOCAL0 to 7
-	LogSyslogLevel     string        `scr:"SCR_LOG_SYSLOG_LEVEL"`     // level of messages to syslog: LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG
+	LogSyslogPrefix    string        `scr:"SCR_LOG_SYSLOG_PREFIX"`    // tag of the messages to syslog
+	LogSyslogFacility  string        `scr:"SCR_LOG_SYSLOG_FACILITY"`  // facility of the messages to syslog: LOG_USER, LOG_DAEMON, LOG_LOCAL0 to LOG_LOCAL7
+	LogSyslogLevel     string        `scr:"SCR_LOG_SYSLOG_LEVEL"`     // level of the messages to syslog: LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG
 	LogSyslogSocket    string        `scr:"SCR_LOG_SYSLOG_SOCKET"`    // socket of syslog
 	LogDBEnable        bool          `scr:"SCR_LOG_DB_ENABLE"`        // 1: log to a database
 	LogDBHost          string        `scr:"SCR_LOG_DB_HOST"`          // server of the database, MySQL or MariaDB: host, host:port, or path of a socket
 	LogDBUser          string        `scr:"SCR_LOG_DB_USER"`          // user on the database server
-	LogDBPass          string        `scr:"SCR_LOG_DB_PASS"`          // password on the database server; set by SCR_Config it is the program's alone, since commands must not find it in the prefix directory
+	LogDBPass          string        `scr:"SCR_LOG_DB_PASS"`          // password on the database server. If SCR_Config sets it, only the program knows it: it is not stored in the prefix directory, where commands find other settings
 	LogDBName          string        `scr:"SCR_LOG_DB_NAME"`          // database on the server
 	LogDBDebug         bool          `scr:"SCR_LOG_DB_DEBUG"`         // 1: show the statements that are sent to the database
 }
 
-// Store is a line STORE=: a directory that can hold datasets; variables in it are those of each rank.
+// Store is a line STORE=: a directory that can hold datasets; each rank expands variables in it with its own environment.
 type Store struct {
 	ID      string           // as on rank 0
 	Path    string           // as on this rank
-	Count   Optional[int]    `scr:"COUNT"`   // most datasets in the store; 0: none, they are written to the prefix directory (datasets)
-	Group   Optional[string] `scr:"GROUP"`   // ranks that share the storage
-	View    Optional[string] `scr:"VIEW"`    // says the same in another way: PRIVATE is GROUP=NODE, GLOBAL is GROUP=WORLD
-	Mkdir   Optional[bool]   `scr:"MKDIR"`   // 0: the directory has to be there, and is not made
-	Enabled Optional[bool]   `scr:"ENABLED"` // 0: the store is not used, nor are CKPT lines with it
-	Flush   Optional[string] `scr:"FLUSH"`   // who copies datasets of the store with SCR_FLUSH_ASYNC=1
-	Fetch   Optional[string] `scr:"FETCH"`   // accepted for the sake of files written for SCR, without effect
+	Count   Optional[int]    `scr:"COUNT"`   // maximum number of datasets in the store; 0: datasets are written to the prefix directory (datasets)
+	Group   Optional[string] `scr:"GROUP"`   // group of the ranks that share the storage
+	View    Optional[string] `scr:"VIEW"`    // another way to set GROUP: PRIVATE is GROUP=NODE, GLOBAL is GROUP=WORLD
+	Mkdir   Optional[bool]   `scr:"MKDIR"`   // 0: the directory is not created, and must exist
+	Enabled Optional[bool]   `scr:"ENABLED"` // 0: the store and the CKPT lines that name it are ignored
+	Flush   Optional[string] `scr:"FLUSH"`   // how datasets of the store are copied with SCR_FLUSH_ASYNC=1
+	Fetch   Optional[string] `scr:"FETCH"`   // has no effect; it is accepted because files written for SCR may have it
 }
 
-// Ckpt is a line CKPT=: how certain datasets are protected. One line has to have INTERVAL=1. Lines of the system's file give way to a SCR_COPY_TYPE other than FILE that is set elsewhere.
+// Ckpt is a line CKPT=: a redundancy descriptor: how a dataset is protected, and which datasets use it. One line must have INTERVAL=1. If SCR_COPY_TYPE is set outside the system's file and is not FILE, the lines of that file are ignored.
 type Ckpt struct {
 	ID          int
-	Interval    Optional[int]    `scr:"INTERVAL"`     // of the lines whose interval divides the number of the checkpoint, the one with the largest counts (checkpoints)
+	Interval    Optional[int]    `scr:"INTERVAL"`     // a checkpoint uses the line with the largest interval that divides the checkpoint's number (checkpoints)
 	Type        Optional[string] `scr:"TYPE"`         // redundancy scheme: SINGLE, PARTNER, XOR or RS
-	Store       Optional[string] `scr:"STORE"`        // store that holds the dataset
-	Group       Optional[string] `scr:"GROUP"`        // ranks that fail together
-	SetSize     Optional[int]    `scr:"SET_SIZE"`     // least members of a redundancy set (ranks)
-	SetFailures Optional[int]    `scr:"SET_FAILURES"` // members of a set that can be lost (ranks)
+	Store       Optional[string] `scr:"STORE"`        // store in which the dataset is cached
+	Group       Optional[string] `scr:"GROUP"`        // failure group, the ranks that are likely to fail together
+	SetSize     Optional[int]    `scr:"SET_SIZE"`     // minimum number of members of a redundancy set (ranks)
+	SetFailures Optional[int]    `scr:"SET_FAILURES"` // number of members of a set that can be lost (ranks)
 	Bypass      Optional[bool]   `scr:"BYPASS"`       // 1: the dataset is written to the prefix directory
-	Output      Optional[bool]   `scr:"OUTPUT"`       // 1: the line is for datasets with SCR_FLAG_OUTPUT
-	Enabled     Optional[bool]   `scr:"ENABLED"`      // 0: the line is not used
+	Output      Optional[bool]   `scr:"OUTPUT"`       // 1: the line applies to datasets with SCR_FLAG_OUTPUT
+	Enabled     Optional[bool]   `scr:"ENABLED"`      // 0: the line is ignored
 }

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// warnings are about what was set and has no effect.
+// warnings returns a warning for each setting that has no effect. prefix and file are the
+// values of SCR_PREFIX and SCR_CONF_FILE.
 func (r *resolver) warnings(prefix, file value) []string {
 	var list []string
 	if file.source.Level != Default {
@@ -19,7 +20,7 @@ func (r *resolver) warnings(prefix, file value) []string {
 	user := r.layers[0]
 	for _, v := range []struct{ name, used string }{{"SCR_PREFIX", prefix.text}, {"SCR_CONF_FILE", file.text}} {
 		if s, ok := user.values[v.name]; ok && s.text != v.used {
-			list = append(list, at(s.where, "%s has no effect in the user's configuration file, which is found by it; set it in the environment", v.name))
+			list = append(list, at(s.where, "%s has no effect in the user's configuration file, because it is needed to find that file; set it in the environment", v.name))
 		}
 	}
 	for _, l := range r.layers {
@@ -39,10 +40,11 @@ func (r *resolver) warnings(prefix, file value) []string {
 	return list
 }
 
-// elsewhere are variables that mean something to others than the library.
+// elsewhere are variables that begin with SCR_ and are no parameters of the library. SCR_LIB
+// tells scr.py where libscr.so is.
 var elsewhere = []string{"SCR_LIB"}
 
-// unknownVariables warns of variables that look like parameters and are none.
+// unknownVariables warns about variables whose names begin with SCR_ and are no parameters.
 func unknownVariables(names []string) []string {
 	var list []string
 	for _, name := range slices.Sorted(slices.Values(names)) {
@@ -53,7 +55,7 @@ func unknownVariables(names []string) []string {
 	return list
 }
 
-// unknown returns the names that were set and are not in the table, each once.
+// unknown returns the names that were set and are not in the table of parameters, each once.
 func (r *resolver) unknown() []string {
 	var names []string
 	for _, l := range r.layers {
@@ -66,7 +68,7 @@ func (r *resolver) unknown() []string {
 	return names
 }
 
-// unknownFields warns of fields which no item of a kind has, each once.
+// unknownFields warns about fields that items of a kind cannot have, once for each.
 func (r *resolver) unknownFields(kind *ItemKind) []string {
 	if kind.Fields == nil {
 		return nil

@@ -40,7 +40,7 @@ func TestFlags(t *testing.T) {
 			t.Errorf("%v is read as %v", f, got)
 		}
 	}
-	// What older versions have written.
+	// Older versions recorded no flags.
 	if old := (Dataset{}); old.Flags() != None {
 		t.Error(old.Flags())
 	}
@@ -54,7 +54,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// What is read is written again, byte for byte, whoever wrote it.
+// A description that was read is written again byte for byte, whichever version wrote it.
 func TestEncode_KeepsWhatWasRead(t *testing.T) {
 	trees := []*hash.Hash{hash.New(), New(4, "ckpt.4", Checkpoint, 3, Owner{User: "u", JobID: "1"}, time.Now()).Encode()}
 	for key, values := range map[string][]string{

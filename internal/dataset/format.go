@@ -6,23 +6,23 @@ import (
 	"github.com/goscr/goscr/hash"
 )
 
-// A description is a hash with these keys, each of which has one value. They are
-// those that SCR 3.1 reads and writes, and some of ours:
+// A description is a hash with these keys, each of which has one value. SCR 3.1 reads and
+// writes the same keys, except those marked as goscr's:
 //
 //	ID, NAME              number and name
 //	FLAG_CKPT             1 for a checkpoint, else 0
 //	FLAG_OUTPUT           1 for output, else 0
 //	CREATED               microseconds since the epoch
 //	USER, JOBNAME, JOBID, CLUSTER
-//	CKPT                  counts checkpoints, where ID counts datasets
-//	FILES, SIZE           of all ranks, bytes
-//	COMPLETE              1 if every rank's part is whole, else 0
-//	BYPASS = 1            the program has written the files to the prefix directory; ours
-//	COMPRESSED = 1        some files are compressed where they are; ours
+//	CKPT                  number of the checkpoint; ID counts all datasets
+//	FILES, SIZE           number of files and their total size in bytes, over all ranks
+//	COMPLETE              1 if the files of all ranks are complete, else 0
+//	BYPASS = 1            the program wrote the files to the prefix directory (goscr's)
+//	COMPRESSED = 1        some files in the prefix directory are compressed (goscr's)
 //
-// What else is in a description is kept and written again.
+// Other keys in a description that was read are written again unchanged.
 
-// described is what this version of goscr knows of a description.
+// described holds the keys that this version of goscr knows.
 type described struct {
 	id, isCheckpoint, isOutput, created, checkpoint, files, size number
 	complete, bypass, compressed                                 number
@@ -30,7 +30,7 @@ type described struct {
 	owner                                                        Owner
 }
 
-// number is a number that may not be recorded.
+// number is a number that a description may lack.
 type number struct {
 	value int64
 	known bool
@@ -38,10 +38,10 @@ type number struct {
 
 func some(n int64) number { return number{n, true} }
 
-// rest is what else is in a description.
+// rest holds the other keys of a description.
 type rest struct{ other *hash.Hash }
 
-// numbers returns where the numbers of a description are, by key.
+// numbers returns pointers to the numbers of a description by their keys.
 func (d *described) numbers() map[string]*number {
 	return map[string]*number{
 		"ID": &d.id, "FLAG_CKPT": &d.isCheckpoint, "FLAG_OUTPUT": &d.isOutput, "CREATED": &d.created, "CKPT": &d.checkpoint,
@@ -49,14 +49,14 @@ func (d *described) numbers() map[string]*number {
 	}
 }
 
-// texts returns where the texts of a description are, by key.
+// texts returns pointers to the texts of a description by their keys.
 func (d *described) texts() map[string]*string {
 	return map[string]*string{
 		"NAME": &d.name, "USER": &d.owner.User, "JOBNAME": &d.owner.JobName, "JOBID": &d.owner.JobID, "CLUSTER": &d.owner.Cluster,
 	}
 }
 
-// Decode reads a description. Of no hash the zero Dataset is made.
+// Decode reads a description. It returns the zero Dataset if h is nil or empty.
 func Decode(h *hash.Hash) Dataset {
 	var d Dataset
 	numbers, texts := d.numbers(), d.texts()

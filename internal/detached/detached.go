@@ -1,10 +1,10 @@
 // Package detached starts commands of goscr that outlive the process that starts them.
 //
-// Such a command must not stay a child of the program: a program may wait for its
-// children, with or without a handler of SIGCHLD, and must not find one that it does not
-// know. So the process that the program starts (Launch) starts the command once more in
-// a session of its own, and ends (Again). From then on, program and command share
-// nothing but standard input and output, if those are a connection.
+// Such a command must not stay a child of the program: the program may wait for its
+// children, with or without a handler of SIGCHLD, and must not meet one that it did not
+// start. So the process that the program starts (Launch) starts the command once more in
+// a session of its own (Again), and ends. From then on, program and command share only
+// standard input and output, if the program passed a connection.
 package detached
 
 import (
@@ -23,22 +23,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// starting is how long a command may take to detach itself.
-const starting = 10 * time.Second
+// detachTimeout is how long a command may take to detach itself.
+const detachTimeout = 10 * time.Second
 
-// Launch starts a command and waits until it has detached itself. connection is its
-// standard input and output, and stays the caller's; nil stands for none.
+// Launch starts a command and waits until it has detached itself. connection becomes the
+// command's standard input, output and error; the caller still has to close it. It may be
+// nil.
 func Launch(path string, argv []string, connection *os.File) error {
 	cmd := exec.Command(path)
 	cmd.Args = argv
 	if connection != nil {
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = connection, connection, connection
 	}
-	cmd.Dir = "/" // so that all other file systems can be unmounted
+	cmd.Dir = "/" // so that the command keeps no other file system from being unmounted
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	late := time.AfterFunc(starting, func() { cmd.Process.Kill() })
+	late := time.AfterFunc(detachTimeout, func() { cmd.Process.Kill() })
 	defer late.Stop()
 	err := cmd.Wait()
 	// A handler of the program may have waited for all children before us.
@@ -48,9 +49,9 @@ func Launch(path string, argv []string, connection *os.File) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// Find looks for a command beside the library or program that this code is in, in
-// the bin directory next to its directory, and in PATH. remedy is the setting that makes
-// the command unnecessary, for the error.
+// Find searches for a command in the directory of the library or program that contains this
+// code, in the bin directory next to that directory, and in PATH. remedy is a setting with
+// which the command is not needed; the error suggests it.
 func Find(command, remedy string) (string, error) {
 	var tried []string
 	if code := fileOfCode(); code != "" {
@@ -70,7 +71,8 @@ func Find(command, remedy string) (string, error) {
 	return path, nil
 }
 
-// fileOfCode returns the file that this function was loaded from.
+// fileOfCode returns the path of the library or program that contains this function, "" if
+// it is not known.
 func fileOfCode() string {
 	pc := uint64(reflect.ValueOf(fileOfCode).Pointer())
 	maps, err := os.ReadFile("/proc/self/maps")
@@ -94,8 +96,8 @@ func fileOfCode() string {
 }
 
 // Again starts the calling command once more, with other arguments, in a session of its
-// own. The new process shares only standard input and output with the job. It blocks no
-// signals, whatever the job's thread blocks.
+// own. Of the descriptors, the new process inherits only standard input, output and error.
+// No signals are blocked in it, whatever the program's thread has blocked.
 func Again(argv []string) error {
 	if err := closeInherited(); err != nil {
 		return err
@@ -129,7 +131,7 @@ func closeInherited() error {
 			continue
 		}
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
-			_ = unix.Close(fd) // closed in any case
+			_ = unix.Close(fd) // Linux closes it even if it returns an error
 		}
 	}
 	return nil

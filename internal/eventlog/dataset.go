@@ -12,8 +12,8 @@ func (l *Log) Dataset(kind string, d dataset.Dataset, r Record) {
 	l.Add(r)
 }
 
-// Result logs how what began at start ended: as kind_good, or as kind_FAIL with
-// the reason.
+// Result logs the result of an operation that began at start: kind_good, or kind_FAIL with
+// the error.
 func (l *Log) Result(kind, good string, d dataset.Dataset, start time.Time, err error) {
 	r := Record{Start: start, Seconds: Since(start)}
 	if err != nil {
@@ -22,8 +22,8 @@ func (l *Log) Result(kind, good string, d dataset.Dataset, start time.Time, err 
 	l.Dataset(kind+"_"+good, d, r)
 }
 
-// Copied logs that all files of a dataset were copied, or read and protected,
-// since start.
+// Copied logs a transfer that began at start: all files of a dataset were copied, or read
+// and protected.
 func (l *Log) Copied(kind string, d dataset.Dataset, from, to string, start time.Time) {
 	l.Dataset(kind, d, Record{Transfer: true, From: from, To: to, Start: start, Seconds: Since(start),
 		Bytes: Count(d.Size()), Files: Count(int64(d.Files()))})

@@ -39,7 +39,7 @@ func load(t testing.TB, dir string, settings ...string) *config.Config {
 	return cfg
 }
 
-// lines is a logger that a test can read.
+// lines collects the output of a logger for a test.
 type lines struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -204,7 +204,7 @@ func TestLog_NoSyslog(t *testing.T) {
 	if text, err := os.ReadFile(TextFile(dir)); err != nil || strings.Count(string(text), "\n") != 2 {
 		t.Errorf("the other log does not go on: %s, %v", text, err)
 	}
-	// Who has not asked for syslog does not hear of it.
+	// Without SCR_LOG_SYSLOG_ENABLE in the settings there is no warning.
 	said.b.Reset()
 	cfg = load(t, dir, "SCR_LOG_SYSLOG_ENABLE=", on[1])
 	Open(cfg, log).Close()
@@ -213,7 +213,7 @@ func TestLog_NoSyslog(t *testing.T) {
 	}
 }
 
-// stuck is a sink that does not take what it is given.
+// stuck is a sink that does not return from Write until release is closed.
 type stuck struct{ release chan struct{} }
 
 func (s stuck) Write(Record) error { <-s.release; return nil }

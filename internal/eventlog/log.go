@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// backlog is how many records wait for a sink before more are dropped. A job
+	// backlog is how many records can wait for a sink before others are dropped. A job
 	// that writes a checkpoint every second fills it in minutes.
 	backlog = 1024
-	// patience is how long Close waits for sinks that are behind.
+	// patience is how long Close waits for slow sinks.
 	patience = 2 * time.Second
 )
 
-// Log takes the records of one process, in a job that of rank 0. Methods of a
-// nil Log do nothing.
+// Log logs the records of one process; in a job, that is rank 0. Methods of a nil Log do
+// nothing.
 type Log struct {
 	job      Job
 	report   *report.Logger
@@ -31,11 +31,11 @@ type outlet struct {
 	sink  Sink
 	queue chan Record
 	done  chan struct{} // closed when the queue is closed and empty
-	lost  int           // dropped because the queue was full
+	lost  int           // records dropped because the queue was full
 }
 
-// Open begins the log of a job. A sink that cannot be used is reported; the job runs
-// without it. It returns nil if the configuration asks for no log.
+// Open opens the log of a job. It reports a sink that cannot be used, and the job runs
+// without it. It returns nil if the log is disabled.
 func Open(cfg *config.Config, log *report.Logger) *Log {
 	if !cfg.LogEnable {
 		return nil
@@ -52,7 +52,7 @@ func Open(cfg *config.Config, log *report.Logger) *Log {
 	return l
 }
 
-// openFiles adds the sinks that need no other process.
+// openFiles adds the text file and syslog, the sinks that need no process of goscr.
 func (l *Log) openFiles(cfg *config.Config) {
 	if cfg.LogTxtEnable {
 		path := TextFile(l.job.Prefix)
@@ -62,9 +62,9 @@ func (l *Log) openFiles(cfg *config.Config) {
 		if sink, err := openSyslog(cfg); err == nil {
 			l.add("syslog", sink)
 		} else if chosen(cfg, &cfg.LogSyslogEnable) {
-			l.report.Warn("%v; SCR_LOG_SYSLOG_ENABLE=0 does without it", err)
+			l.report.Warn("%v; SCR_LOG_SYSLOG_ENABLE=0 disables it", err)
 		} else {
-			l.report.Info("%v; SCR_LOG_SYSLOG_ENABLE=0 does without it", err)
+			l.report.Info("%v; SCR_LOG_SYSLOG_ENABLE=0 disables it", err)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func (l *Log) Add(r Record) {
 	}
 }
 
-// Close waits until everything is written, at most for l.patience.
+// Close waits until all records are written, for at most l.patience.
 func (l *Log) Close() {
 	if l == nil {
 		return
@@ -134,8 +134,8 @@ func (l *Log) Close() {
 	l.outlets = nil
 }
 
-// Once logs one record for a command in all sinks that the configuration asks for, and
-// returns the errors of all of them. openDatabase opens the database.
+// Once logs one record for a command to all sinks that the configuration enables, and
+// returns their errors. openDatabase opens the database.
 func Once(cfg *config.Config, r Record, openDatabase func(Database) (Sink, error)) error {
 	var errs []error
 	write := func(sink Sink, err error) {
@@ -159,6 +159,6 @@ func Once(cfg *config.Config, r Record, openDatabase func(Database) (Sink, error
 	return errors.Join(errs...)
 }
 
-// chosen reports whether a parameter was set, and not left at its default. That syslog is
-// missing, as in a container, needs a warning only if the user has asked for it.
+// chosen reports whether a parameter was set. In a container there may be no syslog, which
+// is worth a warning only if the user has enabled it explicitly.
 func chosen(cfg *config.Config, field any) bool { return cfg.Source(field).Level != config.Default }

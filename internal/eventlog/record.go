@@ -1,17 +1,16 @@
-// Package eventlog keeps the log of a job: what happened to its checkpoints,
-// when, and how long it took. Each event becomes a line in the file .scr/log of
-// the prefix directory,
+// Package eventlog writes the log of a job: what happened to its datasets, when, and how
+// long it took. Each event becomes a line in the file .scr/log of the prefix directory,
 //
 //	2026-11-21T00:01:55: host=node0, jobid=job1, event=CHECKPOINT_START, note="/tmp", dset=1, name="ckpt.1"
 //
-// a message to syslog, and a row in a database, each if the parameters
-// SCR_LOG_* ask for it.
+// a message to syslog, and a row in a database. The parameters SCR_LOG_* enable each of
+// these three.
 //
 // The log never delays a program, and never makes a call fail. Each of the three has a
 // queue and a goroutine of its own; records that do not fit into a queue are dropped,
-// counted, and reported. Drivers for databases are in the command binary, not in the
-// library: startRecorder starts a process of that binary and sends it the records
-// through a socket.
+// counted, and reported. The library does not contain the drivers for databases, which are
+// larger than the rest of it. They are in the command binary: startRecorder starts a
+// process of that binary and sends it the records through a socket.
 package eventlog
 
 import (
@@ -25,7 +24,7 @@ import (
 
 // Job is the job that a record is about.
 type Job struct {
-	Host    string // the node that logs
+	Host    string // the node on which the record is logged
 	User    string
 	ID      string
 	Name    string
@@ -41,15 +40,15 @@ func JobOf(cfg *config.Config) Job {
 	}
 }
 
-// Record is one entry of the log: an event, or a transfer of files if Transfer is set.
-// Fields that are empty, 0 or nil are not known, and not written.
+// Record is one entry of the log: an event, or a transfer of files if Transfer is set. A
+// field that is empty, 0 or nil is not known, and is not written.
 type Record struct {
 	Time     time.Time
 	Job      Job
 	Type     string
 	Transfer bool
-	Note     string // of an event
-	From, To string // directories of a transfer
+	Note     string // of an event, not of a transfer
+	From, To string // of a transfer: the directories
 	Dataset  int
 	Name     string // of the dataset
 	Start    time.Time
@@ -58,16 +57,16 @@ type Record struct {
 	Files    *int64
 }
 
-// Since is the Seconds of an event that began at start and ends now.
+// Since returns the Seconds of an event that began at start and ends now.
 func Since(start time.Time) *float64 {
 	seconds := time.Since(start).Seconds()
 	return &seconds
 }
 
-// Count is the Bytes or Files of a record.
+// Count returns n for the field Bytes or Files of a record, where 0 is known.
 func Count(n int64) *int64 { return &n }
 
-// timeLayout is how SCR writes a time, which is local.
+// timeLayout is SCR's format of a time, which is local.
 const timeLayout = "2006-01-02T15:04:05"
 
 // Line is the record as a line of the text log, without the newline.
@@ -108,7 +107,7 @@ func (r *Record) Text() string {
 	return b.String()
 }
 
-// word is text in quotes if it needs them, and without otherwise.
+// word quotes text only if it contains blanks, commas, quotes or unprintable characters.
 func word(text string) string {
 	for _, c := range text {
 		if c <= ' ' || c == ',' || c == '"' || !strconv.IsPrint(c) {

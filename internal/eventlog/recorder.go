@@ -20,15 +20,15 @@ import (
 
 // Database says where the database of a log is.
 type Database struct {
-	Host     string // host, host:port or path of a socket; "" is SQLite in File
+	Host     string // host, host:port or path of a socket; "" for SQLite in File
 	User     string
 	Password string
 	Name     string
 	File     string
-	Debug    bool // show statements
+	Debug    bool // show the statements
 }
 
-// DatabaseOf returns what a configuration says of the database.
+// DatabaseOf returns the settings of the database in a configuration.
 func DatabaseOf(cfg *config.Config) Database {
 	return Database{
 		Host: cfg.LogDBHost, User: cfg.LogDBUser, Password: cfg.LogDBPass,
@@ -40,31 +40,30 @@ func DatabaseOf(cfg *config.Config) Database {
 // Command is the name of the command that writes to the database for a job.
 const Command = "scr_log_recorder"
 
-// sending is how long the command may take to read what it is sent. It reads at
-// once, whatever the database does.
+// sending is how long the command may take to read a record from the socket. It reads at
+// once, even if the database does not answer, so that this is ample.
 const sending = 5 * time.Second
 
-// recorder is a process of the command binary.
+// recorder is a process of the command binary that writes records to the database.
 //
-// A socket is all that connects it to the program (see package detached). It writes
-// all records that were sent, even if the program is killed, and ends soon after the
-// socket is closed.
+// Only a socket connects it to the program (see package detached). It writes all records
+// that were sent, even if the program is killed, and ends soon after the socket is closed.
 type recorder struct {
 	socket *os.File
 	raw    syscall.RawConn
 	ended  chan struct{} // closed when the recorder has ended
-	dead   error
+	dead   error         // of the first record that could not be sent; no more are sent
 }
 
-// startRecorder starts the command, and sends it the settings of the database: a
-// password must not be in arguments or environment, which others can read.
+// startRecorder starts the command, and sends it the settings of the database through the
+// socket: other users could read a password in arguments or in the environment.
 func startRecorder(db Database, log *report.Logger) (Sink, error) {
 	path, err := detached.Find(Command, "SCR_LOG_DB_ENABLE=0")
 	if err != nil {
 		return nil, err
 	}
-	// A socket and not a pipe: to write to it raises no signal when the other end
-	// is gone.
+	// This is not a pipe, because a write to a pipe raises SIGPIPE when the other end is
+	// closed; a socket has MSG_NOSIGNAL.
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -77,7 +76,7 @@ func startRecorder(db Database, log *report.Logger) (Sink, error) {
 	if r.raw, err = r.socket.SyscallConn(); err == nil {
 		err = detached.Launch(path, []string{Command}, theirs)
 	}
-	theirs.Close() // else the socket would stay open when the recorder has ended
+	theirs.Close() // else reads would not return io.EOF once the recorder has ended
 	if err == nil {
 		err = r.send(db)
 	}
@@ -88,7 +87,7 @@ func startRecorder(db Database, log *report.Logger) (Sink, error) {
 	return r, nil
 }
 
-// reason is the message of a recorder that did not start.
+// reason returns the message of a recorder that could not start, "" if it wrote none.
 func (r *recorder) reason() string {
 	if r.socket.SetReadDeadline(time.Now().Add(time.Second)) != nil {
 		return ""
@@ -121,7 +120,7 @@ func (r *recorder) send(v any) error {
 			n, err := unix.SendmsgN(int(fd), data, nil, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
 			switch {
 			case errors.Is(err, unix.EAGAIN):
-				return false // again when there is room
+				return false // the socket is full: Write calls this again when it is not
 			case errors.Is(err, unix.EINTR):
 			case err != nil:
 				failed = err
@@ -136,7 +135,7 @@ func (r *recorder) send(v any) error {
 		err = failed
 	}
 	if err != nil {
-		r.dead = fmt.Errorf("%s does not listen (%w); no more events are logged to the database", Command, err)
+		r.dead = fmt.Errorf("%s cannot be reached (%w); no more events are logged to the database", Command, err)
 	}
 	return r.dead
 }
@@ -156,19 +155,17 @@ func (r *recorder) listen(log *report.Logger) {
 	}
 }
 
-// Close sends the end of the records, and waits until the recorder has written
-// everything.
+// Close tells the recorder that no more records follow, and waits until it has ended.
 func (r *recorder) Close() error {
-	err := r.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) }) // fails if it has died
+	err := r.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) }) // fails if the recorder has ended
 	if err == nil {
 		<-r.ended
 	}
 	return errors.Join(err, r.socket.Close())
 }
 
-// Receive is what the recorder does with its end of the socket: it returns the settings
-// of the database, and a function that returns the records that follow, and at the end
-// io.EOF.
+// Receive reads the recorder's end of the socket. It returns the settings of the database,
+// and a function that returns the next record, or io.EOF after the last.
 func Receive(in io.Reader) (db Database, next func() (Record, error), err error) {
 	d := json.NewDecoder(in)
 	if err := d.Decode(&db); err != nil {

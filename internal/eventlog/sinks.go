@@ -11,24 +11,23 @@ import (
 	"github.com/goscr/goscr/internal/descriptors"
 )
 
-// Sink is a place that records are written to.
+// Sink is a destination of records.
 type Sink interface {
 	Write(Record) error
 	io.Closer
 }
 
-// TextFile is where the text log of a prefix directory is.
+// TextFile returns the path of the text log in a prefix directory.
 func TextFile(prefix string) string { return filepath.Join(prefix, ".scr", "log") }
 
-// DatabaseFile is where the database of a prefix directory is, unless a server
-// keeps it.
+// DatabaseFile returns the path of the SQLite database in a prefix directory.
 func DatabaseFile(prefix string) string { return filepath.Join(prefix, ".scr", "log.sqlite") }
 
-// textFile appends to a file. It does not keep the file open: if somebody moves the log
-// away, a new one begins.
+// textFile appends to a file. It opens the file for each record, so that a new log begins
+// when a user moves the old one away.
 type textFile struct{ path string }
 
-// Write adds a line in one write: jobs and commands share the file.
+// Write adds a line with a single write, because jobs and commands share the file.
 func (t textFile) Write(r Record) error {
 	f, err := descriptors.OpenFile(t.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
@@ -43,7 +42,7 @@ func (t textFile) Write(r Record) error {
 
 func (textFile) Close() error { return nil }
 
-// system is syslog, which adds the time itself.
+// system is syslog. It adds the time to messages itself.
 type system struct{ to *syslog.Writer }
 
 func openSyslog(cfg *config.Config) (Sink, error) {

@@ -227,5 +227,32 @@ func (m *Map) Check(id, rank int) error {
 	return nil
 }
 
+// CheckData is Check for the files of the program alone: redundancy files may be missing
+// or have another size. made is how many redundancy files belong to the part, -1 if that
+// is not known; then all must be entered.
+func (m *Map) CheckData(id, rank, made int) error {
+	expected, _ := m.Expected(id, rank)
+	entered := len(m.Files(id, rank))
+	if made >= 0 {
+		expected, entered = expected-made, 0
+	}
+	for _, path := range m.Files(id, rank) {
+		md := m.Meta(id, rank, path)
+		if md.Type() != meta.Full {
+			continue
+		}
+		if made >= 0 {
+			entered++
+		}
+		if err := md.Check(path); err != nil {
+			return err
+		}
+	}
+	if entered != expected {
+		return fmt.Errorf("%d files are entered, %d were expected", entered, expected)
+	}
+	return nil
+}
+
 // Whole reports whether Check finds nothing wrong.
 func (m *Map) Whole(id, rank int) bool { return m.Check(id, rank) == nil }

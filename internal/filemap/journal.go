@@ -7,7 +7,9 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -32,8 +34,9 @@ import (
 // packed hash. A process that was killed may leave part of a record at the end; the
 // file that it names was not made.
 const (
-	keyJournal   = "JOURNAL"
-	recordHeader = 8
+	keyJournal       = "JOURNAL"
+	recordHeader     = 8
+	journalExtension = ".journal"
 )
 
 // Store is a Map that is kept on disk.
@@ -45,6 +48,9 @@ type Store struct {
 	good    int64 // bytes of the journal with valid records
 	journal *os.File
 	record  []byte // scratch
+	// disk is what hash file and journal hold, nil if that is not known. A run that
+	// changes nothing writes nothing: the storage may be full.
+	disk *hash.Hash
 }
 
 // OpenStore reads the filemap at path with its journal. If there is none it begins
@@ -65,13 +71,14 @@ func OpenStore(path string) (*Store, error) {
 		return nil, err
 	}
 	s.replay(data)
+	s.disk = s.Map.Hash().Clone()
 	return s, nil
 }
 
 func (s *Store) journalPath() string { return s.journalOf(s.number) }
 
 func (s *Store) journalOf(number int64) string {
-	return s.path + "." + strconv.FormatInt(number, 10) + ".journal"
+	return s.path + "." + strconv.FormatInt(number, 10) + journalExtension
 }
 
 // replay enters the files of all valid records, and records where these end.
@@ -128,6 +135,7 @@ func (s *Store) AddFile(id, rank int, path string, md meta.Meta) error {
 		return err
 	}
 	s.good += int64(len(buf))
+	s.disk = nil
 	s.Map.AddFile(id, rank, path, md)
 	return nil
 }
@@ -159,8 +167,13 @@ func (s *Store) begin() error {
 	return nil
 }
 
-// Fold writes the whole map to its hash file, and begins a new journal.
+// Fold writes the whole map to its hash file, and begins a new journal; unless nothing
+// has changed since OpenStore.
 func (s *Store) Fold() error {
+	if s.disk != nil && s.disk.Equal(s.Map.Hash()) {
+		return nil
+	}
+	s.disk = nil
 	old := s.journalPath()
 	// An earlier filemap of this name may have left a journal of the next number.
 	if err := os.Remove(s.journalOf(s.number + 1)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -182,6 +195,12 @@ func (s *Store) Fold() error {
 		return err
 	}
 	return nil
+}
+
+// New reports whether there is no filemap on disk yet.
+func (s *Store) New() bool {
+	_, err := os.Lstat(s.path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // Close closes the journal. The files stay.
@@ -207,4 +226,37 @@ func RemoveStore(path string) error {
 		return err
 	}
 	return nil
+}
+
+// JournalPattern matches the names of journals in a control directory.
+const JournalPattern = Pattern + ".*" + journalExtension
+
+// Journals returns the paths of all journals of the filemap at path.
+func Journals(path string) []string {
+	entries, _ := os.ReadDir(filepath.Dir(path)) // none can be read if the directory cannot
+	var found []string
+	for _, e := range entries {
+		number, ok := strings.CutPrefix(e.Name(), filepath.Base(path)+".")
+		if _, err := strconv.ParseInt(strings.TrimSuffix(number, journalExtension), 10, 64); ok && err == nil && strings.HasSuffix(number, journalExtension) {
+			found = append(found, filepath.Join(filepath.Dir(path), e.Name()))
+		}
+	}
+	return found
+}
+
+// OldJournal reports whether the journal at path is not read any more: its filemap is
+// gone or names another. It must not be asked while the filemap may change.
+func OldJournal(path string) bool {
+	path = strings.TrimSuffix(path, journalExtension)
+	dot := strings.LastIndexByte(path, '.')
+	n, err := strconv.ParseInt(path[dot+1:], 10, 64)
+	if dot < 0 || err != nil {
+		return false
+	}
+	h, err := hash.ReadFile(path[:dot])
+	if errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	current, _ := h.Int(keyJournal)
+	return err == nil && n != current
 }

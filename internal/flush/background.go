@@ -17,24 +17,24 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// background is the flush of a dataset while the program goes on. It is started in
-// the call that completes the dataset, and copies from the end of that call
-// (BeginCopies). Poll looks in later calls whether all ranks have copied, and then
-// finishes it. Flushes finish in the order in which they were started. One whose
-// dataset is dropped is cancelled.
+// background is a flush in the background. It is started in the call that completes the
+// dataset, and begins to copy at the end of that call (BeginCopies). Poll tests in later
+// calls whether all ranks have copied their files, and then finishes the flush. Flushes
+// are finished in the order in which they were started. If the dataset is dropped, its
+// flush is cancelled.
 type background struct {
 	cached *cache.Cached
 	copy   mover.Transfer
-	begun  bool  // files are being copied
-	failed error // why copying could not begin
+	begun  bool  // begin was called
+	failed error // why the copy could not begin, nil if it has begun
 	start  time.Time
 }
 
-// pollInterval is how long a call that a program may make very often does not poll
-// again.
+// pollInterval is the shortest time between two polls in a call that a program may make
+// very often.
 const pollInterval = 100 * time.Millisecond
 
-// openMovers opens the movers, and stops copies of an earlier run.
+// openMovers makes the movers, and stops copies of an earlier run.
 func (f *Flusher) openMovers() error {
 	var err error
 	if f.Node.Rank() == 0 {
@@ -60,6 +60,8 @@ func (f *Flusher) openMovers() error {
 	return nil
 }
 
+// launch returns Config.Launch as the mover calls it, nil if that is nil. It reads
+// Config.Launch at each call.
 func (f *Flusher) launch() func(control string) error {
 	if f.Launch == nil {
 		return nil
@@ -67,7 +69,7 @@ func (f *Flusher) launch() func(control string) error {
 	return func(control string) error { return f.Launch(control) }
 }
 
-// kind is what copies a dataset: Sync if the program waits.
+// kind returns the kind of mover for a dataset. It is Sync if the program waits.
 func (f *Flusher) kind(c *cache.Cached) mover.Kind {
 	if !f.Async {
 		return mover.Sync
@@ -94,7 +96,8 @@ func (f *Flusher) Start(c *cache.Cached) error {
 	return nil
 }
 
-// startCopy starts the request for the caller's files with the mover.
+// startCopy enters the dataset in the index as incomplete, and passes the request for the
+// caller's files to the mover.
 func (f *Flusher) startCopy(b *background) error {
 	c, kind := b.cached, f.kind(b.cached)
 	load, err := f.Load(c, kind)
@@ -107,7 +110,7 @@ func (f *Flusher) startCopy(b *background) error {
 	b.copy, err = f.movers[kind].Start(load)
 	if err = mpi.Agree(f.World, err); err != nil {
 		var stopped error
-		if b.copy != nil { // the rank that could not start has none
+		if b.copy != nil { // nil on the ranks that could not start
 			stopped = b.copy.Cancel()
 		}
 		err = errors.Join(err, mpi.Agree(f.World, stopped))
@@ -116,13 +119,14 @@ func (f *Flusher) startCopy(b *background) error {
 	return nil
 }
 
-// Load is the request for the caller's files of a dataset, with the limits of the mover.
+// Load returns the request to copy the caller's files of a dataset, with its limits.
 func (f *Flusher) Load(c *cache.Cached, kind mover.Kind) (*mover.Request, error) {
 	own, _ := redundancy.Split(f.Cache.Files(c.ID()))
 	l := mover.NewRequest(c.Dataset, f.World.Rank(), f.World.Size(), f.Prefix.Dir, own)
 	l.Limits = f.Limits
 	if kind == mover.ByThread && l.Limits != (transfer.Limits{}) {
-		// The limits are the node's: each rank gets a share such that all end together.
+		// The limits are for the node. Each rank gets a share in proportion to its bytes, so
+		// that all ranks end at about the same time.
 		total, err := mpi.AllreduceOne(f.Node, l.Bytes(), mpi.Sum)
 		if err != nil {
 			return nil, err
@@ -132,7 +136,8 @@ func (f *Flusher) Load(c *cache.Cached, kind mover.Kind) (*mover.Request, error)
 	return l, nil
 }
 
-// names are those of the caller's files of a dataset, below the prefix directory.
+// names returns the names of the caller's files of a dataset, relative to the prefix
+// directory.
 func (f *Flusher) names(c *cache.Cached) map[string]bool {
 	names := map[string]bool{}
 	own, _ := redundancy.Split(f.Cache.Files(c.ID()))
@@ -142,17 +147,17 @@ func (f *Flusher) names(c *cache.Cached) map[string]bool {
 	return names
 }
 
-// WaitForName waits for the flush of a dataset of this name: it would enter the
-// index after the new dataset and push it out.
+// WaitForName waits for the flush of a dataset called name. If that ended after a new
+// dataset of the same name was entered in the index, it would replace the new entry.
 func (f *Flusher) WaitForName(name string) error { return f.waitForConflicts(name, nil) }
 
-// waitForConflicts waits for the flushes of a name, and for those of files of the
-// same names, which would be put where the newer ones are.
+// waitForConflicts waits for the flushes of datasets called name, and of datasets that
+// have any of files, which would overwrite the newer files of the same names.
 func (f *Flusher) waitForConflicts(name string, files map[string]bool) error {
 	if len(f.running) == 0 {
 		return nil
 	}
-	first := 0 // so many of them, which finish in their order
+	first := 0 // how many to wait for: up to the last conflict, since they finish in order
 	for i, b := range f.running {
 		conflict := b.cached.Name() == name
 		for file := range f.names(b.cached) {
@@ -169,12 +174,13 @@ func (f *Flusher) waitForConflicts(name string, files map[string]bool) error {
 	return f.waitAll(f.running[:first])
 }
 
-// BeginCopies begins the started copies. It is called at the end of a call of the
-// program, when no rank waits for another any more: a copy takes processors that other
-// ranks need to finish a collective call. It is not collective.
+// BeginCopies begins the copies of all flushes that were started. It is called at the end
+// of a call of the program, when no rank waits for another any more: before, a copy would
+// use processors that other ranks need to finish the collective call. It is not
+// collective.
 func (f *Flusher) BeginCopies() {
 	for _, b := range f.running {
-		_ = b.begin() // is an error of waiting for it, too
+		_ = b.begin() // Wait returns the error too
 	}
 }
 
@@ -185,7 +191,7 @@ func (b *background) begin() error {
 	return b.failed
 }
 
-// find returns the flush of a dataset in the background, nil if there is none.
+// find returns the background flush of a dataset, nil if there is none.
 func (f *Flusher) find(c *cache.Cached) *background {
 	for _, b := range f.running {
 		if b.cached == c {
@@ -195,17 +201,17 @@ func (f *Flusher) find(c *cache.Cached) *background {
 	return nil
 }
 
-// Running is how many flushes are under way in the background. It is not collective.
+// Running returns how many background flushes have not ended. It is not collective.
 func (f *Flusher) Running() int { return len(f.running) }
 
-// Copying reports whether threads of the process copy. A caller that limits the process
-// must leave processors for them. It is not collective.
+// Copying reports whether threads of the process are copying files. A caller that limits
+// the processors of the process must leave some for these threads. It is not collective.
 func (f *Flusher) Copying() bool {
 	return slices.ContainsFunc(f.running, func(b *background) bool { return f.kind(b.cached) == mover.ByThread && !b.copy.Ended() })
 }
 
-// Poll finishes the flushes of which all ranks have copied all files. As long as some
-// copy it costs one reduction.
+// Poll finishes the flushes whose files all ranks have copied. While ranks are still
+// copying it costs one reduction.
 func (f *Flusher) Poll() error {
 	if len(f.running) == 0 || !f.running[0].begun {
 		return nil
@@ -222,13 +228,14 @@ func (f *Flusher) Poll() error {
 	return f.waitAll(f.running[:ended])
 }
 
-// PollDue reports, on rank 0, whether a flush may have ended: the caller's files are
-// copied, and it has not polled just now. It is not collective.
+// PollDue reports whether to call Poll: the caller's files of the oldest flush are copied,
+// and the last poll was not within pollInterval. Rank 0 decides by it for all ranks. It
+// is not collective.
 func (f *Flusher) PollDue() bool {
 	return len(f.running) > 0 && time.Since(f.polled) >= pollInterval && f.running[0].copy.Ended()
 }
 
-// waitAll waits for flushes in the background, in their order.
+// waitAll waits for background flushes, in the order of list.
 func (f *Flusher) waitAll(list []*background) error {
 	for _, b := range slices.Clone(list) {
 		if err := f.wait(b); err != nil {
@@ -238,24 +245,46 @@ func (f *Flusher) waitAll(list []*background) error {
 	return nil
 }
 
-// wait waits for a flush and finishes it. A failed flush is a warning: the dataset is in
-// the cache all the same, and is flushed again, while the program waits, when an output
-// is evicted or, for the newest checkpoint, at the end. After an error the session
-// cannot go on.
+// wait waits for a flush and finishes it. If the flush has failed, wait only warns,
+// because the dataset is still in the cache. It is flushed again while the program waits:
+// at once if files in the cache were corrupt, which are rebuilt first; else an output
+// before it is evicted or in Finalize, and the newest checkpoint in Finalize. wait returns
+// only errors of MPI, after which the session cannot go on.
 func (f *Flusher) wait(b *background) error {
 	err := f.finish(b)
 	var agreed *mpi.AgreedError
 	if err == nil || !errors.As(err, &agreed) {
 		return err
 	}
-	// The rank that has met it warns.
+	corrupt := errors.Is(err, redundancy.ErrCorrupt)
+	// Only the rank with the error warns.
 	if agreed.Err != nil {
 		after := "unless there is a newer one by then, Finalize flushes it"
-		if b.cached.Flags().Has(dataset.Output) {
+		switch {
+		case corrupt:
+			after = "it is rebuilt, and flushed while the program waits"
+		case b.cached.Flags().Has(dataset.Output):
 			after = "it is flushed while the program waits, when it leaves or in Finalize"
 		}
 		f.Log.Warn("flush of dataset %d (%s) in the background: %v; it stays in the cache: %s", b.cached.ID(), b.cached.Name(), agreed.Err, after)
 	}
+	if !corrupt {
+		return nil
+	}
+	err = f.Cache.Repair(b.cached)
+	if err == nil {
+		err = f.Flush(b.cached)
+	}
+	if err == nil {
+		return f.evictOutput(b.cached)
+	}
+	if !errors.As(err, &agreed) {
+		return err
+	}
+	if f.Cache.Find(b.cached.ID()) == nil { // too much of it is lost
+		f.left(b.cached)
+	}
+	f.Log.WarnJob("flush of dataset %d (%s) again: %v", b.cached.ID(), b.cached.Name(), err)
 	return nil
 }
 
@@ -263,7 +292,7 @@ func (f *Flusher) wait(b *background) error {
 // in the prefix directory.
 func (f *Flusher) finish(b *background) error {
 	c := b.cached
-	f.BeginCopies() // it may wait for those before it
+	f.BeginCopies() // a mover may copy datasets in order, so b may wait for earlier ones
 	f.remove(b)
 	var files []redundancy.File
 	err := b.copy.Wait()
@@ -275,6 +304,12 @@ func (f *Flusher) finish(b *background) error {
 	} else {
 		err = errors.Join(err, f.Prefix.GiveUpFlush(c.Dataset))
 	}
+	if err != nil {
+		unfinished, e := f.Prefix.Unfinished(c.Dataset)
+		if err = errors.Join(err, e); unfinished {
+			err = errors.Join(err, mpi.Agree(f.World, b.copy.Cancel()))
+		}
+	}
 	err = errors.Join(err, f.forgetCopy(c))
 	if err := f.conclude(c, b.start, err); err != nil {
 		return err
@@ -282,7 +317,7 @@ func (f *Flusher) finish(b *background) error {
 	return f.evictOutput(c)
 }
 
-// cancel ends the flush of a dataset that has to go. What has been copied of it is
+// cancel cancels the flush of a dataset that is to be dropped. Files that were copied are
 // deleted.
 func (f *Flusher) cancel(b *background) error {
 	c := b.cached
@@ -298,8 +333,7 @@ func (f *Flusher) remove(b *background) {
 	f.running = slices.DeleteFunc(f.running, func(x *background) bool { return x == b })
 }
 
-// forgetCopy takes a dataset whose copy has ended out of what the node's scr_transfer
-// knows.
+// forgetCopy removes a dataset whose copy has ended from the transfer file of the node.
 func (f *Flusher) forgetCopy(c *cache.Cached) error {
 	if f.kind(c) != mover.ByDaemon {
 		return nil
@@ -311,11 +345,11 @@ func (f *Flusher) forgetCopy(c *cache.Cached) error {
 	return mpi.Agree(f.World, err)
 }
 
-// outlives reports whether the flush of a dataset goes on after the session.
+// outlives reports whether the flush of a dataset may go on after the session.
 func (f *Flusher) outlives(c *cache.Cached) bool { return f.Poststage && f.kind(c) == mover.ByDaemon }
 
-// Drain waits until nothing more of the caller's is copied, whatever comes of it: for
-// tests, in which the process of a rank goes on that is killed. It is not collective.
+// Drain waits until all copies of the caller have ended, and ignores their errors. It is
+// for tests, in which a rank is killed while its process goes on. It is not collective.
 func (f *Flusher) Drain() {
 	for _, b := range f.running {
 		_ = b.copy.Wait()
@@ -333,8 +367,7 @@ func (f *Flusher) Abandon() {
 	}
 }
 
-// Stop ends all copies of the caller, for a session that could not begin. It is not
-// collective.
+// Stop cancels all copies of the caller, after Init has failed. It is not collective.
 func (f *Flusher) Stop() error {
 	var err error
 	for _, b := range f.running {

@@ -9,32 +9,33 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Finish ends what is being flushed, and flushes what has to be in the prefix directory
-// when the session ends: outputs that are not, and the newest checkpoint, unless
-// flushing is turned off or the program has written a newer one (of the id written)
-// there itself. With SCR_FLUSH_POSTSTAGE copies by scr_transfer go on. It goes on after
-// an error, and returns the first.
+// Finish waits for background flushes at the end of the session. It then flushes outputs
+// that are not in the prefix directory, and the newest checkpoint, unless flushing is
+// turned off. written is the id of the newest checkpoint that the program itself has
+// written to the prefix directory; an older checkpoint is not flushed. With
+// SCR_FLUSH_POSTSTAGE, scr_transfer continues its copies after the session. Finish goes
+// on after an error, and returns the first.
 func (f *Flusher) Finish(written int) error {
 	first := f.waitOrLeave()
-	keep := func(err error) {
+	record := func(err error) {
 		if first == nil {
 			first = err
 		}
 	}
 	for _, c := range f.unflushed(written) {
 		if f.outlives(c) && f.Start(c) == nil {
-			if keep(f.waitOrLeave()); f.find(c) != nil {
+			if record(f.waitOrLeave()); f.find(c) != nil {
 				continue
 			}
 		}
-		keep(f.Flush(c))
+		record(f.Flush(c))
 	}
-	keep(f.closeMovers())
+	record(f.closeMovers())
 	return first
 }
 
-// waitOrLeave waits for what is being flushed in the background, or leaves it to what
-// copies without the program.
+// waitOrLeave waits for background flushes, except those that scr_transfer continues
+// after the session.
 func (f *Flusher) waitOrLeave() error {
 	var first error
 	for _, b := range slices.Clone(f.running) {
@@ -50,7 +51,7 @@ func (f *Flusher) waitOrLeave() error {
 	return first
 }
 
-// unflushed returns what Finish has to flush, oldest first.
+// unflushed returns the datasets that Finish has to flush, oldest first.
 func (f *Flusher) unflushed(written int) (list []*cache.Cached) {
 	newest := f.Cache.NewestCheckpoint()
 	for _, c := range slices.Backward(f.Cache.List()) {
@@ -64,7 +65,7 @@ func (f *Flusher) unflushed(written int) (list []*cache.Cached) {
 	return list
 }
 
-// closeMovers closes the movers, unless one still copies.
+// closeMovers tells scr_transfer to end, unless it has copies to continue.
 func (f *Flusher) closeMovers() error {
 	if f.movers[mover.ByDaemon] == nil || len(f.running) > 0 {
 		return nil

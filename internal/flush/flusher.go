@@ -1,21 +1,22 @@
 // Package flush decides when to copy datasets from the cache to the prefix directory,
-// and does so.
+// and copies them.
 //
 // A flush is due for outputs, for every SCR_FLUSH-th checkpoint, and for the newest
-// checkpoint when the job stops. The program waits for it (foreground.go), or goes
-// on while a thread or scr_transfer copies (background.go, over package mover). A
-// dataset that has to leave the cache is flushed first if it must not be lost, and
-// its flush in the background has to end first (evict.go).
+// checkpoint when the job stops. Either the program waits for it (foreground.go), or a
+// thread or scr_transfer copies in the background (background.go, with package mover).
+// Before a dataset is evicted from the cache, its background flush has to end, and an
+// output is flushed if it has not been yet (evict.go).
 //
-//	flusher.go     what has been completed: is its flush due?
-//	background.go  start, poll, wait, cancel
-//	foreground.go  flush while the program waits
-//	evict.go       room for the next dataset; datasets that are dropped
-//	leftover.go    what earlier runs have left in the cache, at the start of a run
-//	finish.go      what has to be flushed at the end of a run
+//	flusher.go     decides whether the flush of a completed dataset is due
+//	background.go  flushes in the background: start, poll, wait, cancel
+//	foreground.go  flushes while the program waits
+//	evict.go       evicts datasets to make room for the next one, and drops datasets
+//	record.go      records the result of a flush
+//	leftover.go    flushes datasets of earlier runs at the start of a run
+//	finish.go      flushes datasets at the end of a run
 //
-// Package scr is the one caller. All methods are collective over the ranks of the
-// job unless they say otherwise, and what they return is agreed.
+// Only package scr calls this package. All methods are collective over the ranks of the
+// job, and their results are agreed, unless their comment says otherwise.
 package flush
 
 import (
@@ -31,28 +32,30 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Config is what a Flusher works with.
+// Config has the parameters of a Flusher.
 type Config struct {
-	World, Node mpi.Comm // all ranks; those of the node
+	World, Node mpi.Comm // all ranks of the job; those on the caller's node
 	Cache       *cache.Cache
 	Prefix      *prefix.Prefix
 	Log         *report.Logger
 	Events      *eventlog.Log // on rank 0
 
-	Every     int                           // SCR_FLUSH: of checkpoints each n-th is flushed, 0: none
-	Keep      int                           // SCR_PREFIX_SIZE: checkpoints in the prefix directory, 0: all
-	Async     bool                          // SCR_FLUSH_ASYNC: the program goes on
+	Every     int                           // SCR_FLUSH: every n-th checkpoint is flushed; 0: none
+	Keep      int                           // SCR_PREFIX_SIZE: how many checkpoints stay in the prefix directory; 0: all
+	Async     bool                          // SCR_FLUSH_ASYNC: flush in the background
 	Poststage bool                          // SCR_FLUSH_POSTSTAGE: scr_transfer may go on after the session
-	Kind      func(store string) mover.Kind // what copies the datasets of a store, as the user wants it
-	Limits    transfer.Limits               // of what copies take of a node
-	// Launch starts what copies for the node; nil is the command scr_transfer.
+	Kind      func(store string) mover.Kind // the mover that the user has chosen for a store
+	Limits    transfer.Limits               // of the bandwidth and processor time of a node that copies use
+	// Launch starts the process that copies for the node; nil: the command scr_transfer.
 	Launch func(control string) error
 
 	// Stopping reports whether the job should stop.
 	Stopping func() (bool, error)
-	// Taken is told of an error that may be a *prefix.TakenError on some rank.
+	// Taken is called with each error of a flush, which may be a *prefix.TakenError on
+	// some rank.
 	Taken func(error)
-	// SizeName is what a user sets to make a store hold more datasets.
+	// SizeName returns the parameter that a user can set to make a store hold more
+	// datasets.
 	SizeName func(store string) string
 }
 
@@ -61,11 +64,11 @@ type Flusher struct {
 	Config
 	movers  map[mover.Kind]mover.Mover
 	running []*background // oldest first, the same on all ranks
-	polled  time.Time
-	flushed map[int]bool // datasets of the cache that are in the prefix directory, by id
+	polled  time.Time     // when Poll was last called
+	flushed map[int]bool  // ids of datasets in the cache that are also in the prefix directory
 }
 
-// Open returns a Flusher. Copies of an earlier run that go on are stopped.
+// Open returns a Flusher. It stops copies of an earlier run that still go on.
 func Open(c Config) (*Flusher, error) {
 	f := &Flusher{Config: c, flushed: map[int]bool{}}
 	return f, f.openMovers()
@@ -75,12 +78,13 @@ func Open(c Config) (*Flusher, error) {
 // not collective.
 func (f *Flusher) Flushed(id int) bool { return f.flushed[id] }
 
-// SetFlushed records that a dataset of the cache is in the prefix directory. It is
+// SetFlushed records whether a dataset of the cache is in the prefix directory. It is
 // not collective.
 func (f *Flusher) SetFlushed(id int, there bool) { f.flushed[id] = there }
 
-// Completed flushes a dataset that has just been completed, if that is due. A failed
-// flush of a checkpoint is no error, since the cache has it; of an output it is one.
+// Completed flushes a dataset that has just been completed, or starts to flush it, if
+// that is due. It returns an error if the flush of an output fails. If the flush of a
+// checkpoint fails, it only warns, because the checkpoint is in the cache.
 func (f *Flusher) Completed(c *cache.Cached) error {
 	due, err := f.due(c)
 	if err != nil || !due {
@@ -106,7 +110,7 @@ func (f *Flusher) Completed(c *cache.Cached) error {
 	return nil
 }
 
-// due reports whether a dataset is to be flushed now.
+// due reports whether a dataset that was just completed is to be flushed.
 func (f *Flusher) due(c *cache.Cached) (bool, error) {
 	if c.Flags().Has(dataset.Output) || f.Every > 0 && c.Checkpoint()%f.Every == 0 {
 		return true, nil

@@ -10,9 +10,8 @@ import (
 	"github.com/goscr/goscr/internal/redundancy"
 )
 
-// Flush flushes a dataset while the program waits, unless it is in the prefix
-// directory already. If a file in the cache turns out to be corrupt it is rebuilt
-// first.
+// Flush flushes a dataset while the program waits, unless it is in the prefix directory
+// already. If a file in the cache proves corrupt, Flush rebuilds it and copies again.
 func (f *Flusher) Flush(c *cache.Cached) error {
 	if b := f.find(c); b != nil {
 		if err := f.wait(b); err != nil {

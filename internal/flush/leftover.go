@@ -11,14 +11,15 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// FlushLeft flushes what earlier runs have left in the cache: outputs, and checkpoints
-// too if they are asked for, also those of jobs of another size. A failed flush is an
-// error only for the newest checkpoint: a program that reads the newest in the prefix
-// directory itself would restart from an older one without a message.
+// FlushLeft flushes datasets of earlier runs in the cache: outputs, and, if checkpoints is
+// true, checkpoints, including those of jobs of another size. If a flush fails, FlushLeft
+// warns. Only with checkpoints, and for the newest one, it returns the error: a program
+// that itself reads the newest checkpoint in the prefix directory would otherwise restart
+// from an older one without a message.
 func (f *Flusher) FlushLeft(checkpoints bool) error {
 	f.flushForeign(checkpoints)
 	newest := f.Cache.NewestCheckpoint()
-	for _, c := range slices.Backward(slices.Clone(f.Cache.List())) { // so that the newest is current in the end
+	for _, c := range slices.Backward(slices.Clone(f.Cache.List())) { // oldest first, so that the newest becomes current
 		if f.flushed[c.ID()] || !c.Flags().Has(dataset.Output) && !(checkpoints && c.Flags().Has(dataset.Checkpoint)) {
 			continue
 		}
@@ -27,7 +28,7 @@ func (f *Flusher) FlushLeft(checkpoints bool) error {
 			err = f.evictOutput(c)
 		}
 		if err != nil && checkpoints && c == newest {
-			return fmt.Errorf("%w (it has to be flushed, as SCR_FLUSH_ON_RESTART or SCR_GLOBAL_RESTART says)", err)
+			return fmt.Errorf("%w (SCR_FLUSH_ON_RESTART and SCR_GLOBAL_RESTART require that it is flushed)", err)
 		}
 		if err != nil {
 			f.Log.WarnJob("%v; dataset %s stays in the cache", err, c.Name())
@@ -36,8 +37,9 @@ func (f *Flusher) FlushLeft(checkpoints bool) error {
 	return nil
 }
 
-// flushForeign flushes checkpoints that a job of another size has written, oldest first,
-// as far as that is possible; or says how they can be used, if that is not asked for.
+// flushForeign handles checkpoints that a job of another size has written. If flush is
+// true, it flushes them, oldest first, and warns if it cannot. Else it warns, and says how they
+// can be used.
 func (f *Flusher) flushForeign(flush bool) {
 	const until = "it stays in the cache until this run begins a checkpoint"
 	for _, d := range slices.Backward(f.Cache.Foreign()) {
@@ -53,8 +55,8 @@ func (f *Flusher) flushForeign(flush bool) {
 	}
 }
 
-// flushParts flushes a dataset of a job of another size, of which each process copies
-// the files of some ranks.
+// flushParts flushes a dataset of a job of another size. Each process copies the files of
+// some of that job's ranks.
 func (f *Flusher) flushParts(d cache.Foreign) error {
 	known, there, err := f.Prefix.Lookup(d.Name())
 	if err != nil || there && known.ID() == d.ID() {
@@ -70,8 +72,9 @@ func (f *Flusher) flushParts(d cache.Foreign) error {
 	return f.Arrived(d.Dataset)
 }
 
-// Resume flushes again those datasets in the cache whose background flush an earlier run
-// has not finished.
+// Resume starts again the background flushes of datasets in the cache that an earlier run
+// has not finished. missing are the datasets of which files are missing in the prefix
+// directory.
 func (f *Flusher) Resume(missing []dataset.Dataset) error {
 	for _, c := range slices.Backward(slices.Clone(f.Cache.List())) {
 		begun := slices.ContainsFunc(missing, func(d dataset.Dataset) bool { return d.ID() == c.ID() })

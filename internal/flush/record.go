@@ -9,7 +9,8 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 )
 
-// conclude records how a flush that began at start has ended, and returns err.
+// conclude records the result err of a flush that began at start. It returns err, or an
+// error of its own.
 func (f *Flusher) conclude(c *cache.Cached, start time.Time, err error) error {
 	f.Events.Result("FLUSH", "SUCCESS", c.Dataset, start, err)
 	if err != nil {
@@ -21,14 +22,15 @@ func (f *Flusher) conclude(c *cache.Cached, start time.Time, err error) error {
 	return f.Arrived(c.Dataset)
 }
 
-// Arrived deletes the oldest checkpoints in the prefix directory above SCR_PREFIX_SIZE,
-// after one has been flushed or written there. A failure to delete them is no error.
+// Arrived deletes the oldest checkpoints in the prefix directory, so that SCR_PREFIX_SIZE
+// of them remain, after d has been flushed or written there. If they cannot be deleted,
+// it warns.
 func (f *Flusher) Arrived(d dataset.Dataset) error {
 	if f.Keep <= 0 || !d.Flags().Has(dataset.Checkpoint) {
 		return nil
 	}
-	// An older one that is still being flushed, and would be deleted before it has
-	// files, deletes when it is finished.
+	// An older checkpoint that is still being flushed could be among those to delete. When
+	// its flush ends, Arrived is called again.
 	if slices.ContainsFunc(f.running, func(b *background) bool { return b.cached.ID() < d.ID() }) {
 		return nil
 	}
@@ -38,8 +40,8 @@ func (f *Flusher) Arrived(d dataset.Dataset) error {
 	return nil
 }
 
-// evictOutput evicts an output that is in the prefix directory, and is no checkpoint,
-// from the cache, where it would take the place of checkpoints.
+// evictOutput deletes an output from the cache when it is in the prefix directory, unless
+// it is a checkpoint too, so that checkpoints have the space.
 func (f *Flusher) evictOutput(c *cache.Cached) error {
 	if c.Flags().Has(dataset.Checkpoint) || !f.flushed[c.ID()] || f.Cache.Find(c.ID()) == nil {
 		return nil
@@ -47,7 +49,7 @@ func (f *Flusher) evictOutput(c *cache.Cached) error {
 	return f.delete(c)
 }
 
-// delete deletes a dataset from the cache, which is not being flushed.
+// delete deletes a dataset, which must not be being flushed, from the cache.
 func (f *Flusher) delete(c *cache.Cached) error {
 	if err := f.Cache.Delete(c.ID()); err != nil {
 		return err
@@ -56,7 +58,7 @@ func (f *Flusher) delete(c *cache.Cached) error {
 	return nil
 }
 
-// left records that a dataset is leaving the cache.
+// left records that a dataset is being removed from the cache.
 func (f *Flusher) left(c *cache.Cached) {
 	f.Prefix.Note(func() error { return prefix.Locate(f.Prefix.Dir, c.Dataset, prefix.InCache, false) })
 	delete(f.flushed, c.ID())

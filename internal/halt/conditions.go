@@ -19,7 +19,7 @@ const Immediate Field = keyImmediate
 
 // Change is Edit for a prefix directory that no job may have used yet.
 func Change(prefix string, values map[Field]string) error {
-	if err := os.MkdirAll(filepath.Dir(Path(prefix)), 0o777); err != nil {
+	if err := hash.MakeDirs(filepath.Dir(Path(prefix))); err != nil {
 		return err
 	}
 	return Edit(Path(prefix), values)

@@ -1,10 +1,10 @@
-// Package lock has locks between processes: a lock is on a file that serves no other
-// purpose and names its holder.
+// Package lock provides locks between processes. Each lock is on a lock file, which
+// serves no other purpose and names the holder.
 //
-// The kernel gives a lock back when the process that holds it ends, however it does.
-// Locks are records of fcntl, which file systems that nodes share pass on to the
-// other nodes; whether there is one can be found out without taking it. Hash files
-// that several processes change are locked themselves, as SCR does: see package hash.
+// The kernel releases a lock when the process that holds it ends, even if it was killed.
+// Locks are record locks of fcntl(2): shared file systems enforce these across nodes, and
+// a process can test for one without acquiring it. A hash file that several processes
+// change is its own lock file, as in SCR: see package hash.
 package lock
 
 import (
@@ -22,32 +22,32 @@ import (
 // Lock is a lock that the process holds.
 type Lock struct{ f *os.File }
 
-// How a lock is taken.
+// How is the kind of a lock.
 type How int
 
-// The ways to take a lock. None of them lets a lock pass to programs that the
-// process executes.
+// The kinds of locks. A program that the process executes inherits none of them.
 const (
-	// Exclusive is one of which there is only one holder. Copies of the process that
-	// do not execute another program hold it too, until all of them have ended.
+	// Exclusive is a lock with a single holder. A child made by fork(2) that executes no
+	// other program also holds it, until the process and all such children have ended.
 	Exclusive How = iota
-	// Shared is one that any number may hold.
+	// Shared is a lock that any number of processes may hold.
 	Shared
-	// ByProcess is Exclusive, but the process alone holds it, and copies of it do not.
-	// It is lost when the process closes the lock file, however often it has that open:
-	// so the holder must not call Try, Held or Holder for it.
+	// ByProcess is exclusive, and children do not hold it. The process loses it when it
+	// closes any of its descriptors of the lock file, so the holder must not call Try,
+	// Held or Holder for that file.
 	ByProcess
 )
 
-// Try takes a lock, and returns nil if another process holds it. The lock file is
-// made if need be, for the user only.
-func Try(path string, how How) (*Lock, error) { return take(path, how, 0o600, false) }
+// Try acquires a lock. It returns nil if another process holds the lock. It creates the
+// lock file if it does not exist, with access for the user only.
+func Try(path string, how How) (*Lock, error) { return acquire(path, how, 0o600, false) }
 
-// Wait takes a lock as soon as no other process holds it. The lock file, in a directory
-// that users may share, is made if need be.
-func Wait(path string) (*Lock, error) { return take(path, Exclusive, 0o666, true) }
+// Wait acquires an exclusive lock, and waits while another process holds it. It creates
+// the lock file if it does not exist, with the access that the umask allows: several users
+// may share the directory.
+func Wait(path string) (*Lock, error) { return acquire(path, Exclusive, 0o666, true) }
 
-func take(path string, how How, mode os.FileMode, wait bool) (*Lock, error) {
+func acquire(path string, how How, mode os.FileMode, wait bool) (*Lock, error) {
 	f, err := descriptors.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, mode)
 	if err != nil {
 		return nil, err
@@ -72,28 +72,28 @@ func take(path string, how How, mode os.FileMode, wait bool) (*Lock, error) {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
 	}
 	l := &Lock{f}
-	if how == Exclusive { // the kernel does not say whose it is
+	if how == Exclusive { // for other kinds the kernel knows the process, or there are several
 		l.sign()
 	}
 	return l, nil
 }
 
-// sign writes into the lock file who holds the lock. That it could not says nothing
-// about the lock.
+// sign writes the holder into the lock file, because the kernel does not know the process
+// that holds an exclusive lock. An error is ignored: the lock is held all the same.
 func (l *Lock) sign() {
 	node, _ := os.Hostname()
 	_ = l.f.Truncate(0)
 	_, _ = l.f.WriteAt(fmt.Appendf(nil, "process %d on %s\n", os.Getpid(), node), 0)
 }
 
-// Release gives the lock up. Of no lock, which is nil, it does nothing.
+// Release releases the lock. It does nothing if l is nil.
 func (l *Lock) Release() {
 	if l != nil {
-		l.f.Close() // there is nothing that could be lost
+		l.f.Close() // an error loses no data
 	}
 }
 
-// Held reports whether anybody holds the lock of a file.
+// Held reports whether a process holds the lock on a file.
 func Held(path string) bool {
 	f, err := descriptors.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -104,8 +104,8 @@ func Held(path string) bool {
 	return unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &asked) == nil && asked.Type != unix.F_UNLCK
 }
 
-// Holder says, for messages, who holds the lock of a file or held it last, as in
-// "process 17" or "process 17 on node3"; "another process" if that cannot be told.
+// Holder names the process that holds the lock on a file or held it last, for messages:
+// "process 17", "process 17 on node3", or "another process" if it is not known.
 func Holder(path string) string {
 	const most = 300
 	f, err := descriptors.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)

@@ -96,7 +96,7 @@ func TestHolder_Unknown(t *testing.T) {
 	}
 }
 
-// A process that is killed leaves no lock.
+// The kernel releases the lock of a process that is killed.
 func TestTry_Killed(t *testing.T) {
 	if path := os.Getenv("LOCK_TEST_FILE"); path != "" {
 		how := Exclusive

@@ -260,6 +260,14 @@ func (m Meta) Record(path string) error {
 // Restore sets the recorded mode, owner and times of the file at path. It does not
 // set an owner that only root may set.
 func (m Meta) Restore(path string) error {
+	if err := m.RestoreMode(path); err != nil {
+		return err
+	}
+	return m.RestoreTimes(path)
+}
+
+// RestoreMode is Restore without the times.
+func (m Meta) RestoreMode(path string) error {
 	uid, haveUID := m.h.Int(keyUID)
 	gid, haveGID := m.h.Int(keyGID)
 	if haveUID && haveGID {
@@ -273,6 +281,11 @@ func (m Meta) Restore(path string) error {
 			return &fs.PathError{Op: "chmod", Path: path, Err: err}
 		}
 	}
+	return nil
+}
+
+// RestoreTimes is Restore of the times alone.
+func (m Meta) RestoreTimes(path string) error {
 	mtime, haveMtime := m.h.Int(keyMtime)
 	atime, haveAtime := m.h.Int(keyAtime)
 	if haveMtime && haveAtime {

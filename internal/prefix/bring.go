@@ -9,27 +9,29 @@ import (
 	"github.com/goscr/goscr/internal/redundancy"
 )
 
-// Bring copies files of one rank to the prefix directory. All copies of the program's
-// files to it use Bring. Its fields select variants; Prefix and Copy must be set.
+// Bring copies files of one rank to the prefix directory. Every copy of the program's
+// files to that directory is made by a Bring. Prefix and Copy must be set; the other
+// fields are optional.
 type Bring struct {
 	Prefix string // absolute
-	// Copy makes dst of src and returns when dst is on its medium: transfer.Copier's
-	// Copy, or its Fetch.
+	// Copy copies src to dst and returns when dst is on its medium. It is method Copy
+	// or Fetch of a transfer.Copier.
 	Copy func(src, dst string, md meta.Meta) error
-	// Aside is a temporary name for file number i until it is whole. nil: files are
-	// copied under their own names.
+	// Aside returns the temporary name of file number i, which it has until all of it
+	// is copied. If Aside is nil, files are copied under their final names.
 	Aside func(to string, i int) string
-	// There reports whether file number i need not be copied.
+	// There reports whether file number i is at its destination already, so that it
+	// is not copied.
 	There func(i int, f redundancy.File, to string) (bool, error)
-	// Ready is asked before a file that was copied gets its own name. Its error ends
-	// the copy.
+	// Ready is called before a copied file is renamed to its final name. If it
+	// returns an error, the copy is removed and File returns the error.
 	Ready func() error
-	// Placed is called for each file that was copied and has its own name.
+	// Placed is called for each copied file, once it has its final name.
 	Placed func(i int, f redundancy.File, to string) error
 }
 
-// Destination is the path of a file of the program in the prefix directory. It is an
-// error if the description names a path outside.
+// Destination returns the path that a file of the program has in the prefix directory,
+// or an error if the file's description names a path that is not below it.
 func Destination(prefix string, f redundancy.File) (string, error) {
 	if err := CheckName(f.Meta.File()); err != nil {
 		return "", fmt.Errorf("the description of %s names %w", f.Path, err)
@@ -38,7 +40,8 @@ func Destination(prefix string, f redundancy.File) (string, error) {
 }
 
 // Files copies files, makes their names durable, and returns them with their new paths
-// and descriptions. It continues interrupted copies.
+// and the same descriptions. It returns at the first error; a later call continues an
+// interrupted copy.
 func (b *Bring) Files(files []redundancy.File) ([]redundancy.File, error) {
 	var placed []redundancy.File
 	for i, f := range files {
@@ -54,8 +57,8 @@ func (b *Bring) Files(files []redundancy.File) ([]redundancy.File, error) {
 	return placed, syncNames(b.Prefix, placed)
 }
 
-// File copies file number i to a path. The caller makes its name durable, as Part.Enter
-// does.
+// File copies file number i to the path to. It does not sync the directory: the caller
+// makes the name durable, for example by Part.Enter.
 func (b *Bring) File(i int, f redundancy.File, to string) error {
 	if b.There != nil {
 		if there, err := b.There(i, f, to); there || err != nil {
@@ -89,8 +92,8 @@ func (b *Bring) copy(i int, f redundancy.File, to string) error {
 	return err
 }
 
-// CloneFiles returns the same files with copies of their descriptions, which a copy of
-// the file may change.
+// CloneFiles returns the same files with copies of their descriptions. Copying a file
+// may change its description, and the originals stay as they were.
 func CloneFiles(files []redundancy.File) []redundancy.File {
 	var own []redundancy.File
 	for _, f := range files {

@@ -11,8 +11,8 @@ import (
 
 // CompleteFlushes completes the flushes that an earlier run did not finish, if the
 // lists of all ranks show that their files are in the prefix directory. It does not
-// read the cache. It gives up the flushes of datasets with missing files, and returns
-// these. It is collective; all ranks get the same.
+// read the cache. It gives up the flush of each dataset that has missing files, and
+// returns these datasets. It is collective; all ranks get the same result.
 func (p *Prefix) CompleteFlushes() (missing []dataset.Dataset, err error) {
 	list, err := p.flushing()
 	if err != nil {
@@ -24,15 +24,15 @@ func (p *Prefix) CompleteFlushes() (missing []dataset.Dataset, err error) {
 		var agreed *mpi.AgreedError
 		switch {
 		case err == nil && wanted:
-			p.Log.Info("dataset %d (%s): all of it had been copied to %s when the run before ended; it is complete now", l.ID, d.Name(), p.Dir)
+			p.Log.Info("dataset %d (%s): all of it had been copied to %s when the previous run ended; it is complete now", l.ID, d.Name(), p.Dir)
 			continue
 		case err == nil:
 			p.Log.Info("dataset %d (%s): its flush to %s is not completed: it has left the index, or cannot be restarted from", l.ID, d.Name(), p.Dir)
 		case errors.As(err, &agreed):
-			p.Log.Info("dataset %d (%s): the run before ended before all of it was copied to %s: %v", l.ID, d.Name(), p.Dir, err)
+			p.Log.Info("dataset %d (%s): the previous run ended before all of it was copied to %s: %v", l.ID, d.Name(), p.Dir, err)
 			missing = append(missing, d)
 		default:
-			return nil, err // MPI itself has failed
+			return nil, err // MPI itself failed
 		}
 		if err := p.GiveUpFlush(d); err != nil {
 			return nil, err
@@ -41,8 +41,10 @@ func (p *Prefix) CompleteFlushes() (missing []dataset.Dataset, err error) {
 	return missing, nil
 }
 
-// flushing returns the datasets that were being flushed by a library that keeps lists
-// of ranks. It is collective; all ranks get the same.
+// flushing returns the datasets whose flush was begun and not finished. It skips those
+// without a number of ranks, which SCR 3.1 was flushing: it writes no lists of ranks
+// from which the flush could be completed. It is collective; all ranks get the same
+// result.
 func (p *Prefix) flushing() (list []Located, err error) {
 	all := hash.New()
 	err = mpi.OnRoot(p.Comm, func() error {
@@ -62,9 +64,10 @@ func (p *Prefix) flushing() (list []Located, err error) {
 	return decodeFlushFile(all), err
 }
 
-// completeFlush completes a flush, or its error says what is missing. It is not wanted
-// any more if a user has dropped the dataset since, or the program has died while it
-// read the copy in the cache. The result is agreed.
+// completeFlush completes a flush, or returns an error that says what is missing.
+// wanted is false if the flush must not be completed, because a user has dropped the
+// dataset from the index since, or because the program died while it read the copy in
+// the cache. It is collective; the result is agreed.
 func (p *Prefix) completeFlush(d dataset.Dataset, ranks int) (wanted bool, err error) {
 	const undone, done, unwanted = 0, 1, 2
 	state := undone
@@ -77,7 +80,7 @@ func (p *Prefix) completeFlush(d dataset.Dataset, ranks int) (wanted bool, err e
 			state = unwanted
 			return nil
 		}
-		// Killed between the summary and the index.
+		// The job was killed after it wrote the summary and before it updated the index.
 		if f, err := Summary(p.Dir, d.ID()); err == nil && f.Complete && f.Dataset.Same(d) {
 			state = done
 			return conclude(p.Dir, f.Dataset)
@@ -93,7 +96,8 @@ func (p *Prefix) completeFlush(d dataset.Dataset, ranks int) (wanted bool, err e
 	return true, p.completeFromLists(d, ranks)
 }
 
-// completeFromLists completes a flush from the lists of the ranks.
+// completeFromLists completes a flush from the lists of the ranks. It is collective;
+// the result is agreed.
 func (p *Prefix) completeFromLists(d dataset.Dataset, ranks int) error {
 	parts, err := p.readLists(d, ranks)
 	totals := []int64{0, 0}
@@ -107,7 +111,7 @@ func (p *Prefix) completeFromLists(d dataset.Dataset, ranks int) error {
 		return err
 	}
 	if totals[0] != int64(d.Files()) || totals[1] != d.Size() {
-		return mpi.Agree(p.Comm, errors.New("the lists of the ranks are not of all files"))
+		return mpi.Agree(p.Comm, errors.New("the lists of the ranks do not contain all files of the dataset"))
 	}
 	if err := p.commit(d, ranks, parts, p.Bare); err != nil {
 		return err
@@ -116,8 +120,8 @@ func (p *Prefix) completeFromLists(d dataset.Dataset, ranks int) error {
 	return nil
 }
 
-// readLists returns the files that the lists of the caller's share of the ranks have,
-// and an error unless all of these are in the prefix directory.
+// readLists reads the lists of the caller's share of the ranks, and returns their files.
+// It returns an error unless all these files are in the prefix directory.
 func (p *Prefix) readLists(d dataset.Dataset, ranks int) (Parts, error) {
 	parts := Parts{}
 	first, end := rank2file.Share(p.Comm, ranks)
@@ -127,7 +131,7 @@ func (p *Prefix) readLists(d dataset.Dataset, ranks int) (Parts, error) {
 			return nil, err
 		}
 		if !part.Dataset.Same(d) || part.Ranks != ranks {
-			return nil, errors.New("the list of a rank is of another dataset: " + partPath(p.Dir, d.ID(), rank))
+			return nil, errors.New("the list of a rank belongs to another dataset: " + partPath(p.Dir, d.ID(), rank))
 		}
 		for _, f := range part.Files {
 			if err := f.Meta.CheckStored(f.Path); err != nil {

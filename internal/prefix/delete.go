@@ -14,8 +14,8 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Delete removes a dataset with its files, and directories that become empty, from the
-// prefix directory. An unknown name is no error. It is collective.
+// Delete removes a dataset, its files, and the directories that become empty from the
+// prefix directory. It returns nil if no dataset has the name. It is collective.
 func (p *Prefix) Delete(name string) error {
 	chosen, err := p.choose(func(x *Index) []Entry {
 		if e, ok := x.Find(name); ok {
@@ -31,8 +31,9 @@ func (p *Prefix) Delete(name string) error {
 	return err
 }
 
-// Purge removes all datasets. If the files of one are not known they stay, and the
-// dataset leaves the index. It is collective.
+// Purge removes all datasets. If a dataset cannot be deleted, for example because its
+// list of files cannot be read, it is removed from the index with a warning, and its
+// files stay. It is collective.
 func (p *Prefix) Purge() error {
 	all, err := p.choose((*Index).Entries)
 	if err != nil {
@@ -41,7 +42,7 @@ func (p *Prefix) Purge() error {
 	for _, e := range all {
 		p.Log.Info("dataset %d (%s) is deleted from %s", e.ID, e.Name, p.Dir)
 		if err := p.remove(e, anyFile); err != nil {
-			p.Log.WarnJob("dataset %d (%s) cannot be deleted from %s, files of it stay: %v", e.ID, e.Name, p.Dir, err)
+			p.Log.WarnJob("dataset %d (%s) cannot be deleted from %s, some of its files stay: %v", e.ID, e.Name, p.Dir, err)
 			if err := p.forget(e); err != nil {
 				return err
 			}
@@ -50,8 +51,8 @@ func (p *Prefix) Purge() error {
 	return nil
 }
 
-// Keep removes the oldest checkpoints until at most most usable ones are left. Outputs
-// stay, and so do files that a newer dataset has written again. It is collective.
+// Keep removes the oldest checkpoints until at most most usable ones are left. It does
+// not remove outputs, or files that a newer dataset has overwritten. It is collective.
 func (p *Prefix) Keep(most int) error {
 	old, err := p.choose(func(x *Index) []Entry { return x.beyond(most) })
 	if err != nil {
@@ -85,7 +86,8 @@ func (x *Index) beyond(most int) []Entry {
 	return old
 }
 
-// choose gives all ranks the entries that rank 0 chooses, lowest id first.
+// choose returns on all ranks the entries that rank 0 selects by calling of, lowest id
+// first. It is collective.
 func (p *Prefix) choose(of func(*Index) []Entry) ([]Entry, error) {
 	list := hash.New()
 	err := mpi.OnRoot(p.Comm, func() error {
@@ -109,10 +111,11 @@ func (p *Prefix) choose(of func(*Index) []Entry) ([]Entry, error) {
 	return chosen, err
 }
 
-// anyFile and sameFile say which files of a dataset are deleted with it.
+// anyFile is for remove: it selects all files of the dataset.
 func anyFile(redundancy.File) bool { return true }
 
-// sameFile reports whether a file is the one that was flushed.
+// sameFile is for remove: it selects the files that still have the size and the time
+// with which they were flushed. The others were written again by a newer dataset.
 func sameFile(f redundancy.File) bool {
 	info, err := os.Lstat(f.Path)
 	when, known := f.Meta.Modified()
@@ -124,15 +127,16 @@ func sameFile(f redundancy.File) bool {
 	return (!known || when.Equal(info.ModTime())) && (size < 0 || size == info.Size())
 }
 
-// remove deletes a dataset with those files for which which is true. It is collective;
-// the result is agreed.
+// remove deletes a dataset, and those of its files for which which returns true. It is
+// collective; the result is agreed.
 func (p *Prefix) remove(e Entry, which func(redundancy.File) bool) error {
 	_, files, err := p.files(e.origin())
 	if err != nil && e.Complete {
 		return err
 	}
-	// It leaves the index first: from then on no job restarts from it. A dataset without
-	// a list was not completed.
+	// The entry in the index is removed first, so that no job restarts from a dataset
+	// of which some files are deleted. (A dataset without a list of files was never
+	// completed, and no job restarts from it.)
 	err = mpi.OnRoot(p.Comm, func() error {
 		return UpdateIndex(p.Dir, func(x *Index) error {
 			if x.ByID(e.ID).Name == e.Name {
@@ -161,7 +165,9 @@ func (p *Prefix) remove(e Entry, which func(redundancy.File) bool) error {
 	return p.forget(e)
 }
 
-// forget removes the metadata of a dataset. It is collective; the result is agreed.
+// forget removes a dataset from the index and from flush.scr, and deletes its metadata.
+// Its files stay, except those of a dataset that SCR 1.1 wrote. It is collective; the
+// result is agreed.
 func (p *Prefix) forget(e Entry) error {
 	return mpi.OnRoot(p.Comm, func() error {
 		err := UpdateIndex(p.Dir, func(x *Index) error { x.remove(e.ID); return nil })
@@ -171,7 +177,7 @@ func (p *Prefix) forget(e Entry) error {
 		if err := os.RemoveAll(Dir(p.Dir, e.ID)); err != nil {
 			return fmt.Errorf("metadata of dataset %d: %w", e.ID, err)
 		}
-		if e.Dir != "" && CheckName(e.Dir) == nil { // a directory that SCR 1.1 made for it alone
+		if e.Dir != "" && CheckName(e.Dir) == nil { // SCR 1.1 made this directory for this dataset alone
 			if err := os.RemoveAll(filepath.Join(p.Dir, e.Dir)); err != nil {
 				return err
 			}

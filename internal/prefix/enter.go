@@ -8,12 +8,14 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
 )
 
-// Announce enters a dataset in the index as incomplete, before its first byte is
-// copied, unless it is entered: another dataset of its name, whose files are
-// overwritten, is not used any more.
+// Announce enters a dataset in the index as incomplete before its first byte is copied,
+// unless the index has it already. The entry replaces that of an earlier dataset with
+// the same name, whose files are about to be overwritten, so that no job restarts from
+// that. The error is a *TakenError if a complete dataset has the same id.
 func Announce(prefix string, d dataset.Dataset) error {
 	x, err := ReadIndex(prefix)
 	if err != nil || x.Has(d) {
@@ -26,7 +28,8 @@ func Announce(prefix string, d dataset.Dataset) error {
 		if err := x.claim(prefix, d, false); err != nil {
 			return err
 		}
-		// The lock ensures that nothing of this one is there yet.
+		// Other processes write below this directory only once the dataset is in the
+		// index. As we hold the index's lock, and it is not, nothing of theirs is lost.
 		if err := emptyDir(prefix, d.ID()); err != nil {
 			return err
 		}
@@ -35,17 +38,19 @@ func Announce(prefix string, d dataset.Dataset) error {
 	})
 }
 
-// emptyDir makes the directory of a dataset, without files of an earlier dataset with
-// its number.
+// emptyDir makes the metadata directory of a dataset, and removes what an earlier
+// dataset of the same id has left there. Its name is durable before the index can say
+// that the dataset is complete.
 func emptyDir(prefix string, id int) error {
 	if err := os.RemoveAll(Dir(prefix, id)); err != nil {
 		return err
 	}
-	return os.MkdirAll(Dir(prefix, id), 0o777)
+	return hash.MakeDirs(Dir(prefix, id))
 }
 
-// Incomplete records that a dataset, of which something is in the prefix
-// directory, cannot be used.
+// Incomplete records in the index that a dataset is incomplete, so that no job restarts
+// from the files that are in the prefix directory. The error is a *TakenError if a
+// complete dataset has the same id.
 func Incomplete(prefix string, d dataset.Dataset) error {
 	return UpdateIndex(prefix, func(x *Index) error {
 		if err := x.claim(prefix, d, false); err != nil {
@@ -59,8 +64,8 @@ func Incomplete(prefix string, d dataset.Dataset) error {
 	})
 }
 
-// Add enters a dataset that is complete in the prefix directory, and does not
-// change which one is current.
+// Add enters a dataset that was found in the prefix directory, complete or not, and does
+// not change which dataset is current.
 func Add(prefix string, f Found) error {
 	return UpdateIndex(prefix, func(x *Index) error { x.addFound(f); return nil })
 }
@@ -69,7 +74,8 @@ func (x *Index) addFound(f Found) {
 	x.enter(Entry{Dataset: f.Dataset, ID: f.ID(), Name: f.Name(), Complete: f.Complete, Flushed: f.Flushed.Format(timestamp), Dir: f.Dir})
 }
 
-// Enter enters a dataset that is complete in the prefix directory.
+// Enter enters a dataset that is complete in the prefix directory. If it is a checkpoint,
+// and newer than the current one, it becomes current.
 func Enter(prefix string, f Found) error { return conclude(prefix, f.Dataset) }
 
 // Complete reports whether a dataset, and not another of its id, is complete in
@@ -82,12 +88,12 @@ func Complete(prefix string, d dataset.Dataset) (bool, error) {
 	return x.Has(d) && x.ByID(d.ID()).Complete, nil
 }
 
-// Repaired is what RepairIndex has done.
+// Repaired is the result of RepairIndex.
 type Repaired struct {
-	Done  bool    // not, if the index can be read
-	Aside string  // path of the damaged index now, "" if there was none
-	List  []Found // what is in the new index
-	Bad   []error // of datasets that it could not use
+	Done  bool    // the index was replaced; false if it can be read
+	Aside string  // path to which the damaged index was renamed; "" if there was none
+	List  []Found // datasets in the new index
+	Bad   []error // one for each dataset that could not be entered
 }
 
 // RepairIndex replaces an index that cannot be read by a new one, made from the
@@ -98,7 +104,7 @@ func RepairIndex(prefix string) (Repaired, error) {
 	aside := metadataPath(prefix, indexFile) + ".damaged"
 	done, kept, err := mendIndex(prefix, aside, func(x *Index, damaged error) {
 		r.List, r.Bad = Summaries(prefix)
-		if damaged != nil { // the index of SCR 1.1
+		if damaged != nil { // the index of SCR 1.1 cannot be read either
 			old, bad := oldSummaries(prefix)
 			r.List, r.Bad = append(r.List, old...), append(append(r.Bad, damaged), bad...)
 		}
@@ -113,7 +119,8 @@ func RepairIndex(prefix string) (Repaired, error) {
 	return r, err
 }
 
-// CheckIndex is an error if there is no index, and complete datasets that one has named.
+// CheckIndex returns an error if the prefix directory has complete datasets and no
+// index. It does not read the index.
 func CheckIndex(prefix string) error {
 	if _, err := os.Lstat(metadataPath(prefix, indexFile)); !errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -128,9 +135,9 @@ func CheckIndex(prefix string) error {
 	return nil
 }
 
-// claimed is an error if another dataset has been entered under the number of a
-// dataset that was.
-func claimed(prefix string, d dataset.Dataset) error {
+// checkClaim returns a *TakenError if the index now has another dataset under the id of
+// d, which was entered before.
+func checkClaim(prefix string, d dataset.Dataset) error {
 	x, err := ReadIndex(prefix)
 	if err != nil {
 		return err
@@ -138,8 +145,9 @@ func claimed(prefix string, d dataset.Dataset) error {
 	return x.claim(prefix, d, true)
 }
 
-// conclude makes a dataset usable of which all files, and the list of them, are in the
-// prefix directory.
+// conclude makes a dataset complete whose files are all in the prefix directory, and
+// whose list of files is written: it writes the summary, and then updates the index
+// and flush.scr.
 func conclude(prefix string, d dataset.Dataset) error {
 	if err := writeSummary(prefix, d); err != nil {
 		return err
@@ -149,7 +157,8 @@ func conclude(prefix string, d dataset.Dataset) error {
 			return err
 		}
 		x.Add(d, true, time.Now())
-		// A restart does not go back to an older one that is flushed late.
+		// An older checkpoint may be flushed after a newer one: the newer one stays
+		// current.
 		id, _ := x.Lookup(x.Current())
 		if d.Flags().Has(dataset.Checkpoint) && id < d.ID() {
 			return x.SetCurrent(d.Name())

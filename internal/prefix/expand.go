@@ -11,9 +11,9 @@ import (
 )
 
 // Expand decompresses the files of a dataset in place, so that programs and SCR 3.1 can
-// read them. It returns their number. It replaces a file when all of the new one is on
-// its medium, and the list of files is right for both; so an interrupted Expand leaves
-// the dataset usable, and can be run again.
+// read them, and returns how many it decompressed. It replaces a file only when all of
+// the decompressed one is on its medium, and the list of files describes both versions.
+// So the dataset stays usable when Expand is interrupted, and Expand can be run again.
 func Expand(prefix string, e Entry, c *transfer.Copier) (files int, err error) {
 	if !e.Complete || e.Dir != "" {
 		return 0, fmt.Errorf("dataset %d (%s) is not complete", e.ID, e.Name)
@@ -43,15 +43,16 @@ func Expand(prefix string, e Entry, c *transfer.Copier) (files int, err error) {
 	}
 	return files, UpdateIndex(prefix, func(x *Index) error {
 		if !x.Has(d) {
-			return fmt.Errorf("dataset %d (%s) has left the index", d.ID(), d.Name())
+			return fmt.Errorf("dataset %d (%s) was removed from the index meanwhile", d.ID(), d.Name())
 		}
 		x.replace(d, true)
 		return nil
 	})
 }
 
-// asWritten reports whether a file is stored as the program wrote it. One that is not
-// gets the mode that it has now, if none was recorded.
+// asWritten reports whether a file is stored as the program wrote it. If it is not, and
+// the list of files has no mode, owner and times for it, asWritten records the present
+// ones in f.Meta, so that the decompressed file gets them.
 func asWritten(f redundancy.File) (bool, error) {
 	info, err := os.Lstat(f.Path)
 	if err != nil {

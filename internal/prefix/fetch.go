@@ -10,13 +10,15 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Candidate returns the next dataset to try to restart from, older than the id below (0
-// to begin). It is collective; all ranks get the same one.
-func (p *Prefix) Candidate(below int) (dataset.Dataset, bool, error) {
+// Candidate returns the next checkpoint to try to restart from: one with an id lower
+// than below, or, if below is 0, the first to try. ok is false if none is left. It is
+// collective; all ranks get the same result.
+func (p *Prefix) Candidate(below int) (d dataset.Dataset, ok bool, err error) {
 	return p.find(func(x *Index) (Entry, bool) { return x.Next(below) })
 }
 
-// Newer returns the names of usable checkpoints with ids above than.
+// Newer returns the names of the usable checkpoints with ids higher than than, newest
+// first.
 func Newer(prefix string, than int) (names []string, err error) {
 	x, err := ReadIndex(prefix)
 	if err != nil {
@@ -30,12 +32,18 @@ func Newer(prefix string, than int) (names []string, err error) {
 	return names, nil
 }
 
-// Written returns the newest checkpoint that the program wrote to the prefix
-// directory itself, if a restart prefers it to the cache: it is newer than after, the
-// newest in the cache. If the cache has none, after is 0, and no checkpoint that has to
-// be fetched may be newer. It is older than below, and not newer than the current one.
-// It is collective; all ranks get the same one.
-func (p *Prefix) Written(after, below int) (dataset.Dataset, bool, error) {
+// Written returns the newest checkpoint that the program wrote directly to the prefix
+// directory (bypass), if a restart should use it before the cache and before checkpoints
+// that have to be fetched. Its id must be
+//
+//   - higher than after, the id of the newest checkpoint in the cache, or 0 if the cache
+//     has none;
+//   - lower than below;
+//   - not higher than that of the current checkpoint, if that is usable.
+//
+// If after is 0, no newer checkpoint that has to be fetched may exist within these
+// bounds. It is collective; all ranks get the same result.
+func (p *Prefix) Written(after, below int) (d dataset.Dataset, ok bool, err error) {
 	return p.find(func(x *Index) (Entry, bool) {
 		newest := below - 1
 		if e, ok := x.Find(x.Current()); ok && e.usable() {
@@ -56,14 +64,16 @@ func (p *Prefix) Written(after, below int) (dataset.Dataset, bool, error) {
 	})
 }
 
-// Lookup returns the dataset of a name. It is collective; all ranks get the same.
-func (p *Prefix) Lookup(name string) (dataset.Dataset, bool, error) {
+// Lookup returns the checkpoint of a name, if a job can restart from it. It is
+// collective; all ranks get the same result.
+func (p *Prefix) Lookup(name string) (d dataset.Dataset, ok bool, err error) {
 	return p.find(func(x *Index) (Entry, bool) {
 		e, ok := x.Find(name)
 		return e, ok && e.usable()
 	})
 }
 
+// find returns on all ranks the dataset that rank 0 selects from the index.
 func (p *Prefix) find(choose func(*Index) (Entry, bool)) (dataset.Dataset, bool, error) {
 	var d dataset.Dataset
 	err := mpi.OnRoot(p.Comm, func() error {
@@ -79,12 +89,12 @@ func (p *Prefix) find(choose func(*Index) (Entry, bool)) (dataset.Dataset, bool,
 	if err != nil {
 		return dataset.Dataset{}, false, err
 	}
-	d, err = p.tell(d)
+	d, err = p.broadcast(d)
 	return d, !d.IsZero(), err
 }
 
-// Fetched records that a restart has read a dataset, and that the next is to
-// begin with it. It is collective.
+// Fetched records that a restart has read a dataset, and makes this dataset current. It
+// is collective.
 func (p *Prefix) Fetched(d dataset.Dataset) error {
 	return mpi.OnRoot(p.Comm, func() error {
 		err := UpdateIndex(p.Dir, func(x *Index) error {
@@ -98,9 +108,8 @@ func (p *Prefix) Fetched(d dataset.Dataset) error {
 	})
 }
 
-// Failed records that a restart from a dataset failed, so that no later one
-// tries it. A dataset that is not in the index is not entered. It is
-// collective.
+// Failed records that a restart from a dataset failed, so that no later restart tries
+// it. It does nothing if the index has no dataset of that id. It is collective.
 func (p *Prefix) Failed(id int) error {
 	return mpi.OnRoot(p.Comm, func() error {
 		x, err := ReadIndex(p.Dir)
@@ -109,8 +118,8 @@ func (p *Prefix) Failed(id int) error {
 		}
 		err = UpdateIndex(p.Dir, func(x *Index) error { x.MarkFailed(id, time.Now()); return nil })
 		if errors.Is(err, fs.ErrPermission) {
-			return fmt.Errorf("that dataset %d failed could not be recorded: %w", id, err)
+			return fmt.Errorf("cannot record that a restart from dataset %d failed: %w", id, err)
 		}
-		return err
+		return p.Spare(err)
 	})
 }

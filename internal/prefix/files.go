@@ -10,10 +10,10 @@ import (
 	"github.com/goscr/goscr/internal/redundancy"
 )
 
-// Parts are the files of ranks, by rank.
+// Parts maps ranks to their files.
 type Parts map[int][]redundancy.File
 
-// Bytes is how many the files have.
+// Bytes returns the sum of the files' sizes.
 func (p Parts) Bytes() (sum int64) {
 	for _, files := range p {
 		for _, f := range files {
@@ -23,7 +23,7 @@ func (p Parts) Bytes() (sum int64) {
 	return sum
 }
 
-// clone returns the same files with descriptions of their own.
+// clone returns the same files with copies of their descriptions, see CloneFiles.
 func (p Parts) clone() Parts {
 	own := Parts{}
 	for rank, files := range p {
@@ -35,18 +35,19 @@ func (p Parts) clone() Parts {
 // The entry of a rank in the list of files, which is a leaf entry of a rank2file:
 //
 //	FILE / <path below the prefix> / SIZE, CRC
-//	                                 SHARED = r                        counted with rank r; ours, like all below it
+//	                                 SHARED = r                        several ranks list the file, it counts as rank r's
 //	                                 STORED, STORED_SIZE, STORED_CRC   how it is compressed
 //	                                 MODE, UID, GID, MTIME, ATIME
 //
-// SCR 3.1 writes the paths alone.
+// SCR 3.1 writes the paths only, and ignores the keys below them.
 const (
 	keyFile = "FILE"
 	keySize = "SIZE"
 )
 
-// items are the entries of the ranks in the list of files; bare, without modes,
-// owners and times. compressed is how many files are not stored as they were written.
+// items returns the entries of the ranks for the list of files. If bare is true, they
+// have no modes, owners and times. compressed is the number of files that are stored
+// compressed.
 func (p Parts) items(bare bool) (items []rank2file.Item, compressed int) {
 	for rank, files := range p {
 		h := hash.New()
@@ -65,8 +66,8 @@ func (p Parts) items(bare bool) (items []rank2file.Item, compressed int) {
 	return items, compressed
 }
 
-// filesOf makes files of an entry. Their paths are those in the prefix
-// directory.
+// filesOf returns the files of a rank's entry, with their paths in the prefix directory.
+// ranks is the size of the job that wrote them.
 func filesOf(entry *hash.Hash, prefix string, ranks int) ([]redundancy.File, error) {
 	var files []redundancy.File
 	for name, fields := range entry.Get(keyFile).All() {

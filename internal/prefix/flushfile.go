@@ -13,10 +13,10 @@ import (
 // (SCR Developer's Manual, "Files"):
 //
 //	DATASET / <id> / NAME
-//	                 CKPT = 1, OUTPUT = 1      what it is for
+//	                 CKPT = 1, OUTPUT = 1      whether it is a checkpoint, an output, or both
 //	                 LOCATION / CACHE, PFS, FLUSHING
 //	                 DSETDESC / …              description
-//	                 RANKS = n                 size of the job, while it is being flushed; ours
+//	                 RANKS = n                 size of the job, while it is being flushed; not in SCR 3.1
 const (
 	flushFile   = "flush.scr"
 	keyDataset  = "DATASET"
@@ -31,13 +31,13 @@ type Location string
 const (
 	InCache  Location = "CACHE"
 	InPrefix Location = "PFS"
-	Flushing Location = "FLUSHING" // from the one to the other
+	Flushing Location = "FLUSHING" // being copied from the cache to the prefix directory
 )
 
-// kinds are the keys of what a dataset is for.
+// kinds maps keys of an entry to the flag of the dataset that each stands for.
 var kinds = map[string]dataset.Flags{keyCkpt: dataset.Checkpoint, keyOutput: dataset.Output}
 
-// Located is a dataset that a flush file knows.
+// Located is an entry of a flush file.
 type Located struct {
 	ID      int
 	Name    string
@@ -72,14 +72,14 @@ func decodeFlushFile(h *hash.Hash) (list []Located) {
 	return list
 }
 
-// ReadFlushFile returns the datasets that a flush file knows, lowest id first.
+// ReadFlushFile returns the entries of the flush file at path, lowest id first.
 func ReadFlushFile(path string) ([]Located, error) {
 	h, err := hash.ReadWithLock(path)
 	return decodeFlushFile(h), err
 }
 
-// locations returns the datasets that the flush file of a prefix directory knows,
-// lowest id first; none if there is no such file.
+// locations returns the entries of the flush file of a prefix directory, lowest id
+// first; none if there is no such file.
 func locations(prefix string) ([]Located, error) {
 	list, err := ReadFlushFile(metadataPath(prefix, flushFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -88,7 +88,8 @@ func locations(prefix string) ([]Located, error) {
 	return list, err
 }
 
-// located returns what the flush file knows of a number.
+// located returns the entry of an id in the flush file, the zero Located if there is
+// none.
 func located(prefix string, id int) (Located, error) {
 	list, err := locations(prefix)
 	for _, l := range list {
@@ -99,8 +100,8 @@ func located(prefix string, id int) (Located, error) {
 	return Located{}, err
 }
 
-// UnderWay reports whether a dataset, and not another of its id, is being flushed, and
-// so is still wanted in the prefix directory.
+// UnderWay reports whether d, and not another dataset of its id, is being flushed. A
+// copy that finds it is not must not go on.
 func UnderWay(prefix string, d dataset.Dataset) (bool, error) {
 	l, err := located(prefix, d.ID())
 	return l.Is(Flushing) && l.Dataset.Same(d), err
@@ -127,8 +128,8 @@ func startFlushing(prefix string, d dataset.Dataset, ranks int) error {
 	})
 }
 
-// OnlyCached makes flush.scr say that just these datasets are in the cache,
-// and that none is being flushed.
+// OnlyCached records that the datasets in list, and no others, are in the cache, and
+// that none is being flushed.
 func OnlyCached(prefix string, list []dataset.Dataset) error {
 	return update(prefix, flushFile, func(h *hash.Hash) error {
 		for _, id := range h.Get(keyDataset).Ints() {
@@ -141,7 +142,7 @@ func OnlyCached(prefix string, list []dataset.Dataset) error {
 	})
 }
 
-// another reports whether an entry is of an earlier dataset with the same number.
+// another reports whether the entry e, of the id of d, describes another dataset than d.
 func another(e *hash.Hash, d dataset.Dataset) bool {
 	desc := e.Get(keyDesc)
 	return desc != nil && !dataset.Decode(desc).Same(d)
@@ -149,7 +150,7 @@ func another(e *hash.Hash, d dataset.Dataset) bool {
 
 // locate enters a location in the hash of a flush file, and returns the entry.
 func locate(h *hash.Hash, d dataset.Dataset, where Location) *hash.Hash {
-	if another(h.GetKVInt(keyDataset, d.ID()), d) { // where that is says nothing of this
+	if another(h.GetKVInt(keyDataset, d.ID()), d) { // do not mix its locations with those of d
 		h.UnsetKVInt(keyDataset, d.ID())
 	}
 	e := h.SetKVInt(keyDataset, d.ID())
@@ -164,8 +165,8 @@ func locate(h *hash.Hash, d dataset.Dataset, where Location) *hash.Hash {
 	return e
 }
 
-// leave takes locations of a dataset out of the hash of a flush file, and the dataset
-// if it has no other.
+// leave removes locations of a dataset from the hash of a flush file, and the entry of
+// the dataset if it has no other location.
 func leave(h *hash.Hash, id int, places ...Location) {
 	e := h.GetKVInt(keyDataset, id)
 	for _, where := range places {

@@ -1,32 +1,35 @@
-// Package prefix keeps datasets in the prefix directory, on the parallel file
-// system: the index of those there are, the summary and the list of files of
-// each, flush and fetch. All of it is in the format of SCR 3.1, so
-// that a job can move between the two.
+// Package prefix stores datasets in the prefix directory, on the parallel file
+// system: the index of all datasets, the summary and the list of files of
+// each, flush and fetch. The files have the format of SCR 3.1, so that a job can
+// change from SCR 3.1 to goscr and back.
 //
 // Files of the prefix directory, each read and written in one place:
 //
 //	layout.go     names of files and directories
 //	summary.go    the description of a dataset
-//	rank2file/    which rank has which files, as a tree of hash files
-//	files.go      ... and what is recorded of a file
-//	part.go       the files of one rank, before all ranks have copied theirs
-//	index.go      which datasets there are
-//	old.go        the same in prefix directories of SCR 1.1
-//	flushfile.go  where a dataset is, for the commands that run after the job
-//	restarting.go what the program is reading
+//	rank2file/    the list of files of all ranks, as a tree of hash files
+//	files.go      ... an entry of that list
+//	part.go       the list of one rank's files, before all ranks have copied theirs
+//	index.go      the index of datasets
+//	old.go        the index and the summaries of SCR 1.1
+//	flushfile.go  the location of each dataset, for the commands that run after the job
+//	restarting.go the checkpoint that the program is reading
+//	nodes.go      the number of nodes of the last run
 //
-// What is done with them, by the ranks of a job or by a command:
+// Operations on these files, which the ranks of a job or a command call:
 //
-//	flush.go      a dataset from the cache to the prefix directory
-//	bring.go      ... the copy of a rank's files
-//	complete.go   ... whose files had all been copied when a run ended
-//	enter.go      a dataset is entered, completed, published, repaired in the index
-//	fetch.go      which dataset to restart from, and its files
-//	list.go       the files of a dataset, as a job or a command reads them
-//	delete.go     datasets are deleted
-//	expand.go     datasets are decompressed where they are
-//	verify.go     all bytes are read
-//	progress.go   how far a job is, for commands
+//	flush.go      copies a dataset from the cache to the prefix directory
+//	bring.go      ... copies one rank's files
+//	complete.go   ... completes flushes whose files had all been copied when a run ended
+//	turns.go      ... limits how many ranks copy at the same time
+//	enter.go      enters a dataset in the index, completes it, and repairs the index
+//	compare.go    checks the index, and looks a dataset up in it
+//	fetch.go      chooses the dataset to restart from, and records the result
+//	list.go       reads the list of files of a dataset
+//	delete.go     deletes datasets
+//	expand.go     decompresses datasets in place
+//	verify.go     reads all bytes of a dataset and compares checksums
+//	progress.go   reads the progress of a job, for commands
 package prefix
 
 import (
@@ -45,15 +48,17 @@ import (
 //
 //	VERSION = 2
 //	CURRENT = <name>              the dataset to restart from first
-//	CURRENT_COMPRESSED = <name>   the same, of one with compressed files; ours
+//	CURRENT_COMPRESSED = <name>   (*) in place of CURRENT, if that dataset has compressed files
 //	NAME / <name> / DSET = <id>
 //	DSET / <id> / DSET / …        description
-//	              COMPLETE        1, or 0
-//	              COMPRESSED = 1  in the place of COMPLETE = 1, see describe; ours
+//	              COMPLETE        1 or 0
+//	              COMPRESSED = 1  (*) in place of COMPLETE = 1, see describe
 //	              FLUSHED         when it was entered
 //	              FETCHED / <when> …
 //	              FAILED          when a restart from it failed
-//	              DIR             of a checkpoint of SCR 1.1: its directory; ours
+//	              DIR             (*) the directory of a checkpoint that SCR 1.1 wrote
+//
+// SCR 3.1 does not have the keys with (*).
 const (
 	indexFile    = "index.scr"
 	indexVersion = 2
@@ -70,10 +75,10 @@ const (
 	timestamp = "2006-01-02T15:04:05" // local time
 )
 
-// Index says which datasets are in a prefix directory.
+// Index lists the datasets in a prefix directory.
 type Index struct {
 	h      *hash.Hash
-	shadow []Entry // further copies of checkpoints in an index of SCR 1.1
+	shadow []Entry // further copies of checkpoints, from an index of SCR 1.1; see oldIndex
 }
 
 // Entry is one dataset of an index.
@@ -81,11 +86,11 @@ type Entry struct {
 	dataset.Dataset
 	ID       int
 	Name     string
-	Complete bool   // all of it reached the prefix directory
-	Failed   bool   // a restart from it failed; it is not loaded again
-	Current  bool   // the one to restart from first
-	Flushed  string // when it was flushed, local time; "" if that is not known
-	Dir      string // of one that SCR 1.1 wrote: where it is, below the prefix directory
+	Complete bool   // all its files are in the prefix directory
+	Failed   bool   // a restart from it failed; no other restart tries it
+	Current  bool   // the next restart tries it first
+	Flushed  string // when it was entered, local time in the layout timestamp; "" if not known
+	Dir      string // if SCR 1.1 wrote it: its directory, relative to the prefix directory
 }
 
 // usable reports whether a job can restart from the dataset.
@@ -93,8 +98,8 @@ func (e Entry) usable() bool {
 	return e.ID > 0 && e.Dataset.ID() == e.ID && e.Complete && !e.Failed && e.Flags().Has(dataset.Checkpoint)
 }
 
-// ReadIndex reads the index of a prefix directory. One that has none has an
-// empty index.
+// ReadIndex reads the index of a prefix directory. If there is none, it returns an index
+// without datasets, or with the checkpoints of an index of SCR 1.1.
 func ReadIndex(prefix string) (*Index, error) {
 	h, err := hash.ReadOrNew(metadataPath(prefix, indexFile))
 	if err != nil {
@@ -107,7 +112,7 @@ func ReadIndex(prefix string) (*Index, error) {
 	return x, nil
 }
 
-// damaged tells people what to do about an index that cannot be read.
+// damaged adds to the error of an index that is corrupt how to repair it.
 func damaged(err error, prefix string) error {
 	if !errors.Is(err, hash.ErrCorrupt) {
 		return fmt.Errorf("index: %w", err)
@@ -115,7 +120,7 @@ func damaged(err error, prefix string) error {
 	return fmt.Errorf("index: %w (scr_index --repair -p '%s' makes a new one from the datasets that are there)", err, prefix)
 }
 
-// newIndex makes an index of its hash. One that is empty takes over the checkpoints
+// newIndex makes an Index from its hash. If the hash is empty, it enters the checkpoints
 // that SCR 1.1 has left in the prefix directory.
 func newIndex(h *hash.Hash, prefix string) (*Index, error) {
 	x := &Index{h: h}
@@ -153,8 +158,8 @@ func (x *Index) enterOld(old oldIndex) {
 	}
 }
 
-// UpdateIndex changes the index of a prefix directory while no other process
-// does.
+// UpdateIndex changes the index of a prefix directory under its lock. If change returns
+// an error, the index stays as it is.
 func UpdateIndex(prefix string, change func(*Index) error) error {
 	err := update(prefix, indexFile, func(h *hash.Hash) error {
 		x, err := newIndex(h, prefix)
@@ -173,8 +178,8 @@ func UpdateIndex(prefix string, change func(*Index) error) error {
 	return err
 }
 
-// mendIndex puts a new index in the place of one that cannot be read, see hash.Mend.
-// fill is told, by an error, if what SCR 1.1 has left cannot be read either.
+// mendIndex replaces an index that cannot be read by one that fill makes, see hash.Mend.
+// If the index of SCR 1.1 cannot be read either, fill gets the error in old.
 func mendIndex(prefix, aside string, fill func(x *Index, old error)) (done, kept bool, err error) {
 	if err := makeMetadata(prefix); err != nil {
 		return false, false, err
@@ -192,13 +197,12 @@ func mendIndex(prefix, aside string, fill func(x *Index, old error)) (done, kept
 
 func (x *Index) at(id int) *hash.Hash { return x.h.At(keyDset, strconv.Itoa(id)) }
 
-// Add enters a dataset, complete or not, in place of any other of its name or
-// id.
+// Add enters a dataset, complete or not, and replaces any other of the same name or id.
 func (x *Index) Add(d dataset.Dataset, complete bool, now time.Time) {
 	x.enter(Entry{Dataset: d, ID: d.ID(), Name: d.Name(), Complete: complete, Flushed: now.Format(timestamp)})
 }
 
-// enter enters a dataset in place of any other of its name or id.
+// enter enters a dataset, and replaces any other of the same name or id.
 func (x *Index) enter(e Entry) {
 	if id, ok := x.Lookup(e.Name); ok {
 		x.remove(id)
@@ -208,7 +212,7 @@ func (x *Index) enter(e Entry) {
 	x.h.At(keyDset).Set(strconv.Itoa(e.ID), e.encode())
 }
 
-// encode is the entry as it is in an index, without when a restart read it.
+// encode returns the entry's hash in an index, without the keys FETCHED and FAILED.
 func (e Entry) encode() *hash.Hash {
 	h := hash.New()
 	describe(h, e.Dataset, e.Complete)
@@ -220,18 +224,18 @@ func (e Entry) encode() *hash.Hash {
 	return h
 }
 
-// decodeEntry reads the entry of a number.
+// decodeEntry reads the entry of an id from its hash.
 func decodeEntry(id int, h *hash.Hash) Entry {
 	d := dataset.Decode(h.Get(keyDset))
 	return Entry{Dataset: d, ID: id, Name: d.Name(), Flushed: h.Text(keyFlushed), Complete: isComplete(h), Failed: h.Has(keyFailed), Dir: h.Text(keyDir)}
 }
 
 // replace changes the description of a dataset that is entered, and whether it is
-// complete; nothing else.
+// complete, and nothing else of the entry.
 func (x *Index) replace(d dataset.Dataset, complete bool) {
 	describe(x.at(d.ID()), d, complete)
 	if name := d.Name(); x.Current() == name {
-		x.setCurrent(name)
+		x.setCurrent(name) // the key depends on whether d is compressed
 	}
 }
 
@@ -241,7 +245,8 @@ func (x *Index) Lookup(name string) (id int, ok bool) {
 	return int(n), ok
 }
 
-// Remove takes a dataset out. Its files stay.
+// Remove removes a dataset from the index, and reports whether it was there. Its files
+// stay.
 func (x *Index) Remove(name string) bool {
 	id, ok := x.Lookup(name)
 	if ok {
@@ -262,8 +267,8 @@ func (x *Index) remove(id int) {
 	x.h.UnsetKVInt(keyDset, id)
 }
 
-// RemoveAfter takes all datasets out that are newer than a number, and returns their
-// names. Their files stay.
+// RemoveAfter removes all datasets with a higher id from the index, and returns their
+// names, the newest first. Their files stay.
 func (x *Index) RemoveAfter(id int) []string {
 	var names []string
 	for _, e := range x.Entries() {
@@ -275,30 +280,33 @@ func (x *Index) RemoveAfter(id int) []string {
 	return names
 }
 
-// Current is the name of the dataset to restart from first, "" if none is set.
+// Current returns the name of the dataset that the next restart tries first, "" if none
+// is set.
 func (x *Index) Current() string {
 	if name := x.h.Text(keyCurrent); name != "" {
-		return name // set later, maybe by SCR 3.1, which does not know the other key
+		// If both keys are there, SCR 3.1 has set this one later: it does not remove the
+		// other one, as we do.
+		return name
 	}
 	return x.h.Text(keyCurrentCompressed)
 }
 
-// setCurrent has the next restart begin with a dataset that is entered; with the
-// newest if name is "".
+// setCurrent makes the dataset called name current. If name is "", or is not in the
+// index, no dataset is current, and the next restart begins with the newest.
 func (x *Index) setCurrent(name string) {
 	x.h.Unset(keyCurrent)
 	x.h.Unset(keyCurrentCompressed)
 	if e, ok := x.Find(name); !ok {
 		return
-	} else if e.Compressed() { // SCR 3.1 does not ask whether the current one is complete
+	} else if e.Compressed() { // SCR 3.1 reads what CURRENT names without checking COMPLETE
 		x.h.SetValue(keyCurrentCompressed, name)
 	} else {
 		x.h.SetValue(keyCurrent, name)
 	}
 }
 
-// SetCurrent says which dataset to restart from first. One that a restart has
-// failed from gets another chance.
+// SetCurrent makes the next restart try a dataset first, even if a restart from it has
+// failed before. It is an error if the index has no dataset called name.
 func (x *Index) SetCurrent(name string) error {
 	id, ok := x.Lookup(name)
 	if !ok {
@@ -314,8 +322,8 @@ func (x *Index) MarkFetched(id int, now time.Time) {
 	x.at(id).SetKV(keyFetched, now.Format(timestamp))
 }
 
-// MarkFailed records that a restart from a dataset failed, so that no other is
-// tried.
+// MarkFailed records that a restart from a dataset failed. No later restart tries it,
+// and it is not current any more.
 func (x *Index) MarkFailed(id int, now time.Time) {
 	e := x.at(id)
 	e.SetValue(keyFailed, now.Format(timestamp))
@@ -340,7 +348,7 @@ func (x *Index) Entries() []Entry {
 	return list
 }
 
-// Find returns the dataset of a name.
+// Find returns the entry of the dataset called name.
 func (x *Index) Find(name string) (Entry, bool) {
 	id, ok := x.Lookup(name)
 	if !ok {
@@ -349,31 +357,30 @@ func (x *Index) Find(name string) (Entry, bool) {
 	return x.ByID(id), true
 }
 
-// ByID returns the dataset of a number, the zero Entry but for the number if there is
-// none.
+// ByID returns the entry of an id. If there is none, only its ID is set.
 func (x *Index) ByID(id int) Entry {
 	e := decodeEntry(id, x.h.Get(keyDset, strconv.Itoa(id)))
 	e.Current = e.Name != "" && x.Current() == e.Name
 	return e
 }
 
-// Has reports whether a dataset is entered, that one and not another of its id.
+// Has reports whether the index has dataset d. An entry of the same id that differs in
+// name or time of creation is another dataset.
 func (x *Index) Has(d dataset.Dataset) bool {
 	e := x.ByID(d.ID())
 	return !e.IsZero() && e.Name == d.Name() && e.Created().Equal(d.Created())
 }
 
-// TakenError says that a dataset cannot be entered since the index has another one
-// under its number: two jobs have begun to count from the same number in one prefix
-// directory.
+// TakenError says that a dataset cannot be entered because the index has another one
+// with its id: two jobs have begun to count from the same id in one prefix directory.
 type TakenError struct {
 	Prefix  string
-	Dataset dataset.Dataset
-	By      Entry
-	Highest int // id of any dataset there
+	Dataset dataset.Dataset // that cannot be entered
+	By      Entry           // that has its id
+	Highest int             // highest id in the index
 }
 
-// ErrTaken is what every TakenError is.
+// ErrTaken is the kind of every TakenError: errors.Is(err, ErrTaken) is true.
 var ErrTaken = mpi.NewKind(2, "the number of a dataset is taken")
 
 // Is reports whether target is ErrTaken.
@@ -388,8 +395,9 @@ func (e *TakenError) Error() string {
 		"need prefix directories of their own (scr_index --drop makes the number free)", e.Prefix, by, e.Dataset.ID(), e.Dataset.Name())
 }
 
-// claim is a *TakenError if another dataset has the number of this one: a complete one
-// or, if begun says that this one has been entered before, any.
+// claim returns a *TakenError if d may not be entered, because another dataset has its
+// id. An incomplete one may be replaced, unless begun is true: then d has been entered
+// before, and so the other dataset is newer than that entry.
 func (x *Index) claim(prefix string, d dataset.Dataset, begun bool) error {
 	if e := x.ByID(d.ID()); !e.IsZero() && !x.Has(d) && (e.Complete || begun) {
 		return &TakenError{prefix, d, e, x.Highest()}
@@ -397,7 +405,7 @@ func (x *Index) claim(prefix string, d dataset.Dataset, begun bool) error {
 	return nil
 }
 
-// Highest is the highest id of any dataset.
+// Highest returns the highest id of any dataset, 0 if there is none.
 func (x *Index) Highest() int {
 	if ids := x.h.Get(keyDset).Ints(); len(ids) > 0 {
 		return ids[len(ids)-1]
@@ -405,11 +413,11 @@ func (x *Index) Highest() int {
 	return 0
 }
 
-// Next returns the dataset to try to restart from: the current one first, and
-// then, newest first, those that are older than below, complete, checkpoints,
-// and have not failed. below is 0 for the first try. An entry whose description has
-// another number is skipped: a caller that goes down the list by the numbers of
-// datasets would get it again and again.
+// Next returns the next checkpoint to try to restart from. If below is 0, for the first
+// try, that is the current one if it is usable, else the newest usable one. For further
+// tries the caller passes the id of the checkpoint that it has tried last, and Next
+// returns the newest usable one with an id lower than below. An entry whose description
+// has another id is not usable: the caller would get it again and again.
 func (x *Index) Next(below int) (Entry, bool) {
 	if below == 0 {
 		if e, ok := x.Find(x.Current()); ok && e.usable() {

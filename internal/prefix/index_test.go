@@ -192,13 +192,10 @@ func TestFlushFile(t *testing.T) {
 	}
 }
 
-const samples = "../../../shared/interop/scr-3.1-prefix"
+const samples = "../../testdata/scr-3.1/job/prefix"
 
 func sample(t *testing.T) string {
 	t.Helper()
-	if _, err := os.Stat(samples); err != nil {
-		t.Skip("no samples here")
-	}
 	dir := t.TempDir()
 	must(t, os.CopyFS(dir, os.DirFS(samples)))
 	return dir

@@ -10,35 +10,38 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/redundancy"
 )
 
-// Metadata is the directory below the prefix directory that is goscr's own:
+// Metadata is the directory below the prefix directory in which goscr stores its own
+// files:
 //
-//	index.scr                    which datasets there are
-//	flush.scr                    where datasets are
-//	restart.scr                  what the program reads
-//	scr.dataset.<id>/            what goscr keeps about a dataset:
+//	index.scr                    the datasets in the prefix directory
+//	flush.scr                    the location of each dataset
+//	restart.scr                  the checkpoint that the program is reading
+//	scr.dataset.<id>/            the metadata of a dataset:
 //	    summary.scr              its description
 //	    rank2file, rank2file.*   its files, by rank
-//	    <rank>.scrfilemap        the files of a rank, until those of all ranks are there
-//	    <m>_of_<n>_in_<r>.xor    redundancy that was scavenged
+//	    <rank>.scrfilemap        the files of one rank, until all ranks have copied theirs
+//	    <m>_of_<n>_in_<r>.xor    a redundancy file that was scavenged
 const Metadata = ".scr"
 
-// datasetPrefix is what the directory of a dataset begins with.
+// datasetPrefix begins the name of a dataset's metadata directory.
 const datasetPrefix = "scr.dataset."
 
 func metadataPath(prefix, name string) string { return filepath.Join(prefix, Metadata, name) }
 
-// Dir is the directory with what goscr itself keeps about a dataset.
+// Dir returns the path of the metadata directory of a dataset.
 func Dir(prefix string, id int) string { return metadataPath(prefix, datasetPrefix+strconv.Itoa(id)) }
 
-// IDs returns the numbers of all datasets that goscr keeps anything about in the
-// prefix directory, lowest first.
+// IDs returns the ids of all datasets that have a metadata directory, lowest first. It
+// returns none if the directories cannot be listed.
 func IDs(prefix string) []int {
-	entries, _ := os.ReadDir(filepath.Join(prefix, Metadata)) // none is there if it cannot be read
-	ids := hash.New()                                         // sorts numbers
+	entries, _ := os.ReadDir(filepath.Join(prefix, Metadata))
+	ids := hash.New() // Ints sorts its keys
 	for _, e := range entries {
 		if id, ok := strings.CutPrefix(e.Name(), datasetPrefix); ok {
 			ids.Set(id, nil)
@@ -47,11 +50,11 @@ func IDs(prefix string) []int {
 	return ids.Ints()
 }
 
-// makeMetadata makes the directory that is goscr's own.
-func makeMetadata(prefix string) error { return os.MkdirAll(filepath.Join(prefix, Metadata), 0o777) }
+// makeMetadata makes the directory for goscr's own files.
+func makeMetadata(prefix string) error { return hash.MakeDirs(filepath.Join(prefix, Metadata)) }
 
-// update changes one of goscr's own files, of which there is one in a prefix
-// directory, while no other process does.
+// update changes the file called name in the directory Metadata, under the lock of that
+// file.
 func update(prefix, name string, change func(*hash.Hash) error) error {
 	if err := makeMetadata(prefix); err != nil {
 		return err
@@ -59,8 +62,9 @@ func update(prefix, name string, change func(*hash.Hash) error) error {
 	return hash.Update(metadataPath(prefix, name), change)
 }
 
-// CheckName checks the name of a file of the program that was read from disk: it must
-// be below the prefix directory, and not in goscr's own directory.
+// CheckName checks the name of a program's file, relative to the prefix directory, that
+// was read from disk. It returns an error if the name is of a path outside the prefix
+// directory, or in goscr's own directory.
 func CheckName(name string) error {
 	path := filepath.Clean(name)
 	if !filepath.IsLocal(name) || path == "." || path == Metadata || strings.HasPrefix(path, Metadata+string(filepath.Separator)) {
@@ -73,17 +77,18 @@ func CheckName(name string) error {
 // size of the set, the lowest rank in it, and the scheme.
 var RedundancyName = regexp.MustCompile(`^([0-9]{1,9})_of_([0-9]{1,9})_in_([0-9]{1,9})\.(xor|partner|rs)$`)
 
-// IsRedundancy reports whether a redundancy file can have a name.
+// IsRedundancy reports whether name has the form of a redundancy file's name.
 func IsRedundancy(name string) bool { return RedundancyName.MatchString(name) }
 
-// Aside is the temporary name under which a background flush copies file i of a
-// rank, beside the name that the file is to get.
+// Aside returns the temporary path to which a background flush copies file i of a rank.
+// It is in the same directory as to, to which the file is then renamed.
 func Aside(to string, id, rank, i int) string {
 	return filepath.Join(filepath.Dir(to), fmt.Sprintf(".scr.%d.%d.%d.flush", id, rank, i))
 }
 
-// RemoveAsides removes what background flushes of a dataset that were interrupted
-// have left below the directories of its files.
+// RemoveAsides removes the temporary files that interrupted background flushes of a
+// dataset have left in dirs, the directories of its files. It goes on after an error,
+// and returns the first.
 func RemoveAsides(id int, dirs []string) error {
 	var first error
 	for _, dir := range dirs {
@@ -100,10 +105,10 @@ func RemoveAsides(id int, dirs []string) error {
 	return first
 }
 
-// RemoveEmpty removes the directories of a file below the prefix directory, from
-// the inside out, as far as they are empty.
+// RemoveEmpty removes the directories between the prefix directory and a file of it that
+// was deleted, the innermost first, until one is not empty. A file in place of one stays.
 func RemoveEmpty(prefix, path string) {
-	for d := filepath.Dir(path); d != prefix && os.Remove(d) == nil; d = filepath.Dir(d) {
+	for d := filepath.Dir(path); d != prefix && unix.Rmdir(d) == nil; d = filepath.Dir(d) {
 	}
 }
 
@@ -111,8 +116,10 @@ func RemoveEmpty(prefix, path string) {
 func syncNames(prefix string, files []redundancy.File) error {
 	synced := map[string]bool{}
 	for _, f := range files {
-		for d := filepath.Dir(f.Path); !synced[d]; d = filepath.Dir(d) { // some may be new
-			if err := hash.SyncDir(d); err != nil && !errors.Is(err, fs.ErrPermission) { // may be searched, not read
+		for d := filepath.Dir(f.Path); !synced[d]; d = filepath.Dir(d) { // the flush may have made some of these directories
+			// A directory may give permission to search it, and not to read it, which a
+			// sync needs.
+			if err := hash.SyncDir(d); err != nil && !errors.Is(err, fs.ErrPermission) {
 				return err
 			}
 			synced[d] = true

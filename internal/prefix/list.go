@@ -11,16 +11,17 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// origin says who wrote a dataset, and so where its list of files is.
+// origin tells whether SCR 1.1 wrote a dataset, and so where its list of files is.
 type origin struct {
 	id  int
-	old bool   // SCR 1.1 wrote it,
-	dir string // ... in this directory, which rank 0 knows
+	old bool   // SCR 1.1 wrote it
+	dir string // directory in which SCR 1.1 wrote it, on rank 0 only
 }
 
 func (e Entry) origin() origin { return origin{e.ID, e.Dir != "", e.Dir} }
 
-// origin finds out who wrote a dataset. It is collective; the result is agreed.
+// origin reads the origin of a dataset from the index. It is collective; the result is
+// agreed.
 func (p *Prefix) origin(id int) (o origin, err error) {
 	err = mpi.OnRoot(p.Comm, func() error {
 		x, err := ReadIndex(p.Dir)
@@ -49,8 +50,9 @@ func (o origin) describe(prefix string) (dataset.Dataset, error) {
 	return s.dataset()
 }
 
-// each calls visit with the files of each rank of a dataset that the caller handles:
-// its own, if the job has as many ranks as the one that wrote the dataset. It is
+// each calls visit for each rank of the dataset that the caller handles, with the files
+// of that rank. If the job has as many ranks as the one that wrote the dataset, a process
+// handles its own rank. each returns the number of ranks of the dataset. It is
 // collective; the result is agreed.
 func (p *Prefix) each(o origin, visit func(rank int, files []redundancy.File) error) (ranks int, err error) {
 	visitAll := func(ranks int, items []rank2file.Item) error {
@@ -89,7 +91,8 @@ func (p *Prefix) each(o origin, visit func(rank int, files []redundancy.File) er
 	return ranks, mpi.Agree(p.Comm, err)
 }
 
-// files are those of all ranks that the caller handles.
+// files returns the number of ranks of a dataset, and the files of all ranks that the
+// caller handles, see each.
 func (p *Prefix) files(o origin) (ranks int, files []redundancy.File, err error) {
 	ranks, err = p.each(o, func(_ int, more []redundancy.File) error {
 		files = append(files, more...)
@@ -98,34 +101,36 @@ func (p *Prefix) files(o origin) (ranks int, files []redundancy.File, err error)
 	return ranks, files, err
 }
 
-// Listing is what a dataset in the prefix directory consists of.
+// Listing is a dataset in the prefix directory with its files.
 type Listing struct {
 	dataset.Dataset
-	Ranks int // of the job that wrote it
-	// Files, with their paths in the prefix directory, are the caller's own if the
-	// job has as many ranks as the one that wrote them, else a share of all.
+	Ranks int // size of the job that wrote it
+	// Files have their paths in the prefix directory. They are the caller's own files
+	// if the job has as many ranks as the one that wrote them, else those of the
+	// caller's share of the ranks.
 	Files []redundancy.File
 }
 
-// List reads the summary and the list of files of a dataset, and looks at the
-// files. It is collective; the result is agreed.
+// List reads the summary and the list of files of a dataset, and checks, without
+// reading the files, that they are present with the right sizes. It is collective; the
+// result is agreed.
 func (p *Prefix) List(id int) (*Listing, error) {
-	of, err := p.origin(id)
+	from, err := p.origin(id)
 	if err != nil {
 		return nil, err
 	}
 	l := &Listing{}
 	err = mpi.OnRoot(p.Comm, func() (err error) {
-		l.Dataset, err = of.describe(p.Dir)
+		l.Dataset, err = from.describe(p.Dir)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if l.Dataset, err = p.tell(l.Dataset); err != nil {
+	if l.Dataset, err = p.broadcast(l.Dataset); err != nil {
 		return nil, err
 	}
-	if l.Ranks, l.Files, err = p.files(of); err != nil {
+	if l.Ranks, l.Files, err = p.files(from); err != nil {
 		return nil, err
 	}
 	totals := []int64{0, 0}
@@ -148,8 +153,9 @@ func (p *Prefix) List(id int) (*Listing, error) {
 	return l, nil
 }
 
-// Walk calls visit with the files of every rank that has some, with their paths
-// in the prefix directory. It is for one process.
+// Walk calls visit for each rank that has an entry in the list of files of a dataset,
+// with the files of the rank and their paths in the prefix directory. It ends at the
+// first error, which it returns. It is not collective: commands call it.
 func Walk(prefix string, e Entry, visit func(rank int, files []redundancy.File) error) error {
 	return alone(prefix, func(p *Prefix) error {
 		if _, err := e.origin().describe(prefix); err != nil {
@@ -160,8 +166,9 @@ func Walk(prefix string, e Entry, visit func(rank int, files []redundancy.File) 
 	})
 }
 
-// present looks at a file in the prefix directory, and takes from it what the
-// list did not say.
+// present checks that a file in the prefix directory is a regular file with the size, or
+// else the time, that was recorded. It sets size, mode, owner and times in the file's
+// description if the list of files does not have them.
 func present(f redundancy.File) error {
 	info, err := os.Lstat(f.Path)
 	switch {
@@ -174,7 +181,8 @@ func present(f redundancy.File) error {
 	if size := f.Meta.StoredSize(); size >= 0 && size != info.Size() {
 		return &redundancy.CorruptError{Path: f.Path, Reason: fmt.Sprintf("has %d bytes, was flushed with %d", info.Size(), size)}
 	}
-	// No checksum was taken of a file that the program wrote there itself.
+	// A file that the program itself wrote to the prefix directory has no checksum, so
+	// its time must be unchanged.
 	if _, known := f.Meta.CRC(); !known {
 		if when, known := f.Meta.Modified(); known && !when.Equal(info.ModTime()) {
 			return &redundancy.CorruptError{Path: f.Path, Reason: fmt.Sprintf("was changed at %v, after the dataset was complete",
@@ -182,7 +190,7 @@ func present(f redundancy.File) error {
 		}
 	}
 	size := f.Meta.Size()
-	if _, other := f.Meta.Stored(); !other {
+	if _, packed := f.Meta.Stored(); !packed {
 		size = info.Size()
 	}
 	if !f.Meta.Recorded() {
@@ -192,14 +200,14 @@ func present(f redundancy.File) error {
 	return err
 }
 
-// RanksError says that a dataset was written by a job of another size. There
-// is nothing wrong with it: a run of that size can use it.
+// RanksError says that a dataset was written by a job of another size than this one. The
+// dataset is intact: a run of that size can use it.
 type RanksError struct {
 	Name        string
-	Ranks, Size int // of the job that wrote it, and of this run
+	Ranks, Size int // sizes of the job that wrote it, and of this run
 }
 
-// ErrRanks is what every RanksError is.
+// ErrRanks is the kind of every RanksError: errors.Is(err, ErrRanks) is true.
 var ErrRanks = mpi.NewKind(3, "written by a job of another size")
 
 // Is reports whether target is ErrRanks.

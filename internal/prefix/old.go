@@ -16,8 +16,8 @@ import (
 	"github.com/goscr/goscr/internal/prefix/rank2file"
 )
 
-// SCR 1.1 kept a directory for each checkpoint, with all its files and their
-// list in it, and the index beside these (SCR Developer's Manual, "Files"):
+// SCR 1.1 made a directory for each checkpoint in the prefix directory, with all files
+// of the checkpoint and their list, and an index (SCR Developer's Manual, "Files"):
 //
 //	index.scr          VERSION = 1
 //	                   DIR  / <dir> / CKPT = <id>
@@ -28,10 +28,11 @@ import (
 //	                                 RANK / <r> / FILE / <name below dir> / SIZE, CRC, NOFETCH
 //	scr.current        symbolic link to the directory to restart from first
 //
-// It is read, never written: as long as a prefix directory has no index of ours,
-// the checkpoints of this one count; when one is begun it takes them over, with
-// DIR = <dir> in their entries. Of several with one id it takes the best, since
-// ours has room for just one.
+// goscr reads these files and never writes them. As long as a prefix directory has no
+// index of goscr, the checkpoints in the index of SCR 1.1 are used. When the index of
+// goscr is made, they are entered in it, with DIR = <dir>. SCR 1.1 can have several
+// copies of a checkpoint, with one id. Only the best copy is entered, because goscr's
+// index has one entry for each id.
 const (
 	oldIndexVersion   = 1
 	oldSummaryVersion = 5
@@ -43,21 +44,23 @@ const (
 	keyNoFetch = "NOFETCH"
 )
 
-// oldIndex is what an index of SCR 1.1 says.
+// oldIndex is an index of SCR 1.1.
 type oldIndex struct {
-	found   bool
-	best    []oldEntry // one for each id
-	others  []Entry    // further copies of these
+	found   bool       // there is one
+	best    []oldEntry // the best copy of each checkpoint
+	others  []Entry    // all other copies
 	current string     // directory to restart from first
 }
 
-// oldEntry is an entry with its fields, which have the same meaning in our index.
+// oldEntry is an entry with its hash, whose keys have the same meaning as in an index
+// of goscr.
 type oldEntry struct {
 	Entry
 	fields *hash.Hash
 }
 
-// readOldIndex reads the index that SCR 1.1 left, if it left one.
+// readOldIndex reads the index of SCR 1.1. If there is none, found is false, and the
+// error is nil.
 func readOldIndex(prefix string) (x oldIndex, err error) {
 	path := filepath.Join(prefix, indexFile)
 	h, err := hash.ReadFile(path)
@@ -93,7 +96,8 @@ func readOldIndex(prefix string) (x oldIndex, err error) {
 	return x, nil
 }
 
-// better orders copies of a checkpoint: usable before others, then newer.
+// better orders copies of a checkpoint for sorting: usable ones before incomplete ones
+// before failed ones, and then the newest first.
 func better(a, b oldEntry) int {
 	rank := func(e oldEntry) int {
 		switch {
@@ -107,7 +111,8 @@ func better(a, b oldEntry) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), -cmp.Compare(a.Flushed, b.Flushed), -cmp.Compare(a.Dir, b.Dir))
 }
 
-// describeOld is the entry of a checkpoint with the fields that SCR 1.1 has for it.
+// describeOld returns the entry of a checkpoint in directory dir. fields is its hash in
+// an index or a summary of SCR 1.1.
 func describeOld(id int, dir string, fields *hash.Hash) Entry {
 	d := dataset.NewOld(id, dir)
 	d.SetComplete(oldComplete(fields))
@@ -117,16 +122,17 @@ func describeOld(id int, dir string, fields *hash.Hash) Entry {
 	}
 }
 
-// oldComplete reads a flag that is there with the value 1, or with none.
+// oldComplete reports whether COMPLETE is set: SCR 1.1 writes it with the value 1, or
+// without a value.
 func oldComplete(h *hash.Hash) bool {
 	return h.Has(keyComplete) && (h.Text(keyComplete) == "1" || h.Get(keyComplete).Size() == 0)
 }
 
-// oldSummary is the list of files of a checkpoint of SCR 1.1.
+// oldSummary is the summary of a checkpoint of SCR 1.1, which has the list of files.
 type oldSummary struct {
-	path, dir string
+	path, dir string // of the summary; of the checkpoint, relative to the prefix directory
 	id        int
-	h         *hash.Hash // below CKPT, id
+	h         *hash.Hash // below CKPT / <id>
 }
 
 func readOldSummary(prefix, dir string, id int) (*oldSummary, error) {
@@ -143,14 +149,14 @@ func readOldSummary(prefix, dir string, id int) (*oldSummary, error) {
 	case v != oldSummaryVersion:
 		return nil, fmt.Errorf("%s has version %q, this version of goscr reads version %d", path, h.Text(keyVersion), oldSummaryVersion)
 	case s.h == nil:
-		return nil, fmt.Errorf("%s is not that of checkpoint %d", path, id)
+		return nil, fmt.Errorf("%s is not the summary of checkpoint %d", path, id)
 	case !oldComplete(s.h):
 		return nil, fmt.Errorf("%s says that the checkpoint is not complete", path)
 	}
 	return s, nil
 }
 
-// ranks is how many ranks wrote the checkpoint.
+// ranks returns how many ranks wrote the checkpoint.
 func (s *oldSummary) ranks() (int, error) {
 	n, ok := s.h.Int(keyRanks)
 	if !ok || n < 1 || n > rank2file.MaxRanks {
@@ -159,7 +165,8 @@ func (s *oldSummary) ranks() (int, error) {
 	return int(n), nil
 }
 
-// dataset describes the checkpoint.
+// dataset returns a description of the checkpoint. It checks all ranks and file names of
+// the summary.
 func (s *oldSummary) dataset() (dataset.Dataset, error) {
 	d := describeOld(s.id, s.dir, s.h).Dataset
 	ranks, err := s.ranks()
@@ -184,14 +191,14 @@ func (s *oldSummary) dataset() (dataset.Dataset, error) {
 	return d, nil
 }
 
-// entry is a rank's entry as in a rank2file.
+// entry returns a rank's entry in the form that it has in a rank2file.
 func (s *oldSummary) entry(rank string) (*hash.Hash, error) {
 	entry := hash.New()
 	for name, fields := range s.h.Get(keyRank, rank, keyFile).All() {
 		if !filepath.IsLocal(name) {
 			return nil, fmt.Errorf("%s lists %q, which is not below its directory", s.path, name)
 		}
-		if fields.Has(keyNoFetch) { // redundancy
+		if fields.Has(keyNoFetch) { // a redundancy file
 			continue
 		}
 		meta.FromHash(fields).CopyContent(meta.FromHash(entry.At(keyFile, filepath.Join(s.dir, name))))
@@ -199,9 +206,9 @@ func (s *oldSummary) entry(rank string) (*hash.Hash, error) {
 	return entry, nil
 }
 
-// items are the entries of all ranks.
+// items returns the number of ranks and the entries of all of them.
 func (s *oldSummary) items() (ranks int, items []rank2file.Item, err error) {
-	if _, err := s.dataset(); err != nil { // looks at everything
+	if _, err := s.dataset(); err != nil { // checks the ranks that are listed
 		return 0, nil, err
 	}
 	ranks, err = s.ranks()
@@ -215,8 +222,9 @@ func (s *oldSummary) items() (ranks int, items []rank2file.Item, err error) {
 	return ranks, items, err
 }
 
-// oldSummaries returns the checkpoints that SCR 1.1 has left, whatever its index
-// says, and what is wrong with those that cannot be read.
+// oldSummaries returns the checkpoints that SCR 1.1 has left, whether its index has them
+// or not, and an error for each that cannot be read. Copies of one checkpoint are
+// ordered by time, the newest last.
 func oldSummaries(prefix string) (list []Found, bad []error) {
 	entries, err := os.ReadDir(prefix)
 	if err != nil {
@@ -231,12 +239,12 @@ func oldSummaries(prefix string) (list []Found, bad []error) {
 			bad = append(bad, err)
 		}
 	}
-	// Of several copies of one checkpoint the newest comes last, and stays.
+	// RepairIndex enters them in this order, and a copy replaces another of the same id.
 	slices.SortStableFunc(list, func(a, b Found) int { return a.Flushed.Compare(b.Flushed) })
 	return list, bad
 }
 
-// OldSummary returns the checkpoint that SCR 1.1 has left in a directory below
+// OldSummary returns the checkpoint that SCR 1.1 has left in dir, which is relative to
 // the prefix directory.
 func OldSummary(prefix, dir string) (Found, error) {
 	if err := CheckName(dir); err != nil {
@@ -253,7 +261,7 @@ func OldSummary(prefix, dir string) (Found, error) {
 	}
 	ids := h.Get(keyCkpt).Ints()
 	if len(ids) != 1 {
-		return Found{}, fmt.Errorf("%s is that of %d checkpoints", path, len(ids))
+		return Found{}, fmt.Errorf("%s is the summary of %d checkpoints, want 1", path, len(ids))
 	}
 	s, err := readOldSummary(prefix, dir, ids[0])
 	if err != nil {

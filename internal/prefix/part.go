@@ -17,15 +17,15 @@ import (
 	"github.com/goscr/goscr/internal/redundancy"
 )
 
-// A rank's list has its files that are in the prefix directory, with their paths
-// relative to that, which can be moved (SCR Developer Guide, "Scavenge"). It is
-// written by a process that copies without the other ranks, in the background or
-// after the last run, when the rank's files are on their medium. The list of rank 2
-// is 2.scrfilemap in the directory that goscr keeps for the dataset:
+// A rank's list names the files of the rank that are in the prefix directory. Their
+// paths are relative to that directory, since it can be moved (SCR Developer Guide,
+// "Scavenge"). The list is written when the rank's files are durable, by a process that
+// copies them without communicating with other ranks: in the background, or after the
+// last run. The list of rank 2 is 2.scrfilemap in the metadata directory of the dataset:
 //
 //	DSET / <id> / RANK / <r>
 //	RANK / <r> / DSET / <id> / DSETDESC / …
-//	                           RANKS = n                       size of the job; ours
+//	                           RANKS = n                       size of the job; not in SCR 3.1
 //	                           FILES = n
 //	                           FILE  / <path> / META / …
 const (
@@ -36,7 +36,8 @@ const (
 	keyDesc  = "DSETDESC" // also of flush.scr
 )
 
-// Part is one rank's files in the prefix directory.
+// Part is the list of one rank's files in the prefix directory. Ranks is the size of
+// the job.
 type Part struct {
 	Rank, Ranks int
 	Dataset     dataset.Dataset
@@ -47,8 +48,8 @@ func partPath(prefixDir string, id, rank int) string {
 	return filepath.Join(Dir(prefixDir, id), strconv.Itoa(rank)+partExtension)
 }
 
-// Enter writes a rank's list once its files, which are on their medium, have their
-// names there too.
+// Enter makes the names of a rank's files durable, and then writes the rank's list. The
+// caller has made the contents of the files durable.
 func (p *Part) Enter(prefixDir string) error {
 	if err := syncNames(prefixDir, p.Files); err != nil {
 		return err
@@ -56,7 +57,7 @@ func (p *Part) Enter(prefixDir string) error {
 	return p.Write(prefixDir)
 }
 
-// Write replaces a rank's list.
+// Write writes or replaces a rank's list.
 func (p *Part) Write(prefixDir string) error {
 	h := hash.New()
 	rank, id := strconv.Itoa(p.Rank), strconv.Itoa(p.Dataset.ID())
@@ -75,8 +76,7 @@ func (p *Part) Write(prefixDir string) error {
 	return hash.WriteShared(partPath(prefixDir, p.Dataset.ID(), p.Rank), h)
 }
 
-// ReadPart reads the list of a rank. All that is in it has been checked, except
-// the files.
+// ReadPart reads and checks the list of a rank. It does not check that the files exist.
 func ReadPart(prefixDir string, id, rank int) (*Part, error) {
 	path := partPath(prefixDir, id, rank)
 	h, err := hash.ReadFile(path)
@@ -89,32 +89,34 @@ func ReadPart(prefixDir string, id, rank int) (*Part, error) {
 	}
 	p.Rank = rank
 	if p.Dataset.ID() != id || rank >= p.Ranks {
-		return nil, fmt.Errorf("%s: is of dataset %d, of rank %d of %d", path, p.Dataset.ID(), rank, p.Ranks)
+		return nil, fmt.Errorf("%s: belongs to dataset %d, rank %d of %d", path, p.Dataset.ID(), rank, p.Ranks)
 	}
 	return p, nil
 }
 
+// parsePart decodes the hash of a rank's list. dir is the metadata directory of the
+// dataset, in which redundancy files must be.
 func parsePart(h *hash.Hash, prefixDir, dir string) (*Part, error) {
 	if h == nil {
-		return nil, fmt.Errorf("lists nothing of its rank and dataset")
+		return nil, fmt.Errorf("has no entry for its rank and dataset")
 	}
 	p := &Part{Dataset: dataset.Decode(h.Get(keyDesc))}
 	ranks, ok := h.Int(keyRanks)
-	for _, f := range h.Get(keyFile).All() { // as in lists of others' making
+	for _, f := range h.Get(keyFile).All() { // a list that goscr did not write may have it with each file only
 		if ok {
 			break
 		}
 		ranks, ok = f.Get(keyMeta).Int(keyRanks)
 	}
 	if !ok || ranks < 1 || ranks > rank2file.MaxRanks {
-		return nil, fmt.Errorf("of a job of %q ranks", h.Text(keyRanks))
+		return nil, fmt.Errorf("gives %q as the number of ranks of the job", h.Text(keyRanks))
 	}
 	p.Ranks = int(ranks)
 	if err := dataset.CheckName(p.Dataset.Name()); err != nil {
 		return nil, err
 	}
 	if n, ok := h.Int(keyFiles); !ok || n != int64(h.Get(keyFile).Size()) {
-		return nil, fmt.Errorf("%q files are said to be in it, %d are", h.Text(keyFiles), h.Get(keyFile).Size())
+		return nil, fmt.Errorf("gives %q as the number of files, and lists %d", h.Text(keyFiles), h.Get(keyFile).Size())
 	}
 	for name, fields := range h.Get(keyFile).All() {
 		f := redundancy.File{Path: filepath.Join(prefixDir, name), Meta: meta.FromHash(fields.Get(keyMeta))}
@@ -123,7 +125,7 @@ func parsePart(h *hash.Hash, prefixDir, dir string) (*Part, error) {
 				return nil, fmt.Errorf("lists %w", err)
 			}
 		} else if filepath.Dir(f.Path) != filepath.Clean(dir) || !IsRedundancy(filepath.Base(name)) {
-			return nil, fmt.Errorf("lists %q, which is no redundancy file of the dataset", name)
+			return nil, fmt.Errorf("lists %q, which is not a redundancy file of the dataset", name)
 		}
 		if f.Meta.Size() < 0 {
 			return nil, fmt.Errorf("lists %q without its size", name)
@@ -133,7 +135,8 @@ func parsePart(h *hash.Hash, prefixDir, dir string) (*Part, error) {
 	return p, nil
 }
 
-// PartsOf returns the ranks of which a dataset has a list in the prefix directory.
+// PartsOf returns the ranks whose lists are in the metadata directory of a dataset, in
+// no particular order. The error is that of os.ReadDir.
 func PartsOf(prefixDir string, id int) ([]int, error) {
 	entries, err := descriptors.ReadDir(Dir(prefixDir, id))
 	if err != nil {
@@ -149,10 +152,6 @@ func PartsOf(prefixDir string, id int) ([]int, error) {
 	}
 	return ranks, nil
 }
-
-// Same reports whether two descriptions are of one dataset, and not of two that have
-// the same number.
-func Same(a, b dataset.Dataset) bool { return a.Same(b) }
 
 // RemovePart removes the list of a rank, if there is one.
 func RemovePart(prefixDir string, id, rank int) error {

@@ -16,25 +16,25 @@ type Prefix struct {
 	Comm   mpi.Comm
 	Dir    string // absolute
 	Buffer int    // bytes that are copied at a time
-	Bare   bool   // files are copied without mode, owner and times
-	Blind  bool   // ... and without their checksums
-	// Compress is how files are stored that get smaller by it. Outputs, which are
-	// for others to read, are stored as they are.
+	Bare   bool   // copies do not preserve mode, owner and times
+	Blind  bool   // checksums are neither computed nor compared
+	// Compress is the compression of files that get smaller by it. Outputs are
+	// never compressed, because other programs read them.
 	Compress compress.Method
-	Width    int // most ranks that flush at a time, 0: all
+	Width    int // how many ranks may flush at the same time; 0: all
 	Log      *report.Logger
 
-	interrupted map[int]bool // datasets of which background copies may have left temporary files
+	interrupted map[int]bool // ids of datasets whose background copies may have left temporary files
 }
 
-// tell returns rank 0's description on all ranks. It is collective.
-func (p *Prefix) tell(d dataset.Dataset) (dataset.Dataset, error) {
+// broadcast returns rank 0's description on all ranks. It is collective.
+func (p *Prefix) broadcast(d dataset.Dataset) (dataset.Dataset, error) {
 	h, err := hash.Bcast(d.Encode(), 0, p.Comm)
 	return dataset.Decode(h), err
 }
 
-// alone runs collective code in one process, as commands need it. It returns the error
-// itself, not an AgreedError.
+// alone runs collective code over a communicator of one process, for commands, which
+// run without MPI. It returns the error of f itself, not the AgreedError around it.
 func alone(prefix string, f func(p *Prefix) error) error {
 	err := f(&Prefix{Comm: local.One(), Dir: prefix, Log: &report.Logger{}})
 	var agreed *mpi.AgreedError

@@ -8,9 +8,9 @@ import (
 
 // Progress describes the checkpoints of a job, from flush.scr and the index.
 type Progress struct {
-	Newest   int       // id of the newest that is complete
-	Name     string    // its name
-	Latest   time.Time // when the one that was begun last was begun
+	Newest   int       // id of the newest complete one, 0 if there is none
+	Name     string    // of the newest complete one
+	Latest   time.Time // when the most recently begun one was begun
 	Flushing bool      // a dataset is being flushed
 }
 
@@ -41,7 +41,7 @@ func ReadProgress(prefix string) (Progress, error) {
 	return p, err
 }
 
-// begun takes a dataset into account.
+// begun sets Latest to when d was begun, if d is a checkpoint and that is later.
 func (p *Progress) begun(d dataset.Dataset) {
 	if t := d.Created(); d.Flags().Has(dataset.Checkpoint) && t.After(p.Latest) {
 		p.Latest = t
@@ -56,8 +56,8 @@ type Unflushed struct {
 	Output     bool
 }
 
-// OnlyInCache returns the datasets that the prefix directory does not have,
-// oldest first.
+// OnlyInCache returns the datasets that are in the cache and not in the prefix
+// directory, oldest first.
 func OnlyInCache(prefix string) ([]Unflushed, error) {
 	all, err := locations(prefix)
 	var list []Unflushed
@@ -69,7 +69,7 @@ func OnlyInCache(prefix string) ([]Unflushed, error) {
 	return list, err
 }
 
-// NewestFlushed is the id of the newest usable checkpoint in the prefix
+// NewestFlushed returns the id of the newest usable checkpoint in the prefix
 // directory, 0 if there is none.
 func NewestFlushed(prefix string) (int, error) {
 	x, err := ReadIndex(prefix)

@@ -12,17 +12,19 @@ import (
 )
 
 // restart.scr names the checkpoint that the program is reading. If the program dies
-// meanwhile, no later run gets this checkpoint, so that none dies of it again.
+// before it has finished, no later run is offered this checkpoint, so that they do not
+// die in the same way.
 //
 //	READING   / <id> / NAME = <name>     the program is restarting from it
-//	CONDEMNED / <id> / NAME = <name>     no run is to restart from it
+//	CONDEMNED / <id> / NAME = <name>     no run may restart from it
 const (
 	restartFile  = "restart.scr"
 	keyReading   = "READING"
 	keyCondemned = "CONDEMNED"
 )
 
-// BeginRestart records that the program begins to read a checkpoint.
+// BeginRestart records that the program begins to read a checkpoint, and no longer reads
+// any other.
 func BeginRestart(prefix string, d dataset.Dataset) error {
 	return update(prefix, restartFile, func(h *hash.Hash) error {
 		h.Unset(keyReading)
@@ -31,7 +33,7 @@ func BeginRestart(prefix string, d dataset.Dataset) error {
 	})
 }
 
-// EndRestart records that the program does not read a checkpoint any more.
+// EndRestart records that the program no longer reads a checkpoint.
 func EndRestart(prefix string) error {
 	if !restarted(prefix) {
 		return nil
@@ -39,14 +41,16 @@ func EndRestart(prefix string) error {
 	return update(prefix, restartFile, func(h *hash.Hash) error { h.Unset(keyReading); return nil })
 }
 
-// restarted reports whether any program has restarted in a prefix directory.
+// restarted reports whether there is a restart.scr: any program has begun a restart from
+// this prefix directory.
 func restarted(prefix string) bool {
 	_, err := os.Lstat(metadataPath(prefix, restartFile))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Condemn marks the checkpoint that the program was reading when it died, so
-// that no run restarts from it. It returns the name, "" if there is none.
+// Condemn marks the checkpoint that the program was reading when it died, in restart.scr
+// and in the index, so that no run restarts from it. It returns the name of the
+// checkpoint, "" if the program was not reading any.
 func Condemn(prefix string, now time.Time) (name string, err error) {
 	if !restarted(prefix) {
 		return "", nil
@@ -71,7 +75,7 @@ func Condemn(prefix string, now time.Time) (name string, err error) {
 	return name, UpdateIndex(prefix, func(x *Index) error { x.MarkFailed(id, now); return nil })
 }
 
-// Condemned returns the checkpoints that no run is to restart from, by id.
+// Condemned returns the names of the checkpoints that no run may restart from, by id.
 func Condemned(prefix string) (map[int]string, error) {
 	h, err := hash.ReadOrNew(metadataPath(prefix, restartFile))
 	if err != nil {
@@ -84,7 +88,8 @@ func Condemned(prefix string) (map[int]string, error) {
 	return list, nil
 }
 
-// Forgive removes checkpoints from the list, once they have left the cache.
+// Forgive removes all checkpoints from the list of those that no run may restart from,
+// once they are deleted from the cache.
 func Forgive(prefix string) error {
 	return update(prefix, restartFile, func(h *hash.Hash) error { h.Unset(keyCondemned); return nil })
 }

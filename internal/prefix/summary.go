@@ -18,8 +18,8 @@ import (
 //
 //	VERSION = 6
 //	DSET / …        description
-//	COMPLETE        1, or 0
-//	COMPRESSED = 1  in the place of COMPLETE = 1; ours
+//	COMPLETE        1 or 0
+//	COMPRESSED = 1  in place of COMPLETE = 1, see describe; not in SCR 3.1
 const (
 	summaryFile    = "summary.scr"
 	summaryVersion = 6
@@ -30,8 +30,9 @@ const (
 )
 
 // describe enters a dataset, complete or not, in the hash of an index or of a
-// summary. A dataset with compressed files is never complete for SCR 3.1, which would
-// take them for the program's; it has a key of its own that says so to us.
+// summary. A dataset with compressed files has COMPLETE = 0, since SCR 3.1 would
+// otherwise give these files to the program as they are. When it is complete, goscr reads
+// that from the key COMPRESSED.
 func describe(h *hash.Hash, d dataset.Dataset, complete bool) {
 	key := keyComplete
 	if d.Compressed() {
@@ -51,15 +52,16 @@ func isComplete(h *hash.Hash) bool {
 	return h.Text(keyComplete) == "1" || h.Text(keyCompressed) == "1"
 }
 
-// Found is a dataset that is in the prefix directory whatever the index says.
+// Found is a dataset with a summary in the prefix directory. The index may lack it.
 type Found struct {
 	dataset.Dataset
 	Complete bool
 	Flushed  time.Time // when its summary was written
-	Dir      string    // of a checkpoint of SCR 1.1: its directory
+	Dir      string    // if SCR 1.1 wrote it: its directory, relative to the prefix directory
 }
 
-// writeSummary describes a dataset of which all files are in the prefix directory.
+// writeSummary writes the summary of a dataset whose files are all in the prefix
+// directory.
 func writeSummary(prefix string, d dataset.Dataset) error {
 	h := hash.New()
 	h.SetInt(keyVersion, summaryVersion)
@@ -69,15 +71,18 @@ func writeSummary(prefix string, d dataset.Dataset) error {
 
 func summaryPath(prefix string, id int) string { return filepath.Join(Dir(prefix, id), summaryFile) }
 
-// Summary reads the summary of one dataset.
+// Summary reads the summary of a dataset. It returns an error if the summary names
+// another id, or no valid name.
 func Summary(prefix string, id int) (Found, error) {
 	f, _, err := readSummary(prefix, id)
 	if err == nil && (f.ID() != id || dataset.CheckName(f.Name()) != nil) {
-		return Found{}, fmt.Errorf("%s is that of dataset %d, %q", summaryPath(prefix, id), f.ID(), f.Name())
+		return Found{}, fmt.Errorf("%s is the summary of dataset %d, %q", summaryPath(prefix, id), f.ID(), f.Name())
 	}
 	return f, err
 }
 
+// readSummary reads a summary without checking its id and name. It returns the text of
+// its version. A summary of another version is never complete.
 func readSummary(prefix string, id int) (f Found, version string, err error) {
 	path := summaryPath(prefix, id)
 	info, err := os.Lstat(path)
@@ -92,7 +97,8 @@ func readSummary(prefix string, id int) (f Found, version string, err error) {
 	return Found{Dataset: dataset.Decode(h.Get(keyDset)), Complete: v == summaryVersion && isComplete(h), Flushed: info.ModTime()}, h.Text(keyVersion), nil
 }
 
-// completeSummary returns the description of a dataset that is complete.
+// completeSummary returns the description of a dataset, or an error if its summary does
+// not say that it is complete.
 func completeSummary(prefix string, id int) (dataset.Dataset, error) {
 	f, version, err := readSummary(prefix, id)
 	path := summaryPath(prefix, id)
@@ -103,18 +109,18 @@ func completeSummary(prefix string, id int) (dataset.Dataset, error) {
 	case !f.Complete:
 		err = fmt.Errorf("%s says that the dataset is not complete", path)
 	case f.ID() != id:
-		err = fmt.Errorf("%s is that of dataset %d", path, f.ID())
+		err = fmt.Errorf("%s is the summary of dataset %d", path, f.ID())
 	}
 	return f.Dataset, err
 }
 
-// Summaries returns all datasets that have a summary, lowest id first, and what
-// is wrong with those that cannot be read.
+// Summaries returns all datasets that have a summary, lowest id first, and an error for
+// each summary that cannot be read.
 func Summaries(prefix string) (list []Found, bad []error) {
 	for _, id := range IDs(prefix) {
 		f, err := Summary(prefix, id)
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // it has not come to one
+		case errors.Is(err, fs.ErrNotExist): // the dataset was not completed
 		case err != nil:
 			bad = append(bad, err)
 		default:

@@ -4,10 +4,10 @@ import "errors"
 
 const tagTurn = 1101
 
-// InTurn runs f on every rank, on at most width at the same time, to limit the load on
-// the file system. Ranks run in order: each when the one width before it has finished,
-// also with an error. With width 0 all run at once. It is collective; the result is the
-// rank's own.
+// InTurn calls f on every rank, on at most width at the same time, to limit the load on
+// the file system. Rank r calls f when rank r-width has returned from it, with or without
+// an error. With width 0 or less all ranks call f at once. InTurn is collective; each
+// rank gets the error of its own f.
 func (p *Prefix) InTurn(width int, f func() error) error {
 	rank := p.Comm.Rank()
 	if width <= 0 {

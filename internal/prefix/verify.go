@@ -12,16 +12,16 @@ import (
 	"github.com/goscr/goscr/internal/transfer"
 )
 
-// Verified is what was found when all files of a dataset were read.
+// Verified is the result of Verify.
 type Verified struct {
-	Files, Bytes int64
-	Unknown      int64    // files whose checksum was not recorded
-	Problems     []string // sorted
+	Files, Bytes int64    // files of the dataset, and bytes read; a file of several ranks counts once
+	Unknown      int64    // files without a recorded checksum
+	Problems     []string // what is wrong with files, sorted
 }
 
-// Verify reads every byte of a dataset and compares it with what was recorded.
-// What is wrong is in Problems; the error is of a dataset whose list of files
-// cannot be read. meter, if there is one, is told how far it is.
+// Verify reads every byte of a dataset, and compares sizes and checksums with those that
+// were recorded. It reports differences in Problems; it returns an error only if the
+// list of files cannot be read. meter, which may be nil, is told the progress in bytes.
 func Verify(prefix string, e Entry, meter progress.Meter) (Verified, error) {
 	meter = progress.Or(meter)
 	meter.Expect(e.Size())
@@ -38,7 +38,7 @@ func Verify(prefix string, e Entry, meter progress.Meter) (Verified, error) {
 			for f := range work {
 				size, known, err := verifyFile(c, f)
 				mu.Lock()
-				if !f.Meta.Shared() { // which another rank lists too
+				if !f.Meta.Shared() { // a shared file is counted with another rank that lists it
 					v.Files, v.Bytes = v.Files+1, v.Bytes+size
 				}
 				if !known {
@@ -69,10 +69,11 @@ func Verify(prefix string, e Entry, meter progress.Meter) (Verified, error) {
 	return v, nil
 }
 
-// verifyFile reads a file; known says whether there is a checksum to compare.
+// verifyFile reads a file and compares size and checksum with those recorded. known is
+// false if no checksum was recorded.
 func verifyFile(c *transfer.Copier, f redundancy.File) (size int64, known bool, err error) {
 	_, known = f.Meta.CRC()
-	if err := present(f); err != nil { // as a restart looks at it
+	if err := present(f); err != nil { // a restart makes the same checks
 		return 0, known, err
 	}
 	size, err = c.Verify(f.Path, f.Meta)

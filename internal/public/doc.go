@@ -1,4 +1,4 @@
-// Package public has no code, only tests of what this module offers to others: that
-// its public packages show nothing of internal ones, and that a module of its own
-// can use them.
+// Package public has no code, only tests of the public packages of this module: that
+// their exported names show no type of an internal package, and that another module can
+// use them.
 package public

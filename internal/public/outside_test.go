@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// A module of its own, as a user has it, compiles with all public packages, and its
-// program goes on after it was killed and has lost a node.
+// Another module compiles with all public packages, and its program restarts from a
+// checkpoint after it was killed and one of its nodes was lost.
 func TestOutside(t *testing.T) {
 	program := build(t)
 	undisturbed := run(t, program, t.TempDir(), "0", 0)
 
 	dir := t.TempDir()
 	if out := run(t, program, dir, "37", 3); out != "from step 0\n" {
-		t.Errorf("the run that was killed said %q", out)
+		t.Errorf("the run that was killed printed %q", out)
 	}
 	must(t, os.RemoveAll(filepath.Join(dir, "node2")))
 	out := run(t, program, dir, "0", 0)
@@ -26,8 +26,8 @@ func TestOutside(t *testing.T) {
 	}
 }
 
-// build compiles the program of testdata/outside in a directory that has nothing to
-// do with this module, from what is in the module cache, and returns its path.
+// build compiles the program of testdata/outside in a directory outside this module, with
+// the module cache and without a network, and returns its path.
 func build(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -52,7 +52,7 @@ func build(t *testing.T) string {
 	return filepath.Join(dir, "program")
 }
 
-// run runs the program, which is to end with a status, and returns what it prints.
+// run runs the program, which must end with this status, and returns its output.
 func run(t *testing.T, program, dir, kill string, status int) string {
 	t.Helper()
 	cmd := exec.Command(program, dir, kill)

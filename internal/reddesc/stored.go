@@ -87,5 +87,5 @@ func (s *Stored) String() string {
 	if err != nil {
 		return err.Error()
 	}
-	return fmt.Sprintf("%s bears the loss of %d of the %d members of a set", scheme.Name(), scheme.Failures(s.Members), s.Members)
+	return fmt.Sprintf("%s tolerates the loss of %d of the %d members of a set", scheme.Name(), scheme.Failures(s.Members), s.Members)
 }

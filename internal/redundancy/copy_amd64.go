@@ -5,14 +5,15 @@ import "unsafe"
 // line is the size of a cache line.
 const line = 64
 
-// copyLines copies whole lines with non-temporal stores, which bypass the cache.
-// dst begins at a line, and n is a multiple of its size.
+// copyLines copies n bytes with non-temporal stores, which bypass the cache. dst must be
+// aligned to a cache line, and n must be a multiple of its size.
 //
 //go:noescape
 func copyLines(dst, src *byte, n int)
 
-// copyAround copies src to dst, of the same length, and bypasses the cache for dst.
-func copyAround(dst, src []byte) {
+// copyNonTemporal copies src to dst, which has the same length, without loading dst into
+// the cache.
+func copyNonTemporal(dst, src []byte) {
 	head := min(int(-uintptr(unsafe.Pointer(unsafe.SliceData(dst)))&(line-1)), len(src))
 	copy(dst, src[:head])
 	dst, src = dst[head:], src[head:]

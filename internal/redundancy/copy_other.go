@@ -2,4 +2,4 @@
 
 package redundancy
 
-func copyAround(dst, src []byte) { copy(dst, src) }
+func copyNonTemporal(dst, src []byte) { copy(dst, src) }

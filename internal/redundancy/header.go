@@ -17,20 +17,21 @@ import (
 //	           RANKS    = n          size of the job
 //	           GROUP    / RANKS = n  size of the set
 //	                      RANK / <rank in the set> / <rank in the job>
-//	           CHUNK    = bytes      of a section, where all have the same size
+//	           CHUNK    = bytes      size of a section, if sections are chunks
 //	           CHUNKS   = k          number of sections, if there is more than one
-//	           COPY     / <i> = bytes   of each section, where they are copies of files
+//	           COPY     / <i> = bytes   size of section i, if sections are copies of files
 //	           CURRENT  / RANK, FILES, FILE / <i> / …   the member's own files
-//	           PARTNER  / …                             its left neighbour's
-//	           PARTNER2 / …                             and so on, k of them
-//	           BLOCK    = bytes      of each section, of which BLOCKCRC has a checksum each
-//	           BLOCKCRC = hex        8 digits a block, section by section
+//	           PARTNER  / …                             the files of its left neighbour
+//	           PARTNER2 / …                             ... of the next one, and so on, k in all
+//	           BLOCK    = bytes      size of the blocks into which each section is divided
+//	           BLOCKCRC = hex        CRC-32 of each block, 8 digits each, section by section
 //	sections one after the other
 //
-// SCR Developer Guide, "XOR", has the header of XOR files; CHUNKS, COPY, BLOCK and
-// BLOCKCRC are ours.
-// Checksums are known only when all data has been read; their text has a fixed
-// length, and so has the header, which is written last into the room left for it.
+// The header of XOR files is that of SCR (SCR Developer Guide, "XOR"). CHUNKS, COPY,
+// BLOCK and BLOCKCRC are additions of goscr.
+// The checksums are known only when all data has been read. Their text has a fixed
+// length, so the length of the header is known before: space is left for it at the
+// beginning of the file, and it is written last.
 const (
 	keyDset     = "DSET"
 	keyRanks    = "RANKS"
@@ -52,26 +53,26 @@ const (
 	maxSections = 1 << 16
 )
 
-// Header describes what a redundancy file holds.
+// Header is the header of a redundancy file.
 type Header struct {
 	Dataset dataset.Dataset
 	Ranks   int       // size of the job
-	Members []int     // of the set, by their ranks in the job
-	Current Member    // whose file it is
-	Left    []*Member // the members to its left, the nearest first; nil: not described
+	Members []int     // ranks in the job of the members of the set
+	Current Member    // the member that the file belongs to
+	Left    []*Member // its neighbours to the left, the nearest first; nil: not described
 
-	Chunk  int64   // bytes of each section, where they are chunks
+	Chunk  int64   // bytes of each section, if sections are chunks
 	Chunks int     // number of chunks
-	Copies []int64 // bytes of each section, where they are copies of the files of Left
+	Copies []int64 // bytes of each section, if sections are copies of the files of Left; else nil
 
 	Block     int64    // bytes of a block, which has one checksum; 0: no checksums
-	checksums []uint32 // of the blocks, section by section, as far as they are known
+	checksums []uint32 // CRC-32 of blocks, section by section; 0 for blocks not yet written
 }
 
-// Member describes a member of a set and its files, in the order in which they
-// make its logical file.
+// Member describes a member of a set and its files, in the order in which its logical
+// file contains them.
 type Member struct {
-	Rank  int // in the job, -1 if it is not recorded
+	Rank  int // in the job; -1 if it is not recorded
 	Files []meta.Meta
 }
 
@@ -80,7 +81,7 @@ func NewMember(rank int, files []File) Member {
 	m := Member{Rank: rank}
 	for _, f := range files {
 		if _, known := f.Meta.CRC(); !known {
-			f.Meta.SetCRC(0) // keeps its place
+			f.Meta.SetCRC(0) // so that the header has its final length, see partnerRoom
 		}
 		m.Files = append(m.Files, f.Meta)
 	}
@@ -96,7 +97,7 @@ func (m Member) In(dir string) []File {
 	return files
 }
 
-// Size is the number of bytes of the member's files.
+// Size returns the sum of the sizes of the member's files in bytes.
 func (m Member) Size() int64 {
 	var total int64
 	for _, md := range m.Files {
@@ -105,7 +106,7 @@ func (m Member) Size() int64 {
 	return total
 }
 
-// encode returns the member's part of a header.
+// encode returns the hash that describes the member in a header.
 func (m Member) encode() *hash.Hash {
 	h := hash.New()
 	h.SetInt(keyRank, int64(m.Rank))
@@ -116,8 +117,8 @@ func (m Member) encode() *hash.Hash {
 	return h
 }
 
-// decodeMember decodes the result of encode. Every file has a size, and a name that
-// stays within the directory of the dataset.
+// decodeMember decodes the result of encode. It is an error if a file has no size, or no
+// name that is below the directory of the dataset.
 func decodeMember(h *hash.Hash) (Member, error) {
 	m := Member{Rank: -1}
 	if n, ok := h.Int(keyRank); ok {
@@ -136,8 +137,8 @@ func decodeMember(h *hash.Hash) (Member, error) {
 	return m, nil
 }
 
-// newHeader describes the caller's part of the protection of a dataset. The scheme
-// lays out its sections.
+// newHeader returns the header of the caller's redundancy file, without the layout of
+// its sections, which the scheme's LayOut or LayOutLost sets.
 func newHeader(j *Job, current Member) *Header {
 	return &Header{Dataset: j.Dataset, Ranks: j.Ranks, Members: j.Set.Ranks, Current: current}
 }
@@ -154,6 +155,7 @@ func (h *Header) Sections() []int64 {
 	return sizes
 }
 
+// partnerKey returns the key of the neighbour d places to the left.
 func partnerKey(d int) string {
 	if d == 1 {
 		return keyPartner
@@ -161,7 +163,7 @@ func partnerKey(d int) string {
 	return keyPartner + strconv.Itoa(d)
 }
 
-// encode returns the header as it is in the file.
+// encode returns the header's hash in the file.
 func (h *Header) encode() *hash.Hash {
 	x := hash.New()
 	x.Set(keyDset, h.Dataset.Encode())
@@ -194,8 +196,8 @@ func (h *Header) encode() *hash.Hash {
 	return x
 }
 
-// decodeHeader decodes the result of encode. A header whose parts contradict each
-// other is an error.
+// decodeHeader decodes the result of encode. It returns an error if the fields of the
+// header contradict each other.
 func decodeHeader(x *hash.Hash) (*Header, error) {
 	h := &Header{Dataset: dataset.Decode(x.Get(keyDset))}
 	ranks, _ := x.Int(keyRanks)
@@ -212,7 +214,7 @@ func decodeHeader(x *hash.Hash) (*Header, error) {
 		if p := x.Get(partnerKey(d)); p != nil {
 			m, err := decodeMember(p)
 			if err != nil {
-				return nil, fmt.Errorf("the member %d to the left: %w", d, err)
+				return nil, fmt.Errorf("neighbour %d to the left: %w", d, err)
 			}
 			left = &m
 		}
@@ -227,7 +229,7 @@ func decodeHeader(x *hash.Hash) (*Header, error) {
 	for text := x.Text(keyBlockCRC); len(text) >= 8; text = text[8:] {
 		crc, err := strconv.ParseUint(text[:8], 16, 32)
 		if err != nil {
-			return nil, fmt.Errorf("a block has checksum %q", text[:8])
+			return nil, fmt.Errorf("%q is not the checksum of a block", text[:8])
 		}
 		h.checksums = append(h.checksums, uint32(crc))
 	}
@@ -239,7 +241,7 @@ func decodeGroup(group *hash.Hash, total int) ([]int, error) {
 	n, _ := group.Int(keyRanks)
 	members := group.Get(keyRank)
 	if n < 1 || n != int64(members.Size()) {
-		return nil, fmt.Errorf("a set of %s members, of which %d are listed", group.Text(keyRanks), members.Size())
+		return nil, fmt.Errorf("the set has %q members, and %d are listed", group.Text(keyRanks), members.Size())
 	}
 	ranks := make([]int, n)
 	seen := map[int]bool{}
@@ -255,8 +257,8 @@ func decodeGroup(group *hash.Hash, total int) ([]int, error) {
 }
 
 // decodeSections reads the layout of the sections. A copy must have the size of the
-// files that it is a copy of: the member that recovers them awaits as many bytes as
-// its files have.
+// files of which it is a copy, because the member that recovers these files waits for
+// that number of bytes.
 func (h *Header) decodeSections(x *hash.Hash) error {
 	copies := x.Get(keyCopy)
 	for i := range copies.Size() {
@@ -266,7 +268,7 @@ func (h *Header) decodeSections(x *hash.Hash) error {
 			files = h.Left[i].Size()
 		}
 		if !ok || files != size {
-			return fmt.Errorf("copy %d has %q bytes, of files with %d", i, copies.Text(strconv.Itoa(i)), files)
+			return fmt.Errorf("copy %d has %q bytes, the files have %d", i, copies.Text(strconv.Itoa(i)), files)
 		}
 		h.Copies = append(h.Copies, size)
 	}
@@ -281,26 +283,26 @@ func (h *Header) decodeSections(x *hash.Hash) error {
 	return nil
 }
 
-// layout holds the positions of the sections of a file and of their blocks.
+// layout has the positions of the sections of a file and of their blocks.
 type layout struct {
-	block    int64
+	block    int64 // bytes of a block
 	sections []section
-	size     int64 // of all sections
-	blocks   int64 // in all sections
+	size     int64 // bytes of all sections
+	blocks   int64 // number of blocks in all sections
 }
 
 type section struct {
-	start, size int64 // in the data
+	start, size int64 // bytes, start from the end of the header
 	first       int64 // number of its first block
 }
 
-// layout computes the layout. An impossible one, or one beyond limit bytes, is an
-// error.
+// layout computes the layout. It returns an error if a section has a negative size, or
+// all sections together have more than limit bytes.
 func (h *Header) layout(limit int64) (layout, error) {
 	l := layout{block: h.Block}
 	for _, size := range h.Sections() {
 		if size < 0 || size > limit-l.size {
-			return l, fmt.Errorf("a section of %d bytes in %d", size, limit)
+			return l, fmt.Errorf("a section has %d bytes, the file %d", size, limit)
 		}
 		l.sections = append(l.sections, section{l.size, size, l.blocks})
 		l.size += size

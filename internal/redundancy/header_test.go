@@ -43,20 +43,20 @@ func TestHeader_IsDecodedAsItWasEncoded(t *testing.T) {
 	}
 }
 
-// A header whose parts contradict each other is refused when it is opened.
+// Open returns an error for a header whose fields contradict each other.
 func TestHeader_Contradictions(t *testing.T) {
 	for want, change := range map[string]func(h *hash.Hash){
-		"a set of 4 members":      func(h *hash.Hash) { h.Get("GROUP").SetInt("RANKS", 4) },
-		"member 1 of the set":     func(h *hash.Hash) { h.SetInt("RANKS", 4) },
-		"2 files recorded":        func(h *hash.Hash) { h.Get("CURRENT").SetInt("FILES", 2) },
-		"no usable name":          func(h *hash.Hash) { h.Get("CURRENT", "FILE", "0").SetValue("FILE", "../a") },
-		"the member 1 to the":     func(h *hash.Hash) { h.Get("PARTNER").Unset("FILES") },
-		`copy 0 has "31" bytes`:   func(h *hash.Hash) { h.At("COPY").SetInt("0", 31) },
-		`copy 1 has "" bytes`:     func(h *hash.Hash) { h.At("COPY").SetInt("0", 30); h.At("COPY").Set("x", nil) },
-		"a block has checksum":    func(h *hash.Hash) { h.SetValue("BLOCKCRC", "0000000g") },
-		"a section of -1 bytes":   func(h *hash.Hash) { h.SetInt("CHUNK", -1) },
-		"a section of 9999 bytes": func(h *hash.Hash) { h.SetInt("CHUNK", 9999) },
-		"bytes of header and 32":  func(h *hash.Hash) { h.SetInt("CHUNK", 16) },
+		`the set has "4" members`:        func(h *hash.Hash) { h.Get("GROUP").SetInt("RANKS", 4) },
+		"member 1 of the set":            func(h *hash.Hash) { h.SetInt("RANKS", 4) },
+		"2 files recorded":               func(h *hash.Hash) { h.Get("CURRENT").SetInt("FILES", 2) },
+		"no usable name":                 func(h *hash.Hash) { h.Get("CURRENT", "FILE", "0").SetValue("FILE", "../a") },
+		"neighbour 1 to the left":        func(h *hash.Hash) { h.Get("PARTNER").Unset("FILES") },
+		`copy 0 has "31" bytes`:          func(h *hash.Hash) { h.At("COPY").SetInt("0", 31) },
+		`copy 1 has "" bytes`:            func(h *hash.Hash) { h.At("COPY").SetInt("0", 30); h.At("COPY").Set("x", nil) },
+		"is not the checksum of a block": func(h *hash.Hash) { h.SetValue("BLOCKCRC", "0000000g") },
+		"a section has -1 bytes":         func(h *hash.Hash) { h.SetInt("CHUNK", -1) },
+		"a section has 9999 bytes":       func(h *hash.Hash) { h.SetInt("CHUNK", 9999) },
+		"bytes and sections of 32":       func(h *hash.Hash) { h.SetInt("CHUNK", 16) },
 	} {
 		h := someHeader().encode()
 		change(h)
@@ -70,7 +70,7 @@ func TestHeader_Contradictions(t *testing.T) {
 	}
 }
 
-// As in SCR Developer Guide, "XOR": without checksums.
+// The header that SCR writes (SCR Developer Guide, "XOR") has no checksums.
 func TestHeader_OfSCR(t *testing.T) {
 	x := someHeader().encode()
 	for _, key := range []string{"CHUNKS", "BLOCK", "BLOCKCRC"} {
@@ -80,4 +80,48 @@ func TestHeader_OfSCR(t *testing.T) {
 	if err != nil || h.Chunks != 1 || h.Block != 0 || len(h.Sections()) != 1 || h.Left[0].Rank != 3 || h.Left[0].Size() != 30 {
 		t.Errorf("%+v, %v", h, err)
 	}
+}
+
+// Any tree is a header or is refused; one that is accepted can be written again, and its
+// sections have places within the file.
+func FuzzHeader(f *testing.F) {
+	copies := someHeader()
+	copies.Chunk, copies.Chunks, copies.Copies = 0, 0, []int64{30}
+	for _, h := range []*Header{someHeader(), copies} {
+		f.Add(h.encode().Pack(nil))
+	}
+	f.Fuzz(func(t *testing.T, packed []byte) {
+		x, _, err := hash.Unpack(packed)
+		if err != nil {
+			return
+		}
+		h, err := decodeHeader(x)
+		if err != nil {
+			return
+		}
+		again, err := decodeHeader(h.encode())
+		if err != nil || !again.encode().Equal(h.encode()) {
+			t.Fatalf("%v is another when read again (%v): %v", h, err, again)
+		}
+		for _, md := range h.Current.Files {
+			if !filepath.IsLocal(md.File()) {
+				t.Fatalf("file %q", md.File())
+			}
+		}
+		const limit = 1 << 20
+		l, err := h.layout(limit)
+		if err != nil {
+			return
+		}
+		end := int64(0)
+		for _, s := range l.sections {
+			if s.start != end || s.size < 0 || s.first < 0 {
+				t.Fatalf("section %+v after %d", s, end)
+			}
+			end += s.size
+		}
+		if end != l.size || end > limit || l.blocks < 0 || l.blocks > limit {
+			t.Fatalf("layout %+v", l)
+		}
+	})
 }

@@ -15,44 +15,44 @@ import (
 )
 
 // Logical is the concatenation of a rank's files, in the order given, followed by
-// any number of zeros (SCR Developer Guide, "XOR"). Encoding reads its columns at
-// the same time, each from its beginning to its end. The CRC-32 of a file is
-// combined from the CRC-32 of its parts in the columns, so no byte is read twice.
+// any number of zeros (SCR Developer Guide, "XOR"). Callers divide it into columns,
+// numbered in the order of their offsets, and read them in turn, each sequentially. The
+// CRC-32 of a file is combined from those of its parts in the columns, so that no byte is
+// read twice.
 //
-// Files are read through a mapping (window.go).
+// Files are read through memory mappings (window.go). If the process has few file
+// descriptors left, one is enough.
 //
-// One file descriptor is enough.
-//
-// A Logical that cannot read a file goes on with zeros, since the other
-// members wait for its part, and reports the error in Close.
+// If a file cannot be read, a Logical returns zeros for it, because the other members
+// of the set wait for data from this one; Close returns the error.
 type Logical struct {
 	files   []File
 	starts  []int64 // offset of each file
-	size    int64
+	size    int64   // sum of the sizes of the files
 	write   bool
 	open    map[int]*os.File
-	recent  []int // files that are open, the one used last at the end
-	windows map[int64]*window
-	parts   map[int64][]part
-	scratch []byte // for what cannot be mapped
+	recent  []int             // open files, the most recently used one last
+	windows map[int64]*window // by column
+	parts   map[int64][]part  // by column
+	scratch []byte            // for files that are not mapped
 	err     error
 }
 
-// part is the CRC-32 of a part of one file that was read in sequence.
+// part is the CRC-32 of consecutive bytes of one file that are in one column.
 type part struct {
 	file int
 	crc  uint32
 	size int64
 }
 
-// maxOpen bounds the open files: a rank may have more files than descriptors.
+// maxOpen limits the number of open files: a rank may have more files than descriptors.
 const maxOpen = 64
 
 // OpenLogical returns the files for reading.
 func OpenLogical(files []File) *Logical { return newLogical(files, false) }
 
-// CreateLogical returns the files for writing. They are made at once, with
-// their directories, in place of what was there.
+// CreateLogical returns the files for writing. It creates the files and their
+// directories, and replaces existing files.
 func CreateLogical(files []File) *Logical {
 	l := newLogical(files, true)
 	for i, f := range files {
@@ -82,7 +82,7 @@ func newLogical(files []File, write bool) *Logical {
 	return l
 }
 
-// Size is the sum of the sizes of the files in bytes.
+// Size returns the sum of the sizes of the files in bytes.
 func (l *Logical) Size() int64 { return l.size }
 
 func (l *Logical) fail(err error) {
@@ -91,8 +91,8 @@ func (l *Logical) fail(err error) {
 	}
 }
 
-// file returns an open file, and closes the least recently used one if too many are
-// open.
+// file returns file i, and opens it if it is not open. If too many are open, it closes
+// the least recently used one.
 func (l *Logical) file(i int) (*os.File, error) {
 	if f := l.open[i]; f != nil {
 		for k, r := range l.recent {
@@ -113,7 +113,7 @@ func (l *Logical) file(i int) (*os.File, error) {
 		flags = os.O_RDWR | os.O_CREATE | unix.O_NOFOLLOW
 	}
 	f, err := os.OpenFile(l.files[i].Path, flags, 0o600)
-	for scarce(err) && len(l.recent) > 0 { // other code in the process may use up descriptors
+	for scarce(err) && len(l.recent) > 0 { // the program may have used up the descriptors
 		if err := l.closeOldest(); err != nil {
 			return nil, err
 		}
@@ -135,24 +135,24 @@ func (l *Logical) closeOldest() error {
 	return f.Close()
 }
 
-// scarce reports whether an error means that the machine lacks a resource, and not
-// that the file is damaged.
+// scarce reports whether an error means that the process or the system has run out of a
+// resource, and not that the file is damaged.
 func scarce(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
 
-// unreadable is the error of a file that cannot be read, which counts as corrupt
-// unless a later attempt may succeed.
-func unreadable(f File, err error) error {
+// Unreadable returns the error to report for a file that cannot be read: a *CorruptError,
+// unless a resource is scarce, when a later attempt may succeed.
+func Unreadable(path string, err error) error {
 	if scarce(err) {
 		return err
 	}
-	return &CorruptError{f.Path, err.Error()}
+	return &CorruptError{path, err.Error()}
 }
 
-// span calls do for each file with bytes among the n from offset: its part begins
-// at from in them and at at in the file. It returns how many of the n bytes the
-// files cover.
+// span calls do for each file that overlaps the n bytes from offset. length bytes
+// overlap; the first of them is byte from of the n bytes, and byte at of file i. span
+// returns how many of the n bytes are in files.
 func (l *Logical) span(offset int64, n int, do func(i, from, length int, at int64)) int {
 	covered := 0
 	// The first file that ends after offset.
@@ -168,28 +168,30 @@ func (l *Logical) span(offset int64, n int, do func(i, from, length int, at int6
 	return covered
 }
 
-// Each passes the n bytes from offset to use, in parts that begin at from. It
-// returns how many of them the files cover; the rest is padding. Columns are read
-// at the same time; the calls for one column must follow each other without gaps
-// from its beginning to its end.
+// Each reads the n bytes from offset and passes them to use in batches: data[0] is byte
+// from of the n bytes. use must not keep data. Each returns how many of the n bytes are
+// in files; the rest, to which use is not applied, is padding. Calls for different
+// columns may alternate. Those for one column must read it from its beginning to its
+// end without gaps.
 func (l *Logical) Each(offset int64, n int, column int64, use func(from int, data []byte)) (covered int) {
 	return l.span(offset, n, func(i, from, length int, at int64) {
 		l.pass(column, i, at, length, func(within int, data []byte) { use(from+within, data) })
 	})
 }
 
-// Read fills buf from offset.
+// Read fills buf from offset. Padding is zeros. Columns are read as by Each.
 func (l *Logical) Read(buf []byte, offset, column int64) {
 	covered := l.Each(offset, len(buf), column, func(from int, data []byte) { copy(buf[from:], data) })
 	clear(buf[covered:])
 }
 
-// batch is the number of bytes that are processed at a time: they stay in the
-// processor's nearest cache between the checksum and use.
+// batch is the number of bytes that are processed at a time. They stay in the L1 cache
+// from the checksum until they are used.
 const batch = 16 << 10
 
-// pass takes the checksum of a part of a file and passes it to use, which must not
-// keep it, in batches that begin at from. Bytes that cannot be read become zeros.
+// pass reads length bytes at offset at of file i, adds them to the checksum of the
+// column, and passes them to use in batches: data[0] is byte from of the length bytes.
+// use must not keep data. If the file cannot be read, use gets zeros.
 func (l *Logical) pass(column int64, i int, at int64, length int, use func(from int, data []byte)) {
 	data, err := l.view(column, i, at, length)
 	if err == nil {
@@ -202,12 +204,12 @@ func (l *Logical) pass(column int64, i int, at int64, length int, use func(from 
 		})
 	}
 	if err != nil {
-		l.fail(unreadable(l.files[i], err))
+		l.fail(Unreadable(l.files[i].Path, err))
 		use(0, make([]byte, length))
 	}
 }
 
-// readFile fills buf from a file.
+// readFile fills buf from offset at of file i.
 func (l *Logical) readFile(i int, buf []byte, at int64) error {
 	f, err := l.file(i)
 	n := 0
@@ -223,7 +225,7 @@ func (l *Logical) readFile(i int, buf []byte, at int64) error {
 	return err
 }
 
-// Write stores buf at offset, and drops padding past the end of the files.
+// Write stores buf at offset, except the bytes that are past the end of the files.
 func (l *Logical) Write(buf []byte, offset, column int64) {
 	l.span(offset, len(buf), func(i, from, length int, at int64) {
 		data := buf[from : from+length]
@@ -238,6 +240,8 @@ func (l *Logical) Write(buf []byte, offset, column int64) {
 	})
 }
 
+// addChecksum adds data, the next bytes of a column, to the checksum of its part of
+// file i.
 func (l *Logical) addChecksum(column int64, i int, data []byte) {
 	parts := l.parts[column]
 	if n := len(parts); n == 0 || parts[n-1].file != i {
@@ -249,7 +253,7 @@ func (l *Logical) addChecksum(column int64, i int, data []byte) {
 	p.size += int64(len(data))
 }
 
-// Checksums returns the CRC-32 of each file, once all of it has been read or written.
+// Checksums returns the CRC-32 of each file. All of it must have been read or written.
 func (l *Logical) Checksums() []uint32 {
 	var columns []int64
 	for c := range l.parts {
@@ -265,8 +269,8 @@ func (l *Logical) Checksums() []uint32 {
 	return crcs
 }
 
-// Matches compares the checksums with those recorded and returns a
-// *CorruptError for the first file that differs.
+// Matches compares the checksums with those recorded in the files' descriptions, and
+// returns a *CorruptError for the first file that differs.
 func (l *Logical) Matches() error {
 	for i, crc := range l.Checksums() {
 		if want, known := l.files[i].Meta.CRC(); known && crc != want {
@@ -276,8 +280,8 @@ func (l *Logical) Matches() error {
 	return nil
 }
 
-// Close closes the files, and gives those that were written their recorded mode,
-// owner and times. It returns the first error of any call.
+// Close closes the files, and sets the recorded mode, owner and times of those that were
+// written. It returns the first error of any call.
 func (l *Logical) Close() error {
 	for _, w := range l.windows {
 		w.close()
@@ -297,14 +301,15 @@ func (l *Logical) Close() error {
 	return l.err
 }
 
-// readAll reads the files from beginning to end.
+// readAll reads the files from beginning to end, piece bytes at a time. It returns the
+// closed Logical, which has the checksums.
 func readAll(files []File, piece int) (*Logical, error) {
 	l := OpenLogical(files)
 	for i, f := range files {
 		size := max(f.Meta.Size(), 0)
 		if size == 0 { // only its existence is checked
 			if _, err := l.file(i); err != nil {
-				l.fail(unreadable(f, err))
+				l.fail(Unreadable(f.Path, err))
 			}
 		}
 		for at := int64(0); at < size && l.err == nil; at += int64(piece) {
@@ -314,13 +319,14 @@ func readAll(files []File, piece int) (*Logical, error) {
 	return l, l.Close()
 }
 
-// checksums reads the files and returns their checksums.
+// checksums reads the files and returns the CRC-32 of each.
 func checksums(files []File, piece int) ([]uint32, error) {
 	l, err := readAll(files, piece)
 	return l.Checksums(), err
 }
 
-// Verify reads the files and compares their checksums with those recorded.
+// Verify reads the files, piece bytes at a time, and compares their checksums with those
+// recorded. It returns a *CorruptError for the first file that differs.
 func Verify(files []File, piece int) error {
 	l, err := readAll(files, piece)
 	if err != nil {

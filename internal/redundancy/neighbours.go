@@ -10,12 +10,13 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// The header of a member's redundancy file also describes the files of the k members
-// to its left, if the scheme bears the loss of k. So whichever k are lost, the
-// nearest survivor to the right of each has the description of its files.
+// The header of a member's redundancy file also describes the files of the k neighbours
+// to its left, if the scheme tolerates the loss of k members. So whichever k members are
+// lost, the nearest survivor to the right of each has the description of its files.
 
-// partnerRoom returns the bytes that the descriptions of the k members to the left
-// will take in a header, once their checksums are known. It is collective.
+// partnerRoom returns how many bytes the descriptions of the k neighbours to the left
+// will need in a header. Their checksums are not known yet, but have a fixed length. It
+// is collective.
 func partnerRoom(set *Set, k int, mine Member) (room int, err error) {
 	n := set.Size()
 	out, in := make([]byte, 8), make([]byte, 8)
@@ -29,12 +30,12 @@ func partnerRoom(set *Set, k int, mine Member) (room int, err error) {
 	return room, nil
 }
 
-// exchangePartners sets the descriptions of the k members to the left. It is
-// collective.
+// exchangePartners sets h.Left to the descriptions of the k neighbours to the left. It is
+// collective; the error is not agreed.
 func (h *Header) exchangePartners(set *Set, k int) error {
 	n := set.Size()
 	var failed error
-	for d := 1; d <= k; d++ { // also after an error: the others wait for it
+	for d := 1; d <= k; d++ { // goes on after an error, because the others wait for this member
 		received, err := hash.Sendrecv(h.Current.encode(), (set.Me()+d)%n, (set.Me()-d+n)%n, set.Comm)
 		left, e := decodeMember(received)
 		failed = errors.Join(failed, err, e)
@@ -43,16 +44,17 @@ func (h *Header) exchangePartners(set *Set, k int) error {
 	return failed
 }
 
-// tellOwners gives each member that has lost its files the description of them,
-// from the nearest survivor to its right, nil if there is none. h is the header of a
-// survivor, nil on the members lost. It is collective.
-func tellOwners(set *Set, lost []int, k int, h *Header) (*Member, error) {
+// restoreCurrent sends each lost member the description of its files, which its nearest
+// surviving neighbour to the right has. h is the header of a survivor, and nil on the
+// lost members. It returns the description that the caller has received, nil if it has
+// received none. It is collective.
+func restoreCurrent(set *Set, lost []int, k int, h *Header) (*Member, error) {
 	n := set.Size()
 	send := map[int]*Member{}
 	for d := 1; d <= k && h != nil; d++ {
 		left := (set.Me() - d + n) % n
 		if !slices.Contains(lost, left) {
-			break // it is nearer to all that are further left
+			break // members further to the left have this survivor as their nearest one
 		}
 		if d <= len(h.Left) && h.Left[d-1] != nil {
 			send[left] = h.Left[d-1]
@@ -65,10 +67,11 @@ func tellOwners(set *Set, lost []int, k int, h *Header) (*Member, error) {
 	return nil, err
 }
 
-// tellKeepers gives each member that has lost its redundancy file the descriptions
-// of the k members to its left, the nearest first, to store them again. It is
-// collective.
-func tellKeepers(set *Set, lost []int, k int, mine Member) ([]*Member, error) {
+// restoreLeft sends each lost member the descriptions of the k neighbours to its left,
+// so that it can store them in its redundancy file. mine describes the caller. On a lost
+// member the result has these descriptions, the nearest neighbour first, and nil for
+// those that were not received. It is collective.
+func restoreLeft(set *Set, lost []int, k int, mine Member) ([]*Member, error) {
 	n := set.Size()
 	send := map[int]*Member{}
 	for d := 1; d <= k; d++ {
@@ -84,9 +87,8 @@ func tellKeepers(set *Set, lost []int, k int, mine Member) ([]*Member, error) {
 	return left, err
 }
 
-// exchangeMembers sends each rank the description that send has for it, and returns
-// those received, by sender. It leaves out those that it cannot decode, and does not
-// return early for them. It is collective.
+// exchangeMembers sends each rank r the description send[r], and returns those received,
+// by sender. It omits those that it cannot decode. It is collective.
 func exchangeMembers(c mpi.Comm, send map[int]*Member) (map[int]*Member, error) {
 	h := hash.New()
 	for rank, m := range send {

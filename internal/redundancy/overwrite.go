@@ -7,16 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An overwriter overwrites allocated pages of a file on a RAM disk through mappings,
-// and bypasses the processor's cache. write(2) reads each line of a page into the
-// cache before it writes it, and so evicts pieces that are still needed.
+// An overwriter overwrites allocated pages of a file on a RAM disk through memory
+// mappings, with stores that bypass the processor's cache. write(2) would load each
+// cache line before it writes it, and so evict data that is still needed.
 type overwriter struct {
 	f       *os.File
 	windows map[int]*window // by section
 }
 
-// overwrites returns an overwriter for the first n bytes of a file, nil if write(2)
-// is better: allocating missing pages may fail, and on a disk the copy takes little
+// overwrites returns an overwriter for the first n bytes of a file. It returns nil, so
+// that the caller uses write(2), if pages are not allocated, since a store to such a page
+// faults when memory is full; and if the file is on a disk, where copying takes little
 // of the time.
 func overwrites(f *os.File, n int64) *overwriter {
 	var fs unix.Statfs_t
@@ -32,7 +33,7 @@ func overwrites(f *os.File, n int64) *overwriter {
 	return &overwriter{f: f, windows: map[int]*window{}}
 }
 
-// write stores buf, which belongs to a section, at a place in the file.
+// write stores buf, which belongs to a section, at offset at of the file.
 func (o *overwriter) write(section int, buf []byte, at int64) error {
 	w := o.windows[section]
 	if w == nil {
@@ -47,7 +48,7 @@ func (o *overwriter) write(section int, buf []byte, at int64) error {
 		}
 		room := w.data[at-w.at:]
 		n := min(len(buf), len(room))
-		if err := guard(func() { copyAround(room[:n], buf[:n]) }); err != nil {
+		if err := guard(func() { copyNonTemporal(room[:n], buf[:n]) }); err != nil {
 			return fmt.Errorf("%s: byte %d: %w", o.f.Name(), at, err)
 		}
 		buf, at = buf[n:], at+int64(n)

@@ -24,7 +24,7 @@ func TestCopyAround(t *testing.T) {
 	for from := range 70 {
 		for _, n := range []int{0, 1, 63, 64, 65, 127, 128, 400} {
 			got, want := random(700), random(700)
-			copyAround(got[from:from+n], src[3:3+n])
+			copyNonTemporal(got[from:from+n], src[3:3+n])
 			copy(want[from:], src[3:3+n])
 			if !bytes.Equal(got, want) {
 				t.Fatalf("%d bytes to offset %d are wrong", n, from)

@@ -11,10 +11,11 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Owners returns, by name, those files of the caller that lower ranks have too, with
-// the lowest of these ranks. A hash of each name selects the rank that compares it,
-// so that no rank sees all names. If no rank has such files the result is nil on all.
-// It is collective; the error is agreed.
+// Owners finds files that several ranks have, by their names. It returns a map from the
+// name of each file of the caller that a lower rank has too to the lowest rank that has
+// it. If no file is on several ranks, the map is nil on all ranks. A digest of each name
+// selects the rank that compares it, so that no rank sees all names. It is collective;
+// the error is agreed.
 func Owners(c mpi.Comm, files []File) (map[string]int, error) {
 	n := c.Size()
 	if n == 1 {
@@ -53,7 +54,7 @@ func Owners(c mpi.Comm, files []File) (map[string]int, error) {
 			}
 		}
 	}
-	// As a rule no file is shared.
+	// Usually no file is shared, and the second exchange is not needed.
 	if any, err := mpi.Any(c, failed != nil || reply.Size() > 0); err != nil || !any {
 		return nil, err
 	}

@@ -5,53 +5,55 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/goscr/goscr/internal/progress"
 	"github.com/goscr/goscr/mpi"
 )
 
-// Engine is the part in which schemes differ: the layout of the sections of a
-// redundancy file, and how data moves between members. New makes a Scheme of an
-// Engine, which does the rest.
+// Engine is what differs between schemes: the layout of the sections of a redundancy
+// file, and how data moves between members. New makes a Scheme from an Engine, and does
+// everything that all schemes have in common.
 type Engine interface {
-	// Name is the value of TYPE, and in small letters the extension of redundancy
-	// files.
+	// Name returns the value of TYPE in a descriptor. In lower case it is the extension
+	// of redundancy files.
 	Name() string
-	// Losses is the number of members, whichever they are, whose loss every larger
-	// set bears.
+	// Losses returns k: a set of more than k members tolerates the loss of any k.
 	Losses() int
-	// Bears reports whether such a set bears the loss of just these members.
+	// Bears reports whether a set of n members, n > Losses(), tolerates the loss of the
+	// members in lost.
 	Bears(n int, lost []int) bool
 
-	// LayOut lays out the sections of the caller's redundancy file and their blocks.
-	// The caller's own files have size bytes. It is collective.
+	// LayOut sets the sections of the caller's redundancy file, and their blocks, in h.
+	// The caller's own files have size bytes in all. It is collective.
 	LayOut(j *Job, h *Header, size int64) error
-	// LayOutLost lays out the sections of a lost redundancy file. The survivors have
-	// chunks of this size, and h describes the neighbours.
+	// LayOutLost sets the sections of a lost redundancy file in h, which describes the
+	// neighbours already. chunk is Header.Chunk of the survivors.
 	LayOutLost(h *Header, chunk int64)
-	// Fits is an error unless the sections of a header are as LayOut makes them.
+	// Fits returns an error unless the sections of a header are as LayOut makes them.
 	Fits(h *Header) error
-	// Piece is the number of bytes moved at a time if redundancy files do not say.
+	// Piece returns how many bytes to move at a time if the redundancy files have no
+	// block size.
 	Piece(j *Job, chunk int64) int
 
-	// Encode computes the sections of Out from Data. It is collective.
+	// Encode computes the sections of m.Out from m.Data. It is collective.
 	Encode(m *Part) error
 	// Recover computes Data and Out of the lost members from Data and Made of the
 	// others, and reads all of these to check them. It is collective.
 	Recover(m *Part, lost []int) error
 }
 
-// Part holds the inputs and results of a member in encoding and recovery.
+// Part has the inputs and results of one member in encoding and recovery.
 type Part struct {
 	Job      *Job
-	Chunk    int64 // bytes
+	Chunk    int64 // Header.Chunk, in bytes
 	Piece    int   // bytes that are moved at a time
 	Data     *Logical
-	Unread   bool    // Recover has not read Data, since it did not need it
-	Size     int64   // of the member's files, whether Data stores them or not
-	Made     *Reader // the redundancy file to read, nil on a lost member
-	Out      *Writer // the redundancy file to write, else nil
+	Unread   bool    // Recover has not read Data, because it was not needed
+	Size     int64   // bytes of the member's files, whether Data stores them or not
+	Made     *Reader // redundancy file to read, nil on a lost member
+	Out      *Writer // redundancy file to write, nil if none is to be written
 	Progress progress.Meter
 }
 
@@ -60,7 +62,7 @@ func New(e Engine) Scheme { return scheme{e} }
 
 type scheme struct{ Engine }
 
-// Failures is Losses in a set of more than Losses members, else 0.
+// Failures returns Losses for a set of more than Losses members, else 0.
 func (s scheme) Failures(n int) int {
 	if n <= s.Losses() {
 		return 0
@@ -68,27 +70,57 @@ func (s scheme) Failures(n int) int {
 	return s.Losses()
 }
 
-// Bears is the engine's in a set of more members than Losses.
+// Bears asks the engine, if the set has more than Losses members. A smaller set tolerates
+// no loss.
 func (s scheme) Bears(n int, lost []int) bool {
 	return len(lost) == 0 || n > s.Losses() && s.Engine.Bears(n, lost)
 }
 
-func (s scheme) Verify(j *Job, files []File) error { return verifyAll(files, j.Piece) }
+// Verify also checks that the redundancy file would be of use in Recover.
+func (s scheme) Verify(j *Job, files []File) error {
+	own, made := Split(files)
+	if err := Verify(own, j.Piece); err != nil {
+		return err
+	}
+	f, err := only(j, made)
+	if err != nil {
+		return err
+	}
+	return verifyMade(f.Path, j.Piece, func(h *Header) error {
+		return cmp.Or(ofDataset(j, h), s.Fits(h), checkSizes(h.Current.In(j.Dir)))
+	})
+}
 
-// Encode writes the member's redundancy file and records the checksums of its
-// files as they are read. Every file is read once.
+// only returns the redundancy file of a member, which has one.
+func only(j *Job, made []File) (File, error) {
+	if len(made) != 1 {
+		return File{}, &CorruptError{filepath.Join(j.Dir, ".scr"), fmt.Sprintf("has %d redundancy files where there should be 1", len(made))}
+	}
+	return made[0], nil
+}
+
+// ofDataset is an error if a header is of another dataset.
+func ofDataset(j *Job, h *Header) error {
+	if of := h.Dataset.ID(); of != j.Dataset.ID() {
+		return fmt.Errorf("redundancy is of dataset %d", of)
+	}
+	return nil
+}
+
+// Encode writes the member's redundancy file, and records the checksums of the member's
+// own files, which it reads only once.
 func (s scheme) Encode(j *Job, files []File) ([]File, error) {
 	set, k := j.Set, s.Losses()
 	if k >= set.Size() {
-		return nil, fmt.Errorf("%s for the loss of %d needs sets of more members than the %d of set %d", s.Name(), k, set.Size(), set.ID)
+		return nil, fmt.Errorf("%s that tolerates %d losses needs sets of more than %d members, set %d has %d", s.Name(), k, k, set.ID, set.Size())
 	}
 	data := OpenLogical(files)
 	header := newHeader(j, NewMember(set.Ranks[set.Me()], files))
 	if err := s.LayOut(j, header, data.Size()); err != nil {
 		return nil, err
 	}
-	// The descriptions of the neighbours come once their checksums are known; now
-	// their sizes are enough.
+	// The descriptions of the neighbours are exchanged below, when they have their
+	// checksums. To lay out the file, their sizes are enough.
 	room, err := partnerRoom(set, k, header.Current)
 	if err != nil {
 		return nil, err
@@ -110,15 +142,14 @@ func (s scheme) Encode(j *Job, files []File) ([]File, error) {
 	return []File{file}, cmp.Or(failed, err, e)
 }
 
-// Recover rebuilds the files of the members that have lost them, and their
-// redundancy files.
+// Recover rebuilds the files of the lost members, and their redundancy files.
 func (s scheme) Recover(j *Job, files []File, lost []int) ([]File, error) {
 	n := j.Set.Size()
 	switch {
 	case len(lost) == 0:
 		return files, nil
 	case !s.Bears(n, lost):
-		return nil, fmt.Errorf("%w: members %v of the %d of set %d have lost files, %s bears the loss of %d",
+		return nil, fmt.Errorf("%w: members %v of the %d of set %d have lost files, %s tolerates the loss of %d",
 			ErrUnrecoverable, lost, n, j.Set.ID, s.Name(), s.Failures(n))
 	case slices.Contains(lost, j.Set.Me()):
 		return s.rebuild(j, lost)
@@ -126,11 +157,15 @@ func (s scheme) Recover(j *Job, files []File, lost []int) ([]File, error) {
 	return files, s.contribute(j, files, lost)
 }
 
-// agree checks that the survivors have redundancy of the same layout, and returns
-// the size of a chunk and of the pieces that are moved. A lost member passes nil.
+// agree checks that the redundancy files of the survivors have the same layout, and
+// returns the sizes in bytes of a chunk and of the pieces that are moved. h is the header
+// of a survivor, and nil on a lost member; err is a survivor's error in reading it. It is
+// collective; the result is agreed.
 func (s scheme) agree(j *Job, h *Header, err error) (chunk int64, piece int, _ error) {
 	const none = -1 << 62
-	most := []int64{none, none, none, none, 0} // of values and of their negatives; whether there is an error
+	// The maximum of values and of their negatives, to compare them with the minimum; and
+	// whether any member has an error.
+	most := []int64{none, none, none, none, 0}
 	switch {
 	case err != nil:
 		most[4] = 1
@@ -150,25 +185,25 @@ func (s scheme) agree(j *Job, h *Header, err error) (chunk int64, piece int, _ e
 	return most[0], int(most[2]), nil
 }
 
-// ErrContradiction is wrapped by an error of Fits about a header of which one part
-// contradicts another, and not the descriptor.
+// ErrContradiction is wrapped by an error of Fits if fields of the header contradict each
+// other, and not only the descriptor.
 var ErrContradiction = errors.New("the header contradicts itself")
 
-// openOwn opens a member's redundancy file and finds its other files in the
-// order in which they were protected.
+// openOwn opens a member's redundancy file, and returns the member's own files in the
+// order in which they were protected, which the header has.
 func (s scheme) openOwn(j *Job, files []File) (*Reader, []File, error) {
 	_, made := Split(files)
-	if len(made) != 1 {
-		return nil, nil, fmt.Errorf("%d redundancy files where there should be 1", len(made))
-	}
-	reader, err := Open(made[0].Path)
+	f, err := only(j, made)
 	if err != nil {
 		return nil, nil, err
 	}
-	if of := reader.Dataset.ID(); of != j.Dataset.ID() {
-		err = fmt.Errorf("redundancy is of dataset %d", of)
-	} else if err = s.Fits(reader.Header); errors.Is(err, ErrContradiction) {
-		err = &CorruptError{made[0].Path, err.Error()} // this member counts as lost
+	reader, err := Open(f.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	// Where it only contradicts the descriptor, that may be wrong.
+	if err = cmp.Or(ofDataset(j, reader.Header), s.Fits(reader.Header)); ofDataset(j, reader.Header) != nil || errors.Is(err, ErrContradiction) {
+		err = &CorruptError{f.Path, err.Error()} // this member counts as lost
 	}
 	own := reader.Current.In(j.Dir)
 	if err == nil {
@@ -180,8 +215,8 @@ func (s scheme) openOwn(j *Job, files []File) (*Reader, []File, error) {
 	return reader, own, nil
 }
 
-// checkSizes compares files with what the header says of them, before others make room
-// for as much.
+// checkSizes compares the sizes of files with those in the header, before other members
+// allocate space according to the header.
 func checkSizes(own []File) error {
 	for _, f := range own {
 		info, err := os.Stat(f.Path)
@@ -189,13 +224,13 @@ func checkSizes(own []File) error {
 			return err
 		}
 		if info.Size() != f.Meta.Size() {
-			return &CorruptError{f.Path, fmt.Sprintf("has %d bytes, its redundancy file says %d", info.Size(), f.Meta.Size())}
+			return &CorruptError{f.Path, fmt.Sprintf("has %d bytes, the redundancy file says %d", info.Size(), f.Meta.Size())}
 		}
 	}
 	return nil
 }
 
-// contribute is Recover on a survivor.
+// contribute runs Recover on a survivor.
 func (s scheme) contribute(j *Job, files []File, lost []int) error {
 	m := &Part{Job: j, Progress: progress.Or(j.Progress)}
 	reader, own, err := s.openOwn(j, files)
@@ -207,10 +242,10 @@ func (s scheme) contribute(j *Job, files []File, lost []int) error {
 	if m.Chunk, m.Piece, err = s.agree(j, header, err); err != nil {
 		return err
 	}
-	if _, err := tellOwners(j.Set, lost, s.Losses(), header); err != nil {
+	if _, err := restoreCurrent(j.Set, lost, s.Losses(), header); err != nil {
 		return err
 	}
-	if _, err := tellKeepers(j.Set, lost, s.Losses(), header.Current); err != nil {
+	if _, err := restoreLeft(j.Set, lost, s.Losses(), header.Current); err != nil {
 		return err
 	}
 	m.Data, m.Made = OpenLogical(own), reader
@@ -225,7 +260,7 @@ func (s scheme) contribute(j *Job, files []File, lost []int) error {
 	return failed
 }
 
-// rebuild is Recover on a member that has lost its files.
+// rebuild runs Recover on a lost member. It returns the files that it has made.
 func (s scheme) rebuild(j *Job, lost []int) ([]File, error) {
 	set, k := j.Set, s.Losses()
 	m := &Part{Job: j, Progress: progress.Or(j.Progress)}
@@ -233,7 +268,7 @@ func (s scheme) rebuild(j *Job, lost []int) ([]File, error) {
 	if m.Chunk, m.Piece, err = s.agree(j, nil, nil); err != nil {
 		return nil, err
 	}
-	mine, err := tellOwners(set, lost, k, nil)
+	mine, err := restoreCurrent(set, lost, k, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -241,17 +276,18 @@ func (s scheme) rebuild(j *Job, lost []int) ([]File, error) {
 	if rank := set.Ranks[set.Me()]; mine == nil {
 		mine, failed = &Member{Rank: rank}, fmt.Errorf("no survivor describes the files of rank %d", rank)
 	} else if mine.Rank != rank {
-		failed = fmt.Errorf("the files described for rank %d are those of rank %d", rank, mine.Rank)
+		failed = fmt.Errorf("rank %d received the description of the files of rank %d", rank, mine.Rank)
 	}
 	header := newHeader(j, *mine)
 	header.Block = int64(m.Piece)
-	if header.Left, err = tellKeepers(set, lost, k, *mine); err != nil {
+	if header.Left, err = restoreLeft(set, lost, k, *mine); err != nil {
 		return nil, err
 	}
 	s.LayOutLost(header, m.Chunk)
 	failed = cmp.Or(failed, s.Fits(header))
 
-	// A member that cannot store its files takes part all the same.
+	// If this member cannot store its files, it takes part in the recovery without
+	// storing them, because the others wait for it.
 	var files []File
 	m.Size = mine.Size()
 	if failed == nil && j.Wants(set.Me()) {

@@ -1,6 +1,7 @@
 package redundancy
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -15,18 +16,19 @@ import (
 type Reader struct {
 	*Header
 	f       *os.File
-	start   int64
+	start   int64 // of the first section: the size of the header
 	layout  layout
 	windows []window // by section
-	scratch []byte   // for what cannot be mapped
+	scratch []byte   // for a file that is not mapped
 	err     error
 }
 
-// Open opens a redundancy file and reads its header.
+// Open opens a redundancy file and reads its header. The error is a *CorruptError if the
+// header cannot be read, or does not match the size of the file.
 func Open(path string) (*Reader, error) {
-	f, err := descriptors.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0) // do not wait for a pipe
+	f, err := descriptors.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0) // if it is a pipe, do not wait for a writer
 	if err != nil {
-		return nil, err
+		return nil, Unreadable(path, err)
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
@@ -43,7 +45,7 @@ func Open(path string) (*Reader, error) {
 			r.layout, err = r.Header.layout(info.Size())
 		}
 		if err == nil && r.start+r.layout.size != info.Size() {
-			err = fmt.Errorf("%d bytes of header and %d of data in %d", r.start, r.layout.size, info.Size())
+			err = fmt.Errorf("has a header of %d bytes and sections of %d, but %d bytes in all", r.start, r.layout.size, info.Size())
 		}
 		if err == nil {
 			r.windows = make([]window, len(r.layout.sections))
@@ -54,10 +56,10 @@ func Open(path string) (*Reader, error) {
 	return nil, &CorruptError{path, err.Error()}
 }
 
-// Each passes a whole block of n bytes, from offset of a section, to use, which must
-// not keep it, in batches that begin at from. It compares the block's checksum, if
-// there is one. After an error it goes on, with zeros for bytes that cannot be read,
-// and Close reports the error.
+// Each reads a whole block, the n bytes at offset in section i, and passes it to use in
+// batches: data[0] is byte from of the block. use must not keep data. Each compares the
+// block's checksum, if there is one. If the block cannot be read, use gets zeros; Close
+// and Failed return the error.
 func (r *Reader) Each(i int, offset int64, n int, use func(from int, data []byte)) {
 	at := r.layout.sections[i]
 	data, err := r.view(i, r.start+at.start+offset, n)
@@ -87,7 +89,8 @@ func (r *Reader) Each(i int, offset int64, n int, use func(from int, data []byte
 	}
 }
 
-// view returns a part of the file, valid until the next view of the same section.
+// view returns the n bytes at offset at of the file, for section i. They are valid until
+// the next view.
 func (r *Reader) view(i int, at int64, n int) ([]byte, error) {
 	w := &r.windows[i]
 	if !w.holds(at, n) {
@@ -106,8 +109,8 @@ func (r *Reader) view(i int, at int64, n int) ([]byte, error) {
 	return r.scratch[:n], err
 }
 
-// ReadBlock fills buf, which must be a whole block, from offset of a section, as
-// Each passes it.
+// ReadBlock fills buf, which must have the size of a whole block, with the block at
+// offset in section i. It checks it as Each does.
 func (r *Reader) ReadBlock(buf []byte, i int, offset int64) {
 	r.Each(i, offset, len(buf), func(from int, data []byte) { copy(buf[from:], data) })
 }
@@ -118,7 +121,7 @@ func (r *Reader) fail(reason string) {
 	}
 }
 
-// Path is the path of the file.
+// Path returns the path of the file.
 func (r *Reader) Path() string { return r.f.Name() }
 
 // Failed returns the first error of any call so far.
@@ -135,25 +138,15 @@ func (r *Reader) Close() error {
 	return r.err
 }
 
-// verifyAll reads a member's own and redundancy files and compares their checksums.
-func verifyAll(files []File, piece int) error {
-	own, made := Split(files)
-	if err := Verify(own, piece); err != nil {
-		return err
-	}
-	for _, f := range made {
-		if err := verifyMade(f.Path, piece); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// verifyMade reads a redundancy file and compares its checksums.
-func verifyMade(path string, piece int) error {
+// verifyMade reads a redundancy file, whose header fits has to accept, and compares its
+// checksums. It reads piece bytes at a time if the file has no blocks.
+func verifyMade(path string, piece int, fits func(*Header) error) error {
 	r, err := Open(path)
 	if err != nil {
 		return err
+	}
+	if err := fits(r.Header); err != nil {
+		return errors.Join(&CorruptError{path, err.Error()}, r.Close())
 	}
 	block := r.layout.block
 	if block == 0 {

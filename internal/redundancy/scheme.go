@@ -1,7 +1,7 @@
-// Package redundancy contains the common parts of the redundancy schemes: the set
-// of ranks that protect each other, the files of a rank as one logical file, the
-// redundancy file with its header, and the Scheme interface, through which cache,
-// flush and scavenge use any scheme.
+// Package redundancy has what the redundancy schemes have in common: the set of ranks
+// that protect each other, the concatenation of a rank's files to one logical file, the
+// redundancy file with its header, and the interface Scheme, through which the packages
+// cache, flush and scavenge use any scheme.
 package redundancy
 
 import (
@@ -16,23 +16,23 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// ErrUnrecoverable is wrapped by the error of a Recover that cannot rebuild all
-// files, because more members were lost than the scheme bears.
+// ErrUnrecoverable is wrapped by the error of Recover if it cannot rebuild all files,
+// because more members were lost than the scheme tolerates.
 var ErrUnrecoverable = mpi.NewKind(0, "cannot be rebuilt")
 
-// ErrCorrupt is matched by every CorruptError.
+// ErrCorrupt is the kind of every CorruptError: errors.Is(err, ErrCorrupt) is true.
 var ErrCorrupt = mpi.NewKind(1, "a file does not hold what was written to it")
 
-// Set is a group of ranks that protect each other, seen by one of them. No
-// two members share a failure group.
+// Set is a set of ranks, its members, that protect each other. No two members are in the
+// same failure group. Each member has a Set of its own.
 type Set struct {
 	Comm  mpi.Comm
 	Ranks []int // ranks in the job, by rank in Comm
-	ID    int   // lowest of Ranks, which names the set
+	ID    int   // lowest of Ranks, which identifies the set in the job
 }
 
-// NewSet describes the set whose members are the ranks of c. It is collective
-// over c. rank is the caller's rank in the job.
+// NewSet returns the set whose members are the ranks of c. rank is the caller's rank in
+// the job. It is collective over c.
 func NewSet(c mpi.Comm, rank int) (*Set, error) {
 	ranks := make([]int64, c.Size())
 	ranks[c.Rank()] = int64(rank)
@@ -47,10 +47,10 @@ func NewSet(c mpi.Comm, rank int) (*Set, error) {
 	return s, nil
 }
 
-// Size is the number of members.
+// Size returns the number of members.
 func (s *Set) Size() int { return len(s.Ranks) }
 
-// Me is the caller's rank in the set.
+// Me returns the caller's rank in the set.
 func (s *Set) Me() int { return s.Comm.Rank() }
 
 // File is a file in the cache.
@@ -59,8 +59,9 @@ type File struct {
 	Meta meta.Meta
 }
 
-// Record takes size, mode, owner and times of a file that the program has routed.
-// If there is none, the error says what the program should have done.
+// Record sets size, mode, owner and times in the description of a file that the program
+// has routed and written. If the file does not exist, the error says what the program
+// should have done.
 func (f File) Record() error {
 	err := f.Meta.Record(f.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -68,12 +69,13 @@ func (f File) Record() error {
 			f.Meta.File(), f.Path)
 	}
 	if err != nil {
-		return fmt.Errorf("file %s was routed but cannot be kept: %w", f.Meta.File(), err)
+		return fmt.Errorf("file %s was routed but cannot be used: %w", f.Meta.File(), err)
 	}
 	return nil
 }
 
-// Job is the protection of one dataset, seen by one member of a set.
+// Job has the arguments of the operations of a Scheme on one dataset, for one member of
+// a set.
 type Job struct {
 	Set     *Set
 	Dataset dataset.Dataset
@@ -81,47 +83,47 @@ type Job struct {
 	Dir     string // the dataset's directory in the cache
 	Piece   int    // bytes that are read, sent and written at a time
 
-	// Register enters a file in the filemap, on disk. It is called before the
-	// file is made.
+	// Register enters a file in the filemap on disk. It is called before the file is
+	// made.
 	Register func(File) error
-	// Recycle, if not nil, moves a file that is no longer used, if there is one, to
-	// a registered path. Its contents do not matter, but its pages do: on a RAM disk
-	// writing to new pages takes three times as long.
+	// Recycle, if not nil, moves a file that is no longer used, if there is one, to a
+	// registered path, to be overwritten: on a RAM disk, writing to pages that are
+	// allocated takes a third of the time that writing to new pages takes.
 	Recycle func(path string) error
 
 	// Only, if not nil, lists the lost members whose own files Recover makes. It then
-	// makes no redundancy, and does not read a copy that none of them needs.
+	// makes no redundancy files, and does not read copies that none of them needs.
 	Only []int
-	// Progress, if not nil, is told of bytes that Recover reads.
+	// Progress, if not nil, is told how many bytes Recover reads.
 	Progress progress.Meter
 }
 
-// Wants reports whether Recover makes a member's own files.
+// Wants reports whether Recover makes the own files of a lost member.
 func (j *Job) Wants(member int) bool { return j.Only == nil || slices.Contains(j.Only, member) }
 
-// Scheme is a way to protect the files of the members of a set. All calls are
-// collective over the set. A member that meets an error takes part to the end
-// and returns the error there; the caller has to agree on it with the others.
+// Scheme protects the files of the members of a set. Encode and Recover are collective
+// over the set. A member that has an error takes part to the end, and then returns its
+// error; the caller has to agree on it with the other members.
 type Scheme interface {
-	// Name is the value of TYPE in a descriptor.
+	// Name returns the value of TYPE in a descriptor.
 	Name() string
-	// Failures is the number of members whose loss the scheme bears in a set
-	// of n, whichever they are.
+	// Failures returns the largest k such that a set of n members tolerates the loss of
+	// any k.
 	Failures(n int) int
-	// Bears reports whether the scheme bears the loss of just these members of a
-	// set of n; they may be more than Failures.
+	// Bears reports whether a set of n members tolerates the loss of the members in
+	// lost. For some of them it may, although they are more than Failures.
 	Bears(n int, lost []int) bool
-	// Encode protects files, all of them whole, and returns the redundancy files. It
-	// records the checksum of each file in its Meta.
+	// Encode protects files, all of which must be complete, and returns the redundancy
+	// files that it has written. It records the checksum of each file in its Meta.
 	Encode(j *Job, files []File) ([]File, error)
-	// Verify reads a member's files and redundancy and compares checksums. It
-	// is not collective.
+	// Verify reads a member's own files and its redundancy files, and compares
+	// checksums. It is not collective.
 	Verify(j *Job, files []File) error
-	// Recover rebuilds all files, redundancy included, of the members whose rank in
-	// the set is in lost. files are the caller's, redundancy included, in any order;
-	// those of a lost member are not used. It returns the caller's files afterwards.
-	// It verifies survivors' files as it reads them; an error that wraps
-	// *CorruptError names a file that has changed.
+	// Recover rebuilds all files, including redundancy files, of the members whose rank
+	// in the set is in lost. files are those of the caller, including redundancy files,
+	// in any order; those of a lost member are not used. Recover returns the files that
+	// the caller has afterwards. It verifies files of survivors as it reads them; an
+	// error that wraps a *CorruptError names a file that has changed.
 	Recover(j *Job, files []File, lost []int) ([]File, error)
 }
 
@@ -136,7 +138,7 @@ func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
 func (e *CorruptError) Error() string { return fmt.Sprintf("%s is corrupt: %s", e.Path, e.Reason) }
 
-// Split separates a rank's own files from redundancy files, each in the order given.
+// Split separates a rank's own files from its redundancy files, and preserves the order.
 func Split(files []File) (own, redundant []File) {
 	for _, f := range files {
 		if f.Meta.Type() == meta.Full {

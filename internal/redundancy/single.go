@@ -2,23 +2,23 @@ package redundancy
 
 import "fmt"
 
-// Single is the scheme without redundancy: its files outlast a restart on the same
-// nodes, but no lost node. Older versions of SCR also call it LOCAL. It takes
-// checksums all the same, so that no restart uses changed files.
+// Single is the scheme without redundancy: its files survive the end of a run, but not
+// the loss of a node. Older versions of SCR also call it LOCAL. It computes checksums,
+// so that no restart uses files that have changed.
 type Single struct{}
 
 var _ Scheme = Single{}
 
-// Name is the value of TYPE in a descriptor.
+// Name returns the value of TYPE in a descriptor.
 func (Single) Name() string { return "SINGLE" }
 
-// Failures is none.
+// Failures returns 0.
 func (Single) Failures(int) int { return 0 }
 
-// Bears reports whether nothing is lost.
+// Bears reports whether lost is empty.
 func (Single) Bears(_ int, lost []int) bool { return len(lost) == 0 }
 
-// Encode takes the checksums.
+// Encode computes and records the checksums. It writes no files.
 func (Single) Encode(j *Job, files []File) ([]File, error) {
 	crcs, err := checksums(files, j.Piece)
 	for i, crc := range crcs {
@@ -30,10 +30,10 @@ func (Single) Encode(j *Job, files []File) ([]File, error) {
 // Verify compares the checksums.
 func (Single) Verify(j *Job, files []File) error { return Verify(files, j.Piece) }
 
-// Recover rebuilds nothing.
+// Recover returns files, or an error if any member has lost its files.
 func (Single) Recover(j *Job, files []File, lost []int) ([]File, error) {
 	if len(lost) > 0 {
-		return nil, fmt.Errorf("%w: files are lost, and SINGLE keeps no copy", ErrUnrecoverable)
+		return nil, fmt.Errorf("%w: files are lost, and SINGLE has no redundancy", ErrUnrecoverable)
 	}
 	return files, nil
 }

@@ -2,37 +2,39 @@ package redundancy
 
 import "github.com/goscr/goscr/mpi"
 
-// Source is something that a rank sends.
+// Source is data that a rank sends.
 type Source struct {
-	To   []int // ranks that receive all of it; none, if it is only to be checked
-	Tag  int   // distinguishes the sources from one rank to another
+	To   []int // ranks that receive all of it; if empty, it is only read, to check it
+	Tag  int   // of the messages; sources with the same receiver have different tags
 	Size int64 // bytes
-	// Each passes the n bytes from offset to use, in parts that begin at from.
+	// Each reads the n bytes from offset and passes them to use in batches: data[0] is
+	// byte from of the n bytes.
 	Each func(offset int64, n int, use func(from int, data []byte))
 }
 
-// Sink is something that a rank receives.
+// Sink is data that a rank receives from the Source of rank From with the same tag and
+// size.
 type Sink struct {
 	From, Tag int
-	Size      int64
+	Size      int64 // bytes
 	Write     func(buf []byte, offset int64)
 }
 
-// Source is all of the files.
+// Source returns a source of all bytes of the files, which it reads as column 0.
 func (l *Logical) Source(tag int, to ...int) Source {
 	return Source{To: to, Tag: tag, Size: l.size, Each: func(offset int64, n int, use func(from int, data []byte)) {
 		l.Each(offset, n, 0, use)
 	}}
 }
 
-// Source is a section.
+// Source returns a source of section i.
 func (r *Reader) Source(i, tag int, to ...int) Source {
 	return Source{To: to, Tag: tag, Size: r.layout.sections[i].size, Each: func(offset int64, n int, use func(from int, data []byte)) {
 		r.Each(i, offset, n, use)
 	}}
 }
 
-// Sink is a section.
+// Sink returns a sink that writes section i.
 func (w *Writer) Sink(i, from, tag int) Sink {
 	return Sink{From: from, Tag: tag, Size: w.layout.sections[i].size, Write: func(buf []byte, offset int64) {
 		w.WriteBlock(buf, i, offset)
@@ -47,17 +49,17 @@ const (
 	lag = ahead - 1
 )
 
-// Stream sends sources, piece by piece, side by side, while it fills sinks from
-// others. Ranks may stream in a ring, or any other pattern in which each source
-// has its sinks: to send or receive piece i a rank waits only until others have
-// received pieces before i.
+// Stream sends all sources at the same time, and receives all sinks, in pieces of piece
+// bytes. The pattern of messages may be a ring, or any other in which every receiver of
+// a source has a sink for it. There is no deadlock: to send or receive piece i, a rank
+// waits only for others to receive pieces before i.
 func Stream(c mpi.Comm, sources []Source, sinks []Sink, piece int) error {
 	buffer, err := mpi.Alloc(ahead * (len(sources) + len(sinks)) * piece)
 	if err != nil {
 		return err
 	}
 	rest, pieces := buffer, int64(0)
-	// begin prepares to move size bytes.
+	// begin allots slots for a source or sink of size bytes.
 	begin := func(size int64) moving {
 		m := moving{comm: c, size: size, piece: int64(piece)}
 		for i := range m.slots {
@@ -73,7 +75,7 @@ func Stream(c mpi.Comm, sources []Source, sinks []Sink, piece int) error {
 	for k, s := range sinks {
 		incoming[k] = begin(s.Size)
 		for i := range int64(ahead) {
-			if err := incoming[k].await(s, i); err != nil {
+			if err := incoming[k].post(s, i); err != nil {
 				return err
 			}
 		}
@@ -92,10 +94,10 @@ func Stream(c mpi.Comm, sources []Source, sinks []Sink, piece int) error {
 			if arrived < 0 || arrived >= incoming[k].pieces() {
 				continue
 			}
-			if err := incoming[k].take(s, arrived); err != nil {
+			if err := incoming[k].store(s, arrived); err != nil {
 				return err
 			}
-			if err := incoming[k].await(s, arrived+ahead); err != nil {
+			if err := incoming[k].post(s, arrived+ahead); err != nil {
 				return err
 			}
 		}
@@ -107,7 +109,7 @@ func Stream(c mpi.Comm, sources []Source, sinks []Sink, piece int) error {
 			}
 		}
 	}
-	mpi.Free(buffer) // not after an error: MPI may still use it
+	mpi.Free(buffer) // after an error it is not freed, because MPI may still use it
 	return nil
 }
 
@@ -153,8 +155,8 @@ func (m *moving) send(s Source, i int64) error {
 	return nil
 }
 
-// await begins to receive piece i of a sink, if there is one.
-func (m *moving) await(s Sink, i int64) error {
+// post posts the receive of piece i of a sink, if there is such a piece.
+func (m *moving) post(s Sink, i int64) error {
 	if i >= m.pieces() {
 		return nil
 	}
@@ -167,8 +169,8 @@ func (m *moving) await(s Sink, i int64) error {
 	return nil
 }
 
-// take stores piece i of a sink when it has arrived.
-func (m *moving) take(s Sink, i int64) error {
+// store waits for piece i of a sink, and writes it.
+func (m *moving) store(s Sink, i int64) error {
 	p, offset, n := m.slot(i)
 	if err := p.finish(); err != nil {
 		return err
@@ -177,7 +179,7 @@ func (m *moving) take(s Sink, i int64) error {
 	return nil
 }
 
-// finish returns when the slot may be used again.
+// finish waits for the requests of a slot, so that its buffer may be used again.
 func (p *slot) finish() error {
 	for _, r := range p.requests {
 		if _, err := r.Wait(); err != nil {

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A window maps the part of a file that a column of a Logical or a section of
-// redundancy has reached, which saves one copy of its bytes. It is small, because
-// mapped pages count as the program's memory.
+// A window maps a part of a file into memory: the part around the current position in a
+// column of a Logical, or in a section of a redundancy file. It saves one copy of the
+// bytes. It is small, because mapped pages count as memory of the program.
 type window struct {
-	file int
-	at   int64 // in the file, at a page
+	file int   // index in Logical.files
+	at   int64 // offset of data in the file, a multiple of the page size
 	data []byte
 }
 
@@ -28,7 +28,8 @@ func (w *window) close() {
 	}
 }
 
-// view returns a part of a file, valid until the next view of the same column.
+// view returns length bytes at offset at of file i, for a column. They are valid until
+// the next view.
 func (l *Logical) view(column int64, i int, at int64, length int) ([]byte, error) {
 	w := l.windows[column]
 	if w == nil {
@@ -49,8 +50,8 @@ func (l *Logical) view(column int64, i int, at int64, length int) ([]byte, error
 	return w.data[at-w.at:][:length], nil
 }
 
-// slide maps another part of a file. It leaves the window empty for a file that is
-// small or cannot be mapped.
+// slide moves a window to length bytes at offset at of file i. It leaves the window
+// empty if the file is small or cannot be mapped.
 func (l *Logical) slide(w *window, i int, at int64, length int) error {
 	w.close()
 	if l.files[i].Meta.Size() < small {
@@ -69,20 +70,20 @@ func (l *Logical) slide(w *window, i int, at int64, length int) error {
 const small = 32 << 10
 
 // mapForReading maps a part of a file for sequential reading. It leaves the window
-// empty if that fails, as in a file system without mappings.
+// empty if that fails; some file systems do not support mappings.
 func (w *window) mapForReading(f *os.File, at int64, length int) {
 	if w.move(f, at, length, unix.PROT_READ, 0) == nil {
-		_ = unix.Madvise(w.data, unix.MADV_SEQUENTIAL) // also saves the kernel from marking each page as used
+		_ = unix.Madvise(w.data, unix.MADV_SEQUENTIAL) // then the kernel also need not mark each page as accessed
 	}
 }
 
-// holds reports whether a part of the file is in the window.
+// holds reports whether length bytes at offset at of the file are in the window.
 func (w *window) holds(at int64, length int) bool {
 	return at >= w.at && at+int64(length) <= w.at+int64(len(w.data))
 }
 
-// move maps the part of a file that begins at the page of an offset and holds at
-// least length bytes from there, as far as the file has them.
+// move maps a part of a file that includes at least the length bytes at offset at. It
+// returns an error if the file is shorter than that, or cannot be mapped.
 func (w *window) move(f *os.File, at int64, length, protection, flags int) error {
 	w.close()
 	info, err := f.Stat()
@@ -104,8 +105,8 @@ func (w *window) move(f *os.File, at int64, length, protection, flags int) error
 	return nil
 }
 
-// guard runs f, which reads or writes a mapping, and turns a fault into an error: a
-// file may be truncated while it is mapped, or a disk may fail.
+// guard calls f, which accesses a mapping, and returns an error if the access faults
+// (SIGBUS), because the file was truncated after it was mapped, or its disk failed.
 func guard(f func()) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -115,7 +116,7 @@ func guard(f func()) (err error) {
 			runtime.Error
 			Addr() uintptr
 		}:
-			err = fmt.Errorf("not to be had: %v", p)
+			err = fmt.Errorf("cannot be accessed: %v", p)
 		default:
 			panic(p)
 		}

@@ -13,8 +13,9 @@ import (
 	"github.com/goscr/goscr/internal/meta"
 )
 
-// fileName is the name of a member's redundancy file, made of the member, the size
-// of the set and the set.
+// fileName returns the name of the caller's redundancy file, relative to the directory
+// of the dataset: it contains the number of the member from 1, the size of the set, and
+// the set's id.
 func fileName(s *Set, extension string) string {
 	return fmt.Sprintf(".scr/%d_of_%d_in_%d.%s", s.Me()+1, s.Size(), s.ID, extension)
 }
@@ -23,21 +24,21 @@ func fileName(s *Set, extension string) string {
 type Writer struct {
 	File
 	f      *os.File
-	start  int64 // of the data
+	start  int64 // of the first section: the space for the header
 	header *Header
 	layout layout
-	over   *overwriter // if the pages of the file are allocated
+	over   *overwriter // nil if write(2) is used instead
 	err    error
 }
 
-// newWriter begins the redundancy file of a scheme. header must be complete but for
-// the values of checksums and some descriptions of other members, which will take
-// room bytes, packed. Like a Logical, a Writer goes on after an error and reports it
-// in the end.
+// newWriter returns a Writer of the caller's redundancy file. header must be complete,
+// except for the values of checksums, and for descriptions of other members that will
+// need room bytes when they are packed. After an error a Writer ignores what it is given,
+// and Finish returns the error.
 func (j *Job) newWriter(scheme string, header *Header, room int) *Writer {
 	name := fileName(j.Set, strings.ToLower(scheme))
 	w := &Writer{header: header}
-	w.layout, _ = header.layout(math.MaxInt64) // of sizes that are our own
+	w.layout, _ = header.layout(math.MaxInt64) // fails only for sizes read from a damaged file
 	header.checksums = make([]uint32, w.layout.blocks)
 	w.start = int64(header.encode().EncodedSize() + room)
 	w.File = File{filepath.Join(j.Dir, name), meta.New(name, scheme, j.Ranks)}
@@ -52,7 +53,8 @@ func (j *Job) newWriter(scheme string, header *Header, room int) *Writer {
 	return w
 }
 
-// open opens the file the first time it is called.
+// open opens the file the first time it is called, and reports whether there was no
+// error so far.
 func (w *Writer) open() bool {
 	if w.err == nil && w.f == nil {
 		w.f, w.err = os.OpenFile(w.Path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
@@ -63,8 +65,8 @@ func (w *Writer) open() bool {
 	return w.err == nil
 }
 
-// WriteBlock stores a block of a section. Blocks have the size that the header
-// says, except the last of each section.
+// WriteBlock stores the block at offset in section i. buf must have the size of a block
+// in the header, or of the rest of the section if that is less.
 func (w *Writer) WriteBlock(buf []byte, i int, offset int64) {
 	at := w.layout.sections[i]
 	w.header.checksums[at.first+offset/w.layout.block] = checksum.Update(0, buf)
@@ -78,12 +80,13 @@ func (w *Writer) WriteBlock(buf []byte, i int, offset int64) {
 	}
 }
 
-// Finish writes the header, with the checksums that its members have now, and
-// returns the file, or the first error of any call.
+// Finish writes the header, in which the checksums and the descriptions of all members
+// are complete by now, and closes the file. It returns the file, or the first error of
+// any call.
 func (w *Writer) Finish() (File, error) {
 	data := w.header.encode().Encode()
 	if int64(len(data)) != w.start && w.err == nil {
-		w.err = fmt.Errorf("%s: header of %d bytes in the room of %d", w.Path, len(data), w.start)
+		w.err = fmt.Errorf("%s: the header has %d bytes, there is space for %d", w.Path, len(data), w.start)
 	}
 	if w.over != nil {
 		w.over.close()
@@ -91,7 +94,7 @@ func (w *Writer) Finish() (File, error) {
 	if w.open() {
 		_, w.err = w.f.WriteAt(data, 0)
 	}
-	if w.err == nil { // an earlier file may have been longer
+	if w.err == nil { // a recycled file may be longer
 		w.err = w.f.Truncate(w.start + w.layout.size)
 	}
 	crc := checksum.Update(0, data)

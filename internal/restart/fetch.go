@@ -20,13 +20,13 @@ import (
 // can use it.
 var errUnusable = mpi.NewKind(4, "is not what was written")
 
-// unusableError says how a checkpoint is damaged.
+// unusableError adds errUnusable to an error that says how a checkpoint is damaged.
 type unusableError struct{ error }
 
 func (e *unusableError) Unwrap() []error { return []error{e.error, errUnusable} }
 
-// compressedError says that a checkpoint cannot be read where it is, since the program
-// would have to decompress it.
+// compressedError says that the program cannot read a checkpoint in the prefix directory,
+// because its files are compressed.
 type compressedError struct{ name string }
 
 func (e *compressedError) Error() string {
@@ -34,9 +34,10 @@ func (e *compressedError) Error() string {
 		"SCR_GLOBAL_RESTART and SCR_CACHE_BYPASS, or run scr_index --expand '%s' first", e.name)
 }
 
-// fetch offers a checkpoint of the prefix directory, and reports whether it could. It
-// reports why not, and marks a damaged one; a run of another size, or with room in its
-// cache, can use the others.
+// fetch tries to offer a checkpoint of the prefix directory, and reports whether it has
+// succeeded. If not, it warns. It marks a damaged checkpoint as failed; others it does
+// not mark, because a run of another size, or with enough space in its cache, can use
+// them.
 func (r *Restart) fetch(d dataset.Dataset) bool {
 	if r.useless[d.ID()] {
 		return false
@@ -58,13 +59,14 @@ func (r *Restart) fetch(d dataset.Dataset) bool {
 		r.Events.Copied("FETCH", c.Dataset, r.Prefix.Dir, c.Desc.Store, start)
 	}
 	if err := r.Prefix.Fetched(d); err != nil {
-		r.Log.WarnJob("that checkpoint %s was fetched cannot be recorded: %v", d.Name(), err)
+		r.Log.WarnJob("cannot record that checkpoint %s was fetched: %v", d.Name(), err)
 	}
 	return true
 }
 
-// offerFrom offers a checkpoint of the prefix directory: it copies the checkpoint to the
-// cache, and protects it like a new one, or offers it in place.
+// offerFrom offers a checkpoint of the prefix directory. Either it copies the checkpoint
+// to the cache, where it is protected like a new one, or the program reads it in the
+// prefix directory.
 func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 	l, err := r.Prefix.List(d.ID())
 	if err != nil {
@@ -73,13 +75,13 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 	d = l.Dataset
 	desc, store := r.Protect(d)
 	sameSize := l.Ranks == r.World.Size()
-	// If the program wrote it there itself, several ranks may share a file, which the
-	// cache cannot store.
+	// If the program itself wrote it there, several ranks may share a file, and the cache
+	// cannot store such files.
 	if d.Bypass() || desc.Bypass || r.InPlace || r.Global {
 		if d.Compressed() {
 			return &compressedError{d.Name()}
 		}
-		var own []redundancy.File // known only to a job of the same size
+		var own []redundancy.File // unknown if the job has another size
 		if sameSize {
 			own = l.Files
 		}
@@ -100,13 +102,14 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 	return nil
 }
 
-// copyToCache makes a checkpoint of the prefix directory a dataset of the cache.
+// copyToCache copies a checkpoint of the prefix directory to the cache. files are the
+// caller's.
 func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *reddesc.Descriptor, store *reddesc.Store) (*cache.Cached, error) {
 	r.Log.Info("checkpoint %s: fetch from %s begins", d.Name(), r.Prefix.Dir)
 	if err := r.Flusher.MakeRoom(store); err != nil {
 		return nil, err
 	}
-	d.SetComplete(false) // in the cache it is not, yet
+	d.SetComplete(false) // until it is complete in the cache
 	d.SetCompressed(false)
 	c, err := r.Cache.Create(d, desc)
 	if err != nil {
@@ -116,13 +119,13 @@ func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *
 	return c, r.Cache.Complete(c, failed)
 }
 
-// copyFiles copies files of the prefix directory to where a dataset in the cache has them.
+// copyFiles copies files from the prefix directory to the dataset c in the cache.
 func (r *Restart) copyFiles(c *cache.Cached, files []redundancy.File) error {
 	copier := r.Prefix.Copier()
 	r.Prefix.Follow(copier, fmt.Sprintf("checkpoint %s: fetched", c.Name()), prefix.Parts{0: files}.Bytes())
 	for _, f := range files {
 		md := f.Meta.Clone()
-		md.SetAsWritten() // as it is in the cache
+		md.SetAsWritten() // files in the cache are not compressed
 		path, err := r.Cache.Add(c, md)
 		if err != nil {
 			return err
@@ -137,8 +140,8 @@ func (r *Restart) copyFiles(c *cache.Cached, files []redundancy.File) error {
 	return nil
 }
 
-// ofSource reports whether an error of a copy is one of the file copied, and not of the
-// copy.
+// ofSource reports whether an error of a copy is about the source, which has the given
+// path, and not about the destination.
 func ofSource(err error, path string) bool {
 	var of *fs.PathError
 	return errors.Is(err, redundancy.ErrCorrupt) || errors.As(err, &of) && of.Path == path

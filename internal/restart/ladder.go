@@ -10,18 +10,18 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// rung is how far down the ladder the search for a checkpoint has come.
+// rung is the source that Find tries next.
 type rung int
 
 const (
-	named   rung = iota // by the user, with SCR_CURRENT
-	cached              // in the cache, or newer in the prefix directory, where the program has written it itself
-	fetched             // in the prefix directory
+	named   rung = iota // the checkpoint that the user names in SCR_CURRENT
+	cached              // the newest in the cache, or a newer one that the program has written to the prefix directory
+	fetched             // those in the prefix directory
 )
 
-// Find goes down the ladder until there is a checkpoint to offer. It fetches one only if
-// fetch is set, and then goes on where it stopped before. When it has offered none, the
-// run starts from the beginning.
+// Find tries one source after the other until it can offer a checkpoint. It fetches one
+// only if fetch is true. A later call continues with the source at which the last call
+// stopped. If Find(true) offers none, the run starts from the beginning.
 func (r *Restart) Find(fetch bool) error {
 	if r.rung == named {
 		if err := r.offerNamed(r.Current); err != nil {
@@ -33,8 +33,7 @@ func (r *Restart) Find(fetch bool) error {
 		}
 	}
 	if r.rung == cached {
-		// The newest that is left: as it was in the cache, or rebuilt; an older one where
-		// the newer ones have lost too much.
+		// Rebuild has deleted those that could not be rebuilt.
 		if c := r.Cache.NewestCheckpoint(); c != nil && !(r.Global && r.Fetch) {
 			r.offerCached(c)
 		}
@@ -46,24 +45,26 @@ func (r *Restart) Find(fetch bool) error {
 	if !fetch || !r.Fetch || r.offered != nil {
 		return nil
 	}
-	// The current one of the index; then an older one, and so on.
+	// Candidate returns the current checkpoint of the index first, and then older ones.
 	return r.offerFirst(0, r.Prefix.Candidate, r.tellNewer)
 }
 
-// FindAgain is Find from the top, when what was offered or what there is has changed.
-// It fetches nothing.
+// FindAgain searches again in the cache, and in the prefix directory for a newer
+// checkpoint that the program has written there, after checkpoints were removed or the
+// current one was changed. It fetches none.
 func (r *Restart) FindAgain() error {
 	r.offered, r.rung = nil, cached
 	return r.Find(false)
 }
 
-// offerNamed offers the checkpoint of a name, wherever it is. Once it is offered, those
-// that are newer leave the cache.
+// offerNamed offers the checkpoint called name, from the cache or from the prefix
+// directory, and deletes newer datasets from the cache. If there is no such checkpoint, it
+// warns.
 func (r *Restart) offerNamed(name string) error {
 	if name == "" {
 		return nil
 	}
-	if err := mpi.OnRoot(r.World, func() error { return r.markIfKnown(name) }); err != nil {
+	if err := mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(r.markIfKnown(name)) }); err != nil {
 		return err
 	}
 	for _, c := range r.Cache.List() {
@@ -85,8 +86,8 @@ func (r *Restart) offerNamed(name string) error {
 	return nil
 }
 
-// offerWritten offers the newest checkpoint that the program has written to the prefix
-// directory itself, if it is newer than what is offered.
+// offerWritten offers the newest checkpoint that the program itself has written to the
+// prefix directory, if it is newer than the one that is offered.
 func (r *Restart) offerWritten() error {
 	if !r.Fetch {
 		return nil
@@ -100,10 +101,9 @@ func (r *Restart) offerWritten() error {
 }
 
 // offerFirst offers the first checkpoint of the prefix directory that can be fetched.
-// next returns the one to try after the id below. A damaged one is marked, and no run
-// tries it again, so that it cannot stop a job from
-// starting over and over. failed, if not nil, is called on rank 0 with the first one that
-// could not be fetched.
+// next returns the checkpoint to try after the one with id below. A damaged checkpoint is
+// marked as failed, so that it delays only one run. failed, if not nil, is called on rank
+// 0 with the first checkpoint that could not be fetched.
 func (r *Restart) offerFirst(below int, next func(below int) (dataset.Dataset, bool, error), failed func(dataset.Dataset) error) error {
 	for {
 		d, ok, err := next(below)
@@ -122,10 +122,10 @@ func (r *Restart) offerFirst(below int, next func(below int) (dataset.Dataset, b
 }
 
 // Fail records that the program could not restart from the checkpoint that is offered,
-// and offers the next.
+// deletes it from the cache, and searches for another.
 func (r *Restart) Fail() error {
 	o := r.offered
-	r.useless[o.ID()] = true // whatever else fails, not this one again
+	r.useless[o.ID()] = true // it is not offered again, even if the calls below fail
 	var err error
 	if o.cached != nil {
 		err = r.Flusher.Drop(o.cached)
@@ -133,33 +133,33 @@ func (r *Restart) Fail() error {
 	return errors.Join(err, r.Prefix.Failed(o.ID()), r.FindAgain())
 }
 
-// DropAfterID deletes datasets from the cache that are newer than the one to restart
-// from.
+// DropAfterID deletes datasets with a higher id from the cache.
 func (r *Restart) DropAfterID(id int) error {
 	return r.Flusher.DropWhere(func(c *cache.Cached) bool { return c.ID() > id })
 }
 
-// DropCondemned removes from the cache the checkpoint that an earlier run has died of
-// while it read it.
+// DropCondemned deletes from the cache the checkpoints that are in the list of
+// restart.scr, because an earlier run died while it read them, and marks them as failed
+// in the index.
 func (r *Restart) DropCondemned() error {
 	list := slices.Clone(r.Cache.List())
 	marks := make([]int64, len(list))
 	err := mpi.OnRoot(r.World, func() error {
 		condemned, err := prefix.Condemned(r.Prefix.Dir)
 		if err != nil {
-			r.Log.Warn("%v; a checkpoint that a run has died of may be tried again", err)
+			r.Log.Warn("%v; a checkpoint that a run died reading may be tried again", err)
 		}
 		for i, c := range list {
 			if condemned[c.ID()] == c.Name() {
 				marks[i] = 1
 			}
 		}
-		return prefix.EndRestart(r.Prefix.Dir)
+		return r.Prefix.Spare(prefix.EndRestart(r.Prefix.Dir))
 	})
 	if err != nil {
 		return err
 	}
-	// Only rank 0 has anything but zeros.
+	// Rank 0 has read the list; the others have zeros.
 	if err := r.World.Allreduce(marks, mpi.Max); err != nil {
 		return err
 	}
@@ -175,12 +175,12 @@ func (r *Restart) DropCondemned() error {
 			return err
 		}
 	}
-	return mpi.OnRoot(r.World, func() error { return prefix.Forgive(r.Prefix.Dir) })
+	return mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(prefix.Forgive(r.Prefix.Dir)) })
 }
 
-// SetCurrent makes the dataset of a name the one to restart from, in this run, if again
-// is set, and in the next. It returns the number that the dataset has as a checkpoint.
-// Datasets in the cache that would go before it are dropped.
+// SetCurrent makes the dataset called name current: the next run restarts from it, and,
+// if again is true, it is offered in this run. It returns the dataset's number as a
+// checkpoint. Datasets in the cache that would be offered before it are deleted.
 func (r *Restart) SetCurrent(name string, again bool) (checkpoint int, err error) {
 	inCache := r.findCached(name)
 	found := []int64{0, 0} // id of the dataset, 0 if there is none; its number as a checkpoint
@@ -194,7 +194,7 @@ func (r *Restart) SetCurrent(name string, again bool) (checkpoint int, err error
 		}
 		e, ok := x.Find(name)
 		if !ok && inCache != nil {
-			return nil // it will be entered when it is flushed
+			return nil // the flush of it will enter it in the index
 		}
 		if ok {
 			found[0], found[1] = int64(e.ID), int64(e.Checkpoint())
@@ -212,20 +212,19 @@ func (r *Restart) SetCurrent(name string, again bool) (checkpoint int, err error
 		return 0, err
 	}
 	if inCache == nil {
-		// It has to be fetched, and what is older would go before it as well.
+		// It has to be fetched. Older checkpoints in the cache would be offered before it.
 		if err := r.Flusher.DropWhere(func(c *cache.Cached) bool { return c.Flags().Has(dataset.Checkpoint) }); err != nil {
 			return 0, err
 		}
 	}
-	delete(r.useless, id) // it gets another chance
+	delete(r.useless, id) // it may be offered even if a restart from it has failed
 	if again {
 		err = r.FindAgain()
 	}
 	return int(found[1]), err
 }
 
-// findCached returns the dataset of a name in the cache, the newest if there are
-// several, nil if there is none.
+// findCached returns the newest dataset called name in the cache, nil if there is none.
 func (r *Restart) findCached(name string) *cache.Cached {
 	for _, c := range r.Cache.List() {
 		if c.Name() == name {
@@ -235,7 +234,7 @@ func (r *Restart) findCached(name string) *cache.Cached {
 	return nil
 }
 
-// markIfKnown is mark for a name that the index may not have. Rank 0 calls it.
+// markIfKnown calls mark if the index has a dataset called name. Rank 0 calls it.
 func (r *Restart) markIfKnown(name string) error {
 	x, err := prefix.ReadIndex(r.Prefix.Dir)
 	if err != nil {
@@ -247,7 +246,8 @@ func (r *Restart) markIfKnown(name string) error {
 	return r.mark(name)
 }
 
-// mark makes the dataset of a name the current one of the index. Rank 0 calls it.
+// mark makes the dataset called name current in the index. With SCR_DROP_AFTER_CURRENT it
+// removes newer datasets from the index. Rank 0 calls it.
 func (r *Restart) mark(name string) error {
 	return prefix.UpdateIndex(r.Prefix.Dir, func(x *prefix.Index) error {
 		if err := x.SetCurrent(name); err != nil || !r.DropAfter {
@@ -255,14 +255,15 @@ func (r *Restart) mark(name string) error {
 		}
 		id, _ := x.Lookup(name)
 		for _, later := range x.RemoveAfter(id) {
-			r.Log.Info("dataset %s, which is newer than %s, leaves the index", later, name)
+			r.Log.Info("dataset %s, which is newer than %s, is removed from the index", later, name)
 		}
 		return nil
 	})
 }
 
-// Remove deletes all datasets of a name from the cache, and from the prefix directory as
-// there does. If one was offered, the next is, if again is set.
+// Remove deletes all datasets called name from the cache, and calls there to remove them
+// from the prefix directory. If one of them was offered, and again is true, it searches
+// for another to offer.
 func (r *Restart) Remove(name string, again bool, there func() error) error {
 	offered := r.offered != nil && r.offered.Name() == name
 	if offered {

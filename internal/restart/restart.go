@@ -1,14 +1,15 @@
-// Package restart decides from which checkpoint a program is offered to restart, and
-// copies it to the cache if necessary.
+// Package restart chooses the checkpoint from which a program can restart, offers it to
+// the program, and copies it to the cache if necessary.
 //
-// It goes down a ladder (ladder.go): the checkpoint that the user names, the newest one
-// in the cache, one that the program has written to the prefix directory since, those
-// that have to be fetched (fetch.go), the beginning. A checkpoint that the program could
-// not restart from is not offered again.
+// It tries several sources in a fixed order, the ladder (ladder.go): the checkpoint that
+// the user names; the newest one in the cache, or a newer one that the program has
+// written directly to the prefix directory; and those that have to be fetched from the
+// prefix directory (fetch.go). If none can be used, the program starts from the
+// beginning. A checkpoint from which the program could not restart is not offered again.
 //
-// cache.Rebuild has made the datasets of the cache whole before. Only package scr calls
-// this package. All methods are collective over the ranks of the job unless they say
-// otherwise, and their results are agreed.
+// Before, cache.Rebuild has rebuilt lost files in the cache. Only package scr calls this
+// package. All methods are collective over the ranks of the job, and their results are
+// agreed, unless their comment says otherwise.
 package restart
 
 import (
@@ -29,7 +30,7 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Config is what a Restart works with.
+// Config has the parameters of a Restart.
 type Config struct {
 	World   mpi.Comm
 	Cache   *cache.Cache
@@ -38,31 +39,31 @@ type Config struct {
 	Log     *report.Logger
 	Events  *eventlog.Log // on rank 0
 
-	Fetch     bool   // SCR_FETCH: from the prefix directory
-	Width     int    // SCR_FETCH_WIDTH: ranks that fetch at a time, 0: all
-	InPlace   bool   // SCR_FETCH_BYPASS: checkpoints are read where they are
-	Global    bool   // SCR_GLOBAL_RESTART: ... also those that are in the cache
-	Current   string // SCR_CURRENT: the checkpoint to begin with
-	DropAfter bool   // SCR_DROP_AFTER_CURRENT: newer ones leave the index
-	// Protect returns how a checkpoint is protected once it is in the cache, and where
-	// that is.
+	Fetch     bool   // SCR_FETCH: fetch checkpoints from the prefix directory
+	Width     int    // SCR_FETCH_WIDTH: how many ranks fetch at a time; 0: all
+	InPlace   bool   // SCR_FETCH_BYPASS: the program reads checkpoints in the prefix directory
+	Global    bool   // SCR_GLOBAL_RESTART: ... even if they are in the cache
+	Current   string // SCR_CURRENT: name of the checkpoint to try first
+	DropAfter bool   // SCR_DROP_AFTER_CURRENT: remove newer ones from the index
+	// Protect returns the redundancy descriptor and the store of a checkpoint that is
+	// copied to the cache.
 	Protect func(d dataset.Dataset) (*reddesc.Descriptor, *reddesc.Store)
 }
 
-// Restart holds the checkpoint that a session offers its program to restart from.
+// Restart has the checkpoint that a session offers to the program.
 type Restart struct {
 	Config
 	rung    rung
-	offered *Offer       // nil: nothing, or not yet
-	useless map[int]bool // checkpoints that the program could not restart from, by id
+	offered *Offer       // nil: none is offered, or not yet
+	useless map[int]bool // ids of checkpoints from which the program could not restart
 }
 
-// Offer is a checkpoint to restart from.
+// Offer is a checkpoint from which the program can restart.
 type Offer struct {
 	dataset.Dataset
-	cached *cache.Cached       // nil if it is read where it is in the prefix directory
-	byPath map[string]string   // the caller's files by their path below the prefix directory
-	byName map[string][]string // ... by the last element of their names
+	cached *cache.Cached       // nil if the program reads it in the prefix directory
+	byPath map[string]string   // paths of the caller's files, by path relative to the prefix directory
+	byName map[string][]string // ... by base name
 }
 
 // New returns a Restart that offers nothing yet.
@@ -72,8 +73,7 @@ func New(c Config) *Restart { return &Restart{Config: c, useless: map[int]bool{}
 // collective.
 func (r *Restart) Offered() *Offer { return r.offered }
 
-// Withdraw offers nothing any more: the program has begun a dataset. It is not
-// collective.
+// Withdraw ends the offer, because the program has begun a dataset. It is not collective.
 func (r *Restart) Withdraw() { r.offered = nil }
 
 // offerCached offers a checkpoint that is in the cache.
@@ -82,7 +82,8 @@ func (r *Restart) offerCached(c *cache.Cached) {
 	r.offered.cached = c
 }
 
-// newOffer is a checkpoint with those of its files that the caller has.
+// newOffer returns the offer of a checkpoint. files are the caller's; redundancy files
+// are left out.
 func newOffer(d dataset.Dataset, files []redundancy.File) *Offer {
 	o := &Offer{Dataset: d, byPath: map[string]string{}, byName: map[string][]string{}}
 	for _, f := range files {
@@ -96,15 +97,16 @@ func newOffer(d dataset.Dataset, files []redundancy.File) *Offer {
 	return o
 }
 
-// Route returns where the caller's file is that was written under a name. below is the
-// name relative to the prefix directory, "" if it is not below. It is not collective.
+// Route returns the path of the file that the caller wrote as name. below is that name
+// relative to the prefix directory, or "" if it is not below that; then the base name
+// must identify one of the caller's files. It is not collective.
 func (r *Restart) Route(name, below string) (string, error) {
 	o := r.offered
 	if below != "" {
 		if path, ok := o.byPath[below]; ok {
 			return path, nil
 		}
-		// In the prefix directory any rank can read any file.
+		// If the checkpoint is read in the prefix directory, any rank can read any file.
 		path := filepath.Join(r.Prefix.Dir, below)
 		if info, err := os.Stat(path); o.cached == nil && err == nil && info.Mode().IsRegular() {
 			return path, nil
@@ -121,8 +123,8 @@ func (r *Restart) Route(name, below string) (string, error) {
 	}
 }
 
-// tellNewer says which checkpoints are passed over, since the current one, which cannot
-// be used, was before them.
+// tellNewer warns of checkpoints that are newer than the current one, and are not tried
+// although the current one cannot be used: the search goes on with older ones.
 func (r *Restart) tellNewer(current dataset.Dataset) error {
 	newer, err := prefix.Newer(r.Prefix.Dir, current.ID())
 	if len(newer) > 0 {

@@ -12,11 +12,12 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 )
 
-// CheckpointName stands for the name of the checkpoint in the command of a
+// CheckpointName is replaced by the name of the checkpoint in the command line of a
 // restart.
 const CheckpointName = "SCR_CKPT_NAME"
 
-// command is the command line of the next run.
+// command returns the command line and the environment of the next run, on the nodes that
+// are not down. newest is the progress of the job so far.
 func (l *Loop) command(newest prefix.Progress) (batch.Launch, error) {
 	needed, _, err := l.Needed(l.alloc.nodes)
 	if err != nil {
@@ -38,7 +39,8 @@ func (l *Loop) command(newest prefix.Progress) (batch.Launch, error) {
 	return launch, err
 }
 
-// program is the program with its arguments, as far as Argv has not got them.
+// program returns the program with its arguments, which follow Argv: that of a restart,
+// if there is a checkpoint, else that of a first start.
 func (l *Loop) program(newest prefix.Progress) []string {
 	if newest.Newest == 0 || l.Again == nil {
 		return l.First
@@ -50,8 +52,8 @@ func (l *Loop) program(newest prefix.Progress) []string {
 	return program
 }
 
-// scrVariables are the names of the variables that launchers have to pass on to the
-// program.
+// scrVariables returns the names of all environment variables that begin with SCR_, of
+// this process and in more ("name=value"). Launchers have to pass them to the program.
 func scrVariables(more []string) []string {
 	var names []string
 	for _, v := range append(os.Environ(), more...) {

@@ -19,13 +19,14 @@ import (
 	"github.com/goscr/goscr/internal/report"
 )
 
-// answerTime is how long a node may take to say that it is well.
+// answerTime is how long a node may take to answer a command that checks it.
 const answerTime = 15 * time.Second
 
-// Down finds those of nodes that cannot be used, and why. known are nodes that
-// are not used whatever they answer. With free, a node needs the configured room as free
-// space; without, its file systems only have to be that large. All nodes are asked at the
-// same time.
+// Down returns which of the nodes cannot be used, with the reason for each. It includes
+// those in known, which it does not check again. It checks the others at the same time:
+// whether they answer, and whether the directories of cache and control files can be
+// used. If free is true, these need the configured size as free space; else only the size
+// of their file systems is compared with it.
 func (j *Job) Down(ctx context.Context, nodes []string, known map[string]string, free bool) (map[string]string, error) {
 	down := maps.Clone(known)
 	if down == nil {
@@ -63,14 +64,14 @@ func (j *Job) Down(ctx context.Context, nodes []string, known map[string]string,
 	return down, nil
 }
 
-// note keeps the first reason.
+// note records why a node is down, unless a reason is recorded already.
 func note(down map[string]string, node, reason string) {
 	if down[node] == "" {
 		down[node] = reason
 	}
 }
 
-// checkCommand is the command that checks the directories of a node.
+// checkCommand returns the command that checks the directories of a node.
 func (j *Job) checkCommand(free bool) []string {
 	argv := []string{j.Tool, "check_node"}
 	if free {
@@ -87,8 +88,10 @@ func (j *Job) checkCommand(free bool) []string {
 	return append(argv, "--cntl="+with(j.Config.CntlDirs, j.ControlBases()), "--cache="+with(j.Config.CacheDirs, j.CacheBases()))
 }
 
-// CheckDirs tries whether directories, "path" or "path:bytes" each, can be
-// used on this node.
+// CheckDirs returns an error if one of the directories in list cannot be used on this
+// node. list has items "path" or "path:size", separated by commas; size is the space that
+// is needed. free selects whether that is compared with free space or with the size of
+// the file system.
 func CheckDirs(list string, free bool) error {
 	for item := range strings.SplitSeq(list, ",") {
 		if item == "" {
@@ -113,8 +116,8 @@ func checkDir(path string, bytes int64, free bool) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return err
 	}
-	// Trying is the only way to know: the mode says nothing of a file system
-	// that has become read-only, or has no room for even one file.
+	// Write a file to find out: the mode of the directory does not show that a file
+	// system has become read-only, or that it is full.
 	f, err := os.CreateTemp(path, ".scr-check-*")
 	if err != nil {
 		return err
@@ -132,12 +135,13 @@ func checkDir(path string, bytes int64, free bool) error {
 		blocks, what = st.Bavail, "has free"
 	}
 	if room := int64(blocks) * st.Bsize; room < bytes {
-		return fmt.Errorf("%s %s %s, and %s are wanted", path, what, report.Bytes(room), report.Bytes(bytes))
+		return fmt.Errorf("%s %s %s, and %s are needed", path, what, report.Bytes(room), report.Bytes(bytes))
 	}
 	return nil
 }
 
-// Reasons writes nodes that are down and why, a line each.
+// Reasons returns a line "node: reason" for each node that is down, in the order of the
+// nodes' names.
 func Reasons(down map[string]string) []string {
 	var lines []string
 	names, _ := hostlist.Parse(strings.Join(keys(down), ","))
@@ -147,9 +151,9 @@ func Reasons(down map[string]string) []string {
 	return lines
 }
 
-// LogDown enters nodes that are down into the log of the job, if it has one,
-// with the seconds that the run has taken, if that is known. It runs the command for that,
-// which knows where the log is kept.
+// LogDown enters an event NODE_FAIL for each node that is down into the log of the job,
+// if the job has a log. seconds is how long the run has taken, 0 if that is not known. It
+// runs scr_log_event, which finds out where the log is kept.
 func (j *Job) LogDown(ctx context.Context, down map[string]string, seconds int) {
 	if !j.Config.LogEnable {
 		return

@@ -1,11 +1,12 @@
 // Package run runs a job in a batch allocation: it starts the program, finds out which
-// nodes can be used, starts it again on those when a run has failed, ends a run that
-// hangs, and at the end copies to the prefix directory what only the nodes have.
+// nodes can be used, starts the program again on those when a run has failed, ends a run
+// that hangs, and at the end copies datasets to the prefix directory that are only in the
+// caches of nodes.
 //
-// It never talks to the program. What it knows of the program is what the library writes
-// to the prefix directory: which checkpoints are complete and where they are
-// (flush.scr), how many nodes a run has used (nodes.scr), and why the job should
-// stop (halt.scr).
+// It does not communicate with the program. It reads what the library writes to the
+// prefix directory: which checkpoints are complete and where they are (flush.scr), how
+// many nodes a run uses (nodes.scr), whether the program is reading a checkpoint
+// (restart.scr), and why the job should stop (halt.scr).
 package run
 
 import (
@@ -23,20 +24,21 @@ import (
 	"github.com/goscr/goscr/internal/hostlist"
 )
 
-// Job is the job that a command is about: a prefix directory, and the
-// allocation that the command runs in.
+// Job is a job as commands see it: a prefix directory, and the allocation in which the
+// command runs.
 type Job struct {
 	Config  *config.Config
-	Prefix  string
+	Prefix  string // absolute
 	Manager batch.Manager
-	// Out takes the lines that tell what is done; nil discards them.
+	// Out is where Tell writes its lines; nil discards them.
 	Out io.Writer
-	// Tool is the program that has the commands which are run on nodes.
+	// Tool is the path of the executable that contains the commands to run on nodes.
 	Tool string
 }
 
-// Open reads the configuration and finds the resource manager. A prefix that is not "" wins over the
-// configuration. The warnings are about settings without effect.
+// Open reads the configuration and finds the resource manager. If prefix is not "", it
+// replaces the prefix directory of the configuration. The warnings are about settings
+// that have no effect.
 func Open(prefix string) (j *Job, warnings []string, err error) {
 	if prefix != "" {
 		if prefix, err = filepath.Abs(prefix); err != nil {
@@ -54,7 +56,7 @@ func Open(prefix string) (j *Job, warnings []string, err error) {
 	return &Job{Config: cfg, Prefix: cfg.Prefix, Manager: m}, warnings, nil
 }
 
-// Tell writes a line about what is done.
+// Tell writes a line, with the time, about what the command does.
 func (j *Job) Tell(format string, args ...any) {
 	if j.Out != nil {
 		text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")
@@ -62,15 +64,15 @@ func (j *Job) Tell(format string, args ...any) {
 	}
 }
 
-// Detail is Tell with SCR_DEBUG=1 or more.
+// Detail is like Tell, but writes nothing unless SCR_DEBUG is 1 or more.
 func (j *Job) Detail(format string, args ...any) {
 	if j.Config.Debug > 0 {
 		j.Tell(format, args...)
 	}
 }
 
-// ID is the id that names the job's directories on its nodes. Where the
-// configuration leaves it open, the manager knows better than the environment.
+// ID returns the id of the job, which is part of the names of its directories on nodes.
+// If the configuration does not set it, the id is that of the resource manager.
 func (j *Job) ID(ctx context.Context) (string, error) {
 	id := j.Config.JobID
 	if j.Config.Source(&j.Config.JobID).Level != config.Default {
@@ -83,7 +85,7 @@ func (j *Job) ID(ctx context.Context) (string, error) {
 	return known, nil
 }
 
-// Nodes are the nodes of the allocation, lost ones included.
+// Nodes returns the nodes of the allocation, including those that are down.
 func (j *Job) Nodes(ctx context.Context) ([]string, error) {
 	if list := j.Config.Nodelist; list != "" {
 		nodes, err := hostlist.Expand(list)
@@ -95,7 +97,7 @@ func (j *Job) Nodes(ctx context.Context) ([]string, error) {
 	return j.Manager.Nodes(ctx)
 }
 
-// Excluded are the nodes that the user does not want to be used.
+// Excluded returns the nodes of SCR_EXCLUDE_NODES, which must not be used.
 func (j *Job) Excluded() ([]string, error) {
 	nodes, err := hostlist.Expand(j.Config.ExcludeNodes)
 	if err != nil {
@@ -104,7 +106,7 @@ func (j *Job) Excluded() ([]string, error) {
 	return nodes, nil
 }
 
-// End is when the allocation ends; zero if that is not known.
+// End returns when the allocation ends; the zero time if that is not known.
 func (j *Job) End(ctx context.Context) time.Time {
 	end, err := j.Manager.End(ctx)
 	if err != nil {
@@ -113,11 +115,11 @@ func (j *Job) End(ctx context.Context) time.Time {
 	return end
 }
 
-// ControlBases and CacheBases are the directories in the nodes below which
-// control files and datasets are.
+// ControlBases returns the directories on nodes below which control files are.
 func (j *Job) ControlBases() []string { return []string{j.Config.CntlBase} }
 
-// CacheBases also has the stores of STORE lines.
+// CacheBases returns the directories on nodes below which datasets are: SCR_CACHE_BASE,
+// and the stores of STORE lines that are enabled and not global.
 func (j *Job) CacheBases() []string {
 	list := []string{j.Config.CacheBase}
 	for _, s := range j.Config.Stores {
@@ -129,8 +131,8 @@ func (j *Job) CacheBases() []string {
 	return list
 }
 
-// Below returns the job's directory below a base. A user or id that is "" is
-// the job's.
+// Below returns the directory of a user's job below a base. If user or id is "", it is
+// that of this job.
 func (j *Job) Below(ctx context.Context, base, user, id string) (string, error) {
 	if user == "" {
 		user = j.Config.UserName
@@ -142,7 +144,8 @@ func (j *Job) Below(ctx context.Context, base, user, id string) (string, error) 
 	return filepath.Join(base, user, "scr."+id), err
 }
 
-// TestRuntime returns all that keeps the commands from working.
+// TestRuntime returns an error for each reason for which the commands of scr_run cannot
+// work: the resource manager does not answer, or other nodes cannot be reached.
 func (j *Job) TestRuntime(ctx context.Context) []error {
 	var bad []error
 	nodes, err := j.Nodes(ctx)
@@ -161,13 +164,13 @@ func (j *Job) TestRuntime(ctx context.Context) []error {
 	return bad
 }
 
-// shell is how commands are run on other nodes.
+// shell returns the way to run commands on other nodes.
 func (j *Job) shell() shell {
 	return findShell(j.Config.RemoteShell, j.Manager.Name() == "Slurm")
 }
 
-// OnNodes runs a command on nodes at the same time and returns the answer of
-// each. limit is what a node may take.
+// OnNodes runs a command on nodes at the same time and returns the answer of each, by
+// node. limit is how long the command may take on a node.
 func (j *Job) OnNodes(ctx context.Context, nodes []string, limit time.Duration, argv ...string) map[string]Answer {
 	return onNodes(ctx, j.shell(), nodes, limit, argv)
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/goscr/goscr/internal/report"
 )
 
-// Prerun prepares the prefix directory for the runs of an allocation. It removes what
-// the last allocation has left there: how many nodes its runs have used, and that the
+// Prerun prepares the prefix directory for the runs of an allocation. It removes two
+// records of the previous allocation: how many nodes its runs have used, and that the
 // program has finished.
 func (j *Job) Prerun() error {
-	if err := os.MkdirAll(filepath.Join(j.Prefix, prefix.Metadata), 0o777); err != nil {
+	if err := hash.MakeDirs(filepath.Join(j.Prefix, prefix.Metadata)); err != nil {
 		return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)
 	}
 	if err := halt.Begin(j.Prefix, 0); err != nil {
@@ -31,20 +31,20 @@ func (j *Job) Prerun() error {
 	return nil
 }
 
-func (j *Job) nodesFile() string { return filepath.Join(j.Prefix, prefix.Metadata, "nodes.scr") }
+func (j *Job) nodesFile() string { return prefix.NodesFile(j.Prefix) }
 
-// NodesUsed is how many nodes the last run has used; 0 if none has come far
-// enough to say so.
+// NodesUsed returns how many nodes the last run has used; 0 if no run has called
+// SCR_Init yet.
 func (j *Job) NodesUsed() (int, error) {
-	h, err := hash.ReadWithLock(j.nodesFile())
+	n, err := prefix.ReadNodes(j.nodesFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
-	n, _ := h.Int("NODES")
-	return int(n), err
+	return n, err
 }
 
-// Needed is how many nodes the program needs of those of the allocation.
+// Needed returns how many nodes of the allocation the program needs, and why: the
+// parameter or the rule that the number is from.
 func (j *Job) Needed(nodes []string) (n int, why string, err error) {
 	if n := j.Config.MinNodes; n > 0 {
 		return n, "SCR_MIN_NODES", nil
@@ -54,21 +54,22 @@ func (j *Job) Needed(nodes []string) (n int, why string, err error) {
 		return n, "as many as the last run used", err
 	}
 	excluded, err := j.Excluded()
-	return len(hostlist.Minus(nodes, excluded)), "all, as SCR_MIN_NODES does not say otherwise", err
+	return len(hostlist.Minus(nodes, excluded)), "all, because SCR_MIN_NODES is not set", err
 }
 
-// haltReason is why the job should stop according to the halt file, "" if it should not.
+// haltReason returns why the job should stop according to the halt file, "" if it should
+// not stop.
 func (j *Job) haltReason(now time.Time) (string, error) {
 	return halt.Reason(j.Prefix, func() time.Time { return time.Time{} }, now)
 }
 
-// ShouldStop says why no run should be started on what is left of nodes, "" if
-// one may be.
+// ShouldStop returns why no run should be started on those of nodes that are not down,
+// "" if a run may be started. end is when the allocation ends, zero if not known.
 func (j *Job) ShouldStop(nodes []string, down map[string]string, end, now time.Time) (string, error) {
 	if reason, err := j.haltReason(now); err != nil {
 		return "", err
 	} else if reason != "" {
-		return reason + " (scr_halt --remove takes back what was asked for)", nil
+		return reason + " (scr_halt --remove cancels this)", nil
 	}
 	if margin := j.Config.HaltTime; !end.IsZero() && !now.Before(end.Add(-margin)) {
 		return fmt.Sprintf("the allocation ends at %s, in %v", end.Format(time.DateTime), end.Sub(now).Round(time.Second)), nil

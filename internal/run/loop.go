@@ -18,66 +18,67 @@ import (
 	"github.com/goscr/goscr/internal/report"
 )
 
-// Loop starts a program again and again until it is done or a reason to stop comes up.
+// Loop starts a program repeatedly, until it has finished or there is a reason to stop.
 type Loop struct {
 	*Job
 	Launcher batch.Launcher
-	Argv     []string // the launcher with its arguments
-	First    []string // program to start where there is no checkpoint, after Argv; nil if Argv has it
-	Again    []string // ... and where there is one; nil for First
+	Argv     []string // the launcher with its arguments, and possibly the program
+	First    []string // program and arguments if there is no checkpoint; nil if they are in Argv
+	Again    []string // program and arguments if there is a checkpoint; nil: the same as First
 
-	In      io.Reader // of the program
-	Stdout  io.Writer
-	Stderr  io.Writer
-	Signals <-chan os.Signal
-	Poll    time.Duration // how often the prefix directory is read; 0: a second
-	Grace   time.Duration // what a run may take to end when told to; 0: 10 s
+	In      io.Reader        // standard input of the launcher
+	Stdout  io.Writer        // ... its standard output
+	Stderr  io.Writer        // ... its standard error
+	Signals <-chan os.Signal // signals that this process receives
+	Poll    time.Duration    // interval at which the prefix directory is read; 0: 1 s
+	Grace   time.Duration    // time a run has to end after SIGTERM; 0: 10 s
 
 	alloc allocation
 	past  history
 }
 
-// allocation is what the job may use.
+// allocation has the properties of the job's allocation.
 type allocation struct {
-	id    string
-	nodes []string
-	slots map[string]int    // of the host file
+	id    string            // of the job
+	nodes []string          // all nodes
+	slots map[string]int    // slots of nodes, from the host file
 	end   time.Time         // zero: not known
-	down  map[string]string // nodes that are not used any more, and why
+	down  map[string]string // nodes that are no longer used, with the reason
 }
 
-// history is what has happened since the loop began.
+// history records events since the loop began.
 type history struct {
-	status       int           // of the last run; 1 before the first
-	fruitless    []attempt     // the last runs, if all have failed without a new checkpoint
-	longestStart time.Duration // that a run has taken to SCR_Init
-	signal       os.Signal     // that asks for the end of the job
-	haltAtOnce   bool          // scr_halt --immediate asks for it
+	status       int           // exit status of the last run; 1 before the first
+	fruitless    []attempt     // the latest runs, as far as they have failed without a new checkpoint
+	longestStart time.Duration // the longest time that a run has taken to call SCR_Init
+	signal       os.Signal     // signal that has asked to end the job
+	haltAtOnce   bool          // scr_halt --immediate has asked to end it
 }
 
 // attempt is a run that has ended.
 type attempt struct {
 	number int
 	status int
-	what   string   // how it ended, in words
+	what   string   // how it ended, for messages
 	gained bool     // it has completed a checkpoint
 	hung   bool     // the watchdog has ended it
-	lost   []string // nodes that went down with it
+	lost   []string // nodes that went down during the run
 }
 
-// maxFruitless runs in a row without a new checkpoint end the job.
+// maxFruitless is the number of consecutive runs without a new checkpoint that end the
+// job.
 const maxFruitless = 3
 
-// stop says why the program is not started again. A nil *stop is none.
+// stop says why the program is not started again. A nil *stop means that it is.
 type stop struct {
 	why    string
-	status int
-	done   bool // there is nothing left to compute
+	status int  // exit status of the job
+	done   bool // the program has finished its computation
 }
 
 // Run prepares the prefix directory, runs the program, and afterwards copies datasets to
-// the prefix directory that only the nodes have. It returns the exit status of the last
-// run, or 1 if there was none.
+// the prefix directory that are only in the caches of nodes. It returns the exit status
+// of the last run, or 1 if there was none.
 func (l *Loop) Run(ctx context.Context) (int, error) {
 	if l.Poll == 0 {
 		l.Poll = time.Second
@@ -103,7 +104,8 @@ func (l *Loop) Run(ctx context.Context) (int, error) {
 	return l.finish(ctx, last)
 }
 
-// runDisabled is Run for SCR_ENABLE=0: one run, of which only signals are passed on.
+// runDisabled replaces Run if SCR_ENABLE=0: it runs the program once and forwards signals
+// to it, and does nothing else.
 func (l *Loop) runDisabled() (int, error) {
 	p, err := start(batch.Launch{Argv: append(slices.Clone(l.Argv), l.First...)}, l.In, l.Stdout, l.Stderr)
 	if err != nil {
@@ -119,7 +121,8 @@ func (l *Loop) runDisabled() (int, error) {
 	}
 }
 
-// prepare finds out all that does not change from run to run.
+// prepare finds out the properties of the allocation, which are the same for all runs,
+// and prepares the prefix directory.
 func (l *Loop) prepare(ctx context.Context) error {
 	var err error
 	if l.alloc.nodes, err = l.Nodes(ctx); err != nil {
@@ -165,7 +168,7 @@ func (l *Loop) runs(ctx context.Context) (*stop, error) {
 func (l *Loop) finish(ctx context.Context, last *stop) (int, error) {
 	l.Tell("the job is over: %s", last.why)
 	if last.done && l.Config.Flush == 0 {
-		l.Detail("checkpoints stay where they are: the program has done its work, and SCR_FLUSH=0")
+		l.Detail("checkpoints stay in the cache: the program has finished, and SCR_FLUSH=0")
 		return last.status, l.postrunOutput(ctx, l.alloc.nodes, l.alloc.down)
 	}
 	if err := l.Postrun(ctx, l.alloc.down); err != nil {
@@ -180,7 +183,7 @@ func (l *Loop) finish(ctx context.Context, last *stop) (int, error) {
 // before decides whether to start another run.
 func (l *Loop) before(ctx context.Context, number int) *stop {
 	if most := l.Config.Runs; most >= 0 && number > most {
-		return &stop{why: fmt.Sprintf("SCR_RUNS=%d runs are all there may be", most), status: l.past.status}
+		return &stop{why: fmt.Sprintf("the limit of SCR_RUNS=%d is reached", most), status: l.past.status}
 	}
 	if _, err := l.findLost(ctx); err != nil {
 		return &stop{why: err.Error(), status: 1}
@@ -198,7 +201,8 @@ func (l *Loop) before(ctx context.Context, number int) *stop {
 	return nil
 }
 
-// pendingSignal handles the signals that came while no program ran.
+// pendingSignal returns a stop if one of the signals that were received while no program
+// ran asks to end the job.
 func (l *Loop) pendingSignal() *stop {
 	for len(l.Signals) > 0 {
 		if s := <-l.Signals; endsJob(s) {
@@ -208,8 +212,8 @@ func (l *Loop) pendingSignal() *stop {
 	return nil
 }
 
-// findLost finds out which nodes can still be used, and returns those that were used
-// until now and cannot be any more.
+// findLost checks the nodes of the allocation, adds those that cannot be used any more to
+// l.alloc.down, and returns them.
 func (l *Loop) findLost(ctx context.Context) (lost []string, err error) {
 	down, err := l.Down(ctx, l.alloc.nodes, l.alloc.down, false)
 	if err != nil {
@@ -234,13 +238,14 @@ func (l *Loop) findLost(ctx context.Context) (lost []string, err error) {
 
 // ------------------------------------------------------------------------ a run
 
-// once runs the program.
+// once runs the program once.
 func (l *Loop) once(ctx context.Context, number int) (attempt, error) {
 	progress, err := prefix.ReadProgress(l.Prefix)
 	if err != nil {
 		return attempt{}, err
 	}
-	// What an earlier run has left there does not count.
+	// An earlier run may have ended while it read a checkpoint. That says nothing about
+	// this run.
 	if err := prefix.EndRestart(l.Prefix); err != nil {
 		return attempt{}, err
 	}
@@ -253,15 +258,16 @@ func (l *Loop) once(ctx context.Context, number int) (attempt, error) {
 		return attempt{}, err
 	}
 	l.watch(ctx, r)
-	l.past.haltAtOnce = l.past.haltAtOnce || l.isHaltedAtOnce(r) // the program may have seen it first
+	l.past.haltAtOnce = l.past.haltAtOnce || l.isHaltedAtOnce(r) // the program may have read the halt file before watch did
 	a := attempt{number: number, status: r.status(), hung: r.hung, gained: l.hasGained(progress.Latest)}
 	a.what = fmt.Sprintf("exit status %d after %v", a.status, time.Since(r.start.began).Round(100*time.Millisecond))
 	l.Tell("run %d: %s", number, a.what)
 	return a, nil
 }
 
-// hasGained reports whether there is a checkpoint that was begun after a time. Its number
-// would not do: a run that has gone back to an older checkpoint uses numbers again.
+// hasGained reports whether there is a checkpoint that was begun after since. Ids cannot
+// be compared instead, because a run that restarts from an older checkpoint uses later
+// ids again.
 func (l *Loop) hasGained(since time.Time) bool {
 	now, err := prefix.ReadProgress(l.Prefix)
 	if err != nil {
@@ -272,7 +278,7 @@ func (l *Loop) hasGained(since time.Time) bool {
 
 // ----------------------------------------------------------------- after a run
 
-// after decides what the end of a run means.
+// after decides, when a run has ended, whether the program is started again.
 func (l *Loop) after(ctx context.Context, a attempt) *stop {
 	if s := l.wasAsked(a); s != nil {
 		return s
@@ -290,7 +296,7 @@ func (l *Loop) after(ctx context.Context, a attempt) *stop {
 	return l.countFruitless(a)
 }
 
-// wasAsked stops a job whose end somebody has asked for.
+// wasAsked returns a stop if scr_halt --immediate or a signal has asked to end the job.
 func (l *Loop) wasAsked(a attempt) *stop {
 	switch {
 	case l.past.haltAtOnce:
@@ -301,9 +307,10 @@ func (l *Loop) wasAsked(a attempt) *stop {
 	return nil
 }
 
-// hasFinished stops a job whose program is at its end.
+// hasFinished returns a stop if the program has ended with status 0, or has called
+// SCR_Finalize.
 func (l *Loop) hasFinished(a attempt) *stop {
-	if a.status == 0 { // perhaps because somebody has halted it
+	if a.status == 0 { // the program may have ended because it was told to halt
 		why, err := l.haltReason(time.Now())
 		return &stop{why: "the program has ended by itself", done: err == nil && why == ""}
 	}
@@ -317,16 +324,17 @@ func (l *Loop) hasFinished(a attempt) *stop {
 	return nil
 }
 
-// terminated is the status of a program that SIGTERM has ended.
+// terminated is the exit status of a program that was ended by SIGTERM.
 const terminated = 128 + int(unix.SIGTERM)
 
-// lateSignal is how long before the end of the allocation a SIGTERM to the program that
-// is not ours is taken for the resource manager's: Slurm's --signal=TERM@60, without B:,
-// reaches the program alone, and up to a minute early.
+// lateSignal is the time before the end of the allocation in which a SIGTERM to the
+// program, which we have not sent, is assumed to come from the resource manager. Slurm's
+// --signal=TERM@60, without B:, signals only the program, and up to a minute early.
 const lateSignal = 6 * time.Minute
 
-// blameProgram handles a run that has failed with all nodes up: the resource manager may
-// have ended it, or the checkpoint that it was reading is the reason.
+// blameProgram handles a run that has failed although all nodes are up. It returns a stop
+// if the resource manager has ended the run. If the program was reading a checkpoint, this
+// checkpoint is assumed to be the reason, and no run restarts from it again.
 func (l *Loop) blameProgram(a attempt) *stop {
 	if len(a.lost) > 0 || a.hung {
 		return nil
@@ -339,12 +347,13 @@ func (l *Loop) blameProgram(a attempt) *stop {
 		l.Tell("%v", err)
 	}
 	if name != "" {
-		l.Tell("the program died while it read checkpoint %s, with all nodes up; the next run takes an older one", name)
+		l.Tell("the program died while it read checkpoint %s, with all nodes up; the next run restarts from an older one", name)
 	}
 	return nil
 }
 
-// countFruitless stops a job whose last runs have all failed without a new checkpoint.
+// countFruitless returns a stop if the last maxFruitless runs have failed without
+// completing a checkpoint.
 func (l *Loop) countFruitless(a attempt) *stop {
 	if a.gained {
 		l.past.fruitless = nil
@@ -362,9 +371,9 @@ func (l *Loop) countFruitless(a attempt) *stop {
 			lost++
 		}
 	}
-	advice := "no node was lost, so look for the reason in the program's own output"
+	advice := "no node was lost, so look for the reason in the output of the program"
 	if lost > 0 {
-		advice = fmt.Sprintf("%d of them lost a node before their first checkpoint; checkpoint more often, or have the nodes looked at", lost)
+		advice = fmt.Sprintf("%d of them lost a node before their first checkpoint; checkpoint more often, or have the nodes checked", lost)
 	}
 	return &stop{why: fmt.Sprintf("%d runs in a row have failed without completing a checkpoint (%s): %s", len(runs), strings.Join(runs, ", "), advice), status: a.status}
 }

@@ -355,7 +355,7 @@ func TestLoop_ProgressFromAnOlderCheckpoint(t *testing.T) {
 func TestLoop_Runs(t *testing.T) {
 	l := newLab(t, "checkpoint 1; exit 1", "checkpoint 2; exit 7", "finalize")
 	t.Setenv("SCR_RUNS", "2")
-	l.run(t, 7, "SCR_RUNS=2 runs")
+	l.run(t, 7, "the limit of SCR_RUNS=2 is reached")
 }
 
 func TestLoop_DiesWhileReading(t *testing.T) {
@@ -436,9 +436,9 @@ func TestLoop_LearnsHowLongAStartTakes(t *testing.T) {
 	must(t, job.Prerun())
 	loop := &Loop{Job: job, Launcher: batch.Launcher{}}
 	start := func(number int) *running {
-		inited, err := newSign(job.nodesFile())
+		initCalled, err := newFileChange(job.nodesFile())
 		must(t, err)
-		return &running{number: number, inited: inited, start: starter{began: time.Unix(1000, 0),
+		return &running{number: number, initCalled: initCalled, start: starter{began: time.Unix(1000, 0),
 			limit: startLimit(0, true, loop.past.longestStart)}}
 	}
 	at := func(seconds int64) time.Time { return time.Unix(1000+seconds, 0) }
@@ -448,7 +448,7 @@ func TestLoop_LearnsHowLongAStartTakes(t *testing.T) {
 	}
 	loop.hasNotStarted(r, at(120))
 	loop.hasNotStarted(r, at(300))
-	if said := l.said.String(); strings.Count(said, "run 1 has not come to SCR_Init in 2m0s") != 1 || strings.Contains(said, "5m0s") {
+	if said := l.said.String(); strings.Count(said, "run 1 has not called SCR_Init in 2m0s") != 1 || strings.Contains(said, "5m0s") {
 		t.Error(said)
 	}
 	if why := loop.hasNotStarted(r, at(100000)); why != "" {
@@ -684,7 +684,7 @@ func TestCheckDirs(t *testing.T) {
 	must(t, CheckDirs(dir+":1k", true))
 	must(t, os.WriteFile(dir+"/file", nil, 0o600))
 	for list, want := range map[string]string{
-		dir + ":99999999999999999": "are wanted",
+		dir + ":99999999999999999": "are needed",
 		dir + "/new," + dir + ":x": "number of bytes",
 		dir + "/file":              "not a directory",
 		"/proc/none," + dir:        "/proc/none",
@@ -765,7 +765,7 @@ func TestOnNodes_OneLostAmongMany(t *testing.T) {
 	for i := range 300 {
 		nodes = append(nodes, fmt.Sprintf("n%d", i))
 	}
-	got := l.job(t).OnNodes(t.Context(), nodes, 20*time.Second, "true")
+	got := l.job(t).OnNodes(t.Context(), nodes, time.Hour, "true")
 	for _, n := range nodes {
 		if a, ok := got[n]; !ok || (a.Err == nil) == (n == "n77") {
 			t.Errorf("%s: %+v", n, a)

@@ -10,10 +10,11 @@ import (
 	"github.com/goscr/goscr/internal/config"
 )
 
-// forever is longer than any allocation.
+// forever is a time limit that is longer than any allocation.
 const forever = 365 * 24 * time.Hour
 
-// copiesInBackground reports whether the program wants scr_transfer on its nodes.
+// copiesInBackground reports whether the configuration asks for scr_transfer to copy
+// datasets of any store.
 func (j *Job) copiesInBackground() bool {
 	if !j.Config.FlushAsync {
 		return false
@@ -25,9 +26,9 @@ func (j *Job) copiesInBackground() bool {
 }
 
 // startMovers starts scr_transfer on nodes for as long as the job runs, if the
-// configuration asks for it: the resource manager may end a process that the program has
-// started itself together with the program. stop ends them; what they have not copied by
-// then is scavenged.
+// configuration asks for it. The program could start it too, but the resource manager may
+// end such a process together with the program. stop ends them; datasets that they have
+// not copied by then are scavenged.
 func (j *Job) startMovers(ctx context.Context, nodes []string) (stop func(), err error) {
 	if !j.copiesInBackground() || len(nodes) == 0 {
 		return func() {}, nil
@@ -51,7 +52,8 @@ func (j *Job) startMovers(ctx context.Context, nodes []string) (stop func(), err
 			}
 		}()
 	}
-	// OnNodes waits for the command on this node before it asks the others.
+	// OnNodes runs the command on this node to its end before it starts it on other
+	// nodes, so this node needs a call of its own.
 	self, _ := os.Hostname() // "" if it has none
 	var others []string
 	for _, n := range nodes {

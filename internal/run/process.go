@@ -14,22 +14,22 @@ import (
 	"github.com/goscr/goscr/internal/batch"
 )
 
-// process is a launcher that runs.
+// process is a launcher process.
 type process struct {
 	cmd   *exec.Cmd
 	done  chan struct{} // closed when it has ended
-	err   error         // of Wait
-	group bool          // it is the first of a process group of its own
+	err   error         // of Wait, valid when done is closed
+	group bool          // it is the leader of a process group of its own
 }
 
-// start begins a launch with the standard streams of this process.
+// start starts a launcher with the given standard streams.
 func start(l batch.Launch, in io.Reader, out, problems io.Writer) (*process, error) {
 	cmd := exec.Command(l.Argv[0], l.Argv[1:]...)
 	cmd.Env = append(os.Environ(), l.Env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, problems
 	p := &process{cmd: cmd, done: make(chan struct{}), group: !isTerminal()}
-	// At a terminal, Ctrl-C has to reach the launcher as well, and the program may
-	// want to read, so the launcher stays in our process group there.
+	// If stdin is a terminal, the launcher stays in our process group, so that Ctrl-C
+	// reaches it too, and the program can read from the terminal.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: p.group}
 	if err := cmd.Start(); err != nil {
 		return nil, err
@@ -46,15 +46,15 @@ func isTerminal() bool {
 	return err == nil
 }
 
-// signal passes a signal on, to the launcher alone: it tells its ranks.
+// signal sends a signal to the launcher only, which forwards it to the ranks.
 func (p *process) signal(s os.Signal) {
 	if s == os.Interrupt && !p.group {
-		return // the terminal has told it
+		return // the terminal has sent it to the whole process group
 	}
 	_ = p.cmd.Process.Signal(s) // it may have ended
 }
 
-// kill ends the launcher and all that it has started on this node.
+// kill kills the launcher, and the other processes of its group on this node.
 func (p *process) kill() {
 	if p.group {
 		_ = unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL)
@@ -62,7 +62,8 @@ func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 }
 
-// ended waits for the end, at most for a time.
+// ended waits until the launcher has ended, but not longer than limit, and reports
+// whether it has ended.
 func (p *process) ended(limit time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -74,7 +75,7 @@ func (p *process) ended(limit time.Duration) bool {
 	}
 }
 
-// status is the exit status as a shell has it.
+// status returns the exit status in the way of a shell: 128 + n after signal n.
 func (p *process) status() int {
 	var exit *exec.ExitError
 	switch {
@@ -94,9 +95,9 @@ type stepper interface {
 	Steps(ctx context.Context) ([]string, error)
 }
 
-// end ends a run: by SIGTERM, so that the launcher can clean up; after grace, by
-// killing its job steps; at last by killing the launcher. earlier are the job steps that
-// were there before the run.
+// end ends a run. It sends SIGTERM, so that the launcher can clean up; if that has not
+// ended after grace, it kills the job steps of the run; and if that does not help within
+// grace, it kills the launcher. earlier are the job steps that existed before the run.
 func (j *Job) end(ctx context.Context, p *process, earlier []string, grace time.Duration) {
 	p.signal(unix.SIGTERM)
 	if p.ended(grace) {
@@ -104,7 +105,7 @@ func (j *Job) end(ctx context.Context, p *process, earlier []string, grace time.
 	}
 	j.Detail("the launcher does not end within %v of SIGTERM", grace)
 	if m, ok := j.Manager.(stepper); ok {
-		j.killSteps(ctx, m, earlier)
+		j.killNewSteps(ctx, m, earlier)
 		if p.ended(grace) {
 			return
 		}
@@ -113,7 +114,8 @@ func (j *Job) end(ctx context.Context, p *process, earlier []string, grace time.
 	<-p.done
 }
 
-func (j *Job) killSteps(ctx context.Context, m stepper, earlier []string) {
+// killNewSteps kills the job steps that are not in earlier.
+func (j *Job) killNewSteps(ctx context.Context, m stepper, earlier []string) {
 	steps, err := m.Steps(ctx)
 	if err != nil {
 		j.Tell("%v", err)

@@ -18,17 +18,17 @@ import (
 	"github.com/goscr/goscr/internal/hostlist"
 )
 
-// Answer is what a command on a node has said.
+// Answer is the result of a command on a node.
 type Answer struct {
-	Out    string // both its outputs
-	Status int    // its exit status
-	Err    error  // it could not be run, or has not answered in time
+	Out    string // stdout and stderr
+	Status int    // exit status
+	Err    error  // the command could not be run, or has not ended in time
 }
 
-// failed reports whether the command could not be run or has returned an error.
+// failed reports whether the command could not be run, or its exit status is not 0.
 func (a Answer) failed() bool { return a.Err != nil || a.Status != 0 }
 
-// lastLine is what a command that failed has said last.
+// lastLine returns the error of a command that failed: Err, or its last line of output.
 func (a Answer) lastLine() string {
 	if a.Err != nil {
 		return a.Err.Error()
@@ -40,12 +40,12 @@ func (a Answer) lastLine() string {
 	return cmp.Or(text, fmt.Sprintf("exit status %d", a.Status))
 }
 
-// fanOut is how many connections there are at a time where each node takes one
-// of its own.
+// fanOut is how many connections are open at a time, if each node needs its own.
 const fanOut = 64
 
 // onNodes runs a command on nodes at the same time and returns the answer of each. limit
-// is what a node may take. On this node the command runs without the shell.
+// is how long the command may take on a node. On this node, the command is run directly,
+// before it is run on the others.
 func onNodes(ctx context.Context, by shell, nodes []string, limit time.Duration, argv []string) map[string]Answer {
 	q := &question{shell: by, limit: limit, argv: argv, answers: map[string]Answer{}, slots: make(chan struct{}, fanOut)}
 	rest := nodes
@@ -61,21 +61,22 @@ func onNodes(ctx context.Context, by shell, nodes []string, limit time.Duration,
 	return q.answers
 }
 
-// question is a command for nodes, with their answers.
+// question is a command to run on nodes, with the answers of the nodes.
 type question struct {
 	shell shell
 	limit time.Duration
 	argv  []string
-	slots chan struct{} // taken by each command that runs
+	slots chan struct{} // a semaphore that limits how many connections are open
 
 	mu      sync.Mutex
 	answers map[string]Answer
 }
 
-// ask asks nodes with one command where the shell has one for many. A node that
-// is lost can keep all others of that command from being asked at all, so those
-// that have not answered are asked once more in smaller groups, and at last
-// each alone: what a lost node costs does not grow with the number of nodes.
+// ask runs the command on nodes. If the shell can reach many nodes by one command, that
+// is tried first. A node that is down can prevent such a command from running on any of
+// its nodes; so it is repeated in fanOut groups for the nodes that have not answered, and
+// finally on each of these alone. In this way the time that a node costs which is down
+// does not grow with the number of nodes.
 func (q *question) ask(ctx context.Context, nodes []string) {
 	size := 1
 	if q.shell.together != nil && len(nodes) > 1 {
@@ -100,7 +101,7 @@ func (q *question) ask(ctx context.Context, nodes []string) {
 	wg.Wait()
 }
 
-// askTogether returns those that have not answered.
+// askTogether runs one command for all nodes, and returns those that have not answered.
 func (q *question) askTogether(ctx context.Context, nodes []string) []string {
 	q.slots <- struct{}{}
 	answers, _ := together(ctx, q.shell, q.limit, nodes, q.argv)
@@ -111,6 +112,7 @@ func (q *question) askTogether(ctx context.Context, nodes []string) []string {
 	return hostlist.Minus(nodes, keys(answers))
 }
 
+// askAlone runs the command on one node.
 func (q *question) askAlone(ctx context.Context, node string) {
 	q.slots <- struct{}{}
 	a := q.shell.alone(ctx, q.limit, node, q.argv)
@@ -120,8 +122,8 @@ func (q *question) askAlone(ctx context.Context, node string) {
 	q.answers[node] = a
 }
 
-// here reports whether a node is this one, whose host name is self. Either name may
-// be with its domain.
+// here reports whether node is the name of this node, whose host name is self. Either
+// name may include the domain.
 func here(node, self string) bool {
 	return node == self || node == "localhost" || strings.HasPrefix(node, self+".") || strings.HasPrefix(self, node+".")
 }
@@ -130,16 +132,18 @@ func keys[V any](m map[string]V) []string { return slices.Collect(maps.Keys(m)) 
 
 // shell is a way to run commands on other nodes.
 type shell struct {
-	needs string // the command that has to be there
-	// together is the command line for many nodes at once, to which a script
-	// is added; each line of output begins with the node's name and a colon.
-	// nil if there is none.
+	needs string // name of the executable that must be installed
+	// together returns a command line for many nodes, to which the result of script is
+	// appended. Each line of its output must begin with the name of a node and a colon.
+	// It is nil if the shell can reach only one node at a time.
 	together func(nodes []string, limit time.Duration) []string
-	// width is how many of them it asks at a time; 0: all.
+	// width is on how many nodes the command of together runs at a time; 0: all.
 	width int
-	// script is what it is given.
+	// script returns the arguments that make the command of together run argv, and print
+	// exitMark and the exit status after it.
 	script func(argv []string) []string
-	alone  func(ctx context.Context, limit time.Duration, node string, argv []string) Answer
+	// alone runs argv on one node.
+	alone func(ctx context.Context, limit time.Duration, node string, argv []string) Answer
 }
 
 var (
@@ -148,8 +152,8 @@ var (
 	sshShell  = shell{needs: "ssh", alone: sshAlone}
 )
 
-// findShell returns the shell of a name that SCR_REMOTE_SHELL accepts; for AUTO it is
-// srun under Slurm, else pdsh where it is installed, else ssh.
+// findShell returns the shell for a value of SCR_REMOTE_SHELL. AUTO selects srun under
+// Slurm, otherwise pdsh if it is installed, otherwise ssh.
 func findShell(name string, underSlurm bool) shell {
 	if name == "AUTO" {
 		name = "SSH"
@@ -169,43 +173,44 @@ func findShell(name string, underSlurm bool) shell {
 	return sshShell
 }
 
-// exitMark begins the line with the exit status of a command, after what it has printed.
+// exitMark begins the line with the exit status of a command, which follows its output.
 const exitMark = "scr-exit-status"
 
-// srunCommand starts one process on each node. It shares the processors with
-// the program, or would wait for it to end, and does not fail as a whole.
+// srunCommand starts one process on each node. With SLURM_OVERLAP these processes share
+// processors with the program; otherwise srun would wait until the program ends. If one
+// process fails, the others go on.
 func srunCommand(nodes []string, _ time.Duration) []string {
 	n := strconv.Itoa(len(nodes))
 	return []string{"env", "SLURM_OVERLAP=1", "SLURM_KILL_BAD_EXIT=0", "srun", "--nodes=" + n, "--ntasks=" + n, "--ntasks-per-node=1",
 		"--nodelist=" + strings.Join(nodes, ","), "--no-kill", "--quiet", "--mpi=none", "--input=none", "--mem=0", "--immediate=10"}
 }
 
-// srunScript puts the name of the node before each line: srun would write the number of
-// the task.
+// srunScript prints the name of the node at the beginning of each line. srun itself can
+// only print the number of the task.
 func srunScript(argv []string) []string {
 	return append([]string{"sh", "-c", `out=$("$@" 2>&1); rc=$?
 		printf '%s\n` + exitMark + ` %s\n' "$out" "$rc" | sed "s/^/$SLURMD_NODENAME: /"`, "sh"}, argv...)
 }
 
-// srunAlone returns what srun says if it does not reach the node. In a job that was
-// cancelled, Slurm starts nothing more, although the batch script goes on for a while
-// (KillWait); then ssh may still reach the node.
+// srunAlone runs a command on one node by srun. After a job was cancelled, Slurm starts
+// no more job steps, although the batch script may run for some time (KillWait); then
+// srunAlone uses ssh. If srun does not reach the node, the error contains its message.
 func srunAlone(ctx context.Context, limit time.Duration, node string, argv []string) Answer {
 	srun := shell{together: srunCommand, script: srunScript}
-	answers, said := together(ctx, srun, limit, []string{node}, argv)
+	answers, all := together(ctx, srun, limit, []string{node}, argv)
 	if a, ok := answers[node]; ok {
 		return a
 	}
-	if slurmIsDone(said.Out) {
+	if slurmIsDone(all.Out) {
 		return sshAlone(ctx, limit, node, argv)
 	}
-	if said.Err == nil {
-		said.Err = errors.New(cmp.Or(said.lastLine(), "no answer"))
+	if all.Err == nil {
+		all.Err = errors.New(cmp.Or(all.lastLine(), "no answer"))
 	}
-	return Answer{Err: fmt.Errorf("srun does not reach it: %w", said.Err)}
+	return Answer{Err: fmt.Errorf("srun does not reach it: %w", all.Err)}
 }
 
-// slurmIsDone recognizes what srun says of a job that is ending.
+// slurmIsDone reports whether the output of srun says that the job is ending.
 func slurmIsDone(text string) bool {
 	return strings.Contains(text, "has expired") || strings.Contains(text, "xpired or invalid job") || strings.Contains(text, "already completing")
 }
@@ -214,28 +219,29 @@ func pdshCommand(nodes []string, limit time.Duration) []string {
 	return []string{"env", "PDSH_RCMD_TYPE=ssh", "pdsh", "-f", strconv.Itoa(fanOut), "-t", "5", "-u", strconv.Itoa(seconds(limit)), "-w", strings.Join(nodes, ",")}
 }
 
-// seconds rounds up.
+// seconds returns d in seconds, rounded up.
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
-// pdshScript is one argument: pdsh hands it to the shell on the node, and
-// takes % for its own.
+// pdshScript returns one argument, which the shell on the node executes. pdsh replaces
+// sequences that begin with %, so each % is doubled.
 func pdshScript(argv []string) []string {
-	// The empty line is for commands whose last line has no end.
+	// The first echo ends the last line of output, if the command has not done that.
 	text := quote(argv) + " 2>&1; rc=$?; echo; echo " + exitMark + " $rc"
 	return []string{strings.ReplaceAll(text, "%", "%%")}
 }
 
-// sshAlone needs keys that ask for no password, as it cannot ask.
+// sshAlone runs a command on one node by ssh. It needs keys without a passphrase, because
+// it runs without a terminal.
 func sshAlone(ctx context.Context, limit time.Duration, node string, argv []string) Answer {
 	a := locally(ctx, limit, []string{"ssh", "-n", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-o", "StrictHostKeyChecking=no", node, quote(argv)})
-	if a.Err == nil && a.Status == 255 { // ssh itself
+	if a.Err == nil && a.Status == 255 { // the status of ssh itself when it fails
 		line, _, _ := strings.Cut(strings.TrimSpace(a.Out), "\n")
 		a.Err = fmt.Errorf("ssh does not reach it: %s", line)
 	}
 	return a
 }
 
-// quote writes a command line for a shell.
+// quote returns a command line that a shell splits into argv.
 func quote(argv []string) string {
 	words := make([]string, len(argv))
 	for i, a := range argv {
@@ -264,14 +270,15 @@ func locally(ctx context.Context, limit time.Duration, argv []string) Answer {
 	return a
 }
 
-// together runs a command on many nodes and separates the answers. A node whose exit
-// status is missing has not answered; all is what the command said for all of them.
+// together runs a command on many nodes and separates their answers. A node whose exit
+// status is missing in the output has not answered, and is not in answers. all is the
+// answer of the command that reached the nodes, with the output of all of them.
 func together(ctx context.Context, by shell, limit time.Duration, nodes, argv []string) (answers map[string]Answer, all Answer) {
-	whole := limit
+	total := limit
 	if by.width > 0 {
-		whole *= time.Duration((len(nodes) + by.width - 1) / by.width)
+		total *= time.Duration((len(nodes) + by.width - 1) / by.width)
 	}
-	all = locally(ctx, whole, append(by.together(nodes, limit), by.script(argv)...))
+	all = locally(ctx, total, append(by.together(nodes, limit), by.script(argv)...))
 	lines := map[string][]string{}
 	answers = map[string]Answer{}
 	known := map[string]bool{}
@@ -280,7 +287,7 @@ func together(ctx context.Context, by shell, limit time.Duration, nodes, argv []
 	}
 	for line := range strings.Lines(all.Out) {
 		node, text, ok := strings.Cut(strings.TrimRight(line, "\n"), ": ")
-		node = strings.TrimSuffix(node, ":") // of an empty line
+		node = strings.TrimSuffix(node, ":") // an empty line of output has no space after the colon
 		if !known[node] {
 			continue
 		}

@@ -4,32 +4,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/scavenge"
 )
 
-// copyTime bounds the copy of a dataset where the allocation has no known end.
+// copyTime limits the copy of a dataset if the end of the allocation is not known.
 const copyTime = 6 * time.Hour
 
-// Postrun copies to the prefix directory what only the nodes have: all output datasets,
-// and the newest checkpoint that is complete or can be rebuilt. down are nodes that are
-// known to be lost; nil: it finds out.
+// Postrun copies datasets to the prefix directory that are only in the caches of nodes:
+// all outputs, and the newest checkpoint that is complete or can be rebuilt. down are the
+// nodes that are down, with the reasons; if it is nil, Postrun checks the nodes.
 func (j *Job) Postrun(ctx context.Context, down map[string]string) error {
 	list, err := prefix.OnlyInCache(j.Prefix)
 	if err != nil {
 		return err
 	}
 	if len(list) == 0 {
-		j.Detail("nothing is to be scavenged")
+		j.Detail("there is nothing to scavenge")
 		return nil
 	}
 	nodes, err := j.Nodes(ctx)
@@ -44,6 +44,7 @@ func (j *Job) Postrun(ctx context.Context, down map[string]string) error {
 	return errors.Join(j.scavengeOutput(ctx, list, nodes, down), j.scavengeNewest(ctx, list, nodes, down))
 }
 
+// scavengeOutput scavenges the outputs in list. It goes on after an error.
 func (j *Job) scavengeOutput(ctx context.Context, list []prefix.Unflushed, nodes []string, down map[string]string) error {
 	var failed error
 	for _, d := range list {
@@ -54,7 +55,7 @@ func (j *Job) scavengeOutput(ctx context.Context, list []prefix.Unflushed, nodes
 	return failed
 }
 
-// postrunOutput is Postrun for output datasets alone.
+// postrunOutput is Postrun for outputs only.
 func (j *Job) postrunOutput(ctx context.Context, nodes []string, down map[string]string) error {
 	list, err := prefix.OnlyInCache(j.Prefix)
 	if err != nil {
@@ -63,8 +64,9 @@ func (j *Job) postrunOutput(ctx context.Context, nodes []string, down map[string
 	return j.scavengeOutput(ctx, list, nodes, down)
 }
 
-// scavengeNewest tries checkpoints from the newest to older ones until one is in the
-// prefix directory. It stops at those that are older than one that is there already.
+// scavengeNewest tries to scavenge checkpoints, the newest first, until it has succeeded
+// with one. It does not try those that are older than the newest one in the prefix
+// directory.
 func (j *Job) scavengeNewest(ctx context.Context, list []prefix.Unflushed, nodes []string, down map[string]string) error {
 	flushed, err := prefix.NewestFlushed(j.Prefix)
 	if err != nil {
@@ -84,14 +86,15 @@ func (j *Job) scavengeNewest(ctx context.Context, list []prefix.Unflushed, nodes
 	return failed
 }
 
-// Scavenge copies a dataset from the nodes to the prefix directory, in two
-// rounds: each node copies what its ranks have written; then, if some node could
-// not, the others copy what they keep of it. What is still missing is rebuilt.
+// Scavenge copies a dataset from the nodes to the prefix directory in two rounds. In the
+// first, each node copies the files of its own ranks. In the second, if some nodes are
+// down or have failed, the other nodes copy the files of these nodes' ranks of which they
+// have copies (PARTNER). Then scr_index --build rebuilds missing files.
 func (j *Job) Scavenge(ctx context.Context, d prefix.Unflushed, nodes []string, down map[string]string) error {
 	began := time.Now()
 	up := hostlist.Minus(nodes, keys(down))
 	if len(up) == 0 {
-		return fmt.Errorf("dataset %s cannot be scavenged: no node is left", d.Name)
+		return fmt.Errorf("dataset %d (%s) cannot be scavenged: no node is left", d.ID, d.Name)
 	}
 	limit := copyTime
 	if end, err := j.Manager.End(ctx); err == nil && !end.IsZero() {
@@ -112,25 +115,25 @@ func (j *Job) Scavenge(ctx context.Context, d prefix.Unflushed, nodes []string, 
 	if a.failed() {
 		return fmt.Errorf("dataset %d (%s) could not be made whole: %s", d.ID, d.Name, a.lastLine())
 	}
-	j.Tell("dataset %d (%s): in the prefix directory, in %v", d.ID, d.Name, time.Since(began).Round(100*time.Millisecond))
+	j.Tell("dataset %d (%s): in the prefix directory after %v", d.ID, d.Name, time.Since(began).Round(100*time.Millisecond))
 	return nil
 }
 
-// copyCommand is what each node runs. Options come first, then the nodes that
-// are down.
+// copyCommand returns the command that each node runs. The caller appends more options,
+// and then the nodes that are down.
 func (j *Job) copyCommand(ctx context.Context, id int) ([]string, error) {
 	control, err := j.Below(ctx, j.ControlBases()[0], "", "")
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Join(j.Prefix, prefix.Metadata), 0o777); err != nil {
+	if err := hash.MakeDirs(filepath.Join(j.Prefix, prefix.Metadata)); err != nil {
 		return nil, err
 	}
 	return []string{j.Tool, "copy", "--cntldir", control, "--id", strconv.Itoa(id), "--prefix", j.Prefix,
 		"--buf", strconv.FormatInt(j.Config.FileBufSize, 10), "--crc"}, nil
 }
 
-// copyRound has nodes copy, and returns those that could not.
+// copyRound runs argv on nodes, and returns those on which it failed.
 func (j *Job) copyRound(ctx context.Context, nodes []string, limit time.Duration, argv []string) (failed []string) {
 	answers := j.OnNodes(ctx, nodes, limit, argv...)
 	for _, n := range nodes {
@@ -139,7 +142,7 @@ func (j *Job) copyRound(ctx context.Context, nodes []string, limit time.Duration
 			continue
 		}
 		failed = append(failed, n)
-		if strings.Contains(a.Out, scavenge.NothingHere) { // as on every spare
+		if strings.Contains(a.Out, scavenge.NothingHere) { // normal on spare nodes
 			j.Detail("%s: %s", n, scavenge.NothingHere)
 			continue
 		}

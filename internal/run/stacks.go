@@ -16,11 +16,11 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 )
 
-// stacksTime is how long all nodes together may take to write the stacks of their ranks.
+// stacksTime is how long a node may take to write the stacks of its ranks.
 const stacksTime = 30 * time.Second
 
-// keepStacks writes the stacks of the ranks on nodes to files in the prefix
-// directory, .scr/stacks.<run>.<node>.
+// keepStacks writes the stacks of the ranks on nodes to the files
+// .scr/stacks.<run>.<node> in the prefix directory.
 func (j *Job) keepStacks(ctx context.Context, number int, nodes []string) {
 	control, err := j.Below(ctx, j.ControlBases()[0], "", "")
 	if err != nil {
@@ -41,12 +41,13 @@ func (j *Job) keepStacks(ctx context.Context, number int, nodes []string) {
 		kept++
 	}
 	if kept > 0 {
-		j.Tell("where its ranks are stands in %s", filepath.Join(j.Prefix, prefix.Metadata, fmt.Sprintf("stacks.%d.*", number)))
+		j.Tell("the stacks of its ranks are in %s", filepath.Join(j.Prefix, prefix.Metadata, fmt.Sprintf("stacks.%d.*", number)))
 	}
 }
 
-// Stacks writes the stacks of those processes on this node that use a control
-// directory, or have the library loaded.
+// Stacks writes the stacks of the ranks on this node to out: of the processes of this user
+// that have files in the control directory open, or have libscr.so loaded. It returns how
+// many it has found. The error says that no debugger is installed.
 func Stacks(ctx context.Context, control string, out io.Writer) (ranks int, err error) {
 	command, err := debugger()
 	if err != nil {
@@ -73,8 +74,8 @@ func Stacks(ctx context.Context, control string, out io.Writer) (ranks int, err 
 	return ranks, nil
 }
 
-// debugger is the command that writes the stacks of the process whose id
-// follows.
+// debugger returns a command that writes the stacks of a process to stdout. The caller
+// appends the id of the process.
 func debugger() ([]string, error) {
 	for _, command := range [][]string{
 		{"eu-stack", "-p"},
@@ -87,13 +88,14 @@ func debugger() ([]string, error) {
 	return nil, fmt.Errorf("neither eu-stack nor gdb is installed on this node")
 }
 
-// isRank recognizes a rank of the job by the files it has open or the library it has loaded.
+// isRank reports whether the process with directory dir in /proc is a rank of the job.
 func isRank(dir, control string) bool {
 	var st unix.Stat_t
 	if unix.Stat(dir, &st) != nil || int(st.Uid) != os.Geteuid() {
 		return false
 	}
-	// Simulated nodes share the table of processes, but not the host name.
+	// Nodes that are simulated on one machine see each other's processes, but have
+	// different UTS namespaces, for their host names.
 	if mine, err := os.Readlink("/proc/self/ns/uts"); err == nil {
 		if its, err := os.Readlink(dir + "/ns/uts"); err == nil && its != mine {
 			return false

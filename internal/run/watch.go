@@ -18,15 +18,15 @@ import (
 // running is a run that has not ended yet.
 type running struct {
 	*process
-	number  int
-	earlier []string // job steps that were there before
-	start   starter
-	inited  sign      // that it has come to SCR_Init
-	dog     *watchdog // nil: none
-	hung    bool      // the watchdog has ended it
+	number     int
+	earlier    []string // job steps that existed before it
+	start      starter
+	initCalled fileChange // of nodes.scr, which the library writes in SCR_Init
+	dog        *watchdog  // nil: none
+	hung       bool       // the watchdog has ended it
 }
 
-// watchdog returns the watchdog of a run, nil if the user wants none.
+// watchdog returns the watchdog of a run, nil if SCR_WATCHDOG is off.
 func (j *Job) watchdog(latest, began time.Time) *watchdog {
 	if !j.Config.Watchdog {
 		return nil
@@ -34,8 +34,8 @@ func (j *Job) watchdog(latest, began time.Time) *watchdog {
 	return newWatchdog(j.Config.WatchdogTimeout, j.Config.WatchdogTimeoutPFS, latest, began)
 }
 
-// launch starts a run. latest is when the newest checkpoint of those before it
-// was begun.
+// launch starts a run. latest is when the most recent checkpoint of earlier runs was
+// begun.
 func (l *Loop) launch(ctx context.Context, number int, command batch.Launch, latest time.Time) (*running, error) {
 	r := &running{number: number}
 	var err error
@@ -44,7 +44,7 @@ func (l *Loop) launch(ctx context.Context, number int, command batch.Launch, lat
 			l.Tell("%v", err)
 		}
 	}
-	if r.inited, err = newSign(l.nodesFile()); err != nil {
+	if r.initCalled, err = newFileChange(l.nodesFile()); err != nil {
 		return nil, err
 	}
 	l.Tell("run %d: %s", number, strings.Join(command.Argv, " "))
@@ -55,7 +55,8 @@ func (l *Loop) launch(ctx context.Context, number int, command batch.Launch, lat
 	return r, err
 }
 
-// watch waits until a run has ended, passes signals on to it, and ends it if it has to.
+// watch waits until a run has ended. It passes signals on to the run, and ends the run if
+// it hangs, if scr_halt --immediate asks for it, or if it does not end after a signal.
 func (l *Loop) watch(ctx context.Context, r *running) {
 	tick := time.NewTicker(l.Poll)
 	defer tick.Stop()
@@ -72,7 +73,7 @@ func (l *Loop) watch(ctx context.Context, r *running) {
 				deadline = time.After(l.untilKilled(ctx))
 			}
 		case <-deadline:
-			l.Tell("the run has not ended; it is killed, because copying the checkpoints needs the rest of the time")
+			l.Tell("the run has not ended; it is killed, because copying the checkpoints needs the remaining time")
 			l.Job.end(ctx, r.process, r.earlier, l.Grace)
 			return
 		case <-tick.C:
@@ -85,12 +86,12 @@ func (l *Loop) watch(ctx context.Context, r *running) {
 	}
 }
 
-// endsJob is true of signals that ask for the end of the job; others concern the program
-// alone.
+// endsJob reports whether a signal asks to end the job. Other signals are only passed on
+// to the program.
 func endsJob(s os.Signal) bool { return s == unix.SIGTERM || s == unix.SIGINT || s == unix.SIGHUP }
 
-// untilKilled is how long a program may take to end on a signal: half of what
-// is left of the allocation, within reason.
+// untilKilled returns how long a program may take to end after a signal: half of the
+// remaining time of the allocation, within bounds.
 func (l *Loop) untilKilled(ctx context.Context) time.Duration {
 	const least, most = 5 * time.Second, 2 * time.Minute
 	end, err := l.Manager.End(ctx)
@@ -106,7 +107,8 @@ func (l *Loop) isHaltedAtOnce(r *running) bool {
 	return err == nil && asked
 }
 
-// mayGoOn is false for a run that somebody wants to end at once, or that hangs.
+// mayGoOn returns false if a run must be ended, because of scr_halt --immediate or because
+// it hangs.
 func (l *Loop) mayGoOn(ctx context.Context, r *running, now time.Time) bool {
 	if l.isHaltedAtOnce(r) {
 		l.Tell("scr_halt --immediate: the run is ended")
@@ -121,24 +123,24 @@ func (l *Loop) mayGoOn(ctx context.Context, r *running, now time.Time) bool {
 		return true
 	}
 	r.hung = true
-	l.Tell("watchdog: %s; the run is taken to hang and ended", hangs)
+	l.Tell("watchdog: %s; the run seems to hang and is ended", hangs)
 	l.keepStacks(ctx, r.number, hostlist.Minus(l.alloc.nodes, keys(l.alloc.down)))
 	return false
 }
 
-// hasNotStarted says for how long a program has not called SCR_Init, if that is too long;
-// otherwise it returns "".
+// hasNotStarted returns a text that says for how long the program has not called SCR_Init,
+// if that is too long, else "".
 func (l *Loop) hasNotStarted(r *running, now time.Time) string {
 	if r.start.started {
 		return ""
 	}
-	took, notice, tooLong := r.start.update(r.inited.given(), now)
+	took, notice, tooLong := r.start.update(r.initCalled.seen(), now)
 	took = took.Round(100 * time.Millisecond)
 	switch {
 	case tooLong:
 		return fmt.Sprintf("no SCR_Init within %v", took)
 	case notice:
-		l.Tell("run %d has not come to SCR_Init in %v: if %s says nothing either, it may wait for nodes; SCR_LAUNCH_TIMEOUT ends such runs",
+		l.Tell("run %d has not called SCR_Init in %v: if %s prints nothing, it may be waiting for nodes; SCR_LAUNCH_TIMEOUT ends such runs",
 			r.number, took, l.Launcher.Name())
 	case r.start.started:
 		l.past.longestStart = max(l.past.longestStart, took)
@@ -146,8 +148,8 @@ func (l *Loop) hasNotStarted(r *running, now time.Time) string {
 	return ""
 }
 
-// makesNoProgress says for how long a program has completed no checkpoint, if that is too
-// long; otherwise it returns "".
+// makesNoProgress returns a text that says for how long the program has completed no
+// checkpoint, if that is too long, else "".
 func (l *Loop) makesNoProgress(r *running, now time.Time) string {
 	progress, err := prefix.ReadProgress(l.Prefix)
 	if err != nil {

@@ -7,34 +7,35 @@ import (
 	"time"
 )
 
-// watchdog decides when a run has gone on for too long without a checkpoint. It
-// reads no clock and no file.
+// watchdog decides when a run has gone on for too long without a checkpoint. Its caller
+// reads the clock and the files.
 //
-// Without a limit from the user it learns one: the times between checkpoints are
-// about the same, so a run that takes several times the longest of them hangs. Before
-// the first checkpoint there is nothing to learn from.
+// If the user sets no limit, it is derived from the run: the times between checkpoints
+// are similar, so a run hangs that takes several times the longest of them. Before the
+// first checkpoint of the run there is no limit then.
 type watchdog struct {
-	limit, limitPFS time.Duration // 0: learn
+	limit, limitPFS time.Duration // limits of the user; limitPFS while a dataset is flushed; 0: none
 
-	latest   time.Time // when the checkpoint that was seen last was begun
-	since    time.Time // when it was seen first, or the run began
-	longest  time.Duration
-	finished int // checkpoints of this run
+	latest   time.Time     // when the most recent checkpoint was begun
+	since    time.Time     // when that checkpoint was first seen complete, or the run began
+	longest  time.Duration // between two checkpoints of this run
+	finished int           // number of checkpoints of this run
 }
 
-// A learned limit is several times the longest time between checkpoints, and not so
-// short that one slow operation of a file system exceeds it.
+// A learned limit is a multiple of the longest time between checkpoints, with a minimum,
+// so that one slow operation of a file system does not exceed it.
 const (
-	patienceFactor = 4
-	patienceLeast  = time.Minute
+	learnedFactor = 4
+	learnedLeast  = time.Minute
 )
 
 func newWatchdog(limit, limitPFS time.Duration, latest, began time.Time) *watchdog {
 	return &watchdog{limit: limit, limitPFS: limitPFS, latest: latest, since: began}
 }
 
-// update takes how far the run is. It returns for how long the run has completed no
-// checkpoint, if that is too long, and 0 if it is not.
+// update returns for how long the run has completed no checkpoint, if that is too long,
+// else 0. latest is when the most recent checkpoint was begun, and flushing is true while
+// a dataset is being flushed.
 func (w *watchdog) update(latest time.Time, flushing bool, now time.Time) time.Duration {
 	if latest.After(w.latest) {
 		w.longest = max(w.longest, now.Sub(w.since))
@@ -43,7 +44,7 @@ func (w *watchdog) update(latest time.Time, flushing bool, now time.Time) time.D
 	}
 	limit := w.limit
 	if limit == 0 && w.finished > 0 {
-		limit = max(patienceFactor*w.longest, patienceLeast)
+		limit = max(learnedFactor*w.longest, learnedLeast)
 	}
 	if flushing && w.limitPFS > 0 {
 		limit = w.limitPFS
@@ -54,35 +55,36 @@ func (w *watchdog) update(latest time.Time, flushing bool, now time.Time) time.D
 	return 0
 }
 
-// starter decides when a program takes too long to come to SCR_Init: the launcher may
-// wait for nodes that it never gets, or the program hangs before it calls the library.
-// It reads no clock and no file.
+// starter decides when a program takes too long to call SCR_Init: the launcher may wait
+// for nodes that it never gets, or the program may hang before it calls the library. Its
+// caller reads the clock and the files.
 type starter struct {
 	limit   time.Duration // 0: none
-	began   time.Time
-	started bool
-	noticed bool
+	began   time.Time     // when the run was started
+	started bool          // the program has called SCR_Init
+	noticed bool          // the notice has been given
 }
 
-// startNotice is when a line says that the program has not come to SCR_Init.
+// startNotice is the time after which a line says that the program has not called
+// SCR_Init.
 const startNotice = 2 * time.Minute
 
-// startLeast is the shortest limit that is learned: a later run may have to wait for a
-// file system that is busy.
+// startLeast is the shortest learned limit: a later run may have to wait for a busy file
+// system.
 const startLeast = 5 * time.Minute
 
-// startLimit is how long a run may take to SCR_Init: as the user says, else,
-// with a watchdog, several times what earlier runs have taken. The first run has no
-// limit.
+// startLimit returns how long a run may take until it calls SCR_Init: told, the limit of
+// the user, if that is not 0; else, with a watchdog, a multiple of longest, the longest
+// time that an earlier run has taken. The first run has no limit then.
 func startLimit(told time.Duration, watched bool, longest time.Duration) time.Duration {
 	if told > 0 || !watched || longest == 0 {
 		return told
 	}
-	return max(patienceFactor*longest, startLeast)
+	return max(learnedFactor*longest, startLeast)
 }
 
-// update takes whether the program has come to SCR_Init. It returns how long that has
-// taken so far, whether that is worth a notice, and whether it is too long.
+// update is told whether the program has called SCR_Init. It returns how long the run has
+// taken so far, whether to print a notice about that, and whether it is too long.
 func (s *starter) update(started bool, now time.Time) (took time.Duration, notice, tooLong bool) {
 	took = now.Sub(s.began)
 	if started || s.started {
@@ -97,22 +99,22 @@ func (s *starter) update(started bool, now time.Time) (took time.Duration, notic
 	return took, notice, false
 }
 
-// sign is a file that the library replaces in each run.
-type sign struct {
+// fileChange detects that a file has been replaced or written.
+type fileChange struct {
 	path string
-	old  fs.FileInfo // nil: there was none
+	old  fs.FileInfo // nil: the file did not exist
 }
 
-func newSign(path string) (sign, error) {
+func newFileChange(path string) (fileChange, error) {
 	old, err := os.Stat(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return sign{}, err
+		return fileChange{}, err
 	}
-	return sign{path, old}, nil
+	return fileChange{path, old}, nil
 }
 
-// given reports whether the file was written since newSign.
-func (s sign) given() bool {
+// seen reports whether the file was written since newFileChange.
+func (s fileChange) seen() bool {
 	now, err := os.Stat(s.path)
 	return err == nil && (s.old == nil || !os.SameFile(s.old, now) || !s.old.ModTime().Equal(now.ModTime()))
 }

@@ -109,6 +109,7 @@ func (c *Copy) Run() (Copied, error) {
 	if err := prefix.Announce(c.Prefix, n.dataset); err != nil {
 		return Copied{}, err
 	}
+	n.copier.Stalled = c.Warn
 	n.meter = progress.Or(c.Progress)
 	n.copier.Step = func(bytes int) error { n.meter.Add(int64(bytes)); return nil }
 	for _, rank := range ranks {
@@ -346,7 +347,7 @@ func (n *node) fillIn(r *redundancy.Reader, d, rank int) error {
 		return err
 	}
 	defer alone.Release()
-	if p, err := prefix.ReadPart(n.Prefix, n.ID, rank); err == nil && prefix.Same(p.Dataset, n.dataset) {
+	if p, err := prefix.ReadPart(n.Prefix, n.ID, rank); err == nil && p.Dataset.Same(n.dataset) {
 		return nil
 	}
 	return n.extract(r, d, rank)

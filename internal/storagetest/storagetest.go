@@ -28,6 +28,20 @@ import (
 
 const variable = "SCR_TEST_DIR"
 
+// Base is where tests make the directories of a cluster: in memory, where syncing costs
+// nothing, or in the directory that GOSCR_TEST_BASE names, on the file system that is to
+// be tested.
+func Base() string {
+	base, ok := os.LookupEnv("GOSCR_TEST_BASE")
+	if !ok {
+		base = "/dev/shm"
+	}
+	if _, err := os.Stat(base); err != nil && !ok {
+		return ""
+	}
+	return base
+}
+
 // nobody is a user without access to files of others.
 const nobody = 65534
 

@@ -8,20 +8,25 @@
 //	copying.go   the state of a file while it is copied
 //	target.go    the file that is written, which an earlier copy may have begun
 //	pace.go      copies that keep to limits
+//	stall.go     copies that wait for a file system
 //
 // None of it needs MPI or other ranks.
 package transfer
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/compress"
 	"github.com/goscr/goscr/internal/descriptors"
 	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/redundancy"
 )
 
 // Copier copies files, one at a time, with one set of buffers.
@@ -36,9 +41,13 @@ type Copier struct {
 	// Step, if there is one, is told how many bytes of a file of the program are
 	// done after each piece. It may take its time; its error ends the copy.
 	Step func(bytes int) error
+	// Stalled, if there is one, is told when a file system has not answered for 5 s, once
+	// for each time, by another goroutine than the one that copies.
+	Stalled func(error)
 	// Kept counts the bytes that an earlier copy had written already.
 	Kept int64
 
+	patience time.Duration // of Stalled
 	buffer   []byte
 	compared []byte          // what was there before
 	dirs     map[string]bool // known to be there
@@ -50,14 +59,14 @@ type Copier struct {
 
 // NewCopier returns a copier with a buffer of so many bytes.
 func NewCopier(size int) *Copier {
-	return &Copier{buffer: make([]byte, max(size, 1)), dirs: map[string]bool{}, gain: leastGain}
+	return &Copier{buffer: make([]byte, max(size, 1)), dirs: map[string]bool{}, gain: leastGain, patience: patience}
 }
 
 // Copy makes dst a copy of src, below directories that it makes as needed, and
 // returns when it is on its medium. It continues an interrupted copy in dst.
 // md describes src: the copy gets its mode, owner and
-// times unless c is Bare, and a size or checksum other than md's is a
-// *redundancy.CorruptError. Copy records the checksum in md if it has none.
+// times unless c is Bare, and a size or checksum other than md's, or a src that cannot
+// be read or is missing, is a *redundancy.CorruptError. Copy records the checksum in md if it has none.
 // If c is Blind, only the size counts.
 //
 // If c compresses, and the file gets smaller by it, Copy records in md how dst is
@@ -65,7 +74,11 @@ func NewCopier(size int) *Copier {
 func (c *Copier) Copy(src, dst string, md meta.Meta) error {
 	md.SetAsWritten()
 	pack := func(p *copying) (bool, error) { return c.pack(p, md) }
-	return c.transfer(src, dst, md, pack)
+	err := c.transfer(src, dst, md, pack)
+	if of := new(fs.PathError); errors.As(err, &of) && of.Path == src {
+		return redundancy.Unreadable(src, err)
+	}
+	return err
 }
 
 // Fetch is Copy in the other direction: src is stored as md says, and dst becomes the
@@ -101,7 +114,9 @@ func (c *Copier) Verify(src string, md meta.Meta) (int64, error) {
 
 // transfer copies a file by first, or as it is if first returns false.
 func (c *Copier) transfer(src, dst string, md meta.Meta, first func(*copying) (bool, error)) error {
-	in, err := descriptors.OpenFile(src, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	w := c.watch(dst)
+	defer w.stop()
+	in, err := descriptors.OpenFile(src, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0) // do not wait for a pipe
 	if err != nil {
 		return err
 	}
@@ -110,10 +125,13 @@ func (c *Copier) transfer(src, dst string, md meta.Meta, first func(*copying) (b
 	if err != nil {
 		return err
 	}
-	p := &copying{c: c, in: in, out: out}
+	p := &copying{c: c, in: in, out: out, watch: w}
 	done, err := first(p)
 	if err == nil && !done {
 		err = p.plain()
+	}
+	if err == nil && !c.Bare {
+		err = md.RestoreMode(dst)
 	}
 	if err == nil {
 		err = out.finish()
@@ -127,7 +145,24 @@ func (c *Copier) transfer(src, dst string, md meta.Meta, first func(*copying) (b
 	if err != nil || c.Bare {
 		return err
 	}
-	return md.Restore(dst)
+	// Last, as it says that the file is on its medium: on some file systems the time of a
+	// file may be there after a power failure when its bytes are not.
+	if err := md.RestoreTimes(dst); err != nil || !c.Blind {
+		return err
+	}
+	return syncTimes(dst) // the only evidence of what is in it
+}
+
+// syncTimes makes the times of a file durable.
+func syncTimes(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrPermission) { // its owner may not be allowed to read it
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // plain copies a file as it is.

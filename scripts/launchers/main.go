@@ -1,6 +1,6 @@
-// Launchers writes the batch scripts that users copy into the directory that is its
-// argument: for each launcher one with a single run, and one with a loop. They differ in a
-// few lines, so script.sh.tmpl has all of them.
+// Launchers writes batch scripts, which users copy, into the directory in its argument. For
+// each launcher there is one with a single run and one with a loop. They differ in few
+// lines, so they are made from one template, script.sh.tmpl.
 package main
 
 import (
@@ -15,13 +15,13 @@ import (
 //go:embed script.sh.tmpl
 var text string
 
-// script is what the template is filled with.
+// script holds the values that the template inserts.
 type script struct {
 	Launcher string // the command that starts the ranks
 	Command  string // the launcher with the subcommand that it needs
 	Options  string // for 8 ranks on 4 nodes
-	Loop     bool   // a failed program is started again
-	Nodes    int    // of the allocation
+	Loop     bool   // the script starts a failed program again
+	Nodes    int    // number of nodes in the allocation
 }
 
 var launchers = []script{

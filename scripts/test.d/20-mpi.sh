@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs the tests of package mpi/mpitest on the system's MPI at several numbers
-# of ranks. MPI names it (openmpi or mpich); BUILD is where programs are built.
+# Runs the tests of package mpi/mpitest on the system's MPI with several numbers
+# of ranks. MPI names the MPI (openmpi or mpich); BUILD is the directory for programs.
 set -u
 cd "$(dirname "$0")/../.." || exit
 : "${MPI:?openmpi or mpich}" "${BUILD:?directory for programs}"

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
-# The testbed itself, with namespaces and without.
+# Tests the testbed itself, with namespaces and without.
 . "$(dirname "$0")/lib.bash"
 
 cat >"$WORK/ring.c" <<'END'
-/* Each rank leaves a file in its node's storage; says what it sees there. */
+/* Each rank writes a file into its node's storage, and prints which files it finds there. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,14 +60,15 @@ run() { "$TESTBED" run --mpi "$MPI" "$@" 2>/dev/null | grep '^[0-9]* node\|^runn
 status_of() { "$@" >/dev/null 2>&1; echo $?; }
 nodes() { "$TESTBED" nodes | paste -sd ' '; }
 leftover() { ls -d "$TESTBED_DIR"/run/job.* 2>/dev/null; pgrep_ring; }
-pgrep_ring() { # processes of our program, by what they execute
+pgrep_ring() { # pids of processes that execute our program
     local p
     for p in /proc/[0-9]*/exe; do
         [ "$(readlink "$p")" != "$WORK/ring" ] || { p=${p#/proc/}; echo "${p%/exe}"; }
     done
 }
 
-# The machine may have other users: a file is leaked if it is new and no process uses it.
+# Prints the files in /dev/shm that were leaked: those that are new and that no process
+# uses. Other users of the machine may have files there.
 leaked() {
     local f
     comm -13 <(echo "$1") <(ls /dev/shm) | while read -r f; do
@@ -118,7 +119,7 @@ for TESTBED_NAMESPACES in '' 0; do
     is "without a spare$how" "$TESTBED" lose --no-spare node0
     is "... the list gets shorter$how" same "node3 node2" "$(nodes)"
 
-    # A process that is in no job any more still belongs to the node.
+    # A process that outlives its command still belongs to the node.
     # shellcheck disable=SC2016
     "$TESTBED" exec node2 sh -c 'setsid sleep 300 </dev/null >/dev/null 2>&1 & echo $!' >"$WORK/pid"
     is "a daemon of a node runs$how" kill -0 "$(cat "$WORK/pid")"

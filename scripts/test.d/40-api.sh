@@ -11,7 +11,7 @@ is "steps.c builds" "$MPICC" "${strict[@]}" -o "$WORK/steps" "$here/steps.c" -L"
 
 prefix=$WORK/prefix
 fresh() { rm -rf "$prefix"; mkdir "$prefix"; "$TESTBED" wipe; }
-job() { # SECONDS OPTION... -- PROGRAM...: of testbed run, in the prefix directory
+job() { # SECONDS OPTION... -- PROGRAM...: testbed run with these options, in the prefix directory
     local limit=$1
     shift
     (cd "$prefix" && exec "$TESTBED" run --mpi "$MPI" --timeout "$limit" --env SCR_PREFIX="$prefix" \
@@ -60,7 +60,7 @@ is "... with status 0" same 0 "$status"
 fresh; job 60 -n 2 -- "$WORK/api" die_of_pipe >"$WORK/out" 2>&1
 is "a program without a handler still dies of SIGPIPE" bash -c '! grep "^write says" "$1"' - "$WORK/out"
 
-# Linked with another libscr.so, which has only the name and the symbols.
+# A program that is linked with another libscr.so, which has only the name and the symbols.
 {
     grep -o '^[a-z].*SCR_[A-Z][A-Za-z_]*(' "$BUILD/scr.h" | grep -o 'SCR_[A-Za-z_]*' | sort -u |
         sed 's/.*/int &(void); int &(void) { return 99; }/'
@@ -128,8 +128,8 @@ modest() { # WHAT FOR
     is "... a rank has needed $kib KiB of memory $1, at most 32 MiB" test "${kib:-99999}" -le 32768
 }
 
-# shape NAME RANKS CHECKPOINTS OPTION...: files are written, a node is lost, and
-# they are rebuilt with every byte, mode and time; nothing is flushed.
+# shape NAME RANKS CHECKPOINTS TITLE: files are written, a node is lost, and they are
+# rebuilt with every byte, mode and time; nothing is flushed.
 shape() {
     local name=$1 ranks=$2 count=$3 title=$4 log=$WORK/log.$1 t=$SECONDS lost
     fresh

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
-# A program's signals, children and limits are what they are without the library.
+# The library does not change a program's signals, children and limits.
 . "$(dirname "$0")/lib.bash"
 
 here=$ROOT/scripts/test.d
@@ -27,7 +27,7 @@ job() { # RANKS PROGRAM ARG...
 }
 vars=()
 
-# How the rank ended: the launchers only say that it was a signal.
+# Records the exit status of a rank, because launchers only print that it was a signal.
 cat >"$WORK/outcome" <<'END'
 #!/bin/bash
 # outcome FILE PROGRAM...: runs it, and writes its status to FILE
@@ -37,7 +37,7 @@ ulimit -c 0
 echo "status $?" >"$file"
 END
 chmod +x "$WORK/outcome"
-outcome() { # NAME: what a part of signals does with the library in LD_LIBRARY_PATH
+outcome() { # DIRECTORY PART: how a part of signals ends with the library in that directory
     vars=(--env "LD_LIBRARY_PATH=$1")
     rm -f "$WORK/status"
     job 1 "$WORK/outcome" "$WORK/status" "$WORK/unbound" "$2" >"$WORK/out" 2>&1
@@ -57,11 +57,13 @@ for how in segv segv_sent term usr1 bus fpe pipe segv_within segv_sent_within te
 done
 
 part() { # RANKS PROGRAM NAME
+    local name=$3
+    [ "$2" != "$WORK/static" ] || name="static, $3"
     job "$1" "$2" "$3" >"$WORK/out" 2>&1
-    sed -n "s/^\(ok\|not ok\) /\1 $3: /p; /^  /p" "$WORK/out"
-    is "$3: comes to its end" bash -c '[ "$(grep -cx "end of $1" "$2")" = "$3" ] || { cat "$2"; false; }' - "$3" "$WORK/out" "$1"
+    sed -n "s/^\(ok\|not ok\) /\1 $name: /p; /^  /p" "$WORK/out"
+    is "$name: comes to its end" bash -c '[ "$(grep -cx "end of $1" "$2")" = "$3" ] || { cat "$2"; false; }' - "$3" "$WORK/out" "$1"
 }
-ulimit -Sn 1000 # so that there is something to raise
+ulimit -Sn 1000 # Go would raise this limit
 for name in restored any_instant own_faults waits_in_a_thread no_reader too_large children from_a_handler; do
     part 1 "$WORK/signals" $name
 done
@@ -83,7 +85,11 @@ for which in x 0 1 2 01 02 12 012; do
     is "... and no file has what the program has printed" bash -c '[ -f "$1/c/file" ] && ! grep -rl "what the program prints" "$@"' - "$prefix" "$TESTBED_DIR"
 done
 vars=()
-# Without a limit the MPI itself may take more addresses than these.
+# The static library is part of the program's code, but its faults and signals are its own.
+is "signals.c builds with libscr.a" "$MPICC" -o "$WORK/static" "${strict[@]}" "$BUILD/libscr.a"
+for name in unused any_instant own_faults takes_signals; do part 1 "$WORK/static" $name; done
+part 2 "$WORK/static" fault_of_ours
+# Only the program is limited: the launcher may need more address space.
 cat >"$WORK/limited" <<'END'
 #!/bin/bash
 ulimit -v 800000
@@ -96,15 +102,15 @@ is "... which says what to do" grep -q "SCR_Init: the address space of the proce
 is "... and the program goes on" grep -qx "end of no_room" "$WORK/out"
 part 1 "$WORK/late" restored
 
-# What the runtime prints of its state (docs/go-runtime.md): lines "SCHED 52ms:
-# gomaxprocs=1 ...", one each time its monitor wakes.
-trace() { # VARIABLE...: prints their beginnings
+# The Go runtime traces its state (docs/go-runtime.md) by lines "SCHED 52ms: gomaxprocs=1
+# ...", one each time its monitor wakes.
+trace() { # VARIABLE...: prints the beginning of each line
     vars=(--env GODEBUG=schedtrace=1)
     for v in "$@"; do vars+=(--env "$v"); done
     job 1 "$WORK/signals" busy 2>&1 | grep -o 'SCHED [0-9]*ms: gomaxprocs=[0-9]*'
     vars=()
 }
-# Lines from before the library was initialized do not count.
+# Lines from before the library was initialized are ignored.
 processors() { sed -n '/gomaxprocs=1$/,$s/.*gomaxprocs=//p' "$1" | sort -u | paste -sd ' '; }
 trace GOMAXPROCS=8 >"$WORK/trace"
 is "Go uses one processor, whatever GOMAXPROCS says" same 1 "$(processors "$WORK/trace")"

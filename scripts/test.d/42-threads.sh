@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
-# Programs with several threads that call the library.
+# Tests programs with several threads that call the library.
 . "$(dirname "$0")/lib.bash"
 
 is "threads.c builds" "$MPICC" -std=c99 -Wall -Wextra -Werror -O1 -fopenmp -I"$BUILD" -o "$WORK/threads" \

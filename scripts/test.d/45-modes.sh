@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016
-# Stores, descriptors, and the modes of cache, prefix directory and restart, with
+# Tests stores, descriptors, and the modes of cache, prefix directory and restart, with
 # programs under mpirun on simulated nodes.
 . "$(dirname "$0")/lib.bash"
 
@@ -12,10 +12,10 @@ is "four nodes" "$TESTBED" up 4 4
 
 prefix=$WORK/prefix
 fresh() { rm -rf "$prefix"; mkdir "$prefix"; "$TESTBED" wipe; }
-# A launcher may lose what a program says before it aborts.
+# A launcher may lose the messages of a program that aborts.
 cat >"$WORK/keep" <<'END'
 #!/bin/bash
-# keep FILE PROGRAM...: runs it, and appends to FILE what it says on stderr
+# keep FILE PROGRAM...: runs the program, and appends its stderr to FILE
 exec "${@:2}" 2>>"$1"
 END
 chmod +x "$WORK/keep"

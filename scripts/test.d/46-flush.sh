@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016
-# Checkpoints that are compressed on their way to the prefix directory, with programs
-# under mpirun on simulated nodes.
+# Tests checkpoints that a flush compresses, with programs under mpirun on simulated
+# nodes.
 . "$(dirname "$0")/lib.bash"
 
 strict=(-std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Werror -O2 -I"$BUILD")

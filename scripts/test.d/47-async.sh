@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016
-# Flushes in the background, by threads and by scr_transfer: of jobs that end, and of
-# jobs that are killed while a flush is under way.  steps.c has the program.
+# Tests flushes in the background, by threads and by scr_transfer: of jobs that end, and
+# of jobs that are killed during a flush.  The program is steps.c.
 . "$(dirname "$0")/lib.bash"
 
 is "steps.c builds" "$MPICC" -std=c99 -D_POSIX_C_SOURCE=200809L -O2 -I"$BUILD" -o "$WORK/steps" \
@@ -9,7 +9,7 @@ is "steps.c builds" "$MPICC" -std=c99 -D_POSIX_C_SOURCE=200809L -O2 -I"$BUILD" -
 is "four nodes" "$TESTBED" up 4
 
 prefix=$WORK/prefix log=$WORK/log id=async$$ ranks=8
-begin() { # with nothing
+begin() { # with empty nodes and an empty prefix directory
     "$TESTBED" wipe
     rm -rf "$prefix"
     mkdir "$prefix"
@@ -37,7 +37,7 @@ valid() { # STEP...: these are complete in the prefix directory, byte for byte
             { "$BUILD/scr_index" -p "$prefix"; cat "$WORK/out"; return 1; }
     done
 }
-transfers() { # processes of this test's jobs, by their number
+transfers() { # pids of scr_transfer of this test's jobs
     local p
     for p in /proc/[0-9]*; do
         grep -qsz 'scr_transfer$' "$p/cmdline" && grep -qszx "SCR_JOB_ID=$id" "$p/environ" && ! grep -qsz '^env$' "$p/cmdline" &&
@@ -47,7 +47,7 @@ transfers() { # processes of this test's jobs, by their number
 }
 some_left() { [ -n "$(transfers)" ]; }
 none_left() { [ -z "$(transfers)" ]; }
-left() { # nothing of what a flush uses
+left() { # succeeds if no process or file of a flush is left
     none_left && ! find "$prefix" -name '*.flush' -o -name '*.scrfilemap' | grep . &&
         ! find "$TESTBED_DIR/nodes" -name transfer.scrinfo | grep .
 }
@@ -55,13 +55,13 @@ location() { "$BUILD/scr_flush_file" --dir "$prefix" --location "$1" | tr '\n' '
 lists() { [ "$(find "$prefix/.scr/scr.dataset.$1" -name '*.scrfilemap' | wc -l)" = "$ranks" ]; }
 inodes() { find "$prefix/ckpt.$1" -type f -printf '%p %i\n' | sort; }
 
-program() { # its processes
+program() { # pids of the program
     local p
     for p in /proc/[0-9]*; do
         [ "$(readlink "$p/exe" 2>/dev/null)" = "$WORK/steps" ] && echo "${p#/proc/}"
     done
 }
-killed() { # SETTING...: a run that is killed in SCR_Finalize, which waits for the flush
+killed() { # SETTING...: kills a run in SCR_Finalize, which waits for the flush
     begin
     run "$@" -- -n 1 &
     within 40 grep -qx 'complete 1' "$log" || cat "$WORK/out"
@@ -138,7 +138,7 @@ is "... and becomes complete" "$BUILD/scr_index" -p "$prefix" --build 1
 is "... every byte" valid 1
 is "... and nobody copies any more" within 60 none_left
 
-# A scr_transfer that runs already gets the work, as when scr_run has started it.
+# A scr_transfer that is running, as after scr_run has started it, does the copies.
 begin
 for n in $("$TESTBED" nodes); do
     "$TESTBED" exec "$n" env SCR_JOB_ID="$id" "$BUILD/scr_transfer" --stay &
@@ -146,7 +146,7 @@ done
 run SCR_CACHE_SIZE=3 -- -n 3
 is "scr_transfer --stay: a run that ends by itself" ended
 is "... all its checkpoints are flushed" valid 1 2 3
-# All threads of each have a lower priority than those of the program, and a timer slack of 50 ms.
+# All threads of scr_transfer have a lower priority than the program's, and a timer slack of 50 ms.
 behind() {
     local pid task nice slack threads=0
     for pid in $(transfers); do
@@ -169,13 +169,13 @@ stop_all() {
     done
 }
 is "... until told to end" stop_all
-# It executes itself once more to lower its priority, and only once.
+# scr_transfer executes itself once more to lower its priority, but only once.
 is "scr_transfer under a real-time policy" timeout -s KILL 20 chrt -r 1 "$BUILD/scr_transfer" --exit --cntldir "$WORK"
 is "... when it copies" timeout -s KILL 20 chrt -r 1 "$BUILD/scr_transfer" --cntldir "$WORK"
 is "... as they do" none_left
 wait
 
-# It is killed while the program goes on.
+# scr_transfer is killed while the program goes on.
 begin
 (within 30 grep -q '^complete 1' "$log" && within 10 some_left && transfers | xargs kill -9) >/dev/null 2>&1 &
 run SCR_FLUSH_ASYNC_BW=400k -- -n 2

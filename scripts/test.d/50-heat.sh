@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
-# scripts/demo, smaller: one node after the other is lost, with namespaces and
-# without.
+# Runs scripts/demo with a smaller grid: once for the loss of each node, and once
+# without namespaces.
 . "$(dirname "$0")/lib.bash"
 
 # The size of the grid gives ranks files of different sizes.

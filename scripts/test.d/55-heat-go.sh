@@ -9,7 +9,7 @@ is "four nodes" "$TESTBED" up 4 8
 
 steps=2000
 [ "$MPI" != mpich ] || steps=800 # its ranks spin while they wait
-run() { # PREFIX PROGRAM OPTION...: of testbed run
+run() { # PREFIX PROGRAM OPTION...: testbed run with these options
     local prefix=$1 program=$2
     shift 2
     mkdir -p "$prefix"
@@ -23,7 +23,7 @@ is "C computes a field" well run "$WORK/c" heat
 is "Go computes one" well run "$WORK/go" heat-go
 is "... the same" cmp "$WORK/c/field" "$WORK/go/field"
 
-# strike PREFIX PROGRAM OPTION...: a run in which node1 is lost
+# strike PREFIX PROGRAM OPTION...: a run in which node1 is lost after a checkpoint
 strike() {
     local line
     exec 4< <(run "$@")

@@ -20,7 +20,7 @@ RANDOM=$seed
     "$ROOT/scripts/test.d/steps.c" -L"$BUILD" -lscr -lrt -Wl,-rpath,"$BUILD" || exit 1
 
 log=$WORK/log
-# Not by $(...): a subshell has random numbers of its own.
+# This sets a variable, because $(...) runs a subshell with random numbers of its own.
 pick() { shift $((RANDOM % $#)); picked=$1; }
 newest() { awk -v what="$1" '$1 == what && $2 > n { n = $2 } END { print n + 0 }' "$log"; }
 since() { tail -n "+$((before + 1))" "$log" | awk -v what="$1" '$1 == what { n = $2; seen = 1 } END { print seen ? n : "-" }'; }
@@ -32,7 +32,8 @@ run() { # OPTION...: of steps; sets status
     status=$?
 }
 
-# How far the run has come, and what it had to find.
+# Checks that the run has ended as it should, and has restarted from a checkpoint that is
+# not older than the newest complete one, and not newer than the newest one begun.
 judge() {
     local from
     from=$(since restarted)
@@ -48,8 +49,8 @@ explain() { judge "$1" || { echo "round: $what"; cat "$WORK/out"; tail -n 20 "$l
 
 "$TESTBED" up 4 $((rounds + 4)) >/dev/null 2>&1 || { echo "not ok testbed"; exit 1; }
 
-# With flush 1 a node may be lost in every round, and all of the cache.  Without,
-# only one until a run has rebuilt what was there.
+# With SCR_FLUSH=1 a node or the whole cache may be lost in every round.  Without flushes,
+# no second node may be lost before a run has rebuilt the files of the first.
 for flush in 0 1; do
     rm -rf "$WORK/prefix" && mkdir "$WORK/prefix"
     "$TESTBED" wipe

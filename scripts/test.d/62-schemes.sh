@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016,SC2028,SC2034
 # Each scheme recovers from the losses that it promises to recover from, with one rank a
-# node and with several: nodes that are lost, files that are damaged, ranks that restart
-# on other nodes. One loss more is reported.
+# node and with several: nodes are lost, files are damaged, ranks restart on other nodes.
+# A loss of one node more is reported.
 . "$(dirname "$0")/lib.bash"
 
 is "steps.c builds" "$MPICC" -std=c99 -D_POSIX_C_SOURCE=200809L -O2 -I"$BUILD" -o "$WORK/steps" \
@@ -28,18 +28,18 @@ begin() { # checkpoints 1 and 2, both in the cache
     run -- -n 2
     [ "$status" = 0 ] || cat "$WORK/out"
 }
-ended() { # TEXT: all is exact again, of the newest checkpoint, and the run said TEXT
+ended() { # TEXT: the newest checkpoint was restored exactly, and the run printed TEXT
     [ "$status" = 0 ] && [ "$(tail -n 1 "$log")" = "restarted 2" ] && grep -q "dataset 2 .*$1" "$WORK/out" ||
         { cat "$WORK/out"; tail -n 3 "$log"; return 1; }
 }
-gave_up() { # TEXT: nothing could be rebuilt, and the run said TEXT of the newest
+gave_up() { # TEXT: nothing could be rebuilt, and the run printed TEXT about the newest
     [ "$status" = 0 ] && [ "$(tail -n 1 "$log")" = "restarted 0" ] && grep -q "dataset 2 in the cache is deleted: cannot be rebuilt: .*$1" "$WORK/out" ||
         { cat "$WORK/out"; tail -n 3 "$log"; return 1; }
 }
-tells() { # NODE FILE: in one line
+tells() { # NODE FILE: one line of the output names both
     grep -E "^SCR: rank [0-9]+ on $1: .*$(basename "$2")" "$WORK/out" || { cat "$WORK/out"; return 1; }
 }
-# damage NODE KIND NAMES: flip or cut the first of the files whose names match
+# damage NODE KIND NAMES: flips a bit of the first file whose name matches, or truncates it
 damage() {
     "$TESTBED" exec "$1" bash -c 'cd "$SCR_CACHE_BASE"/*/scr.schemes && f=$(find scr.dataset.2 -name "$2" -size +0 | sort | head -n 1) &&
         t=$(stat -c %y "$f") && n=$(($(stat -c %s "$f") / 2)) && b=$(od -An -tu1 -j $n -N1 "$f") || exit

@@ -32,11 +32,11 @@ in_node() {
 }
 own='find scr.dataset.3 -name "*.dat" -size +0 | sort | head -n 1'
 xor='find scr.dataset.3 -name "*.xor" | head -n 1'
-flip() { # of the file that SHELL names, one bit in its middle; mtime as before
+flip() { # COMMAND: flips a bit in the middle of the file that it prints; keeps the mtime
     echo 'f=$('"$1"'); t=$(stat -c %y "$f"); n=$(($(stat -c %s "$f") / 2)); b=$(od -An -tu1 -j $n -N1 "$f")
         printf "\\x$(printf %02x $((b ^ 4)))" | dd of="$f" bs=1 seek=$n conv=notrunc status=none; touch -d "$t" "$f"; echo "$f"'
 }
-header() { # one bit among the first bytes
+header() { # COMMAND: flips a bit in the header of that file
     echo 'f=$('"$1"'); b=$(od -An -tu1 -j 30 -N1 "$f")
         printf "\\x$(printf %02x $((b ^ 4)))" | dd of="$f" bs=1 seek=30 conv=notrunc status=none; echo "$f"'
 }
@@ -44,10 +44,10 @@ cut() { echo 'f=$('"$1"'); truncate -s -1 "$f"; echo "$f"'; }
 longer() { echo 'f=$('"$1"'); echo >>"$f"; echo "$f"'; }
 delete() { echo 'f=$('"$1"'); rm "$f"; echo "$f"'; }
 
-ended() { # STEP: the run went well, and from that checkpoint
+ended() { # STEP: the run has succeeded, and restarted from that checkpoint
     [ "$status" = 0 ] && [ "$(tail -n 1 "$log")" = "restarted $1" ] || { cat "$WORK/out"; tail -n 3 "$log"; return 1; }
 }
-tells() { # NODE FILE: in one line
+tells() { # NODE FILE: one line of the output names both
     grep -E "^SCR: rank [0-9]+ on $1: .*$(basename "$2")" "$WORK/out" && return
     cat "$WORK/out"
     return 1
@@ -64,7 +64,9 @@ for flush in 0 1; do
             is "$name" test -n "$file"
             run -n 0
             is "... is repaired" ended 3
-            is "... in the cache" grep -q "rebuilt from redundancy, 1 of 4 ranks had lost files" "$WORK/out"
+            says="rebuilt from redundancy, 1 of 4 ranks had lost files"
+            [ $what = own ] || says="redundancy was made again, 1 of 4 ranks had lost theirs"
+            is "... in the cache" grep -q "$says" "$WORK/out"
             is "... and told, with file and node" tells node2 "$file"
             "$TESTBED" lose node0 2>/dev/null
             run -n 0
@@ -73,9 +75,19 @@ for flush in 0 1; do
     done
 done
 
-# Two members of the set have lost a file of the newest checkpoint: more than XOR can
-# rebuild.  The one before is complete.
+# All have lost their redundancy, and no file of the program.
 flush=0
+begin
+for n in node0 node1 node2 node3; do in_node $n "$(header "$xor")" >/dev/null; done
+run -n 0
+is "the redundancy of all nodes damaged" ended 3
+is "... is made again" grep -q "redundancy was made again, 4 of 4 ranks had lost theirs" "$WORK/out"
+"$TESTBED" lose node2 2>/dev/null
+run -n 0
+is "... for good: then a node may be lost" ended 3
+
+# Two members of the set have lost a file of the newest checkpoint, more than XOR can
+# rebuild.  The checkpoint before it is complete.
 begin
 in_node node1 "$(flip "$own")" >/dev/null
 in_node node3 "$(cut "$xor")" >/dev/null
@@ -104,7 +116,7 @@ is "... and told" grep -q "checkpoint ckpt.3 cannot be fetched: .*$file" "$WORK/
 run -n 0
 is "... which the next run knows" ended 2
 
-# A damaged filemap: all its files count as lost.
+# If a filemap is damaged, all its files count as lost.
 flush=0
 begin
 "$TESTBED" exec node1 bash -c 'for f in "$SCR_CNTL_BASE"/*/scr.corrupt/filemap_*.scrinfo; do
@@ -116,6 +128,15 @@ begin
 "$TESTBED" exec node1 bash -c 'rm "$SCR_CNTL_BASE"/*/scr.corrupt/filemap_*'
 run -n 0
 is "no filemap: its files are rebuilt" ended 3
+
+begin
+"$TESTBED" exec node1 bash -c 'cd "$SCR_CNTL_BASE"/*/scr.corrupt && f=$(ls filemap_*.scrinfo | head -n 1) && rm "$f" && mkdir -p "$f/x" &&
+    rm filemap.scrinfo && mkdir -p filemap.scrinfo/x'
+run -n 0
+is "directories in place of a filemap and the list: rebuilt" ended 3
+is "... and set aside" tells node1 damaged
+run -n 0
+is "... for good" grep -q "as it was in the cache" "$WORK/out"
 
 # Metadata in the prefix directory.
 flush=1
@@ -141,3 +162,31 @@ for file in summary.scr rank2file rank2file.0.0; do
     run -n 0
     is "a damaged $file: the older one is fetched" ended 2
 done
+
+# A prefix directory that is full to its last block, also for later runs.
+mkdir "$WORK/full"
+if mount -t tmpfs -o size=64m none "$WORK/full"; then
+    trap 'umount -l "$WORK/full"' EXIT
+    prefix=$WORK/full flush=1
+    "$TESTBED" wipe
+    : >"$log"
+    run -n 1
+    is "a checkpoint is flushed while there is room" bash -c '[ $1 = 0 ] && [ "$(tail -n 1 "$2")" = "complete 1" ] || { cat "$3"; false; }' - \
+        "$status" "$log" "$WORK/out"
+    cat /dev/zero >"$prefix/filler" 2>/dev/null
+    run -n 1
+    is "no room: the checkpoint stays in the cache" bash -c 'grep -q "^complete 2" "$1" && grep -q "No space left\|no space left" "$2" ||
+        { cat "$2"; false; }' - "$log" "$WORK/out"
+    is "... and nothing of it in the prefix directory" test ! -e "$prefix/ckpt.2"
+    run -n 0
+    is "... from which the next run restarts" bash -c '[ "$(tail -n 1 "$1")" = "restarted 2" ] || { cat "$2"; false; }' - "$log" "$WORK/out"
+    rm "$prefix/filler"
+    run -n 1
+    is "with room the next one is flushed" bash -c '[ $1 = 0 ] && [ "$(tail -n 1 "$2")" = "complete 3" ] || { cat "$3"; false; }' - \
+        "$status" "$log" "$WORK/out"
+    "$TESTBED" wipe
+    run -n 0
+    is "... and fetched" ended 3
+    umount "$WORK/full"
+    trap - EXIT
+fi

@@ -10,7 +10,7 @@ mpifort=mpifort.$MPI
 
 # ------------------------------------------------------------ names, constants
 
-# What scr.h declares, but for SCR_Configf, whose arguments only C can pass on.
+# The functions in scr.h, except SCR_Configf, whose arguments only C can pass on.
 functions=$(grep -o '^[a-z].*SCR_[A-Z][A-Za-z_]*(' "$BUILD/scr.h" | grep -o 'SCR_[A-Za-z_]*' | sort -u |
     grep -vx SCR_Configf | tr '[:upper:]' '[:lower:]')
 constants=$(sed -nE 's/^#define (SCR_(SUCCESS|MAX_FILENAME|FLAG_[A-Z]+)) +([0-9]+).*/\1 \3/p' "$BUILD/scr.h")
@@ -77,8 +77,8 @@ is "a wrong call of the module does not" grep "Missing actual argument.*ierror" 
 
 is "four nodes" "$TESTBED" up 4 20
 
-# part NAME PROGRAM...: a program that ends with "end of NAME", twice; the second
-# time it restarts. Its checks are counted.
+# part NAME PROGRAM...: runs a program twice, which must print "end of NAME" at its end;
+# the second run restarts. The program's checks are counted.
 part() {
     local name=$1 time
     shift
@@ -98,12 +98,14 @@ part free "$WORK/free"
 mkdir -p "$WORK/parts.dir/0" "$WORK/parts.dir/1"
 part parts env -u SCR_PREFIX PARTS="$WORK/parts.dir" "$WORK/parts"
 part bindings.py python3 "$here/bindings.py"
+part plain.py python3 "$here/plain.py"
 
 # mpi4py is built for one MPI, and for the distribution's Python.
 theirs=$(/usr/bin/python3 -c 'from mpi4py import MPI; print(MPI.Get_library_version().split(",")[0])' 2>/dev/null)
 case $MPI:$theirs in
 openmpi:Open\ MPI*|mpich:MPICH*)
-    part bindings.py-mpi4py /usr/bin/python3 "$here/bindings.py" mpi4py ;;
+    part bindings.py-mpi4py /usr/bin/python3 "$here/bindings.py" mpi4py
+    part plain.py-mpi4py /usr/bin/python3 "$here/plain.py" mpi4py ;;
 *:?*)
     echo 'from mpi4py import MPI
 import scr
@@ -111,7 +113,7 @@ try:
     scr.init()
 except scr.Error as e:
     print(e)' >"$WORK/mixed.py"
-    is "mpi4py of another MPI is refused" grep '^mpi4py is for another MPI' <(env PYTHONPATH="$BUILD" \
+    is "mpi4py of another MPI is refused" grep '^mpi4py is built for another MPI' <(env PYTHONPATH="$BUILD" \
         PYTHONDONTWRITEBYTECODE=1 timeout 60 /usr/bin/python3 "$WORK/mixed.py" 2>&1) ;;
 *)  echo "   no mpi4py here" ;;
 esac
@@ -134,7 +136,7 @@ heat() { # PREFIX LANGUAGE STEPS OPTION...: of the program
         --env PYTHONPATH="$BUILD" --env PYTHONDONTWRITEBYTECODE=1 -- "${program[@]}" -x 61 -y 41 -c 20 -s "$steps" "$@") \
         >"$WORK/out" 2>&1 </dev/null || { cat "$WORK/out"; return 1; }
 }
-leg() { # PREFIX LANGUAGE STEPS FROM: it goes on from the checkpoint of a step
+leg() { # PREFIX LANGUAGE STEPS FROM: the program restarts from the checkpoint of step FROM
     heat "$1" "$2" "$3" -o "$1/field" && { grep -x "restarted from heat.$4 at step $4" "$WORK/out" || { cat "$WORK/out"; return 1; }; }
 }
 checkpoints() { (cd "$1" && find . -name 'rank_*.ckpt' | sort | xargs sha256sum); }

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
-# The log of a job under mpirun: text, SQLite, and a real MariaDB server that works,
-# hangs and is gone; and how many lines are printed if all ranks have the same message.
+# Tests the log of a job under mpirun: text, SQLite, and a real MariaDB server that works,
+# hangs or has ended; and how many lines are printed if all ranks have the same message.
 . "$(dirname "$0")/lib.bash"
 
 here=$ROOT/scripts/test.d
@@ -19,13 +19,13 @@ job() { # OPTION... -- PROGRAM...: of testbed run, in the prefix directory, with
 well() { "$@" >"$WORK/out" 2>&1 || { cat "$WORK/out"; return 1; }; }
 steps() { well job -n 4 --env SCR_FLUSH=2 "$@"; }
 
-# Events of the last run, one a line, with the number of the dataset.  A transfer is
-# in lower case.
+# Prints the events of the last run, one on each line, with the number of the dataset.
+# Transfers are in lower case.
 events() {
     sed -En '/event=INIT_START/h; /event=INIT_START/!H; ${g; p}' "$prefix/.scr/log" |
         sed -E 's/.*(event|xfer)=([A-Z_]*)(.*dset=([0-9]+))?.*/\1 \2 \4/; s/^event //; s/^xfer (.*)/\L\1/; s/ $//'
 }
-# A checkpoint, flushed or not.
+# The events of a checkpoint, and of its flush.
 took() { printf '%s\n' COMPUTE_END "CHECKPOINT_START $1" "CHECKPOINT_END $1" "encode $1"; }
 flushed() { printf '%s\n' "FLUSH_START $1" "FLUSH_SUCCESS $1" "flush $1"; }
 
@@ -62,7 +62,7 @@ recorders() { # pids of processes that write for a job in this prefix directory
     done
 }
 none() { [ -z "$(recorders)" ]; }
-# Messages about the log, except that the job did not wait for a slow disk.
+# Messages about the log, except those of a job that did not wait for a slow disk.
 complaints() { grep 'event log' "$WORK/out" | grep -v 'has not taken all events'; }
 
 fresh
@@ -99,7 +99,7 @@ is "... with the text log" grep -q FINALIZE_END "$prefix/.scr/log"
 # ------------------------------------------------------------------ MariaDB
 
 server=
-start_server() { # the server, on a port that is free, as a user who is not root
+start_server() { # starts MariaDB on a free port
     local try
     for try in 1 2 3 4 5; do
         port=$((20000 + (RANDOM + $$ + try) % 20000))
@@ -128,7 +128,7 @@ if command -v mariadbd >/dev/null && command -v mariadb-install-db >/dev/null; t
 socket=$WORK/db/socket
 maria=(--no-defaults)
 mkdir "$WORK/db"
-if [ "$(id -u)" = 0 ]; then # which it refuses to run as
+if [ "$(id -u)" = 0 ]; then # MariaDB refuses to run as root
     chmod 711 "$WORK"
     chown nobody "$WORK/db"
     maria+=(--user=nobody)

@@ -200,7 +200,7 @@ fresh
 job SCR_RUNS=1 -- "${srun[@]}" "${heat[@]}" -o "$prefix/final"
 until_said 'heat.600 complete'
 to_program KILL "$BUILD/heat" all
-is "all programs die, and there may be no other run" ends any 'SCR_RUNS=1 runs are all' '\(heat\.[0-9]+00\): in the prefix directory'
+is "all programs die, and there may be no other run" ends any 'the limit of SCR_RUNS=1 is reached' '\(heat\.[0-9]+00\): in the prefix directory'
 is "... and the newest checkpoint is copied" copied
 : >"$log"
 job -- "${srun[@]}" "${heat[@]}" -o "$prefix/final"

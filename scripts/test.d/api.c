@@ -3,7 +3,7 @@
  *
  *     api PART        one of the functions below; one run each
  *
- * Prints "ok NAME" and "not ok NAME" on rank 0.  A check holds if it holds on all
+ * Prints "ok NAME" and "not ok NAME" on rank 0.  A check succeeds if it does so on all
  * ranks.  The library's messages on stderr go to files of the current directory,
  * err.PART.RANK, so that their lines can be counted.
  */
@@ -23,7 +23,7 @@
 #include <scr.h>
 
 static int rank, ranks, err = -1;
-static long seen; /* bytes of our file of errors */
+static long seen; /* bytes of this rank's file of messages that were read */
 static int steps;
 
 /* -------------------------------------------------------------------- checks */
@@ -43,7 +43,7 @@ static void check(const char *name, int yes)
         printf("%s %s\n", yes ? "ok" : "not ok", name);
 }
 
-/* The messages of this rank's library since the last time: number of lines, and text. */
+/* The messages on this rank since the last call: returns the number of lines, and the text. */
 static char said[65536];
 
 static int new_lines(void)
@@ -71,7 +71,7 @@ static void quiet(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* A misuse: fails on all ranks, and one line in all says why. */
+/* Checks a misuse: the call fails on all ranks, and one rank prints one line. */
 static void refused(const char *name, const char *call, int rc)
 {
     int lines, total, failed, good;
@@ -94,7 +94,7 @@ static void refused(const char *name, const char *call, int rc)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* One rank's own mistake, in a call that is not collective. */
+/* Checks a mistake of one rank in a call that is not collective. */
 static void refused_here(const char *name, const char *call, int mine, int rc)
 {
     refused(name, call, mine ? rc : 1);
@@ -251,7 +251,7 @@ static void misuse(void)
         refused("... and the output, completed as valid", "SCR_Complete_output", SCR_Complete_output(1));
         goes_on();
     }
-    /* Fits by itself, but not with the cache directory before it. */
+    /* The name is short enough, but its path in the cache is not. */
     check("begin", begin("files"));
     memset(name, 'n', 1000);
     for (flag = 0; flag < 1000; flag += 100)
@@ -325,7 +325,7 @@ static int gives(const char *query, const char *expected)
 
     if (!same)
         printf("  %s is %s\n", query, value ? value : "NULL");
-    free((void *)value); /* it is the program's */
+    free((void *)value); /* the program has to free it */
     return same;
 }
 
@@ -367,7 +367,7 @@ static void config(void)
     check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
 }
 
-/* A program that forgets the last Complete; and then one that finds what is left. */
+/* A program forgets the last Complete; then another finds the datasets that are left. */
 static void forgotten(void)
 {
     check("SCR_Init", SCR_Init() == SCR_SUCCESS);
@@ -435,8 +435,8 @@ static void unknown(void)
     check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
 }
 
-/* Two jobs in one world, each with half of the ranks, of which the second fails
- * where the first goes on. */
+/* Two jobs in one world, each with half of the ranks.  A call fails in the second and
+ * succeeds in the first. */
 static void halves(void)
 {
     int half = rank % 2, in_half, flag, i;
@@ -495,6 +495,7 @@ static void disabled(void)
     check("... SCR_Route_file too, and gives the name as it was",
         SCR_Route_file("dir/name", path) != SCR_SUCCESS && strcmp(path, "dir/name") == 0);
     check("... and SCR_Finalize", SCR_Finalize() != SCR_SUCCESS);
+    check("SCR_Get_error says why on all ranks", strncmp(SCR_Get_error(), "SCR_Finalize: ", 14) == 0);
     check("SCR_Get_version needs no SCR_Init", strcmp(SCR_Get_version(), "v3.1.0") == 0);
     check("... nor does SCR_Config", gives("SCR_ENABLE", "0"));
     check("... without a word more", new_lines() == 0);
@@ -555,7 +556,7 @@ static void delete_(void)
     check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
 }
 
-/* The test has asked for a stop after two more checkpoints, or at once. */
+/* The halt file asks the job to stop after two more checkpoints, or at once. */
 static void halt(void)
 {
     int flag;
@@ -601,7 +602,7 @@ static void at_exit(void)
         printf("%s the program's exit handlers run after MPI_Finalize\n", finalized ? "ok" : "not ok");
 }
 
-/* Run with SCR_HALT_EXIT=1 and a halt file that wants one more checkpoint. */
+/* Run with SCR_HALT_EXIT=1 and a halt file that allows one more checkpoint. */
 static void exits(void)
 {
     int flag;
@@ -736,7 +737,7 @@ static void respect(void)
     check("also that of SIGPIPE", ok);
 }
 
-/* Without handlers of its own, a program has to die as without the library. */
+/* A program without handlers of its own must die by SIGPIPE, as without the library. */
 static void die_of_pipe(void)
 {
     int fd[2];

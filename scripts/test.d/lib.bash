@@ -1,10 +1,12 @@
 # shellcheck shell=bash
-# Sourced by the test scripts beside it; see scripts/test for what they are given.
+# The test scripts in this directory source this file; scripts/test describes their
+# environment.
 
 set -u
 unset "${!SCR_@}"
 
-# is NAME COMMAND...: one check; shows the command's output if it fails.
+# is NAME COMMAND...: one check, which succeeds if the command does; prints the command's
+# output if it fails.
 is() {
     local name=$1 out
     shift
@@ -21,8 +23,8 @@ same() {
     [ "$1" = "$2" ] || { printf 'expected: %s\nfound:    %s\n' "$1" "$2"; return 1; }
 }
 
-# Run a command that should take no longer than it takes to become true.
-within() { # SECONDS COMMAND...
+# within SECONDS COMMAND...: repeats the command until it succeeds, for SECONDS at most.
+within() {
     local end=$((SECONDS + $1))
     shift
     until "$@"; do

@@ -1,12 +1,12 @@
 /*
  * log - a program that has children, and one in which all ranks make a mistake
  *
- *     log children    With a log in a database: the program's own children, signals
- *                     and calls of system and wait are as without goscr.
- *     log misroute    Every rank writes outside of the prefix directory, in three
- *                     outputs.
+ *     log children    With a log in a database: goscr does not affect the program's
+ *                     children, its signals, and its calls of system and wait.
+ *     log misroute    Every rank writes a file outside the prefix directory, in each of
+ *                     three outputs.
  *
- * Prints "ok NAME" or "not ok NAME" on rank 0, and at last "end".
+ * Prints "ok NAME" or "not ok NAME" on rank 0, and "end" at the end.
  */
 
 #include <errno.h>

@@ -3,12 +3,13 @@
  *
  *     modes [-a] [-s] [-r] [-n COUNT] [-w]
  *
- * Restarts from the newest checkpoint if there is one: each rank reads its file.  Then writes COUNT more (default 0), "ckpt.N" for step N.
- * Rank 0 prints "restarted N of RANKS" or "from the beginning", then "complete N".
+ * Restarts from the newest checkpoint if there is one: each rank reads its file.  Then
+ * writes COUNT more (default 0), "ckpt.N" for step N.  Rank 0 prints "restarted N of
+ * RANKS" or "from the beginning", then "complete N".
  *
  *   -a  each rank reads the files of all ranks that wrote the checkpoint
- *   -s  all ranks write one file, each its part, besides one of their own
- *   -r  without the calls of a restart: the file LAST says which step it was
+ *   -s  all ranks write parts of one file, and also one file each
+ *   -r  restart without the library's calls: the file LAST names the step
  *   -w  the last checkpoint is not completed: rank 0 kills the job
  *
  * Exit status 3 if something is not as it was written, 4 if a call fails.
@@ -41,7 +42,7 @@ static void must(int code, const char *call)
         die(4, "call failed:", call);
 }
 
-/* The bytes of a rank in a step of a job of so many ranks. */
+/* The bytes that a rank writes in a step, which depend on the number of ranks, too. */
 static void fill(char *buffer, int step, int of, int who)
 {
     int i;
@@ -72,7 +73,7 @@ static int get(const char *path, long offset, char *buffer)
     return ok;
 }
 
-/* Routed in a restart; else as it is. */
+/* The path from which to read a file, which is routed only in a restart. */
 static void place(int routed, const char *name, char *path)
 {
     strcpy(path, name);

@@ -12,12 +12,11 @@
  *           restarted N     all ranks have read checkpoint N, and found it exact
  *           begun N         before SCR_Start_output
  *           complete N      after SCR_Complete_output has succeeded
- *   -k  SIGKILL rank RANK (-1: all, at once; -2: all, each at an instant of its own
- *       between half and one and a half of that) PERCENT of the way through a phase:
- *       init, have, start, write, complete.  Of those that come with every
- *       checkpoint, in that of the STEPth checkpoint of this run.  How long a
- *       phase takes is what it took before: in this run, or in the last, by
- *       LOG.PHASE.
+ *   -k  kill rank RANK by SIGKILL after PERCENT of a phase: init, have, start, write,
+ *       complete.  RANK -1 is all ranks at the same time; -2 is all ranks, each at its
+ *       own time between half and one and a half of that.  The phases start, write and
+ *       complete are those of the STEPth checkpoint of this run.  A phase is assumed to
+ *       take as long as it did before, in this run or in the last (file LOG.PHASE).
  *   -o  flags SCR_FLAG_OUTPUT too
  *
  * Exit status 3 if something is not as it was written, 4 if a call fails.  At the
@@ -43,7 +42,7 @@ static int rank, ranks;
 static const char *pattern = "mixed", *logname;
 
 static struct {
-    const char *phase; /* NULL: nobody is killed */
+    const char *phase; /* NULL: no rank is killed */
     char text[16];
     int percent, step, rank;
 } plan;
@@ -85,7 +84,7 @@ static void duration_name(char *name, size_t size, const char *phase)
     snprintf(name, size, "%s.%s", logname ? logname : "steps", phase);
 }
 
-/* What the phase took last time, in seconds. */
+/* How long the phase took last time, in seconds. */
 static double last_time(const char *phase)
 {
     char name[512];
@@ -367,7 +366,7 @@ int main(int argc, char **argv)
         default: die(4, "usage:", "see steps.c");
         }
     }
-    /* What the program needs itself is in memory before we look. */
+    /* The program's own memory is in use before the peak is read. */
     fill(words, WORDS, 1, 0);
     fill(found, WORDS, 2, 0);
     MPI_Barrier(MPI_COMM_WORLD);

@@ -3,7 +3,7 @@
  *
  *     threads PART     one of the functions below; one run each
  *
- * Prints "ok NAME" and "not ok NAME" on rank 0.  A check holds if it holds on all
+ * Prints "ok NAME" and "not ok NAME" on rank 0.  A check succeeds if it does so on all
  * ranks.  Exit status 77: the MPI has no MPI_THREAD_MULTIPLE.
  */
 
@@ -24,7 +24,7 @@
 
 static int rank;
 
-/* Of its own communicator, so that it can run beside the library. */
+/* Uses a communicator of its own, so that it can run at the same time as a call. */
 static MPI_Comm checks;
 
 static void check(const char *name, int yes)
@@ -98,7 +98,7 @@ static void restart(void)
     check("the checkpoint is what another thread wrote", SCR_Complete_restart(ok) == SCR_SUCCESS && ok);
 }
 
-/* Every call in another thread. */
+/* Makes every call in another thread. */
 static void calls(void)
 {
     in_a_thread(init);
@@ -201,8 +201,8 @@ static void many(void)
     finalize();
 }
 
-/* OpenMP before, between and after calls: its threads, where they may run and what
- * they block. */
+/* Uses OpenMP before, between and after calls: the processors on which its threads may
+ * run, and the signals that they block, do not change. */
 struct team {
     int threads, cpus;
     double sum;

@@ -3,6 +3,7 @@ package migrate
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // whole returns the files of a rank that have all their bytes.
@@ -78,10 +79,13 @@ type inventory struct {
 	failed  bool            // some files did not arrive
 }
 
-// takeInventory evaluates the offers. If they are not all of the part, no file is
-// moved.
+// takeInventory evaluates the offers. If they are not all that the program has written of
+// the part, no file is moved.
 func (m *Migration) takeInventory(offered map[int]message) *inventory {
-	v := &inventory{files: -1, offered: offered, known: m.Maps.Whole(m.ID, m.World.Rank())}
+	me := m.World.Rank()
+	v := &inventory{files: -1, offered: offered}
+	// Redundancy that no rank has is no reason to touch the filemap.
+	v.known = m.Maps.Whole(m.ID, me) || m.Maps.CheckData(m.ID, me, m.Made) == nil && !v.elsewhere(me)
 	names := map[string]bool{}
 	for _, o := range offered {
 		v.files = max(v.files, o.files)
@@ -89,9 +93,39 @@ func (m *Migration) takeInventory(offered map[int]message) *inventory {
 			names[name] = true
 		}
 	}
-	v.failed = v.files != len(names)
+	v.failed = !m.all(v, names)
 	return v
 }
+
+// elsewhere reports whether another rank has a file that the owner has not.
+func (v *inventory) elsewhere(owner int) bool {
+	here := map[string]bool{}
+	for _, name := range v.offered[owner].names {
+		here[name] = true
+	}
+	for _, o := range v.offered {
+		if slices.ContainsFunc(o.names, func(name string) bool { return !here[name] }) {
+			return true
+		}
+	}
+	return false
+}
+
+// all reports whether names are those of all files of a part. Redundancy may be missing:
+// it is made again.
+func (m *Migration) all(v *inventory, names map[string]bool) bool {
+	own := 0
+	for name := range names {
+		if !redundant(name) {
+			own++
+		}
+	}
+	return v.files >= 0 && (len(names) == v.files || own == v.files-m.Made)
+}
+
+// redundant reports whether a name is one of a redundancy file: goscr's own directory has
+// no file of the program.
+func redundant(name string) bool { return strings.HasPrefix(name, ".scr/") }
 
 // choice is a rank, the files to request from it, and the round in which it sends
 // them. The rank is -1 if there is nothing to request.
@@ -124,7 +158,7 @@ func (m *Migration) next(v *inventory) (choice, error) {
 		delete(v.offered, c.source) // each rank is asked once
 		return c, nil
 	}
-	if len(have) != v.files { // an arrived file is gone again
+	if !m.all(v, have) { // an arrived file is gone again
 		v.failed = true
 		return nothing, nil
 	}

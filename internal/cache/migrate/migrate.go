@@ -21,6 +21,8 @@ import (
 	"errors"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/internal/filemap"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/report"
@@ -36,6 +38,7 @@ type Migration struct {
 	ID     int    // of the dataset
 	Dir    string // of the dataset, on this node
 	Device string // identifies the storage of Dir if nodes share it, else ""
+	Made   int    // redundancy files of a rank
 
 	// Files returns the files of a rank that are entered in the caller's filemap.
 	Files func(rank int) []redundancy.File
@@ -115,20 +118,24 @@ func receiver(offers []int, wanted map[int]message, round int) int {
 
 // clean deletes the files of other ranks, all but those that stay.
 func (m *Migration) clean(staying map[int]bool) error {
-	var failed error
 	for _, rank := range m.Maps.Ranks(m.ID) {
 		if rank == m.World.Rank() || staying[rank] {
 			continue
 		}
 		if m.Device == "" { // else their owner may use them
 			if err := m.Delete(rank, m.Files(rank)...); err != nil { // files that cannot be deleted stay entered
-				failed = cmp.Or(failed, err)
+				m.tellUndeleted(rank, err)
 				continue
 			}
 		}
 		m.Forget(rank)
 	}
-	return cmp.Or(failed, m.Maps.Fold())
+	// An entry of files that are gone may stay for as long as there is no room to write.
+	err := m.Maps.Fold()
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		err = nil
+	}
+	return err
 }
 
 // named returns the files of a rank that have one of the names.

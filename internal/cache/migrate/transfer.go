@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -86,12 +87,12 @@ type batch struct {
 // moveBatch sends one batch of files and receives another. arrived says whether the
 // sent batch has arrived, missed why the other has not.
 func (m *Migration) moveBatch(b batch) (arrived bool, missed, err error) {
-	missed, err = m.stream(b)
+	kept, missed, err := m.stream(b)
 	if err != nil {
 		return false, nil, err
 	}
 	if missed == nil {
-		missed = m.secure(b.incoming)
+		missed = m.secure(kept)
 	}
 	// Tell the sender whether it may delete them.
 	answer := message{files: len(b.incoming)}
@@ -111,9 +112,9 @@ func (m *Migration) moveBatch(b batch) (arrived bool, missed, err error) {
 	return true, missed, nil
 }
 
-// stream sends the bytes of a batch and stores those of the other. It receives also
-// bytes that it cannot store.
-func (m *Migration) stream(b batch) (missed, err error) {
+// stream sends the bytes of a batch and stores those of the other, of which it returns
+// the files. It receives also bytes that it cannot store.
+func (m *Migration) stream(b batch) (kept fileList, missed, err error) {
 	stored := b.incoming
 	if b.missed != nil {
 		stored = nil
@@ -129,12 +130,34 @@ func (m *Migration) stream(b batch) (missed, err error) {
 			Write: func(buf []byte, at int64) { sink.Write(buf, at, 0) }})
 	}
 	if err := redundancy.Stream(m.World, sources, sinks, m.Piece); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := source.Close(); err != nil {
 		m.Log.Warn("dataset %d: files of rank %d could not be sent to it: %v", m.ID, b.to, err)
 	}
-	return cmp.Or(b.missed, sink.Close(), sink.Matches()), nil
+	if missed = cmp.Or(b.missed, sink.Close()); missed == nil {
+		kept, missed = m.compare(b.incoming, sink)
+	}
+	return kept, missed, nil
+}
+
+// compare compares files that were received with their descriptions. It drops redundancy
+// that has changed, which is made again; another file that has is an error.
+func (m *Migration) compare(files fileList, sink *redundancy.Logical) (kept fileList, err error) {
+	for i, crc := range sink.Checksums() {
+		f := files[i]
+		if want, known := f.Meta.CRC(); known && crc != want {
+			changed := &redundancy.CorruptError{Path: f.Path, Reason: fmt.Sprintf("checksum 0x%08x, was written with 0x%08x", crc, want)}
+			if !redundant(f.Meta.Label()) {
+				return nil, changed
+			}
+			m.Log.Warn("dataset %d: my redundancy did not arrive: %v", m.ID, changed)
+			m.discard(m.World.Rank(), f)
+			continue
+		}
+		kept = append(kept, f)
+	}
+	return kept, nil
 }
 
 // secure syncs received files, and then records them as whole in the filemap.
@@ -161,6 +184,10 @@ func (m *Migration) secure(files fileList) error {
 // discard deletes a file that is not needed here. If that fails it only takes space.
 func (m *Migration) discard(rank int, f redundancy.File) {
 	if err := m.Delete(rank, f); err != nil {
-		m.Log.Warn("dataset %d: a file of rank %d that is not needed here cannot be deleted: %v", m.ID, rank, err)
+		m.tellUndeleted(rank, err)
 	}
+}
+
+func (m *Migration) tellUndeleted(rank int, err error) {
+	m.Log.Warn("dataset %d: a file of rank %d that is not needed here cannot be deleted: %v", m.ID, rank, err)
 }

@@ -10,9 +10,9 @@ import (
 // itemsTitle is the heading above the table of items.
 const itemsTitle = "Lines of several fields"
 
-// page returns docs/config.md with its tables as they follow from the table of
-// parameters. Each stands below the heading that is the title of its section;
-// the text around them is written by hand.
+// page returns docs/config.md with new tables, made from the table of parameters. Each is
+// below the heading with the title of its section; the text around them is written by hand
+// and stays.
 func page(old string) (string, error) {
 	tables := map[string]string{itemsTitle: table(items())}
 	for _, s := range config.Sections {
@@ -45,13 +45,13 @@ func page(old string) (string, error) {
 	return b.String(), nil
 }
 
-// row is a parameter under the name that the page has for it.
+// row is a parameter with the name and the example that the page shows.
 type row struct {
 	config.Parameter
 	name, example string
 }
 
-// items are the kinds of items and their fields, in the order of the table.
+// items returns a row for each kind of items and each of its fields.
 func items() (rows []row) {
 	for _, kind := range config.ItemKinds {
 		rows = append(rows, row{kind.Parameter, kind.Name, kind.Example})
@@ -62,7 +62,7 @@ func items() (rows []row) {
 	return rows
 }
 
-// kinds are words for values without a unit.
+// kinds are the entries in the column of units for values without a unit.
 var kinds = map[config.Type]string{
 	config.Text: "text", config.Name: "name", config.Path: "path", config.Int: "number", config.Bool: "0 or 1",
 }
@@ -84,7 +84,7 @@ func table(rows []row) string {
 	return b.String()
 }
 
-// whenUnset says what counts where nobody sets a parameter.
+// whenUnset is the entry in the column of defaults.
 func whenUnset(p config.Parameter) string {
 	switch {
 	case p.Default == "" && p.Unset == "":

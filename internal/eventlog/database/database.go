@@ -2,8 +2,8 @@
 // server, or SQLite in a file. Only commands import it, because its drivers are
 // larger than the library.
 //
-// There is a table of jobs, one of events and one of transfers, which are created if
-// they are missing. Times are in UTC.
+// There are a table of jobs, one of events and one of transfers. A table that is missing is
+// created. Times are in UTC.
 //
 //	jobs       id  username  jobid  jobname  cluster  prefix  digest
 //	events     id  job_id  time  host  type  note  dset  name  start  secs
@@ -11,8 +11,8 @@
 //
 // dset and name are the number and name of a dataset; start and secs say when the event
 // or transfer began and how long it took. The digest is computed from the other columns of
-// a job, and unique: two processes that log for the same job at the same time enter it
-// once.
+// a job, and is unique, so that two processes that log for the same job at the same time
+// enter it only once.
 package database
 
 import (
@@ -35,12 +35,12 @@ import (
 // limit is how long a database may take for one record.
 const limit = 5 * time.Second
 
-// dialect is what differs between databases.
+// dialect is the part of the SQL that differs between databases.
 type dialect struct {
 	key    string // type of a primary key that increments
 	time   string // type of a time
-	ignore string // an INSERT that does nothing if the row is there
-	text   string // option of a table: its texts are of any characters
+	ignore string // begins an INSERT that does nothing if the row exists
+	text   string // option of a table that lets its texts have all characters
 }
 
 var (
@@ -48,18 +48,19 @@ var (
 	dialectSQLite = dialect{"INTEGER PRIMARY KEY", "DATETIME", "INSERT OR IGNORE", ""}
 )
 
-// DB is a database for records. Its methods must not be called concurrently.
+// DB is a database for records. Its methods must not be called by several goroutines at a
+// time.
 type DB struct {
 	at    eventlog.Database
 	debug io.Writer
 	dialect
 	db    *sql.DB
-	ready bool // the tables are there
-	jobs  map[eventlog.Job]int64
+	ready bool                   // the tables exist
+	jobs  map[eventlog.Job]int64 // ids of the jobs that were looked up
 }
 
-// Open prepares the use of a database; it connects with the first record. Statements are
-// written to debug if the settings ask for that.
+// Open prepares a DB, which connects to the database when the first record is written. If
+// at.Debug is set, statements are shown on debug.
 func Open(at eventlog.Database, debug io.Writer) (*DB, error) {
 	d := &DB{at: at, dialect: dialectSQLite, jobs: map[eventlog.Job]int64{}}
 	if at.Debug {
@@ -84,7 +85,7 @@ func Open(at eventlog.Database, debug io.Writer) (*DB, error) {
 		c.Addr += ":3306"
 	}
 	c.Timeout, c.ReadTimeout, c.WriteTimeout = limit, limit, limit
-	c.Logger = &mysql.NopLogger{} // errors are returned as well
+	c.Logger = &mysql.NopLogger{} // the driver returns the same errors
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
 		return nil, err
@@ -138,7 +139,7 @@ func (d *DB) write(ctx context.Context, r *eventlog.Record) error {
 		strings.TrimSuffix(strings.Repeat("?, ", len(values)), ", ")), values...)
 }
 
-// known is a value, or NULL if it is not known.
+// known returns v, or nil for NULL if v is the zero value.
 func known[T comparable](v T) any {
 	var none T
 	if v == none {
@@ -147,7 +148,7 @@ func known[T comparable](v T) any {
 	return v
 }
 
-// stamp is a time in the form that databases read, "" for none.
+// stamp formats a time for the databases; it returns "" for the zero time.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -157,11 +158,11 @@ func stamp(t time.Time) string {
 
 const (
 	short = 255   // characters in a VARCHAR(255)
-	long  = 16000 // in a TEXT, which takes 65535 bytes
+	long  = 16000 // characters in a TEXT, which holds 65535 bytes
 )
 
-// cut shortens text to the length of a column: a database would refuse the record, which
-// would look like a database that does not work.
+// cut shortens text to the length of a column. Otherwise the database would reject the
+// record, and Serve would try again until the job ends.
 func cut(text string, most int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if r := []rune(text); len(r) > most {
@@ -170,8 +171,8 @@ func cut(text string, most int) string {
 	return text
 }
 
-// tables creates the tables that are missing. If there are all, it only reads: the user
-// of the database may have no right to create any.
+// tables creates the tables that are missing. If all exist it only reads, because the
+// database's user may not have the right to create tables.
 func (d *DB) tables(ctx context.Context) error {
 	if d.ready {
 		return nil
@@ -197,7 +198,7 @@ func (d *DB) tables(ctx context.Context) error {
 
 // job returns the id of a job, and enters the job if it is new.
 func (d *DB) job(ctx context.Context, j eventlog.Job) (id int64, err error) {
-	j.Host = "" // a job has many
+	j.Host = "" // records of one job come from several hosts
 	if id, ok := d.jobs[j]; ok {
 		return id, nil
 	}

@@ -33,7 +33,7 @@ func open(t *testing.T, at eventlog.Database, debug io.Writer) *DB {
 	return db
 }
 
-// rows returns what a query gives, a row a line, columns separated by |.
+// rows returns the rows that a query finds, one on each line, columns separated by |.
 func rows(t *testing.T, db *sql.DB, query string) string {
 	t.Helper()
 	r, err := db.Query(query)
@@ -70,7 +70,7 @@ var (
 	job  = eventlog.Job{Host: "node0", User: "user1", ID: "job1", Name: "heat", Prefix: "/p"}
 )
 
-// tellAll writes records with all there is to tell, and with nothing.
+// tellAll writes records with all fields set, and with none.
 func tellAll(t *testing.T, db *DB) {
 	t.Helper()
 	seconds := 1.5
@@ -130,7 +130,7 @@ func TestDB_SQLite(t *testing.T) {
 	}
 }
 
-// What a database would refuse is made fit.
+// Texts that a database would reject are changed so that it accepts them.
 func TestDB_TakesAnything(t *testing.T) {
 	db := open(t, eventlog.Database{File: filepath.Join(t.TempDir(), "db")}, nil)
 	huge := strings.Repeat("é", 1<<20)
@@ -210,7 +210,7 @@ func TestDB_MySQL(t *testing.T) {
 	}
 }
 
-// feed is what a job sends.
+// feed returns the bytes that a job sends to the recorder.
 func feed(t *testing.T, at eventlog.Database, records ...eventlog.Record) io.Reader {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -232,7 +232,7 @@ func TestServe(t *testing.T) {
 	if got := rows(t, open(t, at, nil).db, "SELECT count(*) FROM events"); got != "100\n" || said.Len() != 0 {
 		t.Error(got, said.String())
 	}
-	// A job that was killed while it wrote.
+	// The job was killed while it wrote a record.
 	cut, err := io.ReadAll(feed(t, at, records...))
 	must(t, err)
 	must(t, Serve(bytes.NewReader(cut[:len(cut)-5]), &said))
@@ -246,7 +246,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// A database that is not there when the job begins is used once it is.
+// A database that does not exist when the job begins is used once it does.
 func TestServe_TriesAgain(t *testing.T) {
 	defer func(p time.Duration) { pause = p }(pause)
 	pause = time.Millisecond
@@ -279,7 +279,7 @@ func TestServe_TriesAgain(t *testing.T) {
 	must(t, <-done)
 }
 
-// The job ends, the database is not to be had: what is lost is told.
+// When the job ends and the database still does not answer, the lost records are reported.
 func TestServe_GivesUp(t *testing.T) {
 	at := eventlog.Database{File: filepath.Join(t.TempDir(), "none", "db")}
 	r := eventlog.Record{Time: when, Job: job, Type: "A"}

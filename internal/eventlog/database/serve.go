@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// grace is how long Serve goes on after the last record has come: records that are
-	// not written by then are lost.
+	// grace is how long Serve goes on after it has received the last record. Records that
+	// are not written by then are lost.
 	grace = 10 * time.Second
-	// most is how many records wait for the database; then the oldest are dropped.
+	// most is how many records can wait for the database before the oldest are dropped.
 	most = 10000
 )
 
-// pause is between attempts to reach a database that does not answer.
+// pause is the time between attempts to reach a database that does not answer.
 var pause = 5 * time.Second
 
 // ErrLate is returned by Serve if not all records were written in time.
 var ErrLate = errors.New("the database has not taken all events in time")
 
-// Serve writes the records of a job, which arrive from in, until in ends. It writes errors
-// to out, a line each. It tries again if the database does not answer, which may have
-// ended before the job does.
+// Serve reads the records of a job from in until it ends, and writes them to the database.
+// It writes errors to out, one on each line. If the database does not answer, Serve tries
+// again, because the database may come back before the job ends.
 //
-// It reads records as they come, even while the database does not answer, so that the job
+// It reads records as they arrive, even while the database does not answer, so that the job
 // never waits.
 func Serve(in io.Reader, out io.Writer) error {
 	at, next, err := eventlog.Receive(in)
@@ -60,12 +60,12 @@ func Serve(in io.Reader, out io.Writer) error {
 	}
 }
 
-// writer writes records that wait.
+// writer writes the records of a queue to the database.
 type writer struct {
 	db   *DB
 	out  io.Writer
-	wake chan struct{} // gets a value when a record has come
-	done chan struct{} // closed when all records are written and no more come
+	wake chan struct{} // gets a value when a record arrives, and when the last one has
+	done chan struct{} // closed when run has returned
 
 	mu      sync.Mutex
 	waiting []eventlog.Record
@@ -94,11 +94,12 @@ func (w *writer) end() {
 func (w *writer) signal() {
 	select {
 	case w.wake <- struct{}{}:
-	default: // one is there already
+	default: // the writer has not read the last one yet
 	}
 }
 
-// take returns the oldest record that waits.
+// take removes the oldest record from the queue and returns it. ended says that no more
+// records will arrive.
 func (w *writer) take() (r eventlog.Record, ok, ended bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,8 +132,8 @@ func (w *writer) run() {
 	}
 }
 
-// write writes one record, and tries again until it succeeds. It returns false if there is
-// no more time.
+// write writes one record, and tries again until it succeeds. Once no more records arrive
+// it tries only once more, and returns false if that fails.
 func (w *writer) write(r eventlog.Record) bool {
 	for last := false; ; last = w.sleep() {
 		err := w.db.Write(r)
@@ -146,8 +147,8 @@ func (w *writer) write(r eventlog.Record) bool {
 	}
 }
 
-// sleep waits until the next attempt. It returns at once, and true, if no more
-// records come.
+// sleep waits until the next attempt. If no more records will arrive, it returns true at
+// once.
 func (w *writer) sleep() (ended bool) {
 	next := time.NewTimer(pause)
 	defer next.Stop()
@@ -166,7 +167,7 @@ func (w *writer) sleep() (ended bool) {
 	}
 }
 
-// giveUp reports how many records are lost.
+// giveUp reports the records that are lost, of which r is the first.
 func (w *writer) giveUp(r eventlog.Record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,13 +1,12 @@
-// Package rank2file keeps a list with an entry for each rank of a job as a tree of
-// hash files, of which no process reads or writes more than about 1 MB. It is the
-// list of files of a dataset in the prefix directory; the caller decides what an entry
-// contains.
+// Package rank2file stores a list with one entry for each rank of a job as a tree of
+// hash files of about 1 MB each. In the prefix directory it is the list of files of a
+// dataset; the caller decides what an entry contains.
 //
 // Any number of processes can write and read the tree. A command without MPI uses a
-// communicator of one.
+// communicator of one process.
 //
-//	write.go  the tree is written, level by level from the leaves
-//	read.go   ... and read, from the root
+//	write.go  writes the tree, level by level from the leaves to the root
+//	read.go   reads it from the root to the leaves
 package rank2file
 
 import (
@@ -22,9 +21,9 @@ import (
 //
 //	rank2file.0.<w>   RANKS = n  LEVEL = 0  RANK / <r> / FILE / <path below the prefix> …
 //
-// where rank w writes the entries of the ranks from itself up to the next
-// writer. The nodes above hold, in place of files, the writers of the level
-// below, and the root has no suffix:
+// where rank w, a writer, writes the entries of the ranks from itself up to the next
+// writer. The other nodes have, in place of files, the writers of the level below. The
+// name of the root has no suffix:
 //
 //	rank2file         RANKS = n  LEVEL = l  RANK / <w> / FILE = .<l-1>.<w>  OFFSET = 0
 const (
@@ -37,19 +36,19 @@ const (
 	keyOffset = "OFFSET"
 )
 
-// segment is the number of packed bytes that a writer gathers before the next rank
-// becomes a writer.
+// segment is about how many packed bytes one writer writes. It is a variable so that
+// tests can make trees with several levels.
 var segment = 1 << 20
 
-// maxLevels bounds the depth of a tree that is read. Five levels of 1 MB
-// segments hold more ranks than there are.
+// maxLevels limits the depth of a tree that is read. Five levels of 1 MB segments hold
+// more entries than any job has ranks.
 const maxLevels = 8
 
-// MaxRanks bounds the ranks of a job.
+// MaxRanks limits the number of ranks that is accepted from a file.
 const MaxRanks = 1 << 30
 
-// Item is the entry of a rank. In the nodes above the leaves the ranks are the writers
-// of the level below.
+// Item is the entry of a rank. In nodes other than leaves, the ranks are the writers of
+// the level below.
 type Item struct {
 	Rank  int
 	Entry *hash.Hash
@@ -57,25 +56,24 @@ type Item struct {
 
 func suffix(level, rank int) string { return fmt.Sprintf(".%d.%d", level, rank) }
 
-// owner is the process that handles the entry of a rank of a dataset, where a job
-// of size processes handles one of so many ranks: the rank itself if these are the
-// same, and in any case the processes in the order of their ranks.
+// owner returns which of size processes handles the entry of a rank, 0 <= rank < ranks.
+// Each process handles consecutive ranks, in the order of the processes. If size equals
+// ranks, each process handles its own rank.
 func owner(rank, ranks, size int) int { return rank * size / ranks }
 
-// Share returns which of so many ranks the caller handles: those from first up to,
-// and without, end.
+// Share returns which of ranks ranks the caller handles: first, first+1, ..., end-1.
 func Share(c mpi.Comm, ranks int) (first, end int) {
 	begin := func(process int) int { return (process*ranks + c.Size() - 1) / c.Size() }
 	return begin(c.Rank()), begin(c.Rank() + 1)
 }
 
-// Deal sends each of the items that any process has to the process that handles
-// its rank, and returns those of the caller in the order of ranks. Entries may be
-// those that were given, and not copies. A rank that is listed twice is an error
-// on the process that handles it. It is collective.
+// Deal sends each item to the process that handles its rank, and returns those that the
+// caller handles, in the order of ranks. It does not copy entries that stay on the
+// caller. Ranks must be in [0, ranks). If two items have the same rank, the process that
+// handles this rank gets an error; the error is not agreed. Deal is collective.
 func Deal(c mpi.Comm, ranks int, items []Item) ([]Item, error) {
 	send, mine, twice := hash.New(), hash.New(), ""
-	take := func(rank string, entry *hash.Hash) {
+	add := func(rank string, entry *hash.Hash) {
 		if mine.Has(rank) {
 			twice = rank
 		}
@@ -86,7 +84,7 @@ func Deal(c mpi.Comm, ranks int, items []Item) ([]Item, error) {
 		if to := owner(it.Rank, ranks, c.Size()); to != c.Rank() {
 			send.At(strconv.Itoa(to)).Set(rank, it.Entry)
 		} else {
-			take(rank, it.Entry)
+			add(rank, it.Entry)
 		}
 	}
 	received, err := hash.Exchange(send, c)
@@ -95,7 +93,7 @@ func Deal(c mpi.Comm, ranks int, items []Item) ([]Item, error) {
 	}
 	for _, h := range received.All() {
 		for rank, entry := range h.All() {
-			take(rank, entry)
+			add(rank, entry)
 		}
 	}
 	if twice != "" {
@@ -104,7 +102,7 @@ func Deal(c mpi.Comm, ranks int, items []Item) ([]Item, error) {
 	return itemsOf(mine), nil
 }
 
-// itemsOf returns the entries under ranks, in the order of these.
+// itemsOf returns the entries of a hash whose keys are ranks, in the order of ranks.
 func itemsOf(h *hash.Hash) []Item {
 	var items []Item
 	for _, rank := range h.Ints() {

@@ -15,21 +15,22 @@ import (
 type reader struct {
 	c     mpi.Comm
 	dir   string
-	level int // that is being read; unknown before the root is
-	ranks int // of the dataset
+	level int // level that is being read; unknown before the root is read
+	ranks int // number of ranks of the dataset, valid once the root is read
 }
 
 const unknown = -1
 
-// Read reads the tree whose root is in dir, and calls visit with the entries that
-// the caller handles, and the number of ranks of the dataset. It is collective; the
-// result is agreed.
+// Read reads the tree whose root is in dir, and calls visit with the number of ranks of
+// the dataset and the entries that the caller handles. It returns the number of ranks.
+// It is collective; the result is agreed.
 //
-// A single process has its entries a leaf at a time, so that it needs memory for one
-// leaf, however large the job was. In a job each process has all of its at once.
+// If c has one process, visit is called once for each leaf, so that memory for one leaf
+// is enough, however large the job was. Else it is called once, with all entries that
+// the caller handles.
 func Read(c mpi.Comm, dir string, visit func(ranks int, items []Item) error) (ranks int, err error) {
 	r := &reader{c: c, dir: dir, level: unknown}
-	var nodes []string // that the caller has to read on this level
+	var nodes []string // nodes of this level that the caller reads
 	if c.Rank() == 0 {
 		nodes = []string{root}
 	}
@@ -62,8 +63,9 @@ func Read(c mpi.Comm, dir string, visit func(ranks int, items []Item) error) (ra
 	}
 }
 
-// readNodes reads some nodes of a level, and returns the entries that the caller
-// handles of all that any process has read. It is collective; the result is agreed.
+// readNodes reads nodes of a level, other ones on each process, and sends their entries
+// to the processes that handle them. It returns those that the caller handles. It is
+// collective; the result is agreed.
 func (r *reader) readNodes(names []string) (items []Item, err error) {
 	for _, name := range names {
 		more, e := r.readNode(name)
@@ -78,7 +80,7 @@ func (r *reader) readNodes(names []string) (items []Item, err error) {
 	if r.c.Size() == 1 {
 		return items, nil
 	}
-	shape := []int64{int64(r.level), int64(r.ranks)} // which rank 0 learns from the root
+	shape := []int64{int64(r.level), int64(r.ranks)} // at first, only rank 0 has them, from the root
 	if err := r.c.Allreduce(shape, mpi.Max); err != nil {
 		return nil, err
 	}
@@ -90,8 +92,8 @@ func (r *reader) readNodes(names []string) (items []Item, err error) {
 	return items, mpi.Agree(r.c, err)
 }
 
-// readNode reads one file of the tree. It has to have the level, and the number of
-// ranks, that follow from the root. The root is the first that is read.
+// readNode reads one file of the tree. The first is the root, which gives the number of
+// ranks and the highest level; it is an error if another node does not match these.
 func (r *reader) readNode(name string) ([]Item, error) {
 	path := filepath.Join(r.dir, name)
 	node, err := hash.ReadFile(path)
@@ -101,7 +103,7 @@ func (r *reader) readNode(name string) ([]Item, error) {
 	isRoot := r.level == unknown
 	n, ok := node.Int(keyRanks)
 	if !ok || n < 1 || n > MaxRanks || !isRoot && n != int64(r.ranks) {
-		return nil, fmt.Errorf("the list of files is inconsistent: %s is of %q ranks", path, node.Text(keyRanks))
+		return nil, fmt.Errorf("the list of files is inconsistent: %s gives %q as the number of ranks", path, node.Text(keyRanks))
 	}
 	l, ok := node.Int(keyLevel)
 	if !ok || l < 0 || l > maxLevels || !isRoot && l != int64(r.level) {
@@ -116,7 +118,7 @@ func (r *reader) readNode(name string) ([]Item, error) {
 	return itemsOf(node.Get(keyRank)), nil
 }
 
-// children are the files that the entries of inner nodes refer to.
+// children returns the names of the files to which entries of inner nodes refer.
 func (r *reader) children(items []Item) (names []string, err error) {
 	for _, it := range items {
 		name := root + it.Entry.Text(keyFile)

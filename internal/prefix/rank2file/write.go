@@ -14,13 +14,13 @@ import (
 type writer struct {
 	c     mpi.Comm
 	dir   string
-	ranks int // of the dataset
-	level int // that is being written
+	ranks int // number of ranks of the dataset
+	level int // level that is being written
 }
 
-// Write writes the tree for a dataset of so many ranks whose metadata is in dir.
-// items are the entries that the caller has; each entry is with one process. It is
-// collective; the result is agreed.
+// Write writes the tree for a dataset of ranks ranks to the directory dir. items are any
+// entries; each rank's entry must be passed by exactly one process. Ranks without an
+// entry are not listed. It is collective; the result is agreed.
 func Write(c mpi.Comm, dir string, ranks int, items []Item) error {
 	items, err := Deal(c, ranks, items)
 	if err := mpi.Agree(c, err); err != nil {
@@ -38,11 +38,11 @@ func Write(c mpi.Comm, dir string, ranks int, items []Item) error {
 	}
 }
 
-// writeLevel gathers the entries of a level at its writers, which write them. It
-// returns the entries of the next level that the caller has, which are its writers,
-// and how many writers there are.
+// writeLevel sends the entries of a level to its writers, which write them. It returns
+// the entries of the next level for those writers that the caller handles, and the
+// number of writers on all processes.
 func (w *writer) writeLevel(items []Item) (next []Item, writers int, err error) {
-	if w.c.Rank() == 0 && (len(items) == 0 || items[0].Rank != 0) { // somebody has to write the root
+	if w.c.Rank() == 0 && (len(items) == 0 || items[0].Rank != 0) { // rank 0 is always a writer: else an empty list would have no root
 		items = append([]Item{{0, nil}}, items...)
 	}
 	begins, current, writers, err := w.divide(items)
@@ -69,9 +69,10 @@ func (w *writer) writeLevel(items []Item) (next []Item, writers int, err error) 
 	return next, writers, err
 }
 
-// divide decides which ranks are writers: rank 0, and each whose entry crosses into
-// another segment. It returns the writers among the caller's ranks, the last writer
-// before them, and how many there are in all.
+// divide decides which ranks are writers: rank 0, and each whose entry ends in another
+// segment than it begins in. begins has the writers among the caller's ranks, before is
+// the last writer before these ranks, and writers is the number of writers on all
+// processes.
 func (w *writer) divide(items []Item) (begins map[int]bool, before, writers int, err error) {
 	size := 0
 	for _, it := range items {
@@ -82,7 +83,7 @@ func (w *writer) divide(items []Item) (begins map[int]bool, before, writers int,
 		return nil, 0, 0, err
 	}
 	begins = map[int]bool{}
-	last := 0 // the newest writer up to and with the caller's ranks
+	last := 0 // the highest writer among the caller's ranks
 	for _, it := range items {
 		n := packed(it)
 		if it.Rank == 0 || at/segment != (at+n)/segment {
@@ -105,9 +106,9 @@ func packed(it Item) int {
 	return it.Entry.PackSize()
 }
 
-// gather sends entries to their writers, and returns what the caller's writers have
-// to write. current is the writer of the caller's first entry, if that does not
-// begin a node itself.
+// gather sends entries to their writers. It returns, for each writer that the caller
+// handles, the entries to write. current is the writer of the caller's first entry,
+// unless the rank of that entry is a writer itself.
 func (w *writer) gather(items []Item, begins map[int]bool, current int) (map[int]*hash.Hash, error) {
 	nodes := map[int]*hash.Hash{}
 	for rank := range begins {

@@ -1,9 +1,8 @@
-// Package offline rebuilds files of a set of ranks in one process that sees what
-// is left of all of them, as in the prefix directory once the nodes have been
-// scavenged.
+// Package offline rebuilds files of a set of ranks in one process, which can read the
+// remaining files of all members: after a scavenge they are in the prefix directory.
 //
-// It runs Recover, as a job does, with a goroutine for each member. Those of which
-// nothing can be used take part as members that have lost their files.
+// It runs the same Scheme.Recover as a job does, with a goroutine for each member. The
+// members without usable files or without a usable redundancy file are lost.
 package offline
 
 import (
@@ -21,42 +20,43 @@ import (
 	"github.com/goscr/goscr/mpi/local"
 )
 
-// Set is what is left of a set of ranks.
+// Set is a set of ranks with the files that remain of it. Only Progress may be nil.
 type Set struct {
-	Dir     string // that the names of files are relative to
+	Dir     string // the names of files are relative to it
 	Dataset dataset.Dataset
-	Piece   int // bytes that are moved at a time where redundancy files do not say
+	Piece   int // bytes that are moved at a time if redundancy files have no block size
 
-	// Scheme returns the scheme that bears so many losses.
+	// Scheme returns the scheme that tolerates the loss of so many members.
 	Scheme func(losses int) redundancy.Scheme
-	// Whole says of a rank whether all its files are there. A member is used only
-	// if they are, and rebuilt if they are not.
+	// Whole reports whether all files of a rank are present. If they are not, the rank
+	// is lost, and its files are rebuilt.
 	Whole func(rank int) bool
-	// Register is called for a file before it is made.
+	// Register is called for each file before it is made.
 	Register func(rank int, f redundancy.File) error
-	// Warn is told what is wrong with files that are read.
+	// Warn is called with the error of each redundancy file that cannot be used, and of
+	// each corrupt file.
 	Warn func(error)
-	// Progress, if there is one, is told of bytes that are read.
+	// Progress, if not nil, is told how many bytes are read.
 	Progress progress.Meter
 
 	ranks  int      // size of the job
 	of     []int    // ranks in the job, by member
-	made   []string // redundancy files, by member; "" for those that nothing is taken from
-	wanted []int    // members whose files are to be made
+	made   []string // paths of redundancy files, by member; "" for lost members
+	wanted []int    // members whose files are to be rebuilt
 	scheme redundancy.Scheme
 }
 
-// Rebuilt is what was rebuilt of one rank.
+// Rebuilt has the files that were rebuilt of one rank.
 type Rebuilt struct {
 	Rank  int
 	Files []redundancy.File
 }
 
-// Rebuild makes the files that the ranks wrote which are not whole, and no
-// redundancy: where they are now, that would protect nothing. paths are the
-// redundancy files of the set. Members whose files turn out to be corrupt on the
-// way are rebuilt too, where the scheme bears that; if the set has lost too much,
-// the error is of the kind redundancy.ErrUnrecoverable.
+// Rebuild makes the files of the ranks that are not whole. It makes no redundancy files,
+// which would protect nothing in the prefix directory. paths are the redundancy files of
+// the set. If files of a member prove corrupt while others are rebuilt from them, that
+// member is rebuilt too, if the scheme tolerates one more loss. The error is of the kind
+// redundancy.ErrUnrecoverable if too many members are lost.
 func (s *Set) Rebuild(paths []string) ([]Rebuilt, error) {
 	if err := s.open(paths); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (s *Set) Rebuild(paths []string) ([]Rebuilt, error) {
 			for _, m := range lost {
 				ranks = append(ranks, s.of[m])
 			}
-			return nil, fmt.Errorf("%w: files or redundancy of ranks %v are missing, and of the %d ranks in the set %s bears the loss of %d",
+			return nil, fmt.Errorf("%w: files or redundancy of ranks %v are missing, and of the %d ranks in the set %s tolerates the loss of %d",
 				redundancy.ErrUnrecoverable, ranks, n, s.scheme.Name(), s.scheme.Failures(n))
 		}
 		files, failed := s.recover(lost)
@@ -88,7 +88,8 @@ func (s *Set) Rebuild(paths []string) ([]Rebuilt, error) {
 	}
 }
 
-// lost returns the members that nothing can be taken from.
+// lost returns the lost members: those without a usable redundancy file, or without
+// usable files of their own.
 func (s *Set) lost() []int {
 	var list []int
 	for m, path := range s.made {
@@ -99,8 +100,8 @@ func (s *Set) lost() []int {
 	return list
 }
 
-// recover runs Recover on all members. It returns their files, or if there are
-// any, the errors of the members.
+// recover runs Scheme.Recover on all members. It returns the files of each member; or
+// the error of each, if any member has one.
 func (s *Set) recover(lost []int) (files [][]redundancy.File, failed []error) {
 	n := len(s.of)
 	files, failed = make([][]redundancy.File, n), make([]error, n)
@@ -124,9 +125,10 @@ func (s *Set) recover(lost []int) (files [][]redundancy.File, failed []error) {
 	return nil, failed
 }
 
-// discard leaves out the members of which a file turned out to be corrupt. If
-// that is one the program wrote, the member's files are wanted from here on. It
-// is an error if there is none: then there is no use in trying again.
+// discard makes the members lost that reported a corrupt file of their own. If the
+// program wrote the corrupt file, that member's files are to be rebuilt too. If no
+// member has reported one, another attempt would fail in the same way, and discard
+// returns an error.
 func (s *Set) discard(failed []error) error {
 	found := false
 	for m, err := range failed {
@@ -147,16 +149,17 @@ func (s *Set) discard(failed []error) error {
 	}
 	err := failed[slices.IndexFunc(failed, func(err error) bool { return err != nil })]
 	if errors.Is(err, redundancy.ErrCorrupt) {
-		return fmt.Errorf("%w: %w, and no file it is computed from is known to be corrupt", redundancy.ErrUnrecoverable, err)
+		return fmt.Errorf("%w: %w, and none of the files from which it is rebuilt is known to be corrupt", redundancy.ErrUnrecoverable, err)
 	}
 	return err
 }
 
-// open reads the headers of redundancy files, which have to be of one set, finds
-// whose they are, and which members are to be rebuilt.
+// open reads the headers of the redundancy files, assigns each file to its member, and
+// finds the members that are to be rebuilt. It skips files that cannot be used, or are
+// not of the same set as the first.
 func (s *Set) open(paths []string) error {
 	var first *redundancy.Header
-	var spoiled []error
+	var unusable []error
 	for _, path := range paths {
 		h, err := s.read(path)
 		if err == nil {
@@ -164,7 +167,7 @@ func (s *Set) open(paths []string) error {
 		}
 		if err != nil {
 			s.Warn(err)
-			spoiled = append(spoiled, err)
+			unusable = append(unusable, err)
 			continue
 		}
 		first = h
@@ -173,7 +176,7 @@ func (s *Set) open(paths []string) error {
 		}
 	}
 	if first == nil {
-		return fmt.Errorf("%w: no redundancy file of the set can be used: %w", redundancy.ErrUnrecoverable, errors.Join(spoiled...))
+		return fmt.Errorf("%w: no redundancy file of the set can be used: %w", redundancy.ErrUnrecoverable, errors.Join(unusable...))
 	}
 	for m, rank := range s.of {
 		if !s.Whole(rank) {
@@ -185,27 +188,29 @@ func (s *Set) open(paths []string) error {
 	return nil
 }
 
-// allWhole reports whether no member needs anything.
+// allWhole reports whether all members have all their files.
 func (s *Set) allWhole() bool {
 	return !slices.ContainsFunc(s.of, func(rank int) bool { return !s.Whole(rank) })
 }
 
-// read returns the header of a redundancy file, if it is of the dataset.
+// read returns the header of a redundancy file, or an error if the file is damaged or
+// belongs to another dataset.
 func (s *Set) read(path string) (*redundancy.Header, error) {
 	r, err := redundancy.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	of, d := r.Dataset, s.Dataset
-	if of.ID() != d.ID() || of.Name() != d.Name() || !of.Created().Equal(d.Created()) {
-		err = &redundancy.CorruptError{Path: path, Reason: fmt.Sprintf("is of dataset %d (%s) of %v, not of %d (%s) of %v",
-			of.ID(), of.Name(), of.Created(), d.ID(), d.Name(), d.Created())}
+	found, d := r.Dataset, s.Dataset
+	if found.ID() != d.ID() || found.Name() != d.Name() || !found.Created().Equal(d.Created()) {
+		err = &redundancy.CorruptError{Path: path, Reason: fmt.Sprintf("belongs to dataset %d (%s) of %v, not to %d (%s) of %v",
+			found.ID(), found.Name(), found.Created(), d.ID(), d.Name(), d.Created())}
 	}
 	return r.Header, errors.Join(err, r.Close())
 }
 
-// admit makes a redundancy file that of its member, if it goes with the first
-// one.
+// admit assigns a redundancy file with header h to its member. It returns a
+// *redundancy.CorruptError if the file does not fit to the first one, whose header is
+// first, or nil if this is the first.
 func (s *Set) admit(path string, first, h *redundancy.Header) error {
 	if first == nil {
 		s.ranks, s.of, s.made = h.Ranks, h.Members, make([]string, len(h.Members))
@@ -213,13 +218,13 @@ func (s *Set) admit(path string, first, h *redundancy.Header) error {
 	reason := ""
 	switch m := slices.Index(s.of, h.Current.Rank); {
 	case !slices.Equal(h.Members, s.of):
-		reason = fmt.Sprintf("is of ranks %v, others are of ranks %v", h.Members, s.of)
+		reason = fmt.Sprintf("belongs to a set of ranks %v, other files to a set of ranks %v", h.Members, s.of)
 	case first != nil && (h.Block != first.Block || len(h.Sections()) != len(first.Sections()) || h.Chunk != first.Chunk):
-		reason = "has another layout than others of the set"
+		reason = "has another layout than other files of the set"
 	case m < 0:
 		reason = fmt.Sprintf("rank %d is not in its set", h.Current.Rank)
 	case s.made[m] != "":
-		reason = fmt.Sprintf("rank %d has another one", h.Current.Rank)
+		reason = fmt.Sprintf("rank %d has another redundancy file", h.Current.Rank)
 	default:
 		s.made[m] = path
 		return nil

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goscr/goscr/internal/storagetest"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
 	"github.com/goscr/goscr/scr"
@@ -41,11 +42,7 @@ type Cluster struct {
 // New makes a cluster for jobs with these parameters, NAME=value each.
 func New(t testing.TB, env ...string) *Cluster {
 	t.Helper()
-	base := "/dev/shm"
-	if _, err := os.Stat(base); err != nil {
-		base = ""
-	}
-	root, err := os.MkdirTemp(base, "goscr-test-")
+	root, err := os.MkdirTemp(storagetest.Base(), "goscr-test-")
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(root) })
 	return At(t, root, env...)
@@ -236,7 +233,7 @@ func same(path string, f File) error {
 		return err
 	case !bytes.Equal(data, f.Data):
 		return fmt.Errorf("%s: other bytes than were written", path)
-	case info.Mode() != f.mode || !info.ModTime().Equal(f.time):
+	case info.Mode() != f.mode || !storagetest.SameTime(path, info, f.time):
 		return fmt.Errorf("%s: mode %v and time %v, was written with %v and %v", path, info.Mode(), info.ModTime(), f.mode, f.time)
 	}
 	return nil

@@ -66,8 +66,8 @@ func TestInstall_Files(t *testing.T) {
 	b, dir := tree(t)
 	want := []string{
 		"bin/scr", "include/scr.h", "include/scr.mod", "include/scrf.h",
-		"lib/cmake/scr/scrConfig.cmake", "lib/cmake/scr/scrConfigVersion.cmake", "lib/libscr.so", "lib/libscrf.so",
-		"lib/pkgconfig/scr.pc", "lib/pkgconfig/scrf.pc", "lib/python/scr.py", "share/goscr/scr.f90",
+		"lib/cmake/scr/scrConfig.cmake", "lib/cmake/scr/scrConfigVersion.cmake", "lib/libscr.a", "lib/libscr.so", "lib/libscrf.a", "lib/libscrf.so",
+		"lib/pkgconfig/scr-static.pc", "lib/pkgconfig/scr.pc", "lib/pkgconfig/scrf-static.pc", "lib/pkgconfig/scrf.pc", "lib/python/scr.py", "share/goscr/scr.f90",
 	}
 	for _, name := range strings.Fields(run(t, filepath.Join(b.dir, "scr"), "links")) {
 		want = append(want, "bin/"+name)

@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +69,33 @@ func TestLibrary_Symbols(t *testing.T) {
 	}
 	if got := slices.Compact(mpis); !slices.Equal(got, []string{b.mpi}) {
 		t.Errorf("it needs %q of %q", got, libraries)
+	}
+}
+
+// The static libraries define SCR's functions, and nothing that a program could have, too.
+func TestLibrary_StaticSymbols(t *testing.T) {
+	b := theBuild(t)
+	fortran := regexp.MustCompile(`^(scr_[a-z_]+_|__scr_MOD_scr_[a-z_]+)$`)
+	for _, name := range []string{"libscr.a", "libscrf.a"} {
+		var got []string
+		others := 0
+		for line := range strings.Lines(run(t, "nm", "--extern-only", "--defined-only", filepath.Join(b.dir, name))) {
+			f := strings.Fields(line)
+			switch {
+			case len(f) != 3:
+			case fortran.MatchString(f[2]):
+				others++
+			default:
+				got = append(got, f[2])
+			}
+		}
+		slices.Sort(got)
+		if want := b.functions(t); !slices.Equal(got, want) {
+			t.Errorf("%s defines %q, scr.h declares %q", name, got, want)
+		}
+		if (others > 0) != (name == "libscrf.a") {
+			t.Errorf("%s defines %d names for Fortran", name, others)
+		}
 	}
 }
 

@@ -1,4 +1,4 @@
-// Rows prints the result of a query of an SQLite file, a line a row, for tests.
+// Rows prints the result of a query of an SQLite file, one line for each row, for tests.
 package main
 
 import (

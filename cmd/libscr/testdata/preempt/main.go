@@ -1,5 +1,5 @@
-// Preempt says whether a goroutine that computes without calling anything is interrupted
-// when another one wants to run.
+// Preempt prints whether a goroutine that computes without calling a function is interrupted
+// when another one becomes ready to run.
 package main
 
 import (

@@ -1,6 +1,7 @@
-// Program outside is of a module of its own: heat flows along a rod, of which each of
-// four ranks has a part. It is killed after the step that its argument says, and goes on
-// from the newest checkpoint when it is run again.
+// Program outside is in a module of its own. It computes how heat flows along a rod, of
+// which each of four ranks has a quarter. It ends after the step that its second argument
+// names, as if it had been killed, and restarts from the newest checkpoint when it is run
+// again. Its first argument is the directory for everything that it writes.
 package main
 
 import (
@@ -41,7 +42,7 @@ func main() {
 }
 
 func heat(s *scr.Session, world mpi.Comm, prefix, kill string) error {
-	rod, step := make([]byte, 8*cells), 0 // each cell a number of 8 bytes
+	rod, step := make([]byte, 8*cells), 0 // a cell is a number of 8 bytes
 	file := func(name string) string { return filepath.Join(prefix, name, fmt.Sprint("rank_", world.Rank())) }
 	for {
 		name, ok, err := s.HaveRestart()
@@ -88,7 +89,7 @@ func heat(s *scr.Session, world mpi.Comm, prefix, kill string) error {
 	return err
 }
 
-// flow lets heat flow for one step: from the left end, which is hot, to the right.
+// flow computes one step, in which heat flows from the left end, which is hot, to the right.
 func flow(world mpi.Comm, rod []byte) error {
 	left := make([]byte, 8)
 	binary.BigEndian.PutUint64(left, 1<<40)
