@@ -35,6 +35,9 @@ BUILD   ?= build
 MPICXX  ?= $(subst mpicc,mpicxx,$(MPICC))
 MPIFC   ?= $(subst mpicc,mpifort,$(MPICC))
 
+# mpi,faults: a library of scripts/test.d/43-panics.sh, which panics where that wants it to.
+TAGS    ?= mpi
+
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
 out     := $(abspath $(BUILD))
@@ -59,7 +62,7 @@ FORCE:
 $(out)/libscr.so: FORCE | deps
 	@mkdir -p $(out)
 	@for f in start.ld libscr.map; do [ ! $(libscr)/$$f -nt $@ ] || rm -f $@; done # Go does not look at them
-	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -buildmode=c-shared -trimpath \
+	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags $(TAGS) -buildmode=c-shared -trimpath \
 	    -ldflags "$(go_start) -extldflags \
 	        '-Wl,-soname,libscr.so -Wl,--version-script=$(libscr)/libscr.map -Wl,-T,$(libscr)/start.ld'" \
 	    -o $@ ./cmd/libscr

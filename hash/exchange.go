@@ -1,6 +1,7 @@
 package hash
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -57,16 +58,16 @@ func Sendrecv(h *Hash, dst, src int, c mpi.Comm) (*Hash, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer mpi.Free(buf)
 	request, err := c.Isend(buf, dst, tagHash)
 	if err != nil {
 		return nil, err
 	}
 	received, err := Recv(src, c)
-	if _, e := request.Wait(); err == nil {
-		err = e
+	_, e := request.Wait()
+	if e == nil {
+		mpi.Free(buf) // not after an error or a panic: MPI may still read from it
 	}
-	return received, err
+	return received, errors.Join(err, e)
 }
 
 // message packs h into memory that MPI may keep.

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/descriptors"
 )
 
 // maxFile bounds the files that are read into memory. The largest hash files are the
@@ -43,7 +45,7 @@ func replaceFile(path string, data []byte, mode fs.FileMode) (err error) {
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	f, err := descriptors.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
@@ -67,7 +69,7 @@ func replaceFile(path string, data []byte, mode fs.FileMode) (err error) {
 // SyncDir makes renames in dir durable. File systems that cannot sync a
 // directory return EINVAL and need no sync.
 func SyncDir(dir string) error {
-	d, err := os.Open(dir)
+	d, err := descriptors.Open(dir)
 	if err != nil {
 		return err
 	}
@@ -116,7 +118,7 @@ func ReadFile(path string) (*Hash, error) {
 // open opens a file of any kind. O_NONBLOCK has no effect on a regular file, and
 // keeps a pipe in its place from blocking the process.
 func open(path string, flags int) (*os.File, error) {
-	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := descriptors.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, unix.ELOOP):
 		return nil, fmt.Errorf("%s: %w: is a symbolic link, which goscr does not follow for its own files", path, ErrCorrupt)

@@ -49,7 +49,7 @@ func Free(buf []byte) {
 func mapMemory(n int) ([]byte, error) {
 	p, err := unix.MmapPtr(-1, 0, nil, uintptr(pages(n)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
-		return nil, fmt.Errorf("no memory for a buffer of %d bytes: %w", n, err)
+		return nil, &OpError{"MPI", fmt.Errorf("no memory for a buffer of %d bytes: %w", n, err)}
 	}
 	return unsafe.Slice((*byte)(p), n), nil
 }

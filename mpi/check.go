@@ -2,8 +2,9 @@ package mpi
 
 import "fmt"
 
-// MaxTag is the largest tag; every MPI takes it.
-const MaxTag = 32767
+// MaxTag is the largest tag. Every MPI takes one more, which implementations of Comm have
+// for messages of their own.
+const MaxTag = 32766
 
 // CheckTarget returns an error unless a message with this tag can be sent to
 // rank dst of a communicator of size ranks. MPIs differ in what they do with

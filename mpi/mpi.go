@@ -61,7 +61,7 @@ var ErrTruncated = errors.New("message longer than the buffer given for it")
 // Comm is a group of ranks that exchange messages, as an MPI intracommunicator.
 //
 // Messages between two ranks with the same tag arrive in the order in which
-// they were sent. Tags are from 0 to 32767.
+// they were sent. Tags are from 0 to MaxTag.
 //
 // Only the goroutine (for mpi/system: the operating system thread) that
 // entered goscr may call a Comm.
@@ -105,6 +105,9 @@ type Comm interface {
 	// Split divides the ranks into communicators of equal color, ordered by
 	// key, then by rank. A color of Undefined gives a nil Comm.
 	Split(color, key int) (Comm, error)
+	// Revocable returns a communicator with the same ranks and its own message space,
+	// which can be revoked, and with it all that are made from it. It is collective.
+	Revocable() (Revocable, error)
 	// Free releases the communicator. It is collective.
 	Free() error
 }

@@ -5,7 +5,15 @@ package scr
 // SCR_CHECKPOINT_SECONDS and SCR_CHECKPOINT_OVERHEAD; if none of them is set, the
 // optimal interval for the time between failures, if that is known (SCR_MTBF_SECONDS).
 // It is always true while the job should stop.
-func (s *Session) NeedCheckpoint() (bool, error) {
+func (s *Session) NeedCheckpoint() (yes bool, err error) {
+	err = s.call("NeedCheckpoint", func() error {
+		yes, err = s.needCheckpoint()
+		return err
+	})
+	return yes && err == nil, err
+}
+
+func (s *Session) needCheckpoint() (bool, error) {
 	if s.state == finished {
 		return false, s.state.expect("NeedCheckpoint", idle)
 	}
@@ -18,7 +26,15 @@ func (s *Session) NeedCheckpoint() (bool, error) {
 
 // ShouldExit reports whether the job should stop now, because a user has asked for it
 // with scr_halt, or because the allocation ends soon.
-func (s *Session) ShouldExit() (bool, error) {
+func (s *Session) ShouldExit() (yes bool, err error) {
+	err = s.call("ShouldExit", func() error {
+		yes, err = s.shouldExit()
+		return err
+	})
+	return yes && err == nil, err
+}
+
+func (s *Session) shouldExit() (bool, error) {
 	if s.state == finished {
 		return false, s.state.expect("ShouldExit", idle)
 	}

@@ -16,7 +16,9 @@ import (
 // directory yet, and the newest checkpoint, unless flushing is turned off. If the program
 // has begun a restart or a dataset and not completed it, Finalize deletes the dataset and
 // returns a *StateError.
-func (s *Session) Finalize() error {
+func (s *Session) Finalize() error { return s.call("Finalize", s.finalize) }
+
+func (s *Session) finalize() error {
 	if s.state == finished {
 		return s.state.expect("Finalize", idle)
 	}

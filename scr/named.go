@@ -10,6 +10,10 @@ import (
 // datasets from the cache that would be offered before it. It returns an error if there
 // is no dataset of that name.
 func (s *Session) Current(name string) error {
+	return s.call("Current", func() error { return s.current(name) })
+}
+
+func (s *Session) current(name string) error {
 	if err := s.checkNamed("Current", name); err != nil {
 		return err
 	}
@@ -42,10 +46,12 @@ func (s *Session) Delete(name string) error {
 // remove removes all datasets called name from the cache, and calls there to remove them
 // from the prefix directory. If one of them was offered for a restart, another is offered.
 func (s *Session) remove(call, name string, there func() error) error {
-	if err := s.checkNamed(call, name); err != nil {
-		return err
-	}
-	return s.offerRestart(s.restart.Remove(name, !s.started, there))
+	return s.call(call, func() error {
+		if err := s.checkNamed(call, name); err != nil {
+			return err
+		}
+		return s.offerRestart(s.restart.Remove(name, !s.started, there))
+	})
 }
 
 // checkNamed checks that the call is possible now, and that all ranks gave the same

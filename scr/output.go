@@ -31,13 +31,13 @@ type unfinished struct {
 // The name, which must be the same on all ranks, is what people see; "" stands
 // for one made of the dataset's number.
 func (s *Session) StartOutput(name string, flags Flags) error {
-	return s.start("StartOutput", name, flags, writing)
+	return s.call("StartOutput", func() error { return s.start("StartOutput", name, flags, writing) })
 }
 
 // StartCheckpoint begins a checkpoint with a name made of its number, which
 // CompleteCheckpoint ends.
 func (s *Session) StartCheckpoint() error {
-	return s.start("StartCheckpoint", "", Checkpoint, checkpointing)
+	return s.call("StartCheckpoint", func() error { return s.start("StartCheckpoint", "", Checkpoint, checkpointing) })
 }
 
 func (s *Session) start(call, name string, flags Flags, next state) error {
@@ -120,10 +120,14 @@ func (s *Session) describe(id int, name string, flags Flags, checkpoint int) (da
 // element of the name suffices if only one of the rank's files has it. At
 // other times it is name itself. Route is not collective.
 func (s *Session) Route(name string) (string, error) {
-	path, err := s.route(name)
-	if err == nil && len(path) >= MaxFilename {
-		err = fmt.Errorf("%s: the path in the cache has %d characters, at most %d are possible", name, len(path), MaxFilename-1)
-	}
+	var path string
+	err := s.local("Route", func() (err error) {
+		path, err = s.route(name)
+		if err == nil && len(path) >= MaxFilename {
+			err = fmt.Errorf("%s: the path in the cache has %d characters, at most %d are possible", name, len(path), MaxFilename-1)
+		}
+		return err
+	})
 	if err != nil {
 		return "", s.Spoil(err)
 	}
@@ -184,21 +188,27 @@ func (s *Session) routeRestart(name string) (string, error) {
 // that is due; with SCR_FLUSH_ASYNC=1 that goes on while the program does, and ends
 // in a later call. Otherwise the dataset is deleted, and the error says why.
 func (s *Session) CompleteOutput(valid bool) error {
-	return s.complete("CompleteOutput", writing, valid)
+	return s.call("CompleteOutput", func() error { return s.complete("CompleteOutput", writing, valid) })
 }
 
 // CompleteCheckpoint ends the checkpoint that StartCheckpoint began, like
 // CompleteOutput.
 func (s *Session) CompleteCheckpoint(valid bool) error {
-	return s.complete("CompleteCheckpoint", checkpointing, valid)
+	return s.call("CompleteCheckpoint", func() error { return s.complete("CompleteCheckpoint", checkpointing, valid) })
 }
 
 func (s *Session) complete(call string, from state, valid bool) error {
 	if err := s.state.expect(call, from); err != nil {
 		return err
 	}
-	defer s.computing()
-	defer s.flusher.BeginCopies()
+	err := s.finish(valid)
+	s.flusher.BeginCopies()
+	s.computing()
+	return err
+}
+
+// finish completes the dataset that is under way.
+func (s *Session) finish(valid bool) error {
 	o := s.output
 	s.state, s.output = idle, nil
 	if o.failed == nil && !valid {

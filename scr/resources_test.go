@@ -27,6 +27,24 @@ func (c counted) Split(color, key int) (mpi.Comm, error) {
 	return counted{part, c.open}, nil
 }
 
+func (c counted) Revocable() (mpi.Revocable, error) {
+	r, err := c.Comm.Revocable()
+	if err != nil {
+		return nil, err
+	}
+	c.open.Add(1)
+	return countedJob{counted{r, c.open}, r}, nil
+}
+
+// countedJob is one that can be revoked.
+type countedJob struct {
+	counted
+	job mpi.Revocable
+}
+
+func (c countedJob) Revoke(reason string) { c.job.Revoke(reason) }
+func (c countedJob) Revoked() error       { return c.job.Revoked() }
+
 func (c counted) Free() error {
 	c.open.Add(-1)
 	return c.Comm.Free()

@@ -14,6 +14,14 @@ import (
 // name. It offers the newest one in the cache; if the cache has none, it fetches one from
 // the prefix directory. Once the program has begun a dataset, ok is false.
 func (s *Session) HaveRestart() (name string, ok bool, err error) {
+	err = s.call("HaveRestart", func() error {
+		name, ok, err = s.haveRestart()
+		return err
+	})
+	return name, ok && err == nil, err
+}
+
+func (s *Session) haveRestart() (name string, ok bool, err error) {
 	if err := s.state.expect("HaveRestart", idle); err != nil {
 		return "", false, err
 	}
@@ -43,6 +51,14 @@ func (s *Session) offerRestart(err error) error {
 // StartRestart begins to restart from the checkpoint that HaveRestart offered,
 // and returns its name. Until CompleteRestart, Route returns the paths of its files.
 func (s *Session) StartRestart() (name string, err error) {
+	err = s.call("StartRestart", func() error {
+		name, err = s.startRestart()
+		return err
+	})
+	return name, err
+}
+
+func (s *Session) startRestart() (name string, err error) {
 	if err := s.state.expect("StartRestart", idle); err != nil {
 		return "", err
 	}
@@ -60,6 +76,10 @@ func (s *Session) StartRestart() (name string, err error) {
 // needs. If it is false on any rank, the checkpoint is not used again, every rank gets an
 // error, and HaveRestart offers the next older checkpoint.
 func (s *Session) CompleteRestart(valid bool) error {
+	return s.call("CompleteRestart", func() error { return s.completeRestart(valid) })
+}
+
+func (s *Session) completeRestart(valid bool) error {
 	if err := s.state.expect("CompleteRestart", restarting); err != nil {
 		return err
 	}

@@ -41,6 +41,7 @@ type Options struct {
 	Log io.Writer
 
 	launch func(control string) error // for tests: see flush.Config
+	faults faults                     // for tests
 }
 
 // environ is where a session looks environment variables up.
@@ -58,9 +59,15 @@ func (o Options) environ() func(name string) (string, bool) {
 // collective, except Route. An error of a collective method is an error on all
 // ranks, and leaves the program running.
 //
+// If a rank cannot go on, because of a bug here or a failure of MPI, its call returns an
+// error, and so does the call in which each of the others is or the next: a
+// *mpi.RevokedError, which names the rank. The session is over then, as if the job had been
+// killed at that instant, and all further calls return that error at once.
+//
 // It knows what the program is doing; the parts below it do the work.
 type Session struct {
-	world   mpi.Comm
+	job     job
+	world   mpi.Comm // its ranks
 	config  *config.Config
 	log     *report.Logger
 	events  *eventlog.Log
@@ -83,25 +90,53 @@ type Session struct {
 	beginning bool      // it has been told that there is no checkpoint
 }
 
-// Init begins a session on the ranks of world, which it duplicates. It makes datasets
+// Init begins a session on the ranks of world, which it duplicates; if a rank cannot go
+// on, world stays as it is, unless it is a mpi.Revocable, which is revoked. It makes datasets
 // of earlier runs in the cache usable: it migrates files to the nodes where their ranks
 // now run, and rebuilds files that were lost with a node.
 func Init(world mpi.Comm, opt Options) (*Session, error) {
 	if opt.Log == nil {
 		opt.Log = os.Stderr
 	}
-	cfg, warnings, err := config.Load(world, opt.Settings.internal(), opt.Environ)
+	s := &Session{job: job{faults: opt.faults}}
+	if s.job.faults == nil {
+		s.job.faults = builtIn
+	}
+	var err error
+	if ranks, ok := world.(mpi.Revocable); ok {
+		s.job.ranks = ranks
+		err = mpi.Guard(ranks, func() (err error) {
+			s.world, err = mpi.Dup(world)
+			return err
+		})
+	} else {
+		s.job.ranks, err = world.Revocable()
+		s.world = s.job.ranks
+	}
 	if err != nil {
 		return nil, err
 	}
-	if !cfg.Enable {
-		return nil, ErrDisabled
+	if s.job.faults != nil {
+		s.world = s.job.faults.Wrap(s.world)
 	}
-	s := &Session{config: cfg}
-	if s.world, err = mpi.Dup(world); err != nil {
+	if err := s.call("Init", func() error { return s.init(opt) }); err != nil {
 		return nil, err
 	}
-	s.log = &report.Logger{Out: opt.Log, Rank: world.Rank(), Node: cfg.NodeName, Debug: cfg.Debug}
+	return s, nil
+}
+
+// init is Init on the ranks of the session.
+func (s *Session) init(opt Options) error {
+	start := time.Now()
+	cfg, warnings, err := config.Load(s.world, opt.Settings.internal(), opt.Environ)
+	if err == nil && !cfg.Enable {
+		err = ErrDisabled
+	}
+	if err != nil {
+		return errors.Join(err, s.free())
+	}
+	s.config = cfg
+	s.log = &report.Logger{Out: opt.Log, Rank: s.world.Rank(), Node: cfg.NodeName, Debug: cfg.Debug}
 	lock.SetPatience(lock.Patience{Limit: cfg.WaitTime, Tell: func(line string) { s.log.Warn("%s", line) }})
 	if s.log.Debug >= 2 {
 		s.world = mpi.Count(s.world, &s.traffic)
@@ -112,21 +147,20 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	if !cfg.CRCOnCopy {
 		s.log.WarnJob("SCR_CRC_ON_COPY=0 has no effect: what is rebuilt in the cache has to be checked")
 	}
-	start := time.Now()
 	if err := s.begin(opt, start); err != nil {
 		s.events.Result("INIT", "END", dataset.Dataset{}, start, err)
-		return nil, errors.Join(err, s.giveUp())
+		return errors.Join(err, s.giveUp())
 	}
 	s.events.Result("INIT", "END", dataset.Dataset{}, start, nil)
 	if err := s.haltIfAsked(); err != nil {
-		return nil, err
+		return err
 	}
 	s.flusher.BeginCopies()
 	s.computing()
 	s.tellTraffic("Init", mpi.Traffic{})
 	s.log.Info("goscr %s: %s, prefix %s, %s; ready in %.3f s",
-		Version, report.Count(world.Size(), "rank"), s.prefix.Dir, s.protection, time.Since(start).Seconds())
-	return s, nil
+		Version, report.Count(s.world.Size(), "rank"), s.prefix.Dir, s.protection, time.Since(start).Seconds())
+	return nil
 }
 
 // begin is Init once the configuration is known.
@@ -335,7 +369,9 @@ func bufferSize(asked int64) int {
 // Agree makes an error that one rank has met an error on all ranks, so that a
 // program can decide on its failures as goscr does on its own. It is
 // collective.
-func (s *Session) Agree(err error) error { return mpi.Agree(s.world, err) }
+func (s *Session) Agree(err error) error {
+	return s.call("Agree", func() error { return mpi.Agree(s.world, err) })
+}
 
 // Warn writes a line on stderr that needs attention. As with all such lines, of
 // those that are alike only some are written.
@@ -346,4 +382,4 @@ func (s *Session) Query(text string) (value string, ok bool, err error) { return
 
 // Copying reports whether threads of the process copy in the background. A caller that
 // limits the process must leave processors for them.
-func (s *Session) Copying() bool { return s.flusher.Copying() }
+func (s *Session) Copying() bool { return s.job.over == nil && s.flusher.Copying() }

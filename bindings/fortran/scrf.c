@@ -100,8 +100,8 @@ void scr_route_file_(const char* name, char* file, int* ierror, size_t name_leng
     int stored;
 
     *ierror = SCR_Route_file(given, path);
-    /* After an error, too: then the path is a copy of the name, as for C programs. */
-    stored = fortran_text("SCR_ROUTE_FILE", "the path", path, file, file_length);
+    /* After an error, too: then the variable gets the name, as the buffer of C programs. */
+    stored = fortran_text("SCR_ROUTE_FILE", "the path", *ierror != SCR_SUCCESS && given != NULL ? given : path, file, file_length);
     if (*ierror == SCR_SUCCESS) {
         *ierror = stored;
     }

@@ -36,8 +36,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 	"unsafe"
 
+	"github.com/goscr/goscr/internal/descriptors"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/system"
@@ -49,6 +51,8 @@ func main() {}
 func init() {
 	C.goscr_limits()
 	useProcessors()
+	// What Go opens for good when its first timer is set, it opens now.
+	time.AfterFunc(time.Hour, func() {}).Stop()
 }
 
 // go_started returns at once. A call from C waits until Go has started, and goscr_start
@@ -83,7 +87,7 @@ var (
 	// session is the session of the process, between SCR_Init and SCR_Finalize.
 	session *scr.Session
 	// job has the ranks of the job, from the start of SCR_Init to the end of SCR_Finalize.
-	job mpi.Comm
+	job mpi.Revocable
 	// settings are those that the program made before SCR_Init.
 	settings = scr.Settings{Environ: getenv, Names: environment}
 	// logger prints why a call failed.
@@ -92,6 +96,8 @@ var (
 	// absent says why there is no session; said, whether that was printed.
 	absent error = errNotBegun
 	said   bool
+	// Whether it has been said that a rank cannot go on.
+	saidRevoked bool
 )
 
 var (
@@ -126,31 +132,42 @@ func environment() []string {
 func call(name string, f func() error) (code C.int) {
 	one.Lock()
 	defer one.Unlock()
-	defer useProcessors()
+	descriptors.Hold()
+	defer descriptors.Release()
+	if err := guarded(f); err != nil {
+		code = failure
+		_ = guarded(func() error { return fail(name, err) })
+	}
+	_ = guarded(func() error {
+		if j := job; session == nil && j != nil { // the call has had its result
+			job = nil
+			_ = j.Free()
+		}
+		useProcessors()
+		return nil
+	})
+	return code
+}
+
+// guarded calls f. A panic in it becomes an error, here and in the next call of every other
+// rank, so that none waits for this one.
+func guarded(f func() error) (err error) {
 	defer func() {
-		if p := recover(); p != nil {
-			logger.Warn("%s: internal error: %v; please report it with these lines: %s", name, p,
+		if p := recover(); p != nil { // where there is no job yet
+			err = fmt.Errorf("internal error: %v; please report it with these lines: %s", p,
 				strings.ReplaceAll(string(debug.Stack()), "\n", " | "))
-			keep(fmt.Sprintf("%s: internal error: %v", name, p))
-			code = failure
 		}
 	}()
-	err := f()
-	if err != nil {
-		fail(name, err)
-		code = failure
+	if job == nil {
+		return f()
 	}
-	if session == nil && job != nil {
-		_ = job.Free() // the result of the call does not depend on it
-		job = nil
-	}
-	return code
+	return mpi.GuardLocal(job, f)
 }
 
 // fail prints why a function failed, on the rank that met the error. If all ranks have
 // agreed on the error, none of them returns before it is printed: a program may call
 // MPI_Abort when a call fails, which would end the rank that is about to print.
-func fail(name string, err error) {
+func fail(name string, err error) error {
 	if job == nil {
 		introduce()
 	}
@@ -164,8 +181,9 @@ func fail(name string, err error) {
 	}
 	var agreed *mpi.AgreedError
 	if errors.As(err, &agreed) && job != nil {
-		_ = job.Barrier() // an error of it changes nothing: the call has failed already
+		return job.Barrier() // an error of it changes nothing: the call has failed already
 	}
+	return nil
 }
 
 // keep stores why the last call has failed, for SCR_Get_error.
@@ -220,6 +238,12 @@ func speaks(err error) bool {
 	if errors.As(err, &agreed) {
 		return agreed.Err != nil
 	}
+	var revoked *mpi.RevokedError
+	if errors.As(err, &revoked) {
+		before := saidRevoked
+		saidRevoked = true
+		return !before
+	}
 	if errors.Is(err, scr.ErrDisabled) || errors.Is(err, errInitFails) {
 		before := said
 		said = true
@@ -264,14 +288,14 @@ func ending(err error) error {
 	return err
 }
 
-// text returns a string that the program passed.
+// text returns a string that the program passed, also with an error.
 func text(what string, s *C.goscr_cchar) (string, error) {
 	if s == nil {
 		return "", fmt.Errorf("%s is NULL", what)
 	}
 	value := C.GoString(s)
 	if len(value) >= scr.MaxFilename {
-		return "", fmt.Errorf("%s has %d characters, at most %d are possible (SCR_MAX_FILENAME)", what, len(value), scr.MaxFilename-1)
+		return value, fmt.Errorf("%s has %d characters, at most %d are possible (SCR_MAX_FILENAME)", what, len(value), scr.MaxFilename-1)
 	}
 	return value, nil
 }
@@ -294,25 +318,38 @@ func go_init(comm unsafe.Pointer) C.int {
 		if session != nil {
 			return &scr.StateError{Call: "Init", State: "IDLE", Advice: "the library is already initialized; end it with {Finalize} first"}
 		}
-		absent, said = errInitFails, false
-		if comm != nil {
-			job, err = system.FromHandle(comm)
-		} else {
-			job, err = system.World()
-		}
-		if err != nil {
+		absent, said, saidRevoked = errInitFails, false, false
+		if job, err = ranks(comm); err != nil {
 			return err
 		}
-		introduce()
-		if comm == nil {
-			warnAlone()
-		}
-		session, err = scr.Init(job, scr.Options{Settings: &settings, Environ: getenv, Log: logger.Out})
-		if errors.Is(err, scr.ErrDisabled) {
-			absent = err
-		}
-		return ending(err)
+		return guarded(func() error {
+			introduce()
+			if comm == nil {
+				warnAlone()
+			}
+			session, err = scr.Init(job, scr.Options{Settings: &settings, Environ: getenv, Log: logger.Out})
+			if errors.Is(err, scr.ErrDisabled) {
+				absent = err
+			}
+			return ending(err)
+		})
 	})
+}
+
+// ranks returns a communicator of the ranks of one of the program, nil for all.
+func ranks(comm unsafe.Pointer) (mpi.Revocable, error) {
+	var all mpi.Comm
+	var err error
+	if comm != nil {
+		all, err = system.FromHandle(comm)
+	} else {
+		all, err = system.World()
+	}
+	if err != nil {
+		return nil, err
+	}
+	own, err := all.Revocable()
+	return own, errors.Join(err, all.Free())
 }
 
 // warnAlone warns if the launcher has started several processes, but MPI has a single rank.
@@ -338,7 +375,14 @@ func warnAlone() {
 
 //export go_finalize
 func go_finalize() C.int {
-	return with("SCR_Finalize", nil, func(s *scr.Session) error {
+	return call("SCR_Finalize", func() error {
+		s := session
+		if s == nil {
+			return absent
+		}
+		if !system.Initialized() {
+			return errMPIEnded
+		}
 		session, absent = nil, errNotBegun
 		return s.Finalize()
 	})
@@ -376,7 +420,7 @@ func go_route_file(name *C.goscr_cchar, file *C.char) C.int {
 		given, wrong := text("the name of the file", name)
 		if file == nil {
 			wrong = errors.New("the buffer for the path is NULL")
-		} else {
+		} else if unsafe.Pointer(file) != unsafe.Pointer(name) { // else the name is there
 			// A program that ignores the error opens the file under its own name.
 			store(file, given)
 		}

@@ -24,6 +24,7 @@
 
 #define _GNU_SOURCE
 
+#include <fcntl.h>
 #include <link.h>
 #include <mpi.h>
 #include <pthread.h>
@@ -254,6 +255,34 @@ static int has_room(void)
 }
 
 /*
+ * What Go opens for good at its start does not become one of the descriptors 0 to 2 that
+ * the program has closed, as package descriptors has it from then on.
+ */
+static int low[3];
+
+static void hold_low(void)
+{
+    int fd;
+
+    for (fd = 0; fd < 3; fd++) {
+        low[fd] = fcntl(fd, F_GETFD) < 0 ? open("/", O_PATH | O_CLOEXEC) : -1;
+        if (low[fd] >= 0 && low[fd] != fd) { /* another thread was faster */
+            close(low[fd]);
+            low[fd] = -1;
+        }
+    }
+}
+
+static void give_low_back(void)
+{
+    int fd;
+
+    for (fd = 0; fd < 3; fd++)
+        if (low[fd] >= 0 && fcntl(fd, F_GETFL) >= 0 && (fcntl(fd, F_GETFL) & O_PATH))
+            close(fd);
+}
+
+/*
  * The section into which the linker (start.ld) or scripts/archive has put the constructors
  * that start Go.
  */
@@ -280,11 +309,15 @@ int goscr_start(void)
     if (inherited || (started_in != 0 && started_in != getpid()))
         return GOSCR_CHILD;
     pthread_mutex_lock(&starting);
-    if (started_in == 0 && !has_room()) {
-        failed = GOSCR_NO_ROOM;
-    } else if (started_in == 0) {
-        start();
-        started_in = getpid();
+    if (started_in == 0) {
+        hold_low();
+        if (!has_room()) {
+            failed = GOSCR_NO_ROOM;
+        } else {
+            start();
+            started_in = getpid();
+        }
+        give_low_back();
     }
     pthread_mutex_unlock(&starting);
     return failed;

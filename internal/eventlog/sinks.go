@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/goscr/goscr/internal/config"
+	"github.com/goscr/goscr/internal/descriptors"
 )
 
 // Sink is a destination of records.
@@ -28,7 +29,7 @@ type textFile struct{ path string }
 
 // Write adds a line with a single write, because jobs and commands share the file.
 func (t textFile) Write(r Record) error {
-	f, err := os.OpenFile(t.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+	f, err := descriptors.OpenFile(t.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
 		return err
 	}

@@ -356,6 +356,17 @@ func (f *Flusher) Drain() {
 	}
 }
 
+// Abandon ends the copies by threads that have not ended, for a session that cannot go
+// on. What is copied entirely stays for the next run, and so does what scr_transfer
+// copies. It is not collective.
+func (f *Flusher) Abandon() {
+	for _, b := range f.running {
+		if f.kind(b.cached) == mover.ByThread && !b.copy.Ended() {
+			_ = b.copy.Cancel() // the dataset is in the cache all the same
+		}
+	}
+}
+
 // Stop cancels all copies of the caller, after Init has failed. It is not collective.
 func (f *Flusher) Stop() error {
 	var err error

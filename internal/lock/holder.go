@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/descriptors"
 )
 
 // What a lock file holds. The holder of a lock that is Exclusive writes it.
@@ -58,7 +60,7 @@ func (l *Lock) KeepAlive() {
 
 // Held reports whether anybody holds the lock of a file.
 func Held(path string) bool {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := descriptors.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return false
 	}
@@ -78,7 +80,7 @@ func Holder(path string) string {
 // as long as a holder that calls KeepAlive runs, and when the lock is taken.
 func holder(path string) (who, stopped, life string) {
 	const unknown, most = "another process", 300
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := descriptors.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return unknown, "", ""
 	}

@@ -24,6 +24,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/descriptors"
 )
 
 // Lock is a lock that the process holds.
@@ -103,7 +105,7 @@ func set(f *os.File, how How) error {
 // open opens a lock file, and makes it if need be.
 func open(path string) (*os.File, error) {
 	const flags = os.O_RDWR | unix.O_NOFOLLOW | unix.O_NONBLOCK
-	f, err := os.OpenFile(path, flags|os.O_CREATE, 0o600)
+	f, err := descriptors.OpenFile(path, flags|os.O_CREATE, 0o600)
 	if err != nil {
 		if info, e := os.Lstat(path); e == nil && errors.Is(err, fs.ErrPermission) {
 			err = fmt.Errorf("%w: the lock file belongs to user %d, who alone can take the lock; remove it if no process of that user works here", err, owner(info).Uid)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/descriptors"
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix/rank2file"
 	"github.com/goscr/goscr/internal/redundancy"
@@ -193,7 +194,7 @@ func find(prefixDir string, f redundancy.File) (redundancy.File, error) {
 
 // PartsOf returns the ranks of which a dataset has a list in the prefix directory.
 func PartsOf(prefixDir string, id int) ([]int, error) {
-	entries, err := os.ReadDir(Dir(prefixDir, id))
+	entries, err := descriptors.ReadDir(Dir(prefixDir, id))
 	if err != nil {
 		return nil, err
 	}

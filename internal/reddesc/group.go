@@ -5,6 +5,8 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/goscr/goscr/mpi"
 )
@@ -63,34 +65,64 @@ func (g *Groups) Free() error {
 }
 
 // splitByString divides the ranks of c into communicators of equal strings. No rank
-// gets the strings of all: ranks are split by a hash, and then by comparison with the
-// string of the first rank with the same hash, until all are equal.
+// gets the strings of all: ranks are split by a hash, and in the rare case that different
+// strings have the same, once more by the first rank that has their string.
+//
+// It splits c only, never a part of it: all ranks take part in each split, so that a rank
+// that has revoked c leaves none waiting (mpi/system).
 func splitByString(c mpi.Comm, value string) (mpi.Comm, error) {
 	h := fnv.New32a()
 	h.Write([]byte(value))
 	group, err := c.Split(int(h.Sum32()&0x7fffffff), c.Rank())
-	for err == nil {
-		var first []byte
-		if first, err = mpi.BcastBytes(group, []byte(value), 0); err != nil {
-			break
-		}
-		color := 0
-		if string(first) != value {
-			color = 1
-		}
-		var differ bool
-		if differ, err = mpi.Any(group, color == 1); err != nil {
-			break
-		}
-		if !differ {
-			return group, nil
-		}
-		var next mpi.Comm
-		if next, err = group.Split(color, group.Rank()); err != nil {
-			break
-		}
-		err = group.Free()
-		group = next
+	if err != nil {
+		return nil, err
 	}
-	return nil, err
+	first, err := firstWith(group, value, c.Rank())
+	if err != nil {
+		return nil, err
+	}
+	differ, err := mpi.Any(c, first.differ)
+	if err != nil || !differ {
+		return group, err
+	}
+	if err := group.Free(); err != nil {
+		return nil, err
+	}
+	return c.Split(first.rank, c.Rank())
+}
+
+// found is the first rank with the caller's string.
+type found struct {
+	rank   int
+	differ bool // some rank of the group has another string
+}
+
+// firstWith finds the first rank of a group that gives the same string. name is what the
+// caller is to be called.
+func firstWith(group mpi.Comm, value string, name int) (found, error) {
+	var f found
+	open := true // the rank has not been named yet
+	for root := 0; root < group.Size(); {
+		text, err := mpi.BcastBytes(group, fmt.Appendf(nil, "%d %s", name, value), root)
+		if err != nil {
+			return f, err
+		}
+		number, its, _ := strings.Cut(string(text), " ")
+		if open && its == value {
+			open = false
+			if f.rank, err = strconv.Atoi(number); err != nil {
+				return f, err
+			}
+		} else {
+			f.differ = true
+		}
+		next := group.Size()
+		if open {
+			next = group.Rank()
+		}
+		if root, err = mpi.AllreduceOne(group, next, mpi.Min); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
 }

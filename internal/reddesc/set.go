@@ -68,23 +68,29 @@ func membersBefore(world, group mpi.Comm, hop int) (int64, error) {
 		}
 		return count[0], err
 	}
-	color := mpi.Undefined
+	// The leaders by their order, hop apart.
+	one := 0
 	if leads {
-		color = 0
+		one = 1
 	}
-	all, err := world.Split(color, world.Rank())
-	if err != nil || !leads {
-		return 0, err
-	}
-	leaders, err := all.Split(0, all.Rank()%hop*all.Size()+all.Rank()/hop)
+	leaders, err := mpi.AllreduceOne(world, one, mpi.Sum)
 	if err != nil {
 		return 0, err
 	}
-	if err := all.Free(); err != nil {
+	i, err := mpi.ExscanOne(world, one, mpi.Sum)
+	if err != nil {
 		return 0, err
 	}
-	if err := leaders.Exscan(count, mpi.Sum); err != nil {
+	color, key := mpi.Undefined, 0
+	if leads {
+		color, key = 0, i%hop*leaders+i/hop
+	}
+	ordered, err := world.Split(color, key)
+	if err != nil || !leads {
 		return 0, err
 	}
-	return count[0], leaders.Free()
+	if err := ordered.Exscan(count, mpi.Sum); err != nil {
+		return 0, err
+	}
+	return count[0], ordered.Free()
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goscr/goscr/internal/descriptors"
 	"github.com/goscr/goscr/internal/kind"
 )
 
@@ -87,7 +88,7 @@ func takeSlot(dir, k string, now time.Time) (slot int, ok bool) {
 	h.Write([]byte(k))
 	for i := range burst {
 		path := filepath.Join(dir, fmt.Sprintf("%s%016x.%d", slotPrefix, h.Sum64(), i))
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+		f, err := descriptors.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 		if err == nil {
 			f.Close()
 			os.Chtimes(path, now, now)
@@ -110,7 +111,7 @@ func takeSlot(dir, k string, now time.Time) (slot int, ok bool) {
 
 // Forget frees all slots in a directory when a run begins or ends.
 func Forget(dir string) {
-	entries, _ := os.ReadDir(dir) // an error costs only lines
+	entries, _ := descriptors.ReadDir(dir) // an error costs only lines
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), slotPrefix) {
 			os.Remove(filepath.Join(dir, e.Name()))

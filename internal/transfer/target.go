@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/descriptors"
 )
 
 // target is a file that is being written. An earlier copy may have left its beginning,
@@ -37,7 +39,7 @@ func (c *Copier) create(dst string) (*target, error) {
 		mode = 0o666
 	}
 	open := func() (*os.File, error) {
-		return os.OpenFile(dst, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, mode)
+		return descriptors.OpenFile(dst, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, mode)
 	}
 	f, err := open()
 	if err == nil && isPipe(f) {

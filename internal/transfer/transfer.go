@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/compress"
+	"github.com/goscr/goscr/internal/descriptors"
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
 )
@@ -89,7 +90,7 @@ func (c *Copier) Fetch(src, dst string, md meta.Meta) error {
 // Verify reads a file that is stored as md says, and returns its size before it was
 // compressed. A file other than md describes is a *redundancy.CorruptError.
 func (c *Copier) Verify(src string, md meta.Meta) (int64, error) {
-	in, err := os.OpenFile(src, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0) // do not wait for a pipe
+	in, err := descriptors.OpenFile(src, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0) // do not wait for a pipe
 	if err != nil {
 		return 0, err
 	}
@@ -115,7 +116,7 @@ func (c *Copier) Verify(src string, md meta.Meta) (int64, error) {
 func (c *Copier) transfer(src, dst string, md meta.Meta, first func(*copying) (bool, error)) error {
 	w := c.watch(dst)
 	defer w.stop()
-	in, err := os.OpenFile(src, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0) // do not wait for a pipe
+	in, err := descriptors.OpenFile(src, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0) // do not wait for a pipe
 	if err != nil {
 		return err
 	}

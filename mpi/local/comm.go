@@ -38,10 +38,11 @@ func (c *comm) start(buf []byte, dst, tag int, collective bool) (*message, error
 	if err := mpi.CheckTarget(len(c.members), dst, tag); err != nil {
 		return nil, err
 	}
+	c.alive()
 	c.count(c.members[c.rank], 1, int64(len(buf)))
 	m := &message{context: c.space(collective), src: c.rank, tag: tag, data: buf, box: c.box(dst)}
 	m.box.mu.Lock()
-	if !c.killed.Load() {
+	if !c.over() {
 		m.box.deliver(m)
 	}
 	m.box.mu.Unlock()
@@ -56,7 +57,7 @@ func (c *comm) post(buf []byte, src, tag int, collective bool) (*receive, error)
 	r := &receive{context: c.space(collective), src: src, tag: tag, buf: buf}
 	box := c.box(c.rank)
 	box.mu.Lock()
-	if !c.killed.Load() {
+	if !c.over() {
 		box.post(r)
 	}
 	box.mu.Unlock()
@@ -67,7 +68,7 @@ func (c *comm) post(buf []byte, src, tag int, collective bool) (*receive, error)
 // wait waits for a condition that is guarded by the mutex of cond, which is locked.
 func (c *comm) wait(cond *sync.Cond, done func() bool) {
 	own := &c.boxes[c.members[c.rank]]
-	for !done() && !c.killed.Load() {
+	for !done() && !c.over() {
 		own.waits.Store(true)
 		cond.Wait()
 		own.waits.Store(false)
@@ -226,6 +227,7 @@ func (c *comm) Iprobe(src, tag int) (mpi.Status, bool, error) {
 
 // Barrier is a dissemination barrier: log P rounds.
 func (c *comm) Barrier() error {
+	c.alive()
 	n := len(c.members)
 	for step := 1; step < n; step *= 2 {
 		m, err := c.start(nil, (c.rank+step)%n, 0, true)
@@ -246,6 +248,7 @@ type barrierRequest struct {
 }
 
 func (c *comm) Ibarrier() (mpi.Request, error) {
+	c.alive()
 	c.count(c.members[c.rank], int64(bits.Len(uint(len(c.members)-1))), 0)
 	round := c.entered
 	c.entered++
@@ -284,6 +287,7 @@ func (c *comm) meet(done func() bool) {
 
 // Bcast sends down a binomial tree.
 func (c *comm) Bcast(buf []byte, root int) error {
+	c.alive()
 	n := len(c.members)
 	if err := mpi.CheckTarget(len(c.members), root, 0); err != nil {
 		return err
@@ -310,6 +314,7 @@ func (c *comm) Bcast(buf []byte, root int) error {
 
 // Allreduce reduces up a binomial tree to rank 0 and sends the result down again.
 func (c *comm) Allreduce(values []int64, op mpi.Op) error {
+	c.alive()
 	buf := make([]byte, 8*len(values))
 	other := make([]int64, len(values))
 	for bit := 1; bit < len(c.members); bit *= 2 {
@@ -336,6 +341,7 @@ func (c *comm) Allreduce(values []int64, op mpi.Op) error {
 
 // Exscan doubles the distance between partners in every round.
 func (c *comm) Exscan(values []int64, op mpi.Op) error {
+	c.alive()
 	n := len(c.members)
 	total := slices.Clone(values) // over the ranks (rank-step, rank]
 	var before []int64            // over the ranks (rank-step, rank)
@@ -373,6 +379,7 @@ func (c *comm) Exscan(values []int64, op mpi.Op) error {
 
 // Gather collects up a binomial tree.
 func (c *comm) Gather(send, recv []byte, root int) error {
+	c.alive()
 	n, size := len(c.members), len(send)
 	if err := mpi.CheckTarget(len(c.members), root, 0); err != nil {
 		return err
@@ -404,6 +411,7 @@ func (c *comm) Split(color, key int) (mpi.Comm, error) {
 	if err := mpi.CheckColor(color); err != nil {
 		return nil, err
 	}
+	c.alive()
 	c.count(c.members[c.rank], int64(bits.Len(uint(len(c.members)-1))), 0)
 	x := c.context
 	x.mu.Lock()
@@ -448,7 +456,7 @@ func (c *comm) divide(wants []want) []group {
 			hi++
 		}
 		if wants[order[lo]].color != mpi.Undefined {
-			x := c.world.context(hi - lo)
+			x := c.world.context(hi-lo, c.context.family)
 			members := make([]int, hi-lo)
 			for i, r := range order[lo:hi] {
 				members[i] = c.members[r]

@@ -57,7 +57,7 @@ func Run(n int, opt Options, f func(c mpi.Comm) error) ([]Stats, error) {
 		members[i] = i
 		w.boxes[i].cond.L = &w.boxes[i].mu
 	}
-	first := w.context(n)
+	first := w.context(n, nil)
 
 	errs := make([]error, n)
 	done := make([]atomic.Bool, n)
@@ -161,21 +161,7 @@ type world struct {
 func (w *world) kill() {
 	w.once.Do(func() {
 		w.killed.Store(true)
-		for i := range w.boxes {
-			w.boxes[i].mu.Lock()
-			w.boxes[i].cond.Broadcast()
-			w.boxes[i].mu.Unlock()
-		}
-		// Not one mutex inside the other: Split makes contexts while it holds
-		// the mutex of one.
-		w.mu.Lock()
-		contexts := slices.Collect(maps.Values(w.contexts))
-		w.mu.Unlock()
-		for _, x := range contexts {
-			x.mu.Lock()
-			x.cond.Broadcast()
-			x.mu.Unlock()
-		}
+		w.wake()
 	})
 }
 
@@ -184,6 +170,26 @@ func (w *world) kill() {
 func Kill(c mpi.Comm) {
 	c.(*comm).kill()
 	runtime.Goexit()
+}
+
+// wake wakes every rank that waits, so that it looks whether it should go on. When it
+// returns, no rank copies a message that had begun before.
+func (w *world) wake() {
+	for i := range w.boxes {
+		w.boxes[i].mu.Lock()
+		w.boxes[i].cond.Broadcast()
+		w.boxes[i].mu.Unlock()
+	}
+	// Not one mutex inside the other: Split makes contexts while it holds
+	// the mutex of one.
+	w.mu.Lock()
+	contexts := slices.Collect(maps.Values(w.contexts))
+	w.mu.Unlock()
+	for _, x := range contexts {
+		x.mu.Lock()
+		x.cond.Broadcast()
+		x.mu.Unlock()
+	}
 }
 
 // alive ends the calling rank if the job has been killed.
@@ -215,8 +221,9 @@ func (w *world) count(rank int, messages, bytes int64) {
 // context is the message space of one communicator, with the state of its
 // Ibarriers and Splits.
 type context struct {
-	id   int
-	size int
+	id     int
+	size   int
+	family *family // nil: it cannot be revoked
 
 	mu      sync.Mutex
 	cond    sync.Cond
@@ -249,10 +256,10 @@ type group struct {
 	rank    int
 }
 
-func (w *world) context(size int) *context {
+func (w *world) context(size int, f *family) *context {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	x := &context{id: w.next, size: size, wants: make([]want, size)}
+	x := &context{id: w.next, size: size, family: f, wants: make([]want, size)}
 	x.cond.L = &x.mu
 	w.next++
 	w.contexts[x.id] = x
@@ -333,5 +340,5 @@ func (r *receive) take(m *message) {
 func One() mpi.Comm {
 	w := &world{boxes: make([]mailbox, 1), contexts: map[int]*context{}}
 	w.boxes[0].cond.L = &w.boxes[0].mu
-	return &comm{world: w, context: w.context(1), members: []int{0}}
+	return &comm{world: w, context: w.context(1, nil), members: []int{0}}
 }

@@ -34,7 +34,7 @@ type check struct {
 // earlier one. A Comm that loses messages makes Run hang: the caller limits its
 // time.
 func Run(c mpi.Comm, opt Options, report func(name string, err error)) int {
-	checks := slices.Concat(pointToPoint, nonblocking, collective, communicators, arguments)
+	checks := slices.Concat(pointToPoint, nonblocking, collective, communicators, arguments, revocation)
 	if opt.Big > 0 {
 		checks = append(checks, big(opt.Big)...)
 	}

@@ -14,22 +14,31 @@ import (
 )
 
 type comm struct {
-	handle     C.MPI_Comm
+	c          C.goscr_comm
+	family     *family // nil if the communicator cannot be revoked
 	rank, size int
 	// C writes status; as a field it is not allocated for every call.
 	status C.goscr_status
 }
 
 // open completes a comm whose handle was made by a call that returned code.
-func (c *comm) open(operation string, code C.int) (mpi.Comm, error) {
-	if err := failure(operation, code); err != nil {
+func (c *comm) open(operation string, code C.int) (*comm, error) {
+	if err := c.result(operation, code); err != nil {
 		return nil, err
 	}
 	var rank, size C.int
-	if err := failure("MPI_Comm_rank", C.goscr_place(c.handle, &rank, &size)); err != nil {
+	if err := failure("MPI_Comm_rank", C.goscr_place(c.c.mpi, &rank, &size)); err != nil {
 		return nil, err
 	}
 	c.rank, c.size = int(rank), int(size)
+	return c, nil
+}
+
+// asComm is for the result of open: a nil *comm would be a Comm that is not nil.
+func asComm(c *comm, err error) (mpi.Comm, error) {
+	if err != nil {
+		return nil, err
+	}
 	return c, nil
 }
 
@@ -52,7 +61,7 @@ func (c *comm) Send(buf []byte, dst, tag int) error {
 		return err
 	}
 	p, n := bytes(buf)
-	return failure("MPI_Send", C.goscr_send(c.handle, p, n, C.int(dst), C.int(tag)))
+	return c.result("MPI_Send", C.goscr_send(c.c, p, n, C.int(dst), C.int(tag)), unsafe.Pointer(p))
 }
 
 func (c *comm) Recv(buf []byte, src, tag int) (mpi.Status, error) {
@@ -60,8 +69,9 @@ func (c *comm) Recv(buf []byte, src, tag int) (mpi.Status, error) {
 		return mpi.Status{}, err
 	}
 	p, n := bytes(buf)
-	code := C.goscr_recv(c.handle, p, n, C.int(src), C.int(tag), &c.status)
-	return c.received(), failure("MPI_Recv", code)
+	code := C.goscr_recv(c.c, p, n, C.int(src), C.int(tag), &c.status)
+	err := c.result("MPI_Recv", code, unsafe.Pointer(p))
+	return c.received(), err
 }
 
 func (c *comm) Sendrecv(send []byte, dst, sendtag int, recv []byte, src, recvtag int) (mpi.Status, error) {
@@ -73,9 +83,10 @@ func (c *comm) Sendrecv(send []byte, dst, sendtag int, recv []byte, src, recvtag
 	}
 	out, nout := bytes(send)
 	in, nin := bytes(recv)
-	code := C.goscr_sendrecv(c.handle, out, nout, C.int(dst), C.int(sendtag),
+	code := C.goscr_sendrecv(c.c, out, nout, C.int(dst), C.int(sendtag),
 		in, nin, C.int(src), C.int(recvtag), &c.status)
-	return c.received(), failure("MPI_Sendrecv", code)
+	err := c.result("MPI_Sendrecv", code, unsafe.Pointer(out), unsafe.Pointer(in))
+	return c.received(), err
 }
 
 // request is an operation that was started. The handle is a plain value, which MPI
@@ -89,25 +100,25 @@ type request struct {
 
 func (c *comm) start(operation string, receives C.int, call func(r *request) C.int) (mpi.Request, error) {
 	r := &request{comm: c, operation: operation, receives: receives}
-	if err := failure(operation, call(r)); err != nil {
+	if err := c.result(operation, call(r)); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
 func (r *request) result(code C.int) (mpi.Status, error) {
-	if err := failure(r.operation, code); err != nil || r.receives == 0 {
+	if err := r.comm.result(r.operation, code); err != nil || r.receives == 0 {
 		return mpi.Status{}, err
 	}
 	return r.comm.received(), nil
 }
 
 func (r *request) Wait() (mpi.Status, error) {
-	return r.result(C.goscr_wait(&r.handle, r.receives, &r.comm.status))
+	return r.result(C.goscr_wait(r.comm.c.family, &r.handle, r.receives, &r.comm.status))
 }
 
 func (r *request) Test() (mpi.Status, bool, error) {
-	code := C.goscr_test(&r.handle, r.receives, &r.comm.status)
+	code := C.goscr_test(r.comm.c.family, &r.handle, r.receives, &r.comm.status)
 	if code == C.MPI_SUCCESS && r.comm.status.flag == 0 {
 		return mpi.Status{}, false, nil
 	}
@@ -121,7 +132,7 @@ func (c *comm) isend(operation string, synchronous C.int, buf []byte, dst, tag i
 	}
 	return c.start(operation, 0, func(r *request) C.int {
 		p, n := bytes(buf)
-		return C.goscr_isend(c.handle, p, n, C.int(dst), C.int(tag), synchronous, &r.handle)
+		return C.goscr_isend(c.c, p, n, C.int(dst), C.int(tag), synchronous, &r.handle)
 	})
 }
 
@@ -139,7 +150,7 @@ func (c *comm) Irecv(buf []byte, src, tag int) (mpi.Request, error) {
 	}
 	return c.start("MPI_Irecv", 1, func(r *request) C.int {
 		p, n := bytes(buf)
-		return C.goscr_irecv(c.handle, p, n, C.int(src), C.int(tag), &r.handle)
+		return C.goscr_irecv(c.c, p, n, C.int(src), C.int(tag), &r.handle)
 	})
 }
 
@@ -147,25 +158,26 @@ func (c *comm) Probe(src, tag int) (mpi.Status, error) {
 	if err := c.source(src, tag); err != nil {
 		return mpi.Status{}, err
 	}
-	code := C.goscr_probe(c.handle, C.int(src), C.int(tag), &c.status)
-	return c.received(), failure("MPI_Probe", code)
+	code := C.goscr_probe(c.c, C.int(src), C.int(tag), &c.status)
+	err := c.result("MPI_Probe", code)
+	return c.received(), err
 }
 
 func (c *comm) Iprobe(src, tag int) (mpi.Status, bool, error) {
 	if err := c.source(src, tag); err != nil {
 		return mpi.Status{}, false, err
 	}
-	code := C.goscr_iprobe(c.handle, C.int(src), C.int(tag), &c.status)
-	if err := failure("MPI_Iprobe", code); err != nil || c.status.flag == 0 {
+	code := C.goscr_iprobe(c.c, C.int(src), C.int(tag), &c.status)
+	if err := c.result("MPI_Iprobe", code); err != nil || c.status.flag == 0 {
 		return mpi.Status{}, false, err
 	}
 	return c.received(), true, nil
 }
 
-func (c *comm) Barrier() error { return failure("MPI_Barrier", C.goscr_barrier(c.handle)) }
+func (c *comm) Barrier() error { return c.result("MPI_Barrier", C.goscr_barrier(c.c)) }
 
 func (c *comm) Ibarrier() (mpi.Request, error) {
-	return c.start("MPI_Ibarrier", 0, func(r *request) C.int { return C.goscr_ibarrier(c.handle, &r.handle) })
+	return c.start("MPI_Ibarrier", 0, func(r *request) C.int { return C.goscr_ibarrier(c.c, &r.handle) })
 }
 
 func (c *comm) Bcast(buf []byte, root int) error {
@@ -173,7 +185,7 @@ func (c *comm) Bcast(buf []byte, root int) error {
 		return err
 	}
 	p, n := bytes(buf)
-	return failure("MPI_Bcast", C.goscr_bcast(c.handle, p, n, C.int(root)))
+	return c.result("MPI_Bcast", C.goscr_bcast(c.c, p, n, C.int(root)), unsafe.Pointer(p))
 }
 
 func ints(values []int64) (*C.int64_t, C.int64_t) {
@@ -192,12 +204,12 @@ func operation(op mpi.Op) C.int {
 
 func (c *comm) Allreduce(values []int64, op mpi.Op) error {
 	p, n := ints(values)
-	return failure("MPI_Allreduce", C.goscr_allreduce(c.handle, p, n, operation(op)))
+	return c.result("MPI_Allreduce", C.goscr_allreduce(c.c, p, n, operation(op)), unsafe.Pointer(p))
 }
 
 func (c *comm) Exscan(values []int64, op mpi.Op) error {
 	p, n := ints(values)
-	err := failure("MPI_Exscan", C.goscr_exscan(c.handle, p, n, operation(op)))
+	err := c.result("MPI_Exscan", C.goscr_exscan(c.c, p, n, operation(op)), unsafe.Pointer(p))
 	if c.rank == 0 {
 		clear(values) // MPI leaves them undefined
 	}
@@ -216,7 +228,7 @@ func (c *comm) Gather(send, recv []byte, root int) error {
 	}
 	in, n := bytes(send)
 	out, _ := bytes(recv)
-	if err := failure("MPI_Gather", C.goscr_gather(c.handle, in, n, out, C.int(root))); err != nil {
+	if err := c.result("MPI_Gather", C.goscr_gather(c.c, in, n, out, C.int(root)), unsafe.Pointer(in), unsafe.Pointer(out)); err != nil {
 		return err
 	}
 	return short
@@ -229,24 +241,28 @@ func (c *comm) Split(color, key int) (mpi.Comm, error) {
 	if key < math.MinInt32 || key > math.MaxInt32 {
 		return nil, fmt.Errorf("key %d of a split does not fit into 32 bits", key)
 	}
-	part := new(comm)
+	part := &comm{c: C.goscr_comm{family: c.c.family}, family: c.family}
 	var none C.int
-	code := C.goscr_split(c.handle, C.int(color), C.int(key), &part.handle, &none)
+	code := C.goscr_split(c.c, C.int(color), C.int(key), &part.c.mpi, &none)
 	if code == C.MPI_SUCCESS && none != 0 {
 		return nil, nil
 	}
-	return part.open("MPI_Comm_split", code)
+	return asComm(part.open("MPI_Comm_split", code))
 }
 
 // Dup is much cheaper than Split where ranks share cores, see the package comment.
 func (c *comm) Dup() (mpi.Comm, error) {
-	d := new(comm)
-	return d.open("MPI_Comm_dup", C.goscr_dup(&c.handle, &d.handle))
+	return asComm(c.dup())
+}
+
+func (c *comm) dup() (*comm, error) {
+	d := &comm{c: C.goscr_comm{family: c.c.family}, family: c.family}
+	return d.open("MPI_Comm_dup", C.goscr_dup(&c.c.mpi, c.c.family, &d.c.mpi))
 }
 
 func (c *comm) Free() error {
 	if !Initialized() {
 		return errInactive
 	}
-	return failure("MPI_Comm_free", C.goscr_free(&c.handle))
+	return c.result("MPI_Comm_free", C.goscr_free(c.c))
 }

@@ -25,14 +25,18 @@ enum {
     YIELD_NS = 200 * 1000,
     NAP_MIN_NS = 20 * 1000,
     NAP_MAX_NS = 1000 * 1000,
+    LOOK_NS = 1000 * 1000,
 };
 
 typedef struct {
     int polls;
     int64_t burst_began;
     int64_t idle;    // when this rank last had something to do
+    int64_t looked;  // for notices
     long nap;
 } patience;
+
+static int64_t nothing = INT64_MAX; // the shortest burst so far
 
 static int64_t now(void)
 {
@@ -41,15 +45,59 @@ static int64_t now(void)
     return t.tv_sec * (int64_t)1000000000 + t.tv_nsec;
 }
 
-// pause_polling is called after each poll that has found nothing.
-static void pause_polling(patience *p)
+// Revocation. A rank that revokes a communicator sends a notice to each of the others,
+// which look for it every millisecond while they wait, and at the beginning of a call
+// (goscr_revoked). No rank passes a notice on: it could wait in the program's MPI for a
+// rank that would not get it then. Notices are so short that they arrive without the
+// receiver's help, and a rank that does not look gets its notice all the same, and may
+// finalize MPI with it.
+//
+// What a rank waits for when it finds a notice stays with MPI for ever: its request, its
+// buffers, and the communicator, whose number no other gets then. A burst of polls takes
+// longer from then on.
+enum { NOTICE = 32767 }; // mpi.MaxTag is less
+
+typedef struct {
+    int32_t gates;
+    char reason[GOSCR_REASON + 1];
+} notice;
+
+// look receives a notice, if one is there.
+static int look(goscr_family *f, int *from, notice *n)
 {
-    if (++p->polls % BURST != 0) return;
+    MPI_Status s;
+    int found = 0, over = 1;
+    if (f->comm == MPI_COMM_NULL || MPI_Finalized(&over) != MPI_SUCCESS || over) return 0;
+    if (MPI_Iprobe(MPI_ANY_SOURCE, NOTICE, f->comm, &found, &s) != MPI_SUCCESS || !found) return 0;
+    if (MPI_Recv(n, sizeof *n, MPI_BYTE, s.MPI_SOURCE, NOTICE, f->comm, MPI_STATUS_IGNORE) != MPI_SUCCESS) return 0;
+    *from = s.MPI_SOURCE;
+    return 1;
+}
+
+int goscr_revoked(goscr_family *f)
+{
+    notice n;
+    if (f == NULL) return 0;
+    if (f->revoker < 0 && look(f, &f->revoker, &n)) {
+        f->revokers_gates = n.gates;
+        memcpy(f->reason, n.reason, sizeof f->reason);
+        f->reason[GOSCR_REASON] = 0;
+        nothing = INT64_MAX;
+    }
+    return f->revoker >= 0;
+}
+
+static int known_revoked(const goscr_family *f) { return f != NULL && f->revoker >= 0; }
+
+// pause_polling is called after each poll that has found nothing. It reports whether the
+// communicator has been revoked, so that the rank would wait for ever.
+static int pause_polling(goscr_family *f, patience *p)
+{
+    if (++p->polls % BURST != 0) return 0;
     int64_t t = now();
     if (p->polls > BURST) {
         // MPI moves pieces of long messages during polls. Such a burst takes longer
         // than one that finds nothing, and more pieces follow.
-        static int64_t nothing = INT64_MAX; // the shortest burst so far
         int64_t took = t - p->burst_began;
         if (took < nothing) nothing = took;
         if (took > 2 * nothing + 10000) p->idle = 0;
@@ -57,6 +105,11 @@ static void pause_polling(patience *p)
     if (p->idle == 0) {
         p->idle = t;
         p->nap = 0;
+    }
+    if (p->looked == 0) p->looked = t;
+    if (t - p->looked >= LOOK_NS) {
+        if (goscr_revoked(f)) return 1;
+        p->looked = t;
     }
     if (t - p->idle < YIELD_NS) {
         sched_yield();
@@ -67,6 +120,7 @@ static void pause_polling(patience *p)
         nanosleep(&nap, NULL);
     }
     p->burst_began = now();
+    return 0;
 }
 
 // A request has no communicator, so MPICH passes its errors to the handler of
@@ -84,21 +138,21 @@ static void restore_handler(MPI_Errhandler *handler)
     MPI_Errhandler_free(handler);
 }
 
-static int finish(MPI_Request *request, MPI_Status *status)
+static int finish(goscr_family *family, MPI_Request *request, MPI_Status *status)
 {
     MPI_Errhandler handler;
     TRY(return_errors(&handler));
     patience p = {0};
-    int code, done = 0;
-    while ((code = MPI_Test(request, &done, status)) == MPI_SUCCESS && !done) pause_polling(&p);
+    int code, done = 0, revoked = 0;
+    while ((code = MPI_Test(request, &done, status)) == MPI_SUCCESS && !done && !revoked) revoked = pause_polling(family, &p);
     restore_handler(&handler);
-    return code;
+    return revoked ? GOSCR_REVOKED : code;
 }
 
-static int finish_plain(int started, MPI_Request *request)
+static int finish_plain(goscr_comm comm, int started, MPI_Request *request)
 {
     TRY(started);
-    return finish(request, MPI_STATUS_IGNORE);
+    return finish(comm.family, request, MPI_STATUS_IGNORE);
 }
 
 static int describe(MPI_Status *from, goscr_status *to)
@@ -201,9 +255,10 @@ static int adopt(MPI_Comm *comm)
     return code;
 }
 
-int goscr_dup(const MPI_Comm *from, MPI_Comm *dup)
+int goscr_dup(const MPI_Comm *from, goscr_family *family, MPI_Comm *dup)
 {
     MPI_Comm comm = *from;
+    if (known_revoked(family)) return GOSCR_REVOKED;
     if (comm == MPI_COMM_NULL) return MPI_ERR_COMM;
     // The program's own handler may abort, and would get errors of the dup.
     MPI_Errhandler handler;
@@ -213,7 +268,7 @@ int goscr_dup(const MPI_Comm *from, MPI_Comm *dup)
     int code = MPI_Comm_test_inter(comm, &inter);
     MPI_Request request;
     if (code == MPI_SUCCESS) code = inter ? MPI_ERR_COMM : MPI_Comm_idup(comm, dup, &request);
-    if (code == MPI_SUCCESS) code = finish(&request, MPI_STATUS_IGNORE);
+    if (code == MPI_SUCCESS) code = finish(family, &request, MPI_STATUS_IGNORE);
     MPI_Comm_set_errhandler(comm, handler);
     MPI_Errhandler_free(&handler);
     TRY(code);
@@ -223,17 +278,129 @@ int goscr_dup(const MPI_Comm *from, MPI_Comm *dup)
 int goscr_world(MPI_Comm *dup)
 {
     MPI_Comm world = MPI_COMM_WORLD;
-    return goscr_dup(&world, dup);
+    return goscr_dup(&world, NULL, dup);
 }
 
-int goscr_split(MPI_Comm comm, int color, int key, MPI_Comm *part, int *none)
+// gate returns once all ranks of a communicator have entered it, and GOSCR_REVOKED if one
+// of them never will: then no rank returns anything else. So what follows may wait in MPI.
+//
+// For that a rank that finds a notice in a gate must know whether the revoker has passed
+// it, and with it every rank has entered. The notice says how many gates the revoker has
+// entered, of communicators of all ranks, which all enter in the same order.
+static int gate(goscr_comm comm)
 {
-    TRY(MPI_Comm_split(comm, color < 0 ? MPI_UNDEFINED : color, key, part));
+    goscr_family *f = comm.family;
+    MPI_Request request;
+    patience p = {0};
+    int size, mine = 0, done = 0;
+
+    if (f == NULL) return MPI_SUCCESS;
+    if (goscr_revoked(f)) return GOSCR_REVOKED;
+    TRY(MPI_Comm_size(comm.mpi, &size));
+    if (size == f->size) mine = ++f->gates;
+    TRY(MPI_Ibarrier(comm.mpi, &request));
+    for (;;) {
+        MPI_Errhandler handler;
+        TRY(return_errors(&handler));
+        int code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        restore_handler(&handler);
+        TRY(code);
+        if (done) return MPI_SUCCESS;
+        if (!known_revoked(f))
+            pause_polling(f, &p);
+        else if (mine == 0 || f->revokers_gates < mine)
+            return GOSCR_REVOKED;
+        else
+            sched_yield();
+    }
+}
+
+int goscr_split(goscr_comm comm, int color, int key, MPI_Comm *part, int *none)
+{
+    TRY(gate(comm));
+    TRY(MPI_Comm_split(comm.mpi, color < 0 ? MPI_UNDEFINED : color, key, part));
     *none = *part == MPI_COMM_NULL;
+    if (known_revoked(comm.family)) return GOSCR_REVOKED;
     return *none ? MPI_SUCCESS : adopt(part);
 }
 
-int goscr_free(MPI_Comm *comm) { return MPI_Comm_free(comm); }
+// goscr_free frees a communicator. One by which notices come is freed when all ranks have
+// come here: no rank sends a notice then, which MPI could take for a message of the next
+// communicator.
+int goscr_free(goscr_comm comm)
+{
+    goscr_family *f = comm.family;
+    if (known_revoked(f)) return GOSCR_REVOKED;
+    if (f != NULL && f->comm == comm.mpi) {
+        TRY(goscr_barrier(comm));
+        f->comm = MPI_COMM_NULL;
+    }
+    return MPI_Comm_free(&comm.mpi);
+}
+
+void goscr_found(goscr_family *f, MPI_Comm comm, int rank, int size)
+{
+    memset(f, 0, sizeof *f);
+    f->comm = comm;
+    f->rank = rank;
+    f->size = size;
+    f->revoker = -1;
+}
+
+// When many ranks revoke at once, they stop sending when they know of one of a lower rank
+// that does: of all messages that would be, few are sent.
+enum { ROUND = 32 };
+
+static int lower_has_revoked(goscr_family *f)
+{
+    notice n;
+    int from;
+    while (look(f, &from, &n))
+        if (from < f->rank) return 1;
+    return 0;
+}
+
+// How long a rank helps its notices on their way. A connection may have to be made first.
+static const int64_t HELP_NS = (int64_t)5 * 1000 * 1000 * 1000;
+
+static void help(int count, MPI_Request *sent, int64_t until)
+{
+    MPI_Status statuses[ROUND];
+    MPI_Errhandler handler;
+    int done = 0;
+    if (return_errors(&handler) != MPI_SUCCESS) return;
+    while (MPI_Testall(count, sent, &done, statuses) == MPI_SUCCESS && !done && now() < until) {
+        struct timespec nap = {0, NAP_MIN_NS};
+        nanosleep(&nap, NULL);
+    }
+    restore_handler(&handler);
+    for (int i = 0; i < count; i++)
+        if (sent[i] != MPI_REQUEST_NULL) MPI_Request_free(&sent[i]);
+}
+
+void goscr_revoke(goscr_family *f, const char *reason)
+{
+    int over = 1;
+    if (f->comm == MPI_COMM_NULL || goscr_revoked(f) || MPI_Finalized(&over) != MPI_SUCCESS || over) return;
+    notice *n = calloc(1, sizeof *n); // MPI may keep it for ever
+    if (n == NULL) return;
+    snprintf(n->reason, sizeof n->reason, "%s", reason);
+    n->gates = f->gates;
+    f->revoker = f->rank;
+    f->revokers_gates = f->gates;
+    nothing = INT64_MAX;
+    memcpy(f->reason, n->reason, sizeof f->reason);
+    int64_t until = now() + HELP_NS;
+    for (int i = 1; i < f->size && (i == 1 || !lower_has_revoked(f)); i += ROUND) {
+        MPI_Request sent[ROUND];
+        int count = 0;
+        for (int k = i; k < f->size && k < i + ROUND; k++)
+            if (MPI_Isend(n, sizeof *n, MPI_BYTE, (f->rank + k) % f->size, NOTICE, f->comm, &sent[count]) == MPI_SUCCESS) count++;
+        help(count, sent, until);
+    }
+}
+
+int goscr_world_place(int *rank, int *size) { return goscr_place(MPI_COMM_WORLD, rank, size); }
 
 int goscr_place(MPI_Comm comm, int *rank, int *size)
 {
@@ -241,65 +408,75 @@ int goscr_place(MPI_Comm comm, int *rank, int *size)
     return MPI_Comm_size(comm, size);
 }
 
-int goscr_world_place(int *rank, int *size) { return goscr_place(MPI_COMM_WORLD, rank, size); }
-
-int goscr_isend(MPI_Comm comm, const char *buf, int64_t n, int dst, int tag, int synchronous, MPI_Request *request)
+int goscr_isend(goscr_comm comm, const char *buf, int64_t n, int dst, int tag, int synchronous, MPI_Request *request)
 {
+    if (known_revoked(comm.family)) return GOSCR_REVOKED;
     shape s;
     TRY(shape_of(n, &s));
-    int code = synchronous ? MPI_Issend(buf, s.count, s.type, dst, tag, comm, request)
-                           : MPI_Isend(buf, s.count, s.type, dst, tag, comm, request);
+    int code = synchronous ? MPI_Issend(buf, s.count, s.type, dst, tag, comm.mpi, request)
+                           : MPI_Isend(buf, s.count, s.type, dst, tag, comm.mpi, request);
     shape_free(&s);
     return code;
 }
 
-int goscr_irecv(MPI_Comm comm, char *buf, int64_t n, int src, int tag, MPI_Request *request)
+int goscr_irecv(goscr_comm comm, char *buf, int64_t n, int src, int tag, MPI_Request *request)
 {
+    if (known_revoked(comm.family)) return GOSCR_REVOKED;
     shape s;
     TRY(shape_of(n, &s));
-    int code = MPI_Irecv(buf, s.count, s.type, source(src), tag, comm, request);
+    int code = MPI_Irecv(buf, s.count, s.type, source(src), tag, comm.mpi, request);
     shape_free(&s);
     return code;
 }
 
-int goscr_wait(MPI_Request *request, int received, goscr_status *status)
+int goscr_wait(goscr_family *family, MPI_Request *request, int received, goscr_status *status)
 {
     MPI_Status s;
-    TRY(finish(request, &s));
+    if (known_revoked(family)) return GOSCR_REVOKED;
+    TRY(finish(family, request, &s));
     return received ? describe(&s, status) : MPI_SUCCESS;
 }
 
-int goscr_test(MPI_Request *request, int received, goscr_status *status)
+// A program that polls finds a notice, too.
+static int missed(goscr_family *f)
+{
+    sched_yield();
+    return f != NULL && ++f->misses % BURST == 0 && goscr_revoked(f);
+}
+
+int goscr_test(goscr_family *family, MPI_Request *request, int received, goscr_status *status)
 {
     MPI_Status s;
     MPI_Errhandler handler;
     int done = 0;
+    if (known_revoked(family)) return GOSCR_REVOKED;
     TRY(return_errors(&handler));
     int code = MPI_Test(request, &done, &s);
     restore_handler(&handler);
     TRY(code);
     status->flag = done;
-    if (!done) sched_yield();
+    if (!done && missed(family)) return GOSCR_REVOKED;
     return done && received ? describe(&s, status) : MPI_SUCCESS;
 }
 
-int goscr_send(MPI_Comm comm, const char *buf, int64_t n, int dst, int tag)
+int goscr_send(goscr_comm comm, const char *buf, int64_t n, int dst, int tag)
 {
     MPI_Request request;
-    return finish_plain(goscr_isend(comm, buf, n, dst, tag, 0, &request), &request);
+    return finish_plain(comm, goscr_isend(comm, buf, n, dst, tag, 0, &request), &request);
 }
 
 // goscr_recv probes a message before it receives it, since Open MPI 4.1 writes past
 // a buffer that is shorter than a message of more than 4 KiB.
-int goscr_recv(MPI_Comm comm, char *buf, int64_t n, int src, int tag, goscr_status *status)
+int goscr_recv(goscr_comm comm, char *buf, int64_t n, int src, int tag, goscr_status *status)
 {
     MPI_Message message;
     MPI_Status s;
     patience p = {0};
+    if (known_revoked(comm.family)) return GOSCR_REVOKED;
     for (int found = 0;;) {
-        TRY(MPI_Improbe(source(src), tag, comm, &found, &message, &s));
+        TRY(MPI_Improbe(source(src), tag, comm.mpi, &found, &message, &s));
         if (found) break;
-        pause_polling(&p);
+        if (pause_polling(comm.family, &p)) return GOSCR_REVOKED;
     }
     TRY(describe(&s, status));
     char *scratch = NULL;
@@ -311,55 +488,62 @@ int goscr_recv(MPI_Comm comm, char *buf, int64_t n, int src, int tag, goscr_stat
     MPI_Request request;
     int code = shape_of(status->count, &parts);
     if (code == MPI_SUCCESS) {
-        code = finish_plain(MPI_Imrecv(buf, parts.count, parts.type, &message, &request), &request);
+        code = finish_plain(comm, MPI_Imrecv(buf, parts.count, parts.type, &message, &request), &request);
         shape_free(&parts);
     }
-    if (scratch != NULL) {
+    if (scratch != NULL && code != GOSCR_REVOKED) {
         free(scratch);
         if (code == MPI_SUCCESS) code = MPI_ERR_TRUNCATE;
     }
     return code;
 }
 
-int goscr_sendrecv(MPI_Comm comm, const char *out, int64_t nout, int dst, int outtag,
+int goscr_sendrecv(goscr_comm comm, const char *out, int64_t nout, int dst, int outtag,
                    char *in, int64_t nin, int src, int intag, goscr_status *status)
 {
     MPI_Request sent;
     TRY(goscr_isend(comm, out, nout, dst, outtag, 0, &sent));
     // The send needs out until it is done, however the receive ends.
     int code = goscr_recv(comm, in, nin, src, intag, status);
-    TRY(finish(&sent, MPI_STATUS_IGNORE));
+    if (code == GOSCR_REVOKED) return code;
+    TRY(finish(comm.family, &sent, MPI_STATUS_IGNORE));
     return code;
 }
 
-int goscr_iprobe(MPI_Comm comm, int src, int tag, goscr_status *status)
+int goscr_iprobe(goscr_comm comm, int src, int tag, goscr_status *status)
 {
     MPI_Status s;
     int found = 0;
-    TRY(MPI_Iprobe(source(src), tag, comm, &found, &s));
+    if (known_revoked(comm.family)) return GOSCR_REVOKED;
+    TRY(MPI_Iprobe(source(src), tag, comm.mpi, &found, &s));
     status->flag = found;
-    if (!found) sched_yield();
+    if (!found && missed(comm.family)) return GOSCR_REVOKED;
     return found ? describe(&s, status) : MPI_SUCCESS;
 }
 
-int goscr_probe(MPI_Comm comm, int src, int tag, goscr_status *status)
+int goscr_probe(goscr_comm comm, int src, int tag, goscr_status *status)
 {
     patience p = {0};
+    if (known_revoked(comm.family)) return GOSCR_REVOKED;
     for (;;) {
         MPI_Status s;
         int found = 0;
-        TRY(MPI_Iprobe(source(src), tag, comm, &found, &s));
+        TRY(MPI_Iprobe(source(src), tag, comm.mpi, &found, &s));
         if (found) return describe(&s, status);
-        pause_polling(&p);
+        if (pause_polling(comm.family, &p)) return GOSCR_REVOKED;
     }
 }
 
-int goscr_ibarrier(MPI_Comm comm, MPI_Request *request) { return MPI_Ibarrier(comm, request); }
+int goscr_ibarrier(goscr_comm comm, MPI_Request *request)
+{
+    if (known_revoked(comm.family)) return GOSCR_REVOKED;
+    return MPI_Ibarrier(comm.mpi, request);
+}
 
-int goscr_barrier(MPI_Comm comm)
+int goscr_barrier(goscr_comm comm)
 {
     MPI_Request request;
-    return finish_plain(MPI_Ibarrier(comm, &request), &request);
+    return finish_plain(comm, goscr_ibarrier(comm, &request), &request);
 }
 
 // Collective operations on more bytes are done in pieces, the same on all ranks.
@@ -367,12 +551,13 @@ enum { PIECE = 1 << 30 };
 
 static int64_t piece(int64_t left, int64_t size) { return left < PIECE / size ? left : PIECE / size; }
 
-int goscr_bcast(MPI_Comm comm, char *buf, int64_t n, int root)
+int goscr_bcast(goscr_comm comm, char *buf, int64_t n, int root)
 {
+    if (known_revoked(comm.family)) return GOSCR_REVOKED;
     for (int64_t at = 0; at < n;) {
         MPI_Request request;
         int64_t m = piece(n - at, 1);
-        TRY(finish_plain(MPI_Ibcast(buf + at, (int)m, MPI_BYTE, root, comm, &request), &request));
+        TRY(finish_plain(comm, MPI_Ibcast(buf + at, (int)m, MPI_BYTE, root, comm.mpi, &request), &request));
         at += m;
     }
     return MPI_SUCCESS;
@@ -380,36 +565,39 @@ int goscr_bcast(MPI_Comm comm, char *buf, int64_t n, int root)
 
 static MPI_Op op_of(int op) { return op == GOSCR_SUM ? MPI_SUM : op == GOSCR_MIN ? MPI_MIN : MPI_MAX; }
 
-int goscr_allreduce(MPI_Comm comm, int64_t *values, int64_t n, int op)
+int goscr_allreduce(goscr_comm comm, int64_t *values, int64_t n, int op)
 {
+    if (known_revoked(comm.family)) return GOSCR_REVOKED;
     for (int64_t at = 0; at < n;) {
         MPI_Request request;
         int64_t m = piece(n - at, sizeof *values);
-        TRY(finish_plain(MPI_Iallreduce(MPI_IN_PLACE, values + at, (int)m, MPI_INT64_T, op_of(op), comm, &request),
+        TRY(finish_plain(comm, MPI_Iallreduce(MPI_IN_PLACE, values + at, (int)m, MPI_INT64_T, op_of(op), comm.mpi, &request),
                          &request));
         at += m;
     }
     return MPI_SUCCESS;
 }
 
-int goscr_exscan(MPI_Comm comm, int64_t *values, int64_t n, int op)
+int goscr_exscan(goscr_comm comm, int64_t *values, int64_t n, int op)
 {
+    if (known_revoked(comm.family)) return GOSCR_REVOKED;
     for (int64_t at = 0; at < n;) {
         MPI_Request request;
         int64_t m = piece(n - at, sizeof *values);
-        TRY(finish_plain(MPI_Iexscan(MPI_IN_PLACE, values + at, (int)m, MPI_INT64_T, op_of(op), comm, &request),
+        TRY(finish_plain(comm, MPI_Iexscan(MPI_IN_PLACE, values + at, (int)m, MPI_INT64_T, op_of(op), comm.mpi, &request),
                          &request));
         at += m;
     }
     return MPI_SUCCESS;
 }
 
-int goscr_gather(MPI_Comm comm, const char *send, int64_t n, char *recv, int root)
+int goscr_gather(goscr_comm comm, const char *send, int64_t n, char *recv, int root)
 {
     shape s;
     MPI_Request request;
+    if (known_revoked(comm.family)) return GOSCR_REVOKED;
     TRY(shape_of(n, &s));
-    int code = MPI_Igather(send, s.count, s.type, recv, s.count, s.type, root, comm, &request);
+    int code = MPI_Igather(send, s.count, s.type, recv, s.count, s.type, root, comm.mpi, &request);
     shape_free(&s);
-    return finish_plain(code, &request);
+    return finish_plain(comm, code, &request);
 }

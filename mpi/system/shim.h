@@ -1,9 +1,10 @@
 // The functions of MPI that package system calls, over plain C types, so that Go
 // sees no macro of an MPI and no difference between MPIs.
 //
-// All functions return MPI_SUCCESS or an error code of MPI for
-// goscr_error_string. Those that wait do not return before the operation is
-// done and buffers may be used again.
+// All functions return MPI_SUCCESS, an error code of MPI for goscr_error_string, or
+// GOSCR_REVOKED. Those that wait do not return before the operation is done and buffers
+// may be used again, unless the communicator has been revoked: then MPI may use them for
+// ever.
 
 #ifndef GOSCR_SHIM_H
 #define GOSCR_SHIM_H
@@ -23,6 +24,24 @@ typedef struct {
 
 enum { GOSCR_SUM, GOSCR_MIN, GOSCR_MAX };
 
+// A communicator that can be revoked, and all that are made from it, have this in common
+// in each rank. The rank that revokes it sends a notice to each of the others.
+enum { GOSCR_REVOKED = -1, GOSCR_REASON = 480 };
+typedef struct {
+    MPI_Comm comm; // by which notices come; MPI_COMM_NULL: it has been freed
+    int rank, size;
+    int revoker;   // -1: it has not been revoked, as far as this rank knows
+    int gates;     // that this rank has entered, and that the revoker had: see goscr_split
+    int revokers_gates;
+    int misses;    // of goscr_test and goscr_iprobe, since they looked for notices
+    char reason[GOSCR_REASON + 1];
+} goscr_family;
+
+typedef struct {
+    MPI_Comm mpi;
+    goscr_family *family; // NULL: it cannot be revoked
+} goscr_comm;
+
 void goscr_error_string(int code, char *text, int len);
 int goscr_is_truncation(int code);
 
@@ -31,29 +50,33 @@ int goscr_state(int *initialized, int *finalized);
 int goscr_init(void);
 
 int goscr_world(MPI_Comm *dup);
-int goscr_dup(const MPI_Comm *comm, MPI_Comm *dup);
-int goscr_split(MPI_Comm comm, int color, int key, MPI_Comm *part, int *none);
-int goscr_free(MPI_Comm *comm);
+int goscr_dup(const MPI_Comm *comm, goscr_family *family, MPI_Comm *dup);
+int goscr_split(goscr_comm comm, int color, int key, MPI_Comm *part, int *none);
+int goscr_free(goscr_comm comm);
 int goscr_world_place(int *rank, int *size);
 int goscr_place(MPI_Comm comm, int *rank, int *size);
 
-int goscr_send(MPI_Comm comm, const char *buf, int64_t n, int dst, int tag);
-int goscr_recv(MPI_Comm comm, char *buf, int64_t n, int src, int tag, goscr_status *status);
-int goscr_sendrecv(MPI_Comm comm, const char *out, int64_t nout, int dst, int outtag,
-                   char *in, int64_t nin, int src, int intag, goscr_status *status);
-int goscr_isend(MPI_Comm comm, const char *buf, int64_t n, int dst, int tag, int synchronous, MPI_Request *request);
-int goscr_irecv(MPI_Comm comm, char *buf, int64_t n, int src, int tag, MPI_Request *request);
-int goscr_wait(MPI_Request *request, int received, goscr_status *status);
-int goscr_test(MPI_Request *request, int received, goscr_status *status);
-int goscr_probe(MPI_Comm comm, int src, int tag, goscr_status *status);
-int goscr_iprobe(MPI_Comm comm, int src, int tag, goscr_status *status);
+void goscr_found(goscr_family *family, MPI_Comm comm, int rank, int size);
+void goscr_revoke(goscr_family *family, const char *reason);
+int goscr_revoked(goscr_family *family);
 
-int goscr_barrier(MPI_Comm comm);
-int goscr_ibarrier(MPI_Comm comm, MPI_Request *request);
-int goscr_bcast(MPI_Comm comm, char *buf, int64_t n, int root);
-int goscr_allreduce(MPI_Comm comm, int64_t *values, int64_t n, int op);
-int goscr_exscan(MPI_Comm comm, int64_t *values, int64_t n, int op);
-int goscr_gather(MPI_Comm comm, const char *send, int64_t n, char *recv, int root);
+int goscr_send(goscr_comm comm, const char *buf, int64_t n, int dst, int tag);
+int goscr_recv(goscr_comm comm, char *buf, int64_t n, int src, int tag, goscr_status *status);
+int goscr_sendrecv(goscr_comm comm, const char *out, int64_t nout, int dst, int outtag,
+                   char *in, int64_t nin, int src, int intag, goscr_status *status);
+int goscr_isend(goscr_comm comm, const char *buf, int64_t n, int dst, int tag, int synchronous, MPI_Request *request);
+int goscr_irecv(goscr_comm comm, char *buf, int64_t n, int src, int tag, MPI_Request *request);
+int goscr_wait(goscr_family *family, MPI_Request *request, int received, goscr_status *status);
+int goscr_test(goscr_family *family, MPI_Request *request, int received, goscr_status *status);
+int goscr_probe(goscr_comm comm, int src, int tag, goscr_status *status);
+int goscr_iprobe(goscr_comm comm, int src, int tag, goscr_status *status);
+
+int goscr_barrier(goscr_comm comm);
+int goscr_ibarrier(goscr_comm comm, MPI_Request *request);
+int goscr_bcast(goscr_comm comm, char *buf, int64_t n, int root);
+int goscr_allreduce(goscr_comm comm, int64_t *values, int64_t n, int op);
+int goscr_exscan(goscr_comm comm, int64_t *values, int64_t n, int op);
+int goscr_gather(goscr_comm comm, const char *send, int64_t n, char *recv, int root);
 
 #pragma GCC visibility pop
 

@@ -77,7 +77,7 @@ func World() (mpi.Comm, error) {
 		return nil, err
 	}
 	c := new(comm)
-	return c.open("MPI_Comm_dup", C.goscr_world(&c.handle))
+	return asComm(c.open("MPI_Comm_dup", C.goscr_world(&c.c.mpi)))
 }
 
 // FromHandle returns a new communicator of the ranks of an intracommunicator of
@@ -90,7 +90,7 @@ func FromHandle(handle unsafe.Pointer) (mpi.Comm, error) {
 		return nil, errors.New("MPI_Comm_dup: no communicator")
 	}
 	c := new(comm)
-	return c.open("MPI_Comm_dup", C.goscr_dup((*C.MPI_Comm)(handle), &c.handle))
+	return asComm(c.open("MPI_Comm_dup", C.goscr_dup((*C.MPI_Comm)(handle), nil, &c.c.mpi)))
 }
 
 var errInactive = errors.New("MPI is not initialized or has been finalized")
@@ -107,5 +107,5 @@ func failure(operation string, code C.int) error {
 	if C.goscr_is_truncation(code) != 0 {
 		return fmt.Errorf("%s: %w: %w", operation, mpi.ErrTruncated, err)
 	}
-	return fmt.Errorf("%s: %w", operation, err)
+	return &mpi.OpError{Op: operation, Err: err}
 }

@@ -76,6 +76,15 @@ vars=(--env SCR_FLUSH=1 --env SCR_FLUSH_ASYNC=1)
 part 1 "$WORK/signals" takes_signals
 part 1 "$WORK/signals" profiled
 vars=()
+# With any of the descriptors 0, 1 and 2 closed (x: none), and a thread that copies.
+vars=(--env SCR_FLUSH=1 --env SCR_FLUSH_ASYNC=1)
+for which in x 0 1 2 01 02 12 012; do
+    job 1 "$WORK/signals" without_descriptors "$which" >"$WORK/out" 2>&1
+    sed -n "s/^\(ok\|not ok\) /\1 without $which: /p" "$prefix/said"
+    is "without $which: comes to its end" grep -qx "end of without_descriptors" "$prefix/said"
+    is "... and no file has what the program has printed" bash -c '[ -f "$1/c/file" ] && ! grep -rl "what the program prints" "$@"' - "$prefix" "$TESTBED_DIR"
+done
+vars=()
 # The static library is part of the program's code, but its faults and signals are its own.
 is "signals.c builds with libscr.a" "$MPICC" -o "$WORK/static" "${strict[@]}" "$BUILD/libscr.a"
 for name in unused any_instant own_faults takes_signals; do part 1 "$WORK/static" $name; done

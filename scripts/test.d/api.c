@@ -234,9 +234,21 @@ static void misuse(void)
         for (i = 0; i < sizeof bad / sizeof *bad; i++) {
             check("begin", begin("files"));
             snprintf(name, sizeof name, "a file name that is %s", what[i]);
+            strcpy(path, "what was there");
             refused_here(name, "SCR_Route_file", mine, mine ? SCR_Route_file(bad[i], path) : 0);
+            check("... and stays, as much of it as fits", !mine || (strncmp(path, bad[i], SCR_MAX_FILENAME - 1) == 0 && strlen(path) < SCR_MAX_FILENAME &&
+                  strlen(path) == strnlen(bad[i], SCR_MAX_FILENAME - 1)));
             refused("... and the output, completed as valid", "SCR_Complete_output", SCR_Complete_output(1));
         }
+        check("begin", begin("files"));
+        {
+            static char same[2 * SCR_MAX_FILENAME];
+
+            memset(same, 's', sizeof same - 1);
+            refused_here("a name that is too long, in the buffer for the path", "SCR_Route_file", mine, mine ? SCR_Route_file(same, same) : 0);
+            check("... stays whole", strlen(same) == sizeof same - 1 && strspn(same, "s") == sizeof same - 1);
+        }
+        refused("... and the output, completed as valid", "SCR_Complete_output", SCR_Complete_output(1));
         goes_on();
     }
     /* The name is short enough, but its path in the cache is not. */

@@ -78,6 +78,7 @@ else:
 expect("need", [scr.need_checkpoint() for _ in range(4)] == [False, True, False, True])
 expect("exit", scr.should_exit() is False)
 expect("route outside of a phase", scr.route_file("somewhere") == "somewhere")
+expect("route with a name that is too long", fails(scr.route_file, "n" * 2000))
 
 with scr.output("py/out", scr.FLAG_OUTPUT) as out:
     write(out.route(f"py/out/{rank}"))

@@ -8,6 +8,7 @@ C     Says "ok" or "not ok" of each check on rank 0, the worst of all ranks.
       integer rank, ierror, flag, i
       character*(SCR_MAX_FILENAME) name, file, text
       character*8 short
+      character*2000 long, longer
       character*64 mine
       logical there
       common /job/ rank
@@ -75,6 +76,14 @@ C     A variable that is too short for the path: the dataset is spoiled.
       call SCR_ROUTE_FILE('fixed.1/a', short, ierror)
       call expect('route, too short', ierror .ne. SCR_SUCCESS .and.
      &     short .eq. ' ')
+C     A name that is refused stays, also one that is too long for C.
+      call SCR_ROUTE_FILE('/outside', file, ierror)
+      call expect('route, outside', ierror .ne. SCR_SUCCESS .and.
+     &     file .eq. '/outside')
+      long = repeat('n', 2000)
+      call SCR_ROUTE_FILE(long, longer, ierror)
+      call expect('route, too long', ierror .ne. SCR_SUCCESS .and.
+     &     longer .eq. long)
       call SCR_COMPLETE_OUTPUT(1, ierror)
       call expect('complete 1', ierror .ne. SCR_SUCCESS)
 

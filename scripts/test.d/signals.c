@@ -808,6 +808,73 @@ static void from_a_handler(void)
     check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
 }
 
+/* ------------------------------------------------------- descriptors 0, 1 and 2 */
+
+static int closed[3]; /* by the program */
+static FILE *says;    /* where it says what it finds */
+static int wrong;
+
+/* Those that are closed take nothing that the program prints. */
+static void print_there(void)
+{
+    static const char text[] = "what the program prints";
+    int fd;
+
+    for (fd = 0; fd < 3; fd++)
+        if (closed[fd] && (write(fd, text, sizeof text) >= 0 || read(fd, victim, 1) >= 0))
+            wrong++;
+}
+
+/* Between calls they are closed. */
+static void still_closed(const char *when)
+{
+    int fd;
+
+    print_there();
+    for (fd = 0; fd < 3; fd++)
+        if ((fcntl(fd, F_GETFD) < 0) != closed[fd])
+            fprintf(says, "not ok %s descriptor %d is %s\n", when, fd, closed[fd] ? "open" : "closed");
+    fprintf(says, "%s %s nothing of ours is there\n", wrong ? "not ok" : "ok", when);
+    wrong = 0;
+}
+
+/* The last argument has the digits of the descriptors that are closed. */
+static void without_descriptors(const char *which)
+{
+    struct timespec moment = {0, 100000};
+    int fd, i, ok;
+
+    says = fdopen(fcntl(open("said", O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0600), F_DUPFD_CLOEXEC, 100), "w");
+    setvbuf(says, NULL, _IOLBF, 0);
+    for (fd = 0; fd < 3; fd++)
+        if ((closed[fd] = strchr(which, '0' + fd) != NULL))
+            close(fd);
+    ok = SCR_Init() == SCR_SUCCESS;
+    still_closed("after SCR_Init");
+    for (i = 0; i < 3 && ok; i++) {
+        ok = SCR_Start_output(i == 0 ? "a" : i == 1 ? "b" : "c", SCR_FLAG_CHECKPOINT) == SCR_SUCCESS;
+        still_closed("after SCR_Start_output");
+        snprintf(victim, sizeof victim, "%c/file", 'a' + i);
+        ok = ok && SCR_Route_file(victim, victim) == SCR_SUCCESS;
+        still_closed("after SCR_Route_file");
+        fd = fcntl(open(victim, O_CREAT | O_WRONLY | O_CLOEXEC, 0600), F_DUPFD_CLOEXEC, 50);
+        for (int low = 0; low < 3; low++) /* where the program's own was first */
+            if (closed[low])
+                close(low);
+        ok = ok && fd >= 0 && ftruncate(fd, 3 << 20) == 0 && close(fd) == 0;
+        within = print_there;
+        ok = ok && SCR_Complete_output(1) == SCR_SUCCESS && within == NULL;
+        still_closed("in and after SCR_Complete_output");
+        for (fd = 0; fd < 300; fd++) { /* while it is flushed */
+            print_there();
+            nanosleep(&moment, NULL);
+        }
+    }
+    ok = SCR_Finalize() == SCR_SUCCESS && ok;
+    still_closed("after SCR_Finalize");
+    fprintf(says, "%s all calls succeed\nend of without_descriptors\n", ok ? "ok" : "not ok");
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -837,6 +904,11 @@ int main(int argc, char **argv)
     for (i = 1; i < 65; i++) /* some MPIs have handlers of their own */
         if (i != SIGKILL && i != SIGSTOP && i != 32 && i != 33)
             signal((int)i, SIG_DFL);
+    if (argc > 2 && strcmp(argv[1], "without_descriptors") == 0) {
+        without_descriptors(argv[2]);
+        MPI_Finalize();
+        return 0;
+    }
     for (i = 0; argc > 1 && i < sizeof parts / sizeof *parts; i++) {
         if (strcmp(parts[i].name, argv[1]) != 0)
             continue;

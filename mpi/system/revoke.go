@@ -1,0 +1,70 @@
+//go:build mpi
+
+package system
+
+// #include <stdlib.h>
+// #include "shim.h"
+import "C"
+
+import (
+	"runtime"
+	"unsafe"
+
+	"github.com/goscr/goscr/mpi"
+)
+
+// family is what a revocable communicator and all that are made from it share.
+type family struct{ c *C.goscr_family }
+
+// abandoned are the buffers on the Go heap that MPI may use for ever, since the operations
+// that use them will never be done.
+var abandoned runtime.Pinner
+
+// revocable is a communicator that can be revoked.
+type revocable struct{ *comm }
+
+func (c *comm) Revocable() (mpi.Revocable, error) {
+	d, err := c.dup()
+	if err != nil {
+		return nil, err
+	}
+	d.family = &family{(*C.goscr_family)(C.malloc(C.sizeof_goscr_family))}
+	C.goscr_found(d.family.c, d.c.mpi, C.int(d.rank), C.int(d.size))
+	d.c.family = d.family.c
+	runtime.AddCleanup(d.family, func(c *C.goscr_family) { C.free(unsafe.Pointer(c)) }, d.family.c)
+	return revocable{d}, nil
+}
+
+func (r revocable) Revoke(reason string) {
+	text := C.CString(mpi.Reason(reason))
+	defer C.free(unsafe.Pointer(text))
+	C.goscr_revoke(r.family.c, text)
+}
+
+func (r revocable) Revoked() error {
+	if C.goscr_revoked(r.family.c) == 0 {
+		return nil
+	}
+	return r.family.why()
+}
+
+// why says who has revoked a communicator, and why.
+func (f *family) why() *mpi.RevokedError {
+	return &mpi.RevokedError{Rank: int(f.c.revoker), Reason: C.GoString(&f.c.reason[0])}
+}
+
+// result turns the code of an operation into an error, or panics if the communicator has
+// been revoked. buffers are those on the Go heap that MPI has been given.
+func (c *comm) result(operation string, code C.int, buffers ...unsafe.Pointer) error {
+	return c.family.result(operation, code, buffers...)
+}
+
+func (f *family) result(operation string, code C.int, buffers ...unsafe.Pointer) error {
+	if code == C.GOSCR_REVOKED {
+		for _, b := range buffers {
+			abandoned.Pin(b)
+		}
+		panic(f.why())
+	}
+	return failure(operation, code)
+}
