@@ -27,7 +27,7 @@ func (s *Session) openPrefix() error {
 		return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)
 	}
 	report.Forget(dir)
-	return errors.Join(s.setAside("halt.scr"), s.setAside("flush.scr"), s.setAside("nodes.scr"))
+	return errors.Join(s.setAside("halt.scr"), s.setAside("flush.scr"), s.setAside("nodes.scr"), s.setAside("restart.scr"), s.setAside("runs.scr"))
 }
 
 // setAside renames a damaged file that the job does not need, so that the job can start.

@@ -119,7 +119,7 @@ is "no filemap: its files are rebuilt" ended 3
 
 # Metadata in the prefix directory.
 flush=1
-for file in flush.scr halt.scr nodes.scr; do
+for file in flush.scr halt.scr nodes.scr restart.scr runs.scr; do
     begin
     truncate -s 20 "$prefix/.scr/$file"
     run -n 1
