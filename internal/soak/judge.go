@@ -81,7 +81,7 @@ type verdict struct {
 	ended  bool
 	failed string // the error of a call
 
-	currents bool // Current is under way
+	call string // Delete, Drop or Current that is under way
 }
 
 // fullAtInit reports whether the run could write nothing from its beginning.
@@ -103,7 +103,8 @@ func (v *verdict) judge(e event, said string) error {
 			return wrong("an event of a version that was never begun: %v", *e.Version)
 		}
 	}
-	defer func() { v.currents = e.What == "current" }()
+	call := v.call
+	v.call = ""
 	switch e.What {
 	case "full":
 		v.full = true
@@ -135,16 +136,16 @@ func (v *verdict) judge(e event, said string) error {
 		v.counts.Datasets++
 	case "failed":
 		v.tell("  ... which fails: %s.", e.Text)
-		if v.currents && !v.full && (f.survives(v.nodes, false) || f.stored && v.set.prefixSize == 0) {
-			return wrong("%v is there, and cannot be made the current one", f.Version)
-		}
+		return v.refused(call, f)
 	case "delete", "drop":
+		v.call = e.What
 		v.tell("  It calls %s of %s.", e.What, f.Name)
 		m.removed(f.Name, "")
 	case "delete-done", "drop-done":
 		m.removed(f.Name, map[string]string{"delete-done": "deleted", "drop-done": "dropped"}[e.What])
 		m.count = unknown // another may be offered now
 	case "current":
+		v.call = e.What
 		v.tell("  It makes %s the current one.", f.Name)
 	case "current-done":
 		m.current(m.newest(f.Name))
@@ -170,6 +171,17 @@ func kindOf(flags scr.Flags) string {
 		return "dataset without flags"
 	}
 	return "checkpoint that is an output too"
+}
+
+// refused judges the failure of a call: Current needs a version that is there, and Delete
+// the list of its files.
+func (v *verdict) refused(call string, f *fact) error {
+	damaged := slices.ContainsFunc(v.model.facts, func(other *fact) bool { return other.Name == f.Name && other.damaged })
+	there := f.survives(v.nodes, false) || f.stored && v.set.prefixSize == 0
+	if !v.full && (call == "current" && there || call == "drop" || call == "delete" && !damaged) {
+		return wrong("%s of %v must not fail", call, f.Version)
+	}
+	return nil
 }
 
 // leaveAll is what is so when nothing in the cache is certain any more but what the run
