@@ -44,8 +44,9 @@ func (st *story) judgeRun(j job, number int) error {
 		err = st.checkFlushed(j.Next, v.ended)
 	}
 	if err != nil {
-		return fmt.Errorf("%w\n%s", err, tail(r.said))
+		return fmt.Errorf("%w\n\nThe run before has said:\n\n%s\n\nThe last run has said:\n\n%s", err, st.before, tail(r.said))
 	}
+	st.before = tail(r.said)
 	return nil
 }
 
@@ -124,7 +125,9 @@ func (v *verdict) judge(e event, said string) error {
 		v.tell("  The program says that it cannot restart from it.")
 		m.removed(f.Name, "")
 	case "rejected":
-		f.gone = "rejected"
+		if !v.full { // else it cannot be recorded
+			f.gone = "rejected"
+		}
 		if v.least != nil {
 			v.least, _ = m.least(v.nodes, v.set)
 		}
@@ -147,6 +150,9 @@ func (v *verdict) judge(e event, said string) error {
 	case "current":
 		v.call = e.What
 		v.tell("  It makes %s the current one.", f.Name)
+		if f = m.newest(f.Name); f.cached != nil || f.stored { // newer ones may leave before the call has ended
+			m.current(f)
+		}
 	case "current-done":
 		m.current(m.newest(f.Name))
 	case "ended":

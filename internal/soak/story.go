@@ -26,6 +26,8 @@ type story struct {
 	same, fresh bool
 	nodes       []string // of the ranks of the last run
 	set         settings // of the last run
+	before      string   // what it has said
+	flipped     bool     // one bit is wrong in the prefix directory: only a run that copies the file sees it
 	spares      int      // names of nodes that were used
 	next        int      // version
 	disturbed   bool     // flush.scr is damaged, until the next run
@@ -148,6 +150,9 @@ func (st *story) between(random *rand.Rand) error {
 	if random.IntN(4) == 0 {
 		st.set = drawSettings(random)
 	}
+	if st.flipped {
+		st.set.fetchHere, st.set.bypass, st.set.cacheSize = false, false, max(st.set.cacheSize, 1)
+	}
 	return nil
 }
 
@@ -238,6 +243,7 @@ func (st *story) damagePrefix(random *rand.Rand) error {
 	}
 	st.tell("In the prefix directory: %s: %s.", st.site.relative(path), how)
 	st.counts.Damaged++
+	st.flipped = st.flipped || how == damages[0]
 	st.disturbed = st.disturbed || filepath.Base(path) == "flush.scr"
 	for _, f := range st.model.facts {
 		hit := false
