@@ -182,6 +182,11 @@ soak: | deps
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(out)/soak ./scripts/soak
 	@$(out)/soak $(if $(SEED),-seed '$(SEED)' -jobs 1 -tell,-seed '$(or $(SOAK_SEED),1)' -jobs '$(or $(SOAK_JOBS),1000)')
 
+FUZZTIME ?= 1m
+
+fuzz:
+	@scripts/fuzz '$(FUZZTIME)' '$(ONLY)'
+
 # Files that call each other, fields, floors: docs/architecture.md.
 structure:
 	@$(GO) test ./internal/structure -count=1 -v

@@ -310,7 +310,7 @@ func same(path string, f file) error {
 		return fmt.Errorf("%s: other bytes than were written", path)
 	case info.Mode() != f.mode:
 		return fmt.Errorf("%s: mode %v, was written with %v", path, info.Mode(), f.mode)
-	case !info.ModTime().Equal(f.time):
+	case !storagetest.SameTime(path, info, f.time):
 		return fmt.Errorf("%s: time %v, was written with %v", path, info.ModTime(), f.time)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/storagetest"
 	"github.com/goscr/goscr/internal/transfer"
 )
 
@@ -24,7 +25,7 @@ func (c *cluster) stored(ranks, step int) (has, written int64) {
 			if err != nil {
 				c.t.Fatal(err)
 			}
-			if info.Mode() != f.mode || !info.ModTime().Equal(f.time) {
+			if info.Mode() != f.mode || !storagetest.SameTime(c.prefix(f.name), info, f.time) {
 				c.t.Errorf("%s: %v, %v", f.name, info.Mode(), info.ModTime())
 			}
 			has, written = has+info.Size(), written+int64(len(f.data))

@@ -225,6 +225,19 @@ func TestKilled_WhileWritingToThePrefixDirectory(t *testing.T) {
 	kills(t, c, four, steps(3), func(int64) { after(t, c, four, 2, 3) })
 }
 
+// What is left of the cache is not an older checkpoint than the prefix directory has.
+func TestKilled_WhilePurgingTheCache(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=1")
+	c.job(four, steps(1, 2))
+	c.set("SCR_CACHE_PURGE=1")
+	kills(t, c, four, func(*Session, int) error { return nil }, func(int64) {
+		c.set("SCR_CACHE_PURGE=0")
+		after(t, c, four, 2)
+		c.set("SCR_CACHE_PURGE=1")
+	})
+}
+
 // Files on storage that all nodes share are not deleted by those who had them.
 func TestKilled_WhileRanksMoveOnSharedStorage(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
@@ -25,6 +27,10 @@ func (s *Session) openPrefix() error {
 	dir := s.metadata("")
 	if err := hash.MakeDirs(dir); err != nil {
 		return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)
+	}
+	// A run need not write much there before its first flush, which is late for an error.
+	if err := unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
+		return fmt.Errorf("prefix directory: %s: %w", dir, err)
 	}
 	report.Forget(dir)
 	return errors.Join(s.setAside("halt.scr"), s.setAside("flush.scr"), s.setAside("nodes.scr"), s.setAside("restart.scr"), s.setAside("runs.scr"))
@@ -59,25 +65,33 @@ func (s *Session) recordRun(node mpi.Comm, settings *Settings, environ func(stri
 		return err
 	}
 	return mpi.OnRoot(s.world, func() error {
-		if err := prefix.RecordNodes(s.prefix.Dir, nodes); err != nil {
+		if err := s.prefix.Spare(prefix.RecordNodes(s.prefix.Dir, nodes)); err != nil {
 			return err
 		}
-		if err := s.recordSettings(settings); err != nil {
+		if err := s.prefix.Spare(s.recordSettings(settings)); err != nil {
 			return err
 		}
-		return s.advisor.Begin(s.config, environ)
+		return s.prefix.Spare(s.advisor.Begin(s.config, environ))
 	})
 }
 
 // recordSettings writes the parameters that the program has set to app.conf, without
-// secrets, for the commands. If there are none, it removes the file.
+// secrets, for the commands. If there are none, or there is no room for them, it removes
+// the file: it would hold those of another run.
 func (s *Session) recordSettings(settings *Settings) error {
 	path := s.metadata("app.conf")
-	if settings == nil || settings.public() == "" {
-		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	var text string
+	if settings != nil {
+		text = settings.public()
+	}
+	if there, err := os.ReadFile(path); err == nil && string(there) == text && text != "" {
 		return nil
 	}
-	return hash.ReplaceFile(path, []byte(settings.public()), 0o666)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if text == "" {
+		return nil
+	}
+	return hash.ReplaceFile(path, []byte(text), 0o666)
 }

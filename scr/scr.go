@@ -278,7 +278,7 @@ func (s *Session) compareWithIndex() error {
 				there[i] = 1
 			}
 		}
-		if err := prefix.OnlyCached(s.prefix.Dir, cached); err != nil {
+		if err := s.prefix.Spare(prefix.OnlyCached(s.prefix.Dir, cached)); err != nil {
 			return err
 		}
 		progress, err := prefix.ReadProgress(s.prefix.Dir)

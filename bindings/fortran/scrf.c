@@ -77,6 +77,11 @@ void scr_get_version_(char* version, int* ierror, size_t version_length)
     *ierror = fortran_text("SCR_GET_VERSION", "the version", SCR_Get_version(), version, version_length);
 }
 
+void scr_get_error_(char* error, int* ierror, size_t error_length)
+{
+    *ierror = fortran_text("SCR_GET_ERROR", "the error", SCR_Get_error(), error, error_length);
+}
+
 /* VAL is blank if the parameter has no value, or if the call sets a parameter. */
 void scr_config_(const char* config, char* val, int* ierror, size_t config_length, size_t val_length)
 {

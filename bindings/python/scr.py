@@ -28,7 +28,8 @@ A program uses it like this, on all ranks:
     scr.finalize()
 
 Each function calls the function of the same name in scr.h, and raises Error where
-that returns an error. All but route_file are collective. Only libscr.so is needed;
+that returns an error; complete_output, complete_checkpoint and complete_restart return
+False instead, as those of SCR 3.1's module do. All but route_file are collective. Only libscr.so is needed;
 a program may use mpi4py if it is built for the same MPI as libscr.so.
 
 $SCR_LIB names libscr.so, or its directory. If it is not set, libscr.so is searched
@@ -57,8 +58,8 @@ FLAG_CHECKPOINT = 1  # the program can restart from it
 FLAG_OUTPUT = 2  # it is always copied to the prefix directory
 
 
-class Error(Exception):
-    """A call failed; the rank that met the cause prints it on stderr.
+class Error(RuntimeError):
+    """A call failed, for the reason that the exception tells; one rank also prints it on stderr.
 
     A collective call fails on all ranks or on none, so that all ranks can catch it.
     """
@@ -103,7 +104,7 @@ def _load():
         raise ImportError(f"{e} (set SCR_LIB to the path of libscr.so)") from e
     text, number, pointer = ctypes.c_char_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int)
     for name, arguments in {
-        "SCR_Init": [], "SCR_Init_comm": [_mpi_comm(lib)], "SCR_Finalize": [], "SCR_Get_version": [], "SCR_Config": [text],
+        "SCR_Init": [], "SCR_Init_comm": [_mpi_comm(lib)], "SCR_Finalize": [], "SCR_Get_version": [], "SCR_Get_error": [], "SCR_Config": [text],
         "SCR_Route_file": [text, text],
         "SCR_Have_restart": [pointer, text], "SCR_Start_restart": [text], "SCR_Complete_restart": [number],
         "SCR_Need_checkpoint": [pointer], "SCR_Start_output": [text, number], "SCR_Complete_output": [number],
@@ -115,7 +116,7 @@ def _load():
         except AttributeError as e:
             raise ImportError(f"{path} is not a libscr.so: {e}") from e
         function.argtypes = arguments
-    lib.SCR_Get_version.restype = ctypes.c_char_p
+    lib.SCR_Get_version.restype = lib.SCR_Get_error.restype = ctypes.c_char_p
     lib.SCR_Config.restype = ctypes.c_void_p  # not c_char_p: it has to be freed
     return lib
 
@@ -138,7 +139,13 @@ def _bytes(text):
 
 def _check(code, call):
     if code != SUCCESS:
-        raise Error(f"{call} failed (a line on stderr says why)")
+        raise Error(_reason(call))
+
+
+def _reason(call):
+    """Returns why the call that has just been made has failed."""
+    text = os.fsdecode(_lib.SCR_Get_error())
+    return text if text.startswith(call + ": ") else f"{call} failed"
 
 
 def _ask(function):
@@ -272,20 +279,18 @@ class _Phase:
         """Returns the path under which to open a file."""
         return route_file(name)
 
-    def _leave(self, error, complete):
+    def _leave(self, error, complete, call):
         """Ends the phase on all ranks, even if only some of them have met an error.
 
         Then all ranks raise Error. On a rank that has met an exception, that is the
         cause of the Error. Exceptions such as KeyboardInterrupt, which are not of
         class Exception, are raised again instead.
         """
-        try:
-            complete(self.valid and error is None)
-        except Error as e:
+        if not complete(self.valid and error is None):
             if error is None:
-                raise
+                raise Error(_reason(call))
             if isinstance(error, Exception):
-                raise e from error
+                raise Error(_reason(call)) from error
         return False
 
 
@@ -307,8 +312,8 @@ def start_restart():
 
 
 def complete_restart(valid=True):
-    """Ends reading. If valid is false on any rank, all raise Error, and have_restart names an older checkpoint."""
-    _check(_lib.SCR_Complete_restart(bool(valid)), "SCR_Complete_restart")
+    """Ends reading. If valid is false on any rank, all return False, and have_restart names an older checkpoint."""
+    return _lib.SCR_Complete_restart(bool(valid)) == SUCCESS
 
 
 class Restart(_Phase):
@@ -319,7 +324,7 @@ class Restart(_Phase):
         return self
 
     def __exit__(self, kind, error, traceback):
-        return self._leave(error, complete_restart)
+        return self._leave(error, complete_restart, "SCR_Complete_restart")
 
 
 def restart():
@@ -345,8 +350,8 @@ def start_output(name=None, flags=FLAG_CHECKPOINT):
 
 
 def complete_output(valid=True):
-    """Ends writing. If valid is false on any rank, the dataset is dropped and all raise Error."""
-    _check(_lib.SCR_Complete_output(bool(valid)), "SCR_Complete_output")
+    """Ends writing. If valid is false on any rank, the dataset is dropped and all return False."""
+    return _lib.SCR_Complete_output(bool(valid)) == SUCCESS
 
 
 class Output(_Phase):
@@ -360,7 +365,7 @@ class Output(_Phase):
         return self
 
     def __exit__(self, kind, error, traceback):
-        return self._leave(error, complete_output)
+        return self._leave(error, complete_output, "SCR_Complete_output")
 
 
 def output(name=None, flags=FLAG_CHECKPOINT):
@@ -378,8 +383,8 @@ def start_checkpoint():
 
 
 def complete_checkpoint(valid=True):
-    """Completes the checkpoint that start_checkpoint began."""
-    _check(_lib.SCR_Complete_checkpoint(bool(valid)), "SCR_Complete_checkpoint")
+    """Completes the checkpoint that start_checkpoint began. Returns what complete_output does."""
+    return _lib.SCR_Complete_checkpoint(bool(valid)) == SUCCESS
 
 
 # ------------------------------------------------------------------------ other

@@ -16,6 +16,13 @@
 #include "_cgo_export.h"
 #include "signals.h"
 
+/* Why the last call has failed; a text that is too long is cut. */
+static char reason[4096];
+
+void goscr_keep(const char *text) { snprintf(reason, sizeof reason, "%s", text); }
+
+const char *SCR_Get_error(void) { return reason; }
+
 /* Prints why a call cannot begin.  Go cannot do this, since it cannot run. */
 static int refuse(const char *call, int why)
 {
@@ -29,6 +36,7 @@ static int refuse(const char *call, int why)
     char line[400];
     int n = snprintf(line, sizeof line, "SCR: %s: %s\n", call, reasons[why]);
 
+    snprintf(reason, sizeof reason, "%s: %s", call, reasons[why]);
     if (write(STDERR_FILENO, line, (size_t)n) < 0)
         return 1; /* the message cannot be printed; the call fails all the same */
     return 1;

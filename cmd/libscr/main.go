@@ -22,6 +22,7 @@ typedef const char goscr_cchar;
 
 extern char **environ;
 extern int goscr_halted;
+void goscr_keep(const char *text);
 */
 import "C"
 
@@ -130,6 +131,7 @@ func call(name string, f func() error) (code C.int) {
 		if p := recover(); p != nil {
 			logger.Warn("%s: internal error: %v; please report it with these lines: %s", name, p,
 				strings.ReplaceAll(string(debug.Stack()), "\n", " | "))
+			keep(fmt.Sprintf("%s: internal error: %v", name, p))
 			code = failure
 		}
 	}()
@@ -152,6 +154,7 @@ func fail(name string, err error) {
 	if job == nil {
 		introduce()
 	}
+	keep(name + ": " + message(err))
 	if speaks(err) {
 		warn := logger.Warn
 		if session != nil {
@@ -163,6 +166,13 @@ func fail(name string, err error) {
 	if errors.As(err, &agreed) && job != nil {
 		_ = job.Barrier() // an error of it changes nothing: the call has failed already
 	}
+}
+
+// keep stores why the last call has failed, for SCR_Get_error.
+func keep(text string) {
+	c := C.CString(text)
+	defer C.free(unsafe.Pointer(c))
+	C.goscr_keep(c)
 }
 
 // message returns the text that follows the name of the function that failed. A StateError

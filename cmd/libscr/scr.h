@@ -90,6 +90,14 @@ int SCR_Finalize(void);
 char* SCR_Get_version(void);
 
 /*
+ * Return why the last call that failed has failed, as the line on stderr says it, also
+ * on ranks that do not print that line.  "" if no call has failed.  The text belongs to
+ * the library: do not change or free it, and copy it if it is needed after the next
+ * call.  Not collective; any time.  SCR 3.1 does not have this function.
+ */
+const char* SCR_Get_error(void);
+
+/*
  * Set or query a parameter.  Before SCR_Init: "NAME=VALUE" sets it for this run,
  * "NAME=" unsets it, and the result is NULL.  Any time: "NAME" queries it, and the
  * result is its value, which the program must free(), or NULL if it has none.

@@ -311,7 +311,7 @@ func TestSlurmDuration(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, d, err)
 		}
 	}
-	for _, text := range []string{"", "x", "-1", "1:2:3:4", "1-", "99999999999"} {
+	for _, text := range []string{"", "x", "-1", "1:2:3:4", "1-", "99999999999", "2147483647-0"} {
 		if d, err := slurmDuration(text); err == nil {
 			t.Errorf("%q: %v", text, d)
 		}

@@ -3,6 +3,7 @@ package batch
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -132,6 +133,9 @@ func slurmDuration(text string) (time.Duration, error) {
 			unit = units[len(parts)-1-i]
 		}
 		seconds += int64(n) * unit
+	}
+	if seconds > int64(math.MaxInt64/time.Second) {
+		return 0, fmt.Errorf("%q is longer than 292 years", text)
 	}
 	return time.Duration(seconds) * time.Second, nil
 }

@@ -285,14 +285,25 @@ func (k *Cache) Evict(leaving []*Cached) error {
 	return nil
 }
 
-// Purge deletes all datasets, usable or not. It is collective.
+// Purge deletes all datasets, usable or not, the newest last: if it is interrupted, a run
+// that does not purge must not find an old checkpoint where a newer one has been flushed. It
+// is collective.
 func (k *Cache) Purge() error {
 	k.removeStrays()
-	return k.parts.each(func(id int) error {
+	var ids []int
+	err := k.parts.each(func(id int) error {
 		k.highest = max(k.highest, id)
-		k.Log.Info("dataset %d is deleted from the cache", id)
-		return k.Delete(id)
+		ids = append(ids, id)
+		return nil
 	})
+	for _, id := range slices.Backward(ids) {
+		if err != nil {
+			break
+		}
+		k.Log.Info("dataset %d is deleted from the cache", id)
+		err = k.Delete(id)
+	}
+	return err
 }
 
 // Close closes what Open has opened, also after Open has failed.

@@ -2,8 +2,11 @@ package cache
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
@@ -57,7 +60,13 @@ func (k *Cache) usable(c *Cached, files []redundancy.File) error {
 	}
 	k.parts.maps.SetExpected(id, k.parts.me(), expected, k.World.Size())
 	k.descs.describe(c)
-	if err := mpi.Agree(k.World, k.parts.maps.Fold()); err != nil {
+	err := k.parts.maps.Fold()
+	if c.restored && noRoom(err) {
+		// What is on disk was true before: the next run does the same again.
+		k.Log.Warn("dataset %d: what has been done to use it again cannot be recorded: %v", id, err)
+		err = nil
+	}
+	if err := mpi.Agree(k.World, err); err != nil {
 		return k.abandon(c, err)
 	}
 	at := 0
@@ -67,6 +76,9 @@ func (k *Cache) usable(c *Cached, files []redundancy.File) error {
 	k.list = slices.Insert(k.list, at, c)
 	return nil
 }
+
+// noRoom reports whether an error says that a file system is full.
+func noRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 // abandon deletes a dataset that cannot become usable, and returns why.
 func (k *Cache) abandon(c *Cached, why error) error {

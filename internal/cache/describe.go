@@ -24,6 +24,11 @@ type descriptions struct {
 	node   string // name of the caller's
 }
 
+// known reports whether the caller's own filemap describes its part of a dataset.
+func (p *descriptions) known(id int) bool {
+	return !p.maps.Dataset(id, p.me()).IsZero() && p.maps.Reddesc(id, p.me()) != nil
+}
+
 // describe stores the description of a dataset in the caller's entry.
 func (p *descriptions) describe(c *Cached) {
 	id := c.ID()
@@ -45,7 +50,9 @@ func (p *descriptions) record(c *Cached) error {
 		}
 		of := filemap.Description{Dataset: c.Dataset}
 		of.SetComplete(false) // it only names the dataset of the descriptor
-		p.maps.SetDataset(id, set.Ranks[left], of)
+		if !p.maps.Dataset(id, set.Ranks[left]).Same(c.Dataset) {
+			p.maps.SetDataset(id, set.Ranks[left], of)
+		}
 		p.maps.SetReddesc(id, set.Ranks[left], h)
 	}
 	return p.maps.Fold()

@@ -132,7 +132,11 @@ func (k *Cache) restore(c *Cached) (outcome string, err error) {
 		return "", err
 	}
 	// Before the ranks that had the descriptions delete them.
-	if err := mpi.Agree(k.World, k.descs.record(c)); err != nil {
+	known := k.descs.known(id)
+	if err = k.descs.record(c); known && noRoom(err) {
+		err = nil // no other rank has to have it
+	}
+	if err := mpi.Agree(k.World, err); err != nil {
 		return "", err
 	}
 	if c.store.Shared {

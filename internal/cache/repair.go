@@ -40,7 +40,7 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err 
 		own, made := redundancy.Split(files)
 		switch {
 		case mine != none && encode:
-			err = k.parts.delete(id, me, made...)
+			err = k.dropRedundancy(id, made)
 			files = own
 		case mine != none: // the rest of my files makes room for all of them
 			err = k.parts.delete(id, me, files...)
@@ -181,9 +181,18 @@ func (k *Cache) encodeAgain(c *Cached, files []redundancy.File) ([]redundancy.Fi
 	if c.bare {
 		k.Log.Warn("dataset %d: its redundancy is lost and cannot be made again: %v; the dataset is used, but a lost node would lose it", c.ID(), err)
 		_, left := redundancy.Split(k.Files(c.ID()))
-		return own, k.parts.delete(c.ID(), k.World.Rank(), left...)
+		return own, k.dropRedundancy(c.ID(), left)
 	}
 	return append(own, made...), nil
+}
+
+// dropRedundancy deletes redundancy files that are of no use. The entry of the one that a
+// rank has stays, since it is made again, and there may be no room to write a filemap.
+func (k *Cache) dropRedundancy(id int, made []redundancy.File) error {
+	if len(made) == 1 && k.places.inside(made[0].Path) {
+		return k.places.clear(made[0].Path)
+	}
+	return k.parts.delete(id, k.World.Rank(), made...)
 }
 
 func describeFiles(files []redundancy.File) string {

@@ -27,9 +27,10 @@ type Options struct {
 	// Times says what files have as their times: every nanosecond, whole seconds, or
 	// none.
 	Times Times
-	// CloseToOpen is how long names, attributes and data are cached, as NFS caches them:
-	// this mount sees what another has changed when it opens a file, and otherwise after
-	// that time. 0: nothing is cached.
+	// CloseToOpen is how long names, attributes and data of files are cached, as NFS
+	// caches them: this mount sees what another has changed when it opens a file, and
+	// otherwise after that time. That there is no file of a name is not cached, as with
+	// lookupcache=positive. 0: nothing is cached.
 	CloseToOpen time.Duration
 	// Record keeps what changes, for Mount.Survivors.
 	Record bool

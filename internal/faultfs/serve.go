@@ -61,7 +61,7 @@ func Serve(backing, dir string, cached time.Duration) (*Served, error) {
 	sys := &system{backing: backing, close: cached > 0}
 	sys.faults.set(Options{})
 	server, err := fs.Mount(dir, &node{loopback.(*fs.LoopbackNode), sys}, &fs.Options{
-		EntryTimeout: &cached, AttrTimeout: &cached, NegativeTimeout: &cached, NullPermissions: true,
+		EntryTimeout: &cached, AttrTimeout: &cached, NullPermissions: true,
 		MountOptions: fuse.MountOptions{
 			FsName: "faultfs", Name: "goscr", Options: []string{"default_permissions"}, AllowOther: os.Geteuid() == 0,
 			DirectMount: true, EnableLocks: true, DisableReadDirPlus: true, DisableXAttrs: true, MaxBackground: 64,

@@ -499,3 +499,75 @@ func TestStore_CompleteFileInTheJournal(t *testing.T) {
 		t.Errorf("%v", s.Meta(5, 1, "/begun"))
 	}
 }
+
+func TestCheckData(t *testing.T) {
+	dir := t.TempDir()
+	m := &Map{}
+	add := func(name, kind string) string {
+		path := filepath.Join(dir, name)
+		must(t, os.WriteFile(path, []byte("12345"), 0o600))
+		md := meta.New(name, kind, 1)
+		md.SetSize(5)
+		md.SetComplete(true)
+		m.AddFile(1, 0, path, md)
+		return path
+	}
+	is := func(what string, want map[int]bool) { // by the number of redundancy files
+		t.Helper()
+		for made, whole := range want {
+			if err := m.CheckData(1, 0, made); (err == nil) != whole {
+				t.Errorf("%s, %d redundancy files: %v", what, made, err)
+			}
+		}
+	}
+	is("nothing known", map[int]bool{-1: false, 0: false, 1: false})
+	own, made := add("own", meta.Full), add("made", meta.XOR)
+	is("not completed", map[int]bool{-1: false, 0: false, 1: false})
+	m.SetExpected(1, 0, 2, 1)
+	is("all", map[int]bool{-1: true, 0: false, 1: true})
+	must(t, os.Remove(made))
+	is("redundancy gone", map[int]bool{-1: true, 1: true})
+	m.RemoveFile(1, 0, made)
+	is("its entry, too", map[int]bool{-1: false, 0: false, 1: true})
+	must(t, os.Truncate(own, 4))
+	is("data too short", map[int]bool{-1: false, 0: false, 1: false})
+	m.RemoveFile(1, 0, own)
+	is("no data", map[int]bool{-1: false, 0: false, 1: false})
+}
+
+// A filemap in which nothing has changed is not written: the storage may be full.
+func TestStore_UnchangedIsNotWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "filemap_0.scrinfo")
+	s, err := OpenStore(path)
+	must(t, err)
+	s.SetDataset(1, 0, Description{Dataset: dataset.New(1, "one", dataset.Checkpoint, 1, dataset.Owner{}, time.Unix(1, 0))})
+	must(t, s.Fold())
+	must(t, s.AddFile(1, 0, "/dir/file", describe(1))) // in the journal
+	must(t, s.Close())
+	before, err := os.Lstat(path)
+	must(t, err)
+	written := func() bool {
+		t.Helper()
+		must(t, s.Fold())
+		after, err := os.Lstat(path)
+		must(t, err)
+		return !os.SameFile(before, after)
+	}
+	s, err = OpenStore(path)
+	must(t, err)
+	again := s.Meta(1, 0, "/dir/file")
+	s.RemoveFile(1, 0, "/dir/file")
+	s.Map.AddFile(1, 0, "/dir/file", again)
+	if written() {
+		t.Error("written, and nothing has changed")
+	}
+	s.RemoveFile(1, 0, "/dir/file")
+	if !written() {
+		t.Error("a change is not written")
+	}
+	s, err = OpenStore(path)
+	must(t, err)
+	if got := s.Files(1, 0); len(got) != 0 {
+		t.Errorf("%s are there after they were removed", got)
+	}
+}

@@ -304,6 +304,12 @@ func (f *Flusher) finish(b *background) error {
 	} else {
 		err = errors.Join(err, f.Prefix.GiveUpFlush(c.Dataset))
 	}
+	if err != nil {
+		unfinished, e := f.Prefix.Unfinished(c.Dataset)
+		if err = errors.Join(err, e); unfinished {
+			err = errors.Join(err, mpi.Agree(f.World, b.copy.Cancel()))
+		}
+	}
 	err = errors.Join(err, f.forgetCopy(c))
 	if err := f.conclude(c, b.start, err); err != nil {
 		return err

@@ -9,6 +9,7 @@
 //	scenes_test.go   the jobs whose files the corpus has
 //	place_test.go    moves the files of a job to another directory
 //	fuzz_test.go     readers of files that are damaged, seeded by the corpus
+//	damage_test.go   jobs and commands, on files that are damaged behind their checksums
 //	page_test.go     the pages that tell of the corpus name what is there
 //
 // testdata/README.md says how to add to it.

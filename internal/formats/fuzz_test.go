@@ -2,14 +2,21 @@ package formats
 
 import (
 	"bytes"
+	"encoding/binary"
+	"hash/crc32"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/failures"
 	"github.com/goscr/goscr/internal/filemap"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/prefix/rank2file"
+	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/mpi/local"
 )
 
 // Whatever is in the place of a file of the corpus, its reader returns: it says what
@@ -27,6 +34,13 @@ func FuzzReaders(f *testing.F) {
 	}
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, name string, data []byte) {
+		if data = bytes.Clone(data); len(data) >= 24 && formatOf(name, data) == hashFormat && binary.BigEndian.Uint64(data[8:]) != 0 {
+			// Nobody guesses a checksum: it gets the right one, if it says that it has one, and
+			// the size.
+			binary.BigEndian.PutUint64(data[8:], uint64(len(data)))
+			end := len(data) - 4
+			binary.BigEndian.PutUint32(data[end:], crc32.ChecksumIEEE(data[:end]))
+		}
 		if h, n, err := hash.ReadFrom(bytes.NewReader(data), int64(len(data))); err == nil {
 			again, m, err := hash.ReadFrom(bytes.NewReader(h.Encode()), int64(h.EncodedSize()))
 			if err != nil || !again.Equal(h) || n > int64(len(data)) || m != int64(h.EncodedSize()) {
@@ -34,14 +48,31 @@ func FuzzReaders(f *testing.F) {
 			}
 		}
 		readers := map[string]func(at string) error{
-			"index.scr": func(string) error { _, err := prefix.ReadIndex(dir); return err },
-			"flush.scr": func(at string) error { _, err := prefix.ReadFlushFile(at); return err },
-			"halt.scr":  func(at string) error { _, err := halt.Conditions(at); return err },
+			"index.scr":   func(string) error { _, err := prefix.ReadIndex(dir); return err },
+			"flush.scr":   func(at string) error { _, err := prefix.ReadFlushFile(at); return err },
+			"halt.scr":    func(at string) error { _, err := halt.Conditions(at); return err },
+			"nodes.scr":   func(at string) error { _, err := prefix.ReadNodes(at); return err },
+			"runs.scr":    func(string) error { _, err := failures.MTBF(dir); return err },
+			"restart.scr": func(string) error { _, err := prefix.Condemned(dir); return err },
 		}
 		read := readers[name]
 		if filepath.Ext(name) == ".scrfilemap" {
 			name = "1.scrfilemap"
 			read = func(string) error { _, err := prefix.ReadPart(dir, 1, 1); return err }
+		}
+		if name == "summary.scr" {
+			name = "scr.dataset.1/" + name
+			read = func(string) error { _, err := prefix.Summary(dir, 1); return err }
+		}
+		if strings.HasPrefix(name, "rank2file") {
+			name = "scr.dataset.1/rank2file"
+			read = func(at string) error {
+				_, err := local.Run(1, local.Options{}, func(c mpi.Comm) error {
+					_, err := rank2file.Read(c, filepath.Dir(at), func(int, []rank2file.Item) error { return nil })
+					return err
+				})
+				return err
+			}
 		}
 		if ok, _ := filepath.Match(filemap.Pattern, name); ok {
 			name = "filemap_0.scrinfo"

@@ -69,6 +69,13 @@ func Reset(control string) error {
 	if !known(control) {
 		return nil
 	}
+	// Without an scr_transfer nothing need be written, for which there may be no room.
+	if free, err := lock.Try(lockPath(control), lock.Exclusive); free != nil {
+		defer free.Release()
+		return os.RemoveAll(filePath(control))
+	} else if err != nil {
+		return err
+	}
 	err := cancel(control, func(all []string) []string { return all })
 	if errors.Is(err, hash.ErrCorrupt) {
 		// The scr_transfer cannot read it either, and ends.

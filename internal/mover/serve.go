@@ -182,6 +182,7 @@ func (s *Server) choose(h *hash.Hash) (t task) {
 	case command == commandRun:
 		h.SetValue(keyState, stateRunning)
 		t = task{request: request, copied: copied, copier: copier(h, request.Dataset.ID())}
+		t.copier.Stalled = s.Warn
 	default: // not yet
 		t.exit = !s.Stay || s.Alone()
 	}

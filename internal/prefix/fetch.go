@@ -120,6 +120,6 @@ func (p *Prefix) Failed(id int) error {
 		if errors.Is(err, fs.ErrPermission) {
 			return fmt.Errorf("cannot record that a restart from dataset %d failed: %w", id, err)
 		}
-		return err
+		return p.Spare(err)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/compress"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix/rank2file"
 	"github.com/goscr/goscr/internal/progress"
 	"github.com/goscr/goscr/internal/redundancy"
@@ -33,18 +34,75 @@ func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
 	c := p.Packer(d)
 	p.Follow(c, fmt.Sprintf("dataset %d (%s): flushed", d.ID(), d.Name()), parts.Bytes())
 	parts = parts.clone() // copying changes descriptions, and those of the files in the cache must stay
+	w := written{}
 	err := p.InTurn(p.Width, func() error {
 		for rank, files := range parts {
-			if err := p.copy(c, d, rank, files); err != nil {
+			if err := p.copy(w.copy(c.Copy), d, rank, files); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err := mpi.Agree(p.Comm, err); err != nil {
-		return errors.Join(err, p.GiveUpFlush(d))
+	if err = mpi.Agree(p.Comm, err); err != nil {
+		err = errors.Join(err, p.GiveUpFlush(d))
+	} else {
+		err = p.FinishFlush(d, ranks, parts, start)
 	}
-	return p.FinishFlush(d, ranks, parts, start)
+	if err == nil {
+		return nil
+	}
+	if unfinished, e := p.Unfinished(d); e != nil || !unfinished {
+		return errors.Join(err, e)
+	}
+	w.remove(p.Dir)
+	return err
+}
+
+// Unfinished reports whether a dataset whose flush has failed is not complete in the prefix
+// directory: then what was copied of it has to be removed, since it could fill the file
+// system for as long as it stays. It removes the list of files. It is collective.
+func (p *Prefix) Unfinished(d dataset.Dataset) (bool, error) {
+	unfinished := false
+	if p.Comm.Rank() == 0 {
+		x, err := ReadIndex(p.Dir)
+		unfinished = err == nil && x.Has(d) && !x.ByID(d.ID()).Complete
+		if unfinished {
+			_ = os.RemoveAll(Dir(p.Dir, d.ID())) // the next flush tries again
+		}
+	}
+	return mpi.Any(p.Comm, unfinished)
+}
+
+// written are the files that a flush has changed in the prefix directory, as it has left
+// them.
+type written map[string]os.FileInfo
+
+// copy returns copy such that the files that it changes are known.
+func (w written) copy(copy func(src, dst string, md meta.Meta) error) func(src, dst string, md meta.Meta) error {
+	return func(src, dst string, md meta.Meta) error {
+		before, _ := os.Lstat(dst)
+		err := copy(src, dst, md)
+		if after, e := os.Lstat(dst); e == nil && (err == nil || !same(before, after)) {
+			w[dst] = after
+		}
+		return err
+	}
+}
+
+// remove removes the files, as far as they have not been changed since.
+func (w written) remove(prefix string) {
+	for path, left := range w {
+		if now, err := os.Lstat(path); err == nil && same(left, now) {
+			_ = os.Remove(path) // the flush has failed already
+			RemoveEmpty(prefix, path)
+		}
+	}
+}
+
+// same reports whether a file has not been changed. before is nil if there was none.
+func same(before, after os.FileInfo) bool {
+	return before != nil && before.Mode().IsRegular() && os.SameFile(before, after) && before.Size() == after.Size() &&
+		before.ModTime().Equal(after.ModTime())
 }
 
 // StartFlush enters a dataset as incomplete before its first byte is copied, so that
@@ -87,7 +145,7 @@ func (p *Prefix) GiveUpFlush(d dataset.Dataset) error {
 		if flushing, err := UnderWay(p.Dir, d); err != nil || !flushing {
 			return err
 		}
-		return Locate(p.Dir, d, Flushing, false)
+		return p.Spare(Locate(p.Dir, d, Flushing, false))
 	})
 }
 
@@ -111,6 +169,7 @@ func (p *Prefix) Compression(d dataset.Dataset) compress.Method {
 func (p *Prefix) Copier() *transfer.Copier {
 	c := transfer.NewCopier(p.Buffer)
 	c.Bare, c.Blind = p.Bare, p.Blind
+	c.Stalled = func(err error) { p.Log.Warn("%v", err) }
 	return c
 }
 
@@ -130,8 +189,8 @@ func (p *Prefix) Follow(c *transfer.Copier, what string, bytes int64) {
 }
 
 // copy copies the files of a rank to the prefix directory.
-func (p *Prefix) copy(c *transfer.Copier, d dataset.Dataset, rank int, files []redundancy.File) error {
-	bring := &Bring{Prefix: p.Dir, Copy: c.Copy, Placed: func(i int, _ redundancy.File, to string) error {
+func (p *Prefix) copy(copy func(src, dst string, md meta.Meta) error, d dataset.Dataset, rank int, files []redundancy.File) error {
+	bring := &Bring{Prefix: p.Dir, Copy: copy, Placed: func(i int, _ redundancy.File, to string) error {
 		if p.interrupted[d.ID()] {
 			_ = os.Remove(Aside(to, d.ID(), rank, i)) // the background copy may not have begun this file
 		}

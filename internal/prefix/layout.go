@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/redundancy"
 )
@@ -104,9 +106,9 @@ func RemoveAsides(id int, dirs []string) error {
 }
 
 // RemoveEmpty removes the directories between the prefix directory and a file of it that
-// was deleted, the innermost first, until one is not empty.
+// was deleted, the innermost first, until one is not empty. A file in place of one stays.
 func RemoveEmpty(prefix, path string) {
-	for d := filepath.Dir(path); d != prefix && os.Remove(d) == nil; d = filepath.Dir(d) {
+	for d := filepath.Dir(path); d != prefix && unix.Rmdir(d) == nil; d = filepath.Dir(d) {
 	}
 }
 

@@ -81,3 +81,47 @@ func TestHeader_OfSCR(t *testing.T) {
 		t.Errorf("%+v, %v", h, err)
 	}
 }
+
+// Any tree is a header or is refused; one that is accepted can be written again, and its
+// sections have places within the file.
+func FuzzHeader(f *testing.F) {
+	copies := someHeader()
+	copies.Chunk, copies.Chunks, copies.Copies = 0, 0, []int64{30}
+	for _, h := range []*Header{someHeader(), copies} {
+		f.Add(h.encode().Pack(nil))
+	}
+	f.Fuzz(func(t *testing.T, packed []byte) {
+		x, _, err := hash.Unpack(packed)
+		if err != nil {
+			return
+		}
+		h, err := decodeHeader(x)
+		if err != nil {
+			return
+		}
+		again, err := decodeHeader(h.encode())
+		if err != nil || !again.encode().Equal(h.encode()) {
+			t.Fatalf("%v is another when read again (%v): %v", h, err, again)
+		}
+		for _, md := range h.Current.Files {
+			if !filepath.IsLocal(md.File()) {
+				t.Fatalf("file %q", md.File())
+			}
+		}
+		const limit = 1 << 20
+		l, err := h.layout(limit)
+		if err != nil {
+			return
+		}
+		end := int64(0)
+		for _, s := range l.sections {
+			if s.start != end || s.size < 0 || s.first < 0 {
+				t.Fatalf("section %+v after %d", s, end)
+			}
+			end += s.size
+		}
+		if end != l.size || end > limit || l.blocks < 0 || l.blocks > limit {
+			t.Fatalf("layout %+v", l)
+		}
+	})
+}

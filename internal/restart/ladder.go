@@ -64,7 +64,7 @@ func (r *Restart) offerNamed(name string) error {
 	if name == "" {
 		return nil
 	}
-	if err := mpi.OnRoot(r.World, func() error { return r.markIfKnown(name) }); err != nil {
+	if err := mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(r.markIfKnown(name)) }); err != nil {
 		return err
 	}
 	for _, c := range r.Cache.List() {
@@ -154,7 +154,7 @@ func (r *Restart) DropCondemned() error {
 				marks[i] = 1
 			}
 		}
-		return prefix.EndRestart(r.Prefix.Dir)
+		return r.Prefix.Spare(prefix.EndRestart(r.Prefix.Dir))
 	})
 	if err != nil {
 		return err
@@ -175,7 +175,7 @@ func (r *Restart) DropCondemned() error {
 			return err
 		}
 	}
-	return mpi.OnRoot(r.World, func() error { return prefix.Forgive(r.Prefix.Dir) })
+	return mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(prefix.Forgive(r.Prefix.Dir)) })
 }
 
 // SetCurrent makes the dataset called name current: the next run restarts from it, and,

@@ -98,6 +98,8 @@ func (s *scan) incomplete(why error) error {
 	err := fmt.Errorf("dataset %d (%s): the files of %d of its %d ranks are missing (%s)",
 		s.id, s.dataset.Name(), s.missing(), s.ranks, s.missingRanks())
 	switch {
+	case s.scr31:
+		err = fmt.Errorf("%w; scr_copy of SCR 3.1 has scavenged it, whose redundancy files goscr does not read: build it with scr_index of SCR 3.1", err)
 	case why != nil:
 		err = fmt.Errorf("%w, and not all can be rebuilt: %w", err, why)
 	case len(s.sets) == 0:

@@ -109,6 +109,7 @@ func (c *Copy) Run() (Copied, error) {
 	if err := prefix.Announce(c.Prefix, n.dataset); err != nil {
 		return Copied{}, err
 	}
+	n.copier.Stalled = c.Warn
 	n.meter = progress.Or(c.Progress)
 	n.copier.Step = func(bytes int) error { n.meter.Add(int64(bytes)); return nil }
 	for _, rank := range ranks {

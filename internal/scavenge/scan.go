@@ -24,6 +24,7 @@ type scan struct {
 	parts   map[int]*prefix.Part // of the ranks whose files are all there
 	bad     []error              // why those of others are not there
 	sets    []set
+	scr31   bool // scavenged by SCR 3.1
 }
 
 // set is the redundancy files of one set of ranks.
@@ -37,21 +38,9 @@ type set struct {
 // redundancy files are there. It does not read these files.
 func read(prefixDir string, id int) (*scan, error) {
 	s := &scan{prefix: prefixDir, id: id, dir: prefix.Dir(prefixDir, id), parts: map[int]*prefix.Part{}}
-	ranks, err := prefix.PartsOf(prefixDir, id)
-	if err != nil || len(ranks) == 0 {
-		return nil, fmt.Errorf("nothing of dataset %d has been scavenged to %s: run scr_copy on the nodes of the job first", id, prefixDir)
-	}
-	var all []*prefix.Part
-	for _, rank := range ranks {
-		p, err := prefix.ReadPart(prefixDir, id, rank)
-		if err != nil {
-			s.bad = append(s.bad, err)
-			continue
-		}
-		all = append(all, p)
-	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("dataset %d: no list of files can be read: %w", id, s.bad[0])
+	all, err := s.lists()
+	if err != nil {
+		return nil, err
 	}
 	x, err := prefix.ReadIndex(prefixDir)
 	if err != nil {
@@ -64,6 +53,30 @@ func read(prefixDir string, id int) (*scan, error) {
 		}
 	}
 	return s, s.findSets()
+}
+
+// lists returns the lists of the ranks, of goscr's scr_copy or of that of SCR 3.1.
+func (s *scan) lists() (all []*prefix.Part, err error) {
+	ranks, err := prefix.PartsOf(s.prefix, s.id)
+	if err == nil && len(ranks) == 0 {
+		all, s.bad, err = readSCR(s.prefix, s.id)
+		s.scr31 = len(all) > 0 || len(s.bad) > 0
+	}
+	for _, rank := range ranks {
+		p, err := prefix.ReadPart(s.prefix, s.id, rank)
+		if err != nil {
+			s.bad = append(s.bad, err)
+			continue
+		}
+		all = append(all, p)
+	}
+	switch {
+	case err != nil || len(all) > 0:
+		return all, err
+	case len(s.bad) > 0:
+		return nil, fmt.Errorf("dataset %d: no list of files can be read: %w", s.id, s.bad[0])
+	}
+	return nil, fmt.Errorf("nothing of dataset %d has been scavenged to %s: run scr_copy on the nodes of the job first", s.id, s.prefix)
 }
 
 // choose decides which dataset the lists belong to: the one in the index, or if the

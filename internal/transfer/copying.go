@@ -16,6 +16,8 @@ type copying struct {
 	in  *os.File
 	out *target
 
+	watch watch
+
 	size int64 // of what the program wrote, so far
 	crc  uint32
 }
@@ -30,10 +32,14 @@ func (p *copying) seen(data []byte) error {
 
 func (p *copying) done(n int) error {
 	p.size += int64(n)
-	if p.c.Step == nil || n == 0 {
-		return nil
+	if p.c.Step != nil && n > 0 {
+		p.watch.stop() // it may rest
+		if err := p.c.Step(n); err != nil {
+			return err
+		}
 	}
-	return p.c.Step(n)
+	p.watch.progress()
+	return nil
 }
 
 // pour copies the bytes that the program wrote from in to out.

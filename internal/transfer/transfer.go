@@ -8,6 +8,7 @@
 //	copying.go   the state of a file while it is copied
 //	target.go    the file that is written, which an earlier copy may have begun
 //	pace.go      copies that keep to limits
+//	stall.go     copies that wait for a file system
 //
 // None of it needs MPI or other ranks.
 package transfer
@@ -18,6 +19,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -38,9 +40,13 @@ type Copier struct {
 	// Step, if there is one, is told how many bytes of a file of the program are
 	// done after each piece. It may take its time; its error ends the copy.
 	Step func(bytes int) error
+	// Stalled, if there is one, is told when a file system has not answered for 5 s, once
+	// for each time, by another goroutine than the one that copies.
+	Stalled func(error)
 	// Kept counts the bytes that an earlier copy had written already.
 	Kept int64
 
+	patience time.Duration // of Stalled
 	buffer   []byte
 	compared []byte          // what was there before
 	dirs     map[string]bool // known to be there
@@ -52,7 +58,7 @@ type Copier struct {
 
 // NewCopier returns a copier with a buffer of so many bytes.
 func NewCopier(size int) *Copier {
-	return &Copier{buffer: make([]byte, max(size, 1)), dirs: map[string]bool{}, gain: leastGain}
+	return &Copier{buffer: make([]byte, max(size, 1)), dirs: map[string]bool{}, gain: leastGain, patience: patience}
 }
 
 // Copy makes dst a copy of src, below directories that it makes as needed, and
@@ -107,6 +113,8 @@ func (c *Copier) Verify(src string, md meta.Meta) (int64, error) {
 
 // transfer copies a file by first, or as it is if first returns false.
 func (c *Copier) transfer(src, dst string, md meta.Meta, first func(*copying) (bool, error)) error {
+	w := c.watch(dst)
+	defer w.stop()
 	in, err := os.OpenFile(src, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0) // do not wait for a pipe
 	if err != nil {
 		return err
@@ -116,7 +124,7 @@ func (c *Copier) transfer(src, dst string, md meta.Meta, first func(*copying) (b
 	if err != nil {
 		return err
 	}
-	p := &copying{c: c, in: in, out: out}
+	p := &copying{c: c, in: in, out: out, watch: w}
 	done, err := first(p)
 	if err == nil && !done {
 		err = p.plain()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -9,10 +10,13 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // A record is a case that is done, a line of the state file.
@@ -70,7 +74,9 @@ func openState(s settings) (*state, error) {
 			st.enter(r)
 		}
 	}
-	return st, errors.Join(lines.Err(), seekEnd(st.file))
+	// A line that was cut ends here. Empty lines mean nothing.
+	_, err = st.file.WriteString("\n")
+	return st, errors.Join(lines.Err(), err)
 }
 
 func seekEnd(f *os.File) error {
@@ -141,6 +147,9 @@ func runAll(s settings, chosen []*scenario) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	// Who is told to end ends the cases that are under way, and shows the table.
+	told, cancel := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
+	defer cancel()
 	random := rand.New(rand.NewPCG(s.seed, 0))
 	parts := random.Perm(passes)
 	work := make(chan task)
@@ -152,7 +161,7 @@ func runAll(s settings, chosen []*scenario) (bool, error) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			if errs[i] = s.worker(st, work); errs[i] != nil {
+			if errs[i] = s.worker(told, st, work); errs[i] != nil {
 				once.Do(func() { close(stop) })
 			}
 		}()
@@ -162,8 +171,9 @@ func runAll(s settings, chosen []*scenario) (bool, error) {
 		case work <- t:
 			return true
 		case <-stop:
-			return false
+		case <-told.Done():
 		}
+		return false
 	}
 	if s.sample > 0 {
 		// A few calls of each of some scenarios, since each scenario has a beginning to make.
@@ -180,6 +190,7 @@ func runAll(s settings, chosen []*scenario) (bool, error) {
 	} else {
 	all:
 		for _, part := range parts {
+			random.Shuffle(len(chosen), func(a, b int) { chosen[a], chosen[b] = chosen[b], chosen[a] })
 			for _, sc := range chosen {
 				if !give(task{sc: sc, part: part}) {
 					break all
@@ -192,7 +203,11 @@ func runAll(s settings, chosen []*scenario) (bool, error) {
 	if err := errors.Join(errs...); err != nil {
 		return false, err
 	}
-	return st.report(os.Stdout), nil
+	well := st.report(os.Stdout)
+	if told.Err() != nil {
+		return false, errors.New("ended before all cases were done")
+	}
+	return well, nil
 }
 
 // A task is some of the cases of a scenario: so many by a seed, or every passes-th.
@@ -220,14 +235,14 @@ func (t task) pick(total int) (list []int) {
 }
 
 // worker does tasks at a site of its own.
-func (s settings) worker(st *state, work <-chan task) error {
+func (s settings) worker(told context.Context, st *state, work <-chan task) error {
 	site, err := newSite(s)
 	if err != nil {
 		return err
 	}
 	defer site.close()
 	for t := range work {
-		if err := site.do(st, t); err != nil {
+		if err := site.do(told, st, t); err != nil {
 			return fmt.Errorf("%s: %w", t.sc.name, err)
 		}
 	}
@@ -235,7 +250,7 @@ func (s settings) worker(st *state, work <-chan task) error {
 }
 
 // do does a task.
-func (s *site) do(st *state, t task) error {
+func (s *site) do(told context.Context, st *state, t task) error {
 	total := st.calls(t.sc.name)
 	left := func() (list []int) {
 		for _, at := range t.pick(total) {
@@ -269,6 +284,9 @@ func (s *site) do(st *state, t task) error {
 		}
 	}
 	for _, at := range left() {
+		if told.Err() != nil {
+			return nil
+		}
 		if err := s.restore(begin); err != nil {
 			return err
 		}
@@ -277,8 +295,10 @@ func (s *site) do(st *state, t task) error {
 		var bad *fault
 		if errors.As(err, &bad) {
 			r.Fault, r.Text = bad.Kind, strings.ReplaceAll(bad.Text, s.root+"/", "")
-			fmt.Printf("%s: %s\n%s", key(t.sc.name, at), r.Call, r.story())
-			s.keep(key(t.sc.name, at))
+			if bad.Kind != Left {
+				fmt.Printf("%s: %s\n%s", key(t.sc.name, at), r.Call, r.story())
+				s.keep(key(t.sc.name, at))
+			}
 		} else if err != nil {
 			return err
 		}

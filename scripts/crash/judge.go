@@ -23,7 +23,7 @@ const (
 	FalseComplete Fault = "false complete" // the index has a dataset as complete that is not
 	Hangs         Fault = "hangs"
 	Fails         Fault = "fails"  // a call or a command fails after the kill
-	Left          Fault = "litter" // parts of files that nobody removes
+	Left          Fault = "litter" // parts of files that nobody removes; it harms nobody, and is only counted
 )
 
 // fault is an error with its kind.
@@ -134,12 +134,7 @@ func (s *site) judgeRun(sc *scenario, at int, e events, stored int, o *outcome) 
 	if _, err := s.checkIndex(sc); err != nil {
 		return err
 	}
-	// A file whose copy was not ended is known to the node's cache only.
-	if o.after != "*" {
-		if err := s.litter(); err != nil {
-			return err
-		}
-	}
+	left := s.litter()
 	// And what that run has written is there too.
 	switch {
 	case sc.keep != nothing && !slices.Contains(sc.env, "SCR_FLUSH_POSTSTAGE=1"):
@@ -150,8 +145,10 @@ func (s *site) judgeRun(sc *scenario, at int, e events, stored int, o *outcome) 
 	if err != nil {
 		return err
 	}
-	_, err = s.restart(sc, job{Nodes: sc.nodes}, found+1, found+1, o)
-	return err
+	if _, err = s.restart(sc, job{Nodes: sc.nodes}, found+1, found+1, o); err != nil {
+		return err
+	}
+	return left
 }
 
 // judgeCommands does the commands again, and checks what a run finds that has nothing else.

@@ -125,7 +125,7 @@ func (p *program) run(world mpi.Comm) error {
 		return value, ok
 	}})
 	if err != nil {
-		return fmt.Errorf("Init: %w", err)
+		return fmt.Errorf("in Init: %w", err)
 	}
 	step, err := p.restart()
 	if err != nil {
@@ -144,7 +144,7 @@ func (p *program) run(world mpi.Comm) error {
 	}
 	if p.End {
 		if err := p.s.Finalize(); err != nil {
-			return fmt.Errorf("Finalize: %w", err)
+			return fmt.Errorf("in Finalize: %w", err)
 		}
 		return p.note("ended", step)
 	}
@@ -176,7 +176,7 @@ func (p *program) restart() (int, error) {
 	}
 	started, err := p.s.StartRestart()
 	if err != nil {
-		return 0, fmt.Errorf("StartRestart: %w", err)
+		return 0, fmt.Errorf("in StartRestart: %w", err)
 	}
 	number, ok := strings.CutPrefix(name, "ckpt.")
 	step, err := strconv.Atoi(number)
@@ -193,7 +193,7 @@ func (p *program) restart() (int, error) {
 		}
 	}
 	if err := p.s.CompleteRestart(true); err != nil {
-		return 0, fmt.Errorf("CompleteRestart: %w", err)
+		return 0, fmt.Errorf("in CompleteRestart: %w", err)
 	}
 	return step, p.note("restarted", step)
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/internal/crash/tracer"
 )
 
@@ -118,7 +120,9 @@ func (s *site) restore(list []saved) error {
 		case f.mode.IsDir():
 			err = errors.Join(err, os.MkdirAll(f.path, 0o700))
 		case f.mode&fs.ModeSymlink != 0:
-			err = errors.Join(err, os.Symlink(string(f.data), f.path))
+			when, failed := unix.TimeToTimespec(f.time)
+			err = errors.Join(err, failed, os.Symlink(string(f.data), f.path),
+				unix.UtimesNanoAt(unix.AT_FDCWD, f.path, []unix.Timespec{when, when}, unix.AT_SYMLINK_NOFOLLOW))
 		case f.mode.IsRegular():
 			err = errors.Join(err, os.WriteFile(f.path, f.data, 0o600), os.Chmod(f.path, f.mode.Perm()), os.Chtimes(f.path, f.time, f.time))
 		}

@@ -60,9 +60,10 @@ func (st *state) report(out io.Writer) bool {
 	line("all", total, all)
 	w.Flush()
 	for _, r := range st.list {
-		if r.Fault != "" {
+		if r.Fault != "" && r.Fault != Left {
 			fmt.Fprintf(out, "%s: %s, killed in place of %s; again: make crash CASE=%s\n", key(r.Scenario, r.At), r.Fault, r.Call, key(r.Scenario, r.At))
 		}
 	}
+	delete(all.faults, Left)
 	return len(all.faults) == 0
 }

@@ -64,7 +64,9 @@ for flush in 0 1; do
             is "$name" test -n "$file"
             run -n 0
             is "... is repaired" ended 3
-            is "... in the cache" grep -q "rebuilt from redundancy, 1 of 4 ranks had lost files" "$WORK/out"
+            says="rebuilt from redundancy, 1 of 4 ranks had lost files"
+            [ $what = own ] || says="redundancy was made again, 1 of 4 ranks had lost theirs"
+            is "... in the cache" grep -q "$says" "$WORK/out"
             is "... and told, with file and node" tells node2 "$file"
             "$TESTBED" lose node0 2>/dev/null
             run -n 0
@@ -73,9 +75,19 @@ for flush in 0 1; do
     done
 done
 
+# All have lost their redundancy, and no file of the program.
+flush=0
+begin
+for n in node0 node1 node2 node3; do in_node $n "$(header "$xor")" >/dev/null; done
+run -n 0
+is "the redundancy of all nodes damaged" ended 3
+is "... is made again" grep -q "redundancy was made again, 4 of 4 ranks had lost theirs" "$WORK/out"
+"$TESTBED" lose node2 2>/dev/null
+run -n 0
+is "... for good: then a node may be lost" ended 3
+
 # Two members of the set have lost a file of the newest checkpoint, more than XOR can
 # rebuild.  The checkpoint before it is complete.
-flush=0
 begin
 in_node node1 "$(flip "$own")" >/dev/null
 in_node node3 "$(cut "$xor")" >/dev/null
@@ -117,6 +129,15 @@ begin
 run -n 0
 is "no filemap: its files are rebuilt" ended 3
 
+begin
+"$TESTBED" exec node1 bash -c 'cd "$SCR_CNTL_BASE"/*/scr.corrupt && f=$(ls filemap_*.scrinfo | head -n 1) && rm "$f" && mkdir -p "$f/x" &&
+    rm filemap.scrinfo && mkdir -p filemap.scrinfo/x'
+run -n 0
+is "directories in place of a filemap and the list: rebuilt" ended 3
+is "... and set aside" tells node1 damaged
+run -n 0
+is "... for good" grep -q "as it was in the cache" "$WORK/out"
+
 # Metadata in the prefix directory.
 flush=1
 for file in flush.scr halt.scr nodes.scr restart.scr runs.scr; do
@@ -141,3 +162,31 @@ for file in summary.scr rank2file rank2file.0.0; do
     run -n 0
     is "a damaged $file: the older one is fetched" ended 2
 done
+
+# A prefix directory that is full to its last block, also for later runs.
+mkdir "$WORK/full"
+if mount -t tmpfs -o size=64m none "$WORK/full"; then
+    trap 'umount -l "$WORK/full"' EXIT
+    prefix=$WORK/full flush=1
+    "$TESTBED" wipe
+    : >"$log"
+    run -n 1
+    is "a checkpoint is flushed while there is room" bash -c '[ $1 = 0 ] && [ "$(tail -n 1 "$2")" = "complete 1" ] || { cat "$3"; false; }' - \
+        "$status" "$log" "$WORK/out"
+    cat /dev/zero >"$prefix/filler" 2>/dev/null
+    run -n 1
+    is "no room: the checkpoint stays in the cache" bash -c 'grep -q "^complete 2" "$1" && grep -q "No space left\|no space left" "$2" ||
+        { cat "$2"; false; }' - "$log" "$WORK/out"
+    is "... and nothing of it in the prefix directory" test ! -e "$prefix/ckpt.2"
+    run -n 0
+    is "... from which the next run restarts" bash -c '[ "$(tail -n 1 "$1")" = "restarted 2" ] || { cat "$2"; false; }' - "$log" "$WORK/out"
+    rm "$prefix/filler"
+    run -n 1
+    is "with room the next one is flushed" bash -c '[ $1 = 0 ] && [ "$(tail -n 1 "$2")" = "complete 3" ] || { cat "$3"; false; }' - \
+        "$status" "$log" "$WORK/out"
+    "$TESTBED" wipe
+    run -n 0
+    is "... and fetched" ended 3
+    umount "$WORK/full"
+    trap - EXIT
+fi

@@ -98,12 +98,14 @@ part free "$WORK/free"
 mkdir -p "$WORK/parts.dir/0" "$WORK/parts.dir/1"
 part parts env -u SCR_PREFIX PARTS="$WORK/parts.dir" "$WORK/parts"
 part bindings.py python3 "$here/bindings.py"
+part plain.py python3 "$here/plain.py"
 
 # mpi4py is built for one MPI, and for the distribution's Python.
 theirs=$(/usr/bin/python3 -c 'from mpi4py import MPI; print(MPI.Get_library_version().split(",")[0])' 2>/dev/null)
 case $MPI:$theirs in
 openmpi:Open\ MPI*|mpich:MPICH*)
-    part bindings.py-mpi4py /usr/bin/python3 "$here/bindings.py" mpi4py ;;
+    part bindings.py-mpi4py /usr/bin/python3 "$here/bindings.py" mpi4py
+    part plain.py-mpi4py /usr/bin/python3 "$here/plain.py" mpi4py ;;
 *:?*)
     echo 'from mpi4py import MPI
 import scr

@@ -483,6 +483,7 @@ static void disabled(void)
     check("... SCR_Route_file too, and gives the name as it was",
         SCR_Route_file("dir/name", path) != SCR_SUCCESS && strcmp(path, "dir/name") == 0);
     check("... and SCR_Finalize", SCR_Finalize() != SCR_SUCCESS);
+    check("SCR_Get_error says why on all ranks", strncmp(SCR_Get_error(), "SCR_Finalize: ", 14) == 0);
     check("SCR_Get_version needs no SCR_Init", strcmp(SCR_Get_version(), "v3.1.0") == 0);
     check("... nor does SCR_Config", gives("SCR_ENABLE", "0"));
     check("... without a word more", new_lines() == 0);

@@ -7,7 +7,7 @@ program free
   implicit none
 
   integer :: rank, ierror, unit
-  integer(c_int) :: flag
+  integer(c_int) :: flag, status
   logical :: yes
   character(len=SCR_MAX_FILENAME) :: name, file
   character(len=:), allocatable :: own
@@ -16,6 +16,9 @@ program free
   call MPI_Comm_rank(MPI_COMM_WORLD, rank, ierror)
   call scr_get_version(name, ierror)
   call expect('version', name == 'v3.1.0')
+  call scr_need_checkpoint(flag, ierror)
+  call scr_get_error(name, status)
+  call expect('why a call failed', ierror /= SCR_SUCCESS .and. status == SCR_SUCCESS .and. index(name, 'SCR_Need_checkpoint: ') == 1)
   call scr_init(ierror)
   call expect('init', ierror == SCR_SUCCESS)
   call scr_need_checkpoint(flag, ierror)

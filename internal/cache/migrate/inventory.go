@@ -82,7 +82,10 @@ type inventory struct {
 // takeInventory evaluates the offers. If they are not all that the program has written of
 // the part, no file is moved.
 func (m *Migration) takeInventory(offered map[int]message) *inventory {
-	v := &inventory{files: -1, offered: offered, known: m.Maps.Whole(m.ID, m.World.Rank())}
+	me := m.World.Rank()
+	v := &inventory{files: -1, offered: offered}
+	// Redundancy that no rank has is no reason to touch the filemap.
+	v.known = m.Maps.Whole(m.ID, me) || m.Maps.CheckData(m.ID, me, m.Made) == nil && !v.elsewhere(me)
 	names := map[string]bool{}
 	for _, o := range offered {
 		v.files = max(v.files, o.files)
@@ -92,6 +95,20 @@ func (m *Migration) takeInventory(offered map[int]message) *inventory {
 	}
 	v.failed = !m.all(v, names)
 	return v
+}
+
+// elsewhere reports whether another rank has a file that the owner has not.
+func (v *inventory) elsewhere(owner int) bool {
+	here := map[string]bool{}
+	for _, name := range v.offered[owner].names {
+		here[name] = true
+	}
+	for _, o := range v.offered {
+		if slices.ContainsFunc(o.names, func(name string) bool { return !here[name] }) {
+			return true
+		}
+	}
+	return false
 }
 
 // all reports whether names are those of all files of a part. Redundancy may be missing:

@@ -21,6 +21,8 @@ import (
 	"errors"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/internal/filemap"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/report"
@@ -128,7 +130,12 @@ func (m *Migration) clean(staying map[int]bool) error {
 		}
 		m.Forget(rank)
 	}
-	return m.Maps.Fold()
+	// An entry of files that are gone may stay for as long as there is no room to write.
+	err := m.Maps.Fold()
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		err = nil
+	}
+	return err
 }
 
 // named returns the files of a rank that have one of the names.

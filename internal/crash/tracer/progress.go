@@ -16,15 +16,17 @@ import (
 // watched file; or if there was no such call at so many looks. A loaded machine does not
 // change the first two: a process that waits for a processor does not sleep.
 const (
-	interval  = time.Second
 	mostIdle  = 90
 	mostTicks = 300 * 100 // in 1/100 s
 	mostLooks = 1800
 )
 
+// look is the time between two looks; a test has less of it.
+var look = time.Second
+
 // watch looks for a hang until the function that it returns is called.
 func (t *trace) watch() (stop func()) {
-	return look(t.counted.Load, func() []int { return traced(t.tracer) }, func(_ string, pids []int) {
+	return watch(t.counted.Load, func() []int { return traced(t.tracer) }, func(_ string, pids []int) {
 		t.hangs.Store(true)
 		for _, pid := range pids { // the tracer, which wakes up by that, kills those that are new
 			unix.Kill(pid, unix.SIGKILL)
@@ -36,15 +38,15 @@ func (t *trace) watch() (stop func()) {
 // returns is called. It calls hangs with the reason, at every look.
 func Watch(pids func() []int, hangs func(why string)) (stop func()) {
 	none := func() int64 { return 0 }
-	return look(none, pids, func(why string, _ []int) { hangs(why) })
+	return watch(none, pids, func(why string, _ []int) { hangs(why) })
 }
 
-func look(calls func() int64, list func() []int, hangs func(why string, pids []int)) (stop func()) {
+func watch(calls func() int64, list func() []int, hangs func(why string, pids []int)) (stop func()) {
 	quit, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		var p progress
-		tick := time.NewTicker(interval)
+		tick := time.NewTicker(look)
 		defer tick.Stop()
 		for {
 			select {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -192,7 +193,17 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// A program that is not traced has no filter, and is what it was.
+// A command that sleeps for ever is killed with all that it has started.
+func TestHangs(t *testing.T) {
+	defer func(was time.Duration) { look = was }(look)
+	look = 5 * time.Millisecond
+	dir, result, _ := shell(t, "(setsid sh -c 'sleep 1000; mkdir in/late' &); mkdir in/early; sleep 1000", Run{})
+	if !result.Hangs || result.Status != 128+int(unix.SIGKILL) || !exists(filepath.Join(dir, "in/early")) || exists(filepath.Join(dir, "in/late")) {
+		t.Errorf("%+v", result)
+	}
+}
+
+// A command that is not there is an error that names it.
 func TestBecome(t *testing.T) {
 	self, err := os.Executable()
 	must(t, err)

@@ -233,7 +233,7 @@ func same(path string, f File) error {
 		return err
 	case !bytes.Equal(data, f.Data):
 		return fmt.Errorf("%s: other bytes than were written", path)
-	case info.Mode() != f.mode || !info.ModTime().Equal(f.time):
+	case info.Mode() != f.mode || !storagetest.SameTime(path, info, f.time):
 		return fmt.Errorf("%s: mode %v and time %v, was written with %v and %v", path, info.Mode(), info.ModTime(), f.mode, f.time)
 	}
 	return nil

@@ -1,0 +1,70 @@
+package transfer
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goscr/goscr/internal/faultfs"
+)
+
+func TestMain(m *testing.M) {
+	faultfs.Main()
+	os.Exit(m.Run())
+}
+
+// A file system that does not answer is reported, once, and the copy is right when it does.
+func TestCopy_Stalled(t *testing.T) {
+	for _, call := range []faultfs.Call{faultfs.Write, faultfs.Sync, faultfs.Close} {
+		m := faultfs.New(t, faultfs.Options{Faults: []faultfs.Fault{{Call: call, Path: "dst"}}})
+		src, md, data := source(t, 1000)
+		dst := filepath.Join(m.Dir, "dst")
+		told := make(chan string, 10)
+		c := NewCopier(100)
+		c.patience = 10 * time.Millisecond
+		c.Stalled = func(err error) { told <- err.Error() }
+		copied := make(chan error)
+		go func() { copied <- c.Copy(src, dst, md) }()
+		if got := <-told; !strings.HasPrefix(got, dst+": ") {
+			t.Error(got)
+		}
+		select {
+		case err := <-copied:
+			t.Error("not stuck:", err)
+		default:
+		}
+		m.Release()
+		must(t, <-copied)
+		got, err := os.ReadFile(dst)
+		must(t, err)
+		if string(got) != string(data) {
+			t.Error("other bytes")
+		}
+		m.Set(faultfs.Options{})
+	}
+}
+
+// A copy that keeps to a limit is not one that is stuck.
+func TestCopy_NotStalledWhileItRests(t *testing.T) {
+	src, md, _ := source(t, 300)
+	c := NewCopier(100)
+	c.patience = time.Hour
+	c.Stalled = func(err error) { t.Error(err) }
+	p := &copying{c: c, watch: c.watch("dst")}
+	rests := 0
+	c.Step = func(int) error {
+		rests++
+		if p.watch.timer.Stop() {
+			t.Error("it is watched")
+		}
+		return nil
+	}
+	must(t, p.done(100))
+	if rests != 1 || !p.watch.timer.Stop() {
+		t.Error("it is not watched any more")
+	}
+	c.Step = nil
+	must(t, c.Copy(src, filepath.Join(t.TempDir(), "dst"), md))
+}

@@ -1,0 +1,185 @@
+package scr
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/storagetest"
+)
+
+// fill fills the file system of a directory to its last block, and then makes so many
+// bytes of room.
+func (c *cluster) fill(dir string, room int64) (empty func()) {
+	c.t.Helper()
+	path := filepath.Join(dir, "filler")
+	if err := storagetest.Fill(path); !errors.Is(err, unix.ENOSPC) {
+		c.t.Fatal(err)
+	}
+	if room > 0 {
+		info, err := os.Stat(path)
+		c.must(err)
+		c.must(os.Truncate(path, info.Size()-room))
+	} else if free := c.free(dir); free != 0 {
+		c.t.Fatalf("%d bytes are free", free)
+	}
+	return func() { c.must(os.Remove(path)) }
+}
+
+// free is how many bytes of room there are.
+func (c *cluster) free(dir string) int64 {
+	c.t.Helper()
+	var st unix.Statfs_t
+	c.must(unix.Statfs(dir, &st))
+	return int64(st.Bfree) * st.Bsize
+}
+
+// mounted makes a small file system for a directory of a cluster. It returns nil in the
+// process that only starts the test again.
+func mounted(t *testing.T, dir string, env ...string) *cluster {
+	c := newCluster(t, env...)
+	if root := storagetest.Dir(); root != "" {
+		c.at(root)
+		return c
+	}
+	if err := os.Mkdir(filepath.Join(c.root, dir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	storagetest.AgainMounted(t, c.root, `mount -t tmpfs -o size=1m none "$dir/`+dir+`"`)
+	return nil
+}
+
+// A prefix directory that is full to its last block: a failed flush leaves nothing in it,
+// later runs restart from the cache, or from what is in it, and once there is room the
+// next flush succeeds.
+func TestFull_Prefix(t *testing.T) {
+	for _, async := range []string{"0", "1"} {
+		for _, room := range []int64{0, 8 << 10, 20 << 10} {
+			t.Run(fmt.Sprintf("async=%s,room=%d", async, room), func(t *testing.T) {
+				c := mounted(t, "prefix", "SCR_FLUSH=1", "SCR_HALT_SECONDS=1", "SCR_FLUSH_ASYNC="+async, "SCR_FLUSH_TYPE=PTHREAD")
+				if c == nil {
+					return
+				}
+				c.job(four, func(s *Session, rank int) error {
+					return errors.Join(checkpoint(s, rank, 1), s.Finalize())
+				})
+				empty := c.fill(c.prefix(""), room)
+				before := c.free(c.prefix(""))
+				c.job(four, func(s *Session, rank int) error {
+					if err := checkpoint(s, rank, 2); err != nil {
+						return err
+					}
+					s.flusher.Drain()
+					if err := s.Agree(nil); err != nil { // a copy of another rank
+						return err
+					}
+					return s.flusher.Poll()
+				})
+				c.says(unix.ENOSPC.Error())
+				if _, err := os.Lstat(c.prefix(name(2))); !os.IsNotExist(err) {
+					t.Errorf("something is left of the failed flush: %v", err)
+				}
+				if after := c.free(c.prefix("")); after < before-4096 { // a new entry in a file of goscr's
+					t.Errorf("%d bytes are free, before it were %d", after, before)
+				}
+				for range 2 {
+					c.job(four, restarts(2))
+				}
+				c.set("SCR_CURRENT=ckpt.1", "SCR_JOB_ID=job")
+				c.job(four, func(s *Session, rank int) error { return restartAt(s, rank, 1) })
+				c.set("SCR_CURRENT=")
+				c.lose(four...)
+				c.job(four, restarts(1))
+				c.job(four, func(s *Session, rank int) error {
+					if err := restartAt(s, rank, 1); err != nil {
+						return err
+					}
+					return checkpoint(s, rank, 3)
+				})
+				c.job(four, restarts(3))
+				empty()
+				c.job(four, func(s *Session, rank int) error {
+					if err := restartAt(s, rank, 3); err != nil {
+						return err
+					}
+					return errors.Join(checkpoint(s, rank, 4), s.Finalize())
+				})
+				c.lose(four...)
+				c.job(four, restarts(4))
+			})
+		}
+	}
+}
+
+// Storage of the nodes that is full to its last block, also since the run before has died
+// of it in the middle of a checkpoint: what is whole in it is used, and once there is room
+// the next checkpoint succeeds.
+func TestFull_Store(t *testing.T) {
+	for _, nodes := range [][]string{four, on(2, "a", "b")} {
+		for _, writing := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s,writing=%v", strings.Join(nodes, ""), writing), func(t *testing.T) {
+				c := mounted(t, "node")
+				if c == nil {
+					return
+				}
+				c.job(nodes, steps(1, 2))
+				node := filepath.Join(c.root, "node")
+				if writing {
+					c.job(nodes, func(s *Session, rank int) error {
+						if err := s.StartOutput(name(3), Checkpoint); err != nil {
+							return err
+						}
+						if err := s.Agree(nil); err != nil {
+							return err
+						}
+						if rank == 0 {
+							c.fill(node, 0)
+						}
+						if err := s.Agree(nil); err != nil {
+							return err
+						}
+						_ = write(s, contents(3, rank)) // fails on some or all ranks
+						return nil
+					})
+					c.must(os.Rename(filepath.Join(node, "filler"), filepath.Join(node, "filler.1")))
+				}
+				empty := c.fill(node, 0)
+				for range 2 {
+					c.job(nodes, restarts(2))
+				}
+				empty()
+				_ = os.Remove(filepath.Join(node, "filler.1"))
+				c.job(nodes, func(s *Session, rank int) error {
+					return errors.Join(restartAt(s, rank, 2), checkpoint(s, rank, 4))
+				})
+				c.job(nodes, restarts(4))
+			})
+		}
+	}
+}
+
+// Redundancy that is lost, and cannot be made again for lack of room: the checkpoint is used
+// without it, and protected by the next run that has the room.
+func TestFull_NoRoomForRedundancy(t *testing.T) {
+	c := mounted(t, "node", "SCR_DEBUG=1")
+	if c == nil {
+		return
+	}
+	c.job(four, steps(1, 2))
+	for _, node := range four {
+		c.must(os.Remove(c.redundant(node, 2)))
+	}
+	empty := c.fill(filepath.Join(c.root, "node"), 0)
+	c.job(four, restarts(2))
+	c.says("its redundancy is lost and cannot be made again")
+	empty()
+	c.job(four, restarts(2))
+	c.says("redundancy was made again, 4 of 4 ranks had lost theirs")
+	c.lose("c")
+	c.job(four, restarts(2))
+}
