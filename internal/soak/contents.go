@@ -45,7 +45,11 @@ func contents(seed uint64, v Version, rank int) (files []file) {
 	if v.Same {
 		dir = "restart"
 	}
-	for i := range []int{1, 2, 3, 1, 0, 1}[random.IntN(6)] {
+	count := []int{1, 2, 3, 1, 0, 1}[random.IntN(6)]
+	if rank == 0 {
+		count = max(count, 1)
+	}
+	for i := range count {
 		name := fmt.Sprintf("%s/rank_%d.%d", dir, rank, i)
 		if i == 2 {
 			name = fmt.Sprintf("%s/more of %d/state", dir, rank)
@@ -57,6 +61,9 @@ func contents(seed uint64, v Version, rank int) (files []file) {
 			if f.data[k] = byte(random.Uint32()); pattern && k > 64 {
 				f.data[k] = f.data[k-64]
 			}
+		}
+		if rank == 0 && i == 0 { // which tells all versions apart
+			f.data = append(fmt.Appendf(nil, "version %d\n", v.ID), f.data...)
 		}
 		files = append(files, f)
 	}

@@ -45,6 +45,7 @@ type fact struct {
 	compressed bool      // ... with compressed files
 	given      bool      // rule 4
 	gone       string    // rule 5: why
+	removing   bool      // ... somebody has begun to remove it
 	stray      bool      // a node that may have files of it was not in some run, so that it may come back
 	damaged    bool      // in the prefix directory
 }
@@ -215,7 +216,7 @@ func (m *model) removed(name, done string) {
 			continue
 		}
 		f.leaves()
-		f.stored = false
+		f.stored, f.removing = false, true
 		if done != "" {
 			f.gone = done
 		}
@@ -249,7 +250,7 @@ func (m *model) lastly(first int, s settings, ended bool) (list []*fact) {
 		}
 	}
 	for i, f := range m.facts {
-		if f.ID < first || !f.complete || f.gone != "" || f.given {
+		if f.ID < first || !f.complete || f.removing || f.given {
 			continue
 		}
 		due := f.direct || f.Flags.Has(scr.Output) || f.checkpoint() && (s.flush == 1 || s.flush > 1 && f.number != unknown && f.number%s.flush == 0)

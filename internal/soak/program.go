@@ -204,7 +204,7 @@ func (p *program) run() error {
 		return value, ok
 	}})
 	if err != nil {
-		return fmt.Errorf("Init: %w", err)
+		return fmt.Errorf("scr.Init: %w", err)
 	}
 	p.tell("ready", nil, "")
 	if err := p.restart(); err != nil {
@@ -225,7 +225,7 @@ func (p *program) run() error {
 		return err
 	}
 	if err := p.s.Finalize(); err != nil {
-		return fmt.Errorf("Finalize: %w", err)
+		return fmt.Errorf("call of Finalize: %w", err)
 	}
 	p.tell("ended", nil, "")
 	return nil

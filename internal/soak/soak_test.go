@@ -123,8 +123,9 @@ func TestStory_Drawn(t *testing.T) {
 		st := &story{seed: seed}
 		return drawSettings(st.random(0)).String()
 	}
-	if draw(1) != draw(1) || draw(1) == draw(2) && draw(2) == draw(3) {
-		t.Errorf("%s, %s, %s", draw(1), draw(2), draw(3))
+	one, again, two, three := draw(1), draw(1), draw(2), draw(3)
+	if one != again || one == two && two == three {
+		t.Errorf("%s, %s, %s, %s", one, again, two, three)
 	}
 }
 
