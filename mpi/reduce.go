@@ -33,6 +33,19 @@ func OnRoot(c Comm, f func() error) error {
 	return Agree(c, err)
 }
 
+// FromRoot runs f on rank 0, agrees on its error, and returns its number on all ranks. It
+// is collective, and costs one reduction if there is no error.
+func FromRoot(c Comm, f func() (int, error)) (int, error) {
+	values, err := []int64{0}, error(nil)
+	if c.Rank() == 0 {
+		var n int
+		n, err = f()
+		values[0] = int64(n)
+	}
+	err = AgreeSum(c, err, values)
+	return int(values[0]), err
+}
+
 // ExscanOne returns the reduction of one number of every lower rank, 0 on rank 0.
 // It is collective.
 func ExscanOne[T int | int64](c Comm, value T, op Op) (T, error) {

@@ -3,6 +3,7 @@ package scr
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -270,6 +271,9 @@ func (c *cluster) inodes(id, ranks int) string {
 	for rank := range ranks {
 		for _, f := range contents(id, rank) {
 			info, err := os.Stat(c.prefix(f.name))
+			if errors.Is(err, fs.ErrNotExist) { // until the flush is finished
+				info, err = os.Stat(prefix.Aside(c.prefix(f.name), id, prefix.ByFlush))
+			}
 			if err != nil {
 				c.t.Fatal(err)
 			}
@@ -427,7 +431,7 @@ func TestAsync_Compressed(t *testing.T) {
 			return begin(s, s.cache.NewestCheckpoint())
 		})
 		c.serving.Wait()
-		info, err := os.Stat(c.prefix("ckpt.1/text"))
+		info, err := os.Stat(prefix.Aside(c.prefix("ckpt.1/text"), 1, prefix.ByFlush))
 		if err != nil || info.Size() >= int64(len(text[0].data)) {
 			t.Fatalf("%v, %v", info, err)
 		}

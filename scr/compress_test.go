@@ -221,7 +221,7 @@ func TestCompress_Deleted(t *testing.T) {
 	}
 }
 
-// A file that somebody else has brought as it was written is left alone.
+// A file that somebody else has brought is replaced.
 func TestCompress_AfterAnother(t *testing.T) {
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_COMPRESS=zstd")
 	f := contents(51, 0)[0]
@@ -235,8 +235,8 @@ func TestCompress_AfterAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.job(four, steps(51))
-	if got, _ := os.ReadFile(c.prefix(f.name)); !bytes.Equal(got, f.data) {
-		t.Error("it was compressed")
+	if got, _ := os.ReadFile(c.prefix(f.name)); bytes.Equal(got, f.data) {
+		t.Error("it was left alone")
 	}
 	c.lose(four...)
 	c.job(four, restarts(51))

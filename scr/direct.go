@@ -20,6 +20,9 @@ type direct struct {
 	dataset.Dataset
 	prefix *prefix.Prefix
 	files  map[string]redundancy.File // the caller's, by path
+	// existing are the names of those at whose paths there was a file when the caller
+	// asked for them: an older dataset may own it, or another rank may have made it.
+	existing map[string]bool
 }
 
 // beginDirect begins such a dataset. It is collective; the result is agreed.
@@ -28,7 +31,7 @@ func beginDirect(p *prefix.Prefix, d dataset.Dataset) (*direct, error) {
 	if err := p.Begin(d); err != nil {
 		return nil, err
 	}
-	return &direct{d, p, map[string]redundancy.File{}}, nil
+	return &direct{d, p, map[string]redundancy.File{}, map[string]bool{}}, nil
 }
 
 // add adds a file to the dataset, makes its directories, and returns its path.
@@ -39,6 +42,9 @@ func (d *direct) add(md meta.Meta) (string, error) {
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return "", err
+	}
+	if _, err := os.Lstat(path); err == nil {
+		d.existing[filepath.Clean(md.File())] = true
 	}
 	d.files[path] = redundancy.File{Path: path, Meta: md}
 	return path, nil
@@ -63,7 +69,7 @@ func (d *direct) complete(failed error) error {
 	if err != nil {
 		return err
 	}
-	totals := []int64{0, 0} // files and bytes
+	totals := []int64{0, 0, int64(len(d.existing))} // files and bytes
 	for _, f := range files {
 		if rank, shared := owners[f.Meta.File()]; shared {
 			f.Meta.SetShared(rank)
@@ -77,7 +83,28 @@ func (d *direct) complete(failed error) error {
 	}
 	d.SetTotals(totals[0], totals[1])
 	d.SetComplete(true)
-	return d.prefix.Commit(d.Dataset, files)
+	if totals[2] > 0 {
+		if err := d.leaveOutNew(files); err != nil {
+			return err
+		}
+	}
+	return d.prefix.Commit(d.Dataset, files, d.existing)
+}
+
+// leaveOutNew leaves in existing what was there before the first rank asked for it. It is
+// collective; the error is agreed.
+func (d *direct) leaveOutNew(files []redundancy.File) error {
+	var made []string
+	for _, f := range files {
+		if name := filepath.Clean(f.Meta.File()); !d.existing[name] {
+			made = append(made, name)
+		}
+	}
+	others, _, err := redundancy.Common(d.prefix.Comm, slices.Collect(maps.Keys(d.existing)), made)
+	for name := range others {
+		delete(d.existing, name)
+	}
+	return err
 }
 
 // settle waits until the caller's files are on their medium, and records their

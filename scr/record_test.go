@@ -132,7 +132,7 @@ func TestRecord_NothingLeftAside(t *testing.T) {
 		if len(own) == 0 {
 			return errors.New("no files")
 		}
-		to := prefix.Aside(c.prefix(own[0].Meta.File()), 1, rank, 0)
+		to := prefix.Aside(c.prefix(own[0].Meta.File()), 1, prefix.ByFlush)
 		err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o700), os.WriteFile(to, []byte("half"), 0o600))
 		if err := errors.Join(s.Agree(err), s.prefix.GiveUpFlush(s.cache.List()[0].Dataset)); err != nil {
 			return err

@@ -27,7 +27,8 @@ index, which says so.
 The list has the columns DSET, the number of a dataset; VALID, whether a restart may use it; FLUSHED, when it
 reached the prefix directory, or, if not all of it has, when that began; CUR, a star for the current one;
 NAME. Checkpoints that SCR 1.1 left in the prefix directory are listed too; their names are those of their
-directories.
+directories. Lines on standard error say which datasets are not valid since a newer one with the same file
+names has replaced files of theirs, and which have a flush that was interrupted when all had been copied.
 
 --build makes a dataset usable that was copied with scr_copy: it looks whether all files of all ranks are
 there, rebuilds what is missing from redundancy, as many sets of ranks at a time as there are processors, and
@@ -119,6 +120,7 @@ type listed struct {
 	Output     bool   `json:"output"`
 	Files      int    `json:"files"`
 	Bytes      int64  `json:"bytes"`
+	Why        string `json:"why"` // it is not complete, "" if that is not known
 }
 
 // read reads the index. A missing index is an error if there was one.
@@ -139,7 +141,7 @@ func (x index) list() error {
 		list := []listed{}
 		for _, e := range entries {
 			list = append(list, listed{e.ID, e.Name, e.Complete && !e.Failed, e.Complete, e.Failed, e.Flushed, e.Current, e.Compressed(),
-				e.Flags().Has(dataset.Checkpoint), e.Flags().Has(dataset.Output), e.Files(), e.Size()})
+				e.Flags().Has(dataset.Checkpoint), e.Flags().Has(dataset.Output), e.Files(), e.Size(), e.Why()})
 		}
 		return x.encode(list)
 	}
@@ -149,6 +151,7 @@ func (x index) list() error {
 	}
 	table := tabwriter.NewWriter(x.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "DSET\tVALID\tFLUSHED\tCUR\tNAME")
+	var reasons []string
 	for _, e := range entries {
 		valid, current := "NO", ""
 		if e.Complete && !e.Failed {
@@ -158,8 +161,15 @@ func (x index) list() error {
 			current = "*"
 		}
 		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", e.ID, valid, printable(e.Flushed), current, printable(e.Name))
+		if why := e.Why(); why != "" {
+			reasons = append(reasons, fmt.Sprintf("dataset %d (%s): %s", e.ID, printable(e.Name), printable(why)))
+		}
 	}
-	return table.Flush()
+	err = table.Flush()
+	for _, reason := range reasons { // not in the table, which others read
+		fmt.Fprintln(x.err, reason)
+	}
+	return err
 }
 
 // change changes the index, which must have a dataset of the name.
@@ -196,7 +206,9 @@ func (x index) setCurrent(name string) error {
 		e, _ = i.Find(name)
 		return i.SetCurrent(name)
 	})
-	if err == nil && !e.Complete {
+	if err == nil && e.Replaced != nil {
+		x.warn("scr_index")(fmt.Errorf("dataset %d (%s): %s; a restart passes it over", e.ID, name, e.Why()))
+	} else if err == nil && !e.Complete {
 		x.warn("scr_index")(fmt.Errorf("dataset %d (%s) is not complete: a restart passes it over until scr_index --build %d has made it so", e.ID, name, e.ID))
 	}
 	return err

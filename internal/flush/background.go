@@ -88,24 +88,30 @@ func (f *Flusher) Start(c *cache.Cached) error {
 	}
 	b := &background{cached: c, start: time.Now()}
 	f.Events.Dataset("FLUSH_START", c.Dataset, eventlog.Record{Note: f.Prefix.Dir})
-	if err := f.startCopy(b); err != nil {
+	there, err := f.startCopy(b)
+	switch {
+	case err != nil:
 		f.Events.Result("FLUSH", "SUCCESS", c.Dataset, b.start, err)
-		return err
+	case there:
+		if err = f.conclude(c, b.start, nil); err == nil {
+			err = f.evictOutput(c)
+		}
+	default:
+		f.running = append(f.running, b)
 	}
-	f.running = append(f.running, b)
-	return nil
+	return err
 }
 
-// startCopy enters the dataset in the index as incomplete, and passes the request for the
-// caller's files to the mover.
-func (f *Flusher) startCopy(b *background) error {
+// startCopy starts the request for the caller's files with the mover, unless they are
+// there.
+func (f *Flusher) startCopy(b *background) (there bool, err error) {
 	c, kind := b.cached, f.kind(b.cached)
 	load, err := f.Load(c, kind)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if err := f.Prefix.StartFlush(c.Dataset, f.World.Size()); err != nil {
-		return err
+	if there, err := f.Prefix.StartFlush(c.Dataset, f.World.Size()); there || err != nil {
+		return there, err
 	}
 	b.copy, err = f.movers[kind].Start(load)
 	if err = mpi.Agree(f.World, err); err != nil {
@@ -114,9 +120,9 @@ func (f *Flusher) startCopy(b *background) error {
 			stopped = b.copy.Cancel()
 		}
 		err = errors.Join(err, mpi.Agree(f.World, stopped))
-		return errors.Join(err, f.Prefix.GiveUpFlush(c.Dataset))
+		return false, errors.Join(err, f.Prefix.GiveUpFlush(c.Dataset))
 	}
-	return nil
+	return false, nil
 }
 
 // Load returns the request to copy the caller's files of a dataset, with its limits.
@@ -302,13 +308,7 @@ func (f *Flusher) finish(b *background) error {
 	if err = mpi.Agree(f.World, err); err == nil {
 		err = f.Prefix.FinishFlush(c.Dataset, f.World.Size(), prefix.Parts{f.World.Rank(): files}, b.start)
 	} else {
-		err = errors.Join(err, f.Prefix.GiveUpFlush(c.Dataset))
-	}
-	if err != nil {
-		unfinished, e := f.Prefix.Unfinished(c.Dataset)
-		if err = errors.Join(err, e); unfinished {
-			err = errors.Join(err, mpi.Agree(f.World, b.copy.Cancel()))
-		}
+		err = errors.Join(err, mpi.Agree(f.World, b.copy.Cancel()), f.Prefix.GiveUpFlush(c.Dataset))
 	}
 	err = errors.Join(err, f.forgetCopy(c))
 	if err := f.conclude(c, b.start, err); err != nil {

@@ -251,6 +251,7 @@ type listed struct {
 	Flushed                                                          string
 	Files                                                            int
 	Bytes                                                            int64
+	Why                                                              string
 }
 
 // Commands list what is in the prefix directories of all versions.
@@ -284,6 +285,10 @@ func TestIndex(t *testing.T) {
 		cases[version+"/compressed"] = as(func(l *listed) { l.Compressed, l.Bytes = true, 3657 })
 		cases[version+"/flushing"] = as(func(l *listed) { l.Valid, l.Complete, l.Current = false, false, false })
 		cases[version+"/scavenged"] = cases[version+"/flushing"]
+	}
+	cases[current+"/replaced"] = []listed{
+		{ID: 2, Name: "ckpt.2", Valid: true, Complete: true, Current: true, Checkpoint: true, Flushed: "2026-01-02T03:04:05", Files: 8, Bytes: 200},
+		{ID: 1, Name: "ckpt.1", Why: "its files were replaced by ckpt.2", Checkpoint: true, Flushed: "2026-01-02T03:04:05", Files: 8, Bytes: 200},
 	}
 	for kind, want := range cases {
 		t.Run(kind, func(t *testing.T) {

@@ -256,6 +256,7 @@ var scenes = []scene{
 	{"settings", "a job that has set parameters itself", playSettings},
 	{"bypass", "a job with SCR_CACHE_BYPASS=1, whose ranks write one file together, that has ended", playBypass},
 	{"compressed", "a job with SCR_FLUSH_COMPRESS=zstd, that has ended", playCompressed},
+	{"replaced", "a job that writes some file names in every checkpoint again; the second of two is flushed", playReplaced},
 	{"log", "the log of a job, as text and as an SQLite database", playLog},
 }
 
@@ -408,6 +409,31 @@ func compressible(rank int) map[string][]byte {
 		f[fmt.Sprintf("%s/rank_%d.dat", name(2), rank)] = []byte(strings.Repeat(fmt.Sprint("all alike ", rank), 100))
 	}
 	return f
+}
+
+// playReplaced has files of one name in each step, and others: of the older checkpoint
+// some files are left.
+func playReplaced(t testing.TB) *site {
+	s := newSite(t, "SCR_FLUSH=1")
+	s.job(ranks, "", func(c *scr.Session, rank int) error {
+		for step := 1; step <= 2; step++ {
+			of := map[string][]byte{
+				fmt.Sprint("restart.dat.", rank):            noise(step, rank, 30),
+				fmt.Sprintf("field/step_%d.%d", step, rank): noise(step, 10+rank, 20),
+			}
+			if err := begin(c, name(step), scr.Checkpoint, of); err != nil {
+				return err
+			}
+			if err := c.CompleteOutput(true); err != nil {
+				return err
+			}
+		}
+		return c.Finalize()
+	})
+	for node := range ranks {
+		must(t, os.RemoveAll(s.node(node)))
+	}
+	return s
 }
 
 func playLog(t testing.TB) *site {

@@ -95,10 +95,6 @@ func flag(on bool) string { return map[bool]string{true: "1", false: "0"}[on] }
 // enter adds a request to the hash of a transfer file, to be copied. method, if there
 // is one, is how files are compressed.
 func (r *Request) enter(h *hash.Hash, m Manner, method *compress.Method) error {
-	files, err := r.placedFiles()
-	if err != nil {
-		return err
-	}
 	of := h.SetKVInt(keyDataset, r.Dataset.ID())
 	of.Set(keyDesc, r.Dataset.Encode())
 	of.SetValue(keyPrefix, r.Prefix)
@@ -108,10 +104,14 @@ func (r *Request) enter(h *hash.Hash, m Manner, method *compress.Method) error {
 	}
 	part := hash.New()
 	part.At(keyFile)
-	for i, f := range r.Files {
+	for _, f := range r.Files {
+		to, err := prefix.Destination(r.Prefix, f)
+		if err != nil {
+			return err
+		}
 		part.At(keyFile, f.Path)
 		e := hash.New()
-		e.SetValue(keyDestination, files[i].Path)
+		e.SetValue(keyDestination, to)
 		e.SetInt(keySize, f.Meta.Size())
 		e.SetInt(keyWritten, 0)
 		e.Set(keyMeta, f.Meta.Clone().Hash())
@@ -177,7 +177,7 @@ func next(h *hash.Hash) (r *Request, copied map[string]bool) {
 				r.Files = append(r.Files, f)
 				written, ok := h.Get(keyFiles, path).Int(keyWritten)
 				to, err := prefix.Destination(r.Prefix, f)
-				copied[path] = ok && err == nil && written == f.Meta.Size() && there(to, written)
+				copied[path] = ok && err == nil && written == f.Meta.Size() && there(r.aside(to), written)
 			}
 			return r, copied
 		}

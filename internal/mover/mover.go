@@ -14,11 +14,11 @@
 //	file.go     the transfer file, through which the two communicate
 //	serve.go    ... as scr_transfer sees it
 //
-// A file gets its name in the prefix directory once all of it is on the medium, and
-// the list of the rank (prefix.Part) is written once all its files are. So a copy
-// that is interrupted damages no other file, and a copy that was complete when the
-// program died is not lost: the next run, or scr_index --build, completes the dataset
-// from the lists.
+// Files have temporary names in the prefix directory until those of all ranks are there,
+// and the list of the rank (prefix.Part) is written once all its files are on their
+// medium. So a copy that is interrupted damages no other file, and a copy that was
+// complete when the program died is not lost: the next run, or scr_index --build,
+// completes the dataset from the lists.
 package mover
 
 import (
@@ -57,9 +57,10 @@ type Transfer interface {
 	Ended() bool
 	// Wait returns when nothing more will be copied, with an error if not all was.
 	Wait() error
-	// Files are the files of a transfer that has succeeded, where they are now.
+	// Files are the files of a transfer that has succeeded, where they are now: under
+	// temporary names.
 	Files() ([]redundancy.File, error)
-	// Cancel ends the transfer, deletes the files that were copied, and returns when
-	// nothing is copied any more.
+	// Cancel ends the transfer, if it has not ended, deletes the files that were copied,
+	// and returns when nothing is copied any more.
 	Cancel() error
 }

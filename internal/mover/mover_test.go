@@ -80,9 +80,9 @@ func (n *node) check(l *Request) {
 	}
 }
 
-// destination is where a file is to be copied.
+// destination is where a file is when it has been copied.
 func (r *Request) destination(f redundancy.File) string {
-	return filepath.Join(r.Prefix, f.Meta.File())
+	return r.aside(filepath.Join(r.Prefix, f.Meta.File()))
 }
 
 func (n *node) read() *hash.Hash {
@@ -125,7 +125,7 @@ func TestServer_CopiesWhatTheFileSays(t *testing.T) {
 			t.Errorf("%s = %q, want %q", key, got, want)
 		}
 	}
-	if e := h.Get("FILES", path); e.Text("DESTINATION") != a.destination(a.Files[0]) || e.Text("SIZE") != "1000" || e.Text("WRITTEN") != "0" {
+	if e := h.Get("FILES", path); e.Text("DESTINATION") != filepath.Join(n.prefix, a.Files[0].Meta.File()) || e.Text("SIZE") != "1000" || e.Text("WRITTEN") != "0" {
 		t.Errorf("%v", e)
 	}
 	must(t, (&Server{Control: n.control}).Run())
@@ -150,7 +150,7 @@ func TestServer_GoesOnWhereOneWasKilled(t *testing.T) {
 	done := l.destination(l.Files[1])
 	must(t, os.MkdirAll(filepath.Dir(done), 0o700))
 	must(t, os.WriteFile(done, bytes.Repeat([]byte{2}, 500), 0o600))
-	must(t, os.WriteFile(filepath.Join(filepath.Dir(done), ".scr.1.0.0.flush"), []byte("half"), 0o600))
+	must(t, os.WriteFile(l.destination(l.Files[0]), []byte("half"), 0o600))
 	must(t, hash.Update(filePath(n.control), func(h *hash.Hash) error {
 		recordWritten(h, []string{l.Files[1].Path})
 		h.SetValue(keyState, stateRunning)
@@ -163,8 +163,8 @@ func TestServer_GoesOnWhereOneWasKilled(t *testing.T) {
 	if after, err := os.Stat(done); err != nil || !os.SameFile(before, after) {
 		t.Errorf("copied again: %v", err)
 	}
-	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(done), ".scr.*")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+	if all, _ := os.ReadDir(filepath.Dir(done)); len(all) != len(l.Files) {
+		t.Errorf("left behind: %v", all)
 	}
 }
 
@@ -442,7 +442,7 @@ func TestStop(t *testing.T) {
 			}
 			first, second := n.load(1, 0, 2, 1000), n.load(2, 0, 2, 1000)
 			first.Limits.Bandwidth, second.Limits.Bandwidth = 1000, 1000
-			old := second.destination(second.Files[1])
+			old := filepath.Join(n.prefix, second.Files[1].Meta.File())
 			must(t, os.MkdirAll(filepath.Dir(old), 0o700))
 			must(t, os.WriteFile(old, []byte("of another dataset"), 0o600))
 			must(t, os.Chtimes(old, time.Unix(1000, 0), time.Unix(1000, 0)))
@@ -457,8 +457,10 @@ func TestStop(t *testing.T) {
 				must(t, x.Cancel())
 			}
 			for _, f := range append(first.Files, second.Files[0]) {
-				if _, err := os.Lstat(filepath.Join(n.prefix, f.Meta.File())); err == nil {
-					t.Errorf("%s is there", f.Meta.File())
+				for _, path := range []string{filepath.Join(n.prefix, f.Meta.File()), first.destination(f)} {
+					if _, err := os.Lstat(path); err == nil {
+						t.Errorf("%s is there", path)
+					}
 				}
 			}
 			if data, _ := os.ReadFile(old); string(data) != "of another dataset" {

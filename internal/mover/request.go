@@ -2,8 +2,6 @@ package mover
 
 import (
 	"errors"
-	"io/fs"
-	"os"
 
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix"
@@ -35,8 +33,8 @@ func (r *Request) Bytes() int64 { return prefix.Parts{r.Rank: r.Files}.Bytes() }
 type progress struct {
 	pace   *transfer.Pace
 	copied map[string]bool         // files, by their paths in the cache, that have been copied before
-	wanted func() error            // asked before a file gets its name; its error ends the copy
-	placed func(path string) error // told that a file has its name
+	wanted func() error            // asked after each file; its error ends the copy
+	done   func(path string) error // told that a file has been copied
 }
 
 // copy copies the remaining files, at a pace, and then writes the list of the rank.
@@ -50,12 +48,11 @@ func (r *Request) copy(c *transfer.Copier, p progress) error {
 		return p.wanted()
 	}
 	bring := &prefix.Bring{
-		Prefix: r.Prefix, Copy: c.Copy, Ready: ready,
-		Aside: func(to string, i int) string { return prefix.Aside(to, r.Dataset.ID(), r.Rank, i) },
-		There: func(_ int, f redundancy.File, _ string) (bool, error) { return p.copied[f.Path], nil },
+		Prefix: r.Prefix, Copy: c.Copy, Ready: ready, Aside: r.aside,
+		There: func(f redundancy.File, _ string) (bool, error) { return p.copied[f.Path], nil },
 	}
-	if p.placed != nil {
-		bring.Placed = func(_ int, f redundancy.File, _ string) error { return p.placed(f.Path) }
+	if p.done != nil {
+		bring.Copied = func(f redundancy.File) error { return p.done(f.Path) }
 	}
 	files, err := bring.Files(r.Files)
 	if err == nil {
@@ -68,42 +65,29 @@ func (r *Request) copy(c *transfer.Copier, p progress) error {
 		return err
 	}
 	part := &prefix.Part{Rank: r.Rank, Ranks: r.Ranks, Dataset: r.Dataset, Files: files}
-	return part.Write(r.Prefix)
+	return part.Enter(r.Prefix)
 }
 
-// placedFiles are the files where they are when all have been copied.
-func (r *Request) placedFiles() (files []redundancy.File, err error) {
+// aside is where a file is until the flush is finished.
+func (r *Request) aside(to string) string { return prefix.Aside(to, r.Dataset.ID(), prefix.ByFlush) }
+
+// copiedFiles are the files where they are when all have been copied.
+func (r *Request) copiedFiles() (files []redundancy.File, err error) {
 	for _, f := range r.Files {
 		to, err := prefix.Destination(r.Prefix, f)
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, redundancy.File{Path: to, Meta: f.Meta})
+		files = append(files, redundancy.File{Path: r.aside(to), Meta: f.Meta})
 	}
 	return files, nil
 }
 
-// discard deletes the copied files of a request, when the copy has ended. A copy has
-// the time of its file and is not larger, but compressed it is smaller; other files of
-// the same names stay.
+// discard deletes the copied files of a request, when the copy has ended.
 func (r *Request) discard() error {
-	var first error
-	for _, f := range r.Files {
-		to, err := prefix.Destination(r.Prefix, f)
-		if err != nil {
-			continue // it was not copied
-		}
-		info, err := os.Lstat(to)
-		when, known := f.Meta.Modified()
-		if err == nil && known && info.Size() <= f.Meta.Size() && info.ModTime().Equal(when) {
-			if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) && first == nil {
-				first = err
-			}
-		}
-		prefix.RemoveEmpty(r.Prefix, to)
+	files, err := r.copiedFiles()
+	if err != nil {
+		return nil // it was not copied
 	}
-	if err := prefix.RemovePart(r.Prefix, r.Dataset.ID(), r.Rank); first == nil {
-		first = err
-	}
-	return first
+	return errors.Join(prefix.DiscardAsides(r.Prefix, files), prefix.RemovePart(r.Prefix, r.Dataset.ID(), r.Rank))
 }

@@ -200,7 +200,7 @@ func (s *Server) copy(t task, rest time.Duration) error {
 	if err := c.wait(rest); err != nil {
 		return err
 	}
-	err := r.copy(t.copier, progress{c.pace, t.copied, c.wanted, c.placed})
+	err := r.copy(t.copier, progress{c.pace, t.copied, c.wanted, c.done})
 	if len(c.written) > 0 {
 		err = errors.Join(err, c.tell())
 	}
@@ -259,12 +259,13 @@ func (c *copying) wanted() error {
 	on, err := prefix.UnderWay(c.Prefix, c.Dataset)
 	if err == nil && !on {
 		err = fmt.Errorf("dataset %d (%s) is not wanted in %s any more", c.Dataset.ID(), c.Dataset.Name(), c.Prefix)
+		err = errors.Join(err, c.discard())
 	}
 	return err
 }
 
-// placed records that a file was copied.
-func (c *copying) placed(path string) error {
+// done records that a file was copied.
+func (c *copying) done(path string) error {
 	c.written = append(c.written, path)
 	if time.Since(c.told) < time.Second {
 		return nil

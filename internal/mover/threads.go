@@ -103,7 +103,7 @@ func (x *threadTransfer) Wait() error {
 	return x.err
 }
 
-func (x *threadTransfer) Files() ([]redundancy.File, error) { return x.request.placedFiles() }
+func (x *threadTransfer) Files() ([]redundancy.File, error) { return x.request.copiedFiles() }
 
 func (x *threadTransfer) Cancel() error {
 	close(x.cancel)

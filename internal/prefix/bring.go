@@ -9,25 +9,23 @@ import (
 	"github.com/goscr/goscr/internal/redundancy"
 )
 
-// Bring copies files of one rank to the prefix directory. Every copy of the program's
-// files to that directory is made by a Bring. Prefix and Copy must be set; the other
-// fields are optional.
+// Bring copies files of one rank to the prefix directory. All copies of the program's
+// files to it use Bring. It copies a file beside the one whose name it is to get: that
+// may belong to an older dataset, which has to stay whole until all ranks have copied
+// all their files. Its fields select variants; Prefix, Copy and Aside must be set.
 type Bring struct {
 	Prefix string // absolute
 	// Copy copies src to dst and returns when dst is on its medium. It is method Copy
 	// or Fetch of a transfer.Copier.
 	Copy func(src, dst string, md meta.Meta) error
-	// Aside returns the temporary name of file number i, which it has until all of it
-	// is copied. If Aside is nil, files are copied under their final names.
-	Aside func(to string, i int) string
-	// There reports whether file number i is at its destination already, so that it
-	// is not copied.
-	There func(i int, f redundancy.File, to string) (bool, error)
-	// Ready is called before a copied file is renamed to its final name. If it
-	// returns an error, the copy is removed and File returns the error.
+	// Aside is a temporary name for a file that is to get a path.
+	Aside func(to string) string
+	// There reports whether a file need not be copied to its temporary name.
+	There func(f redundancy.File, aside string) (bool, error)
+	// Ready is asked after a file was copied. Its error ends the copy.
 	Ready func() error
-	// Placed is called for each copied file, once it has its final name.
-	Placed func(i int, f redundancy.File, to string) error
+	// Copied is called for each file that was copied.
+	Copied func(f redundancy.File) error
 }
 
 // Destination returns the path that a file of the program has in the prefix directory,
@@ -39,57 +37,43 @@ func Destination(prefix string, f redundancy.File) (string, error) {
 	return filepath.Join(prefix, f.Meta.File()), nil
 }
 
-// Files copies files, makes their names durable, and returns them with their new paths
-// and the same descriptions. It returns at the first error; a later call continues an
-// interrupted copy.
+// Files copies files, and returns them with their temporary paths and their
+// descriptions. It continues interrupted copies. The names are not durable yet.
 func (b *Bring) Files(files []redundancy.File) ([]redundancy.File, error) {
-	var placed []redundancy.File
-	for i, f := range files {
+	var copied []redundancy.File
+	for _, f := range files {
 		to, err := Destination(b.Prefix, f)
 		if err == nil {
-			err = b.File(i, f, to)
+			f, err = b.File(f, to)
 		}
 		if err != nil {
-			return nil, err
+			return copied, err
 		}
-		placed = append(placed, redundancy.File{Path: to, Meta: f.Meta})
+		copied = append(copied, f)
 	}
-	return placed, syncNames(b.Prefix, placed)
+	return copied, nil
 }
 
-// File copies file number i to the path to. It does not sync the directory: the caller
-// makes the name durable, for example by Part.Enter.
-func (b *Bring) File(i int, f redundancy.File, to string) error {
+// File copies a file that is to get a path, and returns it with its temporary path.
+func (b *Bring) File(f redundancy.File, to string) (redundancy.File, error) {
+	aside := redundancy.File{Path: b.Aside(to), Meta: f.Meta}
 	if b.There != nil {
-		if there, err := b.There(i, f, to); there || err != nil {
-			return err
+		if there, err := b.There(f, aside.Path); there || err != nil {
+			return aside, err
 		}
 	}
-	if err := b.copy(i, f, to); err != nil {
-		return err
-	}
-	if b.Placed == nil {
-		return nil
-	}
-	return b.Placed(i, f, to)
-}
-
-func (b *Bring) copy(i int, f redundancy.File, to string) error {
-	if b.Aside == nil {
-		return b.Copy(f.Path, to, f.Meta)
-	}
-	aside := b.Aside(to, i)
-	err := b.Copy(f.Path, aside, f.Meta)
+	err := b.Copy(f.Path, aside.Path, f.Meta)
 	if err == nil && b.Ready != nil {
 		err = b.Ready()
 	}
-	if err == nil {
-		err = os.Rename(aside, to)
+	if err == nil && b.Copied != nil {
+		err = b.Copied(f)
 	}
 	if err != nil {
-		_ = os.Remove(aside) // the first error is the one to report
+		_ = os.Remove(aside.Path) // the first error is the one to report
+		RemoveEmpty(b.Prefix, aside.Path)
 	}
-	return err
+	return aside, err
 }
 
 // CloneFiles returns the same files with copies of their descriptions. Copying a file

@@ -27,7 +27,8 @@ func brought(t *testing.T, names ...string) (*Bring, []redundancy.File) {
 		must(t, md.Record(path))
 		files = append(files, redundancy.File{Path: path, Meta: md})
 	}
-	return &Bring{Prefix: t.TempDir(), Copy: transfer.NewCopier(10).Copy}, files
+	return &Bring{Prefix: t.TempDir(), Copy: transfer.NewCopier(10).Copy,
+		Aside: func(to string) string { return Aside(to, 1, ByFlush) }}, files
 }
 
 // left are the files below a directory.
@@ -45,56 +46,54 @@ func left(t *testing.T, dir string) string {
 }
 
 func TestBring(t *testing.T) {
-	for _, aside := range []bool{false, true} {
-		b, files := brought(t, "a/one", "a/two", "three")
-		var placed []string
-		asked := 0
-		if aside {
-			b.Aside = func(to string, i int) string { return Aside(to, 1, 0, i) }
-			b.Ready = func() error { asked++; return nil }
+	b, files := brought(t, "a/one", "a/two", "three")
+	must(t, os.MkdirAll(filepath.Join(b.Prefix, "a"), 0o700))
+	must(t, os.WriteFile(filepath.Join(b.Prefix, "a/one"), []byte("older"), 0o600))
+	asked := 0
+	var copied []string
+	b.Ready = func() error { asked++; return nil }
+	b.There = func(f redundancy.File, aside string) (bool, error) { return f.Meta.File() == "a/two", nil }
+	b.Copied = func(f redundancy.File) error { copied = append(copied, f.Meta.File()); return nil }
+	list, err := b.Files(files)
+	must(t, err)
+	if got := fmt.Sprint(copied); got != "[a/one three]" || asked != 2 {
+		t.Errorf("%s, asked %d times", got, asked)
+	}
+	for i, f := range files {
+		to := filepath.Join(b.Prefix, f.Meta.File())
+		if list[i].Path != Aside(to, 1, ByFlush) || !isAside(b.Prefix, list[i]) {
+			t.Errorf("%s", list[i].Path)
 		}
-		b.There = func(i int, _ redundancy.File, to string) (bool, error) { return i == 1, nil }
-		b.Placed = func(i int, f redundancy.File, to string) error {
-			if f.Path != files[i].Path || to != filepath.Join(b.Prefix, f.Meta.File()) {
-				t.Errorf("%d: %s, %s", i, f.Path, to)
-			}
-			placed = append(placed, f.Meta.File())
-			return nil
+		if data, err := os.ReadFile(list[i].Path); i != 1 && (err != nil || string(data) != f.Meta.File()) {
+			t.Errorf("%s: %q, %v", to, data, err)
 		}
-		list, err := b.Files(files)
-		must(t, err)
-		if got := fmt.Sprint(placed); got != "[a/one three]" || aside && asked != 2 {
-			t.Errorf("%s, asked %d times", got, asked)
-		}
-		if got := left(t, b.Prefix); got != "a/one three" {
-			t.Error(got)
-		}
-		if len(list) != 3 || list[1].Path != filepath.Join(b.Prefix, "a/two") || list[2].Meta.Size() != 5 {
-			t.Errorf("%v", list)
-		}
+	}
+	if data, _ := os.ReadFile(filepath.Join(b.Prefix, "a/one")); string(data) != "older" {
+		t.Errorf("the older file has %q", data)
+	}
+	must(t, DiscardAsides(b.Prefix, list))
+	if got := left(t, b.Prefix); got != "a/one" {
+		t.Error(got)
 	}
 }
 
-// What ends a copy leaves no temporary file, and no file that is not whole.
+// What ends a copy leaves no file that is not whole.
 func TestBring_Ends(t *testing.T) {
 	stop := errors.New("stop")
 	for what, end := range map[string]func(b *Bring){
 		"not ready":   func(b *Bring) { b.Ready = func() error { return stop } },
-		"cannot look": func(b *Bring) { b.There = func(int, redundancy.File, string) (bool, error) { return false, stop } },
+		"cannot look": func(b *Bring) { b.There = func(redundancy.File, string) (bool, error) { return false, stop } },
 		"cannot copy": func(b *Bring) {
 			b.Copy = func(src, dst string, _ meta.Meta) error { return errors.Join(os.WriteFile(dst, nil, 0o600), stop) }
 		},
-		"interrupted":  func(b *Bring) { b.Placed = func(int, redundancy.File, string) error { return stop } },
-		"cannot place": func(b *Bring) { must(t, os.MkdirAll(filepath.Join(b.Prefix, "one/x"), 0o700)) },
+		"interrupted": func(b *Bring) { b.Copied = func(redundancy.File) error { return stop } },
 	} {
 		b, files := brought(t, "one", "two")
-		b.Aside = func(to string, i int) string { return Aside(to, 1, 0, i) }
 		end(b)
-		_, err := b.Files(files)
-		if err == nil || !errors.Is(err, stop) && what != "cannot place" {
+		if _, err := b.Files(files); !errors.Is(err, stop) {
 			t.Errorf("%s: %v", what, err)
 		}
-		if got, want := left(t, b.Prefix), map[bool]string{true: "one"}[what == "interrupted"]; got != want {
+		if got := left(t, b.Prefix); got != "" {
 			t.Errorf("%s: %q is left", what, got)
 		}
 	}

@@ -11,13 +11,22 @@ func CheckedIndex(prefix string) (*Index, error) {
 	return ReadIndex(prefix)
 }
 
-// HasComplete reports whether the index lists a dataset with the id and name of d as
-// complete.
+// HasComplete reports whether the index has a dataset, by number and name, as complete,
+// or as replaced by a newer one that is: it is not to be flushed again.
 func (x *Index) HasComplete(d dataset.Dataset) bool {
 	for _, e := range x.Entries() {
-		if e.ID == d.ID() && e.Name == d.Name() && e.Complete {
+		if e.ID == d.ID() && e.Name == d.Name() && (e.Complete || x.Outdated(e)) {
 			return true
 		}
 	}
 	return false
+}
+
+// Outdated reports whether a dataset was replaced by a newer one that is complete.
+func (x *Index) Outdated(e Entry) bool {
+	if e.Replaced == nil {
+		return false
+	}
+	by, ok := x.Find(e.Replaced.By)
+	return ok && by.Complete && by.ID > e.ID
 }

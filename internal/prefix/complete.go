@@ -2,17 +2,19 @@ package prefix
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix/rank2file"
+	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
 )
 
-// CompleteFlushes completes the flushes that an earlier run did not finish, if the
-// lists of all ranks show that their files are in the prefix directory. It does not
-// read the cache. It gives up the flush of each dataset that has missing files, and
-// returns these datasets. It is collective; all ranks get the same result.
+// CompleteFlushes completes the flushes that an earlier run did not finish, if the list
+// of files, or those of all ranks, show that their files are in the prefix directory. It
+// does not read the cache. It gives up the flushes of datasets with missing files, and returns
+// these. It is collective; all ranks get the same.
 func (p *Prefix) CompleteFlushes() (missing []dataset.Dataset, err error) {
 	list, err := p.flushing()
 	if err != nil {
@@ -41,21 +43,34 @@ func (p *Prefix) CompleteFlushes() (missing []dataset.Dataset, err error) {
 	return missing, nil
 }
 
-// flushing returns the datasets whose flush was begun and not finished. It skips those
-// without a number of ranks, which SCR 3.1 was flushing: it writes no lists of ranks
-// from which the flush could be completed. It is collective; all ranks get the same
-// result.
+// flushing returns the datasets that were being flushed. It is collective; all ranks get
+// the same.
 func (p *Prefix) flushing() (list []Located, err error) {
 	all := hash.New()
 	err = mpi.OnRoot(p.Comm, func() error {
 		list, err := locations(p.Dir)
+		if err != nil {
+			return err
+		}
 		for _, l := range list {
 			d := l.Dataset
 			if l.Is(Flushing) && d.ID() == l.ID && dataset.CheckName(d.Name()) == nil && l.Ranks > 0 && l.Ranks <= rank2file.MaxRanks {
 				locate(all, d, Flushing).SetInt(keyRanks, int64(l.Ranks))
 			}
 		}
-		return err
+		x, err := ReadIndex(p.Dir)
+		if errors.Is(err, hash.ErrCorrupt) { // is reported when the index is needed
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, e := range x.own() {
+			if e.Placing > 0 && dataset.CheckName(e.Name) == nil {
+				locate(all, e.Dataset, Flushing).SetInt(keyRanks, int64(e.Placing))
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -76,14 +91,14 @@ func (p *Prefix) completeFlush(d dataset.Dataset, ranks int) (wanted bool, err e
 		if err != nil {
 			return err
 		}
-		if !x.Has(d) || x.ByID(d.ID()).Failed {
+		if e := x.ByID(d.ID()); !x.Has(d) || e.Failed || e.Replaced != nil {
 			state = unwanted
 			return nil
 		}
 		// The job was killed after it wrote the summary and before it updated the index.
 		if f, err := Summary(p.Dir, d.ID()); err == nil && f.Complete && f.Dataset.Same(d) {
 			state = done
-			return conclude(p.Dir, f.Dataset)
+			return conclude(p.Dir, f, p.at)
 		}
 		return nil
 	})
@@ -96,13 +111,70 @@ func (p *Prefix) completeFlush(d dataset.Dataset, ranks int) (wanted bool, err e
 	return true, p.completeFromLists(d, ranks)
 }
 
-// completeFromLists completes a flush from the lists of the ranks. It is collective;
-// the result is agreed.
+// Finish finishes the flush of a dataset whose list of all files was written, and not
+// those of single ranks: a job was interrupted while the files got their names. It
+// reports whether it did. If files are missing that is no error. It is for one process.
+func Finish(prefix string, id int) (d dataset.Dataset, done bool, err error) {
+	err = alone(prefix, func(p *Prefix) error {
+		x, err := ReadIndex(prefix)
+		if err != nil {
+			return err
+		}
+		e := x.ByID(id)
+		d = e.Dataset
+		if e.IsZero() || e.Complete || e.Failed || e.Replaced != nil || e.Bypass() {
+			return nil
+		}
+		if lists, err := PartsOf(prefix, id); err != nil || len(lists) > 0 {
+			return err
+		}
+		ranks, err := p.each(e.origin(), func(int, []redundancy.File) error { return nil })
+		if err == nil {
+			err = p.completeFromLists(d, ranks)
+			done = err == nil
+		}
+		if unreadable(err) {
+			return nil
+		}
+		return err
+	})
+	return d, done, err
+}
+
+// finishPlacing finishes the flush of a dataset whose files were getting their names. If
+// it cannot, since some are gone, the dataset has to be flushed again.
+func (p *Prefix) finishPlacing(d dataset.Dataset, ranks int) (done bool, err error) {
+	placing, err := mpi.FromRoot(p.Comm, func() (int, error) {
+		x, err := ReadIndex(p.Dir)
+		if err != nil || !x.Has(d) {
+			return 0, err
+		}
+		return x.ByID(d.ID()).Placing, nil
+	})
+	if err != nil || placing != ranks {
+		return false, err
+	}
+	err = p.completeFromLists(d, ranks)
+	if unreadable(err) {
+		p.Log.Info("dataset %d (%s): not all of it is in %s, it is flushed again: %v", d.ID(), d.Name(), p.Dir, err)
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// completeFromLists completes a flush from the lists of the ranks, or if there are none
+// from the list of all files, which is written before the files get their names.
 func (p *Prefix) completeFromLists(d dataset.Dataset, ranks int) error {
 	parts, err := p.readLists(d, ranks)
+	if err != nil {
+		return err
+	}
 	totals := []int64{0, 0}
 	for _, files := range parts {
-		for _, f := range files {
+		for i, f := range files {
+			if err == nil {
+				files[i], err = find(p.Dir, f)
+			}
 			totals[0]++
 			totals[1] += f.Meta.Size()
 		}
@@ -113,16 +185,45 @@ func (p *Prefix) completeFromLists(d dataset.Dataset, ranks int) error {
 	if totals[0] != int64(d.Files()) || totals[1] != d.Size() {
 		return mpi.Agree(p.Comm, errors.New("the lists of the ranks do not contain all files of the dataset"))
 	}
-	if err := p.commit(d, ranks, parts, p.Bare); err != nil {
+	if _, err := p.commit(d, ranks, parts, p.Bare, nil); err != nil {
 		return err
 	}
 	p.removeParts(d, parts)
 	return nil
 }
 
-// readLists reads the lists of the caller's share of the ranks, and returns their files.
-// It returns an error unless all these files are in the prefix directory.
+// readLists returns the files that the lists of the caller's share of the ranks have.
+// It is collective; the result is agreed.
 func (p *Prefix) readLists(d dataset.Dataset, ranks int) (Parts, error) {
+	lists, err := mpi.FromRoot(p.Comm, func() (int, error) {
+		of, err := PartsOf(p.Dir, d.ID())
+		return len(of), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if lists > 0 {
+		parts, err := p.readParts(d, ranks)
+		return parts, mpi.Agree(p.Comm, err)
+	}
+	parts := Parts{}
+	of, err := p.each(origin{id: d.ID()}, func(rank int, files []redundancy.File) error {
+		for i := range files {
+			files[i].Path = Aside(files[i].Path, d.ID(), ByFlush)
+			files[i].Meta.SetComplete(true)
+		}
+		parts[rank] = files
+		return nil
+	})
+	if err == nil && of != ranks {
+		err = mpi.Agree(p.Comm, fmt.Errorf("the list of files is of %d ranks, not %d", of, ranks))
+	}
+	return parts, err
+}
+
+// readParts returns the files that the lists of the ranks have, for the caller's share
+// of these.
+func (p *Prefix) readParts(d dataset.Dataset, ranks int) (Parts, error) {
 	parts := Parts{}
 	first, end := rank2file.Share(p.Comm, ranks)
 	for rank := first; rank < end; rank++ {
@@ -133,12 +234,14 @@ func (p *Prefix) readLists(d dataset.Dataset, ranks int) (Parts, error) {
 		if !part.Dataset.Same(d) || part.Ranks != ranks {
 			return nil, errors.New("the list of a rank belongs to another dataset: " + partPath(p.Dir, d.ID(), rank))
 		}
-		for _, f := range part.Files {
-			if err := f.Meta.CheckStored(f.Path); err != nil {
-				return nil, err
-			}
-		}
-		parts[rank] = part.Files
+		parts[rank], _ = redundancy.Split(part.Files)
 	}
 	return parts, nil
+}
+
+// removeParts removes the lists of ranks, which the list of all files replaces.
+func (p *Prefix) removeParts(d dataset.Dataset, parts Parts) {
+	for rank := range parts {
+		_ = RemovePart(p.Dir, d.ID(), rank) // in general there is none
+	}
 }

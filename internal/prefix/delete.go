@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/goscr/goscr/hash"
@@ -14,8 +15,8 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Delete removes a dataset, its files, and the directories that become empty from the
-// prefix directory. It returns nil if no dataset has the name. It is collective.
+// Delete removes a dataset with the files that it owns, and directories that become
+// empty, from the prefix directory. An unknown name is no error. It is collective.
 func (p *Prefix) Delete(name string) error {
 	chosen, err := p.choose(func(x *Index) []Entry {
 		if e, ok := x.Find(name); ok {
@@ -24,7 +25,7 @@ func (p *Prefix) Delete(name string) error {
 		return nil
 	})
 	for _, e := range chosen {
-		if e := p.remove(e, anyFile); err == nil {
+		if e := p.remove(e, p.owned); err == nil {
 			err = e
 		}
 	}
@@ -41,8 +42,8 @@ func (p *Prefix) Purge() error {
 	}
 	for _, e := range all {
 		p.Log.Info("dataset %d (%s) is deleted from %s", e.ID, e.Name, p.Dir)
-		if err := p.remove(e, anyFile); err != nil {
-			p.Log.WarnJob("dataset %d (%s) cannot be deleted from %s, some of its files stay: %v", e.ID, e.Name, p.Dir, err)
+		if err := p.remove(e, listedFiles); err != nil {
+			p.Log.WarnJob("dataset %d (%s) cannot be deleted from %s, files of it stay: %v", e.ID, e.Name, p.Dir, err)
 			if err := p.forget(e); err != nil {
 				return err
 			}
@@ -51,8 +52,8 @@ func (p *Prefix) Purge() error {
 	return nil
 }
 
-// Keep removes the oldest checkpoints until at most most usable ones are left. It does
-// not remove outputs, or files that a newer dataset has overwritten. It is collective.
+// Keep removes the oldest checkpoints until at most most usable ones are left. Outputs
+// stay, and so do files that other datasets own. It is collective.
 func (p *Prefix) Keep(most int) error {
 	old, err := p.choose(func(x *Index) []Entry { return x.beyond(most) })
 	if err != nil {
@@ -60,7 +61,7 @@ func (p *Prefix) Keep(most int) error {
 	}
 	for _, e := range old {
 		p.Log.Info("checkpoint %s is deleted from %s, where SCR_PREFIX_SIZE=%d are kept", e.Name, p.Dir, most)
-		if err := p.remove(e, sameFile); err != nil {
+		if err := p.remove(e, p.owned); err != nil {
 			return err
 		}
 	}
@@ -111,27 +112,83 @@ func (p *Prefix) choose(of func(*Index) []Entry) ([]Entry, error) {
 	return chosen, err
 }
 
-// anyFile is for remove: it selects all files of the dataset.
-func anyFile(redundancy.File) bool { return true }
+// listed are the caller's share of the files of a dataset. It is collective; the error is
+// agreed.
+func (p *Prefix) listed(e Entry) ([]redundancy.File, error) {
+	if e.Replaced != nil && e.Replaced.Left == 0 {
+		return nil, nil
+	}
+	_, files, err := p.files(e.origin())
+	return files, err
+}
 
-// sameFile is for remove: it selects the files that still have the size and the time
-// with which they were flushed. The others were written again by a newer dataset.
-func sameFile(f redundancy.File) bool {
+// owned are those of the listed files that are not another dataset's. A dataset that was
+// replaced has a list of what is left to it, and others that are complete own the files
+// of their lists, if they were compared with those before them. So as a rule there is
+// nothing to compare: but there is
+//
+//   - with datasets that were not compared when they were completed, by SCR 3.1 or an
+//     older version of goscr;
+//   - if the dataset is not complete, and so owns nothing that another one lists;
+//   - if a file does not look like the dataset's: a user may have deleted that before
+//     another dataset was written there.
+//
+// It is collective; the error is agreed.
+func (p *Prefix) owned(e Entry, files []redundancy.File) ([]redundancy.File, error) {
+	strange, err := mpi.Any(p.Comm, slices.ContainsFunc(files, strange))
+	if err != nil {
+		return nil, err
+	}
+	compare := strange || !e.Owns || !e.owns()
+	others, err := p.owners(func(x *Index) []Entry {
+		return slices.DeleteFunc(owning(p.Dir, x, e.ID), func(o Entry) bool { return !compare && o.Owns })
+	})
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, f := range files {
+		names[filepath.Clean(f.Meta.File())] = true
+	}
+	for _, o := range others {
+		m, err := p.match(o.origin, names)
+		if unreadable(err) {
+			continue // nothing is known to be its own
+		}
+		if err != nil {
+			return nil, err
+		}
+		for name := range m.found {
+			delete(names, name)
+		}
+	}
+	return slices.DeleteFunc(files, func(f redundancy.File) bool { return !names[filepath.Clean(f.Meta.File())] }), nil
+}
+
+// strange reports whether there is a file that does not look like the one that was
+// listed. Times are compared in whole seconds, of which some file systems have no parts.
+func strange(f redundancy.File) bool {
 	info, err := os.Lstat(f.Path)
-	when, known := f.Meta.Modified()
 	if err != nil {
 		return false
 	}
 	f.Meta.Find(info.Size())
-	size := f.Meta.StoredSize()
-	return (!known || when.Equal(info.ModTime())) && (size < 0 || size == info.Size())
+	when, known := f.Meta.Modified()
+	return !known || when.Unix() != info.ModTime().Unix() || f.Meta.StoredSize() != info.Size()
 }
 
-// remove deletes a dataset, and those of its files for which which returns true. It is
+// listedFiles are all of the listed files.
+func listedFiles(_ Entry, files []redundancy.File) ([]redundancy.File, error) { return files, nil }
+
+// remove deletes a dataset with those of its listed files that which returns. It is
 // collective; the result is agreed.
-func (p *Prefix) remove(e Entry, which func(redundancy.File) bool) error {
-	_, files, err := p.files(e.origin())
-	if err != nil && e.Complete {
+func (p *Prefix) remove(e Entry, which func(Entry, []redundancy.File) ([]redundancy.File, error)) error {
+	files, err := p.listed(e)
+	asides := p.asides(e, files)
+	if err == nil {
+		files, err = which(e, files)
+	}
+	if err != nil && (e.Complete || !unreadable(err)) {
 		return err
 	}
 	// The entry in the index is removed first, so that no job restarts from a dataset
@@ -148,10 +205,8 @@ func (p *Prefix) remove(e Entry, which func(redundancy.File) bool) error {
 	if err != nil {
 		return err
 	}
+	err = DiscardAsides(p.Dir, asides)
 	for _, f := range files {
-		if !which(f) {
-			continue
-		}
 		if e := os.Remove(f.Path); e != nil && !errors.Is(e, fs.ErrNotExist) && err == nil {
 			err = e
 		}
@@ -165,9 +220,30 @@ func (p *Prefix) remove(e Entry, which func(redundancy.File) bool) error {
 	return p.forget(e)
 }
 
-// forget removes a dataset from the index and from flush.scr, and deletes its metadata.
-// Its files stay, except those of a dataset that SCR 1.1 wrote. It is collective; the
-// result is agreed.
+// asides are temporary files that an interrupted flush of a dataset may have left: those
+// of files that the caller has found on the list of the dataset, and of a share of the
+// lists of single ranks.
+func (p *Prefix) asides(e Entry, files []redundancy.File) (list []redundancy.File) {
+	if e.owns() {
+		return nil
+	}
+	for _, f := range files {
+		list = append(list, redundancy.File{Path: Aside(f.Path, e.ID, ByFlush), Meta: f.Meta})
+	}
+	ranks, _ := PartsOf(p.Dir, e.ID) // as a rule there are none
+	for i, rank := range ranks {
+		if i%p.Comm.Size() != p.Comm.Rank() {
+			continue
+		}
+		if part, err := ReadPart(p.Dir, e.ID, rank); err == nil {
+			own, _ := redundancy.Split(part.Files)
+			list = append(list, own...)
+		}
+	}
+	return list
+}
+
+// forget removes the metadata of a dataset. It is collective; the result is agreed.
 func (p *Prefix) forget(e Entry) error {
 	return mpi.OnRoot(p.Comm, func() error {
 		err := UpdateIndex(p.Dir, func(x *Index) error { x.remove(e.ID); return nil })
@@ -177,7 +253,7 @@ func (p *Prefix) forget(e Entry) error {
 		if err := os.RemoveAll(Dir(p.Dir, e.ID)); err != nil {
 			return fmt.Errorf("metadata of dataset %d: %w", e.ID, err)
 		}
-		if e.Dir != "" && CheckName(e.Dir) == nil { // SCR 1.1 made this directory for this dataset alone
+		if e.Dir != "" && e.Replaced == nil && CheckName(e.Dir) == nil { // a directory that SCR 1.1 made for it alone
 			if err := os.RemoveAll(filepath.Join(p.Dir, e.Dir)); err != nil {
 				return err
 			}

@@ -12,10 +12,8 @@ import (
 	"github.com/goscr/goscr/internal/dataset"
 )
 
-// Announce enters a dataset in the index as incomplete before its first byte is copied,
-// unless the index has it already. The entry replaces that of an earlier dataset with
-// the same name, whose files are about to be overwritten, so that no job restarts from
-// that. The error is a *TakenError if a complete dataset has the same id.
+// Announce enters a dataset in the index as incomplete, before its first byte is
+// copied, unless it is entered.
 func Announce(prefix string, d dataset.Dataset) error {
 	x, err := ReadIndex(prefix)
 	if err != nil || x.Has(d) {
@@ -71,12 +69,12 @@ func Add(prefix string, f Found) error {
 }
 
 func (x *Index) addFound(f Found) {
-	x.enter(Entry{Dataset: f.Dataset, ID: f.ID(), Name: f.Name(), Complete: f.Complete, Flushed: f.Flushed.Format(timestamp), Dir: f.Dir})
+	x.enter(Entry{Dataset: f.Dataset, ID: f.ID(), Name: f.Name(), Complete: f.Complete, Flushed: f.Flushed.Format(timestamp), Dir: f.Dir,
+		Owns: f.Owns, Replaced: f.Replaced})
 }
 
-// Enter enters a dataset that is complete in the prefix directory. If it is a checkpoint,
-// and newer than the current one, it becomes current.
-func Enter(prefix string, f Found) error { return conclude(prefix, f.Dataset) }
+// Enter enters a dataset that is complete in the prefix directory.
+func Enter(prefix string, f Found) error { return conclude(prefix, f, func(string) {}) }
 
 // Complete reports whether a dataset, and not another of its id, is complete in
 // the prefix directory.
@@ -88,7 +86,18 @@ func Complete(prefix string, d dataset.Dataset) (bool, error) {
 	return x.Has(d) && x.ByID(d.ID()).Complete, nil
 }
 
-// Repaired is the result of RepairIndex.
+// Arrived reports whether all files of a dataset, and not of another of its id, are in
+// the prefix directory: it is complete, or only a flush has to be finished.
+func Arrived(prefix string, d dataset.Dataset) (bool, error) {
+	x, err := ReadIndex(prefix)
+	if err != nil {
+		return false, err
+	}
+	e := x.ByID(d.ID())
+	return x.Has(d) && (e.Complete || e.Placing > 0), nil
+}
+
+// Repaired is what RepairIndex has done.
 type Repaired struct {
 	Done  bool    // the index was replaced; false if it can be read
 	Aside string  // path to which the damaged index was renamed; "" if there was none
@@ -145,20 +154,27 @@ func checkClaim(prefix string, d dataset.Dataset) error {
 	return x.claim(prefix, d, true)
 }
 
-// conclude makes a dataset complete whose files are all in the prefix directory, and
-// whose list of files is written: it writes the summary, and then updates the index
-// and flush.scr.
-func conclude(prefix string, d dataset.Dataset) error {
-	if err := writeSummary(prefix, d); err != nil {
+// conclude makes a dataset usable of which all files, and the list of them, are in the
+// prefix directory. at is told what is about to be changed.
+func conclude(prefix string, f Found, at func(what string)) error {
+	at("summary")
+	if err := f.store(prefix); err != nil {
 		return err
 	}
+	d := f.Dataset
+	var gone []int // datasets that leave the index for this one, and own nothing
+	at("index")
 	err := UpdateIndex(prefix, func(x *Index) error {
 		if err := x.claim(prefix, d, true); err != nil {
 			return err
 		}
-		x.Add(d, true, time.Now())
-		// An older checkpoint may be flushed after a newer one: the newer one stays
-		// current.
+		for _, e := range x.own() {
+			if e.Name == d.Name() && e.ID != d.ID() && e.Replaced != nil && !e.owns() {
+				gone = append(gone, e.ID)
+			}
+		}
+		x.enter(Entry{Dataset: d, ID: d.ID(), Name: d.Name(), Complete: true, Flushed: time.Now().Format(timestamp), Owns: f.Owns})
+		// A restart does not go back to an older one that is flushed late.
 		id, _ := x.Lookup(x.Current())
 		if d.Flags().Has(dataset.Checkpoint) && id < d.ID() {
 			return x.SetCurrent(d.Name())
@@ -168,6 +184,10 @@ func conclude(prefix string, d dataset.Dataset) error {
 	if err != nil {
 		return err
 	}
+	for _, id := range gone {
+		_ = os.RemoveAll(Dir(prefix, id)) // what stays is of no use, and does no harm
+	}
+	at("flush file")
 	if err := Locate(prefix, d, InPrefix, true); err != nil {
 		return err
 	}

@@ -22,15 +22,28 @@ func Expand(prefix string, e Entry, c *transfer.Copier) (files int, err error) {
 		return 0, nil
 	}
 	bring := &Bring{
-		Prefix: prefix, Copy: c.Fetch, There: func(_ int, f redundancy.File, _ string) (bool, error) { return asWritten(f) },
-		Aside: func(to string, _ int) string {
+		Prefix: prefix, Copy: c.Fetch,
+		Aside: func(to string) string {
 			return filepath.Join(filepath.Dir(to), fmt.Sprintf(".scr.expand.%016x.tmp", rand.Uint64()))
 		},
-		Placed: func(int, redundancy.File, string) error { files++; return nil },
 	}
 	err = Walk(prefix, e, func(_ int, list []redundancy.File) error {
-		_, err := bring.Files(list)
-		return err
+		for _, f := range list {
+			if there, err := asWritten(f); err != nil {
+				return err
+			} else if there {
+				continue
+			}
+			aside, err := bring.File(f, f.Path)
+			if err == nil {
+				err = os.Rename(aside.Path, f.Path)
+			}
+			if err != nil {
+				return err
+			}
+			files++
+		}
+		return syncNames(prefix, list)
 	})
 	if err != nil {
 		return files, err
@@ -38,7 +51,7 @@ func Expand(prefix string, e Entry, c *transfer.Copier) (files int, err error) {
 	d := e.Dataset
 	d.SetCompressed(false)
 	d.SetComplete(true)
-	if err := writeSummary(prefix, d); err != nil {
+	if err := (Found{Dataset: d, Complete: true, Owns: e.Owns}).store(prefix); err != nil {
 		return files, err
 	}
 	return files, UpdateIndex(prefix, func(x *Index) error {

@@ -3,14 +3,10 @@ package prefix
 import (
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
-	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/compress"
 	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/internal/meta"
-	"github.com/goscr/goscr/internal/prefix/rank2file"
 	"github.com/goscr/goscr/internal/progress"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/report"
@@ -23,101 +19,66 @@ import (
 // are in the parts of exactly one process, usually of the rank itself. Flush is
 // collective; the result is agreed.
 //
-// A flush consists of StartFlush, the copy, in which ranks do not communicate, and
-// FinishFlush; or GiveUpFlush, if some files could not be copied. In Flush the program
-// waits for the copy. Package mover copies in the background.
+// A flush is StartFlush, then the copy, which each rank does alone, and then
+// FinishFlush; or GiveUpFlush, if not all could be copied. In Flush the program waits
+// for the copy. Package mover copies while the program goes on.
+//
+// Until all ranks have copied all files these have temporary names: a file of their name
+// may belong to an older dataset, which stays whole as long.
 func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
 	start := time.Now()
-	if err := p.StartFlush(d, ranks); err != nil {
+	there, err := p.StartFlush(d, ranks)
+	if err != nil || there {
 		return err
 	}
 	c := p.Packer(d)
 	p.Follow(c, fmt.Sprintf("dataset %d (%s): flushed", d.ID(), d.Name()), parts.Bytes())
-	parts = parts.clone() // copying changes descriptions, and those of the files in the cache must stay
-	w := written{}
-	err := p.InTurn(p.Width, func() error {
+	parts = parts.clone() // descriptions of copies differ from those of the files in the cache
+	err = p.InTurn(p.Width, func() error {
 		for rank, files := range parts {
-			if err := p.copy(w.copy(c.Copy), d, rank, files); err != nil {
+			copied, err := p.copy(c, d, files)
+			if parts[rank] = copied; err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err = mpi.Agree(p.Comm, err); err != nil {
-		err = errors.Join(err, p.GiveUpFlush(d))
-	} else {
-		err = p.FinishFlush(d, ranks, parts, start)
+	if err := mpi.Agree(p.Comm, err); err != nil {
+		return p.fail(d, parts, err)
 	}
-	if err == nil {
-		return nil
-	}
-	if unfinished, e := p.Unfinished(d); e != nil || !unfinished {
-		return errors.Join(err, e)
-	}
-	w.remove(p.Dir)
-	return err
+	return p.FinishFlush(d, ranks, parts, start)
 }
 
-// Unfinished reports whether a dataset whose flush has failed is not complete in the prefix
-// directory: then what was copied of it has to be removed, since it could fill the file
-// system for as long as it stays. It removes the list of files. It is collective.
-func (p *Prefix) Unfinished(d dataset.Dataset) (bool, error) {
-	unfinished := false
-	if p.Comm.Rank() == 0 {
-		x, err := ReadIndex(p.Dir)
-		unfinished = err == nil && x.Has(d) && !x.ByID(d.ID()).Complete
-		if unfinished {
-			_ = os.RemoveAll(Dir(p.Dir, d.ID())) // the next flush tries again
-		}
-	}
-	return mpi.Any(p.Comm, unfinished)
-}
-
-// written are the files that a flush has changed in the prefix directory, as it has left
-// them.
-type written map[string]os.FileInfo
-
-// copy returns copy such that the files that it changes are known.
-func (w written) copy(copy func(src, dst string, md meta.Meta) error) func(src, dst string, md meta.Meta) error {
-	return func(src, dst string, md meta.Meta) error {
-		before, _ := os.Lstat(dst)
-		err := copy(src, dst, md)
-		if after, e := os.Lstat(dst); e == nil && (err == nil || !same(before, after)) {
-			w[dst] = after
-		}
+// fail ends a flush that has failed before it took anything from older datasets.
+func (p *Prefix) fail(d dataset.Dataset, parts Parts, err error) error {
+	var agreed *mpi.AgreedError
+	if !errors.As(err, &agreed) { // MPI has failed: another rank may go on
 		return err
 	}
-}
-
-// remove removes the files, as far as they have not been changed since.
-func (w written) remove(prefix string) {
-	for path, left := range w {
-		if now, err := os.Lstat(path); err == nil && same(left, now) {
-			_ = os.Remove(path) // the flush has failed already
-			RemoveEmpty(prefix, path)
-		}
-	}
-}
-
-// same reports whether a file has not been changed. before is nil if there was none.
-func same(before, after os.FileInfo) bool {
-	return before != nil && before.Mode().IsRegular() && os.SameFile(before, after) && before.Size() == after.Size() &&
-		before.ModTime().Equal(after.ModTime())
+	err = errors.Join(err, p.discard(parts))
+	p.removeParts(d, parts)
+	return errors.Join(err, p.GiveUpFlush(d))
 }
 
 // StartFlush enters a dataset as incomplete before its first byte is copied, so that
-// no restart uses the files that an interrupted flush has left. It is collective; the
+// no restart uses what an interrupted flush has left. If all of it is there, and only a
+// flush has to be finished, it does that, and there is true. It is collective; the
 // result is agreed.
-func (p *Prefix) StartFlush(d dataset.Dataset, ranks int) error {
+func (p *Prefix) StartFlush(d dataset.Dataset, ranks int) (there bool, err error) {
 	p.Log.Info("dataset %d (%s): flush to %s begins", d.ID(), d.Name(), p.Dir)
-	return p.begin(d, func() error { return startFlushing(p.Dir, d, ranks) })
+	if there, err = p.finishPlacing(d, ranks); there || err != nil {
+		return there, err
+	}
+	return false, p.begin(d, func() error { return startFlushing(p.Dir, d, ranks) })
 }
 
 // FinishFlush makes a dataset complete, all files of which have been copied and are
 // durable. start is when the flush began. It is collective; the result is agreed.
 func (p *Prefix) FinishFlush(d dataset.Dataset, ranks int, parts Parts, start time.Time) error {
-	if err := p.commit(d, ranks, parts, p.Bare); err != nil {
-		return errors.Join(err, p.GiveUpFlush(d))
+	if begun, err := p.commit(d, ranks, parts, p.Bare, nil); err != nil && begun {
+		return fmt.Errorf("%w: the next run, or scr_index --build %d, finishes the flush of dataset %d", err, d.ID(), d.ID())
+	} else if err != nil {
+		return p.fail(d, parts, err)
 	}
 	p.removeParts(d, parts) // a background copy has written them
 	seconds := time.Since(start).Seconds()
@@ -126,20 +87,9 @@ func (p *Prefix) FinishFlush(d dataset.Dataset, ranks int, parts Parts, start ti
 	return nil
 }
 
-// removeParts removes the lists of single ranks, once the list of all files is written.
-func (p *Prefix) removeParts(d dataset.Dataset, parts Parts) {
-	for rank := range parts {
-		_ = RemovePart(p.Dir, d.ID(), rank) // a list that stays does no harm
-	}
-}
-
-// GiveUpFlush records that a dataset is no longer being flushed. In the index it stays
-// incomplete. It is collective; the result is agreed.
+// GiveUpFlush records that a dataset is not being flushed any more; the index has it as
+// incomplete already. It is collective; the result is agreed.
 func (p *Prefix) GiveUpFlush(d dataset.Dataset) error {
-	if p.interrupted == nil {
-		p.interrupted = map[int]bool{}
-	}
-	p.interrupted[d.ID()] = true
 	return mpi.OnRoot(p.Comm, func() error {
 		// The entry may describe another dataset of the same id, from another job.
 		if flushing, err := UnderWay(p.Dir, d); err != nil || !flushing {
@@ -188,32 +138,32 @@ func (p *Prefix) Follow(c *transfer.Copier, what string, bytes int64) {
 	c.Step = func(bytes int) error { lines.Add(int64(bytes)); return nil }
 }
 
-// copy copies the files of a rank to the prefix directory.
-func (p *Prefix) copy(copy func(src, dst string, md meta.Meta) error, d dataset.Dataset, rank int, files []redundancy.File) error {
-	bring := &Bring{Prefix: p.Dir, Copy: copy, Placed: func(i int, _ redundancy.File, to string) error {
-		if p.interrupted[d.ID()] {
-			_ = os.Remove(Aside(to, d.ID(), rank, i)) // the background copy may not have begun this file
-		}
-		return nil
-	}}
-	if _, err := bring.Files(files); err != nil {
-		return fmt.Errorf("flush of dataset %d: %w", d.ID(), err)
+// copy copies the files of a rank to the prefix directory. What it has copied is
+// returned with an error, too.
+func (p *Prefix) copy(c *transfer.Copier, d dataset.Dataset, files []redundancy.File) ([]redundancy.File, error) {
+	bring := &Bring{Prefix: p.Dir, Copy: c.Copy, Aside: func(to string) string { return Aside(to, d.ID(), ByFlush) }}
+	copied, err := bring.Files(files)
+	if err != nil {
+		err = fmt.Errorf("flush of dataset %d: %w", d.ID(), err)
 	}
-	return nil
+	return copied, err
 }
 
 // Begin enters a dataset in the index as incomplete, before the program itself writes
 // the files to the prefix directory. It is collective; the result is agreed.
 func (p *Prefix) Begin(d dataset.Dataset) error { return p.begin(d, func() error { return nil }) }
 
-// Commit makes a dataset complete that Begin has entered. files are those of the
-// calling rank, on their medium, with their paths in the prefix directory; several ranks
-// may list the same path. It is collective; the result is agreed.
-func (p *Prefix) Commit(d dataset.Dataset, files []redundancy.File) error {
+// Commit makes a dataset complete that Begin entered. files are the caller's, with
+// their paths in the prefix directory; several ranks may have one of the same path.
+// existing are the names of those that were there before the program wrote them: older
+// datasets that own these are not complete any more. They were damaged since the program
+// began to write. It is collective; the result is agreed.
+func (p *Prefix) Commit(d dataset.Dataset, files []redundancy.File, existing map[string]bool) error {
 	if err := mpi.Agree(p.Comm, syncNames(p.Dir, files)); err != nil {
 		return err
 	}
-	return p.commit(d, p.Comm.Size(), Parts{p.Comm.Rank(): files}, false)
+	_, err := p.commit(d, p.Comm.Size(), Parts{p.Comm.Rank(): files}, false, existing)
+	return err
 }
 
 // begin enters a dataset as incomplete, makes an empty directory for its metadata, and
@@ -235,39 +185,4 @@ func (p *Prefix) begin(d dataset.Dataset, record func() error) error {
 		}
 		return record()
 	})
-}
-
-// commit writes the list of files and the summary of a dataset whose files are all
-// durable, and then enters it as complete. It is collective; the result is agreed.
-func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool) error {
-	// Another job may have entered a dataset of the same id meanwhile. Then its list of
-	// files must not be overwritten.
-	if err := mpi.OnRoot(p.Comm, func() error { return checkClaim(p.Dir, d) }); err != nil {
-		return err
-	}
-	items, compressed := parts.items(bare)
-	if err := rank2file.Write(p.Comm, Dir(p.Dir, d.ID()), ranks, items); err != nil {
-		return err
-	}
-	some, err := mpi.Any(p.Comm, compressed > 0)
-	if err != nil {
-		return err
-	}
-	d.SetCompressed(some)
-	return mpi.OnRoot(p.Comm, func() error { return conclude(p.Dir, d) })
-}
-
-// Publish makes a dataset complete whose files are all in the prefix directory: it
-// writes the list of files, the summary, and the entry in the index. files returns the
-// files of each of the ranks, which are numbered from 0. A checkpoint becomes current
-// unless a newer one is. Publish is not collective: commands call it.
-func Publish(prefix string, d dataset.Dataset, ranks int, files func(rank int) []redundancy.File) error {
-	parts := Parts{}
-	for rank := range ranks {
-		parts[rank] = files(rank)
-	}
-	if err := hash.MakeDirs(Dir(prefix, d.ID())); err != nil {
-		return err
-	}
-	return alone(prefix, func(p *Prefix) error { return p.commit(d, ranks, parts, false) })
 }

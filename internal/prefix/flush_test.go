@@ -75,7 +75,8 @@ func TestFlush_KeysAreThoseOfSCR(t *testing.T) {
 	added := map[string][]string{
 		// A file has nothing below its name there, so it is taken for a value.
 		"rank2file.0.0": {"*", "SIZE", "CRC", "MODE", "UID", "GID", "MTIME", "ATIME"},
-		"index.scr":     {"FETCHED"},
+		"index.scr":     {"FETCHED", "OWNS"},
+		"summary.scr":   {"OWNS"},
 	}
 	ours, theirs := flushed(t, 4, 2, 4, 5), sample(t)
 	for _, file := range []string{"index.scr", "flush.scr", "scr.dataset.5/summary.scr", "scr.dataset.5/rank2file", "scr.dataset.5/rank2file.0.0"} {

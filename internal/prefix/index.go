@@ -6,30 +6,31 @@
 // Files of the prefix directory, each read and written in one place:
 //
 //	layout.go     names of files and directories
+//	aside.go      temporary names
 //	summary.go    the description of a dataset
-//	rank2file/    the list of files of all ranks, as a tree of hash files
-//	files.go      ... an entry of that list
-//	part.go       the list of one rank's files, before all ranks have copied theirs
-//	index.go      the index of datasets
-//	old.go        the index and the summaries of SCR 1.1
-//	flushfile.go  the location of each dataset, for the commands that run after the job
-//	restarting.go the checkpoint that the program is reading
-//	nodes.go      the number of nodes of the last run
+//	rank2file/    which rank has which files, as a tree of hash files
+//	files.go      ... and what is recorded of a file
+//	part.go       the files of one rank, before all ranks have copied theirs
+//	index.go      which datasets there are
+//	replaced.go   ... and what is left of those whose files newer ones have
+//	old.go        the same in prefix directories of SCR 1.1
+//	flushfile.go  where a dataset is, for the commands that run after the job
+//	restarting.go what the program is reading
 //
 // Operations on these files, which the ranks of a job or a command call:
 //
-//	flush.go      copies a dataset from the cache to the prefix directory
-//	bring.go      ... copies one rank's files
-//	complete.go   ... completes flushes whose files had all been copied when a run ended
-//	turns.go      ... limits how many ranks copy at the same time
-//	enter.go      enters a dataset in the index, completes it, and repairs the index
-//	compare.go    checks the index, and looks a dataset up in it
-//	fetch.go      chooses the dataset to restart from, and records the result
-//	list.go       reads the list of files of a dataset
-//	delete.go     deletes datasets
-//	expand.go     decompresses datasets in place
-//	verify.go     reads all bytes of a dataset and compares checksums
-//	progress.go   reads the progress of a job, for commands
+//	flush.go      a dataset from the cache to the prefix directory
+//	bring.go      ... the copy of a rank's files
+//	commit.go     ... that becomes complete once all files are there
+//	owners.go     ... which older datasets have files of the same paths
+//	complete.go   ... whose files had all been copied when a run ended
+//	enter.go      a dataset is entered, completed, published, repaired in the index
+//	fetch.go      which dataset to restart from, and its files
+//	list.go       the files of a dataset, as a job or a command reads them
+//	delete.go     datasets are deleted
+//	expand.go     datasets are decompressed where they are
+//	verify.go     all bytes are read
+//	progress.go   how far a job is, for commands
 package prefix
 
 import (
@@ -41,6 +42,7 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix/rank2file"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -56,9 +58,8 @@ import (
 //	              FLUSHED         when it was entered
 //	              FETCHED / <when> …
 //	              FAILED          when a restart from it failed
-//	              DIR             (*) the directory of a checkpoint that SCR 1.1 wrote
-//
-// SCR 3.1 does not have the keys with (*).
+//	              DIR             of a checkpoint of SCR 1.1: its directory; ours
+//	              OWNS, PLACING, REPLACED   who has the files of its paths, see replaced.go; ours
 const (
 	indexFile    = "index.scr"
 	indexVersion = 2
@@ -86,11 +87,14 @@ type Entry struct {
 	dataset.Dataset
 	ID       int
 	Name     string
-	Complete bool   // all its files are in the prefix directory
-	Failed   bool   // a restart from it failed; no other restart tries it
-	Current  bool   // the next restart tries it first
-	Flushed  string // when it was entered, local time in the layout timestamp; "" if not known
-	Dir      string // if SCR 1.1 wrote it: its directory, relative to the prefix directory
+	Complete bool   // all of it reached the prefix directory
+	Failed   bool   // a restart from it failed; it is not loaded again
+	Current  bool   // the one to restart from first
+	Flushed  string // when it was flushed, local time; "" if that is not known
+	Dir      string // of one that SCR 1.1 wrote: where it is, below the prefix directory
+	Owns     bool   // older datasets of the same paths have lost them to it
+	Placing  int    // its files are getting their names; by so many ranks, else 0
+	Replaced *Replaced
 }
 
 // usable reports whether a job can restart from the dataset.
@@ -197,18 +201,23 @@ func mendIndex(prefix, aside string, fill func(x *Index, old error)) (done, kept
 
 func (x *Index) at(id int) *hash.Hash { return x.h.At(keyDset, strconv.Itoa(id)) }
 
-// Add enters a dataset, complete or not, and replaces any other of the same name or id.
+// Add enters a dataset, complete or not, in place of any other of its id. One that is
+// complete takes the place of others of its name; until then a complete one keeps it.
 func (x *Index) Add(d dataset.Dataset, complete bool, now time.Time) {
 	x.enter(Entry{Dataset: d, ID: d.ID(), Name: d.Name(), Complete: complete, Flushed: now.Format(timestamp)})
 }
 
-// enter enters a dataset, and replaces any other of the same name or id.
+// enter enters a dataset as Add does.
 func (x *Index) enter(e Entry) {
-	if id, ok := x.Lookup(e.Name); ok {
-		x.remove(id)
-	}
 	x.remove(e.ID)
-	x.h.At(keyName, e.Name).SetInt(keyDset, int64(e.ID))
+	for _, other := range x.own() {
+		if other.Name == e.Name && (e.Complete || !other.Complete && other.Placing == 0) {
+			x.remove(other.ID)
+		}
+	}
+	if !x.h.Has(keyName, e.Name) {
+		x.h.At(keyName, e.Name).SetInt(keyDset, int64(e.ID))
+	}
 	x.h.At(keyDset).Set(strconv.Itoa(e.ID), e.encode())
 }
 
@@ -221,13 +230,29 @@ func (e Entry) encode() *hash.Hash {
 			h.SetValue(key, text)
 		}
 	}
+	if e.Owns {
+		h.SetValue(keyOwns, "1")
+	}
+	if e.Placing > 0 {
+		h.At(keyPlacing).SetInt(keyRanks, int64(e.Placing))
+	}
+	if e.Replaced != nil {
+		h.Set(keyReplaced, e.Replaced.encode())
+	}
 	return h
 }
 
 // decodeEntry reads the entry of an id from its hash.
 func decodeEntry(id int, h *hash.Hash) Entry {
 	d := dataset.Decode(h.Get(keyDset))
-	return Entry{Dataset: d, ID: id, Name: d.Name(), Flushed: h.Text(keyFlushed), Complete: isComplete(h), Failed: h.Has(keyFailed), Dir: h.Text(keyDir)}
+	e := Entry{
+		Dataset: d, ID: id, Name: d.Name(), Flushed: h.Text(keyFlushed), Complete: isComplete(h), Failed: h.Has(keyFailed), Dir: h.Text(keyDir),
+		Owns: h.Text(keyOwns) == "1", Replaced: decodeReplaced(h),
+	}
+	if ranks, ok := h.Get(keyPlacing).Int(keyRanks); ok && ranks > 0 && ranks <= rank2file.MaxRanks && !e.Complete {
+		e.Placing = int(ranks)
+	}
+	return e
 }
 
 // replace changes the description of a dataset that is entered, and whether it is
@@ -239,10 +264,12 @@ func (x *Index) replace(d dataset.Dataset, complete bool) {
 	}
 }
 
-// Lookup returns the id of a dataset by its name.
+// Lookup returns the id of a dataset by its name. Of several it is the complete one.
 func (x *Index) Lookup(name string) (id int, ok bool) {
-	n, ok := x.h.Get(keyName, name).Int(keyDset)
-	return int(n), ok
+	if n, ok := x.h.Get(keyName, name).Int(keyDset); ok {
+		return int(n), true
+	}
+	return 0, false
 }
 
 // Remove removes a dataset from the index, and reports whether it was there. Its files
@@ -262,13 +289,25 @@ func (x *Index) remove(id int) {
 			if x.Current() == name {
 				x.setCurrent("")
 			}
+			x.h.UnsetKVInt(keyDset, id)
+			x.rename(name)
 		}
 	}
 	x.h.UnsetKVInt(keyDset, id)
 }
 
-// RemoveAfter removes all datasets with a higher id from the index, and returns their
-// names, the newest first. Their files stay.
+// rename gives a name that is free to the newest dataset that has it too.
+func (x *Index) rename(name string) {
+	for _, e := range x.own() {
+		if e.Name == name {
+			x.h.At(keyName, name).SetInt(keyDset, int64(e.ID))
+			return
+		}
+	}
+}
+
+// RemoveAfter takes all datasets out that are newer than a number, and returns their
+// names. Their files stay.
 func (x *Index) RemoveAfter(id int) []string {
 	var names []string
 	for _, e := range x.Entries() {
@@ -327,20 +366,18 @@ func (x *Index) MarkFetched(id int, now time.Time) {
 func (x *Index) MarkFailed(id int, now time.Time) {
 	e := x.at(id)
 	e.SetValue(keyFailed, now.Format(timestamp))
-	if name := x.ByID(id).Name; name != "" && x.Current() == name {
+	if x.ByID(id).Current {
 		x.setCurrent("")
 	}
 }
 
 // Entries returns all datasets, newest first.
 func (x *Index) Entries() []Entry {
-	ids := x.h.Get(keyDset).Ints()
-	slices.Reverse(ids)
 	var list []Entry
-	for _, id := range ids {
-		list = append(list, x.ByID(id))
+	for _, own := range x.own() {
+		list = append(list, own)
 		for _, e := range x.shadow {
-			if e.ID == id {
+			if e.ID == own.ID {
 				list = append(list, e)
 			}
 		}
@@ -348,7 +385,15 @@ func (x *Index) Entries() []Entry {
 	return list
 }
 
-// Find returns the entry of the dataset called name.
+// own are the datasets that are entered, without further copies of them, newest first.
+func (x *Index) own() (list []Entry) {
+	for _, id := range slices.Backward(x.h.Get(keyDset).Ints()) {
+		list = append(list, x.ByID(id))
+	}
+	return list
+}
+
+// Find returns the dataset of a name.
 func (x *Index) Find(name string) (Entry, bool) {
 	id, ok := x.Lookup(name)
 	if !ok {
@@ -360,7 +405,10 @@ func (x *Index) Find(name string) (Entry, bool) {
 // ByID returns the entry of an id. If there is none, only its ID is set.
 func (x *Index) ByID(id int) Entry {
 	e := decodeEntry(id, x.h.Get(keyDset, strconv.Itoa(id)))
-	e.Current = e.Name != "" && x.Current() == e.Name
+	if e.Name != "" && x.Current() == e.Name {
+		named, _ := x.Lookup(e.Name)
+		e.Current = named == id
+	}
 	return e
 }
 
@@ -399,7 +447,7 @@ func (e *TakenError) Error() string {
 // id. An incomplete one may be replaced, unless begun is true: then d has been entered
 // before, and so the other dataset is newer than that entry.
 func (x *Index) claim(prefix string, d dataset.Dataset, begun bool) error {
-	if e := x.ByID(d.ID()); !e.IsZero() && !x.Has(d) && (e.Complete || begun) {
+	if e := x.ByID(d.ID()); !e.IsZero() && !x.Has(d) && (e.Complete || e.Placing > 0 || begun) {
 		return &TakenError{prefix, d, e, x.Highest()}
 	}
 	return nil

@@ -80,31 +80,6 @@ var RedundancyName = regexp.MustCompile(`^([0-9]{1,9})_of_([0-9]{1,9})_in_([0-9]
 // IsRedundancy reports whether name has the form of a redundancy file's name.
 func IsRedundancy(name string) bool { return RedundancyName.MatchString(name) }
 
-// Aside returns the temporary path to which a background flush copies file i of a rank.
-// It is in the same directory as to, to which the file is then renamed.
-func Aside(to string, id, rank, i int) string {
-	return filepath.Join(filepath.Dir(to), fmt.Sprintf(".scr.%d.%d.%d.flush", id, rank, i))
-}
-
-// RemoveAsides removes the temporary files that interrupted background flushes of a
-// dataset have left in dirs, the directories of its files. It goes on after an error,
-// and returns the first.
-func RemoveAsides(id int, dirs []string) error {
-	var first error
-	for _, dir := range dirs {
-		entries, err := os.ReadDir(dir)
-		for _, e := range entries {
-			if ok, _ := filepath.Match(fmt.Sprintf(".scr.%d.*.*.flush", id), e.Name()); ok {
-				err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
-			}
-		}
-		if first == nil {
-			first = err
-		}
-	}
-	return first
-}
-
 // RemoveEmpty removes the directories between the prefix directory and a file of it that
 // was deleted, the innermost first, until one is not empty. A file in place of one stays.
 func RemoveEmpty(prefix, path string) {

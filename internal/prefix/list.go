@@ -3,6 +3,7 @@ package prefix
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/goscr/goscr/internal/dataset"
@@ -13,12 +14,19 @@ import (
 
 // origin tells whether SCR 1.1 wrote a dataset, and so where its list of files is.
 type origin struct {
-	id  int
-	old bool   // SCR 1.1 wrote it
-	dir string // directory in which SCR 1.1 wrote it, on rank 0 only
+	id   int
+	old  bool   // SCR 1.1 wrote it,
+	dir  string // ... in this directory, which rank 0 knows
+	list string // directory of the list of the files that are left to one that was replaced
 }
 
-func (e Entry) origin() origin { return origin{e.ID, e.Dir != "", e.Dir} }
+func (e Entry) origin() origin {
+	o := origin{id: e.ID, old: e.Dir != "", dir: e.Dir}
+	if e.Replaced != nil {
+		o.list, o.old = e.Replaced.List, false
+	}
+	return o
+}
 
 // origin reads the origin of a dataset from the index. It is collective; the result is
 // agreed.
@@ -55,7 +63,7 @@ func (o origin) describe(prefix string) (dataset.Dataset, error) {
 // handles its own rank. each returns the number of ranks of the dataset. It is
 // collective; the result is agreed.
 func (p *Prefix) each(o origin, visit func(rank int, files []redundancy.File) error) (ranks int, err error) {
-	visitAll := func(ranks int, items []rank2file.Item) error {
+	return p.entries(o, func(ranks int, items []rank2file.Item) error {
 		for _, it := range items {
 			files, err := filesOf(it.Entry, p.Dir, ranks)
 			if err == nil {
@@ -66,9 +74,13 @@ func (p *Prefix) each(o origin, visit func(rank int, files []redundancy.File) er
 			}
 		}
 		return nil
-	}
+	})
+}
+
+// entries is each for the entries of the list.
+func (p *Prefix) entries(o origin, visit func(ranks int, items []rank2file.Item) error) (ranks int, err error) {
 	if !o.old {
-		return rank2file.Read(p.Comm, Dir(p.Dir, o.id), visitAll)
+		return rank2file.Read(p.Comm, filepath.Join(Dir(p.Dir, o.id), o.list), visit)
 	}
 	var items []rank2file.Item
 	err = mpi.OnRoot(p.Comm, func() error {
@@ -86,7 +98,7 @@ func (p *Prefix) each(o origin, visit func(rank int, files []redundancy.File) er
 	}
 	items, err = rank2file.Deal(p.Comm, ranks, items)
 	if err == nil {
-		err = visitAll(ranks, items)
+		err = visit(ranks, items)
 	}
 	return ranks, mpi.Agree(p.Comm, err)
 }

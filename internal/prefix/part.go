@@ -14,24 +14,28 @@ import (
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix/rank2file"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/transfer"
 )
 
-// A rank's list names the files of the rank that are in the prefix directory. Their
-// paths are relative to that directory, since it can be moved (SCR Developer Guide,
-// "Scavenge"). The list is written when the rank's files are durable, by a process that
-// copies them without communicating with other ranks: in the background, or after the
-// last run. The list of rank 2 is 2.scrfilemap in the metadata directory of the dataset:
+// A rank's list has its files that are in the prefix directory, with their paths
+// relative to that, which can be moved (SCR Developer Guide, "Scavenge"). It is
+// written by a process that copies without the other ranks, in the background or
+// after the last run, when the rank's files are on their medium. They have temporary
+// names then. The list of rank 2 is 2.scrfilemap in the directory that goscr keeps for
+// the dataset:
 //
 //	DSET / <id> / RANK / <r>
 //	RANK / <r> / DSET / <id> / DSETDESC / …
 //	                           RANKS = n                       size of the job; not in SCR 3.1
 //	                           FILES = n
 //	                           FILE  / <path> / META / …
+//	                                            ASIDE = name   temporary, beside the path; ours
 const (
 	partExtension = ".scrfilemap"
 
 	keyFiles = "FILES"
 	keyMeta  = "META"
+	keyAside = "ASIDE"
 	keyDesc  = "DSETDESC" // also of flush.scr
 )
 
@@ -40,7 +44,10 @@ const (
 type Part struct {
 	Rank, Ranks int
 	Dataset     dataset.Dataset
-	Files       []redundancy.File // with their paths in the prefix directory
+	// Files have the paths under which they are in the prefix directory, as the list
+	// says: temporary ones. When a flush is being finished some have their own names
+	// already; Find says where they are.
+	Files []redundancy.File
 }
 
 func partPath(prefixDir string, id, rank int) string {
@@ -66,11 +73,19 @@ func (p *Part) Write(prefixDir string) error {
 	entry.SetInt(keyRanks, int64(p.Ranks))
 	entry.SetInt(keyFiles, int64(len(p.Files)))
 	for _, f := range p.Files {
-		rel, err := filepath.Rel(prefixDir, f.Path)
+		to, aside := f.Path, f.Meta.Type() == meta.Full && isAside(prefixDir, f)
+		if aside {
+			to = filepath.Join(prefixDir, f.Meta.File())
+		}
+		rel, err := filepath.Rel(prefixDir, to)
 		if err != nil {
 			return err
 		}
-		entry.At(keyFile, rel).Set(keyMeta, f.Meta.Hash())
+		e := entry.At(keyFile, rel)
+		e.Set(keyMeta, f.Meta.Hash())
+		if aside {
+			e.SetValue(keyAside, filepath.Base(f.Path))
+		}
 	}
 	return hash.WriteShared(partPath(prefixDir, p.Dataset.ID(), p.Rank), h)
 }
@@ -123,6 +138,15 @@ func parsePart(h *hash.Hash, prefixDir, dir string) (*Part, error) {
 			if err := CheckName(name); err != nil {
 				return nil, fmt.Errorf("lists %w", err)
 			}
+			if filepath.Clean(f.Meta.File()) != name {
+				return nil, fmt.Errorf("lists %q with the description of %q", name, f.Meta.Label())
+			}
+			if aside := fields.Text(keyAside); aside != "" {
+				if aside != filepath.Base(aside) || !strings.HasPrefix(aside, asideOf(p.Dataset.ID())) {
+					return nil, fmt.Errorf("lists %q under the temporary name %q", name, aside)
+				}
+				f.Path = filepath.Join(filepath.Dir(f.Path), aside)
+			}
 		} else if filepath.Dir(f.Path) != filepath.Clean(dir) || !IsRedundancy(filepath.Base(name)) {
 			return nil, fmt.Errorf("lists %q, which is not a redundancy file of the dataset", name)
 		}
@@ -134,8 +158,40 @@ func parsePart(h *hash.Hash, prefixDir, dir string) (*Part, error) {
 	return p, nil
 }
 
-// PartsOf returns the ranks whose lists are in the metadata directory of a dataset, in
-// no particular order. The error is that of os.ReadDir.
+// Find finds out under which names the files of the program are, and checks that they
+// are those of the list. A file that has its own name was renamed by a flush that was
+// interrupted then: it is read, since a file of an older dataset may have had the same
+// name, size and time.
+func (p *Part) Find(prefixDir string) error {
+	for i, f := range p.Files {
+		if f.Meta.Type() != meta.Full {
+			continue // whether it is usable shows when it is used
+		}
+		found, err := find(prefixDir, f)
+		if err != nil {
+			return err
+		}
+		p.Files[i] = found
+	}
+	return nil
+}
+
+// find is Find for one file.
+func find(prefixDir string, f redundancy.File) (redundancy.File, error) {
+	if isAside(prefixDir, f) {
+		if _, err := os.Lstat(f.Path); errors.Is(err, fs.ErrNotExist) {
+			f.Path = filepath.Join(prefixDir, f.Meta.File())
+			if err := f.Meta.CheckStored(f.Path); err != nil {
+				return f, err
+			}
+			_, err := transfer.NewCopier(1<<20).Verify(f.Path, f.Meta)
+			return f, err
+		}
+	}
+	return f, f.Meta.CheckStored(f.Path)
+}
+
+// PartsOf returns the ranks of which a dataset has a list in the prefix directory.
 func PartsOf(prefixDir string, id int) ([]int, error) {
 	entries, err := os.ReadDir(Dir(prefixDir, id))
 	if err != nil {

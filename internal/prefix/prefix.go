@@ -24,7 +24,7 @@ type Prefix struct {
 	Width    int // how many ranks may flush at the same time; 0: all
 	Log      *report.Logger
 
-	interrupted map[int]bool // ids of datasets whose background copies may have left temporary files
+	watch func(what string) // for tests
 }
 
 // broadcast returns rank 0's description on all ranks. It is collective.

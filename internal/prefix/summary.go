@@ -18,8 +18,10 @@ import (
 //
 //	VERSION = 6
 //	DSET / …        description
-//	COMPLETE        1 or 0
-//	COMPRESSED = 1  in place of COMPLETE = 1, see describe; not in SCR 3.1
+//	COMPLETE        1, or 0
+//	COMPRESSED = 1  in the place of COMPLETE = 1; ours
+//	OWNS = 1        as in the index; ours
+//	REPLACED / …    a newer dataset has taken over files, see Replaced; ours
 const (
 	summaryFile    = "summary.scr"
 	summaryVersion = 6
@@ -57,16 +59,23 @@ type Found struct {
 	dataset.Dataset
 	Complete bool
 	Flushed  time.Time // when its summary was written
-	Dir      string    // if SCR 1.1 wrote it: its directory, relative to the prefix directory
+	Dir      string    // of a checkpoint of SCR 1.1: its directory
+	Owns     bool      // see Entry
+	Replaced *Replaced // nil if it is not replaced
 }
 
-// writeSummary writes the summary of a dataset whose files are all in the prefix
-// directory.
-func writeSummary(prefix string, d dataset.Dataset) error {
+// store writes the summary of a dataset.
+func (f Found) store(prefix string) error {
 	h := hash.New()
 	h.SetInt(keyVersion, summaryVersion)
-	describe(h, d, true)
-	return hash.WriteShared(summaryPath(prefix, d.ID()), h)
+	describe(h, f.Dataset, f.Complete)
+	if f.Owns {
+		h.SetValue(keyOwns, "1")
+	}
+	if f.Replaced != nil {
+		h.Set(keyReplaced, f.Replaced.encode())
+	}
+	return hash.WriteShared(summaryPath(prefix, f.ID()), h)
 }
 
 func summaryPath(prefix string, id int) string { return filepath.Join(Dir(prefix, id), summaryFile) }
@@ -94,7 +103,9 @@ func readSummary(prefix string, id int) (f Found, version string, err error) {
 		return Found{}, "", err
 	}
 	v, _ := h.Int(keyVersion)
-	return Found{Dataset: dataset.Decode(h.Get(keyDset)), Complete: v == summaryVersion && isComplete(h), Flushed: info.ModTime()}, h.Text(keyVersion), nil
+	f = Found{Dataset: dataset.Decode(h.Get(keyDset)), Complete: v == summaryVersion && isComplete(h), Flushed: info.ModTime(),
+		Owns: h.Text(keyOwns) == "1", Replaced: decodeReplaced(h)}
+	return f, h.Text(keyVersion), nil
 }
 
 // completeSummary returns the description of a dataset, or an error if its summary does
@@ -106,6 +117,8 @@ func completeSummary(prefix string, id int) (dataset.Dataset, error) {
 	case err != nil:
 	case version != strconv.Itoa(summaryVersion):
 		err = fmt.Errorf("%s has version %q, this version of goscr reads version %d", path, version, summaryVersion)
+	case f.Replaced != nil:
+		err = fmt.Errorf("the files of dataset %d (%s) were replaced by %s", id, f.Name(), f.Replaced.By)
 	case !f.Complete:
 		err = fmt.Errorf("%s says that the dataset is not complete", path)
 	case f.ID() != id:

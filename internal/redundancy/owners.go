@@ -2,8 +2,6 @@ package redundancy
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"strconv"
 	"strings"
 
@@ -21,36 +19,30 @@ func Owners(c mpi.Comm, files []File) (map[string]int, error) {
 	if n == 1 {
 		return nil, nil
 	}
-	const keyNames, width = "NAMES", 32
-	digests := map[int]*strings.Builder{}
+	const keyNames = "NAMES"
+	texts := map[int]*strings.Builder{}
 	names := map[string]string{} // digest to name
 	for _, f := range files {
-		sum := sha256.Sum256([]byte(f.Meta.File()))
-		digest := hex.EncodeToString(sum[:width/2])
-		comparer := int(sum[width/2])<<16 | int(sum[width/2+1])<<8 | int(sum[width/2+2])
-		b := digests[comparer%n]
-		if b == nil {
-			b = &strings.Builder{}
-			digests[comparer%n] = b
+		text, comparer := digest(f.Meta.File(), n)
+		if texts[comparer] == nil {
+			texts[comparer] = &strings.Builder{}
 		}
-		b.WriteString(digest)
-		names[digest] = f.Meta.File()
+		texts[comparer].WriteString(text)
+		names[text] = f.Meta.File()
 	}
 	send := hash.New()
-	for comparer, b := range digests {
+	for comparer, b := range texts {
 		send.At(strconv.Itoa(comparer)).SetValue(keyNames, b.String())
 	}
 	received, failed := hash.Exchange(send, c)
 	first := map[string]int{}
 	reply := hash.New()
 	for _, rank := range received.Ints() {
-		text := received.Get(strconv.Itoa(rank)).Text(keyNames)
-		for ; len(text) >= width; text = text[width:] {
-			digest := text[:width]
-			if lower, taken := first[digest]; taken {
-				reply.At(strconv.Itoa(rank)).SetInt(digest, int64(lower))
+		for _, d := range digests(received.Get(strconv.Itoa(rank)).Text(keyNames)) {
+			if lower, taken := first[d]; taken {
+				reply.At(strconv.Itoa(rank)).SetInt(d, int64(lower))
 			} else {
-				first[digest] = rank
+				first[d] = rank
 			}
 		}
 	}
@@ -64,9 +56,9 @@ func Owners(c mpi.Comm, files []File) (map[string]int, error) {
 	}
 	owners := map[string]int{}
 	for _, h := range received.All() {
-		for digest := range h.All() {
-			lower, _ := h.Int(digest)
-			owners[names[digest]] = int(lower)
+		for d := range h.All() {
+			lower, _ := h.Int(d)
+			owners[names[d]] = int(lower)
 		}
 	}
 	return owners, nil

@@ -205,7 +205,7 @@ func (s scheme) openOwn(j *Job, files []File) (*Reader, []File, error) {
 	if err = cmp.Or(ofDataset(j, reader.Header), s.Fits(reader.Header)); ofDataset(j, reader.Header) != nil || errors.Is(err, ErrContradiction) {
 		err = &CorruptError{f.Path, err.Error()} // this member counts as lost
 	}
-	own := reader.Current.In(j.Dir)
+	own := j.files(reader.Current, false)
 	if err == nil {
 		err = checkSizes(own)
 	}
@@ -291,7 +291,7 @@ func (s scheme) rebuild(j *Job, lost []int) ([]File, error) {
 	var files []File
 	m.Size = mine.Size()
 	if failed == nil && j.Wants(set.Me()) {
-		files = mine.In(j.Dir)
+		files = j.files(*mine, true)
 	}
 	for _, f := range files {
 		failed = cmp.Or(failed, j.Register(f))

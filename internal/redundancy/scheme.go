@@ -86,9 +86,12 @@ type Job struct {
 	// Register enters a file in the filemap on disk. It is called before the file is
 	// made.
 	Register func(File) error
-	// Recycle, if not nil, moves a file that is no longer used, if there is one, to a
-	// registered path, to be overwritten: on a RAM disk, writing to pages that are
-	// allocated takes a third of the time that writing to new pages takes.
+	// Where, if not nil, is the path of a file of the program of a rank, which is read or
+	// made. nil: below Dir.
+	Where func(rank int, f File, made bool) string
+	// Recycle, if not nil, moves a file that is no longer used, if there is one, to
+	// a registered path. Its contents do not matter, but its pages do: on a RAM disk
+	// writing to new pages takes three times as long.
 	Recycle func(path string) error
 
 	// Only, if not nil, lists the lost members whose own files Recover makes. It then
@@ -98,7 +101,18 @@ type Job struct {
 	Progress progress.Meter
 }
 
-// Wants reports whether Recover makes the own files of a lost member.
+// files returns a member's files with their paths: those to read, or those to make.
+func (j *Job) files(m Member, made bool) []File {
+	files := m.In(j.Dir)
+	for i, f := range files {
+		if j.Where != nil {
+			files[i].Path = j.Where(m.Rank, f, made)
+		}
+	}
+	return files
+}
+
+// Wants reports whether Recover makes a member's own files.
 func (j *Job) Wants(member int) bool { return j.Only == nil || slices.Contains(j.Only, member) }
 
 // Scheme protects the files of the members of a set. Encode and Recover are collective

@@ -37,8 +37,12 @@ func Build(prefixDir string, id int, warn func(error), meter progress.Meter) (Bu
 		return Built{}, err
 	}
 	defer alone.Release()
-	if _, err := prefix.ReadIndex(prefixDir); err != nil { // before any long work
+	x, err := prefix.ReadIndex(prefixDir) // before any long work
+	if err != nil {
 		return Built{}, err
+	}
+	if e := x.ByID(id); x.Outdated(e) {
+		return Built{}, fmt.Errorf("dataset %d (%s): %s", id, e.Name, e.Why())
 	}
 	if b, there, err := finishFlush(prefixDir, id); there || err != nil {
 		return b, err
@@ -73,11 +77,13 @@ func Build(prefixDir string, id int, warn func(error), meter progress.Meter) (Bu
 }
 
 // finishFlush enters a dataset whose flush wrote the summary, which comes last: only
-// its entry in the index may be missing.
+// its entry in the index may be missing. If there is no summary, but the list of all
+// files, files may lack their names.
 func finishFlush(prefixDir string, id int) (Built, bool, error) {
 	list, bad := prefix.Summary(prefixDir, id)
 	if errors.Is(bad, fs.ErrNotExist) || bad == nil && !list.Complete {
-		return Built{}, false, nil
+		d, done, err := prefix.Finish(prefixDir, id)
+		return Built{Dataset: d}, done, err
 	}
 	if bad != nil {
 		// The ranks' lists may replace it; if there are none, this is the error.
@@ -120,10 +126,11 @@ func (s *scan) check() error {
 	owner := map[string]int{}
 	for rank := range s.parts {
 		for _, f := range s.own(rank) {
-			if other, taken := owner[f.Path]; taken {
-				return fmt.Errorf("dataset %d: ranks %d and %d both list %s", s.id, min(rank, other), max(rank, other), f.Path)
+			path := filepath.Join(s.prefix, f.Meta.File())
+			if other, taken := owner[path]; taken {
+				return fmt.Errorf("dataset %d: ranks %d and %d both list %s", s.id, min(rank, other), max(rank, other), path)
 			}
-			owner[f.Path] = rank
+			owner[path] = rank
 			files, bytes = files+1, bytes+f.Meta.Size()
 		}
 	}
@@ -146,7 +153,8 @@ func (s *scan) removeRedundancy(warn func(error)) {
 	}
 }
 
-// removeAsides deletes temporary files of an interrupted flush in the background.
+// removeAsides deletes temporary files that are not used: of two copies of one file, or
+// of an interrupted copy.
 func (s *scan) removeAsides(warn func(error)) {
 	dirs := map[string]bool{}
 	for rank := range s.ranks {

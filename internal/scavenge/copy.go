@@ -12,9 +12,10 @@
 //	build.go    from the lists to a dataset that can be used
 //	files.go    helpers of these
 //
-// Both can be run again, after a kill or needlessly: a file of the program gets its
-// name once all of it is on the medium, a rank its list once all its files are
-// copied, and the dataset is usable once all ranks have their lists.
+// Both can be run again, after a kill or needlessly: a rank gets its list once all its
+// files are on their medium, and when all ranks have their lists the files get their names
+// and the dataset is usable. Until then files of an older dataset that have these names
+// stay.
 package scavenge
 
 import (
@@ -102,7 +103,7 @@ func (c *Copy) Run() (Copied, error) {
 	if err != nil {
 		return Copied{}, err
 	}
-	there, err := prefix.Complete(c.Prefix, n.dataset)
+	there, err := prefix.Arrived(c.Prefix, n.dataset)
 	if err != nil || there {
 		return Copied{There: there}, err
 	}
@@ -212,14 +213,18 @@ func (n *node) copyRank(rank int) error {
 	}
 	_, ranks := n.maps.Expected(n.ID, rank)
 	p := &prefix.Part{Rank: rank, Ranks: ranks, Dataset: n.dataset}
+	copied := n.copied(rank, ranks)
 	var spoiled error
-	var again []func() error
-	for i, path := range n.maps.Files(n.ID, rank) {
+	for _, path := range n.maps.Files(n.ID, rank) {
 		f := redundancy.File{Path: path, Meta: n.maps.Meta(n.ID, rank, path).Clone()}
 		to, err := n.destination(f)
-		bring := func() error { return n.bring(rank).File(i, f, to) }
+		if there, ok := copied[to]; ok && err == nil {
+			n.kept(f)
+			p.Files = append(p.Files, there)
+			continue
+		}
 		if err == nil {
-			err = bring()
+			f, err = n.bring(f, to)
 		}
 		if err != nil && f.Meta.Type() == meta.Full {
 			return err
@@ -228,23 +233,31 @@ func (n *node) copyRank(rank int) error {
 			spoiled = err
 			continue
 		}
-		p.Files = append(p.Files, redundancy.File{Path: to, Meta: f.Meta})
-		again = append(again, bring)
-	}
-	// scr_transfer, if it runs too, may have replaced a copy by one that is stored
-	// otherwise than the list says. It writes a list of all that it copies later.
-	for i, f := range p.Files {
-		if f.Meta.Type() == meta.Full && f.Meta.Check(f.Path) != nil {
-			if err := again[i](); err != nil {
-				return err
-			}
-		}
+		p.Files = append(p.Files, f)
 	}
 	if err := p.Enter(n.Prefix); err != nil {
 		return err
 	}
 	n.done.Ranks = append(n.done.Ranks, rank)
 	return spoiled
+}
+
+// copied are the files of the program, by the paths that they are to get, that scr_transfer
+// or an earlier scr_copy has copied: if the rank has a list, and all files on it are there.
+func (n *node) copied(rank, ranks int) map[string]redundancy.File {
+	p, err := prefix.ReadPart(n.Prefix, n.ID, rank)
+	if err != nil || !p.Dataset.Same(n.dataset) || p.Ranks != ranks || p.Find(n.Prefix) != nil {
+		return nil
+	}
+	own, _ := redundancy.Split(p.Files)
+	if n.Reread && redundancy.Verify(asWritten(own), n.Buffer) != nil {
+		return nil
+	}
+	there := map[string]redundancy.File{}
+	for _, f := range own {
+		there[filepath.Join(n.Prefix, f.Meta.File())] = f
+	}
+	return there
 }
 
 // destination is where a file of the cache belongs in the prefix directory.
@@ -259,36 +272,47 @@ func (n *node) destination(f redundancy.File) (string, error) {
 	return prefix.Destination(n.Prefix, f)
 }
 
-// bring copies files of a rank, each under another name until it is whole: a
-// background flush may be copying the same files, and a complete file must stay
-// complete.
-func (n *node) bring(rank int) *prefix.Bring {
-	return &prefix.Bring{
-		Prefix: n.Prefix, Copy: n.copier.Copy,
-		Aside: func(to string, i int) string { return n.aside(to, fmt.Sprintf("%d.%d", rank, i)) },
-		There: func(_ int, f redundancy.File, to string) (bool, error) {
-			there := n.isThere(f, to)
+// bring copies a file of a rank, and returns it where it is then. A file of the program
+// has a temporary name until all ranks are there; redundancy, which is goscr's own, gets its
+// name at once.
+func (n *node) bring(f redundancy.File, to string) (redundancy.File, error) {
+	bring := &prefix.Bring{
+		Prefix: n.Prefix, Copy: n.copier.Copy, Aside: n.aside,
+		There: func(f redundancy.File, aside string) (bool, error) {
+			there := n.isThere(f, aside)
 			if there {
-				n.done.Kept++
-				n.meter.Add(f.Meta.Size())
+				n.kept(f)
 			}
 			return there, nil
 		},
-		Placed: func(_ int, f redundancy.File, _ string) error {
+		Copied: func(f redundancy.File) error {
 			n.done.Files++
 			n.done.Bytes += f.Meta.Size()
 			return nil
 		},
 	}
+	if f.Meta.Type() != meta.Full && n.isThere(f, to) {
+		n.kept(f)
+		return redundancy.File{Path: to, Meta: f.Meta}, nil
+	}
+	copied, err := bring.File(f, to)
+	if err == nil && f.Meta.Type() != meta.Full {
+		err = os.Rename(copied.Path, to)
+		copied.Path = to
+	}
+	return copied, err
 }
 
-// aside is a temporary name in the directory of a path. It is always the same, so
-// that it replaces the file of a killed process, and its length is fixed.
-func (n *node) aside(path, unique string) string {
-	return filepath.Join(filepath.Dir(path), fmt.Sprintf(".scr.%d.%s.tmp", n.ID, unique))
+// kept counts a file that had been copied before.
+func (n *node) kept(f redundancy.File) {
+	n.done.Kept++
+	n.meter.Add(f.Meta.Size())
 }
 
-// isThere reports whether a file has been copied. The copy sets the time last.
+// aside is the temporary name of a file.
+func (n *node) aside(to string) string { return prefix.Aside(to, n.ID, prefix.ByCopy) }
+
+// isThere reports whether a file has been copied to a path. The copy sets the time last.
 func (n *node) isThere(f redundancy.File, path string) bool {
 	info, err := os.Lstat(path)
 	mtime, known := f.Meta.Modified()
@@ -360,30 +384,26 @@ func (n *node) extract(r *redundancy.Reader, d, rank int) error {
 		return &redundancy.CorruptError{Path: r.Path(), Reason: fmt.Sprintf("copy %d is not of rank %d", d, rank)}
 	}
 	files := kept.In(n.Prefix)
-	p := &prefix.Part{Rank: rank, Ranks: r.Ranks, Dataset: n.dataset, Files: slices.Clone(files)}
 	for i, f := range files {
 		if err := prefix.CheckName(f.Meta.File()); err != nil {
 			return fmt.Errorf("%s names %w", r.Path(), err)
 		}
-		files[i].Path = n.aside(f.Path, fmt.Sprintf("%d.%d.copy%d", rank, i, d))
+		files[i].Path = n.aside(f.Path)
 	}
 	err := partner.Extract(r, d, files, n.Buffer, n.meter)
-	for i := range files {
+	for _, f := range files {
 		if err == nil {
-			err = syncFile(files[i].Path)
+			err = syncFile(f.Path)
 		}
-		if err == nil {
-			err = os.Rename(files[i].Path, p.Files[i].Path)
-		}
-		if err != nil {
-			for _, f := range files {
-				_ = os.Remove(f.Path)
-			}
-			return err
-		}
-		n.done.Files++
-		n.done.Bytes += files[i].Meta.Size()
 	}
+	if err != nil {
+		return errors.Join(err, prefix.DiscardAsides(n.Prefix, files))
+	}
+	for _, f := range files {
+		n.done.Files++
+		n.done.Bytes += f.Meta.Size()
+	}
+	p := &prefix.Part{Rank: rank, Ranks: r.Ranks, Dataset: n.dataset, Files: files}
 	if err := p.Enter(n.Prefix); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/redundancy"
 )
 
 // written returns the entry of a dataset in the index. It is an error if the program
@@ -35,4 +36,14 @@ func syncFile(path string) error {
 		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
+}
+
+// asWritten are those files of a list that are not compressed.
+func asWritten(files []redundancy.File) (list []redundancy.File) {
+	for _, f := range files {
+		if _, other := f.Meta.Stored(); !other {
+			list = append(list, f)
+		}
+	}
+	return list
 }

@@ -29,15 +29,11 @@ var schemes = map[string]func(losses int) redundancy.Scheme{
 	"rs":      rs.Scheme,
 }
 
-// RebuildSet rebuilds the files of those members of a set that are not whole, from
-// the redundancy files at paths and the other members' files below dir. kind is the
-// extension of the redundancy files. It tells warn of errors in files that it reads,
-// and meter, if there is one, of its progress.
-func RebuildSet(dir, kind string, d dataset.Dataset, paths []string, whole func(rank int) bool, warn func(error),
-	meter progress.Meter) ([]offline.Rebuilt, error) {
-	set := offline.Set{
-		Dir: dir, Dataset: d, Piece: piece, Scheme: schemes[kind], Whole: whole, Register: checkName, Warn: warn, Progress: meter,
-	}
+// rebuildSet rebuilds the files of those members of a set that are not whole, from the
+// redundancy files at paths and the other members' files. kind is the extension of the
+// redundancy files.
+func rebuildSet(set offline.Set, kind string, paths []string) ([]offline.Rebuilt, error) {
+	set.Piece, set.Scheme, set.Register = piece, schemes[kind], checkName
 	list, err := set.Rebuild(paths)
 	for _, b := range list {
 		for _, f := range b.Files {
@@ -81,7 +77,8 @@ func RebuildFiles(prefixDir, kind string, paths []string, warn func(error), mete
 			return nil, err
 		}
 	}
-	return RebuildSet(prefixDir, kind, d, paths, func(rank int) bool { return there[rank] }, warn, meter)
+	set := offline.Set{Dir: prefixDir, Dataset: d, Whole: func(rank int) bool { return there[rank] }, Warn: warn, Progress: meter}
+	return rebuildSet(set, kind, paths)
 }
 
 // setsAtATime is how many sets are rebuilt at the same time: as many as there are
@@ -102,9 +99,12 @@ func (s *scan) rebuild(warn func(error), meter progress.Meter) ([]offline.Rebuil
 	var failed []error
 	var group sync.WaitGroup
 	slots := make(chan struct{}, s.setsAtATime())
-	whole := make(map[int]bool, len(s.parts)) // before the rebuild
+	where := make(map[int]map[string]string, len(s.parts)) // before the rebuild, of ranks that are whole, by name
 	for rank := range s.parts {
-		whole[rank] = true
+		where[rank] = map[string]string{}
+		for _, f := range s.own(rank) {
+			where[rank][f.Meta.File()] = f.Path
+		}
 	}
 	for _, x := range s.sets {
 		group.Add(1)
@@ -112,11 +112,22 @@ func (s *scan) rebuild(warn func(error), meter progress.Meter) ([]offline.Rebuil
 			defer group.Done()
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			list, err := RebuildSet(s.prefix, x.kind, s.dataset, x.paths, func(rank int) bool { return whole[rank] }, func(err error) {
-				mu.Lock()
-				defer mu.Unlock()
-				warn(err)
-			}, meter)
+			set := offline.Set{
+				Dir: s.prefix, Dataset: s.dataset, Progress: meter,
+				Whole: func(rank int) bool { return where[rank] != nil },
+				Where: func(rank int, f redundancy.File, made bool) string {
+					if path := where[rank][f.Meta.File()]; path != "" && !made {
+						return path
+					}
+					return prefix.Aside(f.Path, s.id, prefix.ByRebuild)
+				},
+				Warn: func(err error) {
+					mu.Lock()
+					defer mu.Unlock()
+					warn(err)
+				},
+			}
+			list, err := rebuildSet(set, x.kind, x.paths)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
 )
@@ -98,13 +97,8 @@ func (s *scan) inspect(p *prefix.Part) error {
 	if !p.Dataset.Same(s.dataset) || p.Ranks != s.ranks {
 		return fmt.Errorf("its list is of another dataset: %s of %v, by %d ranks", p.Dataset.Name(), p.Dataset.Created(), p.Ranks)
 	}
-	for _, f := range p.Files {
-		if f.Meta.Type() != meta.Full {
-			continue // whether it is usable shows when it is used
-		}
-		if err := f.Meta.CheckStored(f.Path); err != nil {
-			return err
-		}
+	if err := p.Find(s.prefix); err != nil {
+		return err
 	}
 	s.parts[p.Rank] = p
 	return nil

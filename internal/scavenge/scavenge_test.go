@@ -132,8 +132,8 @@ func TestBuild_NothingLeftAside(t *testing.T) {
 		c.copies(1, n)
 	}
 	file := c.Path(scavengetest.Contents(1, 0)[0].Name)
-	kept := prefix.Aside(file, 11, 0, 0) // of another dataset
-	for _, path := range []string{prefix.Aside(file, 1, 0, 0), prefix.Aside(file, 1, 3, 12), kept} {
+	kept := prefix.Aside(file, 11, prefix.ByFlush) // of another dataset
+	for _, path := range []string{prefix.Aside(file, 1, prefix.ByFlush), prefix.Aside(file, 1, prefix.ByRebuild), kept} {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("half"), 0o600)); err != nil {
 			t.Fatal(err)
 		}
@@ -249,29 +249,28 @@ type hook func()
 func (hook) Expect(int64) {}
 func (h hook) Add(int64)  { h() }
 
-// A copy that scr_transfer has compressed, and put where one was that is copied
-// already, is not taken for one that is as the list says.
+// A copy that scr_transfer makes at the same time is another file.
 func TestCopy_BesideATransfer(t *testing.T) {
 	c := newCluster(t)
 	c.Write(scavengetest.Four, 1)
-	first := c.Path(scavengetest.Contents(1, 0)[0].Name)
-	replaced := false
+	beside := prefix.Aside(c.Path(scavengetest.Contents(1, 0)[0].Name), 1, prefix.ByFlush)
+	written := false
 	_, w, err := c.copy("a", 1, func(x *scavenge.Copy) {
 		x.Progress = hook(func() {
-			if _, err := os.Stat(first); err != nil || replaced {
-				return
+			if !written && os.WriteFile(beside, []byte("small"), 0o600) == nil { // its directory is there
+				written = true
 			}
-			replaced = true
-			must(t, os.WriteFile(first+".aside", []byte("small"), 0o600))
-			must(t, os.Rename(first+".aside", first))
 		})
 	})
-	if must(t, err); !replaced || len(w.list) > 0 {
-		t.Fatalf("%v, %q", replaced, w.list)
+	if must(t, err); !written || len(w.list) > 0 {
+		t.Fatalf("%v, %q", written, w.list)
 	}
 	c.copies(1, "b", "c", "d")
 	if b := c.builds(1); len(b.Rebuilt) > 0 {
 		t.Errorf("%+v", b)
+	}
+	if _, err := os.Lstat(beside); !os.IsNotExist(err) {
+		t.Error("what the other has copied is left")
 	}
 	c.Restarts(4, 1)
 }
@@ -282,7 +281,7 @@ func TestCopy_Reread(t *testing.T) {
 	c := newCluster(t)
 	c.Write(scavengetest.Four, 1)
 	c.copies(1, "a")
-	scavengetest.Change(t, c.Path(scavengetest.Contents(1, 0)[1].Name), scavengetest.Flip)
+	scavengetest.Change(t, prefix.Aside(c.Path(scavengetest.Contents(1, 0)[1].Name), 1, prefix.ByCopy), scavengetest.Flip)
 	done, _, err := c.copy("a", 1)
 	if must(t, err); done.Files != 0 {
 		t.Errorf("%+v", done)
@@ -321,12 +320,13 @@ func TestBuild_CorruptOnTheWay(t *testing.T) {
 			c.Lose(lost)
 			c.copies(1, "b", "c", "d")
 			f := scavengetest.Contents(1, bad)[0]
-			scavengetest.Change(t, c.Path(f.Name), scavengetest.Flip)
+			aside := prefix.Aside(c.Path(f.Name), 1, prefix.ByCopy)
+			scavengetest.Change(t, aside, scavengetest.Flip)
 			b, w, err := c.build(1)
 			switch kind {
 			case "RS": // two are lost, then
 				must(t, err)
-				w.say(t, f.Name)
+				w.say(t, aside)
 				if len(b.Rebuilt) != 2 {
 					t.Errorf("%+v", b.Rebuilt)
 				}
@@ -334,7 +334,7 @@ func TestBuild_CorruptOnTheWay(t *testing.T) {
 				if err == nil {
 					t.Error("rebuilt from a corrupt file")
 				}
-				w.say(t, f.Name)
+				w.say(t, aside)
 				return
 			case "PARTNER": // the copy is another file
 				must(t, err)

@@ -144,6 +144,13 @@ func (w *world) kill() {
 	})
 }
 
+// Kill kills the job of a communicator, which Run has made, at once, as KillAt does: for
+// a rank that is to die between two of its messages. It does not return.
+func Kill(c mpi.Comm) {
+	c.(*comm).kill()
+	runtime.Goexit()
+}
+
 // alive ends the calling rank if the job has been killed.
 func (w *world) alive() {
 	if w.killed.Load() {

@@ -53,7 +53,7 @@ left() { # succeeds if no process or file of a flush is left
 }
 location() { "$BUILD/scr_flush_file" --dir "$prefix" --location "$1" | tr '\n' ' '; }
 lists() { [ "$(find "$prefix/.scr/scr.dataset.$1" -name '*.scrfilemap' | wc -l)" = "$ranks" ]; }
-inodes() { find "$prefix/ckpt.$1" -type f -printf '%p %i\n' | sort; }
+inodes() { find "$prefix/ckpt.$1" -type f -printf '%i\n' | sort; } # under temporary names too
 
 program() { # pids of the program
     local p

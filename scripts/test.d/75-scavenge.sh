@@ -146,7 +146,7 @@ if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
         grep "no space left" "$4" || { cat "$4"; exit 1; }
         "$1/scr_index" -p "$2" --json >"$4" || { cat "$4"; exit 1; }
         [ "$before" = "[]" ] && ! grep "\"complete\": true" "$4" || exit 1
-        ! find "$2" -name ".scr.*.tmp" | grep .' - "$BUILD" "$prefix" "$newest" "$WORK/err" "$WORK/small.from" \
+        ! find "$2" -path "*/ckpt.*" -type f ! -name ".scr.*.copy" | grep .' - "$BUILD" "$prefix" "$newest" "$WORK/err" "$WORK/small.from" \
         "$TESTBED" exec node1 env SCR_JOB_ID=scavenge "$BUILD/scr_copy" --prefix "$prefix"
 fi
 is "... with room, it is scavenged" scavenge

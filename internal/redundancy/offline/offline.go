@@ -31,7 +31,9 @@ type Set struct {
 	// Whole reports whether all files of a rank are present. If they are not, the rank
 	// is lost, and its files are rebuilt.
 	Whole func(rank int) bool
-	// Register is called for each file before it is made.
+	// Where, if not nil, is the path of a file of a rank, instead of its name below Dir.
+	Where func(rank int, f redundancy.File, made bool) string
+	// Register is called for a file before it is made.
 	Register func(rank int, f redundancy.File) error
 	// Warn is called with the error of each redundancy file that cannot be used, and of
 	// each corrupt file.
@@ -109,7 +111,7 @@ func (s *Set) recover(lost []int) (files [][]redundancy.File, failed []error) {
 		m := c.Rank()
 		j := &redundancy.Job{
 			Set:     &redundancy.Set{Comm: c, Ranks: s.of, ID: slices.Min(s.of)},
-			Dataset: s.Dataset, Ranks: s.ranks, Dir: s.Dir, Piece: s.Piece, Only: s.wanted, Progress: s.Progress,
+			Dataset: s.Dataset, Ranks: s.ranks, Dir: s.Dir, Piece: s.Piece, Only: s.wanted, Progress: s.Progress, Where: s.Where,
 			Register: func(f redundancy.File) error { return s.Register(s.of[m], f) },
 		}
 		var have []redundancy.File

@@ -1,0 +1,76 @@
+package prefix
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/goscr/goscr/internal/redundancy"
+)
+
+// Way is what copies a file to the prefix directory. Each has temporary names of its
+// own, since two may copy one file at the same time.
+type Way string
+
+// The ways.
+const (
+	ByFlush   Way = "flush" // a job, or scr_transfer for it
+	ByCopy    Way = "copy"  // scr_copy
+	ByRebuild Way = "built" // scr_index --build
+)
+
+// Aside is the temporary name of a file of a dataset until those of all ranks are
+// there. It is beside the name that the file is to get, follows from it, and has a
+// fixed length.
+func Aside(to string, id int, by Way) string {
+	sum := sha256.Sum256([]byte(filepath.Base(to)))
+	return filepath.Join(filepath.Dir(to), fmt.Sprintf("%s%x.%s", asideOf(id), sum[:12], by))
+}
+
+// asideOf is what the temporary names of a dataset begin with.
+func asideOf(id int) string { return fmt.Sprintf(".scr.%d.", id) }
+
+// RemoveAsides removes temporary files of a dataset from directories.
+func RemoveAsides(id int, dirs []string) error {
+	var first error
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		for _, e := range entries {
+			switch Way(strings.TrimPrefix(filepath.Ext(e.Name()), ".")) {
+			case ByFlush, ByCopy, ByRebuild:
+				if strings.HasPrefix(e.Name(), asideOf(id)) {
+					err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
+				}
+			}
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// isAside reports whether a file of a list is under a temporary name.
+func isAside(prefix string, f redundancy.File) bool {
+	return f.Path != filepath.Join(prefix, f.Meta.File())
+}
+
+// DiscardAsides removes those files of a list that are under temporary names, and
+// directories that become empty.
+func DiscardAsides(prefix string, files []redundancy.File) error {
+	var first error
+	for _, f := range files {
+		if !isAside(prefix, f) {
+			continue
+		}
+		if err := os.Remove(f.Path); err != nil && !errors.Is(err, fs.ErrNotExist) && first == nil {
+			first = err
+		}
+		RemoveEmpty(prefix, f.Path)
+	}
+	return first
+}

@@ -1,0 +1,281 @@
+package prefix
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix/rank2file"
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/mpi"
+)
+
+// A path is owned by one dataset: the complete one that lists it. A dataset that is
+// being completed takes over the paths at which there is a file. The datasets that
+// list them are found by comparing lists, not times; they are not complete any more,
+// and keep a list of the files that are left to them.
+
+// owner is a dataset whose list is to be compared.
+type owner struct {
+	origin
+	marked bool // no dataset before it has its paths
+}
+
+// owners gives all ranks the datasets that rank 0 chooses, in its order.
+func (p *Prefix) owners(choose func(x *Index) []Entry) (list []owner, err error) {
+	const keyOld, keyNumber = "OLD", "ID"
+	all := hash.New()
+	var own []Entry
+	err = mpi.OnRoot(p.Comm, func() error {
+		x, err := ReadIndex(p.Dir)
+		if err != nil {
+			return err
+		}
+		own = choose(x)
+		for i, e := range own {
+			h := all.At(strconv.Itoa(i))
+			o := e.origin()
+			h.SetInt(keyNumber, int64(o.id))
+			if o.old {
+				h.At(keyOld)
+			}
+			if o.list != "" {
+				h.SetValue(keyList, o.list)
+			}
+			if e.Owns {
+				h.At(keyOwns)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if all, err = hash.Bcast(all, 0, p.Comm); err != nil {
+		return nil, err
+	}
+	for _, i := range all.Ints() {
+		h := all.Get(strconv.Itoa(i))
+		id, _ := h.Int(keyNumber)
+		o := owner{origin{id: int(id), old: h.Has(keyOld), list: h.Text(keyList)}, h.Has(keyOwns)}
+		if p.Comm.Rank() == 0 {
+			o.dir = own[i].Dir
+		}
+		list = append(list, o)
+	}
+	return list, nil
+}
+
+// owning returns the datasets that own paths, newest first, but for one: those of the
+// index, and those that have left it with their files.
+func owning(prefix string, x *Index, but int) (list []Entry) {
+	for _, e := range x.own() {
+		if e.owns() && e.ID != but {
+			list = append(list, e)
+		}
+	}
+	for _, id := range slices.Backward(IDs(prefix)) {
+		if id == but || !x.ByID(id).IsZero() {
+			continue
+		}
+		if f, err := Summary(prefix, id); err == nil && f.Complete {
+			list = append(list, Entry{Dataset: f.Dataset, ID: id, Name: f.Name(), Complete: true, Owns: f.Owns})
+		}
+	}
+	return list
+}
+
+// match is how the list of a dataset compares with names.
+type match struct {
+	ranks int              // of the job that wrote it
+	items []rank2file.Item // the caller's share of the list
+	lost  map[string]bool  // of the names in these, those that any rank has asked for
+	found map[string]bool  // of the names that the caller has asked for, those that the list has
+	// of all ranks: how many names of the list were asked for, and how many were not
+	common, left int
+}
+
+// match compares the caller's names with the list of a dataset. It is collective; the
+// result is agreed.
+func (p *Prefix) match(o origin, names map[string]bool) (m match, err error) {
+	m.lost, m.found = map[string]bool{}, map[string]bool{}
+	m.ranks, err = p.entries(o, func(_ int, items []rank2file.Item) error {
+		m.items = append(m.items, items...)
+		return nil
+	})
+	if err != nil {
+		return m, err
+	}
+	var share, open []string
+	for _, it := range m.items {
+		for name := range it.Entry.Get(keyFile).All() {
+			name = filepath.Clean(name)
+			share = append(share, name)
+			if names[name] { // as a rule a rank writes the files that it has written before
+				m.lost[name], m.found[name] = true, true
+			}
+		}
+	}
+	for name := range names {
+		if !m.found[name] {
+			open = append(open, name)
+		}
+	}
+	totals := []int64{int64(len(open)), int64(len(share))}
+	if err := p.Comm.Allreduce(totals, mpi.Sum); err != nil {
+		return m, err
+	}
+	if totals[0] > 0 && totals[1] > 0 {
+		found, lost, err := redundancy.Common(p.Comm, open, share)
+		if err != nil {
+			return m, err
+		}
+		maps.Copy(m.found, found)
+		maps.Copy(m.lost, lost)
+	}
+	lost, err := mpi.AllreduceOne(p.Comm, int64(len(m.lost)), mpi.Sum)
+	m.common, m.left = int(lost), int(totals[1]-lost)
+	return m, err
+}
+
+// unreadable reports whether an error is that a list cannot be read: its dataset cannot
+// be used, and so nothing is taken from it.
+func unreadable(err error) bool {
+	var agreed *mpi.AgreedError
+	return errors.As(err, &agreed)
+}
+
+// losses finds the datasets that own paths of a dataset that is being completed, and
+// writes lists of what is left to them. names are those of the caller's paths at which
+// there is a file. It is collective; the result is agreed, and the same on all ranks.
+func (p *Prefix) losses(d dataset.Dataset, names map[string]bool) (list []loss, err error) {
+	older, err := p.owners(func(x *Index) []Entry { return owning(p.Dir, x, d.ID()) })
+	if err != nil {
+		return nil, err
+	}
+	marked := !slices.ContainsFunc(older, func(o owner) bool { return !o.marked })
+	open := maps.Clone(names)
+	for _, o := range older {
+		if marked { // a path has one owner
+			n, err := mpi.AllreduceOne(p.Comm, len(open), mpi.Sum)
+			if err != nil {
+				return nil, err
+			}
+			if n == 0 {
+				break
+			}
+			names = open
+		}
+		m, err := p.match(o.origin, names)
+		if unreadable(err) {
+			p.Log.Info("dataset %d: its list of files cannot be compared with that of dataset %d: %v", o.id, d.ID(), err)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if m.common == 0 {
+			continue
+		}
+		maps.DeleteFunc(open, func(name string, _ bool) bool { return m.found[name] })
+		l := loss{id: o.id, left: m.left}
+		if m.left > 0 {
+			n, _ := listNumber(o.list)
+			l.list = listName(n + 1)
+			if err := p.writeLeft(l, m); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, l)
+	}
+	return list, nil
+}
+
+// writeLeft writes the list of the files that are left to a dataset. The list is used
+// once the index says so.
+func (p *Prefix) writeLeft(l loss, m match) error {
+	dir := filepath.Join(Dir(p.Dir, l.id), l.list)
+	err := mpi.OnRoot(p.Comm, func() error {
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+		return hash.MakeDirs(dir)
+	})
+	if err != nil {
+		return err
+	}
+	var items []rank2file.Item
+	for _, it := range m.items {
+		left := hash.New()
+		for name, fields := range it.Entry.Get(keyFile).All() {
+			if !m.lost[filepath.Clean(name)] {
+				left.At(keyFile).Set(name, fields)
+			}
+		}
+		items = append(items, rank2file.Item{Rank: it.Rank, Entry: left})
+	}
+	return rank2file.Write(p.Comm, dir, m.ranks, items)
+}
+
+// takeOver makes the datasets unusable whose files are about to be replaced: those of the
+// caller's at names. From then on the flush can only be finished, and begun is true. It
+// is collective; the result is agreed.
+func (p *Prefix) takeOver(d dataset.Dataset, ranks int, parts Parts, names map[string]bool) (begun bool, err error) {
+	list, err := p.losses(d, names)
+	if err != nil || len(list) == 0 {
+		return false, err
+	}
+	for _, files := range parts { // the flush is finished by their temporary names
+		if err == nil {
+			err = syncNames(p.Dir, files)
+		}
+	}
+	if err := mpi.Agree(p.Comm, err); err != nil {
+		return false, err
+	}
+	err = mpi.OnRoot(p.Comm, func() error {
+		p.at("index")
+		err := UpdateIndex(p.Dir, func(x *Index) error {
+			if err := x.claim(p.Dir, d, true); err != nil {
+				return err
+			}
+			x.replaceBy(d, ranks, list)
+			return nil
+		})
+		if err != nil { // it may have been written all the same
+			x, e := ReadIndex(p.Dir)
+			begun = e == nil && x.Has(d) && x.ByID(d.ID()).Placing > 0
+			return err
+		}
+		p.replaced(d, list)
+		return nil
+	})
+	if err == nil {
+		return true, nil
+	}
+	begun, e := mpi.Any(p.Comm, begun)
+	return begun, errors.Join(err, e)
+}
+
+// replaced has the summaries of datasets say what the index says of them, for an index
+// that is made anew, and removes lists that are not used any more.
+func (p *Prefix) replaced(d dataset.Dataset, list []loss) {
+	for _, l := range list {
+		p.Log.Info("dataset %d: its files are replaced by %s", l.id, d.Name())
+		p.at("summary")
+		if err := replaceSummary(p.Dir, d, l); err != nil {
+			p.Log.WarnOnce("%v; the summary of dataset %d does not say that %s has replaced it", err, l.id, d.Name())
+		}
+		found, _ := filepath.Glob(filepath.Join(Dir(p.Dir, l.id), "left.*"))
+		for _, dir := range found {
+			if filepath.Base(dir) != l.list {
+				_ = os.RemoveAll(dir) // is looked for again with the next loss
+			}
+		}
+	}
+}

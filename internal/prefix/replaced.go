@@ -1,0 +1,130 @@
+package prefix
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/dataset"
+)
+
+// Replaced says that a dataset was complete and is not any more, since a newer one
+// has files of the same paths. It is in the dataset's entry in the index and in its
+// summary:
+//
+//	REPLACED / BY = <name>    the newer one
+//	           LEFT = n       files that are still this dataset's
+//	           LIST = <dir>   with the list of these files, in the dataset's own directory
+type Replaced struct {
+	By   string
+	Left int
+	List string // "" if Left is 0
+}
+
+// The keys of a dataset that takes over files, in its entry in the index:
+//
+//	OWNS = 1            files of its paths are not those of an older dataset: when it was
+//	                    completed, older ones were compared with it. SCR 3.1 does not do that
+//	PLACING / RANKS = n while its files get their names, and older datasets have lost theirs:
+//	                    from here on the flush can only be finished
+const (
+	keyOwns     = "OWNS"
+	keyPlacing  = "PLACING"
+	keyReplaced = "REPLACED"
+	keyBy       = "BY"
+	keyLeft     = "LEFT"
+	keyList     = "LIST"
+)
+
+func (r *Replaced) encode() *hash.Hash {
+	h := hash.New()
+	h.SetValue(keyBy, r.By)
+	h.SetInt(keyLeft, int64(r.Left))
+	if r.List != "" {
+		h.SetValue(keyList, r.List)
+	}
+	return h
+}
+
+// decodeReplaced returns what an entry says, nil if its dataset is not replaced. The
+// directory of the list is checked.
+func decodeReplaced(h *hash.Hash) *Replaced {
+	of := h.Get(keyReplaced)
+	if of == nil {
+		return nil
+	}
+	r := &Replaced{By: of.Text(keyBy), List: of.Text(keyList)}
+	left, ok := of.Int(keyLeft)
+	if n, err := listNumber(r.List); ok && left > 0 && err == nil && n > 0 {
+		r.Left = int(left)
+	} else {
+		r.List = "" // it owns nothing that is known
+	}
+	return r
+}
+
+// listName is the directory of the n-th list of what is left of a dataset.
+func listName(n int) string { return fmt.Sprintf("left.%d", n) }
+
+func listNumber(list string) (n int, err error) {
+	if list == "" {
+		return 0, nil
+	}
+	if n, err = strconv.Atoi(list[min(len("left."), len(list)):]); err == nil && listName(n) != list {
+		err = fs.ErrInvalid
+	}
+	return n, err
+}
+
+// Why says why a dataset that was flushed is not complete, "" if the index does not know.
+func (e Entry) Why() string {
+	switch {
+	case e.Complete:
+		return ""
+	case e.Replaced != nil:
+		return "its files were replaced by " + e.Replaced.By
+	case e.Placing > 0:
+		return "its flush was interrupted; the next run or scr_index --build finishes it"
+	}
+	return ""
+}
+
+// owns reports whether a dataset owns paths.
+func (e Entry) owns() bool { return e.Complete || e.Replaced != nil && e.Replaced.Left > 0 }
+
+// loss is what a dataset loses to one that is being completed.
+type loss struct {
+	id   int
+	left int    // files
+	list string // of these
+}
+
+// replaceBy makes datasets unusable whose files a newer one takes over, and notes that
+// the flush of that, by a job of so many ranks, has to be finished.
+func (x *Index) replaceBy(d dataset.Dataset, ranks int, losses []loss) {
+	for _, l := range losses {
+		e := x.ByID(l.id)
+		if e.IsZero() {
+			continue
+		}
+		r := &Replaced{By: d.Name(), Left: l.left, List: l.list}
+		x.replace(e.Dataset, false)
+		x.at(l.id).Set(keyReplaced, r.encode())
+	}
+	x.at(d.ID()).Set(keyPlacing, nil).SetInt(keyRanks, int64(ranks))
+}
+
+// replaceSummary makes the summary of a dataset, if it has one, say that it was replaced.
+func replaceSummary(prefix string, by dataset.Dataset, l loss) error {
+	f, err := Summary(prefix, l.id)
+	if errors.Is(err, fs.ErrNotExist) { // SCR 1.1 has written it, elsewhere
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	f.Complete, f.Replaced = false, &Replaced{By: by.Name(), Left: l.left, List: l.list}
+	return f.store(prefix)
+}
