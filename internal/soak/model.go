@@ -237,7 +237,9 @@ func (m *model) current(f *fact) {
 		}
 	}
 	m.giveUp(f)
-	m.count = f.number
+	if m.count = f.number; !f.checkpoint() {
+		m.count = unknown
+	}
 }
 
 // lastly is what a run must have left in the prefix directory that nothing has disturbed:
