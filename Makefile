@@ -6,6 +6,8 @@
 # make test       all tests, with each MPI there is
 # make crash      kill jobs and commands at every system call that changes a file: hours; goes on
 #                 where it was ended.  SEED=, ONLY=xor-,zstd-: as crash -h says; CASE=xor-sync-whole:17: just that
+# make soak       1,000 random jobs against a model of what must be restorable; SOAK_JOBS=n,
+#                 SOAK_SEED=first.  SEED=n: the story of one
 # make fuzz       all fuzz targets, FUZZTIME=1m each
 # make bench      measure
 # make structure  measure how the code is laid out
@@ -47,7 +49,7 @@ warn    := -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra
 
 export MPICC
 
-.PHONY: all examples install demo demo-slurm test crash fuzz bench structure lint clean deps FORCE
+.PHONY: all examples install demo demo-slurm test crash soak fuzz bench structure lint clean deps FORCE
 
 all: $(out)/libscr.so $(out)/libscrf.so $(out)/libscr.a $(out)/libscrf.a $(out)/scr.py $(out)/scr $(out)/scripts
 
@@ -177,6 +179,11 @@ $(out)/steps: scripts/test.d/steps.c $(out)/libscr.so
 crash: all $(out)/crash $(out)/steps
 	@$(out)/crash -steps $(out)/steps -mpi $(or $(MPI),openmpi) -state $(out)/crash.state -failed $(out)/crash.failed \
 	    $(if $(SEED),-seed '$(SEED)') $(if $(ONLY),-only '$(ONLY)') $(if $(CASE),-case '$(CASE)')
+
+soak: | deps
+	@mkdir -p $(out)
+	CGO_ENABLED=0 $(GO) build -trimpath -o $(out)/soak ./scripts/soak
+	@$(out)/soak $(if $(SEED),-seed '$(SEED)' -jobs 1 -tell,-seed '$(or $(SOAK_SEED),1)' -jobs '$(or $(SOAK_JOBS),1000)')
 
 FUZZTIME ?= 1m
 

@@ -165,6 +165,18 @@ func TestAsync_EvictionWaits(t *testing.T) {
 	})
 }
 
+// The newest checkpoint does not leave the cache for an output that is on its way: the
+// next dataset waits for that.
+func TestAsync_OutputLeavesBeforeTheNewestCheckpoint(t *testing.T) {
+	movers(t, func(t *testing.T, c *cluster) {
+		c.set("SCR_FLUSH=0", "SCR_FLUSH_ASYNC_BW=20k")
+		c.job(four, func(s *Session, rank int) error {
+			return errors.Join(checkpoint(s, rank, 1), output(s, rank, 2, Output), s.StartOutput(name(3), Checkpoint))
+		})
+		c.job(four, restarts(1))
+	})
+}
+
 // What was all copied when the program died is not copied again, whatever is left of
 // the cache.
 func TestAsync_CompletedByTheNextInit(t *testing.T) {

@@ -248,3 +248,19 @@ func TestDelete_LeavesNoEmptyDirectories(t *testing.T) {
 		}
 	}
 }
+
+// A run that begins again has the names of the run before: Current means what it has
+// written, not the older one of the name in the prefix directory.
+func TestCurrent_NewerInTheCache(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1")
+	c.job(four, steps(1))
+	c.lose(four...)
+	c.set("SCR_FLUSH=0", "SCR_FETCH=0")
+	c.job(four, func(s *Session, rank int) error {
+		return errors.Join(restartAt(s, rank, 0), steps(1, 2)(s, rank), s.Current(name(1)))
+	})
+	if got := c.in("a", "cache"); got != "2" {
+		t.Errorf("the cache has %q", got)
+	}
+	c.job(four, restarts(1))
+}

@@ -195,3 +195,14 @@ func TestMove_NoRoomOnTheNewNodes(t *testing.T) {
 	c.job(four, restarts(2))
 	c.says("as it was in the cache")
 }
+
+// Members of a set that have come to one node keep descriptors for each other there. What
+// is only that must not count as the dataset.
+func TestMove_SetOnOneNode(t *testing.T) {
+	c := newCluster(t, "SCR_SET_SIZE=2")
+	c.job(on(2, "a", "b"), steps(1, 2)) // ranks 0 and 2 are a set, and 1 and 3
+	for range 3 {
+		c.job([]string{"a", "b", "a", "b"}, restarts(2))
+	}
+	c.says("as it was in the cache")
+}

@@ -34,7 +34,8 @@ func (s *Session) openPrefix() error {
 		return fmt.Errorf("prefix directory: %s: %w", dir, err)
 	}
 	report.Forget(dir)
-	return errors.Join(s.setAside("halt.scr", halt.Read), s.setAside("flush.scr", hash.ReadFile), s.setAside("nodes.scr", hash.ReadFile))
+	return errors.Join(s.setAside("halt.scr", halt.Read), s.setAside("flush.scr", hash.ReadFile), s.setAside("nodes.scr", hash.ReadFile),
+		s.setAside("restart.scr", hash.ReadFile), s.setAside("runs.scr", hash.ReadFile))
 }
 
 // setAside renames a damaged file that the job does not need, so that the job can start.

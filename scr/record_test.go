@@ -175,3 +175,19 @@ func TestRecord_Deleted(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A file about the job that is damaged is set aside: neither Init nor Finalize fails.
+func TestRecord_Damaged(t *testing.T) {
+	for _, name := range []string{"flush.scr", "halt.scr", "nodes.scr", "restart.scr", "runs.scr"} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.job(four, steps(1, 2))
+			c.job(four, restarts(2))
+			if err := os.WriteFile(c.prefix(".scr/"+name), []byte("not a hash"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c.job(four, func(s *Session, rank int) error { return errors.Join(restartAt(s, rank, 2), s.Finalize()) })
+			c.says(name + ".damaged, and a new one is begun")
+		})
+	}
+}

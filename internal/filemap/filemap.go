@@ -81,8 +81,29 @@ func (m *Map) find(id, rank int) *hash.Hash {
 	return m.h.Get(keyRank, strconv.Itoa(rank), keyDataset, strconv.Itoa(id))
 }
 
-// Merge enters all that is in other.
-func (m *Map) Merge(other *Map) { m.h.Merge(&other.h) }
+// Merge enters all that is in other. Where both describe a rank's dataset, the description
+// counts that is complete: a rank that keeps the redundancy descriptor of another one has
+// an incomplete description of its dataset, and both ranks may be on one node.
+func (m *Map) Merge(other *Map) {
+	type part struct{ id, rank int }
+	chosen := map[part]Description{}
+	for _, id := range other.Datasets() {
+		for _, rank := range other.Ranks(id) {
+			mine, theirs := m.Dataset(id, rank), other.Dataset(id, rank)
+			switch {
+			case mine.IsZero() || theirs.IsZero():
+			case mine.Complete() && (!theirs.Complete() || mine.Created().After(theirs.Created())):
+				chosen[part{id, rank}] = mine
+			default:
+				chosen[part{id, rank}] = theirs
+			}
+		}
+	}
+	m.h.Merge(&other.h)
+	for p, d := range chosen {
+		m.SetDataset(p.id, p.rank, d)
+	}
+}
 
 // Datasets returns the ids of all datasets, lowest first.
 func (m *Map) Datasets() []int { return m.h.Get(keyDataset).Ints() }

@@ -76,8 +76,10 @@ func (f *Flusher) flushOutputs() error {
 // worth orders the datasets of the cache: those of less worth are evicted first.
 func (f *Flusher) worth(c, newest *cache.Cached) int {
 	switch {
-	case f.find(c) != nil || c == newest && len(f.running) > 0:
-		return 2 // evicting a dataset that is being flushed means a wait, and must not be avoided by evicting the newest
+	case c == newest && len(f.running) > 0:
+		return 3 // waiting for a flush makes room, so the newest checkpoint stays
+	case f.find(c) != nil:
+		return 2 // evicting it takes a wait
 	case c.Flags().Has(dataset.Checkpoint) || f.unsaved(c):
 		return 1
 	}

@@ -193,8 +193,8 @@ func (r *Restart) SetCurrent(name string, again bool) (checkpoint int, err error
 			return err
 		}
 		e, ok := x.Find(name)
-		if !ok && inCache != nil {
-			return nil // the flush of it will enter it in the index
+		if inCache != nil && (!ok || e.ID < inCache.ID()) {
+			return nil // the flush of it will enter it in the index, in place of an older one of its name
 		}
 		if ok {
 			found[0], found[1] = int64(e.ID), int64(e.Checkpoint())
@@ -208,6 +208,9 @@ func (r *Restart) SetCurrent(name string, again bool) (checkpoint int, err error
 		return 0, err
 	}
 	id := int(found[0])
+	if inCache != nil && inCache.ID() != id {
+		inCache = nil // the prefix directory has a newer one of the name
+	}
 	if err := r.DropAfterID(id); err != nil {
 		return 0, err
 	}

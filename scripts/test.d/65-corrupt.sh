@@ -140,7 +140,7 @@ is "... for good" grep -q "as it was in the cache" "$WORK/out"
 
 # Metadata in the prefix directory.
 flush=1
-for file in flush.scr halt.scr nodes.scr; do
+for file in flush.scr halt.scr nodes.scr restart.scr runs.scr; do
     begin
     truncate -s 20 "$prefix/.scr/$file"
     run -n 1

@@ -18,7 +18,8 @@ program free
   call expect('version', name == 'v3.1.0')
   call scr_need_checkpoint(flag, ierror)
   call scr_get_error(name, status)
-  call expect('why a call failed', ierror /= SCR_SUCCESS .and. status == SCR_SUCCESS .and. index(name, 'SCR_Need_checkpoint: ') == 1)
+  call expect('why a call failed', ierror /= SCR_SUCCESS .and. status == SCR_SUCCESS .and. &
+    index(name, 'SCR_Need_checkpoint: ') == 1)
   call scr_init(ierror)
   call expect('init', ierror == SCR_SUCCESS)
   call scr_need_checkpoint(flag, ierror)

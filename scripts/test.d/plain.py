@@ -18,7 +18,7 @@ def expect(what, good):
         print("ok" if good else "not ok", what, flush=True)
 
 
-scr.config("SCR_FLUSH=1")
+scr.config("SCR_CHECKPOINT_INTERVAL=1")
 scr.init()
 rank = scr.rank()
 
@@ -42,7 +42,7 @@ if tried:
 
 for step in range(step + 1, 4):
     scr.need_checkpoint()
-    scr.start_output(f"plain.{step}", scr.FLAG_CHECKPOINT)
+    scr.start_output(f"plain.{step}", scr.FLAG_CHECKPOINT | scr.FLAG_OUTPUT)
     with open(scr.route_file(f"plain.{step}/rank_{rank}.txt"), "w") as f:
         f.write(str(step))
     expect(f"complete_output {step}", scr.complete_output(True) is True)

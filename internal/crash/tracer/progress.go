@@ -24,8 +24,24 @@ const (
 // look is the time between two looks; a test has less of it.
 var look = time.Second
 
-// watch begins to look for a hang, and returns a function that ends it.
+// watch looks for a hang until the function that it returns is called.
 func (t *trace) watch() (stop func()) {
+	return watch(t.counted.Load, func() []int { return traced(t.tracer) }, func(_ string, pids []int) {
+		t.hangs.Store(true)
+		for _, pid := range pids { // the tracer, which wakes up by that, kills those that are new
+			unix.Kill(pid, unix.SIGKILL)
+		}
+	})
+}
+
+// Watch looks whether processes hang that are not traced, until the function that it
+// returns is called. It calls hangs with the reason, at every look.
+func Watch(pids func() []int, hangs func(why string)) (stop func()) {
+	none := func() int64 { return 0 }
+	return watch(none, pids, func(why string, _ []int) { hangs(why) })
+}
+
+func watch(calls func() int64, list func() []int, hangs func(why string, pids []int)) (stop func()) {
 	quit, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -38,12 +54,9 @@ func (t *trace) watch() (stop func()) {
 				return
 			case <-tick.C:
 			}
-			pids := traced(t.tracer)
-			if why := p.look(t.counted.Load(), usage(pids)); why != "" {
-				t.hangs.Store(true)
-				for _, pid := range pids { // the tracer, which wakes up by that, kills those that are new
-					unix.Kill(pid, unix.SIGKILL)
-				}
+			pids := list()
+			if why := p.look(calls(), usage(pids)); why != "" {
+				hangs(why, pids)
 			}
 		}
 	}()

@@ -1,0 +1,114 @@
+package soak
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/goscr/goscr/scr"
+)
+
+// Version is a dataset that a job has begun. Its id grows from dataset to dataset of a
+// story, whatever the library does; a name may come back after a restart.
+type Version struct {
+	ID    int
+	Step  int
+	Name  string
+	Flags scr.Flags
+	Ranks int  // that write it
+	Same  bool // under file names that all datasets of the story have
+}
+
+func (v Version) checkpoint() bool { return v.Flags.Has(scr.Checkpoint) }
+
+// String is how a story calls it.
+func (v Version) String() string { return fmt.Sprintf("%s (version %d)", v.Name, v.ID) }
+
+// file is what a program writes, below the prefix directory.
+type file struct {
+	name string
+	data []byte
+}
+
+// mostBytes is the size of the largest files.
+const mostBytes = 100 << 10
+
+// contents are the files of a rank in a version of a story: none or several, empty or
+// not, some of which become smaller when they are compressed.
+func contents(seed uint64, v Version, rank int) (files []file) {
+	random := rand.New(rand.NewPCG(seed, uint64(v.ID)<<20|uint64(rank)))
+	dir := v.Name
+	if v.Same {
+		dir = "restart"
+	}
+	count := []int{1, 2, 3, 1, 0, 1}[random.IntN(6)]
+	if rank == 0 {
+		count = max(count, 1)
+	}
+	for i := range count {
+		name := fmt.Sprintf("%s/rank_%d.%d", dir, rank, i)
+		if i == 2 {
+			name = fmt.Sprintf("%s/more of %d/state", dir, rank)
+		}
+		most := []int{1, 2, 300, 5000, 30 << 10, mostBytes + 1}[random.IntN(6)]
+		f := file{name: name, data: make([]byte, random.IntN(most))}
+		pattern := random.IntN(3) == 0
+		for k := range f.data {
+			if f.data[k] = byte(random.Uint32()); pattern && k > 64 {
+				f.data[k] = f.data[k-64]
+			}
+		}
+		if rank == 0 && i == 0 { // which tells all versions apart
+			f.data = append(fmt.Appendf(nil, "version %d\n", v.ID), f.data...)
+		}
+		files = append(files, f)
+	}
+	return files
+}
+
+func (f file) write(path string) error { return os.WriteFile(path, f.data, 0o600) }
+
+// compare returns how a file differs from what was written.
+func (f file) compare(path string) error {
+	data, err := os.ReadFile(path)
+	if err == nil && !bytes.Equal(data, f.data) {
+		at := 0
+		for at < len(data) && at < len(f.data) && data[at] == f.data[at] {
+			at++
+		}
+		err = fmt.Errorf("%s: other bytes than were written, from byte %d on (%d, were %d)", path, at, len(data), len(f.data))
+	}
+	return err
+}
+
+// packed reports whether a file that a flush has compressed is the one that was written.
+func (f file) packed(path string) bool {
+	packed, err := os.ReadFile(path)
+	if err != nil {
+		return false
+	}
+	reader, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(2*mostBytes))
+	if err != nil {
+		return false
+	}
+	defer reader.Close()
+	data, err := reader.DecodeAll(packed, nil)
+	return err == nil && len(packed) > 0 && bytes.Equal(data, f.data)
+}
+
+// there compares all files of a version, of all ranks, with what is below a directory.
+func (v Version) there(seed uint64, dir string) error {
+	for rank := range v.Ranks {
+		for _, f := range contents(seed, v, rank) {
+			path := filepath.Join(dir, f.name)
+			if err := f.compare(path); err != nil && !f.packed(path) {
+				return err
+			}
+		}
+	}
+	return nil
+}

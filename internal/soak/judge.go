@@ -1,0 +1,343 @@
+package soak
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/scr"
+)
+
+// run draws a run, plays and judges it.
+func (st *story) run(random *rand.Rand, number int, last bool) error {
+	return st.judgeRun(st.draw(random, last), number)
+}
+
+// judgeRun plays a run, and judges it.
+func (st *story) judgeRun(j job, number int) error {
+	st.tell("Run %d: %s, %s.", number, placement(st.nodes), st.set)
+	st.counts.Runs++
+	least, where := st.model.least(st.nodes, st.set)
+	if least != nil {
+		st.tell("  It must be offered %v, which is %s, or a newer one.", least.Version, where)
+	}
+	r, err := j.start()
+	if err != nil {
+		return err
+	}
+	v := verdict{story: st, job: j, least: least}
+	st.model.begins(st.nodes)
+	for _, e := range r.events {
+		if err = v.judge(e, r.said); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = v.end(r)
+	}
+	if err == nil {
+		err = st.checkPrefix(st.set.prefixSize)
+	}
+	if err == nil && !v.full {
+		err = st.checkFlushed(j.Next, v.ended)
+	}
+	if err != nil {
+		return fmt.Errorf("%w\n\nThe run before has said:\n\n%s\n\nThe last run has said:\n\n%s", err, st.before, tail(r.said))
+	}
+	st.before = tail(r.said)
+	return nil
+}
+
+// checkFlushed checks that the versions from one on are in the prefix directory that a run
+// has had to flush.
+func (st *story) checkFlushed(first int, ended bool) error {
+	for _, f := range st.model.lastly(first, st.set, ended) {
+		if !f.stored && !st.excused(f) {
+			return wrong("%v is not in the prefix directory, where it has to be by now", f.Version)
+		}
+	}
+	return nil
+}
+
+// excused reports whether a version may have left the prefix directory, or not have come
+// there, because of those that are newer.
+func (st *story) excused(f *fact) bool {
+	newer := 0
+	for _, other := range st.model.facts {
+		if other.ID > f.ID && other.checkpoint() && (other.stored || other.complete) {
+			newer++
+		}
+	}
+	return f.damaged || st.model.replaced(f) || st.set.prefixSize > 0 && newer >= st.set.prefixSize && !f.Flags.Has(scr.Output)
+}
+
+// verdict is the judgement of one run.
+type verdict struct {
+	*story
+	job
+	least  *fact
+	full   bool // writes fail
+	ended  bool
+	failed string // the error of a call
+
+	call string // Delete, Drop or Current that is under way
+}
+
+// fullAtInit reports whether the run could write nothing from its beginning.
+func (v *verdict) fullAtInit() bool { return v.full && v.Full.Phase == 0 }
+
+// judge judges an event and has the model learn from it.
+func (v *verdict) judge(e event, said string) error {
+	m := v.model
+	var f *fact
+	if e.Version != nil {
+		if e.What == "begin" {
+			m.begin(*e.Version, v.set)
+			v.next = e.Version.ID + 1
+			if v.fullAtInit() {
+				v.leaveAll() // what could not be moved or rebuilt leaves now
+			}
+		}
+		if f = m.of(e.Version); f == nil {
+			return wrong("an event of a version that was never begun: %v", *e.Version)
+		}
+	}
+	call := v.call
+	v.call = ""
+	switch e.What {
+	case "full":
+		v.full = true
+		v.counts.Full++
+		v.tell("  From now on every write of %d bytes or more fails: %v.", v.Full.Least, v.Full.Errno)
+	case "ready":
+		if v.fullAtInit() {
+			m.count = 0
+		} else {
+			m.ready(v.nodes)
+		}
+	case "offered":
+		return v.offered(f, said)
+	case "restarted":
+		m.restarted(f, v.nodes, v.set)
+	case "rejecting":
+		v.tell("  The program says that it cannot restart from it.")
+		m.removed(f.Name, "")
+	case "rejected":
+		if !v.full { // else it cannot be recorded
+			f.gone = "rejected"
+		}
+		if v.least != nil {
+			v.least, _ = m.least(v.nodes, v.set)
+		}
+	case "begin":
+		v.tell("  It begins %s %v.", kindOf(f.Flags), f.Version)
+	case "complete":
+		v.tell("  ... which is complete.")
+		m.completed(f, v.nodes, v.set)
+		v.counts.Datasets++
+	case "failed":
+		v.tell("  ... which fails: %s.", e.Text)
+		return v.refused(call, f)
+	case "delete", "drop":
+		v.call = e.What
+		v.tell("  It calls %s of %s.", e.What, f.Name)
+		m.removed(f.Name, "")
+	case "delete-done", "drop-done":
+		m.removed(f.Name, map[string]string{"delete-done": "deleted", "drop-done": "dropped"}[e.What])
+		m.count = unknown // another may be offered now
+	case "current":
+		v.call = e.What
+		v.tell("  It makes %s the current one.", f.Name)
+		if f = m.newest(f.Name); f.cached != nil || f.stored { // newer ones may leave before the call has ended
+			m.current(f)
+		}
+	case "current-done":
+		m.current(m.newest(f.Name))
+	case "ended":
+		v.ended = true
+		v.tell("  It ends with Finalize.")
+	case "wrong", "error":
+		v.failed = e.Text
+		if e.What == "wrong" {
+			return wrong("%s", e.Text)
+		}
+	}
+	return nil
+}
+
+func kindOf(flags scr.Flags) string {
+	switch flags {
+	case scr.Checkpoint:
+		return "checkpoint"
+	case scr.Output:
+		return "output"
+	case scr.None:
+		return "dataset without flags"
+	}
+	return "checkpoint that is an output too"
+}
+
+// refused judges the failure of a call: Current needs a version that is there, and Delete
+// the list of its files.
+func (v *verdict) refused(call string, f *fact) error {
+	damaged := slices.ContainsFunc(v.model.facts, func(other *fact) bool { return other.Name == f.Name && other.damaged })
+	there := f.survives(v.nodes, false) || f.stored && v.set.prefixSize == 0
+	if !v.full && (call == "current" && there || call == "drop" || call == "delete" && !damaged) {
+		return wrong("%s of %v must not fail", call, f.Version)
+	}
+	return nil
+}
+
+// leaveAll is what is so when nothing in the cache is certain any more but what the run
+// has written.
+func (v *verdict) leaveAll() {
+	for _, f := range v.model.facts {
+		if f.ID < v.Next {
+			f.leaves()
+		}
+	}
+}
+
+// offered judges which checkpoint a run is offered.
+func (v *verdict) offered(f *fact, said string) error {
+	if f == nil {
+		v.tell("  It is offered nothing.")
+		v.counts.Restarts["none"]++
+	} else {
+		how := source(f.Name, said)
+		v.tell("  It is offered %v, %s: every byte is right.", f.Version, how)
+		v.counts.Restarts[how]++
+		v.model.count = f.number
+		if v.least != nil && f.ID < v.least.ID && !v.least.survives(v.nodes, false) && (how == "from the cache" || how == "rebuilt") {
+			// The cache comes first, even if the prefix directory has a newer one.
+			v.tell("  The prefix directory has %v.", v.least.Version)
+			v.counts.Older++
+			v.least = nil
+		}
+		if f.gone != "" && !f.stray {
+			return wrong("%v is offered, which was %s", f.Version, f.gone)
+		}
+	}
+	if v.least != nil && !v.fullAtInit() && (f == nil || f.ID < v.least.ID) {
+		return wrong("it is not offered %v, nor a newer one", v.least.Version)
+	}
+	return nil
+}
+
+// source is where a checkpoint was, by what the library has said.
+func source(name, said string) string {
+	switch {
+	case strings.Contains(said, "checkpoint "+name+": fetched"):
+		return "fetched"
+	case strings.Contains(said, "checkpoint "+name+": ") && strings.Contains(said, "are read where they are"):
+		return "in place"
+	case strings.Contains(said, "("+name+"): rebuilt from redundancy"):
+		return "rebuilt"
+	}
+	return "from the cache"
+}
+
+// end judges how a run has ended.
+func (v *verdict) end(r *ran) error {
+	switch {
+	case r.hangs != "":
+		return wrong("the run hangs: %s", r.hangs)
+	case crashed(r.said):
+		return wrong("the run has crashed")
+	case r.status == statusKilled && v.Kill != nil:
+		v.counts.Kills++
+		how := "each rank ends at its next message"
+		if v.Kill.Dead {
+			how = fmt.Sprintf("message %d from phase %d of %d on", v.Kill.At, v.Kill.Phase, len(v.Ops)+1)
+		} else {
+			how = fmt.Sprintf("message %d, %s", v.Kill.At, how)
+		}
+		v.tell("  It is killed (%s).", how)
+		return nil
+	case r.status == statusFailed && v.full:
+		v.tell("  It ends: %s.", v.failed)
+		return nil
+	case r.status != 0:
+		return wrong("the run fails: %s (status %d)", v.failed, r.status)
+	case !v.ended:
+		v.tell("  It ends without Finalize.")
+	}
+	v.disturbed = false
+	return nil
+}
+
+func crashed(said string) bool {
+	for _, sign := range []string{"internal error", "panic:", "fatal error", "goroutine ", "SIGSEGV", "DATA RACE"} {
+		if strings.Contains(said, sign) {
+			return true
+		}
+	}
+	return false
+}
+
+// tail is the end of what a run has said.
+func tail(said string) string {
+	lines := strings.Split(strings.TrimSpace(said), "\n")
+	return strings.Join(lines[max(0, len(lines)-60):], "\n")
+}
+
+// checkPrefix compares all that the index has as complete with what was written, and has
+// the model learn what is there. keeps is SCR_PREFIX_SIZE of the run before, 0: no limit.
+func (st *story) checkPrefix(keeps int) error {
+	x, err := prefix.ReadIndex(st.site.prefix())
+	if err != nil {
+		return wrong("%v", err)
+	}
+	before := map[*fact]bool{}
+	for _, f := range st.model.facts {
+		before[f], f.stored = f.stored, false
+	}
+	for _, e := range x.Entries() {
+		if !e.Complete || e.Failed {
+			continue
+		}
+		f, why := st.find(e)
+		switch {
+		case f != nil && !f.damaged:
+			f.stored, f.compressed = true, e.Compressed()
+		case f == nil && why != nil:
+			return wrong("the index has dataset %d (%s) as complete, which it is not: %v", e.ID, e.Name, why)
+		}
+	}
+	kept := 0
+	for _, f := range slices.Backward(st.model.facts) {
+		limited := keeps > 0 && f.checkpoint() && !f.Flags.Has(scr.Output) && kept >= keeps
+		if f.checkpoint() && (f.stored || before[f] || f.complete && (f.gone != "" || f.damaged)) {
+			kept++
+		}
+		if before[f] && !f.stored && !limited && !st.model.replaced(f) {
+			return wrong("%v has vanished from the prefix directory", f.Version)
+		}
+	}
+	return nil
+}
+
+// find returns which version an entry of the index is, by its files, or why it is none.
+func (st *story) find(e prefix.Entry) (found *fact, why error) {
+	for _, f := range slices.Backward(st.model.facts) {
+		if f.Name != e.Name {
+			continue
+		}
+		err := f.there(st.seed, st.site.prefix())
+		if err == nil {
+			return f, nil
+		}
+		if f.damaged || st.model.replaced(f) && f.Same {
+			return nil, nil
+		}
+		if why == nil {
+			why = err
+		}
+	}
+	if why == nil {
+		why = fmt.Errorf("none of its name was begun")
+	}
+	return nil, why
+}

@@ -1,0 +1,290 @@
+package soak
+
+import (
+	"slices"
+
+	"github.com/goscr/goscr/scr"
+)
+
+// model is what a story knows of each version. It promises what is certain, and nothing of
+// what depends on which thread was faster.
+//
+// The rules, in the order in which a run meets them:
+//
+//  1. A checkpoint is certain to be in the cache from when CompleteOutput has succeeded;
+//     for as long as no more members of any of its sets are lost than the scheme bears;
+//     as long as no newer dataset needs its place, which the newest one leaves only if the
+//     cache holds one dataset; and until a run of another size begins a dataset.
+//  2. A version is certain to be in the prefix directory if the index has it as complete
+//     after a run or a scavenge, and every byte was found right then; until somebody
+//     damages it, or the program deletes or drops it. One that a newer version has
+//     replaced, under its name or under the names of its files, may go at any time
+//     that the newer one comes.
+//  3. A run must be offered the newest checkpoint that is certain, in the cache or in the
+//     prefix directory, and that it can use: one of its own size, or, where it reads
+//     files in place, one of any size that is not compressed.
+//  4. Whoever restarts from a checkpoint, or makes it the current one, gives up those that
+//     are newer. They may still be offered.
+//  5. What was deleted, dropped or rejected is not offered again.
+type model struct {
+	facts []*fact // by version, oldest first
+	count int     // the number of the newest checkpoint, as SCR_FLUSH counts them; unknown: depends on what a run was offered then
+}
+
+const unknown = -1
+
+// fact is what is known of a version.
+type fact struct {
+	Version
+	number     int       // as a checkpoint
+	complete   bool      // CompleteOutput has succeeded
+	direct     bool      // the program has written it to the prefix directory
+	cached     []*layout // it is certain to be in the cache, in one of these layouts; nil: it is not
+	former     []*layout // ... it was
+	stored     bool      // it is certain to be in the prefix directory
+	compressed bool      // ... with compressed files
+	given      bool      // rule 4
+	gone       string    // rule 5: why
+	removing   bool      // ... somebody has begun to remove it
+	stray      bool      // a node that may have files of it was not in some run, so that it may come back
+	damaged    bool      // in the prefix directory
+}
+
+func (m *model) of(v *Version) *fact {
+	for _, f := range m.facts {
+		if f.ID == v.ID {
+			return f
+		}
+	}
+	return nil
+}
+
+func (m *model) known() (list []Version) {
+	for _, f := range m.facts {
+		list = append(list, f.Version)
+	}
+	return list
+}
+
+// promise is what is certain of a checkpoint for a run.
+func (f *fact) promise(nodes []string, s settings) string {
+	if !f.checkpoint() || f.given || f.gone != "" || !f.complete {
+		return ""
+	}
+	if f.inCache(nodes) {
+		return "in the cache"
+	}
+	here := s.inPlace() || f.direct
+	if f.stored && (here && !f.compressed || !here && f.Ranks == len(nodes)) {
+		return "in the prefix directory"
+	}
+	return ""
+}
+
+// inCache reports whether a run on some nodes is certain to have it in its cache.
+func (f *fact) inCache(nodes []string) bool {
+	return f.Ranks == len(nodes) && f.survives(nodes, false)
+}
+
+func (f *fact) survives(nodes []string, exact bool) bool {
+	for _, l := range f.cached {
+		if !l.survives(nodes, exact) {
+			return false
+		}
+	}
+	return f.cached != nil
+}
+
+// least returns the checkpoint than which a run must not be offered an older one, nil if
+// there is none, and where that is.
+func (m *model) least(nodes []string, s settings) (*fact, string) {
+	for _, f := range slices.Backward(m.facts) {
+		if where := f.promise(nodes, s); where != "" {
+			return f, where
+		}
+	}
+	return nil, ""
+}
+
+// begins is what a run changes that begins on some nodes: it may migrate, rebuild and
+// delete files. If it comes to its end, ready follows.
+func (m *model) begins(nodes []string) {
+	for _, f := range m.facts {
+		if f.cached == nil {
+			continue
+		}
+		for _, l := range f.cached {
+			for _, places := range l.places {
+				for node := range places {
+					f.stray = f.stray || !slices.Contains(nodes, node)
+				}
+			}
+		}
+		if f.Ranks != len(nodes) {
+			continue
+		}
+		if !f.inCache(nodes) {
+			f.leaves()
+			continue
+		}
+		for _, l := range f.cached {
+			l.unsettle(nodes)
+		}
+	}
+}
+
+// leaves is what is so when a checkpoint may have left the cache.
+func (f *fact) leaves() {
+	f.former, f.cached = append(f.former, f.cached...), nil
+}
+
+// ready is what is so when Init has succeeded: what could be rebuilt is.
+func (m *model) ready(nodes []string) {
+	for _, f := range m.facts {
+		if f.Ranks == len(nodes) {
+			for _, l := range f.cached {
+				l.settle(nodes)
+			}
+		}
+	}
+	m.count = 0
+}
+
+// restarted is what is so when a run has restarted from a checkpoint.
+func (m *model) restarted(f *fact, nodes []string, s settings) {
+	m.count = f.number
+	m.giveUp(f)
+	if f.direct || s.inPlace() || f.Ranks != len(nodes) {
+		return
+	}
+	if f.cached != nil {
+		for _, l := range f.cached { // it was not moved if storage was full in Init
+			l.settle(nodes)
+		}
+		return
+	}
+	// Was it in the cache after all, or was it fetched? Then others may have left for it.
+	for _, other := range m.facts {
+		other.leaves()
+	}
+	f.cached = append(f.former, newLayout(nodes, s))
+	for _, l := range f.cached {
+		l.settle(nodes)
+	}
+}
+
+func (m *model) giveUp(newest *fact) {
+	for _, f := range m.facts {
+		f.given = f.given || f.ID > newest.ID
+	}
+}
+
+// begin is what is so when a run begins a version, which another may have to leave for.
+func (m *model) begin(v Version, s settings) {
+	if m.of(&v) != nil {
+		return
+	}
+	kept := s.cacheSize < 2 && !s.direct()
+	for _, f := range slices.Backward(m.facts) {
+		if f.cached != nil && (kept && !s.direct() || f.Ranks != v.Ranks) {
+			f.leaves()
+		}
+		kept = kept || f.cached != nil
+		if s.direct() && (f.Name == v.Name || f.Same && v.Same) {
+			f.stored, f.damaged = false, true // the program writes over its files
+		}
+	}
+	if v.checkpoint() && m.count != unknown {
+		m.count++
+	}
+	m.facts = append(m.facts, &fact{Version: v, number: m.count, direct: s.direct()})
+}
+
+// completed is what is so when CompleteOutput has succeeded.
+func (m *model) completed(f *fact, nodes []string, s settings) {
+	f.complete = true
+	if !f.direct && f.checkpoint() {
+		f.cached = []*layout{newLayout(nodes, s)}
+	}
+}
+
+// removed is what is so when the program deletes, drops or rejects all versions of a name,
+// or has begun to. done is how that is told once it has succeeded.
+func (m *model) removed(name, done string) {
+	for _, f := range m.facts {
+		if f.Name != name {
+			continue
+		}
+		f.leaves()
+		f.stored, f.removing = false, true
+		if done != "" {
+			f.gone = done
+		}
+	}
+}
+
+// current is what is so when the program makes a version the current one: where it is not
+// certain to be in the cache, what is there may leave.
+func (m *model) current(f *fact) {
+	if f.cached == nil {
+		for _, other := range m.facts {
+			other.leaves()
+		}
+	}
+	for _, other := range m.facts {
+		if other.ID > f.ID {
+			other.leaves()
+		}
+	}
+	m.giveUp(f)
+	if m.count = f.number; !f.checkpoint() {
+		m.count = unknown
+	}
+}
+
+// lastly is what a run must have left in the prefix directory that nothing has disturbed:
+// the versions that were to be flushed.
+func (m *model) lastly(first int, s settings, ended bool) (list []*fact) {
+	newest := -1
+	for i, f := range m.facts {
+		if f.complete && f.checkpoint() {
+			newest = i
+		}
+	}
+	for i, f := range m.facts {
+		if f.ID < first || !f.complete || f.removing || f.given {
+			continue
+		}
+		due := f.direct || f.Flags.Has(scr.Output) || f.checkpoint() && (s.flush == 1 || s.flush > 1 && f.number != unknown && f.number%s.flush == 0)
+		if due && (f.direct || !s.async || ended) || ended && i == newest && s.flush > 0 && f.cached != nil {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// replaced reports whether a newer version has the same name, or the same names of files.
+func (m *model) replaced(f *fact) bool {
+	return slices.ContainsFunc(m.facts, func(other *fact) bool {
+		return other.ID > f.ID && (other.Name == f.Name || other.Same && f.Same)
+	})
+}
+
+// newest returns the newest version of a name, nil if there is none.
+func (m *model) newest(name string) *fact {
+	for _, f := range slices.Backward(m.facts) {
+		if f.Name == name {
+			return f
+		}
+	}
+	return nil
+}
+
+// lose is what is so when the storage of a node is lost.
+func (m *model) lose(node string) {
+	for _, f := range m.facts {
+		for _, l := range f.cached {
+			l.damage(node)
+		}
+	}
+}

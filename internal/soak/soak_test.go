@@ -1,0 +1,166 @@
+package soak
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/scr"
+)
+
+func TestMain(m *testing.M) {
+	Become()
+	os.Exit(m.Run())
+}
+
+// A few random jobs; make test and make soak run more.
+func TestSoak(t *testing.T) {
+	var out bytes.Buffer
+	ok, err := Run(Options{First: 1, Jobs: 4, Workers: 2, Out: &out})
+	if err != nil || !ok {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+	if !strings.Contains(out.String(), " jobs\n") {
+		t.Errorf("no table:\n%s", out.String())
+	}
+}
+
+// Each rule can be broken, and the judge sees it.
+func TestJudge_SeesWhatIsWrong(t *testing.T) {
+	single := settings{scheme: "SINGLE", setSize: 2, cacheSize: 2, flush: 1, piece: 1 << 10}
+	write := []op{{What: "checkpoint"}, {What: "checkpoint"}}
+	for name, test := range map[string]struct {
+		settings
+		nodes []string // of the second run
+		harm  func(t *testing.T, st *story)
+		says  string
+	}{
+		"an older checkpoint": {single, nil, func(t *testing.T, st *story) {
+			must(t, prefix.UpdateIndex(st.site.prefix(), func(x *prefix.Index) error { x.Remove("version.2"); return nil }))
+			must(t, os.RemoveAll(filepath.Join(st.site.root, "node")))
+		}, "it is not offered version.2"},
+		"no checkpoint": {single, nil, func(t *testing.T, st *story) {
+			must(t, os.RemoveAll(filepath.Join(st.site.root, "node")))
+			must(t, os.RemoveAll(filepath.Join(st.site.prefix(), ".scr")))
+		}, "it is not offered version.2"},
+		"complete, but a file is gone": {single, nil, func(t *testing.T, st *story) {
+			must(t, os.Remove(st.largest(t)))
+		}, "as complete, which it is not"},
+		"other bytes": {settings{scheme: "SINGLE", setSize: 2, flush: 1, piece: 1 << 10}, nil, func(t *testing.T, st *story) {
+			path := st.largest(t)
+			info, err := os.Stat(path)
+			must(t, err)
+			must(t, os.WriteFile(path, make([]byte, info.Size()), 0o600))
+			must(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
+		}, "is none of its 1 versions"},
+		"an error": {single, nil, func(t *testing.T, st *story) {
+			must(t, os.WriteFile(filepath.Join(st.site.prefix(), ".scr/index.scr"), nil, 0o600))
+		}, "the run fails: "},
+		"deleted, and offered": {single, nil, func(t *testing.T, st *story) {
+			for _, f := range st.model.facts {
+				f.gone = "deleted"
+			}
+		}, "is offered, which was deleted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := begin(t, test.settings)
+			must(t, st.judgeRun(st.jobOf(write...), 1))
+			test.harm(t, st)
+			err := st.judgeRun(st.jobOf(), 2)
+			if f := (*failure)(nil); !errors.As(err, &f) || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%v, want %q\n%s", err, test.says, strings.Join(st.lines, "\n"))
+			}
+		})
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// begin begins a story of four ranks.
+func begin(t *testing.T, s settings) *story {
+	t.Helper()
+	site, err := newSite()
+	must(t, err)
+	t.Cleanup(site.close)
+	return &story{seed: 1, site: site, model: &model{}, fresh: true, next: 1, set: s, nodes: []string{"a", "b", "c", "d"},
+		counts: counts{Restarts: map[string]int{}}}
+}
+
+func (st *story) jobOf(ops ...op) job {
+	return job{Root: st.site.root, Seed: st.seed, Nodes: st.nodes, Env: st.set.environment(), Known: st.model.known(), Next: st.next,
+		Fresh: true, Ops: ops}
+}
+
+// largest is the path of the largest file of the newest version in the prefix directory.
+func (st *story) largest(t *testing.T) string {
+	t.Helper()
+	var list []file
+	v := st.model.facts[len(st.model.facts)-1].Version
+	for rank := range v.Ranks {
+		list = append(list, contents(st.seed, v, rank)...)
+	}
+	f := slices.MaxFunc(list, func(a, b file) int { return len(a.data) - len(b.data) })
+	return filepath.Join(st.site.prefix(), f.name)
+}
+
+// The same seed draws the same story, and others do not.
+func TestStory_Drawn(t *testing.T) {
+	v := Version{ID: 3, Name: "x", Flags: scr.Checkpoint, Ranks: 4}
+	if a, b := contents(1, v, 0), contents(1, v, 0); len(a) != len(b) || len(a) > 0 && !bytes.Equal(a[0].data, b[0].data) {
+		t.Error("the contents of a version differ from those of the same version")
+	}
+	draw := func(seed uint64) string {
+		st := &story{seed: seed}
+		return drawSettings(st.random(0)).String()
+	}
+	one, again, two, three := draw(1), draw(1), draw(2), draw(3)
+	if one != again || one == two && two == three {
+		t.Errorf("%s, %s, %s, %s", one, again, two, three)
+	}
+}
+
+func TestLayout(t *testing.T) {
+	xor := settings{losses: 1, setSize: 4}
+	rs := settings{losses: 2, setSize: 4}
+	for _, test := range []struct {
+		nodes string
+		set   settings
+		left  string
+		bears bool
+	}{
+		{"a b c d", xor, "a b c", true},
+		{"a b c d", xor, "a b", false},
+		{"a b c d", rs, "a b", true},
+		{"a b c d", rs, "a", false},
+		{"a a b b", xor, "a", true},                       // two sets of two
+		{"a a a b", xor, "a", true},                       // b is in a set with one of a
+		{"a a a b", xor, "b", false},                      // two of a are alone
+		{"a a", xor, "", false},                           // SINGLE
+		{"a b c d", settings{setSize: 4}, "a b c", false}, // SINGLE
+		{"a b", rs, "a", true},                            // a set of two bears one
+	} {
+		l := newLayout(strings.Fields(test.nodes), test.set)
+		if got := l.survives(strings.Fields(test.left), false); got != test.bears {
+			t.Errorf("ranks on %s, %d losses, left are %s: %v", test.nodes, test.set.losses, test.left, got)
+		}
+	}
+	l := newLayout([]string{"a", "b", "c", "d"}, xor)
+	l.unsettle([]string{"a", "b", "d", "c"}) // on their way
+	if l.survives([]string{"a", "b", "c"}, false) {
+		t.Error("files of two ranks may be on d alone")
+	}
+	l.settle([]string{"a", "b", "d", "c"})
+	if l.damage("b"); !l.survives([]string{"a", "b", "c", "d"}, false) || l.survives([]string{"a", "b", "c"}, false) {
+		t.Error("one is damaged, and one more lost is too many")
+	}
+}
