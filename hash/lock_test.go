@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/faultfs"
 )
 
 // The tests of locks need processes that can be killed: TestMain lets this
@@ -22,6 +24,7 @@ import (
 const actVariable = "GOSCR_HASH_TEST_ACT"
 
 func TestMain(m *testing.M) {
+	faultfs.Main()
 	act, path, ok := strings.Cut(os.Getenv(actVariable), " ")
 	if !ok {
 		os.Exit(m.Run())
