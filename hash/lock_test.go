@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goscr/goscr/internal/faultfs"
 	"github.com/goscr/goscr/internal/lock"
 )
 
@@ -22,6 +23,7 @@ import (
 const actVariable = "GOSCR_HASH_TEST_ACT"
 
 func TestMain(m *testing.M) {
+	faultfs.Main()
 	act, path, ok := strings.Cut(os.Getenv(actVariable), " ")
 	if !ok {
 		os.Exit(m.Run())

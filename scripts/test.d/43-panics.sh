@@ -60,7 +60,7 @@ phase flush "SCR_Complete_output" CompleteOutput 'prefix.(*Prefix).FinishFlush'
 phase Have_restart "SCR_Have_restart|SCR_Start_restart|SCR_Route_file|SCR_Complete_restart" HaveRestart
 phase Start_restart "SCR_Start_restart|SCR_Route_file|SCR_Complete_restart" StartRestart
 phase Complete_restart "SCR_Complete_restart" CompleteRestart
-phase fetch "SCR_Init|SCR_Have_restart" Init 'restart.(*Restart).fetch'
+phase fetch "SCR_Have_restart|SCR_Start_restart|SCR_Route_file|SCR_Complete_restart" HaveRestart 'restart.(*Restart).fetch'
 hows="stay leave"
 phase Finalize "SCR_Finalize" Finalize
-phase "the end of Finalize" "SCR_Finalize" Finalize 'scr.(*Session).free'
+phase "the end of Finalize" "SCR_Finalize" Finalize 'scr.(*Session).end'
