@@ -245,7 +245,10 @@ func (f *filemaps) tidy() error {
 			}
 		}
 	}
-	journals, _ := match(f.dir, filemap.JournalPattern)
+	journals, err := match(f.dir, filemap.JournalPattern)
+	if err != nil {
+		return err
+	}
 	for _, path := range journals {
 		if filemap.OldJournal(path) {
 			_ = os.Remove(path) // it only takes space

@@ -62,6 +62,7 @@ func (b *Bring) File(f redundancy.File, to string) (redundancy.File, error) {
 			return aside, err
 		}
 	}
+	_, missing := os.Lstat(filepath.Dir(to))
 	err := b.Copy(f.Path, aside.Path, f.Meta)
 	if err == nil && b.Ready != nil {
 		err = b.Ready()
@@ -71,7 +72,9 @@ func (b *Bring) File(f redundancy.File, to string) (redundancy.File, error) {
 	}
 	if err != nil {
 		_ = os.Remove(aside.Path) // the first error is the one to report
-		RemoveEmpty(b.Prefix, aside.Path)
+		if missing != nil {       // Copy has made the directory
+			RemoveEmpty(b.Prefix, aside.Path)
+		}
 	}
 	return aside, err
 }

@@ -27,8 +27,10 @@ import (
 //
 // If begun is true after an error, older datasets have lost files, and the temporary
 // files must stay. existing, if not nil, are those of the caller's names at which there
-// was a file before; else commit looks. It is collective; the result is agreed.
-func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool, existing map[string]bool) (begun bool, err error) {
+// was a file before; else commit looks. If undo is true, the files are elsewhere, too, and
+// are removed after an error if there was none of their names. It is collective; the
+// result is agreed.
+func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool, existing map[string]bool, undo bool) (begun bool, err error) {
 	// Do not overwrite the dataset of another job that has begun meanwhile.
 	if err := mpi.OnRoot(p.Comm, func() error { return checkClaim(p.Dir, d) }); err != nil {
 		return false, err
@@ -56,7 +58,7 @@ func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool, ex
 		})
 	}
 	var agreed *mpi.AgreedError
-	if totals[1] == 0 && errors.As(err, &agreed) { // there was no file of any of the names
+	if undo && totals[1] == 0 && errors.As(err, &agreed) {
 		err = errors.Join(err, p.unplace(d, parts))
 	}
 	return begun, err
@@ -163,7 +165,7 @@ func Publish(prefix string, d dataset.Dataset, ranks int, files func(rank int) [
 		return err
 	}
 	return alone(prefix, func(p *Prefix) error {
-		_, err := p.commit(d, ranks, parts, false, nil)
+		_, err := p.commit(d, ranks, parts, false, nil, false)
 		return err
 	})
 }

@@ -185,7 +185,7 @@ func (p *Prefix) completeFromLists(d dataset.Dataset, ranks int) error {
 	if totals[0] != int64(d.Files()) || totals[1] != d.Size() {
 		return mpi.Agree(p.Comm, errors.New("the lists of the ranks do not contain all files of the dataset"))
 	}
-	if _, err := p.commit(d, ranks, parts, p.Bare, nil); err != nil {
+	if _, err := p.commit(d, ranks, parts, p.Bare, nil, false); err != nil {
 		return err
 	}
 	p.removeParts(d, parts)

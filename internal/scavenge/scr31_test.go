@@ -24,13 +24,15 @@ func (c *cluster) asSCR(id, rank int, change func(meta *hash.Hash)) {
 			must(c.T, os.Remove(f.Path))
 			continue
 		}
-		m := h.At("FILE", "/dev/shm/user/scr.7/scr.dataset.1/"+filepath.Base(f.Path), "META")
+		own := c.Path(f.Meta.File()) // SCR does not copy to another name
+		must(c.T, os.Rename(f.Path, own))
+		m := h.At("FILE", "/dev/shm/user/scr.7/scr.dataset.1/"+filepath.Base(own), "META")
 		m.SetValue("COMPLETE", "1")
 		m.SetInt("SIZE", f.Meta.Size())
 		m.SetInt("RANKS", int64(p.Ranks))
 		m.SetValue("ORIG", "as the program gave it")
-		m.SetValue("PATH", filepath.Dir(f.Path))
-		m.SetValue("NAME", filepath.Base(f.Path))
+		m.SetValue("PATH", filepath.Dir(own))
+		m.SetValue("NAME", filepath.Base(own))
 		m.SetValue("MODE", "33188")
 		if change != nil {
 			change(m)
