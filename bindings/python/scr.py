@@ -42,7 +42,7 @@ import sys
 
 __all__ = [
     "FLAG_NONE", "FLAG_CHECKPOINT", "FLAG_OUTPUT", "MAX_FILENAME", "Error",
-    "init", "finalize", "get_version", "config", "route_file",
+    "init", "finalize", "get_version", "get_error", "config", "route_file",
     "have_restart", "start_restart", "complete_restart", "restart", "Restart",
     "need_checkpoint", "start_output", "complete_output", "output", "Output",
     "start_checkpoint", "complete_checkpoint",
@@ -144,7 +144,7 @@ def _check(code, call):
 
 def _reason(call):
     """Returns why the call that has just been made has failed."""
-    text = os.fsdecode(_lib.SCR_Get_error())
+    text = get_error()
     return text if text.startswith(call + ": ") else f"{call} failed"
 
 
@@ -238,6 +238,11 @@ def finalize():
 def get_version():
     """Returns the version of the library, for instance "v3.1.0"."""
     return _lib.SCR_Get_version().decode()
+
+
+def get_error():
+    """Returns why the last call that failed has failed, also on ranks that do not print it; "" if none has."""
+    return os.fsdecode(_lib.SCR_Get_error())
 
 
 def config(text):

@@ -49,6 +49,7 @@ for step in range(step + 1, 4):
 
 scr.start_output("bad", scr.FLAG_CHECKPOINT)
 expect("one that is not valid on one rank", scr.complete_output(rank != 0) is False)
+expect("get_error says why on all ranks", scr.get_error().startswith("SCR_Complete_output: rank 0: "))
 try:
     scr.start_restart()
     good = False
