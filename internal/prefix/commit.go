@@ -25,13 +25,13 @@ import (
 //  3. Files get their names.
 //  4. Summary and index say that the dataset is complete.
 //
-// If begun is true after an error, older datasets have lost files, and the temporary
-// files must stay. existing, if not nil, are those of the caller's names at which there
-// was a file before; else commit looks. It is collective; the result is agreed.
-func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool, existing map[string]bool) (begun bool, err error) {
+// After an error, reached says what has been changed. existing, if not nil, are those of
+// the caller's names at which there was a file before; else commit looks. It is
+// collective; the result is agreed.
+func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool, existing map[string]bool) (reached stage, err error) {
 	// Do not overwrite the dataset of another job that has begun meanwhile.
 	if err := mpi.OnRoot(p.Comm, func() error { return checkClaim(p.Dir, d) }); err != nil {
-		return false, err
+		return copied, err
 	}
 	items, compressed := parts.items(bare)
 	if existing == nil {
@@ -39,15 +39,20 @@ func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool, ex
 	}
 	totals := []int64{int64(compressed), int64(len(existing))}
 	if err := mpi.AgreeSum(p.Comm, err, totals); err != nil {
-		return false, err
+		return copied, err
 	}
 	d.SetCompressed(totals[0] > 0)
 	if err := rank2file.Write(p.Comm, Dir(p.Dir, d.ID()), ranks, items); err != nil {
-		return false, err
+		return copied, err
 	}
+	reached = named
 	if totals[1] > 0 {
-		if begun, err = p.takeOver(d, ranks, parts, existing); err != nil {
-			return begun, err
+		begun, err := p.takeOver(d, ranks, parts, existing)
+		if reached = copied; begun {
+			reached = replacing
+		}
+		if err != nil {
+			return reached, err
 		}
 	}
 	if err = mpi.Agree(p.Comm, p.place(parts)); err == nil {
@@ -55,12 +60,17 @@ func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool, ex
 			return conclude(p.Dir, Found{Dataset: d, Complete: true, Owns: true}, p.at)
 		})
 	}
-	var agreed *mpi.AgreedError
-	if totals[1] == 0 && errors.As(err, &agreed) { // there was no file of any of the names
-		err = errors.Join(err, p.unplace(d, parts))
-	}
-	return begun, err
+	return reached, err
 }
+
+// stage is how far a commit has come.
+type stage int
+
+const (
+	copied    stage = iota // older datasets are whole, and temporary files may be removed
+	named                  // ... and so may files with their names: there was none of any of these
+	replacing              // older datasets have lost files: the temporary files must stay
+)
 
 // existing are the names of files whose paths are taken.
 func (p *Prefix) existing(parts Parts) (map[string]bool, error) {
@@ -110,15 +120,14 @@ func (p *Prefix) place(parts Parts) error {
 }
 
 // unplace removes the files that place has given their names, and the list of files, unless
-// the index has the dataset as complete: a file system that is full could stay so.
+// the index has the dataset as complete: a file system that is full could stay so. It is
+// for files that are in the cache, too.
 func (p *Prefix) unplace(d dataset.Dataset, parts Parts) error {
 	unfinished := false
 	if p.Comm.Rank() == 0 {
 		x, err := ReadIndex(p.Dir)
-		unfinished = err == nil && x.Has(d) && !x.ByID(d.ID()).Complete
-		if unfinished {
-			_ = os.RemoveAll(Dir(p.Dir, d.ID())) // the next flush tries again
-		}
+		// The summary, which may say that all is there, goes before the files.
+		unfinished = err == nil && x.Has(d) && !x.ByID(d.ID()).Complete && os.RemoveAll(Dir(p.Dir, d.ID())) == nil
 	}
 	unfinished, err := mpi.Any(p.Comm, unfinished)
 	if err != nil || !unfinished {
