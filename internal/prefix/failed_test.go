@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
@@ -142,5 +143,57 @@ func TestFailed_Flush(t *testing.T) {
 	must(t, s.flush(1, 2, same))
 	if got := fmt.Sprint(s.complete(2, same)); got != "[1]" {
 		t.Errorf("complete: %s", got)
+	}
+}
+
+// A job may be killed when the files of an older dataset, which the program has written
+// over, are the newer one's already, and that is not complete yet.
+func TestFailed_BypassKilled(t *testing.T) {
+	for _, at := range []string{"rename", "summary", "index"} {
+		s := newSite(t)
+		must(t, s.flush(1, 2, same))
+		d := s.described(2, 2, same)
+		begun := dataset.New(2, d.Name(), d.Flags(), d.Checkpoint(), d.Owner(), d.Created()) // its files are not known
+		begun.SetBypass()
+		d.SetBypass()
+		taken := false
+		s.watch = func(c mpi.Comm, what string) {
+			if x, err := ReadIndex(s.dir); err == nil && x.ByID(2).Placing > 0 && (what == at || at == "rename") {
+				taken = true
+				local.Kill(c)
+			}
+		}
+		err := s.run(2, func(p *Prefix) error {
+			if err := p.Begin(begun); err != nil {
+				return err
+			}
+			var files []redundancy.File
+			var failed error
+			existing := map[string]bool{}
+			for _, name := range same(2, p.Comm.Rank()) {
+				f := redundancy.File{Path: filepath.Join(s.dir, name), Meta: meta.New(name, meta.Full, 2)}
+				failed = errors.Join(failed, os.WriteFile(f.Path, data(2, name), 0o600), f.Record())
+				f.Meta.SetComplete(true)
+				files = append(files, f)
+				existing[name] = true
+			}
+			if err := mpi.Agree(p.Comm, failed); err != nil {
+				return err
+			}
+			return p.Commit(d, files, existing)
+		})
+		if !errors.Is(err, local.ErrKilled) || !taken {
+			t.Fatal(err)
+		}
+		s.watch = nil
+		if at == "rename" {
+			_, _, err := Finish(s.dir, 2)
+			must(t, err)
+		} else {
+			must(t, s.run(2, func(p *Prefix) error { _, err := p.CompleteFlushes(); return err }))
+		}
+		if got := fmt.Sprint(s.complete(2, same)); got != "[2]" {
+			t.Errorf("killed at %s: complete: %s", at, got)
+		}
 	}
 }

@@ -253,6 +253,9 @@ func (p *Prefix) takeOver(d dataset.Dataset, ranks int, parts Parts, names map[s
 			if err := x.claim(p.Dir, d, true); err != nil {
 				return err
 			}
+			if d.Bypass() { // its files were not known when it was entered
+				x.replace(d, false)
+			}
 			x.replaceBy(d, ranks, list)
 			return nil
 		})
