@@ -6,6 +6,7 @@
 # make test       all tests, with each MPI there is
 # make crash      kill jobs and commands at every system call that changes a file: hours; goes on
 #                 where it was ended.  SEED=, ONLY=xor-,zstd-: as crash -h says; CASE=xor-sync-whole:17: just that
+# make power      cut the power at every change and every sync: hours; POWER_CUTS=250: so many of each job
 # make soak       1,000 random jobs against a model of what must be restorable; SOAK_JOBS=n,
 #                 SOAK_SEED=first.  SEED=n: the story of one
 # make fuzz       all fuzz targets, FUZZTIME=1m each
@@ -49,7 +50,7 @@ warn    := -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra
 
 export MPICC
 
-.PHONY: all examples install demo demo-slurm test crash soak fuzz bench structure lint clean deps FORCE
+.PHONY: all examples install demo demo-slurm test crash power soak fuzz bench structure lint clean deps FORCE
 
 all: $(out)/libscr.so $(out)/libscrf.so $(out)/libscr.a $(out)/libscrf.a $(out)/scr.py $(out)/scr $(out)/scripts
 
@@ -179,6 +180,11 @@ $(out)/steps: scripts/test.d/steps.c $(out)/libscr.so
 crash: all $(out)/crash $(out)/steps
 	@$(out)/crash -steps $(out)/steps -mpi $(or $(MPI),openmpi) -state $(out)/crash.state -failed $(out)/crash.failed \
 	    $(if $(SEED),-seed '$(SEED)') $(if $(ONLY),-only '$(ONLY)') $(if $(CASE),-case '$(CASE)')
+
+# Needs FUSE; the tests say so where there is none.
+power: | deps
+	@scripts/deps filesystems
+	GOSCR_POWER_CUTS='$(or $(POWER_CUTS),all)' CGO_ENABLED=0 $(GO) test ./scr -run TestPower -count 1 -timeout 0 -v
 
 soak: | deps
 	@mkdir -p $(out)

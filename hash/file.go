@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -93,10 +94,13 @@ func MakeDirs(dir string) error {
 		}
 	}
 	if err := os.Mkdir(dir, 0o777); err != nil {
-		if info, e := os.Stat(dir); e == nil && info.IsDir() { // another process has made it
-			return nil
+		switch info, e := os.Stat(dir); {
+		case e != nil:
+			return err
+		case !info.IsDir():
+			return &fs.PathError{Op: "mkdir", Path: dir, Err: syscall.ENOTDIR}
 		}
-		return err
+		return nil // another process has made it
 	}
 	if err := SyncDir(above); err != nil && !errors.Is(err, fs.ErrPermission) { // may be searched, not read
 		return err

@@ -7,28 +7,29 @@ import (
 	"strings"
 )
 
-// Revocable is a communicator whose ranks can end together. A rank that cannot take
-// part any more, and leaves others waiting, revokes it, as MPI_Comm_revoke of
-// fault-tolerant MPIs does.
+// Revocable is a communicator whose ranks can stop together. A rank that can no longer
+// take part, so that others would wait for it forever, revokes the communicator, as with
+// MPI_Comm_revoke of fault-tolerant MPIs.
 //
-// From then on no operation returns, on any rank, on it or on a communicator that was
-// made from it, not even one that waits already: each panics with a *RevokedError as
-// soon as the rank knows. So nothing is done after it, as when a job is killed at that
-// instant, for which all that uses a Comm is made: an error could be taken for one of
-// what the ranks work on. Guard makes an error of it, for the caller.
+// After that no operation returns, on any rank, on this communicator or on one that was
+// made from it. Each operation, even one that was waiting before, panics with a
+// *RevokedError once its rank learns of the revocation. It panics because code that uses a
+// Comm could take an error for a failure of its own work, and respond to it. With a panic
+// the code does nothing more, as if the job were killed at that instant, and it must be
+// prepared for that anyway. Guard turns the panic into an error for the caller.
 type Revocable interface {
 	Comm
-	// Revoke revokes the communicator; reason says why. It does not wait for others.
+	// Revoke revokes the communicator for the given reason. It does not wait for others.
 	Revoke(reason string)
-	// Revoked looks whether a rank has revoked the communicator: a *RevokedError, or
-	// nil. It does not wait.
+	// Revoked returns a *RevokedError if this rank or, as far as it knows, another one has
+	// revoked the communicator, else nil. It does not wait.
 	Revoked() error
 }
 
 // MaxReason is the length in bytes to which the reason of a Revoke is cut.
 const MaxReason = 480
 
-// RevokedError says which rank has revoked a communicator, and why.
+// RevokedError names the rank that has revoked a communicator, and the reason.
 type RevokedError struct {
 	Rank   int // in the communicator that was revoked
 	Reason string
@@ -38,7 +39,8 @@ func (e *RevokedError) Error() string {
 	return fmt.Sprintf("rank %d cannot go on, and no rank can without it: %s", e.Rank, e.Reason)
 }
 
-// PanicError is a panic that Guard has met. It wraps the *RevokedError that all ranks get.
+// PanicError is a panic that Guard has recovered from. It wraps the *RevokedError that all
+// ranks get.
 type PanicError struct {
 	Revoked error
 	Stack   string // one line
@@ -50,19 +52,19 @@ func (e *PanicError) Error() string {
 
 func (e *PanicError) Unwrap() error { return e.Revoked }
 
-// OpError is the failure of an operation on the rank that returns it, which may leave
-// others waiting for the rank. ErrTruncated is none.
+// OpError is the failure of an operation on one rank, which may leave other ranks waiting
+// for that rank. ErrTruncated is not an OpError.
 type OpError struct {
-	Op  string // as MPI calls it
+	Op  string // name of the MPI function
 	Err error
 }
 
 func (e *OpError) Error() string { return e.Op + ": " + e.Err.Error() }
 func (e *OpError) Unwrap() error { return e.Err }
 
-// Guard calls f, which uses c, unless c is revoked. If f panics, or returns an OpError that
-// has not been agreed on, c is revoked, and Guard returns an error. It also returns one
-// if another rank revokes c.
+// Guard calls f, which uses c, unless c is revoked. If f panics, or returns an OpError on
+// which the ranks have not agreed, Guard revokes c and returns an error. It also returns an
+// error if another rank revokes c.
 func Guard(c Revocable, f func() error) error {
 	if err := c.Revoked(); err != nil {
 		return err
@@ -70,8 +72,8 @@ func Guard(c Revocable, f func() error) error {
 	return GuardLocal(c, f)
 }
 
-// GuardLocal is Guard for work without other ranks: it does not look whether one of them has
-// revoked c.
+// GuardLocal is Guard for work of one rank: it does not check first whether another rank
+// has revoked c.
 func GuardLocal(c Revocable, f func() error) (err error) {
 	defer func() {
 		switch p := recover().(type) {
@@ -93,7 +95,7 @@ func GuardLocal(c Revocable, f func() error) (err error) {
 	return err
 }
 
-// Reason makes one line of why a communicator is revoked, of at most MaxReason bytes.
+// Reason converts the reason of a Revoke to one line of at most MaxReason bytes.
 func Reason(text string) string {
 	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "?")
 	if len(text) > MaxReason {

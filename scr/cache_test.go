@@ -116,7 +116,7 @@ func TestSession_TwoNodesLost(t *testing.T) {
 		c.job(four, steps(1, 2, 3))
 		c.lose("a", "c")
 		c.job(four, restarts(2))
-		c.says("2 of the 4 members of set 0 have lost files, XOR bears the loss of 1")
+		c.says("2 of the 4 members of set 0 have lost files, XOR tolerates the loss of 1")
 		c.says("2 of 4 ranks (0, 2; now on 2 of the nodes) have lost files")
 		c.says("goes on from an older checkpoint")
 		c.says("fetched")
@@ -132,7 +132,7 @@ func TestSession_TwoNodesLost(t *testing.T) {
 			}
 			return checkpoint(s, rank, 3)
 		})
-		c.says("2 of 4 ranks (1, 2; now on 2 of the nodes) have lost files, and the descriptions of 1 are lost with those who kept them; XOR bears the loss of 1 of the 4 members")
+		c.says("2 of 4 ranks (1, 2; now on 2 of the nodes) have lost files, and the descriptions of 1 are lost with those who kept them; XOR tolerates the loss of 1 of the 4 members")
 		for _, node := range []string{"a", "b", "c", "d"} {
 			if got := c.datasets(node); !slices.Equal(got, []string{"scr.dataset.3"}) {
 				t.Errorf("node %s has %v", node, got)

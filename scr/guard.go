@@ -6,28 +6,28 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// job is what a session has of its job.
+// job is the part of a session that ends its calls on all ranks when one rank cannot go on.
 type job struct {
 	ranks  mpi.Revocable
-	over   error  // one of the ranks has given up: what all calls return from then on
+	over   error  // what all calls return after a rank has given up; nil until then
 	faults faults // nil but in tests
 }
 
-// faults has a session panic, for tests.
+// faults lets tests inject panics into a session.
 type faults interface {
-	// Call is called at the beginning of each call, with its name.
+	// Call is called at the beginning of each call of the program, with the call's name.
 	Call(rank int, name string)
-	// Wrap returns what the session is to use as the communicator of all ranks.
+	// Wrap returns the communicator that the session uses in place of world.
 	Wrap(world mpi.Comm) mpi.Comm
 }
 
-// builtIn is for programs of tests, whose library is built with the tag faults.
+// builtIn is set if the library is built with the tag faults, for tests with real MPI.
 var builtIn faults
 
-// call is one call of the program, which is collective.
+// call runs f for a collective call of the program.
 func (s *Session) call(name string, f func() error) error { return s.guard(mpi.Guard, name, f) }
 
-// local is call for one that is not collective.
+// local runs f for a call of the program that is not collective.
 func (s *Session) local(name string, f func() error) error { return s.guard(mpi.GuardLocal, name, f) }
 
 func (s *Session) guard(with func(mpi.Revocable, func() error) error, name string, f func() error) error {
@@ -48,11 +48,11 @@ func (s *Session) guard(with func(mpi.Revocable, func() error) error, name strin
 	return err
 }
 
-// stop ends what the session does in this process, after a rank has given up. What is on
-// disk is as if the job had been killed.
+// stop ends the session's work in this process after a rank has given up. It leaves files
+// on disk in the state in which they would be if the job had been killed.
 func (s *Session) stop() {
 	s.state, s.output = finished, nil
-	// After a panic anything may be in a state in which it cannot be closed.
+	// A panic may have left any of these in a state in which closing it panics too.
 	for _, end := range []func(){
 		func() {
 			if s.flusher != nil {
@@ -61,7 +61,7 @@ func (s *Session) stop() {
 		},
 		func() {
 			if s.cache != nil {
-				_ = s.cache.Close() // nothing was to be written
+				_ = s.cache.Close() // no data depend on it
 			}
 		},
 		s.events.Close,

@@ -16,26 +16,26 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// unfinished is the dataset that the program writes, in the cache or directly in the
-// prefix directory.
+// unfinished is the dataset that the program is writing, either in the cache or directly in
+// the prefix directory.
 type unfinished struct {
 	dataset.Dataset
-	cached *cache.Cached // one of the two
-	direct *direct
+	cached *cache.Cached // nil if it is written directly
+	direct *direct       // nil if it is written in the cache
 	began  time.Time
 	failed error // why it cannot be completed, nil if it can
 }
 
 // StartOutput begins a dataset. The program then asks Route for the path of
 // each file it is going to write, writes them, and ends with CompleteOutput.
-// The name, which must be the same on all ranks, is what people see; "" stands
-// for one made of the dataset's number.
+// The name, by which users know the dataset, must be the same on all ranks; if it
+// is "", a name is made from the dataset's number.
 func (s *Session) StartOutput(name string, flags Flags) error {
 	return s.call("StartOutput", func() error { return s.start("StartOutput", name, flags, writing) })
 }
 
-// StartCheckpoint begins a checkpoint with a name made of its number, which
-// CompleteCheckpoint ends.
+// StartCheckpoint begins a checkpoint, whose name is made from its number.
+// CompleteCheckpoint ends it.
 func (s *Session) StartCheckpoint() error {
 	return s.call("StartCheckpoint", func() error { return s.start("StartCheckpoint", "", Checkpoint, checkpointing) })
 }
@@ -73,7 +73,9 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 	return nil
 }
 
-// create creates a dataset, where its redundancy descriptor says.
+// create creates a dataset in the store that its redundancy descriptor names, or in the
+// prefix directory if the descriptor bypasses the cache. where is that store or directory,
+// for the log.
 func (s *Session) create(id int, name string, flags Flags, checkpoint int) (o *unfinished, where string, err error) {
 	o = &unfinished{began: time.Now()}
 	desc := s.protection.descriptor(flags, checkpoint)
@@ -114,11 +116,11 @@ func (s *Session) describe(id int, name string, flags Flags, checkpoint int) (da
 }
 
 // Route returns the path under which the program must open a file. While a
-// dataset is written, that is a place in the cache for a file which the
-// program would have written as name, below the prefix directory. In a
-// restart, it is where a file that was written as name now is; the last
-// element of the name suffices if only one of the rank's files has it. At
-// other times it is name itself. Route is not collective.
+// dataset is being written, that is the path in the cache for the file that the
+// program would otherwise write as name, which must be below the prefix directory.
+// In a restart, it is the path that the file written as name has now; the last
+// element of the name suffices if only one of the rank's files has it. At other
+// times it is name itself. Route is not collective.
 func (s *Session) Route(name string) (string, error) {
 	var path string
 	err := s.local("Route", func() (err error) {
@@ -134,9 +136,8 @@ func (s *Session) Route(name string) (string, error) {
 	return path, nil
 }
 
-// Spoil makes the dataset that is being written one that cannot be completed,
-// and returns err, which says why. Outside of an output it does no more than
-// that.
+// Spoil records that the dataset which is being written cannot be completed because
+// of err, and returns err. If no dataset is being written, it only returns err.
 func (s *Session) Spoil(err error) error {
 	if s.output != nil && s.output.failed == nil {
 		s.output.failed = err
@@ -153,7 +154,7 @@ func (s *Session) route(name string) (string, error) {
 	case s.state == restarting:
 		return s.routeRestart(name)
 	case s.restart.Offered() != nil:
-		// Programs of the first interface restart without telling.
+		// Programs that use SCR's first API read a checkpoint without calling StartRestart.
 		if path, err := s.routeRestart(name); err == nil {
 			return path, nil
 		}
@@ -177,16 +178,17 @@ func (s *Session) routeOutput(name string) (string, error) {
 func (s *Session) routeRestart(name string) (string, error) {
 	below, err := s.paths.below(name)
 	if err != nil {
-		below = "" // its last element may suffice
+		below = "" // the last element of name may suffice
 	}
 	return s.restart.Route(name, below)
 }
 
 // CompleteOutput ends the dataset that StartOutput began. valid says whether
-// this rank has written all its files. If all ranks say so, the files are
-// protected against the loss of nodes, and flushed to the prefix directory when
-// that is due; with SCR_FLUSH_ASYNC=1 that goes on while the program does, and ends
-// in a later call. Otherwise the dataset is deleted, and the error says why.
+// this rank has written all its files. If it is true on all ranks, the files are
+// protected against the loss of nodes, and are flushed to the prefix directory if a
+// flush is due; with SCR_FLUSH_ASYNC=1 the flush goes on while the program computes,
+// and a later call finishes it. Otherwise the dataset is deleted, and the error says
+// why.
 func (s *Session) CompleteOutput(valid bool) error {
 	return s.call("CompleteOutput", func() error { return s.complete("CompleteOutput", writing, valid) })
 }
@@ -251,8 +253,8 @@ func (s *Session) completeCached(o *unfinished) error {
 	return err
 }
 
-// completeDirect completes a dataset that the program has written to the prefix
-// directory itself.
+// completeDirect completes a dataset that the program has written directly to the prefix
+// directory.
 func (s *Session) completeDirect(o *unfinished) error {
 	d, written := o.direct, time.Now()
 	err := d.complete(o.failed)

@@ -13,8 +13,8 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// protection says where datasets are kept and how they are protected, from the
-// parameters and the lines GROUPS=, STORE= and CKPT=.
+// protection determines where datasets are stored and how they are protected, according
+// to the parameters and the lines GROUPS=, STORE= and CKPT=.
 type protection struct {
 	groups *reddesc.Groups
 	stores []*reddesc.Store // the first is that of SCR_CACHE_BASE
@@ -22,7 +22,7 @@ type protection struct {
 }
 
 // newProtection makes the failure groups, stores and redundancy descriptors of a
-// job. It is collective. The result has to be freed, also after an error.
+// job. It is collective. The caller must free the result, even after an error.
 func newProtection(world mpi.Comm, cfg *config.Config, log *report.Logger) (*protection, error) {
 	p := &protection{}
 	var err error
@@ -63,15 +63,15 @@ func (p *protection) addGroups(world mpi.Comm, cfg *config.Config, log *report.L
 	return nil
 }
 
-// warnOfGroups warns if nodes of the job are in no GROUPS= line while lines name nodes
-// that it does not have: a name is likely to be mistyped. Lines that name only nodes of
-// other jobs are usual.
+// warnOfGroups warns if a node of the job is in no GROUPS= line while another line names a
+// node that is not in the job: one of the names is probably mistyped. If all nodes of the
+// job have lines, further lines are normal: other jobs use the same file.
 func warnOfGroups(world mpi.Comm, cfg *config.Config, log *report.Logger) error {
 	if len(cfg.Groups) == 0 {
 		return nil
 	}
 	nodes := slices.Sorted(maps.Keys(cfg.Groups))
-	has := make([]int64, len(nodes)+1) // last: the highest rank on a node without a line
+	has := make([]int64, len(nodes)+1) // last element: the highest rank on a node without a line
 	has[len(nodes)] = -1
 	if i := slices.Index(nodes, cfg.NodeName); i >= 0 {
 		has[i] = 1
@@ -93,8 +93,8 @@ func warnOfGroups(world mpi.Comm, cfg *config.Config, log *report.Logger) error 
 	return err
 }
 
-// ckptLines are the CKPT= lines that count. Those of the system's file give way to
-// a user who says how to protect checkpoints with SCR_COPY_TYPE.
+// ckptLines returns the CKPT= lines that apply. Those of the system's file do not apply if
+// the user chooses a scheme with SCR_COPY_TYPE.
 func ckptLines(cfg *config.Config) []config.Ckpt {
 	scheme := cfg.Source(&cfg.CopyType).Level
 	if cfg.CkptsFrom == config.System && scheme > config.System && cfg.CopyType != "FILE" {
@@ -142,8 +142,8 @@ func (p *protection) addStores(world mpi.Comm, cfg *config.Config, lines []confi
 	return nil
 }
 
-// addDescriptors makes the redundancy descriptors of CKPT= lines, or one of the
-// parameters if there are none. The parameters are the defaults of the lines.
+// addDescriptors makes a redundancy descriptor for each CKPT= line, or one from the
+// parameters alone if there are no lines. The parameters are the defaults of the lines.
 func (p *protection) addDescriptors(cfg *config.Config, lines []config.Ckpt, log *report.Logger) error {
 	scheme := cfg.CopyType
 	setBy := func(line config.Ckpt) string { return fmt.Sprintf("CKPT=%d", line.ID) }
@@ -153,7 +153,7 @@ func (p *protection) addDescriptors(cfg *config.Config, lines []config.Ckpt, log
 	if scheme == "FILE" {
 		scheme = "XOR"
 	}
-	asked := len(lines) == 0 // for the losses that the descriptor is to bear
+	asked := len(lines) == 0 // the number of losses to bear was set for this descriptor
 	if asked {
 		lines = []config.Ckpt{{}}
 		setBy = func(config.Ckpt) string { return "SCR_COPY_TYPE=" + scheme }
@@ -197,8 +197,8 @@ func (p *protection) addDescriptors(cfg *config.Config, lines []config.Ckpt, log
 	return nil
 }
 
-// moreThanXOR is the error of a descriptor that asks XOR to bear more losses than it
-// can, "" if it does not: a user who asks for them relies on them.
+// moreThanXOR returns a warning if a descriptor asks XOR to bear more losses than it can,
+// else "". A user who asks for more would rely on them.
 func moreThanXOR(p reddesc.Params) string {
 	if p.Bypass || p.Failures < 2 || !strings.EqualFold(p.Type, "XOR") {
 		return ""
@@ -207,7 +207,7 @@ func moreThanXOR(p reddesc.Params) string {
 		"RS and PARTNER bear more", p.SetBy, p.Failures)
 }
 
-// store returns the store of a name.
+// store returns the store called name, or the first store if there is none.
 func (p *protection) store(name string) *reddesc.Store {
 	for _, store := range p.stores {
 		if store.Name == name {
@@ -217,8 +217,8 @@ func (p *protection) store(name string) *reddesc.Store {
 	return p.stores[0]
 }
 
-// descriptor returns the one to use for a dataset. checkpoint is the number of the
-// checkpoint, if it is one.
+// descriptor returns the redundancy descriptor for a dataset. checkpoint is the number of
+// the checkpoint, if the dataset is one.
 func (p *protection) descriptor(flags Flags, checkpoint int) *reddesc.Descriptor {
 	if flags.Has(Output) {
 		if d := reddesc.PickOutput(p.descs); d != nil {
@@ -253,7 +253,7 @@ func (p *protection) String() string {
 	return strings.Join(all, "; ")
 }
 
-// free gives the communicators back. It is collective.
+// free frees the communicators. It is collective.
 func (p *protection) free() error {
 	var err error
 	for _, d := range p.descs {

@@ -28,23 +28,25 @@ import (
 // Version of the interface, which is that of SCR 3.1.
 const Version = "v3.1.0"
 
-// MaxFilename is the longest path Route returns, with room for C's final NUL.
+// MaxFilename is the size in bytes of a buffer that holds any path that Route returns,
+// including the NUL that ends it in C.
 const MaxFilename = 1024
 
 // Options change how Init begins a session. The zero value serves most
 // programs.
 type Options struct {
 	Settings *Settings
-	// Environ looks environment variables up; nil is os.LookupEnv.
+	// Environ looks up environment variables. If it is nil, that of Settings is used, or
+	// else os.LookupEnv.
 	Environ func(name string) (string, bool)
-	// Log takes the lines that tell what happens; nil is os.Stderr.
+	// Log receives the messages of the library; if it is nil they go to os.Stderr.
 	Log io.Writer
 
 	launch func(control string) error // for tests: see flush.Config
 	faults faults                     // for tests
 }
 
-// environ is where a session looks environment variables up.
+// environ returns the function with which a session looks up environment variables.
 func (o Options) environ() func(name string) (string, bool) {
 	switch {
 	case o.Environ != nil:
@@ -59,19 +61,21 @@ func (o Options) environ() func(name string) (string, bool) {
 // collective, except Route. An error of a collective method is an error on all
 // ranks, and leaves the program running.
 //
-// If a rank cannot go on, because of a bug here or a failure of MPI, its call returns an
-// error, and so does the call in which each of the others is or the next: a
-// *mpi.RevokedError, which names the rank. The session is over then, as if the job had been
-// killed at that instant, and all further calls return that error at once.
+// If a rank cannot go on, because of a bug in goscr or a failure of MPI, its call returns
+// an error. Each of the other ranks gets an error from the call that it is in, or from its
+// next call: a *mpi.RevokedError, which names the rank that failed. The session is then
+// over, as if the job had been killed at that instant, and all further calls return that
+// error at once.
 //
-// It knows what the program is doing; the parts below it do the work.
+// A Session keeps track of the state of the program, and leaves the work to the packages
+// below.
 type Session struct {
 	job     job
-	world   mpi.Comm // its ranks
+	world   mpi.Comm // all ranks of the session
 	config  *config.Config
 	log     *report.Logger
 	events  *eventlog.Log
-	traffic mpi.Traffic // counted if somebody wants to know
+	traffic mpi.Traffic // counted if SCR_DEBUG is at least 2
 
 	prefix     *prefix.Prefix
 	paths      paths
@@ -82,18 +86,18 @@ type Session struct {
 	advisor    *advice.Advisor
 
 	state     state
-	output    *unfinished // being written, nil if none is
+	output    *unfinished // the dataset that is being written, nil if there is none
 	numbers   numbers
 	started   bool      // a dataset has been begun in this run
-	began     time.Time // of the restart that is under way
-	computes  time.Time // since when the program computes
-	beginning bool      // it has been told that there is no checkpoint
+	began     time.Time // when the restart that is under way began
+	computes  time.Time // when the program began to compute, after its last call
+	beginning bool      // it has been logged that there is no checkpoint to restart from
 }
 
-// Init begins a session on the ranks of world, which it duplicates; if a rank cannot go
-// on, world stays as it is, unless it is a mpi.Revocable, which is revoked. It makes datasets
-// of earlier runs in the cache usable: it migrates files to the nodes where their ranks
-// now run, and rebuilds files that were lost with a node.
+// Init begins a session on the ranks of world. It duplicates world; if a rank cannot go on
+// later, world is not affected, unless it is an mpi.Revocable: then it is revoked. Init
+// makes datasets of earlier runs in the cache usable: it migrates files to the nodes where
+// their ranks now run, and rebuilds files that were lost with a node.
 func Init(world mpi.Comm, opt Options) (*Session, error) {
 	if opt.Log == nil {
 		opt.Log = os.Stderr
@@ -125,7 +129,7 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	return s, nil
 }
 
-// init is Init on the ranks of the session.
+// init does the work of Init once the session has its communicator.
 func (s *Session) init(opt Options) error {
 	start := time.Now()
 	cfg, warnings, err := config.Load(s.world, opt.Settings.internal(), opt.Environ)
@@ -163,7 +167,8 @@ func (s *Session) init(opt Options) error {
 	return nil
 }
 
-// begin is Init once the configuration is known.
+// begin does the part of Init that needs the configuration. start is the time at which
+// Init was called.
 func (s *Session) begin(opt Options, start time.Time) error {
 	if err := s.usePrefix(start); err != nil {
 		return err
@@ -201,7 +206,8 @@ func (s *Session) begin(opt Options, start time.Time) error {
 	return s.offerRestart(s.restart.Find(s.config.FetchOnInit))
 }
 
-// usePrefix prepares the prefix directory and the log of the run, which starts at start.
+// usePrefix prepares the prefix directory and the event log of the run, which began at
+// start.
 func (s *Session) usePrefix(start time.Time) error {
 	cfg := s.config
 	s.prefix = &prefix.Prefix{
@@ -225,9 +231,9 @@ func (s *Session) usePrefix(start time.Time) error {
 	return mpi.Agree(s.world, err)
 }
 
-// openCache opens the cache. node has the ranks of the node.
+// openCache opens the cache. node is the communicator of the ranks on the caller's node.
 func (s *Session) openCache(node mpi.Comm) error {
-	// Rank 0's, in case links differ between nodes.
+	// All ranks use the path that rank 0 has found: symbolic links may differ between nodes.
 	real, err := mpi.BcastBytes(s.world, []byte(s.paths.real), 0)
 	if err != nil {
 		return err
@@ -241,7 +247,7 @@ func (s *Session) openCache(node mpi.Comm) error {
 	return err
 }
 
-// openFlusher opens the Flusher.
+// openFlusher opens the Flusher, which decides when datasets are flushed and evicted.
 func (s *Session) openFlusher(node mpi.Comm, opt Options) error {
 	cfg := s.config
 	if cfg.FlushAsync && cfg.FlushPoststage && cfg.FlushType != string(mover.ByDaemon) {
@@ -296,11 +302,11 @@ func (s *Session) recoverCache() error {
 	return s.flusher.Resume(missing)
 }
 
-// compareWithIndex finds out which datasets of the cache the prefix directory has
-// already, and where to go on counting.
+// compareWithIndex finds out which datasets of the cache are already in the prefix
+// directory, and the highest id of any dataset, after which new datasets are numbered.
 func (s *Session) compareWithIndex() error {
 	list := s.cache.List()
-	there := make([]int64, len(list)+1) // last: highest id in the index
+	there := make([]int64, len(list)+1) // 1: complete in the index; last element: the highest id
 	err := mpi.OnRoot(s.world, func() error {
 		x, err := prefix.CheckedIndex(s.prefix.Dir)
 		if err != nil {
@@ -325,7 +331,7 @@ func (s *Session) compareWithIndex() error {
 		return err
 	}
 	there[len(list)] = max(there[len(list)], int64(s.cache.Highest()))
-	// Of the others only rank 0 has anything but zeros.
+	// Only rank 0 has read the index: the other ranks have 0 for each dataset of the list.
 	if err := s.world.Allreduce(there, mpi.Max); err != nil {
 		return err
 	}
@@ -348,8 +354,8 @@ func (s *Session) giveUp() error {
 	return errors.Join(err, s.free())
 }
 
-// compression is how a flush stores files. A run that reads its checkpoints in the
-// prefix directory (SCR_FETCH_BYPASS) does not compress them.
+// compression returns the method by which a flush compresses files. A run that reads its
+// checkpoints in the prefix directory (SCR_FETCH_BYPASS) does not compress them.
 func compression(cfg *config.Config) compress.Method {
 	if cfg.FetchBypass || cfg.GlobalRestart || cfg.FlushOnRestart {
 		return compress.Method{}
@@ -358,23 +364,22 @@ func compression(cfg *config.Config) compress.Method {
 	return m
 }
 
-// bufferSize is the size of buffers that is asked for, or the next to it that works:
-// a few bytes would be lost in overhead, and there are several buffers, which no size
-// asked for by mistake shall make larger than memory.
+// bufferSize returns the requested size of a buffer in bytes, limited to a range that
+// works: with a few bytes the overhead would dominate, and since there are several buffers,
+// a size that was requested by mistake could exceed the memory.
 func bufferSize(asked int64) int {
 	const least, most = 64, 16 << 20
 	return int(min(max(asked, least), most))
 }
 
-// Agree makes an error that one rank has met an error on all ranks, so that a
-// program can decide on its failures as goscr does on its own. It is
-// collective.
+// Agree returns an error on all ranks if any rank passes one, so that all ranks of a
+// program can respond in the same way to a failure on one of them. It is collective.
 func (s *Session) Agree(err error) error {
 	return s.call("Agree", func() error { return mpi.Agree(s.world, err) })
 }
 
-// Warn writes a line on stderr that needs attention. As with all such lines, of
-// those that are alike only some are written.
+// Warn writes a warning to the log of the session (see Options). Of warnings that are
+// alike only some are written, which is also true of those that the library writes.
 func (s *Session) Warn(format string, args ...any) { s.log.Warn(format, args...) }
 
 // Query returns the value of a parameter, in the syntax of SCR_Config.

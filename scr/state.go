@@ -9,7 +9,7 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// state is what the program is doing, which decides what it may call.
+// state is what the program is doing. It determines which calls are possible.
 type state int
 
 const (
@@ -20,7 +20,8 @@ const (
 	finished
 )
 
-// The names that SCR has for the states, with what to do in each.
+// states has SCR's name for each state, and advice for a program that makes a call which
+// is not possible in it.
 var states = map[state]struct {
 	name   string
 	advice Advice
@@ -36,23 +37,23 @@ var states = map[state]struct {
 // ErrDisabled is returned by Init if SCR_ENABLE=0.
 var ErrDisabled = errors.New("goscr is turned off by SCR_ENABLE=0")
 
-// ErrHalted is returned, with SCR_HALT_EXIT=1, by a call that has found that the
-// job is to halt, and that has finalized the session. The program should end.
+// ErrHalted is returned, if SCR_HALT_EXIT=1, by a call that has found that the job is to
+// halt. The call has finalized the session, and the program should end.
 var ErrHalted = errors.New("the job halts here, as SCR_HALT_EXIT=1 says")
 
 // StateError says that a call is not possible in the state that the session is in.
 type StateError struct {
 	Call   string // Init, or the method of Session that was called
-	State  string // as SCR calls it
-	Advice Advice // what is possible
+	State  string // SCR's name for the state
+	Advice Advice // which calls are possible instead
 }
 
 func (e *StateError) Error() string {
 	return e.Call + " " + e.In(func(call string) string { return call })
 }
 
-// In is the message without the call that failed. name returns what the program's language
-// calls Init, or a method of Session.
+// In returns the message without the name of the call that failed. name translates Init, or
+// the name of a method of Session, to the program's language.
 func (e *StateError) In(name func(call string) string) string {
 	return fmt.Sprintf("called in the wrong place (state %s): %s", e.State, e.Advice.In(name))
 }
@@ -60,20 +61,20 @@ func (e *StateError) In(name func(call string) string) string {
 // Advice is a text in which calls are in braces, as in "end it with {CompleteOutput}".
 type Advice string
 
-// In is the text with the names of another language for the calls.
+// In returns the text with the name of each call translated by name, and without braces.
 func (a Advice) In(name func(call string) string) string {
 	return callInBraces.ReplaceAllStringFunc(string(a), func(call string) string { return name(strings.Trim(call, "{}")) })
 }
 
 var callInBraces = regexp.MustCompile(`\{\w+\}`)
 
-// ArgumentError says that the program called with what cannot be, in the same
-// way on all ranks.
+// ArgumentError reports an argument or a parameter that is invalid, and is the same on all
+// ranks.
 type ArgumentError struct{ Text string }
 
 func (e *ArgumentError) Error() string { return e.Text }
 
-// expect is an error unless the program is in the state want, in which call is possible.
+// expect returns an error unless the program is in state want, which call requires.
 func (s state) expect(call string, want state) error {
 	if s == want {
 		return nil

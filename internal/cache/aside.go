@@ -11,9 +11,8 @@ import (
 )
 
 // A dataset that cannot be deleted, since a file in it is immutable or in use as a
-// mount point, must not stop the run: its directory gets another name in the same
-// place, under which no run looks for a dataset, and every later run tries again to
-// delete it.
+// mount point, must not stop the run. Its directory is renamed, in the same place, to a
+// name that is not one of a dataset, and every later run tries again to delete it.
 const (
 	asidePrefix  = "undeleted."
 	asidePattern = asidePrefix + "*"
@@ -22,7 +21,7 @@ const (
 // setAside renames the directory of a dataset and returns its new path, "" if it cannot
 // be renamed either.
 func (x *place) setAside(id int, dir string) string {
-	const most = 1000 // datasets of one number
+	const most = 1000 // datasets with the same id
 	for i := range most {
 		aside := filepath.Join(x.dir, fmt.Sprintf("%s%d.%d", asidePrefix, id, i))
 		if _, err := os.Lstat(aside); !errors.Is(err, fs.ErrNotExist) {
@@ -36,14 +35,13 @@ func (x *place) setAside(id int, dir string) string {
 	return ""
 }
 
-// removeAside deletes what earlier runs could not delete, as far as that is possible
-// now.
+// removeAside tries again to delete the datasets that earlier runs could not delete.
 func (p *places) removeAside(log *report.Logger) {
 	for _, x := range p.all {
 		if !p.leads(x) {
 			continue
 		}
-		left, _ := match(x.dir, asidePattern) // none can be removed if the directory cannot be read
+		left, _ := match(x.dir, asidePattern) // if the directory cannot be read, a later run tries again
 		for _, path := range left {
 			if err := removeTree(path); err != nil {
 				tellUndeleted(log, err, path)
@@ -58,8 +56,8 @@ func tellUndeleted(log *report.Logger, why error, path string) {
 	log.Warn("%v: %s stays and takes room; remove it (chmod -R u+rwx or chattr -R -i may be necessary first), else every run tries again", why, path)
 }
 
-// removeTree deletes a directory with all that is in it, also where the program has
-// taken the permission to do so from directories. There may be none.
+// removeTree deletes a directory with its contents, even if the program has removed the
+// write permission of directories in it. The directory need not exist.
 func removeTree(dir string) error {
 	err := os.RemoveAll(dir)
 	if !errors.Is(err, fs.ErrPermission) {
@@ -67,28 +65,28 @@ func removeTree(dir string) error {
 	}
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {
 		if d != nil && d.IsDir() {
-			_ = os.Chmod(path, 0o700) // if it fails, so does the next line
+			_ = os.Chmod(path, 0o700) // if this fails, RemoveAll fails too
 		}
 		return nil
 	})
 	return os.RemoveAll(dir)
 }
 
-// clear deletes what is at a path in the cache, which should be a file, or nothing.
-// A directory that the program has made there is deleted with all that is in it.
+// clear deletes the file at a path in the cache, if there is one. If the program has made a
+// directory there, clear deletes that with its contents.
 func (p *places) clear(path string) error {
 	err := remove(path)
 	if err == nil || !p.reallyInside(filepath.Dir(path)) {
 		return err
 	}
-	if errors.Is(err, fs.ErrPermission) { // of the directory around it
+	if errors.Is(err, fs.ErrPermission) { // the directory that contains it is not writable
 		_ = os.Chmod(filepath.Dir(path), 0o700)
 	}
 	return removeTree(path)
 }
 
-// reallyInside reports whether a directory lies in the cache, or is a place, whatever
-// symbolic links lead to it.
+// reallyInside reports whether a directory is a place of the cache, or lies in one, after
+// symbolic links are resolved.
 func (p *places) reallyInside(dir string) bool {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {

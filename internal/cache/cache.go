@@ -5,10 +5,10 @@
 // ranks share is the list of datasets that can be used: it is the same on all
 // of them, because it changes only in collective calls.
 //
-// Files call those below them:
+// Each of these files calls only those below it:
 //
 //	rebuild.go    on a restart: each dataset is restored, left unused or deleted
-//	repair.go     … verifies a dataset and rebuilds what was lost
+//	repair.go     … verifies a dataset and rebuilds lost files
 //	foreign.go    datasets of jobs of another size
 //	complete.go   a dataset becomes usable
 //	cache.go      the list, files of a dataset being written
@@ -16,13 +16,13 @@
 //	losses.go     … which ranks have lost files, for messages
 //	parts.go      the files of a rank, and their entries in its filemap
 //	filemaps.go   on a restart: the filemaps of a node, to the ranks now on it
-//	strays.go     what killed processes have left
+//	strays.go     files that killed processes have left
 //	spare.go      a redundancy file that is evicted becomes the next one
-//	aside.go      what cannot be deleted
+//	aside.go      datasets that cannot be deleted
 //	place.go      which directory a dataset is in
 //	dir.go        directories that only the user can enter
 //	lock.go       one job at a time
-//	migrate/      files to the nodes where their ranks now run
+//	migrate/      files are moved to the nodes where their ranks now run
 package cache
 
 import (
@@ -42,15 +42,15 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Config is what a cache needs to know.
+// Config holds the parameters of a cache, and the parts of the library that it uses.
 type Config struct {
-	World, Node mpi.Comm         // all ranks; those that share the node's storage
+	World, Node mpi.Comm         // all ranks; the ranks that share the node's storage
 	Stores      []*reddesc.Store // the first is the default
 	ControlBase string
 	User, JobID string
 	Prefix      string // of the job; without symbolic links, the same on all ranks
 	Piece       int    // bytes that are read, sent and written at a time
-	Distribute  bool   // on a restart, move files to where their ranks are
+	Distribute  bool   // on a restart, move files to the nodes of their ranks
 	// VerifyEvicted reads datasets before they are evicted, and reports files that
 	// have changed.
 	VerifyEvicted bool
@@ -66,10 +66,10 @@ type Cached struct {
 	store    *reddesc.Store
 	restored bool // Desc was made again for this dataset, and is freed with it
 	refused  bool // the caller's files are whole on another node, but could not be stored here
-	bare     bool // the caller's redundancy is lost and could not be made again
+	bare     bool // the caller's redundancy file is lost and could not be made again
 }
 
-// made is how many redundancy files each rank of the caller's set has.
+// made returns the number of redundancy files of each rank of the caller's set.
 func (c *Cached) made() int {
 	if c.Desc == nil || !c.Desc.Scheme.Bears(c.Desc.Set.Size(), []int{0}) {
 		return 0
@@ -100,7 +100,7 @@ type Cache struct {
 	unused  []int     // ids of datasets that this run cannot use
 	foreign []Foreign // those of unused that jobs of another size have written, newest first
 	strays  []stray
-	highest int // id of any dataset ever seen here
+	highest int // highest id of all datasets that were seen in this cache
 }
 
 // Open makes the directories of the cache and reads the filemaps of earlier runs. It
@@ -158,8 +158,8 @@ func (k *Cache) open(name string) error {
 	return nil
 }
 
-// findStrays finds the strays of the node, of which its first rank has all entries. Their
-// numbers count as seen: no other dataset is put into their directories.
+// findStrays finds the strays of the node, on its first rank, which has all entries. Their
+// ids count as seen, so that no new dataset is put into their directories.
 func (k *Cache) findStrays(all *filemap.Map) {
 	if k.Node.Rank() > 0 {
 		return
@@ -170,7 +170,7 @@ func (k *Cache) findStrays(all *filemap.Map) {
 	}
 }
 
-// Control is the control directory, which the processes of a node share.
+// Control returns the control directory, which the processes of a node share.
 func (k *Cache) Control() string { return k.control }
 
 // List returns the usable datasets, newest first. It is the same on all ranks.
@@ -186,11 +186,12 @@ func (k *Cache) Find(id int) *Cached {
 	return nil
 }
 
-// Highest is the highest id of a dataset seen in the cache on any rank.
+// Highest returns the highest id of a dataset that the caller has seen in the cache. It may
+// differ between ranks, since only the first rank of a node sees strays.
 func (k *Cache) Highest() int { return k.highest }
 
-// Leaving returns the datasets to evict from a store so that at most keep stay in it:
-// those of the least worth first, and of these the oldest.
+// Leaving returns the datasets to evict from a store so that at most keep stay in it.
+// Datasets of the least worth come first, and among those of equal worth the oldest.
 func (k *Cache) Leaving(s *reddesc.Store, keep int, worth func(*Cached) int) []*Cached {
 	var all []*Cached
 	for _, c := range slices.Backward(k.list) {
@@ -202,7 +203,7 @@ func (k *Cache) Leaving(s *reddesc.Store, keep int, worth func(*Cached) int) []*
 	return all[:max(len(all)-max(keep, 0), 0)]
 }
 
-// storeNumber returns which of the stores has a name, the first if none has.
+// storeNumber returns the index of the store called name, or 0 if there is none.
 func (k *Cache) storeNumber(name string) int {
 	return max(slices.IndexFunc(k.Stores, func(s *reddesc.Store) bool { return s.Name == name }), 0)
 }
@@ -235,8 +236,9 @@ func (k *Cache) Add(c *Cached, md meta.Meta) (string, error) { return k.parts.ad
 // by path.
 func (k *Cache) Files(id int) []redundancy.File { return k.parts.files(id, k.World.Rank()) }
 
-// Delete removes a dataset, usable or not, with all its files. What cannot be deleted
-// is reported and set aside (aside.go); an error is one of MPI. It is collective.
+// Delete removes a dataset, usable or not, with all its files. If some cannot be deleted,
+// it reports that and sets them aside (aside.go); it returns errors of MPI only. It is
+// collective.
 func (k *Cache) Delete(id int) error {
 	var err error
 	if c := k.Find(id); c != nil {
@@ -254,7 +256,7 @@ func (k *Cache) Delete(id int) error {
 	if err := k.World.Barrier(); err != nil {
 		return err
 	}
-	if stuck != nil { // the entries go after the files
+	if stuck != nil { // entries are removed only after their files
 		k.parts.forget(id)
 	}
 	return nil
@@ -290,9 +292,9 @@ func (k *Cache) Evict(leaving []*Cached) error {
 	return nil
 }
 
-// Purge deletes all datasets, usable or not, the newest last: if it is interrupted, a run
-// that does not purge must not find an old checkpoint where a newer one has been flushed. It
-// is collective.
+// Purge deletes all datasets, usable or not, the newest last: if it is interrupted, and the
+// next run does not purge, that run must not restart from an older checkpoint while newer
+// ones are gone. It is collective.
 func (k *Cache) Purge() error {
 	k.removeStrays()
 	var ids []int
@@ -311,13 +313,14 @@ func (k *Cache) Purge() error {
 	return err
 }
 
-// Close closes what Open has opened, also after Open has failed.
+// Close closes the files that Open has opened, and releases the lock. It may be called
+// after Open has failed.
 func (k *Cache) Close() error {
 	defer k.lock.Release()
 	return errors.Join(k.places.dropSpares(k.World.Rank()), k.maps.close())
 }
 
-// Free frees the communicators that the cache has made. It is collective.
+// Free frees the communicators of restored descriptors. It is collective.
 func (k *Cache) Free() error {
 	var first error
 	for _, c := range k.list {

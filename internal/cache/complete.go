@@ -14,9 +14,9 @@ import (
 
 // Complete makes a dataset usable: it records size and mode of every file, agrees
 // with all ranks that all are valid, encodes, and records the dataset as complete on
-// every rank before any rank relies on it. failed is why the caller's part is not
-// valid, nil if it is. If it is invalid on any rank the dataset is deleted and every
-// rank gets the reason. It is collective.
+// every rank before any rank relies on it. failed is nil if the caller's files are
+// valid, else the reason why they are not. If they are invalid on any rank, Complete
+// deletes the dataset and returns the reason on all ranks. It is collective.
 func (k *Cache) Complete(c *Cached, failed error) error {
 	id := c.ID()
 	files := k.Files(id)
@@ -41,8 +41,8 @@ func (k *Cache) Complete(c *Cached, failed error) error {
 	if err := mpi.Agree(k.World, err); err != nil {
 		return k.abandon(c, err)
 	}
-	// From here on a rank that is lost can be rebuilt, so the ranks need not become
-	// complete at one instant.
+	// Now a rank that is lost can be rebuilt, so it does no harm if the job dies while only
+	// some of the ranks have recorded that the dataset is complete.
 	c.SetComplete(true)
 	return k.usable(c, append(files, made...))
 }
@@ -55,14 +55,15 @@ func (k *Cache) usable(c *Cached, files []redundancy.File) error {
 		k.parts.maps.Map.AddFile(id, k.parts.me(), f.Path, f.Meta)
 	}
 	expected := len(files)
-	if c.bare { // the next run tries again
+	if c.bare { // the next run finds that a file is missing, and tries to make it again
 		expected++
 	}
 	k.parts.maps.SetExpected(id, k.parts.me(), expected, k.World.Size())
 	k.descs.describe(c)
 	err := k.parts.maps.Fold()
 	if c.restored && noRoom(err) {
-		// What is on disk was true before: the next run does the same again.
+		// The entries on disk are those from which this run began, so the next run can
+		// restore the dataset in the same way.
 		k.Log.Warn("dataset %d: what has been done to use it again cannot be recorded: %v", id, err)
 		err = nil
 	}
@@ -80,7 +81,7 @@ func (k *Cache) usable(c *Cached, files []redundancy.File) error {
 // noRoom reports whether an error says that a file system is full.
 func noRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
-// abandon deletes a dataset that cannot become usable, and returns why.
+// abandon deletes a dataset that cannot become usable, and returns the reason.
 func (k *Cache) abandon(c *Cached, why error) error {
 	if err := k.Delete(c.ID()); err != nil {
 		k.Log.Warn("dataset %d could not be deleted from the cache: %v", c.ID(), err)
@@ -88,9 +89,9 @@ func (k *Cache) abandon(c *Cached, why error) error {
 	return why
 }
 
-// unique checks that no two ranks write a file of the same name: in the cache these
-// are two files, of which a flush would lose one. It is collective; the result is
-// agreed.
+// unique checks that no two ranks write files of the same name: in the caches of two nodes
+// these are different files, and a flush would lose one of them. It is collective; the
+// result is agreed.
 func (k *Cache) unique(files []redundancy.File) error {
 	owners, err := redundancy.Owners(k.World, files)
 	if err != nil || owners == nil {

@@ -16,12 +16,12 @@ import (
 )
 
 // descriptions are the descriptions of datasets and their redundancy descriptors in
-// the filemaps. Each member of a set also stores the descriptors of the k members to
-// its left, if the scheme bears the loss of k, so that a survivor has each of them.
+// the filemaps. If a scheme bears the loss of k members of a set, each member also stores
+// the descriptors of the k members to its left, so that each descriptor survives the loss.
 type descriptions struct {
 	*parts
-	prefix string // directory of the job
-	node   string // name of the caller's
+	prefix string // prefix directory of the job
+	node   string // name of the caller's node
 }
 
 // known reports whether the caller's own filemap describes its part of a dataset.
@@ -158,9 +158,9 @@ func (p *descriptions) ownDescriptor(id int) (*reddesc.Stored, error) {
 	return nil, nil
 }
 
-// descriptor makes the descriptor of a dataset again. missing reports whether some
-// of the caller's files are on no node, and is called, on all ranks, if descriptors
-// are lost. It is collective.
+// descriptor makes the descriptor of a dataset again. If descriptors are lost, it calls
+// missing on all ranks, for its error message: missing reports whether some of the caller's
+// files are on no node. It is collective.
 func (p *descriptions) descriptor(id int, node mpi.Comm, missing func() (bool, error)) (*reddesc.Descriptor, error) {
 	own, err := p.ownDescriptor(id)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // privateDir makes a directory below base that only the user can enter. One that is
-// there already must belong to the user and be no symbolic link: another user who
+// there already must belong to the user and must not be a symbolic link: another user who
 // made it could read and change checkpoints.
 func privateDir(base string, below ...string) error {
 	if err := os.MkdirAll(base, 0o700); err != nil {
@@ -42,8 +42,8 @@ func privateDir(base string, below ...string) error {
 	return nil
 }
 
-// trusted reports whether a directory that a filemap names is one that goscr has
-// made for this user and job, whose directories end in below.
+// trusted reports whether a directory that a filemap names was made by goscr for this user
+// and job: its path ends in below, and no other user can write to it.
 func trusted(dir, below string) bool {
 	ending := string(filepath.Separator) + below
 	if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || len(dir) <= len(ending) || dir[len(dir)-len(ending):] != ending {
@@ -58,8 +58,8 @@ func trusted(dir, below string) bool {
 	return true
 }
 
-// match returns the paths of the files in dir whose names match a pattern. dir is
-// not part of the pattern, since ids of array jobs have brackets.
+// match returns the paths of the files in dir whose names match a pattern. filepath.Glob
+// would take the brackets in dir, which ids of array jobs have, for part of the pattern.
 func match(dir, pattern string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	var found []string
@@ -71,7 +71,7 @@ func match(dir, pattern string) ([]string, error) {
 	return found, err
 }
 
-// remove deletes a file, which need not be there.
+// remove deletes a file. It is no error if there is none.
 func remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

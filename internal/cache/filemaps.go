@@ -16,15 +16,15 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// filemaps distributes the entries of the filemaps of a node, in its control
-// directory, to the ranks that now run on it. Each gets its own, and an equal share of
-// the entries of ranks on other nodes. The node may now have another number of ranks
-// than when the entries were written.
+// filemaps distributes the entries of the filemaps in the control directory of a node
+// among the ranks that now run on the node, whose number may have changed since the
+// entries were written. Each rank gets its own entries, and an equal share of the entries
+// of ranks on other nodes.
 //
 // At any instant every entry is in some filemap on disk: the first rank of the node
-// writes one with all entries, and one with its own share only when the others have
-// written theirs. If every rank finds its entries where they should be, nothing is
-// written: the storage may be full.
+// writes a filemap with all entries, and reduces it to its own share when the others have
+// written theirs. If all entries are in the right filemaps already, nothing is written,
+// since the storage may be full.
 type filemaps struct {
 	node mpi.Comm
 	dir  string
@@ -33,23 +33,23 @@ type filemaps struct {
 	own  *filemap.Store
 
 	here    []int64 // the ranks of the node, by their ranks in the job
-	settled bool    // the filemaps can stay as they are; known to the first rank
+	settled bool    // the filemaps can stay as they are; set on the first rank only
 }
 
-// Names in the control directory, with the names they have in SCR.
+// The list of filemaps in the control directory, with the names that SCR uses.
 const (
 	masterFile = "filemap.scrinfo"
 	keyFilemap = "Filemap"
 )
 
-// path is where the filemap of a rank on the node is.
+// path returns the path of the filemap of a rank of the node.
 func (f *filemaps) path(rank int) string {
 	return filepath.Join(f.dir, fmt.Sprintf("filemap_%d.scrinfo", rank))
 }
 
-// collect merges all filemaps on the node. Its first rank gets all entries, and has
-// them in its own filemap if some must go to another. It is collective over the node;
-// the error is agreed.
+// collect merges all filemaps on the node. It returns all entries on the first rank of the
+// node; if some of them belong in another filemap, it also writes all of them to the
+// filemap of the first rank. It is collective over the node; the error is agreed.
 func (f *filemaps) collect() (*filemap.Map, error) {
 	f.here = make([]int64, f.node.Size())
 	f.here[f.node.Rank()] = int64(f.rank)
@@ -70,7 +70,7 @@ func (f *filemaps) collect() (*filemap.Map, error) {
 			}
 			f.settled = f.settled && f.inPlace(path, &s.Map)
 			all.Merge(&s.Map)
-			f.own = s // the last of them stays
+			f.own = s // the last one is that of the first rank, and is kept
 			if err := s.Close(); err != nil {
 				return err
 			}
@@ -98,13 +98,13 @@ func (f *filemaps) inPlace(path string, m *filemap.Map) bool {
 	return false
 }
 
-// open opens a filemap. One that cannot be read is set aside, and another is begun.
+// open opens a filemap. If it cannot be read, open sets it aside and begins a new one.
 func (f *filemaps) open(path string) (*filemap.Store, error) {
 	s, err := filemap.OpenStore(path)
 	if err == nil || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM) {
 		return s, err
 	}
-	// Its files count as lost, and may be rebuilt.
+	// The files in its entries count as lost, and may be rebuilt.
 	parts := filemap.Journals(path)
 	if _, e := hash.ReadFile(path); e != nil {
 		parts = append(parts, path)
@@ -119,11 +119,11 @@ func (f *filemaps) open(path string) (*filemap.Store, error) {
 	return filemap.OpenStore(path)
 }
 
-// setAside renames a file of a control directory that cannot be used, or what is there
-// in its place, and returns its new path.
+// setAside renames a file of a control directory that cannot be used, or anything else
+// that has its name, and returns its new path.
 func setAside(path string) (string, error) {
 	aside := path + ".damaged"
-	if err := removeTree(aside); err != nil { // of an earlier run
+	if err := removeTree(aside); err != nil { // an earlier run may have left one
 		return "", err
 	}
 	return aside, os.Rename(path, aside)
@@ -151,7 +151,7 @@ func (f *filemaps) deal(all *filemap.Map) error {
 	return mpi.Agree(f.node, err)
 }
 
-// reopen opens the caller's filemap where it is.
+// reopen opens the caller's filemap, whose entries stay as they are.
 func (f *filemaps) reopen() (err error) {
 	if f.node.Rank() > 0 {
 		f.own, err = filemap.OpenStore(f.path(f.node.Rank()))
@@ -195,8 +195,8 @@ func (f *filemaps) share(all *filemap.Map) (*filemap.Map, error) {
 	return filemap.FromHash(received.Get("0")), nil
 }
 
-// divide removes all entries from a map, and divides them among the ranks here: each
-// gets its own, and in turn those of a rank on another node.
+// divide moves all entries of a map to the shares of the ranks here. Each gets its own
+// entries; those of ranks on other nodes are assigned to the ranks here in turn.
 func divide(all *filemap.Map, here []int64) []filemap.Map {
 	shares := make([]filemap.Map, len(here))
 	next := 0
@@ -225,8 +225,8 @@ func (f *filemaps) write(share *filemap.Map) error {
 	return f.own.Fold()
 }
 
-// tidy removes filemaps that no rank of the node uses now, and journals of none, and
-// writes the list of the others.
+// tidy removes filemaps that no rank of the node uses now, and journals that belong to no
+// filemap, and writes the list of filemaps.
 func (f *filemaps) tidy() error {
 	list := hash.New()
 	keep := map[string]bool{}
@@ -245,7 +245,10 @@ func (f *filemaps) tidy() error {
 			}
 		}
 	}
-	journals, _ := match(f.dir, filemap.JournalPattern)
+	journals, err := match(f.dir, filemap.JournalPattern)
+	if err != nil {
+		return err
+	}
 	for _, path := range journals {
 		if filemap.OldJournal(path) {
 			_ = os.Remove(path) // it only takes space

@@ -12,8 +12,9 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Foreign is a dataset in the cache that a job of another size has written. Its sets
-// cannot be made again, but it can be flushed while nothing is lost.
+// Foreign is a dataset in the cache that a job of another size has written. Its redundancy
+// sets cannot be made again, so lost files cannot be rebuilt; but if no file is lost, the
+// dataset can be flushed.
 type Foreign struct {
 	dataset.Dataset
 	Ranks int // of the job that wrote it
@@ -23,14 +24,14 @@ type Foreign struct {
 // same on all ranks.
 func (k *Cache) Foreign() []Foreign { return k.foreign }
 
-// Parts returns the files that the caller flushes of a dataset of a job of another
-// size, by the ranks that wrote them. One process flushes each rank's files: the
-// first that has them, as selected by a process that follows from the rank's number.
-// It is collective; the result is agreed.
+// Parts returns those files of a dataset of a job of another size that the caller has to
+// flush, by the ranks that wrote them. Several processes may have the files of a rank; the
+// first of them flushes these. For each rank one process, which is computed from the number
+// of the rank, makes this selection. Parts is collective; the result is agreed.
 func (k *Cache) Parts(f Foreign) (map[int][]redundancy.File, error) {
 	id := f.ID()
-	have := map[int][]int{} // by the process that selects
-	var wrong error         // of a part that no other process may have
+	have := map[int][]int{} // ranks whose files the caller has, by the process that selects
+	var wrong error         // an error of a rank's files here, in case no other process has them
 	for _, rank := range k.parts.maps.Ranks(id) {
 		if rank >= f.Ranks || !k.parts.maps.Dataset(id, rank).Complete() {
 			continue // a description that the caller keeps for a neighbour
@@ -80,8 +81,8 @@ func (k *Cache) Parts(f Foreign) (map[int][]redundancy.File, error) {
 	return parts, nil
 }
 
-// exchangeRanks sends each process a list of ranks, and returns those that others
-// have sent to the caller. It is collective.
+// exchangeRanks sends each process a list of ranks, and returns the lists that the caller
+// was sent, by their senders. It is collective.
 func exchangeRanks(c mpi.Comm, send map[int][]int) (map[int][]int, error) {
 	h := hash.New()
 	for process, ranks := range send {

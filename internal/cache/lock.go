@@ -11,10 +11,10 @@ import (
 // lock while it runs.
 const lockFile = "lock"
 
-// takeLock locks a file in a control directory for the job, against other jobs, which
-// would use the same files, and against ranks of an earlier run that still live: these
-// hold the lock, too. It waits for an earlier run to end. The other ranks of the node
-// then call joinLock. user and id are the job's. Processes that the program forks do not
+// takeLock locks a file in a control directory for the job. The lock excludes other jobs
+// with the same id, which would use the same files, and ranks of an earlier run that are
+// still alive. takeLock waits for an earlier run to end. The other ranks of the node then
+// call joinLock. user and id are those of the job. Processes that the program forks do not
 // inherit the lock.
 func takeLock(path, user, id string) (l *lock.Lock, err error) {
 	to := fmt.Sprintf("end, which is a rank of an earlier run, or of another job, of %s with job id %s", user, id)
@@ -32,7 +32,7 @@ func takeLock(path, user, id string) (l *lock.Lock, err error) {
 	return l, l.Share()
 }
 
-// joinLock takes the caller's part of the lock that the first rank of its node has taken.
+// joinLock takes the lock that the first rank of the node shares.
 func joinLock(path string) (*lock.Lock, error) {
 	l, err := lock.Try(path, lock.SharedByProcess)
 	if err == nil && l == nil {

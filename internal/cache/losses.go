@@ -8,7 +8,7 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// one is 1 if holds is true, else 0.
+// one returns 1 if holds is true, else 0.
 func one(holds bool) int64 {
 	if holds {
 		return 1
@@ -16,8 +16,8 @@ func one(holds bool) int64 {
 	return 0
 }
 
-// losses says how many ranks have lost something, on how many nodes, and which.
-// It is collective.
+// losses describes, for messages, the ranks for which lost is true: how many there are, on
+// how many nodes they run, and the numbers of the first of them. It is collective.
 func losses(world, node mpi.Comm, lost bool) (string, error) {
 	onNode, err := mpi.Any(node, lost)
 	if err != nil {

@@ -19,15 +19,15 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// parts are the caller's files of datasets: its own, and on a restart those of some
-// ranks that now run on other nodes. A file is entered in the filemap, on disk, before
-// it is made, and its entry is removed after the file.
+// parts holds the caller's files of datasets: its own, and on a restart those of some
+// ranks that now run on other nodes. A file is entered in the filemap on disk before it is
+// made, and the entry is removed after the file, so that no file is ever without an entry.
 type parts struct {
 	world  mpi.Comm
 	places *places
 	maps   *filemap.Store
 	log    *report.Logger
-	dirs   map[string]bool // known to be there
+	dirs   map[string]bool // directories that are known to exist
 }
 
 // me is the caller's rank in the job.
@@ -42,8 +42,8 @@ func (p *parts) files(id, rank int) []redundancy.File {
 	return files
 }
 
-// add enters a file of the caller and returns its path, whose directory is there.
-// Entering a file again is no error.
+// add enters a file of the caller, makes its directory, and returns its path. Entering a
+// file again is no error.
 func (p *parts) add(id int, md meta.Meta) (string, error) {
 	file := md.File()
 	if file == "" {
@@ -113,8 +113,8 @@ func (p *parts) forget(id int) {
 	for _, rank := range p.maps.Ranks(id) {
 		p.maps.RemoveRank(id, rank)
 	}
-	// Until the filemap can be written it has entries of files that are not there, as
-	// after a kill.
+	// If the filemap cannot be written, it has entries of files that are gone, which the
+	// next run handles as after a kill.
 	if err := p.maps.Fold(); err != nil {
 		p.log.Warn("that dataset %d is deleted cannot be recorded: %v", id, err)
 	}
@@ -144,7 +144,8 @@ func (p *parts) delete(id, rank int, files ...redundancy.File) error {
 	return nil
 }
 
-// confine removes entries of files outside the cache directories, which are not ours.
+// confine removes entries of files outside the cache directories: goscr did not make these
+// files, and must not delete them.
 func (p *parts) confine() {
 	for _, id := range p.maps.Datasets() {
 		for _, rank := range p.maps.Ranks(id) {
@@ -180,7 +181,7 @@ func (p *parts) each(f func(id int) error) error {
 	}
 }
 
-// jobSize returns how many ranks wrote a dataset, -1 if no rank knows. It is
+// jobSize returns the number of ranks that wrote a dataset, -1 if no rank knows it. It is
 // collective.
 func (p *parts) jobSize(id int) (int, error) {
 	known := -1

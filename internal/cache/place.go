@@ -19,15 +19,15 @@ import (
 type place struct {
 	dir   string // holds a directory for each dataset
 	store *reddesc.Store
-	spare bool // there is a redundancy file to use again
+	spare bool // the caller has a spare redundancy file here, see spare.go
 }
 
 // places are the directories that hold datasets, and the directory of each dataset.
 type places struct {
 	node  mpi.Comm
-	below string         // end of the path of each
-	all   []*place       // first the places of the stores, in the order of these
-	of    map[int]*place // of the node's part of a dataset, by id
+	below string         // the last elements of the path of each
+	all   []*place       // first the places of the stores, in the order of the stores
+	of    map[int]*place // where the node's part of a dataset is, by the id of the dataset
 }
 
 // newPlaces returns the places of all stores, whose paths end in user and name. The
@@ -44,10 +44,10 @@ func newPlaces(node mpi.Comm, stores []*reddesc.Store, user, name string) (*plac
 	return p, failed
 }
 
-// The message of the first rank of a node to the others:
+// The message that the first rank of a node sends to the others:
 //
-//	AT    / <id> / <directory>
-//	PLACE / <directory>          of no store
+//	AT    / <id> / <directory>   where the node's part of a dataset is
+//	PLACE / <directory>          a place that belongs to no store of this run
 const (
 	keyAt    = "AT"
 	keyPlace = "PLACE"
@@ -55,8 +55,8 @@ const (
 
 // found holds the directories of the datasets in the filemaps of a node.
 type found struct {
-	dirs []string       // of no store
-	at   map[int]string // id to directory
+	dirs []string       // those that belong to no store of this run
+	at   map[int]string // by the id of the dataset
 }
 
 func (f *found) encode() *hash.Hash {
@@ -78,9 +78,9 @@ func decodeFound(h *hash.Hash) *found {
 	return f
 }
 
-// find finds the directories of the datasets in the filemaps of the node: an earlier
-// run may have used others. all is for the first rank of the node, which tells the
-// others. It is collective over the node.
+// find finds the directories of the datasets in the filemaps of the node, since an earlier
+// run may have used other stores. The first rank of the node passes all entries as all, and
+// sends the result to the others. It is collective over the node.
 func (p *places) find(all *filemap.Map) error {
 	var message *hash.Hash
 	if p.node.Rank() == 0 {
@@ -100,8 +100,8 @@ func (p *places) find(all *filemap.Map) error {
 	return nil
 }
 
-// search searches the filemaps of the node. Of several datasets of an id, the newest
-// counts.
+// search finds the directories of the datasets in all. If there are several datasets with
+// the same id, it takes the newest.
 func (p *places) search(all *filemap.Map) *found {
 	f := &found{at: map[int]string{}}
 	for _, id := range all.Datasets() {
@@ -124,7 +124,7 @@ func (p *places) search(all *filemap.Map) *found {
 	return f
 }
 
-// byDir returns the place of a directory, nil if it is none.
+// byDir returns the place whose directory is dir, nil if there is none.
 func (p *places) byDir(dir string) *place {
 	for _, x := range p.all {
 		if x.dir == dir {
@@ -143,7 +143,8 @@ func (p *places) put(id int, s *reddesc.Store) {
 	}
 }
 
-// place is the place of the node's part of a dataset.
+// place returns the place of the node's part of a dataset, or that of the first store if
+// the dataset has none yet.
 func (p *places) place(id int) *place {
 	if x := p.of[id]; x != nil {
 		return x
@@ -151,14 +152,14 @@ func (p *places) place(id int) *place {
 	return p.all[0]
 }
 
-// dir is the directory of the node's part of a dataset.
+// dir returns the directory of the node's part of a dataset.
 func (p *places) dir(id int) string {
 	return filepath.Join(p.place(id).dir, fmt.Sprintf("scr.dataset.%d", id))
 }
 
 // remove deletes the rest of the directory of a dataset, if the caller is responsible
-// for it, and forgets its place. A directory that cannot be deleted is set aside; left
-// is where it is then.
+// for it, and forgets its place. If the directory cannot be deleted it is set aside, and
+// left is its new path.
 func (p *places) remove(id int) (left string, err error) {
 	x := p.place(id)
 	if p.leads(x) {
@@ -175,8 +176,9 @@ func (p *places) remove(id int) (left string, err error) {
 	return left, err
 }
 
-// device identifies shared storage among storage of the same name, "" for storage of
-// the node alone.
+// device returns an identifier of the storage of a dataset that is the same on all nodes
+// that share this storage, and "" if the node does not share it. The path does not identify
+// it: groups of nodes may each share a storage with the same path.
 func (p *places) device(id int) string {
 	x := p.place(id)
 	if x.store == nil || !x.store.Shared {
@@ -185,8 +187,8 @@ func (p *places) device(id int) string {
 	return fmt.Sprintf("%d %s", x.store.Leader, x.dir)
 }
 
-// leads reports whether the caller makes and removes the directories in a place for
-// the ranks that share it.
+// leads reports whether the caller is the rank that makes and removes the directories in a
+// place, for all ranks that share it.
 func (p *places) leads(x *place) bool {
 	if x.store == nil {
 		return p.node.Rank() == 0

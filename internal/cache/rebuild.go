@@ -13,21 +13,21 @@ import (
 )
 
 // Rebuild makes the datasets in the cache usable again, newest first: it migrates
-// files to the nodes where their ranks now run, and rebuilds lost and corrupt ones. It
-// deletes datasets that cannot be made whole. It is collective.
+// files to the nodes where their ranks now run, and rebuilds lost and corrupt files. It
+// deletes datasets that have lost too much to be rebuilt. It is collective.
 func (k *Cache) Rebuild() error {
 	k.parts.confine()
 	return k.parts.each(k.rebuildDataset)
 }
 
-// untilNext says how long an unused dataset stays.
+// untilNext tells users how long an unused dataset stays in the cache.
 const untilNext = "it stays there until this run begins a checkpoint"
 
-// olderNext says what happens when a dataset cannot be rebuilt.
+// olderNext tells users how the run continues if a dataset cannot be rebuilt.
 const olderNext = "the run goes on from an older checkpoint, if the cache has one, or else the prefix directory"
 
-// rebuildDataset restores, leaves or deletes one dataset. The first case that applies
-// counts:
+// rebuildDataset restores, leaves or deletes one dataset, according to the first of these
+// cases that applies:
 //
 //   - it belongs to a job with another prefix directory, or SCR_DISTRIBUTE is 0:
 //     it is unused;
@@ -86,14 +86,14 @@ func (k *Cache) rebuildDataset(id int) error {
 	}
 }
 
-// leaveUnused leaves a dataset in the cache that this run cannot use.
+// leaveUnused leaves a dataset in the cache that this run cannot use, until Evict.
 func (k *Cache) leaveUnused(id int) error {
 	k.unused = append(k.unused, id)
 	return nil
 }
 
 // leaveForeign leaves a dataset in the cache that a job of another size has
-// written. err is why it cannot be flushed, nil if it can.
+// written. err is nil if the dataset can be flushed, else the reason why it cannot.
 func (k *Cache) leaveForeign(id int, f Foreign, err error) error {
 	if err == nil {
 		k.foreign = append(k.foreign, f)
@@ -116,7 +116,7 @@ func (k *Cache) reportRebuilt(id int, d filemap.Description, start time.Time, ou
 }
 
 // restore makes a dataset usable again: it gives all ranks the descriptions, migrates
-// files to their owners, and rebuilds lost ones. outcome says what was necessary.
+// files to their owners, and rebuilds lost ones. outcome describes the repair, for messages.
 func (k *Cache) restore(c *Cached) (outcome string, err error) {
 	id := c.ID()
 	m := k.migration(c)
@@ -131,10 +131,10 @@ func (k *Cache) restore(c *Cached) (outcome string, err error) {
 	if err := mpi.Agree(k.World, os.MkdirAll(m.Dir, 0o700)); err != nil {
 		return "", err
 	}
-	// Before the ranks that had the descriptions delete them.
+	// Record the descriptions before the ranks that had copies of them delete these.
 	known := k.descs.known(id)
 	if err = k.descs.record(c); known && noRoom(err) {
-		err = nil // no other rank has to have it
+		err = nil // the caller has its own; the copies for its neighbours are not essential
 	}
 	if err := mpi.Agree(k.World, err); err != nil {
 		return "", err
@@ -172,9 +172,9 @@ func (k *Cache) migration(c *Cached) *migrate.Migration {
 	}
 }
 
-// locate decides in which directory the caller has the files of a dataset to restore:
-// where they are, or in the store of its descriptor if that still exists, else in the
-// first store. It is collective.
+// locate decides in which directory the caller's files of a restored dataset are to be. If
+// the node has some of the dataset, it is where those are; else the store that the
+// descriptor names, if this run has it, or else the first store. It is collective.
 func (k *Cache) locate(c *Cached) error {
 	number, err := mpi.AllreduceOne(k.World, k.storeNumber(c.Desc.Store), mpi.Max)
 	if err != nil {
@@ -187,9 +187,9 @@ func (k *Cache) locate(c *Cached) error {
 	return nil
 }
 
-// restoreMetadata restores mode, owner and times of files. On storage that nodes
-// share, a run may have been killed after it rebuilt the contents of a file and before
-// it did this; an entry on another node then says that the file is whole.
+// restoreMetadata restores mode, owner and times of files. On storage that nodes share, a
+// run may have been killed between rebuilding the contents of a file and restoring these,
+// and an entry on another node may then have the file as whole.
 func restoreMetadata(files []redundancy.File) error {
 	own, _ := redundancy.Split(files)
 	for _, f := range own {

@@ -9,22 +9,22 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// damage is what a rank has lost of a dataset.
+// damage is the degree to which a rank has lost its files of a dataset.
 type damage int64
 
 const (
 	none    damage = iota
-	exposed        // its redundancy only
-	lost           // files of the program
+	exposed        // only its redundancy file is lost
+	lost           // files of the program are lost
 )
 
-// repair checks every file of a dataset and rebuilds what is lost or corrupt.
-// It checks files that it reads to rebuild others in the same pass. A corrupt one
-// counts as lost, and repair begins again, until all files are right or a set has lost
-// more than its scheme bears.
+// repair checks every file of a dataset and rebuilds lost and corrupt files. It checks the
+// files that it reads to rebuild others in the same pass. If one of these is corrupt, it
+// counts as lost and repair begins again, until all files are right or a set has lost more
+// than its scheme bears.
 //
 // A set that has all files of the program makes its redundancy again, however much of that
-// is lost, and does not touch the files. It is collective.
+// is lost, and does not change the files. It is collective.
 func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err error) {
 	id, me := c.ID(), k.World.Rank()
 	mine := k.damage(c)
@@ -42,14 +42,14 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err 
 		case mine != none && encode:
 			err = k.dropRedundancy(id, made)
 			files = own
-		case mine != none: // the rest of my files makes room for all of them
+		case mine != none: // make room: all my files are rebuilt, including those not lost
 			err = k.parts.delete(id, me, files...)
 		}
 		if err := mpi.Agree(k.World, err); err != nil {
 			return nil, "", err
 		}
 		after, err := k.attempt(c, files, members, encode)
-		found := mine != lost && errors.As(err, new(*redundancy.CorruptError)) // false for another member's file
+		found := mine != lost && errors.As(err, new(*redundancy.CorruptError)) // in the caller's file
 		counts := []int64{one(mine == lost), one(mine == exposed), one(found), one(err != nil)}
 		if err := k.World.Allreduce(counts, mpi.Sum); err != nil {
 			return nil, "", err
@@ -70,7 +70,8 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err 
 	}
 }
 
-// damage is what the caller has lost of a dataset, as far as that shows without reading.
+// damage returns the caller's damage to a dataset, as far as it is known without reading
+// the files.
 func (k *Cache) damage(c *Cached) damage {
 	switch id, me := c.ID(), k.World.Rank(); {
 	case k.parts.maps.Whole(id, me):
@@ -81,8 +82,9 @@ func (k *Cache) damage(c *Cached) damage {
 	return lost
 }
 
-// foundDamage is what the caller has lost once a file of it has turned out to be corrupt.
-// The error may name the wrong one, if a header is.
+// foundDamage returns the caller's damage after one of its files has turned out to be
+// corrupt. It reads the files of the program again, because the error may name the wrong
+// file if the header of a redundancy file is corrupt.
 func (k *Cache) foundDamage(own []redundancy.File) damage {
 	if redundancy.Verify(own, k.Piece) == nil {
 		return exposed
@@ -90,8 +92,9 @@ func (k *Cache) foundDamage(own []redundancy.File) damage {
 	return lost
 }
 
-// damagedMembers returns the members of a set that have lost something, and whether that
-// is redundancy only. It is collective over the set.
+// damagedMembers returns the members of a set that have lost files. encode is true if all of
+// these are redundancy files, so that encoding again repairs the set. It is collective over
+// the set.
 func damagedMembers(set *redundancy.Set, mine damage) (members []int, encode bool, err error) {
 	all := make([]int64, set.Size())
 	all[set.Me()] = int64(mine)
@@ -106,8 +109,8 @@ func damagedMembers(set *redundancy.Set, mine damage) (members []int, encode boo
 	return members, len(members) > 0 && !slices.Contains(all, int64(lost)), nil
 }
 
-// checkBearable is an error on all ranks if some set has lost more members than
-// its scheme bears. It is collective.
+// checkBearable returns an error on all ranks if some set has lost more members than its
+// scheme bears. It is collective.
 func (k *Cache) checkBearable(c *Cached, members []int, encode bool, mine damage) error {
 	set, scheme := c.Desc.Set, c.Desc.Scheme
 	var err error
@@ -135,7 +138,7 @@ func (k *Cache) checkBearable(c *Cached, members []int, encode bool, mine damage
 
 // attempt verifies the caller's files, or makes the redundancy of the set again, or rebuilds
 // the files of the members that have lost theirs. It returns the caller's files, and
-// reports a corrupt one to the user. It is collective over the set.
+// warns the user if one of them is corrupt. It is collective over the set.
 func (k *Cache) attempt(c *Cached, files []redundancy.File, members []int, encode bool) ([]redundancy.File, error) {
 	var err error
 	switch {
@@ -152,10 +155,10 @@ func (k *Cache) attempt(c *Cached, files []redundancy.File, members []int, encod
 	return files, err
 }
 
-// encodeAgain makes the redundancy of a set again, once all its members have found that
-// their files hold what was written to them: of others it would be of use to nobody, and
-// what is left of the old might be. If a redundancy file cannot be stored, the files are used
-// without it. It is collective over the set.
+// encodeAgain makes the redundancy of a set again, after all its members have verified their
+// files: redundancy of corrupt files would be useless, and would overwrite the rest of the
+// old redundancy, which may still help to rebuild them. If a redundancy file cannot be
+// stored, the dataset is used without it. It is collective over the set.
 func (k *Cache) encodeAgain(c *Cached, files []redundancy.File) ([]redundancy.File, error) {
 	own, _ := redundancy.Split(files)
 	err := redundancy.Verify(own, k.Piece)
@@ -169,7 +172,7 @@ func (k *Cache) encodeAgain(c *Cached, files []redundancy.File) ([]redundancy.Fi
 	}
 	made, err := c.Desc.Scheme.Encode(k.job(c), again)
 	if errors.Is(err, redundancy.ErrCorrupt) {
-		return files, fmt.Errorf("was right before: %v", err) // nothing may be rebuilt from what it now is
+		return files, fmt.Errorf("was right before: %v", err) // %v: as ErrCorrupt it would be repaired, from contents that have just changed
 	}
 	for i, f := range own {
 		want, known := f.Meta.CRC()
@@ -186,8 +189,8 @@ func (k *Cache) encodeAgain(c *Cached, files []redundancy.File) ([]redundancy.Fi
 	return append(own, made...), nil
 }
 
-// dropRedundancy deletes redundancy files that are of no use. The entry of the one that a
-// rank has stays, since it is made again, and there may be no room to write a filemap.
+// dropRedundancy deletes redundancy files that are of no use. If there is one, as usual, its
+// entry stays: the file is made again, and there may be no room to write a filemap.
 func (k *Cache) dropRedundancy(id int, made []redundancy.File) error {
 	if len(made) == 1 && k.places.inside(made[0].Path) {
 		return k.places.clear(made[0].Path)
@@ -204,8 +207,8 @@ func describeFiles(files []redundancy.File) string {
 	return fmt.Sprintf("%d files and %d of redundancy, %d bytes", len(own), len(made), bytes)
 }
 
-// describeRepair says what was necessary: so many ranks had lost files, and so many
-// redundancy only.
+// describeRepair describes a repair for messages. lost is the number of ranks that had lost
+// files of the program, exposed the number of those that had lost redundancy only.
 func describeRepair(lost, exposed int64, ranks int) string {
 	switch {
 	case lost == 0 && exposed == 0:

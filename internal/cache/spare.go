@@ -12,16 +12,17 @@ import (
 	"github.com/goscr/goscr/internal/report"
 )
 
-// A redundancy file of an evicted dataset is used again for the next dataset. In
-// between it has a name that is in no filemap, and that the next run removes.
+// A redundancy file of an evicted dataset becomes that of the next dataset, since to
+// overwrite a file is faster than to write a new one. In between it has a name that is in no
+// filemap; if the run is killed then, the next run removes it.
 const sparePattern = "spare.*"
 
 func (x *place) sparePath(rank int) string {
 	return filepath.Join(x.dir, fmt.Sprintf("spare.%d", rank))
 }
 
-// recycle returns a function that puts the spare file of a rank, if there is one,
-// at a path.
+// recycle returns a function that renames the spare file of a rank, if there is one, to a
+// path.
 func (x *place) recycle(rank int) func(path string) error {
 	return func(path string) error {
 		if !x.spare {
@@ -36,10 +37,10 @@ func (x *place) recycle(rank int) func(path string) error {
 	}
 }
 
-// keep renames a rank's redundancy file of a dataset that is about to be deleted to
-// the spare one.
+// keep makes a rank's redundancy file, whose dataset is about to be deleted, the spare file
+// of the place.
 func (x *place) keep(rank int, f redundancy.File) {
-	if x.store == nil { // it will get no other dataset
+	if x.store == nil { // no dataset will be created in this place
 		return
 	}
 	if f.Meta.Check(f.Path) == nil && os.Rename(f.Path, x.sparePath(rank)) == nil {

@@ -14,24 +14,23 @@ import (
 	"github.com/goscr/goscr/internal/report"
 )
 
-// Strays are what killed processes have left in the control directory and in the cache
-// and no filemap names: temporary files, and directories of datasets. They are removed
-// when nothing in them has changed for a day, so that no process that still runs uses
-// them. Only names that goscr gives are removed.
+// Strays are temporary files in the control directory, and directories of datasets in the
+// cache, that killed processes have left and that no filemap names. They are removed when
+// nothing in them has changed for a day, since a process that still runs might use younger
+// ones. Only files and directories with names that goscr gives are removed.
 const strayAge = 24 * time.Hour
 
 var (
 	// temporaryName matches files of the control directory before they get their own
 	// names.
 	temporaryName = regexp.MustCompile(`^(filemap|filemap_[0-9]{1,9}|transfer)\.scrinfo(\.[0-9a-f]{16}\.new)?(\.tmp)?$`)
-	// datasetName matches the directories of datasets. More digits are no number of
-	// ours.
+	// datasetName matches the directories of datasets. A longer number is no id of goscr's.
 	datasetName = regexp.MustCompile(`^scr\.dataset\.([0-9]{1,9})$`)
 )
 
 // removeTemporary removes the temporary files of earlier runs from a control directory
-// whose lock is held. What is no file is set aside, whatever its age: no file could be
-// made there.
+// whose lock is held. If something that is not a regular file has such a name, it is set
+// aside at once: this run could not create its own temporary file.
 func removeTemporary(control string, log *report.Logger) error {
 	entries, err := os.ReadDir(control)
 	for _, e := range entries {
@@ -61,15 +60,15 @@ type stray struct {
 	path string
 }
 
-// strays returns the strays in the places of which the caller alone decides. Filemaps of
-// other nodes may name what is on storage that nodes share.
+// strays returns the strays in those places for which the caller is responsible. It leaves
+// out storage that nodes share: filemaps of other nodes may name directories on it.
 func (p *places) strays(all *filemap.Map) (list []stray) {
 	known := all.Datasets()
 	for _, x := range p.all {
 		if !p.leads(x) || x.store != nil && x.store.Shared {
 			continue
 		}
-		entries, _ := os.ReadDir(x.dir) // none is removed if it cannot be read
+		entries, _ := os.ReadDir(x.dir) // if it cannot be read, a later run removes them
 		for _, e := range entries {
 			m := datasetName.FindStringSubmatch(e.Name())
 			if m == nil {
@@ -83,8 +82,9 @@ func (p *places) strays(all *filemap.Map) (list []stray) {
 	return list
 }
 
-// removeStrays removes the strays that are old enough, once the run begins a checkpoint:
-// a run that was started with wrong parameters by mistake loses nothing.
+// removeStrays removes the strays that are old enough. It is called when the run begins a
+// checkpoint, and not in Init: a run that was started with wrong parameters by mistake
+// should delete nothing.
 func (k *Cache) removeStrays() {
 	for _, s := range k.strays {
 		if k.Find(s.id) != nil || time.Since(lastChange(s.path)) < strayAge {
@@ -99,8 +99,8 @@ func (k *Cache) removeStrays() {
 	k.strays = nil
 }
 
-// lastChange is when a directory or anything in it was last changed; now, if that
-// cannot be found out.
+// lastChange returns the time at which a directory or anything in it was last changed. If
+// that cannot be determined it returns the present time.
 func lastChange(dir string) (last time.Time) {
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {

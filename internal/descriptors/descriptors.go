@@ -1,8 +1,10 @@
-// Package descriptors opens files so that none of them becomes descriptor 0, 1 or 2, which a
-// program may have closed: what it prints would be written into the file.
+// Package descriptors opens files so that none of them becomes descriptor 0, 1 or 2. If a
+// program has closed one of these, it would otherwise be reused for a file of ours, and the
+// program's output would be written to that file.
 //
-// For as long as something is opened, those that are closed are held by descriptors that
-// neither read nor write (O_PATH): what the program prints fails as if they were closed.
+// While a file is being opened, each of the three that is closed is occupied by a descriptor
+// that can neither be read nor written (O_PATH), so that the program's output fails as if
+// the descriptor were closed.
 package descriptors
 
 import (
@@ -12,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const lowest = 3 // that is not the program's
+const lowest = 3 // the lowest descriptor that a file of ours may have
 
 var held struct {
 	mu    sync.Mutex
@@ -20,8 +22,8 @@ var held struct {
 	ours  [lowest]bool
 }
 
-// Hold holds those of the descriptors 0 to 2 that are closed, until Release is called as
-// often.
+// Hold occupies those of the descriptors 0 to 2 that are closed, until Release has been
+// called as many times as Hold.
 func Hold() {
 	held.mu.Lock()
 	defer held.mu.Unlock()
@@ -34,14 +36,15 @@ func Hold() {
 			continue
 		}
 		got, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
-		if err == nil && got != fd { // another thread was faster
+		if err == nil && got != fd { // another thread has opened fd meanwhile
 			_ = unix.Close(got)
 		}
 		held.ours[fd] = err == nil && got == fd
 	}
 }
 
-// Release gives them back. One that the program has replaced meanwhile is its own.
+// Release closes the descriptors that Hold occupies, except one that the program has
+// replaced meanwhile.
 func Release() {
 	held.mu.Lock()
 	defer held.mu.Unlock()
@@ -55,22 +58,22 @@ func Release() {
 		}
 		held.ours[fd] = false
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0); err == nil && flags&unix.O_PATH != 0 {
-			_ = unix.Close(fd) // closed in any case
+			_ = unix.Close(fd) // Linux closes fd even if it returns an error
 		}
 	}
 }
 
-// OpenFile is os.OpenFile.
+// OpenFile is os.OpenFile, with a descriptor above 2.
 func OpenFile(name string, flag int, perm os.FileMode) (*os.File, error) {
 	Hold()
 	defer Release()
 	return os.OpenFile(name, flag, perm)
 }
 
-// Open is os.Open.
+// Open is os.Open, with a descriptor above 2.
 func Open(name string) (*os.File, error) { return OpenFile(name, os.O_RDONLY, 0) }
 
-// ReadDir is os.ReadDir.
+// ReadDir is os.ReadDir, with a descriptor above 2.
 func ReadDir(name string) ([]os.DirEntry, error) {
 	Hold()
 	defer Release()

@@ -436,7 +436,7 @@ func TestLog(t *testing.T) {
 // halt and the number of nodes are the same ones.
 func TestSCR11_Node(t *testing.T) {
 	s := moved(t, "scr-1.1", "cache")
-	if got := s.command(0, "scr_halt_cntl", "-f", filepath.Join(s.control(0), "halt.scr"), "--list"); !strings.Contains(got, "CheckpointsLeft = 7\n") {
+	if got := s.command(0, "scr_halt_cntl", "-f", filepath.Join(s.control(0), "halt.scr"), "--list"); !strings.Contains(got, "CheckpointsLeft: 7\n") {
 		t.Errorf("halt.scr: %s", got)
 	}
 	if got, err := s.try(0, "scr_inspect_cache"); err == nil {

@@ -14,28 +14,29 @@ import (
 	"github.com/goscr/goscr/internal/descriptors"
 )
 
-// What a lock file holds. The holder of a lock that is Exclusive writes it.
+// signature is the contents of a lock file, which the holder of an Exclusive lock writes:
 //
 //	process 17 on node3
-//	4                     grows as long as the process runs, if it calls KeepAlive
+//	4                     increases as long as the process runs, if it calls KeepAlive
 const signature = "process %d on %s\n%d\n"
 
-// signed is the size of what the holder writes: enough to cover what any other has.
+// signed is the number of bytes that the holder writes: enough to overwrite the text of any
+// earlier holder.
 const signed = 128
 
-// lives counts the signs of life that the process has given.
+// lives counts the signs of life that the process has given on all locks.
 var lives atomic.Int64
 
-// sign writes into the lock file who holds the lock, with a sign of life. That it could
-// not says nothing about the lock.
+// sign writes the name of the process to the lock file, with a new sign of life. It ignores
+// errors: they do not affect the lock itself.
 func (l *Lock) sign() {
 	node, _ := os.Hostname()
 	text := fmt.Appendf(nil, signature, os.Getpid(), node, lives.Add(1))
 	_, _ = l.f.WriteAt(append(text, bytes.Repeat([]byte("\n"), max(signed-len(text), 0))...), 0)
 }
 
-// KeepAlive shows those who wait for the lock, until Release, that the process runs. It
-// is for locks that are held for longer than the limit of their wait may be.
+// KeepAlive shows the processes that wait for the lock, until Release, that this process
+// runs. It is for locks that may be held for longer than others would wait for them.
 func (l *Lock) KeepAlive() {
 	if l == nil || l.stop != nil {
 		return
@@ -52,13 +53,13 @@ func (l *Lock) KeepAlive() {
 				return
 			case <-t.C:
 				l.sign()
-				_ = l.f.Sync() // for other nodes
+				_ = l.f.Sync() // so that other nodes can read it
 			}
 		}
 	}()
 }
 
-// Held reports whether anybody holds the lock of a file.
+// Held reports whether a process holds the lock of a file.
 func Held(path string) bool {
 	f, err := descriptors.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -69,15 +70,16 @@ func Held(path string) bool {
 	return unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &asked) == nil && asked.Type != unix.F_UNLCK
 }
 
-// Holder says, for messages, who holds the lock of a file or held it last, as in
-// "process 17 on node3"; "another process" if that cannot be told.
+// Holder returns the process that holds the lock of a file, or held it last, for messages:
+// "process 17 on node3", or "another process" if it is not known.
 func Holder(path string) string {
 	who, _, _ := holder(path)
 	return who
 }
 
-// holder is Holder. stopped is an addition about a process that is stopped. life changes
-// as long as a holder that calls KeepAlive runs, and when the lock is taken.
+// holder returns the result of Holder as who. stopped is text to add if that process is
+// stopped, else "". life is the last sign of life: it changes when the lock is taken, and
+// as long as a holder that calls KeepAlive runs.
 func holder(path string) (who, stopped, life string) {
 	const unknown, most = "another process", 300
 	f, err := descriptors.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -90,7 +92,7 @@ func holder(path string) (who, stopped, life string) {
 	var node string
 	asked := unix.Flock_t{Type: unix.F_WRLCK, Len: 1}
 	if unix.FcntlFlock(f.Fd(), unix.F_GETLK, &asked) == nil && asked.Type != unix.F_UNLCK && asked.Pid > 0 {
-		pid, node = int(asked.Pid), self // such locks are in directories of one node
+		pid, node = int(asked.Pid), self // ByProcess is only used for lock files on storage of one node
 		life = fmt.Sprint(pid)
 	} else if text, err := io.ReadAll(io.LimitReader(f, most)); err == nil {
 		life = string(text)

@@ -2,16 +2,16 @@
 // serves no other purpose and names the holder.
 //
 //	lock.go    take a lock and release it
-//	holder.go  who holds it
-//	wait.go    wait for its holder: never in silence, and not forever
+//	holder.go  find out which process holds it
+//	wait.go    wait for its holder, with a message and a limit
 //
-// The kernel gives a lock back when the process that holds it ends, however it does.
-// Locks are records of fcntl, which file systems that nodes share pass on to the
-// other nodes; whether there is one can be found out without taking it.
+// The kernel releases a lock when the process that holds it ends, for whatever reason.
+// Locks are fcntl record locks, since file systems that nodes share support these between
+// nodes, and since a process can test for such a lock without taking it.
 //
-// A lock is not on the data, which others may read: whoever can open a file can lock it.
-// Only those who can write to the directory of a lock file, and so could delete what the
-// lock protects, can open the lock file.
+// The lock file is separate from the data, because any user who can open a file can lock
+// it, and other users may read the data. Only users who can write to the directory of a lock
+// file, and so could delete the data that the lock protects, can open the lock file.
 package lock
 
 import (
@@ -31,7 +31,7 @@ import (
 // Lock is a lock that the process holds.
 type Lock struct {
 	f    *os.File
-	stop chan struct{} // closed when KeepAlive has to end; nil before
+	stop chan struct{} // closed when the goroutine of KeepAlive has to end; nil if there is none
 	done sync.WaitGroup
 }
 
@@ -40,8 +40,8 @@ type How int
 
 // The kinds of locks. A program that the process executes inherits none of them.
 const (
-	// Exclusive is a lock with a single holder. A child made by fork(2) that executes no
-	// other program also holds it, until the process and all such children have ended.
+	// Exclusive is a lock with a single holder. If the holder forks, a child that executes
+	// no other program holds it too: the lock is released when all of them have ended.
 	Exclusive How = iota
 	// Shared is a lock that any number of processes may hold.
 	Shared
@@ -49,11 +49,11 @@ const (
 	// closes any of its descriptors of the lock file, so the holder must not call Try,
 	// Held or Holder for that file.
 	ByProcess
-	// SharedByProcess is Shared in the same way.
+	// SharedByProcess is like Shared, with the properties of ByProcess.
 	SharedByProcess
 )
 
-// request returns the command of fcntl and the record for a way to take a lock.
+// request returns the command of fcntl(2) and the record with which a lock is taken.
 func (how How) request() (command int, record unix.Flock_t) {
 	record = unix.Flock_t{Type: unix.F_WRLCK, Len: 1}
 	if how == Shared || how == SharedByProcess {
@@ -65,8 +65,8 @@ func (how How) request() (command int, record unix.Flock_t) {
 	return unix.F_OFD_SETLK, record
 }
 
-// Try takes a lock, and returns nil if another process holds it. The lock file is
-// made if need be.
+// Try takes a lock. If another process holds it, Try returns nil and no error. It creates
+// the lock file if there is none.
 func Try(path string, how How) (*Lock, error) {
 	for {
 		f, err := open(path)
@@ -82,13 +82,13 @@ func Try(path string, how How) (*Lock, error) {
 		l := &Lock{f: f}
 		if there, err := os.Lstat(path); err == nil {
 			if held, err := f.Stat(); err == nil && os.SameFile(held, there) {
-				if how == Exclusive { // the kernel does not say whose it is
+				if how == Exclusive { // the kernel does not report the holder of such a lock
 					l.sign()
 				}
 				return l, nil
 			}
 		}
-		f.Close() // the file has been removed: others lock another one of that name
+		f.Close() // the file was removed, and other processes will lock a new one
 	}
 }
 
@@ -102,7 +102,7 @@ func set(f *os.File, how How) error {
 	}
 }
 
-// open opens a lock file, and makes it if need be.
+// open opens a lock file, and creates it if there is none.
 func open(path string) (*os.File, error) {
 	const flags = os.O_RDWR | unix.O_NOFOLLOW | unix.O_NONBLOCK
 	f, err := descriptors.OpenFile(path, flags|os.O_CREATE, 0o600)
@@ -120,8 +120,9 @@ func open(path string) (*os.File, error) {
 
 func owner(info fs.FileInfo) *syscall.Stat_t { return info.Sys().(*syscall.Stat_t) }
 
-// restrict leaves access to a lock file to those who can write to its directory. That it
-// could not is no error: then fewer can take the lock, or the file system has no modes.
+// restrict gives access to a lock file to those users only who can write to its directory.
+// It is no error if the mode cannot be changed: then fewer users can take the lock, or the
+// file system has no modes.
 func restrict(f *os.File, path string) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -136,7 +137,7 @@ func restrict(f *os.File, path string) error {
 		return nil
 	}
 	group := owner(info).Gid
-	if self == 0 && owner(info).Uid == 0 && owner(dir).Uid != 0 { // an administrator helps a user, whose lock it is
+	if self == 0 && owner(info).Uid == 0 && owner(dir).Uid != 0 { // root works in a user's directory: the user must be able to lock, too
 		if f.Chown(int(owner(dir).Uid), int(owner(dir).Gid)) == nil {
 			group = owner(dir).Gid
 		}
@@ -154,8 +155,8 @@ func restrict(f *os.File, path string) error {
 	return nil
 }
 
-// Share makes a lock that was taken ByProcess one that other processes may take
-// SharedByProcess. At no time in between is it free.
+// Share changes a lock that was taken ByProcess to SharedByProcess, so that other processes
+// may take it in that way. The lock is never free in between.
 func (l *Lock) Share() error { return set(l.f, SharedByProcess) }
 
 // Release releases the lock. It does nothing if l is nil.
@@ -167,5 +168,5 @@ func (l *Lock) Release() {
 		close(l.stop)
 		l.done.Wait()
 	}
-	l.f.Close() // there is nothing that could be lost
+	l.f.Close() // an error of close has no effect on the lock
 }

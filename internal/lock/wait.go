@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// Patience is how a process waits for others.
+// Patience determines how a process waits for others.
 type Patience struct {
 	// Limit is how long it waits for a process that shows no sign of life.
 	Limit time.Duration
-	// Tell gets the lines that say for whom it waits.
+	// Tell is called with messages about the process that it waits for.
 	Tell func(line string)
 }
 
-// notice is the time after which a line says for whom the process waits.
+// notice returns the time after which a message tells which process is awaited.
 func (p *Patience) notice() time.Duration {
 	return max(min(5*time.Second, p.Limit/12), time.Millisecond)
 }
 
 var patience atomic.Pointer[Patience]
 
-// SetPatience sets how all waits of the process are done from now on: as SCR_WAIT_SECONDS
-// says, whatever is waited for. Before it is called the limit is a minute, and lines are
-// written on stderr.
+// SetPatience sets how this process waits from now on. All waits are subject to the same
+// limit, SCR_WAIT_SECONDS. Before SetPatience is called the limit is a minute, and messages
+// are written to stderr.
 func SetPatience(p Patience) { patience.Store(&p) }
 
 func current() *Patience {
@@ -41,23 +41,24 @@ var ErrTimeout = errors.New("no sign of life")
 // Waiting is a wait for the process that holds a lock.
 type Waiting struct {
 	Path string // of the lock file
-	To   string // what that process is to do, as in "release it"
+	To   string // what that process is to do, for messages, as in "release it"
 
 	begun  bool
 	last   time.Time     // when Pause was called last
 	nap    time.Duration // how long it slept then
 	waited time.Duration // since the last sign of life
-	total  time.Duration
-	told   time.Duration // of total, when it was said last for whom; 0: not yet
-	looked time.Duration // of total, when a sign of life was looked for last
-	life   string
+	total  time.Duration // since the first call of Pause
+	told   time.Duration // total at the time of the last message; 0 if there was none
+	looked time.Duration // total at the time of the last look for a sign of life
+	life   string        // the last sign of life
 }
 
-// Pause sleeps for a short time. A line says for whom, if the wait has taken long, and
-// when the holder of the lock has shown no sign of life for the limit it is an error.
+// Pause sleeps for a short time. After a long wait it sends a message about the process
+// that is awaited, and returns an error if that process has shown no sign of life for the
+// limit.
 //
-// Time counts only as far as this process has run: one that was stopped, or got no
-// processor, has not waited.
+// Only time during which this process could run counts: a process that was stopped, or got
+// no processor, could not have seen a sign of life.
 func (w *Waiting) Pause() error {
 	const least, most, slow = 200 * time.Microsecond, 100 * time.Millisecond, time.Second
 	now := time.Now()
@@ -87,8 +88,8 @@ func (w *Waiting) Pause() error {
 	return nil
 }
 
-// Until returns when done is true or has an error, or the holder of the lock at path,
-// which is waited for, has shown no sign of life for the limit. to is as in Waiting.
+// Until calls done repeatedly until it returns true or an error, or until the holder of the
+// lock at path has shown no sign of life for the limit. to is as in Waiting.
 func Until(path, to string, done func() (bool, error)) error {
 	w := Waiting{Path: path, To: to}
 	for {
@@ -101,7 +102,7 @@ func Until(path, to string, done func() (bool, error)) error {
 	}
 }
 
-// Wait takes an Exclusive lock as soon as no other process holds it.
+// Wait waits until no other process holds a lock, and takes it as Exclusive.
 func Wait(path string) (l *Lock, err error) {
 	err = Until(path, "release its lock", func() (bool, error) {
 		l, err = Try(path, Exclusive)

@@ -11,9 +11,9 @@ import (
 	"github.com/goscr/goscr/internal/lock"
 )
 
-// await returns when done, for which the scr_transfer of a node has to do something, is
-// true, or has an error. A line says that it waits, and when scr_transfer has shown no
-// sign of life for long, as one that is stopped, it is an error (lock.ErrTimeout).
+// await waits for the scr_transfer of a node, until done returns true or an error. After a
+// while a message tells that it waits. If scr_transfer shows no sign of life for long, for
+// example because it is stopped, await returns an error (lock.ErrTimeout).
 func await(control, to string, done func() (bool, error)) error {
 	return lock.Until(lockPath(control), to, done)
 }
@@ -34,13 +34,13 @@ func cancel(control string, which func(ids []string) []string) error {
 	if err != nil || len(ids) == 0 {
 		return err
 	}
-	// It is not safe to go on without: a copy that goes on later could put a file of an
-	// old dataset where a new one of its name is.
+	// It is not safe to continue before the copy has ended: it could later put a file of an
+	// old dataset in the place of a new file with the same name.
 	return await(control, "cancel what it copies (it is "+Command+")", func() (bool, error) { return cancelled(control, ids) })
 }
 
-// cancelled reports whether copies of cancelled datasets have ended. It removes them
-// from the transfer file if no scr_transfer runs that would.
+// cancelled reports whether copies of cancelled datasets have ended. If no scr_transfer
+// runs, which would remove the datasets from the transfer file, cancelled removes them.
 func cancelled(control string, ids []string) (bool, error) {
 	free, err := lock.Try(lockPath(control), lock.Exclusive)
 	if err != nil {
@@ -64,7 +64,8 @@ func Reset(control string) error {
 	if !known(control) {
 		return nil
 	}
-	// Without an scr_transfer nothing need be written, for which there may be no room.
+	// If no scr_transfer runs, delete the file instead of changing it: there may be no room
+	// to write.
 	if free, err := lock.Try(lockPath(control), lock.Exclusive); free != nil {
 		defer free.Release()
 		return os.RemoveAll(filePath(control))
@@ -92,9 +93,10 @@ func known(control string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Close ends the work on a node where all has been copied: it returns when scr_transfer
-// has ended, unless that waits for the next run, or does not end: since nothing is left to
-// be copied it does no harm later, and the next run waits for it.
+// Close ends the work on a node when all files have been copied. It waits for scr_transfer to
+// end and deletes the transfer file, unless scr_transfer stays for the next run. It is no
+// error if scr_transfer does not end in time: it has nothing left to copy, so it does no
+// harm, and the next run waits for it.
 func Close(control string) error {
 	if !known(control) {
 		return nil
@@ -131,7 +133,7 @@ func Exit(control string) error {
 			return true, nil
 		}
 		return false, hash.Update(filePath(control), func(h *hash.Hash) error {
-			if awaited(control) || running(control) { // else it would be for the next
+			if awaited(control) || running(control) { // else the next scr_transfer would obey it
 				h.SetValue(keyCommand, commandExit)
 			}
 			return nil

@@ -18,23 +18,24 @@ import (
 // Command is the name of the command that copies for the processes of a node.
 const Command = "scr_transfer"
 
-// Daemon has scr_transfer copy. If one runs already, as scr_run starts it, it gets the
-// requests; else Daemon starts one, which ends when there are no more.
+// Daemon lets scr_transfer copy. If one runs on the node already, for example because
+// scr_run has started it, that gets the requests; else Daemon starts one, which ends when
+// there are no more requests.
 type Daemon struct {
 	Control string // directory of the node
 	Manner  Manner
-	// First is whether this is the process of the node that starts scr_transfer.
+	// First is true for the one process of the node that starts scr_transfer.
 	First bool
-	// Compression says how files of a dataset are stored; nil: as they are.
+	// Compression returns how files of a dataset are compressed. If it is nil, they are not.
 	Compression func(d dataset.Dataset) compress.Method
-	// Launch starts a process that copies what is in the transfer file; nil is
-	// the command.
+	// Launch starts a process that handles the requests in the transfer file. If it is nil,
+	// that is the command scr_transfer.
 	Launch func(control string) error
 
 	patience time.Duration // for tests: instead of startTime
 }
 
-// maxLaunches bounds the starts of scr_transfer for a request before that fails.
+// maxLaunches is how often scr_transfer is started for a request before the request fails.
 const maxLaunches = 3
 
 // startTime bounds the time from the start of an scr_transfer until it has its lock.
@@ -46,7 +47,7 @@ type daemonTransfer struct {
 	file     watched
 	begun    bool
 	launches int
-	launched time.Time // when scr_transfer was started, perhaps by another process of the node; zero: it has been seen
+	launched time.Time // when scr_transfer was started, by this or another process; zero once it was seen to run
 	ended    bool
 	err      error
 }
@@ -64,7 +65,7 @@ func (d *Daemon) Start(r *Request) (Transfer, error) {
 	return &daemonTransfer{Daemon: d, request: r, file: watched{path: filePath(d.Control)}, launched: time.Now()}, err
 }
 
-// starting is the time to wait for one that has been started.
+// starting returns how long to wait for an scr_transfer that has been started.
 func (d *Daemon) starting() time.Duration {
 	if d.patience > 0 {
 		return d.patience
@@ -89,14 +90,14 @@ func (x *daemonTransfer) Begin() error {
 	x.launched = time.Now()
 	switch {
 	case running(x.Control):
-		x.launched = time.Time{} // it either sees the request, or releases its lock first
+		x.launched = time.Time{} // it sees the request before it releases its lock
 	case x.First:
 		x.startOrEnd()
 	}
 	return x.err
 }
 
-// startOrEnd starts scr_transfer for the request; if that fails the request ends.
+// startOrEnd starts scr_transfer for the request. If that fails, the request has ended.
 func (x *daemonTransfer) startOrEnd() {
 	if err := x.start(); err != nil {
 		x.ended, x.err = true, err
@@ -107,7 +108,7 @@ func (x *daemonTransfer) startOrEnd() {
 func (x *daemonTransfer) start() error {
 	x.launches++
 	err := x.launch()
-	x.launched = time.Now() // it has not locked its lock yet
+	x.launched = time.Now() // running is false until it has its lock
 	return err
 }
 
@@ -147,7 +148,7 @@ func (x *daemonTransfer) Wait() error {
 }
 
 func (x *daemonTransfer) Files() ([]redundancy.File, error) {
-	// The list has what the copy has recorded of the files.
+	// The copy has recorded the checksums of the files, among others, in the list.
 	part, err := prefix.ReadPart(x.request.Prefix, x.request.Dataset.ID(), x.request.Rank)
 	if err != nil {
 		return nil, err

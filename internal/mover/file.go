@@ -25,23 +25,23 @@ import (
 //
 //	FILES   / <path in the cache> / DESTINATION = path in the prefix directory
 //	                                SIZE = bytes
-//	                                WRITTEN = bytes that are on the medium
+//	                                WRITTEN = number of bytes that are on the medium
 //	                                META / …                       ours
 //	DSET    / <id> / DSETDESC / …   PREFIX = dir   RANKS = n        ours, like all below it
 //	                 COMPRESS = method
 //	                 RANK / <r> / FILE / <path in the cache>
 //	                              DONE = 1, or FAILED = why with CORRUPT = path
-//	CANCEL  / <id>                  what is not to be copied any more; scr_transfer takes it out
+//	CANCEL  / <id>                  stop copying this dataset; scr_transfer then removes it
 //	BW, PERCENT                     limits: bytes a second, percent of a processor; 0: none
 //	COMMAND = RUN | EXIT            what scr_transfer is to do
-//	STATE   = RUNNING | STOPPED     what it does
-//	FLAG    = DONE                  all that is in the file has been copied
+//	STATE   = RUNNING | STOPPED     what it is doing
+//	FLAG    = DONE                  all files that the transfer file lists have been copied
 //	BUF, BARE, BLIND                how to copy; ours
-//	STAY = 1                        scr_transfer waits for more when all is done; ours
+//	STAY = 1                        scr_transfer waits for more requests when all are done; ours
 const (
 	fileName  = "transfer.scrinfo"
 	lockName  = "transfer.lock"  // held by the scr_transfer of the node
-	queueName = "transfer.queue" // shared by those that wait to take its place
+	queueName = "transfer.queue" // shared by the scr_transfers that wait to replace it
 
 	keyFiles       = "FILES"
 	keyDestination = "DESTINATION"
@@ -81,19 +81,19 @@ func lockPath(control string) string { return filepath.Join(control, lockName) }
 // running reports whether there is an scr_transfer on the node.
 func running(control string) bool { return lock.Held(lockPath(control)) }
 
-// awaited reports whether an scr_transfer waits to replace the other.
+// awaited reports whether an scr_transfer waits to replace the one that runs.
 func awaited(control string) bool { return lock.Held(filepath.Join(control, queueName)) }
 
-// Manner is how files are copied.
+// Manner holds the settings of a copy; see transfer.Copier.
 type Manner struct {
-	Buffer      int // bytes at a time
+	Buffer      int // bytes that are copied at a time
 	Bare, Blind bool
 }
 
 func flag(on bool) string { return map[bool]string{true: "1", false: "0"}[on] }
 
-// enter adds a request to the hash of a transfer file, to be copied. method, if there
-// is one, is how files are compressed.
+// enter adds a request to the hash of a transfer file. method is how files are compressed;
+// if it is nil, they are not.
 func (r *Request) enter(h *hash.Hash, m Manner, method *compress.Method) error {
 	of := h.SetKVInt(keyDataset, r.Dataset.ID())
 	of.Set(keyDesc, r.Dataset.Encode())
@@ -155,14 +155,14 @@ func copier(h *hash.Hash, id int) *transfer.Copier {
 	return c
 }
 
-// next returns the first request of a transfer file that has not ended, the oldest
-// dataset's first, and which of its files have been copied; nil if there is none.
+// next returns the first request of a transfer file that has not ended, of the oldest
+// dataset that has one, and which of its files have been copied; nil if there is none.
 func next(h *hash.Hash) (r *Request, copied map[string]bool) {
 	for _, id := range h.Get(keyDataset).Ints() {
 		of := h.GetKVInt(keyDataset, id)
 		d := dataset.Decode(of.Get(keyDesc))
 		if d.ID() != id {
-			continue // its end could not be recorded
+			continue // its result could not be recorded under this id
 		}
 		for _, rank := range of.Get(keyRank).Ints() {
 			part := of.GetKVInt(keyRank, rank)
@@ -185,13 +185,13 @@ func next(h *hash.Hash) (r *Request, copied map[string]bool) {
 	return nil, nil
 }
 
-// there reports whether a file of a size is at a path.
+// there reports whether there is a file of the given size at a path.
 func there(path string, size int64) bool {
 	info, err := os.Lstat(path)
 	return err == nil && info.Mode().IsRegular() && info.Size() == size
 }
 
-// remove takes a dataset out of a transfer file.
+// remove removes a dataset and its files from a transfer file.
 func remove(h *hash.Hash, id string) {
 	for _, part := range h.Get(keyDataset, id, keyRank).All() {
 		for path := range part.Get(keyFile).All() {
@@ -237,7 +237,7 @@ func record(h *hash.Hash, r *Request, err error) {
 	}
 }
 
-// recordWritten enters that files have been copied.
+// recordWritten records that files have been copied.
 func recordWritten(h *hash.Hash, paths []string) {
 	for _, path := range paths {
 		if e := h.Get(keyFiles, path); e != nil {
@@ -246,19 +246,19 @@ func recordWritten(h *hash.Hash, paths []string) {
 	}
 }
 
-// watched is a file that is replaced when it changes.
+// watched is a file that is changed by replacing it.
 type watched struct {
 	path  string
 	seen  fs.FileInfo
-	doubt time.Time // when it was seen to have changed; zero when another change would show
+	doubt time.Time // last change, if another one since could have gone unnoticed; else zero
 }
 
 // tick is longer than the resolution of file times.
 const tick = 50 * time.Millisecond
 
 // changed reports whether the file has been replaced since the last call, or is
-// missing. After two changes within a tick the file may have the same inode and time:
-// so a tick after a change it is true once more.
+// missing. If a file is replaced twice within a tick, the inode number and the time may be
+// the same again. So changed also returns true once more a tick after a change.
 func (w *watched) changed() bool {
 	info, err := os.Lstat(w.path)
 	if err != nil {

@@ -10,12 +10,12 @@
 //	request.go  the files of one rank, and how they are copied
 //	threads.go  ... by a thread of the process
 //	daemon.go   ... by scr_transfer, as the process sees it
-//	control.go  stop the scr_transfer of a node, or wait for it
+//	control.go  stopping the scr_transfer of a node, or waiting for it
 //	file.go     the transfer file, through which the two communicate
 //	serve.go    ... as scr_transfer sees it
 //
-// Files have temporary names in the prefix directory until those of all ranks are there,
-// and the list of the rank (prefix.Part) is written once all its files are on their
+// Files have temporary names in the prefix directory until the files of all ranks have been
+// copied. The list of a rank (prefix.Part) is written once all its files are on their
 // medium. So a copy that is interrupted damages no other file, and a copy that was
 // complete when the program died is not lost: the next run, or scr_index --build,
 // completes the dataset from the lists.
@@ -27,19 +27,19 @@ import (
 	"github.com/goscr/goscr/internal/redundancy"
 )
 
-// Kind is who copies.
+// Kind is a way of flushing, a value of SCR_FLUSH_TYPE.
 type Kind string
 
-// The kinds, as SCR_FLUSH_TYPE has them.
+// The kinds.
 const (
-	Sync     Kind = "SYNC"    // the ranks themselves, and the program waits
-	ByThread Kind = "PTHREAD" // Threads
-	ByDaemon Kind = "DAEMON"  // Daemon
+	Sync     Kind = "SYNC"    // the ranks copy, while the program waits
+	ByThread Kind = "PTHREAD" // Threads copies
+	ByDaemon Kind = "DAEMON"  // Daemon copies
 )
 
-// delay is how long a mover without work waits before it begins with a request: as a
-// rule until all processes have left the call in which they made theirs, and do not
-// need the processors any more for what they do there. For tests it can be changed.
+// delay is how long an idle mover waits before it begins with a request. Usually all
+// processes have then left the call in which they made their requests, so that the mover
+// does not take processor time from that call. Tests change it.
 var delay = 50 * time.Millisecond
 
 // Mover starts copies.
@@ -53,14 +53,14 @@ type Mover interface {
 type Transfer interface {
 	// Begin begins the copy. It is called once. Wait returns its error, too.
 	Begin() error
-	// Ended reports whether nothing more will be copied. It returns at once.
+	// Ended reports whether the copy has ended, with or without success. It returns at once.
 	Ended() bool
-	// Wait returns when nothing more will be copied, with an error if not all was.
+	// Wait waits until the copy has ended. It returns an error if not all files were copied.
 	Wait() error
-	// Files are the files of a transfer that has succeeded, where they are now: under
-	// temporary names.
+	// Files returns the files of a transfer that has succeeded, with their temporary paths
+	// in the prefix directory.
 	Files() ([]redundancy.File, error)
-	// Cancel ends the transfer, if it has not ended, deletes the files that were copied,
-	// and returns when nothing is copied any more.
+	// Cancel ends the transfer, if it has not ended, and deletes the files that were copied.
+	// When it returns nothing is being copied any more.
 	Cancel() error
 }

@@ -15,29 +15,29 @@ type Request struct {
 	Rank, Ranks int    // of the job
 	Prefix      string // prefix directory
 	Files       []redundancy.File
-	// Limits are those of the mover: of the process for Threads, of the node for
-	// Daemon.
+	// Limits bound the copies of the process with Threads, and of the node with Daemon.
 	Limits transfer.Limits
 }
 
-// NewRequest describes a request. It clones the descriptions of the files, so that a
-// mover does not change the caller's.
+// NewRequest returns a request to copy files to the prefix directory to. It clones the
+// descriptions of the files, so that a mover does not change those of the caller.
 func NewRequest(d dataset.Dataset, rank, ranks int, to string, files []redundancy.File) *Request {
 	return &Request{Dataset: d, Rank: rank, Ranks: ranks, Prefix: to, Files: prefix.CloneFiles(files)}
 }
 
-// Bytes is how much there is to copy.
+// Bytes returns the sum of the sizes of the files, in bytes.
 func (r *Request) Bytes() int64 { return prefix.Parts{r.Rank: r.Files}.Bytes() }
 
 // progress holds the state of a request when its copy begins, and the copy's callbacks.
 type progress struct {
 	pace   *transfer.Pace
 	copied map[string]bool         // files, by their paths in the cache, that have been copied before
-	wanted func() error            // asked after each file; its error ends the copy
-	done   func(path string) error // told that a file has been copied
+	wanted func() error            // called after each file; its error ends the copy
+	done   func(path string) error // called when the file at a path in the cache has been copied
 }
 
-// copy copies the remaining files, at a pace, and then writes the list of the rank.
+// copy copies the remaining files, within the limits of a pace, and then writes the list of
+// the rank.
 func (r *Request) copy(c *transfer.Copier, p progress) error {
 	p.pace.Begin()
 	c.Step = p.pace.Spent
@@ -68,10 +68,10 @@ func (r *Request) copy(c *transfer.Copier, p progress) error {
 	return part.Enter(r.Prefix)
 }
 
-// aside is where a file is until the flush is finished.
+// aside returns the path of a file until the flush is finished.
 func (r *Request) aside(to string) string { return prefix.Aside(to, r.Dataset.ID(), prefix.ByFlush) }
 
-// copiedFiles are the files where they are when all have been copied.
+// copiedFiles returns the files with the paths that they have when all have been copied.
 func (r *Request) copiedFiles() (files []redundancy.File, err error) {
 	for _, f := range r.Files {
 		to, err := prefix.Destination(r.Prefix, f)
@@ -83,11 +83,11 @@ func (r *Request) copiedFiles() (files []redundancy.File, err error) {
 	return files, nil
 }
 
-// discard deletes the copied files of a request, when the copy has ended.
+// discard deletes the copied files of a request, whose copy must have ended.
 func (r *Request) discard() error {
 	files, err := r.copiedFiles()
 	if err != nil {
-		return nil // it was not copied
+		return nil // without a valid destination nothing was copied
 	}
 	return errors.Join(prefix.DiscardAsides(r.Prefix, files), prefix.RemovePart(r.Prefix, r.Dataset.ID(), r.Rank))
 }

@@ -18,29 +18,30 @@ import (
 // Server is the main loop of scr_transfer.
 type Server struct {
 	Control string // directory of the node
-	// Stay makes it wait for more when all is copied, until it is told to end, or Alone
-	// reports that scr_run, which would tell it, has ended.
+	// Stay makes it wait for more requests when all files are copied, until a command in the
+	// transfer file tells it to end, or Alone reports that scr_run, which would write that
+	// command, has ended.
 	Stay  bool
 	Alone func() bool
 	// Poll is the time between two polls for work while it has none; 0: a fifth of a
 	// second.
 	Poll time.Duration
-	// Warn is told why a request could not be copied.
+	// Warn is called with the error of each request that could not be copied.
 	Warn func(error)
 
 	lock *lock.Lock
 	file watched
 }
 
-// Run copies what the transfer file says, until there is no more. If another
-// process does so already it returns at once; or, if it is to stay and the other is
-// not, it takes its place when that ends.
+// Run copies the files of the requests in the transfer file, until there are no more. If
+// another process does so already, Run returns at once; but if this server is to stay and
+// the other is not, it waits for the other to end, and takes its place.
 func (s *Server) Run() error {
 	if s.Poll == 0 {
 		s.Poll = time.Second / 5
 	}
 	s.file.path = filePath(s.Control)
-	for s.Stay { // until the first run has made it
+	for s.Stay { // the first run makes the directory
 		if _, err := os.Stat(s.Control); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
@@ -74,9 +75,9 @@ func (s *Server) Run() error {
 	}
 }
 
-// takeLock takes the lock, unless another process copies. It waits for one that does
-// not stay, since a program has started it earlier: that ends when it has copied all,
-// or with its job step.
+// takeLock takes the lock, unless another process copies; s.lock is nil then. A server that
+// is to stay waits for one that does not stay, which a program has started: that ends when
+// it has copied all files, or with its job step.
 func (s *Server) takeLock() (err error) {
 	if s.Stay {
 		place, err := lock.Try(filepath.Join(s.Control, queueName), lock.Shared)
@@ -100,7 +101,7 @@ func (s *Server) takeLock() (err error) {
 	}
 }
 
-// stays reports whether the scr_transfer of a node waits for more.
+// stays reports whether the scr_transfer of a node waits for more requests.
 func stays(control string) bool {
 	h, err := hash.ReadFile(filePath(control))
 	return err == nil && h.Has(keyStay)
@@ -114,7 +115,7 @@ func (s *Server) unlock() {
 // task is the next work to do.
 type task struct {
 	exit    bool
-	request *Request        // nil: nothing so far
+	request *Request        // nil if there is no request at present
 	copied  map[string]bool // files of it that have been copied
 	copier  *transfer.Copier
 }
@@ -171,7 +172,7 @@ func (s *Server) choose(h *hash.Hash) (t task) {
 	switch {
 	case command == commandExit:
 		h.Unset(keyCommand)
-		if request != nil { // for the next
+		if request != nil { // the next scr_transfer is to copy it
 			h.SetValue(keyCommand, commandRun)
 		}
 		t.exit = true
@@ -184,7 +185,7 @@ func (s *Server) choose(h *hash.Hash) (t task) {
 		h.SetValue(keyState, stateRunning)
 		t = task{request: request, copied: copied, copier: copier(h, request.Dataset.ID())}
 		t.copier.Stalled = s.Warn
-	default: // not yet
+	default: // no process has written the command to copy
 		t.exit = !s.Stay || s.Alone()
 	}
 	return t
@@ -208,7 +209,7 @@ func (s *Server) copy(t task, rest time.Duration) error {
 	return err
 }
 
-// copying is a request while it is copied.
+// copying is a request that is being copied.
 type copying struct {
 	*Request
 	file    *watched // the transfer file
@@ -218,7 +219,7 @@ type copying struct {
 	told    time.Time // when the transfer file was changed last
 }
 
-// errCancelled is the error of a request that is cancelled, or left to the next server.
+// errCancelled is the error of a request that is cancelled, or is left to the next server.
 var errCancelled = fmt.Errorf("%w", transfer.ErrStopped)
 
 // poll checks whether the transfer file has changed.
@@ -238,9 +239,9 @@ func (c *copying) poll() error {
 	return nil
 }
 
-// wait waits, at most until the request is cancelled or the limits change.
+// wait waits for d, but returns earlier if the request is cancelled or the limits change.
 func (c *copying) wait(d time.Duration) error {
-	const most = 100 * time.Millisecond // until that is noticed
+	const most = 100 * time.Millisecond // between two polls
 	before := c.pace.Limits
 	for ; ; d -= most {
 		if err := c.poll(); err != nil || d <= 0 || c.pace.Limits != before {
@@ -250,8 +251,8 @@ func (c *copying) wait(d time.Duration) error {
 	}
 }
 
-// wanted is an error if the dataset is not being flushed any more: a run without this
-// node may have continued, and write files of the same names.
+// wanted returns an error if the dataset is no longer being flushed: a new run without this
+// node may write files of the same names.
 func (c *copying) wanted() error {
 	if time.Since(c.asked) < time.Second {
 		return nil

@@ -12,11 +12,11 @@ import (
 	"github.com/goscr/goscr/internal/transfer"
 )
 
-// Threads copies in the process. It has one thread while there are requests, which
-// copies them in their order, on the processors of the program's thread that started
-// it.
+// Threads copies with a thread of the process. While there are requests it has one thread,
+// which copies them in the order in which they were started, on the processors to which the
+// program's thread that called it is bound.
 type Threads struct {
-	// Copier makes what copies a dataset; a request has one while it is copied.
+	// Copier makes a copier for a dataset. Each request gets its own when its copy begins.
 	Copier func(d dataset.Dataset) *transfer.Copier
 
 	last *threadTransfer
@@ -28,14 +28,14 @@ type threadTransfer struct {
 	before  *threadTransfer
 	begun   bool
 
-	hurry  chan struct{} // closed when the caller waits for it
-	cancel chan struct{} // closed to end it
-	done   chan struct{} // closed when it has ended, with err set
+	hurry  chan struct{} // closed when the caller waits for the copy, which then need not be delayed
+	cancel chan struct{} // closed to cancel the copy
+	done   chan struct{} // closed when the copy has ended; err is set before
 	err    error
 	once   sync.Once
 }
 
-// Start puts a request behind those before it.
+// Start queues a request behind those that were started before.
 func (t *Threads) Start(r *Request) (Transfer, error) {
 	x := &threadTransfer{request: r, copier: t.Copier, before: t.last,
 		hurry: make(chan struct{}), cancel: make(chan struct{}), done: make(chan struct{})}
@@ -53,21 +53,23 @@ func (x *threadTransfer) Begin() error {
 func (x *threadTransfer) run(before *threadTransfer) {
 	defer close(x.done)
 	defer func() {
-		if p := recover(); p != nil { // must not end the program
+		if p := recover(); p != nil { // a panic here must not end the program
 			x.err = fmt.Errorf("internal error: %v; please report it with these lines: %s", p, debug.Stack())
 		}
 	}()
 	if x.err = x.waitTurn(before); x.err != nil {
 		return
 	}
-	// The thread ends with the goroutine, which does not unlock it.
+	// The goroutine does not unlock the thread, so that the thread, whose priority is
+	// lowered, ends with it.
 	runtime.LockOSThread()
 	transfer.LowerPriority()
 	pace := &transfer.Pace{Limits: x.request.Limits, Used: transfer.ThreadTime, Wait: transfer.UntilStopped(x.cancel)}
 	x.err = x.request.copy(x.copier(x.request.Dataset), progress{pace: pace})
 }
 
-// waitTurn returns when the request is to be copied.
+// waitTurn waits until the request before this one has ended. If there is none, it waits for
+// delay, unless the caller waits for the copy.
 func (x *threadTransfer) waitTurn(before *threadTransfer) error {
 	if before != nil && !before.Ended() {
 		select {

@@ -12,8 +12,8 @@ import (
 	"github.com/goscr/goscr/internal/redundancy"
 )
 
-// Way is what copies a file to the prefix directory. Each has temporary names of its
-// own, since two may copy one file at the same time.
+// Way is the program that copies a file to the prefix directory. Each has temporary names
+// of its own, since two of them may copy the same file at the same time.
 type Way string
 
 // The ways.
@@ -23,15 +23,16 @@ const (
 	ByRebuild Way = "built" // scr_index --build
 )
 
-// Aside is the temporary name of a file of a dataset until those of all ranks are
-// there. It is beside the name that the file is to get, follows from it, and has a
-// fixed length.
+// Aside returns the temporary path of a file until the files of all ranks have been
+// copied. It is in the directory of the final path to. The name is computed from the final
+// name, so that an interrupted copy can be continued, and has a fixed length, so that it is
+// never too long for the file system.
 func Aside(to string, id int, by Way) string {
 	sum := sha256.Sum256([]byte(filepath.Base(to)))
 	return filepath.Join(filepath.Dir(to), fmt.Sprintf("%s%x.%s", asideOf(id), sum[:12], by))
 }
 
-// asideOf is what the temporary names of a dataset begin with.
+// asideOf returns the prefix of all temporary names of a dataset.
 func asideOf(id int) string { return fmt.Sprintf(".scr.%d.", id) }
 
 // RemoveAsides removes temporary files of a dataset from directories.
@@ -54,13 +55,13 @@ func RemoveAsides(id int, dirs []string) error {
 	return first
 }
 
-// isAside reports whether a file of a list is under a temporary name.
+// isAside reports whether a file of a list has a temporary name.
 func isAside(prefix string, f redundancy.File) bool {
 	return f.Path != filepath.Join(prefix, f.Meta.File())
 }
 
-// DiscardAsides removes those files of a list that are under temporary names, and
-// directories that become empty.
+// DiscardAsides removes those files of a list that have temporary names, and directories
+// that become empty.
 func DiscardAsides(prefix string, files []redundancy.File) error {
 	var first error
 	for _, f := range files {

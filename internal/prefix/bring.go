@@ -10,19 +10,20 @@ import (
 )
 
 // Bring copies files of one rank to the prefix directory. All copies of the program's
-// files to it use Bring. It copies a file beside the one whose name it is to get: that
-// may belong to an older dataset, which has to stay whole until all ranks have copied
-// all their files. Its fields select variants; Prefix, Copy and Aside must be set.
+// files to it use Bring. It copies a file to a temporary name beside its final name: a
+// file that already has the final name may belong to an older dataset, which must stay
+// whole until all ranks have copied all their files. Prefix, Copy and Aside must be set;
+// the other fields are optional.
 type Bring struct {
 	Prefix string // absolute
-	// Copy copies src to dst and returns when dst is on its medium. It is method Copy
+	// Copy copies src to dst and returns when dst is on its medium. It is the method Copy
 	// or Fetch of a transfer.Copier.
 	Copy func(src, dst string, md meta.Meta) error
-	// Aside is a temporary name for a file that is to get a path.
+	// Aside returns the temporary path of a file whose final path is to.
 	Aside func(to string) string
-	// There reports whether a file need not be copied to its temporary name.
+	// There reports whether a file has been copied to its temporary path before.
 	There func(f redundancy.File, aside string) (bool, error)
-	// Ready is asked after a file was copied. Its error ends the copy.
+	// Ready is called after a file was copied. Its error ends the copy.
 	Ready func() error
 	// Copied is called for each file that was copied.
 	Copied func(f redundancy.File) error
@@ -38,7 +39,8 @@ func Destination(prefix string, f redundancy.File) (string, error) {
 }
 
 // Files copies files, and returns them with their temporary paths and their
-// descriptions. It continues interrupted copies. The names are not durable yet.
+// descriptions. It continues interrupted copies. When it returns, the contents of the
+// files are durable, but not their names.
 func (b *Bring) Files(files []redundancy.File) ([]redundancy.File, error) {
 	var copied []redundancy.File
 	for _, f := range files {
@@ -54,7 +56,7 @@ func (b *Bring) Files(files []redundancy.File) ([]redundancy.File, error) {
 	return copied, nil
 }
 
-// File copies a file that is to get a path, and returns it with its temporary path.
+// File copies a file whose final path is to, and returns it with its temporary path.
 func (b *Bring) File(f redundancy.File, to string) (redundancy.File, error) {
 	aside := redundancy.File{Path: b.Aside(to), Meta: f.Meta}
 	if b.There != nil {
@@ -62,6 +64,7 @@ func (b *Bring) File(f redundancy.File, to string) (redundancy.File, error) {
 			return aside, err
 		}
 	}
+	_, missing := os.Lstat(filepath.Dir(to))
 	err := b.Copy(f.Path, aside.Path, f.Meta)
 	if err == nil && b.Ready != nil {
 		err = b.Ready()
@@ -71,7 +74,9 @@ func (b *Bring) File(f redundancy.File, to string) (redundancy.File, error) {
 	}
 	if err != nil {
 		_ = os.Remove(aside.Path) // the first error is the one to report
-		RemoveEmpty(b.Prefix, aside.Path)
+		if missing != nil {       // Copy has made the directory
+			RemoveEmpty(b.Prefix, aside.Path)
+		}
 	}
 	return aside, err
 }

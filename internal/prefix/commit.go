@@ -16,22 +16,25 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// commit makes a dataset complete whose files are all on the medium, under temporary
-// names or their own.
+// commit makes a dataset complete whose files are all on the medium, under temporary or
+// final names.
 //
-//  1. The list of files is written.
-//  2. Datasets that own some of the paths lose them (takeOver). Until here they are
-//     whole; from here on the flush is finished by whatever comes next.
-//  3. Files get their names.
-//  4. Summary and index say that the dataset is complete.
+//  1. It writes the list of files.
+//  2. It takes the paths of these files from the datasets that own them (takeOver). Until
+//     then these datasets are whole. After it the flush can no longer be given up: if the
+//     job dies, the next run or scr_index --build finishes it.
+//  3. It gives the files their final names.
+//  4. It records in the summary and the index that the dataset is complete.
 //
-// After an error, reached says what has been changed. existing, if not nil, are those of
-// the caller's names at which there was a file before; else commit looks. It is
-// collective; the result is agreed.
-func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool, existing map[string]bool) (reached stage, err error) {
+// If begun is true after an error, older datasets have lost files, and the temporary
+// files must stay. existing has those of the caller's names at which there was a file
+// before; if it is nil, commit looks for such files. If undo is true, the files are in the
+// cache, too: after an error they are removed, unless there was a file of one of their
+// names. It is collective; the result is agreed.
+func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool, existing map[string]bool, undo bool) (begun bool, err error) {
 	// Do not overwrite the dataset of another job that has begun meanwhile.
 	if err := mpi.OnRoot(p.Comm, func() error { return checkClaim(p.Dir, d) }); err != nil {
-		return copied, err
+		return false, err
 	}
 	items, compressed := parts.items(bare)
 	if existing == nil {
@@ -39,20 +42,15 @@ func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool, ex
 	}
 	totals := []int64{int64(compressed), int64(len(existing))}
 	if err := mpi.AgreeSum(p.Comm, err, totals); err != nil {
-		return copied, err
+		return false, err
 	}
 	d.SetCompressed(totals[0] > 0)
 	if err := rank2file.Write(p.Comm, Dir(p.Dir, d.ID()), ranks, items); err != nil {
-		return copied, err
+		return false, err
 	}
-	reached = named
 	if totals[1] > 0 {
-		begun, err := p.takeOver(d, ranks, parts, existing)
-		if reached = copied; begun {
-			reached = replacing
-		}
-		if err != nil {
-			return reached, err
+		if begun, err = p.takeOver(d, ranks, parts, existing); err != nil {
+			return begun, err
 		}
 	}
 	if err = mpi.Agree(p.Comm, p.place(parts)); err == nil {
@@ -60,19 +58,14 @@ func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool, ex
 			return conclude(p.Dir, Found{Dataset: d, Complete: true, Owns: true}, p.at)
 		})
 	}
-	return reached, err
+	var agreed *mpi.AgreedError
+	if undo && totals[1] == 0 && errors.As(err, &agreed) {
+		err = errors.Join(err, p.unplace(d, parts))
+	}
+	return begun, err
 }
 
-// stage is how far a commit has come.
-type stage int
-
-const (
-	copied    stage = iota // older datasets are whole, and temporary files may be removed
-	named                  // ... and so may files with their names: there was none of any of these
-	replacing              // older datasets have lost files: the temporary files must stay
-)
-
-// existing are the names of files whose paths are taken.
+// existing returns the names of those files at whose final path there is a file already.
 func (p *Prefix) existing(parts Parts) (map[string]bool, error) {
 	names := map[string]bool{}
 	for _, files := range parts {
@@ -96,8 +89,8 @@ func (p *Prefix) existing(parts Parts) (map[string]bool, error) {
 	return names, nil
 }
 
-// place gives the caller's files their names, and makes these durable. A file that is
-// replaced keeps its contents under other names that it may have.
+// place renames the caller's files to their final names, and makes these durable. If a file
+// that it replaces has further hard links, they keep the old contents.
 func (p *Prefix) place(parts Parts) error {
 	for _, rank := range slices.Sorted(maps.Keys(parts)) {
 		files := parts[rank]
@@ -119,14 +112,14 @@ func (p *Prefix) place(parts Parts) error {
 	return nil
 }
 
-// unplace removes the files that place has given their names, and the list of files, unless
-// the index has the dataset as complete: a file system that is full could stay so. It is
-// for files that are in the cache, too.
+// unplace removes the files that place has renamed, and the list of files, unless the
+// dataset is complete in the index. If they stayed, a file system that is full could remain
+// so.
 func (p *Prefix) unplace(d dataset.Dataset, parts Parts) error {
 	unfinished := false
 	if p.Comm.Rank() == 0 {
 		x, err := ReadIndex(p.Dir)
-		// The summary, which may say that all is there, goes before the files.
+		// The summary, which may say that the dataset is complete, is removed before the files.
 		unfinished = err == nil && x.Has(d) && !x.ByID(d.ID()).Complete && os.RemoveAll(Dir(p.Dir, d.ID())) == nil
 	}
 	unfinished, err := mpi.Any(p.Comm, unfinished)
@@ -144,7 +137,7 @@ func (p *Prefix) unplace(d dataset.Dataset, parts Parts) error {
 	return nil
 }
 
-// at tells a test what is about to be changed.
+// at tells a test what is about to be changed, so that the test can interrupt it.
 func (p *Prefix) at(what string) {
 	if p.watch != nil {
 		p.watch(what)
@@ -160,9 +153,9 @@ func (p *Prefix) discard(parts Parts) error {
 	return mpi.Agree(p.Comm, err)
 }
 
-// Publish records a dataset all of whose files are in the prefix directory: the
-// list of files, the summary, and the entry in the index. A checkpoint becomes
-// the one to restart from, unless a newer one is.
+// Publish completes a dataset all of whose files are in the prefix directory: it writes
+// the list of files, the summary, and the entry in the index. A checkpoint becomes the
+// current one, from which the next run restarts, unless a newer one is current.
 func Publish(prefix string, d dataset.Dataset, ranks int, files func(rank int) []redundancy.File) error {
 	parts := Parts{}
 	for rank := range ranks {
@@ -172,7 +165,7 @@ func Publish(prefix string, d dataset.Dataset, ranks int, files func(rank int) [
 		return err
 	}
 	return alone(prefix, func(p *Prefix) error {
-		_, err := p.commit(d, ranks, parts, false, nil)
+		_, err := p.commit(d, ranks, parts, false, nil, false)
 		return err
 	})
 }

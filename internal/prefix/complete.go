@@ -11,10 +11,11 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// CompleteFlushes completes the flushes that an earlier run did not finish, if the list
-// of files, or those of all ranks, show that their files are in the prefix directory. It
-// does not read the cache. It gives up the flushes of datasets with missing files, and returns
-// these. It is collective; all ranks get the same.
+// CompleteFlushes completes the flushes that an earlier run did not finish, if the list of
+// all files, or the lists of all ranks, show that the files are in the prefix directory. It
+// does not read the cache. It gives up flushes that are no longer wanted, and those of
+// datasets with missing files, and returns these datasets. It is collective; all ranks get
+// the same result.
 func (p *Prefix) CompleteFlushes() (missing []dataset.Dataset, err error) {
 	list, err := p.flushing()
 	if err != nil {
@@ -43,8 +44,8 @@ func (p *Prefix) CompleteFlushes() (missing []dataset.Dataset, err error) {
 	return missing, nil
 }
 
-// flushing returns the datasets that were being flushed. It is collective; all ranks get
-// the same.
+// flushing returns the datasets that were being flushed when the last run ended. It is
+// collective; all ranks get the same result.
 func (p *Prefix) flushing() (list []Located, err error) {
 	all := hash.New()
 	err = mpi.OnRoot(p.Comm, func() error {
@@ -59,7 +60,7 @@ func (p *Prefix) flushing() (list []Located, err error) {
 			}
 		}
 		x, err := ReadIndex(p.Dir)
-		if errors.Is(err, hash.ErrCorrupt) { // is reported when the index is needed
+		if errors.Is(err, hash.ErrCorrupt) { // it is reported when the index is needed
 			return nil
 		}
 		if err != nil {
@@ -79,10 +80,10 @@ func (p *Prefix) flushing() (list []Located, err error) {
 	return decodeFlushFile(all), err
 }
 
-// completeFlush completes a flush, or returns an error that says what is missing.
+// completeFlush completes a flush, or returns an error about files that are missing.
 // wanted is false if the flush must not be completed, because a user has dropped the
-// dataset from the index since, or because the program died while it read the copy in
-// the cache. It is collective; the result is agreed.
+// dataset from the index since, because a restart from it has failed, or because a newer
+// dataset has replaced it. It is collective; the result is agreed.
 func (p *Prefix) completeFlush(d dataset.Dataset, ranks int) (wanted bool, err error) {
 	const undone, done, unwanted = 0, 1, 2
 	state := undone
@@ -111,9 +112,10 @@ func (p *Prefix) completeFlush(d dataset.Dataset, ranks int) (wanted bool, err e
 	return true, p.completeFromLists(d, ranks)
 }
 
-// Finish finishes the flush of a dataset whose list of all files was written, and not
-// those of single ranks: a job was interrupted while the files got their names. It
-// reports whether it did. If files are missing that is no error. It is for one process.
+// Finish finishes the flush of a dataset that has a list of all files and no lists of
+// single ranks: its job was interrupted while the files got their names. done reports
+// whether the dataset is complete now; it is no error if files are missing. Finish is for
+// commands, which run as one process.
 func Finish(prefix string, id int) (d dataset.Dataset, done bool, err error) {
 	err = alone(prefix, func(p *Prefix) error {
 		x, err := ReadIndex(prefix)
@@ -141,8 +143,9 @@ func Finish(prefix string, id int) (d dataset.Dataset, done bool, err error) {
 	return d, done, err
 }
 
-// finishPlacing finishes the flush of a dataset whose files were getting their names. If
-// it cannot, since some are gone, the dataset has to be flushed again.
+// finishPlacing finishes the flush of a dataset whose files were getting their names when
+// the flush was interrupted. If some of the files are gone, done is false, and the dataset
+// has to be flushed again.
 func (p *Prefix) finishPlacing(d dataset.Dataset, ranks int) (done bool, err error) {
 	placing, err := mpi.FromRoot(p.Comm, func() (int, error) {
 		x, err := ReadIndex(p.Dir)
@@ -162,8 +165,8 @@ func (p *Prefix) finishPlacing(d dataset.Dataset, ranks int) (done bool, err err
 	return err == nil, err
 }
 
-// completeFromLists completes a flush from the lists of the ranks, or if there are none
-// from the list of all files, which is written before the files get their names.
+// completeFromLists completes a flush with the lists of the ranks, or, if there are none,
+// with the list of all files, which is written before the files get their names.
 func (p *Prefix) completeFromLists(d dataset.Dataset, ranks int) error {
 	parts, err := p.readLists(d, ranks)
 	if err != nil {
@@ -188,15 +191,15 @@ func (p *Prefix) completeFromLists(d dataset.Dataset, ranks int) error {
 	if totals[0] != int64(d.Files()) || totals[1] != d.Size() {
 		return mpi.Agree(p.Comm, errors.New("the lists of the ranks do not contain all files of the dataset"))
 	}
-	if _, err := p.commit(d, ranks, parts, p.Bare, nil); err != nil {
+	if _, err := p.commit(d, ranks, parts, p.Bare, nil, false); err != nil {
 		return err
 	}
 	p.removeParts(d, parts)
 	return nil
 }
 
-// readLists returns the files that the lists of the caller's share of the ranks have.
-// It is collective; the result is agreed.
+// readLists returns the files of the caller's share of the ranks, from the lists of these
+// ranks or from the list of all files. It is collective; the result is agreed.
 func (p *Prefix) readLists(d dataset.Dataset, ranks int) (Parts, error) {
 	lists, err := mpi.FromRoot(p.Comm, func() (int, error) {
 		of, err := PartsOf(p.Dir, d.ID())
@@ -224,8 +227,7 @@ func (p *Prefix) readLists(d dataset.Dataset, ranks int) (Parts, error) {
 	return parts, err
 }
 
-// readParts returns the files that the lists of the ranks have, for the caller's share
-// of these.
+// readParts returns the files on the lists of the caller's share of the ranks.
 func (p *Prefix) readParts(d dataset.Dataset, ranks int) (Parts, error) {
 	parts := Parts{}
 	first, end := rank2file.Share(p.Comm, ranks)
@@ -245,6 +247,6 @@ func (p *Prefix) readParts(d dataset.Dataset, ranks int) (Parts, error) {
 // removeParts removes the lists of ranks, which the list of all files replaces.
 func (p *Prefix) removeParts(d dataset.Dataset, parts Parts) {
 	for rank := range parts {
-		_ = RemovePart(p.Dir, d.ID(), rank) // in general there is none
+		_ = RemovePart(p.Dir, d.ID(), rank) // usually there is none
 	}
 }

@@ -53,7 +53,7 @@ func (p *Prefix) Purge() error {
 }
 
 // Keep removes the oldest checkpoints until at most most usable ones are left. Outputs
-// stay, and so do files that other datasets own. It is collective.
+// are kept, and so are files that other datasets own. It is collective.
 func (p *Prefix) Keep(most int) error {
 	old, err := p.choose(func(x *Index) []Entry { return x.beyond(most) })
 	if err != nil {
@@ -112,8 +112,8 @@ func (p *Prefix) choose(of func(*Index) []Entry) ([]Entry, error) {
 	return chosen, err
 }
 
-// listed are the caller's share of the files of a dataset. It is collective; the error is
-// agreed.
+// listed returns the caller's share of the files on the list of a dataset. It is
+// collective; the error is agreed.
 func (p *Prefix) listed(e Entry) ([]redundancy.File, error) {
 	if e.Replaced != nil && e.Replaced.Left == 0 {
 		return nil, nil
@@ -122,16 +122,16 @@ func (p *Prefix) listed(e Entry) ([]redundancy.File, error) {
 	return files, err
 }
 
-// owned are those of the listed files that are not another dataset's. A dataset that was
-// replaced has a list of what is left to it, and others that are complete own the files
-// of their lists, if they were compared with those before them. So as a rule there is
-// nothing to compare: but there is
+// owned returns those of the listed files that no other dataset owns. Usually that is known
+// without comparing lists: a complete dataset owns all the files on its list, if that was
+// compared with the lists of older datasets when it was completed, and a dataset that was
+// replaced has a list of the files that it still owns. Lists are compared
 //
-//   - with datasets that were not compared when they were completed, by SCR 3.1 or an
-//     older version of goscr;
-//   - if the dataset is not complete, and so owns nothing that another one lists;
-//   - if a file does not look like the dataset's: a user may have deleted that before
-//     another dataset was written there.
+//   - with datasets that were completed without such a comparison, by SCR 3.1 or an older
+//     version of goscr;
+//   - if e is not complete, since then it owns no file that another dataset lists;
+//   - if a file does not look like the one that was listed: a user may have deleted that,
+//     and another dataset may have been written to the same path.
 //
 // It is collective; the error is agreed.
 func (p *Prefix) owned(e Entry, files []redundancy.File) ([]redundancy.File, error) {
@@ -153,7 +153,7 @@ func (p *Prefix) owned(e Entry, files []redundancy.File) ([]redundancy.File, err
 	for _, o := range others {
 		m, err := p.match(o.origin, names)
 		if unreadable(err) {
-			continue // nothing is known to be its own
+			continue // which files it owns is not known
 		}
 		if err != nil {
 			return nil, err
@@ -166,7 +166,7 @@ func (p *Prefix) owned(e Entry, files []redundancy.File) ([]redundancy.File, err
 }
 
 // strange reports whether there is a file that does not look like the one that was
-// listed. Times are compared in whole seconds, of which some file systems have no parts.
+// listed. It compares whole seconds, since some file systems do not store fractions.
 func strange(f redundancy.File) bool {
 	info, err := os.Lstat(f.Path)
 	if err != nil {
@@ -177,11 +177,11 @@ func strange(f redundancy.File) bool {
 	return !known || when.Unix() != info.ModTime().Unix() || f.Meta.StoredSize() != info.Size()
 }
 
-// listedFiles are all of the listed files.
+// listedFiles returns all of the listed files, whichever dataset owns them.
 func listedFiles(_ Entry, files []redundancy.File) ([]redundancy.File, error) { return files, nil }
 
-// remove deletes a dataset with those of its listed files that which returns. It is
-// collective; the result is agreed.
+// remove deletes a dataset, and of its listed files those that the function which returns.
+// It is collective; the result is agreed.
 func (p *Prefix) remove(e Entry, which func(Entry, []redundancy.File) ([]redundancy.File, error)) error {
 	files, err := p.listed(e)
 	asides := p.asides(e, files)
@@ -220,9 +220,8 @@ func (p *Prefix) remove(e Entry, which func(Entry, []redundancy.File) ([]redunda
 	return p.forget(e)
 }
 
-// asides are temporary files that an interrupted flush of a dataset may have left: those
-// of files that the caller has found on the list of the dataset, and of a share of the
-// lists of single ranks.
+// asides returns the temporary files that an interrupted flush of a dataset may have left:
+// those of the given files, and those on the caller's share of the lists of single ranks.
 func (p *Prefix) asides(e Entry, files []redundancy.File) (list []redundancy.File) {
 	if e.owns() {
 		return nil
@@ -230,7 +229,7 @@ func (p *Prefix) asides(e Entry, files []redundancy.File) (list []redundancy.Fil
 	for _, f := range files {
 		list = append(list, redundancy.File{Path: Aside(f.Path, e.ID, ByFlush), Meta: f.Meta})
 	}
-	ranks, _ := PartsOf(p.Dir, e.ID) // as a rule there are none
+	ranks, _ := PartsOf(p.Dir, e.ID) // usually there are none
 	for i, rank := range ranks {
 		if i%p.Comm.Size() != p.Comm.Rank() {
 			continue

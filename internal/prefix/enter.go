@@ -12,8 +12,8 @@ import (
 	"github.com/goscr/goscr/internal/dataset"
 )
 
-// Announce enters a dataset in the index as incomplete, before its first byte is
-// copied, unless it is entered.
+// Announce enters a dataset in the index as incomplete, unless it is entered already. It
+// is called before the first byte of the dataset is copied.
 func Announce(prefix string, d dataset.Dataset) error {
 	x, err := ReadIndex(prefix)
 	if err != nil || x.Has(d) {
@@ -26,8 +26,8 @@ func Announce(prefix string, d dataset.Dataset) error {
 		if err := x.claim(prefix, d, false); err != nil {
 			return err
 		}
-		// Other processes write below this directory only once the dataset is in the
-		// index. As we hold the index's lock, and it is not, nothing of theirs is lost.
+		// Other processes write to this directory only when the dataset is in the index.
+		// It is not, and we hold the lock of the index, so none of their files are lost.
 		if err := emptyDir(prefix, d.ID()); err != nil {
 			return err
 		}
@@ -36,9 +36,9 @@ func Announce(prefix string, d dataset.Dataset) error {
 	})
 }
 
-// emptyDir makes the metadata directory of a dataset, and removes what an earlier
-// dataset of the same id has left there. Its name is durable before the index can say
-// that the dataset is complete.
+// emptyDir makes the metadata directory of a dataset, and removes the files that an
+// earlier dataset with the same id has left there. It makes the name of the directory
+// durable, which must happen before the dataset becomes complete in the index.
 func emptyDir(prefix string, id int) error {
 	if err := os.RemoveAll(Dir(prefix, id)); err != nil {
 		return err
@@ -76,8 +76,8 @@ func (x *Index) addFound(f Found) {
 // Enter enters a dataset that is complete in the prefix directory.
 func Enter(prefix string, f Found) error { return conclude(prefix, f, func(string) {}) }
 
-// Complete reports whether a dataset, and not another of its id, is complete in
-// the prefix directory.
+// Complete reports whether a dataset, and not another one with its id, is complete in the
+// prefix directory.
 func Complete(prefix string, d dataset.Dataset) (bool, error) {
 	x, err := ReadIndex(prefix)
 	if err != nil {
@@ -86,8 +86,8 @@ func Complete(prefix string, d dataset.Dataset) (bool, error) {
 	return x.Has(d) && x.ByID(d.ID()).Complete, nil
 }
 
-// Arrived reports whether all files of a dataset, and not of another of its id, are in
-// the prefix directory: it is complete, or only a flush has to be finished.
+// Arrived reports whether all files of a dataset, and not of another one with its id, are
+// in the prefix directory: it is complete, or its flush has only to be finished.
 func Arrived(prefix string, d dataset.Dataset) (bool, error) {
 	x, err := ReadIndex(prefix)
 	if err != nil {
@@ -97,7 +97,7 @@ func Arrived(prefix string, d dataset.Dataset) (bool, error) {
 	return x.Has(d) && (e.Complete || e.Placing > 0), nil
 }
 
-// Repaired is what RepairIndex has done.
+// Repaired is the result of RepairIndex.
 type Repaired struct {
 	Done  bool    // the index was replaced; false if it can be read
 	Aside string  // path to which the damaged index was renamed; "" if there was none
@@ -144,8 +144,8 @@ func CheckIndex(prefix string) error {
 	return nil
 }
 
-// checkClaim returns a *TakenError if the index now has another dataset under the id of
-// d, which was entered before.
+// checkClaim returns a *TakenError if the index, in which d was entered before, now has
+// another dataset with the id of d.
 func checkClaim(prefix string, d dataset.Dataset) error {
 	x, err := ReadIndex(prefix)
 	if err != nil {
@@ -154,15 +154,15 @@ func checkClaim(prefix string, d dataset.Dataset) error {
 	return x.claim(prefix, d, true)
 }
 
-// conclude makes a dataset usable of which all files, and the list of them, are in the
-// prefix directory. at is told what is about to be changed.
+// conclude makes a dataset usable whose files, and the list of them, are all in the prefix
+// directory. It calls at before each change.
 func conclude(prefix string, f Found, at func(what string)) error {
 	at("summary")
 	if err := f.store(prefix); err != nil {
 		return err
 	}
 	d := f.Dataset
-	var gone []int // datasets that leave the index for this one, and own nothing
+	var gone []int // replaced datasets of the same name, which own no files
 	at("index")
 	err := UpdateIndex(prefix, func(x *Index) error {
 		if err := x.claim(prefix, d, true); err != nil {
@@ -174,7 +174,7 @@ func conclude(prefix string, f Found, at func(what string)) error {
 			}
 		}
 		x.enter(Entry{Dataset: d, ID: d.ID(), Name: d.Name(), Complete: true, Flushed: time.Now().Format(timestamp), Owns: f.Owns})
-		// A restart does not go back to an older one that is flushed late.
+		// If an older checkpoint is flushed late, the newer one stays current.
 		id, _ := x.Lookup(x.Current())
 		if d.Flags().Has(dataset.Checkpoint) && id < d.ID() {
 			return x.SetCurrent(d.Name())
@@ -185,7 +185,7 @@ func conclude(prefix string, f Found, at func(what string)) error {
 		return err
 	}
 	for _, id := range gone {
-		_ = os.RemoveAll(Dir(prefix, id)) // what stays is of no use, and does no harm
+		_ = os.RemoveAll(Dir(prefix, id)) // if it fails, the files that stay do no harm
 	}
 	at("flush file")
 	if err := Locate(prefix, d, InPrefix, true); err != nil {

@@ -73,16 +73,12 @@ func (p *Prefix) StartFlush(d dataset.Dataset, ranks int) (there bool, err error
 }
 
 // FinishFlush makes a dataset complete, all files of which have been copied and are
-// durable. start is when the flush began. It is collective; the result is agreed.
+// durable, and are in the cache, too. start is when the flush began. It is collective; the
+// result is agreed.
 func (p *Prefix) FinishFlush(d dataset.Dataset, ranks int, parts Parts, start time.Time) error {
-	if reached, err := p.commit(d, ranks, parts, p.Bare, nil); err != nil {
-		var agreed *mpi.AgreedError
-		switch {
-		case reached == replacing:
-			return fmt.Errorf("%w: the next run, or scr_index --build %d, finishes the flush of dataset %d", err, d.ID(), d.ID())
-		case reached == named && errors.As(err, &agreed):
-			err = errors.Join(err, p.unplace(d, parts))
-		}
+	if begun, err := p.commit(d, ranks, parts, p.Bare, nil, true); err != nil && begun {
+		return fmt.Errorf("%w: the next run, or scr_index --build %d, finishes the flush of dataset %d", err, d.ID(), d.ID())
+	} else if err != nil {
 		return p.fail(d, parts, err)
 	}
 	p.removeParts(d, parts) // a background copy has written them
@@ -167,7 +163,7 @@ func (p *Prefix) Commit(d dataset.Dataset, files []redundancy.File, existing map
 	if err := mpi.Agree(p.Comm, syncNames(p.Dir, files)); err != nil {
 		return err
 	}
-	_, err := p.commit(d, p.Comm.Size(), Parts{p.Comm.Rank(): files}, false, existing)
+	_, err := p.commit(d, p.Comm.Size(), Parts{p.Comm.Rank(): files}, false, existing, false)
 	return err
 }
 

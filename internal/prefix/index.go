@@ -12,10 +12,10 @@
 //	files.go      ... and what is recorded of a file
 //	part.go       the files of one rank, before all ranks have copied theirs
 //	index.go      which datasets there are
-//	replaced.go   ... and what is left of those whose files newer ones have
+//	replaced.go   ... and which files are left to those that newer ones replace
 //	old.go        the same in prefix directories of SCR 1.1
 //	flushfile.go  where a dataset is, for the commands that run after the job
-//	restarting.go what the program is reading
+//	restarting.go which checkpoint the program is reading
 //
 // Operations on these files, which the ranks of a job or a command call:
 //
@@ -59,7 +59,7 @@ import (
 //	              FETCHED / <when> …
 //	              FAILED          when a restart from it failed
 //	              DIR             of a checkpoint of SCR 1.1: its directory; ours
-//	              OWNS, PLACING, REPLACED   who has the files of its paths, see replaced.go; ours
+//	              OWNS, PLACING, REPLACED   which dataset owns its paths, see replaced.go; ours
 const (
 	indexFile    = "index.scr"
 	indexVersion = 2
@@ -91,9 +91,9 @@ type Entry struct {
 	Failed   bool   // a restart from it failed; it is not loaded again
 	Current  bool   // the one to restart from first
 	Flushed  string // when it was flushed, local time; "" if that is not known
-	Dir      string // of one that SCR 1.1 wrote: where it is, below the prefix directory
-	Owns     bool   // older datasets of the same paths have lost them to it
-	Placing  int    // its files are getting their names; by so many ranks, else 0
+	Dir      string // its directory below the prefix directory if SCR 1.1 wrote it, else ""
+	Owns     bool   // no older dataset owns any of its paths
+	Placing  int    // size of its job while its files get their names, else 0
 	Replaced *Replaced
 }
 
@@ -116,7 +116,7 @@ func ReadIndex(prefix string) (*Index, error) {
 	return x, nil
 }
 
-// damaged adds to the error of an index that is corrupt how to repair it.
+// damaged adds the way to repair an index to the error about one that is corrupt.
 func damaged(err error, prefix string) error {
 	if !errors.Is(err, hash.ErrCorrupt) {
 		return fmt.Errorf("index: %w", err)
@@ -201,13 +201,14 @@ func mendIndex(prefix, aside string, fill func(x *Index, old error)) (done, kept
 
 func (x *Index) at(id int) *hash.Hash { return x.h.At(keyDset, strconv.Itoa(id)) }
 
-// Add enters a dataset, complete or not, in place of any other of its id. One that is
-// complete takes the place of others of its name; until then a complete one keeps it.
+// Add enters a dataset, complete or not. It removes the entry of another dataset with the
+// same id. A complete dataset also replaces all others of the same name; an incomplete one
+// replaces only incomplete ones.
 func (x *Index) Add(d dataset.Dataset, complete bool, now time.Time) {
 	x.enter(Entry{Dataset: d, ID: d.ID(), Name: d.Name(), Complete: complete, Flushed: now.Format(timestamp)})
 }
 
-// enter enters a dataset as Add does.
+// enter is Add for an entry that is given in full.
 func (x *Index) enter(e Entry) {
 	x.remove(e.ID)
 	for _, other := range x.own() {
@@ -256,7 +257,7 @@ func decodeEntry(id int, h *hash.Hash) Entry {
 }
 
 // replace changes the description of a dataset that is entered, and whether it is
-// complete, and nothing else of the entry.
+// complete. The rest of the entry stays.
 func (x *Index) replace(d dataset.Dataset, complete bool) {
 	describe(x.at(d.ID()), d, complete)
 	if name := d.Name(); x.Current() == name {
@@ -264,7 +265,8 @@ func (x *Index) replace(d dataset.Dataset, complete bool) {
 	}
 }
 
-// Lookup returns the id of a dataset by its name. Of several it is the complete one.
+// Lookup returns the id of the dataset called name. If there are several, it is the
+// complete one.
 func (x *Index) Lookup(name string) (id int, ok bool) {
 	if n, ok := x.h.Get(keyName, name).Int(keyDset); ok {
 		return int(n), true
@@ -296,7 +298,8 @@ func (x *Index) remove(id int) {
 	x.h.UnsetKVInt(keyDset, id)
 }
 
-// rename gives a name that is free to the newest dataset that has it too.
+// rename gives a name, whose dataset was removed, to the newest remaining dataset that is
+// called so.
 func (x *Index) rename(name string) {
 	for _, e := range x.own() {
 		if e.Name == name {
@@ -306,8 +309,8 @@ func (x *Index) rename(name string) {
 	}
 }
 
-// RemoveAfter takes all datasets out that are newer than a number, and returns their
-// names. Their files stay.
+// RemoveAfter removes all datasets with ids higher than id from the index, and returns
+// their names. Their files stay.
 func (x *Index) RemoveAfter(id int) []string {
 	var names []string
 	for _, e := range x.Entries() {
@@ -323,8 +326,8 @@ func (x *Index) RemoveAfter(id int) []string {
 // is set.
 func (x *Index) Current() string {
 	if name := x.h.Text(keyCurrent); name != "" {
-		// If both keys are there, SCR 3.1 has set this one later: it does not remove the
-		// other one, as we do.
+		// If both keys are there, SCR 3.1 has set this one later: unlike goscr it does not
+		// remove the other one.
 		return name
 	}
 	return x.h.Text(keyCurrentCompressed)
@@ -337,7 +340,7 @@ func (x *Index) setCurrent(name string) {
 	x.h.Unset(keyCurrentCompressed)
 	if e, ok := x.Find(name); !ok {
 		return
-	} else if e.Compressed() { // SCR 3.1 reads what CURRENT names without checking COMPLETE
+	} else if e.Compressed() { // SCR 3.1 reads the dataset that CURRENT names without checking COMPLETE
 		x.h.SetValue(keyCurrentCompressed, name)
 	} else {
 		x.h.SetValue(keyCurrent, name)
@@ -385,7 +388,7 @@ func (x *Index) Entries() []Entry {
 	return list
 }
 
-// own are the datasets that are entered, without further copies of them, newest first.
+// own returns the datasets that are entered, without further copies of them, newest first.
 func (x *Index) own() (list []Entry) {
 	for _, id := range slices.Backward(x.h.Get(keyDset).Ints()) {
 		list = append(list, x.ByID(id))
@@ -393,7 +396,7 @@ func (x *Index) own() (list []Entry) {
 	return list
 }
 
-// Find returns the dataset of a name.
+// Find returns the entry of the dataset called name, see Lookup.
 func (x *Index) Find(name string) (Entry, bool) {
 	id, ok := x.Lookup(name)
 	if !ok {
@@ -420,11 +423,12 @@ func (x *Index) Has(d dataset.Dataset) bool {
 }
 
 // TakenError says that a dataset cannot be entered because the index has another one
-// with its id: two jobs have begun to count from the same id in one prefix directory.
+// with its id: two jobs that use the same prefix directory have numbered their datasets
+// from the same id.
 type TakenError struct {
 	Prefix  string
-	Dataset dataset.Dataset // that cannot be entered
-	By      Entry           // that has its id
+	Dataset dataset.Dataset // the dataset that cannot be entered
+	By      Entry           // the dataset that has its id
 	Highest int             // highest id in the index
 }
 

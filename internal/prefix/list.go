@@ -12,12 +12,13 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// origin tells whether SCR 1.1 wrote a dataset, and so where its list of files is.
+// origin identifies the list of files of a dataset. Where the list is depends on whether
+// SCR 1.1 wrote the dataset, and on whether the dataset was replaced.
 type origin struct {
 	id   int
-	old  bool   // SCR 1.1 wrote it,
-	dir  string // ... in this directory, which rank 0 knows
-	list string // directory of the list of the files that are left to one that was replaced
+	old  bool   // SCR 1.1 wrote it
+	dir  string // directory of a dataset of SCR 1.1; known on rank 0 only
+	list string // directory of the list of files that a replaced dataset keeps, else ""
 }
 
 func (e Entry) origin() origin {
@@ -77,7 +78,7 @@ func (p *Prefix) each(o origin, visit func(rank int, files []redundancy.File) er
 	})
 }
 
-// entries is each for the entries of the list.
+// entries is like each, with the entries of the list in place of files.
 func (p *Prefix) entries(o origin, visit func(ranks int, items []rank2file.Item) error) (ranks int, err error) {
 	if !o.old {
 		return rank2file.Read(p.Comm, filepath.Join(Dir(p.Dir, o.id), o.list), visit)
@@ -103,7 +104,7 @@ func (p *Prefix) entries(o origin, visit func(ranks int, items []rank2file.Item)
 	return ranks, mpi.Agree(p.Comm, err)
 }
 
-// files returns the number of ranks of a dataset, and the files of all ranks that the
+// files returns the number of ranks of a dataset, and the files of those ranks that the
 // caller handles, see each.
 func (p *Prefix) files(o origin) (ranks int, files []redundancy.File, err error) {
 	ranks, err = p.each(o, func(_ int, more []redundancy.File) error {
@@ -117,9 +118,9 @@ func (p *Prefix) files(o origin) (ranks int, files []redundancy.File, err error)
 type Listing struct {
 	dataset.Dataset
 	Ranks int // size of the job that wrote it
-	// Files have their paths in the prefix directory. They are the caller's own files
-	// if the job has as many ranks as the one that wrote them, else those of the
-	// caller's share of the ranks.
+	// Files are the caller's own files if the job has as many ranks as the one that wrote
+	// the dataset, else those of the caller's share of the ranks. Their paths are in the
+	// prefix directory.
 	Files []redundancy.File
 }
 

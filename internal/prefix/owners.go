@@ -16,18 +16,18 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// A path is owned by one dataset: the complete one that lists it. A dataset that is
-// being completed takes over the paths at which there is a file. The datasets that
-// list them are found by comparing lists, not times; they are not complete any more,
-// and keep a list of the files that are left to them.
+// A path in the prefix directory is owned by one dataset: the complete one that lists it.
+// When a dataset is completed, it takes over those of its paths at which there is a file.
+// The earlier owners are found by comparing lists, not times. They are then no longer
+// complete, and keep a list of the files that they still own.
 
-// owner is a dataset whose list is to be compared.
+// owner is a dataset that may own paths.
 type owner struct {
 	origin
-	marked bool // no dataset before it has its paths
+	marked bool // it has OWNS in the index: no older dataset owns any of its paths
 }
 
-// owners gives all ranks the datasets that rank 0 chooses, in its order.
+// owners returns, on all ranks, the datasets that rank 0 chooses, in its order.
 func (p *Prefix) owners(choose func(x *Index) []Entry) (list []owner, err error) {
 	const keyOld, keyNumber = "OLD", "ID"
 	all := hash.New()
@@ -72,8 +72,8 @@ func (p *Prefix) owners(choose func(x *Index) []Entry) (list []owner, err error)
 	return list, nil
 }
 
-// owning returns the datasets that own paths, newest first, but for one: those of the
-// index, and those that have left it with their files.
+// owning returns the datasets that own paths, except the one with id but: those in the
+// index, newest first, and then those that were removed from it but not deleted.
 func owning(prefix string, x *Index, but int) (list []Entry) {
 	for _, e := range x.own() {
 		if e.owns() && e.ID != but {
@@ -91,18 +91,18 @@ func owning(prefix string, x *Index, but int) (list []Entry) {
 	return list
 }
 
-// match is how the list of a dataset compares with names.
+// match is the result of looking up names, on all ranks, in the list of a dataset.
 type match struct {
 	ranks int              // of the job that wrote it
 	items []rank2file.Item // the caller's share of the list
-	lost  map[string]bool  // of the names in these, those that any rank has asked for
-	found map[string]bool  // of the names that the caller has asked for, those that the list has
-	// of all ranks: how many names of the list were asked for, and how many were not
+	lost  map[string]bool  // the names in items that any rank has looked up
+	found map[string]bool  // the names looked up by the caller that are on the list
+	// how many names on the whole list were looked up, and how many were not
 	common, left int
 }
 
-// match compares the caller's names with the list of a dataset. It is collective; the
-// result is agreed.
+// match looks up the caller's names in the list of a dataset. It is collective; the result
+// is agreed.
 func (p *Prefix) match(o origin, names map[string]bool) (m match, err error) {
 	m.lost, m.found = map[string]bool{}, map[string]bool{}
 	m.ranks, err = p.entries(o, func(_ int, items []rank2file.Item) error {
@@ -121,7 +121,7 @@ func (p *Prefix) match(o origin, names map[string]bool) (m match, err error) {
 			if meta.FromHash(fields).Shared() {
 				shared++
 			}
-			if names[name] { // as a rule a rank writes the files that it has written before
+			if names[name] { // usual, since a rank tends to write the same names again
 				m.lost[name], m.found[name] = true, true
 			}
 		}
@@ -152,16 +152,17 @@ func (p *Prefix) match(o origin, names map[string]bool) (m match, err error) {
 	return m, err
 }
 
-// unreadable reports whether an error is that a list cannot be read: its dataset cannot
-// be used, and so nothing is taken from it.
+// unreadable reports whether an error means that a list cannot be read. The dataset of such
+// a list cannot be used, and there is no need to take paths from it.
 func unreadable(err error) bool {
 	var agreed *mpi.AgreedError
 	return errors.As(err, &agreed)
 }
 
 // losses finds the datasets that own paths of a dataset that is being completed, and
-// writes lists of what is left to them. names are those of the caller's paths at which
-// there is a file. It is collective; the result is agreed, and the same on all ranks.
+// writes for each a list of the files that it keeps. names are those of the caller's names
+// at which there is a file. It is collective; the result is agreed, and the same on all
+// ranks.
 func (p *Prefix) losses(d dataset.Dataset, names map[string]bool) (list []loss, err error) {
 	older, err := p.owners(func(x *Index) []Entry { return owning(p.Dir, x, d.ID()) })
 	if err != nil {
@@ -170,7 +171,7 @@ func (p *Prefix) losses(d dataset.Dataset, names map[string]bool) (list []loss, 
 	marked := !slices.ContainsFunc(older, func(o owner) bool { return !o.marked })
 	open := maps.Clone(names)
 	for _, o := range older {
-		if marked { // a path has one owner
+		if marked { // then a path has only one owner, and need not be looked up again
 			n, err := mpi.AllreduceOne(p.Comm, len(open), mpi.Sum)
 			if err != nil {
 				return nil, err
@@ -205,8 +206,8 @@ func (p *Prefix) losses(d dataset.Dataset, names map[string]bool) (list []loss, 
 	return list, nil
 }
 
-// writeLeft writes the list of the files that are left to a dataset. The list is used
-// once the index says so.
+// writeLeft writes the list of the files that a dataset keeps. The list has no effect until
+// the index names it.
 func (p *Prefix) writeLeft(l loss, m match) error {
 	dir := filepath.Join(Dir(p.Dir, l.id), l.list)
 	err := mpi.OnRoot(p.Comm, func() error {
@@ -231,15 +232,16 @@ func (p *Prefix) writeLeft(l loss, m match) error {
 	return rank2file.Write(p.Comm, dir, m.ranks, items)
 }
 
-// takeOver makes the datasets unusable whose files are about to be replaced: those of the
-// caller's at names. From then on the flush can only be finished, and begun is true. It
-// is collective; the result is agreed.
+// takeOver makes the datasets unusable whose files d is about to replace, and records in
+// the index that the flush of d has to be finished. names are those of the caller's names
+// at which there is a file. begun reports whether the index has been changed: then the
+// flush can no longer be given up. It is collective; the result is agreed.
 func (p *Prefix) takeOver(d dataset.Dataset, ranks int, parts Parts, names map[string]bool) (begun bool, err error) {
 	list, err := p.losses(d, names)
 	if err != nil || len(list) == 0 {
 		return false, err
 	}
-	for _, files := range parts { // the flush is finished by their temporary names
+	for _, files := range parts { // to finish the flush, another run needs their temporary names
 		if err == nil {
 			err = syncNames(p.Dir, files)
 		}
@@ -259,7 +261,7 @@ func (p *Prefix) takeOver(d dataset.Dataset, ranks int, parts Parts, names map[s
 			x.replaceBy(d, ranks, list)
 			return nil
 		})
-		if err != nil { // it may have been written all the same
+		if err != nil { // the index may have been written nevertheless
 			x, e := ReadIndex(p.Dir)
 			begun = e == nil && x.Has(d) && x.ByID(d.ID()).Placing > 0
 			return err
@@ -274,8 +276,8 @@ func (p *Prefix) takeOver(d dataset.Dataset, ranks int, parts Parts, names map[s
 	return begun, errors.Join(err, e)
 }
 
-// replaced has the summaries of datasets say what the index says of them, for an index
-// that is made anew, and removes lists that are not used any more.
+// replaced records in the summaries of datasets, too, that they are replaced, since the
+// index can be rebuilt from the summaries. It removes lists that are no longer used.
 func (p *Prefix) replaced(d dataset.Dataset, list []loss) {
 	for _, l := range list {
 		p.Log.Info("dataset %d: its files are replaced by %s", l.id, d.Name())
@@ -286,7 +288,7 @@ func (p *Prefix) replaced(d dataset.Dataset, list []loss) {
 		found, _ := filepath.Glob(filepath.Join(Dir(p.Dir, l.id), "left.*"))
 		for _, dir := range found {
 			if filepath.Base(dir) != l.list {
-				_ = os.RemoveAll(dir) // is looked for again with the next loss
+				_ = os.RemoveAll(dir) // if it fails, the next loss of files tries again
 			}
 		}
 	}

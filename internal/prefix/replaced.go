@@ -10,13 +10,13 @@ import (
 	"github.com/goscr/goscr/internal/dataset"
 )
 
-// Replaced says that a dataset was complete and is not any more, since a newer one
-// has files of the same paths. It is in the dataset's entry in the index and in its
+// Replaced describes a dataset that was complete and no longer is, since a newer one has
+// files with the same paths. It is stored in the dataset's entry in the index and in its
 // summary:
 //
-//	REPLACED / BY = <name>    the newer one
-//	           LEFT = n       files that are still this dataset's
-//	           LIST = <dir>   with the list of these files, in the dataset's own directory
+//	REPLACED / BY = <name>    the newer dataset
+//	           LEFT = n       number of files that this dataset still owns
+//	           LIST = <dir>   directory of the list of these files, in the dataset's own directory
 type Replaced struct {
 	By   string
 	Left int
@@ -25,10 +25,10 @@ type Replaced struct {
 
 // The keys of a dataset that takes over files, in its entry in the index:
 //
-//	OWNS = 1            files of its paths are not those of an older dataset: when it was
-//	                    completed, older ones were compared with it. SCR 3.1 does not do that
+//	OWNS = 1            no older dataset owns any of its paths: when it was completed, its
+//	                    list was compared with theirs. SCR 3.1 does not do that
 //	PLACING / RANKS = n while its files get their names, and older datasets have lost theirs:
-//	                    from here on the flush can only be finished
+//	                    the flush can no longer be given up. n is the size of its job
 const (
 	keyOwns     = "OWNS"
 	keyPlacing  = "PLACING"
@@ -48,8 +48,8 @@ func (r *Replaced) encode() *hash.Hash {
 	return h
 }
 
-// decodeReplaced returns what an entry says, nil if its dataset is not replaced. The
-// directory of the list is checked.
+// decodeReplaced reads Replaced from the hash of an entry or a summary; nil if the dataset
+// is not replaced. It drops a List that is not a name that goscr gives.
 func decodeReplaced(h *hash.Hash) *Replaced {
 	of := h.Get(keyReplaced)
 	if of == nil {
@@ -60,12 +60,12 @@ func decodeReplaced(h *hash.Hash) *Replaced {
 	if n, err := listNumber(r.List); ok && left > 0 && err == nil && n > 0 {
 		r.Left = int(left)
 	} else {
-		r.List = "" // it owns nothing that is known
+		r.List = "" // its files, if it has any, are not known
 	}
 	return r
 }
 
-// listName is the directory of the n-th list of what is left of a dataset.
+// listName returns the directory of the n-th list of files that a replaced dataset keeps.
 func listName(n int) string { return fmt.Sprintf("left.%d", n) }
 
 func listNumber(list string) (n int, err error) {
@@ -78,7 +78,8 @@ func listNumber(list string) (n int, err error) {
 	return n, err
 }
 
-// Why says why a dataset that was flushed is not complete, "" if the index does not know.
+// Why returns the reason why a dataset that was flushed is not complete, "" if the index
+// has none.
 func (e Entry) Why() string {
 	switch {
 	case e.Complete:
@@ -94,15 +95,15 @@ func (e Entry) Why() string {
 // owns reports whether a dataset owns paths.
 func (e Entry) owns() bool { return e.Complete || e.Replaced != nil && e.Replaced.Left > 0 }
 
-// loss is what a dataset loses to one that is being completed.
+// loss describes a dataset that loses files to one that is being completed.
 type loss struct {
 	id   int
-	left int    // files
-	list string // of these
+	left int    // number of files that it keeps
+	list string // directory of the list of these; "" if left is 0
 }
 
-// replaceBy makes datasets unusable whose files a newer one takes over, and notes that
-// the flush of that, by a job of so many ranks, has to be finished.
+// replaceBy makes datasets unusable whose files the newer dataset d takes over, and records
+// that the flush of d, by a job of so many ranks, has to be finished.
 func (x *Index) replaceBy(d dataset.Dataset, ranks int, losses []loss) {
 	for _, l := range losses {
 		e := x.ByID(l.id)

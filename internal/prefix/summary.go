@@ -19,7 +19,7 @@ import (
 //	VERSION = 6
 //	DSET / …        description
 //	COMPLETE        1, or 0
-//	COMPRESSED = 1  in the place of COMPLETE = 1; ours
+//	COMPRESSED = 1  in place of COMPLETE = 1 if files are compressed; ours
 //	OWNS = 1        as in the index; ours
 //	REPLACED / …    a newer dataset has taken over files, see Replaced; ours
 const (
@@ -33,8 +33,8 @@ const (
 
 // describe enters a dataset, complete or not, in the hash of an index or of a
 // summary. A dataset with compressed files has COMPLETE = 0, since SCR 3.1 would
-// otherwise give these files to the program as they are. When it is complete, goscr reads
-// that from the key COMPRESSED.
+// otherwise give the program the compressed files. That such a dataset is complete is
+// recorded by the key COMPRESSED, which only goscr reads.
 func describe(h *hash.Hash, d dataset.Dataset, complete bool) {
 	key := keyComplete
 	if d.Compressed() {
@@ -59,7 +59,7 @@ type Found struct {
 	dataset.Dataset
 	Complete bool
 	Flushed  time.Time // when its summary was written
-	Dir      string    // of a checkpoint of SCR 1.1: its directory
+	Dir      string    // its directory if SCR 1.1 wrote it, see Entry
 	Owns     bool      // see Entry
 	Replaced *Replaced // nil if it is not replaced
 }
@@ -90,8 +90,8 @@ func Summary(prefix string, id int) (Found, error) {
 	return f, err
 }
 
-// readSummary reads a summary without checking its id and name. It returns the text of
-// its version. A summary of another version is never complete.
+// readSummary reads a summary without checking its id and name. version is the text of the
+// key VERSION; a dataset whose summary has another version is never complete.
 func readSummary(prefix string, id int) (f Found, version string, err error) {
 	path := summaryPath(prefix, id)
 	info, err := os.Lstat(path)

@@ -16,17 +16,18 @@ import (
 	"github.com/goscr/goscr/internal/redundancy/offline"
 )
 
-// Built is what Build has done.
+// Built is the result of Build.
 type Built struct {
 	dataset.Dataset
-	There   bool // it was complete before
+	There   bool // the dataset was complete before
 	Rebuilt []offline.Rebuilt
 }
 
 // Build makes a dataset usable that has been scavenged to a prefix directory: it
 // rebuilds missing files and enters the dataset in the index. If it cannot rebuild
-// all it enters the dataset as incomplete, and its error says what is missing. warn
-// is told of errors of single files, and meter, if there is one, of bytes read.
+// all files it enters the dataset as incomplete, and returns an error that names the
+// ranks whose files are missing. It calls warn with errors of single files, and adds
+// the bytes that it reads to meter, which may be nil.
 func Build(prefixDir string, id int, warn func(error), meter progress.Meter) (Built, error) {
 	dir := prefix.Dir(prefixDir, id)
 	if _, err := os.Stat(dir); err != nil {
@@ -77,9 +78,10 @@ func Build(prefixDir string, id int, warn func(error), meter progress.Meter) (Bu
 	return b, nil
 }
 
-// finishFlush enters a dataset whose flush wrote the summary, which comes last: only
-// its entry in the index may be missing. If there is no summary, but the list of all
-// files, files may lack their names.
+// finishFlush completes a dataset whose flush was interrupted near its end. If there is a
+// summary, which a flush writes last, only the entry in the index may be missing. If there
+// is no summary but a list of all files, some files may still have temporary names. The
+// second result reports whether the dataset is complete now.
 func finishFlush(prefixDir string, id int) (Built, bool, error) {
 	list, bad := prefix.Summary(prefixDir, id)
 	if errors.Is(bad, fs.ErrNotExist) || bad == nil && !list.Complete {
@@ -87,7 +89,7 @@ func finishFlush(prefixDir string, id int) (Built, bool, error) {
 		return Built{Dataset: d}, done, err
 	}
 	if bad != nil {
-		// The ranks' lists may replace it; if there are none, this is the error.
+		// The dataset can be built without its summary if there are lists of ranks.
 		if ranks, err := prefix.PartsOf(prefixDir, id); err == nil && len(ranks) > 0 {
 			return Built{}, false, nil
 		}
@@ -100,7 +102,8 @@ func finishFlush(prefixDir string, id int) (Built, bool, error) {
 	return Built{Dataset: list.Dataset, There: true}, err == nil, err
 }
 
-// incomplete enters the dataset as one that cannot be used, and says why.
+// incomplete enters the dataset in the index as incomplete, and returns an error with the
+// reason.
 func (s *scan) incomplete(why error) error {
 	err := fmt.Errorf("dataset %d (%s): the files of %d of its %d ranks are missing (%s)",
 		s.id, s.dataset.Name(), s.missing(), s.ranks, s.missingRanks())
@@ -142,8 +145,8 @@ func (s *scan) check() error {
 	return nil
 }
 
-// removeRedundancy removes redundancy files, which are not needed any more. They stay
-// on the lists.
+// removeRedundancy removes redundancy files, which are no longer needed. It does not change
+// the lists, which still name them.
 func (s *scan) removeRedundancy(warn func(error)) {
 	for _, x := range s.sets {
 		for _, path := range x.paths {
@@ -154,8 +157,8 @@ func (s *scan) removeRedundancy(warn func(error)) {
 	}
 }
 
-// removeAsides deletes temporary files that are not used: of two copies of one file, or
-// of an interrupted copy.
+// removeAsides deletes temporary files that are not used. There may be some if a file was
+// copied twice, or if a copy was interrupted.
 func (s *scan) removeAsides(warn func(error)) {
 	dirs := map[string]bool{}
 	for rank := range s.ranks {

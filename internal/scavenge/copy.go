@@ -2,9 +2,9 @@
 // after the last run of an allocation (SCR Developer Guide, "Scavenge").
 //
 // Two commands without MPI do that. On every node that is left, Copy copies the
-// files of its ranks, and the redundancy that they keep for others, and writes a list
-// of them for each rank. Then, on any node, Build reads the lists, rebuilds the files
-// of ranks without a list, and enters the dataset in the index.
+// files of its ranks, and their redundancy files, and writes a list of these for each
+// rank. Then, on any node, Build reads the lists, rebuilds the files of ranks without a
+// list, and enters the dataset in the index.
 //
 //	copy.go     from a node to the prefix directory
 //	scan.go     which files are there, and which are missing
@@ -12,10 +12,10 @@
 //	build.go    from the lists to a dataset that can be used
 //	files.go    helpers of these
 //
-// Both can be run again, after a kill or needlessly: a rank gets its list once all its
-// files are on their medium, and when all ranks have their lists the files get their names
-// and the dataset is usable. Until then files of an older dataset that have these names
-// stay.
+// Both can be run again at any time, whether they were killed or not. The list of a rank is
+// written once all its files are on their medium. Files have temporary names until all
+// ranks have lists; then they get their names, and the dataset becomes usable. Until then
+// files of an older dataset with these names stay.
 package scavenge
 
 import (
@@ -44,32 +44,32 @@ type Copy struct {
 	Prefix  string // absolute
 	ID      int    // of the dataset
 	Buffer  int    // bytes that are copied at a time
-	// Reread compares files that are there already byte by byte, instead of by size
-	// and time.
+	// Reread reads files that have been copied before, and verifies their checksums, instead
+	// of comparing only sizes and times.
 	Reread bool
-	// Partner copies the files of ranks on other nodes of which this node has copies,
-	// where those nodes have copied nothing.
+	// Partner makes this node copy the files of ranks on other nodes from its redundancy, if
+	// it has copies of these files and the other nodes have not copied them.
 	Partner bool
-	// Down are nodes that will copy nothing.
+	// Down lists nodes that will copy nothing: for their ranks Partner is always assumed.
 	Down []string
-	// Progress, if there is one, is told of bytes that are copied.
+	// Progress, if not nil, counts the bytes that are copied.
 	Progress progress.Meter
-	// Warn is told of errors of single ranks and files.
+	// Warn is called with errors of single ranks and files.
 	Warn func(error)
 }
 
-// Copied is what Copy has done.
+// Copied is the result of Copy.
 type Copied struct {
-	There    bool     // all of the dataset was in the prefix directory
-	Ranks    []int    // whose files were copied
-	Files    int      // that were copied
-	Kept     int      // that had been copied before
-	Bytes    int64    // of those copied
-	Partners []string // nodes for whose ranks this one has copies
+	There    bool     // the whole dataset was in the prefix directory before
+	Ranks    []int    // ranks whose files were copied
+	Files    int      // number of files that were copied
+	Kept     int      // number of files that had been copied before
+	Bytes    int64    // size of the files that were copied
+	Partners []string // nodes of whose ranks this node has copies
 }
 
-// NothingHere begins the error of a node on which no rank has run, or whose storage
-// has been emptied since: scr_run distinguishes spares from failures by it.
+// NothingHere is the beginning of the error of a node on which no rank has run, or whose
+// storage has been emptied since. scr_run uses it to distinguish spare nodes from failures.
 const NothingHere = "the job has nothing on this node"
 
 // NoControl is the error of a node without a control directory.
@@ -77,8 +77,8 @@ func NoControl(err error) error {
 	return fmt.Errorf("%s, or it is not the job that SCR_JOB_ID and --cntldir say: control directory: %w", NothingHere, err)
 }
 
-// Run copies. If the files of some ranks cannot be copied it goes on with the
-// others, and returns an error in the end.
+// Run copies the files of the node. If the files of some ranks cannot be copied it goes on
+// with the others, and returns an error in the end.
 func (c *Copy) Run() (Copied, error) {
 	alone, err := c.alone()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -138,13 +138,13 @@ func (c *Copy) Run() (Copied, error) {
 	return n.done, nil
 }
 
-// alone waits until no other process copies on the node, since both would write the
-// same temporary names. Where no lock can be taken, as on storage that is full or fails,
-// it goes on without.
+// alone waits until no other scr_copy runs on the node, since both would write files with
+// the same temporary names. If no lock can be taken, for example because the storage is full
+// or fails, it warns and returns nil.
 func (c *Copy) alone() (*lock.Lock, error) {
 	l, err := lock.Wait(filepath.Join(c.Control, "copy.lock"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		// Copying without it is better than not to copy.
+		// The files would be lost if they were not copied, so copy without a lock.
 		c.Warn(fmt.Errorf("no lock keeps another scr_copy from this node's files: %w", err))
 		return nil, nil
 	}
@@ -162,8 +162,8 @@ type node struct {
 	done    Copied
 }
 
-// notCached handles a dataset of which the node has nothing. The program may have
-// written it to the prefix directory itself.
+// notCached handles a dataset of which the node has no files. The program may have written
+// it directly to the prefix directory.
 func (n *node) notCached() (Copied, error) {
 	e, err := written(n.Prefix, n.ID)
 	if err == nil && !e.Complete {
@@ -180,7 +180,7 @@ func (n *node) ranks() ([]int, error) {
 	for _, rank := range n.maps.Ranks(n.ID) {
 		d := n.maps.Dataset(n.ID, rank)
 		if files, _ := n.maps.Expected(n.ID, rank); files < 0 || !d.Complete() {
-			continue // not a rank of this node, or it was killed before it was done
+			continue // not a rank of this node, or it was killed before it had completed the dataset
 		}
 		if !n.dataset.IsZero() && !d.Same(n.dataset) {
 			return nil, fmt.Errorf("the filemaps in %s know two datasets %d: %s and %s", n.Control, n.ID, n.dataset.Name(), d.Name())
@@ -206,8 +206,9 @@ func (n *node) ranks() ([]int, error) {
 	return ranks, nil
 }
 
-// copyRank copies the files of a rank and then writes its list. Its redundancy helps
-// other ranks only: if it cannot be copied, the rank counts as copied all the same.
+// copyRank copies the files of a rank and then writes its list. If its redundancy cannot be
+// copied, the rank counts as copied nevertheless, since that redundancy helps other ranks
+// only; the error is returned in the end.
 func (n *node) copyRank(rank int) error {
 	if err := n.maps.Check(n.ID, rank); err != nil {
 		return err
@@ -243,8 +244,9 @@ func (n *node) copyRank(rank int) error {
 	return spoiled
 }
 
-// copied are the files of the program, by the paths that they are to get, that scr_transfer
-// or an earlier scr_copy has copied: if the rank has a list, and all files on it are there.
+// copied returns the files of the program that scr_transfer or an earlier scr_copy has
+// copied, by their final paths. There are none unless the rank has a list, and all files on
+// it are present.
 func (n *node) copied(rank, ranks int) map[string]redundancy.File {
 	p, err := prefix.ReadPart(n.Prefix, n.ID, rank)
 	if err != nil || !p.Dataset.Same(n.dataset) || p.Ranks != ranks || p.Find(n.Prefix) != nil {
@@ -261,7 +263,7 @@ func (n *node) copied(rank, ranks int) map[string]redundancy.File {
 	return there
 }
 
-// destination is where a file of the cache belongs in the prefix directory.
+// destination returns the final path of a file of the cache in the prefix directory.
 func (n *node) destination(f redundancy.File) (string, error) {
 	if f.Meta.Type() != meta.Full {
 		name := filepath.Base(f.Path)
@@ -273,9 +275,9 @@ func (n *node) destination(f redundancy.File) (string, error) {
 	return prefix.Destination(n.Prefix, f)
 }
 
-// bring copies a file of a rank, and returns it where it is then. A file of the program
-// has a temporary name until all ranks are there; redundancy, which is goscr's own, gets its
-// name at once.
+// bring copies a file of a rank, and returns it with its new path. A file of the program has
+// a temporary name until the files of all ranks are there. A redundancy file gets its final
+// name at once, since it cannot replace a file of another dataset.
 func (n *node) bring(f redundancy.File, to string) (redundancy.File, error) {
 	bring := &prefix.Bring{
 		Prefix: n.Prefix, Copy: n.copier.Copy, Aside: n.aside,
@@ -310,10 +312,11 @@ func (n *node) kept(f redundancy.File) {
 	n.meter.Add(f.Meta.Size())
 }
 
-// aside is the temporary name of a file.
+// aside returns the temporary path of a file whose final path is to.
 func (n *node) aside(to string) string { return prefix.Aside(to, n.ID, prefix.ByCopy) }
 
-// isThere reports whether a file has been copied to a path. The copy sets the time last.
+// isThere reports whether a file has been copied to a path. A file with the right time is
+// complete, since a copy sets the time last.
 func (n *node) isThere(f redundancy.File, path string) bool {
 	info, err := os.Lstat(path)
 	mtime, known := f.Meta.Modified()
@@ -323,7 +326,8 @@ func (n *node) isThere(f redundancy.File, path string) bool {
 	return !n.Reread || redundancy.Verify([]redundancy.File{{Path: path, Meta: f.Meta}}, n.Buffer) == nil
 }
 
-// partners copies the files of the ranks of which this rank has copies.
+// partners copies the files of other ranks from the copies that this rank keeps of them, if
+// these other ranks need that.
 func (n *node) partners(rank int) error {
 	for _, path := range n.maps.Files(n.ID, rank) {
 		md := n.maps.Meta(n.ID, rank, path)
@@ -364,8 +368,8 @@ func (n *node) partnersOf(path string) error {
 	return nil
 }
 
-// fillIn makes the files of a rank from copy d in a redundancy file, unless they are
-// there. Of several nodes with copies, one does so.
+// fillIn makes the files of a rank from copy d in a redundancy file, unless they have been
+// copied. A lock ensures that only one of several nodes with copies does so.
 func (n *node) fillIn(r *redundancy.Reader, d, rank int) error {
 	alone, err := lock.Wait(filepath.Join(n.dir, fmt.Sprintf("%d.lock", rank)))
 	if err != nil {

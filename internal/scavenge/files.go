@@ -11,8 +11,8 @@ import (
 )
 
 // written returns the entry of a dataset in the index. It is an error if the program
-// wrote the dataset to the prefix directory itself and did not complete it: then no
-// cache has any of it.
+// wrote the dataset directly to the prefix directory and did not complete it: then no
+// cache has files of it.
 func written(prefixDir string, id int) (prefix.Entry, error) {
 	x, err := prefix.ReadIndex(prefixDir)
 	if err != nil {
@@ -26,10 +26,10 @@ func written(prefixDir string, id int) (prefix.Entry, error) {
 	return e, err
 }
 
-// syncFile returns when a file is on its medium.
+// syncFile writes a file to its medium.
 func syncFile(path string) error {
 	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrPermission) { // its owner may not be allowed to read it
+	if errors.Is(err, fs.ErrPermission) { // the mode of the file may not let its owner read it
 		return nil
 	}
 	if err != nil {
@@ -38,7 +38,7 @@ func syncFile(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// asWritten are those files of a list that are not compressed.
+// asWritten returns those files of a list that are not compressed.
 func asWritten(files []redundancy.File) (list []redundancy.File) {
 	for _, f := range files {
 		if _, other := f.Meta.Stored(); !other {

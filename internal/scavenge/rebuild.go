@@ -17,12 +17,12 @@ import (
 	"github.com/goscr/goscr/internal/redundancy/xor"
 )
 
-// piece is the number of bytes read and written at a time if redundancy files do
-// not say.
+// piece is the number of bytes that are read and written at a time if redundancy files do
+// not specify it.
 const piece = 256 << 10
 
-// schemes are the schemes of redundancy files, by their extension and the number of
-// losses that they bear.
+// schemes has, by the extension of redundancy files, functions that return the scheme for a
+// number of losses that it bears.
 var schemes = map[string]func(losses int) redundancy.Scheme{
 	"xor":     func(int) redundancy.Scheme { return xor.Scheme() },
 	"partner": partner.Scheme,
@@ -55,16 +55,15 @@ func checkName(rank int, f redundancy.File) error {
 	return nil
 }
 
-// RebuildFiles rebuilds the files of a set that are missing below a prefix
-// directory, from the redundancy files at paths. Which files are missing follows
-// from what is there.
+// RebuildFiles rebuilds the files of a set that are missing below a prefix directory, from
+// the redundancy files at paths, which list the files of each member.
 func RebuildFiles(prefixDir, kind string, paths []string, warn func(error), meter progress.Meter) ([]offline.Rebuilt, error) {
 	var d dataset.Dataset
 	there := map[int]bool{}
 	for _, path := range paths {
 		r, err := redundancy.Open(path)
 		if err != nil {
-			continue // is reported below
+			continue // rebuildSet opens it again, and reports the error
 		}
 		if d.IsZero() {
 			d = r.Dataset
@@ -81,8 +80,8 @@ func RebuildFiles(prefixDir, kind string, paths []string, warn func(error), mete
 	return rebuildSet(set, kind, paths)
 }
 
-// setsAtATime is how many sets are rebuilt at the same time: as many as there are
-// processors, where memory allows. A member takes some 5 MiB.
+// setsAtATime returns how many sets are rebuilt at the same time: as many as there are
+// processors, if the memory suffices. A member takes some 5 MiB.
 func (s *scan) setsAtATime() int {
 	const mostMembers = 128
 	members := 1
@@ -92,14 +91,14 @@ func (s *scan) setsAtATime() int {
 	return max(1, min(runtime.GOMAXPROCS(0), mostMembers/members))
 }
 
-// rebuild rebuilds what is missing.
+// rebuild rebuilds the files of ranks that are missing, several sets at a time.
 func (s *scan) rebuild(warn func(error), meter progress.Meter) ([]offline.Rebuilt, error) {
 	var mu sync.Mutex // guards warn, too
 	var all []offline.Rebuilt
 	var failed []error
 	var group sync.WaitGroup
 	slots := make(chan struct{}, s.setsAtATime())
-	where := make(map[int]map[string]string, len(s.parts)) // before the rebuild, of ranks that are whole, by name
+	where := make(map[int]map[string]string, len(s.parts)) // paths of the files of whole ranks before the rebuild, by name
 	for rank := range s.parts {
 		where[rank] = map[string]string{}
 		for _, f := range s.own(rank) {

@@ -12,23 +12,23 @@ import (
 	"github.com/goscr/goscr/internal/redundancy"
 )
 
-// scan lists the copied files of a dataset in the prefix directory, as the scan hash
-// in SCR Developer Guide, "Scavenge".
+// scan lists the copied files of a dataset in the prefix directory, like the scan hash of
+// SCR Developer Guide, "Scavenge".
 type scan struct {
 	prefix  string
 	id      int
 	dir     string // metadata of the dataset
 	dataset dataset.Dataset
 	ranks   int                  // size of the job
-	parts   map[int]*prefix.Part // of the ranks whose files are all there
-	bad     []error              // why those of others are not there
+	parts   map[int]*prefix.Part // the lists of the ranks whose files are all there
+	bad     []error              // errors about the lists and files of other ranks
 	sets    []set
 	scr31   bool // scavenged by SCR 3.1
 }
 
 // set is the redundancy files of one set of ranks.
 type set struct {
-	name  string // all of the file name but the member
+	name  string // the part of the file name that all members have in common
 	kind  string // xor, partner, rs
 	paths []string
 }
@@ -54,7 +54,7 @@ func read(prefixDir string, id int) (*scan, error) {
 	return s, s.findSets()
 }
 
-// lists returns the lists of the ranks, of goscr's scr_copy or of that of SCR 3.1.
+// lists returns the lists of the ranks, which scr_copy of goscr or of SCR 3.1 has written.
 func (s *scan) lists() (all []*prefix.Part, err error) {
 	ranks, err := prefix.PartsOf(s.prefix, s.id)
 	if err == nil && len(ranks) == 0 {
@@ -78,9 +78,9 @@ func (s *scan) lists() (all []*prefix.Part, err error) {
 	return nil, fmt.Errorf("nothing of dataset %d has been scavenged to %s: run scr_copy on the nodes of the job first", s.id, s.prefix)
 }
 
-// choose decides which dataset the lists belong to: the one in the index, or if the
-// index has none of them, the newest. Files of an earlier dataset with the same number
-// are not mixed with it, even if the clock was ahead then.
+// choose decides which dataset to build, if there are lists of several with the same id: the
+// one in the index, or the newest if none of them is in the index. The index counts first
+// because an earlier dataset may have a later time, if the clock was ahead then.
 func (s *scan) choose(all []*prefix.Part, x *prefix.Index) {
 	for _, p := range all {
 		if x.Has(p.Dataset) {
@@ -106,10 +106,10 @@ func (s *scan) inspect(p *prefix.Part) error {
 
 func (s *scan) whole(rank int) bool { return s.parts[rank] != nil }
 
-// missing is the number of ranks whose files are not all there.
+// missing returns the number of ranks whose files are not all there.
 func (s *scan) missing() int { return s.ranks - len(s.parts) }
 
-// missingRanks names the first of them.
+// missingRanks returns the numbers of the first of them, for messages.
 func (s *scan) missingRanks() string {
 	const most = 10
 	var names []string
@@ -148,7 +148,7 @@ func (s *scan) findSets() error {
 	return nil
 }
 
-// own are a rank's files that the program wrote.
+// own returns the files of a rank that the program wrote.
 func (s *scan) own(rank int) []redundancy.File {
 	p := s.parts[rank]
 	if p == nil {
@@ -158,8 +158,8 @@ func (s *scan) own(rank int) []redundancy.File {
 	return own
 }
 
-// Find returns the number of the newest dataset of a name that has been
-// scavenged, 0 if there is none.
+// Find returns the id of the newest dataset called name that has been scavenged, 0 if there
+// is none.
 func Find(prefixDir, name string) int {
 	ids := prefix.IDs(prefixDir)
 	slices.Reverse(ids)

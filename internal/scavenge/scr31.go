@@ -31,8 +31,8 @@ import (
 // files in SCR's format, which goscr does not read.
 const filemapPrefix = "filemap_"
 
-// readSCR reads what scr_copy of SCR 3.1 has left of a dataset; none if it has left
-// nothing. bad has an error for each filemap that cannot be used.
+// readSCR reads the filemaps of a dataset that scr_copy of SCR 3.1 has copied, and returns a
+// list for each rank. bad has an error for each filemap that cannot be used.
 func readSCR(prefixDir string, id int) (list []*prefix.Part, bad []error, err error) {
 	entries, err := os.ReadDir(prefix.Dir(prefixDir, id))
 	if err != nil {
@@ -75,7 +75,7 @@ func readSCR(prefixDir string, id int) (list []*prefix.Part, bad []error, err er
 	return nil, nil, fmt.Errorf("scr_copy of SCR 3.1 has scavenged dataset %d, and .scr/flush.scr does not describe it: it cannot be built", id)
 }
 
-// readFilemap reads the filemap of the rank of p.
+// readFilemap reads the filemap of p.Rank, and sets the files of p and the size of its job.
 func readFilemap(prefixDir string, p *prefix.Part) error {
 	path := filepath.Join(prefix.Dir(prefixDir, p.Dataset.ID()), filemapPrefix+strconv.Itoa(p.Rank))
 	h, err := hash.ReadFile(path)

@@ -17,7 +17,7 @@ type comm struct {
 	c          C.goscr_comm
 	family     *family // nil if the communicator cannot be revoked
 	rank, size int
-	// C writes status; as a field it is not allocated for every call.
+	// status is written by C. It is a field so that calls need not allocate it.
 	status C.goscr_status
 }
 
@@ -34,7 +34,8 @@ func (c *comm) open(operation string, code C.int) (*comm, error) {
 	return c, nil
 }
 
-// asComm is for the result of open: a nil *comm would be a Comm that is not nil.
+// asComm converts the result of open. Without it a nil *comm would become a Comm that is not
+// nil.
 func asComm(c *comm, err error) (mpi.Comm, error) {
 	if err != nil {
 		return nil, err
@@ -223,7 +224,7 @@ func (c *comm) Gather(send, recv []byte, root int) error {
 	var short error
 	if c.rank == root && len(recv) < c.size*len(send) {
 		short = fmt.Errorf("MPI_Gather: %w: %d × %d bytes into %d", mpi.ErrTruncated, c.size, len(send), len(recv))
-		// The other ranks will send, and must not wait for ever.
+		// The other ranks send, and would wait forever if this one did not receive.
 		recv = make([]byte, c.size*len(send))
 	}
 	in, n := bytes(send)
@@ -250,7 +251,7 @@ func (c *comm) Split(color, key int) (mpi.Comm, error) {
 	return asComm(part.open("MPI_Comm_split", code))
 }
 
-// Dup is much cheaper than Split where ranks share cores, see the package comment.
+// Dup is much cheaper than Split if ranks share cores, see the package comment.
 func (c *comm) Dup() (mpi.Comm, error) {
 	return asComm(c.dup())
 }

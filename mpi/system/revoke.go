@@ -13,11 +13,12 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// family is what a revocable communicator and all that are made from it share.
+// family is the state that a revocable communicator shares with all communicators that are
+// made from it.
 type family struct{ c *C.goscr_family }
 
-// abandoned are the buffers on the Go heap that MPI may use for ever, since the operations
-// that use them will never be done.
+// abandoned keeps the buffers on the Go heap whose operations will never be done because of
+// a revocation: MPI may use these buffers until the process ends.
 var abandoned runtime.Pinner
 
 // revocable is a communicator that can be revoked.
@@ -48,7 +49,7 @@ func (r revocable) Revoked() error {
 	return r.family.why()
 }
 
-// why says who has revoked a communicator, and why.
+// why returns the error about the revocation, with the rank and its reason.
 func (f *family) why() *mpi.RevokedError {
 	return &mpi.RevokedError{Rank: int(f.c.revoker), Reason: C.GoString(&f.c.reason[0])}
 }

@@ -31,7 +31,7 @@ enum {
 typedef struct {
     int polls;
     int64_t burst_began;
-    int64_t idle;    // when this rank last had something to do
+    int64_t idle;    // since when polls have found nothing; 0: they have just found something
     int64_t looked;  // for notices
     long nap;
 } patience;
@@ -47,14 +47,13 @@ static int64_t now(void)
 
 // Revocation. A rank that revokes a communicator sends a notice to each of the others,
 // which look for it every millisecond while they wait, and at the beginning of a call
-// (goscr_revoked). No rank passes a notice on: it could wait in the program's MPI for a
-// rank that would not get it then. Notices are so short that they arrive without the
-// receiver's help, and a rank that does not look gets its notice all the same, and may
-// finalize MPI with it.
+// (goscr_revoked). Ranks do not forward notices: a rank that waits in the program's MPI
+// would not forward any. Notices are so short that MPI delivers them without the
+// receiver's help: a rank that never looks for its notice can still finalize MPI.
 //
-// What a rank waits for when it finds a notice stays with MPI for ever: its request, its
-// buffers, and the communicator, whose number no other gets then. A burst of polls takes
-// longer from then on.
+// If a rank finds a notice while it waits, MPI keeps the request, its buffers and the
+// communicator until the process ends, and does not use the communicator's number again.
+// A burst of polls takes longer from then on.
 enum { NOTICE = 32767 }; // mpi.MaxTag is less
 
 typedef struct {
@@ -62,7 +61,7 @@ typedef struct {
     char reason[GOSCR_REASON + 1];
 } notice;
 
-// look receives a notice, if one is there.
+// look receives a notice, if one has arrived.
 static int look(goscr_family *f, int *from, notice *n)
 {
     MPI_Status s;
@@ -90,7 +89,7 @@ int goscr_revoked(goscr_family *f)
 static int known_revoked(const goscr_family *f) { return f != NULL && f->revoker >= 0; }
 
 // pause_polling is called after each poll that has found nothing. It reports whether the
-// communicator has been revoked, so that the rank would wait for ever.
+// communicator has been revoked: then the rank must not go on waiting.
 static int pause_polling(goscr_family *f, patience *p)
 {
     if (++p->polls % BURST != 0) return 0;
@@ -124,8 +123,8 @@ static int pause_polling(goscr_family *f, patience *p)
 }
 
 // A request has no communicator, so MPICH passes its errors to the handler of
-// MPI_COMM_WORLD, which is the program's and as a rule aborts. return_errors
-// replaces it while requests are tested.
+// MPI_COMM_WORLD, which belongs to the program and usually aborts. return_errors
+// replaces that handler while requests are tested.
 static int return_errors(MPI_Errhandler *handler)
 {
     TRY(MPI_Comm_get_errhandler(MPI_COMM_WORLD, handler));
@@ -167,7 +166,7 @@ static int describe(MPI_Status *from, goscr_status *to)
 
 static int source(int src) { return src < 0 ? MPI_ANY_SOURCE : src; }
 
-// shape is how many of which datatype make n bytes.
+// shape is a count and a datatype for a number of bytes, which may not fit in an int.
 typedef struct {
     int count;
     MPI_Datatype type;
@@ -227,10 +226,10 @@ int goscr_init(void)
     return MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
 }
 
-// goscr_other_mpi reports whether the calls here reach another MPI than the one of
-// the header, so that handles mean something else: the loader uses the program's MPI,
-// which it has found first. name gets the name of that MPI. MPIs that share an ABI,
-// as MPICH's descendants do, do not count as others.
+// goscr_other_mpi reports whether the calls here reach another MPI than that of mpi.h, in
+// which handles have other meanings. That happens if the program is linked with another
+// MPI, since the loader finds that first. name gets the name of the MPI that is called.
+// MPIs with the same ABI, such as the descendants of MPICH, count as the same.
 int goscr_other_mpi(char *name, int n)
 {
     // The other MPI may have a larger limit than the header.
@@ -247,7 +246,7 @@ int goscr_other_mpi(char *name, int n)
 #endif
 }
 
-// adopt has the errors of a new communicator returned.
+// adopt makes operations on a new communicator return their errors.
 static int adopt(MPI_Comm *comm)
 {
     int code = MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
@@ -260,7 +259,7 @@ int goscr_dup(const MPI_Comm *from, goscr_family *family, MPI_Comm *dup)
     MPI_Comm comm = *from;
     if (known_revoked(family)) return GOSCR_REVOKED;
     if (comm == MPI_COMM_NULL) return MPI_ERR_COMM;
-    // The program's own handler may abort, and would get errors of the dup.
+    // Errors of the dup would go to the program's handler, which may abort.
     MPI_Errhandler handler;
     TRY(MPI_Comm_get_errhandler(comm, &handler));
     TRY(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
@@ -281,12 +280,14 @@ int goscr_world(MPI_Comm *dup)
     return goscr_dup(&world, NULL, dup);
 }
 
-// gate returns once all ranks of a communicator have entered it, and GOSCR_REVOKED if one
-// of them never will: then no rank returns anything else. So what follows may wait in MPI.
+// gate is a barrier before an operation that can only wait in MPI. It returns MPI_SUCCESS
+// once all ranks of a communicator have entered it, or GOSCR_REVOKED on all of them if one
+// of them never will.
 //
-// For that a rank that finds a notice in a gate must know whether the revoker has passed
-// it, and with it every rank has entered. The notice says how many gates the revoker has
-// entered, of communicators of all ranks, which all enter in the same order.
+// So a rank that finds a notice in a gate must know whether the revoker has entered that
+// gate, too: then all ranks will, and it goes on waiting. The notice has the number of gates
+// that the revoker has entered. Only gates of communicators with all ranks count, since all
+// ranks enter these in the same order.
 static int gate(goscr_comm comm)
 {
     goscr_family *f = comm.family;
@@ -324,9 +325,9 @@ int goscr_split(goscr_comm comm, int color, int key, MPI_Comm *part, int *none)
     return *none ? MPI_SUCCESS : adopt(part);
 }
 
-// goscr_free frees a communicator. One by which notices come is freed when all ranks have
-// come here: no rank sends a notice then, which MPI could take for a message of the next
-// communicator.
+// goscr_free frees a communicator. Before it frees the one that carries notices, it waits
+// for all ranks: a rank could otherwise still send a notice, which MPI might deliver on the
+// next communicator with the same number.
 int goscr_free(goscr_comm comm)
 {
     goscr_family *f = comm.family;
@@ -347,8 +348,8 @@ void goscr_found(goscr_family *f, MPI_Comm comm, int rank, int size)
     f->revoker = -1;
 }
 
-// When many ranks revoke at once, they stop sending when they know of one of a lower rank
-// that does: of all messages that would be, few are sent.
+// When many ranks revoke at once, each stops sending notices when it learns that a lower rank
+// has revoked, so that far fewer messages are sent than if all of them went on.
 enum { ROUND = 32 };
 
 static int lower_has_revoked(goscr_family *f)
@@ -360,7 +361,7 @@ static int lower_has_revoked(goscr_family *f)
     return 0;
 }
 
-// How long a rank helps its notices on their way. A connection may have to be made first.
+// How long a rank polls for its notices to be sent: MPI may have to make connections first.
 static const int64_t HELP_NS = (int64_t)5 * 1000 * 1000 * 1000;
 
 static void help(int count, MPI_Request *sent, int64_t until)
@@ -437,7 +438,7 @@ int goscr_wait(goscr_family *family, MPI_Request *request, int received, goscr_s
     return received ? describe(&s, status) : MPI_SUCCESS;
 }
 
-// A program that polls finds a notice, too.
+// missed looks for notices when a program polls by itself, as finish does while it waits.
 static int missed(goscr_family *f)
 {
     sched_yield();
@@ -503,7 +504,7 @@ int goscr_sendrecv(goscr_comm comm, const char *out, int64_t nout, int dst, int 
 {
     MPI_Request sent;
     TRY(goscr_isend(comm, out, nout, dst, outtag, 0, &sent));
-    // The send needs out until it is done, however the receive ends.
+    // The send uses out until it is done, even if the receive fails.
     int code = goscr_recv(comm, in, nin, src, intag, status);
     if (code == GOSCR_REVOKED) return code;
     TRY(finish(comm.family, &sent, MPI_STATUS_IGNORE));

@@ -3,8 +3,8 @@
 //
 // All functions return MPI_SUCCESS, an error code of MPI for goscr_error_string, or
 // GOSCR_REVOKED. Those that wait do not return before the operation is done and buffers
-// may be used again, unless the communicator has been revoked: then MPI may use them for
-// ever.
+// may be used again, unless the communicator has been revoked: then MPI may use the buffers
+// until the process ends.
 
 #ifndef GOSCR_SHIM_H
 #define GOSCR_SHIM_H
@@ -24,16 +24,16 @@ typedef struct {
 
 enum { GOSCR_SUM, GOSCR_MIN, GOSCR_MAX };
 
-// A communicator that can be revoked, and all that are made from it, have this in common
-// in each rank. The rank that revokes it sends a notice to each of the others.
+// The state that a communicator which can be revoked shares, on each rank, with all
+// communicators made from it. The rank that revokes it sends a notice to each of the others.
 enum { GOSCR_REVOKED = -1, GOSCR_REASON = 480 };
 typedef struct {
-    MPI_Comm comm; // by which notices come; MPI_COMM_NULL: it has been freed
+    MPI_Comm comm; // carries the notices; MPI_COMM_NULL: it has been freed
     int rank, size;
     int revoker;   // -1: it has not been revoked, as far as this rank knows
-    int gates;     // that this rank has entered, and that the revoker had: see goscr_split
-    int revokers_gates;
-    int misses;    // of goscr_test and goscr_iprobe, since they looked for notices
+    int gates;     // number of gates that this rank has entered, see gate in shim.c
+    int revokers_gates; // number of gates that the revoker had entered
+    int misses;    // calls of goscr_test and goscr_iprobe that have found nothing
     char reason[GOSCR_REASON + 1];
 } goscr_family;
 

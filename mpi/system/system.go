@@ -14,9 +14,10 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Init makes MPI ready for a program in Go, unless the program has done so. It
-// locks the calling goroutine to its thread, which is the only one that may
-// use MPI from then on: main calls Init, and everything else of this package.
+// Init initializes MPI for a program in Go, unless the program has done so. It
+// locks the calling goroutine to its thread, the only one that may use MPI from
+// then on: the goroutine that calls Init must make all other calls of this
+// package, too.
 func Init() error {
 	runtime.LockOSThread()
 	initialized, finalized, err := state()
@@ -31,7 +32,7 @@ func Init() error {
 	return failure("MPI_Init_thread", C.goscr_init())
 }
 
-// Finalize ends the use of MPI; without Init it does nothing. It is collective.
+// Finalize finalizes MPI; if MPI is not initialized it does nothing. It is collective.
 func Finalize() error {
 	if !Initialized() {
 		return nil
@@ -42,7 +43,7 @@ func Finalize() error {
 // Initialized reports whether MPI can be used: after Init, before Finalize.
 func Initialized() bool { return usable() == nil }
 
-// usable returns why MPI cannot be used, nil if it can.
+// usable returns nil if MPI can be used, else an error with the reason.
 func usable() error {
 	initialized, finalized, err := state()
 	if err == nil && (!initialized || finalized) {
@@ -51,7 +52,7 @@ func usable() error {
 	return err
 }
 
-// Rank returns the caller's rank in the job, -1 where MPI cannot be used.
+// Rank returns the caller's rank in the job, or -1 if MPI cannot be used.
 func Rank() int {
 	var rank, size C.int
 	if !Initialized() || failure("MPI_Comm_rank", C.goscr_world_place(&rank, &size)) != nil {

@@ -59,8 +59,7 @@ for which in 1 2 3 4; do
     orphan=${all[which - 1]}
     mapfile -t launchers < <(for p in "${all[@]}"; do launcher "$p"; done | sort -u)
     kill -STOP "${all[@]}"
-    # shellcheck disable=SC2086
-    kill -KILL ${launchers[*]} # first: a launcher would end the ranks
+    kill -KILL "${launchers[@]}" # first: a launcher would end the ranks
     for p in "${all[@]}"; do [ "$p" = "$orphan" ] || kill -KILL "$p"; done
     wait "$job"
     is "... and then one, stopped" grep -q '^State:.T' "/proc/$orphan/status"

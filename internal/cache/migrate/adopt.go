@@ -2,8 +2,9 @@ package migrate
 
 import "github.com/goscr/goscr/mpi"
 
-// Adopt gives ranks the entries of their files on storage that nodes share, which
-// their owners can read without moving them. It is collective; the error is agreed.
+// Adopt moves entries of files to the ranks that own the files. It is for storage that
+// nodes share, where the owner can read the files without moving them. It is collective;
+// the error is agreed.
 func (m *Migration) Adopt() error {
 	me := m.World.Rank()
 	send := map[int]message{}

@@ -17,9 +17,9 @@ func (m *Migration) whole(rank int) fileList {
 	return whole
 }
 
-// offer tells the owner of every part which of its files are whole here. It returns
-// these owners, in the order of the rounds in which they can get the files, and the
-// offers to the caller. It is collective.
+// offer tells the owner of every part which of its files are whole here. It returns these
+// owners as ranks, in the order of the rounds in which the caller can send them the files,
+// and the offers that the caller gets. It is collective.
 func (m *Migration) offer() (ranks []int, offered map[int]message, err error) {
 	send := map[int]message{}
 	for _, rank := range m.Maps.Ranks(m.ID) {
@@ -52,9 +52,10 @@ func (m *Migration) offer() (ranks []int, offered map[int]message, err error) {
 	return ranks, offered, err
 }
 
-// reportIncomplete reports why a part is not whole here. It warns if a file is missing
-// or has another size. It does not warn if the part was not completed, as when the job
-// was killed, or if there is only a description, as for a rank on a lost node.
+// reportIncomplete logs the reason why a part is not whole here. It is a warning if a file
+// is missing or has another size. It is only a detail if the part was never completed, for
+// example because the job was killed, or if the node has only a description, as it does for
+// a rank on another node that is now lost.
 func (m *Migration) reportIncomplete(rank int, why error) {
 	tell := m.Log.Warn
 	if files, _ := m.Maps.Expected(m.ID, rank); files < 0 || !m.Maps.Dataset(m.ID, rank).Complete() {
@@ -73,18 +74,18 @@ func (m *Migration) Missing() (bool, error) {
 
 // inventory is the state of the files of a part, on its owner.
 type inventory struct {
-	files   int             // of the part, -1 if no rank knows
+	files   int             // number of files of the part, -1 if no rank knows it
 	offered map[int]message // by rank; without the ranks that were asked
-	known   bool            // the filemap has the part as complete
+	known   bool            // the part needs no files of other ranks
 	failed  bool            // some files did not arrive
 }
 
-// takeInventory evaluates the offers. If they are not all that the program has written of
-// the part, no file is moved.
+// takeInventory evaluates the offers. If a file of the program is offered by no rank, the
+// inventory has failed, and no file is moved.
 func (m *Migration) takeInventory(offered map[int]message) *inventory {
 	me := m.World.Rank()
 	v := &inventory{files: -1, offered: offered}
-	// Redundancy that no rank has is no reason to touch the filemap.
+	// If only redundancy is missing and no rank has it, the filemap can stay as it is.
 	v.known = m.Maps.Whole(m.ID, me) || m.Maps.CheckData(m.ID, me, m.Made) == nil && !v.elsewhere(me)
 	names := map[string]bool{}
 	for _, o := range offered {
@@ -97,7 +98,7 @@ func (m *Migration) takeInventory(offered map[int]message) *inventory {
 	return v
 }
 
-// elsewhere reports whether another rank has a file that the owner has not.
+// elsewhere reports whether another rank has a file that the owner does not have.
 func (v *inventory) elsewhere(owner int) bool {
 	here := map[string]bool{}
 	for _, name := range v.offered[owner].names {
@@ -111,8 +112,8 @@ func (v *inventory) elsewhere(owner int) bool {
 	return false
 }
 
-// all reports whether names are those of all files of a part. Redundancy may be missing:
-// it is made again.
+// all reports whether names has all files of a part. Redundancy may be missing, since it is
+// made again.
 func (m *Migration) all(v *inventory, names map[string]bool) bool {
 	own := 0
 	for name := range names {
@@ -123,8 +124,8 @@ func (m *Migration) all(v *inventory, names map[string]bool) bool {
 	return v.files >= 0 && (len(names) == v.files || own == v.files-m.Made)
 }
 
-// redundant reports whether a name is one of a redundancy file: goscr's own directory has
-// no file of the program.
+// redundant reports whether a name is that of a redundancy file: programs have no files in
+// goscr's own directory.
 func redundant(name string) bool { return strings.HasPrefix(name, ".scr/") }
 
 // choice is a rank, the files to request from it, and the round in which it sends
@@ -142,8 +143,8 @@ func (c choice) sender(round int) int {
 	return -1
 }
 
-// next returns the owner's next request. When there is none, the part is complete,
-// unless some files did not arrive.
+// next returns the owner's next request. If there is none, either the part is complete or
+// some files did not arrive.
 func (m *Migration) next(v *inventory) (choice, error) {
 	nothing := choice{source: -1}
 	if v.failed || v.known {
@@ -181,8 +182,8 @@ func (m *Migration) keepWhole() (map[string]bool, error) {
 	return have, nil
 }
 
-// choose returns the request to the rank that has offered most of the missing files,
-// and of several to the one that can send them first.
+// choose returns a request to the rank that has offered most of the missing files. If
+// several have offered as many, it chooses the one that can send them first.
 func (v *inventory) choose(me int, have map[string]bool) choice {
 	best := choice{source: -1}
 	for rank, o := range v.offered {

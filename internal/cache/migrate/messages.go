@@ -11,14 +11,15 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// message is a message between ranks, sent as a hash:
+// message is a message between ranks, sent as a hash. These are the kinds of messages, and
+// the meaning of their fields, where FILES is a number of files:
 //
-//	          offer           request   files to come   answer          on shared storage
-//	FILES     of the part                               that are there  of the part
+//	          offer           request    files to come   answer     on shared storage
+//	FILES     of the part                                arrived    of the part
 //	ROUND     to send them
-//	NAME / …  of whole ones   of some
-//	FILE / i                            described                       whole ones, described
-//	DEVICE                                                              that they are on
+//	NAME / …  whole files     requested
+//	FILE / i                             descriptions               descriptions of whole files
+//	DEVICE                                                          the storage that has them
 type message struct {
 	files  int // -1 if that is not known
 	round  int
@@ -61,8 +62,8 @@ func decode(h *hash.Hash) message {
 	return m
 }
 
-// exchange sends each rank its message, and returns those that others have sent to
-// the caller. It is collective.
+// exchange sends each rank its message, and returns the messages that the caller gets, by
+// their senders. It is collective.
 func exchange(c mpi.Comm, send map[int]message) (map[int]message, error) {
 	h := hash.New()
 	for rank, m := range send {
@@ -76,8 +77,8 @@ func exchange(c mpi.Comm, send map[int]message) (map[int]message, error) {
 	return received, err
 }
 
-// swap sends a message to one rank and returns one from another; either rank may be
-// -1.
+// swap sends a message to one rank and returns one from another. Either rank may be -1, for
+// no message.
 func swap(c mpi.Comm, m message, to, from int) (message, error) {
 	var h *hash.Hash
 	var err error
@@ -92,11 +93,11 @@ func swap(c mpi.Comm, m message, to, from int) (message, error) {
 	return decode(h), err
 }
 
-// fileList is files of a rank. Those from messages have no paths before place sets
+// fileList is a list of files of a rank. Files from messages have no paths until place sets
 // them.
 type fileList []redundancy.File
 
-// place gives files their paths below a directory.
+// place sets the paths of files, below a directory.
 func (l fileList) place(dir string) error {
 	for i, f := range l {
 		if f.Meta.File() == "" || f.Meta.Size() < 0 {
@@ -107,7 +108,7 @@ func (l fileList) place(dir string) error {
 	return nil
 }
 
-// bytes is the sum of the sizes of the files.
+// bytes returns the sum of the sizes of the files.
 func (l fileList) bytes() (sum int64) {
 	for _, f := range l {
 		sum += max(f.Meta.Size(), 0)
@@ -115,8 +116,8 @@ func (l fileList) bytes() (sum int64) {
 	return sum
 }
 
-// batches divides files into batches of at most most bytes, or of one file. Sender and
-// receiver get the same batches.
+// batches divides files into batches of at most most bytes; a larger file is a batch of its
+// own. Sender and receiver compute the same batches.
 func (l fileList) batches(most int64) []fileList {
 	var list []fileList
 	begin, size := 0, int64(0)

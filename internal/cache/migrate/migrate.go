@@ -1,13 +1,14 @@
 // Package migrate moves the files of a dataset to the nodes where the ranks that
 // own them now run.
 //
-// On a restart the ranks of a job may be on other nodes than when their files were
-// written. A rank that has whole files of another offers them to it. An owner that is
-// offered all files of its part requests the missing ones from one rank after another.
-// Files are sent in batches, so that migration takes room for one batch a rank; the
-// sender deletes a batch once the owner has it on disk and in its filemap. So every
-// file is on some node at any instant. A job that is killed meanwhile leaves the files
-// of a rank on several nodes, from which the next run collects them in the same way.
+// On a restart the ranks of a job may run on other nodes than when their files were
+// written. The part of a rank is its files of the dataset. A rank that finds whole files of
+// another on its node offers them to the owner. If the owner is offered all files of its
+// part, it requests the missing ones from one rank after another. Files are sent in batches,
+// so that migration needs additional space for only one batch per rank; the sender deletes
+// a batch once the owner has it on disk and in its filemap. So every file is on some node at
+// any instant. If the job is killed meanwhile, the files of a rank are on several nodes, and
+// the next run collects them in the same way.
 //
 //	migrate.go    the phases of a migration
 //	adopt.go      storage that nodes share: files stay, entries move
@@ -38,7 +39,7 @@ type Migration struct {
 	ID     int    // of the dataset
 	Dir    string // of the dataset, on this node
 	Device string // identifies the storage of Dir if nodes share it, else ""
-	Made   int    // redundancy files of a rank
+	Made   int    // number of redundancy files of a rank
 
 	// Files returns the files of a rank that are entered in the caller's filemap.
 	Files func(rank int) []redundancy.File
@@ -50,8 +51,8 @@ type Migration struct {
 
 // Run moves all files to their owners. In each round a rank sends to at most one other
 // and receives from at most one. Files that their owner does not request are deleted
-// in the end. Files that do not arrive count as lost; refused says that the caller's
-// files are whole on another node and could not be stored on this one. Run is
+// in the end. Files that do not arrive count as lost. refused reports whether files of
+// the caller that are whole on another node could not be stored on this one. Run is
 // collective; the error is agreed.
 func (m *Migration) Run() (refused bool, err error) {
 	offers, offered, err := m.offer()
@@ -87,9 +88,9 @@ func (m *Migration) Run() (refused bool, err error) {
 	return refused, mpi.Agree(m.World, cmp.Or(failed, m.clean(staying)))
 }
 
-// ask sends each rank's request to the rank that it has chosen. It returns the requests
-// of others to the caller, and the number of rounds to send everything, 0 if there are
-// no requests. It is collective.
+// ask sends each rank's request to the rank that it has chosen. It returns the requests that
+// the caller gets, and the number of rounds needed to send all files, 0 if no rank has
+// requested any. It is collective.
 func (m *Migration) ask(want choice) (wanted map[int]message, rounds int, err error) {
 	send := map[int]message{}
 	last := -1
@@ -105,8 +106,8 @@ func (m *Migration) ask(want choice) (wanted map[int]message, rounds int, err er
 	return wanted, last + 1, err
 }
 
-// receiver returns the rank to which the caller sends files in a round: the rank at
-// that place of its offers, or -1 if that has not requested any.
+// receiver returns the rank to which the caller sends files in a round: the one at that
+// index of its offers, or -1 if that rank has not requested any files.
 func receiver(offers []int, wanted map[int]message, round int) int {
 	if round < len(offers) {
 		if _, wants := wanted[offers[round]]; wants {
@@ -116,7 +117,7 @@ func receiver(offers []int, wanted map[int]message, round int) int {
 	return -1
 }
 
-// clean deletes the files of other ranks, all but those that stay.
+// clean deletes the files of other ranks, except the ranks in staying.
 func (m *Migration) clean(staying map[int]bool) error {
 	for _, rank := range m.Maps.Ranks(m.ID) {
 		if rank == m.World.Rank() || staying[rank] {
@@ -130,7 +131,7 @@ func (m *Migration) clean(staying map[int]bool) error {
 		}
 		m.Forget(rank)
 	}
-	// An entry of files that are gone may stay for as long as there is no room to write.
+	// If there is no room to write the filemap, entries of deleted files stay, without harm.
 	err := m.Maps.Fold()
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		err = nil

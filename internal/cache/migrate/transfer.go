@@ -10,16 +10,16 @@ import (
 	"github.com/goscr/goscr/internal/redundancy"
 )
 
-// batchPieces is the largest number of pieces in a batch of several files: that is the
-// room that migration takes on a node for each of its ranks.
+// batchPieces is the largest number of pieces in a batch of several files. It bounds the
+// additional space that migration needs on a node for each rank.
 const batchPieces = 64
 
 // transfer does one round: it sends some files of a part to their owner, and receives
 // some of the caller's own; either rank may be -1. Files are sent in batches, each in
 // one stream of pieces; the sender deletes a batch once the receiver has it on disk and
-// in its filemap. sent says whether all have arrived at the other rank, and missed why
-// some have not arrived here. Files that do not arrive count as lost, and may be
-// rebuilt; err is an error of MPI.
+// in its filemap. sent reports whether all files have arrived at the other rank. missed is
+// the reason why some have not arrived here, nil if all have. Files that do not arrive count
+// as lost, and may be rebuilt. err is an error of MPI.
 func (m *Migration) transfer(outgoing fileList, to, from int) (sent bool, missed, err error) {
 	if to < 0 && from < 0 {
 		return true, nil, nil
@@ -62,7 +62,7 @@ func (m *Migration) transfer(outgoing fileList, to, from int) (sent bool, missed
 	return sent, missed, nil
 }
 
-// expect gives files that are about to arrive their paths, and enters them.
+// expect sets the paths of files that are about to arrive, and enters them in the filemap.
 func (m *Migration) expect(files fileList) error {
 	if err := files.place(m.Dir); err != nil {
 		return err
@@ -81,11 +81,11 @@ func (m *Migration) expect(files fileList) error {
 type batch struct {
 	to, from           int
 	outgoing, incoming fileList
-	missed             error // why received files cannot be stored
+	missed             error // the reason why received files cannot be stored, else nil
 }
 
-// moveBatch sends one batch of files and receives another. arrived says whether the
-// sent batch has arrived, missed why the other has not.
+// moveBatch sends one batch of files and receives another. arrived reports whether the
+// sent batch has arrived; missed is the reason why the other has not, nil if it has.
 func (m *Migration) moveBatch(b batch) (arrived bool, missed, err error) {
 	kept, missed, err := m.stream(b)
 	if err != nil {
@@ -112,8 +112,9 @@ func (m *Migration) moveBatch(b batch) (arrived bool, missed, err error) {
 	return true, missed, nil
 }
 
-// stream sends the bytes of a batch and stores those of the other, of which it returns
-// the files. It receives also bytes that it cannot store.
+// stream sends the files of a batch, and receives and stores the incoming ones, of which it
+// returns those that are right. It receives bytes even if it cannot store them, so that the
+// sender can go on.
 func (m *Migration) stream(b batch) (kept fileList, missed, err error) {
 	stored := b.incoming
 	if b.missed != nil {
@@ -141,8 +142,9 @@ func (m *Migration) stream(b batch) (kept fileList, missed, err error) {
 	return kept, missed, nil
 }
 
-// compare compares files that were received with their descriptions. It drops redundancy
-// that has changed, which is made again; another file that has is an error.
+// compare compares received files with their descriptions. If a redundancy file has changed
+// it is discarded, and made again later; if a file of the program has changed, that is an
+// error.
 func (m *Migration) compare(files fileList, sink *redundancy.Logical) (kept fileList, err error) {
 	for i, crc := range sink.Checksums() {
 		f := files[i]
@@ -169,7 +171,7 @@ func (m *Migration) secure(files fileList) error {
 	if err != nil {
 		return err
 	}
-	err = unix.Syncfs(int(dir.Fd())) // syncing many small files one by one takes very long
+	err = unix.Syncfs(int(dir.Fd())) // one call, since to sync many small files one by one takes very long
 	if err := cmp.Or(err, dir.Close()); err != nil {
 		return err
 	}
@@ -181,7 +183,8 @@ func (m *Migration) secure(files fileList) error {
 	return m.Maps.Sync()
 }
 
-// discard deletes a file that is not needed here. If that fails it only takes space.
+// discard deletes a file that is not needed here. If that fails it only warns: the file does
+// no harm other than to take space.
 func (m *Migration) discard(rank int, f redundancy.File) {
 	if err := m.Delete(rank, f); err != nil {
 		m.tellUndeleted(rank, err)
