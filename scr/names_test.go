@@ -212,3 +212,20 @@ func TestNames_NotFlushedAgain(t *testing.T) {
 		t.Errorf("%v, %+v", err, x.ByID(1))
 	}
 }
+
+// An older checkpoint that is only in the cache does not replace the files of a newer one
+// that is in the prefix directory.
+func TestNames_FlushOnRestart(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=2", "SCR_CACHE_SIZE=2")
+	c.job(four, func(s *Session, rank int) error {
+		return errors.Join(writesAgain(s, rank, 1), writesAgain(s, rank, 2))
+	})
+	c.set("SCR_FLUSH_ON_RESTART=1")
+	c.job(four, func(s *Session, rank int) error { return readsAgain(2)(s, rank) })
+	if got := fmt.Sprint(c.completeAgain(2)); got != "[2]" {
+		t.Errorf("complete: %s", got)
+	}
+	c.lose(four...)
+	c.set("SCR_FLUSH_ON_RESTART=0")
+	c.job(four, readsAgain(2))
+}

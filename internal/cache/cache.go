@@ -137,8 +137,11 @@ func (k *Cache) open(name string) error {
 		return err
 	}
 	all, err := k.maps.collect()
-	if err == nil && k.Node.Rank() > 0 {
-		k.lock, err = joinLock(filepath.Join(k.control, lockFile))
+	if err == nil {
+		if k.Node.Rank() > 0 {
+			k.lock, err = joinLock(filepath.Join(k.control, lockFile))
+		}
+		err = mpi.Agree(k.Node, err) // before the ranks of the node exchange anything
 	}
 	if err == nil {
 		err = k.places.find(all)

@@ -8,10 +8,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/goscr/goscr/internal/lock"
+	"github.com/goscr/goscr/internal/reddesc"
+	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/mpi/local"
 )
 
 // holding is set in the process that stands for a rank of another run: what it locks
@@ -124,4 +129,32 @@ func TestLock_EarlierRunEnds(t *testing.T) {
 		t.Errorf("%v, said %q", err, said)
 	}
 	l.Release()
+}
+
+// If one rank cannot take its part of the lock, none waits for it.
+func TestOpen_LockFails(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "control/u/scr.1", lockFile)
+	var once sync.Once
+	watch := func(rank int) {
+		if _, err := os.Lstat(path); rank > 0 && err == nil { // the first rank has locked it
+			once.Do(func() { must(t, errors.Join(os.Remove(path), os.Mkdir(path, 0o700))) })
+		}
+	}
+	_, err := local.Run(2, local.Options{Watch: watch, Timeout: 5 * time.Second}, func(world mpi.Comm) error {
+		k, err := Open(Config{
+			World: world, Node: world, ControlBase: filepath.Join(dir, "control"), User: "u", JobID: "1", Prefix: "/prefix",
+			Stores: []*reddesc.Store{{Name: "store", Base: filepath.Join(dir, "cache"), Comm: world}},
+			Piece:  64, Distribute: true, Log: &report.Logger{Rank: world.Rank(), Node: "node"},
+		})
+		if err == nil {
+			return errors.Join(errors.New("it is open"), k.Close())
+		}
+		var agreed *mpi.AgreedError
+		if !errors.As(err, &agreed) {
+			return err
+		}
+		return nil
+	})
+	must(t, err)
 }

@@ -119,10 +119,8 @@ func (p *Prefix) unplace(d dataset.Dataset, parts Parts) error {
 	unfinished := false
 	if p.Comm.Rank() == 0 {
 		x, err := ReadIndex(p.Dir)
-		unfinished = err == nil && x.Has(d) && !x.ByID(d.ID()).Complete
-		if unfinished {
-			_ = os.RemoveAll(Dir(p.Dir, d.ID())) // if it fails, the next flush tries again
-		}
+		// The summary, which may say that the dataset is complete, is removed before the files.
+		unfinished = err == nil && x.Has(d) && !x.ByID(d.ID()).Complete && os.RemoveAll(Dir(p.Dir, d.ID())) == nil
 	}
 	unfinished, err := mpi.Any(p.Comm, unfinished)
 	if err != nil || !unfinished {

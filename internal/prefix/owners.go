@@ -10,6 +10,7 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix/rank2file"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
@@ -112,25 +113,33 @@ func (p *Prefix) match(o origin, names map[string]bool) (m match, err error) {
 		return m, err
 	}
 	var share, open []string
+	shared := 0
 	for _, it := range m.items {
-		for name := range it.Entry.Get(keyFile).All() {
+		for name, fields := range it.Entry.Get(keyFile).All() {
 			name = filepath.Clean(name)
 			share = append(share, name)
+			if meta.FromHash(fields).Shared() {
+				shared++
+			}
 			if names[name] { // usual, since a rank tends to write the same names again
 				m.lost[name], m.found[name] = true, true
 			}
 		}
 	}
 	for name := range names {
-		if !m.found[name] {
-			open = append(open, name)
-		}
+		open = append(open, name)
 	}
-	totals := []int64{int64(len(open)), int64(len(share))}
+	rest := slices.DeleteFunc(slices.Clone(open), func(name string) bool { return m.found[name] })
+	totals := []int64{int64(len(rest)), int64(len(share)), int64(shared)}
 	if err := p.Comm.Allreduce(totals, mpi.Sum); err != nil {
 		return m, err
 	}
-	if totals[0] > 0 && totals[1] > 0 {
+	// Of a file that several ranks have listed, those that others have listed are found too.
+	compare := totals[2] > 0
+	if !compare {
+		open, compare = rest, totals[0] > 0
+	}
+	if compare && totals[1] > 0 {
 		found, lost, err := redundancy.Common(p.Comm, open, share)
 		if err != nil {
 			return m, err
@@ -245,6 +254,9 @@ func (p *Prefix) takeOver(d dataset.Dataset, ranks int, parts Parts, names map[s
 		err := UpdateIndex(p.Dir, func(x *Index) error {
 			if err := x.claim(p.Dir, d, true); err != nil {
 				return err
+			}
+			if d.Bypass() { // its files were not known when it was entered
+				x.replace(d, false)
 			}
 			x.replaceBy(d, ranks, list)
 			return nil

@@ -570,3 +570,46 @@ func TestOwners_Killed(t *testing.T) {
 		}
 	}
 }
+
+// A file that several ranks have written together is one file, whichever of them writes it
+// later.
+func TestOwners_SharedFile(t *testing.T) {
+	const name, ranks = "all", 3
+	s := newSite(t)
+	s.stamp = times["seconds"]
+	d := s.described(1, 1, func(int, int) []string { return []string{name} })
+	d.SetBypass()
+	must(t, s.run(ranks, func(p *Prefix) error {
+		if err := p.Begin(d); err != nil {
+			return err
+		}
+		path := filepath.Join(s.dir, name)
+		err := mpi.OnRoot(p.Comm, func() error {
+			return errors.Join(os.WriteFile(path, data(1, name), 0o600), os.Chtimes(path, s.stamp(1), s.stamp(1)))
+		})
+		if err != nil {
+			return err
+		}
+		f := redundancy.File{Path: path, Meta: meta.New(name, meta.Full, ranks)}
+		if err := mpi.Agree(p.Comm, f.Record()); err != nil {
+			return err
+		}
+		if p.Comm.Rank() > 0 {
+			f.Meta.SetShared(0)
+		}
+		return p.Commit(d, []redundancy.File{f}, map[string]bool{})
+	}))
+	one := func(_, rank int) []string {
+		return []string{name, fmt.Sprint("own.", rank)}[min(rank, 1):]
+	}
+	must(t, s.flush(2, ranks, one))
+	x, err := ReadIndex(s.dir)
+	must(t, err)
+	if r := x.ByID(1).Replaced; r == nil || r.Left != 0 {
+		t.Errorf("dataset 1: %+v", r)
+	}
+	must(t, s.run(ranks, func(p *Prefix) error { return p.Delete("ckpt.1") }))
+	if err := s.wrong(2, ranks, one); err != nil {
+		t.Error(err)
+	}
+}

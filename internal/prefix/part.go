@@ -161,8 +161,8 @@ func parsePart(h *hash.Hash, prefixDir, dir string) (*Part, error) {
 
 // Find finds out under which names the files of the program are, and checks that they
 // are those of the list. A file that has its own name was renamed by a flush that was
-// interrupted then: it is read, since a file of an older dataset may have had the same
-// name, size and time.
+// interrupted then, or SCR 3.1 or an older goscr has copied it there: it is read, since a
+// file of another dataset may have the same name, size and time.
 func (p *Part) Find(prefixDir string) error {
 	for i, f := range p.Files {
 		if f.Meta.Type() != meta.Full {
@@ -180,16 +180,16 @@ func (p *Part) Find(prefixDir string) error {
 // find is Find for one file.
 func find(prefixDir string, f redundancy.File) (redundancy.File, error) {
 	if isAside(prefixDir, f) {
-		if _, err := os.Lstat(f.Path); errors.Is(err, fs.ErrNotExist) {
-			f.Path = filepath.Join(prefixDir, f.Meta.File())
-			if err := f.Meta.CheckStored(f.Path); err != nil {
-				return f, err
-			}
-			_, err := transfer.NewCopier(1<<20).Verify(f.Path, f.Meta)
-			return f, err
+		if _, err := os.Lstat(f.Path); !errors.Is(err, fs.ErrNotExist) {
+			return f, f.Meta.CheckStored(f.Path)
 		}
+		f.Path = filepath.Join(prefixDir, f.Meta.File())
 	}
-	return f, f.Meta.CheckStored(f.Path)
+	if err := f.Meta.CheckStored(f.Path); err != nil {
+		return f, err
+	}
+	_, err := transfer.NewCopier(1<<20).Verify(f.Path, f.Meta)
+	return f, err
 }
 
 // PartsOf returns the ranks of which a dataset has a list in the prefix directory.

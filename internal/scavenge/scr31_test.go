@@ -1,6 +1,7 @@
 package scavenge_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -24,15 +25,18 @@ func (c *cluster) asSCR(id, rank int, change func(meta *hash.Hash)) {
 			must(c.T, os.Remove(f.Path))
 			continue
 		}
-		own := c.Path(f.Meta.File()) // SCR does not copy to another name
-		must(c.T, os.Rename(f.Path, own))
-		m := h.At("FILE", "/dev/shm/user/scr.7/scr.dataset.1/"+filepath.Base(own), "META")
+		to := filepath.Join(c.Prefix(), f.Meta.File()) // it knows no temporary names
+		must(c.T, os.Rename(f.Path, to))
+		m := h.At("FILE", "/dev/shm/user/scr.7/scr.dataset.1/"+filepath.Base(to), "META")
 		m.SetValue("COMPLETE", "1")
 		m.SetInt("SIZE", f.Meta.Size())
 		m.SetInt("RANKS", int64(p.Ranks))
 		m.SetValue("ORIG", "as the program gave it")
-		m.SetValue("PATH", filepath.Dir(own))
-		m.SetValue("NAME", filepath.Base(own))
+		m.SetValue("PATH", filepath.Dir(to))
+		m.SetValue("NAME", filepath.Base(to))
+		if crc, known := f.Meta.CRC(); known {
+			m.SetValue("CRC", fmt.Sprintf("0x%08x", crc))
+		}
 		m.SetValue("MODE", "33188")
 		if change != nil {
 			change(m)
@@ -51,6 +55,24 @@ func TestBuild_ScavengedBySCR(t *testing.T) {
 	}
 	c.builds(1)
 	c.Restarts(4, 1)
+}
+
+// Another dataset may have files of the same names and sizes since.
+func TestBuild_ScavengedBySCR_OtherFiles(t *testing.T) {
+	c := newCluster(t)
+	c.Write(scavengetest.Four, 1)
+	c.copies(1, scavengetest.Four...)
+	for rank := range 4 {
+		c.asSCR(1, rank, func(m *hash.Hash) {
+			path := filepath.Join(m.Text("PATH"), m.Text("NAME"))
+			if n, _ := m.Int("SIZE"); n > 0 {
+				must(t, os.WriteFile(path, make([]byte, n), 0o600))
+			}
+		})
+	}
+	if _, _, err := c.build(1); err == nil {
+		t.Error("it is complete")
+	}
 }
 
 // Where it has not brought all, the error says who can build it.
