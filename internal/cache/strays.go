@@ -65,7 +65,7 @@ type stray struct {
 func (p *places) strays(all *filemap.Map) (list []stray) {
 	known := all.Datasets()
 	for _, x := range p.all {
-		if !p.leads(x) || x.store != nil && x.store.Shared {
+		if !p.leads(x) || x.store == nil || x.store.Shared { // nodes may share a place that is no store of this run
 			continue
 		}
 		entries, _ := os.ReadDir(x.dir) // if it cannot be read, a later run removes them
