@@ -95,7 +95,7 @@ for kind in "PARTNER 1 partner 4" "PARTNER 2 partner 8" "XOR 0 xor 8" "RS 2 rs 4
     gone=(node1 node2 node3)
     lose "${gone[@]:0:bears + 1}"
     run -- -n 0
-    is "$name: $((bears + 1)) lost is told" gave_up "$(((bears + 1) * per)) of $ranks ranks .*$scheme bears the loss of $bears of"
+    is "$name: $((bears + 1)) lost is told" gave_up "$(((bears + 1) * per)) of $ranks ranks .*$scheme tolerates the loss of $bears of"
 done
 
 # The same with a program that computes: as many nodes as the scheme can recover are
