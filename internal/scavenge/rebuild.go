@@ -60,6 +60,7 @@ func checkName(rank int, f redundancy.File) error {
 func RebuildFiles(prefixDir, kind string, paths []string, warn func(error), meter progress.Meter) ([]offline.Rebuilt, error) {
 	var d dataset.Dataset
 	there := map[int]bool{}
+	where := map[int]map[string]string{} // the path of each file, which scr_copy leaves under a temporary name
 	for _, path := range paths {
 		r, err := redundancy.Open(path)
 		if err != nil {
@@ -68,15 +69,31 @@ func RebuildFiles(prefixDir, kind string, paths []string, warn func(error), mete
 		if d.IsZero() {
 			d = r.Dataset
 		}
+		found := map[string]string{}
 		there[r.Current.Rank] = !slices.ContainsFunc(r.Current.In(prefixDir), func(f redundancy.File) bool {
 			f.Meta.SetComplete(true) // the file was being protected
-			return f.Meta.Check(f.Path) != nil
+			for _, path := range []string{prefix.Aside(f.Path, r.Dataset.ID(), prefix.ByCopy), f.Path} {
+				if f.Meta.Check(path) == nil {
+					found[f.Meta.File()] = path
+					return false
+				}
+			}
+			return true
 		})
+		where[r.Current.Rank] = found
 		if err := r.Close(); err != nil {
 			return nil, err
 		}
 	}
-	set := offline.Set{Dir: prefixDir, Dataset: d, Whole: func(rank int) bool { return there[rank] }, Warn: warn, Progress: meter}
+	set := offline.Set{
+		Dir: prefixDir, Dataset: d, Whole: func(rank int) bool { return there[rank] }, Warn: warn, Progress: meter,
+		Where: func(rank int, f redundancy.File, made bool) string {
+			if path := where[rank][f.Meta.File()]; path != "" && !made {
+				return path
+			}
+			return f.Path
+		},
+	}
 	return rebuildSet(set, kind, paths)
 }
 
