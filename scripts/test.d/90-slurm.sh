@@ -287,6 +287,7 @@ is "... it was started once more than nodes were lost" same 2 "$(grep -c '^+ sru
 is "... with the right result" result
 
 # ------------------------------------------ (12) no Slurm, mpirun over ssh
+is "all four nodes again" again
 printf 'node%d slots=2\n' 0 1 2 3 >"$WORK/hosts"
 ssh=(SCR_FLUSH=0 SCR_HOST_FILE="$WORK/hosts" SCR_MIN_NODES=3 SCR_JOB_ID=ssh)
 fresh
