@@ -26,6 +26,14 @@ type unfinished struct {
 	failed error // why it cannot be completed, nil if it can
 }
 
+// files returns the number of files of all ranks, once the dataset is complete.
+func (o *unfinished) files() int {
+	if o.direct != nil {
+		return o.direct.Files()
+	}
+	return o.cached.Files()
+}
+
 // StartOutput begins a dataset. The program then asks Route for the path of
 // each file it is going to write, writes them, and ends with CompleteOutput.
 // The name, by which users know the dataset, must be the same on all ranks; if it
@@ -48,7 +56,7 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 		return err
 	}
 	if unknown := flags &^ (Checkpoint | Output); unknown != 0 {
-		return &ArgumentError{fmt.Sprintf("flags %#x, of which %#x are unknown", int(flags), int(unknown))}
+		return &ArgumentError{fmt.Sprintf("flags %v: %#x is no flag", flags, int(unknown))}
 	}
 	id, checkpoint := s.numbers.id+1, s.numbers.checkpoint
 	if flags.Has(Checkpoint) {
@@ -83,7 +91,7 @@ func (s *Session) create(id int, name string, flags Flags, checkpoint int) (o *u
 		return nil, "", err
 	}
 	if !desc.Bypass {
-		if err := s.flusher.MakeRoom(s.protection.store(desc.Store)); err != nil {
+		if err := s.flusher.MakeRoom(s.protection.store(desc.Store), 0); err != nil {
 			return nil, "", err
 		}
 	}
@@ -222,6 +230,15 @@ func (s *Session) finish(valid bool) error {
 	}
 	if err := finish(o); err != nil {
 		return err
+	}
+	if o.files() == 0 {
+		s.log.WarnJob("dataset %d (%s) has no files: no rank has called SCR_Route_file for a file of it, so nothing is protected, "+
+			"and a restart from it finds nothing", o.ID(), o.Name())
+	}
+	if o.Flags().Has(dataset.Checkpoint) {
+		if err := s.restart.Supersede(); err != nil {
+			return err
+		}
 	}
 	if err := s.flusher.Poll(); err != nil {
 		return err

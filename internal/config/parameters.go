@@ -96,7 +96,7 @@ var Sections = []Section{
 	}},
 	{"Cache and redundancy", []Parameter{
 		{Name: "SCR_CACHE_BASE", Type: Path, Default: "/dev/shm", Example: "/l/ssd", Scope: Rank,
-			Help: "node-local directory below which datasets are cached"},
+			Help: "node-local directory below which datasets are cached. It is made if it is not there; a warning says so if directories above it, other than the user's own, had to be made too"},
 		{Name: "SCR_CNTL_BASE", Type: Path, Default: "/dev/shm", Example: "/tmp", Scope: Rank,
 			Help: "node-local directory below which the control files are stored, which describe the datasets in the cache"},
 		{Name: "SCR_CACHE_SIZE", Type: Int, Default: "2", Unit: "datasets", Example: "3",

@@ -15,7 +15,7 @@ type Values struct {
 	ClusterName        string        `scr:"SCR_CLUSTER_NAME"`         // name of the cluster, recorded with each dataset and in the log
 	NodeName           string        `scr:"SCR_NODE_NAME"`            // name of the node: ranks with the same name are on one node
 	Debug              int           `scr:"SCR_DEBUG"`                // messages on stderr: 0: warnings and errors; 1: also the steps of the library; 2: also details
-	CacheBase          string        `scr:"SCR_CACHE_BASE"`           // node-local directory below which datasets are cached
+	CacheBase          string        `scr:"SCR_CACHE_BASE"`           // node-local directory below which datasets are cached. It is made if it is not there; a warning says so if directories above it, other than the user's own, had to be made too
 	CntlBase           string        `scr:"SCR_CNTL_BASE"`            // node-local directory below which the control files are stored, which describe the datasets in the cache
 	CacheSize          int           `scr:"SCR_CACHE_SIZE"`           // maximum number of datasets in the cache. 1: the only one is evicted before the next is written; 0: the same as SCR_CACHE_BYPASS=1 (datasets)
 	CacheBypass        bool          `scr:"SCR_CACHE_BYPASS"`         // 1: datasets are written to the prefix directory, where several ranks may write one file

@@ -49,7 +49,7 @@ func (r *Restart) fetch(d dataset.Dataset) bool {
 	if err != nil {
 		r.Log.WarnJob("checkpoint %s cannot be fetched: %v", d.Name(), err)
 		if errors.Is(err, errUnusable) && !errors.Is(err, prefix.ErrRanks) {
-			if err := r.Prefix.Failed(d.ID()); err != nil {
+			if err := r.Prefix.Failed(d.ID(), "it could not be fetched: "+err.Error()); err != nil {
 				r.Log.WarnJob("checkpoint %s cannot be marked as failed, so the next run will try it again: %v", d.Name(), err)
 			}
 		}
@@ -93,6 +93,15 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 		return &prefix.RanksError{Name: "checkpoint " + d.Name(), Ranks: l.Ranks, Size: r.World.Size()}
 	}
 	c, err := r.copyToCache(d, l.Files, desc, store)
+	if errors.As(err, new(*mpi.AgreedError)) {
+		again, e := r.Cache.Yield(err)
+		if e != nil {
+			return e
+		}
+		if again {
+			c, err = r.copyToCache(d, l.Files, desc, store)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -106,7 +115,8 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 // caller's.
 func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *reddesc.Descriptor, store *reddesc.Store) (*cache.Cached, error) {
 	r.Log.Info("checkpoint %s: fetch from %s begins", d.Name(), r.Prefix.Dir)
-	if err := r.Flusher.MakeRoom(store); err != nil {
+	// Redundancy is not larger than the files, but for PARTNER with several copies.
+	if err := r.Flusher.MakeRoom(store, 2*prefix.Parts{0: files}.Bytes()); err != nil {
 		return nil, err
 	}
 	d.SetComplete(false) // until it is complete in the cache

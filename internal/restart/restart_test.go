@@ -90,7 +90,7 @@ func newRig(comm mpi.Comm, root string, out *said, with func(*flush.Config, *res
 	if err != nil {
 		return nil, err
 	}
-	r.cache, err = cache.Open(cache.Config{World: comm, Node: own, Stores: []*reddesc.Store{store}, ControlBase: filepath.Join(root, node, "cntl"),
+	r.cache, err = cache.Open(cache.Config{World: comm, Node: own, Stores: []*reddesc.Store{store}, Control: cache.Base{Dir: filepath.Join(root, node, "cntl")},
 		User: "user", JobID: "job", Prefix: r.prefix.Dir, Piece: 1 << 16, Distribute: true, Log: log})
 	if err != nil {
 		return nil, err
@@ -109,12 +109,15 @@ func newRig(comm mpi.Comm, root string, out *said, with func(*flush.Config, *res
 	}
 	rc.Flusher = r.flusher
 	r.restart = restart.New(rc)
-	return r, r.cache.Rebuild()
+	if err := r.cache.Rebuild(); err != nil {
+		return nil, err
+	}
+	return r, r.restart.PassOverCondemned()
 }
 
 // write completes a dataset in the cache, of one file a rank.
 func (r *rig) write(flags dataset.Flags) (*cache.Cached, error) {
-	if err := r.flusher.MakeRoom(r.cache.Stores[0]); err != nil {
+	if err := r.flusher.MakeRoom(r.cache.Stores[0], 0); err != nil {
 		return nil, err
 	}
 	r.next++
@@ -268,7 +271,7 @@ func TestMakeRoom(t *testing.T) {
 		if _, err := r.write(dataset.Output); err != nil { // not told to the flusher
 			return err
 		}
-		if err := r.flusher.MakeRoom(r.cache.Stores[0]); err != nil {
+		if err := r.flusher.MakeRoom(r.cache.Stores[0], 0); err != nil {
 			return err
 		}
 		if r.cache.Find(1) != nil || r.cache.Find(2) == nil {
@@ -277,7 +280,7 @@ func TestMakeRoom(t *testing.T) {
 		if _, err := r.write(dataset.Checkpoint); err != nil {
 			return err
 		}
-		if err := r.flusher.MakeRoom(r.cache.Stores[0]); err != nil {
+		if err := r.flusher.MakeRoom(r.cache.Stores[0], 0); err != nil {
 			return err
 		}
 		x, err := prefix.ReadIndex(r.prefix.Dir)
@@ -307,7 +310,7 @@ func TestBackground(t *testing.T) {
 		if err := r.checkpoints(1); err != nil || !r.flusher.Flushed(1) {
 			return fmt.Errorf("1 is not flushed: %v", err)
 		}
-		if err := r.flusher.Drop(r.cache.Find(2)); err != nil || r.flusher.Running() != 0 {
+		if err := r.flusher.PassOver(r.cache.Find(2)); err != nil || r.flusher.Running() != 0 {
 			return fmt.Errorf("2 is not cancelled: %v", err)
 		}
 		if err := r.checkpoints(1); err != nil {
