@@ -47,7 +47,7 @@ type Values struct {
 	FileBufSize        int64         `scr:"SCR_FILE_BUF_SIZE"`        // size of the pieces in which files are copied to and from the prefix directory; 64 to 16m (bytes)
 	Current            string        `scr:"SCR_CURRENT"`              // name of the checkpoint to restart from; newer ones in the cache are deleted once it is loaded
 	DropAfterCurrent   bool          `scr:"SCR_DROP_AFTER_CURRENT"`   // 1: when SCR_Current or SCR_CURRENT names a dataset, newer ones are removed from the index too; their files stay in the prefix directory
-	Distribute         bool          `scr:"SCR_DISTRIBUTE"`           // 0: datasets in the cache are not used; they stay there until the run writes a checkpoint
+	Distribute         bool          `scr:"SCR_DISTRIBUTE"`           // 0: datasets in the cache are not used; they stay there until the run has completed a checkpoint, or needs their room
 	FlushOnRestart     bool          `scr:"SCR_FLUSH_ON_RESTART"`     // 1: SCR_Init flushes the datasets in the cache, for programs that find their files in the prefix directory themselves (with SCR_FETCH=0)
 	GlobalRestart      bool          `scr:"SCR_GLOBAL_RESTART"`       // 1: SCR_Init flushes the datasets in the cache, and a restart reads them with SCR_FETCH_BYPASS=1
 	CheckpointInterval int           `scr:"SCR_CHECKPOINT_INTERVAL"`  // SCR_Need_checkpoint says yes at every n-th call; 0: not set (calls)
