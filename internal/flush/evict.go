@@ -1,51 +1,87 @@
 package flush
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/reddesc"
+	"github.com/goscr/goscr/mpi"
 )
 
-// MakeRoom makes room for one more dataset in a store. A dataset that is being flushed
-// leaves once its flush has ended, and an output once it is in the prefix directory. need is
-// the size in bytes of the caller's part of the new dataset, 0 if it is not known.
-func (f *Flusher) MakeRoom(store *reddesc.Store, need int64) error {
-	leaving, stay, err := f.free(store)
+// MakeRoom makes room for one more dataset in a store: it evicts what Leaving returns.
+func (f *Flusher) MakeRoom(store *reddesc.Store) error {
+	leaving, err := f.Leaving(store, 0)
 	if err != nil {
 		return err
+	}
+	return f.Evict(leaving)
+}
+
+// Leaving is what has to leave a store before one more dataset is complete in it.
+type Leaving struct {
+	Datasets []*cache.Cached // those that can be used
+	store    *reddesc.Store  // nil: no unused dataset leaves
+	stay     int             // number of unused datasets that may stay in the store
+	need     int64           // size in bytes of the caller's part of the new dataset, 0 if it is not known
+}
+
+// Leaving returns what has to leave a store before one more dataset is complete in it. need
+// is the size in bytes of the caller's part of the new dataset, 0 if it is not known.
+// It waits for the flushes of those that are being flushed, and flushes an output that is
+// not in the prefix directory yet. If that output cannot be flushed, it stays, and another
+// dataset leaves; Leaving returns an error if that is the newest checkpoint, and it is only
+// in the cache.
+func (f *Flusher) Leaving(store *reddesc.Store, need int64) (Leaving, error) {
+	leaving, stay, err := f.free(store)
+	if err != nil {
+		return Leaving{}, err
 	}
 	if newest := f.Cache.NewestCheckpoint(); newest != nil && !f.flushed[newest.ID()] && slices.Contains(leaving, newest) {
 		f.Log.WarnJobOnce("%s=1: a dataset leaves the cache before the next is complete; a failure in between loses it (2 keeps it)",
 			f.SizeName(store.Name))
 	}
-	for _, c := range leaving {
+	return Leaving{leaving, store, stay, need}, nil
+}
+
+// Evict deletes datasets, none of which is being flushed, from the cache.
+func (f *Flusher) Evict(l Leaving) error {
+	for _, c := range l.Datasets {
 		f.left(c)
 	}
-	if err := f.Cache.Evict(leaving); err != nil {
+	if err := f.Cache.Evict(l.Datasets); err != nil || l.store == nil {
 		return err
 	}
-	return f.Cache.EvictUnused(store, stay, need)
+	return f.Cache.EvictUnused(l.store, l.stay, l.need)
 }
 
 // free returns the datasets that leave a store to make room for one more, once no flush
 // needs them, and how many unused ones stay. Flushes end in their order, so it waits for the
 // oldest until that is so.
 func (f *Flusher) free(store *reddesc.Store) (leaving []*cache.Cached, stay int, err error) {
+	var stuck error // why an output could not be flushed
 	retried := false
 	for {
-		leaving, stay = f.leaving(store)
+		newest := f.Cache.NewestCheckpoint()
+		leaving, stay = f.leaving(store, newest, stuck != nil)
+		unsaved := slices.ContainsFunc(leaving, f.unsaved)
 		switch {
 		case slices.ContainsFunc(leaving, func(c *cache.Cached) bool { return f.find(c) != nil }):
 			if err := f.waitOldest(); err != nil {
 				return nil, 0, err
 			}
-		case !retried && slices.ContainsFunc(leaving, f.unsaved):
+		case !retried && unsaved:
 			retried = true
-			if err := f.flushOutputs(); err != nil {
-				return nil, 0, err
+			if stuck = f.flushOutputs(leaving); stuck != nil && !errors.As(stuck, new(*mpi.AgreedError)) {
+				return nil, 0, stuck
 			}
+		case stuck != nil && (unsaved || newest != nil && !f.flushed[newest.ID()] && slices.Contains(leaving, newest)):
+			return nil, 0, stuck
+		case stuck != nil:
+			f.Log.WarnJob("%v", stuck)
+			return leaving, stay, nil
 		default:
 			return leaving, stay, nil
 		}
@@ -55,8 +91,8 @@ func (f *Flusher) free(store *reddesc.Store) (leaving []*cache.Cached, stay int,
 // leaving selects the datasets that leave a store to make room for one more, and how many of
 // the unused ones stay. A dataset that can be fetched again leaves before an unused
 // one that is newer than all that can be used: the next run may be able to use that.
-func (f *Flusher) leaving(store *reddesc.Store) (list []*cache.Cached, stay int) {
-	newest, id := f.Cache.NewestCheckpoint(), 0
+func (f *Flusher) leaving(store *reddesc.Store, newest *cache.Cached, stuck bool) (list []*cache.Cached, stay int) {
+	id := 0
 	if newest != nil {
 		id = newest.ID()
 	}
@@ -65,10 +101,10 @@ func (f *Flusher) leaving(store *reddesc.Store) (list []*cache.Cached, stay int)
 	all, newer := f.Cache.Unused(store, id)
 	lost := 0 // used ones that cannot be fetched again, or not yet
 	for _, c := range used {
-		lost += min(f.worth(c, newest, true), 1)
+		lost += min(f.worth(c, newest, stuck, true), 1)
 	}
 	stay = max(min(newer, room-lost), min(all, room-len(used)), 0)
-	return f.Cache.Leaving(store, room-stay, func(c *cache.Cached) int { return f.worth(c, newest, stay > 0) }), stay
+	return f.Cache.Leaving(store, room-stay, func(c *cache.Cached) int { return f.worth(c, newest, stuck, stay > 0) }), stay
 }
 
 // waitOldest waits for the flush that was started first.
@@ -84,28 +120,40 @@ func (f *Flusher) unsaved(c *cache.Cached) bool {
 	return c.Flags().Has(dataset.Output) && !f.flushed[c.ID()]
 }
 
-// flushOutputs flushes the outputs whose flushes have failed.
-func (f *Flusher) flushOutputs() error {
-	for _, c := range slices.Clone(f.Cache.List()) {
-		if f.unsaved(c) {
-			if err := f.Flush(c); err != nil {
-				return err
-			}
+// flushOutputs flushes those datasets of a list that are outputs whose flushes have failed.
+func (f *Flusher) flushOutputs(list []*cache.Cached) error {
+	for _, c := range list {
+		if !f.unsaved(c) {
+			continue
+		}
+		err := f.Flush(c)
+		switch {
+		case err == nil:
+		case errors.As(err, new(*mpi.AgreedError)) && f.Cache.Find(c.ID()) == nil: // too much of it is lost
+			f.left(c)
+			f.Log.WarnJob("output %s is lost: %v", c.Name(), err)
+		default:
+			return fmt.Errorf("output %s cannot leave the cache, where the next dataset needs a place, before it is flushed "+
+				"(SCR_Drop gives it up): %w", c.Name(), err)
 		}
 	}
 	return nil
 }
 
-// worth orders the datasets of the cache: those of less worth are evicted first. If fetch is
-// true, a checkpoint is worth nothing that is in the prefix directory.
-func (f *Flusher) worth(c, newest *cache.Cached, fetch bool) int {
+// worth orders the datasets of the cache: those of less worth are evicted first. The newest
+// checkpoint is evicted last, since a restart would need it until the next is complete; and
+// if outputs cannot be flushed (stuck), these are, of which there is nothing elsewhere. If
+// fetch is true, what is in the prefix directory is worth nothing.
+func (f *Flusher) worth(c, newest *cache.Cached, stuck, fetch bool) int {
 	switch {
-	case c == newest && len(f.running) > 0:
-		return 3 // waiting for a flush makes room, so the newest checkpoint stays
-	case f.find(c) != nil:
-		return 2 // evicting it takes a wait
+	case stuck && f.unsaved(c):
+		return 4
 	case fetch && f.flushed[c.ID()]:
 		return 0
+	case c == newest:
+		return 3
+	case f.find(c) != nil:
+		return 2 // evicting it takes a wait
 	case c.Flags().Has(dataset.Checkpoint) || f.unsaved(c):
 		return 1
 	}

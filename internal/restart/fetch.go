@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/flush"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/redundancy"
@@ -112,11 +114,21 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 }
 
 // copyToCache copies a checkpoint of the prefix directory to the cache. files are the
-// caller's.
+// caller's. An older checkpoint of the cache that is offered meanwhile leaves only once the
+// copy is complete.
 func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *reddesc.Descriptor, store *reddesc.Store) (*cache.Cached, error) {
 	r.Log.Info("checkpoint %s: fetch from %s begins", d.Name(), r.Prefix.Dir)
 	// Redundancy is not larger than the files, but for PARTNER with several copies.
-	if err := r.Flusher.MakeRoom(store, 2*prefix.Parts{0: files}.Bytes()); err != nil {
+	leaving, err := r.Flusher.Leaving(store, 2*prefix.Parts{0: files}.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	later := flush.Leaving{}
+	if r.offered != nil && slices.Contains(leaving.Datasets, r.offered.cached) {
+		later.Datasets = []*cache.Cached{r.offered.cached}
+		leaving.Datasets = slices.DeleteFunc(leaving.Datasets, func(c *cache.Cached) bool { return c == r.offered.cached })
+	}
+	if err := r.Flusher.Evict(leaving); err != nil {
 		return nil, err
 	}
 	d.SetComplete(false) // until it is complete in the cache
@@ -126,7 +138,10 @@ func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *
 		return nil, err
 	}
 	failed := r.Prefix.InTurn(r.Width, func() error { return r.copyFiles(c, files) })
-	return c, r.Cache.Complete(c, failed)
+	if err := r.Cache.Complete(c, failed); err != nil {
+		return nil, err
+	}
+	return c, r.Flusher.Evict(later)
 }
 
 // copyFiles copies files from the prefix directory to the dataset c in the cache.
