@@ -17,6 +17,8 @@
 # A build is for one MPI, that of $(MPICC).  To have several side by side:
 #     make BUILD=build/mpich MPICC=mpicc.mpich
 
+# Libraries and commands read etc/scr.conf of the directory in which they are installed; where
+# they find none, that of PREFIX, and then /etc/scr.conf.
 PREFIX  ?= /usr/local
 DESTDIR ?=
 GO      ?= go
@@ -46,6 +48,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 out     := $(abspath $(BUILD))
 libscr  := $(CURDIR)/cmd/libscr
 go_start := -X=runtime.godebugDefault=asyncpreemptoff=1,containermaxprocs=0
+go_conf := -X=github.com/goscr/goscr/internal/config.builtFor=$(PREFIX)/etc/scr.conf
 warn    := -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra
 
 export MPICC
@@ -66,7 +69,7 @@ $(out)/libscr.so: FORCE | deps
 	@mkdir -p $(out)
 	@for f in start.ld libscr.map; do [ ! $(libscr)/$$f -nt $@ ] || rm -f $@; done # Go does not look at them
 	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags $(TAGS) -buildmode=c-shared -trimpath \
-	    -ldflags "$(go_start) -extldflags \
+	    -ldflags "$(go_start) $(go_conf) -extldflags \
 	        '-Wl,-soname,libscr.so -Wl,--version-script=$(libscr)/libscr.map -Wl,-T,$(libscr)/start.ld'" \
 	    -o $@ ./cmd/libscr
 	@rm -f $(out)/libscr.h
@@ -85,7 +88,7 @@ $(out)/libscrf.so: bindings/fortran/scrf.c bindings/fortran/scr.f90 bindings/for
 # The same for static linking. libscrf.a has all of libscr.a: a program links one of them.
 $(out)/libscr.a: FORCE | deps
 	@mkdir -p $(out)/obj
-	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -buildmode=c-archive -trimpath -ldflags '$(go_start)' \
+	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -buildmode=c-archive -trimpath -ldflags '$(go_start) $(go_conf)' \
 	    -o $(out)/obj/go.a ./cmd/libscr
 	@rm -f $(out)/obj/go.h
 	@scripts/archive $(out)/obj/go.a $@
@@ -100,7 +103,7 @@ $(out)/scr.py: bindings/python/scr.py
 # The commands are one program with several names.
 $(out)/scr: FORCE | deps
 	@mkdir -p $(out)
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $@ ./cmd/scr
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(go_conf)' -o $@ ./cmd/scr
 	@for name in $$($@ links); do ln -sf scr $(out)/$$name || exit 1; done
 
 # The batch scripts that users copy: one template makes all of them.
