@@ -154,6 +154,8 @@ install: all
 	install -m 644 docs/man/*.3 $(dest)/share/man/man3/
 	install -m 644 LICENSE README.md $(doc)/
 	install -m 644 docs/*.md $(doc)/docs/
+	install -d $(doc)/docs/img
+	install -m 644 docs/img/* $(doc)/docs/img/
 	for language in examples/*/; do \
 	    install -d $(doc)/$$language && install -m 644 $$language*.* $(doc)/$$language || exit 1; done
 

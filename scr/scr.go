@@ -190,7 +190,7 @@ func (s *Session) begin(opt Options, start time.Time) error {
 	}
 	s.restart = restart.New(restart.Config{
 		World: s.world, Cache: s.cache, Prefix: s.prefix, Flusher: s.flusher, Log: s.log, Events: s.events,
-		Fetch: s.config.Fetch, Width: s.config.FetchWidth, InPlace: s.config.FetchBypass, Global: s.config.GlobalRestart,
+		JobID: s.config.JobID, Fetch: s.config.Fetch, Width: s.config.FetchWidth, InPlace: s.config.FetchBypass, Global: s.config.GlobalRestart,
 		Current: s.config.Current, DropAfter: s.config.DropAfterCurrent,
 		Protect: func(d dataset.Dataset) (*reddesc.Descriptor, *reddesc.Store) {
 			desc := s.protection.descriptor(Flags(d.Flags()), d.Checkpoint())
@@ -300,7 +300,10 @@ func (s *Session) recoverCache() error {
 	if err := s.flusher.FlushLeft(s.config.FlushOnRestart || s.config.GlobalRestart); err != nil {
 		return err
 	}
-	return s.flusher.Resume(missing)
+	if err := s.flusher.Resume(missing); err != nil {
+		return err
+	}
+	return s.prefix.RemoveLitter(s.config.JobID, func(d dataset.Dataset) bool { return s.cache.Find(d.ID()) != nil })
 }
 
 // compareWithIndex finds out which datasets of the cache are already in the prefix
