@@ -140,13 +140,13 @@ func call(name string, f func() error) (code C.int) {
 	defer descriptors.Release()
 	if err := guarded(f); err != nil {
 		code = failure
-		_ = guarded(func() error { return fail(name, err) })
 		_ = guarded(func() error {
 			if ends(name, err) && abortOnError() {
 				code = C.GOSCR_ABORT
 			}
 			return nil
 		})
+		_ = guarded(func() error { return fail(name, err, code == C.GOSCR_ABORT) })
 	}
 	_ = guarded(func() error {
 		if j := job; session == nil && j != nil { // the call has had its result
@@ -171,20 +171,22 @@ func guarded(f func() error) (err error) {
 
 // fail prints why a function failed, on the rank that met the error. If all ranks have
 // agreed on the error, none of them returns before it is printed: a program may call
-// MPI_Abort when a call fails, which would end the rank that is about to print.
-func fail(name string, err error) error {
+// MPI_Abort when a call fails, which would end the rank that is about to print. If the job
+// is to end, every rank prints an error on which they have not agreed, since no rank knows
+// whether another will come to print it.
+func fail(name string, err error, end bool) error {
 	if job == nil {
 		introduce()
 	}
 	keep(name + ": " + message(err))
-	if speaks(err) {
+	var agreed *mpi.AgreedError
+	if speaks(err) || end && !errors.As(err, &agreed) {
 		warn := logger.Warn
 		if session != nil {
 			warn = session.Warn
 		}
 		warn("%s: %s", name, message(err))
 	}
-	var agreed *mpi.AgreedError
 	if errors.As(err, &agreed) && job != nil {
 		return job.Barrier() // an error of it changes nothing: the call has failed already
 	}
