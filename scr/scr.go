@@ -22,6 +22,7 @@ import (
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/restart"
 	"github.com/goscr/goscr/internal/transfer"
+	"github.com/goscr/goscr/internal/version"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -163,7 +164,7 @@ func (s *Session) init(opt Options) error {
 	s.computing()
 	s.tellTraffic("Init", mpi.Traffic{})
 	s.log.Info("goscr %s: %s, prefix %s, %s; ready in %.3f s",
-		Version, report.Count(s.world.Size(), "rank"), s.prefix.Dir, s.protection, time.Since(start).Seconds())
+		version.Goscr(), report.Count(s.world.Size(), "rank"), s.prefix.Dir, s.protection, time.Since(start).Seconds())
 	return nil
 }
 
@@ -222,7 +223,7 @@ func (s *Session) usePrefix(start time.Time) error {
 	}
 	s.advisor = advice.New(s.world, s.prefix, s.log, s.events)
 	s.events.Add(eventlog.Record{Type: "INIT_START", Start: start,
-		Note: fmt.Sprintf("goscr %s, %s", Version, report.Count(s.world.Size(), "rank"))})
+		Note: fmt.Sprintf("goscr %s, %s", version.Goscr(), report.Count(s.world.Size(), "rank"))})
 	real, err := filepath.EvalSymlinks(cfg.Prefix)
 	if err != nil {
 		err = fmt.Errorf("prefix directory: %w (it must be the same directory on all nodes)", err)
