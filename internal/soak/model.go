@@ -266,11 +266,13 @@ func (m *model) lastly(first int, s settings, ended bool) (list []*fact) {
 }
 
 // overtaken reports whether a newer version with the same name, or the same names of files,
-// is in the prefix directory, or was. keeps is SCR_PREFIX_SIZE of the last run, 0: no limit;
-// with a limit, a checkpoint may have come and gone in that run.
+// is in the prefix directory, or was: it may have been overtaken in turn. keeps is
+// SCR_PREFIX_SIZE of the last run, 0: no limit; with a limit, a checkpoint may have come and
+// gone in that run.
 func (m *model) overtaken(f *fact, keeps int) bool {
 	return slices.ContainsFunc(m.facts, func(other *fact) bool {
-		return other.overwrites(f.Version) && (other.arrived || other.removing || keeps > 0 && other.checkpoint())
+		return other.overwrites(f.Version) &&
+			(other.arrived || other.removing || keeps > 0 && other.checkpoint() || other.complete && m.overtaken(other, keeps))
 	})
 }
 
