@@ -156,6 +156,11 @@ func (v *verdict) judge(e event, said string) error {
 			v.leaveAll()
 		}
 	case "current-done":
+		for _, other := range m.facts {
+			if other.Name == f.Name && other.gone == "rejected" {
+				other.gone = "" // it may be tried again
+			}
+		}
 		m.current(m.newest(f.Name))
 	case "ended":
 		v.ended = true
