@@ -2,11 +2,8 @@ package cache
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
@@ -18,28 +15,45 @@ import (
 // valid, else the reason why they are not. If they are invalid on any rank, Complete
 // deletes the dataset and returns the reason on all ranks. It is collective.
 func (k *Cache) Complete(c *Cached, failed error) error {
-	id := c.ID()
-	files := k.Files(id)
-	totals := []int64{int64(len(files)), 0} // and bytes
+	files := k.Files(c.ID())
+	world := k.places.world[c.ID()]
+	if world {
+		if err := k.share(files, failed); err != nil {
+			return k.abandon(c, err)
+		}
+	}
+	totals := []int64{0, 0} // files and bytes
 	for _, f := range files {
 		if err := f.Record(); err != nil {
 			failed = cmp.Or(failed, err)
 			continue
 		}
 		f.Meta.SetComplete(true)
-		totals[1] += f.Meta.Size()
+		if !f.Meta.Shared() {
+			totals[0]++
+			totals[1] += f.Meta.Size()
+		}
 	}
 	if err := mpi.AgreeSum(k.World, failed, totals); err != nil {
 		return k.abandon(c, err)
 	}
-	if err := k.unique(files); err != nil {
+	check := k.unique
+	if world {
+		check = k.sameSizes
+	}
+	if err := check(files); err != nil {
 		return k.abandon(c, err)
 	}
 	c.SetTotals(totals[0], totals[1])
 
-	made, err := c.Desc.Scheme.Encode(k.job(c), files)
+	made, err := c.Desc.Scheme.Encode(k.job(c), redundancy.Counted(files))
 	if err := mpi.Agree(k.World, err); err != nil {
 		return k.abandon(c, err)
+	}
+	if world {
+		if err := k.keepCopies(c, append(files, made...)); err != nil {
+			return k.abandon(c, err)
+		}
 	}
 	// Now a rank that is lost can be rebuilt, so it does no harm if the job dies while only
 	// some of the ranks have recorded that the dataset is complete.
@@ -78,9 +92,6 @@ func (k *Cache) usable(c *Cached, files []redundancy.File) error {
 	return nil
 }
 
-// noRoom reports whether an error says that a file system is full.
-func noRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
-
 // abandon deletes a dataset that cannot become usable, and returns the reason.
 func (k *Cache) abandon(c *Cached, why error) error {
 	if err := k.Delete(c.ID()); err != nil {
@@ -93,12 +104,13 @@ func (k *Cache) abandon(c *Cached, why error) error {
 // these are different files, and a flush would lose one of them. It is collective; the
 // result is agreed.
 func (k *Cache) unique(files []redundancy.File) error {
-	owners, err := redundancy.Owners(k.World, files)
+	owners, err := redundancy.Owners(k.World, redundancy.Names(files))
 	if err != nil || owners == nil {
 		return err
 	}
 	for name, rank := range owners {
-		err = fmt.Errorf("%s is also written by rank %d: each rank must write files of its own (or set SCR_CACHE_BYPASS=1)", name, rank)
+		err = fmt.Errorf("%s is also written by rank %d: each rank must write files of its own "+
+			"(or use storage that all ranks share: SCR_CACHE_BYPASS=1, or STORE=DIR GROUP=WORLD and CKPT=0 STORE=DIR)", name, rank)
 	}
 	return mpi.Agree(k.World, err)
 }

@@ -10,6 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// noRoom reports whether an error says that a file system is full.
+func noRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
 // privateDir makes a directory below base that only the user can enter. One that is
 // there already must belong to the user and must not be a symbolic link: another user who
 // made it could read and change checkpoints.

@@ -65,7 +65,7 @@ func (k *Cache) rebuildDataset(id int) error {
 	var outcome string
 	k.Events.Add(eventlog.Record{Type: "REBUILD_START", Dataset: id, Name: d.Name()})
 	if err == nil {
-		outcome, err = k.restore(c)
+		outcome, err = k.restore(c, d)
 	}
 	k.reportRebuilt(id, d, start, outcome, err)
 	if err == nil {
@@ -117,8 +117,13 @@ func (k *Cache) reportRebuilt(id int, d filemap.Description, start time.Time, ou
 
 // restore makes a dataset usable again: it gives all ranks the descriptions, migrates
 // files to their owners, and rebuilds lost ones. outcome describes the repair, for messages.
-func (k *Cache) restore(c *Cached) (outcome string, err error) {
+func (k *Cache) restore(c *Cached, d filemap.Description) (outcome string, err error) {
 	id := c.ID()
+	if d.World {
+		if err := k.recall(d); err != nil {
+			return "", err
+		}
+	}
 	m := k.migration(c)
 	if c.Desc, err = k.descs.descriptor(id, k.Node, m.Missing); err != nil {
 		return "", err
@@ -139,7 +144,7 @@ func (k *Cache) restore(c *Cached) (outcome string, err error) {
 	if err := mpi.Agree(k.World, err); err != nil {
 		return "", err
 	}
-	if c.store.Shared {
+	if c.store.Shared || d.World {
 		if err := m.Adopt(); err != nil {
 			return "", err
 		}
