@@ -470,3 +470,67 @@ func (c *cluster) wholeInPrefix() {
 		}
 	}
 }
+
+// A job of another size flushes what it finds in the store, and reads it there.
+func TestWorld_AnotherNumberOfRanks(t *testing.T) {
+	for _, ranks := range []int{1, 3, 6} {
+		c := newCluster(t)
+		c.configure(worldLines...)
+		c.job(four, sharedSteps(1, 2))
+		c.lose("c", "b")
+		c.set("SCR_GLOBAL_RESTART=1")
+		c.job(on(2, "d", "c", "b", "a")[:ranks], c.sharedRestarts(2, 4))
+		c.says("read where they are")
+		if e := c.index()["ckpt.2"]; e.Files() != 5 || e.Size() != 800 {
+			t.Errorf("%d files, %d bytes", e.Files(), e.Size())
+		}
+		c.wholeInPrefix()
+		c.set("SCR_GLOBAL_RESTART=0")
+		c.job(four, c.sharedRestarts(2, 4))
+		c.says("as it was in the cache")
+	}
+}
+
+// The same names in every checkpoint, which the flush of each takes over from the one before.
+func TestWorld_SameNameInEveryCheckpoint(t *testing.T) {
+	for _, async := range []string{"SCR_FLUSH_ASYNC=0", "SCR_FLUSH_ASYNC=1"} {
+		c := newCluster(t, "SCR_FLUSH=1", async)
+		c.configure(worldLines...)
+		write := func(s *Session, rank, step int) error {
+			if err := s.StartOutput(name(step), Checkpoint|Output); err != nil {
+				return err
+			}
+			path, err := s.Route(c.prefix("restart/all"))
+			if err != nil {
+				return err
+			}
+			f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteAt(part(step, rank), int64(100*rank))
+			return errors.Join(err, f.Close(), s.CompleteOutput(true))
+		}
+		c.job(four, func(s *Session, rank int) error {
+			return errors.Join(write(s, rank, 1), write(s, rank, 2), write(s, rank, 3), s.Finalize())
+		})
+		want := slices.Concat(part(3, 0), part(3, 1), part(3, 2), part(3, 3))
+		if data, err := os.ReadFile(c.prefix("restart/all")); err != nil || !slices.Equal(data, want) {
+			t.Errorf("%s: %v, %d bytes", async, err, len(data))
+		}
+		whole := 0
+		for _, e := range c.index() {
+			if e.Complete {
+				whole++
+			}
+		}
+		if whole != 1 || !c.index()["ckpt.3"].Complete {
+			t.Errorf("%s: %d datasets are complete", async, whole)
+		}
+		c.wholeInPrefix()
+		c.job(four, func(s *Session, rank int) error { return s.Delete("ckpt.3") })
+		if _, err := os.Stat(c.prefix("restart/all")); err == nil {
+			t.Errorf("%s: the file stays", async)
+		}
+	}
+}

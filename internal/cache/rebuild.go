@@ -59,6 +59,11 @@ func (k *Cache) rebuildDataset(id int) error {
 		return e
 	}
 	if ranks >= 0 && ranks != k.World.Size() {
+		if err == nil && d.World {
+			if err := k.recallAll(d); err != nil {
+				return err
+			}
+		}
 		return k.leaveForeign(id, Foreign{d.Dataset, ranks}, err)
 	}
 	c := &Cached{Dataset: d.Dataset}

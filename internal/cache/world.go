@@ -173,6 +173,34 @@ func (k *Cache) writeCopy(id int, all *filemap.Map) error {
 	return hash.WriteFile(filepath.Join(dir, fmt.Sprintf("filemap_%d.scrinfo", k.World.Rank())), all.Hash())
 }
 
+// copies returns those of the copies of filemaps beside a dataset that the caller is to read.
+// It is collective.
+func (k *Cache) copies(d filemap.Description) (list []*filemap.Map, err error) {
+	dir := filepath.Join(k.places.dir(d.ID()), filemap.CopiesDir)
+	names := hash.New()
+	if k.World.Rank() == 0 {
+		found, _ := filepath.Glob(filepath.Join(dir, filemap.Pattern)) // if there are none, the files count as lost
+		for _, path := range found {
+			names.At(filepath.Base(path))
+		}
+	}
+	if names, err = hash.Bcast(names, 0, k.World); err != nil {
+		return nil, err
+	}
+	for i, name := range names.Keys() {
+		if i%k.World.Size() != k.World.Rank() {
+			continue
+		}
+		h, err := hash.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			k.Log.Warn("dataset %d: the copy of a filemap cannot be read: %v", d.ID(), err)
+			continue
+		}
+		list = append(list, filemap.FromHash(h))
+	}
+	return list, nil
+}
+
 // recall gives those ranks whose filemaps have lost their entry of a dataset the copy that
 // is beside the dataset. It is collective; the error is agreed.
 func (k *Cache) recall(d filemap.Description) error {
@@ -182,28 +210,12 @@ func (k *Cache) recall(d filemap.Description) error {
 	if err != nil || !missing {
 		return err
 	}
-	dir := filepath.Join(k.places.dir(id), filemap.CopiesDir)
-	names := hash.New()
-	if me == 0 {
-		found, _ := filepath.Glob(filepath.Join(dir, filemap.Pattern)) // if there are none, the files count as lost
-		for _, path := range found {
-			names.At(filepath.Base(path))
-		}
-	}
-	if names, err = hash.Bcast(names, 0, k.World); err != nil {
+	list, err := k.copies(d)
+	if err != nil {
 		return err
 	}
 	send := hash.New()
-	for i, name := range names.Keys() {
-		if i%k.World.Size() != me {
-			continue
-		}
-		h, err := hash.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			k.Log.Warn("dataset %d: the copy of a filemap cannot be read: %v", id, err)
-			continue
-		}
-		all := filemap.FromHash(h)
+	for _, all := range list {
 		for _, rank := range all.Ranks(id) {
 			if rank < k.World.Size() && all.Dataset(id, rank).Same(d.Dataset) {
 				send.Set(strconv.Itoa(rank), all.Extract(rank).Hash())
@@ -215,7 +227,7 @@ func (k *Cache) recall(d filemap.Description) error {
 		return err
 	}
 	for _, h := range received.All() {
-		k.enter(d, filemap.FromHash(h))
+		k.enter(d, filemap.FromHash(h), me)
 	}
 	err = k.parts.maps.Fold()
 	if noRoom(err) {
@@ -224,27 +236,41 @@ func (k *Cache) recall(d filemap.Description) error {
 	return mpi.Agree(k.World, err)
 }
 
-// enter enters what a copy has of the caller's part of a dataset and its filemap has not.
-func (k *Cache) enter(d filemap.Description, from *filemap.Map) {
-	id, me := d.ID(), k.World.Rank()
-	maps := k.parts.maps
-	for _, path := range from.Files(id, me) {
-		md := from.Meta(id, me, path)
+// recallAll enters what the copies beside a dataset of a job of another size say of all its
+// ranks, so that it can be flushed whichever nodes are left. It is collective.
+func (k *Cache) recallAll(d filemap.Description) error {
+	k.places.putWorld(d.ID(), d.Dir)
+	list, err := k.copies(d)
+	for _, all := range list {
+		for _, rank := range all.Ranks(d.ID()) {
+			if all.Dataset(d.ID(), rank).Same(d.Dataset) {
+				k.enter(d, all, rank)
+			}
+		}
+	}
+	return err
+}
+
+// enter enters what a copy has of a rank's part of a dataset and the caller's filemap has not.
+func (k *Cache) enter(d filemap.Description, from *filemap.Map, rank int) {
+	id, maps := d.ID(), k.parts.maps
+	for _, path := range from.Files(id, rank) {
+		md := from.Meta(id, rank, path)
 		file := md.File()
 		if file == "" {
 			continue
 		}
 		path = filepath.Join(k.places.dir(id), file)
-		if maps.Meta(id, me, path).Complete() || md.Check(path) != nil {
+		if maps.Meta(id, rank, path).Complete() || md.Check(path) != nil {
 			continue
 		}
-		maps.Map.AddFile(id, me, path, md)
+		maps.Map.AddFile(id, rank, path, md)
 	}
-	files, size := from.Expected(id, me)
-	maps.SetExpected(id, me, files, size)
-	if !k.descs.known(id) {
+	files, size := from.Expected(id, rank)
+	maps.SetExpected(id, rank, files, size)
+	if !maps.Dataset(id, rank).Complete() || maps.Reddesc(id, rank) == nil {
 		d.Dir = k.places.place(id).dir
-		maps.SetDataset(id, me, d)
-		maps.SetReddesc(id, me, from.Reddesc(id, me))
+		maps.SetDataset(id, rank, d)
+		maps.SetReddesc(id, rank, from.Reddesc(id, rank))
 	}
 }
