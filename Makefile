@@ -89,14 +89,19 @@ $(out)/libscr.so: FORCE | check
 	@rm -f $(out)/libscr.h
 	@cp cmd/libscr/scr.h $(out)/scr.h
 
-# For Fortran: the functions under Fortran's names, and a module.
+# For Fortran: the functions under Fortran's names, and a module. It has the names of scr.h, too, so
+# that a program in both languages can be linked with it alone, as with that of SCR 3.1; the dynamic
+# linker looks for these names in libscr.so (--filter).
 $(out)/libscrf.so: bindings/fortran/scrf.c bindings/fortran/scr.f90 bindings/fortran/scrf.h \
-    bindings/fortran/libscrf.map $(out)/libscr.so | check
+    bindings/fortran/libscrf.map cmd/libscr/scr.h $(out)/libscr.so | check
 	@mkdir -p $(out)/obj
 	$(MPICC) $(warn) $(CFLAGS) -fPIC -I$(out) -c -o $(out)/obj/scrf.o bindings/fortran/scrf.c
 	$(FC) -std=f2018 -Wall -O2 -g -fPIC -J$(out) -c -o $(out)/obj/scrmod.o bindings/fortran/scr.f90
-	$(MPICC) -shared -o $@ $(out)/obj/scrf.o $(out)/obj/scrmod.o -L$(out) -lscr -Wl,--as-needed \
-	    -Wl,-soname,libscrf.so -Wl,-rpath,'$$ORIGIN' -Wl,--version-script=bindings/fortran/libscrf.map
+	grep -oE '\bSCR_[A-Z][A-Za-z_]*\(' cmd/libscr/scr.h | tr -d '(' | sort -u | awk '{ print ".globl " $$1 "\n.type " $$1 ", %function\n" $$1 ":" } \
+	    END { print ".long 0\n.section .note.GNU-stack,\"\",%progbits" }' >$(out)/obj/scrnames.s
+	$(MPICC) -c -o $(out)/obj/scrnames.o $(out)/obj/scrnames.s
+	$(MPICC) -shared -o $@ $(out)/obj/scrf.o $(out)/obj/scrmod.o $(out)/obj/scrnames.o -L$(out) -lscr -Wl,--as-needed \
+	    -Wl,--filter=libscr.so -Wl,-soname,libscrf.so -Wl,-rpath,'$$ORIGIN' -Wl,--version-script=bindings/fortran/libscrf.map
 	@cp bindings/fortran/scrf.h $(out)/
 
 # The same for static linking. libscrf.a has all of libscr.a: a program links one of them.

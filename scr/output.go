@@ -200,6 +200,9 @@ func (s *Session) route(name string) (string, error) {
 
 func (s *Session) routeOutput(name string) (string, error) {
 	file, err := s.paths.below(name)
+	if err == nil && s.mayShare(s.output) {
+		file, err = s.paths.direct(file)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -211,12 +214,24 @@ func (s *Session) routeOutput(name string) (string, error) {
 	return s.cache.Add(s.output.cached, md)
 }
 
+// mayShare reports whether several ranks can write parts of one file of a dataset.
+func (s *Session) mayShare(o *unfinished) bool {
+	return o.direct != nil || s.cache.Common(o.ID()) != ""
+}
+
 func (s *Session) routeRestart(name string) (string, error) {
 	below, err := s.paths.below(name)
 	if err != nil {
-		below = "" // the last element of name may suffice
+		return s.restart.Route(name) // the last element of name may suffice
 	}
-	return s.restart.Route(name, below)
+	if path, ok := s.restart.Written(below); ok {
+		return path, nil
+	}
+	direct, err := s.paths.direct(below)
+	if err != nil {
+		return "", err
+	}
+	return s.restart.Route(name, below, direct)
 }
 
 // CompleteOutput ends the dataset that StartOutput began. valid says whether

@@ -185,6 +185,10 @@ func (p *protection) addDescriptors(cfg *config.Config, lines []config.Ckpt, log
 		if err := reddesc.Check(p.groups, params); err != nil {
 			return &ArgumentError{err.Error()}
 		}
+		if store.World && !params.Bypass && !strings.EqualFold(params.Type, "SINGLE") {
+			log.Info("%s: all ranks share %s, so that a lost node takes no files away: they are kept with SINGLE", params.SetBy, store.Name)
+			params.Type = "SINGLE"
+		}
 		d, warning, err := reddesc.Create(p.groups, params)
 		if err != nil {
 			return err

@@ -13,6 +13,7 @@
 //	foreign.go    ... those of jobs of another size
 //	complete.go   a dataset becomes usable
 //	cache.go      the list, files of a dataset being written
+//	world.go      directories that all ranks share: files of several ranks
 //	describe.go   descriptions of datasets, and redundancy descriptors
 //	losses.go     … which ranks have lost files, for messages
 //	parts.go      the files of a rank, and their entries in its filemap
@@ -137,6 +138,13 @@ func (k *Cache) open(name string) error {
 	}
 	if err := mpi.Agree(k.World, err); err != nil {
 		return err
+	}
+	for _, x := range slices.Clone(k.places.all) {
+		if x.store.Shared {
+			if err := k.checkShared(x); err != nil {
+				return err
+			}
+		}
 	}
 	all, err := k.maps.collect()
 	if err == nil {

@@ -23,26 +23,44 @@ func (k *Cache) Complete(c *Cached, failed error) error {
 func (k *Cache) complete(c *Cached, failed error) error {
 	id := c.ID()
 	files := k.Files(id)
-	totals := []int64{int64(len(files)), 0} // and bytes
+	world := k.places.world[id]
+	if world {
+		if err := k.share(files, failed); err != nil {
+			return k.abandon(c, err)
+		}
+	}
+	totals := []int64{0, 0} // files and bytes
 	for _, f := range files {
 		if err := f.Record(); err != nil {
 			failed = cmp.Or(failed, err)
 			continue
 		}
 		f.Meta.SetComplete(true)
-		totals[1] += f.Meta.Size()
+		if !f.Meta.Shared() {
+			totals[0]++
+			totals[1] += f.Meta.Size()
+		}
 	}
 	if err := mpi.AgreeSum(k.World, failed, totals); err != nil {
 		return k.abandon(c, err)
 	}
-	if err := k.unique(files); err != nil {
+	check := k.unique
+	if world {
+		check = k.sameSizes
+	}
+	if err := check(files); err != nil {
 		return k.abandon(c, err)
 	}
 	c.SetTotals(totals[0], totals[1])
 
-	made, err := c.Desc.Scheme.Encode(k.job(c), files)
+	made, err := c.Desc.Scheme.Encode(k.job(c), redundancy.Counted(files))
 	if err := mpi.Agree(k.World, err); err != nil {
 		return k.abandon(c, err)
+	}
+	if world {
+		if err := k.keepCopies(c, append(files, made...)); err != nil {
+			return k.abandon(c, err)
+		}
 	}
 	// Now a rank that is lost can be rebuilt, so it does no harm if the job dies while only
 	// some of the ranks have recorded that the dataset is complete.
@@ -90,13 +108,14 @@ func (k *Cache) abandon(c *Cached, why error) error {
 }
 
 // ErrShared is the error of a dataset of which two ranks have written one file.
-var ErrShared = mpi.NewKind(5, "each rank must write files of its own (or set SCR_CACHE_BYPASS=1)")
+var ErrShared = mpi.NewKind(5, "each rank must write files of its own (or use storage that all ranks share: "+
+	"SCR_CACHE_BYPASS=1, or STORE=DIR GROUP=WORLD and CKPT=0 STORE=DIR)")
 
 // unique checks that no two ranks write files of the same name: in the caches of two nodes
 // these are different files, and a flush would lose one of them. It is collective; the
 // result is agreed.
 func (k *Cache) unique(files []redundancy.File) error {
-	owners, err := redundancy.Owners(k.World, files)
+	owners, err := redundancy.Owners(k.World, redundancy.Names(files))
 	if err != nil || owners == nil {
 		return err
 	}

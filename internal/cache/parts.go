@@ -140,11 +140,16 @@ func (p *parts) deletePart(id, rank int) error {
 	return err
 }
 
-// delete deletes files of a rank, each before its entry.
+// delete deletes files of a rank, each before its entry. Of a file that is counted with
+// another rank it removes the entry only.
 func (p *parts) delete(id, rank int, files ...redundancy.File) error {
 	for _, f := range files {
 		if !p.places.inside(f.Path) {
 			return fmt.Errorf("filemap names %s, which is in no cache directory", f.Path)
+		}
+		if f.Meta.Shared() {
+			p.maps.RemoveFile(id, rank, f.Path)
+			continue
 		}
 		if err := p.places.clear(f.Path); err != nil && !errors.Is(err, unix.ENOTDIR) {
 			return err

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/internal/cache/migrate"
-	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/filemap"
 	"github.com/goscr/goscr/internal/redundancy"
@@ -63,12 +62,17 @@ func (k *Cache) rebuildDataset(id int) error {
 		return e
 	}
 	if ranks >= 0 && ranks != k.World.Size() {
+		if err == nil && d.World {
+			if err := k.recallAll(d); err != nil {
+				return err
+			}
+		}
 		return k.leaveForeign(id, Foreign{d.Dataset, ranks}, err)
 	}
 	var outcome string
 	k.Events.Add(eventlog.Record{Type: "REBUILD_START", Dataset: id, Name: d.Name()})
 	if err == nil {
-		outcome, err = k.restoreOrYield(d.Dataset)
+		outcome, err = k.restoreOrYield(d)
 	}
 	k.reportRebuilt(id, d, start, outcome, err)
 	switch {
@@ -90,10 +94,10 @@ func (k *Cache) rebuildDataset(id int) error {
 
 // restoreOrYield makes a dataset usable again. If there is no room for that, it deletes
 // newer datasets that cannot be used, and tries again.
-func (k *Cache) restoreOrYield(d dataset.Dataset) (outcome string, err error) {
+func (k *Cache) restoreOrYield(d filemap.Description) (outcome string, err error) {
 	for {
-		c := &Cached{Dataset: d}
-		if outcome, err = k.restore(c); err == nil {
+		c := &Cached{Dataset: d.Dataset}
+		if outcome, err = k.restore(c, d); err == nil {
 			return outcome, nil
 		}
 		if e := c.free(); e != nil {
@@ -134,8 +138,13 @@ func (k *Cache) reportRebuilt(id int, d filemap.Description, start time.Time, ou
 
 // restore makes a dataset usable again: it gives all ranks the descriptions, migrates
 // files to their owners, and rebuilds lost ones. outcome describes the repair, for messages.
-func (k *Cache) restore(c *Cached) (outcome string, err error) {
+func (k *Cache) restore(c *Cached, d filemap.Description) (outcome string, err error) {
 	id := c.ID()
+	if d.World {
+		if err := k.recall(d); err != nil {
+			return "", err
+		}
+	}
 	m := k.migration(c)
 	if c.Desc, err = k.descs.descriptor(id, k.Node, m.Missing); err != nil {
 		return "", err
@@ -160,7 +169,7 @@ func (k *Cache) restore(c *Cached) (outcome string, err error) {
 	if err := mpi.Agree(k.World, err); err != nil {
 		return "", err
 	}
-	if c.store.Shared {
+	if c.store.Shared || d.World {
 		if err := m.Adopt(); err != nil {
 			return "", err
 		}

@@ -279,7 +279,7 @@ var ItemKinds = []ItemKind{
 		{Name: "COUNT", Type: Int, Unset: "as `SCR_CACHE_SIZE`", Unit: "datasets", Example: "STORE=/l/ssd COUNT=5",
 			Help: "maximum number of datasets in the store; 0: datasets are written to the prefix directory"},
 		{Name: "GROUP", Type: Text, Unset: "`NODE`", Example: "STORE=/shared GROUP=WORLD",
-			Help: "group of the ranks that share the storage"},
+			Help: "group of the ranks that share the storage. `WORLD`: all ranks share it; then several may write one file, and files are kept with `SINGLE`"},
 		{Name: "VIEW", Type: Text, Unset: "`PRIVATE`", Example: "STORE=/shared VIEW=GLOBAL", Values: []string{"PRIVATE", "GLOBAL"},
 			Help: "another way to set `GROUP`: `PRIVATE` is `GROUP=NODE`, `GLOBAL` is `GROUP=WORLD`"},
 		{Name: "MKDIR", Type: Bool, Unset: "1", Example: "STORE=/l/ssd/anna MKDIR=0",

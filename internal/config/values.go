@@ -93,7 +93,7 @@ type Store struct {
 	ID      string           // as on rank 0
 	Path    string           // as on this rank
 	Count   Optional[int]    `scr:"COUNT"`   // maximum number of datasets in the store; 0: datasets are written to the prefix directory (datasets)
-	Group   Optional[string] `scr:"GROUP"`   // group of the ranks that share the storage
+	Group   Optional[string] `scr:"GROUP"`   // group of the ranks that share the storage. WORLD: all ranks share it; then several may write one file, and files are kept with SINGLE
 	View    Optional[string] `scr:"VIEW"`    // another way to set GROUP: PRIVATE is GROUP=NODE, GLOBAL is GROUP=WORLD
 	Mkdir   Optional[bool]   `scr:"MKDIR"`   // 0: the directory is not created, and must exist
 	Enabled Optional[bool]   `scr:"ENABLED"` // 0: the store and the CKPT lines that name it are ignored

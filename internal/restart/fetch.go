@@ -28,12 +28,19 @@ type unusableError struct{ error }
 func (e *unusableError) Unwrap() []error { return []error{e.error, errUnusable} }
 
 // compressedError says that the program cannot read a checkpoint in the prefix directory,
-// because its files are compressed.
-type compressedError struct{ name string }
+// because its files are compressed. shared says that it cannot be copied to the cache because
+// several ranks have one file.
+type compressedError struct {
+	name   string
+	shared bool
+}
 
 func (e *compressedError) Error() string {
-	return fmt.Sprintf("its files are compressed, and cannot be read where they are: start again without SCR_FETCH_BYPASS, "+
-		"SCR_GLOBAL_RESTART and SCR_CACHE_BYPASS, or run scr_index --expand '%s' first", e.name)
+	start := "without SCR_FETCH_BYPASS, SCR_GLOBAL_RESTART and SCR_CACHE_BYPASS"
+	if e.shared {
+		start = "with a store that all ranks share (STORE=DIR GROUP=WORLD), since several ranks have one file"
+	}
+	return fmt.Sprintf("its files are compressed, and cannot be read where they are: start again %s, or run scr_index --expand '%s' first", start, e.name)
 }
 
 // fetch tries to offer a checkpoint of the prefix directory, and reports whether it has
@@ -77,11 +84,16 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 	d = l.Dataset
 	desc, store := r.Protect(d)
 	sameSize := l.Ranks == r.World.Size()
-	// If the program itself wrote it there, several ranks may share a file, and the cache
-	// cannot store such files.
-	if d.Bypass() || desc.Bypass || r.InPlace || r.Global {
+	inPlace := d.Bypass() || desc.Bypass || r.InPlace || r.Global
+	unfit := false // several ranks have one file, and the store is not one that all ranks share
+	if sameSize && !inPlace {
+		if unfit, err = r.share(l.Files, store); err != nil {
+			return err
+		}
+	}
+	if inPlace || unfit {
 		if d.Compressed() {
-			return &compressedError{d.Name()}
+			return &compressedError{d.Name(), unfit}
 		}
 		var own []redundancy.File // unknown if the job has another size
 		if sameSize {
@@ -111,6 +123,22 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 	r.offerCached(c)
 	r.Log.Info("checkpoint %s: fetched %s in %.3f s", d.Name(), report.Bytes(d.Size()), time.Since(start).Seconds())
 	return nil
+}
+
+// share records in the descriptions of the caller's files which of them are counted with
+// another rank: a list that SCR 3.1 has written does not say that. unfit reports whether there
+// are such files and a store cannot hold them. It is collective; the result is agreed.
+func (r *Restart) share(files []redundancy.File, store *reddesc.Store) (unfit bool, err error) {
+	owners, err := redundancy.Owners(r.World, redundancy.Names(files))
+	if err != nil {
+		return false, err
+	}
+	for _, f := range files {
+		if owner, shared := owners[f.Meta.File()]; shared {
+			f.Meta.SetShared(owner)
+		}
+	}
+	return owners != nil && !store.World, nil
 }
 
 // copyToCache copies a checkpoint of the prefix directory to the cache. files are the
@@ -154,6 +182,9 @@ func (r *Restart) copyFiles(c *cache.Cached, files []redundancy.File) error {
 		path, err := r.Cache.Add(c, md)
 		if err != nil {
 			return err
+		}
+		if f.Meta.Shared() {
+			continue // the rank with which it is counted copies it
 		}
 		if err := copier.Fetch(f.Path, path, f.Meta); err != nil {
 			if ofSource(err, f.Path) {

@@ -102,18 +102,30 @@ func newOffer(d dataset.Dataset, files []redundancy.File) *Offer {
 	return o
 }
 
-// Route returns the path of the file that the caller wrote as name. below is that name
-// relative to the prefix directory, or "" if it is not below that; then the base name
-// must identify one of the caller's files. It is not collective.
-func (r *Restart) Route(name, below string) (string, error) {
+// Written returns the path of the file that the caller wrote as below, which is relative to
+// the prefix directory. It is not collective.
+func (r *Restart) Written(below string) (path string, ok bool) {
+	path, ok = r.offered.byPath[below]
+	return path, ok
+}
+
+// Route returns the path of the file that the caller wrote as name. below are that name
+// relative to the prefix directory, and other paths of the same file. If the caller has
+// written none of these, the base name must identify one of the caller's files. It is not
+// collective.
+func (r *Restart) Route(name string, below ...string) (string, error) {
 	o := r.offered
-	if below != "" {
+	for _, below := range below {
 		if path, ok := o.byPath[below]; ok {
 			return path, nil
 		}
-		// If the checkpoint is read in the prefix directory, any rank can read any file.
-		path := filepath.Join(r.Prefix.Dir, below)
-		if info, err := os.Stat(path); o.cached == nil && err == nil && info.Mode().IsRegular() {
+		// Where all ranks share the directory, any rank can read any file.
+		dir := r.Prefix.Dir
+		if o.cached != nil {
+			dir = r.Cache.Common(o.ID())
+		}
+		path := filepath.Join(dir, below)
+		if info, err := os.Stat(path); dir != "" && err == nil && info.Mode().IsRegular() {
 			return path, nil
 		}
 	}
