@@ -371,6 +371,8 @@ func TestLaunchers(t *testing.T) {
 	all := []string{"n1", "n2", "n3", "n4"}
 	whole := Placement{Nodes: all, Needed: 3}
 	lost := Placement{Nodes: []string{"n1", "n3", "n4"}, Down: []string{"n2"}, Needed: 2}
+	fewer := lost
+	fewer.Usual = 4
 	nids := Placement{Nodes: []string{"nid00001", "nid00002", "nid00009"}, Down: []string{"nid00003"}, Needed: 2}
 	slots := map[string]int{"n1": 2, "n3": 4}
 	listed := Placement{Nodes: []string{"n1", "n3", "n4"}, Needed: 2, Slots: slots, Listed: true}
@@ -387,6 +389,12 @@ func TestLaunchers(t *testing.T) {
 		{"Open MPI, lost", "mpirun -n 8 ./app", lost, "mpirun --hostfile DIR/hosts -n 8 ./app", "SLURM_OVERLAP=1", "n1\nn3\n"},
 		{"Open MPI, listed", "mpirun ./app", listed, "mpirun --hostfile DIR/hosts ./app", "SLURM_OVERLAP=1", "n1 slots=2\nn3 slots=4\n"},
 		{"Open MPI, variables", "mpirun ./app", Placement{Nodes: all, Needed: 4, Vars: []string{"SCR_A", "SCR_B"}}, "mpirun -x SCR_B -x SCR_A ./app", "SLURM_OVERLAP=1", ""},
+		{"srun, fewer", "srun -n8 -N4 --mpi pmix ./app -n 8", fewer, "srun --exclude=n2 -n4 -N2 --mpi pmix ./app -n 8",
+			"SLURM_OVERLAP=1 SLURM_KILL_BAD_EXIT=1 SLURM_NNODES=2 SLURM_JOB_NUM_NODES=2", ""},
+		{"Open MPI, fewer", "mpirun --mca btl self -N 2 -np 7 ./app -np 7", fewer, "mpirun --hostfile DIR/hosts --mca btl self -N 2 -np 3 ./app -np 7",
+			"SLURM_OVERLAP=1", "n1\nn3\n"},
+		{"MPICH, fewer", "mpiexec -launcher ssh -n=1 ./app", fewer, "mpiexec -f DIR/hosts -launcher ssh -n=1 ./app", "SLURM_OVERLAP=1", "n1\nn3\n"},
+		{"flux, fewer", "flux run -N4 --ntasks=8 ./app", fewer, "flux run --requires=not host:n2 -N2 --ntasks=4 ./app", "", ""},
 		{"MPICH, lost", "mpiexec -n 8 ./app", lost, "mpiexec -f DIR/hosts -n 8 ./app", "SLURM_OVERLAP=1", "n1\nn3\n"},
 		{"MPICH, listed", "mpiexec ./app", listed, "mpiexec -f DIR/hosts ./app", "SLURM_OVERLAP=1", "n1:2\nn3:4\n"},
 		{"flux", "flux run -n8 ./app", whole, "flux run -n8 ./app", "", ""},
@@ -429,6 +437,43 @@ func TestLaunchers_UsersSettingsStay(t *testing.T) {
 	must(t, err)
 	if slices.Contains(launch.Env, "SLURM_KILL_BAD_EXIT=1") || !slices.Contains(launch.Env, "SLURM_NNODES=3") {
 		t.Error(launch.Env)
+	}
+}
+
+// With fewer nodes, the number of tasks that sbatch has set is wrong as well.
+func TestLaunchers_FewerTasks(t *testing.T) {
+	t.Setenv("SLURM_NTASKS", "8")
+	t.Setenv("SLURM_NPROCS", "8")
+	l, err := FindLauncher(t.Context(), []string{"srun"})
+	must(t, err)
+	for usual, want := range map[int]bool{0: false, 4: true} {
+		launch, err := l.Command([]string{"srun"}, Placement{Down: []string{"n2"}, Needed: 3, Usual: usual})
+		must(t, err)
+		if slices.Contains(launch.Env, "SLURM_NTASKS=6") != want || slices.Contains(launch.Env, "SLURM_NPROCS=6") != want {
+			t.Errorf("usually %d nodes: %q", usual, launch.Env)
+		}
+	}
+}
+
+// The lines of Open MPI are recorded; those of srun have the format of its source.
+func TestFailure(t *testing.T) {
+	for line, want := range map[string]string{
+		"mpirun.openmpi noticed that process rank 1 with PID 0 on node n1 exited on signal 9 (Killed).": "n1",
+		"srun: error: n1: task 2: Killed":                                      "n1",
+		"srun: error: n-2.x: tasks 2-3,5: Segmentation fault (core dumped)":    "n-2.x",
+		"srun: error: n1: task 2: Exited with exit code 1":                     "",
+		"Primary job  terminated normally, but 1 process returned":             "none",
+		"srun: error: Unable to create step for job 2: Job/step already compl": "none",
+		"srun: error: *** STEP 2.0 ON n1 CANCELLED AT 2026-11-22T10:00:00 ***": "none",
+		"": "none",
+	} {
+		node, ok := Failure(line)
+		if !ok {
+			node += "none"
+		}
+		if node != want {
+			t.Errorf("%q: %q, want %q", line, node, want)
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ type Placement struct {
 	Nodes  []string       // nodes that can be used, in the manager's order
 	Down   []string       // nodes that must not be used
 	Needed int            // number of nodes to use
+	Usual  int            // number of nodes for which the user's command line was written; 0: Needed
 	Slots  map[string]int // most ranks on a node, by node, if known
 	Dir    string         // directory in which a host file can be written
 	// Listed says that the launcher does not know the nodes and needs a list of them.
@@ -45,7 +46,11 @@ func (l Launcher) Name() string { return l.name }
 // of p. It does not set variables that the user has set in the environment, except those
 // in overruled.
 func (l Launcher) Command(argv []string, p Placement) (Launch, error) {
-	launch, err := l.place(slices.Clone(argv), p)
+	argv = slices.Clone(argv)
+	if p.Usual > p.Needed {
+		argv = shrink(argv, p.Needed, p.Usual)
+	}
+	launch, err := l.place(argv, p)
 	launch.Env = slices.DeleteFunc(launch.Env, func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		_, set := os.LookupEnv(name)
@@ -56,7 +61,7 @@ func (l Launcher) Command(argv []string, p Placement) (Launch, error) {
 
 // overruled are the variables that Command sets even if they are set already: the batch
 // script inherits them from Slurm, and they are wrong once a node is down.
-var overruled = []string{"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}
+var overruled = []string{"SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_NTASKS", "SLURM_NPROCS"}
 
 // FindLauncher returns the launcher of a command line. Several MPIs have an mpirun and an
 // mpiexec, so these are run with --version to learn which MPI they belong to.
@@ -116,6 +121,11 @@ func placeSrun(argv []string, p Placement) (Launch, error) {
 		// wait for nodes that are down.
 		n := strconv.Itoa(p.Needed)
 		l.Env = append(l.Env, "SLURM_NNODES="+n, "SLURM_JOB_NUM_NODES="+n)
+		for _, name := range []string{"SLURM_NTASKS", "SLURM_NPROCS"} {
+			if tasks, err := strconv.Atoi(os.Getenv(name)); err == nil && p.Usual > p.Needed {
+				l.Env = append(l.Env, name+"="+strconv.Itoa(share(tasks, p.Needed, p.Usual)))
+			}
+		}
 	}
 	return l, nil
 }

@@ -1,10 +1,12 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"os/user"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/goscr/goscr/internal/compress"
 )
@@ -203,6 +205,8 @@ var Sections = []Section{
 			Help: "number of nodes that the program needs; 0: all nodes in the first run, then as many as the last run used"},
 		{Name: "SCR_RUNS", Type: Int, Default: "-1", Unit: "runs", Example: "3", Min: -1,
 			Help: "maximum number of times that `scr_run` starts the program; -1: no limit"},
+		{Name: "SCR_RECOVERY", Type: Text, Default: strings.Join(RecoveryRungs, ","), Example: "SAME,STOP", valid: recovery,
+			Help: "what `scr_run` tries when a run has failed, in this order: `SAME`: start again on the same nodes, unless one is down or suspect; `SPARE`: put other nodes in the place of these; `FEWER`: with `SCR_GLOBAL_RESTART=1` use fewer nodes, but not fewer than `SCR_MIN_NODES`; `STOP`: copy what is in the caches to the prefix directory and end the job, which is also done when nothing else is possible"},
 		{Name: "SCR_WATCHDOG", Type: Bool, Default: "0", Example: "1",
 			Help: "1: `scr_run` ends a run that has completed no checkpoint for `SCR_WATCHDOG_TIMEOUT`"},
 		{Name: "SCR_WATCHDOG_TIMEOUT", Type: Seconds, Default: "0", Unit: "seconds", Example: "1800",
@@ -313,6 +317,29 @@ var (
 	SyslogLevels = []string{"LOG_ERR", "LOG_WARNING", "LOG_NOTICE", "LOG_INFO", "LOG_DEBUG"}
 )
 
+// RecoveryRungs are the ways to go on after a failed run that SCR_RECOVERY may name, in the
+// order in which they are tried by default.
+var RecoveryRungs = []string{"SAME", "SPARE", "FEWER", "STOP"}
+
+// Recovery returns the names in a value of SCR_RECOVERY, in upper case.
+func Recovery(text string) ([]string, error) {
+	var names []string
+	for word := range strings.SplitSeq(text, ",") {
+		name := strings.ToUpper(strings.TrimSpace(word))
+		good := strings.Join(RecoveryRungs, ", ")
+		switch {
+		case !slices.Contains(RecoveryRungs, name):
+			return nil, fmt.Errorf("%q is not one of %s (several are separated by commas)", word, good)
+		case slices.Contains(names, name):
+			return nil, fmt.Errorf("%s is named twice", name)
+		case slices.Contains(names, "STOP"):
+			return nil, fmt.Errorf("%s follows STOP, so it would never be tried", name)
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
 var flushTypes = []string{"SYNC", "PTHREAD", "DAEMON"}
 
 var copyTypes = []string{"SINGLE", "PARTNER", "XOR", "RS"}
@@ -340,6 +367,11 @@ func findKind(name string) *ItemKind {
 		return nil
 	}
 	return &ItemKinds[i]
+}
+
+func recovery(text string) error {
+	_, err := Recovery(text)
+	return err
 }
 
 func compression(text string) error {

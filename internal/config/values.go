@@ -64,6 +64,7 @@ type Values struct {
 	ExcludeNodes       string        `scr:"SCR_EXCLUDE_NODES"`        // nodes that scr_run must not use
 	MinNodes           int           `scr:"SCR_MIN_NODES"`            // number of nodes that the program needs; 0: all nodes in the first run, then as many as the last run used (nodes)
 	Runs               int           `scr:"SCR_RUNS"`                 // maximum number of times that scr_run starts the program; -1: no limit (runs)
+	Recovery           string        `scr:"SCR_RECOVERY"`             // what scr_run tries when a run has failed, in this order: SAME: start again on the same nodes, unless one is down or suspect; SPARE: put other nodes in the place of these; FEWER: with SCR_GLOBAL_RESTART=1 use fewer nodes, but not fewer than SCR_MIN_NODES; STOP: copy what is in the caches to the prefix directory and end the job, which is also done when nothing else is possible
 	Watchdog           bool          `scr:"SCR_WATCHDOG"`             // 1: scr_run ends a run that has completed no checkpoint for SCR_WATCHDOG_TIMEOUT
 	WatchdogTimeout    time.Duration `scr:"SCR_WATCHDOG_TIMEOUT"`     // time without a checkpoint after which SCR_WATCHDOG=1 ends a run; 0: computed from the intervals between checkpoints of the run
 	WatchdogTimeoutPFS time.Duration `scr:"SCR_WATCHDOG_TIMEOUT_PFS"` // the same while a dataset is flushed; 0: SCR_WATCHDOG_TIMEOUT

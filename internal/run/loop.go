@@ -16,6 +16,7 @@ import (
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/internal/run/recovery"
 )
 
 // Loop starts a program repeatedly, until it has finished or there is a reason to stop.
@@ -33,8 +34,10 @@ type Loop struct {
 	Poll    time.Duration    // interval at which the prefix directory is read; 0: 1 s
 	Grace   time.Duration    // time a run has to end after SIGTERM; 0: 10 s
 
-	alloc allocation
-	past  history
+	alloc  allocation
+	past   history
+	ladder recovery.Ladder
+	next   placement
 }
 
 // allocation has the properties of the job's allocation.
@@ -46,13 +49,21 @@ type allocation struct {
 	down  map[string]string // nodes that are no longer used, with the reason
 }
 
+// placement is where the next run is to be started.
+type placement struct {
+	nodes []string // in the launcher's order; more than are needed are spares
+	usual int      // number of nodes for which the command line was written; 0: as many as are needed
+}
+
 // history records events since the loop began.
 type history struct {
-	status       int           // exit status of the last run; 1 before the first
-	fruitless    []attempt     // the latest runs, as far as they have failed without a new checkpoint
-	longestStart time.Duration // the longest time that a run has taken to call SCR_Init
-	signal       os.Signal     // signal that has asked to end the job
-	haltAtOnce   bool          // scr_halt --immediate has asked to end it
+	status       int               // exit status of the last run; 1 before the first
+	fruitless    []attempt         // the latest runs, as far as they have failed without a new checkpoint
+	failed       string            // the node on which the first process of the last run died; "": not known
+	suspect      map[string]string // nodes that should not be used if others can, with the reason
+	longestStart time.Duration     // the longest time that a run has taken to call SCR_Init
+	signal       os.Signal         // signal that has asked to end the job
+	haltAtOnce   bool              // scr_halt --immediate has asked to end it
 }
 
 // attempt is a run that has ended.
@@ -63,6 +74,7 @@ type attempt struct {
 	gained bool     // it has completed a checkpoint
 	hung   bool     // the watchdog has ended it
 	lost   []string // nodes that went down during the run
+	node   string   // the node on which the first process died, "": not known
 }
 
 // maxFruitless is the number of consecutive runs without a new checkpoint that end the
@@ -88,6 +100,10 @@ func (l *Loop) Run(ctx context.Context) (int, error) {
 	}
 	if !l.Config.Enable {
 		return l.runDisabled()
+	}
+	var err error
+	if l.ladder, err = recovery.New(l.Config.Recovery); err != nil {
+		return 1, err
 	}
 	if err := l.prepare(ctx); err != nil {
 		return 1, err
@@ -191,6 +207,9 @@ func (l *Loop) before(ctx context.Context, number int) *stop {
 	if s := l.pendingSignal(); s != nil {
 		return s
 	}
+	if number > 1 {
+		return l.recover(ctx)
+	}
 	why, err := l.ShouldStop(l.alloc.nodes, l.alloc.down, l.alloc.end, time.Now())
 	if err != nil {
 		return &stop{why: err.Error(), status: 1}
@@ -198,6 +217,7 @@ func (l *Loop) before(ctx context.Context, number int) *stop {
 	if why != "" {
 		return &stop{why: why, status: l.past.status}
 	}
+	l.next.nodes = hostlist.Minus(l.alloc.nodes, keys(l.alloc.down))
 	return nil
 }
 
@@ -259,7 +279,7 @@ func (l *Loop) once(ctx context.Context, number int) (attempt, error) {
 	}
 	l.watch(ctx, r)
 	l.past.haltAtOnce = l.past.haltAtOnce || l.isHaltedAtOnce(r) // the program may have read the halt file before watch did
-	a := attempt{number: number, status: r.status(), hung: r.hung, gained: l.hasGained(progress.Latest)}
+	a := attempt{number: number, status: r.status(), hung: r.hung, gained: l.hasGained(progress.Latest), node: r.messages.failedOn()}
 	a.what = fmt.Sprintf("exit status %d after %v", a.status, time.Since(r.start.began).Round(100*time.Millisecond))
 	l.Tell("run %d: %s", number, a.what)
 	return a, nil
@@ -290,6 +310,7 @@ func (l *Loop) after(ctx context.Context, a attempt) *stop {
 	if a.lost, err = l.findLost(ctx); err != nil {
 		return &stop{why: err.Error(), status: a.status}
 	}
+	l.suspectNode(a.node)
 	if s := l.blameProgram(a); s != nil {
 		return s
 	}

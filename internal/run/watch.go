@@ -18,6 +18,7 @@ import (
 // running is a run that has not ended yet.
 type running struct {
 	*process
+	messages   *messages // of the launcher
 	number     int
 	earlier    []string // job steps that existed before it
 	start      starter
@@ -51,7 +52,11 @@ func (l *Loop) launch(ctx context.Context, number int, command batch.Launch, lat
 	r.start.began = time.Now()
 	r.start.limit = startLimit(l.Config.LaunchTimeout, l.Config.Watchdog, l.past.longestStart)
 	r.dog = l.watchdog(latest, r.start.began)
-	r.process, err = start(command, l.In, l.Stdout, l.Stderr)
+	if r.messages, err = newMessages(l.Stderr); err != nil {
+		return nil, err
+	}
+	defer r.messages.w.Close()
+	r.process, err = start(command, l.In, l.Stdout, r.messages.w)
 	return r, err
 }
 
