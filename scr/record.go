@@ -55,19 +55,22 @@ func (s *Session) setAside(name string, read func(path string) (*hash.Hash, erro
 	return nil
 }
 
-// recordRun records the number of nodes, the parameters that the program has set, and
-// that the run has begun. It is collective.
+// recordRun records the nodes and their ranks, the parameters that the program has set,
+// and that the run has begun. It is collective.
 func (s *Session) recordRun(node mpi.Comm, settings *Settings, environ func(string) (string, bool)) error {
-	leader := 0
-	if node.Rank() == 0 {
-		leader = 1
-	}
-	nodes, err := mpi.AllreduceOne(s.world, leader, mpi.Sum)
+	ranks, err := s.ranksOfNodes(node)
 	if err != nil {
 		return err
 	}
 	return mpi.OnRoot(s.world, func() error {
-		if err := s.prefix.Spare(prefix.RecordNodes(s.prefix.Dir, nodes)); err != nil {
+		byName := map[string][]int{}
+		for _, n := range ranks {
+			byName[n.name] = n.ranks
+		}
+		if len(byName) < len(ranks) { // nodes with the same name cannot be told apart
+			byName = nil
+		}
+		if err := s.prefix.Spare(prefix.RecordNodes(s.prefix.Dir, len(ranks), byName)); err != nil {
 			return err
 		}
 		if err := s.prefix.Spare(s.recordSettings(settings)); err != nil {
@@ -75,6 +78,40 @@ func (s *Session) recordRun(node mpi.Comm, settings *Settings, environ func(stri
 		}
 		return s.prefix.Spare(s.advisor.Begin(s.config, environ))
 	})
+}
+
+// nodeRanks is a node with its ranks.
+type nodeRanks struct {
+	name  string
+	ranks []int
+}
+
+// ranksOfNodes returns all nodes of the job on rank 0, and nothing on other ranks. The
+// first rank of each node sends its name and its ranks. It is collective.
+func (s *Session) ranksOfNodes(node mpi.Comm) ([]nodeRanks, error) {
+	here := make([]int64, node.Size())
+	here[node.Rank()] = int64(s.world.Rank())
+	if err := node.Allreduce(here, mpi.Sum); err != nil {
+		return nil, err
+	}
+	const keyName, keyRank = "NAME", "RANK"
+	send := hash.New()
+	if node.Rank() == 0 {
+		mine := send.At("0")
+		mine.SetValue(keyName, s.config.NodeName)
+		for _, r := range here {
+			mine.SetKVInt(keyRank, int(r))
+		}
+	}
+	received, err := hash.Exchange(send, s.world)
+	if err != nil {
+		return nil, err
+	}
+	var list []nodeRanks
+	for _, h := range received.All() {
+		list = append(list, nodeRanks{h.Text(keyName), h.Get(keyRank).Ints()})
+	}
+	return list, nil
 }
 
 // recordSettings writes the parameters that the program has set to app.conf, without

@@ -191,3 +191,15 @@ func TestRecord_Damaged(t *testing.T) {
 		})
 	}
 }
+
+// scr_run has to know where each rank runs before it can start some of them elsewhere.
+func TestRecord_RanksOfNodes(t *testing.T) {
+	c := newCluster(t)
+	for _, nodes := range [][]string{{"a", "b", "a", "c"}, {"c", "b"}} {
+		c.job(nodes, steps(1))
+		got, err := prefix.ReadRanks(c.prefix(".scr/nodes.scr"))
+		if err != nil || !slices.Equal(got, nodes) {
+			t.Errorf("%q, %v, want %q", got, err, nodes)
+		}
+	}
+}
