@@ -124,7 +124,7 @@ func (k *Cache) open(name string) error {
 	var err error
 	k.places, err = newPlaces(k.Node, k.Stores, k.User, name)
 	if k.Node.Rank() == 0 {
-		err = cmp.Or(err, privateDir(k.ControlBase, k.User, name))
+		err = cmp.Or(err, PrivateDir(k.ControlBase, k.User, name))
 		if err == nil {
 			k.lock, err = takeLock(filepath.Join(k.control, lockFile), k.User, k.JobID)
 		}

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// privateDir makes a directory below base that only the user can enter. One that is
+// PrivateDir makes a directory below base that only the user can enter. One that is
 // there already must belong to the user and must not be a symbolic link: another user who
 // made it could read and change checkpoints.
-func privateDir(base string, below ...string) error {
+func PrivateDir(base string, below ...string) error {
 	if err := os.MkdirAll(base, 0o700); err != nil {
 		return fmt.Errorf("storage of the node: %w (SCR_CACHE_BASE, SCR_CNTL_BASE and STORE= lines say where it is)", err)
 	}

@@ -38,7 +38,7 @@ func newPlaces(node mpi.Comm, stores []*reddesc.Store, user, name string) (*plac
 	for _, s := range stores {
 		p.all = append(p.all, &place{dir: filepath.Join(s.Base, p.below), store: s})
 		if node.Rank() == 0 {
-			failed = cmp.Or(failed, privateDir(s.Base, user, name))
+			failed = cmp.Or(failed, PrivateDir(s.Base, user, name))
 		}
 	}
 	return p, failed

@@ -36,8 +36,8 @@ func described(id int, created int64, dir string) filemap.Description {
 func TestPlaces_Find(t *testing.T) {
 	base := t.TempDir()
 	old, open := filepath.Join(base, "old"), filepath.Join(base, "open")
-	must(t, privateDir(old, "u", "scr.1"))
-	must(t, privateDir(open, "u", "scr.1"))
+	must(t, PrivateDir(old, "u", "scr.1"))
+	must(t, PrivateDir(open, "u", "scr.1"))
 	must(t, os.Chmod(filepath.Join(open, "u", "scr.1"), 0o777))
 	below := func(dir string) string { return filepath.Join(dir, "u", "scr.1") }
 	all := &filemap.Map{}
@@ -136,11 +136,11 @@ func TestPrivateDir(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(base, "file"), nil, 0o600))
 	must(t, os.Mkdir(filepath.Join(base, "open"), 0o777))
 	for _, name := range []string{"link", "file"} {
-		if privateDir(base, name) == nil {
+		if PrivateDir(base, name) == nil {
 			t.Errorf("%s is taken", name)
 		}
 	}
-	must(t, privateDir(base, "open", "new"))
+	must(t, PrivateDir(base, "open", "new"))
 	for _, name := range []string{"open", "open/new"} {
 		if info, err := os.Stat(filepath.Join(base, name)); err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("%s: %v %v", name, info.Mode(), err)

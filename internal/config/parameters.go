@@ -206,7 +206,7 @@ var Sections = []Section{
 		{Name: "SCR_RUNS", Type: Int, Default: "-1", Unit: "runs", Example: "3", Min: -1,
 			Help: "maximum number of times that `scr_run` starts the program; -1: no limit"},
 		{Name: "SCR_RECOVERY", Type: Text, Default: strings.Join(RecoveryRungs, ","), Example: "SAME,STOP", valid: recovery,
-			Help: "what `scr_run` tries when a run has failed, in this order: `SAME`: start again on the same nodes, unless one is down or suspect; `SPARE`: put other nodes in the place of these; `FEWER`: with `SCR_GLOBAL_RESTART=1` use fewer nodes, but not fewer than `SCR_MIN_NODES`; `STOP`: copy what is in the caches to the prefix directory and end the job, which is also done when nothing else is possible"},
+			Help: "what `scr_run` tries when a run has failed, in this order: `MIGRATE`: carry out what `scr_migrate` has asked for; `SAME`: start again on the same nodes, unless one is down or suspect; `SPARE`: put other nodes in the place of these; `FEWER`: with `SCR_GLOBAL_RESTART=1` use fewer nodes, but not fewer than `SCR_MIN_NODES`; `STOP`: copy what is in the caches to the prefix directory and end the job, which is also done when nothing else is possible"},
 		{Name: "SCR_WATCHDOG", Type: Bool, Default: "0", Example: "1",
 			Help: "1: `scr_run` ends a run that has completed no checkpoint for `SCR_WATCHDOG_TIMEOUT`"},
 		{Name: "SCR_WATCHDOG_TIMEOUT", Type: Seconds, Default: "0", Unit: "seconds", Example: "1800",
@@ -319,7 +319,7 @@ var (
 
 // RecoveryRungs are the ways to go on after a failed run that SCR_RECOVERY may name, in the
 // order in which they are tried by default.
-var RecoveryRungs = []string{"SAME", "SPARE", "FEWER", "STOP"}
+var RecoveryRungs = []string{"MIGRATE", "SAME", "SPARE", "FEWER", "STOP"}
 
 // Recovery returns the names in a value of SCR_RECOVERY, in upper case.
 func Recovery(text string) ([]string, error) {

@@ -28,7 +28,7 @@ func (l *Loop) command(newest prefix.Progress) (batch.Launch, error) {
 		env = append(env, fmt.Sprintf("SCR_END_TIME=%d", l.alloc.end.Unix()))
 	}
 	launch, err := l.Launcher.Command(append(slices.Clone(l.Argv), l.program(newest)...), batch.Placement{
-		Nodes: l.next.nodes, Down: hostlist.Minus(l.alloc.nodes, l.next.nodes), Needed: min(needed, len(l.next.nodes)), Usual: l.next.usual,
+		Nodes: l.next.nodes, Down: hostlist.Minus(l.alloc.nodes, l.next.nodes), Needed: min(needed, len(l.next.nodes)), Usual: l.next.usual, Hosts: l.next.hosts,
 		Slots: l.alloc.slots, Dir: filepath.Join(l.Prefix, prefix.Metadata),
 		Listed: l.Config.HostFile != "" || l.Config.Nodelist != "",
 		Vars:   scrVariables(env),

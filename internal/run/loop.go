@@ -16,6 +16,7 @@ import (
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/internal/run/migration"
 	"github.com/goscr/goscr/internal/run/recovery"
 )
 
@@ -38,6 +39,7 @@ type Loop struct {
 	past   history
 	ladder recovery.Ladder
 	next   placement
+	move   *migrating // the migration that is under way, nil: none
 }
 
 // allocation has the properties of the job's allocation.
@@ -52,11 +54,13 @@ type allocation struct {
 // placement is where the next run is to be started.
 type placement struct {
 	nodes []string // in the launcher's order; more than are needed are spares
+	hosts []string // the node of each rank; nil: the launcher decides
 	usual int      // number of nodes for which the command line was written; 0: as many as are needed
 }
 
 // history records events since the loop began.
 type history struct {
+	migrations   int               // number of runs that were ended for a migration
 	status       int               // exit status of the last run; 1 before the first
 	fruitless    []attempt         // the latest runs, as far as they have failed without a new checkpoint
 	failed       string            // the node on which the first process of the last run died; "": not known
@@ -75,6 +79,7 @@ type attempt struct {
 	hung   bool     // the watchdog has ended it
 	lost   []string // nodes that went down during the run
 	node   string   // the node on which the first process died, "": not known
+	moves  bool     // it was ended for a migration
 }
 
 // maxFruitless is the number of consecutive runs without a new checkpoint that end the
@@ -108,11 +113,17 @@ func (l *Loop) Run(ctx context.Context) (int, error) {
 	if err := l.prepare(ctx); err != nil {
 		return 1, err
 	}
+	served, err := migration.Serve(l.Prefix)
+	if err != nil {
+		l.Tell("%v; scr_migrate does not work", err)
+	}
+	defer served.Release()
 	stopMovers, err := l.startMovers(ctx, hostlist.Minus(l.alloc.nodes, keys(l.alloc.down)))
 	if err != nil {
 		return 1, err
 	}
 	last, err := l.runs(ctx)
+	l.cancelMigration("the job is over")
 	stopMovers()
 	if err != nil {
 		return 1, err
@@ -198,7 +209,7 @@ func (l *Loop) finish(ctx context.Context, last *stop) (int, error) {
 
 // before decides whether to start another run.
 func (l *Loop) before(ctx context.Context, number int) *stop {
-	if most := l.Config.Runs; most >= 0 && number > most {
+	if most := l.Config.Runs; most >= 0 && number-l.past.migrations > most {
 		return &stop{why: fmt.Sprintf("the limit of SCR_RUNS=%d is reached", most), status: l.past.status}
 	}
 	if _, err := l.findLost(ctx); err != nil {
@@ -280,6 +291,9 @@ func (l *Loop) once(ctx context.Context, number int) (attempt, error) {
 	l.watch(ctx, r)
 	l.past.haltAtOnce = l.past.haltAtOnce || l.isHaltedAtOnce(r) // the program may have read the halt file before watch did
 	a := attempt{number: number, status: r.status(), hung: r.hung, gained: l.hasGained(progress.Latest), node: r.messages.failedOn()}
+	if l.move != nil {
+		l.endedMeanwhile(&a, r)
+	}
 	a.what = fmt.Sprintf("exit status %d after %v", a.status, time.Since(r.start.began).Round(100*time.Millisecond))
 	l.Tell("run %d: %s", number, a.what)
 	return a, nil
@@ -302,6 +316,13 @@ func (l *Loop) hasGained(since time.Time) bool {
 func (l *Loop) after(ctx context.Context, a attempt) *stop {
 	if s := l.wasAsked(a); s != nil {
 		return s
+	}
+	if a.moves {
+		if finalized, err := halt.WasFinalized(l.Prefix); err == nil && !finalized {
+			l.past.migrations++
+			l.carry(ctx)
+			return nil
+		}
 	}
 	if s := l.hasFinished(a); s != nil {
 		return s

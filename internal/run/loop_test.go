@@ -19,6 +19,8 @@ import (
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/request"
+	"github.com/goscr/goscr/internal/run/migration"
 )
 
 func must(t testing.TB, err error) {
@@ -52,7 +54,7 @@ func program(dir string) int {
 	}
 	fmt.Println("program", strings.Join(os.Args[2:], " "), os.Getenv("SCR_JOB_ID"))
 	for step := range strings.SplitSeq(lines[n], ";") {
-		words := append(strings.Fields(step), "")
+		words := append(strings.Fields(step), "", "")
 		number, _ := strconv.Atoi(words[1])
 		switch words[0] {
 		case "checkpoint":
@@ -72,6 +74,38 @@ func program(dir string) int {
 				halt.Because: "scr_halt", halt.Immediate: strconv.FormatInt(time.Now().Unix(), 10)}))
 		case "lose":
 			check(os.WriteFile(filepath.Join(dir, "dead."+words[1]), nil, 0o600))
+		case "layout": // n1,n1,n2: the node of each rank
+			layout := map[string][]int{}
+			for rank, node := range strings.Split(words[1], ",") {
+				layout[node] = append(layout[node], rank)
+			}
+			check(prefix.RecordNodes(place, len(layout), layout))
+		case "asked": // waits until somebody asks for a checkpoint, and writes it
+			answers, err := request.Begin(place, os.Getenv("SCR_JOB_ID"))
+			check(err)
+			for yes := false; !yes; time.Sleep(time.Millisecond) {
+				yes, err = answers.Wanted()
+				check(err)
+			}
+			if words[2] == "die" {
+				return 137
+			}
+			_, err = answers.Start(number, checkpoint(number).Name())
+			check(err)
+			check(prefix.Locate(place, checkpoint(number), prefix.InCache, true))
+			if words[2] == "full" {
+				check(answers.Fail(number, "no room"))
+			}
+			check(answers.Reach(number, request.Finished, 3<<20))
+		case "wait-failed": // until a migration has
+			for {
+				r, err := migration.Read(place)
+				check(err)
+				if r.State == migration.Failed {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
 		case "died-on": // what the launcher writes if a process of the node is killed
 			fmt.Fprintf(os.Stderr, "noise\nmpirun noticed that process rank 1 with PID 0 on node %s exited on signal 9 (Killed).\n", words[1])
 		case "signal-parent":
@@ -173,6 +207,8 @@ func newLab(t *testing.T, plan ...string) *lab {
 			[ ! -e %[1]s/nocopy.$NODE ] || { echo "cannot copy"; exit 1; } ;;
 		index) [ ! -e %[1]s/nobuild.$5 ] || { echo "rank 3 is missing"; exit 1; } ;;
 		stacks) echo "#0 in main" ;;
+		handover) [ ! -e %[1]s/nohandover.$NODE ] || { echo "connection refused"; exit 1; }
+			case "$*" in *--receive*) echo "rank 2: 1048576 bytes"; echo "rank 3: 2097152 bytes" ;; esac ;;
 		transfer) case "$*" in
 			*--stay*) touch %[1]s/moving.$NODE; while [ -e %[1]s/moving.$NODE ]; do sleep 0.05; done ;;
 			*--exit*) rm -f %[1]s/moving.$NODE ;;

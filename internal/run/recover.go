@@ -29,6 +29,10 @@ func (l *Loop) recover(ctx context.Context) *stop {
 		return &stop{why: plan.Did, status: l.past.status}
 	}
 	l.Tell("recovery: %s: %s", plan.Rung, plan.Did)
+	if plan.Rung != "MIGRATE" {
+		l.cancelMigration("the job goes on in another way")
+	}
+	l.next.hosts = plan.Hosts
 	if plan.Fewer {
 		l.next.usual = max(l.next.usual, s.Needed)
 		if err := l.Postrun(ctx, l.alloc.down); err != nil {
@@ -53,7 +57,12 @@ func (l *Loop) situation() (recovery.Situation, error) {
 	if used == 0 { // the program has not come to SCR_Init
 		used = needed
 	}
+	var move *recovery.Move
+	if l.move != nil && !l.move.copied.IsZero() {
+		move = l.move.move
+	}
 	return recovery.Situation{
+		Move: move, Hosts: l.next.hosts,
 		Last: l.next.nodes[:min(used, len(l.next.nodes))], Nodes: l.alloc.nodes, Down: l.alloc.down, Suspect: l.past.suspect,
 		Needed: needed, Why: why, Fixed: l.Config.MinNodes > 0, Elastic: l.Config.GlobalRestart,
 	}, nil

@@ -61,13 +61,23 @@ func (l *Loop) launch(ctx context.Context, number int, command batch.Launch, lat
 }
 
 // watch waits until a run has ended. It passes signals on to the run, and ends the run if
-// it hangs, if scr_halt --immediate asks for it, or if it does not end after a signal.
+// it hangs, if scr_halt --immediate asks for it, if it does not end after a signal,
+// or if it has written the checkpoint for a migration.
 func (l *Loop) watch(ctx context.Context, r *running) {
 	tick := time.NewTicker(l.Poll)
 	defer tick.Stop()
 	var deadline <-chan time.Time
 	for {
+		var soon <-chan time.Time
+		if l.move != nil {
+			soon = time.After(quickly)
+		}
 		select {
+		case <-soon:
+			if l.migrates(r) {
+				l.Job.end(ctx, r.process, r.earlier, l.Grace)
+				return
+			}
 		case <-r.done:
 			return
 		case s := <-l.Signals:
@@ -82,7 +92,7 @@ func (l *Loop) watch(ctx context.Context, r *running) {
 			l.Job.end(ctx, r.process, r.earlier, l.Grace)
 			return
 		case <-tick.C:
-			if l.mayGoOn(ctx, r, time.Now()) {
+			if l.mayGoOn(ctx, r, time.Now()) && !l.migrates(r) {
 				continue
 			}
 			l.Job.end(ctx, r.process, r.earlier, l.Grace)

@@ -30,5 +30,5 @@ func same(s Situation, _ []Pass) (*Plan, string) {
 	if len(suspect) > 0 {
 		did += ", although suspect, because there is no spare: " + reasons(suspect, s.Suspect)
 	}
-	return &Plan{Did: did, Nodes: slices.Clone(s.Last)}, ""
+	return &Plan{Did: did, Nodes: slices.Clone(s.Last), Hosts: slices.Clone(s.Hosts)}, ""
 }

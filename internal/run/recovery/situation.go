@@ -12,12 +12,14 @@ import (
 // Situation is what is known when a run has failed.
 type Situation struct {
 	Last    []string          // nodes of the last run, in the order in which the launcher got them
+	Hosts   []string          // the node of each rank in the last run; nil: the launcher has decided
 	Nodes   []string          // nodes of the allocation, in the manager's order
 	Down    map[string]string // nodes that cannot be used, with the reason
 	Suspect map[string]string // nodes that can be used but should not be if others can, with the reason
 	Needed  int               // number of nodes that the program needs
 	Why     string            // where Needed is from, for messages
 	Fixed   bool              // Needed is a minimum that the user has set
+	Move    *Move             // a migration for which the run was ended; nil: none
 	Elastic bool              // the program can restart with another number of ranks
 }
 
@@ -26,6 +28,7 @@ type Plan struct {
 	Rung  string   // name of the rung that made the plan
 	Did   string   // what the rung did, in one line
 	Nodes []string // nodes of the next run in the launcher's order; nil: there is none
+	Hosts []string // the node of each rank; nil: the launcher decides
 	// Fewer is true if there are fewer nodes than the program needed so far. The caches of
 	// the nodes have to be copied to the prefix directory then, where the program reads its
 	// checkpoint with another number of ranks.

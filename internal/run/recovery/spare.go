@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/goscr/goscr/internal/hostlist"
@@ -45,5 +46,20 @@ func spare(s Situation, _ []Pass) (*Plan, string) {
 	if len(did) == 0 {
 		did = []string{"no node takes the place of another: start again on " + hostlist.Compress(nodes)}
 	}
-	return &Plan{Did: strings.Join(did, ", "), Nodes: nodes}, ""
+	return &Plan{Did: strings.Join(did, ", "), Nodes: nodes, Hosts: s.replaced(other)}, ""
+}
+
+// replaced returns the node of each rank after some nodes were replaced; nil if the
+// launcher decides, or if a node that is down was not replaced.
+func (s Situation) replaced(other map[string]string) []string {
+	hosts := slices.Clone(s.Hosts)
+	for i, n := range hosts {
+		switch {
+		case other[n] != "":
+			hosts[i] = other[n]
+		case s.Down[n] != "":
+			return nil
+		}
+	}
+	return hosts
 }

@@ -5,7 +5,7 @@ import "strings"
 // stop ends the job. It never passes on.
 func stop(_ Situation, passed []Pass) (*Plan, string) {
 	if len(passed) == 0 {
-		return &Plan{Did: "SCR_RECOVERY says to stop"}, ""
+		return &Plan{Did: "SCR_RECOVERY says to stop after a failure"}, ""
 	}
 	var list []string
 	for _, p := range passed {

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/hostlist"
+	"github.com/goscr/goscr/internal/run/migration"
+	"github.com/goscr/goscr/internal/run/recovery"
+)
+
+var migrateCommand = command{
+	names:    []string{"scr_migrate"},
+	short:    "move ranks of a job that runs under scr_run to other nodes",
+	synopsis: []string{"[-x NODES] [-t NODES] [-r RANKS] [-v] [-p DIR]"},
+	long: `Asks scr_run, which looks after the job in the prefix directory, to start some ranks on other nodes: those on the
+nodes of --off, or those of --ranks. They go to the nodes of --onto, else to spare nodes. As few ranks move as
+possible, and the others find their files where they run. If --onto names as many nodes as --ranks has ranks, they go
+there one by one, so that ranks can change places: -r 0,5 -t n2,n1.
+
+scr_run asks the program for a checkpoint in the cache, ends the run when it is complete, and starts the program again.
+Files of ranks that leave a node on which no rank stays are copied straight to the cache of their new node, and others
+are fetched in SCR_Init. The command waits until the program runs on its new nodes and prints what that has cost. If
+the run fails meanwhile, the migration is cancelled, and scr_run recovers from the failure as from any other.`,
+	exit:    status{done: "The program runs on its new nodes.", failed: "It does not; a line on standard error says why."},
+	environ: ofPrefix,
+	files:   []file{{".scr/migrate.scr", "what is asked of scr_run, and its answers"}},
+	examples: `Off a node that is to be repaired:
+
+    scr_migrate --off node17 -p /p/run7`,
+	see: []string{"scr_run", "scr_checkpoint", "scr_halt"},
+	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
+		off := flags.StringP("off", "x", "", "`NODES` that no rank may use any more, such as node[3-4]")
+		onto := flags.StringP("onto", "t", "", "`NODES` to use")
+		ranks := flags.StringP("ranks", "r", "", "`RANKS` to move, such as 0,4-7")
+		verbose := flags.BoolP("verbose", "v", false, "print each state of the migration")
+		dir := prefixFlag(flags)
+		return func([]string) error {
+			var q migration.Request
+			var err error
+			if q.Wish, err = wish(*off, *onto, *ranks); err != nil {
+				return fmt.Errorf("%w; %w", err, errUsage)
+			}
+			path, err := prefixDir(*dir)
+			if err != nil {
+				return err
+			}
+			return c.migrate(path, q, *verbose)
+		}
+	},
+}
+
+// wish reads the options of scr_migrate.
+func wish(off, onto, ranks string) (w recovery.Wish, err error) {
+	var err1, err2, err3 error
+	w.Off, err1 = hostlist.Expand(off)
+	w.Onto, err2 = hostlist.Expand(onto)
+	w.Ranks, err3 = rankList(ranks)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return w, err
+	}
+	if len(w.Off) == 0 && len(w.Ranks) == 0 {
+		return w, errors.New("--off names nodes to leave, and --ranks ranks to move; one of them is needed")
+	}
+	return w, nil
+}
+
+// migrate asks for a migration and waits for its end.
+func (c *context) migrate(dir string, q migration.Request, verbose bool) error {
+	if !migration.Served(dir) {
+		return fmt.Errorf("no job runs under scr_run in %s", dir)
+	}
+	id, err := migration.Ask(dir, q)
+	if err != nil {
+		return err
+	}
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	defer signal.Stop(interrupted)
+	var told migration.State
+	const often = 50 * time.Millisecond
+	for {
+		r, err := migration.Read(dir)
+		switch {
+		case err != nil:
+			return err
+		case r.ID != id:
+			return errors.New("another request has taken the place of this one, so it was over")
+		}
+		if verbose && r.State != told {
+			fmt.Fprintf(c.err, "scr_migrate: %s %s\n", time.Now().Format("15:04:05.000"), r.State)
+			told = r.State
+		}
+		switch {
+		case r.State == migration.Done:
+			fmt.Fprintln(c.out, printable(r.Text))
+			return nil
+		case r.State == migration.Failed:
+			return errors.New(r.Text)
+		case !migration.Served(dir):
+			return errors.New("scr_run has ended")
+		}
+		select {
+		case s := <-interrupted:
+			done, err := migration.TakeBack(dir, id)
+			if err == nil && !done {
+				err = fmt.Errorf("%v: the migration has begun and goes on", s)
+			}
+			return errors.Join(err, fmt.Errorf("%v", s))
+		case <-time.After(often):
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package run
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goscr/goscr/internal/run/migration"
+	"github.com/goscr/goscr/internal/run/recovery"
+)
+
+// asks enters a request for a migration as soon as a run has said a text. It returns a
+// function that waits for the end of the request.
+func (l *lab) asks(t *testing.T, after string, w recovery.Wish) func() migration.Request {
+	t.Helper()
+	answered := make(chan migration.Request, 1)
+	go func() {
+		for !strings.Contains(l.said.String(), after) {
+			time.Sleep(time.Millisecond)
+		}
+		id, err := migration.Ask(l.prefix, migration.Request{Wish: w})
+		if err != nil {
+			t.Error(err)
+		}
+		for {
+			r, err := migration.Read(l.prefix)
+			if err != nil || r.ID != id || r.State.Over() {
+				answered <- r
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	return func() migration.Request { return <-answered }
+}
+
+// handovers are the calls of scr_handover: the node, and what it does.
+func (l *lab) handovers() string {
+	var list []string
+	for _, line := range l.tool() {
+		words := strings.Fields(line)
+		if len(words) > 2 && words[1] == "handover" {
+			list = append(list, words[0]+" "+words[len(words)-1])
+		}
+	}
+	slices.Sort(list)
+	return strings.Join(list, ", ")
+}
+
+const sixRanks = "layout n1,n1,n2,n2,n3,n3; "
+
+func TestLoop_Migrate(t *testing.T) {
+	l := newLab(t, sixRanks+"asked 1; hang", "layout n1,n1,n4,n4,n3,n3; checkpoint 2; exit 1", sixRanks+"finalize")
+	t.Setenv("SCR_RUNS", "2") // a migration is not a run that has failed
+	end := l.asks(t, "run 1:", recovery.Wish{Off: []string{"n2"}})
+	l.run(t, 0, "migration: 2 ranks on another node: 2 from n2 to n4, 3 from n2 to n4", "recovery: MIGRATE: start again with 2 ranks",
+		"migration: done: checkpoint ckpt.1 (3.0 MiB): ", "move: ", "rank 2 1.0 MiB, rank 3 2.0 MiB", "restart: ")
+	if r := end(); r.State != migration.Done || !strings.HasPrefix(r.Text, "checkpoint ckpt.1") {
+		t.Errorf("%+v", r)
+	}
+	// The run that follows a failure keeps the nodes of the ranks.
+	if l.hosts() != "n1 n2 n3, n1 n1 n4 n4 n3 n3, n1 n1 n4 n4 n3 n3" {
+		t.Errorf("ran on %s", l.hosts())
+	}
+	if got := l.handovers(); got != "n2 --send=2,3, n4 --receive" {
+		t.Error(got)
+	}
+	if migration.Served(l.prefix) {
+		t.Error("somebody looks for requests after the end of the job")
+	}
+}
+
+// A request waits until it is known where the ranks run.
+func TestLoop_MigrateBeforeInit(t *testing.T) {
+	l := newLab(t, "checkpoint 1; exit 1", sixRanks+"asked 2; hang", "layout n4,n4,n2,n2,n3,n3; finalize")
+	end := l.asks(t, "4 nodes", recovery.Wish{Off: []string{"n1"}})
+	l.run(t, 0)
+	if r := end(); r.State != migration.Done || l.hosts() != "n1 n2 n3, n1 n2 n3, n4 n4 n2 n2 n3 n3" {
+		t.Errorf("%+v; ran on %s", r, l.hosts())
+	}
+}
+
+// Ranks whose old nodes take part in the next run fetch their files there.
+func TestLoop_MigrateRanks(t *testing.T) {
+	l := newLab(t, sixRanks+"asked 1; hang", "layout n2,n1,n1,n2,n3,n3; finalize")
+	end := l.asks(t, "run 1:", recovery.Wish{Ranks: []int{0, 2}, Onto: []string{"n2", "n1"}})
+	l.run(t, 0, "rank 0 in SCR_Init, rank 2 in SCR_Init")
+	if r := end(); r.State != migration.Done || l.hosts() != "n1 n2 n3, n2 n1 n1 n2 n3 n3" || l.handovers() != "" {
+		t.Errorf("%+v; ran on %s; %s", r, l.hosts(), l.handovers())
+	}
+}
+
+// Whatever fails during a migration, the job goes on as if nobody had asked for one.
+func TestLoop_MigrationFails(t *testing.T) {
+	off := recovery.Wish{Off: []string{"n2"}}
+	for what, c := range map[string]struct {
+		plan  []string
+		w     recovery.Wish
+		file  string // that makes a command fail
+		set   string
+		text  string // why the migration has failed
+		hosts string // of the second run
+	}{
+		"the run fails before the checkpoint": {[]string{sixRanks + "asked 1 die", sixRanks + "finalize"}, off, "", "",
+			"the run has ended before the checkpoint was complete", "n1 n2 n3"},
+		"a node is lost before the checkpoint": {[]string{sixRanks + "lose n4; asked 1 die", sixRanks + "finalize"}, off, "", "",
+			"the run has ended before the checkpoint was complete", "n1 n2 n3"},
+		"the checkpoint fails": {[]string{sixRanks + "asked 1 full; checkpoint 2; exit 1", sixRanks + "finalize"}, off, "", "",
+			"the checkpoint has failed: no room", "n1 n2 n3"},
+		"the files do not arrive": {[]string{sixRanks + "asked 1; hang", sixRanks + "finalize"}, off, "nohandover.n4", "",
+			"n4: connection refused", "n1 n2 n3"},
+		"the new node is lost": {[]string{sixRanks + "lose n4; asked 1; hang", sixRanks + "finalize"}, off, "", "",
+			"n4: ssh does not reach it", "n1 n2 n3"},
+		"the new node is lost, and no file was to be copied": {[]string{sixRanks + "lose n4; asked 1; hang", sixRanks + "finalize"},
+			recovery.Wish{Ranks: []int{1}}, "", "", "the job goes on in another way", "n1 n2 n3"},
+		"the next run does not start": {[]string{sixRanks + "asked 1; hang", "exit 1", sixRanks + "finalize"}, off, "", "",
+			"the run on the new nodes has ended before SCR_Init", "n1 n1 n4 n4 n3 n3"},
+		"the job is over": {[]string{sixRanks + "asked 1; finalize", ""}, off, "", "", "the ", ""},
+		"no such node": {[]string{sixRanks + "wait-failed; checkpoint 1; exit 1", sixRanks + "finalize"}, recovery.Wish{Off: []string{"n9"}}, "", "",
+			"n9 is not a node of the job", "n1 n2 n3"},
+		"the user wants none": {[]string{sixRanks + "wait-failed; checkpoint 1; exit 1", sixRanks + "finalize"}, off, "", "SCR_RECOVERY=SAME,STOP",
+			"SCR_RECOVERY does not name MIGRATE", "n1 n2 n3"},
+		"no record of the ranks": {[]string{"init 3; wait-failed; checkpoint 1; exit 1", sixRanks + "finalize"}, off, "", "",
+			"it does not have the nodes of the ranks", "n1 n2 n3"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			l := newLab(t, c.plan...)
+			if c.file != "" {
+				l.touch(t, c.file)
+			}
+			if name, value, found := strings.Cut(c.set, "="); found {
+				t.Setenv(name, value)
+			}
+			end := l.asks(t, "run 1:", c.w)
+			l.run(t, 0)
+			r := end()
+			if r.State != migration.Failed || !strings.Contains(r.Text, c.text) {
+				t.Errorf("%+v", r)
+			}
+			runs := strings.Split(l.hosts(), ", ")
+			if second := append(runs, "", "")[1]; second != c.hosts {
+				t.Errorf("ran on %s", l.hosts())
+			}
+			if _, err := os.Stat(l.prefix); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
