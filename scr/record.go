@@ -35,7 +35,8 @@ func (s *Session) openPrefix() error {
 	}
 	report.Forget(dir)
 	return errors.Join(s.setAside("halt.scr", halt.Read), s.setAside("flush.scr", hash.ReadFile), s.setAside("nodes.scr", hash.ReadFile),
-		s.setAside("restart.scr", hash.ReadFile), s.setAside("runs.scr", hash.ReadFile))
+		s.setAside("restart.scr", hash.ReadFile), s.setAside("runs.scr", hash.ReadFile),
+		s.setAside("request.scr", hash.ReadFile))
 }
 
 // setAside renames a damaged file that the job does not need, so that the job can start.

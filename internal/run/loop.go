@@ -14,8 +14,10 @@ import (
 	"github.com/goscr/goscr/internal/batch"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/hostlist"
+	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/internal/request"
 )
 
 // Loop starts a program repeatedly, until it has finished or there is a reason to stop.
@@ -92,6 +94,13 @@ func (l *Loop) Run(ctx context.Context) (int, error) {
 	if err := l.prepare(ctx); err != nil {
 		return 1, err
 	}
+	// Commands see by this lock that another run may follow. It does not matter who has it
+	// if there are two.
+	held, err := lock.Try(request.LoopPath(l.Prefix), lock.Exclusive)
+	if err != nil {
+		l.Tell("%v", err)
+	}
+	defer held.Release()
 	stopMovers, err := l.startMovers(ctx, hostlist.Minus(l.alloc.nodes, keys(l.alloc.down)))
 	if err != nil {
 		return 1, err
