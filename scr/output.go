@@ -13,6 +13,7 @@ import (
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/internal/request"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -23,7 +24,8 @@ type unfinished struct {
 	cached *cache.Cached // nil if it is written directly
 	direct *direct       // nil if it is written in the cache
 	began  time.Time
-	failed error // why it cannot be completed, nil if it can
+	wish   request.Wish // of those who have asked for it
+	failed error        // why it cannot be completed, nil if it can
 }
 
 // StartOutput begins a dataset. The program then asks Route for the path of
@@ -64,6 +66,7 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 	s.computed()
 	o, where, err := s.create(id, name, flags, checkpoint)
 	if err != nil {
+		s.advisor.Failed(id, err)
 		s.computing()
 		return err
 	}
@@ -79,15 +82,18 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 func (s *Session) create(id int, name string, flags Flags, checkpoint int) (o *unfinished, where string, err error) {
 	o = &unfinished{began: time.Now()}
 	desc := s.protection.descriptor(flags, checkpoint)
-	if err := s.flusher.Poll(); err != nil {
+	if err := s.poll(); err != nil {
 		return nil, "", err
+	}
+	if flags.Has(Checkpoint) {
+		o.wish = s.advisor.Starts(id, name)
 	}
 	if !desc.Bypass {
 		if err := s.flusher.MakeRoom(s.protection.store(desc.Store)); err != nil {
 			return nil, "", err
 		}
 	}
-	if o.Dataset, err = s.describe(id, name, flags, checkpoint); err != nil {
+	if o.Dataset, err = s.describe(id, name, flags, checkpoint, &o.wish); err != nil {
 		return nil, "", err
 	}
 	if !desc.Bypass {
@@ -102,17 +108,19 @@ func (s *Session) create(id int, name string, flags Flags, checkpoint int) (o *u
 	return o, s.prefix.Dir, err
 }
 
-// describe gives all ranks rank 0's description of a new dataset.
-func (s *Session) describe(id int, name string, flags Flags, checkpoint int) (dataset.Dataset, error) {
+// describe gives all ranks rank 0's description of a new dataset, and what those wish who
+// have asked for it.
+func (s *Session) describe(id int, name string, flags Flags, checkpoint int, wish *request.Wish) (dataset.Dataset, error) {
 	d := dataset.New(id, name, dataset.Flags(flags), checkpoint, dataset.Owner{
 		User: s.config.UserName, JobName: s.config.JobName,
 		JobID: s.config.JobID, Cluster: s.config.ClusterName,
 	}, s.numbers.timestamp())
-	packed, err := mpi.BcastBytes(s.world, d.Pack(nil), 0)
+	packed, err := mpi.BcastBytes(s.world, d.Pack([]byte{wish.Byte()}), 0)
 	if err != nil {
 		return d, err
 	}
-	return dataset.Unpack(packed)
+	*wish = request.WishOf(packed[0])
+	return dataset.Unpack(packed[1:])
 }
 
 // Route returns the path under which the program must open a file. While a
@@ -203,8 +211,12 @@ func (s *Session) complete(call string, from state, valid bool) error {
 	if err := s.state.expect(call, from); err != nil {
 		return err
 	}
+	o := s.output
 	err := s.finish(valid)
 	s.flusher.BeginCopies()
+	if err == nil && o.wish.Stop {
+		err = s.stopAll(o)
+	}
 	s.computing()
 	return err
 }
@@ -221,9 +233,10 @@ func (s *Session) finish(valid bool) error {
 		finish = s.completeDirect
 	}
 	if err := finish(o); err != nil {
+		s.advisor.Failed(o.ID(), err)
 		return err
 	}
-	if err := s.flusher.Poll(); err != nil {
+	if err := s.poll(); err != nil {
 		return err
 	}
 	return s.haltIfAsked()
@@ -246,9 +259,13 @@ func (s *Session) completeCached(o *unfinished) error {
 	if c.Flags().Has(dataset.Checkpoint) {
 		s.prefix.Note(func() error { return halt.CountCheckpoint(s.prefix.Dir) })
 	}
+	s.advisor.Reached(c.Dataset, request.InCache)
 	err = s.flusher.Completed(c)
 	if c.Flags().Has(dataset.Checkpoint) {
 		s.advisor.Wrote(o.began)
+	}
+	if err == nil {
+		s.fulfil(o)
 	}
 	return err
 }
@@ -271,6 +288,7 @@ func (s *Session) completeDirect(o *unfinished) error {
 	if err := s.flusher.Arrived(d.Dataset); err != nil {
 		return err
 	}
+	s.fulfil(o)
 	if d.Flags().Has(dataset.Checkpoint) {
 		s.advisor.Wrote(o.began)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/internal/request"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -34,8 +35,9 @@ func (s *Session) openPrefix() error {
 		return fmt.Errorf("prefix directory: %s: %w", dir, err)
 	}
 	report.Forget(dir)
-	return errors.Join(s.setAside("halt.scr", halt.Read), s.setAside("flush.scr", hash.ReadFile), s.setAside("nodes.scr", hash.ReadFile),
-		s.setAside("restart.scr", hash.ReadFile), s.setAside("runs.scr", hash.ReadFile))
+	return errors.Join(s.setAside("halt.scr", halt.Read), s.setAside("flush.scr", hash.ReadFile), s.setAside("nodes.scr", hash.ReadFile), s.setAside("ranks.scr", hash.ReadFile),
+		s.setAside("restart.scr", hash.ReadFile), s.setAside("runs.scr", hash.ReadFile),
+		s.setAside("request.scr", hash.ReadFile))
 }
 
 // setAside renames a damaged file that the job does not need, so that the job can start.
@@ -67,7 +69,8 @@ func (s *Session) recordRun(node mpi.Comm, settings *Settings, environ func(stri
 		for _, n := range ranks {
 			byName[n.name] = n.ranks
 		}
-		if len(byName) < len(ranks) { // nodes with the same name cannot be told apart
+		// Nodes with the same name cannot be told apart.
+		if len(byName) < len(ranks) || !request.Restarts(s.prefix.Dir) {
 			byName = nil
 		}
 		if err := s.prefix.Spare(prefix.RecordNodes(s.prefix.Dir, len(ranks), byName)); err != nil {

@@ -36,7 +36,7 @@ var commands = []command{
 	indexCommand, copyCommand, rebuildXORCommand, rebuildPartnerCommand, rebuildRSCommand,
 	flushFileCommand, nodesFileCommand, retriesHaltCommand, haltCntlCommand, inspectCacheCommand,
 	runCommand, prerunCommand, postrunCommand, scavengeCommand, shouldExitCommand, haltCommand, migrateCommand, handoverCommand, killJobstepCommand,
-	listDownNodesCommand, checkNodeCommand, envCommand, listDirCommand, globHostsCommand, hostlistCommand, testRuntimeCommand,
+	checkpointCommand, listDownNodesCommand, checkNodeCommand, envCommand, listDirCommand, globHostsCommand, hostlistCommand, testRuntimeCommand,
 	ckptIntervalCommand, stacksCommand, transferCommand,
 	printCommand, crc32Command, logEventCommand, logTransferCommand, recorderCommand,
 }

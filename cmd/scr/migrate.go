@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/hostlist"
+	"github.com/goscr/goscr/internal/request"
 	"github.com/goscr/goscr/internal/run/migration"
 	"github.com/goscr/goscr/internal/run/recovery"
 )
@@ -73,7 +74,7 @@ func wish(off, onto, ranks string) (w recovery.Wish, err error) {
 
 // migrate asks for a migration and waits for its end.
 func (c *context) migrate(dir string, q migration.Request, verbose bool) error {
-	if !migration.Served(dir) {
+	if !request.Restarts(dir) {
 		return fmt.Errorf("no job runs under scr_run in %s", dir)
 	}
 	id, err := migration.Ask(dir, q)
@@ -103,7 +104,7 @@ func (c *context) migrate(dir string, q migration.Request, verbose bool) error {
 			return nil
 		case r.State == migration.Failed:
 			return errors.New(r.Text)
-		case !migration.Served(dir):
+		case !request.Restarts(dir):
 			return errors.New("scr_run has ended")
 		}
 		select {

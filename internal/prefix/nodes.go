@@ -3,6 +3,8 @@ package prefix
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,12 +12,17 @@ import (
 	"github.com/goscr/goscr/hash"
 )
 
-// nodes.scr has the nodes that the latest run uses, or used:
+// nodes.scr has the number of nodes that the latest run uses, or used:
 //
 //	NODES = n
-//	NODE / <name> / RANKS = <ranks>    such as 0-3,8; not in SCR 3.1, nor with one name on several nodes
+//
+// ranks.scr has the ranks of each of these nodes, for scr_run; so it is there only if the
+// job runs under scr_run, and no two nodes have the same name. It is not in SCR 3.1:
+//
+//	NODE / <name> / RANKS = <ranks>    such as 0-3,8
 const (
 	nodesFile    = "nodes.scr"
+	ranksFile    = "ranks.scr"
 	keyNodes     = "NODES"
 	keyNode      = "NODE"
 	keyNodeRanks = "RANKS"
@@ -24,12 +31,32 @@ const (
 // NodesFile is the path of nodes.scr.
 func NodesFile(prefix string) string { return metadataPath(prefix, nodesFile) }
 
+// RanksFile is the path of ranks.scr.
+func RanksFile(prefix string) string { return metadataPath(prefix, ranksFile) }
+
 // RecordNodes records how many nodes a run uses, and the ranks on each of them, by the
-// name of the node.
+// name of the node; nil if they are not to be recorded. It writes nodes.scr last: that
+// tells scr_run that both are there.
 func RecordNodes(prefix string, nodes int, ranks map[string][]int) error {
+	if err := recordRanks(prefix, ranks); err != nil {
+		return err
+	}
 	return update(prefix, nodesFile, func(h *hash.Hash) error { // locks: another job may write it at the same time
 		h.UnsetAll()
 		h.SetInt(keyNodes, int64(nodes))
+		return nil
+	})
+}
+
+func recordRanks(prefix string, ranks map[string][]int) error {
+	if ranks == nil {
+		if err := os.Remove(RanksFile(prefix)); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	return update(prefix, ranksFile, func(h *hash.Hash) error {
+		h.UnsetAll()
 		for name, list := range ranks {
 			h.At(keyNode, name).SetValue(keyNodeRanks, joinRanks(list))
 		}
@@ -54,7 +81,7 @@ func ReadNodes(path string) (int, error) {
 }
 
 // ReadRanks returns the name of the node of each rank of the last run. It is an error if
-// that of any rank is not recorded. path is that of a nodes.scr.
+// that of any rank is not recorded. path is that of a ranks.scr.
 func ReadRanks(path string) ([]string, error) {
 	h, err := hash.ReadFile(path)
 	if err != nil {

@@ -19,23 +19,23 @@ func TestNodes_Ranks(t *testing.T) {
 	if nodes != 2 || err != nil {
 		t.Error(nodes, err)
 	}
-	ranks, err := ReadRanks(NodesFile(dir))
+	ranks, err := ReadRanks(RanksFile(dir))
 	if !slices.Equal(ranks, []string{"a", "a", "a", "b", "a", "b"}) || err != nil {
 		t.Error(ranks, err)
 	}
-	h, err := hash.ReadFile(NodesFile(dir))
+	h, err := hash.ReadFile(RanksFile(dir))
 	must(t, err)
 	if text := h.Get(keyNode, "a").Text(keyNodeRanks); text != "0-2,4" {
 		t.Error(text)
 	}
 	for text, want := range map[string]string{"0-2": "not all ranks before", "x": "not a list of ranks", "3-1": "not a list", "0-99999999999": "not a list", "": "not a list"} {
-		must(t, hash.Update(NodesFile(dir), func(h *hash.Hash) error { h.At(keyNode, "a").SetValue(keyNodeRanks, text); return nil }))
-		if ranks, err := ReadRanks(NodesFile(dir)); err == nil || !strings.Contains(err.Error(), want) {
+		must(t, hash.Update(RanksFile(dir), func(h *hash.Hash) error { h.At(keyNode, "a").SetValue(keyNodeRanks, text); return nil }))
+		if ranks, err := ReadRanks(RanksFile(dir)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, %v, want %s", text, ranks, err, want)
 		}
 	}
 	must(t, RecordNodes(dir, 2, nil))
-	if ranks, err := ReadRanks(NodesFile(dir)); err == nil {
+	if ranks, err := ReadRanks(RanksFile(dir)); err == nil {
 		t.Error(ranks)
 	}
 }

@@ -14,8 +14,10 @@ import (
 	"github.com/goscr/goscr/internal/batch"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/hostlist"
+	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/internal/request"
 	"github.com/goscr/goscr/internal/run/migration"
 	"github.com/goscr/goscr/internal/run/recovery"
 )
@@ -113,11 +115,18 @@ func (l *Loop) Run(ctx context.Context) (int, error) {
 	if err := l.prepare(ctx); err != nil {
 		return 1, err
 	}
-	served, err := migration.Serve(l.Prefix)
+	// Commands see by this lock that another run may follow. It does not matter who has it
+	// if there are two.
+	held, err := lock.Try(request.LoopPath(l.Prefix), lock.Exclusive)
 	if err != nil {
-		l.Tell("%v; scr_migrate does not work", err)
+		l.Tell("%v", err)
 	}
-	defer served.Release()
+	defer held.Release()
+	if held != nil {
+		if err := migration.Begin(l.Prefix); err != nil {
+			l.Tell("%v", err)
+		}
+	}
 	stopMovers, err := l.startMovers(ctx, hostlist.Minus(l.alloc.nodes, keys(l.alloc.down)))
 	if err != nil {
 		return 1, err

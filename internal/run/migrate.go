@@ -106,7 +106,7 @@ func (l *Loop) beginMigration(id int, w recovery.Wish) error {
 
 // hosts returns the node of each rank of the run, by the names that the manager uses.
 func (l *Loop) hosts() ([]string, error) {
-	ranks, err := prefix.ReadRanks(l.nodesFile())
+	ranks, err := prefix.ReadRanks(prefix.RanksFile(l.Prefix))
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,10 @@ func (l *Loop) await() bool {
 	case err != nil:
 		l.Detail("%v", err)
 	case !ok:
-		l.cancelMigration("the request for the checkpoint was taken back")
+		// A run forgets in SCR_Init what was asked for before; it may just have begun.
+		if m.asked, err = request.Ask(l.Prefix, l.alloc.id, m.asker, request.Wish{}); err != nil {
+			l.cancelMigration(err.Error())
+		}
 	case q.State == request.Failed:
 		l.cancelMigration("the checkpoint has failed: " + q.Reason)
 	case q.State.Order() >= request.InCache.Order():

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goscr/goscr/internal/request"
 	"github.com/goscr/goscr/internal/run/migration"
 	"github.com/goscr/goscr/internal/run/recovery"
 )
@@ -67,7 +68,7 @@ func TestLoop_Migrate(t *testing.T) {
 	if got := l.handovers(); got != "n2 --send=2,3, n4 --receive" {
 		t.Error(got)
 	}
-	if migration.Served(l.prefix) {
+	if request.Restarts(l.prefix) {
 		t.Error("somebody looks for requests after the end of the job")
 	}
 }
@@ -75,7 +76,7 @@ func TestLoop_Migrate(t *testing.T) {
 // A request waits until it is known where the ranks run.
 func TestLoop_MigrateBeforeInit(t *testing.T) {
 	l := newLab(t, "checkpoint 1; exit 1", sixRanks+"asked 2; hang", "layout n4,n4,n2,n2,n3,n3; finalize")
-	end := l.asks(t, "4 nodes", recovery.Wish{Off: []string{"n1"}})
+	end := l.asks(t, "run 1:", recovery.Wish{Off: []string{"n1"}})
 	l.run(t, 0)
 	if r := end(); r.State != migration.Done || l.hosts() != "n1 n2 n3, n1 n2 n3, n4 n4 n2 n2 n3 n3" {
 		t.Errorf("%+v; ran on %s", r, l.hosts())
@@ -107,7 +108,7 @@ func TestLoop_MigrationFails(t *testing.T) {
 			"the run has ended before the checkpoint was complete", "n1 n2 n3"},
 		"a node is lost before the checkpoint": {[]string{sixRanks + "lose n4; asked 1 die", sixRanks + "finalize"}, off, "", "",
 			"the run has ended before the checkpoint was complete", "n1 n2 n3"},
-		"the checkpoint fails": {[]string{sixRanks + "asked 1 full; checkpoint 2; exit 1", sixRanks + "finalize"}, off, "", "",
+		"the checkpoint fails": {[]string{sixRanks + "asked 1 full; wait-failed; checkpoint 2; exit 1", sixRanks + "finalize"}, off, "", "",
 			"the checkpoint has failed: no room", "n1 n2 n3"},
 		"the files do not arrive": {[]string{sixRanks + "asked 1; hang", sixRanks + "finalize"}, off, "nohandover.n4", "",
 			"n4: connection refused", "n1 n2 n3"},
@@ -123,7 +124,7 @@ func TestLoop_MigrationFails(t *testing.T) {
 		"the user wants none": {[]string{sixRanks + "wait-failed; checkpoint 1; exit 1", sixRanks + "finalize"}, off, "", "SCR_RECOVERY=SAME,STOP",
 			"SCR_RECOVERY does not name MIGRATE", "n1 n2 n3"},
 		"no record of the ranks": {[]string{"init 3; wait-failed; checkpoint 1; exit 1", sixRanks + "finalize"}, off, "", "",
-			"it does not have the nodes of the ranks", "n1 n2 n3"},
+			"ranks.scr", "n1 n2 n3"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			l := newLab(t, c.plan...)

@@ -25,6 +25,7 @@ type running struct {
 	initCalled fileChange // of nodes.scr, which the library writes in SCR_Init
 	dog        *watchdog  // nil: none
 	hung       bool       // the watchdog has ended it
+	continued  time.Time  // when somebody last asked to continue it
 }
 
 // watchdog returns the watchdog of a run, nil if SCR_WATCHDOG is off.
@@ -129,6 +130,10 @@ func (l *Loop) mayGoOn(ctx context.Context, r *running, now time.Time) bool {
 		l.Tell("scr_halt --immediate: the run is ended")
 		l.past.haltAtOnce = true
 		return false
+	}
+	stopped := l.continueIfAsked(ctx, r)
+	if stopped && r.dog != nil {
+		r.dog.pause(now)
 	}
 	hangs := l.hasNotStarted(r, now)
 	if hangs == "" && r.dog != nil {

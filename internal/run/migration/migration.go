@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/run/recovery"
 )
 
@@ -73,25 +72,14 @@ type Request struct {
 // Path is the path of the file in a prefix directory.
 func Path(prefix string) string { return filepath.Join(prefix, ".scr", fileName) }
 
-// loopPath is the path of the lock that scr_run holds while it runs a job.
-func loopPath(prefix string) string { return filepath.Join(prefix, ".scr", "migrate.run") }
-
-// Serve records that this process looks for requests, until the lock is released. It
-// returns nil if another process does. What an earlier process has not finished has failed.
-func Serve(prefix string) (*lock.Lock, error) {
-	l, err := lock.Try(loopPath(prefix), lock.Exclusive)
-	if err != nil || l == nil {
-		return nil, err
-	}
+// Begin makes a request fail that an earlier scr_run has not finished.
+func Begin(prefix string) error {
 	r, err := Read(prefix)
-	if err == nil && r.ID > 0 && !r.State.Over() {
-		err = Answer(prefix, r.ID, Failed, "scr_run was ended")
+	if err != nil || r.ID == 0 || r.State.Over() {
+		return err
 	}
-	return l, err
+	return Answer(prefix, r.ID, Failed, "scr_run was ended")
 }
-
-// Served reports whether a process looks for requests.
-func Served(prefix string) bool { return lock.Held(loopPath(prefix)) }
 
 // ErrBusy is the error of Ask if another migration is under way.
 var ErrBusy = errors.New("another migration is under way")
