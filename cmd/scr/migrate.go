@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -19,8 +20,9 @@ import (
 var migrateCommand = command{
 	names:    []string{"scr_migrate"},
 	short:    "move ranks of a job that runs under scr_run to other nodes",
-	synopsis: []string{"[-x NODES] [-t NODES] [-r RANKS] [-v] [-p DIR]"},
-	long: `Asks scr_run, which looks after the job in the prefix directory, to start some ranks on other nodes: those on the
+	synopsis: []string{"[-x NODES] [-t NODES] [-r RANKS] [-v] [PID | --jobid ID | -p DIR]"},
+	long: `Asks scr_run to start some ranks of a job on other nodes. PID is the process id of scr_run or its launcher on this
+machine; without it and without --jobid the job is the one in the prefix directory. The ranks that move are those on the
 nodes of --off, or those of --ranks. They go to the nodes of --onto, else to spare nodes. As few ranks move as
 possible, and the others find their files where they run. If --onto names as many nodes as --ranks has ranks, they go
 there one by one, so that ranks can change places: -r 0,5 -t n2,n1.
@@ -35,26 +37,66 @@ the run fails meanwhile, the migration is cancelled, and scr_run recovers from t
 	examples: `Off a node that is to be repaired:
 
     scr_migrate --off node17 -p /p/run7`,
-	see: []string{"scr_run", "scr_checkpoint", "scr_halt"},
+	see:   []string{"scr_run", "scr_checkpoint", "scr_halt"},
+	takes: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		off := flags.StringP("off", "x", "", "`NODES` that no rank may use any more, such as node[3-4]")
 		onto := flags.StringP("onto", "t", "", "`NODES` to use")
 		ranks := flags.StringP("ranks", "r", "", "`RANKS` to move, such as 0,4-7")
 		verbose := flags.BoolP("verbose", "v", false, "print each state of the migration")
-		dir := prefixFlag(flags)
-		return func([]string) error {
+		n := jobNamed{}
+		flags.StringVar(&n.job, "jobid", "", "the job `ID`")
+		flags.StringVarP(&n.prefix, "prefix", "p", "", aboutPrefix)
+		return func(args []string) error {
+			if err := n.takePID(args); err != nil {
+				return err
+			}
 			var q migration.Request
 			var err error
 			if q.Wish, err = wish(*off, *onto, *ranks); err != nil {
 				return fmt.Errorf("%w; %w", err, errUsage)
 			}
-			path, err := prefixDir(*dir)
+			dir, _, err := n.find("")
 			if err != nil {
 				return err
 			}
-			return c.migrate(path, q, *verbose)
+			if dir == "" || !request.Restarts(dir) {
+				return n.noLoop(dir)
+			}
+			return c.migrate(dir, q, *verbose)
 		}
 	},
+}
+
+// takePID takes the process id of a launcher from the arguments of a command.
+func (n *jobNamed) takePID(args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if len(args) > 1 {
+		return noArguments(args[1:])
+	}
+	pid, err := strconv.Atoi(args[0])
+	if err != nil || pid <= 0 {
+		return fmt.Errorf("%q is not the id of a process; %w", args[0], errUsage)
+	}
+	if n.job != "" || n.prefix != "" {
+		return fmt.Errorf("PID goes neither with --jobid nor with --prefix; %w", errUsage)
+	}
+	n.pid = pid
+	return nil
+}
+
+// noLoop is the error if scr_run does not look after the job. dir is "" if no prefix
+// directory was found.
+func (n jobNamed) noLoop(dir string) error {
+	if dir == "" && n.pid != 0 {
+		return fmt.Errorf("process %d has started no job that has called SCR_Init", n.pid)
+	}
+	if dir == "" || !request.Alive(dir) {
+		return n.noJob(dir)
+	}
+	return fmt.Errorf("the job with the prefix directory %s does not run under scr_run, so nothing can start its ranks on other nodes", dir)
 }
 
 // wish reads the options of scr_migrate.
@@ -74,9 +116,6 @@ func wish(off, onto, ranks string) (w recovery.Wish, err error) {
 
 // migrate asks for a migration and waits for its end.
 func (c *context) migrate(dir string, q migration.Request, verbose bool) error {
-	if !request.Restarts(dir) {
-		return fmt.Errorf("no job runs under scr_run in %s", dir)
-	}
 	id, err := migration.Ask(dir, q)
 	if err != nil {
 		return err
