@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"time"
 
@@ -18,9 +19,10 @@ import (
 )
 
 var migrateCommand = command{
-	names:    []string{"scr_migrate"},
-	short:    "move ranks of a job that runs under scr_run to other nodes",
-	synopsis: []string{"[-x NODES] [-t NODES] [-r RANKS] [-v] [PID | --jobid ID | -p DIR]"},
+	names: []string{"scr_migrate"},
+	short: "move ranks of a job that runs under scr_run to other nodes",
+	synopsis: []string{"[-x NODES] [-t NODES] [-r RANKS] [-v] [PID | --jobid ID | -p DIR]",
+		"--predicted NODES [--within SECONDS] [--assurance P] [-v] [PID | --jobid ID | -p DIR]"},
 	long: `Asks scr_run to start some ranks of a job on other nodes. PID is the process id of scr_run or its launcher on this
 machine; without it and without --jobid the job is the one in the prefix directory. The ranks that move are those on the
 nodes of --off, or those of --ranks. They go to the nodes of --onto, else to spare nodes. As few ranks move as
@@ -30,9 +32,13 @@ there one by one, so that ranks can change places: -r 0,5 -t n2,n1.
 scr_run asks the program for a checkpoint in the cache, ends the run when it is complete, and starts the program again.
 Files of ranks that leave a node on which no rank stays are copied straight to the cache of their new node, and others
 are fetched in SCR_Init. The command waits until the program runs on its new nodes and prints what that has cost. If
-the run fails meanwhile, the migration is cancelled, and scr_run recovers from the failure as from any other.`,
+the run fails meanwhile, the migration is cancelled, and scr_run recovers from the failure as from any other.
+
+With --predicted scr_run compares the time that is left with what a checkpoint and a move have cost before: it moves the
+ranks; or only asks for a checkpoint; or copies what the node has to the prefix directory, and leaves the rest to the
+recovery after the failure.`,
 	exit:    status{done: "The program runs on its new nodes.", failed: "It does not; a line on standard error says why."},
-	environ: ofPrefix,
+	environ: slices.Concat(ofPrefix, []string{"SCR_PREDICT_ASSURANCE", "SCR_PREDICT_HOLDOFF", "SCR_RECOVERY"}),
 	files:   []file{{".scr/migrate.scr", "what is asked of scr_run, and its answers"}},
 	examples: `Off a node that is to be repaired:
 
@@ -43,6 +49,9 @@ the run fails meanwhile, the migration is cancelled, and scr_run recovers from t
 		off := flags.StringP("off", "x", "", "`NODES` that no rank may use any more, such as node[3-4]")
 		onto := flags.StringP("onto", "t", "", "`NODES` to use")
 		ranks := flags.StringP("ranks", "r", "", "`RANKS` to move, such as 0,4-7")
+		predicted := flags.String("predicted", "", "`NODES` are predicted to fail: scr_run moves their ranks, or only asks for a checkpoint, as time allows")
+		within := flags.Float64("within", -1, "... in `SECONDS`; less than 0: not known when")
+		assurance := flags.Float64("assurance", 1, "... with the probability `P`, from 0 to 1")
 		verbose := flags.BoolP("verbose", "v", false, "print each state of the migration")
 		n := jobNamed{}
 		flags.StringVar(&n.job, "jobid", "", "the job `ID`")
@@ -53,6 +62,16 @@ the run fails meanwhile, the migration is cancelled, and scr_run recovers from t
 			}
 			var q migration.Request
 			var err error
+			if *predicted != "" {
+				if *off+*onto+*ranks != "" {
+					return fmt.Errorf("--predicted goes neither with --off nor with --onto nor with --ranks; %w", errUsage)
+				}
+				if !(*assurance >= 0 && *assurance <= 1) || !(*within < 1e9) {
+					return fmt.Errorf("--assurance takes a number from 0 to 1, and --within one of seconds; %w", errUsage)
+				}
+				q.Predicted, q.Assurance, q.Within = true, *assurance, time.Duration(*within*float64(time.Second))
+				*off = *predicted
+			}
 			if q.Wish, err = wish(*off, *onto, *ranks); err != nil {
 				return fmt.Errorf("%w; %w", err, errUsage)
 			}

@@ -65,6 +65,10 @@ type Values struct {
 	MinNodes           int           `scr:"SCR_MIN_NODES"`            // number of nodes that the program needs; 0: all nodes in the first run, then as many as the last run used (nodes)
 	Runs               int           `scr:"SCR_RUNS"`                 // maximum number of times that scr_run starts the program; -1: no limit (runs)
 	Recovery           string        `scr:"SCR_RECOVERY"`             // what scr_run tries when a run has failed, in this order: MIGRATE: carry out what scr_migrate has asked for; SAME: start again on the same nodes, unless one is down or suspect; SPARE: put other nodes in the place of these; FEWER: with SCR_GLOBAL_RESTART=1 use fewer nodes, but not fewer than SCR_MIN_NODES; STOP: copy what is in the caches to the prefix directory and end the job, which is also done when nothing else is possible
+	PredictTime        time.Duration `scr:"SCR_PREDICT_SECONDS"`      // how often scr_run asks which nodes are likely to fail: SCR_PREDICT_COMMAND, and Slurm, about nodes that drain or fail and reservations for maintenance; 0: never
+	PredictCommand     string        `scr:"SCR_PREDICT_COMMAND"`      // command that prints a line for each node that is likely to fail: its name, and optionally the seconds until then (-: not known), the probability and a reason. scr_run gives it to a shell
+	PredictAssurance   float64       `scr:"SCR_PREDICT_ASSURANCE"`    // least probability, from 0 to 1, of a prediction that scr_run acts on
+	PredictHoldoff     time.Duration `scr:"SCR_PREDICT_HOLDOFF"`      // least time between two migrations because of predictions; in between a prediction only causes a checkpoint
 	Watchdog           bool          `scr:"SCR_WATCHDOG"`             // 1: scr_run ends a run that has completed no checkpoint for SCR_WATCHDOG_TIMEOUT
 	WatchdogTimeout    time.Duration `scr:"SCR_WATCHDOG_TIMEOUT"`     // time without a checkpoint after which SCR_WATCHDOG=1 ends a run; 0: computed from the intervals between checkpoints of the run
 	WatchdogTimeoutPFS time.Duration `scr:"SCR_WATCHDOG_TIMEOUT_PFS"` // the same while a dataset is flushed; 0: SCR_WATCHDOG_TIMEOUT

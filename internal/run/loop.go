@@ -37,11 +37,12 @@ type Loop struct {
 	Poll    time.Duration    // interval at which the prefix directory is read; 0: 1 s
 	Grace   time.Duration    // time a run has to end after SIGTERM; 0: 10 s
 
-	alloc  allocation
-	past   history
-	ladder recovery.Ladder
-	next   placement
-	move   *migrating // the migration that is under way, nil: none
+	alloc     allocation
+	past      history
+	ladder    recovery.Ladder
+	next      placement
+	foresight foresight
+	move      *migrating // the migration that is under way, nil: none
 }
 
 // allocation has the properties of the job's allocation.

@@ -53,6 +53,7 @@ func program(dir string) int {
 		return 99
 	}
 	fmt.Println("program", strings.Join(os.Args[2:], " "), os.Getenv("SCR_JOB_ID"))
+	var answers *request.Answers
 	for step := range strings.SplitSeq(lines[n], ";") {
 		words := append(strings.Fields(step), "", "")
 		number, _ := strconv.Atoi(words[1])
@@ -80,9 +81,9 @@ func program(dir string) int {
 				layout[node] = append(layout[node], rank)
 			}
 			check(prefix.RecordNodes(place, len(layout), layout))
-		case "asked": // waits until somebody asks for a checkpoint, and writes it
-			answers, err := request.Begin(place, os.Getenv("SCR_JOB_ID"))
+			answers, err = request.Begin(place, os.Getenv("SCR_JOB_ID"))
 			check(err)
+		case "asked": // waits until somebody asks for a checkpoint, and writes it
 			for yes := false; !yes; time.Sleep(time.Millisecond) {
 				yes, err = answers.Wanted()
 				check(err)
@@ -106,12 +107,21 @@ func program(dir string) int {
 				}
 				time.Sleep(time.Millisecond)
 			}
+		case "wait-copied": // until scr_copy has run on a node
+			for {
+				if text, _ := os.ReadFile(filepath.Join(dir, "tool")); strings.Contains(string(text), " copy ") {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
 		case "died-on": // what the launcher writes if a process of the node is killed
 			fmt.Fprintf(os.Stderr, "noise\nmpirun noticed that process rank 1 with PID 0 on node %s exited on signal 9 (Killed).\n", words[1])
 		case "signal-parent":
 			check(os.WriteFile(filepath.Join(dir, "signal"), nil, 0o600))
 		case "init":
 			check(nodesUsed(place, number))
+			answers, err = request.Begin(place, os.Getenv("SCR_JOB_ID"))
+			check(err)
 		case "hang":
 			time.Sleep(time.Hour)
 		case "movers": // are there, on so many nodes

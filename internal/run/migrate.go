@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/goscr/goscr/internal/batch"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
@@ -44,9 +45,13 @@ const quickly = 20 * time.Millisecond
 
 // migrates looks for a request to migrate, or after the migration that is under way. It
 // returns true if the run is to be ended for it.
-func (l *Loop) migrates(r *running) bool {
+func (l *Loop) migrates(ctx context.Context, r *running) bool {
 	if l.move == nil {
-		l.takeRequest(r)
+		// Before that the ranks have no nodes, and the job forgets what it is asked for.
+		if r.initCalled.seen() && request.Alive(l.Prefix) {
+			l.takeRequest(ctx)
+			l.foresee(ctx, time.Now())
+		}
 		return false
 	}
 	if !l.move.copied.IsZero() {
@@ -59,13 +64,17 @@ func (l *Loop) migrates(r *running) bool {
 }
 
 // takeRequest begins a migration if somebody has asked for one.
-func (l *Loop) takeRequest(r *running) {
+func (l *Loop) takeRequest(ctx context.Context) {
 	q, err := migration.Read(l.Prefix)
 	if err != nil {
 		l.Detail("%v", err)
 		return
 	}
-	if q.State != migration.Requested || !r.initCalled.seen() { // before SCR_Init the ranks have no nodes
+	if q.State != migration.Requested {
+		return
+	}
+	if q.Predicted {
+		l.react(ctx, q.ID, q.Wish.Off, batch.Prediction{Why: "scr_migrate --predicted", Within: q.Within, Assurance: q.Assurance}, time.Now())
 		return
 	}
 	if err := l.beginMigration(q.ID, q.Wish); err != nil {
@@ -200,6 +209,7 @@ func (l *Loop) carry(ctx context.Context) {
 		return
 	}
 	m.copied = time.Now()
+	l.foresight.measured = recovery.Costs{Checkpoint: m.ready.Sub(m.asks), Move: m.copied.Sub(m.ready)}
 	text := fmt.Sprintf("move: %.2f s", m.copied.Sub(m.ended).Seconds())
 	for _, r := range m.move.Ranks {
 		if n, ok := bytes[r]; ok {

@@ -16,12 +16,17 @@ import (
 // function that waits for the end of the request.
 func (l *lab) asks(t *testing.T, after string, w recovery.Wish) func() migration.Request {
 	t.Helper()
+	return l.requests(t, after, migration.Request{Wish: w})
+}
+
+func (l *lab) requests(t *testing.T, after string, q migration.Request) func() migration.Request {
+	t.Helper()
 	answered := make(chan migration.Request, 1)
 	go func() {
 		for !strings.Contains(l.said.String(), after) {
 			time.Sleep(time.Millisecond)
 		}
-		id, err := migration.Ask(l.prefix, migration.Request{Wish: w})
+		id, err := migration.Ask(l.prefix, q)
 		if err != nil {
 			t.Error(err)
 		}
@@ -148,5 +153,66 @@ func TestLoop_MigrationFails(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// What is done about a prediction depends on the time that is left.
+func TestLoop_Predicted(t *testing.T) {
+	for what, c := range map[string]struct {
+		q     migration.Request
+		plan  []string
+		state migration.State
+		text  string
+		hosts string
+		save  bool // what the node has is copied
+	}{
+		"there is time": {migration.Request{Within: time.Minute, Assurance: 1}, []string{sixRanks + "asked 1; hang", "layout n1,n1,n4,n4,n3,n3; finalize"},
+			migration.Done, "checkpoint ckpt.1", "n1 n2 n3, n1 n1 n4 n4 n3 n3", false},
+		"not known when": {migration.Request{Within: -1, Assurance: 1}, []string{sixRanks + "asked 1; hang", "layout n1,n1,n4,n4,n3,n3; finalize"},
+			migration.Done, "checkpoint ckpt.1", "n1 n2 n3, n1 n1 n4 n4 n3 n3", false},
+		"for a checkpoint only": {migration.Request{Within: 15 * time.Second, Assurance: 1}, []string{sixRanks + "asked 1; finalize"},
+			migration.Done, "n2 predicted to fail (scr_migrate --predicted) in 15s; a checkpoint takes 10s, and a move 30s: a checkpoint is asked for", "n1 n2 n3", false},
+		"too late": {migration.Request{Within: time.Second, Assurance: 1}, []string{"checkpoint 1; " + sixRanks + "wait-copied; finalize"},
+			migration.Done, "what they have is copied to the prefix directory", "n1 n2 n3", true},
+		"unlikely": {migration.Request{Within: time.Minute, Assurance: 0.4}, []string{sixRanks + "wait-failed; finalize"},
+			migration.Failed, "the probability is 0.4, and SCR_PREDICT_ASSURANCE=0.5", "n1 n2 n3", false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			l := newLab(t, c.plan...)
+			c.q.Predicted, c.q.Wish = true, recovery.Wish{Off: []string{"n2"}}
+			end := l.requests(t, "run 1:", c.q)
+			l.run(t, 0)
+			if r := end(); r.State != c.state || !strings.Contains(r.Text, c.text) {
+				t.Errorf("%+v", r)
+			}
+			if l.hosts() != c.hosts {
+				t.Errorf("ran on %s", l.hosts())
+			}
+			saved := slices.ContainsFunc(l.tool(), func(line string) bool { return strings.HasPrefix(line, "n2 copy ") })
+			if c.save && !saved {
+				t.Errorf("%q", l.tool())
+			}
+		})
+	}
+}
+
+// A command that predicts falsely costs one migration, and then checkpoints.
+func TestLoop_PredictCommand(t *testing.T) {
+	l := newLab(t, sixRanks+"asked 1; hang", "layout n1,n1,n4,n4,n3,n3; asked 2; finalize")
+	script(t, l.dir+"/bin/predict", `echo "n2 600 0.9 fan"; echo "n9 1"; [ ! -e `+l.dir+`/next ] || echo "n3 - 1 memory"`)
+	t.Setenv("SCR_PREDICT_COMMAND", "predict --all")
+	t.Setenv("SCR_PREDICT_SECONDS", "1")
+	go func() {
+		for !strings.Contains(l.said.String(), "migration: done") {
+			time.Sleep(time.Millisecond)
+		}
+		if err := os.WriteFile(l.dir+"/next", nil, 0o600); err != nil {
+			t.Error(err)
+		}
+	}()
+	l.run(t, 0, "n2 predicted to fail (fan) in 10m0s", "its ranks are moved", "migration: done",
+		"n3 predicted to fail (memory); the last migration because of a prediction was less than SCR_PREDICT_HOLDOFF ago: a checkpoint is asked for")
+	if l.hosts() != "n1 n2 n3, n1 n1 n4 n4 n3 n3" {
+		t.Errorf("ran on %s", l.hosts())
 	}
 }

@@ -80,9 +80,17 @@ func (l *Loop) suspectNode(node string) {
 	if len(hostlist.Intersection([]string{node}, l.alloc.nodes)) == 0 {
 		return
 	}
+	l.suspectBecause(node, "processes died there in two runs in a row")
+}
+
+// suspectBecause makes a node suspect for the rest of the job.
+func (l *Loop) suspectBecause(node, why string) {
+	if l.past.suspect[node] != "" {
+		return
+	}
 	if l.past.suspect == nil {
 		l.past.suspect = map[string]string{}
 	}
-	l.past.suspect[node] = "processes died there in two runs in a row"
-	l.Tell("node %s is suspect: %s", node, l.past.suspect[node])
+	l.past.suspect[node] = why
+	l.Tell("node %s is suspect: %s", node, why)
 }

@@ -75,7 +75,7 @@ func (l *Loop) watch(ctx context.Context, r *running) {
 		}
 		select {
 		case <-soon:
-			if l.migrates(r) {
+			if l.migrates(ctx, r) {
 				l.Job.end(ctx, r.process, r.earlier, l.Grace)
 				return
 			}
@@ -93,7 +93,7 @@ func (l *Loop) watch(ctx context.Context, r *running) {
 			l.Job.end(ctx, r.process, r.earlier, l.Grace)
 			return
 		case <-tick.C:
-			if l.mayGoOn(ctx, r, time.Now()) && !l.migrates(r) {
+			if l.mayGoOn(ctx, r, time.Now()) && !l.migrates(ctx, r) {
 				continue
 			}
 			l.Job.end(ctx, r.process, r.earlier, l.Grace)

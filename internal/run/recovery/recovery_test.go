@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goscr/goscr/internal/config"
 )
@@ -195,6 +196,17 @@ func TestWish(t *testing.T) {
 			if (m.Hosts[r] != hosts[r]) != slices.Contains(m.Ranks, r) {
 				t.Errorf("%s: rank %d: %v move", what, r, m.Ranks)
 			}
+		}
+	}
+}
+
+func TestReact(t *testing.T) {
+	c := Costs{Checkpoint: 5 * time.Second, Move: 20 * time.Second}
+	for within, want := range map[time.Duration]Reaction{
+		-1: Migrate, 25 * time.Second: Migrate, 25*time.Second - 1: Checkpoint, 5 * time.Second: Checkpoint, 5*time.Second - 1: Save, 0: Save,
+	} {
+		if got := c.React(within); got != want {
+			t.Errorf("%v: %s, want %s", within, got, want)
 		}
 	}
 }
