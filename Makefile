@@ -146,6 +146,9 @@ install: all
 	install -m 755 $(out)/scr $(dest)/bin/
 	for name in $$($(out)/scr links); do \
 	    ln -sf scr $(dest)/bin/$$name || exit 1; done
+	install -d $(dest)/share/goscr/ompi
+	for name in checkpoint restart; do \
+	    ln -sf ../../../bin/scr_$$name $(dest)/share/goscr/ompi/ompi-$$name || exit 1; done
 	install -d $(dest)/share/man/man1
 	install -m 644 docs/man/*.1 $(dest)/share/man/man1/
 	install -m 644 docs/man/*.3 $(dest)/share/man/man3/

@@ -35,11 +35,29 @@ type Launch struct {
 // Launcher writes the command lines of one launcher.
 type Launcher struct {
 	name  string
+	hydra bool // it is MPICH's, or one with its options
 	place func(argv []string, p Placement) (Launch, error)
 }
 
 // Name is the name of the command.
 func (l Launcher) Name() string { return l.name }
+
+// HostFileOption is the option of an mpirun or mpiexec that names a file with nodes.
+func (l Launcher) HostFileOption() string {
+	if l.hydra {
+		return "-f"
+	}
+	return "--hostfile"
+}
+
+// AppFileOption is the option of an mpirun or mpiexec that names a file with programs and
+// the numbers of their ranks.
+func (l Launcher) AppFileOption() string {
+	if l.hydra {
+		return "-configfile"
+	}
+	return "--app"
+}
 
 // Command returns the command line that starts argv, which the user gave, on the nodes
 // of p. It does not set variables that the user has set in the environment, except those
@@ -67,6 +85,7 @@ func FindLauncher(ctx context.Context, argv []string) (Launcher, error) {
 	name := filepath.Base(argv[0])
 	kind, _, _ := strings.Cut(name, ".") // Debian has mpirun.openmpi
 	place, ok := launchers[kind]
+	hydra := false
 	if !ok {
 		return Launcher{}, fmt.Errorf("%s is not a known launcher; it must be one of %s", argv[0], strings.Join(Launchers(), ", "))
 	}
@@ -75,12 +94,12 @@ func FindLauncher(ctx context.Context, argv []string) (Launcher, error) {
 		if err != nil {
 			return Launcher{}, err
 		}
-		place = placeHydra
+		place, hydra = placeHydra, true
 		if strings.Contains(text, "Open MPI") || strings.Contains(text, "OpenRTE") || strings.Contains(text, "PRRTE") {
-			place = placeOpenMPI
+			place, hydra = placeOpenMPI, false
 		}
 	}
-	return Launcher{name, place}, nil
+	return Launcher{name, hydra, place}, nil
 }
 
 // launchers are the functions that write command lines, by the name of the command; nil
