@@ -16,6 +16,7 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/snapshot"
+	"github.com/goscr/goscr/internal/version"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -90,7 +91,7 @@ func (s *Session) gatherFacts(node mpi.Comm) error {
 	if !s.config.Record {
 		return nil
 	}
-	facts, err := snapshot.Gather(s.world, node, s.config, Version)
+	facts, err := snapshot.Gather(s.world, node, s.config, version.Goscr())
 	if err != nil || facts == nil {
 		return err
 	}

@@ -18,7 +18,7 @@ export SCR_CHECKPOINT_INTERVAL=1000000 SCR_FLUSH=0 SCR_JOB_ID=outside SCR_CNTL_B
 mkdir "$WORK/node"
 unset SCR_PREFIX
 
-tool() { timeout 120 "$BUILD/scr" "$@"; }
+tool() { timeout 600 "$BUILD/scr" "$@"; }
 fresh() { rm -rf "$prefix" "$WORK/node"; mkdir "$prefix" "$WORK/node"; }
 # job [RUNNER...] PROGRAM: starts it in the prefix directory, in the background; its
 # launcher is process $launcher.
@@ -48,7 +48,7 @@ ranks() { # PROGRAM: the states of its processes, those of the job
 all_stopped() { same "T T T T" "$(ranks "$1" | paste -sd ' ')"; }
 none_stopped() { ! ranks "$1" | grep -q T; }
 restarted() { # OPTION...: of scr_restart, to the end
-    timeout 300 "$BUILD/scr" restart -v "$@" >"$log" 2>&1 </dev/null || { cat "$log"; return 1; }
+    timeout 1500 "$BUILD/scr" restart -v "$@" >"$log" 2>&1 </dev/null || { cat "$log"; return 1; }
 }
 
 for name in heat heat-fortran; do
@@ -94,7 +94,7 @@ for name in heat heat-fortran; do
     is "... with the result of the undisturbed job" cmp "$WORK/reference" "$WORK/moved/final"
     rm "$WORK/moved/final"
     is "$name: a file for the launcher" bash -c 'cd "$4" && "$1/scr" restart -a -s "$2" "$3" >command' - "$BUILD" "$seq" "$WORK/moved" "$WORK"
-    is "... with which it is started" timeout 300 bash "$WORK/command"
+    is "... with which it is started" timeout 1500 bash "$WORK/command"
     is "... with the same result" cmp "$WORK/reference" "$WORK/moved/final"
     rm -rf "$WORK/moved"
 
