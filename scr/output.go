@@ -286,6 +286,7 @@ func (s *Session) completeCached(o *unfinished) error {
 		s.prefix.Note(func() error { return halt.CountCheckpoint(s.prefix.Dir) })
 	}
 	s.advisor.Reached(c.Dataset, request.InCache)
+	s.recordFacts(c.Dataset)
 	err = s.flusher.Completed(c)
 	if c.Flags().Has(dataset.Checkpoint) {
 		s.advisor.Wrote(o.began)
@@ -307,6 +308,7 @@ func (s *Session) completeDirect(o *unfinished) error {
 	}
 	s.log.Info("dataset %d (%s): %s, %s, written to %s in %.3f s, complete after %.3f s more", d.ID(), d.Name(), report.Count(d.Files(), "file"),
 		report.Bytes(d.Size()), s.prefix.Dir, written.Sub(o.began).Seconds(), time.Since(written).Seconds())
+	s.recordFacts(d.Dataset)
 	if d.Flags().Has(dataset.Checkpoint) {
 		s.numbers.written = d.ID()
 		s.prefix.Note(func() error { return halt.CountCheckpoint(s.prefix.Dir) })

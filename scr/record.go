@@ -6,14 +6,18 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/request"
+	"github.com/goscr/goscr/internal/snapshot"
+	"github.com/goscr/goscr/internal/version"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -37,7 +41,7 @@ func (s *Session) openPrefix() error {
 	report.Forget(dir)
 	return errors.Join(s.setAside("halt.scr", halt.Read), s.setAside("flush.scr", hash.ReadFile), s.setAside("nodes.scr", hash.ReadFile), s.setAside("ranks.scr", hash.ReadFile),
 		s.setAside("restart.scr", hash.ReadFile), s.setAside("runs.scr", hash.ReadFile),
-		s.setAside("request.scr", hash.ReadFile))
+		s.setAside("request.scr", hash.ReadFile), s.setAside("records.scr", hash.ReadFile))
 }
 
 // setAside renames a damaged file that the job does not need, so that the job can start.
@@ -62,6 +66,9 @@ func (s *Session) setAside(name string, read func(path string) (*hash.Hash, erro
 func (s *Session) recordRun(node mpi.Comm, settings *Settings, environ func(string) (string, bool)) error {
 	ranks, err := s.ranksOfNodes(node)
 	if err != nil {
+		return err
+	}
+	if err := s.gatherFacts(node); err != nil {
 		return err
 	}
 	return mpi.OnRoot(s.world, func() error {
@@ -115,6 +122,30 @@ func (s *Session) ranksOfNodes(node mpi.Comm) ([]nodeRanks, error) {
 		list = append(list, nodeRanks{h.Text(keyName), h.Get(keyRank).Ints()})
 	}
 	return list, nil
+}
+
+// gatherFacts records how the job was started, in a file to which checkpoints refer. It is
+// collective. It is no error if that cannot be recorded.
+func (s *Session) gatherFacts(node mpi.Comm) error {
+	if !s.config.Record {
+		return nil
+	}
+	facts, err := snapshot.Gather(s.world, node, s.config, version.Goscr())
+	if err != nil || facts == nil {
+		return err
+	}
+	s.prefix.Note(func() (err error) {
+		s.numbers.facts, err = facts.Store(s.prefix.Dir)
+		return err
+	})
+	return nil
+}
+
+// recordFacts records with a checkpoint how the job was started.
+func (s *Session) recordFacts(d dataset.Dataset) {
+	if s.numbers.facts != "" && d.Flags().Has(dataset.Checkpoint) {
+		s.prefix.Note(func() error { return snapshot.Refer(s.prefix.Dir, d, s.numbers.facts, time.Now()) })
+	}
 }
 
 // recordSettings writes the parameters that the program has set to app.conf, without

@@ -31,7 +31,7 @@ the prefix directory.
 
 The program's next SCR_Need_checkpoint returns yes, on all ranks in the same call; a checkpoint that the program begins
 by itself counts as well. When it is complete the command prints its sequence number and the reference to the checkpoints
-of the job. On standard error the same follows MPIR_checkpoint_handle), for debuggers.
+of the job, which scr_restart takes. On standard error the same follows MPIR_checkpoint_handle), for debuggers.
 
 Several commands that ask at the same time get the same checkpoint. If the job ends, or if it does not begin a checkpoint
 within --timeout, the request is taken back. If scr_run starts the job again, the request is for the next run.
@@ -47,7 +47,7 @@ checkpoint.`,
 	examples: `    mpirun -n 64 ./app &
     scr_checkpoint $!
     Snapshot Ref.:  12 /p/run7`,
-	see:   []string{"scr_halt", "scr_run", "scr_index"},
+	see:   []string{"scr_restart", "scr_halt", "scr_run", "scr_index"},
 	takes: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		o := &checkpointOptions{}

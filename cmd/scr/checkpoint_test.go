@@ -70,7 +70,7 @@ func TestCheckpoint(t *testing.T) {
 	if out != "Snapshot Ref.:   3 "+dir+"\n" || errors != "MPIR_checkpoint_handle) -s 3 "+dir+"\n" {
 		t.Errorf("%q %q", out, errors)
 	}
-	_, errors = asks(t, 0, a, writes(4), "scr_checkpoint", "-s", "-p", dir, "--jobid", "job")
+	_, errors = asks(t, 0, a, writes(4), "/usr/share/goscr/ompi/ompi-checkpoint", "-s", "-p", dir, "--jobid", "job")
 	if !strings.Contains(errors, "s  finished: 4 (ckpt.4), 2.0 KiB\n") {
 		t.Errorf("%q", errors)
 	}

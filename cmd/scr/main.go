@@ -36,7 +36,7 @@ var commands = []command{
 	indexCommand, copyCommand, rebuildXORCommand, rebuildPartnerCommand, rebuildRSCommand,
 	flushFileCommand, nodesFileCommand, retriesHaltCommand, haltCntlCommand, inspectCacheCommand,
 	runCommand, prerunCommand, postrunCommand, scavengeCommand, shouldExitCommand, haltCommand, migrateCommand, handoverCommand, killJobstepCommand,
-	checkpointCommand, listDownNodesCommand, checkNodeCommand, envCommand, listDirCommand, globHostsCommand, hostlistCommand, testRuntimeCommand,
+	checkpointCommand, restartCommand, listDownNodesCommand, checkNodeCommand, envCommand, listDirCommand, globHostsCommand, hostlistCommand, testRuntimeCommand,
 	ckptIntervalCommand, stacksCommand, transferCommand,
 	mpiCommand, printCommand, crc32Command, logEventCommand, logTransferCommand, recorderCommand,
 }
@@ -65,6 +65,9 @@ func execute(argv []string, c *context) int {
 		if findCommand(name) == nil {
 			name = "scr_" + name
 		}
+	}
+	if base, ok := strings.CutPrefix(name, "ompi-"); ok { // the links in share/goscr/ompi
+		name = "scr_" + base
 	}
 	command := findCommand(name)
 	if command == nil {

@@ -119,7 +119,7 @@ func (c *context) newLoop(dir string, args []string, first, again string) (*jobr
 	if again != "" && first == "" {
 		return nil, fmt.Errorf("--restart-cmd needs --run-cmd: what is to be started where there is no checkpoint?; %w", errUsage)
 	}
-	l := &jobrun.Loop{Argv: args, In: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	l := &jobrun.Loop{Argv: args, Args: os.Args, In: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	var err error
 	if l.Launcher, err = batch.FindLauncher(c.ctx(), args); err != nil {
 		return nil, fmt.Errorf("%w; %w", err, errUsage)

@@ -36,7 +36,8 @@ type Launch struct {
 
 // Launcher writes the command lines of one launcher.
 type Launcher struct {
-	name string
+	name  string
+	hydra bool // it is MPICH's, or one with its options
 	launching
 }
 
@@ -50,6 +51,23 @@ type launching struct {
 
 // Name is the name of the command.
 func (l Launcher) Name() string { return l.name }
+
+// HostFileOption is the option of an mpirun or mpiexec that names a file with nodes.
+func (l Launcher) HostFileOption() string {
+	if l.hydra {
+		return "-f"
+	}
+	return "--hostfile"
+}
+
+// AppFileOption is the option of an mpirun or mpiexec that names a file with programs and
+// the numbers of their ranks.
+func (l Launcher) AppFileOption() string {
+	if l.hydra {
+		return "-configfile"
+	}
+	return "--app"
+}
 
 // Command returns the command line that starts argv, which the user gave, on the nodes
 // of p. It does not set variables that the user has set in the environment, except those
@@ -90,6 +108,7 @@ func FindLauncher(ctx context.Context, argv []string) (Launcher, error) {
 	name := filepath.Base(argv[0])
 	kind, _, _ := strings.Cut(name, ".") // Debian has mpirun.openmpi
 	how, ok := launchers[kind]
+	hydra := false
 	if !ok {
 		return Launcher{}, fmt.Errorf("%s is not a known launcher; it must be one of %s", argv[0], strings.Join(Launchers(), ", "))
 	}
@@ -98,12 +117,12 @@ func FindLauncher(ctx context.Context, argv []string) (Launcher, error) {
 		if err != nil {
 			return Launcher{}, err
 		}
-		how = byHydra
+		how, hydra = byHydra, true
 		if strings.Contains(text, "Open MPI") || strings.Contains(text, "OpenRTE") || strings.Contains(text, "PRRTE") {
-			how = byOpenMPI
+			how, hydra = byOpenMPI, false
 		}
 	}
-	return Launcher{name, how}, nil
+	return Launcher{name, hydra, how}, nil
 }
 
 var (

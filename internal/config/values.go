@@ -13,6 +13,8 @@ type Values struct {
 	UserName           string        `scr:"SCR_USER_NAME"`            // name of the user, part of the paths of the job's directories on the nodes
 	JobName            string        `scr:"SCR_JOB_NAME"`             // name of the job, recorded with each dataset and in the log
 	ClusterName        string        `scr:"SCR_CLUSTER_NAME"`         // name of the cluster, recorded with each dataset and in the log
+	Record             bool          `scr:"SCR_RECORD"`               // record with each checkpoint how the job was started, for scr_restart
+	RecordEnv          string        `scr:"SCR_RECORD_ENV"`           // more environment variables to record, as patterns separated by blanks; never those that may be secrets
 	NodeName           string        `scr:"SCR_NODE_NAME"`            // name of the node: ranks with the same name are on one node
 	Debug              int           `scr:"SCR_DEBUG"`                // messages on stderr: 0: warnings and errors; 1: also the steps of the library; 2: also details
 	CacheBase          string        `scr:"SCR_CACHE_BASE"`           // node-local directory below which datasets are cached

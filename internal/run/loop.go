@@ -28,6 +28,7 @@ type Loop struct {
 	Launcher batch.Launcher
 	Argv     []string // the launcher with its arguments, and possibly the program
 	First    []string // program and arguments if there is no checkpoint; nil if they are in Argv
+	Args     []string // the command line of scr_run itself
 	Again    []string // program and arguments if there is a checkpoint; nil: the same as First
 
 	In      io.Reader        // standard input of the launcher

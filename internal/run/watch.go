@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/snapshot"
 )
 
 // running is a run that has not ended yet.
@@ -53,6 +55,9 @@ func (l *Loop) launch(ctx context.Context, number int, command batch.Launch, lat
 	r.start.began = time.Now()
 	r.start.limit = startLimit(l.Config.LaunchTimeout, l.Config.Watchdog, l.past.longestStart)
 	r.dog = l.watchdog(latest, r.start.began)
+	if err := snapshot.RecordLaunch(l.Prefix, l.Args, append(slices.Clone(l.Argv), l.First...)); err != nil {
+		l.Tell("%v", err)
+	}
 	if r.messages, err = newMessages(l.Stderr); err != nil {
 		return nil, err
 	}

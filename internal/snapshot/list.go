@@ -2,6 +2,11 @@
 // from, and what is recorded of the job that has written them.
 //
 //	list.go     the checkpoints, in the caches of nodes and in the prefix directory
+//	facts.go    what is recorded
+//	filter.go   ... of environment and command lines, without secrets
+//	launch.go   ... of the launcher and scr_run
+//	gather.go   ... of all ranks, on rank 0
+//	store.go    ... in the prefix directory, once for all checkpoints of which it is true
 package snapshot
 
 import (
