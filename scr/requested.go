@@ -91,7 +91,7 @@ func (s *Session) stopAll(o *unfinished) error {
 	} else if err := unix.Kill(os.Getpid(), unix.SIGSTOP); err != nil {
 		s.log.Warn("the process does not stop: %v", err)
 	}
-	if node.Rank() == 0 { // if somebody else has had it continued, such as by a signal
+	if leads := node.Rank() == 0; leads { // if somebody else has had it continued, such as by a signal
 		if err := request.ForgetStopped(s.prefix.Dir, s.config.NodeName); err != nil {
 			s.log.Warn("%v", err)
 		}
