@@ -33,7 +33,7 @@ ssh_job() {
     shift
     (
         cd "$prefix" || exit 1
-        slurm exec head timeout 600 env SCR_PREFIX="$prefix" SCR_DEBUG=1 SCR_JOB_ID=ssh SCR_COPY_TYPE=SINGLE SCR_CHECKPOINT_INTERVAL=20 \
+        slurm exec head timeout 600 env SCR_PREFIX="$prefix" SCR_DEBUG=1 SCR_COPY_TYPE=SINGLE SCR_CHECKPOINT_INTERVAL=20 \
             SCR_FLUSH=0 "${settings[@]}" "$@" >"$log" 2>&1 </dev/null
         echo "status $?" >>"$log"
     ) &
@@ -57,12 +57,12 @@ printf 'node%d slots=2\n' 0 1 2 3 >"$WORK/hosts"
 run=(SCR_HOST_FILE="$WORK/hosts" SCR_MIN_NODES=3 -- "$BUILD/scr_run" mpirun --mca plm rsh -n 6 "${heat[@]}")
 
 fresh
-ssh_job "${run[@]}" -o "$prefix/final"
+ssh_job SCR_JOB_ID=reference "${run[@]}" -o "$prefix/final"
 is "an undisturbed job" ends 0 'run 1: exit status 0'
 mv "$prefix/final" "$reference"
 
 fresh
-ssh_job "${run[@]}" -o "$prefix/final"
+ssh_job SCR_JOB_ID=off "${run[@]}" -o "$prefix/final"
 until_said 'heat\.[0-9]+ complete'
 migrate --off node1
 moved=$?
@@ -73,9 +73,8 @@ is "... whose old node then loses power: the job does not notice" ends 0 'recove
 is "... with the right result" result
 
 fresh
-rm -rf "$SLURMBED_DIR/none"
 slurm down && slurm up 4 2>/dev/null
-ssh_job "${run[@]}" -o "$prefix/final"
+ssh_job SCR_JOB_ID=swap "${run[@]}" -o "$prefix/final"
 until_said 'heat\.[0-9]+ complete'
 migrate --ranks 0,5 --onto node2,node0
 moved=$?
