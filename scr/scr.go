@@ -186,7 +186,7 @@ func (s *Session) begin(opt Options, start time.Time) error {
 	if err := s.openCache(node); err != nil {
 		return err
 	}
-	s.log.Shared = []string{s.cache.Control(), filepath.Join(s.paths.real, prefix.Metadata)}
+	s.log.Shared = []string{s.cache.ControlDir(), filepath.Join(s.paths.real, prefix.Metadata)}
 	if err := s.openFlusher(node, opt); err != nil {
 		return err
 	}
@@ -243,8 +243,9 @@ func (s *Session) openCache(node mpi.Comm) error {
 	}
 	cfg := s.config
 	s.cache, err = cache.Open(cache.Config{
-		World: s.world, Node: node, Stores: s.protection.stores, ControlBase: cfg.CntlBase,
-		User: cfg.UserName, JobID: cfg.JobID, Prefix: string(real), Piece: bufferSize(cfg.MPIBufSize),
+		World: s.world, Node: node, Stores: s.protection.stores,
+		Control: cache.Base{Dir: cfg.CntlBase, SetBy: setting(cfg, "SCR_CNTL_BASE", &cfg.CntlBase)},
+		User:    cfg.UserName, JobID: cfg.JobID, Prefix: string(real), Piece: bufferSize(cfg.MPIBufSize),
 		Distribute: cfg.Distribute, VerifyEvicted: cfg.CRCOnDelete, Log: s.log, Events: s.events,
 	})
 	return err
@@ -296,7 +297,7 @@ func (s *Session) recoverCache() error {
 	if err := s.compareWithIndex(); err != nil {
 		return err
 	}
-	if err := s.restart.DropCondemned(); err != nil {
+	if err := s.restart.PassOverCondemned(); err != nil {
 		return err
 	}
 	if err := s.flusher.FlushLeft(s.config.FlushOnRestart || s.config.GlobalRestart); err != nil {

@@ -82,7 +82,7 @@ func (n Node) store(c *link, dataset int, list *hash.Hash) (Done, error) {
 	for _, dir := range append([]string{n.Control}, n.Caches...) {
 		// The last two elements are the user and the job.
 		user := filepath.Dir(dir)
-		if err := cache.PrivateDir(filepath.Dir(user), filepath.Base(user), filepath.Base(dir)); err != nil {
+		if err := cache.MakePrivate(filepath.Dir(user), filepath.Base(user), filepath.Base(dir)); err != nil {
 			return done, err
 		}
 	}

@@ -78,7 +78,7 @@ func List(dir string) (list []Snapshot, err error) {
 		if !list[i].InPrefix {
 			list[i].Problem = ""
 		}
-		if condemned[l.ID] == l.Name {
+		if v, ok := condemned[l.ID]; ok && v.Of(l.Dataset) {
 			list[i].Problem = "a job has died while it read it"
 		}
 	}
