@@ -34,6 +34,18 @@ func TestFacts(t *testing.T) {
 	if files, _ := filepath.Glob(c.prefix(".scr/records/*.scr")); len(files) != 2 {
 		t.Errorf("%q", files)
 	}
+	more := newCluster(t, "SCR_RECORD_ENV=HOM? NOTHING_*")
+	more.job(four, steps(1))
+	if list, err = snapshot.List(more.prefix("")); err != nil {
+		t.Fatal(err)
+	}
+	r, err := snapshot.Read(more.prefix(""), list[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if home, ok := os.LookupEnv("HOME"); ok != slices.Contains(r.Programs[0].Environ, "HOME="+home) {
+		t.Errorf("%q", r.Programs[0].Environ)
+	}
 	off := newCluster(t, "SCR_RECORD=0")
 	off.job(four, steps(1))
 	if _, err := os.Stat(off.prefix(".scr/records.scr")); !os.IsNotExist(err) {

@@ -91,12 +91,19 @@ func (s *Session) stopAll(o *unfinished) error {
 	} else if err := unix.Kill(os.Getpid(), unix.SIGSTOP); err != nil {
 		s.log.Warn("the process does not stop: %v", err)
 	}
-	if leads := node.Rank() == 0; leads { // if somebody else has had it continued, such as by a signal
-		if err := request.ForgetStopped(s.prefix.Dir, s.config.NodeName); err != nil {
-			s.log.Warn("%v", err)
-		}
-	}
+	s.goesOn(node)
 	return nil
+}
+
+// goesOn removes the record of the processes of the caller's node, in case that something
+// else than scr_checkpoint has had them continued. One rank of the node does it.
+func (s *Session) goesOn(node mpi.Comm) {
+	if node.Rank() != 0 {
+		return
+	}
+	if err := request.ForgetStopped(s.prefix.Dir, s.config.NodeName); err != nil {
+		s.log.Warn("%v", err)
+	}
 }
 
 // recordStop records the processes of the caller's node. It is collective over the node.
