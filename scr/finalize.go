@@ -47,6 +47,7 @@ func (s *Session) abandon(why error) {
 	if o.cached != nil {
 		_ = s.cache.Complete(o.cached, why) // returns why, or the error of a rank that could not delete the dataset
 	}
+	s.advisor.Failed(o.ID(), why)
 	s.events.Result(kindOf(o.Dataset), "END", o.Dataset, o.began, why)
 }
 
@@ -77,6 +78,8 @@ func (s *Session) end(record func() error) error {
 		return record()
 	})
 	s.events.Result("FINALIZE", "END", dataset.Dataset{}, start, flushed)
+	s.settle()
+	s.advisor.StopAnswering("the program has ended without another checkpoint")
 	s.state = finished
 	closed := mpi.Agree(s.world, s.cache.Close())
 	freed := s.free()

@@ -17,6 +17,7 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/internal/request"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -27,7 +28,8 @@ type unfinished struct {
 	cached *cache.Cached // nil if it is written directly
 	direct *direct       // nil if it is written in the cache
 	began  time.Time
-	failed error // why it cannot be completed, nil if it can
+	wish   request.Wish // of those who have asked for it
+	failed error        // why it cannot be completed, nil if it can
 }
 
 // files returns the number of files of all ranks, once the dataset is complete.
@@ -76,6 +78,7 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 	s.computed()
 	o, where, err := s.create(id, name, flags, checkpoint)
 	if err != nil {
+		s.advisor.Failed(id, err)
 		s.computing()
 		return err
 	}
@@ -91,8 +94,11 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 func (s *Session) create(id int, name string, flags Flags, checkpoint int) (o *unfinished, where string, err error) {
 	o = &unfinished{began: time.Now()}
 	desc := s.protection.descriptor(flags, checkpoint)
-	if err := s.flusher.Poll(); err != nil {
+	if err := s.poll(); err != nil {
 		return nil, "", err
+	}
+	if flags.Has(Checkpoint) {
+		o.wish = s.advisor.Starts(id, name)
 	}
 	var leaving flush.Leaving
 	if !desc.Bypass {
@@ -100,7 +106,7 @@ func (s *Session) create(id int, name string, flags Flags, checkpoint int) (o *u
 			return nil, "", err
 		}
 	}
-	if o.Dataset, err = s.describe(id, name, flags, checkpoint); err != nil {
+	if o.Dataset, err = s.describe(id, name, flags, checkpoint, &o.wish); err != nil {
 		return nil, "", err
 	}
 	if !desc.Bypass {
@@ -137,17 +143,19 @@ func (s *Session) createCached(d dataset.Dataset, desc *reddesc.Descriptor, leav
 	return s.cache.Create(d, desc)
 }
 
-// describe gives all ranks rank 0's description of a new dataset.
-func (s *Session) describe(id int, name string, flags Flags, checkpoint int) (dataset.Dataset, error) {
+// describe gives all ranks rank 0's description of a new dataset, and what those wish who
+// have asked for it.
+func (s *Session) describe(id int, name string, flags Flags, checkpoint int, wish *request.Wish) (dataset.Dataset, error) {
 	d := dataset.New(id, name, dataset.Flags(flags), checkpoint, dataset.Owner{
 		User: s.config.UserName, JobName: s.config.JobName,
 		JobID: s.config.JobID, Cluster: s.config.ClusterName,
 	}, s.numbers.timestamp())
-	packed, err := mpi.BcastBytes(s.world, d.Pack(nil), 0)
+	packed, err := mpi.BcastBytes(s.world, d.Pack([]byte{wish.Byte()}), 0)
 	if err != nil {
 		return d, err
 	}
-	return dataset.Unpack(packed)
+	*wish = request.WishOf(packed[0])
+	return dataset.Unpack(packed[1:])
 }
 
 // Route returns the path under which the program must open a file. While a
@@ -254,8 +262,12 @@ func (s *Session) complete(call string, from state, valid bool) error {
 	if err := s.state.expect(call, from); err != nil {
 		return err
 	}
+	o := s.output
 	err := s.finish(valid)
 	s.flusher.BeginCopies()
+	if err == nil && o.wish.Stop {
+		err = s.stopAll(o)
+	}
 	s.computing()
 	return err
 }
@@ -272,6 +284,7 @@ func (s *Session) finish(valid bool) error {
 		finish = s.completeDirect
 	}
 	if err := finish(o); err != nil {
+		s.advisor.Failed(o.ID(), err)
 		return err
 	}
 	if o.files() == 0 {
@@ -283,7 +296,7 @@ func (s *Session) finish(valid bool) error {
 			return err
 		}
 	}
-	if err := s.flusher.Poll(); err != nil {
+	if err := s.poll(); err != nil {
 		return err
 	}
 	return s.haltIfAsked()
@@ -309,9 +322,14 @@ func (s *Session) completeCached(o *unfinished) error {
 	if c.Flags().Has(dataset.Checkpoint) {
 		s.prefix.Note(func() error { return halt.CountCheckpoint(s.prefix.Dir) })
 	}
+	s.advisor.Reached(c.Dataset, request.InCache)
+	s.recordFacts(c.Dataset)
 	err = s.flusher.Completed(c)
 	if c.Flags().Has(dataset.Checkpoint) {
 		s.advisor.Wrote(o.began)
+	}
+	if err == nil {
+		s.fulfil(o)
 	}
 	return err
 }
@@ -327,6 +345,7 @@ func (s *Session) completeDirect(o *unfinished) error {
 	}
 	s.log.Info("dataset %d (%s): %s, %s, written to %s in %.3f s, complete after %.3f s more", d.ID(), d.Name(), report.Count(d.Files(), "file"),
 		report.Bytes(d.Size()), s.prefix.Dir, written.Sub(o.began).Seconds(), time.Since(written).Seconds())
+	s.recordFacts(d.Dataset)
 	if d.Flags().Has(dataset.Checkpoint) {
 		s.numbers.written = d.ID()
 		s.prefix.Note(func() error { return halt.CountCheckpoint(s.prefix.Dir) })
@@ -334,6 +353,7 @@ func (s *Session) completeDirect(o *unfinished) error {
 	if err := s.flusher.Arrived(d.Dataset); err != nil {
 		return err
 	}
+	s.fulfil(o)
 	if d.Flags().Has(dataset.Checkpoint) {
 		s.advisor.Wrote(o.began)
 	}

@@ -44,6 +44,7 @@ type Options struct {
 	Log io.Writer
 
 	launch func(control string) error // for tests: see flush.Config
+	pause  func()                     // for tests: stops the process; nil: by SIGSTOP
 	faults faults                     // for tests
 }
 
@@ -103,7 +104,7 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	if opt.Log == nil {
 		opt.Log = os.Stderr
 	}
-	s := &Session{job: job{faults: opt.faults}}
+	s := &Session{job: job{faults: opt.faults, pause: opt.pause}}
 	if s.job.faults == nil {
 		s.job.faults = builtIn
 	}
@@ -222,6 +223,7 @@ func (s *Session) usePrefix(start time.Time) error {
 		s.events = eventlog.Open(cfg, s.log)
 	}
 	s.advisor = advice.New(s.world, s.prefix, s.log, s.events)
+	s.advisor.Answer(cfg.JobID)
 	s.events.Add(eventlog.Record{Type: "INIT_START", Start: start,
 		Note: fmt.Sprintf("goscr %s, %s", version.Goscr(), report.Count(s.world.Size(), "rank"))})
 	real, err := filepath.EvalSymlinks(cfg.Prefix)
@@ -351,6 +353,9 @@ func (s *Session) compareWithIndex() error {
 // giveUp closes a session whose Init has failed.
 func (s *Session) giveUp() error {
 	var err error
+	if s.advisor != nil {
+		s.advisor.StopAnswering("SCR_Init has failed")
+	}
 	if s.flusher != nil {
 		err = s.flusher.Stop()
 	}

@@ -35,8 +35,8 @@ import (
 var commands = []command{
 	indexCommand, copyCommand, rebuildXORCommand, rebuildPartnerCommand, rebuildRSCommand,
 	flushFileCommand, nodesFileCommand, retriesHaltCommand, haltCntlCommand, inspectCacheCommand,
-	runCommand, prerunCommand, postrunCommand, scavengeCommand, shouldExitCommand, haltCommand, killJobstepCommand,
-	listDownNodesCommand, checkNodeCommand, envCommand, listDirCommand, globHostsCommand, hostlistCommand, testRuntimeCommand,
+	runCommand, prerunCommand, postrunCommand, scavengeCommand, shouldExitCommand, haltCommand, migrateCommand, handoverCommand, killJobstepCommand,
+	checkpointCommand, restartCommand, listDownNodesCommand, checkNodeCommand, envCommand, listDirCommand, globHostsCommand, hostlistCommand, testRuntimeCommand,
 	ckptIntervalCommand, stacksCommand, transferCommand,
 	mpiCommand, printCommand, crc32Command, logEventCommand, logTransferCommand, recorderCommand,
 }
@@ -68,6 +68,9 @@ func execute(argv []string, c *context) int {
 		if findCommand(name) == nil {
 			name = "scr_" + name
 		}
+	}
+	if base, ok := strings.CutPrefix(name, "ompi-"); ok { // the links in share/goscr/ompi
+		name = "scr_" + base
 	}
 	command := findCommand(name)
 	if command == nil {

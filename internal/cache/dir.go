@@ -20,13 +20,14 @@ type Base struct {
 // there already must belong to the user and must not be a symbolic link: another user who
 // made it could read and change checkpoints.
 func privateDir(base Base, below ...string) error {
-	if err := makePrivate(base.Dir, below...); err != nil {
+	if err := MakePrivate(base.Dir, below...); err != nil {
 		return fmt.Errorf("%w: choose another directory with %s", err, base.SetBy)
 	}
 	return nil
 }
 
-func makePrivate(base string, below ...string) error {
+// MakePrivate makes directories below base that only the user can enter.
+func MakePrivate(base string, below ...string) error {
 	if err := os.MkdirAll(base, 0o700); err != nil {
 		return err
 	}

@@ -1,10 +1,12 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"os/user"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/goscr/goscr/internal/compress"
 )
@@ -89,6 +91,10 @@ var Sections = []Section{
 			Help: "name of the job, recorded with each dataset and in the log"},
 		{Name: "SCR_CLUSTER_NAME", Type: Text, Example: "atlas",
 			Help: "name of the cluster, recorded with each dataset and in the log"},
+		{Name: "SCR_RECORD", Type: Bool, Default: "1", Example: "0",
+			Help: "record with each checkpoint how the job was started, for `scr_restart`"},
+		{Name: "SCR_RECORD_ENV", Type: Text, Example: "MYAPP_*",
+			Help: "more environment variables to record, as patterns separated by blanks; never those that may be secrets"},
 		{Name: "SCR_NODE_NAME", Type: Text, Unset: "the host name", Example: "node17", Scope: Rank, derive: hostName,
 			Help: "name of the node: ranks with the same name are on one node"},
 		{Name: "SCR_ABORT_ON_ERROR", Type: Bool, Default: "0", Example: "1",
@@ -211,6 +217,16 @@ var Sections = []Section{
 			Help: "maximum number of times that `scr_run` starts the program; -1: no limit"},
 		{Name: "SCR_RETRIES", Type: Int, Default: "-1", Unit: "runs", Example: "2", Min: -1,
 			Help: "maximum number of times that `scr_run` starts the program again, if `SCR_RUNS` is not set; -1: no limit"},
+		{Name: "SCR_RECOVERY", Type: Text, Default: strings.Join(RecoveryRungs, ","), Example: "SAME,STOP", valid: recovery,
+			Help: "what `scr_run` tries when a run has failed, in this order: `MIGRATE`: carry out what `scr_migrate` has asked for; `SAME`: start again on the same nodes, unless one is down or suspect; `SPARE`: put other nodes in the place of these; `FEWER`: with `SCR_GLOBAL_RESTART=1` use fewer nodes, but not fewer than `SCR_MIN_NODES`; `STOP`: copy what is in the caches to the prefix directory and end the job, which is also done when nothing else is possible"},
+		{Name: "SCR_PREDICT_SECONDS", Type: Seconds, Default: "0", Unit: "seconds", Example: "60",
+			Help: "how often `scr_run` asks which nodes are likely to fail: `SCR_PREDICT_COMMAND`, and Slurm, about nodes that drain or fail and reservations for maintenance; 0: never"},
+		{Name: "SCR_PREDICT_COMMAND", Type: Text, Example: "/opt/health/predict",
+			Help: "command that prints a line for each node that is likely to fail: its name, and optionally the seconds until then (`-`: not known), the probability and a reason. `scr_run` gives it to a shell"},
+		{Name: "SCR_PREDICT_ASSURANCE", Type: Float, Default: "0.5", Example: "0.9",
+			Help: "least probability, from 0 to 1, of a prediction that `scr_run` acts on"},
+		{Name: "SCR_PREDICT_HOLDOFF", Type: Seconds, Default: "3600", Unit: "seconds", Example: "600",
+			Help: "least time between two migrations because of predictions; in between a prediction only causes a checkpoint"},
 		{Name: "SCR_WATCHDOG", Type: Bool, Default: "0", Example: "1",
 			Help: "1: `scr_run` ends a run that has completed no checkpoint for `SCR_WATCHDOG_TIMEOUT`"},
 		{Name: "SCR_WATCHDOG_TIMEOUT", Type: Seconds, Default: "0", Unit: "seconds", Example: "1800",
@@ -321,6 +337,29 @@ var (
 	SyslogLevels = []string{"LOG_ERR", "LOG_WARNING", "LOG_NOTICE", "LOG_INFO", "LOG_DEBUG"}
 )
 
+// RecoveryRungs are the ways to go on after a failed run that SCR_RECOVERY may name, in the
+// order in which they are tried by default.
+var RecoveryRungs = []string{"MIGRATE", "SAME", "SPARE", "FEWER", "STOP"}
+
+// Recovery returns the names in a value of SCR_RECOVERY, in upper case.
+func Recovery(text string) ([]string, error) {
+	var names []string
+	for word := range strings.SplitSeq(text, ",") {
+		name := strings.ToUpper(strings.TrimSpace(word))
+		good := strings.Join(RecoveryRungs, ", ")
+		switch {
+		case !slices.Contains(RecoveryRungs, name):
+			return nil, fmt.Errorf("%q is not one of %s (several are separated by commas)", word, good)
+		case slices.Contains(names, name):
+			return nil, fmt.Errorf("%s is named twice", name)
+		case slices.Contains(names, "STOP"):
+			return nil, fmt.Errorf("%s follows STOP, so it would never be tried", name)
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
 var flushTypes = []string{"SYNC", "PTHREAD", "DAEMON"}
 
 var copyTypes = []string{"SINGLE", "PARTNER", "XOR", "RS"}
@@ -348,6 +387,11 @@ func findKind(name string) *ItemKind {
 		return nil
 	}
 	return &ItemKinds[i]
+}
+
+func recovery(text string) error {
+	_, err := Recovery(text)
+	return err
 }
 
 func compression(text string) error {

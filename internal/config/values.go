@@ -13,6 +13,8 @@ type Values struct {
 	UserName           string        `scr:"SCR_USER_NAME"`            // name of the user, part of the paths of the job's directories on the nodes
 	JobName            string        `scr:"SCR_JOB_NAME"`             // name of the job, recorded with each dataset and in the log
 	ClusterName        string        `scr:"SCR_CLUSTER_NAME"`         // name of the cluster, recorded with each dataset and in the log
+	Record             bool          `scr:"SCR_RECORD"`               // record with each checkpoint how the job was started, for scr_restart
+	RecordEnv          string        `scr:"SCR_RECORD_ENV"`           // more environment variables to record, as patterns separated by blanks; never those that may be secrets
 	NodeName           string        `scr:"SCR_NODE_NAME"`            // name of the node: ranks with the same name are on one node
 	AbortOnError       bool          `scr:"SCR_ABORT_ON_ERROR"`       // 1: the library ends the program with MPI_Abort where SCR 3.1 does so: after a call in the wrong place, bad settings, a SCR_Init that cannot work, and other errors that a program which ignores return codes would pass over. 0: every error is returned
 	Debug              int           `scr:"SCR_DEBUG"`                // messages on stderr: 0: warnings and errors; 1: also the steps of the library; 2: also details
@@ -68,6 +70,11 @@ type Values struct {
 	MinNodes           int           `scr:"SCR_MIN_NODES"`            // number of nodes that the program needs; 0: all nodes in the first run, then as many as the last run used (nodes)
 	Runs               int           `scr:"SCR_RUNS"`                 // maximum number of times that scr_run starts the program; -1: no limit (runs)
 	Retries            int           `scr:"SCR_RETRIES"`              // maximum number of times that scr_run starts the program again, if SCR_RUNS is not set; -1: no limit (runs)
+	Recovery           string        `scr:"SCR_RECOVERY"`             // what scr_run tries when a run has failed, in this order: MIGRATE: carry out what scr_migrate has asked for; SAME: start again on the same nodes, unless one is down or suspect; SPARE: put other nodes in the place of these; FEWER: with SCR_GLOBAL_RESTART=1 use fewer nodes, but not fewer than SCR_MIN_NODES; STOP: copy what is in the caches to the prefix directory and end the job, which is also done when nothing else is possible
+	PredictTime        time.Duration `scr:"SCR_PREDICT_SECONDS"`      // how often scr_run asks which nodes are likely to fail: SCR_PREDICT_COMMAND, and Slurm, about nodes that drain or fail and reservations for maintenance; 0: never
+	PredictCommand     string        `scr:"SCR_PREDICT_COMMAND"`      // command that prints a line for each node that is likely to fail: its name, and optionally the seconds until then (-: not known), the probability and a reason. scr_run gives it to a shell
+	PredictAssurance   float64       `scr:"SCR_PREDICT_ASSURANCE"`    // least probability, from 0 to 1, of a prediction that scr_run acts on
+	PredictHoldoff     time.Duration `scr:"SCR_PREDICT_HOLDOFF"`      // least time between two migrations because of predictions; in between a prediction only causes a checkpoint
 	Watchdog           bool          `scr:"SCR_WATCHDOG"`             // 1: scr_run ends a run that has completed no checkpoint for SCR_WATCHDOG_TIMEOUT
 	WatchdogTimeout    time.Duration `scr:"SCR_WATCHDOG_TIMEOUT"`     // time without a checkpoint after which SCR_WATCHDOG=1 ends a run; 0: computed from the intervals between checkpoints of the run
 	WatchdogTimeoutPFS time.Duration `scr:"SCR_WATCHDOG_TIMEOUT_PFS"` // the same while a dataset is flushed; 0: SCR_WATCHDOG_TIMEOUT

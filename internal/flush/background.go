@@ -203,6 +203,12 @@ func (f *Flusher) find(c *cache.Cached) *background {
 	return nil
 }
 
+// Flushing reports whether a dataset is being flushed in the background. It is not
+// collective.
+func (f *Flusher) Flushing(id int) bool {
+	return slices.ContainsFunc(f.running, func(b *background) bool { return b.cached.ID() == id })
+}
+
 // Running returns how many background flushes have not ended. It is not collective.
 func (f *Flusher) Running() int { return len(f.running) }
 

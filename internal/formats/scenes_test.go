@@ -44,7 +44,7 @@ func newSite(t testing.TB, env ...string) *site {
 	t.Cleanup(func() { os.RemoveAll(root) })
 	s := &site{t: t, root: root, env: map[string]string{
 		"SCR_USER_NAME": "user", "SCR_JOB_ID": "job", "SCR_JOB_NAME": "corpus", "SCR_CLUSTER_NAME": "cluster",
-		"SCR_CHECKPOINT_INTERVAL": "1", "SCR_DEBUG": "1", "SCR_FLUSH": "0", "SCR_CACHE_SIZE": "2",
+		"SCR_CHECKPOINT_INTERVAL": "1", "SCR_DEBUG": "1", "SCR_FLUSH": "0", "SCR_CACHE_SIZE": "2", "SCR_RECORD": "0",
 		"SCR_MPI_BUF_SIZE": "64", "SCR_FILE_BUF_SIZE": "256",
 	}}
 	for _, e := range env {
