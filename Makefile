@@ -2,6 +2,10 @@
 # make install    copy what make has built to $(PREFIX): needs no Go.  DESTDIR, LIBDIR, MANDIR; MPI_NAME=openmpi-5
 #                 for a second Open MPI; DEFAULT=yes makes -lscr mean this MPI
 # make uninstall  remove what make install has copied, with the same variables
+# make packages   deb and rpm packages of the libraries for Open MPI and for MPICH, in build/packages
+# make test-packages  install, use and remove them in a new Debian: minutes; needs root
+# make wheel      the module for Python, in build/wheel
+# make dist       a source archive, with all modules, in build/dist: it builds without a network
 # make deps       install the packages of the system that a build needs; make alone says which
 # make examples   build the example programs into $(BUILD)
 # make demo       show a job that loses a node and goes on; MPI=mpich for the other MPI
@@ -60,7 +64,7 @@ version  = -X=github.com/goscr/goscr/internal/version.stamped=$(shell scripts/ve
 
 export MPICC
 
-.PHONY: all examples install uninstall demo demo-slurm test crash power soak fuzz bench structure lint clean deps check FORCE
+.PHONY: all examples install uninstall packages test-packages dist wheel demo demo-slurm test crash power soak fuzz bench structure lint clean deps check FORCE
 
 all: $(out)/libscr.so $(out)/libscrf.so $(out)/libscr.a $(out)/libscrf.a $(out)/scr.py $(out)/scr $(out)/scripts $(out)/mpi
 
@@ -161,6 +165,23 @@ install:
 
 uninstall:
 	@BUILD='$(out)' scripts/install --remove
+
+packages:
+	@$(MAKE) --no-print-directory MPI=openmpi MPICC=mpicc.openmpi BUILD=build/openmpi all
+	@$(MAKE) --no-print-directory MPI=mpich MPICC=mpicc.mpich BUILD=build/mpich all
+	@BUILDS='build/openmpi build/mpich' scripts/packages build/packages
+
+# Needs root, and the network for a new Debian; or ROOT=, an archive of one.
+test-packages: packages
+	@scripts/deps --install packages wheel
+	@scripts/test-packages build/packages $(ROOT)
+
+dist:
+	@scripts/dist build/dist
+
+wheel:
+	@scripts/deps $(install_deps) wheel
+	@scripts/wheel build/wheel
 
 demo: all $(out)/heat
 	@BUILD=$(out) scripts/demo
