@@ -219,7 +219,7 @@ func TestAsync_CompletedByTheNextInit(t *testing.T) {
 func TestAsync_NotWantedByTheNextInit(t *testing.T) {
 	for what, change := range map[string]func(x *prefix.Index){
 		"dropped": func(x *prefix.Index) { x.Remove(name(2)) },
-		"failed":  func(x *prefix.Index) { x.MarkFailed(2, time.Now()) },
+		"failed":  func(x *prefix.Index) { x.MarkFailed(2, "a test", time.Now()) },
 	} {
 		movers(t, func(t *testing.T, c *cluster) {
 			c.job(four, func(s *Session, rank int) error { return errors.Join(checkpoint(s, rank, 1), s.Finalize()) })

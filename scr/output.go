@@ -6,12 +6,16 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/flush"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
 )
@@ -24,6 +28,14 @@ type unfinished struct {
 	direct *direct       // nil if it is written in the cache
 	began  time.Time
 	failed error // why it cannot be completed, nil if it can
+}
+
+// files returns the number of files of all ranks, once the dataset is complete.
+func (o *unfinished) files() int {
+	if o.direct != nil {
+		return o.direct.Files()
+	}
+	return o.cached.Files()
 }
 
 // StartOutput begins a dataset. The program then asks Route for the path of
@@ -48,7 +60,7 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 		return err
 	}
 	if unknown := flags &^ (Checkpoint | Output); unknown != 0 {
-		return &ArgumentError{fmt.Sprintf("flags %#x, of which %#x are unknown", int(flags), int(unknown))}
+		return &ArgumentError{fmt.Sprintf("flags %v: %#x is no flag", flags, int(unknown))}
 	}
 	id, checkpoint := s.numbers.id+1, s.numbers.checkpoint
 	if flags.Has(Checkpoint) {
@@ -82,8 +94,9 @@ func (s *Session) create(id int, name string, flags Flags, checkpoint int) (o *u
 	if err := s.flusher.Poll(); err != nil {
 		return nil, "", err
 	}
+	var leaving flush.Leaving
 	if !desc.Bypass {
-		if err := s.flusher.MakeRoom(s.protection.store(desc.Store)); err != nil {
+		if leaving, err = s.flusher.Leaving(s.protection.store(desc.Store), 0); err != nil {
 			return nil, "", err
 		}
 	}
@@ -91,7 +104,7 @@ func (s *Session) create(id int, name string, flags Flags, checkpoint int) (o *u
 		return nil, "", err
 	}
 	if !desc.Bypass {
-		o.cached, err = s.cache.Create(o.Dataset, desc)
+		o.cached, err = s.createCached(o.Dataset, desc, leaving)
 		return o, desc.Store, err
 	}
 	if err := s.flusher.WaitForName(name); err != nil {
@@ -100,6 +113,28 @@ func (s *Session) create(id int, name string, flags Flags, checkpoint int) (o *u
 	o.direct, err = beginDirect(s.prefix, o.Dataset)
 	s.numbers.passOver(s.world, err)
 	return o, s.prefix.Dir, err
+}
+
+// createCached creates a dataset in the cache, and then evicts those that leave for it, so
+// that none is lost for a dataset that cannot be created. Only if there is no room to create
+// it they are evicted first.
+func (s *Session) createCached(d dataset.Dataset, desc *reddesc.Descriptor, leaving flush.Leaving) (*cache.Cached, error) {
+	c, err := s.cache.Create(d, desc)
+	if err == nil {
+		return c, s.flusher.Evict(leaving)
+	}
+	var agreed *mpi.AgreedError
+	if !errors.As(err, &agreed) {
+		return nil, err
+	}
+	full, e := mpi.Any(s.world, errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT))
+	if e != nil || !full {
+		return nil, errors.Join(err, e)
+	}
+	if err := s.flusher.Evict(leaving); err != nil {
+		return nil, err
+	}
+	return s.cache.Create(d, desc)
 }
 
 // describe gives all ranks rank 0's description of a new dataset.
@@ -222,6 +257,15 @@ func (s *Session) finish(valid bool) error {
 	}
 	if err := finish(o); err != nil {
 		return err
+	}
+	if o.files() == 0 {
+		s.log.WarnJob("dataset %d (%s) has no files: no rank has called SCR_Route_file for a file of it, so nothing is protected, "+
+			"and a restart from it finds nothing", o.ID(), o.Name())
+	}
+	if o.Flags().Has(dataset.Checkpoint) {
+		if err := s.restart.Supersede(); err != nil {
+			return err
+		}
 	}
 	if err := s.flusher.Poll(); err != nil {
 		return err

@@ -185,13 +185,13 @@ func (s *Session) begin(opt Options, start time.Time) error {
 	if err := s.openCache(node); err != nil {
 		return err
 	}
-	s.log.Shared = []string{s.cache.Control(), filepath.Join(s.paths.real, prefix.Metadata)}
+	s.log.Shared = []string{s.cache.ControlDir(), filepath.Join(s.paths.real, prefix.Metadata)}
 	if err := s.openFlusher(node, opt); err != nil {
 		return err
 	}
 	s.restart = restart.New(restart.Config{
 		World: s.world, Cache: s.cache, Prefix: s.prefix, Flusher: s.flusher, Log: s.log, Events: s.events,
-		Fetch: s.config.Fetch, Width: s.config.FetchWidth, InPlace: s.config.FetchBypass, Global: s.config.GlobalRestart,
+		JobID: s.config.JobID, Fetch: s.config.Fetch, Width: s.config.FetchWidth, InPlace: s.config.FetchBypass, Global: s.config.GlobalRestart,
 		Current: s.config.Current, DropAfter: s.config.DropAfterCurrent,
 		Protect: func(d dataset.Dataset) (*reddesc.Descriptor, *reddesc.Store) {
 			desc := s.protection.descriptor(Flags(d.Flags()), d.Checkpoint())
@@ -241,8 +241,9 @@ func (s *Session) openCache(node mpi.Comm) error {
 	}
 	cfg := s.config
 	s.cache, err = cache.Open(cache.Config{
-		World: s.world, Node: node, Stores: s.protection.stores, ControlBase: cfg.CntlBase,
-		User: cfg.UserName, JobID: cfg.JobID, Prefix: string(real), Piece: bufferSize(cfg.MPIBufSize),
+		World: s.world, Node: node, Stores: s.protection.stores,
+		Control: cache.Base{Dir: cfg.CntlBase, SetBy: setting(cfg, "SCR_CNTL_BASE", &cfg.CntlBase)},
+		User:    cfg.UserName, JobID: cfg.JobID, Prefix: string(real), Piece: bufferSize(cfg.MPIBufSize),
 		Distribute: cfg.Distribute, VerifyEvicted: cfg.CRCOnDelete, Log: s.log, Events: s.events,
 	})
 	return err
@@ -294,13 +295,16 @@ func (s *Session) recoverCache() error {
 	if err := s.compareWithIndex(); err != nil {
 		return err
 	}
-	if err := s.restart.DropCondemned(); err != nil {
+	if err := s.restart.PassOverCondemned(); err != nil {
 		return err
 	}
 	if err := s.flusher.FlushLeft(s.config.FlushOnRestart || s.config.GlobalRestart); err != nil {
 		return err
 	}
-	return s.flusher.Resume(missing)
+	if err := s.flusher.Resume(missing); err != nil {
+		return err
+	}
+	return s.prefix.RemoveLitter(s.config.JobID, func(d dataset.Dataset) bool { return s.cache.Find(d.ID()) != nil })
 }
 
 // compareWithIndex finds out which datasets of the cache are already in the prefix

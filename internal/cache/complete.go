@@ -2,11 +2,8 @@ package cache
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
@@ -18,6 +15,12 @@ import (
 // valid, else the reason why they are not. If they are invalid on any rank, Complete
 // deletes the dataset and returns the reason on all ranks. It is collective.
 func (k *Cache) Complete(c *Cached, failed error) error {
+	err := k.complete(c, failed)
+	k.spoiled = k.spoiled || err != nil
+	return err
+}
+
+func (k *Cache) complete(c *Cached, failed error) error {
 	id := c.ID()
 	files := k.Files(id)
 	totals := []int64{int64(len(files)), 0} // and bytes
@@ -77,9 +80,6 @@ func (k *Cache) usable(c *Cached, files []redundancy.File) error {
 	k.list = slices.Insert(k.list, at, c)
 	return nil
 }
-
-// noRoom reports whether an error says that a file system is full.
-func noRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 // abandon deletes a dataset that cannot become usable, and returns the reason.
 func (k *Cache) abandon(c *Cached, why error) error {

@@ -96,7 +96,7 @@ var Sections = []Section{
 	}},
 	{"Cache and redundancy", []Parameter{
 		{Name: "SCR_CACHE_BASE", Type: Path, Default: "/dev/shm", Example: "/l/ssd", Scope: Rank,
-			Help: "node-local directory below which datasets are cached"},
+			Help: "node-local directory below which datasets are cached. It is made if it is not there; a warning says so if directories above it, other than the user's own, had to be made too"},
 		{Name: "SCR_CNTL_BASE", Type: Path, Default: "/dev/shm", Example: "/tmp", Scope: Rank,
 			Help: "node-local directory below which the control files are stored, which describe the datasets in the cache"},
 		{Name: "SCR_CACHE_SIZE", Type: Int, Default: "2", Unit: "datasets", Example: "3",
@@ -164,7 +164,7 @@ var Sections = []Section{
 		{Name: "SCR_DROP_AFTER_CURRENT", Type: Bool, Default: "0", Example: "1",
 			Help: "1: when `SCR_Current` or `SCR_CURRENT` names a dataset, newer ones are removed from the index too; their files stay in the prefix directory"},
 		{Name: "SCR_DISTRIBUTE", Type: Bool, Default: "1", Example: "0",
-			Help: "0: datasets in the cache are not used; they stay there until the run writes a checkpoint"},
+			Help: "0: datasets in the cache are not used; they stay there until the run has completed a checkpoint, or needs their room"},
 		{Name: "SCR_FLUSH_ON_RESTART", Type: Bool, Default: "0", Example: "1",
 			Help: "1: `SCR_Init` flushes the datasets in the cache, for programs that find their files in the prefix directory themselves (with `SCR_FETCH=0`)"},
 		{Name: "SCR_GLOBAL_RESTART", Type: Bool, Default: "0", Example: "1",

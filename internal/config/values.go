@@ -15,7 +15,7 @@ type Values struct {
 	ClusterName        string        `scr:"SCR_CLUSTER_NAME"`         // name of the cluster, recorded with each dataset and in the log
 	NodeName           string        `scr:"SCR_NODE_NAME"`            // name of the node: ranks with the same name are on one node
 	Debug              int           `scr:"SCR_DEBUG"`                // messages on stderr: 0: warnings and errors; 1: also the steps of the library; 2: also details
-	CacheBase          string        `scr:"SCR_CACHE_BASE"`           // node-local directory below which datasets are cached
+	CacheBase          string        `scr:"SCR_CACHE_BASE"`           // node-local directory below which datasets are cached. It is made if it is not there; a warning says so if directories above it, other than the user's own, had to be made too
 	CntlBase           string        `scr:"SCR_CNTL_BASE"`            // node-local directory below which the control files are stored, which describe the datasets in the cache
 	CacheSize          int           `scr:"SCR_CACHE_SIZE"`           // maximum number of datasets in the cache. 1: the only one is evicted before the next is written; 0: the same as SCR_CACHE_BYPASS=1 (datasets)
 	CacheBypass        bool          `scr:"SCR_CACHE_BYPASS"`         // 1: datasets are written to the prefix directory, where several ranks may write one file
@@ -47,7 +47,7 @@ type Values struct {
 	FileBufSize        int64         `scr:"SCR_FILE_BUF_SIZE"`        // size of the pieces in which files are copied to and from the prefix directory; 64 to 16m (bytes)
 	Current            string        `scr:"SCR_CURRENT"`              // name of the checkpoint to restart from; newer ones in the cache are deleted once it is loaded
 	DropAfterCurrent   bool          `scr:"SCR_DROP_AFTER_CURRENT"`   // 1: when SCR_Current or SCR_CURRENT names a dataset, newer ones are removed from the index too; their files stay in the prefix directory
-	Distribute         bool          `scr:"SCR_DISTRIBUTE"`           // 0: datasets in the cache are not used; they stay there until the run writes a checkpoint
+	Distribute         bool          `scr:"SCR_DISTRIBUTE"`           // 0: datasets in the cache are not used; they stay there until the run has completed a checkpoint, or needs their room
 	FlushOnRestart     bool          `scr:"SCR_FLUSH_ON_RESTART"`     // 1: SCR_Init flushes the datasets in the cache, for programs that find their files in the prefix directory themselves (with SCR_FETCH=0)
 	GlobalRestart      bool          `scr:"SCR_GLOBAL_RESTART"`       // 1: SCR_Init flushes the datasets in the cache, and a restart reads them with SCR_FETCH_BYPASS=1
 	CheckpointInterval int           `scr:"SCR_CHECKPOINT_INTERVAL"`  // SCR_Need_checkpoint says yes at every n-th call; 0: not set (calls)

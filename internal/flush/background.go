@@ -38,7 +38,7 @@ const pollInterval = 100 * time.Millisecond
 func (f *Flusher) openMovers() error {
 	var err error
 	if f.Node.Rank() == 0 {
-		err = mover.Reset(f.Cache.Control())
+		err = mover.Reset(f.Cache.ControlDir())
 	}
 	if err := mpi.Agree(f.World, err); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (f *Flusher) openMovers() error {
 		f.Log.WarnJob("%v; threads of the processes copy instead", err)
 		return nil
 	}
-	f.movers[mover.ByDaemon] = &mover.Daemon{Control: f.Cache.Control(), First: f.Node.Rank() == 0, Launch: f.launch(),
+	f.movers[mover.ByDaemon] = &mover.Daemon{Control: f.Cache.ControlDir(), First: f.Node.Rank() == 0, Launch: f.launch(),
 		Manner: mover.Manner{Buffer: f.Prefix.Buffer, Bare: f.Prefix.Bare, Blind: f.Prefix.Blind}, Compression: f.Prefix.Compression}
 	return nil
 }
@@ -110,7 +110,7 @@ func (f *Flusher) startCopy(b *background) (there bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if there, err := f.Prefix.StartFlush(c.Dataset, f.World.Size()); there || err != nil {
+	if there, err := f.Prefix.StartFlush(c.Dataset, f.World.Size(), prefix.Parts{load.Rank: load.Files}); there || err != nil {
 		return there, err
 	}
 	b.copy, err = f.movers[kind].Start(load)
@@ -265,6 +265,10 @@ func (f *Flusher) wait(b *background) error {
 	corrupt := errors.Is(err, redundancy.ErrCorrupt)
 	// Only the rank with the error warns.
 	if agreed.Err != nil {
+		why := agreed.Err.Error()
+		if full := new(FullError); errors.As(err, &full) {
+			why += ": " + full.lack()
+		}
 		after := "unless there is a newer one by then, Finalize flushes it"
 		switch {
 		case corrupt:
@@ -272,7 +276,7 @@ func (f *Flusher) wait(b *background) error {
 		case b.cached.Flags().Has(dataset.Output):
 			after = "it is flushed while the program waits, when it leaves or in Finalize"
 		}
-		f.Log.Warn("flush of dataset %d (%s) in the background: %v; it stays in the cache: %s", b.cached.ID(), b.cached.Name(), agreed.Err, after)
+		f.Log.Warn("flush of dataset %d (%s) in the background: %v; it stays in the cache: %s", b.cached.ID(), b.cached.Name(), why, after)
 	}
 	if !corrupt {
 		return nil
@@ -340,7 +344,7 @@ func (f *Flusher) forgetCopy(c *cache.Cached) error {
 	}
 	var err error
 	if f.Node.Rank() == 0 {
-		err = mover.Forget(f.Cache.Control(), c.ID())
+		err = mover.Forget(f.Cache.ControlDir(), c.ID())
 	}
 	return mpi.Agree(f.World, err)
 }

@@ -20,6 +20,7 @@
 package flush
 
 import (
+	"errors"
 	"time"
 
 	"github.com/goscr/goscr/internal/cache"
@@ -106,7 +107,12 @@ func (f *Flusher) Completed(c *cache.Cached) error {
 	if c.Flags().Has(dataset.Output) {
 		return err
 	}
-	f.Log.WarnJob("%v; dataset %s stays in the cache", err, c.Name())
+	after := ""
+	if errors.As(err, new(*FullError)) {
+		after = "; remove files there, or let SCR_PREFIX_SIZE keep fewer checkpoints: the flush of a later one begins anew, " +
+			"and SCR_Finalize flushes the newest"
+	}
+	f.Log.WarnJob("%v; dataset %s stays in the cache%s", err, c.Name(), after)
 	return nil
 }
 

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/flush"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/redundancy"
@@ -49,7 +51,7 @@ func (r *Restart) fetch(d dataset.Dataset) bool {
 	if err != nil {
 		r.Log.WarnJob("checkpoint %s cannot be fetched: %v", d.Name(), err)
 		if errors.Is(err, errUnusable) && !errors.Is(err, prefix.ErrRanks) {
-			if err := r.Prefix.Failed(d.ID()); err != nil {
+			if err := r.Prefix.Failed(d.ID(), "it could not be fetched: "+err.Error()); err != nil {
 				r.Log.WarnJob("checkpoint %s cannot be marked as failed, so the next run will try it again: %v", d.Name(), err)
 			}
 		}
@@ -93,6 +95,15 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 		return &prefix.RanksError{Name: "checkpoint " + d.Name(), Ranks: l.Ranks, Size: r.World.Size()}
 	}
 	c, err := r.copyToCache(d, l.Files, desc, store)
+	if errors.As(err, new(*mpi.AgreedError)) {
+		again, e := r.Cache.Yield(err)
+		if e != nil {
+			return e
+		}
+		if again {
+			c, err = r.copyToCache(d, l.Files, desc, store)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -103,10 +114,21 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 }
 
 // copyToCache copies a checkpoint of the prefix directory to the cache. files are the
-// caller's.
+// caller's. An older checkpoint of the cache that is offered meanwhile leaves only once the
+// copy is complete.
 func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *reddesc.Descriptor, store *reddesc.Store) (*cache.Cached, error) {
 	r.Log.Info("checkpoint %s: fetch from %s begins", d.Name(), r.Prefix.Dir)
-	if err := r.Flusher.MakeRoom(store); err != nil {
+	// Redundancy is not larger than the files, but for PARTNER with several copies.
+	leaving, err := r.Flusher.Leaving(store, 2*prefix.Parts{0: files}.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	later := flush.Leaving{}
+	if r.offered != nil && slices.Contains(leaving.Datasets, r.offered.cached) {
+		later.Datasets = []*cache.Cached{r.offered.cached}
+		leaving.Datasets = slices.DeleteFunc(leaving.Datasets, func(c *cache.Cached) bool { return c == r.offered.cached })
+	}
+	if err := r.Flusher.Evict(leaving); err != nil {
 		return nil, err
 	}
 	d.SetComplete(false) // until it is complete in the cache
@@ -116,7 +138,10 @@ func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *
 		return nil, err
 	}
 	failed := r.Prefix.InTurn(r.Width, func() error { return r.copyFiles(c, files) })
-	return c, r.Cache.Complete(c, failed)
+	if err := r.Cache.Complete(c, failed); err != nil {
+		return nil, err
+	}
+	return c, r.Flusher.Evict(later)
 }
 
 // copyFiles copies files from the prefix directory to the dataset c in the cache.

@@ -16,6 +16,7 @@ type rung int
 const (
 	named   rung = iota // the checkpoint that the user names in SCR_CURRENT
 	cached              // the newest in the cache, or a newer one that the program has written to the prefix directory
+	newer               // ... or a newer one of this job that has to be fetched
 	fetched             // those in the prefix directory
 )
 
@@ -33,16 +34,25 @@ func (r *Restart) Find(fetch bool) error {
 		}
 	}
 	if r.rung == cached {
-		// Rebuild has deleted those that could not be rebuilt.
+		// Those that cannot be rebuilt are not in the list.
 		if c := r.Cache.NewestCheckpoint(); c != nil && !(r.Global && r.Fetch) {
 			r.offerCached(c)
 		}
 		if err := r.offerWritten(); err != nil {
 			return err
 		}
+		r.rung = newer
+	}
+	if !fetch || !r.Fetch {
+		return nil
+	}
+	if r.rung == newer {
+		if err := r.offerNewer(); err != nil {
+			return err
+		}
 		r.rung = fetched
 	}
-	if !fetch || !r.Fetch || r.offered != nil {
+	if r.offered != nil {
 		return nil
 	}
 	// Candidate returns the current checkpoint of the index first, and then older ones.
@@ -70,7 +80,8 @@ func (r *Restart) offerNamed(name string) error {
 	for _, c := range r.Cache.List() {
 		if c.Name() == name && c.Flags().Has(dataset.Checkpoint) && !r.Global {
 			r.offerCached(c)
-			return r.DropAfterID(c.ID())
+			err := mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(r.preferCached(c.ID())) })
+			return errors.Join(err, r.DropAfterID(c.ID()))
 		}
 	}
 	if r.Fetch {
@@ -100,6 +111,28 @@ func (r *Restart) offerWritten() error {
 	return r.offerFirst(1<<62, next, nil)
 }
 
+// offerNewer offers the current checkpoint of the prefix directory in place of one that is
+// offered from the cache, if it is newer, and this job has written it: it was flushed, and
+// then evicted or lost. If that cannot be fetched it tries older ones, down to the one from
+// the cache, which stays offered if none can be.
+func (r *Restart) offerNewer() error {
+	if r.offered == nil || r.offered.cached == nil {
+		return nil
+	}
+	after := r.offered.ID()
+	next := func(below int) (dataset.Dataset, bool, error) {
+		return r.Prefix.Later(after, below, func(d dataset.Dataset) bool {
+			if d.Owner().JobID == r.JobID {
+				return true
+			}
+			r.Log.Warn("job %q has written checkpoint %s to %s, which is newer than %s in the cache, from which this run restarts: "+
+				"to restart from the newer one, set SCR_CURRENT=%s", d.Owner().JobID, d.Name(), r.Prefix.Dir, r.offered.Name(), d.Name())
+			return false
+		})
+	}
+	return r.offerFirst(0, next, nil)
+}
+
 // offerFirst offers the first checkpoint of the prefix directory that can be fetched.
 // next returns the checkpoint to try after the one with id below. A damaged checkpoint is
 // marked as failed, so that it delays only one run. failed, if not nil, is called on rank
@@ -122,36 +155,53 @@ func (r *Restart) offerFirst(below int, next func(below int) (dataset.Dataset, b
 }
 
 // Fail records that the program could not restart from the checkpoint that is offered,
-// deletes it from the cache, and searches for another.
+// so that no run is offered it again, and searches for another. In the cache it stays until
+// this run has a checkpoint of its own, in case only the program was wrong.
 func (r *Restart) Fail() error {
+	const why = "the program could not restart from it"
 	o := r.offered
 	r.useless[o.ID()] = true // it is not offered again, even if the calls below fail
 	var err error
 	if o.cached != nil {
-		err = r.Flusher.Drop(o.cached)
+		r.marked = true
+		r.Prefix.Note(func() error { return prefix.Reject(r.Prefix.Dir, o.Dataset, why) })
+		r.Log.Info("checkpoint %s stays in the cache until this run has completed a checkpoint, or needs its room; "+
+			"a run with SCR_CURRENT=%s tries it again", o.Name(), o.Name())
+		err = r.Flusher.PassOver(o.cached)
 	}
-	return errors.Join(err, r.Prefix.Failed(o.ID()), r.FindAgain())
+	return errors.Join(err, r.Prefix.Failed(o.ID(), why), r.FindAgain())
+}
+
+// Supersede deletes the datasets from the cache that this run does not use, once it has
+// completed a checkpoint of its own.
+func (r *Restart) Supersede() error {
+	if err := r.Cache.DropUnused("this run has completed a checkpoint"); err != nil || !r.marked {
+		return err
+	}
+	r.marked = false
+	return mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(prefix.Forgive(r.Prefix.Dir)) })
 }
 
 // DropAfterID deletes datasets with a higher id from the cache.
 func (r *Restart) DropAfterID(id int) error {
-	return r.Flusher.DropWhere(func(c *cache.Cached) bool { return c.ID() > id })
+	return r.Flusher.DropWhere(func(d dataset.Dataset) bool { return d.ID() > id })
 }
 
-// DropCondemned deletes from the cache the checkpoints that are in the list of
-// restart.scr, because an earlier run died while it read them, and marks them as failed
-// in the index.
-func (r *Restart) DropCondemned() error {
+// PassOverCondemned passes over the checkpoints of the cache from which an earlier run could
+// not restart, or died while it read them, and marks them as failed in the index. The one
+// that the user names in SCR_CURRENT is tried again.
+func (r *Restart) PassOverCondemned() error {
 	list := slices.Clone(r.Cache.List())
 	marks := make([]int64, len(list))
+	whys := make([]string, len(list)) // on rank 0
 	err := mpi.OnRoot(r.World, func() error {
 		condemned, err := prefix.Condemned(r.Prefix.Dir)
 		if err != nil {
-			r.Log.Warn("%v; a checkpoint that a run died reading may be tried again", err)
+			r.Log.Warn("%v; a checkpoint from which no run could restart may be tried again", err)
 		}
 		for i, c := range list {
-			if condemned[c.ID()] == c.Name() {
-				marks[i] = 1
+			if v, ok := condemned[c.ID()]; ok && v.Of(c.Dataset) && c.Name() != r.Current {
+				marks[i], whys[i] = 1, v.Why
 			}
 		}
 		return r.Prefix.Spare(prefix.EndRestart(r.Prefix.Dir))
@@ -163,19 +213,17 @@ func (r *Restart) DropCondemned() error {
 	if err := r.World.Allreduce(marks, mpi.Max); err != nil {
 		return err
 	}
-	if !slices.Contains(marks, 1) {
-		return nil
-	}
 	for i, c := range list {
 		if marks[i] == 0 {
 			continue
 		}
-		r.Log.Info("the program died while it read checkpoint %s; it is not used again", c.Name())
-		if err := errors.Join(r.Flusher.Drop(c), r.Prefix.Failed(c.ID())); err != nil {
+		r.marked = true
+		r.Log.WarnJob("checkpoint %s in the cache is passed over: %s; SCR_CURRENT=%s tries it again", c.Name(), whys[i], c.Name())
+		if err := errors.Join(r.Flusher.PassOver(c), r.Prefix.Failed(c.ID(), whys[i])); err != nil {
 			return err
 		}
 	}
-	return mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(prefix.Forgive(r.Prefix.Dir)) })
+	return nil
 }
 
 // SetCurrent makes the dataset called name current: the next run restarts from it, and,
@@ -194,7 +242,8 @@ func (r *Restart) SetCurrent(name string, again bool) (checkpoint int, err error
 		}
 		e, ok := x.Find(name)
 		if inCache != nil && (!ok || e.ID < inCache.ID()) {
-			return nil // the flush of it will enter it in the index, in place of an older one of its name
+			// The flush of it will enter it in the index, in place of an older one of its name.
+			return r.preferCached(inCache.ID())
 		}
 		if ok {
 			found[0], found[1] = int64(e.ID), int64(e.Checkpoint())
@@ -216,7 +265,7 @@ func (r *Restart) SetCurrent(name string, again bool) (checkpoint int, err error
 	}
 	if inCache == nil {
 		// It has to be fetched. Older checkpoints in the cache would be offered before it.
-		if err := r.Flusher.DropWhere(func(c *cache.Cached) bool { return c.Flags().Has(dataset.Checkpoint) }); err != nil {
+		if err := r.Flusher.DropWhere(func(d dataset.Dataset) bool { return d.Flags().Has(dataset.Checkpoint) }); err != nil {
 			return 0, err
 		}
 	}
@@ -249,6 +298,20 @@ func (r *Restart) markIfKnown(name string) error {
 	return r.mark(name)
 }
 
+// preferCached makes no dataset of the index current if that is newer than one of the cache,
+// with the given id, which the user has chosen: the next run would fetch it. Rank 0 calls
+// preferCached.
+func (r *Restart) preferCached(id int) error {
+	x, err := prefix.ReadIndex(r.Prefix.Dir)
+	if err != nil {
+		return err
+	}
+	if e, ok := x.Find(x.Current()); !ok || e.ID <= id {
+		return nil
+	}
+	return prefix.UpdateIndex(r.Prefix.Dir, func(x *prefix.Index) error { x.UnsetCurrent(); return nil })
+}
+
 // mark makes the dataset called name current in the index. With SCR_DROP_AFTER_CURRENT it
 // removes newer datasets from the index. Rank 0 calls it.
 func (r *Restart) mark(name string) error {
@@ -272,7 +335,7 @@ func (r *Restart) Remove(name string, again bool, there func() error) error {
 	if offered {
 		r.Withdraw()
 	}
-	if err := r.Flusher.DropWhere(func(c *cache.Cached) bool { return c.Name() == name }); err != nil {
+	if err := r.Flusher.DropWhere(func(d dataset.Dataset) bool { return d.Name() == name }); err != nil {
 		return err
 	}
 	if err := there(); err != nil || !offered || !again {

@@ -2,9 +2,9 @@
 // the program, and copies it to the cache if necessary.
 //
 // It tries several sources in a fixed order, the ladder (ladder.go): the checkpoint that
-// the user names; the newest one in the cache, or a newer one that the program has
-// written directly to the prefix directory; and those that have to be fetched from the
-// prefix directory (fetch.go). If none can be used, the program starts from the
+// the user names; the newest one in the cache, or a newer one of the prefix directory, which
+// the program has written there or which has to be fetched; and all others that have to be
+// fetched (fetch.go). If none can be used, the program starts from the
 // beginning. A checkpoint from which the program could not restart is not offered again.
 //
 // Before, cache.Rebuild has rebuilt lost files in the cache. Only package scr calls this
@@ -39,6 +39,7 @@ type Config struct {
 	Log     *report.Logger
 	Events  *eventlog.Log // on rank 0
 
+	JobID     string // SCR_JOB_ID
 	Fetch     bool   // SCR_FETCH: fetch checkpoints from the prefix directory
 	Width     int    // SCR_FETCH_WIDTH: how many ranks fetch at a time; 0: all
 	InPlace   bool   // SCR_FETCH_BYPASS: the program reads checkpoints in the prefix directory
@@ -56,6 +57,7 @@ type Restart struct {
 	rung    rung
 	offered *Offer       // nil: none is offered, or not yet
 	useless map[int]bool // ids of checkpoints from which the program could not restart
+	marked  bool         // a checkpoint of the cache is in the list of restart.scr
 }
 
 // Offer is a checkpoint from which the program can restart.
@@ -78,6 +80,9 @@ func (r *Restart) Withdraw() { r.offered = nil }
 
 // offerCached offers a checkpoint that is in the cache.
 func (r *Restart) offerCached(c *cache.Cached) {
+	if c.Files() == 0 {
+		r.Log.WarnJob("checkpoint %s, which is offered to restart from, has no files: the program wrote none by SCR_Route_file", c.Name())
+	}
 	r.offered = newOffer(c.Dataset, r.Cache.Files(c.ID()))
 	r.offered.cached = c
 }

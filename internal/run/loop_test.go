@@ -362,7 +362,7 @@ func TestLoop_DiesWhileReading(t *testing.T) {
 	l := newLab(t, "checkpoint 1; checkpoint 2; exit 1", "read 2; exit 139", "finalize")
 	l.run(t, 0, "the program died while it read checkpoint ckpt.2")
 	list, err := prefix.Condemned(l.prefix)
-	if err != nil || len(list) != 1 || list[2] != "ckpt.2" {
+	if err != nil || len(list) != 1 || list[2].Name != "ckpt.2" {
 		t.Errorf("condemned %v, %v", list, err)
 	}
 	for what, plan := range map[string][]string{
