@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix"
 )
@@ -87,6 +88,21 @@ func TestCompletion_InShells(t *testing.T) {
 				t.Errorf("%v: %q", err, out)
 			}
 		})
+	}
+}
+
+// scr.conf(5) has every parameter, and what scr(7) and docs/use.md name there is.
+func TestPages_OfParameters(t *testing.T) {
+	conf, library := confManual(), libraryManual()
+	for _, p := range config.Parameters {
+		if !strings.Contains(conf, "\n.B "+p.Name+"\n") {
+			t.Errorf("scr.conf(5) has no %s", p.Name)
+		}
+	}
+	for _, name := range usual {
+		if !strings.Contains(library, "\n.B "+name+"\n") {
+			t.Errorf("there is no parameter %s", name)
+		}
 	}
 }
 

@@ -212,6 +212,7 @@ complete commands, options and names of datasets.`,
 		}
 	}
 	pages["scr.1"] = self.manual()
+	pages["scr.conf.5"], pages["scr.7"] = confManual(), libraryManual()
 	return pages
 }
 
