@@ -183,11 +183,12 @@ func (s *Session) Spoil(err error) error {
 func (s *Session) route(name string) (string, error) {
 	switch {
 	case name == "":
-		return "", errors.New("a file with an empty name")
+		return "", returned(errors.New("a file with an empty name"))
 	case s.output != nil:
 		return s.routeOutput(name)
 	case s.state == restarting:
-		return s.routeRestart(name)
+		path, err := s.routeRestart(name)
+		return path, returned(err)
 	case s.restart.Offered() != nil:
 		// Programs that use SCR's first API read a checkpoint without calling StartRestart.
 		if path, err := s.routeRestart(name); err == nil {
@@ -279,8 +280,11 @@ func (s *Session) completeCached(o *unfinished) error {
 	written, before := time.Now(), s.traffic
 	err := s.cache.Complete(c, o.failed)
 	s.events.Result(kindOf(c.Dataset), "END", c.Dataset, o.began, err)
-	if err != nil {
+	if errors.Is(err, cache.ErrShared) {
 		return err
+	}
+	if err != nil {
+		return returned(err)
 	}
 	s.events.Copied("ENCODE", c.Dataset, c.Desc.Store, c.Desc.Store, written)
 	s.tellTraffic(fmt.Sprintf("dataset %d: protection", c.ID()), before)
@@ -304,7 +308,7 @@ func (s *Session) completeDirect(o *unfinished) error {
 	err := d.complete(o.failed)
 	s.events.Result(kindOf(d.Dataset), "END", d.Dataset, o.began, err)
 	if err != nil {
-		return err
+		return returned(err)
 	}
 	s.log.Info("dataset %d (%s): %s, %s, written to %s in %.3f s, complete after %.3f s more", d.ID(), d.Name(), report.Count(d.Files(), "file"),
 		report.Bytes(d.Size()), s.prefix.Dir, written.Sub(o.began).Seconds(), time.Since(written).Seconds())

@@ -259,8 +259,9 @@ func (s *Session) openFlusher(node mpi.Comm, opt Options) error {
 	s.flusher, err = flush.Open(flush.Config{
 		World: s.world, Node: node, Cache: s.cache, Prefix: s.prefix, Log: s.log, Events: s.events,
 		Every: cfg.Flush, Keep: cfg.PrefixSize, Async: cfg.FlushAsync, Poststage: cfg.FlushPoststage,
-		Kind:   func(store string) mover.Kind { return mover.Kind(cfg.Store(store).Flush.Or(cfg.FlushType)) },
-		Limits: transfer.Limits{Bandwidth: float64(cfg.FlushAsyncBW), CPU: cfg.FlushAsyncPercent / 100}, Launch: opt.launch,
+		Kind:         func(store string) mover.Kind { return mover.Kind(cfg.Store(store).Flush.Or(cfg.FlushType)) },
+		PollInterval: time.Duration(cfg.FlushAsyncUsleep) * time.Microsecond,
+		Limits:       transfer.Limits{Bandwidth: float64(cfg.FlushAsyncBW), CPU: cfg.FlushAsyncPercent / 100}, Launch: opt.launch,
 		Stopping: s.advisor.Stopping,
 		Taken:    func(err error) { s.numbers.passOver(s.world, err) },
 		SizeName: func(store string) string {
@@ -387,7 +388,8 @@ func (s *Session) Agree(err error) error {
 // alike only some are written, which is also true of those that the library writes.
 func (s *Session) Warn(format string, args ...any) { s.log.Warn(format, args...) }
 
-// Query returns the value of a parameter, in the syntax of SCR_Config.
+// Query answers a query in the syntax of SCR_Config: see Settings.Config. A string that would
+// change a setting is an error.
 func (s *Session) Query(text string) (value string, ok bool, err error) { return s.config.Query(text) }
 
 // Copying reports whether threads of the process copy in the background. A caller that

@@ -89,6 +89,9 @@ func (k *Cache) abandon(c *Cached, why error) error {
 	return why
 }
 
+// ErrShared is the error of a dataset of which two ranks have written one file.
+var ErrShared = mpi.NewKind(5, "each rank must write files of its own (or set SCR_CACHE_BYPASS=1)")
+
 // unique checks that no two ranks write files of the same name: in the caches of two nodes
 // these are different files, and a flush would lose one of them. It is collective; the
 // result is agreed.
@@ -98,7 +101,7 @@ func (k *Cache) unique(files []redundancy.File) error {
 		return err
 	}
 	for name, rank := range owners {
-		err = fmt.Errorf("%s is also written by rank %d: each rank must write files of its own (or set SCR_CACHE_BYPASS=1)", name, rank)
+		err = fmt.Errorf("%s is also written by rank %d: %w", name, rank, ErrShared)
 	}
 	return mpi.Agree(k.World, err)
 }

@@ -30,10 +30,6 @@ type background struct {
 	start  time.Time
 }
 
-// pollInterval is the shortest time between two polls in a call that a program may make
-// very often.
-const pollInterval = 100 * time.Millisecond
-
 // openMovers makes the movers, and stops copies of an earlier run.
 func (f *Flusher) openMovers() error {
 	var err error
@@ -235,10 +231,10 @@ func (f *Flusher) Poll() error {
 }
 
 // PollDue reports whether to call Poll: the caller's files of the oldest flush are copied,
-// and the last poll was not within pollInterval. Rank 0 decides by it for all ranks. It
+// and the last poll was not within PollInterval. Rank 0 decides by it for all ranks. It
 // is not collective.
 func (f *Flusher) PollDue() bool {
-	return len(f.running) > 0 && time.Since(f.polled) >= pollInterval && f.running[0].copy.Ended()
+	return len(f.running) > 0 && time.Since(f.polled) >= f.PollInterval && f.running[0].copy.Ended()
 }
 
 // waitAll waits for background flushes, in the order of list.

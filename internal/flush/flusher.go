@@ -46,7 +46,10 @@ type Config struct {
 	Async     bool                          // SCR_FLUSH_ASYNC: flush in the background
 	Poststage bool                          // SCR_FLUSH_POSTSTAGE: scr_transfer may go on after the session
 	Kind      func(store string) mover.Kind // the mover that the user has chosen for a store
-	Limits    transfer.Limits               // of the bandwidth and processor time of a node that copies use
+	// PollInterval is the shortest time between two polls in a call that a program may make
+	// very often.
+	PollInterval time.Duration
+	Limits       transfer.Limits // of the bandwidth and processor time of a node that copies use
 	// Launch starts the process that copies for the node; nil: the command scr_transfer.
 	Launch func(control string) error
 
