@@ -57,7 +57,7 @@ libscr  := $(CURDIR)/cmd/libscr
 go_start := -X=runtime.godebugDefault=asyncpreemptoff=1,containermaxprocs=0
 warn    := -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra
 
-# Recipes that build call it, and no others: those of install run as root.
+# Recipes that build call version, and no others: those of install run as root.
 # Libraries and commands read etc/scr.conf of the directory in which they are installed. Where
 # they find none they read that of SYSCONFDIR, by default of PREFIX/etc, and then /etc/scr.conf.
 version  = -X=github.com/goscr/goscr/internal/version.stamped=$(shell scripts/version) \
@@ -103,10 +103,11 @@ $(out)/libscrf.so: bindings/fortran/scrf.c bindings/fortran/scr.f90 bindings/for
 	    -Wl,-soname,libscrf.so -Wl,-rpath,'$$ORIGIN' -Wl,--version-script=bindings/fortran/libscrf.map
 	@cp bindings/fortran/scrf.h $(out)/
 
+# Without -extar, Go asks $(MPICC) for its ar, and takes a warning of Open MPI's wrapper for a part of the name.
 # The same for static linking. libscrf.a has all of libscr.a: a program links one of them.
 $(out)/libscr.a: FORCE | check
 	@mkdir -p $(out)/obj
-	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -buildmode=c-archive -trimpath -ldflags '$(go_start) $(version)' \
+	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -buildmode=c-archive -trimpath -ldflags '-extar=ar $(go_start) $(version)' \
 	    -o $(out)/obj/go.a ./cmd/libscr
 	@rm -f $(out)/obj/go.h
 	@scripts/archive $(out)/obj/go.a $@

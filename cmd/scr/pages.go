@@ -36,7 +36,7 @@ The first of these that sets a parameter counts: the environment; the user's fil
 		}
 	}
 	m.section("FILES")
-	m.item(".I", "/etc/scr.conf", "the system's file, unless goscr was built with another place for it (SYSCONFDIR)")
+	m.item(".I", "etc/scr.conf", "the system's file, beside lib and bin of the installation; else that of SYSCONFDIR, for which goscr was built; else /etc/scr.conf")
 	m.item(".I", "$SCR_PREFIX/.scrconf", "the user's file")
 	m.section("SEE ALSO")
 	m.line(".BR scr (7) ,\n.BR scr (1) ,\n.BR SCR_Config (3)")
