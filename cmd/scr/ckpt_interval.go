@@ -39,7 +39,7 @@ from what checkpoints cost.`,
 		flags.StringVar(&q.model, "model", "daly", "formula `MODEL`: daly or young")
 		flags.BoolVar(&q.percent, "percent", false, "print, instead of the interval, how many percent of the time checkpoints take then")
 		flags.BoolVar(&q.stats, "stats", false, "also print what the log says, on standard error")
-		dir := flags.String("prefix", "", aboutPrefix)
+		dir := prefixFlag(flags)
 		flags.StringVar(&q.log, "logfile", "", "text log `FILE` (default: .scr/log in the prefix directory)")
 		return func([]string) error {
 			if q.model != "daly" && q.model != "young" {

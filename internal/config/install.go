@@ -46,6 +46,12 @@ func Installed(path string) {
 // it is in no directory of an installation.
 func beside(path string) string {
 	dir := filepath.Dir(path)
+	if up, goscr := filepath.Split(filepath.Dir(dir)); goscr == "goscr" { // lib/goscr/openmpi has the library for one MPI
+		up = filepath.Clean(up)
+		if slices.Contains([]string{filepath.Base(up), filepath.Base(filepath.Dir(up))}, "lib") || filepath.Base(up) == "lib64" {
+			dir = up
+		}
+	}
 	if filepath.Base(filepath.Dir(dir)) == "lib" { // as in lib/x86_64-linux-gnu
 		dir = filepath.Dir(dir)
 	}

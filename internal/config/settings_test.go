@@ -324,12 +324,15 @@ func TestSystemFile(t *testing.T) {
 
 func TestInstalled(t *testing.T) {
 	for path, want := range map[string]string{
-		"/opt/scr/lib/libscr.so":                  "/opt/scr/etc/scr.conf",
-		"/opt/scr/lib64/libscr.so":                "/opt/scr/etc/scr.conf",
-		"/opt/scr/bin/scr":                        "/opt/scr/etc/scr.conf",
-		"/opt/scr/lib/x86_64-linux-gnu/libscr.so": "/opt/scr/etc/scr.conf",
-		"/home/anna/goscr/build/libscr.so":        "",
-		"/home/anna/bin/goscr/build/scr":          "",
+		"/opt/scr/lib/libscr.so":                            "/opt/scr/etc/scr.conf",
+		"/opt/scr/lib64/libscr.so":                          "/opt/scr/etc/scr.conf",
+		"/opt/scr/bin/scr":                                  "/opt/scr/etc/scr.conf",
+		"/opt/scr/lib/x86_64-linux-gnu/libscr.so":           "/opt/scr/etc/scr.conf",
+		"/opt/scr/lib/goscr/openmpi/libscr.so":              "/opt/scr/etc/scr.conf",
+		"/opt/scr/lib64/goscr/mpich/libscr.so":              "/opt/scr/etc/scr.conf",
+		"/usr/lib/x86_64-linux-gnu/goscr/openmpi/libscr.so": "/usr/etc/scr.conf",
+		"/home/anna/goscr/build/libscr.so":                  "",
+		"/home/anna/bin/goscr/build/scr":                    "",
 	} {
 		if got := beside(path); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)

@@ -99,6 +99,22 @@ func TestInstall_Files(t *testing.T) {
 	}
 }
 
+// The completions of bash and fish are found by the name of the command.
+func TestInstall_Completions(t *testing.T) {
+	b, dir := tree(t)
+	for _, name := range strings.Fields(run(t, filepath.Join(b.dir, "scr"), "links")) {
+		for _, file := range []string{"bash-completion/completions/" + name, "fish/vendor_completions.d/" + name + ".fish", "zsh/site-functions/_scr"} {
+			if text := read(t, dir, "share", file); !strings.Contains(text, name) {
+				t.Errorf("%s does not complete %s", file, name)
+			}
+		}
+	}
+	script := `source "$1/share/bash-completion/completions/scr_index"; COMP_WORDS=(scr_index --dr) COMP_CWORD=1; _scr_complete; echo "${COMPREPLY[*]}"`
+	if out := run(t, "env", "PATH="+dir+"/bin:/usr/bin:/bin", "bash", "-c", script, "bash", dir); out != "--drop --drop-after\n" {
+		t.Errorf("%q", out)
+	}
+}
+
 var blanks = regexp.MustCompile(`\s+`)
 
 // A man page has no fault, the declaration of scr.h, and the call of scrf.h.
