@@ -54,9 +54,10 @@ go_start := -X=runtime.godebugDefault=asyncpreemptoff=1,containermaxprocs=0
 warn    := -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra
 
 # Recipes that build call it, and no others: those of install run as root.
-# With SYSCONFDIR the system's configuration file is that directory's scr.conf.
+# Libraries and commands read etc/scr.conf of the directory in which they are installed. Where
+# they find none they read that of SYSCONFDIR, by default of PREFIX/etc, and then /etc/scr.conf.
 version  = -X=github.com/goscr/goscr/internal/version.stamped=$(shell scripts/version) \
-    $(if $(SYSCONFDIR),-X=github.com/goscr/goscr/internal/config.systemFile=$(SYSCONFDIR)/scr.conf)
+    -X=github.com/goscr/goscr/internal/config.builtFor=$(or $(SYSCONFDIR),$(PREFIX)/etc)/scr.conf
 
 export MPICC
 

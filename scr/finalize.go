@@ -31,7 +31,7 @@ func (s *Session) finalize() error {
 		s.abandon(unfinished)
 	}
 	err := s.end(func() error { return errors.Join(halt.End(s.prefix.Dir), s.advisor.End()) })
-	return errors.Join(unfinished, err)
+	return errors.Join(unfinished, returned(err))
 }
 
 // abandon ends the restart or the dataset that was begun and not completed. Files that

@@ -11,6 +11,7 @@ import (
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/flush"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix"
@@ -29,6 +30,14 @@ type unfinished struct {
 	began  time.Time
 	wish   request.Wish // of those who have asked for it
 	failed error        // why it cannot be completed, nil if it can
+}
+
+// files returns the number of files of all ranks, once the dataset is complete.
+func (o *unfinished) files() int {
+	if o.direct != nil {
+		return o.direct.Files()
+	}
+	return o.cached.Files()
 }
 
 // StartOutput begins a dataset. The program then asks Route for the path of
@@ -53,7 +62,7 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 		return err
 	}
 	if unknown := flags &^ (Checkpoint | Output); unknown != 0 {
-		return &ArgumentError{fmt.Sprintf("flags %#x, of which %#x are unknown", int(flags), int(unknown))}
+		return &ArgumentError{fmt.Sprintf("flags %v: %#x is no flag", flags, int(unknown))}
 	}
 	id, checkpoint := s.numbers.id+1, s.numbers.checkpoint
 	if flags.Has(Checkpoint) {
@@ -91,9 +100,9 @@ func (s *Session) create(id int, name string, flags Flags, checkpoint int) (o *u
 	if flags.Has(Checkpoint) {
 		o.wish = s.advisor.Starts(id, name)
 	}
-	var leaving []*cache.Cached
+	var leaving flush.Leaving
 	if !desc.Bypass {
-		if leaving, err = s.flusher.Leaving(s.protection.store(desc.Store)); err != nil {
+		if leaving, err = s.flusher.Leaving(s.protection.store(desc.Store), 0); err != nil {
 			return nil, "", err
 		}
 	}
@@ -115,7 +124,7 @@ func (s *Session) create(id int, name string, flags Flags, checkpoint int) (o *u
 // createCached creates a dataset in the cache, and then evicts those that leave for it, so
 // that none is lost for a dataset that cannot be created. Only if there is no room to create
 // it they are evicted first.
-func (s *Session) createCached(d dataset.Dataset, desc *reddesc.Descriptor, leaving []*cache.Cached) (*cache.Cached, error) {
+func (s *Session) createCached(d dataset.Dataset, desc *reddesc.Descriptor, leaving flush.Leaving) (*cache.Cached, error) {
 	c, err := s.cache.Create(d, desc)
 	if err == nil {
 		return c, s.flusher.Evict(leaving)
@@ -182,11 +191,12 @@ func (s *Session) Spoil(err error) error {
 func (s *Session) route(name string) (string, error) {
 	switch {
 	case name == "":
-		return "", errors.New("a file with an empty name")
+		return "", returned(errors.New("a file with an empty name"))
 	case s.output != nil:
 		return s.routeOutput(name)
 	case s.state == restarting:
-		return s.routeRestart(name)
+		path, err := s.routeRestart(name)
+		return path, returned(err)
 	case s.restart.Offered() != nil:
 		// Programs that use SCR's first API read a checkpoint without calling StartRestart.
 		if path, err := s.routeRestart(name); err == nil {
@@ -262,6 +272,15 @@ func (s *Session) finish(valid bool) error {
 		s.advisor.Failed(o.ID(), err)
 		return err
 	}
+	if o.files() == 0 {
+		s.log.WarnJob("dataset %d (%s) has no files: no rank has called SCR_Route_file for a file of it, so nothing is protected, "+
+			"and a restart from it finds nothing", o.ID(), o.Name())
+	}
+	if o.Flags().Has(dataset.Checkpoint) {
+		if err := s.restart.Supersede(); err != nil {
+			return err
+		}
+	}
 	if err := s.poll(); err != nil {
 		return err
 	}
@@ -274,8 +293,11 @@ func (s *Session) completeCached(o *unfinished) error {
 	written, before := time.Now(), s.traffic
 	err := s.cache.Complete(c, o.failed)
 	s.events.Result(kindOf(c.Dataset), "END", c.Dataset, o.began, err)
-	if err != nil {
+	if errors.Is(err, cache.ErrShared) {
 		return err
+	}
+	if err != nil {
+		return returned(err)
 	}
 	s.events.Copied("ENCODE", c.Dataset, c.Desc.Store, c.Desc.Store, written)
 	s.tellTraffic(fmt.Sprintf("dataset %d: protection", c.ID()), before)
@@ -304,7 +326,7 @@ func (s *Session) completeDirect(o *unfinished) error {
 	err := d.complete(o.failed)
 	s.events.Result(kindOf(d.Dataset), "END", d.Dataset, o.began, err)
 	if err != nil {
-		return err
+		return returned(err)
 	}
 	s.log.Info("dataset %d (%s): %s, %s, written to %s in %.3f s, complete after %.3f s more", d.ID(), d.Name(), report.Count(d.Files(), "file"),
 		report.Bytes(d.Size()), s.prefix.Dir, written.Sub(o.began).Seconds(), time.Since(written).Seconds())

@@ -47,6 +47,9 @@ func main() {
 		// since the programs that a command starts would inherit that.
 		signal.Notify(make(chan os.Signal, 1), unix.SIGXFSZ)
 	}
+	if path, err := os.Executable(); err == nil {
+		config.Installed(path)
+	}
 	os.Exit(execute(os.Args, &context{in: os.Stdin, out: os.Stdout, err: os.Stderr, alone: true}))
 }
 

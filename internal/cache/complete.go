@@ -2,11 +2,8 @@ package cache
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
@@ -18,6 +15,12 @@ import (
 // valid, else the reason why they are not. If they are invalid on any rank, Complete
 // deletes the dataset and returns the reason on all ranks. It is collective.
 func (k *Cache) Complete(c *Cached, failed error) error {
+	err := k.complete(c, failed)
+	k.spoiled = k.spoiled || err != nil
+	return err
+}
+
+func (k *Cache) complete(c *Cached, failed error) error {
 	id := c.ID()
 	files := k.Files(id)
 	totals := []int64{int64(len(files)), 0} // and bytes
@@ -78,9 +81,6 @@ func (k *Cache) usable(c *Cached, files []redundancy.File) error {
 	return nil
 }
 
-// noRoom reports whether an error says that a file system is full.
-func noRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
-
 // abandon deletes a dataset that cannot become usable, and returns the reason.
 func (k *Cache) abandon(c *Cached, why error) error {
 	if err := k.Delete(c.ID()); err != nil {
@@ -88,6 +88,9 @@ func (k *Cache) abandon(c *Cached, why error) error {
 	}
 	return why
 }
+
+// ErrShared is the error of a dataset of which two ranks have written one file.
+var ErrShared = mpi.NewKind(5, "each rank must write files of its own (or set SCR_CACHE_BYPASS=1)")
 
 // unique checks that no two ranks write files of the same name: in the caches of two nodes
 // these are different files, and a flush would lose one of them. It is collective; the
@@ -98,7 +101,7 @@ func (k *Cache) unique(files []redundancy.File) error {
 		return err
 	}
 	for name, rank := range owners {
-		err = fmt.Errorf("%s is also written by rank %d: each rank must write files of its own (or set SCR_CACHE_BYPASS=1)", name, rank)
+		err = fmt.Errorf("%s is also written by rank %d: %w", name, rank, ErrShared)
 	}
 	return mpi.Agree(k.World, err)
 }

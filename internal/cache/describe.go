@@ -104,7 +104,7 @@ func (p *descriptions) find(id int) (filemap.Description, error) {
 		return filemap.Description{}, err
 	}
 	if first == p.world.Size() {
-		return filemap.Description{}, fmt.Errorf("%w: it was not completed", redundancy.ErrUnrecoverable)
+		return filemap.Description{}, fmt.Errorf("%w: %w", redundancy.ErrUnrecoverable, errUnfinished)
 	}
 	h, err := hash.Bcast(mine.ToHash(), first, p.world)
 	return filemap.DescriptionFromHash(h), err

@@ -72,6 +72,16 @@ func (p *parts) register(id int, f redundancy.File) error {
 	return p.maps.AddFile(id, p.me(), f.Path, md)
 }
 
+// size returns the size in bytes of the files of a dataset for which the caller has entries.
+func (p *parts) size(id int) (bytes int64) {
+	for _, rank := range p.maps.Ranks(id) {
+		for _, path := range p.maps.Files(id, rank) {
+			bytes += max(p.maps.Meta(id, rank, path).Size(), 0)
+		}
+	}
+	return bytes
+}
+
 // makeDir makes the directory of a dataset.
 func (p *parts) makeDir(id int) error {
 	dir := p.places.dir(id)

@@ -11,6 +11,7 @@ import (
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/filemap"
 	"github.com/goscr/goscr/internal/reddesc"
+	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -32,14 +33,20 @@ type places struct {
 
 // newPlaces returns the places of all stores, whose paths end in user and name. The
 // first rank of a node makes their directories. The error is the caller's.
-func newPlaces(node mpi.Comm, stores []*reddesc.Store, user, name string) (*places, error) {
+func newPlaces(node mpi.Comm, stores []*reddesc.Store, user, name string, log *report.Logger) (*places, error) {
 	p := &places{node: node, below: filepath.Join(user, name), of: map[int]*place{}}
 	var failed error
 	for _, s := range stores {
 		p.all = append(p.all, &place{dir: filepath.Join(s.Base, p.below), store: s})
-		if node.Rank() == 0 {
-			failed = cmp.Or(failed, privateDir(s.Base, user, name))
+		if node.Rank() > 0 {
+			continue
 		}
+		top := unexpected(s.Base, user)
+		err := privateDir(Base{s.Base, s.SetBy}, user, name)
+		if err == nil && top != "" {
+			log.WarnJob("%s was not there, and is made for %s, with the directories below it: is the name right?", top, s.SetBy)
+		}
+		failed = cmp.Or(failed, err)
 	}
 	return p, failed
 }

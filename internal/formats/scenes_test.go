@@ -92,8 +92,10 @@ func (s *site) job(n int, settings string, program func(c *scr.Session, rank int
 		}}
 		if settings != "" {
 			opt.Settings = new(scr.Settings)
-			if _, _, err := opt.Settings.Config(settings); err != nil {
-				return err
+			for line := range strings.FieldsSeq(settings) {
+				if _, _, err := opt.Settings.Config(line); err != nil {
+					return err
+				}
 			}
 		}
 		c, err := scr.Init(world, opt)

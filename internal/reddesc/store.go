@@ -21,6 +21,7 @@ type Store struct {
 	Comm   mpi.Comm // ranks that share it, which is a group's
 	Leader int      // the first of them, by its rank in the job
 	Shared bool     // by ranks of several nodes
+	SetBy  string   // the parameter that names it, and where its value is from
 }
 
 // NewStore describes a store. group names the ranks that share it; if it is "" view

@@ -10,6 +10,7 @@ import (
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/flush"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/redundancy"
@@ -50,7 +51,7 @@ func (r *Restart) fetch(d dataset.Dataset) bool {
 	if err != nil {
 		r.Log.WarnJob("checkpoint %s cannot be fetched: %v", d.Name(), err)
 		if errors.Is(err, errUnusable) && !errors.Is(err, prefix.ErrRanks) {
-			if err := r.Prefix.Failed(d.ID()); err != nil {
+			if err := r.Prefix.Failed(d.ID(), "it could not be fetched: "+err.Error()); err != nil {
 				r.Log.WarnJob("checkpoint %s cannot be marked as failed, so the next run will try it again: %v", d.Name(), err)
 			}
 		}
@@ -94,6 +95,15 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 		return &prefix.RanksError{Name: "checkpoint " + d.Name(), Ranks: l.Ranks, Size: r.World.Size()}
 	}
 	c, err := r.copyToCache(d, l.Files, desc, store)
+	if errors.As(err, new(*mpi.AgreedError)) {
+		again, e := r.Cache.Yield(err)
+		if e != nil {
+			return e
+		}
+		if again {
+			c, err = r.copyToCache(d, l.Files, desc, store)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -108,14 +118,15 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 // copy is complete.
 func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *reddesc.Descriptor, store *reddesc.Store) (*cache.Cached, error) {
 	r.Log.Info("checkpoint %s: fetch from %s begins", d.Name(), r.Prefix.Dir)
-	leaving, err := r.Flusher.Leaving(store)
+	// Redundancy is not larger than the files, but for PARTNER with several copies.
+	leaving, err := r.Flusher.Leaving(store, 2*prefix.Parts{0: files}.Bytes())
 	if err != nil {
 		return nil, err
 	}
-	var later []*cache.Cached
-	if r.offered != nil && slices.Contains(leaving, r.offered.cached) {
-		later = []*cache.Cached{r.offered.cached}
-		leaving = slices.DeleteFunc(leaving, func(c *cache.Cached) bool { return c == r.offered.cached })
+	later := flush.Leaving{}
+	if r.offered != nil && slices.Contains(leaving.Datasets, r.offered.cached) {
+		later.Datasets = []*cache.Cached{r.offered.cached}
+		leaving.Datasets = slices.DeleteFunc(leaving.Datasets, func(c *cache.Cached) bool { return c == r.offered.cached })
 	}
 	if err := r.Flusher.Evict(leaving); err != nil {
 		return nil, err

@@ -57,6 +57,7 @@ type Restart struct {
 	rung    rung
 	offered *Offer       // nil: none is offered, or not yet
 	useless map[int]bool // ids of checkpoints from which the program could not restart
+	marked  bool         // a checkpoint of the cache is in the list of restart.scr
 }
 
 // Offer is a checkpoint from which the program can restart.
@@ -79,6 +80,9 @@ func (r *Restart) Withdraw() { r.offered = nil }
 
 // offerCached offers a checkpoint that is in the cache.
 func (r *Restart) offerCached(c *cache.Cached) {
+	if c.Files() == 0 {
+		r.Log.WarnJob("checkpoint %s, which is offered to restart from, has no files: the program wrote none by SCR_Route_file", c.Name())
+	}
 	r.offered = newOffer(c.Dataset, r.Cache.Files(c.ID()))
 	r.offered.cached = c
 }

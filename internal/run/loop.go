@@ -192,8 +192,8 @@ func (l *Loop) finish(ctx context.Context, last *stop) (int, error) {
 
 // before decides whether to start another run.
 func (l *Loop) before(ctx context.Context, number int) *stop {
-	if most := l.Config.Runs; most >= 0 && number > most {
-		return &stop{why: fmt.Sprintf("the limit of SCR_RUNS=%d is reached", most), status: l.past.status}
+	if most, from := l.Config.RunLimit(); most >= 0 && number > most {
+		return &stop{why: fmt.Sprintf("the limit of %s is reached", from), status: l.past.status}
 	}
 	if _, err := l.findLost(ctx); err != nil {
 		return &stop{why: err.Error(), status: 1}

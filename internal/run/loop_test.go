@@ -358,11 +358,22 @@ func TestLoop_Runs(t *testing.T) {
 	l.run(t, 7, "the limit of SCR_RUNS=2 is reached")
 }
 
+// SCR_RETRIES says the same with one less, and SCR_RUNS counts if both are set.
+func TestLoop_Retries(t *testing.T) {
+	l := newLab(t, "checkpoint 1; exit 1", "checkpoint 2; exit 7", "finalize")
+	t.Setenv("SCR_RETRIES", "1")
+	l.run(t, 7, "the limit of SCR_RETRIES=1 is reached")
+	l = newLab(t, "checkpoint 1; exit 1", "checkpoint 2; exit 7", "finalize")
+	t.Setenv("SCR_RETRIES", "1")
+	t.Setenv("SCR_RUNS", "1")
+	l.run(t, 1, "the limit of SCR_RUNS=1 is reached")
+}
+
 func TestLoop_DiesWhileReading(t *testing.T) {
 	l := newLab(t, "checkpoint 1; checkpoint 2; exit 1", "read 2; exit 139", "finalize")
 	l.run(t, 0, "the program died while it read checkpoint ckpt.2")
 	list, err := prefix.Condemned(l.prefix)
-	if err != nil || len(list) != 1 || list[2] != "ckpt.2" {
+	if err != nil || len(list) != 1 || list[2].Name != "ckpt.2" {
 		t.Errorf("condemned %v, %v", list, err)
 	}
 	for what, plan := range map[string][]string{

@@ -85,7 +85,7 @@ func (c *Copy) Run() (Copied, error) {
 		return Copied{}, NoControl(err)
 	}
 	if err != nil {
-		return Copied{}, fmt.Errorf("control directory: %w", err)
+		return Copied{}, err
 	}
 	defer alone.Release()
 	alone.KeepAlive()
@@ -139,12 +139,16 @@ func (c *Copy) Run() (Copied, error) {
 }
 
 // alone waits until no other scr_copy runs on the node, since both would write files with
-// the same temporary names. If no lock can be taken, for example because the storage is full
-// or fails, it warns and returns nil.
+// the same temporary names. It is an error if another one does not end, and shows no sign of
+// life. If the lock cannot be taken at all, for example because the storage is full or fails,
+// alone warns and returns nil.
 func (c *Copy) alone() (*lock.Lock, error) {
 	l, err := lock.Wait(filepath.Join(c.Control, "copy.lock"))
+	if errors.Is(err, lock.ErrTimeout) {
+		return nil, fmt.Errorf("another scr_copy works on this node's files: %w", err)
+	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		// The files would be lost if they were not copied, so copy without a lock.
+		// Nothing says that another one runs, and the files would be lost if they were not copied.
 		c.Warn(fmt.Errorf("no lock keeps another scr_copy from this node's files: %w", err))
 		return nil, nil
 	}

@@ -78,8 +78,8 @@ func List(dir string) (list []Snapshot, err error) {
 		if !list[i].InPrefix {
 			list[i].Problem = ""
 		}
-		if condemned[l.ID] == l.Name {
-			list[i].Problem = "a job has died while it read it"
+		if v, ok := condemned[l.ID]; ok && v.Of(l.Dataset) {
+			list[i].Problem = v.Why
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Snapshot) int { return b.Seq - a.Seq })
