@@ -231,7 +231,7 @@ func TestCheckpoint_List(t *testing.T) {
 				x.Add(dataset.New(id, name, dataset.Checkpoint, id, dataset.Owner{}, when), id != 3, when)
 			}
 		}
-		x.MarkFailed(2, "it was no good", when)
+		x.MarkFailed(2, "it was bad", when)
 		return nil
 	}))
 	for id, name := range map[int]string{1: "one", 7: "seven"} {

@@ -39,7 +39,7 @@ func jobToRestart(t *testing.T, change func(f *snapshot.Facts)) (dir string) {
 			must(t, snapshot.Refer(dir, d, name, when))
 		}
 	}
-	must(t, prefix.UpdateIndex(dir, func(x *prefix.Index) error { x.MarkFailed(4, "it was no good", when); return nil }))
+	must(t, prefix.UpdateIndex(dir, func(x *prefix.Index) error { x.MarkFailed(4, "it was bad", when); return nil }))
 	return dir
 }
 

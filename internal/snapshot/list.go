@@ -79,7 +79,7 @@ func List(dir string) (list []Snapshot, err error) {
 			list[i].Problem = ""
 		}
 		if v, ok := condemned[l.ID]; ok && v.Of(l.Dataset) {
-			list[i].Problem = "a job has died while it read it"
+			list[i].Problem = v.Why
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Snapshot) int { return b.Seq - a.Seq })

@@ -152,7 +152,7 @@ func TestList(t *testing.T) {
 	}
 	must(t, prefix.UpdateIndex(dir, func(x *prefix.Index) error {
 		x.Add(dataset.New(5, "output", dataset.Output, 0, dataset.Owner{}, when), true, when)
-		x.MarkFailed(4, "it was no good", when)
+		x.MarkFailed(4, "it was bad", when)
 		return x.SetCurrent("ckpt.1")
 	}))
 	for _, id := range []int{2, 3, 6} {
