@@ -24,7 +24,7 @@ import (
 var restartCommand = command{
 	names:    []string{"scr_restart"},
 	short:    "start a job again from a checkpoint, as it was started before",
-	synopsis: []string{"[-s SEQ] [--hostfile FILE] [--mpirun_opts OPTIONS] [-a] [-v] [REF]", "-i [--json] [-s SEQ] [REF]"},
+	synopsis: []string{"[-p DIR] [-s SEQ] [--hostfile FILE] [--mpirun_opts OPTIONS] [-a] [-v] [REF]", "-i [--json] [-p DIR] [-s SEQ] [REF]"},
 	long: `REF is the reference that scr_checkpoint prints, which is the prefix directory, or the name of a checkpoint in the
 prefix directory of SCR_PREFIX or the current directory. It may have been moved or copied since. Without -s it is the
 newest checkpoint that can be used; those that are incomplete, or from which a restart has failed, are passed over,
@@ -49,6 +49,7 @@ only be started by hand.`,
 	takes: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		o := &restartOptions{}
+		prefix := prefixFlag(flags)
 		flags.IntVarP(&o.seq, "seq", "s", -1, "restart from the checkpoint with the sequence number `SEQ`; -1: from the newest that can be used")
 		flags.StringVar(&o.hostFile, "hostfile", "", "use the nodes in `FILE`")
 		alias(flags, "hostfile", "machinefile", "")
@@ -64,6 +65,7 @@ only be started by hand.`,
 			if len(args) == 1 {
 				o.ref = args[0]
 			}
+			o.dir = *prefix
 			for _, text := range *options {
 				list, err := words(text)
 				if err != nil {
@@ -78,7 +80,8 @@ only be started by hand.`,
 
 // restartOptions are the options of scr_restart.
 type restartOptions struct {
-	ref      string // "" is the prefix directory of the configuration
+	dir      string // prefix directory; "": ref, or that of the configuration
+	ref      string // prefix directory, or name of a checkpoint; "": any checkpoint
 	seq      int    // -1: the newest
 	hostFile string
 	options  []string // of the launcher
@@ -138,15 +141,14 @@ func (c *context) restart(o *restartOptions) error {
 
 // chooseSnapshot finds the prefix directory and the checkpoint that are meant.
 func (c *context) chooseSnapshot(o *restartOptions) (dir string, s snapshot.Snapshot, err error) {
-	name := ""
-	info, err := os.Stat(o.ref)
-	if o.ref != "" && (err != nil || !info.IsDir()) {
-		if filepath.IsAbs(o.ref) {
-			return "", s, fmt.Errorf("there is no prefix directory %s", o.ref)
-		}
-		name = o.ref
+	dir, name := o.dir, o.ref
+	if info, err := os.Stat(o.ref); dir == "" && err == nil && info.IsDir() {
+		dir, name = o.ref, ""
 	}
-	if dir, err = prefixDir(strings.TrimPrefix(o.ref, name)); err != nil {
+	if dir == "" && filepath.IsAbs(name) {
+		return "", s, fmt.Errorf("there is no prefix directory %s", name)
+	}
+	if dir, err = prefixDir(dir); err != nil {
 		return "", s, err
 	}
 	list, err := snapshot.List(dir)

@@ -71,7 +71,7 @@ func TestRestart(t *testing.T) {
 		}
 	}
 	t.Chdir(dir)
-	for _, argv := range [][]string{{"-s", "2", dir}, {"ckpt.2"}, {"--seq=2"}} {
+	for _, argv := range [][]string{{"-s", "2", dir}, {"ckpt.2"}, {"--seq=2"}, {"-p", dir, "ckpt.2"}} {
 		c, _ := starts(t, append(argv, "--mpirun_opts", "--tag 'a b'")...)
 		if !slices.Contains(c.Env, "SCR_CURRENT=ckpt.2") || !slices.Contains(c.Argv, "SCR_CURRENT") || !slices.Contains(c.Argv, "a b") {
 			t.Errorf("%q: %+v", argv, c)
