@@ -239,7 +239,8 @@ func (m *model) current(f *fact) {
 		}
 	}
 	m.giveUp(f)
-	if m.count = f.number; !f.checkpoint() {
+	// If the newest of that name was not completed, the library has found an older one.
+	if m.count = f.number; !f.checkpoint() || !f.complete {
 		m.count = unknown
 	}
 }
