@@ -236,6 +236,16 @@ func TestKeep_FetchedOverWhatTheCacheHas(t *testing.T) {
 	c.holds("2 3", wrong...) // what was fetched is not what was passed over
 }
 
+// One of two ranks of a node has no files to fetch.
+func TestKeep_ARankHasNothingToFetch(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=2", "SCR_CACHE_SIZE=3")
+	c.job(on(2, "a", "b", "c"), steps(1, 2))
+	c.job(on(2, "x", "y", "a"), restarts(2))
+	c.says("dataset 1 in the cache is passed over")
+	c.says("checkpoint ckpt.2: fetched ")
+	c.holds("1 2", "a")
+}
+
 // Where storage is too full to restore an older checkpoint on these nodes, a newer one that
 // they cannot rebuild makes room.
 func TestKeep_MakesRoomToRestore(t *testing.T) {
