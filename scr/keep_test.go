@@ -202,6 +202,10 @@ func TestKeep_Rejected(t *testing.T) {
 		c := begin(t)
 		c.set("SCR_CURRENT=ckpt.2")
 		c.job(four, restarts(2))
+		c.set("SCR_CURRENT=")
+		c.job(four, restarts(2)) // since the program can restart from it
+		c.set("SCR_CURRENT=ckpt.1")
+		c.job(four, restarts(1))
 	})
 	t.Run("until a checkpoint is complete", func(t *testing.T) {
 		c := begin(t)

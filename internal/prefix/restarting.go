@@ -132,6 +132,19 @@ func Condemned(prefix string) (map[int]Verdict, error) {
 	return list, nil
 }
 
+// Acquit removes a checkpoint from the list of those that no run may restart from, since the
+// program has restarted from it: the user had named it in SCR_CURRENT.
+func Acquit(prefix string, d dataset.Dataset) error {
+	list, err := Condemned(prefix)
+	if v, ok := list[d.ID()]; err != nil || !ok || !v.Of(d) {
+		return err
+	}
+	return update(prefix, restartFile, func(h *hash.Hash) error {
+		h.UnsetKV(keyCondemned, strconv.Itoa(d.ID()))
+		return nil
+	})
+}
+
 // Forgive removes all checkpoints from the list of those that no run may restart from,
 // once they have left the cache.
 func Forgive(prefix string) error {
