@@ -240,6 +240,19 @@ func TestKeep_FetchedOverWhatTheCacheHas(t *testing.T) {
 	c.holds("2 3", wrong...) // what was fetched is not what was passed over
 }
 
+// A checkpoint in the prefix directory is damaged: what other nodes can rebuild stays, though
+// this run has to go back to an older one.
+func TestKeep_DamagedInThePrefixDirectory(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1", "SCR_CACHE_SIZE=4")
+	c.job(four, steps(1, 2, 3))
+	c.must(prefix.UpdateIndex(c.prefix(""), func(x *prefix.Index) error { x.Remove(name(3)); return nil }))
+	c.change(c.prefix("ckpt.2/rank_2"), flip)
+	c.job(on(1, "x", "y", "a", "b"), restarts(1))
+	c.says("checkpoint ckpt.2 cannot be fetched: ")
+	c.holds("1 3", "a", "b")
+	c.job(four, restarts(3))
+}
+
 // One of two ranks of a node has no files to fetch.
 func TestKeep_ARankHasNothingToFetch(t *testing.T) {
 	c := newCluster(t, "SCR_FLUSH=2", "SCR_CACHE_SIZE=3")

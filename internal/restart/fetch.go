@@ -166,7 +166,7 @@ func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *
 		return nil, err
 	}
 	failed := r.Prefix.InTurn(r.Width, func() error { return r.copyFiles(c, files) })
-	if err := r.Cache.Complete(c, failed); err != nil {
+	if err := r.Cache.Fetched(c, failed); err != nil {
 		return nil, err
 	}
 	return c, r.Flusher.Evict(later)
