@@ -136,6 +136,17 @@ func TestKeep_WhatWasFetchedMakesRoom(t *testing.T) {
 	c.job(four, restarts(4))
 }
 
+// ... but not if the next run must not fetch it: SCR_FETCH=0.
+func TestKeep_WhatIsNotFetchedStays(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1", "SCR_CACHE_SIZE=2", "SCR_FETCH=0")
+	c.job(four, steps(1, 2))
+	c.must(errors.Join(os.RemoveAll(c.cached("c", 2, "")), os.RemoveAll(c.cached("d", 2, ""))))
+	c.job(four, func(s *Session, rank int) error {
+		return errors.Join(restartAt(s, rank, 1), s.StartOutput(name(3), Checkpoint))
+	})
+	c.job(four, restarts(1))
+}
+
 // After a checkpoint that could not be completed, maybe for lack of room, the next has all
 // of it.
 func TestKeep_ACheckpointFailed(t *testing.T) {

@@ -101,10 +101,10 @@ func (f *Flusher) leaving(store *reddesc.Store, newest *cache.Cached, stuck bool
 	all, newer := f.Cache.Unused(store, id)
 	lost := 0 // used ones that cannot be fetched again, or not yet
 	for _, c := range used {
-		lost += min(f.worth(c, newest, stuck, true), 1)
+		lost += min(f.worth(c, newest, stuck, f.Fetch), 1)
 	}
 	stay = max(min(newer, room-lost), min(all, room-len(used)), 0)
-	return f.Cache.Leaving(store, room-stay, func(c *cache.Cached) int { return f.worth(c, newest, stuck, stay > 0) }), stay
+	return f.Cache.Leaving(store, room-stay, func(c *cache.Cached) int { return f.worth(c, newest, stuck, f.Fetch && stay > 0) }), stay
 }
 
 // waitOldest waits for the flush that was started first.
