@@ -262,6 +262,20 @@ func TestKeep_DamagedInThePrefixDirectory(t *testing.T) {
 	c.job(four, restarts(3))
 }
 
+// A run that found a checkpoint damaged in the prefix directory has marked it there. A later run
+// that has it whole in the cache flushes it again.
+func TestKeep_FlushedAgain(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1")
+	c.job(four, steps(1, 2))
+	c.change(c.prefix("ckpt.2/rank_2"), flip)
+	c.job(on(1, "w", "x", "y", "z"), restarts(1))
+	c.says("checkpoint ckpt.2 cannot be fetched: ")
+	c.job(four, func(s *Session, rank int) error { return errors.Join(restartAt(s, rank, 2), s.Finalize()) })
+	c.lose(four...)
+	c.job(four, restarts(2))
+	c.says("checkpoint ckpt.2: fetched ")
+}
+
 // One of two ranks of a node has no files to fetch.
 func TestKeep_ARankHasNothingToFetch(t *testing.T) {
 	c := newCluster(t, "SCR_FLUSH=2", "SCR_CACHE_SIZE=3")
