@@ -249,6 +249,36 @@ func TestKeep_FetchedOverWhatTheCacheHas(t *testing.T) {
 	c.holds("2 3", wrong...) // what was fetched is not what was passed over
 }
 
+// ... also if some ranks have no files of it: whether there is room is found out by all.
+func TestKeep_FetchedByRanksWithoutFiles(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=2", "SCR_CACHE_SIZE=4")
+	both := func(s *Session, rank int) error {
+		for step := 1; step <= 2; step++ {
+			if err := s.StartOutput(name(step), Checkpoint); err != nil {
+				return err
+			}
+			if rank%2 == 0 {
+				if err := write(s, contents(step, 5*rank)[:1]); err != nil {
+					return err
+				}
+			}
+			if err := s.CompleteOutput(true); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	c.job(on(2, "a", "b", "c"), both)
+	c.job(on(2, "x", "y", "a"), func(s *Session, rank int) error {
+		if got, err := offered(s); err != nil || got != name(2) {
+			return fmt.Errorf("offered %q, %v", got, err)
+		}
+		return nil
+	})
+	c.says("dataset 2 in the cache is passed over")
+	c.says("checkpoint ckpt.2: fetched ")
+}
+
 // A checkpoint in the prefix directory is damaged: what other nodes can rebuild stays, though
 // this run has to go back to an older one.
 func TestKeep_DamagedInThePrefixDirectory(t *testing.T) {
@@ -274,16 +304,6 @@ func TestKeep_FlushedAgain(t *testing.T) {
 	c.lose(four...)
 	c.job(four, restarts(2))
 	c.says("checkpoint ckpt.2: fetched ")
-}
-
-// One of two ranks of a node has no files to fetch.
-func TestKeep_ARankHasNothingToFetch(t *testing.T) {
-	c := newCluster(t, "SCR_FLUSH=2", "SCR_CACHE_SIZE=3")
-	c.job(on(2, "a", "b", "c"), steps(1, 2))
-	c.job(on(2, "x", "y", "a"), restarts(2))
-	c.says("dataset 1 in the cache is passed over")
-	c.says("checkpoint ckpt.2: fetched ")
-	c.holds("1 2", "a")
 }
 
 // Where storage is too full to restore an older checkpoint on these nodes, a newer one that

@@ -102,7 +102,7 @@ func (s *Session) create(id int, name string, flags Flags, checkpoint int) (o *u
 	}
 	var leaving flush.Leaving
 	if !desc.Bypass {
-		if leaving, err = s.flusher.Leaving(s.protection.store(desc.Store), cache.UnknownSize); err != nil {
+		if leaving, err = s.flusher.Leaving(s.protection.store(desc.Store), cache.SizeUnknown); err != nil {
 			return nil, "", err
 		}
 	}
