@@ -6,10 +6,10 @@
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 options=(-n 4)
-steps=6000
+steps=2000 # only until a request is served, which is entered when the job starts
 case $MPI in
 openmpi) options+=(--oversubscribe --mca btl "self,vader") ;;
-mpich)   steps=2000 ;;
+mpich)   steps=600 ;;
 esac
 mpirun=mpirun.$MPI
 prefix=$WORK/prefix log=$WORK/log
