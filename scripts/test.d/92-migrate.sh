@@ -10,7 +10,7 @@ if [ "$MPI" != openmpi ]; then
     echo "ok over TCP between nodes, MPICH of Debian 12 sometimes hangs in MPI_Finalize"
     exit 0
 fi
-if [ "$(id -u)" != 0 ] || ! "$ROOT/scripts/deps" slurm; then
+if [ "$(id -u)" != 0 ] || ! "$ROOT/scripts/deps" --install slurm; then
     echo "ok without root and Slurm there is nothing to try here"
     exit 0
 fi
