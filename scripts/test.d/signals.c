@@ -818,11 +818,15 @@ static int wrong;
 static void print_there(void)
 {
     static const char text[] = "what the program prints";
+    char path[32], file[256];
     int fd;
 
     for (fd = 0; fd < 3; fd++)
-        if (closed[fd] && (write(fd, text, sizeof text) >= 0 || read(fd, victim, 1) >= 0))
+        if (closed[fd] && (write(fd, text, sizeof text) >= 0 || read(fd, victim, 1) >= 0)) {
+            ssize_t n = readlink((snprintf(path, sizeof path, "/proc/self/fd/%d", fd), path), file, sizeof file - 1);
+            fprintf(says, "  descriptor %d was a file; now: %.*s\n", fd, n < 0 ? 1 : (int)n, n < 0 ? "-" : file);
             wrong++;
+        }
 }
 
 /* Between calls they are closed, or held by a thread that opens a file. */
