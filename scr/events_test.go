@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/eventlog"
@@ -28,6 +29,9 @@ func (c *cluster) events(notes ...string) []string {
 	}
 	var list []string
 	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, ", phase=") {
+			continue
+		}
 		m := logged.FindStringSubmatch(line)
 		if m == nil {
 			c.t.Fatalf("line %q", line)
@@ -210,5 +214,71 @@ func TestEvents_InitFails(t *testing.T) {
 	got := c.events("INIT_FAIL")
 	if len(got) != 2 || got[0] != "INIT_START" || !strings.HasPrefix(got[1], "INIT_FAIL ") || !strings.Contains(got[1], "NONE") {
 		t.Errorf("%q", got)
+	}
+}
+
+// Each phase of a checkpoint is logged as all ranks took it.
+func TestEvents_Phases(t *testing.T) {
+	phases := func(c *cluster) (list []eventlog.Record) {
+		text, err := os.ReadFile(eventlog.TextFile(c.prefix("")))
+		if err == nil {
+			err = os.Remove(eventlog.TextFile(c.prefix("")))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			r, err := eventlog.Parse(line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Spread != nil {
+				list = append(list, r)
+			}
+		}
+		return list
+	}
+	check := func(list []eventlog.Record, want ...string) {
+		t.Helper()
+		var got []string
+		for _, r := range list {
+			got = append(got, r.Type)
+			s := r.Spread
+			if !(s.Least <= s.Median && s.Median <= s.Most) || s.Node == "" || s.Rank < 0 || s.Rank > 3 || r.Dataset != 1 || r.Name != "ckpt.1" {
+				t.Errorf("%s %+v of dataset %d", r.Type, s, r.Dataset)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("phases %q, want %q", got, want)
+		}
+	}
+	for _, async := range []string{"0", "1"} {
+		c := newLoggingCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC="+async)
+		c.job(four, func(s *Session, rank int) error {
+			if err := s.StartOutput("ckpt.1", Checkpoint); err != nil {
+				return err
+			}
+			if rank == 2 {
+				time.Sleep(50 * time.Millisecond) // which its WRITE has to contain
+			}
+			return errors.Join(write(s, contents(1, rank)), s.CompleteOutput(true), s.Finalize())
+		})
+		list := phases(c)
+		check(list, "ROUTE", "WRITE", "ENCODE", "FILL", "FLUSH")
+		if w := list[1].Spread; w.Most < .05 {
+			t.Errorf("WRITE %+v, and rank 2 slept 0.05 s", w)
+		}
+		if e := list[2]; e.Bytes == nil || *e.Bytes <= 0 {
+			t.Errorf("no bytes of redundancy: %v", e.Bytes)
+		}
+		if f := list[3]; f.Spread.Most > 100 || f.Note == "" {
+			t.Errorf("FILL %+v of %q", f.Spread, f.Note)
+		}
+		c.lose("b")
+		c.job(four, restarts(1))
+		check(phases(c), "DISTRIBUTE", "REBUILD")
+		c.lose("a", "b")
+		c.job(four, restarts(1))
+		check(phases(c), "FETCH")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/eventlog/phases"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix"
@@ -23,7 +24,9 @@ type unfinished struct {
 	cached *cache.Cached // nil if it is written directly
 	direct *direct       // nil if it is written in the cache
 	began  time.Time
-	failed error // why it cannot be completed, nil if it can
+	opened time.Time     // when the program began to write, on this rank
+	routed time.Duration // how long this rank's calls of Route took
+	failed error         // why it cannot be completed, nil if it can
 }
 
 // StartOutput begins a dataset. The program then asks Route for the path of
@@ -70,6 +73,7 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 	s.output, s.state = o, next
 	s.numbers.id, s.numbers.checkpoint = id, checkpoint
 	s.events.Dataset(kindOf(o.Dataset)+"_START", o.Dataset, eventlog.Record{Note: where})
+	o.opened = time.Now()
 	return nil
 }
 
@@ -163,6 +167,8 @@ func (s *Session) route(name string) (string, error) {
 }
 
 func (s *Session) routeOutput(name string) (string, error) {
+	start := time.Now()
+	defer func() { s.output.routed += time.Since(start) }()
 	file, err := s.paths.below(name)
 	if err != nil {
 		return "", err
@@ -239,6 +245,12 @@ func (s *Session) completeCached(o *unfinished) error {
 		return err
 	}
 	s.events.Copied("ENCODE", c.Dataset, c.Desc.Store, c.Desc.Store, written)
+	took, extra := c.Encoded()
+	encode := phases.Took("ENCODE", written, took)
+	encode.Bytes = &extra
+	if err := s.measure(o, written, encode, s.fill(c)); err != nil {
+		return err
+	}
 	s.tellTraffic(fmt.Sprintf("dataset %d: protection", c.ID()), before)
 	s.log.Info("dataset %d (%s): %s, %s; written in %.3f s, protected with %s in %.3f s", c.ID(), c.Name(), report.Count(c.Files(), "file"),
 		report.Bytes(c.Size()), written.Sub(o.began).Seconds(), c.Desc.Type, time.Since(written).Seconds())
@@ -260,6 +272,9 @@ func (s *Session) completeDirect(o *unfinished) error {
 	err := d.complete(o.failed)
 	s.events.Result(kindOf(d.Dataset), "END", d.Dataset, o.began, err)
 	if err != nil {
+		return err
+	}
+	if err := s.measure(o, written); err != nil {
 		return err
 	}
 	s.log.Info("dataset %d (%s): %s, %s, written to %s in %.3f s, complete after %.3f s more", d.ID(), d.Name(), report.Count(d.Files(), "file"),

@@ -14,6 +14,7 @@ import (
 	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/eventlog/phases"
 	"github.com/goscr/goscr/internal/flush"
 	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/mover"
@@ -74,7 +75,7 @@ type Session struct {
 	world   mpi.Comm // all ranks of the session
 	config  *config.Config
 	log     *report.Logger
-	events  *eventlog.Log
+	events  events
 	traffic mpi.Traffic // counted if SCR_DEBUG is at least 2
 
 	prefix     *prefix.Prefix
@@ -189,7 +190,7 @@ func (s *Session) begin(opt Options, start time.Time) error {
 		return err
 	}
 	s.restart = restart.New(restart.Config{
-		World: s.world, Cache: s.cache, Prefix: s.prefix, Flusher: s.flusher, Log: s.log, Events: s.events,
+		World: s.world, Cache: s.cache, Prefix: s.prefix, Flusher: s.flusher, Log: s.log, Events: s.events.Log, Phases: s.events.phases,
 		Fetch: s.config.Fetch, Width: s.config.FetchWidth, InPlace: s.config.FetchBypass, Global: s.config.GlobalRestart,
 		Current: s.config.Current, DropAfter: s.config.DropAfterCurrent,
 		Protect: func(d dataset.Dataset) (*reddesc.Descriptor, *reddesc.Store) {
@@ -218,9 +219,10 @@ func (s *Session) usePrefix(start time.Time) error {
 		return err
 	}
 	if s.world.Rank() == 0 {
-		s.events = eventlog.Open(cfg, s.log)
+		s.events.Log = eventlog.Open(cfg, s.log)
 	}
-	s.advisor = advice.New(s.world, s.prefix, s.log, s.events)
+	s.events.phases = phases.New(s.world, cfg.NodeName, cfg.LogEnable, s.events.Log)
+	s.advisor = advice.New(s.world, s.prefix, s.log, s.events.Log)
 	s.events.Add(eventlog.Record{Type: "INIT_START", Start: start,
 		Note: fmt.Sprintf("goscr %s, %s", Version, report.Count(s.world.Size(), "rank"))})
 	real, err := filepath.EvalSymlinks(cfg.Prefix)
@@ -242,7 +244,7 @@ func (s *Session) openCache(node mpi.Comm) error {
 	s.cache, err = cache.Open(cache.Config{
 		World: s.world, Node: node, Stores: s.protection.stores, ControlBase: cfg.CntlBase,
 		User: cfg.UserName, JobID: cfg.JobID, Prefix: string(real), Piece: bufferSize(cfg.MPIBufSize),
-		Distribute: cfg.Distribute, VerifyEvicted: cfg.CRCOnDelete, Log: s.log, Events: s.events,
+		Distribute: cfg.Distribute, VerifyEvicted: cfg.CRCOnDelete, Log: s.log, Events: s.events.Log, Phases: s.events.phases,
 	})
 	return err
 }
@@ -255,7 +257,7 @@ func (s *Session) openFlusher(node mpi.Comm, opt Options) error {
 	}
 	var err error
 	s.flusher, err = flush.Open(flush.Config{
-		World: s.world, Node: node, Cache: s.cache, Prefix: s.prefix, Log: s.log, Events: s.events,
+		World: s.world, Node: node, Cache: s.cache, Prefix: s.prefix, Log: s.log, Events: s.events.Log, Phases: s.events.phases,
 		Every: cfg.Flush, Keep: cfg.PrefixSize, Async: cfg.FlushAsync, Poststage: cfg.FlushPoststage,
 		Kind:   func(store string) mover.Kind { return mover.Kind(cfg.Store(store).Flush.Or(cfg.FlushType)) },
 		Limits: transfer.Limits{Bandwidth: float64(cfg.FlushAsyncBW), CPU: cfg.FlushAsyncPercent / 100}, Launch: opt.launch,

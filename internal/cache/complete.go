@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -37,8 +38,14 @@ func (k *Cache) Complete(c *Cached, failed error) error {
 	}
 	c.SetTotals(totals[0], totals[1])
 
+	start := time.Now()
 	made, err := c.Desc.Scheme.Encode(k.job(c), files)
-	if err := mpi.Agree(k.World, err); err != nil {
+	c.encoding = time.Since(start)
+	var extra int64
+	for _, f := range made {
+		extra += f.Meta.Size()
+	}
+	if c.redundancy, err = mpi.AgreeSumOne(k.World, err, extra); err != nil {
 		return k.abandon(c, err)
 	}
 	// Now a rank that is lost can be rebuilt, so it does no harm if the job dies while only

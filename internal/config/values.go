@@ -71,6 +71,8 @@ type Values struct {
 	RemoteShell        string        `scr:"SCR_REMOTE_SHELL"`         // how commands are run on other nodes: SRUN, PDSH, SSH; AUTO: srun under Slurm, else pdsh if it is installed, else ssh
 	LogEnable          bool          `scr:"SCR_LOG_ENABLE"`           // 1: log what happens to datasets, to each of the file, syslog and the database that is enabled
 	LogTxtEnable       bool          `scr:"SCR_LOG_TXT_ENABLE"`       // 1: log to the file .scr/log in the prefix directory
+	LogMaxSize         int64         `scr:"SCR_LOG_MAX_SIZE"`         // a text log of this size becomes .scr/log.1, and a new one is begun; four older ones are kept; 0: no limit (bytes)
+	LogMaxAge          time.Duration `scr:"SCR_LOG_MAX_AGE"`          // a text log whose first line is older than this becomes .scr/log.1 when a run begins; 0: no limit
 	LogSyslogEnable    bool          `scr:"SCR_LOG_SYSLOG_ENABLE"`    // 1: log to syslog, if there is one
 	LogSyslogPrefix    string        `scr:"SCR_LOG_SYSLOG_PREFIX"`    // tag of the messages to syslog
 	LogSyslogFacility  string        `scr:"SCR_LOG_SYSLOG_FACILITY"`  // facility of the messages to syslog: LOG_USER, LOG_DAEMON, LOG_LOCAL0 to LOG_LOCAL7

@@ -55,8 +55,7 @@ func Open(cfg *config.Config, log *report.Logger) *Log {
 // openFiles adds the text file and syslog, the sinks that need no process of goscr.
 func (l *Log) openFiles(cfg *config.Config) {
 	if cfg.LogTxtEnable {
-		path := TextFile(l.job.Prefix)
-		l.add(path, textFile{path})
+		l.add(TextFile(l.job.Prefix), openText(cfg, l.job.Prefix))
 	}
 	if cfg.LogSyslogEnable {
 		if sink, err := openSyslog(cfg); err == nil {
@@ -145,7 +144,7 @@ func Once(cfg *config.Config, r Record, openDatabase func(Database) (Sink, error
 		errs = append(errs, err)
 	}
 	if cfg.LogTxtEnable {
-		write(textFile{TextFile(r.Job.Prefix)}, nil)
+		write(openText(cfg, r.Job.Prefix), nil)
 	}
 	if cfg.LogSyslogEnable {
 		sink, err := openSyslog(cfg)

@@ -28,7 +28,7 @@ func (l *Loop) command(newest prefix.Progress) (batch.Launch, error) {
 		env = append(env, fmt.Sprintf("SCR_END_TIME=%d", l.alloc.end.Unix()))
 	}
 	lost := keys(l.alloc.down)
-	up := hostlist.Minus(l.alloc.nodes, lost)
+	up := l.up()
 	launch, err := l.Launcher.Command(append(slices.Clone(l.Argv), l.program(newest)...), batch.Placement{
 		Nodes: up, Down: hostlist.Intersection(l.alloc.nodes, lost), Needed: min(needed, len(up)), Slots: l.alloc.slots,
 		Dir:    filepath.Join(l.Prefix, prefix.Metadata),
@@ -37,6 +37,18 @@ func (l *Loop) command(newest prefix.Progress) (batch.Launch, error) {
 	})
 	launch.Env = append(launch.Env, env...)
 	return launch, err
+}
+
+// up returns the nodes of the allocation that are not down.
+func (l *Loop) up() []string { return hostlist.Minus(l.alloc.nodes, keys(l.alloc.down)) }
+
+// used returns the nodes on which the next run starts, as far as goscr decides that.
+func (l *Loop) used() []string {
+	up := l.up()
+	if needed, _, err := l.Needed(l.alloc.nodes); err == nil && needed < len(up) {
+		up = up[:needed]
+	}
+	return up
 }
 
 // program returns the program with its arguments, which follow Argv: that of a restart,

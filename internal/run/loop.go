@@ -63,6 +63,8 @@ type attempt struct {
 	gained bool     // it has completed a checkpoint
 	hung   bool     // the watchdog has ended it
 	lost   []string // nodes that went down during the run
+	began  time.Time
+	ended  time.Time // when the launcher had ended
 }
 
 // maxFruitless is the number of consecutive runs without a new checkpoint that end the
@@ -158,7 +160,9 @@ func (l *Loop) runs(ctx context.Context) (*stop, error) {
 			return nil, err
 		}
 		l.past.status = a.status
-		if s := l.after(ctx, a); s != nil {
+		s := l.after(ctx, &a)
+		l.logEnd(ctx, a, s)
+		if s != nil {
 			return s, nil
 		}
 	}
@@ -253,14 +257,16 @@ func (l *Loop) once(ctx context.Context, number int) (attempt, error) {
 	if err != nil {
 		return attempt{}, err
 	}
+	l.logStart(ctx, number, l.used())
 	r, err := l.launch(ctx, number, command, progress.Latest)
 	if err != nil {
 		return attempt{}, err
 	}
 	l.watch(ctx, r)
+	ended := time.Now()
 	l.past.haltAtOnce = l.past.haltAtOnce || l.isHaltedAtOnce(r) // the program may have read the halt file before watch did
-	a := attempt{number: number, status: r.status(), hung: r.hung, gained: l.hasGained(progress.Latest)}
-	a.what = fmt.Sprintf("exit status %d after %v", a.status, time.Since(r.start.began).Round(100*time.Millisecond))
+	a := attempt{number: number, status: r.status(), hung: r.hung, gained: l.hasGained(progress.Latest), began: r.start.began, ended: ended}
+	a.what = fmt.Sprintf("exit status %d after %v", a.status, ended.Sub(r.start.began).Round(100*time.Millisecond))
 	l.Tell("run %d: %s", number, a.what)
 	return a, nil
 }
@@ -279,21 +285,21 @@ func (l *Loop) hasGained(since time.Time) bool {
 // ----------------------------------------------------------------- after a run
 
 // after decides, when a run has ended, whether the program is started again.
-func (l *Loop) after(ctx context.Context, a attempt) *stop {
-	if s := l.wasAsked(a); s != nil {
+func (l *Loop) after(ctx context.Context, a *attempt) *stop {
+	if s := l.wasAsked(*a); s != nil {
 		return s
 	}
-	if s := l.hasFinished(a); s != nil {
+	if s := l.hasFinished(*a); s != nil {
 		return s
 	}
 	var err error
 	if a.lost, err = l.findLost(ctx); err != nil {
 		return &stop{why: err.Error(), status: a.status}
 	}
-	if s := l.blameProgram(a); s != nil {
+	if s := l.blameProgram(*a); s != nil {
 		return s
 	}
-	return l.countFruitless(a)
+	return l.countFruitless(*a)
 }
 
 // wasAsked returns a stop if scr_halt --immediate or a signal has asked to end the job.

@@ -22,7 +22,7 @@ steps() { well job -n 4 --env SCR_FLUSH=2 "$@"; }
 # Prints the events of the last run, one on each line, with the number of the dataset.
 # Transfers are in lower case.
 events() {
-    sed -En '/event=INIT_START/h; /event=INIT_START/!H; ${g; p}' "$prefix/.scr/log" |
+    sed -En '/, phase=/d; /event=INIT_START/h; /event=INIT_START/!H; ${g; p}' "$prefix/.scr/log" |
         sed -E 's/.*(event|xfer)=([A-Z_]*)(.*dset=([0-9]+))?.*/\1 \2 \4/; s/^event //; s/^xfer (.*)/\L\1/; s/ $//'
 }
 # The events of a checkpoint, and of its flush.
@@ -37,10 +37,10 @@ is "... says what has happened" same "$(
     took 1; echo COMPUTE_START; took 2; flushed 2; echo COMPUTE_START; took 3
     printf '%s\n' COMPUTE_START COMPUTE_END; flushed 3; echo FINALIZE_END
 )" "$(events)"
-line='^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}: host=[a-z0-9.-]+, jobid=job1, (event|xfer)=[A-Z_]+(, |$)'
+line='^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{6}Z: host=[a-z0-9.-]+, jobid=job1, (event|xfer|phase)=[A-Z_]+(, |$)'
 is "... in lines like SCR's" same 0 "$(grep -Evc "$line" "$prefix/.scr/log")"
 is "... with the place of a checkpoint" grep -E 'event=CHECKPOINT_START, note="/[^"]*", dset=1, name="ckpt.1"$' "$prefix/.scr/log"
-is "... and what was copied" grep -E "xfer=FLUSH, from=\"/[^\"]*\", to=\"$prefix\", dset=2, name=\"ckpt.2\", start=[0-9T:-]*, secs=[0-9.]*, bytes=[1-9][0-9]*, files=[1-9][0-9]*$" "$prefix/.scr/log"
+is "... and what was copied" grep -E "xfer=FLUSH, from=\"/[^\"]*\", to=\"$prefix\", dset=2, name=\"ckpt.2\", start=[0-9T:.-]*Z, secs=[0-9.]*, bytes=[1-9][0-9]*, files=[1-9][0-9]*$" "$prefix/.scr/log"
 is "no database was asked for" test ! -e "$prefix/.scr/log.sqlite"
 
 "$TESTBED" lose node1 2>/dev/null
