@@ -99,10 +99,11 @@ var extra = []struct{ table, columns string }{
 // selectAll returns a query for all columns of all tables, with NULL for those that this
 // table does not have.
 func selectAll(table string) string {
-	// The records of a table are in the order of their ids. Between tables, an event is
-	// before what it is the end of: its transfer, and phases.
-	order := map[string]int{"runs": 0, "events": 1, "transfers": 2, "phases": 3}[table]
-	columns := fmt.Sprintf("CAST(t.time AS CHAR) AS c1, %d AS c2, t.id AS c3, j.username, j.jobid, j.jobname, j.cluster, j.prefix, "+
+	// The records of a table are in the order of their ids. Of those of one time in several
+	// tables, what a run begins and ends with is first and last, and an event is before its
+	// transfer and phases.
+	order := map[string]string{"runs": "CASE t.type WHEN 'RUN_END' THEN 4 ELSE 0 END", "events": "1", "transfers": "2", "phases": "3"}[table]
+	columns := fmt.Sprintf("CAST(t.time AS CHAR) AS c1, %s AS c2, t.id AS c3, j.username, j.jobid, j.jobname, j.cluster, j.prefix, "+
 		"t.host, t.type, t.dset, t.name, CAST(t.start AS CHAR), t.secs", order)
 	for _, e := range extra {
 		has := strings.Contains(" "+e.table+" ", " "+table+" ")
@@ -155,7 +156,7 @@ func scan(rows *sql.Rows) (r eventlog.Record, err error) {
 	if order == 3 {
 		r.Spread = &eventlog.Spread{Least: least.Float64, Median: median.Float64, Most: most.Float64, Rank: int(rank.Int64), Node: node.String}
 	}
-	if order == 0 {
+	if order == 0 || order == 4 {
 		r.Run = &eventlog.Run{Number: int(number.Int64), Signal: int(signal.Int64), Nodes: int(nodes.Int64), Ranks: int(ranks.Int64), NodeList: nodelist.String}
 		if status.Valid {
 			n := int(status.Int64)
