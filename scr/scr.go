@@ -156,7 +156,7 @@ func (s *Session) init(opt Options) error {
 		s.events.Result("INIT", "END", dataset.Dataset{}, start, err)
 		return errors.Join(err, s.giveUp())
 	}
-	s.events.Result("INIT", "END", dataset.Dataset{}, start, nil)
+	s.events.Add(eventlog.Record{Type: "INIT_END", Start: start, Seconds: eventlog.Since(start), Note: s.protection.logged()})
 	if err := s.haltIfAsked(); err != nil {
 		return err
 	}

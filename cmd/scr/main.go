@@ -37,7 +37,7 @@ var commands = []command{
 	flushFileCommand, nodesFileCommand, retriesHaltCommand, haltCntlCommand, inspectCacheCommand,
 	runCommand, prerunCommand, postrunCommand, scavengeCommand, shouldExitCommand, haltCommand, killJobstepCommand,
 	listDownNodesCommand, checkNodeCommand, envCommand, listDirCommand, globHostsCommand, hostlistCommand, testRuntimeCommand,
-	reportCommand, ckptIntervalCommand, stacksCommand, transferCommand,
+	statusCommand, reportCommand, ckptIntervalCommand, stacksCommand, transferCommand,
 	printCommand, crc32Command, logEventCommand, logTransferCommand, recorderCommand,
 }
 

@@ -34,7 +34,7 @@ Lines of a log that cannot be read are left out, and are an error.`,
 	examples: `    scr_report /p/run7
     scr_report /p/run7 --html run7.html
     scr_report 'mysql://scr:secret@db/scrlog?prefix=/p/run7' --json`,
-	see:   []string{"scr_ckpt_interval", "scr_index"},
+	see:   []string{"scr_status", "scr_ckpt_interval", "scr_index"},
 	takes: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		html := flags.String("html", "", "write the report, with a timeline and charts, as one HTML `FILE` that needs no network")

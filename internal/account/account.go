@@ -23,20 +23,21 @@ type Account struct {
 
 // Run is one run of the program.
 type Run struct {
-	Job      string     `json:"job"`    // its id
-	Number   int        `json:"number"` // of the runs of the account, from 1
-	Start    time.Time  `json:"start"`
-	End      time.Time  `json:"end"` // of its last sign, if its end is not in the log
-	Outcome  Outcome    `json:"outcome"`
-	Why      string     `json:"why,omitempty"`
-	Status   *int       `json:"status,omitempty"`
-	Signal   int        `json:"signal,omitempty"`
-	Nodes    int        `json:"nodes"` // 0: not known
-	Ranks    int        `json:"ranks"`
-	NodeList string     `json:"nodelist,omitempty"`
-	From     string     `json:"from,omitempty"` // the checkpoint that it restarted from
-	Datasets []*Dataset `json:"datasets"`
-	Spans    []Span     `json:"spans"`
+	Job        string     `json:"job"`    // its id
+	Number     int        `json:"number"` // of the runs of the account, from 1
+	Start      time.Time  `json:"start"`
+	End        time.Time  `json:"end"` // of its last sign, if its end is not in the log
+	Outcome    Outcome    `json:"outcome"`
+	Why        string     `json:"why,omitempty"`
+	Status     *int       `json:"status,omitempty"`
+	Signal     int        `json:"signal,omitempty"`
+	Nodes      int        `json:"nodes"` // 0: not known
+	Ranks      int        `json:"ranks"`
+	NodeList   string     `json:"nodelist,omitempty"`
+	Protection string     `json:"protection,omitempty"` // as INIT_END has it
+	From       string     `json:"from,omitempty"`       // the checkpoint that it restarted from
+	Datasets   []*Dataset `json:"datasets"`
+	Spans      []Span     `json:"spans"`
 
 	state collecting
 }
@@ -103,7 +104,24 @@ type Dataset struct {
 type Failure struct {
 	Time time.Time `json:"time"`
 	Run  int       `json:"run"` // the run before
+	Job  string    `json:"job"`
 	Note string    `json:"note"`
+}
+
+// Only returns the account of the runs of one job.
+func (a *Account) Only(job string) *Account {
+	b := &Account{Job: a.Job, Problem: a.Problem}
+	for _, run := range a.Runs {
+		if run.Job == job {
+			b.Runs = append(b.Runs, run)
+		}
+	}
+	for _, f := range a.Failures {
+		if f.Job == job {
+			b.Failures = append(b.Failures, f)
+		}
+	}
+	return b
 }
 
 // Took returns the length of a span.

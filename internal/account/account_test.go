@@ -125,7 +125,7 @@ func TestRead_Broken(t *testing.T) {
 		"empty":     {"", "is empty", false},
 		"foreign":   {strings.Repeat("hello\n", 5000), "this is not the log of a job: line 1", false},
 		"binary":    {strings.Repeat("\x00\xff\x7f", 1000), "this is not the log of a job", false},
-		"no run":    {strings.SplitAfter(good, "\n")[3], "has no run", false},
+		"no run":    {strings.SplitAfter(good, "\n")[3], "no run is logged", false},
 		"truncated": {good[:len(good)-7], "the line has no end", true},
 		"damaged":   {strings.Replace(good, ", dset=1", ", dset=x", 1), "dset", true},
 		"long line": {good + strings.Repeat("x", 3<<20) + "\n" + good, "more than 1048576 bytes", true},
@@ -141,7 +141,7 @@ func TestRead_Broken(t *testing.T) {
 	if _, err := Read(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
-	if _, err := Read(t.TempDir()); err == nil || !strings.Contains(err.Error(), "has no log") {
+	if _, err := Read(t.TempDir()); err == nil || !strings.Contains(err.Error(), "no run is logged") {
 		t.Error(err)
 	}
 	for _, url := range []string{"mysql://", "mysql://u:secret@host", "mysql://u:secret@/x", "mysql://u:secret@host:p/x"} {

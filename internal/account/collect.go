@@ -60,7 +60,7 @@ func (c *Collector) Add(r eventlog.Record) error {
 	}
 	run := c.run(r)
 	if r.Type == "NODE_FAIL" && !r.Transfer && r.Spread == nil {
-		f := Failure{Time: r.Time, Note: r.Note}
+		f := Failure{Time: r.Time, Job: r.Job.ID, Note: r.Note}
 		if run != nil {
 			f.Run = run.Number
 		}
@@ -156,6 +156,9 @@ func (run *Run) event(r eventlog.Record) {
 		}
 	case "INIT_END", "RESTART_SUCCESS":
 		run.span(Restart, r)
+		if r.Type == "INIT_END" {
+			run.Protection = r.Note
+		}
 		if r.Type == "RESTART_SUCCESS" {
 			run.From = r.Name
 		}
@@ -258,7 +261,7 @@ func (run *Run) completed(r eventlog.Record, failed bool) {
 		d.Start = r.Start
 	}
 	if r.Seconds != nil {
-		d.Seconds = *r.Seconds
+		d.Seconds = min(max(*r.Seconds, 0), longestTime)
 	}
 	d.Complete = !failed
 	if failed {
@@ -311,9 +314,9 @@ func (run *Run) flushed(r eventlog.Record, failed bool) {
 	}
 	d.Flushed = d.Flushed || !failed
 	if r.Seconds != nil {
-		d.FlushTime = *r.Seconds
+		d.FlushTime = min(max(*r.Seconds, 0), longestTime)
 		if kind == Flush {
-			d.Waited = *r.Seconds
+			d.Waited = d.FlushTime
 		}
 	}
 }

@@ -18,6 +18,9 @@ import (
 // longest is the length in bytes of a line of a text log. goscr does not write longer ones.
 const longest = 1 << 20
 
+// ErrEmpty is wrapped by the error of a log that has no run, or that there is not.
+var ErrEmpty = errors.New("no run is logged")
+
 // Read makes an Account of a log: a text log, with the older ones that were rotated; an
 // SQLite database; a prefix directory, of whose logs the text is read if it is there; or a
 // database on a server, as mysql://USER:PASSWORD@HOST/DATABASE. If parts of a text log
@@ -27,7 +30,7 @@ func Read(what string) (*Account, error) {
 	err := read(what, c.Add)
 	if len(c.account.Runs) == 0 {
 		if err == nil {
-			err = fmt.Errorf("%s: the log has no run", what)
+			err = fmt.Errorf("%s: %w", what, ErrEmpty)
 		}
 		return nil, err
 	}
@@ -56,7 +59,7 @@ func read(what string, each func(eventlog.Record) error) error {
 		if _, err := os.Stat(text); errors.Is(err, fs.ErrNotExist) {
 			file := eventlog.DatabaseFile(what)
 			if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("%s has no log: neither .scr/log nor .scr/log.sqlite (SCR_LOG_ENABLE=1 makes a job write one)", what)
+				return fmt.Errorf("%s: %w: there is neither .scr/log nor .scr/log.sqlite (SCR_LOG_ENABLE=1 makes a job write one)", what, ErrEmpty)
 			}
 			return database.Read(eventlog.Database{File: file}, "", each)
 		}
@@ -121,7 +124,7 @@ func readTexts(path string, each func(eventlog.Record) error) error {
 		}
 	}
 	if good == 0 && bad == nil {
-		return fmt.Errorf("%s is empty", path)
+		return fmt.Errorf("%s is empty: %w", path, ErrEmpty)
 	}
 	return bad
 }

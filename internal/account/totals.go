@@ -66,15 +66,18 @@ type Slowest struct {
 	Of    int    `json:"of"` // how often there was a slowest node
 }
 
+// longestTime is more seconds than anything takes, and not too many for a Duration.
+const longestTime = 1e9
+
 // Totals returns the sums.
 func (a *Account) Totals() Totals {
 	t := Totals{Runs: len(a.Runs), LostNodes: len(a.Failures)}
-	var ran, waited, between time.Duration
-	costs, gaps := 0.0, 0
+	var ran, between, costs float64 // seconds
+	gaps := 0
 	slow := map[string]int{}
 	kept := map[string]float64{} // seconds of useful computing of a job so far
 	for _, run := range a.Runs {
-		ran += max(run.End.Sub(run.Start), 0)
+		ran += max(run.End.Sub(run.Start).Seconds(), 0)
 		switch run.Outcome {
 		case Finished:
 			t.Finished++
@@ -85,14 +88,14 @@ func (a *Account) Totals() Totals {
 		if run.From != "" {
 			t.Hours.Saved += nodes * kept[run.Job] / 3600
 		}
-		waited = 0
+		waited := 0.0
 		for _, s := range run.Spans {
-			waited += t.Seconds.add(s)
+			waited += t.Seconds.add(s).Seconds()
 			if s.Kind == Compute {
 				kept[run.Job] += (s.Took() - s.lost).Seconds()
 			}
 		}
-		t.Hours.Spent += nodes * waited.Hours()
+		t.Hours.Spent += nodes * waited / 3600
 		var last time.Time
 		for _, d := range run.Datasets {
 			if !d.Complete || !d.Checkpoint {
@@ -109,10 +112,10 @@ func (a *Account) Totals() Totals {
 				t.Bytes.Avoided += d.Bytes
 			}
 			if !last.IsZero() && d.Start.After(last) {
-				between += d.Start.Sub(last)
+				between += d.Start.Sub(last).Seconds()
 				gaps++
 			}
-			last = d.Start.Add(time.Duration((d.Seconds + d.Waited) * float64(time.Second)))
+			last = d.Start.Add(time.Duration(min(d.Seconds+d.Waited, longestTime) * float64(time.Second)))
 			for _, phase := range []string{"WRITE", "ENCODE"} {
 				if p := d.Phases[phase]; p != nil && p.Node != "" {
 					slow[p.Node]++
@@ -127,16 +130,16 @@ func (a *Account) Totals() Totals {
 		}
 	}
 	if gaps > 0 {
-		t.Interval.Used = between.Seconds() / float64(gaps)
+		t.Interval.Used = between / float64(gaps)
 	}
 	if t.Checkpoints > 0 {
 		t.Interval.Cost = costs / float64(t.Checkpoints)
 	}
 	if t.Died > 0 {
-		t.Interval.MTBF = ran.Seconds() / float64(t.Died)
+		t.Interval.MTBF = ran / float64(t.Died)
 	}
 	if t.Interval.Cost > 0 && t.Interval.MTBF > 0 {
-		seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+		seconds := func(s float64) time.Duration { return time.Duration(min(s, longestTime) * float64(time.Second)) }
 		t.Interval.Best = interval.Optimal(seconds(t.Interval.Cost), seconds(t.Interval.MTBF)).Seconds()
 	}
 	return t

@@ -38,12 +38,17 @@ func Parse(line string) (Record, error) {
 	return r, p.bad
 }
 
-// parseTime reads a time of a line.
+// parseTime reads a time of a line. One that no log can have is an error, so that all
+// differences between times are Durations.
 func parseTime(text string) (time.Time, error) {
-	if t, err := time.Parse(timeLayout, text); err == nil {
-		return t, nil
+	t, err := time.Parse(timeLayout, text)
+	if err != nil {
+		t, err = time.ParseInLocation(oldLayout, text, time.Local)
 	}
-	return time.ParseInLocation(oldLayout, text, time.Local)
+	if err == nil && (t.UTC().Year() < 1969 || t.UTC().Year() > 2200) {
+		err = ErrForeign
+	}
+	return t, err
 }
 
 // next cuts the first "key=value, " from text.

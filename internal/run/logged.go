@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/goscr/goscr/internal/account"
+	"github.com/goscr/goscr/internal/account/page"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
 )
@@ -85,4 +87,19 @@ func (j *Job) logScavenge(ctx context.Context, d prefix.Unflushed, start time.Ti
 		}
 	}
 	j.addToLog(ctx, "log_transfer", append(args, "--type", "SCAVENGE", "--from", j.Config.CacheBase, "--to", j.Prefix)...)
+}
+
+// summarize tells what the checkpoints of the job have cost and saved, by its text log.
+func (l *Loop) summarize() {
+	if !l.Config.LogEnable {
+		return
+	}
+	a, err := account.Read(l.Prefix)
+	if a == nil {
+		l.Detail("scr_report: %v", err)
+		return
+	}
+	for _, line := range page.Summary(a.Only(l.alloc.id)) {
+		l.Tell("%s", line)
+	}
 }

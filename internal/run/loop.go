@@ -103,7 +103,9 @@ func (l *Loop) Run(ctx context.Context) (int, error) {
 	if err != nil {
 		return 1, err
 	}
-	return l.finish(ctx, last)
+	status, err := l.finish(ctx, last)
+	l.summarize()
+	return status, err
 }
 
 // runDisabled replaces Run if SCR_ENABLE=0: it runs the program once and forwards signals

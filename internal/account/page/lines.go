@@ -96,10 +96,18 @@ func Lines(a *account.Account) []string {
 	share("down", s.Down, "from the end of a run that died to the next")
 	share("background", s.Background, "flushes while the program went on, which cost it no time of its own")
 	lines = append(lines, "")
-	return append(lines, Summary(a)...)
+	lines = append(lines, Summary(a)...)
+	if t.Slowest.Of > 0 {
+		verdict := "not always the same"
+		if 2*t.Slowest.Times > t.Slowest.Of && t.Slowest.Of > 3 {
+			verdict = "look at it"
+		}
+		lines = append(lines, fmt.Sprintf("slowest node: %s in %d of %d phases: %s", Plain(t.Slowest.Node), t.Slowest.Times, t.Slowest.Of, verdict))
+	}
+	return lines
 }
 
-// Summary returns the last lines of the page: what checkpoints have cost and saved.
+// Summary returns three lines: what checkpoints have cost and saved.
 func Summary(a *account.Account) []string {
 	t := a.Totals()
 	s := t.Seconds
@@ -122,12 +130,5 @@ func Summary(a *account.Account) []string {
 		line += "; no run died, so there is no best interval to compare with"
 	}
 	lines = append(lines, line)
-	if t.Slowest.Of > 0 {
-		verdict := "not always the same"
-		if 2*t.Slowest.Times > t.Slowest.Of && t.Slowest.Of > 3 {
-			verdict = "look at it"
-		}
-		lines = append(lines, fmt.Sprintf("slowest node: %s in %d of %d phases: %s", Plain(t.Slowest.Node), t.Slowest.Times, t.Slowest.Of, verdict))
-	}
 	return lines
 }
