@@ -16,8 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/account/accounttest"
 	"github.com/goscr/goscr/internal/batch"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
 )
@@ -318,6 +320,16 @@ func TestLoop_LogsLostNodes(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
+}
+
+// When the job ends, its log is summed up, and not those of other jobs.
+func TestLoop_SumsUp(t *testing.T) {
+	l := newLab(t, "checkpoint 1; finalize")
+	t.Setenv("SCR_LOG_ENABLE", "1")
+	must(t, os.Mkdir(filepath.Join(l.prefix, ".scr"), 0o700))
+	text := accounttest.Job{ID: "job6", Runs: 3, Checkpoints: 1}.Text() + accounttest.Job{ID: "job7", Runs: 2, Checkpoints: 3}.Text()
+	must(t, os.WriteFile(eventlog.TextFile(l.prefix), []byte(text), 0o600))
+	l.run(t, 0, "2 runs, 1 died; 6 checkpoints, 2 in the prefix directory; 1 node lost", "node-hours and saved", "a checkpoint every 10 s, 3.00 s each")
 }
 
 func TestLoop_LogsScavenge(t *testing.T) {
