@@ -1,5 +1,8 @@
 # make            build the libraries and the commands into $(BUILD)
-# make install    ... and install them below $(DESTDIR)$(PREFIX)
+# make install    copy what make has built to $(PREFIX): needs no Go.  DESTDIR, LIBDIR, MANDIR; MPI_NAME=openmpi-5
+#                 for a second Open MPI; DEFAULT=yes makes -lscr mean this MPI
+# make uninstall  remove what make install has copied, with the same variables
+# make deps       install the packages of the system that a build needs; make alone says which
 # make examples   build the example programs into $(BUILD)
 # make demo       show a job that loses a node and goes on; MPI=mpich for the other MPI
 # make demo-slurm show a batch job that looks after itself; needs root
@@ -15,10 +18,12 @@
 # make lint       gofmt, go vet, staticcheck, shellcheck
 #
 # A build is for one MPI, that of $(MPICC).  To have several side by side:
-#     make BUILD=build/mpich MPICC=mpicc.mpich
+#     make BUILD=build/mpich MPICC=mpicc.mpich && sudo make install BUILD=build/mpich
 
 PREFIX  ?= /usr/local
 DESTDIR ?=
+LIBDIR  ?= $(PREFIX)/lib
+MANDIR  ?= $(PREFIX)/share/man
 GO      ?= go
 CFLAGS  ?= -O2 -g
 
@@ -48,25 +53,36 @@ libscr  := $(CURDIR)/cmd/libscr
 go_start := -X=runtime.godebugDefault=asyncpreemptoff=1,containermaxprocs=0
 warn    := -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra
 
+# Recipes that build call it, and no others: those of install run as root.
+# With SYSCONFDIR the system's configuration file is that directory's scr.conf.
+version  = -X=github.com/goscr/goscr/internal/version.stamped=$(shell scripts/version) \
+    $(if $(SYSCONFDIR),-X=github.com/goscr/goscr/internal/config.systemFile=$(SYSCONFDIR)/scr.conf)
+
 export MPICC
 
-.PHONY: all examples install demo demo-slurm test crash power soak fuzz bench structure lint clean deps FORCE
+.PHONY: all examples install uninstall demo demo-slurm test crash power soak fuzz bench structure lint clean deps check FORCE
 
-all: $(out)/libscr.so $(out)/libscrf.so $(out)/libscr.a $(out)/libscrf.a $(out)/scr.py $(out)/scr $(out)/scripts
+all: $(out)/libscr.so $(out)/libscrf.so $(out)/libscr.a $(out)/libscrf.a $(out)/scr.py $(out)/scr $(out)/scripts $(out)/mpi
 
 deps:
-	@scripts/deps
+	@scripts/deps --install
+
+# What is missing is installed for goals that are asked to bring everything, and only named for others.
+demo demo-slurm: install_deps = --install
+
+check:
+	@scripts/deps $(install_deps)
 
 # These are always built: Go finds out itself what is out of date.
 FORCE:
 
 # cgo writes a header of its own beside the library, which scr.h replaces.  Go's
 # scheduler must not send SIGURG to the threads of a program (docs/go-runtime.md).
-$(out)/libscr.so: FORCE | deps
+$(out)/libscr.so: FORCE | check
 	@mkdir -p $(out)
 	@for f in start.ld libscr.map; do [ ! $(libscr)/$$f -nt $@ ] || rm -f $@; done # Go does not look at them
 	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags $(TAGS) -buildmode=c-shared -trimpath \
-	    -ldflags "$(go_start) -extldflags \
+	    -ldflags "$(go_start) $(version) -extldflags \
 	        '-Wl,-soname,libscr.so -Wl,--version-script=$(libscr)/libscr.map -Wl,-T,$(libscr)/start.ld'" \
 	    -o $@ ./cmd/libscr
 	@rm -f $(out)/libscr.h
@@ -74,7 +90,7 @@ $(out)/libscr.so: FORCE | deps
 
 # For Fortran: the functions under Fortran's names, and a module.
 $(out)/libscrf.so: bindings/fortran/scrf.c bindings/fortran/scr.f90 bindings/fortran/scrf.h \
-    bindings/fortran/libscrf.map $(out)/libscr.so | deps
+    bindings/fortran/libscrf.map $(out)/libscr.so | check
 	@mkdir -p $(out)/obj
 	$(MPICC) $(warn) $(CFLAGS) -fPIC -I$(out) -c -o $(out)/obj/scrf.o bindings/fortran/scrf.c
 	$(FC) -std=f2018 -Wall -O2 -g -fPIC -J$(out) -c -o $(out)/obj/scrmod.o bindings/fortran/scr.f90
@@ -83,9 +99,9 @@ $(out)/libscrf.so: bindings/fortran/scrf.c bindings/fortran/scr.f90 bindings/for
 	@cp bindings/fortran/scrf.h $(out)/
 
 # The same for static linking. libscrf.a has all of libscr.a: a program links one of them.
-$(out)/libscr.a: FORCE | deps
+$(out)/libscr.a: FORCE | check
 	@mkdir -p $(out)/obj
-	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -buildmode=c-archive -trimpath -ldflags '$(go_start)' \
+	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -buildmode=c-archive -trimpath -ldflags '$(go_start) $(version)' \
 	    -o $(out)/obj/go.a ./cmd/libscr
 	@rm -f $(out)/obj/go.h
 	@scripts/archive $(out)/obj/go.a $@
@@ -98,10 +114,15 @@ $(out)/scr.py: bindings/python/scr.py
 	@cp $< $@
 
 # The commands are one program with several names.
-$(out)/scr: FORCE | deps
+$(out)/scr: FORCE | check
 	@mkdir -p $(out)
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $@ ./cmd/scr
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(version)' -o $@ ./cmd/scr
 	@for name in $$($@ links); do ln -sf scr $(out)/$$name || exit 1; done
+
+# What make install has to know of the build: the MPI's name and version, and goscr's.
+$(out)/mpi: $(out)/scr
+	@$(out)/scr mpi --mpicc '$(MPICC)' --describe > $@.new && mv $@.new $@
+	@scripts/version > $(out)/version
 
 # The batch scripts that users copy: one template makes all of them.
 $(out)/scripts: $(wildcard scripts/launchers/*)
@@ -112,7 +133,7 @@ $(out)/scripts: $(wildcard scripts/launchers/*)
 $(out)/heat: examples/heat/heat.c $(out)/libscr.so
 	$(MPICC) $(warn) $(CFLAGS) -I$(out) -o $@ $< -L$(out) -lscr -lm -Wl,-rpath,'$$ORIGIN'
 
-$(out)/heat-go: FORCE | deps
+$(out)/heat-go: FORCE | check
 	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -trimpath -o $@ ./examples/heat-go
 
 # Without MPI's own C++ interface, which later MPIs do not have.
@@ -128,39 +149,24 @@ $(out)/heat-fortran: examples/heat-fortran/heat.f90 $(out)/libscrf.so
 
 examples: all $(out)/heat $(out)/heat-go $(out)/heat-cpp $(out)/heat-fortran
 
-# Python has no place for modules that is the same on all systems; users set PYTHONPATH.
-dest = $(DESTDIR)$(PREFIX)
-doc  = $(dest)/share/doc/goscr
+install uninstall: export DESTDIR := $(DESTDIR)
+install uninstall: export PREFIX := $(PREFIX)
+install uninstall: export LIBDIR := $(LIBDIR)
+install uninstall: export MANDIR := $(MANDIR)
+install uninstall: export MPI_NAME := $(MPI_NAME)
+install uninstall: export DEFAULT := $(DEFAULT)
 
-install: all
-	install -d $(dest)/lib/pkgconfig $(dest)/lib/cmake/scr $(dest)/lib/python $(dest)/include $(dest)/bin \
-	    $(dest)/share/goscr/scripts $(dest)/share/man/man3 $(dest)/share/man/man1 $(doc)/docs
-	install -m 755 $(out)/libscr.so $(out)/libscrf.so $(dest)/lib/
-	install -m 644 $(out)/libscr.a $(out)/libscrf.a $(dest)/lib/
-	install -m 644 cmd/libscr/scr.h bindings/fortran/scrf.h $(out)/scr.mod $(dest)/include/
-	install -m 644 bindings/fortran/scr.f90 $(dest)/share/goscr/
-	install -m 755 $(out)/scripts/scr_*.sh $(dest)/share/goscr/scripts/
-	install -m 644 bindings/pkgconfig/*.pc $(dest)/lib/pkgconfig/
-	install -m 644 bindings/cmake/*.cmake $(dest)/lib/cmake/scr/
-	install -m 644 bindings/python/scr.py $(dest)/lib/python/
-	install -m 755 $(out)/scr $(dest)/bin/
-	for name in $$($(out)/scr links); do \
-	    ln -sf scr $(dest)/bin/$$name || exit 1; done
-	install -d $(dest)/share/man/man1
-	install -m 644 docs/man/*.1 $(dest)/share/man/man1/
-	install -m 644 docs/man/*.3 $(dest)/share/man/man3/
-	install -m 644 LICENSE README.md $(doc)/
-	install -m 644 docs/*.md $(doc)/docs/
-	install -d $(doc)/docs/img
-	install -m 644 docs/img/* $(doc)/docs/img/
-	for language in examples/*/; do \
-	    install -d $(doc)/$$language && install -m 644 $$language*.* $(doc)/$$language || exit 1; done
+install:
+	@BUILD='$(out)' scripts/install
+
+uninstall:
+	@BUILD='$(out)' scripts/install --remove
 
 demo: all $(out)/heat
 	@BUILD=$(out) scripts/demo
 
 demo-slurm: all $(out)/heat
-	@scripts/deps openmpi slurm
+	@scripts/deps --install openmpi slurm
 	@BUILD=$(out) scripts/demo-slurm
 
 bench: all $(out)/bench
@@ -172,7 +178,7 @@ $(out)/bench: scripts/bench.c $(out)/libscr.so
 test:
 	@scripts/test
 
-$(out)/crash: FORCE | deps
+$(out)/crash: FORCE | check
 	@mkdir -p $(out)
 	CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./scripts/crash
 
@@ -184,11 +190,11 @@ crash: all $(out)/crash $(out)/steps
 	    $(if $(SEED),-seed '$(SEED)') $(if $(ONLY),-only '$(ONLY)') $(if $(CASE),-case '$(CASE)')
 
 # Needs FUSE; the tests say so where there is none.
-power: | deps
-	@scripts/deps filesystems
+power: | check
+	@scripts/deps $(install_deps) filesystems
 	GOSCR_POWER_CUTS='$(or $(POWER_CUTS),all)' CGO_ENABLED=0 $(GO) test ./scr -run TestPower -count 1 -timeout 0 -v
 
-soak: | deps
+soak: | check
 	@mkdir -p $(out)
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(out)/soak ./scripts/soak
 	@$(out)/soak $(if $(SEED),-seed '$(SEED)' -jobs 1 -tell,-seed '$(or $(SOAK_SEED),1)' -jobs '$(or $(SOAK_JOBS),1000)')
@@ -202,7 +208,7 @@ fuzz:
 structure:
 	@$(GO) test ./internal/structure -count=1 -v
 
-lint: | deps
+lint: | check
 	@files=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$files" ] || \
 	    { echo "not formatted by gofmt:"; echo "$$files"; exit 1; }
 	CGO_ENABLED=0 $(GO) vet ./...

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
@@ -13,6 +15,7 @@ import (
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
 )
@@ -86,8 +89,9 @@ func (s *Session) create(id int, name string, flags Flags, checkpoint int) (o *u
 	if err := s.flusher.Poll(); err != nil {
 		return nil, "", err
 	}
+	var leaving []*cache.Cached
 	if !desc.Bypass {
-		if err := s.flusher.MakeRoom(s.protection.store(desc.Store)); err != nil {
+		if leaving, err = s.flusher.Leaving(s.protection.store(desc.Store)); err != nil {
 			return nil, "", err
 		}
 	}
@@ -95,7 +99,7 @@ func (s *Session) create(id int, name string, flags Flags, checkpoint int) (o *u
 		return nil, "", err
 	}
 	if !desc.Bypass {
-		o.cached, err = s.cache.Create(o.Dataset, desc)
+		o.cached, err = s.createCached(o.Dataset, desc, leaving)
 		return o, desc.Store, err
 	}
 	if err := s.flusher.WaitForName(name); err != nil {
@@ -104,6 +108,28 @@ func (s *Session) create(id int, name string, flags Flags, checkpoint int) (o *u
 	o.direct, err = beginDirect(s.prefix, o.Dataset)
 	s.numbers.passOver(s.world, err)
 	return o, s.prefix.Dir, err
+}
+
+// createCached creates a dataset in the cache, and then evicts those that leave for it, so
+// that none is lost for a dataset that cannot be created. Only if there is no room to create
+// it they are evicted first.
+func (s *Session) createCached(d dataset.Dataset, desc *reddesc.Descriptor, leaving []*cache.Cached) (*cache.Cached, error) {
+	c, err := s.cache.Create(d, desc)
+	if err == nil {
+		return c, s.flusher.Evict(leaving)
+	}
+	var agreed *mpi.AgreedError
+	if !errors.As(err, &agreed) {
+		return nil, err
+	}
+	full, e := mpi.Any(s.world, errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT))
+	if e != nil || !full {
+		return nil, errors.Join(err, e)
+	}
+	if err := s.flusher.Evict(leaving); err != nil {
+		return nil, err
+	}
+	return s.cache.Create(d, desc)
 }
 
 // describe gives all ranks rank 0's description of a new dataset.

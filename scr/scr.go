@@ -23,6 +23,7 @@ import (
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/restart"
 	"github.com/goscr/goscr/internal/transfer"
+	"github.com/goscr/goscr/internal/version"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -164,7 +165,7 @@ func (s *Session) init(opt Options) error {
 	s.computing()
 	s.tellTraffic("Init", mpi.Traffic{})
 	s.log.Info("goscr %s: %s, prefix %s, %s; ready in %.3f s",
-		Version, report.Count(s.world.Size(), "rank"), s.prefix.Dir, s.protection, time.Since(start).Seconds())
+		version.Goscr(), report.Count(s.world.Size(), "rank"), s.prefix.Dir, s.protection, time.Since(start).Seconds())
 	return nil
 }
 
@@ -191,7 +192,7 @@ func (s *Session) begin(opt Options, start time.Time) error {
 	}
 	s.restart = restart.New(restart.Config{
 		World: s.world, Cache: s.cache, Prefix: s.prefix, Flusher: s.flusher, Log: s.log, Events: s.events.Log, Phases: s.events.phases,
-		Fetch: s.config.Fetch, Width: s.config.FetchWidth, InPlace: s.config.FetchBypass, Global: s.config.GlobalRestart,
+		JobID: s.config.JobID, Fetch: s.config.Fetch, Width: s.config.FetchWidth, InPlace: s.config.FetchBypass, Global: s.config.GlobalRestart,
 		Current: s.config.Current, DropAfter: s.config.DropAfterCurrent,
 		Protect: func(d dataset.Dataset) (*reddesc.Descriptor, *reddesc.Store) {
 			desc := s.protection.descriptor(Flags(d.Flags()), d.Checkpoint())
@@ -224,7 +225,7 @@ func (s *Session) usePrefix(start time.Time) error {
 	s.events.phases = phases.New(s.world, cfg.NodeName, cfg.LogEnable, s.events.Log)
 	s.advisor = advice.New(s.world, s.prefix, s.log, s.events.Log)
 	s.events.Add(eventlog.Record{Type: "INIT_START", Start: start,
-		Note: fmt.Sprintf("goscr %s, %s", Version, report.Count(s.world.Size(), "rank"))})
+		Note: fmt.Sprintf("goscr %s, %s", version.Goscr(), report.Count(s.world.Size(), "rank"))})
 	real, err := filepath.EvalSymlinks(cfg.Prefix)
 	if err != nil {
 		err = fmt.Errorf("prefix directory: %w (it must be the same directory on all nodes)", err)
@@ -301,7 +302,10 @@ func (s *Session) recoverCache() error {
 	if err := s.flusher.FlushLeft(s.config.FlushOnRestart || s.config.GlobalRestart); err != nil {
 		return err
 	}
-	return s.flusher.Resume(missing)
+	if err := s.flusher.Resume(missing); err != nil {
+		return err
+	}
+	return s.prefix.RemoveLitter(s.config.JobID, func(d dataset.Dataset) bool { return s.cache.Find(d.ID()) != nil })
 }
 
 // compareWithIndex finds out which datasets of the cache are already in the prefix

@@ -32,7 +32,6 @@ import (
 	"os"
 	"regexp"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -152,12 +151,7 @@ func call(name string, f func() error) (code C.int) {
 // guarded calls f. A panic in it becomes an error, here and in the next call of every other
 // rank, so that none waits for this one.
 func guarded(f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil { // where there is no job yet
-			err = fmt.Errorf("internal error: %v; please report it with these lines: %s", p,
-				strings.ReplaceAll(string(debug.Stack()), "\n", " | "))
-		}
-	}()
+	defer report.Recover(&err) // where there is no job yet
 	if job == nil {
 		return f()
 	}

@@ -121,7 +121,7 @@ func TestLogCommands_Misused(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	for _, argv := range [][]string{{"scr", "--version"}, {"scr", "version"}} {
-		if out, _ := run(t, 0, argv...); !regexp.MustCompile(`^goscr v3\.1\.0(, \w+)?\n$`).MatchString(out) {
+		if out, _ := run(t, 0, argv...); !regexp.MustCompile(`^goscr \S+, with the interface of SCR v3\.1\.0\n$`).MatchString(out) {
 			t.Errorf("%q", out)
 		}
 	}

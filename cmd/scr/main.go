@@ -17,7 +17,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -28,6 +27,7 @@ import (
 	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/lock"
+	"github.com/goscr/goscr/internal/version"
 	"github.com/goscr/goscr/scr"
 )
 
@@ -38,7 +38,7 @@ var commands = []command{
 	runCommand, prerunCommand, postrunCommand, scavengeCommand, shouldExitCommand, haltCommand, killJobstepCommand,
 	listDownNodesCommand, checkNodeCommand, envCommand, listDirCommand, globHostsCommand, hostlistCommand, testRuntimeCommand,
 	statusCommand, reportCommand, ckptIntervalCommand, stacksCommand, transferCommand,
-	printCommand, crc32Command, logEventCommand, logTransferCommand, recorderCommand,
+	mpiCommand, printCommand, crc32Command, logEventCommand, logTransferCommand, recorderCommand,
 }
 
 func main() {
@@ -72,7 +72,7 @@ func execute(argv []string, c *context) int {
 		return 2
 	}
 	if len(args) == 1 && args[0] == "--version" {
-		return c.report(name, version(c, nil))
+		return c.report(name, printVersion(c, nil))
 	}
 	flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
 	flags.SetOutput(c.err)
@@ -143,7 +143,7 @@ func findCommand(name string) *command {
 // ownCommands are the commands of scr without a link.
 var ownCommands = map[string]func(c *context, args []string) error{
 	"help": overview, "-h": overview, "--help": overview,
-	"version": version, "--version": version,
+	"version": printVersion, "--version": printVersion,
 	"links": func(c *context, _ []string) error {
 		for _, command := range commands {
 			fmt.Fprintln(c.out, strings.Join(command.names, "\n"))
@@ -187,23 +187,9 @@ names of all links, and scr man writes the man pages into a directory.`,
 	return pages
 }
 
-func version(c *context, _ []string) error {
-	fmt.Fprintf(c.out, "goscr %s%s\n", scr.Version, revision())
-	return nil
-}
-
-// revision is the version of the sources, if the build has recorded it.
-func revision() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return ", " + s.Value
-		}
-	}
-	return ""
+func printVersion(c *context, _ []string) error {
+	_, err := fmt.Fprintf(c.out, "goscr %s, with the interface of SCR %s\n", version.Goscr(), scr.Version)
+	return err
 }
 
 func overview(c *context, _ []string) error {

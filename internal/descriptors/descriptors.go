@@ -28,10 +28,7 @@ func Hold() {
 	held.mu.Lock()
 	defer held.mu.Unlock()
 	held.users++
-	if held.users > 1 {
-		return
-	}
-	for fd := range lowest {
+	for fd := range lowest { // the program may have closed one since another user called Hold
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil {
 			continue
 		}
@@ -39,7 +36,7 @@ func Hold() {
 		if err == nil && got != fd { // another thread has opened fd meanwhile
 			_ = unix.Close(got)
 		}
-		held.ours[fd] = err == nil && got == fd
+		held.ours[fd] = held.ours[fd] || err == nil && got == fd
 	}
 }
 
@@ -67,7 +64,30 @@ func Release() {
 func OpenFile(name string, flag int, perm os.FileMode) (*os.File, error) {
 	Hold()
 	defer Release()
-	return os.OpenFile(name, flag, perm)
+	return move(os.OpenFile(name, flag, perm))
+}
+
+// move gives a file that was opened a descriptor above 2. It has a lower one if the program
+// has closed that after Hold looked at it.
+func move(f *os.File, err error) (*os.File, error) {
+	if err != nil || number(f) >= lowest {
+		return f, err
+	}
+	defer f.Close()
+	fd, err := unix.FcntlInt(uintptr(number(f)), unix.F_DUPFD_CLOEXEC, lowest)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: f.Name(), Err: err}
+	}
+	return os.NewFile(uintptr(fd), f.Name()), nil
+}
+
+// number returns the descriptor of a file. File.Fd would make the file blocking.
+func number(f *os.File) int {
+	fd := lowest
+	if c, err := f.SyscallConn(); err == nil {
+		_ = c.Control(func(n uintptr) { fd = int(n) }) // it fails only if the file is closed
+	}
+	return fd
 }
 
 // Open is os.Open, with a descriptor above 2.

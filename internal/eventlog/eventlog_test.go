@@ -325,3 +325,35 @@ func TestLog_Rotates(t *testing.T) {
 		t.Errorf("%s, %v", text, err)
 	}
 }
+
+// panics is a sink that panics at every second record, and when it is closed.
+type panics struct{ got int }
+
+func (p *panics) Write(Record) error {
+	if p.got++; p.got%2 == 0 {
+		panic("no such record")
+	}
+	return nil
+}
+
+func (p *panics) Close() error { panic("closed twice") }
+
+// A sink that panics does not end the program: it says so, and takes the other records.
+func TestLog_SinkPanics(t *testing.T) {
+	log, said := logger()
+	l := &Log{report: log, patience: time.Hour}
+	sink := &panics{}
+	l.add("it", sink)
+	for range 6 {
+		l.Add(Record{Type: "INIT_START"})
+	}
+	l.Close()
+	if sink.got != 6 {
+		t.Errorf("%d records have come, want 6", sink.got)
+	}
+	for _, want := range []string{"internal error: no such record", "internal error: closed twice"} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("%q is not in\n%s", want, said)
+		}
+	}
+}

@@ -74,17 +74,24 @@ func (l *Log) add(name string, sink Sink) {
 	go o.run(l.report)
 }
 
-// run writes the records of the queue.
+// run writes the records of the queue. It leaves out those of which a sink panics.
 func (o *outlet) run(log *report.Logger) {
 	defer close(o.done)
-	for r := range o.queue {
-		if err := o.sink.Write(r); err != nil {
+	do := func(f func() error) {
+		if err := guarded(f); err != nil {
 			log.WarnOnce("event log: %v", err)
 		}
 	}
-	if err := o.sink.Close(); err != nil {
-		log.WarnOnce("event log: %v", err)
+	for r := range o.queue {
+		do(func() error { return o.sink.Write(r) })
 	}
+	do(o.sink.Close)
+}
+
+// guarded returns the error of f, or its panic as an error.
+func guarded(f func() error) (err error) {
+	defer report.Recover(&err)
+	return f()
 }
 
 // Add logs a record, whose time and job it fills in. It returns at once.

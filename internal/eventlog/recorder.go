@@ -143,15 +143,20 @@ func (r *recorder) send(v any) error {
 // listen reports the messages of the recorder until it ends.
 func (r *recorder) listen(log *report.Logger) {
 	defer close(r.ended)
-	lines := bufio.NewReader(r.socket)
-	for {
-		line, err := lines.ReadString('\n')
-		if line = strings.TrimSpace(line); line != "" {
-			log.WarnOnce("event log: %s", line)
+	failed := guarded(func() error {
+		lines := bufio.NewReader(r.socket)
+		for {
+			line, err := lines.ReadString('\n')
+			if line = strings.TrimSpace(line); line != "" {
+				log.WarnOnce("event log: %s", line)
+			}
+			if err != nil {
+				return nil // it has ended
+			}
 		}
-		if err != nil {
-			return
-		}
+	})
+	if failed != nil {
+		log.WarnOnce("event log: %v", failed)
 	}
 }
 

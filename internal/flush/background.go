@@ -110,7 +110,7 @@ func (f *Flusher) startCopy(b *background) (there bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if there, err := f.Prefix.StartFlush(c.Dataset, f.World.Size()); there || err != nil {
+	if there, err := f.Prefix.StartFlush(c.Dataset, f.World.Size(), prefix.Parts{load.Rank: load.Files}); there || err != nil {
 		return there, err
 	}
 	b.copy, err = f.movers[kind].Start(load)

@@ -23,15 +23,7 @@ func (f *Flusher) FlushLeft(checkpoints bool) error {
 		if f.flushed[c.ID()] || !c.Flags().Has(dataset.Output) && !(checkpoints && c.Flags().Has(dataset.Checkpoint)) {
 			continue
 		}
-		older, err := f.hasNewerFiles(c)
-		if err != nil {
-			return err
-		}
-		if older {
-			f.Log.Info("dataset %d (%s) is not flushed: a newer one in the prefix directory has files of the same names", c.ID(), c.Name())
-			continue
-		}
-		err = f.Flush(c)
+		err := f.Flush(c)
 		if err == nil {
 			err = f.evictOutput(c)
 		}
@@ -43,21 +35,6 @@ func (f *Flusher) FlushLeft(checkpoints bool) error {
 		}
 	}
 	return nil
-}
-
-// hasNewerFiles reports whether a newer dataset of the cache, which is in the prefix
-// directory, has any of the files of c: a flush of c would replace these.
-func (f *Flusher) hasNewerFiles(c *cache.Cached) (bool, error) {
-	names, found := f.names(c), false
-	for _, newer := range f.Cache.List() {
-		if newer.ID() <= c.ID() || !f.flushed[newer.ID()] {
-			continue
-		}
-		for name := range f.names(newer) {
-			found = found || names[name]
-		}
-	}
-	return mpi.Any(f.World, found)
 }
 
 // flushForeign handles checkpoints that a job of another size has written. If flush is

@@ -1,14 +1,13 @@
 package mover
 
 import (
-	"fmt"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/transfer"
 )
 
@@ -53,11 +52,7 @@ func (x *threadTransfer) Begin() error {
 
 func (x *threadTransfer) run(before *threadTransfer) {
 	defer close(x.done)
-	defer func() {
-		if p := recover(); p != nil { // a panic here must not end the program
-			x.err = fmt.Errorf("internal error: %v; please report it with these lines: %s", p, debug.Stack())
-		}
-	}()
+	defer report.Recover(&x.err)
 	if x.err = x.waitTurn(before); x.err != nil {
 		return
 	}

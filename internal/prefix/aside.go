@@ -39,20 +39,32 @@ func asideOf(id int) string { return fmt.Sprintf(".scr.%d.", id) }
 func RemoveAsides(id int, dirs []string) error {
 	var first error
 	for _, dir := range dirs {
-		entries, err := os.ReadDir(dir)
-		for _, e := range entries {
-			switch Way(strings.TrimPrefix(filepath.Ext(e.Name()), ".")) {
-			case ByFlush, ByCopy, ByRebuild:
-				if strings.HasPrefix(e.Name(), asideOf(id)) {
-					err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
-				}
-			}
-		}
-		if first == nil {
+		if _, err := removeAsides(id, dir, nil); first == nil {
 			first = err
 		}
 	}
 	return first
+}
+
+// removeAsides removes temporary files of a dataset from a directory, except those of which
+// keep, if it is not nil, is true, and returns how many.
+func removeAsides(id int, dir string, keep func(path string) bool) (removed int, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		switch Way(strings.TrimPrefix(filepath.Ext(e.Name()), ".")) {
+		case ByFlush, ByCopy, ByRebuild:
+			path := filepath.Join(dir, e.Name())
+			if !strings.HasPrefix(e.Name(), asideOf(id)) || keep != nil && keep(path) {
+				continue
+			}
+			if e := os.Remove(path); e != nil {
+				err = errors.Join(err, e)
+			} else {
+				removed++
+			}
+		}
+	}
+	return removed, err
 }
 
 // isAside reports whether a file of a list has a temporary name.

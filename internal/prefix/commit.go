@@ -19,7 +19,8 @@ import (
 // commit makes a dataset complete whose files are all on the medium, under temporary or
 // final names.
 //
-//  1. It writes the list of files.
+//  1. It writes the list of files. Files that newer datasets own have no further part in
+//     what follows (late.go).
 //  2. It takes the paths of these files from the datasets that own them (takeOver). Until
 //     then these datasets are whole. After it the flush can no longer be given up: if the
 //     job dies, the next run or scr_index --build finishes it.
@@ -33,10 +34,28 @@ import (
 // names. It is collective; the result is agreed.
 func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool, existing map[string]bool, undo bool) (begun bool, err error) {
 	// Do not overwrite the dataset of another job that has begun meanwhile.
-	if err := mpi.OnRoot(p.Comm, func() error { return checkClaim(p.Dir, d) }); err != nil {
+	newer, err := mpi.FromRoot(p.Comm, func() (int, error) {
+		x, err := ReadIndex(p.Dir)
+		if err == nil {
+			err = x.claim(p.Dir, d, true)
+		}
+		if err != nil || d.Bypass() { // the program has written its files already
+			return 0, err
+		}
+		return len(x.after(d)), nil
+	})
+	if err != nil {
 		return false, err
 	}
+	var late later
+	if newer > 0 {
+		if late, err = p.later(d, parts); err != nil {
+			return false, err
+		}
+	}
 	items, compressed := parts.items(bare)
+	all := parts
+	parts, unwanted := parts.without(late.names)
 	if existing == nil {
 		existing, err = p.existing(parts)
 	}
@@ -48,19 +67,34 @@ func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool, ex
 	if err := rank2file.Write(p.Comm, Dir(p.Dir, d.ID()), ranks, items); err != nil {
 		return false, err
 	}
+	var replaced *Replaced
+	if late.by != "" {
+		if replaced, err = p.keep(d, ranks, parts, bare, late.by); err != nil {
+			return false, err
+		}
+	}
 	if totals[1] > 0 {
-		if begun, err = p.takeOver(d, ranks, parts, existing); err != nil {
+		if begun, err = p.takeOver(d, ranks, all, existing); err != nil {
 			return begun, err
 		}
 	}
 	if err = mpi.Agree(p.Comm, p.place(parts)); err == nil {
 		err = mpi.OnRoot(p.Comm, func() error {
-			return conclude(p.Dir, Found{Dataset: d, Complete: true, Owns: true}, p.at)
+			err := conclude(p.Dir, Found{Dataset: d, Complete: replaced == nil, Owns: true, Replaced: replaced}, p.at)
+			if err == nil && replaced == nil {
+				copied(p.Dir, d.ID())
+			}
+			return err
 		})
 	}
 	var agreed *mpi.AgreedError
 	if undo && totals[1] == 0 && errors.As(err, &agreed) {
 		err = errors.Join(err, p.unplace(d, parts))
+	}
+	if err == nil && late.by != "" {
+		if err = p.discard(Parts{0: unwanted}); err == nil && p.Comm.Rank() == 0 {
+			copied(p.Dir, d.ID())
+		}
 	}
 	return begun, err
 }

@@ -147,16 +147,6 @@ func Finish(prefix string, id int) (d dataset.Dataset, done bool, err error) {
 // the flush was interrupted. If some of the files are gone, done is false, and the dataset
 // has to be flushed again.
 func (p *Prefix) finishPlacing(d dataset.Dataset, ranks int) (done bool, err error) {
-	placing, err := mpi.FromRoot(p.Comm, func() (int, error) {
-		x, err := ReadIndex(p.Dir)
-		if err != nil || !x.Has(d) {
-			return 0, err
-		}
-		return x.ByID(d.ID()).Placing, nil
-	})
-	if err != nil || placing != ranks {
-		return false, err
-	}
 	err = p.completeFromLists(d, ranks)
 	if unreadable(err) {
 		p.Log.Info("dataset %d (%s): not all of it is in %s, it is flushed again: %v", d.ID(), d.Name(), p.Dir, err)

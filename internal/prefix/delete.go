@@ -12,18 +12,14 @@ import (
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/transfer"
 	"github.com/goscr/goscr/mpi"
 )
 
-// Delete removes a dataset with the files that it owns, and directories that become
-// empty, from the prefix directory. An unknown name is no error. It is collective.
+// Delete removes all datasets called name with the files that they own, and directories that
+// become empty, from the prefix directory. An unknown name is no error. It is collective.
 func (p *Prefix) Delete(name string) error {
-	chosen, err := p.choose(func(x *Index) []Entry {
-		if e, ok := x.Find(name); ok {
-			return []Entry{e}
-		}
-		return nil
-	})
+	chosen, err := p.choose(func(x *Index) []Entry { return x.named(name) })
 	for _, e := range chosen {
 		if e := p.remove(e, p.owned); err == nil {
 			err = e
@@ -177,6 +173,20 @@ func strange(f redundancy.File) bool {
 	return !known || when.Unix() != info.ModTime().Unix() || f.Meta.StoredSize() != info.Size()
 }
 
+// written reports whether the file at the path of one that was listed has the listed
+// contents, or, if no checksum is known, its size and time. A dataset that was never complete
+// lists files that may not have got there: what is there then is the user's.
+func written(f redundancy.File) bool {
+	if info, err := os.Lstat(f.Path); err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	if _, known := f.Meta.CRC(); !known {
+		return !strange(f)
+	}
+	_, err := transfer.NewCopier(1<<20).Verify(f.Path, f.Meta)
+	return err == nil
+}
+
 // listedFiles returns all of the listed files, whichever dataset owns them.
 func listedFiles(_ Entry, files []redundancy.File) ([]redundancy.File, error) { return files, nil }
 
@@ -188,6 +198,9 @@ func (p *Prefix) remove(e Entry, which func(Entry, []redundancy.File) ([]redunda
 	if err == nil {
 		files, err = which(e, files)
 	}
+	if !e.owns() {
+		files = slices.DeleteFunc(files, func(f redundancy.File) bool { return !written(f) })
+	}
 	if err != nil && (e.Complete || !unreadable(err)) {
 		return err
 	}
@@ -197,6 +210,7 @@ func (p *Prefix) remove(e Entry, which func(Entry, []redundancy.File) ([]redunda
 	err = mpi.OnRoot(p.Comm, func() error {
 		return UpdateIndex(p.Dir, func(x *Index) error {
 			if x.ByID(e.ID).Name == e.Name {
+				x.passOver(e.ID)
 				x.remove(e.ID)
 			}
 			return nil
@@ -247,6 +261,9 @@ func (p *Prefix) forget(e Entry) error {
 	return mpi.OnRoot(p.Comm, func() error {
 		err := UpdateIndex(p.Dir, func(x *Index) error { x.remove(e.ID); return nil })
 		if err != nil {
+			return err
+		}
+		if err := removeLitter(p.Dir, e.ID, nil); err != nil {
 			return err
 		}
 		if err := os.RemoveAll(Dir(p.Dir, e.ID)); err != nil {

@@ -28,7 +28,7 @@ func Announce(prefix string, d dataset.Dataset) error {
 		}
 		// Other processes write to this directory only when the dataset is in the index.
 		// It is not, and we hold the lock of the index, so none of their files are lost.
-		if err := emptyDir(prefix, d.ID()); err != nil {
+		if err := errors.Join(removeLitter(prefix, d.ID(), nil), emptyDir(prefix, d.ID())); err != nil {
 			return err
 		}
 		x.Add(d, false, time.Now())
@@ -144,18 +144,8 @@ func CheckIndex(prefix string) error {
 	return nil
 }
 
-// checkClaim returns a *TakenError if the index, in which d was entered before, now has
-// another dataset with the id of d.
-func checkClaim(prefix string, d dataset.Dataset) error {
-	x, err := ReadIndex(prefix)
-	if err != nil {
-		return err
-	}
-	return x.claim(prefix, d, true)
-}
-
 // conclude makes a dataset usable whose files, and the list of them, are all in the prefix
-// directory. It calls at before each change.
+// directory, or records that it is replaced. It calls at before each change.
 func conclude(prefix string, f Found, at func(what string)) error {
 	at("summary")
 	if err := f.store(prefix); err != nil {
@@ -168,12 +158,16 @@ func conclude(prefix string, f Found, at func(what string)) error {
 		if err := x.claim(prefix, d, true); err != nil {
 			return err
 		}
-		for _, e := range x.own() {
-			if e.Name == d.Name() && e.ID != d.ID() && e.Replaced != nil && !e.owns() {
+		for _, e := range x.named(d.Name()) {
+			if e.ID < d.ID() && e.Replaced != nil && !e.owns() {
 				gone = append(gone, e.ID)
 			}
 		}
-		x.enter(Entry{Dataset: d, ID: d.ID(), Name: d.Name(), Complete: true, Flushed: time.Now().Format(timestamp), Owns: f.Owns})
+		x.enter(Entry{Dataset: d, ID: d.ID(), Name: d.Name(), Complete: f.Replaced == nil, Flushed: time.Now().Format(timestamp), Owns: f.Owns,
+			Replaced: f.Replaced})
+		if f.Replaced != nil {
+			return nil
+		}
 		// If an older checkpoint is flushed late, the newer one stays current.
 		id, _ := x.Lookup(x.Current())
 		if d.Flags().Has(dataset.Checkpoint) && id < d.ID() {

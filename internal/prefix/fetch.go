@@ -64,6 +64,22 @@ func (p *Prefix) Written(after, below int) (d dataset.Dataset, ok bool, err erro
 	})
 }
 
+// Later returns the next checkpoint to try to restart from before one in the cache, whose
+// id is after. If below is 0, for the first try, that is the current checkpoint, if its id is
+// higher than after; for further tries, below is the id of the checkpoint that was tried
+// last, and it is the newest usable one with an id between the two. If ours, which rank 0
+// calls, is false of a checkpoint, that and all older ones are left out. Later is
+// collective; all ranks get the same result.
+func (p *Prefix) Later(after, below int, ours func(d dataset.Dataset) bool) (d dataset.Dataset, ok bool, err error) {
+	return p.find(func(x *Index) (Entry, bool) {
+		e, ok := x.Find(x.Current())
+		if below > 0 {
+			e, ok = x.Next(below)
+		}
+		return e, ok && e.usable() && e.ID > after && ours(e.Dataset)
+	})
+}
+
 // Lookup returns the checkpoint of a name, if a job can restart from it. It is
 // collective; all ranks get the same result.
 func (p *Prefix) Lookup(name string) (d dataset.Dataset, ok bool, err error) {

@@ -23,6 +23,14 @@ func (p Parts) Bytes() (sum int64) {
 	return sum
 }
 
+// files returns the number of files.
+func (p Parts) files() (sum int) {
+	for _, files := range p {
+		sum += len(files)
+	}
+	return sum
+}
+
 // clone returns the same files with copies of their descriptions, see CloneFiles.
 func (p Parts) clone() Parts {
 	own := Parts{}

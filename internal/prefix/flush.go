@@ -27,7 +27,7 @@ import (
 // may belong to an older dataset, which stays whole as long.
 func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
 	start := time.Now()
-	there, err := p.StartFlush(d, ranks)
+	there, err := p.StartFlush(d, ranks, parts)
 	if err != nil || there {
 		return err
 	}
@@ -64,15 +64,57 @@ func (p *Prefix) fail(d dataset.Dataset, parts Parts, err error) error {
 }
 
 // StartFlush enters a dataset as incomplete before its first byte is copied, so that
-// no restart uses what an interrupted flush has left. If all of it is there, and only a
-// flush has to be finished, it does that, and there is true. It is collective; the
-// result is agreed.
-func (p *Prefix) StartFlush(d dataset.Dataset, ranks int) (there bool, err error) {
+// no restart uses what an interrupted flush has left. parts are as in Flush. If there is
+// nothing to copy, there is true: only a flush has to be finished, which StartFlush does, or
+// all of the files belong to newer datasets. It is collective; the result is agreed.
+func (p *Prefix) StartFlush(d dataset.Dataset, ranks int, parts Parts) (there bool, err error) {
 	p.Log.Info("dataset %d (%s): flush to %s begins", d.ID(), d.Name(), p.Dir)
-	if there, err = p.finishPlacing(d, ranks); there || err != nil {
-		return there, err
+	placing, newer, outdated, err := p.standing(d)
+	if outdated { // a kill may have come before the last of its temporary files was removed
+		err = mpi.OnRoot(p.Comm, func() error { return removeLitter(p.Dir, d.ID(), nil) })
 	}
-	return false, p.begin(d, func() error { return startFlushing(p.Dir, d, ranks) })
+	if err != nil || outdated {
+		return outdated, err
+	}
+	if placing == ranks {
+		if there, err = p.finishPlacing(d, ranks); there || err != nil {
+			return there, err
+		}
+	}
+	if err := p.begin(d, func() error { return startFlushing(p.Dir, d, ranks) }); err != nil {
+		return false, err
+	}
+	if newer {
+		if there, err := p.outdated(d, ranks, parts); there || err != nil {
+			return there, err
+		}
+	}
+	return false, p.copyTo(d, parts)
+}
+
+// standing returns the size of the job of a dataset whose files are getting their names, else
+// 0; whether the index has newer datasets that may own files; and whether it has the dataset as
+// replaced by one of them. It is collective; all ranks get the same result.
+func (p *Prefix) standing(d dataset.Dataset) (placing int, newer, outdated bool, err error) {
+	state := []int64{0, 0, 0}
+	err = mpi.OnRoot(p.Comm, func() error {
+		x, err := ReadIndex(p.Dir)
+		if err != nil {
+			return err
+		}
+		state[1] = int64(len(x.after(d)))
+		if e := x.ByID(d.ID()); x.Has(d) {
+			state[0] = int64(e.Placing)
+			if x.Outdated(e) {
+				state[2] = 1
+			}
+		}
+		return nil
+	})
+	if err == nil { // the other ranks have zeros
+		err = p.Comm.Allreduce(state, mpi.Max)
+	}
+	return int(state[0]), state[1] > 0, state[2] > 0, err
 }
 
 // FinishFlush makes a dataset complete, all files of which have been copied and are
@@ -174,13 +216,18 @@ func (p *Prefix) Commit(d dataset.Dataset, files []redundancy.File, existing map
 // then calls record on rank 0. It is collective; the result is agreed.
 func (p *Prefix) begin(d dataset.Dataset, record func() error) error {
 	return mpi.OnRoot(p.Comm, func() error {
+		again := false
 		err := UpdateIndex(p.Dir, func(x *Index) error {
 			if err := x.claim(p.Dir, d, false); err != nil {
 				return err
 			}
+			again = x.Has(d)
 			x.Add(d, false, time.Now())
 			return nil
 		})
+		if err == nil && !again { // temporary files of this dataset are used again
+			err = removeLitter(p.Dir, d.ID(), nil)
+		}
 		if err == nil {
 			err = emptyDir(p.Dir, d.ID())
 		}

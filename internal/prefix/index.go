@@ -7,6 +7,7 @@
 //
 //	layout.go     names of files and directories
 //	aside.go      temporary names
+//	litter.go     ... and those that no flush needs any more
 //	summary.go    the description of a dataset
 //	rank2file/    which rank has which files, as a tree of hash files
 //	files.go      ... and what is recorded of a file
@@ -23,6 +24,7 @@
 //	bring.go      ... the copy of a rank's files
 //	commit.go     ... that becomes complete once all files are there
 //	owners.go     ... which older datasets have files of the same paths
+//	late.go       ... or newer ones
 //	complete.go   ... whose files had all been copied when a run ended
 //	enter.go      a dataset is entered, completed, published, repaired in the index
 //	fetch.go      which dataset to restart from, and its files
@@ -202,8 +204,8 @@ func mendIndex(prefix, aside string, fill func(x *Index, old error)) (done, kept
 func (x *Index) at(id int) *hash.Hash { return x.h.At(keyDset, strconv.Itoa(id)) }
 
 // Add enters a dataset, complete or not. It removes the entry of another dataset with the
-// same id. A complete dataset also replaces all others of the same name; an incomplete one
-// replaces only incomplete ones.
+// same id. A complete dataset also replaces others of the same name; an incomplete one
+// replaces only incomplete ones. Those that were replaced, and still own files, stay.
 func (x *Index) Add(d dataset.Dataset, complete bool, now time.Time) {
 	x.enter(Entry{Dataset: d, ID: d.ID(), Name: d.Name(), Complete: complete, Flushed: now.Format(timestamp)})
 }
@@ -211,12 +213,12 @@ func (x *Index) Add(d dataset.Dataset, complete bool, now time.Time) {
 // enter is Add for an entry that is given in full.
 func (x *Index) enter(e Entry) {
 	x.remove(e.ID)
-	for _, other := range x.own() {
-		if other.Name == e.Name && (e.Complete || !other.Complete && other.Placing == 0) {
+	for _, other := range x.named(e.Name) {
+		if (e.Complete || !other.Complete && other.Placing == 0) && !(other.Replaced != nil && other.owns()) {
 			x.remove(other.ID)
 		}
 	}
-	if !x.h.Has(keyName, e.Name) {
+	if id, ok := x.Lookup(e.Name); !ok || e.Complete || x.ByID(id).Replaced != nil && e.Replaced == nil {
 		x.h.At(keyName, e.Name).SetInt(keyDset, int64(e.ID))
 	}
 	x.h.At(keyDset).Set(strconv.Itoa(e.ID), e.encode())
@@ -279,9 +281,28 @@ func (x *Index) Lookup(name string) (id int, ok bool) {
 func (x *Index) Remove(name string) bool {
 	id, ok := x.Lookup(name)
 	if ok {
+		x.passOver(id)
 		x.remove(id)
 	}
 	return ok
+}
+
+// passOver is called when a dataset is of no use any more. If it was current, and newer than
+// all usable checkpoints, the newest of these becomes current; if there is a newer one, none
+// does, and the next restart begins with the newest.
+func (x *Index) passOver(id int) {
+	if !x.ByID(id).Current {
+		return
+	}
+	x.UnsetCurrent()
+	for _, e := range x.Entries() {
+		if e.ID != id && e.usable() {
+			if e.ID < id {
+				x.setCurrent(e.Name)
+			}
+			return
+		}
+	}
 }
 
 func (x *Index) remove(id int) {
@@ -301,11 +322,8 @@ func (x *Index) remove(id int) {
 // rename gives a name, whose dataset was removed, to the newest remaining dataset that is
 // called so.
 func (x *Index) rename(name string) {
-	for _, e := range x.own() {
-		if e.Name == name {
-			x.h.At(keyName, name).SetInt(keyDset, int64(e.ID))
-			return
-		}
+	if list := x.named(name); len(list) > 0 {
+		x.h.At(keyName, name).SetInt(keyDset, int64(list[0].ID))
 	}
 }
 
@@ -359,19 +377,19 @@ func (x *Index) SetCurrent(name string) error {
 	return nil
 }
 
+// UnsetCurrent makes no dataset current.
+func (x *Index) UnsetCurrent() { x.setCurrent("") }
+
 // MarkFetched records that a restart has read a dataset.
 func (x *Index) MarkFetched(id int, now time.Time) {
 	x.at(id).SetKV(keyFetched, now.Format(timestamp))
 }
 
-// MarkFailed records that a restart from a dataset failed. No later restart tries it,
-// and it is not current any more.
+// MarkFailed records that a restart from a dataset failed. No later restart tries it, and
+// it is not current any more.
 func (x *Index) MarkFailed(id int, now time.Time) {
-	e := x.at(id)
-	e.SetValue(keyFailed, now.Format(timestamp))
-	if x.ByID(id).Current {
-		x.setCurrent("")
-	}
+	x.at(id).SetValue(keyFailed, now.Format(timestamp))
+	x.passOver(id)
 }
 
 // Entries returns all datasets, newest first.
@@ -394,6 +412,11 @@ func (x *Index) own() (list []Entry) {
 		list = append(list, x.ByID(id))
 	}
 	return list
+}
+
+// named returns the datasets called name that are entered, newest first.
+func (x *Index) named(name string) []Entry {
+	return slices.DeleteFunc(x.own(), func(e Entry) bool { return e.Name != name })
 }
 
 // Find returns the entry of the dataset called name, see Lookup.
@@ -448,10 +471,10 @@ func (e *TakenError) Error() string {
 }
 
 // claim returns a *TakenError if d may not be entered, because another dataset has its
-// id. An incomplete one may be replaced, unless begun is true: then d has been entered
-// before, and so the other dataset is newer than that entry.
+// id. An incomplete one that owns no files may be replaced, unless begun is true: then d has
+// been entered before, and so the other dataset is newer than that entry.
 func (x *Index) claim(prefix string, d dataset.Dataset, begun bool) error {
-	if e := x.ByID(d.ID()); !e.IsZero() && !x.Has(d) && (e.Complete || e.Placing > 0 || begun) {
+	if e := x.ByID(d.ID()); !e.IsZero() && !x.Has(d) && (e.owns() || e.Placing > 0 || begun) {
 		return &TakenError{prefix, d, e, x.Highest()}
 	}
 	return nil

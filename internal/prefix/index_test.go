@@ -87,7 +87,11 @@ func TestIndex(t *testing.T) {
 	if x.Current() != "" {
 		t.Errorf("current is %q, which failed", x.Current())
 	}
-	x = change(func(x *Index) error { return x.SetCurrent("c4") })
+	x = change(func(x *Index) error { must(t, x.SetCurrent("c10")); x.MarkFailed(10, noon); return nil })
+	if x.Current() != "c9" {
+		t.Errorf("current is %q after the newest has failed", x.Current())
+	}
+	x = change(func(x *Index) error { must(t, x.SetCurrent("c10")); return x.SetCurrent("c4") })
 	expect(x, "[4 2]") // asked for once more
 	x = change(func(x *Index) error { return x.SetCurrent("half") })
 	expect(x, "[10 9 4 2]")

@@ -24,6 +24,7 @@ import (
 // owner is a dataset that may own paths.
 type owner struct {
 	origin
+	name   string
 	marked bool // it has OWNS in the index: no older dataset owns any of its paths
 }
 
@@ -42,6 +43,7 @@ func (p *Prefix) owners(choose func(x *Index) []Entry) (list []owner, err error)
 			h := all.At(strconv.Itoa(i))
 			o := e.origin()
 			h.SetInt(keyNumber, int64(o.id))
+			h.SetValue(keyName, e.Name)
 			if o.old {
 				h.At(keyOld)
 			}
@@ -63,7 +65,7 @@ func (p *Prefix) owners(choose func(x *Index) []Entry) (list []owner, err error)
 	for _, i := range all.Ints() {
 		h := all.Get(strconv.Itoa(i))
 		id, _ := h.Int(keyNumber)
-		o := owner{origin{id: int(id), old: h.Has(keyOld), list: h.Text(keyList)}, h.Has(keyOwns)}
+		o := owner{origin{id: int(id), old: h.Has(keyOld), list: h.Text(keyList)}, h.Text(keyName), h.Has(keyOwns)}
 		if p.Comm.Rank() == 0 {
 			o.dir = own[i].Dir
 		}
@@ -161,8 +163,8 @@ func unreadable(err error) bool {
 
 // losses finds the datasets that own paths of a dataset that is being completed, and
 // writes for each a list of the files that it keeps. names are those of the caller's names
-// at which there is a file. It is collective; the result is agreed, and the same on all
-// ranks.
+// at which there is a file, and which newer datasets do not own (late.go). It is collective;
+// the result is agreed, and the same on all ranks.
 func (p *Prefix) losses(d dataset.Dataset, names map[string]bool) (list []loss, err error) {
 	older, err := p.owners(func(x *Index) []Entry { return owning(p.Dir, x, d.ID()) })
 	if err != nil {

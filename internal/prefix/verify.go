@@ -9,6 +9,7 @@ import (
 
 	"github.com/goscr/goscr/internal/progress"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/transfer"
 )
 
@@ -70,8 +71,9 @@ func Verify(prefix string, e Entry, meter progress.Meter) (Verified, error) {
 }
 
 // verifyFile reads a file and compares size and checksum with those recorded. known is
-// false if no checksum was recorded.
+// false if no checksum was recorded. A panic is an error: a goroutine calls verifyFile.
 func verifyFile(c *transfer.Copier, f redundancy.File) (size int64, known bool, err error) {
+	defer report.Recover(&err)
 	_, known = f.Meta.CRC()
 	if err := present(f); err != nil { // a restart makes the same checks
 		return 0, known, err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/goscr/goscr/internal/cache"
@@ -104,10 +105,20 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 }
 
 // copyToCache copies a checkpoint of the prefix directory to the cache. files are the
-// caller's.
+// caller's. An older checkpoint of the cache that is offered meanwhile leaves only once the
+// copy is complete.
 func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *reddesc.Descriptor, store *reddesc.Store) (*cache.Cached, error) {
 	r.Log.Info("checkpoint %s: fetch from %s begins", d.Name(), r.Prefix.Dir)
-	if err := r.Flusher.MakeRoom(store); err != nil {
+	leaving, err := r.Flusher.Leaving(store)
+	if err != nil {
+		return nil, err
+	}
+	var later []*cache.Cached
+	if r.offered != nil && slices.Contains(leaving, r.offered.cached) {
+		later = []*cache.Cached{r.offered.cached}
+		leaving = slices.DeleteFunc(leaving, func(c *cache.Cached) bool { return c == r.offered.cached })
+	}
+	if err := r.Flusher.Evict(leaving); err != nil {
 		return nil, err
 	}
 	d.SetComplete(false) // until it is complete in the cache
@@ -125,6 +136,9 @@ func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *
 		return err
 	})
 	if err := r.Cache.Complete(c, failed); err != nil {
+		return nil, err
+	}
+	if err := r.Flusher.Evict(later); err != nil {
 		return c, err
 	}
 	return c, r.Phases.Log(c.Dataset, phases.Took("FETCH", start, took))

@@ -16,6 +16,7 @@ type rung int
 const (
 	named   rung = iota // the checkpoint that the user names in SCR_CURRENT
 	cached              // the newest in the cache, or a newer one that the program has written to the prefix directory
+	newer               // ... or a newer one of this job that has to be fetched
 	fetched             // those in the prefix directory
 )
 
@@ -40,9 +41,18 @@ func (r *Restart) Find(fetch bool) error {
 		if err := r.offerWritten(); err != nil {
 			return err
 		}
+		r.rung = newer
+	}
+	if !fetch || !r.Fetch {
+		return nil
+	}
+	if r.rung == newer {
+		if err := r.offerNewer(); err != nil {
+			return err
+		}
 		r.rung = fetched
 	}
-	if !fetch || !r.Fetch || r.offered != nil {
+	if r.offered != nil {
 		return nil
 	}
 	// Candidate returns the current checkpoint of the index first, and then older ones.
@@ -70,7 +80,8 @@ func (r *Restart) offerNamed(name string) error {
 	for _, c := range r.Cache.List() {
 		if c.Name() == name && c.Flags().Has(dataset.Checkpoint) && !r.Global {
 			r.offerCached(c)
-			return r.DropAfterID(c.ID())
+			err := mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(r.preferCached(c.ID())) })
+			return errors.Join(err, r.DropAfterID(c.ID()))
 		}
 	}
 	if r.Fetch {
@@ -98,6 +109,28 @@ func (r *Restart) offerWritten() error {
 	}
 	next := func(below int) (dataset.Dataset, bool, error) { return r.Prefix.Written(after, below) }
 	return r.offerFirst(1<<62, next, nil)
+}
+
+// offerNewer offers the current checkpoint of the prefix directory in place of one that is
+// offered from the cache, if it is newer, and this job has written it: it was flushed, and
+// then evicted or lost. If that cannot be fetched it tries older ones, down to the one from
+// the cache, which stays offered if none can be.
+func (r *Restart) offerNewer() error {
+	if r.offered == nil || r.offered.cached == nil {
+		return nil
+	}
+	after := r.offered.ID()
+	next := func(below int) (dataset.Dataset, bool, error) {
+		return r.Prefix.Later(after, below, func(d dataset.Dataset) bool {
+			if d.Owner().JobID == r.JobID {
+				return true
+			}
+			r.Log.Warn("job %q has written checkpoint %s to %s, which is newer than %s in the cache, from which this run restarts: "+
+				"to restart from the newer one, set SCR_CURRENT=%s", d.Owner().JobID, d.Name(), r.Prefix.Dir, r.offered.Name(), d.Name())
+			return false
+		})
+	}
+	return r.offerFirst(0, next, nil)
 }
 
 // offerFirst offers the first checkpoint of the prefix directory that can be fetched.
@@ -194,7 +227,8 @@ func (r *Restart) SetCurrent(name string, again bool) (checkpoint int, err error
 		}
 		e, ok := x.Find(name)
 		if inCache != nil && (!ok || e.ID < inCache.ID()) {
-			return nil // the flush of it will enter it in the index, in place of an older one of its name
+			// The flush of it will enter it in the index, in place of an older one of its name.
+			return r.preferCached(inCache.ID())
 		}
 		if ok {
 			found[0], found[1] = int64(e.ID), int64(e.Checkpoint())
@@ -247,6 +281,20 @@ func (r *Restart) markIfKnown(name string) error {
 		return nil
 	}
 	return r.mark(name)
+}
+
+// preferCached makes no dataset of the index current if that is newer than one of the cache,
+// with the given id, which the user has chosen: the next run would fetch it. Rank 0 calls
+// preferCached.
+func (r *Restart) preferCached(id int) error {
+	x, err := prefix.ReadIndex(r.Prefix.Dir)
+	if err != nil {
+		return err
+	}
+	if e, ok := x.Find(x.Current()); !ok || e.ID <= id {
+		return nil
+	}
+	return prefix.UpdateIndex(r.Prefix.Dir, func(x *prefix.Index) error { x.UnsetCurrent(); return nil })
 }
 
 // mark makes the dataset called name current in the index. With SCR_DROP_AFTER_CURRENT it

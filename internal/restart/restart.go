@@ -2,9 +2,9 @@
 // the program, and copies it to the cache if necessary.
 //
 // It tries several sources in a fixed order, the ladder (ladder.go): the checkpoint that
-// the user names; the newest one in the cache, or a newer one that the program has
-// written directly to the prefix directory; and those that have to be fetched from the
-// prefix directory (fetch.go). If none can be used, the program starts from the
+// the user names; the newest one in the cache, or a newer one of the prefix directory, which
+// the program has written there or which has to be fetched; and all others that have to be
+// fetched (fetch.go). If none can be used, the program starts from the
 // beginning. A checkpoint from which the program could not restart is not offered again.
 //
 // Before, cache.Rebuild has rebuilt lost files in the cache. Only package scr calls this
@@ -41,6 +41,7 @@ type Config struct {
 	Events  *eventlog.Log // on rank 0
 	Phases  *phases.Meter // nil: phases are not measured
 
+	JobID     string // SCR_JOB_ID
 	Fetch     bool   // SCR_FETCH: fetch checkpoints from the prefix directory
 	Width     int    // SCR_FETCH_WIDTH: how many ranks fetch at a time; 0: all
 	InPlace   bool   // SCR_FETCH_BYPASS: the program reads checkpoints in the prefix directory

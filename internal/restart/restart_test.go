@@ -218,6 +218,75 @@ func TestFind_AfterALoss(t *testing.T) {
 	}
 }
 
+// A checkpoint that was flushed, and is newer than those in the cache, is fetched: the
+// store has lost it. If it cannot be fetched, the one in the cache is used, which stays
+// there until then, although the cache has room for one.
+func TestFind_NewerInThePrefixDirectory(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(x *prefix.Index) error // of the index
+		jobID  string
+		break3 bool // the files of step.3 are damaged
+		want   string
+		says   string
+	}{
+		"newer":                    {want: "step.3", says: "step.3: fetch from"},
+		"damaged":                  {break3: true, want: "step.2", says: "step.3 cannot be fetched"},
+		"failed":                   {change: func(x *prefix.Index) error { x.MarkFailed(3, time.Unix(0, 0)); return nil }, want: "step.2", says: "step.2: fetch from"},
+		"an older one is current":  {change: func(x *prefix.Index) error { return x.SetCurrent("step.1") }, want: "step.1+1"},
+		"the user drops the newer": {change: func(x *prefix.Index) error { x.Remove("step.3"); x.Remove("step.2"); return nil }, want: "step.1+1"},
+		"of another job":           {jobID: "other", want: "step.1+1", says: "set SCR_CURRENT=step.3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			single := func(f *flush.Config, c *restart.Config) {
+				f.Every, c.JobID = 1, test.jobID
+				f.Cache.Stores[0].Count = 1
+			}
+			run(t, root, single, func(r *rig) error { return r.checkpoints(1) })
+			kept := filepath.Join(root, "kept")
+			for i := range ranks {
+				node := fmt.Sprintf("node%d", i)
+				if err := os.MkdirAll(kept, 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.CopyFS(filepath.Join(kept, node), os.DirFS(filepath.Join(root, node))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			run(t, root, single, func(r *rig) error { r.next = 1; return r.checkpoints(2) })
+			for i := range ranks { // as after a node has been replaced by an image of it
+				node := fmt.Sprintf("node%d", i)
+				if err := errors.Join(os.RemoveAll(filepath.Join(root, node)), os.Rename(filepath.Join(kept, node), filepath.Join(root, node))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if test.change != nil {
+				if err := prefix.UpdateIndex(filepath.Join(root, "prefix"), test.change); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if test.break3 {
+				if err := os.WriteFile(filepath.Join(root, "prefix/step.3/rank_1"), []byte("damaged"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, _, inCache := strings.Cut(test.want, "+")
+			said := run(t, root, single, func(r *rig) error {
+				if err := errors.Join(r.restart.Find(false), r.expect("step.1"), r.restart.Find(true), r.expect(want)); err != nil {
+					return err
+				}
+				if n := len(r.cache.List()); n != 1 {
+					return fmt.Errorf("%d checkpoints are in the cache", n)
+				}
+				return nil
+			})
+			if !strings.Contains(said, test.says) || inCache && strings.Contains(said, "fetch from") {
+				t.Errorf("want %q:\n%s", test.says, said)
+			}
+		})
+	}
+}
+
 // SCR_CURRENT goes before what is newer, which leaves the cache; a name that is unknown
 // is told and does not matter.
 func TestFind_Named(t *testing.T) {
@@ -271,21 +340,48 @@ func TestMakeRoom(t *testing.T) {
 		if err := r.flusher.MakeRoom(r.cache.Stores[0]); err != nil {
 			return err
 		}
-		if r.cache.Find(1) != nil || r.cache.Find(2) == nil {
-			return errors.New("the checkpoint, which is older, should have gone")
-		}
-		if _, err := r.write(dataset.Checkpoint); err != nil {
-			return err
-		}
-		if err := r.flusher.MakeRoom(r.cache.Stores[0]); err != nil {
-			return err
-		}
 		x, err := prefix.ReadIndex(r.prefix.Dir)
 		if err != nil || !x.HasComplete(dataset.New(2, "step.2", dataset.Output, 2, dataset.Owner{}, time.Unix(2, 0))) || r.cache.Find(2) != nil {
 			return fmt.Errorf("the output is not in the prefix directory alone: %v", err)
 		}
+		if r.cache.Find(1) == nil {
+			return errors.New("the checkpoint has left for an output that can be flushed")
+		}
 		return nil
 	})
+}
+
+// An output that cannot be flushed, and the newest checkpoint: neither leaves, and the next
+// dataset cannot begin until the output is flushed or dropped.
+func TestMakeRoom_OutputCannotBeFlushed(t *testing.T) {
+	root := t.TempDir()
+	blocked := filepath.Join(root, "prefix/step.2")
+	said := run(t, root, nil, func(r *rig) error {
+		if err := r.checkpoints(1); err != nil {
+			return err
+		}
+		output, err := r.write(dataset.Output)
+		if err != nil {
+			return err
+		}
+		if err := mpi.OnRoot(r.comm, func() error { return os.WriteFile(blocked, nil, 0o600) }); err != nil {
+			return err // a file in place of the output's directory
+		}
+		err = r.flusher.MakeRoom(r.cache.Stores[0])
+		if err == nil || !strings.Contains(err.Error(), "output step.2 cannot leave the cache") {
+			return fmt.Errorf("room was made: %v", err)
+		}
+		if r.cache.Find(1) == nil || r.cache.Find(2) == nil {
+			return errors.New("a dataset has left, and no other has come")
+		}
+		if err := r.flusher.Drop(output); err != nil {
+			return err
+		}
+		return errors.Join(r.flusher.MakeRoom(r.cache.Stores[0]), r.restart.Find(true), r.expect("step.1"))
+	})
+	if strings.Contains(said, "(step.1) leaves") {
+		t.Error(said)
+	}
 }
 
 // A flush in the background is started, polled and finished; one whose dataset is dropped

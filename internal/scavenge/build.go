@@ -43,11 +43,11 @@ func Build(prefixDir string, id int, warn func(error), meter progress.Meter) (Bu
 	if err != nil {
 		return Built{}, err
 	}
-	if e := x.ByID(id); x.Outdated(e) {
-		return Built{}, fmt.Errorf("dataset %d (%s): %s", id, e.Name, e.Why())
+	if err := replaced(x, id); err != nil {
+		return Built{}, err
 	}
 	if b, there, err := finishFlush(prefixDir, id); there || err != nil {
-		return b, err
+		return b, errors.Join(err, replacedNow(prefixDir, id))
 	}
 	if _, err := written(prefixDir, id); err != nil {
 		return Built{}, err
@@ -75,7 +75,25 @@ func Build(prefixDir string, id int, warn func(error), meter progress.Meter) (Bu
 	}
 	s.removeRedundancy(warn)
 	s.removeAsides(warn)
-	return b, nil
+	return b, replacedNow(prefixDir, id)
+}
+
+// replaced returns an error if newer datasets that are complete have taken over files of a
+// dataset.
+func replaced(x *prefix.Index, id int) error {
+	if e := x.ByID(id); x.Outdated(e) {
+		return fmt.Errorf("dataset %d (%s): %s", id, e.Name, e.Why())
+	}
+	return nil
+}
+
+// replacedNow is replaced for the index as it is now.
+func replacedNow(prefixDir string, id int) error {
+	x, err := prefix.ReadIndex(prefixDir)
+	if err != nil {
+		return err
+	}
+	return replaced(x, id)
 }
 
 // finishFlush completes a dataset whose flush was interrupted near its end. If there is a

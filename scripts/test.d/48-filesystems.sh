@@ -7,7 +7,7 @@
 . "$(dirname "$0")/lib.bash"
 
 PATH=$PATH:/usr/sbin:/sbin
-MPICC='' "$ROOT/scripts/deps" filesystems >/dev/null 2>&1
+MPICC='' "$ROOT/scripts/deps" --install filesystems >/dev/null 2>&1
 if ! unshare --mount true 2>/dev/null || ! losetup --find >/dev/null 2>&1; then
     echo "ok skipped: to mount file systems, root and a free loop device are needed"
     exit 0

@@ -6,7 +6,7 @@
 # to the prefix directory has to be the same as the undisturbed job's.
 . "$(dirname "$0")/lib.bash"
 
-if [ "$(id -u)" != 0 ] || ! "$ROOT/scripts/deps" slurm; then
+if [ "$(id -u)" != 0 ] || ! "$ROOT/scripts/deps" --install slurm; then
     echo "ok without root and Slurm there is nothing to try here"
     exit 0
 fi

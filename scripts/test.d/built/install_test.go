@@ -18,14 +18,18 @@ import (
 // installed must not contain the path it was made for.
 var installed = sync.OnceValues(func() (string, error) {
 	stage, tree := filepath.Join(scratch, "stage"), filepath.Join(scratch, "moved")
-	out, err := exec.Command("make", "-s", "--no-print-directory", "-C", os.Getenv("ROOT"), "install",
-		"BUILD="+os.Getenv("BUILD"), "MPICC="+os.Getenv("MPICC"), "DESTDIR="+stage, "PREFIX=/opt/scr").CombinedOutput()
-	if err != nil {
-		os.Stderr.Write(out)
+	if out, err := makeInstall("install", os.Getenv("BUILD"), "DESTDIR="+stage, "PREFIX=/opt/scr"); err != nil {
+		os.Stderr.WriteString(out)
 		return "", err
 	}
 	return tree, os.Rename(filepath.Join(stage, "opt/scr"), tree)
 })
+
+// makeInstall runs make install or uninstall with variables and returns what it prints.
+func makeInstall(goal, build string, variables ...string) (string, error) {
+	out, err := exec.Command("make", append([]string{"-s", "--no-print-directory", "-C", os.Getenv("ROOT"), goal, "BUILD=" + build}, variables...)...).CombinedOutput()
+	return string(out), err
+}
 
 // scratch is a directory for all tests together.
 var scratch string
@@ -66,8 +70,16 @@ func TestInstall_Files(t *testing.T) {
 	b, dir := tree(t)
 	want := []string{
 		"bin/scr", "include/scr.h", "include/scr.mod", "include/scrf.h",
-		"lib/cmake/scr/scrConfig.cmake", "lib/cmake/scr/scrConfigVersion.cmake", "lib/libscr.a", "lib/libscr.so", "lib/libscrf.a", "lib/libscrf.so",
-		"lib/pkgconfig/scr-static.pc", "lib/pkgconfig/scr.pc", "lib/pkgconfig/scrf-static.pc", "lib/pkgconfig/scrf.pc", "lib/python/scr.py", "share/goscr/scr.f90",
+		"lib/cmake/scr/scrConfig.cmake", "lib/cmake/scr/scrConfigVersion.cmake", "lib/goscr/" + b.mpi + "/mpi", "lib/python/scr.py",
+		"share/goscr/scr.f90", "share/goscr/modulefiles/goscr/" + b.mpi, "share/goscr/modulefiles/goscr/" + b.mpi + ".lua",
+	}
+	for _, name := range []string{"scr", "scrf"} {
+		for _, end := range []string{".so", ".a"} {
+			want = append(want, "lib/lib"+name+end, "lib/goscr/"+b.mpi+"/lib"+name+end)
+		}
+		for _, pc := range []string{name, name + "-static"} {
+			want = append(want, "lib/pkgconfig/"+pc+".pc", "lib/pkgconfig/"+pc+"-"+b.mpi+".pc", "lib/goscr/"+b.mpi+"/pkgconfig/"+pc+".pc")
+		}
 	}
 	for _, name := range strings.Fields(run(t, filepath.Join(b.dir, "scr"), "links")) {
 		want = append(want, "bin/"+name)
@@ -79,7 +91,7 @@ func TestInstall_Files(t *testing.T) {
 	if got := files(t, dir, "bin", "include", "lib", "share/goscr"); !slices.Equal(got, want) {
 		t.Errorf("installed:\n%s\nexpected:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	for _, file := range files(t, dir, "lib/cmake", "lib/pkgconfig", "lib/python", "include") {
+	for _, file := range files(t, dir, "lib/cmake", "lib/pkgconfig", "lib/goscr/"+b.mpi+"/pkgconfig", "lib/python", "include", "share/goscr") {
 		if text := read(t, dir, file); strings.Contains(text, b.dir) || strings.Contains(text, "/opt/scr") {
 			t.Errorf("%s names the place where it was built or made for", file)
 		}
@@ -176,7 +188,7 @@ func TestInstall_Programs(t *testing.T) {
 				e.Setenv(name, os.Getenv(name))
 			}
 			for name, value := range map[string]string{"TREE": dir, "BUILD": b.dir, "MPI": b.mpi, "MPICC": b.mpicc, "TESTBED": b.testbed,
-				"EXAMPLES": filepath.Join(b.root, "examples"), "OTHER": other, "PKG_CONFIG_PATH": filepath.Join(dir, "lib/pkgconfig"),
+				"EXAMPLES": filepath.Join(b.root, "examples"), "OTHER": other, "BOTH": both(t, b, other), "PKG_CONFIG_PATH": filepath.Join(dir, "lib/pkgconfig"),
 				"PYTHONDONTWRITEBYTECODE": "1", "BY_HAND": ""} {
 				e.Setenv(name, value)
 			}

@@ -1,0 +1,143 @@
+package prefix
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix/rank2file"
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/mpi"
+)
+
+// A dataset is late if it is completed after a newer one that has its name, or files of the
+// same names: its flush has failed once, it was scavenged, or it was still being copied.
+// It is then given what it would have if both had been completed in their order: those of its
+// files that no newer dataset owns. It is recorded as replaced, with a list of these files.
+
+// later is what newer datasets own of a late one.
+type later struct {
+	by    string          // the newest of them; "" if the dataset is not late
+	names map[string]bool // those of the caller's names that they own
+}
+
+// after returns the datasets newer than d that own paths, or are about to: the flush of such
+// a one has only to be finished.
+func (x *Index) after(d dataset.Dataset) (list []Entry) {
+	for _, e := range x.own() {
+		if e.ID > d.ID() && (e.owns() || e.Placing > 0) {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// later finds out whether a dataset is late. It is collective; the result is agreed.
+func (p *Prefix) later(d dataset.Dataset, parts Parts) (l later, err error) {
+	l.names = map[string]bool{}
+	newer, err := p.owners(func(x *Index) []Entry { return x.after(d) })
+	if err != nil {
+		return l, err
+	}
+	names := map[string]bool{}
+	for _, files := range parts {
+		for _, f := range files {
+			names[filepath.Clean(f.Meta.File())] = true
+		}
+	}
+	for _, o := range newer {
+		m, err := p.match(o.origin, names)
+		if unreadable(err) {
+			p.Log.Info("dataset %d: its list of files cannot be compared with that of dataset %d: %v", o.id, d.ID(), err)
+			continue
+		}
+		if err != nil {
+			return l, err
+		}
+		if l.by == "" && (m.common > 0 || o.name == d.Name()) {
+			l.by = o.name
+		}
+		for name := range m.found {
+			l.names[name] = true
+		}
+	}
+	return l, nil
+}
+
+// without returns the parts without the files of some names, and those files.
+func (p Parts) without(names map[string]bool) (rest Parts, files []redundancy.File) {
+	rest = Parts{}
+	for rank, all := range p {
+		rest[rank] = nil
+		for _, f := range all {
+			if names[filepath.Clean(f.Meta.File())] {
+				files = append(files, f)
+			} else {
+				rest[rank] = append(rest[rank], f)
+			}
+		}
+	}
+	return rest, files
+}
+
+// aside returns the files with the temporary paths that a flush gives them.
+func (p Parts) aside(prefix string, id int) Parts {
+	list := Parts{}
+	for rank, files := range p {
+		for _, f := range files {
+			path := Aside(filepath.Join(prefix, f.Meta.File()), id, ByFlush)
+			list[rank] = append(list[rank], redundancy.File{Path: path, Meta: f.Meta})
+		}
+	}
+	return list
+}
+
+// keep writes the list of the files that are left to a late dataset, and returns how it is
+// recorded. It is collective; the result is agreed.
+func (p *Prefix) keep(d dataset.Dataset, ranks int, rest Parts, bare bool, by string) (*Replaced, error) {
+	left, err := mpi.AllreduceOne(p.Comm, rest.files(), mpi.Sum)
+	if err != nil {
+		return nil, err
+	}
+	r := &Replaced{By: by, Left: left}
+	p.Log.Info("dataset %d (%s): %s, which is newer, has its name or files of the same names, and keeps them; %d of %d files are left to it",
+		d.ID(), d.Name(), by, left, d.Files())
+	if left == 0 {
+		return r, nil
+	}
+	r.List = listName(1)
+	dir := filepath.Join(Dir(p.Dir, d.ID()), r.List)
+	if err := mpi.OnRoot(p.Comm, func() error { return hash.MakeDirs(dir) }); err != nil {
+		return nil, err
+	}
+	items, _ := rest.items(bare)
+	if err := rank2file.Write(p.Comm, dir, ranks, items); err != nil {
+		return nil, fmt.Errorf("list of the files left to dataset %d: %w", d.ID(), err)
+	}
+	return r, nil
+}
+
+// outdated reports whether all files of a dataset belong to newer ones, and records that.
+// Then nothing of it has to be copied. It is collective; the result is agreed.
+func (p *Prefix) outdated(d dataset.Dataset, ranks int, parts Parts) (bool, error) {
+	l, err := p.later(d, parts)
+	if err != nil || l.by == "" {
+		return false, err
+	}
+	rest, _ := parts.without(l.names)
+	left, err := mpi.Any(p.Comm, rest.files() > 0)
+	if err != nil || left {
+		return false, err
+	}
+	r, err := p.keep(d, ranks, rest, p.Bare, l.by)
+	if err != nil {
+		return false, err
+	}
+	if err := p.discard(parts.aside(p.Dir, d.ID())); err != nil { // of an interrupted flush
+		return false, err
+	}
+	return true, mpi.OnRoot(p.Comm, func() error {
+		return conclude(p.Dir, Found{Dataset: d, Owns: true, Replaced: r}, p.at)
+	})
+}
