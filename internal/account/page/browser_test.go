@@ -118,12 +118,12 @@ func (b *browser) quiet() {
 func (b *browser) shoot(name string) {
 	b.t.Helper()
 	var picture []byte
-	b.do(chromedp.FullScreenshot(&picture, 80))
+	b.do(chromedp.FullScreenshot(&picture, 100))
 	if len(picture) < 1000 {
 		b.t.Errorf("a picture of %d bytes", len(picture))
 	}
 	if dir := os.Getenv("GOSCR_PICTURES"); dir != "" {
-		must(b.t, os.WriteFile(filepath.Join(dir, name+".jpg"), picture, 0o644))
+		must(b.t, os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o644))
 	}
 }
 

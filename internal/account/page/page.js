@@ -17,7 +17,7 @@
 		fetch: { lane: 2, color: "#999999", height: 0.5, hatch: 8 },
 		down: { lane: 0, color: "#d55e00", height: 0.12, hatch: 0 },
 	};
-	const lanes = ["program", "in the background", "rebuild, fetch"];
+	const lanes = ["program", "background", "rebuild, fetch"];
 	const drawn = { runs: 0, checkpoints: 0, failures: 0, spans: 0 };
 	const report = (window.report = { drawn, ready: false });
 
@@ -202,7 +202,7 @@
 		canvas.width = 36;
 		canvas.height = 16;
 		bar(canvas.getContext("2d"), look, 0, 16 - 16 * look.height, 36, 16 * look.height);
-		item.append(canvas, k + (look.lane ? " (" + lanes[look.lane] + ")" : ""));
+		item.append(canvas, k === "background" ? "flush in the background" : k);
 		byId("legend").appendChild(item);
 	}
 	byId("legend").appendChild(Object.assign(document.createElement("li"), { textContent: "\u2715 a node is lost" }));
