@@ -67,7 +67,7 @@ func (d *DB) read(prefix string, each func(eventlog.Record) error) error {
 	}
 	query, args := strings.Join(parts, " UNION ALL "), []any{}
 	if prefix != "" {
-		query = "SELECT * FROM (" + query + ") AS everything WHERE prefix = ?"
+		query = "SELECT * FROM (" + query + ") AS everything WHERE c8 = ?"
 		args = append(args, prefix)
 	}
 	rows, err := d.db.QueryContext(ctx, query+" ORDER BY 1, 2, 3", args...)
@@ -103,19 +103,22 @@ func selectAll(table string) string {
 	// tables, what a run begins and ends with is first and last, and an event is before its
 	// transfer and phases.
 	order := map[string]string{"runs": "CASE t.type WHEN 'RUN_END' THEN 4 ELSE 0 END", "events": "1", "transfers": "2", "phases": "3"}[table]
-	columns := fmt.Sprintf("CAST(t.time AS CHAR) AS c1, %s AS c2, t.id AS c3, j.username, j.jobid, j.jobname, j.cluster, j.prefix, "+
-		"t.host, t.type, t.dset, t.name, CAST(t.start AS CHAR), t.secs", order)
+	columns := []string{"CAST(t.time AS CHAR)", order, "t.id", "j.username", "j.jobid", "j.jobname", "j.cluster", "j.prefix",
+		"t.host", "t.type", "t.dset", "t.name", "CAST(t.start AS CHAR)", "t.secs"}
 	for _, e := range extra {
 		has := strings.Contains(" "+e.table+" ", " "+table+" ")
 		for _, column := range strings.Fields(e.columns) {
 			if has {
-				columns += ", t." + column
+				columns = append(columns, "t."+column)
 			} else {
-				columns += ", NULL"
+				columns = append(columns, "NULL")
 			}
 		}
 	}
-	return "SELECT " + columns + " FROM " + table + " t JOIN jobs j ON j.id = t.job_id"
+	for i := range columns { // MariaDB takes no two columns of one name in a subquery
+		columns[i] += fmt.Sprintf(" AS c%d", i+1)
+	}
+	return "SELECT " + strings.Join(columns, ", ") + " FROM " + table + " t JOIN jobs j ON j.id = t.job_id"
 }
 
 // scan reads a row of selectAll.
