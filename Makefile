@@ -2,6 +2,10 @@
 # make install    copy what make has built to $(PREFIX): needs no Go.  DESTDIR, LIBDIR, MANDIR; MPI_NAME=openmpi-5
 #                 for a second Open MPI; DEFAULT=yes makes -lscr mean this MPI
 # make uninstall  remove what make install has copied, with the same variables
+# make packages   deb and rpm packages of the libraries for Open MPI and for MPICH, in build/packages
+# make test-packages  install, use and remove them in a new Debian: minutes; needs root
+# make wheel      the module for Python, in build/wheel
+# make dist       a source archive, with all modules, in build/dist: it builds without a network
 # make deps       install the packages of the system that a build needs; make alone says which
 # make examples   build the example programs into $(BUILD)
 # make demo       show a job that loses a node and goes on; MPI=mpich for the other MPI
@@ -53,14 +57,15 @@ libscr  := $(CURDIR)/cmd/libscr
 go_start := -X=runtime.godebugDefault=asyncpreemptoff=1,containermaxprocs=0
 warn    := -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra
 
-# Recipes that build call it, and no others: those of install run as root.
-# With SYSCONFDIR the system's configuration file is that directory's scr.conf.
+# Recipes that build call version, and no others: those of install run as root.
+# Libraries and commands read etc/scr.conf of the directory in which they are installed. Where
+# they find none they read that of SYSCONFDIR, by default of PREFIX/etc, and then /etc/scr.conf.
 version  = -X=github.com/goscr/goscr/internal/version.stamped=$(shell scripts/version) \
-    $(if $(SYSCONFDIR),-X=github.com/goscr/goscr/internal/config.systemFile=$(SYSCONFDIR)/scr.conf)
+    -X=github.com/goscr/goscr/internal/config.builtFor=$(or $(SYSCONFDIR),$(PREFIX)/etc)/scr.conf
 
 export MPICC
 
-.PHONY: all examples install uninstall demo demo-slurm test crash power soak fuzz bench structure lint clean deps check FORCE
+.PHONY: all examples install uninstall packages test-packages dist wheel demo demo-slurm test crash power soak fuzz bench structure lint clean deps check FORCE
 
 all: $(out)/libscr.so $(out)/libscrf.so $(out)/libscr.a $(out)/libscrf.a $(out)/scr.py $(out)/scr $(out)/scripts $(out)/mpi
 
@@ -88,20 +93,26 @@ $(out)/libscr.so: FORCE | check
 	@rm -f $(out)/libscr.h
 	@cp cmd/libscr/scr.h $(out)/scr.h
 
-# For Fortran: the functions under Fortran's names, and a module.
+# For Fortran: the functions under Fortran's names, and a module. It has the names of scr.h, too, so
+# that a program in both languages can be linked with it alone, as with that of SCR 3.1; the dynamic
+# linker looks for these names in libscr.so (--filter).
 $(out)/libscrf.so: bindings/fortran/scrf.c bindings/fortran/scr.f90 bindings/fortran/scrf.h \
-    bindings/fortran/libscrf.map $(out)/libscr.so | check
+    bindings/fortran/libscrf.map cmd/libscr/scr.h $(out)/libscr.so | check
 	@mkdir -p $(out)/obj
 	$(MPICC) $(warn) $(CFLAGS) -fPIC -I$(out) -c -o $(out)/obj/scrf.o bindings/fortran/scrf.c
 	$(FC) -std=f2018 -Wall -O2 -g -fPIC -J$(out) -c -o $(out)/obj/scrmod.o bindings/fortran/scr.f90
-	$(MPICC) -shared -o $@ $(out)/obj/scrf.o $(out)/obj/scrmod.o -L$(out) -lscr -Wl,--as-needed \
-	    -Wl,-soname,libscrf.so -Wl,-rpath,'$$ORIGIN' -Wl,--version-script=bindings/fortran/libscrf.map
+	grep -oE '\bSCR_[A-Z][A-Za-z_]*\(' cmd/libscr/scr.h | tr -d '(' | sort -u | awk '{ print ".globl " $$1 "\n.type " $$1 ", %function\n" $$1 ":" } \
+	    END { print ".long 0\n.section .note.GNU-stack,\"\",%progbits" }' >$(out)/obj/scrnames.s
+	$(MPICC) -c -o $(out)/obj/scrnames.o $(out)/obj/scrnames.s
+	$(MPICC) -shared -o $@ $(out)/obj/scrf.o $(out)/obj/scrmod.o $(out)/obj/scrnames.o -L$(out) -lscr -Wl,--as-needed \
+	    -Wl,--filter=libscr.so -Wl,-soname,libscrf.so -Wl,-rpath,'$$ORIGIN' -Wl,--version-script=bindings/fortran/libscrf.map
 	@cp bindings/fortran/scrf.h $(out)/
 
+# Without -extar, Go asks $(MPICC) for its ar, and takes a warning of Open MPI's wrapper for a part of the name.
 # The same for static linking. libscrf.a has all of libscr.a: a program links one of them.
 $(out)/libscr.a: FORCE | check
 	@mkdir -p $(out)/obj
-	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -buildmode=c-archive -trimpath -ldflags '$(go_start) $(version)' \
+	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -buildmode=c-archive -trimpath -ldflags '-extar=ar $(go_start) $(version)' \
 	    -o $(out)/obj/go.a ./cmd/libscr
 	@rm -f $(out)/obj/go.h
 	@scripts/archive $(out)/obj/go.a $@
@@ -161,6 +172,23 @@ install:
 
 uninstall:
 	@BUILD='$(out)' scripts/install --remove
+
+packages:
+	@$(MAKE) --no-print-directory MPI=openmpi MPICC=mpicc.openmpi BUILD=build/openmpi all
+	@$(MAKE) --no-print-directory MPI=mpich MPICC=mpicc.mpich BUILD=build/mpich all
+	@BUILDS='build/openmpi build/mpich' scripts/packages build/packages
+
+# Needs root, and the network for a new Debian; or ROOT=, an archive of one.
+test-packages: packages
+	@scripts/deps --install packages wheel
+	@scripts/test-packages build/packages $(ROOT)
+
+dist:
+	@scripts/dist build/dist
+
+wheel:
+	@scripts/deps $(install_deps) wheel
+	@scripts/wheel build/wheel
 
 demo: all $(out)/heat
 	@BUILD=$(out) scripts/demo

@@ -4,7 +4,8 @@ package scr
 // it could write one. The result follows SCR_CHECKPOINT_INTERVAL,
 // SCR_CHECKPOINT_SECONDS and SCR_CHECKPOINT_OVERHEAD; if none of them is set, the
 // optimal interval for the time between failures, if that is known (SCR_MTBF_SECONDS).
-// It is always true while the job should stop.
+// It is true if scr_checkpoint has asked for a checkpoint, and always while the job should
+// stop.
 func (s *Session) NeedCheckpoint() (yes bool, err error) {
 	err = s.call("NeedCheckpoint", func() error {
 		yes, err = s.needCheckpoint()
@@ -19,7 +20,7 @@ func (s *Session) needCheckpoint() (bool, error) {
 	}
 	need, poll, err := s.advisor.Need(s.flusher.PollDue)
 	if err == nil && poll && !s.state.open() {
-		err = s.flusher.Poll()
+		err = s.poll()
 	}
 	return need && err == nil, err
 }
@@ -43,7 +44,7 @@ func (s *Session) shouldExit() (bool, error) {
 		s.log.WarnJobOnce("the program is told to stop: %s (scr_halt --list shows what was asked for, scr_halt --remove takes it back)", reason)
 	}
 	if err == nil && !s.state.open() {
-		err = s.flusher.Poll()
+		err = s.poll()
 	}
 	return reason != "", err
 }

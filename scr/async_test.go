@@ -86,6 +86,37 @@ func (c *cluster) leftovers() (list []string) {
 	return list
 }
 
+// SCR_FLUSH_ASYNC_USLEEP is the time between two tests in calls that a program makes often.
+// SCR_AXL_MKDIR may be set, and changes nothing.
+func TestAsync_TimeBetweenPolls(t *testing.T) {
+	const hour = "3600000000"
+	for _, usleep := range []string{"0", hour} {
+		c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_ASYNC_USLEEP="+usleep, "SCR_AXL_MKDIR=1")
+		c.job(four, func(s *Session, rank int) error {
+			for step := 1; step <= 2; step++ {
+				if err := checkpoint(s, rank, step); err != nil {
+					return err
+				}
+				for s.Copying() {
+					time.Sleep(time.Millisecond)
+				}
+				if err := s.Agree(nil); err != nil {
+					return err
+				}
+				if _, err := s.NeedCheckpoint(); err != nil {
+					return err
+				}
+				// The first test is at once, and the next after an hour.
+				if left := s.flusher.Running(); (left > 0) != (usleep == hour && step == 2) {
+					return fmt.Errorf("SCR_FLUSH_ASYNC_USLEEP=%s, checkpoint %d: %d flushes run", usleep, step, left)
+				}
+			}
+			return s.Finalize()
+		})
+		c.whole(2, 4)
+	}
+}
+
 func TestAsync_ArrivesInALaterCall(t *testing.T) {
 	movers(t, func(t *testing.T, c *cluster) {
 		c.job(four, func(s *Session, rank int) error {
@@ -219,7 +250,7 @@ func TestAsync_CompletedByTheNextInit(t *testing.T) {
 func TestAsync_NotWantedByTheNextInit(t *testing.T) {
 	for what, change := range map[string]func(x *prefix.Index){
 		"dropped": func(x *prefix.Index) { x.Remove(name(2)) },
-		"failed":  func(x *prefix.Index) { x.MarkFailed(2, time.Now()) },
+		"failed":  func(x *prefix.Index) { x.MarkFailed(2, "a test", time.Now()) },
 	} {
 		movers(t, func(t *testing.T, c *cluster) {
 			c.job(four, func(s *Session, rank int) error { return errors.Join(checkpoint(s, rank, 1), s.Finalize()) })

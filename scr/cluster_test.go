@@ -32,6 +32,7 @@ type cluster struct {
 	log bytes.Buffer // of the last job
 
 	serving sync.WaitGroup // those that copy for a node
+	pause   func()         // in place of SIGSTOP
 }
 
 // newCluster makes a cluster for jobs with these parameters, NAME=value each.
@@ -127,7 +128,7 @@ func (c *cluster) in(node, store string) string {
 
 // options are those of a rank on a node.
 func (c *cluster) options(node string) Options {
-	return Options{Log: c, launch: c.serve, Environ: func(name string) (string, bool) {
+	return Options{Log: c, launch: c.serve, pause: c.pause, Environ: func(name string) (string, bool) {
 		switch name {
 		case "SCR_NODE_NAME":
 			return node, true
@@ -180,6 +181,7 @@ func (c *cluster) count(nodes []string, f func(s *Session, rank int) error) ([]l
 		defer s.flusher.Drain()
 		defer s.cache.Close() // the descriptors that a process would give back
 		defer s.events.Close()
+		defer s.advisor.Abandon()
 		return f(s, world.Rank())
 	})
 }

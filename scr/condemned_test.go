@@ -33,8 +33,14 @@ func TestRestart_CondemnedCheckpointIsNotUsedAgain(t *testing.T) {
 			if got, err := prefix.Condemn(dir, time.Now()); err != nil || got != name(2) {
 				t.Fatalf("condemned %q, %v", got, err)
 			}
-			c.job(four, restarts(1))
-			c.says("the program died while it read checkpoint ckpt.2")
+			for range 2 { // also after a run that has not completed a checkpoint
+				c.job(four, restarts(1))
+				c.says("checkpoint ckpt.2 in the cache is passed over: the program died while it read it")
+			}
+			c.job(four, func(s *Session, rank int) error { return errors.Join(restartAt(s, rank, 1), checkpoint(s, rank, 3)) })
+			if got := c.in("a", "cache"); got != "1 3" {
+				t.Errorf("in the cache: %s", got)
+			}
 			if list, err := prefix.Condemned(dir); err != nil || len(list) > 0 {
 				t.Errorf("still condemned: %v, %v", list, err)
 			}

@@ -65,7 +65,7 @@ func (d *direct) complete(failed error) error {
 	if err := mpi.Agree(world, err); err != nil {
 		return err
 	}
-	owners, err := redundancy.Owners(world, files)
+	owners, err := redundancy.Owners(world, redundancy.Names(files))
 	if err != nil {
 		return err
 	}

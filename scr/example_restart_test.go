@@ -96,7 +96,7 @@ func ExampleSession_Query() {
 			return err
 		}
 		if world.Rank() == 0 {
-			for _, query := range []string{"SCR_CACHE_SIZE", "CKPT", "CKPT=1 TYPE"} {
+			for _, query := range []string{"SCR_CACHE_SIZE", "SCR_FETCH", "CKPT=1 TYPE"} {
 				value, ok, err := s.Query(query)
 				fmt.Println(query, "is", value, ok, err)
 			}
@@ -105,7 +105,7 @@ func ExampleSession_Query() {
 	})
 	// Output:
 	// SCR_CACHE_SIZE is 3 true <nil>
-	// CKPT is 0 1 true <nil>
+	// SCR_FETCH is  false <nil>
 	// CKPT=1 TYPE is RS true <nil>
 }
 

@@ -315,7 +315,7 @@ func TestFaults_Stuck(t *testing.T) {
 				c := clusterAt(t, root, way.env...)
 				c.job(four, steps(1))
 				c.serving.Wait()
-				m.Set(faultfs.Options{Faults: []faultfs.Fault{{Call: call, Path: filepath.Base(root) + "/prefix/", Skip: 1}}})
+				m.Set(faultfs.Options{Faults: []faultfs.Fault{{Call: call, Path: filepath.Base(root) + "/prefix/", Skip: 2}}}) // two lock files, which are not synced
 				done := make(chan struct{})
 				var failed error
 				go func() {

@@ -32,7 +32,7 @@ func (s *Session) finalize() error {
 	}
 	s.advisor.Sum()
 	err := s.end(func() error { return errors.Join(halt.End(s.prefix.Dir), s.advisor.End()) })
-	return errors.Join(unfinished, err)
+	return errors.Join(unfinished, returned(err))
 }
 
 // abandon ends the restart or the dataset that was begun and not completed. Files that
@@ -48,6 +48,7 @@ func (s *Session) abandon(why error) {
 	if o.cached != nil {
 		_ = s.cache.Complete(o.cached, why) // returns why, or the error of a rank that could not delete the dataset
 	}
+	s.advisor.Failed(o.ID(), why)
 	s.events.Result(kindOf(o.Dataset), "END", o.Dataset, o.began, why)
 }
 
@@ -78,6 +79,8 @@ func (s *Session) end(record func() error) error {
 		return record()
 	})
 	s.events.Result("FINALIZE", "END", dataset.Dataset{}, start, flushed)
+	s.settle()
+	s.advisor.StopAnswering("the program has ended without another checkpoint")
 	s.state = finished
 	closed := mpi.Agree(s.world, s.cache.Close())
 	freed := s.free()

@@ -11,6 +11,7 @@ type job struct {
 	ranks  mpi.Revocable
 	over   error  // what all calls return after a rank has given up; nil until then
 	faults faults // nil but in tests
+	pause  func() // nil but in tests, see Options
 }
 
 // faults lets tests inject panics into a session.
@@ -65,6 +66,11 @@ func (s *Session) stop() {
 			}
 		},
 		s.events.Close,
+		func() {
+			if s.advisor != nil {
+				s.advisor.Abandon()
+			}
+		},
 	} {
 		func() {
 			defer func() { _ = recover() }()

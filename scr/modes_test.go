@@ -447,7 +447,7 @@ func TestPrefixSize(t *testing.T) {
 func TestPrefixSize_KeepsWhatIsNeeded(t *testing.T) {
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_PREFIX_SIZE=2")
 	c.job(four, steps(1, 2, 3))
-	err := prefix.UpdateIndex(c.prefix(""), func(x *prefix.Index) error { x.MarkFailed(3, time.Now()); return nil })
+	err := prefix.UpdateIndex(c.prefix(""), func(x *prefix.Index) error { x.MarkFailed(3, "a test", time.Now()); return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

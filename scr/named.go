@@ -21,7 +21,9 @@ func (s *Session) current(name string) error {
 	if err := s.offerRestart(err); err != nil {
 		return err
 	}
-	s.numbers.checkpoint = checkpoint
+	if checkpoint > 0 { // an output has no number
+		s.numbers.checkpoint = checkpoint
+	}
 	return nil
 }
 

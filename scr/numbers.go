@@ -15,6 +15,7 @@ type numbers struct {
 	id         int       // highest id of any dataset of this or an earlier run
 	checkpoint int       // number of the newest checkpoint
 	written    int       // id of the newest checkpoint that the program has written to the prefix directory
+	facts      string    // digest of what is recorded with each checkpoint, on rank 0; "" if nothing is
 	latest     time.Time // when the newest dataset was begun, as rank 0 has recorded
 }
 

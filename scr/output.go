@@ -12,11 +12,13 @@ import (
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/eventlog/phases"
+	"github.com/goscr/goscr/internal/flush"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/internal/request"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -29,7 +31,16 @@ type unfinished struct {
 	began  time.Time
 	opened time.Time     // when the program began to write, on this rank
 	routed time.Duration // how long this rank's calls of Route took
+	wish   request.Wish  // of those who have asked for it
 	failed error         // why it cannot be completed, nil if it can
+}
+
+// files returns the number of files of all ranks, once the dataset is complete.
+func (o *unfinished) files() int {
+	if o.direct != nil {
+		return o.direct.Files()
+	}
+	return o.cached.Files()
 }
 
 // StartOutput begins a dataset. The program then asks Route for the path of
@@ -54,7 +65,7 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 		return err
 	}
 	if unknown := flags &^ (Checkpoint | Output); unknown != 0 {
-		return &ArgumentError{fmt.Sprintf("flags %#x, of which %#x are unknown", int(flags), int(unknown))}
+		return &ArgumentError{fmt.Sprintf("flags %v: %#x is no flag", flags, int(unknown))}
 	}
 	id, checkpoint := s.numbers.id+1, s.numbers.checkpoint
 	if flags.Has(Checkpoint) {
@@ -70,6 +81,7 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 	s.computed()
 	o, where, err := s.create(id, name, flags, checkpoint)
 	if err != nil {
+		s.advisor.Failed(id, err)
 		s.computing()
 		return err
 	}
@@ -86,16 +98,19 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 func (s *Session) create(id int, name string, flags Flags, checkpoint int) (o *unfinished, where string, err error) {
 	o = &unfinished{began: time.Now()}
 	desc := s.protection.descriptor(flags, checkpoint)
-	if err := s.flusher.Poll(); err != nil {
+	if err := s.poll(); err != nil {
 		return nil, "", err
 	}
-	var leaving []*cache.Cached
+	if flags.Has(Checkpoint) {
+		o.wish = s.advisor.Starts(id, name)
+	}
+	var leaving flush.Leaving
 	if !desc.Bypass {
-		if leaving, err = s.flusher.Leaving(s.protection.store(desc.Store)); err != nil {
+		if leaving, err = s.flusher.Leaving(s.protection.store(desc.Store), 0); err != nil {
 			return nil, "", err
 		}
 	}
-	if o.Dataset, err = s.describe(id, name, flags, checkpoint); err != nil {
+	if o.Dataset, err = s.describe(id, name, flags, checkpoint, &o.wish); err != nil {
 		return nil, "", err
 	}
 	if !desc.Bypass {
@@ -113,7 +128,7 @@ func (s *Session) create(id int, name string, flags Flags, checkpoint int) (o *u
 // createCached creates a dataset in the cache, and then evicts those that leave for it, so
 // that none is lost for a dataset that cannot be created. Only if there is no room to create
 // it they are evicted first.
-func (s *Session) createCached(d dataset.Dataset, desc *reddesc.Descriptor, leaving []*cache.Cached) (*cache.Cached, error) {
+func (s *Session) createCached(d dataset.Dataset, desc *reddesc.Descriptor, leaving flush.Leaving) (*cache.Cached, error) {
 	c, err := s.cache.Create(d, desc)
 	if err == nil {
 		return c, s.flusher.Evict(leaving)
@@ -132,17 +147,19 @@ func (s *Session) createCached(d dataset.Dataset, desc *reddesc.Descriptor, leav
 	return s.cache.Create(d, desc)
 }
 
-// describe gives all ranks rank 0's description of a new dataset.
-func (s *Session) describe(id int, name string, flags Flags, checkpoint int) (dataset.Dataset, error) {
+// describe gives all ranks rank 0's description of a new dataset, and what those wish who
+// have asked for it.
+func (s *Session) describe(id int, name string, flags Flags, checkpoint int, wish *request.Wish) (dataset.Dataset, error) {
 	d := dataset.New(id, name, dataset.Flags(flags), checkpoint, dataset.Owner{
 		User: s.config.UserName, JobName: s.config.JobName,
 		JobID: s.config.JobID, Cluster: s.config.ClusterName,
 	}, s.numbers.timestamp())
-	packed, err := mpi.BcastBytes(s.world, d.Pack(nil), 0)
+	packed, err := mpi.BcastBytes(s.world, d.Pack([]byte{wish.Byte()}), 0)
 	if err != nil {
 		return d, err
 	}
-	return dataset.Unpack(packed)
+	*wish = request.WishOf(packed[0])
+	return dataset.Unpack(packed[1:])
 }
 
 // Route returns the path under which the program must open a file. While a
@@ -178,11 +195,12 @@ func (s *Session) Spoil(err error) error {
 func (s *Session) route(name string) (string, error) {
 	switch {
 	case name == "":
-		return "", errors.New("a file with an empty name")
+		return "", returned(errors.New("a file with an empty name"))
 	case s.output != nil:
 		return s.routeOutput(name)
 	case s.state == restarting:
-		return s.routeRestart(name)
+		path, err := s.routeRestart(name)
+		return path, returned(err)
 	case s.restart.Offered() != nil:
 		// Programs that use SCR's first API read a checkpoint without calling StartRestart.
 		if path, err := s.routeRestart(name); err == nil {
@@ -196,6 +214,9 @@ func (s *Session) routeOutput(name string) (string, error) {
 	start := time.Now()
 	defer func() { s.output.routed += time.Since(start) }()
 	file, err := s.paths.below(name)
+	if err == nil && s.mayShare(s.output) {
+		file, err = s.paths.direct(file)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -207,12 +228,24 @@ func (s *Session) routeOutput(name string) (string, error) {
 	return s.cache.Add(s.output.cached, md)
 }
 
+// mayShare reports whether several ranks can write parts of one file of a dataset.
+func (s *Session) mayShare(o *unfinished) bool {
+	return o.direct != nil || s.cache.Common(o.ID()) != ""
+}
+
 func (s *Session) routeRestart(name string) (string, error) {
 	below, err := s.paths.below(name)
 	if err != nil {
-		below = "" // the last element of name may suffice
+		return s.restart.Route(name) // the last element of name may suffice
 	}
-	return s.restart.Route(name, below)
+	if path, ok := s.restart.Written(below); ok {
+		return path, nil
+	}
+	direct, err := s.paths.direct(below)
+	if err != nil {
+		return "", err
+	}
+	return s.restart.Route(name, below, direct)
 }
 
 // CompleteOutput ends the dataset that StartOutput began. valid says whether
@@ -235,8 +268,12 @@ func (s *Session) complete(call string, from state, valid bool) error {
 	if err := s.state.expect(call, from); err != nil {
 		return err
 	}
+	o := s.output
 	err := s.finish(valid)
 	s.flusher.BeginCopies()
+	if err == nil && o.wish.Stop {
+		err = s.stopAll(o)
+	}
 	s.computing()
 	return err
 }
@@ -253,9 +290,19 @@ func (s *Session) finish(valid bool) error {
 		finish = s.completeDirect
 	}
 	if err := finish(o); err != nil {
+		s.advisor.Failed(o.ID(), err)
 		return err
 	}
-	if err := s.flusher.Poll(); err != nil {
+	if o.files() == 0 {
+		s.log.WarnJob("dataset %d (%s) has no files: no rank has called SCR_Route_file for a file of it, so nothing is protected, "+
+			"and a restart from it finds nothing", o.ID(), o.Name())
+	}
+	if o.Flags().Has(dataset.Checkpoint) {
+		if err := s.restart.Supersede(); err != nil {
+			return err
+		}
+	}
+	if err := s.poll(); err != nil {
 		return err
 	}
 	return s.haltIfAsked()
@@ -267,8 +314,11 @@ func (s *Session) completeCached(o *unfinished) error {
 	written, before := time.Now(), s.traffic
 	err := s.cache.Complete(c, o.failed)
 	s.events.Result(kindOf(c.Dataset), "END", c.Dataset, o.began, err)
-	if err != nil {
+	if errors.Is(err, cache.ErrShared) {
 		return err
+	}
+	if err != nil {
+		return returned(err)
 	}
 	s.events.Copied("ENCODE", c.Dataset, c.Desc.Store, c.Desc.Store, written)
 	took, extra := c.Encoded()
@@ -284,9 +334,14 @@ func (s *Session) completeCached(o *unfinished) error {
 	if c.Flags().Has(dataset.Checkpoint) {
 		s.prefix.Note(func() error { return halt.CountCheckpoint(s.prefix.Dir) })
 	}
+	s.advisor.Reached(c.Dataset, request.InCache)
+	s.recordFacts(c.Dataset)
 	err = s.flusher.Completed(c)
 	if c.Flags().Has(dataset.Checkpoint) {
 		s.advisor.Wrote(o.began)
+	}
+	if err == nil {
+		s.fulfil(o)
 	}
 	return err
 }
@@ -298,13 +353,14 @@ func (s *Session) completeDirect(o *unfinished) error {
 	err := d.complete(o.failed)
 	s.events.Result(kindOf(d.Dataset), "END", d.Dataset, o.began, err)
 	if err != nil {
-		return err
+		return returned(err)
 	}
 	if err := s.measure(o, written); err != nil {
 		return err
 	}
 	s.log.Info("dataset %d (%s): %s, %s, written to %s in %.3f s, complete after %.3f s more", d.ID(), d.Name(), report.Count(d.Files(), "file"),
 		report.Bytes(d.Size()), s.prefix.Dir, written.Sub(o.began).Seconds(), time.Since(written).Seconds())
+	s.recordFacts(d.Dataset)
 	if d.Flags().Has(dataset.Checkpoint) {
 		s.numbers.written = d.ID()
 		s.prefix.Note(func() error { return halt.CountCheckpoint(s.prefix.Dir) })
@@ -312,6 +368,7 @@ func (s *Session) completeDirect(o *unfinished) error {
 	if err := s.flusher.Arrived(d.Dataset); err != nil {
 		return err
 	}
+	s.fulfil(o)
 	if d.Flags().Has(dataset.Checkpoint) {
 		s.advisor.Wrote(o.began)
 	}

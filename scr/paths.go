@@ -45,6 +45,22 @@ func (p paths) below(name string) (string, error) {
 	return rel, nil
 }
 
+// direct returns a path that below has returned without the symbolic links below the prefix
+// directory, so that ranks which name a file by different paths mean the same. It looks at
+// directories in the prefix directory. A link that leads out of that directory stays.
+func (p paths) direct(rel string) (string, error) {
+	dir := resolve(filepath.Join(p.real, filepath.Dir(rel)))
+	under, below := strings.CutPrefix(dir+"/", p.real+"/")
+	if !below {
+		return rel, nil
+	}
+	path := filepath.Join(under, filepath.Base(rel))
+	if strings.HasPrefix(path, prefix.Metadata+"/") {
+		return "", fmt.Errorf("%s is in %s, which is reserved for goscr's own files", rel, prefix.Metadata)
+	}
+	return path, nil
+}
+
 // resolve follows the symbolic links in the directories of a path, as far as these exist.
 func resolve(path string) string {
 	rest := ""

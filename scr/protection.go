@@ -128,18 +128,24 @@ func (p *protection) addStores(world mpi.Comm, cfg *config.Config, lines []confi
 	}
 	for _, name := range names {
 		line := cfg.Store(name)
-		where := line.Path
+		where, setBy := line.Path, "STORE="+name
 		if name == base {
-			where = cfg.CacheBase
+			where, setBy = cfg.CacheBase, setting(cfg, "SCR_CACHE_BASE", &cfg.CacheBase)
 		}
 		store, err := reddesc.NewStore(p.groups, name, where, line.Count.Or(cfg.CacheSize),
 			line.Group.Value, line.View.Value, line.Mkdir.Or(true))
 		if err != nil {
 			return err
 		}
+		store.SetBy = setBy
 		p.stores = append(p.stores, store)
 	}
 	return nil
+}
+
+// setting describes the value of a parameter for messages. field is a pointer to its field.
+func setting(cfg *config.Config, name string, field *string) string {
+	return fmt.Sprintf("%s, which is %s (%v)", name, *field, cfg.Source(field))
 }
 
 // addDescriptors makes a redundancy descriptor for each CKPT= line, or one from the
@@ -178,6 +184,10 @@ func (p *protection) addDescriptors(cfg *config.Config, lines []config.Ckpt, log
 		}
 		if err := reddesc.Check(p.groups, params); err != nil {
 			return &ArgumentError{err.Error()}
+		}
+		if store.World && !params.Bypass && !strings.EqualFold(params.Type, "SINGLE") {
+			log.Info("%s: all ranks share %s, so that a lost node takes no files away: they are kept with SINGLE", params.SetBy, store.Name)
+			params.Type = "SINGLE"
 		}
 		d, warning, err := reddesc.Create(p.groups, params)
 		if err != nil {

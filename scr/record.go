@@ -6,13 +6,18 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/internal/request"
+	"github.com/goscr/goscr/internal/snapshot"
+	"github.com/goscr/goscr/internal/version"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -34,8 +39,9 @@ func (s *Session) openPrefix() error {
 		return fmt.Errorf("prefix directory: %s: %w", dir, err)
 	}
 	report.Forget(dir)
-	return errors.Join(s.setAside("halt.scr", halt.Read), s.setAside("flush.scr", hash.ReadFile), s.setAside("nodes.scr", hash.ReadFile),
-		s.setAside("restart.scr", hash.ReadFile), s.setAside("runs.scr", hash.ReadFile))
+	return errors.Join(s.setAside("halt.scr", halt.Read), s.setAside("flush.scr", hash.ReadFile), s.setAside("nodes.scr", hash.ReadFile), s.setAside("ranks.scr", hash.ReadFile),
+		s.setAside("restart.scr", hash.ReadFile), s.setAside("runs.scr", hash.ReadFile),
+		s.setAside("request.scr", hash.ReadFile), s.setAside("records.scr", hash.ReadFile))
 }
 
 // setAside renames a damaged file that the job does not need, so that the job can start.
@@ -55,19 +61,26 @@ func (s *Session) setAside(name string, read func(path string) (*hash.Hash, erro
 	return nil
 }
 
-// recordRun records the number of nodes, the parameters that the program has set, and
-// that the run has begun. It is collective.
+// recordRun records the nodes and their ranks, the parameters that the program has set,
+// and that the run has begun. It is collective.
 func (s *Session) recordRun(node mpi.Comm, settings *Settings, environ func(string) (string, bool)) error {
-	leader := 0
-	if node.Rank() == 0 {
-		leader = 1
-	}
-	nodes, err := mpi.AllreduceOne(s.world, leader, mpi.Sum)
+	ranks, err := s.ranksOfNodes(node)
 	if err != nil {
 		return err
 	}
+	if err := s.gatherFacts(node); err != nil {
+		return err
+	}
 	return mpi.OnRoot(s.world, func() error {
-		if err := s.prefix.Spare(prefix.RecordNodes(s.prefix.Dir, nodes)); err != nil {
+		byName := map[string][]int{}
+		for _, n := range ranks {
+			byName[n.name] = n.ranks
+		}
+		// Nodes with the same name cannot be told apart.
+		if len(byName) < len(ranks) || !request.Restarts(s.prefix.Dir) {
+			byName = nil
+		}
+		if err := s.prefix.Spare(prefix.RecordNodes(s.prefix.Dir, len(ranks), byName)); err != nil {
 			return err
 		}
 		if err := s.prefix.Spare(s.recordSettings(settings)); err != nil {
@@ -75,6 +88,64 @@ func (s *Session) recordRun(node mpi.Comm, settings *Settings, environ func(stri
 		}
 		return s.prefix.Spare(s.advisor.Begin(s.config, environ))
 	})
+}
+
+// nodeRanks is a node with its ranks.
+type nodeRanks struct {
+	name  string
+	ranks []int
+}
+
+// ranksOfNodes returns all nodes of the job on rank 0, and nothing on other ranks. The
+// first rank of each node sends its name and its ranks. It is collective.
+func (s *Session) ranksOfNodes(node mpi.Comm) ([]nodeRanks, error) {
+	here := make([]int64, node.Size())
+	here[node.Rank()] = int64(s.world.Rank())
+	if err := node.Allreduce(here, mpi.Sum); err != nil {
+		return nil, err
+	}
+	const keyName, keyRank = "NAME", "RANK"
+	send := hash.New()
+	if node.Rank() == 0 {
+		mine := send.At("0")
+		mine.SetValue(keyName, s.config.NodeName)
+		for _, r := range here {
+			mine.SetKVInt(keyRank, int(r))
+		}
+	}
+	received, err := hash.Exchange(send, s.world)
+	if err != nil {
+		return nil, err
+	}
+	var list []nodeRanks
+	for _, h := range received.All() {
+		list = append(list, nodeRanks{h.Text(keyName), h.Get(keyRank).Ints()})
+	}
+	return list, nil
+}
+
+// gatherFacts records how the job was started, in a file to which checkpoints refer. It is
+// collective. It is no error if that cannot be recorded.
+func (s *Session) gatherFacts(node mpi.Comm) error {
+	if !s.config.Record {
+		return nil
+	}
+	facts, err := snapshot.Gather(s.world, node, s.config, version.Goscr())
+	if err != nil || facts == nil {
+		return err
+	}
+	s.prefix.Note(func() (err error) {
+		s.numbers.facts, err = facts.Store(s.prefix.Dir)
+		return err
+	})
+	return nil
+}
+
+// recordFacts records with a checkpoint how the job was started.
+func (s *Session) recordFacts(d dataset.Dataset) {
+	if s.numbers.facts != "" && d.Flags().Has(dataset.Checkpoint) {
+		s.prefix.Note(func() error { return snapshot.Refer(s.prefix.Dir, d, s.numbers.facts, time.Now()) })
+	}
 }
 
 // recordSettings writes the parameters that the program has set to app.conf, without

@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/request"
 )
 
 // unflushed reports whether the commands after the job would bring a dataset home.
@@ -178,7 +180,7 @@ func TestRecord_Deleted(t *testing.T) {
 
 // A file about the job that is damaged is set aside: neither Init nor Finalize fails.
 func TestRecord_Damaged(t *testing.T) {
-	for _, name := range []string{"flush.scr", "halt.scr", "nodes.scr", "restart.scr", "runs.scr"} {
+	for _, name := range []string{"flush.scr", "halt.scr", "nodes.scr", "ranks.scr", "restart.scr", "runs.scr"} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
 			c.job(four, steps(1, 2))
@@ -189,5 +191,25 @@ func TestRecord_Damaged(t *testing.T) {
 			c.job(four, func(s *Session, rank int) error { return errors.Join(restartAt(s, rank, 2), s.Finalize()) })
 			c.says(name + ".damaged, and a new one is begun")
 		})
+	}
+}
+
+// scr_run has to know where each rank runs before it can start some of them elsewhere.
+func TestRecord_RanksOfNodes(t *testing.T) {
+	c := newCluster(t)
+	must(t, os.MkdirAll(c.prefix(".scr"), 0o700))
+	held, err := lock.Try(request.LoopPath(c.prefix("")), lock.Exclusive) // as scr_run does
+	must(t, err)
+	for _, nodes := range [][]string{{"a", "b", "a", "c"}, {"c", "b"}} {
+		c.job(nodes, steps(1))
+		got, err := prefix.ReadRanks(c.prefix(".scr/ranks.scr"))
+		if err != nil || !slices.Equal(got, nodes) {
+			t.Errorf("%q, %v, want %q", got, err, nodes)
+		}
+	}
+	held.Release()
+	c.job([]string{"a", "b"}, steps(2))
+	if got, err := prefix.ReadRanks(c.prefix(".scr/ranks.scr")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without scr_run: %q, %v", got, err)
 	}
 }

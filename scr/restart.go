@@ -97,7 +97,7 @@ func (s *Session) completeRestart(valid bool) error {
 		return nil
 	}
 	s.log.Info("%v; it is not used again", failed)
-	return errors.Join(failed, s.offerRestart(s.restart.Fail()))
+	return errors.Join(returned(failed), s.offerRestart(s.restart.Fail()))
 }
 
 // stopRestart withdraws the offered checkpoint when the program begins a dataset.

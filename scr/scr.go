@@ -45,6 +45,7 @@ type Options struct {
 	Log io.Writer
 
 	launch func(control string) error // for tests: see flush.Config
+	pause  func()                     // for tests: stops the process; nil: by SIGSTOP
 	faults faults                     // for tests
 }
 
@@ -104,7 +105,7 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	if opt.Log == nil {
 		opt.Log = os.Stderr
 	}
-	s := &Session{job: job{faults: opt.faults}}
+	s := &Session{job: job{faults: opt.faults, pause: opt.pause}}
 	if s.job.faults == nil {
 		s.job.faults = builtIn
 	}
@@ -186,7 +187,7 @@ func (s *Session) begin(opt Options, start time.Time) error {
 	if err := s.openCache(node); err != nil {
 		return err
 	}
-	s.log.Shared = []string{s.cache.Control(), filepath.Join(s.paths.real, prefix.Metadata)}
+	s.log.Shared = []string{s.cache.ControlDir(), filepath.Join(s.paths.real, prefix.Metadata)}
 	if err := s.openFlusher(node, opt); err != nil {
 		return err
 	}
@@ -224,6 +225,7 @@ func (s *Session) usePrefix(start time.Time) error {
 	}
 	s.events.phases = phases.New(s.world, cfg.NodeName, cfg.LogEnable, s.events.Log)
 	s.advisor = advice.New(s.world, s.prefix, s.log, s.events.Log)
+	s.advisor.Answer(cfg.JobID)
 	s.events.Add(eventlog.Record{Type: "INIT_START", Start: start,
 		Note: fmt.Sprintf("goscr %s, %s", version.Goscr(), report.Count(s.world.Size(), "rank"))})
 	real, err := filepath.EvalSymlinks(cfg.Prefix)
@@ -243,8 +245,9 @@ func (s *Session) openCache(node mpi.Comm) error {
 	}
 	cfg := s.config
 	s.cache, err = cache.Open(cache.Config{
-		World: s.world, Node: node, Stores: s.protection.stores, ControlBase: cfg.CntlBase,
-		User: cfg.UserName, JobID: cfg.JobID, Prefix: string(real), Piece: bufferSize(cfg.MPIBufSize),
+		World: s.world, Node: node, Stores: s.protection.stores,
+		Control: cache.Base{Dir: cfg.CntlBase, SetBy: setting(cfg, "SCR_CNTL_BASE", &cfg.CntlBase)},
+		User:    cfg.UserName, JobID: cfg.JobID, Prefix: string(real), Piece: bufferSize(cfg.MPIBufSize),
 		Distribute: cfg.Distribute, VerifyEvicted: cfg.CRCOnDelete, Log: s.log, Events: s.events.Log, Phases: s.events.phases,
 	})
 	return err
@@ -260,8 +263,9 @@ func (s *Session) openFlusher(node mpi.Comm, opt Options) error {
 	s.flusher, err = flush.Open(flush.Config{
 		World: s.world, Node: node, Cache: s.cache, Prefix: s.prefix, Log: s.log, Events: s.events.Log, Phases: s.events.phases,
 		Every: cfg.Flush, Keep: cfg.PrefixSize, Async: cfg.FlushAsync, Poststage: cfg.FlushPoststage,
-		Kind:   func(store string) mover.Kind { return mover.Kind(cfg.Store(store).Flush.Or(cfg.FlushType)) },
-		Limits: transfer.Limits{Bandwidth: float64(cfg.FlushAsyncBW), CPU: cfg.FlushAsyncPercent / 100}, Launch: opt.launch,
+		Kind:         func(store string) mover.Kind { return mover.Kind(cfg.Store(store).Flush.Or(cfg.FlushType)) },
+		PollInterval: time.Duration(cfg.FlushAsyncUsleep) * time.Microsecond,
+		Limits:       transfer.Limits{Bandwidth: float64(cfg.FlushAsyncBW), CPU: cfg.FlushAsyncPercent / 100}, Launch: opt.launch,
 		Stopping: s.advisor.Stopping,
 		Taken:    func(err error) { s.numbers.passOver(s.world, err) },
 		SizeName: func(store string) string {
@@ -296,7 +300,7 @@ func (s *Session) recoverCache() error {
 	if err := s.compareWithIndex(); err != nil {
 		return err
 	}
-	if err := s.restart.DropCondemned(); err != nil {
+	if err := s.restart.PassOverCondemned(); err != nil {
 		return err
 	}
 	if err := s.flusher.FlushLeft(s.config.FlushOnRestart || s.config.GlobalRestart); err != nil {
@@ -351,6 +355,9 @@ func (s *Session) compareWithIndex() error {
 // giveUp closes a session whose Init has failed.
 func (s *Session) giveUp() error {
 	var err error
+	if s.advisor != nil {
+		s.advisor.StopAnswering("SCR_Init has failed")
+	}
 	if s.flusher != nil {
 		err = s.flusher.Stop()
 	}
@@ -388,7 +395,8 @@ func (s *Session) Agree(err error) error {
 // alike only some are written, which is also true of those that the library writes.
 func (s *Session) Warn(format string, args ...any) { s.log.Warn(format, args...) }
 
-// Query returns the value of a parameter, in the syntax of SCR_Config.
+// Query answers a query in the syntax of SCR_Config: see Settings.Config. A string that would
+// change a setting is an error.
 func (s *Session) Query(text string) (value string, ok bool, err error) { return s.config.Query(text) }
 
 // Copying reports whether threads of the process copy in the background. A caller that

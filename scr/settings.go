@@ -15,26 +15,28 @@ type Settings struct {
 	program config.Settings
 }
 
+// ErrAmbiguous is the error of a query for which there are several values.
+var ErrAmbiguous = config.ErrAmbiguous
+
 // Config executes a string with the syntax of SCR_Config:
 //
-//	A=B                      sets A
-//	A=                       unsets A
-//	A                        returns the value of A
-//	CKPT=0 TYPE=XOR COUNT=   sets and unsets fields of an item
-//	CKPT=0 TYPE              returns a field of an item
-//	CKPT                     returns the ids of all items, separated by blanks
-//	CKPT=                    unsets all items of the kind
+//	A=B          sets A, in place of what was set before
+//	A=           takes back what was set
+//	A            returns the value of A, from whatever place sets it
+//	A=B C=D      sets child C of item A=B, beside the other items A: CKPT=0 TYPE=XOR
+//	A=B C        returns a child of an item
 //
-// Values are written as in a configuration file, with quotes around blanks; one string
-// may set several parameters. A query returns the value from the environment, from the
-// program or the default; files are not read before Init. ok reports whether value is
-// valid; it is false if the string sets or unsets parameters.
+// A value ends at a blank; "A = B" is the same as "A=B". A query returns what the
+// environment, a configuration file or the program has set, not a default. ok reports
+// whether value is valid; it is false if the string sets or takes back. If there are several
+// values, the error is ErrAmbiguous. The configuration files are read for the first query,
+// and again when the string changes SCR_PREFIX or SCR_CONF_FILE.
 func (s *Settings) Config(text string) (value string, ok bool, err error) {
 	return s.internal().Config(text)
 }
 
-// Text returns the settings in the format of a configuration file. Equal settings give
-// equal texts; it is "" if there are none.
+// Text returns the settings in the format of a configuration file. The same strings in the
+// same order give the same text; it is "" if there are none.
 func (s *Settings) Text() string { return s.internal().Text() }
 
 // public returns Text without secrets.

@@ -35,15 +35,15 @@ func TestSettings_AreLeftToCommands(t *testing.T) {
 		return err
 	}
 	conf := c.prefix(".scr/app.conf")
-	if err := run("SCR_CHECKPOINT_INTERVAL=3", `SCR_JOB_NAME="a \"b\" = c"`, "CKPT=0 TYPE=XOR SET_SIZE=4"); err != nil {
+	if err := run("SCR_CHECKPOINT_INTERVAL=3", `SCR_JOB_NAME="a\b"=c#`, "CKPT=0 TYPE=XOR SET_SIZE=4"); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(conf)
-	if want := "SCR_CHECKPOINT_INTERVAL=3\nSCR_JOB_NAME=\"a \\\"b\\\" = c\"\nCKPT=0 SET_SIZE=4 TYPE=XOR\n"; string(text) != want || err != nil {
+	if want := "CKPT=0 TYPE=XOR SET_SIZE=4\nSCR_CHECKPOINT_INTERVAL=3\nSCR_JOB_NAME=\\\"a\\\\b\"=c#\n"; string(text) != want || err != nil {
 		t.Errorf("app.conf is %q, %v", text, err)
 	}
 	cfg, _, err := config.Read(c.prefix(""))
-	if err != nil || cfg.CheckpointInterval != 3 || cfg.JobName != `a "b" = c` {
+	if err != nil || cfg.CheckpointInterval != 3 || cfg.JobName != `"a\b"=c#` {
 		t.Errorf("commands read %v", err)
 	}
 	if err := run("SCR_LOG_DB_PASS=guess"); err != nil {

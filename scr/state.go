@@ -74,6 +74,23 @@ type ArgumentError struct{ Text string }
 
 func (e *ArgumentError) Error() string { return e.Text }
 
+// ReturnedError is an error that SCR 3.1 returns to the program, too. It ends the program for
+// all others, and so does libscr.so with SCR_ABORT_ON_ERROR=1.
+type ReturnedError struct{ Err error }
+
+func (e *ReturnedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error itself.
+func (e *ReturnedError) Unwrap() error { return e.Err }
+
+// returned makes a ReturnedError of an error, and nil of nil.
+func returned(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &ReturnedError{err}
+}
+
 // expect returns an error unless the program is in state want, which call requires.
 func (s state) expect(call string, want state) error {
 	if s == want {

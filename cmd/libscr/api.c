@@ -23,6 +23,27 @@ void goscr_keep(const char *text) { snprintf(reason, sizeof reason, "%s", text);
 
 const char *SCR_Get_error(void) { return reason; }
 
+/* Ends the job as SCR 3.1 does, on the thread that has called. */
+static void end_job(void)
+{
+    int begun = 0, ended = 0;
+
+    if (MPI_Initialized(&begun) == MPI_SUCCESS && begun && MPI_Finalized(&ended) == MPI_SUCCESS && !ended)
+        MPI_Abort(MPI_COMM_WORLD, -1);
+    exit(EXIT_FAILURE);
+}
+
+/* Prints why a call has failed before it could begin in Go. */
+static void tell(const char *call, const char *why)
+{
+    char line[400];
+    int n = snprintf(line, sizeof line, "SCR: %s: %s\n", call, why);
+
+    snprintf(reason, sizeof reason, "%s: %s", call, why);
+    if (write(STDERR_FILENO, line, (size_t)n) < 0)
+        return; /* the message cannot be printed; the call fails all the same */
+}
+
 /* Prints why a call cannot begin.  Go cannot do this, since it cannot run. */
 static int refuse(const char *call, int why)
 {
@@ -33,12 +54,11 @@ static int refuse(const char *call, int why)
                         "parent, or execute a program in the child",
         [GOSCR_NO_ROOM] = "the address space of the process is limited (ulimit -v), and less than 1.5 GiB of it is left; goscr "
                           "has to reserve that much, although it uses little of it; raise the limit, or limit memory by cgroups"};
-    char line[400];
-    int n = snprintf(line, sizeof line, "SCR: %s: %s\n", call, reasons[why]);
+    const char *abort;
 
-    snprintf(reason, sizeof reason, "%s: %s", call, reasons[why]);
-    if (write(STDERR_FILENO, line, (size_t)n) < 0)
-        return 1; /* the message cannot be printed; the call fails all the same */
+    tell(call, reasons[why]);
+    if (why == GOSCR_NO_ROOM && (abort = getenv("SCR_ABORT_ON_ERROR")) != NULL && atoi(abort) != 0)
+        end_job();
     return 1;
 }
 
@@ -58,6 +78,8 @@ static void halt(void)
             return refuse(call, code); \
         code = (work);            \
         goscr_leave();            \
+        if (code == GOSCR_ABORT)  \
+            end_job();            \
         if (goscr_halted)         \
             halt();               \
         return code;              \
@@ -97,8 +119,10 @@ const char *SCR_Config(const char *config)
         refuse("SCR_Config", failed);
         return NULL;
     }
-    result = go_config(config);
+    result = go_config(config, &failed);
     goscr_leave();
+    if (failed == GOSCR_ABORT)
+        end_job();
     return result;
 }
 
@@ -115,8 +139,10 @@ const char *SCR_Configf(const char *format, ...)
     size = vsnprintf(NULL, 0, format, args);
     va_end(args);
     text = size < 0 ? NULL : malloc((size_t)size + 1);
-    if (text == NULL)
-        return SCR_Config(NULL);
+    if (text == NULL) {
+        tell("SCR_Configf", "the text cannot be formatted");
+        return NULL;
+    }
     va_start(args, format);
     vsnprintf(text, (size_t)size + 1, format, args);
     va_end(args);

@@ -30,6 +30,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -38,6 +39,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/descriptors"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
@@ -50,6 +52,9 @@ func main() {}
 func init() {
 	C.goscr_limits()
 	useProcessors()
+	if path := C.goscr_path(); path != nil && strings.HasPrefix(filepath.Base(C.GoString(path)), "libscr.") {
+		config.Installed(C.GoString(path))
+	}
 	// What Go opens for good when its first timer is set, it opens now.
 	time.AfterFunc(time.Hour, func() {}).Stop()
 }
@@ -135,7 +140,13 @@ func call(name string, f func() error) (code C.int) {
 	defer descriptors.Release()
 	if err := guarded(f); err != nil {
 		code = failure
-		_ = guarded(func() error { return fail(name, err) })
+		_ = guarded(func() error {
+			if ends(name, err) && abortOnError() {
+				code = C.GOSCR_ABORT
+			}
+			return nil
+		})
+		_ = guarded(func() error { return fail(name, err, code == C.GOSCR_ABORT) })
 	}
 	_ = guarded(func() error {
 		if j := job; session == nil && j != nil { // the call has had its result
@@ -160,24 +171,61 @@ func guarded(f func() error) (err error) {
 
 // fail prints why a function failed, on the rank that met the error. If all ranks have
 // agreed on the error, none of them returns before it is printed: a program may call
-// MPI_Abort when a call fails, which would end the rank that is about to print.
-func fail(name string, err error) error {
+// MPI_Abort when a call fails, which would end the rank that is about to print. If the job
+// is to end, every rank prints an error on which they have not agreed, since no rank knows
+// whether another will come to print it.
+func fail(name string, err error, end bool) error {
 	if job == nil {
 		introduce()
 	}
 	keep(name + ": " + message(err))
-	if speaks(err) {
+	var agreed *mpi.AgreedError
+	if speaks(err) || end && !errors.As(err, &agreed) {
 		warn := logger.Warn
 		if session != nil {
 			warn = session.Warn
 		}
 		warn("%s: %s", name, message(err))
 	}
-	var agreed *mpi.AgreedError
 	if errors.As(err, &agreed) && job != nil {
 		return job.Barrier() // an error of it changes nothing: the call has failed already
 	}
 	return nil
+}
+
+// ends reports whether SCR 3.1 ends the program when a call meets this error.
+func ends(name string, err error) bool {
+	var state *scr.StateError
+	var here *scr.ReturnedError
+	switch {
+	case errors.Is(err, scr.ErrDisabled):
+		return name == "SCR_Start_restart"
+	case errors.As(err, &state):
+		return true
+	case errors.As(err, &here), errors.Is(err, scr.ErrAmbiguous):
+		return false
+	}
+	switch name {
+	case "SCR_Route_file":
+		return session != nil // it can always be called
+	case "SCR_Current", "SCR_Drop", "SCR_Delete":
+		return errors.Is(err, errNotBegun) || errors.Is(err, errMPIEnded)
+	}
+	return true
+}
+
+// abortOnError returns the value of SCR_ABORT_ON_ERROR, of which the environment has to do
+// if the files cannot be read.
+func abortOnError() bool {
+	ask := settings.Config
+	if session != nil {
+		ask = session.Query
+	}
+	text, _, err := ask("SCR_ABORT_ON_ERROR")
+	if err != nil {
+		text, _ = getenv("SCR_ABORT_ON_ERROR")
+	}
+	return config.IsYes(text)
 }
 
 // keep stores why the last call has failed, for SCR_Get_error.
@@ -245,7 +293,8 @@ func speaks(err error) bool {
 	}
 	var state *scr.StateError
 	var argument *scr.ArgumentError
-	if errors.As(err, &state) || errors.As(err, &argument) || errors.Is(err, errNotBegun) || errors.Is(err, errMPIEnded) {
+	if errors.As(err, &state) || errors.As(err, &argument) || errors.Is(err, errNotBegun) || errors.Is(err, errMPIEnded) ||
+		errors.Is(err, scr.ErrAmbiguous) {
 		return logger.Rank == 0
 	}
 	return true
@@ -267,6 +316,9 @@ func with(name string, wrong error, f func(s *scr.Session) error) C.int {
 			return errMPIEnded
 		}
 		if err := session.Agree(wrong); err != nil {
+			if name == "SCR_Should_exit" {
+				err = &scr.ReturnedError{Err: err}
+			}
 			return err
 		}
 		return ending(f(session))
@@ -383,15 +435,16 @@ func go_finalize() C.int {
 }
 
 //export go_config
-func go_config(config *C.goscr_cchar) *C.goscr_cchar {
+func go_config(text *C.goscr_cchar, code *C.int) *C.goscr_cchar {
 	var result *C.char
-	call("SCR_Config", func() error {
-		line, err := text("the setting", config)
-		if err != nil {
-			return &scr.ArgumentError{Text: err.Error()}
+	*code = call("SCR_Config", func() error {
+		if text == nil || errors.Is(absent, scr.ErrDisabled) {
+			return nil
 		}
+		line := C.GoString(text)
 		var value string
 		var ok bool
+		var err error
 		if session != nil {
 			value, ok, err = session.Query(line)
 		} else {
@@ -400,7 +453,7 @@ func go_config(config *C.goscr_cchar) *C.goscr_cchar {
 		if ok {
 			result = C.CString(value) // the program frees it
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, scr.ErrAmbiguous) {
 			err = &scr.ArgumentError{Text: err.Error()} // all ranks give the same text
 		}
 		return err
@@ -422,6 +475,9 @@ func go_route_file(name *C.goscr_cchar, file *C.char) C.int {
 			return absent
 		}
 		if wrong != nil {
+			if name == nil || file == nil {
+				wrong = &scr.ReturnedError{Err: wrong}
+			}
 			return session.Spoil(wrong)
 		}
 		path, err := session.Route(given)

@@ -21,8 +21,8 @@
  * other functions at any time, except as noted.  Unless noted otherwise, a function
  * returns SCR_SUCCESS, or another value after an error, and prints the reason on
  * stderr.  Collective functions succeed on all ranks or fail on all.  The library
- * never ends the program, unless SCR_HALT_EXIT=1 is set, and never calls
- * MPI_Abort.
+ * never ends the program, unless one of two parameters is set: SCR_HALT_EXIT=1, or
+ * SCR_ABORT_ON_ERROR=1, with which it calls MPI_Abort where SCR 3.1 does.
  *
  * Any thread may call the library.  Threads that call at the same time wait for
  * each other.  If threads call collective functions, MPI must be initialized with
@@ -39,9 +39,9 @@ extern "C" {
 #endif
 
 /* The version of the interface. */
-#define SCR_MAJOR_VERSION 3
-#define SCR_MINOR_VERSION 1
-#define SCR_PATCH_VERSION 0
+#define SCR_MAJOR_VERSION "3"
+#define SCR_MINOR_VERSION "1"
+#define SCR_PATCH_VERSION "0"
 #define SCR_VERSION "v3.1.0"
 
 /* The return code of a function that succeeded; any other value is an error. */
@@ -98,11 +98,24 @@ char* SCR_Get_version(void);
 const char* SCR_Get_error(void);
 
 /*
- * Set or query a parameter.  Before SCR_Init: "NAME=VALUE" sets it for this run,
- * "NAME=" unsets it, and the result is NULL.  Any time: "NAME" queries it, and the
- * result is its value, which the program must free(), or NULL if it has none.
- * Settings in the environment and in the user's configuration file override those
- * of the program.  Collective.
+ * Set or query a parameter.  Before SCR_Init:
+ *
+ *     "NAME=VALUE"              set it for this run, in place of an earlier value
+ *     "NAME="                   take that back
+ *     "NAME=VALUE CHILD=TEXT"   set a child of an item, as in "CKPT=1 TYPE=RS", beside
+ *                               other items of the name
+ *
+ * The result is NULL, and the settings must be the same on all ranks, or SCR_Init fails.
+ * Any time:
+ *
+ *     "NAME"                    the value that counts
+ *     "NAME=VALUE CHILD"        a child of an item
+ *
+ * The result is what the environment, the user's file, the program or the system's file
+ * has set, in this order, and the program must free() it.  It is NULL if nobody has set
+ * it, also if there is a default, or if it has several values.  Words are separated by
+ * spaces, which may also be around '='; the rest of a value is as it stands, but $NAME
+ * and ${NAME} are variables of the environment.  NULL and "" do nothing.
  */
 const char* SCR_Config(const char* config);
 

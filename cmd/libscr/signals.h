@@ -18,6 +18,12 @@ enum {
 };
 int goscr_enter(int length);
 
+/* What a function in Go returns if the job is to end: see SCR_ABORT_ON_ERROR. */
+enum { GOSCR_ABORT = 2 };
+
+/* The path of the file that has this library: of libscr.so, or of a static program. */
+const char *goscr_path(void);
+
 /* Undoes goscr_enter: the program's handlers and signal mask are as they were. */
 void goscr_leave(void);
 

@@ -24,6 +24,7 @@
 
 #define _GNU_SOURCE
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
 #include <mpi.h>
@@ -182,6 +183,13 @@ static void find_code(void)
         code_begin = (uintptr_t)__start_goscr_text;
         code_end = (uintptr_t)__stop_goscr_text;
     }
+}
+
+const char *goscr_path(void)
+{
+    Dl_info library;
+
+    return dladdr((void *)(uintptr_t)goscr_start, &library) != 0 ? library.dli_fname : NULL;
 }
 
 int goscr_is_code(uintptr_t address) { return code_begin <= address && address < code_end; }

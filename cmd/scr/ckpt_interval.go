@@ -37,7 +37,7 @@ from what checkpoints cost.`,
 		flags.StringVar(&q.model, "model", "daly", "formula `MODEL`: daly or young")
 		flags.BoolVar(&q.percent, "percent", false, "print, instead of the interval, how many percent of the time checkpoints take then")
 		flags.BoolVar(&q.stats, "stats", false, "also print what the log says, on standard error")
-		dir := flags.String("prefix", "", aboutPrefix)
+		dir := prefixFlag(flags)
 		flags.StringVar(&q.log, "from-log", "", "read `LOG`, as scr_report: a text log, an SQLite database, a prefix directory or the URL of a database (default: .scr/log in the prefix directory)")
 		alias(flags, "from-log", "logfile", "")
 		return func([]string) error {

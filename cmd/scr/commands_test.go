@@ -144,7 +144,7 @@ func TestIndex_DropAddCurrent(t *testing.T) {
 	}
 	list("4truetrue 3truefalse 2truefalse 1truefalse")
 	run(t, 0, index("--drop", "ckpt.4")...)
-	list("3truefalse 2truefalse 1truefalse")
+	list("3truetrue 2truefalse 1truefalse") // the newest that is left is current
 	run(t, 0, index("--current", "ckpt.2")...)
 	list("3truefalse 2truetrue 1truefalse")
 	run(t, 0, index("--add", "ckpt.4")...)

@@ -41,7 +41,7 @@ are copied as with --partner, without waiting for these nodes.`,
 		alias(flags, "prefix", "dir", "d")
 		buffer := sizeFlag(flags, "buf", "b", 1<<20, "copy `BYTES` at a time, such as 65536 or 64k")
 		reread := flags.BoolP("crc", "r", false, "read files that were copied before and compare their checksums; without it, only their sizes and times are compared")
-		partner := flags.Bool("partner", false, "also copy this node's copies of files of ranks on other nodes (PARTNER), if those nodes have copied nothing; use it after all nodes have run scr_copy")
+		partner := flags.Bool("partner", false, "also copy files of ranks on other nodes that have copied nothing, if this node has copies of them (PARTNER) or all nodes share the storage (GROUP=WORLD); use it after all nodes have run scr_copy")
 		return func(args []string) error {
 			if *id < 1 {
 				return fmt.Errorf("--id takes the number of a dataset, from 1 on; %w", errUsage)

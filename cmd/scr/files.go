@@ -22,6 +22,7 @@ import (
 // are in .scr of the prefix directory; the directory with the files is accepted too.
 
 func dirFlag(flags *pflag.FlagSet) *string {
+	defer alias(flags, "dir", "prefix", "p") // as other commands call it
 	return flags.StringP("dir", "d", "", "prefix directory `DIR`, in whose .scr a job leaves its files, or the directory that has these files itself (default: $SCR_PREFIX, else the current directory)")
 }
 

@@ -26,8 +26,9 @@ index, which says so.
 The list has the columns DSET, the number of a dataset; VALID, whether a restart may use it; FLUSHED, when it
 reached the prefix directory, or, if not all of it has, when that began; CUR, a star for the current one;
 NAME. Checkpoints that SCR 1.1 left in the prefix directory are listed too; their names are those of their
-directories. Lines on standard error say which datasets are not valid since a newer one with the same file
-names has replaced files of theirs, and which have a flush that was interrupted when all had been copied.
+directories. Lines on standard error say why datasets are not valid: a newer one with the same file names has
+replaced files of theirs, a flush was interrupted when all had been copied, or a restart failed, with the time
+and the reason (the program could not restart, or died, or the files could not be fetched).
 
 --build makes a dataset usable that was copied with scr_copy: it looks whether all files of all ranks are
 there, rebuilds what is missing from redundancy, as many sets of ranks at a time as there are processors, and
@@ -119,7 +120,7 @@ type listed struct {
 	Output     bool   `json:"output"`
 	Files      int    `json:"files"`
 	Bytes      int64  `json:"bytes"`
-	Why        string `json:"why"` // it is not complete, "" if that is not known
+	Why        string `json:"why"` // it is not valid, "" if that is not known
 }
 
 // read reads the index. A missing index is an error if there was one.

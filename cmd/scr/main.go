@@ -31,21 +31,46 @@ import (
 	"github.com/goscr/goscr/scr"
 )
 
-// commands are all commands, in the order of the overview.
-var commands = []command{
-	indexCommand, copyCommand, rebuildXORCommand, rebuildPartnerCommand, rebuildRSCommand,
-	flushFileCommand, nodesFileCommand, retriesHaltCommand, haltCntlCommand, inspectCacheCommand,
-	runCommand, prerunCommand, postrunCommand, scavengeCommand, shouldExitCommand, haltCommand, killJobstepCommand,
-	listDownNodesCommand, checkNodeCommand, envCommand, listDirCommand, globHostsCommand, hostlistCommand, testRuntimeCommand,
-	statusCommand, reportCommand, ckptIntervalCommand, stacksCommand, transferCommand,
-	mpiCommand, printCommand, crc32Command, logEventCommand, logTransferCommand, recorderCommand,
+// group is commands for the same people.
+type group struct {
+	title    string
+	commands []command
 }
+
+// groups are all commands, in the order of the overview.
+var groups = []group{
+	{"See and change what is there", []command{
+		statusCommand, reportCommand, indexCommand, flushFileCommand, inspectCacheCommand, nodesFileCommand, printCommand, crc32Command, mpiCommand,
+	}},
+	{"Run and stop a job", []command{
+		runCommand, checkpointCommand, restartCommand, migrateCommand, haltCommand, haltCntlCommand, retriesHaltCommand, shouldExitCommand, ckptIntervalCommand,
+	}},
+	{"Save what only the nodes have, after the last run", []command{
+		postrunCommand, scavengeCommand, copyCommand, rebuildXORCommand, rebuildPartnerCommand, rebuildRSCommand,
+	}},
+	{"For scripts: the steps of scr run", []command{
+		prerunCommand, envCommand, listDirCommand, listDownNodesCommand, checkNodeCommand, globHostsCommand, hostlistCommand,
+		killJobstepCommand, testRuntimeCommand, stacksCommand, logEventCommand, logTransferCommand,
+	}},
+	{"Started by jobs and by other commands", []command{transferCommand, handoverCommand, recorderCommand}},
+}
+
+// commands are those of all groups.
+var commands = func() (all []command) {
+	for _, g := range groups {
+		all = append(all, g.commands...)
+	}
+	return all
+}()
 
 func main() {
 	if filepath.Base(os.Args[0]) != eventlog.Command { // whose mask of signals is its own
 		// A write past the limit of file sizes returns an error. The signal is not ignored,
 		// since the programs that a command starts would inherit that.
 		signal.Notify(make(chan os.Signal, 1), unix.SIGXFSZ)
+	}
+	if path, err := os.Executable(); err == nil {
+		config.Installed(path)
 	}
 	os.Exit(execute(os.Args, &context{in: os.Stdin, out: os.Stdout, err: os.Stderr, alone: true}))
 }
@@ -63,12 +88,19 @@ func execute(argv []string, c *context) int {
 		}
 		name, args = args[0], args[1:]
 		if findCommand(name) == nil {
-			name = "scr_" + name
+			name = "scr_" + strings.TrimPrefix(name, "scr_")
 		}
+	}
+	if base, ok := strings.CutPrefix(name, "ompi-"); ok { // the links in share/goscr/ompi
+		name = "scr_" + base
 	}
 	command := findCommand(name)
 	if command == nil {
-		fmt.Fprintf(c.err, "scr: there is no command %s; scr help lists them\n", name)
+		meant := ""
+		if like := similar(name); like != "" {
+			meant = fmt.Sprintf("; did you mean %s?", like)
+		}
+		fmt.Fprintf(c.err, "scr: there is no command %s%s; scr help lists them\n", strings.TrimPrefix(name, "scr_"), meant)
 		return 2
 	}
 	if len(args) == 1 && args[0] == "--version" {
@@ -144,6 +176,7 @@ func findCommand(name string) *command {
 var ownCommands = map[string]func(c *context, args []string) error{
 	"help": overview, "-h": overview, "--help": overview,
 	"version": printVersion, "--version": printVersion,
+	"completion": completion, "complete": complete,
 	"links": func(c *context, _ []string) error {
 		for _, command := range commands {
 			fmt.Fprintln(c.out, strings.Join(command.names, "\n"))
@@ -168,12 +201,13 @@ func manuals() map[string]string {
 	self := command{
 		names:    []string{"scr"},
 		short:    "all commands of goscr in one program",
-		synopsis: []string{"COMMAND [ARGUMENT...]", "help", "version", "links", "man DIR"},
+		synopsis: []string{"COMMAND [ARGUMENT...]", "help", "version", "completion bash|zsh|fish", "links", "man DIR"},
 		long: `Every command scr_COMMAND is a link to this program, which can also be called with the name of the
 command as its first argument, with or without scr_.
 
 scr help lists the commands, scr COMMAND --help the options of one. For installation, scr links prints the
-names of all links, and scr man writes the man pages into a directory.`,
+names of all links, scr man writes the man pages into a directory, and scr completion prints what makes a shell
+complete commands, options and names of datasets.`,
 	}
 	pages := map[string]string{}
 	for _, c := range commands {
@@ -184,6 +218,7 @@ names of all links, and scr man writes the man pages into a directory.`,
 		}
 	}
 	pages["scr.1"] = self.manual()
+	pages["scr.conf.5"], pages["scr.7"] = confManual(), libraryManual()
 	return pages
 }
 
@@ -193,10 +228,60 @@ func printVersion(c *context, _ []string) error {
 }
 
 func overview(c *context, _ []string) error {
-	fmt.Fprint(c.out, "scr - commands of the goscr checkpoint library\n\nusage: scr COMMAND [ARGUMENTS]\n\n")
-	for _, command := range commands {
-		fmt.Fprintf(c.out, "  %-15s %s\n", strings.TrimPrefix(command.names[0], "scr_"), command.short)
+	fmt.Fprint(c.out, "scr - commands of the goscr checkpoint library\n\nusage: scr COMMAND [ARGUMENTS]\n")
+	for _, g := range groups {
+		fmt.Fprintf(c.out, "\n%s:\n", g.title)
+		for _, command := range g.commands {
+			fmt.Fprintf(c.out, "  %-15s %s\n", strings.TrimPrefix(command.names[0], "scr_"), command.short)
+		}
 	}
-	fmt.Fprint(c.out, "\nscr COMMAND --help says more, scr COMMAND --version which goscr it is. Each command can also be called as scr_COMMAND.\n")
+	fmt.Fprint(c.out, "\nscr COMMAND --help says more, scr --version which goscr it is. Each command can also be called as scr_COMMAND.\n")
 	return nil
+}
+
+// similar returns the command whose name is most like one that there is not, "" if none is.
+func similar(name string) string {
+	name = strings.TrimPrefix(name, "scr_")
+	best, least := "", max(2, len(name)/3)+1 // so many letters may differ
+	for _, command := range commands {
+		for _, other := range command.names {
+			short := strings.TrimPrefix(other, "scr_")
+			d := distance(name, short)
+			if len(name) > 2 && strings.HasPrefix(short, name) {
+				d = 1
+			}
+			if d < least && d < len(short) {
+				best, least = short, d
+			}
+		}
+	}
+	return best
+}
+
+// distance is the number of letters to insert, delete, replace or exchange with the next
+// that make one word of another.
+func distance(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+		for j := range rows[i] {
+			if i == 0 {
+				rows[0][j] = j
+				continue
+			}
+			if j == 0 {
+				continue
+			}
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -130,7 +131,7 @@ func TestIndex(t *testing.T) {
 				x.Add(dataset.New(id, name, dataset.Checkpoint, id, dataset.Owner{}, when), id != 3, when)
 			}
 		}
-		x.MarkFailed(1, when)
+		x.MarkFailed(1, "a test", when)
 		return x.SetCurrent("two two")
 	}))
 	want := []string{"DSET VALID FLUSHED CUR NAME", "10 YES 2026-11-21T12:30:00 ten", "3 NO 2026-11-21T12:30:00 three",
@@ -145,6 +146,20 @@ func TestIndex(t *testing.T) {
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%q:\n%s", argv, out)
 		}
+	}
+	const why = "a restart from it failed on 2026-11-21T12:30:00: a test"
+	if _, errors := run(t, 0, "scr_index"); errors != "dataset 1 (one): "+why+"\n" {
+		t.Errorf("%q", errors)
+	}
+	out, _ := run(t, 0, "scr_index", "--list", "--json")
+	var list []listed
+	must(t, json.Unmarshal([]byte(out), &list))
+	if e := list[len(list)-1]; e.ID != 1 || !e.Failed || e.Valid || e.Why != why {
+		t.Errorf("%+v", e)
+	}
+	run(t, 0, "scr_index", "--current", "one") // tries it again
+	if _, errors := run(t, 0, "scr_index"); errors != "" {
+		t.Errorf("%q", errors)
 	}
 	path := filepath.Join(dir, ".scr/index.scr")
 	data, err := os.ReadFile(path)

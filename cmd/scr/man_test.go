@@ -25,7 +25,7 @@ func TestManPages_AreNotStale(t *testing.T) {
 			t.Errorf("%s is not what the command says; run go generate ./cmd/scr (%v)", name, err)
 		}
 	}
-	there, err := filepath.Glob(filepath.Join(manDir, "*.1"))
+	there, err := filepath.Glob(filepath.Join(manDir, "*.[157]"))
 	must(t, err)
 	for _, path := range there {
 		if _, ok := pages[filepath.Base(path)]; !ok {

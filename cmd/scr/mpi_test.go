@@ -52,7 +52,9 @@ func TestMPI_Chooses(t *testing.T) {
 		must(t, os.MkdirAll(filepath.Join(lib, "goscr", name), 0o700))
 		must(t, os.WriteFile(filepath.Join(lib, "goscr", name, "mpi"), []byte(of+"\n"), 0o600))
 	}
-	version5 := func(last string) string { return strings.NewReplacer("N 4", "N 5", "N 1", "N 0", "RELEASE_VERSION 4", "RELEASE_VERSION "+last).Replace(openMPI) }
+	version5 := func(last string) string {
+		return strings.NewReplacer("N 4", "N 5", "N 1", "N 0", "RELEASE_VERSION 4", "RELEASE_VERSION "+last).Replace(openMPI)
+	}
 	for text, want := range map[string]string{
 		openMPI: "openmpi\n", mpich: "mpich\n", // another version, of which one is there
 		version5("1"): "openmpi-5\n", version5("6"): "openmpi-5.0.6\n",

@@ -28,7 +28,8 @@ Without -rc the arguments are the launcher's and the program, as they would be w
 are the launcher's, and the program is COMMAND: the command of -rc if there is no checkpoint to restart from,
 else the command of -rs, in which SCR_CKPT_NAME stands for the name of the checkpoint.`,
 	exit: status{intro: "That of the last run. If there was no run:", failed: "No run could be started; a line on standard error says why."},
-	environ: slices.Concat(ofNodes, []string{"SCR_MIN_NODES", "SCR_RUNS", "SCR_HALT_SECONDS", "SCR_END_TIME", "SCR_WATCHDOG", "SCR_WATCHDOG_TIMEOUT",
+	environ: slices.Concat(ofNodes, []string{"SCR_MIN_NODES", "SCR_RUNS", "SCR_RETRIES", "SCR_RECOVERY", "SCR_GLOBAL_RESTART", "SCR_PREDICT_SECONDS",
+		"SCR_PREDICT_COMMAND", "SCR_PREDICT_ASSURANCE", "SCR_PREDICT_HOLDOFF", "SCR_HALT_SECONDS", "SCR_END_TIME", "SCR_WATCHDOG", "SCR_WATCHDOG_TIMEOUT",
 		"SCR_WATCHDOG_TIMEOUT_PFS", "SCR_LAUNCH_TIMEOUT", "SCR_FLUSH_ASYNC", "SCR_FLUSH_TYPE", "SCR_DEBUG"}),
 	files: []file{{".scr/halt.scr", "the conditions under which the job stops"}, {".scr/nodes.scr", "how many nodes the program uses"}},
 	examples: `    scr_run srun -n8 -N4 ./app
@@ -123,7 +124,7 @@ func (c *context) newLoop(dir string, args []string, first, again string) (*jobr
 	if err := describeJob(dir); err != nil {
 		return nil, err
 	}
-	l := &jobrun.Loop{Argv: args, In: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	l := &jobrun.Loop{Argv: args, Args: os.Args, In: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	var err error
 	if l.Launcher, err = batch.FindLauncher(c.ctx(), args); err != nil {
 		return nil, fmt.Errorf("%w; %w", err, errUsage)

@@ -1,7 +1,8 @@
 // Package advice tells the program when to write a checkpoint and when to stop.
 //
-// Rank 0 decides: it counts calls, measures checkpoints, reads the halt file and asks the
-// resource manager when the allocation ends. It broadcasts the advice to the others.
+// Rank 0 decides: it counts calls, measures checkpoints, reads the halt file, sees the
+// requests of commands and asks the resource manager when the allocation ends. It
+// broadcasts the advice to the others.
 // Only package scr calls this package.
 package advice
 
@@ -18,6 +19,7 @@ import (
 	"github.com/goscr/goscr/internal/interval"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/internal/request"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -32,6 +34,8 @@ type Advisor struct {
 	told   string           // the reason to stop that was logged
 	yes    int              // how often Need has said yes
 	first  time.Time        // when the run began
+
+	requests *request.Answers // nil if this job does not answer requests
 
 	Policy   interval.Policy
 	Observed interval.Observed
@@ -101,8 +105,8 @@ func (a *Advisor) Wrote(began time.Time) {
 	}
 }
 
-// Need reports whether to write a checkpoint now: as the policy has it, and always while
-// the job should stop. On rank 0, also is asked for something else to tell all ranks in
+// Need reports whether to write a checkpoint now: as the policy has it, if a command has
+// asked for one, and always while the job should stop. On rank 0, also is asked for something else to tell all ranks in
 // the same message. It is collective, and costs one broadcast.
 func (a *Advisor) Need(also func() bool) (need, other bool, err error) {
 	const needed, asked = 1, 2
@@ -110,7 +114,7 @@ func (a *Advisor) Need(also func() bool) (need, other bool, err error) {
 	if a.world.Rank() == 0 {
 		a.Observed.Calls++
 		a.Observed.Since = time.Since(a.Last)
-		if a.Policy.Need(a.Observed) || a.reason() != "" {
+		if a.wanted() || a.Policy.Need(a.Observed) || a.reason() != "" {
 			answer[0] |= needed
 			a.yes++
 		}

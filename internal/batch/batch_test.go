@@ -371,6 +371,10 @@ func TestLaunchers(t *testing.T) {
 	all := []string{"n1", "n2", "n3", "n4"}
 	whole := Placement{Nodes: all, Needed: 3}
 	lost := Placement{Nodes: []string{"n1", "n3", "n4"}, Down: []string{"n2"}, Needed: 2}
+	fewer := lost
+	fewer.Usual = 4
+	assigned := Placement{Nodes: all, Needed: 3, Hosts: []string{"n1", "n4", "n4", "n1"}}
+	inGroups := Placement{Nodes: all, Needed: 3, Hosts: []string{"n3", "n3", "n1", "n1"}}
 	nids := Placement{Nodes: []string{"nid00001", "nid00002", "nid00009"}, Down: []string{"nid00003"}, Needed: 2}
 	slots := map[string]int{"n1": 2, "n3": 4}
 	listed := Placement{Nodes: []string{"n1", "n3", "n4"}, Needed: 2, Slots: slots, Listed: true}
@@ -387,6 +391,16 @@ func TestLaunchers(t *testing.T) {
 		{"Open MPI, lost", "mpirun -n 8 ./app", lost, "mpirun --hostfile DIR/hosts -n 8 ./app", "SLURM_OVERLAP=1", "n1\nn3\n"},
 		{"Open MPI, listed", "mpirun ./app", listed, "mpirun --hostfile DIR/hosts ./app", "SLURM_OVERLAP=1", "n1 slots=2\nn3 slots=4\n"},
 		{"Open MPI, variables", "mpirun ./app", Placement{Nodes: all, Needed: 4, Vars: []string{"SCR_A", "SCR_B"}}, "mpirun -x SCR_B -x SCR_A ./app", "SLURM_OVERLAP=1", ""},
+		{"srun, fewer", "srun -n8 -N4 --mpi pmix ./app -n 8", fewer, "srun --exclude=n2 -n4 -N2 --mpi pmix ./app -n 8",
+			"SLURM_OVERLAP=1 SLURM_KILL_BAD_EXIT=1 SLURM_NNODES=2 SLURM_JOB_NUM_NODES=2", ""},
+		{"Open MPI, fewer", "mpirun --mca btl self -N 2 -np 7 ./app -np 7", fewer, "mpirun --hostfile DIR/hosts --mca btl self -N 2 -np 3 ./app -np 7",
+			"SLURM_OVERLAP=1", "n1\nn3\n"},
+		{"MPICH, fewer", "mpiexec -launcher ssh -n=1 ./app", fewer, "mpiexec -f DIR/hosts -launcher ssh -n=1 ./app", "SLURM_OVERLAP=1", "n1\nn3\n"},
+		{"flux, fewer", "flux run -N4 --ntasks=8 ./app", fewer, "flux run --requires=not host:n2 -N2 --ntasks=4 ./app", "", ""},
+		{"srun, assigned", "srun -n 4 -N3 ./app -N3", assigned, "srun --distribution=arbitrary -n 4 -N2 ./app -N3",
+			"SLURM_OVERLAP=1 SLURM_KILL_BAD_EXIT=1 SLURM_NNODES=2 SLURM_JOB_NUM_NODES=2 SLURM_HOSTFILE=DIR/hosts", "n1\nn4\nn4\nn1\n"},
+		{"Open MPI, assigned", "mpirun -n 4 ./app", assigned, "mpirun --map-by seq --hostfile DIR/hosts -n 4 ./app", "SLURM_OVERLAP=1", "n1\nn4\nn4\nn1\n"},
+		{"MPICH, assigned", "mpiexec -n 4 ./app", inGroups, "mpiexec -f DIR/hosts -n 4 ./app", "SLURM_OVERLAP=1", "n3:2\nn1:2\n"},
 		{"MPICH, lost", "mpiexec -n 8 ./app", lost, "mpiexec -f DIR/hosts -n 8 ./app", "SLURM_OVERLAP=1", "n1\nn3\n"},
 		{"MPICH, listed", "mpiexec ./app", listed, "mpiexec -f DIR/hosts ./app", "SLURM_OVERLAP=1", "n1:2\nn3:4\n"},
 		{"flux", "flux run -n8 ./app", whole, "flux run -n8 ./app", "", ""},
@@ -406,7 +420,7 @@ func TestLaunchers(t *testing.T) {
 			if got := strings.ReplaceAll(strings.Join(launch.Argv, " "), c.p.Dir, "DIR"); got != c.want {
 				t.Errorf("%s\nwant %s", got, c.want)
 			}
-			if got := strings.Join(launch.Env, " "); got != c.env {
+			if got := strings.ReplaceAll(strings.Join(launch.Env, " "), c.p.Dir, "DIR"); got != c.env {
 				t.Errorf("environment %s", got)
 			}
 			text, _ := os.ReadFile(filepath.Join(c.p.Dir, "hosts"))
@@ -429,6 +443,64 @@ func TestLaunchers_UsersSettingsStay(t *testing.T) {
 	must(t, err)
 	if slices.Contains(launch.Env, "SLURM_KILL_BAD_EXIT=1") || !slices.Contains(launch.Env, "SLURM_NNODES=3") {
 		t.Error(launch.Env)
+	}
+}
+
+// With fewer nodes, the number of tasks that sbatch has set is wrong as well.
+func TestLaunchers_FewerTasks(t *testing.T) {
+	t.Setenv("SLURM_NTASKS", "8")
+	t.Setenv("SLURM_NPROCS", "8")
+	l, err := FindLauncher(t.Context(), []string{"srun"})
+	must(t, err)
+	for usual, want := range map[int]bool{0: false, 4: true} {
+		launch, err := l.Command([]string{"srun"}, Placement{Down: []string{"n2"}, Needed: 3, Usual: usual})
+		must(t, err)
+		if slices.Contains(launch.Env, "SLURM_NTASKS=6") != want || slices.Contains(launch.Env, "SLURM_NPROCS=6") != want {
+			t.Errorf("usually %d nodes: %q", usual, launch.Env)
+		}
+	}
+}
+
+func TestLaunchers_CannotAssign(t *testing.T) {
+	commands(t, map[string]string{"mpirun": "mpirun (Open MPI) 4.1.4", "mpiexec": "HYDRA build details:"})
+	for text, want := range map[string]string{
+		"flux run -n4 ./app":               "flux cannot be told",
+		"mpirun -n 4 --map-by core ./app":  "--map-by of the command line",
+		"mpirun -x A -N 2 ./app":           "-N of the command line",
+		"srun -n4 --nodelist=n1,n2 ./app":  "--nodelist of the command line",
+		"srun -n4 -N2 ./app --nodelist=n1": "",
+		"mpirun -n 4 ./app --map-by core":  "",
+		"mpiexec -n 4 ./app":               "MPICH cannot start ranks on n[1,4] that are not consecutive",
+	} {
+		argv := strings.Fields(text)
+		l, err := FindLauncher(t.Context(), argv)
+		must(t, err)
+		_, err = l.Command(argv, Placement{Nodes: []string{"n1", "n4"}, Hosts: []string{"n1", "n4", "n4", "n1"}, Dir: t.TempDir()})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// The lines of Open MPI are recorded; those of srun have the format of its source.
+func TestFailure(t *testing.T) {
+	for line, want := range map[string]string{
+		"mpirun.openmpi noticed that process rank 1 with PID 0 on node n1 exited on signal 9 (Killed).": "n1",
+		"srun: error: n1: task 2: Killed":                                      "n1",
+		"srun: error: n-2.x: tasks 2-3,5: Segmentation fault (core dumped)":    "n-2.x",
+		"srun: error: n1: task 2: Exited with exit code 1":                     "",
+		"Primary job  terminated normally, but 1 process returned":             "none",
+		"srun: error: Unable to create step for job 2: Job/step already compl": "none",
+		"srun: error: *** STEP 2.0 ON n1 CANCELLED AT 2026-11-22T10:00:00 ***": "none",
+		"": "none",
+	} {
+		node, ok := Failure(line)
+		if !ok {
+			node += "none"
+		}
+		if node != want {
+			t.Errorf("%q: %q, want %q", line, node, want)
+		}
 	}
 }
 

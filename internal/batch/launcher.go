@@ -17,6 +17,8 @@ type Placement struct {
 	Nodes  []string       // nodes that can be used, in the manager's order
 	Down   []string       // nodes that must not be used
 	Needed int            // number of nodes to use
+	Hosts  []string       // the node of each rank; nil: the launcher decides
+	Usual  int            // number of nodes for which the user's command line was written; 0: Needed
 	Slots  map[string]int // most ranks on a node, by node, if known
 	Dir    string         // directory in which a host file can be written
 	// Listed says that the launcher does not know the nodes and needs a list of them.
@@ -35,28 +37,67 @@ type Launch struct {
 // Launcher writes the command lines of one launcher.
 type Launcher struct {
 	name  string
+	hydra bool // it is MPICH's, or one with its options
+	launching
+}
+
+// launching writes the command lines of a kind of launcher.
+type launching struct {
+	// place lets the launcher decide which rank runs on which of the nodes.
 	place func(argv []string, p Placement) (Launch, error)
+	// hosts tells it the node of each rank; nil if it cannot be told.
+	hosts func(argv []string, p Placement) (Launch, error)
 }
 
 // Name is the name of the command.
 func (l Launcher) Name() string { return l.name }
 
+// HostFileOption is the option of an mpirun or mpiexec that names a file with nodes.
+func (l Launcher) HostFileOption() string {
+	if l.hydra {
+		return "-f"
+	}
+	return "--hostfile"
+}
+
+// AppFileOption is the option of an mpirun or mpiexec that names a file with programs and
+// the numbers of their ranks.
+func (l Launcher) AppFileOption() string {
+	if l.hydra {
+		return "-configfile"
+	}
+	return "--app"
+}
+
 // Command returns the command line that starts argv, which the user gave, on the nodes
 // of p. It does not set variables that the user has set in the environment, except those
 // in overruled.
 func (l Launcher) Command(argv []string, p Placement) (Launch, error) {
-	launch, err := l.place(slices.Clone(argv), p)
+	argv = slices.Clone(argv)
+	if p.Usual > p.Needed {
+		argv = shrink(argv, p.Needed, p.Usual)
+	}
+	if p.Hosts != nil {
+		launch, err := l.assign(argv, p)
+		return l.keepUsers(launch), err
+	}
+	launch, err := l.place(argv, p)
+	return l.keepUsers(launch), err
+}
+
+// keepUsers removes variables that the user has set from the environment of a launch.
+func (Launcher) keepUsers(launch Launch) Launch {
 	launch.Env = slices.DeleteFunc(launch.Env, func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		_, set := os.LookupEnv(name)
 		return set && !slices.Contains(overruled, name)
 	})
-	return launch, err
+	return launch
 }
 
 // overruled are the variables that Command sets even if they are set already: the batch
 // script inherits them from Slurm, and they are wrong once a node is down.
-var overruled = []string{"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}
+var overruled = []string{"SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_HOSTFILE"}
 
 // FindLauncher returns the launcher of a command line. Several MPIs have an mpirun and an
 // mpiexec, so these are run with --version to learn which MPI they belong to.
@@ -66,28 +107,35 @@ func FindLauncher(ctx context.Context, argv []string) (Launcher, error) {
 	}
 	name := filepath.Base(argv[0])
 	kind, _, _ := strings.Cut(name, ".") // Debian has mpirun.openmpi
-	place, ok := launchers[kind]
+	how, ok := launchers[kind]
+	hydra := false
 	if !ok {
 		return Launcher{}, fmt.Errorf("%s is not a known launcher; it must be one of %s", argv[0], strings.Join(Launchers(), ", "))
 	}
-	if place == nil {
+	if how.place == nil {
 		text, err := output(ctx, argv[0], "--version")
 		if err != nil {
 			return Launcher{}, err
 		}
-		place = placeHydra
+		how, hydra = byHydra, true
 		if strings.Contains(text, "Open MPI") || strings.Contains(text, "OpenRTE") || strings.Contains(text, "PRRTE") {
-			place = placeOpenMPI
+			how, hydra = byOpenMPI, false
 		}
 	}
-	return Launcher{name, place}, nil
+	return Launcher{name, hydra, how}, nil
 }
 
-// launchers are the functions that write command lines, by the name of the command; nil
-// if the name alone does not tell which MPI it belongs to.
-var launchers = map[string]func([]string, Placement) (Launch, error){
-	"srun": placeSrun, "mpirun": nil, "mpiexec": nil, "orterun": placeOpenMPI, "prterun": placeOpenMPI,
-	"flux": placeFlux, "jsrun": placeJsrun, "lrun": placeJsrun, "aprun": placeAprun,
+var (
+	bySrun    = launching{placeSrun, hostsSrun}
+	byOpenMPI = launching{placeOpenMPI, hostsOpenMPI}
+	byHydra   = launching{placeHydra, hostsHydra}
+)
+
+// launchers are the kinds of launchers, by the name of the command; zero if the name alone
+// does not tell which MPI it belongs to.
+var launchers = map[string]launching{
+	"srun": bySrun, "mpirun": {}, "mpiexec": {}, "orterun": byOpenMPI, "prterun": byOpenMPI,
+	"flux": {place: placeFlux}, "jsrun": {place: placeJsrun}, "lrun": {place: placeJsrun}, "aprun": {place: placeAprun},
 }
 
 // Launchers are the names of the supported launchers.
@@ -116,6 +164,11 @@ func placeSrun(argv []string, p Placement) (Launch, error) {
 		// wait for nodes that are down.
 		n := strconv.Itoa(p.Needed)
 		l.Env = append(l.Env, "SLURM_NNODES="+n, "SLURM_JOB_NUM_NODES="+n)
+		for _, name := range []string{"SLURM_NTASKS", "SLURM_NPROCS"} {
+			if tasks, err := strconv.Atoi(os.Getenv(name)); err == nil && p.Usual > p.Needed {
+				l.Env = append(l.Env, name+"="+strconv.Itoa(share(tasks, p.Needed, p.Usual)))
+			}
+		}
 	}
 	return l, nil
 }

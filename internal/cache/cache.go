@@ -9,9 +9,11 @@
 //
 //	rebuild.go    on a restart: each dataset is restored, left unused or deleted
 //	repair.go     … verifies a dataset and rebuilds lost files
-//	foreign.go    datasets of jobs of another size
+//	unused.go     datasets that this run does not use, and that another run may
+//	foreign.go    ... those of jobs of another size
 //	complete.go   a dataset becomes usable
 //	cache.go      the list, files of a dataset being written
+//	world.go      directories that all ranks share: files of several ranks
 //	describe.go   descriptions of datasets, and redundancy descriptors
 //	losses.go     … which ranks have lost files, for messages
 //	parts.go      the files of a rank, and their entries in its filemap
@@ -48,7 +50,7 @@ import (
 type Config struct {
 	World, Node mpi.Comm         // all ranks; the ranks that share the node's storage
 	Stores      []*reddesc.Store // the first is the default
-	ControlBase string
+	Control     Base
 	User, JobID string
 	Prefix      string // of the job; without symbolic links, the same on all ranks
 	Piece       int    // bytes that are read, sent and written at a time
@@ -107,8 +109,9 @@ type Cache struct {
 	parts   *parts
 	descs   *descriptions
 	list    []*Cached // usable, newest first
-	unused  []int     // ids of datasets that this run cannot use
+	unused  []unused  // datasets that this run does not use, oldest first
 	foreign []Foreign // those of unused that jobs of another size have written, newest first
+	spoiled bool      // this run has failed to complete a dataset
 	strays  []stray
 	highest int // highest id of all datasets that were seen in this cache
 }
@@ -117,7 +120,7 @@ type Cache struct {
 // is collective.
 func Open(c Config) (*Cache, error) {
 	name := "scr." + c.JobID
-	k := &Cache{Config: c, control: filepath.Join(c.ControlBase, c.User, name)}
+	k := &Cache{Config: c, control: filepath.Join(c.Control.Dir, c.User, name)}
 	k.maps = &filemaps{node: c.Node, dir: k.control, rank: c.World.Rank(), log: c.Log}
 	if err := k.open(name); err != nil {
 		_ = k.Close() // err says more
@@ -132,9 +135,9 @@ func Open(c Config) (*Cache, error) {
 // ranks of the node their filemaps. It is collective.
 func (k *Cache) open(name string) error {
 	var err error
-	k.places, err = newPlaces(k.Node, k.Stores, k.User, name)
+	k.places, err = newPlaces(k.Node, k.Stores, k.User, name, k.Log)
 	if k.Node.Rank() == 0 {
-		err = cmp.Or(err, privateDir(k.ControlBase, k.User, name))
+		err = cmp.Or(err, privateDir(k.Config.Control, k.User, name))
 		if err == nil {
 			k.lock, err = takeLock(filepath.Join(k.control, lockFile), k.User, k.JobID)
 		}
@@ -145,6 +148,13 @@ func (k *Cache) open(name string) error {
 	}
 	if err := mpi.Agree(k.World, err); err != nil {
 		return err
+	}
+	for _, x := range slices.Clone(k.places.all) {
+		if x.store.Shared {
+			if err := k.checkShared(x); err != nil {
+				return err
+			}
+		}
 	}
 	all, err := k.maps.collect()
 	if err == nil {
@@ -180,8 +190,8 @@ func (k *Cache) findStrays(all *filemap.Map) {
 	}
 }
 
-// Control returns the control directory, which the processes of a node share.
-func (k *Cache) Control() string { return k.control }
+// ControlDir returns the control directory, which the processes of a node share.
+func (k *Cache) ControlDir() string { return k.control }
 
 // List returns the usable datasets, newest first. It is the same on all ranks.
 func (k *Cache) List() []*Cached { return k.list }
@@ -233,8 +243,12 @@ func (k *Cache) job(c *Cached) *redundancy.Job {
 func (k *Cache) Create(d dataset.Dataset, desc *reddesc.Descriptor) (*Cached, error) {
 	c := &Cached{Dataset: d, Desc: desc, store: k.Stores[k.storeNumber(desc.Store)]}
 	id := d.ID()
-	k.places.put(id, c.store)
 	k.highest = max(k.highest, id)
+	// What the cache has of a dataset that is fetched again cannot stay beside it.
+	if err := k.deleteUnused(id); err != nil {
+		return nil, err
+	}
+	k.places.put(id, c.store)
 	return c, mpi.Agree(k.World, cmp.Or(k.parts.makeDir(id), k.descs.record(c)))
 }
 
@@ -272,17 +286,8 @@ func (k *Cache) Delete(id int) error {
 	return nil
 }
 
-// Evict deletes datasets to make room for another one, and those that this run cannot
-// use. It is collective.
+// Evict deletes datasets to make room for another one. It is collective.
 func (k *Cache) Evict(leaving []*Cached) error {
-	for len(k.unused) > 0 {
-		id := k.unused[0]
-		k.unused = k.unused[1:]
-		k.Log.Info("dataset %d, which this run cannot use, leaves the cache", id)
-		if err := k.Delete(id); err != nil {
-			return err
-		}
-	}
 	k.removeStrays()
 	for _, c := range leaving {
 		k.Log.Info("dataset %d (%s) leaves the cache to make room", c.ID(), c.Name())

@@ -2,12 +2,9 @@ package cache
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
@@ -19,27 +16,46 @@ import (
 // valid, else the reason why they are not. If they are invalid on any rank, Complete
 // deletes the dataset and returns the reason on all ranks. It is collective.
 func (k *Cache) Complete(c *Cached, failed error) error {
+	err := k.complete(c, failed)
+	k.spoiled = k.spoiled || err != nil
+	return err
+}
+
+func (k *Cache) complete(c *Cached, failed error) error {
 	id := c.ID()
 	files := k.Files(id)
-	totals := []int64{int64(len(files)), 0} // and bytes
+	world := k.places.world[id]
+	if world {
+		if err := k.share(files, failed); err != nil {
+			return k.abandon(c, err)
+		}
+	}
+	totals := []int64{0, 0} // files and bytes
 	for _, f := range files {
 		if err := f.Record(); err != nil {
 			failed = cmp.Or(failed, err)
 			continue
 		}
 		f.Meta.SetComplete(true)
-		totals[1] += f.Meta.Size()
+		if !f.Meta.Shared() {
+			totals[0]++
+			totals[1] += f.Meta.Size()
+		}
 	}
 	if err := mpi.AgreeSum(k.World, failed, totals); err != nil {
 		return k.abandon(c, err)
 	}
-	if err := k.unique(files); err != nil {
+	check := k.unique
+	if world {
+		check = k.sameSizes
+	}
+	if err := check(files); err != nil {
 		return k.abandon(c, err)
 	}
 	c.SetTotals(totals[0], totals[1])
 
 	start := time.Now()
-	made, err := c.Desc.Scheme.Encode(k.job(c), files)
+	made, err := c.Desc.Scheme.Encode(k.job(c), redundancy.Counted(files))
 	c.encoding = time.Since(start)
 	var extra int64
 	for _, f := range made {
@@ -47,6 +63,11 @@ func (k *Cache) Complete(c *Cached, failed error) error {
 	}
 	if c.redundancy, err = mpi.AgreeSumOne(k.World, err, extra); err != nil {
 		return k.abandon(c, err)
+	}
+	if world {
+		if err := k.keepCopies(c, append(files, made...)); err != nil {
+			return k.abandon(c, err)
+		}
 	}
 	// Now a rank that is lost can be rebuilt, so it does no harm if the job dies while only
 	// some of the ranks have recorded that the dataset is complete.
@@ -85,9 +106,6 @@ func (k *Cache) usable(c *Cached, files []redundancy.File) error {
 	return nil
 }
 
-// noRoom reports whether an error says that a file system is full.
-func noRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
-
 // abandon deletes a dataset that cannot become usable, and returns the reason.
 func (k *Cache) abandon(c *Cached, why error) error {
 	if err := k.Delete(c.ID()); err != nil {
@@ -96,16 +114,20 @@ func (k *Cache) abandon(c *Cached, why error) error {
 	return why
 }
 
+// ErrShared is the error of a dataset of which two ranks have written one file.
+var ErrShared = mpi.NewKind(5, "each rank must write files of its own (or use storage that all ranks share: "+
+	"SCR_CACHE_BYPASS=1, or STORE=DIR GROUP=WORLD and CKPT=0 STORE=DIR)")
+
 // unique checks that no two ranks write files of the same name: in the caches of two nodes
 // these are different files, and a flush would lose one of them. It is collective; the
 // result is agreed.
 func (k *Cache) unique(files []redundancy.File) error {
-	owners, err := redundancy.Owners(k.World, files)
+	owners, err := redundancy.Owners(k.World, redundancy.Names(files))
 	if err != nil || owners == nil {
 		return err
 	}
 	for name, rank := range owners {
-		err = fmt.Errorf("%s is also written by rank %d: each rank must write files of its own (or set SCR_CACHE_BYPASS=1)", name, rank)
+		err = fmt.Errorf("%s is also written by rank %d: %w", name, rank, ErrShared)
 	}
 	return mpi.Agree(k.World, err)
 }

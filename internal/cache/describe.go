@@ -32,7 +32,13 @@ func (p *descriptions) known(id int) bool {
 // describe stores the description of a dataset in the caller's entry.
 func (p *descriptions) describe(c *Cached) {
 	id := c.ID()
-	p.maps.SetDataset(id, p.me(), filemap.Description{Dataset: c.Dataset, Prefix: p.prefix, Dir: p.places.place(id).dir})
+	p.maps.SetDataset(id, p.me(), p.description(c))
+}
+
+// description describes a dataset in the caller's entry.
+func (p *descriptions) description(c *Cached) filemap.Description {
+	id := c.ID()
+	return filemap.Description{Dataset: c.Dataset, Prefix: p.prefix, Dir: p.places.place(id).dir, World: p.places.world[id]}
 }
 
 // record stores the descriptions of a dataset, the caller's and its neighbours'.
@@ -104,7 +110,7 @@ func (p *descriptions) find(id int) (filemap.Description, error) {
 		return filemap.Description{}, err
 	}
 	if first == p.world.Size() {
-		return filemap.Description{}, fmt.Errorf("%w: it was not completed", redundancy.ErrUnrecoverable)
+		return filemap.Description{}, fmt.Errorf("%w: %w", redundancy.ErrUnrecoverable, errUnfinished)
 	}
 	h, err := hash.Bcast(mine.ToHash(), first, p.world)
 	return filemap.DescriptionFromHash(h), err

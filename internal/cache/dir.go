@@ -10,12 +10,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// privateDir makes a directory below base that only the user can enter. One that is
+// A Base is storage of a node that a parameter names.
+type Base struct {
+	Dir   string
+	SetBy string // the parameter and where its value is from
+}
+
+// privateDir makes a directory below a base that only the user can enter. One that is
 // there already must belong to the user and must not be a symbolic link: another user who
 // made it could read and change checkpoints.
-func privateDir(base string, below ...string) error {
+func privateDir(base Base, below ...string) error {
+	if err := MakePrivate(base.Dir, below...); err != nil {
+		return fmt.Errorf("%w: choose another directory with %s", err, base.SetBy)
+	}
+	return nil
+}
+
+// MakePrivate makes directories below base that only the user can enter.
+func MakePrivate(base string, below ...string) error {
 	if err := os.MkdirAll(base, 0o700); err != nil {
-		return fmt.Errorf("storage of the node: %w (SCR_CACHE_BASE, SCR_CNTL_BASE and STORE= lines say where it is)", err)
+		return err
 	}
 	dir := base
 	for _, name := range below {
@@ -29,9 +43,9 @@ func privateDir(base string, below ...string) error {
 		}
 		switch {
 		case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-			return fmt.Errorf("%s is not a directory: remove it, or choose another SCR_CACHE_BASE and SCR_CNTL_BASE", dir)
+			return fmt.Errorf("%s is not a directory", dir)
 		case int(st.Uid) != os.Geteuid():
-			return fmt.Errorf("%s belongs to user %d: choose another SCR_CACHE_BASE and SCR_CNTL_BASE", dir, st.Uid)
+			return fmt.Errorf("%s belongs to user %d", dir, st.Uid)
 		}
 		if st.Mode&0o077 != 0 {
 			if err := os.Chmod(dir, 0o700); err != nil {
@@ -40,6 +54,21 @@ func privateDir(base string, below ...string) error {
 		}
 	}
 	return nil
+}
+
+// unexpected returns the topmost directory above a base that does not exist, "" if all do. A
+// name that is mistyped would be made like any other. The user's own directory is left
+// out: a node that the job has just been given may not have it.
+func unexpected(base, user string) string {
+	top := ""
+	for dir := filepath.Dir(base); ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			return top
+		}
+		if filepath.Base(dir) != user {
+			top = dir
+		}
+	}
 }
 
 // trusted reports whether a directory that a filemap names was made by goscr for this user
@@ -78,3 +107,6 @@ func remove(path string) error {
 	}
 	return nil
 }
+
+// noRoom reports whether an error says that a file system is full.
+func noRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }

@@ -143,7 +143,7 @@ func TestOpen_LockFails(t *testing.T) {
 	}
 	_, err := local.Run(2, local.Options{Watch: watch, Timeout: 5 * time.Second}, func(world mpi.Comm) error {
 		k, err := Open(Config{
-			World: world, Node: world, ControlBase: filepath.Join(dir, "control"), User: "u", JobID: "1", Prefix: "/prefix",
+			World: world, Node: world, Control: Base{Dir: filepath.Join(dir, "control")}, User: "u", JobID: "1", Prefix: "/prefix",
 			Stores: []*reddesc.Store{{Name: "store", Base: filepath.Join(dir, "cache"), Comm: world}},
 			Piece:  64, Distribute: true, Log: &report.Logger{Rank: world.Rank(), Node: "node"},
 		})

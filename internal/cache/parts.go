@@ -72,6 +72,16 @@ func (p *parts) register(id int, f redundancy.File) error {
 	return p.maps.AddFile(id, p.me(), f.Path, md)
 }
 
+// size returns the size in bytes of the files of a dataset for which the caller has entries.
+func (p *parts) size(id int) (bytes int64) {
+	for _, rank := range p.maps.Ranks(id) {
+		for _, path := range p.maps.Files(id, rank) {
+			bytes += max(p.maps.Meta(id, rank, path).Size(), 0)
+		}
+	}
+	return bytes
+}
+
 // makeDir makes the directory of a dataset.
 func (p *parts) makeDir(id int) error {
 	dir := p.places.dir(id)
@@ -130,11 +140,16 @@ func (p *parts) deletePart(id, rank int) error {
 	return err
 }
 
-// delete deletes files of a rank, each before its entry.
+// delete deletes files of a rank, each before its entry. Of a file that is counted with
+// another rank it removes the entry only.
 func (p *parts) delete(id, rank int, files ...redundancy.File) error {
 	for _, f := range files {
 		if !p.places.inside(f.Path) {
 			return fmt.Errorf("filemap names %s, which is in no cache directory", f.Path)
+		}
+		if f.Meta.Shared() {
+			p.maps.RemoveFile(id, rank, f.Path)
+			continue
 		}
 		if err := p.places.clear(f.Path); err != nil && !errors.Is(err, unix.ENOTDIR) {
 			return err

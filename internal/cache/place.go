@@ -11,6 +11,7 @@ import (
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/filemap"
 	"github.com/goscr/goscr/internal/reddesc"
+	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -28,18 +29,25 @@ type places struct {
 	below string         // the last elements of the path of each
 	all   []*place       // first the places of the stores, in the order of the stores
 	of    map[int]*place // where the node's part of a dataset is, by the id of the dataset
+	world map[int]bool   // ids of datasets whose directory all ranks share
 }
 
 // newPlaces returns the places of all stores, whose paths end in user and name. The
 // first rank of a node makes their directories. The error is the caller's.
-func newPlaces(node mpi.Comm, stores []*reddesc.Store, user, name string) (*places, error) {
-	p := &places{node: node, below: filepath.Join(user, name), of: map[int]*place{}}
+func newPlaces(node mpi.Comm, stores []*reddesc.Store, user, name string, log *report.Logger) (*places, error) {
+	p := &places{node: node, below: filepath.Join(user, name), of: map[int]*place{}, world: map[int]bool{}}
 	var failed error
 	for _, s := range stores {
 		p.all = append(p.all, &place{dir: filepath.Join(s.Base, p.below), store: s})
-		if node.Rank() == 0 {
-			failed = cmp.Or(failed, privateDir(s.Base, user, name))
+		if node.Rank() > 0 {
+			continue
 		}
+		top := unexpected(s.Base, user)
+		err := privateDir(Base{s.Base, s.SetBy}, user, name)
+		if err == nil && top != "" {
+			log.WarnJob("%s was not there, and is made for %s, with the directories below it: is the name right?", top, s.SetBy)
+		}
+		failed = cmp.Or(failed, err)
 	}
 	return p, failed
 }
@@ -139,7 +147,25 @@ func (p *places) put(id int, s *reddesc.Store) {
 	for _, x := range p.all {
 		if x.store == s {
 			p.of[id] = x
+			p.world[id] = s.World
 		}
+	}
+}
+
+// putWorld records that a dataset is in a directory that all ranks share, also after the
+// lines about stores have changed. dir is its path on some node.
+func (p *places) putWorld(id int, dir string) {
+	p.world[id] = true
+	if p.of[id] != nil {
+		return
+	}
+	x := p.byDir(dir)
+	if x == nil && trusted(dir, p.below) {
+		x = &place{dir: dir}
+		p.all = append(p.all, x)
+	}
+	if x != nil {
+		p.of[id] = x
 	}
 }
 
@@ -173,6 +199,7 @@ func (p *places) remove(id int) (left string, err error) {
 		}
 	}
 	delete(p.of, id)
+	delete(p.world, id)
 	return left, err
 }
 
@@ -180,6 +207,9 @@ func (p *places) remove(id int) (left string, err error) {
 // that share this storage, and "" if the node does not share it. The path does not identify
 // it: groups of nodes may each share a storage with the same path.
 func (p *places) device(id int) string {
+	if p.world[id] {
+		return "all ranks"
+	}
 	x := p.place(id)
 	if x.store == nil || !x.store.Shared {
 		return ""

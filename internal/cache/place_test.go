@@ -2,6 +2,7 @@ package cache
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,8 +37,8 @@ func described(id int, created int64, dir string) filemap.Description {
 func TestPlaces_Find(t *testing.T) {
 	base := t.TempDir()
 	old, open := filepath.Join(base, "old"), filepath.Join(base, "open")
-	must(t, privateDir(old, "u", "scr.1"))
-	must(t, privateDir(open, "u", "scr.1"))
+	must(t, privateDir(Base{Dir: old}, "u", "scr.1"))
+	must(t, privateDir(Base{Dir: open}, "u", "scr.1"))
 	must(t, os.Chmod(filepath.Join(open, "u", "scr.1"), 0o777))
 	below := func(dir string) string { return filepath.Join(dir, "u", "scr.1") }
 	all := &filemap.Map{}
@@ -52,7 +53,7 @@ func TestPlaces_Find(t *testing.T) {
 			{Name: "a", Base: filepath.Join(base, "a"), Comm: node},
 			{Name: "b", Base: filepath.Join(base, "b"), Comm: node, Shared: true, Leader: 3},
 		}
-		p, err := newPlaces(node, stores, "u", "scr.1")
+		p, err := newPlaces(node, stores, "u", "scr.1", &report.Logger{Out: io.Discard})
 		if err != nil {
 			return err
 		}
@@ -99,7 +100,7 @@ func TestPlaces_Find(t *testing.T) {
 func TestPlace_Spare(t *testing.T) {
 	dir := t.TempDir()
 	_, err := local.Run(1, local.Options{}, func(node mpi.Comm) error {
-		p, err := newPlaces(node, []*reddesc.Store{{Base: dir, Comm: node}}, "u", "scr.1")
+		p, err := newPlaces(node, []*reddesc.Store{{Base: dir, Comm: node}}, "u", "scr.1", &report.Logger{Out: io.Discard})
 		if err != nil {
 			return err
 		}
@@ -136,11 +137,11 @@ func TestPrivateDir(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(base, "file"), nil, 0o600))
 	must(t, os.Mkdir(filepath.Join(base, "open"), 0o777))
 	for _, name := range []string{"link", "file"} {
-		if privateDir(base, name) == nil {
+		if privateDir(Base{Dir: base}, name) == nil {
 			t.Errorf("%s is taken", name)
 		}
 	}
-	must(t, privateDir(base, "open", "new"))
+	must(t, privateDir(Base{Dir: base}, "open", "new"))
 	for _, name := range []string{"open", "open/new"} {
 		if info, err := os.Stat(filepath.Join(base, name)); err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("%s: %v %v", name, info.Mode(), err)

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"time"
@@ -15,17 +16,17 @@ import (
 
 // Rebuild makes the datasets in the cache usable again, newest first: it migrates
 // files to the nodes where their ranks now run, and rebuilds lost and corrupt files. It
-// deletes datasets that have lost too much to be rebuilt. It is collective.
+// leaves datasets unused of which these nodes have too little. It is collective.
 func (k *Cache) Rebuild() error {
 	k.parts.confine()
 	return k.parts.each(k.rebuildDataset)
 }
 
-// untilNext tells users how long an unused dataset stays in the cache.
-const untilNext = "it stays there until this run begins a checkpoint"
-
 // olderNext tells users how the run continues if a dataset cannot be rebuilt.
 const olderNext = "the run goes on from an older checkpoint, if the cache has one, or else the prefix directory"
+
+// errUnfinished says that no rank has recorded a dataset as complete.
+var errUnfinished = errors.New("it was not completed")
 
 // rebuildDataset restores, leaves or deletes one dataset, according to the first of these
 // cases that applies:
@@ -35,7 +36,9 @@ const olderNext = "the run goes on from an older checkpoint, if the cache has on
 //   - a job of another size has written it: it is unused, and can be flushed if its
 //     description is known;
 //   - it can be restored: it is usable;
-//   - too much of it is lost: it is deleted;
+//   - it was not completed: it is deleted;
+//   - these nodes have too little of it: it is unused, and nothing of it is moved, since
+//     the nodes that the run before had may have the rest;
 //   - a later attempt may succeed, as when a disk was full: it is unused.
 //
 // After an error the run cannot go on.
@@ -45,12 +48,12 @@ func (k *Cache) rebuildDataset(id int) error {
 	d, err := k.descs.find(id)
 	if err == nil && d.Prefix != "" && d.Prefix != k.Prefix {
 		k.Log.WarnJob("dataset %d (%s) in the cache belongs to a job with prefix directory %s, this job's is %s: it is not used "+
-			"(give each job its own SCR_JOB_ID); %s", id, d.Name(), d.Prefix, k.Prefix, untilNext)
-		return k.leaveUnused(id)
+			"(give each job its own SCR_JOB_ID); %s", id, d.Name(), d.Prefix, k.Prefix, untilOwn)
+		return k.leaveUnused(unused{id: id})
 	}
 	if !k.Distribute {
-		k.Log.Info("dataset %d in the cache is not used, as SCR_DISTRIBUTE=0 says; %s", id, untilNext)
-		return k.leaveUnused(id)
+		k.Log.Info("dataset %d in the cache is not used, as SCR_DISTRIBUTE=0 says; %s", id, untilOwn)
+		return k.leaveUnused(unused{id: id})
 	}
 	if err == nil {
 		err = k.descs.dropOthers(d)
@@ -60,37 +63,55 @@ func (k *Cache) rebuildDataset(id int) error {
 		return e
 	}
 	if ranks >= 0 && ranks != k.World.Size() {
+		if err == nil && d.World {
+			if err := k.recallAll(d); err != nil {
+				return err
+			}
+		}
 		return k.leaveForeign(id, Foreign{d.Dataset, ranks}, err)
 	}
-	c := &Cached{Dataset: d.Dataset}
 	var outcome string
 	k.Events.Add(eventlog.Record{Type: "REBUILD_START", Dataset: id, Name: d.Name()})
 	if err == nil {
-		outcome, err = k.restore(c)
+		outcome, err = k.restoreOrYield(d)
 	}
 	k.reportRebuilt(id, d, start, outcome, err)
-	if err == nil {
-		return nil
-	}
-	if e := c.free(); e != nil {
-		return e
-	}
 	switch {
-	case errors.Is(err, redundancy.ErrUnrecoverable):
+	case err == nil:
+		return nil
+	case errors.Is(err, errUnfinished):
 		k.Log.WarnJob("dataset %d in the cache is deleted: %v; %s", id, err, olderNext)
 		return k.Delete(id)
+	case errors.Is(err, redundancy.ErrUnrecoverable):
+		k.Log.WarnJob("dataset %d in the cache is passed over: %v; a run on the nodes that have its files may use it: %s; %s", id, err, untilOwn, olderNext)
+		return k.leaveUnused(unused{d.Dataset, id, true, nil})
 	case errors.As(err, new(*mpi.AgreedError)):
-		k.Log.WarnJob("dataset %d in the cache cannot be used now: %v; %s", id, err, untilNext)
-		return k.leaveUnused(id)
+		k.Log.WarnJob("dataset %d in the cache cannot be used now: %v; %s", id, err, untilOwn)
+		return k.leaveUnused(unused{Dataset: d.Dataset, id: id})
 	default:
 		return err // MPI itself has failed
 	}
 }
 
-// leaveUnused leaves a dataset in the cache that this run cannot use, until Evict.
-func (k *Cache) leaveUnused(id int) error {
-	k.unused = append(k.unused, id)
-	return nil
+// restoreOrYield makes a dataset usable again. If there is no room for that, it deletes
+// newer datasets that cannot be used, and tries again.
+func (k *Cache) restoreOrYield(d filemap.Description) (outcome string, err error) {
+	for {
+		c := &Cached{Dataset: d.Dataset}
+		if outcome, err = k.restore(c, d); err == nil {
+			return outcome, nil
+		}
+		if e := c.free(); e != nil {
+			return "", e
+		}
+		if !errors.As(err, new(*mpi.AgreedError)) {
+			return "", err
+		}
+		again, e := k.Yield(err)
+		if e != nil || !again {
+			return "", cmp.Or(e, err)
+		}
+	}
 }
 
 // leaveForeign leaves a dataset in the cache that a job of another size has
@@ -99,9 +120,9 @@ func (k *Cache) leaveForeign(id int, f Foreign, err error) error {
 	if err == nil {
 		k.foreign = append(k.foreign, f)
 	} else {
-		k.Log.WarnJob("dataset %d in the cache, which %d ranks have written, cannot be used: %v; %s", id, f.Ranks, err, untilNext)
+		k.Log.WarnJob("dataset %d in the cache, which %d ranks have written, cannot be used: %v; %s", id, f.Ranks, err, untilOwn)
 	}
-	return k.leaveUnused(id)
+	return k.leaveUnused(unused{Dataset: f.Dataset, id: id})
 }
 
 // reportRebuilt reports the result of a rebuild to the user and to the log of the
@@ -118,17 +139,26 @@ func (k *Cache) reportRebuilt(id int, d filemap.Description, start time.Time, ou
 
 // restore makes a dataset usable again: it gives all ranks the descriptions, migrates
 // files to their owners, and rebuilds lost ones. outcome describes the repair, for messages.
-func (k *Cache) restore(c *Cached) (outcome string, err error) {
+func (k *Cache) restore(c *Cached, d filemap.Description) (outcome string, err error) {
 	id := c.ID()
+	if d.World {
+		if err := k.recall(d); err != nil {
+			return "", err
+		}
+	}
 	m := k.migration(c)
 	if c.Desc, err = k.descs.descriptor(id, k.Node, m.Missing); err != nil {
 		return "", err
 	}
 	c.restored = true
+	m = k.migration(c) // now that it is known how many redundancy files there are
+	if err := k.checkPresent(c, m); err != nil {
+		return "", err
+	}
 	if err := k.locate(c); err != nil {
 		return "", err
 	}
-	m = k.migration(c) // now that its directory is known
+	m.Dir, m.Device = k.places.dir(id), k.places.device(id)
 	if err := mpi.Agree(k.World, os.MkdirAll(m.Dir, 0o700)); err != nil {
 		return "", err
 	}
@@ -140,7 +170,7 @@ func (k *Cache) restore(c *Cached) (outcome string, err error) {
 	if err := mpi.Agree(k.World, err); err != nil {
 		return "", err
 	}
-	if c.store.Shared {
+	if c.store.Shared || d.World {
 		if err := m.Adopt(); err != nil {
 			return "", err
 		}
@@ -165,6 +195,25 @@ func (k *Cache) restore(c *Cached) (outcome string, err error) {
 		return "", err
 	}
 	return outcome, k.usable(c, files)
+}
+
+// checkPresent returns an error on all ranks if the nodes have too little of a dataset. Its
+// files are not moved then: a later run on other nodes must find them where they are. It is
+// collective.
+func (k *Cache) checkPresent(c *Cached, m *migrate.Migration) error {
+	missing, err := m.Missing()
+	if err != nil {
+		return err
+	}
+	state := none
+	if missing {
+		state = lost
+	}
+	members, encode, err := damagedMembers(c.Desc.Set, state)
+	if err != nil {
+		return err
+	}
+	return k.checkBearable(c, members, encode, state)
 }
 
 // migration returns the migration of the files of a dataset.

@@ -18,6 +18,9 @@ const (
 	lost           // files of the program are lost
 )
 
+// errRefused says that a dataset would be whole if there were room for its files.
+var errRefused = errors.New("files that are whole on another node could not be stored on this one")
+
 // repair checks every file of a dataset and rebuilds lost and corrupt files. It checks the
 // files that it reads to rebuild others in the same pass. If one of these is corrupt, it
 // counts as lost and repair begins again, until all files are right or a set has lost more
@@ -128,7 +131,7 @@ func (k *Cache) checkBearable(c *Cached, members []int, encode bool, mine damage
 	}
 	var refused error
 	if c.refused {
-		refused = errors.New("files that are whole on another node could not be stored on this one")
+		refused = errRefused
 	}
 	if refused = mpi.Agree(k.World, refused); refused != nil {
 		return refused // a later run may have room for them

@@ -5,28 +5,28 @@
 //	the environment
 //	the user's file      $SCR_CONF_FILE, else <prefix>/.scrconf
 //	the program          SCR_Config, before SCR_Init
-//	the system's file    /etc/scr.conf, or what the installation chose
+//	the system's file    etc/scr.conf of the installation, else /etc/scr.conf
 //	the default          in the table Parameters, and nowhere else
 //
-// An empty value counts as none, also if expansion made it empty. In files, in the
-// program's settings and in defaults, $VAR and ${VAR} are replaced by variables of the
-// environment, or by nothing if they are unset; $$ is a dollar sign. Two names do not
+// An empty value counts as none, also if expansion made it empty. In all these places $NAME
+// and ${NAME} are replaced by variables of the environment, or by nothing if they are unset;
+// but a setting of a file in which a variable is unset is left out. Two names do not
 // come from the environment: $PWD is the working directory of the process, and
 // $SCR_PREFIX is the value of that parameter. The prefix decides where the user's file
 // is, so that file cannot set it.
 //
 // Rank 0 reads the files and decides on parameters of scope Job. Each rank finds
 // parameters of scope Rank by the same rule with its own environment. Rank 0 also decides
-// on items (GROUPS, STORE, CKPT), and all items of one kind come from one place. As in
-// SCR, CKPT lines in the user's file replace those in the system's file, and do not mix
-// with them.
+// on items (GROUPS, STORE, CKPT), and all items of one kind come from one place: CKPT lines in
+// the user's file replace those in the system's file, and do not mix with them. Only those
+// of a program may stand beside the system's: see Settings.Config.
 package config
 
 //go:generate go run ./generate
 
 import (
 	"fmt"
-	"strings"
+	"strconv"
 
 	"github.com/goscr/goscr/hash"
 )
@@ -39,6 +39,8 @@ type Config struct {
 
 	values map[string]value // every parameter, and unknown names that were set
 	items  *hash.Hash       // kind -> id -> field -> value; a number has no suffix, and a Bool is 0 or 1
+	asked  *hash.Hash       // what Query answers: see share
+	own    *resolver        // this rank's, without layers
 }
 
 // Source says where the value of a field of Values came from. field is a pointer to it, as
@@ -52,12 +54,21 @@ func (c *Config) Source(field any) Source {
 	return Source{}
 }
 
+// RunLimit returns the maximum number of runs, and the parameter that sets it; -1: no limit.
+func (c *Config) RunLimit() (runs int, from string) {
+	if c.values["SCR_RUNS"].source.Level == Default && c.Retries >= 0 {
+		return c.Retries + 1, fmt.Sprintf("SCR_RETRIES=%d", c.Retries)
+	}
+	return c.Runs, fmt.Sprintf("SCR_RUNS=%d", c.Runs)
+}
+
 // Query answers the queries that SCR_Config accepts after SCR_Init: "NAME" for a
-// parameter, "KIND=id FIELD" for a field of an item, "KIND" for the ids of all items. ok
-// is false if there is no value. A string that would change a setting is an error.
+// parameter or an item, "NAME=VALUE CHILD" for a child of an item. The answer is what was set
+// when SCR_Init ran, not a default; ok is false if there is none. Where there are several
+// values, the error is ErrAmbiguous. A string that would change a setting is an error.
 func (c *Config) Query(s string) (result string, ok bool, err error) {
-	pairs, err := parseLine(s)
-	if err != nil {
+	pairs, err := parseConfig(s)
+	if err != nil || len(pairs) == 0 {
 		return "", false, err
 	}
 	q, isQuery, err := parseQuery(pairs)
@@ -66,21 +77,33 @@ func (c *Config) Query(s string) (result string, ok bool, err error) {
 		return "", false, err
 	case !isQuery:
 		return "", false, fmt.Errorf("%q would change a setting, which must be done before SCR_Init", s)
-	case q.field != "":
-		result, ok = c.queryItem(q)
-	case findKind(q.name) != nil:
-		result = strings.Join(c.items.Get(q.name).Keys(), " ")
-	default:
-		result = c.values[q.name].text
 	}
-	return result, ok || result != "", nil
+	return q.answer(c.inForce(q.name))
 }
 
-func (c *Config) queryItem(q query) (string, bool) {
-	kind := findKind(q.name)
-	v, err := kind.read(q.id)
-	if err != nil {
-		return "", false
+// inForce returns the items with a key that were in force when the configuration was loaded.
+// Names that nobody knows are looked up in the environment.
+func (c *Config) inForce(key string) []expanded {
+	known, list := isKnown(key), c.asked.Get(key)
+	if !known || isOfRank(key) {
+		if text, _ := c.own.environ(key); text != "" && findKind(key) == nil {
+			return []expanded{{raw: text, text: c.own.expand(text, Environment)}}
+		}
 	}
-	return c.items.Get(kind.Name, kind.plain(v)).Value(q.field)
+	var items []expanded
+	for _, i := range list.Ints() {
+		h := list.Get(strconv.Itoa(i))
+		x := expanded{raw: h.Text(keyRaw), text: h.Text(keyText)}
+		for _, j := range h.Get(keyItem).Ints() {
+			child := h.Get(keyItem, strconv.Itoa(j))
+			x.children = append(x.children, setting{key: child.Text(keyRaw), text: child.Text(keyText)})
+		}
+		items = append(items, x)
+	}
+	if isOfRank(key) {
+		for i := range items { // rank 0 has left them as they were set
+			items[i].text = c.own.expand(items[i].text, System)
+		}
+	}
+	return items
 }

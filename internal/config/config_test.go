@@ -30,11 +30,11 @@ func env(vars ...string) func(string) (string, bool) {
 // useSystemFile makes text the system's file for one test.
 func useSystemFile(t *testing.T, text string) {
 	t.Helper()
-	old := systemFile
-	systemFile = filepath.Join(t.TempDir(), "scr.conf")
+	old, path := systemFile, filepath.Join(t.TempDir(), "scr.conf")
+	systemFile = func() string { return path }
 	t.Cleanup(func() { systemFile = old })
 	if text != "" {
-		writeFile(t, systemFile, text)
+		writeFile(t, path, text)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestTable(t *testing.T) {
 		if p.Help == "" || strings.Contains(p.Help, "\n") {
 			t.Errorf("%s: help is not one line", p.Name)
 		}
-		if !strings.HasPrefix(p.Name, "SCR_") || !isKey(p.Name) {
+		if !strings.HasPrefix(p.Name, "SCR_") || nameLength(p.Name) != len(p.Name) {
 			t.Errorf("%s is no name for a parameter", p.Name)
 		}
 		if p.Default == "" && p.derive == nil && p.Type != Text {
@@ -172,10 +172,10 @@ func TestPrecedence(t *testing.T) {
 	prefix := t.TempDir()
 	levels := []string{
 		Default:     "",
-		System:      "SCR_FLUSH=1 SCR_CACHE_BASE=/1",
-		Program:     "SCR_FLUSH=2 SCR_CACHE_BASE=/2",
-		User:        "SCR_FLUSH=3 SCR_CACHE_BASE=/3",
-		Environment: "SCR_FLUSH=4 SCR_CACHE_BASE=/4",
+		System:      "SCR_FLUSH=1\nSCR_CACHE_BASE=/1",
+		Program:     "SCR_FLUSH=2\nSCR_CACHE_BASE=/2",
+		User:        "SCR_FLUSH=3\nSCR_CACHE_BASE=/3",
+		Environment: "SCR_FLUSH=4\nSCR_CACHE_BASE=/4",
 	}
 	// Every subset of the levels: the highest of those present wins.
 	for mask := range 16 {
@@ -196,7 +196,7 @@ func TestPrecedence(t *testing.T) {
 			writeFile(t, prefix+"/.scrconf", at(User))
 			program := &Settings{}
 			if at(Program) != "" {
-				program = settings(t, at(Program))
+				program = settings(t, strings.Fields(at(Program))...)
 			}
 			vars := append(strings.Fields(at(Environment)), "SCR_PREFIX="+prefix)
 			cfg, _ := load(t, program, vars...)
@@ -228,7 +228,7 @@ func TestSource(t *testing.T) {
 		"SCR_PREFIX":     "environment",
 		"SCR_FLUSH":      "user file, " + prefix + "/.scrconf:2",
 		"SCR_DEBUG":      "program",
-		"SCR_FETCH":      "system file, " + systemFile + ":3",
+		"SCR_FETCH":      "system file, " + systemFile() + ":3",
 		"SCR_ENABLE":     "default",
 		"SCR_JOB_ID":     "default, SLURM_JOB_ID in the environment",
 		"SCR_NODE_NAME":  "default, the host name",
@@ -243,9 +243,9 @@ func TestSource(t *testing.T) {
 // A value that is empty, or expands to nothing, leaves the decision to the
 // levels below.
 func TestEmptyValueCountsAsNone(t *testing.T) {
-	useSystemFile(t, "SCR_FLUSH=1 SCR_CACHE_BASE=/1")
+	useSystemFile(t, "SCR_FLUSH=1\nSCR_CACHE_BASE=/1")
 	prefix := t.TempDir()
-	writeFile(t, prefix+"/.scrconf", `SCR_FLUSH= SCR_CACHE_BASE=${NOWHERE}`)
+	writeFile(t, prefix+"/.scrconf", "SCR_FLUSH=\nSCR_CACHE_BASE=${NOWHERE}")
 	cfg, _ := load(t, nil, "SCR_PREFIX="+prefix, "SCR_FLUSH=", "SCR_CACHE_BASE=")
 	if cfg.Flush != 1 || cfg.CacheBase != "/1" {
 		t.Errorf("SCR_FLUSH = %d, SCR_CACHE_BASE = %s", cfg.Flush, cfg.CacheBase)
@@ -294,34 +294,43 @@ func TestPrefixDecidesWhereTheUserFileIs(t *testing.T) {
 func TestExpansion(t *testing.T) {
 	useSystemFile(t, "")
 	prefix := t.TempDir()
-	for _, test := range []struct{ in, want string }{
-		{"$A/x", "/a b/x"},
-		{"${A}x", "/a bx"},
-		{"$A$A", "/a b/a b"},
-		{"$UNSET-x", "-x"},
-		{"100$", "100$"},
-		{"$1", "$1"},
-		{"a$/b", "a$/b"},
-		{"$$A", "$A"},
-		{"$$$A", "$/a b"},
-		{"$TWICE", "$A"}, // what a variable holds is not expanded again
-		{"$SCR_PREFIX/x", prefix + "/x"},
+	for _, test := range []struct{ in, program, file string }{ // file "": left out of a file
+		{"$A/x", "/a b/x", "/a b/x"},
+		{"${A}x", "/a bx", "/a bx"},
+		{"$A$A", "/a b/a b", "/a b/a b"},
+		{"$UNSET-x", "-x", ""},
+		{"${UNSET}", "", ""},
+		{"100$", "100$", "100$"},
+		{"a$/b", "a$/b", "a$/b"},
+		{"$DIR2/x", "/2/x", "/2/x"},
+		{"$$A", "$/a b", "$/a b"},
+		{"$TWICE", "$A", "/a b"},
+		{"$SCR_PREFIX/x", prefix + "/x", prefix + "/x"},
+		{"${A", "${A", "${A"},
+		{"${}", "${}", "${}"},
+		{"${A-x}", "${A-x}", "${A-x}"},
 	} {
-		cfg, _ := load(t, settings(t, `SCR_JOB_NAME="`+test.in+`"`), "A=/a b", "TWICE=$A", "SCR_PREFIX="+prefix)
-		if got := cfg.JobName; got != test.want {
-			t.Errorf("%q expands to %q, want %q", test.in, got, test.want)
+		vars := []string{"A=/a b", "DIR2=/2", "TWICE=$A", "SCR_PREFIX=" + prefix, "SCR_CONF_FILE=/none"}
+		cfg, _ := load(t, settings(t, "SCR_JOB_NAME="+test.in), vars...)
+		if got := cfg.JobName; got != test.program {
+			t.Errorf("%q of the program expands to %q, want %q", test.in, got, test.program)
+		}
+		cfg, _ = load(t, nil, append(vars, "SCR_JOB_NAME="+test.in)...)
+		if got := cfg.JobName; got != test.program {
+			t.Errorf("%q of the environment expands to %q, want %q", test.in, got, test.program)
+		}
+		vars[4] = "SCR_CONF_FILE=" + prefix + "/conf"
+		writeFile(t, prefix+"/conf", "SCR_JOB_NAME="+test.in)
+		cfg, warnings := load(t, nil, vars...)
+		if got := cfg.JobName; got != test.file || (test.file == "") != strings.Contains(strings.Join(warnings, ""), "$UNSET is not set") {
+			t.Errorf("%q of a file expands to %q, want %q; %q", test.in, got, test.file, warnings)
 		}
 	}
-	for _, in := range []string{"${A", "${}", "${A B}", "${A-x}", "${1}"} {
-		_, _, err := Load(nil, settings(t, `SCR_JOB_NAME="`+in+`"`), env())
-		if err == nil {
-			t.Errorf("%q expands", in)
-		}
-	}
-	// The environment is the shell's to expand.
-	cfg, _ := load(t, nil, "SCR_JOB_NAME=$A", "A=x")
-	if got := cfg.JobName; got != "$A" {
-		t.Errorf("value from the environment was expanded to %q", got)
+	// What belongs to an item that is left out has no effect.
+	writeFile(t, prefix+"/conf", "STORE=$UNSET COUNT=3\nSTORE=/a COUNT=$UNSET GROUP=$G\n")
+	cfg, _ := load(t, nil, "SCR_PREFIX="+prefix, "SCR_CONF_FILE="+prefix+"/conf", "G=NODE")
+	if len(cfg.Stores) != 1 || cfg.Stores[0].ID != "/a" || cfg.Stores[0].Count.Set || cfg.Stores[0].Group.Value != "NODE" {
+		t.Errorf("%+v", cfg.Stores)
 	}
 }
 
@@ -345,7 +354,8 @@ func TestTypes(t *testing.T) {
 		{Parameter{Type: Bool}, "no", int64(0)},
 		{Parameter{Type: Bool}, "TRUE", int64(1)},
 		{Parameter{Type: Bool}, "false", int64(0)},
-		{Parameter{Type: Bool}, "2", nil},
+		{Parameter{Type: Bool}, "2", int64(1)},
+		{Parameter{Type: Bool}, "00", int64(0)},
 		{Parameter{Type: Bool}, "y", nil},
 		{Parameter{Type: Size}, "0", int64(0)},
 		{Parameter{Type: Size}, "4096", int64(4096)},
@@ -360,7 +370,15 @@ func TestTypes(t *testing.T) {
 		{Parameter{Type: Size}, "9223372036854775808", nil},
 		{Parameter{Type: Size}, "-1", nil},
 		{Parameter{Type: Size}, "+1", nil},
-		{Parameter{Type: Size}, "1.5m", nil},
+		{Parameter{Type: Size}, "1.5m", int64(3 << 19)},
+		{Parameter{Type: Size}, ".5kb", int64(512)},
+		{Parameter{Type: Size}, "2p", int64(2 << 50)},
+		{Parameter{Type: Size}, "7e", int64(7 << 60)},
+		{Parameter{Type: Size}, "8e", nil},
+		{Parameter{Type: Size}, "8.0e", nil},
+		{Parameter{Type: Size}, "1.2.3", nil},
+		{Parameter{Type: Size}, ".", nil},
+		{Parameter{Type: Size}, "1e3", nil},
 		{Parameter{Type: Size}, "1 m", nil},
 		{Parameter{Type: Size}, "m", nil},
 		{Parameter{Type: Size}, "b", nil},
@@ -427,17 +445,14 @@ func TestInvalidValues(t *testing.T) {
 			[]string{"SCR_COPY_TYPE", "RAID", "program", "SINGLE, PARTNER, XOR, RS"}},
 		{"system file", "SCR_MPI_BUF_SIZE=big", "", "", nil,
 			[]string{"SCR_MPI_BUF_SIZE", "big", "scr.conf:1", "bytes"}},
-		{"of scope Rank", "", "SCR_NODE_NAME=${x", "", nil, []string{"SCR_NODE_NAME", ".scrconf:1"}},
 		{"user with a slash", "", "", "", []string{"SCR_USER_NAME=a/b"}, []string{"SCR_USER_NAME", "a/b", "path"}},
 		{"job id that leads up", "", "", "", []string{"SCR_JOB_ID=.."}, []string{"SCR_JOB_ID", "path"}},
 		{"scheduler's job id", "", "", "", []string{"SLURM_JOB_ID=../1"}, []string{"SCR_JOB_ID", "SLURM_JOB_ID"}},
 		{"field", "", "CKPT=0 INTERVAL=x", "", nil, []string{"CKPT=0", "INTERVAL", ".scrconf:1", "whole number"}},
 		{"id", "", "CKPT=x", "", nil, []string{"CKPT", `"x"`, ".scrconf:1", "whole number"}},
-		{"id that expands to nothing", "", "STORE=$NOWHERE", "", nil, []string{"STORE", "$NOWHERE", ".scrconf:1"}},
-		{"syntax", "", "SCR_FLUSH=1\nSCR_FETCH = 0", "", nil, []string{".scrconf:2:", "no blanks around"}},
-		{"open quote", `X="a`, "", "", nil, []string{"scr.conf:1:", "quote"}},
-		{"item not first", "", "SCR_FLUSH=1 CKPT=0", "", nil, []string{".scrconf:1:", "CKPT= must come first"}},
-		{"item without id", "", "STORE= COUNT=1", "", nil, []string{".scrconf:1:", "STORE= names no item"}},
+		{"id that expands to nothing", "", "", "STORE=$NOWHERE", nil, []string{"STORE", "$NOWHERE", "names no item"}},
+		{"syntax", "", "SCR_FLUSH=1\nSCR_JOB_NAME=a b", "", nil, []string{".scrconf:2:", `"b" is not NAME=VALUE`}},
+		{"no value", "", "STORE= COUNT=1", "", nil, []string{".scrconf:1:", "STORE has no value before"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			useSystemFile(t, test.system)
@@ -648,8 +663,21 @@ func TestWarnings_ItemTwice(t *testing.T) {
 	if len(warnings) != 1 || warnings[0] != want {
 		t.Errorf("%q, want %q", warnings, want)
 	}
-	if got, _, _ := cfg.Query("CKPT=1 INTERVAL"); got != "8" {
-		t.Errorf("INTERVAL=%s", got)
+	if len(cfg.Ckpts) != 2 || cfg.Ckpts[1].Interval.Value != 8 || cfg.Stores[0].Count.Value != 2 {
+		t.Errorf("%+v %+v", cfg.Ckpts, cfg.Stores)
+	}
+}
+
+// Of settings on a line, only the first can be a parameter.
+func TestWarnings_ChildrenOfParameters(t *testing.T) {
+	useSystemFile(t, "")
+	conf := t.TempDir() + "/conf"
+	writeFile(t, conf, "SCR_FLUSH=3 SCR_FETCH=0\nMINE=1 A=b CKPT=0\n")
+	cfg, warnings := load(t, nil, "SCR_CONF_FILE="+conf)
+	text := strings.Join(warnings, "\n")
+	if cfg.Flush != 3 || !cfg.Fetch || len(cfg.Ckpts) != 0 || len(warnings) != 3 ||
+		!strings.Contains(text, conf+":1: SCR_FETCH=0 follows SCR_FLUSH=3 on its line") || !strings.Contains(text, conf+":2: CKPT=0 follows MINE=1") {
+		t.Errorf("%q %+v", warnings, cfg.Lines)
 	}
 }
 
@@ -664,7 +692,7 @@ func TestWarnings(t *testing.T) {
 		conf + ":1: unknown parameter FLUSH; did you mean SCR_FLUSH?",
 		"unknown parameter SCR_COPYTYPE; did you mean SCR_COPY_TYPE?",
 		"unknown parameter SCR_CAHCE_SIZE; did you mean SCR_CACHE_SIZE?",
-		systemFile + ":3: unknown parameter SCR_LOCAL_SITE",
+		systemFile() + ":3: unknown parameter SCR_LOCAL_SITE",
 		conf + ":3: unknown field SETSIZE of CKPT; did you mean SET_SIZE?",
 	}
 	if len(warnings) != len(want) {
@@ -705,7 +733,7 @@ func TestWarnings(t *testing.T) {
 // Every parameter has a field, of a type for its values.
 func TestValues_HaveAFieldForEachParameter(t *testing.T) {
 	useSystemFile(t, "")
-	cfg, _ := load(t, settings(t, "SCR_CHECKPOINT_SECONDS=1.5 SCR_MPI_BUF_SIZE=2k SCR_CHECKPOINT_OVERHEAD=2.5"), "SCR_COPY_TYPE=rs", "SCR_FLUSH=3",
+	cfg, _ := load(t, settings(t, "SCR_CHECKPOINT_SECONDS=1.5", "SCR_MPI_BUF_SIZE=2k", "SCR_CHECKPOINT_OVERHEAD=2.5"), "SCR_COPY_TYPE=rs", "SCR_FLUSH=3",
 		"SCR_FETCH=no", "SCR_PREFIX=/a/../b")
 	if cfg.CheckpointTime != 1500*time.Millisecond || cfg.MPIBufSize != 2048 || cfg.CheckpointOverhead != 2.5 || cfg.CopyType != "RS" ||
 		cfg.Flush != 3 || cfg.Fetch || cfg.Prefix != "/b" {
@@ -764,7 +792,7 @@ func TestLines(t *testing.T) {
 func TestRead(t *testing.T) {
 	useSystemFile(t, "")
 	prefix := t.TempDir()
-	program := settings(t, "SCR_FLUSH=3", "SCR_PREFIX=/of/the/job", `SCR_JOB_NAME="a b"`, "CKPT=0 TYPE=XOR")
+	program := settings(t, "SCR_FLUSH=3", "SCR_PREFIX=/of/the/job", "SCR_JOB_NAME=a\tb", "CKPT=0 TYPE=XOR")
 	writeFile(t, prefix+"/.scr/app.conf", program.Text())
 	writeFile(t, prefix+"/.scrconf", "SCR_FETCH=0")
 	t.Setenv("SCR_PREFIX", "/not/there")
@@ -775,7 +803,7 @@ func TestRead(t *testing.T) {
 	if cfg.Prefix != prefix || cfg.Flush != 3 || cfg.Fetch {
 		t.Errorf("prefix %s, flush %d, fetch %v", cfg.Prefix, cfg.Flush, cfg.Fetch)
 	}
-	if cfg.JobName != "a b" || cfg.items.Get("CKPT").Get("0").Text("TYPE") != "XOR" {
+	if cfg.JobName != "a\tb" || cfg.items.Get("CKPT").Get("0").Text("TYPE") != "XOR" {
 		t.Error("settings of the program")
 	}
 	t.Setenv("SCR_PREFIX", prefix)
@@ -806,7 +834,7 @@ func run(t *testing.T, n int, program func(rank int) *Settings, vars func(rank i
 func noProgram(int) *Settings { return nil }
 
 func TestLoad_RanksAgree(t *testing.T) {
-	useSystemFile(t, "SCR_CNTL_BASE=/cntl/$NODE SCR_JOB_NAME=$NODE\nSTORE=/s/$NODE\nSCR_XTRA=$NODE")
+	useSystemFile(t, "SCR_CNTL_BASE=/cntl/$NODE\nSCR_JOB_NAME=$NODE\nSTORE=/s/$NODE\nSCR_XTRA=$NODE")
 	prefix := t.TempDir()
 	for n := 1; n <= 17; n++ {
 		configs, errs := run(t, n, noProgram, func(r int) []string {
@@ -849,7 +877,7 @@ func TestLoad_RanksAgree(t *testing.T) {
 					t.Errorf("%d ranks: rank %d: %s = %s, want %s", n, r, name, got, want)
 				}
 			}
-			if got, want := cfg.Source(&cfg.CntlBase), (Source{System, systemFile + ":1"}); got != want {
+			if got, want := cfg.Source(&cfg.CntlBase), (Source{System, systemFile() + ":1"}); got != want {
 				t.Errorf("source %v, want %v", got, want)
 			}
 		}

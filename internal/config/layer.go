@@ -16,32 +16,49 @@ const maxFile = 16 << 20
 
 // setting is a value as it was set, before expansion.
 type setting struct {
-	text  string
-	where string // file:line, or ""
+	key, text string
+	where     string // file:line, or ""
 }
 
-// item is one of STORE, CKPT and so on.
+// item is KEY=VALUE with the settings that follow it on its line, its children. A parameter
+// is an item, too, whose children have no effect. A child may be set several times.
 type item struct {
-	where  string
-	fields map[string]setting
+	setting
+	level    Level
+	children []setting
 }
 
-// layer is the settings of one level.
-type layer struct {
-	level  Level
-	values map[string]setting
-	order  []string                    // names in values, in the order in which they were set
-	items  map[string]map[string]*item // by kind and id
+// child returns the last setting of a child.
+func (it *item) child(key string) setting {
+	for _, s := range slices.Backward(it.children) {
+		if s.key == key {
+			return s
+		}
+	}
+	return setting{}
+}
 
-	replaced []string // a warning for each field that a file sets twice to different values
+// names returns the names of the children, each once, sorted.
+func (it *item) names() []string {
+	set := map[string]bool{}
+	for _, s := range it.children {
+		set[s.key] = true
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+// layer is the settings of one level. A key may have several items, in the order in which
+// they were set.
+type layer struct {
+	level Level
+	items map[string][]*item
+	order []string // keys, in the order in which they were set
+	adds  []string // keys whose items are added to those of the level below: see Settings.Config
+	notes []string // warnings
 }
 
 func newLayer(level Level) *layer {
-	return &layer{
-		level:  level,
-		values: map[string]setting{},
-		items:  map[string]map[string]*item{},
-	}
+	return &layer{level: level, items: map[string][]*item{}}
 }
 
 // readText returns the contents of a file, "" if it does not exist.
@@ -72,100 +89,116 @@ func missing(err error) bool {
 // layerOf parses the text of the configuration file with this name.
 func layerOf(level Level, name, text string) (*layer, error) {
 	l := newLayer(level)
-	lines, err := parse(name, text)
+	lines, err := parse(name, text, true)
+	if err != nil {
+		return nil, err
+	}
 	for _, line := range lines {
-		if err == nil {
-			err = l.add(line.pairs, fmt.Sprintf("%s:%d", name, line.number))
+		where := fmt.Sprintf("%s:%d", name, line.number)
+		first := line.pairs[0]
+		switch {
+		case first.value != "":
+			l.add(line.pairs, where)
+		case len(line.pairs) == 1:
+			l.unset(first.key)
+		default:
+			return nil, fmt.Errorf("%s: %s= names no item", where, first.key)
 		}
 	}
-	return l, err
+	return l, nil
 }
 
-// add adds the settings of one line, or none of them if it returns an error. Later lines
-// override earlier ones; an empty value unsets a setting.
-func (l *layer) add(pairs []pair, where string) error {
-	if len(pairs) == 0 {
-		return nil
+// set makes an item the only one with its key.
+func (l *layer) set(key, value string) {
+	l.unset(key)
+	l.add([]pair{{key: key, value: value}}, "")
+}
+
+// unset deletes all items with a key.
+func (l *layer) unset(key string) {
+	delete(l.items, key)
+	other := func(s string) bool { return s == key }
+	l.order, l.adds = slices.DeleteFunc(l.order, other), slices.DeleteFunc(l.adds, other)
+}
+
+// add adds an item, or children to an item with the same value.
+func (l *layer) add(pairs []pair, where string) {
+	key, value := pairs[0].key, pairs[0].value
+	list := l.items[key]
+	if list == nil {
+		l.order = append(l.order, key)
 	}
-	wrong := func(format string, args ...any) error {
-		err := fmt.Errorf(format, args...)
-		if where != "" {
-			err = fmt.Errorf("%s: %w", where, err)
-		}
-		return err
+	it := &item{setting: setting{key, value, where}, level: l.level}
+	if i := slices.IndexFunc(list, func(old *item) bool { return old.text == value }); i >= 0 {
+		it = list[i]
+		list = slices.Delete(list, i, i+1) // what was set last comes last
 	}
+	l.items[key] = append(list, it)
 	for _, p := range pairs[1:] {
-		if findKind(p.key) != nil && findKind(pairs[0].key) == nil {
-			return wrong("%s= must come first on its line", p.key)
+		if p.value != "" {
+			l.addChild(it, setting{p.key, p.value, where})
 		}
-	}
-	kind := findKind(pairs[0].key)
-	switch {
-	case kind == nil:
-		for _, p := range pairs {
-			l.set(p.key, setting{p.value, where})
-		}
-	case pairs[0].value != "":
-		l.addItem(kind.Name, pairs[0].value, pairs[1:], where)
-	case len(pairs) == 1:
-		delete(l.items, kind.Name)
-	default:
-		return wrong("%s= names no item", kind.Name)
-	}
-	return nil
-}
-
-func (l *layer) set(name string, s setting) {
-	if s.text == "" {
-		l.unset(name)
-		return
-	}
-	if _, ok := l.values[name]; !ok {
-		l.order = append(l.order, name)
-	}
-	l.values[name] = s
-}
-
-func (l *layer) unset(name string) {
-	delete(l.values, name)
-	l.order = slices.DeleteFunc(l.order, func(s string) bool { return s == name })
-}
-
-func (l *layer) addItem(kind, id string, fields []pair, where string) {
-	if l.items[kind] == nil {
-		l.items[kind] = map[string]*item{}
-	}
-	it := l.items[kind][id]
-	if it == nil {
-		it = &item{where, map[string]setting{}}
-		l.items[kind][id] = it
-	}
-	for _, p := range fields {
-		if p.value == "" {
-			delete(it.fields, p.key)
-			continue
-		}
-		// A program may set a field again, but in a file that is probably a mistake.
-		if old, ok := it.fields[p.key]; ok && old.text != p.value && where != "" {
-			l.replaced = append(l.replaced, at(where, "%s=%s is here a second time, and its %s=%s takes the place of %s=%s (%s)",
-				kind, id, p.key, p.value, p.key, old.text, old.where))
-		}
-		it.fields[p.key] = setting{p.value, where}
 	}
 }
 
-// lines returns the settings in a fixed order, one line for each parameter or item.
+func (l *layer) addChild(it *item, s setting) {
+	// A program may set a child again, but in a file that is probably a mistake.
+	if old := it.child(s.key); old.text != "" && old.text != s.text && s.where != "" {
+		l.notes = append(l.notes, at(s.where, "%s=%s is here a second time, and its %s=%s takes the place of %s=%s (%s)",
+			it.key, it.text, s.key, s.text, s.key, old.text, old.where))
+	}
+	it.children = append(slices.DeleteFunc(it.children, func(old setting) bool { return old.key == s.key && old.text == s.text }), s)
+}
+
+// last returns the last setting of a parameter, whose text is "" if there is none.
+func (l *layer) last(key string) setting {
+	if list := l.items[key]; len(list) > 0 {
+		return list[len(list)-1].setting
+	}
+	return setting{}
+}
+
+// leaveOut deletes the settings in which a variable is not set, as SCR does: a path in which
+// a variable is missing would be another one.
+func (l *layer) leaveOut(variable func(string) (string, bool)) {
+	isBad := func(s setting, what string) bool {
+		_, missing := expand(s.text, variable)
+		if missing != "" {
+			l.notes = append(l.notes, at(s.where, "$%s is not set in the environment: %s has no effect", missing, what))
+		}
+		return missing != ""
+	}
+	for _, key := range slices.Clone(l.order) {
+		for _, it := range slices.Clone(l.items[key]) {
+			if isBad(it.setting, fmt.Sprintf("%s=%s with all that follows it", key, it.text)) {
+				l.items[key] = slices.DeleteFunc(l.items[key], func(other *item) bool { return other == it })
+				continue
+			}
+			it.children = slices.DeleteFunc(it.children, func(s setting) bool { return isBad(s, s.key+"="+s.text) })
+		}
+		if len(l.items[key]) == 0 {
+			l.unset(key)
+		}
+	}
+}
+
+// lines returns the settings as lines of a file, sorted by key. Lines with the same key are
+// in the order in which they were set. Where they are not added to those of the level below,
+// a line without children comes first.
 func (l *layer) lines() [][]pair {
 	var lines [][]pair
-	for _, name := range slices.Sorted(maps.Keys(l.values)) {
-		lines = append(lines, []pair{{key: name, value: l.values[name].text}})
-	}
-	for _, kind := range slices.Sorted(maps.Keys(l.items)) {
-		for _, id := range slices.Sorted(maps.Keys(l.items[kind])) {
-			pairs := []pair{{key: kind, value: id}}
-			fields := l.items[kind][id].fields
-			for _, name := range slices.Sorted(maps.Keys(fields)) {
-				pairs = append(pairs, pair{key: name, value: fields[name].text})
+	for _, key := range slices.Sorted(maps.Keys(l.items)) {
+		for i, it := range l.items[key] {
+			first := pair{key: key, value: it.text}
+			if i == 0 && !slices.Contains(l.adds, key) {
+				lines = append(lines, []pair{first})
+				if len(it.children) == 0 {
+					continue
+				}
+			}
+			pairs := []pair{first}
+			for _, s := range it.children {
+				pairs = append(pairs, pair{key: s.key, value: s.text})
 			}
 			lines = append(lines, pairs)
 		}

@@ -1,8 +1,8 @@
 package config
 
 import (
+	"cmp"
 	"errors"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,12 +11,6 @@ import (
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/mpi"
 )
-
-// systemFile is the path of the system's configuration file. An installation sets another
-// one with
-//
-//	go build -ldflags "-X github.com/goscr/goscr/internal/config.systemFile=/opt/scr/etc/scr.conf"
-var systemFile = "/etc/scr.conf"
 
 // settingsFile is the file below the prefix directory in which the program's settings are
 // stored for commands.
@@ -36,6 +30,7 @@ func Load(c mpi.Comm, program *Settings, environ func(string) (string, bool)) (*
 	if program == nil {
 		program = &Settings{}
 	}
+	defer func() { program.texts = nil }()
 	var names []string // of the environment
 	if environ == nil || program.Names != nil {
 		names = program.names()
@@ -85,7 +80,12 @@ func Read(prefix string) (*Config, []string, error) {
 		}
 	}
 	early := resolver{environ: environ}
-	if err := early.readFile(System, systemFile); err != nil {
+	system := systemFile()
+	text, err := readText(system)
+	if err == nil {
+		err = early.addFile(System, system, text)
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	found, err := early.resolve(find(Parameters, "SCR_PREFIX"))
@@ -93,8 +93,7 @@ func Read(prefix string) (*Config, []string, error) {
 		return nil, nil, err
 	}
 	path := filepath.Join(found.text, settingsFile)
-	text, err := readText(path)
-	if err != nil {
+	if text, err = readText(path); err != nil {
 		return nil, nil, err
 	}
 	program, err := ParseSettings(path, text)
@@ -113,6 +112,8 @@ const (
 	keyItem    = "ITEM"    // kind -> id -> field -> value
 	keyItemSet = "ITEMSET" // kind -> level
 	keyItemRaw = "ITEMRAW" // kind -> id -> TEXT, LEVEL, WHERE: ids of scope Rank before expansion
+	keyAsked   = "ASKED"   // what Query answers: key -> number -> RAW, TEXT, ITEM -> number -> RAW (its key), TEXT
+	keyRaw     = "RAW"
 	keyProgram = "PROGRAM" // rank 0's Settings.Text
 	keyWarning = "WARNING" // number -> text
 	keyText    = "TEXT"
@@ -124,7 +125,14 @@ const (
 // SCR_CONF_FILE. These were needed to find the user's file, which therefore cannot set them.
 func readAll(program *Settings, environ Environ) (r *resolver, prefix, file value, err error) {
 	r = &resolver{environ: environ}
-	if err = r.readFile(System, systemFile); err != nil {
+	add := func(level Level, path string) error {
+		text, err := program.file(path)
+		if err != nil {
+			return err
+		}
+		return r.addFile(level, path, text)
+	}
+	if err = add(System, systemFile()); err != nil {
 		return
 	}
 	r.layers = append([]*layer{program.layer()}, r.layers...)
@@ -135,8 +143,19 @@ func readAll(program *Settings, environ Environ) (r *resolver, prefix, file valu
 	if file, err = r.resolve(find(Parameters, "SCR_CONF_FILE")); err != nil {
 		return
 	}
-	err = r.readFile(User, file.text)
+	if err = add(User, file.text); err == nil {
+		r.layers[0].cannotSet("SCR_PREFIX", prefix.text)
+		r.layers[0].cannotSet("SCR_CONF_FILE", file.text)
+	}
 	return
+}
+
+// cannotSet deletes a setting of the user's file, which is found by its value.
+func (l *layer) cannotSet(name, used string) {
+	if s := l.last(name); s.text != "" && s.text != used {
+		l.notes = append(l.notes, at(s.where, "%s has no effect in the user's configuration file, because it is needed to find that file; set it in the environment", name))
+	}
+	l.unset(name)
 }
 
 // decide returns everything that rank 0 decides for all ranks.
@@ -147,14 +166,14 @@ func decide(program *Settings, environ Environ, names []string) (*hash.Hash, err
 	}
 	shared := hash.New()
 	shared.SetValue(keyProgram, program.Text())
-	for i, text := range append(r.warnings(prefix, file), unknownVariables(names)...) {
+	for i, text := range append(r.warnings(file), unknownVariables(names)...) {
 		shared.At(keyWarning).SetValue(strconv.Itoa(i), text)
 	}
 	decided := map[string]value{"SCR_PREFIX": prefix, "SCR_CONF_FILE": file}
 	for i := range Parameters {
 		p := &Parameters[i]
 		if p.Scope == Rank {
-			r.share(shared, p.Name)
+			r.shareSettings(shared, p.Name)
 			continue
 		}
 		v, ok := decided[p.Name]
@@ -179,6 +198,9 @@ func decide(program *Settings, environ Environ, names []string) (*hash.Hash, err
 			return nil, err
 		}
 	}
+	for _, key := range r.keys() {
+		r.shareAnswers(shared.At(keyAsked), key)
+	}
 	return shared, nil
 }
 
@@ -193,10 +215,10 @@ func sharedSource(h *hash.Hash) Source {
 	return Source{Level(level), h.Text(keyWhere)}
 }
 
-// share adds the settings of a parameter of scope Rank in each layer.
-func (r *resolver) share(shared *hash.Hash, name string) {
+// shareSettings adds the settings of a parameter of scope Rank in each layer.
+func (r *resolver) shareSettings(shared *hash.Hash, name string) {
 	for _, l := range r.layers {
-		if s, ok := l.values[name]; ok {
+		if s := l.last(name); s.text != "" {
 			h := shared.At(keySet, name, strconv.Itoa(int(l.level)))
 			h.SetValue(keyText, s.text)
 			h.SetValue(keyWhere, s.where)
@@ -204,25 +226,47 @@ func (r *resolver) share(shared *hash.Hash, name string) {
 	}
 }
 
-// shareItems adds the items of one kind, from the highest layer that has any.
+// shareAnswers adds what queries for a key can be answered with. Values of scope Rank are
+// not expanded, and not from the environment.
+func (r *resolver) shareAnswers(asked *hash.Hash, key string) {
+	ofRank := isOfRank(key)
+	items := r.inForce(key)
+	if ofRank {
+		items = itemsOf(r.layers, key)
+	}
+	for i, it := range r.expanded(items) {
+		if ofRank {
+			it.text = it.raw
+		}
+		h := asked.At(key, strconv.Itoa(i))
+		h.SetValue(keyRaw, it.raw)
+		h.SetValue(keyText, it.text)
+		for j, s := range it.children {
+			child := h.At(keyItem, strconv.Itoa(j))
+			child.SetValue(keyRaw, s.key)
+			child.SetValue(keyText, s.text)
+		}
+	}
+}
+
+// shareItems adds the items of one kind that are in force.
 func (r *resolver) shareItems(kind *ItemKind, shared *hash.Hash) error {
-	for _, l := range r.layers {
-		ids := l.items[kind.Name]
-		if len(ids) == 0 {
-			continue
+	items := slices.Clone(r.inForce(kind.Name))
+	slices.SortStableFunc(items, func(a, b *item) int { return cmp.Compare(a.text, b.text) })
+	highest := Default
+	for _, it := range items {
+		highest = max(highest, it.level)
+		final, err := r.resolveItem(kind, it, shared.At(keyItem, kind.Name))
+		if err != nil {
+			return err
 		}
-		shared.At(keyItemSet).SetInt(kind.Name, int64(l.level))
-		for _, id := range slices.Sorted(maps.Keys(ids)) {
-			final, err := r.resolveItem(kind, id, l, shared.At(keyItem, kind.Name))
-			if err != nil {
-				return err
-			}
-			if kind.Scope == Rank {
-				source := Source{l.level, ids[id].where}
-				shareValue(shared.At(keyItemRaw, kind.Name, final), value{text: id, source: source})
-			}
+		if kind.Scope == Rank {
+			source := Source{it.level, it.where}
+			shareValue(shared.At(keyItemRaw, kind.Name, final), value{text: it.text, source: source})
 		}
-		return nil
+	}
+	if len(items) > 0 {
+		shared.At(keyItemSet).SetInt(kind.Name, int64(highest))
 	}
 	return nil
 }
@@ -233,7 +277,8 @@ func complete(shared *hash.Hash, program *Settings, environ Environ) (*Config, [
 	if err := program.same(shared.Text(keyProgram)); err != nil {
 		return nil, nil, err
 	}
-	cfg := &Config{values: map[string]value{}, items: hash.New()}
+	cfg := &Config{values: map[string]value{}, items: hash.New(), asked: hash.New()}
+	cfg.asked.Merge(shared.Get(keyAsked))
 	for name, h := range shared.Get(keyJob).All() {
 		v, err := findOrText(Parameters, name).check(h.Text(keyText), sharedSource(h))
 		if err != nil {
@@ -242,6 +287,7 @@ func complete(shared *hash.Hash, program *Settings, environ Environ) (*Config, [
 		cfg.values[name] = v
 	}
 	r := receive(shared, environ, cfg.values["SCR_PREFIX"].text)
+	cfg.own = &resolver{environ: environ, prefix: r.prefix}
 	for i := range Parameters {
 		if p := &Parameters[i]; p.Scope == Rank {
 			v, err := r.resolve(p)
@@ -277,7 +323,7 @@ func receive(shared *hash.Hash, environ Environ, prefix string) *resolver {
 		l := newLayer(level)
 		for name, h := range shared.Get(keySet).All() {
 			if h := h.Get(strconv.Itoa(int(level))); h != nil {
-				l.values[name] = setting{h.Text(keyText), h.Text(keyWhere)}
+				l.add([]pair{{key: name, value: h.Text(keyText)}}, h.Text(keyWhere))
 			}
 		}
 		r.layers = append(r.layers, l)
@@ -292,7 +338,7 @@ func (r *resolver) paths(kinds *hash.Hash) (map[string]string, error) {
 	for name, ids := range kinds.All() {
 		for id, h := range ids.All() {
 			source, text := sharedSource(h), h.Text(keyText)
-			v, err := r.setTo(&findKind(name).Parameter, setting{text, source.Where}, source.Level)
+			v, err := r.setTo(&findKind(name).Parameter, setting{text: text, where: source.Where}, source.Level)
 			if err == nil && v.text == "" {
 				err = invalid(name, text, source, errors.New("is empty on this rank"))
 			}

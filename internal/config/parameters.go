@@ -1,10 +1,12 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"os/user"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/goscr/goscr/internal/compress"
 )
@@ -85,18 +87,24 @@ var Sections = []Section{
 			Help: "id of the allocation. It is part of the paths of the job's directories on the nodes, where the next run finds the cache; jobs that run at the same time need different ids"},
 		{Name: "SCR_USER_NAME", Type: Name, Unset: "the login name", Example: "anna", derive: userName,
 			Help: "name of the user, part of the paths of the job's directories on the nodes"},
-		{Name: "SCR_JOB_NAME", Type: Text, Example: "\"heat 2-d\"",
+		{Name: "SCR_JOB_NAME", Type: Text, Example: "heat-2d",
 			Help: "name of the job, recorded with each dataset and in the log"},
 		{Name: "SCR_CLUSTER_NAME", Type: Text, Example: "atlas",
 			Help: "name of the cluster, recorded with each dataset and in the log"},
+		{Name: "SCR_RECORD", Type: Bool, Default: "1", Example: "0",
+			Help: "record with each checkpoint how the job was started, for `scr_restart`"},
+		{Name: "SCR_RECORD_ENV", Type: Text, Example: "MYAPP_*",
+			Help: "more environment variables to record, as patterns separated by blanks; never those that may be secrets"},
 		{Name: "SCR_NODE_NAME", Type: Text, Unset: "the host name", Example: "node17", Scope: Rank, derive: hostName,
 			Help: "name of the node: ranks with the same name are on one node"},
+		{Name: "SCR_ABORT_ON_ERROR", Type: Bool, Default: "0", Example: "1",
+			Help: "1: the library ends the program with `MPI_Abort` where SCR 3.1 does so: after a call in the wrong place, bad settings, a `SCR_Init` that cannot work, and other errors that a program which ignores return codes would pass over. 0: every error is returned"},
 		{Name: "SCR_DEBUG", Type: Int, Default: "0", Example: "1",
 			Help: "messages on stderr: 0: warnings and errors; 1: also the steps of the library; 2: also details"},
 	}},
 	{"Cache and redundancy", []Parameter{
 		{Name: "SCR_CACHE_BASE", Type: Path, Default: "/dev/shm", Example: "/l/ssd", Scope: Rank,
-			Help: "node-local directory below which datasets are cached"},
+			Help: "node-local directory below which datasets are cached. It is made if it is not there; a warning says so if directories above it, other than the user's own, had to be made too"},
 		{Name: "SCR_CNTL_BASE", Type: Path, Default: "/dev/shm", Example: "/tmp", Scope: Rank,
 			Help: "node-local directory below which the control files are stored, which describe the datasets in the cache"},
 		{Name: "SCR_CACHE_SIZE", Type: Int, Default: "2", Unit: "datasets", Example: "3",
@@ -147,6 +155,10 @@ var Sections = []Section{
 			Help: "maximum rate at which a node copies with `SCR_FLUSH_ASYNC=1`, measured before compression; 0: no limit"},
 		{Name: "SCR_FLUSH_ASYNC_PERCENT", Type: Float, Default: "0", Unit: "percent", Example: "10",
 			Help: "maximum share of one processor of a node that copying uses with `SCR_FLUSH_ASYNC=1`; 0: no limit"},
+		{Name: "SCR_FLUSH_ASYNC_USLEEP", Type: Int, Default: "100000", Unit: "microseconds", Example: "1000",
+			Help: "shortest time between two calls of `SCR_Need_checkpoint` that test whether the ranks have copied, with `SCR_FLUSH_ASYNC=1`"},
+		{Name: "SCR_AXL_MKDIR", Type: Bool, Default: "0", Example: "1",
+			Help: "has no effect: the directories of files are always made before they are copied. It is accepted because settings for SCR may have it"},
 		{Name: "SCR_FLUSH_POSTSTAGE", Type: Bool, Default: "0", Example: "1",
 			Help: "1, with `SCR_FLUSH_TYPE=DAEMON`: `SCR_Finalize` does not wait for flushes; `scr_postrun`, `scr_index --build` or the next `SCR_Init` finishes them"},
 		{Name: "SCR_CRC_ON_FLUSH", Type: Bool, Default: "1", Example: "0",
@@ -164,7 +176,7 @@ var Sections = []Section{
 		{Name: "SCR_DROP_AFTER_CURRENT", Type: Bool, Default: "0", Example: "1",
 			Help: "1: when `SCR_Current` or `SCR_CURRENT` names a dataset, newer ones are removed from the index too; their files stay in the prefix directory"},
 		{Name: "SCR_DISTRIBUTE", Type: Bool, Default: "1", Example: "0",
-			Help: "0: datasets in the cache are not used; they stay there until the run writes a checkpoint"},
+			Help: "0: datasets in the cache are not used; they stay there until the run has completed a checkpoint, or needs their room"},
 		{Name: "SCR_FLUSH_ON_RESTART", Type: Bool, Default: "0", Example: "1",
 			Help: "1: `SCR_Init` flushes the datasets in the cache, for programs that find their files in the prefix directory themselves (with `SCR_FETCH=0`)"},
 		{Name: "SCR_GLOBAL_RESTART", Type: Bool, Default: "0", Example: "1",
@@ -203,6 +215,18 @@ var Sections = []Section{
 			Help: "number of nodes that the program needs; 0: all nodes in the first run, then as many as the last run used"},
 		{Name: "SCR_RUNS", Type: Int, Default: "-1", Unit: "runs", Example: "3", Min: -1,
 			Help: "maximum number of times that `scr_run` starts the program; -1: no limit"},
+		{Name: "SCR_RETRIES", Type: Int, Default: "-1", Unit: "runs", Example: "2", Min: -1,
+			Help: "maximum number of times that `scr_run` starts the program again, if `SCR_RUNS` is not set; -1: no limit"},
+		{Name: "SCR_RECOVERY", Type: Text, Default: strings.Join(RecoveryRungs, ","), Example: "SAME,STOP", valid: recovery,
+			Help: "what `scr_run` tries when a run has failed, in this order: `MIGRATE`: carry out what `scr_migrate` has asked for; `SAME`: start again on the same nodes, unless one is down or suspect; `SPARE`: put other nodes in the place of these; `FEWER`: with `SCR_GLOBAL_RESTART=1` use fewer nodes, but not fewer than `SCR_MIN_NODES`; `STOP`: copy what is in the caches to the prefix directory and end the job, which is also done when nothing else is possible"},
+		{Name: "SCR_PREDICT_SECONDS", Type: Seconds, Default: "0", Unit: "seconds", Example: "60",
+			Help: "how often `scr_run` asks which nodes are likely to fail: `SCR_PREDICT_COMMAND`, and Slurm, about nodes that drain or fail and reservations for maintenance; 0: never"},
+		{Name: "SCR_PREDICT_COMMAND", Type: Text, Example: "/opt/health/predict",
+			Help: "command that prints a line for each node that is likely to fail: its name, and optionally the seconds until then (`-`: not known), the probability and a reason. `scr_run` gives it to a shell"},
+		{Name: "SCR_PREDICT_ASSURANCE", Type: Float, Default: "0.5", Example: "0.9",
+			Help: "least probability, from 0 to 1, of a prediction that `scr_run` acts on"},
+		{Name: "SCR_PREDICT_HOLDOFF", Type: Seconds, Default: "3600", Unit: "seconds", Example: "600",
+			Help: "least time between two migrations because of predictions; in between a prediction only causes a checkpoint"},
 		{Name: "SCR_WATCHDOG", Type: Bool, Default: "0", Example: "1",
 			Help: "1: `scr_run` ends a run that has completed no checkpoint for `SCR_WATCHDOG_TIMEOUT`"},
 		{Name: "SCR_WATCHDOG_TIMEOUT", Type: Seconds, Default: "0", Unit: "seconds", Example: "1800",
@@ -275,7 +299,7 @@ var ItemKinds = []ItemKind{
 		{Name: "COUNT", Type: Int, Unset: "as `SCR_CACHE_SIZE`", Unit: "datasets", Example: "STORE=/l/ssd COUNT=5",
 			Help: "maximum number of datasets in the store; 0: datasets are written to the prefix directory"},
 		{Name: "GROUP", Type: Text, Unset: "`NODE`", Example: "STORE=/shared GROUP=WORLD",
-			Help: "group of the ranks that share the storage"},
+			Help: "group of the ranks that share the storage. `WORLD`: all ranks share it; then several may write one file, and files are kept with `SINGLE`"},
 		{Name: "VIEW", Type: Text, Unset: "`PRIVATE`", Example: "STORE=/shared VIEW=GLOBAL", Values: []string{"PRIVATE", "GLOBAL"},
 			Help: "another way to set `GROUP`: `PRIVATE` is `GROUP=NODE`, `GLOBAL` is `GROUP=WORLD`"},
 		{Name: "MKDIR", Type: Bool, Unset: "1", Example: "STORE=/l/ssd/anna MKDIR=0",
@@ -317,6 +341,29 @@ var (
 	SyslogLevels = []string{"LOG_ERR", "LOG_WARNING", "LOG_NOTICE", "LOG_INFO", "LOG_DEBUG"}
 )
 
+// RecoveryRungs are the ways to go on after a failed run that SCR_RECOVERY may name, in the
+// order in which they are tried by default.
+var RecoveryRungs = []string{"MIGRATE", "SAME", "SPARE", "FEWER", "STOP"}
+
+// Recovery returns the names in a value of SCR_RECOVERY, in upper case.
+func Recovery(text string) ([]string, error) {
+	var names []string
+	for word := range strings.SplitSeq(text, ",") {
+		name := strings.ToUpper(strings.TrimSpace(word))
+		good := strings.Join(RecoveryRungs, ", ")
+		switch {
+		case !slices.Contains(RecoveryRungs, name):
+			return nil, fmt.Errorf("%q is not one of %s (several are separated by commas)", word, good)
+		case slices.Contains(names, name):
+			return nil, fmt.Errorf("%s is named twice", name)
+		case slices.Contains(names, "STOP"):
+			return nil, fmt.Errorf("%s follows STOP, so it would never be tried", name)
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
 var flushTypes = []string{"SYNC", "PTHREAD", "DAEMON"}
 
 var copyTypes = []string{"SINGLE", "PARTNER", "XOR", "RS"}
@@ -344,6 +391,11 @@ func findKind(name string) *ItemKind {
 		return nil
 	}
 	return &ItemKinds[i]
+}
+
+func recovery(text string) error {
+	_, err := Recovery(text)
+	return err
 }
 
 func compression(text string) error {

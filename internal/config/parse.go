@@ -5,18 +5,22 @@ import (
 	"strings"
 )
 
-// The syntax of configuration files, and of the strings given to SCR_Config:
+// The syntax of configuration files is that of SCR 3.1:
 //
 //	# a comment
-//	SCR_FLUSH=10 SCR_FETCH=1     # one or several settings a line
-//	SCR_JOB_NAME="heat 2-d"      # quotes around blanks
+//	SCR_FLUSH = 10
+//	SCR_JOB_NAME=heat\ 2-d       # a backslash takes a blank its meaning
 //	STORE=/dev/shm GROUP=NODE COUNT=1
 //	CKPT=0 INTERVAL=1 GROUP=NODE STORE=/dev/shm TYPE=XOR SET_SIZE=16
 //
-// A comment starts at a '#' that starts a word, so that /a#b is a path. There must be no
-// blanks around '='. Keys consist of letters, digits, '_', '-' and '.'. In quotes, \" is a
-// quote and \\ a backslash; any other backslash stands for itself. A value cannot go on in
-// the next line.
+// The first setting of a line is an item, and the others belong to it. A comment starts at
+// a '#' where a name could start, so that in A=/a#b and in A= # it is part of a value. Blanks
+// are space and tab, also around '='. Names are read in upper case, values as they are;
+// quotes are characters. \a \b \f \n \r \t \v are those of C, and a backslash before any other
+// character is that character.
+//
+// In the strings of SCR_Config a blank is a space, there are neither comments nor
+// backslashes, and names keep their case.
 
 // pair is KEY=VALUE, or a KEY alone in a query.
 type pair struct {
@@ -30,14 +34,34 @@ type line struct {
 	pairs  []pair
 }
 
-// parse parses the text of a configuration file. Errors begin with name:line.
-func parse(name, text string) ([]line, error) {
+// parse parses the text of a configuration file. Errors begin with name:line. If upper is
+// true, names are read in upper case.
+func parse(name, text string, upper bool) ([]line, error) {
+	return parseBy(name, text, func(s string) ([]pair, error) {
+		pairs, err := parseLine(strings.TrimSuffix(s, "\r"))
+		for i := range pairs {
+			if upper {
+				pairs[i].key = strings.ToUpper(pairs[i].key)
+			}
+		}
+		return pairs, err
+	})
+}
+
+// parseOwn parses app.conf.
+func parseOwn(name, text string) ([]line, error) {
+	return parseBy(name, text, func(s string) ([]pair, error) {
+		if isQuoted(s) {
+			return parseQuoted(s)
+		}
+		return parseLine(s)
+	})
+}
+
+func parseBy(name, text string, parse func(string) ([]pair, error)) ([]line, error) {
 	var lines []line
 	for i, s := range strings.Split(text, "\n") {
-		pairs, err := parseLine(s)
-		if err == nil {
-			err = noBare(pairs)
-		}
+		pairs, err := parse(s)
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", name, i+1, err)
 		}
@@ -48,20 +72,12 @@ func parse(name, text string) ([]line, error) {
 	return lines, nil
 }
 
-func noBare(pairs []pair) error {
-	for _, p := range pairs {
-		if p.bare {
-			return fmt.Errorf("%q is not KEY=VALUE (no blanks around '='; a value with blanks needs double quotes)", p.key)
-		}
-	}
-	return nil
-}
+const blanks = " \t"
 
-const blanks = " \t\r\v\f"
-
+// parseLine parses a line of a file.
 func parseLine(s string) ([]pair, error) {
-	if i := strings.IndexAny(s, "\n\x00"); i >= 0 {
-		return nil, fmt.Errorf("%q in a setting", s[i])
+	if strings.Contains(s, "\x00") {
+		return nil, fmt.Errorf("a NUL in a setting")
 	}
 	var pairs []pair
 	for {
@@ -70,129 +86,135 @@ func parseLine(s string) ([]pair, error) {
 			return pairs, nil
 		}
 		var p pair
-		end := strings.IndexAny(s, "="+blanks)
-		if end < 0 {
-			end = len(s)
-		}
-		p.key, s = s[:end], s[end:]
+		p.key, s = word(s, "="+blanks)
+		s = strings.TrimLeft(s, blanks)
 		if p.key == "" {
-			return nil, fmt.Errorf("no name before %q (a setting is KEY=VALUE, no blanks around '=')", s)
+			return nil, fmt.Errorf("no name before %q: a setting is NAME=VALUE", s)
 		}
-		if !isKey(p.key) {
-			return nil, fmt.Errorf("%q is not the name of a setting", p.key)
+		if !strings.HasPrefix(s, "=") {
+			return nil, fmt.Errorf(`%q is not NAME=VALUE: write a blank in a value as "\ ", and a # in front of a comment`, p.key)
 		}
-		if p.bare = !strings.HasPrefix(s, "="); !p.bare {
-			var err error
-			if p.value, s, err = parseValue(s[1:]); err != nil {
-				return nil, fmt.Errorf("%s: %w", p.key, err)
-			}
+		value := strings.TrimLeft(s[1:], blanks)
+		apart := len(value) < len(s)-1
+		before := value
+		p.value, s = word(value, blanks)
+		// "A= B=1" may be meant as an A that is empty.
+		if apart && strings.Contains(before[:len(before)-len(s)], "=") {
+			return nil, fmt.Errorf("%s has no value before %q: give it one, or delete it from the line", p.key, before)
 		}
 		pairs = append(pairs, p)
 	}
 }
 
-// parseValue parses the value at the start of s and returns the text after it.
-func parseValue(s string) (value, rest string, err error) {
-	if !strings.HasPrefix(s, `"`) {
-		end := strings.IndexAny(s, blanks)
+// escapes are the characters that stand after a backslash for others.
+const escapes, escaped = `abfnrtv`, "\a\b\f\n\r\t\v"
+
+// word reads s up to one of the characters in end, and returns the text after it.
+func word(s, end string) (text, rest string) {
+	var b strings.Builder
+	i := 0
+	for ; i < len(s) && strings.IndexByte(end, s[i]) < 0; i++ {
+		c := s[i]
+		if c == '\\' && i+1 < len(s) {
+			i++
+			if c = s[i]; strings.IndexByte(escapes, c) >= 0 {
+				c = escaped[strings.IndexByte(escapes, c)]
+			}
+		}
+		b.WriteByte(c)
+	}
+	return b.String(), s[i:]
+}
+
+// parseConfig parses a string for SCR_Config.
+func parseConfig(s string) ([]pair, error) {
+	if strings.Contains(s, "\x00") {
+		return nil, fmt.Errorf("a NUL in a setting")
+	}
+	var pairs []pair
+	for {
+		if s = strings.TrimLeft(s, " "); s == "" {
+			return pairs, nil
+		}
+		var p pair
+		end := strings.IndexAny(s, "= ")
 		if end < 0 {
 			end = len(s)
 		}
-		// A user who writes a"b c" most likely expects the shell's quoting, which this is not.
-		if strings.Contains(s[:end], `"`) {
-			return "", "", fmt.Errorf(`quote inside a value: put the quotes around all of it, and \" for a quote in it`)
+		p.key, s = s[:end], strings.TrimLeft(s[end:], " ")
+		if p.key == "" {
+			return nil, fmt.Errorf("no name before %q: a setting is NAME=VALUE", s)
 		}
-		return s[:end], s[end:], nil
-	}
-	var b strings.Builder
-	for i := 1; i < len(s); i++ {
-		switch {
-		case s[i] == '"':
-			rest = s[i+1:]
-			if rest != "" && !strings.Contains(blanks+"#", rest[:1]) {
-				return "", "", fmt.Errorf("%q after the closing quote", rest)
-			}
-			return b.String(), rest, nil
-		case s[i] == '\\' && i+1 < len(s) && (s[i+1] == '"' || s[i+1] == '\\'):
-			i++
+		if p.bare = !strings.HasPrefix(s, "="); !p.bare {
+			p.value, s, _ = strings.Cut(strings.TrimLeft(s[1:], " "), " ")
 		}
-		b.WriteByte(s[i])
+		pairs = append(pairs, p)
 	}
-	return "", "", fmt.Errorf("quote that is not closed on its line")
 }
 
-func isKey(s string) bool {
-	for _, c := range []byte(s) {
-		if !isNameByte(c) && c != '-' && c != '.' {
-			return false
-		}
-	}
-	return s != ""
-}
-
-func isNameByte(c byte) bool {
-	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-}
-
-// format returns a line that parseLine parses to these pairs.
+// format returns a line of a file that parseLine parses to these pairs. No value in it begins
+// with a quote, by which ParseSettings knows the lines of early versions.
 func format(pairs []pair) string {
 	var words []string
 	for _, p := range pairs {
-		switch {
-		case p.bare:
-			words = append(words, p.key)
-		case strings.ContainsAny(p.value, blanks+`"#\`):
-			quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(p.value)
-			words = append(words, p.key+`="`+quoted+`"`)
-		default:
-			words = append(words, p.key+"="+p.value)
-		}
+		words = append(words, escape(p.key, true)+"="+escape(p.value, false))
 	}
 	return strings.Join(words, " ")
 }
 
-// expand replaces $VAR and ${VAR} by the result of lookup, which may be empty. "$$" is one
-// '$'; a '$' that no name follows stands for itself.
-func expand(s string, lookup func(string) (string, error)) (string, error) {
+func escape(s string, isKey bool) string {
+	var b strings.Builder
+	for i := range len(s) {
+		c := s[i]
+		if at := strings.IndexByte(escaped, c); at >= 0 {
+			b.WriteByte('\\')
+			c = escapes[at]
+		} else if c == '\\' || c == ' ' || isKey && (c == '=' || c == '#' && i == 0) || !isKey && c == '"' && i == 0 {
+			b.WriteByte('\\')
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}
+
+// expand replaces $NAME and ${NAME} by what lookup returns, and by nothing where that finds
+// no variable. Names have letters, digits and '_'; a '$' that none follows stays. missing is
+// the first variable that was not found, "" if all were.
+func expand(s string, lookup func(string) (string, bool)) (text, missing string) {
 	var b strings.Builder
 	for {
 		before, after, found := strings.Cut(s, "$")
 		b.WriteString(before)
 		if !found {
-			return b.String(), nil
+			return b.String(), missing
 		}
-		var name string
-		switch {
-		case strings.HasPrefix(after, "$"):
+		name, rest := after[:nameLength(after)], after[nameLength(after):]
+		if inside, behind, closed := strings.Cut(strings.TrimPrefix(after, "{"), "}"); closed && after[0] == '{' &&
+			nameLength(inside) == len(inside) {
+			name, rest = inside, behind
+		}
+		if s = rest; name == "" {
 			b.WriteByte('$')
-			s = after[1:]
+			s = after
 			continue
-		case strings.HasPrefix(after, "{"):
-			name, s, found = strings.Cut(after[1:], "}")
-			if n := nameLength(name); !found || n == 0 || n < len(name) {
-				return "", fmt.Errorf("${ without a name and a } after it (write $$ for a '$')")
-			}
-		default:
-			n := nameLength(after)
-			name, s = after[:n], after[n:]
-			if n == 0 {
-				b.WriteByte('$')
-				continue
-			}
 		}
-		text, err := lookup(name)
-		if err != nil {
-			return "", fmt.Errorf("$%s: %w", name, err)
+		value, ok := lookup(name)
+		if !ok && missing == "" {
+			missing = name
 		}
-		b.WriteString(text)
+		b.WriteString(value)
 	}
 }
 
 // nameLength is the length of the name of a variable at the start of s.
 func nameLength(s string) int {
 	n := 0
-	for n < len(s) && isNameByte(s[n]) && !(n == 0 && '0' <= s[0] && s[0] <= '9') {
+	for n < len(s) && isNameByte(s[n]) {
 		n++
 	}
 	return n
+}
+
+func isNameByte(c byte) bool {
+	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }

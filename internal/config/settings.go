@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -12,14 +11,14 @@ import (
 // Settings are the settings that a program makes with SCR_Config before SCR_Init. The zero
 // value is empty and ready for use, with the environment of the process.
 type Settings struct {
-	// Environ looks up variables for queries; if it is nil, in the environment of the
-	// process.
+	// Environ looks up variables; if it is nil, in the environment of the process.
 	Environ Environ
 	// Names lists the variables of the environment, so that Load can warn about unknown
 	// ones. If both are nil, they are those of the process.
 	Names func() []string
 
-	set *layer // nil until something is set
+	set   *layer            // nil until something is set
+	texts map[string]string // of files that were read for a query, by path
 }
 
 func (s *Settings) lookup() Environ {
@@ -53,92 +52,145 @@ func (s *Settings) layer() *layer {
 	return s.set
 }
 
+// file returns the text of a configuration file. As in SCR, a file is read once for all
+// queries and for SCR_Init, and again when the program changes where the user's file is.
+func (s *Settings) file(path string) (string, error) {
+	if text, ok := s.texts[path]; ok {
+		return text, nil
+	}
+	text, err := readText(path)
+	if err == nil {
+		if s.texts == nil {
+			s.texts = map[string]string{}
+		}
+		s.texts[path] = text
+	}
+	return text, err
+}
+
 // Config carries out a string that was given to SCR_Config:
 //
-//	A=B                      sets A
-//	A=                       unsets A
-//	A                        returns the value of A
-//	CKPT=0 TYPE=XOR COUNT=   sets and unsets fields of an item
-//	CKPT=0 TYPE              returns a field of an item
-//	CKPT                     returns the ids of all items, separated by blanks
-//	CKPT=                    unsets all items of the kind
+//	A=B              sets A, in place of what was set before
+//	A=               takes back what was set
+//	A                returns the value of A, from whatever place sets it
+//	A=B C=D          sets child C of item A=B, beside the other items A
+//	A=B C            returns a child of an item
 //
-// Values are written as in a file, with quotes around blanks, and one string may set
-// several parameters. A query returns the value from the environment, from the program or
-// the default, because the files are not read before Load. ok says whether a query found a
-// value; it is false for a string that sets or unsets.
+// A query returns what was set, not a default; it reads the files. ok says whether it found
+// a value; it is false for a string that sets. Where there are several values, the error is
+// ErrAmbiguous. If the first string about A has a child, the system's items A stay beside
+// those of the program.
 func (s *Settings) Config(text string) (result string, ok bool, err error) {
-	pairs, err := parseLine(text)
-	if err != nil {
+	pairs, err := parseConfig(text)
+	if err != nil || len(pairs) == 0 {
 		return "", false, err
 	}
 	q, isQuery, err := parseQuery(pairs)
-	if err != nil {
-		return "", false, err
+	switch {
+	case err != nil:
+	case isQuery:
+		var r *resolver
+		if r, _, _, err = readAll(s, s.lookup()); err == nil {
+			return q.answer(r.expanded(r.inForce(q.name)))
+		}
+	default:
+		err = s.apply(pairs)
 	}
-	if isQuery {
-		return s.query(q)
-	}
-	return "", false, s.layer().add(pairs, "")
+	return "", false, err
 }
 
-// query asks for a parameter (name), a field of an item (all three), or the
-// ids of the items of a kind (name).
-type query struct{ name, id, field string }
+// apply sets or unsets.
+func (s *Settings) apply(pairs []pair) error {
+	l, key, value := s.layer(), pairs[0].key, pairs[0].value
+	empty := slices.IndexFunc(pairs, func(p pair) bool { return p.value == "" })
+	switch {
+	case value == "" && len(pairs) > 1: // in a file of Text's form
+		return fmt.Errorf("%s= names no item", key)
+	case value == "":
+		l.unset(key)
+	case len(pairs) == 1 || len(pairs) == 2 && empty == 1: // as SCR does: see docs/differences.md
+		l.set(key, value)
+	case empty > 0:
+		return fmt.Errorf("%s= beside other settings: a single child cannot be taken back; unset all with %s=, and set anew what is to stay",
+			pairs[empty].key, key)
+	default:
+		adds := l.items[key] == nil || slices.Contains(l.adds, key)
+		l.add(pairs, "")
+		if adds && !slices.Contains(l.adds, key) {
+			l.adds = append(l.adds, key)
+		}
+	}
+	if key == "SCR_PREFIX" || key == "SCR_CONF_FILE" {
+		s.texts = nil
+	}
+	return nil
+}
+
+// ErrAmbiguous is the error of a query for which there are several values.
+var ErrAmbiguous = errors.New("ambiguous")
+
+// query asks for a parameter (name), or a child of an item (all three).
+type query struct{ name, value, child string }
 
 // parseQuery reports whether pairs are a query. A mixture of a query and settings is an
 // error.
 func parseQuery(pairs []pair) (q query, isQuery bool, err error) {
-	switch {
-	case len(pairs) == 0:
-		return q, false, errors.New("nothing to set or to query")
-	case len(pairs) == 1 && pairs[0].bare:
+	switch bare := slices.IndexFunc(pairs, func(p pair) bool { return p.bare }); {
+	case bare < 0:
+		return q, false, nil
+	case len(pairs) == 1:
 		return query{name: pairs[0].key}, true, nil
-	case len(pairs) == 2 && !pairs[0].bare && pairs[1].bare && findKind(pairs[0].key) != nil:
+	case len(pairs) == 2 && bare == 1:
 		return query{pairs[0].key, pairs[0].value, pairs[1].key}, true, nil
+	default:
+		return q, false, fmt.Errorf("%q is not NAME=VALUE: ask for one value at a time, as NAME or NAME=VALUE CHILD; a value cannot have a blank", pairs[bare].key)
 	}
-	return q, false, noBare(pairs)
 }
 
-func (s *Settings) query(q query) (string, bool, error) {
-	r := resolver{environ: s.lookup(), layers: []*layer{s.layer()}}
-	if q.field != "" {
-		it := s.layer().items[q.name][q.id]
-		if it == nil {
-			return "", false, nil
+// answer finds the answer in the items with the name. Their texts are expanded; an item may
+// be asked for by its value before that, too.
+func (q query) answer(items []expanded) (result string, ok bool, err error) {
+	var values []string
+	what := q.name
+	for _, it := range items {
+		switch {
+		case q.child == "":
+			values = append(values, it.text)
+		case q.value == it.text || q.value == it.raw:
+			what = q.name + "=" + q.value + " " + q.child
+			for _, s := range it.children {
+				if s.key == q.child {
+					values = append(values, s.text)
+				}
+			}
 		}
-		text, err := expand(it.fields[q.field].text, r.variable)
-		return text, err == nil && text != "", err
 	}
-	if findKind(q.name) != nil {
-		ids := strings.Join(slices.Sorted(maps.Keys(s.layer().items[q.name])), " ")
-		return ids, ids != "", nil
+	switch len(values) {
+	case 0:
+		return "", false, nil
+	case 1:
+		return values[0], true, nil
 	}
-	prefix, err := r.resolve(find(Parameters, "SCR_PREFIX"))
-	if err != nil {
-		return "", false, err
-	}
-	r.prefix = prefix.text
-	v, err := r.resolve(findOrText(Parameters, q.name))
-	return v.text, err == nil && v.text != "", err
+	return "", false, fmt.Errorf("%s is %w: it has the values %s; ask for a child of one of them, as in %s=%s NAME, or set it only once",
+		what, ErrAmbiguous, strings.Join(values, ", "), q.name, items[0].text)
 }
 
-// Text returns the settings in the form of a configuration file, "" if there are none. Equal
-// settings have the same text, in whatever order they were made.
-func (s *Settings) Text() string { return s.text(func(string) bool { return true }) }
+// Text returns the settings in the form of a configuration file, "" if there are none. What
+// the same strings have set in the same order has the same text.
+func (s *Settings) Text() string { return s.text(func(pair) bool { return true }) }
 
 // Public is Text without secrets. It is stored in the prefix directory for commands.
 func (s *Settings) Public() string {
-	return s.text(func(name string) bool {
-		p := find(Parameters, name)
-		return p == nil || !p.Secret
+	return s.text(func(p pair) bool {
+		known := find(Parameters, p.key)
+		return known == nil || !known.Secret
 	})
 }
 
-func (s *Settings) text(wanted func(name string) bool) string {
+func (s *Settings) text(wanted func(pair) bool) string {
 	var b strings.Builder
 	for _, pairs := range s.layer().lines() {
-		if wanted(pairs[0].key) {
+		if !slices.ContainsFunc(pairs, func(p pair) bool { return !wanted(p) }) {
 			b.WriteString(format(pairs))
 			b.WriteByte('\n')
 		}
@@ -148,11 +200,17 @@ func (s *Settings) text(wanted func(name string) bool) string {
 
 // ParseSettings parses the result of Text. An error begins with name:line.
 func ParseSettings(name, text string) (*Settings, error) {
-	l, err := layerOf(Program, name, text)
+	lines, err := parseOwn(name, text)
 	if err != nil {
 		return nil, err
 	}
-	return &Settings{set: l}, nil
+	s := &Settings{}
+	for _, line := range lines {
+		if err := s.apply(line.pairs); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", name, line.number, err)
+		}
+	}
+	return s, nil
 }
 
 // same returns an error if the settings differ from those of rank 0, whose Text is given.

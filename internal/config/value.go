@@ -124,9 +124,9 @@ func (p *Parameter) accepts() string {
 	case Int:
 		return fmt.Sprintf("a whole number, at least %d", p.Min)
 	case Bool:
-		return "0 or 1 (or no, yes, false, true)"
+		return "0 or 1 (or no, yes, false, true; any other number is 1)"
 	case Size:
-		return fmt.Sprintf("a number of bytes, at least %d, with an optional suffix k, m, g or t", p.Min)
+		return fmt.Sprintf("a number of bytes, at least %d, with an optional suffix k, m, g, t, p or e", p.Min)
 	case Float:
 		return "a decimal number"
 	case Seconds:
@@ -135,32 +135,50 @@ func (p *Parameter) accepts() string {
 	return "one of " + strings.Join(p.Values, ", ")
 }
 
-func parseBool(text string) (int64, bool) {
-	switch strings.ToLower(text) {
-	case "0", "no", "false":
-		return 0, true
-	case "1", "yes", "true":
-		return 1, true
-	}
-	return 0, false
+// IsYes reports whether the text of a Bool says yes.
+func IsYes(text string) bool {
+	n, _ := parseBool(text)
+	return n != 0
 }
 
-// ParseSize reads a number of bytes, such as 4096, 64k, 1M or 2gb. Suffixes are powers of
-// 1024.
+func parseBool(text string) (int64, bool) {
+	switch strings.ToLower(text) {
+	case "no", "false":
+		return 0, true
+	case "yes", "true":
+		return 1, true
+	}
+	n, err := strconv.ParseInt(text, 10, strconv.IntSize) // as in SCR, in which it is a number
+	if n != 0 {
+		n = 1
+	}
+	return n, err == nil
+}
+
+// ParseSize reads a number of bytes, such as 4096, 64k, 1M, 1.5g or 2gb. Suffixes are powers
+// of 1024.
 func ParseSize(text string) (int64, bool) {
 	digits := strings.ToLower(text)
 	digits = strings.TrimSuffix(digits, "b")
 	shift := 0
 	if n := len(digits); n > 0 {
-		if i := strings.IndexByte("kmgt", digits[n-1]); i >= 0 {
+		if i := strings.IndexByte("kmgtpe", digits[n-1]); i >= 0 {
 			digits, shift = digits[:n-1], 10*(i+1)
 		}
 	}
 	n, err := strconv.ParseUint(digits, 10, 63)
-	if err != nil || n > math.MaxInt64>>shift {
+	if err == nil {
+		return int64(n) << shift, n <= math.MaxInt64>>shift
+	}
+	if strings.Trim(digits, "0123456789.") != "" {
 		return 0, false
 	}
-	return int64(n) << shift, true
+	f, err := strconv.ParseFloat(digits, 64)
+	f = math.Ldexp(f, shift)
+	if err != nil || !(f < math.MaxInt64) {
+		return 0, false
+	}
+	return int64(f), true
 }
 
 func parseSeconds(text string) (int64, bool) {

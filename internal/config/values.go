@@ -13,9 +13,12 @@ type Values struct {
 	UserName           string        `scr:"SCR_USER_NAME"`            // name of the user, part of the paths of the job's directories on the nodes
 	JobName            string        `scr:"SCR_JOB_NAME"`             // name of the job, recorded with each dataset and in the log
 	ClusterName        string        `scr:"SCR_CLUSTER_NAME"`         // name of the cluster, recorded with each dataset and in the log
+	Record             bool          `scr:"SCR_RECORD"`               // record with each checkpoint how the job was started, for scr_restart
+	RecordEnv          string        `scr:"SCR_RECORD_ENV"`           // more environment variables to record, as patterns separated by blanks; never those that may be secrets
 	NodeName           string        `scr:"SCR_NODE_NAME"`            // name of the node: ranks with the same name are on one node
+	AbortOnError       bool          `scr:"SCR_ABORT_ON_ERROR"`       // 1: the library ends the program with MPI_Abort where SCR 3.1 does so: after a call in the wrong place, bad settings, a SCR_Init that cannot work, and other errors that a program which ignores return codes would pass over. 0: every error is returned
 	Debug              int           `scr:"SCR_DEBUG"`                // messages on stderr: 0: warnings and errors; 1: also the steps of the library; 2: also details
-	CacheBase          string        `scr:"SCR_CACHE_BASE"`           // node-local directory below which datasets are cached
+	CacheBase          string        `scr:"SCR_CACHE_BASE"`           // node-local directory below which datasets are cached. It is made if it is not there; a warning says so if directories above it, other than the user's own, had to be made too
 	CntlBase           string        `scr:"SCR_CNTL_BASE"`            // node-local directory below which the control files are stored, which describe the datasets in the cache
 	CacheSize          int           `scr:"SCR_CACHE_SIZE"`           // maximum number of datasets in the cache. 1: the only one is evicted before the next is written; 0: the same as SCR_CACHE_BYPASS=1 (datasets)
 	CacheBypass        bool          `scr:"SCR_CACHE_BYPASS"`         // 1: datasets are written to the prefix directory, where several ranks may write one file
@@ -40,6 +43,8 @@ type Values struct {
 	FlushType          string        `scr:"SCR_FLUSH_TYPE"`           // how files are copied with SCR_FLUSH_ASYNC=1: PTHREAD: by a thread of each process; DAEMON: by scr_transfer, one process on each node, which completes the copy even if the program dies; SYNC: by the processes themselves, while the program waits
 	FlushAsyncBW       int64         `scr:"SCR_FLUSH_ASYNC_BW"`       // maximum rate at which a node copies with SCR_FLUSH_ASYNC=1, measured before compression; 0: no limit (bytes a second)
 	FlushAsyncPercent  float64       `scr:"SCR_FLUSH_ASYNC_PERCENT"`  // maximum share of one processor of a node that copying uses with SCR_FLUSH_ASYNC=1; 0: no limit (percent)
+	FlushAsyncUsleep   int           `scr:"SCR_FLUSH_ASYNC_USLEEP"`   // shortest time between two calls of SCR_Need_checkpoint that test whether the ranks have copied, with SCR_FLUSH_ASYNC=1 (microseconds)
+	AxlMkdir           bool          `scr:"SCR_AXL_MKDIR"`            // has no effect: the directories of files are always made before they are copied. It is accepted because settings for SCR may have it
 	FlushPoststage     bool          `scr:"SCR_FLUSH_POSTSTAGE"`      // 1, with SCR_FLUSH_TYPE=DAEMON: SCR_Finalize does not wait for flushes; scr_postrun, scr_index --build or the next SCR_Init finishes them
 	CRCOnFlush         bool          `scr:"SCR_CRC_ON_FLUSH"`         // 0: checksums are not verified in a flush or fetch
 	CRCOnCopy          bool          `scr:"SCR_CRC_ON_COPY"`          // has no effect: checksums are always computed in the cache. 0 causes a warning
@@ -47,7 +52,7 @@ type Values struct {
 	FileBufSize        int64         `scr:"SCR_FILE_BUF_SIZE"`        // size of the pieces in which files are copied to and from the prefix directory; 64 to 16m (bytes)
 	Current            string        `scr:"SCR_CURRENT"`              // name of the checkpoint to restart from; newer ones in the cache are deleted once it is loaded
 	DropAfterCurrent   bool          `scr:"SCR_DROP_AFTER_CURRENT"`   // 1: when SCR_Current or SCR_CURRENT names a dataset, newer ones are removed from the index too; their files stay in the prefix directory
-	Distribute         bool          `scr:"SCR_DISTRIBUTE"`           // 0: datasets in the cache are not used; they stay there until the run writes a checkpoint
+	Distribute         bool          `scr:"SCR_DISTRIBUTE"`           // 0: datasets in the cache are not used; they stay there until the run has completed a checkpoint, or needs their room
 	FlushOnRestart     bool          `scr:"SCR_FLUSH_ON_RESTART"`     // 1: SCR_Init flushes the datasets in the cache, for programs that find their files in the prefix directory themselves (with SCR_FETCH=0)
 	GlobalRestart      bool          `scr:"SCR_GLOBAL_RESTART"`       // 1: SCR_Init flushes the datasets in the cache, and a restart reads them with SCR_FETCH_BYPASS=1
 	CheckpointInterval int           `scr:"SCR_CHECKPOINT_INTERVAL"`  // SCR_Need_checkpoint says yes at every n-th call; 0: not set (calls)
@@ -64,6 +69,12 @@ type Values struct {
 	ExcludeNodes       string        `scr:"SCR_EXCLUDE_NODES"`        // nodes that scr_run must not use
 	MinNodes           int           `scr:"SCR_MIN_NODES"`            // number of nodes that the program needs; 0: all nodes in the first run, then as many as the last run used (nodes)
 	Runs               int           `scr:"SCR_RUNS"`                 // maximum number of times that scr_run starts the program; -1: no limit (runs)
+	Retries            int           `scr:"SCR_RETRIES"`              // maximum number of times that scr_run starts the program again, if SCR_RUNS is not set; -1: no limit (runs)
+	Recovery           string        `scr:"SCR_RECOVERY"`             // what scr_run tries when a run has failed, in this order: MIGRATE: carry out what scr_migrate has asked for; SAME: start again on the same nodes, unless one is down or suspect; SPARE: put other nodes in the place of these; FEWER: with SCR_GLOBAL_RESTART=1 use fewer nodes, but not fewer than SCR_MIN_NODES; STOP: copy what is in the caches to the prefix directory and end the job, which is also done when nothing else is possible
+	PredictTime        time.Duration `scr:"SCR_PREDICT_SECONDS"`      // how often scr_run asks which nodes are likely to fail: SCR_PREDICT_COMMAND, and Slurm, about nodes that drain or fail and reservations for maintenance; 0: never
+	PredictCommand     string        `scr:"SCR_PREDICT_COMMAND"`      // command that prints a line for each node that is likely to fail: its name, and optionally the seconds until then (-: not known), the probability and a reason. scr_run gives it to a shell
+	PredictAssurance   float64       `scr:"SCR_PREDICT_ASSURANCE"`    // least probability, from 0 to 1, of a prediction that scr_run acts on
+	PredictHoldoff     time.Duration `scr:"SCR_PREDICT_HOLDOFF"`      // least time between two migrations because of predictions; in between a prediction only causes a checkpoint
 	Watchdog           bool          `scr:"SCR_WATCHDOG"`             // 1: scr_run ends a run that has completed no checkpoint for SCR_WATCHDOG_TIMEOUT
 	WatchdogTimeout    time.Duration `scr:"SCR_WATCHDOG_TIMEOUT"`     // time without a checkpoint after which SCR_WATCHDOG=1 ends a run; 0: computed from the intervals between checkpoints of the run
 	WatchdogTimeoutPFS time.Duration `scr:"SCR_WATCHDOG_TIMEOUT_PFS"` // the same while a dataset is flushed; 0: SCR_WATCHDOG_TIMEOUT
@@ -91,7 +102,7 @@ type Store struct {
 	ID      string           // as on rank 0
 	Path    string           // as on this rank
 	Count   Optional[int]    `scr:"COUNT"`   // maximum number of datasets in the store; 0: datasets are written to the prefix directory (datasets)
-	Group   Optional[string] `scr:"GROUP"`   // group of the ranks that share the storage
+	Group   Optional[string] `scr:"GROUP"`   // group of the ranks that share the storage. WORLD: all ranks share it; then several may write one file, and files are kept with SINGLE
 	View    Optional[string] `scr:"VIEW"`    // another way to set GROUP: PRIVATE is GROUP=NODE, GLOBAL is GROUP=WORLD
 	Mkdir   Optional[bool]   `scr:"MKDIR"`   // 0: the directory is not created, and must exist
 	Enabled Optional[bool]   `scr:"ENABLED"` // 0: the store and the CKPT lines that name it are ignored

@@ -2,37 +2,33 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
 )
 
-// warnings returns a warning for each setting that has no effect. prefix and file are the
-// values of SCR_PREFIX and SCR_CONF_FILE.
-func (r *resolver) warnings(prefix, file value) []string {
+// warnings returns a warning for each setting that has no effect. file is the value of
+// SCR_CONF_FILE.
+func (r *resolver) warnings(file value) []string {
 	var list []string
 	if file.source.Level != Default {
 		if _, err := os.Stat(file.text); missing(err) {
 			list = append(list, fmt.Sprintf("SCR_CONF_FILE names %s, which does not exist", file.text))
 		}
 	}
-	user := r.layers[0]
-	for _, v := range []struct{ name, used string }{{"SCR_PREFIX", prefix.text}, {"SCR_CONF_FILE", file.text}} {
-		if s, ok := user.values[v.name]; ok && s.text != v.used {
-			list = append(list, at(s.where, "%s has no effect in the user's configuration file, because it is needed to find that file; set it in the environment", v.name))
-		}
-	}
 	for _, l := range r.layers {
-		list = append(list, l.replaced...)
+		list = append(list, l.notes...)
 	}
 	for _, name := range r.unknown() {
 		for _, l := range r.layers {
-			if s, ok := l.values[name]; ok {
+			if s := l.last(name); s.text != "" {
 				list = append(list, at(s.where, "unknown parameter %s%s", name, didYouMean(name, Parameters)))
 				break
 			}
 		}
+	}
+	for _, l := range r.layers {
+		list = append(list, l.misplaced()...)
 	}
 	for i := range ItemKinds {
 		list = append(list, r.unknownFields(&ItemKinds[i])...)
@@ -40,15 +36,15 @@ func (r *resolver) warnings(prefix, file value) []string {
 	return list
 }
 
-// elsewhere are variables that begin with SCR_ and are no parameters of the library. SCR_LIB
+// otherVariables are variables that begin with SCR_ and are no parameters of the library. SCR_LIB
 // tells scr.py where libscr.so is.
-var elsewhere = []string{"SCR_LIB"}
+var otherVariables = []string{"SCR_LIB"}
 
 // unknownVariables warns about variables whose names begin with SCR_ and are no parameters.
 func unknownVariables(names []string) []string {
 	var list []string
 	for _, name := range slices.Sorted(slices.Values(names)) {
-		if strings.HasPrefix(name, "SCR_") && find(Parameters, name) == nil && !slices.Contains(elsewhere, name) {
+		if strings.HasPrefix(name, "SCR_") && find(Parameters, name) == nil && !slices.Contains(otherVariables, name) {
 			list = append(list, fmt.Sprintf("environment: unknown parameter %s%s", name, didYouMean(name, Parameters)))
 		}
 	}
@@ -60,7 +56,7 @@ func (r *resolver) unknown() []string {
 	var names []string
 	for _, l := range r.layers {
 		for _, name := range l.order {
-			if find(Parameters, name) == nil && !slices.Contains(names, name) {
+			if !isKnown(name) && !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}
@@ -76,15 +72,31 @@ func (r *resolver) unknownFields(kind *ItemKind) []string {
 	seen := map[string]bool{}
 	var list []string
 	for _, l := range r.layers {
-		for _, id := range slices.Sorted(maps.Keys(l.items[kind.Name])) {
-			fields := l.items[kind.Name][id].fields
-			for _, name := range slices.Sorted(maps.Keys(fields)) {
+		for _, it := range l.items[kind.Name] {
+			for _, name := range it.names() {
 				if seen[name] || find(kind.Fields, name) != nil {
 					continue
 				}
 				seen[name] = true
-				list = append(list, at(fields[name].where, "unknown field %s of %s%s",
+				list = append(list, at(it.child(name).where, "unknown field %s of %s%s",
 					name, kind.Name, didYouMean(name, kind.Fields)))
+			}
+		}
+	}
+	return list
+}
+
+// misplaced warns about settings that follow a parameter on its line. In SCR they are its
+// children, and set nothing.
+func (l *layer) misplaced() []string {
+	var list []string
+	for _, key := range l.order {
+		for _, it := range l.items[key] {
+			for _, s := range it.children {
+				if find(Parameters, key) != nil || findKind(key) == nil && isKnown(s.key) {
+					list = append(list, at(s.where, "%s=%s follows %s=%s on its line, and has no effect there; put it on a line, or into a call of SCR_Config, of its own",
+						s.key, s.text, key, it.text))
+				}
 			}
 		}
 	}

@@ -10,6 +10,7 @@
 //	        DATADESC / …      the dataset, COMPLETE once all ranks have it whole
 //	                   PREFIX = prefix directory of the job that wrote it
 //	                   CACHE  = directory in which the rank has the directory of the dataset
+//	                   WORLD  = 1                  all ranks share this directory
 //	        REDDESC  / …      the redundancy descriptor it is protected with
 //	DSET / <id> / RANK / <rank>          the same, looked up by dataset
 //
@@ -39,6 +40,7 @@ const (
 	keyReddesc = "REDDESC"
 	keyPrefix  = "PREFIX"
 	keyDir     = "CACHE"
+	keyWorld   = "WORLD"
 )
 
 // Map lists files. The zero value is an empty map.
@@ -156,6 +158,7 @@ type Description struct {
 	dataset.Dataset
 	Prefix string // prefix directory of the job that wrote it
 	Dir    string // directory in which the rank has the directory of the dataset
+	World  bool   // all ranks share Dir
 }
 
 // DescriptionFromHash decodes a description; nil is none.
@@ -163,7 +166,8 @@ func DescriptionFromHash(h *hash.Hash) Description {
 	own := h.Clone()
 	own.Unset(keyPrefix)
 	own.Unset(keyDir)
-	return Description{dataset.Decode(own), h.Text(keyPrefix), h.Text(keyDir)}
+	own.Unset(keyWorld)
+	return Description{dataset.Decode(own), h.Text(keyPrefix), h.Text(keyDir), h.Text(keyWorld) == "1"}
 }
 
 // ToHash encodes a description, nil if it is none.
@@ -177,6 +181,9 @@ func (d Description) ToHash() *hash.Hash {
 	}
 	if d.Dir != "" {
 		h.SetValue(keyDir, d.Dir)
+	}
+	if d.World {
+		h.SetValue(keyWorld, "1")
 	}
 	return h
 }

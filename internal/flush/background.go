@@ -30,15 +30,11 @@ type background struct {
 	start  time.Time
 }
 
-// pollInterval is the shortest time between two polls in a call that a program may make
-// very often.
-const pollInterval = 100 * time.Millisecond
-
 // openMovers makes the movers, and stops copies of an earlier run.
 func (f *Flusher) openMovers() error {
 	var err error
 	if f.Node.Rank() == 0 {
-		err = mover.Reset(f.Cache.Control())
+		err = mover.Reset(f.Cache.ControlDir())
 	}
 	if err := mpi.Agree(f.World, err); err != nil {
 		return err
@@ -55,7 +51,7 @@ func (f *Flusher) openMovers() error {
 		f.Log.WarnJob("%v; threads of the processes copy instead", err)
 		return nil
 	}
-	f.movers[mover.ByDaemon] = &mover.Daemon{Control: f.Cache.Control(), First: f.Node.Rank() == 0, Launch: f.launch(),
+	f.movers[mover.ByDaemon] = &mover.Daemon{Control: f.Cache.ControlDir(), First: f.Node.Rank() == 0, Launch: f.launch(),
 		Manner: mover.Manner{Buffer: f.Prefix.Buffer, Bare: f.Prefix.Bare, Blind: f.Prefix.Blind}, Compression: f.Prefix.Compression}
 	return nil
 }
@@ -216,6 +212,12 @@ func (f *Flusher) find(c *cache.Cached) *background {
 	return nil
 }
 
+// Flushing reports whether a dataset is being flushed in the background. It is not
+// collective.
+func (f *Flusher) Flushing(id int) bool {
+	return slices.ContainsFunc(f.running, func(b *background) bool { return b.cached.ID() == id })
+}
+
 // Running returns how many background flushes have not ended. It is not collective.
 func (f *Flusher) Running() int { return len(f.running) }
 
@@ -244,10 +246,10 @@ func (f *Flusher) Poll() error {
 }
 
 // PollDue reports whether to call Poll: the caller's files of the oldest flush are copied,
-// and the last poll was not within pollInterval. Rank 0 decides by it for all ranks. It
+// and the last poll was not within PollInterval. Rank 0 decides by it for all ranks. It
 // is not collective.
 func (f *Flusher) PollDue() bool {
-	return len(f.running) > 0 && time.Since(f.polled) >= pollInterval && f.running[0].copy.Ended()
+	return len(f.running) > 0 && time.Since(f.polled) >= f.PollInterval && f.running[0].copy.Ended()
 }
 
 // waitAll waits for background flushes, in the order of list.
@@ -274,6 +276,10 @@ func (f *Flusher) wait(b *background) error {
 	corrupt := errors.Is(err, redundancy.ErrCorrupt)
 	// Only the rank with the error warns.
 	if agreed.Err != nil {
+		why := agreed.Err.Error()
+		if full := new(FullError); errors.As(err, &full) {
+			why += ": " + full.lack()
+		}
 		after := "unless there is a newer one by then, Finalize flushes it"
 		switch {
 		case corrupt:
@@ -281,7 +287,7 @@ func (f *Flusher) wait(b *background) error {
 		case b.cached.Flags().Has(dataset.Output):
 			after = "it is flushed while the program waits, when it leaves or in Finalize"
 		}
-		f.Log.Warn("flush of dataset %d (%s) in the background: %v; it stays in the cache: %s", b.cached.ID(), b.cached.Name(), agreed.Err, after)
+		f.Log.Warn("flush of dataset %d (%s) in the background: %v; it stays in the cache: %s", b.cached.ID(), b.cached.Name(), why, after)
 	}
 	if !corrupt {
 		return nil
@@ -349,7 +355,7 @@ func (f *Flusher) forgetCopy(c *cache.Cached) error {
 	}
 	var err error
 	if f.Node.Rank() == 0 {
-		err = mover.Forget(f.Cache.Control(), c.ID())
+		err = mover.Forget(f.Cache.ControlDir(), c.ID())
 	}
 	return mpi.Agree(f.World, err)
 }

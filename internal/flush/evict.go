@@ -13,67 +13,98 @@ import (
 
 // MakeRoom makes room for one more dataset in a store: it evicts what Leaving returns.
 func (f *Flusher) MakeRoom(store *reddesc.Store) error {
-	leaving, err := f.Leaving(store)
+	leaving, err := f.Leaving(store, 0)
 	if err != nil {
 		return err
 	}
 	return f.Evict(leaving)
 }
 
-// Leaving returns the datasets that have to leave a store before one more is complete in it.
+// Leaving is what has to leave a store before one more dataset is complete in it.
+type Leaving struct {
+	Datasets []*cache.Cached // those that can be used
+	store    *reddesc.Store  // nil: no unused dataset leaves
+	stay     int             // number of unused datasets that may stay in the store
+	need     int64           // size in bytes of the caller's part of the new dataset, 0 if it is not known
+}
+
+// Leaving returns what has to leave a store before one more dataset is complete in it. need
+// is the size in bytes of the caller's part of the new dataset, 0 if it is not known.
 // It waits for the flushes of those that are being flushed, and flushes an output that is
 // not in the prefix directory yet. If that output cannot be flushed, it stays, and another
 // dataset leaves; Leaving returns an error if that is the newest checkpoint, and it is only
 // in the cache.
-func (f *Flusher) Leaving(store *reddesc.Store) ([]*cache.Cached, error) {
-	leaving, err := f.free(store)
+func (f *Flusher) Leaving(store *reddesc.Store, need int64) (Leaving, error) {
+	leaving, stay, err := f.free(store)
 	if err != nil {
-		return nil, err
+		return Leaving{}, err
 	}
 	if newest := f.Cache.NewestCheckpoint(); newest != nil && !f.flushed[newest.ID()] && slices.Contains(leaving, newest) {
 		f.Log.WarnJobOnce("%s=1: a dataset leaves the cache before the next is complete; a failure in between loses it (2 keeps it)",
 			f.SizeName(store.Name))
 	}
-	return leaving, nil
+	return Leaving{leaving, store, stay, need}, nil
 }
 
-// Evict deletes datasets, none of which is being flushed, from the cache, and those that
-// this run cannot use.
-func (f *Flusher) Evict(leaving []*cache.Cached) error {
-	for _, c := range leaving {
+// Evict deletes datasets, none of which is being flushed, from the cache.
+func (f *Flusher) Evict(l Leaving) error {
+	for _, c := range l.Datasets {
 		f.left(c)
 	}
-	return f.Cache.Evict(leaving)
+	if err := f.Cache.Evict(l.Datasets); err != nil || l.store == nil {
+		return err
+	}
+	return f.Cache.EvictUnused(l.store, l.stay, l.need)
 }
 
 // free returns the datasets that leave a store to make room for one more, once no flush
-// needs them. Flushes end in their order, so it waits for the oldest until that is so.
-func (f *Flusher) free(store *reddesc.Store) ([]*cache.Cached, error) {
+// needs them, and how many unused ones stay. Flushes end in their order, so it waits for the
+// oldest until that is so.
+func (f *Flusher) free(store *reddesc.Store) (leaving []*cache.Cached, stay int, err error) {
 	var stuck error // why an output could not be flushed
 	retried := false
 	for {
 		newest := f.Cache.NewestCheckpoint()
-		leaving := f.Cache.Leaving(store, store.Count-1, func(c *cache.Cached) int { return f.worth(c, newest, stuck != nil) })
+		leaving, stay = f.leaving(store, newest, stuck != nil)
 		unsaved := slices.ContainsFunc(leaving, f.unsaved)
 		switch {
 		case slices.ContainsFunc(leaving, func(c *cache.Cached) bool { return f.find(c) != nil }):
 			if err := f.waitOldest(); err != nil {
-				return nil, err
+				return nil, 0, err
 			}
 		case !retried && unsaved:
 			retried = true
 			if stuck = f.flushOutputs(leaving); stuck != nil && !errors.As(stuck, new(*mpi.AgreedError)) {
-				return nil, stuck
+				return nil, 0, stuck
 			}
 		case stuck != nil && (unsaved || newest != nil && !f.flushed[newest.ID()] && slices.Contains(leaving, newest)):
-			return nil, stuck
+			return nil, 0, stuck
 		case stuck != nil:
 			f.Log.WarnJob("%v", stuck)
-			return leaving, nil
+			return leaving, stay, nil
 		default:
-			return leaving, nil
+			return leaving, stay, nil
 		}
 	}
+}
+
+// leaving selects the datasets that leave a store to make room for one more, and how many of
+// the unused ones stay. A dataset that can be fetched again leaves before an unused
+// one that is newer than all that can be used: the next run may be able to use that.
+func (f *Flusher) leaving(store *reddesc.Store, newest *cache.Cached, stuck bool) (list []*cache.Cached, stay int) {
+	id := 0
+	if newest != nil {
+		id = newest.ID()
+	}
+	room := store.Count - 1
+	used := f.Cache.Leaving(store, 0, func(*cache.Cached) int { return 0 })
+	all, newer := f.Cache.Unused(store, id)
+	lost := 0 // used ones that cannot be fetched again, or not yet
+	for _, c := range used {
+		lost += min(f.worth(c, newest, stuck, true), 1)
+	}
+	stay = max(min(newer, room-lost), min(all, room-len(used)), 0)
+	return f.Cache.Leaving(store, room-stay, func(c *cache.Cached) int { return f.worth(c, newest, stuck, stay > 0) }), stay
 }
 
 // waitOldest waits for the flush that was started first.
@@ -111,11 +142,14 @@ func (f *Flusher) flushOutputs(list []*cache.Cached) error {
 
 // worth orders the datasets of the cache: those of less worth are evicted first. The newest
 // checkpoint is evicted last, since a restart would need it until the next is complete; and
-// if outputs cannot be flushed (stuck), these are, of which there is nothing elsewhere.
-func (f *Flusher) worth(c, newest *cache.Cached, stuck bool) int {
+// if outputs cannot be flushed (stuck), these are, of which there is nothing elsewhere. If
+// fetch is true, what is in the prefix directory is worth nothing.
+func (f *Flusher) worth(c, newest *cache.Cached, stuck, fetch bool) int {
 	switch {
 	case stuck && f.unsaved(c):
 		return 4
+	case fetch && f.flushed[c.ID()]:
+		return 0
 	case c == newest:
 		return 3
 	case f.find(c) != nil:
@@ -126,25 +160,44 @@ func (f *Flusher) worth(c, newest *cache.Cached, stuck bool) int {
 	return 0
 }
 
-// Drop deletes a dataset from the cache. If it is being flushed, the flush is cancelled.
-func (f *Flusher) Drop(c *cache.Cached) error {
-	if b := f.find(c); b != nil {
-		if err := f.cancel(b); err != nil {
-			return err
-		}
+// drop deletes a dataset from the cache. If it is being flushed, the flush is cancelled.
+func (f *Flusher) drop(c *cache.Cached) error {
+	if err := f.stop(c); err != nil {
+		return err
 	}
 	return f.delete(c)
 }
 
-// DropWhere drops the datasets of which condition, which is the same on all ranks, is
-// true.
-func (f *Flusher) DropWhere(condition func(*cache.Cached) bool) error {
+// stop cancels the flush of a dataset, if it is being flushed.
+func (f *Flusher) stop(c *cache.Cached) error {
+	if b := f.find(c); b != nil {
+		return f.cancel(b)
+	}
+	return nil
+}
+
+// PassOver leaves a dataset in the cache that this run shall not use, and that is not to be
+// flushed: a restart from it has failed.
+func (f *Flusher) PassOver(c *cache.Cached) error {
+	if err := f.stop(c); err != nil {
+		return err
+	}
+	f.left(c)
+	return f.Cache.PassOver(c)
+}
+
+// DropWhere deletes the datasets from the cache of which condition, which is the same on all
+// ranks, is true, also such as were passed over.
+func (f *Flusher) DropWhere(condition func(dataset.Dataset) bool) error {
+	if err := f.Cache.DropPassed(condition); err != nil {
+		return err
+	}
 	for _, c := range slices.Clone(f.Cache.List()) {
-		if !condition(c) {
+		if !condition(c.Dataset) {
 			continue
 		}
 		f.Log.Info("dataset %d (%s) leaves the cache", c.ID(), c.Name())
-		if err := f.Drop(c); err != nil {
+		if err := f.drop(c); err != nil {
 			return err
 		}
 	}

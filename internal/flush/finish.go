@@ -1,6 +1,8 @@
 package flush
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/goscr/goscr/internal/cache"
@@ -28,7 +30,13 @@ func (f *Flusher) Finish(written int) error {
 				continue
 			}
 		}
-		record(f.Flush(c))
+		err := f.Flush(c)
+		if errors.As(err, new(*FullError)) {
+			err = fmt.Errorf("%w; dataset %d (%s) stays in the caches of the nodes for as long as the job has them: make room in the prefix directory, "+
+				"then start the program again on these nodes, or run scr_copy --id %d on each of them and scr_index --build %d on one (scr_postrun does both)",
+				err, c.ID(), c.Name(), c.ID(), c.ID())
+		}
+		record(err)
 	}
 	record(f.closeMovers())
 	return first
@@ -72,7 +80,7 @@ func (f *Flusher) closeMovers() error {
 	}
 	var err error
 	if f.Node.Rank() == 0 {
-		err = mover.Close(f.Cache.Control())
+		err = mover.Close(f.Cache.ControlDir())
 	}
 	return mpi.Agree(f.World, err)
 }

@@ -20,6 +20,7 @@
 package flush
 
 import (
+	"errors"
 	"time"
 
 	"github.com/goscr/goscr/internal/cache"
@@ -47,7 +48,10 @@ type Config struct {
 	Async     bool                          // SCR_FLUSH_ASYNC: flush in the background
 	Poststage bool                          // SCR_FLUSH_POSTSTAGE: scr_transfer may go on after the session
 	Kind      func(store string) mover.Kind // the mover that the user has chosen for a store
-	Limits    transfer.Limits               // of the bandwidth and processor time of a node that copies use
+	// PollInterval is the shortest time between two polls in a call that a program may make
+	// very often.
+	PollInterval time.Duration
+	Limits       transfer.Limits // of the bandwidth and processor time of a node that copies use
 	// Launch starts the process that copies for the node; nil: the command scr_transfer.
 	Launch func(control string) error
 
@@ -108,7 +112,12 @@ func (f *Flusher) Completed(c *cache.Cached) error {
 	if c.Flags().Has(dataset.Output) {
 		return err
 	}
-	f.Log.WarnJob("%v; dataset %s stays in the cache", err, c.Name())
+	after := ""
+	if errors.As(err, new(*FullError)) {
+		after = "; remove files there, or let SCR_PREFIX_SIZE keep fewer checkpoints: the flush of a later one begins anew, " +
+			"and SCR_Finalize flushes the newest"
+	}
+	f.Log.WarnJob("%v; dataset %s stays in the cache%s", err, c.Name(), after)
 	return nil
 }
 

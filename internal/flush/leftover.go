@@ -41,7 +41,7 @@ func (f *Flusher) FlushLeft(checkpoints bool) error {
 // true, it flushes them, oldest first, and warns if it cannot. Else it warns, and says how they
 // can be used.
 func (f *Flusher) flushForeign(flush bool) {
-	const until = "it stays in the cache until this run begins a checkpoint"
+	const until = "it stays in the cache until this run has completed a checkpoint, or needs its room"
 	for _, d := range slices.Backward(f.Cache.Foreign()) {
 		if !flush {
 			f.Log.WarnJob("dataset %d in the cache was written by %d ranks, this run has %d: to use it, end this run and start "+

@@ -1,22 +1,48 @@
 package flush
 
 import (
+	"errors"
+	"fmt"
+	"math"
 	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog/phases"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/mpi"
 )
 
+// FullError says that the prefix directory has no room for a dataset. All ranks get it.
+type FullError struct {
+	Err    error // what has failed
+	Prefix string
+	Free   int64 // bytes
+	Want   int64 // size of the dataset in bytes, before compression
+}
+
+func (e *FullError) Error() string {
+	return fmt.Sprintf("%v: %s", e.Err, e.lack())
+}
+
+func (e *FullError) lack() string {
+	return fmt.Sprintf("the dataset takes %s, and %s has %s free, or a quota that is less", report.Bytes(e.Want), e.Prefix, report.Bytes(e.Free))
+}
+
+func (e *FullError) Unwrap() error { return e.Err }
+
 // conclude records the result err of a flush that began at start, and in which the caller's
-// copies took some time. It returns err, or an error of its own.
+// copies took some time. It returns err, which is a *FullError if that is the reason, or an
+// error of its own.
 func (f *Flusher) conclude(c *cache.Cached, start time.Time, took time.Duration, err error) error {
 	f.Events.Result("FLUSH", "SUCCESS", c.Dataset, start, err)
 	if err != nil {
 		f.Taken(err)
-		return err
+		return f.explain(c, err)
 	}
 	f.Events.Copied("FLUSH", c.Dataset, c.Desc.Store, f.Prefix.Dir, start)
 	if err := f.Phases.Log(c.Dataset, phases.Took("FLUSH", start, took)); err != nil {
@@ -24,6 +50,29 @@ func (f *Flusher) conclude(c *cache.Cached, start time.Time, took time.Duration,
 	}
 	f.flushed[c.ID()] = true
 	return f.Arrived(c.Dataset)
+}
+
+// explain makes the error of a flush a *FullError if it is one on any rank.
+func (f *Flusher) explain(c *cache.Cached, err error) error {
+	if !errors.As(err, new(*mpi.AgreedError)) {
+		return err
+	}
+	full, e := mpi.Any(f.World, errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT))
+	if e != nil {
+		return e
+	}
+	if !full {
+		return err
+	}
+	free := int64(0)
+	var st unix.Statfs_t
+	if f.World.Rank() == 0 && unix.Statfs(f.Prefix.Dir, &st) == nil {
+		free = int64(min(st.Bavail*uint64(st.Bsize), math.MaxInt64))
+	}
+	if free, e = mpi.AllreduceOne(f.World, free, mpi.Max); e != nil {
+		return e
+	}
+	return &FullError{err, f.Prefix.Dir, free, c.Size()}
 }
 
 // Arrived deletes the oldest checkpoints in the prefix directory, so that SCR_PREFIX_SIZE

@@ -52,6 +52,7 @@ func FuzzReaders(f *testing.F) {
 			"flush.scr":   func(at string) error { _, err := prefix.ReadFlushFile(at); return err },
 			"halt.scr":    func(at string) error { _, err := halt.Settings(at); return err },
 			"nodes.scr":   func(at string) error { _, err := prefix.ReadNodes(at); return err },
+			"ranks.scr":   func(at string) error { _, err := prefix.ReadRanks(at); return err },
 			"runs.scr":    func(string) error { _, err := failures.MTBF(dir); return err },
 			"restart.scr": func(string) error { _, err := prefix.Condemned(dir); return err },
 		}

@@ -44,7 +44,7 @@ func newSite(t testing.TB, env ...string) *site {
 	t.Cleanup(func() { os.RemoveAll(root) })
 	s := &site{t: t, root: root, env: map[string]string{
 		"SCR_USER_NAME": "user", "SCR_JOB_ID": "job", "SCR_JOB_NAME": "corpus", "SCR_CLUSTER_NAME": "cluster",
-		"SCR_CHECKPOINT_INTERVAL": "1", "SCR_DEBUG": "1", "SCR_FLUSH": "0", "SCR_CACHE_SIZE": "2",
+		"SCR_CHECKPOINT_INTERVAL": "1", "SCR_DEBUG": "1", "SCR_FLUSH": "0", "SCR_CACHE_SIZE": "2", "SCR_RECORD": "0",
 		"SCR_MPI_BUF_SIZE": "64", "SCR_FILE_BUF_SIZE": "256",
 	}}
 	for _, e := range env {
@@ -92,8 +92,10 @@ func (s *site) job(n int, settings string, program func(c *scr.Session, rank int
 		}}
 		if settings != "" {
 			opt.Settings = new(scr.Settings)
-			if _, _, err := opt.Settings.Config(settings); err != nil {
-				return err
+			for line := range strings.FieldsSeq(settings) {
+				if _, _, err := opt.Settings.Config(line); err != nil {
+					return err
+				}
 			}
 		}
 		c, err := scr.Init(world, opt)

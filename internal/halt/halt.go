@@ -26,6 +26,10 @@ const (
 // itself, and does not stop the next run.
 const Finalized = "SCR_FINALIZE_CALLED"
 
+// Terminated is the reason to stop after a checkpoint that scr_checkpoint --term has asked
+// for. It is for the run that has written the checkpoint, and does not stop the next job.
+const Terminated = "scr_checkpoint --term"
+
 // Path is the path of the halt file of a prefix directory.
 func Path(prefix string) string { return filepath.Join(prefix, ".scr", "halt.scr") }
 
@@ -54,7 +58,7 @@ func Begin(prefix string, seconds int64) error {
 		return nil
 	}
 	return hash.Update(Path(prefix), func(h *hash.Hash) error {
-		if h.Text(keyReason) == Finalized {
+		if why := h.Text(keyReason); why == Finalized || why == Terminated {
 			h.Unset(keyReason)
 		}
 		if seconds != 0 {

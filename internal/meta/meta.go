@@ -206,6 +206,9 @@ func (m Meta) StoredSize() int64 {
 // SetShared records that another rank has written the file too, and counts it.
 func (m Meta) SetShared(rank int) { m.h.SetInt(keyShared, int64(rank)) }
 
+// SetCounted records that no other rank counts the file.
+func (m Meta) SetCounted() { m.h.Unset(keyShared) }
+
 // Shared reports whether the file is counted with another rank.
 func (m Meta) Shared() bool { return m.h.Has(keyShared) }
 

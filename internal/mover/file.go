@@ -29,7 +29,7 @@ import (
 //	                                META / …                       ours
 //	DSET    / <id> / DSETDESC / …   PREFIX = dir   RANKS = n        ours, like all below it
 //	                 COMPRESS = method
-//	                 RANK / <r> / FILE / <path in the cache>
+//	                 RANK / <r> / FILE / <path in the cache> / META / …   if another rank copies it
 //	                              DONE = 1, or FAILED = why with CORRUPT = path
 //	CANCEL  / <id>                  stop copying this dataset; scr_transfer then removes it
 //	BW, PERCENT                     limits: bytes a second, percent of a processor; 0: none
@@ -109,7 +109,11 @@ func (r *Request) enter(h *hash.Hash, m Manner, method *compress.Method) error {
 		if err != nil {
 			return err
 		}
-		part.At(keyFile, f.Path)
+		of := part.At(keyFile, f.Path)
+		if f.Meta.Shared() {
+			of.Set(keyMeta, f.Meta.Clone().Hash())
+			continue
+		}
 		e := hash.New()
 		e.SetValue(keyDestination, to)
 		e.SetInt(keySize, f.Meta.Size())
@@ -172,7 +176,11 @@ func next(h *hash.Hash) (r *Request, copied map[string]bool) {
 			ranks, _ := of.Int(keyRanks)
 			r := &Request{Dataset: d, Rank: rank, Ranks: int(ranks), Prefix: of.Text(keyPrefix), Limits: limits(h)}
 			copied := map[string]bool{}
-			for path := range part.Get(keyFile).All() {
+			for path, of := range part.Get(keyFile).All() {
+				if of.Has(keyMeta) {
+					r.Files = append(r.Files, redundancy.File{Path: path, Meta: meta.FromHash(of.Get(keyMeta)).Clone()})
+					continue
+				}
 				f := redundancy.File{Path: path, Meta: meta.FromHash(h.Get(keyFiles, path, keyMeta)).Clone()}
 				r.Files = append(r.Files, f)
 				written, ok := h.Get(keyFiles, path).Int(keyWritten)

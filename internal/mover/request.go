@@ -78,7 +78,10 @@ func (r *Request) copiedFiles() (files []redundancy.File, err error) {
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, redundancy.File{Path: r.aside(to), Meta: f.Meta})
+		if !f.Meta.Shared() { // else it gets its final name from another rank
+			to = r.aside(to)
+		}
+		files = append(files, redundancy.File{Path: to, Meta: f.Meta})
 	}
 	return files, nil
 }

@@ -39,13 +39,18 @@ func Destination(prefix string, f redundancy.File) (string, error) {
 }
 
 // Files copies files, and returns them with their temporary paths and their
-// descriptions. It continues interrupted copies. When it returns, the contents of the
+// descriptions. It continues interrupted copies. Files that are counted with another rank,
+// which copies them, are returned with their final paths. When it returns, the contents of the
 // files are durable, but not their names.
 func (b *Bring) Files(files []redundancy.File) ([]redundancy.File, error) {
 	var copied []redundancy.File
 	for _, f := range files {
 		to, err := Destination(b.Prefix, f)
-		if err == nil {
+		switch {
+		case err != nil:
+		case f.Meta.Shared():
+			f.Path = to
+		default:
 			f, err = b.File(f, to)
 		}
 		if err != nil {

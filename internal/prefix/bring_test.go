@@ -115,12 +115,12 @@ func TestNodes(t *testing.T) {
 		t.Error(err)
 	}
 	for _, n := range []int{4, 17} {
-		must(t, RecordNodes(dir, n))
+		must(t, RecordNodes(dir, n, nil))
 		if got, err := ReadNodes(path); got != n || err != nil {
 			t.Error(got, err)
 		}
 	}
-	must(t, RecordNodes(dir, 0))
+	must(t, RecordNodes(dir, 0, nil))
 	if n, err := ReadNodes(path); err == nil {
 		t.Error(n)
 	}

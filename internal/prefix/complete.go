@@ -171,8 +171,10 @@ func (p *Prefix) completeFromLists(d dataset.Dataset, ranks int) error {
 			if err == nil && d.Bypass() { // there are no checksums
 				err = present(files[i])
 			}
-			totals[0]++
-			totals[1] += f.Meta.Size()
+			if !f.Meta.Shared() {
+				totals[0]++
+				totals[1] += f.Meta.Size()
+			}
 		}
 	}
 	if err := mpi.AgreeSum(p.Comm, err, totals); err != nil {

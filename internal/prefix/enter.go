@@ -28,7 +28,8 @@ func Announce(prefix string, d dataset.Dataset) error {
 		}
 		// Other processes write to this directory only when the dataset is in the index.
 		// It is not, and we hold the lock of the index, so none of their files are lost.
-		if err := errors.Join(removeLitter(prefix, d.ID(), nil), emptyDir(prefix, d.ID())); err != nil {
+		_ = removeLitter(prefix, d.ID(), nil) // what stays does no harm
+		if err := emptyDir(prefix, d.ID()); err != nil {
 			return err
 		}
 		x.Add(d, false, time.Now())

@@ -124,15 +124,15 @@ func (p *Prefix) Fetched(d dataset.Dataset) error {
 	})
 }
 
-// Failed records that a restart from a dataset failed, so that no later restart tries
-// it. It does nothing if the index has no dataset of that id. It is collective.
-func (p *Prefix) Failed(id int) error {
+// Failed records that, and why, a restart from a dataset failed, so that no later restart
+// tries it. why is rank 0's. It does nothing if the index has no dataset of that id. It is collective.
+func (p *Prefix) Failed(id int, why string) error {
 	return mpi.OnRoot(p.Comm, func() error {
 		x, err := ReadIndex(p.Dir)
 		if err != nil || x.ByID(id).Name == "" {
 			return err
 		}
-		err = UpdateIndex(p.Dir, func(x *Index) error { x.MarkFailed(id, time.Now()); return nil })
+		err = UpdateIndex(p.Dir, func(x *Index) error { x.MarkFailed(id, why, time.Now()); return nil })
 		if errors.Is(err, fs.ErrPermission) {
 			return fmt.Errorf("cannot record that a restart from dataset %d failed: %w", id, err)
 		}

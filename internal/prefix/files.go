@@ -13,10 +13,10 @@ import (
 // Parts maps ranks to their files.
 type Parts map[int][]redundancy.File
 
-// Bytes returns the sum of the files' sizes.
+// Bytes returns the sum of the files' sizes. Each file counts once.
 func (p Parts) Bytes() (sum int64) {
 	for _, files := range p {
-		for _, f := range files {
+		for _, f := range redundancy.Counted(files) {
 			sum += max(f.Meta.Size(), 0)
 		}
 	}

@@ -226,7 +226,7 @@ func (p *Prefix) begin(d dataset.Dataset, record func() error) error {
 			return nil
 		})
 		if err == nil && !again { // temporary files of this dataset are used again
-			err = removeLitter(p.Dir, d.ID(), nil)
+			_ = removeLitter(p.Dir, d.ID(), nil) // what stays does no harm
 		}
 		if err == nil {
 			err = emptyDir(p.Dir, d.ID())

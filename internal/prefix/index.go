@@ -40,6 +40,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/goscr/goscr/hash"
@@ -60,6 +61,7 @@ import (
 //	              FLUSHED         when it was entered
 //	              FETCHED / <when> …
 //	              FAILED          when a restart from it failed
+//	              WHY             why it failed; ours
 //	              DIR             of a checkpoint of SCR 1.1: its directory; ours
 //	              OWNS, PLACING, REPLACED   which dataset owns its paths, see replaced.go; ours
 const (
@@ -91,6 +93,7 @@ type Entry struct {
 	Name     string
 	Complete bool   // all of it reached the prefix directory
 	Failed   bool   // a restart from it failed; it is not loaded again
+	Fault    string // when and why it failed
 	Current  bool   // the one to restart from first
 	Flushed  string // when it was flushed, local time; "" if that is not known
 	Dir      string // its directory below the prefix directory if SCR 1.1 wrote it, else ""
@@ -252,6 +255,12 @@ func decodeEntry(id int, h *hash.Hash) Entry {
 		Dataset: d, ID: id, Name: d.Name(), Flushed: h.Text(keyFlushed), Complete: isComplete(h), Failed: h.Has(keyFailed), Dir: h.Text(keyDir),
 		Owns: h.Text(keyOwns) == "1", Replaced: decodeReplaced(h),
 	}
+	if e.Failed {
+		e.Fault = "a restart from it failed on " + h.Text(keyFailed)
+		if why := h.Text(keyWhy); why != "" {
+			e.Fault += ": " + why
+		}
+	}
 	if ranks, ok := h.Get(keyPlacing).Int(keyRanks); ok && ranks > 0 && ranks <= rank2file.MaxRanks && !e.Complete {
 		e.Placing = int(ranks)
 	}
@@ -373,6 +382,7 @@ func (x *Index) SetCurrent(name string) error {
 		return fmt.Errorf("there is no dataset %q in the index", name)
 	}
 	x.at(id).Unset(keyFailed)
+	x.at(id).Unset(keyWhy)
 	x.setCurrent(name)
 	return nil
 }
@@ -385,10 +395,13 @@ func (x *Index) MarkFetched(id int, now time.Time) {
 	x.at(id).SetKV(keyFetched, now.Format(timestamp))
 }
 
-// MarkFailed records that a restart from a dataset failed. No later restart tries it, and
-// it is not current any more.
-func (x *Index) MarkFailed(id int, now time.Time) {
-	x.at(id).SetValue(keyFailed, now.Format(timestamp))
+// MarkFailed records that a restart from a dataset failed, and why. No later restart tries
+// it, and it is not current any more.
+func (x *Index) MarkFailed(id int, why string, now time.Time) {
+	const most = 300 // bytes of the reason
+	e := x.at(id)
+	e.SetValue(keyFailed, now.Format(timestamp))
+	e.SetValue(keyWhy, strings.ToValidUTF8(why[:min(len(why), most)], ""))
 	x.passOver(id)
 }
 

@@ -82,12 +82,12 @@ func TestIndex(t *testing.T) {
 	}
 	x = change(func(x *Index) error { return x.SetCurrent("c4") })
 	expect(x, "[4 2]") // the one asked for, and then backwards
-	x = change(func(x *Index) error { x.MarkFailed(4, noon); return nil })
+	x = change(func(x *Index) error { x.MarkFailed(4, "a test", noon); return nil })
 	expect(x, "[10 9 2]")
 	if x.Current() != "" {
 		t.Errorf("current is %q, which failed", x.Current())
 	}
-	x = change(func(x *Index) error { must(t, x.SetCurrent("c10")); x.MarkFailed(10, noon); return nil })
+	x = change(func(x *Index) error { must(t, x.SetCurrent("c10")); x.MarkFailed(10, "a test", noon); return nil })
 	if x.Current() != "c9" {
 		t.Errorf("current is %q after the newest has failed", x.Current())
 	}
@@ -244,7 +244,7 @@ func TestIndex_WhatIsBeyondAWindow(t *testing.T) {
 			x.Add(described(id, fmt.Sprint("c", id), flags), id != 6, now) // 6 is incomplete
 		}
 	}
-	x.MarkFailed(5, now)
+	x.MarkFailed(5, "a test", now)
 	for most, want := range map[int]string{1: "[6 5 4 1]", 2: "[1]", 3: "[1]", 4: "[]"} {
 		var ids []int
 		for _, e := range x.beyond(most) {

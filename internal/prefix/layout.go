@@ -90,7 +90,7 @@ func RemoveEmpty(prefix, path string) {
 // syncNames makes the names of files in the prefix directory durable.
 func syncNames(prefix string, files []redundancy.File) error {
 	synced := map[string]bool{}
-	for _, f := range files {
+	for _, f := range redundancy.Counted(files) {
 		for d := filepath.Dir(f.Path); !synced[d]; d = filepath.Dir(d) { // the flush may have made some of these directories
 			// A directory may give permission to search it, and not to read it, which a
 			// sync needs.

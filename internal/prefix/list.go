@@ -181,8 +181,12 @@ func Walk(prefix string, e Entry, visit func(rank int, files []redundancy.File) 
 
 // present checks that a file in the prefix directory is a regular file with the size, or
 // else the time, that was recorded. It sets size, mode, owner and times in the file's
-// description if the list of files does not have them.
+// description if the list of files does not have them. A file that is counted with another
+// rank is checked there: that rank's entry has the checksum, and how the file is compressed.
 func present(f redundancy.File) error {
+	if f.Meta.Shared() {
+		return nil
+	}
 	info, err := os.Lstat(f.Path)
 	switch {
 	case err != nil:

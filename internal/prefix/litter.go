@@ -60,8 +60,11 @@ func removeLitter(prefix string, id int, keep func(path string) bool) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
+	if errors.Is(err, hash.ErrCorrupt) {
 		copied(prefix, id)
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	var first error

@@ -177,8 +177,12 @@ func (p *Part) Find(prefixDir string) error {
 	return nil
 }
 
-// find is Find for one file.
+// find is Find for one file. One that is counted with another rank is on that rank's list.
 func find(prefixDir string, f redundancy.File) (redundancy.File, error) {
+	if f.Meta.Shared() {
+		f.Path = filepath.Join(prefixDir, f.Meta.File())
+		return f, nil
+	}
 	if isAside(prefixDir, f) {
 		if _, err := os.Lstat(f.Path); !errors.Is(err, fs.ErrNotExist) {
 			return f, f.Meta.CheckStored(f.Path)

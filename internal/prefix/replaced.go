@@ -78,18 +78,17 @@ func listNumber(list string) (n int, err error) {
 	return n, err
 }
 
-// Why returns the reason why a dataset that was flushed is not complete, "" if the index
-// has none.
+// Why returns the reason why no run may restart from a dataset, "" if the index has none.
 func (e Entry) Why() string {
 	switch {
 	case e.Complete:
-		return ""
+		return e.Fault
 	case e.Replaced != nil:
 		return "its files were replaced by " + e.Replaced.By
 	case e.Placing > 0:
 		return "its flush was interrupted; the next run or scr_index --build finishes it"
 	}
-	return ""
+	return e.Fault
 }
 
 // owns reports whether a dataset owns paths.

@@ -1,6 +1,7 @@
 package prefix
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -13,14 +14,21 @@ import (
 
 // restart.scr names the checkpoint that the program is reading. If the program dies
 // before it has finished, no later run is offered this checkpoint, so that they do not
-// die in the same way.
+// die in the same way. It also names checkpoints in the cache from which the program could
+// not restart.
 //
-//	READING   / <id> / NAME = <name>     the program is restarting from it
-//	CONDEMNED / <id> / NAME = <name>     no run may restart from it
+//	READING   / <id> / NAME    = <name>     the program is restarting from it
+//	                   CREATED = <µs>       its time of creation
+//	CONDEMNED / <id> / the same             no run may restart from it
+//	                   WHY     = <text>
 const (
 	restartFile  = "restart.scr"
 	keyReading   = "READING"
 	keyCondemned = "CONDEMNED"
+	keyCreated   = "CREATED"
+	keyWhy       = "WHY"
+
+	diedReading = "the program died while it read it"
 )
 
 // BeginRestart records that the program begins to read a checkpoint, and no longer reads
@@ -28,9 +36,15 @@ const (
 func BeginRestart(prefix string, d dataset.Dataset) error {
 	return update(prefix, restartFile, func(h *hash.Hash) error {
 		h.Unset(keyReading)
-		h.At(keyReading, strconv.Itoa(d.ID())).SetValue(keyName, d.Name())
+		nameIn(h.At(keyReading, strconv.Itoa(d.ID())), d)
 		return nil
 	})
+}
+
+// nameIn enters which dataset an entry is about.
+func nameIn(e *hash.Hash, d dataset.Dataset) {
+	e.SetValue(keyName, d.Name())
+	e.SetInt(keyCreated, d.Created().UnixMicro())
 }
 
 // EndRestart records that the program no longer reads a checkpoint.
@@ -60,7 +74,9 @@ func Condemn(prefix string, now time.Time) (name string, err error) {
 		for text, e := range h.Get(keyReading).All() {
 			id, _ = strconv.Atoi(text)
 			name = e.Text(keyName)
-			h.At(keyCondemned, text).SetValue(keyName, name)
+			to := h.At(keyCondemned)
+			to.Set(text, e.Clone())
+			to.At(text).SetValue(keyWhy, diedReading)
 		}
 		h.Unset(keyReading)
 		return nil
@@ -72,24 +88,52 @@ func Condemn(prefix string, now time.Time) (name string, err error) {
 	if err != nil || x.ByID(id).Name != name {
 		return name, err
 	}
-	return name, UpdateIndex(prefix, func(x *Index) error { x.MarkFailed(id, now); return nil })
+	return name, UpdateIndex(prefix, func(x *Index) error { x.MarkFailed(id, diedReading, now); return nil })
 }
 
-// Condemned returns the names of the checkpoints that no run may restart from, by id.
-func Condemned(prefix string) (map[int]string, error) {
+// Reject marks a checkpoint in the cache from which the program could not restart, so that
+// no run restarts from it.
+func Reject(prefix string, d dataset.Dataset, why string) error {
+	return update(prefix, restartFile, func(h *hash.Hash) error {
+		e := h.At(keyCondemned, strconv.Itoa(d.ID()))
+		nameIn(e, d)
+		e.SetValue(keyWhy, why)
+		return nil
+	})
+}
+
+// Verdict says that no run may restart from a checkpoint.
+type Verdict struct {
+	Name    string
+	Created time.Time // zero if it is not known
+	Why     string
+}
+
+// Of reports whether the verdict is about d, and not about an older dataset of its id.
+func (v Verdict) Of(d dataset.Dataset) bool {
+	return v.Name == d.Name() && (v.Created.IsZero() || v.Created.Equal(d.Created()))
+}
+
+// Condemned returns the checkpoints that no run may restart from, by id.
+func Condemned(prefix string) (map[int]Verdict, error) {
 	h, err := hash.ReadOrNew(metadataPath(prefix, restartFile))
 	if err != nil {
 		return nil, err
 	}
-	list := map[int]string{}
+	list := map[int]Verdict{}
 	for _, id := range h.Get(keyCondemned).Ints() {
-		list[id] = h.Get(keyCondemned, strconv.Itoa(id)).Text(keyName)
+		e := h.Get(keyCondemned, strconv.Itoa(id))
+		v := Verdict{Name: e.Text(keyName), Why: cmp.Or(e.Text(keyWhy), diedReading)}
+		if created, ok := e.Int(keyCreated); ok {
+			v.Created = time.UnixMicro(created)
+		}
+		list[id] = v
 	}
 	return list, nil
 }
 
 // Forgive removes all checkpoints from the list of those that no run may restart from,
-// once they are deleted from the cache.
+// once they have left the cache.
 func Forgive(prefix string) error {
 	return update(prefix, restartFile, func(h *hash.Hash) error { h.Unset(keyCondemned); return nil })
 }

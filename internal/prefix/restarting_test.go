@@ -35,7 +35,7 @@ func TestCondemn(t *testing.T) {
 	}
 	nothing() // twice
 	list, err := Condemned(dir)
-	if err != nil || len(list) != 1 || list[2] != "b" {
+	if err != nil || len(list) != 1 || list[2].Name != "b" || !list[2].Of(two) || list[2].Why != diedReading {
 		t.Error(list, err)
 	}
 	x, err := ReadIndex(dir)

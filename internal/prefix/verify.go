@@ -39,9 +39,7 @@ func Verify(prefix string, e Entry, meter progress.Meter) (Verified, error) {
 			for f := range work {
 				size, known, err := verifyFile(c, f)
 				mu.Lock()
-				if !f.Meta.Shared() { // a shared file is counted with another rank that lists it
-					v.Files, v.Bytes = v.Files+1, v.Bytes+size
-				}
+				v.Files, v.Bytes = v.Files+1, v.Bytes+size
 				if !known {
 					v.Unknown++
 				}
@@ -53,7 +51,7 @@ func Verify(prefix string, e Entry, meter progress.Meter) (Verified, error) {
 		}()
 	}
 	err := Walk(prefix, e, func(_ int, files []redundancy.File) error {
-		for _, f := range files {
+		for _, f := range redundancy.Counted(files) {
 			work <- f
 		}
 		return nil

@@ -21,6 +21,8 @@ type Store struct {
 	Comm   mpi.Comm // ranks that share it, which is a group's
 	Leader int      // the first of them, by its rank in the job
 	Shared bool     // by ranks of several nodes
+	SetBy  string   // the parameter that names it, and where its value is from
+	World  bool     // by all ranks of the job: they can write parts of one file, and none is lost with a node
 }
 
 // NewStore describes a store. group names the ranks that share it; if it is "" view
@@ -52,5 +54,7 @@ func NewStore(g *Groups, name, base string, count int, group, view string, creat
 	if err != nil {
 		return nil, err
 	}
-	return &Store{Name: name, Base: base, Count: count, Comm: c, Leader: leader, Shared: group != Node}, nil
+	shared := group != Node
+	return &Store{Name: name, Base: base, Count: count, Comm: c, Leader: leader, Shared: shared,
+		World: shared && c.Size() == g.World.Size()}, nil
 }

@@ -9,26 +9,47 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Owners finds files that several ranks have, by their names. It returns a map from the
-// name of each file of the caller that a lower rank has too to the lowest rank that has
-// it. If no file is on several ranks, the map is nil on all ranks. A digest of each name
+// Names returns the paths of files relative to the directory of the dataset.
+func Names(files []File) []string {
+	var names []string
+	for _, f := range files {
+		names = append(names, f.Meta.File())
+	}
+	return names
+}
+
+// Counted returns those of a rank's files that are counted with this rank: of a file that
+// several ranks share only one has to read, copy or delete the contents.
+func Counted(files []File) []File {
+	var own []File
+	for _, f := range files {
+		if !f.Meta.Shared() {
+			own = append(own, f)
+		}
+	}
+	return own
+}
+
+// Owners finds names that several ranks have. It returns a map from each name of the
+// caller that a lower rank has too to the lowest rank that has it. If no name is on
+// several ranks, the map is nil on all ranks. A digest of each name
 // selects the rank that compares it, so that no rank sees all names. It is collective;
 // the error is agreed.
-func Owners(c mpi.Comm, files []File) (map[string]int, error) {
+func Owners(c mpi.Comm, names []string) (map[string]int, error) {
 	n := c.Size()
 	if n == 1 {
 		return nil, nil
 	}
 	const keyNames = "NAMES"
 	texts := map[int]*strings.Builder{}
-	names := map[string]string{} // digest to name
-	for _, f := range files {
-		text, comparer := digest(f.Meta.File(), n)
+	named := map[string]string{} // by digest
+	for _, name := range names {
+		text, comparer := digest(name, n)
 		if texts[comparer] == nil {
 			texts[comparer] = &strings.Builder{}
 		}
 		texts[comparer].WriteString(text)
-		names[text] = f.Meta.File()
+		named[text] = name
 	}
 	send := hash.New()
 	for comparer, b := range texts {
@@ -58,7 +79,7 @@ func Owners(c mpi.Comm, files []File) (map[string]int, error) {
 	for _, h := range received.All() {
 		for d := range h.All() {
 			lower, _ := h.Int(d)
-			owners[names[d]] = int(lower)
+			owners[named[d]] = int(lower)
 		}
 	}
 	return owners, nil

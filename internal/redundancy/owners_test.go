@@ -5,7 +5,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
 )
@@ -15,11 +14,7 @@ func TestOwners_LowestRankThatHasIt(t *testing.T) {
 	var mu sync.Mutex
 	got := map[string]int{}
 	_, err := local.Run(n, local.Options{}, func(c mpi.Comm) error {
-		var files []File
-		for _, name := range []string{"all", fmt.Sprint("pair_", c.Rank()/2), fmt.Sprint("own_", c.Rank())} {
-			files = append(files, File{Meta: meta.New(name, meta.Full, n)})
-		}
-		owners, err := Owners(c, files)
+		owners, err := Owners(c, []string{"all", fmt.Sprint("pair_", c.Rank()/2), fmt.Sprint("own_", c.Rank())})
 		mu.Lock()
 		defer mu.Unlock()
 		for name, rank := range owners {

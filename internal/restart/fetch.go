@@ -11,6 +11,7 @@ import (
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/eventlog/phases"
+	"github.com/goscr/goscr/internal/flush"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/redundancy"
@@ -28,12 +29,19 @@ type unusableError struct{ error }
 func (e *unusableError) Unwrap() []error { return []error{e.error, errUnusable} }
 
 // compressedError says that the program cannot read a checkpoint in the prefix directory,
-// because its files are compressed.
-type compressedError struct{ name string }
+// because its files are compressed. shared says that it cannot be copied to the cache because
+// several ranks have one file.
+type compressedError struct {
+	name   string
+	shared bool
+}
 
 func (e *compressedError) Error() string {
-	return fmt.Sprintf("its files are compressed, and cannot be read where they are: start again without SCR_FETCH_BYPASS, "+
-		"SCR_GLOBAL_RESTART and SCR_CACHE_BYPASS, or run scr_index --expand '%s' first", e.name)
+	start := "without SCR_FETCH_BYPASS, SCR_GLOBAL_RESTART and SCR_CACHE_BYPASS"
+	if e.shared {
+		start = "with a store that all ranks share (STORE=DIR GROUP=WORLD), since several ranks have one file"
+	}
+	return fmt.Sprintf("its files are compressed, and cannot be read where they are: start again %s, or run scr_index --expand '%s' first", start, e.name)
 }
 
 // fetch tries to offer a checkpoint of the prefix directory, and reports whether it has
@@ -51,7 +59,7 @@ func (r *Restart) fetch(d dataset.Dataset) bool {
 	if err != nil {
 		r.Log.WarnJob("checkpoint %s cannot be fetched: %v", d.Name(), err)
 		if errors.Is(err, errUnusable) && !errors.Is(err, prefix.ErrRanks) {
-			if err := r.Prefix.Failed(d.ID()); err != nil {
+			if err := r.Prefix.Failed(d.ID(), "it could not be fetched: "+err.Error()); err != nil {
 				r.Log.WarnJob("checkpoint %s cannot be marked as failed, so the next run will try it again: %v", d.Name(), err)
 			}
 		}
@@ -77,11 +85,16 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 	d = l.Dataset
 	desc, store := r.Protect(d)
 	sameSize := l.Ranks == r.World.Size()
-	// If the program itself wrote it there, several ranks may share a file, and the cache
-	// cannot store such files.
-	if d.Bypass() || desc.Bypass || r.InPlace || r.Global {
+	inPlace := d.Bypass() || desc.Bypass || r.InPlace || r.Global
+	unfit := false // several ranks have one file, and the store is not one that all ranks share
+	if sameSize && !inPlace {
+		if unfit, err = r.share(l.Files, store); err != nil {
+			return err
+		}
+	}
+	if inPlace || unfit {
 		if d.Compressed() {
-			return &compressedError{d.Name()}
+			return &compressedError{d.Name(), unfit}
 		}
 		var own []redundancy.File // unknown if the job has another size
 		if sameSize {
@@ -95,6 +108,15 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 		return &prefix.RanksError{Name: "checkpoint " + d.Name(), Ranks: l.Ranks, Size: r.World.Size()}
 	}
 	c, err := r.copyToCache(d, l.Files, desc, store)
+	if errors.As(err, new(*mpi.AgreedError)) {
+		again, e := r.Cache.Yield(err)
+		if e != nil {
+			return e
+		}
+		if again {
+			c, err = r.copyToCache(d, l.Files, desc, store)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -104,19 +126,36 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 	return nil
 }
 
+// share records in the descriptions of the caller's files which of them are counted with
+// another rank: a list that SCR 3.1 has written does not say that. unfit reports whether there
+// are such files and a store cannot hold them. It is collective; the result is agreed.
+func (r *Restart) share(files []redundancy.File, store *reddesc.Store) (unfit bool, err error) {
+	owners, err := redundancy.Owners(r.World, redundancy.Names(files))
+	if err != nil {
+		return false, err
+	}
+	for _, f := range files {
+		if owner, shared := owners[f.Meta.File()]; shared {
+			f.Meta.SetShared(owner)
+		}
+	}
+	return owners != nil && !store.World, nil
+}
+
 // copyToCache copies a checkpoint of the prefix directory to the cache. files are the
 // caller's. An older checkpoint of the cache that is offered meanwhile leaves only once the
 // copy is complete.
 func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *reddesc.Descriptor, store *reddesc.Store) (*cache.Cached, error) {
 	r.Log.Info("checkpoint %s: fetch from %s begins", d.Name(), r.Prefix.Dir)
-	leaving, err := r.Flusher.Leaving(store)
+	// Redundancy is not larger than the files, but for PARTNER with several copies.
+	leaving, err := r.Flusher.Leaving(store, 2*prefix.Parts{0: files}.Bytes())
 	if err != nil {
 		return nil, err
 	}
-	var later []*cache.Cached
-	if r.offered != nil && slices.Contains(leaving, r.offered.cached) {
-		later = []*cache.Cached{r.offered.cached}
-		leaving = slices.DeleteFunc(leaving, func(c *cache.Cached) bool { return c == r.offered.cached })
+	later := flush.Leaving{}
+	if r.offered != nil && slices.Contains(leaving.Datasets, r.offered.cached) {
+		later.Datasets = []*cache.Cached{r.offered.cached}
+		leaving.Datasets = slices.DeleteFunc(leaving.Datasets, func(c *cache.Cached) bool { return c == r.offered.cached })
 	}
 	if err := r.Flusher.Evict(leaving); err != nil {
 		return nil, err
@@ -154,6 +193,9 @@ func (r *Restart) copyFiles(c *cache.Cached, files []redundancy.File) error {
 		path, err := r.Cache.Add(c, md)
 		if err != nil {
 			return err
+		}
+		if f.Meta.Shared() {
+			continue // the rank with which it is counted copies it
 		}
 		if err := copier.Fetch(f.Path, path, f.Meta); err != nil {
 			if ofSource(err, f.Path) {

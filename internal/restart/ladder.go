@@ -34,7 +34,7 @@ func (r *Restart) Find(fetch bool) error {
 		}
 	}
 	if r.rung == cached {
-		// Rebuild has deleted those that could not be rebuilt.
+		// Those that cannot be rebuilt are not in the list.
 		if c := r.Cache.NewestCheckpoint(); c != nil && !(r.Global && r.Fetch) {
 			r.offerCached(c)
 		}
@@ -155,36 +155,53 @@ func (r *Restart) offerFirst(below int, next func(below int) (dataset.Dataset, b
 }
 
 // Fail records that the program could not restart from the checkpoint that is offered,
-// deletes it from the cache, and searches for another.
+// so that no run is offered it again, and searches for another. In the cache it stays until
+// this run has a checkpoint of its own, in case only the program was wrong.
 func (r *Restart) Fail() error {
+	const why = "the program could not restart from it"
 	o := r.offered
 	r.useless[o.ID()] = true // it is not offered again, even if the calls below fail
 	var err error
 	if o.cached != nil {
-		err = r.Flusher.Drop(o.cached)
+		r.marked = true
+		r.Prefix.Note(func() error { return prefix.Reject(r.Prefix.Dir, o.Dataset, why) })
+		r.Log.Info("checkpoint %s stays in the cache until this run has completed a checkpoint, or needs its room; "+
+			"a run with SCR_CURRENT=%s tries it again", o.Name(), o.Name())
+		err = r.Flusher.PassOver(o.cached)
 	}
-	return errors.Join(err, r.Prefix.Failed(o.ID()), r.FindAgain())
+	return errors.Join(err, r.Prefix.Failed(o.ID(), why), r.FindAgain())
+}
+
+// Supersede deletes the datasets from the cache that this run does not use, once it has
+// completed a checkpoint of its own.
+func (r *Restart) Supersede() error {
+	if err := r.Cache.DropUnused("this run has completed a checkpoint"); err != nil || !r.marked {
+		return err
+	}
+	r.marked = false
+	return mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(prefix.Forgive(r.Prefix.Dir)) })
 }
 
 // DropAfterID deletes datasets with a higher id from the cache.
 func (r *Restart) DropAfterID(id int) error {
-	return r.Flusher.DropWhere(func(c *cache.Cached) bool { return c.ID() > id })
+	return r.Flusher.DropWhere(func(d dataset.Dataset) bool { return d.ID() > id })
 }
 
-// DropCondemned deletes from the cache the checkpoints that are in the list of
-// restart.scr, because an earlier run died while it read them, and marks them as failed
-// in the index.
-func (r *Restart) DropCondemned() error {
+// PassOverCondemned passes over the checkpoints of the cache from which an earlier run could
+// not restart, or died while it read them, and marks them as failed in the index. The one
+// that the user names in SCR_CURRENT is tried again.
+func (r *Restart) PassOverCondemned() error {
 	list := slices.Clone(r.Cache.List())
 	marks := make([]int64, len(list))
+	whys := make([]string, len(list)) // on rank 0
 	err := mpi.OnRoot(r.World, func() error {
 		condemned, err := prefix.Condemned(r.Prefix.Dir)
 		if err != nil {
-			r.Log.Warn("%v; a checkpoint that a run died reading may be tried again", err)
+			r.Log.Warn("%v; a checkpoint from which no run could restart may be tried again", err)
 		}
 		for i, c := range list {
-			if condemned[c.ID()] == c.Name() {
-				marks[i] = 1
+			if v, ok := condemned[c.ID()]; ok && v.Of(c.Dataset) && c.Name() != r.Current {
+				marks[i], whys[i] = 1, v.Why
 			}
 		}
 		return r.Prefix.Spare(prefix.EndRestart(r.Prefix.Dir))
@@ -196,19 +213,17 @@ func (r *Restart) DropCondemned() error {
 	if err := r.World.Allreduce(marks, mpi.Max); err != nil {
 		return err
 	}
-	if !slices.Contains(marks, 1) {
-		return nil
-	}
 	for i, c := range list {
 		if marks[i] == 0 {
 			continue
 		}
-		r.Log.Info("the program died while it read checkpoint %s; it is not used again", c.Name())
-		if err := errors.Join(r.Flusher.Drop(c), r.Prefix.Failed(c.ID())); err != nil {
+		r.marked = true
+		r.Log.WarnJob("checkpoint %s in the cache is passed over: %s; SCR_CURRENT=%s tries it again", c.Name(), whys[i], c.Name())
+		if err := errors.Join(r.Flusher.PassOver(c), r.Prefix.Failed(c.ID(), whys[i])); err != nil {
 			return err
 		}
 	}
-	return mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(prefix.Forgive(r.Prefix.Dir)) })
+	return nil
 }
 
 // SetCurrent makes the dataset called name current: the next run restarts from it, and,
@@ -250,7 +265,7 @@ func (r *Restart) SetCurrent(name string, again bool) (checkpoint int, err error
 	}
 	if inCache == nil {
 		// It has to be fetched. Older checkpoints in the cache would be offered before it.
-		if err := r.Flusher.DropWhere(func(c *cache.Cached) bool { return c.Flags().Has(dataset.Checkpoint) }); err != nil {
+		if err := r.Flusher.DropWhere(func(d dataset.Dataset) bool { return d.Flags().Has(dataset.Checkpoint) }); err != nil {
 			return 0, err
 		}
 	}
@@ -320,7 +335,7 @@ func (r *Restart) Remove(name string, again bool, there func() error) error {
 	if offered {
 		r.Withdraw()
 	}
-	if err := r.Flusher.DropWhere(func(c *cache.Cached) bool { return c.Name() == name }); err != nil {
+	if err := r.Flusher.DropWhere(func(d dataset.Dataset) bool { return d.Name() == name }); err != nil {
 		return err
 	}
 	if err := there(); err != nil || !offered || !again {

@@ -59,6 +59,7 @@ type Restart struct {
 	rung    rung
 	offered *Offer       // nil: none is offered, or not yet
 	useless map[int]bool // ids of checkpoints from which the program could not restart
+	marked  bool         // a checkpoint of the cache is in the list of restart.scr
 }
 
 // Offer is a checkpoint from which the program can restart.
@@ -81,6 +82,9 @@ func (r *Restart) Withdraw() { r.offered = nil }
 
 // offerCached offers a checkpoint that is in the cache.
 func (r *Restart) offerCached(c *cache.Cached) {
+	if c.Files() == 0 {
+		r.Log.WarnJob("checkpoint %s, which is offered to restart from, has no files: the program wrote none by SCR_Route_file", c.Name())
+	}
 	r.offered = newOffer(c.Dataset, r.Cache.Files(c.ID()))
 	r.offered.cached = c
 }
@@ -100,18 +104,30 @@ func newOffer(d dataset.Dataset, files []redundancy.File) *Offer {
 	return o
 }
 
-// Route returns the path of the file that the caller wrote as name. below is that name
-// relative to the prefix directory, or "" if it is not below that; then the base name
-// must identify one of the caller's files. It is not collective.
-func (r *Restart) Route(name, below string) (string, error) {
+// Written returns the path of the file that the caller wrote as below, which is relative to
+// the prefix directory. It is not collective.
+func (r *Restart) Written(below string) (path string, ok bool) {
+	path, ok = r.offered.byPath[below]
+	return path, ok
+}
+
+// Route returns the path of the file that the caller wrote as name. below are that name
+// relative to the prefix directory, and other paths of the same file. If the caller has
+// written none of these, the base name must identify one of the caller's files. It is not
+// collective.
+func (r *Restart) Route(name string, below ...string) (string, error) {
 	o := r.offered
-	if below != "" {
+	for _, below := range below {
 		if path, ok := o.byPath[below]; ok {
 			return path, nil
 		}
-		// If the checkpoint is read in the prefix directory, any rank can read any file.
-		path := filepath.Join(r.Prefix.Dir, below)
-		if info, err := os.Stat(path); o.cached == nil && err == nil && info.Mode().IsRegular() {
+		// Where all ranks share the directory, any rank can read any file.
+		dir := r.Prefix.Dir
+		if o.cached != nil {
+			dir = r.Cache.Common(o.ID())
+		}
+		path := filepath.Join(dir, below)
+		if info, err := os.Stat(path); dir != "" && err == nil && info.Mode().IsRegular() {
 			return path, nil
 		}
 	}

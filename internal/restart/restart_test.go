@@ -90,7 +90,7 @@ func newRig(comm mpi.Comm, root string, out *said, with func(*flush.Config, *res
 	if err != nil {
 		return nil, err
 	}
-	r.cache, err = cache.Open(cache.Config{World: comm, Node: own, Stores: []*reddesc.Store{store}, ControlBase: filepath.Join(root, node, "cntl"),
+	r.cache, err = cache.Open(cache.Config{World: comm, Node: own, Stores: []*reddesc.Store{store}, Control: cache.Base{Dir: filepath.Join(root, node, "cntl")},
 		User: "user", JobID: "job", Prefix: r.prefix.Dir, Piece: 1 << 16, Distribute: true, Log: log})
 	if err != nil {
 		return nil, err
@@ -109,7 +109,10 @@ func newRig(comm mpi.Comm, root string, out *said, with func(*flush.Config, *res
 	}
 	rc.Flusher = r.flusher
 	r.restart = restart.New(rc)
-	return r, r.cache.Rebuild()
+	if err := r.cache.Rebuild(); err != nil {
+		return nil, err
+	}
+	return r, r.restart.PassOverCondemned()
 }
 
 // write completes a dataset in the cache, of one file a rank.
@@ -231,7 +234,7 @@ func TestFind_NewerInThePrefixDirectory(t *testing.T) {
 	}{
 		"newer":                    {want: "step.3", says: "step.3: fetch from"},
 		"damaged":                  {break3: true, want: "step.2", says: "step.3 cannot be fetched"},
-		"failed":                   {change: func(x *prefix.Index) error { x.MarkFailed(3, time.Unix(0, 0)); return nil }, want: "step.2", says: "step.2: fetch from"},
+		"failed":                   {change: func(x *prefix.Index) error { x.MarkFailed(3, "a test", time.Unix(0, 0)); return nil }, want: "step.2", says: "step.2: fetch from"},
 		"an older one is current":  {change: func(x *prefix.Index) error { return x.SetCurrent("step.1") }, want: "step.1+1"},
 		"the user drops the newer": {change: func(x *prefix.Index) error { x.Remove("step.3"); x.Remove("step.2"); return nil }, want: "step.1+1"},
 		"of another job":           {jobID: "other", want: "step.1+1", says: "set SCR_CURRENT=step.3"},
@@ -360,21 +363,20 @@ func TestMakeRoom_OutputCannotBeFlushed(t *testing.T) {
 		if err := r.checkpoints(1); err != nil {
 			return err
 		}
-		output, err := r.write(dataset.Output)
-		if err != nil {
+		if _, err := r.write(dataset.Output); err != nil {
 			return err
 		}
 		if err := mpi.OnRoot(r.comm, func() error { return os.WriteFile(blocked, nil, 0o600) }); err != nil {
 			return err // a file in place of the output's directory
 		}
-		err = r.flusher.MakeRoom(r.cache.Stores[0])
+		err := r.flusher.MakeRoom(r.cache.Stores[0])
 		if err == nil || !strings.Contains(err.Error(), "output step.2 cannot leave the cache") {
 			return fmt.Errorf("room was made: %v", err)
 		}
 		if r.cache.Find(1) == nil || r.cache.Find(2) == nil {
 			return errors.New("a dataset has left, and no other has come")
 		}
-		if err := r.flusher.Drop(output); err != nil {
+		if err := r.flusher.DropWhere(func(d dataset.Dataset) bool { return d.Flags().Has(dataset.Output) }); err != nil {
 			return err
 		}
 		return errors.Join(r.flusher.MakeRoom(r.cache.Stores[0]), r.restart.Find(true), r.expect("step.1"))
@@ -403,7 +405,7 @@ func TestBackground(t *testing.T) {
 		if err := r.checkpoints(1); err != nil || !r.flusher.Flushed(1) {
 			return fmt.Errorf("1 is not flushed: %v", err)
 		}
-		if err := r.flusher.Drop(r.cache.Find(2)); err != nil || r.flusher.Running() != 0 {
+		if err := r.flusher.PassOver(r.cache.Find(2)); err != nil || r.flusher.Running() != 0 {
 			return fmt.Errorf("2 is not cancelled: %v", err)
 		}
 		if err := r.checkpoints(1); err != nil {

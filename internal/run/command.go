@@ -16,8 +16,8 @@ import (
 // restart.
 const CheckpointName = "SCR_CKPT_NAME"
 
-// command returns the command line and the environment of the next run, on the nodes that
-// are not down. newest is the progress of the job so far.
+// command returns the command line and the environment of the next run, on the nodes of
+// l.next. newest is the progress of the job so far.
 func (l *Loop) command(newest prefix.Progress) (batch.Launch, error) {
 	needed, _, err := l.Needed(l.alloc.nodes)
 	if err != nil {
@@ -27,11 +27,9 @@ func (l *Loop) command(newest prefix.Progress) (batch.Launch, error) {
 	if !l.alloc.end.IsZero() {
 		env = append(env, fmt.Sprintf("SCR_END_TIME=%d", l.alloc.end.Unix()))
 	}
-	lost := keys(l.alloc.down)
-	up := l.up()
 	launch, err := l.Launcher.Command(append(slices.Clone(l.Argv), l.program(newest)...), batch.Placement{
-		Nodes: up, Down: hostlist.Intersection(l.alloc.nodes, lost), Needed: min(needed, len(up)), Slots: l.alloc.slots,
-		Dir:    filepath.Join(l.Prefix, prefix.Metadata),
+		Nodes: l.next.nodes, Down: hostlist.Minus(l.alloc.nodes, l.next.nodes), Needed: min(needed, len(l.next.nodes)), Usual: l.next.usual, Hosts: l.next.hosts,
+		Slots: l.alloc.slots, Dir: filepath.Join(l.Prefix, prefix.Metadata),
 		Listed: l.Config.HostFile != "" || l.Config.Nodelist != "",
 		Vars:   scrVariables(env),
 	})

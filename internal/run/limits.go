@@ -12,7 +12,7 @@ import (
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/internal/run/recovery"
 )
 
 // Prerun prepares the prefix directory for the runs of an allocation. It removes two
@@ -66,6 +66,21 @@ func (j *Job) haltReason(now time.Time) (string, error) {
 // ShouldStop returns why no run should be started on those of nodes that are not down,
 // "" if a run may be started. end is when the allocation ends, zero if not known.
 func (j *Job) ShouldStop(nodes []string, down map[string]string, end, now time.Time) (string, error) {
+	if why, err := j.timeIsUp(end, now); why != "" || err != nil {
+		return why, err
+	}
+	needed, why, err := j.Needed(nodes)
+	if err != nil {
+		return "", err
+	}
+	if left := len(hostlist.Minus(nodes, keys(down))); left < max(needed, 1) {
+		return recovery.TooFew(left, needed, why), nil
+	}
+	return "", nil
+}
+
+// timeIsUp returns why no run should be started on whatever nodes, "" if one may be.
+func (j *Job) timeIsUp(end, now time.Time) (string, error) {
 	if reason, err := j.haltReason(now); err != nil {
 		return "", err
 	} else if reason != "" {
@@ -73,14 +88,6 @@ func (j *Job) ShouldStop(nodes []string, down map[string]string, end, now time.T
 	}
 	if margin := j.Config.HaltTime; !end.IsZero() && !now.Before(end.Add(-margin)) {
 		return fmt.Sprintf("the allocation ends at %s, in %v", end.Format(time.DateTime), end.Sub(now).Round(time.Second)), nil
-	}
-	needed, why, err := j.Needed(nodes)
-	if err != nil {
-		return "", err
-	}
-	if left := len(hostlist.Minus(nodes, keys(down))); left < max(needed, 1) {
-		are := map[bool]string{true: "is", false: "are"}
-		return fmt.Sprintf("%s %s left, and %d %s needed (%s)", report.Count(left, "node"), are[left == 1], needed, are[needed == 1], why), nil
 	}
 	return "", nil
 }

@@ -14,8 +14,12 @@ import (
 	"github.com/goscr/goscr/internal/batch"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/hostlist"
+	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/internal/request"
+	"github.com/goscr/goscr/internal/run/migration"
+	"github.com/goscr/goscr/internal/run/recovery"
 )
 
 // Loop starts a program repeatedly, until it has finished or there is a reason to stop.
@@ -24,6 +28,7 @@ type Loop struct {
 	Launcher batch.Launcher
 	Argv     []string // the launcher with its arguments, and possibly the program
 	First    []string // program and arguments if there is no checkpoint; nil if they are in Argv
+	Args     []string // the command line of scr_run itself
 	Again    []string // program and arguments if there is a checkpoint; nil: the same as First
 
 	In      io.Reader        // standard input of the launcher
@@ -33,8 +38,12 @@ type Loop struct {
 	Poll    time.Duration    // interval at which the prefix directory is read; 0: 1 s
 	Grace   time.Duration    // time a run has to end after SIGTERM; 0: 10 s
 
-	alloc allocation
-	past  history
+	alloc     allocation
+	past      history
+	ladder    recovery.Ladder
+	next      placement
+	foresight foresight
+	move      *migrating // the migration that is under way, nil: none
 }
 
 // allocation has the properties of the job's allocation.
@@ -46,13 +55,23 @@ type allocation struct {
 	down  map[string]string // nodes that are no longer used, with the reason
 }
 
+// placement is where the next run is to be started.
+type placement struct {
+	nodes []string // in the launcher's order; more than are needed are spares
+	hosts []string // the node of each rank; nil: the launcher decides
+	usual int      // number of nodes for which the command line was written; 0: as many as are needed
+}
+
 // history records events since the loop began.
 type history struct {
-	status       int           // exit status of the last run; 1 before the first
-	fruitless    []attempt     // the latest runs, as far as they have failed without a new checkpoint
-	longestStart time.Duration // the longest time that a run has taken to call SCR_Init
-	signal       os.Signal     // signal that has asked to end the job
-	haltAtOnce   bool          // scr_halt --immediate has asked to end it
+	migrations   int               // number of runs that were ended for a migration
+	status       int               // exit status of the last run; 1 before the first
+	fruitless    []attempt         // the latest runs, as far as they have failed without a new checkpoint
+	failed       string            // the node on which the first process of the last run died; "": not known
+	suspect      map[string]string // nodes that should not be used if others can, with the reason
+	longestStart time.Duration     // the longest time that a run has taken to call SCR_Init
+	signal       os.Signal         // signal that has asked to end the job
+	haltAtOnce   bool              // scr_halt --immediate has asked to end it
 }
 
 // attempt is a run that has ended.
@@ -65,6 +84,8 @@ type attempt struct {
 	lost   []string // nodes that went down during the run
 	began  time.Time
 	ended  time.Time // when the launcher had ended
+	node   string    // the node on which the first process died, "": not known
+	moves  bool      // it was ended for a migration
 }
 
 // maxFruitless is the number of consecutive runs without a new checkpoint that end the
@@ -91,14 +112,31 @@ func (l *Loop) Run(ctx context.Context) (int, error) {
 	if !l.Config.Enable {
 		return l.runDisabled()
 	}
+	var err error
+	if l.ladder, err = recovery.New(l.Config.Recovery); err != nil {
+		return 1, err
+	}
 	if err := l.prepare(ctx); err != nil {
 		return 1, err
+	}
+	// Commands see by this lock that another run may follow. It does not matter who has it
+	// if there are two.
+	held, err := lock.Try(request.LoopPath(l.Prefix), lock.Exclusive)
+	if err != nil {
+		l.Tell("%v", err)
+	}
+	defer held.Release()
+	if held != nil {
+		if err := migration.Begin(l.Prefix); err != nil {
+			l.Tell("%v", err)
+		}
 	}
 	stopMovers, err := l.startMovers(ctx, hostlist.Minus(l.alloc.nodes, keys(l.alloc.down)))
 	if err != nil {
 		return 1, err
 	}
 	last, err := l.runs(ctx)
+	l.cancelMigration("the job is over")
 	stopMovers()
 	if err != nil {
 		return 1, err
@@ -188,14 +226,17 @@ func (l *Loop) finish(ctx context.Context, last *stop) (int, error) {
 
 // before decides whether to start another run.
 func (l *Loop) before(ctx context.Context, number int) *stop {
-	if most := l.Config.Runs; most >= 0 && number > most {
-		return &stop{why: fmt.Sprintf("the limit of SCR_RUNS=%d is reached", most), status: l.past.status}
+	if most, from := l.Config.RunLimit(); most >= 0 && number-l.past.migrations > most {
+		return &stop{why: fmt.Sprintf("the limit of %s is reached", from), status: l.past.status}
 	}
 	if _, err := l.findLost(ctx); err != nil {
 		return &stop{why: err.Error(), status: 1}
 	}
 	if s := l.pendingSignal(); s != nil {
 		return s
+	}
+	if number > 1 {
+		return l.recover(ctx)
 	}
 	why, err := l.ShouldStop(l.alloc.nodes, l.alloc.down, l.alloc.end, time.Now())
 	if err != nil {
@@ -204,6 +245,7 @@ func (l *Loop) before(ctx context.Context, number int) *stop {
 	if why != "" {
 		return &stop{why: why, status: l.past.status}
 	}
+	l.next.nodes = hostlist.Minus(l.alloc.nodes, keys(l.alloc.down))
 	return nil
 }
 
@@ -267,7 +309,10 @@ func (l *Loop) once(ctx context.Context, number int) (attempt, error) {
 	l.watch(ctx, r)
 	ended := time.Now()
 	l.past.haltAtOnce = l.past.haltAtOnce || l.isHaltedAtOnce(r) // the program may have read the halt file before watch did
-	a := attempt{number: number, status: r.status(), hung: r.hung, gained: l.hasGained(progress.Latest), began: r.start.began, ended: ended}
+	a := attempt{number: number, status: r.status(), hung: r.hung, gained: l.hasGained(progress.Latest), began: r.start.began, ended: ended, node: r.messages.failedOn()}
+	if l.move != nil {
+		l.endedMeanwhile(&a, r)
+	}
 	a.what = fmt.Sprintf("exit status %d after %v", a.status, ended.Sub(r.start.began).Round(100*time.Millisecond))
 	l.Tell("run %d: %s", number, a.what)
 	return a, nil
@@ -291,6 +336,13 @@ func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 	if s := l.wasAsked(*a); s != nil {
 		return s
 	}
+	if a.moves {
+		if finalized, err := halt.WasFinalized(l.Prefix); err == nil && !finalized {
+			l.past.migrations++
+			l.carry(ctx)
+			return nil
+		}
+	}
 	if s := l.hasFinished(*a); s != nil {
 		return s
 	}
@@ -298,6 +350,7 @@ func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 	if a.lost, err = l.findLost(ctx); err != nil {
 		return &stop{why: err.Error(), status: a.status}
 	}
+	l.suspectNode(a.node)
 	if s := l.blameProgram(*a); s != nil {
 		return s
 	}

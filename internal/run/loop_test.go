@@ -22,6 +22,8 @@ import (
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/request"
+	"github.com/goscr/goscr/internal/run/migration"
 )
 
 func must(t testing.TB, err error) {
@@ -54,8 +56,9 @@ func program(dir string) int {
 		return 99
 	}
 	fmt.Println("program", strings.Join(os.Args[2:], " "), os.Getenv("SCR_JOB_ID"))
+	var answers *request.Answers
 	for step := range strings.SplitSeq(lines[n], ";") {
-		words := append(strings.Fields(step), "")
+		words := append(strings.Fields(step), "", "")
 		number, _ := strconv.Atoi(words[1])
 		switch words[0] {
 		case "checkpoint":
@@ -75,10 +78,53 @@ func program(dir string) int {
 				halt.Because: "scr_halt", halt.Immediate: strconv.FormatInt(time.Now().Unix(), 10)}))
 		case "lose":
 			check(os.WriteFile(filepath.Join(dir, "dead."+words[1]), nil, 0o600))
+		case "layout": // n1,n1,n2: the node of each rank
+			layout := map[string][]int{}
+			for rank, node := range strings.Split(words[1], ",") {
+				layout[node] = append(layout[node], rank)
+			}
+			check(prefix.RecordNodes(place, len(layout), layout))
+			answers, err = request.Begin(place, os.Getenv("SCR_JOB_ID"))
+			check(err)
+		case "asked": // waits until somebody asks for a checkpoint, and writes it
+			for yes := false; !yes; time.Sleep(time.Millisecond) {
+				yes, err = answers.Wanted()
+				check(err)
+			}
+			if words[2] == "die" {
+				return 137
+			}
+			_, err = answers.Start(number, checkpoint(number).Name())
+			check(err)
+			check(prefix.Locate(place, checkpoint(number), prefix.InCache, true))
+			if words[2] == "full" {
+				check(answers.Fail(number, "no room"))
+			}
+			check(answers.Reach(number, request.Finished, 3<<20))
+		case "wait-failed": // until a migration has
+			for {
+				r, err := migration.Read(place)
+				check(err)
+				if r.State == migration.Failed {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
+		case "wait-copied": // until scr_copy has run on a node
+			for {
+				if text, _ := os.ReadFile(filepath.Join(dir, "tool")); strings.Contains(string(text), " copy ") {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
+		case "died-on": // what the launcher writes if a process of the node is killed
+			fmt.Fprintf(os.Stderr, "noise\nmpirun noticed that process rank 1 with PID 0 on node %s exited on signal 9 (Killed).\n", words[1])
 		case "signal-parent":
 			check(os.WriteFile(filepath.Join(dir, "signal"), nil, 0o600))
 		case "init":
 			check(nodesUsed(place, number))
+			answers, err = request.Begin(place, os.Getenv("SCR_JOB_ID"))
+			check(err)
 		case "hang":
 			time.Sleep(time.Hour)
 		case "movers": // are there, on so many nodes
@@ -174,6 +220,8 @@ func newLab(t *testing.T, plan ...string) *lab {
 			[ ! -e %[1]s/nocopy.$NODE ] || { echo "cannot copy"; exit 1; } ;;
 		index) [ ! -e %[1]s/nobuild.$5 ] || { echo "rank 3 is missing"; exit 1; } ;;
 		stacks) echo "#0 in main" ;;
+		handover) [ ! -e %[1]s/nohandover.$NODE ] || { echo "connection refused"; exit 1; }
+			case "$*" in *--receive*) echo "rank 2: 1048576 bytes"; echo "rank 3: 2097152 bytes" ;; esac ;;
 		transfer) case "$*" in
 			*--stay*) touch %[1]s/moving.$NODE; while [ -e %[1]s/moving.$NODE ]; do sleep 0.05; done ;;
 			*--exit*) rm -f %[1]s/moving.$NODE ;;
@@ -293,7 +341,7 @@ func TestLoop_Movers(t *testing.T) {
 func TestLoop_NodeIsLost_SpareIsUsed(t *testing.T) {
 	l := newLab(t, "checkpoint 1; lose n2; exit 137", "checkpoint 2; evict 1; finalize")
 	l.run(t, 0, "node n2: ssh does not reach it", "run 1: exit status 137", "run 2:")
-	if l.hosts() != "n1 n2 n3, n1 n3 n4" {
+	if l.hosts() != "n1 n2 n3, n1 n4 n3" { // n3 keeps its ranks
 		t.Errorf("ran on %s", l.hosts())
 	}
 }
@@ -361,8 +409,76 @@ func TestLoop_OnceDownAlwaysDown(t *testing.T) {
 		}
 	})
 	l.run(t, 0)
-	if l.hosts() != "n1 n2 n3, n2 n3 n4, n2 n3 n4" {
+	if l.hosts() != "n1 n2 n3, n4 n2 n3, n4 n2 n3" {
 		t.Errorf("ran on %s", l.hosts())
+	}
+}
+
+// A node on which processes die twice in a row is not used a third time if there is
+// another.
+func TestLoop_SuspectNode(t *testing.T) {
+	for what, c := range map[string]struct {
+		plan  []string
+		nodes string
+		hosts string
+		said  string
+	}{
+		"a spare takes its place": {[]string{"checkpoint 1; died-on n2; exit 137", "checkpoint 2; died-on n2; exit 137", "finalize"},
+			"3", "n1 n2 n3, n1 n2 n3, n1 n4 n3", "recovery: SPARE: n4 in the place of n2 (suspect: processes died there in two runs in a row)"},
+		"there is no spare": {[]string{"checkpoint 1; died-on n2; exit 137", "checkpoint 2; died-on n2; exit 137", "finalize"},
+			"4", "n1 n2 n3 n4, n1 n2 n3 n4, n1 n2 n3 n4", "recovery: SAME: start again on n[1-4], although suspect, because there is no spare: n2"},
+		"another node in between": {[]string{"checkpoint 1; died-on n2; exit 137", "checkpoint 2; died-on n1; exit 137", "checkpoint 3; died-on n2; exit 137", "finalize"},
+			"3", "n1 n2 n3, n1 n2 n3, n1 n2 n3, n1 n2 n3", "recovery: SAME: start again on n[1-3]"},
+		"it stays suspect": {[]string{"checkpoint 1; died-on n2; exit 137", "checkpoint 2; died-on n2; exit 137", "checkpoint 3; lose n1; exit 1", "finalize"},
+			"3", "n1 n2 n3, n1 n2 n3, n1 n4 n3, n4 n3 n2", "recovery: SPARE: n2 in addition"},
+		"not a node of the job": {[]string{"checkpoint 1; died-on x; exit 137", "checkpoint 2; died-on x; exit 137", "finalize"},
+			"3", "n1 n2 n3, n1 n2 n3, n1 n2 n3", "recovery: SAME"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			l := newLab(t, c.plan...)
+			t.Setenv("SCR_MIN_NODES", c.nodes)
+			l.run(t, 0, c.said)
+			if l.hosts() != c.hosts {
+				t.Errorf("ran on %s", l.hosts())
+			}
+			if !strings.Contains(l.printed.String(), "noise\n") {
+				t.Error("what the launcher writes on stderr is lost")
+			}
+		})
+	}
+}
+
+func TestLoop_Recovery(t *testing.T) {
+	l := newLab(t, "checkpoint 1; lose n2; exit 137", "finalize")
+	t.Setenv("SCR_RECOVERY", "same")
+	l.run(t, 137, "recovery: SAME passes on: down: n2", "the job is over: the job cannot go on: SAME: down: n2", "dataset 1 (ckpt.1): in the prefix directory")
+	l = newLab(t, "checkpoint 1; exit 137", "finalize")
+	t.Setenv("SCR_RECOVERY", "STOP")
+	l.run(t, 137, "the job is over: SCR_RECOVERY says to stop", "dataset 1 (ckpt.1): in the prefix directory")
+}
+
+// The program goes on with another number of ranks, from the prefix directory.
+func TestLoop_FewerNodes(t *testing.T) {
+	plan := []string{"init 4; checkpoint 1; lose n2; lose n3; exit 137", "init 2; checkpoint 2; exit 1", "init 2; finalize"}
+	l := newLab(t, plan...)
+	t.Setenv("SCR_MIN_NODES", "")
+	t.Setenv("SCR_GLOBAL_RESTART", "1")
+	self, err := os.Executable()
+	must(t, err)
+	loop := &Loop{Job: l.job(t), Argv: []string{"mpirun", "-n", "8", "--", self, "program", "-n", "8"}, Stdout: l.printed, Stderr: l.printed, Poll: l.every}
+	l.runLoop(t, loop, 0, "recovery: SPARE passes on: 2 nodes are left, and 4 are needed (as many as the last run used)",
+		"recovery: FEWER: go on with 2 nodes instead of 4: n[1,4]", "dataset 1 (ckpt.1): in the prefix directory",
+		"-n 8 -- "+self, "-n 4 -- "+self+" program -n 8")
+	if l.hosts() != "n1 n2 n3 n4, n1 n4, n1 n4" {
+		t.Errorf("ran on %s", l.hosts())
+	}
+	for setting, why := range map[string]string{"SCR_GLOBAL_RESTART=0": "SCR_GLOBAL_RESTART is not set", "SCR_MIN_NODES=4": "2 nodes are left, and 4 are needed (SCR_MIN_NODES)"} {
+		l := newLab(t, plan...)
+		t.Setenv("SCR_MIN_NODES", "")
+		t.Setenv("SCR_GLOBAL_RESTART", "1")
+		name, value, _ := strings.Cut(setting, "=")
+		t.Setenv(name, value)
+		l.run(t, 137, "recovery: FEWER passes on: "+why)
 	}
 }
 
@@ -403,11 +519,22 @@ func TestLoop_Runs(t *testing.T) {
 	l.run(t, 7, "the limit of SCR_RUNS=2 is reached")
 }
 
+// SCR_RETRIES says the same with one less, and SCR_RUNS counts if both are set.
+func TestLoop_Retries(t *testing.T) {
+	l := newLab(t, "checkpoint 1; exit 1", "checkpoint 2; exit 7", "finalize")
+	t.Setenv("SCR_RETRIES", "1")
+	l.run(t, 7, "the limit of SCR_RETRIES=1 is reached")
+	l = newLab(t, "checkpoint 1; exit 1", "checkpoint 2; exit 7", "finalize")
+	t.Setenv("SCR_RETRIES", "1")
+	t.Setenv("SCR_RUNS", "1")
+	l.run(t, 1, "the limit of SCR_RUNS=1 is reached")
+}
+
 func TestLoop_DiesWhileReading(t *testing.T) {
 	l := newLab(t, "checkpoint 1; checkpoint 2; exit 1", "read 2; exit 139", "finalize")
 	l.run(t, 0, "the program died while it read checkpoint ckpt.2")
 	list, err := prefix.Condemned(l.prefix)
-	if err != nil || len(list) != 1 || list[2] != "ckpt.2" {
+	if err != nil || len(list) != 1 || list[2].Name != "ckpt.2" {
 		t.Errorf("condemned %v, %v", list, err)
 	}
 	for what, plan := range map[string][]string{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,17 +14,20 @@ import (
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/snapshot"
 )
 
 // running is a run that has not ended yet.
 type running struct {
 	*process
+	messages   *messages // of the launcher
 	number     int
 	earlier    []string // job steps that existed before it
 	start      starter
 	initCalled fileChange // of nodes.scr, which the library writes in SCR_Init
 	dog        *watchdog  // nil: none
 	hung       bool       // the watchdog has ended it
+	continued  time.Time  // when somebody last asked to continue it
 }
 
 // watchdog returns the watchdog of a run, nil if SCR_WATCHDOG is off.
@@ -51,18 +55,35 @@ func (l *Loop) launch(ctx context.Context, number int, command batch.Launch, lat
 	r.start.began = time.Now()
 	r.start.limit = startLimit(l.Config.LaunchTimeout, l.Config.Watchdog, l.past.longestStart)
 	r.dog = l.watchdog(latest, r.start.began)
-	r.process, err = start(command, l.In, l.Stdout, l.Stderr)
+	if err := snapshot.RecordLaunch(l.Prefix, l.Args, append(slices.Clone(l.Argv), l.First...)); err != nil {
+		l.Tell("%v", err)
+	}
+	if r.messages, err = newMessages(l.Stderr); err != nil {
+		return nil, err
+	}
+	defer r.messages.w.Close()
+	r.process, err = start(command, l.In, l.Stdout, r.messages.w)
 	return r, err
 }
 
 // watch waits until a run has ended. It passes signals on to the run, and ends the run if
-// it hangs, if scr_halt --immediate asks for it, or if it does not end after a signal.
+// it hangs, if scr_halt --immediate asks for it, if it does not end after a signal,
+// or if it has written the checkpoint for a migration.
 func (l *Loop) watch(ctx context.Context, r *running) {
 	tick := time.NewTicker(l.Poll)
 	defer tick.Stop()
 	var deadline <-chan time.Time
 	for {
+		var soon <-chan time.Time
+		if l.move != nil {
+			soon = time.After(quickly)
+		}
 		select {
+		case <-soon:
+			if l.migrates(ctx, r) {
+				l.Job.end(ctx, r.process, r.earlier, l.Grace)
+				return
+			}
 		case <-r.done:
 			return
 		case s := <-l.Signals:
@@ -77,7 +98,7 @@ func (l *Loop) watch(ctx context.Context, r *running) {
 			l.Job.end(ctx, r.process, r.earlier, l.Grace)
 			return
 		case <-tick.C:
-			if l.mayGoOn(ctx, r, time.Now()) {
+			if l.mayGoOn(ctx, r, time.Now()) && !l.migrates(ctx, r) {
 				continue
 			}
 			l.Job.end(ctx, r.process, r.earlier, l.Grace)
@@ -114,6 +135,10 @@ func (l *Loop) mayGoOn(ctx context.Context, r *running, now time.Time) bool {
 		l.Tell("scr_halt --immediate: the run is ended")
 		l.past.haltAtOnce = true
 		return false
+	}
+	stopped := l.continueIfAsked(ctx, r)
+	if stopped && r.dog != nil {
+		r.dog.pause(now)
 	}
 	hangs := l.hasNotStarted(r, now)
 	if hangs == "" && r.dog != nil {

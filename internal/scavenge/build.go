@@ -13,6 +13,7 @@ import (
 	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/progress"
+	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/redundancy/offline"
 )
 
@@ -147,7 +148,7 @@ func (s *scan) check() error {
 	var files, bytes int64
 	owner := map[string]int{}
 	for rank := range s.parts {
-		for _, f := range s.own(rank) {
+		for _, f := range redundancy.Counted(s.own(rank)) {
 			path := filepath.Join(s.prefix, f.Meta.File())
 			if other, taken := owner[path]; taken {
 				return fmt.Errorf("dataset %d: ranks %d and %d both list %s", s.id, min(rank, other), max(rank, other), path)

@@ -47,8 +47,9 @@ type Copy struct {
 	// Reread reads files that have been copied before, and verifies their checksums, instead
 	// of comparing only sizes and times.
 	Reread bool
-	// Partner makes this node copy the files of ranks on other nodes from its redundancy, if
-	// it has copies of these files and the other nodes have not copied them.
+	// Partner makes this node copy the files of ranks on other nodes that have not copied
+	// them, if its redundancy has copies of these files, or all nodes share the directory of
+	// the dataset.
 	Partner bool
 	// Down lists nodes that will copy nothing: for their ranks Partner is always assumed.
 	Down []string
@@ -85,7 +86,7 @@ func (c *Copy) Run() (Copied, error) {
 		return Copied{}, NoControl(err)
 	}
 	if err != nil {
-		return Copied{}, fmt.Errorf("control directory: %w", err)
+		return Copied{}, err
 	}
 	defer alone.Release()
 	alone.KeepAlive()
@@ -130,6 +131,10 @@ func (c *Copy) Run() (Copied, error) {
 			c.Warn(fmt.Errorf("copies kept by rank %d: %w", rank, err))
 		}
 	}
+	if err := n.common(); err != nil {
+		failed++
+		c.Warn(fmt.Errorf("ranks of other nodes: %w", err))
+	}
 	slices.Sort(n.done.Partners)
 	n.done.Partners = slices.Compact(n.done.Partners)
 	if failed > 0 {
@@ -139,12 +144,16 @@ func (c *Copy) Run() (Copied, error) {
 }
 
 // alone waits until no other scr_copy runs on the node, since both would write files with
-// the same temporary names. If no lock can be taken, for example because the storage is full
-// or fails, it warns and returns nil.
+// the same temporary names. It is an error if another one does not end, and shows no sign of
+// life. If the lock cannot be taken at all, for example because the storage is full or fails,
+// alone warns and returns nil.
 func (c *Copy) alone() (*lock.Lock, error) {
 	l, err := lock.Wait(filepath.Join(c.Control, "copy.lock"))
+	if errors.Is(err, lock.ErrTimeout) {
+		return nil, fmt.Errorf("another scr_copy works on this node's files: %w", err)
+	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		// The files would be lost if they were not copied, so copy without a lock.
+		// Nothing says that another one runs, and the files would be lost if they were not copied.
 		c.Warn(fmt.Errorf("no lock keeps another scr_copy from this node's files: %w", err))
 		return nil, nil
 	}
@@ -157,6 +166,7 @@ type node struct {
 	maps    *filemap.Map
 	dataset dataset.Dataset
 	dir     string // metadata of the dataset in the prefix directory
+	shared  string // the dataset's directory in the cache if all nodes share it, else ""
 	copier  *transfer.Copier
 	meter   progress.Meter
 	done    Copied
@@ -186,6 +196,9 @@ func (n *node) ranks() ([]int, error) {
 			return nil, fmt.Errorf("the filemaps in %s know two datasets %d: %s and %s", n.Control, n.ID, n.dataset.Name(), d.Name())
 		}
 		n.dataset, of = d.Dataset, d.Prefix
+		if d.World {
+			n.shared = filepath.Join(d.Dir, fmt.Sprintf("scr.dataset.%d", n.ID))
+		}
 		ranks = append(ranks, rank)
 	}
 	if len(ranks) == 0 {
@@ -220,6 +233,10 @@ func (n *node) copyRank(rank int) error {
 	for _, path := range n.maps.Files(n.ID, rank) {
 		f := redundancy.File{Path: path, Meta: n.maps.Meta(n.ID, rank, path).Clone()}
 		to, err := n.destination(f)
+		if f.Meta.Shared() && err == nil { // it is copied with the rank with which it is counted
+			p.Files = append(p.Files, redundancy.File{Path: to, Meta: f.Meta})
+			continue
+		}
 		if there, ok := copied[to]; ok && err == nil {
 			n.kept(f)
 			p.Files = append(p.Files, there)
@@ -326,6 +343,37 @@ func (n *node) isThere(f redundancy.File, path string) bool {
 	return !n.Reread || redundancy.Verify([]redundancy.File{{Path: path, Meta: f.Meta}}, n.Buffer) == nil
 }
 
+// common copies the files of ranks on other nodes that need that, if all nodes share the
+// directory of the dataset: there are copies of these nodes' filemaps.
+func (n *node) common() error {
+	if n.shared == "" || !n.Partner && len(n.Down) == 0 {
+		return nil
+	}
+	copies, bad, err := filemap.ReadCopies(n.shared, n.ID)
+	if err != nil {
+		return err
+	}
+	failed := errors.Join(bad...)
+	for _, rank := range copies.Ranks(n.ID) {
+		if files, _ := n.maps.Expected(n.ID, rank); files >= 0 || !copies.Dataset(n.ID, rank).Same(n.dataset) {
+			continue
+		}
+		where := ""
+		if desc := reddesc.FromHash(copies.Reddesc(n.ID, rank)); desc != nil {
+			where = desc.Node
+		}
+		if !n.Partner && !slices.Contains(n.Down, where) {
+			continue
+		}
+		of := *n
+		of.maps = copies
+		err := of.instead(rank, func() error { return of.copyRank(rank) })
+		n.done = of.done
+		failed = errors.Join(failed, err)
+	}
+	return failed
+}
+
 // partners copies the files of other ranks from the copies that this rank keeps of them, if
 // these other ranks need that.
 func (n *node) partners(rank int) error {
@@ -361,16 +409,16 @@ func (n *node) partnersOf(path string) error {
 		if !n.Partner && !slices.Contains(n.Down, where) {
 			continue
 		}
-		if err := n.fillIn(r, d, rank); err != nil {
+		if err := n.instead(rank, func() error { return n.extract(r, d, rank) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// fillIn makes the files of a rank from copy d in a redundancy file, unless they have been
-// copied. A lock ensures that only one of several nodes with copies does so.
-func (n *node) fillIn(r *redundancy.Reader, d, rank int) error {
+// instead calls bring, which brings the files of a rank of another node, unless they have
+// been copied. A lock ensures that only one of several nodes does so.
+func (n *node) instead(rank int, bring func() error) error {
 	alone, err := lock.Wait(filepath.Join(n.dir, fmt.Sprintf("%d.lock", rank)))
 	if err != nil {
 		return err
@@ -380,7 +428,7 @@ func (n *node) fillIn(r *redundancy.Reader, d, rank int) error {
 	if p, err := prefix.ReadPart(n.Prefix, n.ID, rank); err == nil && p.Dataset.Same(n.dataset) {
 		return nil
 	}
-	return n.extract(r, d, rank)
+	return bring()
 }
 
 // extract makes the files of a rank from the copy d of a redundancy file.

@@ -1,6 +1,7 @@
 package scavenge_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -551,3 +552,50 @@ func TestCopy_Refuses(t *testing.T) {
 }
 
 func second(_ scavenge.Copied, _ *warnings, err error) error { return err }
+
+// An older dataset is built after a newer one with files of the same names: the newer one
+// keeps its files, also if it is done again.
+func TestBuild_OlderOfTheSameNames(t *testing.T) {
+	c := newCluster(t, "SCR_CACHE_SIZE=2")
+	data := func(step, rank int) []byte { return fmt.Appendf(nil, "step %d of rank %d", step, rank) }
+	file := func(rank int) string { return fmt.Sprintf("again/%d", rank) }
+	c.Job(scavengetest.Four, func(s *scr.Session, rank int) error {
+		for step := 1; step <= 2; step++ {
+			if err := s.StartOutput(scavengetest.Name(step), scr.Checkpoint); err != nil {
+				return err
+			}
+			for _, name := range []string{file(rank), fmt.Sprintf("step %d/%d", step, rank)} {
+				path, err := s.Route(c.Path(name))
+				if err == nil {
+					err = os.WriteFile(path, data(step, rank), 0o600)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			if err := s.CompleteOutput(true); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, id := range []int{2, 1} {
+		c.copies(id, scavengetest.Four[1:]...)
+	}
+	c.builds(2)
+	for range 2 {
+		if _, _, err := c.build(1); err == nil || !strings.Contains(err.Error(), "dataset 1 (ckpt.1): its files were replaced by ckpt.2") {
+			t.Errorf("%v", err)
+		}
+	}
+	for rank := range 4 {
+		for name, step := range map[string]int{file(rank): 2, fmt.Sprintf("step 1/%d", rank): 1, fmt.Sprintf("step 2/%d", rank): 2} {
+			if got, err := os.ReadFile(c.Path(name)); err != nil || !bytes.Equal(got, data(step, rank)) {
+				t.Errorf("%s has %q, want that of step %d (%v)", name, got, step, err)
+			}
+		}
+	}
+	if left, _ := filepath.Glob(c.Path("*/.scr.*")); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}

@@ -20,7 +20,12 @@ type Version struct {
 	Name  string
 	Flags scr.Flags
 	Ranks int  // that write it
-	Same  bool // under file names that all datasets of the story have
+	Same  bool // under file names that all checkpoints of the story have, or all other datasets
+}
+
+// overwrites reports whether a version has files of the same names as an older one.
+func (v Version) overwrites(older Version) bool {
+	return v.ID > older.ID && (v.Name == older.Name || v.Same && older.Same && v.checkpoint() == older.checkpoint())
 }
 
 func (v Version) checkpoint() bool { return v.Flags.Has(scr.Checkpoint) }
@@ -44,6 +49,9 @@ func contents(seed uint64, v Version, rank int) (files []file) {
 	dir := v.Name
 	if v.Same {
 		dir = "restart"
+		if !v.checkpoint() {
+			dir = "fields"
+		}
 	}
 	count := []int{1, 2, 3, 1, 0, 1}[random.IntN(6)]
 	if rank == 0 {

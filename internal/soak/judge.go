@@ -70,7 +70,7 @@ func (st *story) excused(f *fact) bool {
 			newer++
 		}
 	}
-	return f.damaged || st.model.replaced(f) || st.set.prefixSize > 0 && newer >= st.set.prefixSize && !f.Flags.Has(scr.Output)
+	return f.damaged || st.model.overtaken(f, st.set.prefixSize) || st.set.prefixSize > 0 && newer >= st.set.prefixSize && !f.Flags.Has(scr.Output)
 }
 
 // verdict is the judgement of one run.
@@ -152,8 +152,15 @@ func (v *verdict) judge(e event, said string) error {
 		v.tell("  It makes %s the current one.", f.Name)
 		if f = m.newest(f.Name); f.cached != nil || f.stored { // newer ones may leave before the call has ended
 			m.current(f)
+		} else { // ... also if it is there although that is not certain
+			v.leaveAll()
 		}
 	case "current-done":
+		for _, other := range m.facts {
+			if other.Name == f.Name && other.gone == "rejected" {
+				other.gone = "" // it may be tried again
+			}
+		}
 		m.current(m.newest(f.Name))
 	case "ended":
 		v.ended = true
@@ -210,12 +217,6 @@ func (v *verdict) offered(f *fact, said string) error {
 		v.tell("  It is offered %v, %s: every byte is right.", f.Version, how)
 		v.counts.Restarts[how]++
 		v.model.count = f.number
-		if v.least != nil && f.ID < v.least.ID && !v.least.survives(v.nodes, false) && (how == "from the cache" || how == "rebuilt") {
-			// The cache comes first, even if the prefix directory has a newer one.
-			v.tell("  The prefix directory has %v.", v.least.Version)
-			v.counts.Older++
-			v.least = nil
-		}
 		if f.gone != "" && !f.stray {
 			return wrong("%v is offered, which was %s", f.Version, f.gone)
 		}
@@ -292,16 +293,21 @@ func (st *story) checkPrefix(keeps int) error {
 	}
 	before := map[*fact]bool{}
 	for _, f := range st.model.facts {
-		before[f], f.stored = f.stored, false
+		before[f], f.stored, f.placing = f.stored, false, false
 	}
 	for _, e := range x.Entries() {
+		if e.Placing > 0 && !e.Failed && e.Replaced == nil {
+			if f := st.model.newest(e.Name); f != nil && !f.damaged {
+				f.complete, f.stored, f.placing, f.arrived, f.compressed = true, true, true, true, e.Compressed()
+			}
+		}
 		if !e.Complete || e.Failed {
 			continue
 		}
 		f, why := st.find(e)
 		switch {
 		case f != nil && !f.damaged:
-			f.stored, f.compressed = true, e.Compressed()
+			f.stored, f.arrived, f.compressed = true, true, e.Compressed()
 		case f == nil && why != nil:
 			return wrong("the index has dataset %d (%s) as complete, which it is not: %v", e.ID, e.Name, why)
 		}
@@ -312,7 +318,7 @@ func (st *story) checkPrefix(keeps int) error {
 		if f.checkpoint() && (f.stored || before[f] || f.complete && (f.gone != "" || f.damaged)) {
 			kept++
 		}
-		if before[f] && !f.stored && !limited && !st.model.replaced(f) {
+		if before[f] && !f.stored && !limited && !st.model.overtaken(f, keeps) {
 			return wrong("%v has vanished from the prefix directory", f.Version)
 		}
 	}
@@ -329,7 +335,7 @@ func (st *story) find(e prefix.Entry) (found *fact, why error) {
 		if err == nil {
 			return f, nil
 		}
-		if f.damaged || st.model.replaced(f) && f.Same {
+		if f.damaged {
 			return nil, nil
 		}
 		if why == nil {

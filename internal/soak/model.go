@@ -16,10 +16,10 @@ import (
 //     as long as no newer dataset needs its place, which the newest one leaves only if the
 //     cache holds one dataset; and until a run of another size begins a dataset.
 //  2. A version is certain to be in the prefix directory if the index has it as complete
-//     after a run or a scavenge, and every byte was found right then; until somebody
-//     damages it, or the program deletes or drops it. One that a newer version has
-//     replaced, under its name or under the names of its files, may go at any time
-//     that the newer one comes.
+//     after a run or a scavenge, and every byte was found right then; or if its files are
+//     all there and a kill came while they got their names; until somebody damages it, or
+//     the program deletes or drops it. It may go when a newer version with its name, or
+//     with names of its files, has come, and not before; the newer one stays.
 //  3. A run must be offered the newest checkpoint that is certain, in the cache or in the
 //     prefix directory, and that it can use: one of its own size, or, where it reads
 //     files in place, one of any size that is not compressed.
@@ -42,6 +42,8 @@ type fact struct {
 	cached     []*layout // it is certain to be in the cache, in one of these layouts; nil: it is not
 	former     []*layout // ... it was
 	stored     bool      // it is certain to be in the prefix directory
+	placing    bool      // ... where its files are getting their names
+	arrived    bool      // it has been there at some time
 	compressed bool      // ... with compressed files
 	given      bool      // rule 4
 	gone       string    // rule 5: why
@@ -190,7 +192,7 @@ func (m *model) begin(v Version, s settings) {
 			f.leaves()
 		}
 		kept = kept || f.cached != nil
-		if s.direct() && (f.Name == v.Name || f.Same && v.Same) {
+		if s.direct() && v.overwrites(f.Version) {
 			f.stored, f.damaged = false, true // the program writes over its files
 		}
 	}
@@ -237,7 +239,8 @@ func (m *model) current(f *fact) {
 		}
 	}
 	m.giveUp(f)
-	if m.count = f.number; !f.checkpoint() {
+	// If the newest of that name was not completed, the library has found an older one.
+	if m.count = f.number; !f.checkpoint() || !f.complete {
 		m.count = unknown
 	}
 }
@@ -263,10 +266,14 @@ func (m *model) lastly(first int, s settings, ended bool) (list []*fact) {
 	return list
 }
 
-// replaced reports whether a newer version has the same name, or the same names of files.
-func (m *model) replaced(f *fact) bool {
+// overtaken reports whether a newer version with the same name, or the same names of files,
+// is in the prefix directory, or was: it may have been overtaken in turn. keeps is
+// SCR_PREFIX_SIZE of the last run, 0: no limit; with a limit, a checkpoint may have come and
+// gone in that run.
+func (m *model) overtaken(f *fact, keeps int) bool {
 	return slices.ContainsFunc(m.facts, func(other *fact) bool {
-		return other.ID > f.ID && (other.Name == f.Name || other.Same && f.Same)
+		return other.overwrites(f.Version) &&
+			(other.arrived || other.removing || keeps > 0 && other.checkpoint() || other.complete && m.overtaken(other, keeps))
 	})
 }
 

@@ -349,8 +349,7 @@ func (p *program) do(o op) error {
 // write writes a dataset.
 func (p *program) write(o op) error {
 	p.step++
-	v := Version{ID: p.next, Step: p.step, Flags: flagsOf[o.What], Ranks: p.world.Size()}
-	v.Same = p.Same && v.Flags == scr.Checkpoint
+	v := Version{ID: p.next, Step: p.step, Flags: flagsOf[o.What], Ranks: p.world.Size(), Same: p.Same}
 	p.next++
 	v.Name = fmt.Sprintf("step.%d", p.step)
 	if p.Fresh {

@@ -38,7 +38,7 @@ type Options struct {
 
 // counts are what the table counts.
 type counts struct {
-	Jobs, Runs, Kills, Lost, Damaged, Full, Scavenged, Datasets, Older, Failures int
+	Jobs, Runs, Kills, Lost, Damaged, Full, Scavenged, Datasets, Failures int
 
 	Restarts map[string]int // by where the checkpoint was
 }
@@ -49,7 +49,6 @@ var sources = []string{"from the cache", "rebuilt", "fetched", "in place", "none
 func (c *counts) add(d counts) {
 	c.Jobs, c.Runs, c.Kills, c.Lost, c.Damaged = c.Jobs+d.Jobs, c.Runs+d.Runs, c.Kills+d.Kills, c.Lost+d.Lost, c.Damaged+d.Damaged
 	c.Full, c.Scavenged, c.Datasets, c.Failures = c.Full+d.Full, c.Scavenged+d.Scavenged, c.Datasets+d.Datasets, c.Failures+d.Failures
-	c.Older += d.Older
 	for how, n := range d.Restarts {
 		c.Restarts[how] += n
 	}
@@ -70,7 +69,6 @@ func (c *counts) table(to io.Writer) error {
 	for _, how := range sources {
 		row(c.Restarts[how], "restarts, "+how)
 	}
-	row(c.Older, "from the cache, where the prefix directory had a newer one")
 	row(c.Failures, "failures")
 	return w.Flush()
 }

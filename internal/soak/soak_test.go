@@ -30,6 +30,21 @@ func TestSoak(t *testing.T) {
 	}
 }
 
+// Jobs in which something went wrong once.
+func TestSoak_Again(t *testing.T) {
+	for seed, what := range map[uint64]string{
+		20151: "an output that could not be flushed took the place of the newest checkpoint",
+		70165: "the program makes a checkpoint current that may be in the cache, and is killed",
+		3154:  "a version that has taken the name of another is replaced in the same run",
+		1568:  "an older dataset is scavenged after a newer one that has files of the same names",
+	} {
+		var out bytes.Buffer
+		if ok, err := Run(Options{First: seed, Jobs: 1, Out: &out}); err != nil || !ok {
+			t.Errorf("%s: %v\n%s", what, err, out.String())
+		}
+	}
+}
+
 // Each rule can be broken, and the judge sees it.
 func TestJudge_SeesWhatIsWrong(t *testing.T) {
 	single := settings{scheme: "SINGLE", setSize: 2, cacheSize: 2, flush: 1, piece: 1 << 10}

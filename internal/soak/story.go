@@ -56,7 +56,7 @@ func (st *story) play() error {
 		names = "each dataset has a name of its own"
 	}
 	if st.same {
-		names += ", and all checkpoints have files of the same names"
+		names += ", and all checkpoints have files of the same names, and all other datasets"
 	}
 	st.tell("A job, in which %s.", names)
 	runs := 3 + random.IntN(5)
@@ -252,8 +252,9 @@ func (st *story) damagePrefix(random *rand.Rand) error {
 				hit = hit || path == filepath.Join(st.site.prefix(), file.name)
 			}
 		}
-		if id, ok := x.Lookup(f.Name); ok && strings.HasPrefix(path, st.site.metadata(id)) {
-			hit = true
+		if id, ok := x.Lookup(f.Name); ok {
+			aside := strings.HasPrefix(filepath.Base(path), fmt.Sprintf(".scr.%d.", id))
+			hit = hit || aside || strings.HasPrefix(path, st.site.metadata(id))
 		}
 		if hit {
 			f.stored, f.damaged = false, true
@@ -293,7 +294,9 @@ func (st *story) scavenge(random *rand.Rand, all, lost []string) error {
 		st.tell("Scavenge of dataset %d (%s) from nodes %s: %s.", d.ID, d.Name, strings.Join(up, " "), result(failed))
 		// If it could have been in the cache only, that of this name which is newest is it.
 		f := st.model.newest(d.Name)
-		if failed != nil && f != nil && f.complete && f.survives(up, true) {
+		late := failed != nil && f != nil && strings.Contains(failed.Error(), "its files were replaced by") &&
+			slices.ContainsFunc(st.model.facts, func(newer *fact) bool { return newer.overwrites(f.Version) })
+		if failed != nil && f != nil && f.complete && f.survives(up, true) && !late {
 			return wrong("what is left of %v can be made whole, but the scavenge fails: %v\n%s", f.Version, failed, strings.Join(warnings, "\n"))
 		}
 		if d.Checkpoint && failed == nil {
@@ -318,9 +321,6 @@ func (st *story) draw(random *rand.Rand, last bool) job {
 		what := "checkpoint"
 		if n := random.IntN(30); n < 12 {
 			what = []string{"output", "output", "output", "both", "both", "spoiled", "spoiled", "none", "none", "delete", "drop", "current"}[n]
-		}
-		if what == "delete" && st.same {
-			what = "drop" // SCR_Delete of one deletes files that another has, too
 		}
 		j.Ops = append(j.Ops, op{what, random.IntN(4)})
 	}

@@ -31,7 +31,60 @@ part() {
 is "two nodes" "$TESTBED" up 2 8
 
 fresh; part misuse
-fresh; part config --env SCR_FLUSH=
+fresh; part config --env X=x/y
+fresh; part files --env SCR_PREFIX= --env SCR_FLUSH=4 --env "SCR_SET_SIZE=\$N" --env N=16 --env SCR_COPY_TYPE=
+fresh; part differ
+
+# With SCR_ABORT_ON_ERROR=1 the job ends where SCR 3.1 ends it, with a line that says why; and
+# where SCR 3.1 returns an error, it goes on.
+mistake() { # NAME OPTION...
+    local name=$1
+    shift
+    fresh
+    job 60 -n 4 "$@" -- "$WORK/api" aborts "$name" >"$WORK/out" 2>&1
+    status=$?
+    cat "$prefix"/err.aborts.* >"$WORK/err"
+}
+while read -r name line; do
+    abort=--env=SCR_ABORT_ON_ERROR=1
+    [ "$name" != by_config ] || abort=--env=SCR_ABORT_ON_ERROR=
+    options=("${abort%%=*}" "${abort#*=}")
+    [ "$name" != init_fails ] || options+=(--env SCR_COPY_TYPE=TAPE)
+    mistake "$name" "${options[@]}"
+    is "$name: the job ends" test "$status" != 0 -a "$status" -lt 124 -o "$status" = 255
+    is "... before the program goes on" bash -c '! grep "^the program has gone on\|^end of aborts" "$1"' - "$WORK/out"
+    is "... and a line says why" grep -q "$line" "$WORK/err"
+done <<'END'
+before_init SCR_Should_exit: the library is not initialized
+bad_setting SCR_Config: "A" is not NAME=VALUE
+by_config SCR_Complete_output: the library is not initialized
+differ SCR_Init: .*settings differ between ranks
+init_fails SCR_Init: .*TAPE
+late SCR_Finalize: MPI_Finalize has been called
+second_init SCR_Init: .*already initialized
+set_late SCR_Config: .*before SCR_Init
+no_start SCR_Complete_output: called in the wrong place
+names SCR_Start_output: .*rank 0 called it with
+not_offered SCR_Start_restart: called in the wrong place
+open SCR_Finalize: called in the wrong place
+outside SCR_Route_file: .*is not below the prefix directory
+shared SCR_Complete_output: .*each rank must write files of its own
+END
+while read -r name line; do
+    options=(--env SCR_ABORT_ON_ERROR=1)
+    [ "$name" != disabled ] || options+=(--env SCR_ENABLE=0)
+    [ "$name" != ambiguous ] || { fresh; printf "CKPT=0\nCKPT=1\n" >"$WORK/two.conf"; options+=(--env SCR_CONF_FILE="$WORK/two.conf"); }
+    mistake "$name" "${options[@]}"
+    is "$name: the program goes on" bash -c '[ "$1" = 0 ] && grep -q "gone on" "$2" || { cat "$2"; false; }' - "$status" "$WORK/out"
+    is "... and a line says what was wrong" grep -q "$line" "$WORK/err"
+done <<'END'
+disabled SCR_Init: goscr is turned off
+ambiguous SCR_Config: CKPT is ambiguous
+invalid SCR_Complete_output: .*the program says
+unread SCR_Complete_restart: .*the program could not restart
+null SCR_Route_file: the name of the file is NULL
+unknown SCR_Current: 
+END
 fresh; part forgotten
 fresh; part late
 fresh; part init_fails --env SCR_COPY_TYPE=TAPE

@@ -62,5 +62,5 @@ phase Start_restart "SCR_Start_restart|SCR_Route_file|SCR_Complete_restart" Star
 phase Complete_restart "SCR_Complete_restart" CompleteRestart
 phase fetch "SCR_Have_restart|SCR_Start_restart|SCR_Route_file|SCR_Complete_restart" HaveRestart 'restart.(*Restart).fetch'
 hows="stay leave"
-phase Finalize "SCR_Finalize" Finalize
+phase Finalize "SCR_Should_exit|SCR_Finalize" Finalize # a rank may still be in the call before it
 phase "the end of Finalize" "SCR_Finalize" Finalize 'scr.(*Session).end'

@@ -94,6 +94,44 @@ is "every second to the prefix directory" says "complete 2" job 4 -- "$WORK/mode
 is "... is the newest" says "restarted 2 of 4" job 4 -- "$WORK/modes" -n 1
 is "... until one in the cache is" says "restarted 3 of 4" job 4 -- "$WORK/modes"
 
+# ------------------------------------ one file of all ranks in storage that they share
+global=$WORK/global
+store() { printf 'STORE=%s GROUP=WORLD\nCKPT=0 STORE=%s TYPE=XOR\n' "$global" "$global" >"$prefix/.scrconf"; }
+copies() { (cd "$global" && find . -name all | wc -l); } # of the files in the store that all ranks write
+sum() { "$BUILD/scr_print" "$prefix/.scr/scr.dataset.$1"/rank2file.0.0 | grep -c '0x'; } # checksums in a list
+verify() { "$BUILD/scr_index" -p "$prefix" --verify "$1"; }
+for way in "" -m; do
+    fresh
+    rm -rf "$global"
+    store
+    is "four ranks write one file in a store of all${way:+, by MPI-IO}" says "complete 2" \
+        job 4 SCR_FLUSH=1 -- "$WORK/modes" -as $way -n 2
+    is "... kept with SINGLE" grep -q "they are kept with SINGLE" "$WORK/out"
+    is "... which is one file of a dataset" same 2 "$(copies)"
+    is "... flushed once, whole" same "$(stat -c %s "$global"/*/*/scr.dataset.2/ckpt.2/all)" "$(stat -c %s "$prefix/ckpt.2/all")"
+    is "... with its checksum, and those of the ranks' own" same 5 "$(sum 2)"
+    is "... and it is what was written" verify ckpt.2
+    is "the ranks move: it stays where it is" says "as it was in the cache" \
+        job 4 SCR_FLUSH=0 --nodes node3,node2,node1,node0 -- "$WORK/modes" -as $way -n 1
+    "$TESTBED" lose node1 2>/dev/null
+    "$TESTBED" lose node2 2>/dev/null
+    is "two nodes are lost: nothing of it is" says "restarted 3 of 4" job 4 SCR_FLUSH=0 -- "$WORK/modes" -as
+    is "... as it was" grep -q "3): as it was in the cache" "$WORK/out"
+    for node in $("$TESTBED" nodes); do # some of these have nothing
+        "$TESTBED" exec "$node" env SCR_JOB_ID=modes "$BUILD/scr_copy" --prefix "$prefix" --id 3 >"$WORK/copied.$node" 2>&1
+    done
+    is "scr_copy and scr_index --build bring it" "$BUILD/scr_index" -p "$prefix" --build 3
+    is "... once, as it was written" verify ckpt.3
+    rm -rf "$global"
+    is "the store is emptied: it is fetched" says "ckpt.3: fetched" job 4 SCR_FLUSH=0 -- "$WORK/modes" -as
+    is "... as one file" same 1 "$(copies)"
+    rm -r "$global" "$prefix/.scrconf"
+    is "without the line it is read where it is" says "read where they are" job 4 SCR_FLUSH=0 -- "$WORK/modes" -as
+done
+printf 'STORE=$SCR_CACHE_BASE/x GROUP=WORLD\nCKPT=0 STORE=$SCR_CACHE_BASE/x\n' >"$prefix/.scrconf"
+job 4 -- "$WORK/modes" -as -n 1
+is "storage of the nodes that a line calls one of all is an error" grep -q "does not see what rank 0 makes there" "$WORK/out"
+
 # ------------------------------------------- restart with another number of ranks
 for ranks in 4 2 7; do
     on=(--nodes "node0,node1")

@@ -19,8 +19,8 @@ exported() { nm -D --defined-only "$BUILD/libscrf.so" | awk '{ print $3 }' | sed
 public() { sed -n 's/^  public :: //p' "$ROOT/bindings/fortran/scr.f90" | tr -d ' ' | tr , '\n'; }
 
 is "there are constants to compare" test "$(wc -l <<<"$constants")" -ge 5
-is "libscrf.so exports the calls of scr.h, and those of the module" same \
-    "$( (xargs printf '%s_\n' <<<"$functions"; xargs printf '__scr_MOD_%s_logical\n' <<<"$logicals") | sort)" "$(exported | sort)"
+is "libscrf.so exports the calls of scr.h, in C and Fortran, and those of the module" same \
+    "$( (grep -o '^[a-z].*SCR_[A-Z][A-Za-z_]*(' "$BUILD/scr.h" | grep -o 'SCR_[A-Za-z_]*' | sort -u; xargs printf '%s_\n' <<<"$functions"; xargs printf '__scr_MOD_%s_logical\n' <<<"$logicals") | sort)" "$(exported | sort)"
 is "its soname is libscrf.so" grep -q 'SONAME.*\[libscrf.so\]' <(readelf -d "$BUILD/libscrf.so")
 is "module scr has the calls of scr.h" same "$functions" "$(public | sort)"
 

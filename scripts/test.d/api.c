@@ -1,7 +1,7 @@
 /*
  * api - a program that uses the C interface correctly and wrongly
  *
- *     api PART        one of the functions below; one run each
+ *     api PART [MISTAKE]    one of the functions below; one run each
  *
  * Prints "ok NAME" and "not ok NAME" on rank 0.  A check succeeds if it does so on all
  * ranks.  The library's messages on stderr go to files of the current directory,
@@ -291,7 +291,6 @@ static void misuse(void)
     goes_on();
 
     refused("SCR_Config of a setting after SCR_Init", "SCR_Config", SCR_Config("SCR_DEBUG=1") == NULL);
-    refused("SCR_Config of NULL", "SCR_Config", SCR_Config(NULL) == NULL);
     goes_on();
 
     check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
@@ -329,42 +328,207 @@ static int gives(const char *query, const char *expected)
     return same;
 }
 
-/* Run with SCR_COPY_TYPE=XOR in the environment. */
+static void answers(const char *when, const char *const (*list)[2])
+{
+    char name[256];
+
+    for (; (*list)[0] != NULL; list++) {
+        snprintf(name, sizeof name, "%s: %s", when, (*list)[0]);
+        check(name, gives((*list)[0], (*list)[1]));
+    }
+}
+
+/* Checks that a query has several values: one line says so, on one rank. */
+static void ambiguous(const char *query)
+{
+    quiet();
+    refused(query, "is ambiguous", SCR_Config(query) == NULL);
+}
+
+/* Run with SCR_COPY_TYPE=XOR and X=x/y in the environment. */
 static void config(void)
 {
+    static const char *const before[][2] = {{"SCR_COPY_TYPE", "XOR"}, {"SCR_FLUSH", NULL}, {"SCR_JOB_ID", NULL}, {"MY_OWN", NULL},
+        {"X", "x/y"}, {"", NULL}, {"   ", NULL}, {0}};
+    static const char *const set[][2] = {{"SCR_FLUSH=7", NULL}, {"SCR_FLUSH", "7"}, {"SCR_FLUSH=", NULL}, {"SCR_FLUSH", NULL},
+        {"MY_OWN = a=b#c\"d\"", NULL}, {"MY_OWN", "a=b#c\"d\""}, {"my_own", NULL}, {"MY_OWN=$X/${X}$NOTHING", NULL}, {"MY_OWN", "x/y/x/y"},
+        {"SCR_COPY_TYPE=SINGLE", NULL}, {"SCR_COPY_TYPE", "XOR"}, {"SCR_GROUP=node", NULL}, {"SCR_GROUP", "node"},
+        {"SCR_GROUP =", NULL}, {"SCR_GROUP", NULL},
+        {"CKPT=0 TYPE=XOR INTERVAL=2", NULL}, {"CKPT=0 TYPE", "XOR"}, {"CKPT", "0"}, {"CKPT=1 TYPE", NULL}, {"CKPT=0 BYPASS=1", NULL},
+        {"CKPT=0 TYPE", "XOR"}, {"CKPT = 0 BYPASS", "1"}, {"CKPT=1 TYPE=RS", NULL}, {"CKPT=1 TYPE", "RS"}, {"CKPT=0 TYPE", "XOR"}, {0}};
+    static const char *const after[][2] = {{"SCR_COPY_TYPE", "XOR"}, {"SCR_CHECKPOINT_INTERVAL", "3"}, {"SCR_FLUSH", NULL},
+        {"MY_OWN", "x/y/x/y"}, {"CKPT=1 TYPE", "RS"}, {"X", "x/y"}, {"NOBODYS", NULL}, {"", NULL}, {0}};
     char path[SCR_MAX_FILENAME];
     const char *value;
     int i, flag, yes = 1;
 
     check("SCR_Get_version", strcmp(SCR_Get_version(), "v3.1.0") == 0);
-    check("a default", gives("SCR_FLUSH", "10"));
-    check("setting gives NULL", SCR_Config("SCR_FLUSH=7") == NULL);
-    check("what was set", gives("SCR_FLUSH", "7"));
-    check("unsetting gives NULL", SCR_Config("SCR_FLUSH=") == NULL);
-    check("what was unset", gives("SCR_FLUSH", "10"));
-    check("an unknown name has no value", gives("MY_OWN", NULL));
-    check("... until it is set", SCR_Config("MY_OWN=a") == NULL && gives("MY_OWN", "a"));
-    check("the environment goes first", SCR_Config("SCR_COPY_TYPE=SINGLE") == NULL && gives("SCR_COPY_TYPE", "XOR"));
+    check("the parts of the version are texts", strcmp("v" SCR_MAJOR_VERSION "." SCR_MINOR_VERSION "." SCR_PATCH_VERSION, SCR_VERSION) == 0);
+    check("SCR_Config of NULL gives NULL", SCR_Config(NULL) == NULL);
+    answers("before SCR_Init", before);
+    answers("setting", set);
+    check("... without a word", new_lines() == 0);
+    ambiguous("CKPT");
     check("SCR_Configf", SCR_Configf("SCR_%s=%d", "CHECKPOINT_INTERVAL", 3) == NULL && gives("SCR_CHECKPOINT_INTERVAL", "3"));
     check("SCR_Configf asks", (value = SCR_Configf("SCR_%s", "CHECKPOINT_INTERVAL")) != NULL && strcmp(value, "3") == 0);
     free((void *)value);
-    check("an item", SCR_Config("CKPT=0 TYPE=XOR INTERVAL=2") == NULL && gives("CKPT=0 TYPE", "XOR") && gives("CKPT", "0"));
-    check("... is unset", SCR_Config("CKPT=") == NULL && gives("CKPT", NULL));
+    check("SCR_Configf of NULL gives NULL", SCR_Configf(NULL) == NULL);
+    quiet();
+    refused("two words without =", "SCR_Config", SCR_Config("SCR_FLUSH SCR_FETCH") == NULL);
+    refused("a value with a blank", "SCR_Config", SCR_Config("SCR_JOB_NAME=a b c") == NULL);
+    refused("a query behind a setting", "SCR_Config", SCR_Config("CKPT=0 TYPE=XOR INTERVAL") == NULL);
+    refused("no name", "SCR_Config", SCR_Config("=1") == NULL);
+    check("... of which nothing is set", gives("SCR_FLUSH", NULL) && gives("SCR_JOB_NAME", NULL));
     check("SCR_Init", SCR_Init() == SCR_SUCCESS);
-    check("after SCR_Init, from the environment", gives("SCR_COPY_TYPE", "XOR"));
-    check("... what was set", gives("SCR_CHECKPOINT_INTERVAL", "3"));
-    check("... a default", gives("SCR_FLUSH", "10"));
-    check("... an unknown name", gives("NOBODYS", NULL));
+    quiet();
+    answers("after SCR_Init", after);
+    check("... without a word", new_lines() == 0);
+    ambiguous("CKPT");
+    refused("setting after SCR_Init", "before SCR_Init", SCR_Config("SCR_FLUSH=1") == NULL);
+    refused("unsetting after SCR_Init", "before SCR_Init", SCR_Config("SCR_CHECKPOINT_INTERVAL=") == NULL);
+    check("... changes nothing", gives("SCR_CHECKPOINT_INTERVAL", "3") && gives("SCR_FLUSH", NULL));
     for (i = 1; i <= 9; i++)
         yes = yes && SCR_Need_checkpoint(&flag) == SCR_SUCCESS && flag == (i % 3 == 0);
     check("SCR_Need_checkpoint with SCR_CHECKPOINT_INTERVAL=3", yes);
     check("SCR_Should_exit says no", SCR_Should_exit(&flag) == SCR_SUCCESS && flag == 0);
     check("SCR_Have_restart finds nothing", SCR_Have_restart(&flag, path) == SCR_SUCCESS && flag == 0);
     check("SCR_Start_checkpoint", SCR_Start_checkpoint() == SCR_SUCCESS);
+    check("... SCR_Config in it", gives("SCR_CHECKPOINT_INTERVAL", "3"));
     snprintf(path, sizeof path, "plain.%d", rank);
     check("SCR_Route_file into the same buffer", SCR_Route_file(path, path) == SCR_SUCCESS && put(path));
     check("SCR_Complete_checkpoint", SCR_Complete_checkpoint(1) == SCR_SUCCESS);
     check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+    answers("after SCR_Finalize", after);
+    check("... a setting for the next SCR_Init", SCR_Config("SCR_CHECKPOINT_INTERVAL=2") == NULL && gives("SCR_CHECKPOINT_INTERVAL", "2"));
+}
+
+/* Makes a file of text on rank 0, for all ranks. */
+static void make(const char *path, const char *text)
+{
+    FILE *f;
+
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0 && (f = fopen(path, "w")) != NULL) {
+        fputs(text, f);
+        fclose(f);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* Run with SCR_FLUSH=4 and SCR_SET_SIZE=$N in the environment, N=16, and without SCR_PREFIX. */
+static void files(void)
+{
+    static const char *const here[][2] = {{"SCR_FLUSH", "4"}, {"SCR_SET_SIZE", "16"}, {"SCR_DEBUG", "0"}, {"SCR_JOB_NAME", "\"heat"},
+        {"SCR_CLUSTER_NAME", "a b#c=d"}, {"SCR_FETCH", "1"}, {"MINE", "16/16"}, {"SCR_MPI_BUF_SIZE", NULL}, {"STORE=/tmp/none COUNT", "3"},
+        {"STORE=/dev/shm COUNT", "5"}, {"STORE=/tmp/none Count", NULL}, {"GROUPS=h1 POWER", "Psu"}, {"GROUPS", "h1"}, {"CKPT=0 TYPE", "xor"},
+        {"CKPT=1 TYPE", "single"}, {"CKPT=1 INTERVAL", "2"}, {"SCR_PREFIX", NULL}, {0}};
+    static const char *const gone[][2] = {{"SCR_FLUSH", "4"}, {"SCR_DEBUG", NULL}, {"GROUPS", NULL}, {0}};
+    static const char *const other[][2] = {{"SCR_PREFIX", "sub"}, {"SCR_DEBUG", "1"}, {"SCR_JOB_NAME", NULL}, {0}};
+
+    make(".scrconf", "# a comment\n\n  scr_flush = 5   # another\nScr_Debug\t=\t0\nSCR_JOB_NAME=\"heat\nSCR_CLUSTER_NAME=a\\ b#c=d\nMINE=$N/${N}\n"
+        "SCR_MPI_BUF_SIZE=$NOT_SET\nSTORE=/tmp/none COUNT=3\nGROUPS=h1 Power=Psu\nCKPT=0 TYPE=xor\nCKPT=1 TYPE=single INTERVAL=2\n"
+        "SCR_FETCH=1\r\nSTORE=/dev/shm COUNT=5 GROUP=NODE");
+    check("SCR_Config after which the file is asked for", SCR_Config("SCR_DEBUG=2") == NULL && SCR_Config("CKPT=7 TYPE=RS") == NULL);
+    answers("the user's file", here);
+    ambiguous("STORE");
+    ambiguous("CKPT");
+    quiet();
+    check("another file, which is missing", SCR_Config("SCR_CONF_FILE=none") == NULL);
+    check("... and what the program has set", gives("SCR_DEBUG", "2") && gives("CKPT", "7") && gives("GROUPS", NULL));
+    check("... or has not", SCR_Config("SCR_DEBUG=") == NULL && SCR_Config("CKPT=") == NULL);
+    answers("no file", gone);
+    check("no other file", SCR_Config("SCR_CONF_FILE=") == NULL);
+    answers("the first one again", here);
+    ambiguous("STORE");
+    if (rank == 0)
+        mkdir("sub", 0700);
+    make("sub/.scrconf", "SCR_DEBUG=1\n");
+    check("another prefix directory", SCR_Config("SCR_PREFIX=sub") == NULL);
+    answers("the file there", other);
+    setenv("SCR_PREFIX", ".", 1);
+    check("the environment decides where it is", gives("SCR_PREFIX", ".") && gives("SCR_JOB_NAME", "\"heat"));
+    unsetenv("SCR_PREFIX");
+    check("... at that moment", gives("SCR_DEBUG", "1"));
+    check("the first prefix directory", SCR_Config("SCR_PREFIX=") == NULL);
+    quiet();
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    answers("after SCR_Init", here);
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+    make(".scrconf", "SCR_FLUSH=1\nSCR_DEBUG\n");
+    quiet();
+    refused("a query with a bad file", ".scrconf:2: ", SCR_Config("SCR_DEBUG") == NULL);
+    refused("SCR_Init with a bad file", ".scrconf:2: ", SCR_Init());
+}
+
+/* Ranks that set different things. */
+static void differ(void)
+{
+    check("what one rank sets differently gives NULL", SCR_Config(rank == 1 ? "SCR_FLUSH=3" : "SCR_FLUSH=2") == NULL);
+    quiet();
+    refused("then SCR_Init", "SCR_FLUSH=3", SCR_Init());
+    check("what another does not set", SCR_Config("SCR_FLUSH=2") == NULL && (rank == 2 || SCR_Config("SCR_DEBUG=0") == NULL));
+    quiet();
+    refused("then SCR_Init", "SCR_DEBUG=0", SCR_Init());
+    check("when all have set the same, SCR_Init succeeds", SCR_Config("SCR_DEBUG=0") == NULL && SCR_Init() == SCR_SUCCESS);
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
+/*
+ * Run with SCR_ABORT_ON_ERROR=1 and the name of a mistake.  The job has ended when this
+ * returns, or has gone on.
+ */
+static const char *mistake;
+
+static int is_mistake(const char *name) { return strcmp(mistake, name) == 0; }
+
+static void aborts(void)
+{
+    char path[SCR_MAX_FILENAME];
+    int flag = 0, rc = 0;
+
+    if (is_mistake("before_init"))
+        rc = SCR_Should_exit(&flag);
+    else if (is_mistake("bad_setting"))
+        rc = SCR_Config("A B") == NULL;
+    else if (is_mistake("by_config"))
+        rc = SCR_Config("SCR_ABORT_ON_ERROR=1") != NULL || SCR_Complete_output(1);
+    else if (is_mistake("differ"))
+        rc = SCR_Config(rank == 1 ? "SCR_FLUSH=3" : "SCR_FLUSH=2") != NULL || SCR_Init();
+    else if (is_mistake("init_fails") || is_mistake("disabled"))
+        rc = SCR_Init();
+    else if (is_mistake("late"))
+        rc = SCR_Init() || MPI_Finalize() || SCR_Finalize();
+    else if (SCR_Init() != SCR_SUCCESS)
+        return;
+    else if (is_mistake("second_init"))
+        rc = SCR_Init();
+    else if (is_mistake("set_late"))
+        rc = SCR_Config("SCR_FLUSH=1") == NULL;
+    else if (is_mistake("ambiguous"))
+        rc = SCR_Config("CKPT") == NULL;
+    else if (is_mistake("no_start"))
+        rc = SCR_Complete_output(1);
+    else if (is_mistake("names"))
+        rc = SCR_Start_output(rank == 1 ? "a" : "b", SCR_FLAG_CHECKPOINT);
+    else if (is_mistake("not_offered"))
+        rc = SCR_Start_restart(path);
+    else if (is_mistake("open"))
+        rc = SCR_Start_output("a", SCR_FLAG_CHECKPOINT) || SCR_Finalize();
+    else if (is_mistake("outside"))
+        rc = SCR_Start_output("a", SCR_FLAG_CHECKPOINT) || SCR_Route_file("/outside", path);
+    else if (is_mistake("shared"))
+        rc = SCR_Start_output("a", SCR_FLAG_CHECKPOINT) || SCR_Route_file("a", path) || !put(path) || SCR_Complete_output(1);
+    else if (is_mistake("invalid"))
+        rc = SCR_Start_output("a", SCR_FLAG_CHECKPOINT) == SCR_SUCCESS && SCR_Complete_output(rank != 1) && good_checkpoint();
+    else if (is_mistake("unread"))
+        rc = good_checkpoint() && SCR_Finalize() == SCR_SUCCESS && SCR_Init() == SCR_SUCCESS && SCR_Start_restart(path) == SCR_SUCCESS &&
+            SCR_Route_file("other", path) && SCR_Complete_restart(rank != 1) && good_checkpoint();
+    else if (is_mistake("null"))
+        rc = SCR_Should_exit(rank == 1 ? NULL : &flag) && SCR_Route_file(NULL, path) && SCR_Route_file("", path);
+    else if (is_mistake("unknown"))
+        rc = SCR_Current("nothing");
+    if (rc != SCR_SUCCESS && rank == 0)
+        printf("the program has gone on\n");
 }
 
 /* A program forgets the last Complete; then another finds the datasets that are left. */
@@ -497,7 +661,7 @@ static void disabled(void)
     check("... and SCR_Finalize", SCR_Finalize() != SCR_SUCCESS);
     check("SCR_Get_error says why on all ranks", strncmp(SCR_Get_error(), "SCR_Finalize: ", 14) == 0);
     check("SCR_Get_version needs no SCR_Init", strcmp(SCR_Get_version(), "v3.1.0") == 0);
-    check("... nor does SCR_Config", gives("SCR_ENABLE", "0"));
+    check("SCR_Config gives NULL", gives("SCR_ENABLE", NULL) && gives("SCR_ENABLE=1", NULL) && gives("A B", NULL));
     check("... without a word more", new_lines() == 0);
     check("nothing was made", access(".scr", F_OK) != 0);
 }
@@ -760,7 +924,7 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {{"misuse", misuse}, {"config", config}, {"disabled", disabled}, {"produce", produce},
+    } parts[] = {{"misuse", misuse}, {"config", config}, {"files", files}, {"differ", differ}, {"aborts", aborts}, {"disabled", disabled}, {"produce", produce},
         {"current", current}, {"drop", drop}, {"delete", delete_}, {"halt", halt}, {"halt_at_once", halt_at_once},
         {"forgotten", forgotten}, {"late", late},
         {"init_fails", init_fails}, {"unknown", unknown}, {"halves", halves}, {"ends_soon", ends_soon}, {"exits", exits},
@@ -775,6 +939,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    mistake = argc > 2 ? argv[2] : "";
     for (i = 0; argc > 1 && i < sizeof parts / sizeof *parts; i++) {
         if (strcmp(parts[i].name, argv[1]) != 0)
             continue;

@@ -39,6 +39,12 @@ expect("version", scr.get_version() == "v3.1.0")
 expect("set", scr.config("SCR_CHECKPOINT_INTERVAL=2") is None)
 expect("ask", scr.config("SCR_CHECKPOINT_INTERVAL") == "2")
 expect("ask for nothing", scr.config("SCR_NO_SUCH_PARAMETER") is None)
+expect("ask for a default", scr.config("SCR_FETCH") is None)
+expect("take back", scr.config("MINE=a=b") is None and scr.config("MINE") == "a=b" and scr.config("MINE=") is None and scr.config("MINE") is None)
+expect("items", scr.config("GROUPS=a Power=x") is None and scr.config("GROUPS=b Power=y") is None and scr.config("GROUPS=b Power") == "y")
+expect("an ambiguous question", scr.config("GROUPS") is None and "GROUPS is ambiguous" in scr.get_error())
+expect("take all items back", scr.config("GROUPS=") is None and scr.config("GROUPS=b Power") is None)
+expect("a bad text", scr.config("A B") is None and "NAME=VALUE" in scr.get_error())
 expect("before init", fails(scr.start_output, "early"))
 if not theirs:
     expect("without MPI", fails(scr.init, False))
@@ -49,6 +55,8 @@ if theirs:
 else:
     scr.init()
 expect("init twice", fails(scr.init))
+expect("set too late", scr.config("SCR_FLUSH=2") is None and "before SCR_Init" in scr.get_error())
+expect("ask later", scr.config("SCR_CHECKPOINT_INTERVAL") == "2" and scr.config("SCR_FLUSH_TYPE") is None)
 expect("rank and size", scr.rank() == (3 - rank if theirs else rank) and scr.size() == 4)
 rank = scr.rank()
 

@@ -27,6 +27,19 @@ C     Says "ok" or "not ok" of each check on rank 0, the worst of all ranks.
       call SCR_CONFIG('SCR_NO_SUCH_PARAMETER', text, ierror)
       call expect('ask for nothing', ierror .eq. SCR_SUCCESS .and.
      &     text .eq. ' ')
+      call SCR_CONFIG('SCR_FETCH', text, ierror)
+      call expect('ask for a default', ierror .eq. SCR_SUCCESS .and.
+     &     text .eq. ' ')
+      call SCR_CONFIG('GROUPS=a Power=x', text, ierror)
+      call SCR_CONFIG('GROUPS = b Power = y', text, ierror)
+      call SCR_CONFIG('GROUPS=b Power', text, ierror)
+      call expect('ask for a child', ierror .eq. SCR_SUCCESS .and.
+     &     text .eq. 'y')
+      call SCR_CONFIG('GROUPS', text, ierror)
+      call expect('an ambiguous question', text .eq. ' ')
+      call SCR_CONFIG('GROUPS=', text, ierror)
+      call SCR_CONFIG('GROUPS=b Power', text, ierror)
+      call expect('take back', text .eq. ' ')
       call SCR_CONFIG('SCR_PREFIX', short, ierror)
       call expect('ask, too short', ierror .ne. SCR_SUCCESS .and.
      &     short .eq. ' ')

@@ -1,7 +1,7 @@
 /*
  * modes - a program for the tests of modes, which can restart with any number of ranks
  *
- *     modes [-a] [-s] [-r] [-n COUNT] [-w]
+ *     modes [-a] [-s [-m]] [-r] [-n COUNT] [-w]
  *
  * Restarts from the newest checkpoint if there is one: each rank reads its file.  Then
  * writes COUNT more (default 0), "ckpt.N" for step N.  Rank 0 prints "restarted N of
@@ -9,6 +9,7 @@
  *
  *   -a  each rank reads the files of all ranks that wrote the checkpoint
  *   -s  all ranks write parts of one file, and also one file each
+ *   -m  they write that file together, by MPI-IO
  *   -r  restart without the library's calls: the file LAST names the step
  *   -w  the last checkpoint is not completed: rank 0 kills the job
  *
@@ -63,6 +64,21 @@ static void put(const char *path, long offset, int step)
         die(4, "cannot write", path);
 }
 
+/* Writes the part of a rank in a file that all ranks open together. */
+static void put_together(const char *path, long offset, int step)
+{
+    char buffer[PART];
+    MPI_File f;
+
+    fill(buffer, step, ranks, rank);
+    if (MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL, &f) != MPI_SUCCESS)
+        die(4, "cannot open by MPI-IO", path);
+    if (MPI_File_write_at_all(f, offset, buffer, PART, MPI_BYTE, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+        die(4, "cannot write by MPI-IO", path);
+    if (MPI_File_close(&f) != MPI_SUCCESS)
+        die(4, "cannot close by MPI-IO", path);
+}
+
 static int get(const char *path, long offset, char *buffer)
 {
     int f = open(path, O_RDONLY), ok;
@@ -109,7 +125,7 @@ static int check(int step, int routed, int all, int shared)
     return ranks_then;
 }
 
-static void checkpoint(int step, int shared, int killed)
+static void checkpoint(int step, int shared, int together, int killed)
 {
     char name[64], path[SCR_MAX_FILENAME], dataset[32];
 
@@ -118,7 +134,7 @@ static void checkpoint(int step, int shared, int killed)
     if (shared) {
         snprintf(name, sizeof name, "ckpt.%d/all", step);
         must(SCR_Route_file(name, path), "SCR_Route_file");
-        put(path, (long)PART * rank, step);
+        (together ? put_together : put)(path, (long)PART * rank, step);
     }
     snprintf(name, sizeof name, "ckpt.%d/own/%d", step, rank);
     must(SCR_Route_file(name, path), "SCR_Route_file");
@@ -134,13 +150,14 @@ static void checkpoint(int step, int shared, int killed)
 int main(int argc, char **argv)
 {
     char dataset[SCR_MAX_FILENAME];
-    int option, all = 0, shared = 0, alone = 0, killed = 0, count = 0, have = 0, step = 0, of, i;
+    int option, all = 0, shared = 0, together = 0, alone = 0, killed = 0, count = 0, have = 0, step = 0, of, i;
     FILE *last;
 
-    while ((option = getopt(argc, argv, "asrwn:")) != -1) {
+    while ((option = getopt(argc, argv, "asmrwn:")) != -1) {
         switch (option) {
         case 'a': all = 1; break;
         case 's': shared = 1; break;
+        case 'm': together = 1; break;
         case 'r': alone = 1; break;
         case 'w': killed = 1; break;
         case 'n': count = atoi(optarg); break;
@@ -175,7 +192,7 @@ int main(int argc, char **argv)
         printf("from the beginning\n");
     }
     for (i = 1; i <= count; i++)
-        checkpoint(step + i, shared, killed && i == count);
+        checkpoint(step + i, shared, together, killed && i == count);
     must(SCR_Finalize(), "SCR_Finalize");
     MPI_Finalize();
     return 0;

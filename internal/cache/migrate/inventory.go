@@ -31,7 +31,7 @@ func (m *Migration) offer() (ranks []int, offered map[int]message, err error) {
 		for _, f := range m.whole(rank) {
 			o.names = append(o.names, f.Meta.Label())
 		}
-		if err := m.Maps.Check(m.ID, rank); err != nil {
+		if err := m.Maps.Check(m.ID, rank); err != nil && !m.told {
 			m.reportIncomplete(rank, err)
 		}
 		if o.files >= 0 || len(o.names) > 0 {
@@ -39,6 +39,7 @@ func (m *Migration) offer() (ranks []int, offered map[int]message, err error) {
 			ranks = append(ranks, rank)
 		}
 	}
+	m.told = true
 	// Begin with the ranks above my own, so that the ranks of a node with many parts
 	// do not offer them in the same order.
 	above, _ := slices.BinarySearch(ranks, m.World.Rank())

@@ -47,6 +47,8 @@ type Migration struct {
 	Delete func(rank int, files ...redundancy.File) error
 	// Forget removes a rank from the filemap, except the descriptions kept for it.
 	Forget func(rank int)
+
+	told bool // it has been logged which files are missing here
 }
 
 // Run moves all files to their owners. In each round a rank sends to at most one other

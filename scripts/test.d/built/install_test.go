@@ -72,6 +72,7 @@ func TestInstall_Files(t *testing.T) {
 		"bin/scr", "include/scr.h", "include/scr.mod", "include/scrf.h",
 		"lib/cmake/scr/scrConfig.cmake", "lib/cmake/scr/scrConfigVersion.cmake", "lib/goscr/" + b.mpi + "/mpi", "lib/python/scr.py",
 		"share/goscr/scr.f90", "share/goscr/modulefiles/goscr/" + b.mpi, "share/goscr/modulefiles/goscr/" + b.mpi + ".lua",
+		"share/goscr/ompi/ompi-checkpoint", "share/goscr/ompi/ompi-restart",
 	}
 	for _, name := range []string{"scr", "scrf"} {
 		for _, end := range []string{".so", ".a"} {
@@ -95,6 +96,22 @@ func TestInstall_Files(t *testing.T) {
 		if text := read(t, dir, file); strings.Contains(text, b.dir) || strings.Contains(text, "/opt/scr") {
 			t.Errorf("%s names the place where it was built or made for", file)
 		}
+	}
+}
+
+// The completions of bash and fish are found by the name of the command.
+func TestInstall_Completions(t *testing.T) {
+	b, dir := tree(t)
+	for _, name := range strings.Fields(run(t, filepath.Join(b.dir, "scr"), "links")) {
+		for _, file := range []string{"bash-completion/completions/" + name, "fish/vendor_completions.d/" + name + ".fish", "zsh/site-functions/_scr"} {
+			if text := read(t, dir, "share", file); !strings.Contains(text, name) {
+				t.Errorf("%s does not complete %s", file, name)
+			}
+		}
+	}
+	script := `source "$1/share/bash-completion/completions/scr_index"; COMP_WORDS=(scr_index --dr) COMP_CWORD=1; _scr_complete; echo "${COMPREPLY[*]}"`
+	if out := run(t, "env", "PATH="+dir+"/bin:/usr/bin:/bin", "bash", "-c", script, "bash", dir); out != "--drop --drop-after\n" {
+		t.Errorf("%q", out)
 	}
 }
 

@@ -1,0 +1,326 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/batch"
+	"github.com/goscr/goscr/internal/hostlist"
+	"github.com/goscr/goscr/internal/request"
+	"github.com/goscr/goscr/internal/snapshot"
+)
+
+var restartCommand = command{
+	names:    []string{"scr_restart"},
+	short:    "start a job again from a checkpoint, as it was started before",
+	synopsis: []string{"[-p DIR] [-s SEQ] [--hostfile FILE] [--mpirun_opts OPTIONS] [-a] [-v] [REF]", "-i [--json] [-p DIR] [-s SEQ] [REF]"},
+	long: `REF is the reference that scr_checkpoint prints, which is the prefix directory, or the name of a checkpoint in the
+prefix directory of SCR_PREFIX or the current directory. It may have been moved or copied since. Without -s it is the
+newest checkpoint that can be used; those that are incomplete, or from which a restart has failed, are passed over,
+each with a line.
+
+The command is replaced by the launcher that has started the job (or another one that is installed), with as many ranks, the same
+programs, arguments, working directory and the variables that are recorded; under scr_run if the job ran so. In another
+allocation, or with --hostfile, options that name nodes are left out. Parameters of goscr that are set in the environment
+count more than recorded ones.
+
+What is recorded never contains secrets: of the environment there are PATH, LD_LIBRARY_PATH, LD_PRELOAD, PYTHONPATH, LANG, LC_*, TZ,
+and the variables of SCR, OpenMP, MKL, Open MPI, MPICH, Intel MPI, UCX, libfabric, CUDA and ROCm, and those that SCR_RECORD_ENV names; but none with a
+name such as PASSWORD, TOKEN, SECRET or KEY, or with a password in an address. Such arguments are not recorded either; then the job can
+only be started by hand.`,
+	exit:    status{intro: "That of the launcher. Without a launcher:", done: "Done.", failed: "The job cannot be started; a line on standard error says why."},
+	environ: append([]string{"SCR_RECORD", "SCR_RECORD_ENV"}, ofPrefix...),
+	files: []file{{".scr/records.scr", "which checkpoint was written by which job"}, {".scr/records", "how these jobs were started"},
+		{"goscr-restart.SEQ", "with -a: the programs and their ranks"}},
+	examples: `    scr_restart /p/run7
+    scr_restart -s 12 --hostfile nodes.txt /p/run7`,
+	see:   []string{"scr_checkpoint", "scr_run", "scr_index"},
+	takes: true,
+	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
+		o := &restartOptions{}
+		prefix := prefixFlag(flags)
+		flags.IntVarP(&o.seq, "seq", "s", -1, "restart from the checkpoint with the sequence number `SEQ`; -1: from the newest that can be used")
+		flags.StringVar(&o.hostFile, "hostfile", "", "use the nodes in `FILE`")
+		alias(flags, "hostfile", "machinefile", "")
+		options := flags.StringArray("mpirun_opts", nil, "pass `OPTIONS`, several words in one, to the launcher")
+		flags.BoolVarP(&o.file, "apponly", "a", false, "write the programs to a file, and print the command that starts them; do not start them")
+		flags.BoolVarP(&o.info, "info", "i", false, "print what is recorded with the checkpoint")
+		flags.BoolVar(&o.json, "json", false, "with --info: print it as JSON")
+		flags.BoolVarP(&o.verbose, "verbose", "v", false, "print the command before it is started")
+		return func(args []string) error {
+			if len(args) > 1 {
+				return noArguments(args[1:])
+			}
+			if len(args) == 1 {
+				o.ref = args[0]
+			}
+			o.dir = *prefix
+			for _, text := range *options {
+				list, err := words(text)
+				if err != nil {
+					return fmt.Errorf("--mpirun_opts: %w; %w", err, errUsage)
+				}
+				o.options = append(o.options, list...)
+			}
+			return c.restart(o)
+		}
+	},
+}
+
+// restartOptions are the options of scr_restart.
+type restartOptions struct {
+	dir      string // prefix directory; "": ref, or that of the configuration
+	ref      string // prefix directory, or name of a checkpoint; "": any checkpoint
+	seq      int    // -1: the newest
+	hostFile string
+	options  []string // of the launcher
+
+	file, info, json, verbose bool
+}
+
+func (c *context) restart(o *restartOptions) error {
+	dir, s, err := c.chooseSnapshot(o)
+	if err != nil {
+		return err
+	}
+	r, err := snapshot.Read(dir, s)
+	if err != nil {
+		return err
+	}
+	if o.info {
+		if o.json {
+			return c.encode(r)
+		}
+		describe(c.out, dir, s, r)
+		return nil
+	}
+	to := snapshot.Restart{Prefix: dir, HostFile: o.hostFile, Options: o.options}
+	if o.seq >= 0 || o.ref == s.Name {
+		to.Current = s.Name
+	}
+	if o.file {
+		return c.writeAppFile(r, to)
+	}
+	if request.Alive(dir) || request.Restarts(dir) {
+		return fmt.Errorf("a job runs with the prefix directory %s", dir)
+	}
+	command, err := r.Launch(c.ctx(), to)
+	if err != nil {
+		return err
+	}
+	if r.Runner != nil {
+		err = underRun(command, r, to)
+	} else {
+		err = c.passVariables(command)
+	}
+	if err != nil {
+		return err
+	}
+	for _, note := range command.Notes {
+		fmt.Fprintf(c.err, "scr_restart: %s\n", note)
+	}
+	if s.InCache && !s.InPrefix {
+		fmt.Fprintf(c.err, "scr_restart: checkpoint %d (%s) is only in the caches of the nodes; on other nodes the job restarts from an older one\n", s.Seq, printable(s.Name))
+	}
+	if o.verbose {
+		fmt.Fprintf(c.err, "scr_restart: %s\n", command)
+	}
+	return replaceBy(command)
+}
+
+// chooseSnapshot finds the prefix directory and the checkpoint that are meant.
+func (c *context) chooseSnapshot(o *restartOptions) (dir string, s snapshot.Snapshot, err error) {
+	dir, name := o.dir, o.ref
+	if info, err := os.Stat(o.ref); dir == "" && err == nil && info.IsDir() {
+		dir, name = o.ref, ""
+	}
+	if dir == "" && filepath.IsAbs(name) {
+		return "", s, fmt.Errorf("there is no prefix directory %s", name)
+	}
+	if dir, err = prefixDir(dir); err != nil {
+		return "", s, err
+	}
+	list, err := snapshot.List(dir)
+	if err != nil {
+		return "", s, err
+	}
+	exact := o.seq >= 0 || name != ""
+	for _, s := range list {
+		switch {
+		case o.seq >= 0 && s.Seq != o.seq, name != "" && s.Name != name:
+		case s.Problem == "":
+			return dir, s, nil
+		case exact:
+			return "", s, fmt.Errorf("checkpoint %d (%s) cannot be used: %s", s.Seq, printable(s.Name), s.Problem)
+		default:
+			fmt.Fprintf(c.err, "scr_restart: checkpoint %d (%s) is passed over: %s\n", s.Seq, printable(s.Name), s.Problem)
+		}
+	}
+	switch {
+	case name != "":
+		return "", s, fmt.Errorf("%s is no directory, and there is no checkpoint of this name in %s", printable(name), dir)
+	case exact:
+		return "", s, fmt.Errorf("there is no checkpoint %d in %s", o.seq, dir)
+	}
+	return "", s, fmt.Errorf("there is no checkpoint in %s that can be used", dir)
+}
+
+// writeAppFile writes the programs of a job to a file in the current directory, and prints
+// the command that starts them.
+func (c *context) writeAppFile(r *snapshot.Record, to snapshot.Restart) error {
+	path, err := filepath.Abs(fmt.Sprintf("goscr-restart.%d", r.Seq))
+	if err != nil {
+		return err
+	}
+	text, command, err := r.AppFile(c.ctx(), to, path)
+	if err == nil {
+		err = c.passVariables(command)
+	}
+	if err == nil {
+		err = os.WriteFile(path, []byte(text), 0o666)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(c.out, command)
+	return nil
+}
+
+// passVariables has a launcher pass the variables of goscr to all ranks.
+func (c *context) passVariables(command *snapshot.Command) error {
+	l, err := batch.FindLauncher(c.ctx(), command.Argv)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, v := range append(os.Environ(), command.Env...) {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "SCR_") && !slices.Contains(names, name) && !slices.Contains(command.Argv, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	launch, err := l.Command(command.Argv, batch.Placement{Vars: names})
+	command.Argv = launch.Argv
+	return err
+}
+
+// underRun puts scr_run before a launcher, with the options that it had.
+func underRun(command *snapshot.Command, r *snapshot.Record, to snapshot.Restart) error {
+	self, err := os.Executable()
+	if err == nil {
+		self, err = filepath.EvalSymlinks(self)
+	}
+	if err != nil {
+		return err
+	}
+	own := runArguments(r.Runner.Argv[1:])
+	own = own[:slices.Index(own, "--")]
+	separate := false // the program is given by an option of scr_run
+	argv := []string{self, "run", "--prefix", to.Prefix}
+	for i := 0; i < len(own); i++ {
+		name, _, assigned := strings.Cut(own[i], "=")
+		separate = separate || name == "--run-cmd"
+		n := 2
+		if assigned {
+			n = 1
+		}
+		if name != "--prefix" {
+			argv = append(argv, own[i:i+n]...)
+		}
+		i += n - 1
+	}
+	launcher := command.Argv
+	if first := r.Programs[0].Argv; separate && len(launcher) >= len(first) {
+		launcher = launcher[:len(launcher)-len(first)]
+	}
+	command.Argv = append(append(argv, "--"), launcher...)
+	return nil
+}
+
+// replaceBy replaces this process by a command; tests replace it.
+var replaceBy = func(command *snapshot.Command) error {
+	path, err := exec.LookPath(command.Argv[0])
+	if err != nil {
+		return err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return err
+	}
+	if err := os.Chdir(command.Dir); err != nil {
+		return err
+	}
+	env := os.Environ()
+	for _, v := range command.Env {
+		name, _, _ := strings.Cut(v, "=")
+		env = slices.DeleteFunc(env, func(old string) bool { return strings.HasPrefix(old, name+"=") })
+		env = append(env, v)
+	}
+	return fmt.Errorf("%s: %w", path, unix.Exec(path, command.Argv, env))
+}
+
+// describe prints what is recorded with a checkpoint.
+func describe(out io.Writer, dir string, s snapshot.Snapshot, r *snapshot.Record) {
+	line := func(label, text string) {
+		if text != "" {
+			fmt.Fprintf(out, "%-18s %s\n", label+":", printable(text))
+		}
+	}
+	quotedWords := func(argv []string) string { return strings.Join(quotedEach(argv), " ") }
+	line("Snapshot Ref.", fmt.Sprintf("%d %s", s.Seq, dir))
+	line("name", s.Name)
+	line("begun", r.Begun.Format(time.DateTime))
+	line("complete", r.Ended.Format(time.DateTime))
+	line("goscr", r.Version)
+	line("job", r.Job)
+	line("job name", r.Facts.Name)
+	line("user", r.User)
+	line("cluster", r.Cluster)
+	line("prefix directory", r.Prefix)
+	line("ranks", fmt.Sprint(r.Ranks))
+	byRanks := map[int][]string{}
+	for _, n := range r.Nodes {
+		byRanks[n.Ranks] = append(byRanks[n.Ranks], n.Name)
+	}
+	for _, n := range slices.Sorted(maps.Keys(byRanks)) {
+		line("nodes", fmt.Sprintf("%s, each with %d ranks", hostlist.Compress(byRanks[n]), n))
+	}
+	line("modules", r.Modules)
+	if r.Runner != nil {
+		line("scr_run", quotedWords(r.Runner.Argv))
+	}
+	if r.Launcher != nil {
+		line("launcher", quotedWords(r.Launcher.Argv))
+	}
+	for _, p := range r.Programs {
+		line(fmt.Sprintf("ranks %d-%d", p.First, p.First+p.Ranks-1), quotedWords(p.Argv))
+		line("  in", p.Dir)
+		for _, v := range p.Environ {
+			line("  with", v)
+		}
+	}
+	if r.Partial {
+		line("note", "there are more programs, which are not recorded")
+	}
+}
+
+// quotedEach returns words with quotes around those that need them.
+func quotedEach(argv []string) (list []string) {
+	for _, word := range argv {
+		if word == "" || strings.ContainsAny(word, " \t\"'\\") {
+			word = strconv.Quote(word)
+		}
+		list = append(list, word)
+	}
+	return list
+}

@@ -1,0 +1,193 @@
+package cache
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/reddesc"
+	"github.com/goscr/goscr/mpi"
+)
+
+// Unused datasets are in the cache, but not in the list of those that can be used. Another
+// run may be able to use them, on other nodes or of another size, so they stay until this
+// run has completed a checkpoint of its own. They leave earlier if their room is needed:
+//
+//   - a store never holds more datasets, used or not, than it is allowed to;
+//   - a store has no room for one more dataset;
+//   - this run has failed to complete a dataset, possibly for lack of room;
+//   - a dataset that this run can use can be restored, or fetched, only without them.
+
+// untilOwn tells users how long an unused dataset stays in the cache.
+const untilOwn = "it stays there until this run has completed a checkpoint, or needs its room"
+
+// forRoom is the reason, for messages, why an unused dataset leaves early.
+const forRoom = "its room is needed"
+
+// unused is a dataset in the cache that this run does not use. All fields are the same on
+// all ranks.
+type unused struct {
+	dataset.Dataset // zero if it is not known
+	id              int
+	// passed is whether this job could otherwise use the dataset: too much of it is lost to
+	// rebuild it on these nodes, or a restart from it has failed.
+	passed bool
+	store  *reddesc.Store // that has it on some node, nil if no store of this run has
+}
+
+// leaveUnused leaves a dataset in the cache that this run cannot use. It is collective.
+func (k *Cache) leaveUnused(u unused) error {
+	number := -1
+	if len(k.parts.maps.Ranks(u.id)) > 0 {
+		number = slices.Index(k.Stores, k.places.place(u.id).store)
+	}
+	number, err := mpi.AllreduceOne(k.World, number, mpi.Max)
+	if err != nil {
+		return err
+	}
+	if number >= 0 {
+		u.store = k.Stores[number]
+	}
+	k.addUnused(u)
+	return nil
+}
+
+func (k *Cache) addUnused(u unused) {
+	k.unused = append(k.unused, u)
+	slices.SortFunc(k.unused, func(a, b unused) int { return cmp.Compare(a.id, b.id) })
+}
+
+// PassOver makes a dataset that can be used an unused one, since a restart from it has
+// failed. It is collective.
+func (k *Cache) PassOver(c *Cached) error {
+	k.list = slices.DeleteFunc(k.list, func(other *Cached) bool { return other == c })
+	k.addUnused(unused{c.Dataset, c.ID(), true, c.store})
+	return mpi.Agree(k.World, c.free())
+}
+
+// Unused returns the number of unused datasets in a store, and how many of these are newer
+// than the dataset with id newest. It is the same on all ranks.
+func (k *Cache) Unused(s *reddesc.Store, newest int) (all, newer int) {
+	for _, u := range k.unused {
+		if u.store != s {
+			continue
+		}
+		all++
+		if u.id > newest {
+			newer++
+		}
+	}
+	return all, newer
+}
+
+// EvictUnused deletes the oldest unused datasets of a store, so that at most stay of them
+// remain. If the store has no room for a new dataset, it deletes all unused datasets. need
+// is the size in bytes of the caller's part of the new dataset, 0 if that is not known. It
+// is collective.
+func (k *Cache) EvictUnused(s *reddesc.Store, stay int, need int64) error {
+	if len(k.unused) == 0 {
+		return nil
+	}
+	all, _ := k.Unused(s, 0)
+	surplus := all - stay
+	err := k.dropUnused(forRoom, func(u unused) bool {
+		if u.store == s {
+			surplus--
+		}
+		return u.store == s && surplus >= 0
+	})
+	if err != nil {
+		return err
+	}
+	short := k.spoiled
+	if !short && len(k.unused) > 0 {
+		if short, err = k.short(s, need); err != nil {
+			return err
+		}
+	}
+	if !short {
+		return nil
+	}
+	return k.DropUnused(forRoom)
+}
+
+// short reports whether a store has less free space on some node than a new dataset is going
+// to take. need is the size in bytes of the caller's part, 0 if it is not known: then the new
+// dataset is taken to be as large as the largest in the cache. It is collective.
+func (k *Cache) short(s *reddesc.Store, need int64) (bool, error) {
+	var sizes []int64
+	if need > 0 {
+		sizes = append(sizes, need)
+	} else {
+		for _, c := range k.list {
+			sizes = append(sizes, k.parts.size(c.ID()))
+		}
+		for _, u := range k.unused {
+			sizes = append(sizes, k.parts.size(u.id))
+		}
+	}
+	if err := s.Comm.Allreduce(sizes, mpi.Sum); err != nil {
+		return false, err
+	}
+	free := int64(math.MaxInt64)
+	var st unix.Statfs_t
+	if s.Comm.Rank() == 0 && unix.Statfs(s.Base, &st) == nil {
+		free = int64(min(st.Bavail*uint64(st.Bsize), math.MaxInt64))
+	}
+	return mpi.Any(k.World, slices.Max(sizes) > free)
+}
+
+// DropUnused deletes all unused datasets. why is for the message. It is collective.
+func (k *Cache) DropUnused(why string) error {
+	return k.dropUnused(why, func(unused) bool { return true })
+}
+
+// DropPassed deletes those datasets for which condition, which is the same on all ranks, is
+// true, and which this job could use on other nodes, or could not restart from. It is
+// collective.
+func (k *Cache) DropPassed(condition func(dataset.Dataset) bool) error {
+	return k.dropUnused("the program does not want it", func(u unused) bool { return u.passed && condition(u.Dataset) })
+}
+
+// Yield deletes unused datasets that this job could use elsewhere if err, which all ranks
+// have in some form, says on any rank that storage is full: what this run can use goes first.
+// It reports whether there were any. It is collective.
+func (k *Cache) Yield(err error) (bool, error) {
+	if !slices.ContainsFunc(k.unused, func(u unused) bool { return u.passed }) {
+		return false, nil
+	}
+	full, e := mpi.Any(k.World, noRoom(err) || errors.Is(err, errRefused))
+	if e != nil || !full {
+		return false, e
+	}
+	return true, k.dropUnused(forRoom, func(u unused) bool { return u.passed })
+}
+
+// dropUnused deletes the unused datasets that leave, oldest first. It is collective.
+func (k *Cache) dropUnused(why string, leaves func(unused) bool) error {
+	for _, u := range slices.Clone(k.unused) {
+		if !leaves(u) {
+			continue
+		}
+		k.Log.Info("dataset %d, which this run does not use, leaves the cache: %s", u.id, why)
+		if err := k.deleteUnused(u.id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteUnused deletes the unused dataset of an id, if there is one. It is collective.
+func (k *Cache) deleteUnused(id int) error {
+	is := func(u unused) bool { return u.id == id }
+	if !slices.ContainsFunc(k.unused, is) {
+		return nil
+	}
+	k.unused = slices.DeleteFunc(k.unused, is)
+	k.foreign = slices.DeleteFunc(k.foreign, func(f Foreign) bool { return f.ID() == id })
+	return k.Delete(id)
+}

@@ -1,0 +1,122 @@
+package scr
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/reddesc"
+	"github.com/goscr/goscr/internal/request"
+	"github.com/goscr/goscr/mpi"
+)
+
+// A command may have asked for the checkpoint that the program writes (package request).
+// All ranks know what it wishes since the checkpoint was begun.
+
+// fulfil does what those wish who have asked for a checkpoint, once that is complete.
+// Failures are told to them, and are no errors of the program.
+func (s *Session) fulfil(o *unfinished) {
+	if o.wish.Term && o.cached != nil && !s.flusher.Flushed(o.ID()) {
+		s.advisor.Reached(o.Dataset, request.Flushing)
+		if err := s.flusher.Flush(o.cached); err != nil {
+			s.log.WarnJob("%v; dataset %s stays in the cache, and the program goes on", err, o.Name())
+			s.advisor.Failed(o.ID(), fmt.Errorf("the checkpoint is in the cache, but could not be flushed, so the program goes on: %w", err))
+			return
+		}
+	}
+	if o.wish.Term {
+		s.advisor.Terminate()
+	}
+	if o.direct != nil {
+		if !s.advisor.Stops() {
+			s.advisor.Reached(o.Dataset, request.Finished)
+		}
+		return
+	}
+	s.settle()
+}
+
+// poll finishes flushes in the background, and records that for those who have asked for
+// the checkpoint.
+func (s *Session) poll() error {
+	err := s.flusher.Poll()
+	s.settle()
+	return err
+}
+
+// settle records how far the checkpoint is that a command has asked for. Rank 0 does so.
+func (s *Session) settle() {
+	id := s.advisor.Requested()
+	c := s.cache.Find(id)
+	switch {
+	case id == 0 || s.output != nil && s.output.ID() == id:
+	case c == nil: // it had to make room for another one, once its flush had ended
+		s.advisor.Gone(id)
+	case s.flusher.Flushing(id):
+		s.advisor.Reached(c.Dataset, request.Flushing)
+	case s.advisor.Stops(): // it is finished when they do: see stopAll
+	default:
+		s.advisor.Reached(c.Dataset, request.Finished)
+	}
+}
+
+// stopAll stops the processes of all ranks, at the same place of the program, after the
+// checkpoint o. It returns when they are continued. If they cannot be stopped, the program
+// goes on.
+func (s *Session) stopAll(o *unfinished) error {
+	if s.flusher.Flushing(o.ID()) { // threads of the processes may copy it
+		if err := s.flusher.Flush(o.cached); err != nil {
+			s.log.WarnJob("%v; dataset %s stays in the cache", err, o.Name())
+		}
+	}
+	node, err := s.protection.groups.Comm(reddesc.Node)
+	if err != nil {
+		return err
+	}
+	if err := mpi.Agree(s.world, s.recordStop(node)); err != nil {
+		s.advisor.Failed(o.ID(), fmt.Errorf("the checkpoint is complete, but the ranks go on: %w", err))
+		s.log.WarnJob("the ranks do not stop: %v", err)
+		return nil
+	}
+	s.log.Info("all ranks stop after dataset %d (%s); scr_checkpoint --continue lets them go on", o.ID(), o.Name())
+	s.advisor.Reached(o.Dataset, request.Finished)
+	if err := s.world.Barrier(); err != nil {
+		return err
+	}
+	if s.job.pause != nil {
+		s.job.pause()
+	} else if err := unix.Kill(os.Getpid(), unix.SIGSTOP); err != nil {
+		s.log.Warn("the process does not stop: %v", err)
+	}
+	s.goesOn(node)
+	return nil
+}
+
+// goesOn removes the record of the processes of the caller's node, in case that something
+// else than scr_checkpoint has had them continued. One rank of the node does it.
+func (s *Session) goesOn(node mpi.Comm) {
+	if node.Rank() != 0 {
+		return
+	}
+	if err := request.ForgetStopped(s.prefix.Dir, s.config.NodeName); err != nil {
+		s.log.Warn("%v", err)
+	}
+}
+
+// recordStop records the processes of the caller's node. It is collective over the node.
+func (s *Session) recordStop(node mpi.Comm) error {
+	mine := hash.New()
+	mine.At("0", strconv.Itoa(os.Getpid()))
+	all, err := hash.Exchange(mine, node)
+	if err != nil || node.Rank() != 0 {
+		return err
+	}
+	var pids []int
+	for _, from := range all.All() {
+		pids = append(pids, from.Ints()...)
+	}
+	return request.RecordStopped(s.prefix.Dir, s.config.NodeName, pids)
+}

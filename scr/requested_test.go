@@ -1,0 +1,276 @@
+package scr
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/goscr/goscr/internal/halt"
+	"github.com/goscr/goscr/internal/request"
+)
+
+// asksFor enters a request as a command does, on rank 0, at the same place of the program
+// on all ranks.
+func (c *cluster) asksFor(s *Session, rank int, wish request.Wish) error {
+	var err error
+	if rank == 0 {
+		_, err = request.Ask(c.prefix(""), "", request.NewAsker(), wish)
+	}
+	return s.Agree(err)
+}
+
+// request fails the test unless a request has come to a state for dataset id.
+func (c *cluster) request(number int, state request.State, id int) request.Request {
+	c.t.Helper()
+	r, _, err := request.Read(c.prefix(""), number)
+	if err != nil || r.State != state || r.Dataset != id {
+		c.t.Errorf("request %d: %+v, %v; want %s, dataset %d\n%s", number, r, err, state, id, c.said())
+	}
+	return r
+}
+
+// reaches is request on rank 0 while the program runs, for all ranks.
+func (c *cluster) reaches(s *Session, rank, number int, state request.State) error {
+	var err error
+	if rank == 0 {
+		var r request.Request
+		if r, _, err = request.Read(c.prefix(""), number); err == nil && r.State != state {
+			err = fmt.Errorf("request %d is in state %s, want %s", number, r.State, state)
+		}
+	}
+	return s.Agree(err)
+}
+
+// A request makes the next call say yes, on all ranks, until the checkpoint begins.
+func TestRequest(t *testing.T) {
+	c := newCluster(t, "SCR_CHECKPOINT_SECONDS=100000")
+	c.job(four, func(s *Session, rank int) error {
+		return errors.Join(
+			asked(2, "00")(s, rank), c.asksFor(s, rank, request.Wish{}), c.asksFor(s, rank, request.Wish{}),
+			asked(2, "11")(s, rank), c.reaches(s, rank, 1, request.Pending), checkpoint(s, rank, 1),
+			c.reaches(s, rank, 1, request.Finished), asked(2, "00")(s, rank),
+			c.asksFor(s, rank, request.Wish{}), checkpoint(s, rank, 2), // the program does not ask
+			c.reaches(s, rank, 2, request.Finished), asked(1, "0")(s, rank), s.Finalize())
+	})
+	if r := c.request(1, request.Finished, 1); len(r.Askers) != 2 || r.Name != name(1) || r.Size == 0 {
+		t.Errorf("%+v", r)
+	}
+	c.request(2, request.Finished, 2)
+}
+
+// An output that is no checkpoint does not answer.
+func TestRequest_Output(t *testing.T) {
+	c := newCluster(t)
+	c.job(four, func(s *Session, rank int) error {
+		return errors.Join(c.asksFor(s, rank, request.Wish{}), output(s, rank, 1, Output), asked(1, "1")(s, rank),
+			output(s, rank, 2, Output|Checkpoint), c.reaches(s, rank, 1, request.Finished))
+	})
+	c.request(1, request.Finished, 2)
+}
+
+// One that is written directly to the prefix directory does.
+func TestRequest_Bypass(t *testing.T) {
+	c := newCluster(t, "SCR_CACHE_BYPASS=1")
+	c.job(four, func(s *Session, rank int) error {
+		return errors.Join(c.asksFor(s, rank, request.Wish{Term: true}), checkpoint(s, rank, 1))
+	})
+	c.request(1, request.Finished, 1)
+}
+
+// With --term the checkpoint is flushed, whatever SCR_FLUSH says, and then the program is
+// told to end. The next job is not.
+func TestRequest_Term(t *testing.T) {
+	for _, env := range []string{"SCR_FLUSH=0", "SCR_FLUSH=1", "SCR_FLUSH=1 SCR_FLUSH_ASYNC=1", "SCR_FLUSH=7 SCR_HALT_EXIT=1", "SCR_CACHE_BYPASS=1"} {
+		t.Run(env, func(t *testing.T) {
+			c := newCluster(t, strings.Fields(env)...)
+			c.job(four, func(s *Session, rank int) error {
+				err := c.asksFor(s, rank, request.Wish{Term: true})
+				if strings.Contains(env, "EXIT") {
+					if e := checkpoint(s, rank, 1); !errors.Is(e, ErrHalted) {
+						err = errors.Join(err, fmt.Errorf("not halted: %v", e))
+					}
+					return err
+				}
+				if exit, e := s.ShouldExit(); exit || e != nil {
+					err = errors.Join(err, fmt.Errorf("before the checkpoint: exit %v, %v", exit, e))
+				}
+				err = errors.Join(err, checkpoint(s, rank, 1))
+				if exit, e := s.ShouldExit(); !exit || e != nil {
+					err = errors.Join(err, fmt.Errorf("exit %v, %v", exit, e))
+				}
+				return err
+			})
+			c.request(1, request.Finished, 1)
+			if !c.index()[name(1)].Complete {
+				t.Error("it is not flushed")
+			}
+			reasons, err := halt.Stop(halt.Path(c.prefix("")), 0, time.Now())
+			if err != nil || len(reasons) != 1 || !strings.Contains(reasons[0], halt.Terminated) {
+				t.Errorf("%q, %v", reasons, err) // scr_run starts no other run
+			}
+			c.lose(four...)
+			c.job(four, func(s *Session, rank int) error {
+				exit, err := s.ShouldExit()
+				if exit {
+					err = errors.Join(err, errors.New("the next job is told to end"))
+				}
+				return errors.Join(err, restarts(1)(s, rank))
+			})
+		})
+	}
+}
+
+// The flush of a checkpoint in the background is part of the answer.
+func TestRequest_Async(t *testing.T) {
+	movers(t, func(t *testing.T, c *cluster) {
+		c.job(four, func(s *Session, rank int) error {
+			if err := errors.Join(c.asksFor(s, rank, request.Wish{}), checkpoint(s, rank, 1), c.reaches(s, rank, 1, request.Flushing),
+				c.asksFor(s, rank, request.Wish{})); err != nil { // a request during a flush
+				return err
+			}
+			for s.flusher.Running() > 0 {
+				if _, err := s.ShouldExit(); err != nil {
+					return err
+				}
+			}
+			return errors.Join(c.reaches(s, rank, 1, request.Finished), asked(1, "1")(s, rank), checkpoint(s, rank, 2), s.Finalize())
+		})
+		c.whole(1, 4)
+		c.request(1, request.Finished, 1)
+		c.request(2, request.Finished, 2)
+	})
+}
+
+// A dataset leaves the cache in the same call in which its flush ends.
+func TestRequest_AsyncAndEvicted(t *testing.T) {
+	movers(t, func(t *testing.T, c *cluster) {
+		c.set("SCR_CACHE_SIZE=1")
+		c.job(four, func(s *Session, rank int) error {
+			return errors.Join(c.asksFor(s, rank, request.Wish{}), checkpoint(s, rank, 1), checkpoint(s, rank, 2), s.Finalize())
+		})
+		c.request(1, request.Finished, 1)
+	})
+}
+
+// A checkpoint that fails is told as such, and so is a job that ends without one.
+func TestRequest_Fails(t *testing.T) {
+	c := newCluster(t)
+	c.job(four, func(s *Session, rank int) error {
+		err := c.asksFor(s, rank, request.Wish{Term: true})
+		if e := errors.Join(s.StartOutput("bad", Checkpoint), s.CompleteOutput(rank != 2)); e == nil {
+			err = errors.Join(err, errors.New("a checkpoint that one rank calls invalid is complete"))
+		}
+		if exit, e := s.ShouldExit(); exit || e != nil {
+			err = errors.Join(err, fmt.Errorf("after a failed checkpoint: exit %v, %v", exit, e))
+		}
+		return errors.Join(err, c.asksFor(s, rank, request.Wish{}), s.Finalize())
+	})
+	if r := c.request(1, request.Failed, 1); !strings.Contains(r.Reason, "not valid") {
+		t.Errorf("%q", r.Reason)
+	}
+	if r := c.request(2, request.Failed, 0); !strings.Contains(r.Reason, "ended without") {
+		t.Errorf("%q", r.Reason)
+	}
+	c.job(four, func(s *Session, rank int) error { // Finalize in the middle of it
+		var state *StateError
+		err := errors.Join(c.asksFor(s, rank, request.Wish{}), s.StartOutput("open", Checkpoint))
+		if e := s.Finalize(); !errors.As(e, &state) {
+			err = errors.Join(err, e)
+		}
+		return err
+	})
+	c.request(3, request.Failed, 1)
+}
+
+// A request that is entered while the program restarts is answered after that; one of an
+// earlier run is not.
+func TestRequest_Restart(t *testing.T) {
+	c := newCluster(t)
+	c.job(four, func(s *Session, rank int) error {
+		return errors.Join(checkpoint(s, rank, 1), c.asksFor(s, rank, request.Wish{Term: true}), asked(1, "1")(s, rank), s.Finalize())
+	})
+	c.request(1, request.Failed, 0)
+	if _, err := request.Ask(c.prefix(""), "", "x", request.Wish{Term: true}); err != nil {
+		t.Fatal(err)
+	}
+	c.job(four, func(s *Session, rank int) error {
+		if err := asked(1, "0")(s, rank); err != nil {
+			return err
+		}
+		if _, ok, err := s.HaveRestart(); err != nil || !ok {
+			return fmt.Errorf("%v, %v", ok, err)
+		}
+		return errors.Join(c.asksFor(s, rank, request.Wish{}), read(s, rank, 1),
+			asked(1, "1")(s, rank), checkpoint(s, rank, 2), s.Finalize())
+	})
+	c.request(2, "", 0)
+	c.request(3, request.Finished, 2)
+}
+
+// Without a place to answer the job goes on.
+func TestRequest_NoFile(t *testing.T) {
+	for _, of := range []func(string) string{request.Path, request.LockPath} {
+		c := newCluster(t)
+		path := of(c.prefix(""))
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		c.job(four, func(s *Session, rank int) error {
+			return errors.Join(asked(1, "0")(s, rank), checkpoint(s, rank, 1), s.Finalize())
+		})
+	}
+}
+
+// With --stop all ranks stop at the same step, with the checkpoint safe; processes that
+// have stopped are listed until they go on.
+func TestRequest_Stop(t *testing.T) {
+	for _, env := range []string{"SCR_FLUSH=0", "SCR_FLUSH=1 SCR_FLUSH_ASYNC=1", "SCR_CACHE_BYPASS=1"} {
+		t.Run(env, func(t *testing.T) {
+			c := newCluster(t, strings.Fields(env)...)
+			var stopped atomic.Int32
+			var gate sync.WaitGroup
+			gate.Add(len(four))
+			c.pause = func() {
+				stopped.Add(1)
+				gate.Done()
+				gate.Wait() // all stop before any goes on
+				c.request(1, request.Finished, 1)
+			}
+			c.job(four, func(s *Session, rank int) error {
+				err := errors.Join(c.asksFor(s, rank, request.Wish{Stop: true}), checkpoint(s, rank, 1))
+				if rank == 0 && stopped.Load() != 4 {
+					err = errors.Join(err, fmt.Errorf("%d ranks have stopped", stopped.Load()))
+				}
+				return errors.Join(err, s.Agree(nil), asked(1, "0")(s, rank), checkpoint(s, rank, 2), s.Finalize())
+			})
+			c.request(1, request.Finished, 1)
+			if list, err := request.StoppedNodes(c.prefix("")); len(list) > 0 || err != nil {
+				t.Error(list, err)
+			}
+			if n := stopped.Load(); n != 4 {
+				t.Errorf("stopped %d times", n)
+			}
+		})
+	}
+}
+
+// Where it cannot be recorded which processes have stopped, they go on.
+func TestRequest_StopFails(t *testing.T) {
+	c := newCluster(t)
+	c.pause = func() { t.Error("a rank has stopped") }
+	c.job(four, func(s *Session, rank int) error {
+		var err error
+		if rank == 0 {
+			err = os.WriteFile(c.prefix(".scr/stopped"), nil, 0o600)
+		}
+		return errors.Join(s.Agree(err), c.asksFor(s, rank, request.Wish{Stop: true}), checkpoint(s, rank, 1), s.Finalize())
+	})
+	if r := c.request(1, request.Failed, 1); !strings.Contains(r.Reason, "the ranks go on") {
+		t.Errorf("%q", r.Reason)
+	}
+}

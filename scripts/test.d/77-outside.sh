@@ -1,0 +1,119 @@
+# shellcheck shell=bash
+# shellcheck disable=SC1091,SC2016
+# Jobs are asked from outside for checkpoints, stopped, continued, ended, and started again.
+# Their results are those of an undisturbed job, bit for bit.
+. "$(dirname "$0")/lib.bash"
+
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+options=(-n 4)
+steps=6000
+case $MPI in
+openmpi) options+=(--oversubscribe --mca btl "self,vader") ;;
+mpich)   steps=2000 ;;
+esac
+mpirun=mpirun.$MPI
+prefix=$WORK/prefix log=$WORK/log
+# Without requests the programs write no checkpoint.
+export SCR_CHECKPOINT_INTERVAL=1000000 SCR_FLUSH=0 SCR_JOB_ID=outside SCR_CNTL_BASE=$WORK/node SCR_CACHE_BASE=$WORK/node
+mkdir "$WORK/node"
+unset SCR_PREFIX
+
+tool() { timeout 600 "$BUILD/scr" "$@"; }
+fresh() { rm -rf "$prefix" "$WORK/node"; mkdir "$prefix" "$WORK/node"; }
+# job [RUNNER...] PROGRAM: starts it in the prefix directory, in the background; its
+# launcher is process $launcher.
+job() {
+    cd "$prefix" || exit 1
+    "${@:1:$#-1}" "$mpirun" "${options[@]}" "${@: -1}" -x 64 -y 64 -s "$steps" -c 20 -o final >"$log" 2>&1 </dev/null &
+    launcher=$!
+    cd "$ROOT" || exit 1
+}
+trap 'kill $launcher 2>/dev/null' EXIT
+ends() { # the job; its status is in $status
+    wait "$launcher"
+    status=$?
+}
+ended() { same 0 "$status" || { cat "$log"; return 1; }; }
+asked() { # OPTION...: of scr_checkpoint, which answers
+    tool checkpoint "$@" "$launcher" >"$WORK/out" 2>"$WORK/err" || { cat "$WORK/out" "$WORK/err" "$log"; return 1; }
+}
+ranks() { # PROGRAM: the states of its processes, those of the job
+    local p s
+    for p in /proc/[0-9]*; do
+        [ "$(readlink "$p/exe")" = "$1" ] && [ "$(readlink "$p/cwd")" = "$prefix" ] || continue
+        s=$(<"$p/stat") && s=${s##*) } && echo "${s%% *}"
+    done
+}
+all_stopped() { same "T T T T" "$(ranks "$1" | paste -sd ' ')"; }
+restarted() { # OPTION...: of scr_restart, to the end
+    timeout 1500 "$BUILD/scr" restart -v "$@" >"$log" 2>&1 </dev/null || { cat "$log"; return 1; }
+}
+
+for name in heat heat-fortran; do
+    program=$BUILD/$name
+    if [ "$name" = heat-fortran ]; then
+        is "$name builds" make --no-print-directory BUILD="$BUILD" MPICC="$MPICC" "$program"
+    fi
+    fresh
+    job "$program"
+    ends
+    is "$name: an undisturbed job" ended
+    mv "$prefix/final" "$WORK/reference"
+
+    fresh
+    job "$program"
+    is "$name: stopped after a checkpoint on demand, from the time it is started" asked --stop -s
+    sed -n 's/^ *\([0-9.]* s  [a-z].*\)/   \1/p' "$WORK/err"
+    is "... with its reference" same "Snapshot Ref.:   1 $prefix" "$(cat "$WORK/out")"
+    is "... for debuggers too" grep -qx "MPIR_checkpoint_handle) -s 1 $prefix" "$WORK/err"
+    is "... which is listed" bash -c '"$1/scr" checkpoint -l -p "$2" | grep -q "^ *1  nodes"' - "$BUILD" "$prefix"
+    is "... all ranks" within 60 all_stopped "$program"
+    is "... while it cannot answer, a request is taken back" bash -c '! "$1/scr" checkpoint --timeout 0.5 -p "$2" 2>"$3" && grep "within 0.5 s" "$3"' \
+        - "$BUILD" "$prefix" "$WORK/err"
+    tool checkpoint -p "$prefix" >"$WORK/first" 2>&1 &
+    first=$!
+    tool checkpoint --term -p "$prefix" >"$WORK/out" 2>"$WORK/err" &
+    second=$!
+    is "... and two requests are one" within 60 bash -c '"$1/scr" print "$2/.scr/request.scr" | grep -A 3 "^ *BY" | grep -q "TERM" && [ "$("$1/scr" print "$2/.scr/request.scr" | grep -c REQUESTED)" = 1 ]' \
+        - "$BUILD" "$prefix"
+    is "$name: continued" tool checkpoint --continue -p "$prefix"
+    wait $second
+    is "... and ended after a checkpoint" same 0 $?
+    wait $first
+    is "... for which both have asked" same "0 $(cat "$WORK/out")" "$? $(grep Snapshot "$WORK/first")"
+    seq=$(sed -n 's/^Snapshot Ref.: *\([0-9]*\) .*/\1/p' "$WORK/out")
+    is "... which is flushed" bash -c '"$1/scr" index -p "$2" | grep -q "^ *$3 *YES"' - "$BUILD" "$prefix" "$seq"
+    ends
+    is "... with status 0" ended
+    is "... and without a result" test ! -e "$prefix/final"
+    is "... nobody answers then" bash -c '! "$1/scr" checkpoint -p "$2"' - "$BUILD" "$prefix"
+    mv "$prefix" "$WORK/moved"
+    rm -rf "$WORK/node"
+    is "$name: what is recorded" bash -c '"$1/scr" restart -i "$2" | tee "$3" | grep -q "^launcher: *$4 -n 4 " && grep -q "^ranks 0-3: *$5 -x 64 " "$3" || { cat "$3"; false; }' \
+        - "$BUILD" "$WORK/moved" "$WORK/out" "$mpirun" "$program"
+    is "$name: started again, in another place" restarted "$WORK/moved"
+    is "... with the result of the undisturbed job" cmp "$WORK/reference" "$WORK/moved/final"
+    rm "$WORK/moved/final"
+    is "$name: a file for the launcher" bash -c 'cd "$4" && "$1/scr" restart -a -s "$2" "$3" >command' - "$BUILD" "$seq" "$WORK/moved" "$WORK"
+    is "... with which it is started" timeout 1500 bash "$WORK/command"
+    is "... with the same result" cmp "$WORK/reference" "$WORK/moved/final"
+    rm -rf "$WORK/moved"
+
+    fresh
+    hosts=$WORK/hosts
+    hostname >"$hosts"
+    sed -i 's/$/:4/' "$hosts"
+    job env SCR_HOST_FILE="$hosts" SCR_MIN_NODES=1 "$BUILD/scr" run "$program"
+    is "$name: under scr_run, ended after a checkpoint" asked --term
+    ends
+    is "... it is not started again" ended
+    is "... because of that" grep -q "SCR: .* the job is over" "$log"
+    is "... one run" same 1 "$(grep -c "SCR: [0-9:]* run [0-9]*: .*$program" "$log")"
+    SCR_HOST_FILE=$hosts SCR_MIN_NODES=1 is "... and started again" restarted "$prefix"
+    is "... under scr_run" grep -q "SCR: .* run 1: " "$log"
+    is "... with the same result" cmp "$WORK/reference" "$prefix/final"
+done
+
+is "no job" bash -c '! "$1/scr" checkpoint -p "$2" 2>"$3" && grep "no job that uses goscr runs" "$3"' - "$BUILD" "$prefix" "$WORK/err"
+is "no such process" bash -c '! "$1/scr" checkpoint 4194303 2>"$2" && grep "no process 4194303" "$2"' - "$BUILD" "$WORK/err"
+is "nothing to restart" bash -c 'mkdir "$2" && ! "$1/scr" restart "$2" 2>"$3" && grep "no checkpoint in" "$3"' - "$BUILD" "$WORK/empty" "$WORK/err"
