@@ -56,12 +56,12 @@ func TestKeep_WrongNodes(t *testing.T) {
 	}
 }
 
-// On storage that nodes share the filemaps, which stay on the nodes, are not moved either.
+// On storage that all nodes share no nodes are wrong.
 func TestKeep_WrongNodesWithSharedStorage(t *testing.T) {
 	c := newCluster(t)
 	c.configure("STORE=$SHARED GROUP=WORLD COUNT=2", "CKPT=0 STORE=$SHARED GROUP=NODE TYPE=XOR")
 	c.job(four, steps(1, 2))
-	c.job(on(1, "x", "y", "a", "b"), restarts(0))
+	c.job(on(1, "x", "y", "a", "b"), restarts(2))
 	c.job(four, restarts(2))
 	c.says("as it was in the cache")
 }

@@ -102,8 +102,10 @@ func TestStorage_UnderARunningJob(t *testing.T) {
 	}
 	c := newCluster(t, "SCR_FLUSH=1")
 	c.at(dir)
-	remount := func(how string) error {
-		out, err := exec.Command("mount", "-o", "remount,"+how, c.prefix("")).CombinedOutput()
+	// The job has a file open there, so that the file system itself cannot become read-only:
+	// a read-only view of it is mounted over it.
+	shell := func(command string) error {
+		out, err := exec.Command("sh", "-c", command, "sh", c.prefix("")).CombinedOutput()
 		if err != nil {
 			err = fmt.Errorf("%w: %s", err, out)
 		}
@@ -122,7 +124,8 @@ func TestStorage_UnderARunningJob(t *testing.T) {
 			}
 			return nil
 		}, func() error { return os.Remove(filler) }},
-		{"read-only file system", func() error { return remount("ro") }, func() error { return remount("rw") }},
+		{"read-only file system", func() error { return shell(`mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"`) },
+			func() error { return shell(`umount -l "$1"`) }},
 	} {
 		c.job(four, func(s *Session, rank int) error {
 			for i, then := range []func() error{state.spoil, state.undo} {

@@ -890,9 +890,11 @@ func TestLoad_ErrorsAreAgreed(t *testing.T) {
 	bad := t.TempDir()
 	writeFile(t, bad+"/.scrconf", "SCR_FLUSH=1\nnonsense\n")
 	useSystemFile(t, "")
-	one := settings(t, "SCR_FLUSH=1", "SCR_FETCH=1")
-	other := settings(t, "SCR_FLUSH=1", "SCR_FETCH=0")
 	const n = 5
+	var one, other [n]*Settings // each rank, which is a process in a job, has its own
+	for r := range n {
+		one[r], other[r] = settings(t, "SCR_FLUSH=1", "SCR_FETCH=1"), settings(t, "SCR_FLUSH=1", "SCR_FETCH=0")
+	}
 	for _, test := range []struct {
 		name    string
 		program func(int) *Settings
@@ -905,14 +907,14 @@ func TestLoad_ErrorsAreAgreed(t *testing.T) {
 		}, "rank 0: SCR_FLUSH"},
 		{"program differs on rank 2", func(r int) *Settings {
 			if r == 2 {
-				return other
+				return other[r]
 			}
-			return one
+			return one[r]
 		}, func(int) []string { return []string{"SCR_PREFIX=" + prefix} },
 			`rank 2: the program's settings differ between ranks: "SCR_FETCH=0" here, "SCR_FETCH=1" on rank 0`},
 		{"only rank 4 sets", func(r int) *Settings {
 			if r == 4 {
-				return one
+				return one[r]
 			}
 			return nil
 		}, func(int) []string { return []string{"SCR_PREFIX=" + prefix} }, `rank 4: the program's settings differ`},

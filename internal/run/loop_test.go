@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -125,6 +126,8 @@ func program(dir string) int {
 			check(nodesUsed(place, number))
 			answers, err = request.Begin(place, os.Getenv("SCR_JOB_ID"))
 			check(err)
+		case "deaf": // does not end by SIGTERM
+			signal.Ignore(unix.SIGTERM)
 		case "hang":
 			time.Sleep(time.Hour)
 		case "movers": // are there, on so many nodes

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/internal/batch"
+	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
@@ -170,6 +171,10 @@ func (l *Loop) await() bool {
 	case q.State == request.Failed:
 		l.cancelMigration("the checkpoint has failed: " + q.Reason)
 	case q.State.Order() >= request.InCache.Order():
+		if finalized, err := halt.WasFinalized(l.Prefix); err == nil && finalized {
+			l.cancelMigration("the job is over")
+			return false
+		}
 		m.dataset, m.name, m.ready = q.Dataset, q.Name, time.Now()
 		m.tell("checkpoint %s (%s): %.2f s", m.name, report.Bytes(q.Size), m.ready.Sub(m.asks).Seconds())
 		l.Tell("migration: checkpoint %s is complete; the run is ended", m.name)

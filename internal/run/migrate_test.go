@@ -123,7 +123,9 @@ func TestLoop_MigrationFails(t *testing.T) {
 			recovery.Wish{Ranks: []int{1}}, "", "", "the job goes on in another way", "n1 n2 n3"},
 		"the next run does not start": {[]string{sixRanks + "asked 1; hang", "exit 1", sixRanks + "finalize"}, off, "", "",
 			"the run on the new nodes has ended before SCR_Init", "n1 n1 n4 n4 n3 n3"},
-		"the job is over": {[]string{sixRanks + "asked 1; finalize", ""}, off, "", "", "the ", ""},
+		// It ends by itself, whether it is told to end before or after it has called SCR_Finalize.
+		"the job is over":       {[]string{sixRanks + "deaf; asked 1; finalize", ""}, off, "", "", "the ", ""},
+		"the job is over early": {[]string{sixRanks + "finalize; asked 1; wait-failed", ""}, off, "", "", "the job is over", ""},
 		"no such node": {[]string{sixRanks + "wait-failed; checkpoint 1; exit 1", sixRanks + "finalize"}, recovery.Wish{Off: []string{"n9"}}, "", "",
 			"n9 is not a node of the job", "n1 n2 n3"},
 		"the user wants none": {[]string{sixRanks + "wait-failed; checkpoint 1; exit 1", sixRanks + "finalize"}, off, "", "SCR_RECOVERY=SAME,STOP",
