@@ -2,6 +2,7 @@ package scr
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -47,6 +48,50 @@ func TestRestart_CondemnedCheckpointIsNotUsedAgain(t *testing.T) {
 			// A restart that ends leaves nothing to be condemned.
 			if got, err := prefix.Condemn(dir, time.Now()); err != nil || got != "" {
 				t.Errorf("condemned %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// A job cannot restart from a checkpoint in its cache. Another job, which uses the same prefix
+// directory, has a checkpoint of the same number and name there: that stays as it is.
+func TestRestart_FailedCheckpointOfAnotherJob(t *testing.T) {
+	dies := errors.New("the program dies")
+	for how, read := range map[string]func(s *Session) error{
+		"rejected": func(s *Session) error {
+			if err := s.CompleteRestart(false); err == nil {
+				return errors.New("no error")
+			}
+			return dies
+		},
+		"died": func(*Session) error { return dies },
+	} {
+		t.Run(how, func(t *testing.T) {
+			c := newCluster(t)
+			c.job(four, steps(1))
+			c.set("SCR_JOB_ID=other", "SCR_FLUSH=1")
+			c.job(four, steps(1))
+			c.set("SCR_JOB_ID=job", "SCR_FLUSH=0")
+			err := c.try(four, func(s *Session, _ int) error {
+				if got, err := offered(s); err != nil || got != name(1) {
+					return fmt.Errorf("offered %q, %v", got, err)
+				}
+				if _, err := s.StartRestart(); err != nil {
+					return err
+				}
+				return read(s)
+			})
+			if !errors.Is(err, dies) {
+				t.Fatal(err)
+			}
+			if _, err := prefix.Condemn(c.prefix(""), time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if why := c.index()[name(1)].Why(); why != "" {
+					t.Errorf("%s\n%s", why, c.said())
+				}
+				c.job(four, func(s *Session, _ int) error { _, err := offered(s); return err }) // passes over what is condemned
 			}
 		})
 	}

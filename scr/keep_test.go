@@ -134,6 +134,17 @@ func TestKeep_WhatWasFetchedMakesRoom(t *testing.T) {
 	c.job(four, restarts(4))
 }
 
+// ... but not if the next run must not fetch it: SCR_FETCH=0.
+func TestKeep_WhatIsNotFetchedStays(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1", "SCR_CACHE_SIZE=2", "SCR_FETCH=0")
+	c.job(four, steps(1, 2))
+	c.must(errors.Join(os.RemoveAll(c.cached("c", 2, "")), os.RemoveAll(c.cached("d", 2, ""))))
+	c.job(four, func(s *Session, rank int) error {
+		return errors.Join(restartAt(s, rank, 1), s.StartOutput(name(3), Checkpoint))
+	})
+	c.job(four, restarts(1))
+}
+
 // After a checkpoint that could not be completed, maybe for lack of room, the next has all
 // of it.
 func TestKeep_ACheckpointFailed(t *testing.T) {
@@ -200,6 +211,10 @@ func TestKeep_Rejected(t *testing.T) {
 		c := begin(t)
 		c.set("SCR_CURRENT=ckpt.2")
 		c.job(four, restarts(2))
+		c.set("SCR_CURRENT=")
+		c.job(four, restarts(2)) // since the program can restart from it
+		c.set("SCR_CURRENT=ckpt.1")
+		c.job(four, restarts(1))
 	})
 	t.Run("until a checkpoint is complete", func(t *testing.T) {
 		c := begin(t)
@@ -232,6 +247,63 @@ func TestKeep_FetchedOverWhatTheCacheHas(t *testing.T) {
 	c.says("dataset 2 in the cache is passed over")
 	c.says("checkpoint ckpt.2: fetched ")
 	c.holds("2 3", wrong...) // what was fetched is not what was passed over
+}
+
+// ... also if some ranks have no files of it: whether there is room is found out by all.
+func TestKeep_FetchedByRanksWithoutFiles(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=2", "SCR_CACHE_SIZE=4")
+	both := func(s *Session, rank int) error {
+		for step := 1; step <= 2; step++ {
+			if err := s.StartOutput(name(step), Checkpoint); err != nil {
+				return err
+			}
+			if rank%2 == 0 {
+				if err := write(s, contents(step, 5*rank)[:1]); err != nil {
+					return err
+				}
+			}
+			if err := s.CompleteOutput(true); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	c.job(on(2, "a", "b", "c"), both)
+	c.job(on(2, "x", "y", "a"), func(s *Session, rank int) error {
+		if got, err := offered(s); err != nil || got != name(2) {
+			return fmt.Errorf("offered %q, %v", got, err)
+		}
+		return nil
+	})
+	c.says("dataset 2 in the cache is passed over")
+	c.says("checkpoint ckpt.2: fetched ")
+}
+
+// A checkpoint in the prefix directory is damaged: what other nodes can rebuild stays, though
+// this run has to go back to an older one.
+func TestKeep_DamagedInThePrefixDirectory(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1", "SCR_CACHE_SIZE=4")
+	c.job(four, steps(1, 2, 3))
+	c.must(prefix.UpdateIndex(c.prefix(""), func(x *prefix.Index) error { x.Remove(name(3)); return nil }))
+	c.change(c.prefix("ckpt.2/rank_2"), flip)
+	c.job(on(1, "x", "y", "a", "b"), restarts(1))
+	c.says("checkpoint ckpt.2 cannot be fetched: ")
+	c.holds("1 3", "a", "b")
+	c.job(four, restarts(3))
+}
+
+// A run that found a checkpoint damaged in the prefix directory has marked it there. A later run
+// that has it whole in the cache flushes it again.
+func TestKeep_FlushedAgain(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=1")
+	c.job(four, steps(1, 2))
+	c.change(c.prefix("ckpt.2/rank_2"), flip)
+	c.job(on(1, "w", "x", "y", "z"), restarts(1))
+	c.says("checkpoint ckpt.2 cannot be fetched: ")
+	c.job(four, func(s *Session, rank int) error { return errors.Join(restartAt(s, rank, 2), s.Finalize()) })
+	c.lose(four...)
+	c.job(four, restarts(2))
+	c.says("checkpoint ckpt.2: fetched ")
 }
 
 // Where storage is too full to restore an older checkpoint on these nodes, a newer one that

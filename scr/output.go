@@ -31,7 +31,7 @@ type unfinished struct {
 	began  time.Time
 	opened time.Time     // when the program began to write, on this rank
 	routed time.Duration // how long this rank's calls of Route took
-	wish   request.Wish  // of those who have asked for it
+	wish   request.Wish  // of the commands that have asked for it
 	failed error         // why it cannot be completed, nil if it can
 }
 
@@ -106,7 +106,7 @@ func (s *Session) create(id int, name string, flags Flags, checkpoint int) (o *u
 	}
 	var leaving flush.Leaving
 	if !desc.Bypass {
-		if leaving, err = s.flusher.Leaving(s.protection.store(desc.Store), 0); err != nil {
+		if leaving, err = s.flusher.Leaving(s.protection.store(desc.Store), cache.SizeUnknown); err != nil {
 			return nil, "", err
 		}
 	}
@@ -126,8 +126,8 @@ func (s *Session) create(id int, name string, flags Flags, checkpoint int) (o *u
 }
 
 // createCached creates a dataset in the cache, and then evicts those that leave for it, so
-// that none is lost for a dataset that cannot be created. Only if there is no room to create
-// it they are evicted first.
+// that none is lost for a dataset that cannot be created. If there is no room to create it,
+// they are evicted first.
 func (s *Session) createCached(d dataset.Dataset, desc *reddesc.Descriptor, leaving flush.Leaving) (*cache.Cached, error) {
 	c, err := s.cache.Create(d, desc)
 	if err == nil {
@@ -147,8 +147,8 @@ func (s *Session) createCached(d dataset.Dataset, desc *reddesc.Descriptor, leav
 	return s.cache.Create(d, desc)
 }
 
-// describe gives all ranks rank 0's description of a new dataset, and what those wish who
-// have asked for it.
+// describe gives all ranks rank 0's description of a new dataset, and what the commands want
+// that have asked for it.
 func (s *Session) describe(id int, name string, flags Flags, checkpoint int, wish *request.Wish) (dataset.Dataset, error) {
 	d := dataset.New(id, name, dataset.Flags(flags), checkpoint, dataset.Owner{
 		User: s.config.UserName, JobName: s.config.JobName,

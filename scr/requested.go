@@ -14,10 +14,10 @@ import (
 )
 
 // A command may have asked for the checkpoint that the program writes (package request).
-// All ranks know what it wishes since the checkpoint was begun.
+// All ranks know what it wants since the checkpoint was begun.
 
-// fulfil does what those wish who have asked for a checkpoint, once that is complete.
-// Failures are told to them, and are no errors of the program.
+// fulfil does what the commands want that have asked for a checkpoint, once it is complete.
+// Failures are reported to the commands, and are no errors of the program.
 func (s *Session) fulfil(o *unfinished) {
 	if o.wish.Term && o.cached != nil && !s.flusher.Flushed(o.ID()) {
 		s.advisor.Reached(o.Dataset, request.Flushing)
@@ -39,8 +39,8 @@ func (s *Session) fulfil(o *unfinished) {
 	s.settle()
 }
 
-// poll finishes flushes in the background, and records that for those who have asked for
-// the checkpoint.
+// poll finishes flushes in the background, and records that for the commands that have asked
+// for the checkpoint.
 func (s *Session) poll() error {
 	err := s.flusher.Poll()
 	s.settle()
@@ -95,8 +95,8 @@ func (s *Session) stopAll(o *unfinished) error {
 	return nil
 }
 
-// goesOn removes the record of the processes of the caller's node, in case that something
-// else than scr_checkpoint has had them continued. One rank of the node does it.
+// goesOn removes the record of the processes of the caller's node, in case something other
+// than scr_checkpoint has continued them. One rank of the node does it.
 func (s *Session) goesOn(node mpi.Comm) {
 	if node.Rank() != 0 {
 		return

@@ -93,6 +93,7 @@ func (s *Session) completeRestart(valid bool) error {
 	failed := mpi.Agree(s.world, err)
 	s.events.Result("RESTART", "SUCCESS", offer.Dataset, s.began, failed)
 	if failed == nil {
+		s.prefix.Note(func() error { return prefix.Acquit(s.prefix.Dir, offer.Dataset) })
 		s.numbers.checkpoint = offer.Checkpoint()
 		return nil
 	}

@@ -262,7 +262,7 @@ func (s *Session) openFlusher(node mpi.Comm, opt Options) error {
 	var err error
 	s.flusher, err = flush.Open(flush.Config{
 		World: s.world, Node: node, Cache: s.cache, Prefix: s.prefix, Log: s.log, Events: s.events.Log, Phases: s.events.phases,
-		Every: cfg.Flush, Keep: cfg.PrefixSize, Async: cfg.FlushAsync, Poststage: cfg.FlushPoststage,
+		Every: cfg.Flush, Keep: cfg.PrefixSize, Fetch: cfg.Fetch, Async: cfg.FlushAsync, Poststage: cfg.FlushPoststage,
 		Kind:         func(store string) mover.Kind { return mover.Kind(cfg.Store(store).Flush.Or(cfg.FlushType)) },
 		PollInterval: time.Duration(cfg.FlushAsyncUsleep) * time.Microsecond,
 		Limits:       transfer.Limits{Bandwidth: float64(cfg.FlushAsyncBW), CPU: cfg.FlushAsyncPercent / 100}, Launch: opt.launch,

@@ -74,8 +74,8 @@ type ArgumentError struct{ Text string }
 
 func (e *ArgumentError) Error() string { return e.Text }
 
-// ReturnedError is an error that SCR 3.1 returns to the program, too. It ends the program for
-// all others, and so does libscr.so with SCR_ABORT_ON_ERROR=1.
+// ReturnedError is an error that SCR 3.1 returns to the program, too. SCR 3.1 ends the program
+// after any other error, and so does libscr.so with SCR_ABORT_ON_ERROR=1.
 type ReturnedError struct{ Err error }
 
 func (e *ReturnedError) Error() string { return e.Err.Error() }

@@ -283,3 +283,14 @@ func TestDescriptors_GroupsOfAFile(t *testing.T) {
 	c.job(four, restarts(2))
 	c.says("rebuilt from redundancy")
 }
+
+// A directory that all nodes share, and of which the configuration says that pairs of them do.
+func TestStores_GroupsHaveOneDirectory(t *testing.T) {
+	c := newCluster(t)
+	c.configure("STORE=$SHARED GROUP=PAIR", "CKPT=0 STORE=$SHARED TYPE=SINGLE",
+		"GROUPS=a PAIR=0", "GROUPS=b PAIR=0", "GROUPS=c PAIR=1", "GROUPS=d PAIR=1")
+	c.job(four, steps(1))
+	for range 20 { // each Init looks whether the nodes of a pair see the same
+		c.job(four, restarts(1))
+	}
+}

@@ -214,8 +214,8 @@ func ends(name string, err error) bool {
 	return true
 }
 
-// abortOnError returns the value of SCR_ABORT_ON_ERROR, of which the environment has to do
-// if the files cannot be read.
+// abortOnError returns the value of SCR_ABORT_ON_ERROR: that in the environment if the
+// configuration files cannot be read.
 func abortOnError() bool {
 	ask := settings.Config
 	if session != nil {

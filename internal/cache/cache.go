@@ -111,7 +111,7 @@ type Cache struct {
 	list    []*Cached // usable, newest first
 	unused  []unused  // datasets that this run does not use, oldest first
 	foreign []Foreign // those of unused that jobs of another size have written, newest first
-	spoiled bool      // this run has failed to complete a dataset
+	spoiled bool      // this run has failed to complete a dataset, possibly for lack of room
 	strays  []stray
 	highest int // highest id of all datasets that were seen in this cache
 }

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -19,6 +20,18 @@ func (k *Cache) Complete(c *Cached, failed error) error {
 	err := k.complete(c, failed)
 	k.spoiled = k.spoiled || err != nil
 	return err
+}
+
+// Fetched is Complete for a dataset that was copied from the prefix directory. What is damaged
+// there says nothing about room in the cache.
+func (k *Cache) Fetched(c *Cached, failed error) error {
+	err := k.complete(c, failed)
+	if !errors.As(err, new(*mpi.AgreedError)) {
+		return err
+	}
+	full, e := mpi.Any(k.World, noRoom(err))
+	k.spoiled = k.spoiled || full
+	return cmp.Or(e, err)
 }
 
 func (k *Cache) complete(c *Cached, failed error) error {

@@ -84,10 +84,13 @@ func (k *Cache) Unused(s *reddesc.Store, newest int) (all, newer int) {
 	return all, newer
 }
 
+// SizeUnknown is the size of a dataset that is not known yet.
+const SizeUnknown = -1
+
 // EvictUnused deletes the oldest unused datasets of a store, so that at most stay of them
 // remain. If the store has no room for a new dataset, it deletes all unused datasets. need
-// is the size in bytes of the caller's part of the new dataset, 0 if that is not known. It
-// is collective.
+// is the size in bytes of the caller's part of the new dataset, or SizeUnknown on all ranks.
+// It is collective.
 func (k *Cache) EvictUnused(s *reddesc.Store, stay int, need int64) error {
 	if len(k.unused) == 0 {
 		return nil
@@ -116,11 +119,11 @@ func (k *Cache) EvictUnused(s *reddesc.Store, stay int, need int64) error {
 }
 
 // short reports whether a store has less free space on some node than a new dataset is going
-// to take. need is the size in bytes of the caller's part, 0 if it is not known: then the new
-// dataset is taken to be as large as the largest in the cache. It is collective.
+// to take. need is the size in bytes of the caller's part, or SizeUnknown on all ranks: then
+// the new dataset is taken to be as large as the largest in the cache. It is collective.
 func (k *Cache) short(s *reddesc.Store, need int64) (bool, error) {
 	var sizes []int64
-	if need > 0 {
+	if need != SizeUnknown {
 		sizes = append(sizes, need)
 	} else {
 		for _, c := range k.list {

@@ -32,12 +32,14 @@ func (k *Cache) checkShared(x *place) error {
 	var probe []byte
 	var err error
 	if c.Rank() == 0 {
-		left, _ := match(x.dir, probePattern)
+		// In fact the directory may be the same for several groups: each has probes of its own.
+		pattern := fmt.Sprintf("probe.%d.*", x.store.Leader)
+		left, _ := match(x.dir, pattern)
 		for _, path := range left {
 			_ = os.Remove(path) // a run that was killed left it
 		}
 		var f *os.File
-		if f, err = os.CreateTemp(x.dir, probePattern); err == nil {
+		if f, err = os.CreateTemp(x.dir, pattern); err == nil {
 			probe, err = []byte(filepath.Base(f.Name())), f.Close()
 			defer os.Remove(f.Name())
 		}
@@ -57,9 +59,6 @@ func (k *Cache) checkShared(x *place) error {
 	}
 	return mpi.Agree(k.World, err) // before rank 0 removes it
 }
-
-// probePattern matches the names of files that checkShared makes.
-const probePattern = "probe.*"
 
 // share waits until no rank writes to files any more and what was written is on the medium,
 // and then decides which rank owns each file that several have. failed is why the caller's

@@ -50,13 +50,12 @@ func Launch(path string, argv []string, connection *os.File) error {
 }
 
 // Find searches for a command in the directory of the library or program that contains this
-// code, in the bin directory next to that directory, and in PATH. remedy is a setting with
+// code, in the bin directory of the same installation, and in PATH. remedy is a setting with
 // which the command is not needed; the error suggests it.
 func Find(command, remedy string) (string, error) {
 	var tried []string
 	if code := fileOfCode(); code != "" {
-		dir := filepath.Dir(code)
-		tried = append(tried, filepath.Join(dir, command), filepath.Join(dir, "..", "bin", command))
+		tried = places(code, command)
 		for _, path := range tried {
 			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 				return path, nil
@@ -69,6 +68,17 @@ func Find(command, remedy string) (string, error) {
 			command, strings.Join(tried, ", nor "), remedy)
 	}
 	return path, nil
+}
+
+// places returns where a command can be in the installation that has the file code.
+func places(code, command string) []string {
+	dir := filepath.Dir(code)
+	list := []string{filepath.Join(dir, command), filepath.Join(dir, "..", "bin", command)}
+	if above := filepath.Dir(dir); filepath.Base(above) == "goscr" { // lib/goscr/openmpi has the library for one MPI
+		// lib may be lib/x86_64-linux-gnu.
+		list = append(list, filepath.Join(above, "..", "..", "bin", command), filepath.Join(above, "..", "..", "..", "bin", command))
+	}
+	return list
 }
 
 // fileOfCode returns the path of the library or program that contains this function, "" if

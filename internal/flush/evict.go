@@ -13,7 +13,7 @@ import (
 
 // MakeRoom makes room for one more dataset in a store: it evicts what Leaving returns.
 func (f *Flusher) MakeRoom(store *reddesc.Store) error {
-	leaving, err := f.Leaving(store, 0)
+	leaving, err := f.Leaving(store, cache.SizeUnknown)
 	if err != nil {
 		return err
 	}
@@ -25,12 +25,12 @@ type Leaving struct {
 	Datasets []*cache.Cached // those that can be used
 	store    *reddesc.Store  // nil: no unused dataset leaves
 	stay     int             // number of unused datasets that may stay in the store
-	need     int64           // size in bytes of the caller's part of the new dataset, 0 if it is not known
+	need     int64           // size in bytes of the caller's part of the new dataset, or cache.SizeUnknown
 }
 
 // Leaving returns what has to leave a store before one more dataset is complete in it. need
-// is the size in bytes of the caller's part of the new dataset, 0 if it is not known.
-// It waits for the flushes of those that are being flushed, and flushes an output that is
+// is the size in bytes of the caller's part of the new dataset, or cache.SizeUnknown on all
+// ranks. It waits for the flushes of those that are being flushed, and flushes an output that is
 // not in the prefix directory yet. If that output cannot be flushed, it stays, and another
 // dataset leaves; Leaving returns an error if that is the newest checkpoint, and it is only
 // in the cache.
@@ -101,10 +101,10 @@ func (f *Flusher) leaving(store *reddesc.Store, newest *cache.Cached, stuck bool
 	all, newer := f.Cache.Unused(store, id)
 	lost := 0 // used ones that cannot be fetched again, or not yet
 	for _, c := range used {
-		lost += min(f.worth(c, newest, stuck, true), 1)
+		lost += min(f.worth(c, newest, stuck, f.Fetch), 1)
 	}
 	stay = max(min(newer, room-lost), min(all, room-len(used)), 0)
-	return f.Cache.Leaving(store, room-stay, func(c *cache.Cached) int { return f.worth(c, newest, stuck, stay > 0) }), stay
+	return f.Cache.Leaving(store, room-stay, func(c *cache.Cached) int { return f.worth(c, newest, stuck, f.Fetch && stay > 0) }), stay
 }
 
 // waitOldest waits for the flush that was started first.

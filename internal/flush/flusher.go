@@ -45,6 +45,7 @@ type Config struct {
 
 	Every     int                           // SCR_FLUSH: every n-th checkpoint is flushed; 0: none
 	Keep      int                           // SCR_PREFIX_SIZE: how many checkpoints stay in the prefix directory; 0: all
+	Fetch     bool                          // SCR_FETCH: the next run can fetch what is in the prefix directory
 	Async     bool                          // SCR_FLUSH_ASYNC: flush in the background
 	Poststage bool                          // SCR_FLUSH_POSTSTAGE: scr_transfer may go on after the session
 	Kind      func(store string) mover.Kind // the mover that the user has chosen for a store

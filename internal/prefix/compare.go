@@ -12,10 +12,11 @@ func CheckedIndex(prefix string) (*Index, error) {
 }
 
 // HasComplete reports whether the index has a dataset, by number and name, as complete,
-// or as replaced by a newer one that is: it is not to be flushed again.
+// or as replaced by a newer one that is: it is not to be flushed again. One from which a
+// restart has failed is flushed again, since its files in the prefix directory may be damaged.
 func (x *Index) HasComplete(d dataset.Dataset) bool {
 	for _, e := range x.Entries() {
-		if e.ID == d.ID() && e.Name == d.Name() && (e.Complete || x.Outdated(e)) {
+		if e.ID == d.ID() && e.Name == d.Name() && (e.Complete && !e.Failed || x.Outdated(e)) {
 			return true
 		}
 	}

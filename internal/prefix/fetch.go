@@ -125,16 +125,17 @@ func (p *Prefix) Fetched(d dataset.Dataset) error {
 }
 
 // Failed records that, and why, a restart from a dataset failed, so that no later restart
-// tries it. why is rank 0's. It does nothing if the index has no dataset of that id. It is collective.
-func (p *Prefix) Failed(id int, why string) error {
+// tries it. why is rank 0's. It does nothing if the index does not have that dataset, or has one
+// of another job under its id. It is collective.
+func (p *Prefix) Failed(d dataset.Dataset, why string) error {
 	return mpi.OnRoot(p.Comm, func() error {
 		x, err := ReadIndex(p.Dir)
-		if err != nil || x.ByID(id).Name == "" {
+		if err != nil || !x.Has(d) {
 			return err
 		}
-		err = UpdateIndex(p.Dir, func(x *Index) error { x.MarkFailed(id, why, time.Now()); return nil })
+		err = UpdateIndex(p.Dir, func(x *Index) error { x.MarkFailed(d.ID(), why, time.Now()); return nil })
 		if errors.Is(err, fs.ErrPermission) {
-			return fmt.Errorf("cannot record that a restart from dataset %d failed: %w", id, err)
+			return fmt.Errorf("cannot record that a restart from dataset %d failed: %w", d.ID(), err)
 		}
 		return p.Spare(err)
 	})

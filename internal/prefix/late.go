@@ -22,8 +22,8 @@ type later struct {
 	names map[string]bool // those of the caller's names that they own
 }
 
-// after returns the datasets newer than d that own paths, or are about to: the flush of such
-// a one has only to be finished.
+// after returns the datasets newer than d that own paths, or whose flush has only to be
+// finished, so that they are about to.
 func (x *Index) after(d dataset.Dataset) (list []Entry) {
 	for _, e := range x.own() {
 		if e.ID > d.ID() && (e.owns() || e.Placing > 0) {

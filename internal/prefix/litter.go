@@ -90,8 +90,8 @@ func removeLitter(prefix string, id int, keep func(path string) bool) error {
 // RemoveLitter removes what interrupted flushes of a job have left in the prefix directory:
 // parts of files of datasets that are incomplete, and not among those that the job still has
 // in its cache. Whole files, which the lists of ranks name, stay: scr_index --build may be
-// able to use them. A file that cannot be removed is only told. It is collective; the error
-// is agreed.
+// able to use them. If a file cannot be removed, it warns. It is collective; the error is
+// agreed.
 func (p *Prefix) RemoveLitter(jobID string, cached func(d dataset.Dataset) bool) error {
 	return mpi.OnRoot(p.Comm, func() error {
 		x, err := ReadIndex(p.Dir)
@@ -103,7 +103,7 @@ func (p *Prefix) RemoveLitter(jobID string, cached func(d dataset.Dataset) bool)
 				continue
 			}
 			if flushing, err := UnderWay(p.Dir, e.Dataset); err != nil || flushing {
-				continue // what flush.scr has is told elsewhere
+				continue // its flush may go on; the error, if any, is reported where flush.scr is needed
 			}
 			whole := map[string]bool{}
 			ranks, _ := PartsOf(p.Dir, e.ID) // a list that cannot be read is of no use

@@ -69,11 +69,11 @@ func Condemn(prefix string, now time.Time) (name string, err error) {
 	if !restarted(prefix) {
 		return "", nil
 	}
-	id := 0
+	id, v := 0, Verdict{}
 	err = update(prefix, restartFile, func(h *hash.Hash) error {
 		for text, e := range h.Get(keyReading).All() {
 			id, _ = strconv.Atoi(text)
-			name = e.Text(keyName)
+			v = decodeVerdict(e)
 			to := h.At(keyCondemned)
 			to.Set(text, e.Clone())
 			to.At(text).SetValue(keyWhy, diedReading)
@@ -81,14 +81,14 @@ func Condemn(prefix string, now time.Time) (name string, err error) {
 		h.Unset(keyReading)
 		return nil
 	})
-	if err != nil || name == "" {
+	if err != nil || v.Name == "" {
 		return "", err
 	}
 	x, err := ReadIndex(prefix)
-	if err != nil || x.ByID(id).Name != name {
-		return name, err
+	if err != nil || !v.Of(x.ByID(id).Dataset) { // another job may have a dataset of this id
+		return v.Name, err
 	}
-	return name, UpdateIndex(prefix, func(x *Index) error { x.MarkFailed(id, diedReading, now); return nil })
+	return v.Name, UpdateIndex(prefix, func(x *Index) error { x.MarkFailed(id, diedReading, now); return nil })
 }
 
 // Reject marks a checkpoint in the cache from which the program could not restart, so that
@@ -122,14 +122,30 @@ func Condemned(prefix string) (map[int]Verdict, error) {
 	}
 	list := map[int]Verdict{}
 	for _, id := range h.Get(keyCondemned).Ints() {
-		e := h.Get(keyCondemned, strconv.Itoa(id))
-		v := Verdict{Name: e.Text(keyName), Why: cmp.Or(e.Text(keyWhy), diedReading)}
-		if created, ok := e.Int(keyCreated); ok {
-			v.Created = time.UnixMicro(created)
-		}
-		list[id] = v
+		list[id] = decodeVerdict(h.Get(keyCondemned, strconv.Itoa(id)))
 	}
 	return list, nil
+}
+
+func decodeVerdict(e *hash.Hash) Verdict {
+	v := Verdict{Name: e.Text(keyName), Why: cmp.Or(e.Text(keyWhy), diedReading)}
+	if created, ok := e.Int(keyCreated); ok {
+		v.Created = time.UnixMicro(created)
+	}
+	return v
+}
+
+// Acquit removes a checkpoint from the list of those that no run may restart from, since the
+// program has restarted from it: the user had named it in SCR_CURRENT.
+func Acquit(prefix string, d dataset.Dataset) error {
+	list, err := Condemned(prefix)
+	if v, ok := list[d.ID()]; err != nil || !ok || !v.Of(d) {
+		return err
+	}
+	return update(prefix, restartFile, func(h *hash.Hash) error {
+		h.UnsetKV(keyCondemned, strconv.Itoa(d.ID()))
+		return nil
+	})
 }
 
 // Forgive removes all checkpoints from the list of those that no run may restart from,

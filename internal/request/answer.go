@@ -155,8 +155,8 @@ func (a *Answers) record(state State, more func(e *hash.Hash)) error {
 	return err
 }
 
-// Start records that the program begins to write a checkpoint, and returns what those who
-// wait for it want besides.
+// Start records that the program begins to write a checkpoint, and returns what the commands
+// want besides that wait for it.
 func (a *Answers) Start(id int, name string) (wish Wish, err error) {
 	if a == nil {
 		return Wish{}, nil

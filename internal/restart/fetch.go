@@ -59,7 +59,7 @@ func (r *Restart) fetch(d dataset.Dataset) bool {
 	if err != nil {
 		r.Log.WarnJob("checkpoint %s cannot be fetched: %v", d.Name(), err)
 		if errors.Is(err, errUnusable) && !errors.Is(err, prefix.ErrRanks) {
-			if err := r.Prefix.Failed(d.ID(), "it could not be fetched: "+err.Error()); err != nil {
+			if err := r.Prefix.Failed(d, "it could not be fetched: "+err.Error()); err != nil {
 				r.Log.WarnJob("checkpoint %s cannot be marked as failed, so the next run will try it again: %v", d.Name(), err)
 			}
 		}
@@ -174,7 +174,7 @@ func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *
 		took = time.Since(start)
 		return err
 	})
-	if err := r.Cache.Complete(c, failed); err != nil {
+	if err := r.Cache.Fetched(c, failed); err != nil {
 		return nil, err
 	}
 	if err := r.Flusher.Evict(later); err != nil {

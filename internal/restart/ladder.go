@@ -169,7 +169,7 @@ func (r *Restart) Fail() error {
 			"a run with SCR_CURRENT=%s tries it again", o.Name(), o.Name())
 		err = r.Flusher.PassOver(o.cached)
 	}
-	return errors.Join(err, r.Prefix.Failed(o.ID(), why), r.FindAgain())
+	return errors.Join(err, r.Prefix.Failed(o.Dataset, why), r.FindAgain())
 }
 
 // Supersede deletes the datasets from the cache that this run does not use, once it has
@@ -219,7 +219,7 @@ func (r *Restart) PassOverCondemned() error {
 		}
 		r.marked = true
 		r.Log.WarnJob("checkpoint %s in the cache is passed over: %s; SCR_CURRENT=%s tries it again", c.Name(), whys[i], c.Name())
-		if err := errors.Join(r.Flusher.PassOver(c), r.Prefix.Failed(c.ID(), whys[i])); err != nil {
+		if err := errors.Join(r.Flusher.PassOver(c), r.Prefix.Failed(c.Dataset, whys[i])); err != nil {
 			return err
 		}
 	}

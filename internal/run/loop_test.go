@@ -58,6 +58,7 @@ func program(dir string) int {
 	}
 	fmt.Println("program", strings.Join(os.Args[2:], " "), os.Getenv("SCR_JOB_ID"))
 	var answers *request.Answers
+	told := make(chan os.Signal, 1)
 	for step := range strings.SplitSeq(lines[n], ";") {
 		words := append(strings.Fields(step), "", "")
 		number, _ := strconv.Atoi(words[1])
@@ -127,7 +128,9 @@ func program(dir string) int {
 			answers, err = request.Begin(place, os.Getenv("SCR_JOB_ID"))
 			check(err)
 		case "deaf": // does not end by SIGTERM
-			signal.Ignore(unix.SIGTERM)
+			signal.Notify(told, unix.SIGTERM)
+		case "told": // waits for SIGTERM
+			<-told
 		case "hang":
 			time.Sleep(time.Hour)
 		case "movers": // are there, on so many nodes

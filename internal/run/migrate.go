@@ -208,6 +208,11 @@ func (l *Loop) carry(ctx context.Context) {
 	m := l.move
 	m.ended = time.Now()
 	m.tell("end of the run: %.2f s", m.ended.Sub(m.ready).Seconds())
+	// The program may have written more checkpoints before it ended, and the cache may have
+	// evicted the one that was asked for.
+	if p, err := prefix.ReadProgress(l.Prefix); err == nil && p.Newest > m.dataset {
+		m.dataset, m.name = p.Newest, p.Name
+	}
 	bytes, err := l.handOver(ctx, m)
 	if err != nil {
 		l.cancelMigration(err.Error())

@@ -78,6 +78,22 @@ func TestLoop_Migrate(t *testing.T) {
 	}
 }
 
+// A program that has written another checkpoint before it ended: the older may have left the
+// cache.
+func TestLoop_MigrateWithTheNewestCheckpoint(t *testing.T) {
+	l := newLab(t, sixRanks+"deaf; asked 1; told; checkpoint 2; exit 1", "layout n1,n1,n4,n4,n3,n3; finalize")
+	end := l.asks(t, "run 1:", recovery.Wish{Off: []string{"n2"}})
+	l.run(t, 0)
+	if r := end(); r.State != migration.Done {
+		t.Errorf("%+v", r)
+	}
+	for _, line := range l.tool() {
+		if strings.Contains(line, " handover ") && !strings.Contains(line, " --id 2 ") {
+			t.Error(line)
+		}
+	}
+}
+
 // A request waits until it is known where the ranks run.
 func TestLoop_MigrateBeforeInit(t *testing.T) {
 	l := newLab(t, "checkpoint 1; exit 1", sixRanks+"asked 2; hang", "layout n4,n4,n2,n2,n3,n3; finalize")

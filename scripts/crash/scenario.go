@@ -154,8 +154,8 @@ func scenarios(withMPI bool) (all []*scenario) {
 	add(scenario{name: "scavenge-same", env: []string{"SCR_FLUSH=0"}, same: true, lost: []string{"b"}, nodes: spare,
 		commands: []string{"@a scr_copy --id 2 b", "@c scr_copy --id 2 b", "@d scr_copy --id 2 b", "scr_index --build 2"}})
 	for _, c := range [][]string{
-		{"drop", "scr_index --drop ckpt.2 || :", "scr_index --add ckpt.2"},
-		{"drop-after", "scr_index --drop-after ckpt.1", "scr_index --add ckpt.2"},
+		{"drop", "scr_index --drop ckpt.2 || :", "scr_index --add ckpt.2 && scr_index --current ckpt.2"},
+		{"drop-after", "scr_index --drop-after ckpt.1", "scr_index --add ckpt.2 && scr_index --current ckpt.2"},
 		{"current", "scr_index --current ckpt.1", "scr_index --current ckpt.2"},
 		{"repair", "printf broken >$SCR_PREFIX/.scr/index.scr", "scr_index --repair"},
 		{"halt", "scr_halt_cntl --dir $SCR_PREFIX -r maintenance", "scr_halt_cntl --dir $SCR_PREFIX -c 7", "rm $SCR_PREFIX/.scr/halt.scr"},

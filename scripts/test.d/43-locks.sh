@@ -33,12 +33,12 @@ ranks() { # the processes of the job, by their number
     done
     return 0
 }
-launcher() { # PID: the process that has started a rank
+launchers() { # PID: the processes that have started a rank, and each other
     local p=$1
     while [ "$p" -gt 1 ]; do
         p=$(ps -o ppid= -p "$p" | tr -d ' ')
         case $(basename "$(readlink "/proc/$p/exe")") in
-        mpirun*|orte*|hydra*|mpiexec*) echo "$p"; return ;;
+        mpirun*|orte*|hydra*|mpiexec*) echo "$p" ;;
         esac
     done
 }
@@ -57,7 +57,7 @@ for which in 1 2 3 4; do
     mapfile -t all < <(ranks)
     is "... has 4 ranks" same 4 "${#all[@]}"
     orphan=${all[which - 1]}
-    mapfile -t launchers < <(for p in "${all[@]}"; do launcher "$p"; done | sort -u)
+    mapfile -t launchers < <(for p in "${all[@]}"; do launchers "$p"; done | sort -u)
     kill -STOP "${all[@]}"
     kill -KILL "${launchers[@]}" # first: a launcher would end the ranks
     for p in "${all[@]}"; do [ "$p" = "$orphan" ] || kill -KILL "$p"; done

@@ -50,17 +50,18 @@ hows=stay
 phase Init SCR_Init Init
 phase "groups in Init" SCR_Init Init reddesc.splitByString
 phase "sets in Init" SCR_Init Init reddesc.Create
-phase Need "SCR_Need_checkpoint|SCR_Start_output" NeedCheckpoint
-phase Start "SCR_Start_output" StartOutput
-phase Route "SCR_Route_file|SCR_Complete_restart" Route
+# A rank may still be in the collective call before.
+phase Need "SCR_Complete_restart|SCR_Need_checkpoint|SCR_Start_output" NeedCheckpoint
+phase Start "SCR_Need_checkpoint|SCR_Start_output" StartOutput
+phase Route "SCR_Start_restart|SCR_Route_file|SCR_Complete_restart" Route
 hows="stay leave"
-phase Complete SCR_Complete_output CompleteOutput redundancy.scheme.Encode
+phase Complete "SCR_Start_output|SCR_Complete_output" CompleteOutput redundancy.scheme.Encode
 hows=stay
-phase flush "SCR_Complete_output" CompleteOutput 'prefix.(*Prefix).FinishFlush'
-phase Have_restart "SCR_Have_restart|SCR_Start_restart|SCR_Route_file|SCR_Complete_restart" HaveRestart
-phase Start_restart "SCR_Start_restart|SCR_Route_file|SCR_Complete_restart" StartRestart
-phase Complete_restart "SCR_Complete_restart" CompleteRestart
+phase flush "SCR_Start_output|SCR_Complete_output" CompleteOutput 'prefix.(*Prefix).FinishFlush'
+phase Have_restart "SCR_Init|SCR_Have_restart|SCR_Start_restart|SCR_Route_file|SCR_Complete_restart" HaveRestart
+phase Start_restart "SCR_Have_restart|SCR_Start_restart|SCR_Route_file|SCR_Complete_restart" StartRestart
+phase Complete_restart "SCR_Start_restart|SCR_Complete_restart" CompleteRestart
 phase fetch "SCR_Have_restart|SCR_Start_restart|SCR_Route_file|SCR_Complete_restart" HaveRestart 'restart.(*Restart).fetch'
 hows="stay leave"
-phase Finalize "SCR_Should_exit|SCR_Finalize" Finalize # a rank may still be in the call before it
-phase "the end of Finalize" "SCR_Finalize" Finalize 'scr.(*Session).end'
+phase Finalize "SCR_Should_exit|SCR_Finalize" Finalize
+phase "the end of Finalize" "SCR_Should_exit|SCR_Finalize" Finalize 'scr.(*Session).end'

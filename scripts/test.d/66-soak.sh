@@ -1,5 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091
+# Needs no MPI: ranks are goroutines.
+#
 # Random jobs by seed, and a model of what every run must be offered: some of what
 # `make soak` runs.
 #
@@ -9,6 +11,4 @@
 
 is "soak builds" env CGO_ENABLED=0 go build -trimpath -o "$WORK/soak" ./scripts/soak
 jobs=${SOAK_JOBS:-150} first=${SEED:-1}
-# The ranks are goroutines: the MPI changes nothing, so each runs other jobs.
-[ "$MPI" = openmpi ] || first=$((first + jobs))
 is "$jobs jobs from seed $first on" "$WORK/soak" -jobs "$jobs" -seed "$first"

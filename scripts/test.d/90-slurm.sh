@@ -1,38 +1,15 @@
 # shellcheck shell=bash
-# shellcheck disable=SC1091,SC2016
+# shellcheck disable=SC1091,SC2016,SC2154
 # scr_run on simulated nodes with a real Slurm, and over ssh without one: nodes
 # lose power, programs hang and die, users stop a job.  Each job that succeeds has to
 # have the result of an undisturbed job, bit for bit, and each checkpoint that is copied
 # to the prefix directory has to be the same as the undisturbed job's.
 . "$(dirname "$0")/lib.bash"
+. "$(dirname "$0")/slurm.bash"
 
-if [ "$(id -u)" != 0 ] || ! "$ROOT/scripts/deps" --install slurm; then
-    echo "ok without root and Slurm there is nothing to try here"
-    exit 0
-fi
-export SLURMBED_DIR=$WORK/cluster
-PATH=$PATH:/usr/sbin
-slurm() { "$TESTBED" slurm "$@"; }
-trap 'slurm down' EXIT
-trap 'exit 143' TERM
-
-prefix=$WORK/prefix log=$WORK/log reference=$WORK/reference
+reference=$WORK/reference
 heat=("$BUILD/heat" -x 256 -y 256 -s 6000 -c 300)
 srun=("$BUILD/scr_srun" --mpi=pmix -n8 -N4)
-fresh() { rm -rf "$prefix" && mkdir "$prefix" && : >"$log"; } # a job that knows nothing of the last
-
-# outside SETTINGS... -- COMMAND...: in the background, on the head, in no
-# allocation.  The last line of the log is its status.
-outside() {
-    local settings=()
-    while [ "$1" != -- ]; do settings+=("$1"); shift; done
-    shift
-    (
-        cd "$prefix" || exit 1
-        slurm exec head timeout 2000 env SCR_PREFIX="$prefix" SCR_DEBUG=1 "${settings[@]}" "$@" >"$log" 2>&1 </dev/null
-        echo "status $?" >>"$log"
-    ) &
-}
 
 # job SETTINGS... -- COMMAND...: the same in an allocation of $nodes nodes.
 # On a machine with few processors, Slurm's PMIx sometimes gives up connecting the
@@ -43,19 +20,6 @@ job() {
     while [ "$1" != -- ]; do settings+=("$1"); shift; done
     shift
     outside -- salloc -N"$nodes" --no-kill env SCR_WATCHDOG=1 SCR_WATCHDOG_TIMEOUT=45 SCR_FLUSH=0 "${settings[@]}" "$@"
-}
-said() { grep -qE -- "$1" "$log"; }
-over() { said '^status '; }
-until_said() { within 60 bash -c 'grep -qE -- "$1" "$2" || grep -q "^status " "$2"' - "$1" "$log"; }
-show() { grep -v '^step' "$log" | tail -n 60; }
-
-# ends STATUS TEXT...: the job ends with the status (any: with any), and has printed the texts.
-ends() {
-    local text want=$1
-    shift
-    within 150 over || { show; return 1; }
-    [ "$want" = any ] || same "$want" "$(sed -n 's/^status //p' "$log")" || { show; return 1; }
-    for text; do said "$text" || { echo "it did not say: $text"; show; return 1; }; done
 }
 result() { cmp "$reference/final" "$prefix/final"; }
 not_flushed() { same "" "$(find "$prefix" -name '*.ckpt')"; }

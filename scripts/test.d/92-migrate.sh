@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# shellcheck disable=SC1091
+# shellcheck disable=SC1091,SC2154
 # scr_migrate on simulated nodes with a network of their own: ranks move while the job runs,
 # off a node that loses power afterwards, and onto each other's nodes. The caches have no
 # redundancy (SINGLE), so that files that do not arrive are lost. Each job has to have the
@@ -10,41 +10,12 @@ if [ "$MPI" != openmpi ]; then
     echo "ok over TCP between nodes, MPICH of Debian 12 sometimes hangs in MPI_Finalize"
     exit 0
 fi
-if [ "$(id -u)" != 0 ] || ! "$ROOT/scripts/deps" slurm; then
-    echo "ok without root and Slurm there is nothing to try here"
-    exit 0
-fi
-export SLURMBED_DIR=$WORK/cluster
-PATH=$PATH:/usr/sbin
-slurm() { "$TESTBED" slurm "$@"; }
-trap 'slurm down' EXIT
-trap 'exit 143' TERM
+. "$(dirname "$0")/slurm.bash"
 
-prefix=$WORK/prefix log=$WORK/log reference=$WORK/reference
+reference=$WORK/reference
 heat=("$BUILD/heat" -x 256 -y 256 -s 20000 -c 100)
-fresh() { rm -rf "$prefix" && mkdir "$prefix" && : >"$log"; }
-said() { grep -qE -- "$1" "$log"; }
-
-# ssh_job SETTINGS... -- COMMAND...: in the background, on the head, over ssh. The last line
-# of the log is its status.
-ssh_job() {
-    local settings=()
-    while [ "$1" != -- ]; do settings+=("$1"); shift; done
-    shift
-    (
-        cd "$prefix" || exit 1
-        slurm exec head timeout 600 env SCR_PREFIX="$prefix" SCR_DEBUG=1 SCR_COPY_TYPE=SINGLE SCR_CHECKPOINT_INTERVAL=20 \
-            SCR_FLUSH=0 "${settings[@]}" "$@" >"$log" 2>&1 </dev/null
-        echo "status $?" >>"$log"
-    ) &
-}
-until_said() { within 60 bash -c 'grep -qE -- "$1" "$2" || grep -q "^status " "$2"' - "$1" "$log"; }
-ends() { # STATUS TEXT...
-    local text want=$1
-    shift
-    within 240 grep -q '^status ' "$log" || { tail -n 60 "$log"; return 1; }
-    same "$want" "$(sed -n 's/^status //p' "$log")" || { grep -v '^step' "$log" | tail -n 60; return 1; }
-    for text; do said "$text" || { echo "it did not say: $text"; grep -v '^step' "$log" | tail -n 60; return 1; }; done
+ssh_job() { # SETTINGS... -- COMMAND...: over ssh
+    outside SCR_COPY_TYPE=SINGLE SCR_CHECKPOINT_INTERVAL=20 SCR_FLUSH=0 "$@"
 }
 result() { cmp "$reference" "$prefix/final"; }
 migrate() { slurm exec head timeout 200 "$BUILD/scr_migrate" -p "$prefix" "$@" >"$WORK/migrate" 2>&1; }

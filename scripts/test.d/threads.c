@@ -136,9 +136,9 @@ static void *questions(void *nothing)
 
     (void)nothing;
     while (going) {
-        char *value = (char *)SCR_Config("SCR_DEBUG");
+        char *value = (char *)SCR_Config("SCR_SET_SIZE");
 
-        if (value == NULL || strcmp(value, "0") != 0)
+        if (value == NULL || strcmp(value, "8") != 0)
             return (void *)-1L;
         free(value);
         asked++;
@@ -154,6 +154,7 @@ static void beside(void)
     void *sent = NULL, *asked = NULL;
     int i;
 
+    SCR_Config("SCR_SET_SIZE=8"); /* what is not set has no value */
     init();
     MPI_Comm_dup(MPI_COMM_WORLD, &other);
     pthread_create(&one, NULL, messages, &other);
