@@ -91,8 +91,8 @@ mkdir "$WORK/lib"
 cp "$BUILD/libscr.so" "$WORK/lib/"
 "$MPICC" "${strict[@]}" -o "$WORK/loose" "$here/steps.c" -L"$BUILD" -lscr -lrt
 fresh
-is "without the commands a job runs" steps --env SCR_LOG_DB_ENABLE=1 --env LD_LIBRARY_PATH="$WORK/lib:${LD_LIBRARY_PATH:-}" --env PATH="$WORK/lib" \
-    -- "$WORK/loose" -n 1
+is "without the commands a job runs" steps --env SCR_LOG_DB_ENABLE=1 --env LD_LIBRARY_PATH="$WORK/lib:${LD_LIBRARY_PATH:-}" \
+    -- env PATH="$WORK/lib" "$WORK/loose" -n 1
 is "... and says so" same 1 "$(grep -c 'there is no command scr_log_recorder' "$WORK/out")"
 is "... with the text log" grep -q FINALIZE_END "$prefix/.scr/log"
 
