@@ -73,11 +73,16 @@ func (s *Session) measure(o *unfinished, written time.Time, more ...phases.Phase
 	}, more)...)
 }
 
-// fill returns how full the store of a dataset is, in percent, as a phase.
+// fill returns how full the store of a dataset is, in percent, as a phase, with the bytes of
+// the program's files in the caches of all nodes.
 func (s *Session) fill(c *cache.Cached) phases.Phase {
 	p := phases.Phase{Type: "FILL", Note: c.Desc.Store, Start: time.Now()}
 	if s.events.phases == nil {
 		return p
+	}
+	p.Bytes = new(int64)
+	for _, there := range s.cache.List() {
+		*p.Bytes += there.Size()
 	}
 	var st unix.Statfs_t
 	if err := unix.Statfs(s.protection.store(c.Desc.Store).Base, &st); err == nil && st.Blocks > 0 {

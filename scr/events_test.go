@@ -2,7 +2,9 @@ package scr
 
 import (
 	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -124,7 +126,7 @@ func TestEvents_WhatFails(t *testing.T) {
 			got[i] = "FETCH_FAIL 2"
 		}
 	}
-	want := []string{"INIT_START", "REBUILD_START 2", "REBUILD_FAIL 2", "INIT_END", "COMPUTE_START", "FETCH_START 2", "FETCH_FAIL 2",
+	want := []string{"INIT_START", "EARLIER_RUN_DIED", "REBUILD_START 2", "REBUILD_FAIL 2", "INIT_END", "COMPUTE_START", "FETCH_START 2", "FETCH_FAIL 2",
 		"RESTART_NONE"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
@@ -142,7 +144,7 @@ func TestEvents_WhatFails(t *testing.T) {
 		}
 		return nil
 	})
-	c.logs([]string{"INIT_START", "REBUILD_START 1", "REBUILD_SUCCESS 1", "INIT_END", "COMPUTE_START", "RESTART_START 1",
+	c.logs([]string{"INIT_START", "EARLIER_RUN_DIED", "REBUILD_START 1", "REBUILD_SUCCESS 1", "INIT_END", "COMPUTE_START", "RESTART_START 1",
 		`RESTART_FAIL 1 "rank 3: the program could not restart from ckpt.1"`}, "RESTART_FAIL")
 }
 
@@ -152,7 +154,7 @@ func TestEvents_Rebuilt(t *testing.T) {
 	c.events()
 	c.lose("b")
 	c.job(four, restarts(1))
-	c.logs([]string{"INIT_START", "REBUILD_START 1", `REBUILD_SUCCESS 1 "rebuilt from redundancy, 1 of 4 ranks had lost files"`,
+	c.logs([]string{"INIT_START", "EARLIER_RUN_DIED", "REBUILD_START 1", `REBUILD_SUCCESS 1 "rebuilt from redundancy, 1 of 4 ranks had lost files"`,
 		"INIT_END", "COMPUTE_START", "RESTART_START 1", "RESTART_SUCCESS 1"}, "REBUILD_SUCCESS")
 }
 
@@ -280,5 +282,36 @@ func TestEvents_Phases(t *testing.T) {
 		c.lose("a", "b")
 		c.job(four, restarts(1))
 		check(phases(c), "FETCH")
+	}
+}
+
+// Metrics do not need a log.
+func TestEvents_Metrics(t *testing.T) {
+	dir := t.TempDir()
+	c := newCluster(t, "SCR_METRICS_DIR="+dir, "SCR_FLUSH=2")
+	metrics := func(want ...string) {
+		t.Helper()
+		list, err := filepath.Glob(filepath.Join(dir, "*"))
+		if err != nil || len(list) != 1 {
+			t.Fatalf("%v %v", list, err)
+		}
+		data, err := os.ReadFile(list[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range want {
+			if !regexp.MustCompile(`(?m)^` + strings.Replace(w, "{", `\{jobid="[^"]*",user="[^"]*",?`, 1) + `$`).Match(data) {
+				t.Errorf("no %s in\n%s", w, data)
+			}
+		}
+	}
+	c.job(four, steps(1, 2, 3)) // is killed
+	metrics("goscr_checkpoints_total{} 3", "goscr_flushes_total{} 1", `goscr_restarts_total{from="beginning"} 1`, "goscr_job_running{} 1",
+		`goscr_phases_total{phase="encode",scheme="XOR"} 3`, "goscr_written_bytes_total{} [1-9][0-9]*", "goscr_redundancy_bytes_total{} [1-9][0-9]*",
+		"goscr_cache_bytes{} [1-9][0-9]*", `goscr_cache_used_ratio{store="[^"]*"} 0\.[0-9]*`)
+	c.job(four, func(s *Session, rank int) error { return errors.Join(restarts(3)(s, rank), s.Finalize()) })
+	metrics("goscr_failures_total{} 1", "goscr_failures_survived_total{} 1", `goscr_restarts_total{from="cache"} 1`, "goscr_job_running{} 0")
+	if _, err := os.Stat(filepath.Join(c.prefix(""), ".scr", "log")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there is a log: %v", err)
 	}
 }

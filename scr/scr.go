@@ -14,6 +14,7 @@ import (
 	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/eventlog/metrics"
 	"github.com/goscr/goscr/internal/eventlog/phases"
 	"github.com/goscr/goscr/internal/flush"
 	"github.com/goscr/goscr/internal/lock"
@@ -221,9 +222,9 @@ func (s *Session) usePrefix(start time.Time) error {
 		return err
 	}
 	if s.world.Rank() == 0 {
-		s.events.Log = eventlog.Open(cfg, s.log)
+		s.events.Log = eventlog.Open(cfg, s.log, metrics.Of(cfg))
 	}
-	s.events.phases = phases.New(s.world, cfg.NodeName, cfg.LogEnable, s.events.Log)
+	s.events.phases = phases.New(s.world, cfg.NodeName, cfg.LogEnable || cfg.MetricsDir != "", s.events.Log)
 	s.advisor = advice.New(s.world, s.prefix, s.log, s.events.Log)
 	s.advisor.Answer(cfg.JobID)
 	s.events.Add(eventlog.Record{Type: "INIT_START", Start: start,

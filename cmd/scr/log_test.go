@@ -167,7 +167,7 @@ func recordedJob(t *testing.T, env ...string) (dir string, l *eventlog.Log, told
 	cfg, _, err := config.Read("")
 	must(t, err)
 	told = &said{}
-	return dir, eventlog.Open(cfg, &report.Logger{Out: told, Node: "node0"}), told
+	return dir, eventlog.Open(cfg, &report.Logger{Out: told, Node: "node0"}, nil), told
 }
 
 // recorders are the processes that log to a prefix directory.
@@ -323,7 +323,7 @@ func TestRecorder_CannotBeStarted(t *testing.T) {
 			must(t, os.WriteFile(path, []byte(c.script), 0o755))
 		}
 		told := &said{}
-		l := eventlog.Open(cfg, &report.Logger{Out: told})
+		l := eventlog.Open(cfg, &report.Logger{Out: told}, nil)
 		l.Add(eventlog.Record{Type: "A"})
 		l.Close()
 		if !strings.Contains(told.String(), c.want) {

@@ -59,6 +59,9 @@ func (a *Advisor) Begin(cfg *config.Config, environ func(name string) (string, b
 	a.end = sync.OnceValue(func() time.Time { return a.endOfAllocation(cfg, environ) })
 	a.prefix.Note(func() (err error) {
 		a.run, err = failures.Begin(a.prefix.Dir, cfg.JobID, time.Now())
+		if err == nil && a.run.Again {
+			a.events.Add(eventlog.Record{Type: "EARLIER_RUN_DIED"})
+		}
 		return err
 	})
 	if !a.Policy.Advises() {

@@ -267,6 +267,8 @@ var Sections = []Section{
 			Help: "password on the database server. If `SCR_Config` sets it, only the program knows it: it is not stored in the prefix directory, where commands find other settings"},
 		{Name: "SCR_LOG_DB_NAME", Type: Text, Default: "scrlog", Example: "jobs",
 			Help: "database on the server"},
+		{Name: "SCR_METRICS_DIR", Type: Text, Unset: "none", Example: "/var/lib/prometheus/node-exporter",
+			Help: "directory of node_exporter's textfile collector, on the node of rank 0 and that of `scr_run`: each keeps a file of metrics there, also without a log"},
 		{Name: "SCR_LOG_DB_DEBUG", Type: Bool, Default: "0", Example: "1",
 			Help: "1: show the statements that are sent to the database"},
 	}},

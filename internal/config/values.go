@@ -94,6 +94,7 @@ type Values struct {
 	LogDBUser          string        `scr:"SCR_LOG_DB_USER"`          // user on the database server
 	LogDBPass          string        `scr:"SCR_LOG_DB_PASS"`          // password on the database server. If SCR_Config sets it, only the program knows it: it is not stored in the prefix directory, where commands find other settings
 	LogDBName          string        `scr:"SCR_LOG_DB_NAME"`          // database on the server
+	MetricsDir         string        `scr:"SCR_METRICS_DIR"`          // directory of node_exporter's textfile collector, on the node of rank 0 and that of scr_run: each keeps a file of metrics there, also without a log
 	LogDBDebug         bool          `scr:"SCR_LOG_DB_DEBUG"`         // 1: show the statements that are sent to the database
 }
 

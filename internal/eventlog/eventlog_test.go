@@ -102,7 +102,7 @@ func TestLog_TextFile(t *testing.T) {
 	dir := t.TempDir()
 	log, said := logger()
 	for range 2 {
-		l := Open(load(t, dir), log)
+		l := Open(load(t, dir), log, nil)
 		l.Add(Record{Type: "A"})
 		l.Add(Record{Type: "B", Dataset: 3})
 		l.Close()
@@ -124,7 +124,7 @@ func TestLog_IsOff(t *testing.T) {
 	dir := t.TempDir()
 	log, said := logger()
 	for _, off := range []string{"SCR_LOG_ENABLE=0", "SCR_LOG_TXT_ENABLE=0"} {
-		l := Open(load(t, dir, off), log)
+		l := Open(load(t, dir, off), log, nil)
 		l.Add(Record{Type: "A"})
 		l.Close()
 	}
@@ -136,7 +136,7 @@ func TestLog_IsOff(t *testing.T) {
 func TestLog_CannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	log, said := logger()
-	l := Open(load(t, dir), log)
+	l := Open(load(t, dir), log, nil)
 	must(t, os.Mkdir(TextFile(dir), 0o777))
 	for range 100 {
 		l.Add(Record{Type: "A"})
@@ -166,7 +166,7 @@ func TestLog_Syslog(t *testing.T) {
 	dir := t.TempDir()
 	log, said := logger()
 	on := []string{"SCR_LOG_SYSLOG_ENABLE=1", "SCR_LOG_SYSLOG_SOCKET=" + socket, "SCR_LOG_TXT_ENABLE=0"}
-	l := Open(load(t, dir, on...), log)
+	l := Open(load(t, dir, on...), log, nil)
 	l.Add(Record{Type: "A", Name: "ckpt"})
 	l.Close()
 	// 23, which is local7, times 8 plus 6, which is info.
@@ -199,7 +199,7 @@ func TestLog_NoSyslog(t *testing.T) {
 	log, said := logger()
 	on := []string{"SCR_LOG_SYSLOG_ENABLE=1", "SCR_LOG_SYSLOG_SOCKET=" + filepath.Join(dir, "none")}
 	cfg := load(t, dir, on...)
-	l := Open(cfg, log)
+	l := Open(cfg, log, nil)
 	l.Add(Record{Type: "A"})
 	l.Close()
 	if !strings.Contains(said.String(), "SCR_LOG_SYSLOG_ENABLE=0") {
@@ -214,7 +214,7 @@ func TestLog_NoSyslog(t *testing.T) {
 	// Without SCR_LOG_SYSLOG_ENABLE in the settings there is no warning.
 	said.b.Reset()
 	cfg = load(t, dir, "SCR_LOG_SYSLOG_ENABLE=", on[1])
-	Open(cfg, log).Close()
+	Open(cfg, log, nil).Close()
 	if err := Once(cfg, Record{Type: "B", Job: JobOf(cfg)}, nil); err != nil || said.String() != "" {
 		t.Error(err, said)
 	}
@@ -284,7 +284,7 @@ func TestParse_OldLines(t *testing.T) {
 func TestLog_Rotates(t *testing.T) {
 	dir := t.TempDir()
 	log, said := logger()
-	l := Open(load(t, dir, "SCR_LOG_MAX_SIZE=1000"), log)
+	l := Open(load(t, dir, "SCR_LOG_MAX_SIZE=1000"), log, nil)
 	const n = 100
 	for i := range n {
 		l.Add(Record{Type: "A", Dataset: i + 1, Note: strings.Repeat("x", 150)})

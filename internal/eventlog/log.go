@@ -35,12 +35,19 @@ type outlet struct {
 }
 
 // Open opens the log of a job. It reports a sink that cannot be used, and the job runs
-// without it. It returns nil if the log is disabled.
-func Open(cfg *config.Config, log *report.Logger) *Log {
-	if !cfg.LogEnable {
+// without it. It returns nil if the log is disabled and metrics, a sink that is there even
+// then, is nil.
+func Open(cfg *config.Config, log *report.Logger, metrics Sink) *Log {
+	l := &Log{job: JobOf(cfg), report: log, patience: patience}
+	if metrics != nil {
+		l.add("the file of metrics", metrics)
+	}
+	if !cfg.LogEnable && metrics == nil {
 		return nil
 	}
-	l := &Log{job: JobOf(cfg), report: log, patience: patience}
+	if !cfg.LogEnable {
+		return l
+	}
 	l.openFiles(cfg)
 	if cfg.LogDBEnable {
 		if sink, err := startRecorder(DatabaseOf(cfg), log); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goscr/goscr/internal/account"
 	"github.com/goscr/goscr/internal/account/page"
+	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
 )
@@ -29,6 +30,17 @@ func (j *Job) addToLog(ctx context.Context, command string, args ...string) {
 	}
 }
 
+// meter adds a record to the metrics, if there are any.
+func (j *Job) meter(r eventlog.Record) {
+	if j.Metrics == nil {
+		return
+	}
+	r.Time = time.Now()
+	if err := j.Metrics.Write(r); err != nil {
+		j.Tell("%v", err)
+	}
+}
+
 // LogDown enters an event NODE_FAIL for each node that is down into the log of the job.
 // seconds is how long the run has taken, 0 if that is not known.
 func (j *Job) LogDown(ctx context.Context, down map[string]string, seconds int) {
@@ -38,6 +50,7 @@ func (j *Job) LogDown(ctx context.Context, down map[string]string, seconds int) 
 			args = append(args, "--secs", strconv.Itoa(seconds))
 		}
 		j.addToLog(ctx, "log_event", args...)
+		j.meter(eventlog.Record{Type: "NODE_FAIL", Note: line})
 	}
 }
 
@@ -48,6 +61,7 @@ func instant(t time.Time) string { return fmt.Sprintf("%.6f", float64(t.UnixMicr
 func (l *Loop) logStart(ctx context.Context, number int, nodes []string) {
 	l.addToLog(ctx, "log_event", "--type", "RUN_START", "--run", strconv.Itoa(number),
 		"--nodes", strconv.Itoa(len(nodes)), "--nodelist", hostlist.Compress(nodes))
+	l.meter(eventlog.Record{Type: "RUN_START", Run: &eventlog.Run{Number: number, Nodes: len(nodes)}})
 }
 
 // logEnd enters that a run has ended. last is the reason why there is no other run, nil if
@@ -72,6 +86,7 @@ func (l *Loop) logEnd(ctx context.Context, a attempt, last *stop) {
 		args = append(args, "--nodes", strconv.Itoa(n))
 	}
 	l.addToLog(ctx, "log_event", args...)
+	l.meter(eventlog.Record{Type: "RUN_END", Run: &eventlog.Run{Number: a.number, Status: &a.status}})
 }
 
 // logScavenge enters the result err of scavenging a dataset, which began at start.
@@ -79,14 +94,18 @@ func (j *Job) logScavenge(ctx context.Context, d prefix.Unflushed, start time.Ti
 	args := []string{"--dset", strconv.Itoa(d.ID), "--name", d.Name, "--start", instant(start), "--secs", fmt.Sprintf("%.6f", time.Since(start).Seconds())}
 	if err != nil {
 		j.addToLog(ctx, "log_event", append(args, "--type", "SCAVENGE_FAIL", "--note", err.Error())...)
+		j.meter(eventlog.Record{Type: "SCAVENGE_FAIL"})
 		return
 	}
+	bytes := int64(0)
 	if x, err := prefix.ReadIndex(j.Prefix); err == nil {
 		if e, ok := x.Find(d.Name); ok {
+			bytes = e.Size()
 			args = append(args, "--bytes", strconv.FormatInt(e.Size(), 10), "--files", strconv.Itoa(e.Files()))
 		}
 	}
 	j.addToLog(ctx, "log_transfer", append(args, "--type", "SCAVENGE", "--from", j.Config.CacheBase, "--to", j.Prefix)...)
+	j.meter(eventlog.Record{Transfer: true, Type: "SCAVENGE", Bytes: &bytes})
 }
 
 // summarize tells what the checkpoints of the job have cost and saved, by its text log.

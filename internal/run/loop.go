@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/batch"
+	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/eventlog/metrics"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/lock"
@@ -185,6 +187,11 @@ func (l *Loop) prepare(ctx context.Context) error {
 	}
 	l.Tell("job %s (%s), %s: %s, %s; prefix directory %s", l.alloc.id, l.Manager.Name(), report.Count(len(l.alloc.nodes), "node"),
 		hostlist.Compress(l.alloc.nodes), ends, l.Prefix)
+	if dir := l.Config.MetricsDir; dir != "" {
+		of := eventlog.JobOf(l.Config)
+		of.ID, of.Prefix = l.alloc.id, l.Prefix
+		l.Metrics = metrics.Open(dir, "run_", of)
+	}
 	return l.Prerun()
 }
 

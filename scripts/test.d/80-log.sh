@@ -56,6 +56,22 @@ is "... the log has the fetch" same "$(
         "RESTART_START 3" "RESTART_SUCCESS 3" COMPUTE_END FINALIZE_END
 )" "$(events)"
 
+metrics=$WORK/metrics
+mkdir "$metrics"
+fresh
+is "a job with metrics" steps --env SCR_METRICS_DIR="$metrics" -- "$WORK/steps" -n 3
+is "... says nothing of it" same "" "$(grep -i metrics "$WORK/out")"
+is "... which Prometheus reads" bash -c '[ -s "$1" ] || { echo "no file"; exit 1; }; out=$(promtool check metrics <"$1" 2>&1) && [ -z "$out" ] || { echo "$out"; cat "$1"; false; }' \
+    - "$metrics"/goscr_job1_*.prom
+# value NAME: the sum of a metric
+value() { awk -v name="$1{" 'index($0, name) == 1 { n += $NF } END { print n + 0 }' "$metrics"/goscr_job1_*.prom; }
+is "... as the log has it" same "$(grep -c event=CHECKPOINT_END "$prefix/.scr/log") $(grep -c event=FLUSH_SUCCESS "$prefix/.scr/log") $(
+    sed -n 's/.*xfer=FLUSH.*bytes=\([0-9]*\).*/\1/p' "$prefix/.scr/log" | awk '{ n += $1 } END { print n + 0 }') 0" \
+    "$(value goscr_checkpoints_total) $(value goscr_flushes_total) $(value goscr_flushed_bytes_total) $(value goscr_job_running)"
+fresh
+is "a job whose directory for metrics is missing" steps --env SCR_METRICS_DIR="$metrics/none" -- "$WORK/steps" -n 1
+is "... says so once" same 1 "$(grep -c "metrics: open $metrics/none/" "$WORK/out")"
+
 recorders() { # pids of processes that write for a job in this prefix directory
     grep -slzxF -e "SCR_PREFIX=$prefix" /proc/[0-9]*/environ | grep -o '[0-9]*' | while read -r p; do
         grep -qsz '^scr_log_recorder$' "/proc/$p/cmdline" && echo "$p"
@@ -138,7 +154,8 @@ start_server >"$WORK/out"
 is "... starts" bash -c '[ $1 = 0 ] || { cat "$2"; false; }' - $? "$WORK/out"
 sql "CREATE DATABASE scrlog; CREATE USER scr IDENTIFIED BY 'secret'; GRANT ALL ON scrlog.* TO scr" >"$WORK/out"
 is "... has a database" same "" "$(<"$WORK/out")"
-is "the Go tests with it" env GOSCR_TEST_MYSQL="$socket" CGO_ENABLED=0 go test -count=1 -run MySQL "$ROOT/internal/eventlog/database"
+is "the Go tests with it" bash -c 'out=$("$@" 2>&1) && ! grep -q "^--- SKIP" <<<"$out" && grep -q "^--- PASS: TestDB_MySQL " <<<"$out" || { echo "$out"; false; }' - \
+    env GOSCR_TEST_MYSQL="$socket" CGO_ENABLED=0 go test -count=1 -v -run MySQL "$ROOT/internal/eventlog/database"
 sql "DROP DATABASE scrlog; CREATE DATABASE scrlog"
 
 db=(--env SCR_LOG_DB_ENABLE=1 --env SCR_LOG_DB_USER=scr --env SCR_LOG_DB_PASS=secret)

@@ -31,7 +31,7 @@ func open(t testing.TB) (*eventlog.Log, string) {
 	env := map[string]string{"SCR_PREFIX": dir, "SCR_LOG_ENABLE": "1", "SCR_LOG_SYSLOG_ENABLE": "0", "SCR_NODE_NAME": "node0", "SCR_JOB_ID": "job1"}
 	cfg, _, err := config.Load(nil, nil, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
 	must(t, err)
-	return eventlog.Open(cfg, &report.Logger{Out: os.Stderr}), eventlog.TextFile(dir)
+	return eventlog.Open(cfg, &report.Logger{Out: os.Stderr}, nil), eventlog.TextFile(dir)
 }
 
 // reductions counts those of a communicator.
