@@ -23,8 +23,8 @@ var statusCommand = command{
 of the job there is, and when it logged something for the last time; then come the newest checkpoint, the newest one
 in the prefix directory, and what would be lost if nodes died now. Then each dataset has a line.
 
-A run is RUNNING until the log has its end, which scr_run logs, or the next run begins: look at the last sign. Without
-a log only the places of datasets are known.`,
+A run is RUNNING as long as rank 0, or scr_run, holds its lock in the prefix directory, and DIED if nothing does and the log
+has no end of it. Without a log only the places of datasets are known.`,
 	environ:  ofPrefix,
 	files:    []file{{".scr/index.scr", "the index"}, {".scr/flush.scr", "where datasets are"}, {".scr/log", "the log of the job"}},
 	examples: `    scr_status -p /p/run7 -w`,

@@ -41,8 +41,12 @@ func (s *Status) Lines(now time.Time) []string {
 
 // head says which job it is, and whether it runs.
 func (s *Status) head(now time.Time) string {
-	if s.State == Unknown {
-		return "no log, so nothing is known of runs (SCR_LOG_ENABLE=1, or scr_run, makes a job write one)"
+	if s.Run == 0 {
+		text := "no log, so nothing is known of runs (SCR_LOG_ENABLE=1, or scr_run, makes a job write one)"
+		if s.State == Running {
+			text = "a job runs; " + text
+		}
+		return text
 	}
 	text := "job " + page.Plain(s.Job.ID)
 	if s.Job.User != "" {
@@ -56,10 +60,13 @@ func (s *Status) head(now time.Time) string {
 		end = now
 	}
 	text += fmt.Sprintf("   run %d, %s %s", s.Run, s.State, page.Span(max(end.Sub(s.Began).Seconds(), 0)))
-	if s.State == Running {
+	switch {
+	case s.State == Running:
 		text += fmt.Sprintf(" (last sign %s ago)", page.Span(max(now.Sub(s.Sign).Seconds(), 0)))
-	} else {
+	case s.Ended:
 		text += " (ended " + s.Sign.Local().Format(time.DateTime) + ")"
+	default:
+		text += " (last sign " + s.Sign.Local().Format(time.DateTime) + ")"
 	}
 	if s.Nodes != "" {
 		text += "   nodes " + page.Plain(s.Nodes)

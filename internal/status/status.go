@@ -2,7 +2,8 @@
 // be lost if nodes died, and whether it runs.
 //
 // It reads what the job writes in any case: the index and flush.scr of the prefix directory,
-// and the log. Without a log it does not know of runs.
+// and the log; and it asks whether rank 0, or scr_run, holds its lock. Without a log it does
+// not know of runs.
 package status
 
 import (
@@ -19,6 +20,7 @@ import (
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/request"
 )
 
 // State is whether a job runs.
@@ -26,8 +28,8 @@ type State string
 
 // The states.
 const (
-	Unknown  State = "UNKNOWN" // there is no log
-	Running  State = "RUNNING" // or it died, and nothing has noticed
+	Unknown  State = "UNKNOWN" // there is no log, and nothing runs
+	Running  State = "RUNNING"
 	Died     State = "DIED"
 	Finished State = "FINISHED"
 )
@@ -39,6 +41,7 @@ type Status struct {
 	Run      int          `json:"run"`
 	Began    time.Time    `json:"began"` // the run
 	Sign     time.Time    `json:"sign"`  // the last that the job has logged
+	Ended    bool         `json:"ended"` // Sign is the end of the run
 	Nodes    string       `json:"nodes"`
 	Lost     []Lost       `json:"lost"`
 	Scheme   string       `json:"scheme"`
@@ -85,6 +88,7 @@ func Read(dir string, now time.Time) (*Status, error) {
 	if err := s.readLog(dir); err != nil {
 		return nil, err
 	}
+	s.readLocks(dir)
 	s.weigh(now)
 	return s, nil
 }
@@ -150,6 +154,19 @@ func (s *Status) readLog(dir string) error {
 	}
 	s.Interval = a.Only(last.Job).Totals().Interval
 	return nil
+}
+
+// readLocks finds out whether a run goes on of which the log has no end. Without a file of the
+// lock, as where there are no locks between nodes, it is supposed to.
+func (s *Status) readLocks(dir string) {
+	s.Ended = s.State == Died || s.State == Finished
+	_, err := os.Stat(request.LockPath(dir))
+	switch alive := request.Alive(dir); {
+	case alive && s.State == Unknown:
+		s.State = Running
+	case !alive && s.State == Running && err == nil && !request.Restarts(dir):
+		s.State = Died
+	}
 }
 
 // scheme reads what INIT_END has logged: "XOR in sets of 4, bears 1".

@@ -10,7 +10,9 @@ import (
 	"github.com/goscr/goscr/internal/account/accounttest"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/request"
 )
 
 func must(t testing.TB, err error) {
@@ -145,4 +147,26 @@ func TestStatus_Broken(t *testing.T) {
 	if _, err := Read(filepath.Join(j.dir, "none"), j.now); err == nil {
 		t.Error("no error")
 	}
+}
+
+// Whether a run goes on of which the log has no end, the locks say.
+func TestStatus_Locks(t *testing.T) {
+	j := newJob(t)
+	held := func(path string) *lock.Lock {
+		t.Helper()
+		l, err := lock.Try(path, lock.Exclusive)
+		must(t, err)
+		return l
+	}
+	rank0 := held(request.LockPath(j.dir))
+	j.says(Running, "a job runs; no log")
+	j.log(eventlog.Record{Type: "INIT_START"})
+	j.says(Running, "run 1, RUNNING")
+	loop := held(request.LoopPath(j.dir))
+	rank0.Release()
+	j.says(Running, "run 1, RUNNING") // scr_run will log the end of the run, or start it
+	loop.Release()
+	j.says(Died, "run 1, DIED 0.00 s (last sign ")
+	j.log(eventlog.Record{Type: "FINALIZE_END"})
+	j.says(Finished, "run 1, FINISHED 0.00 s (ended ")
 }
