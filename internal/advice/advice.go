@@ -154,6 +154,9 @@ func (a *Advisor) reason() string {
 	if reason != "" && reason != a.told {
 		a.told = reason
 		a.events.Add(eventlog.Record{Type: "HALT", Note: reason})
+		if a.run != nil { // the program may end without Finalize
+			a.prefix.Note(func() error { return a.run.Asked(time.Now()) })
+		}
 	}
 	return reason
 }

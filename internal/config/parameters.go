@@ -172,7 +172,7 @@ var Sections = []Section{
 	}},
 	{"Restart", []Parameter{
 		{Name: "SCR_CURRENT", Type: Text, Example: "ckpt.1200",
-			Help: "name of the checkpoint to restart from; newer ones in the cache are deleted once it is loaded"},
+			Help: "name of the checkpoint to restart from; newer ones in the cache are deleted once it is loaded. If it is in the environment, `scr_run` passes it on until a run has completed a checkpoint"},
 		{Name: "SCR_DROP_AFTER_CURRENT", Type: Bool, Default: "0", Example: "1",
 			Help: "1: when `SCR_Current` or `SCR_CURRENT` names a dataset, newer ones are removed from the index too; their files stay in the prefix directory"},
 		{Name: "SCR_DISTRIBUTE", Type: Bool, Default: "1", Example: "0",

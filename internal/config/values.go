@@ -50,7 +50,7 @@ type Values struct {
 	CRCOnCopy          bool          `scr:"SCR_CRC_ON_COPY"`          // has no effect: checksums are always computed in the cache. 0 causes a warning
 	CRCOnDelete        bool          `scr:"SCR_CRC_ON_DELETE"`        // 1: the checksums of files are verified before they are evicted from the cache, and corrupt files are reported
 	FileBufSize        int64         `scr:"SCR_FILE_BUF_SIZE"`        // size of the pieces in which files are copied to and from the prefix directory; 64 to 16m (bytes)
-	Current            string        `scr:"SCR_CURRENT"`              // name of the checkpoint to restart from; newer ones in the cache are deleted once it is loaded
+	Current            string        `scr:"SCR_CURRENT"`              // name of the checkpoint to restart from; newer ones in the cache are deleted once it is loaded. If it is in the environment, scr_run passes it on until a run has completed a checkpoint
 	DropAfterCurrent   bool          `scr:"SCR_DROP_AFTER_CURRENT"`   // 1: when SCR_Current or SCR_CURRENT names a dataset, newer ones are removed from the index too; their files stay in the prefix directory
 	Distribute         bool          `scr:"SCR_DISTRIBUTE"`           // 0: datasets in the cache are not used; they stay there until the run has completed a checkpoint, or needs their room
 	FlushOnRestart     bool          `scr:"SCR_FLUSH_ON_RESTART"`     // 1: SCR_Init flushes the datasets in the cache, for programs that find their files in the prefix directory themselves (with SCR_FETCH=0)

@@ -21,10 +21,12 @@ import (
 	"github.com/goscr/goscr/internal/batch"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/failures"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/request"
 	"github.com/goscr/goscr/internal/run/migration"
+	"github.com/goscr/goscr/internal/run/recovery"
 )
 
 func must(t testing.TB, err error) {
@@ -127,6 +129,11 @@ func program(dir string) int {
 			check(nodesUsed(place, number))
 			answers, err = request.Begin(place, os.Getenv("SCR_JOB_ID"))
 			check(err)
+		case "enter": // so many seconds ago
+			_, err := failures.Begin(place, os.Getenv("SCR_JOB_ID"), time.Now().Add(-time.Duration(number)*time.Second))
+			check(err)
+		case "current":
+			fmt.Printf("current <%s>\n", os.Getenv("SCR_CURRENT"))
 		case "deaf": // does not end by SIGTERM
 			signal.Notify(told, unix.SIGTERM)
 		case "told": // waits for SIGTERM
@@ -349,6 +356,94 @@ func TestLoop_NodeIsLost_SpareIsUsed(t *testing.T) {
 	l.run(t, 0, "node n2: ssh does not reach it", "run 1: exit status 137", "run 2:")
 	if l.hosts() != "n1 n2 n3, n1 n4 n3" { // n3 keeps its ranks
 		t.Errorf("ran on %s", l.hosts())
+	}
+}
+
+// Runs begin at the checkpoint of SCR_CURRENT until there is a newer one, or one of them has
+// died while it read it.
+func TestLoop_Current(t *testing.T) {
+	for what, c := range map[string]struct{ plan, want []string }{
+		"a new checkpoint":  {[]string{"current; exit 1", "current; checkpoint 8; exit 1", "current; exit 1", "current; finalize"}, []string{"ckpt.7", "ckpt.7", "", ""}},
+		"it cannot be read": {[]string{"current; read 7; exit 1", "current; finalize"}, []string{"ckpt.7", ""}},
+		"another cannot":    {[]string{"current; read 6; exit 1", "current; finalize"}, []string{"ckpt.7", "ckpt.7"}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			l := newLab(t, c.plan...)
+			must(t, hash.MakeDirs(filepath.Join(l.prefix, ".scr")))
+			must(t, prefix.UpdateIndex(l.prefix, func(x *prefix.Index) error {
+				for id := 6; id <= 7; id++ {
+					x.Add(checkpoint(id), true, time.Now())
+				}
+				return nil
+			}))
+			t.Setenv("SCR_CURRENT", "ckpt.7")
+			l.run(t, 0)
+			var got []string
+			for line := range strings.Lines(l.printed.String()) {
+				if rest, ok := strings.CutPrefix(line, "current <"); ok {
+					got = append(got, strings.TrimSuffix(rest, ">\n"))
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%q, want %q\n%s", got, c.want, l.said)
+			}
+		})
+	}
+}
+
+// A program that names the checkpoint in its command line gets the one of SCR_CURRENT.
+func TestLoop_CurrentByName(t *testing.T) {
+	l := newLab(t, "exit 1", "checkpoint 8; exit 1", "finalize")
+	must(t, hash.MakeDirs(filepath.Join(l.prefix, ".scr")))
+	must(t, prefix.UpdateIndex(l.prefix, func(x *prefix.Index) error {
+		for id := 6; id <= 7; id++ {
+			x.Add(checkpoint(id), true, time.Now())
+		}
+		return nil
+	}))
+	t.Setenv("SCR_CURRENT", "ckpt.6")
+	self, err := os.Executable()
+	must(t, err)
+	loop := &Loop{Job: l.job(t), Argv: []string{"mpirun", "--"}, First: []string{self, "program"}, Again: []string{self, "program", CheckpointName},
+		Stdout: l.printed, Stderr: l.printed, Signals: l.signals, Poll: l.every, Grace: 2 * time.Second}
+	l.runLoop(t, loop, 0)
+	var got []string
+	for line := range strings.Lines(l.printed.String()) {
+		if rest, ok := strings.CutPrefix(line, "program "); ok {
+			got = append(got, strings.Fields(rest)[0])
+		}
+	}
+	if want := []string{"ckpt.6", "ckpt.6", "ckpt.8"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// What counts as a failure of a run, for the time between failures: not that somebody has
+// asked it to end. The plan has three of each kind, with a later run that counts them.
+func TestLoop_Failures(t *testing.T) {
+	const died, moved = "enter 100; checkpoint 1; exit 1", "enter 100; " + sixRanks + "asked 2; hang"
+	failed := func(l *lab) time.Duration {
+		_, err := failures.Begin(l.prefix, "job7", time.Now())
+		must(t, err)
+		mtbf, err := failures.MTBF(l.prefix)
+		must(t, err)
+		return mtbf
+	}
+	l := newLab(t, died, strings.ReplaceAll(died, " 1;", " 2;"), strings.ReplaceAll(died, " 1;", " 3;"), "finalize")
+	l.run(t, 0)
+	if failed(l) == 0 {
+		t.Error("runs that have failed do not count")
+	}
+	l = newLab(t, died, strings.ReplaceAll(died, " 1;", " 2;"), moved, sixRanks+"finalize")
+	end := l.asks(t, "run 3:", recovery.Wish{Off: []string{"n2"}})
+	l.run(t, 0)
+	if r := end(); r.State != migration.Done || failed(l) != 0 {
+		t.Errorf("a migration counts as a failure, or failed: %+v", r)
+	}
+	l = newLab(t, died, strings.ReplaceAll(died, " 1;", " 2;"), "enter 100; init 3; halt-now; hang")
+	l.run(t, 143)
+	if failed(l) != 0 {
+		t.Error("scr_halt --immediate counts as a failure")
 	}
 }
 
