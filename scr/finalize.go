@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
@@ -30,7 +29,7 @@ func (s *Session) finalize() error {
 		unfinished = s.state.expect("Finalize", idle)
 		s.abandon(unfinished)
 	}
-	err := s.end(func() error { return errors.Join(halt.End(s.prefix.Dir), s.advisor.End()) })
+	err := s.end(s.advisor.Finalized)
 	return errors.Join(unfinished, returned(err))
 }
 
@@ -62,7 +61,7 @@ func (s *Session) haltIfAsked() error {
 		return err
 	}
 	s.log.WarnJob("the job ends here, since SCR_HALT_EXIT=1 and %s (scr_halt --list shows what was asked for, scr_halt --remove takes it back)", reason)
-	if err := s.end(s.advisor.End); err != nil {
+	if err := s.end(s.advisor.Halted); err != nil {
 		s.log.WarnJob("%v", err)
 	}
 	return ErrHalted

@@ -183,7 +183,7 @@ func (s *Session) begin(opt Options, start time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := s.openCache(node); err != nil {
+	if err := s.openCache(node, opt.environ()); err != nil {
 		return err
 	}
 	s.log.Shared = []string{s.cache.ControlDir(), filepath.Join(s.paths.real, prefix.Metadata)}
@@ -235,7 +235,7 @@ func (s *Session) usePrefix(start time.Time) error {
 }
 
 // openCache opens the cache. node is the communicator of the ranks on the caller's node.
-func (s *Session) openCache(node mpi.Comm) error {
+func (s *Session) openCache(node mpi.Comm, environ func(name string) (string, bool)) error {
 	// All ranks use the path that rank 0 has found: symbolic links may differ between nodes.
 	real, err := mpi.BcastBytes(s.world, []byte(s.paths.real), 0)
 	if err != nil {
@@ -245,7 +245,7 @@ func (s *Session) openCache(node mpi.Comm) error {
 	s.cache, err = cache.Open(cache.Config{
 		World: s.world, Node: node, Stores: s.protection.stores,
 		Control: cache.Base{Dir: cfg.CntlBase, SetBy: setting(cfg, "SCR_CNTL_BASE", &cfg.CntlBase)},
-		User:    cfg.UserName, JobID: cfg.JobID, Prefix: string(real), Piece: bufferSize(cfg.MPIBufSize),
+		User:    cfg.UserName, JobID: cfg.JobID, Allocation: config.Allocation(environ), Prefix: string(real), Piece: bufferSize(cfg.MPIBufSize),
 		Distribute: cfg.Distribute, VerifyEvicted: cfg.CRCOnDelete, Log: s.log, Events: s.events,
 	})
 	return err

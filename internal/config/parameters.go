@@ -407,6 +407,13 @@ func userName(Environ) (text, from string) {
 	return uid, "the user id, which has no passwd entry"
 }
 
+// Allocation returns the id that the resource manager has given the allocation, "" if there
+// is none.
+func Allocation(environ func(name string) (string, bool)) string {
+	id, _ := jobID(environ)
+	return id
+}
+
 func jobID(environ Environ) (text, from string) {
 	// These are set by Slurm, its older releases, LSF, PBS and Torque, and Flux.
 	for _, name := range []string{"SLURM_JOB_ID", "SLURM_JOBID", "LSB_JOBID", "PBS_JOBID", "FLUX_JOB_ID"} {
