@@ -29,7 +29,7 @@ func (s *Session) finalize() error {
 		unfinished = s.state.expect("Finalize", idle)
 		s.abandon(unfinished)
 	}
-	err := s.end(s.advisor.Finalized)
+	err := s.end(s.advisor.Finalized, unfinished == nil)
 	return errors.Join(unfinished, returned(err))
 }
 
@@ -61,15 +61,16 @@ func (s *Session) haltIfAsked() error {
 		return err
 	}
 	s.log.WarnJob("the job ends here, since SCR_HALT_EXIT=1 and %s (scr_halt --list shows what was asked for, scr_halt --remove takes it back)", reason)
-	if err := s.end(s.advisor.Halted); err != nil {
+	if err := s.end(s.advisor.Halted, false); err != nil {
 		s.log.WarnJob("%v", err)
 	}
 	return ErrHalted
 }
 
 // end flushes datasets, calls record on rank 0, which records how the run has ended, and
-// closes the session. It goes on after an error, and returns the first.
-func (s *Session) end(record func() error) error {
+// closes the session. finalized is whether the program has called Finalize, and completed
+// what it had begun. end goes on after an error, and returns the first.
+func (s *Session) end(record func() error, finalized bool) error {
 	start := time.Now()
 	flushed := s.flusher.Finish(s.numbers.written)
 	recorded := mpi.OnRoot(s.world, func() error {
@@ -81,8 +82,12 @@ func (s *Session) end(record func() error) error {
 	s.advisor.StopAnswering("the program has ended without another checkpoint")
 	s.state = finished
 	closed := mpi.Agree(s.world, s.cache.Close())
+	var left error
+	if finalized && flushed == nil && recorded == nil && closed == nil {
+		left = s.leaveCache()
+	}
 	freed := s.free()
-	for _, err := range []error{flushed, recorded, closed, freed} {
+	for _, err := range []error{flushed, recorded, closed, left, freed} {
 		if err != nil {
 			return err
 		}

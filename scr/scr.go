@@ -190,7 +190,12 @@ func (s *Session) begin(opt Options, start time.Time) error {
 	if err := s.openFlusher(node, opt); err != nil {
 		return err
 	}
+	input, err := s.readInput()
+	if err != nil {
+		return err
+	}
 	s.restart = restart.New(restart.Config{
+		Input: input,
 		World: s.world, Cache: s.cache, Prefix: s.prefix, Flusher: s.flusher, Log: s.log, Events: s.events,
 		JobID: s.config.JobID, Fetch: s.config.Fetch, Width: s.config.FetchWidth, InPlace: s.config.FetchBypass, Global: s.config.GlobalRestart,
 		Current: s.config.Current, DropAfter: s.config.DropAfterCurrent,
@@ -266,14 +271,17 @@ func (s *Session) openFlusher(node mpi.Comm, opt Options) error {
 		Limits:       transfer.Limits{Bandwidth: float64(cfg.FlushAsyncBW), CPU: cfg.FlushAsyncPercent / 100}, Launch: opt.launch,
 		Stopping: s.advisor.Stopping,
 		Taken:    func(err error) { s.numbers.passOver(s.world, err) },
-		SizeName: func(store string) string {
-			if cfg.Store(store).Count.Set {
-				return "STORE=" + store + " COUNT"
-			}
-			return "SCR_CACHE_SIZE"
-		},
+		SizeName: s.sizeName,
 	})
 	return err
+}
+
+// sizeName returns the parameter that says how many datasets a store keeps.
+func (s *Session) sizeName(store string) string {
+	if s.config.Store(store).Count.Set {
+		return "STORE=" + store + " COUNT"
+	}
+	return "SCR_CACHE_SIZE"
 }
 
 // recoverCache makes the datasets of earlier runs usable, or deletes them if a purge is asked
@@ -295,10 +303,16 @@ func (s *Session) recoverCache() error {
 	if err := take(); err != nil {
 		return err
 	}
+	if err := s.cache.WarnOfRoom(s.sizeName); err != nil {
+		return err
+	}
 	if err := s.compareWithIndex(); err != nil {
 		return err
 	}
 	if err := s.restart.PassOverCondemned(); err != nil {
+		return err
+	}
+	if err := s.restart.PassOverOtherInput(); err != nil {
 		return err
 	}
 	if err := s.flusher.FlushLeft(s.config.FlushOnRestart || s.config.GlobalRestart); err != nil {

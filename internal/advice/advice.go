@@ -7,8 +7,8 @@
 package advice
 
 import (
-	"errors"
 	"context"
+	"errors"
 	"sync"
 	"time"
 

@@ -12,6 +12,7 @@
 //	unused.go     datasets that this run does not use, and that another run may
 //	foreign.go    ... those of jobs of another size
 //	complete.go   a dataset becomes usable
+//	room.go       ... or its store is full
 //	cache.go      the list, files of a dataset being written
 //	world.go      directories that all ranks share: files of several ranks
 //	describe.go   descriptions of datasets, and redundancy descriptors

@@ -25,6 +25,7 @@ import (
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/filemap"
 	"github.com/goscr/goscr/internal/lock"
+	"github.com/goscr/goscr/internal/mover"
 )
 
 // jobPrefix begins the name of each directory of a job.
@@ -32,7 +33,7 @@ const jobPrefix = "scr."
 
 // locks are the lock files of a control directory. A process holds one of them while the
 // job runs, or while its files are copied.
-var locks = []string{cache.LockFile, "transfer.lock", "copy.lock"}
+var locks = []string{cache.LockFile, mover.LockName, "copy.lock"}
 
 // Job is what a job has on the node.
 type Job struct {
@@ -105,11 +106,18 @@ func Find(q Query) (jobs []Job, errs []error) {
 	return jobs, errs
 }
 
-// At describes the job of a control directory.
-func At(control string) Job {
+// At describes the job of a control directory. more are further directories of the job, which
+// need not exist.
+func At(control string, more ...string) Job {
 	user, name := filepath.Base(filepath.Dir(control)), filepath.Base(control)
 	j := Job{User: user, ID: strings.TrimPrefix(name, jobPrefix), Datasets: []Dataset{}}
-	j.look([]string{control}, indexes{})
+	dirs := []string{control}
+	for _, dir := range more {
+		if !slices.Contains(dirs, dir) && own(dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	j.look(dirs, indexes{})
 	return j
 }
 

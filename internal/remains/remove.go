@@ -17,6 +17,16 @@ import (
 // ErrAlive is the error of a job whose processes still run.
 var ErrAlive = errors.New("the job is running")
 
+// RemoveShared removes the job's directories on storage that nodes share. The job must have
+// ended on all of them.
+func (j *Job) RemoveShared() error {
+	var err error
+	for _, dir := range j.Shared {
+		err = errors.Join(err, cache.RemoveTree(dir))
+	}
+	return err
+}
+
 // Remove removes the directories of a job, but not those on storage that nodes share. It
 // takes the locks of the job, so that none of its processes runs meanwhile; the lock file of
 // the job is the last that goes, so that a run that begins then waits.
