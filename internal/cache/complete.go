@@ -121,6 +121,7 @@ func (k *Cache) usable(c *Cached, files []redundancy.File) error {
 
 // abandon deletes a dataset that cannot become usable, and returns the reason.
 func (k *Cache) abandon(c *Cached, why error) error {
+	why = k.explain(c, why)
 	if err := k.Delete(c.ID()); err != nil {
 		k.Log.Warn("dataset %d could not be deleted from the cache: %v", c.ID(), err)
 	}

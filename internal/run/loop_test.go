@@ -74,12 +74,12 @@ func program(dir string) int {
 		case "has-read":
 			check(prefix.EndRestart(place))
 		case "finalize":
-			check(halt.End(place))
+			check(halt.End(place, ""))
 		case "halt":
 			check(halt.Change(place, map[halt.Field]string{halt.Because: "scr_halt"}))
 		case "halt-now":
 			check(halt.Change(place, map[halt.Field]string{
-				halt.Because: "scr_halt", halt.Immediate: strconv.FormatInt(time.Now().Unix(), 10)}))
+				halt.Because: halt.AskedNow, halt.Immediate: strconv.FormatInt(time.Now().Unix(), 10)}))
 		case "lose":
 			check(os.WriteFile(filepath.Join(dir, "dead."+words[1]), nil, 0o600))
 		case "layout": // n1,n1,n2: the node of each rank
@@ -659,7 +659,7 @@ func TestLoop_Finalized_IsDoneWhateverTheStatus(t *testing.T) {
 func TestLoop_FinalizedBefore(t *testing.T) {
 	l := newLab(t, "exit 1", "finalize")
 	must(t, l.job(t).Prerun())
-	must(t, halt.End(l.prefix))
+	must(t, halt.End(l.prefix, ""))
 	l.run(t, 0, "run 1: exit status 1", "run 2: exit status 0")
 }
 
@@ -672,6 +672,7 @@ func TestLoop_Halted(t *testing.T) {
 func TestLoop_HaltImmediately(t *testing.T) {
 	l := newLab(t, "checkpoint 1; halt-now; hang", "finalize")
 	l.run(t, 143, "scr_halt --immediate: the run is ended", "dataset 1 (ckpt.1): in the prefix directory")
+	l.run(t, 0, "exit status 0") // the same job, submitted again
 }
 
 // A program that asks scr_should_exit often sees it before the loop does.
