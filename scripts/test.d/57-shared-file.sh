@@ -6,7 +6,7 @@
 
 here=$ROOT/examples/shared-file
 strict=(-std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Werror -O2 -I"$BUILD")
-end=(-L"$BUILD" -lscr -Wl,-rpath,"$BUILD")
+end=(-L"$BUILD" -lscr "-Wl,-rpath,$BUILD")
 ways=(mpiio)
 is "the program with MPI-IO builds" "$MPICC" "${strict[@]}" -o "$WORK/field-mpiio" "$here/field.c" "$here/mpiio.c" "${end[@]}"
 if "$ROOT/scripts/deps" --install "hdf5-$MPI"; then
