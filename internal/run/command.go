@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/goscr/goscr/internal/batch"
+	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
 )
@@ -26,6 +27,12 @@ func (l *Loop) command(newest prefix.Progress) (batch.Launch, error) {
 	env := []string{"SCR_JOB_ID=" + l.alloc.id, "SCR_PREFIX=" + l.Prefix}
 	if !l.alloc.end.IsZero() {
 		env = append(env, fmt.Sprintf("SCR_END_TIME=%d", l.alloc.end.Unix()))
+	}
+	// SCR_CURRENT says where the job begins. A run that follows a new checkpoint would lose that.
+	if current := l.Config.Source(&l.Config.Current).Level == config.Environment; current && l.past.pastCurrent {
+		env = append(env, "SCR_CURRENT=")
+	} else if current && newest.Newest != 0 {
+		newest.Name = l.Config.Current
 	}
 	launch, err := l.Launcher.Command(append(slices.Clone(l.Argv), l.program(newest)...), batch.Placement{
 		Nodes: l.next.nodes, Down: hostlist.Minus(l.alloc.nodes, l.next.nodes), Needed: min(needed, len(l.next.nodes)), Usual: l.next.usual, Hosts: l.next.hosts,

@@ -14,6 +14,7 @@ import (
 	"github.com/goscr/goscr/internal/batch"
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/eventlog/metrics"
+	"github.com/goscr/goscr/internal/failures"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/lock"
@@ -67,6 +68,7 @@ type placement struct {
 // history records events since the loop began.
 type history struct {
 	migrations   int               // number of runs that were ended for a migration
+	pastCurrent  bool              // runs do not begin at the checkpoint of SCR_CURRENT any more
 	status       int               // exit status of the last run; 1 before the first
 	fruitless    []attempt         // the latest runs, as far as they have failed without a new checkpoint
 	failed       string            // the node on which the first process of the last run died; "": not known
@@ -138,6 +140,9 @@ func (l *Loop) Run(ctx context.Context) (int, error) {
 		return 1, err
 	}
 	last, err := l.runs(ctx)
+	if err := halt.Obeyed(l.Prefix, l.alloc.id); err != nil {
+		l.Tell("%v", err)
+	}
 	l.cancelMigration("the job is over")
 	stopMovers()
 	if err != nil {
@@ -317,6 +322,7 @@ func (l *Loop) once(ctx context.Context, number int) (attempt, error) {
 	ended := time.Now()
 	l.past.haltAtOnce = l.past.haltAtOnce || l.isHaltedAtOnce(r) // the program may have read the halt file before watch did
 	a := attempt{number: number, status: r.status(), hung: r.hung, gained: l.hasGained(progress.Latest), began: r.start.began, ended: ended, node: r.messages.failedOn()}
+	l.past.pastCurrent = l.past.pastCurrent || a.gained
 	if l.move != nil {
 		l.endedMeanwhile(&a, r)
 	}
@@ -341,11 +347,13 @@ func (l *Loop) hasGained(since time.Time) bool {
 // after decides, when a run has ended, whether the program is started again.
 func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 	if s := l.wasAsked(*a); s != nil {
+		l.isNoFailure()
 		return s
 	}
 	if a.moves {
 		if finalized, err := halt.WasFinalized(l.Prefix); err == nil && !finalized {
 			l.past.migrations++
+			l.isNoFailure()
 			l.carry(ctx)
 			return nil
 		}
@@ -362,6 +370,13 @@ func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 		return s
 	}
 	return l.countFruitless(*a)
+}
+
+// isNoFailure records that the last run has ended because somebody has asked for it.
+func (l *Loop) isNoFailure() {
+	if err := failures.Asked(l.Prefix, l.alloc.id, time.Now()); err != nil {
+		l.Tell("%v", err)
+	}
 }
 
 // wasAsked returns a stop if scr_halt --immediate or a signal has asked to end the job.
@@ -408,6 +423,7 @@ func (l *Loop) blameProgram(a attempt) *stop {
 		return nil
 	}
 	if left := time.Until(l.alloc.end); a.status == terminated && left < lateSignal && !l.alloc.end.IsZero() {
+		l.isNoFailure()
 		return &stop{why: fmt.Sprintf("the program was ended by SIGTERM, %v before the end of the allocation", left.Round(time.Second)), status: a.status}
 	}
 	name, err := prefix.Condemn(l.Prefix, time.Now())
@@ -416,6 +432,7 @@ func (l *Loop) blameProgram(a attempt) *stop {
 	}
 	if name != "" {
 		l.Tell("the program died while it read checkpoint %s, with all nodes up; the next run restarts from an older one", name)
+		l.past.pastCurrent = l.past.pastCurrent || name == l.Config.Current
 	}
 	return nil
 }

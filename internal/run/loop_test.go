@@ -21,10 +21,12 @@ import (
 	"github.com/goscr/goscr/internal/batch"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/failures"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/request"
 	"github.com/goscr/goscr/internal/run/migration"
+	"github.com/goscr/goscr/internal/run/recovery"
 )
 
 func must(t testing.TB, err error) {
@@ -72,12 +74,12 @@ func program(dir string) int {
 		case "has-read":
 			check(prefix.EndRestart(place))
 		case "finalize":
-			check(halt.End(place))
+			check(halt.End(place, ""))
 		case "halt":
 			check(halt.Change(place, map[halt.Field]string{halt.Because: "scr_halt"}))
 		case "halt-now":
 			check(halt.Change(place, map[halt.Field]string{
-				halt.Because: "scr_halt", halt.Immediate: strconv.FormatInt(time.Now().Unix(), 10)}))
+				halt.Because: halt.AskedNow, halt.Immediate: strconv.FormatInt(time.Now().Unix(), 10)}))
 		case "lose":
 			check(os.WriteFile(filepath.Join(dir, "dead."+words[1]), nil, 0o600))
 		case "layout": // n1,n1,n2: the node of each rank
@@ -127,6 +129,11 @@ func program(dir string) int {
 			check(nodesUsed(place, number))
 			answers, err = request.Begin(place, os.Getenv("SCR_JOB_ID"))
 			check(err)
+		case "enter": // so many seconds ago
+			_, err := failures.Begin(place, os.Getenv("SCR_JOB_ID"), time.Now().Add(-time.Duration(number)*time.Second))
+			check(err)
+		case "current":
+			fmt.Printf("current <%s>\n", os.Getenv("SCR_CURRENT"))
 		case "deaf": // does not end by SIGTERM
 			signal.Notify(told, unix.SIGTERM)
 		case "told": // waits for SIGTERM
@@ -352,6 +359,94 @@ func TestLoop_NodeIsLost_SpareIsUsed(t *testing.T) {
 	}
 }
 
+// Runs begin at the checkpoint of SCR_CURRENT until there is a newer one, or one of them has
+// died while it read it.
+func TestLoop_Current(t *testing.T) {
+	for what, c := range map[string]struct{ plan, want []string }{
+		"a new checkpoint":  {[]string{"current; exit 1", "current; checkpoint 8; exit 1", "current; exit 1", "current; finalize"}, []string{"ckpt.7", "ckpt.7", "", ""}},
+		"it cannot be read": {[]string{"current; read 7; exit 1", "current; finalize"}, []string{"ckpt.7", ""}},
+		"another cannot":    {[]string{"current; read 6; exit 1", "current; finalize"}, []string{"ckpt.7", "ckpt.7"}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			l := newLab(t, c.plan...)
+			must(t, hash.MakeDirs(filepath.Join(l.prefix, ".scr")))
+			must(t, prefix.UpdateIndex(l.prefix, func(x *prefix.Index) error {
+				for id := 6; id <= 7; id++ {
+					x.Add(checkpoint(id), true, time.Now())
+				}
+				return nil
+			}))
+			t.Setenv("SCR_CURRENT", "ckpt.7")
+			l.run(t, 0)
+			var got []string
+			for line := range strings.Lines(l.printed.String()) {
+				if rest, ok := strings.CutPrefix(line, "current <"); ok {
+					got = append(got, strings.TrimSuffix(rest, ">\n"))
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%q, want %q\n%s", got, c.want, l.said)
+			}
+		})
+	}
+}
+
+// A program that names the checkpoint in its command line gets the one of SCR_CURRENT.
+func TestLoop_CurrentByName(t *testing.T) {
+	l := newLab(t, "exit 1", "checkpoint 8; exit 1", "finalize")
+	must(t, hash.MakeDirs(filepath.Join(l.prefix, ".scr")))
+	must(t, prefix.UpdateIndex(l.prefix, func(x *prefix.Index) error {
+		for id := 6; id <= 7; id++ {
+			x.Add(checkpoint(id), true, time.Now())
+		}
+		return nil
+	}))
+	t.Setenv("SCR_CURRENT", "ckpt.6")
+	self, err := os.Executable()
+	must(t, err)
+	loop := &Loop{Job: l.job(t), Argv: []string{"mpirun", "--"}, First: []string{self, "program"}, Again: []string{self, "program", CheckpointName},
+		Stdout: l.printed, Stderr: l.printed, Signals: l.signals, Poll: l.every, Grace: 2 * time.Second}
+	l.runLoop(t, loop, 0)
+	var got []string
+	for line := range strings.Lines(l.printed.String()) {
+		if rest, ok := strings.CutPrefix(line, "program "); ok {
+			got = append(got, strings.Fields(rest)[0])
+		}
+	}
+	if want := []string{"ckpt.6", "ckpt.6", "ckpt.8"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// What counts as a failure of a run, for the time between failures: not that somebody has
+// asked it to end. The plan has three of each kind, with a later run that counts them.
+func TestLoop_Failures(t *testing.T) {
+	const died, moved = "enter 100; checkpoint 1; exit 1", "enter 100; " + sixRanks + "asked 2; hang"
+	failed := func(l *lab) time.Duration {
+		_, err := failures.Begin(l.prefix, "job7", time.Now())
+		must(t, err)
+		mtbf, err := failures.MTBF(l.prefix)
+		must(t, err)
+		return mtbf
+	}
+	l := newLab(t, died, strings.ReplaceAll(died, " 1;", " 2;"), strings.ReplaceAll(died, " 1;", " 3;"), "finalize")
+	l.run(t, 0)
+	if failed(l) == 0 {
+		t.Error("runs that have failed do not count")
+	}
+	l = newLab(t, died, strings.ReplaceAll(died, " 1;", " 2;"), moved, sixRanks+"finalize")
+	end := l.asks(t, "run 3:", recovery.Wish{Off: []string{"n2"}})
+	l.run(t, 0)
+	if r := end(); r.State != migration.Done || failed(l) != 0 {
+		t.Errorf("a migration counts as a failure, or failed: %+v", r)
+	}
+	l = newLab(t, died, strings.ReplaceAll(died, " 1;", " 2;"), "enter 100; init 3; halt-now; hang")
+	l.run(t, 143)
+	if failed(l) != 0 {
+		t.Error("scr_halt --immediate counts as a failure")
+	}
+}
+
 func TestLoop_LogsLostNodes(t *testing.T) {
 	l := newLab(t, "checkpoint 1; lose n2; exit 137", "checkpoint 2; evict 1; finalize")
 	t.Setenv("SCR_LOG_ENABLE", "1")
@@ -564,7 +659,7 @@ func TestLoop_Finalized_IsDoneWhateverTheStatus(t *testing.T) {
 func TestLoop_FinalizedBefore(t *testing.T) {
 	l := newLab(t, "exit 1", "finalize")
 	must(t, l.job(t).Prerun())
-	must(t, halt.End(l.prefix))
+	must(t, halt.End(l.prefix, ""))
 	l.run(t, 0, "run 1: exit status 1", "run 2: exit status 0")
 }
 
@@ -577,6 +672,7 @@ func TestLoop_Halted(t *testing.T) {
 func TestLoop_HaltImmediately(t *testing.T) {
 	l := newLab(t, "checkpoint 1; halt-now; hang", "finalize")
 	l.run(t, 143, "scr_halt --immediate: the run is ended", "dataset 1 (ckpt.1): in the prefix directory")
+	l.run(t, 0, "exit status 0") // the same job, submitted again
 }
 
 // A program that asks scr_should_exit often sees it before the loop does.
