@@ -52,7 +52,7 @@ var groups = []group{
 		prerunCommand, envCommand, listDirCommand, listDownNodesCommand, checkNodeCommand, globHostsCommand, hostlistCommand,
 		killJobstepCommand, testRuntimeCommand, stacksCommand, logEventCommand, logTransferCommand,
 	}},
-	{"Started by jobs and by other commands", []command{transferCommand, handoverCommand, recorderCommand}},
+	{"Started by jobs and by other commands", []command{transferCommand, handoverCommand, preloadCommand, recorderCommand}},
 }
 
 // commands are those of all groups.
