@@ -30,6 +30,7 @@ func (s *Session) finalize() error {
 		unfinished = s.state.expect("Finalize", idle)
 		s.abandon(unfinished)
 	}
+	s.advisor.Sum()
 	err := s.end(func() error { return errors.Join(halt.End(s.prefix.Dir), s.advisor.End()) })
 	return errors.Join(unfinished, returned(err))
 }

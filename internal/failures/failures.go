@@ -46,6 +46,8 @@ const gone = 7 * 24 * time.Hour
 
 // Run is a run of the job.
 type Run struct {
+	Again bool // the run of the same job before it has not ended by itself
+
 	prefix, id string
 	seen       time.Time
 }
@@ -54,6 +56,7 @@ type Run struct {
 func Begin(prefix, id string, now time.Time) (*Run, error) {
 	r := &Run{prefix: prefix, id: id, seen: now}
 	return r, hash.Update(Path(prefix), func(h *hash.Hash) error {
+		r.Again = h.Get(keyRun, id) != nil
 		for _, other := range h.Get(keyRun).Keys() {
 			seen, _ := h.Get(keyRun, other).Int(keySeen)
 			if other == id || now.Sub(time.Unix(seen, 0)) > gone {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,8 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/account/accounttest"
 	"github.com/goscr/goscr/internal/batch"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/failures"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
@@ -308,6 +311,11 @@ func (l *lab) tool() []string {
 	return slices.DeleteFunc(strings.Split(strings.TrimSpace(string(text)), "\n"), func(line string) bool { return strings.Contains(line, "check_node") })
 }
 
+// logged returns the commands of tool that log something, or those that do not.
+func (l *lab) logged(logs bool) []string {
+	return slices.DeleteFunc(l.tool(), func(line string) bool { return strings.Contains(line, " log_") != logs })
+}
+
 func (l *lab) touch(t *testing.T, name string) {
 	t.Helper()
 	must(t, os.WriteFile(filepath.Join(l.dir, name), nil, 0o600))
@@ -447,9 +455,46 @@ func TestLoop_LogsLostNodes(t *testing.T) {
 	t.Setenv("SCR_FLUSH", "0")
 	l.run(t, 0)
 	event := " log_event --prefix " + l.prefix + " --jobid job7 --type NODE_FAIL --note "
-	want := []string{event + "n4: excluded by SCR_EXCLUDE_NODES", event + "n2: ssh does not reach it: ssh: connect to host n2 port 22: No route to host"}
-	if got := l.tool(); !slices.Equal(got, want) {
+	start := " log_event --prefix " + l.prefix + " --jobid job7 --type RUN_START --run "
+	end := " log_event --prefix " + l.prefix + " --jobid job7 --type RUN_END --run "
+	want := []string{event + "n4: excluded by SCR_EXCLUDE_NODES", start + "1 --nodes 2 --nodelist n[1-2]",
+		event + "n2: ssh does not reach it: ssh: connect to host n2 port 22: No route to host",
+		end + "1 --status 137 --note exit status 137 after T; lost n2 --start T --time T --secs T --signal 9",
+		start + "2 --nodes 2 --nodelist n[1,3]",
+		end + "2 --status 0 --note exit status 0 after T; the program has ended by itself --start T --time T --secs T"}
+	got := l.logged(true)
+	for i, line := range got {
+		got[i] = regexp.MustCompile(`(after|--start|--time|--secs) [0-9.]+m?s?`).ReplaceAllString(line, "$1 T")
+	}
+	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// When the job ends, its log is summed up, and not those of other jobs.
+func TestLoop_SumsUp(t *testing.T) {
+	l := newLab(t, "checkpoint 1; finalize")
+	t.Setenv("SCR_LOG_ENABLE", "1")
+	must(t, os.Mkdir(filepath.Join(l.prefix, ".scr"), 0o700))
+	text := accounttest.Job{ID: "job6", Runs: 3, Checkpoints: 1}.Text() + accounttest.Job{ID: "job7", Runs: 2, Checkpoints: 3}.Text()
+	must(t, os.WriteFile(eventlog.TextFile(l.prefix), []byte(text), 0o600))
+	l.run(t, 0, "2 runs, 1 died; 6 checkpoints, 2 in the prefix directory; 1 node lost", "node-hours and saved", "a checkpoint every 10 s, 3.00 s each")
+}
+
+func TestLoop_LogsScavenge(t *testing.T) {
+	l := newLab(t, "checkpoint 5; lose n1; lose n2; exit 3")
+	t.Setenv("SCR_LOG_ENABLE", "1")
+	l.run(t, 3)
+	if got := strings.Join(l.logged(true), "\n"); !strings.Contains(got, " log_transfer --prefix "+l.prefix+" --jobid job7 --dset 5 --name ckpt.5 --start ") ||
+		!strings.Contains(got, " --type SCAVENGE --from "+l.dir+" --to "+l.prefix) {
+		t.Errorf("%s", got)
+	}
+	l = newLab(t, "checkpoint 5; lose n1; lose n2; exit 3")
+	t.Setenv("SCR_LOG_ENABLE", "1")
+	l.touch(t, "nobuild.5")
+	l.run(t, 3)
+	if got := strings.Join(l.logged(true), "\n"); !strings.Contains(got, "--type SCAVENGE_FAIL --note dataset 5 (ckpt.5) could not be made whole: rank 3 is missing") {
+		t.Errorf("%s", got)
 	}
 }
 
