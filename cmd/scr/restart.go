@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -61,6 +62,7 @@ only be started by hand.`,
 		flags.BoolVarP(&o.file, "apponly", "a", false, "write the programs to a file, and print the command that starts them; do not start them")
 		flags.BoolVarP(&o.info, "info", "i", false, "print what is recorded with the checkpoint")
 		flags.BoolVar(&o.json, "json", false, "with --info: print it as JSON")
+		debug := flags.Bool("crdebug", false, "have the program wait for a debugger before it goes on, which needs the library libscr_cr.so")
 		flags.BoolVar(&o.preload, "preload", false, "copy the checkpoint to the caches of the nodes before the program starts, all nodes at once")
 		flags.BoolVarP(&o.verbose, "verbose", "v", false, "print the command before it is started")
 		return func(args []string) error {
@@ -69,6 +71,10 @@ only be started by hand.`,
 			}
 			if len(args) == 1 {
 				o.ref = args[0]
+			}
+			if *debug {
+				return errors.New("--crdebug needs the library libscr_cr.so, which is not installed; without it, scr_checkpoint --attach stops the ranks " +
+					"of a running job after its next checkpoint, and prints the processes to which debuggers can attach")
 			}
 			o.dir = *prefix
 			for _, text := range *options {
