@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/goscr/goscr/internal/batch"
 	"github.com/goscr/goscr/internal/hostlist"
+	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/request"
 	"github.com/goscr/goscr/internal/snapshot"
 )
@@ -126,6 +128,9 @@ func (c *context) restart(o *restartOptions) error {
 	}
 	if request.Alive(dir) || request.Restarts(dir) {
 		return fmt.Errorf("a job runs with the prefix directory %s", dir)
+	}
+	if err := unix.Faccessat(unix.AT_FDCWD, filepath.Join(dir, prefix.Metadata), unix.W_OK|unix.X_OK, unix.AT_EACCESS); errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%s belongs to %s, and a job has to write to it: copy it (cp -a), and give the copy to scr_restart", dir, ownerOf(dir))
 	}
 	command, err := r.Launch(c.ctx(), to)
 	if err != nil {
