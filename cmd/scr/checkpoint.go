@@ -178,7 +178,7 @@ func (w *waiter) step() (done bool, err error) {
 		}
 		if w.dir != "" && request.Alive(w.dir) {
 			if w.id, err = request.Ask(w.dir, w.options.job, w.asker, w.options.wish); err != nil {
-				return false, err
+				return false, denied(w.dir, err)
 			}
 			w.say("request %d in %s", w.id, w.dir)
 		}
@@ -320,7 +320,7 @@ func (c *context) continueJob(o *checkpointOptions, here bool) error {
 			continue
 		}
 		if _, e := s.Continue(dir); e != nil {
-			err = errors.Join(err, e)
+			err = errors.Join(err, denied(dir, e))
 		}
 	}
 	if !far || here {
@@ -328,7 +328,7 @@ func (c *context) continueJob(o *checkpointOptions, here bool) error {
 	}
 	if request.Restarts(dir) { // scr_run reaches its nodes from wherever this is
 		if err := request.AskToContinue(dir); err != nil {
-			return err
+			return denied(dir, err)
 		}
 		for limit := time.Now().Add(takesOver); time.Now().Before(limit); time.Sleep(interval) {
 			if list, err := request.StoppedNodes(dir); err != nil || len(list) == 0 {
