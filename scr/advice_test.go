@@ -206,3 +206,29 @@ func TestHalt(t *testing.T) {
 		c.job(four, steps(1)) // it stops nobody
 	})
 }
+
+// Finalize sums up what checkpoints have cost; a program that was never told to write one
+// learns why.
+func TestFinalize_Sums(t *testing.T) {
+	c := newCluster(t, "SCR_DEBUG=1")
+	c.job(four, func(s *Session, rank int) error {
+		return errors.Join(checkpoint(s, rank, 1), checkpoint(s, rank, 2), s.Finalize())
+	})
+	c.says("2 checkpoints in ")
+	asks := func(s *Session, rank int) error {
+		for range 3 {
+			if _, err := s.NeedCheckpoint(); err != nil {
+				return err
+			}
+		}
+		return s.Finalize()
+	}
+	c = newCluster(t)
+	c.job(four, asks)
+	c.says("has asked 3 times whether it needs a checkpoint, the answer was always no, and it wrote none: SCR_CHECKPOINT_INTERVAL=N")
+	c = newCluster(t, "SCR_CHECKPOINT_INTERVAL=2")
+	c.job(four, asks)
+	if strings.Contains(c.said(), "always no") {
+		t.Error(c.said())
+	}
+}

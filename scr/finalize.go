@@ -29,6 +29,7 @@ func (s *Session) finalize() error {
 		unfinished = s.state.expect("Finalize", idle)
 		s.abandon(unfinished)
 	}
+	s.advisor.Sum()
 	err := s.end(s.advisor.Finalized, unfinished == nil)
 	return errors.Join(unfinished, returned(err))
 }

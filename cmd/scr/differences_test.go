@@ -158,6 +158,7 @@ func TestDifferences_OptionsAreThere(t *testing.T) {
 // What changes from one test to the next stands in the table as a word.
 var changing = []struct{ pattern, word string }{
 	{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d`, "TIME"},
+	{` +\d+(\.\d\d)?s +\d+\.\dKiB `, " AGE SIZE "},
 	{`[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}`, "TIME"},
 }
 

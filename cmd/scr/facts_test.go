@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +20,7 @@ import (
 // something, and print what they do.
 var printFacts = map[string]string{
 	"scr_index": "--list", "scr_flush_file": "--latest", "scr_inspect_cache": "--cntldir $N/user/scr.job", "scr_nodes_file": "",
-	"scr_du": "--base $N", "scr_clean": "--dry-run --force --base $N", "scr_print": "$P/.scr/index.scr", "scr_crc32": "$P/.scr/index.scr",
+	"scr_status": "", "scr_report": "", "scr_du": "--base $N", "scr_clean": "--dry-run --force --base $N", "scr_print": "$P/.scr/index.scr", "scr_crc32": "$P/.scr/index.scr",
 	"scr_mpi": "--list --libdir $P/lib", "scr_checkpoint": "--list", "scr_restart": "--info", "scr_halt": "--list", "scr_halt_cntl": "--list",
 	"scr_retries_halt": "", "scr_should_exit": "--runs 0", "scr_ckpt_interval": "--cost 30 --mtbf 3600", "scr_env": "--user --nodes", "scr_list_dir": "cache",
 	"scr_list_down_nodes": "", "scr_check_node": "--cntl $N", "scr_glob_hosts": "--expand n[1-3]", "scr_hostlist": "n[1-3]", "scr_test_runtime": "",
@@ -32,7 +34,7 @@ var printNoFacts = []string{
 // ofFacts makes what the arguments of printFacts name, and returns their words.
 func ofFacts(t *testing.T) func(name string) []string {
 	t.Helper()
-	c := scavengetest.New(t, "SCR_FLUSH=1", "SCR_RECORD=1")
+	c := scavengetest.New(t, "SCR_FLUSH=1", "SCR_RECORD=1", "SCR_LOG_ENABLE=1", "SCR_LOG_SYSLOG_ENABLE=0", "SCR_LOG_TXT_ENABLE=1", "SCR_LOG_DB_ENABLE=0")
 	ended(c, []string{"n1"}, 1)
 	t.Setenv("SCR_NODELIST", "n1")
 	t.Setenv("SCR_HOST_FILE", filepath.Join(c.Root(), "hosts"))
@@ -88,6 +90,9 @@ func capture(argv []string, status *int) string {
 	return o.String()
 }
 
+// ages are times since something, which pass between two commands.
+var ages = regexp.MustCompile(`\b[0-9]+\.[0-9]+ ?s\b`)
+
 // Every command that reads the prefix directory takes it in the same ways: -p DIR, --prefix
 // DIR, SCR_PREFIX, or the working directory.
 func TestCommands_Prefix(t *testing.T) {
@@ -127,7 +132,8 @@ func TestCommands_Prefix(t *testing.T) {
 				argv = append(argv, way, dir)
 			}
 			var status int
-			outs[way] = capture(argv, &status) + string(rune('0'+status))
+			out := ages.ReplaceAllString(strings.Join(strings.Fields(capture(argv, &status)), " "), "TIME")
+			outs[way] = fmt.Sprintf("%s (status %d)", out, status)
 		}
 		for way, out := range outs {
 			if out != outs["-p"] {

@@ -35,9 +35,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/eventlog/phases"
 	"github.com/goscr/goscr/internal/filemap"
 	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/meta"
@@ -62,6 +64,7 @@ type Config struct {
 	VerifyEvicted bool
 	Log           *report.Logger
 	Events        *eventlog.Log // on rank 0
+	Phases        *phases.Meter // nil: phases are not measured
 }
 
 // Cached is a dataset in the cache that can be used.
@@ -73,7 +76,14 @@ type Cached struct {
 	restored bool // Desc was made again for this dataset, and is freed with it
 	refused  bool // the caller's files are whole on another node, but could not be stored here
 	bare     bool // the caller's redundancy file is lost and could not be made again
+
+	encoding   time.Duration // how long the caller took to protect its files
+	redundancy int64         // bytes that all ranks have made to protect them
 }
+
+// Encoded returns how long the caller took to protect its files in Complete, and how many
+// bytes all ranks have made for that.
+func (c *Cached) Encoded() (took time.Duration, bytes int64) { return c.encoding, c.redundancy }
 
 // made returns the number of redundancy files of each rank of the caller's set.
 func (c *Cached) made() int {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
@@ -66,8 +67,14 @@ func (k *Cache) complete(c *Cached, failed error) error {
 	}
 	c.SetTotals(totals[0], totals[1])
 
+	start := time.Now()
 	made, err := c.Desc.Scheme.Encode(k.job(c), redundancy.Counted(files))
-	if err := mpi.Agree(k.World, err); err != nil {
+	c.encoding = time.Since(start)
+	var extra int64
+	for _, f := range made {
+		extra += f.Meta.Size()
+	}
+	if c.redundancy, err = mpi.AgreeSumOne(k.World, err, extra); err != nil {
 		return k.abandon(c, err)
 	}
 	if world {

@@ -51,7 +51,7 @@ type Values struct {
 	CRCOnCopy          bool          `scr:"SCR_CRC_ON_COPY"`          // has no effect: checksums are always computed in the cache. 0 causes a warning
 	CRCOnDelete        bool          `scr:"SCR_CRC_ON_DELETE"`        // 1: the checksums of files are verified before they are evicted from the cache, and corrupt files are reported
 	FileBufSize        int64         `scr:"SCR_FILE_BUF_SIZE"`        // size of the pieces in which files are copied to and from the prefix directory; 64 to 16m (bytes)
-	Current            string        `scr:"SCR_CURRENT"`              // name of the checkpoint to restart from; newer ones in the cache are deleted once it is loaded
+	Current            string        `scr:"SCR_CURRENT"`              // name of the checkpoint to restart from; newer ones in the cache are deleted once it is loaded. If it is in the environment, scr_run passes it on until a run has completed a checkpoint
 	DropAfterCurrent   bool          `scr:"SCR_DROP_AFTER_CURRENT"`   // 1: when SCR_Current or SCR_CURRENT names a dataset, newer ones are removed from the index too; their files stay in the prefix directory
 	JobInput           string        `scr:"SCR_JOB_INPUT"`            // files that the job reads as input, separated by blanks (in a configuration file, in double quotes), relative to the working directory. SCR_Init reads them on rank 0 and records a digest of their contents with each checkpoint; a checkpoint of other contents is not offered for a restart, except by SCR_CURRENT
 	Distribute         bool          `scr:"SCR_DISTRIBUTE"`           // 0: datasets in the cache are not used; they stay there until the run has completed a checkpoint, or needs their room
@@ -84,6 +84,8 @@ type Values struct {
 	RemoteShell        string        `scr:"SCR_REMOTE_SHELL"`         // how commands are run on other nodes: SRUN, PDSH, SSH; AUTO: srun under Slurm, else pdsh if it is installed, else ssh
 	LogEnable          bool          `scr:"SCR_LOG_ENABLE"`           // 1: log what happens to datasets, to each of the file, syslog and the database that is enabled
 	LogTxtEnable       bool          `scr:"SCR_LOG_TXT_ENABLE"`       // 1: log to the file .scr/log in the prefix directory
+	LogMaxSize         int64         `scr:"SCR_LOG_MAX_SIZE"`         // a text log of this size becomes .scr/log.1, and a new one is begun; four older ones are kept; 0: no limit (bytes)
+	LogMaxAge          time.Duration `scr:"SCR_LOG_MAX_AGE"`          // a text log whose first line is older than this becomes .scr/log.1 when a run begins; 0: no limit
 	LogSyslogEnable    bool          `scr:"SCR_LOG_SYSLOG_ENABLE"`    // 1: log to syslog, if there is one
 	LogSyslogPrefix    string        `scr:"SCR_LOG_SYSLOG_PREFIX"`    // tag of the messages to syslog
 	LogSyslogFacility  string        `scr:"SCR_LOG_SYSLOG_FACILITY"`  // facility of the messages to syslog: LOG_USER, LOG_DAEMON, LOG_LOCAL0 to LOG_LOCAL7
@@ -94,6 +96,7 @@ type Values struct {
 	LogDBUser          string        `scr:"SCR_LOG_DB_USER"`          // user on the database server
 	LogDBPass          string        `scr:"SCR_LOG_DB_PASS"`          // password on the database server. If SCR_Config sets it, only the program knows it: it is not stored in the prefix directory, where commands find other settings
 	LogDBName          string        `scr:"SCR_LOG_DB_NAME"`          // database on the server
+	MetricsDir         string        `scr:"SCR_METRICS_DIR"`          // directory of node_exporter's textfile collector, on the node of rank 0 and that of scr_run: each keeps a file of metrics there, also without a log
 	LogDBDebug         bool          `scr:"SCR_LOG_DB_DEBUG"`         // 1: show the statements that are sent to the database
 }
 
