@@ -283,7 +283,7 @@ func (s *Session) finish(valid bool) error {
 	o := s.output
 	s.state, s.output = idle, nil
 	if o.failed == nil && !valid {
-		o.failed = fmt.Errorf("the program says that its files of dataset %s are not valid", o.Name())
+		o.failed = fmt.Errorf("the program says that its files of dataset %s %w", o.Name(), cache.ErrInvalid)
 	}
 	finish := s.completeCached
 	if o.direct != nil {

@@ -100,6 +100,24 @@ is "... and nothing was flushed" not_flushed
 awk -v cut="$cut" -v known="$known" -v back="$back" 'BEGIN {
     printf "   from the cut to the restarted program computing: %.1f s; %.1f s of it until Slurm declared the node down\n", back - cut, known - cut }'
 
+# -------------------- (13) the batch script of docs/run.md, exactly as it is there
+sed -n '/^## A batch script/,/^- /s/^    //p' "$ROOT/docs/run.md" >"$WORK/page.sh"
+by_page() { # submits it; when the job is over, its state is the last line of the log
+    fresh
+    printf '#!/bin/sh\nexec %s -c 30 -o final\n' "${heat[*]}" >"$prefix/app"
+    chmod +x "$prefix/app"
+    id=$(cd "$prefix" && SCR_DEBUG=1 SCR_LAUNCH_TIMEOUT=60 SCR_WATCHDOG_TIMEOUT=45 PATH=$BUILD:$PATH slurm exec head sbatch --parsable -o "$log" "$WORK/page.sh") || return 1
+    slurm exec head timeout 2000 bash -c 'until state=$(scontrol show job "$1" | grep -oE "JobState=(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL)"); do
+        sleep 0.2; done; echo "status ${state#*=}"' - "$id" >>"$log" 2>&1 &
+}
+is "the batch script of docs/run.md is a script" grep -q '^exec scr_srun' "$WORK/page.sh"
+is "a new cluster" again
+by_page || echo "not ok Slurm takes the batch script of docs/run.md"
+until_said 'heat.600 complete'
+slurm cut node1 2>/dev/null # the script is on node0
+is "... a node loses power: the job goes on, on the spare" ends COMPLETED 'node node1: ' 'rebuilt from redundancy' 'restarted from heat\.[0-9]+00'
+is "... with the right result" result
+
 # ------- (2) while a checkpoint is protected, and (3) while the loss is repaired
 # Larger, so that both take their time.
 large=("$BUILD/heat" -x 2048 -y 2048 -s 200 -c 40)
