@@ -36,14 +36,20 @@ func OnRoot(c Comm, f func() error) error {
 // FromRoot runs f on rank 0, agrees on its error, and returns its number on all ranks. It
 // is collective, and costs one reduction if there is no error.
 func FromRoot(c Comm, f func() (int, error)) (int, error) {
-	values, err := []int64{0}, error(nil)
+	n, err := 0, error(nil)
 	if c.Rank() == 0 {
-		var n int
 		n, err = f()
-		values[0] = int64(n)
 	}
+	sum, err := AgreeSumOne(c, err, int64(n))
+	return int(sum), err
+}
+
+// AgreeSumOne is Agree, and returns the sum of one number of every rank, by the same
+// reduction. It is collective.
+func AgreeSumOne(c Comm, err error, value int64) (int64, error) {
+	values := []int64{value}
 	err = AgreeSum(c, err, values)
-	return int(values[0]), err
+	return values[0], err
 }
 
 // ExscanOne returns the reduction of one number of every lower rank, 0 on rank 0.

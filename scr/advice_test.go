@@ -168,7 +168,7 @@ func TestHalt(t *testing.T) {
 		})
 	}
 	t.Run("exit", func(t *testing.T) {
-		c := newCluster(t, "SCR_HALT_EXIT=1", "SCR_FLUSH=10")
+		c := newCluster(t, "SCR_HALT_EXIT=1", "SCR_FLUSH=10", "SLURM_JOB_ID=17")
 		setHalt(c, "CheckpointsLeft", "2")
 		c.job(four, func(s *Session, rank int) error {
 			if err := checkpoint(s, rank, 1); err != nil {
@@ -188,12 +188,12 @@ func TestHalt(t *testing.T) {
 		}
 		err := c.try(four, func(*Session, int) error { return errors.New("Init has not halted") })
 		if !errors.Is(err, ErrHalted) {
-			t.Errorf("the next run: %v", err)
+			t.Errorf("the next run of the allocation: %v", err)
 		}
 		if got, err := failures.MTBF(c.prefix("")); got != 0 || err != nil {
 			t.Errorf("that counts as failures: %v %v", got, err)
 		}
-		setHalt(c, "CheckpointsLeft", "10")
+		c.set("SLURM_JOB_ID=18") // the same script, submitted again
 		c.job(four, restarts(2))
 	})
 	t.Run("Finalize", func(t *testing.T) {
@@ -205,4 +205,30 @@ func TestHalt(t *testing.T) {
 		}
 		c.job(four, steps(1)) // it stops nobody
 	})
+}
+
+// Finalize sums up what checkpoints have cost; a program that was never told to write one
+// learns why.
+func TestFinalize_Sums(t *testing.T) {
+	c := newCluster(t, "SCR_DEBUG=1")
+	c.job(four, func(s *Session, rank int) error {
+		return errors.Join(checkpoint(s, rank, 1), checkpoint(s, rank, 2), s.Finalize())
+	})
+	c.says("2 checkpoints in ")
+	asks := func(s *Session, rank int) error {
+		for range 3 {
+			if _, err := s.NeedCheckpoint(); err != nil {
+				return err
+			}
+		}
+		return s.Finalize()
+	}
+	c = newCluster(t)
+	c.job(four, asks)
+	c.says("has asked 3 times whether it needs a checkpoint, the answer was always no, and it wrote none: SCR_CHECKPOINT_INTERVAL=N")
+	c = newCluster(t, "SCR_CHECKPOINT_INTERVAL=2")
+	c.job(four, asks)
+	if strings.Contains(c.said(), "always no") {
+		t.Error(c.said())
+	}
 }

@@ -1,15 +1,26 @@
 package scr
 
 import (
+	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/eventlog/phases"
 	"github.com/goscr/goscr/mpi"
 )
 
 // Rank 0 logs the events (docs/logging.md). On other ranks s.events is nil, whose methods
 // do nothing.
+
+// events are the log of the session.
+type events struct {
+	*eventlog.Log               // nil on ranks other than 0
+	phases        *phases.Meter // nil if the log is off
+}
 
 // computing logs the beginning of a phase in which the program computes, unless the
 // session has ended.
@@ -50,4 +61,32 @@ func (s *Session) tellTraffic(what string, before mpi.Traffic) {
 	t := s.traffic
 	s.log.Detail("%s: sent %d bytes in %d messages, received %d bytes", what,
 		t.Sent-before.Sent, t.Messages-before.Messages, t.Received-before.Received)
+}
+
+// measure logs the phases of a dataset that is complete: the calls of Route, and what the
+// program did besides until it was written; and more. It is collective, and costs one
+// reduction if there is a log.
+func (s *Session) measure(o *unfinished, written time.Time, more ...phases.Phase) error {
+	return s.events.phases.Log(o.Dataset, slices.Concat([]phases.Phase{
+		phases.Took("ROUTE", o.opened, o.routed),
+		phases.Took("WRITE", o.opened, written.Sub(o.opened)-o.routed),
+	}, more)...)
+}
+
+// fill returns how full the store of a dataset is, in percent, as a phase, with the bytes of
+// the program's files in the caches of all nodes.
+func (s *Session) fill(c *cache.Cached) phases.Phase {
+	p := phases.Phase{Type: "FILL", Note: c.Desc.Store, Start: time.Now()}
+	if s.events.phases == nil {
+		return p
+	}
+	p.Bytes = new(int64)
+	for _, there := range s.cache.List() {
+		*p.Bytes += there.Size()
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(s.protection.store(c.Desc.Store).Base, &st); err == nil && st.Blocks > 0 {
+		p.Value = 100 * float64(st.Blocks-st.Bavail) / float64(st.Blocks)
+	}
+	return p
 }

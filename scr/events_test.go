@@ -2,11 +2,14 @@ package scr
 
 import (
 	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/eventlog"
@@ -28,6 +31,9 @@ func (c *cluster) events(notes ...string) []string {
 	}
 	var list []string
 	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, ", phase=") {
+			continue
+		}
 		m := logged.FindStringSubmatch(line)
 		if m == nil {
 			c.t.Fatalf("line %q", line)
@@ -120,7 +126,7 @@ func TestEvents_WhatFails(t *testing.T) {
 			got[i] = "FETCH_FAIL 2"
 		}
 	}
-	want := []string{"INIT_START", "REBUILD_START 2", "REBUILD_FAIL 2", "INIT_END", "COMPUTE_START", "FETCH_START 2", "FETCH_FAIL 2",
+	want := []string{"INIT_START", "EARLIER_RUN_DIED", "REBUILD_START 2", "REBUILD_FAIL 2", "INIT_END", "COMPUTE_START", "FETCH_START 2", "FETCH_FAIL 2",
 		"RESTART_NONE"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
@@ -138,7 +144,7 @@ func TestEvents_WhatFails(t *testing.T) {
 		}
 		return nil
 	})
-	c.logs([]string{"INIT_START", "REBUILD_START 1", "REBUILD_SUCCESS 1", "INIT_END", "COMPUTE_START", "RESTART_START 1",
+	c.logs([]string{"INIT_START", "EARLIER_RUN_DIED", "REBUILD_START 1", "REBUILD_SUCCESS 1", "INIT_END", "COMPUTE_START", "RESTART_START 1",
 		`RESTART_FAIL 1 "rank 3: the program could not restart from ckpt.1"`}, "RESTART_FAIL")
 }
 
@@ -148,7 +154,7 @@ func TestEvents_Rebuilt(t *testing.T) {
 	c.events()
 	c.lose("b")
 	c.job(four, restarts(1))
-	c.logs([]string{"INIT_START", "REBUILD_START 1", `REBUILD_SUCCESS 1 "rebuilt from redundancy, 1 of 4 ranks had lost files"`,
+	c.logs([]string{"INIT_START", "EARLIER_RUN_DIED", "REBUILD_START 1", `REBUILD_SUCCESS 1 "rebuilt from redundancy, 1 of 4 ranks had lost files"`,
 		"INIT_END", "COMPUTE_START", "RESTART_START 1", "RESTART_SUCCESS 1"}, "REBUILD_SUCCESS")
 }
 
@@ -182,7 +188,7 @@ func TestEvents_Halt(t *testing.T) {
 
 // Where the library ends the job, the log ends as with Finalize.
 func TestEvents_HaltExit(t *testing.T) {
-	c := newLoggingCluster(t, "SCR_HALT_EXIT=1", "SCR_FLUSH=10")
+	c := newLoggingCluster(t, "SCR_HALT_EXIT=1", "SCR_FLUSH=10", "SLURM_JOB_ID=17")
 	c.job(four, func(s *Session, rank int) error {
 		if rank == 0 {
 			if err := hash.Update(halt.Path(c.prefix("")), func(h *hash.Hash) error { h.SetInt("CheckpointsLeft", 1); return nil }); err != nil {
@@ -210,5 +216,102 @@ func TestEvents_InitFails(t *testing.T) {
 	got := c.events("INIT_FAIL")
 	if len(got) != 2 || got[0] != "INIT_START" || !strings.HasPrefix(got[1], "INIT_FAIL ") || !strings.Contains(got[1], "NONE") {
 		t.Errorf("%q", got)
+	}
+}
+
+// Each phase of a checkpoint is logged as all ranks took it.
+func TestEvents_Phases(t *testing.T) {
+	phases := func(c *cluster) (list []eventlog.Record) {
+		text, err := os.ReadFile(eventlog.TextFile(c.prefix("")))
+		if err == nil {
+			err = os.Remove(eventlog.TextFile(c.prefix("")))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			r, err := eventlog.Parse(line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Spread != nil {
+				list = append(list, r)
+			}
+		}
+		return list
+	}
+	check := func(list []eventlog.Record, want ...string) {
+		t.Helper()
+		var got []string
+		for _, r := range list {
+			got = append(got, r.Type)
+			s := r.Spread
+			if !(s.Least <= s.Median && s.Median <= s.Most) || s.Node == "" || s.Rank < 0 || s.Rank > 3 || r.Dataset != 1 || r.Name != "ckpt.1" {
+				t.Errorf("%s %+v of dataset %d", r.Type, s, r.Dataset)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("phases %q, want %q", got, want)
+		}
+	}
+	for _, async := range []string{"0", "1"} {
+		c := newLoggingCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC="+async)
+		c.job(four, func(s *Session, rank int) error {
+			if err := s.StartOutput("ckpt.1", Checkpoint); err != nil {
+				return err
+			}
+			if rank == 2 {
+				time.Sleep(50 * time.Millisecond) // which its WRITE has to contain
+			}
+			return errors.Join(write(s, contents(1, rank)), s.CompleteOutput(true), s.Finalize())
+		})
+		list := phases(c)
+		check(list, "ROUTE", "WRITE", "ENCODE", "FILL", "FLUSH")
+		if w := list[1].Spread; w.Most < .05 {
+			t.Errorf("WRITE %+v, and rank 2 slept 0.05 s", w)
+		}
+		if e := list[2]; e.Bytes == nil || *e.Bytes <= 0 {
+			t.Errorf("no bytes of redundancy: %v", e.Bytes)
+		}
+		if f := list[3]; f.Spread.Most > 100 || f.Note == "" {
+			t.Errorf("FILL %+v of %q", f.Spread, f.Note)
+		}
+		c.lose("b")
+		c.job(four, restarts(1))
+		check(phases(c), "DISTRIBUTE", "REBUILD")
+		c.lose("a", "b")
+		c.job(four, restarts(1))
+		check(phases(c), "FETCH")
+	}
+}
+
+// Metrics do not need a log.
+func TestEvents_Metrics(t *testing.T) {
+	dir := t.TempDir()
+	c := newCluster(t, "SCR_METRICS_DIR="+dir, "SCR_FLUSH=2")
+	metrics := func(want ...string) {
+		t.Helper()
+		list, err := filepath.Glob(filepath.Join(dir, "*"))
+		if err != nil || len(list) != 1 {
+			t.Fatalf("%v %v", list, err)
+		}
+		data, err := os.ReadFile(list[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range want {
+			if !regexp.MustCompile(`(?m)^` + strings.Replace(w, "{", `\{jobid="[^"]*",user="[^"]*",?`, 1) + `$`).Match(data) {
+				t.Errorf("no %s in\n%s", w, data)
+			}
+		}
+	}
+	c.job(four, steps(1, 2, 3)) // is killed
+	metrics("goscr_checkpoints_total{} 3", "goscr_flushes_total{} 1", `goscr_restarts_total{from="beginning"} 1`, "goscr_job_running{} 1",
+		`goscr_phases_total{phase="encode",scheme="XOR"} 3`, "goscr_written_bytes_total{} [1-9][0-9]*", "goscr_redundancy_bytes_total{} [1-9][0-9]*",
+		"goscr_cache_bytes{} [1-9][0-9]*", `goscr_cache_used_ratio{store="[^"]*"} 0\.[0-9]*`)
+	c.job(four, func(s *Session, rank int) error { return errors.Join(restarts(3)(s, rank), s.Finalize()) })
+	metrics("goscr_failures_total{} 1", "goscr_failures_survived_total{} 1", `goscr_restarts_total{from="cache"} 1`, "goscr_job_running{} 0")
+	if _, err := os.Stat(filepath.Join(c.prefix(""), ".scr", "log")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there is a log: %v", err)
 	}
 }

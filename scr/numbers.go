@@ -6,6 +6,7 @@ import (
 
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/snapshot"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -15,8 +16,9 @@ type numbers struct {
 	id         int       // highest id of any dataset of this or an earlier run
 	checkpoint int       // number of the newest checkpoint
 	written    int       // id of the newest checkpoint that the program has written to the prefix directory
-	facts      string    // digest of what is recorded with each checkpoint, on rank 0; "" if nothing is
 	latest     time.Time // when the newest dataset was begun, as rank 0 has recorded
+
+	facts *snapshot.Stored // what is recorded with each checkpoint, on rank 0; nil if nothing is
 }
 
 // continueFrom makes the numbering continue after the checkpoint d, from which the

@@ -11,6 +11,7 @@ import (
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/eventlog/phases"
 	"github.com/goscr/goscr/internal/flush"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/meta"
@@ -28,8 +29,10 @@ type unfinished struct {
 	cached *cache.Cached // nil if it is written directly
 	direct *direct       // nil if it is written in the cache
 	began  time.Time
-	wish   request.Wish // of the commands that have asked for it
-	failed error        // why it cannot be completed, nil if it can
+	opened time.Time     // when the program began to write, on this rank
+	routed time.Duration // how long this rank's calls of Route took
+	wish   request.Wish  // of the commands that have asked for it
+	failed error         // why it cannot be completed, nil if it can
 }
 
 // files returns the number of files of all ranks, once the dataset is complete.
@@ -85,6 +88,7 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 	s.output, s.state = o, next
 	s.numbers.id, s.numbers.checkpoint = id, checkpoint
 	s.events.Dataset(kindOf(o.Dataset)+"_START", o.Dataset, eventlog.Record{Note: where})
+	o.opened = time.Now()
 	return nil
 }
 
@@ -147,7 +151,7 @@ func (s *Session) createCached(d dataset.Dataset, desc *reddesc.Descriptor, leav
 // that have asked for it.
 func (s *Session) describe(id int, name string, flags Flags, checkpoint int, wish *request.Wish) (dataset.Dataset, error) {
 	d := dataset.New(id, name, dataset.Flags(flags), checkpoint, dataset.Owner{
-		User: s.config.UserName, JobName: s.config.JobName,
+		User: s.config.UserName, JobName: s.config.JobName, Input: s.restart.Input,
 		JobID: s.config.JobID, Cluster: s.config.ClusterName,
 	}, s.numbers.timestamp())
 	packed, err := mpi.BcastBytes(s.world, d.Pack([]byte{wish.Byte()}), 0)
@@ -207,6 +211,8 @@ func (s *Session) route(name string) (string, error) {
 }
 
 func (s *Session) routeOutput(name string) (string, error) {
+	start := time.Now()
+	defer func() { s.output.routed += time.Since(start) }()
 	file, err := s.paths.below(name)
 	if err == nil && s.mayShare(s.output) {
 		file, err = s.paths.direct(file)
@@ -315,6 +321,12 @@ func (s *Session) completeCached(o *unfinished) error {
 		return returned(err)
 	}
 	s.events.Copied("ENCODE", c.Dataset, c.Desc.Store, c.Desc.Store, written)
+	took, extra := c.Encoded()
+	encode := phases.Took("ENCODE", written, took)
+	encode.Bytes = &extra
+	if err := s.measure(o, written, encode, s.fill(c)); err != nil {
+		return err
+	}
 	s.tellTraffic(fmt.Sprintf("dataset %d: protection", c.ID()), before)
 	s.log.Info("dataset %d (%s): %s, %s; written in %.3f s, protected with %s in %.3f s", c.ID(), c.Name(), report.Count(c.Files(), "file"),
 		report.Bytes(c.Size()), written.Sub(o.began).Seconds(), c.Desc.Type, time.Since(written).Seconds())
@@ -342,6 +354,9 @@ func (s *Session) completeDirect(o *unfinished) error {
 	s.events.Result(kindOf(d.Dataset), "END", d.Dataset, o.began, err)
 	if err != nil {
 		return returned(err)
+	}
+	if err := s.measure(o, written); err != nil {
+		return err
 	}
 	s.log.Info("dataset %d (%s): %s, %s, written to %s in %.3f s, complete after %.3f s more", d.ID(), d.Name(), report.Count(d.Files(), "file"),
 		report.Bytes(d.Size()), s.prefix.Dir, written.Sub(o.began).Seconds(), time.Since(written).Seconds())

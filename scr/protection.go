@@ -285,6 +285,23 @@ func (p *protection) String() string {
 	return strings.Join(all, "; ")
 }
 
+// logged says how the checkpoints that follow are protected, and how many members of a set
+// may be lost at once: what scr_status shows.
+func (p *protection) logged() string {
+	d := p.descriptor(Checkpoint, 1)
+	if d.Bypass {
+		return "written to the prefix directory"
+	}
+	var lost []int
+	for n := range d.Set.Size() {
+		if !d.Scheme.Bears(d.Set.Size(), append(lost, n)) {
+			break
+		}
+		lost = append(lost, n)
+	}
+	return fmt.Sprintf("%s in sets of %d, bears %d", d.Type, d.Set.Size(), len(lost))
+}
+
 // free frees the communicators. It is collective.
 func (p *protection) free() error {
 	var err error

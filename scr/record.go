@@ -143,8 +143,8 @@ func (s *Session) gatherFacts(node mpi.Comm) error {
 
 // recordFacts records with a checkpoint how the job was started.
 func (s *Session) recordFacts(d dataset.Dataset) {
-	if s.numbers.facts != "" && d.Flags().Has(dataset.Checkpoint) {
-		s.prefix.Note(func() error { return snapshot.Refer(s.prefix.Dir, d, s.numbers.facts, time.Now()) })
+	if s.numbers.facts != nil && d.Flags().Has(dataset.Checkpoint) {
+		s.prefix.Note(func() error { return s.numbers.facts.Refer(d, time.Now()) })
 	}
 }
 

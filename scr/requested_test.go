@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goscr/goscr/internal/failures"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/request"
 )
@@ -121,6 +122,17 @@ func TestRequest_Term(t *testing.T) {
 				}
 				return errors.Join(err, restarts(1)(s, rank))
 			})
+			// The first run has ended without Finalize, and is no failure. The next two are.
+			for range 2 {
+				c.job(four, func(*Session, int) error { return nil })
+			}
+			if got, err := failures.MTBF(c.prefix("")); got != 0 || err != nil {
+				t.Errorf("it counts as a failure: %v, %v", got, err)
+			}
+			c.job(four, func(*Session, int) error { return nil })
+			if got, err := failures.MTBF(c.prefix("")); got == 0 || err != nil {
+				t.Errorf("no run counts as a failure: %v, %v", got, err)
+			}
 		})
 	}
 }

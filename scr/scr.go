@@ -14,6 +14,8 @@ import (
 	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/eventlog/metrics"
+	"github.com/goscr/goscr/internal/eventlog/phases"
 	"github.com/goscr/goscr/internal/flush"
 	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/mover"
@@ -76,7 +78,7 @@ type Session struct {
 	world   mpi.Comm // all ranks of the session
 	config  *config.Config
 	log     *report.Logger
-	events  *eventlog.Log
+	events  events
 	traffic mpi.Traffic // counted if SCR_DEBUG is at least 2
 
 	prefix     *prefix.Prefix
@@ -157,7 +159,7 @@ func (s *Session) init(opt Options) error {
 		s.events.Result("INIT", "END", dataset.Dataset{}, start, err)
 		return errors.Join(err, s.giveUp())
 	}
-	s.events.Result("INIT", "END", dataset.Dataset{}, start, nil)
+	s.events.Add(eventlog.Record{Type: "INIT_END", Start: start, Seconds: eventlog.Since(start), Note: s.protection.logged()})
 	if err := s.haltIfAsked(); err != nil {
 		return err
 	}
@@ -183,15 +185,20 @@ func (s *Session) begin(opt Options, start time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := s.openCache(node); err != nil {
+	if err := s.openCache(node, opt.environ()); err != nil {
 		return err
 	}
 	s.log.Shared = []string{s.cache.ControlDir(), filepath.Join(s.paths.real, prefix.Metadata)}
 	if err := s.openFlusher(node, opt); err != nil {
 		return err
 	}
+	input, err := s.readInput()
+	if err != nil {
+		return err
+	}
 	s.restart = restart.New(restart.Config{
-		World: s.world, Cache: s.cache, Prefix: s.prefix, Flusher: s.flusher, Log: s.log, Events: s.events,
+		Input: input,
+		World: s.world, Cache: s.cache, Prefix: s.prefix, Flusher: s.flusher, Log: s.log, Events: s.events.Log, Phases: s.events.phases,
 		JobID: s.config.JobID, Fetch: s.config.Fetch, Width: s.config.FetchWidth, InPlace: s.config.FetchBypass, Global: s.config.GlobalRestart,
 		Current: s.config.Current, DropAfter: s.config.DropAfterCurrent,
 		Protect: func(d dataset.Dataset) (*reddesc.Descriptor, *reddesc.Store) {
@@ -220,9 +227,10 @@ func (s *Session) usePrefix(start time.Time) error {
 		return err
 	}
 	if s.world.Rank() == 0 {
-		s.events = eventlog.Open(cfg, s.log)
+		s.events.Log = eventlog.Open(cfg, s.log, metrics.Of(cfg))
 	}
-	s.advisor = advice.New(s.world, s.prefix, s.log, s.events)
+	s.events.phases = phases.New(s.world, cfg.NodeName, cfg.LogEnable || cfg.MetricsDir != "", s.events.Log)
+	s.advisor = advice.New(s.world, s.prefix, s.log, s.events.Log)
 	s.advisor.Answer(cfg.JobID)
 	s.events.Add(eventlog.Record{Type: "INIT_START", Start: start,
 		Note: fmt.Sprintf("goscr %s, %s", version.Goscr(), report.Count(s.world.Size(), "rank"))})
@@ -235,7 +243,7 @@ func (s *Session) usePrefix(start time.Time) error {
 }
 
 // openCache opens the cache. node is the communicator of the ranks on the caller's node.
-func (s *Session) openCache(node mpi.Comm) error {
+func (s *Session) openCache(node mpi.Comm, environ func(name string) (string, bool)) error {
 	// All ranks use the path that rank 0 has found: symbolic links may differ between nodes.
 	real, err := mpi.BcastBytes(s.world, []byte(s.paths.real), 0)
 	if err != nil {
@@ -245,8 +253,8 @@ func (s *Session) openCache(node mpi.Comm) error {
 	s.cache, err = cache.Open(cache.Config{
 		World: s.world, Node: node, Stores: s.protection.stores,
 		Control: cache.Base{Dir: cfg.CntlBase, SetBy: setting(cfg, "SCR_CNTL_BASE", &cfg.CntlBase)},
-		User:    cfg.UserName, JobID: cfg.JobID, Prefix: string(real), Piece: bufferSize(cfg.MPIBufSize),
-		Distribute: cfg.Distribute, VerifyEvicted: cfg.CRCOnDelete, Log: s.log, Events: s.events,
+		User:    cfg.UserName, JobID: cfg.JobID, Allocation: config.Allocation(environ), Prefix: string(real), Piece: bufferSize(cfg.MPIBufSize),
+		Distribute: cfg.Distribute, VerifyEvicted: cfg.CRCOnDelete, Log: s.log, Events: s.events.Log, Phases: s.events.phases,
 	})
 	return err
 }
@@ -259,21 +267,24 @@ func (s *Session) openFlusher(node mpi.Comm, opt Options) error {
 	}
 	var err error
 	s.flusher, err = flush.Open(flush.Config{
-		World: s.world, Node: node, Cache: s.cache, Prefix: s.prefix, Log: s.log, Events: s.events,
+		World: s.world, Node: node, Cache: s.cache, Prefix: s.prefix, Log: s.log, Events: s.events.Log, Phases: s.events.phases,
 		Every: cfg.Flush, Keep: cfg.PrefixSize, Fetch: cfg.Fetch, Async: cfg.FlushAsync, Poststage: cfg.FlushPoststage,
 		Kind:         func(store string) mover.Kind { return mover.Kind(cfg.Store(store).Flush.Or(cfg.FlushType)) },
 		PollInterval: time.Duration(cfg.FlushAsyncUsleep) * time.Microsecond,
 		Limits:       transfer.Limits{Bandwidth: float64(cfg.FlushAsyncBW), CPU: cfg.FlushAsyncPercent / 100}, Launch: opt.launch,
 		Stopping: s.advisor.Stopping,
 		Taken:    func(err error) { s.numbers.passOver(s.world, err) },
-		SizeName: func(store string) string {
-			if cfg.Store(store).Count.Set {
-				return "STORE=" + store + " COUNT"
-			}
-			return "SCR_CACHE_SIZE"
-		},
+		SizeName: s.sizeName,
 	})
 	return err
+}
+
+// sizeName returns the parameter that says how many datasets a store keeps.
+func (s *Session) sizeName(store string) string {
+	if s.config.Store(store).Count.Set {
+		return "STORE=" + store + " COUNT"
+	}
+	return "SCR_CACHE_SIZE"
 }
 
 // recoverCache makes the datasets of earlier runs usable, or deletes them if a purge is asked
@@ -295,10 +306,16 @@ func (s *Session) recoverCache() error {
 	if err := take(); err != nil {
 		return err
 	}
+	if err := s.cache.WarnOfRoom(s.sizeName); err != nil {
+		return err
+	}
 	if err := s.compareWithIndex(); err != nil {
 		return err
 	}
 	if err := s.restart.PassOverCondemned(); err != nil {
+		return err
+	}
+	if err := s.restart.PassOverOtherInput(); err != nil {
 		return err
 	}
 	if err := s.flusher.FlushLeft(s.config.FlushOnRestart || s.config.GlobalRestart); err != nil {

@@ -1,26 +1,23 @@
 package main
 
 import (
-	"bufio"
+	"errors"
 	"fmt"
 	"math"
-	"os"
-	"regexp"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/goscr/goscr/internal/account"
 	"github.com/goscr/goscr/internal/eventlog"
 )
 
 var ckptIntervalCommand = command{
 	names:    []string{"scr_ckpt_interval"},
 	short:    "the time between checkpoints with which a job is done soonest",
-	synopsis: []string{"--cost SECONDS --mtbf SECONDS [--restart SECONDS] [--model MODEL]", "[--prefix DIR | --logfile FILE] [--model MODEL] [--percent] [--stats]"},
+	synopsis: []string{"--cost SECONDS --mtbf SECONDS [--restart SECONDS] [--model MODEL]", "[--prefix DIR | --from-log LOG] [--model MODEL] [--percent] [--stats]"},
 	long: `Given the cost of a checkpoint and the time between failures, it prints the interval of Daly's formula, and what
-part of the time is then computing that is kept. Otherwise it takes both from the text log of a job
+part of the time is then computing that is kept. Otherwise it takes both from the log of a job
 (SCR_LOG_ENABLE=1): the mean time that checkpoints took, and the time of all runs divided by the number of those
 that did not end by themselves; then it prints the interval in whole seconds, and nothing else.
 
@@ -28,6 +25,7 @@ SCR_CHECKPOINT_SECONDS is the parameter that sets an interval; with SCR_MTBF_SEC
 from what checkpoints cost.`,
 	environ: ofPrefix,
 	files:   []file{{".scr/log", "the text log of a job"}},
+	see:     []string{"scr_report"},
 	examples: `A node fails once in five years, the job has 1000 of them, and a checkpoint takes half a minute:
 
     scr_ckpt_interval --cost 30 --mtbf $((5 * 365 * 86400 / 1000))`,
@@ -40,7 +38,8 @@ from what checkpoints cost.`,
 		flags.BoolVar(&q.percent, "percent", false, "print, instead of the interval, how many percent of the time checkpoints take then")
 		flags.BoolVar(&q.stats, "stats", false, "also print what the log says, on standard error")
 		dir := prefixFlag(flags)
-		flags.StringVar(&q.log, "logfile", "", "text log `FILE` (default: .scr/log in the prefix directory)")
+		flags.StringVar(&q.log, "from-log", "", "read `LOG`, as scr_report: a text log, an SQLite database, a prefix directory or the URL of a database (default: .scr/log in the prefix directory)")
+		alias(flags, "from-log", "logfile", "")
 		return func([]string) error {
 			if q.model != "daly" && q.model != "young" {
 				return fmt.Errorf("--model %s is neither daly nor young; %w", q.model, errUsage)
@@ -138,70 +137,28 @@ type past struct {
 	took         time.Duration // of all runs
 }
 
-var (
-	quotedText = regexp.MustCompile(`"(\\.|[^"\\])*"`)
-	logLine    = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d): .*\bjobid=([^,]*), event=(\w+)`)
-	logSeconds = regexp.MustCompile(`, secs=([0-9.]+)`)
-)
-
-// Events by which a run begins, and which show that it has ended by itself: of goscr and
-// of SCR 3.1.
-var (
-	runBegins = []string{"INIT_START", "START"}
-	runEnds   = []string{"FINALIZE_END", "HALT"}
-)
-
-// readPast reads a text log, of goscr or of SCR 3.1. Runs are told apart by their job ids.
+// readPast reads a log of goscr or of SCR 3.1, as scr_report does.
 func readPast(path string) (p past, err error) {
-	file, err := os.Open(path)
+	a, err := account.Read(path)
+	var broken *account.BrokenError
+	if errors.As(err, &broken) && a != nil {
+		err = nil // scr_report tells
+	}
 	if err != nil {
-		return p, fmt.Errorf("%w (SCR_LOG_ENABLE=1 makes a job write it)", err)
+		return p, fmt.Errorf("%w (SCR_LOG_ENABLE=1 makes a job write a log)", err)
 	}
-	defer file.Close()
-	type open struct{ began, last time.Time }
-	runs := map[string]*open{}
-	end := func(job string, failed bool) {
-		if r := runs[job]; r != nil {
-			p.took += r.last.Sub(r.began)
-			if failed {
-				p.failed++
-			}
-			delete(runs, job)
+	for _, run := range a.Runs {
+		p.runs++
+		p.took += run.End.Sub(run.Start)
+		if run.Outcome != account.Finished {
+			p.failed++
 		}
-	}
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		text := quotedText.ReplaceAllString(lines.Text(), `""`)
-		m := logLine.FindStringSubmatch(text)
-		if m == nil {
-			continue
-		}
-		when, err := time.ParseInLocation("2006-01-02T15:04:05", m[1], time.Local)
-		if err != nil {
-			continue
-		}
-		job, event := m[2], m[3]
-		if slices.Contains(runBegins, event) {
-			end(job, true)
-			p.runs++
-			runs[job] = &open{when, when}
-		}
-		if r := runs[job]; r != nil && when.After(r.last) {
-			r.last = when
-		}
-		if seconds := logSeconds.FindStringSubmatch(text); seconds != nil && event == "CHECKPOINT_END" {
-			if s, err := strconv.ParseFloat(seconds[1], 64); err == nil {
+		for _, d := range run.Datasets {
+			if d.Checkpoint && d.Complete {
 				p.checkpoints++
-				p.seconds += s
+				p.seconds += d.Seconds
 			}
 		}
-		if slices.Contains(runEnds, event) {
-			end(job, false)
-		}
 	}
-	for job := range runs {
-		end(job, true)
-	}
-	return p, lines.Err()
+	return p, nil
 }

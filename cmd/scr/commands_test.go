@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -136,7 +137,11 @@ func TestIndex_DropAddCurrent(t *testing.T) {
 		must(t, json.Unmarshal([]byte(out), &entries))
 		got := ""
 		for _, e := range entries {
-			got += fmt.Sprintf("%d%v%v ", e.ID, e.Valid, e.Current)
+			if e.Indexed {
+				got += fmt.Sprintf("%d%v%v ", e.ID, e.Valid, e.Current)
+			} else if e.Valid || !slices.Equal(e.Place, []string{"cache"}) {
+				t.Errorf("%+v", e)
+			}
 		}
 		if strings.TrimSpace(got) != want {
 			t.Errorf("index %q, want %q", got, want)
@@ -355,7 +360,7 @@ func TestIndex_OfSCR11(t *testing.T) {
 	oldtest.Write(t, dir)
 	for time := range 2 { // the second time there is an index of ours, which has room for one copy
 		out, _ := run(t, 0, "scr_index", "-p", dir)
-		for _, want := range []string{"  18 YES   2011-02-28T12:37:36   * " + oldtest.Dirs[18][0], "  12 YES ", "   6 YES "} {
+		for _, want := range []string{"  18 YES   2011-02-28T12:37:36   *      -         0B -   prefix " + oldtest.Dirs[18][0], "  12 YES ", "   6 YES "} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%q is not in\n%s", want, out)
 			}

@@ -158,6 +158,7 @@ func TestDifferences_OptionsAreThere(t *testing.T) {
 // What changes from one test to the next stands in the table as a word.
 var changing = []struct{ pattern, word string }{
 	{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d`, "TIME"},
+	{` +\d+(\.\d\d)?s +\d+\.\dKiB `, " AGE SIZE "},
 	{`[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}`, "TIME"},
 }
 
@@ -320,7 +321,7 @@ func TestShouldExit_InDoubt(t *testing.T) {
 		}
 	}
 	run(t, 1, "scr_should_exit", "--min-nodes", "1", "--runs", "-1")
-	must(t, halt.End("."))
+	must(t, halt.End(".", ""))
 	expect(t, 0, "the program has called SCR_Finalize\n", "scr_should_exit", "--min-nodes", "1")
 	run(t, 0, "scr_prerun")
 	run(t, 1, "scr_should_exit", "--min-nodes", "1")

@@ -81,8 +81,9 @@ var haltCommand = command{
 checks them, and so does scr_run between runs; the job stops at its next checkpoint once one of them is true.
 Without an option the job stops after its next checkpoint.
 
-A condition is printed when it is set, and all of them with --list. They stay until they are removed, even after they have become true: a job that is started again stops
-again, and prints why. The halt file also records that a job has ended by itself (SCR_FINALIZE_CALLED), which
+A condition is printed when it is set, and all of them with --list. Without an option, and with --checkpoints or --immediate, it is
+for one job: when it has stopped that job, it lapses as soon as the next begins, which is another allocation, another scr_run, or without a resource manager
+another run. A time stays until it is removed, also when it is past: a job that is started again stops again, and prints why. The halt file also records that a job has ended by itself (SCR_FINALIZE_CALLED), which
 affects only scr_retries_halt. The options --checkpoints, --before, --after and --seconds may be given
 together: the first condition that becomes true stops the job. ` + aboutTimes,
 	environ: append([]string{"SCR_HALT_SECONDS", "SCR_HALT_EXIT"}, ofPrefix...),
@@ -109,7 +110,7 @@ together: the first condition that becomes true stops the job. ` + aboutTimes,
 				values[halt.Because], values[halt.Immediate] = "", ""
 			}
 			if *immediate {
-				values[halt.Because] = "scr_halt --immediate"
+				values[halt.Because] = halt.AskedNow
 				values[halt.Immediate] = strconv.FormatInt(time.Now().Unix(), 10)
 			}
 			if *remove && (*list || len(values) > 0) {
@@ -143,7 +144,7 @@ func (c *context) haltOne(prefix string, list, remove bool, values map[halt.Fiel
 	case remove:
 		return halt.Remove(prefix)
 	case len(values) == 0 && !list:
-		values = map[halt.Field]string{halt.Because: "JOB_HALTED"} // the reason of SCR 3.1
+		values = map[halt.Field]string{halt.Because: halt.Asked}
 	}
 	if len(values) > 0 {
 		if err := halt.Change(prefix, values); err != nil {

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/goscr/goscr/internal/account/page"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
@@ -24,8 +28,10 @@ complete, and from which no restart has failed; not those that are newer. This c
 index, which says so.
 
 The list has the columns DSET, the number of a dataset; VALID, whether a restart may use it; FLUSHED, when it
-reached the prefix directory, or, if not all of it has, when that began; CUR, a star for the current one;
-NAME. Checkpoints that SCR 1.1 left in the prefix directory are listed too; their names are those of their
+reached the prefix directory, or, if not all of it has, when that began; CUR, a star for the current one; AGE
+since the program began to write it, and SIZE of its files; JOB, the id of the job that wrote it; PLACE, where the
+job has recorded that it is: prefix, cache, or flushing; NAME. What is in the cache only is not in the index, and
+listed all the same: a restart on these nodes may use it. Checkpoints that SCR 1.1 left in the prefix directory are listed too; their names are those of their
 directories. Lines on standard error say why datasets are not valid: a newer one with the same file names has
 replaced files of theirs, a flush was interrupted when all had been copied, or a restart failed, with the time
 and the reason (the program could not restart, or died, or the files could not be fetched).
@@ -121,6 +127,76 @@ type listed struct {
 	Files      int    `json:"files"`
 	Bytes      int64  `json:"bytes"`
 	Why        string `json:"why"` // it is not valid, "" if that is not known
+
+	Indexed bool       `json:"indexed"` // it is in the index, and not only in the cache
+	Created *time.Time `json:"created"` // when the program began to write it; nil if that is not known
+	Job     string     `json:"job"`     // the id of the job
+	User    string     `json:"user"`
+	Place   []string   `json:"place"` // prefix, cache, flushing
+}
+
+// known returns the datasets of the index, and those that are in the cache only, newest first.
+func (x index) known() (list []listed, err error) {
+	i, err := x.read()
+	if err != nil {
+		return nil, err
+	}
+	list = []listed{}
+	places, err := prefix.Locations(x.dir)
+	if err != nil {
+		// The index can be read all the same.
+		x.warn("scr_index")(fmt.Errorf("what is in the cache is not known: %w", err))
+	}
+	entries := i.Entries()
+	for _, e := range entries {
+		l := listedAs(e.Dataset)
+		l.Indexed = true
+		l.Valid, l.Complete, l.Failed = e.Complete && !e.Failed, e.Complete, e.Failed
+		l.Name, l.Flushed, l.Current, l.Compressed, l.Why = e.Name, e.Flushed, e.Current, e.Compressed(), e.Why()
+		l.Checkpoint, l.Output = e.Flags().Has(dataset.Checkpoint), e.Flags().Has(dataset.Output)
+		if e.Complete {
+			l.Place = append(l.Place, "prefix")
+		}
+		l.Place = append(l.Place, placesOf(places, e.Dataset)...)
+		list = append(list, l)
+	}
+	for _, p := range places {
+		indexed := func(e prefix.Entry) bool { return e.ID == p.ID && e.Dataset.Same(p.Dataset) }
+		if p.Is(prefix.InCache) && !slices.ContainsFunc(entries, indexed) {
+			l := listedAs(p.Dataset)
+			l.ID, l.Name = p.ID, p.Name
+			l.Checkpoint, l.Output = p.Flags.Has(dataset.Checkpoint), p.Flags.Has(dataset.Output)
+			l.Place = placesOf(places, p.Dataset)
+			list = append(list, l)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b listed) int { return b.ID - a.ID })
+	return list, nil
+}
+
+// listedAs returns what the description of a dataset says.
+func listedAs(d dataset.Dataset) listed {
+	l := listed{ID: d.ID(), Files: d.Files(), Bytes: d.Size(), Job: d.Owner().JobID, User: d.Owner().User, Place: []string{}}
+	if at := d.Created(); at.UnixMicro() > 0 {
+		l.Created = &at
+	}
+	return l
+}
+
+// placesOf returns where a dataset is besides the prefix directory.
+func placesOf(all []prefix.Located, d dataset.Dataset) (places []string) {
+	for _, p := range all {
+		if p.ID != d.ID() || !p.Dataset.Same(d) {
+			continue
+		}
+		if p.Is(prefix.InCache) {
+			places = append(places, "cache")
+		}
+		if p.Is(prefix.Flushing) {
+			places = append(places, "flushing")
+		}
+	}
+	return places
 }
 
 // read reads the index. A missing index is an error if there was one.
@@ -132,43 +208,57 @@ func (x index) read() (*prefix.Index, error) {
 }
 
 func (x index) list() error {
-	i, err := x.read()
+	list, err := x.known()
 	if err != nil {
 		return err
 	}
-	entries := i.Entries()
 	if x.json {
-		list := []listed{}
-		for _, e := range entries {
-			list = append(list, listed{e.ID, e.Name, e.Complete && !e.Failed, e.Complete, e.Failed, e.Flushed, e.Current, e.Compressed(),
-				e.Flags().Has(dataset.Checkpoint), e.Flags().Has(dataset.Output), e.Files(), e.Size(), e.Why()})
-		}
 		return x.encode(list)
 	}
-	if len(entries) == 0 {
+	if len(list) == 0 {
 		fmt.Fprintf(x.err, "no datasets in %s\n", x.dir)
 		return nil
 	}
-	fmt.Fprintln(x.out, "DSET VALID FLUSHED             CUR NAME")
-	var reasons []string
-	for _, e := range entries {
-		valid, current := "NO", " "
-		if e.Complete && !e.Failed {
+	jobs, places := len("JOB"), len("PLACE")
+	for _, l := range list {
+		jobs, places = max(jobs, len(l.job())), max(places, len(l.place()))
+	}
+	fmt.Fprintf(x.out, "DSET VALID FLUSHED             CUR    AGE       SIZE %-*s %-*s NAME\n", jobs, "JOB", places, "PLACE")
+	now := time.Now()
+	for _, l := range list {
+		valid, current, age := "NO", " ", "-"
+		if l.Valid {
 			valid = "YES"
 		}
-		if e.Current {
+		if l.Current {
 			current = "*"
 		}
-		fmt.Fprintf(x.out, "%4d %-5s %-19s   %s %s\n", e.ID, valid, printable(e.Flushed), current, printable(e.Name))
-		if why := e.Why(); why != "" {
-			reasons = append(reasons, fmt.Sprintf("dataset %d (%s): %s", e.ID, printable(e.Name), printable(why)))
+		if l.Created != nil {
+			age = strings.ReplaceAll(page.Span(max(now.Sub(*l.Created).Seconds(), 0)), " ", "")
 		}
+		flushed := "-"
+		if l.Flushed != "" {
+			flushed = printable(l.Flushed)
+		}
+		fmt.Fprintf(x.out, "%4d %-5s %-19s   %s %6s %10s %-*s %-*s %s\n", l.ID, valid, flushed, current, age,
+			strings.ReplaceAll(report.Bytes(l.Bytes), " ", ""), jobs, l.job(), places, l.place(), printable(l.Name))
 	}
-	for _, reason := range reasons { // not in the table, which others read
-		fmt.Fprintln(x.err, reason)
+	for _, l := range list { // not in the table, which others read
+		if l.Why != "" {
+			fmt.Fprintf(x.err, "dataset %d (%s): %s\n", l.ID, printable(l.Name), printable(l.Why))
+		}
 	}
 	return nil
 }
+
+// job and place return columns of the table, each one word.
+func (l listed) job() string {
+	if l.Job == "" {
+		return "-"
+	}
+	return strings.Join(strings.Fields(printable(l.Job)), "_")
+}
+func (l listed) place() string { return cmp.Or(strings.Join(l.Place, ","), "-") }
 
 // change changes the index, which must have a dataset of the name.
 func (x index) change(name string, f func(*prefix.Index) error) error {

@@ -33,6 +33,7 @@ var logEventCommand = command{
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		o := addLogOptions(flags)
 		flags.StringVarP(&o.Note, "note", "N", "", "add the text `TEXT`")
+		addRunOptions(flags, o)
 		return func([]string) error { return c.log(flags, o) }
 	},
 }
@@ -73,8 +74,9 @@ var logTransferCommand = command{
 // logOptions are the common options of events and transfers, in the logged record.
 type logOptions struct {
 	eventlog.Record
-	prefix, start string
-	seconds       float64
+	prefix, start, time string
+	seconds             float64
+	status              *int // nil: the command has no such option
 }
 
 func addLogOptions(flags *pflag.FlagSet) *logOptions {
@@ -90,7 +92,19 @@ func addLogOptions(flags *pflag.FlagSet) *logOptions {
 	flags.StringP("jobstart", "s", "", "the job began at `TIME`, in seconds since 1970"+unused)
 	flags.StringVarP(&o.start, "start", "S", "", "it began at `TIME`, in seconds since 1970")
 	flags.Float64VarP(&o.seconds, "secs", "L", 0, "it took `SECONDS`")
+	flags.StringVar(&o.time, "time", "", "it is logged as of `TIME`, in seconds since 1970 (default: now)")
 	return o
+}
+
+// addRunOptions adds the options of events about a run.
+func addRunOptions(flags *pflag.FlagSet, o *logOptions) {
+	o.Run = &eventlog.Run{}
+	flags.IntVar(&o.Run.Number, "run", 0, "it is about run `N` of the allocation")
+	o.status = flags.Int("status", 0, "the run had exit status `N`")
+	flags.IntVar(&o.Run.Signal, "signal", 0, "signal `N` ended the run")
+	flags.IntVar(&o.Run.Nodes, "nodes", 0, "the run uses `N` nodes")
+	flags.IntVar(&o.Run.Ranks, "ranks", 0, "the run has `N` ranks")
+	flags.StringVar(&o.Run.NodeList, "nodelist", "", "the run uses these `NODES`, as node[0-3]")
 }
 
 // log adds the record that the options say.
@@ -98,12 +112,24 @@ func (c *context) log(flags *pflag.FlagSet, o *logOptions) error {
 	if o.Type == "" {
 		return fmt.Errorf("no --type given; %w", errUsage)
 	}
-	if o.start != "" {
-		seconds, err := strconv.ParseFloat(o.start, 64)
-		if err != nil || !(math.Abs(seconds) < 1e11) {
-			return fmt.Errorf("--start %s is no number of seconds since 1970; %w", o.start, errUsage)
+	for _, t := range []struct {
+		option, text string
+		to           *time.Time
+	}{{"--start", o.start, &o.Start}, {"--time", o.time, &o.Time}} {
+		if t.text == "" {
+			continue
 		}
-		o.Start = time.UnixMicro(int64(seconds * 1e6))
+		seconds, err := strconv.ParseFloat(t.text, 64)
+		if err != nil || !(math.Abs(seconds) < 1e11) {
+			return fmt.Errorf("%s %s is no number of seconds since 1970; %w", t.option, t.text, errUsage)
+		}
+		*t.to = time.UnixMicro(int64(math.Round(seconds * 1e6)))
+	}
+	if o.status != nil && flags.Changed("status") {
+		o.Run.Status = o.status
+	}
+	if o.Run != nil && *o.Run == (eventlog.Run{}) {
+		o.Run = nil
 	}
 	if flags.Changed("secs") {
 		if math.IsNaN(o.seconds) || math.IsInf(o.seconds, 0) {

@@ -56,21 +56,24 @@ func TestLogCommands(t *testing.T) {
 	run(t, 0, "scr_log_event", "--type", "SCAVENGE_START", "-D", "5", "-S", "1700000000", "-L", "2.5", "-n", "ckpt.5")
 	run(t, 0, "scr", "log_transfer", "-T", "SCAVENGE", "-X", "/from", "-Y", "/to", "-d", "5", "-S", "1700000000", "-L", "2",
 		"-B", "1e9", "-F", "12")
+	run(t, 0, "scr_log_event", "-T", "RUN_END", "--run", "2", "--status", "0", "--signal", "9", "--nodes", "3", "--ranks", "12",
+		"--nodelist", "n[0-2]", "--time", "1700000000.25", "-N", "why")
 	out, said := run(t, 0, "scr_log_transfer", "-T", "BARE")
 	if out != "" || said != "" {
 		t.Errorf("%q %q", out, said)
 	}
 	text, err := os.ReadFile(eventlog.TextFile(dir))
 	must(t, err)
-	start := time.Unix(1700000000, 0).Format("2006-01-02T15:04:05")
+	start := "2023-11-14T22:13:20.000000Z"
 	want := []string{`host=node0, jobid=job2, event=NODE_FAIL, note="node7: ping"`,
 		`host=node0, jobid=job1, event=SCAVENGE_START, dset=5, name="ckpt.5", start=` + start + `, secs=2.500000`,
 		`host=node0, jobid=job1, xfer=SCAVENGE, from="/from", to="/to", dset=5, start=` + start + `, secs=2.000000, bytes=1000000000, files=12`,
+		`host=node0, jobid=job1, event=RUN_END, note="why", run=2, status=0, signal=9, nodes=3, ranks=12, nodelist="n[0-2]"`,
 		`host=node0, jobid=job1, xfer=BARE`}
 	var got []string
 	for line := range strings.Lines(string(text)) {
 		when, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
-		if _, err := time.Parse("2006-01-02T15:04:05", when); err != nil {
+		if _, err := time.Parse("2006-01-02T15:04:05.000000Z", when); err != nil {
 			t.Error(err)
 		}
 		got = append(got, rest)
@@ -80,6 +83,9 @@ func TestLogCommands(t *testing.T) {
 	}
 	if n := count(t, dir, "SELECT count(*) FROM events JOIN jobs ON jobs.id = job_id WHERE username = 'other' AND jobid = 'job2'"); n != 1 {
 		t.Errorf("%d events of the other job", n)
+	}
+	if n := count(t, dir, "SELECT count(*) FROM runs WHERE run = 2 AND status = 0 AND signum = 9 AND ranks = 12 AND time = '2023-11-14 22:13:20.250000'"); n != 1 {
+		t.Errorf("%d runs", n)
 	}
 	if n := count(t, dir, "SELECT count(*) FROM transfers WHERE bytes = 1000000000 AND files = 12 OR bytes IS NULL"); n != 2 {
 		t.Errorf("%d transfers", n)
@@ -161,7 +167,7 @@ func recordedJob(t *testing.T, env ...string) (dir string, l *eventlog.Log, told
 	cfg, _, err := config.Read("")
 	must(t, err)
 	told = &said{}
-	return dir, eventlog.Open(cfg, &report.Logger{Out: told, Node: "node0"}), told
+	return dir, eventlog.Open(cfg, &report.Logger{Out: told, Node: "node0"}, nil), told
 }
 
 // recorders are the processes that log to a prefix directory.
@@ -317,7 +323,7 @@ func TestRecorder_CannotBeStarted(t *testing.T) {
 			must(t, os.WriteFile(path, []byte(c.script), 0o755))
 		}
 		told := &said{}
-		l := eventlog.Open(cfg, &report.Logger{Out: told})
+		l := eventlog.Open(cfg, &report.Logger{Out: told}, nil)
 		l.Add(eventlog.Record{Type: "A"})
 		l.Close()
 		if !strings.Contains(told.String(), c.want) {

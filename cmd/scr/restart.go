@@ -28,7 +28,8 @@ var restartCommand = command{
 	long: `REF is the reference that scr_checkpoint prints, which is the prefix directory, or the name of a checkpoint in the
 prefix directory of SCR_PREFIX or the current directory. It may have been moved or copied since. Without -s it is the
 newest checkpoint that can be used; those that are incomplete, or from which a restart has failed, are passed over,
-each with a line.
+each with a line. With -s or a name the checkpoints after it are deleted from the cache; under scr_run it is where the job
+begins, and later runs restart from the newest.
 
 The command is replaced by the launcher that has started the job (or another one that is installed), with as many ranks, the same
 programs, arguments, working directory and the variables that are recorded; under scr_run if the job ran so. In another

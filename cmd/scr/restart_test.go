@@ -34,9 +34,9 @@ func jobToRestart(t *testing.T, change func(f *snapshot.Facts)) (dir string) {
 		d := dataset.New(id, fmt.Sprint("ckpt.", id), dataset.Checkpoint, id, dataset.Owner{}, when)
 		must(t, prefix.UpdateIndex(dir, func(x *prefix.Index) error { x.Add(d, id != 3, when); return nil }))
 		if id > 1 {
-			name, err := f.Store(dir)
+			kept, err := f.Store(dir)
 			must(t, err)
-			must(t, snapshot.Refer(dir, d, name, when))
+			must(t, kept.Refer(d, when))
 		}
 	}
 	must(t, prefix.UpdateIndex(dir, func(x *prefix.Index) error { x.MarkFailed(4, "it was bad", when); return nil }))

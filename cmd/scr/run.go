@@ -14,6 +14,7 @@ import (
 	"mvdan.cc/sh/v3/shell"
 
 	"github.com/goscr/goscr/internal/batch"
+	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/halt"
 	jobrun "github.com/goscr/goscr/internal/run"
 )
@@ -120,6 +121,9 @@ func (c *context) newLoop(dir string, args []string, first, again string) (*jobr
 	if again != "" && first == "" {
 		return nil, fmt.Errorf("--restart-cmd needs --run-cmd: what is to be started where there is no checkpoint?; %w", errUsage)
 	}
+	if err := describeJob(dir); err != nil {
+		return nil, err
+	}
 	l := &jobrun.Loop{Argv: args, Args: os.Args, In: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	var err error
 	if l.Launcher, err = batch.FindLauncher(c.ctx(), args); err != nil {
@@ -133,6 +137,36 @@ func (c *context) newLoop(dir string, args []string, first, again string) (*jobr
 	}
 	l.Job, err = c.openJob(dir)
 	return l, err
+}
+
+// describeJob sets variables for the program and the commands, where nothing else sets their
+// parameters: the text log is on, and the job has the names that the resource manager gives
+// to it and to the cluster.
+func describeJob(dir string) error {
+	cfg, _, err := config.Read(dir)
+	if err != nil {
+		return err
+	}
+	set := map[string]string{}
+	if cfg.Source(&cfg.LogEnable).Level == config.Default {
+		set["SCR_LOG_ENABLE"] = "1"
+		if cfg.Source(&cfg.LogSyslogEnable).Level == config.Default {
+			set["SCR_LOG_SYSLOG_ENABLE"] = "0" // a machine's syslog is not for every job that nobody has asked about
+		}
+	}
+	name, cluster := batch.Names(os.LookupEnv)
+	if cfg.JobName == "" && name != "" {
+		set["SCR_JOB_NAME"] = name
+	}
+	if cfg.ClusterName == "" && cluster != "" {
+		set["SCR_CLUSTER_NAME"] = cluster
+	}
+	for name, value := range set {
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // words splits a command as a shell does. SCR_CKPT_NAME is replaced later, also if it is

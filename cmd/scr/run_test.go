@@ -226,3 +226,34 @@ func TestCkptInterval(t *testing.T) {
 	run(t, 2, "scr_ckpt_interval", "--cost", "10")
 	run(t, 2, "scr_ckpt_interval", "--cost", "NaN", "--mtbf", "1")
 }
+
+// Under scr_run the text log is on, and the job has the names of the resource manager, unless
+// something else is set.
+func TestRun_DescribesJob(t *testing.T) {
+	dir := t.TempDir()
+	names := []string{"SCR_LOG_ENABLE", "SCR_LOG_SYSLOG_ENABLE", "SCR_JOB_NAME", "SCR_CLUSTER_NAME", "SLURM_JOB_NAME", "SLURM_CLUSTER_NAME"}
+	set := func(values ...string) {
+		t.Helper()
+		for i, name := range names {
+			t.Setenv(name, values[i]) // so that it is as before after the test
+			if values[i] == "" {
+				must(t, os.Unsetenv(name))
+			}
+		}
+		must(t, describeJob(dir))
+	}
+	check := func(want ...string) {
+		t.Helper()
+		for i, w := range want {
+			if got := os.Getenv(names[i]); got != w {
+				t.Errorf("%s=%s, want %s", names[i], got, w)
+			}
+		}
+	}
+	set("", "", "", "", "heat; rm -rf /", "atlas")
+	check("1", "0", "heat; rm -rf /", "atlas")
+	set("", "1", "mine", "", "heat", "")
+	check("1", "1", "mine", "")
+	set("0", "", "", "", "", "")
+	check("0", "", "", "")
+}

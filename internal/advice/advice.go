@@ -8,6 +8,7 @@ package advice
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -29,9 +30,12 @@ type Advisor struct {
 	prefix *prefix.Prefix
 	log    *report.Logger
 	events *eventlog.Log
+	id     string           // of the allocation, "" if there is none
 	end    func() time.Time // of the allocation; the zero time if that is not known
 	run    *failures.Run    // nil if it could not be entered
 	told   string           // the reason to stop that was logged
+	yes    int              // how often Need has said yes
+	first  time.Time        // when the run began
 
 	requests *request.Answers // nil if this job does not answer requests
 
@@ -49,6 +53,8 @@ func New(world mpi.Comm, p *prefix.Prefix, log *report.Logger, events *eventlog.
 // jobs fail. Rank 0 calls it. environ is where variables are looked up.
 func (a *Advisor) Begin(cfg *config.Config, environ func(name string) (string, bool)) error {
 	a.Last = time.Now()
+	a.first = a.Last
+	a.id = config.Allocation(environ)
 	a.Policy = interval.Policy{
 		Calls: cfg.CheckpointInterval, Every: cfg.CheckpointTime,
 		Overhead: cfg.CheckpointOverhead, MTBF: cfg.MTBFTime,
@@ -56,6 +62,9 @@ func (a *Advisor) Begin(cfg *config.Config, environ func(name string) (string, b
 	a.end = sync.OnceValue(func() time.Time { return a.endOfAllocation(cfg, environ) })
 	a.prefix.Note(func() (err error) {
 		a.run, err = failures.Begin(a.prefix.Dir, cfg.JobID, time.Now())
+		if err == nil && a.run.Again {
+			a.events.Add(eventlog.Record{Type: "EARLIER_RUN_DIED"})
+		}
 		return err
 	})
 	if !a.Policy.Advises() {
@@ -67,7 +76,7 @@ func (a *Advisor) Begin(cfg *config.Config, environ func(name string) (string, b
 			a.log.Info("earlier runs have failed every %.0f s of their time; SCR_Need_checkpoint advises accordingly", a.Policy.MTBF.Seconds())
 		}
 	}
-	return halt.Begin(a.prefix.Dir, int64(cfg.HaltTime.Seconds()))
+	return halt.Begin(a.prefix.Dir, a.id, int64(cfg.HaltTime.Seconds()))
 }
 
 // endOfAllocation is when the allocation ends, the zero time if that is not known.
@@ -113,6 +122,7 @@ func (a *Advisor) Need(also func() bool) (need, other bool, err error) {
 		a.Observed.Since = time.Since(a.Last)
 		if a.wanted() || a.Policy.Need(a.Observed) || a.reason() != "" {
 			answer[0] |= needed
+			a.yes++
 		}
 		if also() {
 			answer[0] |= asked
@@ -147,12 +157,43 @@ func (a *Advisor) reason() string {
 	if reason != "" && reason != a.told {
 		a.told = reason
 		a.events.Add(eventlog.Record{Type: "HALT", Note: reason})
+		if a.run != nil { // the program may end without Finalize
+			a.prefix.Note(func() error { return a.run.Asked(time.Now()) })
+		}
 	}
 	return reason
 }
 
-// End records that the run ends by itself. Rank 0 calls it.
-func (a *Advisor) End() error {
+// Sum tells what the checkpoints of the run have cost; and, if it has none because the
+// answer to the program's question was always no, how that can be changed. It does so on
+// rank 0.
+func (a *Advisor) Sum() {
+	if a.world.Rank() != 0 || a.first.IsZero() {
+		return
+	}
+	o, ran := a.Observed, time.Since(a.first)
+	switch {
+	case o.Count > 0:
+		a.log.Info("%s in %.1f s, %.3f s each: %.1f %% of the time", report.Count(o.Count, "checkpoint"), ran.Seconds(),
+			o.Cost.Seconds()/float64(o.Count), 100*o.Cost.Seconds()/max(ran.Seconds(), 1e-9))
+	case o.Calls > 0 && a.yes == 0:
+		a.log.Warn("the program has asked %s whether it needs a checkpoint, the answer was always no, and it wrote none: "+
+			"SCR_CHECKPOINT_INTERVAL=N makes it yes at every N-th question, SCR_CHECKPOINT_SECONDS=S every S seconds", report.Count(o.Calls, "time"))
+	}
+}
+
+// Finalized records that the program has called Finalize. Rank 0 calls it.
+func (a *Advisor) Finalized() error {
+	return errors.Join(halt.End(a.prefix.Dir, a.id), a.ended())
+}
+
+// Halted records that the run ends because it should stop. Rank 0 calls it.
+func (a *Advisor) Halted() error {
+	return errors.Join(halt.Obeyed(a.prefix.Dir, a.id), a.ended())
+}
+
+// ended records that the run has ended by itself.
+func (a *Advisor) ended() error {
 	if a.run == nil {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
@@ -73,8 +74,14 @@ func (k *Cache) complete(c *Cached, failed error) error {
 	}
 	c.SetTotals(totals[0], totals[1])
 
+	start := time.Now()
 	made, err := c.Desc.Scheme.Encode(k.job(c), redundancy.Counted(files))
-	if err := mpi.Agree(k.World, err); err != nil {
+	c.encoding = time.Since(start)
+	var extra int64
+	for _, f := range made {
+		extra += f.Meta.Size()
+	}
+	if c.redundancy, err = mpi.AgreeSumOne(k.World, err, extra); err != nil {
 		return k.abandon(c, err)
 	}
 	if world {
@@ -121,6 +128,7 @@ func (k *Cache) usable(c *Cached, files []redundancy.File) error {
 
 // abandon deletes a dataset that cannot become usable, and returns the reason.
 func (k *Cache) abandon(c *Cached, why error) error {
+	why = k.explain(c, why)
 	if err := k.Delete(c.ID()); err != nil {
 		k.Log.Warn("dataset %d could not be deleted from the cache: %v", c.ID(), err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goscr/goscr/internal/cache/migrate"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/eventlog/phases"
 	"github.com/goscr/goscr/internal/filemap"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
@@ -174,11 +175,17 @@ func (k *Cache) restore(c *Cached, d filemap.Description) (outcome string, err e
 			return "", err
 		}
 	}
+	start := time.Now()
 	if c.refused, err = m.Run(); err != nil {
 		return "", err
 	}
+	moved := time.Now()
 	files, outcome, err := k.repair(c)
 	if err != nil {
+		return "", err
+	}
+	if err := k.Phases.Log(c.Dataset, phases.Took("DISTRIBUTE", start, moved.Sub(start)),
+		phases.Took("REBUILD", moved, time.Since(moved))); err != nil {
 		return "", err
 	}
 	if m.Device != "" {

@@ -113,6 +113,8 @@ var Sections = []Section{
 			Help: "1: datasets are written to the prefix directory, where several ranks may write one file"},
 		{Name: "SCR_CACHE_PURGE", Type: Bool, Default: "0", Example: "1",
 			Help: "1: `SCR_Init` deletes all datasets from the cache"},
+		{Name: "SCR_CACHE_KEEP", Type: Bool, Default: "1", Example: "0",
+			Help: "0: `SCR_Finalize` removes the job's directories on the nodes, if the prefix directory has what is in them, or a newer checkpoint; 1: they stay for the next run on these nodes, and `scr_clean` removes them"},
 		{Name: "SCR_COPY_TYPE", Type: Text, Default: "XOR", Example: "RS", Values: append(slices.Clone(copyTypes), "FILE"),
 			Help: "redundancy scheme: `SINGLE` (none: the loss of a node loses the dataset), `PARTNER` (copies), `XOR`, `RS` (Reed-Solomon); `FILE`: the schemes of the `CKPT` lines, of which there must be at least one"},
 		{Name: "SCR_GROUP", Type: Text, Default: "NODE", Example: "POWER",
@@ -172,9 +174,11 @@ var Sections = []Section{
 	}},
 	{"Restart", []Parameter{
 		{Name: "SCR_CURRENT", Type: Text, Example: "ckpt.1200",
-			Help: "name of the checkpoint to restart from; newer ones in the cache are deleted once it is loaded"},
+			Help: "name of the checkpoint to restart from; newer ones in the cache are deleted once it is loaded. If it is in the environment, `scr_run` passes it on until a run has completed a checkpoint"},
 		{Name: "SCR_DROP_AFTER_CURRENT", Type: Bool, Default: "0", Example: "1",
 			Help: "1: when `SCR_Current` or `SCR_CURRENT` names a dataset, newer ones are removed from the index too; their files stay in the prefix directory"},
+		{Name: "SCR_JOB_INPUT", Type: Text, Example: "model.nml",
+			Help: "files that the job reads as input, separated by blanks (in a configuration file, in double quotes), relative to the working directory. `SCR_Init` reads them on rank 0 and records a digest of their contents with each checkpoint; a checkpoint of other contents is not offered for a restart, except by `SCR_CURRENT`"},
 		{Name: "SCR_DISTRIBUTE", Type: Bool, Default: "1", Example: "0",
 			Help: "0: datasets in the cache are not used; they stay there until the run has completed a checkpoint, or needs their room"},
 		{Name: "SCR_FLUSH_ON_RESTART", Type: Bool, Default: "0", Example: "1",
@@ -243,6 +247,10 @@ var Sections = []Section{
 			Help: "1: log what happens to datasets, to each of the file, syslog and the database that is enabled"},
 		{Name: "SCR_LOG_TXT_ENABLE", Type: Bool, Default: "1", Example: "0",
 			Help: "1: log to the file `.scr/log` in the prefix directory"},
+		{Name: "SCR_LOG_MAX_SIZE", Type: Size, Default: "256m", Unit: "bytes", Example: "1g",
+			Help: "a text log of this size becomes `.scr/log.1`, and a new one is begun; four older ones are kept; 0: no limit"},
+		{Name: "SCR_LOG_MAX_AGE", Type: Seconds, Default: "0", Unit: "seconds", Example: "2592000",
+			Help: "a text log whose first line is older than this becomes `.scr/log.1` when a run begins; 0: no limit"},
 		{Name: "SCR_LOG_SYSLOG_ENABLE", Type: Bool, Default: "1", Example: "0",
 			Help: "1: log to syslog, if there is one"},
 		{Name: "SCR_LOG_SYSLOG_PREFIX", Type: Text, Default: "SCR", Example: "heat",
@@ -263,6 +271,8 @@ var Sections = []Section{
 			Help: "password on the database server. If `SCR_Config` sets it, only the program knows it: it is not stored in the prefix directory, where commands find other settings"},
 		{Name: "SCR_LOG_DB_NAME", Type: Text, Default: "scrlog", Example: "jobs",
 			Help: "database on the server"},
+		{Name: "SCR_METRICS_DIR", Type: Text, Unset: "none", Example: "/var/lib/prometheus/node-exporter",
+			Help: "directory of node_exporter's textfile collector, on the node of rank 0 and that of `scr_run`: each keeps a file of metrics there, also without a log"},
 		{Name: "SCR_LOG_DB_DEBUG", Type: Bool, Default: "0", Example: "1",
 			Help: "1: show the statements that are sent to the database"},
 	}},
@@ -405,6 +415,13 @@ func userName(Environ) (text, from string) {
 		return u.Username, "the passwd entry of user id " + uid
 	}
 	return uid, "the user id, which has no passwd entry"
+}
+
+// Allocation returns the id that the resource manager has given the allocation, "" if there
+// is none.
+func Allocation(environ func(name string) (string, bool)) string {
+	id, _ := jobID(environ)
+	return id
 }
 
 func jobID(environ Environ) (text, from string) {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"sync"
@@ -63,7 +64,7 @@ func logger() (*report.Logger, *lines) {
 }
 
 func TestRecord_Line(t *testing.T) {
-	when := time.Date(2026, 11, 21, 0, 1, 55, 0, time.Local)
+	when := time.Date(2026, 11, 21, 0, 1, 55, 250e3, time.UTC)
 	seconds := 1.25
 	job := Job{Host: "node0", ID: "job1"}
 	for _, c := range []struct {
@@ -72,16 +73,23 @@ func TestRecord_Line(t *testing.T) {
 	}{
 		{Record{Type: "CHECKPOINT_START", Note: "/tmp", Dataset: 1, Name: "ckpt.1"},
 			`event=CHECKPOINT_START, note="/tmp", dset=1, name="ckpt.1"`},
-		{Record{Type: "INIT_END", Start: when, Seconds: &seconds}, `event=INIT_END, start=2026-11-21T00:01:55, secs=1.250000`},
+		{Record{Type: "INIT_END", Start: when, Seconds: &seconds}, `event=INIT_END, start=2026-11-21T00:01:55.000250Z, secs=1.250000`},
 		{Record{Transfer: true, Type: "FLUSH", From: "/dev/shm", To: "/p", Dataset: 7, Name: "x", Start: when, Seconds: &seconds,
 			Bytes: Count(1 << 40), Files: Count(0)},
-			`xfer=FLUSH, from="/dev/shm", to="/p", dset=7, name="x", start=2026-11-21T00:01:55, secs=1.250000, bytes=1099511627776, files=0`},
+			`xfer=FLUSH, from="/dev/shm", to="/p", dset=7, name="x", start=2026-11-21T00:01:55.000250Z, secs=1.250000, bytes=1099511627776, files=0`},
 		{Record{Type: "A B", Note: "two\nlines, \"quoted\", \x00 \xff é", Name: `back\slash`},
 			`event="A B", note="two\nlines, \"quoted\", \x00 \xff é", name="back\\slash"`},
+		{Record{Type: "ENCODE", Dataset: 7, Name: "x", Bytes: Count(5), Spread: &Spread{Least: .5, Median: 1, Most: 2.25, Rank: 3, Node: "<b>, n"}},
+			`phase=ENCODE, dset=7, name="x", bytes=5, least=0.500000, median=1.000000, most=2.250000, rank=3, node="<b>, n"`},
+		{Record{Type: "RUN_END", Note: "why", Start: when, Run: &Run{Number: 2, Status: new(int), Signal: 9, Nodes: 3, Ranks: 12, NodeList: "n[0,2-3]"}},
+			`event=RUN_END, note="why", start=2026-11-21T00:01:55.000250Z, run=2, status=0, signal=9, nodes=3, ranks=12, nodelist="n[0,2-3]"`},
 	} {
 		c.r.Time, c.r.Job = when, job
-		if got, want := c.r.Line(), "2026-11-21T00:01:55: host=node0, jobid=job1, "+c.want; got != want {
+		if got, want := c.r.Line(), "2026-11-21T00:01:55.000250Z: host=node0, jobid=job1, "+c.want; got != want {
 			t.Errorf("%s\nwant\n%s", got, want)
+		}
+		if back, err := Parse(c.r.Line()); err != nil || !reflect.DeepEqual(back, c.r) {
+			t.Errorf("%s is read as %+v, %v", c.r.Line(), back, err)
 		}
 	}
 	r := Record{Job: Job{Host: "a,b", ID: "x\ny"}, Type: "T"}
@@ -94,7 +102,7 @@ func TestLog_TextFile(t *testing.T) {
 	dir := t.TempDir()
 	log, said := logger()
 	for range 2 {
-		l := Open(load(t, dir), log)
+		l := Open(load(t, dir), log, nil)
 		l.Add(Record{Type: "A"})
 		l.Add(Record{Type: "B", Dataset: 3})
 		l.Close()
@@ -103,7 +111,7 @@ func TestLog_TextFile(t *testing.T) {
 	}
 	text, err := os.ReadFile(TextFile(dir))
 	must(t, err)
-	line := `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d: host=node0, jobid=job1, event=`
+	line := `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z: host=node0, jobid=job1, event=`
 	if !regexp.MustCompile(`^(` + line + "A\n" + line + "B, dset=3\n){2}$").Match(text) {
 		t.Errorf("%s", text)
 	}
@@ -116,7 +124,7 @@ func TestLog_IsOff(t *testing.T) {
 	dir := t.TempDir()
 	log, said := logger()
 	for _, off := range []string{"SCR_LOG_ENABLE=0", "SCR_LOG_TXT_ENABLE=0"} {
-		l := Open(load(t, dir, off), log)
+		l := Open(load(t, dir, off), log, nil)
 		l.Add(Record{Type: "A"})
 		l.Close()
 	}
@@ -128,7 +136,7 @@ func TestLog_IsOff(t *testing.T) {
 func TestLog_CannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	log, said := logger()
-	l := Open(load(t, dir), log)
+	l := Open(load(t, dir), log, nil)
 	must(t, os.Mkdir(TextFile(dir), 0o777))
 	for range 100 {
 		l.Add(Record{Type: "A"})
@@ -158,7 +166,7 @@ func TestLog_Syslog(t *testing.T) {
 	dir := t.TempDir()
 	log, said := logger()
 	on := []string{"SCR_LOG_SYSLOG_ENABLE=1", "SCR_LOG_SYSLOG_SOCKET=" + socket, "SCR_LOG_TXT_ENABLE=0"}
-	l := Open(load(t, dir, on...), log)
+	l := Open(load(t, dir, on...), log, nil)
 	l.Add(Record{Type: "A", Name: "ckpt"})
 	l.Close()
 	// 23, which is local7, times 8 plus 6, which is info.
@@ -191,7 +199,7 @@ func TestLog_NoSyslog(t *testing.T) {
 	log, said := logger()
 	on := []string{"SCR_LOG_SYSLOG_ENABLE=1", "SCR_LOG_SYSLOG_SOCKET=" + filepath.Join(dir, "none")}
 	cfg := load(t, dir, on...)
-	l := Open(cfg, log)
+	l := Open(cfg, log, nil)
 	l.Add(Record{Type: "A"})
 	l.Close()
 	if !strings.Contains(said.String(), "SCR_LOG_SYSLOG_ENABLE=0") {
@@ -206,7 +214,7 @@ func TestLog_NoSyslog(t *testing.T) {
 	// Without SCR_LOG_SYSLOG_ENABLE in the settings there is no warning.
 	said.b.Reset()
 	cfg = load(t, dir, "SCR_LOG_SYSLOG_ENABLE=", on[1])
-	Open(cfg, log).Close()
+	Open(cfg, log, nil).Close()
 	if err := Once(cfg, Record{Type: "B", Job: JobOf(cfg)}, nil); err != nil || said.String() != "" {
 		t.Error(err, said)
 	}
@@ -253,6 +261,68 @@ func TestOnce_AllErrors(t *testing.T) {
 	})
 	if !errors.Is(err, none) || !strings.Contains(err.Error(), TextFile(dir)) {
 		t.Error(err)
+	}
+}
+
+func TestParse_OldLines(t *testing.T) {
+	r, err := Parse(`2026-11-21T00:01:56: host=node0, jobid=job1, xfer=FLUSH, from="/dev/shm", to="/p", dset=1, name="ckpt.1", start=2026-11-21T00:01:55, secs=0.912000, bytes=8589934592, files=256`)
+	must(t, err)
+	if want := time.Date(2026, 11, 21, 0, 1, 56, 0, time.Local); !r.Time.Equal(want) || !r.Start.Equal(want.Add(-time.Second)) ||
+		!r.Transfer || *r.Files != 256 || r.To != "/p" {
+		t.Errorf("%+v", r)
+	}
+	for _, bad := range []string{"", "\n", "x", "2026-11-21T00:01:56: ", "2026-11-21T00:01:56: hello", "2026-13-21T00:01:56: event=A",
+		`2026-11-21T00:01:56: event="A`, `2026-11-21T00:01:56: event="A"B`, "2026-11-21T00:01:56: event=A, secs=NaN",
+		"2026-11-21T00:01:56: event=A, dset=x", "2026-11-21T00:01:56: host=a, jobid=b", "2026-11-21T00:01:56: event=A, start=now"} {
+		if r, err := Parse(bad); !errors.Is(err, ErrForeign) {
+			t.Errorf("%q: %+v, %v", bad, r, err)
+		}
+	}
+}
+
+// A log that is too large or too old is renamed, and four older ones are kept.
+func TestLog_Rotates(t *testing.T) {
+	dir := t.TempDir()
+	log, said := logger()
+	l := Open(load(t, dir, "SCR_LOG_MAX_SIZE=1000"), log, nil)
+	const n = 100
+	for i := range n {
+		l.Add(Record{Type: "A", Dataset: i + 1, Note: strings.Repeat("x", 150)})
+	}
+	l.Close()
+	next := n
+	for i := range Rotated + 1 {
+		text, err := os.ReadFile(Rotation(TextFile(dir), i))
+		if i == 0 && os.IsNotExist(err) {
+			continue // the last line has filled a log
+		}
+		must(t, err)
+		if i > 0 && (len(text) < 1000 || len(text) > 1300) {
+			t.Errorf("log.%d has %d bytes", i, len(text))
+		}
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		for j := len(lines) - 1; j >= 0; j-- {
+			if r, err := Parse(lines[j]); err != nil || r.Dataset != next {
+				t.Fatalf("log.%d: %s, want dataset %d", i, lines[j], next)
+			}
+			next--
+		}
+	}
+	if list, _ := filepath.Glob(filepath.Join(dir, ".scr", "log.[0-9]*")); len(list) != Rotated || said.String() != "" {
+		t.Error(list, said)
+	}
+
+	old := t.TempDir()
+	cfg := load(t, old, "SCR_LOG_MAX_AGE=3600")
+	line := (&Record{Time: time.Now().Add(-2 * time.Hour), Type: "OLD"}).Line() + "\n"
+	must(t, os.WriteFile(TextFile(old), []byte(line), 0o600))
+	must(t, Once(cfg, Record{Time: time.Now(), Job: JobOf(cfg), Type: "NEW"}, nil))
+	must(t, Once(cfg, Record{Time: time.Now(), Job: JobOf(cfg), Type: "NEWER"}, nil))
+	if text, err := os.ReadFile(Rotation(TextFile(old), 1)); err != nil || string(text) != line {
+		t.Errorf("%s, %v", text, err)
+	}
+	if text, err := os.ReadFile(TextFile(old)); err != nil || strings.Count(string(text), "\n") != 2 {
+		t.Errorf("%s, %v", text, err)
 	}
 }
 

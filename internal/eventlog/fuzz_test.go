@@ -38,3 +38,28 @@ func FuzzReceive(f *testing.F) {
 		}
 	})
 }
+
+// Whatever is in a log, a line that is read is one that can be written, and read again.
+func FuzzParse(f *testing.F) {
+	seconds, status := 1.5, 3
+	r := Record{Type: "RUN_END", Note: "a\nb", Seconds: &seconds, Run: &Run{Number: 1, Status: &status, Signal: 9, NodeList: "n[0-3]"}}
+	f.Add(r.Line())
+	r = Record{Type: "WRITE", Dataset: 7, Bytes: Count(1), Spread: &Spread{Most: 2, Rank: 5, Node: `"<script>`}}
+	f.Add(r.Line())
+	f.Add(`2026-11-21T00:01:56: host=node0, jobid="a, b", xfer=FLUSH, from="/a", to="/b", start=2026-11-21T00:01:55, files=256`)
+	f.Add(`2026-11-21T00:01:56: event="`)
+	f.Fuzz(func(t *testing.T, line string) {
+		r, err := Parse(line)
+		if err != nil {
+			return
+		}
+		again := r.Line()
+		r2, err := Parse(again)
+		if err != nil {
+			t.Fatalf("%q, written as %q: %v", line, again, err)
+		}
+		if third := r2.Line(); third != again {
+			t.Fatalf("%q, then %q", again, third)
+		}
+	})
+}

@@ -35,12 +35,19 @@ type outlet struct {
 }
 
 // Open opens the log of a job. It reports a sink that cannot be used, and the job runs
-// without it. It returns nil if the log is disabled.
-func Open(cfg *config.Config, log *report.Logger) *Log {
-	if !cfg.LogEnable {
+// without it. It returns nil if the log is disabled and metrics, a sink that is there even
+// then, is nil.
+func Open(cfg *config.Config, log *report.Logger, metrics Sink) *Log {
+	l := &Log{job: JobOf(cfg), report: log, patience: patience}
+	if metrics != nil {
+		l.add("the file of metrics", metrics)
+	}
+	if !cfg.LogEnable && metrics == nil {
 		return nil
 	}
-	l := &Log{job: JobOf(cfg), report: log, patience: patience}
+	if !cfg.LogEnable {
+		return l
+	}
 	l.openFiles(cfg)
 	if cfg.LogDBEnable {
 		if sink, err := startRecorder(DatabaseOf(cfg), log); err != nil {
@@ -55,8 +62,7 @@ func Open(cfg *config.Config, log *report.Logger) *Log {
 // openFiles adds the text file and syslog, the sinks that need no process of goscr.
 func (l *Log) openFiles(cfg *config.Config) {
 	if cfg.LogTxtEnable {
-		path := TextFile(l.job.Prefix)
-		l.add(path, textFile{path})
+		l.add(TextFile(l.job.Prefix), openText(cfg, l.job.Prefix))
 	}
 	if cfg.LogSyslogEnable {
 		if sink, err := openSyslog(cfg); err == nil {
@@ -152,7 +158,7 @@ func Once(cfg *config.Config, r Record, openDatabase func(Database) (Sink, error
 		errs = append(errs, err)
 	}
 	if cfg.LogTxtEnable {
-		write(textFile{TextFile(r.Job.Prefix)}, nil)
+		write(openText(cfg, r.Job.Prefix), nil)
 	}
 	if cfg.LogSyslogEnable {
 		sink, err := openSyslog(cfg)

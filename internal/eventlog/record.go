@@ -1,7 +1,7 @@
 // Package eventlog writes the log of a job: what happened to its datasets, when, and how
 // long it took. Each event becomes a line in the file .scr/log of the prefix directory,
 //
-//	2026-11-21T00:01:55: host=node0, jobid=job1, event=CHECKPOINT_START, note="/tmp", dset=1, name="ckpt.1"
+//	2026-11-21T00:01:55.250000Z: host=node0, jobid=job1, event=CHECKPOINT_START, note="/tmp", dset=1, name="ckpt.1"
 //
 // a message to syslog, and a row in a database. The parameters SCR_LOG_* enable each of
 // these three.
@@ -40,14 +40,15 @@ func JobOf(cfg *config.Config) Job {
 	}
 }
 
-// Record is one entry of the log: an event, or a transfer of files if Transfer is set. A
-// field that is empty, 0 or nil is not known, and is not written.
+// Record is one entry of the log: an event; a transfer of files if Transfer is set; or how
+// long a phase took on all ranks if Spread is set. A field that is empty, 0 or nil is not
+// known, and is not written.
 type Record struct {
 	Time     time.Time
 	Job      Job
 	Type     string
 	Transfer bool
-	Note     string // of an event, not of a transfer
+	Note     string // of an event or a phase, not of a transfer
 	From, To string // of a transfer: the directories
 	Dataset  int
 	Name     string // of the dataset
@@ -55,6 +56,27 @@ type Record struct {
 	Seconds  *float64
 	Bytes    *int64
 	Files    *int64
+	Run      *Run
+	Spread   *Spread
+}
+
+// Run describes a run of the program: the fields of RUN_START and RUN_END, which scr_run
+// logs, and of INIT_END.
+type Run struct {
+	Number   int    // of the runs of an allocation, from 1
+	Status   *int   // exit status, as a shell tells it
+	Signal   int    // number of the signal that ended the run, 0 if none did
+	Nodes    int    // how many nodes it uses
+	Ranks    int    // how many ranks it has
+	NodeList string // the nodes, as "node[0-3]"
+}
+
+// Spread tells how a phase has gone on all ranks: in seconds, or in percent in a record of
+// type FILL.
+type Spread struct {
+	Least, Median, Most float64
+	Rank                int    // the rank that had Most
+	Node                string // its node
 }
 
 // Since returns the Seconds of an event that began at start and ends now.
@@ -66,34 +88,37 @@ func Since(start time.Time) *float64 {
 // Count returns n for the field Bytes or Files of a record, where 0 is known.
 func Count(n int64) *int64 { return &n }
 
-// timeLayout is SCR's format of a time, which is local.
-const timeLayout = "2006-01-02T15:04:05"
+// timeLayout is the format of a time. Logs of SCR 3.1 and of older versions of goscr have
+// oldLayout, in local time.
+const (
+	timeLayout = "2006-01-02T15:04:05.000000Z"
+	oldLayout  = "2006-01-02T15:04:05"
+)
 
 // Line is the record as a line of the text log, without the newline.
-func (r *Record) Line() string { return r.Time.Local().Format(timeLayout) + ": " + r.Text() }
+func (r *Record) Line() string { return r.Time.UTC().Format(timeLayout) + ": " + r.Text() }
 
 // Text is Line without the time. It is one line, whatever characters are in the names.
 func (r *Record) Text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "host=%s, jobid=%s", word(r.Job.Host), word(r.Job.ID))
-	if r.Transfer {
-		fmt.Fprintf(&b, ", xfer=%s", word(r.Type))
-	} else {
-		fmt.Fprintf(&b, ", event=%s", word(r.Type))
-	}
-	for _, f := range []struct{ key, value string }{{"note", r.Note}, {"from", r.From}, {"to", r.To}} {
-		if f.value != "" {
-			fmt.Fprintf(&b, ", %s=%s", f.key, strconv.Quote(f.value))
+	fmt.Fprintf(&b, "host=%s, jobid=%s, %s=%s", word(r.Job.Host), word(r.Job.ID), r.kind(), word(r.Type))
+	text := func(key, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, ", %s=%s", key, strconv.Quote(value))
 		}
 	}
-	if r.Dataset != 0 {
-		fmt.Fprintf(&b, ", dset=%d", r.Dataset)
+	number := func(key string, n int) {
+		if n != 0 {
+			fmt.Fprintf(&b, ", %s=%d", key, n)
+		}
 	}
-	if r.Name != "" {
-		fmt.Fprintf(&b, ", name=%s", strconv.Quote(r.Name))
-	}
+	text("note", r.Note)
+	text("from", r.From)
+	text("to", r.To)
+	number("dset", r.Dataset)
+	text("name", r.Name)
 	if !r.Start.IsZero() {
-		fmt.Fprintf(&b, ", start=%s", r.Start.Local().Format(timeLayout))
+		fmt.Fprintf(&b, ", start=%s", r.Start.UTC().Format(timeLayout))
 	}
 	if r.Seconds != nil {
 		fmt.Fprintf(&b, ", secs=%f", *r.Seconds)
@@ -104,7 +129,40 @@ func (r *Record) Text() string {
 	if r.Files != nil {
 		fmt.Fprintf(&b, ", files=%d", *r.Files)
 	}
+	if s := r.Spread; s != nil {
+		fmt.Fprintf(&b, ", least=%f, median=%f, most=%f, rank=%d", s.Least, s.Median, s.Most, s.Rank)
+		text("node", s.Node)
+	}
+	if run := r.Run; run != nil {
+		number("run", run.Number)
+		if run.Status != nil {
+			fmt.Fprintf(&b, ", status=%d", *run.Status)
+		}
+		number("signal", run.Signal)
+		number("nodes", run.Nodes)
+		number("ranks", run.Ranks)
+		text("nodelist", run.NodeList)
+	}
+	if namesJob[r.Type] && !r.Transfer && r.Spread == nil {
+		text("user", r.Job.User)
+		text("jobname", r.Job.Name)
+		text("cluster", r.Job.Cluster)
+	}
 	return b.String()
+}
+
+// namesJob has the events that name the job. The others have its id only.
+var namesJob = map[string]bool{"INIT_START": true, "RUN_START": true}
+
+// kind is the key of the record's type.
+func (r *Record) kind() string {
+	switch {
+	case r.Transfer:
+		return "xfer"
+	case r.Spread != nil:
+		return "phase"
+	}
+	return "event"
 }
 
 // word quotes text only if it contains blanks, commas, quotes or unprintable characters.

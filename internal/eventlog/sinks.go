@@ -1,14 +1,19 @@
 package eventlog
 
 import (
+	"bufio"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/syslog"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/descriptors"
+	"github.com/goscr/goscr/internal/lock"
 )
 
 // Sink is a destination of records.
@@ -24,8 +29,61 @@ func TextFile(prefix string) string { return filepath.Join(prefix, ".scr", "log"
 func DatabaseFile(prefix string) string { return filepath.Join(prefix, ".scr", "log.sqlite") }
 
 // textFile appends to a file. It opens the file for each record, so that a new log begins
-// when a user moves the old one away.
-type textFile struct{ path string }
+// when a user, or rotate, moves the old one away.
+type textFile struct {
+	path string
+	most int64 // bytes after which a new file is begun; 0: no limit
+}
+
+// openText returns the sink of the text log. A file that has a limit of its age, and has
+// reached it, is rotated.
+func openText(cfg *config.Config, prefix string) Sink {
+	t := textFile{TextFile(prefix), cfg.LogMaxSize}
+	if limit := cfg.LogMaxAge; limit > 0 && time.Since(began(t.path)) > limit {
+		rotate(t.path, func(fs.FileInfo) bool { return time.Since(began(t.path)) > limit })
+	}
+	return t
+}
+
+// began returns the time of the first line of a log, now if that is not known.
+func began(path string) time.Time {
+	if f, err := descriptors.OpenFile(path, os.O_RDONLY, 0); err == nil {
+		defer f.Close()
+		line, _ := bufio.NewReader(io.LimitReader(f, 64)).ReadString('\n')
+		stamp, _, _ := strings.Cut(line, ": ")
+		if t, err := parseTime(stamp); err == nil {
+			return t
+		}
+	}
+	return time.Now()
+}
+
+// Rotated is the number of older text logs that are kept: log.1, the newest, to log.4.
+const Rotated = 4
+
+// Rotation returns the path of an older text log, or of the log itself if n is 0.
+func Rotation(path string, n int) string {
+	if n == 0 {
+		return path
+	}
+	return fmt.Sprintf("%s.%d", path, n)
+}
+
+// rotate renames a log and the older ones, and deletes the oldest, if the log is due for
+// that. If another process does so at the time, or it cannot be done, the log goes on.
+func rotate(path string, due func(fs.FileInfo) bool) {
+	l, err := lock.Try(path+".lock", lock.Exclusive)
+	if err != nil || l == nil {
+		return
+	}
+	defer l.Release()
+	if info, err := os.Stat(path); err != nil || !due(info) {
+		return
+	}
+	for n := Rotated; n > 0; n-- {
+		_ = os.Rename(Rotation(path, n-1), Rotation(path, n)) // there may be fewer
+	}
+}
 
 // Write adds a line with a single write, because jobs and commands share the file.
 func (t textFile) Write(r Record) error {
@@ -34,8 +92,13 @@ func (t textFile) Write(r Record) error {
 		return err
 	}
 	_, err = f.WriteString(r.Line() + "\n")
+	full := func(info fs.FileInfo) bool { return t.most > 0 && info.Size() >= t.most }
+	info, failed := f.Stat()
 	if e := f.Close(); err == nil {
 		err = e
+	}
+	if failed == nil && full(info) {
+		rotate(t.path, full)
 	}
 	return err
 }

@@ -5,9 +5,11 @@
 //	FAILURES = those among them that did not end by themselves
 //	SECONDS  = time that all of them ran
 //	RUN / <job id> / STARTED, SEEN     seconds since the epoch, of a run that has not ended
+//	RUN / <job id> / ASKED = 1         ... and that somebody has asked to end
 //
 // A run that fails cannot record it; the next run with its job id, or one with
-// another job id much later, finds its entry and counts the failure.
+// another job id much later, finds its entry and counts the failure, unless somebody had
+// asked the run to end.
 package failures
 
 import (
@@ -26,6 +28,7 @@ const (
 	keyRun      = "RUN"
 	keyStarted  = "STARTED"
 	keySeen     = "SEEN"
+	keyAsked    = "ASKED"
 )
 
 // enough is the least number of failures from which MTBF estimates.
@@ -43,6 +46,8 @@ const gone = 7 * 24 * time.Hour
 
 // Run is a run of the job.
 type Run struct {
+	Again bool // the run of the same job before it has not ended by itself
+
 	prefix, id string
 	seen       time.Time
 }
@@ -51,6 +56,7 @@ type Run struct {
 func Begin(prefix, id string, now time.Time) (*Run, error) {
 	r := &Run{prefix: prefix, id: id, seen: now}
 	return r, hash.Update(Path(prefix), func(h *hash.Hash) error {
+		r.Again = h.Get(keyRun, id) != nil
 		for _, other := range h.Get(keyRun).Keys() {
 			seen, _ := h.Get(keyRun, other).Int(keySeen)
 			if other == id || now.Sub(time.Unix(seen, 0)) > gone {
@@ -74,7 +80,7 @@ func settle(h *hash.Hash, id string, failed bool) {
 	seen, _ := run.Int(keySeen)
 	add(h, keyRuns, 1)
 	add(h, keySeconds, max(seen-started, 0))
-	if failed {
+	if failed && run.Text(keyAsked) == "" {
 		add(h, keyFailures, 1)
 	}
 	h.UnsetKV(keyRun, id)
@@ -98,6 +104,21 @@ func (r *Run) Alive(now time.Time) error {
 		return nil
 	})
 }
+
+// Asked records that somebody has asked the run of a job to end, or has ended it. Its end
+// is no failure then, even if the run does not record it.
+func Asked(prefix, id string, now time.Time) error {
+	return hash.Update(Path(prefix), func(h *hash.Hash) error {
+		if run := h.Get(keyRun, id); run != nil {
+			run.SetInt(keySeen, now.Unix())
+			run.SetInt(keyAsked, 1)
+		}
+		return nil
+	})
+}
+
+// Asked is the function Asked, for this run.
+func (r *Run) Asked(now time.Time) error { return Asked(r.prefix, r.id, now) }
 
 // End records that the run has ended by itself.
 func (r *Run) End(now time.Time) error {

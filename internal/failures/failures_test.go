@@ -19,10 +19,11 @@ func TestMTBF(t *testing.T) {
 			t.Errorf("%v %v, want %v", got, err, want)
 		}
 	}
+	var r *Run
 	run := func(id string, length time.Duration, ends bool) {
 		t.Helper()
-		r, err := Begin(prefix, id, now)
-		if err != nil {
+		var err error
+		if r, err = Begin(prefix, id, now); err != nil {
 			t.Fatal(err)
 		}
 		now = now.Add(length)
@@ -43,6 +44,23 @@ func TestMTBF(t *testing.T) {
 	estimate(0) // two are known to have failed
 	run("a", 100*time.Second, true)
 	estimate((1000 + 500 + 600 + 900 + 100) * time.Second / 3)
+	// Somebody asks two runs to end: they end by themselves, or not. Neither is a failure.
+	run("a", 40*time.Second, false)
+	if err := r.Asked(now); err != nil {
+		t.Fatal(err)
+	}
+	run("a", 60*time.Second, false)
+	if err := r.Asked(now); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.End(now); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Asked(now); err != nil { // too late
+		t.Fatal(err)
+	}
+	run("a", 0, true)
+	estimate((1000 + 500 + 600 + 900 + 100 + 40 + 60) * time.Second / 3)
 }
 
 func TestMTBF_JobsSideBySide(t *testing.T) {

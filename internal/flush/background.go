@@ -89,7 +89,7 @@ func (f *Flusher) Start(c *cache.Cached) error {
 	case err != nil:
 		f.Events.Result("FLUSH", "SUCCESS", c.Dataset, b.start, err)
 	case there:
-		if err = f.conclude(c, b.start, nil); err == nil {
+		if err = f.conclude(c, b.start, 0, nil); err == nil {
 			err = f.evictOutput(c)
 		}
 	default:
@@ -191,6 +191,15 @@ func (b *background) begin() error {
 		b.begun, b.failed = true, b.copy.Begin()
 	}
 	return b.failed
+}
+
+// took returns how long the caller's copy took: until it ended, if the mover says when,
+// else until now.
+func (b *background) took() time.Duration {
+	if x, ok := b.copy.(interface{ Copying() time.Duration }); ok {
+		return x.Copying()
+	}
+	return time.Since(b.start)
 }
 
 // find returns the background flush of a dataset, nil if there is none.
@@ -317,7 +326,7 @@ func (f *Flusher) finish(b *background) error {
 		err = errors.Join(err, mpi.Agree(f.World, b.copy.Cancel()), f.Prefix.GiveUpFlush(c.Dataset))
 	}
 	err = errors.Join(err, f.forgetCopy(c))
-	if err := f.conclude(c, b.start, err); err != nil {
+	if err := f.conclude(c, b.start, b.took(), err); err != nil {
 		return err
 	}
 	return f.evictOutput(c)

@@ -26,6 +26,7 @@ import (
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/eventlog/phases"
 	"github.com/goscr/goscr/internal/mover"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
@@ -40,6 +41,7 @@ type Config struct {
 	Prefix      *prefix.Prefix
 	Log         *report.Logger
 	Events      *eventlog.Log // on rank 0
+	Phases      *phases.Meter // nil: phases are not measured
 
 	Every     int                           // SCR_FLUSH: every n-th checkpoint is flushed; 0: none
 	Keep      int                           // SCR_PREFIX_SIZE: how many checkpoints stay in the prefix directory; 0: all

@@ -32,7 +32,7 @@ func (f *Flusher) Flush(c *cache.Cached) error {
 			err = f.copyFiles(c)
 		}
 	}
-	return f.conclude(c, start, err)
+	return f.conclude(c, start, f.Prefix.Copying, err)
 }
 
 func (f *Flusher) copyFiles(c *cache.Cached) error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/eventlog/phases"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
@@ -34,15 +35,19 @@ func (e *FullError) lack() string {
 
 func (e *FullError) Unwrap() error { return e.Err }
 
-// conclude records the result err of a flush that began at start. It returns err, which is a
-// *FullError if that is the reason, or an error of its own.
-func (f *Flusher) conclude(c *cache.Cached, start time.Time, err error) error {
+// conclude records the result err of a flush that began at start, and in which the caller's
+// copies took some time. It returns err, which is a *FullError if that is the reason, or an
+// error of its own.
+func (f *Flusher) conclude(c *cache.Cached, start time.Time, took time.Duration, err error) error {
 	f.Events.Result("FLUSH", "SUCCESS", c.Dataset, start, err)
 	if err != nil {
 		f.Taken(err)
 		return f.explain(c, err)
 	}
 	f.Events.Copied("FLUSH", c.Dataset, c.Desc.Store, f.Prefix.Dir, start)
+	if err := f.Phases.Log(c.Dataset, phases.Took("FLUSH", start, took)); err != nil {
+		return err
+	}
 	f.flushed[c.ID()] = true
 	return f.Arrived(c.Dataset)
 }

@@ -265,7 +265,7 @@ var always = map[string]string{
 }
 
 // took are the times in a line of the log.
-var took = regexp.MustCompile(`(?m)^[-0-9]+T[:0-9]+|start=[-0-9]+T[:0-9]+|secs=[0-9.]+`)
+var took = regexp.MustCompile(`(?m)^[-0-9]+T[:.0-9]+Z?|start=[-0-9]+T[:.0-9]+Z?|secs=[0-9.]+`)
 
 // written returns what a site has, in the form in which the corpus has it: at
 // home, and of the same time always.
@@ -275,12 +275,16 @@ func written(s *site) tree {
 	for name, data := range files {
 		if strings.HasSuffix(name, ".scr/log") {
 			files[name] = took.ReplaceAllFunc(data, func(text []byte) []byte {
+				when := always["FLUSHED"]
+				if text[len(text)-1] == 'Z' { // since goscr-3
+					when = epoch.UTC().Format("2006-01-02T15:04:05.000000Z")
+				}
 				key, _, ok := strings.Cut(string(text), "=")
 				switch {
 				case !ok:
-					return []byte(always["FLUSHED"])
+					return []byte(when)
 				case key == "start":
-					return []byte("start=" + always["FLUSHED"])
+					return []byte("start=" + when)
 				}
 				return []byte("secs=0.000000")
 			})

@@ -31,6 +31,7 @@ type threadTransfer struct {
 	cancel chan struct{} // closed to cancel the copy
 	done   chan struct{} // closed when the copy has ended; err is set before
 	err    error
+	took   time.Duration // set before done is closed
 	once   sync.Once
 }
 
@@ -58,6 +59,8 @@ func (x *threadTransfer) run(before *threadTransfer) {
 	// The goroutine does not unlock the thread, so that the thread, whose priority is
 	// lowered, ends with it.
 	runtime.LockOSThread()
+	start := time.Now()
+	defer func() { x.took = time.Since(start) }()
 	transfer.LowerPriority()
 	pace := &transfer.Pace{Limits: x.request.Limits, Used: transfer.ThreadTime, Wait: transfer.UntilStopped(x.cancel)}
 	x.err = x.request.copy(x.copier(x.request.Dataset), progress{pace: pace})
@@ -99,6 +102,9 @@ func (x *threadTransfer) Wait() error {
 	<-x.done
 	return x.err
 }
+
+// Copying returns how long the thread has copied for the request, which has ended.
+func (x *threadTransfer) Copying() time.Duration { return x.took }
 
 func (x *threadTransfer) Files() ([]redundancy.File, error) { return x.request.copiedFiles() }
 

@@ -49,7 +49,7 @@ func (p *Prefix) CompleteFlushes() (missing []dataset.Dataset, err error) {
 func (p *Prefix) flushing() (list []Located, err error) {
 	all := hash.New()
 	err = mpi.OnRoot(p.Comm, func() error {
-		list, err := locations(p.Dir)
+		list, err := Locations(p.Dir)
 		if err != nil {
 			return err
 		}

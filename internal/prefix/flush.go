@@ -34,7 +34,10 @@ func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
 	c := p.Packer(d)
 	p.Follow(c, fmt.Sprintf("dataset %d (%s): flushed", d.ID(), d.Name()), parts.Bytes())
 	parts = parts.clone() // descriptions of copies differ from those of the files in the cache
+	p.Copying = 0
 	err = p.InTurn(p.Width, func() error {
+		began := time.Now()
+		defer func() { p.Copying = time.Since(began) }()
 		for rank, files := range parts {
 			copied, err := p.copy(c, d, files)
 			if parts[rank] = copied; err != nil {

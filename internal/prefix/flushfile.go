@@ -78,9 +78,9 @@ func ReadFlushFile(path string) ([]Located, error) {
 	return decodeFlushFile(h), err
 }
 
-// locations returns the entries of the flush file of a prefix directory, lowest id
+// Locations returns the entries of the flush file of a prefix directory, lowest id
 // first; none if there is no such file.
-func locations(prefix string) ([]Located, error) {
+func Locations(prefix string) ([]Located, error) {
 	list, err := ReadFlushFile(metadataPath(prefix, flushFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -91,7 +91,7 @@ func locations(prefix string) ([]Located, error) {
 // located returns the entry of an id in the flush file, the zero Located if there is
 // none.
 func located(prefix string, id int) (Located, error) {
-	list, err := locations(prefix)
+	list, err := Locations(prefix)
 	for _, l := range list {
 		if l.ID == id {
 			return l, err

@@ -2,6 +2,7 @@ package prefix
 
 import (
 	"errors"
+	"time"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/compress"
@@ -23,6 +24,8 @@ type Prefix struct {
 	Compress compress.Method
 	Width    int // how many ranks may flush at the same time; 0: all
 	Log      *report.Logger
+	// Copying is how long the caller's copies took in the last Flush.
+	Copying time.Duration
 
 	watch func(what string) // for tests
 }

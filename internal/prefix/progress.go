@@ -27,7 +27,7 @@ func ReadProgress(prefix string) (Progress, error) {
 	for _, e := range x.Entries() {
 		p.begun(e.Dataset)
 	}
-	list, err := locations(prefix)
+	list, err := Locations(prefix)
 	for _, l := range list {
 		p.Flushing = p.Flushing || l.Is(Flushing)
 		if !l.Is(InCache) && !l.Is(InPrefix) {
@@ -59,7 +59,7 @@ type Unflushed struct {
 // OnlyInCache returns the datasets that are in the cache and not in the prefix
 // directory, oldest first.
 func OnlyInCache(prefix string) ([]Unflushed, error) {
-	all, err := locations(prefix)
+	all, err := Locations(prefix)
 	var list []Unflushed
 	for _, l := range all {
 		if l.Is(InCache) && !l.Is(InPrefix) {

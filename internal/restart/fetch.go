@@ -10,6 +10,7 @@ import (
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/eventlog/phases"
 	"github.com/goscr/goscr/internal/flush"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/reddesc"
@@ -165,11 +166,21 @@ func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *
 	if err != nil {
 		return nil, err
 	}
-	failed := r.Prefix.InTurn(r.Width, func() error { return r.copyFiles(c, files) })
+	var start time.Time
+	var took time.Duration
+	failed := r.Prefix.InTurn(r.Width, func() error {
+		start = time.Now()
+		err := r.copyFiles(c, files)
+		took = time.Since(start)
+		return err
+	})
 	if err := r.Cache.Fetched(c, failed); err != nil {
 		return nil, err
 	}
-	return c, r.Flusher.Evict(later)
+	if err := r.Flusher.Evict(later); err != nil {
+		return c, err
+	}
+	return c, r.Phases.Log(c.Dataset, phases.Took("FETCH", start, took))
 }
 
 // copyFiles copies files from the prefix directory to the dataset c in the cache.

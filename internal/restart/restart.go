@@ -21,6 +21,7 @@ import (
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/eventlog/phases"
 	"github.com/goscr/goscr/internal/flush"
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix"
@@ -38,8 +39,10 @@ type Config struct {
 	Flusher *flush.Flusher
 	Log     *report.Logger
 	Events  *eventlog.Log // on rank 0
+	Phases  *phases.Meter // nil: phases are not measured
 
 	JobID     string // SCR_JOB_ID
+	Input     string // digest of the files of SCR_JOB_INPUT; "" if there are none
 	Fetch     bool   // SCR_FETCH: fetch checkpoints from the prefix directory
 	Width     int    // SCR_FETCH_WIDTH: how many ranks fetch at a time; 0: all
 	InPlace   bool   // SCR_FETCH_BYPASS: the program reads checkpoints in the prefix directory

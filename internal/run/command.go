@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/goscr/goscr/internal/batch"
+	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
 )
@@ -27,6 +28,12 @@ func (l *Loop) command(newest prefix.Progress) (batch.Launch, error) {
 	if !l.alloc.end.IsZero() {
 		env = append(env, fmt.Sprintf("SCR_END_TIME=%d", l.alloc.end.Unix()))
 	}
+	// SCR_CURRENT says where the job begins. A run that follows a new checkpoint would lose that.
+	if current := l.Config.Source(&l.Config.Current).Level == config.Environment; current && l.past.pastCurrent {
+		env = append(env, "SCR_CURRENT=")
+	} else if current && newest.Newest != 0 {
+		newest.Name = l.Config.Current
+	}
 	launch, err := l.Launcher.Command(append(slices.Clone(l.Argv), l.program(newest)...), batch.Placement{
 		Nodes: l.next.nodes, Down: hostlist.Minus(l.alloc.nodes, l.next.nodes), Needed: min(needed, len(l.next.nodes)), Usual: l.next.usual, Hosts: l.next.hosts,
 		Slots: l.alloc.slots, Dir: filepath.Join(l.Prefix, prefix.Metadata),
@@ -35,6 +42,18 @@ func (l *Loop) command(newest prefix.Progress) (batch.Launch, error) {
 	})
 	launch.Env = append(launch.Env, env...)
 	return launch, err
+}
+
+// up returns the nodes of the allocation that are not down.
+func (l *Loop) up() []string { return hostlist.Minus(l.alloc.nodes, keys(l.alloc.down)) }
+
+// used returns the nodes on which the next run starts, as far as goscr decides that.
+func (l *Loop) used() []string {
+	up := l.up()
+	if needed, _, err := l.Needed(l.alloc.nodes); err == nil && needed < len(up) {
+		up = up[:needed]
+	}
+	return up
 }
 
 // program returns the program with its arguments, which follow Argv: that of a restart,

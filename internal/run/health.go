@@ -154,26 +154,3 @@ func Reasons(down map[string]string) []string {
 	}
 	return lines
 }
-
-// LogDown enters an event NODE_FAIL for each node that is down into the log of the job,
-// if the job has a log. seconds is how long the run has taken, 0 if that is not known. It
-// runs scr_log_event, which finds out where the log is kept.
-func (j *Job) LogDown(ctx context.Context, down map[string]string, seconds int) {
-	if !j.Config.LogEnable {
-		return
-	}
-	id, err := j.ID(ctx)
-	if err != nil {
-		j.Tell("log: %v", err)
-		return
-	}
-	for _, line := range Reasons(down) {
-		argv := []string{j.Tool, "log_event", "--prefix", j.Prefix, "--jobid", id, "--type", "NODE_FAIL", "--note", line}
-		if seconds > 0 {
-			argv = append(argv, "--secs", strconv.Itoa(seconds))
-		}
-		if a := locally(ctx, answerTime, argv); a.failed() {
-			j.Tell("log: %s", a.lastLine())
-		}
-	}
-}

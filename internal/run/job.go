@@ -21,6 +21,7 @@ import (
 
 	"github.com/goscr/goscr/internal/batch"
 	"github.com/goscr/goscr/internal/config"
+	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/report"
 )
@@ -38,6 +39,8 @@ type Job struct {
 	ControlDir string
 	// Tool is the path of the executable that contains the commands to run on nodes.
 	Tool string
+	// Metrics is the file of metrics of scr_run, nil if there is none.
+	Metrics eventlog.Sink
 }
 
 // Open reads the configuration and finds the resource manager. If prefix is not "", it

@@ -12,6 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/batch"
+	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/eventlog/metrics"
+	"github.com/goscr/goscr/internal/failures"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/lock"
@@ -65,6 +68,7 @@ type placement struct {
 // history records events since the loop began.
 type history struct {
 	migrations   int               // number of runs that were ended for a migration
+	pastCurrent  bool              // runs do not begin at the checkpoint of SCR_CURRENT any more
 	status       int               // exit status of the last run; 1 before the first
 	fruitless    []attempt         // the latest runs, as far as they have failed without a new checkpoint
 	failed       string            // the node on which the first process of the last run died; "": not known
@@ -82,8 +86,10 @@ type attempt struct {
 	gained bool     // it has completed a checkpoint
 	hung   bool     // the watchdog has ended it
 	lost   []string // nodes that went down during the run
-	node   string   // the node on which the first process died, "": not known
-	moves  bool     // it was ended for a migration
+	began  time.Time
+	ended  time.Time // when the launcher had ended
+	node   string    // the node on which the first process died, "": not known
+	moves  bool      // it was ended for a migration
 }
 
 // maxFruitless is the number of consecutive runs without a new checkpoint that end the
@@ -134,12 +140,17 @@ func (l *Loop) Run(ctx context.Context) (int, error) {
 		return 1, err
 	}
 	last, err := l.runs(ctx)
+	if err := halt.Obeyed(l.Prefix, l.alloc.id); err != nil {
+		l.Tell("%v", err)
+	}
 	l.cancelMigration("the job is over")
 	stopMovers()
 	if err != nil {
 		return 1, err
 	}
-	return l.finish(ctx, last)
+	status, err := l.finish(ctx, last)
+	l.summarize()
+	return status, err
 }
 
 // runDisabled replaces Run if SCR_ENABLE=0: it runs the program once and forwards signals
@@ -181,6 +192,11 @@ func (l *Loop) prepare(ctx context.Context) error {
 	}
 	l.Tell("job %s (%s), %s: %s, %s; prefix directory %s", l.alloc.id, l.Manager.Name(), report.Count(len(l.alloc.nodes), "node"),
 		hostlist.Compress(l.alloc.nodes), ends, l.Prefix)
+	if dir := l.Config.MetricsDir; dir != "" {
+		of := eventlog.JobOf(l.Config)
+		of.ID, of.Prefix = l.alloc.id, l.Prefix
+		l.Metrics = metrics.Open(dir, "run_", of)
+	}
 	return l.Prerun()
 }
 
@@ -196,7 +212,9 @@ func (l *Loop) runs(ctx context.Context) (*stop, error) {
 			return nil, err
 		}
 		l.past.status = a.status
-		if s := l.after(ctx, a); s != nil {
+		s := l.after(ctx, &a)
+		l.logEnd(ctx, a, s)
+		if s != nil {
 			return s, nil
 		}
 	}
@@ -295,17 +313,20 @@ func (l *Loop) once(ctx context.Context, number int) (attempt, error) {
 	if err != nil {
 		return attempt{}, err
 	}
+	l.logStart(ctx, number, l.used())
 	r, err := l.launch(ctx, number, command, progress.Latest)
 	if err != nil {
 		return attempt{}, err
 	}
 	l.watch(ctx, r)
+	ended := time.Now()
 	l.past.haltAtOnce = l.past.haltAtOnce || l.isHaltedAtOnce(r) // the program may have read the halt file before watch did
-	a := attempt{number: number, status: r.status(), hung: r.hung, gained: l.hasGained(progress.Latest), node: r.messages.failedOn()}
+	a := attempt{number: number, status: r.status(), hung: r.hung, gained: l.hasGained(progress.Latest), began: r.start.began, ended: ended, node: r.messages.failedOn()}
+	l.past.pastCurrent = l.past.pastCurrent || a.gained
 	if l.move != nil {
 		l.endedMeanwhile(&a, r)
 	}
-	a.what = fmt.Sprintf("exit status %d after %v", a.status, time.Since(r.start.began).Round(100*time.Millisecond))
+	a.what = fmt.Sprintf("exit status %d after %v", a.status, ended.Sub(r.start.began).Round(100*time.Millisecond))
 	l.Tell("run %d: %s", number, a.what)
 	return a, nil
 }
@@ -324,18 +345,20 @@ func (l *Loop) hasGained(since time.Time) bool {
 // ----------------------------------------------------------------- after a run
 
 // after decides, when a run has ended, whether the program is started again.
-func (l *Loop) after(ctx context.Context, a attempt) *stop {
-	if s := l.wasAsked(a); s != nil {
+func (l *Loop) after(ctx context.Context, a *attempt) *stop {
+	if s := l.wasAsked(*a); s != nil {
+		l.isNoFailure()
 		return s
 	}
 	if a.moves {
 		if finalized, err := halt.WasFinalized(l.Prefix); err == nil && !finalized {
 			l.past.migrations++
+			l.isNoFailure()
 			l.carry(ctx)
 			return nil
 		}
 	}
-	if s := l.hasFinished(a); s != nil {
+	if s := l.hasFinished(*a); s != nil {
 		return s
 	}
 	var err error
@@ -343,10 +366,17 @@ func (l *Loop) after(ctx context.Context, a attempt) *stop {
 		return &stop{why: err.Error(), status: a.status}
 	}
 	l.suspectNode(a.node)
-	if s := l.blameProgram(a); s != nil {
+	if s := l.blameProgram(*a); s != nil {
 		return s
 	}
-	return l.countFruitless(a)
+	return l.countFruitless(*a)
+}
+
+// isNoFailure records that the last run has ended because somebody has asked for it.
+func (l *Loop) isNoFailure() {
+	if err := failures.Asked(l.Prefix, l.alloc.id, time.Now()); err != nil {
+		l.Tell("%v", err)
+	}
 }
 
 // wasAsked returns a stop if scr_halt --immediate or a signal has asked to end the job.
@@ -393,6 +423,7 @@ func (l *Loop) blameProgram(a attempt) *stop {
 		return nil
 	}
 	if left := time.Until(l.alloc.end); a.status == terminated && left < lateSignal && !l.alloc.end.IsZero() {
+		l.isNoFailure()
 		return &stop{why: fmt.Sprintf("the program was ended by SIGTERM, %v before the end of the allocation", left.Round(time.Second)), status: a.status}
 	}
 	name, err := prefix.Condemn(l.Prefix, time.Now())
@@ -401,6 +432,7 @@ func (l *Loop) blameProgram(a attempt) *stop {
 	}
 	if name != "" {
 		l.Tell("the program died while it read checkpoint %s, with all nodes up; the next run restarts from an older one", name)
+		l.past.pastCurrent = l.past.pastCurrent || name == l.Config.Current
 	}
 	return nil
 }

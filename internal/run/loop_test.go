@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,12 +17,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/account/accounttest"
 	"github.com/goscr/goscr/internal/batch"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/failures"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/request"
 	"github.com/goscr/goscr/internal/run/migration"
+	"github.com/goscr/goscr/internal/run/recovery"
 )
 
 func must(t testing.TB, err error) {
@@ -69,12 +74,12 @@ func program(dir string) int {
 		case "has-read":
 			check(prefix.EndRestart(place))
 		case "finalize":
-			check(halt.End(place))
+			check(halt.End(place, ""))
 		case "halt":
 			check(halt.Change(place, map[halt.Field]string{halt.Because: "scr_halt"}))
 		case "halt-now":
 			check(halt.Change(place, map[halt.Field]string{
-				halt.Because: "scr_halt", halt.Immediate: strconv.FormatInt(time.Now().Unix(), 10)}))
+				halt.Because: halt.AskedNow, halt.Immediate: strconv.FormatInt(time.Now().Unix(), 10)}))
 		case "lose":
 			check(os.WriteFile(filepath.Join(dir, "dead."+words[1]), nil, 0o600))
 		case "layout": // n1,n1,n2: the node of each rank
@@ -124,6 +129,11 @@ func program(dir string) int {
 			check(nodesUsed(place, number))
 			answers, err = request.Begin(place, os.Getenv("SCR_JOB_ID"))
 			check(err)
+		case "enter": // so many seconds ago
+			_, err := failures.Begin(place, os.Getenv("SCR_JOB_ID"), time.Now().Add(-time.Duration(number)*time.Second))
+			check(err)
+		case "current":
+			fmt.Printf("current <%s>\n", os.Getenv("SCR_CURRENT"))
 		case "deaf": // does not end by SIGTERM
 			signal.Notify(told, unix.SIGTERM)
 		case "told": // waits for SIGTERM
@@ -301,6 +311,11 @@ func (l *lab) tool() []string {
 	return slices.DeleteFunc(strings.Split(strings.TrimSpace(string(text)), "\n"), func(line string) bool { return strings.Contains(line, "check_node") })
 }
 
+// logged returns the commands of tool that log something, or those that do not.
+func (l *lab) logged(logs bool) []string {
+	return slices.DeleteFunc(l.tool(), func(line string) bool { return strings.Contains(line, " log_") != logs })
+}
+
 func (l *lab) touch(t *testing.T, name string) {
 	t.Helper()
 	must(t, os.WriteFile(filepath.Join(l.dir, name), nil, 0o600))
@@ -344,6 +359,94 @@ func TestLoop_NodeIsLost_SpareIsUsed(t *testing.T) {
 	}
 }
 
+// Runs begin at the checkpoint of SCR_CURRENT until there is a newer one, or one of them has
+// died while it read it.
+func TestLoop_Current(t *testing.T) {
+	for what, c := range map[string]struct{ plan, want []string }{
+		"a new checkpoint":  {[]string{"current; exit 1", "current; checkpoint 8; exit 1", "current; exit 1", "current; finalize"}, []string{"ckpt.7", "ckpt.7", "", ""}},
+		"it cannot be read": {[]string{"current; read 7; exit 1", "current; finalize"}, []string{"ckpt.7", ""}},
+		"another cannot":    {[]string{"current; read 6; exit 1", "current; finalize"}, []string{"ckpt.7", "ckpt.7"}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			l := newLab(t, c.plan...)
+			must(t, hash.MakeDirs(filepath.Join(l.prefix, ".scr")))
+			must(t, prefix.UpdateIndex(l.prefix, func(x *prefix.Index) error {
+				for id := 6; id <= 7; id++ {
+					x.Add(checkpoint(id), true, time.Now())
+				}
+				return nil
+			}))
+			t.Setenv("SCR_CURRENT", "ckpt.7")
+			l.run(t, 0)
+			var got []string
+			for line := range strings.Lines(l.printed.String()) {
+				if rest, ok := strings.CutPrefix(line, "current <"); ok {
+					got = append(got, strings.TrimSuffix(rest, ">\n"))
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%q, want %q\n%s", got, c.want, l.said)
+			}
+		})
+	}
+}
+
+// A program that names the checkpoint in its command line gets the one of SCR_CURRENT.
+func TestLoop_CurrentByName(t *testing.T) {
+	l := newLab(t, "exit 1", "checkpoint 8; exit 1", "finalize")
+	must(t, hash.MakeDirs(filepath.Join(l.prefix, ".scr")))
+	must(t, prefix.UpdateIndex(l.prefix, func(x *prefix.Index) error {
+		for id := 6; id <= 7; id++ {
+			x.Add(checkpoint(id), true, time.Now())
+		}
+		return nil
+	}))
+	t.Setenv("SCR_CURRENT", "ckpt.6")
+	self, err := os.Executable()
+	must(t, err)
+	loop := &Loop{Job: l.job(t), Argv: []string{"mpirun", "--"}, First: []string{self, "program"}, Again: []string{self, "program", CheckpointName},
+		Stdout: l.printed, Stderr: l.printed, Signals: l.signals, Poll: l.every, Grace: 2 * time.Second}
+	l.runLoop(t, loop, 0)
+	var got []string
+	for line := range strings.Lines(l.printed.String()) {
+		if rest, ok := strings.CutPrefix(line, "program "); ok {
+			got = append(got, strings.Fields(rest)[0])
+		}
+	}
+	if want := []string{"ckpt.6", "ckpt.6", "ckpt.8"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// What counts as a failure of a run, for the time between failures: not that somebody has
+// asked it to end. The plan has three of each kind, with a later run that counts them.
+func TestLoop_Failures(t *testing.T) {
+	const died, moved = "enter 100; checkpoint 1; exit 1", "enter 100; " + sixRanks + "asked 2; hang"
+	failed := func(l *lab) time.Duration {
+		_, err := failures.Begin(l.prefix, "job7", time.Now())
+		must(t, err)
+		mtbf, err := failures.MTBF(l.prefix)
+		must(t, err)
+		return mtbf
+	}
+	l := newLab(t, died, strings.ReplaceAll(died, " 1;", " 2;"), strings.ReplaceAll(died, " 1;", " 3;"), "finalize")
+	l.run(t, 0)
+	if failed(l) == 0 {
+		t.Error("runs that have failed do not count")
+	}
+	l = newLab(t, died, strings.ReplaceAll(died, " 1;", " 2;"), moved, sixRanks+"finalize")
+	end := l.asks(t, "run 3:", recovery.Wish{Off: []string{"n2"}})
+	l.run(t, 0)
+	if r := end(); r.State != migration.Done || failed(l) != 0 {
+		t.Errorf("a migration counts as a failure, or failed: %+v", r)
+	}
+	l = newLab(t, died, strings.ReplaceAll(died, " 1;", " 2;"), "enter 100; init 3; halt-now; hang")
+	l.run(t, 143)
+	if failed(l) != 0 {
+		t.Error("scr_halt --immediate counts as a failure")
+	}
+}
+
 func TestLoop_LogsLostNodes(t *testing.T) {
 	l := newLab(t, "checkpoint 1; lose n2; exit 137", "checkpoint 2; evict 1; finalize")
 	t.Setenv("SCR_LOG_ENABLE", "1")
@@ -352,9 +455,46 @@ func TestLoop_LogsLostNodes(t *testing.T) {
 	t.Setenv("SCR_FLUSH", "0")
 	l.run(t, 0)
 	event := " log_event --prefix " + l.prefix + " --jobid job7 --type NODE_FAIL --note "
-	want := []string{event + "n4: excluded by SCR_EXCLUDE_NODES", event + "n2: ssh does not reach it: ssh: connect to host n2 port 22: No route to host"}
-	if got := l.tool(); !slices.Equal(got, want) {
+	start := " log_event --prefix " + l.prefix + " --jobid job7 --type RUN_START --run "
+	end := " log_event --prefix " + l.prefix + " --jobid job7 --type RUN_END --run "
+	want := []string{event + "n4: excluded by SCR_EXCLUDE_NODES", start + "1 --nodes 2 --nodelist n[1-2]",
+		event + "n2: ssh does not reach it: ssh: connect to host n2 port 22: No route to host",
+		end + "1 --status 137 --note exit status 137 after T; lost n2 --start T --time T --secs T --signal 9",
+		start + "2 --nodes 2 --nodelist n[1,3]",
+		end + "2 --status 0 --note exit status 0 after T; the program has ended by itself --start T --time T --secs T"}
+	got := l.logged(true)
+	for i, line := range got {
+		got[i] = regexp.MustCompile(`(after|--start|--time|--secs) [0-9.]+m?s?`).ReplaceAllString(line, "$1 T")
+	}
+	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// When the job ends, its log is summed up, and not those of other jobs.
+func TestLoop_SumsUp(t *testing.T) {
+	l := newLab(t, "checkpoint 1; finalize")
+	t.Setenv("SCR_LOG_ENABLE", "1")
+	must(t, os.Mkdir(filepath.Join(l.prefix, ".scr"), 0o700))
+	text := accounttest.Job{ID: "job6", Runs: 3, Checkpoints: 1}.Text() + accounttest.Job{ID: "job7", Runs: 2, Checkpoints: 3}.Text()
+	must(t, os.WriteFile(eventlog.TextFile(l.prefix), []byte(text), 0o600))
+	l.run(t, 0, "2 runs, 1 died; 6 checkpoints, 2 in the prefix directory; 1 node lost", "node-hours and saved", "a checkpoint every 10 s, 3.00 s each")
+}
+
+func TestLoop_LogsScavenge(t *testing.T) {
+	l := newLab(t, "checkpoint 5; lose n1; lose n2; exit 3")
+	t.Setenv("SCR_LOG_ENABLE", "1")
+	l.run(t, 3)
+	if got := strings.Join(l.logged(true), "\n"); !strings.Contains(got, " log_transfer --prefix "+l.prefix+" --jobid job7 --dset 5 --name ckpt.5 --start ") ||
+		!strings.Contains(got, " --type SCAVENGE --from "+l.dir+" --to "+l.prefix) {
+		t.Errorf("%s", got)
+	}
+	l = newLab(t, "checkpoint 5; lose n1; lose n2; exit 3")
+	t.Setenv("SCR_LOG_ENABLE", "1")
+	l.touch(t, "nobuild.5")
+	l.run(t, 3)
+	if got := strings.Join(l.logged(true), "\n"); !strings.Contains(got, "--type SCAVENGE_FAIL --note dataset 5 (ckpt.5) could not be made whole: rank 3 is missing") {
+		t.Errorf("%s", got)
 	}
 }
 
@@ -519,7 +659,7 @@ func TestLoop_Finalized_IsDoneWhateverTheStatus(t *testing.T) {
 func TestLoop_FinalizedBefore(t *testing.T) {
 	l := newLab(t, "exit 1", "finalize")
 	must(t, l.job(t).Prerun())
-	must(t, halt.End(l.prefix))
+	must(t, halt.End(l.prefix, ""))
 	l.run(t, 0, "run 1: exit status 1", "run 2: exit status 0")
 }
 
@@ -532,6 +672,7 @@ func TestLoop_Halted(t *testing.T) {
 func TestLoop_HaltImmediately(t *testing.T) {
 	l := newLab(t, "checkpoint 1; halt-now; hang", "finalize")
 	l.run(t, 143, "scr_halt --immediate: the run is ended", "dataset 1 (ckpt.1): in the prefix directory")
+	l.run(t, 0, "exit status 0") // the same job, submitted again
 }
 
 // A program that asks scr_should_exit often sees it before the loop does.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/run/recovery"
 )
@@ -29,6 +30,7 @@ func (l *Loop) recover(ctx context.Context) *stop {
 		return &stop{why: plan.Did, status: l.past.status}
 	}
 	l.Tell("recovery: %s: %s", plan.Rung, plan.Did)
+	l.meter(eventlog.Record{Type: "RECOVERY", Note: plan.Rung})
 	if plan.Rung != "MIGRATE" {
 		l.cancelMigration("the job goes on in another way")
 	}

@@ -92,6 +92,14 @@ func (j *Job) scavengeNewest(ctx context.Context, list []prefix.Unflushed, nodes
 // have copies (PARTNER). Then scr_index --build rebuilds missing files.
 func (j *Job) Scavenge(ctx context.Context, d prefix.Unflushed, nodes []string, down map[string]string) error {
 	began := time.Now()
+	err := j.scavenge(ctx, d, nodes, down)
+	j.logScavenge(ctx, d, began, err)
+	return err
+}
+
+// scavenge is Scavenge without the log.
+func (j *Job) scavenge(ctx context.Context, d prefix.Unflushed, nodes []string, down map[string]string) error {
+	began := time.Now()
 	up := hostlist.Minus(nodes, keys(down))
 	if len(up) == 0 {
 		return fmt.Errorf("dataset %d (%s) cannot be scavenged: no node is left", d.ID, d.Name)

@@ -37,6 +37,11 @@ type Snapshot struct {
 // List returns the checkpoints of a prefix directory, newest first, with those that cannot
 // be used.
 func List(dir string) (list []Snapshot, err error) {
+	// First what is in the caches: a checkpoint that leaves them is in the index by then.
+	cached, err := prefix.ReadFlushFile(filepath.Join(dir, prefix.Metadata, "flush.scr"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
 	x, err := prefix.ReadIndex(dir)
 	if err != nil {
 		return nil, err
@@ -55,10 +60,6 @@ func List(dir string) (list []Snapshot, err error) {
 			s.Problem = "a restart from it has failed"
 		}
 		list = append(list, s)
-	}
-	cached, err := prefix.ReadFlushFile(filepath.Join(dir, prefix.Metadata, "flush.scr"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
 	}
 	condemned, err := prefix.Condemned(dir)
 	if err != nil {

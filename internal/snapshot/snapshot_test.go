@@ -57,7 +57,7 @@ func find(t *testing.T, dir string, id int) Snapshot {
 	return list[i]
 }
 
-func stored(t *testing.T, dir string) int {
+func filesOf(t *testing.T, dir string) int {
 	t.Helper()
 	files, err := filepath.Glob(factsPath(dir, "*"))
 	must(t, err)
@@ -69,11 +69,11 @@ func TestRecord(t *testing.T) {
 	must(t, hash.MakeDirs(filepath.Join(dir, ".scr")))
 	for id := 1; id <= 3; id++ {
 		enter(t, dir, id, true)
-		name, err := facts().Store(dir) // the same each time
+		kept, err := facts().Store(dir) // the same each time
 		must(t, err)
-		must(t, Refer(dir, ckpt(id), name, when.Add(time.Hour)))
+		must(t, kept.Refer(ckpt(id), when.Add(time.Hour)))
 	}
-	if n := stored(t, dir); n != 3 { // two programs, and the rest
+	if n := filesOf(t, dir); n != 3 { // two programs, and the rest
 		t.Errorf("%d files", n)
 	}
 	r, err := Read(dir, find(t, dir, 2))
@@ -86,11 +86,11 @@ func TestRecord(t *testing.T) {
 	}
 	other := facts()
 	other.Programs[1].Argv = []string{"./d"}
-	name, err := other.Store(dir)
+	kept, err := other.Store(dir)
 	must(t, err)
 	enter(t, dir, 4, true)
-	must(t, Refer(dir, ckpt(4), name, when))
-	if n := stored(t, dir); n != 5 {
+	must(t, kept.Refer(ckpt(4), when))
+	if n := filesOf(t, dir); n != 5 {
 		t.Errorf("%d files after a run that differs in one program", n)
 	}
 	enter(t, dir, 9, true)
@@ -103,7 +103,7 @@ func TestRecord(t *testing.T) {
 		t.Error("the record of an earlier checkpoint of the same id is read:", err)
 	}
 	// Damage.
-	must(t, os.WriteFile(factsPath(dir, name), []byte("x"), 0o600))
+	must(t, os.WriteFile(factsPath(dir, kept.name), []byte("x"), 0o600))
 	if _, err := Read(dir, find(t, dir, 4)); !errors.Is(err, hash.ErrCorrupt) {
 		t.Error(err)
 	}
@@ -123,12 +123,12 @@ func TestRefer_Prunes(t *testing.T) {
 	for id := 1; id <= 64; id++ {
 		f := facts()
 		f.Job = fmt.Sprint(id)
-		name, err := f.Store(dir)
+		kept, err := f.Store(dir)
 		must(t, err)
 		if id%16 == 0 {
 			enter(t, dir, id, true)
 		}
-		must(t, Refer(dir, ckpt(id), name, when))
+		must(t, kept.Refer(ckpt(id), when))
 	}
 	h, err := hash.ReadFile(metadata(dir, recordsFile))
 	must(t, err)
@@ -140,8 +140,73 @@ func TestRefer_Prunes(t *testing.T) {
 			t.Errorf("%d: %+v, %v", id, r, err)
 		}
 	}
-	if n := stored(t, dir); n >= 66 {
+	if n := filesOf(t, dir); n >= 66 {
 		t.Errorf("%d files", n)
+	}
+}
+
+// While a job has stored its facts and not yet written a checkpoint, another one in the same
+// prefix directory removes what no checkpoint refers to.
+func TestRefer_TwoJobs(t *testing.T) {
+	dir := t.TempDir()
+	must(t, hash.MakeDirs(filepath.Join(dir, ".scr")))
+	first := facts()
+	first.Programs[0].Argv = []string{"./first"}
+	kept, err := first.Store(dir)
+	must(t, err)
+	for id := 1; id <= least; id++ {
+		other := facts()
+		other.Job = "18"
+		more, err := other.Store(dir)
+		must(t, err)
+		must(t, more.Refer(ckpt(id), when))
+	}
+	if _, err := os.Stat(factsPath(dir, kept.name)); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("nothing was removed, so this test shows nothing: %v", err)
+	}
+	enter(t, dir, 100, true)
+	must(t, kept.Refer(ckpt(100), when))
+	r, err := Read(dir, find(t, dir, 100))
+	must(t, err)
+	if !reflect.DeepEqual(r.Facts, *first) {
+		t.Errorf("%+v", r.Facts)
+	}
+}
+
+// Jobs that write checkpoints at the same time: each finds its own facts, at any time.
+func TestRefer_AtTheSameTime(t *testing.T) {
+	dir := t.TempDir()
+	must(t, hash.MakeDirs(filepath.Join(dir, ".scr")))
+	const jobs, each = 4, 20 // more than two times least
+	failed := make(chan error, jobs)
+	for job := range jobs {
+		go func() {
+			failed <- func() error {
+				for i := range each {
+					f := facts()
+					f.Job = fmt.Sprint(job, ".", i)
+					kept, err := f.Store(dir)
+					if err != nil {
+						return err
+					}
+					d := ckpt(1 + job + jobs*i)
+					if err := prefix.Locate(dir, d, prefix.InCache, true); err != nil {
+						return err
+					}
+					if err := kept.Refer(d, when); err != nil {
+						return err
+					}
+					r, err := Read(dir, Snapshot{Seq: d.ID(), Name: d.Name(), Created: d.Created()})
+					if err != nil || r.Job != f.Job {
+						return fmt.Errorf("job %d, checkpoint %d: %+v, %v", job, d.ID(), r, err)
+					}
+				}
+				return nil
+			}()
+		}()
+	}
+	for range jobs {
+		must(t, <-failed)
 	}
 }
 

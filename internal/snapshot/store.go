@@ -45,17 +45,10 @@ func factsPath(dir, digest string) string {
 // digestName is the form of a digest: nothing that is read may lead elsewhere.
 var digestName = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-// put stores a hash by its contents, unless it is there, and returns its digest.
-func put(dir string, h *hash.Hash) (string, error) {
-	name := digest(h)
-	path := factsPath(dir, name)
-	if _, err := hash.ReadFile(path); err == nil {
-		return name, nil
-	}
-	if err := hash.MakeDirs(filepath.Dir(path)); err != nil {
-		return "", err
-	}
-	return name, hash.WriteShared(path, h)
+// stored reports whether the file of a digest is there, and whole.
+func stored(dir, name string) bool {
+	_, err := hash.ReadFile(factsPath(dir, name))
+	return err == nil
 }
 
 func get(dir, name string) (*hash.Hash, error) {
@@ -65,18 +58,71 @@ func get(dir, name string) (*hash.Hash, error) {
 	return hash.ReadFile(factsPath(dir, name))
 }
 
-// Store stores facts in the prefix directory, each file only once, and returns the digest
-// by which checkpoints refer to them.
-func (f *Facts) Store(dir string) (string, error) {
+// Stored are facts in a prefix directory, to which checkpoints refer.
+type Stored struct {
+	dir   string
+	name  string                // digest of the facts
+	files map[string]*hash.Hash // by digest: the facts, and each program
+}
+
+// Store stores facts in the prefix directory, each file only once.
+func (f *Facts) Store(dir string) (*Stored, error) {
+	s := &Stored{dir: dir, files: map[string]*hash.Hash{}}
+	add := func(h *hash.Hash) string {
+		name := digest(h)
+		s.files[name] = h
+		return name
+	}
 	var digests []string
 	for _, p := range f.Programs {
-		name, err := put(dir, p.encode())
-		if err != nil {
-			return "", err
-		}
-		digests = append(digests, name)
+		digests = append(digests, add(p.encode()))
 	}
-	return put(dir, f.encode(digests))
+	s.name = add(f.encode(digests))
+	if len(s.missing()) == 0 { // as usual
+		return s, nil
+	}
+	l, err := hash.LockOpenRead(metadata(dir, recordsFile))
+	if err != nil {
+		return nil, err
+	}
+	defer l.Unlock()
+	return s, s.put(s.missing())
+}
+
+// missing returns the files that are not there, or damaged.
+func (s *Stored) missing() (names []string) {
+	for name := range s.files {
+		if !stored(s.dir, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// put writes files. The caller holds the lock of records.scr: other jobs may store the same
+// facts, or remove files to which no checkpoint refers.
+func (s *Stored) put(names []string) error {
+	for _, name := range names {
+		path := factsPath(s.dir, name)
+		if err := hash.MakeDirs(filepath.Dir(path)); err != nil {
+			return err
+		}
+		if err := hash.WriteShared(path, s.files[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removed returns the files that another job has removed, because no checkpoint referred to
+// them.
+func (s *Stored) removed() (names []string) {
+	for name := range s.files {
+		if _, err := os.Lstat(factsPath(s.dir, name)); errors.Is(err, fs.ErrNotExist) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // least is how many entries the file may have before any are removed.
@@ -84,18 +130,21 @@ const least = 32
 
 // Refer records the facts of a checkpoint that has been completed. Now and then it removes
 // what belongs to checkpoints that are gone.
-func Refer(dir string, d dataset.Dataset, facts string, ended time.Time) error {
-	return hash.Update(metadata(dir, recordsFile), func(h *hash.Hash) error {
+func (s *Stored) Refer(d dataset.Dataset, ended time.Time) error {
+	return hash.Update(metadata(s.dir, recordsFile), func(h *hash.Hash) error {
+		if err := s.put(s.removed()); err != nil {
+			return err
+		}
 		h.UnsetKVInt(keyDataset, d.ID())
 		e := h.SetKVInt(keyDataset, d.ID())
 		e.SetValue(keyName, d.Name())
 		e.SetInt(keyCreated, d.Created().UnixMicro())
 		e.SetInt(keyEnded, ended.UnixMicro())
-		e.SetValue(keyFacts, facts)
+		e.SetValue(keyFacts, s.name)
 		if n := h.Get(keyDataset).Size(); n < least || n&(n-1) != 0 { // reading the index has its cost
 			return nil
 		}
-		return prune(dir, h, d.ID())
+		return prune(s.dir, h, d.ID())
 	})
 }
 

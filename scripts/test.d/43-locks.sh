@@ -95,7 +95,7 @@ END
     is "... has locked files of data, and was not let at locks" grep -qE '^[1-9][0-9]* [1-9]' "$WORK/holds"
     is "... a job does not wait" well -- -n 1
     is "... nor says that it does" bash -c '! grep "waiting for" "$1"' - "$WORK/out"
-    is "... nor does scr_index" "$BUILD/scr_index" -p "$prefix" --current "$("$BUILD/scr_index" -p "$prefix" | grep -o 'ckpt\.[0-9]*$' | tail -n 1)"
+    is "... nor does scr_index" "$BUILD/scr_index" -p "$prefix" --current "$("$BUILD/scr_index" -p "$prefix" | grep ' YES ' | grep -o 'ckpt\.[0-9]*$' | tail -n 1)"
     is "... nor scr_halt" "$BUILD/scr_halt" "$prefix"
     is "... nor scr_halt --remove" "$BUILD/scr_halt" --remove "$prefix"
     kill "$other"

@@ -69,7 +69,7 @@ for case in "XOR node1" "XOR node3" "PARTNER node0" "PARTNER node2 node0" "RS no
     is "$name: there is something to scavenge" tool scr_flush_file --dir "$prefix" --need-flush "$newest"
     is "... of what the job wrote on 4 nodes" same 4 "$(tool scr_nodes_file --dir "$prefix")"
     is "... it is scavenged" scavenge
-    is "... which the index knows" bash -c '"$1/scr_index" -p "$2" | grep -qE "^ *$3 +YES .* \* +ckpt.$3\$"' - "$BUILD" "$prefix" "$newest"
+    is "... which the index knows" bash -c '"$1/scr_index" -p "$2" | grep -qE "^ *$3 +YES .* \* .* ckpt.$3\$"' - "$BUILD" "$prefix" "$newest"
     is "... and every byte is what was written" tool scr_index -p "$prefix" --verify "ckpt.$newest"
     is "... again, it is there already" scavenge
     restarts "$name"

@@ -22,7 +22,7 @@ steps() { well job -n 4 --env SCR_FLUSH=2 "$@"; }
 # Prints the events of the last run, one on each line, with the number of the dataset.
 # Transfers are in lower case.
 events() {
-    sed -En '/event=INIT_START/h; /event=INIT_START/!H; ${g; p}' "$prefix/.scr/log" |
+    sed -En '/, phase=/d; /event=INIT_START/h; /event=INIT_START/!H; ${g; p}' "$prefix/.scr/log" |
         sed -E 's/.*(event|xfer)=([A-Z_]*)(.*dset=([0-9]+))?.*/\1 \2 \4/; s/^event //; s/^xfer (.*)/\L\1/; s/ $//'
 }
 # The events of a checkpoint, and of its flush.
@@ -37,10 +37,10 @@ is "... says what has happened" same "$(
     took 1; echo COMPUTE_START; took 2; flushed 2; echo COMPUTE_START; took 3
     printf '%s\n' COMPUTE_START COMPUTE_END; flushed 3; echo FINALIZE_END
 )" "$(events)"
-line='^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}: host=[a-z0-9.-]+, jobid=job1, (event|xfer)=[A-Z_]+(, |$)'
+line='^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{6}Z: host=[a-z0-9.-]+, jobid=job1, (event|xfer|phase)=[A-Z_]+(, |$)'
 is "... in lines like SCR's" same 0 "$(grep -Evc "$line" "$prefix/.scr/log")"
 is "... with the place of a checkpoint" grep -E 'event=CHECKPOINT_START, note="/[^"]*", dset=1, name="ckpt.1"$' "$prefix/.scr/log"
-is "... and what was copied" grep -E "xfer=FLUSH, from=\"/[^\"]*\", to=\"$prefix\", dset=2, name=\"ckpt.2\", start=[0-9T:-]*, secs=[0-9.]*, bytes=[1-9][0-9]*, files=[1-9][0-9]*$" "$prefix/.scr/log"
+is "... and what was copied" grep -E "xfer=FLUSH, from=\"/[^\"]*\", to=\"$prefix\", dset=2, name=\"ckpt.2\", start=[0-9T:.-]*Z, secs=[0-9.]*, bytes=[1-9][0-9]*, files=[1-9][0-9]*$" "$prefix/.scr/log"
 is "no database was asked for" test ! -e "$prefix/.scr/log.sqlite"
 
 "$TESTBED" lose node1 2>/dev/null
@@ -55,6 +55,22 @@ is "... the log has the fetch" same "$(
     printf '%s\n' INIT_START INIT_END COMPUTE_START "FETCH_START 3" "FETCH_SUCCESS 3" "fetch 3" \
         "RESTART_START 3" "RESTART_SUCCESS 3" COMPUTE_END FINALIZE_END
 )" "$(events)"
+
+metrics=$WORK/metrics
+mkdir "$metrics"
+fresh
+is "a job with metrics" steps --env SCR_METRICS_DIR="$metrics" -- "$WORK/steps" -n 3
+is "... says nothing of it" same "" "$(grep -i metrics "$WORK/out")"
+is "... which Prometheus reads" bash -c '[ -s "$1" ] || { echo "no file"; exit 1; }; out=$(promtool check metrics <"$1" 2>&1) && [ -z "$out" ] || { echo "$out"; cat "$1"; false; }' \
+    - "$metrics"/goscr_job1_*.prom
+# value NAME: the sum of a metric
+value() { awk -v name="$1{" 'index($0, name) == 1 { n += $NF } END { print n + 0 }' "$metrics"/goscr_job1_*.prom; }
+is "... as the log has it" same "$(grep -c event=CHECKPOINT_END "$prefix/.scr/log") $(grep -c event=FLUSH_SUCCESS "$prefix/.scr/log") $(
+    sed -n 's/.*xfer=FLUSH.*bytes=\([0-9]*\).*/\1/p' "$prefix/.scr/log" | awk '{ n += $1 } END { print n + 0 }') 0" \
+    "$(value goscr_checkpoints_total) $(value goscr_flushes_total) $(value goscr_flushed_bytes_total) $(value goscr_job_running)"
+fresh
+is "a job whose directory for metrics is missing" steps --env SCR_METRICS_DIR="$metrics/none" -- "$WORK/steps" -n 1
+is "... says so once" same 1 "$(grep -c "metrics: open $metrics/none/" "$WORK/out")"
 
 recorders() { # pids of processes that write for a job in this prefix directory
     grep -slzxF -e "SCR_PREFIX=$prefix" /proc/[0-9]*/environ | grep -o '[0-9]*' | while read -r p; do
@@ -92,7 +108,7 @@ cp "$BUILD/libscr.so" "$WORK/lib/"
 "$MPICC" "${strict[@]}" -o "$WORK/loose" "$here/steps.c" -L"$BUILD" -lscr -lrt
 fresh
 is "without the commands a job runs" steps --env SCR_LOG_DB_ENABLE=1 --env LD_LIBRARY_PATH="$WORK/lib:${LD_LIBRARY_PATH:-}" \
-    -- "$WORK/loose" -n 1
+    -- env PATH="$WORK/lib" "$WORK/loose" -n 1
 is "... and says so" same 1 "$(grep -c 'there is no command scr_log_recorder' "$WORK/out")"
 is "... with the text log" grep -q FINALIZE_END "$prefix/.scr/log"
 
@@ -138,7 +154,8 @@ start_server >"$WORK/out"
 is "... starts" bash -c '[ $1 = 0 ] || { cat "$2"; false; }' - $? "$WORK/out"
 sql "CREATE DATABASE scrlog; CREATE USER scr IDENTIFIED BY 'secret'; GRANT ALL ON scrlog.* TO scr" >"$WORK/out"
 is "... has a database" same "" "$(<"$WORK/out")"
-is "the Go tests with it" env GOSCR_TEST_MYSQL="$socket" CGO_ENABLED=0 go test -count=1 -run MySQL "$ROOT/internal/eventlog/database"
+is "the Go tests with it" bash -c 'out=$("$@" 2>&1) && ! grep -q "^--- SKIP" <<<"$out" && grep -q "^--- PASS: TestDB_MySQL " <<<"$out" || { echo "$out"; false; }' - \
+    env GOSCR_TEST_MYSQL="$socket" CGO_ENABLED=0 go test -count=1 -v -run MySQL "$ROOT/internal/eventlog/database"
 sql "DROP DATABASE scrlog; CREATE DATABASE scrlog"
 
 db=(--env SCR_LOG_DB_ENABLE=1 --env SCR_LOG_DB_USER=scr --env SCR_LOG_DB_PASS=secret)

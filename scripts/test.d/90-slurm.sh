@@ -71,9 +71,17 @@ fi
 
 slurm up 6 || { echo "not ok slurm"; exit 1; }
 
+# On this cluster, with the prolog and the epilog: somebody else has made the user's directory.
+recipes=$WORK/installed/share/goscr/slurm
+mkdir -p "$recipes" "$WORK/installed/bin" && cp "$ROOT"/packaging/slurm/* "$recipes" && ln -s "$BUILD/scr" "$WORK/installed/bin/scr_clean"
+printf '%s\n' "Prolog=$recipes/prolog" "Epilog=$recipes/epilog" >>"$SLURMBED_DIR/slurm.conf"
+is "prolog and epilog" slurm exec head scontrol reconfigure
+slurm exec node0 sh -c 'd=/dev/shm/$(id -un); mkdir "$d" && chown 65534 "$d"'
 fresh
 job SCR_FLUSH=1 -- "${srun[@]}" "${heat[@]}" -o "$prefix/final"
-is "an undisturbed job" ends 0 'run [1-3]: exit status 0'
+is "an undisturbed job, in a directory that the prolog has made" ends 0 'run [1-3]: exit status 0'
+is "... and the epilog removes the caches" within 60 slurm exec node0 sh -c '! ls -d /dev/shm/*/scr.* 2>/dev/null'
+is "... but nothing of anybody else" slurm exec node0 sh -c 'stat -c %u /dev/shm/*.foreign.* | grep -qx 65534'
 mv "$prefix" "$reference"
 
 # --------------------------------------- (1) a node loses power in compute

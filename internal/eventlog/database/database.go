@@ -2,12 +2,17 @@
 // server, or SQLite in a file. Only commands import it, because its drivers are
 // larger than the library.
 //
-// There are a table of jobs, one of events and one of transfers. A table that is missing is
+// There are a table of jobs, and one of each kind of record. A table that is missing is
 // created. Times are in UTC.
 //
 //	jobs       id  username  jobid  jobname  cluster  prefix  digest
 //	events     id  job_id  time  host  type  note  dset  name  start  secs
 //	transfers  id  job_id  time  host  type  from_dir  to_dir  dset  name  start  secs  bytes  files
+//	phases     id  job_id  time  host  type  note  dset  name  start  secs  bytes  least  median  most  slowest_rank  slowest_node
+//	runs       id  job_id  time  host  type  note  dset  name  start  secs  run  status  signum  nodes  ranks  nodelist
+//
+// An SQLite database has the number of this schema in its user_version. Version 0, of older
+// versions of goscr, has the first three tables only; the others are added to it.
 //
 // dset and name are the number and name of a dataset; start and secs say when the event
 // or transfer began and how long it took. The digest is computed from the other columns of
@@ -55,14 +60,14 @@ type DB struct {
 	debug io.Writer
 	dialect
 	db    *sql.DB
-	ready bool                   // the tables exist
+	ready map[string]bool        // the tables that exist
 	jobs  map[eventlog.Job]int64 // ids of the jobs that were looked up
 }
 
 // Open prepares a DB, which connects to the database when the first record is written. If
 // at.Debug is set, statements are shown on debug.
 func Open(at eventlog.Database, debug io.Writer) (*DB, error) {
-	d := &DB{at: at, dialect: dialectSQLite, jobs: map[eventlog.Job]int64{}}
+	d := &DB{at: at, dialect: dialectSQLite, ready: map[string]bool{}, jobs: map[eventlog.Job]int64{}}
 	if at.Debug {
 		d.debug = debug
 	}
@@ -116,8 +121,11 @@ func (d *DB) Write(r eventlog.Record) error {
 }
 
 func (d *DB) write(ctx context.Context, r *eventlog.Record) error {
-	if err := d.tables(ctx); err != nil {
-		return err
+	table := tableOf(r)
+	for _, t := range []string{"jobs", table} {
+		if err := d.table(ctx, t); err != nil {
+			return err
+		}
 	}
 	job, err := d.job(ctx, r.Job)
 	if err != nil {
@@ -126,17 +134,49 @@ func (d *DB) write(ctx context.Context, r *eventlog.Record) error {
 	columns := []string{"job_id", "time", "host", "type", "dset", "name", "start", "secs"}
 	values := []any{job, stamp(r.Time), cut(r.Job.Host, short), cut(r.Type, short),
 		known(r.Dataset), known(cut(r.Name, long)), known(stamp(r.Start)), r.Seconds}
-	table := "events"
+	add := func(column string, value any) { columns, values = append(columns, column), append(values, value) }
 	if r.Transfer {
-		table = "transfers"
-		columns = append(columns, "from_dir", "to_dir", "bytes", "files")
-		values = append(values, known(cut(r.From, long)), known(cut(r.To, long)), r.Bytes, r.Files)
+		add("from_dir", known(cut(r.From, long)))
+		add("to_dir", known(cut(r.To, long)))
 	} else {
-		columns = append(columns, "note")
-		values = append(values, known(cut(r.Note, long)))
+		add("note", known(cut(r.Note, long)))
+	}
+	if r.Transfer || r.Spread != nil {
+		add("bytes", r.Bytes)
+	}
+	if r.Transfer {
+		add("files", r.Files)
+	}
+	if s := r.Spread; s != nil && table == "phases" {
+		add("least", s.Least)
+		add("median", s.Median)
+		add("most", s.Most)
+		add("slowest_rank", s.Rank)
+		add("slowest_node", known(cut(s.Node, short)))
+	}
+	if run := r.Run; run != nil && table == "runs" {
+		add("run", known(run.Number))
+		add("status", run.Status)
+		add("signum", known(run.Signal))
+		add("nodes", known(run.Nodes))
+		add("ranks", known(run.Ranks))
+		add("nodelist", known(cut(run.NodeList, long)))
 	}
 	return d.exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s)", table, strings.Join(columns, ", "),
 		strings.TrimSuffix(strings.Repeat("?, ", len(values)), ", ")), values...)
+}
+
+// tableOf returns the table that a record belongs in.
+func tableOf(r *eventlog.Record) string {
+	switch {
+	case r.Transfer:
+		return "transfers"
+	case r.Spread != nil:
+		return "phases"
+	case r.Run != nil:
+		return "runs"
+	}
+	return "events"
 }
 
 // known returns v, or nil for NULL if v is the zero value.
@@ -171,28 +211,44 @@ func cut(text string, most int) string {
 	return text
 }
 
-// tables creates the tables that are missing. If all exist it only reads, because the
-// database's user may not have the right to create tables.
-func (d *DB) tables(ctx context.Context) error {
-	if d.ready {
-		return nil
-	}
+// schema is the version of the tables.
+const schema = 2
+
+// columns returns the columns of a table.
+func (d *DB) columns(table string) string {
 	common := fmt.Sprintf("id %s, job_id BIGINT NOT NULL, time %s NOT NULL, host VARCHAR(255) NOT NULL, "+
 		"type VARCHAR(255) NOT NULL, dset BIGINT, name TEXT, start %s, secs DOUBLE", d.key, d.time, d.time)
-	for _, t := range []struct{ name, columns string }{
-		{"jobs", "id " + d.key + ", username VARCHAR(255) NOT NULL, jobid VARCHAR(255) NOT NULL, jobname TEXT, " +
-			"cluster TEXT, prefix TEXT NOT NULL, digest CHAR(64) NOT NULL UNIQUE"},
-		{"events", common + ", note TEXT"},
-		{"transfers", common + ", from_dir TEXT, to_dir TEXT, bytes BIGINT, files BIGINT"},
-	} {
-		if d.exec(ctx, "SELECT id FROM "+t.name+" WHERE id = 0") == nil {
-			continue
-		}
-		if err := d.exec(ctx, "CREATE TABLE IF NOT EXISTS "+t.name+" ("+t.columns+")"+d.text); err != nil {
+	switch table {
+	case "jobs":
+		return "id " + d.key + ", username VARCHAR(255) NOT NULL, jobid VARCHAR(255) NOT NULL, jobname TEXT, " +
+			"cluster TEXT, prefix TEXT NOT NULL, digest CHAR(64) NOT NULL UNIQUE"
+	case "transfers":
+		return common + ", from_dir TEXT, to_dir TEXT, bytes BIGINT, files BIGINT"
+	case "phases":
+		return common + ", note TEXT, bytes BIGINT, least DOUBLE, median DOUBLE, most DOUBLE, slowest_rank BIGINT, slowest_node VARCHAR(255)"
+	case "runs":
+		return common + ", note TEXT, run BIGINT, status BIGINT, signum BIGINT, nodes BIGINT, ranks BIGINT, nodelist TEXT"
+	}
+	return common + ", note TEXT"
+}
+
+// table creates a table that is missing. If it exists it is only read, because the
+// database's user may not have the right to create tables.
+func (d *DB) table(ctx context.Context, name string) error {
+	if d.ready[name] {
+		return nil
+	}
+	if d.exec(ctx, "SELECT id FROM "+name+" WHERE id = 0") != nil {
+		if err := d.exec(ctx, "CREATE TABLE IF NOT EXISTS "+name+" ("+d.columns(name)+")"+d.text); err != nil {
 			return err
 		}
+		if d.at.Host == "" {
+			if err := d.exec(ctx, fmt.Sprintf("PRAGMA user_version = %d", schema)); err != nil {
+				return err
+			}
+		}
 	}
-	d.ready = true
+	d.ready[name] = true
 	return nil
 }
 
@@ -235,6 +291,8 @@ func (d *DB) show(statement string, args ...any) {
 		case *float64:
 			text[i] = shown(a)
 		case *int64:
+			text[i] = shown(a)
+		case *int:
 			text[i] = shown(a)
 		default:
 			text[i] = fmt.Sprintf("%q", fmt.Sprint(a))

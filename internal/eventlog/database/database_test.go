@@ -5,11 +5,13 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -200,6 +202,16 @@ func TestDB_MySQL(t *testing.T) {
 	if got := rows(t, db.db, selectTransfers); got != allTransfers {
 		t.Errorf("%s", got)
 	}
+	before := len(readAll(t, at, ""))
+	for _, r := range odd() {
+		must(t, db.Write(r))
+	}
+	if list := readAll(t, at, "/p"); len(list) != before+len(odd()) {
+		t.Errorf("%d records are read of %d", len(list), before+len(odd()))
+	} else if got := list[len(list)-2]; got.Type != "RUN_END" || got.Run.Signal != 9 || !got.Time.Equal(when) || got.Job.Name != odd()[0].Job.Name {
+		t.Errorf("%+v", got)
+	}
+	must(t, db.exec(context.Background(), "DELETE FROM jobs WHERE jobname LIKE '<script>%'"))
 	huge := strings.Repeat("é", 1<<20)
 	j := eventlog.Job{Host: huge, User: huge, ID: huge, Name: huge, Cluster: huge, Prefix: huge}
 	must(t, db.Write(eventlog.Record{Time: when, Job: j, Type: huge, Note: huge, Name: "a\xffb"}))
@@ -273,7 +285,7 @@ func TestServe_TriesAgain(t *testing.T) {
 	must(t, os.Mkdir(dir, 0o777))
 	go io.Copy(io.Discard, out)
 	db := open(t, at, nil)
-	must(t, db.tables(context.Background()))
+	must(t, db.table(context.Background(), "events"))
 	for rows(t, db.db, "SELECT type FROM events") != "EARLY\n" {
 		time.Sleep(time.Millisecond)
 	}
@@ -290,4 +302,136 @@ func TestServe_GivesUp(t *testing.T) {
 	if !strings.Contains(said.String(), "3 events from A on are not in the database") {
 		t.Error(said.String())
 	}
+}
+
+// odd has the records of phases and runs, with names that are HTML and SQL.
+func odd() []eventlog.Record {
+	seconds, status := 1.5, 137
+	j := job
+	j.Name = `<script>alert("x")</script>'); DROP TABLE events; --`
+	return []eventlog.Record{
+		{Time: when, Job: j, Type: "RUN_END", Note: "why", Start: when.Add(-time.Minute), Seconds: &seconds,
+			Run: &eventlog.Run{Number: 2, Status: &status, Signal: 9, Nodes: 3, Ranks: 12, NodeList: "n[0-2]"}},
+		{Time: when, Job: j, Type: "A", Note: j.Name},
+		{Time: when, Job: j, Type: "FLUSH", Transfer: true, From: "/a", To: j.Name, Dataset: 3, Name: j.Name, Bytes: eventlog.Count(7), Files: eventlog.Count(2)},
+		{Time: when, Job: j, Type: "ENCODE", Dataset: 3, Name: "x", Start: when, Bytes: eventlog.Count(5),
+			Spread: &eventlog.Spread{Least: .25, Median: .5, Most: 1, Rank: 3, Node: `n'"<b>`}},
+		{Time: when.Add(time.Microsecond), Job: j, Type: "FINALIZE_END"},
+	}
+}
+
+func readAll(t *testing.T, at eventlog.Database, prefix string) (list []eventlog.Record) {
+	t.Helper()
+	must(t, Read(at, prefix, func(r eventlog.Record) error { list = append(list, r); return nil }))
+	return list
+}
+
+// same compares records without the zones of their times.
+func same(t *testing.T, got, want []eventlog.Record) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%d records, want %d", len(got), len(want))
+	}
+	for i, w := range want {
+		w.Time, w.Start = w.Time.UTC(), w.Start.UTC()
+		if !reflect.DeepEqual(got[i], w) {
+			a, _ := json.Marshal(got[i])
+			b, _ := json.Marshal(w)
+			t.Errorf("%s\nwant %s", a, b)
+		}
+	}
+}
+
+func TestRead_SQLite(t *testing.T) {
+	at := eventlog.Database{File: filepath.Join(t.TempDir(), "odd name?&%#.sqlite")}
+	db := open(t, at, nil)
+	for _, r := range odd() {
+		must(t, db.Write(r))
+	}
+	want := odd()
+	want = append(want[1:4:4], want[0], want[4]) // of one time, the end of a run is last
+	same(t, readAll(t, at, ""), want)
+	same(t, readAll(t, at, "/p"), want)
+	same(t, readAll(t, at, "/q"), nil)
+	if got := rows(t, db.db, "PRAGMA user_version"); got != "2\n" {
+		t.Errorf("user_version %s", got)
+	}
+	must(t, db.exec(context.Background(), "PRAGMA user_version = 3"))
+	if err := Read(at, "", nil); !errors.Is(err, ErrNoLog) || !strings.Contains(err.Error(), "version 3") {
+		t.Error(err)
+	}
+}
+
+// A database of an older goscr has three tables. It is read, and written.
+func TestRead_OldSQLite(t *testing.T) {
+	at := eventlog.Database{File: filepath.Join(t.TempDir(), "old.sqlite")}
+	db := open(t, at, nil)
+	for _, statement := range []string{
+		"CREATE TABLE jobs (id INTEGER PRIMARY KEY, username VARCHAR(255) NOT NULL, jobid VARCHAR(255) NOT NULL, jobname TEXT, cluster TEXT, prefix TEXT NOT NULL, digest CHAR(64) NOT NULL UNIQUE)",
+		"CREATE TABLE events (id INTEGER PRIMARY KEY, job_id BIGINT NOT NULL, time DATETIME NOT NULL, host VARCHAR(255) NOT NULL, type VARCHAR(255) NOT NULL, dset BIGINT, name TEXT, start DATETIME, secs DOUBLE, note TEXT)",
+		"CREATE TABLE transfers (id INTEGER PRIMARY KEY, job_id BIGINT NOT NULL, time DATETIME NOT NULL, host VARCHAR(255) NOT NULL, type VARCHAR(255) NOT NULL, dset BIGINT, name TEXT, start DATETIME, secs DOUBLE, from_dir TEXT, to_dir TEXT, bytes BIGINT, files BIGINT)",
+		"INSERT INTO jobs VALUES (1, 'user1', 'job1', 'heat', NULL, '/p', 'x')",
+		"INSERT INTO events VALUES (1, 1, '2026-11-20 23:01:55.250000', 'node0', 'FULL', 'bad', 'ckpt.3', '2026-11-20 22:01:55.250000', 1.5, 'note')",
+	} {
+		must(t, db.exec(context.Background(), statement))
+	}
+	if err := Read(at, "", func(eventlog.Record) error { return nil }); err == nil {
+		t.Error("dset 'bad' is read")
+	}
+	must(t, db.exec(context.Background(), "UPDATE events SET dset = 3"))
+	seconds := 1.5
+	old := eventlog.Record{Time: when, Job: job, Type: "FULL", Note: "note", Dataset: 3, Name: "ckpt.3", Start: when.Add(-time.Hour), Seconds: &seconds}
+	same(t, readAll(t, at, ""), []eventlog.Record{old})
+	must(t, db.Write(odd()[0]))
+	must(t, db.Write(odd()[3]))
+	same(t, readAll(t, at, ""), []eventlog.Record{old, odd()[3], odd()[0]})
+}
+
+func TestRead_NoLog(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"empty": "", "text": strings.Repeat("hello\n", 1000), "cut": "SQLite format 3\x00" + strings.Repeat("\x01", 200)} {
+		at := eventlog.Database{File: filepath.Join(dir, name)}
+		must(t, os.WriteFile(at.File, []byte(text), 0o600))
+		if err := Read(at, "", func(eventlog.Record) error { return nil }); !errors.Is(err, ErrNoLog) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if now, err := os.ReadFile(at.File); err != nil || string(now) != text {
+			t.Errorf("%s was changed", name)
+		}
+	}
+	if err := Read(eventlog.Database{File: filepath.Join(dir, "none")}, "", nil); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "none")); err == nil {
+		t.Error("reading has made a file")
+	}
+}
+
+// Whatever is in a file, reading it as a database ends with an error or with records.
+func FuzzRead(f *testing.F) {
+	file := filepath.Join(f.TempDir(), "db")
+	db, err := Open(eventlog.Database{File: file}, nil)
+	must(f, err)
+	for _, r := range odd() {
+		must(f, db.Write(r))
+	}
+	must(f, db.Close())
+	data, err := os.ReadFile(file)
+	must(f, err)
+	f.Add(data, 100, byte(7))
+	f.Add(data[:len(data)/2], 4097, byte(0))
+	f.Fuzz(func(t *testing.T, data []byte, at int, to byte) {
+		if len(data) > 0 {
+			data = bytes.Clone(data)
+			data[uint(at)%uint(len(data))] = to
+		}
+		path := filepath.Join(t.TempDir(), "db")
+		must(t, os.WriteFile(path, data, 0o600))
+		_ = Read(eventlog.Database{File: path}, "", func(r eventlog.Record) error {
+			if line := r.Line(); strings.ContainsAny(line, "\n\x00\x1b") {
+				t.Fatalf("%q is not a line", line)
+			}
+			return nil
+		})
+	})
 }

@@ -73,6 +73,7 @@ func TestInstall_Files(t *testing.T) {
 		"lib/cmake/scr/scrConfig.cmake", "lib/cmake/scr/scrConfigVersion.cmake", "lib/goscr/" + b.mpi + "/mpi", "lib/python/scr.py",
 		"share/goscr/scr.f90", "share/goscr/modulefiles/goscr/" + b.mpi, "share/goscr/modulefiles/goscr/" + b.mpi + ".lua",
 		"share/goscr/ompi/ompi-checkpoint", "share/goscr/ompi/ompi-restart",
+		"share/goscr/slurm/epilog", "share/goscr/slurm/prolog",
 	}
 	for _, name := range []string{"scr", "scrf"} {
 		for _, end := range []string{".so", ".a"} {

@@ -1,0 +1,176 @@
+package account
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goscr/goscr/internal/account/accounttest"
+	"github.com/goscr/goscr/internal/eventlog"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func write(t testing.TB, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "log")
+	must(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func TestAccount_Totals(t *testing.T) {
+	a, err := Read(write(t, accounttest.Job{ID: "job1", Name: "heat", Node: "node2", Runs: 2, Checkpoints: 3}.Text()))
+	must(t, err)
+	if len(a.Runs) != 2 || a.Job.ID != "job1" || a.Job.Name != "heat" || a.Job.User != "alice" {
+		t.Fatalf("%+v", a)
+	}
+	one, two := a.Runs[0], a.Runs[1]
+	if one.Outcome != Died || one.Signal != 9 || *one.Status != 137 || one.Nodes != 4 || one.Ranks != 16 || one.NodeList != "node[0-3]" || len(one.Datasets) != 3 {
+		t.Errorf("%+v", one)
+	}
+	if two.Outcome != Finished || two.From != "ckpt.3" || two.Number != 2 {
+		t.Errorf("%+v", two)
+	}
+	d := one.Datasets[1]
+	if d.Name != "ckpt.2" || !d.Complete || !d.Flushed || d.FlushTime != 4 || d.Waited != 0 || d.Bytes != 100<<20 || d.Redundancy != 1<<20 || d.Seconds != 3 {
+		t.Errorf("%+v", d)
+	}
+	got := a.Totals()
+	// Both runs have computed 30 s and then 5 s, of which the first has lost the latter. The
+	// flush of ckpt.6 had gone on for 5 s at the end.
+	want := Totals{Runs: 2, Finished: 1, Died: 1, LostNodes: 1, Checkpoints: 6, Flushed: 2,
+		Seconds:  Seconds{Computing: 70, Writing: 12, Protecting: 6, Background: 4 + 4 + 5, Restarting: 3, Down: 20, Recomputed: 5},
+		Bytes:    Bytes{Written: 600 << 20, Redundancy: 6 << 20, Flushed: 200 << 20, Avoided: 400 << 20},
+		Hours:    Hours{Spent: 4 * 21. / 3600, Saved: 4 * 30. / 3600},
+		Interval: Interval{Used: 10, Cost: 3, MTBF: 91, Best: got.Interval.Best},
+		Slowest:  Slowest{"node2", 12, 12}}
+	round := func(p *float64) { *p = math.Round(*p*1e6) / 1e6 }
+	for _, x := range []*Totals{&got, &want} {
+		round(&x.Hours.Spent)
+		round(&x.Hours.Saved)
+		round(&x.Seconds.Restarting)
+	}
+	if got != want {
+		t.Errorf("%+v\nwant\n%+v", got, want)
+	}
+	if got.Interval.Best < 18 || got.Interval.Best > 24 { // Young: sqrt(2*3*91) = 23.4, less the cost in Daly's
+		t.Errorf("best %v", got.Interval.Best)
+	}
+}
+
+// Without scr_run, a run that does not end by itself is known by the next one.
+func TestAccount_WithoutRuns(t *testing.T) {
+	var b strings.Builder
+	for line := range strings.Lines(accounttest.Job{ID: "j", Runs: 3, Checkpoints: 2}.Text()) {
+		if !strings.Contains(line, "event=RUN_") {
+			b.WriteString(line)
+		}
+	}
+	a, err := Read(write(t, b.String()))
+	must(t, err)
+	var got []Outcome
+	for _, r := range a.Runs {
+		got = append(got, r.Outcome)
+	}
+	if len(got) != 3 || got[0] != Died || got[1] != Died || got[2] != Finished {
+		t.Errorf("%v", got)
+	}
+}
+
+// Logs of older versions of goscr have local times and no phases.
+func TestRead_OldLog(t *testing.T) {
+	a, err := Read(write(t, `2026-11-21T00:00:00: host=node0, jobid=job1, event=INIT_START, note="goscr v3.1.0, 4 ranks", start=2026-11-21T00:00:00
+2026-11-21T00:00:01: host=node0, jobid=job1, event=INIT_END, start=2026-11-21T00:00:00, secs=1.000000
+2026-11-21T00:00:01: host=node0, jobid=job1, event=COMPUTE_START
+2026-11-21T00:00:11: host=node0, jobid=job1, event=COMPUTE_END, start=2026-11-21T00:00:01, secs=10.000000
+2026-11-21T00:00:11: host=node0, jobid=job1, event=CHECKPOINT_START, note="/dev/shm", dset=1, name="ckpt.1"
+2026-11-21T00:00:13: host=node0, jobid=job1, event=CHECKPOINT_END, dset=1, name="ckpt.1", start=2026-11-21T00:00:11, secs=2.000000
+2026-11-21T00:00:13: host=node0, jobid=job1, xfer=ENCODE, from="/dev/shm", to="/dev/shm", dset=1, name="ckpt.1", start=2026-11-21T00:00:12, secs=1.000000, bytes=4096, files=4
+`))
+	must(t, err)
+	if s := a.Totals().Seconds; s.Computing != 10 || s.Writing != 1 || s.Protecting != 1 || a.Runs[0].Ranks != 4 || a.Runs[0].Outcome != Open {
+		t.Errorf("%+v %+v", s, a.Runs[0])
+	}
+}
+
+func TestRead_Rotated(t *testing.T) {
+	text := accounttest.Job{ID: "j", Runs: 3, Checkpoints: 4}.Text()
+	lines := strings.SplitAfter(text, "\n")
+	path := write(t, strings.Join(lines[40:], ""))
+	must(t, os.WriteFile(eventlog.Rotation(path, 1), []byte(strings.Join(lines[20:40], "")), 0o600))
+	must(t, os.WriteFile(eventlog.Rotation(path, 2), []byte(strings.Join(lines[:20], "")), 0o600))
+	a, err := Read(path)
+	must(t, err)
+	if got := a.Totals(); got.Runs != 3 || got.Checkpoints != 12 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestRead_Broken(t *testing.T) {
+	good := accounttest.Job{ID: "j", Runs: 2, Checkpoints: 2}.Text()
+	var broken *BrokenError
+	for name, c := range map[string]struct {
+		text, says string
+		some       bool // there is an account all the same
+	}{
+		"empty":     {"", "is empty", false},
+		"foreign":   {strings.Repeat("hello\n", 5000), "this is not the log of a job: line 1", false},
+		"binary":    {strings.Repeat("\x00\xff\x7f", 1000), "this is not the log of a job", false},
+		"no run":    {strings.SplitAfter(good, "\n")[3], "no run is logged", false},
+		"truncated": {good[:len(good)-7], "the line has no end", true},
+		"damaged":   {strings.Replace(good, ", dset=1", ", dset=x", 1), "dset", true},
+		"long line": {good + strings.Repeat("x", 3<<20) + "\n" + good, "more than 1048576 bytes", true},
+	} {
+		a, err := Read(write(t, c.text))
+		if err == nil || !strings.Contains(err.Error(), c.says) || (a != nil) != c.some {
+			t.Errorf("%s: %v, account %v", name, err, a != nil)
+		}
+		if c.some && (!errors.As(err, &broken) || a.Problem != err.Error() || len(a.Runs) < 2) {
+			t.Errorf("%s: %v, %d runs", name, err, len(a.Runs))
+		}
+	}
+	if _, err := Read(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	if _, err := Read(t.TempDir()); err == nil || !strings.Contains(err.Error(), "no run is logged") {
+		t.Error(err)
+	}
+	for _, url := range []string{"mysql://", "mysql://u:secret@host", "mysql://u:secret@/x", "mysql://u:secret@host:p/x"} {
+		if _, err := Read(url); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
+// Whatever a log says, its account has no time that is negative or not finite.
+func FuzzRead(f *testing.F) {
+	f.Add(accounttest.Job{ID: "j", Runs: 2, Checkpoints: 2}.Text())
+	f.Add("2026-11-21T00:00:13: host=n, jobid=j, event=INIT_START\n2026-11-21T00:00:12: host=n, jobid=j, event=COMPUTE_END, start=2026-11-21T00:00:14, secs=-1")
+	f.Fuzz(func(t *testing.T, text string) {
+		c := NewCollector()
+		if _, err := ReadText(strings.NewReader(text), c.Add); err != nil {
+			var broken *BrokenError
+			if !errors.As(err, &broken) {
+				t.Fatal(err)
+			}
+		}
+		a := c.Account(time.Now())
+		got := a.Totals()
+		s := got.Seconds
+		for _, v := range []float64{s.Computing, s.Writing, s.Protecting, s.Flushing, s.Background, s.Restarting, s.Down, s.Recomputed,
+			got.Hours.Spent, got.Hours.Saved, got.Interval.Used, got.Interval.Best} {
+			if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+				t.Fatalf("%+v", got)
+			}
+		}
+	})
+}

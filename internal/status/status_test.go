@@ -1,0 +1,172 @@
+package status
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goscr/goscr/internal/account/accounttest"
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/lock"
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/request"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// job is a prefix directory as a job leaves it.
+type job struct {
+	t   *testing.T
+	dir string
+	now time.Time
+}
+
+func newJob(t *testing.T) *job {
+	j := &job{t, t.TempDir(), accounttest.Epoch}
+	must(t, os.Mkdir(filepath.Join(j.dir, prefix.Metadata), 0o700))
+	return j
+}
+
+func (j *job) log(records ...eventlog.Record) {
+	f, err := os.OpenFile(eventlog.TextFile(j.dir), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	must(j.t, err)
+	defer f.Close()
+	for _, r := range records {
+		r.Time, r.Job.ID, r.Job.User = j.now, "7", "alice"
+		_, err := f.WriteString(r.Line() + "\n")
+		must(j.t, err)
+	}
+}
+
+// has enters a checkpoint, begun so long ago, as being in these places.
+func (j *job) has(id int, ago time.Duration, places ...prefix.Location) {
+	name := map[int]string{1: "ckpt.1", 2: "ckpt.2", 3: "ckpt.3"}[id]
+	d := dataset.New(id, name, dataset.Checkpoint, id, dataset.Owner{}, j.now.Add(-ago))
+	d.SetTotals(4, 2<<20)
+	d.SetComplete(true)
+	for _, p := range places {
+		if p == prefix.InPrefix {
+			must(j.t, prefix.UpdateIndex(j.dir, func(x *prefix.Index) error { x.Add(d, true, j.now); return nil }))
+			continue
+		}
+		must(j.t, prefix.Locate(j.dir, d, p, true))
+	}
+}
+
+func (j *job) says(state State, want ...string) {
+	j.t.Helper()
+	s, err := Read(j.dir, j.now)
+	must(j.t, err)
+	text := strings.Join(s.Lines(j.now), "\n")
+	if s.State != state {
+		j.t.Errorf("state %s, want %s", s.State, state)
+	}
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			j.t.Errorf("no %q in\n%s", w, text)
+		}
+	}
+}
+
+func TestStatus_OfAJob(t *testing.T) {
+	j := newJob(t)
+	j.says(Unknown, "no log", "newest     none", "you would lose all of work, if all did all")
+
+	status := 137
+	j.log(eventlog.Record{Type: "RUN_START", Run: &eventlog.Run{Number: 1, Nodes: 4, NodeList: "node[0-3]"}},
+		eventlog.Record{Type: "INIT_START"}, eventlog.Record{Type: "INIT_END", Note: "XOR in sets of 4, bears 1"})
+	j.now = j.now.Add(7 * time.Second)
+	j.has(1, 9*time.Second, prefix.InCache, prefix.InPrefix)
+	j.has(2, 4*time.Second, prefix.InCache, prefix.Flushing)
+	j.says(Running, "job 7 of alice   run 1, RUNNING 7.00 s (last sign 7.00 s ago)   nodes node[0-3]",
+		"newest     ckpt.2              2.0 MiB  4.00 s old   cache (XOR in sets of 4), being flushed: any one node can go",
+		"on the PFS ckpt.1              2.0 MiB  9.00 s old",
+		"if one node died now you would lose 4.00 s of work, if all did 9.00 s",
+		"cache (XOR in sets of 4), prefix directory: all nodes can go")
+
+	// It dies with a node; then it is over.
+	j.log(eventlog.Record{Type: "RUN_END", Run: &eventlog.Run{Number: 1, Status: &status, Signal: 9}},
+		eventlog.Record{Type: "NODE_FAIL", Note: "node1: no answer"})
+	j.now = j.now.Add(time.Minute)
+	j.says(Died, "run 1, DIED 7.00 s (ended ", "lost node1 ", "the next run loses 4.00 s of work, and without the nodes' caches 9.00 s")
+	status = 0
+	j.log(eventlog.Record{Type: "RUN_START", Run: &eventlog.Run{Number: 2, Nodes: 3, NodeList: "node[0,2-3]"}},
+		eventlog.Record{Type: "RUN_END", Run: &eventlog.Run{Number: 2, Status: &status}})
+	j.says(Finished, "run 2, FINISHED 0.00 s", "nodes node[0,2-3]", "lost node1")
+}
+
+// What survives follows from the scheme.
+func TestStatus_Schemes(t *testing.T) {
+	for note, want := range map[string]string{
+		"SINGLE in sets of 1, bears 0": "cache (SINGLE in sets of 1): no node may go",
+		"RS in sets of 8, bears 3":     "any 3 nodes can go",
+		"":                             "not known",
+		"\x1b[2Jevil":                  `cache ("\x1b[2Jevil")`,
+	} {
+		j := newJob(t)
+		j.log(eventlog.Record{Type: "INIT_START"}, eventlog.Record{Type: "INIT_END", Note: note})
+		j.has(3, time.Second, prefix.InCache)
+		j.says(Running, want)
+		s, err := Read(j.dir, j.now)
+		must(t, err)
+		if safe := s.LoseOne != nil; safe != (s.Bears > 0) || s.LoseAll != nil {
+			t.Errorf("%s: %+v", note, s)
+		}
+	}
+}
+
+// A log that is damaged in part is used, and one that is no log is none; a damaged index is
+// an error.
+func TestStatus_Broken(t *testing.T) {
+	j := newJob(t)
+	j.log(eventlog.Record{Type: "INIT_START"})
+	j.has(1, time.Second, prefix.InCache)
+	f, err := os.OpenFile(eventlog.TextFile(j.dir), os.O_APPEND|os.O_WRONLY, 0)
+	must(t, err)
+	_, err = f.WriteString("half a li")
+	must(t, err)
+	must(t, f.Close())
+	j.says(Running, "ckpt.1")
+	if s, err := Read(j.dir, j.now); err != nil || !strings.Contains(s.Problem, "has no end") {
+		t.Errorf("%+v %v", s, err)
+	}
+	must(t, os.WriteFile(eventlog.TextFile(j.dir), []byte(strings.Repeat("x\n", 10)), 0o600))
+	j.says(Unknown, "ckpt.1")
+	must(t, os.WriteFile(filepath.Join(j.dir, prefix.Metadata, "index.scr"), []byte("damaged"), 0o600))
+	if _, err := Read(j.dir, j.now); err == nil || !strings.Contains(err.Error(), "scr_index --repair") {
+		t.Error(err)
+	}
+	if _, err := Read(filepath.Join(j.dir, "none"), j.now); err == nil {
+		t.Error("no error")
+	}
+}
+
+// Whether a run goes on of which the log has no end, the locks say.
+func TestStatus_Locks(t *testing.T) {
+	j := newJob(t)
+	held := func(path string) *lock.Lock {
+		t.Helper()
+		l, err := lock.Try(path, lock.Exclusive)
+		must(t, err)
+		return l
+	}
+	rank0 := held(request.LockPath(j.dir))
+	j.says(Running, "a job runs; no log")
+	j.log(eventlog.Record{Type: "INIT_START"})
+	j.says(Running, "run 1, RUNNING")
+	loop := held(request.LoopPath(j.dir))
+	rank0.Release()
+	j.says(Running, "run 1, RUNNING") // scr_run will log the end of the run, or start it
+	loop.Release()
+	j.says(Died, "run 1, DIED 0.00 s (last sign ")
+	j.log(eventlog.Record{Type: "FINALIZE_END"})
+	j.says(Finished, "run 1, FINISHED 0.00 s (ended ")
+}

@@ -1,0 +1,98 @@
+# shellcheck shell=bash
+# shellcheck disable=SC1091,SC2016
+# What scr_status says of a job that runs, is killed, loses a node, flushes in the background
+# and halts is compared with what is on the nodes and in the prefix directory, and with what
+# the next run restarts from.
+. "$(dirname "$0")/lib.bash"
+
+is "steps.c builds" "$MPICC" -std=c99 -D_POSIX_C_SOURCE=200809L -O2 -I"$BUILD" -o "$WORK/steps" \
+    "$ROOT/scripts/test.d/steps.c" -L"$BUILD" -lscr -lrt -Wl,-rpath,"$BUILD"
+is "four nodes and a spare" "$TESTBED" up 4 1
+
+prefix=$WORK/prefix log=$WORK/log
+settings=()
+run() { # OPTION...: of steps; output in $WORK/out
+    (cd "$prefix" && exec "$TESTBED" run -n 8 --mpi "$MPI" --timeout 60 --env SCR_PREFIX="$prefix" --env SCR_COPY_TYPE=XOR --env SCR_JOB_ID=status \
+        --env SCR_LOG_ENABLE=1 --env SCR_LOG_SYSLOG_ENABLE=0 "${settings[@]}" -- "$WORK/steps" -l "$log" "$@") >"$WORK/out" 2>&1 </dev/null
+}
+fresh() { "$TESTBED" wipe; rm -rf "$prefix"; mkdir "$prefix"; : >"$log"; }
+
+# status FIELD: of scr_status; cache, flushing and prefix list the checkpoints that are there
+status() {
+    "$BUILD/scr_status" -p "$prefix" --json | python3 -c '
+import json, sys
+s, field = json.load(sys.stdin), sys.argv[1]
+if field in ("cache", "flushing", "prefix"):
+    print(*sorted(d["name"] for d in s["datasets"] if d[field]))
+elif field == "newest":
+    print(s["datasets"][0]["name"])
+else:
+    print({None: "all", True: "yes", False: "no"}.get(s[field], s[field]))' "$1"
+}
+# The checkpoints of which all 8 ranks have all files on the nodes, by their names.
+on_nodes() {
+    local n
+    for n in $("$TESTBED" nodes); do
+        "$TESTBED" exec "$n" env SCR_JOB_ID=status SCR_PREFIX="$prefix" "$BUILD/scr_inspect_cache" | awk 'NR > 1 && $(NF - 1) == "YES" { print $NF }'
+    done | sort | uniq -c | awk '$1 == 8 { print $2 }' | paste -sd ' '
+}
+# The checkpoints in the prefix directory, of which every byte is as it was written.
+on_pfs() { "$BUILD/scr_index" -p "$prefix" --verify 2>/dev/null | grep -o 'ckpt[.][0-9]*' | sort -u | paste -sd ' '; }
+restarted() { # NAME: the last run has restarted from it
+    same "restarted ${1#ckpt.}" "$(grep ^restarted "$log" | tail -n 1)" || { cat "$WORK/out"; false; }
+}
+lines() { "$BUILD/scr_status" -p "$prefix"; }
+says() { lines | grep -E "$1" || { lines; false; }; }
+state() { [ "$(status state)" = "$1" ]; }
+
+fresh
+slowly=(--env SCR_FLUSH=3 --env SCR_FLUSH_ASYNC=1 --env SCR_FLUSH_ASYNC_BW=100)
+settings=("${slowly[@]}")
+run -n 1000 &
+is "a job runs" within 60 state RUNNING
+is "... and writes checkpoints" within 60 grep -q '^complete 4' "$log"
+is "... and scr_status says so" says '^job status of .* run 1, RUNNING '
+is "... ckpt.3 is being flushed, slowly" says 'ckpt.3 .*being flushed'
+"$TESTBED" lose node1 2>/dev/null
+wait $!
+is "a node is lost, and with it the job" state DIED
+is "... one node of a set of 4 may be lost" says 'XOR in sets of 4.*any one node can go'
+newest=$(status newest)
+settings=(--env SCR_FLUSH=0)
+is "... which was: the next run restarts" run -n 0
+is "... from the newest that scr_status knew" restarted "$newest"
+
+fresh
+settings=("${slowly[@]}")
+run -n 4 -k write:50:4:-1
+is "a job is killed while it writes its fourth checkpoint" state DIED
+is "... in the cache is what is on the nodes" same "$(on_nodes)" "$(status cache)"
+is "... ckpt.3 among them" grep -qw ckpt.3 <<<"$(status cache)"
+is "... ckpt.3 was being flushed" same ckpt.3 "$(status flushing)"
+is "... so nothing is in the prefix directory" same "$(on_pfs)|all" "$(status prefix)|$(status lose_all)"
+is "... and one node may be lost" bash -c '[[ $1 =~ ^[0-9.e-]+$ ]]' - "$(status lose_one)"
+
+settings=(--env SCR_FLUSH=3)
+run -n 4
+is "the next run ends" state FINISHED
+is "... in the prefix directory is what scr_index verifies" same "$(on_pfs)" "$(status prefix)"
+newest=$(status newest)
+is "... the newest among them" grep -qw "$newest" <<<"$(status prefix)"
+is "... nothing is being flushed" same "" "$(status flushing)"
+is "... in the cache is what is on the nodes" same "$(on_nodes)" "$(status cache)"
+is "... all nodes may be lost" says "$newest .*all nodes can go"
+"$TESTBED" wipe
+run -n 0
+is "... and are: the next run fetches that" restarted "$newest"
+
+fresh
+settings=(--env SCR_HALT_EXIT=1 --env SCR_FLUSH=0)
+is "scr_halt after two checkpoints" "$BUILD/scr_halt" -c 2 "$prefix"
+run -n 5
+is "a job that halts is no job that died" state FINISHED
+is "... it has two checkpoints" same 2 "$(grep -c '^complete\|^begun' "$log" | awk '{ print int(($1 + 1) / 2) }')"
+is "... which are on the nodes" same "$(on_nodes)" "$(status cache)"
+
+rm "$prefix/.scr/log"
+is "without a log places are known" same "$(on_nodes)" "$(status cache)"
+is "... and that no run is" says '^no log'
