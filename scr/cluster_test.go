@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,6 +34,7 @@ type cluster struct {
 
 	serving sync.WaitGroup // those that copy for a node
 	pause   func()         // in place of SIGSTOP
+	over    atomic.Bool    // the job of the test has ended
 }
 
 // newCluster makes a cluster for jobs with these parameters, NAME=value each.

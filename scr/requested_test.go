@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/failures"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/request"
@@ -285,4 +286,118 @@ func TestRequest_StopFails(t *testing.T) {
 	if r := c.request(1, request.Failed, 1); !strings.Contains(r.Reason, "the ranks go on") {
 		t.Errorf("%q", r.Reason)
 	}
+}
+
+// asksAt waits until the lock of a file is held by this test and the job waits for it, which it
+// shows by reached; enters a request in the way of scr_checkpoint, and lets the job go on. It
+// returns a function that returns how the request has ended: "" if the job has ended before
+// it was answered.
+func (c *cluster) asksAt(path string, reached func() bool) (held func(), ended func() request.Request) {
+	locked, entered, result := make(chan error, 1), make(chan struct{}), make(chan request.Request, 1)
+	go func() {
+		_ = hash.Update(path, func(*hash.Hash) error {
+			locked <- nil
+			for !reached() {
+				time.Sleep(time.Millisecond)
+			}
+			go func() { result <- c.command(entered) }()
+			<-entered
+			return errors.New("nothing is to be changed")
+		})
+	}()
+	return func() { <-locked }, func() request.Request { return <-result }
+}
+
+// command asks for a checkpoint as scr_checkpoint does, in a job that runs already or is in
+// SCR_Init. It closes entered once the request is there.
+func (c *cluster) command(entered chan struct{}) request.Request {
+	dir := c.prefix("")
+	id, asker, first := 0, request.NewAsker(), true
+	for {
+		if id == 0 {
+			var err error
+			if id, err = request.Ask(dir, "", asker, request.Wish{}); err != nil {
+				c.t.Error(err)
+			}
+			if first {
+				close(entered)
+				first = false
+			}
+		}
+		alive := request.Alive(dir)
+		r, ok, err := request.Read(dir, id)
+		switch {
+		case err != nil:
+			c.t.Error(err)
+			return r
+		case !ok && alive:
+			id = 0 // a new run has forgotten it
+		case r.State.Over():
+			return r
+		case !alive && id != 0 && c.over.Load():
+			if done, err := request.TakeBack(dir, id, asker); !done || err != nil {
+				c.t.Errorf("nobody has answered, and it cannot be taken back: %v, %v", done, err)
+			}
+			return request.Request{}
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// A request that is entered in the middle of a call is answered by what comes after it, or by the end.
+func TestRequest_During(t *testing.T) {
+	index := func(c *cluster) string { return c.prefix(".scr/index.scr") }
+	cached := func(c *cluster) bool { return c.unflushed(1) }
+	two := func(_ *cluster, s *Session, rank int) error {
+		return errors.Join(checkpoint(s, rank, 1), asked(1, "1")(s, rank), checkpoint(s, rank, 2), s.Finalize())
+	}
+	for what, test := range map[string]struct {
+		env     string
+		lock    func(c *cluster) string
+		reached func(c *cluster) bool
+		job     func(c *cluster, s *Session, rank int) error
+		state   request.State
+		id      int
+	}{
+		"a flush":                                {"SCR_FLUSH=1", index, cached, two, request.Finished, 2},
+		"the start of a flush in the background": {"SCR_FLUSH=1 SCR_FLUSH_ASYNC=1", index, cached, two, request.Finished, 2},
+		"Finalize": {"SCR_FLUSH=5", index, cached, func(_ *cluster, s *Session, rank int) error {
+			return errors.Join(checkpoint(s, rank, 1), s.Finalize())
+		}, request.Failed, 0},
+		"Init": {"SCR_FLUSH=0", func(c *cluster) string { return failures.Path(c.prefix("")) },
+			func(c *cluster) bool { _, err := os.Stat(c.prefix(".scr/nodes.scr")); return err == nil },
+			func(c *cluster, s *Session, rank int) error {
+				// The command enters its request again when it sees that the job runs.
+				return errors.Join(c.asksAgain(s, rank), asked(1, "1")(s, rank), checkpoint(s, rank, 1), s.Finalize())
+			}, request.Finished, 1},
+	} {
+		t.Run(what, func(t *testing.T) {
+			c := newCluster(t, strings.Fields(test.env)...)
+			if err := hash.MakeDirs(c.prefix(".scr")); err != nil {
+				t.Fatal(err)
+			}
+			held, ended := c.asksAt(test.lock(c), func() bool { return test.reached(c) })
+			held()
+			c.job(four, func(s *Session, rank int) error {
+				return test.job(c, s, rank)
+			})
+			c.over.Store(true)
+			if r := ended(); r.State != test.state || r.Dataset != test.id {
+				t.Errorf("%+v\n%s", r, c.said())
+			}
+		})
+	}
+}
+
+// asksAgain waits until a request is there.
+func (c *cluster) asksAgain(s *Session, rank int) error {
+	var err error
+	for rank == 0 && err == nil {
+		var h *hash.Hash
+		if h, err = hash.ReadOrNew(request.Path(c.prefix(""))); h.Get("CHECKPOINT").Size() > 0 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return s.Agree(err)
 }

@@ -9,6 +9,9 @@
  *     bench async FILES BYTES COUNT   compute while every second checkpoint is flushed
  *     bench paced FILES BYTES COUNT   ... or do nothing meanwhile
  *     bench limits 1 BYTES COUNT      time copies and messages without the library
+ *     bench outside FILES BYTES STEP  restart if it can, then sleep for STEP us again and
+ *                                     again, and write a checkpoint when SCR says so
+ *     bench bare 1 0 STEP             the same without the library
  *
  * Each rank writes FILES files of BYTES bytes.  Prints "init SECONDS"; for each
  * checkpoint "checkpoint ROUTE WRITE COMPLETE START", for a restart "restart INIT
@@ -16,7 +19,8 @@
  * MOVE OVERWRITE PLAIN" (see limits()).  These are seconds of the slowest rank, counted
  * from when all ranks had begun.  At the end it prints "memory KIB", the growth of the
  * peak resident memory since before SCR_Init, of the rank where it is largest.  The
- * program's own buffer is not counted.
+ * program's own buffer is not counted.  When the loop of outside or bare begins, "pid PID" of
+ * the last rank, and "running TIME", in seconds of the day's clock.
  */
 
 #define _GNU_SOURCE /* madvise, MAP_POPULATE, RUSAGE_THREAD */
@@ -531,8 +535,39 @@ static void async(int number, int busy)
         printf("async %.9f %.9f %d %.9f %.9f %.9f\n", alone, pieces > 0 ? flushing / pieces : 0, pieces, MPI_Wtime() - begun, others_seconds() - used, dd);
 }
 
+/* Steps without end, as a program takes them that others ask for checkpoints.  With the
+ * library, number is that of the newest checkpoint. */
+static void outside(int library, int number, int64_t step)
+{
+    const struct timespec nap = {step / 1000000, step % 1000000 * 1000};
+    struct timespec now;
+    int size, flag = 0;
+
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (rank == size - 1)
+        printf("pid %ld\n", (long)getpid());
+    MPI_Barrier(MPI_COMM_WORLD);
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (rank == 0)
+        printf("running %ld.%06ld\n", (long)now.tv_sec, now.tv_nsec / 1000);
+    while (!flag) {
+        nanosleep(&nap, NULL);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (!library)
+            continue;
+        if (SCR_Need_checkpoint(&flag) != SCR_SUCCESS)
+            fail("SCR_Need_checkpoint");
+        if (flag)
+            checkpoint(++number);
+        if (SCR_Should_exit(&flag) != SCR_SUCCESS)
+            fail("SCR_Should_exit");
+    }
+}
+
 int main(int argc, char **argv)
 {
+    static const char *const modes[] = {"write", "restart", "fetch", "idle", "async", "paced", "limits", "outside", "bare"};
+    size_t mode = 0;
     long before, grown, most;
     int count, i, first = 0;
     double t;
@@ -540,12 +575,15 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (argc != 5 || (files = atoi(argv[2])) < 1 || (bytes = atoll(argv[3])) < 0 ||
-        (count = atoi(argv[4])) < 1 || (strcmp(argv[1], "write") && strcmp(argv[1], "restart") && strcmp(argv[1], "fetch") && strcmp(argv[1], "idle") && strcmp(argv[1], "async") && strcmp(argv[1], "paced") && strcmp(argv[1], "limits"))) {
-        fprintf(stderr, "usage: bench write|async|paced|restart|fetch|idle|limits FILES BYTES COUNT\n");
+    while (argc == 5 && mode < sizeof modes / sizeof *modes && strcmp(argv[1], modes[mode]) != 0)
+        mode++;
+    if (argc != 5 || mode == sizeof modes / sizeof *modes || (files = atoi(argv[2])) < 1 || (bytes = atoll(argv[3])) < 0 || (count = atoi(argv[4])) < 1) {
+        fprintf(stderr, "usage: bench write|async|paced|restart|fetch|idle|limits|outside|bare FILES BYTES COUNT\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
         return 2;
     }
+    if (argv[1][0] == 'b')
+        outside(0, 0, count); /* until it is killed */
     fill();
     if (argv[1][0] == 'l') {
         const char *directory = getenv("SCR_CACHE_BASE");
@@ -563,6 +601,14 @@ int main(int argc, char **argv)
     t = slowest(MPI_Wtime() - t);
     if (rank == 0)
         printf("init %.9f\n", t);
+    if (argv[1][0] == 'o') {
+        char label[SCR_MAX_FILENAME];
+
+        if (SCR_Have_restart(&i, label) != SCR_SUCCESS)
+            fail("SCR_Have_restart");
+        outside(1, i ? restart(t, 0) : 0, count);
+        count = 0;
+    }
     if (argv[1][0] == 'r' || argv[1][0] == 'f')
         first = restart(t, argv[1][0] == 'f');
     for (i = 0; i < count && (argv[1][0] == 'a' || argv[1][0] == 'p'); i++)

@@ -6,9 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/processes"
@@ -51,6 +54,27 @@ func (n jobNamed) launcherRuns() bool {
 	}
 	p, err := processes.Read(n.pid)
 	return err == nil && p.State != 'Z'
+}
+
+// denied explains the error of a request to a job that the caller may not ask for anything.
+func denied(dir string, err error) error {
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return fmt.Errorf("the job with the prefix directory %s is of %s, and only that user or root can do this: %w", dir, ownerOf(dir), err)
+}
+
+// ownerOf is the user to whom a prefix directory belongs, for messages.
+func ownerOf(dir string) string {
+	info, err := os.Stat(filepath.Join(dir, prefix.Metadata))
+	if err != nil {
+		return "another user"
+	}
+	id := strconv.FormatUint(uint64(info.Sys().(*syscall.Stat_t).Uid), 10)
+	if u, err := user.LookupId(id); err == nil {
+		return "user " + u.Username
+	}
+	return "user " + id
 }
 
 // noJob is the error if no job runs. dir is "" if no prefix directory was found.

@@ -101,6 +101,7 @@ together: the first condition that becomes true stops the job. ` + aboutTimes,
 		remove := flags.BoolP("remove", "r", false, "remove all conditions")
 		flags.BoolP("verbose", "v", false, "say more"+unused)
 		dir := prefixFlag(flags)
+		f := c.facts(flags)
 		return func(args []string) error {
 			values, err := haltValues(flags, 1e8) // 14 is no time, nor is it 14 seconds after 1970
 			if err != nil {
@@ -127,7 +128,7 @@ together: the first condition that becomes true stops the job. ` + aboutTimes,
 				if path, err = filepath.Abs(path); err != nil {
 					return err
 				}
-				if err := c.haltOne(path, *list, *remove, values); err != nil {
+				if err := f.haltOne(path, *list, *remove, values); err != nil {
 					return err
 				}
 			}
@@ -136,7 +137,7 @@ together: the first condition that becomes true stops the job. ` + aboutTimes,
 	},
 }
 
-func (c *context) haltOne(prefix string, list, remove bool, values map[halt.Field]string) error {
+func (f *facts) haltOne(prefix string, list, remove bool, values map[halt.Field]string) error {
 	if _, err := os.Stat(prefix); err != nil {
 		return fmt.Errorf("prefix directory: %w", err)
 	}
@@ -150,13 +151,20 @@ func (c *context) haltOne(prefix string, list, remove bool, values map[halt.Fiel
 		if err := halt.Change(prefix, values); err != nil {
 			return err
 		}
-		c.tellChanges(values)
+		f.tellChanges(values)
 	}
-	return c.haltSettings(halt.Path(prefix))
+	return f.haltSettings(halt.Path(prefix))
 }
 
 // haltSettings prints the conditions in a halt file as SCR 3.1 does.
-func (c *context) haltSettings(path string) error {
+func (f *facts) haltSettings(path string) error {
+	if f.json {
+		h, err := halt.Read(path)
+		if err != nil {
+			return err
+		}
+		return f.encode(map[string]any{"file": path, "conditions": tree(h)})
+	}
 	text, err := halt.Settings(path)
 	if err != nil {
 		return err
@@ -164,7 +172,7 @@ func (c *context) haltSettings(path string) error {
 	if text == "" {
 		text = "  None\n"
 	}
-	fmt.Fprintf(c.out, "Halt file settings for %s:\n%s", path, text)
+	fmt.Fprintf(f.out, "Halt file settings for %s:\n%s", path, text)
 	return nil
 }
 
@@ -186,6 +194,7 @@ while it runs. All that are set are printed, after a line for each change. ` + a
 		haltFlags(flags)
 		reason := flags.StringP("reason", "r", "", "stop now, for the reason `TEXT`")
 		flags.Bool("unset-reason", false, "remove the reason, so that the job goes on or can be started again")
+		f := c.facts(flags)
 		unset := flags.StringArrayP("unset", "x", nil, "take the option `LETTER` back: -xc, -xb, -xa, -xs or -xr")
 		return func([]string) error {
 			for _, letter := range *unset {
@@ -221,9 +230,9 @@ while it runs. All that are set are printed, after a line for each change. ` + a
 				if err := halt.Edit(path, changes); err != nil {
 					return err
 				}
-				c.tellChanges(changes)
+				f.tellChanges(changes)
 			}
-			return c.haltSettings(path)
+			return f.haltSettings(path)
 		}
 	},
 }
@@ -240,13 +249,16 @@ func unsetByLetter(flags *pflag.FlagSet, letter string) error {
 
 // tellChanges says which conditions were changed, as SCR 3.1 does, with an empty line
 // after them.
-func (c *context) tellChanges(changes map[halt.Field]string) {
+func (f *facts) tellChanges(changes map[halt.Field]string) {
+	if f.json {
+		return
+	}
 	for _, field := range []halt.Field{halt.Checkpoints, halt.After, halt.Before, halt.Seconds, halt.Because} {
 		if value, ok := changes[field]; ok && value == "" {
-			fmt.Fprintf(c.out, "Unsetting %s\n", field)
+			fmt.Fprintf(f.out, "Unsetting %s\n", field)
 		} else if ok {
-			fmt.Fprintf(c.out, "Setting %s\n", field)
+			fmt.Fprintf(f.out, "Setting %s\n", field)
 		}
 	}
-	fmt.Fprintln(c.out)
+	fmt.Fprintln(f.out)
 }

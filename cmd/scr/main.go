@@ -52,7 +52,7 @@ var groups = []group{
 		prerunCommand, envCommand, listDirCommand, listDownNodesCommand, checkNodeCommand, globHostsCommand, hostlistCommand,
 		killJobstepCommand, testRuntimeCommand, stacksCommand, logEventCommand, logTransferCommand,
 	}},
-	{"Started by jobs and by other commands", []command{transferCommand, handoverCommand, recorderCommand}},
+	{"Started by jobs and by other commands", []command{transferCommand, handoverCommand, preloadCommand, recorderCommand}},
 }
 
 // commands are those of all groups.
@@ -91,7 +91,8 @@ func execute(argv []string, c *context) int {
 			name = "scr_" + strings.TrimPrefix(name, "scr_")
 		}
 	}
-	if base, ok := strings.CutPrefix(name, "ompi-"); ok { // the links in share/goscr/ompi
+	base, ompi := strings.CutPrefix(name, "ompi-") // the links in share/goscr/ompi
+	if ompi {
 		name = "scr_" + base
 	}
 	command := findCommand(name)
@@ -113,6 +114,9 @@ func execute(argv []string, c *context) int {
 	run := command.run(c, flags)
 	if command.before != nil {
 		args = command.before(args)
+	}
+	if ompi {
+		args = withTwoDashes(flags, args)
 	}
 	rest, err := c.parse(command, flags, args)
 	switch {

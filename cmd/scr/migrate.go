@@ -137,7 +137,7 @@ func wish(off, onto, ranks string) (w recovery.Wish, err error) {
 func (c *context) migrate(dir string, q migration.Request, verbose bool) error {
 	id, err := migration.Ask(dir, q)
 	if err != nil {
-		return err
+		return denied(dir, err)
 	}
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)

@@ -54,6 +54,21 @@ func abbreviate(flags *pflag.FlagSet) {
 	})
 }
 
+// withTwoDashes gives long options two dashes, where commands of Open MPI take one as well.
+func withTwoDashes(flags *pflag.FlagSet, args []string) []string {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		name, _, _ := strings.Cut(arg, "=")
+		switch {
+		case arg == "--":
+			return args
+		case len(name) > 2 && name[0] == '-' && name[1] != '-' && flags.Lookup(name[1:]) != nil:
+			args[i] = "-" + arg
+		}
+	}
+	return args
+}
+
 // dropUnknown removes options that a command does not have, each with the word after it
 // if that may be its value. pflag can do so too, but does not say which they were.
 func dropUnknown(flags *pflag.FlagSet, args []string) (known, unknown []string) {

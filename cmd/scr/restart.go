@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/goscr/goscr/internal/batch"
 	"github.com/goscr/goscr/internal/hostlist"
+	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/request"
 	"github.com/goscr/goscr/internal/snapshot"
 )
@@ -24,7 +27,7 @@ import (
 var restartCommand = command{
 	names:    []string{"scr_restart"},
 	short:    "start a job again from a checkpoint, as it was started before",
-	synopsis: []string{"[-p DIR] [-s SEQ] [--hostfile FILE] [--mpirun_opts OPTIONS] [-a] [-v] [REF]", "-i [--json] [-p DIR] [-s SEQ] [REF]"},
+	synopsis: []string{"[-p DIR] [-s SEQ] [--hostfile FILE] [--mpirun_opts OPTIONS] [-a | --preload] [-v] [REF]", "-i [--json] [-p DIR] [-s SEQ] [REF]"},
 	long: `REF is the reference that scr_checkpoint prints, which is the prefix directory, or the name of a checkpoint in the
 prefix directory of SCR_PREFIX or the current directory. It may have been moved or copied since. Without -s it is the
 newest checkpoint that can be used; those that are incomplete, or from which a restart has failed, are passed over,
@@ -36,6 +39,9 @@ programs, arguments, working directory and the variables that are recorded; unde
 allocation, or with --hostfile, options that name nodes are left out. Parameters of goscr that are set in the environment
 count more than recorded ones.
 
+With --preload the nodes first copy the files of the checkpoint to their caches, all at the same time, each file once. The nodes are those
+of --hostfile, else those of the allocation. If that fails the job starts all the same, and fetches the checkpoint itself.
+
 What is recorded never contains secrets: of the environment there are PATH, LD_LIBRARY_PATH, LD_PRELOAD, PYTHONPATH, LANG, LC_*, TZ,
 and the variables of SCR, OpenMP, MKL, Open MPI, MPICH, Intel MPI, UCX, libfabric, CUDA and ROCm, and those that SCR_RECORD_ENV names; but none with a
 name such as PASSWORD, TOKEN, SECRET or KEY, or with a password in an address. Such arguments are not recorded either; then the job can
@@ -46,7 +52,7 @@ only be started by hand.`,
 		{"goscr-restart.SEQ", "with -a: the programs and their ranks"}},
 	examples: `    scr_restart /p/run7
     scr_restart -s 12 --hostfile nodes.txt /p/run7`,
-	see:   []string{"scr_checkpoint", "scr_run", "scr_index"},
+	see:   []string{"scr_checkpoint", "scr_run", "scr_index", "scr_scavenge"},
 	takes: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		o := &restartOptions{}
@@ -58,6 +64,8 @@ only be started by hand.`,
 		flags.BoolVarP(&o.file, "apponly", "a", false, "write the programs to a file, and print the command that starts them; do not start them")
 		flags.BoolVarP(&o.info, "info", "i", false, "print what is recorded with the checkpoint")
 		flags.BoolVar(&o.json, "json", false, "with --info: print it as JSON")
+		debug := flags.Bool("crdebug", false, "have the program wait for a debugger before it goes on, which needs the library libscr_cr.so")
+		flags.BoolVar(&o.preload, "preload", false, "copy the checkpoint to the caches of the nodes before the program starts, all nodes at once")
 		flags.BoolVarP(&o.verbose, "verbose", "v", false, "print the command before it is started")
 		return func(args []string) error {
 			if len(args) > 1 {
@@ -65,6 +73,10 @@ only be started by hand.`,
 			}
 			if len(args) == 1 {
 				o.ref = args[0]
+			}
+			if *debug {
+				return errors.New("--crdebug needs the library libscr_cr.so, which is not installed; without it, scr_checkpoint --attach stops the ranks " +
+					"of a running job after its next checkpoint, and prints the processes to which debuggers can attach")
 			}
 			o.dir = *prefix
 			for _, text := range *options {
@@ -88,6 +100,7 @@ type restartOptions struct {
 	options  []string // of the launcher
 
 	file, info, json, verbose bool
+	preload                   bool
 }
 
 func (c *context) restart(o *restartOptions) error {
@@ -116,6 +129,9 @@ func (c *context) restart(o *restartOptions) error {
 	if request.Alive(dir) || request.Restarts(dir) {
 		return fmt.Errorf("a job runs with the prefix directory %s", dir)
 	}
+	if err := unix.Faccessat(unix.AT_FDCWD, filepath.Join(dir, prefix.Metadata), unix.W_OK|unix.X_OK, unix.AT_EACCESS); errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%s belongs to %s, and a job has to write to it: copy it (cp -a), and give the copy to scr_restart", dir, ownerOf(dir))
+	}
 	command, err := r.Launch(c.ctx(), to)
 	if err != nil {
 		return err
@@ -133,6 +149,9 @@ func (c *context) restart(o *restartOptions) error {
 	}
 	if s.InCache && !s.InPrefix {
 		fmt.Fprintf(c.err, "scr_restart: checkpoint %d (%s) is only in the caches of the nodes; on other nodes the job restarts from an older one\n", s.Seq, printable(s.Name))
+	}
+	if o.preload {
+		c.preload(s, r, command, to)
 	}
 	if o.verbose {
 		fmt.Fprintf(c.err, "scr_restart: %s\n", command)

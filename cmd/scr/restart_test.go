@@ -147,6 +147,26 @@ func TestRestart_AppFile(t *testing.T) {
 	}
 }
 
+// The files of the ranks are in the cache of this machine before the job starts.
+func TestRestart_Preload(t *testing.T) {
+	usual := replaceBy
+	defer func() { replaceBy = usual }()
+	dir := jobToRestart(t, nil)
+	base := t.TempDir()
+	for name, value := range map[string]string{"SCR_CACHE_BASE": base, "SCR_CNTL_BASE": base, "SCR_JOB_ID": "18", "SCR_USER_NAME": "me", "SCR_RESOURCE_MANAGER": "NONE"} {
+		t.Setenv(name, value)
+	}
+	_, errors := starts(t, "--preload", dir)
+	// This test binary is no scr, and checkpoint 2 has no files.
+	if !strings.Contains(errors, "so the job fetches what is missing: ") {
+		t.Error(errors)
+	}
+	t.Setenv("SCR_FETCH_BYPASS", "1")
+	if _, errors := starts(t, "--preload", dir); !strings.Contains(errors, "the program is to read checkpoints where they are") {
+		t.Error(errors)
+	}
+}
+
 func TestRestart_WhileTheJobRuns(t *testing.T) {
 	dir, _ := jobIn(t)
 	other := jobToRestart(t, nil)

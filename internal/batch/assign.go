@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,10 +30,60 @@ func (l Launcher) CanAssign(argv []string) error {
 	if takesNodes(argv) {
 		options = decisiveSrun
 	}
-	if list := given(argv, options...); len(list) > 0 {
-		return fmt.Errorf("%s of the command line decides on which nodes ranks run", strings.Join(list, ", "))
+	list := contexts(argv)
+	for _, context := range list {
+		if list := given(context, options...); len(list) > 0 {
+			return fmt.Errorf("%s of the command line decides on which nodes ranks run", strings.Join(list, ", "))
+		}
+		if _, err := ranksOf(context); len(list) > 1 && err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// separator is between the programs of a command line that has several, each with options of
+// its own.
+const separator = ":"
+
+// contexts returns the command line of each program, as if it were the only one.
+func contexts(argv []string) (list [][]string) {
+	for len(argv) > 0 {
+		rest := argv[1:] // without the launcher, or the separator
+		n := slices.Index(rest, separator)
+		if n < 0 {
+			n = len(rest)
+		}
+		list = append(list, append([]string{"mpirun"}, rest[:n]...))
+		argv = rest[n:]
+	}
+	return list
+}
+
+// insertEach puts options in front of those of each program. options is called with its
+// number.
+func insertEach(argv []string, options func(i int) []string) (all []string) {
+	i := 0
+	for at, word := range argv {
+		all = append(all, word)
+		if at == 0 || word == separator {
+			all = append(all, options(i)...)
+			i++
+		}
+	}
+	return all
+}
+
+// ranksOf returns the number of ranks of a program of several.
+func ranksOf(context []string) (n int, err error) {
+	counts := []string{"-n", "-np", "--n", "--np", "-c"}
+	if len(given(context, counts...)) == 1 {
+		replaceCounts(slices.Clone(context), counts, func(found int) int { n = found; return found })
+	}
+	if n == 0 {
+		err = fmt.Errorf("the command line does not say how many ranks run %q", strings.Join(context[1:], " "))
+	}
+	return n, err
 }
 
 // assign returns the command line that starts rank i on p.Hosts[i].
@@ -45,7 +96,7 @@ func (l Launcher) assign(argv []string, p Placement) (Launch, error) {
 
 // hostsSrun lists the node of each task in a file. srun takes as many nodes as are in it.
 func hostsSrun(argv []string, p Placement) (Launch, error) {
-	path, err := rankFile(p, p.Hosts)
+	path, err := rankFile(p, "hosts", p.Hosts)
 	n := len(hostlist.Union(p.Hosts))
 	nodes := strconv.Itoa(n)
 	argv = replaceCounts(argv, nodeCounts, func(int) int { return n })
@@ -53,14 +104,46 @@ func hostsSrun(argv []string, p Placement) (Launch, error) {
 		"SLURM_NNODES=" + nodes, "SLURM_JOB_NUM_NODES=" + nodes, "SLURM_HOSTFILE=" + path}}, err
 }
 
-// hostsOpenMPI lists the node of each rank in a file that is followed line by line.
+// hostsOpenMPI lists the node of each rank in a file that is followed line by line, one file
+// for each program.
 func hostsOpenMPI(argv []string, p Placement) (Launch, error) {
-	path, err := rankFile(p, p.Hosts)
-	l := Launch{Argv: insert(argv, 1, "--map-by", "seq", "--hostfile", path), Env: []string{"SLURM_OVERLAP=1"}}
-	for _, name := range p.Vars {
-		l.Argv = insert(l.Argv, 1, "-x", name)
+	files := [][]string{p.Hosts}
+	if programs := contexts(argv); len(programs) > 1 {
+		files = nil
+		left := p.Hosts
+		for _, context := range programs {
+			n, err := ranksOf(context)
+			if err != nil {
+				return Launch{}, err
+			}
+			if n > len(left) {
+				return Launch{}, fmt.Errorf("the command line does not have %d ranks", len(p.Hosts))
+			}
+			files, left = append(files, left[:n]), left[n:]
+		}
+		if len(left) > 0 {
+			return Launch{}, fmt.Errorf("the command line does not have %d ranks", len(p.Hosts))
+		}
 	}
-	return l, err
+	var failed error
+	argv = insertEach(argv, func(i int) []string {
+		name := "hosts"
+		if i > 0 {
+			name += fmt.Sprintf(".%d", i)
+		}
+		path, err := rankFile(p, name, files[i])
+		failed = errors.Join(failed, err)
+		return append(vars(p), "--hostfile", path)
+	})
+	return Launch{Argv: insert(argv, 1, "--map-by", "seq"), Env: []string{"SLURM_OVERLAP=1"}}, failed
+}
+
+// vars are the options by which mpirun of Open MPI passes variables on.
+func vars(p Placement) (options []string) {
+	for _, name := range p.Vars {
+		options = append(options, "-x", name)
+	}
+	return options
 }
 
 // hostsHydra lists the node of each group of consecutive ranks, with their number.
@@ -78,12 +161,12 @@ func hostsHydra(argv []string, p Placement) (Launch, error) {
 	if names := hostlist.Union(p.Hosts); len(names) < len(lines) {
 		return Launch{}, fmt.Errorf("mpiexec of MPICH cannot start ranks on %s that are not consecutive", hostlist.Compress(names))
 	}
-	path, err := rankFile(p, lines)
+	path, err := rankFile(p, "hosts", lines)
 	return Launch{Argv: insert(argv, 1, "-f", path), Env: []string{"SLURM_OVERLAP=1"}}, err
 }
 
 // rankFile writes a file of lines, and returns its path.
-func rankFile(p Placement, lines []string) (string, error) {
-	path := filepath.Join(p.Dir, "hosts")
+func rankFile(p Placement, name string, lines []string) (string, error) {
+	path := filepath.Join(p.Dir, name)
 	return path, os.WriteFile(path, []byte(strings.Join(slices.Concat(lines, []string{""}), "\n")), 0o666)
 }

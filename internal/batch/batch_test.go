@@ -390,7 +390,12 @@ func TestLaunchers(t *testing.T) {
 		{"Open MPI", "mpirun -n 8 ./app", whole, "mpirun -n 8 ./app", "SLURM_OVERLAP=1", ""},
 		{"Open MPI, lost", "mpirun -n 8 ./app", lost, "mpirun --hostfile DIR/hosts -n 8 ./app", "SLURM_OVERLAP=1", "n1\nn3\n"},
 		{"Open MPI, listed", "mpirun ./app", listed, "mpirun --hostfile DIR/hosts ./app", "SLURM_OVERLAP=1", "n1 slots=2\nn3 slots=4\n"},
-		{"Open MPI, variables", "mpirun ./app", Placement{Nodes: all, Needed: 4, Vars: []string{"SCR_A", "SCR_B"}}, "mpirun -x SCR_B -x SCR_A ./app", "SLURM_OVERLAP=1", ""},
+		{"Open MPI, variables", "mpirun ./app", Placement{Nodes: all, Needed: 4, Vars: []string{"SCR_A", "SCR_B"}}, "mpirun -x SCR_A -x SCR_B ./app", "SLURM_OVERLAP=1", ""},
+		{"Open MPI, two programs", "mpirun -n 2 ./a : -n 1 ./b", Placement{Nodes: all, Needed: 4, Vars: []string{"SCR_A"}},
+			"mpirun -x SCR_A -n 2 ./a : -x SCR_A -n 1 ./b", "SLURM_OVERLAP=1", ""},
+		{"Open MPI, two programs, assigned", "mpirun -n 3 ./a : --n=1 ./b", assigned,
+			"mpirun --map-by seq --hostfile DIR/hosts -n 3 ./a : --hostfile DIR/hosts.1 --n=1 ./b", "SLURM_OVERLAP=1", "n1\nn4\nn4\n"},
+		{"MPICH, two programs, assigned", "mpiexec -n 2 ./a : -n 2 ./b", inGroups, "mpiexec -f DIR/hosts -n 2 ./a : -n 2 ./b", "SLURM_OVERLAP=1", "n3:2\nn1:2\n"},
 		{"srun, fewer", "srun -n8 -N4 --mpi pmix ./app -n 8", fewer, "srun --exclude=n2 -n4 -N2 --mpi pmix ./app -n 8",
 			"SLURM_OVERLAP=1 SLURM_KILL_BAD_EXIT=1 SLURM_NNODES=2 SLURM_JOB_NUM_NODES=2", ""},
 		{"Open MPI, fewer", "mpirun --mca btl self -N 2 -np 7 ./app -np 7", fewer, "mpirun --hostfile DIR/hosts --mca btl self -N 2 -np 3 ./app -np 7",
@@ -431,6 +436,23 @@ func TestLaunchers(t *testing.T) {
 				t.Errorf("the caller's command line became %q", argv)
 			}
 		})
+	}
+}
+
+func TestLaunchers_CannotAssignPrograms(t *testing.T) {
+	commands(t, map[string]string{"mpirun": "mpirun (Open MPI) 4.1.4"})
+	for argv, want := range map[string]string{
+		"mpirun -n 2 -host a ./a":            "-host of the command line decides",
+		"mpirun -n 2 ./a : -n 1 -host a ./b": "-host of the command line decides",
+		"mpirun -n 2 ./a : ./b -n 1":         `does not say how many ranks run "./b -n 1"`,
+		"mpirun -n 2 ./a : -n 1 ./b":         "does not have 4 ranks",
+		"mpirun -n 2 ./a : -n 9 ./b":         "does not have 4 ranks",
+	} {
+		l, err := FindLauncher(t.Context(), strings.Fields(argv))
+		must(t, err)
+		if _, err = l.Command(strings.Fields(argv), Placement{Hosts: []string{"a", "b", "a", "c"}, Dir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", argv, err)
+		}
 	}
 }
 

@@ -176,10 +176,7 @@ func placeSrun(argv []string, p Placement) (Launch, error) {
 // placeOpenMPI lists the nodes in a file. Under a resource manager, mpirun uses the nodes
 // of the allocation that the file lists.
 func placeOpenMPI(argv []string, p Placement) (Launch, error) {
-	l := Launch{Argv: argv, Env: []string{"SLURM_OVERLAP=1"}}
-	for _, name := range p.Vars {
-		l.Argv = insert(l.Argv, 1, "-x", name)
-	}
+	l := Launch{Argv: insertEach(argv, func(int) []string { return vars(p) }), Env: []string{"SLURM_OVERLAP=1"}}
 	if len(p.Down) == 0 && !p.Listed {
 		return l, nil
 	}

@@ -180,7 +180,12 @@ func (p *places) place(id int) *place {
 
 // dir returns the directory of the node's part of a dataset.
 func (p *places) dir(id int) string {
-	return filepath.Join(p.place(id).dir, fmt.Sprintf("scr.dataset.%d", id))
+	return DatasetDir(p.place(id).dir, id)
+}
+
+// DatasetDir is the directory of a dataset in one that holds datasets.
+func DatasetDir(dir string, id int) string {
+	return filepath.Join(dir, fmt.Sprintf("scr.dataset.%d", id))
 }
 
 // remove deletes the rest of the directory of a dataset, if the caller is responsible

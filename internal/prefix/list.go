@@ -148,7 +148,7 @@ func (p *Prefix) List(id int) (*Listing, error) {
 	}
 	totals := []int64{0, 0}
 	for _, f := range l.Files {
-		if e := present(f); err == nil {
+		if e := Present(f); err == nil {
 			err = e
 		}
 		if !f.Meta.Shared() {
@@ -179,11 +179,11 @@ func Walk(prefix string, e Entry, visit func(rank int, files []redundancy.File) 
 	})
 }
 
-// present checks that a file in the prefix directory is a regular file with the size, or
+// Present checks that a file in the prefix directory is a regular file with the size, or
 // else the time, that was recorded. It sets size, mode, owner and times in the file's
 // description if the list of files does not have them. A file that is counted with another
 // rank is checked there: that rank's entry has the checksum, and how the file is compressed.
-func present(f redundancy.File) error {
+func Present(f redundancy.File) error {
 	if f.Meta.Shared() {
 		return nil
 	}

@@ -73,7 +73,7 @@ func Verify(prefix string, e Entry, meter progress.Meter) (Verified, error) {
 func verifyFile(c *transfer.Copier, f redundancy.File) (size int64, known bool, err error) {
 	defer report.Recover(&err)
 	_, known = f.Meta.CRC()
-	if err := present(f); err != nil { // a restart makes the same checks
+	if err := Present(f); err != nil { // a restart makes the same checks
 		return 0, known, err
 	}
 	size, err = c.Verify(f.Path, f.Meta)

@@ -471,6 +471,41 @@ func TestLoop_LogsLostNodes(t *testing.T) {
 	}
 }
 
+// The metrics of scr_run, without a log.
+func TestLoop_Metrics(t *testing.T) {
+	metrics := func(plan ...string) string {
+		t.Helper()
+		l := newLab(t, plan...)
+		dir := t.TempDir()
+		t.Setenv("SCR_METRICS_DIR", dir)
+		t.Setenv("SCR_FLUSH", "1")
+		code := 0
+		if len(plan) == 1 {
+			code = 3
+		}
+		l.run(t, code)
+		list, err := filepath.Glob(filepath.Join(dir, "goscr_run_job7_*.prom"))
+		if err != nil || len(list) != 1 {
+			t.Fatalf("%v %v", list, err)
+		}
+		data, err := os.ReadFile(list[0])
+		must(t, err)
+		return regexp.MustCompile(`\{jobid="job7",user="[^"]*",?`).ReplaceAllString(string(data), "{")
+	}
+	for _, c := range []struct{ plan, want []string }{
+		{[]string{"checkpoint 1; lose n2; exit 137", "checkpoint 2; evict 1; finalize"}, []string{`goscr_run_runs_total{how="died"} 1`,
+			`goscr_run_runs_total{how="finished"} 1`, "goscr_run_nodes_lost_total{} 1", `goscr_run_recoveries_total{rung="SPARE"} 1`, "goscr_run_running{} 0"}},
+		{[]string{"checkpoint 5; lose n1; lose n2; exit 3"}, []string{"goscr_run_scavenges_total{} 1", "goscr_run_nodes_lost_total{} 2"}},
+	} {
+		got := metrics(c.plan...)
+		for _, want := range c.want {
+			if !strings.Contains(got, want+"\n") {
+				t.Errorf("%q: no %s in\n%s", c.plan, want, got)
+			}
+		}
+	}
+}
+
 // When the job ends, its log is summed up, and not those of other jobs.
 func TestLoop_SumsUp(t *testing.T) {
 	l := newLab(t, "checkpoint 1; finalize")

@@ -91,7 +91,17 @@ for name in heat heat-fortran; do
     rm -rf "$WORK/node"
     is "$name: what is recorded" bash -c '"$1/scr" restart -i "$2" >"$3" && grep -q "^launcher: *$4 -n 4 " "$3" && grep -q "^ranks 0-3: *$5 -x 64 " "$3" || { cat "$3"; false; }' \
         - "$BUILD" "$WORK/moved" "$WORK/out" "$mpirun" "$program"
-    is "$name: started again, in another place" restarted "$WORK/moved"
+    preload=()
+    if [ "$name" = heat-fortran ]; then
+        preload=(--preload)
+    fi
+    SCR_DEBUG=1 is "$name: started again, in another place" restarted "${preload[@]}" "$WORK/moved"
+    if [ "$name" = heat-fortran ]; then
+        is "... from files that were in the cache before" grep -q "dataset $seq (.*: as it was in the cache" "$log"
+        is "... which scr_restart has copied" grep -q "SCR: .* checkpoint $seq (.* in the caches of 1 node after" "$log"
+    else
+        is "... from the prefix directory" grep -q "checkpoint .*: fetched" "$log"
+    fi
     is "... with the result of the undisturbed job" cmp "$WORK/reference" "$WORK/moved/final"
     rm "$WORK/moved/final"
     is "$name: a file for the launcher" bash -c 'cd "$4" && "$1/scr" restart -a -s "$2" "$3" >command' - "$BUILD" "$seq" "$WORK/moved" "$WORK"
