@@ -18,6 +18,7 @@
 #                 SOAK_SEED=first.  SEED=n: the story of one
 # make fuzz       all fuzz targets, FUZZTIME=1m each
 # make bench      measure
+# make pictures   make the picture of a report in README.md again
 # make structure  measure how the code is laid out
 # make lint       gofmt, go vet, staticcheck, shellcheck
 #
@@ -65,7 +66,7 @@ version  = -X=github.com/goscr/goscr/internal/version.stamped=$(shell scripts/ve
 
 export MPICC
 
-.PHONY: all examples install uninstall packages test-packages dist wheel demo demo-slurm test crash power soak fuzz bench structure lint clean deps check FORCE
+.PHONY: all examples install uninstall packages test-packages dist wheel demo demo-slurm test crash power soak fuzz bench pictures structure lint clean deps check FORCE
 
 all: $(out)/libscr.so $(out)/libscrf.so $(out)/libscr.a $(out)/libscrf.a $(out)/scr.py $(out)/scr $(out)/scripts $(out)/mpi
 
@@ -231,6 +232,10 @@ FUZZTIME ?= 1m
 
 fuzz:
 	@scripts/fuzz '$(FUZZTIME)' '$(ONLY)'
+
+pictures: | check
+	@scripts/deps $(install_deps) chromium
+	GOSCR_PICTURES='$(CURDIR)/docs/img' CGO_ENABLED=0 $(GO) test ./internal/account/page -run TestBrowser_Picture -count 1
 
 # Files that call each other, fields, floors: docs/architecture.md.
 structure:

@@ -168,7 +168,7 @@ func TestHalt(t *testing.T) {
 		})
 	}
 	t.Run("exit", func(t *testing.T) {
-		c := newCluster(t, "SCR_HALT_EXIT=1", "SCR_FLUSH=10")
+		c := newCluster(t, "SCR_HALT_EXIT=1", "SCR_FLUSH=10", "SLURM_JOB_ID=17")
 		setHalt(c, "CheckpointsLeft", "2")
 		c.job(four, func(s *Session, rank int) error {
 			if err := checkpoint(s, rank, 1); err != nil {
@@ -188,12 +188,12 @@ func TestHalt(t *testing.T) {
 		}
 		err := c.try(four, func(*Session, int) error { return errors.New("Init has not halted") })
 		if !errors.Is(err, ErrHalted) {
-			t.Errorf("the next run: %v", err)
+			t.Errorf("the next run of the allocation: %v", err)
 		}
 		if got, err := failures.MTBF(c.prefix("")); got != 0 || err != nil {
 			t.Errorf("that counts as failures: %v %v", got, err)
 		}
-		setHalt(c, "CheckpointsLeft", "10")
+		c.set("SLURM_JOB_ID=18") // the same script, submitted again
 		c.job(four, restarts(2))
 	})
 	t.Run("Finalize", func(t *testing.T) {

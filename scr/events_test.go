@@ -188,7 +188,7 @@ func TestEvents_Halt(t *testing.T) {
 
 // Where the library ends the job, the log ends as with Finalize.
 func TestEvents_HaltExit(t *testing.T) {
-	c := newLoggingCluster(t, "SCR_HALT_EXIT=1", "SCR_FLUSH=10")
+	c := newLoggingCluster(t, "SCR_HALT_EXIT=1", "SCR_FLUSH=10", "SLURM_JOB_ID=17")
 	c.job(four, func(s *Session, rank int) error {
 		if rank == 0 {
 			if err := hash.Update(halt.Path(c.prefix("")), func(h *hash.Hash) error { h.SetInt("CheckpointsLeft", 1); return nil }); err != nil {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
@@ -31,7 +30,7 @@ func (s *Session) finalize() error {
 		s.abandon(unfinished)
 	}
 	s.advisor.Sum()
-	err := s.end(func() error { return errors.Join(halt.End(s.prefix.Dir), s.advisor.End()) })
+	err := s.end(s.advisor.Finalized, unfinished == nil)
 	return errors.Join(unfinished, returned(err))
 }
 
@@ -63,15 +62,16 @@ func (s *Session) haltIfAsked() error {
 		return err
 	}
 	s.log.WarnJob("the job ends here, since SCR_HALT_EXIT=1 and %s (scr_halt --list shows what was asked for, scr_halt --remove takes it back)", reason)
-	if err := s.end(s.advisor.End); err != nil {
+	if err := s.end(s.advisor.Halted, false); err != nil {
 		s.log.WarnJob("%v", err)
 	}
 	return ErrHalted
 }
 
 // end flushes datasets, calls record on rank 0, which records how the run has ended, and
-// closes the session. It goes on after an error, and returns the first.
-func (s *Session) end(record func() error) error {
+// closes the session. finalized is whether the program has called Finalize, and completed
+// what it had begun. end goes on after an error, and returns the first.
+func (s *Session) end(record func() error, finalized bool) error {
 	start := time.Now()
 	flushed := s.flusher.Finish(s.numbers.written)
 	recorded := mpi.OnRoot(s.world, func() error {
@@ -83,8 +83,12 @@ func (s *Session) end(record func() error) error {
 	s.advisor.StopAnswering("the program has ended without another checkpoint")
 	s.state = finished
 	closed := mpi.Agree(s.world, s.cache.Close())
+	var left error
+	if finalized && flushed == nil && recorded == nil && closed == nil {
+		left = s.leaveCache()
+	}
 	freed := s.free()
-	for _, err := range []error{flushed, recorded, closed, freed} {
+	for _, err := range []error{flushed, recorded, closed, left, freed} {
 		if err != nil {
 			return err
 		}

@@ -183,3 +183,55 @@ func TestFull_NoRoomForRedundancy(t *testing.T) {
 	c.lose("c")
 	c.job(four, restarts(2))
 }
+
+// A store that is full is told as such, with the bytes: the program whose write has failed
+// only knows that its file is not valid. The next Init warns that there is too little room.
+func TestFull_IsToldAsSuch(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		t.Run(fmt.Sprintf("size known=%v", known), func(t *testing.T) {
+			c := mounted(t, "node")
+			if c == nil {
+				return
+			}
+			if known {
+				c.job(four, steps(1))
+			}
+			empty := func() {}
+			var each everyRank
+			c.job(four, func(s *Session, rank int) error {
+				if err := s.StartOutput(name(2), Checkpoint); err != nil {
+					return err
+				}
+				if rank == 0 {
+					empty = c.fill(filepath.Join(c.root, "node"), 0)
+				}
+				if err := s.Agree(nil); err != nil {
+					return err
+				}
+				err := write(s, contents(2, rank))
+				if rank > 0 { // what it wrote has just fitted
+					err = nil
+				}
+				each.is(rank, s.CompleteOutput(err == nil))
+				return nil
+			})
+			each.failed(t, len(four), "is full: 0 B free")
+			if known {
+				each.failed(t, len(four), "a dataset takes ")
+			}
+			empty()
+			c.job(four, steps(3))
+			if known {
+				if strings.Contains(c.said(), "has room for") {
+					t.Error(c.said())
+				}
+				empty = c.fill(filepath.Join(c.root, "node"), 4096)
+				c.set("SCR_CACHE_SIZE=9")
+				c.job(four, func(s *Session, rank int) error { return nil })
+				c.says("has room for ")
+				c.says("SCR_CACHE_SIZE=9")
+				empty()
+			}
+		})
+	}
+}

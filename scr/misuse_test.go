@@ -116,6 +116,35 @@ func TestMisuse_OfADataset(t *testing.T) {
 	}
 }
 
+// Ranks on several nodes cannot open one file of the cache together by MPI-IO. The program then says that
+// its file is not valid, and the error says why, and what to do.
+func TestMisuse_ASharedFileThatCannotBeOpened(t *testing.T) {
+	c := newCluster(t)
+	var each, other everyRank
+	c.job(four, func(s *Session, rank int) error {
+		if err := s.StartOutput("bad", Checkpoint); err != nil {
+			return err
+		}
+		if _, err := s.Route(c.prefix("shared/file")); err != nil {
+			return err
+		}
+		each.is(rank, s.CompleteOutput(false))
+		if err := s.StartOutput("bad", Checkpoint); err != nil {
+			return err
+		}
+		if _, err := s.Route(c.prefix(fmt.Sprint("own/file_", rank))); err != nil {
+			return err
+		}
+		other.is(rank, s.CompleteOutput(rank != 1))
+		return checkpoint(s, rank, 1)
+	})
+	for _, text := range []string{"file is also written by rank 0", "SCR_CACHE_BYPASS=1", "GROUP=WORLD", "docs/shared-files.md"} {
+		each.failed(t, 4, text)
+	}
+	other.failed(t, 4, "are not valid")
+	c.job(four, restarts(1))
+}
+
 func TestRoute_WaysToTheSameFile(t *testing.T) {
 	c := newCluster(t)
 	if err := errors.Join(os.MkdirAll(c.prefix(""), 0o700), os.Symlink(c.prefix(""), filepath.Join(c.root, "link"))); err != nil {

@@ -116,6 +116,35 @@ func TestBypass_SeveralRanksWriteOneFile(t *testing.T) {
 	}
 }
 
+// Each run says in one line what bypass gives up, and which settings cause it.
+func TestBypass_SaysWhatItGivesUp(t *testing.T) {
+	const givesUp = "the program writes to the prefix directory, at the speed of that file system, without redundancy and without checksums"
+	for _, kind := range []struct{ settings, lines, by string }{
+		{settings: "SCR_CACHE_BYPASS=1", by: "SCR_CACHE_BYPASS=1"},
+		{settings: "SCR_CACHE_SIZE=0", by: "SCR_CACHE_SIZE=0"},
+		{lines: "CKPT=0 INTERVAL=1\nCKPT=3 INTERVAL=4 BYPASS=1\nCKPT=2 INTERVAL=2 BYPASS=1", by: "CKPT=2 BYPASS=1, CKPT=3 BYPASS=1"},
+		{lines: "STORE=/nowhere COUNT=0\nCKPT=0 INTERVAL=1 STORE=/nowhere", by: "STORE=/nowhere COUNT=0"},
+		{settings: "SCR_CACHE_BYPASS=0"},
+	} {
+		c := newCluster(t, "SCR_DEBUG=0")
+		if kind.settings != "" {
+			c.set(kind.settings)
+		}
+		c.configure(kind.lines)
+		c.job(four, func(s *Session, rank int) error {
+			return errors.Join(checkpoint(s, rank, 1), checkpoint(s, rank, 2), s.Finalize())
+		})
+		want := 0
+		if kind.by != "" {
+			want = 1
+			c.says(kind.by + ": " + givesUp)
+		}
+		if got := strings.Count(c.said(), givesUp); got != want {
+			t.Errorf("%+v: said %d times, not %d:\n%s", kind, got, want, c.said())
+		}
+	}
+}
+
 // Which files a rank has written is known to a job of the same size.
 func TestBypass_FilesOfARank(t *testing.T) {
 	c := newCluster(t, "SCR_CACHE_BYPASS=1")

@@ -151,7 +151,7 @@ func (s *Session) createCached(d dataset.Dataset, desc *reddesc.Descriptor, leav
 // that have asked for it.
 func (s *Session) describe(id int, name string, flags Flags, checkpoint int, wish *request.Wish) (dataset.Dataset, error) {
 	d := dataset.New(id, name, dataset.Flags(flags), checkpoint, dataset.Owner{
-		User: s.config.UserName, JobName: s.config.JobName,
+		User: s.config.UserName, JobName: s.config.JobName, Input: s.restart.Input,
 		JobID: s.config.JobID, Cluster: s.config.ClusterName,
 	}, s.numbers.timestamp())
 	packed, err := mpi.BcastBytes(s.world, d.Pack([]byte{wish.Byte()}), 0)
@@ -283,7 +283,7 @@ func (s *Session) finish(valid bool) error {
 	o := s.output
 	s.state, s.output = idle, nil
 	if o.failed == nil && !valid {
-		o.failed = fmt.Errorf("the program says that its files of dataset %s are not valid", o.Name())
+		o.failed = fmt.Errorf("the program says that its files of dataset %s %w", o.Name(), cache.ErrInvalid)
 	}
 	finish := s.completeCached
 	if o.direct != nil {

@@ -164,6 +164,7 @@ func (p *protection) addDescriptors(cfg *config.Config, lines []config.Ckpt, log
 		lines = []config.Ckpt{{}}
 		setBy = func(config.Ckpt) string { return "SCR_COPY_TYPE=" + scheme }
 	}
+	var bypass []string // the settings that bypass the cache
 	for _, line := range lines {
 		store := p.store(line.Store.Or(p.stores[0].Name))
 		if !line.Enabled.Or(true) || !cfg.Store(store.Name).Enabled.Or(true) {
@@ -185,6 +186,9 @@ func (p *protection) addDescriptors(cfg *config.Config, lines []config.Ckpt, log
 		if err := reddesc.Check(p.groups, params); err != nil {
 			return &ArgumentError{err.Error()}
 		}
+		if params.Bypass {
+			bypass = append(bypass, bypassedBy(line, cfg, store))
+		}
 		if store.World && !params.Bypass && !strings.EqualFold(params.Type, "SINGLE") {
 			log.Info("%s: all ranks share %s, so that a lost node takes no files away: they are kept with SINGLE", params.SetBy, store.Name)
 			params.Type = "SINGLE"
@@ -201,10 +205,28 @@ func (p *protection) addDescriptors(cfg *config.Config, lines []config.Ckpt, log
 			log.WarnJob("%s", warning)
 		}
 	}
+	if len(bypass) > 0 {
+		slices.Sort(bypass)
+		log.WarnJob("%s: the program writes to the prefix directory, at the speed of that file system, without redundancy and "+
+			"without checksums; see docs/shared-files.md", strings.Join(slices.Compact(bypass), ", "))
+	}
 	if reddesc.Pick(p.descs, 1) == nil {
 		return &ArgumentError{"no CKPT= line that is enabled, with a store that is, has INTERVAL=1: there would be checkpoints that none is for"}
 	}
 	return nil
+}
+
+// bypassedBy returns the setting by which the datasets of a CKPT= line bypass the cache.
+func bypassedBy(line config.Ckpt, cfg *config.Config, store *reddesc.Store) string {
+	switch {
+	case line.Bypass.Or(false):
+		return fmt.Sprintf("CKPT=%d BYPASS=1", line.ID)
+	case line.Bypass.Or(cfg.CacheBypass):
+		return "SCR_CACHE_BYPASS=1"
+	case cfg.Store(store.Name).Count.Set:
+		return fmt.Sprintf("STORE=%s COUNT=0", store.Name)
+	}
+	return "SCR_CACHE_SIZE=0"
 }
 
 // moreThanXOR returns a warning if a descriptor asks XOR to bear more losses than it can,

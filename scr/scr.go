@@ -185,14 +185,19 @@ func (s *Session) begin(opt Options, start time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := s.openCache(node); err != nil {
+	if err := s.openCache(node, opt.environ()); err != nil {
 		return err
 	}
 	s.log.Shared = []string{s.cache.ControlDir(), filepath.Join(s.paths.real, prefix.Metadata)}
 	if err := s.openFlusher(node, opt); err != nil {
 		return err
 	}
+	input, err := s.readInput()
+	if err != nil {
+		return err
+	}
 	s.restart = restart.New(restart.Config{
+		Input: input,
 		World: s.world, Cache: s.cache, Prefix: s.prefix, Flusher: s.flusher, Log: s.log, Events: s.events.Log, Phases: s.events.phases,
 		JobID: s.config.JobID, Fetch: s.config.Fetch, Width: s.config.FetchWidth, InPlace: s.config.FetchBypass, Global: s.config.GlobalRestart,
 		Current: s.config.Current, DropAfter: s.config.DropAfterCurrent,
@@ -238,7 +243,7 @@ func (s *Session) usePrefix(start time.Time) error {
 }
 
 // openCache opens the cache. node is the communicator of the ranks on the caller's node.
-func (s *Session) openCache(node mpi.Comm) error {
+func (s *Session) openCache(node mpi.Comm, environ func(name string) (string, bool)) error {
 	// All ranks use the path that rank 0 has found: symbolic links may differ between nodes.
 	real, err := mpi.BcastBytes(s.world, []byte(s.paths.real), 0)
 	if err != nil {
@@ -248,7 +253,7 @@ func (s *Session) openCache(node mpi.Comm) error {
 	s.cache, err = cache.Open(cache.Config{
 		World: s.world, Node: node, Stores: s.protection.stores,
 		Control: cache.Base{Dir: cfg.CntlBase, SetBy: setting(cfg, "SCR_CNTL_BASE", &cfg.CntlBase)},
-		User:    cfg.UserName, JobID: cfg.JobID, Prefix: string(real), Piece: bufferSize(cfg.MPIBufSize),
+		User:    cfg.UserName, JobID: cfg.JobID, Allocation: config.Allocation(environ), Prefix: string(real), Piece: bufferSize(cfg.MPIBufSize),
 		Distribute: cfg.Distribute, VerifyEvicted: cfg.CRCOnDelete, Log: s.log, Events: s.events.Log, Phases: s.events.phases,
 	})
 	return err
@@ -269,14 +274,17 @@ func (s *Session) openFlusher(node mpi.Comm, opt Options) error {
 		Limits:       transfer.Limits{Bandwidth: float64(cfg.FlushAsyncBW), CPU: cfg.FlushAsyncPercent / 100}, Launch: opt.launch,
 		Stopping: s.advisor.Stopping,
 		Taken:    func(err error) { s.numbers.passOver(s.world, err) },
-		SizeName: func(store string) string {
-			if cfg.Store(store).Count.Set {
-				return "STORE=" + store + " COUNT"
-			}
-			return "SCR_CACHE_SIZE"
-		},
+		SizeName: s.sizeName,
 	})
 	return err
+}
+
+// sizeName returns the parameter that says how many datasets a store keeps.
+func (s *Session) sizeName(store string) string {
+	if s.config.Store(store).Count.Set {
+		return "STORE=" + store + " COUNT"
+	}
+	return "SCR_CACHE_SIZE"
 }
 
 // recoverCache makes the datasets of earlier runs usable, or deletes them if a purge is asked
@@ -298,10 +306,16 @@ func (s *Session) recoverCache() error {
 	if err := take(); err != nil {
 		return err
 	}
+	if err := s.cache.WarnOfRoom(s.sizeName); err != nil {
+		return err
+	}
 	if err := s.compareWithIndex(); err != nil {
 		return err
 	}
 	if err := s.restart.PassOverCondemned(); err != nil {
+		return err
+	}
+	if err := s.restart.PassOverOtherInput(); err != nil {
 		return err
 	}
 	if err := s.flusher.FlushLeft(s.config.FlushOnRestart || s.config.GlobalRestart); err != nil {

@@ -58,6 +58,7 @@ checkpoint.`,
 		flags.Bool("detach", false, "let the program go on after the checkpoint, which is the default")
 		goOn := flags.Bool("continue", false, "let a job that was stopped go on")
 		here := flags.Bool("here", false, "with --continue: only the ranks on this node")
+		asJSON := flags.Bool("json", false, "with --list: write JSON")
 		list := flags.BoolP("list", "l", false, "list the checkpoints from which a job can be restarted")
 		flags.Float64Var(&o.timeout, "timeout", 0, "take the request back if the job has not begun a checkpoint after `SECONDS`; 0: wait as long as it runs")
 		flags.StringVar(&o.job, "jobid", "", "ask the job `ID`")
@@ -91,8 +92,11 @@ checkpoint.`,
 			if *goOn || *here {
 				return c.continueJob(o, *here)
 			}
+			if *asJSON && !*list {
+				return fmt.Errorf("--json goes with --list; %w", errUsage)
+			}
 			if *list {
-				return c.listSnapshots(o.prefix)
+				return c.listSnapshots(o.prefix, *asJSON)
 			}
 			return c.checkpoint(o)
 		}
@@ -110,7 +114,7 @@ type checkpointOptions struct {
 }
 
 // listSnapshots prints the checkpoints from which a job can be restarted.
-func (c *context) listSnapshots(option string) error {
+func (c *context) listSnapshots(option string, asJSON bool) error {
 	dir, err := prefixDir(option)
 	if err != nil {
 		return err
@@ -123,6 +127,9 @@ func (c *context) listSnapshots(option string) error {
 	if len(list) == 0 {
 		fmt.Fprintf(c.err, "there is no checkpoint in %s\n", dir)
 		return errNo
+	}
+	if asJSON {
+		return c.encode(list)
 	}
 	fmt.Fprintf(c.out, "%6s  %-14s %-19s %10s  %s\n", "SEQ", "WHERE", "WRITTEN", "SIZE", "NAME")
 	for _, s := range list {

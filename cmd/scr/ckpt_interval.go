@@ -38,6 +38,7 @@ from what checkpoints cost.`,
 		flags.BoolVar(&q.percent, "percent", false, "print, instead of the interval, how many percent of the time checkpoints take then")
 		flags.BoolVar(&q.stats, "stats", false, "also print what the log says, on standard error")
 		dir := prefixFlag(flags)
+		f := c.facts(flags)
 		flags.StringVar(&q.log, "from-log", "", "read `LOG`, as scr_report: a text log, an SQLite database, a prefix directory or the URL of a database (default: .scr/log in the prefix directory)")
 		alias(flags, "from-log", "logfile", "")
 		return func([]string) error {
@@ -45,7 +46,7 @@ from what checkpoints cost.`,
 				return fmt.Errorf("--model %s is neither daly nor young; %w", q.model, errUsage)
 			}
 			if given(flags, "cost", "mtbf", "restart") {
-				return c.interval(q)
+				return f.interval(q)
 			}
 			if q.log == "" {
 				path, err := prefixDir(*dir)
@@ -54,7 +55,7 @@ from what checkpoints cost.`,
 				}
 				q.log = eventlog.TextFile(path)
 			}
-			return c.intervalOfLog(q)
+			return f.intervalOfLog(q)
 		}
 	},
 }
@@ -66,27 +67,27 @@ type intervalQuestion struct {
 	percent, stats      bool
 }
 
-func (c *context) interval(q intervalQuestion) error {
+func (f *facts) interval(q intervalQuestion) error {
 	if !(q.cost > 0 && q.mtbf > 0 && q.restart >= 0) || math.IsInf(q.cost+q.mtbf+q.restart, 0) {
 		return fmt.Errorf("--cost and --mtbf have to be more than 0; %w", errUsage)
 	}
 	t := q.optimal()
 	if q.percent {
-		return c.overhead(q.cost, t)
+		return f.overhead(q.cost, t)
 	}
 	// Expected time to get one interval done, with failures at random.
 	took := q.mtbf * math.Exp(q.restart/q.mtbf) * math.Expm1((t+q.cost)/q.mtbf)
-	_, err := fmt.Fprintf(c.out, "compute for %.0f s between checkpoints; %.1f %% of the time is then computing that is kept\n", t, 100*t/took)
-	return err
+	return f.say(map[string]float64{"interval": t, "kept_percent": 100 * t / took},
+		fmt.Sprintf("compute for %.0f s between checkpoints; %.1f %% of the time is then computing that is kept", t, 100*t/took))
 }
 
-func (c *context) intervalOfLog(q intervalQuestion) error {
+func (f *facts) intervalOfLog(q intervalQuestion) error {
 	p, err := readPast(q.log)
 	if err != nil {
 		return err
 	}
 	if q.stats {
-		fmt.Fprintf(c.err, "%s: %d checkpoints, %.3f s each; %d runs in %.0f s, of which %d did not end by themselves\n",
+		fmt.Fprintf(f.err, "%s: %d checkpoints, %.3f s each; %d runs in %.0f s, of which %d did not end by themselves\n",
 			q.log, p.checkpoints, p.seconds/float64(max(p.checkpoints, 1)), p.runs, p.took.Seconds(), p.failed)
 	}
 	switch {
@@ -99,16 +100,15 @@ func (c *context) intervalOfLog(q intervalQuestion) error {
 	q.cost, q.mtbf = p.seconds/float64(p.checkpoints), p.took.Seconds()/float64(p.failed)
 	t := q.optimal()
 	if q.percent {
-		return c.overhead(q.cost, t)
+		return f.overhead(q.cost, t)
 	}
-	_, err = fmt.Fprintf(c.out, "%.0f\n", t)
-	return err
+	return f.say(map[string]float64{"interval": t}, fmt.Sprintf("%.0f", t))
 }
 
 // overhead prints how many percent of the time checkpoints take.
-func (c *context) overhead(cost, interval float64) error {
-	_, err := fmt.Fprintf(c.out, "%.3f\n", 100*cost/(cost+interval))
-	return err
+func (f *facts) overhead(cost, interval float64) error {
+	percent := 100 * cost / (cost + interval)
+	return f.say(map[string]float64{"interval": interval, "overhead_percent": percent}, fmt.Sprintf("%.3f", percent))
 }
 
 // optimal is the interval of the model.

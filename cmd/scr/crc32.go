@@ -18,21 +18,30 @@ var crc32Command = command{
 	examples: `    scr_crc32 ckpt.1200/rank_*`,
 	see:      []string{"scr_index"},
 	takes:    true,
-	run: func(c *context, _ *pflag.FlagSet) func([]string) error {
+	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
+		f := c.facts(flags)
 		return func(args []string) error {
 			if len(args) == 0 {
 				return fmt.Errorf("no file given; %w", errUsage)
 			}
+			all := map[string]string{}
 			for _, path := range args {
 				crc, err := fileCRC(path)
 				if err != nil {
 					return err
+				}
+				all[path] = fmt.Sprintf("%x", crc)
+				if f.json {
+					continue
 				}
 				if len(args) > 1 {
 					fmt.Fprintf(c.out, "%x  %s\n", crc, path)
 				} else {
 					fmt.Fprintf(c.out, "%x\n", crc)
 				}
+			}
+			if f.json {
+				return c.encode(all)
 			}
 			return nil
 		}

@@ -321,7 +321,7 @@ func TestShouldExit_InDoubt(t *testing.T) {
 		}
 	}
 	run(t, 1, "scr_should_exit", "--min-nodes", "1", "--runs", "-1")
-	must(t, halt.End("."))
+	must(t, halt.End(".", ""))
 	expect(t, 0, "the program has called SCR_Finalize\n", "scr_should_exit", "--min-nodes", "1")
 	run(t, 0, "scr_prerun")
 	run(t, 1, "scr_should_exit", "--min-nodes", "1")

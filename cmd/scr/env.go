@@ -63,6 +63,7 @@ var envCommand = command{
 	takes:    true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		var names []string
+		f := c.facts(flags)
 		prefix := ""
 		for _, q := range questions {
 			names = append(names, q.name)
@@ -86,6 +87,7 @@ var envCommand = command{
 				return err
 			}
 			asked := false
+			values := map[string]string{}
 			for _, q := range questions {
 				if !flags.Changed(q.name) || q.name == "prefix" && of.prefix != "" {
 					continue
@@ -95,10 +97,16 @@ var envCommand = command{
 				if err != nil {
 					return err
 				}
-				fmt.Fprintln(c.out, text)
+				values[q.name] = text
+				if !f.json {
+					fmt.Fprintln(c.out, text)
+				}
 			}
 			if !asked {
 				return fmt.Errorf("ask for something: --%s; %w", strings.Join(names, ", --"), errUsage)
+			}
+			if f.json {
+				return c.encode(values)
 			}
 			return nil
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -60,7 +61,7 @@ blanks.`,
 	see:     []string{"scr_copy", "scr_index", "scr_postrun"},
 	lenient: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		q := &flushQuestion{context: c, flags: flags, dir: dirFlag(flags)}
+		q := &flushQuestion{flags: flags, dir: dirFlag(flags)}
 		flags.BoolP("latest", "l", false, "print the number of the newest dataset")
 		flags.IntP("need-flush", "n", 0, "is dataset `ID` still to be copied to the prefix directory?")
 		alias(flags, "need-flush", "needflush", "")
@@ -72,6 +73,7 @@ blanks.`,
 		flags.IntP("location", "L", 0, "print where dataset `ID` is: PFS if it is in the prefix directory, else FLUSHING if it is being flushed, or was when the job died, else CACHE")
 		flags.IntP("name", "s", 0, "print the name of dataset `ID`")
 		q.resume = flags.BoolP("resume", "r", false, "with --name: finish the copies first; scr_transfer does so itself, so this changes nothing")
+		q.facts = c.facts(flags)
 		q.summary = flags.BoolP("summary", "S", false, "with --name: enter the dataset in the index first, if all of it has come, as scr_index --build does")
 		return func([]string) error { return q.answer() }
 	},
@@ -79,7 +81,7 @@ blanks.`,
 
 // flushQuestion is what scr_flush_file is asked.
 type flushQuestion struct {
-	*context
+	*facts
 	flags           *pflag.FlagSet
 	dir             *string
 	before          *int
@@ -136,12 +138,11 @@ func newest(list []prefix.Located, kinds dataset.Flags, before int) []int {
 }
 
 // numbers prints numbers on one line. Without any the answer is no.
-func (c *context) numbers(ids []int) error {
+func (q *flushQuestion) numbers(ids []int) error {
 	if len(ids) == 0 {
 		return errNo
 	}
-	_, err := fmt.Fprintln(c.out, strings.Trim(fmt.Sprint(ids), "[]"))
-	return err
+	return q.say(ids, strings.Trim(fmt.Sprint(ids), "[]"))
 }
 
 // aboutOne answers a question about one dataset.
@@ -156,7 +157,9 @@ func (q *flushQuestion) aboutOne(list []prefix.Located, what string, id int) err
 	case "id":
 		yes = l.Is(prefix.InPrefix)
 	case "location":
-		fmt.Fprintln(q.out, location(l))
+		if err := q.say(map[string]any{"id": id, "location": location(l)}, location(l)); err != nil {
+			return err
+		}
 		yes = len(l.Places) > 0
 	case "name":
 		if *q.summary && !l.Is(prefix.InPrefix) {
@@ -168,7 +171,7 @@ func (q *flushQuestion) aboutOne(list []prefix.Located, what string, id int) err
 				return err
 			}
 		}
-		fmt.Fprintln(q.out, printable(l.Name))
+		return q.say(map[string]any{"id": id, "name": l.Name}, printable(l.Name))
 	default:
 		yes = !l.Is(prefix.InPrefix)
 	}
@@ -203,6 +206,7 @@ var nodesFileCommand = command{
 	see:      []string{"scr_retries_halt", "scr_should_exit"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		dir := dirFlag(flags)
+		f := c.facts(flags)
 		return func([]string) error {
 			path, err := jobFile(*dir, "nodes.scr")
 			if err != nil {
@@ -210,13 +214,12 @@ var nodesFileCommand = command{
 			}
 			n, err := prefix.ReadNodes(path)
 			if errors.Is(err, prefix.ErrNoNodes) {
-				fmt.Fprintln(c.out, 0)
+				return errors.Join(err, f.say(map[string]int{"nodes": 0}, "0"))
 			}
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(c.out, n)
-			return nil
+			return f.say(map[string]int{"nodes": n}, strconv.Itoa(n))
 		}
 	},
 }
@@ -240,6 +243,7 @@ not start a job for ever because it cannot ask.`,
 	lenient: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		dir := dirFlag(flags)
+		f := c.facts(flags)
 		return func([]string) error {
 			path, err := jobFile(*dir, "halt.scr")
 			if err != nil {
@@ -251,6 +255,13 @@ not start a job for ever because it cannot ask.`,
 			}
 			reasons, err := halt.Stop(path, cfg.HaltTime, time.Now())
 			if err != nil {
+				return err
+			}
+			if f.json {
+				err = c.encode(map[string]any{"stop": len(reasons) > 0, "reasons": append([]string{}, reasons...)})
+				if err == nil && len(reasons) == 0 {
+					err = errNo
+				}
 				return err
 			}
 			for _, why := range reasons {

@@ -39,12 +39,13 @@ var globHostsCommand = command{
 			flags.Lookup(m.name).NoOptDefVal = omitted
 		}
 		nth := flags.IntP("nth", "n", 0, "print the `N`-th host, counted from 1, or from the end if negative")
+		f := c.facts(flags)
 		hosts := flags.StringArrayP("hosts", "h", nil, "the hosts are `HOSTS`")
 		return func(args []string) error {
 			args = append(*hosts, args...)
 			mode := ""
 			flags.Visit(func(f *pflag.Flag) {
-				if f.Name == "hosts" {
+				if f.Name == "hosts" || f.Name == "json" {
 					return
 				}
 				mode += f.Name
@@ -56,8 +57,17 @@ var globHostsCommand = command{
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(c.out, text)
-			return nil
+			if n, e := strconv.Atoi(text); f.json && mode == "count" && e == nil {
+				return c.encode(n)
+			}
+			if !f.json {
+				return f.say(nil, text)
+			}
+			all, err := hostlist.Parse(strings.ReplaceAll(text, " ", ","))
+			if err != nil {
+				return err
+			}
+			return c.encode(append([]string{}, all...))
 		}
 	},
 }
@@ -81,6 +91,7 @@ and -i choose from two lists, then -s and -n, and then -c and -e say how to prin
 		nth := flags.IntP("nth", "n", 0, "take the `N`-th host, counted from 1, or from the end if negative")
 		count := flags.BoolP("count", "c", false, "print how many there are")
 		expand := flags.BoolP("expand", "e", false, "print each of them")
+		f := c.facts(flags)
 		between := flags.StringP("delimiter", "d", ",", "with --expand, print `TEXT` between them; \\n and \\t are a line break and a tab")
 		return func(args []string) error {
 			hosts, err := chooseHosts(args, *minus, *both)
@@ -103,12 +114,11 @@ and -i choose from two lists, then -s and -n, and then -c and -e say how to prin
 			text := hostlist.Compress(hosts)
 			switch {
 			case *count:
-				text = strconv.Itoa(len(hosts))
+				return f.say(len(hosts), strconv.Itoa(len(hosts)))
 			case *expand:
 				text = strings.Join(hosts, strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(*between))
 			}
-			fmt.Fprintln(c.out, text)
-			return nil
+			return f.say(append([]string{}, hosts...), text)
 		}
 	},
 }

@@ -81,8 +81,9 @@ var haltCommand = command{
 checks them, and so does scr_run between runs; the job stops at its next checkpoint once one of them is true.
 Without an option the job stops after its next checkpoint.
 
-A condition is printed when it is set, and all of them with --list. They stay until they are removed, even after they have become true: a job that is started again stops
-again, and prints why. The halt file also records that a job has ended by itself (SCR_FINALIZE_CALLED), which
+A condition is printed when it is set, and all of them with --list. Without an option, and with --checkpoints or --immediate, it is
+for one job: when it has stopped that job, it lapses as soon as the next begins, which is another allocation, another scr_run, or without a resource manager
+another run. A time stays until it is removed, also when it is past: a job that is started again stops again, and prints why. The halt file also records that a job has ended by itself (SCR_FINALIZE_CALLED), which
 affects only scr_retries_halt. The options --checkpoints, --before, --after and --seconds may be given
 together: the first condition that becomes true stops the job. ` + aboutTimes,
 	environ: append([]string{"SCR_HALT_SECONDS", "SCR_HALT_EXIT"}, ofPrefix...),
@@ -100,6 +101,7 @@ together: the first condition that becomes true stops the job. ` + aboutTimes,
 		remove := flags.BoolP("remove", "r", false, "remove all conditions")
 		flags.BoolP("verbose", "v", false, "say more"+unused)
 		dir := prefixFlag(flags)
+		f := c.facts(flags)
 		return func(args []string) error {
 			values, err := haltValues(flags, 1e8) // 14 is no time, nor is it 14 seconds after 1970
 			if err != nil {
@@ -109,7 +111,7 @@ together: the first condition that becomes true stops the job. ` + aboutTimes,
 				values[halt.Because], values[halt.Immediate] = "", ""
 			}
 			if *immediate {
-				values[halt.Because] = "scr_halt --immediate"
+				values[halt.Because] = halt.AskedNow
 				values[halt.Immediate] = strconv.FormatInt(time.Now().Unix(), 10)
 			}
 			if *remove && (*list || len(values) > 0) {
@@ -126,7 +128,7 @@ together: the first condition that becomes true stops the job. ` + aboutTimes,
 				if path, err = filepath.Abs(path); err != nil {
 					return err
 				}
-				if err := c.haltOne(path, *list, *remove, values); err != nil {
+				if err := f.haltOne(path, *list, *remove, values); err != nil {
 					return err
 				}
 			}
@@ -135,7 +137,7 @@ together: the first condition that becomes true stops the job. ` + aboutTimes,
 	},
 }
 
-func (c *context) haltOne(prefix string, list, remove bool, values map[halt.Field]string) error {
+func (f *facts) haltOne(prefix string, list, remove bool, values map[halt.Field]string) error {
 	if _, err := os.Stat(prefix); err != nil {
 		return fmt.Errorf("prefix directory: %w", err)
 	}
@@ -143,19 +145,26 @@ func (c *context) haltOne(prefix string, list, remove bool, values map[halt.Fiel
 	case remove:
 		return halt.Remove(prefix)
 	case len(values) == 0 && !list:
-		values = map[halt.Field]string{halt.Because: "JOB_HALTED"} // the reason of SCR 3.1
+		values = map[halt.Field]string{halt.Because: halt.Asked}
 	}
 	if len(values) > 0 {
 		if err := halt.Change(prefix, values); err != nil {
 			return err
 		}
-		c.tellChanges(values)
+		f.tellChanges(values)
 	}
-	return c.haltSettings(halt.Path(prefix))
+	return f.haltSettings(halt.Path(prefix))
 }
 
 // haltSettings prints the conditions in a halt file as SCR 3.1 does.
-func (c *context) haltSettings(path string) error {
+func (f *facts) haltSettings(path string) error {
+	if f.json {
+		h, err := halt.Read(path)
+		if err != nil {
+			return err
+		}
+		return f.encode(map[string]any{"file": path, "conditions": tree(h)})
+	}
 	text, err := halt.Settings(path)
 	if err != nil {
 		return err
@@ -163,7 +172,7 @@ func (c *context) haltSettings(path string) error {
 	if text == "" {
 		text = "  None\n"
 	}
-	fmt.Fprintf(c.out, "Halt file settings for %s:\n%s", path, text)
+	fmt.Fprintf(f.out, "Halt file settings for %s:\n%s", path, text)
 	return nil
 }
 
@@ -185,6 +194,7 @@ while it runs. All that are set are printed, after a line for each change. ` + a
 		haltFlags(flags)
 		reason := flags.StringP("reason", "r", "", "stop now, for the reason `TEXT`")
 		flags.Bool("unset-reason", false, "remove the reason, so that the job goes on or can be started again")
+		f := c.facts(flags)
 		unset := flags.StringArrayP("unset", "x", nil, "take the option `LETTER` back: -xc, -xb, -xa, -xs or -xr")
 		return func([]string) error {
 			for _, letter := range *unset {
@@ -220,9 +230,9 @@ while it runs. All that are set are printed, after a line for each change. ` + a
 				if err := halt.Edit(path, changes); err != nil {
 					return err
 				}
-				c.tellChanges(changes)
+				f.tellChanges(changes)
 			}
-			return c.haltSettings(path)
+			return f.haltSettings(path)
 		}
 	},
 }
@@ -239,13 +249,16 @@ func unsetByLetter(flags *pflag.FlagSet, letter string) error {
 
 // tellChanges says which conditions were changed, as SCR 3.1 does, with an empty line
 // after them.
-func (c *context) tellChanges(changes map[halt.Field]string) {
+func (f *facts) tellChanges(changes map[halt.Field]string) {
+	if f.json {
+		return
+	}
 	for _, field := range []halt.Field{halt.Checkpoints, halt.After, halt.Before, halt.Seconds, halt.Because} {
 		if value, ok := changes[field]; ok && value == "" {
-			fmt.Fprintf(c.out, "Unsetting %s\n", field)
+			fmt.Fprintf(f.out, "Unsetting %s\n", field)
 		} else if ok {
-			fmt.Fprintf(c.out, "Setting %s\n", field)
+			fmt.Fprintf(f.out, "Setting %s\n", field)
 		}
 	}
-	fmt.Fprintln(c.out)
+	fmt.Fprintln(f.out)
 }

@@ -21,6 +21,7 @@ var listDirCommand = command{
 		user := flags.StringP("user", "u", "", "for user `NAME` (default: $SCR_USER_NAME, else the login name)")
 		id := flags.StringP("jobid", "j", "", "for the job `ID` (default: $SCR_JOB_ID, else the resource manager's)")
 		dir := prefixFlag(flags)
+		f := c.facts(flags)
 		return func(args []string) error {
 			if len(args) == 0 && flags.Name() == "scr_cntl_dir" {
 				args = []string{"control"}
@@ -43,8 +44,7 @@ var listDirCommand = command{
 					}
 				}
 			}
-			fmt.Fprintln(c.out, strings.Join(bases, " "))
-			return nil
+			return f.say(bases, strings.Join(bases, " "))
 		}
 	},
 }

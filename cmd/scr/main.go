@@ -40,7 +40,7 @@ type group struct {
 // groups are all commands, in the order of the overview.
 var groups = []group{
 	{"See and change what is there", []command{
-		statusCommand, reportCommand, indexCommand, flushFileCommand, inspectCacheCommand, nodesFileCommand, printCommand, crc32Command, mpiCommand,
+		statusCommand, reportCommand, indexCommand, flushFileCommand, inspectCacheCommand, nodesFileCommand, duCommand, cleanCommand, printCommand, crc32Command, mpiCommand,
 	}},
 	{"Run and stop a job", []command{
 		runCommand, checkpointCommand, restartCommand, migrateCommand, haltCommand, haltCntlCommand, retriesHaltCommand, shouldExitCommand, ckptIntervalCommand,

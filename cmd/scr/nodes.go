@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,6 +26,7 @@ var checkNodeCommand = command{
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		free := flags.BoolP("free", "f", false, "require room that is free, not file systems of the size")
 		cntl := flags.String("cntl", "", "control directories `DIRS`, separated by commas, each with the bytes there have to be")
+		f := c.facts(flags)
 		cache := flags.String("cache", "", "cache directories `DIRS`, likewise")
 		return func([]string) error {
 			if *cntl == "" && *cache == "" {
@@ -36,12 +38,10 @@ var checkNodeCommand = command{
 			}
 			for _, list := range []string{*cntl, *cache} {
 				if err := jobrun.CheckDirs(list, *free); err != nil {
-					fmt.Fprintf(c.out, "%s%v\n", jobrun.CheckFailed, err)
-					return errNo
+					return errors.Join(errNo, f.say(map[string]any{"pass": false, "why": err.Error()}, fmt.Sprintf("%s%v", jobrun.CheckFailed, err)))
 				}
 			}
-			fmt.Fprintln(c.out, "scr_check_node: PASS")
-			return nil
+			return f.say(map[string]any{"pass": true}, "scr_check_node: PASS")
 		}
 	},
 }
@@ -67,6 +67,7 @@ SCR_EXCLUDE_NODES names them, they do not answer, or their control and cache dir
 		secs := flags.IntP("secs", "s", 0, "with --log: the run has taken `N` seconds")
 		launcherFlag(flags)
 		options := jobFlags(flags)
+		f := c.facts(flags)
 		return func(args []string) error {
 			j, err := c.job(options)
 			if err != nil {
@@ -91,6 +92,9 @@ SCR_EXCLUDE_NODES names them, they do not answer, or their control and cache dir
 			}
 			if *log {
 				j.LogDown(c.ctx(), down, *secs)
+			}
+			if f.json {
+				return c.encode(down)
 			}
 			if *reason {
 				fmt.Fprintln(c.out, strings.Join(jobrun.Reasons(down), "\n"))

@@ -23,7 +23,8 @@ filemaps and so on. Keys are sorted. As kvtree_print it prints them one a line i
 			usual = "tree"
 		}
 		mode := flags.StringP("mode", "m", usual, "print as `MODE`: tree, one key a line; keyval, KEY = VALUE where a key has one value")
-		tree := flags.Bool("tree", false, "the same as --mode tree")
+		f := c.facts(flags)
+		lines := flags.Bool("tree", false, "the same as --mode tree")
 		return func(args []string) error {
 			if *mode != "tree" && *mode != "keyval" {
 				return fmt.Errorf("--mode %s is neither tree nor keyval; %w", *mode, errUsage)
@@ -31,21 +32,31 @@ filemaps and so on. Keys are sorted. As kvtree_print it prints them one a line i
 			if len(args) == 0 {
 				return fmt.Errorf("no file given; %w", errUsage)
 			}
+			all := map[string]any{}
 			for _, path := range args {
 				h, err := hash.ReadFile(path)
 				if err != nil {
 					return err
 				}
+				if f.json {
+					all[path] = tree(h)
+					continue
+				}
 				if len(args) > 1 {
 					fmt.Fprintf(c.out, "%s:\n", path)
 				}
 				show := h.PrintKV
-				if *tree || *mode == "tree" {
+				if *lines || *mode == "tree" {
 					show = h.Print
 				}
 				if err := show(c.out, 0); err != nil {
 					return err
 				}
+			}
+			if f.json && len(args) == 1 {
+				return c.encode(all[args[0]])
+			} else if f.json {
+				return c.encode(all)
 			}
 			return nil
 		}

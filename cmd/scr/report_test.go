@@ -91,7 +91,17 @@ func TestReport_Files(t *testing.T) {
 // What is no log, or only partly one, is an error, and says so.
 func TestReport_Broken(t *testing.T) {
 	dir, text := logged(t)
+	database, err := os.ReadFile(eventlog.DatabaseFile(dir))
+	must(t, err)
 	must(t, os.Remove(eventlog.DatabaseFile(dir)))
+	// A database is read as far as it can be: wherever it ends, there is one line, and the report or none.
+	for end := 20; end < len(database); end += len(database)/23 + 1 {
+		path := filepath.Join(dir, "cut")
+		must(t, os.WriteFile(path, database[:end], 0o600))
+		if _, said := run(t, 1, "scr_report", path); strings.Count(said, "\n") != 1 || !strings.Contains(said, path) {
+			t.Errorf("a database of %d bytes, of which %d are left: %s", len(database), end, said)
+		}
+	}
 	for name, c := range map[string]struct {
 		data, says string
 		some       bool

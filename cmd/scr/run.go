@@ -250,17 +250,23 @@ start a job for ever because it cannot ask.`,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		known := downFlag(flags)
 		least := flags.Int("min-nodes", 0, "the program needs `N` nodes (default: $SCR_MIN_NODES, else as many as the last run used, else all)")
+		f := c.facts(flags)
 		runs := flags.Int("runs", -1, "the script would start `N` more runs; 0 is a reason to stop, and less than 0 is no limit")
 		return c.aboutJob(jobFlags(flags), func(j *jobrun.Job) error {
 			if *least > 0 {
 				j.Config.MinNodes = *least
 			}
 			why, err := c.whyExit(j, *known, *runs)
-			if err == nil && why == "" {
-				err = errNo
+			switch {
+			case err != nil:
+				return err
+			case f.json:
+				err = c.encode(map[string]any{"exit": why != "", "reason": why})
+			case why != "":
+				return f.say(nil, printable(why))
 			}
-			if err == nil {
-				fmt.Fprintln(c.out, printable(why))
+			if why == "" {
+				err = errors.Join(errNo, err)
 			}
 			return err
 		})
@@ -325,9 +331,19 @@ listed on standard error.`,
 	exit:    status{done: "All are installed.", failed: "Some are missing."},
 	environ: ofNodes,
 	see:     []string{"scr_run"},
-	run: func(c *context, _ *pflag.FlagSet) func([]string) error {
+	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
+		f := c.facts(flags)
 		return c.aboutJob(noPrefix, func(j *jobrun.Job) error {
 			bad := j.TestRuntime(c.ctx())
+			if f.json {
+				missing := []string{}
+				for _, err := range bad {
+					missing = append(missing, oneLine(err))
+				}
+				if err := c.encode(map[string]any{"missing": missing}); err != nil {
+					return err
+				}
+			}
 			for _, err := range bad {
 				fmt.Fprintf(c.err, "scr_test_runtime: %v\n", err)
 			}

@@ -174,3 +174,13 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// A log without end is not collected until the memory is full.
+func TestCollector_TooLarge(t *testing.T) {
+	c := NewCollector()
+	c.size = most - 1
+	must(t, c.Add(eventlog.Record{Type: "INIT_START"}))
+	if err := c.Add(eventlog.Record{Type: "INIT_END"}); !errors.Is(err, ErrTooLarge) {
+		t.Error(err)
+	}
+}

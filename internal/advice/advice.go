@@ -8,6 +8,7 @@ package advice
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ type Advisor struct {
 	prefix *prefix.Prefix
 	log    *report.Logger
 	events *eventlog.Log
+	id     string           // of the allocation, "" if there is none
 	end    func() time.Time // of the allocation; the zero time if that is not known
 	run    *failures.Run    // nil if it could not be entered
 	told   string           // the reason to stop that was logged
@@ -52,6 +54,7 @@ func New(world mpi.Comm, p *prefix.Prefix, log *report.Logger, events *eventlog.
 func (a *Advisor) Begin(cfg *config.Config, environ func(name string) (string, bool)) error {
 	a.Last = time.Now()
 	a.first = a.Last
+	a.id = config.Allocation(environ)
 	a.Policy = interval.Policy{
 		Calls: cfg.CheckpointInterval, Every: cfg.CheckpointTime,
 		Overhead: cfg.CheckpointOverhead, MTBF: cfg.MTBFTime,
@@ -73,7 +76,7 @@ func (a *Advisor) Begin(cfg *config.Config, environ func(name string) (string, b
 			a.log.Info("earlier runs have failed every %.0f s of their time; SCR_Need_checkpoint advises accordingly", a.Policy.MTBF.Seconds())
 		}
 	}
-	return halt.Begin(a.prefix.Dir, int64(cfg.HaltTime.Seconds()))
+	return halt.Begin(a.prefix.Dir, a.id, int64(cfg.HaltTime.Seconds()))
 }
 
 // endOfAllocation is when the allocation ends, the zero time if that is not known.
@@ -179,8 +182,18 @@ func (a *Advisor) Sum() {
 	}
 }
 
-// End records that the run ends by itself. Rank 0 calls it.
-func (a *Advisor) End() error {
+// Finalized records that the program has called Finalize. Rank 0 calls it.
+func (a *Advisor) Finalized() error {
+	return errors.Join(halt.End(a.prefix.Dir, a.id), a.ended())
+}
+
+// Halted records that the run ends because it should stop. Rank 0 calls it.
+func (a *Advisor) Halted() error {
+	return errors.Join(halt.Obeyed(a.prefix.Dir, a.id), a.ended())
+}
+
+// ended records that the run has ended by itself.
+func (a *Advisor) ended() error {
 	if a.run == nil {
 		return nil
 	}

@@ -43,7 +43,7 @@ func (p *places) removeAside(log *report.Logger) {
 		}
 		left, _ := match(x.dir, asidePattern) // if the directory cannot be read, a later run tries again
 		for _, path := range left {
-			if err := removeTree(path); err != nil {
+			if err := RemoveTree(path); err != nil {
 				tellUndeleted(log, err, path)
 				continue
 			}
@@ -56,9 +56,9 @@ func tellUndeleted(log *report.Logger, why error, path string) {
 	log.Warn("%v: %s stays and takes room; remove it (chmod -R u+rwx or chattr -R -i may be necessary first), else every run tries again", why, path)
 }
 
-// removeTree deletes a directory with its contents, even if the program has removed the
+// RemoveTree deletes a directory with its contents, even if the program has removed the
 // write permission of directories in it. The directory need not exist.
-func removeTree(dir string) error {
+func RemoveTree(dir string) error {
 	err := os.RemoveAll(dir)
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
@@ -82,7 +82,7 @@ func (p *places) clear(path string) error {
 	if errors.Is(err, fs.ErrPermission) { // the directory that contains it is not writable
 		_ = os.Chmod(filepath.Dir(path), 0o700)
 	}
-	return removeTree(path)
+	return RemoveTree(path)
 }
 
 // reallyInside reports whether a directory is a place of the cache, or lies in one, after

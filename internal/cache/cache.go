@@ -12,6 +12,7 @@
 //	unused.go     datasets that this run does not use, and that another run may
 //	foreign.go    ... those of jobs of another size
 //	complete.go   a dataset becomes usable
+//	room.go       ... or its store is full
 //	cache.go      the list, files of a dataset being written
 //	world.go      directories that all ranks share: files of several ranks
 //	describe.go   descriptions of datasets, and redundancy descriptors
@@ -30,6 +31,8 @@ package cache
 import (
 	"cmp"
 	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -52,6 +55,7 @@ type Config struct {
 	Stores      []*reddesc.Store // the first is the default
 	Control     Base
 	User, JobID string
+	Allocation  string // the resource manager's id of the allocation, "" if there is none
 	Prefix      string // of the job; without symbolic links, the same on all ranks
 	Piece       int    // bytes that are read, sent and written at a time
 	Distribute  bool   // on a restart, move files to the nodes of their ranks
@@ -137,12 +141,14 @@ func (k *Cache) open(name string) error {
 	var err error
 	k.places, err = newPlaces(k.Node, k.Stores, k.User, name, k.Log)
 	if k.Node.Rank() == 0 {
-		err = cmp.Or(err, privateDir(k.Config.Control, k.User, name))
 		if err == nil {
-			k.lock, err = takeLock(filepath.Join(k.control, lockFile), k.User, k.JobID)
+			err = k.lockControl(name)
 		}
 		if err == nil {
 			err = removeTemporary(k.control, k.Log)
+		}
+		if err == nil {
+			k.listStores()
 		}
 		report.Forget(k.control)
 	}
@@ -159,7 +165,7 @@ func (k *Cache) open(name string) error {
 	all, err := k.maps.collect()
 	if err == nil {
 		if k.Node.Rank() > 0 {
-			k.lock, err = joinLock(filepath.Join(k.control, lockFile))
+			k.lock, err = joinLock(filepath.Join(k.control, LockFile))
 		}
 		err = mpi.Agree(k.Node, err) // before the ranks of the node exchange anything
 	}
@@ -176,6 +182,48 @@ func (k *Cache) open(name string) error {
 	k.places.removeOldSpares(k.Log)
 	k.places.removeAside(k.Log)
 	return nil
+}
+
+// lockControl makes the control directory, whose last element is name, and locks it. While
+// it waits for the lock, scr_clean may remove the directory; then it makes it again.
+func (k *Cache) lockControl(name string) error {
+	for {
+		err := privateDir(k.Config.Control, k.User, name)
+		if err != nil {
+			return err
+		}
+		k.lock, err = takeLock(filepath.Join(k.control, LockFile), k.User, k.JobID)
+		if _, gone := os.Lstat(k.control); !errors.Is(gone, fs.ErrNotExist) {
+			return err
+		}
+		k.lock.Release()
+	}
+}
+
+// listStores records the job's own stores on this node, for commands that clean up the
+// node: they look below SCR_CACHE_BASE without being told. What an earlier run has recorded
+// stays as long as it is there. It is no error if the list cannot be written.
+func (k *Cache) listStores() {
+	list, err := filemap.ReadStores(k.control)
+	if err == nil && k.Allocation != k.JobID {
+		list.Allocation = k.Allocation
+	}
+	for dir := range list.Dirs {
+		if _, gone := os.Lstat(dir); gone != nil {
+			delete(list.Dirs, dir)
+		}
+	}
+	for _, x := range k.places.all[1:] { // the first is that of SCR_CACHE_BASE
+		if x.dir != k.control {
+			list.Dirs[x.dir] = x.store.Shared
+		}
+	}
+	if err == nil {
+		err = list.Write(k.control)
+	}
+	if err != nil && !noRoom(err) {
+		k.Log.Warn("%v: scr_clean and scr_du may not find the caches of this job", err)
+	}
 }
 
 // findStrays finds the strays of the node, on its first rank, which has all entries. Their

@@ -43,6 +43,10 @@ func (k *Cache) complete(c *Cached, failed error) error {
 			return k.abandon(c, err)
 		}
 	}
+	named := files // of ranks that were given all paths
+	if failed != nil && !errors.Is(failed, ErrInvalid) {
+		named = nil
+	}
 	totals := []int64{0, 0} // files and bytes
 	for _, f := range files {
 		if err := f.Record(); err != nil {
@@ -56,6 +60,9 @@ func (k *Cache) complete(c *Cached, failed error) error {
 		}
 	}
 	if err := mpi.AgreeSum(k.World, failed, totals); err != nil {
+		if !world {
+			err = k.cause(named, err)
+		}
 		return k.abandon(c, err)
 	}
 	check := k.unique
@@ -121,6 +128,7 @@ func (k *Cache) usable(c *Cached, files []redundancy.File) error {
 
 // abandon deletes a dataset that cannot become usable, and returns the reason.
 func (k *Cache) abandon(c *Cached, why error) error {
+	why = k.explain(c, why)
 	if err := k.Delete(c.ID()); err != nil {
 		k.Log.Warn("dataset %d could not be deleted from the cache: %v", c.ID(), err)
 	}
@@ -128,8 +136,12 @@ func (k *Cache) abandon(c *Cached, why error) error {
 }
 
 // ErrShared is the error of a dataset of which two ranks have written one file.
-var ErrShared = mpi.NewKind(5, "each rank must write files of its own (or use storage that all ranks share: "+
-	"SCR_CACHE_BYPASS=1, or STORE=DIR GROUP=WORLD and CKPT=0 STORE=DIR)")
+var ErrShared = mpi.NewKind(5, "in the caches of nodes each rank needs files of its own. A file of several ranks needs storage "+
+	"that all of them share: SCR_CACHE_BYPASS=1 (the parallel file system), or STORE=DIR GROUP=WORLD and CKPT=0 STORE=DIR; "+
+	"see docs/shared-files.md")
+
+// ErrInvalid is why a dataset is not completed whose files the program has not written.
+var ErrInvalid = errors.New("are not valid")
 
 // unique checks that no two ranks write files of the same name: in the caches of two nodes
 // these are different files, and a flush would lose one of them. It is collective; the
@@ -143,4 +155,14 @@ func (k *Cache) unique(files []redundancy.File) error {
 		err = fmt.Errorf("%s is also written by rank %d: %w", name, rank, ErrShared)
 	}
 	return mpi.Agree(k.World, err)
+}
+
+// cause returns ErrShared in place of the agreed error of a dataset that is not valid, if several ranks
+// have a file of the same name. MPI-IO and HDF5 cannot open such a file on several nodes, so a
+// program can only say that its file is not valid. It is collective.
+func (k *Cache) cause(files []redundancy.File, err error) error {
+	if !errors.As(err, new(*mpi.AgreedError)) {
+		return err
+	}
+	return cmp.Or(k.unique(files), err)
 }

@@ -71,9 +71,9 @@ func unexpected(base, user string) string {
 	}
 }
 
-// trusted reports whether a directory that a filemap names was made by goscr for this user
+// Trusted reports whether a directory that a filemap names was made by goscr for this user
 // and job: its path ends in below, and no other user can write to it.
-func trusted(dir, below string) bool {
+func Trusted(dir, below string) bool {
 	ending := string(filepath.Separator) + below
 	if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || len(dir) <= len(ending) || dir[len(dir)-len(ending):] != ending {
 		return false

@@ -123,7 +123,7 @@ func (f *filemaps) open(path string) (*filemap.Store, error) {
 // that has its name, and returns its new path.
 func setAside(path string) (string, error) {
 	aside := path + ".damaged"
-	if err := removeTree(aside); err != nil { // an earlier run may have left one
+	if err := RemoveTree(aside); err != nil { // an earlier run may have left one
 		return "", err
 	}
 	return aside, os.Rename(path, aside)

@@ -7,9 +7,9 @@ import (
 	"github.com/goscr/goscr/internal/lock"
 )
 
-// lockFile is the file in a control directory that all processes of a job on the node
+// LockFile is the name of the file in a control directory that all processes of a job on the node
 // lock while it runs.
-const lockFile = "lock"
+const LockFile = "lock"
 
 // takeLock locks a file in a control directory for the job. The lock excludes other jobs
 // with the same id, which would use the same files, and ranks of an earlier run that are

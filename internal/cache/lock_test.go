@@ -91,7 +91,7 @@ func hurry(t *testing.T, limit time.Duration, tell func(line string)) {
 // others have ended.
 func TestLock_AnotherRunLives(t *testing.T) {
 	for _, orphan := range []string{"first", "second"} {
-		path := filepath.Join(t.TempDir(), lockFile)
+		path := filepath.Join(t.TempDir(), LockFile)
 		first := startRank(t, "first "+path)
 		second := startRank(t, path)
 		lives := first
@@ -120,7 +120,7 @@ func TestLock_AnotherRunLives(t *testing.T) {
 
 // What is left of an earlier run is waited for: it ends once the wait has been reported.
 func TestLock_EarlierRunEnds(t *testing.T) {
-	path := filepath.Join(t.TempDir(), lockFile)
+	path := filepath.Join(t.TempDir(), LockFile)
 	r := startRank(t, "first "+path)
 	var said []string
 	hurry(t, 10*time.Second, func(line string) { said = append(said, line); r.end() })
@@ -134,7 +134,7 @@ func TestLock_EarlierRunEnds(t *testing.T) {
 // If one rank cannot take its part of the lock, none waits for it.
 func TestOpen_LockFails(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, "control/u/scr.1", lockFile)
+	path := filepath.Join(dir, "control/u/scr.1", LockFile)
 	var once sync.Once
 	watch := func(rank int) {
 		if _, err := os.Lstat(path); rank > 0 && err == nil { // the first rank has locked it

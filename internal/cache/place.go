@@ -117,7 +117,7 @@ func (p *places) search(all *filemap.Map) *found {
 		for _, rank := range all.Ranks(id) {
 			d := all.Dataset(id, rank)
 			store := p.byDir(d.Dir) != nil
-			if d.Dir == "" || !store && !trusted(d.Dir, p.below) {
+			if d.Dir == "" || !store && !Trusted(d.Dir, p.below) {
 				continue
 			}
 			if !store && !slices.Contains(f.dirs, d.Dir) {
@@ -160,7 +160,7 @@ func (p *places) putWorld(id int, dir string) {
 		return
 	}
 	x := p.byDir(dir)
-	if x == nil && trusted(dir, p.below) {
+	if x == nil && Trusted(dir, p.below) {
 		x = &place{dir: dir}
 		p.all = append(p.all, x)
 	}
@@ -195,7 +195,7 @@ func (p *places) remove(id int) (left string, err error) {
 	x := p.place(id)
 	if p.leads(x) {
 		dir := p.dir(id)
-		if err = removeTree(dir); err != nil {
+		if err = RemoveTree(dir); err != nil {
 			left = cmp.Or(x.setAside(id, dir), dir)
 		}
 		if x.store == nil { // no dataset will be put there again

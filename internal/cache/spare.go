@@ -69,7 +69,7 @@ func (p *places) removeOldSpares(log *report.Logger) {
 		}
 		spares, _ := match(x.dir, sparePattern)
 		for _, path := range spares {
-			if err := removeTree(path); err != nil {
+			if err := RemoveTree(path); err != nil {
 				tellUndeleted(log, err, path)
 			}
 		}

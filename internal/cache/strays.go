@@ -90,7 +90,7 @@ func (k *Cache) removeStrays() {
 		if k.Find(s.id) != nil || time.Since(lastChange(s.path)) < strayAge {
 			continue
 		}
-		if err := removeTree(s.path); err != nil {
+		if err := RemoveTree(s.path); err != nil {
 			tellUndeleted(k.Log, err, s.path)
 			continue
 		}

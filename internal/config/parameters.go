@@ -113,6 +113,8 @@ var Sections = []Section{
 			Help: "1: datasets are written to the prefix directory, where several ranks may write one file"},
 		{Name: "SCR_CACHE_PURGE", Type: Bool, Default: "0", Example: "1",
 			Help: "1: `SCR_Init` deletes all datasets from the cache"},
+		{Name: "SCR_CACHE_KEEP", Type: Bool, Default: "1", Example: "0",
+			Help: "0: `SCR_Finalize` removes the job's directories on the nodes, if the prefix directory has what is in them, or a newer checkpoint; 1: they stay for the next run on these nodes, and `scr_clean` removes them"},
 		{Name: "SCR_COPY_TYPE", Type: Text, Default: "XOR", Example: "RS", Values: append(slices.Clone(copyTypes), "FILE"),
 			Help: "redundancy scheme: `SINGLE` (none: the loss of a node loses the dataset), `PARTNER` (copies), `XOR`, `RS` (Reed-Solomon); `FILE`: the schemes of the `CKPT` lines, of which there must be at least one"},
 		{Name: "SCR_GROUP", Type: Text, Default: "NODE", Example: "POWER",
@@ -175,6 +177,8 @@ var Sections = []Section{
 			Help: "name of the checkpoint to restart from; newer ones in the cache are deleted once it is loaded. If it is in the environment, `scr_run` passes it on until a run has completed a checkpoint"},
 		{Name: "SCR_DROP_AFTER_CURRENT", Type: Bool, Default: "0", Example: "1",
 			Help: "1: when `SCR_Current` or `SCR_CURRENT` names a dataset, newer ones are removed from the index too; their files stay in the prefix directory"},
+		{Name: "SCR_JOB_INPUT", Type: Text, Example: "model.nml",
+			Help: "files that the job reads as input, separated by blanks (in a configuration file, in double quotes), relative to the working directory. `SCR_Init` reads them on rank 0 and records a digest of their contents with each checkpoint; a checkpoint of other contents is not offered for a restart, except by `SCR_CURRENT`"},
 		{Name: "SCR_DISTRIBUTE", Type: Bool, Default: "1", Example: "0",
 			Help: "0: datasets in the cache are not used; they stay there until the run has completed a checkpoint, or needs their room"},
 		{Name: "SCR_FLUSH_ON_RESTART", Type: Bool, Default: "0", Example: "1",
@@ -411,6 +415,13 @@ func userName(Environ) (text, from string) {
 		return u.Username, "the passwd entry of user id " + uid
 	}
 	return uid, "the user id, which has no passwd entry"
+}
+
+// Allocation returns the id that the resource manager has given the allocation, "" if there
+// is none.
+func Allocation(environ func(name string) (string, bool)) string {
+	id, _ := jobID(environ)
+	return id
 }
 
 func jobID(environ Environ) (text, from string) {

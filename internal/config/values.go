@@ -23,6 +23,7 @@ type Values struct {
 	CacheSize          int           `scr:"SCR_CACHE_SIZE"`           // maximum number of datasets in the cache. 1: the only one is evicted before the next is written; 0: the same as SCR_CACHE_BYPASS=1 (datasets)
 	CacheBypass        bool          `scr:"SCR_CACHE_BYPASS"`         // 1: datasets are written to the prefix directory, where several ranks may write one file
 	CachePurge         bool          `scr:"SCR_CACHE_PURGE"`          // 1: SCR_Init deletes all datasets from the cache
+	CacheKeep          bool          `scr:"SCR_CACHE_KEEP"`           // 0: SCR_Finalize removes the job's directories on the nodes, if the prefix directory has what is in them, or a newer checkpoint; 1: they stay for the next run on these nodes, and scr_clean removes them
 	CopyType           string        `scr:"SCR_COPY_TYPE"`            // redundancy scheme: SINGLE (none: the loss of a node loses the dataset), PARTNER (copies), XOR, RS (Reed-Solomon); FILE: the schemes of the CKPT lines, of which there must be at least one
 	Group              string        `scr:"SCR_GROUP"`                // failure group, the ranks that are likely to fail together: NODE, or a field of the GROUPS lines
 	SetSize            int           `scr:"SCR_SET_SIZE"`             // minimum number of members of a redundancy set, if there are enough ranks (ranks)
@@ -52,6 +53,7 @@ type Values struct {
 	FileBufSize        int64         `scr:"SCR_FILE_BUF_SIZE"`        // size of the pieces in which files are copied to and from the prefix directory; 64 to 16m (bytes)
 	Current            string        `scr:"SCR_CURRENT"`              // name of the checkpoint to restart from; newer ones in the cache are deleted once it is loaded. If it is in the environment, scr_run passes it on until a run has completed a checkpoint
 	DropAfterCurrent   bool          `scr:"SCR_DROP_AFTER_CURRENT"`   // 1: when SCR_Current or SCR_CURRENT names a dataset, newer ones are removed from the index too; their files stay in the prefix directory
+	JobInput           string        `scr:"SCR_JOB_INPUT"`            // files that the job reads as input, separated by blanks (in a configuration file, in double quotes), relative to the working directory. SCR_Init reads them on rank 0 and records a digest of their contents with each checkpoint; a checkpoint of other contents is not offered for a restart, except by SCR_CURRENT
 	Distribute         bool          `scr:"SCR_DISTRIBUTE"`           // 0: datasets in the cache are not used; they stay there until the run has completed a checkpoint, or needs their room
 	FlushOnRestart     bool          `scr:"SCR_FLUSH_ON_RESTART"`     // 1: SCR_Init flushes the datasets in the cache, for programs that find their files in the prefix directory themselves (with SCR_FETCH=0)
 	GlobalRestart      bool          `scr:"SCR_GLOBAL_RESTART"`       // 1: SCR_Init flushes the datasets in the cache, and a restart reads them with SCR_FETCH_BYPASS=1

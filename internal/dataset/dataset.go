@@ -23,7 +23,10 @@ const (
 func (f Flags) Has(f2 Flags) bool { return f&f2 == f2 }
 
 // Owner is the user and the job that wrote a dataset. Empty fields are not recorded.
-type Owner struct{ User, JobName, JobID, Cluster string }
+type Owner struct {
+	User, JobName, JobID, Cluster string
+	Input                         string // digest of the files of SCR_JOB_INPUT
+}
 
 // Dataset describes a dataset. The zero value describes none.
 type Dataset struct {

@@ -14,6 +14,7 @@ import (
 //	FLAG_OUTPUT           1 for output, else 0
 //	CREATED               microseconds since the epoch
 //	USER, JOBNAME, JOBID, CLUSTER
+//	INPUT                 digest of the input of the job (goscr's)
 //	CKPT                  number of the checkpoint; ID counts all datasets
 //	FILES, SIZE           number of files and their total size in bytes, over all ranks
 //	COMPLETE              1 if the files of all ranks are complete, else 0
@@ -53,6 +54,7 @@ func (d *described) numbers() map[string]*number {
 func (d *described) texts() map[string]*string {
 	return map[string]*string{
 		"NAME": &d.name, "USER": &d.owner.User, "JOBNAME": &d.owner.JobName, "JOBID": &d.owner.JobID, "CLUSTER": &d.owner.Cluster,
+		"INPUT": &d.owner.Input,
 	}
 }
 

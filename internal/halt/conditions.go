@@ -30,7 +30,7 @@ func Change(prefix string, values map[Field]string) error {
 // Remove removes all conditions.
 func Remove(prefix string) error {
 	all := map[Field]string{}
-	for _, c := range []Field{Checkpoints, After, Before, Seconds, Because, Immediate} {
+	for _, c := range []Field{Checkpoints, After, Before, Seconds, Because, Immediate, keyObeyed} {
 		all[c] = ""
 	}
 	err := Change(prefix, all)
@@ -68,6 +68,9 @@ func Settings(path string) (string, error) {
 	line("ExitAfter:", at(keyExitAfter))
 	line("ExitBefore:", at(keyExitBefore))
 	line("HaltSeconds:", h.Text(keyHaltSeconds))
+	if h.Has(keyObeyed) {
+		line("Lapses:", "when the next job begins; the last one has stopped")
+	}
 	before, bounded := h.Int(keyExitBefore)
 	if margin, ok := h.Int(keyHaltSeconds); ok && bounded {
 		fmt.Fprintf(&text, "  ExitBefore - HaltSeconds: %s\n", time.Unix(before-margin, 0).Format(time.ANSIC))

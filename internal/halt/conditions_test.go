@@ -117,7 +117,7 @@ func TestWasFinalized(t *testing.T) {
 		if is, err := WasFinalized(dir); is != want || err != nil {
 			t.Error(is, err)
 		}
-		must(t, End(dir))
+		must(t, End(dir, ""))
 	}
 }
 

@@ -20,6 +20,7 @@ const (
 	keyExitBefore      = "ExitBefore"  // seconds since the epoch
 	keyHaltSeconds     = "HaltSeconds" // before ExitBefore
 	keyReason          = "ExitReason"
+	keyObeyed          = "Obeyed" // id of the allocation whose job a one-shot condition has stopped; goscr's
 )
 
 // Finalized is the reason that Finalize records. It shows scripts that the job ended by
@@ -29,6 +30,62 @@ const Finalized = "SCR_FINALIZE_CALLED"
 // Terminated is the reason to stop after a checkpoint that scr_checkpoint --term has asked
 // for. It is for the run that has written the checkpoint, and does not stop the next job.
 const Terminated = "scr_checkpoint --term"
+
+// Asked and AskedNow are the reasons that scr_halt enters without a condition, and with
+// --immediate. Asked is that of SCR 3.1.
+const (
+	Asked    = "JOB_HALTED"
+	AskedNow = "scr_halt --immediate"
+)
+
+// A number of checkpoints, and the reasons Asked and AskedNow, are one-shot conditions: they
+// are for one job. When they have stopped it, the halt file records that (keyObeyed), and
+// they lapse when the next job begins. Until then they stay, so that scripts which ask
+// whether to start another run are told not to. Conditions in absolute time stay, and so do
+// other reasons.
+
+// isOneShot reports whether a one-shot condition is true.
+func isOneShot(h *hash.Hash) bool {
+	n, ok := h.Int(keyCheckpointsLeft)
+	why := h.Text(keyReason)
+	return ok && n <= 0 || why == Asked || why == AskedNow
+}
+
+// obey records that the job of an allocation stops, if a one-shot condition is true.
+func obey(h *hash.Hash, allocation string) {
+	if isOneShot(h) {
+		h.SetValue(keyObeyed, allocation)
+	}
+}
+
+// lapse removes the one-shot conditions that have stopped a job. A job in the same
+// allocation that scr_run or scr_prerun has not begun counts as the same: allocation is ""
+// if it is not known, or does not matter.
+func lapse(h *hash.Hash, allocation string) {
+	if !h.Has(keyObeyed) || allocation != "" && h.Text(keyObeyed) == allocation {
+		return
+	}
+	if n, ok := h.Int(keyCheckpointsLeft); ok && n <= 0 {
+		h.Unset(keyCheckpointsLeft)
+	}
+	if why := h.Text(keyReason); why == Asked || why == AskedNow {
+		h.Unset(keyReason)
+		h.Unset(keyImmediate)
+	}
+	h.Unset(keyObeyed)
+}
+
+// Obeyed records that the job of an allocation stops without Finalize. It does nothing if no
+// one-shot condition is true.
+func Obeyed(prefix, allocation string) error {
+	if h, err := Read(Path(prefix)); err != nil || !isOneShot(h) {
+		return err
+	}
+	return hash.Update(Path(prefix), func(h *hash.Hash) error {
+		obey(h, allocation)
+		return nil
+	})
+}
 
 // Path is the path of the halt file of a prefix directory.
 func Path(prefix string) string { return filepath.Join(prefix, ".scr", "halt.scr") }
@@ -51,9 +108,11 @@ func Read(path string) (h *hash.Hash, err error) {
 	return h, err
 }
 
-// Begin prepares the halt file for a run: the end of the previous run does not stop
-// this one. seconds, if not 0, is the time to stop before the end of the allocation.
-func Begin(prefix string, seconds int64) error {
+// Begin prepares the halt file for a run: neither the end of the previous run stops this
+// one, nor a one-shot condition that has stopped the job of another allocation. allocation
+// is the id of that of this run, "" if the run begins a job whatever its allocation is.
+// seconds, if not 0, is the time to stop before the end of the allocation.
+func Begin(prefix, allocation string, seconds int64) error {
 	if _, err := os.Lstat(Path(prefix)); errors.Is(err, fs.ErrNotExist) && seconds == 0 {
 		return nil
 	}
@@ -61,6 +120,7 @@ func Begin(prefix string, seconds int64) error {
 		if why := h.Text(keyReason); why == Finalized || why == Terminated {
 			h.Unset(keyReason)
 		}
+		lapse(h, allocation)
 		if seconds != 0 {
 			h.SetInt(keyHaltSeconds, seconds)
 		}
@@ -121,9 +181,10 @@ func CountCheckpoint(prefix string) error {
 	})
 }
 
-// End records that the job has ended by itself.
-func End(prefix string) error {
+// End records that the job of an allocation has ended by itself.
+func End(prefix, allocation string) error {
 	return hash.Update(Path(prefix), func(h *hash.Hash) error {
+		obey(h, allocation)
 		if h.Text(keyReason) == "" {
 			h.SetValue(keyReason, Finalized)
 		}
@@ -177,9 +238,13 @@ const (
 )
 
 // Edit changes conditions in the halt file at path, and makes it if need be. An
-// empty text removes a condition.
+// empty text removes a condition. A one-shot condition is for the next job: those that have
+// stopped the last one lapse.
 func Edit(path string, changes map[Field]string) error {
 	return hash.Update(path, func(h *hash.Hash) error {
+		if changes[Checkpoints] != "" || changes[Because] != "" {
+			lapse(h, "")
+		}
 		for field, text := range changes {
 			if text == "" {
 				h.Unset(string(field))

@@ -96,22 +96,77 @@ func TestCountCheckpoint(t *testing.T) {
 
 func TestBeginAndEnd(t *testing.T) {
 	dir := prefix(t)
-	must(t, Begin(dir, 0))
+	must(t, Begin(dir, "", 0))
 	if _, err := os.Stat(Path(dir)); !os.IsNotExist(err) {
 		t.Error("a run that says nothing made a file")
 	}
-	must(t, End(dir))
+	must(t, End(dir, ""))
 	stops(t, dir, "") // itself does not stop a run
-	must(t, Begin(dir, 60))
+	must(t, Begin(dir, "", 60))
 	h, err := hash.ReadFile(Path(dir))
 	must(t, err)
 	if h.Has("ExitReason") || h.Text("HaltSeconds") != "60" {
 		t.Errorf("%v", h.Keys())
 	}
 	set(t, dir, "ExitReason", "maintenance")
-	must(t, End(dir))
-	must(t, Begin(dir, 0))
+	must(t, End(dir, ""))
+	must(t, Begin(dir, "", 0))
 	stops(t, dir, "maintenance") // a person's wish outlives the run
+}
+
+// A one-shot condition is for one job; a time is for all.
+func TestOneShot(t *testing.T) {
+	begin := func(dir, allocation string) { must(t, Begin(dir, allocation, 0)) }
+	for _, c := range []struct {
+		name   string
+		fields map[Field]string
+		one    bool
+	}{
+		{"checkpoints", map[Field]string{Checkpoints: "0"}, true},
+		{"plain", map[Field]string{Because: Asked}, true},
+		{"immediate", map[Field]string{Because: AskedNow, Immediate: "1000000"}, true},
+		{"a reason", map[Field]string{Because: "maintenance"}, false},
+		{"a time", map[Field]string{After: "999999"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := prefix(t)
+			must(t, Change(dir, c.fields))
+			begin(dir, "17") // it waits for a job to stop
+			why, err := Reason(dir, unknown, now)
+			must(t, err)
+			stops(t, dir, why)
+			must(t, Obeyed(dir, "17"))
+			stops(t, dir, why) // no further run of the job
+			begin(dir, "17")
+			stops(t, dir, why)
+			after := why
+			if c.one {
+				after = ""
+			}
+			begin(dir, "18")
+			stops(t, dir, after)
+			if text, err := Settings(Path(dir)); err != nil || (text == "") != c.one {
+				t.Errorf("%q, %v", text, err)
+			}
+			must(t, Change(dir, c.fields)) // for the next
+			must(t, End(dir, "18"))
+			stops(t, dir, why)
+			begin(dir, "") // scr_run
+			stops(t, dir, after)
+		})
+	}
+	dir := prefix(t)
+	must(t, Change(dir, map[Field]string{Checkpoints: "0"}))
+	must(t, Obeyed(dir, "17"))
+	must(t, Change(dir, map[Field]string{Because: Asked})) // for the next job, like a number that was not reached
+	begin(dir, "18")
+	stops(t, dir, Asked)
+	must(t, Change(dir, map[Field]string{Checkpoints: "2", Because: ""}))
+	must(t, Obeyed(dir, "18"))
+	begin(dir, "19")
+	must(t, CountCheckpoint(dir))
+	must(t, CountCheckpoint(dir))
+	stops(t, dir, "number of checkpoints")
 }
 
 func TestReason_CorruptFile(t *testing.T) {

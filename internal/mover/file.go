@@ -40,7 +40,7 @@ import (
 //	STAY = 1                        scr_transfer waits for more requests when all are done; ours
 const (
 	fileName  = "transfer.scrinfo"
-	lockName  = "transfer.lock"  // held by the scr_transfer of the node
+	LockName  = "transfer.lock"  // in the control directory: held by the scr_transfer of the node
 	queueName = "transfer.queue" // shared by the scr_transfers that wait to replace it
 
 	keyFiles       = "FILES"
@@ -76,7 +76,7 @@ const (
 )
 
 func filePath(control string) string { return filepath.Join(control, fileName) }
-func lockPath(control string) string { return filepath.Join(control, lockName) }
+func lockPath(control string) string { return filepath.Join(control, LockName) }
 
 // running reports whether there is an scr_transfer on the node.
 func running(control string) bool { return lock.Held(lockPath(control)) }

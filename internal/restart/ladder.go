@@ -135,13 +135,18 @@ func (r *Restart) offerNewer() error {
 
 // offerFirst offers the first checkpoint of the prefix directory that can be fetched.
 // next returns the checkpoint to try after the one with id below. A damaged checkpoint is
-// marked as failed, so that it delays only one run. failed, if not nil, is called on rank
+// marked as failed, so that it delays only one run. One of another input is passed over. failed, if not nil, is called on rank
 // 0 with the first checkpoint that could not be fetched.
 func (r *Restart) offerFirst(below int, next func(below int) (dataset.Dataset, bool, error), failed func(dataset.Dataset) error) error {
 	for {
 		d, ok, err := next(below)
 		if err != nil || !ok {
 			return err
+		}
+		if r.isOfOtherInput(d) {
+			r.tellOtherInput(d)
+			below = d.ID()
+			continue
 		}
 		if r.fetch(d) {
 			return nil

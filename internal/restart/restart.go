@@ -42,6 +42,7 @@ type Config struct {
 	Phases  *phases.Meter // nil: phases are not measured
 
 	JobID     string // SCR_JOB_ID
+	Input     string // digest of the files of SCR_JOB_INPUT; "" if there are none
 	Fetch     bool   // SCR_FETCH: fetch checkpoints from the prefix directory
 	Width     int    // SCR_FETCH_WIDTH: how many ranks fetch at a time; 0: all
 	InPlace   bool   // SCR_FETCH_BYPASS: the program reads checkpoints in the prefix directory

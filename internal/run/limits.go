@@ -17,12 +17,12 @@ import (
 
 // Prerun prepares the prefix directory for the runs of an allocation. It removes two
 // records of the previous allocation: how many nodes its runs have used, and that the
-// program has finished.
+// program has finished, or was stopped.
 func (j *Job) Prerun() error {
 	if err := hash.MakeDirs(filepath.Join(j.Prefix, prefix.Metadata)); err != nil {
 		return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)
 	}
-	if err := halt.Begin(j.Prefix, 0); err != nil {
+	if err := halt.Begin(j.Prefix, "", 0); err != nil {
 		return err
 	}
 	if err := os.Remove(j.nodesFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {

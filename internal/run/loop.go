@@ -140,6 +140,9 @@ func (l *Loop) Run(ctx context.Context) (int, error) {
 		return 1, err
 	}
 	last, err := l.runs(ctx)
+	if err := halt.Obeyed(l.Prefix, l.alloc.id); err != nil {
+		l.Tell("%v", err)
+	}
 	l.cancelMigration("the job is over")
 	stopMovers()
 	if err != nil {

@@ -74,12 +74,12 @@ func program(dir string) int {
 		case "has-read":
 			check(prefix.EndRestart(place))
 		case "finalize":
-			check(halt.End(place))
+			check(halt.End(place, ""))
 		case "halt":
 			check(halt.Change(place, map[halt.Field]string{halt.Because: "scr_halt"}))
 		case "halt-now":
 			check(halt.Change(place, map[halt.Field]string{
-				halt.Because: "scr_halt", halt.Immediate: strconv.FormatInt(time.Now().Unix(), 10)}))
+				halt.Because: halt.AskedNow, halt.Immediate: strconv.FormatInt(time.Now().Unix(), 10)}))
 		case "lose":
 			check(os.WriteFile(filepath.Join(dir, "dead."+words[1]), nil, 0o600))
 		case "layout": // n1,n1,n2: the node of each rank
@@ -471,6 +471,41 @@ func TestLoop_LogsLostNodes(t *testing.T) {
 	}
 }
 
+// The metrics of scr_run, without a log.
+func TestLoop_Metrics(t *testing.T) {
+	metrics := func(plan ...string) string {
+		t.Helper()
+		l := newLab(t, plan...)
+		dir := t.TempDir()
+		t.Setenv("SCR_METRICS_DIR", dir)
+		t.Setenv("SCR_FLUSH", "1")
+		code := 0
+		if len(plan) == 1 {
+			code = 3
+		}
+		l.run(t, code)
+		list, err := filepath.Glob(filepath.Join(dir, "goscr_run_job7_*.prom"))
+		if err != nil || len(list) != 1 {
+			t.Fatalf("%v %v", list, err)
+		}
+		data, err := os.ReadFile(list[0])
+		must(t, err)
+		return regexp.MustCompile(`\{jobid="job7",user="[^"]*",?`).ReplaceAllString(string(data), "{")
+	}
+	for _, c := range []struct{ plan, want []string }{
+		{[]string{"checkpoint 1; lose n2; exit 137", "checkpoint 2; evict 1; finalize"}, []string{`goscr_run_runs_total{how="died"} 1`,
+			`goscr_run_runs_total{how="finished"} 1`, "goscr_run_nodes_lost_total{} 1", `goscr_run_recoveries_total{rung="SPARE"} 1`, "goscr_run_running{} 0"}},
+		{[]string{"checkpoint 5; lose n1; lose n2; exit 3"}, []string{"goscr_run_scavenges_total{} 1", "goscr_run_nodes_lost_total{} 2"}},
+	} {
+		got := metrics(c.plan...)
+		for _, want := range c.want {
+			if !strings.Contains(got, want+"\n") {
+				t.Errorf("%q: no %s in\n%s", c.plan, want, got)
+			}
+		}
+	}
+}
+
 // When the job ends, its log is summed up, and not those of other jobs.
 func TestLoop_SumsUp(t *testing.T) {
 	l := newLab(t, "checkpoint 1; finalize")
@@ -659,7 +694,7 @@ func TestLoop_Finalized_IsDoneWhateverTheStatus(t *testing.T) {
 func TestLoop_FinalizedBefore(t *testing.T) {
 	l := newLab(t, "exit 1", "finalize")
 	must(t, l.job(t).Prerun())
-	must(t, halt.End(l.prefix))
+	must(t, halt.End(l.prefix, ""))
 	l.run(t, 0, "run 1: exit status 1", "run 2: exit status 0")
 }
 
@@ -672,6 +707,7 @@ func TestLoop_Halted(t *testing.T) {
 func TestLoop_HaltImmediately(t *testing.T) {
 	l := newLab(t, "checkpoint 1; halt-now; hang", "finalize")
 	l.run(t, 143, "scr_halt --immediate: the run is ended", "dataset 1 (ckpt.1): in the prefix directory")
+	l.run(t, 0, "exit status 0") // the same job, submitted again
 }
 
 // A program that asks scr_should_exit often sees it before the loop does.

@@ -157,6 +157,9 @@ is "... has a database" same "" "$(<"$WORK/out")"
 is "the Go tests with it" bash -c 'out=$("$@" 2>&1) && ! grep -q "^--- SKIP" <<<"$out" && grep -q "^--- PASS: TestDB_MySQL " <<<"$out" || { echo "$out"; false; }' - \
     env GOSCR_TEST_MYSQL="$socket" CGO_ENABLED=0 go test -count=1 -v -run MySQL "$ROOT/internal/eventlog/database"
 sql "DROP DATABASE scrlog; CREATE DATABASE scrlog"
+is "Grafana's views and queries with it" bash -c 'out=$("$@" 2>&1) && ! grep -q "^--- SKIP" <<<"$out" && grep -q "^--- PASS: TestViews_MySQL " <<<"$out" || { echo "$out"; false; }' - \
+    env GOSCR_TEST_MYSQL="$socket" CGO_ENABLED=0 go test -count=1 -v -run MySQL "$ROOT/internal/account"
+sql "DROP DATABASE scrlog; CREATE DATABASE scrlog"
 
 db=(--env SCR_LOG_DB_ENABLE=1 --env SCR_LOG_DB_USER=scr --env SCR_LOG_DB_PASS=secret)
 for host in "127.0.0.1:$port" "$socket"; do

@@ -71,9 +71,17 @@ fi
 
 slurm up 6 || { echo "not ok slurm"; exit 1; }
 
+# On this cluster, with the prolog and the epilog: somebody else has made the user's directory.
+recipes=$WORK/installed/share/goscr/slurm
+mkdir -p "$recipes" "$WORK/installed/bin" && cp "$ROOT"/packaging/slurm/* "$recipes" && ln -s "$BUILD/scr" "$WORK/installed/bin/scr_clean"
+printf '%s\n' "Prolog=$recipes/prolog" "Epilog=$recipes/epilog" >>"$SLURMBED_DIR/slurm.conf"
+is "prolog and epilog" slurm exec head scontrol reconfigure
+slurm exec node0 sh -c 'd=/dev/shm/$(id -un); mkdir "$d" && chown 65534 "$d"'
 fresh
 job SCR_FLUSH=1 -- "${srun[@]}" "${heat[@]}" -o "$prefix/final"
-is "an undisturbed job" ends 0 'run [1-3]: exit status 0'
+is "an undisturbed job, in a directory that the prolog has made" ends 0 'run [1-3]: exit status 0'
+is "... and the epilog removes the caches" within 60 slurm exec node0 sh -c '! ls -d /dev/shm/*/scr.* 2>/dev/null'
+is "... but nothing of anybody else" slurm exec node0 sh -c 'stat -c %u /dev/shm/*.foreign.* | grep -qx 65534'
 mv "$prefix" "$reference"
 
 # --------------------------------------- (1) a node loses power in compute
@@ -91,6 +99,24 @@ is "... with the right result" result
 is "... and nothing was flushed" not_flushed
 awk -v cut="$cut" -v known="$known" -v back="$back" 'BEGIN {
     printf "   from the cut to the restarted program computing: %.1f s; %.1f s of it until Slurm declared the node down\n", back - cut, known - cut }'
+
+# -------------------- (13) the batch script of docs/run.md, exactly as it is there
+sed -n '/^## A batch script/,/^- /s/^    //p' "$ROOT/docs/run.md" >"$WORK/page.sh"
+by_page() { # submits it; when the job is over, its state is the last line of the log
+    fresh
+    printf '#!/bin/sh\nexec %s -c 30 -o final\n' "${heat[*]}" >"$prefix/app"
+    chmod +x "$prefix/app"
+    id=$(cd "$prefix" && SCR_DEBUG=1 SCR_LAUNCH_TIMEOUT=60 SCR_WATCHDOG_TIMEOUT=45 PATH=$BUILD:$PATH slurm exec head sbatch --parsable -o "$log" "$WORK/page.sh") || return 1
+    slurm exec head timeout 2000 bash -c 'until state=$(scontrol show job "$1" | grep -oE "JobState=(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL)"); do
+        sleep 0.2; done; echo "status ${state#*=}"' - "$id" >>"$log" 2>&1 &
+}
+is "the batch script of docs/run.md is a script" grep -q '^exec scr_srun' "$WORK/page.sh"
+is "a new cluster" again
+by_page || echo "not ok Slurm takes the batch script of docs/run.md"
+until_said 'heat.600 complete'
+slurm cut node1 2>/dev/null # the script is on node0
+is "... a node loses power: the job goes on, on the spare" ends COMPLETED 'node node1: ' 'rebuilt from redundancy' 'restarted from heat\.[0-9]+00'
+is "... with the right result" result
 
 # ------- (2) while a checkpoint is protected, and (3) while the loss is repaired
 # Larger, so that both take their time.

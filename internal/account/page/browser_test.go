@@ -14,6 +14,7 @@ import (
 
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	cdp "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -114,7 +115,7 @@ func (b *browser) quiet() {
 	}
 }
 
-// shoot keeps a picture of the page, if GOSCR_PICTURES names a directory for it.
+// shoot keeps a picture of the page, if GOSCR_SCREENSHOTS names a directory for it.
 func (b *browser) shoot(name string) {
 	b.t.Helper()
 	var picture []byte
@@ -122,7 +123,7 @@ func (b *browser) shoot(name string) {
 	if len(picture) < 1000 {
 		b.t.Errorf("a picture of %d bytes", len(picture))
 	}
-	if dir := os.Getenv("GOSCR_PICTURES"); dir != "" {
+	if dir := os.Getenv("GOSCR_SCREENSHOTS"); dir != "" {
 		must(b.t, os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o644))
 	}
 }
@@ -146,7 +147,7 @@ func TestBrowser_DrawsAll(t *testing.T) {
 	if n := get[int](b, `document.querySelectorAll(".uplot canvas").length`); n != 4 {
 		t.Errorf("%d charts", n)
 	}
-	b.shoot("report")
+	b.shoot("page")
 
 	// A bar tells of itself.
 	type point struct{ X, Y float64 }
@@ -202,4 +203,28 @@ func TestBrowser_Large(t *testing.T) {
 	b.do(chromedp.Evaluate("report.zoom(1000, 2000)", nil), chromedp.Poll("report.drawn.runs < 20", nil, chromedp.WithPollingTimeout(0)))
 	t.Logf("zoomed after %v", time.Since(start).Round(time.Millisecond))
 	b.quiet()
+}
+
+// The picture of README.md is the upper part of a report. make pictures writes it.
+func TestBrowser_Picture(t *testing.T) {
+	b := newBrowser(t)
+	b.open(accounttest.Job{ID: "4711", Name: "heat", Node: "node2", Runs: 3, Checkpoints: 8}.Text())
+	end := get[float64](b, `document.querySelector("#runs").getBoundingClientRect().top - 38`)
+	var picture []byte
+	b.do(chromedp.ActionFunc(func(ctx context.Context) (err error) {
+		picture, err = cdp.CaptureScreenshot().WithFormat(cdp.CaptureScreenshotFormatPng).
+			WithClip(&cdp.Viewport{Width: 1200, Height: end, Scale: 1}).WithCaptureBeyondViewport(true).Do(ctx)
+		return err
+	}))
+	const most = 150 << 10
+	if len(picture) < 10<<10 || len(picture) > most || end < 500 || end > 1000 {
+		t.Errorf("a picture of %d bytes, %v high", len(picture), end)
+	}
+	if dir := os.Getenv("GOSCR_PICTURES"); dir != "" {
+		must(t, os.WriteFile(filepath.Join(dir, "report.png"), picture, 0o644))
+	}
+	info, err := os.Stat("../../../docs/img/report.png")
+	if err != nil || info.Size() > most {
+		t.Errorf("the picture of README.md: %v %v; make pictures makes it", info, err)
+	}
 }

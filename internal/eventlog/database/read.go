@@ -3,8 +3,10 @@ package database
 import (
 	"context"
 	"database/sql"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"strings"
@@ -37,8 +39,38 @@ func Read(at eventlog.Database, prefix string, each func(eventlog.Record) error)
 		}
 	}
 	defer d.Close()
-	if err := d.read(prefix, each); err != nil {
+	err = d.read(prefix, each)
+	if err == nil && at.Host == "" {
+		err = isWhole(at.File)
+	}
+	if err != nil {
 		return fmt.Errorf("database %s: %w", d.where(), err)
+	}
+	return nil
+}
+
+// isWhole returns an error if the end of an SQLite file is missing. SQLite notices that only
+// if a query needs what was there.
+func isWhole(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var header [100]byte
+	if _, err := io.ReadFull(f, header[:]); err != nil {
+		return fmt.Errorf("%w: %w", ErrNoLog, err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	size := int64(binary.BigEndian.Uint16(header[16:])) // of a page; 1 stands for 65536
+	if size == 1 {
+		size = 1 << 16
+	}
+	if want := size * int64(binary.BigEndian.Uint32(header[28:])); info.Size() < want {
+		return fmt.Errorf("the file is damaged: it has %d bytes of %d", info.Size(), want)
 	}
 	return nil
 }

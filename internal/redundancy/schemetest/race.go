@@ -4,4 +4,4 @@ package schemetest
 
 // The race detector makes everything several times slower; what it looks for
 // shows in small sets.
-const raceLargest = 5
+const raceLargest = 4

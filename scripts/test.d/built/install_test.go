@@ -71,8 +71,9 @@ func TestInstall_Files(t *testing.T) {
 	want := []string{
 		"bin/scr", "include/scr.h", "include/scr.mod", "include/scrf.h",
 		"lib/cmake/scr/scrConfig.cmake", "lib/cmake/scr/scrConfigVersion.cmake", "lib/goscr/" + b.mpi + "/mpi", "lib/python/scr.py",
-		"share/goscr/scr.f90", "share/goscr/modulefiles/goscr/" + b.mpi, "share/goscr/modulefiles/goscr/" + b.mpi + ".lua",
+		"share/goscr/scr.f90", "share/goscr/grafana/views.sql", "share/goscr/grafana/goscr.json", "share/goscr/modulefiles/goscr/" + b.mpi, "share/goscr/modulefiles/goscr/" + b.mpi + ".lua",
 		"share/goscr/ompi/ompi-checkpoint", "share/goscr/ompi/ompi-migrate", "share/goscr/ompi/ompi-restart",
+		"share/goscr/slurm/epilog", "share/goscr/slurm/prolog",
 	}
 	for _, name := range []string{"scr", "scrf"} {
 		for _, end := range []string{".so", ".a"} {

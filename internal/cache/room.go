@@ -1,0 +1,115 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/reddesc"
+	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/mpi"
+)
+
+// FullError says that a store had no room for a dataset. All ranks get it.
+type FullError struct {
+	Err   error // what has failed
+	Where error // which store of which nodes, with the bytes that are free and that the dataset takes
+}
+
+func (e *FullError) Error() string { return fmt.Sprintf("%v; so it failed: %v", e.Where, e.Err) }
+func (e *FullError) Unwrap() error { return e.Err }
+
+// explain makes the error why of a dataset that could not be completed a *FullError, if its
+// store was full on some node: the program, whose write has failed, does not know whose
+// storage that is. It is called before the files are deleted. It is collective.
+func (k *Cache) explain(c *Cached, why error) error {
+	if !errors.As(why, new(*mpi.AgreedError)) {
+		return why
+	}
+	last, _ := k.sizes(c.store)
+	present := int64(0)
+	for _, f := range k.Files(c.ID()) {
+		if info, err := os.Lstat(f.Path); err == nil {
+			present += info.Size()
+		}
+	}
+	sums := []int64{present, last, 0} // and the ranks to which the system has said that there is no room
+	if noRoom(why) {
+		sums[2] = 1
+	}
+	if err := c.store.Comm.Allreduce(sums, mpi.Sum); err != nil {
+		return err
+	}
+	present, last = sums[0], sums[1]
+	// If nothing tells how large the dataset was to become, a store counts as full in which
+	// hardly anything is left beside what there is of it.
+	const little = 64 << 10
+	var full error
+	if free := room(c.store); c.store.Comm.Rank() == 0 {
+		takes := fmt.Sprintf("a dataset takes %s there", report.Bytes(last))
+		if last == 0 {
+			takes = fmt.Sprintf("%s of the dataset were there", report.Bytes(present))
+		}
+		switch {
+		case sums[2] > 0 || last == 0 && free < max(little, present/64) || last > 0 && free < last-present:
+			full = fmt.Errorf("%s on node %s is full: %s free, or a quota that is less, and %s", c.store.Base, k.Log.Node, report.Bytes(free), takes)
+		}
+	}
+	if full = mpi.Agree(k.World, full); full == nil {
+		return why
+	} else if !errors.As(full, new(*mpi.AgreedError)) {
+		return full
+	}
+	return &FullError{why, full}
+}
+
+// room returns the free bytes of a store here.
+func room(s *reddesc.Store) int64 {
+	var st unix.Statfs_t
+	if unix.Statfs(s.Base, &st) != nil {
+		return math.MaxInt64
+	}
+	return int64(min(st.Bavail*uint64(st.Bsize), math.MaxInt64))
+}
+
+// sizes returns the bytes of the caller's files, redundancy included, of the newest dataset of
+// a store, and of all that the cache has there.
+func (k *Cache) sizes(s *reddesc.Store) (last, all int64) {
+	for i := len(k.list) - 1; i >= 0; i-- {
+		if c := k.list[i]; c.store == s {
+			last = k.parts.size(c.ID())
+			all += last
+		}
+	}
+	for _, u := range k.unused {
+		if u.store == s {
+			all += k.parts.size(u.id)
+		}
+	}
+	return last, all
+}
+
+// WarnOfRoom warns if a store has less room than for as many datasets as it is to keep, each
+// of the size of the last. sizeName returns the parameter that says how many. It is collective.
+func (k *Cache) WarnOfRoom(sizeName func(store string) string) error {
+	for _, s := range k.Stores {
+		last, all := k.sizes(s)
+		sums := []int64{last, all}
+		if err := s.Comm.Allreduce(sums, mpi.Sum); err != nil {
+			return err
+		}
+		size, used := sums[0], sums[1]
+		if s.Comm.Rank() != 0 || size == 0 || s.Count <= 0 {
+			continue
+		}
+		if free := room(s); free < math.MaxInt64-used && (free+used)/size < int64(s.Count) {
+			k.Log.Warn("%s has room for %s of %s, the size of the last: %s are used, and %s are free. %s=%d keeps %d while the program computes or writes the next: "+
+				"make room there, choose another directory, or keep fewer", s.Base, report.Count(int((free+used)/size), "dataset"), report.Bytes(size),
+				report.Bytes(used), report.Bytes(free), sizeName(s.Name), s.Count, s.Count)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package scr
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+
+	"github.com/goscr/goscr/internal/lock"
+	"github.com/goscr/goscr/internal/mover"
+	"github.com/goscr/goscr/internal/remains"
+	"github.com/goscr/goscr/mpi"
+)
+
+// leaveCache says what stays on the nodes when the program has called Finalize, or removes it
+// with SCR_CACHE_KEEP=0. The cache is closed on all ranks. It is no error if something cannot
+// be removed. It is collective.
+func (s *Session) leaveCache() error {
+	if s.config.CacheKeep {
+		var names []string
+		for _, c := range s.cache.List() {
+			names = append(names, c.Name())
+		}
+		if len(names) > 0 {
+			s.log.Info("in the caches of the nodes, for the next run on them: %s; scr_clean on each node removes this, SCR_CACHE_KEEP=0 does so in SCR_Finalize",
+				strings.Join(names, ", "))
+		}
+		return nil
+	}
+	first := s.cache.Node.Rank() == 0
+	control := s.cache.ControlDir()
+	var left remains.Job
+	var why error
+	if first {
+		why = endMover(control)
+		var stores []string
+		for _, store := range s.protection.stores {
+			if !store.Shared {
+				stores = append(stores, filepath.Join(store.Base, s.config.UserName, filepath.Base(control)))
+			}
+		}
+		if left = remains.At(control, stores...); why == nil && left.Needed() != "" {
+			why = errors.New(left.Needed())
+		}
+	}
+	// The caches of all nodes stay if that of one is needed.
+	why = mpi.Agree(s.world, why)
+	if why != nil && !errors.As(why, new(*mpi.AgreedError)) {
+		return why
+	}
+	if why == nil && first {
+		why = errors.Join(left.Remove(), left.RemoveShared())
+	}
+	if !errors.As(why, new(*mpi.AgreedError)) {
+		why = mpi.Agree(s.world, why)
+	}
+	if why != nil {
+		s.log.WarnJob("the caches stay on the nodes, in spite of SCR_CACHE_KEEP=0: %v", why)
+		return nil
+	}
+	s.log.Info("the caches of the nodes are removed, since SCR_CACHE_KEEP=0")
+	return nil
+}
+
+// endMover waits until scr_transfer, which was told to end, has ended.
+func endMover(control string) error {
+	path := filepath.Join(control, mover.LockName)
+	if !lock.Held(path) {
+		return nil
+	}
+	l, err := lock.Wait(path)
+	l.Release()
+	return err
+}

@@ -1,0 +1,83 @@
+package scr
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// left returns the directories of the job that are on the nodes, and on what they share.
+func (c *cluster) left() (list []string) {
+	c.t.Helper()
+	for _, pattern := range []string{"node/*/*/user/scr.*", "shared/user/scr.*"} {
+		found, err := filepath.Glob(filepath.Join(c.root, pattern))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		list = append(list, found...)
+	}
+	return list
+}
+
+// finalizes is a program that writes checkpoints and finalizes.
+func finalizes(list ...int) func(s *Session, rank int) error {
+	return func(s *Session, rank int) error { return errors.Join(steps(list...)(s, rank), s.Finalize()) }
+}
+
+func TestFinalize_SaysWhatStays(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=10")
+	c.job(four, finalizes(1, 2, 3))
+	c.says("in the caches of the nodes, for the next run on them: ckpt.3, ckpt.2; scr_clean")
+	lines := strings.Split(strings.TrimSpace(c.said()), "\n")
+	if last := lines[len(lines)-1]; !strings.Contains(last, "scr_clean") {
+		t.Errorf("the last line is %s", last)
+	}
+	if len(c.left()) == 0 {
+		t.Error("nothing stays")
+	}
+}
+
+func TestFinalize_RemovesTheCaches(t *testing.T) {
+	for _, how := range [][]string{
+		{"SCR_FLUSH=10"},
+		{"SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=DAEMON"},
+		{"SCR_FLUSH=10", "SCR_CACHE_BYPASS=1"},
+	} {
+		t.Run(strings.Join(how, " "), func(t *testing.T) {
+			c := newCluster(t, append(how, "SCR_CACHE_KEEP=0")...)
+			c.job(four, finalizes(1, 2))
+			c.says("the caches of the nodes are removed")
+			if left := c.left(); len(left) > 0 {
+				t.Error(left)
+			}
+			c.job(four, restarts(2))
+		})
+	}
+	t.Run("stores of its own", func(t *testing.T) {
+		c := newCluster(t, "SCR_FLUSH=10", "SCR_CACHE_KEEP=0", "SCR_COPY_TYPE=FILE")
+		c.configure("STORE=$SHARED GROUP=WORLD", "STORE=$SSD", "CKPT=0 INTERVAL=1 STORE=$SHARED", "CKPT=1 INTERVAL=2 STORE=$SSD TYPE=XOR")
+		c.job(four, finalizes(1, 2))
+		if left := c.left(); len(left) > 0 {
+			t.Error(left)
+		}
+	})
+}
+
+// What is nowhere else stays, on all nodes.
+func TestFinalize_KeepsWhatIsNotFlushed(t *testing.T) {
+	c := newCluster(t, "SCR_FLUSH=0", "SCR_CACHE_KEEP=0")
+	c.job(four, finalizes(1))
+	c.says("dataset 1 (ckpt.1): not in the prefix directory")
+	c.job(four, restarts(1))
+	if left := c.left(); len(left) != 2*len(four) {
+		t.Error(left)
+	}
+	// A run that has failed is for the next.
+	c = newCluster(t, "SCR_FLUSH=1", "SCR_CACHE_KEEP=0")
+	c.job(four, steps(1))
+	if _, err := os.Stat(c.cached("a", 1, "")); err != nil {
+		t.Error(err)
+	}
+}
