@@ -11,7 +11,8 @@ ways=(mpiio)
 is "the program with MPI-IO builds" "$MPICC" "${strict[@]}" -o "$WORK/field-mpiio" "$here/field.c" "$here/mpiio.c" "${end[@]}"
 if "$ROOT/scripts/deps" --install "hdf5-$MPI"; then
     ways+=(hdf5)
-    is "... and with HDF5" "h5pcc.$MPI" "${strict[@]}" -o "$WORK/field-hdf5" "$here/field.c" "$here/hdf5.c" "${end[@]}"
+    hdf5() { cd "$WORK" && "h5pcc.$MPI" "${strict[@]}" -o "$WORK/field-hdf5" "$here/field.c" "$here/hdf5.c" "${end[@]}"; } # leaves *.o
+    is "... and with HDF5" hdf5
 else
     echo "ok without HDF5 for $MPI, only MPI-IO is tried"
 fi
