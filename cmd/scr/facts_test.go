@@ -27,8 +27,8 @@ var printFacts = map[string]string{
 }
 
 var printNoFacts = []string{
-	"scr_run", "scr_migrate", "scr_postrun", "scr_scavenge", "scr_copy", "scr_rebuild_xor", "scr_rebuild_partner", "scr_rebuild_rs",
-	"scr_prerun", "scr_kill_jobstep", "scr_stacks", "scr_log_event", "scr_log_transfer", "scr_transfer", "scr_handover", "scr_preload", "scr_log_recorder",
+	"scr_run", "scr_migrate", "scr_preload", "scr_postrun", "scr_scavenge", "scr_copy", "scr_rebuild_xor", "scr_rebuild_partner", "scr_rebuild_rs",
+	"scr_prerun", "scr_kill_jobstep", "scr_stacks", "scr_log_event", "scr_log_transfer", "scr_transfer", "scr_handover", "scr_log_recorder",
 }
 
 // ofFacts makes what the arguments of printFacts name, and returns their words.
