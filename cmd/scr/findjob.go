@@ -82,6 +82,11 @@ func (n jobNamed) noJob(dir string) error {
 	if dir == "" {
 		return fmt.Errorf("no job %s is found on this machine, in the current directory or by Slurm; name its prefix directory with -p", n.job)
 	}
+	f, err := os.Open(request.LockPath(dir))
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("the prefix directory %s belongs to %s, and only that user or root can see whether a job runs with it", dir, ownerOf(dir))
+	}
+	f.Close()
 	return fmt.Errorf("no job that uses goscr runs with the prefix directory %s", dir)
 }
 

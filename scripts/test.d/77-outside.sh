@@ -12,6 +12,7 @@ openmpi) options+=(--oversubscribe --mca btl "self,vader") ;;
 mpich)   steps=600 ;;
 esac
 mpirun=mpirun.$MPI
+arguments=(-x 64 -y 64 -s "$steps" -c 20 -o final)
 prefix=$WORK/prefix log=$WORK/log
 # Without requests the programs write no checkpoint.
 export SCR_CHECKPOINT_INTERVAL=1000000 SCR_FLUSH=0 SCR_JOB_ID=outside SCR_CNTL_BASE=$WORK/node SCR_CACHE_BASE=$WORK/node
@@ -24,7 +25,17 @@ fresh() { rm -rf "$prefix" "$WORK/node"; mkdir "$prefix" "$WORK/node"; }
 # launcher is process $launcher.
 job() {
     cd "$prefix" || exit 1
-    "${@:1:$#-1}" "$mpirun" "${options[@]}" "${@: -1}" -x 64 -y 64 -s "$steps" -c 20 -o final >"$log" 2>&1 </dev/null &
+    "${@:1:$#-1}" "$mpirun" "${options[@]}" "${@: -1}" "${arguments[@]}" >"$log" 2>&1 </dev/null &
+    launcher=$!
+    cd "$ROOT" || exit 1
+}
+# two_programs RUNNER... PROGRAM: the same, with a second program, of which the last rank is.
+two_programs() {
+    local all=("${options[@]}")
+    all[1]=3 # of -n
+    ln -sf "${@: -1}" "$WORK/second"
+    cd "$prefix" || exit 1
+    "${@:1:$#-1}" "$mpirun" "${all[@]}" "${@: -1}" "${arguments[@]}" : -n 1 "$WORK/second" "${arguments[@]}" >"$log" 2>&1 </dev/null &
     launcher=$!
     cd "$ROOT" || exit 1
 }
@@ -45,6 +56,12 @@ ranks() { # PROGRAM: the states of its processes, those of the job
     done
 }
 all_stopped() { same "T T T T" "$(ranks "$1" | paste -sd ' ')"; }
+another() { # COMMAND...: as another user, in a session of its own: SIGCONT may be sent to all in a session
+    setsid --wait setpriv --reuid 4712 --regid 4712 --clear-groups "$@"
+}
+refused() { # TEXT ARGUMENT...: of scr, by which another user gets an error
+    ! another "$WORK/scr" "${@:2}" >"$WORK/err" 2>&1 && grep -- "$1" "$WORK/err" || { cat "$WORK/err"; return 1; }
+}
 restarted() { # OPTION...: of scr_restart, to the end
     timeout 1500 "$BUILD/scr" restart -v "$@" >"$log" 2>&1 </dev/null || { cat "$log"; return 1; }
 }
@@ -68,6 +85,13 @@ for name in heat heat-fortran; do
     is "... for debuggers too" grep -qx "MPIR_checkpoint_handle) -s 1 $prefix" "$WORK/err"
     is "... which is listed" bash -c '"$1/scr" checkpoint -l -p "$2" | grep -q "^ *1  nodes"' - "$BUILD" "$prefix"
     is "... all ranks" within 60 all_stopped "$program"
+    if [ "$name" = heat ] && [ "$(id -u)" = 0 ]; then
+        chmod 711 "$WORK"
+        cp "$BUILD/scr" "$WORK/scr"
+        is "... another user cannot ask the job for anything" refused "belongs to user root, and only that user" checkpoint -p "$prefix"
+        is "... nor let it go on" refused "is of user root, and only that user" checkpoint --continue -p "$prefix"
+        is "... nor find it by its launcher" refused "only that user or root can find its job" checkpoint "$launcher"
+    fi
     is "... while it cannot answer, a request is taken back" bash -c '! "$1/scr" checkpoint --timeout 0.5 -p "$2" 2>"$3" && grep "within 0.5 s" "$3"' \
         - "$BUILD" "$prefix" "$WORK/err"
     tool checkpoint -p "$prefix" >"$WORK/first" 2>&1 &
@@ -91,6 +115,15 @@ for name in heat heat-fortran; do
     rm -rf "$WORK/node"
     is "$name: what is recorded" bash -c '"$1/scr" restart -i "$2" >"$3" && grep -q "^launcher: *$4 -n 4 " "$3" && grep -q "^ranks 0-3: *$5 -x 64 " "$3" || { cat "$3"; false; }' \
         - "$BUILD" "$WORK/moved" "$WORK/out" "$mpirun" "$program"
+    if [ "$name" = heat ] && [ "$(id -u)" = 0 ]; then
+        is "$name: another user can read what is recorded" bash -c '"${@:3}" >"$1" && grep -q "^launcher: *$2 -n 4 " "$1" || { cat "$1"; false; }' \
+            - "$WORK/out" "$mpirun" setpriv --reuid 4712 --regid 4712 --clear-groups "$WORK/scr" restart -i "$WORK/moved"
+        is "... and has to copy it" refused "belongs to user root, and a job has to write to it: copy it" restart "$WORK/moved"
+        mkdir -m 777 "$WORK/theirs"
+        another cp -r "$WORK/moved" "$WORK/theirs/copy" 2>/dev/null # not the files of the checkpoints, which the program lets nobody else read
+        is "... which is enough to start the job" bash -c 'cd "$1/theirs" && setpriv --reuid 4712 --regid 4712 --clear-groups "$1/scr" restart -a copy >"$2" && grep -q " SCR_PREFIX=$1/theirs/copy $3 " "$2" || { cat "$2"; false; }' \
+            - "$WORK" "$WORK/out" "$mpirun"
+    fi
     preload=()
     if [ "$name" = heat-fortran ]; then
         preload=(--preload)
@@ -113,7 +146,11 @@ for name in heat heat-fortran; do
     hosts=$WORK/hosts
     hostname >"$hosts"
     sed -i 's/$/:4/' "$hosts"
-    job env SCR_HOST_FILE="$hosts" SCR_MIN_NODES=1 "$BUILD/scr" run "$program"
+    begin=job
+    if [ "$name" = heat-fortran ]; then
+        begin=two_programs
+    fi
+    "$begin" env SCR_HOST_FILE="$hosts" SCR_MIN_NODES=1 "$BUILD/scr" run "$program"
     is "$name: under scr_run, ended after a checkpoint" asked --term
     ends
     is "... it is not started again" ended
@@ -122,6 +159,10 @@ for name in heat heat-fortran; do
     SCR_HOST_FILE=$hosts SCR_MIN_NODES=1 is "... and started again" restarted "$prefix"
     is "... under scr_run" grep -q "SCR: .* run 1: " "$log"
     is "... with the same result" cmp "$WORK/reference" "$prefix/final"
+    if [ "$name" = heat-fortran ]; then
+        is "... each rank its own program" bash -c '"$1/scr" restart -i "$2" >"$3" && grep -q "^ranks 0-2: *$4 " "$3" && grep -q "^ranks 3-3: *$5 " "$3" || { cat "$3"; false; }' \
+            - "$BUILD" "$prefix" "$WORK/out" "$program" "$WORK/second"
+    fi
 done
 
 is "no job" bash -c '! "$1/scr" checkpoint -p "$2" 2>"$3" && grep "no job that uses goscr runs" "$3"' - "$BUILD" "$prefix" "$WORK/err"
