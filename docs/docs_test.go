@@ -351,6 +351,7 @@ func TestManual_NothingElse(t *testing.T) {
 
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
+// Every page can be found from README.md, which is short.
 func TestLinks(t *testing.T) {
 	pages, err := filepath.Glob("*.md")
 	if err != nil {
@@ -361,6 +362,9 @@ func TestLinks(t *testing.T) {
 		if !strings.Contains(readme, "(docs/"+page+")") {
 			t.Errorf("README.md does not lead to docs/%s", page)
 		}
+	}
+	if n := len(strings.Fields(readme)); n > 900 {
+		t.Errorf("README.md has %d words; 900 is the limit, so that it is read", n)
 	}
 	for _, page := range append(pages, "../README.md") {
 		for _, m := range link.FindAllStringSubmatch(read(t, "docs/"+page), -1) {
