@@ -86,6 +86,7 @@ func TestExposed_RedundancyIsMadeAgain(t *testing.T) {
 				again []string
 			}{{"abcd", four}, {"ab", on(1, "b", "a", "d", "c")}} {
 				t.Run(fmt.Sprintf("%s/%s/%s", scheme, way.name, run.nodes), func(t *testing.T) {
+					t.Parallel()
 					c := newCluster(t, env...)
 					c.job(four, steps(1, 2))
 					for _, node := range strings.Split(run.nodes, "") {

@@ -123,6 +123,7 @@ func TestPanic_AtEveryStep(t *testing.T) {
 	}
 	for i, setup := range setups {
 		t.Run(setup.name, func(t *testing.T) {
+			t.Parallel()
 			c := newCluster(t, append(setup.set, "SCR_COPY_TYPE=XOR")...)
 			fresh := func() {
 				if err := errors.Join(os.RemoveAll(c.prefix("")), os.RemoveAll(filepath.Join(c.root, "node"))); err != nil {
