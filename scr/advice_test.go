@@ -38,6 +38,7 @@ func asked(n int, want string) func(s *Session, rank int) error {
 }
 
 func TestNeedCheckpoint(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []struct {
 		env   string
 		first string // before any checkpoint
@@ -70,6 +71,7 @@ func TestNeedCheckpoint(t *testing.T) {
 // The interval follows from what checkpoints have cost, and is counted from the
 // end of the last one.
 func TestNeedCheckpoint_ByCost(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_MTBF_SECONDS=5000")
 	c.job(four, func(s *Session, rank int) error {
 		if err := checkpoint(s, rank, 1); err != nil {
@@ -91,6 +93,7 @@ func TestNeedCheckpoint_ByCost(t *testing.T) {
 
 // Where nobody says how often the job fails, its own runs do.
 func TestNeedCheckpoint_ByFailures(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	for range 3 {
 		c.job(four, asked(2, "00")) // ends without Finalize
@@ -113,6 +116,7 @@ func TestNeedCheckpoint_ByFailures(t *testing.T) {
 
 // A halt that is pending makes every answer yes.
 func TestHalt(t *testing.T) {
+	t.Parallel()
 	setHalt := func(c *cluster, key, value string) {
 		t.Helper()
 		if err := os.MkdirAll(c.prefix(".scr"), 0o700); err != nil {
@@ -210,6 +214,7 @@ func TestHalt(t *testing.T) {
 // Finalize sums up what checkpoints have cost; a program that was never told to write one
 // learns why.
 func TestFinalize_Sums(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_DEBUG=1")
 	c.job(four, func(s *Session, rank int) error {
 		return errors.Join(checkpoint(s, rank, 1), checkpoint(s, rank, 2), s.Finalize())

@@ -89,6 +89,7 @@ func (c *cluster) leftovers() (list []string) {
 // SCR_FLUSH_ASYNC_USLEEP is the time between two tests in calls that a program makes often.
 // SCR_AXL_MKDIR may be set, and changes nothing.
 func TestAsync_TimeBetweenPolls(t *testing.T) {
+	t.Parallel()
 	const hour = "3600000000"
 	for _, usleep := range []string{"0", hour} {
 		c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_ASYNC_USLEEP="+usleep, "SCR_AXL_MKDIR=1")
@@ -118,6 +119,7 @@ func TestAsync_TimeBetweenPolls(t *testing.T) {
 }
 
 func TestAsync_ArrivesInALaterCall(t *testing.T) {
+	t.Parallel()
 	movers(t, func(t *testing.T, c *cluster) {
 		c.job(four, func(s *Session, rank int) error {
 			if err := checkpoint(s, rank, 1); err != nil {
@@ -176,6 +178,7 @@ func TestAsync_FinalizeWaitsForAll(t *testing.T) {
 // Several are on their way, held back by a limit; the oldest has to arrive before there
 // is room for another.
 func TestAsync_EvictionWaits(t *testing.T) {
+	t.Parallel()
 	movers(t, func(t *testing.T, c *cluster) {
 		c.set("SCR_FLUSH_ASYNC_BW=20k")
 		c.job(four, func(s *Session, rank int) error {
@@ -199,6 +202,7 @@ func TestAsync_EvictionWaits(t *testing.T) {
 // The newest checkpoint does not leave the cache for an output that is on its way: the
 // next dataset waits for that.
 func TestAsync_OutputLeavesBeforeTheNewestCheckpoint(t *testing.T) {
+	t.Parallel()
 	movers(t, func(t *testing.T, c *cluster) {
 		c.set("SCR_FLUSH=0", "SCR_FLUSH_ASYNC_BW=20k")
 		c.job(four, func(s *Session, rank int) error {
@@ -211,6 +215,7 @@ func TestAsync_OutputLeavesBeforeTheNewestCheckpoint(t *testing.T) {
 // What was all copied when the program died is not copied again, whatever is left of
 // the cache.
 func TestAsync_CompletedByTheNextInit(t *testing.T) {
+	t.Parallel()
 	movers(t, func(t *testing.T, c *cluster) {
 		for _, lost := range []bool{false, true} {
 			c.set("SCR_FLUSH=0")
@@ -248,6 +253,7 @@ func TestAsync_CompletedByTheNextInit(t *testing.T) {
 // One that somebody has dropped since, or that a restart has failed from, does not come
 // back because all of it has arrived.
 func TestAsync_NotWantedByTheNextInit(t *testing.T) {
+	t.Parallel()
 	for what, change := range map[string]func(x *prefix.Index){
 		"dropped": func(x *prefix.Index) { x.Remove(name(2)) },
 		"failed":  func(x *prefix.Index) { x.MarkFailed(2, "a test", time.Now()) },
@@ -314,6 +320,7 @@ func (c *cluster) inodes(id, ranks int) string {
 
 // One whose copy was cut short begins anew.
 func TestAsync_CutShort(t *testing.T) {
+	t.Parallel()
 	movers(t, func(t *testing.T, c *cluster) {
 		c.set("SCR_FLUSH=0")
 		c.job(four, sent(1))
@@ -337,6 +344,7 @@ func TestAsync_CutShort(t *testing.T) {
 }
 
 func TestAsync_CancelledWhenItsDatasetGoes(t *testing.T) {
+	t.Parallel()
 	for what, remove := range map[string]func(s *Session, name string) error{
 		"Delete": (*Session).Delete, "Drop": (*Session).Drop,
 		"Current": func(s *Session, string string) error { return s.Current(name(1)) },
@@ -379,6 +387,7 @@ func TestAsync_CancelledWhenItsDatasetGoes(t *testing.T) {
 
 // A copy that fails is no failure of the job; the dataset is flushed in Finalize.
 func TestAsync_CannotBeDone(t *testing.T) {
+	t.Parallel()
 	movers(t, func(t *testing.T, c *cluster) {
 		if err := errors.Join(os.MkdirAll(c.prefix(""), 0o700), os.WriteFile(c.prefix("ckpt.2"), nil, 0o600)); err != nil {
 			t.Fatal(err)
@@ -408,6 +417,7 @@ func TestAsync_CannotBeDone(t *testing.T) {
 
 // A file of the cache that is corrupt is rebuilt for the second try.
 func TestAsync_Corrupt(t *testing.T) {
+	t.Parallel()
 	movers(t, func(t *testing.T, c *cluster) {
 		c.set("SCR_FLUSH=0")
 		c.job(four, steps(1))
@@ -442,6 +452,7 @@ func TestAsync_Corrupt(t *testing.T) {
 
 // What is compressed on its way is told from its lists, too.
 func TestAsync_Compressed(t *testing.T) {
+	t.Parallel()
 	movers(t, func(t *testing.T, c *cluster) {
 		c.set("SCR_FLUSH_COMPRESS=zstd", "SCR_FLUSH=0")
 		text := []file{{name: "ckpt.1/text", data: []byte(strings.Repeat("all work and no play ", 5000)), mode: 0o600, time: time.Unix(1e9, 0)}}
@@ -489,6 +500,7 @@ func TestAsync_Compressed(t *testing.T) {
 }
 
 func TestAsync_Poststage(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=DAEMON", "SCR_FLUSH_POSTSTAGE=1", "SCR_FLUSH_ASYNC_BW=100k")
 	c.job(four, func(s *Session, rank int) error {
 		if err := checkpoint(s, rank, 1); err != nil {
@@ -516,6 +528,7 @@ func TestAsync_Poststage(t *testing.T) {
 
 // Where scr_transfer cannot be started, Finalize leaves nothing to it.
 func TestAsync_PoststageWithoutTransfer(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=DAEMON", "SCR_FLUSH_POSTSTAGE=1")
 	c.job(four, func(s *Session, rank int) error {
 		s.flusher.Launch = func(string) error { return errors.New("no more processes") }
@@ -534,6 +547,7 @@ func TestAsync_PoststageWithoutTransfer(t *testing.T) {
 // Of two datasets of one name the second takes the place of the first, which has
 // arrived by then.
 func TestAsync_SameName(t *testing.T) {
+	t.Parallel()
 	movers(t, func(t *testing.T, c *cluster) {
 		c.set("SCR_CACHE_SIZE=4")
 		c.job(four, func(s *Session, rank int) error {
@@ -559,6 +573,7 @@ func TestAsync_SameName(t *testing.T) {
 // One that is flushed while the program waits is not replaced by an older one of its
 // name, or by files of the same names, that is on its way.
 func TestAsync_NewerWhileTheProgramWaits(t *testing.T) {
+	t.Parallel()
 	for what, names := range map[string][]string{"name": {"same", "same"}, "files": {"older", "newer"}} {
 		movers(t, func(t *testing.T, c *cluster) {
 			c.set("SCR_CACHE_SIZE=4")
@@ -606,6 +621,7 @@ func TestAsync_NewerWhileTheProgramWaits(t *testing.T) {
 }
 
 func TestAsync_TypeOfAStore(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_CACHE_SIZE=4")
 	c.configure("STORE=$SSD FLUSH=SYNC", "CKPT=0", "CKPT=1 INTERVAL=2 STORE=$SSD")
 	c.job(four, func(s *Session, rank int) error {
@@ -628,6 +644,7 @@ func TestAsync_TypeOfAStore(t *testing.T) {
 // What is on its way is not deleted for a newer one that has overtaken it, but once it
 // has arrived.
 func TestAsync_Overtaken(t *testing.T) {
+	t.Parallel()
 	movers(t, func(t *testing.T, c *cluster) {
 		c.set("SCR_CACHE_SIZE=4", "SCR_PREFIX_SIZE=1", "SCR_FLUSH_ASYNC_BW=20k")
 		c.configure("STORE=$SSD FLUSH=SYNC", "CKPT=0", "CKPT=1 INTERVAL=2 STORE=$SSD")
@@ -690,6 +707,7 @@ func TestKilled_WhileFlushingInTheBackground(t *testing.T) {
 
 // The limits are those of a node: what its ranks are given makes as much.
 func TestAsync_Limits(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_ASYNC_BW=20m", "SCR_FLUSH_ASYNC_PERCENT=25")
 	c.job(on(4, "a", "b"), func(s *Session, rank int) error {
 		if want := (transfer.Limits{Bandwidth: 20 << 20, CPU: 0.25}); s.flusher.Limits != want {

@@ -14,6 +14,7 @@ import (
 )
 
 func TestSession_RestartsFromTheCache(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.job(four, func(s *Session, rank int) error {
 		if err := restartAt(s, rank, 0); err != nil {
@@ -38,6 +39,7 @@ func TestSession_RestartsFromTheCache(t *testing.T) {
 }
 
 func TestSession_AnyNodeLost(t *testing.T) {
+	t.Parallel()
 	names := []string{"a", "b", "c", "d", "e"}
 	for per := 1; per <= 3; per++ {
 		for n := 2; n <= 5; n += 3 - n%3 {
@@ -57,6 +59,7 @@ func TestSession_AnyNodeLost(t *testing.T) {
 }
 
 func TestSession_SpareInPlaceOfANode(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.job(on(2, "a", "b", "c", "d"), steps(1, 2))
 	c.lose("b")
@@ -68,6 +71,7 @@ func TestSession_SpareInPlaceOfANode(t *testing.T) {
 }
 
 func TestSession_RanksComeBackElsewhere(t *testing.T) {
+	t.Parallel()
 	const seed = 7
 	random := rand.New(rand.NewPCG(seed, 0))
 	c := newCluster(t)
@@ -93,6 +97,7 @@ func TestSession_RanksComeBackElsewhere(t *testing.T) {
 
 // PBS names the jobs of an array 1234[5].
 func TestSession_JobIDWithBrackets(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_JOB_ID=1234[5].host")
 	c.job(on(3, "a", "b"), steps(1, 2))
 	c.job([]string{"b", "b", "b", "a", "a", "a"}, restarts(2))
@@ -100,6 +105,7 @@ func TestSession_JobIDWithBrackets(t *testing.T) {
 }
 
 func TestSession_RanksMoveAndANodeIsLost(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.job(four, steps(1, 2))
 	c.lose("c")
@@ -111,6 +117,7 @@ func TestSession_RanksMoveAndANodeIsLost(t *testing.T) {
 }
 
 func TestSession_TwoNodesLost(t *testing.T) {
+	t.Parallel()
 	t.Run("an older one was flushed", func(t *testing.T) {
 		c := newCluster(t, "SCR_FLUSH=2")
 		c.job(four, steps(1, 2, 3))
@@ -149,6 +156,7 @@ func TestSession_TwoNodesLost(t *testing.T) {
 }
 
 func TestSession_OtherNumberOfRanks(t *testing.T) {
+	t.Parallel()
 	for _, flush := range []string{"0", "1"} {
 		for _, nodes := range [][]string{{"a", "b", "c"}, {"a", "b", "c", "d", "e"}, {"a", "a", "b", "b", "c", "c", "d", "d"}, {"d"}} {
 			t.Run(fmt.Sprintf("%d ranks, SCR_FLUSH=%s", len(nodes), flush), func(t *testing.T) {
@@ -182,6 +190,7 @@ func TestSession_OtherNumberOfRanks(t *testing.T) {
 }
 
 func TestSession_DamageInTheCacheIsRepaired(t *testing.T) {
+	t.Parallel()
 	data := func(c *cluster) string { return c.cached("a", 2, "ckpt.2/rank_0") }
 	xor := func(c *cluster) string { return c.cached("a", 2, ".scr/1_of_4_in_0.xor") }
 	for _, kind := range []struct {
@@ -238,6 +247,7 @@ func TestSession_DamageInTheCacheIsRepaired(t *testing.T) {
 }
 
 func TestSession_LostAndCorruptInOneSet(t *testing.T) {
+	t.Parallel()
 	t.Run("an older one in the cache", func(t *testing.T) {
 		c := newCluster(t)
 		c.job(four, steps(1, 2))
@@ -259,6 +269,7 @@ func TestSession_LostAndCorruptInOneSet(t *testing.T) {
 }
 
 func TestSession_CacheSize(t *testing.T) {
+	t.Parallel()
 	for size := 1; size <= 3; size++ {
 		c := newCluster(t, fmt.Sprintf("SCR_CACHE_SIZE=%d", size))
 		c.job(four, steps(1, 2, 3, 4))
@@ -279,6 +290,7 @@ func TestSession_CacheSize(t *testing.T) {
 }
 
 func TestSession_Single(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_COPY_TYPE=SINGLE")
 	c.job(four, steps(1, 2))
 	c.job([]string{"d", "c", "b", "a"}, restarts(2))
@@ -289,6 +301,7 @@ func TestSession_Single(t *testing.T) {
 }
 
 func TestSession_OneNodeFallsBackToSingle(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	nodes := on(3, "a")
 	c.job(nodes, steps(1, 2, 3))
@@ -302,6 +315,7 @@ func TestSession_OneNodeFallsBackToSingle(t *testing.T) {
 
 // A node that was away has files of a dataset whose number was given again.
 func TestSession_NodeComesBackWithOldFiles(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.job(four, steps(1, 2))
 	first := []string{"e", "f", "g", "h"}
@@ -320,6 +334,7 @@ func TestSession_NodeComesBackWithOldFiles(t *testing.T) {
 
 // What a dataset leaves behind to be used again may be gone, or something else.
 func TestSession_RedundancyFileUsedAgain(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(c *cluster, node string){
 		"as it is": func(*cluster, string) {},
 		"gone":     func(c *cluster, node string) { os.Remove(filepath.Join(c.cached(node, 0, ".."), "spare.0")) },
@@ -375,6 +390,7 @@ func TestSession_RedundancyFileUsedAgain(t *testing.T) {
 
 // A kill leaves such a file in nobody's filemap; the next run removes it.
 func TestSession_NothingIsLeftOfAKilledRun(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_JOB_ID=1234[5].host")
 	c.job(four, steps(1, 2))
 	left := filepath.Join(c.node("a"), "cache/user/scr.1234[5].host/spare.0")
@@ -390,6 +406,7 @@ func TestSession_NothingIsLeftOfAKilledRun(t *testing.T) {
 // Survivors whose redundancy files do not fit together cannot rebuild anything,
 // and all ranks come to the same conclusion.
 func TestRebuild_LayoutsDiffer(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.job(four, steps(1, 2))
 	path, err := filepath.Glob(c.cached("c", 2, ".scr/*.xor"))

@@ -66,6 +66,7 @@ func (c *cluster) later(years int) {
 // The clock has gone back by ten years. What was written before counts as older all
 // the same, and everything goes on.
 func TestClock_GoesBack(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_PREFIX_SIZE=2")
 	c.job(four, steps(1, 2))
 	c.later(10)
@@ -118,6 +119,7 @@ func TestClock_GoesBack(t *testing.T) {
 
 // A time that no clock shows is not counted on from.
 func TestClock_NoTime(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	c.job(four, steps(1))
 	for _, created := range []int64{1<<63 - 1, -1 << 63, 253402300799 * 1e6} {

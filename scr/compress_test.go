@@ -64,6 +64,7 @@ func (c *cluster) verifies(want int) {
 // A compressed checkpoint is smaller, is no checkpoint for SCR 3.1, and is what
 // was written when it comes back.
 func TestCompress(t *testing.T) {
+	t.Parallel()
 	for _, more := range []string{"SCR_CRC_ON_FLUSH=1", "SCR_CRC_ON_FLUSH=0"} {
 		c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_COMPRESS=zstd:1", more)
 		c.job(four, steps(51, 52))
@@ -96,6 +97,7 @@ func TestCompress(t *testing.T) {
 // What other programs read is not compressed, nor is what this one is to read where
 // it is.
 func TestCompress_NotWhatIsReadInPlace(t *testing.T) {
+	t.Parallel()
 	for _, more := range []string{"", "SCR_FETCH_BYPASS=1", "SCR_GLOBAL_RESTART=1", "SCR_FLUSH_ON_RESTART=1"} {
 		c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_COMPRESS=zstd", more)
 		c.job(four, func(s *Session, rank int) error {
@@ -116,6 +118,7 @@ func TestCompress_NotWhatIsReadInPlace(t *testing.T) {
 // A checkpoint that cannot be read where it is stays one for runs that fetch it,
 // and can be made one that can.
 func TestCompress_Expand(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_COMPRESS=zstd")
 	c.job(four, steps(51, 52))
 	c.lose(four...)
@@ -162,6 +165,7 @@ func TestCompress_Expand(t *testing.T) {
 // A compressed file that is not what was stored is found, and the checkpoint before
 // taken, for good.
 func TestCompress_Corrupt(t *testing.T) {
+	t.Parallel()
 	for what, change := range map[string]func([]byte) []byte{
 		"flipped": flip, "cut": cut, "empty": func([]byte) []byte { return nil },
 		"longer": func(d []byte) []byte { return append(d, 0) },
@@ -190,6 +194,7 @@ func TestCompress_Corrupt(t *testing.T) {
 
 // Datasets that are compressed can be deleted, made current and dropped like others.
 func TestCompress_Deleted(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_COMPRESS=zstd", "SCR_PREFIX_SIZE=2")
 	c.job(four, steps(51, 52, 3, 54))
 	if _, err := os.Stat(c.prefix(contents(52, 0)[0].name)); !os.IsNotExist(err) {
@@ -223,6 +228,7 @@ func TestCompress_Deleted(t *testing.T) {
 
 // A file that somebody else has brought is replaced.
 func TestCompress_AfterAnother(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_COMPRESS=zstd")
 	f := contents(51, 0)[0]
 	if err := os.MkdirAll(c.prefix("ckpt.51"), 0o700); err != nil {

@@ -12,6 +12,7 @@ import (
 // A program that dies of a checkpoint is given the one before, once somebody has
 // found that it was no node's fault.
 func TestRestart_CondemnedCheckpointIsNotUsedAgain(t *testing.T) {
+	t.Parallel()
 	for _, flush := range []string{"SCR_FLUSH=0", "SCR_FLUSH=1"} {
 		t.Run(flush, func(t *testing.T) {
 			c := newCluster(t, flush, "SCR_CACHE_SIZE=3")
@@ -56,6 +57,7 @@ func TestRestart_CondemnedCheckpointIsNotUsedAgain(t *testing.T) {
 // A job cannot restart from a checkpoint in its cache. Another job, which uses the same prefix
 // directory, has a checkpoint of the same number and name there: that stays as it is.
 func TestRestart_FailedCheckpointOfAnotherJob(t *testing.T) {
+	t.Parallel()
 	dies := errors.New("the program dies")
 	for how, read := range map[string]func(s *Session) error{
 		"rejected": func(s *Session) error {

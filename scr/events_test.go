@@ -65,6 +65,7 @@ func newLoggingCluster(t *testing.T, env ...string) *cluster {
 }
 
 func TestEvents_FromTheBeginning(t *testing.T) {
+	t.Parallel()
 	c := newLoggingCluster(t)
 	c.job(four, func(s *Session, rank int) error {
 		for range 2 {
@@ -93,6 +94,7 @@ func TestEvents_FromTheBeginning(t *testing.T) {
 }
 
 func TestEvents_WhatFails(t *testing.T) {
+	t.Parallel()
 	c := newLoggingCluster(t, "SCR_FLUSH=1")
 	c.job(four, func(s *Session, rank int) error {
 		if err := s.StartOutput("bad", Checkpoint); err != nil {
@@ -149,6 +151,7 @@ func TestEvents_WhatFails(t *testing.T) {
 }
 
 func TestEvents_Rebuilt(t *testing.T) {
+	t.Parallel()
 	c := newLoggingCluster(t)
 	c.job(four, steps(1))
 	c.events()
@@ -160,6 +163,7 @@ func TestEvents_Rebuilt(t *testing.T) {
 
 // A reason to stop is logged once, however often the program asks.
 func TestEvents_Halt(t *testing.T) {
+	t.Parallel()
 	c := newLoggingCluster(t)
 	c.job(four, func(s *Session, rank int) error {
 		for range 3 {
@@ -188,6 +192,7 @@ func TestEvents_Halt(t *testing.T) {
 
 // Where the library ends the job, the log ends as with Finalize.
 func TestEvents_HaltExit(t *testing.T) {
+	t.Parallel()
 	c := newLoggingCluster(t, "SCR_HALT_EXIT=1", "SCR_FLUSH=10", "SLURM_JOB_ID=17")
 	c.job(four, func(s *Session, rank int) error {
 		if rank == 0 {
@@ -209,6 +214,7 @@ func TestEvents_HaltExit(t *testing.T) {
 }
 
 func TestEvents_InitFails(t *testing.T) {
+	t.Parallel()
 	c := newLoggingCluster(t, "SCR_COPY_TYPE=PARTNER", "SCR_GROUP=NONE")
 	if c.try(four, func(*Session, int) error { return nil }) == nil {
 		t.Fatal("a group that there is not is accepted")
@@ -221,6 +227,7 @@ func TestEvents_InitFails(t *testing.T) {
 
 // Each phase of a checkpoint is logged as all ranks took it.
 func TestEvents_Phases(t *testing.T) {
+	t.Parallel()
 	phases := func(c *cluster) (list []eventlog.Record) {
 		text, err := os.ReadFile(eventlog.TextFile(c.prefix("")))
 		if err == nil {
@@ -287,6 +294,7 @@ func TestEvents_Phases(t *testing.T) {
 
 // Metrics do not need a log.
 func TestEvents_Metrics(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c := newCluster(t, "SCR_METRICS_DIR="+dir, "SCR_FLUSH=2")
 	metrics := func(want ...string) {

@@ -74,6 +74,7 @@ func (c *cluster) redundant(node string, id int) string {
 // Whatever happens to the redundancy of however many nodes, a checkpoint whose files are
 // all there is used, and protected again.
 func TestExposed_RedundancyIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	schemes := map[string][]string{
 		"XOR":     {"SCR_COPY_TYPE=XOR"},
 		"PARTNER": {"SCR_COPY_TYPE=PARTNER"},
@@ -108,6 +109,7 @@ func TestExposed_RedundancyIsMadeAgain(t *testing.T) {
 // A file of the program that turns out to be corrupt while the redundancy of another node is
 // lost: nothing is made again from it. RS rebuilds both, XOR neither.
 func TestExposed_AndCorrupt(t *testing.T) {
+	t.Parallel()
 	for scheme, step := range map[string]int{"RS": 2, "XOR": 1} {
 		t.Run(scheme, func(t *testing.T) {
 			c := newCluster(t, "SCR_COPY_TYPE="+scheme, "SCR_SET_FAILURES=2")
@@ -123,6 +125,7 @@ func TestExposed_AndCorrupt(t *testing.T) {
 
 // A job of another size flushes what has all its files.
 func TestExposed_OtherNumberOfRanks(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.job(four, steps(1, 2))
 	for _, node := range four {

@@ -13,6 +13,7 @@ import (
 // How the job was started is recorded with each checkpoint, in the cache or flushed, and
 // stored once.
 func TestFacts(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=2", "SCR_CACHE_SIZE=3")
 	c.job(four, func(s *Session, rank int) error {
 		return errors.Join(checkpoint(s, rank, 1), checkpoint(s, rank, 2), output(s, rank, 3, Output))

@@ -34,6 +34,7 @@ var flushing = []struct {
 // file, or a call that changes names. Then no dataset is called complete that is not, the
 // error is told, and a restart gets the newest complete one.
 func TestFaults_Errors(t *testing.T) {
+	t.Parallel()
 	const seed = 11
 	random := rand.New(rand.NewPCG(seed, 0))
 	calls := []faultfs.Call{faultfs.Write, faultfs.Sync, faultfs.Close, faultfs.Rename, faultfs.Mkdir, faultfs.Open, faultfs.Remove}
@@ -242,12 +243,14 @@ func core(t *testing.T, root string, short bool) {
 
 // The core of the library on the file system that GOSCR_TEST_BASE names.
 func TestCore(t *testing.T) {
+	t.Parallel()
 	core(t, newCluster(t).root, false)
 }
 
 // The file system is full, of the prefix directory and of the caches: a flush fails on all
 // ranks, what was flushed before can be used, and with room all goes on.
 func TestFull(t *testing.T) {
+	t.Parallel()
 	if _, own := os.LookupEnv("GOSCR_TEST_BASE"); !own {
 		t.Skip("GOSCR_TEST_BASE names no file system that may be filled")
 	}
@@ -287,6 +290,7 @@ func TestFull(t *testing.T) {
 
 // The core of the library on file systems that know less of times, or are slow.
 func TestFaults_Core(t *testing.T) {
+	t.Parallel()
 	all := map[string]faultfs.Options{
 		"plain": {}, "seconds": {Times: faultfs.Seconds}, "no times": {Times: faultfs.None},
 		"slow": {Slow: 3 * time.Millisecond, Seed: 5}, "cached": {CloseToOpen: time.Hour},
@@ -301,6 +305,7 @@ func TestFaults_Core(t *testing.T) {
 
 // A call that gets stuck is waited for, and all is right when it goes on.
 func TestFaults_Stuck(t *testing.T) {
+	t.Parallel()
 	m := faultfs.New(t, faultfs.Options{})
 	for i, call := range []faultfs.Call{faultfs.Sync, faultfs.Rename, faultfs.Write} {
 		for _, way := range flushing[:3] {

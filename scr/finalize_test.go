@@ -11,6 +11,7 @@ import (
 // A program that forgets the last Complete loses what it had not completed, and
 // nothing else.
 func TestFinalize_WithinSomething(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []struct {
 		name, says string
 		begin      func(s *Session, rank int) error
@@ -73,6 +74,7 @@ func TestFinalize_WithinSomething(t *testing.T) {
 }
 
 func TestStartCheckpoint(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.job(four, func(s *Session, rank int) error {
 		if err := s.StartCheckpoint(); err != nil {
@@ -104,6 +106,7 @@ func TestStartCheckpoint(t *testing.T) {
 // Programs of the first interface route their files and never say that they
 // restart.
 func TestRoute_WithoutSayingSo(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	c.job(four, func(s *Session, rank int) error { return errors.Join(checkpoint(s, rank, 1), s.Finalize()) })
 	look := func(there bool) func(s *Session, rank int) error {
@@ -134,6 +137,7 @@ func TestRoute_WithoutSayingSo(t *testing.T) {
 }
 
 func TestCurrent(t *testing.T) {
+	t.Parallel()
 	offer := func(step int) func(s *Session, rank int) error {
 		return func(s *Session, rank int) error {
 			if got, err := offered(s); got != name(step) || err != nil {
@@ -204,6 +208,7 @@ func TestCurrent(t *testing.T) {
 }
 
 func TestDropAndDelete_OfWhatIsInTheCache(t *testing.T) {
+	t.Parallel()
 	for what, do := range map[string]func(s *Session, name string) error{"Drop": (*Session).Drop, "Delete": (*Session).Delete} {
 		t.Run(what, func(t *testing.T) {
 			c := newCluster(t, "SCR_FLUSH=10")
@@ -226,6 +231,7 @@ func TestDropAndDelete_OfWhatIsInTheCache(t *testing.T) {
 }
 
 func TestDelete_LeavesNoEmptyDirectories(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	c.job(four, func(s *Session, rank int) error {
 		if err := s.StartOutput("deep", Checkpoint); err != nil {
@@ -252,6 +258,7 @@ func TestDelete_LeavesNoEmptyDirectories(t *testing.T) {
 // A run that begins again has the names of the run before: Current means what it has
 // written, not the older one of the name in the prefix directory.
 func TestCurrent_NewerInTheCache(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	c.job(four, steps(1))
 	c.lose(four...)

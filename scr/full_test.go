@@ -58,6 +58,7 @@ func mounted(t *testing.T, dir string, env ...string) *cluster {
 // later runs restart from the cache, or from what is in it, and once there is room the
 // next flush succeeds.
 func TestFull_Prefix(t *testing.T) {
+	t.Parallel()
 	for _, async := range []string{"0", "1"} {
 		for _, room := range []int64{0, 8 << 10, 20 << 10} {
 			t.Run(fmt.Sprintf("async=%s,room=%d", async, room), func(t *testing.T) {
@@ -120,6 +121,7 @@ func TestFull_Prefix(t *testing.T) {
 // of it in the middle of a checkpoint: what is whole in it is used, and once there is room
 // the next checkpoint succeeds.
 func TestFull_Store(t *testing.T) {
+	t.Parallel()
 	for _, nodes := range [][]string{four, on(2, "a", "b")} {
 		for _, writing := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s,writing=%v", strings.Join(nodes, ""), writing), func(t *testing.T) {
@@ -166,6 +168,7 @@ func TestFull_Store(t *testing.T) {
 // Redundancy that is lost, and cannot be made again for lack of room: the checkpoint is used
 // without it, and protected by the next run that has the room.
 func TestFull_NoRoomForRedundancy(t *testing.T) {
+	t.Parallel()
 	c := mounted(t, "node", "SCR_DEBUG=1")
 	if c == nil {
 		return
@@ -187,6 +190,7 @@ func TestFull_NoRoomForRedundancy(t *testing.T) {
 // A store that is full is told as such, with the bytes: the program whose write has failed
 // only knows that its file is not valid. The next Init warns that there is too little room.
 func TestFull_IsToldAsSuch(t *testing.T) {
+	t.Parallel()
 	for _, known := range []bool{false, true} {
 		t.Run(fmt.Sprintf("size known=%v", known), func(t *testing.T) {
 			c := mounted(t, "node")

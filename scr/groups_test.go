@@ -49,6 +49,7 @@ var eight = on(1, "n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7")
 // Two nodes share a power supply. With sets across supplies both nodes may go at
 // once, whichever supply it is; with sets across nodes only, some may not.
 func TestGroups_APowerSupplyIsLost(t *testing.T) {
+	t.Parallel()
 	lines := []string{"n0 POWER=psu1 SWITCH=s0", "n1 POWER=psu1 SWITCH=s1", "n2 POWER=psu2 SWITCH=s0", "n3 POWER=psu2 SWITCH=s1",
 		"n4 POWER=psu3 SWITCH=s0", "n5 POWER=psu3 SWITCH=s1", "n6 POWER=psu4 SWITCH=s0", "n7 POWER=psu4 SWITCH=s1"}
 	for supply := range 4 {
@@ -75,6 +76,7 @@ func TestGroups_APowerSupplyIsLost(t *testing.T) {
 
 // All that is behind one switch is lost, half of the job.
 func TestGroups_ASwitchIsLost(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_GROUP=SWITCH")
 	var lines []string
 	for i, node := range eight {
@@ -92,6 +94,7 @@ func TestGroups_ASwitchIsLost(t *testing.T) {
 
 // A node that no line speaks of is a group of its own.
 func TestGroups_NodeWithoutLine(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_GROUP=SWITCH")
 	c.groups("a SWITCH=s", "b SWITCH=s")
 	c.job(four, steps(1, 2))
@@ -106,6 +109,7 @@ func TestGroups_NodeWithoutLine(t *testing.T) {
 
 // A name that is mistyped in a line leaves a node of the job without one.
 func TestGroups_UnknownNode(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_GROUP=SWITCH")
 	c.groups("a SWITCH=s", "b SWITCH=s", "c SWITCH=t", "dd SWITCH=t")
 	c.job(four, steps(1))
@@ -119,6 +123,7 @@ func TestGroups_UnknownNode(t *testing.T) {
 
 // With WORLD the whole job is one group, of which no two may be in a set.
 func TestGroups_World(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_GROUP=WORLD")
 	c.job(four, steps(1, 2))
 	c.says("kept with SINGLE")
@@ -128,6 +133,7 @@ func TestGroups_World(t *testing.T) {
 }
 
 func TestGroups_Unknown(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_GROUP=RACK")
 	c.groups("a POWER=p", "b POWER=p")
 	err := c.try(four, steps(1))
@@ -140,6 +146,7 @@ func TestGroups_Unknown(t *testing.T) {
 // Who asks for more losses than XOR ever bears is told; not where the parameter is
 // for other lines.
 func TestGroups_SetFailuresOfXOR(t *testing.T) {
+	t.Parallel()
 	const told = "SET_FAILURES=2 has no effect with XOR"
 	for name, tc := range map[string]struct {
 		lines []string
@@ -166,6 +173,7 @@ func TestGroups_SetFailuresOfXOR(t *testing.T) {
 // So many losses as SCR_SET_FAILURES says are borne, whichever they are, and one
 // more is not.
 func TestGroups_SetFailures(t *testing.T) {
+	t.Parallel()
 	nodes := on(1, "a", "b", "c", "d", "e", "f")
 	for _, scheme := range []string{"RS", "PARTNER"} {
 		for k := 1; k <= 4; k++ {
@@ -201,6 +209,7 @@ func TestGroups_SetFailures(t *testing.T) {
 // Neighbours in a set are three nodes apart: so three nodes that stand together
 // may be lost with one copy each.
 func TestGroups_HopDistance(t *testing.T) {
+	t.Parallel()
 	nodes := on(1, "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l")
 	for hop, step := range map[int]int{1: 0, 3: 2} {
 		c := newCluster(t, "SCR_COPY_TYPE=PARTNER", "SCR_SET_SIZE=12", fmt.Sprintf("SCR_HOP_DISTANCE=%d", hop))
@@ -213,6 +222,7 @@ func TestGroups_HopDistance(t *testing.T) {
 // One node has most of the ranks. Those that find company on other nodes have
 // it, and bear the loss of any of these.
 func TestGroups_OneNodeHasMostRanks(t *testing.T) {
+	t.Parallel()
 	nodes := append(on(1, "a", "b", "c"), on(5, "d")...)
 	c := newCluster(t)
 	c.job(nodes, steps(1, 2))

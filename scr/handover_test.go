@@ -36,6 +36,7 @@ func (c *cluster) handOver(from, to string, id int, ranks ...int) (sent, receive
 // The files of a node that is lost afterwards are where its ranks run now, although no
 // other node has any redundancy. Ranks of the same node that run elsewhere fetch theirs.
 func TestHandover(t *testing.T) {
+	t.Parallel()
 	for what, nodes := range map[string][]string{
 		"both ranks on the new node": {"a", "d", "d", "c"},
 		"one of them on another":     {"a", "d", "c", "c"},
@@ -61,6 +62,7 @@ func TestHandover(t *testing.T) {
 
 // Nothing is handed over that is not whole, and what has arrived in part is not used.
 func TestHandover_Damaged(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_COPY_TYPE=SINGLE")
 	c.job([]string{"a", "b", "b", "c"}, steps(1, 2))
 	found := false
@@ -85,6 +87,7 @@ func TestHandover_Damaged(t *testing.T) {
 }
 
 func TestHandover_Bad(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_COPY_TYPE=SINGLE")
 	c.job(four, steps(1))
 	for what, send := range map[string]func(n handover.Node) error{

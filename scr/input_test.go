@@ -9,6 +9,7 @@ import (
 // A checkpoint of another input is not offered, wherever it is, and a job says so; SCR_CURRENT
 // restarts from it all the same.
 func TestInput_OfCheckpoints(t *testing.T) {
+	t.Parallel()
 	for _, where := range []string{"cache", "prefix", "bypass"} {
 		t.Run(where, func(t *testing.T) {
 			c := newCluster(t, "SCR_FLUSH=1", "SCR_CACHE_SIZE=3", "SCR_CHECKPOINT_INTERVAL=1")
@@ -55,6 +56,7 @@ func TestInput_OfCheckpoints(t *testing.T) {
 }
 
 func TestInput_ThatIsNotThere(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.set("SCR_JOB_INPUT=" + c.root + "/none")
 	if err := c.try(four, steps(1)); err == nil || !strings.Contains(err.Error(), "SCR_JOB_INPUT") || !strings.Contains(err.Error(), "none") {

@@ -43,6 +43,7 @@ func (c *cluster) twoJobs(f func(a, b *Session, rank int) error) {
 // What one job has flushed, another that counts alike does not take out of the
 // index; it says so, and its next datasets have numbers that are free.
 func TestTwoJobs_OnePrefix(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	c.twoJobs(func(a, b *Session, rank int) error {
 		for _, next := range []struct {
@@ -67,6 +68,7 @@ func TestTwoJobs_OnePrefix(t *testing.T) {
 // The same where the program writes to the prefix directory: one of two that are
 // being written at the same time is completed, and it is whole.
 func TestTwoJobs_Bypass(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_CACHE_BYPASS=1")
 	var each everyRank
 	begin := func(s *Session, rank, step int) error {

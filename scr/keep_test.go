@@ -24,6 +24,7 @@ func (c *cluster) holds(want string, nodes ...string) {
 // A run on nodes that have too little of the checkpoints, wherever their ranks run now, takes
 // nothing away from a later run on the right ones.
 func TestKeep_WrongNodes(t *testing.T) {
+	t.Parallel()
 	for name, wrong := range map[string][]string{
 		"two nodes":                on(2, "a", "b"),
 		"every second":             on(1, "x", "a", "y", "c"), // each descriptor is on one of these two
@@ -58,6 +59,7 @@ func TestKeep_WrongNodes(t *testing.T) {
 
 // On storage that all nodes share no nodes are wrong.
 func TestKeep_WrongNodesWithSharedStorage(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.configure("STORE=$SHARED GROUP=WORLD COUNT=2", "CKPT=0 STORE=$SHARED GROUP=NODE TYPE=XOR")
 	c.job(four, steps(1, 2))
@@ -69,6 +71,7 @@ func TestKeep_WrongNodesWithSharedStorage(t *testing.T) {
 // What is passed over stays until the first checkpoint is complete, and with it no more
 // datasets are in the cache than SCR_CACHE_SIZE allows.
 func TestKeep_UntilTheFirstCheckpointIsComplete(t *testing.T) {
+	t.Parallel()
 	wrong := on(1, "x", "y", "a", "b")
 	for size, during := range map[int]string{1: "3", 2: "2 3", 3: "1 2 3", 4: "1 2 3"} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -101,6 +104,7 @@ func TestKeep_UntilTheFirstCheckpointIsComplete(t *testing.T) {
 // A run on the wrong nodes that has begun its first checkpoint, and not completed it, can
 // still be stopped without a loss.
 func TestKeep_FirstCheckpointIsNotCompleted(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.job(four, steps(1, 2))
 	c.job(on(1, "x", "y", "a", "b"), func(s *Session, rank int) error { return s.StartOutput(name(3), Checkpoint) })
@@ -110,6 +114,7 @@ func TestKeep_FirstCheckpointIsNotCompleted(t *testing.T) {
 // A checkpoint that can be fetched again makes room before one that only other nodes can
 // rebuild, and is newer.
 func TestKeep_WhatWasFetchedMakesRoom(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=2")
 	c.job(four, steps(1, 2, 3, 4))
 	if err := prefix.UpdateIndex(c.prefix(""), func(x *prefix.Index) error { x.Remove(name(4)); return nil }); err != nil {
@@ -136,6 +141,7 @@ func TestKeep_WhatWasFetchedMakesRoom(t *testing.T) {
 
 // ... but not if the next run must not fetch it: SCR_FETCH=0.
 func TestKeep_WhatIsNotFetchedStays(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_CACHE_SIZE=2", "SCR_FETCH=0")
 	c.job(four, steps(1, 2))
 	c.must(errors.Join(os.RemoveAll(c.cached("c", 2, "")), os.RemoveAll(c.cached("d", 2, ""))))
@@ -148,6 +154,7 @@ func TestKeep_WhatIsNotFetchedStays(t *testing.T) {
 // After a checkpoint that could not be completed, maybe for lack of room, the next has all
 // of it.
 func TestKeep_ACheckpointFailed(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_CACHE_SIZE=4")
 	c.job(four, steps(1, 2))
 	c.job(on(1, "x", "y", "a", "b"), func(s *Session, rank int) error {
@@ -173,6 +180,7 @@ func TestKeep_ACheckpointFailed(t *testing.T) {
 // A checkpoint that the program has rejected stays in the cache, is not flushed, and is not
 // offered by a later run, unless the user names it.
 func TestKeep_Rejected(t *testing.T) {
+	t.Parallel()
 	reject := func(s *Session, rank, step int) error {
 		if got, err := offered(s); err != nil || got != name(step) {
 			return fmt.Errorf("offered %q, %v", got, err)
@@ -240,6 +248,7 @@ func TestKeep_Rejected(t *testing.T) {
 
 // What the prefix directory has whole is fetched, although the cache has a part of it.
 func TestKeep_FetchedOverWhatTheCacheHas(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=2")
 	c.job(four, steps(1, 2))
 	wrong := on(1, "x", "y", "a", "b")
@@ -251,6 +260,7 @@ func TestKeep_FetchedOverWhatTheCacheHas(t *testing.T) {
 
 // ... also if some ranks have no files of it: whether there is room is found out by all.
 func TestKeep_FetchedByRanksWithoutFiles(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=2", "SCR_CACHE_SIZE=4")
 	both := func(s *Session, rank int) error {
 		for step := 1; step <= 2; step++ {
@@ -282,6 +292,7 @@ func TestKeep_FetchedByRanksWithoutFiles(t *testing.T) {
 // A checkpoint in the prefix directory is damaged: what other nodes can rebuild stays, though
 // this run has to go back to an older one.
 func TestKeep_DamagedInThePrefixDirectory(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_CACHE_SIZE=4")
 	c.job(four, steps(1, 2, 3))
 	c.must(prefix.UpdateIndex(c.prefix(""), func(x *prefix.Index) error { x.Remove(name(3)); return nil }))
@@ -295,6 +306,7 @@ func TestKeep_DamagedInThePrefixDirectory(t *testing.T) {
 // A run that found a checkpoint damaged in the prefix directory has marked it there. A later run
 // that has it whole in the cache flushes it again.
 func TestKeep_FlushedAgain(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	c.job(four, steps(1, 2))
 	c.change(c.prefix("ckpt.2/rank_2"), flip)
@@ -309,6 +321,7 @@ func TestKeep_FlushedAgain(t *testing.T) {
 // Where storage is too full to restore an older checkpoint on these nodes, a newer one that
 // they cannot rebuild makes room.
 func TestKeep_MakesRoomToRestore(t *testing.T) {
+	t.Parallel()
 	c := mounted(t, "node")
 	if c == nil {
 		return
@@ -323,6 +336,7 @@ func TestKeep_MakesRoomToRestore(t *testing.T) {
 
 // Where storage has no room for the first checkpoint, what is passed over makes room.
 func TestKeep_MakesRoomToWrite(t *testing.T) {
+	t.Parallel()
 	c := mounted(t, "node", "SCR_CACHE_SIZE=4")
 	if c == nil {
 		return
@@ -338,6 +352,7 @@ func TestKeep_MakesRoomToWrite(t *testing.T) {
 
 // The reason for a NO in the list of datasets is in the index.
 func TestKeep_WhyARestartFailed(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	c.job(four, steps(1, 2))
 	c.lose(four...)

@@ -37,6 +37,7 @@ func (c *cluster) block(dir string) (unblock func()) {
 // An output that could not be flushed is flushed by Finalize, after a newer one with files of
 // the same names: the newer one stays as it is.
 func TestLate_FlushedByFinalize(t *testing.T) {
+	t.Parallel()
 	for _, async := range []string{"0", "1"} {
 		t.Run(async, func(t *testing.T) {
 			c := newCluster(t, "SCR_CACHE_SIZE=3", "SCR_FLUSH=1", "SCR_FLUSH_ASYNC="+async, "SCR_FLUSH_TYPE=PTHREAD")
@@ -81,6 +82,7 @@ func TestLate_FlushedByFinalize(t *testing.T) {
 // A dataset that the program writes to the prefix directory itself, while an older one with
 // files of the same names is flushed in the background: the newer one stays as it is.
 func TestLate_BesideBypass(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=PTHREAD", "SCR_FLUSH_ASYNC_BW=10k")
 	c.configure("CKPT=0 INTERVAL=1", "CKPT=1 INTERVAL=2 BYPASS=1")
 	c.job(four, func(s *Session, rank int) error {
@@ -106,6 +108,7 @@ func TestLate_BesideBypass(t *testing.T) {
 // A background flush was interrupted, and all nodes are lost: the next run removes parts of
 // files. Whole files stay for scr_index --build, until the dataset is deleted.
 func TestLate_LitterOfALostDataset(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=PTHREAD")
 	c.job(four, func(s *Session, rank int) error { return errors.Join(checkpoint(s, rank, 1), s.Finalize()) })
 	c.set("SCR_FLUSH=0")
@@ -151,6 +154,7 @@ func TestLate_LitterOfALostDataset(t *testing.T) {
 
 // A dataset that cannot be created in the cache: no other has left for it.
 func TestCreate_FailsBeforeOthersLeave(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_CACHE_SIZE=1")
 	c.job(four, steps(1))
 	c.job(four, func(s *Session, rank int) error {
@@ -187,6 +191,7 @@ func TestCreate_FailsBeforeOthersLeave(t *testing.T) {
 // A checkpoint that is only in the cache is made current: the next run takes it, although
 // the prefix directory has a newer one.
 func TestCurrent_OlderThanThePrefixDirectory(t *testing.T) {
+	t.Parallel()
 	for how, choose := range map[string]func(c *cluster){
 		"SCR_Current": func(c *cluster) { c.job(four, func(s *Session, _ int) error { return s.Current(name(1)) }) },
 		"SCR_CURRENT": func(c *cluster) {
@@ -210,6 +215,7 @@ func TestCurrent_OlderThanThePrefixDirectory(t *testing.T) {
 // leave for a dataset that cannot be begun, and an output not for a checkpoint. With room
 // all goes on.
 func TestFull_OutputAndNewestCheckpoint(t *testing.T) {
+	t.Parallel()
 	c := mounted(t, "prefix", "SCR_HALT_SECONDS=1")
 	if c == nil {
 		return

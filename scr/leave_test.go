@@ -27,6 +27,7 @@ func finalizes(list ...int) func(s *Session, rank int) error {
 }
 
 func TestFinalize_SaysWhatStays(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=10")
 	c.job(four, finalizes(1, 2, 3))
 	c.says("in the caches of the nodes, for the next run on them: ckpt.3, ckpt.2; scr_clean")
@@ -40,6 +41,7 @@ func TestFinalize_SaysWhatStays(t *testing.T) {
 }
 
 func TestFinalize_RemovesTheCaches(t *testing.T) {
+	t.Parallel()
 	for _, how := range [][]string{
 		{"SCR_FLUSH=10"},
 		{"SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=DAEMON"},
@@ -67,6 +69,7 @@ func TestFinalize_RemovesTheCaches(t *testing.T) {
 
 // What is nowhere else stays, on all nodes.
 func TestFinalize_KeepsWhatIsNotFlushed(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=0", "SCR_CACHE_KEEP=0")
 	c.job(four, finalizes(1))
 	c.says("dataset 1 (ckpt.1): not in the prefix directory")

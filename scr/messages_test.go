@@ -14,6 +14,7 @@ import (
 // A dataset for which no rank has called Route is complete, as with SCR 3.1, and can be
 // restarted from; but every run says that there is nothing in it.
 func TestCompleteOutput_NoFiles(t *testing.T) {
+	t.Parallel()
 	for _, bypass := range []string{"0", "1"} {
 		t.Run("bypass="+bypass, func(t *testing.T) {
 			c := newCluster(t, "SCR_CACHE_BYPASS="+bypass)
@@ -45,6 +46,7 @@ func TestCompleteOutput_NoFiles(t *testing.T) {
 
 // The error of Finalize says how much room is missing, and what the user can do is enough.
 func TestFull_FinalizeSaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	c := mounted(t, "prefix", "SCR_FLUSH=1")
 	if c == nil {
 		return
@@ -81,6 +83,7 @@ func TestFull_FinalizeSaysWhatToDo(t *testing.T) {
 
 // An error about storage names the parameter that says where it is, and its source.
 func TestInit_StorageThatCannotBeMade(t *testing.T) {
+	t.Parallel()
 	for parameter, dir := range map[string]string{"SCR_CACHE_BASE": "cache", "SCR_CNTL_BASE": "cntl"} {
 		c := newCluster(t)
 		if err := errors.Join(os.MkdirAll(c.node("a"), 0o700), os.WriteFile(filepath.Join(c.node("a"), dir), nil, 0o600)); err != nil {
@@ -106,6 +109,7 @@ func TestInit_StorageThatCannotBeMade(t *testing.T) {
 // A name of storage that is mistyped above its last element makes directories that nobody
 // meant; it is said. The user's own directory, which a fresh node has not, is normal.
 func TestInit_DirectoriesAboveTheCacheAreMade(t *testing.T) {
+	t.Parallel()
 	for base, made := range map[string]string{"cache": "", "new/cache": "new", "a/b/c": "a", "user/cache": "", "user/a/cache": "user/a", "a/user/cache": "a"} {
 		c := newCluster(t)
 		c.base = base
@@ -128,6 +132,7 @@ func TestInit_DirectoriesAboveTheCacheAreMade(t *testing.T) {
 }
 
 func TestFlags_String(t *testing.T) {
+	t.Parallel()
 	for flags, want := range map[Flags]string{None: "NONE", Checkpoint: "CHECKPOINT", Output | Checkpoint: "CHECKPOINT|OUTPUT", 0x63: "CHECKPOINT|OUTPUT|0x60", 64: "0x40"} {
 		if got := flags.String(); got != want {
 			t.Errorf("%#x: %q, want %q", int(flags), got, want)

@@ -39,6 +39,7 @@ var gone = []struct {
 // A file that is missing when its dataset is flushed is rebuilt, like one that has
 // changed, and the flush goes on.
 func TestFlush_MissingInTheCache(t *testing.T) {
+	t.Parallel()
 	for _, async := range []string{"SCR_FLUSH_ASYNC=0", "SCR_FLUSH_TYPE=PTHREAD", "SCR_FLUSH_TYPE=DAEMON"} {
 		for _, way := range gone {
 			t.Run(async+"/"+way.name, func(t *testing.T) {
@@ -75,6 +76,7 @@ func TestFlush_MissingInTheCache(t *testing.T) {
 // Where too much is missing to rebuild it the flush fails, the dataset leaves the cache, and
 // the program goes on.
 func TestFlush_TooMuchIsMissing(t *testing.T) {
+	t.Parallel()
 	movers(t, func(t *testing.T, c *cluster) {
 		c.set("SCR_FLUSH=0")
 		c.job(four, steps(1))

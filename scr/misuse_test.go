@@ -15,6 +15,7 @@ import (
 // Whatever a program does wrong while it writes a dataset is an error on every
 // rank; the next dataset is none the worse for it.
 func TestMisuse_OfADataset(t *testing.T) {
+	t.Parallel()
 	put := func(s *Session, rank int, name string) error {
 		path, err := s.Route(name)
 		if err != nil {
@@ -119,6 +120,7 @@ func TestMisuse_OfADataset(t *testing.T) {
 // Ranks on several nodes cannot open one file of the cache together by MPI-IO. The program then says that
 // its file is not valid, and the error says why, and what to do.
 func TestMisuse_ASharedFileThatCannotBeOpened(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	var each, other everyRank
 	c.job(four, func(s *Session, rank int) error {
@@ -146,6 +148,7 @@ func TestMisuse_ASharedFileThatCannotBeOpened(t *testing.T) {
 }
 
 func TestRoute_WaysToTheSameFile(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	if err := errors.Join(os.MkdirAll(c.prefix(""), 0o700), os.Symlink(c.prefix(""), filepath.Join(c.root, "link"))); err != nil {
 		t.Fatal(err)
@@ -178,6 +181,7 @@ func TestRoute_WaysToTheSameFile(t *testing.T) {
 }
 
 func TestRoute_InARestart(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.job(four, steps(1))
 	c.job(four, func(s *Session, rank int) error {
@@ -226,6 +230,7 @@ func TestRoute_InARestart(t *testing.T) {
 }
 
 func TestMisuse_CallsInTheWrongPlace(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.job(four, steps(1))
 	c.job(four, func(s *Session, rank int) error {
@@ -270,6 +275,7 @@ func TestMisuse_CallsInTheWrongPlace(t *testing.T) {
 }
 
 func TestMisuse_NamesOfDatasets(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	for text, names := range map[string][]string{
 		"control characters": {"a\nb", "\x1b[2J", "a\x7f"},
@@ -294,6 +300,7 @@ func TestMisuse_NamesOfDatasets(t *testing.T) {
 }
 
 func TestStartOutput_WithoutAName(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	c.job(four, func(s *Session, rank int) error {
 		for range 2 {
@@ -309,6 +316,7 @@ func TestStartOutput_WithoutAName(t *testing.T) {
 }
 
 func TestInit_WithoutUserAndJob(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	delete(c.env, "SCR_USER_NAME")
 	delete(c.env, "SCR_JOB_ID")
@@ -322,6 +330,7 @@ func TestInit_WithoutUserAndJob(t *testing.T) {
 
 // What Init cannot work with is an error on every rank, not the end of the job.
 func TestInit_Refuses(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []struct {
 		name, says string
 		prepare    func(c *cluster)
@@ -364,6 +373,7 @@ func TestInit_Refuses(t *testing.T) {
 }
 
 func TestNeedCheckpoint_AndShouldExit(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_CHECKPOINT_INTERVAL=3")
 	c.job(four, func(s *Session, rank int) error {
 		for i := 1; i <= 7; i++ {
@@ -380,6 +390,7 @@ func TestNeedCheckpoint_AndShouldExit(t *testing.T) {
 
 // A program in C reads the names that functions have in C.
 func TestStateError_In(t *testing.T) {
+	t.Parallel()
 	err := &StateError{Call: "StartOutput", State: "RESTART", Advice: states[restarting].advice}
 	if got := err.Error(); got != "StartOutput called in the wrong place (state RESTART): a restart is under way; end it with CompleteRestart first" {
 		t.Error(got)

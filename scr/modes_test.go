@@ -79,6 +79,7 @@ func sharedRestart(s *Session, rank, step, ranks int) error {
 }
 
 func TestBypass_SeveralRanksWriteOneFile(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"SCR_CACHE_BYPASS=1", "SCR_CACHE_SIZE=0"} {
 		c := newCluster(t, how)
 		c.job(four, func(s *Session, rank int) error {
@@ -118,6 +119,7 @@ func TestBypass_SeveralRanksWriteOneFile(t *testing.T) {
 
 // Each run says in one line what bypass gives up, and which settings cause it.
 func TestBypass_SaysWhatItGivesUp(t *testing.T) {
+	t.Parallel()
 	const givesUp = "the program writes to the prefix directory, at the speed of that file system, without redundancy and without checksums"
 	for _, kind := range []struct{ settings, lines, by string }{
 		{settings: "SCR_CACHE_BYPASS=1", by: "SCR_CACHE_BYPASS=1"},
@@ -147,6 +149,7 @@ func TestBypass_SaysWhatItGivesUp(t *testing.T) {
 
 // Which files a rank has written is known to a job of the same size.
 func TestBypass_FilesOfARank(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_CACHE_BYPASS=1")
 	c.job(four, steps(1, 2))
 	c.job(four, func(s *Session, rank int) error {
@@ -163,6 +166,7 @@ func TestBypass_FilesOfARank(t *testing.T) {
 }
 
 func TestBypass_NotComplete(t *testing.T) {
+	t.Parallel()
 	for kind, end := range map[string]func(s *Session, rank int) error{
 		"killed":    func(*Session, int) error { return nil },
 		"not valid": func(s *Session, rank int) error { return s.CompleteOutput(rank != 3) },
@@ -207,6 +211,7 @@ func TestBypass_NotComplete(t *testing.T) {
 // Nobody has a checksum of what the program wrote itself, but what is written over
 // later is not taken for it.
 func TestBypass_ChangedAfterwards(t *testing.T) {
+	t.Parallel()
 	for kind, change := range map[string]func(path string) error{
 		"again":   func(path string) error { return os.WriteFile(path, contents(2, 2)[0].data, 0o600) },
 		"shorter": func(path string) error { return os.Truncate(path, 0) },
@@ -226,6 +231,7 @@ func TestBypass_ChangedAfterwards(t *testing.T) {
 }
 
 func TestBypass_ARestartThatFails(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_CACHE_BYPASS=1")
 	c.job(four, steps(1, 2))
 	c.job(four, func(s *Session, rank int) error {
@@ -242,6 +248,7 @@ func TestBypass_ARestartThatFails(t *testing.T) {
 
 // What is deleted is not offered any more, wherever it was.
 func TestBypass_DeletedBeforeARestart(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_CACHE_BYPASS=1")
 	c.job(four, steps(1, 2))
 	c.job(four, func(s *Session, rank int) error {
@@ -256,6 +263,7 @@ func TestBypass_DeletedBeforeARestart(t *testing.T) {
 }
 
 func TestFetchBypass(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	c.job(four, steps(1, 2))
 	c.lose(four...)
@@ -297,6 +305,7 @@ func TestFetchBypass(t *testing.T) {
 // Any number of ranks begins where another has ended, with what only the cache
 // had.
 func TestGlobalRestart(t *testing.T) {
+	t.Parallel()
 	for _, nodes := range [][]string{four, {"a", "b"}, on(1, "a", "b", "c", "d", "e"), {"d", "c", "b", "a", "a", "b", "c", "d"}} {
 		for _, how := range []string{"SCR_GLOBAL_RESTART=1", "SCR_FLUSH_ON_RESTART=1"} {
 			t.Run(fmt.Sprintf("%d ranks, %s", len(nodes), how), func(t *testing.T) {
@@ -346,6 +355,7 @@ func TestGlobalRestart(t *testing.T) {
 }
 
 func TestGlobalRestart_WhatIsLostStaysLost(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.job(four, steps(1, 2))
 	c.lose("b")
@@ -365,6 +375,7 @@ func TestGlobalRestart_WhatIsLostStaysLost(t *testing.T) {
 }
 
 func TestFlushOnRestart_CannotBeDone(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.job(four, steps(1, 2))
 	if err := os.WriteFile(c.prefix("ckpt.2"), nil, 0o600); err != nil {
@@ -380,6 +391,7 @@ func TestFlushOnRestart_CannotBeDone(t *testing.T) {
 
 // Files stay where they are, and are used by the next run that may.
 func TestDistribute_Off(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=3")
 	moved := []string{"d", "c", "b", "a"}
 	c.job(four, steps(1, 2))
@@ -399,6 +411,7 @@ func TestDistribute_Off(t *testing.T) {
 }
 
 func TestPurge(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	c.job(four, steps(1, 2))
 	c.set("SCR_CACHE_PURGE=1")
@@ -432,6 +445,7 @@ func TestPurge(t *testing.T) {
 
 // One of which the list of files is gone leaves the index all the same.
 func TestPurge_WithoutAList(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	c.job(four, steps(1, 2))
 	if err := os.Remove(c.prefix(".scr/scr.dataset.1/rank2file")); err != nil {
@@ -449,6 +463,7 @@ func TestPurge_WithoutAList(t *testing.T) {
 }
 
 func TestPrefixSize(t *testing.T) {
+	t.Parallel()
 	for _, bypass := range []string{"0", "1"} {
 		c := newCluster(t, "SCR_FLUSH=1", "SCR_PREFIX_SIZE=2", "SCR_CACHE_BYPASS="+bypass)
 		c.job(four, func(s *Session, rank int) error {
@@ -474,6 +489,7 @@ func TestPrefixSize(t *testing.T) {
 // Those that a restart has failed from are none of the checkpoints that are kept,
 // and files that a newer dataset has too are not deleted.
 func TestPrefixSize_KeepsWhatIsNeeded(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_PREFIX_SIZE=2")
 	c.job(four, steps(1, 2, 3))
 	err := prefix.UpdateIndex(c.prefix(""), func(x *prefix.Index) error { x.MarkFailed(3, "a test", time.Now()); return nil })
@@ -509,6 +525,7 @@ func TestPrefixSize_KeepsWhatIsNeeded(t *testing.T) {
 }
 
 func TestCurrent_OfTheEnvironment(t *testing.T) {
+	t.Parallel()
 	t.Run("in the cache", func(t *testing.T) {
 		c := newCluster(t, "SCR_CACHE_SIZE=3")
 		c.job(four, steps(1, 2, 3))
@@ -555,6 +572,7 @@ func TestCurrent_OfTheEnvironment(t *testing.T) {
 }
 
 func TestDropAfterCurrent_OfTheCall(t *testing.T) {
+	t.Parallel()
 	for drop, want := range map[string]int{"0": 3, "1": 1} {
 		c := newCluster(t, "SCR_FLUSH=1", "SCR_DROP_AFTER_CURRENT="+drop)
 		c.job(four, func(s *Session, rank int) error {
@@ -570,6 +588,7 @@ func TestDropAfterCurrent_OfTheCall(t *testing.T) {
 }
 
 func TestCopyMetadata_Off(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_COPY_METADATA=0")
 	c.job(four, steps(1))
 	want, path := contents(1, 2)[0], c.prefix("ckpt.1/rank_2")
@@ -624,6 +643,7 @@ func umask() os.FileMode {
 // An output is in the cache for no longer than it takes to reach the prefix
 // directory; it does not take the place of a checkpoint.
 func TestOutput_LeavesTheCache(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.job(four, func(s *Session, rank int) error {
 		for step, flags := range []Flags{1: Checkpoint, 2: Output, 3: Checkpoint, 4: Output, 5: None, 6: None} {
@@ -650,6 +670,7 @@ func TestOutput_LeavesTheCache(t *testing.T) {
 
 // One that could not be flushed is, at the end of the run, or in the next.
 func TestOutput_FlushedLater(t *testing.T) {
+	t.Parallel()
 	for _, when := range []string{"Finalize", "Init"} {
 		c := newCluster(t)
 		blocked := c.prefix("ckpt.2")
@@ -682,6 +703,7 @@ func TestOutput_FlushedLater(t *testing.T) {
 }
 
 func TestWidth(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_WIDTH=1", "SCR_FETCH_WIDTH=2")
 	c.job(four, steps(1))
 	c.lose(four...)
@@ -689,6 +711,7 @@ func TestWidth(t *testing.T) {
 }
 
 func TestCRC_OnFlush(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []struct {
 		crc  string
 		want int // the checkpoint that a run finds in the prefix directory
@@ -707,6 +730,7 @@ func TestCRC_OnFlush(t *testing.T) {
 }
 
 func TestCRC_OnDelete(t *testing.T) {
+	t.Parallel()
 	for crc, want := range map[string]bool{"0": false, "1": true} {
 		c := newCluster(t, "SCR_FLUSH=0", "SCR_CRC_ON_DELETE="+crc)
 		c.job(four, func(s *Session, rank int) error {
@@ -725,6 +749,7 @@ func TestCRC_OnDelete(t *testing.T) {
 }
 
 func TestCRC_OnCopy(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_CRC_ON_COPY=0")
 	c.job(four, steps(1))
 	c.says("SCR_CRC_ON_COPY=0 has no effect")

@@ -91,6 +91,7 @@ func (c *cluster) used(node string, id int) int64 {
 // what is there already and leaves: at any message a node has no more than
 // before or after, and a batch for each of its ranks.
 func TestMove_RoomOnANode(t *testing.T) {
+	t.Parallel()
 	const piece, per = 256, 2
 	c := newCluster(t, "SCR_COPY_TYPE=SINGLE", fmt.Sprintf("SCR_MPI_BUF_SIZE=%d", piece))
 	names := []string{"a", "b", "c"}
@@ -173,6 +174,7 @@ func TestMove_InterruptedAndANodeLost(t *testing.T) {
 // More ranks than can be rebuilt find something in the way where they now run.
 // Their files stay where they are, for a run that has room for them.
 func TestMove_NoRoomOnTheNewNodes(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.job(four, steps(1, 2))
 	for id := 1; id <= 2; id++ {
@@ -199,6 +201,7 @@ func TestMove_NoRoomOnTheNewNodes(t *testing.T) {
 // Members of a set that have come to one node keep descriptors for each other there. What
 // is only that must not count as the dataset.
 func TestMove_SetOnOneNode(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_SET_SIZE=2")
 	c.job(on(2, "a", "b"), steps(1, 2)) // ranks 0 and 2 are a set, and 1 and 3
 	for range 3 {

@@ -99,6 +99,7 @@ func manners(t *testing.T, f func(t *testing.T, env []string)) {
 // A code that writes the same file names in every checkpoint: the newest is whole
 // whatever happens to those before.
 func TestNames_SameInEveryCheckpoint(t *testing.T) {
+	t.Parallel()
 	manners(t, func(t *testing.T, env []string) {
 		c := newCluster(t, append(env, "SCR_PREFIX_SIZE=1")...)
 		c.job(four, func(s *Session, rank int) error {
@@ -122,6 +123,7 @@ func TestNames_SameInEveryCheckpoint(t *testing.T) {
 
 // Deleting an older dataset deletes nothing of the newest.
 func TestNames_DeleteTheOlder(t *testing.T) {
+	t.Parallel()
 	manners(t, func(t *testing.T, env []string) {
 		c := newCluster(t, env...)
 		c.job(four, func(s *Session, rank int) error {
@@ -141,6 +143,7 @@ func TestNames_DeleteTheOlder(t *testing.T) {
 
 // Killed in the third flush, with the nodes lost.
 func TestNames_KilledWhileFlushing(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"SYNC", "PTHREAD", "DAEMON"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
@@ -174,6 +177,7 @@ func TestNames_KilledWhileFlushing(t *testing.T) {
 // What scr_index calls complete is whole, also when the program writes to the prefix
 // directory itself: an older dataset is replaced when the newer one is complete.
 func TestNames_Bypass(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	c.job(four, func(s *Session, rank int) error { return errors.Join(writesAgain(s, rank, 1), s.Finalize()) })
 	c.set("SCR_CACHE_BYPASS=1")
@@ -191,6 +195,7 @@ func TestNames_Bypass(t *testing.T) {
 
 // A dataset that is in the cache too is not flushed again over the newer one.
 func TestNames_NotFlushedAgain(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	c.job(four, func(s *Session, rank int) error {
 		for step := 1; step <= 2; step++ {
@@ -216,6 +221,7 @@ func TestNames_NotFlushedAgain(t *testing.T) {
 // An older checkpoint that is only in the cache does not replace the files of a newer one
 // that is in the prefix directory.
 func TestNames_FlushOnRestart(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=2", "SCR_CACHE_SIZE=2")
 	c.job(four, func(s *Session, rank int) error {
 		return errors.Join(writesAgain(s, rank, 1), writesAgain(s, rank, 2))

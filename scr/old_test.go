@@ -37,6 +37,7 @@ func restartsOld(dir string, id int) func(s *Session, rank int) error {
 
 // A job goes on from where one with SCR 1.1 ended, and then writes on its own.
 func TestFetch_WhatSCR11Wrote(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	oldtest.Write(t, c.prefix(""))
 	newest := oldtest.Dirs[18][0]
@@ -56,6 +57,7 @@ func TestFetch_WhatSCR11Wrote(t *testing.T) {
 
 // One that is not what was written is marked, and the one before is used.
 func TestFetch_SCR11FallsBack(t *testing.T) {
+	t.Parallel()
 	for what, damage := range map[string]func(dir string) error{
 		"a bit flipped": func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, oldtest.Name(2)), bytes.Repeat([]byte{1}, 526), 0o600)
@@ -81,6 +83,7 @@ func TestFetch_SCR11FallsBack(t *testing.T) {
 
 // A run of another size leaves all as it is.
 func TestFetch_SCR11OfAnotherSize(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	oldtest.Write(t, c.prefix(""))
 	c.job(four[:3], restarts(0))
@@ -90,6 +93,7 @@ func TestFetch_SCR11OfAnotherSize(t *testing.T) {
 }
 
 func TestDelete_WhatSCR11Wrote(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	oldtest.Write(t, c.prefix(""))
 	dir := oldtest.Dirs[18][0]

@@ -7,6 +7,7 @@ import (
 // The cache is found by user and job id, which two jobs may share; what one has
 // written is not offered to the other.
 func TestSession_JobWithAnotherPrefix(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=0")
 	c.job(four, steps(1, 2))
 	own := c.prefix("")

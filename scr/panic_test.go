@@ -111,6 +111,7 @@ var stride = flag.Int64("stride", 61, "every how many steps a rank panics")
 // rank and the panic, in this call or in the next, and so it does from all calls after
 // that; no rank waits for ever. The next job goes on from a checkpoint.
 func TestPanic_AtEveryStep(t *testing.T) {
+	t.Parallel()
 	setups := []struct {
 		name   string
 		set    []string

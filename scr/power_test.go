@@ -128,6 +128,7 @@ var outages = []outage{
 // The environment variable GOSCR_POWER_CUTS says how many cuts are tried of each job;
 // "all" is at every change, in every way in which what is not durable gets lost.
 func TestPower(t *testing.T) {
+	t.Parallel()
 	most, _ := strconv.Atoi(os.Getenv("GOSCR_POWER_CUTS"))
 	all := os.Getenv("GOSCR_POWER_CUTS") == "all"
 	if most == 0 {

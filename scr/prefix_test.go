@@ -57,6 +57,7 @@ func (c *cluster) flushed(ranks, most int) []int {
 }
 
 func TestFlush_EveryNth(t *testing.T) {
+	t.Parallel()
 	for every, want := range map[int]string{0: "[]", 1: "[1 2 3 4 5]", 2: "[2 4]", 3: "[3]"} {
 		c := newCluster(t, fmt.Sprintf("SCR_FLUSH=%d", every))
 		c.job(four, steps(1, 2, 3, 4, 5))
@@ -67,6 +68,7 @@ func TestFlush_EveryNth(t *testing.T) {
 }
 
 func TestFlush_GoesOnCountingAfterARestart(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=3")
 	c.job(four, steps(1, 2))
 	c.job(four, func(s *Session, rank int) error {
@@ -81,6 +83,7 @@ func TestFlush_GoesOnCountingAfterARestart(t *testing.T) {
 }
 
 func TestFlush_AtFinalize(t *testing.T) {
+	t.Parallel()
 	for every, want := range map[int]string{0: "[]", 2: "[2 3]"} {
 		c := newCluster(t, fmt.Sprintf("SCR_FLUSH=%d", every))
 		c.job(four, func(s *Session, rank int) error {
@@ -100,6 +103,7 @@ func TestFlush_AtFinalize(t *testing.T) {
 }
 
 func TestFlush_Output(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.job(four, func(s *Session, rank int) error {
 		if err := output(s, rank, 1, Checkpoint); err != nil {
@@ -125,6 +129,7 @@ func TestFlush_Output(t *testing.T) {
 }
 
 func TestDatasets_SayWhoseTheyAre(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_JOB_NAME=heat 2-d", "SCR_CLUSTER_NAME=atlas")
 	c.job(four, steps(1))
 	e := c.index()["ckpt.1"]
@@ -138,6 +143,7 @@ func TestDatasets_SayWhoseTheyAre(t *testing.T) {
 // A file that changed in the cache after it was protected is not what reaches
 // the prefix directory.
 func TestFlush_RepairsFirst(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=5")
 	c.job(four, func(s *Session, rank int) error {
 		if err := steps(1, 2)(s, rank); err != nil {
@@ -156,6 +162,7 @@ func TestFlush_RepairsFirst(t *testing.T) {
 }
 
 func TestFlush_CannotBeDone(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	if err := errors.Join(os.MkdirAll(c.prefix(""), 0o700), os.WriteFile(c.prefix("ckpt.2"), nil, 0o600)); err != nil {
 		t.Fatal(err)
@@ -177,6 +184,7 @@ func TestFlush_CannotBeDone(t *testing.T) {
 }
 
 func TestFetch_AfterTheCacheIsLost(t *testing.T) {
+	t.Parallel()
 	for _, nodes := range [][]string{four, {"d", "b", "c", "a"}, on(2, "e", "f"), on(4, "g")} {
 		c := newCluster(t, "SCR_FLUSH=1")
 		c.job(four, steps(1, 2))
@@ -195,6 +203,7 @@ func TestFetch_AfterTheCacheIsLost(t *testing.T) {
 }
 
 func TestFetch_FallsBackToOlderCheckpoints(t *testing.T) {
+	t.Parallel()
 	data := func(c *cluster) string { return c.prefix("ckpt.3/rank_2") }
 	meta := func(c *cluster, file string) string { return c.prefix(".scr/scr.dataset.3/" + file) }
 	for _, kind := range []struct {
@@ -257,6 +266,7 @@ func (c *cluster) edit(path string, f func(h *hash.Hash)) {
 }
 
 func TestFetch_TurnedOff(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	c.job(four, steps(1))
 	c.lose(four...)
@@ -265,6 +275,7 @@ func TestFetch_TurnedOff(t *testing.T) {
 }
 
 func TestFetch_NamesThatLeadOutside(t *testing.T) {
+	t.Parallel()
 	for _, bad := range []string{"../outside", "ckpt.1/../../outside", "/tmp/outside", ".scr/index.scr", "ckpt.1/../.scr/index.scr", ""} {
 		t.Run(bad, func(t *testing.T) {
 			c := newCluster(t, "SCR_FLUSH=1")
@@ -321,6 +332,7 @@ func TestFetch_NamesThatLeadOutside(t *testing.T) {
 }
 
 func TestCompleteRestart_Invalid(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_CACHE_SIZE=1")
 	c.job(four, steps(1, 2, 3))
 	refuse := func(s *Session, rank int, step int) error {
@@ -368,6 +380,7 @@ func TestCompleteRestart_Invalid(t *testing.T) {
 }
 
 func TestCurrent_DropAndDelete(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	c.job(four, func(s *Session, rank int) error {
 		if err := steps(1, 2, 3)(s, rank); err != nil {
@@ -393,6 +406,7 @@ func TestCurrent_DropAndDelete(t *testing.T) {
 
 // The prefix directory that SCR 3.1 has left.
 func TestFetch_WhatSCRWrote(t *testing.T) {
+	t.Parallel()
 	sample := filepath.Join("..", "..", "shared", "interop", "scr-3.1-prefix")
 	if _, err := os.Stat(sample); err != nil {
 		t.Skip("no samples here")
@@ -438,6 +452,7 @@ func TestFetch_WhatSCRWrote(t *testing.T) {
 
 // An entry of the index whose numbers contradict each other is passed over.
 func TestFetch_IndexContradictsItself(t *testing.T) {
+	t.Parallel()
 	for _, id := range []string{"", "0", "9"} {
 		t.Run("id "+id, func(t *testing.T) {
 			c := newCluster(t, "SCR_FLUSH=1")
@@ -458,6 +473,7 @@ func TestFetch_IndexContradictsItself(t *testing.T) {
 
 // That the cache cannot take a checkpoint says nothing about the checkpoint.
 func TestFetch_CacheFails(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	c.job(four, steps(1, 2, 3))
 	c.lose(four...)
@@ -486,6 +502,7 @@ func (c *cluster) breakRecords() {
 // What is written in the prefix directory for the commands around the job can
 // fail, and the job goes on writing checkpoints to the cache.
 func TestRecords_CannotBeWritten(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=0")
 	c.job(four, func(s *Session, rank int) error {
 		if rank == 0 {
@@ -505,6 +522,7 @@ func TestRecords_CannotBeWritten(t *testing.T) {
 // A checkpoint that was refused is not offered again because that could not be
 // recorded.
 func TestCompleteRestart_RecordsCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	c.job(four, steps(1, 2))
 	c.job(four, func(s *Session, rank int) error {
@@ -526,6 +544,7 @@ func TestCompleteRestart_RecordsCannotBeWritten(t *testing.T) {
 
 // A pipe in the place of a file would keep who opens it waiting for a reader.
 func TestFlush_PipeInTheWay(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	if err := errors.Join(os.MkdirAll(c.prefix("ckpt.1"), 0o700), unix.Mkfifo(c.prefix("ckpt.1/rank_2"), 0o600)); err != nil {
 		t.Fatal(err)
@@ -537,6 +556,7 @@ func TestFlush_PipeInTheWay(t *testing.T) {
 
 // Jobs may begin at the same time in one prefix directory.
 func TestInit_ManyJobsAtOnce(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	var wg sync.WaitGroup
 	for job := range 8 {

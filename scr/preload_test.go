@@ -38,6 +38,7 @@ func (c *cluster) files(id int) (paths []string) {
 // What was copied before the start is what the job restarts from, wherever its ranks run. It
 // reads nothing in the prefix directory.
 func TestPreload(t *testing.T) {
+	t.Parallel()
 	for what, nodes := range map[string][]string{
 		"where its files are": {"a", "a", "b", "b"},
 		"elsewhere":           {"b", "a", "c", "a"},
@@ -79,6 +80,7 @@ func TestPreload(t *testing.T) {
 
 // A node that has copied nothing: the job fetches the checkpoint.
 func TestPreload_OneNodeFails(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	c.job(four, steps(1, 2))
 	c.lose(four...)
@@ -93,6 +95,7 @@ func TestPreload_OneNodeFails(t *testing.T) {
 
 // What is damaged in the prefix directory is not copied, and nothing is left of the rest.
 func TestPreload_Damaged(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	c.job(four, steps(1, 2))
 	c.lose(four...)
@@ -123,6 +126,7 @@ func TestPreload_Damaged(t *testing.T) {
 }
 
 func TestPreload_Bad(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=2")
 	c.job(four, steps(1, 2))
 	bypass := newCluster(t, "SCR_CACHE_BYPASS=1")

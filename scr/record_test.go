@@ -30,6 +30,7 @@ func (c *cluster) unflushed(id int) bool {
 // A number that was dropped from the index is used again: what is under it in the cache
 // only has to be scavenged, wherever the one before was.
 func TestRecord_NumberUsedAgain(t *testing.T) {
+	t.Parallel()
 	for _, async := range []string{"0", "1"} {
 		c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC="+async)
 		c.job(four, func(s *Session, rank int) error { return errors.Join(steps(1, 2, 3)(s, rank), s.Finalize()) })
@@ -48,6 +49,7 @@ func TestRecord_NumberUsedAgain(t *testing.T) {
 // While somebody has the lock of the index - another job, a command, a slow file system -
 // a checkpoint that is whole in the caches is recorded as there.
 func TestRecord_BeforeTheIndex(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1")
 	release, done := make(chan bool), make(chan error, 1)
 	go func() {
@@ -84,6 +86,7 @@ func TestRecord_BeforeTheIndex(t *testing.T) {
 
 // A flush that could not begin is not under way.
 func TestRecord_CouldNotBegin(t *testing.T) {
+	t.Parallel()
 	for _, async := range []string{"0", "1"} {
 		c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC="+async)
 		dir := c.prefix(".scr/scr.dataset.1") // of an earlier dataset, and nobody can remove it
@@ -103,6 +106,7 @@ func TestRecord_CouldNotBegin(t *testing.T) {
 
 // Without its index a prefix directory is not taken for an empty one.
 func TestRecord_IndexGone(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	c.job(four, steps(1, 2))
 	c.lose(four...)
@@ -121,6 +125,7 @@ func TestRecord_IndexGone(t *testing.T) {
 // What a copy in the background that was cut short has left is removed by the flush that
 // follows.
 func TestRecord_NothingLeftAside(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=0")
 	c.job(four, steps(1))
 	c.set("SCR_FLUSH=1")
@@ -156,6 +161,7 @@ func TestRecord_NothingLeftAside(t *testing.T) {
 
 // A restart does not go on from what is newer than the current checkpoint, and says so.
 func TestFetch_NewerThanCurrent(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	c.job(four, steps(1, 2, 3))
 	c.lose(four...)
@@ -169,6 +175,7 @@ func TestFetch_NewerThanCurrent(t *testing.T) {
 
 // A checkpoint that is deleted, or leaves by SCR_PREFIX_SIZE, is nowhere any more.
 func TestRecord_Deleted(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_CACHE_SIZE=1", "SCR_PREFIX_SIZE=2")
 	c.job(four, func(s *Session, rank int) error {
 		return errors.Join(steps(1, 2, 3)(s, rank), s.Delete(name(3)), s.Finalize())
@@ -180,6 +187,7 @@ func TestRecord_Deleted(t *testing.T) {
 
 // A file about the job that is damaged is set aside: neither Init nor Finalize fails.
 func TestRecord_Damaged(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"flush.scr", "halt.scr", "nodes.scr", "ranks.scr", "restart.scr", "runs.scr"} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
@@ -196,6 +204,7 @@ func TestRecord_Damaged(t *testing.T) {
 
 // scr_run has to know where each rank runs before it can start some of them elsewhere.
 func TestRecord_RanksOfNodes(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	must(t, os.MkdirAll(c.prefix(".scr"), 0o700))
 	held, err := lock.Try(request.LoopPath(c.prefix("")), lock.Exclusive) // as scr_run does

@@ -50,6 +50,7 @@ func (c *cluster) reaches(s *Session, rank, number int, state request.State) err
 
 // A request makes the next call say yes, on all ranks, until the checkpoint begins.
 func TestRequest(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_CHECKPOINT_SECONDS=100000")
 	c.job(four, func(s *Session, rank int) error {
 		return errors.Join(
@@ -67,6 +68,7 @@ func TestRequest(t *testing.T) {
 
 // An output that is no checkpoint does not answer.
 func TestRequest_Output(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.job(four, func(s *Session, rank int) error {
 		return errors.Join(c.asksFor(s, rank, request.Wish{}), output(s, rank, 1, Output), asked(1, "1")(s, rank),
@@ -77,6 +79,7 @@ func TestRequest_Output(t *testing.T) {
 
 // One that is written directly to the prefix directory does.
 func TestRequest_Bypass(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_CACHE_BYPASS=1")
 	c.job(four, func(s *Session, rank int) error {
 		return errors.Join(c.asksFor(s, rank, request.Wish{Term: true}), checkpoint(s, rank, 1))
@@ -87,6 +90,7 @@ func TestRequest_Bypass(t *testing.T) {
 // With --term the checkpoint is flushed, whatever SCR_FLUSH says, and then the program is
 // told to end. The next job is not.
 func TestRequest_Term(t *testing.T) {
+	t.Parallel()
 	for _, env := range []string{"SCR_FLUSH=0", "SCR_FLUSH=1", "SCR_FLUSH=1 SCR_FLUSH_ASYNC=1", "SCR_FLUSH=7 SCR_HALT_EXIT=1", "SCR_CACHE_BYPASS=1"} {
 		t.Run(env, func(t *testing.T) {
 			c := newCluster(t, strings.Fields(env)...)
@@ -140,6 +144,7 @@ func TestRequest_Term(t *testing.T) {
 
 // The flush of a checkpoint in the background is part of the answer.
 func TestRequest_Async(t *testing.T) {
+	t.Parallel()
 	movers(t, func(t *testing.T, c *cluster) {
 		c.job(four, func(s *Session, rank int) error {
 			if err := errors.Join(c.asksFor(s, rank, request.Wish{}), checkpoint(s, rank, 1), c.reaches(s, rank, 1, request.Flushing),
@@ -161,6 +166,7 @@ func TestRequest_Async(t *testing.T) {
 
 // A dataset leaves the cache in the same call in which its flush ends.
 func TestRequest_AsyncAndEvicted(t *testing.T) {
+	t.Parallel()
 	movers(t, func(t *testing.T, c *cluster) {
 		c.set("SCR_CACHE_SIZE=1")
 		c.job(four, func(s *Session, rank int) error {
@@ -172,6 +178,7 @@ func TestRequest_AsyncAndEvicted(t *testing.T) {
 
 // A checkpoint that fails is told as such, and so is a job that ends without one.
 func TestRequest_Fails(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.job(four, func(s *Session, rank int) error {
 		err := c.asksFor(s, rank, request.Wish{Term: true})
@@ -203,6 +210,7 @@ func TestRequest_Fails(t *testing.T) {
 // A request that is entered while the program restarts is answered after that; one of an
 // earlier run is not.
 func TestRequest_Restart(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.job(four, func(s *Session, rank int) error {
 		return errors.Join(checkpoint(s, rank, 1), c.asksFor(s, rank, request.Wish{Term: true}), asked(1, "1")(s, rank), s.Finalize())
@@ -227,6 +235,7 @@ func TestRequest_Restart(t *testing.T) {
 
 // Without a place to answer the job goes on.
 func TestRequest_NoFile(t *testing.T) {
+	t.Parallel()
 	for _, of := range []func(string) string{request.Path, request.LockPath} {
 		c := newCluster(t)
 		path := of(c.prefix(""))
@@ -242,6 +251,7 @@ func TestRequest_NoFile(t *testing.T) {
 // With --stop all ranks stop at the same step, with the checkpoint safe; processes that
 // have stopped are listed until they go on.
 func TestRequest_Stop(t *testing.T) {
+	t.Parallel()
 	for _, env := range []string{"SCR_FLUSH=0", "SCR_FLUSH=1 SCR_FLUSH_ASYNC=1", "SCR_CACHE_BYPASS=1"} {
 		t.Run(env, func(t *testing.T) {
 			c := newCluster(t, strings.Fields(env)...)
@@ -274,6 +284,7 @@ func TestRequest_Stop(t *testing.T) {
 
 // Where it cannot be recorded which processes have stopped, they go on.
 func TestRequest_StopFails(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.pause = func() { t.Error("a rank has stopped") }
 	c.job(four, func(s *Session, rank int) error {
@@ -346,6 +357,7 @@ func (c *cluster) command(entered chan struct{}) request.Request {
 
 // A request that is entered in the middle of a call is answered by what comes after it, or by the end.
 func TestRequest_During(t *testing.T) {
+	t.Parallel()
 	index := func(c *cluster) string { return c.prefix(".scr/index.scr") }
 	cached := func(c *cluster) bool { return c.unflushed(1) }
 	two := func(_ *cluster, s *Session, rank int) error {

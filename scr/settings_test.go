@@ -13,6 +13,7 @@ import (
 
 // What the program sets is there for commands as long as it sets it.
 func TestSettings_AreLeftToCommands(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	run := func(lines ...string) error {
 		_, err := local.Run(4, c.opt, func(world mpi.Comm) error {

@@ -50,6 +50,7 @@ func (c *cluster) refusing(errno unix.Errno, atLeast int, file string) {
 // medium fails, in the middle of a flush: all ranks are told which file, the
 // checkpoint stays in the cache, and the one before can be used.
 func TestStorage_FlushIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name    string
 		errno   unix.Errno
@@ -91,6 +92,7 @@ func TestStorage_FlushIsRefused(t *testing.T) {
 // A file system that becomes full, or read-only, and then is as before, under a job
 // that goes on.
 func TestStorage_UnderARunningJob(t *testing.T) {
+	t.Parallel()
 	dir := storagetest.Dir()
 	if dir == "" {
 		c := newCluster(t)
@@ -156,6 +158,7 @@ func TestStorage_UnderARunningJob(t *testing.T) {
 // Something that one node may not do is an error on all: with the prefix directory
 // or with its own storage.
 func TestStorage_PermissionDeniedOnOneNode(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	dir := storagetest.Dir()
 	if dir == "" {

@@ -37,6 +37,7 @@ var severalLines = []string{
 // Each checkpoint is protected as the line says whose INTERVAL is the largest that
 // divides its number, whether the lines are in a file or set by the program.
 func TestDescriptors_LargestInterval(t *testing.T) {
+	t.Parallel()
 	for _, where := range []string{"file", "program"} {
 		t.Run(where, func(t *testing.T) {
 			c := newCluster(t, "SCR_CACHE_SIZE=9")
@@ -78,6 +79,7 @@ func TestDescriptors_LargestInterval(t *testing.T) {
 // A later run makes each dataset usable again as it was protected, in the store
 // where it is, whatever that run's lines say.
 func TestDescriptors_RestartFromAnyOfThem(t *testing.T) {
+	t.Parallel()
 	for step, lost := range map[int][]string{5: {"b"}, 4: {"c"}, 3: {"a", "b"}, 2: {"d"}, 1: {"b"}} {
 		t.Run(fmt.Sprint("checkpoint ", step), func(t *testing.T) {
 			c := newCluster(t, "SCR_CACHE_SIZE=9")
@@ -102,6 +104,7 @@ func TestDescriptors_RestartFromAnyOfThem(t *testing.T) {
 }
 
 func TestStores_CountOfEach(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_CACHE_SIZE=2")
 	c.configure("STORE=$SSD COUNT=3 FLUSH=SYNC FETCH=SYNC", "CKPT=0 INTERVAL=1", "CKPT=1 INTERVAL=2 STORE=$SSD")
 	c.job(four, steps(1, 2, 3, 4, 5, 6, 7, 8))
@@ -120,6 +123,7 @@ func TestStores_CountOfEach(t *testing.T) {
 }
 
 func TestDescriptors_ForOutput(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_CACHE_SIZE=9")
 	c.configure("CKPT=0 OUTPUT=1 TYPE=PARTNER", "CKPT=1 TYPE=XOR")
 	c.job(four, func(s *Session, rank int) error {
@@ -142,6 +146,7 @@ func TestDescriptors_ForOutput(t *testing.T) {
 // A checkpoint that went straight to the prefix directory is as good as one in the
 // cache: the newest of both is the one to restart from.
 func TestDescriptors_Bypass(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.configure("CKPT=0 INTERVAL=1", "CKPT=1 INTERVAL=2 BYPASS=1")
 	c.job(four, steps(1, 2))
@@ -166,6 +171,7 @@ func TestDescriptors_Bypass(t *testing.T) {
 }
 
 func TestDescriptors_Refused(t *testing.T) {
+	t.Parallel()
 	for text, lines := range map[string][]string{
 		"has INTERVAL=1":      {"CKPT=0 INTERVAL=2"},
 		"that is enabled":     {"CKPT=0 ENABLED=0"},
@@ -198,6 +204,7 @@ func TestDescriptors_Refused(t *testing.T) {
 // Storage that all nodes share keeps files of ranks that move, and of nodes that
 // are lost with what they knew.
 func TestStores_SharedByAllNodes(t *testing.T) {
+	t.Parallel()
 	for _, line := range []string{"STORE=$SHARED VIEW=GLOBAL", "STORE=$SHARED GROUP=WORLD"} {
 		c := newCluster(t)
 		c.configure(line, "CKPT=0 STORE=$SHARED")
@@ -227,6 +234,7 @@ func TestStores_SharedByAllNodes(t *testing.T) {
 // What an earlier run has in another directory is used where it is, and is gone
 // when its time has come.
 func TestStores_AnotherCacheBase(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	nodes := on(2, "a", "b", "c", "d")
 	c.job(nodes, steps(1, 2))
@@ -260,6 +268,7 @@ func TestStores_AnotherCacheBase(t *testing.T) {
 
 // A filemap cannot have files deleted, or written, where goscr has made nothing.
 func TestStores_FilemapNamesAnotherDirectory(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.job(four, steps(1, 2))
 	// The place where it is belongs, for all one can see, to somebody else.
@@ -276,6 +285,7 @@ func TestStores_FilemapNamesAnotherDirectory(t *testing.T) {
 
 // Groups of a configuration file protect from what takes several nodes away.
 func TestDescriptors_GroupsOfAFile(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.configure("GROUPS=a SWITCH=0", "GROUPS=b SWITCH=0", "GROUPS=c SWITCH=1", "GROUPS=d SWITCH=1", "CKPT=0 GROUP=SWITCH SET_SIZE=2")
 	c.job(four, steps(1, 2))
@@ -286,6 +296,7 @@ func TestDescriptors_GroupsOfAFile(t *testing.T) {
 
 // A directory that all nodes share, and of which the configuration says that pairs of them do.
 func TestStores_GroupsHaveOneDirectory(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.configure("STORE=$SHARED GROUP=PAIR", "CKPT=0 STORE=$SHARED TYPE=SINGLE",
 		"GROUPS=a PAIR=0", "GROUPS=b PAIR=0", "GROUPS=c PAIR=1", "GROUPS=d PAIR=1")

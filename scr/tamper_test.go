@@ -24,6 +24,7 @@ func rename(h *hash.Hash, from, to string) {
 // Names in what is read from the nodes do not lead anywhere but into the
 // directory of the dataset, whatever they have been changed to.
 func TestTampered_NamesInTheCache(t *testing.T) {
+	t.Parallel()
 	const from = "ckpt.2/rank_0"
 	for _, to := range []string{"../../outside", "/tmp/goscr-ot", "ckpt.2/../../"} {
 		if len(to) != len(from) {

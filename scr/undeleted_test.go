@@ -18,6 +18,7 @@ import (
 // A program makes a directory where it has routed a file, and files in it: the dataset
 // is not valid, and nothing of it is in the way of the next run.
 func TestUndeleted_DirectoryAtARoutedName(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.job(four, func(s *Session, rank int) error {
 		if err := steps(1, 2)(s, rank); err != nil {
@@ -46,6 +47,7 @@ func TestUndeleted_DirectoryAtARoutedName(t *testing.T) {
 
 // The program takes the permission to write from directories of its datasets.
 func TestUndeleted_NoWritePermission(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	if dir := storagetest.Dir(); dir == "" {
 		c.job(four, steps(1, 2))
@@ -81,6 +83,7 @@ func TestUndeleted_NoWritePermission(t *testing.T) {
 // A dataset in which something is mounted cannot be deleted, and one that is a mount point
 // not even renamed: it is reported, and every call goes on. Later runs delete it.
 func TestUndeleted_SetAside(t *testing.T) {
+	t.Parallel()
 	for _, inside := range []bool{true, false} {
 		t.Run(fmt.Sprintf("inside=%v", inside), func(t *testing.T) {
 			dir := storagetest.Dir()
@@ -174,6 +177,7 @@ func age(t *testing.T, dir string) {
 // What killed processes have left goes when it is old enough and the run writes a
 // checkpoint, and nothing else does.
 func TestStrays(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_DEBUG=1")
 	c.job(four, steps(1, 2))
 	control, cached := filepath.Join(c.node("a"), "cntl/user/scr.job"), filepath.Join(c.node("a"), "cache/user/scr.job")
@@ -246,6 +250,7 @@ func TestStrays(t *testing.T) {
 // Something else is where a node's filemap, a journal of it, the list of filemaps or a
 // temporary file should be: it is set aside, and what is lost with it is rebuilt.
 func TestFilemap_DirectoryInItsPlace(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ name, says string }{
 		{"filemap_0.scrinfo", "rebuilt from redundancy, 1 of 4"},
 		{"filemap_0.scrinfo.%d.journal", "as it was in the cache"},

@@ -62,6 +62,7 @@ func (c *cluster) listed(id int, name string) map[int]meta.Meta {
 // when ranks move, a lost node takes nothing away, one flush has it once and whole, with
 // its checksum, and a fetch brings it once.
 func TestWorld_SeveralRanksWriteOneFile(t *testing.T) {
+	t.Parallel()
 	for _, how := range [][]string{
 		{"SCR_FLUSH=1"},
 		{"SCR_FLUSH=1", "SCR_FLUSH_COMPRESS=zstd"},
@@ -142,6 +143,7 @@ func TestWorld_SeveralRanksWriteOneFile(t *testing.T) {
 
 // A file of some ranks only, not of the lowest, and beside it datasets without any.
 func TestWorld_SomeRanksShare(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")
 	c.configure(worldLines...)
 	write := func(s *Session, rank int) error {
@@ -200,6 +202,7 @@ func TestWorld_SomeRanksShare(t *testing.T) {
 // Ranks name one file by different paths: with dots, by a link to the prefix directory, and
 // by a link below it.
 func TestWorld_OneFileOfManyNames(t *testing.T) {
+	t.Parallel()
 	for _, bypass := range []bool{false, true} {
 		c := newCluster(t, "SCR_FLUSH=1")
 		c.configure(worldLines...)
@@ -254,6 +257,7 @@ func TestWorld_OneFileOfManyNames(t *testing.T) {
 
 // A link below the prefix directory does not lead to goscr's own files.
 func TestWorld_LinkToMetadata(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.configure(worldLines...)
 	if err := os.Symlink(".scr", c.prefix("alias")); err != nil {
@@ -276,6 +280,7 @@ func TestWorld_LinkToMetadata(t *testing.T) {
 
 // Ranks that disagree about a dataset leave nothing of it, and the next is none the worse.
 func TestWorld_RanksDisagree(t *testing.T) {
+	t.Parallel()
 	for what, of := range map[string]func(s *Session, path string) (valid bool){
 		"are not valid": func(*Session, string) bool { return false },
 		"was routed to": func(s *Session, _ string) bool {
@@ -316,6 +321,7 @@ func TestWorld_RanksDisagree(t *testing.T) {
 
 // Storage of nodes is not storage of all, whatever a line says.
 func TestWorld_StorageThatNodesDoNotShare(t *testing.T) {
+	t.Parallel()
 	for _, line := range []string{"STORE=$SSD GROUP=WORLD", "STORE=$SSD VIEW=GLOBAL", "STORE=$SSD GROUP=RACK"} {
 		c := newCluster(t)
 		c.configure(line, "CKPT=0 STORE=$SSD", "GROUPS=a RACK=0", "GROUPS=b RACK=0", "GROUPS=c RACK=1", "GROUPS=d RACK=1")
@@ -337,6 +343,7 @@ func TestWorld_StorageThatNodesDoNotShare(t *testing.T) {
 
 // What is in such a store is used when the line about it is gone, wherever the ranks are.
 func TestWorld_LineIsGone(t *testing.T) {
+	t.Parallel()
 	for _, lines := range [][]string{{"CKPT=0 TYPE=XOR"}, {"STORE=$SHARED", "CKPT=0 STORE=$SHARED"}} {
 		c := newCluster(t)
 		c.configure(worldLines...)
@@ -358,6 +365,7 @@ func TestWorld_LineIsGone(t *testing.T) {
 
 // A file of several ranks that has changed is found by the rank that owns it.
 func TestWorld_Corrupt(t *testing.T) {
+	t.Parallel()
 	for flush, step := range map[string]int{"SCR_FLUSH=0": 1, "SCR_FLUSH=1": 2} {
 		c := newCluster(t, flush)
 		c.configure(worldLines...)
@@ -371,6 +379,7 @@ func TestWorld_Corrupt(t *testing.T) {
 // SCR 3.1 lists a file with each rank that has it, and does not say that there are others.
 // A checkpoint that it has left is used wherever the next goes.
 func TestWorld_ListOfSCR31(t *testing.T) {
+	t.Parallel()
 	for _, world := range []bool{false, true} {
 		c := newCluster(t, "SCR_FLUSH=1")
 		c.configure(worldLines...)
@@ -472,6 +481,7 @@ func (c *cluster) wholeInPrefix() {
 
 // A job of another size flushes what it finds in the store, and reads it there.
 func TestWorld_AnotherNumberOfRanks(t *testing.T) {
+	t.Parallel()
 	for _, ranks := range []int{1, 3, 6} {
 		c := newCluster(t)
 		c.configure(worldLines...)
@@ -492,6 +502,7 @@ func TestWorld_AnotherNumberOfRanks(t *testing.T) {
 
 // The same names in every checkpoint, which the flush of each takes over from the one before.
 func TestWorld_SameNameInEveryCheckpoint(t *testing.T) {
+	t.Parallel()
 	for _, async := range []string{"SCR_FLUSH_ASYNC=0", "SCR_FLUSH_ASYNC=1"} {
 		c := newCluster(t, "SCR_FLUSH=1", async)
 		c.configure(worldLines...)
