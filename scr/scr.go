@@ -315,9 +315,7 @@ func (s *Session) recoverCache() error {
 	if err := s.restart.PassOverCondemned(); err != nil {
 		return err
 	}
-	if err := s.restart.PassOverOtherInput(); err != nil {
-		return err
-	}
+	s.restart.WithholdOtherInput()
 	if err := s.flusher.FlushLeft(s.config.FlushOnRestart || s.config.GlobalRestart); err != nil {
 		return err
 	}

@@ -76,6 +76,7 @@ type Cached struct {
 	restored bool // Desc was made again for this dataset, and is freed with it
 	refused  bool // the caller's files are whole on another node, but could not be stored here
 	bare     bool // the caller's redundancy file is lost and could not be made again
+	withheld bool // the same on all ranks
 
 	encoding   time.Duration // how long the caller took to protect its files
 	redundancy int64         // bytes that all ranks have made to protect them
@@ -84,6 +85,13 @@ type Cached struct {
 // Encoded returns how long the caller took to protect its files in Complete, and how many
 // bytes all ranks have made for that.
 func (c *Cached) Encoded() (took time.Duration, bytes int64) { return c.encoding, c.redundancy }
+
+// Withheld reports whether a checkpoint is not offered for a restart although nothing is
+// wrong with it. It is the same on all ranks.
+func (c *Cached) Withheld() bool { return c.withheld }
+
+// Withhold sets what Withheld reports. All ranks call it.
+func (c *Cached) Withhold(withheld bool) { c.withheld = withheld }
 
 // made returns the number of redundancy files of each rank of the caller's set.
 func (c *Cached) made() int {

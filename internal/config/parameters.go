@@ -178,7 +178,7 @@ var Sections = []Section{
 		{Name: "SCR_DROP_AFTER_CURRENT", Type: Bool, Default: "0", Example: "1",
 			Help: "1: when `SCR_Current` or `SCR_CURRENT` names a dataset, newer ones are removed from the index too; their files stay in the prefix directory"},
 		{Name: "SCR_JOB_INPUT", Type: Text, Example: "model.nml",
-			Help: "files that the job reads as input, separated by blanks (in a configuration file, in double quotes), relative to the working directory. `SCR_Init` reads them on rank 0 and records a digest of their contents with each checkpoint; a checkpoint of other contents is not offered for a restart, except by `SCR_CURRENT`"},
+			Help: "files that the job reads as input, separated by blanks (in a configuration file, in double quotes), relative to the working directory. `SCR_Init` reads them on rank 0 and records a digest of their contents with each checkpoint; a checkpoint of other contents is not offered for a restart, except by `SCR_CURRENT`; one in the cache is flushed, and leaves the cache before that only if that fails and this run has completed a checkpoint"},
 		{Name: "SCR_DISTRIBUTE", Type: Bool, Default: "1", Example: "0",
 			Help: "0: datasets in the cache are not used; they stay there until the run has completed a checkpoint, or needs their room"},
 		{Name: "SCR_FLUSH_ON_RESTART", Type: Bool, Default: "0", Example: "1",

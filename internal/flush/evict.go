@@ -30,10 +30,11 @@ type Leaving struct {
 
 // Leaving returns what has to leave a store before one more dataset is complete in it. need
 // is the size in bytes of the caller's part of the new dataset, or cache.SizeUnknown on all
-// ranks. It waits for the flushes of those that are being flushed, and flushes an output that is
-// not in the prefix directory yet. If that output cannot be flushed, it stays, and another
-// dataset leaves; Leaving returns an error if that is the newest checkpoint, and it is only
-// in the cache.
+// ranks. It waits for the flushes of those that are being flushed, and flushes an output or a
+// withheld checkpoint that is not in the prefix directory yet. If that cannot be flushed, it
+// stays, and another dataset leaves; Leaving returns an error if that is the newest checkpoint,
+// and it is only in the cache. Once this run has completed a checkpoint, a withheld one leaves
+// even if it cannot be flushed.
 func (f *Flusher) Leaving(store *reddesc.Store, need int64) (Leaving, error) {
 	leaving, stay, err := f.free(store)
 	if err != nil {
@@ -61,7 +62,7 @@ func (f *Flusher) Evict(l Leaving) error {
 // needs them, and how many unused ones stay. Flushes end in their order, so it waits for the
 // oldest until that is so.
 func (f *Flusher) free(store *reddesc.Store) (leaving []*cache.Cached, stay int, err error) {
-	var stuck error // why an output could not be flushed
+	var stuck error // why a dataset that must not leave unflushed could not be flushed
 	retried := false
 	for {
 		newest := f.Cache.NewestCheckpoint()
@@ -72,9 +73,9 @@ func (f *Flusher) free(store *reddesc.Store) (leaving []*cache.Cached, stay int,
 			if err := f.waitOldest(); err != nil {
 				return nil, 0, err
 			}
-		case !retried && unsaved:
+		case !retried && slices.ContainsFunc(leaving, f.flushFirst):
 			retried = true
-			if stuck = f.flushOutputs(leaving); stuck != nil && !errors.As(stuck, new(*mpi.AgreedError)) {
+			if stuck = f.flushLeaving(leaving); stuck != nil && !errors.As(stuck, new(*mpi.AgreedError)) {
 				return nil, 0, stuck
 			}
 		case stuck != nil && (unsaved || newest != nil && !f.flushed[newest.ID()] && slices.Contains(leaving, newest)):
@@ -114,27 +115,41 @@ func (f *Flusher) waitOldest() error {
 	return f.wait(f.running[0])
 }
 
-// unsaved reports whether a dataset is an output that is not in the prefix directory,
-// because its flush has failed.
+// unsaved reports whether a dataset must not leave before it is in the prefix directory: an
+// output, or a withheld checkpoint as long as this run has completed none of its own.
 func (f *Flusher) unsaved(c *cache.Cached) bool {
-	return c.Flags().Has(dataset.Output) && !f.flushed[c.ID()]
+	return f.flushFirst(c) && (c.Flags().Has(dataset.Output) || !f.own)
 }
 
-// flushOutputs flushes those datasets of a list that are outputs whose flushes have failed.
-func (f *Flusher) flushOutputs(list []*cache.Cached) error {
+// flushFirst reports whether a dataset that is not in the prefix directory has to be flushed, or
+// at least a flush tried, whatever SCR_FLUSH is, before it leaves.
+func (f *Flusher) flushFirst(c *cache.Cached) bool {
+	return !f.flushed[c.ID()] && (c.Flags().Has(dataset.Output) || c.Withheld())
+}
+
+// flushLeaving flushes those datasets of a list that must be flushed before they leave. It
+// warns of those that may leave although they cannot be flushed.
+func (f *Flusher) flushLeaving(list []*cache.Cached) error {
 	for _, c := range list {
-		if !f.unsaved(c) {
+		if !f.flushFirst(c) {
 			continue
 		}
+		what := "output"
+		if !c.Flags().Has(dataset.Output) {
+			what = "checkpoint"
+		}
 		err := f.Flush(c)
+		agreed := errors.As(err, new(*mpi.AgreedError))
 		switch {
 		case err == nil:
-		case errors.As(err, new(*mpi.AgreedError)) && f.Cache.Find(c.ID()) == nil: // too much of it is lost
+		case agreed && f.Cache.Find(c.ID()) == nil: // too much of it is lost
 			f.left(c)
-			f.Log.WarnJob("output %s is lost: %v", c.Name(), err)
+			f.Log.WarnJob("%s %s is lost: %v", what, c.Name(), err)
+		case agreed && !f.unsaved(c):
+			f.Log.WarnJob("%s %s, which is not offered, leaves the cache, where the next dataset needs its place, and is nowhere else: %v", what, c.Name(), err)
 		default:
-			return fmt.Errorf("output %s cannot leave the cache, where the next dataset needs a place, before it is flushed "+
-				"(SCR_Drop gives it up): %w", c.Name(), err)
+			return fmt.Errorf("%s %s cannot leave the cache, where the next dataset needs a place, before it is flushed "+
+				"(SCR_Drop gives it up): %w", what, c.Name(), err)
 		}
 	}
 	return nil
@@ -142,7 +157,7 @@ func (f *Flusher) flushOutputs(list []*cache.Cached) error {
 
 // worth orders the datasets of the cache: those of less worth are evicted first. The newest
 // checkpoint is evicted last, since a restart would need it until the next is complete; and
-// if outputs cannot be flushed (stuck), these are, of which there is nothing elsewhere. If
+// if unsaved datasets cannot be flushed (stuck), these are, of which there is nothing elsewhere. If
 // fetch is true, what is in the prefix directory is worth nothing.
 func (f *Flusher) worth(c, newest *cache.Cached, stuck, fetch bool) int {
 	switch {

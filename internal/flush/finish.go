@@ -6,14 +6,13 @@ import (
 	"slices"
 
 	"github.com/goscr/goscr/internal/cache"
-	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/mover"
 	"github.com/goscr/goscr/mpi"
 )
 
 // Finish waits for background flushes at the end of the session. It then flushes outputs
-// that are not in the prefix directory, and the newest checkpoint, unless flushing is
-// turned off. written is the id of the newest checkpoint that the program itself has
+// and withheld checkpoints that are not in the prefix directory, and the newest checkpoint, unless
+// flushing is turned off. written is the id of the newest checkpoint that the program itself has
 // written to the prefix directory; an older checkpoint is not flushed. With
 // SCR_FLUSH_POSTSTAGE, scr_transfer continues its copies after the session. Finish goes
 // on after an error, and returns the first.
@@ -66,7 +65,7 @@ func (f *Flusher) unflushed(written int) (list []*cache.Cached) {
 		if f.flushed[c.ID()] || f.find(c) != nil {
 			continue
 		}
-		if c.Flags().Has(dataset.Output) || f.Every > 0 && c == newest && c.ID() > written {
+		if f.flushFirst(c) || f.Every > 0 && c == newest && c.ID() > written {
 			list = append(list, c)
 		}
 	}

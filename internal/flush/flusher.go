@@ -73,6 +73,7 @@ type Flusher struct {
 	running []*background // oldest first, the same on all ranks
 	polled  time.Time     // when Poll was last called
 	flushed map[int]bool  // ids of datasets in the cache that are also in the prefix directory
+	own     bool          // this run has completed a checkpoint
 }
 
 // Open returns a Flusher. It stops copies of an earlier run that still go on.
@@ -88,6 +89,11 @@ func (f *Flusher) Flushed(id int) bool { return f.flushed[id] }
 // SetFlushed records whether a dataset of the cache is in the prefix directory. It is
 // not collective.
 func (f *Flusher) SetFlushed(id int, there bool) { f.flushed[id] = there }
+
+// Supersede records that this run has completed a checkpoint of its own: withheld ones that
+// cannot be flushed may leave the cache from now on. It is not collective, but all ranks
+// call it.
+func (f *Flusher) Supersede() { f.own = true }
 
 // Completed flushes a dataset that has just been completed, or starts to flush it, if
 // that is due. It returns an error if the flush of an output fails. If the flush of a

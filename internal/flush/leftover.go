@@ -11,8 +11,8 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// FlushLeft flushes datasets of earlier runs in the cache: outputs, and, if checkpoints is
-// true, checkpoints, including those of jobs of another size. If a flush fails, FlushLeft
+// FlushLeft flushes datasets of earlier runs in the cache: outputs, withheld checkpoints, and, if
+// checkpoints is true, all checkpoints, including those of jobs of another size. If a flush fails, FlushLeft
 // warns. Only with checkpoints, and for the newest one, it returns the error: a program
 // that itself reads the newest checkpoint in the prefix directory would otherwise restart
 // from an older one without a message.
@@ -20,7 +20,7 @@ func (f *Flusher) FlushLeft(checkpoints bool) error {
 	f.flushForeign(checkpoints)
 	newest := f.Cache.NewestCheckpoint()
 	for _, c := range slices.Backward(slices.Clone(f.Cache.List())) { // oldest first, so that the newest becomes current
-		if f.flushed[c.ID()] || !c.Flags().Has(dataset.Output) && !(checkpoints && c.Flags().Has(dataset.Checkpoint)) {
+		if f.flushed[c.ID()] || !f.flushFirst(c) && !(checkpoints && c.Flags().Has(dataset.Checkpoint)) {
 			continue
 		}
 		err := f.Flush(c)
@@ -30,7 +30,12 @@ func (f *Flusher) FlushLeft(checkpoints bool) error {
 		if err != nil && checkpoints && c == newest {
 			return fmt.Errorf("%w (SCR_FLUSH_ON_RESTART and SCR_GLOBAL_RESTART require that it is flushed)", err)
 		}
-		if err != nil {
+		switch {
+		case err == nil:
+		case c.Withheld():
+			f.Log.WarnJob("%v; checkpoint %s, which is not offered, stays in the cache until it is flushed (before it leaves, or in SCR_Finalize), or until "+
+				"this run has completed a checkpoint and another dataset needs the place", err, c.Name())
+		default:
 			f.Log.WarnJob("%v; dataset %s stays in the cache", err, c.Name())
 		}
 	}

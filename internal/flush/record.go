@@ -49,6 +49,9 @@ func (f *Flusher) conclude(c *cache.Cached, start time.Time, took time.Duration,
 		return err
 	}
 	f.flushed[c.ID()] = true
+	if c.Withheld() {
+		return nil // older checkpoints of the prefix directory may be those that can be offered
+	}
 	return f.Arrived(c.Dataset)
 }
 

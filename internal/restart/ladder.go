@@ -144,7 +144,7 @@ func (r *Restart) offerFirst(below int, next func(below int) (dataset.Dataset, b
 			return err
 		}
 		if r.isOfOtherInput(d) {
-			r.tellOtherInput(d)
+			r.tellOtherInput(d, "")
 			below = d.ID()
 			continue
 		}
@@ -180,6 +180,7 @@ func (r *Restart) Fail() error {
 // Supersede deletes the datasets from the cache that this run does not use, once it has
 // completed a checkpoint of its own.
 func (r *Restart) Supersede() error {
+	r.Flusher.Supersede()
 	if err := r.Cache.DropUnused("this run has completed a checkpoint"); err != nil || !r.marked {
 		return err
 	}
@@ -264,6 +265,9 @@ func (r *Restart) SetCurrent(name string, again bool) (checkpoint int, err error
 	id := int(found[0])
 	if inCache != nil && inCache.ID() != id {
 		inCache = nil // the prefix directory has a newer one of the name
+	}
+	if inCache != nil {
+		inCache.Withhold(false)
 	}
 	if err := r.DropAfterID(id); err != nil {
 		return 0, err
