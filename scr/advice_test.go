@@ -12,6 +12,8 @@ import (
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/failures"
 	"github.com/goscr/goscr/internal/halt"
+	"github.com/goscr/goscr/internal/lock"
+	"github.com/goscr/goscr/internal/request"
 )
 
 // ask returns the answers of n questions, as a string of 0 and 1.
@@ -209,6 +211,63 @@ func TestHalt(t *testing.T) {
 		}
 		c.job(four, steps(1)) // it stops nobody
 	})
+}
+
+// A program that was told to stop ends without Finalize, and no scr_run has started it. What has
+// stopped it stops no other job, but another run in its allocation.
+func TestHalt_EndWithoutFinalize(t *testing.T) {
+	t.Parallel()
+	ask := func(want bool) func(s *Session, rank int) error {
+		return func(s *Session, rank int) error {
+			if err := checkpoint(s, rank, 1); err != nil {
+				return err
+			}
+			if got, err := s.ShouldExit(); err != nil || got != want {
+				return fmt.Errorf("ShouldExit says %v, %v", got, err)
+			}
+			return nil
+		}
+	}
+	for _, now := range []struct {
+		name       string
+		first      string                           // variables of the first job
+		next       string                           // ... and of the next
+		tell       func(s *Session, rank int) error // nil: as ask(true)
+		between    func(c *cluster) (after func())  // the runs
+		stopsAgain bool
+	}{
+		{name: "mpirun"},
+		{name: "mpirun, another job", next: "SCR_JOB_ID=other"},
+		{name: "another allocation", first: "SCR_JOB_ID=17 SLURM_JOB_ID=17", next: "SCR_JOB_ID=18 SLURM_JOB_ID=18"},
+		{name: "the same allocation", first: "SCR_JOB_ID=17 SLURM_JOB_ID=17", stopsAgain: true},
+		{name: "requeued", first: "SCR_JOB_ID=17 SLURM_JOB_ID=17", next: "SLURM_RESTART_COUNT=1"},
+		{name: "the program has not asked", tell: steps(1), stopsAgain: true},
+		{name: "the first job still runs", next: "SCR_JOB_ID=other", stopsAgain: true, between: func(c *cluster) func() {
+			held, err := lock.Try(request.LockPath(c.prefix("")), lock.Exclusive)
+			if err != nil || held == nil {
+				t.Errorf("%v, %v", held, err)
+			}
+			return held.Release
+		}},
+		{name: "asked again", stopsAgain: true, between: func(c *cluster) func() {
+			c.must(halt.Change(c.prefix(""), map[halt.Field]string{halt.Because: halt.Asked}))
+			return func() {}
+		}},
+	} {
+		t.Run(now.name, func(t *testing.T) {
+			c := newCluster(t, strings.Fields(now.first)...)
+			c.must(halt.Change(c.prefix(""), map[halt.Field]string{halt.Checkpoints: "1"}))
+			if now.tell == nil {
+				now.tell = ask(true)
+			}
+			c.job(four, now.tell)
+			if now.between != nil {
+				defer now.between(c)()
+			}
+			c.set(strings.Fields(now.next)...)
+			c.job(four, ask(now.stopsAgain))
+		})
+	}
 }
 
 // Finalize sums up what checkpoints have cost; a program that was never told to write one

@@ -82,7 +82,7 @@ checks them, and so does scr_run between runs; the job stops at its next checkpo
 Without an option the job stops after its next checkpoint.
 
 A condition is printed when it is set, and all of them with --list. Without an option, and with --checkpoints or --immediate, it is
-for one job: when it has stopped that job, it lapses as soon as the next begins, which is another allocation, another scr_run, or without a resource manager
+for one job: when it has stopped that job, it lapses as soon as the next begins, which is another allocation, a requeued one, another scr_run, or without a resource manager
 another run. A time stays until it is removed, also when it is past: a job that is started again stops again, and prints why. The halt file also records that a job has ended by itself (SCR_FINALIZE_CALLED), which
 affects only scr_retries_halt. The options --checkpoints, --before, --after and --seconds may be given
 together: the first condition that becomes true stops the job. ` + aboutTimes,

@@ -30,7 +30,8 @@ type Advisor struct {
 	prefix *prefix.Prefix
 	log    *report.Logger
 	events *eventlog.Log
-	id     string           // of the allocation, "" if there is none
+	job    string           // SCR_JOB_ID
+	id     string           // of the allocation as the halt file has it, "" if there is none
 	end    func() time.Time // of the allocation; the zero time if that is not known
 	run    *failures.Run    // nil if it could not be entered
 	told   string           // the reason to stop that was logged
@@ -54,7 +55,7 @@ func New(world mpi.Comm, p *prefix.Prefix, log *report.Logger, events *eventlog.
 func (a *Advisor) Begin(cfg *config.Config, environ func(name string) (string, bool)) error {
 	a.Last = time.Now()
 	a.first = a.Last
-	a.id = config.Allocation(environ)
+	a.job, a.id = cfg.JobID, allocation(environ)
 	a.Policy = interval.Policy{
 		Calls: cfg.CheckpointInterval, Every: cfg.CheckpointTime,
 		Overhead: cfg.CheckpointOverhead, MTBF: cfg.MTBFTime,
@@ -76,7 +77,20 @@ func (a *Advisor) Begin(cfg *config.Config, environ func(name string) (string, b
 			a.log.Info("earlier runs have failed every %.0f s of their time; SCR_Need_checkpoint advises accordingly", a.Policy.MTBF.Seconds())
 		}
 	}
-	return halt.Begin(a.prefix.Dir, a.id, int64(cfg.HaltTime.Seconds()))
+	// This run is the next of its job. If no other job runs here, all that were told to stop have stopped.
+	err := halt.Over(a.prefix.Dir, func(job string) bool { return job == a.job || a.requests.First() })
+	return errors.Join(err, halt.Begin(a.prefix.Dir, a.id, int64(cfg.HaltTime.Seconds())))
+}
+
+// allocation returns the id of the allocation, "" if there is none. If Slurm has put the job
+// into its queue again, that is another allocation of the same id: what has stopped the job
+// before does not stop it again.
+func allocation(environ func(name string) (string, bool)) string {
+	id := config.Allocation(environ)
+	if n, _ := environ("SLURM_RESTART_COUNT"); id != "" && n != "" && n != "0" {
+		id += "." + n
+	}
+	return id
 }
 
 // endOfAllocation is when the allocation ends, the zero time if that is not known.
@@ -132,9 +146,18 @@ func (a *Advisor) Need(also func() bool) (need, other bool, err error) {
 	return answer[0]&needed != 0, answer[0]&asked != 0, err
 }
 
-// Stop returns why the job should stop, "" if it should not. It is collective; all ranks
-// get the same. It costs a broadcast, and rank 0 reads a file.
+// Stop returns why the job should stop, "" if it should not, for a caller that tells the
+// program. It is collective; all ranks get the same. It costs a broadcast, and rank 0 reads a
+// file.
 func (a *Advisor) Stop() (reason string, err error) {
+	reason, err = a.stop()
+	if err == nil && reason != "" && a.world.Rank() == 0 {
+		a.prefix.Note(func() error { return halt.Told(a.prefix.Dir, a.job, a.id) })
+	}
+	return reason, err
+}
+
+func (a *Advisor) stop() (reason string, err error) {
 	if a.world.Rank() == 0 {
 		reason = a.reason()
 	}
@@ -142,9 +165,10 @@ func (a *Advisor) Stop() (reason string, err error) {
 	return string(text), err
 }
 
-// Stopping is Stop for a caller that does not need the reason.
+// Stopping reports whether the job should stop, for a caller that does not tell the program. It
+// is collective, like Stop.
 func (a *Advisor) Stopping() (bool, error) {
-	reason, err := a.Stop()
+	reason, err := a.stop()
 	return reason != "", err
 }
 

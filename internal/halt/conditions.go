@@ -30,7 +30,7 @@ func Change(prefix string, values map[Field]string) error {
 // Remove removes all conditions.
 func Remove(prefix string) error {
 	all := map[Field]string{}
-	for _, c := range []Field{Checkpoints, After, Before, Seconds, Because, Immediate, keyObeyed} {
+	for _, c := range []Field{Checkpoints, After, Before, Seconds, Because, Immediate, keyObeyed, keyTold} {
 		all[c] = ""
 	}
 	err := Change(prefix, all)

@@ -21,6 +21,8 @@ const (
 	keyHaltSeconds     = "HaltSeconds" // before ExitBefore
 	keyReason          = "ExitReason"
 	keyObeyed          = "Obeyed" // id of the allocation whose job a one-shot condition has stopped; goscr's
+	keyTold            = "Told"   // <job id> / ALLOCATION = id: whose program was told to stop by one; goscr's
+	keyAllocation      = "ALLOCATION"
 )
 
 // Finalized is the reason that Finalize records. It shows scripts that the job ended by
@@ -55,6 +57,7 @@ func isOneShot(h *hash.Hash) bool {
 func obey(h *hash.Hash, allocation string) {
 	if isOneShot(h) {
 		h.SetValue(keyObeyed, allocation)
+		h.Unset(keyTold)
 	}
 }
 
@@ -73,6 +76,43 @@ func lapse(h *hash.Hash, allocation string) {
 		h.Unset(keyImmediate)
 	}
 	h.Unset(keyObeyed)
+	h.Unset(keyTold)
+}
+
+// Told records that the program of a job was told to stop: it may end without Finalize, and
+// without a scr_run that would record that. Told does nothing if no one-shot condition is true.
+func Told(prefix, job, allocation string) error {
+	h, err := Read(Path(prefix))
+	if err != nil || !isOneShot(h) || h.Get(keyTold, job) != nil {
+		return err
+	}
+	return hash.Update(Path(prefix), func(h *hash.Hash) error {
+		if isOneShot(h) {
+			h.At(keyTold, job).SetValue(keyAllocation, allocation)
+		}
+		return nil
+	})
+}
+
+// Over records that the one-shot conditions have stopped the jobs that were told to stop, if
+// all of them are over: of which job that is so, over reports. A job that runs must still find
+// the condition.
+func Over(prefix string, over func(job string) bool) error {
+	if h, err := Read(Path(prefix)); err != nil || !h.Has(keyTold) {
+		return err
+	}
+	return hash.Update(Path(prefix), func(h *hash.Hash) error {
+		told := h.Get(keyTold)
+		for _, job := range told.Keys() {
+			if !over(job) {
+				return nil
+			}
+		}
+		for _, job := range told.Keys() {
+			obey(h, told.Get(job).Text(keyAllocation))
+		}
+		return nil
+	})
 }
 
 // Obeyed records that the job of an allocation stops without Finalize. It does nothing if no
@@ -244,6 +284,7 @@ func Edit(path string, changes map[Field]string) error {
 	return hash.Update(path, func(h *hash.Hash) error {
 		if changes[Checkpoints] != "" || changes[Because] != "" {
 			lapse(h, "")
+			h.Unset(keyTold) // nobody was told of this condition
 		}
 		for field, text := range changes {
 			if text == "" {

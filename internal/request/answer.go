@@ -64,6 +64,10 @@ func (a *Answers) take() (err error) {
 	return err
 }
 
+// First reports whether this job holds the lock: no job that began before it, and answers
+// requests, is running.
+func (a *Answers) First() bool { return a != nil && a.lock != nil }
+
 // Wanted reports whether a command waits for a checkpoint that has not begun. It costs a
 // stat, and now and then the opening of a directory.
 func (a *Answers) Wanted() (bool, error) {

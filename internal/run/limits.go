@@ -12,6 +12,7 @@ import (
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/request"
 	"github.com/goscr/goscr/internal/run/recovery"
 )
 
@@ -22,7 +23,8 @@ func (j *Job) Prerun() error {
 	if err := hash.MakeDirs(filepath.Join(j.Prefix, prefix.Metadata)); err != nil {
 		return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)
 	}
-	if err := halt.Begin(j.Prefix, "", 0); err != nil {
+	over := func(string) bool { return !request.Alive(j.Prefix) }
+	if err := errors.Join(halt.Over(j.Prefix, over), halt.Begin(j.Prefix, "", 0)); err != nil {
 		return err
 	}
 	if err := os.Remove(j.nodesFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {

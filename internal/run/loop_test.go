@@ -704,6 +704,24 @@ func TestLoop_Halted(t *testing.T) {
 	l.run(t, 1, "maintenance")
 }
 
+// A job without scr_run was told to stop, and has ended without Finalize: scr_run begins another.
+// If that job still runs, it has to find the condition.
+func TestLoop_HaltedBefore(t *testing.T) {
+	for _, runs := range []bool{false, true} {
+		l := newLab(t, "finalize")
+		must(t, halt.Change(l.prefix, map[halt.Field]string{halt.Because: halt.Asked}))
+		must(t, halt.Told(l.prefix, "defjobid", ""))
+		if !runs {
+			l.run(t, 0, "exit status 0")
+			continue
+		}
+		other, err := request.Begin(l.prefix, "defjobid")
+		must(t, err)
+		l.run(t, 1, halt.Asked)
+		other.Close()
+	}
+}
+
 func TestLoop_HaltImmediately(t *testing.T) {
 	l := newLab(t, "checkpoint 1; halt-now; hang", "finalize")
 	l.run(t, 143, "scr_halt --immediate: the run is ended", "dataset 1 (ckpt.1): in the prefix directory")
