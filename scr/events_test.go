@@ -2,6 +2,7 @@ package scr
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -188,6 +189,37 @@ func TestEvents_Halt(t *testing.T) {
 		return s.Finalize()
 	})
 	c.logs([]string{"INIT_START", "INIT_END", "COMPUTE_START", `HALT "enough"`, "COMPUTE_END", "FINALIZE_END"}, "HALT")
+}
+
+// A run that was asked to end has not died, even if it ends without Finalize; it has if that
+// was taken back.
+func TestEvents_HaltWithoutFinalize(t *testing.T) {
+	t.Parallel()
+	for _, takenBack := range []bool{false, true} {
+		c := newLoggingCluster(t)
+		c.must(halt.Change(c.prefix(""), map[halt.Field]string{halt.Because: halt.Asked}))
+		c.job(four, func(s *Session, rank int) error {
+			yes, err := s.ShouldExit()
+			if takenBack && err == nil {
+				if rank == 0 {
+					err = halt.Remove(c.prefix(""))
+				}
+				if err = s.Agree(err); err == nil {
+					yes, err = s.ShouldExit()
+				}
+			}
+			if err == nil && yes == takenBack {
+				err = fmt.Errorf("ShouldExit says %v", yes)
+			}
+			return err
+		})
+		c.events()
+		c.must(halt.Remove(c.prefix("")))
+		c.job(four, func(s *Session, rank int) error { return nil })
+		if died := slices.Contains(c.events(), "EARLIER_RUN_DIED"); died != takenBack {
+			t.Errorf("taken back %v, died %v", takenBack, died)
+		}
+	}
 }
 
 // Where the library ends the job, the log ends as with Finalize.

@@ -34,7 +34,7 @@ type Advisor struct {
 	id     string           // of the allocation as the halt file has it, "" if there is none
 	end    func() time.Time // of the allocation; the zero time if that is not known
 	run    *failures.Run    // nil if it could not be entered
-	told   string           // the reason to stop that was logged
+	told   string           // the reason to stop that was logged last, "" if it was taken back
 	yes    int              // how often Need has said yes
 	first  time.Time        // when the run began
 
@@ -178,7 +178,13 @@ func (a *Advisor) reason() string {
 	if err != nil {
 		a.log.WarnOnce("halt file: %v; conditions in it are not observed", err)
 	}
-	if reason != "" && reason != a.told {
+	switch {
+	case err == nil && reason == "" && a.told != "": // somebody has removed the condition
+		a.told = ""
+		if a.run != nil {
+			a.prefix.Note(func() error { return a.run.TakeBack(time.Now()) })
+		}
+	case reason != "" && reason != a.told:
 		a.told = reason
 		a.events.Add(eventlog.Record{Type: "HALT", Note: reason})
 		if a.run != nil { // the program may end without Finalize

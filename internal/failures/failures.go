@@ -46,7 +46,7 @@ const gone = 7 * 24 * time.Hour
 
 // Run is a run of the job.
 type Run struct {
-	Again bool // the run of the same job before it has not ended by itself
+	Again bool // the run of the same job before it has not ended by itself, and nobody had asked it to end
 
 	prefix, id string
 	seen       time.Time
@@ -56,7 +56,8 @@ type Run struct {
 func Begin(prefix, id string, now time.Time) (*Run, error) {
 	r := &Run{prefix: prefix, id: id, seen: now}
 	return r, hash.Update(Path(prefix), func(h *hash.Hash) error {
-		r.Again = h.Get(keyRun, id) != nil
+		before := h.Get(keyRun, id)
+		r.Again = before != nil && before.Text(keyAsked) == ""
 		for _, other := range h.Get(keyRun).Keys() {
 			seen, _ := h.Get(keyRun, other).Int(keySeen)
 			if other == id || now.Sub(time.Unix(seen, 0)) > gone {
@@ -119,6 +120,17 @@ func Asked(prefix, id string, now time.Time) error {
 
 // Asked is the function Asked, for this run.
 func (r *Run) Asked(now time.Time) error { return Asked(r.prefix, r.id, now) }
+
+// TakeBack records that the run is not asked to end any more.
+func (r *Run) TakeBack(now time.Time) error {
+	return hash.Update(Path(r.prefix), func(h *hash.Hash) error {
+		if run := h.Get(keyRun, r.id); run != nil {
+			run.SetInt(keySeen, now.Unix())
+			run.Unset(keyAsked)
+		}
+		return nil
+	})
+}
 
 // End records that the run has ended by itself.
 func (r *Run) End(now time.Time) error {
