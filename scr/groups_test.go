@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/goscr/goscr/internal/eventlog"
 )
 
 // groups writes a configuration file with a line for each node: what it is in.
@@ -71,6 +73,36 @@ func TestGroups_APowerSupplyIsLost(t *testing.T) {
 		c.job(eight, steps(1, 2))
 		c.lose(lost...)
 		c.job(eight, restarts(0))
+	}
+}
+
+// What scr_status shows is what the weakest set of the weakest descriptor bears, also if that is
+// not the set of rank 0.
+func TestGroups_TheWeakestSetIsLogged(t *testing.T) {
+	t.Parallel()
+	even := on(1, "a", "b", "c", "d")
+	for _, now := range []struct {
+		nodes []string
+		lines []string
+		want  string
+	}{
+		{nodes: even, want: "XOR in sets of 4, bears 1"},
+		{nodes: []string{"a", "b", "b"}, want: "XOR in sets of 1 to 2, bears 0"},
+		{nodes: []string{"a", "a", "b"}, want: "XOR in sets of 1 to 2, bears 0"},
+		{nodes: even, lines: []string{"CKPT=0 INTERVAL=1 TYPE=XOR", "CKPT=1 INTERVAL=2 TYPE=SINGLE"}, want: "SINGLE in sets of 1, bears 0"},
+		{nodes: even, lines: []string{"CKPT=0 INTERVAL=1 TYPE=PARTNER", "CKPT=1 INTERVAL=2 BYPASS=1"}, want: "PARTNER in sets of 4, bears 1"},
+		{nodes: even, lines: []string{"CKPT=0 INTERVAL=1 BYPASS=1"}, want: "written to the prefix directory"},
+	} {
+		c := newLoggingCluster(t, "SCR_COPY_TYPE=FILE")
+		c.configure(now.lines...)
+		if now.lines == nil {
+			c.set("SCR_COPY_TYPE=XOR")
+		}
+		c.job(now.nodes, func(*Session, int) error { return nil })
+		text, err := os.ReadFile(eventlog.TextFile(c.prefix("")))
+		if err != nil || !strings.Contains(string(text), now.want) {
+			t.Errorf("%v: want %q in\n%s", err, now.want, text)
+		}
 	}
 }
 

@@ -159,7 +159,11 @@ func (s *Session) init(opt Options) error {
 		s.events.Result("INIT", "END", dataset.Dataset{}, start, err)
 		return errors.Join(err, s.giveUp())
 	}
-	s.events.Add(eventlog.Record{Type: "INIT_END", Start: start, Seconds: eventlog.Since(start), Note: s.protection.logged()})
+	protected, err := s.protection.logged(s.world)
+	if err != nil {
+		return errors.Join(err, s.giveUp())
+	}
+	s.events.Add(eventlog.Record{Type: "INIT_END", Start: start, Seconds: eventlog.Since(start), Note: protected})
 	if err := s.haltIfAsked(); err != nil {
 		return err
 	}
