@@ -135,16 +135,21 @@ func Open(c Config) (*Cache, error) {
 	return k, nil
 }
 
-// open makes the directories, whose last element is name, locks them, and gives the
+// open locks the directories, whose last element is name, makes them, and gives the
 // ranks of the node their filemaps. It is collective.
 func (k *Cache) open(name string) error {
+	k.places = newPlaces(k.Node, k.Stores, k.User, name)
 	var err error
-	k.places, err = newPlaces(k.Node, k.Stores, k.User, name, k.Log)
 	if k.Node.Rank() == 0 {
-		if err == nil {
-			err = k.lockControl(name)
+		doubts := k.places.doubts(k.User) // before lockControl makes directories
+		err = k.lockControl(name)
+		if err == nil { // until it has the lock, scr_clean may remove them
+			err = k.places.makeDirs(k.User, name)
 		}
 		if err == nil {
+			for _, line := range doubts {
+				k.Log.WarnJob("%s", line)
+			}
 			err = removeTemporary(k.control, k.Log)
 		}
 		if err == nil {
