@@ -206,7 +206,7 @@ func (k *Cache) lockControl(name string) error {
 }
 
 // listStores records the job's own stores on this node, for commands that clean up the
-// node: they look below SCR_CACHE_BASE without being told. What an earlier run has recorded
+// node: they look below SCR_CACHE_BASE without being told, but do not know that nodes share it. What an earlier run has recorded
 // stays as long as it is there. It is no error if the list cannot be written.
 func (k *Cache) listStores() {
 	list, err := filemap.ReadStores(k.control)
@@ -218,8 +218,8 @@ func (k *Cache) listStores() {
 			delete(list.Dirs, dir)
 		}
 	}
-	for _, x := range k.places.all[1:] { // the first is that of SCR_CACHE_BASE
-		if x.dir != k.control {
+	for i, x := range k.places.all { // the first is that of SCR_CACHE_BASE
+		if x.dir != k.control && (i > 0 || x.store.Shared) {
 			list.Dirs[x.dir] = x.store.Shared
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/filemap"
@@ -197,6 +198,12 @@ func (p *places) dir(id int) string {
 // DatasetDir is the directory of a dataset in one that holds datasets.
 func DatasetDir(dir string, id int) string {
 	return filepath.Join(dir, fmt.Sprintf("scr.dataset.%d", id))
+}
+
+// IsDatasetDir reports whether this is the name of a directory of a dataset, also of one that
+// was set aside.
+func IsDatasetDir(name string) bool {
+	return datasetName.MatchString(name) || strings.HasPrefix(name, asidePrefix)
 }
 
 // remove deletes the rest of the directory of a dataset, if the caller is responsible
