@@ -355,3 +355,22 @@ func TestEvents_Metrics(t *testing.T) {
 		t.Errorf("there is a log: %v", err)
 	}
 }
+
+// A checkpoint that bypasses the cache is in the prefix directory.
+func TestEvents_MetricsOfBypass(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := newCluster(t, "SCR_METRICS_DIR="+dir, "SCR_CACHE_BYPASS=1")
+	c.job(four, steps(1, 2))
+	list, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%v %v", list, err)
+	}
+	text, err := os.ReadFile(list[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := regexp.MustCompile(`goscr_newest_checkpoint_timestamp_seconds\{.*place="([a-z]*)"`).FindAllSubmatch(text, -1); len(found) != 1 || string(found[0][1]) != "prefix" {
+		t.Errorf("%q in\n%s", found, text)
+	}
+}

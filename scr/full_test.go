@@ -239,3 +239,57 @@ func TestFull_IsToldAsSuch(t *testing.T) {
 		})
 	}
 }
+
+// A store that is merely tight is not to blame if the program itself says that files which it
+// has written are not valid, or if a checkpoint is damaged in the prefix directory.
+func TestFull_TightIsNotFull(t *testing.T) {
+	t.Parallel()
+	c := mounted(t, "node", "SCR_FLUSH=1", "SCR_CACHE_SIZE=3", "SCR_DEBUG=1")
+	if c == nil {
+		return
+	}
+	c.job(four, steps(1, 2))
+	node := filepath.Join(c.root, "node")
+	var each everyRank
+	empty := func() {}
+	c.job(four, func(s *Session, rank int) error {
+		if err := errors.Join(restartAt(s, rank, 2), s.StartOutput(name(3), Checkpoint), write(s, contents(3, rank))); err != nil {
+			return err
+		}
+		if err := s.Agree(nil); err != nil {
+			return err
+		}
+		if rank == 0 {
+			empty = c.fill(node, 4096)
+		}
+		if err := s.Agree(nil); err != nil {
+			return err
+		}
+		each.is(rank, s.CompleteOutput(rank != 2))
+		return nil
+	})
+	each.failed(t, len(four), "are not valid")
+	for _, err := range each.errs {
+		if err == nil || strings.Contains(err.Error(), "is full") {
+			t.Error(err)
+		}
+	}
+	empty()
+	for _, f := range contents(1, 1) {
+		if len(f.data) > 0 {
+			c.change(c.prefix(f.name), flip)
+		}
+	}
+	c.lose("a", "b") // no dataset in the caches is whole then, and ckpt.1 is fetched
+	for _, name := range four {
+		c.must(os.MkdirAll(c.node(name), 0o700))
+	}
+	c.set("SCR_CURRENT=ckpt.1")
+	empty = c.fill(node, 80<<10)
+	c.job(four, func(s *Session, rank int) error { return nil })
+	empty()
+	c.says("ckpt.1")
+	if said := c.said(); strings.Contains(said, "is full") || !strings.Contains(said, "is corrupt") {
+		t.Error(said)
+	}
+}

@@ -2,6 +2,7 @@ package scr
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -31,7 +32,7 @@ func (s *Session) leaveCache() error {
 	var left remains.Job
 	var why error
 	if first {
-		why = endMover(control)
+		why = s.endMover(control)
 		var stores []string
 		for _, store := range s.protection.stores {
 			if !store.Shared {
@@ -48,7 +49,7 @@ func (s *Session) leaveCache() error {
 		return why
 	}
 	if why == nil && first {
-		why = errors.Join(left.Remove(), left.RemoveShared())
+		why = errors.Join(left.Remove(false), left.RemoveShared())
 	}
 	if !errors.As(why, new(*mpi.AgreedError)) {
 		why = mpi.Agree(s.world, why)
@@ -61,11 +62,17 @@ func (s *Session) leaveCache() error {
 	return nil
 }
 
-// endMover waits until scr_transfer, which was told to end, has ended.
-func endMover(control string) error {
+// endMover waits until scr_transfer, which was told to end, has ended. It is an error if it
+// will not: scr_run's stays for the next run, and after SCR_FLUSH_POSTSTAGE it still copies.
+func (s *Session) endMover(control string) error {
 	path := filepath.Join(control, mover.LockName)
-	if !lock.Held(path) {
+	switch {
+	case !lock.Held(path):
 		return nil
+	case mover.Stays(control):
+		return fmt.Errorf("%s, scr_transfer, stays for the next run; scr_clean removes them when the job is over", lock.Holder(path))
+	case s.config.FlushPoststage:
+		return fmt.Errorf("%s copies files to the prefix directory; scr_clean removes them afterwards", lock.Holder(path))
 	}
 	l, err := lock.Wait(path)
 	l.Release()

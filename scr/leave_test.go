@@ -5,7 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/goscr/goscr/internal/mover"
 )
 
 // left returns the directories of the job that are on the nodes, and on what they share.
@@ -19,6 +23,10 @@ func (c *cluster) left() (list []string) {
 		list = append(list, found...)
 	}
 	return list
+}
+
+func (c *cluster) controlDir(node string) string {
+	return filepath.Dir(c.glob(filepath.Join(c.node(node), "cntl/user/scr.*/lock")))
 }
 
 // finalizes is a program that writes checkpoints and finalizes.
@@ -82,5 +90,39 @@ func TestFinalize_KeepsWhatIsNotFlushed(t *testing.T) {
 	c.job(four, steps(1))
 	if _, err := os.Stat(c.cached("a", 1, "")); err != nil {
 		t.Error(err)
+	}
+}
+
+// scr_run's scr_transfer stays until the program has ended, so Finalize must not wait for it.
+func TestFinalize_BesideATransferThatStays(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=DAEMON", "SCR_CACHE_KEEP=0")
+	c.job(four, steps(1))
+	var staying sync.WaitGroup
+	for _, node := range four {
+		control := c.controlDir(node)
+		server := mover.Server{Control: control, Stay: true, Poll: time.Millisecond, Alone: func() bool { return false }}
+		staying.Add(1)
+		go func() {
+			defer staying.Done()
+			if err := server.Run(); err != nil {
+				t.Error(err)
+			}
+		}()
+		for !mover.Stays(control) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	c.job(four, finalizes(2))
+	c.says("scr_transfer, stays for the next run")
+	for _, node := range four {
+		if err := mover.Exit(c.controlDir(node)); err != nil {
+			t.Error(err)
+		}
+	}
+	staying.Wait()
+	c.job(four, finalizes(3))
+	if left := c.left(); len(left) > 0 {
+		t.Error(left)
 	}
 }

@@ -159,3 +159,49 @@ func TestPreload_Bad(t *testing.T) {
 	c.job(four, restarts(2))
 	c.says("fetched")
 }
+
+// While a job runs on a node, nothing is copied to its cache: the job has read its filemaps,
+// and may fetch the same files at the time.
+func TestPreload_JobRuns(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=1")
+	c.job(four, steps(1, 2))
+	c.lose(four...)
+	c.set("SCR_FETCH=0")
+	c.job(four, func(s *Session, rank int) error {
+		if rank > 0 {
+			return s.world.Barrier()
+		}
+		if done, err := c.preload("a", 2, 0); err == nil || !strings.Contains(err.Error(), " uses the cache of this job (") {
+			c.t.Errorf("%+v, %v", done, err)
+		}
+		for _, name := range []string{"cntl/user/scr.job/filemap_loaded*", "cache/user/scr.job/scr.dataset*"} {
+			if list, err := filepath.Glob(filepath.Join(c.node("a"), name)); err != nil || len(list) > 0 {
+				c.t.Errorf("%v, %v", list, err)
+			}
+		}
+		return s.world.Barrier()
+	})
+	// Once it has ended, the files are copied.
+	if done, err := c.preload("a", 2, 0); err != nil || done.Bytes == 0 {
+		t.Errorf("%+v, %v", done, err)
+	}
+}
+
+// What the cache has is not known if a filemap is damaged: nothing is copied, and the job
+// sets the filemap aside and fetches the checkpoint.
+func TestPreload_DamagedFilemap(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=1")
+	c.job(four, steps(1, 2))
+	c.lose(four...)
+	path := filepath.Join(c.node("a"), "cntl/user/scr.job/filemap_0.scrinfo")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("this is no filemap"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := c.preload("a", 2, 0); err == nil || !strings.Contains(err.Error(), "filemap_0.scrinfo") {
+		t.Errorf("%+v, %v", done, err)
+	}
+	c.job(four, restarts(2))
+	c.says("fetched")
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,7 +55,7 @@ func (a *age) String() string {
 	if *a == 0 {
 		return ""
 	}
-	return time.Duration(*a).String()
+	return fmt.Sprintf("%ds", time.Duration(*a)/time.Second)
 }
 
 func (a *age) Set(text string) error {
@@ -62,8 +63,8 @@ func (a *age) Set(text string) error {
 	for unit, length := range units {
 		if digits, ok := strings.CutSuffix(text, unit); ok {
 			n, err := strconv.ParseUint(digits, 10, 31)
-			*a = age(time.Duration(n) * length)
-			if err == nil {
+			if err == nil && time.Duration(n) <= math.MaxInt64/length {
+				*a = age(time.Duration(n) * length)
 				return nil
 			}
 		}
@@ -121,8 +122,8 @@ func (c *context) left(name string, o *remainsOptions, do func(*leftJob), more .
 		}
 	}
 	var failed error
-	for uid, gid := range owners(o.bases, o.user) {
-		theirs, err := c.as(uid, gid, name, args)
+	for uid := range owners(o.bases, o.user) {
+		theirs, err := c.as(uid, name, args)
 		all = append(all, theirs...)
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("user %d: %w", uid, err))
@@ -132,10 +133,9 @@ func (c *context) left(name string, o *remainsOptions, do func(*leftJob), more .
 	return all, failed
 }
 
-// owners returns the users, other than root, to whom directories below bases belong, and
-// their groups.
-func owners(bases []string, name string) map[uint32]uint32 {
-	found := map[uint32]uint32{}
+// owners returns the users, other than root, to whom directories below bases belong.
+func owners(bases []string, name string) map[uint32]bool {
+	found := map[uint32]bool{}
 	for _, base := range bases {
 		entries, _ := os.ReadDir(base) // Find has reported the error
 		for _, e := range entries {
@@ -147,7 +147,7 @@ func owners(bases []string, name string) map[uint32]uint32 {
 				continue
 			}
 			if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 {
-				found[st.Uid] = st.Gid
+				found[st.Uid] = true
 			}
 		}
 	}
@@ -156,26 +156,30 @@ func owners(bases []string, name string) map[uint32]uint32 {
 
 // as runs a command of this program with the rights of a user, and returns the jobs that it
 // lists.
-func (c *context) as(uid, gid uint32, name string, args []string) (jobs []leftJob, err error) {
+func (c *context) as(uid uint32, name string, args []string) (jobs []leftJob, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(self, args...)
 	cmd.Args[0], cmd.Dir = name, "/"
-	rights := &syscall.Credential{Uid: uid, Gid: gid}
-	if text, err := exec.Command("id", "-G", strconv.Itoa(int(uid))).Output(); err == nil { // it asks the directory service, too
-		for i, field := range strings.Fields(string(text)) {
-			group, err := strconv.ParseUint(field, 10, 32)
-			if err != nil {
-				continue
-			}
-			if i == 0 {
-				rights.Gid = uint32(group)
-			}
-			rights.Groups = append(rights.Groups, uint32(group))
-		}
+	rights := &syscall.Credential{Uid: uid}
+	text, err := exec.Command("id", "-G", strconv.Itoa(int(uid))).Output() // it asks the directory service, too
+	if err != nil {
+		return nil, fmt.Errorf("id -G %d: %w: the groups of this user are not known", uid, err)
 	}
+	for _, field := range strings.Fields(string(text)) {
+		group, err := strconv.ParseUint(field, 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("id -G %d: %w", uid, err)
+		}
+		rights.Groups = append(rights.Groups, uint32(group))
+	}
+	if len(rights.Groups) == 0 {
+		return nil, fmt.Errorf("id -G %d prints no group", uid)
+	}
+	rights.Gid = rights.Groups[0]
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH")} // the user can read the environment of the command
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: rights}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, c.err
@@ -222,7 +226,7 @@ all datasets, or newer checkpoints than these; DIRECTORY. ` + aboutRemains,
 					safe = "no"
 				}
 				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(l.User), printable(l.ID), state, report.Bytes(l.Bytes), since(l.Changed), safe,
-					printable(l.Dirs[0]))
+					printable(strings.Join(l.Dirs[:min(1, len(l.Dirs))], "")))
 			}
 			failed = errors.Join(failed, table.Flush())
 			for _, l := range all {
@@ -322,7 +326,7 @@ func (l *leftJob) clean(force, dry, named bool) {
 		l.Why = l.Needed() + "; scr_postrun copies datasets to the prefix directory, and --force removes them"
 	case dry:
 	default:
-		if err := l.Remove(); err != nil {
+		if err := l.Remove(force); err != nil {
 			l.Why = err.Error()
 			return
 		}

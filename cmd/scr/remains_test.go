@@ -102,6 +102,7 @@ func TestClean(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 	run(t, 2, "scr_clean", "--older-than", "soon")
+	run(t, 2, "scr_clean", "--older-than", "200000d") // more than a time can be
 }
 
 // A job's own stores are found although its filemaps cannot be read, and by the id of its
@@ -149,6 +150,59 @@ func TestClean_WithoutControlDirectory(t *testing.T) {
 	}
 }
 
+// SCR_CNTL_BASE was another in an earlier run of the job: all of its control directories count.
+func TestClean_SeveralControlDirectories(t *testing.T) {
+	c := scavengetest.New(t)
+	ended(c, []string{"a"}, 1)
+	run(t, 0, "scr_copy", "--cntldir", c.Control("a"), "-p", c.Prefix(), "--id", "1")
+	run(t, 0, "scr_index", "-p", c.Prefix(), "--build", "1")
+	other := filepath.Join(t.TempDir(), "user/scr.job")
+	must(t, os.MkdirAll(other, 0o700))
+	bases := []string{"--base=" + c.Node("a"), "--base=" + filepath.Dir(filepath.Dir(other))}
+	for _, control := range []string{c.Control("a"), other} {
+		l, err := lock.Try(filepath.Join(control, "lock"), lock.Exclusive)
+		must(t, err)
+		for _, order := range [][]string{bases, {bases[1], bases[0]}} {
+			if list := left(t, order...); len(list) != 1 || !list[0].Alive || len(list[0].Dirs) != 2 {
+				t.Errorf("%s: %+v", control, list)
+			}
+			if _, said := run(t, 1, append([]string{"scr_clean", "--force"}, order...)...); !strings.Contains(said, "running") {
+				t.Error(said)
+			}
+		}
+		l.Release()
+	}
+	if run(t, 0, append([]string{"scr_clean"}, bases...)...); there(other) || there(c.Control("a")) {
+		t.Error("something is left")
+	}
+}
+
+// A store of all nodes in the place of the control directory, on a machine of one node: the
+// locks of the job are in it.
+func TestClean_ControlDirectoryInASharedStore(t *testing.T) {
+	c := scavengetest.New(t)
+	must(t, os.MkdirAll(c.Prefix(), 0o777))
+	must(t, os.WriteFile(c.Path(".scrconf"), []byte("STORE="+c.Node("a")+" GROUP=WORLD\n"), 0o666))
+	ended(c, []string{"a"}, 1)
+	base := "--base=" + c.Node("a")
+	if list := left(t, base); len(list) != 1 || len(list[0].Dirs) != 1 || len(list[0].Shared) != 0 || list[0].Datasets[0].Safe != "" {
+		t.Fatalf("%+v", list)
+	}
+	if _, said := run(t, 1, "scr_clean", base); !strings.Contains(said, "dataset 1 (ckpt.1)") || !there(c.Control("a")) {
+		t.Error(said)
+	}
+}
+
+// A directory of something else below a user's, whose name begins like that of a job, stays.
+func TestClean_NotOfGoscr(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "project/scr.git/refs")
+	must(t, os.MkdirAll(dir, 0o700))
+	run(t, 0, "scr_clean", "--force", "--jobid", "git", "--base="+filepath.Dir(filepath.Dir(filepath.Dir(dir))))
+	if !there(dir) {
+		t.Error("it is removed")
+	}
+}
+
 // Root's command works with the rights of the user: a list of a user's that names the
 // directory of another does no harm.
 func TestClean_AsRoot(t *testing.T) {
@@ -187,7 +241,10 @@ func TestClean_AsRoot(t *testing.T) {
 	if out := as("scr_clean", base); !strings.Contains(out, "stays: dataset 1") || !there(c.Control("a")) {
 		t.Error(out)
 	}
-	if out := as("scr_clean", "--force", base); !strings.Contains(out, "is removed") || there(c.Control("a")) || !there(foreign) {
+	if out := as("scr_clean", "--force", "--older-than", "2d", base); strings.Contains(out, "is removed") || !there(c.Control("a")) {
+		t.Error(out)
+	}
+	if out := as("scr_clean", "--force", "--older-than", "0s", base); !strings.Contains(out, "is removed") || there(c.Control("a")) || !there(foreign) {
 		t.Error(out)
 	}
 }

@@ -2,6 +2,7 @@ package account
 
 import (
 	"errors"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -111,6 +112,43 @@ func TestRead_Rotated(t *testing.T) {
 	a, err := Read(path)
 	must(t, err)
 	if got := a.Totals(); got.Runs != 3 || got.Checkpoints != 12 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The last record of a job makes the log so long that it is rotated: then there are only
+// older ones, until the next job writes its first record.
+func TestRead_OnlyRotated(t *testing.T) {
+	lines := strings.SplitAfter(accounttest.Job{ID: "j", Runs: 3, Checkpoints: 4}.Text(), "\n")
+	dir := t.TempDir()
+	path := eventlog.TextFile(dir)
+	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must(t, os.WriteFile(eventlog.Rotation(path, 1), []byte(strings.Join(lines[40:], "")), 0o600))
+	must(t, os.WriteFile(eventlog.Rotation(path, 2), []byte(strings.Join(lines[:40], "")), 0o600))
+	for _, what := range []string{dir, path} {
+		a, err := Read(what)
+		if err != nil || a.Totals().Runs != 3 || a.Totals().Checkpoints != 12 {
+			t.Errorf("%s: %+v, %v", what, a, err)
+		}
+	}
+	for n := range eventlog.Rotated {
+		must(t, os.RemoveAll(eventlog.Rotation(path, n+1)))
+	}
+	for what, want := range map[string]error{dir: ErrEmpty, path: fs.ErrNotExist} {
+		if a, err := Read(what); a != nil || !errors.Is(err, want) {
+			t.Errorf("%s: %+v, %v", what, a, err)
+		}
+	}
+}
+
+// A job may rotate the logs while they are opened: what is opened twice is read once.
+func TestRead_WhileItRotates(t *testing.T) {
+	text := accounttest.Job{ID: "j", Runs: 1, Checkpoints: 4}.Text()
+	path := write(t, text)
+	must(t, os.Link(path, eventlog.Rotation(path, 1))) // as the log and log.1 look then
+	a, err := Read(path)
+	must(t, err)
+	if got := a.Totals(); got.Runs != 1 || got.Checkpoints != 4 {
 		t.Errorf("%+v", got)
 	}
 }

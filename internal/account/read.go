@@ -2,12 +2,14 @@ package account
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,12 +53,15 @@ func read(what string, each func(eventlog.Record) error) error {
 		return database.Read(at, prefix, each)
 	}
 	info, err := os.Stat(what)
+	if errors.Is(err, fs.ErrNotExist) && hasText(what) {
+		return readTexts(what, each)
+	}
 	if err != nil {
 		return err
 	}
 	if info.IsDir() {
 		text := eventlog.TextFile(what)
-		if _, err := os.Stat(text); errors.Is(err, fs.ErrNotExist) {
+		if !hasText(text) {
 			file := eventlog.DatabaseFile(what)
 			if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("%s: %w: there is neither .scr/log nor .scr/log.sqlite (SCR_LOG_ENABLE=1 makes a job write one)", what, ErrEmpty)
@@ -100,27 +105,73 @@ func isSQLite(path string) bool {
 	return err == nil && string(head) == magic
 }
 
-// readTexts reads a text log and the older ones, the oldest first.
-func readTexts(path string, each func(eventlog.Record) error) error {
-	var bad error
-	good := 0
-	for n := eventlog.Rotated; n >= 0; n-- {
+// hasText reports whether there is a text log or an older one. After the last record of a job
+// that was rotated there are only older ones.
+func hasText(path string) bool {
+	for n := range eventlog.Rotated + 1 {
+		if _, err := os.Stat(eventlog.Rotation(path, n)); !errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+	}
+	return false
+}
+
+// openTexts opens a text log and the older ones, and returns those that are there, the
+// newest first. A job may rotate them at the time: since newer ones are opened first, that
+// hides none, but the next may be the same file again.
+func openTexts(path string) (list []*os.File, err error) {
+	var missing error
+	var last fs.FileInfo
+	for n := range eventlog.Rotated + 1 {
 		f, err := os.Open(eventlog.Rotation(path, n))
-		if n > 0 && errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) {
+			missing = cmp.Or(missing, err)
 			continue
 		}
-		if err != nil {
-			return err
+		var info fs.FileInfo
+		if err == nil {
+			info, err = f.Stat()
 		}
+		if err != nil {
+			closeAll(append(list, f))
+			return nil, err
+		}
+		if last != nil && os.SameFile(last, info) {
+			f.Close()
+			continue
+		}
+		list, last = append(list, f), info
+	}
+	if len(list) == 0 {
+		return nil, missing
+	}
+	return list, nil
+}
+
+func closeAll(list []*os.File) {
+	for _, f := range list {
+		f.Close() // an error of close has no effect: they were read
+	}
+}
+
+// readTexts reads a text log and the older ones, the oldest first.
+func readTexts(path string, each func(eventlog.Record) error) error {
+	list, err := openTexts(path)
+	if err != nil {
+		return err
+	}
+	defer closeAll(list)
+	var bad error
+	good := 0
+	for _, f := range slices.Backward(list) {
 		lines, err := ReadText(f, each)
 		good += lines
-		f.Close()
 		var broken *BrokenError
 		if err != nil && !errors.As(err, &broken) {
-			return fmt.Errorf("%s: %w", eventlog.Rotation(path, n), err)
+			return fmt.Errorf("%s: %w", f.Name(), err)
 		}
 		if err != nil && bad == nil {
-			bad = fmt.Errorf("%s: %w", eventlog.Rotation(path, n), err)
+			bad = fmt.Errorf("%s: %w", f.Name(), err)
 		}
 	}
 	if good == 0 && bad == nil {

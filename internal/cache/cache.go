@@ -143,16 +143,21 @@ func Open(c Config) (*Cache, error) {
 	return k, nil
 }
 
-// open makes the directories, whose last element is name, locks them, and gives the
+// open locks the directories, whose last element is name, makes them, and gives the
 // ranks of the node their filemaps. It is collective.
 func (k *Cache) open(name string) error {
+	k.places = newPlaces(k.Node, k.Stores, k.User, name)
 	var err error
-	k.places, err = newPlaces(k.Node, k.Stores, k.User, name, k.Log)
 	if k.Node.Rank() == 0 {
-		if err == nil {
-			err = k.lockControl(name)
+		doubts := k.places.doubts(k.User) // before lockControl makes directories
+		err = k.lockControl(name)
+		if err == nil { // until it has the lock, scr_clean may remove them
+			err = k.places.makeDirs(k.User, name)
 		}
 		if err == nil {
+			for _, line := range doubts {
+				k.Log.WarnJob("%s", line)
+			}
 			err = removeTemporary(k.control, k.Log)
 		}
 		if err == nil {
@@ -209,7 +214,7 @@ func (k *Cache) lockControl(name string) error {
 }
 
 // listStores records the job's own stores on this node, for commands that clean up the
-// node: they look below SCR_CACHE_BASE without being told. What an earlier run has recorded
+// node: they look below SCR_CACHE_BASE without being told, but do not know that nodes share it. What an earlier run has recorded
 // stays as long as it is there. It is no error if the list cannot be written.
 func (k *Cache) listStores() {
 	list, err := filemap.ReadStores(k.control)
@@ -221,8 +226,8 @@ func (k *Cache) listStores() {
 			delete(list.Dirs, dir)
 		}
 	}
-	for _, x := range k.places.all[1:] { // the first is that of SCR_CACHE_BASE
-		if x.dir != k.control {
+	for i, x := range k.places.all { // the first is that of SCR_CACHE_BASE
+		if x.dir != k.control && (i > 0 || x.store.Shared) {
 			list.Dirs[x.dir] = x.store.Shared
 		}
 	}

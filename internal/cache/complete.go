@@ -40,7 +40,7 @@ func (k *Cache) complete(c *Cached, failed error) error {
 	world := k.places.world[id]
 	if world {
 		if err := k.share(files, failed); err != nil {
-			return k.abandon(c, err)
+			return k.abandon(c, failed, err)
 		}
 	}
 	named := files // of ranks that were given all paths
@@ -63,14 +63,14 @@ func (k *Cache) complete(c *Cached, failed error) error {
 		if !world {
 			err = k.cause(named, err)
 		}
-		return k.abandon(c, err)
+		return k.abandon(c, failed, err)
 	}
 	check := k.unique
 	if world {
 		check = k.sameSizes
 	}
 	if err := check(files); err != nil {
-		return k.abandon(c, err)
+		return k.abandon(c, nil, err)
 	}
 	c.SetTotals(totals[0], totals[1])
 
@@ -82,11 +82,11 @@ func (k *Cache) complete(c *Cached, failed error) error {
 		extra += f.Meta.Size()
 	}
 	if c.redundancy, err = mpi.AgreeSumOne(k.World, err, extra); err != nil {
-		return k.abandon(c, err)
+		return k.abandon(c, nil, err)
 	}
 	if world {
 		if err := k.keepCopies(c, append(files, made...)); err != nil {
-			return k.abandon(c, err)
+			return k.abandon(c, nil, err)
 		}
 	}
 	// Now a rank that is lost can be rebuilt, so it does no harm if the job dies while only
@@ -116,7 +116,7 @@ func (k *Cache) usable(c *Cached, files []redundancy.File) error {
 		err = nil
 	}
 	if err := mpi.Agree(k.World, err); err != nil {
-		return k.abandon(c, err)
+		return k.abandon(c, nil, err)
 	}
 	at := 0
 	for at < len(k.list) && k.list[at].ID() > id {
@@ -126,9 +126,10 @@ func (k *Cache) usable(c *Cached, files []redundancy.File) error {
 	return nil
 }
 
-// abandon deletes a dataset that cannot become usable, and returns the reason.
-func (k *Cache) abandon(c *Cached, why error) error {
-	why = k.explain(c, why)
+// abandon deletes a dataset that cannot become usable, and returns the reason why. failed is
+// why the caller's own files are not valid, nil if they are or if that is not the reason.
+func (k *Cache) abandon(c *Cached, failed, why error) error {
+	why = k.explain(c, failed, why)
 	if err := k.Delete(c.ID()); err != nil {
 		k.Log.Warn("dataset %d could not be deleted from the cache: %v", c.ID(), err)
 	}

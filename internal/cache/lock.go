@@ -12,12 +12,12 @@ import (
 const LockFile = "lock"
 
 // takeLock locks a file in a control directory for the job. The lock excludes other jobs
-// with the same id, which would use the same files, and ranks of an earlier run that are
-// still alive. takeLock waits for an earlier run to end. The other ranks of the node then
-// call joinLock. user and id are those of the job. Processes that the program forks do not
-// inherit the lock.
+// with the same id, which would use the same files, ranks of an earlier run that are still
+// alive, and an scr_preload that still copies. takeLock waits for these to end. The other
+// ranks of the node then call joinLock. user and id are those of the job. Processes that the
+// program forks do not inherit the lock.
 func takeLock(path, user, id string) (l *lock.Lock, err error) {
-	to := fmt.Sprintf("end, which is a rank of an earlier run, or of another job, of %s with job id %s", user, id)
+	to := fmt.Sprintf("end, which is a rank of an earlier run or of another job, or an scr_preload, of %s with job id %s", user, id)
 	err = lock.Until(path, to, func() (bool, error) {
 		l, err = lock.Try(path, lock.ByProcess)
 		return l != nil, err

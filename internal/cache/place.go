@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/filemap"
 	"github.com/goscr/goscr/internal/reddesc"
-	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -32,24 +32,36 @@ type places struct {
 	world map[int]bool   // ids of datasets whose directory all ranks share
 }
 
-// newPlaces returns the places of all stores, whose paths end in user and name. The
-// first rank of a node makes their directories. The error is the caller's.
-func newPlaces(node mpi.Comm, stores []*reddesc.Store, user, name string, log *report.Logger) (*places, error) {
+// newPlaces returns the places of all stores, whose paths end in user and name. It makes no
+// directories.
+func newPlaces(node mpi.Comm, stores []*reddesc.Store, user, name string) *places {
 	p := &places{node: node, below: filepath.Join(user, name), of: map[int]*place{}, world: map[int]bool{}}
-	var failed error
 	for _, s := range stores {
 		p.all = append(p.all, &place{dir: filepath.Join(s.Base, p.below), store: s})
-		if node.Rank() > 0 {
-			continue
-		}
-		top := unexpected(s.Base, user)
-		err := privateDir(Base{s.Base, s.SetBy}, user, name)
-		if err == nil && top != "" {
-			log.WarnJob("%s was not there, and is made for %s, with the directories below it: is the name right?", top, s.SetBy)
-		}
-		failed = cmp.Or(failed, err)
 	}
-	return p, failed
+	return p
+}
+
+// doubts returns a line for each directory that is not there, and whose name may be mistyped.
+func (p *places) doubts(user string) (lines []string) {
+	seen := map[string]bool{"": true}
+	for _, x := range p.all {
+		top := unexpected(x.store.Base, user)
+		if !seen[top] {
+			lines = append(lines, fmt.Sprintf("%s was not there, and is made for %s, with the directories below it: is the name right?", top, x.store.SetBy))
+		}
+		seen[top] = true
+	}
+	return lines
+}
+
+// makeDirs makes the directories of the places of all stores, whose paths end in user and name.
+func (p *places) makeDirs(user, name string) error {
+	var failed error
+	for _, x := range p.all {
+		failed = cmp.Or(failed, privateDir(Base{x.store.Base, x.store.SetBy}, user, name))
+	}
+	return failed
 }
 
 // The message that the first rank of a node sends to the others:
@@ -186,6 +198,12 @@ func (p *places) dir(id int) string {
 // DatasetDir is the directory of a dataset in one that holds datasets.
 func DatasetDir(dir string, id int) string {
 	return filepath.Join(dir, fmt.Sprintf("scr.dataset.%d", id))
+}
+
+// IsDatasetDir reports whether this is the name of a directory of a dataset, also of one that
+// was set aside.
+func IsDatasetDir(name string) bool {
+	return datasetName.MatchString(name) || strings.HasPrefix(name, asidePrefix)
 }
 
 // remove deletes the rest of the directory of a dataset, if the caller is responsible

@@ -2,7 +2,6 @@ package cache
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,9 +52,11 @@ func TestPlaces_Find(t *testing.T) {
 			{Name: "a", Base: filepath.Join(base, "a"), Comm: node},
 			{Name: "b", Base: filepath.Join(base, "b"), Comm: node, Shared: true, Leader: 3},
 		}
-		p, err := newPlaces(node, stores, "u", "scr.1", &report.Logger{Out: io.Discard})
-		if err != nil {
-			return err
+		p := newPlaces(node, stores, "u", "scr.1")
+		if node.Rank() == 0 {
+			if err := p.makeDirs("u", "scr.1"); err != nil {
+				return err
+			}
 		}
 		mine := all // which only the first rank looks at
 		if node.Rank() > 0 {
@@ -85,7 +86,7 @@ func TestPlaces_Find(t *testing.T) {
 		if err := mpi.Agree(node, nil); err != nil {
 			return err
 		}
-		_, err = p.remove(1)
+		_, err := p.remove(1)
 		if p.place(1) != p.all[0] {
 			return fmt.Errorf("a dataset that is removed is in %s", p.dir(1))
 		}
@@ -100,8 +101,8 @@ func TestPlaces_Find(t *testing.T) {
 func TestPlace_Spare(t *testing.T) {
 	dir := t.TempDir()
 	_, err := local.Run(1, local.Options{}, func(node mpi.Comm) error {
-		p, err := newPlaces(node, []*reddesc.Store{{Base: dir, Comm: node}}, "u", "scr.1", &report.Logger{Out: io.Discard})
-		if err != nil {
+		p := newPlaces(node, []*reddesc.Store{{Base: dir, Comm: node}}, "u", "scr.1")
+		if err := p.makeDirs("u", "scr.1"); err != nil {
 			return err
 		}
 		x := p.all[0]

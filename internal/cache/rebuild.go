@@ -268,7 +268,7 @@ func (k *Cache) Repair(c *Cached) error {
 		return mpi.Agree(k.World, k.parts.maps.Fold())
 	}
 	if errors.Is(err, redundancy.ErrUnrecoverable) {
-		return k.abandon(c, err)
+		return k.abandon(c, nil, err)
 	}
 	return err
 }

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/reddesc"
+	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
 )
@@ -24,8 +26,9 @@ func (e *FullError) Unwrap() error { return e.Err }
 
 // explain makes the error why of a dataset that could not be completed a *FullError, if its
 // store was full on some node: the program, whose write has failed, does not know whose
-// storage that is. It is called before the files are deleted. It is collective.
-func (k *Cache) explain(c *Cached, why error) error {
+// storage that is. failed is why the caller's own files are not valid, nil if they are. It is
+// called before the files are deleted. It is collective.
+func (k *Cache) explain(c *Cached, failed, why error) error {
 	if !errors.As(why, new(*mpi.AgreedError)) {
 		return why
 	}
@@ -36,17 +39,27 @@ func (k *Cache) explain(c *Cached, why error) error {
 			present += info.Size()
 		}
 	}
-	sums := []int64{present, last, 0} // and the ranks to which the system has said that there is no room
-	if noRoom(why) {
-		sums[2] = 1
+	// ... and the ranks to which the system has said that there is no room, and those that only
+	// know that their files are not valid.
+	sums := []int64{present, last, k.written(c.store), 0, 0}
+	if noRoom(failed) || noRoom(why) {
+		sums[3] = 1
+	}
+	if errors.Is(failed, ErrInvalid) {
+		sums[4] = 1
 	}
 	if err := c.store.Comm.Allreduce(sums, mpi.Sum); err != nil {
 		return err
 	}
 	present, last = sums[0], sums[1]
-	// If nothing tells how large the dataset was to become, a store counts as full in which
-	// hardly anything is left beside what there is of it.
+	// A program that only says that its files are not valid had no room if the rest of a dataset
+	// like the last does not fit. If nothing tells how large the dataset was to become, hardly
+	// anything is left beside what there is of it.
 	const little = 64 << 10
+	rest := max(little, present/64)
+	if last > 0 {
+		rest = max(sums[2]-present, 1)
+	}
 	var full error
 	if free := room(c.store); c.store.Comm.Rank() == 0 {
 		takes := fmt.Sprintf("a dataset takes %s there", report.Bytes(last))
@@ -54,7 +67,7 @@ func (k *Cache) explain(c *Cached, why error) error {
 			takes = fmt.Sprintf("%s of the dataset were there", report.Bytes(present))
 		}
 		switch {
-		case sums[2] > 0 || last == 0 && free < max(little, present/64) || last > 0 && free < last-present:
+		case sums[3] > 0 || sums[4] > 0 && free < rest:
 			full = fmt.Errorf("%s on node %s is full: %s free, or a quota that is less, and %s", c.store.Base, k.Log.Node, report.Bytes(free), takes)
 		}
 	}
@@ -90,6 +103,20 @@ func (k *Cache) sizes(s *reddesc.Store) (last, all int64) {
 		}
 	}
 	return last, all
+}
+
+// written returns the bytes of the caller's files, without redundancy, of the newest dataset
+// of a store.
+func (k *Cache) written(s *reddesc.Store) (bytes int64) {
+	i := slices.IndexFunc(k.list, func(c *Cached) bool { return c.store == s })
+	if i < 0 {
+		return 0
+	}
+	own, _ := redundancy.Split(k.Files(k.list[i].ID()))
+	for _, f := range own {
+		bytes += f.Meta.Size()
+	}
+	return bytes
 }
 
 // WarnOfRoom warns if a store has less room than for as many datasets as it is to keep, each

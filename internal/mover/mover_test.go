@@ -369,7 +369,7 @@ func TestServer_StaysAfterAnother(t *testing.T) {
 	x, err := (&Daemon{Control: n.control, Launch: func(string) error { return nil }}).Start(l)
 	must(t, err)
 	other.Release()
-	eventually(t, func() bool { return stays(n.control) })
+	eventually(t, func() bool { return Stays(n.control) })
 	must(t, x.Wait()) // by the first, as there is nobody else
 	n.check(l)
 	must(t, <-stay())

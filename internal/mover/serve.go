@@ -93,7 +93,7 @@ func (s *Server) takeLock() (err error) {
 		switch {
 		case tries < 5: // a process that cancels a copy holds it briefly
 			time.Sleep(20 * time.Millisecond)
-		case !s.Stay || stays(s.Control) || s.Alone():
+		case !s.Stay || Stays(s.Control) || s.Alone():
 			return nil
 		default:
 			time.Sleep(s.Poll)
@@ -101,8 +101,9 @@ func (s *Server) takeLock() (err error) {
 	}
 }
 
-// stays reports whether the scr_transfer of a node waits for more requests.
-func stays(control string) bool {
+// Stays reports whether the scr_transfer of a node waits for more requests when all files are
+// copied, until a command ends it.
+func Stays(control string) bool {
 	h, err := hash.ReadFile(filePath(control))
 	return err == nil && h.Has(keyStay)
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/filemap"
+	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/redundancy"
@@ -52,7 +53,7 @@ func Fits(e prefix.Entry) error {
 
 // Load copies the files of ranks of a dataset that a job with so many ranks has written. What
 // is in the cache stays, and is not copied. After an error nothing of what was copied is
-// left.
+// left. It is an error if a process of the job runs on this node.
 func (n Node) Load(id int, ranks []int, size int) (done Done, err error) {
 	x, err := prefix.ReadIndex(n.Prefix)
 	if err != nil {
@@ -62,9 +63,15 @@ func (n Node) Load(id int, ranks []int, size int) (done Done, err error) {
 	if err := Fits(e); err != nil {
 		return done, err
 	}
-	there, _, err := filemap.ReadDir(n.Control)
-	if errors.Is(err, fs.ErrNotExist) {
-		there, err = &filemap.Map{}, nil
+	l, err := n.lock()
+	if err != nil {
+		return done, err
+	}
+	defer l.Release()
+	there, bad, err := filemap.ReadDir(n.Control)
+	if err == nil {
+		// What the cache has of the dataset is not known.
+		err = errors.Join(bad...)
 	}
 	if err != nil {
 		return done, err
@@ -95,17 +102,36 @@ func (n Node) Load(id int, ranks []int, size int) (done Done, err error) {
 	if err != nil || len(parts) == 0 {
 		return done, err
 	}
-	for _, dir := range []string{n.Control, n.Cache} {
-		user := filepath.Dir(dir) // the last two elements are the user and the job
-		if err := cache.MakePrivate(filepath.Dir(user), filepath.Base(user), filepath.Base(dir)); err != nil {
-			return done, err
-		}
+	if err := makePrivate(n.Cache); err != nil {
+		return done, err
 	}
 	c := &copies{Node: n, id: id, size: size, copier: transfer.NewCopier(n.Piece)}
 	c.description = filemap.Description{Dataset: e.Dataset, Prefix: n.Prefix, Dir: n.Cache}
 	c.description.SetCompressed(false)
 	c.description.SetComplete(true)
 	return c.all(parts, done)
+}
+
+// lock makes the control directory and takes the lock of the job's processes on this node:
+// neither a run nor scr_clean changes the cache while Load does. A run that begins meanwhile
+// waits for Load, which may take long, so the lock is kept alive.
+func (n Node) lock() (*lock.Lock, error) {
+	if err := makePrivate(n.Control); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(n.Control, cache.LockFile)
+	l, err := lock.Try(path, lock.Exclusive)
+	if err == nil && l == nil {
+		err = fmt.Errorf("%s uses the cache of this job (%s)", lock.Holder(path), path)
+	}
+	l.KeepAlive()
+	return l, err
+}
+
+// makePrivate makes a directory whose last two elements are the user and the job.
+func makePrivate(dir string) error {
+	user := filepath.Dir(dir)
+	return cache.MakePrivate(filepath.Dir(user), filepath.Base(user), filepath.Base(dir))
 }
 
 // copies is what Load is doing.

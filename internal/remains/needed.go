@@ -20,7 +20,7 @@ type Safe string
 // The reasons.
 const (
 	InPrefix   Safe = "in prefix"  // the prefix directory has it
-	Superseded Safe = "superseded" // it is a checkpoint, and the prefix directory has a newer one
+	Superseded Safe = "superseded" // it is a checkpoint, and the prefix directory has a newer one, of no other input
 )
 
 // indexes are the indexes of prefix directories that were read; nil for one that cannot be.
@@ -70,6 +70,9 @@ func safe(d filemap.Description, x *prefix.Index) Safe {
 		return ""
 	}
 	for _, e := range x.Entries() {
+		if a, b := e.Owner().Input, d.Owner().Input; a != "" && b != "" && a != b {
+			continue // no restart with the input of d is offered that one
+		}
 		if e.Complete && !e.Failed && e.Flags().Has(dataset.Checkpoint) && e.ID > d.ID() && e.Created().After(d.Created()) {
 			return Superseded
 		}

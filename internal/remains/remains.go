@@ -49,7 +49,7 @@ type Job struct {
 	Datasets   []Dataset `json:"datasets"`             // those that are complete
 	Unclear    string    `json:"unclear,omitempty"`    // why it is not known what the job has, "" if it is
 
-	control string // "" if it has no control directory
+	controls []string // its control directories: more than one if SCR_CNTL_BASE was another in an earlier run
 }
 
 // Query says which jobs to list.
@@ -81,7 +81,7 @@ func Find(q Query) (jobs []Job, errs []error) {
 			for _, e := range entries {
 				id, ok := strings.CutPrefix(e.Name(), jobPrefix)
 				dir := filepath.Join(base, u.Name(), e.Name())
-				if !ok || id == "" || !own(dir) {
+				if !ok || id == "" || !own(dir) || !isControl(dir) && !isCache(dir) {
 					continue
 				}
 				k := key{u.Name(), id}
@@ -129,19 +129,23 @@ func own(dir string) bool {
 
 // look fills in what the directories of the job say.
 func (j *Job) look(dirs []string, known indexes) {
+	var others []string
 	for _, dir := range dirs {
 		if isControl(dir) {
-			j.control = dir
-			j.Dirs = append([]string{dir}, j.Dirs...)
-			continue
+			j.controls = append(j.controls, dir)
+		} else {
+			others = append(others, dir)
 		}
-		j.Dirs = append(j.Dirs, dir)
 	}
-	if j.control == "" {
-		j.Unclear = "its control directory is elsewhere, or lost"
-	} else {
-		j.readControl(known)
+	j.Dirs = slices.Concat(j.controls, others)
+	for _, control := range j.controls {
+		for _, name := range locks {
+			if path := filepath.Join(control, name); !j.Alive && lock.Held(path) {
+				j.Alive, j.Holder = true, lock.Holder(path)
+			}
+		}
 	}
+	j.read(known)
 	for _, dir := range j.Dirs {
 		bytes, changed := size(dir)
 		j.Bytes += bytes
@@ -160,22 +164,37 @@ func isControl(dir string) bool {
 	})
 }
 
-// readControl fills in what the control directory says.
-func (j *Job) readControl(known indexes) {
-	for _, name := range locks {
-		if path := filepath.Join(j.control, name); lock.Held(path) {
-			j.Alive, j.Holder = true, lock.Holder(path)
-			break
-		}
+// read fills in what the control directories say: what the job has, and which of it is needed.
+func (j *Job) read(known indexes) {
+	j.Unclear, j.Datasets, j.Shared = "", []Dataset{}, nil
+	if len(j.controls) == 0 {
+		j.Unclear = "its control directory is elsewhere, or lost"
 	}
-	stores, err := filemap.ReadStores(j.control)
+	for _, control := range j.controls {
+		j.readControl(control, known)
+	}
+	slices.Sort(j.Shared)
+	j.Shared = slices.Compact(j.Shared)
+	j.Dirs = slices.DeleteFunc(j.Dirs, func(dir string) bool { return slices.Contains(j.Shared, dir) })
+	slices.Sort(j.Dirs[len(j.controls):])
+}
+
+// isCache reports whether a directory has nothing but datasets.
+func isCache(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err == nil && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !cache.IsDatasetDir(e.Name()) })
+}
+
+// readControl adds what one control directory says.
+func (j *Job) readControl(control string, known indexes) {
+	stores, err := filemap.ReadStores(control)
 	if err != nil {
 		j.Unclear = err.Error()
 	}
 	if stores.Allocation != j.ID {
 		j.Allocation = stores.Allocation
 	}
-	maps, bad, err := filemap.ReadDir(j.control)
+	maps, bad, err := filemap.ReadDir(control)
 	if err == nil && len(bad) > 0 {
 		err = bad[0]
 	}
@@ -195,17 +214,15 @@ func (j *Job) readControl(known indexes) {
 	}
 	for dir, shared := range stores.Dirs {
 		switch {
-		case slices.Contains(j.Dirs, dir) || !cache.Trusted(dir, below):
+		case slices.Contains(j.controls, dir): // its locks are those of all processes that use it
+		case !cache.Trusted(dir, below):
 		case shared:
 			j.Shared = append(j.Shared, dir)
-		default:
+		case !slices.Contains(j.Dirs, dir):
 			j.Dirs = append(j.Dirs, dir)
 		}
 	}
-	j.Dirs = slices.DeleteFunc(j.Dirs, func(dir string) bool { return stores.Dirs[dir] })
-	slices.Sort(j.Shared)
-	slices.Sort(j.Dirs[1:])
-	j.Datasets = datasets(maps, known)
+	j.Datasets = append(j.Datasets, datasets(maps, known)...)
 }
 
 // size returns the room that a directory takes, and when anything in it was last changed.
@@ -231,7 +248,7 @@ func size(dir string) (bytes int64, changed time.Time) {
 
 // Lost reports whether the job has no control directory that was found, so that it is not
 // known whether it runs.
-func (j *Job) Lost() bool { return j.control == "" }
+func (j *Job) Lost() bool { return len(j.controls) == 0 }
 
 // Needed returns why the job must not be removed unless the caller insists, "" if nothing
 // would be lost.

@@ -29,11 +29,12 @@ func (j *Job) RemoveShared() error {
 
 // Remove removes the directories of a job, but not those on storage that nodes share. It
 // takes the locks of the job, so that none of its processes runs meanwhile; the lock file of
-// the job is the last that goes, so that a run that begins then waits.
-func (j *Job) Remove() error {
-	if j.control != "" {
+// the job is the last that goes, so that a run that begins then waits. Unless force is set, it
+// is an error if the job has anything that is needed, perhaps of a run that was short.
+func (j *Job) Remove(force bool) error {
+	for _, control := range j.controls {
 		for _, name := range locks {
-			l, err := lock.Try(filepath.Join(j.control, name), lock.ByProcess)
+			l, err := lock.Try(filepath.Join(control, name), lock.ByProcess)
 			if name != cache.LockFile && (errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) {
 				continue // there is no such lock file, and storage that is full has no room for one
 			}
@@ -41,40 +42,50 @@ func (j *Job) Remove() error {
 				return err
 			}
 			if l == nil {
-				return fmt.Errorf("%w: %s", ErrAlive, lock.Holder(filepath.Join(j.control, name)))
+				return fmt.Errorf("%w: %s", ErrAlive, lock.Holder(filepath.Join(control, name)))
 			}
 			defer l.Release()
 		}
 	}
+	if j.read(indexes{}); !force && j.Needed() != "" {
+		return errors.New(j.Needed())
+	}
 	for _, dir := range j.Dirs {
-		if dir == j.control {
+		if slices.Contains(j.controls, dir) {
 			continue
 		}
 		if err := cache.RemoveTree(dir); err != nil {
 			return err
 		}
 	}
-	if j.control == "" {
-		return nil
+	for _, control := range j.controls {
+		if err := removeControl(control); err != nil {
+			return err
+		}
 	}
-	entries, err := os.ReadDir(j.control)
+	return nil
+}
+
+// removeControl removes a control directory, whose locks the caller holds.
+func removeControl(control string) error {
+	entries, err := os.ReadDir(control)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
 		if !slices.Contains(locks, e.Name()) {
-			err = errors.Join(err, cache.RemoveTree(filepath.Join(j.control, e.Name())))
+			err = errors.Join(err, cache.RemoveTree(filepath.Join(control, e.Name())))
 		}
 	}
 	if err != nil {
 		return err
 	}
 	for _, name := range slices.Backward(locks) {
-		if err := os.Remove(filepath.Join(j.control, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(filepath.Join(control, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	if err := os.Remove(j.control); !errors.Is(err, unix.ENOTEMPTY) { // else another run has begun
+	if err := os.Remove(control); !errors.Is(err, unix.ENOTEMPTY) { // else another run has begun
 		return err
 	}
 	return nil

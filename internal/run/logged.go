@@ -86,7 +86,7 @@ func (l *Loop) logEnd(ctx context.Context, a attempt, last *stop) {
 		args = append(args, "--nodes", strconv.Itoa(n))
 	}
 	l.addToLog(ctx, "log_event", args...)
-	l.meter(eventlog.Record{Type: "RUN_END", Run: &eventlog.Run{Number: a.number, Status: &a.status}})
+	l.meter(eventlog.Record{Type: "RUN_END", Note: a.how, Run: &eventlog.Run{Number: a.number, Status: &a.status}})
 }
 
 // logScavenge enters the result err of scavenging a dataset, which began at start.

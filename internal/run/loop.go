@@ -90,7 +90,16 @@ type attempt struct {
 	ended  time.Time // when the launcher had ended
 	node   string    // the node on which the first process died, "": not known
 	moves  bool      // it was ended for a migration
+	how    string    // it has ended, for metrics: one of the constants below
 }
+
+// How runs end.
+const (
+	finished = "finished" // the program has ended by itself
+	halted   = "halted"   // a user, a signal or the resource manager has asked it to end
+	migrated = "migrated" // it goes on on other nodes
+	died     = "died"
+)
 
 // maxFruitless is the number of consecutive runs without a new checkpoint that end the
 // job.
@@ -344,14 +353,18 @@ func (l *Loop) hasGained(since time.Time) bool {
 
 // ----------------------------------------------------------------- after a run
 
-// after decides, when a run has ended, whether the program is started again.
+// after decides, when a run has ended, whether the program is started again. It enters in a
+// how the run has ended.
 func (l *Loop) after(ctx context.Context, a *attempt) *stop {
+	a.how = died
 	if s := l.wasAsked(*a); s != nil {
+		a.how = halted
 		l.isNoFailure()
 		return s
 	}
 	if a.moves {
 		if finalized, err := halt.WasFinalized(l.Prefix); err == nil && !finalized {
+			a.how = migrated
 			l.past.migrations++
 			l.isNoFailure()
 			l.carry(ctx)
@@ -359,6 +372,9 @@ func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 		}
 	}
 	if s := l.hasFinished(*a); s != nil {
+		if a.how = finished; a.status == 0 && !s.done {
+			a.how = halted
+		}
 		return s
 	}
 	var err error
@@ -367,6 +383,7 @@ func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 	}
 	l.suspectNode(a.node)
 	if s := l.blameProgram(*a); s != nil {
+		a.how = halted
 		return s
 	}
 	return l.countFruitless(*a)

@@ -473,15 +473,15 @@ func TestLoop_LogsLostNodes(t *testing.T) {
 
 // The metrics of scr_run, without a log.
 func TestLoop_Metrics(t *testing.T) {
-	metrics := func(plan ...string) string {
+	metrics := func(code int, wish *recovery.Wish, plan ...string) string {
 		t.Helper()
 		l := newLab(t, plan...)
 		dir := t.TempDir()
 		t.Setenv("SCR_METRICS_DIR", dir)
 		t.Setenv("SCR_FLUSH", "1")
-		code := 0
-		if len(plan) == 1 {
-			code = 3
+		if wish != nil {
+			end := l.asks(t, "run 1:", *wish)
+			defer end()
 		}
 		l.run(t, code)
 		list, err := filepath.Glob(filepath.Join(dir, "goscr_run_job7_*.prom"))
@@ -492,12 +492,21 @@ func TestLoop_Metrics(t *testing.T) {
 		must(t, err)
 		return regexp.MustCompile(`\{jobid="job7",user="[^"]*",?`).ReplaceAllString(string(data), "{")
 	}
-	for _, c := range []struct{ plan, want []string }{
-		{[]string{"checkpoint 1; lose n2; exit 137", "checkpoint 2; evict 1; finalize"}, []string{`goscr_run_runs_total{how="died"} 1`,
+	off := &recovery.Wish{Off: []string{"n2"}}
+	for _, c := range []struct {
+		code       int
+		wish       *recovery.Wish
+		plan, want []string
+	}{
+		{0, nil, []string{"checkpoint 1; lose n2; exit 137", "checkpoint 2; evict 1; finalize"}, []string{`goscr_run_runs_total{how="died"} 1`,
 			`goscr_run_runs_total{how="finished"} 1`, "goscr_run_nodes_lost_total{} 1", `goscr_run_recoveries_total{rung="SPARE"} 1`, "goscr_run_running{} 0"}},
-		{[]string{"checkpoint 5; lose n1; lose n2; exit 3"}, []string{"goscr_run_scavenges_total{} 1", "goscr_run_nodes_lost_total{} 2"}},
+		{143, nil, []string{"checkpoint 1; halt-now; hang"}, []string{`goscr_run_runs_total{how="halted"} 1`}},
+		{0, nil, []string{"checkpoint 1; halt-now; finalize"}, []string{`goscr_run_runs_total{how="halted"} 1`}},
+		{0, off, []string{sixRanks + "asked 1; hang", "layout n1,n1,n4,n4,n3,n3; finalize"},
+			[]string{`goscr_run_runs_total{how="migrated"} 1`, `goscr_run_runs_total{how="finished"} 1`}},
+		{3, nil, []string{"checkpoint 5; lose n1; lose n2; exit 3"}, []string{"goscr_run_scavenges_total{} 1", "goscr_run_nodes_lost_total{} 2"}},
 	} {
-		got := metrics(c.plan...)
+		got := metrics(c.code, c.wish, c.plan...)
 		for _, want := range c.want {
 			if !strings.Contains(got, want+"\n") {
 				t.Errorf("%q: no %s in\n%s", c.plan, want, got)

@@ -68,7 +68,7 @@ names SCR_Start_output: .*rank 0 called it with
 not_offered SCR_Start_restart: called in the wrong place
 open SCR_Finalize: called in the wrong place
 outside SCR_Route_file: .*is not below the prefix directory
-shared SCR_Complete_output: .*each rank must write files of its own
+shared SCR_Complete_output: .*each rank needs files of its own
 END
 while read -r name line; do
     options=(--env SCR_ABORT_ON_ERROR=1)
@@ -108,6 +108,7 @@ is "a halt file" "$BUILD/scr_halt_cntl" --dir "$prefix" --checkpoints 1
 part exits --env SCR_HALT_EXIT=1 --env SCR_FLUSH=10
 is "... with status 0" same 0 "$status"
 is "... and all that was written in the prefix directory" test -f "$prefix/step.1/rank_3"
+is "a halt file, since the condition has lapsed" "$BUILD/scr_halt_cntl" --dir "$prefix" --reason "the user says so"
 part exits_at_once --env SCR_HALT_EXIT=1
 is "... with status 0" same 0 "$status"
 fresh; job 60 -n 2 -- "$WORK/api" die_of_pipe >"$WORK/out" 2>&1

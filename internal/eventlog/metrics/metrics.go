@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/descriptors"
 	"github.com/goscr/goscr/internal/eventlog"
@@ -38,11 +40,21 @@ type File struct {
 type state struct {
 	scheme  string
 	died    bool          // an earlier run of the job has not ended by itself
-	begun   map[int]int64 // when datasets were begun, in microseconds since 1970, by their ids
+	begun   map[int]begun // checkpoints that may become the newest in a place, by their ids
 	rebuilt map[int]bool  // datasets of which files were rebuilt
 	fetched map[int]bool
 	newest  map[string]int64 // when the newest checkpoint in a place was begun
 }
+
+// begun is when a checkpoint was begun, and where.
+type begun struct {
+	at     int64 // in microseconds since 1970
+	bypass bool  // the program writes it to the prefix directory
+}
+
+// remembered is the number of checkpoints of which state.begun has the newest. An older one
+// that is flushed later does not change when the newest in the prefix directory was begun.
+const remembered = 1000
 
 // Open returns the file of a process in a directory, and deletes files of jobs that are long
 // over. part is "" for a job, and "run_" for scr_run.
@@ -51,7 +63,7 @@ func Open(dir, part string, job eventlog.Job) *File {
 	return &File{
 		path:   filepath.Join(dir, begins+part+fileName(job)+ends),
 		labels: []label{{"jobid", job.ID}, {"user", job.User}},
-		state:  state{begun: map[int]int64{}, rebuilt: map[int]bool{}, fetched: map[int]bool{}, newest: map[string]int64{}},
+		state:  state{begun: map[int]begun{}, rebuilt: map[int]bool{}, fetched: map[int]bool{}, newest: map[string]int64{}},
 	}
 }
 
@@ -105,7 +117,10 @@ func (*File) Close() error { return nil }
 // write replaces the file, which node_exporter may read at any time, as another user.
 func (f *File) write() error {
 	temporary := fmt.Sprintf("%s.%d", f.path, os.Getpid()) // does not end in .prom
-	to, err := descriptors.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	// One that a killed process has left is replaced. Other users may write to the directory: what
+	// they make there meanwhile, such as a link to another file, is not written to.
+	_ = os.Remove(temporary)
+	to, err := descriptors.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o644)
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}

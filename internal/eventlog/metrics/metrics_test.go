@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -130,14 +131,73 @@ func TestFile_OfAJob(t *testing.T) {
 		`goscr_restarts_total{J,from="cache"} 1`, `goscr_restarts_total{J,from="prefix"} 1`)
 }
 
+// The newest checkpoint in a place is one that is there.
+func TestFile_Newest(t *testing.T) {
+	at := func(minutes int, kind string, id int, note string) eventlog.Record {
+		return eventlog.Record{Type: kind, Dataset: id, Note: note, Time: when.Add(time.Duration(minutes) * time.Minute)}
+	}
+	text := recorded(t, "", job,
+		at(1, "CHECKPOINT_START", 1, "/dev/shm"), at(2, "CHECKPOINT_END", 1, ""),
+		at(3, "CHECKPOINT_START", 2, job.Prefix), at(4, "CHECKPOINT_END", 2, ""), // bypasses the cache
+		at(5, "OUTPUT_START", 3, "/dev/shm"), at(6, "OUTPUT_END", 3, ""), at(7, "FLUSH_SUCCESS", 3, "")) // is no checkpoint
+	for _, want := range []string{`place="cache"} 1800000060.25`, `place="prefix"} 1800000180.25`} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+}
+
+// A job without flushes does not remember all of its checkpoints.
+func TestFile_ManyCheckpoints(t *testing.T) {
+	f := Open(t.TempDir(), "", job)
+	const last = 3 * remembered
+	record := func(kind string, id int) {
+		must(t, f.Write(eventlog.Record{Type: kind, Dataset: id, Job: job, Time: when.Add(time.Duration(id) * time.Second)}))
+	}
+	for id := range last {
+		record("CHECKPOINT_START", id+1)
+	}
+	if n := len(f.state.begun); n != remembered {
+		t.Errorf("it remembers %d", n)
+	}
+	for id := last; id > last-remembered; id-- {
+		if f.state.begun[id].at == 0 {
+			t.Fatalf("it does not remember %d", id)
+		}
+	}
+	record("CHECKPOINT_FAIL", last)
+	if n := len(f.state.begun); n != remembered-1 {
+		t.Errorf("it remembers %d after one has failed", n)
+	}
+}
+
+// Another user who guesses the name of the temporary file cannot have another file of the
+// job's user overwritten.
+func TestFile_Link(t *testing.T) {
+	dir := t.TempDir()
+	mine := filepath.Join(t.TempDir(), "mine")
+	must(t, os.WriteFile(mine, []byte("precious"), 0o600))
+	f := Open(dir, "", job)
+	must(t, os.Symlink(mine, fmt.Sprintf("%s.%d", f.path, os.Getpid())))
+	must(t, f.Write(eventlog.Record{Type: "INIT_START", Job: job}))
+	if text, err := os.ReadFile(mine); err != nil || string(text) != "precious" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if info, err := os.Lstat(f.path); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
 func TestFile_OfScrRun(t *testing.T) {
-	killed, good := 137, 0
+	end := func(how string) eventlog.Record {
+		return eventlog.Record{Type: "RUN_END", Note: how, Run: &eventlog.Run{Status: new(int)}}
+	}
 	has(t, recorded(t, "run_", job,
 		eventlog.Record{Type: "RUN_START", Run: &eventlog.Run{Nodes: 4}},
-		eventlog.Record{Type: "RUN_END", Run: &eventlog.Run{Status: &killed}},
+		end("died"), end("migrated"), end("migrated"),
 		eventlog.Record{Type: "NODE_FAIL"}, eventlog.Record{Type: "RECOVERY", Note: "SPARE"},
 		eventlog.Record{Type: "RUN_START", Run: &eventlog.Run{Nodes: 3}},
-		eventlog.Record{Type: "RUN_END", Run: &eventlog.Run{Status: &good}},
+		end("finished"),
 		eventlog.Record{Transfer: true, Type: "SCAVENGE", Bytes: eventlog.Count(7)}, eventlog.Record{Type: "SCAVENGE_FAIL"}),
 		`goscr_run_nodes{J} 3`,
 		`goscr_run_nodes_lost_total{J} 1`,
@@ -145,6 +205,7 @@ func TestFile_OfScrRun(t *testing.T) {
 		`goscr_run_running{J} 0`,
 		`goscr_run_runs_total{J,how="died"} 1`,
 		`goscr_run_runs_total{J,how="finished"} 1`,
+		`goscr_run_runs_total{J,how="migrated"} 2`,
 		`goscr_run_scavenge_failures_total{J} 1`,
 		`goscr_run_scavenged_bytes_total{J} 7`,
 		`goscr_run_scavenges_total{J} 1`)

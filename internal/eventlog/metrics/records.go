@@ -47,14 +47,19 @@ func (f *File) event(r eventlog.Record) bool {
 		f.count(restartFailures, 1)
 	case "RESTART_NONE":
 		f.count(restarts, 1, label{"from", "beginning"})
-	case "CHECKPOINT_START", "OUTPUT_START":
-		s.begun[r.Dataset] = r.Time.UnixMicro()
+	case "CHECKPOINT_START":
+		s.begin(r.Dataset, begun{at: r.Time.UnixMicro(), bypass: r.Note == r.Job.Prefix})
 		return false
 	case "CHECKPOINT_END":
 		f.count(checkpoints, 1)
-		f.newest("cache", r.Dataset)
+		place := "cache"
+		if s.begun[r.Dataset].bypass {
+			place = "prefix"
+		}
+		f.newest(place, r.Dataset)
 	case "CHECKPOINT_FAIL", "OUTPUT_FAIL":
 		f.count(failed, 1)
+		delete(s.begun, r.Dataset)
 	case "OUTPUT_END":
 		f.count(outputs, 1)
 	case "FLUSH_SUCCESS":
@@ -76,6 +81,21 @@ func (f *File) event(r eventlog.Record) bool {
 	return true
 }
 
+// begin remembers a checkpoint in place of the oldest, if there are many.
+func (s *state) begin(id int, b begun) {
+	s.begun[id] = b
+	if len(s.begun) <= remembered {
+		return
+	}
+	oldest := id
+	for other, o := range s.begun {
+		if o.at < s.begun[oldest].at {
+			oldest = other
+		}
+	}
+	delete(s.begun, oldest)
+}
+
 // restarted counts a restart by the place where the checkpoint was found.
 func (f *File) restarted(r eventlog.Record) {
 	from := "cache"
@@ -94,15 +114,15 @@ func (f *File) restarted(r eventlog.Record) {
 
 // newest tells when the newest checkpoint in a place was begun.
 func (f *File) newest(place string, id int) {
-	begun, known := f.state.begun[id]
-	if !known || begun <= f.state.newest[place] {
+	b, known := f.state.begun[id]
+	if !known || b.at <= f.state.newest[place] {
 		return
 	}
-	f.state.newest[place] = begun
-	f.set(newest, time.UnixMicro(begun), label{"place", place})
+	f.state.newest[place] = b.at
+	f.set(newest, time.UnixMicro(b.at), label{"place", place})
 	if place == "prefix" { // older ones that are flushed later make no difference
-		for other, at := range f.state.begun {
-			if at < begun {
+		for other, o := range f.state.begun {
+			if o.at < b.at {
 				delete(f.state.begun, other)
 			}
 		}
@@ -148,18 +168,14 @@ func (f *File) transfer(r eventlog.Record) bool {
 	return false
 }
 
-// run adds what scr_run logs up.
+// run adds up what scr_run passes on. The note of RUN_END is how the run has ended.
 func (f *File) run(r eventlog.Record) bool {
 	switch r.Type {
 	case "RUN_START":
 		f.set(nodes, r.Run.Nodes)
 		f.set(runUp, 1)
 	case "RUN_END":
-		how := "died"
-		if r.Run.Status != nil && *r.Run.Status == 0 {
-			how = "finished"
-		}
-		f.count(runs, 1, label{"how", how})
+		f.count(runs, 1, label{"how", r.Note})
 		f.set(runUp, 0)
 	}
 	return true
