@@ -25,18 +25,21 @@ func TestCopy_Stalled(t *testing.T) {
 		c := NewCopier(100)
 		c.patience = 10 * time.Millisecond
 		c.Stalled = func(err error) { told <- err.Error() }
-		copied := make(chan error)
-		go func() { copied <- c.Copy(src, dst, md) }()
+		done := make(chan struct{})
+		var failed error
+		go func() {
+			defer close(done)
+			failed = c.Copy(src, dst, md)
+		}()
+		if !m.AwaitStuck(done) { // under load, a call before that one may be the first that is reported
+			t.Fatal("not stuck:", failed)
+		}
 		if got := <-told; !strings.HasPrefix(got, dst+": ") {
 			t.Error(got)
 		}
-		select {
-		case err := <-copied:
-			t.Error("not stuck:", err)
-		default:
-		}
 		m.Release()
-		must(t, <-copied)
+		<-done
+		must(t, failed)
 		got, err := os.ReadFile(dst)
 		must(t, err)
 		if string(got) != string(data) {
