@@ -100,7 +100,7 @@ is "... the lists of files are made by --build" tool scr_index -p "$prefix" --bu
 restarts "by hand"
 
 # More nodes are lost than the scheme can recover: the flushed checkpoint counts. The job
-# may die just when its newest checkpoint is flushed, also between the entry in the index
+# may die just when its newest checkpoint is flushed, also between the list of files, the entry in the index
 # and the one in flush.scr, which is last. Then nothing is to be rebuilt: kill another.
 type=XOR flush=3
 unflushed() {
@@ -108,7 +108,7 @@ unflushed() {
     for try in {1..10}; do
         strike node1 node2
         newest=$(tool scr_flush_file --dir "$prefix" --latest)
-        ! tool scr_index -p "$prefix" | grep -q "^ *$newest *YES" || continue
+        ! tool scr_index -p "$prefix" | grep -q "^ *$newest *YES" && [ ! -e "$prefix/.scr/scr.dataset.$newest/summary.scr" ] || continue
         tool scr_flush_file --dir "$prefix" --need-flush "$newest" && return
     done
     echo "in $try runs the newest checkpoint was flushed"
@@ -145,7 +145,8 @@ if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
         ! "${@:6}" --id "$3" >"$4" 2>&1 || { echo "it fits"; exit 1; }
         grep "no space left" "$4" || { cat "$4"; exit 1; }
         "$1/scr_index" -p "$2" --json >"$4" || { cat "$4"; exit 1; }
-        [ "$before" = "[]" ] && ! grep "\"complete\": true" "$4" || exit 1
+        grep -q "\"indexed\": true" <<<"$before" && exit 1
+        ! grep "\"complete\": true" "$4" || exit 1
         ! find "$2" -path "*/ckpt.*" -type f ! -name ".scr.*.copy" | grep .' - "$BUILD" "$prefix" "$newest" "$WORK/err" "$WORK/small.from" \
         "$TESTBED" exec node1 env SCR_JOB_ID=scavenge "$BUILD/scr_copy" --prefix "$prefix"
 fi
