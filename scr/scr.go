@@ -159,11 +159,9 @@ func (s *Session) init(opt Options) error {
 		s.events.Result("INIT", "END", dataset.Dataset{}, start, err)
 		return errors.Join(err, s.giveUp())
 	}
-	protected, err := s.protection.logged(s.world)
-	if err != nil {
+	if err := s.logInit(start); err != nil {
 		return errors.Join(err, s.giveUp())
 	}
-	s.events.Add(eventlog.Record{Type: "INIT_END", Start: start, Seconds: eventlog.Since(start), Note: protected})
 	if err := s.haltIfAsked(); err != nil {
 		return err
 	}
