@@ -63,17 +63,6 @@ func (s *Session) tellTraffic(what string, before mpi.Traffic) {
 		t.Sent-before.Sent, t.Messages-before.Messages, t.Received-before.Received)
 }
 
-// logInit logs that Init has ended, and how what follows is protected. It is collective, and
-// costs two reductions and a broadcast if there is a log.
-func (s *Session) logInit(start time.Time) error {
-	if s.events.phases == nil {
-		return nil
-	}
-	protected, err := s.protection.logged(s.world)
-	s.events.Add(eventlog.Record{Type: "INIT_END", Start: start, Seconds: eventlog.Since(start), Note: protected})
-	return err
-}
-
 // measure logs the phases of a dataset that is complete: the calls of Route, and what the
 // program did besides until it was written; and more. It is collective, and costs one
 // reduction if there is a log.

@@ -20,7 +20,8 @@ import (
 var logged = regexp.MustCompile(`(event|xfer)=(\w+)(?:, note=("(?:[^"\\]|\\.)*"))?(?:, from=.*?, to=".*?")?(?:, dset=(\d+))?`)
 
 // events are those of the log, of which it begins a new one: type and dataset,
-// with the note where the type is among notes. A transfer is in lower case.
+// with the note where the type is among notes. A transfer is in lower case. NODES, which each
+// run has, is left out.
 func (c *cluster) events(notes ...string) []string {
 	c.t.Helper()
 	text, err := os.ReadFile(eventlog.TextFile(c.prefix("")))
@@ -32,7 +33,7 @@ func (c *cluster) events(notes ...string) []string {
 	}
 	var list []string
 	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, ", phase=") {
+		if strings.Contains(line, ", phase=") || strings.Contains(line, ", event=NODES, ") {
 			continue
 		}
 		m := logged.FindStringSubmatch(line)
@@ -254,6 +255,18 @@ func TestEvents_InitFails(t *testing.T) {
 	got := c.events("INIT_FAIL")
 	if len(got) != 2 || got[0] != "INIT_START" || !strings.HasPrefix(got[1], "INIT_FAIL ") || !strings.Contains(got[1], "NONE") {
 		t.Errorf("%q", got)
+	}
+}
+
+// Without scr_run, too, the log has the nodes.
+func TestEvents_Nodes(t *testing.T) {
+	t.Parallel()
+	c := newLoggingCluster(t)
+	c.job([]string{"n1", "n2", "n2", "n3"}, func(*Session, int) error { return nil })
+	text, err := os.ReadFile(eventlog.TextFile(c.prefix("")))
+	must(t, err)
+	if want := `event=NODES, nodes=3, ranks=4, nodelist="n[1-3]"`; !strings.Contains(string(text), want) {
+		t.Errorf("no %s in\n%s", want, text)
 	}
 }
 

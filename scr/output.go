@@ -330,7 +330,9 @@ func (s *Session) completeCached(o *unfinished) error {
 	s.tellTraffic(fmt.Sprintf("dataset %d: protection", c.ID()), before)
 	s.log.Info("dataset %d (%s): %s, %s; written in %.3f s, protected with %s in %.3f s", c.ID(), c.Name(), report.Count(c.Files(), "file"),
 		report.Bytes(c.Size()), written.Sub(o.began).Seconds(), c.Desc.Type, time.Since(written).Seconds())
-	s.prefix.Note(func() error { return prefix.Locate(s.prefix.Dir, c.Dataset, prefix.InCache, true) })
+	s.prefix.Note(func() error {
+		return prefix.EnterCached(s.prefix.Dir, c.Dataset, c.Desc.Protection.String(), time.Now())
+	})
 	if c.Flags().Has(dataset.Checkpoint) {
 		s.prefix.Note(func() error { return halt.CountCheckpoint(s.prefix.Dir) })
 	}

@@ -286,59 +286,18 @@ func (p *protection) String() string {
 }
 
 // logged says how the checkpoints that follow are protected, and how many members of a set
-// may be lost at once: what scr_status shows. Of several descriptors, and of the sets of one,
-// the weakest counts: a lost node may have a member of any. It is collective; all ranks get the
-// same.
-func (p *protection) logged(world mpi.Comm) (string, error) {
-	var weakest []int64 // of each descriptor that uses the cache: least losses, least size, -(greatest size)
-	var cached []*reddesc.Descriptor
+// may be lost at once. Of several descriptors the weakest counts. All ranks get the same.
+func (p *protection) logged() string {
+	var weakest *reddesc.Descriptor
 	for _, d := range p.descs {
-		if !d.Bypass {
-			cached = append(cached, d)
-			size := d.Set.Size()
-			weakest = append(weakest, int64(bears(d)), int64(size), int64(-size))
+		if !d.Bypass && (weakest == nil || d.Protection.Bears < weakest.Protection.Bears) {
+			weakest = d
 		}
 	}
-	if len(cached) == 0 {
-		return "written to the prefix directory", nil
+	if weakest == nil {
+		return "written to the prefix directory"
 	}
-	if err := world.Allreduce(weakest, mpi.Min); err != nil {
-		return "", err
-	}
-	i := 0
-	for j := range cached {
-		if weakest[3*j] < weakest[3*i] {
-			i = j
-		}
-	}
-	least, most := weakest[3*i+1], -weakest[3*i+2]
-	// A rank that is alone in its set has SINGLE: a rank of a greatest set knows the scheme.
-	from := world.Size()
-	if int64(cached[i].Set.Size()) == most {
-		from = world.Rank()
-	}
-	from, err := mpi.AllreduceOne(world, from, mpi.Min)
-	if err != nil {
-		return "", err
-	}
-	kind, err := mpi.BcastBytes(world, []byte(cached[i].Type), from)
-	sizes := fmt.Sprint(most)
-	if least < most {
-		sizes = fmt.Sprintf("%d to %d", least, most)
-	}
-	return fmt.Sprintf("%s in sets of %s, bears %d", kind, sizes, weakest[3*i]), err
-}
-
-// bears returns how many members of the caller's set may be lost at once, whichever they are.
-func bears(d *reddesc.Descriptor) int {
-	var lost []int
-	for n := range d.Set.Size() {
-		if !d.Scheme.Bears(d.Set.Size(), append(lost, n)) {
-			break
-		}
-		lost = append(lost, n)
-	}
-	return len(lost)
+	return weakest.Protection.String()
 }
 
 // free frees the communicators. It is collective.

@@ -12,7 +12,9 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/halt"
+	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/request"
@@ -73,9 +75,12 @@ func (s *Session) recordRun(node mpi.Comm, settings *Settings, environ func(stri
 	}
 	return mpi.OnRoot(s.world, func() error {
 		byName := map[string][]int{}
+		var names []string
 		for _, n := range ranks {
 			byName[n.name] = n.ranks
+			names = append(names, n.name)
 		}
+		s.events.Add(eventlog.Record{Type: "NODES", Run: &eventlog.Run{Nodes: len(ranks), Ranks: s.world.Size(), NodeList: hostlist.Compress(names)}})
 		// Nodes with the same name cannot be told apart.
 		if len(byName) < len(ranks) || !request.Restarts(s.prefix.Dir) {
 			byName = nil

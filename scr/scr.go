@@ -159,9 +159,7 @@ func (s *Session) init(opt Options) error {
 		s.events.Result("INIT", "END", dataset.Dataset{}, start, err)
 		return errors.Join(err, s.giveUp())
 	}
-	if err := s.logInit(start); err != nil {
-		return errors.Join(err, s.giveUp())
-	}
+	s.events.Add(eventlog.Record{Type: "INIT_END", Start: start, Seconds: eventlog.Since(start), Note: s.protection.logged()})
 	if err := s.haltIfAsked(); err != nil {
 		return err
 	}
@@ -345,7 +343,7 @@ func (s *Session) compareWithIndex() error {
 				there[i] = 1
 			}
 		}
-		if err := s.prefix.Spare(prefix.OnlyCached(s.prefix.Dir, cached)); err != nil {
+		if err := s.prefix.Spare(prefix.BeginRun(s.prefix.Dir, cached, s.config.Flush, time.Now())); err != nil {
 			return err
 		}
 		progress, err := prefix.ReadProgress(s.prefix.Dir)

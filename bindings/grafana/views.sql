@@ -40,7 +40,8 @@ CREATE OR REPLACE VIEW scr_failures AS
             SELECT 1 FROM scr_events e WHERE e.job = i.job AND e.type IN ('FINALIZE_END', 'HALT') AND e.time BETWEEN r.start AND r.time)
         UNION ALL
         SELECT e.job, e.time, NULL, NULL, NULL, e.note FROM scr_events e
-        WHERE e.type = 'EARLIER_RUN_DIED' AND NOT EXISTS (SELECT 1 FROM runs r JOIN scr_job_ids i USING (job_id) WHERE i.job = e.job)
+        WHERE e.type = 'EARLIER_RUN_DIED' AND NOT EXISTS (
+            SELECT 1 FROM runs r JOIN scr_job_ids i USING (job_id) WHERE i.job = e.job AND r.type = 'RUN_END')
     ) f;
 
 -- Nodes that were lost.
@@ -55,7 +56,7 @@ CREATE OR REPLACE VIEW scr_restarts AS
     ), '1970-01-01') AS since
     FROM scr_events r WHERE r.type IN ('RESTART_SUCCESS', 'RESTART_NONE');
 
--- How many nodes a job used at most; 1 if scr_run did not say.
+-- How many nodes a job used at most; 1 if the log does not say.
 CREATE OR REPLACE VIEW scr_nodes AS
     SELECT i.job, COALESCE(MAX(r.nodes), 1) AS nodes FROM scr_job_ids i LEFT JOIN runs r USING (job_id) GROUP BY i.job;
 

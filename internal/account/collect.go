@@ -115,12 +115,21 @@ func (c *Collector) begin(r eventlog.Record, loop bool) *Run {
 	}
 	run := &Run{Job: r.Job.ID, Number: len(c.account.Runs) + 1, Start: r.Time, End: r.Time, Outcome: Open, state: collecting{
 		loop: loop, flushes: map[int]flushing{}, byID: map[int]*Dataset{}}}
-	if r.Run != nil {
-		run.Nodes, run.NodeList = r.Run.Nodes, r.Run.NodeList
-	}
+	run.usedNodes(r.Run)
 	c.open[r.Job.ID] = run
 	c.account.Runs = append(c.account.Runs, run)
 	return run
+}
+
+// usedNodes is what a record says of the nodes of a run. The program, which comes last, knows
+// best.
+func (run *Run) usedNodes(r *eventlog.Run) {
+	if r != nil && r.Nodes > 0 {
+		run.Nodes, run.NodeList = r.Nodes, r.NodeList
+	}
+	if r != nil && r.Ranks > 0 {
+		run.Ranks = r.Ranks
+	}
 }
 
 // close ends a run after which another has begun.
@@ -162,6 +171,8 @@ func (run *Run) event(r eventlog.Record) {
 		if r.Type == "RESTART_SUCCESS" {
 			run.From = r.Name
 		}
+	case "NODES":
+		run.usedNodes(r.Run)
 	case "INIT_FAIL":
 		run.Why = r.Note
 	case "COMPUTE_START":

@@ -61,7 +61,7 @@ type Record struct {
 }
 
 // Run describes a run of the program: the fields of RUN_START and RUN_END, which scr_run
-// logs, and of INIT_END.
+// logs, and of NODES, which the program logs.
 type Run struct {
 	Number   int    // of the runs of an allocation, from 1
 	Status   *int   // exit status, as a shell tells it

@@ -251,17 +251,18 @@ func appendRecord(journal []byte, h *hash.Hash) []byte {
 
 // always are the values of those fields that are others each time a job runs.
 var always = map[string]string{
-	"CREATED": strconv.FormatInt(epoch.UnixMicro(), 10),
-	"MTIME":   strconv.FormatInt(epoch.UnixNano(), 10),
-	"ATIME":   strconv.FormatInt(epoch.UnixNano(), 10),
-	"FLUSHED": epoch.Format("2006-01-02T15:04:05"),
-	"FETCHED": epoch.Format("2006-01-02T15:04:05"),
-	"FAILED":  epoch.Format("2006-01-02T15:04:05"),
-	"STARTED": strconv.FormatInt(epoch.Unix(), 10),
-	"SEEN":    strconv.FormatInt(epoch.Unix(), 10),
-	"SECONDS": "0",
-	"UID":     "0",
-	"GID":     "0",
+	"CREATED":  strconv.FormatInt(epoch.UnixMicro(), 10),
+	"VERIFIED": strconv.FormatInt(epoch.UnixMicro(), 10),
+	"MTIME":    strconv.FormatInt(epoch.UnixNano(), 10),
+	"ATIME":    strconv.FormatInt(epoch.UnixNano(), 10),
+	"FLUSHED":  epoch.Format("2006-01-02T15:04:05"),
+	"FETCHED":  epoch.Format("2006-01-02T15:04:05"),
+	"FAILED":   epoch.Format("2006-01-02T15:04:05"),
+	"STARTED":  strconv.FormatInt(epoch.Unix(), 10),
+	"SEEN":     strconv.FormatInt(epoch.Unix(), 10),
+	"SECONDS":  "0",
+	"UID":      "0",
+	"GID":      "0",
 }
 
 // took are the times in a line of the log.

@@ -245,6 +245,20 @@ func record(h *hash.Hash, r *Request, err error) {
 	}
 }
 
+// written returns how many bytes of a dataset's files in the transfer file have been copied, of
+// how many.
+func written(h *hash.Hash, id int) (copied, size int64) {
+	for _, part := range h.Get(keyDataset, strconv.Itoa(id), keyRank).All() {
+		for path := range part.Get(keyFile).All() {
+			e := h.Get(keyFiles, path)
+			n, _ := e.Int(keyWritten)
+			of, _ := e.Int(keySize)
+			copied, size = copied+n, size+of
+		}
+	}
+	return copied, size
+}
+
 // recordWritten records that files have been copied.
 func recordWritten(h *hash.Hash, paths []string) {
 	for _, path := range paths {

@@ -34,6 +34,7 @@ type progress struct {
 	copied map[string]bool         // files, by their paths in the cache, that have been copied before
 	wanted func() error            // called after each file; its error ends the copy
 	done   func(path string) error // called when the file at a path in the cache has been copied
+	meter  *prefix.CopyMeter       // nil: how far the copy is is not recorded
 }
 
 // copy copies the remaining files, within the limits of a pace, and then writes the list of
@@ -41,6 +42,9 @@ type progress struct {
 func (r *Request) copy(c *transfer.Copier, p progress) error {
 	p.pace.Begin()
 	c.Step = p.pace.Spent
+	if p.meter != nil {
+		p.meter.Watch(c)
+	}
 	ready := func() error {
 		if err := p.pace.Wait(0); err != nil || p.wanted == nil {
 			return err

@@ -29,8 +29,9 @@ type Server struct {
 	// Warn is called with the error of each request that could not be copied.
 	Warn func(error)
 
-	lock *lock.Lock
-	file watched
+	lock  *lock.Lock
+	file  watched
+	meter *prefix.CopyMeter // of the dataset of rank 0 that was copied last
 }
 
 // Run copies the files of the requests in the transfer file, until there are no more. If
@@ -119,6 +120,7 @@ type task struct {
 	request *Request        // nil if there is no request at present
 	copied  map[string]bool // files of it that have been copied
 	copier  *transfer.Copier
+	meter   *prefix.CopyMeter // nil: rank 0 runs on another node
 }
 
 // next finds the next task. If the server is to end, it releases the lock before
@@ -184,12 +186,25 @@ func (s *Server) choose(h *hash.Hash) (t task) {
 		t.exit = !s.Stay || s.Alone()
 	case command == commandRun:
 		h.SetValue(keyState, stateRunning)
-		t = task{request: request, copied: copied, copier: copier(h, request.Dataset.ID())}
+		t = task{request: request, copied: copied, copier: copier(h, request.Dataset.ID()), meter: s.meterOf(h, request)}
 		t.copier.Stalled = s.Warn
 	default: // no process has written the command to copy
 		t.exit = !s.Stay || s.Alone()
 	}
 	return t
+}
+
+// meterOf returns what records how far the flush of a request's dataset is, if rank 0 runs on
+// this node.
+func (s *Server) meterOf(h *hash.Hash, r *Request) *prefix.CopyMeter {
+	if partOf(h, r.Dataset.ID(), 0) == nil {
+		return nil
+	}
+	if !s.meter.Of(r.Prefix, r.Dataset) {
+		s.meter = prefix.NewCopyMeter(r.Prefix, r.Dataset)
+	}
+	s.meter.Set(written(h, r.Dataset.ID()))
+	return s.meter
 }
 
 // copy copies a request, after a rest.
@@ -203,7 +218,7 @@ func (s *Server) copy(t task, rest time.Duration) error {
 	if err := c.wait(rest); err != nil {
 		return err
 	}
-	err := r.copy(t.copier, progress{c.pace, t.copied, c.wanted, c.done})
+	err := r.copy(t.copier, progress{c.pace, t.copied, c.wanted, c.done, t.meter})
 	if len(c.written) > 0 {
 		err = errors.Join(err, c.tell())
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/transfer"
@@ -63,7 +64,17 @@ func (x *threadTransfer) run(before *threadTransfer) {
 	defer func() { x.took = time.Since(start) }()
 	transfer.LowerPriority()
 	pace := &transfer.Pace{Limits: x.request.Limits, Used: transfer.ThreadTime, Wait: transfer.UntilStopped(x.cancel)}
-	x.err = x.request.copy(x.copier(x.request.Dataset), progress{pace: pace})
+	x.err = x.request.copy(x.copier(x.request.Dataset), progress{pace: pace, meter: x.meter()})
+}
+
+// meter returns what records how far the flush is: rank 0 does that for all.
+func (x *threadTransfer) meter() *prefix.CopyMeter {
+	if x.request.Rank != 0 {
+		return nil
+	}
+	m := prefix.NewCopyMeter(x.request.Prefix, x.request.Dataset)
+	m.Set(0, x.request.Bytes())
+	return m
 }
 
 // waitTurn waits until the request before this one has ended. If there is none, it waits for

@@ -33,6 +33,11 @@ func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
 	}
 	c := p.Packer(d)
 	p.Follow(c, fmt.Sprintf("dataset %d (%s): flushed", d.ID(), d.Name()), parts.Bytes())
+	if p.Comm.Rank() == 0 {
+		m := NewCopyMeter(p.Dir, d)
+		m.Set(0, parts.Bytes())
+		m.Watch(c)
+	}
 	parts = parts.clone() // descriptions of copies differ from those of the files in the cache
 	p.Copying = 0
 	err = p.InTurn(p.Width, func() error {
@@ -141,6 +146,7 @@ func (p *Prefix) GiveUpFlush(d dataset.Dataset) error {
 		if flushing, err := UnderWay(p.Dir, d); err != nil || !flushing {
 			return err
 		}
+		forgetCopied(p.Dir, d.ID())
 		return p.Spare(Locate(p.Dir, d, Flushing, false))
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
+	"time"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
@@ -16,12 +17,19 @@ import (
 //	                 CKPT = 1, OUTPUT = 1      whether it is a checkpoint, an output, or both
 //	                 LOCATION / CACHE, PFS, FLUSHING
 //	                 DSETDESC / …              description
-//	                 RANKS = n                 size of the job, while it is being flushed; not in SCR 3.1
+//	                 RANKS = n                 size of the job, while it is being flushed; ours, like what follows
+//	                 PROTECTED = text          how it is protected in the cache: "XOR in sets of 4, bears 1"
+//	                 VERIFIED = microseconds   since 1970: when the files in the cache were read last, and were
+//	                                           right
+//	EVERY = n                                  SCR_FLUSH of the last run
 const (
 	flushFile   = "flush.scr"
 	keyDataset  = "DATASET"
 	keyLocation = "LOCATION"
 	keyOutput   = "OUTPUT"
+	keyGuard    = "PROTECTED"
+	keyVerified = "VERIFIED"
+	keyEvery    = "EVERY"
 )
 
 // Location is a place where a dataset can be.
@@ -45,6 +53,10 @@ type Located struct {
 	Dataset dataset.Dataset // its description
 	Ranks   int             // of the job, while it is being flushed; 0 if that is not known
 	Places  []Location      // sorted
+	// Protected says how it is protected in the cache, as reddesc.Protection writes it, and
+	// Verified when its files there were read last; "" and zero if that is not known.
+	Protected string
+	Verified  time.Time
 }
 
 // Is reports whether the dataset is at a location.
@@ -59,6 +71,10 @@ func decodeLocated(id int, e *hash.Hash) Located {
 	}
 	ranks, _ := e.Int(keyRanks)
 	l.Ranks = int(ranks)
+	l.Protected = e.Text(keyGuard)
+	if at, ok := e.Int(keyVerified); ok && at > 0 {
+		l.Verified = time.UnixMicro(at)
+	}
 	for _, where := range e.Get(keyLocation).Keys() {
 		l.Places = append(l.Places, Location(where))
 	}
@@ -128,18 +144,45 @@ func startFlushing(prefix string, d dataset.Dataset, ranks int) error {
 	})
 }
 
-// OnlyCached records that the datasets in list, and no others, are in the cache, and
-// that none is being flushed.
-func OnlyCached(prefix string, list []dataset.Dataset) error {
+// EnterCached records that a dataset is in the cache, how its files are protected, and that they
+// have been read now.
+func EnterCached(prefix string, d dataset.Dataset, protected string, now time.Time) error {
 	return update(prefix, flushFile, func(h *hash.Hash) error {
-		for _, id := range h.Get(keyDataset).Ints() {
-			leave(h, id, InCache, Flushing)
-		}
-		for _, d := range list {
-			locate(h, d, InCache)
-		}
+		e := locate(h, d, InCache)
+		e.SetValue(keyGuard, protected)
+		e.SetInt(keyVerified, now.UnixMicro())
 		return nil
 	})
+}
+
+// BeginRun records what a run has found: the datasets in list, whose files have been read now,
+// and no others, are in the cache, and none is being flushed. every is SCR_FLUSH.
+func BeginRun(prefix string, list []dataset.Dataset, every int, now time.Time) error {
+	return update(prefix, flushFile, func(h *hash.Hash) error {
+		for _, d := range list {
+			locate(h, d, InCache).SetInt(keyVerified, now.UnixMicro())
+		}
+		for _, id := range h.Get(keyDataset).Ints() {
+			if slices.ContainsFunc(list, func(d dataset.Dataset) bool { return d.ID() == id }) {
+				leave(h, id, Flushing)
+			} else {
+				leave(h, id, InCache, Flushing)
+			}
+		}
+		h.SetInt(keyEvery, int64(every))
+		return nil
+	})
+}
+
+// Every returns SCR_FLUSH of the last run in a prefix directory: every n-th checkpoint is
+// flushed, none if it is 0. known is false if that is not recorded.
+func Every(prefix string) (n int, known bool) {
+	h, err := hash.ReadFile(metadataPath(prefix, flushFile))
+	if err != nil {
+		return 0, false
+	}
+	every, known := h.Int(keyEvery)
+	return int(every), known
 }
 
 // another reports whether the entry e, of the id of d, describes another dataset than d.
@@ -171,8 +214,12 @@ func leave(h *hash.Hash, id int, places ...Location) {
 	e := h.GetKVInt(keyDataset, id)
 	for _, where := range places {
 		e.UnsetKV(keyLocation, string(where))
-		if where == Flushing {
+		switch where {
+		case Flushing:
 			e.Unset(keyRanks)
+		case InCache:
+			e.Unset(keyGuard)
+			e.Unset(keyVerified)
 		}
 	}
 	if e != nil && !e.Has(keyLocation) {

@@ -16,6 +16,7 @@
 //	replaced.go   ... and which files are left to those that newer ones replace
 //	old.go        the same in prefix directories of SCR 1.1
 //	flushfile.go  where a dataset is, for the commands that run after the job
+//	flushing.go   how far a flush is
 //	restarting.go which checkpoint the program is reading
 //
 // Operations on these files, which the ranks of a job or a command call:
@@ -389,6 +390,25 @@ func (x *Index) SetCurrent(name string) error {
 
 // UnsetCurrent makes no dataset current.
 func (x *Index) UnsetCurrent() { x.setCurrent("") }
+
+// Fetched returns when a restart has last read a dataset, the zero time if none has.
+func (x *Index) Fetched(id int) (last time.Time) {
+	for _, text := range x.at(id).Get(keyFetched).Keys() {
+		if t, err := time.ParseInLocation(timestamp, text, time.Local); err == nil && t.After(last) {
+			last = t
+		}
+	}
+	return last
+}
+
+// FlushedAt returns when a dataset was flushed, the zero time if that is not known.
+func (e Entry) FlushedAt() time.Time {
+	t, err := time.ParseInLocation(timestamp, e.Flushed, time.Local)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
 
 // MarkFetched records that a restart has read a dataset.
 func (x *Index) MarkFetched(id int, now time.Time) {

@@ -184,11 +184,20 @@ func TestFlushFile(t *testing.T) {
 	must(t, Locate(dir, three, InCache, false)) // it is not there
 	is("1CACHE 1PFS")
 	must(t, Locate(dir, two, Flushing, true))
-	must(t, OnlyCached(dir, []dataset.Dataset{three}))
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	must(t, EnterCached(dir, three, "XOR in sets of 4, bears 1", noon))
+	must(t, BeginRun(dir, []dataset.Dataset{three}, 10, noon.Add(time.Hour)))
 	is("1PFS 3CACHE")
+	if n, known := Every(dir); n != 10 || !known {
+		t.Error(n, known)
+	}
+	// It keeps its scheme in a run that may use another one.
+	if l, err := located(dir, 3); err != nil || l.Protected != "XOR in sets of 4, bears 1" || !l.Verified.Equal(noon.Add(time.Hour)) {
+		t.Errorf("%+v %v", l, err)
+	}
 	h, err := hash.ReadFile(metadataPath(dir, flushFile))
 	must(t, err)
-	if got := strings.Join(h.Get("DATASET", "3").Keys(), " "); got != "CKPT DSETDESC LOCATION NAME" {
+	if got := strings.Join(h.Get("DATASET", "3").Keys(), " "); got != "CKPT DSETDESC LOCATION NAME PROTECTED VERIFIED" {
 		t.Error(got)
 	}
 	if h.Has("DATASET", "2") {

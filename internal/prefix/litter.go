@@ -51,7 +51,10 @@ func (p *Prefix) copyTo(d dataset.Dataset, parts Parts) error {
 
 // copied records that no temporary files of a dataset are left. If it cannot be recorded,
 // they are looked for in vain when the dataset is deleted.
-func copied(prefix string, id int) { _ = os.Remove(filepath.Join(Dir(prefix, id), copyingFile)) }
+func copied(prefix string, id int) {
+	_ = os.Remove(filepath.Join(Dir(prefix, id), copyingFile))
+	forgetCopied(prefix, id)
+}
 
 // removeLitter removes the temporary files of a dataset that no flush copies any more,
 // except those of which keep is true; nil: all. It does nothing if there is no copying.scr.

@@ -72,7 +72,7 @@ func TestReadProgress(t *testing.T) {
 	at(4, time.Unix(100, 0), false) // output is no progress
 	must(t, Locate(dir, begun(5, dataset.Output, 200), Flushing, true))
 	at(4, time.Unix(100, 0), true)
-	must(t, OnlyCached(dir, nil)) // all is lost,
+	must(t, BeginRun(dir, nil, 10, time.Now())) // all is lost,
 	at(0, time.Time{}, false)
 	must(t, Locate(dir, begun(3, dataset.Checkpoint, 300), InCache, true)) // and an older one written again
 	at(3, time.Unix(300, 0), false)

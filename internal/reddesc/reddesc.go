@@ -64,6 +64,10 @@ type Descriptor struct {
 	Scheme redundancy.Scheme
 	Set    *redundancy.Set
 
+	// Protection says what any of the sets bears; its Scheme is "" in a descriptor that was
+	// stored.
+	Protection Protection
+
 	sets int // number of sets
 	id   int // of the caller's
 }
@@ -121,14 +125,14 @@ func Create(g *Groups, p Params) (d *Descriptor, warning string, err error) {
 		return nil, "", err
 	}
 	if s.Name() == "SINGLE" {
-		at = place{sets: g.World.Size(), set: g.World.Rank()}
+		at = place{sets: g.World.Size(), set: g.World.Rank(), smallest: 1}
 	} else if group.Size() == g.World.Size() {
 		warning = fmt.Sprintf("%s asks for %s, but all ranks are in one group %s: checkpoints are kept with SINGLE, so that the loss of any node "+
 			"loses what was not flushed; run in more groups, or flush more often (SCR_FLUSH)", p.SetBy, s.Name()+losses(p.Failures), p.Group)
 	} else {
 		warning = short(p, s, at)
 	}
-	d = &Descriptor{Params: p, sets: at.sets, id: at.set}
+	d = &Descriptor{Params: p, Protection: protection(p, at), sets: at.sets, id: at.set}
 	if d.Set, err = newSet(g.World, at.set, at.member); err != nil {
 		return nil, "", err
 	}

@@ -177,6 +177,7 @@ func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *
 	if err := r.Cache.Fetched(c, failed); err != nil {
 		return nil, err
 	}
+	r.Prefix.Note(func() error { return prefix.EnterCached(r.Prefix.Dir, c.Dataset, desc.Protection.String(), time.Now()) })
 	if err := r.Flusher.Evict(later); err != nil {
 		return c, err
 	}

@@ -12,21 +12,22 @@ import (
 // Lines shows a status on a terminal.
 func (s *Status) Lines(now time.Time) []string {
 	lines := []string{s.head(now)}
-	age := func(d *Dataset) string { return page.Span(max(now.Sub(d.Begun).Seconds(), 0)) + " old" }
+	since := func(at time.Time) string { return page.Span(max(now.Sub(at).Seconds(), 0)) }
+	age := func(d *Dataset) string { return since(d.Begun) + " old" }
 	row := func(what string, d *Dataset, where string) {
 		if d == nil {
-			lines = append(lines, fmt.Sprintf("%-10s none", what))
+			lines = append(lines, strings.TrimRight(fmt.Sprintf("%-10s %-41s %s", what, "none", where), " "))
 			return
 		}
-		lines = append(lines, fmt.Sprintf("%-10s %-16s %10s  %-12s %s", what, page.Plain(d.Name), report.Bytes(d.Bytes), age(d), where))
+		lines = append(lines, strings.TrimRight(fmt.Sprintf("%-10s %-16s %10s  %-12s %s", what, page.Plain(d.Name), report.Bytes(d.Bytes), age(d), where), " "))
 	}
 	newest := s.Newest(func(d Dataset) bool { return d.InCache || d.InPrefix })
 	where := ""
 	if newest != nil {
-		where = s.place(*newest) + ": " + s.Survives(*newest)
+		where = s.place(newest) + ": " + newest.Survives()
 	}
 	row("newest", newest, where)
-	row("on the PFS", s.Newest(func(d Dataset) bool { return d.InPrefix }), "")
+	row("on the PFS", s.Newest(func(d Dataset) bool { return d.InPrefix }), s.next())
 	if s.State != Finished {
 		lines = append(lines, s.risk()...)
 	}
@@ -34,9 +35,30 @@ func (s *Status) Lines(now time.Time) []string {
 		lines = append(lines, "")
 	}
 	for _, d := range s.Datasets {
-		lines = append(lines, fmt.Sprintf("%6d  %-16s %10s  %-12s %s", d.ID, page.Plain(d.Name), report.Bytes(d.Bytes), age(&d), s.place(d)+": "+s.Survives(d)))
+		text := fmt.Sprintf("%6d  %-16s %10s  %-12s %s: %s", d.ID, page.Plain(d.Name), report.Bytes(d.Bytes), age(&d), s.place(&d), d.Survives())
+		if d.Flushed != nil {
+			text += "; flushed " + since(*d.Flushed) + " ago"
+		}
+		if d.Verified != nil {
+			text += "; verified " + since(*d.Verified) + " ago"
+		}
+		lines = append(lines, text)
 	}
 	return lines
+}
+
+// next says which checkpoint is flushed next, of a job that runs.
+func (s *Status) next() string {
+	switch n := s.NextFlush; {
+	case n == nil:
+		return ""
+	case n.Name != "":
+		return "next flush: " + page.Plain(n.Name)
+	case n.In == 1:
+		return "next flush: the next checkpoint"
+	default:
+		return fmt.Sprintf("next flush: the last of %d more checkpoints", n.In)
+	}
 }
 
 // head says which job it is, and whether it runs.
@@ -78,17 +100,24 @@ func (s *Status) head(now time.Time) string {
 }
 
 // place says where a dataset is.
-func (s *Status) place(d Dataset) string {
+func (s *Status) place(d *Dataset) string {
 	var places []string
 	if d.InCache {
 		text := "cache"
-		if s.Scheme != "" {
-			text += " (" + page.Plain(s.Scheme) + ")"
+		if d.Scheme != "" {
+			text += " (" + page.Plain(d.Scheme) + ")"
 		}
 		places = append(places, text)
 	}
 	if d.Flushing {
-		places = append(places, "being flushed")
+		text := "being flushed"
+		if s.State != Running { // scr_transfer may go on all the same
+			text = "its flush was not finished"
+		}
+		if d.Copied != nil {
+			text += fmt.Sprintf(" (%.0f %%)", 100**d.Copied)
+		}
+		places = append(places, text)
 	}
 	if d.InPrefix {
 		places = append(places, "prefix directory")

@@ -20,6 +20,7 @@ import (
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/request"
 )
 
@@ -44,9 +45,10 @@ type Status struct {
 	Ended    bool         `json:"ended"` // Sign is the end of the run
 	Nodes    string       `json:"nodes"`
 	Lost     []Lost       `json:"lost"`
-	Scheme   string       `json:"scheme"`
-	Bears    int          `json:"bears"`    // nodes of a set that may be lost at once; -1: not known
 	Datasets []Dataset    `json:"datasets"` // newest first
+	// NextFlush is the next checkpoint that is to be flushed, nil if there is none, or the
+	// job does not run.
+	NextFlush *NextFlush `json:"next_flush"`
 
 	// Seconds of work that would be lost if one node died now, and if all did; nil if there
 	// is no checkpoint for that.
@@ -69,16 +71,32 @@ type Dataset struct {
 	Name       string    `json:"name"`
 	Checkpoint bool      `json:"checkpoint"`
 	Begun      time.Time `json:"begun"`
+	Number     int       `json:"number"` // of the checkpoint, from 1
 	Bytes      int64     `json:"bytes"`
 	InCache    bool      `json:"cache"`
 	Flushing   bool      `json:"flushing"`
+	Copied     *float64  `json:"copied,omitempty"` // the part that is flushed, from 0 to 1, while it is being flushed
 	InPrefix   bool      `json:"prefix"`
 	Failed     bool      `json:"failed"` // a restart from it has failed
+	// How it is protected in the cache, and how many nodes may be lost at once; "" and -1 if
+	// that is not known. A dataset keeps the scheme with which it was written.
+	Scheme string `json:"scheme"`
+	Bears  int    `json:"bears"`
+	// When all its files were last read and found right, in the cache or by a fetch, and when it was
+	// flushed.
+	Verified *time.Time `json:"verified,omitempty"`
+	Flushed  *time.Time `json:"flushed,omitempty"`
+}
+
+// NextFlush is a checkpoint that the program has not written yet.
+type NextFlush struct {
+	In   int    `json:"in"`   // how many checkpoints from now; 1: the next one
+	Name string `json:"name"` // if names of checkpoints go on as they did; "" if that cannot be seen
 }
 
 // Read finds the status of the job of a prefix directory.
 func Read(dir string, now time.Time) (*Status, error) {
-	s := &Status{State: Unknown, Bears: -1, Lost: []Lost{}, Datasets: []Dataset{}}
+	s := &Status{State: Unknown, Lost: []Lost{}, Datasets: []Dataset{}}
 	if _, err := os.Stat(dir); err != nil {
 		return nil, err
 	}
@@ -89,6 +107,7 @@ func Read(dir string, now time.Time) (*Status, error) {
 		return nil, err
 	}
 	s.readLocks(dir)
+	s.NextFlush = s.nextFlush(dir)
 	s.weigh(now)
 	return s, nil
 }
@@ -108,18 +127,99 @@ func (s *Status) readPlaces(dir string) error {
 	}
 	for _, l := range cached {
 		e := x.ByID(l.ID)
-		s.Datasets = append(s.Datasets, Dataset{ID: l.ID, Name: l.Name, Checkpoint: l.Flags.Has(dataset.Checkpoint), Begun: l.Dataset.Created(),
-			Bytes: l.Dataset.Size(), InCache: l.Is(prefix.InCache), Flushing: l.Is(prefix.Flushing),
-			InPrefix: e.Complete && e.Dataset.Same(l.Dataset), Failed: e.Failed})
+		d := describe(l.Dataset, l.ID, l.Name, l.Flags)
+		d.InCache, d.Flushing, d.InPrefix, d.Failed = l.Is(prefix.InCache), l.Is(prefix.Flushing), e.Complete && e.Dataset.Same(l.Dataset), e.Failed
+		if d.Flushing {
+			if part, known := prefix.Copied(dir, l.Dataset); known {
+				d.Copied = &part
+			}
+		}
+		d.Scheme, d.Bears = reddesc.CutBears(l.Protected)
+		d.verified(l.Verified)
+		if d.InPrefix {
+			d.arrived(x, e)
+		}
+		s.Datasets = append(s.Datasets, d)
 	}
 	for _, e := range x.Entries() {
 		if e.Complete && !slices.ContainsFunc(s.Datasets, func(d Dataset) bool { return d.ID == e.ID }) {
-			s.Datasets = append(s.Datasets, Dataset{ID: e.ID, Name: e.Name, Checkpoint: e.Flags().Has(dataset.Checkpoint), Begun: e.Created(),
-				Bytes: e.Size(), InPrefix: true, Failed: e.Failed})
+			d := describe(e.Dataset, e.ID, e.Name, e.Flags())
+			d.InPrefix, d.Failed = true, e.Failed
+			d.arrived(x, e)
+			s.Datasets = append(s.Datasets, d)
 		}
 	}
 	slices.SortFunc(s.Datasets, func(a, b Dataset) int { return b.ID - a.ID })
 	return nil
+}
+
+func describe(d dataset.Dataset, id int, name string, flags dataset.Flags) Dataset {
+	return Dataset{ID: id, Name: name, Checkpoint: flags.Has(dataset.Checkpoint), Begun: d.Created(), Number: d.Checkpoint(), Bytes: d.Size(), Bears: -1}
+}
+
+// arrived enters what the index says of a dataset in the prefix directory.
+func (d *Dataset) arrived(x *prefix.Index, e prefix.Entry) {
+	if at := e.FlushedAt(); !at.IsZero() {
+		d.Flushed = &at
+	}
+	d.verified(x.Fetched(e.ID))
+}
+
+func (d *Dataset) verified(at time.Time) {
+	if !at.IsZero() && (d.Verified == nil || at.After(*d.Verified)) {
+		d.Verified = &at
+	}
+}
+
+// nextFlush finds which checkpoint is to be flushed next.
+func (s *Status) nextFlush(dir string) *NextFlush {
+	every, _ := prefix.Every(dir)
+	if every <= 0 || s.State != Running {
+		return nil
+	}
+	var names []string // newest first
+	newest := 0
+	for _, d := range s.Datasets {
+		if d.Checkpoint {
+			names, newest = append(names, d.Name), max(newest, d.Number)
+		}
+	}
+	next := &NextFlush{In: every - newest%every}
+	next.Name = extrapolate(names, next.In)
+	return next
+}
+
+// extrapolate returns the n-th name after the first of names, which are in the opposite order, if
+// all of them differ by the same step in their last number only; else "".
+func extrapolate(names []string, n int) string {
+	if len(names) < 2 {
+		return ""
+	}
+	var numbers []int
+	var head, tail string
+	for i, name := range names {
+		end := strings.LastIndexAny(name, "0123456789") + 1
+		start := len(strings.TrimRight(name[:end], "0123456789"))
+		number, err := strconv.Atoi(name[start:end])
+		if err != nil || strconv.Itoa(number) != name[start:end] { // a width of its own
+			return ""
+		}
+		if i > 0 && (name[:start] != head || name[end:] != tail) {
+			return ""
+		}
+		head, tail = name[:start], name[end:]
+		numbers = append(numbers, number)
+	}
+	step := numbers[0] - numbers[1]
+	for i := range len(numbers) - 1 {
+		if numbers[i]-numbers[i+1] != step {
+			return ""
+		}
+	}
+	if step <= 0 {
+		return ""
+	}
+	return head + strconv.Itoa(numbers[0]+n*step) + tail
 }
 
 // readLog reads what the log says of the newest run.
@@ -145,7 +245,7 @@ func (s *Status) readLog(dir string) error {
 	}
 	s.Job.ID = last.Job
 	s.State = map[account.Outcome]State{account.Open: Running, account.Finished: Finished, account.Died: Died}[last.Outcome]
-	s.scheme(last.Protection)
+	s.schemes(a)
 	for _, f := range a.Failures {
 		if f.Job == last.Job {
 			node, _, _ := strings.Cut(f.Note, ": ")
@@ -169,15 +269,20 @@ func (s *Status) readLocks(dir string) {
 	}
 }
 
-// scheme reads what INIT_END has logged: "XOR in sets of 4, bears 1".
-func (s *Status) scheme(text string) {
-	if scheme, bears, ok := strings.Cut(text, ", bears "); ok {
-		if n, err := strconv.Atoi(bears); err == nil {
-			s.Scheme, s.Bears = scheme, n
-			return
+// schemes takes the schemes that flush.scr does not have, because an older goscr has written it,
+// from the log: that of the run in which the dataset was written.
+func (s *Status) schemes(a *account.Account) {
+	for i := range s.Datasets {
+		d := &s.Datasets[i]
+		if d.Scheme != "" || !d.InCache {
+			continue
+		}
+		for _, run := range a.Runs {
+			if slices.ContainsFunc(run.Datasets, func(w *account.Dataset) bool { return w.ID == d.ID && w.Name == d.Name }) {
+				d.Scheme, d.Bears = reddesc.CutBears(run.Protection)
+			}
 		}
 	}
-	s.Scheme = text
 }
 
 // weigh finds out what would be lost.
@@ -197,7 +302,7 @@ func (s *Status) weigh(now time.Time) {
 		return &seconds
 	}
 	s.LoseAll = age(func(d Dataset) bool { return d.InPrefix })
-	s.LoseOne = age(func(d Dataset) bool { return d.InPrefix || d.InCache && s.Bears > 0 })
+	s.LoseOne = age(func(d Dataset) bool { return d.InPrefix || d.InCache && d.Bears > 0 })
 }
 
 // Newest returns the newest checkpoint of which a condition holds and from which no restart
@@ -212,18 +317,18 @@ func (s *Status) Newest(where func(Dataset) bool) *Dataset {
 }
 
 // Survives says what a dataset survives.
-func (s *Status) Survives(d Dataset) string {
+func (d *Dataset) Survives() string {
 	switch {
 	case d.InPrefix:
 		return "all nodes can go"
 	case !d.InCache:
 		return "nothing: it is not complete"
-	case s.Bears < 0:
-		return "what nodes may go is not known without a log"
-	case s.Bears == 0:
+	case d.Bears < 0:
+		return "what nodes may go is not known"
+	case d.Bears == 0:
 		return "no node may go"
-	case s.Bears == 1:
+	case d.Bears == 1:
 		return "any one node can go"
 	}
-	return fmt.Sprintf("any %d nodes can go", s.Bears)
+	return fmt.Sprintf("any %d nodes can go", d.Bears)
 }

@@ -3,10 +3,12 @@ package status
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/account/accounttest"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
@@ -27,10 +29,12 @@ type job struct {
 	t   *testing.T
 	dir string
 	now time.Time
+
+	protected string // datasets in the cache are
 }
 
 func newJob(t *testing.T) *job {
-	j := &job{t, t.TempDir(), accounttest.Epoch}
+	j := &job{t, t.TempDir(), accounttest.Epoch, "XOR in sets of 4, bears 1"}
 	must(t, os.Mkdir(filepath.Join(j.dir, prefix.Metadata), 0o700))
 	return j
 }
@@ -48,17 +52,25 @@ func (j *job) log(records ...eventlog.Record) {
 
 // has enters a checkpoint, begun so long ago, as being in these places.
 func (j *job) has(id int, ago time.Duration, places ...prefix.Location) {
-	name := map[int]string{1: "ckpt.1", 2: "ckpt.2", 3: "ckpt.3"}[id]
-	d := dataset.New(id, name, dataset.Checkpoint, id, dataset.Owner{}, j.now.Add(-ago))
-	d.SetTotals(4, 2<<20)
-	d.SetComplete(true)
+	d := j.dataset(id, ago)
 	for _, p := range places {
 		if p == prefix.InPrefix {
 			must(j.t, prefix.UpdateIndex(j.dir, func(x *prefix.Index) error { x.Add(d, true, j.now); return nil }))
 			continue
 		}
+		if p == prefix.InCache {
+			must(j.t, prefix.EnterCached(j.dir, d, j.protected, j.now.Add(-ago+time.Second)))
+			continue
+		}
 		must(j.t, prefix.Locate(j.dir, d, p, true))
 	}
+}
+
+func (j *job) dataset(id int, ago time.Duration) dataset.Dataset {
+	d := dataset.New(id, "ckpt."+strconv.Itoa(id), dataset.Checkpoint, id, dataset.Owner{}, j.now.Add(-ago))
+	d.SetTotals(4, 2<<20)
+	d.SetComplete(true)
+	return d
 }
 
 func (j *job) says(state State, want ...string) {
@@ -90,7 +102,8 @@ func TestStatus_OfAJob(t *testing.T) {
 		"newest     ckpt.2              2.0 MiB  4.00 s old   cache (XOR in sets of 4), being flushed: any one node can go",
 		"on the PFS ckpt.1              2.0 MiB  9.00 s old",
 		"if one node died now you would lose 4.00 s of work, if all did 9.00 s",
-		"cache (XOR in sets of 4), prefix directory: all nodes can go")
+		"cache (XOR in sets of 4), prefix directory: all nodes can go; flushed 0.00 s ago; verified 8.00 s ago",
+		"nodes node[0-3]\nnewest")
 
 	// It dies with a node; then it is over.
 	j.log(eventlog.Record{Type: "RUN_END", Run: &eventlog.Run{Number: 1, Status: &status, Signal: 9}},
@@ -112,13 +125,99 @@ func TestStatus_Schemes(t *testing.T) {
 		"\x1b[2Jevil":                  `cache ("\x1b[2Jevil")`,
 	} {
 		j := newJob(t)
-		j.log(eventlog.Record{Type: "INIT_START"}, eventlog.Record{Type: "INIT_END", Note: note})
+		j.protected = note
+		j.log(eventlog.Record{Type: "INIT_START"})
 		j.has(3, time.Second, prefix.InCache)
 		j.says(Running, want)
 		s, err := Read(j.dir, j.now)
 		must(t, err)
-		if safe := s.LoseOne != nil; safe != (s.Bears > 0) || s.LoseAll != nil {
+		if safe := s.LoseOne != nil; safe != (s.Datasets[0].Bears > 0) || s.LoseAll != nil {
 			t.Errorf("%s: %+v", note, s)
+		}
+	}
+}
+
+// A dataset that an older goscr has entered has the scheme of the run that wrote it, by the log.
+func TestStatus_SchemeOfTheLog(t *testing.T) {
+	j := newJob(t)
+	j.protected = ""
+	for id, note := range map[int]string{1: "RS in sets of 8, bears 2", 2: "SINGLE in sets of 1, bears 0"} {
+		name := "ckpt." + strconv.Itoa(id)
+		j.log(eventlog.Record{Type: "INIT_START"}, eventlog.Record{Type: "INIT_END", Note: note},
+			eventlog.Record{Type: "CHECKPOINT_START", Dataset: id, Name: name}, eventlog.Record{Type: "CHECKPOINT_END", Dataset: id, Name: name})
+		j.has(id, time.Second, prefix.InCache)
+	}
+	j.has(3, time.Second, prefix.InCache)
+	j.says(Running, "ckpt.1              2.0 MiB  1.00 s old   cache (RS in sets of 8): any 2 nodes can go",
+		"ckpt.2              2.0 MiB  1.00 s old   cache (SINGLE in sets of 1): no node may go",
+		"ckpt.3              2.0 MiB  1.00 s old   cache: what nodes may go is not known")
+}
+
+// Of a flush that is under way the part that is copied is known, and of a job that runs what is
+// flushed next.
+func TestStatus_Flushes(t *testing.T) {
+	j := newJob(t)
+	begin := func(every int) { must(t, prefix.BeginRun(j.dir, nil, every, j.now)) }
+	begin(3)
+	j.log(eventlog.Record{Type: "INIT_START"})
+	j.says(Running, "on the PFS none                                      next flush: the last of 3 more checkpoints")
+	j.has(1, 3*time.Second, prefix.InCache)
+	j.has(2, 2*time.Second, prefix.InCache)
+	j.says(Running, "next flush: ckpt.3\n")
+	j.has(3, time.Second, prefix.InCache, prefix.Flushing)
+	j.says(Running, "next flush: ckpt.6\n", "cache (XOR in sets of 4), being flushed: any one")
+
+	d := j.dataset(3, time.Second)
+	must(t, os.MkdirAll(prefix.Dir(j.dir, 3), 0o700))
+	file := filepath.Join(prefix.Dir(j.dir, 3), "flushing.scr")
+	record := func(d dataset.Dataset, copied, size int64) {
+		h := hash.New()
+		h.Set("DSETDESC", d.Encode())
+		h.SetInt("COPIED", copied)
+		h.SetInt("BYTES", size)
+		must(t, hash.WriteFile(file, h))
+	}
+	record(d, 43, 100)
+	j.says(Running, "being flushed (43 %): any one")
+	for _, bad := range []func(){
+		func() { record(j.dataset(3, time.Hour), 43, 100) }, // another of that id
+		func() { record(d, 101, 100) },
+		func() { record(d, -1, 100) },
+		func() { record(d, 0, 0) },
+		func() { must(t, os.WriteFile(file, []byte("43 %"), 0o600)) },
+	} {
+		bad()
+		j.says(Running, "being flushed: any one")
+	}
+	record(d, 43, 100)
+	j.log(eventlog.Record{Type: "FINALIZE_END"})
+	j.says(Finished, "its flush was not finished (43 %): any one")
+	if s, err := Read(j.dir, j.now); err != nil || s.NextFlush != nil {
+		t.Errorf("%+v %v", s, err)
+	}
+	begin(0)
+	j.log(eventlog.Record{Type: "INIT_START"})
+	j.says(Running, "newest     none\non the PFS none\n")
+}
+
+func TestExtrapolate(t *testing.T) {
+	for _, c := range []struct {
+		names string
+		n     int
+		want  string
+	}{
+		{"ckpt.150 ckpt.100 ckpt.50", 2, "ckpt.250"},
+		{"step_9_out step_8_out", 1, "step_10_out"},
+		{"ckpt.150", 1, ""},                  // how they go on cannot be seen
+		{"ckpt.150 ckpt.100 ckpt.90", 1, ""}, // the step changes
+		{"ckpt.100 ckpt.150", 1, ""},
+		{"ckpt.2 chk.1", 1, ""},
+		{"ckpt.002 ckpt.001", 1, ""},
+		{"b a", 1, ""},
+		{"ckpt.99999999999999999999 ckpt.1", 1, ""},
+	} {
+		if got := extrapolate(strings.Fields(c.names), c.n); got != c.want {
+			t.Errorf("%s, %d: %q, want %q", c.names, c.n, got, c.want)
 		}
 	}
 }

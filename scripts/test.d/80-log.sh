@@ -19,10 +19,10 @@ job() { # OPTION... -- PROGRAM...: of testbed run, in the prefix directory, with
 well() { "$@" >"$WORK/out" 2>&1 || { cat "$WORK/out"; return 1; }; }
 steps() { well job -n 4 --env SCR_FLUSH=2 "$@"; }
 
-# Prints the events of the last run, one on each line, with the number of the dataset.
-# Transfers are in lower case.
+# Prints the events of the last run, one on each line, with the number of the dataset, without
+# NODES, which is in a table of its own. Transfers are in lower case.
 events() {
-    sed -En '/, phase=/d; /event=INIT_START/h; /event=INIT_START/!H; ${g; p}' "$prefix/.scr/log" |
+    sed -En '/, (phase|event=NODES)[=,]/d; /event=INIT_START/h; /event=INIT_START/!H; ${g; p}' "$prefix/.scr/log" |
         sed -E 's/.*(event|xfer)=([A-Z_]*)(.*dset=([0-9]+))?.*/\1 \2 \4/; s/^event //; s/^xfer (.*)/\L\1/; s/ $//'
 }
 # The events of a checkpoint, and of its flush.
@@ -85,8 +85,9 @@ fresh
 is "a job with SQLite" steps --env SCR_LOG_DB_ENABLE=1 -- "$WORK/steps" -n 2
 is "... leaves no process" within 30 none
 is "... says nothing of it" same "" "$(complaints)"
-is "... has each event in the database" same "$(grep -o 'event=[A-Z_]*' "$prefix/.scr/log" | cut -d= -f2)" \
+is "... has each event in the database" same "$(grep -o 'event=[A-Z_]*' "$prefix/.scr/log" | cut -d= -f2 | grep -vx NODES)" \
     "$("$WORK/rows" "$prefix/.scr/log.sqlite" 'SELECT type FROM events ORDER BY id')"
+is "... and its nodes" same "NODES	2	4	node[0-1]" "$("$WORK/rows" "$prefix/.scr/log.sqlite" 'SELECT type, nodes, ranks, nodelist FROM runs')"
 is "... and each transfer" same "ENCODE	1
 ENCODE	2
 FLUSH	2" "$("$WORK/rows" "$prefix/.scr/log.sqlite" 'SELECT type, dset FROM transfers WHERE bytes > 0 AND files > 0 ORDER BY id')"
@@ -168,7 +169,7 @@ for host in "127.0.0.1:$port" "$socket"; do
     is "a job with MariaDB at $host" steps "${db[@]}" --env SCR_LOG_DB_HOST="$host" -- "$WORK/steps" -n 2
     is "... leaves no process" within 30 none
     is "... says nothing of it" same "" "$(complaints)"
-    is "... has each event in the database" same "$(grep -o 'event=[A-Z_]*' "$prefix/.scr/log" | cut -d= -f2)" \
+    is "... has each event in the database" same "$(grep -o 'event=[A-Z_]*' "$prefix/.scr/log" | cut -d= -f2 | grep -vx NODES)" \
         "$(sql 'SELECT type FROM scrlog.events ORDER BY id')"
     is "... and each transfer" same 3 "$(sql 'SELECT count(*) FROM scrlog.transfers WHERE bytes > 0 AND secs >= 0')"
 done

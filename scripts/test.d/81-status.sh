@@ -17,13 +17,19 @@ run() { # OPTION...: of steps; output in $WORK/out
 }
 fresh() { "$TESTBED" wipe; rm -rf "$prefix"; mkdir "$prefix"; : >"$log"; }
 
-# status FIELD: of scr_status; cache, flushing and prefix list the checkpoints that are there
+# status FIELD, or DATASET:FIELD: of scr_status; cache, flushing and prefix list the checkpoints that
+# are there
 status() {
     "$BUILD/scr_status" -p "$prefix" --json | python3 -c '
 import json, sys
 s, field = json.load(sys.stdin), sys.argv[1]
 if field in ("cache", "flushing", "prefix"):
     print(*sorted(d["name"] for d in s["datasets"] if d[field]))
+elif field == "next_flush":
+    print((s[field] or {}).get("name", "-"))
+elif "." in field:
+    name, what = field.rsplit(":", 1)
+    print(*[d.get(what, "-") for d in s["datasets"] if d["name"] == name])
 elif field == "newest":
     print(s["datasets"][0]["name"])
 else:
@@ -53,14 +59,59 @@ is "a job runs" within 60 state RUNNING
 is "... and writes checkpoints" within 60 grep -q '^complete 4' "$log"
 is "... and scr_status says so" says '^job status of .* run 1, RUNNING '
 is "... ckpt.3 is being flushed, slowly" says 'ckpt.3 .*being flushed'
+is "... on which nodes it runs, which scr_run has not told" same "node[0-3]" "$(status nodes)"
+is "... ckpt.3 is protected" same "XOR in sets of 4 1" "$(status ckpt.3:scheme) $(status ckpt.3:bears)"
 "$TESTBED" lose node1 2>/dev/null
 wait $!
 is "a node is lost, and with it the job" state DIED
 is "... one node of a set of 4 may be lost" says 'XOR in sets of 4.*any one node can go'
 newest=$(status newest)
-settings=(--env SCR_FLUSH=0)
+settings=(--env SCR_FLUSH=0 --env SCR_COPY_TYPE=SINGLE)
 is "... which was: the next run restarts" run -n 0
 is "... from the newest that scr_status knew" restarted "$newest"
+is "... which has kept its scheme in a run with another" same "XOR in sets of 4" "$(status "$newest:scheme")"
+run -n 1
+newest=$(status newest)
+is "... what this run writes has another" same "SINGLE in sets of 1 0" "$(status "$newest:scheme") $(status "$newest:bears")"
+is "... of which no node may be lost" says "$newest .*no node may go"
+
+# The next flush is the one that scr_status has announced.
+fresh
+settings=(--env SCR_FLUSH=3)
+run -n 1000 &
+flushed() { sed -n 's/.*event=FLUSH_START.*name="\([^"]*\)".*/\1/p' "$prefix/.scr/log"; }
+announced() { before=$(flushed) next=$(status next_flush); [[ $next = ckpt.* ]]; }
+is "a job that flushes every third checkpoint" within 60 grep -q '^complete 4' "$log"
+next=-
+within 60 announced
+is "... the next flush is of $next, which was not flushed yet" bash -c '[[ $1 = ckpt.* ]] && ! grep -qx "$1" <<<"$2"' - "$next" "$before"
+is "... and is flushed" within 60 eval 'flushed | grep -qx "$next"'
+"$TESTBED" lose node1 2>/dev/null
+wait $!
+
+# How much of a flush is done is compared with the size of what is copied. Rank 0 has a file of
+# 40,000,003 bytes, which is copied in pieces of 1 MiB.
+for type in PTHREAD DAEMON; do
+    fresh
+    settings=(--env SCR_FLUSH=1 --env SCR_FLUSH_ASYNC=1 --env "SCR_FLUSH_TYPE=$type" --env SCR_FLUSH_ASYNC_BW=3000000 --env SCR_FILE_BUF_SIZE=1048576
+        --env SCR_CACHE_SIZE=3)
+    run -n 1000 -p uneven &
+    there() { find "$prefix/ckpt.1/rank_0" -name '.scr.1.*' -printf '%s\n' 2>/dev/null; }
+    part() { status ckpt.1:copied; }
+    bytes() { awk -v p="$1" 'BEGIN { printf "%d", p * 40000003 + 0.5 }'; }
+    another() { now=$(part); [[ $now = 0.* && $now != "$first" ]]; }
+    first=- now=-
+    within 120 another
+    first=$now size=$(there)
+    is "a flush by $type, of which $first is copied" same 1 "$(awk -v p="$first" 'BEGIN { print (p > 0 && p < 1) }')"
+    is "... which is there" bash -c '[ "$1" -le "$2" ] || { echo "$1 bytes, there are $2"; false; }' - "$(bytes "$first")" "$size"
+    is "... in percent, too" says 'ckpt.1 .*being flushed \([0-9]+ %\)'
+    within 120 another
+    is "... later $now, not less than was there" bash -c '[ "$1" -ge $(($2 - 1048576)) ] || { echo "$1 bytes, there were $2"; false; }' - "$(bytes "$now")" "$size"
+    "$TESTBED" lose node1 2>/dev/null
+    wait $!
+    is "... and the job is lost: it is not said to go on" says 'ckpt.1 .*its flush was not finished \([0-9]+ %\)'
+done
 
 fresh
 settings=("${slowly[@]}")

@@ -177,6 +177,8 @@ func (f *File) run(r eventlog.Record) bool {
 	case "RUN_END":
 		f.count(runs, 1, label{"how", r.Note})
 		f.set(runUp, 0)
+	default: // of the program
+		return false
 	}
 	return true
 }

@@ -1,0 +1,110 @@
+package prefix
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/transfer"
+)
+
+// flushing.scr, in the directory of a dataset that is being flushed, says how far rank 0 is
+// with its files, or scr_transfer with those of the node of rank 0. All ranks begin at the
+// same time, and limits on the copy are shared by the bytes of each, so others are about as
+// far. What copies writes it, if that takes more than a second:
+//
+//	DSETDESC / …   description of the dataset
+//	COPIED = n     bytes that are copied
+//	BYTES = n      ... of so many
+const (
+	flushingFile = "flushing.scr"
+	keyCopied    = "COPIED"
+	keyBytes     = "BYTES"
+)
+
+// copyInterval is the least time between two changes of flushing.scr.
+const copyInterval = time.Second
+
+func flushingPath(prefix string, id int) string {
+	return filepath.Join(Dir(prefix, id), flushingFile)
+}
+
+// CopyMeter records in the prefix directory how far the flush of a dataset is. It does so at
+// most once a second, and, since only commands read it, not at all after an error.
+type CopyMeter struct {
+	prefix string
+	of     dataset.Dataset
+
+	mu           sync.Mutex
+	copied, size int64
+	told         time.Time
+	failed       bool
+}
+
+// NewCopyMeter returns the CopyMeter of a dataset that is to be copied to a prefix directory.
+func NewCopyMeter(prefix string, d dataset.Dataset) *CopyMeter {
+	return &CopyMeter{prefix: prefix, of: d, told: time.Now()}
+}
+
+// Of reports whether the meter is of a dataset in a prefix directory. It may be nil.
+func (m *CopyMeter) Of(prefix string, d dataset.Dataset) bool {
+	return m != nil && m.prefix == prefix && m.of.Same(d)
+}
+
+// Set sets how many bytes have been copied, of how many.
+func (m *CopyMeter) Set(copied, size int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.copied, m.size = copied, size
+}
+
+// Watch makes the meter count what a Copier copies.
+func (m *CopyMeter) Watch(c *transfer.Copier) {
+	step := c.Step
+	c.Step = func(bytes int) error {
+		m.add(int64(bytes))
+		if step == nil {
+			return nil
+		}
+		return step(bytes)
+	}
+}
+
+func (m *CopyMeter) add(bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.copied += bytes
+	if m.failed || m.size <= 0 || time.Since(m.told) < copyInterval {
+		return
+	}
+	h := hash.New()
+	h.Set(keyDesc, m.of.Encode())
+	h.SetInt(keyCopied, min(m.copied, m.size))
+	h.SetInt(keyBytes, m.size)
+	if hash.WriteShared(flushingPath(m.prefix, m.of.ID()), h) != nil {
+		m.failed = true
+		return
+	}
+	m.told = time.Now()
+}
+
+// Copied returns how much of a dataset that is being flushed has been copied, between 0 and 1;
+// known is false if nothing says so.
+func Copied(prefix string, d dataset.Dataset) (part float64, known bool) {
+	h, err := hash.ReadFile(flushingPath(prefix, d.ID()))
+	if err != nil || !dataset.Decode(h.Get(keyDesc)).Same(d) {
+		return 0, false
+	}
+	copied, _ := h.Int(keyCopied)
+	size, _ := h.Int(keyBytes)
+	if size <= 0 || copied < 0 || copied > size {
+		return 0, false
+	}
+	return float64(copied) / float64(size), true
+}
+
+// forgetCopied removes what a CopyMeter has recorded.
+func forgetCopied(prefix string, id int) { _ = os.Remove(flushingPath(prefix, id)) }
