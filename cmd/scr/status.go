@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/gdamore/tcell/v2"
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
@@ -21,7 +21,13 @@ var statusCommand = command{
 	synopsis: []string{"[-p DIR] [-w] [--json]"},
 	long: `Reads the files of the prefix directory, wherever that is seen; it asks no node. The first line says which run
 of the job there is, and when it logged something for the last time; then come the newest checkpoint, the newest one
-in the prefix directory, and what would be lost if nodes died now. Then each dataset has a line.
+in the prefix directory, which checkpoint is to be flushed next, and what would be lost if nodes died now. Then each
+dataset has a line: where it is, how far its flush is, what it survives by the scheme with which it was written, when it was
+flushed, and when all its files were last read and found right.
+
+The name of the next flush is that of the checkpoint if names go on in the same steps. How far a flush is is known if it takes more than
+a second: rank 0, or scr_transfer on its node, says how much of its own part it has copied. With -w, q or Ctrl-C ends it,
+and arrows, PgUp and PgDn scroll.
 
 A run is RUNNING as long as rank 0, or scr_run, holds its lock in the prefix directory, and DIED if nothing does and the log
 has no end of it. Without a log only the places of datasets are known.`,
@@ -30,7 +36,7 @@ has no end of it. Without a log only the places of datasets are known.`,
 	examples: `    scr_status -p /p/run7 -w`,
 	see:      []string{"scr_report", "scr_index", "scr_flush_file"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		watch := flags.BoolP("watch", "w", false, "tell again every second, until the job is over or Ctrl-C is pressed; without a terminal, whenever a checkpoint or the state has changed")
+		watch := flags.BoolP("watch", "w", false, "show it on the whole terminal, as it is every second, until the job is over; without a terminal, tell again when a dataset or the state has changed")
 		asJSON := flags.Bool("json", false, "write JSON")
 		dir := prefixFlag(flags)
 		return func([]string) error {
@@ -61,40 +67,50 @@ has no end of it. Without a log only the places of datasets are known.`,
 	},
 }
 
-// watchStatus shows the status of a job until it is over.
+// watchStatus shows the status of a job until it is over: on the whole terminal, or, without one,
+// in lines whenever it has changed.
 func (c *context) watchStatus(path string) error {
-	const home, clear = "\x1b[H", "\x1b[J"
 	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, unix.SIGINT, unix.SIGTERM)
+	signal.Notify(stop, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	defer signal.Stop(stop)
-	out, ok := c.out.(*os.File)
-	terminal := ok && term.IsTerminal(int(out.Fd()))
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
+	if out, ok := c.out.(*os.File); ok && term.IsTerminal(int(out.Fd())) {
+		if screen, err := tcell.NewScreen(); err == nil && screen.Init() == nil {
+			lines, err := (&statusScreen{Screen: screen}).show(path, stop)
+			screen.Fini() // the terminal is as it was before
+			for _, line := range lines {
+				if _, err := fmt.Fprintln(c.out, line); err != nil {
+					return err
+				}
+			}
+			return err
+		} // else this terminal can show lines only
+	}
+	return c.tellStatus(path, stop)
+}
+
+// tellStatus prints the status of a job whenever a dataset or the state has changed.
+func (c *context) tellStatus(path string, stop <-chan os.Signal) error {
+	done := make(chan struct{})
+	defer close(done)
+	readings := make(chan reading)
+	go readStatuses(path, readings, done)
 	var before *jobstatus.Status
 	for {
-		now := time.Now()
-		s, err := jobstatus.Read(path, now)
-		if err != nil {
-			return err
-		}
-		text := strings.Join(s.Lines(now), "\n") + "\n"
-		switch {
-		case terminal:
-			text = home + clear + text
-		case before != nil && before.State == s.State && before.Run == s.Run && slices.Equal(before.Datasets, s.Datasets):
-			text = ""
-		}
-		before = s
-		if _, err := fmt.Fprint(c.out, text); err != nil {
-			return err
-		}
-		if s.State == jobstatus.Finished || s.State == jobstatus.Unknown {
+		var r reading
+		select {
+		case r = <-readings:
+		case <-stop:
 			return nil
 		}
-		select {
-		case <-tick.C:
-		case <-stop:
+		if r.err != nil {
+			return r.err
+		}
+		if before == nil || !before.Alike(r.status) {
+			if _, err := fmt.Fprintln(c.out, strings.Join(r.lines, "\n")); err != nil {
+				return err
+			}
+		}
+		if before = r.status; over(before) {
 			return nil
 		}
 	}

@@ -305,6 +305,19 @@ func (s *Status) weigh(now time.Time) {
 	s.LoseOne = age(func(d Dataset) bool { return d.InPrefix || d.InCache && d.Bears > 0 })
 }
 
+// Alike reports whether the run, the state and the datasets are the same as in t. How far flushes
+// are may differ.
+func (s *Status) Alike(t *Status) bool {
+	places := func(s *Status) (list []Dataset) {
+		for _, d := range s.Datasets {
+			d.Copied, d.Verified, d.Flushed = nil, nil, nil
+			list = append(list, d)
+		}
+		return list
+	}
+	return s.State == t.State && s.Run == t.Run && slices.Equal(places(s), places(t))
+}
+
 // Newest returns the newest checkpoint of which a condition holds and from which no restart
 // has failed, nil if there is none.
 func (s *Status) Newest(where func(Dataset) bool) *Dataset {
