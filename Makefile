@@ -10,7 +10,7 @@
 # make examples   build the example programs into $(BUILD)
 # make demo       show a job that loses a node and goes on; MPI=mpich for the other MPI
 # make demo-slurm show a batch job that looks after itself; needs root
-# make test       all tests, with each MPI there is
+# make test       all tests, with each MPI there is; build/screenshots has what a browser showed of reports
 # make crash      kill jobs and commands at every system call that changes a file: hours; goes on
 #                 where it was ended.  SEED=, ONLY=xor-,zstd-: as crash -h says; CASE=xor-sync-whole:17: just that
 # make power      cut the power at every change and every sync: hours; POWER_CUTS=250: so many of each job
