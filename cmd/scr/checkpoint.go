@@ -140,8 +140,8 @@ func (c *context) listSnapshots(option string, asJSON bool) error {
 	return nil
 }
 
-// interval is how often a command that waits reads the request file.
-const interval = 10 * time.Millisecond
+// askInterval is how often a command that waits reads the request file.
+const askInterval = 10 * time.Millisecond
 
 // checkpoint asks a job for a checkpoint and waits for it.
 func (c *context) checkpoint(o *checkpointOptions) error {
@@ -158,7 +158,7 @@ func (c *context) checkpoint(o *checkpointOptions) error {
 		select {
 		case s := <-interrupted:
 			return w.takeBack(fmt.Sprintf("ended by signal %v", s))
-		case <-time.After(interval):
+		case <-time.After(askInterval):
 		}
 	}
 }
@@ -337,7 +337,7 @@ func (c *context) continueJob(o *checkpointOptions, here bool) error {
 		if err := request.AskToContinue(dir); err != nil {
 			return denied(dir, err)
 		}
-		for limit := time.Now().Add(takesOver); time.Now().Before(limit); time.Sleep(interval) {
+		for limit := time.Now().Add(takesOver); time.Now().Before(limit); time.Sleep(askInterval) {
 			if list, err := request.StoppedNodes(dir); err != nil || len(list) == 0 {
 				return err
 			}

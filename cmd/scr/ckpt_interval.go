@@ -10,6 +10,7 @@ import (
 
 	"github.com/goscr/goscr/internal/account"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/interval"
 )
 
 var ckptIntervalCommand = command{
@@ -18,7 +19,7 @@ var ckptIntervalCommand = command{
 	synopsis: []string{"--cost SECONDS --mtbf SECONDS [--restart SECONDS] [--model MODEL]", "[--prefix DIR | --from-log LOG] [--model MODEL] [--percent] [--stats]"},
 	long: `Given the cost of a checkpoint and the time between failures, it prints the interval of Daly's formula, and what
 part of the time is then computing that is kept. Otherwise it takes both from the log of a job
-(SCR_LOG_ENABLE=1): the mean time that checkpoints took, and the time of all runs divided by the number of those
+(SCR_LOG_ENABLE=1): the mean time that the program waited for a checkpoint and its flush, and the time of all runs divided by the number of those
 that did not end by themselves; then it prints the interval in whole seconds, and nothing else.
 
 SCR_CHECKPOINT_SECONDS is the parameter that sets an interval; with SCR_MTBF_SECONDS the library finds it itself,
@@ -82,27 +83,32 @@ func (f *facts) interval(q intervalQuestion) error {
 }
 
 func (f *facts) intervalOfLog(q intervalQuestion) error {
-	p, err := readPast(q.log)
-	if err != nil {
-		return err
+	a, err := account.Read(q.log)
+	var broken *account.BrokenError
+	if errors.As(err, &broken) && a != nil {
+		err = nil // scr_report tells
 	}
+	if err != nil {
+		return fmt.Errorf("%w (SCR_LOG_ENABLE=1 makes a job write a log)", err)
+	}
+	t := a.Totals()
+	q.cost, q.mtbf = t.Interval.Cost, t.Interval.MTBF
 	if q.stats {
 		fmt.Fprintf(f.err, "%s: %d checkpoints, %.3f s each; %d runs in %.0f s, of which %d did not end by themselves\n",
-			q.log, p.checkpoints, p.seconds/float64(max(p.checkpoints, 1)), p.runs, p.took.Seconds(), p.failed)
+			q.log, t.Checkpoints, q.cost, t.Runs, t.Ran, t.Died)
 	}
 	switch {
-	case p.checkpoints == 0:
+	case t.Checkpoints == 0:
 		return fmt.Errorf("%s has no checkpoint", q.log)
-	case p.failed == 0 || p.took <= 0:
+	case !(q.mtbf > 0):
 		return fmt.Errorf("%s has no run that did not end by itself, so that the time between failures is not known; give it with --mtbf, and --cost %.3f",
-			q.log, p.seconds/float64(p.checkpoints))
+			q.log, q.cost)
 	}
-	q.cost, q.mtbf = p.seconds/float64(p.checkpoints), p.took.Seconds()/float64(p.failed)
-	t := q.optimal()
+	best := q.optimal()
 	if q.percent {
-		return f.overhead(q.cost, t)
+		return f.overhead(q.cost, best)
 	}
-	return f.say(map[string]float64{"interval": t}, fmt.Sprintf("%.0f", t))
+	return f.say(map[string]float64{"interval": best}, fmt.Sprintf("%.0f", best))
 }
 
 // overhead prints how many percent of the time checkpoints take.
@@ -111,54 +117,15 @@ func (f *facts) overhead(cost, interval float64) error {
 	return f.say(map[string]float64{"interval": interval, "overhead_percent": percent}, fmt.Sprintf("%.3f", percent))
 }
 
-// optimal is the interval of the model.
+// optimal is the interval of the model, in seconds.
 func (q *intervalQuestion) optimal() float64 {
 	if q.model == "young" {
 		return math.Sqrt(2 * q.cost * q.mtbf)
 	}
-	return daly(q.cost, q.mtbf)
+	return interval.Optimal(seconds(q.cost), seconds(q.mtbf)).Seconds()
 }
 
-// daly is the interval of J. T. Daly, "A higher order estimate of the optimum
-// checkpoint interval", 2006, equation 37.
-func daly(cost, mtbf float64) float64 {
-	if cost >= 2*mtbf {
-		return mtbf
-	}
-	r := cost / (2 * mtbf)
-	return math.Sqrt(2*cost*mtbf)*(1+math.Sqrt(r)/3+r/9) - cost
-}
-
-// past is what a log says about checkpoints and runs.
-type past struct {
-	checkpoints  int
-	seconds      float64 // that they took
-	runs, failed int
-	took         time.Duration // of all runs
-}
-
-// readPast reads a log of goscr or of SCR 3.1, as scr_report does.
-func readPast(path string) (p past, err error) {
-	a, err := account.Read(path)
-	var broken *account.BrokenError
-	if errors.As(err, &broken) && a != nil {
-		err = nil // scr_report tells
-	}
-	if err != nil {
-		return p, fmt.Errorf("%w (SCR_LOG_ENABLE=1 makes a job write a log)", err)
-	}
-	for _, run := range a.Runs {
-		p.runs++
-		p.took += run.End.Sub(run.Start)
-		if run.Outcome != account.Finished {
-			p.failed++
-		}
-		for _, d := range run.Datasets {
-			if d.Checkpoint && d.Complete {
-				p.checkpoints++
-				p.seconds += d.Seconds
-			}
-		}
-	}
-	return p, nil
+// seconds is a number of seconds as a Duration, or the longest one.
+func seconds(s float64) time.Duration {
+	return time.Duration(min(s, math.MaxInt64/1e9-1) * float64(time.Second))
 }

@@ -48,7 +48,7 @@ func TestAccount_Totals(t *testing.T) {
 	got := a.Totals()
 	// Both runs have computed 30 s and then 5 s, of which the first has lost the latter. The
 	// flush of ckpt.6 had gone on for 5 s at the end.
-	want := Totals{Runs: 2, Finished: 1, Died: 1, LostNodes: 1, Checkpoints: 6, Flushed: 2,
+	want := Totals{Runs: 2, Ran: 91, Finished: 1, Died: 1, LostNodes: 1, Checkpoints: 6, Flushed: 2,
 		Seconds:  Seconds{Computing: 70, Writing: 12, Protecting: 6, Background: 4 + 4 + 5, Restarting: 3, Down: 20, Recomputed: 5},
 		Bytes:    Bytes{Written: 600 << 20, Redundancy: 6 << 20, Flushed: 200 << 20, Avoided: 400 << 20},
 		Hours:    Hours{Spent: 4 * 21. / 3600, Saved: 4 * 30. / 3600},

@@ -8,12 +8,13 @@ import (
 
 // Totals are the sums over all runs.
 type Totals struct {
-	Runs        int `json:"runs"`
-	Finished    int `json:"finished"`
-	Died        int `json:"died"`
-	LostNodes   int `json:"lost_nodes"`
-	Checkpoints int `json:"checkpoints"` // that are complete
-	Flushed     int `json:"flushed"`     // of these, in the prefix directory
+	Runs        int     `json:"runs"`
+	Finished    int     `json:"finished"`
+	Died        int     `json:"died"`
+	LostNodes   int     `json:"lost_nodes"`
+	Ran         float64 `json:"ran"`         // seconds of all runs
+	Checkpoints int     `json:"checkpoints"` // that are complete
+	Flushed     int     `json:"flushed"`     // of these, in the prefix directory
 
 	Seconds  Seconds  `json:"seconds"`
 	Bytes    Bytes    `json:"bytes"`
@@ -72,12 +73,12 @@ const longestTime = 1e9
 // Totals returns the sums.
 func (a *Account) Totals() Totals {
 	t := Totals{Runs: len(a.Runs), LostNodes: len(a.Failures)}
-	var ran, between, costs float64 // seconds
+	var between, costs float64 // seconds
 	gaps := 0
 	slow := map[string]int{}
 	kept := map[string]float64{} // seconds of useful computing of a job so far
 	for _, run := range a.Runs {
-		ran += max(run.End.Sub(run.Start).Seconds(), 0)
+		t.Ran += max(run.End.Sub(run.Start).Seconds(), 0)
 		switch run.Outcome {
 		case Finished:
 			t.Finished++
@@ -136,7 +137,7 @@ func (a *Account) Totals() Totals {
 		t.Interval.Cost = costs / float64(t.Checkpoints)
 	}
 	if t.Died > 0 {
-		t.Interval.MTBF = ran / float64(t.Died)
+		t.Interval.MTBF = t.Ran / float64(t.Died)
 	}
 	if t.Interval.Cost > 0 && t.Interval.MTBF > 0 {
 		seconds := func(s float64) time.Duration { return time.Duration(min(s, longestTime) * float64(time.Second)) }
