@@ -76,6 +76,7 @@ for name in heat heat-fortran; do
     ends
     is "$name: an undisturbed job" ended
     mv "$prefix/final" "$WORK/reference"
+    cp "$WORK/reference" "$WORK/reference.$name"
 
     fresh
     job "$program"
@@ -164,6 +165,33 @@ for name in heat heat-fortran; do
             - "$BUILD" "$prefix" "$WORK/out" "$program" "$WORK/second"
     fi
 done
+
+# Another user, who may only read the prefix directory and the program, goes on from a checkpoint.
+if [ "$(id -u)" = 0 ]; then
+    mkdir -m 755 "$WORK/shared"
+    cp "$BUILD/heat" "$BUILD/libscr.so" "$BUILD/scr" "$WORK/shared"
+    fresh
+    job "$WORK/shared/heat"
+    is "a job for somebody else to go on with" asked --term
+    ends
+    is "... is ended" ended
+    chmod -R go=rX "$prefix"
+    rm -rf "$WORK/theirs" "$WORK/node"
+    mkdir -m 711 "$WORK/theirs"
+    chown 4712:4712 "$WORK/theirs"
+    theirs() { another env HOME="$WORK/theirs" USER=somebody SCR_CNTL_BASE="$WORK/theirs/node" SCR_CACHE_BASE="$WORK/theirs/node" SCR_DEBUG=1 timeout 1500 "$@"; }
+    is "... another user may not write there" bash -c '! "${@:2}" touch "$1/x" 2>/dev/null && [ ! -e "$1/x" ]' - "$prefix" setpriv --reuid 4712 --regid 4712 --clear-groups
+    before=$(find "$prefix" -type f -printf '%P %T@ %i\n' | sort)
+    is "... copies it" theirs cp -r "$prefix" "$WORK/theirs/copy"
+    theirs "$WORK/shared/scr" restart -v "$WORK/theirs/copy" >"$log" 2>&1 </dev/null
+    status=$?
+    is "... and starts the job, which ends" ended
+    is "... from the checkpoint" grep -q 'restarted from heat\.' "$log"
+    is "... with the result of the undisturbed job" cmp "$WORK/reference.heat" "$WORK/theirs/copy/final"
+    is "... which is theirs, as all else" same "" "$(find "$WORK/theirs" ! -uid 4712)"
+    is "... without a warning" same "" "$(grep -i 'SCR: .*\(permission\|not permitted\|cannot\)' "$log")"
+    is "... and what they could read is as it was" same "$before" "$(find "$prefix" -type f -printf '%P %T@ %i\n' | sort)"
+fi
 
 is "no job" bash -c '! "$1/scr" checkpoint -p "$2" 2>"$3" && grep "no job that uses goscr runs" "$3"' - "$BUILD" "$prefix" "$WORK/err"
 is "no such process" bash -c '! "$1/scr" checkpoint 4194303 2>"$2" && grep "no process 4194303" "$2"' - "$BUILD" "$WORK/err"
