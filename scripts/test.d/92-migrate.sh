@@ -29,6 +29,8 @@ migrated_or_hung() {
     migrated "$1" || { said 'pmixp_p2p_send: .* exceeded the retry limit' && grep -q 'has ended before SCR_Init' "$WORK/migrate"; }
 }
 
+is "the program in Fortran builds" make --no-print-directory BUILD="$BUILD" MPICC="$MPICC" "$BUILD/heat-fortran"
+
 slurm up 4 || { echo "not ok slurm"; exit 1; }
 printf 'node%d slots=2\n' 0 1 2 3 >"$WORK/hosts"
 run=(SCR_HOST_FILE="$WORK/hosts" SCR_MIN_NODES=3 -- "$BUILD/scr_run" mpirun --mca plm rsh -n 6 "${heat[@]}")
@@ -55,14 +57,15 @@ is "... with the right result" result
 
 fresh
 slurm down && slurm up 4 2>/dev/null
-ln -s "$BUILD/heat" "$WORK/second"
-ssh_job SCR_JOB_ID=swap SCR_HOST_FILE="$WORK/hosts" SCR_MIN_NODES=3 -- "$BUILD/scr_run" mpirun --mca plm rsh -n 4 "${heat[@]}" -o "$prefix/final" \
+# The programs are in Fortran, which computes the same as C.
+ln -s "$BUILD/heat-fortran" "$WORK/second"
+ssh_job SCR_JOB_ID=swap SCR_HOST_FILE="$WORK/hosts" SCR_MIN_NODES=3 -- "$BUILD/scr_run" mpirun --mca plm rsh -n 4 "$BUILD/heat-fortran" "${heat[@]:1}" -o "$prefix/final" \
     : -n 2 "$WORK/second" "${heat[@]:1}" -o "$prefix/final"
 until_said 'heat\.[0-9]+ complete'
 is "mpirun: a checkpoint on demand" asks -p "$prefix"
 migrate --ranks 0,5 --onto node2,node0
 moved=$?
-is "two ranks of two programs change places" migrated 'rank 0 in SCR_Init, rank 5 in SCR_Init'
+is "two ranks of two programs, in Fortran, change places" migrated 'rank 0 in SCR_Init, rank 5 in SCR_Init'
 migrate --off node9
 is "a node that is none of the job's" grep -q 'node9 is not a node of the job, whose nodes are node\[0-3\]' "$WORK/migrate"
 is "... and the job goes on" ends 0 'restarted from heat\.' 'run 2: exit status 0'
