@@ -250,14 +250,17 @@ func (l *Loop) before(ctx context.Context, number int) *stop {
 	if most, from := l.Config.RunLimit(); most >= 0 && number-l.past.migrations > most {
 		return &stop{why: fmt.Sprintf("the limit of %s is reached", from), status: l.past.status}
 	}
+	if number > 1 { // after has asked the nodes
+		if s := l.pendingSignal(); s != nil {
+			return s
+		}
+		return l.recover(ctx)
+	}
 	if _, err := l.findLost(ctx); err != nil {
 		return &stop{why: err.Error(), status: 1}
 	}
 	if s := l.pendingSignal(); s != nil {
 		return s
-	}
-	if number > 1 {
-		return l.recover(ctx)
 	}
 	why, err := l.ShouldStop(l.alloc.nodes, l.alloc.down, l.alloc.end, time.Now())
 	if err != nil {
@@ -288,6 +291,11 @@ func (l *Loop) findLost(ctx context.Context) (lost []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	return l.lose(ctx, down), nil
+}
+
+// lose adds the nodes of down that are new to l.alloc.down, and returns them.
+func (l *Loop) lose(ctx context.Context, down map[string]string) (lost []string) {
 	for node := range l.alloc.down {
 		delete(down, node)
 	}
@@ -302,7 +310,7 @@ func (l *Loop) findLost(ctx context.Context) (lost []string, err error) {
 		l.alloc.down[node] = why
 		lost = append(lost, node)
 	}
-	return lost, nil
+	return lost
 }
 
 // ------------------------------------------------------------------------ a run
@@ -367,7 +375,18 @@ func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 			a.how = migrated
 			l.past.migrations++
 			l.isNoFailure()
+			// The nodes are asked meanwhile.
+			down, asked := map[string]string(nil), make(chan error)
+			go func() {
+				var err error
+				down, err = l.Down(ctx, l.alloc.nodes, l.alloc.down, false)
+				asked <- err
+			}()
 			l.carry(ctx)
+			if err := <-asked; err != nil {
+				return &stop{why: err.Error(), status: a.status}
+			}
+			a.lost = l.lose(ctx, down)
 			return nil
 		}
 	}

@@ -48,8 +48,7 @@ const quickly = 20 * time.Millisecond
 // returns true if the run is to be ended for it.
 func (l *Loop) migrates(ctx context.Context, r *running) bool {
 	if l.move == nil {
-		// Before that the ranks have no nodes, and the job forgets what it is asked for.
-		if r.initCalled.seen() && request.Alive(l.Prefix) {
+		if l.canMigrate(r) {
 			l.takeRequest(ctx)
 			l.foresee(ctx, time.Now())
 		}
@@ -63,6 +62,10 @@ func (l *Loop) migrates(ctx context.Context, r *running) bool {
 	}
 	return l.await()
 }
+
+// canMigrate reports whether a run has come so far that its ranks can be moved: before that they
+// have no nodes, and the job forgets what it is asked for.
+func (l *Loop) canMigrate(r *running) bool { return r.initCalled.seen() && request.Alive(l.Prefix) }
 
 // takeRequest begins a migration if somebody has asked for one.
 func (l *Loop) takeRequest(ctx context.Context) {

@@ -2,6 +2,7 @@ package run
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -75,6 +76,35 @@ func TestLoop_Migrate(t *testing.T) {
 	}
 	if request.Restarts(l.prefix) {
 		t.Error("somebody looks for requests after the end of the job")
+	}
+}
+
+// scr_run looks for requests more often than for the rest, and asks the nodes once between two
+// runs.
+func TestLoop_MigrateAtOnce(t *testing.T) {
+	l := newLab(t, sixRanks+"asked 1; hang", "layout n1,n1,n4,n4,n3,n3; checkpoint 2; exit 1", sixRanks+"finalize")
+	l.every = time.Hour
+	end := l.asks(t, "run 1:", recovery.Wish{Off: []string{"n2"}})
+	l.run(t, 0, "migration: done: ")
+	if r := end(); r.State != migration.Done {
+		t.Errorf("%+v", r)
+	}
+	text, err := os.ReadFile(filepath.Join(l.dir, "tool"))
+	must(t, err)
+	if n := strings.Count(string(text), "n3 check_node"); n != 3 {
+		t.Errorf("node n3 was asked %d times for 3 runs:\n%s", n, text)
+	}
+}
+
+// A node that dies while files are carried is not used.
+func TestLoop_MigrateLosesANode(t *testing.T) {
+	l := newLab(t, sixRanks+"asked 1; lose n3; hang", "finalize")
+	t.Setenv("SCR_MIN_NODES", "2")
+	end := l.asks(t, "run 1:", recovery.Wish{Off: []string{"n2"}})
+	l.run(t, 0, "node n3: ", "recovery: MIGRATE passes on: ")
+	end()
+	if hosts := l.hosts(); strings.Contains(strings.TrimPrefix(hosts, "n1 n2 n3"), "n3") {
+		t.Errorf("ran on %s", hosts)
 	}
 }
 

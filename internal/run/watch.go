@@ -14,6 +14,7 @@ import (
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/run/migration"
 	"github.com/goscr/goscr/internal/snapshot"
 )
 
@@ -29,6 +30,9 @@ type running struct {
 	hung       bool       // the watchdog has ended it
 	continued  time.Time  // when somebody last asked to continue it
 }
+
+// requestPoll is how often a run looks whether somebody asks for a migration: by one stat.
+const requestPoll = 100 * time.Millisecond
 
 // watchdog returns the watchdog of a run, nil if SCR_WATCHDOG is off.
 func (j *Job) watchdog(latest, began time.Time) *watchdog {
@@ -72,6 +76,9 @@ func (l *Loop) launch(ctx context.Context, number int, command batch.Launch, lat
 func (l *Loop) watch(ctx context.Context, r *running) {
 	tick := time.NewTicker(l.Poll)
 	defer tick.Stop()
+	often := time.NewTicker(min(l.Poll, requestPoll))
+	defer often.Stop()
+	asked, _ := newFileChange(migration.Path(l.Prefix)) // if it cannot be read, tick looks
 	var deadline <-chan time.Time
 	for {
 		var soon <-chan time.Time
@@ -83,6 +90,11 @@ func (l *Loop) watch(ctx context.Context, r *running) {
 			if l.migrates(ctx, r) {
 				l.Job.end(ctx, r.process, r.earlier, l.Grace)
 				return
+			}
+		case <-often.C:
+			if l.move == nil && asked.seen() && l.canMigrate(r) {
+				asked, _ = newFileChange(migration.Path(l.Prefix))
+				l.takeRequest(ctx)
 			}
 		case <-r.done:
 			return
