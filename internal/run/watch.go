@@ -78,7 +78,7 @@ func (l *Loop) watch(ctx context.Context, r *running) {
 	defer tick.Stop()
 	often := time.NewTicker(min(l.Poll, requestPoll))
 	defer often.Stop()
-	asked, _ := newFileChange(migration.Path(l.Prefix)) // if it cannot be read, tick looks
+	asked := fileChange{path: migration.Path(l.Prefix)} // the first look reads what is there
 	var deadline <-chan time.Time
 	for {
 		var soon <-chan time.Time
@@ -93,7 +93,7 @@ func (l *Loop) watch(ctx context.Context, r *running) {
 			}
 		case <-often.C:
 			if l.move == nil && asked.seen() && l.canMigrate(r) {
-				asked, _ = newFileChange(migration.Path(l.Prefix))
+				asked, _ = newFileChange(asked.path) // if it cannot be read, tick looks
 				l.takeRequest(ctx)
 			}
 		case <-r.done:
