@@ -31,7 +31,8 @@ the prefix directory.
 
 The program's next SCR_Need_checkpoint returns yes, on all ranks in the same call; a checkpoint that the program begins
 by itself counts as well. When it is complete the command prints its sequence number and the reference to the checkpoints
-of the job, which scr_restart takes. On standard error the same follows MPIR_checkpoint_handle), for debuggers.
+of the job, which scr_restart takes. With --attach, and if the command
+is called as ompi-checkpoint, a line on standard error has the same after MPIR_checkpoint_handle), for debuggers.
 
 Several commands that ask at the same time get the same checkpoint. If the job ends, or if it does not begin a checkpoint
 within --timeout, the request is taken back. If scr_run starts the job again, the request is for the next run.
@@ -291,7 +292,9 @@ func (w *waiter) result(r request.Request) error {
 	}
 	w.endBar()
 	fmt.Fprintf(w.out, "Snapshot Ref.: %3d %s\n", r.Dataset, w.dir)
-	fmt.Fprintf(w.err, "MPIR_checkpoint_handle) -s %d %s\n", r.Dataset, w.dir)
+	if w.ompi || w.options.attach {
+		fmt.Fprintf(w.err, "MPIR_checkpoint_handle) -s %d %s\n", r.Dataset, w.dir)
+	}
 	if !w.options.attach {
 		return nil
 	}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -95,8 +97,13 @@ func prefixDir(option string) (string, error) {
 		return "", err
 	}
 	info, err := os.Stat(dir)
-	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is not a directory", dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("the prefix directory %s does not exist; -p or SCR_PREFIX names another one", dir)
+	case err != nil:
+		err = fmt.Errorf("prefix directory: %w", err)
+	case !info.IsDir():
+		err = fmt.Errorf("the prefix directory %s is not a directory", dir)
 	}
 	return dir, err
 }

@@ -112,8 +112,10 @@ func wrapped(wrapper string) (mpiName, error) {
 	cmd.Stdin, cmd.Stderr = strings.NewReader("#include <mpi.h>\n"), &said
 	out, err := cmd.Output()
 	if err != nil {
-		line, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n")
-		return mpiName{}, fmt.Errorf("%s does not find an mpi.h: %w: %s", wrapper, err, line)
+		if line, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n"); line != "" {
+			err = fmt.Errorf("%w: %s", err, line)
+		}
+		return mpiName{}, fmt.Errorf("%s does not find an mpi.h: %w", wrapper, err)
 	}
 	return ofMacros(string(out)), nil
 }

@@ -215,15 +215,15 @@ func (s *Status) Newest(where func(Dataset) bool) *Dataset {
 func (s *Status) Survives(d Dataset) string {
 	switch {
 	case d.InPrefix:
-		return "all nodes can go"
+		return "all nodes can be lost"
 	case !d.InCache:
 		return "nothing: it is not complete"
 	case s.Bears < 0:
-		return "what nodes may go is not known without a log"
+		return "without a log it is unknown how many nodes can be lost"
 	case s.Bears == 0:
-		return "no node may go"
+		return "no node can be lost"
 	case s.Bears == 1:
-		return "any one node can go"
+		return "any one node can be lost"
 	}
-	return fmt.Sprintf("any %d nodes can go", s.Bears)
+	return fmt.Sprintf("any %d nodes can be lost", s.Bears)
 }

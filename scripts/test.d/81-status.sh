@@ -56,7 +56,7 @@ is "... ckpt.3 is being flushed, slowly" says 'ckpt.3 .*being flushed'
 "$TESTBED" lose node1 2>/dev/null
 wait $!
 is "a node is lost, and with it the job" state DIED
-is "... one node of a set of 4 may be lost" says 'XOR in sets of 4.*any one node can go'
+is "... one node of a set of 4 may be lost" says 'XOR in sets of 4.*any one node can be lost'
 newest=$(status newest)
 settings=(--env SCR_FLUSH=0)
 is "... which was: the next run restarts" run -n 0
@@ -80,7 +80,7 @@ newest=$(status newest)
 is "... the newest among them" grep -qw "$newest" <<<"$(status prefix)"
 is "... nothing is being flushed" same "" "$(status flushing)"
 is "... in the cache is what is on the nodes" same "$(on_nodes)" "$(status cache)"
-is "... all nodes may be lost" says "$newest .*all nodes can go"
+is "... all nodes may be lost" says "$newest .*all nodes can be lost"
 "$TESTBED" wipe
 run -n 0
 is "... and are: the next run fetches that" restarted "$newest"
