@@ -49,7 +49,7 @@ type jobOptions struct {
 func jobFlags(flags *pflag.FlagSet) *jobOptions {
 	o := &jobOptions{}
 	flags.StringVarP(&o.prefix, "prefix", "p", "", aboutPrefix)
-	flags.BoolVarP(&o.verbose, "verbose", "v", false, "say more on standard error, as with SCR_DEBUG=1")
+	flags.BoolVarP(&o.verbose, "verbose", "v", false, "print more on standard error, as with SCR_DEBUG=1")
 	return o
 }
 
@@ -137,7 +137,7 @@ func nodeName() string {
 
 // downFlag is the option that names nodes which are lost.
 func downFlag(flags *pflag.FlagSet) *string {
-	return flags.StringP("down", "d", "", "take the nodes `NODES` for down whatever they say")
+	return flags.StringP("down", "d", "", "treat the nodes `NODES` as down, and do not ask them")
 }
 
 // downNodes reads the value of an option --down.

@@ -17,20 +17,20 @@ import (
 
 var statusCommand = command{
 	names:    []string{"scr_status"},
-	short:    "tell how safe a job is now: its checkpoints, where they are, what would be lost",
+	short:    "show how safe a job is now: its checkpoints, their places, and the loss if nodes died",
 	synopsis: []string{"[-p DIR] [-w] [--json]"},
-	long: `Reads the files of the prefix directory, wherever that is seen; it asks no node. The first line says which run
-of the job there is, and when it logged something for the last time; then come the newest checkpoint, the newest one
-in the prefix directory, and what would be lost if nodes died now. Then each dataset has a line.
+	long: `Reads the files of the prefix directory, so it works wherever that directory is mounted; it asks no node. The first
+line shows the run of the job, and the time of the last entry in its log. The next lines show the newest checkpoint, the
+newest one in the prefix directory, and the work that the job would lose if nodes died now. Then each dataset has a line.
 
-A run is RUNNING as long as rank 0, or scr_run, holds its lock in the prefix directory, and DIED if nothing does and the log
-has no end of it. Without a log only the places of datasets are known.`,
+A run is RUNNING while rank 0 or scr_run holds its lock in the prefix directory. It has DIED if no process holds the lock
+and the log does not contain the end of the run. Without a log the command knows only the places of the datasets.`,
 	environ:  ofPrefix,
 	files:    []file{{".scr/index.scr", "the index"}, {".scr/flush.scr", "where datasets are"}, {".scr/log", "the log of the job"}},
 	examples: `    scr_status -p /p/run7 -w`,
 	see:      []string{"scr_report", "scr_index", "scr_flush_file"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		watch := flags.BoolP("watch", "w", false, "tell again every second, until the job is over or Ctrl-C is pressed; without a terminal, whenever a checkpoint or the state has changed")
+		watch := flags.BoolP("watch", "w", false, "print this again every second, until the job is over or Ctrl-C is pressed; without a terminal, whenever a checkpoint or the state has changed")
 		asJSON := flags.Bool("json", false, "write JSON")
 		dir := prefixFlag(flags)
 		return func([]string) error {
