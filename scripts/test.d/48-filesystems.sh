@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016
 # Caches and prefix directories on ext4, XFS, and ext2, which keeps times in whole seconds:
-# programs under mpirun, and with Open MPI the Go tests of the packages that read and
+# programs under mpirun, and once the Go tests of the packages that read and
 # write files.  Then what several nodes see of a prefix directory when each caches names,
 # attributes and data until a file is opened, as with NFS.
 . "$(dirname "$0")/lib.bash"
@@ -18,7 +18,7 @@ trap 'rm -rf "$image"' EXIT
 strict=(-std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Werror -O2 -I"$BUILD")
 is "modes.c builds" "$MPICC" "${strict[@]}" -o "$WORK/modes" "$ROOT/scripts/test.d/modes.c" -L"$BUILD" -lscr -Wl,-rpath,"$BUILD"
 packages=(hash internal/transfer internal/prefix internal/scavenge internal/cache scr)
-if [ "$MPI" = openmpi ]; then
+if [ "$ONCE" ]; then
     for package in "${packages[@]}"; do
         is "tests of $package build" go test -c -o "$WORK/${package//\//-}.test" "./$package"
     done
@@ -88,7 +88,7 @@ on() { # KIND: in a mount namespace of its own
     is "$1: four nodes" "$TESTBED" up 4
     programs "$1"
     "$TESTBED" down
-    [ "$MPI" != openmpi ] || tests "$1"
+    [ ! "$ONCE" ] || tests "$1"
     umount "$mount"
     rm -f "$image/$1"
 }
@@ -133,7 +133,7 @@ END
 
 # The functions above, in a mount namespace.
 inside() {
-    unshare --mount --propagation private bash -c "$(declare -p image WORK ROOT BUILD MPI TESTBED packages as)
+    unshare --mount --propagation private bash -c "$(declare -p image WORK ROOT BUILD MPI ONCE TESTBED packages as)
 $(declare -f); set -u; $1"
 }
 
