@@ -42,8 +42,8 @@ missing files from redundancy, for as many sets at a time as the node has proces
 index. A checkpoint becomes the current one unless a newer one is. If it cannot rebuild a file, it enters the dataset as unusable.
 If the dataset was flushed completely before the job died, it only enters it. You can repeat --build and
 --expand, also after an interruption.`,
-	exit: status{done: "Done; with --verify, all is as it was written.",
-		failed: "Not done, not found, or not as it was written, or failed; then a line on standard error says why."},
+	exit: status{done: "Done; with --verify, all files are as they were written.",
+		failed: "Not done or not found; with --verify, a file is not as it was written. A line on standard error says why."},
 	environ: ofPrefix,
 	files:   []file{{".scr/index.scr", "the index"}, {".scr/scr.dataset.ID/", "the summary and the list of files of one dataset"}},
 	examples: `After the last run of a job, on the nodes that are left and then anywhere:

@@ -274,7 +274,7 @@ save such datasets with scr_postrun first.
 
 Directories on storage that several nodes share stay, because a job on another node may use them. share/goscr/slurm has
 a prolog and an epilog for Slurm, which call scr_clean.`,
-	exit:    status{done: "All that was selected is removed, or nothing was there.", failed: "Something stays, or failed; a line on standard error says what and why."},
+	exit:    status{done: "All selected directories are removed, or none was there.", failed: "A directory stays, or the command failed; a line on standard error gives the reason."},
 	environ: []string{"SCR_CNTL_BASE", "SCR_CACHE_BASE"},
 	examples: `A list of the directories that it would remove:
 
