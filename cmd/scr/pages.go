@@ -13,7 +13,7 @@ func confManual() string {
 	m.line(".TH SCR.CONF 5 " + date + ` goscr "File Formats"`)
 	m.section("NAME")
 	m.line(`scr.conf, .scrconf \- parameters of goscr`)
-	m.text("DESCRIPTION", `A line sets one or several parameters: NAME=VALUE, separated by blanks. A # begins a comment. A blank in
+	m.text("DESCRIPTION", `A line sets one parameter, as NAME=VALUE, or one item with its fields, as in CKPT=0 TYPE=RS. A # begins a comment. A blank in
 a value is written as "\ ", as in SCR_JOB_NAME=heat\ 2-d; quotes are characters. $NAME is replaced by the variable of
 the environment.
 
@@ -34,6 +34,17 @@ The first of these sources that sets a parameter decides: the environment; the u
 				about += "; for example " + p.Example
 			}
 			m.item(".B", p.Name, about)
+		}
+	}
+	m.section("LINES WITH FIELDS")
+	for _, k := range config.ItemKinds {
+		m.item(".B", k.Name, plain(k.Help)+"; for example "+k.Example)
+		for _, f := range k.Fields {
+			about := plain(f.Help)
+			if f.Unset != "" {
+				about += " (default: " + strings.TrimPrefix(plain(f.Unset), "as ") + ")"
+			}
+			m.item(".B", k.Name+" ... "+f.Name, about+"; for example "+f.Example)
 		}
 	}
 	m.section("FILES")
