@@ -103,7 +103,7 @@ func (q *flushQuestion) answer() error {
 	}
 	list, err := prefix.ReadFlushFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: no job has left one here", err)
+		return fmt.Errorf("%w: no job has written one here", err)
 	}
 	if err != nil {
 		return err

@@ -537,7 +537,7 @@ func TestLoop_LogsScavenge(t *testing.T) {
 	t.Setenv("SCR_LOG_ENABLE", "1")
 	l.touch(t, "nobuild.5")
 	l.run(t, 3)
-	if got := strings.Join(l.logged(true), "\n"); !strings.Contains(got, "--type SCAVENGE_FAIL --note dataset 5 (ckpt.5) could not be made whole: rank 3 is missing") {
+	if got := strings.Join(l.logged(true), "\n"); !strings.Contains(got, "--type SCAVENGE_FAIL --note dataset 5 (ckpt.5) could not be completed: rank 3 is missing") {
 		t.Errorf("%s", got)
 	}
 }
