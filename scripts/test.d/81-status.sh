@@ -95,4 +95,4 @@ is "... which are on the nodes" same "$(on_nodes)" "$(status cache)"
 
 rm "$prefix/.scr/log"
 is "without a log places are known" same "$(on_nodes)" "$(status cache)"
-is "... and that no run is" says '^no log'
+is "... and that no run is" says '^no job runs here; there is no log'
