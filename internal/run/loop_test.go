@@ -501,7 +501,7 @@ func TestLoop_Metrics(t *testing.T) {
 		{0, nil, []string{"checkpoint 1; lose n2; exit 137", "checkpoint 2; evict 1; finalize"}, []string{`goscr_run_runs_total{how="died"} 1`,
 			`goscr_run_runs_total{how="finished"} 1`, "goscr_run_nodes_lost_total{} 1", `goscr_run_recoveries_total{rung="SPARE"} 1`, "goscr_run_running{} 0"}},
 		{143, nil, []string{"checkpoint 1; halt-now; hang"}, []string{`goscr_run_runs_total{how="halted"} 1`}},
-		{0, nil, []string{"checkpoint 1; halt-now; finalize"}, []string{`goscr_run_runs_total{how="halted"} 1`}},
+		{0, nil, []string{"deaf; checkpoint 1; halt-now; finalize"}, []string{`goscr_run_runs_total{how="halted"} 1`}},
 		{0, off, []string{sixRanks + "asked 1; hang", "layout n1,n1,n4,n4,n3,n3; finalize"},
 			[]string{`goscr_run_runs_total{how="migrated"} 1`, `goscr_run_runs_total{how="finished"} 1`}},
 		{3, nil, []string{"checkpoint 5; lose n1; lose n2; exit 3"}, []string{"goscr_run_scavenges_total{} 1", "goscr_run_nodes_lost_total{} 2"}},
