@@ -175,7 +175,11 @@ func (e *RankError) Error() string {
 	}
 	sample := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(e.Sample)), ", "), "[]")
 	if others == len(e.Sample) {
-		return fmt.Sprintf("%s (also on rank %s)", text, sample)
+		word := "rank"
+		if others > 1 {
+			word = "ranks"
+		}
+		return fmt.Sprintf("%s (also on %s %s)", text, word, sample)
 	}
 	return fmt.Sprintf("%s (also on %d other ranks, as %s)", text, others, sample)
 }

@@ -52,6 +52,12 @@ func TestAgree_SaysHowManyRanks(t *testing.T) {
 			}
 			return full(rank)
 		}, "rank 1: /p/rank_1: no space left on device (also on rank 5)"},
+		{"three", 4, func(rank int) error {
+			if rank == 0 {
+				return nil
+			}
+			return full(rank)
+		}, "rank 1: /p/rank_1: no space left on device (also on ranks 2, 3)"},
 		{"all of 10,000", 10000, full, "rank 0: /p/rank_0: no space left on device (also on 9999 other ranks, as 1, 2500, 5000, 7500)"},
 		{"next to each other", 1000, func(rank int) error {
 			if rank != 10 && rank != 11 {

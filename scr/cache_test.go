@@ -139,7 +139,7 @@ func TestSession_TwoNodesLost(t *testing.T) {
 			}
 			return checkpoint(s, rank, 3)
 		})
-		c.says("2 of 4 ranks (1, 2; now on 2 of the nodes) have lost files, and the descriptions of 1 are lost with those who kept them; XOR tolerates the loss of 1 of the 4 members")
+		c.says("2 of 4 ranks (1, 2; now on 2 of the nodes) have lost files, and the copies of the descriptions of 1 of them are lost, too; XOR tolerates the loss of 1 of the 4 members")
 		for _, node := range []string{"a", "b", "c", "d"} {
 			if got := c.datasets(node); !slices.Equal(got, []string{"scr.dataset.3"}) {
 				t.Errorf("node %s has %v", node, got)
@@ -305,7 +305,7 @@ func TestSession_OneNodeFallsBackToSingle(t *testing.T) {
 	c := newCluster(t)
 	nodes := on(3, "a")
 	c.job(nodes, steps(1, 2, 3))
-	if n := strings.Count(c.said(), "kept with SINGLE"); n != 1 {
+	if n := strings.Count(c.said(), "all ranks run on one node, so checkpoints have no redundancy (SINGLE "); n != 1 {
 		t.Errorf("said %d times that SINGLE is used:\n%s", n, c.said())
 	}
 	c.job(nodes, restarts(3))

@@ -25,6 +25,10 @@
 //		}
 //	}
 //	s.Finalize()
+//	world.Free()
+//	system.Finalize()
+//
+// A program that ends without system.Finalize is an error for most launchers.
 //
 // # Building
 //
@@ -33,6 +37,7 @@
 //
 //	CC=mpicc CGO_ENABLED=1 go build -tags mpi
 //
+// Without the tag the package is empty, and the compiler says "undefined: system.Init".
 // MPI, and so the methods of a Session, must be called only by the goroutine that called
 // system.Init, which stays on its thread. Package mpi/local runs the ranks of a job as
 // goroutines, for tests; it needs no MPI library.

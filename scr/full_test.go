@@ -220,6 +220,7 @@ func TestFull_IsToldAsSuch(t *testing.T) {
 				return nil
 			})
 			each.failed(t, len(four), "is full: 0 B free")
+			each.failed(t, len(four), "choose another directory with SCR_CACHE_BASE")
 			if known {
 				each.failed(t, len(four), "a dataset takes ")
 			}

@@ -33,6 +33,9 @@ func TestMisuse_OfADataset(t *testing.T) {
 				put(s, rank, filepath.Join(c.root, "elsewhere/file"))
 			}
 		}},
+		{"outside by the working directory", "file_0 in the working directory ", func(c *cluster, s *Session, rank int) {
+			put(s, rank, fmt.Sprint("file_", rank))
+		}},
 		{"outside by dots", "is not below the prefix directory", func(c *cluster, s *Session, rank int) {
 			put(s, rank, c.prefix("a/../../file"))
 		}},

@@ -18,7 +18,7 @@ type paths struct {
 
 // below returns the path of a file relative to the prefix directory.
 func (p paths) below(name string) (string, error) {
-	path := filepath.Clean(name)
+	path, shown := filepath.Clean(name), name
 	if !filepath.IsAbs(path) {
 		// os.Getwd would use PWD, which the program does not update when it changes its
 		// working directory.
@@ -27,6 +27,7 @@ func (p paths) below(name string) (string, error) {
 			return "", fmt.Errorf("working directory: %w", err)
 		}
 		path = filepath.Join(dir, path)
+		shown += " in the working directory " + dir
 	}
 	rel, below := strings.CutPrefix(path, p.dir+"/")
 	if !below && path != p.dir {
@@ -38,7 +39,7 @@ func (p paths) below(name string) (string, error) {
 	case path == p.dir || path == p.real:
 		return "", fmt.Errorf("%s is the prefix directory itself", name)
 	case !below:
-		return "", fmt.Errorf("%s is not below the prefix directory %s: write it there, or set SCR_PREFIX", name, p.dir)
+		return "", fmt.Errorf("%s is not below the prefix directory %s: name a file below it, or set SCR_PREFIX to a directory above the file", shown, p.dir)
 	case rel == prefix.Metadata || strings.HasPrefix(rel, prefix.Metadata+"/"):
 		return "", fmt.Errorf("%s is in %s, which is reserved for goscr's own files", name, prefix.Metadata)
 	}

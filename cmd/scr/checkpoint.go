@@ -23,26 +23,27 @@ import (
 
 var checkpointCommand = command{
 	names:    []string{"scr_checkpoint"},
-	short:    "have a running job write a checkpoint, and wait for it",
+	short:    "ask a running job for a checkpoint, and wait until it is complete",
 	synopsis: []string{"[--term | --stop] [-s] [--timeout SECONDS] [-v] [PID | --jobid ID | -p DIR]", "--continue [PID | --jobid ID | -p DIR]", "-l [-p DIR]"},
 	long: `Asks a job for a checkpoint. PID is the process id of its launcher (mpirun, srun, scr_run, ...), which must run
-on this machine; --jobid is the id of the job, and -p is its prefix directory. Without any of them it is the job in
-the prefix directory.
+on this machine; --jobid is the id of the job, and -p is its prefix directory. Without any of them the command asks
+the job of the prefix directory.
 
-The program's next SCR_Need_checkpoint returns yes, on all ranks in the same call; a checkpoint that the program begins
-by itself counts as well. When it is complete the command prints its sequence number and the reference to the checkpoints
-of the job, which scr_restart takes. On standard error the same follows MPIR_checkpoint_handle), for debuggers.
+The program's next SCR_Need_checkpoint returns yes, on all ranks in the same call. A checkpoint that the program begins
+by itself also answers the request. When the checkpoint is complete, the command prints its sequence number and the
+prefix directory, which scr_restart takes as arguments. On standard error it prints the same for debuggers, in a line
+that begins with MPIR_checkpoint_handle).
 
-Several commands that ask at the same time get the same checkpoint. If the job ends, or if it does not begin a checkpoint
-within --timeout, the request is taken back. If scr_run starts the job again, the request is for the next run.
+Several commands that ask at the same time get the same checkpoint. The request is cancelled if the job ends, or if it
+does not begin a checkpoint within --timeout. If scr_run starts the job again, the next run gets the request.
 
-With --stop all ranks send themselves SIGSTOP in the call that completes the checkpoint; --attach does the same, and prints
-their process ids. --continue lets them go on: on this machine directly; on other nodes scr_run does it, if it runs the job, else
-srun in the job's allocation, or pdsh or ssh (SCR_REMOTE_SHELL). A job that is ended while it is stopped restarts from the
+With --stop all ranks send themselves SIGSTOP in the call that completes the checkpoint. --attach does the same, and prints
+their process ids. --continue continues them: the command itself on this machine; on other nodes scr_run, if it runs
+the job, else srun in the job's allocation, pdsh or ssh (SCR_REMOTE_SHELL). If a stopped job is ended, it restarts from the
 checkpoint.`,
 	exit:    status{done: "The checkpoint is complete.", failed: "There is none; a line on standard error says why."},
 	environ: ofPrefix,
-	files: []file{{".scr/request.scr", "what is asked of the job, and its answers"},
+	files: []file{{".scr/request.scr", "the requests to the job, and its answers"},
 		{".scr/job.lock", "the job that runs holds this lock"}},
 	examples: `    mpirun -n 64 ./app &
     scr_checkpoint $!
@@ -54,13 +55,13 @@ checkpoint.`,
 		flags.BoolVar(&o.wish.Term, "term", false, "flush the checkpoint, then end the program: SCR_Should_exit returns yes, and scr_run does not start it again")
 		flags.BoolVarP(&o.status, "status", "s", false, "print each state of the request, on a terminal with a progress bar")
 		flags.BoolVar(&o.wish.Stop, "stop", false, "stop all ranks with SIGSTOP after the checkpoint")
-		attach := flags.Bool("attach", false, "like --stop, so that debuggers can attach, and print the processes")
-		flags.Bool("detach", false, "let the program go on after the checkpoint, which is the default")
-		goOn := flags.Bool("continue", false, "let a job that was stopped go on")
+		attach := flags.Bool("attach", false, "like --stop, and print the processes, so that debuggers can attach")
+		flags.Bool("detach", false, "let the program continue after the checkpoint, which is the default")
+		goOn := flags.Bool("continue", false, "continue a job that was stopped")
 		here := flags.Bool("here", false, "with --continue: only the ranks on this node")
 		asJSON := flags.Bool("json", false, "with --list: write JSON")
 		list := flags.BoolP("list", "l", false, "list the checkpoints from which a job can be restarted")
-		flags.Float64Var(&o.timeout, "timeout", 0, "take the request back if the job has not begun a checkpoint after `SECONDS`; 0: wait as long as it runs")
+		flags.Float64Var(&o.timeout, "timeout", 0, "cancel the request if the job has not begun a checkpoint after `SECONDS`; 0: wait as long as it runs")
 		flags.StringVar(&o.job, "jobid", "", "ask the job `ID`")
 		flags.StringVarP(&o.prefix, "prefix", "p", "", aboutPrefix)
 		verbose := flags.BoolP("verbose", "v", false, "print what the command does")

@@ -15,15 +15,15 @@ import (
 
 var ckptIntervalCommand = command{
 	names:    []string{"scr_ckpt_interval"},
-	short:    "the time between checkpoints with which a job is done soonest",
+	short:    "compute the time between checkpoints with which a job loses the least time",
 	synopsis: []string{"--cost SECONDS --mtbf SECONDS [--restart SECONDS] [--model MODEL]", "[--prefix DIR | --from-log LOG] [--model MODEL] [--percent] [--stats]"},
-	long: `Given the cost of a checkpoint and the time between failures, it prints the interval of Daly's formula, and what
-part of the time is then computing that is kept. Otherwise it takes both from the log of a job
-(SCR_LOG_ENABLE=1): the mean time that the program waited for a checkpoint and its flush, and the time of all runs divided by the number of those
-that did not end by themselves; then it prints the interval in whole seconds, and nothing else.
+	long: `With --cost and --mtbf, the command prints the interval of Daly's formula, and the share of the time that is then useful
+work. Otherwise it reads both values from the log of a job (SCR_LOG_ENABLE=1): the mean time that the program waited for a
+checkpoint and its flush, and the time of all runs divided by the number of runs that failed. Then it prints only the
+interval, in whole seconds.
 
-SCR_CHECKPOINT_SECONDS is the parameter that sets an interval; with SCR_MTBF_SECONDS the library finds it itself,
-from what checkpoints cost.`,
+SCR_CHECKPOINT_SECONDS sets an interval. With SCR_MTBF_SECONDS the library computes it from the measured cost of
+checkpoints.`,
 	environ: ofPrefix,
 	files:   []file{{".scr/log", "the text log of a job"}},
 	see:     []string{"scr_report"},
@@ -34,10 +34,10 @@ from what checkpoints cost.`,
 		var q intervalQuestion
 		flags.Float64VarP(&q.cost, "cost", "c", 0, "a checkpoint takes `SECONDS`")
 		flags.Float64VarP(&q.mtbf, "mtbf", "m", 0, "mean time of `SECONDS` between failures of the job: that of a node divided by the number of nodes")
-		flags.Float64VarP(&q.restart, "restart", "r", 0, "it takes `SECONDS` from a failure to computing again")
+		flags.Float64VarP(&q.restart, "restart", "r", 0, "the time from a failure until the job computes again is `SECONDS`")
 		flags.StringVar(&q.model, "model", "daly", "formula `MODEL`: daly or young")
-		flags.BoolVar(&q.percent, "percent", false, "print, instead of the interval, how many percent of the time checkpoints take then")
-		flags.BoolVar(&q.stats, "stats", false, "also print what the log says, on standard error")
+		flags.BoolVar(&q.percent, "percent", false, "print the share of checkpoints in the time, in percent, instead of the interval")
+		flags.BoolVar(&q.stats, "stats", false, "also print the numbers of the log on standard error")
 		dir := prefixFlag(flags)
 		f := c.facts(flags)
 		flags.StringVar(&q.log, "from-log", "", "read `LOG`, as scr_report: a text log, an SQLite database, a prefix directory or the URL of a database (default: .scr/log in the prefix directory)")

@@ -94,6 +94,13 @@ func TestCompletion_InShells(t *testing.T) {
 // scr.conf(5) has every parameter, and what scr(7) and docs/use.md name there is.
 func TestPages_OfParameters(t *testing.T) {
 	conf, library := confManual(), libraryManual()
+	for _, k := range config.ItemKinds {
+		for _, f := range k.Fields {
+			if !strings.Contains(conf, "\n.B "+k.Name+" ... "+f.Name+"\n") {
+				t.Errorf("scr.conf(5) has no field %s of %s", f.Name, k.Name)
+			}
+		}
+	}
 	for _, p := range config.Parameters {
 		if !strings.Contains(conf, "\n.B "+p.Name+"\n") {
 			t.Errorf("scr.conf(5) has no %s", p.Name)

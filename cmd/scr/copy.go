@@ -16,15 +16,15 @@ var copyCommand = command{
 	synopsis: []string{"--id ID [--cntldir DIR] [--prefix DIR] [--buf BYTES] [--crc] [--partner] [DOWN_NODE...]"},
 	long: `Run this on each node that is up. It copies the files of the node's ranks, and the redundancy that they store
 for others, and writes a list of them for each rank. scr_index --build makes a usable dataset of these files.
-No MPI is needed.
+The command needs no MPI.
 
-Checksums are compared as the files are copied: a file that is corrupt in the cache is not copied, and its
-rank counts as lost. A file appears under its name once all of it is on its medium, so that the command can
+The command compares checksums while it copies. It does not copy a file that is corrupt in the cache; the rank
+of this file counts as lost. A file gets its name when all of it is on the medium, so the command can
 run beside a background flush, be killed, and be run again.
 
 With PARTNER this node has copies of the files of ranks on other nodes; for each of these nodes it prints a
-line "scr_copy: NODE: Partner: OTHER". DOWN_NODE are nodes that are down: the copies of their ranks' files
-are copied as with --partner, without waiting for these nodes.`,
+line "scr_copy: NODE: Partner: OTHER". DOWN_NODE are nodes that are down: the command copies the copies of their ranks' files
+as with --partner, without waiting for these nodes.`,
 	exit:    status{done: "All files of the node are in the prefix directory.", failed: "Some files could not be copied; all others were."},
 	environ: slices.Concat(ofPrefix, ofControl),
 	files:   []file{{".scr/scr.dataset.ID/RANK.scrfilemap", "the list of a rank's files"}},
@@ -35,13 +35,13 @@ are copied as with --partner, without waiting for these nodes.`,
 	see:   []string{"scr_index", "scr_flush_file", "scr_inspect_cache", "scr_postrun"},
 	takes: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		id := flags.IntP("id", "i", 0, "copy dataset `ID`; scr_flush_file knows which there are")
+		id := flags.IntP("id", "i", 0, "copy dataset `ID`; scr_flush_file --list-ckpt lists the numbers")
 		control := controlFlag(flags)
 		dir := prefixFlag(flags)
 		alias(flags, "prefix", "dir", "d")
 		buffer := sizeFlag(flags, "buf", "b", 1<<20, "copy `BYTES` at a time, such as 65536 or 64k")
 		reread := flags.BoolP("crc", "r", false, "read files that were copied before and compare their checksums; without it, only their sizes and times are compared")
-		partner := flags.Bool("partner", false, "also copy files of ranks on other nodes that have copied nothing, if this node has copies of them (PARTNER) or all nodes share the storage (GROUP=WORLD); use it after all nodes have run scr_copy")
+		partner := flags.Bool("partner", false, "also copy files of ranks on other nodes that have copied nothing, if this node has copies of them (PARTNER) or if all nodes share the storage (GROUP=WORLD); call it after all nodes have run scr_copy")
 		return func(args []string) error {
 			if *id < 1 {
 				return fmt.Errorf("--id takes the number of a dataset, from 1 on; %w", errUsage)

@@ -23,7 +23,7 @@ type question struct {
 var questions = []question{
 	{"user", "print the user's name", func(_ *context, j *jobrun.Job) (string, error) { return j.Config.UserName, nil }},
 	{"jobid", "print the id of the allocation", func(c *context, j *jobrun.Job) (string, error) { return j.ID(c.ctx()) }},
-	{"endtime", "print when the allocation ends, in seconds since 1970; 0 if that is not known", func(c *context, j *jobrun.Job) (string, error) {
+	{"endtime", "print when the allocation ends, in seconds since 1970; 0 if it is unknown", func(c *context, j *jobrun.Job) (string, error) {
 		end, err := j.Manager.End(c.ctx())
 		if err != nil || end.IsZero() {
 			return "0", err
@@ -37,7 +37,7 @@ var questions = []question{
 		}
 		return strings.Join(nodes, ","), err
 	}},
-	{"down", "print those that the resource manager knows to be down", func(c *context, j *jobrun.Job) (string, error) {
+	{"down", "print the nodes that the resource manager knows to be down", func(c *context, j *jobrun.Job) (string, error) {
 		nodes, err := j.Nodes(c.ctx())
 		if err != nil {
 			return "", err
@@ -45,7 +45,7 @@ var questions = []question{
 		down, err := j.Manager.Down(c.ctx(), nodes)
 		return strings.Join(hostlist.Intersection(nodes, slices.Collect(maps.Keys(down))), ","), err
 	}},
-	{"prefix", "print the prefix directory; --prefix=DIR or -p DIR says which it is and prints nothing", func(_ *context, j *jobrun.Job) (string, error) { return j.Prefix, nil }},
+	{"prefix", "print the prefix directory; --prefix=DIR or -p DIR sets it and prints nothing", func(_ *context, j *jobrun.Job) (string, error) { return j.Prefix, nil }},
 	{"runnodes", "print the number of nodes that the last run has used", func(_ *context, j *jobrun.Job) (string, error) {
 		n, err := j.NodesUsed()
 		return strconv.Itoa(n), err

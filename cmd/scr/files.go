@@ -24,7 +24,7 @@ import (
 
 func dirFlag(flags *pflag.FlagSet) *string {
 	defer alias(flags, "dir", "prefix", "p") // as other commands call it
-	return flags.StringP("dir", "d", "", "prefix directory `DIR`, in whose .scr a job leaves its files, or the directory that has these files itself (default: $SCR_PREFIX, else the current directory)")
+	return flags.StringP("dir", "d", "", "prefix directory `DIR`, or its directory .scr (default: $SCR_PREFIX, else the current directory)")
 }
 
 // jobFile is the path of one of these files.
@@ -44,12 +44,11 @@ func jobFile(option, name string) (string, error) {
 
 var flushFileCommand = command{
 	names: []string{"scr_flush_file"},
-	short: "say where datasets are that a job has written",
+	short: "show the places of the datasets of a job",
 	synopsis: []string{"[-d DIR] --latest", "[-d DIR] --need-flush ID", "[-d DIR] --id ID", "[-d DIR] --list-output [--before ID]",
 		"[-d DIR] --list-ckpt [--before ID]", "[-d DIR] --location ID", "[-d DIR] [--resume | --summary] --name ID"},
-	long: `For scripts that scavenge after a job has ended: they should scavenge outputs first, lowest number first, and
-then checkpoints, highest number first, until one is complete. Numbers are printed on one line, separated by
-blanks.`,
+	long: `For scripts that scavenge after a job has ended. They should scavenge all outputs, lowest number first, and then
+checkpoints, highest number first, until one is complete. The command prints numbers on one line, separated by blanks.`,
 	exit:    status{done: "Yes, or found.", failed: "No, or not found, or failed; then a line on standard error says why."},
 	environ: ofPrefix,
 	files:   []file{{".scr/flush.scr", "where datasets are"}},
@@ -104,7 +103,7 @@ func (q *flushQuestion) answer() error {
 	}
 	list, err := prefix.ReadFlushFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: no job has left one here", err)
+		return fmt.Errorf("%w: no job has written one here", err)
 	}
 	if err != nil {
 		return err
@@ -226,13 +225,13 @@ var nodesFileCommand = command{
 
 var retriesHaltCommand = command{
 	names:    []string{"scr_retries_halt"},
-	short:    "say whether a job is to stop",
+	short:    "tell a script whether the job should stop",
 	synopsis: []string{"[-d DIR]"},
-	long: `For scripts that start a job again after it has failed. It is not to be started again if the halt file has a
-condition that has come true, or if the last run ended by itself, in SCR_Finalize. The reasons are printed.
+	long: `For scripts that start a job again after a failure. The job should not start again if a condition in the halt file is
+true, or if the last run called SCR_Finalize. The command prints the reasons.
 
-If the halt file cannot be read, or the command is called in the wrong way, the answer is to stop: a script must
-not start a job for ever because it cannot ask.`,
+If the command cannot read the halt file, or is called in the wrong way, the answer is to stop: otherwise a script
+could start the job for ever.`,
 	exit:    status{done: "The job is to stop, or failed; then a line on standard error says why.", failed: "Another run may be started.", stops: true},
 	environ: append([]string{"SCR_HALT_SECONDS"}, ofPrefix...),
 	files:   []file{{".scr/halt.scr", "the conditions"}},

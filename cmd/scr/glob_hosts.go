@@ -29,10 +29,10 @@ var globHostsCommand = command{
 		modes := []struct{ name, short, help string }{
 			{"expand", "e", "print each of `HOSTS`"},
 			{"compress", "c", "print `HOSTS` with ranges of numbers"},
-			{"count", "C", "print how many `HOSTS` there are"},
-			{"minus", "m", "of `HOSTS`, two lists LIST:LIST or LIST LIST, print what is in the first only"},
-			{"intersection", "i", "of `HOSTS`, two lists, print what is in both"},
-			{"union", "u", "of `HOSTS`, any number of lists, print what is in any"},
+			{"count", "C", "print the number of `HOSTS`"},
+			{"minus", "m", "of `HOSTS`, two lists LIST:LIST or LIST LIST, print the hosts that are only in the first"},
+			{"intersection", "i", "of `HOSTS`, two lists, print the hosts that are in both"},
+			{"union", "u", "of `HOSTS`, any number of lists, print the hosts that are in any of them"},
 		}
 		for _, m := range modes {
 			flags.StringP(m.name, m.short, "", m.help)
@@ -85,11 +85,11 @@ and -i choose from two lists, then -s and -n, and then -c and -e say how to prin
 	see:   []string{"scr_glob_hosts"},
 	takes: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		minus := flags.BoolP("minus", "m", false, "of two lists, take what is in the first only")
-		both := flags.BoolP("intersection", "i", false, "of two lists, take what is in both")
+		minus := flags.BoolP("minus", "m", false, "of two lists, take the hosts that are only in the first")
+		both := flags.BoolP("intersection", "i", false, "of two lists, take the hosts that are in both")
 		most := flags.IntP("size", "s", 0, "take the first `N` hosts, or the last if N is negative")
 		nth := flags.IntP("nth", "n", 0, "take the `N`-th host, counted from 1, or from the end if negative")
-		count := flags.BoolP("count", "c", false, "print how many there are")
+		count := flags.BoolP("count", "c", false, "print the number of hosts")
 		expand := flags.BoolP("expand", "e", false, "print each of them")
 		f := c.facts(flags)
 		between := flags.StringP("delimiter", "d", ",", "with --expand, print `TEXT` between them; \\n and \\t are a line break and a tab")

@@ -22,7 +22,7 @@ var haltOptions = []struct {
 	isTime            bool
 }{
 	{"checkpoints", "c", "stop after `N` more checkpoints", halt.Checkpoints, false},
-	{"before", "b", "stop early enough to have ended before `TIME`", halt.Before, true},
+	{"before", "b", "stop so early that the job has ended before `TIME`", halt.Before, true},
 	{"after", "a", "stop as soon as it is later than `TIME`", halt.After, true},
 	{"seconds", "s", "stop `N` seconds before the time of --before, or the end of the allocation", halt.Seconds, false},
 }
@@ -48,7 +48,7 @@ func haltFlags(flags *pflag.FlagSet) {
 		flags.StringP(o.name, o.short, "", o.help)
 	}
 	for _, o := range haltOptions {
-		flags.Bool("unset-"+o.name, false, "take --"+o.name+" back")
+		flags.Bool("unset-"+o.name, false, "remove the condition of --"+o.name)
 	}
 }
 
@@ -78,14 +78,16 @@ var haltCommand = command{
 	short:    "stop a running job: after its next checkpoint, or when a condition is true",
 	synopsis: []string{"[OPTIONS] [PREFIX...]"},
 	long: `Enters conditions in the halt file of each prefix directory PREFIX (default: that of --prefix). A running job
-checks them, and so does scr_run between runs; the job stops at its next checkpoint once one of them is true.
+checks them, and scr_run checks them between runs. When one of them is true, the job stops at its next checkpoint.
 Without an option the job stops after its next checkpoint.
 
-A condition is printed when it is set, and all of them with --list. Without an option, and with --checkpoints or --immediate, it is
-for one job: when it has stopped that job, it lapses as soon as the next begins, which is another allocation, a requeued one, another scr_run, or without a resource manager
-another run. A time stays until it is removed, also when it is past: a job that is started again stops again, and prints why. The halt file also records that a job has ended by itself (SCR_FINALIZE_CALLED), which
-affects only scr_retries_halt. The options --checkpoints, --before, --after and --seconds may be given
-together: the first condition that becomes true stops the job. ` + aboutTimes,
+The command prints a condition when it sets it, and all conditions with --list. A condition of --checkpoints, of
+--immediate, or of a call without an option is for one job: it lapses when it has stopped that job and the next job
+begins. The next job is another allocation, the same one requeued, another scr_run, or, without a resource manager, another run. A
+time stays until it is removed, even if it is past: a job that starts again stops again, and prints the reason. The halt
+file also records that a job has called SCR_Finalize (SCR_FINALIZE_CALLED), which affects only scr_retries_halt. If
+--checkpoints, --before, --after and --seconds are given together, the first condition that becomes true stops the
+job. ` + aboutTimes,
 	environ: append([]string{"SCR_HALT_SECONDS", "SCR_HALT_EXIT"}, ofPrefix...),
 	files:   []file{{".scr/halt.scr", "the conditions"}},
 	examples: `Maintenance begins at half past two:
@@ -99,7 +101,7 @@ together: the first condition that becomes true stops the job. ` + aboutTimes,
 		resume := flags.Bool("unset-reason", false, "remove the reason to stop, and the record that the job has ended")
 		list := flags.BoolP("list", "l", false, "print the conditions that are set")
 		remove := flags.BoolP("remove", "r", false, "remove all conditions")
-		flags.BoolP("verbose", "v", false, "say more"+unused)
+		flags.BoolP("verbose", "v", false, "print more"+unused)
 		dir := prefixFlag(flags)
 		f := c.facts(flags)
 		return func(args []string) error {
@@ -182,7 +184,7 @@ var haltCntlCommand = command{
 	synopsis: []string{"{-f FILE | --dir DIR} [--list]",
 		"{-f FILE | --dir DIR} [-c N] [-a TIME] [-b TIME] [-s SECONDS] [-r REASON] [-x LETTER] [--unset-...]"},
 	long: `A job looks at its halt file when it asks whether to write a checkpoint or to stop. Conditions can be changed
-while it runs. All that are set are printed, after a line for each change. ` + aboutTimes,
+while it runs. The command prints a line for each change, and then all conditions. ` + aboutTimes,
 	environ:  ofPrefix,
 	files:    []file{{".scr/halt.scr", "the conditions"}},
 	examples: `    scr_halt_cntl --dir /p/run7 --checkpoints 2 --list`,
@@ -190,12 +192,12 @@ while it runs. All that are set are printed, after a line for each change. ` + a
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		file := flags.StringP("file", "f", "", "halt file `FILE` (default: that of --dir)")
 		dir := dirFlag(flags)
-		flags.BoolP("list", "l", false, "print all conditions; this is done after changes, too")
+		flags.BoolP("list", "l", false, "print all conditions; the command also does so after a change")
 		haltFlags(flags)
 		reason := flags.StringP("reason", "r", "", "stop now, for the reason `TEXT`")
-		flags.Bool("unset-reason", false, "remove the reason, so that the job goes on or can be started again")
+		flags.Bool("unset-reason", false, "remove the reason, so that the job continues or can be started again")
 		f := c.facts(flags)
-		unset := flags.StringArrayP("unset", "x", nil, "take the option `LETTER` back: -xc, -xb, -xa, -xs or -xr")
+		unset := flags.StringArrayP("unset", "x", nil, "remove the condition of option `LETTER`: -xc, -xb, -xa, -xs or -xr")
 		return func([]string) error {
 			for _, letter := range *unset {
 				if err := unsetByLetter(flags, letter); err != nil {

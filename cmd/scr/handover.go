@@ -13,14 +13,14 @@ import (
 
 var handoverCommand = command{
 	names:    []string{"scr_handover"},
-	short:    "copy files of ranks from the cache of one node straight to that of another",
+	short:    "copy files of ranks from the cache of one node to the cache of another",
 	synopsis: []string{"--id ID --send RANKS --offer FILE --cache DIRS [--cntldir DIR]", "--id ID --receive --offer FILE --cache DIRS [--cntldir DIR]"},
 	long: `scr_run calls this on two nodes at the same time, for a migration off a node on which no rank will run. The
-sender listens at a port of its own choice, and writes its addresses and a key to FILE, which both nodes see; the
-receiver connects to it. The files are entered in a filemap of the receiver's node, where the next run finds them,
-and stay on the sender's node as well. No MPI is needed.`,
+sender listens at any free port, and writes its addresses and a key to FILE, which both nodes see; the
+receiver connects to it. The receiver enters the files in a filemap of its node, where the next run finds them. They
+also stay on the sender's node. The command needs no MPI.`,
 	environ: ofControl,
-	files:   []file{{".scr/handover.N", "the addresses of a sender, for as long as it waits"}},
+	files:   []file{{".scr/handover.N", "the addresses of a sender, while it waits"}},
 	see:     []string{"scr_migrate", "scr_run", "scr_copy"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		id := flags.IntP("id", "i", 0, "copy dataset `ID`")

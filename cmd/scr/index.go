@@ -20,32 +20,32 @@ import (
 
 var indexCommand = command{
 	names: []string{"scr_index"},
-	short: "list and change what is known about the datasets in a prefix directory",
+	short: "list, verify and change the datasets in the index of a prefix directory",
 	synopsis: []string{"[-p DIR] [--list] [--json]", "[-p DIR] --add NAME", "[-p DIR] --build ID", "[-p DIR] --drop NAME", "[-p DIR] --drop-after NAME",
 		"[-p DIR] --current NAME", "[-p DIR] --verify [NAME...] [--json]", "[-p DIR] --expand NAME", "[-p DIR] --repair"},
-	long: `A restart reads the dataset that is current first, and if that fails, newest first, those that are older,
-complete, and from which no restart has failed; not those that are newer. This command shows and changes the
-index, which says so.
+	long: `The index lists the datasets in a prefix directory. A restart reads the current one first. If that fails, it reads
+older ones, the newest of them first, but no dataset that is incomplete or from which a restart has failed. It never
+reads a newer one than the current one.
 
-The list has the columns DSET, the number of a dataset; VALID, whether a restart may use it; FLUSHED, when it
-reached the prefix directory, or, if not all of it has, when that began; CUR, a star for the current one; AGE
-since the program began to write it, and SIZE of its files; JOB, the id of the job that wrote it; PLACE, where the
-job has recorded that it is: prefix, cache, or flushing; NAME. What is in the cache only is not in the index, and
-listed all the same: a restart on these nodes may use it. Checkpoints that SCR 1.1 left in the prefix directory are listed too; their names are those of their
-directories. Lines on standard error say why datasets are not valid: a newer one with the same file names has
-replaced files of theirs, a flush was interrupted when all had been copied, or a restart failed, with the time
-and the reason (the program could not restart, or died, or the files could not be fetched).
+The list has these columns. DSET: the number of the dataset. VALID: whether a restart may use it. FLUSHED: the time at
+which it was complete in the prefix directory, or at which an incomplete flush began. CUR: a star for the current
+dataset. AGE: the time since the program began to write it. SIZE: the size of its files. JOB: the id of the job that
+wrote it. PLACE: its places in the job's record: prefix, cache, flushing. NAME. Datasets that are only in the cache are
+not in the index, but the list has them, because a restart on the same nodes may use them. The list also has checkpoints
+that SCR 1.1 left in the prefix directory, under the names of their directories. Lines on standard error give the reason
+why a dataset is not valid: a newer dataset with the same file names has replaced some of its files; a flush was
+interrupted after its last copy; or a restart failed, with the time and the reason (the program could not restart, or
+died, or goscr could not fetch the files).
 
---build makes a dataset usable that was copied with scr_copy: it looks whether all files of all ranks are
-there, rebuilds what is missing from redundancy, as many sets of ranks at a time as there are processors, and
-enters the dataset in the index. A checkpoint becomes current unless a newer one is. If something is missing
-that cannot be rebuilt, the dataset is entered as one that cannot be used. A dataset that was flushed as a
-whole before the job died is entered as it is. --build and --expand may be repeated, also after they were
-cut short.`,
-	exit: status{done: "Done; with --verify, all is as it was written.",
-		failed: "Not done, not found, or not as it was written, or failed; then a line on standard error says why."},
+--build makes a dataset usable that scr_copy has copied. It checks that all files of all ranks are there, rebuilds
+missing files from redundancy, for as many sets at a time as the node has processors, and enters the dataset in the
+index. A checkpoint becomes the current one unless a newer one is. If it cannot rebuild a file, it enters the dataset as unusable.
+If the dataset was flushed completely before the job died, it only enters it. You can repeat --build and
+--expand, also after an interruption.`,
+	exit: status{done: "Done; with --verify, all files are as they were written.",
+		failed: "Not done or not found; with --verify, a file is not as it was written. A line on standard error says why."},
 	environ: ofPrefix,
-	files:   []file{{".scr/index.scr", "the index"}, {".scr/scr.dataset.ID/", "what is known of one dataset"}},
+	files:   []file{{".scr/index.scr", "the index"}, {".scr/scr.dataset.ID/", "the summary and the list of files of one dataset"}},
 	examples: `After the last run of a job, on the nodes that are left and then anywhere:
 
     scr_copy --id 12 --prefix /p/run7
@@ -53,15 +53,15 @@ cut short.`,
 	see:   []string{"scr_copy", "scr_flush_file", "scr_rebuild_xor"},
 	takes: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		flags.BoolP("list", "l", false, "list the datasets, newest first; this is done if nothing is asked for")
+		flags.BoolP("list", "l", false, "list the datasets, newest first; this is the default")
 		add := flags.StringP("add", "a", "", "enter dataset `NAME` again, which is in the prefix directory but not in the index: it was dropped or scavenged, or is a checkpoint directory of SCR 1.1")
-		build := flags.IntP("build", "b", 0, "make dataset `ID` usable that was copied with scr_copy: rebuild what is missing, and enter it")
-		drop := flags.StringP("drop", "d", "", "take dataset `NAME` out of the index; its files stay")
-		after := flags.String("drop-after", "", "take all datasets out of the index that are newer than `NAME`, so that the job goes on from it; their files stay")
+		build := flags.IntP("build", "b", 0, "make dataset `ID`, which scr_copy has copied, usable: rebuild missing files, and enter it in the index")
+		drop := flags.StringP("drop", "d", "", "remove dataset `NAME` from the index; its files stay")
+		after := flags.String("drop-after", "", "remove all datasets that are newer than `NAME` from the index, so that the job restarts from it; their files stay")
 		current := flags.StringP("current", "c", "", "make `NAME` the dataset to restart from first; one from which a restart has failed is tried again")
-		flags.Bool("verify", false, "read every byte of the datasets named, or of all that are complete, and compare sizes and checksums with what was recorded; it is said how many files have no checksum, as those that SCR 3.1 wrote")
+		flags.Bool("verify", false, "read every byte of the datasets named, or of all that are complete, and compare sizes and checksums with the recorded ones; the output counts the files without a checksum, such as those of SCR 3.1")
 		expand := flags.String("expand", "", "decompress the files of dataset `NAME`, flushed with SCR_FLUSH_COMPRESS, where they are; then any program can read them, SCR 3.1 and runs with SCR_FETCH_BYPASS among them")
-		flags.Bool("repair", false, "if the index is damaged or lost, make a new one from the datasets that are there; the old one is kept as index.scr.damaged, and one that can be read is left alone")
+		flags.Bool("repair", false, "if the index is damaged or lost, make a new one from the datasets that are there; the old one becomes index.scr.damaged. An index that can be read is not changed")
 		asJSON := flags.Bool("json", false, "write JSON, with --list and --verify")
 		dir := prefixFlag(flags)
 		return func(args []string) error {
@@ -145,7 +145,7 @@ func (x index) known() (list []listed, err error) {
 	places, err := prefix.Locations(x.dir)
 	if err != nil {
 		// The index can be read all the same.
-		x.warn("scr_index")(fmt.Errorf("what is in the cache is not known: %w", err))
+		x.warn("scr_index")(fmt.Errorf("the datasets in the cache are unknown: %w", err))
 	}
 	entries := i.Entries()
 	for _, e := range entries {
@@ -273,7 +273,7 @@ func (x index) change(name string, f func(*prefix.Index) error) error {
 }
 
 func (x index) unknown(name string) error {
-	return fmt.Errorf("there is no dataset %q in the index of %s; scr_index --list shows those there are", name, x.dir)
+	return fmt.Errorf("there is no dataset %q in the index of %s; scr_index --list shows all datasets", name, x.dir)
 }
 
 func (x index) drop(name string) error {

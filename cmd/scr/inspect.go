@@ -17,11 +17,11 @@ import (
 
 var inspectCacheCommand = command{
 	names:    []string{"scr_inspect_cache"},
-	short:    "list what this node has in its cache",
+	short:    "list the datasets in the cache of this node",
 	synopsis: []string{"[--cntldir DIR] [--json]"},
-	long: `One line for each rank and dataset: DSET, the number of the dataset; RANK of RANKS; FILES that the rank wrote;
-SIZE of all files, redundancy included; TYPE of redundancy; whether all is there (WHOLE), judged without
-reading; NAME.`,
+	long: `One line for each rank and dataset: DSET, the number of the dataset; RANK of RANKS; FILES: the number of files that the rank wrote;
+SIZE: the size of all files with redundancy; TYPE: the redundancy scheme; WHOLE: whether all files are there, by their
+sizes; NAME.`,
 	exit:    status{done: "Something is there, and could be listed.", failed: "Nothing is there, or failed; then a line on standard error says why."},
 	environ: ofControl,
 	files:   []file{{"filemap_*.scrinfo", "the filemaps, in the control directory"}},
@@ -111,7 +111,7 @@ func inspect(maps *filemap.Map) []cachedPart {
 
 func (c *context) showCache(list []cachedPart) error {
 	if len(list) == 0 {
-		fmt.Fprintln(c.err, "nothing is in the cache")
+		fmt.Fprintln(c.err, "the cache of this node is empty")
 		return nil
 	}
 	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,7 +49,7 @@ type jobOptions struct {
 func jobFlags(flags *pflag.FlagSet) *jobOptions {
 	o := &jobOptions{}
 	flags.StringVarP(&o.prefix, "prefix", "p", "", aboutPrefix)
-	flags.BoolVarP(&o.verbose, "verbose", "v", false, "say more on standard error, as with SCR_DEBUG=1")
+	flags.BoolVarP(&o.verbose, "verbose", "v", false, "print more on standard error, as with SCR_DEBUG=1")
 	return o
 }
 
@@ -95,8 +97,13 @@ func prefixDir(option string) (string, error) {
 		return "", err
 	}
 	info, err := os.Stat(dir)
-	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is not a directory", dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("the prefix directory %s does not exist; -p or SCR_PREFIX names another one", dir)
+	case err != nil:
+		err = fmt.Errorf("prefix directory: %w", err)
+	case !info.IsDir():
+		err = fmt.Errorf("the prefix directory %s is not a directory", dir)
 	}
 	return dir, err
 }
@@ -130,7 +137,7 @@ func nodeName() string {
 
 // downFlag is the option that names nodes which are lost.
 func downFlag(flags *pflag.FlagSet) *string {
-	return flags.StringP("down", "d", "", "take the nodes `NODES` for down whatever they say")
+	return flags.StringP("down", "d", "", "treat the nodes `NODES` as down, and do not ask them")
 }
 
 // downNodes reads the value of an option --down.

@@ -90,16 +90,16 @@ func addLogOptions(flags *pflag.FlagSet) *logOptions {
 	flags.IntVarP(&o.Dataset, "dataset", "D", 0, "the same as --dset `ID`")
 	flags.StringVarP(&o.Name, "name", "n", "", "name `NAME` of the dataset")
 	flags.StringP("jobstart", "s", "", "the job began at `TIME`, in seconds since 1970"+unused)
-	flags.StringVarP(&o.start, "start", "S", "", "it began at `TIME`, in seconds since 1970")
-	flags.Float64VarP(&o.seconds, "secs", "L", 0, "it took `SECONDS`")
-	flags.StringVar(&o.time, "time", "", "it is logged as of `TIME`, in seconds since 1970 (default: now)")
+	flags.StringVarP(&o.start, "start", "S", "", "the event began at `TIME`, in seconds since 1970")
+	flags.Float64VarP(&o.seconds, "secs", "L", 0, "the event took `SECONDS`")
+	flags.StringVar(&o.time, "time", "", "enter the event with `TIME`, in seconds since 1970 (default: now)")
 	return o
 }
 
 // addRunOptions adds the options of events about a run.
 func addRunOptions(flags *pflag.FlagSet, o *logOptions) {
 	o.Run = &eventlog.Run{}
-	flags.IntVar(&o.Run.Number, "run", 0, "it is about run `N` of the allocation")
+	flags.IntVar(&o.Run.Number, "run", 0, "the event is about run `N` of the allocation")
 	o.status = flags.Int("status", 0, "the run had exit status `N`")
 	flags.IntVar(&o.Run.Signal, "signal", 0, "signal `N` ended the run")
 	flags.IntVar(&o.Run.Nodes, "nodes", 0, "the run uses `N` nodes")

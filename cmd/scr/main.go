@@ -39,16 +39,16 @@ type group struct {
 
 // groups are all commands, in the order of the overview.
 var groups = []group{
-	{"See and change what is there", []command{
+	{"Show and change datasets", []command{
 		statusCommand, reportCommand, indexCommand, flushFileCommand, inspectCacheCommand, nodesFileCommand, duCommand, cleanCommand, printCommand, crc32Command, mpiCommand,
 	}},
 	{"Run and stop a job", []command{
 		runCommand, checkpointCommand, restartCommand, migrateCommand, haltCommand, haltCntlCommand, retriesHaltCommand, shouldExitCommand, ckptIntervalCommand,
 	}},
-	{"Save what only the nodes have, after the last run", []command{
+	{"Save datasets that only the nodes have, after the last run", []command{
 		postrunCommand, scavengeCommand, copyCommand, rebuildXORCommand, rebuildPartnerCommand, rebuildRSCommand,
 	}},
-	{"For scripts: the steps of scr run", []command{
+	{"For scripts: the single steps of scr_run", []command{
 		prerunCommand, envCommand, listDirCommand, listDownNodesCommand, checkNodeCommand, globHostsCommand, hostlistCommand,
 		killJobstepCommand, testRuntimeCommand, stacksCommand, logEventCommand, logTransferCommand,
 	}},
@@ -92,7 +92,7 @@ func execute(argv []string, c *context) int {
 		}
 	}
 	base, ompi := strings.CutPrefix(name, "ompi-") // the links in share/goscr/ompi
-	if ompi {
+	if c.ompi = ompi; ompi {
 		name = "scr_" + base
 	}
 	command := findCommand(name)
@@ -239,7 +239,7 @@ func overview(c *context, _ []string) error {
 			fmt.Fprintf(c.out, "  %-15s %s\n", strings.TrimPrefix(command.names[0], "scr_"), command.short)
 		}
 	}
-	fmt.Fprint(c.out, "\nscr COMMAND --help says more, scr --version which goscr it is. Each command can also be called as scr_COMMAND.\n")
+	fmt.Fprint(c.out, "\nscr COMMAND --help prints the options of a command, and scr --version the version of goscr. Each command can also be called as scr_COMMAND.\n")
 	return nil
 }
 

@@ -122,6 +122,9 @@ func TestPrint(t *testing.T) {
 
 func TestIndex(t *testing.T) {
 	dir := t.TempDir()
+	if _, errors := run(t, 1, "scr_index", "-p", dir+"/nosuch"); !strings.Contains(errors, "the prefix directory "+dir+"/nosuch does not exist; -p ") {
+		t.Errorf("%q", errors)
+	}
 	if out, errors := run(t, 0, "scr_index", "-p", dir); out != "" || !strings.Contains(errors, "no datasets in "+dir) {
 		t.Errorf("%q %q", out, errors)
 	}

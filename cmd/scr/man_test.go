@@ -124,7 +124,7 @@ func TestManual(t *testing.T) {
 func TestHelp(t *testing.T) {
 	out, _ := run(t, 0, "scr_index", "--help")
 	c := findCommand("scr_index")
-	for _, want := range slices.Concat(c.synopsis, []string{c.long, c.examples, "-p, --prefix DIR", "with --verify, all is as it was written"}) {
+	for _, want := range slices.Concat(c.synopsis, []string{c.long, c.examples, "-p, --prefix DIR", "with --verify, all files are as they were written"}) {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in\n%s", want, out)
 		}

@@ -24,22 +24,22 @@ var migrateCommand = command{
 	synopsis: []string{"[-x NODES] [-t NODES] [-r RANKS] [-v] [PID | --jobid ID | -p DIR]",
 		"--predicted NODES [--within SECONDS] [--assurance P] [-v] [PID | --jobid ID | -p DIR]"},
 	long: `Asks scr_run to start some ranks of a job on other nodes. PID is the process id of scr_run or its launcher on this
-machine; without it and without --jobid the job is the one in the prefix directory. The ranks that move are those on the
-nodes of --off, or those of --ranks. They go to the nodes of --onto, else to spare nodes. As few ranks move as
-possible, and the others find their files where they run. If --onto names as many nodes as --ranks has ranks, they go
-there one by one, so that ranks can change places: -r 0,5 -t n2,n1.
+machine; without PID and --jobid the command asks the job of the prefix directory. The ranks on the nodes of --off move,
+or the ranks of --ranks. They move to the nodes of --onto, else to spare nodes. Other ranks stay where they are if
+possible, and find their files there. If --onto names as many nodes as --ranks has ranks, each rank moves to the node at
+the same place in the list, so ranks can change places: -r 0,5 -t n2,n1.
 
 scr_run asks the program for a checkpoint in the cache, ends the run when it is complete, and starts the program again.
-Files of ranks that leave a node on which no rank stays are copied straight to the cache of their new node, and others
-are fetched in SCR_Init. The command waits until the program runs on its new nodes and prints what that has cost. If
-the run fails meanwhile, the migration is cancelled, and scr_run recovers from the failure as from any other.
+If no rank stays on an old node, its files go directly to the cache of the new node; SCR_Init fetches other files. The
+command waits until the program runs on its new nodes, and prints the time of each part. If the run fails before that,
+scr_run cancels the migration and recovers from the failure as from any other.
 
-With --predicted scr_run compares the time that is left with what a checkpoint and a move have cost before: it moves the
-ranks; or only asks for a checkpoint; or copies what the node has to the prefix directory, and leaves the rest to the
-recovery after the failure.`,
+With --predicted scr_run compares the time that is left with the times of earlier checkpoints and moves. It moves the
+ranks, or only asks for a checkpoint, or copies the files of the node to the prefix directory for the recovery after the
+failure.`,
 	exit:    status{done: "The program runs on its new nodes.", failed: "It does not; a line on standard error says why."},
 	environ: slices.Concat(ofPrefix, []string{"SCR_PREDICT_ASSURANCE", "SCR_PREDICT_HOLDOFF", "SCR_RECOVERY"}),
-	files:   []file{{".scr/migrate.scr", "what is asked of scr_run, and its answers"}},
+	files:   []file{{".scr/migrate.scr", "the requests to scr_run, and its answers"}},
 	examples: `Off a node that is to be repaired:
 
     scr_migrate --off node17 -p /p/run7`,
@@ -49,8 +49,8 @@ recovery after the failure.`,
 		off := flags.StringP("off", "x", "", "`NODES` that no rank may use any more, such as node[3-4]")
 		onto := flags.StringP("onto", "t", "", "`NODES` to use")
 		ranks := flags.StringP("ranks", "r", "", "`RANKS` to move, such as 0,4-7")
-		predicted := flags.String("predicted", "", "`NODES` are predicted to fail: scr_run moves their ranks, or only asks for a checkpoint, as time allows")
-		within := flags.Float64("within", -1, "... in `SECONDS`; less than 0: not known when")
+		predicted := flags.String("predicted", "", "`NODES` are predicted to fail: scr_run moves their ranks, or only asks for a checkpoint, if the time is too short to move them")
+		within := flags.Float64("within", -1, "... in `SECONDS`; less than 0: the time is unknown")
 		assurance := flags.Float64("assurance", 1, "... with the probability `P`, from 0 to 1")
 		verbose := flags.BoolP("verbose", "v", false, "print each state of the migration")
 		n := jobNamed{}

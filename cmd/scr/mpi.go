@@ -16,12 +16,12 @@ import (
 
 var mpiCommand = command{
 	names:    []string{"scr_mpi"},
-	short:    "which of the installed libraries is for the MPI of a compiler wrapper",
+	short:    "print the name of the installed library for the MPI of a compiler wrapper",
 	synopsis: []string{"[--mpicc WRAPPER] [--libdir DIR] [--describe | --list] [--json]"},
-	long: `Libraries for several MPIs can be installed side by side, each in a directory of its own in lib/goscr. This
-command prints the name of the one whose MPI is that of the compiler wrapper: of several versions of an MPI,
-the same version, else the only one with the same first number. The wrapper is $MPICC, else mpicc; those for
-C++ and Fortran can be given too.`,
+	long: `Libraries for several MPIs can be installed side by side, each in its own directory in lib/goscr. This command
+prints the name of the library for the MPI of a compiler wrapper. If libraries for several versions of this MPI are installed, it chooses
+the same version, else the only library with the same first number. The default wrapper is $MPICC, else mpicc;
+wrappers for C++ and Fortran work, too.`,
 	exit: status{done: "Printed.", failed: "No library is for this MPI, or the wrapper does not work; a line on standard error says so."},
 	examples: `    mpicc.mpich app.c $(pkg-config --cflags --libs scr-$(scr_mpi --mpicc mpicc.mpich))
     cmake . -DCMAKE_C_COMPILER=mpicc.mpich     # find_package(scr) asks this command`,
@@ -112,8 +112,10 @@ func wrapped(wrapper string) (mpiName, error) {
 	cmd.Stdin, cmd.Stderr = strings.NewReader("#include <mpi.h>\n"), &said
 	out, err := cmd.Output()
 	if err != nil {
-		line, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n")
-		return mpiName{}, fmt.Errorf("%s does not find an mpi.h: %w: %s", wrapper, err, line)
+		if line, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n"); line != "" {
+			err = fmt.Errorf("%w: %s", err, line)
+		}
+		return mpiName{}, fmt.Errorf("%s does not find an mpi.h: %w", wrapper, err)
 	}
 	return ofMacros(string(out)), nil
 }

@@ -17,15 +17,15 @@ var checkNodeCommand = command{
 	names:    []string{"scr_check_node"},
 	short:    "check that this node's control and cache directories can be used",
 	synopsis: []string{"[--free] [--cntl DIR[:BYTES],...] [--cache DIR[:BYTES],...]"},
-	long: `Makes the directories if they are not there, and tries whether files can be written in them. Prints
+	long: `Makes the directories if necessary, and tests whether it can write files in them. Prints
 "scr_check_node: PASS", or "scr_check_node: FAIL:" and the reason. Without --cntl and --cache it looks at the directories of the job.`,
 	exit:     status{done: "PASS", failed: "FAIL"},
 	environ:  []string{"SCR_CNTL_BASE", "SCR_CACHE_BASE"},
 	examples: `    scr_check_node --free --cache /l/ssd:100g`,
 	see:      []string{"scr_list_down_nodes"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		free := flags.BoolP("free", "f", false, "require room that is free, not file systems of the size")
-		cntl := flags.String("cntl", "", "control directories `DIRS`, separated by commas, each with the bytes there have to be")
+		free := flags.BoolP("free", "f", false, "require free room, not only file systems of the size")
+		cntl := flags.String("cntl", "", "control directories `DIRS`, separated by commas, each with the bytes that it needs")
 		f := c.facts(flags)
 		cache := flags.String("cache", "", "cache directories `DIRS`, likewise")
 		return func([]string) error {
@@ -52,7 +52,7 @@ var listDownNodesCommand = command{
 	synopsis: []string{"[-r] [-f] [-d NODES] [-l] [-s N] [-j NAME] [-v] [NODES]"},
 	long: `Prints the nodes of the job, or of NODES, that cannot be used: the resource manager considers them down,
 SCR_EXCLUDE_NODES names them, they do not answer, or their control and cache directories cannot be written
-(scr_check_node). All nodes are asked at the same time. If all can be used an empty line is printed.`,
+(scr_check_node). The command asks all nodes at the same time. If all can be used, it prints an empty line.`,
 	environ: ofNodes,
 	examples: `    $ SCR_EXCLUDE_NODES=atlas17 scr_list_down_nodes --reason
     atlas17: excluded by SCR_EXCLUDE_NODES`,
@@ -60,8 +60,8 @@ SCR_EXCLUDE_NODES names them, they do not answer, or their control and cache dir
 	takes:   true,
 	lenient: true,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		reason := flags.BoolP("reason", "r", false, "print each on a line of its own, and why")
-		free := flags.BoolP("free", "f", false, "require room that is free, not file systems of the size")
+		reason := flags.BoolP("reason", "r", false, "print each on a line of its own, with the reason")
+		free := flags.BoolP("free", "f", false, "require free room, not only file systems of the size")
 		downList := downFlag(flags)
 		log := flags.BoolP("log", "l", false, "enter each into the job's log")
 		secs := flags.IntP("secs", "s", 0, "with --log: the run has taken `N` seconds")

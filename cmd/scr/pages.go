@@ -13,10 +13,11 @@ func confManual() string {
 	m.line(".TH SCR.CONF 5 " + date + ` goscr "File Formats"`)
 	m.section("NAME")
 	m.line(`scr.conf, .scrconf \- parameters of goscr`)
-	m.text("DESCRIPTION", `A line sets one or several parameters: NAME=VALUE, separated by blanks. A # begins a comment. Values with blanks
-are in double quotes, in which \" and \\ stand for " and \. $NAME is replaced by the variable of the environment.
+	m.text("DESCRIPTION", `A line sets one parameter, as NAME=VALUE, or one item with its fields, as in CKPT=0 TYPE=RS. A # begins a comment. A blank in
+a value is written as "\ ", as in SCR_JOB_NAME=heat\ 2-d; quotes are characters. $NAME is replaced by the variable of
+the environment.
 
-The first of these that sets a parameter counts: the environment; the user's file, which is $SCR_CONF_FILE, else
+The first of these sources that sets a parameter decides: the environment; the user's file, which is $SCR_CONF_FILE, else
 .scrconf in the prefix directory; the program's calls of SCR_Config; the system's file scr.conf; the default.`)
 	for _, s := range config.Sections {
 		m.section(strings.ToUpper(s.Title))
@@ -33,6 +34,17 @@ The first of these that sets a parameter counts: the environment; the user's fil
 				about += "; for example " + p.Example
 			}
 			m.item(".B", p.Name, about)
+		}
+	}
+	m.section("LINES WITH FIELDS")
+	for _, k := range config.ItemKinds {
+		m.item(".B", k.Name, plain(k.Help)+"; for example "+k.Example)
+		for _, f := range k.Fields {
+			about := plain(f.Help)
+			if f.Unset != "" {
+				about += " (default: " + strings.TrimPrefix(plain(f.Unset), "as ") + ")"
+			}
+			m.item(".B", k.Name+" ... "+f.Name, about+"; for example "+f.Example)
 		}
 	}
 	m.section("FILES")
@@ -63,7 +75,7 @@ and SCR_Complete_restart to read a checkpoint; SCR_Need_checkpoint, SCR_Start_ou
 SCR_Complete_output to write one; and SCR_Finalize. Each call has a page in section 3.
 
     mpicc app.c -lscr
-    scr_srun -n8 ./app
+    scr_srun --mpi=pmix -n8 ./app      # Slurm with Open MPI; MPICH: --mpi=pmi2
 
 scr(1) lists the commands, scr.conf(5) all parameters.`)
 	m.text("ENVIRONMENT", "Most jobs need only these parameters:")
@@ -75,8 +87,8 @@ scr(1) lists the commands, scr.conf(5) all parameters.`)
 		}
 	}
 	m.section("FILES")
-	m.item(".I", ".scr/", "in the prefix directory: which datasets there are, and what scripts around the job need")
-	m.item(".I", "/dev/shm/<user>/scr.<jobid>", "on each node: cache and control directory, unless SCR_CACHE_BASE and SCR_CNTL_BASE say another place")
+	m.item(".I", ".scr/", "in the prefix directory: the index of the datasets, and files for scripts around the job")
+	m.item(".I", "/dev/shm/<user>/scr.<jobid>", "on each node: cache and control directory, unless SCR_CACHE_BASE and SCR_CNTL_BASE name other places")
 	m.section("SEE ALSO")
 	m.line(".BR scr (1) ,\n.BR scr.conf (5) ,\n.BR SCR_Init (3) ,\n.BR scr_run (1) ,\n.BR scr_index (1)")
 	return m.String()

@@ -21,8 +21,8 @@ var preloadCommand = command{
 	names:    []string{"scr_preload"},
 	short:    "copy files of a checkpoint from the prefix directory to the cache of this node, before a job starts",
 	synopsis: []string{"--id ID --cache DIR --store DIR [--prefix DIR] [--cntldir DIR]"},
-	long: `scr_restart --preload calls this on all nodes at the same time. It copies the files of those ranks that
-.scr/preload.scr names for this node, and enters them in a filemap, where the job finds them. No MPI is needed.`,
+	long: `scr_restart --preload calls this on all nodes at the same time. It copies the files of the ranks that
+.scr/preload.scr names for this node, and enters them in a filemap, where the job finds them. The command needs no MPI.`,
 	environ: append(append([]string{}, ofPrefix...), ofControl...),
 	files:   []file{{".scr/preload.scr", "which node is to copy the files of which ranks"}},
 	see:     []string{"scr_restart", "scr_copy"},
@@ -62,7 +62,7 @@ var preloadCommand = command{
 // that is not possible the job fetches the checkpoint itself, so it is only told.
 func (c *context) preload(s snapshot.Snapshot, r *snapshot.Record, command *snapshot.Command, to snapshot.Restart) {
 	if err := c.tryPreload(s, r, command, to); err != nil {
-		fmt.Fprintf(c.err, "scr_restart: not all files are in the caches of the nodes, so the job fetches what is missing: %s\n", oneLine(err))
+		fmt.Fprintf(c.err, "scr_restart: not all files are in the caches of the nodes, so the job fetches the missing ones: %s\n", oneLine(err))
 	}
 }
 

@@ -10,10 +10,10 @@ import (
 
 var printCommand = command{
 	names:    []string{"scr_print", "scr_print_hash_file", "kvtree_print"},
-	short:    "print files of goscr's own as text",
+	short:    "print a file of goscr's own as text",
 	synopsis: []string{"[--mode keyval|tree] FILE..."},
 	long: `Prints the contents of a file that goscr or SCR 3.1 keeps for itself: index.scr, summary.scr, flush.scr,
-filemaps and so on. Keys are sorted. As kvtree_print it prints them one a line if nothing is said.`,
+filemaps and so on. Keys are sorted. Under the name kvtree_print the default is one key on a line.`,
 	examples: `    scr_print .scr/index.scr`,
 	see:      []string{"scr_index"},
 	takes:    true,
@@ -22,7 +22,7 @@ filemaps and so on. Keys are sorted. As kvtree_print it prints them one a line i
 		if flags.Name() == "kvtree_print" {
 			usual = "tree"
 		}
-		mode := flags.StringP("mode", "m", usual, "print as `MODE`: tree, one key a line; keyval, KEY = VALUE where a key has one value")
+		mode := flags.StringP("mode", "m", usual, "print in the format `MODE`: tree has one key on a line; keyval has KEY = VALUE for keys with one value")
 		f := c.facts(flags)
 		lines := flags.Bool("tree", false, "the same as --mode tree")
 		return func(args []string) error {

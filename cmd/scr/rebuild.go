@@ -23,12 +23,12 @@ func rebuildCommand(kind, scheme string) command {
 		long: `Rebuilds the missing files of one redundancy set, whose other files scr_copy has copied to the prefix
 directory. Users should call scr_index --build, which does this for all sets.
 
-FILE are the redundancy files of the set that exist, .scr/scr.dataset.ID/*_in_SET.` + kind + `. They say
-which ranks belong to the set and which files each rank wrote. Ranks with a missing file are rebuilt. The
-memory that this needs does not depend on the size of the files.
+FILE are the redundancy files of the set that exist, .scr/scr.dataset.ID/*_in_SET.` + kind + `. They
+list the ranks of the set and the files of each rank. The command rebuilds ranks with a missing file. Its
+memory does not depend on the size of the files.
 
-The first word may say what to rebuild, as for SCR 3.1. It changes nothing: files and the lists of them are
-rebuilt together. Without -p, the prefix directory is the one in whose .scr the first FILE is.`,
+The first word may name what to rebuild, as for SCR 3.1. It has no effect: the command rebuilds files and their lists
+together. Without -p, the prefix directory is the one in whose .scr the first FILE is.`,
 		exit:     status{done: "All files of the set are there.", failed: "They cannot be rebuilt; a line on standard error says why."},
 		environ:  ofPrefix,
 		examples: `    scr_rebuild_` + kind + ` -p /p/run7 /p/run7/.scr/scr.dataset.12/*_in_0.` + kind,

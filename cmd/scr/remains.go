@@ -23,10 +23,9 @@ import (
 	"github.com/goscr/goscr/internal/report"
 )
 
-const aboutRemains = `A job has one directory, <user>/scr.<job id>, below each directory in which it has files on the node: below
-SCR_CNTL_BASE, where its locks and lists are, SCR_CACHE_BASE, and the directories of its own STORE lines, which it
-lists beside its locks. Root sees the jobs of all users; for each user root's command starts another with the rights
-of that user, so the program file must be one that users can execute.`
+const aboutRemains = `A job has a directory <user>/scr.<job id> below SCR_CNTL_BASE, which has its locks and lists; one below SCR_CACHE_BASE;
+and one in each store of its own STORE lines, which it lists beside its locks. Root sees the jobs of all users: for each
+user the command starts itself again with the rights of that user, so users must be able to execute the program file.`
 
 // remainsOptions are the options of commands about what jobs have left on the node.
 type remainsOptions struct {
@@ -196,11 +195,13 @@ func (c *context) as(uid uint32, name string, args []string) (jobs []leftJob, er
 
 var duCommand = command{
 	names:    []string{"scr_du"},
-	short:    "list what jobs have left on this node, and whether it is still needed",
+	short:    "list the datasets that jobs have left on this node, and show which are still needed",
 	synopsis: []string{"[--user NAME] [--jobid ID] [--older-than TIME] [--base DIR]... [--json]"},
-	long: `One line for each job: USER, JOB; STATE, which is running if a process holds a lock of the job, else ended; SIZE
-of its directories; AGE, the time since anything in them was last changed; SAFE, which is yes if the prefix directory has
-all datasets, or newer checkpoints than these; DIRECTORY. ` + aboutRemains,
+	long: `Prints one line for each job. STATE is "running" if a process holds a lock of the job, else "ended". SIZE is the size
+of the job's directories, and AGE the time since the last change in them. SAFE is "yes" if the prefix directory has
+all of the job's datasets, or newer checkpoints.
+
+` + aboutRemains,
 	environ:  []string{"SCR_CNTL_BASE", "SCR_CACHE_BASE"},
 	examples: `    scr_du --older-than 2d`,
 	see:      []string{"scr_clean", "scr_inspect_cache", "scr_postrun"},
@@ -212,7 +213,7 @@ all datasets, or newer checkpoints than these; DIRECTORY. ` + aboutRemains,
 				return errors.Join(failed, c.encode(all))
 			}
 			if len(all) == 0 {
-				fmt.Fprintln(c.err, "no job has anything on this node")
+				fmt.Fprintln(c.err, "no job has left anything on this node")
 				return failed
 			}
 			table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
@@ -263,23 +264,25 @@ const orphanAge = 24 * time.Hour
 
 var cleanCommand = command{
 	names:    []string{"scr_clean"},
-	short:    "remove what jobs that have ended have left on this node",
+	short:    "remove the datasets that ended jobs have left on this node",
 	synopsis: []string{"[--dry-run] [--force] [--user NAME] [--jobid ID] [--older-than TIME] [--base DIR]... [--json]"},
-	long: `Removes caches and control directories of jobs. It never removes those of a job that runs: a process of it holds a
-lock on the node. It removes datasets that are not in the prefix directory, and no newer checkpoint is, only with --force; save them with
-scr_postrun first. ` + aboutRemains + `
+	long: `Removes caches and control directories of jobs. It never removes those of a running job, which holds a lock on the
+node. If the prefix directory has neither a dataset nor a newer checkpoint, the dataset stays, unless --force is given;
+save such datasets with scr_postrun first.
 
-Directories on storage that several nodes share stay, since a job may run on another node. share/goscr/slurm has a
-prolog and an epilog for Slurm, which call scr_clean.`,
-	exit:    status{done: "All that was selected is removed, or nothing was there.", failed: "Something stays, or failed; a line on standard error says what and why."},
+` + aboutRemains + `
+
+Directories on storage that several nodes share stay, because a job on another node may use them. share/goscr/slurm has
+a prolog and an epilog for Slurm, which call scr_clean.`,
+	exit:    status{done: "All selected directories are removed, or none was there.", failed: "A directory stays, or the command failed; a line on standard error gives the reason."},
 	environ: []string{"SCR_CNTL_BASE", "SCR_CACHE_BASE"},
-	examples: `What would be removed:
+	examples: `A list of the directories that it would remove:
 
     scr_clean --dry-run --older-than 2d`,
 	see: []string{"scr_du", "scr_postrun", "scr_inspect_cache"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		dry := flags.BoolP("dry-run", "n", false, "remove nothing, and print what would be removed")
-		force := flags.BoolP("force", "f", false, "remove also what is not in the prefix directory; without --jobid, a job whose locks are not found only after a day without a change")
+		dry := flags.BoolP("dry-run", "n", false, "remove nothing, and print the directories that would be removed")
+		force := flags.BoolP("force", "f", false, "also remove datasets that are not in the prefix directory; without --jobid, remove a job without locks only if nothing has changed for a day")
 		o := remainsFlags(flags)
 		return func([]string) error {
 			var more []string

@@ -15,19 +15,19 @@ import (
 
 var reportCommand = command{
 	names:    []string{"scr_report"},
-	short:    "tell from the log of a job what its checkpoints have cost, and what they have saved",
+	short:    "compute from the log of a job the cost and the benefit of its checkpoints",
 	synopsis: []string{"[LOG | PREFIX | mysql://USER:PASSWORD@HOST/DATABASE] [--html FILE] [--trace FILE] [--json]"},
-	long: `Prints the runs of a job; for what their time was used; the node-hours that checkpoints have taken and saved; the
-bytes that went to the prefix directory and those that did not have to; the time between checkpoints beside the one
-that Daly's formula gives for what they cost and for how often runs have died; and the node that was most often the
-slowest. It reads a text log with the older ones that were rotated, an SQLite database, or those of a prefix directory.
-Of a database on a server it reads the jobs of all prefix directories, or of one: add ?prefix=DIR to the URL; a socket
-is given by ?socket=PATH.
+	long: `Prints the runs of a job and the use of their time; the node-hours that checkpoints have taken and saved; the bytes
+that were flushed to the prefix directory, and those that stayed in the caches; the time between checkpoints, and the
+interval of Daly's formula for their cost and for the time between failures; and the node that was most often the
+slowest. It reads a text log together with its older parts, an SQLite database, or both of a prefix directory. From a
+database on a server it reads the jobs of all prefix directories; ?prefix=DIR at the end of the URL selects one, and
+?socket=PATH names a socket.
 
-The node-hours saved are what was computed up to the checkpoint from which a run restarted: without it they would have
-been computed again.
+The node-hours saved are the work up to the checkpoint from which a run restarted: without the checkpoint the job would
+have computed it again.
 
-Lines of a log that cannot be read are left out, and are an error.`,
+The command leaves out lines that it cannot read; then its exit status is 1.`,
 	exit:    status{done: "All of the log was read.", failed: "Some of it could not be read; a line on standard error says why."},
 	environ: ofPrefix,
 	files:   []file{{".scr/log", "the text log of a job"}, {".scr/log.sqlite", "the log of a job as a database"}},
@@ -39,7 +39,7 @@ Lines of a log that cannot be read are left out, and are an error.`,
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		html := flags.String("html", "", "write the report, with a timeline and charts, as one HTML `FILE` that needs no network")
 		trace := flags.String("trace", "", "write the timeline as a trace `FILE` for Perfetto or chrome://tracing")
-		asJSON := flags.Bool("json", false, "write all of it as JSON")
+		asJSON := flags.Bool("json", false, "write the report as JSON")
 		dir := prefixFlag(flags)
 		return func(args []string) error {
 			if len(args) > 1 {

@@ -26,26 +26,27 @@ import (
 
 var restartCommand = command{
 	names:    []string{"scr_restart"},
-	short:    "start a job again from a checkpoint, as it was started before",
+	short:    "start a job again from a checkpoint, with the recorded launcher and program",
 	synopsis: []string{"[-p DIR] [-s SEQ] [--hostfile FILE] [--mpirun_opts OPTIONS] [-a | --preload] [-v] [REF]", "-i [--json] [-p DIR] [-s SEQ] [REF]"},
-	long: `REF is the reference that scr_checkpoint prints, which is the prefix directory, or the name of a checkpoint in the
-prefix directory of SCR_PREFIX or the current directory. It may have been moved or copied since. Without -s it is the
-newest checkpoint that can be used; those that are incomplete, or from which a restart has failed, are passed over,
-each with a line. With -s or a name the checkpoints after it are deleted from the cache; under scr_run it is where the job
-begins, and later runs restart from the newest.
+	long: `REF is the prefix directory, which scr_checkpoint prints, or the name of a checkpoint in the prefix directory of
+SCR_PREFIX or in the current directory. The prefix directory may have been moved or copied since. Without -s the job
+restarts from the newest usable checkpoint. The command prints a line for each checkpoint that it skips, because it is
+incomplete or because a restart from it has failed. With -s, or with a name, the job deletes later checkpoints from the
+cache. Under scr_run only the first run begins at this checkpoint, and later runs restart from the newest one.
 
-The command is replaced by the launcher that has started the job (or another one that is installed), with as many ranks, the same
-programs, arguments, working directory and the variables that are recorded; under scr_run if the job ran so. In another
-allocation, or with --hostfile, options that name nodes are left out. Parameters of goscr that are set in the environment
-count more than recorded ones.
+The command executes the launcher that started the job, or another one that is installed, with the same number of ranks,
+the same programs, arguments and working directory, and the recorded variables. It does so under scr_run if the job ran
+under scr_run. In another allocation, or with --hostfile, it leaves out options that name nodes. Parameters of goscr in
+the environment override recorded ones.
 
-With --preload the nodes first copy the files of the checkpoint to their caches, all at the same time, each file once. The nodes are those
-of --hostfile, else those of the allocation. If that fails the job starts all the same, and fetches the checkpoint itself.
+With --preload all nodes first copy the files of the checkpoint to their caches at the same time, each file once. The
+nodes are those of --hostfile, else those of the allocation. If this fails, the job starts all the same, and fetches the
+checkpoint itself.
 
-What is recorded never contains secrets: of the environment there are PATH, LD_LIBRARY_PATH, LD_PRELOAD, PYTHONPATH, LANG, LC_*, TZ,
-and the variables of SCR, OpenMP, MKL, Open MPI, MPICH, Intel MPI, UCX, libfabric, CUDA and ROCm, and those that SCR_RECORD_ENV names; but none with a
-name such as PASSWORD, TOKEN, SECRET or KEY, or with a password in an address. Such arguments are not recorded either; then the job can
-only be started by hand.`,
+A record never contains secrets. It has these variables of the environment: PATH, LD_LIBRARY_PATH, LD_PRELOAD,
+PYTHONPATH, LANG, LC_*, TZ, the variables of SCR, OpenMP, MKL, Open MPI, MPICH, Intel MPI, UCX, libfabric, CUDA and
+ROCm, and those that SCR_RECORD_ENV names. It never has a variable with a name such as PASSWORD, TOKEN, SECRET or
+KEY, or with a password in an address. It has no such arguments either: then you have to start the job by hand.`,
 	exit:    status{intro: "That of the launcher. Without a launcher:", done: "Done.", failed: "The job cannot be started; a line on standard error says why."},
 	environ: append([]string{"SCR_RECORD", "SCR_RECORD_ENV"}, ofPrefix...),
 	files: []file{{".scr/records.scr", "which checkpoint was written by which job"}, {".scr/records", "how these jobs were started"},
@@ -62,9 +63,9 @@ only be started by hand.`,
 		alias(flags, "hostfile", "machinefile", "")
 		options := flags.StringArray("mpirun_opts", nil, "pass `OPTIONS`, several words in one, to the launcher")
 		flags.BoolVarP(&o.file, "apponly", "a", false, "write the programs to a file, and print the command that starts them; do not start them")
-		flags.BoolVarP(&o.info, "info", "i", false, "print what is recorded with the checkpoint")
+		flags.BoolVarP(&o.info, "info", "i", false, "print the record of the checkpoint")
 		flags.BoolVar(&o.json, "json", false, "with --info: print it as JSON")
-		debug := flags.Bool("crdebug", false, "have the program wait for a debugger before it goes on, which needs the library libscr_cr.so")
+		debug := flags.Bool("crdebug", false, "let the program wait for a debugger before it continues, which needs the library libscr_cr.so")
 		flags.BoolVar(&o.preload, "preload", false, "copy the checkpoint to the caches of the nodes before the program starts, all nodes at once")
 		flags.BoolVarP(&o.verbose, "verbose", "v", false, "print the command before it is started")
 		return func(args []string) error {
@@ -189,9 +190,9 @@ func (c *context) chooseSnapshot(o *restartOptions) (dir string, s snapshot.Snap
 	}
 	switch {
 	case name != "":
-		return "", s, fmt.Errorf("%s is no directory, and there is no checkpoint of this name in %s", printable(name), dir)
+		return "", s, fmt.Errorf("%s is not a directory, and %s has no checkpoint of this name; scr_checkpoint -l lists the checkpoints", printable(name), dir)
 	case exact:
-		return "", s, fmt.Errorf("there is no checkpoint %d in %s", o.seq, dir)
+		return "", s, fmt.Errorf("there is no checkpoint %d in %s; scr_checkpoint -l lists the checkpoints", o.seq, dir)
 	}
 	return "", s, fmt.Errorf("there is no checkpoint in %s that can be used", dir)
 }

@@ -80,7 +80,7 @@ func TestRestart(t *testing.T) {
 	for text, argv := range map[string][]string{
 		"checkpoint 4 (ckpt.4) cannot be used: a restart from it has failed": {"-s", "4"},
 		"there is no checkpoint 9 in":                                        {"-s", "9"},
-		"nonsense is no directory, and there is no checkpoint of":            {"nonsense"},
+		"has no checkpoint of this name; scr_checkpoint -l lists":            {"nonsense"},
 		"there is no prefix directory /nonsense":                             {"/nonsense"},
 		"checkpoint 1 (ckpt.1): nothing is recorded":                         {"-s", "1"},
 	} {
@@ -158,7 +158,7 @@ func TestRestart_Preload(t *testing.T) {
 	}
 	_, errors := starts(t, "--preload", dir)
 	// This test binary is no scr, and checkpoint 2 has no files.
-	if !strings.Contains(errors, "so the job fetches what is missing: ") {
+	if !strings.Contains(errors, "so the job fetches the missing ones: ") {
 		t.Error(errors)
 	}
 	t.Setenv("SCR_FETCH_BYPASS", "1")

@@ -21,18 +21,20 @@ import (
 
 var runCommand = command{
 	names:    []string{"scr_run", "scr_srun", "scr_mpirun", "scr_mpiexec", "scr_flux", "scr_jsrun", "scr_lrun", "scr_aprun"},
-	short:    "run a program in an allocation, and start it again on the nodes that are up when it fails",
+	short:    "run a program in an allocation, and start it again after a failure, on the nodes that are up",
 	synopsis: []string{"[-rc COMMAND] [-rs COMMAND] [LAUNCHER] ARGUMENTS..."},
 	long: `LAUNCHER is srun, mpirun, mpiexec, flux run, jsrun, lrun or aprun; scr_srun is scr_run srun, and so on.
-Without -rc the arguments are the launcher's and the program, as they would be without scr_run. With it they
-are the launcher's, and the program is COMMAND: the command of -rc if there is no checkpoint to restart from,
-else the command of -rs, in which SCR_CKPT_NAME stands for the name of the checkpoint.`,
+Without -rc the arguments are the launcher's options and the program, as without scr_run. With -rc they are only the
+launcher's options, and scr_run starts COMMAND: the command of -rc if there is no checkpoint, else the command of -rs, in
+which it replaces SCR_CKPT_NAME by the name of the checkpoint.
+
+Debian's Slurm starts programs of Open MPI with srun --mpi=pmix, and programs of MPICH with --mpi=pmi2.`,
 	exit: status{intro: "That of the last run. If there was no run:", failed: "No run could be started; a line on standard error says why."},
 	environ: slices.Concat(ofNodes, []string{"SCR_MIN_NODES", "SCR_RUNS", "SCR_RETRIES", "SCR_RECOVERY", "SCR_GLOBAL_RESTART", "SCR_PREDICT_SECONDS",
 		"SCR_PREDICT_COMMAND", "SCR_PREDICT_ASSURANCE", "SCR_PREDICT_HOLDOFF", "SCR_HALT_SECONDS", "SCR_END_TIME", "SCR_WATCHDOG", "SCR_WATCHDOG_TIMEOUT",
 		"SCR_WATCHDOG_TIMEOUT_PFS", "SCR_LAUNCH_TIMEOUT", "SCR_FLUSH_ASYNC", "SCR_FLUSH_TYPE", "SCR_DEBUG"}),
 	files: []file{{".scr/halt.scr", "the conditions under which the job stops"}, {".scr/nodes.scr", "how many nodes the program uses"}},
-	examples: `    scr_run srun -n8 -N4 ./app
+	examples: `    scr_run srun --mpi=pmix -n8 -N4 ./app
 
 A program whose command line names the checkpoint to restart from:
 
@@ -119,7 +121,7 @@ func runArguments(args []string) []string {
 
 func (c *context) newLoop(dir string, args []string, first, again string) (*jobrun.Loop, error) {
 	if again != "" && first == "" {
-		return nil, fmt.Errorf("--restart-cmd needs --run-cmd: what is to be started where there is no checkpoint?; %w", errUsage)
+		return nil, fmt.Errorf("--restart-cmd needs --run-cmd, the command for a start without a checkpoint; %w", errUsage)
 	}
 	if err := describeJob(dir); err != nil {
 		return nil, err
@@ -188,8 +190,8 @@ var prerunCommand = command{
 	short:    "prepare the prefix directory for the runs of an allocation",
 	synopsis: []string{"[-p DIR] [-v]"},
 	long: `Call this at the beginning of a batch script that does not use scr_run. It creates .scr in the prefix
-directory and deletes the records of runs in an earlier allocation, such as the number of nodes that they used
-and that the last of them ended by itself.`,
+directory and deletes the records of runs in an earlier allocation: the number of nodes that they used, and the
+record that the last run has called SCR_Finalize.`,
 	environ: append([]string{"SCR_ENABLE"}, ofPrefix...),
 	see:     []string{"scr_postrun", "scr_run"},
 	lenient: true,
@@ -232,15 +234,15 @@ finishes background flushes that had copied all files when the program died. It 
 
 var shouldExitCommand = command{
 	names:    []string{"scr_should_exit"},
-	short:    "tell whether no further run should be started: exit status 0 for yes",
+	short:    "tell a script whether to stop: exit status 0 if no further run should start",
 	synopsis: []string{"[-p DIR] [-d NODES] [--min-nodes N] [--runs N] [-v]"},
-	long: `For scripts that start runs in a loop, like scr_run. No further run should be started if the program has
+	long: `For scripts that start runs in a loop, like scr_run. No further run should start if the program has
 called SCR_Finalize since scr_prerun, if a condition of the halt file is true (scr_halt), if --runs is 0, if the
 allocation ends within SCR_HALT_SECONDS, or if fewer nodes are up than --min-nodes or SCR_MIN_NODES says, or
-than the last run used. The reason is printed.
+than the last run used. The command prints the reason.
 
-If that cannot be found out, or the command is called in the wrong way, the answer is yes, too: a script must not
-start a job for ever because it cannot ask.`,
+If the command fails, or is called in the wrong way, the answer is yes, too: otherwise a script could start the job for
+ever.`,
 	exit: status{done: "No further run should be started, or failed; then a line on standard error says why.",
 		failed: "Another may be.", stops: true},
 	environ: slices.Concat(ofNodes, []string{"SCR_MIN_NODES", "SCR_HALT_SECONDS", "SCR_END_TIME"}),
@@ -359,8 +361,8 @@ var stacksCommand = command{
 	names:    []string{"scr_stacks"},
 	short:    "print the stacks of the threads of all ranks on this node",
 	synopsis: []string{"[--cntldir DIR]"},
-	long: `Writes the stacks of all processes on this node that use its control directory or have libscr.so loaded, with
-eu-stack or gdb, whichever is installed. scr_run does so on all nodes before it ends a run that hangs.`,
+	long: `Writes the stacks of all processes on this node that use its control directory or have loaded libscr.so. It calls
+eu-stack, or gdb if eu-stack is not installed. scr_run does so on all nodes before it ends a run that hangs.`,
 	see: []string{"scr_run"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		control := flags.String("cntldir", "", "the job's control directory `DIR`")

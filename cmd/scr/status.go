@@ -17,26 +17,26 @@ import (
 
 var statusCommand = command{
 	names:    []string{"scr_status"},
-	short:    "tell how safe a job is now: its checkpoints, where they are, what would be lost",
+	short:    "show how safe a job is now: its checkpoints, their places, and the loss if nodes died",
 	synopsis: []string{"[-p DIR] [-w] [--json]"},
-	long: `Reads the files of the prefix directory, wherever that is seen; it asks no node. The first line says which run
-of the job there is, and when it logged something for the last time; then come the newest checkpoint, the newest one
-in the prefix directory, which checkpoint is to be flushed next, and what would be lost if nodes died now. Then each
-dataset has a line: where it is, how far its flush is, what it survives by the scheme with which it was written, when it was
-flushed, and when all its files were last read and found right.
+	long: `Reads the files of the prefix directory, so it works wherever that directory is mounted; it asks no node. The first
+line shows the run of the job, and the time of the last entry in its log. The next lines show the newest checkpoint, the
+newest one in the prefix directory, the checkpoint that is to be flushed next, and the work that the job would lose if nodes
+died now. Then each dataset has a line: its places, the progress of its flush, the losses that it survives by the scheme with
+which it was written, when it was flushed, and when all its files were last read and found right.
 
-The name of the next flush is that of the checkpoint if names go on in the same steps. How far a flush is is known if it takes more than
-a second: rank 0, or scr_transfer on its node, says how much of its own part it has copied. With -w, q or Ctrl-C ends it,
-and arrows, PgUp and PgDn scroll.
+The name of the next flush is a guess: it assumes that the names of checkpoints continue in equal steps. The progress of a flush
+is known if the flush takes more than a second: rank 0, or scr_transfer on its node, writes how much of its own part it has
+copied. With -w, q or Ctrl-C ends the command; arrows, PgUp and PgDn scroll.
 
-A run is RUNNING as long as rank 0, or scr_run, holds its lock in the prefix directory, and DIED if nothing does and the log
-has no end of it. Without a log only the places of datasets are known.`,
+A run is RUNNING while rank 0 or scr_run holds its lock in the prefix directory. It has DIED if no process holds the lock
+and the log does not contain the end of the run. Without a log the command knows only the places of the datasets.`,
 	environ:  ofPrefix,
 	files:    []file{{".scr/index.scr", "the index"}, {".scr/flush.scr", "where datasets are"}, {".scr/log", "the log of the job"}},
 	examples: `    scr_status -p /p/run7 -w`,
 	see:      []string{"scr_report", "scr_index", "scr_flush_file"},
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
-		watch := flags.BoolP("watch", "w", false, "show it on the whole terminal, as it is every second, until the job is over; without a terminal, tell again when a dataset or the state has changed")
+		watch := flags.BoolP("watch", "w", false, "show it on the whole terminal and again every second, until the job is over; without a terminal, print it again when a dataset or the state has changed")
 		asJSON := flags.Bool("json", false, "write JSON")
 		dir := prefixFlag(flags)
 		return func([]string) error {

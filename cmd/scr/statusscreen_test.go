@@ -242,7 +242,7 @@ func watched(t *testing.T) (dir string, rank0 *lock.Lock, log func(r eventlog.Re
 func TestStatus_Terminal(t *testing.T) {
 	dir, _, _, has := watched(t)
 	x := onTerminal(t, "xterm", 150, 20, "scr_status", "-w", "-p", dir)
-	x.shows("job job7   run 1, RUNNING", "nodes node[0-3]", "     1  ckpt.1", "cache (XOR in sets of 4): any one node can go", "q: quit")
+	x.shows("job job7   run 1, RUNNING", "nodes node[0-3]", "     1  ckpt.1", "cache (XOR in sets of 4): any one node can be lost", "q: quit")
 	has(2)
 	x.shows("     2  ckpt.2", "     1  ckpt.1")
 	for id := 3; id <= 12; id++ {
@@ -264,15 +264,15 @@ func TestStatus_Terminal(t *testing.T) {
 	x.press("\x1b[6~\x1b[6~\x1b[6~")
 	x.shows("datasets 10 to 12 of 12", "     1  ckpt.1")
 	x.press("\x1b[C\x1b[C\x1b[C\x1b[C\x1b[C")
-	x.shows("one node can go")
+	x.shows("one node can be lost")
 	x.press("\x1b[H")
 	x.shows("datasets 1 to 3 of 12", "job job7")
 	x.resize(40, 3) // less than there is to say of the job
 	x.shows("q: quit")
 	x.resize(150, 30)
-	x.shows("    12  ckpt.12", "     1  ckpt.1", "any one node can go")
+	x.shows("    12  ckpt.12", "     1  ckpt.1", "any one node can be lost")
 	x.press("q")
-	if rest := x.ends(0); !strings.Contains(rest, "RUNNING") || strings.Count(rest, "any one node can go") != 13 {
+	if rest := x.ends(0); !strings.Contains(rest, "RUNNING") || strings.Count(rest, "any one node can be lost") != 13 {
 		t.Errorf("afterwards: %q", rest)
 	}
 }

@@ -20,19 +20,19 @@ import (
 
 var transferCommand = command{
 	names:    []string{mover.Command},
-	short:    "copy files for background flushes of the job on this node; one on each node",
+	short:    "copy files for background flushes of the job, one process on each node",
 	synopsis: []string{"[--cntldir DIR] [--stay | --detach | --exit]"},
 	long: `Copies the files that are listed in the transfer file, in the control directory of the node, to the prefix
 directory, and ends when all are copied. Jobs with SCR_FLUSH_ASYNC=1 and SCR_FLUSH_TYPE=DAEMON start it when
-they need it; with these settings scr_run starts it on all nodes of an allocation. If one is running on the
-node already, another ends at once; with --stay, it waits for one that was started without --stay, and
+they need it; with these settings scr_run starts it on all nodes of an allocation. If another scr_transfer already runs on the
+node, the new one ends at once. With --stay it waits until an scr_transfer without --stay has ended, and
 replaces it.
 
 It does not depend on the job: if the job dies, it copies all files, and scr_index --build or the next run
-makes the dataset complete. If it is killed, the next one copies the files that are missing. It obeys the
-job's SCR_FLUSH_ASYNC_BW and SCR_FLUSH_ASYNC_PERCENT.
+completes the dataset. If it is killed, the next scr_transfer copies the missing files. The
+job's SCR_FLUSH_ASYNC_BW and SCR_FLUSH_ASYNC_PERCENT limit its rate.
 
-A file appears under its name once all of it is on its medium, so scr_copy may run at the same time.`,
+A file gets its name when all of it is on the medium, so scr_copy may run at the same time.`,
 	exit:    status{done: `All files are copied, or another scr_transfer copies them. Files that could not be copied are recorded in the transfer file, and a line on standard error says why.`, failed: "The transfer file cannot be read or written."},
 	environ: ofControl,
 	files:   []file{{"transfer.scrinfo", "in the control directory, the files to copy and those that were copied (scr_print shows it)"}},
@@ -40,8 +40,8 @@ A file appears under its name once all of it is on its medium, so scr_copy may r
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		control := controlFlag(flags)
 		stay := flags.Bool("stay", false, "wait for further files when all are copied, until --exit or until the process that started it has ended")
-		detach := flags.Bool("detach", false, "go on in the background, in a session of its own")
-		exit := flags.Bool("exit", false, "end the one that is running on this node, and one that waits to replace it, and wait until they have ended; files that were not copied stay listed")
+		detach := flags.Bool("detach", false, "continue in the background, in a session of its own")
+		exit := flags.Bool("exit", false, "end the scr_transfer on this node, and one that waits to replace it, and wait until both have ended; files that were not copied stay in the list")
 		return func([]string) error {
 			if _, err := exactlyOne(flags, "none", "stay", "detach", "exit"); err != nil {
 				return err

@@ -5,7 +5,7 @@
 # only options that the commands of SCR 3.1 have, and does what its scripts do, step by
 # step. The prefix directory is the current directory, and all arguments are srun's:
 #
-#     sbatch srun_loop.sh --overlap --kill-on-bad-exit -n8 -N4 ./app
+#     sbatch srun_loop.sh --mpi=pmix --overlap --kill-on-bad-exit -n8 -N4 ./app
 #
 # It never looks at the status of srun. That the program has finished it learns from
 # scr_should_exit, which reads what SCR_Finalize has left in the prefix directory.

@@ -222,3 +222,21 @@ func TestCollector_TooLarge(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A run that scr_run has ended on request is none of the failures, whatever its exit status.
+func TestRead_EndedOnRequest(t *testing.T) {
+	for halt, want := range map[string]Outcome{
+		"": Died,
+		`2026-11-21T00:00:08.000000Z: host=n, jobid=j, event=HALT, note="stopped by signal terminated"` + "\n": Finished,
+	} {
+		a, err := Read(write(t, `2026-11-21T00:00:01.000000Z: host=n, jobid=j, event=RUN_START, run=1, nodes=2
+2026-11-21T00:00:02.000000Z: host=n, jobid=j, event=INIT_START
+2026-11-21T00:00:03.000000Z: host=n, jobid=j, event=INIT_END
+`+halt+`2026-11-21T00:00:08.000000Z: host=n, jobid=j, event=RUN_END, note="exit status 143", run=1, status=143
+`))
+		must(t, err)
+		if len(a.Runs) != 1 || a.Runs[0].Outcome != want || a.Totals().Died != map[Outcome]int{Died: 1}[want] {
+			t.Errorf("%q: %+v", halt, a.Runs)
+		}
+	}
+}

@@ -206,6 +206,6 @@ func (p *descriptions) descriptor(id int, node mpi.Comm, missing func() (bool, e
 		}
 		protection = string(text)
 	}
-	return nil, fmt.Errorf("%w: %s have lost files, and the descriptions of %d are lost with those who kept them; %s",
+	return nil, fmt.Errorf("%w: %s have lost files, and the copies of the descriptions of %d of them are lost, too; %s",
 		redundancy.ErrUnrecoverable, who, lost, protection)
 }

@@ -21,7 +21,7 @@ type FullError struct {
 	Where error // which store of which nodes, with the bytes that are free and that the dataset takes
 }
 
-func (e *FullError) Error() string { return fmt.Sprintf("%v; so it failed: %v", e.Where, e.Err) }
+func (e *FullError) Error() string { return fmt.Sprintf("%v; the error: %v", e.Where, e.Err) }
 func (e *FullError) Unwrap() error { return e.Err }
 
 // explain makes the error why of a dataset that could not be completed a *FullError, if its
@@ -68,7 +68,8 @@ func (k *Cache) explain(c *Cached, failed, why error) error {
 		}
 		switch {
 		case sums[3] > 0 || sums[4] > 0 && free < rest:
-			full = fmt.Errorf("%s on node %s is full: %s free, or a quota that is less, and %s", c.store.Base, k.Log.Node, report.Bytes(free), takes)
+			full = fmt.Errorf("%s on node %s is full: %s free, or a quota that is less, and %s; make room there, or choose another directory with %s",
+				c.store.Base, k.Log.Node, report.Bytes(free), takes, c.store.SetBy)
 		}
 	}
 	if full = mpi.Agree(k.World, full); full == nil {

@@ -111,7 +111,7 @@ func (p *Parameter) read(text string) (value, error) {
 		ok = ok && v.number >= p.Min*int64(time.Second)
 	}
 	if !ok {
-		return v, fmt.Errorf("want %s", p.accepts())
+		return v, fmt.Errorf("the value must be %s", p.accepts())
 	}
 	return v, nil
 }

@@ -16,14 +16,14 @@ type Values struct {
 	Record             bool          `scr:"SCR_RECORD"`               // record with each checkpoint how the job was started, for scr_restart
 	RecordEnv          string        `scr:"SCR_RECORD_ENV"`           // more environment variables to record, as patterns separated by blanks; never those that may be secrets
 	NodeName           string        `scr:"SCR_NODE_NAME"`            // name of the node: ranks with the same name are on one node
-	AbortOnError       bool          `scr:"SCR_ABORT_ON_ERROR"`       // 1: the library ends the program with MPI_Abort where SCR 3.1 does so: after a call in the wrong place, bad settings, a SCR_Init that cannot work, and other errors that a program which ignores return codes would pass over. 0: every error is returned
+	AbortOnError       bool          `scr:"SCR_ABORT_ON_ERROR"`       // 1: the library ends the program with MPI_Abort where SCR 3.1 does so: after a call in the wrong place, bad settings, a SCR_Init that cannot work, and other errors that a program without checks of return codes would not notice. 0: every error is returned
 	Debug              int           `scr:"SCR_DEBUG"`                // messages on stderr: 0: warnings and errors; 1: also the steps of the library; 2: also details
-	CacheBase          string        `scr:"SCR_CACHE_BASE"`           // node-local directory below which datasets are cached. It is made if it is not there; a warning says so if directories above it, other than the user's own, had to be made too
-	CntlBase           string        `scr:"SCR_CNTL_BASE"`            // node-local directory below which the control files are stored, which describe the datasets in the cache
+	CacheBase          string        `scr:"SCR_CACHE_BASE"`           // node-local directory below which datasets are cached. goscr makes it if necessary, and prints a warning if it also had to make directories above it, except the user's own
+	CntlBase           string        `scr:"SCR_CNTL_BASE"`            // node-local directory below which the control files are stored, which list the datasets in the cache
 	CacheSize          int           `scr:"SCR_CACHE_SIZE"`           // maximum number of datasets in the cache. 1: the only one is evicted before the next is written; 0: the same as SCR_CACHE_BYPASS=1 (datasets)
 	CacheBypass        bool          `scr:"SCR_CACHE_BYPASS"`         // 1: datasets are written to the prefix directory, where several ranks may write one file
 	CachePurge         bool          `scr:"SCR_CACHE_PURGE"`          // 1: SCR_Init deletes all datasets from the cache
-	CacheKeep          bool          `scr:"SCR_CACHE_KEEP"`           // 0: SCR_Finalize removes the job's directories on the nodes, if the prefix directory has what is in them, or a newer checkpoint; 1: they stay for the next run on these nodes, and scr_clean removes them
+	CacheKeep          bool          `scr:"SCR_CACHE_KEEP"`           // 0: SCR_Finalize removes the job's directories on the nodes, if the prefix directory has their datasets or a newer checkpoint; 1: they stay for the next run on these nodes, and scr_clean removes them
 	CopyType           string        `scr:"SCR_COPY_TYPE"`            // redundancy scheme: SINGLE (none: the loss of a node loses the dataset), PARTNER (copies), XOR, RS (Reed-Solomon); FILE: the schemes of the CKPT lines, of which there must be at least one
 	Group              string        `scr:"SCR_GROUP"`                // failure group, the ranks that are likely to fail together: NODE, or a field of the GROUPS lines
 	SetSize            int           `scr:"SCR_SET_SIZE"`             // minimum number of members of a redundancy set, if there are enough ranks (ranks)
@@ -31,7 +31,7 @@ type Values struct {
 	HopDistance        int           `scr:"SCR_HOP_DISTANCE"`         // distance between neighbours in a redundancy set, in failure groups (groups)
 	MPIBufSize         int64         `scr:"SCR_MPI_BUF_SIZE"`         // size of the pieces in which files are sent between nodes; 64 to 16m (bytes)
 	Flush              int           `scr:"SCR_FLUSH"`                // every n-th checkpoint is flushed, that is, copied to the prefix directory. SCR_Finalize and a halt of the job also flush the newest one. 0: no checkpoint is flushed. Outputs are always flushed (checkpoints)
-	FlushCompress      string        `scr:"SCR_FLUSH_COMPRESS"`       // a flush compresses each file of a checkpoint that becomes smaller by it: zstd, or with a level, zstd:1 (fast) to zstd:22 (small)
+	FlushCompress      string        `scr:"SCR_FLUSH_COMPRESS"`       // a flush compresses each file of a checkpoint that becomes smaller: zstd, or with a level, zstd:1 (fast) to zstd:22 (small)
 	Fetch              bool          `scr:"SCR_FETCH"`                // 0: the library does not restart from the prefix directory
 	FetchOnInit        bool          `scr:"SCR_FETCH_ON_INIT"`        // 1: SCR_Init fetches the checkpoint to restart from, for programs that never call SCR_Have_restart
 	FetchBypass        bool          `scr:"SCR_FETCH_BYPASS"`         // 1: a restart reads files directly from the prefix directory; the number of ranks may differ, and any rank may read any file
@@ -53,9 +53,9 @@ type Values struct {
 	FileBufSize        int64         `scr:"SCR_FILE_BUF_SIZE"`        // size of the pieces in which files are copied to and from the prefix directory; 64 to 16m (bytes)
 	Current            string        `scr:"SCR_CURRENT"`              // name of the checkpoint to restart from; newer ones in the cache are deleted once it is loaded. If it is in the environment, scr_run passes it on until a run has completed a checkpoint
 	DropAfterCurrent   bool          `scr:"SCR_DROP_AFTER_CURRENT"`   // 1: when SCR_Current or SCR_CURRENT names a dataset, newer ones are removed from the index too; their files stay in the prefix directory
-	JobInput           string        `scr:"SCR_JOB_INPUT"`            // files that the job reads as input, separated by blanks (in a configuration file, in double quotes), relative to the working directory. SCR_Init reads them on rank 0 and records a digest of their contents with each checkpoint; a checkpoint of other contents is not offered for a restart, except by SCR_CURRENT; one in the cache is flushed, and leaves the cache before that only if that fails and this run has completed a checkpoint
+	JobInput           string        `scr:"SCR_JOB_INPUT"`            // files that the job reads as input, separated by blanks (in a configuration file a blank is \ ), relative to the working directory. SCR_Init reads them on rank 0 and records a digest of their contents with each checkpoint; a checkpoint of other contents is not offered for a restart, except by SCR_CURRENT. goscr flushes such a checkpoint from the cache; if the flush fails, it stays there until this run has completed a checkpoint
 	Distribute         bool          `scr:"SCR_DISTRIBUTE"`           // 0: datasets in the cache are not used; they stay there until the run has completed a checkpoint, or needs their room
-	FlushOnRestart     bool          `scr:"SCR_FLUSH_ON_RESTART"`     // 1: SCR_Init flushes the datasets in the cache, for programs that find their files in the prefix directory themselves (with SCR_FETCH=0)
+	FlushOnRestart     bool          `scr:"SCR_FLUSH_ON_RESTART"`     // 1: SCR_Init flushes the datasets in the cache, for programs that look for their files in the prefix directory themselves (with SCR_FETCH=0)
 	GlobalRestart      bool          `scr:"SCR_GLOBAL_RESTART"`       // 1: SCR_Init flushes the datasets in the cache, and a restart reads them with SCR_FETCH_BYPASS=1
 	CheckpointInterval int           `scr:"SCR_CHECKPOINT_INTERVAL"`  // SCR_Need_checkpoint says yes at every n-th call; 0: not set (calls)
 	CheckpointTime     time.Duration `scr:"SCR_CHECKPOINT_SECONDS"`   // SCR_Need_checkpoint says yes when this time has passed since the last checkpoint ended, or since the run began; 0: not set
@@ -64,7 +64,7 @@ type Values struct {
 	HaltTime           time.Duration `scr:"SCR_HALT_SECONDS"`         // the job should stop this time before the allocation ends; 0: the end of the allocation does not stop it. The value is entered in .scr/halt.scr and stays there
 	EndTime            int           `scr:"SCR_END_TIME"`             // when the allocation ends (scr_run sets it); 0: the resource manager is asked (seconds since 1970)
 	HaltExit           bool          `scr:"SCR_HALT_EXIT"`            // 1: when the job should stop, the library flushes its newest checkpoint and ends it, in SCR_Init or when a dataset is complete
-	WaitTime           time.Duration `scr:"SCR_WAIT_SECONDS"`         // how long the library and the commands wait for another process that has a lock, or is to end, and shows no sign of life; then it is an error. A twelfth of it, at most 5 seconds, after a wait has begun, a line says for which process
+	WaitTime           time.Duration `scr:"SCR_WAIT_SECONDS"`         // how long the library and the commands wait for another process that holds a lock or has to end, and that does not renew its lock; then the wait is an error. After a twelfth of this time, at most 5 seconds, a line names the process
 	ResourceManager    string        `scr:"SCR_RESOURCE_MANAGER"`     // resource manager of the allocation: SLURM, FLUX, LSF, PBS, ALPS, NONE; AUTO: the one whose variables are in the environment
 	Nodelist           string        `scr:"SCR_NODELIST"`             // nodes of the allocation
 	HostFile           string        `scr:"SCR_HOST_FILE"`            // file with the names of the nodes, one on each line, for a job without a resource manager
@@ -72,9 +72,9 @@ type Values struct {
 	MinNodes           int           `scr:"SCR_MIN_NODES"`            // number of nodes that the program needs; 0: all nodes in the first run, then as many as the last run used (nodes)
 	Runs               int           `scr:"SCR_RUNS"`                 // maximum number of times that scr_run starts the program; -1: no limit (runs)
 	Retries            int           `scr:"SCR_RETRIES"`              // maximum number of times that scr_run starts the program again, if SCR_RUNS is not set; -1: no limit (runs)
-	Recovery           string        `scr:"SCR_RECOVERY"`             // what scr_run tries when a run has failed, in this order: MIGRATE: carry out what scr_migrate has asked for; SAME: start again on the same nodes, unless one is down or suspect; SPARE: put other nodes in the place of these; FEWER: with SCR_GLOBAL_RESTART=1 use fewer nodes, but not fewer than SCR_MIN_NODES; STOP: copy what is in the caches to the prefix directory and end the job, which is also done when nothing else is possible
+	Recovery           string        `scr:"SCR_RECOVERY"`             // the ways that scr_run tries after a failed run, in this order: MIGRATE: do what scr_migrate has asked for; SAME: start again on the same nodes, unless one is down or suspect; SPARE: replace these nodes by others; FEWER: with SCR_GLOBAL_RESTART=1 use fewer nodes, but at least SCR_MIN_NODES; STOP: copy the datasets in the caches to the prefix directory and end the job. scr_run also stops if no other way is possible
 	PredictTime        time.Duration `scr:"SCR_PREDICT_SECONDS"`      // how often scr_run asks which nodes are likely to fail: SCR_PREDICT_COMMAND, and Slurm, about nodes that drain or fail and reservations for maintenance; 0: never
-	PredictCommand     string        `scr:"SCR_PREDICT_COMMAND"`      // command that prints a line for each node that is likely to fail: its name, and optionally the seconds until then (-: not known), the probability and a reason. scr_run gives it to a shell
+	PredictCommand     string        `scr:"SCR_PREDICT_COMMAND"`      // command that prints a line for each node that is likely to fail: its name, and optionally the seconds until then (-: unknown), the probability and a reason. scr_run gives it to a shell
 	PredictAssurance   float64       `scr:"SCR_PREDICT_ASSURANCE"`    // least probability, from 0 to 1, of a prediction that scr_run acts on
 	PredictHoldoff     time.Duration `scr:"SCR_PREDICT_HOLDOFF"`      // least time between two migrations because of predictions; in between a prediction only causes a checkpoint
 	Watchdog           bool          `scr:"SCR_WATCHDOG"`             // 1: scr_run ends a run that has completed no checkpoint for SCR_WATCHDOG_TIMEOUT
@@ -82,9 +82,9 @@ type Values struct {
 	WatchdogTimeoutPFS time.Duration `scr:"SCR_WATCHDOG_TIMEOUT_PFS"` // the same while a dataset is flushed; 0: SCR_WATCHDOG_TIMEOUT
 	LaunchTimeout      time.Duration `scr:"SCR_LAUNCH_TIMEOUT"`       // scr_run ends a run whose program has not called SCR_Init after this time. 0: the first run has no limit; with SCR_WATCHDOG=1 a later run has four times what earlier ones needed, and at least 5 minutes
 	RemoteShell        string        `scr:"SCR_REMOTE_SHELL"`         // how commands are run on other nodes: SRUN, PDSH, SSH; AUTO: srun under Slurm, else pdsh if it is installed, else ssh
-	LogEnable          bool          `scr:"SCR_LOG_ENABLE"`           // 1: log what happens to datasets, to each of the file, syslog and the database that is enabled
+	LogEnable          bool          `scr:"SCR_LOG_ENABLE"`           // 1: log the events of datasets to the file, syslog and the database, as far as these are enabled
 	LogTxtEnable       bool          `scr:"SCR_LOG_TXT_ENABLE"`       // 1: log to the file .scr/log in the prefix directory
-	LogMaxSize         int64         `scr:"SCR_LOG_MAX_SIZE"`         // a text log of this size becomes .scr/log.1, and a new one is begun; four older ones are kept; 0: no limit (bytes)
+	LogMaxSize         int64         `scr:"SCR_LOG_MAX_SIZE"`         // a text log of this size becomes .scr/log.1, and goscr begins a new one and keeps four older ones; 0: no limit (bytes)
 	LogMaxAge          time.Duration `scr:"SCR_LOG_MAX_AGE"`          // a text log whose first line is older than this becomes .scr/log.1 when a run begins; 0: no limit
 	LogSyslogEnable    bool          `scr:"SCR_LOG_SYSLOG_ENABLE"`    // 1: log to syslog, if there is one
 	LogSyslogPrefix    string        `scr:"SCR_LOG_SYSLOG_PREFIX"`    // tag of the messages to syslog
@@ -94,9 +94,9 @@ type Values struct {
 	LogDBEnable        bool          `scr:"SCR_LOG_DB_ENABLE"`        // 1: log to a database
 	LogDBHost          string        `scr:"SCR_LOG_DB_HOST"`          // server of the database, MySQL or MariaDB: host, host:port, or path of a socket
 	LogDBUser          string        `scr:"SCR_LOG_DB_USER"`          // user on the database server
-	LogDBPass          string        `scr:"SCR_LOG_DB_PASS"`          // password on the database server. If SCR_Config sets it, only the program knows it: it is not stored in the prefix directory, where commands find other settings
+	LogDBPass          string        `scr:"SCR_LOG_DB_PASS"`          // password on the database server. If SCR_Config sets it, only the program has it: goscr does not store it in the prefix directory, where commands find other settings
 	LogDBName          string        `scr:"SCR_LOG_DB_NAME"`          // database on the server
-	MetricsDir         string        `scr:"SCR_METRICS_DIR"`          // directory of node_exporter's textfile collector, on the node of rank 0 and that of scr_run: each keeps a file of metrics there, also without a log
+	MetricsDir         string        `scr:"SCR_METRICS_DIR"`          // directory of node_exporter's textfile collector, on the node of rank 0 and that of scr_run: each keeps a file of metrics there, even without a log
 	LogDBDebug         bool          `scr:"SCR_LOG_DB_DEBUG"`         // 1: show the statements that are sent to the database
 }
 
@@ -113,7 +113,7 @@ type Store struct {
 	Fetch   Optional[string] `scr:"FETCH"`   // has no effect; it is accepted because files written for SCR may have it
 }
 
-// Ckpt is a line CKPT=: a redundancy descriptor: how a dataset is protected, and which datasets use it. One line must have INTERVAL=1. If SCR_COPY_TYPE is set outside the system's file and is not FILE, the lines of that file are ignored.
+// Ckpt is a line CKPT=: a redundancy descriptor: it sets the protection of datasets, and selects the datasets that use it. One line must have INTERVAL=1. If SCR_COPY_TYPE is set outside the system's file and is not FILE, the lines of that file are ignored.
 type Ckpt struct {
 	ID          int
 	Interval    Optional[int]    `scr:"INTERVAL"`     // a checkpoint uses the line with the largest interval that divides the checkpoint's number (checkpoints)

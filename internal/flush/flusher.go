@@ -121,8 +121,8 @@ func (f *Flusher) Completed(c *cache.Cached) error {
 	}
 	after := ""
 	if errors.As(err, new(*FullError)) {
-		after = "; remove files there, or let SCR_PREFIX_SIZE keep fewer checkpoints: the flush of a later one begins anew, " +
-			"and SCR_Finalize flushes the newest"
+		after = "; remove files there, or let SCR_PREFIX_SIZE keep fewer checkpoints: goscr flushes the next checkpoint that is due, " +
+			"and SCR_Finalize flushes the newest one"
 	}
 	f.Log.WarnJob("%v; dataset %s stays in the cache%s", err, c.Name(), after)
 	return nil

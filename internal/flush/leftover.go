@@ -8,6 +8,7 @@ import (
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/mover"
+	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -49,9 +50,9 @@ func (f *Flusher) flushForeign(flush bool) {
 	const until = "it stays in the cache until this run has completed a checkpoint, or needs its room"
 	for _, d := range slices.Backward(f.Cache.Foreign()) {
 		if !flush {
-			f.Log.WarnJob("dataset %d in the cache was written by %d ranks, this run has %d: to use it, end this run and start "+
-				"with %d ranks, which can also flush it to the prefix directory, or with SCR_GLOBAL_RESTART=1; %s",
-				d.ID(), d.Ranks, f.World.Size(), d.Ranks, until)
+			f.Log.WarnJob("dataset %d in the cache was written by %s, this run has %d: to use it, end this run and start "+
+				"with %s, which can also flush it to the prefix directory, or with SCR_GLOBAL_RESTART=1; %s",
+				d.ID(), report.Count(d.Ranks, "rank"), f.World.Size(), report.Count(d.Ranks, "rank"), until)
 			continue
 		}
 		if err := f.flushParts(d); err != nil {

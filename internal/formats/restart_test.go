@@ -154,6 +154,68 @@ func TestScavenge_Cache(t *testing.T) {
 	}
 }
 
+// storeWriters are the versions that record the stores of a job on the node.
+func storeWriters(t testing.TB) []string {
+	t.Helper()
+	list := writers(t)
+	for i, version := range list {
+		if exists(t, filepath.Join(corpus, version, "stores")) {
+			return list[i:]
+		}
+	}
+	t.Fatal("no version has recorded stores")
+	return nil
+}
+
+// A job restarts from a store that nodes share, and from those that each node has of its own.
+func TestRestart_Stores(t *testing.T) {
+	for _, version := range storeWriters(t) {
+		t.Run(version+"/shared", func(t *testing.T) {
+			s := moved(t, version, "stores")
+			s.setStores()
+			s.lose(0, 3)
+			s.goesOn(readsStep(2))
+		})
+		t.Run(version+"/own", func(t *testing.T) {
+			s := moved(t, version, "stores")
+			s.setStores()
+			must(t, os.RemoveAll(filepath.Join(s.root, "burst")))
+			s.lose(2)
+			s.goesOn(readsStep(1))
+		})
+	}
+}
+
+// What a job has left in stores of its own is found by the list in its control directory, by the
+// id of the allocation, and removed. What nodes share stays.
+func TestRemains_Stores(t *testing.T) {
+	for _, version := range storeWriters(t) {
+		t.Run(version, func(t *testing.T) {
+			s := moved(t, version, "stores")
+			s.setStores()
+			const node = 1
+			for _, name := range []string{"filemap.scrinfo", "filemap_0.scrinfo"} { // which name the directories, too
+				must(t, os.WriteFile(filepath.Join(s.control(node), name), []byte("nonsense"), 0o600))
+			}
+			base := []string{"--user", "user", "--jobid", "77", "--base", filepath.Join(s.node(node), "cache"), "--base", filepath.Join(s.node(node), "cntl")}
+			own, shared := filepath.Join(s.node(node), "cache/own/user/scr.job"), filepath.Join(s.root, "burst/user/scr.job")
+			var list []struct {
+				Job, Allocation     string
+				Directories, Shared []string
+			}
+			must(t, json.Unmarshal([]byte(s.command(node, append([]string{"scr_du", "--json"}, base...)...)), &list))
+			if len(list) != 1 || list[0].Job != "job" || list[0].Allocation != "77" || !slices.Contains(list[0].Directories, own) ||
+				!slices.Equal(list[0].Shared, []string{shared}) {
+				t.Fatalf("%+v", list)
+			}
+			s.command(node, append([]string{"scr_clean", "--force"}, base...)...)
+			if exists(t, own) || exists(t, s.control(node)) || !exists(t, shared) {
+				t.Error("not the right directories are left")
+			}
+		})
+	}
+}
+
 // A filemap with its journal has all files, of a dataset that was complete and of
 // one that was not.
 func TestFilemap(t *testing.T) {

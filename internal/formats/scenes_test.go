@@ -259,6 +259,7 @@ var scenes = []scene{
 	{"bypass", "a job with SCR_CACHE_BYPASS=1, whose ranks write one file together, that has ended", playBypass},
 	{"compressed", "a job with SCR_FLUSH_COMPRESS=zstd, that has ended", playCompressed},
 	{"replaced", "a job that writes some file names in every checkpoint again; the second of two is flushed", playReplaced},
+	{"stores", "the caches of a job with a store of its own on each node, and one that all nodes share", playStores},
 	{"log", "the log of a job, as text and as an SQLite database", playLog},
 }
 
@@ -435,6 +436,26 @@ func playReplaced(t testing.TB) *site {
 	for node := range ranks {
 		must(t, os.RemoveAll(s.node(node)))
 	}
+	return s
+}
+
+// setStores sets what the configuration of playStores takes from the environment. The id of the
+// allocation is not the job's.
+func (s *site) setStores() {
+	s.env["SLURM_JOB_ID"] = "77"
+	s.env["BURST"] = filepath.Join(s.root, "burst")
+}
+
+func playStores(t testing.TB) *site {
+	const ownStore, sharedStore = "$SCR_CACHE_BASE/own", "$BURST"
+	s := newSite(t)
+	s.setStores()
+	must(t, os.WriteFile(s.prefix(".scrconf"), []byte("SCR_COPY_TYPE=FILE\n"+
+		"STORE="+ownStore+" COUNT=2\nSTORE="+sharedStore+" COUNT=2 GROUP=WORLD\n"+
+		"CKPT=0 INTERVAL=1 TYPE=XOR STORE="+ownStore+"\nCKPT=1 INTERVAL=2 STORE="+sharedStore+"\n"), 0o640))
+	s.job(ranks, "", func(c *scr.Session, rank int) error {
+		return errors.Join(checkpoint(c, rank, 1), checkpoint(c, rank, 2))
+	})
 	return s
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix/rank2file"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -231,6 +232,6 @@ var ErrRanks = mpi.NewKind(3, "written by a job of another size")
 func (e *RanksError) Is(target error) bool { return target == ErrRanks }
 
 func (e *RanksError) Error() string {
-	return fmt.Sprintf("%s was written by %d ranks, this run has %d: start again with %d ranks, or with SCR_FETCH_BYPASS=1, "+
-		"which lets any rank open any file", e.Name, e.Ranks, e.Size, e.Ranks)
+	return fmt.Sprintf("%s was written by %s, this run has %d: start again with %s, or with SCR_FETCH_BYPASS=1, "+
+		"which lets any rank open any file", e.Name, report.Count(e.Ranks, "rank"), e.Size, report.Count(e.Ranks, "rank"))
 }

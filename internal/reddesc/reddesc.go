@@ -127,8 +127,12 @@ func Create(g *Groups, p Params) (d *Descriptor, warning string, err error) {
 	if s.Name() == "SINGLE" {
 		at = place{sets: g.World.Size(), set: g.World.Rank(), smallest: 1}
 	} else if group.Size() == g.World.Size() {
-		warning = fmt.Sprintf("%s asks for %s, but all ranks are in one group %s: checkpoints are kept with SINGLE, so that the loss of any node "+
-			"loses what was not flushed; run in more groups, or flush more often (SCR_FLUSH)", p.SetBy, s.Name()+losses(p.Failures), p.Group)
+		where, remedy := "in one group "+p.Group, "in more groups"
+		if p.Group == Node {
+			where, remedy = "on one node", "on more nodes"
+		}
+		warning = fmt.Sprintf("all ranks run %s, so checkpoints have no redundancy (SINGLE instead of %s, for %s): the loss of a node loses "+
+			"the checkpoints that are not flushed; run %s, or flush more often (SCR_FLUSH)", where, s.Name()+losses(p.Failures), p.SetBy, remedy)
 	} else {
 		warning = short(p, s, at)
 	}

@@ -367,14 +367,14 @@ func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 	a.how = died
 	if s := l.wasAsked(*a); s != nil {
 		a.how = halted
-		l.isNoFailure()
+		l.isNoFailure(ctx, *a, s.why)
 		return s
 	}
 	if a.moves {
 		if finalized, err := halt.WasFinalized(l.Prefix); err == nil && !finalized {
 			a.how = migrated
 			l.past.migrations++
-			l.isNoFailure()
+			l.isNoFailure(ctx, *a, "ranks move to other nodes")
 			// The nodes are asked meanwhile.
 			down, asked := map[string]string(nil), make(chan error)
 			go func() {
@@ -401,15 +401,17 @@ func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 		return &stop{why: err.Error(), status: a.status}
 	}
 	l.suspectNode(a.node)
-	if s := l.blameProgram(*a); s != nil {
+	if s := l.blameProgram(ctx, *a); s != nil {
 		a.how = halted
 		return s
 	}
 	return l.countFruitless(*a)
 }
 
-// isNoFailure records that the last run has ended because somebody has asked for it.
-func (l *Loop) isNoFailure() {
+// isNoFailure records that the last run has ended because somebody has asked for it, also in
+// the log: reports must not count it among the failures.
+func (l *Loop) isNoFailure(ctx context.Context, a attempt, why string) {
+	l.addToLog(ctx, "log_event", "--type", "HALT", "--note", why, "--time", instant(a.ended))
 	if err := failures.Asked(l.Prefix, l.alloc.id, time.Now()); err != nil {
 		l.Tell("%v", err)
 	}
@@ -454,13 +456,14 @@ const lateSignal = 6 * time.Minute
 // blameProgram handles a run that has failed although all nodes are up. It returns a stop
 // if the resource manager has ended the run. If the program was reading a checkpoint, this
 // checkpoint is assumed to be the reason, and no run restarts from it again.
-func (l *Loop) blameProgram(a attempt) *stop {
+func (l *Loop) blameProgram(ctx context.Context, a attempt) *stop {
 	if len(a.lost) > 0 || a.hung {
 		return nil
 	}
 	if left := time.Until(l.alloc.end); a.status == terminated && left < lateSignal && !l.alloc.end.IsZero() {
-		l.isNoFailure()
-		return &stop{why: fmt.Sprintf("the program was ended by SIGTERM, %v before the end of the allocation", left.Round(time.Second)), status: a.status}
+		why := fmt.Sprintf("the program was ended by SIGTERM, %v before the end of the allocation", left.Round(time.Second))
+		l.isNoFailure(ctx, a, why)
+		return &stop{why: why, status: a.status}
 	}
 	name, err := prefix.Condemn(l.Prefix, time.Now())
 	if err != nil {

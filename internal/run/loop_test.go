@@ -537,7 +537,7 @@ func TestLoop_LogsScavenge(t *testing.T) {
 	t.Setenv("SCR_LOG_ENABLE", "1")
 	l.touch(t, "nobuild.5")
 	l.run(t, 3)
-	if got := strings.Join(l.logged(true), "\n"); !strings.Contains(got, "--type SCAVENGE_FAIL --note dataset 5 (ckpt.5) could not be made whole: rank 3 is missing") {
+	if got := strings.Join(l.logged(true), "\n"); !strings.Contains(got, "--type SCAVENGE_FAIL --note dataset 5 (ckpt.5) could not be completed: rank 3 is missing") {
 		t.Errorf("%s", got)
 	}
 }
@@ -838,7 +838,17 @@ func TestLoop_Signal(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	})
+	t.Setenv("SCR_LOG_ENABLE", "1")
 	l.run(t, 143, "signal terminated is passed on", "stopped by signal terminated", "dataset 1 (ckpt.1): in the prefix directory")
+	var ends []string // without the HALT, a report counts the run among the failures
+	for _, line := range l.logged(true) {
+		if match := regexp.MustCompile(`--type (HALT --note stopped by signal terminated|RUN_END)`).FindStringSubmatch(line); match != nil {
+			ends = append(ends, match[1])
+		}
+	}
+	if !slices.Equal(ends, []string{"HALT --note stopped by signal terminated", "RUN_END"}) {
+		t.Errorf("logged %q", ends)
+	}
 }
 
 // Slurm's --signal=TERM@60 reaches the program, and us not.

@@ -121,7 +121,7 @@ func (j *Job) scavenge(ctx context.Context, d prefix.Unflushed, nodes []string, 
 	}
 	a := locally(ctx, limit, []string{j.Tool, "index", "--prefix", j.Prefix, "--build", strconv.Itoa(d.ID)})
 	if a.failed() {
-		return fmt.Errorf("dataset %d (%s) could not be made whole: %s", d.ID, d.Name, a.lastLine())
+		return fmt.Errorf("dataset %d (%s) could not be completed: %s", d.ID, d.Name, a.lastLine())
 	}
 	j.Tell("dataset %d (%s): in the prefix directory after %v", d.ID, d.Name, time.Since(began).Round(100*time.Millisecond))
 	return nil

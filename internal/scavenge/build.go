@@ -32,7 +32,7 @@ type Built struct {
 func Build(prefixDir string, id int, warn func(error), meter progress.Meter) (Built, error) {
 	dir := prefix.Dir(prefixDir, id)
 	if _, err := os.Stat(dir); err != nil {
-		return Built{}, fmt.Errorf("nothing of dataset %d is in %s: scr_scavenge or scr_copy bring what nodes have of it; scr_index --list shows what there is: %w", id, prefixDir, err)
+		return Built{}, fmt.Errorf("%s has no files of dataset %d: copy them from the nodes with scr_scavenge or scr_copy, or choose another dataset with scr_index --list: %w", prefixDir, id, err)
 	}
 	alone, err := lock.Wait(filepath.Join(dir, "build.lock")) // one process builds it at a time
 	if err != nil {

@@ -177,7 +177,7 @@ type node struct {
 func (n *node) notCached() (Copied, error) {
 	e, err := written(n.Prefix, n.ID)
 	if err == nil && !e.Complete {
-		err = fmt.Errorf("dataset %d is not in the cache of this node; scr_inspect_cache lists what is", n.ID)
+		err = fmt.Errorf("dataset %d is not in the cache of this node; scr_inspect_cache lists the datasets there", n.ID)
 	}
 	return Copied{There: err == nil}, err
 }

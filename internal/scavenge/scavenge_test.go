@@ -546,7 +546,7 @@ func TestCopy_Refuses(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if _, _, err := c.build(1); err == nil || !strings.Contains(err.Error(), "nothing of dataset 1 is in") {
+	if _, _, err := c.build(1); err == nil || !strings.Contains(err.Error(), "has no files of dataset 1: copy them from the nodes") {
 		t.Error(err)
 	}
 }

@@ -28,7 +28,7 @@ func (s *Status) Lines(now time.Time) []string {
 	}
 	row("newest", newest, where)
 	row("on the PFS", s.Newest(func(d Dataset) bool { return d.InPrefix }), s.next())
-	if s.State != Finished {
+	if s.State == Running || s.State == Died {
 		lines = append(lines, s.risk()...)
 	}
 	if len(s.Datasets) > 0 {
@@ -64,11 +64,11 @@ func (s *Status) next() string {
 // head says which job it is, and whether it runs.
 func (s *Status) head(now time.Time) string {
 	if s.Run == 0 {
-		text := "no log, so nothing is known of runs (SCR_LOG_ENABLE=1, or scr_run, makes a job write one)"
+		text := "no job runs here"
 		if s.State == Running {
-			text = "a job runs; " + text
+			text = "a job runs here"
 		}
-		return text
+		return text + "; there is no log, so its runs are unknown (SCR_LOG_ENABLE=1, or scr_run, makes a job write one)"
 	}
 	text := "job " + page.Plain(s.Job.ID)
 	if s.Job.User != "" {
@@ -135,13 +135,13 @@ func (s *Status) place(d *Dataset) string {
 func (s *Status) risk() []string {
 	lose := func(seconds *float64) string {
 		if seconds == nil {
-			return "all"
+			return "all work"
 		}
-		return page.Span(*seconds)
+		return page.Span(*seconds) + " of work"
 	}
-	line := fmt.Sprintf("if one node died now you would lose %s of work, if all did %s", lose(s.LoseOne), lose(s.LoseAll))
+	line := fmt.Sprintf("if one node died now, the job would lose %s; if all did, %s", lose(s.LoseOne), lose(s.LoseAll))
 	if s.State == Died {
-		line = fmt.Sprintf("the next run loses %s of work, and without the nodes' caches %s", lose(s.LoseOne), lose(s.LoseAll))
+		line = fmt.Sprintf("the next run loses %s; without the nodes' caches, %s", lose(s.LoseOne), lose(s.LoseAll))
 	}
 	if i := s.Interval; i.Used > 0 {
 		line += fmt.Sprintf("          checkpoint every %s, %s each: %.1f %%", page.Span(i.Used), page.Span(i.Cost), 100*i.Cost/(i.Used+i.Cost))

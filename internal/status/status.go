@@ -333,15 +333,15 @@ func (s *Status) Newest(where func(Dataset) bool) *Dataset {
 func (d *Dataset) Survives() string {
 	switch {
 	case d.InPrefix:
-		return "all nodes can go"
+		return "all nodes can be lost"
 	case !d.InCache:
 		return "nothing: it is not complete"
 	case d.Bears < 0:
-		return "what nodes may go is not known"
+		return "it is unknown how many nodes can be lost"
 	case d.Bears == 0:
-		return "no node may go"
+		return "no node can be lost"
 	case d.Bears == 1:
-		return "any one node can go"
+		return "any one node can be lost"
 	}
-	return fmt.Sprintf("any %d nodes can go", d.Bears)
+	return fmt.Sprintf("any %d nodes can be lost", d.Bears)
 }

@@ -90,7 +90,7 @@ func (j *job) says(state State, want ...string) {
 
 func TestStatus_OfAJob(t *testing.T) {
 	j := newJob(t)
-	j.says(Unknown, "no log", "newest     none", "you would lose all of work, if all did all")
+	j.says(Unknown, "no job runs here; there is no log", "newest     none")
 
 	status := 137
 	j.log(eventlog.Record{Type: "RUN_START", Run: &eventlog.Run{Number: 1, Nodes: 4, NodeList: "node[0-3]"}},
@@ -99,17 +99,17 @@ func TestStatus_OfAJob(t *testing.T) {
 	j.has(1, 9*time.Second, prefix.InCache, prefix.InPrefix)
 	j.has(2, 4*time.Second, prefix.InCache, prefix.Flushing)
 	j.says(Running, "job 7 of alice   run 1, RUNNING 7.00 s (last sign 7.00 s ago)   nodes node[0-3]",
-		"newest     ckpt.2              2.0 MiB  4.00 s old   cache (XOR in sets of 4), being flushed: any one node can go",
+		"newest     ckpt.2              2.0 MiB  4.00 s old   cache (XOR in sets of 4), being flushed: any one node can be lost",
 		"on the PFS ckpt.1              2.0 MiB  9.00 s old",
-		"if one node died now you would lose 4.00 s of work, if all did 9.00 s",
-		"cache (XOR in sets of 4), prefix directory: all nodes can go; flushed 0.00 s ago; verified 8.00 s ago",
+		"if one node died now, the job would lose 4.00 s of work; if all did, 9.00 s of work",
+		"cache (XOR in sets of 4), prefix directory: all nodes can be lost; flushed 0.00 s ago; verified 8.00 s ago",
 		"nodes node[0-3]\nnewest")
 
 	// It dies with a node; then it is over.
 	j.log(eventlog.Record{Type: "RUN_END", Run: &eventlog.Run{Number: 1, Status: &status, Signal: 9}},
 		eventlog.Record{Type: "NODE_FAIL", Note: "node1: no answer"})
 	j.now = j.now.Add(time.Minute)
-	j.says(Died, "run 1, DIED 7.00 s (ended ", "lost node1 ", "the next run loses 4.00 s of work, and without the nodes' caches 9.00 s")
+	j.says(Died, "run 1, DIED 7.00 s (ended ", "lost node1 ", "the next run loses 4.00 s of work; without the nodes' caches, 9.00 s of work")
 	status = 0
 	j.log(eventlog.Record{Type: "RUN_START", Run: &eventlog.Run{Number: 2, Nodes: 3, NodeList: "node[0,2-3]"}},
 		eventlog.Record{Type: "RUN_END", Run: &eventlog.Run{Number: 2, Status: &status}})
@@ -119,9 +119,9 @@ func TestStatus_OfAJob(t *testing.T) {
 // What survives follows from the scheme.
 func TestStatus_Schemes(t *testing.T) {
 	for note, want := range map[string]string{
-		"SINGLE in sets of 1, bears 0": "cache (SINGLE in sets of 1): no node may go",
-		"RS in sets of 8, bears 3":     "any 3 nodes can go",
-		"":                             "not known",
+		"SINGLE in sets of 1, bears 0": "cache (SINGLE in sets of 1): no node can be lost",
+		"RS in sets of 8, bears 3":     "any 3 nodes can be lost",
+		"":                             "is unknown how many nodes",
 		"\x1b[2Jevil":                  `cache ("\x1b[2Jevil")`,
 	} {
 		j := newJob(t)
@@ -148,9 +148,9 @@ func TestStatus_SchemeOfTheLog(t *testing.T) {
 		j.has(id, time.Second, prefix.InCache)
 	}
 	j.has(3, time.Second, prefix.InCache)
-	j.says(Running, "ckpt.1              2.0 MiB  1.00 s old   cache (RS in sets of 8): any 2 nodes can go",
-		"ckpt.2              2.0 MiB  1.00 s old   cache (SINGLE in sets of 1): no node may go",
-		"ckpt.3              2.0 MiB  1.00 s old   cache: what nodes may go is not known")
+	j.says(Running, "ckpt.1              2.0 MiB  1.00 s old   cache (RS in sets of 8): any 2 nodes can be lost",
+		"ckpt.2              2.0 MiB  1.00 s old   cache (SINGLE in sets of 1): no node can be lost",
+		"ckpt.3              2.0 MiB  1.00 s old   cache: it is unknown how many nodes can be lost")
 }
 
 // Of a flush that is under way the part that is copied is known, and of a job that runs what is
@@ -258,7 +258,7 @@ func TestStatus_Locks(t *testing.T) {
 		return l
 	}
 	rank0 := held(request.LockPath(j.dir))
-	j.says(Running, "a job runs; no log")
+	j.says(Running, "a job runs here; there is no log")
 	j.log(eventlog.Record{Type: "INIT_START"})
 	j.says(Running, "run 1, RUNNING")
 	loop := held(request.LoopPath(j.dir))

@@ -65,7 +65,7 @@ func state() (initialized, finalized bool, err error) {
 	var name [80]C.char
 	if C.goscr_other_mpi(&name[0], C.int(len(name))) != 0 {
 		return false, false, fmt.Errorf("the program's MPI is %s, and goscr was built for another: "+
-			"use a libscr.so that is built with the MPICC of the program's MPI", C.GoString(&name[0]))
+			"use the libscr.so of the program's MPI, in lib/goscr/<mpi> of the installation; ldd shows the one that the program finds", C.GoString(&name[0]))
 	}
 	var i, f C.int
 	err = failure("MPI_Initialized", C.goscr_state(&i, &f))

@@ -25,7 +25,7 @@ type script struct {
 }
 
 var launchers = []script{
-	{Launcher: "srun", Command: "srun", Options: "-n8 -N4"},
+	{Launcher: "srun", Command: "srun", Options: "--mpi=pmix -n8 -N4"},
 	{Launcher: "mpirun", Command: "mpirun", Options: "-n 8"},
 	{Launcher: "flux", Command: "flux run", Options: "-n8 -N4"},
 	{Launcher: "jsrun", Command: "jsrun", Options: "-n4 -a2 -c2"},

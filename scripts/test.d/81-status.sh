@@ -64,7 +64,7 @@ is "... ckpt.3 is protected" same "XOR in sets of 4 1" "$(status ckpt.3:scheme) 
 "$TESTBED" lose node1 2>/dev/null
 wait $!
 is "a node is lost, and with it the job" state DIED
-is "... one node of a set of 4 may be lost" says 'XOR in sets of 4.*any one node can go'
+is "... one node of a set of 4 may be lost" says 'XOR in sets of 4.*any one node can be lost'
 newest=$(status newest)
 settings=(--env SCR_FLUSH=0 --env SCR_COPY_TYPE=SINGLE)
 is "... which was: the next run restarts" run -n 0
@@ -73,7 +73,7 @@ is "... which has kept its scheme in a run with another" same "XOR in sets of 4"
 run -n 1
 newest=$(status newest)
 is "... what this run writes has another" same "SINGLE in sets of 1 0" "$(status "$newest:scheme") $(status "$newest:bears")"
-is "... of which no node may be lost" says "$newest .*no node may go"
+is "... of which no node may be lost" says "$newest .*no node can be lost"
 
 # The next flush is the one that scr_status has announced.
 fresh
@@ -131,7 +131,7 @@ newest=$(status newest)
 is "... the newest among them" grep -qw "$newest" <<<"$(status prefix)"
 is "... nothing is being flushed" same "" "$(status flushing)"
 is "... in the cache is what is on the nodes" same "$(on_nodes)" "$(status cache)"
-is "... all nodes may be lost" says "$newest .*all nodes can go"
+is "... all nodes may be lost" says "$newest .*all nodes can be lost"
 "$TESTBED" wipe
 run -n 0
 is "... and are: the next run fetches that" restarted "$newest"
@@ -146,4 +146,4 @@ is "... which are on the nodes" same "$(on_nodes)" "$(status cache)"
 
 rm "$prefix/.scr/log"
 is "without a log places are known" same "$(on_nodes)" "$(status cache)"
-is "... and that no run is" says '^no log'
+is "... and that no run is" says '^no job runs here; there is no log'

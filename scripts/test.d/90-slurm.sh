@@ -258,7 +258,7 @@ is "... and the newest checkpoint is copied" copied
 
 # The batch script to copy, and Slurm's signal to it a minute before the end.
 fresh
-mapfile -t lines < <(sed -e "s,-n8 -N4 ./app,--mpi=pmix -n8 -N4 $BUILD/heat -x 256 -y 256 -s 100000 -c 300," -e 's/TERM@600/TERM@60/' \
+mapfile -t lines < <(sed -e "s,-n8 -N4 ./app,-n8 -N4 $BUILD/heat -x 256 -y 256 -s 100000 -c 300," -e 's/TERM@600/TERM@60/' \
     -e 's/^exit "\$status"/echo "status $status"/' "$BUILD/scripts/scr_srun_loop.sh")
 batch --time=2 -- "${lines[@]}"
 is "scr_srun_loop.sh, and the time is nearly up" ends any '\(heat\.[0-9]+00\): in the prefix directory'

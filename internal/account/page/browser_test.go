@@ -54,6 +54,8 @@ func newBrowser(t *testing.T) *browser {
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
+	// A browser that is killed leaves processes which still write to its directory while it is removed.
+	t.Cleanup(func() { _ = chromedp.Cancel(ctx) })
 	b := &browser{t: t, ctx: ctx}
 	chromedp.ListenTarget(ctx, func(event any) {
 		b.mu.Lock()

@@ -112,10 +112,14 @@ func Summary(a *account.Account) []string {
 	t := a.Totals()
 	s := t.Seconds
 	cost := s.Writing + s.Protecting + s.Flushing
-	lines := []string{fmt.Sprintf("%s, %d died; %s, %d in the prefix directory; %s lost", report.Count(t.Runs, "run"), t.Died,
-		report.Count(t.Checkpoints, "checkpoint"), t.Flushed, report.Count(t.LostNodes, "node")),
-		fmt.Sprintf("checkpoints and restarts took %.3g node-hours and saved %.3g; %s went to the prefix directory, %s did not have to",
-			t.Hours.Spent, t.Hours.Saved, report.Bytes(t.Bytes.Flushed), report.Bytes(t.Bytes.Avoided))}
+	lost, hours := report.Count(t.LostNodes, "node")+" lost", "node-hours"
+	if t.LostNodes == 0 && !slices.ContainsFunc(a.Runs, func(r *account.Run) bool { return r.Nodes > 0 }) {
+		lost, hours = "only scr_run logs nodes and their losses", "hours of the job"
+	}
+	lines := []string{fmt.Sprintf("%s, %d died; %s, %d in the prefix directory; %s", report.Count(t.Runs, "run"), t.Died,
+		report.Count(t.Checkpoints, "checkpoint"), t.Flushed, lost),
+		fmt.Sprintf("checkpoints and restarts took %.3g %s and saved %.3g; %s went to the prefix directory, %s stayed in the caches",
+			t.Hours.Spent, hours, t.Hours.Saved, report.Bytes(t.Bytes.Flushed), report.Bytes(t.Bytes.Avoided))}
 	i := t.Interval
 	line := fmt.Sprintf("a checkpoint every %s, %s each: %.1f %% of the time", Span(i.Used), Span(i.Cost), 100*cost/max(cost+s.Computing, 1e-9))
 	switch {

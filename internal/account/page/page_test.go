@@ -38,13 +38,22 @@ func TestLines(t *testing.T) {
 		"recomputed         5.00 s   4.5 %",
 		"down                 20 s",
 		"2 runs, 1 died; 6 checkpoints, 2 in the prefix directory; 1 node lost",
-		"checkpoints and restarts took 0.0233 node-hours and saved 0.0333; 200.0 MiB went to the prefix directory, 400.0 MiB did not have to",
+		"checkpoints and restarts took 0.0233 node-hours and saved 0.0333; 200.0 MiB went to the prefix directory, 400.0 MiB stayed in the caches",
 		"a checkpoint every 10 s, 3.00 s each: 20.5 % of the time; best for a failure every 91 s: every 21 s (Daly)",
 		"slowest node: node2 in 12 of 12 phases: look at it",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
+	}
+	// Without scr_run the log has no nodes, so the report makes no statement on them.
+	alone := strings.Join(Summary(read(t, `2026-11-21T00:00:01.000000Z: host=n, jobid=j, event=INIT_START
+2026-11-21T00:00:02.000000Z: host=n, jobid=j, event=INIT_END
+2026-11-21T00:00:09.000000Z: host=n, jobid=j, event=FINALIZE_END
+`)), "\n")
+	if !strings.Contains(alone, "1 run, 0 died; 0 checkpoints, 0 in the prefix directory; only scr_run logs nodes and their losses\n") ||
+		!strings.Contains(alone, " hours of the job and saved ") {
+		t.Error(alone)
 	}
 	long := Lines(read(t, accounttest.Job{ID: "j", Runs: 500, Checkpoints: 1}.Text()))
 	if len(long) > 50 || !strings.Contains(strings.Join(long, "\n"), "... 480 more") {
