@@ -119,8 +119,9 @@ is "... a node loses power: the job goes on, on the spare" ends COMPLETED 'node 
 is "... with the right result" result
 
 # ------- (2) while a checkpoint is protected, and (3) while the loss is repaired
-# Larger, so that both take their time.
-large=("$BUILD/heat" -x 2048 -y 2048 -s 200 -c 40)
+# Larger, so that both take their time, and long enough that the job has not ended when the second
+# node is cut, however late a busy machine notices that the spare is in use.
+large=("$BUILD/heat" -x 2048 -y 2048 -s 400 -c 40)
 has() { slurm exec "$1" bash -c 'compgen -G "$1"' - "/dev/shm/*/scr.lost/$2" >/dev/null 2>&1; }
 spare_in_use() { # leaves its name in $WORK/spare
     local n
