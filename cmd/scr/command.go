@@ -54,7 +54,6 @@ type context struct {
 	in       io.Reader
 	out, err io.Writer
 	alone    bool // the process runs only this command, not a test
-	ompi     bool // the command is called by its name in Open MPI
 }
 
 // ctx is the context of a command's calls. A command ends with its process, so nothing

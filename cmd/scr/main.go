@@ -92,7 +92,7 @@ func execute(argv []string, c *context) int {
 		}
 	}
 	base, ompi := strings.CutPrefix(name, "ompi-") // the links in share/goscr/ompi
-	if c.ompi = ompi; ompi {
+	if ompi {
 		name = "scr_" + base
 	}
 	command := findCommand(name)

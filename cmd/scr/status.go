@@ -71,7 +71,10 @@ and the log does not contain the end of the run. Without a log the command knows
 // in lines whenever it has changed.
 func (c *context) watchStatus(path string) error {
 	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	signal.Notify(stop, unix.SIGINT, unix.SIGTERM)
+	if !signal.Ignored(unix.SIGHUP) { // nohup
+		signal.Notify(stop, unix.SIGHUP)
+	}
 	defer signal.Stop(stop)
 	if out, ok := c.out.(*os.File); ok && term.IsTerminal(int(out.Fd())) {
 		if screen, err := tcell.NewScreen(); err == nil && screen.Init() == nil {

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gdamore/tcell/v2"
 
+	"github.com/goscr/goscr/internal/account/page"
 	jobstatus "github.com/goscr/goscr/internal/status"
 )
 
@@ -74,7 +74,7 @@ func (s *statusScreen) show(path string, stop <-chan os.Signal) ([]string, error
 				}
 			}
 		case e := <-events:
-			if e == nil || !s.obey(e) { // the terminal is gone; a key to end it
+			if !s.obey(e) {
 				return s.lines, nil
 			}
 		case <-stop:
@@ -93,6 +93,8 @@ func over(s *jobstatus.Status) bool {
 func (s *statusScreen) obey(e tcell.Event) bool {
 	_, height := s.Size()
 	switch e := e.(type) {
+	case nil, *tcell.EventError: // the terminal is gone
+		return false
 	case *tcell.EventResize:
 		s.Sync()
 	case *tcell.EventKey:
@@ -152,7 +154,7 @@ func (s *statusScreen) draw() {
 		foot += "   arrows: scroll"
 	}
 	if s.problem != "" {
-		foot += "   " + strings.ReplaceAll(s.problem, "\n", " ")
+		foot += "   " + page.Plain(s.problem)
 	}
 	s.PutStrStyled(0, max(height-1, 0), fmt.Sprintf("%-*s", width, foot), tcell.StyleDefault.Reverse(true))
 	s.Show()

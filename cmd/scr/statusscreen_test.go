@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -125,8 +126,8 @@ func screen(text string) []string {
 			}
 			continue
 		}
-		r := []rune(text[:min(len(text), 4)])[0]
-		text = text[len(string(r)):]
+		r, size := utf8.DecodeRuneInString(text) // the end of text may be the beginning of a character
+		text = text[size:]
 		switch r {
 		case '\n':
 			row++

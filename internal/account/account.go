@@ -42,6 +42,9 @@ type Run struct {
 	state collecting
 }
 
+// Launched reports whether scr_run has started the run. Only scr_run logs lost nodes.
+func (r *Run) Launched() bool { return r.state.loop }
+
 // Outcome is how a run has ended.
 type Outcome string
 

@@ -138,6 +138,7 @@ func Locate(prefix string, d dataset.Dataset, where Location, there bool) error 
 
 // startFlushing records that a dataset of so many ranks is being flushed.
 func startFlushing(prefix string, d dataset.Dataset, ranks int) error {
+	forgetCopied(prefix, d.ID()) // of a flush that was interrupted
 	return update(prefix, flushFile, func(h *hash.Hash) error {
 		locate(h, d, Flushing).SetInt(keyRanks, int64(ranks))
 		return nil

@@ -27,6 +27,8 @@ func TestCopyMeter(t *testing.T) {
 	steps := 0
 	c.Step = func(n int) error { steps += n; return errors.New("stop") }
 	m.Watch(c)
+	notYet := func() { m.told = time.Now().Add(time.Hour) }
+	notYet()
 	if err := c.Step(100); err == nil || steps != 100 {
 		t.Error(err, steps)
 	}
@@ -34,6 +36,7 @@ func TestCopyMeter(t *testing.T) {
 	m.told = time.Now().Add(-2 * copyInterval)
 	_ = c.Step(100)
 	is(.3, true)
+	notYet()
 	_ = c.Step(100)
 	is(.3, true)
 	m.told = time.Time{}

@@ -391,16 +391,6 @@ func (x *Index) SetCurrent(name string) error {
 // UnsetCurrent makes no dataset current.
 func (x *Index) UnsetCurrent() { x.setCurrent("") }
 
-// Fetched returns when a restart has last read a dataset, the zero time if none has.
-func (x *Index) Fetched(id int) (last time.Time) {
-	for _, text := range x.at(id).Get(keyFetched).Keys() {
-		if t, err := time.ParseInLocation(timestamp, text, time.Local); err == nil && t.After(last) {
-			last = t
-		}
-	}
-	return last
-}
-
 // FlushedAt returns when a dataset was flushed, the zero time if that is not known.
 func (e Entry) FlushedAt() time.Time {
 	t, err := time.ParseInLocation(timestamp, e.Flushed, time.Local)

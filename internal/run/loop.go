@@ -294,6 +294,28 @@ func (l *Loop) findLost(ctx context.Context) (lost []string, err error) {
 	return l.lose(ctx, down), nil
 }
 
+// carryAndAsk copies the files of ranks that move, and meanwhile finds out which nodes are down. A
+// node that has not answered while it sent or received files is asked again afterwards.
+func (l *Loop) carryAndAsk(ctx context.Context) (down map[string]string, err error) {
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		down, err = l.Down(ctx, l.alloc.nodes, l.alloc.down, false)
+	}()
+	l.carry(ctx)
+	<-asked
+	var again []string
+	for node := range down {
+		if l.alloc.down[node] == "" {
+			again = append(again, node)
+		}
+	}
+	if err != nil || len(again) == 0 {
+		return down, err
+	}
+	return l.Down(ctx, again, l.alloc.down, false)
+}
+
 // lose adds the nodes of down that are new to l.alloc.down, and returns them.
 func (l *Loop) lose(ctx context.Context, down map[string]string) (lost []string) {
 	for node := range l.alloc.down {
@@ -375,16 +397,9 @@ func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 			a.how = migrated
 			l.past.migrations++
 			l.isNoFailure(ctx, *a, "ranks move to other nodes")
-			// The nodes are asked meanwhile.
-			down, asked := map[string]string(nil), make(chan error)
-			go func() {
-				var err error
-				down, err = l.Down(ctx, l.alloc.nodes, l.alloc.down, false)
-				asked <- err
-			}()
-			l.carry(ctx)
-			if err := <-asked; err != nil {
-				return &stop{why: err.Error(), status: a.status}
+			down, err := l.carryAndAsk(ctx)
+			if err != nil {
+				return &stop{why: err.Error(), status: max(a.status, 1)} // the program may have ended with 0 by SIGTERM
 			}
 			a.lost = l.lose(ctx, down)
 			return nil

@@ -80,6 +80,8 @@ func program(dir string) int {
 		case "halt-now":
 			check(halt.Change(place, map[halt.Field]string{
 				halt.Because: halt.AskedNow, halt.Immediate: strconv.FormatInt(time.Now().Unix(), 10)}))
+		case "busy": // the node fails checks until it has received files
+			check(os.WriteFile(filepath.Join(dir, "busy."+words[1]), nil, 0o600))
 		case "lose":
 			check(os.WriteFile(filepath.Join(dir, "dead."+words[1]), nil, 0o600))
 		case "layout": // n1,n1,n2: the node of each rank
@@ -228,12 +230,14 @@ func newLab(t *testing.T, plan ...string) *lab {
 	script(t, filepath.Join(bin, "scr"), fmt.Sprintf(`
 		echo "$NODE $*" >>%[1]s/tool
 		case "$1" in
-		check_node) [ ! -e %[1]s/ill.$NODE ] || { echo "scr_check_node: FAIL: disk full"; exit 1; }; echo scr_check_node: PASS ;;
+		check_node) [ ! -e %[1]s/busy.$NODE ] || { touch %[1]s/denied.$NODE; echo "scr_check_node: FAIL: no answer"; exit 1; }
+			[ ! -e %[1]s/ill.$NODE ] || { echo "scr_check_node: FAIL: disk full"; exit 1; }; echo scr_check_node: PASS ;;
 		copy) [ ! -e %[1]s/spare.$NODE ] || { echo "scr_copy: $NODE: the job has nothing on this node: x"; exit 1; }
 			[ ! -e %[1]s/nocopy.$NODE ] || { echo "cannot copy"; exit 1; } ;;
 		index) [ ! -e %[1]s/nobuild.$5 ] || { echo "rank 3 is missing"; exit 1; } ;;
 		stacks) echo "#0 in main" ;;
 		handover) [ ! -e %[1]s/nohandover.$NODE ] || { echo "connection refused"; exit 1; }
+			[ ! -e %[1]s/busy.$NODE ] || { until [ -e %[1]s/denied.$NODE ]; do sleep 0.01; done; rm %[1]s/busy.$NODE; }
 			case "$*" in *--receive*) echo "rank 2: 1048576 bytes"; echo "rank 3: 2097152 bytes" ;; esac ;;
 		transfer) case "$*" in
 			*--stay*) touch %[1]s/moving.$NODE; while [ -e %[1]s/moving.$NODE ]; do sleep 0.05; done ;;

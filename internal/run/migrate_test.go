@@ -96,7 +96,20 @@ func TestLoop_MigrateAtOnce(t *testing.T) {
 	}
 }
 
-// A node that dies while files are carried is not used.
+// A node that does not answer while it receives files is asked again, and is used.
+func TestLoop_MigrateToABusyNode(t *testing.T) {
+	l := newLab(t, sixRanks+"deaf; asked 1; told; busy n4; exit 1", "layout n1,n1,n4,n4,n3,n3; finalize")
+	end := l.asks(t, "run 1:", recovery.Wish{Off: []string{"n2"}})
+	l.run(t, 0, "migration: done: ")
+	if r := end(); r.State != migration.Done {
+		t.Errorf("%+v", r)
+	}
+	if _, err := os.Stat(filepath.Join(l.dir, "denied.n4")); err != nil {
+		t.Error("n4 was not asked while it received files")
+	}
+}
+
+// A node that has died before files are carried is not used.
 func TestLoop_MigrateLosesANode(t *testing.T) {
 	l := newLab(t, sixRanks+"asked 1; lose n3; hang", "finalize")
 	t.Setenv("SCR_MIN_NODES", "2")

@@ -162,7 +162,6 @@ func (d *Dataset) arrived(x *prefix.Index, e prefix.Entry) {
 	if at := e.FlushedAt(); !at.IsZero() {
 		d.Flushed = &at
 	}
-	d.verified(x.Fetched(e.ID))
 }
 
 func (d *Dataset) verified(at time.Time) {
@@ -256,14 +255,17 @@ func (s *Status) readLog(dir string) error {
 	return nil
 }
 
-// readLocks finds out whether a run goes on of which the log has no end. Without a file of the
-// lock, as where there are no locks between nodes, it is supposed to.
+// readLocks finds out whether a run goes on of which the log has no end, and whether another may
+// follow one that has ended. Without a file of the lock, as where there are no locks between nodes,
+// a run without an end is supposed to go on.
 func (s *Status) readLocks(dir string) {
 	s.Ended = s.State == Died || s.State == Finished
 	_, err := os.Stat(request.LockPath(dir))
 	switch alive := request.Alive(dir); {
 	case alive && s.State == Unknown:
 		s.State = Running
+	case s.Ended && request.Restarts(dir): // scr_run is about to start the next run, or to end the job
+		s.State, s.Ended = Running, false
 	case !alive && s.State == Running && err == nil && !request.Restarts(dir):
 		s.State = Died
 	}

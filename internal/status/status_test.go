@@ -268,4 +268,8 @@ func TestStatus_Locks(t *testing.T) {
 	j.says(Died, "run 1, DIED 0.00 s (last sign ")
 	j.log(eventlog.Record{Type: "FINALIZE_END"})
 	j.says(Finished, "run 1, FINISHED 0.00 s (ended ")
+	loop = held(request.LoopPath(j.dir))
+	j.says(Running, "run 1, RUNNING") // as after a migration
+	loop.Release()
+	j.says(Finished, "run 1, FINISHED 0.00 s (ended ")
 }

@@ -113,8 +113,11 @@ func Summary(a *account.Account) []string {
 	s := t.Seconds
 	cost := s.Writing + s.Protecting + s.Flushing
 	lost, hours := report.Count(t.LostNodes, "node")+" lost", "node-hours"
-	if t.LostNodes == 0 && !slices.ContainsFunc(a.Runs, func(r *account.Run) bool { return r.Nodes > 0 }) {
-		lost, hours = "only scr_run logs nodes and their losses", "hours of the job"
+	if t.LostNodes == 0 && !slices.ContainsFunc(a.Runs, (*account.Run).Launched) {
+		lost = "only scr_run logs lost nodes"
+	}
+	if !slices.ContainsFunc(a.Runs, func(r *account.Run) bool { return r.Nodes > 0 }) {
+		hours = "hours of the job"
 	}
 	lines := []string{fmt.Sprintf("%s, %d died; %s, %d in the prefix directory; %s", report.Count(t.Runs, "run"), t.Died,
 		report.Count(t.Checkpoints, "checkpoint"), t.Flushed, lost),

@@ -46,12 +46,13 @@ func TestLines(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
-	// Without scr_run the log has no nodes, so the report makes no statement on them.
+	// Without scr_run the log has no lost nodes, so the report makes no statement on them; and none of
+	// node-hours if it does not know the nodes.
 	alone := strings.Join(Summary(read(t, `2026-11-21T00:00:01.000000Z: host=n, jobid=j, event=INIT_START
 2026-11-21T00:00:02.000000Z: host=n, jobid=j, event=INIT_END
 2026-11-21T00:00:09.000000Z: host=n, jobid=j, event=FINALIZE_END
 `)), "\n")
-	if !strings.Contains(alone, "1 run, 0 died; 0 checkpoints, 0 in the prefix directory; only scr_run logs nodes and their losses\n") ||
+	if !strings.Contains(alone, "1 run, 0 died; 0 checkpoints, 0 in the prefix directory; only scr_run logs lost nodes\n") ||
 		!strings.Contains(alone, " hours of the job and saved ") {
 		t.Error(alone)
 	}
