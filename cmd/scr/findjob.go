@@ -101,7 +101,7 @@ func prefixOfProcess(pid int) (string, error) {
 		return "", fmt.Errorf("process %d has ended", pid)
 	}
 	if _, err := processes.Environ(pid); errors.Is(err, fs.ErrPermission) {
-		return "", fmt.Errorf("the environment of process %d, which belongs to user %d, cannot be read, so its job is not found; name the prefix directory with -p", pid, p.UID)
+		return "", fmt.Errorf("the environment of process %d, which belongs to user %d, cannot be read: only that user or root can find its job", pid, p.UID)
 	}
 	for _, p := range append([]processes.Process{p}, processes.Below(pid)...) {
 		if i := slices.IndexFunc(prefixesOf(p), request.Alive); i >= 0 {

@@ -6,10 +6,10 @@
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 options=(-n 4)
-steps=2000 # only until a request is served, which is entered when the job starts
+steps=6000 # long enough that the job runs when the request of a command that is started with it is entered
 case $MPI in
 openmpi) options+=(--oversubscribe --mca btl "self,vader") ;;
-mpich)   steps=600 ;;
+mpich)   steps=1000 ;;
 esac
 mpirun=mpirun.$MPI
 arguments=(-x 64 -y 64 -s "$steps" -c 20 -o final)
