@@ -177,48 +177,52 @@ func (s *Status) nextFlush(dir string) *NextFlush {
 		return nil
 	}
 	var names []string // newest first
-	newest := 0
+	var numbers []int  // of the checkpoints; some in between may have left the cache without a flush
 	for _, d := range s.Datasets {
 		if d.Checkpoint {
-			names, newest = append(names, d.Name), max(newest, d.Number)
+			names, numbers = append(names, d.Name), append(numbers, d.Number)
 		}
 	}
-	next := &NextFlush{In: every - newest%every}
-	next.Name = extrapolate(names, next.In)
+	if len(numbers) == 0 {
+		return &NextFlush{In: every}
+	}
+	next := &NextFlush{In: every - numbers[0]%every}
+	next.Name = extrapolate(names, numbers, next.In)
 	return next
 }
 
-// extrapolate returns the n-th name after the first of names, which are in the opposite order, if
-// all of them differ by the same step in their last number only; else "".
-func extrapolate(names []string, n int) string {
+// extrapolate returns the name of the n-th checkpoint after the first of those with these names and
+// numbers, the newest first, if from one checkpoint to the next the last number in the name always
+// increases by the same step, and nothing else in it changes; else "".
+func extrapolate(names []string, numbers []int, n int) string {
 	if len(names) < 2 {
 		return ""
 	}
-	var numbers []int
+	var values []int // in the names
 	var head, tail string
 	for i, name := range names {
 		end := strings.LastIndexAny(name, "0123456789") + 1
 		start := len(strings.TrimRight(name[:end], "0123456789"))
-		number, err := strconv.Atoi(name[start:end])
-		if err != nil || strconv.Itoa(number) != name[start:end] { // a width of its own
+		value, err := strconv.Atoi(name[start:end])
+		if err != nil || strconv.Itoa(value) != name[start:end] { // a width of its own
 			return ""
 		}
-		if i > 0 && (name[:start] != head || name[end:] != tail) {
+		if i > 0 && (name[:start] != head || name[end:] != tail || numbers[i] >= numbers[i-1]) {
 			return ""
 		}
 		head, tail = name[:start], name[end:]
-		numbers = append(numbers, number)
+		values = append(values, value)
 	}
-	step := numbers[0] - numbers[1]
-	for i := range len(numbers) - 1 {
-		if numbers[i]-numbers[i+1] != step {
+	step := (values[0] - values[1]) / (numbers[0] - numbers[1])
+	for i := range len(values) - 1 {
+		if values[i]-values[i+1] != step*(numbers[i]-numbers[i+1]) {
 			return ""
 		}
 	}
 	if step <= 0 {
 		return ""
 	}
-	return head + strconv.Itoa(numbers[0]+n*step) + tail
+	return head + strconv.Itoa(values[0]+n*step) + tail
 }
 
 // readLog reads what the log says of the newest run.

@@ -202,21 +202,26 @@ func TestStatus_Flushes(t *testing.T) {
 
 func TestExtrapolate(t *testing.T) {
 	for _, c := range []struct {
-		names string
-		n     int
-		want  string
+		names   string
+		numbers []int
+		n       int
+		want    string
 	}{
-		{"ckpt.150 ckpt.100 ckpt.50", 2, "ckpt.250"},
-		{"step_9_out step_8_out", 1, "step_10_out"},
-		{"ckpt.150", 1, ""},                  // how they go on cannot be seen
-		{"ckpt.150 ckpt.100 ckpt.90", 1, ""}, // the step changes
-		{"ckpt.100 ckpt.150", 1, ""},
-		{"ckpt.2 chk.1", 1, ""},
-		{"ckpt.002 ckpt.001", 1, ""},
-		{"b a", 1, ""},
-		{"ckpt.99999999999999999999 ckpt.1", 1, ""},
+		{"ckpt.150 ckpt.100 ckpt.50", []int{3, 2, 1}, 2, "ckpt.250"},
+		{"step_9_out step_8_out", []int{9, 8}, 1, "step_10_out"},
+		{"ckpt.5 ckpt.3", []int{5, 3}, 1, "ckpt.6"}, // the fourth has left the cache
+		{"ckpt.90 ckpt.60 ckpt.50", []int{7, 4, 3}, 2, "ckpt.110"},
+		{"ckpt.150", []int{1}, 1, ""},                        // how they go on cannot be seen
+		{"ckpt.150 ckpt.100 ckpt.90", []int{3, 2, 1}, 1, ""}, // the step changes
+		{"ckpt.150 ckpt.100", []int{4, 1}, 1, ""},            // it is no whole number
+		{"ckpt.150 ckpt.100 ckpt.50", []int{2, 2, 1}, 1, ""}, // an older run has written one of them
+		{"ckpt.100 ckpt.150", []int{2, 1}, 1, ""},
+		{"ckpt.2 chk.1", []int{2, 1}, 1, ""},
+		{"ckpt.002 ckpt.001", []int{2, 1}, 1, ""},
+		{"b a", []int{2, 1}, 1, ""},
+		{"ckpt.99999999999999999999 ckpt.1", []int{2, 1}, 1, ""},
 	} {
-		if got := extrapolate(strings.Fields(c.names), c.n); got != c.want {
+		if got := extrapolate(strings.Fields(c.names), c.numbers, c.n); got != c.want {
 			t.Errorf("%s, %d: %q, want %q", c.names, c.n, got, c.want)
 		}
 	}
