@@ -86,7 +86,7 @@ func shmDir(t *testing.T) string {
 func TestGrowth_LogarithmicPerRank(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("takes long")
+		t.Skip("16,384 ranks take long; without -short it runs")
 	}
 	sizes := []int{16, 64, 256}
 	if *growthAll {

@@ -482,6 +482,10 @@ func TestPrefixSize(t *testing.T) {
 		if _, err := os.Stat(c.prefix("ckpt.1")); !os.IsNotExist(err) {
 			t.Errorf("bypass %s: a directory is left: %v", bypass, err)
 		}
+		want := map[string]int{"0": 1, "1": 0}[bypass] // without the cache there is nothing to flush
+		if every, known := prefix.Every(c.prefix("")); !known || every != want {
+			t.Errorf("bypass %s: flush.scr says that every %d-th checkpoint is flushed (%v)", bypass, every, known)
+		}
 		c.job(four, restarts(6))
 	}
 }

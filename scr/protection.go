@@ -288,16 +288,21 @@ func (p *protection) String() string {
 // logged says how the checkpoints that follow are protected, and how many members of a set
 // may be lost at once. Of several descriptors the weakest counts. All ranks get the same.
 func (p *protection) logged() string {
-	var weakest *reddesc.Descriptor
+	d := p.weakest()
+	if d == nil {
+		return "written to the prefix directory"
+	}
+	return d.Protection.String()
+}
+
+// weakest returns the descriptor that bears the fewest losses, nil if all datasets bypass the cache.
+func (p *protection) weakest() (weakest *reddesc.Descriptor) {
 	for _, d := range p.descs {
 		if !d.Bypass && (weakest == nil || d.Protection.Bears < weakest.Protection.Bears) {
 			weakest = d
 		}
 	}
-	if weakest == nil {
-		return "written to the prefix directory"
-	}
-	return weakest.Protection.String()
+	return weakest
 }
 
 // free frees the communicators. It is collective.

@@ -99,7 +99,7 @@ func TestInit_FailureHoldsNoFiles(t *testing.T) {
 	held := func() (list []string) {
 		links, err := filepath.Glob("/proc/self/fd/*")
 		if err != nil || len(links) == 0 {
-			t.Skip("which files are open is not to be seen here")
+			t.Skip("there is no /proc/self/fd, which lists the open files")
 		}
 		for _, link := range links {
 			if path, err := os.Readlink(link); err == nil && strings.HasPrefix(path, c.root) {

@@ -343,7 +343,11 @@ func (s *Session) compareWithIndex() error {
 				there[i] = 1
 			}
 		}
-		if err := s.prefix.Spare(prefix.BeginRun(s.prefix.Dir, cached, s.config.Flush, time.Now())); err != nil {
+		every := s.config.Flush
+		if s.protection.weakest() == nil { // there is nothing to flush
+			every = 0
+		}
+		if err := s.prefix.Spare(prefix.BeginRun(s.prefix.Dir, cached, every, time.Now())); err != nil {
 			return err
 		}
 		progress, err := prefix.ReadProgress(s.prefix.Dir)

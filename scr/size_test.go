@@ -79,7 +79,7 @@ func TestSizes_OneRankHasAll(t *testing.T) {
 func TestSizes_TenThousandFiles(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("so much data takes seconds; without -short it runs")
 	}
 	const n = 10_000
 	c := newCluster(t, "SCR_MPI_BUF_SIZE=1m")
@@ -121,7 +121,7 @@ func TestSizes_TenThousandFiles(t *testing.T) {
 func TestSizes_MoreThan2GiB(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("so much data takes seconds; without -short it runs")
 	}
 	const size = 2<<30 + 12345
 	c := newCluster(t, "SCR_COPY_TYPE=SINGLE", "SCR_MPI_BUF_SIZE=4m", "SCR_FILE_BUF_SIZE=4m")

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -122,10 +121,5 @@ func (q *intervalQuestion) optimal() float64 {
 	if q.model == "young" {
 		return math.Sqrt(2 * q.cost * q.mtbf)
 	}
-	return interval.Optimal(seconds(q.cost), seconds(q.mtbf)).Seconds()
-}
-
-// seconds is a number of seconds as a Duration, or the longest one.
-func seconds(s float64) time.Duration {
-	return time.Duration(min(s, math.MaxInt64/1e9-1) * float64(time.Second))
+	return interval.Optimal(q.cost, q.mtbf)
 }

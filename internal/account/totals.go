@@ -140,8 +140,7 @@ func (a *Account) Totals() Totals {
 		t.Interval.MTBF = t.Ran / float64(t.Died)
 	}
 	if t.Interval.Cost > 0 && t.Interval.MTBF > 0 {
-		seconds := func(s float64) time.Duration { return time.Duration(min(s, longestTime) * float64(time.Second)) }
-		t.Interval.Best = interval.Optimal(seconds(t.Interval.Cost), seconds(t.Interval.MTBF)).Seconds()
+		t.Interval.Best = interval.Optimal(t.Interval.Cost, t.Interval.MTBF)
 	}
 	return t
 }

@@ -42,7 +42,7 @@ func (p Policy) Need(o Observed) bool {
 	case p.Calls > 0 || p.Every > 0 || p.Overhead > 0 || p.MTBF <= 0:
 		return false
 	}
-	return o.Count == 0 || o.Since >= Optimal(o.mean(), p.MTBF)
+	return o.Count == 0 || o.Since.Seconds() >= Optimal(o.mean().Seconds(), p.MTBF.Seconds())
 }
 
 // share is the percentage of the time since the last checkpoint that a checkpoint
@@ -55,12 +55,12 @@ func share(o Observed) float64 {
 // Optimal is the time to compute between two checkpoints that minimizes the time
 // lost to checkpoints and failures: the approximation of higher order in Daly,
 // which for a cost much less than the mean time between failures is √(2·cost·mtbf)
-// (Young).
-func Optimal(cost, mtbf time.Duration) time.Duration {
+// (Young). All times are in seconds.
+func Optimal(cost, mtbf float64) float64 {
 	if cost >= 2*mtbf {
 		return mtbf
 	}
-	ratio := float64(cost) / (2 * float64(mtbf))
-	young := math.Sqrt(2 * float64(cost) * float64(mtbf))
-	return time.Duration(young*(1+math.Sqrt(ratio)/3+ratio/9) - float64(cost))
+	ratio := cost / (2 * mtbf)
+	young := math.Sqrt(2 * cost * mtbf)
+	return young*(1+math.Sqrt(ratio)/3+ratio/9) - cost
 }

@@ -49,7 +49,8 @@ func lost(w, cost, mtbf float64) float64 { return mtbf * (math.Exp((w+cost)/mtbf
 func TestOptimal_LosesTheLeast(t *testing.T) {
 	for _, mtbf := range []time.Duration{100 * s, 3600 * s, 86400 * s} {
 		for _, cost := range []time.Duration{s / 1000, s, 10 * s, 30 * s} {
-			w, c, m := Optimal(cost, mtbf).Seconds(), cost.Seconds(), mtbf.Seconds()
+			c, m := cost.Seconds(), mtbf.Seconds()
+			w := Optimal(c, m)
 			best := math.Inf(1)
 			for x := w / 4; x < 4*w; x *= 1.001 {
 				best = min(best, lost(x, c, m))
@@ -59,7 +60,7 @@ func TestOptimal_LosesTheLeast(t *testing.T) {
 			}
 		}
 	}
-	if got := Optimal(300*s, 100*s); got != 100*s {
+	if got := Optimal(300, 100); got != 100 {
 		t.Errorf("checkpoints that take longer than a failure lets them: %v", got)
 	}
 }

@@ -21,7 +21,7 @@ import (
 //	                 PROTECTED = text          how it is protected in the cache: "XOR in sets of 4, bears 1"
 //	                 VERIFIED = microseconds   since 1970: when the files in the cache were read last, and were
 //	                                           right
-//	EVERY = n                                  SCR_FLUSH of the last run
+//	EVERY = n                                  SCR_FLUSH of the last run; 0 if its datasets bypass the cache
 const (
 	flushFile   = "flush.scr"
 	keyDataset  = "DATASET"
@@ -157,7 +157,7 @@ func EnterCached(prefix string, d dataset.Dataset, protected string, now time.Ti
 }
 
 // BeginRun records what a run has found: the datasets in list, whose files have been read now,
-// and no others, are in the cache, and none is being flushed. every is SCR_FLUSH.
+// and no others, are in the cache, and none is being flushed. every is SCR_FLUSH, or 0 if nothing will be flushed.
 func BeginRun(prefix string, list []dataset.Dataset, every int, now time.Time) error {
 	return update(prefix, flushFile, func(h *hash.Hash) error {
 		for _, d := range list {

@@ -30,7 +30,7 @@ type build struct {
 func theBuild(t *testing.T) build {
 	b := build{os.Getenv("ROOT"), os.Getenv("BUILD"), os.Getenv("MPI"), os.Getenv("MPICC"), os.Getenv("TESTBED")}
 	if b.dir == "" {
-		t.Skip("scripts/test says which build is to be tested")
+		t.Skip("BUILD is not set: scripts/test names the build to test")
 	}
 	return b
 }
