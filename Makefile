@@ -14,11 +14,14 @@
 # make crash      kill jobs and commands at every system call that changes a file: hours; goes on
 #                 where it was ended.  SEED=, ONLY=xor-,zstd-: as crash -h says; CASE=xor-sync-whole:17: just that
 # make power      cut the power at every change and every sync: hours; POWER_CUTS=250: so many of each job
+# make losses     every loss, every kill and every error of a file system that the tests try a sample of: hours
 # make soak       1,000 random jobs against a model of what must be restorable; SOAK_JOBS=n,
 #                 SOAK_SEED=first.  SEED=n: the story of one
+# make halo       a program whose messages are in transit is restarted from 200 random checkpoints;
+#                 SEED=n, CHECKPOINTS=n, MPI=mpich
 # make fuzz       all fuzz targets, FUZZTIME=1m each
 # make bench      measure
-# make pictures   make the picture of a report in README.md again
+# make pictures   make the pictures of a report and of performance in the pages again
 # make structure  measure how the code is laid out
 # make lint       gofmt, go vet, staticcheck, shellcheck
 #
@@ -66,9 +69,10 @@ version  = -X=github.com/goscr/goscr/internal/version.stamped=$(shell scripts/ve
 
 export MPICC
 
-.PHONY: all examples install uninstall packages test-packages dist wheel demo demo-slurm test crash power soak fuzz bench pictures structure lint clean deps check FORCE
+.PHONY: all examples install uninstall packages test-packages dist wheel demo demo-slurm test crash losses power soak halo fuzz bench pictures structure lint clean deps check FORCE
 
-all: $(out)/libscr.so $(out)/libscrf.so $(out)/libscr.a $(out)/libscrf.a $(out)/scr.py $(out)/scr $(out)/scripts $(out)/mpi
+all: $(out)/libscr.so $(out)/libscrf.so $(out)/libscr_cr.so $(out)/scr_cr.mod $(out)/libscr.a $(out)/libscrf.a $(out)/scr.py $(out)/scr_cr.py $(out)/scr_image \
+    $(out)/scr $(out)/scripts $(out)/mpi
 
 deps:
 	@scripts/deps --install
@@ -89,7 +93,7 @@ $(out)/libscr.so: FORCE | check
 	@for f in start.ld libscr.map; do [ ! $(libscr)/$$f -nt $@ ] || rm -f $@; done # Go does not look at them
 	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags $(TAGS) -buildmode=c-shared -trimpath \
 	    -ldflags "$(go_start) $(version) -extldflags \
-	        '-Wl,-soname,libscr.so -Wl,--version-script=$(libscr)/libscr.map -Wl,-T,$(libscr)/start.ld'" \
+	        '-Wl,-soname,libscr.so -Wl,--version-script=$(libscr)/libscr.map -Wl,-T,$(libscr)/start.ld -Wl,--wrap=pthread_create'" \
 	    -o $@ ./cmd/libscr
 	@rm -f $(out)/libscr.h
 	@cp cmd/libscr/scr.h $(out)/scr.h
@@ -97,7 +101,7 @@ $(out)/libscr.so: FORCE | check
 # For Fortran: the functions under Fortran's names, and a module. It has the names of scr.h, too, so
 # that a program in both languages can be linked with it alone, as with that of SCR 3.1; the dynamic
 # linker looks for these names in libscr.so (--filter).
-$(out)/libscrf.so: bindings/fortran/scrf.c bindings/fortran/scr.f90 bindings/fortran/scrf.h \
+$(out)/libscrf.so: bindings/fortran/scrf.c bindings/fortran/scr.f90 bindings/fortran/scrf.h bindings/fortran/text.h \
     bindings/fortran/libscrf.map cmd/libscr/scr.h $(out)/libscr.so | check
 	@mkdir -p $(out)/obj
 	$(MPICC) $(warn) $(CFLAGS) -fPIC -I$(out) -c -o $(out)/obj/scrf.o bindings/fortran/scrf.c
@@ -108,6 +112,23 @@ $(out)/libscrf.so: bindings/fortran/scrf.c bindings/fortran/scr.f90 bindings/for
 	$(MPICC) -shared -o $@ $(out)/obj/scrf.o $(out)/obj/scrmod.o $(out)/obj/scrnames.o -L$(out) -lscr -Wl,--as-needed \
 	    -Wl,--filter=libscr.so -Wl,-soname,libscrf.so -Wl,-rpath,'$$ORIGIN' -Wl,--version-script=bindings/fortran/libscrf.map
 	@cp bindings/fortran/scrf.h $(out)/
+
+# For programs that take part in checkpoints. It is C only: all that it knows is in libscr.so, which is beside it.
+$(out)/libscr_cr.so: $(wildcard bindings/cr/*.c bindings/cr/*.h bindings/cr/*.def) bindings/cr/libscr_cr.map bindings/fortran/text.h cmd/libscr/inside.h $(out)/libscr.so | check
+	$(MPICC) $(warn) $(CFLAGS) -fPIC -shared -Ibindings/cr -Ibindings/fortran -Icmd/libscr -o $@ $(filter %.c,$^) -L$(out) -lscr -ldl -lpthread \
+	    -Wl,--no-undefined -Wl,-soname,libscr_cr.so -Wl,-rpath,'$$ORIGIN' -Wl,--version-script=bindings/cr/libscr_cr.map
+	@cp bindings/cr/scr_cr.h $(out)/
+
+# A program for programs that know nothing of checkpoints. It is for one MPI.
+$(out)/scr_image: FORCE | check
+	@mkdir -p $(out)
+	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -trimpath -ldflags '-s -w $(go_start) $(version)' -o $@ ./cmd/scrimage
+
+# The interfaces of scr_cr.h for Fortran: no object is made.
+$(out)/scr_cr.mod: bindings/fortran/scr_cr.f90 | check
+	@mkdir -p $(out)
+	$(FC) -std=f2018 -Wall -fsyntax-only -J$(out) $<
+	@touch $@ # gfortran leaves a file that would be the same
 
 # Without -extar, Go asks $(MPICC) for its ar, and takes a warning of Open MPI's wrapper for a part of the name.
 # The same for static linking. libscrf.a has all of libscr.a: a program links one of them.
@@ -121,7 +142,7 @@ $(out)/libscr.a: FORCE | check
 $(out)/libscrf.a: $(out)/libscr.a $(out)/libscrf.so
 	@scripts/archive $(out)/obj/go.a $@ $(out)/obj/scrf.o $(out)/obj/scrmod.o
 
-$(out)/scr.py: bindings/python/scr.py
+$(out)/scr.py $(out)/scr_cr.py: $(out)/%: bindings/python/%
 	@mkdir -p $(out)
 	@cp $< $@
 
@@ -198,11 +219,14 @@ demo-slurm: all $(out)/heat
 	@scripts/deps --install openmpi slurm
 	@BUILD=$(out) scripts/demo-slurm
 
-bench: all $(out)/bench
+bench: all $(out)/bench $(out)/pingpong
 	@BUILD=$(out) scripts/bench
 
 $(out)/bench: scripts/bench.c $(out)/libscr.so
 	$(MPICC) $(warn) $(CFLAGS) -I$(out) -o $@ $< -L$(out) -lscr -Wl,-rpath,'$$ORIGIN'
+
+$(out)/pingpong: scripts/pingpong.c | all
+	$(MPICC) $(warn) $(CFLAGS) -o $@ $<
 
 test:
 	@scripts/test
@@ -223,10 +247,18 @@ power: | check
 	@scripts/deps $(install_deps) filesystems
 	GOSCR_POWER_CUTS='$(or $(POWER_CUTS),all)' CGO_ENABLED=0 $(GO) test ./scr -run TestPower -count 1 -timeout 0 -v
 
+losses: | check
+	@scripts/deps $(install_deps) filesystems
+	GOSCR_FAULTS=all CGO_ENABLED=0 $(GO) test ./scr -run 'TestFaults|TestKilled' -count 1 -timeout 0 -v
+	GOSCR_FAULTS=all CGO_ENABLED=0 $(GO) test ./internal/redundancy/xor ./internal/redundancy/partner ./internal/redundancy/rs -count 1 -timeout 0 -v
+
 soak: | check
 	@mkdir -p $(out)
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(out)/soak ./scripts/soak
 	@$(out)/soak $(if $(SEED),-seed '$(SEED)' -jobs 1 -tell,-seed '$(or $(SOAK_SEED),1)' -jobs '$(or $(SOAK_JOBS),1000)')
+
+halo:
+	@MPIS='$(or $(MPI),openmpi)' HALO_SEEDS='$(or $(SEED),1)' HALO_CHECKPOINTS='$(or $(CHECKPOINTS),200)' scripts/test 44-quiet
 
 FUZZTIME ?= 1m
 
@@ -234,7 +266,8 @@ fuzz:
 	@scripts/fuzz '$(FUZZTIME)' '$(ONLY)'
 
 pictures: | check
-	@scripts/deps $(install_deps) chromium
+	@scripts/deps $(install_deps) chromium gnuplot
+	cd docs/img && gnuplot blocked.gp complete.gp
 	GOSCR_PICTURES='$(CURDIR)/docs/img' CGO_ENABLED=0 $(GO) test ./internal/account/page -run TestBrowser_Picture -count 1
 
 # Files that call each other, fields, floors: docs/architecture.md.

@@ -220,7 +220,7 @@ func TestParameters_AreRead(t *testing.T) {
 	}
 	plain, optional := firsts(`(?:cfg|onfig|\bc)\.(\w+)`, code), firsts(`\.(\w+)\.(?:Or|Value|Set)\b`, code)
 	// For Load itself; for libscr.so, by a query; without effect, as docs/config.md says.
-	elsewhere := []string{"SCR_CONF_FILE", "SCR_ABORT_ON_ERROR", "SCR_AXL_MKDIR", "FETCH"}
+	elsewhere := []string{"SCR_CONF_FILE", "SCR_ABORT_ON_ERROR", "SCR_CR_SELF_PREFIX", "SCR_CR_THREAD", "SCR_CR_LIMIT_SECONDS", "SCR_CR_LIMIT_ABORT", "SCR_CR_IMAGE", "SCR_CR_IMAGE_RESTORE", "SCR_CHECK_IN_FLIGHT", "SCR_CR_DEBUG", "SCR_AXL_MKDIR", "FETCH"}
 	for _, f := range fields {
 		name, kind, parameter := f[1], f[2], f[3]
 		used := plain[name]
@@ -244,8 +244,8 @@ func firsts(pattern, text string) map[string]bool {
 
 // ------------------------------------------------------------------- the calls
 
-// calls returns the functions of scr.h. libscr.so exports those and no others, as
-// TestLibrary_Symbols (scripts/test.d/built) checks.
+// calls returns the functions of scr.h. libscr.so exports those and what inside.h declares for
+// libscr_cr.so, and no others, as TestLibrary_Symbols (scripts/test.d/built) checks.
 func calls(t *testing.T) []string {
 	t.Helper()
 	var list []string
@@ -253,11 +253,12 @@ func calls(t *testing.T) []string {
 		list = append(list, m[1])
 	}
 	slices.Sort(list)
+	others := slices.Collect(maps.Keys(firsts(`(?m)^int (goscr_cr_\w+)\(`, read(t, "cmd/libscr/inside.h"))))
 	_, global, _ := strings.Cut(read(t, "cmd/libscr/libscr.map"), "global:")
 	global, _, _ = strings.Cut(global, "local:")
 	for _, pattern := range strings.FieldsFunc(global, func(r rune) bool { return strings.ContainsRune("; \n", r) }) {
-		if !slices.ContainsFunc(list, func(name string) bool { ok, _ := path.Match(pattern, name); return ok }) {
-			t.Errorf("libscr.map exports %s, which scr.h does not declare", pattern)
+		if !slices.ContainsFunc(append(others, list...), func(name string) bool { ok, _ := path.Match(pattern, name); return ok }) {
+			t.Errorf("libscr.map exports %s, which neither scr.h nor inside.h declares", pattern)
 		}
 	}
 	return list
@@ -339,10 +340,17 @@ func TestManual_NothingElse(t *testing.T) {
 	if err != nil || len(pages) == 0 {
 		t.Fatal(pages, err)
 	}
-	list := calls(t)
+	inside := slices.Sorted(maps.Keys(firsts(`(?m)^int (SCR_CR_\w+)\(`, read(t, "bindings/cr/scr_cr.h"))))
+	if len(inside) == 0 {
+		t.Error("scr_cr.h declares nothing")
+	}
+	for _, call := range inside {
+		manual(t, call)
+	}
+	list := append(calls(t), inside...)
 	for _, page := range pages {
 		if call := strings.TrimSuffix(filepath.Base(page), ".3"); !slices.Contains(list, call) {
-			t.Errorf("%s is about what scr.h does not declare", page)
+			t.Errorf("%s is about what neither scr.h nor scr_cr.h declares", page)
 		}
 	}
 }
@@ -379,6 +387,32 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+var quotedPath = regexp.MustCompile("`([A-Za-z0-9_.-]+)(/[A-Za-z0-9_./-]*)`")
+
+// Files that pages name are there.
+func TestPaths(t *testing.T) {
+	pages, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, page := range append(pages, "../README.md") {
+		for _, m := range quotedPath.FindAllStringSubmatch(read(t, "docs/"+page), -1) {
+			top, rest := m[1], m[2]
+			if _, err := os.Stat(filepath.Join(root, top)); err != nil || top == "build" || top == ".." || top+rest == "hash/crc32" { // of Go
+				continue
+			}
+			found++
+			if _, err := os.Stat(filepath.Join(root, top, rest)); err != nil {
+				t.Errorf("%s names %s%s: %v", page, top, rest, err)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no page names a file")
+	}
+}
+
 // -------------------------------------------------------------- names in texts
 
 var named = regexp.MustCompile(`\b(SCR_\w+|scr_[a-z0-9_]+)`)
@@ -404,6 +438,11 @@ func TestNames(t *testing.T) {
 	}
 	for _, m := range regexp.MustCompile(`#define (SCR_\w+)`).FindAllStringSubmatch(read(t, "cmd/libscr/scr.h"), -1) {
 		known[m[1]] = true
+	}
+	known["scr_image"] = true // cmd/scrimage
+	known["scr_cr"] = true    // libscr_cr.so, scr_cr.h
+	for name := range firsts(`\b(SCR_CR_\w+)`, read(t, "bindings/cr/scr_cr.h")) {
+		known[name], known[strings.ToLower(name)] = true, true
 	}
 	for _, call := range calls(t) {
 		known[call] = true

@@ -3,6 +3,8 @@ package hash
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/goscr/goscr/mpi"
@@ -11,10 +13,11 @@ import (
 // Hashes between the ranks of a communicator (SCR Developer's Manual, "Sending and
 // receiving hashes").
 
-// Tags of messages. Exchange has its own, since it receives from any source.
+// Tags of messages. Exchange and Collect have their own, since they receive from any source.
 const (
 	tagHash     = 1001
 	tagExchange = 1002
+	tagCollect  = 1003
 )
 
 // Send sends a copy of h to a rank, which receives it with Recv.
@@ -92,6 +95,51 @@ func Bcast(h *Hash, root int, c mpi.Comm) (*Hash, error) {
 	return decodeMessage(data, root)
 }
 
+// FromRoot runs f on rank 0, and returns its hash on all ranks, or an error on all if it
+// fails. It is collective, and costs no more than Bcast if there is no error.
+func FromRoot(c mpi.Comm, f func() (*Hash, error)) (*Hash, error) {
+	data, err := mpi.BytesFromRoot(c, func() ([]byte, error) {
+		h, err := f()
+		if err != nil {
+			return nil, err
+		}
+		return h.Pack(nil), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return decodeMessage(data, 0)
+}
+
+// Collect returns the hashes of n ranks on rank 0, the lowest rank first; each of the n ranks
+// passes its hash, and the others nil. It sends one message for each hash, and no rank but 0 waits
+// for others: before the ranks call Collect again, rank 0 must have told them, by an operation in
+// which all ranks wait for it, that it has all.
+func Collect(h *Hash, n int, c mpi.Comm) ([]*Hash, error) {
+	if c.Rank() > 0 {
+		if h == nil {
+			return nil, nil
+		}
+		return nil, c.Send(h.Pack(nil), 0, tagCollect)
+	}
+	from := map[int]*Hash{}
+	if h != nil {
+		from[0] = h
+	}
+	for len(from) < n {
+		h, src, err := recv(mpi.AnySource, tagCollect, c)
+		if err != nil {
+			return nil, err
+		}
+		from[src] = h
+	}
+	var list []*Hash
+	for _, rank := range slices.Sorted(maps.Keys(from)) {
+		list = append(list, from[rank])
+	}
+	return list, nil
+}
+
 // Exchange sends the hash under each key of send, which is a rank, to that
 // rank, and returns the received hashes under the ranks that sent them. It is
 // collective; no rank need know which ranks send to it.
@@ -110,8 +158,15 @@ func Exchange(send *Hash, c mpi.Comm) (*Hash, error) {
 			first = err
 		}
 	}
+	// One buffer for all messages: a rank with many files may have thousands of partners.
+	size := 0
+	for _, h := range send.All() {
+		size += h.PackSize()
+	}
+	buffer, err := mpi.Alloc(size)
+	note(err)
+	rest := buffer
 	var requests []mpi.Request
-	var buffers [][]byte
 	for key, h := range send.All() {
 		dst, err := strconv.Atoi(key)
 		// "01" would be a second hash for rank 1, of which it could keep one.
@@ -123,12 +178,12 @@ func Exchange(send *Hash, c mpi.Comm) (*Hash, error) {
 			received.Set(key, h.Clone())
 			continue
 		}
-		buf, err := message(h)
-		if err != nil {
-			note(err)
+		if buffer == nil { // there is no memory: the others wait for this rank to take part
 			continue
 		}
-		buffers = append(buffers, buf)
+		n := len(h.Pack(rest[:0]))
+		buf := rest[:n:n]
+		rest = rest[n:]
 		request, err := c.Issend(buf, dst, tagExchange)
 		if err != nil {
 			note(err)
@@ -136,12 +191,10 @@ func Exchange(send *Hash, c mpi.Comm) (*Hash, error) {
 		}
 		requests = append(requests, request)
 	}
-	err := receiveUntilQuiet(requests, received, c)
+	err = receiveUntilQuiet(requests, received, c)
 	note(err)
-	if err == nil { // else MPI may still read from them
-		for _, buf := range buffers {
-			mpi.Free(buf)
-		}
+	if err == nil { // else MPI may still read from it
+		mpi.Free(buffer)
 	}
 	// Without this a rank could send a message of its next exchange to a rank that
 	// has not finished this one.

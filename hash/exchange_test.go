@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -78,6 +79,53 @@ func TestBcast(t *testing.T) {
 				return errors.Join(err, same(h, New()))
 			})
 		}
+	}
+}
+
+func TestFromRoot(t *testing.T) {
+	for n := 1; n <= 5; n++ {
+		run(t, n, func(c mpi.Comm) error {
+			h, err := FromRoot(c, func() (*Hash, error) { return of(c.Rank()), nil })
+			if err := errors.Join(err, same(h, of(0))); err != nil {
+				return err
+			}
+			h, err = FromRoot(c, func() (*Hash, error) { return of(0), fmt.Errorf("rank %d fails", c.Rank()) })
+			if h != nil || err == nil || !strings.Contains(err.Error(), "rank 0 fails") {
+				return fmt.Errorf("%v, %v", h, err)
+			}
+			return nil
+		})
+	}
+}
+
+func TestCollect(t *testing.T) {
+	const n = 7
+	for pass := range 1 << n { // the ranks that pass a hash
+		run(t, n, func(c mpi.Comm) error {
+			var mine *Hash
+			var want []int
+			for r := range n {
+				if pass>>r&1 == 1 {
+					want = append(want, r)
+				}
+			}
+			if slices.Contains(want, c.Rank()) {
+				mine = of(c.Rank())
+			}
+			got, err := Collect(mine, len(want), c)
+			if c.Rank() > 0 {
+				want = nil
+			}
+			if err != nil || len(got) != len(want) {
+				return fmt.Errorf("%d hashes of %v: %v", len(got), want, err)
+			}
+			for i, r := range want {
+				if err := same(got[i], of(r)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
 }
 

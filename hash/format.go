@@ -1,7 +1,6 @@
 package hash
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -68,55 +67,69 @@ func (h *Hash) Pack(buf []byte) []byte {
 	if h.Size() == 0 {
 		return buf
 	}
+	if len(h.elements) == 1 {
+		return h.elements[0].pack(buf)
+	}
 	var few [indexAbove + 4]element // spares most hashes an allocation
 	elements := append(few[:0], h.elements...)
-	if len(elements) > 1 {
-		slices.SortFunc(elements, func(a, b element) int { return strings.Compare(a.key, b.key) })
-	}
-	for _, e := range elements {
-		buf = append(buf, e.key...)
-		buf = append(buf, 0)
-		buf = e.child.Pack(buf)
+	slices.SortFunc(elements, func(a, b element) int { return strings.Compare(a.key, b.key) })
+	for i := range elements {
+		buf = elements[i].pack(buf)
 	}
 	return buf
+}
+
+func (e *element) pack(buf []byte) []byte {
+	buf = append(buf, e.key...)
+	buf = append(buf, 0)
+	return e.child.Pack(buf)
 }
 
 // Unpack reads the packed hash at the start of buf and returns it with the
 // number of bytes it took.
 func Unpack(buf []byte) (*Hash, int, error) {
-	return unpack(buf, 0, 0)
+	h := New()
+	n, err := h.unpack(string(buf), 0, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	return h, n, nil
 }
 
-func unpack(buf []byte, at, depth int) (*Hash, int, error) {
+// unpack reads what is packed at a position into h, which is empty, and returns the position after
+// it. The keys are parts of text.
+func (h *Hash) unpack(text string, at, depth int) (int, error) {
 	if depth > maxDepth {
-		return nil, 0, corrupt(at, "nested deeper than %d levels", maxDepth)
+		return 0, corrupt(at, "nested deeper than %d levels", maxDepth)
 	}
-	if len(buf)-at < 4 {
-		return nil, 0, corrupt(at, "%d bytes left, a count needs 4", len(buf)-at)
+	if len(text)-at < 4 {
+		return 0, corrupt(at, "%d bytes left, a count needs 4", len(text)-at)
 	}
-	count := int(binary.BigEndian.Uint32(buf[at:]))
-	if most := (len(buf) - at - 4) / minElement; count > most {
-		return nil, 0, corrupt(at, "count %d, but the bytes left hold at most %d elements", count, most)
+	count := int(uint32(text[at])<<24 | uint32(text[at+1])<<16 | uint32(text[at+2])<<8 | uint32(text[at+3]))
+	if most := (len(text) - at - 4) / minElement; count > most {
+		return 0, corrupt(at, "count %d, but the bytes left hold at most %d elements", count, most)
 	}
 	at += 4
-	h := New()
+	made := children{left: count}
+	h.grow(count)
 	for range count {
-		end := bytes.IndexByte(buf[at:], 0)
+		end := strings.IndexByte(text[at:], 0)
 		if end < 0 {
-			return nil, 0, corrupt(at, "key without an end")
+			return 0, corrupt(at, "key without an end")
 		}
-		key := string(buf[at : at+end])
-		if h.Has(key) {
-			return nil, 0, corrupt(at, "key %q twice", key)
+		key := text[at : at+end]
+		if h.find(key) >= 0 {
+			return 0, corrupt(at, "key %q twice", key)
 		}
-		child, next, err := unpack(buf, at+end+1, depth+1)
+		child := made.next()
+		next, err := child.unpack(text, at+end+1, depth+1)
 		if err != nil {
-			return nil, 0, err
+			return 0, err
 		}
-		h.Set(key, child)
+		h.add(key, child)
 		at = next
 	}
-	return h, at, nil
+	return at, nil
 }
 
 // EncodedSize is the number of bytes that Encode returns.
@@ -155,7 +168,8 @@ func Decode(buf []byte) (*Hash, error) {
 			return nil, corrupt(len(data), "checksum 0x%08x, contents give 0x%08x", want, got)
 		}
 	}
-	h, end, err := unpack(data, headerSize, 0)
+	h := New()
+	end, err := h.unpack(string(data), headerSize, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -42,8 +42,9 @@ type element struct {
 	child *Hash
 }
 
-// Up to this number of keys, comparing them one by one is faster.
-const indexAbove = 12
+// Up to this number of keys there is no index: comparing them one by one takes hardly longer, and
+// the description of a file, of which there may be very many, has fewer keys.
+const indexAbove = 24
 
 // find returns the position of key in h.elements, -1 if it is not there.
 func (h *Hash) find(key string) int {
@@ -107,7 +108,12 @@ func (h *Hash) Set(key string, child *Hash) *Hash {
 		h.elements[i].child = child
 		return child
 	}
-	key = cut(key)
+	h.add(cut(key), child)
+	return child
+}
+
+// add adds a key that h does not have.
+func (h *Hash) add(key string, child *Hash) {
 	h.elements = append(h.elements, element{key, child})
 	switch n := len(h.elements); {
 	case h.index != nil:
@@ -118,7 +124,31 @@ func (h *Hash) Set(key string, child *Hash) *Hash {
 			h.index[e.key] = i
 		}
 	}
-	return child
+}
+
+// children makes hashes to be added to one parent, several at a time: most trees have many small
+// ones.
+type children struct {
+	made []Hash
+	left int // how many more there will be
+}
+
+// next returns an empty hash.
+func (c *children) next() *Hash {
+	const most = 64 // at a time, since a count that is read may be wrong
+	if len(c.made) == 0 {
+		c.made = make([]Hash, max(min(c.left, most), 1))
+		c.left -= len(c.made)
+	}
+	h := &c.made[0]
+	c.made = c.made[1:]
+	return h
+}
+
+// grow makes room for n more keys.
+func (h *Hash) grow(n int) {
+	const most = 64 // as above
+	h.elements = slices.Grow(h.elements, min(n, most))
 }
 
 // At returns the hash under a path of keys, and makes those that are missing.
@@ -182,7 +212,16 @@ func (h *Hash) UnsetKVInt(key string, value int) { h.UnsetKV(key, strconv.Itoa(v
 
 // SetValue makes value the only value of key.
 func (h *Hash) SetValue(key, value string) {
-	h.Set(key, nil).Set(value, nil)
+	v := &single{}
+	v.of.elements = v.element[:]
+	v.element[0] = element{cut(value), &v.end}
+	h.Set(key, &v.of)
+}
+
+// single is what is under a key with one value.
+type single struct {
+	of, end Hash
+	element [1]element
 }
 
 // SetInt makes value the only value of key.
@@ -262,6 +301,10 @@ func (h *Hash) Merge(other *Hash) {
 	if other == nil {
 		return
 	}
+	if h.Size() == 0 {
+		other.copyTo(h)
+		return
+	}
 	for _, e := range other.elements {
 		h.At(e.key).Merge(e.child)
 	}
@@ -270,8 +313,22 @@ func (h *Hash) Merge(other *Hash) {
 // Clone returns a copy that shares nothing with h.
 func (h *Hash) Clone() *Hash {
 	c := New()
-	c.Merge(h)
+	h.copyTo(c)
 	return c
+}
+
+// copyTo copies all of h into c, which is empty.
+func (h *Hash) copyTo(c *Hash) {
+	if h.Size() == 0 {
+		return
+	}
+	made := children{left: len(h.elements)}
+	c.elements = make([]element, 0, len(h.elements))
+	for _, e := range h.elements {
+		child := made.next()
+		e.child.copyTo(child)
+		c.add(e.key, child)
+	}
 }
 
 // Equal reports whether two trees have the same keys all the way down.

@@ -39,19 +39,25 @@ func Agree(c Comm, err error) error {
 }
 
 // AgreeSum is Agree, and sums values over all ranks in the same reduction.
-func AgreeSum(c Comm, err error, values []int64) error {
-	sums := make([]int64, len(values)+1) // and how many ranks have an error
-	copy(sums, values)
+func AgreeSum(c Comm, err error, values []int64) error { return agreeWith(c, err, values, Sum) }
+
+// AgreeMax is Agree, and replaces each of the values by the largest of all ranks, in the same
+// reduction.
+func AgreeMax(c Comm, err error, values []int64) error { return agreeWith(c, err, values, Max) }
+
+func agreeWith(c Comm, err error, values []int64, op Op) error {
+	all := make([]int64, len(values)+1) // and whether a rank has an error
+	copy(all, values)
 	if err != nil {
-		sums[len(values)] = 1
+		all[len(values)] = 1
 	}
-	if e := c.Allreduce(sums, Sum); e != nil {
+	if e := c.Allreduce(all, op); e != nil {
 		return e
 	}
-	if sums[len(values)] > 0 {
+	if all[len(values)] > 0 {
 		return Agree(c, err)
 	}
-	copy(values, sums)
+	copy(values, all)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package mpi_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -100,6 +101,60 @@ func TestAgreeSum(t *testing.T) {
 		})
 		if err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+func TestAgreeMax(t *testing.T) {
+	for _, bad := range []int{-1, 0, 3} {
+		_, err := local.Run(5, local.Options{}, func(c mpi.Comm) error {
+			values := []int64{int64(c.Rank()), int64(-1 - c.Rank())}
+			var err error
+			if c.Rank() == bad {
+				err = errors.New("no")
+			}
+			err = mpi.AgreeMax(c, err, values)
+			switch {
+			case bad >= 0 && (err == nil || err.Error() != fmt.Sprintf("rank %d: no", bad)):
+				return fmt.Errorf("with an error on rank %d: %v", bad, err)
+			case bad < 0 && (err != nil || values[0] != 4 || values[1] != -1):
+				return fmt.Errorf("largest %v, %v", values, err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The bytes of rank 0, whether they are short or long, or its error, of whatever kind.
+func TestBytesFromRoot(t *testing.T) {
+	own := errors.New("no index")
+	for _, n := range []int{0, 1, 247, 248, 249, 100_000} {
+		for _, fails := range []bool{false, true} {
+			_, err := local.Run(3, local.Options{}, func(c mpi.Comm) error {
+				got, err := mpi.BytesFromRoot(c, func() ([]byte, error) {
+					if c.Rank() > 0 {
+						t.Errorf("rank %d is asked", c.Rank())
+					}
+					if fails {
+						return nil, own
+					}
+					return bytes.Repeat([]byte{7}, n), nil
+				})
+				var agreed *mpi.AgreedError
+				if fails && (!errors.As(err, &agreed) || agreed.Text != own.Error() || errors.Is(err, own) != (c.Rank() == 0)) {
+					return fmt.Errorf("error %v", err)
+				}
+				if !fails && (err != nil || !bytes.Equal(got, bytes.Repeat([]byte{7}, n))) {
+					return fmt.Errorf("%d bytes of %d: %v", len(got), n, err)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
 		}
 	}
 }

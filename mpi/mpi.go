@@ -15,6 +15,7 @@ package mpi
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 )
 
 // AnySource lets Probe, Iprobe and Recv match a message from any rank.
@@ -112,6 +113,13 @@ type Comm interface {
 	Free() error
 }
 
+// Concurrent is a Comm that another thread may be able to use while the program uses its MPI.
+type Concurrent interface {
+	// Concurrent returns the communicator for that thread, of which no other thread may use it or
+	// what is made from it at the same time; nil if there is none.
+	Concurrent() Comm
+}
+
 // Request is a nonblocking operation that was started.
 type Request interface {
 	// Wait returns when the operation is done. It must be called once, unless
@@ -132,22 +140,55 @@ func Dup(c Comm) (Comm, error) {
 // BcastBytes returns root's data on all ranks, which need not know its length. Short
 // data is sent in one message with its length.
 func BcastBytes(c Comm, data []byte, root int) ([]byte, error) {
-	const short = 248
+	data, _, err := bcastBytes(c, data, false, root)
+	return data, err
+}
+
+// BytesFromRoot runs f on rank 0, and returns its bytes on all ranks, or an AgreedError if
+// it fails. It is collective, and costs no more than BcastBytes if there is no error. Unlike
+// after OnRoot, rank 0 does not know then that the other ranks have called it.
+func BytesFromRoot(c Comm, f func() ([]byte, error)) ([]byte, error) {
+	var data []byte
+	var err error
+	if c.Rank() == 0 {
+		data, err = f()
+	}
+	data, failed, e := bcastBytes(c, data, err != nil, 0)
+	if e != nil {
+		return nil, e
+	}
+	if failed {
+		return nil, Agree(c, err)
+	}
+	return data, nil
+}
+
+// bcastBytes sends root's data to all ranks, or, if it failed, only that.
+func bcastBytes(c Comm, data []byte, failed bool, root int) ([]byte, bool, error) {
+	const short, failure = 248, math.MaxUint64
 	head := make([]byte, 8+short)
 	if c.Rank() == root {
-		binary.LittleEndian.PutUint64(head, uint64(len(data)))
+		n := uint64(len(data))
+		if failed {
+			n = failure
+		}
+		binary.LittleEndian.PutUint64(head, n)
 		copy(head[8:], data)
 	}
 	if err := c.Bcast(head, root); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	n := int(binary.LittleEndian.Uint64(head))
+	length := binary.LittleEndian.Uint64(head)
+	if length == failure {
+		return nil, true, nil
+	}
+	n := int(length)
 	if n <= short {
-		return head[8 : 8+n : 8+n], nil
+		return head[8 : 8+n : 8+n], false, nil
 	}
 	if c.Rank() != root {
 		data = make([]byte, n)
 		copy(data, head[8:])
 	}
-	return data, c.Bcast(data[short:], root)
+	return data, false, c.Bcast(data[short:], root)
 }

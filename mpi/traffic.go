@@ -55,6 +55,15 @@ func (c *counted) Irecv(buf []byte, src, tag int) (Request, error) {
 	return c.Comm.Irecv(buf, src, tag)
 }
 
+// Concurrent returns a communicator that does not count, since the counters are those of the
+// program's thread.
+func (c *counted) Concurrent() Comm {
+	if of, ok := c.Comm.(Concurrent); ok {
+		return of.Concurrent()
+	}
+	return nil
+}
+
 func (c *counted) Split(color, key int) (Comm, error) {
 	part, err := c.Comm.Split(color, key)
 	if part == nil || err != nil {

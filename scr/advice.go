@@ -48,3 +48,25 @@ func (s *Session) shouldExit() (bool, error) {
 	}
 	return reason != "", err
 }
+
+// Due reports, on rank 0, whether NeedCheckpoint would say yes, or has other work to do: a caller
+// that asks by itself, and not where the program says, need not have all ranks call NeedCheckpoint
+// before that. On other ranks, and while a dataset is open, it is false. It is not collective, and
+// costs rank 0 some reads of small files.
+func (s *Session) Due() (yes bool, err error) {
+	err = s.local("Due", func() error {
+		yes = s.state != finished && !s.state.open() && (s.advisor.Due() || s.world.Rank() == 0 && s.flusher.PollDue())
+		return nil
+	})
+	return yes && err == nil, err
+}
+
+// Declined says that a checkpoint which was needed has not been written, and why: a command that
+// has asked for it gets the reason, and by SCR_CHECKPOINT_SECONDS and the like it is needed again as
+// late as after one. Rank 0 has to call it; on other ranks it does nothing.
+func (s *Session) Declined(why error) error {
+	return s.local("Declined", func() error {
+		s.advisor.Declined(why)
+		return nil
+	})
+}

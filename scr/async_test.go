@@ -93,6 +93,7 @@ func TestAsync_TimeBetweenPolls(t *testing.T) {
 	const hour = "3600000000"
 	for _, usleep := range []string{"0", hour} {
 		c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_ASYNC_USLEEP="+usleep, "SCR_AXL_MKDIR=1")
+		c.inMode(waiting) // protection is tested for in the same calls
 		c.job(four, func(s *Session, rank int) error {
 			for step := 1; step <= 2; step++ {
 				if err := checkpoint(s, rank, step); err != nil {
@@ -647,6 +648,7 @@ func TestAsync_Overtaken(t *testing.T) {
 	t.Parallel()
 	movers(t, func(t *testing.T, c *cluster) {
 		c.set("SCR_CACHE_SIZE=4", "SCR_PREFIX_SIZE=1", "SCR_FLUSH_ASYNC_BW=20k")
+		c.inMode(waiting) // else the second would wait for the protection of the first, with these limits
 		c.configure("STORE=$SSD FLUSH=SYNC", "CKPT=0", "CKPT=1 INTERVAL=2 STORE=$SSD")
 		c.job(four, func(s *Session, rank int) error {
 			if err := steps(1, 2)(s, rank); err != nil {

@@ -302,7 +302,7 @@ func TestSession_Single(t *testing.T) {
 
 func TestSession_OneNodeFallsBackToSingle(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t)
+	c := newCluster(t, "SCR_CRC_ON_DELETE=1")
 	nodes := on(3, "a")
 	c.job(nodes, steps(1, 2, 3))
 	if n := strings.Count(c.said(), "all ranks run on one node, so checkpoints have no redundancy (SINGLE "); n != 1 {

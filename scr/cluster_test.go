@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,17 +25,22 @@ import (
 // cluster is a machine with nodes that have storage of their own and a prefix
 // directory, all below one directory. A node is there once a rank runs on it.
 type cluster struct {
-	t    testing.TB
-	root string
-	env  map[string]string
-	opt  local.Options
-	base string // of the cache on a node
+	t      testing.TB
+	root   string
+	env    map[string]string
+	opt    local.Options
+	base   string // of the cache on a node
+	mode   mode
+	dies   bool   // jobs end although a dataset is not protected yet
+	faults faults // of each session
 
 	mu  sync.Mutex
 	log bytes.Buffer // of the last job
 
 	serving sync.WaitGroup // those that copy for a node
 	pause   func()         // in place of SIGSTOP
+	booted  time.Time      // when all nodes have started; zero: when this machine has
+	gate    func() bool    // see Options
 	over    atomic.Bool    // the job of the test has ended
 }
 
@@ -50,13 +57,55 @@ func newCluster(t testing.TB, env ...string) *cluster {
 
 // clusterAt makes a cluster in a directory.
 func clusterAt(t testing.TB, root string, env ...string) *cluster {
-	c := &cluster{t: t, root: root, base: "cache", opt: local.Options{}, env: map[string]string{
+	c := &cluster{t: t, root: root, base: "cache", opt: local.Options{}, mode: modeOf(t), env: map[string]string{
 		"SCR_PREFIX": filepath.Join(root, "prefix"), "SCR_USER_NAME": "user", "SCR_JOB_ID": "job",
 		"SCR_CACHE_SIZE": "2", "SCR_FLUSH": "0", "SCR_DEBUG": "1", "SCR_MPI_BUF_SIZE": "1k", "SCR_FILE_BUF_SIZE": "1k",
 		"PWD": root,
 	}}
+	c.set(c.mode.env()...)
 	c.set(env...)
 	return c
+}
+
+// mode is how datasets are protected: while the program waits, or while it goes on, and then by
+// what carrier. Tests that lose, kill, damage and move something have to pass in all of them.
+type mode string
+
+const (
+	waiting mode = "sync"
+	sockets mode = "sockets"
+	overMPI mode = "mpi"
+)
+
+// inModes are the tests that have a mode.
+var inModes = regexp.MustCompile(`^Test(Killed|Session|Groups|Move|Exposed|Async|Handover|Keep|World|Stores|Storage|Power|Panic|Names|Input|Full)_?`)
+
+// modeOf returns the mode of a test: that of the environment variable GOSCR_TEST_ENCODE, else one that
+// its name decides, so that a run of all tests has all modes, and a test fails again if it has failed.
+func modeOf(t testing.TB) mode {
+	if !inModes.MatchString(t.Name()) {
+		return waiting
+	}
+	if m := mode(os.Getenv("GOSCR_TEST_ENCODE")); m != "" {
+		return m
+	}
+	sum := fnv.New32a()
+	sum.Write([]byte(t.Name()))
+	return []mode{waiting, waiting, waiting, waiting, sockets, overMPI}[sum.Sum32()%6]
+}
+
+func (m mode) env() []string {
+	if m == waiting {
+		return nil
+	}
+	return []string{"SCR_ENCODE_ASYNC=1", "SCR_ENCODE_CARRIER=" + string(m)}
+}
+
+// inMode makes further jobs protect in a mode whatever the test's is.
+func (c *cluster) inMode(m mode) {
+	c.mode = m
+	delete(c.env, "SCR_ENCODE_ASYNC")
+	c.set(m.env()...)
 }
 
 func (c *cluster) set(env ...string) {
@@ -130,7 +179,7 @@ func (c *cluster) in(node, store string) string {
 
 // options are those of a rank on a node.
 func (c *cluster) options(node string) Options {
-	return Options{Log: c, launch: c.serve, pause: c.pause, Environ: func(name string) (string, bool) {
+	return Options{Log: c, launch: c.serve, pause: c.pause, booted: c.booted, faults: c.faults, Gate: c.gate, Environ: func(name string) (string, bool) {
 		switch name {
 		case "SCR_NODE_NAME":
 			return node, true
@@ -184,7 +233,11 @@ func (c *cluster) count(nodes []string, f func(s *Session, rank int) error) ([]l
 		defer s.cache.Close() // the descriptors that a process would give back
 		defer s.events.Close()
 		defer s.advisor.Abandon()
-		return f(s, world.Rank())
+		if err = f(s, world.Rank()); err == nil && !c.dies && s.state != finished && s.job.over == nil {
+			// The job is over when what it has begun is protected, as tests expect that do not ask.
+			err = s.call("test", s.flusher.Settle)
+		}
+		return err
 	})
 }
 

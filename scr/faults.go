@@ -14,7 +14,7 @@ import (
 
 // For scripts/test.d/43-panics.sh, which builds a library with the tag faults: a rank panics
 // in a call, as GOSCR_FAULT says: "RANK CALL", at its beginning, or "RANK CALL FUNCTION",
-// in the first operation of a communicator within this function.
+// in the first operation of a communicator within this function. It does so once.
 func init() {
 	var f fault
 	if _, err := fmt.Sscan(os.Getenv("GOSCR_FAULT"), &f.rank, &f.call); err != nil {
@@ -30,11 +30,13 @@ type fault struct {
 	rank           int
 	call, function string
 	in             string // the call that is made
+	done           bool
 }
 
 func (f *fault) Call(rank int, name string) {
 	f.in = name
-	if rank == f.rank && name == f.call && f.function == "" {
+	if rank == f.rank && name == f.call && f.function == "" && !f.done {
+		f.done = true
 		panic("injected in " + name)
 	}
 }
@@ -44,7 +46,8 @@ func (f *fault) Wrap(world mpi.Comm) mpi.Comm {
 		return world
 	}
 	return mpitest.Faulty(world, func(op string) {
-		if f.in == f.call && f.within() {
+		if f.in == f.call && !f.done && f.within() {
+			f.done = true
 			panic(fmt.Sprintf("injected in %s, at %s in %s", f.in, op, f.function))
 		}
 	})

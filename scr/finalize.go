@@ -101,8 +101,11 @@ func (s *Session) end(record func() error, finalized bool) error {
 func (s *Session) free() error {
 	s.events.Close()
 	var err error
+	if s.flusher != nil {
+		err = s.flusher.Protector.Free()
+	}
 	if s.cache != nil {
-		err = s.cache.Free()
+		err = errors.Join(err, s.cache.Free())
 	}
 	if s.protection != nil {
 		err = errors.Join(err, s.protection.free())

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/storagetest"
 )
 
@@ -180,8 +182,19 @@ func TestFull_NoRoomForRedundancy(t *testing.T) {
 	empty := c.fill(filepath.Join(c.root, "node"), 0)
 	c.job(four, restarts(2))
 	c.says("its redundancy is lost and cannot be made again")
+	exposed := func() bool {
+		list, err := prefix.Locations(c.prefix(""))
+		c.must(err)
+		return slices.ContainsFunc(list, func(l prefix.Located) bool { return l.ID == 2 && l.Is(prefix.Exposed) })
+	}
+	if !exposed() {
+		t.Error("flush.scr has it as protected")
+	}
 	empty()
 	c.job(four, restarts(2))
+	if exposed() {
+		t.Error("flush.scr has it as not protected")
+	}
 	c.says("redundancy was made again, 4 of 4 ranks had lost theirs")
 	c.lose("c")
 	c.job(four, restarts(2))

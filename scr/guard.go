@@ -9,9 +9,12 @@ import (
 // job is the part of a session that ends its calls on all ranks when one rank cannot go on.
 type job struct {
 	ranks  mpi.Revocable
-	over   error  // what all calls return after a rank has given up; nil until then
-	faults faults // nil but in tests
-	pause  func() // nil but in tests, see Options
+	over   error   // what all calls return after a rank has given up; nil until then
+	faults faults  // nil but in tests
+	pause  func()  // nil but in tests, see Options
+	given  Options // to Init, for Recover
+	gate   func() bool
+	waits  bool // at the gate, see Gate
 }
 
 // faults lets tests inject panics into a session.

@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/goscr/goscr/internal/filemap"
 	"github.com/goscr/goscr/internal/handover"
 )
 
@@ -52,6 +54,23 @@ func TestHandover(t *testing.T) {
 			if sent.Bytes[1] == 0 || sent.Bytes[1] != received.Bytes[1] || sent.Bytes[2] != received.Bytes[2] {
 				t.Errorf("sent %v, received %v", sent, received)
 			}
+			// All bytes were read, so from now on a byte that has changed is noticed.
+			maps, _, err := filemap.ReadDir(c.handoverNode("d").Control)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files := 0
+			for _, rank := range []int{1, 2} {
+				for _, path := range maps.Files(2, rank) {
+					files++
+					if _, known := maps.Meta(2, rank, path).CRC(); !known {
+						t.Errorf("%s has no checksum", path)
+					}
+				}
+			}
+			if files == 0 {
+				t.Error("no files have arrived")
+			}
 			if nodes[1] == "d" {
 				c.lose("b")
 			}
@@ -63,7 +82,7 @@ func TestHandover(t *testing.T) {
 // Nothing is handed over that is not whole, and what has arrived in part is not used.
 func TestHandover_Damaged(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, "SCR_COPY_TYPE=SINGLE")
+	c := newCluster(t, "SCR_COPY_TYPE=SINGLE", "SCR_CRC_ON_DELETE=1")
 	c.job([]string{"a", "b", "b", "c"}, steps(1, 2))
 	found := false
 	err := filepath.Walk(filepath.Dir(c.cached("b", 2, "")), func(path string, info os.FileInfo, err error) error {
@@ -94,7 +113,12 @@ func TestHandover_Bad(t *testing.T) {
 		"no such dataset": func(n handover.Node) error { _, err := n.Send(7, []int{1}); return err },
 		"no such rank":    func(n handover.Node) error { _, err := n.Send(1, []int{9}); return err },
 		"other caches":    func(n handover.Node) error { n.Caches = n.Caches[:1]; _, err := n.Send(1, []int{1}); return err },
-		"no node":         func(n handover.Node) error { n.Control += "x"; _, err := n.Send(1, []int{1}); return err },
+		"the node has started again, and the files had no checksums": func(n handover.Node) error {
+			n.Booted = time.Now().Add(time.Hour)
+			_, err := n.Send(1, []int{1})
+			return err
+		},
+		"no node": func(n handover.Node) error { n.Control += "x"; _, err := n.Send(1, []int{1}); return err },
 	} {
 		if err := send(c.handoverNode(four[1])); err == nil {
 			t.Errorf("%s: no error", what)

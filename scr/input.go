@@ -15,26 +15,21 @@ import (
 // do not count, since the same input may be in another place. Rank 0 reads the files. It is
 // collective; all ranks get the same.
 func (s *Session) readInput() (digest string, err error) {
-	err = mpi.OnRoot(s.world, func() error {
-		names := strings.Fields(s.config.JobInput)
-		if len(names) == 0 {
-			return nil
-		}
+	names := strings.Fields(s.config.JobInput) // the same on all ranks
+	if len(names) == 0 {
+		return "", nil
+	}
+	text, err := mpi.BytesFromRoot(s.world, func() ([]byte, error) {
 		all := sha256.New()
 		for _, name := range names {
 			one, err := digestOf(name)
 			if err != nil {
-				return fmt.Errorf("SCR_JOB_INPUT: %w", err)
+				return nil, fmt.Errorf("SCR_JOB_INPUT: %w", err)
 			}
 			all.Write(one)
 		}
-		digest = hex.EncodeToString(all.Sum(nil)[:16])
-		return nil
+		return []byte(hex.EncodeToString(all.Sum(nil)[:16])), nil
 	})
-	if err != nil {
-		return "", err
-	}
-	text, err := mpi.BcastBytes(s.world, []byte(digest), 0)
 	return string(text), err
 }
 

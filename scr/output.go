@@ -26,13 +26,15 @@ import (
 // the prefix directory.
 type unfinished struct {
 	dataset.Dataset
-	cached *cache.Cached // nil if it is written directly
-	direct *direct       // nil if it is written in the cache
-	began  time.Time
-	opened time.Time     // when the program began to write, on this rank
-	routed time.Duration // how long this rank's calls of Route took
-	wish   request.Wish  // of the commands that have asked for it
-	failed error         // why it cannot be completed, nil if it can
+	cached  *cache.Cached // nil if it is written directly
+	direct  *direct       // nil if it is written in the cache
+	began   time.Time
+	opened  time.Time     // when the program began to write, on this rank
+	routed  time.Duration // how long this rank's calls of Route took
+	wish    request.Wish  // of the commands that have asked for it
+	failed  error         // why it cannot be completed, nil if it can
+	command string        // how the program restarts from it, "": as it was started
+	own     *directory    // where the rank writes files under names of its own, nil if it does not
 }
 
 // files returns the number of files of all ranks, once the dataset is complete.
@@ -162,6 +164,9 @@ func (s *Session) describe(id int, name string, flags Flags, checkpoint int, wis
 	return dataset.Unpack(packed[1:])
 }
 
+// Writing reports whether a dataset has been begun and not completed. It is not collective.
+func (s *Session) Writing() bool { return s.state.open() }
+
 // Route returns the path under which the program must open a file. While a
 // dataset is being written, that is the path in the cache for the file that the
 // program would otherwise write as name, which must be below the prefix directory.
@@ -213,6 +218,9 @@ func (s *Session) route(name string) (string, error) {
 func (s *Session) routeOutput(name string) (string, error) {
 	start := time.Now()
 	defer func() { s.output.routed += time.Since(start) }()
+	if path, ok := s.output.inOwn(name); ok {
+		return path, nil
+	}
 	file, err := s.paths.below(name)
 	if err == nil && s.mayShare(s.output) {
 		file, err = s.paths.direct(file)
@@ -271,7 +279,7 @@ func (s *Session) complete(call string, from state, valid bool) error {
 	o := s.output
 	err := s.finish(valid)
 	s.flusher.BeginCopies()
-	if err == nil && o.wish.Stop {
+	if err == nil && o.wish.Stops() {
 		err = s.stopAll(o)
 	}
 	s.computing()
@@ -285,6 +293,9 @@ func (s *Session) finish(valid bool) error {
 	if o.failed == nil && !valid {
 		o.failed = fmt.Errorf("the program says that its files of dataset %s %w", o.Name(), cache.ErrInvalid)
 	}
+	if o.failed == nil {
+		o.failed = s.enterOwn(o)
+	}
 	finish := s.completeCached
 	if o.direct != nil {
 		finish = s.completeDirect
@@ -297,7 +308,7 @@ func (s *Session) finish(valid bool) error {
 		s.log.WarnJob("dataset %d (%s) has no files: no rank has called SCR_Route_file for a file of it, so nothing is protected, "+
 			"and a restart from it finds nothing", o.ID(), o.Name())
 	}
-	if o.Flags().Has(dataset.Checkpoint) {
+	if o.Flags().Has(dataset.Checkpoint) && (o.cached == nil || o.cached.Protected()) {
 		if err := s.restart.Supersede(); err != nil {
 			return err
 		}
@@ -312,7 +323,10 @@ func (s *Session) finish(valid bool) error {
 func (s *Session) completeCached(o *unfinished) error {
 	c := o.cached
 	written, before := time.Now(), s.traffic
-	err := s.cache.Complete(c, o.failed)
+	wait, err := s.waitsForProtection(o)
+	if err == nil {
+		err = s.flusher.Complete(c, o.failed, wait)
+	}
 	s.events.Result(kindOf(c.Dataset), "END", c.Dataset, o.began, err)
 	if errors.Is(err, cache.ErrShared) {
 		return err
@@ -320,24 +334,30 @@ func (s *Session) completeCached(o *unfinished) error {
 	if err != nil {
 		return returned(err)
 	}
-	s.events.Copied("ENCODE", c.Dataset, c.Desc.Store, c.Desc.Store, written)
-	took, extra := c.Encoded()
-	encode := phases.Took("ENCODE", written, took)
-	encode.Bytes = &extra
-	if err := s.measure(o, written, encode, s.fill(c)); err != nil {
+	var measured []phases.Phase
+	how := fmt.Sprintf("it is being protected with %s, after a wait of %.3f s", c.Desc.Type, time.Since(written).Seconds())
+	if c.Protected() {
+		s.events.Copied("ENCODE", c.Dataset, c.Desc.Store, c.Desc.Store, written)
+		measured = append(measured, encoding(c, written))
+		how = fmt.Sprintf("protected with %s in %.3f s", c.Desc.Type, time.Since(written).Seconds())
+	}
+	if err := s.measure(o, written, append(measured, s.fill(c))...); err != nil {
 		return err
 	}
 	s.tellTraffic(fmt.Sprintf("dataset %d: protection", c.ID()), before)
-	s.log.Info("dataset %d (%s): %s, %s; written in %.3f s, protected with %s in %.3f s", c.ID(), c.Name(), report.Count(c.Files(), "file"),
-		report.Bytes(c.Size()), written.Sub(o.began).Seconds(), c.Desc.Type, time.Since(written).Seconds())
+	s.log.Info("dataset %d (%s): %s, %s; written in %.3f s, %s", c.ID(), c.Name(), report.Count(c.Files(), "file"),
+		report.Bytes(c.Size()), written.Sub(o.began).Seconds(), how)
 	s.prefix.Note(func() error {
-		return prefix.EnterCached(s.prefix.Dir, c.Dataset, c.Desc.Protection.String(), time.Now())
+		if !c.Protected() {
+			return errors.Join(prefix.Locate(s.prefix.Dir, c.Dataset, prefix.InCache, true), prefix.Locate(s.prefix.Dir, c.Dataset, prefix.Exposed, true))
+		}
+		return prefix.EnterCached(s.prefix.Dir, c.Dataset, c.Desc.Protection.String(), c.Verified())
 	})
 	if c.Flags().Has(dataset.Checkpoint) {
 		s.prefix.Note(func() error { return halt.CountCheckpoint(s.prefix.Dir) })
 	}
 	s.advisor.Reached(c.Dataset, request.InCache)
-	s.recordFacts(c.Dataset)
+	s.recordFacts(c.Dataset, o.command)
 	err = s.flusher.Completed(c)
 	if c.Flags().Has(dataset.Checkpoint) {
 		s.advisor.Wrote(o.began)
@@ -346,6 +366,44 @@ func (s *Session) completeCached(o *unfinished) error {
 		s.fulfil(o)
 	}
 	return err
+}
+
+// waitsForProtection reports whether the program has to wait until a dataset is protected: if it
+// is to stop after it. It is collective if SCR_ENCODE_ASYNC=1.
+func (s *Session) waitsForProtection(o *unfinished) (bool, error) {
+	if !s.config.EncodeAsync {
+		return true, nil
+	}
+	if o.wish.Term || o.wish.Stops() {
+		return true, nil
+	}
+	return s.advisor.Stopping()
+}
+
+// protected records that a dataset is protected, which has begun at start, while the program went
+// on. It is collective.
+func (s *Session) protected(c *cache.Cached, start time.Time) error {
+	s.events.Copied("ENCODE", c.Dataset, c.Desc.Store, c.Desc.Store, start)
+	if err := s.events.phases.Log(c.Dataset, encoding(c, start)); err != nil {
+		return err
+	}
+	s.log.Info("dataset %d (%s): protected with %s%s, %.3f s after the program went on", c.ID(), c.Name(), c.Desc.Type, s.flusher.Protector.Over(), time.Since(start).Seconds())
+	s.prefix.Note(func() error {
+		return errors.Join(prefix.EnterCached(s.prefix.Dir, c.Dataset, c.Desc.Protection.String(), c.Verified()),
+			prefix.Locate(s.prefix.Dir, c.Dataset, prefix.Exposed, false))
+	})
+	if !c.Flags().Has(dataset.Checkpoint) {
+		return nil
+	}
+	return s.restart.Supersede()
+}
+
+// encoding returns the time in which the caller has protected its files of a dataset, as a phase.
+func encoding(c *cache.Cached, start time.Time) phases.Phase {
+	took, extra := c.Encoded()
+	p := phases.Took("ENCODE", start, took)
+	p.Bytes = &extra
+	return p
 }
 
 // completeDirect completes a dataset that the program has written directly to the prefix
@@ -362,7 +420,7 @@ func (s *Session) completeDirect(o *unfinished) error {
 	}
 	s.log.Info("dataset %d (%s): %s, %s, written to %s in %.3f s, complete after %.3f s more", d.ID(), d.Name(), report.Count(d.Files(), "file"),
 		report.Bytes(d.Size()), s.prefix.Dir, written.Sub(o.began).Seconds(), time.Since(written).Seconds())
-	s.recordFacts(d.Dataset)
+	s.recordFacts(d.Dataset, o.command)
 	if d.Flags().Has(dataset.Checkpoint) {
 		s.numbers.written = d.ID()
 		s.prefix.Note(func() error { return halt.CountCheckpoint(s.prefix.Dir) })

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/goscr/goscr/internal/faultfs"
 	"github.com/goscr/goscr/internal/scavenge"
@@ -183,6 +184,7 @@ func TestPower(t *testing.T) {
 				}
 				for lost, may := range map[bool][]int{true: durable, false: o.may} { // the cache is preferred
 					m.Survivors(at.at, at.seed, m.Dir)
+					c.booted = time.Now()
 					if err := c.afterOutage(lost, may); err != nil {
 						t.Errorf("power cut at %d of %d, seed %d, caches lost: %v: %v\n%s", at.at, total, at.seed, lost, err, c.said())
 						failed++

@@ -1,6 +1,7 @@
 package scr
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -22,8 +23,9 @@ type protection struct {
 }
 
 // newProtection makes the failure groups, stores and redundancy descriptors of a
-// job. It is collective. The caller must free the result, even after an error.
-func newProtection(world mpi.Comm, cfg *config.Config, log *report.Logger) (*protection, error) {
+// job. base is SCR_CACHE_BASE on rank 0. It is collective. The caller must free the result,
+// even after an error.
+func newProtection(world mpi.Comm, base string, cfg *config.Config, log *report.Logger) (*protection, error) {
 	p := &protection{}
 	var err error
 	if p.groups, err = reddesc.NewGroups(world, cfg.NodeName); err != nil {
@@ -33,7 +35,7 @@ func newProtection(world mpi.Comm, cfg *config.Config, log *report.Logger) (*pro
 		return p, err
 	}
 	lines := ckptLines(cfg)
-	if err := p.addStores(world, cfg, lines); err != nil {
+	if err := p.addStores(world, base, cfg, lines); err != nil {
 		return p, err
 	}
 	return p, p.addDescriptors(cfg, lines, log)
@@ -103,15 +105,10 @@ func ckptLines(cfg *config.Config) []config.Ckpt {
 	return cfg.Ckpts
 }
 
-// addStores makes the store descriptors: that of SCR_CACHE_BASE first, then
-// those of STORE= lines, and of directories that only a CKPT= line names. A store
+// addStores makes the store descriptors: that of SCR_CACHE_BASE first, which is base on rank
+// 0, then those of STORE= lines, and of directories that only a CKPT= line names. A store
 // is known to all ranks by the name that it has on rank 0.
-func (p *protection) addStores(world mpi.Comm, cfg *config.Config, lines []config.Ckpt) error {
-	text, err := mpi.BcastBytes(world, []byte(cfg.CacheBase), 0)
-	if err != nil {
-		return err
-	}
-	base := string(text)
+func (p *protection) addStores(world mpi.Comm, base string, cfg *config.Config, lines []config.Ckpt) error {
 	names := []string{base}
 	add := func(name string) {
 		if name != "" && !slices.Contains(names, name) {
@@ -126,21 +123,28 @@ func (p *protection) addStores(world mpi.Comm, cfg *config.Config, lines []confi
 	for _, line := range lines {
 		add(line.Store.Value)
 	}
+	var failed error
+	differs := false // a rank may have an error of its own
 	for _, name := range names {
 		line := cfg.Store(name)
 		where, setBy := line.Path, "STORE="+name
 		if name == base {
 			where, setBy = cfg.CacheBase, setting(cfg, "SCR_CACHE_BASE", &cfg.CacheBase)
 		}
-		store, err := reddesc.NewStore(p.groups, name, where, line.Count.Or(cfg.CacheSize),
-			line.Group.Value, line.View.Value, line.Mkdir.Or(true))
+		create := line.Mkdir.Or(true)
+		differs = differs || !create
+		store, err := reddesc.NewStore(p.groups, name, where, line.Count.Or(cfg.CacheSize), line.Group.Value, line.View.Value, create)
 		if err != nil {
-			return err
+			failed = cmp.Or(failed, err)
+			continue
 		}
 		store.SetBy = setBy
 		p.stores = append(p.stores, store)
 	}
-	return nil
+	if differs {
+		return mpi.Agree(world, failed)
+	}
+	return failed
 }
 
 // setting describes the value of a parameter for messages. field is a pointer to its field.

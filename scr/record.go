@@ -52,8 +52,11 @@ func (s *Session) openPrefix() error {
 func (s *Session) setAside(name string, read func(path string) (*hash.Hash, error)) error {
 	path := s.metadata(name)
 	_, err := read(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, hash.ErrCorrupt) {
+		s.log.Warn("%v", err) // an error again where the file is used, if it is used and cannot be read there
+	}
 	if !errors.Is(err, hash.ErrCorrupt) {
-		return nil // other errors are reported where the file is used
+		return nil
 	}
 	aside := path + ".damaged"
 	s.log.Warn("%v; it is now %s, and a new one is begun", err, aside)
@@ -64,13 +67,14 @@ func (s *Session) setAside(name string, read func(path string) (*hash.Hash, erro
 }
 
 // recordRun records the nodes and their ranks, the parameters that the program has set,
-// and that the run has begun. It is collective.
-func (s *Session) recordRun(node mpi.Comm, settings *Settings, environ func(string) (string, bool)) error {
-	ranks, err := s.ranksOfNodes(node)
+// and that the run has begun. node is the communicator of the ranks on the caller's node, and
+// nodes is the number of nodes. It is collective.
+func (s *Session) recordRun(node mpi.Comm, nodes int, settings *Settings, environ func(string) (string, bool)) error {
+	ranks, err := s.ranksOfNodes(node, nodes)
 	if err != nil {
 		return err
 	}
-	if err := s.gatherFacts(node); err != nil {
+	if err := s.gatherFacts(ranks); err != nil {
 		return err
 	}
 	return mpi.OnRoot(s.world, func() error {
@@ -103,39 +107,38 @@ type nodeRanks struct {
 
 // ranksOfNodes returns all nodes of the job on rank 0, and nothing on other ranks. The
 // first rank of each node sends its name and its ranks. It is collective.
-func (s *Session) ranksOfNodes(node mpi.Comm) ([]nodeRanks, error) {
-	here := make([]int64, node.Size())
-	here[node.Rank()] = int64(s.world.Rank())
-	if err := node.Allreduce(here, mpi.Sum); err != nil {
-		return nil, err
-	}
+func (s *Session) ranksOfNodes(node mpi.Comm, nodes int) ([]nodeRanks, error) {
 	const keyName, keyRank = "NAME", "RANK"
-	send := hash.New()
+	var mine *hash.Hash
 	if node.Rank() == 0 {
-		mine := send.At("0")
+		mine = hash.New()
 		mine.SetValue(keyName, s.config.NodeName)
-		for _, r := range here {
-			mine.SetKVInt(keyRank, int(r))
+		for _, r := range s.protection.groups.NodeRanks() {
+			mine.SetKVInt(keyRank, r)
 		}
 	}
-	received, err := hash.Exchange(send, s.world)
+	all, err := hash.Collect(mine, nodes, s.world)
 	if err != nil {
 		return nil, err
 	}
 	var list []nodeRanks
-	for _, h := range received.All() {
+	for _, h := range all {
 		list = append(list, nodeRanks{h.Text(keyName), h.Get(keyRank).Ints()})
 	}
 	return list, nil
 }
 
-// gatherFacts records how the job was started, in a file to which checkpoints refer. It is
-// collective. It is no error if that cannot be recorded.
-func (s *Session) gatherFacts(node mpi.Comm) error {
+// gatherFacts records how the job was started, in a file to which checkpoints refer. Rank 0
+// passes the nodes. It is collective. It is no error if that cannot be recorded.
+func (s *Session) gatherFacts(nodes []nodeRanks) error {
 	if !s.config.Record {
 		return nil
 	}
-	facts, err := snapshot.Gather(s.world, node, s.config, version.Goscr())
+	var list []snapshot.Node
+	for _, n := range nodes {
+		list = append(list, snapshot.Node{Name: n.name, Ranks: len(n.ranks)})
+	}
+	facts, err := snapshot.Gather(s.world, list, s.config, version.Goscr())
 	if err != nil || facts == nil {
 		return err
 	}
@@ -146,10 +149,33 @@ func (s *Session) gatherFacts(node mpi.Comm) error {
 	return nil
 }
 
-// recordFacts records with a checkpoint how the job was started.
-func (s *Session) recordFacts(d dataset.Dataset) {
+// SetRestartCommand says how the program is started to restart from the checkpoint that it is
+// writing: a command for a shell, which scr_restart then runs on each rank in place of the program;
+// "" for the program as it was started. If it is not the same on all ranks, that is logged, and
+// none is recorded. It is collective.
+func (s *Session) SetRestartCommand(command string) error {
+	return s.call("SetRestartCommand", func() error {
+		if s.output == nil {
+			return s.state.misplaced("SetRestartCommand", states[idle].advice)
+		}
+		first, err := mpi.BcastBytes(s.world, []byte(command), 0)
+		if err != nil {
+			return err
+		}
+		differs, err := mpi.Any(s.world, string(first) != command)
+		if err == nil && differs {
+			s.log.WarnJob("the ranks give different commands to restart, rank 0 %q: scr_restart starts the program as it was started", first)
+			command = ""
+		}
+		s.output.command = command
+		return err
+	})
+}
+
+// recordFacts records with a checkpoint how the job was started, and how it restarts.
+func (s *Session) recordFacts(d dataset.Dataset, command string) {
 	if s.numbers.facts != nil && d.Flags().Has(dataset.Checkpoint) {
-		s.prefix.Note(func() error { return s.numbers.facts.Refer(d, time.Now()) })
+		s.prefix.Note(func() error { return s.numbers.facts.Refer(d, time.Now(), command) })
 	}
 }
 

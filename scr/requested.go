@@ -5,9 +5,8 @@ import (
 	"os"
 	"strconv"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/processes"
 	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/request"
 	"github.com/goscr/goscr/mpi"
@@ -57,6 +56,7 @@ func (s *Session) settle() {
 		s.advisor.Gone(id)
 	case s.flusher.Flushing(id):
 		s.advisor.Reached(c.Dataset, request.Flushing)
+	case s.flusher.Protector.Dataset() == c: // a lost node would lose it
 	case s.advisor.Stops(): // it is finished when they do: see stopAll
 	default:
 		s.advisor.Reached(c.Dataset, request.Finished)
@@ -64,8 +64,8 @@ func (s *Session) settle() {
 }
 
 // stopAll stops the processes of all ranks, at the same place of the program, after the
-// checkpoint o. It returns when they are continued. If they cannot be stopped, the program
-// goes on.
+// checkpoint o. It returns when they are continued, or, if they wait at the gate for debuggers,
+// before that. If they cannot be stopped, the program goes on.
 func (s *Session) stopAll(o *unfinished) error {
 	if s.flusher.Flushing(o.ID()) { // threads of the processes may copy it
 		if err := s.flusher.Flush(o.cached); err != nil {
@@ -76,23 +76,59 @@ func (s *Session) stopAll(o *unfinished) error {
 	if err != nil {
 		return err
 	}
-	if err := mpi.Agree(s.world, s.recordStop(node)); err != nil {
+	gate, err := s.haveGates(o)
+	if err != nil {
+		return err
+	}
+	if err := mpi.Agree(s.world, s.recordStop(node, gate)); err != nil {
 		s.advisor.Failed(o.ID(), fmt.Errorf("the checkpoint is complete, but the ranks go on: %w", err))
 		s.log.WarnJob("the ranks do not stop: %v", err)
 		return nil
 	}
-	s.log.Info("all ranks stop after dataset %d (%s); scr_checkpoint --continue lets them go on", o.ID(), o.Name())
+	how := "stop"
+	if gate {
+		how = "wait for debuggers"
+	}
+	s.log.Info("all ranks %s after dataset %d (%s); scr_checkpoint --continue lets them go on", how, o.ID(), o.Name())
 	s.advisor.Reached(o.Dataset, request.Finished)
 	if err := s.world.Barrier(); err != nil {
 		return err
 	}
+	if s.job.waits = gate; gate {
+		return nil
+	}
 	if s.job.pause != nil {
 		s.job.pause()
-	} else if err := unix.Kill(os.Getpid(), unix.SIGSTOP); err != nil {
+	} else if err := processes.Stop(); err != nil {
 		s.log.Warn("the process does not stop: %v", err)
 	}
 	s.goesOn(node)
 	return nil
+}
+
+// haveGates reports whether debuggers are to be attached after a checkpoint, and all ranks wait for
+// them by themselves. It is collective.
+func (s *Session) haveGates(o *unfinished) (bool, error) {
+	if !o.wish.Attach {
+		return false, nil
+	}
+	return mpi.All(s.world, s.job.gate != nil && s.job.gate())
+}
+
+// Gate reports whether the process is to wait for a debugger now, because of scr_checkpoint
+// --attach. It need not wait any longer when the file at the path record is gone. The caller calls
+// LeaveGate after that. Gate is not collective.
+func (s *Session) Gate() (record string, waits bool) {
+	return request.StoppedPath(s.prefix.Dir, s.config.NodeName), s.job.waits
+}
+
+// LeaveGate ends what Gate has begun. It is not collective.
+func (s *Session) LeaveGate() error {
+	if !s.job.waits {
+		return nil
+	}
+	s.job.waits = false
+	return request.LeaveGate(s.prefix.Dir, s.config.NodeName, os.Getpid())
 }
 
 // goesOn removes the record of the processes of the caller's node, in case something other
@@ -107,7 +143,7 @@ func (s *Session) goesOn(node mpi.Comm) {
 }
 
 // recordStop records the processes of the caller's node. It is collective over the node.
-func (s *Session) recordStop(node mpi.Comm) error {
+func (s *Session) recordStop(node mpi.Comm, gate bool) error {
 	mine := hash.New()
 	mine.At("0", strconv.Itoa(os.Getpid()))
 	all, err := hash.Exchange(mine, node)
@@ -118,5 +154,5 @@ func (s *Session) recordStop(node mpi.Comm) error {
 	for _, from := range all.All() {
 		pids = append(pids, from.Ints()...)
 	}
-	return request.RecordStopped(s.prefix.Dir, s.config.NodeName, pids)
+	return request.RecordStopped(s.prefix.Dir, s.config.NodeName, pids, gate)
 }

@@ -282,6 +282,47 @@ func TestRequest_Stop(t *testing.T) {
 	}
 }
 
+// With --attach the ranks wait for debuggers at a gate of their own, after the call; if one has
+// none, all are stopped.
+func TestRequest_Attach(t *testing.T) {
+	t.Parallel()
+	for _, gates := range []int32{4, 3, 0} {
+		c := newCluster(t)
+		var stopped, asked atomic.Int32
+		c.pause = func() { stopped.Add(1) }
+		if gates > 0 {
+			c.gate = func() bool { return asked.Add(1) <= gates }
+		}
+		c.job(four, func(s *Session, rank int) error {
+			err := errors.Join(c.asksFor(s, rank, request.Wish{Attach: true}), checkpoint(s, rank, 1))
+			record, waits := s.Gate()
+			if waits != (gates == 4) {
+				err = errors.Join(err, fmt.Errorf("rank %d waits: %v", rank, waits))
+			}
+			if waits {
+				c.request(1, request.Finished, 1)
+				_, e := os.Stat(record)
+				list, e2 := request.StoppedNodes(c.prefix(""))
+				if len(list) == 0 {
+					e2 = errors.Join(e2, errors.New("nobody waits"))
+				}
+				err = errors.Join(err, e, e2)
+			}
+			err = errors.Join(err, s.Agree(nil), s.LeaveGate())
+			if _, waits := s.Gate(); waits {
+				err = errors.Join(err, errors.New("it waits after it has left"))
+			}
+			return errors.Join(err, checkpoint(s, rank, 2), s.Finalize())
+		})
+		if list, err := request.StoppedNodes(c.prefix("")); len(list) > 0 || err != nil {
+			t.Error(list, err)
+		}
+		if want := map[bool]int32{true: 0, false: 4}[gates == 4]; stopped.Load() != want {
+			t.Errorf("with %d gates, %d ranks were stopped", gates, stopped.Load())
+		}
+	}
+}
+
 // Where it cannot be recorded which processes have stopped, they go on.
 func TestRequest_StopFails(t *testing.T) {
 	t.Parallel()

@@ -6,9 +6,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/goscr/goscr/internal/advice"
+	"github.com/goscr/goscr/internal/background"
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/compress"
 	"github.com/goscr/goscr/internal/config"
@@ -20,9 +22,11 @@ import (
 	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/mover"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/protect"
 	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/restart"
+	"github.com/goscr/goscr/internal/run/migration"
 	"github.com/goscr/goscr/internal/transfer"
 	"github.com/goscr/goscr/internal/version"
 	"github.com/goscr/goscr/mpi"
@@ -45,8 +49,13 @@ type Options struct {
 	// Log receives the messages of the library; if it is nil they go to os.Stderr.
 	Log io.Writer
 
+	// Gate reports whether the caller waits for a debugger after a checkpoint if Session.Gate says
+	// so; nil: it does not. scr_checkpoint --attach stops the processes else.
+	Gate func() bool
+
 	launch func(control string) error // for tests: see flush.Config
 	pause  func()                     // for tests: stops the process; nil: by SIGSTOP
+	booted time.Time                  // for tests: see cache.Config
 	faults faults                     // for tests
 }
 
@@ -106,7 +115,7 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	if opt.Log == nil {
 		opt.Log = os.Stderr
 	}
-	s := &Session{job: job{faults: opt.faults, pause: opt.pause}}
+	s := &Session{job: job{faults: opt.faults, pause: opt.pause, gate: opt.Gate, given: opt}}
 	if s.job.faults == nil {
 		s.job.faults = builtIn
 	}
@@ -164,6 +173,7 @@ func (s *Session) init(opt Options) error {
 		return err
 	}
 	s.flusher.BeginCopies()
+	s.prefix.Note(func() error { return migration.Ready(s.prefix.Dir, time.Since(start)) })
 	s.computing()
 	s.tellTraffic("Init", mpi.Traffic{})
 	s.log.Info("goscr %s: %s, prefix %s, %s; ready in %.3f s",
@@ -174,18 +184,22 @@ func (s *Session) init(opt Options) error {
 // begin does the part of Init that needs the configuration. start is the time at which
 // Init was called.
 func (s *Session) begin(opt Options, start time.Time) error {
-	if err := s.usePrefix(start); err != nil {
+	shared, err := s.usePrefix(start)
+	if err != nil {
 		return err
 	}
-	var err error
-	if s.protection, err = newProtection(s.world, s.config, s.log); err != nil {
+	if s.protection, err = newProtection(s.world, shared.cache, s.config, s.log); err != nil {
 		return err
 	}
 	node, err := s.protection.groups.Comm(reddesc.Node)
 	if err != nil {
 		return err
 	}
-	if err := s.openCache(node, opt.environ()); err != nil {
+	nodes, err := s.findPrefix(node)
+	if err != nil {
+		return err
+	}
+	if err := s.openCache(node, shared.prefix, opt); err != nil {
 		return err
 	}
 	s.log.Shared = []string{s.cache.ControlDir(), filepath.Join(s.paths.real, prefix.Metadata)}
@@ -206,7 +220,7 @@ func (s *Session) begin(opt Options, start time.Time) error {
 			return desc, s.protection.store(desc.Store)
 		},
 	})
-	if err := s.recordRun(node, opt.Settings, opt.environ()); err != nil {
+	if err := s.recordRun(node, nodes, opt.Settings, opt.environ()); err != nil {
 		return err
 	}
 	if err := s.recoverCache(); err != nil {
@@ -215,16 +229,30 @@ func (s *Session) begin(opt Options, start time.Time) error {
 	return s.offerRestart(s.restart.Find(s.config.FetchOnInit))
 }
 
+// shared are the paths by which all ranks know directories that have other paths elsewhere: those
+// of rank 0.
+type shared struct {
+	prefix string // without symbolic links
+	cache  string // SCR_CACHE_BASE
+}
+
 // usePrefix prepares the prefix directory and the event log of the run, which began at
 // start.
-func (s *Session) usePrefix(start time.Time) error {
+func (s *Session) usePrefix(start time.Time) (shared, error) {
 	cfg := s.config
 	s.prefix = &prefix.Prefix{
 		Comm: s.world, Dir: cfg.Prefix, Buffer: bufferSize(cfg.FileBufSize), Compress: compression(cfg),
 		Bare: !cfg.CopyMetadata, Blind: !cfg.CRCOnFlush, Width: cfg.FlushWidth, Log: s.log,
 	}
-	if err := mpi.OnRoot(s.world, s.openPrefix); err != nil {
-		return err
+	paths, err := mpi.BytesFromRoot(s.world, func() ([]byte, error) {
+		if err := s.openPrefix(); err != nil {
+			return nil, err
+		}
+		real, err := realPrefix(cfg.Prefix)
+		return []byte(real + "\x00" + cfg.CacheBase), err
+	})
+	if err != nil {
+		return shared{}, err
 	}
 	if s.world.Rank() == 0 {
 		s.events.Log = eventlog.Open(cfg, s.log, metrics.Of(cfg))
@@ -234,44 +262,64 @@ func (s *Session) usePrefix(start time.Time) error {
 	s.advisor.Answer(cfg.JobID)
 	s.events.Add(eventlog.Record{Type: "INIT_START", Start: start,
 		Note: fmt.Sprintf("goscr %s, %s", version.Goscr(), report.Count(s.world.Size(), "rank"))})
-	real, err := filepath.EvalSymlinks(cfg.Prefix)
-	if err != nil {
-		err = fmt.Errorf("prefix directory: %w (it must be the same directory on all nodes)", err)
-	}
-	s.paths = paths{dir: cfg.Prefix, real: real}
-	return mpi.Agree(s.world, err)
+	real, base, _ := strings.Cut(string(paths), "\x00")
+	return shared{real, base}, nil
 }
 
-// openCache opens the cache. node is the communicator of the ranks on the caller's node.
-func (s *Session) openCache(node mpi.Comm, environ func(name string) (string, bool)) error {
-	// All ranks use the path that rank 0 has found: symbolic links may differ between nodes.
-	real, err := mpi.BcastBytes(s.world, []byte(s.paths.real), 0)
-	if err != nil {
-		return err
+// findPrefix finds the prefix directory on the caller's node, and returns the number of nodes.
+// node is the communicator of the ranks on the node. It is collective.
+func (s *Session) findPrefix(node mpi.Comm) (nodes int, err error) {
+	real, err := realPrefix(s.config.Prefix)
+	s.paths = paths{dir: s.config.Prefix, real: real}
+	first := 0
+	if node.Rank() == 0 {
+		first = 1
 	}
+	sum, err := mpi.AgreeSumOne(s.world, err, int64(first))
+	return int(sum), err
+}
+
+func realPrefix(dir string) (string, error) {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", fmt.Errorf("prefix directory: %w (it must be the same directory on all nodes)", err)
+	}
+	return real, nil
+}
+
+// openCache opens the cache. node is the communicator of the ranks on the caller's node; prefix is
+// the path of the prefix directory on rank 0, which all ranks use, because symbolic links may differ
+// between nodes.
+func (s *Session) openCache(node mpi.Comm, prefix string, opt Options) (err error) {
 	cfg := s.config
 	s.cache, err = cache.Open(cache.Config{
-		World: s.world, Node: node, Stores: s.protection.stores,
+		World: s.world, Node: node, NodeRanks: s.protection.groups.NodeRanks(), Stores: s.protection.stores,
 		Control: cache.Base{Dir: cfg.CntlBase, SetBy: setting(cfg, "SCR_CNTL_BASE", &cfg.CntlBase)},
-		User:    cfg.UserName, JobID: cfg.JobID, Allocation: config.Allocation(environ), Prefix: string(real), Piece: bufferSize(cfg.MPIBufSize),
-		Distribute: cfg.Distribute, VerifyEvicted: cfg.CRCOnDelete, Log: s.log, Events: s.events.Log, Phases: s.events.phases,
+		User:    cfg.UserName, JobID: cfg.JobID, Allocation: config.Allocation(opt.environ()), Prefix: prefix, Piece: bufferSize(cfg.MPIBufSize),
+		Distribute: cfg.Distribute, VerifyEvicted: cfg.CRCOnDelete, Checksums: !cfg.CRCOnFlush, Booted: opt.booted, Log: s.log, Events: s.events.Log, Phases: s.events.phases,
 	})
 	return err
 }
 
-// openFlusher opens the Flusher, which decides when datasets are flushed and evicted.
+// openFlusher makes the Protector, and opens the Flusher, which decides when datasets are flushed and
+// evicted.
 func (s *Session) openFlusher(node mpi.Comm, opt Options) error {
 	cfg := s.config
 	if cfg.FlushAsync && cfg.FlushPoststage && cfg.FlushType != string(mover.ByDaemon) {
 		s.log.WarnJob("SCR_FLUSH_POSTSTAGE=1 has an effect with SCR_FLUSH_TYPE=DAEMON only: other copies end with the program, and SCR_Finalize waits for them")
 	}
+	limits := transfer.Limits{Bandwidth: float64(cfg.FlushAsyncBW), CPU: cfg.FlushAsyncPercent / 100}
+	protector := protect.New(protect.Config{
+		World: s.world, Node: node, Cache: s.cache, Queue: &background.Queue{}, Log: s.log, Async: cfg.EncodeAsync,
+		Carrier: protect.Carrier(cfg.EncodeCarrier), Interface: cfg.NetInterface, Limits: limits, Protected: s.protected, SizeName: s.sizeName,
+	})
 	var err error
 	s.flusher, err = flush.Open(flush.Config{
-		World: s.world, Node: node, Cache: s.cache, Prefix: s.prefix, Log: s.log, Events: s.events.Log, Phases: s.events.phases,
+		World: s.world, Node: node, Cache: s.cache, Protector: protector, Prefix: s.prefix, Log: s.log, Events: s.events.Log, Phases: s.events.phases,
 		Every: cfg.Flush, Keep: cfg.PrefixSize, Fetch: cfg.Fetch, Async: cfg.FlushAsync, Poststage: cfg.FlushPoststage,
 		Kind:         func(store string) mover.Kind { return mover.Kind(cfg.Store(store).Flush.Or(cfg.FlushType)) },
 		PollInterval: time.Duration(cfg.FlushAsyncUsleep) * time.Microsecond,
-		Limits:       transfer.Limits{Bandwidth: float64(cfg.FlushAsyncBW), CPU: cfg.FlushAsyncPercent / 100}, Launch: opt.launch,
+		Limits:       limits, Launch: opt.launch,
 		Stopping: s.advisor.Stopping,
 		Taken:    func(err error) { s.numbers.passOver(s.world, err) },
 		SizeName: s.sizeName,
@@ -329,16 +377,20 @@ func (s *Session) recoverCache() error {
 // directory, and the highest id of any dataset, after which new datasets are numbered.
 func (s *Session) compareWithIndex() error {
 	list := s.cache.List()
+	exposed, err := s.cache.Exposed(list)
+	if err != nil {
+		return err
+	}
 	there := make([]int64, len(list)+1) // 1: complete in the index; last element: the highest id
-	err := mpi.OnRoot(s.world, func() error {
+	find := func() error {
 		x, err := prefix.CheckedIndex(s.prefix.Dir)
 		if err != nil {
 			return err
 		}
 		there[len(list)] = int64(x.Highest())
-		var cached []dataset.Dataset
+		var cached []prefix.Kept
 		for i, c := range list {
-			cached = append(cached, c.Dataset)
+			cached = append(cached, prefix.Kept{Dataset: c.Dataset, Read: !c.Postponed() && !c.Unchecked(), Exposed: exposed[i]})
 			if x.HasComplete(c.Dataset) {
 				there[i] = 1
 			}
@@ -353,13 +405,13 @@ func (s *Session) compareWithIndex() error {
 		progress, err := prefix.ReadProgress(s.prefix.Dir)
 		s.numbers.latest = progress.Latest
 		return err
-	})
-	if err != nil {
-		return err
+	}
+	if s.world.Rank() == 0 {
+		err = find()
 	}
 	there[len(list)] = max(there[len(list)], int64(s.cache.Highest()))
 	// Only rank 0 has read the index: the other ranks have 0 for each dataset of the list.
-	if err := s.world.Allreduce(there, mpi.Max); err != nil {
+	if err := mpi.AgreeMax(s.world, err, there); err != nil {
 		return err
 	}
 	s.numbers.id = int(there[len(list)])

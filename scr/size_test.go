@@ -124,7 +124,7 @@ func TestSizes_MoreThan2GiB(t *testing.T) {
 		t.Skip("so much data takes seconds; without -short it runs")
 	}
 	const size = 2<<30 + 12345
-	c := newCluster(t, "SCR_COPY_TYPE=SINGLE", "SCR_MPI_BUF_SIZE=4m", "SCR_FILE_BUF_SIZE=4m")
+	c := newCluster(t, "SCR_COPY_TYPE=SINGLE", "SCR_CRC_ON_DELETE=1", "SCR_MPI_BUF_SIZE=4m", "SCR_FILE_BUF_SIZE=4m")
 	path := ""
 	tail := []byte("the end")
 	c.job([]string{"a"}, func(s *Session, rank int) error {

@@ -7,18 +7,28 @@
  *     bench fetch FILES BYTES COUNT   the same with a checkpoint that has to be fetched
  *     bench idle 1 0 1                only start and stop the library
  *     bench async FILES BYTES COUNT   compute while every second checkpoint is flushed
+ *     bench encode FILES BYTES COUNT  compute alone and after each checkpoint, while it may be
+ *                                     being protected
  *     bench paced FILES BYTES COUNT   ... or do nothing meanwhile
+ *     bench behind FILES BYTES COUNT  after each checkpoint, wait until the network is idle
+ *     bench stream 1 BYTES COUNT      send BYTES around the ring of ranks by plain TCP
  *     bench limits 1 BYTES COUNT      time copies and messages without the library
  *     bench outside FILES BYTES STEP  restart if it can, then sleep for STEP us again and
  *                                     again, and write a checkpoint when SCR says so
  *     bench bare 1 0 STEP             the same without the library
  *
  * Each rank writes FILES files of BYTES bytes.  Prints "init SECONDS"; for each
- * checkpoint "checkpoint ROUTE WRITE COMPLETE START", for a restart "restart INIT
- * READ", for one that is fetched "fetch HAVE READ", and for limits "limits WRITE READ
- * MOVE OVERWRITE PLAIN" (see limits()).  These are seconds of the slowest rank, counted
- * from when all ranks had begun.  At the end it prints "memory KIB", the growth of the
- * peak resident memory since before SCR_Init, of the rank where it is largest.  The
+ * checkpoint "checkpoint ROUTE WRITE COMPLETE START SENT RECEIVED", for a restart "restart
+ * INIT READ SENT RECEIVED", for one that is fetched "fetch HAVE READ SENT RECEIVED", for
+ * limits "limits WRITE READ MOVE OVERWRITE PLAIN" (see limits()), for stream "stream SECONDS
+ * SENT RECEIVED", and for behind "behind SECONDS SENT RECEIVED" (see behind()).  Times are
+ * seconds of the slowest rank, counted from when all ranks had begun.  SENT and RECEIVED are
+ * the bytes that eth0 of a node has sent and received, with all headers, during
+ * SCR_Complete_output, since before SCR_Init (or SCR_Have_restart), or during SECONDS; of the
+ * node where they are most, and 0 if there is no eth0.  At the end it prints "memory KIB", the
+ * growth of the peak resident memory since before SCR_Init, of the rank where it is largest, and
+ * "private KIB", the memory that only this process has and that it would not have without
+ * the library, after SCR_Init, likewise of the rank where it is largest.  The
  * program's own buffer is not counted.  When the loop of outside or bare begins, "pid PID" of
  * the last rank, and "running TIME", in seconds of the day's clock.
  */
@@ -28,6 +38,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -35,6 +49,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -51,6 +66,7 @@ static int rank, files;
 static int64_t bytes;
 static unsigned char *buffer;
 static char written[SCR_MAX_FILENAME]; /* the last file */
+static double completing;              /* when the last SCR_Complete_output began */
 
 static void fail(const char *what)
 {
@@ -73,6 +89,41 @@ static double slowest(double mine)
     return most;
 }
 
+struct traffic {
+    int64_t sent, received;
+};
+
+/* What eth0 has sent and received. A process sees the interfaces of its own network namespace. */
+static struct traffic traffic(void)
+{
+    struct traffic seen = {0, 0};
+    char line[512];
+    FILE *f = fopen("/proc/self/net/dev", "r");
+    long long received, sent;
+
+    if (f == NULL)
+        return seen;
+    while (fgets(line, sizeof line, f) != NULL)
+        if (sscanf(line, " eth0: %lld %*d %*d %*d %*d %*d %*d %*d %lld", &received, &sent) == 2)
+            seen.sent = sent, seen.received = received;
+    fclose(f);
+    return seen;
+}
+
+/* The most that a link has carried since then, in each direction. */
+static struct traffic busiest(struct traffic since)
+{
+    struct traffic now = traffic();
+    int64_t mine[2], most[2];
+
+    mine[0] = now.sent - since.sent;
+    mine[1] = now.received - since.received;
+    MPI_Allreduce(mine, most, 2, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD);
+    now.sent = most[0];
+    now.received = most[1];
+    return now;
+}
+
 static long peak_kib(void)
 {
     char line[256];
@@ -86,6 +137,27 @@ static long peak_kib(void)
             break;
     fclose(f);
     return kib;
+}
+
+/* Sums the private pages of the process in KiB; if of is not NULL only those of files with
+ * this in their path. */
+static long private_kib(const char *of)
+{
+    char line[4096];
+    long sum = 0, kib, from, to;
+    int counts = 1;
+    FILE *f = fopen("/proc/self/smaps", "r");
+
+    if (f == NULL)
+        fail("/proc/self/smaps");
+    while (fgets(line, sizeof line, f) != NULL) {
+        if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+            counts = of == NULL || strstr(line, of) != NULL;
+        else if (counts && (sscanf(line, "Private_Clean: %ld", &kib) == 1 || sscanf(line, "Private_Dirty: %ld", &kib) == 1))
+            sum += kib;
+    }
+    fclose(f);
+    return sum;
 }
 
 /* The buffer has the size of two pieces; a file begins in it at an offset that depends on
@@ -154,6 +226,7 @@ static void name_of(char *name, const char *checkpoint, int file)
 
 static void checkpoint(int number)
 {
+    struct traffic links;
     char name[SCR_MAX_FILENAME], path[SCR_MAX_FILENAME], label[64];
     double start, route = 0, write = 0, complete, t;
     int i;
@@ -175,19 +248,21 @@ static void checkpoint(int number)
         write += MPI_Wtime() - t;
         memcpy(written, path, sizeof path);
     }
-    t = begin();
+    t = completing = begin();
+    links = traffic();
     if (SCR_Complete_output(1) != SCR_SUCCESS)
         fail("SCR_Complete_output");
     complete = slowest(MPI_Wtime() - t);
+    links = busiest(links);
     route = slowest(route);
     write = slowest(write);
     if (rank == 0)
-        printf("checkpoint %.9f %.9f %.9f %.9f\n", route, write, complete, start);
+        printf("checkpoint %.9f %.9f %.9f %.9f %lld %lld\n", route, write, complete, start, (long long)links.sent, (long long)links.received);
 }
 
 /* Reads the checkpoint, which SCR_Init has found in the cache in that time, or which is
  * fetched now. */
-static int restart(double init, int fetched)
+static int restart(double init, int fetched, struct traffic links)
 {
     char label[SCR_MAX_FILENAME], name[SCR_MAX_FILENAME], path[SCR_MAX_FILENAME];
     unsigned char *piece = malloc(PIECE);
@@ -197,10 +272,13 @@ static int restart(double init, int fetched)
     if (piece == NULL)
         fail("memory");
     t = begin();
+    if (fetched)
+        links = traffic();
     if (SCR_Have_restart(&have, label) != SCR_SUCCESS || !have)
         fail("SCR_Have_restart: nothing to restart from");
     if (fetched)
         init = slowest(MPI_Wtime() - t);
+    links = busiest(links);
     t = begin();
     if (SCR_Start_restart(label) != SCR_SUCCESS)
         fail("SCR_Start_restart");
@@ -214,7 +292,7 @@ static int restart(double init, int fetched)
         fail("SCR_Complete_restart");
     t = slowest(MPI_Wtime() - t);
     if (rank == 0)
-        printf("%s %.9f %.9f\n", fetched ? "fetch" : "restart", init, t);
+        printf("%s %.9f %.9f %lld %lld\n", fetched ? "fetch" : "restart", init, t, (long long)links.sent, (long long)links.received);
     free(piece);
     if (sscanf(label, "bench.%d", &number) != 1)
         fail(label);
@@ -535,21 +613,181 @@ static void async(int number, int busy)
         printf("async %.9f %.9f %d %.9f %.9f %.9f\n", alone, pieces > 0 ? flushing / pieces : 0, pieces, MPI_Wtime() - begun, others_seconds() - used, dd);
 }
 
+/* Waits until the other threads of all ranks have nothing to do any more: until they have used less
+ * than 5 ms of processor time in half a second. */
+static void settle(void)
+{
+    const struct timespec nap = {0, 500000000};
+    double before, now = others_seconds();
+
+    do {
+        before = now;
+        nanosleep(&nap, NULL);
+        now = others_seconds();
+    } while (slowest(now - before) > 0.005);
+}
+
+/*
+ * Computes a number of pieces alone, and as many after a checkpoint, and asks SCR after each whether
+ * another is due, as programs do. Rank 0 prints "encode ALONE AFTER CPU": the seconds of the slowest
+ * rank for the pieces, and the processor time of other threads of all ranks until they have nothing to do.
+ */
+static void encode(int number)
+{
+    enum { PIECES = 60 };
+    double alone, after, used, t;
+    int i, flag;
+
+    t = begin();
+    for (i = 0; i < PIECES; i++)
+        compute();
+    alone = slowest(MPI_Wtime() - t);
+    checkpoint(number);
+    used = others_seconds();
+    t = begin();
+    for (i = 0; i < PIECES; i++) {
+        compute();
+        if (SCR_Need_checkpoint(&flag) != SCR_SUCCESS)
+            fail("SCR_Need_checkpoint");
+    }
+    after = slowest(MPI_Wtime() - t);
+    settle(); /* the next time alone is without protection */
+    used = others_seconds() - used;
+    MPI_Allreduce(MPI_IN_PLACE, &used, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("encode %.9f %.9f %.9f\n", alone, after, used);
+}
+
+/*
+ * A checkpoint with SCR_ENCODE_ASYNC=1, after which the ranks sleep until their links are idle. Rank 0
+ * prints "behind SECONDS SENT RECEIVED": from the begin of SCR_Complete_output until the links
+ * carried the last bytes of the protection.
+ */
+static void behind(int number)
+{
+    enum { FEW = 8 << 10 }; /* bytes: packets that keep connections alive */
+    const struct timespec nap = {0, 2000000};
+    struct traffic links, now, then;
+    double t, last, idle = 0.5;
+    int flag;
+
+    links = traffic();
+    checkpoint(number);
+    t = completing;
+    last = MPI_Wtime();
+    then = traffic();
+    while (MPI_Wtime() - last < idle) {
+        nanosleep(&nap, NULL);
+        now = traffic();
+        if (now.sent - then.sent + now.received - then.received > FEW)
+            last = MPI_Wtime(), then = now;
+    }
+    last = slowest(last - t);
+    links = busiest(links);
+    if (SCR_Need_checkpoint(&flag) != SCR_SUCCESS)
+        fail("SCR_Need_checkpoint");
+    if (rank == 0)
+        printf("behind %.9f %lld %lld\n", last, (long long)links.sent, (long long)links.received);
+}
+
+/* A socket between two ranks: the rank connects to the right one, and the left one to it. */
+static void neighbours(int *to_right, int *from_left)
+{
+    struct sockaddr_in own = {.sin_family = AF_INET}, *all;
+    socklen_t length = sizeof own;
+    struct ifaddrs *list, *a;
+    int size, listening;
+
+    own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (getifaddrs(&list) != 0)
+        fail("getifaddrs");
+    for (a = list; a != NULL; a = a->ifa_next)
+        if (a->ifa_addr != NULL && a->ifa_addr->sa_family == AF_INET && strcmp(a->ifa_name, "eth0") == 0)
+            own.sin_addr = ((struct sockaddr_in *)(void *)a->ifa_addr)->sin_addr;
+    freeifaddrs(list);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if ((all = calloc((size_t)size, sizeof *all)) == NULL)
+        fail("memory");
+    if ((listening = socket(AF_INET, SOCK_STREAM, 0)) < 0 || bind(listening, (struct sockaddr *)&own, sizeof own) != 0 ||
+        listen(listening, 1) != 0 || getsockname(listening, (struct sockaddr *)&own, &length) != 0)
+        fail("listen");
+    MPI_Allgather(&own, sizeof own, MPI_BYTE, all, sizeof own, MPI_BYTE, MPI_COMM_WORLD);
+    if ((*to_right = socket(AF_INET, SOCK_STREAM, 0)) < 0 ||
+        connect(*to_right, (struct sockaddr *)&all[(rank + 1) % size], sizeof own) != 0)
+        fail("connect");
+    if ((*from_left = accept(listening, NULL, NULL)) < 0)
+        fail("accept");
+    close(listening);
+    free(all);
+}
+
+/* Sends the bytes around the ring by plain TCP, without MPI: no protocol can be faster. */
+static void stream(void)
+{
+    enum { SPACE = 256 << 10 };
+    struct pollfd both[2];
+    struct traffic links;
+    int64_t sent = 0, received = 0;
+    char *in = malloc(SPACE);
+    ssize_t n;
+    double t;
+
+    if (in == NULL)
+        fail("memory");
+    neighbours(&both[0].fd, &both[1].fd);
+    both[0].events = POLLOUT;
+    both[1].events = POLLIN;
+    t = begin();
+    links = traffic();
+    while (sent < bytes || received < bytes) {
+        if (sent == bytes)
+            both[0].events = 0;
+        if (poll(both, 2, -1) < 0)
+            fail("poll");
+        if (both[0].revents & POLLOUT) {
+            n = send(both[0].fd, buffer, (size_t)(bytes - sent < SPACE ? bytes - sent : SPACE), MSG_DONTWAIT | MSG_NOSIGNAL);
+            if (n < 0 && errno != EAGAIN)
+                fail("send");
+            sent += n > 0 ? n : 0;
+        }
+        if (both[1].revents & POLLIN) {
+            n = recv(both[1].fd, in, SPACE, MSG_DONTWAIT);
+            if (n == 0 || (n < 0 && errno != EAGAIN))
+                fail("recv");
+            received += n > 0 ? n : 0;
+        }
+    }
+    t = slowest(MPI_Wtime() - t);
+    links = busiest(links);
+    close(both[0].fd);
+    close(both[1].fd);
+    free(in);
+    if (rank == 0)
+        printf("stream %.9f %lld %lld\n", t, (long long)links.sent, (long long)links.received);
+}
+
+/* Prints on rank 0 the time of the day at which all ranks have come here. */
+static void here(const char *what)
+{
+    struct timespec now;
+
+    MPI_Barrier(MPI_COMM_WORLD);
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (rank == 0)
+        printf("%s %ld.%06ld\n", what, (long)now.tv_sec, now.tv_nsec / 1000);
+}
+
 /* Steps without end, as a program takes them that others ask for checkpoints.  With the
  * library, number is that of the newest checkpoint. */
 static void outside(int library, int number, int64_t step)
 {
     const struct timespec nap = {step / 1000000, step % 1000000 * 1000};
-    struct timespec now;
     int size, flag = 0;
 
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (rank == size - 1)
         printf("pid %ld\n", (long)getpid());
-    MPI_Barrier(MPI_COMM_WORLD);
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (rank == 0)
-        printf("running %ld.%06ld\n", (long)now.tv_sec, now.tv_nsec / 1000);
+    here("running");
     while (!flag) {
         nanosleep(&nap, NULL);
         MPI_Barrier(MPI_COMM_WORLD);
@@ -566,60 +804,91 @@ static void outside(int library, int number, int64_t step)
 
 int main(int argc, char **argv)
 {
-    static const char *const modes[] = {"write", "restart", "fetch", "idle", "async", "paced", "limits", "outside", "bare"};
-    size_t mode = 0;
-    long before, grown, most;
+    enum { WRITE, RESTART, FETCH, IDLE, ASYNC, PACED, LIMITS, OUTSIDE, BARE, ENCODE, BEHIND, STREAM, MODES };
+    static const char *const modes[MODES] = {"write", "restart", "fetch", "idle", "async", "paced", "limits", "outside", "bare", "encode", "behind", "stream"};
+    int mode = 0;
+    long before, grown, own, most;
     int count, i, first = 0;
+    struct traffic links;
     double t;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    while (argc == 5 && mode < sizeof modes / sizeof *modes && strcmp(argv[1], modes[mode]) != 0)
+    while (argc == 5 && mode < MODES && strcmp(argv[1], modes[mode]) != 0)
         mode++;
-    if (argc != 5 || mode == sizeof modes / sizeof *modes || (files = atoi(argv[2])) < 1 || (bytes = atoll(argv[3])) < 0 || (count = atoi(argv[4])) < 1) {
-        fprintf(stderr, "usage: bench write|async|paced|restart|fetch|idle|limits|outside|bare FILES BYTES COUNT\n");
+    if (argc != 5 || mode == MODES || (files = atoi(argv[2])) < 1 || (bytes = atoll(argv[3])) < 0 || (count = atoi(argv[4])) < 1) {
+        fprintf(stderr, "usage: bench write|async|encode|paced|restart|fetch|idle|limits|outside|bare|behind|stream FILES BYTES COUNT\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
         return 2;
     }
-    if (argv[1][0] == 'b')
+    if (mode == BARE)
         outside(0, 0, count); /* until it is killed */
+    if (mode == OUTSIDE)
+        here("started");
     fill();
-    if (argv[1][0] == 'l') {
+    if (mode == LIMITS || mode == STREAM) {
         const char *directory = getenv("SCR_CACHE_BASE");
 
-        for (i = 0; i < count; i++)
-            limits(directory ? directory : "/dev/shm");
+        for (i = 0; i < count; i++) {
+            if (mode == STREAM)
+                stream();
+            else
+                limits(directory ? directory : "/dev/shm");
+        }
         MPI_Finalize();
         return 0;
     }
 
-    t = begin();
+    own = private_kib(NULL) - private_kib("/libscr.so"); /* what the dynamic linker has changed of it */
     before = peak_kib();
+    links = traffic();
+    t = begin();
     if (SCR_Init() != SCR_SUCCESS)
         fail("SCR_Init");
     t = slowest(MPI_Wtime() - t);
+    own = private_kib(NULL) - own;
     if (rank == 0)
         printf("init %.9f\n", t);
-    if (argv[1][0] == 'o') {
+    if (mode == OUTSIDE) {
         char label[SCR_MAX_FILENAME];
 
+        here("ready");
         if (SCR_Have_restart(&i, label) != SCR_SUCCESS)
             fail("SCR_Have_restart");
-        outside(1, i ? restart(t, 0) : 0, count);
-        count = 0;
+        outside(1, i ? restart(t, 0, links) : 0, count);
     }
-    if (argv[1][0] == 'r' || argv[1][0] == 'f')
-        first = restart(t, argv[1][0] == 'f');
-    for (i = 0; i < count && (argv[1][0] == 'a' || argv[1][0] == 'p'); i++)
-        async(2 * i + 1, argv[1][0] == 'a');
-    for (i = 1; i <= count && argv[1][0] != 'i' && argv[1][0] != 'a' && argv[1][0] != 'p'; i++)
-        checkpoint(first + i);
+    if (mode == RESTART || mode == FETCH)
+        first = restart(t, mode == FETCH, links);
+    for (i = 1; i <= count; i++) {
+        switch (mode) {
+        case WRITE:
+        case RESTART:
+        case FETCH:
+            checkpoint(first + i);
+            break;
+        case ASYNC:
+        case PACED:
+            async(2 * i - 1, mode == ASYNC);
+            break;
+        case ENCODE:
+            encode(i);
+            break;
+        case BEHIND:
+            behind(i);
+            break;
+        default:
+            break;
+        }
+    }
 
     grown = peak_kib() - before;
     MPI_Reduce(&grown, &most, 1, MPI_LONG, MPI_MAX, 0, MPI_COMM_WORLD);
     if (rank == 0)
         printf("memory %ld\n", most);
+    MPI_Reduce(&own, &most, 1, MPI_LONG, MPI_MAX, 0, MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("private %ld\n", most);
     if (SCR_Finalize() != SCR_SUCCESS)
         fail("SCR_Finalize");
     MPI_Finalize();

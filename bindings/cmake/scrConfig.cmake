@@ -3,6 +3,7 @@
 #
 #   scr::scr    C and C++
 #   scr::scrf   Fortran: scrf.h and, for gfortran, the module scr
+#   scr::scr_cr C, C++ and Fortran, for programs that take part in their checkpoints: scr_cr.h, module scr_cr
 #   scr::scr-static, scr::scrf-static   the same, for static linking
 #
 # The program must find MPI itself, and it must be the MPI that SCR was built for. Libraries
@@ -42,7 +43,7 @@ else()
   set(_scr_lib "${_scr_libdir}")
 endif()
 
-foreach(_scr_name scr scrf)
+foreach(_scr_name scr scrf scr_cr)
   if(NOT TARGET scr::${_scr_name})
     if(_scr_why AND NOT GOSCR_MPI_CHOSEN)
       set(scr_FOUND FALSE)
@@ -64,9 +65,11 @@ foreach(_scr_name scr scrf)
   endif()
 endforeach()
 
-if(TARGET scr::scrf)
-  set_target_properties(scr::scrf PROPERTIES INTERFACE_LINK_LIBRARIES scr::scr)
-endif()
+foreach(_scr_name scrf scr_cr)
+  if(TARGET scr::${_scr_name})
+    set_target_properties(scr::${_scr_name} PROPERTIES INTERFACE_LINK_LIBRARIES scr::scr)
+  endif()
+endforeach()
 
 foreach(_scr_name scr scrf)
   if(EXISTS "${_scr_lib}/lib${_scr_name}.a" AND NOT TARGET scr::${_scr_name}-static)

@@ -20,7 +20,7 @@ module scr
   integer(c_int), parameter, public :: SCR_FLAG_CHECKPOINT = 1
   integer(c_int), parameter, public :: SCR_FLAG_OUTPUT = 2
 
-  public :: scr_init, scr_init_comm, scr_finalize, scr_get_version, scr_get_error, scr_config, scr_route_file
+  public :: scr_init, scr_init_comm, scr_finalize, scr_recover, scr_get_version, scr_get_error, scr_config, scr_route_file
   public :: scr_have_restart, scr_start_restart, scr_complete_restart
   public :: scr_need_checkpoint, scr_start_output, scr_complete_output
   public :: scr_start_checkpoint, scr_complete_checkpoint, scr_should_exit
@@ -44,6 +44,12 @@ module scr
       import :: c_int
       integer(c_int), intent(out) :: ierror
     end subroutine scr_finalize
+
+    subroutine scr_recover(repaired, ierror)
+      import :: c_int
+      integer, intent(in) :: repaired
+      integer(c_int), intent(out) :: ierror
+    end subroutine scr_recover
 
     subroutine scr_get_version(version, ierror)
       import :: c_int

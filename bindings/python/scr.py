@@ -42,7 +42,7 @@ import sys
 
 __all__ = [
     "FLAG_NONE", "FLAG_CHECKPOINT", "FLAG_OUTPUT", "MAX_FILENAME", "Error",
-    "init", "finalize", "get_version", "get_error", "config", "route_file",
+    "init", "finalize", "recover", "get_version", "get_error", "config", "route_file",
     "have_restart", "start_restart", "complete_restart", "restart", "Restart",
     "need_checkpoint", "start_output", "complete_output", "output", "Output",
     "start_checkpoint", "complete_checkpoint",
@@ -104,7 +104,7 @@ def _load():
         raise ImportError(f"{e} (set SCR_LIB to the path of libscr.so)") from e
     text, number, pointer = ctypes.c_char_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int)
     for name, arguments in {
-        "SCR_Init": [], "SCR_Init_comm": [_mpi_comm(lib)], "SCR_Finalize": [], "SCR_Get_version": [], "SCR_Get_error": [], "SCR_Config": [text],
+        "SCR_Init": [], "SCR_Init_comm": [_mpi_comm(lib)], "SCR_Finalize": [], "SCR_Recover": [_mpi_comm(lib)], "SCR_Get_version": [], "SCR_Get_error": [], "SCR_Config": [text],
         "SCR_Route_file": [text, text],
         "SCR_Have_restart": [pointer, text], "SCR_Start_restart": [text], "SCR_Complete_restart": [number],
         "SCR_Need_checkpoint": [pointer], "SCR_Start_output": [text, number], "SCR_Complete_output": [number],
@@ -208,22 +208,32 @@ def size():
 # ---------------------------------------------------------------- begin and end
 
 
+def _handle(comm):
+    """Returns the MPI_Comm of a communicator of mpi4py, or of a call of library()'s MPI."""
+    if isinstance(comm, type(_mpi.world)):
+        return comm
+    return type(_mpi.world).from_address(sys.modules["mpi4py.MPI"]._addressof(comm))
+
+
 def init(mpi=True, comm=None):
     """Starts the library.
 
     Unless mpi is false, init initializes MPI if nothing has done so before, and then
     finalize finalizes it. The job is all ranks, or the ranks of comm, which is a
-    communicator of mpi4py.
+    communicator of mpi4py, or, without mpi4py, a handle as the functions of library() take it.
     """
     if mpi:
         _mpi.begin()
     if comm is None:
         _check(_lib.SCR_Init(), "SCR_Init")
         return
-    address = sys.modules["mpi4py.MPI"]._addressof(comm)
-    handle = type(_mpi.world).from_address(address)
+    handle = _handle(comm)
     _check(_lib.SCR_Init_comm(handle), "SCR_Init_comm")
-    _mpi.place = comm.Get_rank(), comm.Get_size()
+    _take(handle)
+
+
+def _take(handle):
+    _mpi.place = _mpi.number("MPI_Comm_rank", handle), _mpi.number("MPI_Comm_size", handle)
 
 
 def finalize():
@@ -233,6 +243,19 @@ def finalize():
     finally:
         _mpi.place = None
         _mpi.end()
+
+
+def recover(repaired=None):
+    """Goes on over the ranks of a communicator, given as to init, after ranks have died or the library has failed.
+
+    What the program was writing or reading is given up, and have_restart names the newest
+    checkpoint. A communicator that lacks processes of the job needs an MPI that goes on
+    without them, which Open MPI 5 with ULFM does, if mpirun --with-ft ulfm has started it; otherwise Error is
+    raised, and the job is as it was. New processes call init with the same communicator.
+    """
+    handle = _mpi.world if repaired is None else _handle(repaired)
+    _check(_lib.SCR_Recover(handle), "SCR_Recover")
+    _take(handle)
 
 
 def get_version():

@@ -14,17 +14,17 @@
 #include "scr.h"
 
 #include "_cgo_export.h"
-#include "signals.h"
+#include "call.h"
+#include "inside.h"
 
 /* Why the last call has failed; a text that is too long is cut. */
-static char reason[4096];
+static char reason[GOSCR_REASON_SIZE];
 
-void goscr_keep(const char *text) { snprintf(reason, sizeof reason, "%s", text); }
+void goscr_cr_keep(const char *text) { snprintf(reason, sizeof reason, "%s", text); }
 
 const char *SCR_Get_error(void) { return reason; }
 
-/* Ends the job as SCR 3.1 does, on the thread that has called. */
-static void end_job(void)
+void goscr_end_job(void)
 {
     int begun = 0, ended = 0;
 
@@ -45,7 +45,7 @@ static void tell(const char *call, const char *why)
 }
 
 /* Prints why a call cannot begin.  Go cannot do this, since it cannot run. */
-static int refuse(const char *call, int why)
+int goscr_refuse(const char *call, int why)
 {
     static const char *const reasons[] = {
         [GOSCR_WITHIN] = "called while the thread is in another call of the library, by a handler of a signal or after a "
@@ -58,46 +58,109 @@ static int refuse(const char *call, int why)
 
     tell(call, reasons[why]);
     if (why == GOSCR_NO_ROOM && (abort = getenv("SCR_ABORT_ON_ERROR")) != NULL && atoi(abort) != 0)
-        end_job();
+        goscr_end_job();
     return 1;
 }
 
-/* Set by Go with SCR_HALT_EXIT=1: the session has ended, and the job must end here. */
 int goscr_halted;
 
-static void halt(void)
+static int (*volatile halts)(void);
+
+void goscr_cr_halts(int (*function)(void)) { halts = function; }
+
+void goscr_halt(void)
 {
+    int (*function)(void) = halts;
+
+    if (function != NULL && function())
+        return;
+    goscr_halted = 0; /* MPI_Finalize of libscr_cr.so calls the library */
     MPI_Finalize();
     exit(0);
 }
 
-#define OF(length, call, work)    \
-    do {                          \
-        int code = goscr_enter(length); \
-        if (code)                 \
-            return refuse(call, code); \
-        code = (work);            \
-        goscr_leave();            \
-        if (code == GOSCR_ABORT)  \
-            end_job();            \
-        if (goscr_halted)         \
-            halt();               \
-        return code;              \
-    } while (0)
-#define CALL(call, work) OF(GOSCR_LONG, call, work)
-
 int SCR_Init(void) { CALL("SCR_Init", go_init(NULL)); }
 int SCR_Init_comm(MPI_Comm comm) { CALL("SCR_Init_comm", go_init(&comm)); }
-int SCR_Finalize(void) { CALL("SCR_Finalize", go_finalize()); }
+
+static int finalize(void) { CALL("SCR_Finalize", go_finalize()); }
+static int start_output(const char *name, int flags) { CALL("SCR_Start_output", go_start_output(name, flags)); }
+static int complete_output(int valid) { CALL("SCR_Complete_output", go_complete_output(valid)); }
+static int start_checkpoint(void) { CALL("SCR_Start_checkpoint", go_start_checkpoint()); }
+static int complete_checkpoint(int valid) { CALL("SCR_Complete_checkpoint", go_complete_checkpoint(valid)); }
+static int complete_restart(int valid) { CALL("SCR_Complete_restart", go_complete_restart(valid)); }
+
+/*
+ * Around checkpoints and restarts, callbacks of the program are called (scr_cr.h).  Those that
+ * were prepared for a checkpoint which cannot begin, or is never completed, hear of an error.
+ */
+static int begun(int prepared, int failed)
+{
+    if (failed && prepared)
+        goscr_cr_notify(GOSCR_CR_ERROR);
+    if (failed)
+        goscr_around(GOSCR_CR_ERROR, NULL);
+    return failed;
+}
+
+static int ended(int state, int failed)
+{
+    if (failed)
+        state = GOSCR_CR_ERROR;
+    goscr_cr_notify(state);
+    goscr_around(state, NULL);
+    return failed;
+}
+
+int SCR_Start_output(const char *name, int flags)
+{
+    int prepared;
+
+    goscr_around(GOSCR_CR_PREPARE, "SCR_Start_output");
+    prepared = (flags & SCR_FLAG_CHECKPOINT) && goscr_cr_notify(GOSCR_CR_PREPARE);
+    return begun(prepared, start_output(name, flags));
+}
+
+int SCR_Start_checkpoint(void)
+{
+    int prepared;
+
+    goscr_around(GOSCR_CR_PREPARE, "SCR_Start_checkpoint");
+    prepared = goscr_cr_notify(GOSCR_CR_PREPARE);
+    return begun(prepared, start_checkpoint());
+}
+
+int SCR_Complete_output(int valid) { return ended(GOSCR_CR_CONTINUE, complete_output(valid)); }
+int SCR_Complete_checkpoint(int valid) { return ended(GOSCR_CR_CONTINUE, complete_checkpoint(valid)); }
+
+int SCR_Complete_restart(int valid)
+{
+    int failed = complete_restart(valid);
+
+    return failed ? failed : ended(GOSCR_CR_RESTART, 0);
+}
+
+int SCR_Finalize(void)
+{
+    int failed = finalize();
+
+    goscr_cr_notify(GOSCR_CR_ERROR);
+    return failed;
+}
+
+static int recovered(MPI_Comm repaired) { CALL("SCR_Recover", go_recover(&repaired)); }
+
+int SCR_Recover(MPI_Comm repaired)
+{
+    int failed = recovered(repaired);
+
+    goscr_cr_notify(GOSCR_CR_ERROR); /* nobody if the session goes on as it was */
+    return failed;
+}
+
 int SCR_Route_file(const char *name, char *file) { OF(GOSCR_BRIEF, "SCR_Route_file", go_route_file(name, file)); }
 int SCR_Have_restart(int *flag, char *name) { CALL("SCR_Have_restart", go_have_restart(flag, name)); }
 int SCR_Start_restart(char *name) { CALL("SCR_Start_restart", go_start_restart(name)); }
-int SCR_Complete_restart(int valid) { CALL("SCR_Complete_restart", go_complete_restart(valid)); }
 int SCR_Need_checkpoint(int *flag) { CALL("SCR_Need_checkpoint", go_need_checkpoint(flag)); }
-int SCR_Start_output(const char *name, int flags) { CALL("SCR_Start_output", go_start_output(name, flags)); }
-int SCR_Complete_output(int valid) { CALL("SCR_Complete_output", go_complete_output(valid)); }
-int SCR_Start_checkpoint(void) { CALL("SCR_Start_checkpoint", go_start_checkpoint()); }
-int SCR_Complete_checkpoint(int valid) { CALL("SCR_Complete_checkpoint", go_complete_checkpoint(valid)); }
 int SCR_Should_exit(int *flag) { CALL("SCR_Should_exit", go_should_exit(flag)); }
 int SCR_Current(const char *name) { CALL("SCR_Current", go_current(name)); }
 int SCR_Drop(const char *name) { CALL("SCR_Drop", go_drop(name)); }
@@ -116,13 +179,13 @@ const char *SCR_Config(const char *config)
     int failed = goscr_enter(GOSCR_BRIEF);
 
     if (failed) {
-        refuse("SCR_Config", failed);
+        goscr_refuse("SCR_Config", failed);
         return NULL;
     }
     result = go_config(config, &failed);
     goscr_leave();
     if (failed == GOSCR_ABORT)
-        end_job();
+        goscr_end_job();
     return result;
 }
 

@@ -22,11 +22,12 @@ typedef const char goscr_cchar;
 
 extern char **environ;
 extern int goscr_halted;
-void goscr_keep(const char *text);
+void goscr_cr_keep(const char *text);
 */
 import "C"
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -41,6 +42,7 @@ import (
 
 	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/descriptors"
+	"github.com/goscr/goscr/internal/inside"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/system"
@@ -67,7 +69,7 @@ func go_started() {}
 
 // useProcessors sets how many threads may run Go code at a time, and ignores GOMAXPROCS in
 // the environment. One is enough for calls. With more, threads wait for each other in every
-// garbage collection, and their timers are late (see LATE_NS in start.c). While a thread
+// garbage collection. While a thread
 // copies in the background more are needed: otherwise it and a call would each wait until
 // the runtime notices that the other is in C.
 func useProcessors() {
@@ -92,6 +94,8 @@ var (
 	session *scr.Session
 	// job has the ranks of the job, from the start of SCR_Init to the end of SCR_Finalize.
 	job mpi.Revocable
+	// attempt has the ranks of an SCR_Recover that is under way, or has just failed; nil else.
+	attempt mpi.Revocable
 	// settings are those that the program made before SCR_Init.
 	settings = scr.Settings{Environ: getenv, Names: environment}
 	// logger prints why a call failed.
@@ -149,7 +153,14 @@ func call(name string, f func() error) (code C.int) {
 		_ = guarded(func() error { return fail(name, err, code == C.GOSCR_ABORT) })
 	}
 	_ = guarded(func() error {
-		if j := job; session == nil && j != nil { // the call has had its result
+		if j := attempt; j != nil { // the call has had its result
+			attempt = nil
+			return j.Free()
+		}
+		return nil
+	})
+	_ = guarded(func() error {
+		if j := job; session == nil && j != nil {
 			job = nil
 			_ = j.Free()
 		}
@@ -159,14 +170,23 @@ func call(name string, f func() error) (code C.int) {
 	return code
 }
 
+// inCall returns the ranks that are in the same call, nil if they are not known.
+func inCall() mpi.Revocable {
+	if attempt != nil {
+		return attempt
+	}
+	return job
+}
+
 // guarded calls f. A panic in it becomes an error, here and in the next call of every other
 // rank, so that none waits for this one.
 func guarded(f func() error) (err error) {
 	defer report.Recover(&err) // where there is no job yet
-	if job == nil {
+	ranks := inCall()
+	if ranks == nil {
 		return f()
 	}
-	return mpi.GuardLocal(job, f)
+	return mpi.GuardLocal(ranks, f)
 }
 
 // fail prints why a function failed, on the rank that met the error. If all ranks have
@@ -187,8 +207,8 @@ func fail(name string, err error, end bool) error {
 		}
 		warn("%s: %s", name, message(err))
 	}
-	if errors.As(err, &agreed) && job != nil {
-		return job.Barrier() // an error of it changes nothing: the call has failed already
+	if ranks := inCall(); errors.As(err, &agreed) && ranks != nil {
+		return ranks.Barrier() // an error of it changes nothing: the call has failed already
 	}
 	return nil
 }
@@ -206,6 +226,8 @@ func ends(name string, err error) bool {
 		return false
 	}
 	switch name {
+	case "SCR_Recover": // which it does not have
+		return false
 	case "SCR_Route_file":
 		return session != nil // it can always be called
 	case "SCR_Current", "SCR_Drop", "SCR_Delete":
@@ -232,7 +254,7 @@ func abortOnError() bool {
 func keep(text string) {
 	c := C.CString(text)
 	defer C.free(unsafe.Pointer(c))
-	C.goscr_keep(c)
+	C.goscr_cr_keep(c)
 }
 
 // message returns the text that follows the name of the function that failed. A StateError
@@ -291,10 +313,17 @@ func speaks(err error) bool {
 		said = true
 		return logger.Rank == 0 && !before
 	}
+	var unfit *system.UnfitError
+	if errors.As(err, &unfit) {
+		return unfit.First
+	}
+	if errors.Is(err, scr.ErrRanks) {
+		return inCall().Rank() == 0
+	}
 	var state *scr.StateError
 	var argument *scr.ArgumentError
 	if errors.As(err, &state) || errors.As(err, &argument) || errors.Is(err, errNotBegun) || errors.Is(err, errMPIEnded) ||
-		errors.Is(err, scr.ErrAmbiguous) {
+		errors.Is(err, scr.ErrAmbiguous) || errors.Is(err, inside.ErrNoCheckpoint) {
 		return logger.Rank == 0
 	}
 	return true
@@ -373,7 +402,7 @@ func go_init(comm unsafe.Pointer) C.int {
 			if comm == nil {
 				warnAlone()
 			}
-			session, err = scr.Init(job, scr.Options{Settings: &settings, Environ: getenv, Log: logger.Out})
+			session, err = scr.Init(job, scr.Options{Settings: &settings, Environ: getenv, Log: logger.Out, Gate: hasGate})
 			if errors.Is(err, scr.ErrDisabled) {
 				absent = err
 			}
@@ -549,7 +578,7 @@ func go_start_output(name *C.goscr_cchar, flags C.int) C.int {
 	if name != nil {
 		given, wrong = text("the name of the dataset", name)
 	}
-	return with("SCR_Start_output", wrong, func(s *scr.Session) error { return s.StartOutput(given, scr.Flags(flags)) })
+	return with("SCR_Start_output", cmp.Or(wrong, callbacks.Refused()), func(s *scr.Session) error { return s.StartOutput(given, scr.Flags(flags)) })
 }
 
 //export go_complete_output
@@ -559,7 +588,7 @@ func go_complete_output(valid C.int) C.int {
 
 //export go_start_checkpoint
 func go_start_checkpoint() C.int {
-	return with("SCR_Start_checkpoint", nil, func(s *scr.Session) error { return s.StartCheckpoint() })
+	return with("SCR_Start_checkpoint", callbacks.Refused(), func(s *scr.Session) error { return s.StartCheckpoint() })
 }
 
 //export go_complete_checkpoint

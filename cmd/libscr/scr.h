@@ -84,6 +84,33 @@ int SCR_Init_comm(MPI_Comm comm);
 int SCR_Finalize(void);
 
 /*
+ * Go on over the ranks of `repaired`, without a new launch, after ranks have died or the
+ * library has failed on one of them.  What the program was writing or reading is given up.
+ * Complete datasets stay in the cache, those that were lost with a node are rebuilt, and
+ * SCR_Have_restart offers the newest checkpoint, as after SCR_Init.  A rank that is still
+ * in another call of the library gets an error from it, even if that call has succeeded on
+ * other ranks.
+ *
+ * All ranks of `repaired` that have called SCR_Init successfully call this; the others,
+ * such as new processes, call SCR_Init_comm with the same communicator meanwhile.
+ * There must be as many ranks as before, unless the program can restart with any number
+ * (SCR_GLOBAL_RESTART=1).  Communicators of the library that have lost a rank cannot be
+ * freed, and stay until the process ends.
+ *
+ * With any MPI, `repaired` may have all processes that were in the job.  If it lacks some
+ * of them, MPI has to go on without them: then this is an error unless the MPI is Open
+ * MPI 5 or newer with ULFM, started by mpirun --with-ft ulfm.  After that error the
+ * session is as it was, and new processes wait in SCR_Init_comm.  After another error, call
+ * this again with another communicator, or SCR_Finalize.  `repaired` must not have processes that have died.
+ *
+ * Collective over `repaired`, which may be freed afterwards.  It is declared only if
+ * <mpi.h> is included before this file.  SCR 3.1 does not have this function.
+ */
+#ifdef MPI_VERSION
+int SCR_Recover(MPI_Comm repaired);
+#endif
+
+/*
  * Return the version of the library as text, for instance "v3.1.0".  The text belongs
  * to the library: do not change or free it.  Any time, even before SCR_Init.
  */

@@ -15,16 +15,15 @@
  *
  * So all signals are blocked before the runtime starts, and its threads inherit that: the
  * program's threads receive all signals but SIGSEGV and SIGBUS, which are Go's own faults,
- * and two that belong to the C library.  Go's threads also inherit a timer slack of 50 ms,
- * so that the monitor wakes every 50 ms.  A wait of a few milliseconds in Go may take that
- * long, too.  Right after the start, the handlers of all signals are restored, and so is
- * the timer slack of the program's thread.  (SIGURG is not sent at all, see the
- * Makefile.)
+ * and two that belong to the C library.  The monitor gets a timer slack of 50 ms, so that it
+ * wakes every 50 ms; Go's other threads have that of the program.  Right after the start, the
+ * handlers of all signals are restored.  (SIGURG is not sent at all, see the Makefile.)
  */
 
 #define _GNU_SOURCE
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <link.h>
 #include <mpi.h>
@@ -39,8 +38,6 @@
 
 #include "_cgo_export.h"
 #include "signals.h"
-
-enum { LATE_NS = 50 * 1000 * 1000 }; /* timer slack of Go's threads */
 
 const int goscr_faults[GOSCR_FAULTS] = {SIGSEGV, SIGBUS};
 struct sigaction goscr_handlers[GOSCR_FAULTS];
@@ -109,8 +106,6 @@ static void prepare(void)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &found_mask);
     found_slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
-    if (found_slack > 0)
-        prctl(PR_SET_TIMERSLACK, (unsigned long)LATE_NS, 0, 0, 0);
 }
 
 /* Does not replace a handler that another thread of the program has set meanwhile. */
@@ -127,8 +122,6 @@ static void put_back(void)
             goscr_action(sig, &found[sig], NULL);
     }
     pthread_sigmask(SIG_SETMASK, &found_mask, NULL);
-    if (found_slack > 0)
-        prctl(PR_SET_TIMERSLACK, (unsigned long)found_slack, 0, 0, 0);
 }
 
 void goscr_limits(void)
@@ -195,6 +188,52 @@ const char *goscr_path(void)
 int goscr_is_code(uintptr_t address) { return code_begin <= address && address < code_end; }
 
 /* -------------------------------------------------------------- its threads */
+
+enum { LATE_NS = 50 * 1000 * 1000 }; /* timer slack of the monitor */
+
+/* A thread that Go creates. */
+struct thread {
+    void *(*run)(void *);
+    void *argument;
+    int slack;
+};
+
+static void *run(void *argument)
+{
+    struct thread t = *(struct thread *)argument;
+
+    free(argument);
+    if (t.slack > 0) /* 0: a program with real-time threads, whose timers have no slack */
+        prctl(PR_SET_TIMERSLACK, (unsigned long)t.slack, 0, 0, 0);
+    return t.run(t.argument);
+}
+
+/*
+ * The linker lets Go's runtime call this in place of pthread_create (see the Makefile).  The first
+ * thread runs what Go does at its start, and the second is the monitor: Go creates it before
+ * anything else can.  A thread inherits the slack of the thread that creates it, which may be the
+ * monitor.
+ */
+int __real_pthread_create(pthread_t *id, const pthread_attr_t *attributes, void *(*f)(void *), void *argument);
+int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attributes, void *(*f)(void *), void *argument)
+{
+    enum { MONITOR = 2 };
+    static int created; /* up to MONITOR */
+    struct thread *t = malloc(sizeof *t);
+    int n = __atomic_load_n(&created, __ATOMIC_RELAXED), error;
+
+    if (t == NULL)
+        return EAGAIN;
+    t->run = f;
+    t->argument = argument;
+    t->slack = n + 1 == MONITOR && found_slack > 0 ? LATE_NS : found_slack;
+    error = __real_pthread_create(id, attributes, run, t);
+    if (error != 0)
+        free(t);
+    else if (n < MONITOR)
+        __atomic_store_n(&created, n + 1, __ATOMIC_RELAXED);
+    return error;
+}
 
 /* An entry of runtime.sigtable, which says what Go does with a signal. */
 struct entry {

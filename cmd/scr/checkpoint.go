@@ -37,10 +37,14 @@ that begins with MPIR_checkpoint_handle).
 Several commands that ask at the same time get the same checkpoint. The request is cancelled if the job ends, or if it
 does not begin a checkpoint within --timeout. If scr_run starts the job again, the next run gets the request.
 
-With --stop all ranks send themselves SIGSTOP in the call that completes the checkpoint. --attach does the same, and prints
-their process ids. --continue continues them: the command itself on this machine; on other nodes scr_run, if it runs
-the job, else srun in the job's allocation, pdsh or ssh (SCR_REMOTE_SHELL). If a stopped job is ended, it restarts from the
-checkpoint.`,
+With --stop all ranks send themselves SIGSTOP in the call that completes the checkpoint. --continue continues them: the
+command itself on this machine; on other nodes scr_run, if it runs the job, else srun in the job's allocation, pdsh or ssh
+(SCR_REMOTE_SHELL). If a stopped job is ended, it restarts from the checkpoint.
+
+With --attach all threads of all ranks wait after the checkpoint until a debugger sets MPIR_checkpoint_debug_gate to 1, in
+each rank. Each prints its host and process on its standard error, in a line that begins with MPIR_debug_info), and the
+command prints all of them. --continue lets the ranks go on without a debugger, a second later. If the program does not have
+libscr_cr.so, --attach stops the ranks like --stop.`,
 	exit:    status{done: "The checkpoint is complete.", failed: "There is none; a line on standard error says why."},
 	environ: ofPrefix,
 	files: []file{{".scr/request.scr", "the requests to the job, and its answers"},
@@ -55,7 +59,7 @@ checkpoint.`,
 		flags.BoolVar(&o.wish.Term, "term", false, "flush the checkpoint, then end the program: SCR_Should_exit returns yes, and scr_run does not start it again")
 		flags.BoolVarP(&o.status, "status", "s", false, "print each state of the request, on a terminal with a progress bar")
 		flags.BoolVar(&o.wish.Stop, "stop", false, "stop all ranks with SIGSTOP after the checkpoint")
-		attach := flags.Bool("attach", false, "like --stop, and print the processes, so that debuggers can attach")
+		flags.BoolVar(&o.wish.Attach, "attach", false, "have all ranks wait for debuggers after the checkpoint, and print their processes")
 		flags.Bool("detach", false, "let the program continue after the checkpoint, which is the default")
 		goOn := flags.Bool("continue", false, "continue a job that was stopped")
 		here := flags.Bool("here", false, "with --continue: only the ranks on this node")
@@ -84,10 +88,13 @@ checkpoint.`,
 			if o.pid != 0 && (o.job != "" || o.prefix != "") {
 				return fmt.Errorf("PID goes neither with --jobid nor with --prefix; %w", errUsage)
 			}
-			if o.attach = *attach; o.attach {
-				o.wish.Stop = true
+			chosen := 0
+			for _, yes := range []bool{o.wish.Term, o.wish.Stop, o.wish.Attach, *goOn} {
+				if yes {
+					chosen++
+				}
 			}
-			if o.attach && flags.Changed("detach") || o.wish.Stop && o.wish.Term || (o.wish.Stop || o.wish.Term) && *goOn {
+			if chosen > 1 || o.wish.Attach && flags.Changed("detach") {
 				return fmt.Errorf("of --term, --stop, --attach, --detach and --continue only one can be given; %w", errUsage)
 			}
 			if *goOn || *here {
@@ -109,7 +116,6 @@ type checkpointOptions struct {
 	jobNamed
 	wish    request.Wish
 	status  bool
-	attach  bool
 	timeout float64 // seconds; 0: none
 	verbose bool
 }
@@ -293,7 +299,7 @@ func (w *waiter) result(r request.Request) error {
 	w.endBar()
 	fmt.Fprintf(w.out, "Snapshot Ref.: %3d %s\n", r.Dataset, w.dir)
 	fmt.Fprintf(w.err, "MPIR_checkpoint_handle) -s %d %s\n", r.Dataset, w.dir)
-	if !w.options.attach {
+	if !w.options.wish.Attach {
 		return nil
 	}
 	list, err := request.StoppedNodes(w.dir)

@@ -258,7 +258,7 @@ func TestCheckpoint_Continue(t *testing.T) {
 	must(t, cmd.Start())
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
-	must(t, request.RecordStopped(dir, "node", []int{cmd.Process.Pid}))
+	must(t, request.RecordStopped(dir, "node", []int{cmd.Process.Pid}, false))
 	must(t, unix.Kill(cmd.Process.Pid, unix.SIGSTOP))
 	run(t, 0, "scr_checkpoint", "--continue", "-p", dir)
 	if p, err := processes.Read(cmd.Process.Pid); err != nil || p.State == 'T' {

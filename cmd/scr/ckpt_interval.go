@@ -90,6 +90,7 @@ func (f *facts) intervalOfLog(q intervalQuestion) error {
 	if err != nil {
 		return fmt.Errorf("%w (SCR_LOG_ENABLE=1 makes a job write a log)", err)
 	}
+	a.EndRuns(q.log)
 	t := a.Totals()
 	q.cost, q.mtbf = t.Interval.Cost, t.Interval.MTBF
 	if q.stats {

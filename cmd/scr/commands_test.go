@@ -11,7 +11,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/goscr/goscr/internal/background"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/prefix/oldtest"
 	"github.com/goscr/goscr/internal/scavenge/scavengetest"
@@ -106,7 +108,7 @@ func TestInspectCache(t *testing.T) {
 	c.Write(nodes, 1, 2)
 	must(t, os.Remove(c.Cached("b", 2, scavengetest.Contents(2, 1)[0].Name)))
 	out, said := run(t, 0, "scr_inspect_cache", "--cntldir", c.Control("b"))
-	if strings.Count(out, "YES") != 3 || strings.Count(out, "NO") != 1 || !strings.Contains(said, "dataset 2, rank 1: ") {
+	if strings.Count(out, "YES") != 6 || strings.Count(out, "NO") != 2 || !strings.Contains(said, "dataset 2, rank 1: ") {
 		t.Errorf("%s%s", out, said)
 	}
 	out, _ = run(t, 0, "scr_inspect_cache", "--json", "--cntldir", c.Control("b"))
@@ -121,8 +123,32 @@ func TestInspectCache(t *testing.T) {
 	t.Setenv("SCR_CNTL_BASE", c.Node("c"))
 	t.Setenv("SCR_USER_NAME", "user")
 	t.Setenv("SCR_JOB_ID", "job")
-	if out, _ := run(t, 0, "scr_inspect_cache"); strings.Count(out, "YES") != 2 {
+	if out, _ := run(t, 0, "scr_inspect_cache"); strings.Count(out, "YES") != 4 {
 		t.Error(out)
+	}
+}
+
+// Jobs protect and flush in the background only what they wait for.
+func init() { background.Delay = time.Hour }
+
+// A dataset is whole before it is protected, and with SINGLE it never is.
+func TestInspectCache_NotProtected(t *testing.T) {
+	for kind, want := range map[string]string{"XOR": "2 true true, 3 true false", "SINGLE": "2 true false, 3 true false"} {
+		c := scavengetest.New(t, "SCR_COPY_TYPE="+kind, "SCR_ENCODE_ASYNC=1", "SCR_CACHE_SIZE=2")
+		c.Write(scavengetest.Four, 1, 2, 3)
+		out, _ := run(t, 0, "scr_inspect_cache", "--json", "--cntldir", c.Control("b"))
+		var list []cachedPart
+		must(t, json.Unmarshal([]byte(out), &list))
+		var got []string
+		for _, p := range list {
+			got = append(got, fmt.Sprint(p.ID, " ", p.Whole, " ", p.Protected))
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s: %q, want %s", kind, got, want)
+		}
+		if told := list[len(list)-1].Why != ""; told != (kind == "XOR") {
+			t.Errorf("%s: %s", kind, out)
+		}
 	}
 }
 

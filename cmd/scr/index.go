@@ -226,10 +226,7 @@ func (x index) list() error {
 	fmt.Fprintf(x.out, "DSET VALID FLUSHED             CUR    AGE       SIZE %-*s %-*s NAME\n", jobs, "JOB", places, "PLACE")
 	now := time.Now()
 	for _, l := range list {
-		valid, current, age := "NO", " ", "-"
-		if l.Valid {
-			valid = "YES"
-		}
+		current, age := " ", "-"
 		if l.Current {
 			current = "*"
 		}
@@ -240,7 +237,7 @@ func (x index) list() error {
 		if l.Flushed != "" {
 			flushed = printable(l.Flushed)
 		}
-		fmt.Fprintf(x.out, "%4d %-5s %-19s   %s %6s %10s %-*s %-*s %s\n", l.ID, valid, flushed, current, age,
+		fmt.Fprintf(x.out, "%4d %-5s %-19s   %s %6s %10s %-*s %-*s %s\n", l.ID, yesNo(l.Valid), flushed, current, age,
 			strings.ReplaceAll(report.Bytes(l.Bytes), " ", ""), jobs, l.job(), places, l.place(), printable(l.Name))
 	}
 	for _, l := range list { // not in the table, which others read

@@ -20,8 +20,8 @@ var inspectCacheCommand = command{
 	short:    "list the datasets in the cache of this node",
 	synopsis: []string{"[--cntldir DIR] [--json]"},
 	long: `One line for each rank and dataset: DSET, the number of the dataset; RANK of RANKS; FILES: the number of files that the rank wrote;
-SIZE: the size of all files with redundancy; TYPE: the redundancy scheme; WHOLE: whether all files are there, by their
-sizes; NAME.`,
+SIZE: the size of all files with redundancy; TYPE: the redundancy scheme; PROTECTED: whether its redundancy is there; WHOLE: whether all
+files that the rank wrote are there, by their sizes; NAME. With SCR_ENCODE_ASYNC=1 a dataset is whole before it is protected.`,
 	exit:    status{done: "Something is there, and could be listed.", failed: "Nothing is there, or failed; then a line on standard error says why."},
 	environ: ofControl,
 	files:   []file{{"filemap_*.scrinfo", "the filemaps, in the control directory"}},
@@ -65,15 +65,16 @@ sizes; NAME.`,
 
 // cachedPart describes one rank's part of a dataset on a node.
 type cachedPart struct {
-	ID     int    `json:"id"`
-	Name   string `json:"name"`
-	Rank   int    `json:"rank"`
-	Ranks  int    `json:"ranks"`
-	Files  int    `json:"files"`
-	Bytes  int64  `json:"bytes"`
-	Scheme string `json:"scheme"`
-	Whole  bool   `json:"whole"`
-	Why    string `json:"why,omitempty"` // it is not
+	ID        int    `json:"id"`
+	Name      string `json:"name"`
+	Rank      int    `json:"rank"`
+	Ranks     int    `json:"ranks"`
+	Files     int    `json:"files"`
+	Bytes     int64  `json:"bytes"`
+	Scheme    string `json:"scheme"`
+	Protected bool   `json:"protected"`
+	Whole     bool   `json:"whole"`
+	Why       string `json:"why,omitempty"` // it is not whole, or not protected
 }
 
 func inspect(maps *filemap.Map) []cachedPart {
@@ -86,7 +87,8 @@ func inspect(maps *filemap.Map) []cachedPart {
 				continue // a description kept for a rank on another node
 			}
 			p := cachedPart{ID: id, Name: maps.Dataset(id, rank).Name(), Rank: rank, Ranks: ranks}
-			if desc := reddesc.FromHash(maps.Reddesc(id, rank)); desc != nil {
+			desc := reddesc.FromHash(maps.Reddesc(id, rank))
+			if desc != nil {
 				p.Scheme = desc.Type
 			}
 			for _, path := range paths {
@@ -96,11 +98,17 @@ func inspect(maps *filemap.Map) []cachedPart {
 					p.Files++
 				}
 			}
-			err := maps.Check(id, rank)
+			err := maps.CheckData(id, rank, desc.Made())
 			if err == nil && !maps.Dataset(id, rank).Complete() {
 				err = fmt.Errorf("the dataset was not completed")
 			}
-			if p.Whole = err == nil; !p.Whole {
+			if p.Whole = err == nil; p.Whole && desc.Made() != 0 { // SINGLE has no redundancy
+				if err = maps.Check(id, rank); err != nil {
+					err = fmt.Errorf("it is whole, but not protected: %w", err)
+				}
+				p.Protected = err == nil
+			}
+			if err != nil {
 				p.Why = err.Error()
 			}
 			list = append(list, p)
@@ -115,22 +123,25 @@ func (c *context) showCache(list []cachedPart) error {
 		return nil
 	}
 	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "DSET\tRANK\tRANKS\tFILES\tSIZE\tTYPE\tWHOLE\tNAME")
+	fmt.Fprintln(table, "DSET\tRANK\tRANKS\tFILES\tSIZE\tTYPE\tPROTECTED\tWHOLE\tNAME")
 	for _, p := range list {
-		whole := "YES"
-		if !p.Whole {
-			whole = "NO"
-		}
-		fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", p.ID, p.Rank, p.Ranks, p.Files, report.Bytes(p.Bytes),
-			printable(p.Scheme), whole, printable(p.Name))
+		fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", p.ID, p.Rank, p.Ranks, p.Files, report.Bytes(p.Bytes),
+			printable(p.Scheme), yesNo(p.Protected), yesNo(p.Whole), printable(p.Name))
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
 	for _, p := range list {
-		if !p.Whole {
+		if p.Why != "" {
 			fmt.Fprintf(c.err, "dataset %d, rank %d: %s\n", p.ID, p.Rank, oneLine(fmt.Errorf("%s", p.Why)))
 		}
 	}
 	return nil
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "YES"
+	}
+	return "NO"
 }

@@ -33,6 +33,7 @@ func (c *context) openJob(prefix string) (*jobrun.Job, error) {
 		fmt.Fprintf(c.err, "SCR: %s\n", w)
 	}
 	j.Out = c.err
+	j.Database = c.database
 	if j.Tool, err = os.Executable(); err == nil {
 		j.Tool, err = filepath.EvalSymlinks(j.Tool)
 	}

@@ -147,7 +147,12 @@ func (c *context) log(flags *pflag.FlagSet, o *logOptions) error {
 	job := eventlog.JobOf(cfg)
 	job.ID, job.User, job.Name = cmp.Or(o.Job.ID, job.ID), cmp.Or(o.Job.User, job.User), cmp.Or(o.Job.Name, job.Name)
 	o.Job = job
-	return eventlog.Once(cfg, o.Record, func(at eventlog.Database) (eventlog.Sink, error) { return database.Open(at, c.err) })
+	return eventlog.Once(cfg, o.Record, c.database)
+}
+
+// database opens the database of a log.
+func (c *context) database(at eventlog.Database) (eventlog.Sink, error) {
+	return database.Open(at, c.err)
 }
 
 // recorderCommand is for jobs, not for users: see eventlog.

@@ -135,6 +135,7 @@ func wish(off, onto, ranks string) (w recovery.Wish, err error) {
 
 // migrate asks for a migration and waits for its end.
 func (c *context) migrate(dir string, q migration.Request, verbose bool) error {
+	began := time.Now()
 	id, err := migration.Ask(dir, q)
 	if err != nil {
 		return denied(dir, err)
@@ -143,7 +144,7 @@ func (c *context) migrate(dir string, q migration.Request, verbose bool) error {
 	signal.Notify(interrupted, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	defer signal.Stop(interrupted)
 	var told migration.State
-	const often = 50 * time.Millisecond
+	const often = 20 * time.Millisecond
 	for {
 		r, err := migration.Read(dir)
 		switch {
@@ -158,7 +159,12 @@ func (c *context) migrate(dir string, q migration.Request, verbose bool) error {
 		}
 		switch {
 		case r.State == migration.Done:
-			fmt.Fprintln(c.out, printable(r.Text))
+			if r.Took == 0 { // the text says what was done instead
+				fmt.Fprintln(c.out, printable(r.Text))
+				return nil
+			}
+			all := time.Since(began)
+			fmt.Fprintf(c.out, "in all: %.2f s; request and answer: %.2f s; %s\n", all.Seconds(), (all - r.Took).Seconds(), printable(r.Text))
 			return nil
 		case r.State == migration.Failed:
 			return errors.New(r.Text)

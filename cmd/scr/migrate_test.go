@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,6 +80,49 @@ func TestMigrate(t *testing.T) {
 			t.Errorf("%s: %q, %q", state, out, problems)
 		}
 		held.Release()
+	}
+}
+
+// A migration that has succeeded has a time for each part, and the command adds what is missing in
+// the whole.
+func TestMigrate_Parts(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(dir, ".scr"), 0o700))
+	held, err := lock.Try(request.LoopPath(dir), lock.Exclusive)
+	must(t, err)
+	defer held.Release()
+	go func() {
+		for {
+			r, err := migration.Read(dir)
+			if err == nil && r.State == migration.Requested {
+				err = migration.Ready(dir, time.Second) // of a run that no migration has started
+				if r, e := migration.Read(dir); err == nil && (e != nil || r.Init != 0) {
+					t.Errorf("%+v %v", r, e)
+				}
+				if err == nil {
+					err = migration.Answer(dir, r.ID, migration.Restarting, "")
+				}
+				if err == nil {
+					err = migration.Ready(dir, 3*time.Second)
+				}
+				if r, e := migration.Read(dir); err == nil && (e != nil || r.Init != 3*time.Second) {
+					t.Errorf("%+v %v", r, e)
+				}
+				if err == nil {
+					err = migration.Finish(dir, r.ID, "SCR_Init: 3.00 s", 3*time.Second)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	out, _ := run(t, 0, "scr_migrate", "-x", "n1", "-p", dir)
+	var all, own float64
+	if n, err := fmt.Sscanf(out, "in all: %f s; request and answer: %f s; SCR_Init: 3.00 s\n", &all, &own); n != 2 || math.Abs(all-own-3) > 0.011 {
+		t.Errorf("%q, %v", out, err)
 	}
 }
 

@@ -58,6 +58,7 @@ The command leaves out lines that it cannot read; then its exit status is 1.`,
 			if a == nil {
 				return broken
 			}
+			a.EndRuns(what)
 			if err := c.tellAccount(a, *html, *trace, *asJSON); err != nil {
 				return err
 			}

@@ -11,6 +11,8 @@ import (
 	"github.com/goscr/goscr/internal/account/accounttest"
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/eventlog/database"
+	"github.com/goscr/goscr/internal/lock"
+	"github.com/goscr/goscr/internal/request"
 )
 
 // logged makes a prefix directory with the log of a job, as text and as a database.
@@ -52,6 +54,50 @@ func TestReport_Sources(t *testing.T) {
 	out, _ := run(t, 0, "scr_ckpt_interval", "--from-log", dir, "--stats")
 	if out != "21\n" {
 		t.Errorf("interval %q", out)
+	}
+}
+
+// A job that was killed without scr_run has died, and its interval is known, unless it still runs or the log
+// is a copy.
+func TestReport_KilledWithoutScrRun(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(dir, ".scr"), 0o700))
+	text := `2026-11-21T00:00:00: host=node0, jobid=job1, event=INIT_START, note="goscr v3.1.0, 4 ranks", start=2026-11-21T00:00:00
+2026-11-21T00:00:01: host=node0, jobid=job1, event=INIT_END, start=2026-11-21T00:00:00, secs=1.000000
+2026-11-21T00:00:01: host=node0, jobid=job1, event=COMPUTE_START
+2026-11-21T00:01:41: host=node0, jobid=job1, event=COMPUTE_END, start=2026-11-21T00:00:01, secs=100.000000
+2026-11-21T00:01:41: host=node0, jobid=job1, event=CHECKPOINT_START, note="/dev/shm", dset=1, name="ckpt.1"
+2026-11-21T00:01:43: host=node0, jobid=job1, event=CHECKPOINT_END, dset=1, name="ckpt.1", start=2026-11-21T00:01:41, secs=2.000000
+2026-11-21T00:01:43: host=node0, jobid=job1, event=COMPUTE_START
+`
+	must(t, os.WriteFile(eventlog.TextFile(dir), []byte(text), 0o600))
+	db, err := database.Open(eventlog.Database{File: eventlog.DatabaseFile(dir)}, nil)
+	must(t, err)
+	for line := range strings.Lines(text) {
+		r, err := eventlog.Parse(line)
+		must(t, err)
+		must(t, db.Write(r))
+	}
+	must(t, db.Close())
+	copied := filepath.Join(t.TempDir(), "log")
+	must(t, os.WriteFile(copied, []byte(text), 0o600))
+	const died, open = "1 run, 1 died; 1 checkpoint", "1 run, 0 died; 1 checkpoint"
+	says := func(what, want string) {
+		t.Helper()
+		out, said := run(t, 0, "scr_report", what)
+		if said != "" || !strings.Contains(out, want) || strings.Contains(out, "; best for a failure every 103 s: every 19 s (Daly)") != (want == died) {
+			t.Errorf("%s: %s%s", what, out, said)
+		}
+	}
+	for _, what := range []string{dir, eventlog.TextFile(dir), eventlog.DatabaseFile(dir)} {
+		says(what, died)
+	}
+	says(copied, open)
+	for _, file := range []string{request.LockPath(dir), request.LoopPath(dir)} {
+		held, err := lock.Try(file, lock.Exclusive)
+		must(t, err)
+		says(dir, open)
+		held.Release()
 	}
 }
 

@@ -65,7 +65,7 @@ KEY, or with a password in an address. It has no such arguments either: then you
 		flags.BoolVarP(&o.file, "apponly", "a", false, "write the programs to a file, and print the command that starts them; do not start them")
 		flags.BoolVarP(&o.info, "info", "i", false, "print the record of the checkpoint")
 		flags.BoolVar(&o.json, "json", false, "with --info: print it as JSON")
-		debug := flags.Bool("crdebug", false, "let the program wait for a debugger before it continues, which needs the library libscr_cr.so")
+		flags.BoolVar(&o.debug, "crdebug", false, "have each rank print its process after the restart and wait for a debugger; the program must be linked with libscr_cr.so")
 		flags.BoolVar(&o.preload, "preload", false, "copy the checkpoint to the caches of the nodes before the program starts, all nodes at once")
 		flags.BoolVarP(&o.verbose, "verbose", "v", false, "print the command before it is started")
 		return func(args []string) error {
@@ -74,10 +74,6 @@ KEY, or with a password in an address. It has no such arguments either: then you
 			}
 			if len(args) == 1 {
 				o.ref = args[0]
-			}
-			if *debug {
-				return errors.New("--crdebug needs the library libscr_cr.so, which is not installed; without it, scr_checkpoint --attach stops the ranks " +
-					"of a running job after its next checkpoint, and prints the processes to which debuggers can attach")
 			}
 			o.dir = *prefix
 			for _, text := range *options {
@@ -101,6 +97,7 @@ type restartOptions struct {
 	options  []string // of the launcher
 
 	file, info, json, verbose bool
+	debug                     bool
 	preload                   bool
 }
 
@@ -120,7 +117,7 @@ func (c *context) restart(o *restartOptions) error {
 		describe(c.out, dir, s, r)
 		return nil
 	}
-	to := snapshot.Restart{Prefix: dir, HostFile: o.hostFile, Options: o.options}
+	to := snapshot.Restart{Prefix: dir, HostFile: o.hostFile, Options: o.options, Debug: o.debug}
 	if o.seq >= 0 || o.ref == s.Name {
 		to.Current = s.Name
 	}
@@ -323,6 +320,7 @@ func describe(out io.Writer, dir string, s snapshot.Snapshot, r *snapshot.Record
 	if r.Launcher != nil {
 		line("launcher", quotedWords(r.Launcher.Argv))
 	}
+	line("restart command", r.Command)
 	for _, p := range r.Programs {
 		line(fmt.Sprintf("ranks %d-%d", p.First, p.First+p.Ranks-1), quotedWords(p.Argv))
 		line("  in", p.Dir)

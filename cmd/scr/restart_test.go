@@ -36,7 +36,7 @@ func jobToRestart(t *testing.T, change func(f *snapshot.Facts)) (dir string) {
 		if id > 1 {
 			kept, err := f.Store(dir)
 			must(t, err)
-			must(t, kept.Refer(d, when))
+			must(t, kept.Refer(d, when, ""))
 		}
 	}
 	must(t, prefix.UpdateIndex(dir, func(x *prefix.Index) error { x.MarkFailed(4, "it was bad", when); return nil }))

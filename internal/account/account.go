@@ -52,7 +52,7 @@ type Outcome string
 const (
 	Finished Outcome = "finished" // by SCR_Finalize, or with exit status 0
 	Died     Outcome = "died"
-	Open     Outcome = "open" // it may run
+	Open     Outcome = "open" // it may run: that is not known of a copy of a log, or a database
 )
 
 // Kind is what a span of time was used for.

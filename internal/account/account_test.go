@@ -12,6 +12,8 @@ import (
 
 	"github.com/goscr/goscr/internal/account/accounttest"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/lock"
+	"github.com/goscr/goscr/internal/request"
 )
 
 func must(t testing.TB, err error) {
@@ -100,6 +102,45 @@ func TestRead_OldLog(t *testing.T) {
 	must(t, err)
 	if s := a.Totals().Seconds; s.Computing != 10 || s.Writing != 1 || s.Protecting != 1 || a.Runs[0].Ranks != 4 || a.Runs[0].Outcome != Open {
 		t.Errorf("%+v %+v", s, a.Runs[0])
+	}
+}
+
+// A run without an end in the log of a prefix directory has died, unless it may run.
+func TestRead_NoEnd(t *testing.T) {
+	const text = `2026-11-21T00:00:00: host=node0, jobid=job1, event=INIT_START, note="goscr v3.1.0, 4 ranks", start=2026-11-21T00:00:00
+2026-11-21T00:00:01: host=node0, jobid=job1, event=INIT_END, start=2026-11-21T00:00:00, secs=1.000000
+2026-11-21T00:00:01: host=node0, jobid=job1, event=COMPUTE_START
+2026-11-21T00:00:11: host=node0, jobid=job1, event=COMPUTE_END, start=2026-11-21T00:00:01, secs=10.000000
+`
+	dir := t.TempDir()
+	path := eventlog.TextFile(dir)
+	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	for _, text := range []string{text, text + `2026-11-21T00:00:12: host=node0, jobid=job1, event=HALT, note="scr_halt"` + "\n"} {
+		must(t, os.WriteFile(path, []byte(text), 0o600))
+		ended := Died
+		if strings.Contains(text, "HALT") {
+			ended = Finished
+		}
+		for _, what := range []string{dir, path} {
+			a, err := Read(what)
+			must(t, err)
+			a.EndRuns(what)
+			if a.Runs[0].Outcome != ended {
+				t.Errorf("%s: %+v", what, a.Runs[0])
+			}
+		}
+	}
+	must(t, os.WriteFile(path, []byte(text), 0o600))
+	for _, file := range []string{request.LockPath(dir), request.LoopPath(dir)} {
+		held, err := lock.Try(file, lock.Exclusive)
+		must(t, err)
+		a, err := Read(dir)
+		must(t, err)
+		a.EndRuns(dir)
+		if a.Runs[0].Outcome != Open || a.Totals().Died != 0 {
+			t.Errorf("%+v", a.Runs[0])
+		}
+		held.Release()
 	}
 }
 

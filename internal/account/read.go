@@ -9,12 +9,14 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/eventlog/database"
+	"github.com/goscr/goscr/internal/request"
 )
 
 // longest is the length in bytes of a line of a text log. goscr does not write longer ones.
@@ -41,6 +43,32 @@ func Read(what string) (*Account, error) {
 		a.Problem = err.Error()
 	}
 	return a, err
+}
+
+// EndRuns counts runs without an end in the log as ended, if no run is under way in the prefix
+// directory of the log, what, as Read has got it.
+func (a *Account) EndRuns(what string) {
+	if !isOver(what) {
+		return
+	}
+	for _, run := range a.Runs {
+		if run.Outcome == Open {
+			run.close()
+		}
+	}
+}
+
+// isOver reports whether what is the prefix directory, or the log in it, of a job that has no run,
+// and that scr_run does not start again. Runs without an end in the log have died then.
+func isOver(what string) bool {
+	dir := what
+	if of := filepath.Dir(filepath.Dir(what)); what == eventlog.TextFile(of) || what == eventlog.DatabaseFile(of) {
+		dir = of
+	}
+	if info, err := os.Stat(filepath.Dir(eventlog.TextFile(dir))); err != nil || !info.IsDir() {
+		return false // a copy of a log, or a database elsewhere
+	}
+	return !request.Alive(dir) && !request.Restarts(dir)
 }
 
 // read passes all records of a log to each.

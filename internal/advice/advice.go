@@ -133,8 +133,7 @@ func (a *Advisor) Need(also func() bool) (need, other bool, err error) {
 	answer := make([]byte, 1)
 	if a.world.Rank() == 0 {
 		a.Observed.Calls++
-		a.Observed.Since = time.Since(a.Last)
-		if a.wanted() || a.Policy.Need(a.Observed) || a.reason() != "" {
+		if a.needs() {
 			answer[0] |= needed
 			a.yes++
 		}
@@ -144,6 +143,34 @@ func (a *Advisor) Need(also func() bool) (need, other bool, err error) {
 	}
 	err = a.world.Bcast(answer, 0)
 	return answer[0]&needed != 0, answer[0]&asked != 0, err
+}
+
+// needs is Need on rank 0.
+func (a *Advisor) needs() bool {
+	a.Observed.Since = time.Since(a.Last)
+	return a.wanted() || a.Policy.Need(a.Observed) || a.reason() != ""
+}
+
+// Due reports whether Need would say yes now for another reason than how often the program has
+// asked. On other ranks than 0 it is false.
+func (a *Advisor) Due() bool {
+	if a.world.Rank() != 0 {
+		return false
+	}
+	policy := a.Policy
+	policy.Calls = 0
+	a.Observed.Since = time.Since(a.Last)
+	byTime := (a.Policy.Calls == 0 || policy.Every > 0 || policy.Overhead > 0) && policy.Need(a.Observed)
+	return a.wanted() || byTime || a.reason() != ""
+}
+
+// Declined records that a checkpoint was needed, and why there is none. Rank 0's does so.
+func (a *Advisor) Declined(why error) {
+	if a.world.Rank() != 0 {
+		return
+	}
+	a.Last = time.Now()
+	a.prefix.Note(func() error { return a.requests.Decline(why.Error()) })
 }
 
 // Stop returns why the job should stop, "" if it should not, for a caller that tells the

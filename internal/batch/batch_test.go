@@ -526,6 +526,20 @@ func TestFailure(t *testing.T) {
 	}
 }
 
+func TestEnding(t *testing.T) {
+	for line, want := range map[string]bool{
+		"a non-zero exit code. Per user-direction, the job has been aborted.":                   true,
+		"mpirun noticed that process rank 1 with PID 0 on node n1 exited on signal 9 (Killed).": true,
+		"srun: error: n1: task 2: Exited with exit code 1":                                      true,
+		"Primary job  terminated normally, but 1 process returned":                              false,
+		"the job has been aborted":                                                              false,
+	} {
+		if got := Ending(line); got != want {
+			t.Errorf("%q: %v", line, got)
+		}
+	}
+}
+
 func TestLaunchers_Unknown(t *testing.T) {
 	for _, argv := range [][]string{nil, {"./app"}, {"ssh", "srun"}} {
 		if _, err := FindLauncher(t.Context(), argv); err == nil || !strings.Contains(err.Error(), "srun") {

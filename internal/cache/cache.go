@@ -7,7 +7,7 @@
 //
 // Each of these files calls only those below it:
 //
-//	rebuild.go    on a restart: each dataset is restored, left unused or deleted
+//	rebuild.go    on a restart: each dataset is restored, postponed, left unused or deleted
 //	repair.go     … verifies a dataset and rebuilds lost files
 //	unused.go     datasets that this run does not use, and that another run may
 //	foreign.go    ... those of jobs of another size
@@ -37,6 +37,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/eventlog/phases"
@@ -52,6 +54,7 @@ import (
 // Config holds the parameters of a cache, and the parts of the library that it uses.
 type Config struct {
 	World, Node mpi.Comm         // all ranks; the ranks that share the node's storage
+	NodeRanks   []int            // the ranks of Node, by their ranks in World
 	Stores      []*reddesc.Store // the first is the default
 	Control     Base
 	User, JobID string
@@ -62,12 +65,16 @@ type Config struct {
 	// VerifyEvicted reads datasets before they are evicted, and reports files that
 	// have changed.
 	VerifyEvicted bool
-	Log           *report.Logger
-	Events        *eventlog.Log // on rank 0
-	Phases        *phases.Meter // nil: phases are not measured
+	// Checksums takes checksums of all files in Complete, also where nothing but the checksums needs the bytes: see
+	// unchecked.
+	Checksums bool
+	Booted    time.Time // when the node of the caller has started; zero: as the kernel says
+	Log       *report.Logger
+	Events    *eventlog.Log // on rank 0
+	Phases    *phases.Meter // nil: phases are not measured
 }
 
-// Cached is a dataset in the cache that can be used.
+// Cached is a dataset in the cache that can be used, if it is postponed after a call of Restore.
 type Cached struct {
 	dataset.Dataset
 	Desc *reddesc.Descriptor
@@ -75,8 +82,14 @@ type Cached struct {
 	store    *reddesc.Store
 	restored bool // Desc was made again for this dataset, and is freed with it
 	refused  bool // the caller's files are whole on another node, but could not be stored here
-	bare     bool // the caller's redundancy file is lost and could not be made again
+	bare     bool // the caller's redundancy file is lost and could not be made again, or is not made yet
+	waiting  bool // it is not protected yet
 	withheld bool // the same on all ranks
+	// postponed describes the dataset as long as its files are still where an earlier run has left them,
+	// not checked and not rebuilt. nil on all ranks or on none.
+	postponed *filemap.Description
+	unchecked bool // files have no checksum; the same on all ranks
+	damaged   bool // it is postponed, and files are missing on some rank; the same on all ranks
 
 	encoding   time.Duration // how long the caller took to protect its files
 	redundancy int64         // bytes that all ranks have made to protect them
@@ -85,6 +98,50 @@ type Cached struct {
 // Encoded returns how long the caller took to protect its files in Complete, and how many
 // bytes all ranks have made for that.
 func (c *Cached) Encoded() (took time.Duration, bytes int64) { return c.encoding, c.redundancy }
+
+// Store returns the store that has the dataset.
+func (c *Cached) Store() *reddesc.Store { return c.store }
+
+// Protected reports whether the dataset is protected as its descriptor says, or at least this has
+// been tried while the program waited. It is the same on all ranks.
+func (c *Cached) Protected() bool { return !c.waiting }
+
+// Postponed reports whether the files of a dataset of an earlier run have not been checked and rebuilt
+// yet: Restore does so. It is the same on all ranks.
+func (c *Cached) Postponed() bool { return c.postponed != nil }
+
+// Exposed reports for each of the datasets whether a lost node may lose it: it is postponed and files of
+// it are missing, or redundancy could not be made again or is not made yet. It is collective.
+func (k *Cache) Exposed(list []*Cached) ([]bool, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	seen := make([]int64, len(list))
+	for i, c := range list {
+		if c.bare || c.Postponed() && c.damaged {
+			seen[i] = 1
+		}
+	}
+	err := k.World.Allreduce(seen, mpi.Max)
+	exposed := make([]bool, len(list))
+	for i := range list {
+		exposed[i] = seen[i] == 1
+	}
+	return exposed, err
+}
+
+// Unchecked reports whether files of a dataset have no checksums yet, so that Restore and the next run can
+// only compare their sizes. Checked ends that. It is the same on all ranks.
+func (c *Cached) Unchecked() bool { return c.unchecked }
+
+// Verified returns now for a dataset whose files have just been protected, the zero time if they were not
+// read for that.
+func (c *Cached) Verified() time.Time {
+	if c.unchecked {
+		return time.Time{}
+	}
+	return time.Now()
+}
 
 // Withheld reports whether a checkpoint is not offered for a restart although nothing is
 // wrong with it. It is the same on all ranks.
@@ -100,6 +157,10 @@ func (c *Cached) made() int {
 	}
 	return 1
 }
+
+// Redundant reports whether the caller's files of a dataset have redundancy, which is computed from all
+// their bytes.
+func (c *Cached) Redundant() bool { return c.made() > 0 }
 
 // free frees the communicator of a descriptor that was made again for the dataset. It
 // is collective.
@@ -133,7 +194,7 @@ type Cache struct {
 func Open(c Config) (*Cache, error) {
 	name := "scr." + c.JobID
 	k := &Cache{Config: c, control: filepath.Join(c.Control.Dir, c.User, name)}
-	k.maps = &filemaps{node: c.Node, dir: k.control, rank: c.World.Rank(), log: c.Log}
+	k.maps = &filemaps{node: c.Node, here: c.NodeRanks, dir: k.control, log: c.Log}
 	if err := k.open(name); err != nil {
 		_ = k.Close() // err says more
 		return nil, err
@@ -175,13 +236,10 @@ func (k *Cache) open(name string) error {
 			}
 		}
 	}
-	all, err := k.maps.collect()
-	if err == nil {
-		if k.Node.Rank() > 0 {
-			k.lock, err = joinLock(filepath.Join(k.control, LockFile))
-		}
-		err = mpi.Agree(k.Node, err) // before the ranks of the node exchange anything
+	if k.Node.Rank() > 0 {
+		k.lock, err = joinLock(filepath.Join(k.control, LockFile))
 	}
+	all, err := k.maps.collect(err)
 	if err == nil {
 		err = k.places.find(all)
 	}
@@ -294,9 +352,55 @@ func (k *Cache) job(c *Cached) *redundancy.Job {
 	id := c.ID()
 	return &redundancy.Job{
 		Set: c.Desc.Set, Dataset: c.Dataset, Ranks: k.World.Size(), Dir: k.places.dir(id), Piece: k.Piece,
-		Register: func(f redundancy.File) error { return k.parts.register(id, f) },
-		Recycle:  k.places.place(id).recycle(k.World.Rank()),
+		Register:  func(f redundancy.File) error { return k.parts.register(id, f) },
+		Recycle:   k.places.place(id).recycle(k.World.Rank()),
+		Unchecked: k.leavesUnchecked(id),
 	}
+}
+
+// leavesUnchecked reports whether Complete takes no checksums of the caller's files of a dataset if there is
+// no redundancy to compute from them: to read all bytes once more would take two fifths of the time in which the
+// program has written them. In memory that is no risk for a restart, since a power failure leaves nothing there that could be wrong.
+func (k *Cache) leavesUnchecked(id int) bool {
+	return !k.Checksums && !k.VerifyEvicted && !k.places.world[id] && inMemory(k.places.place(id).dir)
+}
+
+// inMemory reports whether a directory is on a file system that a reboot empties.
+func inMemory(dir string) bool {
+	var st unix.Statfs_t
+	return unix.Statfs(dir, &st) == nil && (st.Type == unix.TMPFS_MAGIC || st.Type == unix.RAMFS_MAGIC)
+}
+
+// Checked records checksums of files of a dataset that is unchecked, all of which were read now. files are the
+// caller's, with the paths of copies; others are left out. It is collective. If they cannot be recorded in the
+// filemap, the next run finds the dataset unchecked.
+func (k *Cache) Checked(c *Cached, files []redundancy.File) error {
+	if !c.unchecked {
+		return nil
+	}
+	found := map[string]uint32{}
+	for _, f := range files {
+		if crc, known := f.Meta.CRC(); known {
+			found[f.Meta.Label()] = crc
+		}
+	}
+	left := false
+	own, _ := redundancy.Split(k.Files(c.ID()))
+	for _, f := range redundancy.Counted(own) {
+		if _, known := f.Meta.CRC(); known {
+			continue
+		}
+		crc, read := found[f.Meta.Label()]
+		if left = left || !read; read {
+			f.Meta.SetCRC(crc)
+		}
+	}
+	if err := k.parts.maps.Fold(); err != nil {
+		k.Log.Detail("dataset %d: its checksums are not recorded: %v", c.ID(), err)
+	}
+	left, err := mpi.Any(k.World, left)
+	c.unchecked = left
+	return err
 }
 
 // Create begins a dataset. Its files are entered with Add, and it becomes
@@ -316,6 +420,13 @@ func (k *Cache) Create(d dataset.Dataset, desc *reddesc.Descriptor) (*Cached, er
 // Add enters a file of the dataset being written and returns its path in the
 // cache. md must have its File. Entering a file again is no error.
 func (k *Cache) Add(c *Cached, md meta.Meta) (string, error) { return k.parts.add(c.ID(), md) }
+
+// MakeDirectory makes a directory of the caller's in the dataset being written, without what an
+// earlier run has left there, and returns its path. below is relative to the directory of the
+// dataset. Files that the program makes in it have to be entered with Add.
+func (k *Cache) MakeDirectory(c *Cached, below string) (string, error) {
+	return k.parts.makeOwnDir(c.ID(), below)
+}
 
 // Files returns the caller's files of a dataset, redundancy included, sorted
 // by path.
@@ -353,7 +464,7 @@ func (k *Cache) Evict(leaving []*Cached) error {
 	for _, c := range leaving {
 		k.Log.Info("dataset %d (%s) leaves the cache to make room", c.ID(), c.Name())
 		own, made := redundancy.Split(k.Files(c.ID()))
-		if k.VerifyEvicted {
+		if k.VerifyEvicted && (!c.Postponed() || k.parts.maps.Whole(c.ID(), k.parts.me())) { // else it is known that files are lost
 			if err := redundancy.Verify(own, k.Piece); err != nil {
 				k.Log.Warn("dataset %d (%s), which leaves the cache: %v", c.ID(), c.Name(), err)
 			}

@@ -86,3 +86,17 @@ func TestOpen_WhileTheJobIsRemoved(t *testing.T) {
 		t.Errorf("%v; it has waited: %v", err, waited)
 	}
 }
+
+// A directory that another process removes while it is made is made again. Each is removed once: one
+// that is removed again and again cannot be made.
+func TestMakePrivate_WhileItIsRemoved(t *testing.T) {
+	base := t.TempDir()
+	dir := filepath.Join(base, "user/scr.job")
+	for range 5000 {
+		must(t, MakePrivate(base, "user", "scr.job"))
+		removed := make(chan error)
+		go func() { removed <- os.Remove(dir) }()
+		made := MakePrivate(base, "user", "scr.job")
+		must(t, errors.Join(<-removed, made))
+	}
+}

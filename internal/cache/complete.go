@@ -17,15 +17,20 @@ import (
 // valid, else the reason why they are not. If they are invalid on any rank, Complete
 // deletes the dataset and returns the reason on all ranks. It is collective.
 func (k *Cache) Complete(c *Cached, failed error) error {
-	err := k.complete(c, failed)
+	err := k.complete(c, failed, nil)
 	k.spoiled = k.spoiled || err != nil
 	return err
 }
 
-// Fetched is Complete for a dataset that was copied from the prefix directory. What is damaged
-// there says nothing about room in the cache.
-func (k *Cache) Fetched(c *Cached, failed error) error {
-	err := k.complete(c, failed)
+// Fetched is Complete for a dataset that was copied from the prefix directory. Where files have checksums, it compares
+// these with those of the bytes that it encodes, unless changed is nil, which it calls for the first file that differs and which returns
+// the error. What is damaged there says nothing about room in the cache.
+func (k *Cache) Fetched(c *Cached, failed error, changed func(f redundancy.File) error) error {
+	var check func([]redundancy.File) error
+	if changed != nil {
+		check = differs(k.Files(c.ID()), changed)
+	}
+	err := k.complete(c, failed, check)
 	if !errors.As(err, new(*mpi.AgreedError)) {
 		return err
 	}
@@ -34,13 +39,64 @@ func (k *Cache) Fetched(c *Cached, failed error) error {
 	return cmp.Or(e, err)
 }
 
-func (k *Cache) complete(c *Cached, failed error) error {
+// differs returns a function that calls changed for the first file of which the description has another checksum than
+// it has now.
+func differs(files []redundancy.File, changed func(redundancy.File) error) func([]redundancy.File) error {
+	want := map[string]uint32{}
+	for _, f := range files {
+		if crc, known := f.Meta.CRC(); known {
+			want[f.Path] = crc
+		}
+	}
+	return func(files []redundancy.File) error {
+		for _, f := range files {
+			crc, known := want[f.Path]
+			if now, _ := f.Meta.CRC(); known && now != crc {
+				f.Meta = f.Meta.Clone()
+				f.Meta.SetCRC(crc)
+				return changed(f)
+			}
+		}
+		return nil
+	}
+}
+
+// complete does the work of Complete. check, unless nil, is called when all files have been read.
+func (k *Cache) complete(c *Cached, failed error, check func([]redundancy.File) error) error {
+	files, err := k.validate(c, failed)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	made, err := c.Desc.Scheme.Encode(k.job(c), redundancy.Counted(files))
+	if err == nil && check != nil {
+		err = check(redundancy.Counted(files))
+	}
+	c.encoding = time.Since(start)
+	if err := k.encoded(c, files, made, err); err != nil {
+		return k.abandon(c, nil, err)
+	}
+	if k.places.world[c.ID()] {
+		if err := k.keepCopies(c, append(files, made...)); err != nil {
+			return k.abandon(c, nil, err)
+		}
+	}
+	// Now a rank that is lost can be rebuilt, so it does no harm if the job dies while only
+	// some of the ranks have recorded that the dataset is complete.
+	c.SetComplete(true)
+	return k.usable(c, append(files, made...))
+}
+
+// validate records size and mode of the caller's files of a dataset, and agrees with all ranks
+// that all files are valid. It returns the caller's. If files are not valid it deletes the dataset.
+// It is collective; the error is agreed.
+func (k *Cache) validate(c *Cached, failed error) ([]redundancy.File, error) {
 	id := c.ID()
 	files := k.Files(id)
 	world := k.places.world[id]
 	if world {
 		if err := k.share(files, failed); err != nil {
-			return k.abandon(c, failed, err)
+			return nil, k.abandon(c, failed, err)
 		}
 	}
 	named := files // of ranks that were given all paths
@@ -63,41 +119,67 @@ func (k *Cache) complete(c *Cached, failed error) error {
 		if !world {
 			err = k.cause(named, err)
 		}
-		return k.abandon(c, failed, err)
+		return nil, k.abandon(c, failed, err)
 	}
 	check := k.unique
 	if world {
 		check = k.sameSizes
 	}
 	if err := check(files); err != nil {
-		return k.abandon(c, nil, err)
+		return nil, k.abandon(c, nil, err)
 	}
 	c.SetTotals(totals[0], totals[1])
+	return files, nil
+}
 
-	start := time.Now()
-	made, err := c.Desc.Scheme.Encode(k.job(c), redundancy.Counted(files))
-	c.encoding = time.Since(start)
-	var extra int64
+// encoded agrees that all ranks have encoded a dataset, of which own are the caller's files, and sums the sizes of
+// their redundancy files, those of the caller being made. It is collective; the error is agreed.
+func (k *Cache) encoded(c *Cached, own, made []redundancy.File, err error) error {
+	sums := []int64{0, one(unchecked(own))}
 	for _, f := range made {
-		extra += f.Meta.Size()
+		sums[0] += f.Meta.Size()
 	}
-	if c.redundancy, err = mpi.AgreeSumOne(k.World, err, extra); err != nil {
-		return k.abandon(c, nil, err)
+	err = mpi.AgreeSum(k.World, err, sums)
+	if err == nil { // after an error sums are the caller's
+		c.redundancy, c.unchecked = sums[0], sums[1] > 0
 	}
-	if world {
-		if err := k.keepCopies(c, append(files, made...)); err != nil {
-			return k.abandon(c, nil, err)
-		}
-	}
-	// Now a rank that is lost can be rebuilt, so it does no harm if the job dies while only
-	// some of the ranks have recorded that the dataset is complete.
-	c.SetComplete(true)
-	return k.usable(c, append(files, made...))
+	return err
+}
+
+// unchecked reports whether a file that the caller counts has no checksum.
+func unchecked(own []redundancy.File) bool {
+	return slices.ContainsFunc(redundancy.Counted(own), func(f redundancy.File) bool { _, known := f.Meta.CRC(); return !known })
 }
 
 // usable records that all of a dataset's files are whole, on all ranks, and adds it
 // to the list.
 func (k *Cache) usable(c *Cached, files []redundancy.File) error {
+	err := k.record(c, files)
+	if c.restored && noRoom(err) {
+		// The entries on disk are those from which this run began, so the next run can
+		// restore the dataset in the same way.
+		k.Log.Warn("dataset %d: what has been done to use it again cannot be recorded: %v", c.ID(), err)
+		err = nil
+	}
+	if err := mpi.Agree(k.World, err); err != nil {
+		return k.abandon(c, nil, err)
+	}
+	k.insert(c)
+	return nil
+}
+
+// insert adds a dataset to the list.
+func (k *Cache) insert(c *Cached) {
+	at := 0
+	for at < len(k.list) && k.list[at].ID() > c.ID() {
+		at++
+	}
+	k.list = slices.Insert(k.list, at, c)
+}
+
+// record records the caller's files of a dataset, and how many it has if all are there. It is
+// not collective.
+func (k *Cache) record(c *Cached, files []redundancy.File) error {
 	id := c.ID()
 	for _, f := range files {
 		k.parts.maps.Map.AddFile(id, k.parts.me(), f.Path, f.Meta)
@@ -108,22 +190,7 @@ func (k *Cache) usable(c *Cached, files []redundancy.File) error {
 	}
 	k.parts.maps.SetExpected(id, k.parts.me(), expected, k.World.Size())
 	k.descs.describe(c)
-	err := k.parts.maps.Fold()
-	if c.restored && noRoom(err) {
-		// The entries on disk are those from which this run began, so the next run can
-		// restore the dataset in the same way.
-		k.Log.Warn("dataset %d: what has been done to use it again cannot be recorded: %v", id, err)
-		err = nil
-	}
-	if err := mpi.Agree(k.World, err); err != nil {
-		return k.abandon(c, nil, err)
-	}
-	at := 0
-	for at < len(k.list) && k.list[at].ID() > id {
-		at++
-	}
-	k.list = slices.Insert(k.list, at, c)
-	return nil
+	return k.parts.maps.Fold()
 }
 
 // abandon deletes a dataset that cannot become usable, and returns the reason why. failed is

@@ -34,24 +34,33 @@ func MakePrivate(base string, below ...string) error {
 	dir := base
 	for _, name := range below {
 		dir = filepath.Join(dir, name)
-		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		// scr_clean may remove a directory that is there, before this has looked at it.
+		err := makePrivate(dir)
+		for tries := 1; errors.Is(err, fs.ErrNotExist) && tries < 100; tries++ {
+			err = makePrivate(dir)
+		}
+		if err != nil {
 			return err
 		}
-		var st unix.Stat_t
-		if err := unix.Lstat(dir, &st); err != nil {
-			return &fs.PathError{Op: "stat", Path: dir, Err: err}
-		}
-		switch {
-		case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-			return fmt.Errorf("%s is not a directory", dir)
-		case int(st.Uid) != os.Geteuid():
-			return fmt.Errorf("%s belongs to user %d", dir, st.Uid)
-		}
-		if st.Mode&0o077 != 0 {
-			if err := os.Chmod(dir, 0o700); err != nil {
-				return err
-			}
-		}
+	}
+	return nil
+}
+
+func makePrivate(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return &fs.PathError{Op: "stat", Path: dir, Err: err}
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return fmt.Errorf("%s is not a directory", dir)
+	case int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("%s belongs to user %d", dir, st.Uid)
+	case st.Mode&0o077 != 0:
+		return os.Chmod(dir, 0o700)
 	}
 	return nil
 }

@@ -27,13 +27,12 @@ import (
 // since the storage may be full.
 type filemaps struct {
 	node mpi.Comm
+	here []int // the ranks of the node, by their ranks in the job
 	dir  string
-	rank int // of the caller in the job
 	log  *report.Logger
 	own  *filemap.Store
 
-	here    []int64 // the ranks of the node, by their ranks in the job
-	settled bool    // the filemaps can stay as they are; set on the first rank only
+	settled bool // the filemaps can stay as they are
 }
 
 // The list of filemaps in the control directory, with the names that SCR uses.
@@ -49,39 +48,45 @@ func (f *filemaps) path(rank int) string {
 
 // collect merges all filemaps on the node. It returns all entries on the first rank of the
 // node; if some of them belong in another filemap, it also writes all of them to the
-// filemap of the first rank. It is collective over the node; the error is agreed.
-func (f *filemaps) collect() (*filemap.Map, error) {
-	f.here = make([]int64, f.node.Size())
-	f.here[f.node.Rank()] = int64(f.rank)
-	if err := f.node.Allreduce(f.here, mpi.Sum); err != nil {
-		return nil, err
+// filemap of the first rank. failed is an error that the caller had before. It is collective
+// over the node; the error is agreed.
+func (f *filemaps) collect(failed error) (*filemap.Map, error) {
+	all, settled := &filemap.Map{}, int64(0)
+	if f.node.Rank() == 0 && failed == nil {
+		failed = f.gather(all)
+		if f.settled {
+			settled = 1
+		}
 	}
-	all := &filemap.Map{}
-	err := mpi.OnRoot(f.node, func() error {
-		found, err := match(f.dir, filemap.Pattern)
+	settled, err := mpi.AgreeSumOne(f.node, failed, settled)
+	f.settled = settled == 1
+	return all, err
+}
+
+// gather adds the entries of all filemaps on the node to all. The first rank of the node calls it.
+func (f *filemaps) gather(all *filemap.Map) error {
+	found, err := match(f.dir, filemap.Pattern)
+	if err != nil {
+		return err
+	}
+	f.settled = len(found) > 0
+	for _, path := range append(found, f.path(0)) {
+		s, err := f.open(path)
 		if err != nil {
 			return err
 		}
-		f.settled = len(found) > 0
-		for _, path := range append(found, f.path(0)) {
-			s, err := f.open(path)
-			if err != nil {
-				return err
-			}
-			f.settled = f.settled && f.inPlace(path, &s.Map)
-			all.Merge(&s.Map)
-			f.own = s // the last one is that of the first rank, and is kept
-			if err := s.Close(); err != nil {
-				return err
-			}
+		f.settled = f.settled && f.inPlace(path, &s.Map)
+		all.Merge(&s.Map)
+		f.own = s // the last one is that of the first rank, and is kept
+		if err := s.Close(); err != nil {
+			return err
 		}
-		if f.settled {
-			return nil
-		}
-		f.own.Merge(all)
-		return f.own.Fold()
-	})
-	return all, err
+	}
+	if f.settled {
+		return nil
+	}
+	f.own.Merge(all)
+	return f.own.Fold()
 }
 
 // inPlace reports whether the filemap at path is one of a rank on the node, and has no
@@ -90,7 +95,7 @@ func (f *filemaps) inPlace(path string, m *filemap.Map) bool {
 	for i := range f.here {
 		if f.path(i) == path {
 			return !slices.ContainsFunc(m.AllRanks(), func(rank int) bool {
-				of := slices.Index(f.here, int64(rank))
+				of := slices.Index(f.here, rank)
 				return of >= 0 && of != i
 			})
 		}
@@ -130,25 +135,19 @@ func setAside(path string) (string, error) {
 }
 
 // deal gives each rank on the node its share of the entries that the first rank has
-// collected. It is collective over the node; the error is agreed.
+// collected. It is collective over the node; the error is that of the caller.
 func (f *filemaps) deal(all *filemap.Map) error {
-	first := f.node.Rank() == 0
-	settled, err := mpi.Any(f.node, first && f.settled)
-	if err != nil {
-		return err
-	}
-	if settled {
-		err = f.reopen()
+	var err error
+	if f.settled {
+		// No filemap may change while the first rank looks for those that are not used.
+		err = mpi.Agree(f.node, f.reopen())
 	} else {
 		err = f.redistribute(all)
 	}
-	if err := mpi.Agree(f.node, err); err != nil {
+	if err != nil || f.node.Rank() > 0 {
 		return err
 	}
-	if first {
-		err = f.tidy()
-	}
-	return mpi.Agree(f.node, err)
+	return f.tidy()
 }
 
 // reopen opens the caller's filemap, whose entries stay as they are.
@@ -162,15 +161,12 @@ func (f *filemaps) reopen() (err error) {
 	return err
 }
 
-// redistribute writes the caller's share of the entries to its filemap. It is collective
-// over the node.
+// redistribute writes the caller's share of the entries to its filemap. The first rank comes
+// last, when all others have theirs. It is collective over the node.
 func (f *filemaps) redistribute(all *filemap.Map) error {
 	first := f.node.Rank() == 0
 	share, err := f.share(all)
-	if err := mpi.Agree(f.node, err); err != nil {
-		return err
-	}
-	if !first {
+	if err == nil && !first {
 		err = f.write(share)
 	}
 	if err := mpi.Agree(f.node, err); err != nil || !first {
@@ -197,11 +193,11 @@ func (f *filemaps) share(all *filemap.Map) (*filemap.Map, error) {
 
 // divide moves all entries of a map to the shares of the ranks here. Each gets its own
 // entries; those of ranks on other nodes are assigned to the ranks here in turn.
-func divide(all *filemap.Map, here []int64) []filemap.Map {
+func divide(all *filemap.Map, here []int) []filemap.Map {
 	shares := make([]filemap.Map, len(here))
 	next := 0
 	for _, rank := range all.AllRanks() {
-		i := slices.Index(here, int64(rank))
+		i := slices.Index(here, rank)
 		if i < 0 {
 			i = next % len(here)
 			next++

@@ -20,10 +20,13 @@ import (
 func startNode(dir string, ranks, first int, opt local.Options) (entries []string, err error) {
 	entries = make([]string, ranks)
 	_, err = local.Run(ranks, opt, func(node mpi.Comm) error {
-		f := &filemaps{node: node, dir: dir, rank: first + node.Rank(), log: &report.Logger{}}
-		all, err := f.collect()
+		f := &filemaps{node: node, dir: dir, log: &report.Logger{}}
+		for i := range ranks {
+			f.here = append(f.here, first+i)
+		}
+		all, err := f.collect(nil)
 		if err == nil {
-			err = f.deal(all)
+			err = mpi.Agree(node, f.deal(all))
 		}
 		if err != nil {
 			return err

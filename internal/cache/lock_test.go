@@ -137,13 +137,14 @@ func TestOpen_LockFails(t *testing.T) {
 	path := filepath.Join(dir, "control/u/scr.1", LockFile)
 	var once sync.Once
 	watch := func(rank int) {
-		if _, err := os.Lstat(path); rank > 0 && err == nil { // the first rank has locked it
+		// The first rank has locked it, and sends its next message, without which the other does not go on.
+		if _, err := os.Lstat(path); rank == 0 && err == nil {
 			once.Do(func() { must(t, errors.Join(os.Remove(path), os.Mkdir(path, 0o700))) })
 		}
 	}
 	_, err := local.Run(2, local.Options{Watch: watch, Timeout: 5 * time.Second}, func(world mpi.Comm) error {
 		k, err := Open(Config{
-			World: world, Node: world, Control: Base{Dir: filepath.Join(dir, "control")}, User: "u", JobID: "1", Prefix: "/prefix",
+			World: world, Node: world, NodeRanks: []int{0, 1}, Control: Base{Dir: filepath.Join(dir, "control")}, User: "u", JobID: "1", Prefix: "/prefix",
 			Stores: []*reddesc.Store{{Name: "store", Base: filepath.Join(dir, "cache"), Comm: world}},
 			Piece:  64, Distribute: true, Log: &report.Logger{Rank: world.Rank(), Node: "node"},
 		})

@@ -8,7 +8,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -95,6 +97,23 @@ func (p *parts) makeDir(id int) error {
 	return nil
 }
 
+// makeOwnDir makes a directory in that of a dataset, for files of the caller that are entered
+// after they are made. If the job dies before, they are deleted with the dataset's directory.
+func (p *parts) makeOwnDir(id int, below string) (string, error) {
+	if !filepath.IsLocal(below) {
+		return "", fmt.Errorf("%q does not lead below the directory of the dataset", below)
+	}
+	dir := filepath.Join(p.places.dir(id), below)
+	entered := slices.ContainsFunc(p.maps.Files(id, p.me()), func(path string) bool { return strings.HasPrefix(path, dir+"/") })
+	if !entered {
+		if err := RemoveTree(dir); err != nil {
+			return "", err
+		}
+	}
+	p.dirs[dir] = true
+	return dir, os.MkdirAll(dir, 0o700)
+}
+
 // deleteAll deletes all parts of a dataset, as far as that is possible.
 func (p *parts) deleteAll(id int) error {
 	var failed error
@@ -172,6 +191,13 @@ func (p *parts) confine() {
 			}
 		}
 	}
+}
+
+// distrust is Distrust of the filemap.
+func (p *parts) distrust(started time.Time) {
+	p.maps.Distrust(started, func(id, _ int, path string) {
+		p.log.Local("dataset %d: %s is not used: the node has started again since it was written, and it had no checksum yet", id, path)
+	})
 }
 
 // each calls f with the id of every dataset in the cache of any rank, highest

@@ -203,7 +203,7 @@ func DatasetDir(dir string, id int) string {
 // IsDatasetDir reports whether this is the name of a directory of a dataset, also of one that
 // was set aside.
 func IsDatasetDir(name string) bool {
-	return datasetName.MatchString(name) || strings.HasPrefix(name, asidePrefix)
+	return datasetName().MatchString(name) || strings.HasPrefix(name, asidePrefix)
 }
 
 // remove deletes the rest of the directory of a dataset, if the caller is responsible

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/goscr/goscr/internal/cache/migrate"
+	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/eventlog/phases"
 	"github.com/goscr/goscr/internal/filemap"
@@ -14,11 +16,15 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Rebuild makes the datasets in the cache usable again, newest first: it migrates
-// files to the nodes where their ranks now run, and rebuilds lost and corrupt files. It
-// leaves datasets unused of which these nodes have too little. It is collective.
+// Rebuild makes the newest checkpoint in the cache usable again: it migrates files to the
+// nodes where their ranks now run, and rebuilds lost and corrupt files. If that checkpoint cannot be
+// restored, it tries older ones, newest first. Outputs are restored, too, since they have to be
+// flushed. The files of older checkpoints stay as they are until Restore is called: as a rule they
+// leave the cache without having been needed. Rebuild leaves datasets unused of which these nodes
+// have too little. It is collective.
 func (k *Cache) Rebuild() error {
 	k.parts.confine()
+	k.parts.distrust(cmp.Or(k.Booted, filemap.Booted()))
 	return k.parts.each(k.rebuildDataset)
 }
 
@@ -35,6 +41,8 @@ var errUnfinished = errors.New("it was not completed")
 //     it is unused;
 //   - a job of another size has written it: it is unused, and can be flushed if its
 //     description is known;
+//   - it is older than a checkpoint that is usable, is a checkpoint and no output, and these nodes
+//     have enough of it: it is postponed;
 //   - it can be restored: it is usable;
 //   - it was not completed: it is deleted;
 //   - these nodes have too little of it: it is unused, and nothing of it is moved, since
@@ -44,7 +52,6 @@ var errUnfinished = errors.New("it was not completed")
 // After an error the run cannot go on.
 func (k *Cache) rebuildDataset(id int) error {
 	k.highest = max(k.highest, id)
-	start := time.Now()
 	d, err := k.descs.find(id)
 	if err == nil && d.Prefix != "" && d.Prefix != k.Prefix {
 		k.Log.WarnJob("dataset %d (%s) in the cache belongs to a job with prefix directory %s, this job's is %s: it is not used "+
@@ -70,10 +77,54 @@ func (k *Cache) rebuildDataset(id int) error {
 		}
 		return k.leaveForeign(id, Foreign{d.Dataset, ranks}, err)
 	}
+	c := &Cached{Dataset: d.Dataset}
+	if err == nil && k.NewestCheckpoint() != nil && d.Flags().Has(dataset.Checkpoint) && !d.Flags().Has(dataset.Output) {
+		if err = k.postpone(c, d); err == nil {
+			return nil
+		}
+	}
+	return k.take(id, c, d, err)
+}
+
+// postpone adds a dataset to the list, and leaves its files as they are. It returns an error if
+// these nodes have too little of it. It is collective; the error is agreed unless MPI has failed.
+func (k *Cache) postpone(c *Cached, d filemap.Description) error {
+	missing, err := k.find(c, d)
+	if err != nil {
+		return cmp.Or(c.free(), err)
+	}
+	if c.damaged, err = mpi.Any(k.World, missing || k.damage(c) == exposed); err != nil {
+		return err
+	}
+	c.postponed = &d
+	k.insert(c)
+	k.Log.Info("dataset %d (%s): older than the checkpoint that is used; its files stay as they are, and are checked and rebuilt if they are needed", c.ID(), c.Name())
+	return nil
+}
+
+// Restore makes a dataset of the list usable that Rebuild has postponed. If it cannot be restored it is
+// not in the list afterwards. The error is one of MPI, after which the run cannot go on. It is collective.
+func (k *Cache) Restore(c *Cached) error {
+	if c.postponed == nil {
+		return nil
+	}
+	d := *c.postponed
+	c.postponed = nil
+	k.list = slices.DeleteFunc(k.list, func(other *Cached) bool { return other == c })
+	if err := c.free(); err != nil {
+		return err
+	}
+	return k.take(c.ID(), c, d, nil)
+}
+
+// take makes a dataset usable unless err is not nil, which says why that is not possible. Then it
+// leaves or deletes it as rebuildDataset says.
+func (k *Cache) take(id int, c *Cached, d filemap.Description, err error) error {
+	start := time.Now()
 	var outcome string
 	k.Events.Add(eventlog.Record{Type: "REBUILD_START", Dataset: id, Name: d.Name()})
 	if err == nil {
-		outcome, err = k.restoreOrYield(d)
+		outcome, err = k.restoreOrYield(c, d)
 	}
 	k.reportRebuilt(id, d, start, outcome, err)
 	switch {
@@ -95,9 +146,9 @@ func (k *Cache) rebuildDataset(id int) error {
 
 // restoreOrYield makes a dataset usable again. If there is no room for that, it deletes
 // newer datasets that cannot be used, and tries again.
-func (k *Cache) restoreOrYield(d filemap.Description) (outcome string, err error) {
+func (k *Cache) restoreOrYield(c *Cached, d filemap.Description) (outcome string, err error) {
 	for {
-		c := &Cached{Dataset: d.Dataset}
+		c.refused, c.bare = false, false // of an attempt before
 		if outcome, err = k.restore(c, d); err == nil {
 			return outcome, nil
 		}
@@ -137,28 +188,33 @@ func (k *Cache) reportRebuilt(id int, d filemap.Description, start time.Time, ou
 	k.Events.Add(r)
 }
 
+// find gives all ranks the descriptions of a dataset, and decides where its files are to be. missing
+// reports whether some of the caller's are on no node. If these nodes have too little of the dataset, find
+// returns an error on all ranks. It is collective.
+func (k *Cache) find(c *Cached, d filemap.Description) (missing bool, err error) {
+	if d.World {
+		if err := k.recall(d); err != nil {
+			return false, err
+		}
+	}
+	if c.Desc, err = k.descs.descriptor(c.ID(), k.Node, k.migration(c).Missing); err != nil {
+		return false, err
+	}
+	c.restored = true
+	if missing, err = k.checkPresent(c, k.migration(c)); err != nil { // now that it is known how many redundancy files there are
+		return false, err
+	}
+	return missing, k.locate(c)
+}
+
 // restore makes a dataset usable again: it gives all ranks the descriptions, migrates
 // files to their owners, and rebuilds lost ones. outcome describes the repair, for messages.
 func (k *Cache) restore(c *Cached, d filemap.Description) (outcome string, err error) {
 	id := c.ID()
-	if d.World {
-		if err := k.recall(d); err != nil {
-			return "", err
-		}
+	if _, err := k.find(c, d); err != nil {
+		return "", err
 	}
 	m := k.migration(c)
-	if c.Desc, err = k.descs.descriptor(id, k.Node, m.Missing); err != nil {
-		return "", err
-	}
-	c.restored = true
-	m = k.migration(c) // now that it is known how many redundancy files there are
-	if err := k.checkPresent(c, m); err != nil {
-		return "", err
-	}
-	if err := k.locate(c); err != nil {
-		return "", err
-	}
-	m.Dir, m.Device = k.places.dir(id), k.places.device(id)
 	if err := mpi.Agree(k.World, os.MkdirAll(m.Dir, 0o700)); err != nil {
 		return "", err
 	}
@@ -197,13 +253,14 @@ func (k *Cache) restore(c *Cached, d filemap.Description) (outcome string, err e
 	return outcome, k.usable(c, files)
 }
 
-// checkPresent returns an error on all ranks if the nodes have too little of a dataset. Its
+// checkPresent reports whether some of the caller's files of a dataset are on no node. It returns an
+// error on all ranks if the nodes have too little of it. Its
 // files are not moved then: a later run on other nodes must find them where they are. It is
 // collective.
-func (k *Cache) checkPresent(c *Cached, m *migrate.Migration) error {
-	missing, err := m.Missing()
+func (k *Cache) checkPresent(c *Cached, m *migrate.Migration) (missing bool, err error) {
+	missing, err = m.Missing()
 	if err != nil {
-		return err
+		return false, err
 	}
 	state := none
 	if missing {
@@ -211,9 +268,9 @@ func (k *Cache) checkPresent(c *Cached, m *migrate.Migration) error {
 	}
 	members, encode, err := damagedMembers(c.Desc.Set, state)
 	if err != nil {
-		return err
+		return false, err
 	}
-	return k.checkBearable(c, members, encode, state)
+	return missing, k.checkBearable(c, members, encode, state)
 }
 
 // migration returns the migration of the files of a dataset.

@@ -53,7 +53,8 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err 
 		}
 		after, err := k.attempt(c, files, members, encode)
 		found := mine != lost && errors.As(err, new(*redundancy.CorruptError)) // in the caller's file
-		counts := []int64{one(mine == lost), one(mine == exposed), one(found), one(err != nil)}
+		kept, _ := redundancy.Split(after)
+		counts := []int64{one(mine == lost), one(mine == exposed), one(found), one(err != nil), one(unchecked(kept))}
 		if err := k.World.Allreduce(counts, mpi.Sum); err != nil {
 			return nil, "", err
 		}
@@ -68,7 +69,8 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err 
 			if mine != none {
 				k.Log.Local("dataset %d: rebuilt my %s", id, describeFiles(after))
 			}
-			return after, describeRepair(counts[0], counts[1], k.World.Size()), nil
+			c.unchecked = counts[4] > 0
+			return after, describeRepair(counts[0], counts[1], counts[4], k.World.Size()), nil
 		}
 	}
 }
@@ -179,7 +181,11 @@ func (k *Cache) encodeAgain(c *Cached, files []redundancy.File) ([]redundancy.Fi
 	}
 	for i, f := range own {
 		want, known := f.Meta.CRC()
-		if got, _ := again[i].Meta.CRC(); err == nil && known && got != want {
+		switch got, _ := again[i].Meta.CRC(); {
+		case err != nil:
+		case !known: // the job was killed before the dataset was protected
+			f.Meta.SetCRC(got)
+		case got != want:
 			return files, fmt.Errorf("%s changes while it is read", f.Path)
 		}
 	}
@@ -211,9 +217,12 @@ func describeFiles(files []redundancy.File) string {
 }
 
 // describeRepair describes a repair for messages. lost is the number of ranks that had lost
-// files of the program, exposed the number of those that had lost redundancy only.
-func describeRepair(lost, exposed int64, ranks int) string {
+// files of the program, exposed the number of those that had lost redundancy only, unchecked the number of those
+// that have files without checksums.
+func describeRepair(lost, exposed, unchecked int64, ranks int) string {
 	switch {
+	case unchecked > 0 && lost == 0 && exposed == 0:
+		return "as it was in the cache, by the sizes of its files, which have no checksums yet"
 	case lost == 0 && exposed == 0:
 		return "as it was in the cache"
 	case lost == 0:

@@ -124,6 +124,9 @@ func (k *Cache) written(s *reddesc.Store) (bytes int64) {
 // of the size of the last. sizeName returns the parameter that says how many. It is collective.
 func (k *Cache) WarnOfRoom(sizeName func(store string) string) error {
 	for _, s := range k.Stores {
+		if !slices.ContainsFunc(k.list, func(c *Cached) bool { return c.store == s }) {
+			continue // on all ranks
+		}
 		last, all := k.sizes(s)
 		sums := []int64{last, all}
 		if err := s.Comm.Allreduce(sums, mpi.Sum); err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/goscr/goscr/internal/filemap"
@@ -23,9 +24,11 @@ const strayAge = 24 * time.Hour
 var (
 	// temporaryName matches files of the control directory before they get their own
 	// names.
-	temporaryName = regexp.MustCompile(`^(filemap|filemap_[0-9]{1,9}|transfer)\.scrinfo(\.[0-9a-f]{16}\.new)?(\.tmp)?$`)
+	temporaryName = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(filemap|filemap_[0-9]{1,9}|transfer)\.scrinfo(\.[0-9a-f]{16}\.new)?(\.tmp)?$`)
+	})
 	// datasetName matches the directories of datasets. A longer number is no id of goscr's.
-	datasetName = regexp.MustCompile(`^scr\.dataset\.([0-9]{1,9})$`)
+	datasetName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^scr\.dataset\.([0-9]{1,9})$`) })
 )
 
 // removeTemporary removes the temporary files of earlier runs from a control directory
@@ -35,7 +38,7 @@ func removeTemporary(control string, log *report.Logger) error {
 	entries, err := os.ReadDir(control)
 	for _, e := range entries {
 		name := e.Name()
-		if !temporaryName.MatchString(name) || !strings.HasSuffix(name, ".tmp") && !strings.HasSuffix(name, ".new") {
+		if !temporaryName().MatchString(name) || !strings.HasSuffix(name, ".tmp") && !strings.HasSuffix(name, ".new") {
 			continue
 		}
 		path := filepath.Join(control, name)
@@ -70,7 +73,7 @@ func (p *places) strays(all *filemap.Map) (list []stray) {
 		}
 		entries, _ := os.ReadDir(x.dir) // if it cannot be read, a later run removes them
 		for _, e := range entries {
-			m := datasetName.FindStringSubmatch(e.Name())
+			m := datasetName().FindStringSubmatch(e.Name())
 			if m == nil {
 				continue
 			}

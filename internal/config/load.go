@@ -45,16 +45,12 @@ func Load(c mpi.Comm, program *Settings, environ func(string) (string, bool)) (*
 		}
 		return complete(shared, program, environ)
 	}
-	var shared *hash.Hash
-	var err error
-	if c.Rank() == 0 {
-		shared, err = decide(program, environ, names)
-	}
-	if err := mpi.Agree(c, err); err != nil {
+	// A rank on which decoding fails must still take part in the Agree that follows.
+	shared, err := hash.FromRoot(c, func() (*hash.Hash, error) { return decide(program, environ, names) })
+	var agreed *mpi.AgreedError
+	if errors.As(err, &agreed) {
 		return nil, nil, err
 	}
-	// A rank on which this fails must still take part in the Agree that follows.
-	shared, err = hash.Bcast(shared, 0, c)
 	var cfg *Config
 	var warnings []string
 	if err == nil {

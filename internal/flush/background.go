@@ -39,7 +39,7 @@ func (f *Flusher) openMovers() error {
 	if err := mpi.Agree(f.World, err); err != nil {
 		return err
 	}
-	f.movers = map[mover.Kind]mover.Mover{mover.ByThread: &mover.Threads{Copier: f.Prefix.Packer}}
+	f.movers = map[mover.Kind]mover.Mover{mover.ByThread: &mover.Threads{Queue: f.Protector.Queue, Copier: f.Prefix.Packer}}
 	daemon := slices.ContainsFunc(f.Cache.Stores, func(s *reddesc.Store) bool { return f.Kind(s.Name) == mover.ByDaemon })
 	if !f.Async || !daemon {
 		return nil
@@ -77,8 +77,11 @@ func (f *Flusher) kind(c *cache.Cached) mover.Kind {
 	return kind
 }
 
-// Start starts to flush a dataset in the background.
+// Start starts to flush a dataset in the background, unless it is postponed and cannot be restored.
 func (f *Flusher) Start(c *cache.Cached) error {
+	if err := f.Restore(c); err != nil || f.Cache.Find(c.ID()) == nil {
+		return err
+	}
 	if err := f.waitForConflicts(c.Name(), f.names(c)); err != nil {
 		return err
 	}
@@ -125,17 +128,12 @@ func (f *Flusher) startCopy(b *background) (there bool, err error) {
 func (f *Flusher) Load(c *cache.Cached, kind mover.Kind) (*mover.Request, error) {
 	own, _ := redundancy.Split(f.Cache.Files(c.ID()))
 	l := mover.NewRequest(c.Dataset, f.World.Rank(), f.World.Size(), f.Prefix.Dir, own)
-	l.Limits = f.Limits
-	if kind == mover.ByThread && l.Limits != (transfer.Limits{}) {
-		// The limits are for the node. Each rank gets a share in proportion to its bytes, so
-		// that all ranks end at about the same time.
-		total, err := mpi.AllreduceOne(f.Node, l.Bytes(), mpi.Sum)
-		if err != nil {
-			return nil, err
-		}
-		l.Limits = l.Limits.Part(float64(l.Bytes()) / float64(max(total, 1)))
+	l.Limits, l.Late = f.Limits, f.Protector.Describe(c)
+	var err error
+	if kind == mover.ByThread { // the limits are for the node
+		l.Limits, err = l.Limits.Share(f.Node, l.Bytes())
 	}
-	return l, nil
+	return l, err
 }
 
 // names returns the names of the caller's files of a dataset, relative to the prefix
@@ -176,11 +174,12 @@ func (f *Flusher) waitForConflicts(name string, files map[string]bool) error {
 	return f.waitAll(f.running[:first])
 }
 
-// BeginCopies begins the copies of all flushes that were started. It is called at the end
+// BeginCopies begins the protection and the copies of all flushes that were started. It is called at the end
 // of a call of the program, when no rank waits for another any more: before, a copy would
 // use processors that other ranks need to finish the collective call. It is not
 // collective.
 func (f *Flusher) BeginCopies() {
+	f.Protector.Begin()
 	for _, b := range f.running {
 		_ = b.begin() // Wait returns the error too
 	}
@@ -212,44 +211,99 @@ func (f *Flusher) find(c *cache.Cached) *background {
 	return nil
 }
 
-// Flushing reports whether a dataset is being flushed in the background. It is not
-// collective.
+// Flushing reports whether a dataset is being flushed in the background, or will be once it is
+// protected. It is not collective.
 func (f *Flusher) Flushing(id int) bool {
-	return slices.ContainsFunc(f.running, func(b *background) bool { return b.cached.ID() == id })
+	return f.later != nil && f.later.ID() == id || slices.ContainsFunc(f.running, func(b *background) bool { return b.cached.ID() == id })
 }
 
 // Running returns how many background flushes have not ended. It is not collective.
-func (f *Flusher) Running() int { return len(f.running) }
-
-// Copying reports whether threads of the process are copying files. A caller that limits
-// the processors of the process must leave some for these threads. It is not collective.
-func (f *Flusher) Copying() bool {
-	return slices.ContainsFunc(f.running, func(b *background) bool { return f.kind(b.cached) == mover.ByThread && !b.copy.Ended() })
+func (f *Flusher) Running() int {
+	if f.later != nil {
+		return len(f.running) + 1
+	}
+	return len(f.running)
 }
 
-// Poll finishes the flushes whose files all ranks have copied. While ranks are still
-// copying it costs one reduction.
+// Copying reports whether threads of the process are protecting or copying files. A caller that limits
+// the processors of the process must leave some for these threads. It is not collective.
+func (f *Flusher) Copying() bool {
+	return f.Protector.Dataset() != nil && !f.Protector.Ended() || slices.ContainsFunc(f.running, func(b *background) bool { return f.kind(b.cached) == mover.ByThread && !b.copy.Ended() })
+}
+
+// Poll finishes the protection that has ended on all ranks, and the flushes whose files all ranks
+// have copied. While ranks are still at it, that costs one reduction.
 func (f *Flusher) Poll() error {
-	if len(f.running) == 0 || !f.running[0].begun {
+	copied := 0
+	for copied < len(f.running) && f.running[copied].begun && f.running[copied].copy.Ended() {
+		copied++
+	}
+	if f.Protector.Dataset() == nil && (len(f.running) == 0 || !f.running[0].begun) {
 		return nil
 	}
 	f.polled = time.Now()
-	ended := 0
-	for ended < len(f.running) && f.running[ended].copy.Ended() {
-		ended++
+	ended := []int64{0, int64(copied)}
+	if f.Protector.Ended() {
+		ended[0] = 1
 	}
-	ended, err := mpi.AllreduceOne(f.World, ended, mpi.Min)
-	if err != nil {
+	if err := f.World.Allreduce(ended, mpi.Min); err != nil {
 		return err
 	}
-	return f.waitAll(f.running[:ended])
+	list := slices.Clone(f.running[:ended[1]])
+	if ended[0] == 1 {
+		if err := f.protected(); err != nil {
+			return err
+		}
+		list = slices.DeleteFunc(list, func(b *background) bool { return !slices.Contains(f.running, b) }) // it may have waited for some
+	}
+	return f.waitAll(list)
 }
 
-// PollDue reports whether to call Poll: the caller's files of the oldest flush are copied,
-// and the last poll was not within PollInterval. Rank 0 decides by it for all ranks. It
-// is not collective.
+// PollDue reports whether to call Poll: the caller has protected its files, or those of the oldest
+// flush are copied, and the last poll was not within PollInterval. Rank 0 decides by it for all
+// ranks. It is not collective.
 func (f *Flusher) PollDue() bool {
-	return len(f.running) > 0 && time.Since(f.polled) >= f.PollInterval && f.running[0].copy.Ended()
+	return time.Since(f.polled) >= f.PollInterval &&
+		(f.Protector.Ended() || len(f.running) > 0 && f.running[0].copy.Ended())
+}
+
+// protected waits for the protection of a dataset, and starts the flush that has waited for it.
+func (f *Flusher) protected() error {
+	c := f.Protector.Dataset()
+	if c == nil {
+		return nil
+	}
+	if err := f.Protector.Wait(); err != nil {
+		return err
+	}
+	if f.later != c {
+		return nil
+	}
+	f.later = nil
+	if err := f.startOrFlush(c); err != nil {
+		return err
+	}
+	f.BeginCopies() // the program may not complete another dataset
+	return nil
+}
+
+// Complete is Protector.Complete. It waits for the protection of the dataset before.
+func (f *Flusher) Complete(c *cache.Cached, failed error, wait bool) error {
+	if before := f.Protector.Dataset(); before != nil {
+		f.Log.Info("dataset %d (%s): its protection has to end before dataset %d is complete", before.ID(), before.Name(), c.ID())
+		if err := f.protected(); err != nil {
+			return err
+		}
+	}
+	return f.Protector.Complete(c, failed, wait)
+}
+
+// safe waits until a dataset is protected, if it is being protected.
+func (f *Flusher) safe(c *cache.Cached) error {
+	if f.Protector.Dataset() != c {
+		return nil
+	}
+	return f.protected()
 }
 
 // waitAll waits for background flushes, in the order of list.
@@ -292,7 +346,7 @@ func (f *Flusher) wait(b *background) error {
 	if !corrupt {
 		return nil
 	}
-	err = f.Cache.Repair(b.cached)
+	err = f.repair(b.cached)
 	if err == nil {
 		err = f.Flush(b.cached)
 	}
@@ -302,9 +356,6 @@ func (f *Flusher) wait(b *background) error {
 	if !errors.As(err, &agreed) {
 		return err
 	}
-	if f.Cache.Find(b.cached.ID()) == nil { // too much of it is lost
-		f.left(b.cached)
-	}
 	f.Log.WarnJob("flush of dataset %d (%s) again: %v", b.cached.ID(), b.cached.Name(), err)
 	return nil
 }
@@ -313,6 +364,9 @@ func (f *Flusher) wait(b *background) error {
 // in the prefix directory.
 func (f *Flusher) finish(b *background) error {
 	c := b.cached
+	if err := f.safe(c); err != nil {
+		return err
+	}
 	f.BeginCopies() // a mover may copy datasets in order, so b may wait for earlier ones
 	f.remove(b)
 	var files []redundancy.File
@@ -322,6 +376,9 @@ func (f *Flusher) finish(b *background) error {
 	}
 	if err = mpi.Agree(f.World, err); err == nil {
 		err = f.Prefix.FinishFlush(c.Dataset, f.World.Size(), prefix.Parts{f.World.Rank(): files}, b.start)
+		if err == nil {
+			err = f.checked(c, files)
+		}
 	} else {
 		err = errors.Join(err, mpi.Agree(f.World, b.copy.Cancel()), f.Prefix.GiveUpFlush(c.Dataset))
 	}
@@ -363,9 +420,13 @@ func (f *Flusher) forgetCopy(c *cache.Cached) error {
 // outlives reports whether the flush of a dataset may go on after the session.
 func (f *Flusher) outlives(c *cache.Cached) bool { return f.Poststage && f.kind(c) == mover.ByDaemon }
 
+// Settle waits until no dataset is being protected.
+func (f *Flusher) Settle() error { return f.protected() }
+
 // Drain waits until all copies of the caller have ended, and ignores their errors. It is
 // for tests, in which a rank is killed while its process goes on. It is not collective.
 func (f *Flusher) Drain() {
+	f.Protector.Close()
 	for _, b := range f.running {
 		_ = b.copy.Wait()
 	}
@@ -375,6 +436,7 @@ func (f *Flusher) Drain() {
 // on. What is copied entirely stays for the next run, and so does what scr_transfer
 // copies. It is not collective.
 func (f *Flusher) Abandon() {
+	f.Protector.Close()
 	for _, b := range f.running {
 		if f.kind(b.cached) == mover.ByThread && !b.copy.Ended() {
 			_ = b.copy.Cancel() // the dataset is in the cache all the same
@@ -384,6 +446,7 @@ func (f *Flusher) Abandon() {
 
 // Stop cancels all copies of the caller, after Init has failed. It is not collective.
 func (f *Flusher) Stop() error {
+	f.Protector.Abandon()
 	var err error
 	for _, b := range f.running {
 		err = errors.Join(err, b.copy.Cancel())

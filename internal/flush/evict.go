@@ -11,15 +11,6 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// MakeRoom makes room for one more dataset in a store: it evicts what Leaving returns.
-func (f *Flusher) MakeRoom(store *reddesc.Store) error {
-	leaving, err := f.Leaving(store, cache.SizeUnknown)
-	if err != nil {
-		return err
-	}
-	return f.Evict(leaving)
-}
-
 // Leaving is what has to leave a store before one more dataset is complete in it.
 type Leaving struct {
 	Datasets []*cache.Cached // those that can be used
@@ -69,6 +60,10 @@ func (f *Flusher) free(store *reddesc.Store) (leaving []*cache.Cached, stay int,
 		leaving, stay = f.leaving(store, newest, stuck != nil)
 		unsaved := slices.ContainsFunc(leaving, f.unsaved)
 		switch {
+		case f.exposes(leaving):
+			if err := f.waitProtected(); err != nil {
+				return nil, 0, err
+			}
 		case slices.ContainsFunc(leaving, func(c *cache.Cached) bool { return f.find(c) != nil }):
 			if err := f.waitOldest(); err != nil {
 				return nil, 0, err
@@ -108,6 +103,21 @@ func (f *Flusher) leaving(store *reddesc.Store, newest *cache.Cached, stuck bool
 	return f.Cache.Leaving(store, room-stay, func(c *cache.Cached) int { return f.worth(c, newest, stuck, f.Fetch && stay > 0) }), stay
 }
 
+// exposes reports whether the newest dataset that is protected would leave while a newer one is
+// being protected, or that one itself, or one that may leave without a flush once that is protected.
+func (f *Flusher) exposes(leaving []*cache.Cached) bool {
+	current := f.Protector.Dataset()
+	return current != nil && (slices.Contains(leaving, current) || slices.Contains(leaving, f.Cache.NewestProtected()) ||
+		slices.ContainsFunc(leaving, f.unsaved))
+}
+
+// waitProtected waits until the dataset that is being protected is so.
+func (f *Flusher) waitProtected() error {
+	c := f.Protector.Dataset()
+	f.Log.Info("dataset %d (%s): its protection has to end before the next dataset has room", c.ID(), c.Name())
+	return f.protected()
+}
+
 // waitOldest waits for the flush that was started first.
 func (f *Flusher) waitOldest() error {
 	c := f.running[0].cached
@@ -143,7 +153,6 @@ func (f *Flusher) flushLeaving(list []*cache.Cached) error {
 		switch {
 		case err == nil:
 		case agreed && f.Cache.Find(c.ID()) == nil: // too much of it is lost
-			f.left(c)
 			f.Log.WarnJob("%s %s is lost: %v", what, c.Name(), err)
 		case agreed && !f.unsaved(c):
 			f.Log.WarnJob("%s %s, which is not offered, leaves the cache, where the next dataset needs its place, and is nowhere else: %v", what, c.Name(), err)
@@ -156,8 +165,8 @@ func (f *Flusher) flushLeaving(list []*cache.Cached) error {
 }
 
 // worth orders the datasets of the cache: those of less worth are evicted first. The newest
-// checkpoint is evicted last, since a restart would need it until the next is complete; and
-// if unsaved datasets cannot be flushed (stuck), these are, of which there is nothing elsewhere. If
+// checkpoint is evicted last, since a restart would need it until the next is complete, and
+// so is the newest that is protected; and if unsaved datasets cannot be flushed (stuck), these are, of which there is nothing elsewhere. If
 // fetch is true, what is in the prefix directory is worth nothing.
 func (f *Flusher) worth(c, newest *cache.Cached, stuck, fetch bool) int {
 	switch {
@@ -165,8 +174,10 @@ func (f *Flusher) worth(c, newest *cache.Cached, stuck, fetch bool) int {
 		return 4
 	case fetch && f.flushed[c.ID()]:
 		return 0
-	case c == newest:
+	case c == f.Cache.NewestProtected() || c == newest && c == f.Protector.Dataset():
 		return 3
+	case c == newest: // its protection has failed
+		return 2
 	case f.find(c) != nil:
 		return 2 // evicting it takes a wait
 	case c.Flags().Has(dataset.Checkpoint) || f.unsaved(c):
@@ -183,8 +194,12 @@ func (f *Flusher) drop(c *cache.Cached) error {
 	return f.delete(c)
 }
 
-// stop cancels the flush of a dataset, if it is being flushed.
+// stop cancels the protection and the flush of a dataset.
 func (f *Flusher) stop(c *cache.Cached) error {
+	f.Protector.Cancel(c)
+	if f.later == c {
+		f.later = nil
+	}
 	if b := f.find(c); b != nil {
 		return f.cancel(b)
 	}

@@ -10,20 +10,25 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Finish waits for background flushes at the end of the session. It then flushes outputs
+// Finish waits for protection and background flushes at the end of the session. It then flushes outputs
 // and withheld checkpoints that are not in the prefix directory, and the newest checkpoint, unless
 // flushing is turned off. written is the id of the newest checkpoint that the program itself has
 // written to the prefix directory; an older checkpoint is not flushed. With
 // SCR_FLUSH_POSTSTAGE, scr_transfer continues its copies after the session. Finish goes
 // on after an error, and returns the first.
 func (f *Flusher) Finish(written int) error {
-	first := f.waitOrLeave()
+	first := f.protected()
+	if err := f.waitOrLeave(); first == nil {
+		first = err
+	}
 	record := func(err error) {
 		if first == nil {
 			first = err
 		}
 	}
-	for _, c := range f.unflushed(written) {
+	for list := f.unflushed(written); len(list) > 0; {
+		c := list[0]
+		list = list[1:]
 		if f.outlives(c) && f.Start(c) == nil {
 			if record(f.waitOrLeave()); f.find(c) != nil {
 				continue
@@ -35,7 +40,9 @@ func (f *Flusher) Finish(written int) error {
 				"then start the program again on these nodes, or run scr_copy --id %d on each of them and scr_index --build %d on one (scr_postrun does both)",
 				err, c.ID(), c.Name(), c.ID(), c.ID())
 		}
-		record(err)
+		if record(err); err != nil && f.Cache.Find(c.ID()) == nil {
+			list = f.unflushed(written) // an older checkpoint has taken its place
+		}
 	}
 	record(f.closeMovers())
 	return first

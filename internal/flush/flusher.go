@@ -11,6 +11,7 @@
 //	background.go  flushes in the background: start, poll, wait, cancel
 //	foreground.go  flushes while the program waits
 //	evict.go       evicts datasets to make room for the next one, and drops datasets
+//	restore.go     restores datasets of earlier runs when they are needed
 //	record.go      records the result of a flush
 //	leftover.go    flushes datasets of earlier runs at the start of a run
 //	finish.go      flushes datasets at the end of a run
@@ -29,6 +30,7 @@ import (
 	"github.com/goscr/goscr/internal/eventlog/phases"
 	"github.com/goscr/goscr/internal/mover"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/protect"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/transfer"
 	"github.com/goscr/goscr/mpi"
@@ -38,6 +40,7 @@ import (
 type Config struct {
 	World, Node mpi.Comm // all ranks of the job; those on the caller's node
 	Cache       *cache.Cache
+	Protector   *protect.Protector
 	Prefix      *prefix.Prefix
 	Log         *report.Logger
 	Events      *eventlog.Log // on rank 0
@@ -74,6 +77,7 @@ type Flusher struct {
 	polled  time.Time     // when Poll was last called
 	flushed map[int]bool  // ids of datasets in the cache that are also in the prefix directory
 	own     bool          // this run has completed a checkpoint
+	later   *cache.Cached // is to be flushed once it is protected
 }
 
 // Open returns a Flusher. It stops copies of an earlier run that still go on.
@@ -107,17 +111,38 @@ func (f *Flusher) Completed(c *cache.Cached) error {
 	if err != nil {
 		return err
 	}
-	if !waits {
-		if err = f.Start(c); err == nil {
-			return nil
-		}
-		f.Log.WarnJob("%v; dataset %s is flushed while the program waits", err, c.Name())
+	if waits {
+		return f.flushNow(c)
 	}
-	if err = f.Flush(c); err == nil {
+	if f.Protector.Dataset() == c && f.kind(c) == mover.ByDaemon { // it may begin to copy at once
+		f.later = c
+		return nil
+	}
+	return f.startOrFlush(c)
+}
+
+// startOrFlush starts to flush a dataset in the background. If that fails the program waits.
+func (f *Flusher) startOrFlush(c *cache.Cached) error {
+	err := f.Start(c)
+	if err == nil {
+		return nil
+	}
+	f.Log.WarnJob("%v; dataset %s is flushed while the program waits", err, c.Name())
+	return f.flushNow(c)
+}
+
+// flushNow is Completed for a dataset that is due, while the program waits.
+func (f *Flusher) flushNow(c *cache.Cached) error {
+	err := f.Flush(c)
+	if err == nil {
 		return f.evictOutput(c)
 	}
 	if c.Flags().Has(dataset.Output) {
 		return err
+	}
+	if f.Cache.Find(c.ID()) == nil {
+		f.Log.WarnJob("%v; too much of dataset %s is lost, and it is removed from the cache", err, c.Name())
+		return nil
 	}
 	after := ""
 	if errors.As(err, new(*FullError)) {

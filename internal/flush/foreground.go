@@ -2,20 +2,32 @@ package flush
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/mpi"
 )
 
 // Flush flushes a dataset while the program waits, unless it is in the prefix directory
-// already. If a file in the cache proves corrupt, Flush rebuilds it and copies again.
+// already, or is postponed and cannot be
+// restored. If a file in the cache proves corrupt, Flush rebuilds it and copies again.
 func (f *Flusher) Flush(c *cache.Cached) error {
+	if err := f.safe(c); err != nil {
+		return err
+	}
+	if err := f.Restore(c); err != nil {
+		return err
+	}
 	if b := f.find(c); b != nil {
 		if err := f.wait(b); err != nil {
 			return err
+		}
+		if !f.flushed[c.ID()] && f.Cache.Find(c.ID()) == nil {
+			return mpi.Agree(f.World, fmt.Errorf("dataset %d (%s) was lost while it was flushed", c.ID(), c.Name()))
 		}
 	}
 	if f.flushed[c.ID()] || f.Cache.Find(c.ID()) == nil {
@@ -28,14 +40,31 @@ func (f *Flusher) Flush(c *cache.Cached) error {
 	f.Events.Dataset("FLUSH_START", c.Dataset, eventlog.Record{Note: f.Prefix.Dir})
 	err := f.copyFiles(c)
 	if errors.Is(err, redundancy.ErrCorrupt) {
-		if err = f.Cache.Repair(c); err == nil {
+		if err = f.repair(c); err == nil {
 			err = f.copyFiles(c)
 		}
 	}
 	return f.conclude(c, start, f.Prefix.Copying, err)
 }
 
+// repair rebuilds what is corrupt in the cache. If too much of a dataset is lost, the dataset is removed, and
+// an older checkpoint takes its place. The error is agreed, or MPI has failed.
+func (f *Flusher) repair(c *cache.Cached) error {
+	err := f.Cache.Repair(c)
+	if !errors.As(err, new(*mpi.AgreedError)) || f.Cache.Find(c.ID()) != nil {
+		return err
+	}
+	f.left(c)
+	if _, failed := f.Newest(); failed != nil {
+		return failed
+	}
+	return err
+}
+
 func (f *Flusher) copyFiles(c *cache.Cached) error {
 	own, _ := redundancy.Split(f.Cache.Files(c.ID()))
-	return f.Prefix.Flush(c.Dataset, f.World.Size(), prefix.Parts{f.World.Rank(): own})
+	if err := f.Prefix.Flush(c.Dataset, f.World.Size(), prefix.Parts{f.World.Rank(): own}); err != nil {
+		return err
+	}
+	return f.checked(c, own)
 }

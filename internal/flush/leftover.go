@@ -20,6 +20,12 @@ import (
 func (f *Flusher) FlushLeft(checkpoints bool) error {
 	f.flushForeign(checkpoints)
 	newest := f.Cache.NewestCheckpoint()
+	if checkpoints {
+		var err error
+		if newest, err = f.Newest(); err != nil {
+			return err
+		}
+	}
 	for _, c := range slices.Backward(slices.Clone(f.Cache.List())) { // oldest first, so that the newest becomes current
 		if f.flushed[c.ID()] || !f.flushFirst(c) && !(checkpoints && c.Flags().Has(dataset.Checkpoint)) {
 			continue

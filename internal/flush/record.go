@@ -107,6 +107,7 @@ func (f *Flusher) evictOutput(c *cache.Cached) error {
 
 // delete deletes a dataset, which must not be being flushed, from the cache.
 func (f *Flusher) delete(c *cache.Cached) error {
+	f.Protector.Cancel(c)
 	if err := f.Cache.Delete(c.ID()); err != nil {
 		return err
 	}

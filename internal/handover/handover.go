@@ -31,9 +31,10 @@ import (
 
 // Node is one of the two nodes.
 type Node struct {
-	Control string   // control directory of the job
-	Caches  []string // directories that hold the datasets of the job, in the same order on both nodes
-	Offer   string   // path of the file by which the two find each other
+	Control string    // control directory of the job
+	Caches  []string  // directories that hold the datasets of the job, in the same order on both nodes
+	Offer   string    // path of the file by which the two find each other
+	Booted  time.Time // when the node has started; zero: filemap.Booted
 }
 
 // Done is what was copied.

@@ -164,8 +164,12 @@ func (l *link) receiveFile(path string, md meta.Meta) (err error) {
 	if _, err := io.CopyN(io.MultiWriter(f, sum), l.r, md.Size()); err != nil {
 		return err
 	}
-	if want, known := md.CRC(); known && sum.Sum32() != want {
+	want, known := md.CRC()
+	if known && sum.Sum32() != want {
 		return fmt.Errorf("%s: checksum 0x%08x, was written with 0x%08x", path, sum.Sum32(), want)
+	}
+	if !known && md.Type() == meta.Full {
+		md.SetCRC(sum.Sum32())
 	}
 	if err := f.Sync(); err != nil || !md.Recorded() {
 		return err

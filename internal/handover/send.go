@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -23,6 +24,13 @@ func (n Node) Send(id int, ranks []int) (Done, error) {
 	if err != nil {
 		return Done{}, fmt.Errorf("control directory: %w", err)
 	}
+	// The other node would take a checksum of what it gets for the right one.
+	maps.Distrust(n.booted(), func(of, rank int, path string) {
+		if of != id || !slices.Contains(ranks, rank) {
+			return
+		}
+		bad = append(bad, fmt.Errorf("%s had no checksum yet when the node started again", path))
+	})
 	list, paths, done, err := n.describe(maps, id, ranks)
 	if err != nil {
 		return Done{}, errors.Join(append(bad, err)...)
@@ -55,6 +63,13 @@ func (n Node) Send(id int, ranks []int) (Done, error) {
 		err = fmt.Errorf("the other node: %s", answer)
 	}
 	return done, err
+}
+
+func (n Node) booted() time.Time {
+	if n.Booted.IsZero() {
+		return filemap.Booted()
+	}
+	return n.Booted
 }
 
 // sized is a file to send.

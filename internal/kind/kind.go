@@ -1,10 +1,13 @@
 // Package kind recognizes messages that differ only in ranks, nodes or numbers.
 package kind
 
-import "regexp"
+import (
+	"regexp"
+	"sync"
+)
 
-var numbered = regexp.MustCompile(`[\pL\pN]*\pN[\pL\pN]*`)
+var numbered = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[\pL\pN]*\pN[\pL\pN]*`) })
 
 // Of returns a message with every word that has a digit in it replaced, so that
 // messages which differ in ranks, nodes, datasets or checksums become equal.
-func Of(text string) string { return numbered.ReplaceAllLiteralString(text, "#") }
+func Of(text string) string { return numbered().ReplaceAllLiteralString(text, "#") }

@@ -10,7 +10,7 @@
 //	TYPE         FULL, XOR or PARTNER
 //	RANKS        size of the job that wrote it
 //	ORIG, PATH   name as the program gave it; directory it has in the prefix directory
-//	SIZE, CRC    bytes, and their CRC-32
+//	SIZE, CRC    bytes, and their CRC-32, which is missing as long as goscr has not read the file
 //	COMPLETE     1 once it is whole
 //	MODE         permission bits, octal                          from here on not in SCR
 //	UID, GID, MTIME, ATIME    owner, and times in nanoseconds since the epoch

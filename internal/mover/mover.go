@@ -21,11 +21,7 @@
 // completes the dataset from the lists.
 package mover
 
-import (
-	"time"
-
-	"github.com/goscr/goscr/internal/redundancy"
-)
+import "github.com/goscr/goscr/internal/redundancy"
 
 // Kind is a way of flushing, a value of SCR_FLUSH_TYPE.
 type Kind string
@@ -36,11 +32,6 @@ const (
 	ByThread Kind = "PTHREAD" // Threads copies
 	ByDaemon Kind = "DAEMON"  // Daemon copies
 )
-
-// delay is how long an idle mover waits before it begins with a request. Usually all
-// processes have then left the call in which they made their requests, so that the mover
-// does not take processor time from that call. Tests change it.
-var delay = 50 * time.Millisecond
 
 // Mover starts copies.
 type Mover interface {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/background"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/meta"
@@ -242,7 +243,7 @@ func TestServer_WhatIsNotWanted(t *testing.T) {
 // One that is stopped before it has begun does not hold up those behind it.
 func TestThreads_StoppedBeforeItHasBegun(t *testing.T) {
 	n := newNode(t)
-	m := &Threads{Copier: func(dataset.Dataset) *transfer.Copier { return transfer.NewCopier(100) }}
+	m := &Threads{Queue: &background.Queue{}, Copier: func(dataset.Dataset) *transfer.Copier { return transfer.NewCopier(100) }}
 	first, err := m.Start(n.load(1, 0, 1, 100))
 	must(t, err)
 	l := n.load(2, 0, 1, 100)
@@ -262,9 +263,9 @@ func TestThreads_StoppedBeforeItHasBegun(t *testing.T) {
 
 // resting lets whoever begins to copy rest for so long first.
 func resting(t *testing.T, d time.Duration) {
-	before := delay
-	delay = d
-	t.Cleanup(func() { delay = before })
+	before := background.Delay
+	background.Delay = d
+	t.Cleanup(func() { background.Delay = before })
 }
 
 // nothing fails the test if anything of a load has arrived.
@@ -279,7 +280,7 @@ func (n *node) nothing(l *Request) {
 func TestThreads_Rest(t *testing.T) {
 	resting(t, time.Hour)
 	n := newNode(t)
-	m := &Threads{Copier: func(dataset.Dataset) *transfer.Copier { return transfer.NewCopier(100) }}
+	m := &Threads{Queue: &background.Queue{}, Copier: func(dataset.Dataset) *transfer.Copier { return transfer.NewCopier(100) }}
 	begun := func(id int) (*Request, Transfer) {
 		l := n.load(id, 0, 2, 1000)
 		x, err := m.Start(l)
@@ -319,7 +320,7 @@ func TestServer_Rests(t *testing.T) {
 	must(t, Exit(n.control)) // also while it rests
 	must(t, <-ended)
 	n.nothing(first)
-	delay = 10 * time.Millisecond // once
+	background.Delay = 10 * time.Millisecond // once
 	must(t, (&Server{Control: n.control}).Run())
 	n.check(first)
 	n.check(second)
@@ -451,7 +452,7 @@ func TestStop(t *testing.T) {
 			d, wait := n.served()
 			var m Mover = d
 			if kind == ByThread {
-				m = &Threads{Copier: func(dataset.Dataset) *transfer.Copier { return transfer.NewCopier(100) }}
+				m = &Threads{Queue: &background.Queue{}, Copier: func(dataset.Dataset) *transfer.Copier { return transfer.NewCopier(100) }}
 			}
 			first, second := n.load(1, 0, 2, 1000), n.load(2, 0, 2, 1000)
 			first.Limits.Bandwidth, second.Limits.Bandwidth = 1000, 1000
@@ -652,7 +653,7 @@ func TestCorrupt(t *testing.T) {
 	n := newNode(t)
 	d, wait := n.served()
 	defer wait()
-	for id, m := range map[int]Mover{1: d, 2: &Threads{Copier: func(dataset.Dataset) *transfer.Copier { return transfer.NewCopier(100) }}} {
+	for id, m := range map[int]Mover{1: d, 2: &Threads{Queue: &background.Queue{}, Copier: func(dataset.Dataset) *transfer.Copier { return transfer.NewCopier(100) }}} {
 		l := n.load(id, 0, 1, 100)
 		must(t, os.WriteFile(l.Files[0].Path, []byte("short"), 0o600))
 		x, err := m.Start(l)

@@ -17,6 +17,9 @@ type Request struct {
 	Files       []redundancy.File
 	// Limits bound the copies of the process with Threads, and of the node with Daemon.
 	Limits transfer.Limits
+	// Late, unless nil, is called by Threads before it copies, and completes the descriptions of Files:
+	// their checksums may be known only then.
+	Late func(files []redundancy.File)
 }
 
 // NewRequest returns a request to copy files to the prefix directory to. It clones the

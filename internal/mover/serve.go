@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/background"
 	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/transfer"
@@ -56,7 +57,7 @@ func (s *Server) Run() error {
 	}
 	defer s.unlock()
 	s.lock.KeepAlive()
-	rest := delay
+	rest := background.Delay
 	for {
 		t, err := s.next()
 		switch {
@@ -66,7 +67,7 @@ func (s *Server) Run() error {
 			return nil
 		case t.request == nil:
 			time.Sleep(s.Poll)
-			rest = delay
+			rest = background.Delay
 		default:
 			if err := s.finish(t.request, s.copy(t, rest)); err != nil {
 				return err

@@ -47,11 +47,11 @@ func (p *Prefix) CompleteFlushes() (missing []dataset.Dataset, err error) {
 // flushing returns the datasets that were being flushed when the last run ended. It is
 // collective; all ranks get the same result.
 func (p *Prefix) flushing() (list []Located, err error) {
-	all := hash.New()
-	err = mpi.OnRoot(p.Comm, func() error {
+	all, err := hash.FromRoot(p.Comm, func() (*hash.Hash, error) {
+		all := hash.New()
 		list, err := Locations(p.Dir)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, l := range list {
 			d := l.Dataset
@@ -61,23 +61,22 @@ func (p *Prefix) flushing() (list []Located, err error) {
 		}
 		x, err := ReadIndex(p.Dir)
 		if errors.Is(err, hash.ErrCorrupt) { // it is reported when the index is needed
-			return nil
+			return all, nil
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, e := range x.own() {
 			if e.Placing > 0 && dataset.CheckName(e.Name) == nil {
 				locate(all, e.Dataset, Flushing).SetInt(keyRanks, int64(e.Placing))
 			}
 		}
-		return nil
+		return all, nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	all, err = hash.Bcast(all, 0, p.Comm)
-	return decodeFlushFile(all), err
+	return decodeFlushFile(all), nil
 }
 
 // completeFlush completes a flush, or returns an error about files that are missing.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/mpi"
 )
@@ -91,22 +92,22 @@ func (p *Prefix) Lookup(name string) (d dataset.Dataset, ok bool, err error) {
 
 // find returns on all ranks the dataset that rank 0 selects from the index.
 func (p *Prefix) find(choose func(*Index) (Entry, bool)) (dataset.Dataset, bool, error) {
-	var d dataset.Dataset
-	err := mpi.OnRoot(p.Comm, func() error {
+	h, err := hash.FromRoot(p.Comm, func() (*hash.Hash, error) {
+		var d dataset.Dataset
 		x, err := ReadIndex(p.Dir)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if e, ok := choose(x); ok {
 			d = e.Dataset
 		}
-		return nil
+		return d.Encode(), nil
 	})
 	if err != nil {
 		return dataset.Dataset{}, false, err
 	}
-	d, err = p.broadcast(d)
-	return d, !d.IsZero(), err
+	d := dataset.Decode(h)
+	return d, !d.IsZero(), nil
 }
 
 // Fetched records that a restart has read a dataset, and makes this dataset current. It

@@ -40,6 +40,18 @@ func (p Parts) clone() Parts {
 	return own
 }
 
+// learn records the checksums of copies in the descriptions of the files that have none.
+func (p Parts) learn(copies Parts) {
+	for rank, files := range p {
+		for i, f := range files {
+			crc, copied := copies[rank][i].Meta.CRC()
+			if _, known := f.Meta.CRC(); !known && copied {
+				f.Meta.SetCRC(crc)
+			}
+		}
+	}
+}
+
 // The entry of a rank in the list of files, which is a leaf entry of a rank2file:
 //
 //	FILE / <path below the prefix> / SIZE, CRC

@@ -23,6 +23,8 @@ import (
 // FinishFlush; or GiveUpFlush, if not all could be copied. In Flush the program waits
 // for the copy. Package mover copies while the program goes on.
 //
+// Flush records checksums in the descriptions of files that have none, if it takes any.
+//
 // Until all ranks have copied all files these have temporary names: a file of their name
 // may belong to an older dataset, which stays whole as long.
 func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
@@ -38,6 +40,7 @@ func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
 		m.Set(0, parts.Bytes())
 		m.Watch(c)
 	}
+	cached := parts
 	parts = parts.clone() // descriptions of copies differ from those of the files in the cache
 	p.Copying = 0
 	err = p.InTurn(p.Width, func() error {
@@ -54,6 +57,7 @@ func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
 	if err := mpi.Agree(p.Comm, err); err != nil {
 		return p.fail(d, parts, err)
 	}
+	cached.learn(parts)
 	return p.FinishFlush(d, ranks, parts, start)
 }
 

@@ -15,7 +15,7 @@ import (
 //
 //	DATASET / <id> / NAME
 //	                 CKPT = 1, OUTPUT = 1      whether it is a checkpoint, an output, or both
-//	                 LOCATION / CACHE, PFS, FLUSHING
+//	                 LOCATION / CACHE, PFS, FLUSHING, EXPOSED
 //	                 DSETDESC / …              description
 //	                 RANKS = n                 size of the job, while it is being flushed; ours, like what follows
 //	                 PROTECTED = text          how it is protected in the cache: "XOR in sets of 4, bears 1"
@@ -40,6 +40,7 @@ const (
 	InCache  Location = "CACHE"
 	InPrefix Location = "PFS"
 	Flushing Location = "FLUSHING" // being copied from the cache to the prefix directory
+	Exposed  Location = "EXPOSED"  // in the cache, but not protected yet, or not any more: a lost node would lose it; ours
 )
 
 // kinds maps keys of an entry to the flag of the dataset that each stands for.
@@ -146,27 +147,55 @@ func startFlushing(prefix string, d dataset.Dataset, ranks int) error {
 }
 
 // EnterCached records that a dataset is in the cache, how its files are protected, and that they
-// have been read now.
+// have been read now; the zero time says that they have not.
 func EnterCached(prefix string, d dataset.Dataset, protected string, now time.Time) error {
 	return update(prefix, flushFile, func(h *hash.Hash) error {
 		e := locate(h, d, InCache)
 		e.SetValue(keyGuard, protected)
-		e.SetInt(keyVerified, now.UnixMicro())
+		e.Unset(keyVerified)
+		if !now.IsZero() {
+			e.SetInt(keyVerified, now.UnixMicro())
+		}
 		return nil
 	})
 }
 
-// BeginRun records what a run has found: the datasets in list, whose files have been read now,
-// and no others, are in the cache, and none is being flushed. every is SCR_FLUSH, or 0 if nothing will be flushed.
-func BeginRun(prefix string, list []dataset.Dataset, every int, now time.Time) error {
+// Kept is a dataset that a run has found in the cache: whether its files have been read now, and whether
+// a lost node would lose it.
+type Kept struct {
+	dataset.Dataset
+	Read, Exposed bool
+}
+
+func enterKept(h *hash.Hash, d Kept, now time.Time) {
+	e := locate(h, d.Dataset, InCache)
+	if d.Read {
+		e.SetInt(keyVerified, now.UnixMicro())
+	}
+	leave(h, d.ID(), Exposed)
+	if d.Exposed {
+		locate(h, d.Dataset, Exposed)
+	}
+}
+
+// EnterKept records what is known of a dataset of an earlier run.
+func EnterKept(prefix string, d Kept, now time.Time) error {
+	return update(prefix, flushFile, func(h *hash.Hash) error {
+		enterKept(h, d, now)
+		return nil
+	})
+}
+
+// BeginRun records what a run has found: the datasets in list, and no others, are in the cache, and
+// none is being flushed. every is SCR_FLUSH, or 0 if nothing will be flushed.
+func BeginRun(prefix string, list []Kept, every int, now time.Time) error {
 	return update(prefix, flushFile, func(h *hash.Hash) error {
 		for _, d := range list {
-			locate(h, d, InCache).SetInt(keyVerified, now.UnixMicro())
+			enterKept(h, d, now)
+			leave(h, d.ID(), Flushing)
 		}
 		for _, id := range h.Get(keyDataset).Ints() {
-			if slices.ContainsFunc(list, func(d dataset.Dataset) bool { return d.ID() == id }) {
-				leave(h, id, Flushing)
-			} else {
+			if !slices.ContainsFunc(list, func(f Kept) bool { return f.ID() == id }) {
 				leave(h, id, InCache, Flushing)
 			}
 		}
@@ -219,6 +248,7 @@ func leave(h *hash.Hash, id int, places ...Location) {
 		case Flushing:
 			e.Unset(keyRanks)
 		case InCache:
+			e.UnsetKV(keyLocation, string(Exposed))
 			e.Unset(keyGuard)
 			e.Unset(keyVerified)
 		}

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -75,10 +76,12 @@ func CheckName(name string) error {
 
 // RedundancyName matches names of redundancy files: the member, counted from 1, the
 // size of the set, the lowest rank in it, and the scheme.
-var RedundancyName = regexp.MustCompile(`^([0-9]{1,9})_of_([0-9]{1,9})_in_([0-9]{1,9})\.(xor|partner|rs)$`)
+var RedundancyName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([0-9]{1,9})_of_([0-9]{1,9})_in_([0-9]{1,9})\.(xor|partner|rs)$`)
+})
 
 // IsRedundancy reports whether name has the form of a redundancy file's name.
-func IsRedundancy(name string) bool { return RedundancyName.MatchString(name) }
+func IsRedundancy(name string) bool { return RedundancyName().MatchString(name) }
 
 // RemoveEmpty removes the directories between the prefix directory and a file of it that
 // was deleted, the innermost first, until one is not empty. A file in place of one stays.

@@ -62,6 +62,15 @@ func restarted(prefix string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
+// Reading reports whether the program is reading a checkpoint, or was when it died.
+func Reading(prefix string) (bool, error) {
+	h, err := hash.ReadOrNew(metadataPath(prefix, restartFile))
+	if err != nil {
+		return false, err
+	}
+	return h.Get(keyReading).Size() > 0, nil
+}
+
 // Condemn marks the checkpoint that the program was reading when it died, in restart.scr
 // and in the index, so that no run restarts from it. It returns the name of the
 // checkpoint, "" if the program was not reading any.

@@ -37,7 +37,7 @@ func TestLock_RunWaits(t *testing.T) {
 	}
 	_, err = local.Run(1, local.Options{}, func(world mpi.Comm) error {
 		k, err := cache.Open(cache.Config{
-			World: world, Node: world, Control: cache.Base{Dir: filepath.Join(dir, "control")}, User: "u", JobID: "1", Prefix: "/prefix",
+			World: world, Node: world, NodeRanks: []int{0}, Control: cache.Base{Dir: filepath.Join(dir, "control")}, User: "u", JobID: "1", Prefix: "/prefix",
 			Stores: []*reddesc.Store{{Name: "store", Base: filepath.Join(dir, "cache"), Comm: world}},
 			Piece:  64, Distribute: true, Log: &report.Logger{Node: "node"},
 		})

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -26,6 +27,10 @@ func TestRead(t *testing.T) {
 	defer in.Close()
 	pid := cmd.Process.Pid
 	p, err := Read(pid)
+	for err == nil && len(p.Argv) == 0 { // execve has closed the descriptors, and not yet entered the arguments
+		runtime.Gosched()
+		p, err = Read(pid)
+	}
 	if err != nil || p.Parent != os.Getpid() || p.UID != os.Getuid() || !slices.Equal(p.Argv, cmd.Args) || p.Started == 0 {
 		t.Errorf("%+v, %v", p, err)
 	}

@@ -1,6 +1,8 @@
 package reddesc
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -21,34 +23,59 @@ const (
 // They also say which ranks share a store.
 type Groups struct {
 	World  mpi.Comm
-	byName map[string]mpi.Comm
+	byName map[string]*group
+	node   []int
+}
+
+// group is the caller's group of a name. Its ranks are ordered as in the world.
+type group struct {
+	mpi.Comm
+	first   int  // its lowest rank in the world
+	largest int  // size of the largest group of this name
+	inRows  bool // the ranks of each group of this name follow one another in the world
 }
 
 // NewGroups makes the groups NODE, of ranks with the same node name, and WORLD.
 // It is collective over world.
 func NewGroups(world mpi.Comm, node string) (*Groups, error) {
-	g := &Groups{World: world, byName: map[string]mpi.Comm{World: world}}
-	return g, g.Add(Node, node)
+	g := &Groups{World: world, byName: map[string]*group{World: {Comm: world, largest: world.Size(), inRows: true}}}
+	own, ranks, err := divideByString(world, node, true)
+	if err == nil {
+		g.byName[Node], g.node = own, ranks
+	}
+	return g, err
 }
 
 // Add makes a group of the ranks that give the same value. It is collective
 // over the world.
 func (g *Groups) Add(name, value string) error {
-	c, err := splitByString(g.World, value)
+	own, _, err := divideByString(g.World, value, false)
 	if err == nil {
-		g.byName[name] = c
+		g.byName[name] = own
 	}
 	return err
 }
 
 // Comm returns the caller's group of a name.
 func (g *Groups) Comm(name string) (mpi.Comm, error) {
-	c, ok := g.byName[name]
+	own, err := g.group(name)
+	if err != nil {
+		return nil, err
+	}
+	return own.Comm, nil
+}
+
+// NodeRanks returns the ranks in the world of the ranks on the caller's node, by their ranks
+// in the group NODE.
+func (g *Groups) NodeRanks() []int { return g.node }
+
+func (g *Groups) group(name string) (*group, error) {
+	own, ok := g.byName[name]
 	if !ok {
 		return nil, fmt.Errorf("there is no group %q; groups are %s, %s and those that GROUPS= lines of a configuration file define",
 			name, Node, World)
 	}
-	return c, nil
+	return own, nil
 }
 
 // Free frees the communicators. It is collective over the world.
@@ -64,65 +91,105 @@ func (g *Groups) Free() error {
 	return nil
 }
 
-// splitByString divides the ranks of c into communicators of equal strings. No rank
-// gets the strings of all: ranks are split by a hash, and in the rare case that different
-// strings have the same, once more by the first rank that has their string.
+// divideByString divides the ranks of c into groups of equal strings. No rank gets the
+// strings of all: ranks are split by a short digest, and in the rare case that different
+// strings have the same, once more by the first rank that has their string. If listed is
+// set, it also returns the ranks of the caller's group.
 //
 // It splits c only, never a part of it: all ranks take part in each split, so that a rank
 // that has revoked c leaves none waiting (mpi/system).
-func splitByString(c mpi.Comm, value string) (mpi.Comm, error) {
+func divideByString(c mpi.Comm, value string, listed bool) (*group, []int, error) {
 	h := fnv.New32a()
 	h.Write([]byte(value))
-	group, err := c.Split(int(h.Sum32()&0x7fffffff), c.Rank())
+	own, err := c.Split(int(h.Sum32()&0x7fffffff), c.Rank())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	first, err := firstWith(group, value, c.Rank())
-	if err != nil {
-		return nil, err
-	}
-	differ, err := mpi.Any(c, first.differ)
+	g, ranks, differ, err := describe(c, own, value, listed)
 	if err != nil || !differ {
-		return group, err
+		return g, ranks, err
 	}
-	if err := group.Free(); err != nil {
-		return nil, err
+	first, err := firstWith(own, value, c.Rank())
+	if err != nil {
+		return nil, nil, err
 	}
-	return c.Split(first.rank, c.Rank())
+	if err := own.Free(); err != nil {
+		return nil, nil, err
+	}
+	if own, err = c.Split(first, c.Rank()); err != nil {
+		return nil, nil, err
+	}
+	g, ranks, _, err = describe(c, own, value, listed)
+	return g, ranks, err
 }
 
-// found is the first rank with the caller's string.
-type found struct {
-	rank   int
-	differ bool // some rank of the group has another string
+// describe finds out what the ranks of a group have to know about it and about the other
+// groups. differ says whether any group has ranks with different values. It takes one reduction
+// in the group, and one over all ranks.
+func describe(c, own mpi.Comm, value string, listed bool) (g *group, ranks []int, differ bool, err error) {
+	// The largest and the smallest of each: of the parts of a digest, of ranks.
+	const parts = sha256.Size / 8
+	digest := sha256.Sum256([]byte(value))
+	var part [parts + 1]int64
+	for i := range parts {
+		part[i] = int64(binary.LittleEndian.Uint64(digest[8*i:]))
+	}
+	part[parts] = int64(c.Rank())
+	var values []int64
+	for _, v := range part {
+		values = append(values, v, ^v)
+	}
+	n := len(values)
+	if listed {
+		values = append(values, make([]int64, own.Size())...)
+		values[n+own.Rank()] = int64(c.Rank())
+	}
+	if err := own.Allreduce(values, mpi.Max); err != nil {
+		return nil, nil, false, err
+	}
+	for i := range parts {
+		differ = differ || values[2*i] != ^values[2*i+1]
+	}
+	last, first := int(values[2*parts]), int(^values[2*parts+1])
+	all := []int64{0, 0, int64(own.Size())}
+	if differ {
+		all[0] = 1
+	}
+	if last-first+1 != own.Size() {
+		all[1] = 1
+	}
+	if err := c.Allreduce(all, mpi.Max); err != nil {
+		return nil, nil, false, err
+	}
+	for _, r := range values[n:] {
+		ranks = append(ranks, int(r))
+	}
+	return &group{Comm: own, first: first, largest: int(all[2]), inRows: all[1] == 0}, ranks, all[0] == 1, nil
 }
 
-// firstWith finds the first rank of a group that gives the same string. name is what the
+// firstWith returns the first rank of a group that gives the same string. name is what the
 // caller is to be called.
-func firstWith(group mpi.Comm, value string, name int) (found, error) {
-	var f found
+func firstWith(group mpi.Comm, value string, name int) (first int, err error) {
 	open := true // the rank has not been named yet
 	for root := 0; root < group.Size(); {
 		text, err := mpi.BcastBytes(group, fmt.Appendf(nil, "%d %s", name, value), root)
 		if err != nil {
-			return f, err
+			return 0, err
 		}
 		number, its, _ := strings.Cut(string(text), " ")
 		if open && its == value {
 			open = false
-			if f.rank, err = strconv.Atoi(number); err != nil {
-				return f, err
+			if first, err = strconv.Atoi(number); err != nil {
+				return 0, err
 			}
-		} else {
-			f.differ = true
 		}
 		next := group.Size()
 		if open {
 			next = group.Rank()
 		}
 		if root, err = mpi.AllreduceOne(group, next, mpi.Min); err != nil {
-			return f, err
+			return 0, err
 		}
 	}
-	return f, nil
+	return first, nil
 }

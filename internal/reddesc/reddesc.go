@@ -96,7 +96,7 @@ func Check(g *Groups, p Params) error {
 		err = fmt.Errorf("HOP_DISTANCE=%d: must not be negative", p.Hop)
 	}
 	if err == nil {
-		_, err = g.Comm(p.Group)
+		_, err = g.group(p.Group)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.SetBy, err)
@@ -115,7 +115,7 @@ func Create(g *Groups, p Params) (d *Descriptor, warning string, err error) {
 		return nil, "", err
 	}
 	s, _ := scheme(p.Type, p.Failures)
-	group, _ := g.Comm(p.Group)
+	group, _ := g.group(p.Group)
 	size := max(p.SetSize, s.Failures(1<<30)+1) // a smaller set could not bear all losses
 	if s.Name() == "RS" {
 		size = min(size, rs.MaxMembers/2) // a set may get nearly twice as many
@@ -137,7 +137,7 @@ func Create(g *Groups, p Params) (d *Descriptor, warning string, err error) {
 		warning = short(p, s, at)
 	}
 	d = &Descriptor{Params: p, Protection: protection(p, at), sets: at.sets, id: at.set}
-	if d.Set, err = newSet(g.World, at.set, at.member); err != nil {
+	if d.Set, err = at.makeSet(g.World); err != nil {
 		return nil, "", err
 	}
 	d.Scheme = best(p, d.Set.Size())
@@ -178,8 +178,16 @@ func losses(k int) string {
 	return fmt.Sprintf(" for %d losses", k)
 }
 
-func newSet(world mpi.Comm, set, member int) (*redundancy.Set, error) {
-	c, err := world.Split(set, member)
+// makeSet makes the set of a place. It is collective over world.
+func (at place) makeSet(world mpi.Comm) (*redundancy.Set, error) {
+	c, err := world.Split(at.set, at.member)
+	if err == nil && at.inOrder {
+		s := &redundancy.Set{Comm: c, ID: at.set}
+		for rank := at.set; rank < world.Size(); rank += at.sets {
+			s.Ranks = append(s.Ranks, rank)
+		}
+		return s, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +214,8 @@ func Restore(world mpi.Comm, s *Stored) (*Descriptor, error) {
 	if err := mpi.Agree(world, err); err != nil {
 		return nil, err
 	}
-	if d.Set, err = newSet(world, s.Set, s.Member); err != nil {
+	at := place{set: s.Set, member: s.Member}
+	if d.Set, err = at.makeSet(world); err != nil {
 		return nil, err
 	}
 	if d.Set.Size() != s.Members || d.Set.Me() != s.Member {

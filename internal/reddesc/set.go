@@ -6,19 +6,21 @@ import (
 
 // place is the position of a rank among the sets of a descriptor.
 type place struct {
-	sets     int // number of sets
-	set      int // the rank's set
-	member   int // its rank in the set
-	smallest int // number of members of the smaller sets
-	larger   int // number of sets that have one member more
+	sets     int  // number of sets
+	set      int  // the rank's set
+	member   int  // its rank in the set
+	smallest int  // number of members of the smaller sets
+	larger   int  // number of sets that have one member more
+	inOrder  bool // ranks are numbered as in the world, so that every rank knows the members of each set
 }
 
 // divide distributes the ranks of world over sets, so that no two members of a
 // set share a failure group, and every set has at least size members if there
 // are enough groups for that. It is collective; each rank takes part in a few
-// reductions and gets nothing but its own place.
+// reductions, or in none, and gets nothing but its own place.
 //
-// Ranks are numbered group by group, and rank i goes to set i mod S. A group
+// Ranks are numbered group by group, as they are in the world if the ranks of each group
+// follow one another there, and rank i goes to set i mod S. A group
 // whose ranks are numbered in a row cannot meet a set twice if S is at least
 // the size of the largest group; and all sets have P/S members, rounded up or
 // down. So S is P/size, or the size of the largest group if that is more. If
@@ -28,28 +30,29 @@ type place struct {
 //
 // Groups are numbered hop apart, so that neighbours in a set are: groups that
 // are next to each other may share more than their number.
-func divide(world, group mpi.Comm, size, hop int) (place, error) {
-	before, err := membersBefore(world, group, hop)
-	if err != nil {
-		return place{}, err
+func divide(world mpi.Comm, own *group, size, hop int) (place, error) {
+	number := world.Rank()
+	inOrder := own.inRows && hop <= 1
+	if !inOrder {
+		before, err := membersBefore(world, own, hop)
+		if err != nil {
+			return place{}, err
+		}
+		// Only the first rank of the group has it; the others add 0.
+		first, err := mpi.AllreduceOne(own, before, mpi.Max)
+		if err != nil {
+			return place{}, err
+		}
+		number = int(first) + own.Rank()
 	}
-	// Only the first rank of the group has it; the others add 0.
-	first, err := mpi.AllreduceOne(group, before, mpi.Max)
-	if err != nil {
-		return place{}, err
-	}
-	largest, err := mpi.AllreduceOne(world, group.Size(), mpi.Max)
-	if err != nil {
-		return place{}, err
-	}
-	number := int(first) + group.Rank()
-	sets := max(world.Size()/size, largest, 1)
+	sets := max(world.Size()/size, own.largest, 1)
 	return place{
 		sets:     sets,
 		set:      number % sets,
 		member:   number / sets,
 		smallest: world.Size() / sets,
 		larger:   world.Size() % sets,
+		inOrder:  inOrder,
 	}, nil
 }
 

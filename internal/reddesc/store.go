@@ -26,8 +26,9 @@ type Store struct {
 }
 
 // NewStore describes a store. group names the ranks that share it; if it is "" view
-// does, by default the ranks of a node. If create is set it makes Base if it is not
-// there. It is collective over the groups' world; the result is agreed.
+// does, by default the ranks of a node. If create is set Base need not be there. It is not
+// collective, but all ranks of the groups' world make the same stores in the same order; an
+// error may be one of the caller only.
 func NewStore(g *Groups, name, base string, count int, group, view string, create bool) (*Store, error) {
 	if group == "" {
 		group = map[string]string{Global: World}[view]
@@ -35,7 +36,7 @@ func NewStore(g *Groups, name, base string, count int, group, view string, creat
 	if group == "" {
 		group = Node
 	}
-	c, err := g.Comm(group)
+	own, err := g.group(group)
 	if err == nil && view == Global && group != World {
 		err = fmt.Errorf("VIEW=GLOBAL and GROUP=%s: what all ranks share has GROUP=%s", group, World)
 	}
@@ -45,16 +46,9 @@ func NewStore(g *Groups, name, base string, count int, group, view string, creat
 		}
 	}
 	if err != nil {
-		err = fmt.Errorf("STORE=%s: %w", name, err)
-	}
-	if err := mpi.Agree(g.World, err); err != nil {
-		return nil, err
-	}
-	leader, err := mpi.AllreduceOne(c, g.World.Rank(), mpi.Min)
-	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("STORE=%s: %w", name, err)
 	}
 	shared := group != Node
-	return &Store{Name: name, Base: base, Count: count, Comm: c, Leader: leader, Shared: shared,
-		World: shared && c.Size() == g.World.Size()}, nil
+	return &Store{Name: name, Base: base, Count: count, Comm: own.Comm, Leader: own.first, Shared: shared,
+		World: shared && own.Size() == g.World.Size()}, nil
 }

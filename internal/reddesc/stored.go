@@ -81,6 +81,21 @@ func FromHash(h *hash.Hash) *Stored {
 	}
 }
 
+// Made returns how many redundancy files the rank has once its dataset is protected, -1 if the
+// descriptor is nil or has an unknown scheme.
+func (s *Stored) Made() int {
+	if s == nil {
+		return -1
+	}
+	switch scheme, err := scheme(s.Type, s.Failures); {
+	case err != nil:
+		return -1
+	case scheme.Bears(s.Members, []int{0}):
+		return 1
+	}
+	return 0
+}
+
 // String describes the protection.
 func (s *Stored) String() string {
 	scheme, err := scheme(s.Type, s.Failures)

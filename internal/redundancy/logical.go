@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/checksum"
+	"github.com/goscr/goscr/internal/descriptors"
 )
 
 // Logical is the concatenation of a rank's files, in the order given, followed by
@@ -20,7 +21,7 @@ import (
 // CRC-32 of a file is combined from those of its parts in the columns, so that no byte is
 // read twice.
 //
-// Files are read through memory mappings (window.go). If the process has few file
+// Files are read through memory mappings (window.go), except behind the program. If the process has few file
 // descriptors left, one is enough.
 //
 // If a file cannot be read, a Logical returns zeros for it, because the other members
@@ -35,6 +36,8 @@ type Logical struct {
 	windows map[int64]*window // by column
 	parts   map[int64][]part  // by column
 	scratch []byte            // for files that are not mapped
+	behind  bool              // Job.Behind
+	pace    func(int) error   // Job.Pace
 	err     error
 }
 
@@ -50,6 +53,13 @@ const maxOpen = 64
 
 // OpenLogical returns the files for reading.
 func OpenLogical(files []File) *Logical { return newLogical(files, false) }
+
+// openLogical returns a member's files for Encode.
+func (j *Job) openLogical(files []File) *Logical {
+	l := OpenLogical(files)
+	l.behind, l.pace = j.Behind, j.Pace
+	return l
+}
 
 // CreateLogical returns the files for writing. It creates the files and their
 // directories, and replaces existing files.
@@ -112,12 +122,12 @@ func (l *Logical) file(i int) (*os.File, error) {
 	if l.write {
 		flags = os.O_RDWR | os.O_CREATE | unix.O_NOFOLLOW
 	}
-	f, err := os.OpenFile(l.files[i].Path, flags, 0o600)
+	f, err := openFile(l.behind, l.files[i].Path, flags)
 	for scarce(err) && len(l.recent) > 0 { // the program may have used up the descriptors
 		if err := l.closeOldest(); err != nil {
 			return nil, err
 		}
-		f, err = os.OpenFile(l.files[i].Path, flags, 0o600)
+		f, err = openFile(l.behind, l.files[i].Path, flags)
 	}
 	if err != nil {
 		return nil, err
@@ -125,6 +135,14 @@ func (l *Logical) file(i int) (*os.File, error) {
 	l.open[i] = f
 	l.recent = append(l.recent, i)
 	return f, nil
+}
+
+// openFile opens a file. During a call the descriptors 0 to 2 are held anyway.
+func openFile(behind bool, path string, flags int) (*os.File, error) {
+	if behind {
+		return descriptors.OpenFile(path, flags, 0o600)
+	}
+	return os.OpenFile(path, flags, 0o600)
 }
 
 func (l *Logical) closeOldest() error {
@@ -191,8 +209,17 @@ const batch = 16 << 10
 
 // pass reads length bytes at offset at of file i, adds them to the checksum of the
 // column, and passes them to use in batches: data[0] is byte from of the length bytes.
-// use must not keep data. If the file cannot be read, use gets zeros.
+// use must not keep data. If the file cannot be read, use gets zeros. With a pace, nothing is read any more
+// after an error: the result is of no use, and the others only wait for the exchange to end.
 func (l *Logical) pass(column int64, i int, at int64, length int, use func(from int, data []byte)) {
+	if l.pace != nil && l.err != nil {
+		if len(l.scratch) < length {
+			l.scratch = make([]byte, length)
+		}
+		clear(l.scratch[:length])
+		use(0, l.scratch[:length])
+		return
+	}
 	data, err := l.view(column, i, at, length)
 	if err == nil {
 		err = guard(func() {
@@ -206,6 +233,11 @@ func (l *Logical) pass(column int64, i int, at int64, length int, use func(from 
 	if err != nil {
 		l.fail(Unreadable(l.files[i].Path, err))
 		use(0, make([]byte, length))
+	}
+	if l.pace != nil {
+		if err := l.pace(length); err != nil {
+			l.fail(err)
+		}
 	}
 }
 
@@ -283,14 +315,7 @@ func (l *Logical) Matches() error {
 // Close closes the files, and sets the recorded mode, owner and times of those that were
 // written. It returns the first error of any call.
 func (l *Logical) Close() error {
-	for _, w := range l.windows {
-		w.close()
-	}
-	for _, f := range l.open {
-		if err := f.Close(); err != nil {
-			l.fail(err)
-		}
-	}
+	l.release()
 	if l.write && l.err == nil {
 		for _, f := range l.files {
 			if err := f.Meta.Restore(f.Path); err != nil {
@@ -301,10 +326,24 @@ func (l *Logical) Close() error {
 	return l.err
 }
 
-// readAll reads the files from beginning to end, piece bytes at a time. It returns the
-// closed Logical, which has the checksums.
-func readAll(files []File, piece int) (*Logical, error) {
-	l := OpenLogical(files)
+// release closes the files, if they are open.
+func (l *Logical) release() {
+	for _, w := range l.windows {
+		w.close()
+	}
+	for i, f := range l.open {
+		if err := f.Close(); err != nil {
+			l.fail(err)
+		}
+		delete(l.open, i)
+	}
+	l.recent = nil
+}
+
+// readAll reads files from beginning to end, piece bytes at a time. It returns the closed
+// Logical, which has the checksums.
+func readAll(l *Logical, piece int) (*Logical, error) {
+	files := l.files
 	for i, f := range files {
 		size := max(f.Meta.Size(), 0)
 		if size == 0 { // only its existence is checked
@@ -319,9 +358,9 @@ func readAll(files []File, piece int) (*Logical, error) {
 	return l, l.Close()
 }
 
-// checksums reads the files and returns the CRC-32 of each.
-func checksums(files []File, piece int) ([]uint32, error) {
-	l, err := readAll(files, piece)
+// checksums reads the files of a member and returns the CRC-32 of each.
+func (j *Job) checksums(files []File) ([]uint32, error) {
+	l, err := readAll(j.openLogical(files), j.Piece)
 	return l.Checksums(), err
 }
 
@@ -329,7 +368,7 @@ func checksums(files []File, piece int) ([]uint32, error) {
 // recorded. It returns a *CorruptError for the first file that differs. It leaves out files
 // that are counted with another rank, which verifies them.
 func Verify(files []File, piece int) error {
-	l, err := readAll(Counted(files), piece)
+	l, err := readAll(OpenLogical(Counted(files)), piece)
 	if err != nil {
 		return err
 	}

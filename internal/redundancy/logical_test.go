@@ -62,7 +62,7 @@ func someFiles(t *testing.T, n int) []File {
 func TestLogical_FewDescriptors(t *testing.T) {
 	files := someFiles(t, maxOpen+10)
 	leave(t, 3)
-	crcs, err := checksums(files, 1024)
+	crcs, err := (&Job{Piece: 1024}).checksums(files)
 	if err != nil {
 		t.Fatal(err)
 	}

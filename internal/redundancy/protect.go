@@ -114,7 +114,8 @@ func (s scheme) Encode(j *Job, files []File) ([]File, error) {
 	if k >= set.Size() {
 		return nil, fmt.Errorf("%s that tolerates %d losses needs sets of more than %d members, set %d has %d", s.Name(), k, k, set.ID, set.Size())
 	}
-	data := OpenLogical(files)
+	data := j.openLogical(files)
+	defer data.release()
 	header := newHeader(j, NewMember(set.Ranks[set.Me()], files))
 	if err := s.LayOut(j, header, data.Size()); err != nil {
 		return nil, err
@@ -129,6 +130,7 @@ func (s scheme) Encode(j *Job, files []File) ([]File, error) {
 		Job: j, Chunk: header.Chunk, Piece: int(header.Block), Data: data, Size: data.Size(),
 		Out: j.newWriter(s.Name(), header, room), Progress: progress.None{},
 	}
+	defer m.Out.release()
 	if err := s.Engine.Encode(m); err != nil {
 		return nil, err
 	}
@@ -215,8 +217,8 @@ func (s scheme) openOwn(j *Job, files []File) (*Reader, []File, error) {
 	return reader, own, nil
 }
 
-// checkSizes compares the sizes of files with those in the header, before other members
-// allocate space according to the header.
+// checkSizes compares the sizes of files with their descriptions. Other members allocate space according
+// to the description in a header.
 func checkSizes(own []File) error {
 	for _, f := range own {
 		info, err := os.Stat(f.Path)
@@ -224,7 +226,7 @@ func checkSizes(own []File) error {
 			return err
 		}
 		if info.Size() != f.Meta.Size() {
-			return &CorruptError{f.Path, fmt.Sprintf("has %d bytes, the redundancy file says %d", info.Size(), f.Meta.Size())}
+			return &CorruptError{f.Path, fmt.Sprintf("has %d bytes, should have %d", info.Size(), f.Meta.Size())}
 		}
 	}
 	return nil
@@ -302,6 +304,7 @@ func (s scheme) rebuild(j *Job, lost []int) ([]File, error) {
 	m.Data = CreateLogical(files)
 	if j.Only == nil {
 		m.Out = j.newWriter(s.Name(), header, 0)
+		defer m.Out.release()
 	}
 	if err := s.Engine.Recover(m, lost); err != nil {
 		return nil, errors.Join(err, m.Data.Close())

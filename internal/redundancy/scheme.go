@@ -94,6 +94,16 @@ type Job struct {
 	// writing to new pages takes three times as long.
 	Recycle func(path string) error
 
+	// Behind says that Encode runs between calls of the program, in a goroutine of its own. It then
+	// does not map files, since nothing catches the fault if one is truncated, and its files
+	// do not become descriptors 0 to 2, which the program may have closed.
+	Behind bool
+	// Unchecked says that SINGLE has not to compute checksums. The other schemes read all bytes anyway.
+	Unchecked bool
+	// Pace, if not nil, is called by Encode after it has read so many bytes of the member's own files,
+	// and may wait. Its error ends what this member does for Encode, which returns it.
+	Pace func(bytes int) error
+
 	// Only, if not nil, lists the lost members whose own files Recover makes. It then
 	// makes no redundancy files, and does not read copies that none of them needs.
 	Only []int

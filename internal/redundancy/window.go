@@ -54,7 +54,7 @@ func (l *Logical) view(column int64, i int, at int64, length int) ([]byte, error
 // empty if the file is small or cannot be mapped.
 func (l *Logical) slide(w *window, i int, at int64, length int) error {
 	w.close()
-	if l.files[i].Meta.Size() < small {
+	if l.behind || l.files[i].Meta.Size() < small {
 		return nil
 	}
 	f, err := l.file(i)

@@ -20,6 +20,13 @@ func fileName(s *Set, extension string) string {
 	return fmt.Sprintf(".scr/%d_of_%d_in_%d.%s", s.Me()+1, s.Size(), s.ID, extension)
 }
 
+// Made returns the caller's redundancy file, without its size. scheme is the value of TYPE in a
+// descriptor.
+func (j *Job) Made(scheme string) File {
+	name := fileName(j.Set, strings.ToLower(scheme))
+	return File{filepath.Join(j.Dir, name), meta.New(name, scheme, j.Ranks)}
+}
+
 // Writer writes a redundancy file.
 type Writer struct {
 	File
@@ -28,6 +35,7 @@ type Writer struct {
 	header *Header
 	layout layout
 	over   *overwriter // nil if write(2) is used instead
+	behind bool        // Job.Behind
 	err    error
 }
 
@@ -36,12 +44,11 @@ type Writer struct {
 // need room bytes when they are packed. After an error a Writer ignores what it is given,
 // and Finish returns the error.
 func (j *Job) newWriter(scheme string, header *Header, room int) *Writer {
-	name := fileName(j.Set, strings.ToLower(scheme))
-	w := &Writer{header: header}
+	w := &Writer{header: header, behind: j.Behind}
 	w.layout, _ = header.layout(math.MaxInt64) // fails only for sizes read from a damaged file
 	header.checksums = make([]uint32, w.layout.blocks)
 	w.start = int64(header.encode().EncodedSize() + room)
-	w.File = File{filepath.Join(j.Dir, name), meta.New(name, scheme, j.Ranks)}
+	w.File = j.Made(scheme)
 	w.Meta.SetSize(w.start + w.layout.size)
 	w.err = j.Register(w.File)
 	if w.err == nil {
@@ -57,8 +64,8 @@ func (j *Job) newWriter(scheme string, header *Header, room int) *Writer {
 // error so far.
 func (w *Writer) open() bool {
 	if w.err == nil && w.f == nil {
-		w.f, w.err = os.OpenFile(w.Path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-		if w.err == nil {
+		w.f, w.err = openFile(w.behind, w.Path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW)
+		if w.err == nil && !w.behind {
 			w.over = overwrites(w.f, w.start+w.layout.size)
 		}
 	}
@@ -108,6 +115,7 @@ func (w *Writer) Finish() (File, error) {
 		if err := w.f.Close(); w.err == nil {
 			w.err = err
 		}
+		w.f = nil
 	}
 	w.Meta.SetCRC(crc)
 	w.Meta.SetComplete(true)
@@ -115,4 +123,16 @@ func (w *Writer) Finish() (File, error) {
 		w.err = w.Meta.Record(w.Path)
 	}
 	return w.File, w.err
+}
+
+// release closes the file if an error or a panic has passed Finish by. Until then a file that is deleted
+// takes its room.
+func (w *Writer) release() {
+	if w.over != nil {
+		w.over.close()
+	}
+	if w.f != nil {
+		_ = w.f.Close() // what was written is of no use
+		w.f = nil
+	}
 }

@@ -77,10 +77,11 @@ func (a *Answers) Wanted() (bool, error) {
 	if err := a.look(); err != nil {
 		return false, err
 	}
+	var err error
 	if a.now.State == Requested {
-		return true, a.record(Pending, nil)
+		err = a.record(Pending, nil)
 	}
-	return a.now.State == Pending, nil
+	return a.now.State == Pending, err // record finds that the request was refused, or taken back
 }
 
 // look reads the file if it has changed.
@@ -143,6 +144,10 @@ func (a *Answers) record(state State, more func(e *hash.Hash)) error {
 			a.now = Request{}
 			return nil
 		}
+		if now := decode(a.now.ID, e); now.State.Over() { // by Refuse
+			a.now = now
+			return nil
+		}
 		e = enter(h, a.now.ID, state)
 		if more != nil {
 			more(e)
@@ -172,6 +177,9 @@ func (a *Answers) Start(id int, name string) (wish Wish, err error) {
 		e.SetInt(keyDataset, int64(id))
 		e.SetValue(keyName, name)
 	})
+	if a.now.State.Over() { // by Refuse: its command has reported a failure
+		return Wish{}, err
+	}
 	return a.now.Wish, err
 }
 
@@ -191,7 +199,7 @@ func (a *Answers) Dataset() int {
 
 // Stops reports whether all ranks are to stop after the dataset that is the answer to a
 // request.
-func (a *Answers) Stops() bool { return a.Dataset() != 0 && a.now.Wish.Stop }
+func (a *Answers) Stops() bool { return a.Dataset() != 0 && a.now.Wish.Stops() }
 
 // Reach records that dataset id has come to a state. size is its size in bytes.
 func (a *Answers) Reach(id int, state State, size int64) error {
@@ -204,6 +212,15 @@ func (a *Answers) Reach(id int, state State, size int64) error {
 // Fail records why the request for dataset id has failed.
 func (a *Answers) Fail(id int, why string) error {
 	if !a.Writes(id) {
+		return nil
+	}
+	return a.fail(why)
+}
+
+// Decline records why there is no checkpoint for the request that has been seen last, if none
+// has begun for it.
+func (a *Answers) Decline(why string) error {
+	if a == nil || !a.now.State.Open() {
 		return nil
 	}
 	return a.fail(why)

@@ -38,7 +38,7 @@ func Ask(prefix, job, asker string, wish Wish) (id int, err error) {
 			}
 		}
 		by := h.GetKVInt(keyCheckpoint, id).At(keyBy, asker)
-		for key, set := range map[string]bool{keyTerm: wish.Term, keyStop: wish.Stop} {
+		for key, set := range map[string]bool{keyTerm: wish.Term, keyStop: wish.Stop, keyAttach: wish.Attach} {
 			if set {
 				by.SetValue(key, "1")
 			}
@@ -100,6 +100,29 @@ func TakeBack(prefix string, id int, asker string) (done bool, err error) {
 		return nil
 	})
 	return done, err
+}
+
+// Refuse records why all requests for a job have failed that are not over: for a process that keeps
+// the job from answering. It writes nothing if there are none.
+func Refuse(prefix, job, why string) error {
+	refused := func(h *hash.Hash) (list []Request) {
+		for _, r := range requests(h) {
+			if !r.State.Over() && (r.Job == "" || r.Job == job) {
+				list = append(list, r)
+			}
+		}
+		return list
+	}
+	h, err := hash.ReadOrNew(Path(prefix))
+	if err != nil || len(refused(h)) == 0 {
+		return err
+	}
+	return hash.Update(Path(prefix), func(h *hash.Hash) error {
+		for _, r := range refused(h) {
+			enter(h, r.ID, Failed).SetValue(keyReason, why)
+		}
+		return nil
+	})
 }
 
 // AskToContinue enters that a stopped job is to be continued.

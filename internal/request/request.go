@@ -30,6 +30,7 @@ import (
 //	    BY / <asker>           one or more commands wait for it
 //	        TERM = 1           end the program after the checkpoint is flushed
 //	        STOP = 1           stop all ranks after the checkpoint
+//	        ATTACH = 1         have them wait for debuggers after it, or else stop them
 //	    DATASET = <id>         once the program writes the checkpoint
 //	    NAME    = <name>
 //	    SIZE    = <bytes>      once it is complete
@@ -46,6 +47,7 @@ const (
 	keyBy         = "BY"
 	keyTerm       = "TERM"
 	keyStop       = "STOP"
+	keyAttach     = "ATTACH"
 	keyDataset    = "DATASET"
 	keyName       = "NAME"
 	keySize       = "SIZE"
@@ -87,9 +89,13 @@ func (s State) Over() bool { return s == Finished || s == Failed }
 
 // Wish is what is to happen besides the checkpoint.
 type Wish struct {
-	Term bool // flush the checkpoint, then end the program
-	Stop bool // then stop all ranks
+	Term   bool // flush the checkpoint, then end the program
+	Stop   bool // then stop all ranks
+	Attach bool // then have them wait for debuggers, or, if they cannot, stop them
 }
+
+// Stops reports whether the ranks do not go on after the checkpoint.
+func (w Wish) Stops() bool { return w.Stop || w.Attach }
 
 // Byte returns the wish as one byte, for a message.
 func (w Wish) Byte() (b byte) {
@@ -99,11 +105,14 @@ func (w Wish) Byte() (b byte) {
 	if w.Stop {
 		b |= 2
 	}
+	if w.Attach {
+		b |= 4
+	}
 	return b
 }
 
 // WishOf returns the wish that Byte has made a byte of.
-func WishOf(b byte) Wish { return Wish{Term: b&1 != 0, Stop: b&2 != 0} }
+func WishOf(b byte) Wish { return Wish{Term: b&1 != 0, Stop: b&2 != 0, Attach: b&4 != 0} }
 
 // Request is a request for a checkpoint.
 type Request struct {
@@ -147,6 +156,7 @@ func decode(id int, h *hash.Hash) Request {
 		r.Askers = append(r.Askers, asker)
 		r.Wish.Term = r.Wish.Term || wish.Text(keyTerm) == "1"
 		r.Wish.Stop = r.Wish.Stop || wish.Text(keyStop) == "1"
+		r.Wish.Attach = r.Wish.Attach || wish.Text(keyAttach) == "1"
 	}
 	return r
 }

@@ -139,6 +139,58 @@ func TestTakeBack(t *testing.T) {
 	is(t, dir, id, Running)
 }
 
+// A rank that keeps the job from answering refuses requests, whatever the job's rank 0 works at.
+func TestRefuse(t *testing.T) {
+	dir := directory(t)
+	must(t, Refuse(dir, "job", "rank 2 is late"))
+	a := begin(t, dir, "job")
+	id := ask(t, dir, "job", "x", Wish{Stop: true})
+	other := ask(t, dir, "another", "y", Wish{})
+	if _, err := a.Start(4, "four"); err != nil || !a.Stops() {
+		t.Fatal(err, a.now)
+	}
+	must(t, Refuse(dir, "job", "rank 2 is late"))
+	if r := is(t, dir, id, Failed); r.Reason != "rank 2 is late" {
+		t.Errorf("%+v", r)
+	}
+	is(t, dir, other, Requested)
+	must(t, a.Reach(4, Finished, 100))
+	if r := is(t, dir, id, Failed); r.Reason != "rank 2 is late" || a.Stops() || a.Writes(4) {
+		t.Errorf("%+v %+v", r, a.now)
+	}
+}
+
+// A request that is refused after rank 0 has read it, and before rank 0 answers, has no effect.
+func TestRefuse_JustBeforeTheAnswer(t *testing.T) {
+	for _, asks := range []bool{false, true} { // whether the program asks if a checkpoint is wanted
+		dir := directory(t)
+		a := begin(t, dir, "job")
+		id := ask(t, dir, "job", "x", Wish{Term: true, Stop: true})
+		must(t, a.look())
+		if a.now.ID != id || a.now.State != Requested {
+			t.Fatalf("%+v", a.now)
+		}
+		must(t, Refuse(dir, "job", "rank 2 is late"))
+		var err error
+		a.seen, err = stat(Path(dir)) // as if it had been refused after the next look
+		must(t, err)
+		if asks {
+			wanted(t, a, false)
+		} else if wish, err := a.Start(4, "four"); err != nil || wish != (Wish{}) || a.Stops() || a.Writes(4) {
+			t.Errorf("%+v, %v; %+v", wish, err, a.now)
+		}
+		if r := is(t, dir, id, Failed); r.Reason != "rank 2 is late" {
+			t.Errorf("%+v", r)
+		}
+		next := ask(t, dir, "job", "x", Wish{Term: true})
+		wanted(t, a, true)
+		if wish, err := a.Start(5, "five"); err != nil || wish != (Wish{Term: true}) || !a.Writes(5) {
+			t.Errorf("the next request: %+v, %v; %+v", wish, err, a.now)
+		}
+		is(t, dir, next, Running)
+	}
+}
+
 // Requests for other jobs are not answered; nor are those of earlier runs.
 func TestBegin(t *testing.T) {
 	dir := directory(t)

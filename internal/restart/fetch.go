@@ -174,10 +174,16 @@ func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *
 		took = time.Since(start)
 		return err
 	})
-	if err := r.Cache.Fetched(c, failed); err != nil {
+	changed := r.changed(files)
+	if r.Prefix.Blind {
+		changed = nil
+	}
+	if err := r.Cache.Fetched(c, failed, changed); err != nil {
 		return nil, err
 	}
-	r.Prefix.Note(func() error { return prefix.EnterCached(r.Prefix.Dir, c.Dataset, desc.Protection.String(), time.Now()) })
+	r.Prefix.Note(func() error {
+		return prefix.EnterCached(r.Prefix.Dir, c.Dataset, desc.Protection.String(), c.Verified())
+	})
 	if err := r.Flusher.Evict(later); err != nil {
 		return c, err
 	}
@@ -198,6 +204,7 @@ func (r *Restart) copyFiles(c *cache.Cached, files []redundancy.File) error {
 		if f.Meta.Shared() {
 			continue // the rank with which it is counted copies it
 		}
+		copier.Blind = r.Prefix.Blind || encodes(c, f)
 		if err := copier.Fetch(f.Path, path, f.Meta); err != nil {
 			if ofSource(err, f.Path) {
 				return &unusableError{err}
@@ -206,6 +213,30 @@ func (r *Restart) copyFiles(c *cache.Cached, files []redundancy.File) error {
 		}
 	}
 	return nil
+}
+
+// encodes reports whether the checksum of a file is left to the protection of the dataset, which reads all bytes: the
+// kernel can copy them then.
+func encodes(c *cache.Cached, f redundancy.File) bool {
+	_, known := f.Meta.CRC()
+	_, packed := f.Meta.Stored()
+	return known && !packed && c.Redundant()
+}
+
+// changed returns a function for Cache.Fetched. It reads a file in the prefix directory again, to find out whether it has other bytes
+// there than were written, or only in the cache. files are the caller's in the prefix directory.
+func (r *Restart) changed(files []redundancy.File) func(redundancy.File) error {
+	return func(f redundancy.File) error {
+		for _, there := range files {
+			if there.Meta.File() != f.Meta.File() {
+				continue
+			}
+			if _, err := r.Prefix.Copier().Verify(there.Path, there.Meta.Clone()); err != nil {
+				return &unusableError{err}
+			}
+		}
+		return fmt.Errorf("%s was not copied as it is in %s", f.Path, r.Prefix.Dir)
+	}
 }
 
 // ofSource reports whether an error of a copy is about the source, which has the given

@@ -33,10 +33,14 @@ func (r *Restart) Find(fetch bool) error {
 			r.rung = fetched
 		}
 	}
+	newest, err := r.Flusher.Newest()
+	if err != nil {
+		return err
+	}
 	if r.rung == cached {
 		// Those that cannot be rebuilt are not in the list.
-		if c := r.Cache.NewestCheckpoint(); c != nil && !(r.Global && r.Fetch) {
-			r.offerCached(c)
+		if newest != nil && !(r.Global && r.Fetch) {
+			r.offerCached(newest)
 		}
 		if err := r.offerWritten(); err != nil {
 			return err
@@ -77,8 +81,12 @@ func (r *Restart) offerNamed(name string) error {
 	if err := mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(r.markIfKnown(name)) }); err != nil {
 		return err
 	}
-	for _, c := range r.Cache.List() {
-		if c.Name() == name && c.Flags().Has(dataset.Checkpoint) && !r.Global {
+	if !r.Global {
+		c, err := r.findCached(name, func(c *cache.Cached) bool { return c.Flags().Has(dataset.Checkpoint) })
+		if err != nil {
+			return err
+		}
+		if c != nil {
 			r.offerCached(c)
 			err := mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(r.preferCached(c.ID())) })
 			return errors.Join(err, r.DropAfterID(c.ID()))
@@ -200,7 +208,7 @@ func (r *Restart) PassOverCondemned() error {
 	list := slices.Clone(r.Cache.List())
 	marks := make([]int64, len(list))
 	whys := make([]string, len(list)) // on rank 0
-	err := mpi.OnRoot(r.World, func() error {
+	find := func() error {
 		condemned, err := prefix.Condemned(r.Prefix.Dir)
 		if err != nil {
 			r.Log.Warn("%v; a checkpoint from which no run could restart may be tried again", err)
@@ -211,12 +219,13 @@ func (r *Restart) PassOverCondemned() error {
 			}
 		}
 		return r.Prefix.Spare(prefix.EndRestart(r.Prefix.Dir))
-	})
-	if err != nil {
-		return err
+	}
+	var err error
+	if r.World.Rank() == 0 {
+		err = find()
 	}
 	// Rank 0 has read the list; the others have zeros.
-	if err := r.World.Allreduce(marks, mpi.Max); err != nil {
+	if err := mpi.AgreeMax(r.World, err, marks); err != nil {
 		return err
 	}
 	for i, c := range list {
@@ -236,7 +245,10 @@ func (r *Restart) PassOverCondemned() error {
 // if again is true, it is offered in this run. It returns the dataset's number as a
 // checkpoint. Datasets in the cache that would be offered before it are deleted.
 func (r *Restart) SetCurrent(name string, again bool) (checkpoint int, err error) {
-	inCache := r.findCached(name)
+	inCache, err := r.findCached(name, func(*cache.Cached) bool { return true })
+	if err != nil {
+		return 0, err
+	}
 	found := []int64{0, 0} // id of the dataset, 0 if there is none; its number as a checkpoint
 	err = mpi.OnRoot(r.World, func() error {
 		if inCache != nil {
@@ -281,18 +293,27 @@ func (r *Restart) SetCurrent(name string, again bool) (checkpoint int, err error
 	delete(r.useless, id) // it may be offered even if a restart from it has failed
 	if again {
 		err = r.FindAgain()
+	} else {
+		_, err = r.Flusher.Newest()
 	}
 	return int(found[1]), err
 }
 
-// findCached returns the newest dataset called name in the cache, nil if there is none.
-func (r *Restart) findCached(name string) *cache.Cached {
-	for _, c := range r.Cache.List() {
-		if c.Name() == name {
-			return c
+// findCached returns the newest dataset called name in the cache of which condition is true, restored, nil if
+// there is none.
+func (r *Restart) findCached(name string, condition func(*cache.Cached) bool) (*cache.Cached, error) {
+	for _, c := range slices.Clone(r.Cache.List()) {
+		if c.Name() != name || !condition(c) {
+			continue
+		}
+		if err := r.Flusher.Restore(c); err != nil {
+			return nil, err
+		}
+		if r.Cache.Find(c.ID()) == c {
+			return c, nil
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // markIfKnown calls mark if the index has a dataset called name. Rank 0 calls it.
@@ -347,8 +368,12 @@ func (r *Restart) Remove(name string, again bool, there func() error) error {
 	if err := r.Flusher.DropWhere(func(d dataset.Dataset) bool { return d.Name() == name }); err != nil {
 		return err
 	}
-	if err := there(); err != nil || !offered || !again {
+	if err := there(); err != nil {
 		return err
 	}
-	return r.FindAgain()
+	if offered && again {
+		return r.FindAgain()
+	}
+	_, err := r.Flusher.Newest()
+	return err
 }

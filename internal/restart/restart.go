@@ -105,6 +105,22 @@ func newOffer(d dataset.Dataset, files []redundancy.File) *Offer {
 	return o
 }
 
+// Directory returns the directory that has the files which the caller wrote in a directory,
+// relative to the prefix directory. If it wrote none there, the directory is empty. It is not
+// collective.
+func (r *Restart) Directory(below string) (string, error) {
+	for file, path := range r.offered.byPath {
+		if name, ok := strings.CutPrefix(file, below+"/"); ok {
+			return strings.TrimSuffix(path, "/"+name), nil
+		}
+	}
+	if c := r.offered.cached; c != nil {
+		return r.Cache.MakeDirectory(c, below)
+	}
+	dir := filepath.Join(r.Prefix.Dir, below)
+	return dir, os.MkdirAll(dir, 0o777)
+}
+
 // Written returns the path of the file that the caller wrote as below, which is relative to
 // the prefix directory. It is not collective.
 func (r *Restart) Written(below string) (path string, ok bool) {

@@ -10,12 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goscr/goscr/internal/background"
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/flush"
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/mover"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/protect"
 	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/restart"
@@ -90,12 +92,13 @@ func newRig(comm mpi.Comm, root string, out *said, with func(*flush.Config, *res
 	if err != nil {
 		return nil, err
 	}
-	r.cache, err = cache.Open(cache.Config{World: comm, Node: own, Stores: []*reddesc.Store{store}, Control: cache.Base{Dir: filepath.Join(root, node, "cntl")},
+	r.cache, err = cache.Open(cache.Config{World: comm, Node: own, NodeRanks: groups.NodeRanks(), Stores: []*reddesc.Store{store}, Control: cache.Base{Dir: filepath.Join(root, node, "cntl")},
 		User: "user", JobID: "job", Prefix: r.prefix.Dir, Piece: 1 << 16, Distribute: true, Log: log})
 	if err != nil {
 		return nil, err
 	}
-	fc := flush.Config{World: comm, Node: own, Cache: r.cache, Prefix: r.prefix, Log: log,
+	protector := protect.New(protect.Config{World: comm, Node: own, Cache: r.cache, Queue: &background.Queue{}, Log: log})
+	fc := flush.Config{World: comm, Node: own, Cache: r.cache, Protector: protector, Prefix: r.prefix, Log: log,
 		Kind:     func(string) mover.Kind { return mover.ByThread },
 		Stopping: func() (bool, error) { return mpi.Any(comm, r.stop) }, Taken: func(error) {},
 		SizeName: func(string) string { return "SIZE" }}
@@ -115,9 +118,18 @@ func newRig(comm mpi.Comm, root string, out *said, with func(*flush.Config, *res
 	return r, r.restart.PassOverCondemned()
 }
 
+// makeRoom makes room for one more dataset in the store.
+func (r *rig) makeRoom() error {
+	leaving, err := r.flusher.Leaving(r.cache.Stores[0], cache.SizeUnknown)
+	if err != nil {
+		return err
+	}
+	return r.flusher.Evict(leaving)
+}
+
 // write completes a dataset in the cache, of one file a rank.
 func (r *rig) write(flags dataset.Flags) (*cache.Cached, error) {
-	if err := r.flusher.MakeRoom(r.cache.Stores[0]); err != nil {
+	if err := r.makeRoom(); err != nil {
 		return nil, err
 	}
 	r.next++
@@ -340,7 +352,7 @@ func TestMakeRoom(t *testing.T) {
 		if _, err := r.write(dataset.Output); err != nil { // not told to the flusher
 			return err
 		}
-		if err := r.flusher.MakeRoom(r.cache.Stores[0]); err != nil {
+		if err := r.makeRoom(); err != nil {
 			return err
 		}
 		x, err := prefix.ReadIndex(r.prefix.Dir)
@@ -369,7 +381,7 @@ func TestMakeRoom_OutputCannotBeFlushed(t *testing.T) {
 		if err := mpi.OnRoot(r.comm, func() error { return os.WriteFile(blocked, nil, 0o600) }); err != nil {
 			return err // a file in place of the output's directory
 		}
-		err := r.flusher.MakeRoom(r.cache.Stores[0])
+		err := r.makeRoom()
 		if err == nil || !strings.Contains(err.Error(), "output step.2 cannot leave the cache") {
 			return fmt.Errorf("room was made: %v", err)
 		}
@@ -379,7 +391,7 @@ func TestMakeRoom_OutputCannotBeFlushed(t *testing.T) {
 		if err := r.flusher.DropWhere(func(d dataset.Dataset) bool { return d.Flags().Has(dataset.Output) }); err != nil {
 			return err
 		}
-		return errors.Join(r.flusher.MakeRoom(r.cache.Stores[0]), r.restart.Find(true), r.expect("step.1"))
+		return errors.Join(r.makeRoom(), r.restart.Find(true), r.expect("step.1"))
 	})
 	if strings.Contains(said, "(step.1) leaves") {
 		t.Error(said)

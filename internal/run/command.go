@@ -29,7 +29,10 @@ func (l *Loop) command(newest prefix.Progress) (batch.Launch, error) {
 		env = append(env, fmt.Sprintf("SCR_END_TIME=%d", l.alloc.end.Unix()))
 	}
 	// SCR_CURRENT says where the job begins. A run that follows a new checkpoint would lose that.
-	if current := l.Config.Source(&l.Config.Current).Level == config.Environment; current && l.past.pastCurrent {
+	if l.past.from != "" {
+		env = append(env, "SCR_CURRENT="+l.past.from)
+		newest.Name = l.past.from
+	} else if current := l.Config.Source(&l.Config.Current).Level == config.Environment; current && l.past.pastCurrent {
 		env = append(env, "SCR_CURRENT=")
 	} else if current && newest.Newest != 0 {
 		newest.Name = l.Config.Current

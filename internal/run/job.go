@@ -41,6 +41,8 @@ type Job struct {
 	Tool string
 	// Metrics is the file of metrics of scr_run, nil if there is none.
 	Metrics eventlog.Sink
+	// Database opens the database of the log, if the job logs to one.
+	Database func(eventlog.Database) (eventlog.Sink, error)
 }
 
 // Open reads the configuration and finds the resource manager. If prefix is not "", it

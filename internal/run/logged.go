@@ -2,8 +2,6 @@ package run
 
 import (
 	"context"
-	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/goscr/goscr/internal/account"
@@ -13,9 +11,9 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 )
 
-// addToLog adds a record to the log of the job, if the job has a log. command is log_event
-// or log_transfer, which finds out where the log is kept.
-func (j *Job) addToLog(ctx context.Context, command string, args ...string) {
+// addToLog adds a record to the log of the job, if the job has a log. It does so itself: a
+// command would have to start between two runs, while all ranks wait.
+func (j *Job) addToLog(ctx context.Context, r eventlog.Record) {
 	if !j.Config.LogEnable {
 		return
 	}
@@ -24,9 +22,13 @@ func (j *Job) addToLog(ctx context.Context, command string, args ...string) {
 		j.Tell("log: %v", err)
 		return
 	}
-	argv := append([]string{j.Tool, command, "--prefix", j.Prefix, "--jobid", id}, args...)
-	if a := locally(ctx, answerTime, argv); a.failed() {
-		j.Tell("log: %s", a.lastLine())
+	if r.Time.IsZero() {
+		r.Time = time.Now()
+	}
+	r.Job = eventlog.JobOf(j.Config)
+	r.Job.ID, r.Job.Prefix = id, j.Prefix
+	if err := eventlog.Once(j.Config, r, j.Database); err != nil {
+		j.Tell("log: %v", err)
 	}
 }
 
@@ -45,22 +47,19 @@ func (j *Job) meter(r eventlog.Record) {
 // seconds is how long the run has taken, 0 if that is not known.
 func (j *Job) LogDown(ctx context.Context, down map[string]string, seconds int) {
 	for _, line := range Reasons(down) {
-		args := []string{"--type", "NODE_FAIL", "--note", line}
+		r := eventlog.Record{Type: "NODE_FAIL", Note: line}
 		if seconds > 0 {
-			args = append(args, "--secs", strconv.Itoa(seconds))
+			took := float64(seconds)
+			r.Seconds = &took
 		}
-		j.addToLog(ctx, "log_event", args...)
+		j.addToLog(ctx, r)
 		j.meter(eventlog.Record{Type: "NODE_FAIL", Note: line})
 	}
 }
 
-// instant is a time as scr_log_event reads it.
-func instant(t time.Time) string { return fmt.Sprintf("%.6f", float64(t.UnixMicro())/1e6) }
-
 // logStart enters that a run begins now, on these nodes.
 func (l *Loop) logStart(ctx context.Context, number int, nodes []string) {
-	l.addToLog(ctx, "log_event", "--type", "RUN_START", "--run", strconv.Itoa(number),
-		"--nodes", strconv.Itoa(len(nodes)), "--nodelist", hostlist.Compress(nodes))
+	l.addToLog(ctx, eventlog.Record{Type: "RUN_START", Run: &eventlog.Run{Number: number, Nodes: len(nodes), NodeList: hostlist.Compress(nodes)}})
 	l.meter(eventlog.Record{Type: "RUN_START", Run: &eventlog.Run{Number: number, Nodes: len(nodes)}})
 }
 
@@ -77,23 +76,24 @@ func (l *Loop) logEnd(ctx context.Context, a attempt, last *stop) {
 	if last != nil {
 		why += "; " + last.why
 	}
-	args := []string{"--type", "RUN_END", "--run", strconv.Itoa(a.number), "--status", strconv.Itoa(a.status),
-		"--note", why, "--start", instant(a.began), "--time", instant(a.ended), "--secs", fmt.Sprintf("%.6f", a.ended.Sub(a.began).Seconds())}
+	run := &eventlog.Run{Number: a.number, Status: &a.status}
 	if a.status > 128 && a.status < 128+65 {
-		args = append(args, "--signal", strconv.Itoa(a.status-128))
+		run.Signal = a.status - 128
 	}
 	if n, err := l.NodesUsed(); err == nil && n > 0 {
-		args = append(args, "--nodes", strconv.Itoa(n))
+		run.Nodes = n
 	}
-	l.addToLog(ctx, "log_event", args...)
+	took := a.ended.Sub(a.began).Seconds()
+	l.addToLog(ctx, eventlog.Record{Type: "RUN_END", Note: why, Time: a.ended, Start: a.began, Seconds: &took, Run: run})
 	l.meter(eventlog.Record{Type: "RUN_END", Note: a.how, Run: &eventlog.Run{Number: a.number, Status: &a.status}})
 }
 
 // logScavenge enters the result err of scavenging a dataset, which began at start.
 func (j *Job) logScavenge(ctx context.Context, d prefix.Unflushed, start time.Time, err error) {
-	args := []string{"--dset", strconv.Itoa(d.ID), "--name", d.Name, "--start", instant(start), "--secs", fmt.Sprintf("%.6f", time.Since(start).Seconds())}
+	r := eventlog.Record{Dataset: d.ID, Name: d.Name, Start: start, Seconds: eventlog.Since(start)}
 	if err != nil {
-		j.addToLog(ctx, "log_event", append(args, "--type", "SCAVENGE_FAIL", "--note", err.Error())...)
+		r.Type, r.Note = "SCAVENGE_FAIL", err.Error()
+		j.addToLog(ctx, r)
 		j.meter(eventlog.Record{Type: "SCAVENGE_FAIL"})
 		return
 	}
@@ -101,10 +101,11 @@ func (j *Job) logScavenge(ctx context.Context, d prefix.Unflushed, start time.Ti
 	if x, err := prefix.ReadIndex(j.Prefix); err == nil {
 		if e, ok := x.Find(d.Name); ok {
 			bytes = e.Size()
-			args = append(args, "--bytes", strconv.FormatInt(e.Size(), 10), "--files", strconv.Itoa(e.Files()))
+			r.Bytes, r.Files = &bytes, eventlog.Count(int64(e.Files()))
 		}
 	}
-	j.addToLog(ctx, "log_transfer", append(args, "--type", "SCAVENGE", "--from", j.Config.CacheBase, "--to", j.Prefix)...)
+	r.Type, r.Transfer, r.From, r.To = "SCAVENGE", true, j.Config.CacheBase, j.Prefix
+	j.addToLog(ctx, r)
 	j.meter(eventlog.Record{Transfer: true, Type: "SCAVENGE", Bytes: &bytes})
 }
 

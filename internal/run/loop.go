@@ -68,6 +68,8 @@ type placement struct {
 // history records events since the loop began.
 type history struct {
 	migrations   int               // number of runs that were ended for a migration
+	asked        string            // the checkpoint from which the program has asked to be started again; "": it has not
+	from         string            // the one from which it is, until a run has completed a checkpoint
 	pastCurrent  bool              // runs do not begin at the checkpoint of SCR_CURRENT any more
 	status       int               // exit status of the last run; 1 before the first
 	fruitless    []attempt         // the latest runs, as far as they have failed without a new checkpoint
@@ -87,18 +89,20 @@ type attempt struct {
 	hung   bool     // the watchdog has ended it
 	lost   []string // nodes that went down during the run
 	began  time.Time
-	ended  time.Time // when the launcher had ended
-	node   string    // the node on which the first process died, "": not known
-	moves  bool      // it was ended for a migration
-	how    string    // it has ended, for metrics: one of the constants below
+	ended  time.Time  // when the launcher had ended
+	node   string     // the node on which the first process died, "": not known
+	moves  bool       // it was ended for a migration
+	check  *nodeCheck // of the nodes, which has begun before it ended; nil: none has
+	how    string     // it has ended, for metrics: one of the constants below
 }
 
 // How runs end.
 const (
-	finished = "finished" // the program has ended by itself
-	halted   = "halted"   // a user, a signal or the resource manager has asked it to end
-	migrated = "migrated" // it goes on on other nodes
-	died     = "died"
+	finished  = "finished"  // the program has ended by itself
+	halted    = "halted"    // a user, a signal or the resource manager has asked it to end
+	migrated  = "migrated"  // it goes on on other nodes
+	restarted = "restarted" // the program has asked to start again from a checkpoint
+	died      = "died"
 )
 
 // maxFruitless is the number of consecutive runs without a new checkpoint that end the
@@ -256,7 +260,7 @@ func (l *Loop) before(ctx context.Context, number int) *stop {
 		}
 		return l.recover(ctx)
 	}
-	if _, err := l.findLost(ctx); err != nil {
+	if _, err := l.findLost(ctx, nil); err != nil {
 		return &stop{why: err.Error(), status: 1}
 	}
 	if s := l.pendingSignal(); s != nil {
@@ -285,35 +289,33 @@ func (l *Loop) pendingSignal() *stop {
 }
 
 // findLost checks the nodes of the allocation, adds those that cannot be used any more to
-// l.alloc.down, and returns them.
-func (l *Loop) findLost(ctx context.Context) (lost []string, err error) {
-	down, err := l.Down(ctx, l.alloc.nodes, l.alloc.down, false)
-	if err != nil {
-		return nil, err
+// l.alloc.down, and returns them. first is a check that has begun already, nil if there is none.
+func (l *Loop) findLost(ctx context.Context, first *nodeCheck) (lost []string, err error) {
+	if first == nil {
+		first = l.checkNodes(ctx)
 	}
-	return l.lose(ctx, down), nil
+	<-first.done
+	if first.err != nil || time.Since(first.ended) > stale {
+		first = l.checkNodes(ctx)
+		<-first.done
+	}
+	if first.err != nil {
+		return nil, first.err
+	}
+	return l.lose(ctx, first.down), nil
 }
 
-// carryAndAsk copies the files of ranks that move, and meanwhile finds out which nodes are down. A
-// node that has not answered while it sent or received files is asked again afterwards.
-func (l *Loop) carryAndAsk(ctx context.Context) (down map[string]string, err error) {
-	asked := make(chan struct{})
-	go func() {
-		defer close(asked)
-		down, err = l.Down(ctx, l.alloc.nodes, l.alloc.down, false)
-	}()
-	l.carry(ctx)
-	<-asked
-	var again []string
-	for node := range down {
-		if l.alloc.down[node] == "" {
-			again = append(again, node)
-		}
+// askBeforeBlame asks the nodes again if the run has died while it read a checkpoint. All were up when
+// the launcher began to end the run, but one may have failed since: then the checkpoint is good.
+func (l *Loop) askBeforeBlame(ctx context.Context) (lost []string, err error) {
+	reading, err := prefix.Reading(l.Prefix)
+	if err != nil {
+		l.Tell("%v", err)
 	}
-	if err != nil || len(again) == 0 {
-		return down, err
+	if err == nil && !reading {
+		return nil, nil
 	}
-	return l.Down(ctx, again, l.alloc.down, false)
+	return l.findLost(ctx, nil)
 }
 
 // lose adds the nodes of down that are new to l.alloc.down, and returns them.
@@ -359,8 +361,9 @@ func (l *Loop) once(ctx context.Context, number int) (attempt, error) {
 	}
 	l.watch(ctx, r)
 	ended := time.Now()
+	l.takeLateRequest()
 	l.past.haltAtOnce = l.past.haltAtOnce || l.isHaltedAtOnce(r) // the program may have read the halt file before watch did
-	a := attempt{number: number, status: r.status(), hung: r.hung, gained: l.hasGained(progress.Latest), began: r.start.began, ended: ended, node: r.messages.failedOn()}
+	a := attempt{number: number, status: r.status(), hung: r.hung, gained: l.hasGained(progress.Latest), began: r.start.began, ended: ended, node: r.messages.failedOn(), check: r.check}
 	l.past.pastCurrent = l.past.pastCurrent || a.gained
 	if l.move != nil {
 		l.endedMeanwhile(&a, r)
@@ -387,17 +390,30 @@ func (l *Loop) hasGained(since time.Time) bool {
 // how the run has ended.
 func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 	a.how = died
+	if a.gained {
+		l.past.from = ""
+	}
 	if s := l.wasAsked(*a); s != nil {
 		a.how = halted
 		l.isNoFailure(ctx, *a, s.why)
 		return s
+	}
+	if l.past.asked != "" {
+		a.how = restarted
+		l.past.from, l.past.asked = l.past.asked, ""
+		l.isNoFailure(ctx, *a, "the program has asked for a restart")
+		var err error
+		if a.lost, err = l.findLost(ctx, a.check); err != nil { // it may have asked because of a node
+			return &stop{why: err.Error(), status: max(a.status, 1)}
+		}
+		return l.countFruitless(*a)
 	}
 	if a.moves {
 		if finalized, err := halt.WasFinalized(l.Prefix); err == nil && !finalized {
 			a.how = migrated
 			l.past.migrations++
 			l.isNoFailure(ctx, *a, "ranks move to other nodes")
-			down, err := l.carryAndAsk(ctx)
+			down, err := l.carry(ctx)
 			if err != nil {
 				return &stop{why: err.Error(), status: max(a.status, 1)} // the program may have ended with 0 by SIGTERM
 			}
@@ -412,7 +428,10 @@ func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 		return s
 	}
 	var err error
-	if a.lost, err = l.findLost(ctx); err != nil {
+	if a.lost, err = l.findLost(ctx, a.check); err == nil && a.check != nil && len(a.lost) == 0 {
+		a.lost, err = l.askBeforeBlame(ctx)
+	}
+	if err != nil {
 		return &stop{why: err.Error(), status: a.status}
 	}
 	l.suspectNode(a.node)
@@ -426,7 +445,7 @@ func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 // isNoFailure records that the last run has ended because somebody has asked for it, also in
 // the log: reports must not count it among the failures.
 func (l *Loop) isNoFailure(ctx context.Context, a attempt, why string) {
-	l.addToLog(ctx, "log_event", "--type", "HALT", "--note", why, "--time", instant(a.ended))
+	l.addToLog(ctx, eventlog.Record{Type: "HALT", Note: why, Time: a.ended})
 	if err := failures.Asked(l.Prefix, l.alloc.id, time.Now()); err != nil {
 		l.Tell("%v", err)
 	}
@@ -487,6 +506,9 @@ func (l *Loop) blameProgram(ctx context.Context, a attempt) *stop {
 	if name != "" {
 		l.Tell("the program died while it read checkpoint %s, with all nodes up; the next run restarts from an older one", name)
 		l.past.pastCurrent = l.past.pastCurrent || name == l.Config.Current
+		if name == l.past.from { // a run that gets it as SCR_CURRENT would try it again
+			l.past.from = ""
+		}
 	}
 	return nil
 }

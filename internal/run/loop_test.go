@@ -80,7 +80,7 @@ func program(dir string) int {
 		case "halt-now":
 			check(halt.Change(place, map[halt.Field]string{
 				halt.Because: halt.AskedNow, halt.Immediate: strconv.FormatInt(time.Now().Unix(), 10)}))
-		case "busy": // the node fails checks until it has received files
+		case "busy": // the node fails its next check
 			check(os.WriteFile(filepath.Join(dir, "busy."+words[1]), nil, 0o600))
 		case "lose":
 			check(os.WriteFile(filepath.Join(dir, "dead."+words[1]), nil, 0o600))
@@ -89,9 +89,10 @@ func program(dir string) int {
 			for rank, node := range strings.Split(words[1], ",") {
 				layout[node] = append(layout[node], rank)
 			}
-			check(prefix.RecordNodes(place, len(layout), layout))
-			answers, err = request.Begin(place, os.Getenv("SCR_JOB_ID"))
+			answers, err = request.Begin(place, os.Getenv("SCR_JOB_ID")) // in this order, as SCR_Init
 			check(err)
+			check(prefix.RecordNodes(place, len(layout), layout))
+			check(migration.Ready(place, 20*time.Millisecond))
 		case "asked": // waits until somebody asks for a checkpoint, and writes it
 			for yes := false; !yes; time.Sleep(time.Millisecond) {
 				yes, err = answers.Wanted()
@@ -107,6 +108,9 @@ func program(dir string) int {
 				check(answers.Fail(number, "no room"))
 			}
 			check(answers.Reach(number, request.Finished, 3<<20))
+		case "restart-from": // asks to be started again from a checkpoint
+			_, err := migration.Ask(place, migration.Request{Restart: checkpoint(number).Name()})
+			check(err)
 		case "wait-failed": // until a migration has
 			for {
 				r, err := migration.Read(place)
@@ -123,14 +127,37 @@ func program(dir string) int {
 				}
 				time.Sleep(time.Millisecond)
 			}
+		case "rank0-ends":
+			answers.Close()
+		case "rank0-dies", "aborts": // and the launcher ends when scr_run has asked all nodes that are up once more
+			asked := func(node string) int {
+				text, _ := os.ReadFile(filepath.Join(dir, "tool"))
+				return strings.Count(string(text), node+" check_node")
+			}
+			before := map[string]int{}
+			for _, node := range []string{"n1", "n2", "n3", "n4"} {
+				if _, err := os.Stat(filepath.Join(dir, "dead."+node)); err != nil {
+					before[node] = asked(node)
+				}
+			}
+			if words[0] == "aborts" { // rank 0 lives as long as the launcher
+				fmt.Fprintln(os.Stderr, "a non-zero exit code. Per user-direction, the job has been aborted.")
+			} else {
+				answers.Close()
+			}
+			for node, times := range before {
+				for asked(node) == times {
+					time.Sleep(time.Millisecond)
+				}
+			}
 		case "died-on": // what the launcher writes if a process of the node is killed
 			fmt.Fprintf(os.Stderr, "noise\nmpirun noticed that process rank 1 with PID 0 on node %s exited on signal 9 (Killed).\n", words[1])
 		case "signal-parent":
 			check(os.WriteFile(filepath.Join(dir, "signal"), nil, 0o600))
 		case "init":
-			check(nodesUsed(place, number))
 			answers, err = request.Begin(place, os.Getenv("SCR_JOB_ID"))
 			check(err)
+			check(nodesUsed(place, number))
 		case "enter": // so many seconds ago
 			_, err := failures.Begin(place, os.Getenv("SCR_JOB_ID"), time.Now().Add(-time.Duration(number)*time.Second))
 			check(err)
@@ -230,14 +257,13 @@ func newLab(t *testing.T, plan ...string) *lab {
 	script(t, filepath.Join(bin, "scr"), fmt.Sprintf(`
 		echo "$NODE $*" >>%[1]s/tool
 		case "$1" in
-		check_node) [ ! -e %[1]s/busy.$NODE ] || { touch %[1]s/denied.$NODE; echo "scr_check_node: FAIL: no answer"; exit 1; }
+		check_node) [ ! -e %[1]s/busy.$NODE ] || { mv %[1]s/busy.$NODE %[1]s/denied.$NODE; echo "scr_check_node: FAIL: no answer"; exit 1; }
 			[ ! -e %[1]s/ill.$NODE ] || { echo "scr_check_node: FAIL: disk full"; exit 1; }; echo scr_check_node: PASS ;;
 		copy) [ ! -e %[1]s/spare.$NODE ] || { echo "scr_copy: $NODE: the job has nothing on this node: x"; exit 1; }
 			[ ! -e %[1]s/nocopy.$NODE ] || { echo "cannot copy"; exit 1; } ;;
 		index) [ ! -e %[1]s/nobuild.$5 ] || { echo "rank 3 is missing"; exit 1; } ;;
 		stacks) echo "#0 in main" ;;
 		handover) [ ! -e %[1]s/nohandover.$NODE ] || { echo "connection refused"; exit 1; }
-			[ ! -e %[1]s/busy.$NODE ] || { until [ -e %[1]s/denied.$NODE ]; do sleep 0.01; done; rm %[1]s/busy.$NODE; }
 			case "$*" in *--receive*) echo "rank 2: 1048576 bytes"; echo "rank 3: 2097152 bytes" ;; esac ;;
 		transfer) case "$*" in
 			*--stay*) touch %[1]s/moving.$NODE; while [ -e %[1]s/moving.$NODE ]; do sleep 0.05; done ;;
@@ -252,7 +278,7 @@ func newLab(t *testing.T, plan ...string) *lab {
 	}
 	for name, value := range map[string]string{
 		"RUN_TEST_PROGRAM": l.dir, "SCR_PREFIX": l.prefix, "SCR_HOST_FILE": filepath.Join(l.dir, "hostfile"), "SCR_JOB_ID": "job7",
-		"SCR_REMOTE_SHELL": "SSH", "SCR_MIN_NODES": "3", "SCR_CNTL_BASE": l.dir, "SCR_CACHE_BASE": l.dir, "SCR_RESOURCE_MANAGER": "NONE",
+		"SCR_REMOTE_SHELL": "SSH", "SCR_MIN_NODES": "3", "SCR_CNTL_BASE": l.dir, "SCR_CACHE_BASE": l.dir, "SCR_RESOURCE_MANAGER": "NONE", "SCR_LOG_SYSLOG_ENABLE": "0",
 	} {
 		t.Setenv(name, value)
 	}
@@ -315,9 +341,20 @@ func (l *lab) tool() []string {
 	return slices.DeleteFunc(strings.Split(strings.TrimSpace(string(text)), "\n"), func(line string) bool { return strings.Contains(line, "check_node") })
 }
 
-// logged returns the commands of tool that log something, or those that do not.
-func (l *lab) logged(logs bool) []string {
-	return slices.DeleteFunc(l.tool(), func(line string) bool { return strings.Contains(line, " log_") != logs })
+// logged returns the records of the job's log.
+func (l *lab) logged(t *testing.T) (list []eventlog.Record) {
+	t.Helper()
+	text, err := os.ReadFile(eventlog.TextFile(l.prefix))
+	must(t, err)
+	for line := range strings.Lines(string(text)) {
+		r, err := eventlog.Parse(line)
+		must(t, err)
+		if r.Job.ID != "job7" {
+			t.Errorf("a record of another job: %s", line)
+		}
+		list = append(list, r)
+	}
+	return list
 }
 
 func (l *lab) touch(t *testing.T, name string) {
@@ -382,14 +419,41 @@ func TestLoop_Current(t *testing.T) {
 			}))
 			t.Setenv("SCR_CURRENT", "ckpt.7")
 			l.run(t, 0)
-			var got []string
-			for line := range strings.Lines(l.printed.String()) {
-				if rest, ok := strings.CutPrefix(line, "current <"); ok {
-					got = append(got, strings.TrimSuffix(rest, ">\n"))
-				}
-			}
-			if !slices.Equal(got, c.want) {
+			if got := l.currents(); !slices.Equal(got, c.want) {
 				t.Errorf("%q, want %q\n%s", got, c.want, l.said)
+			}
+		})
+	}
+}
+
+// currents are the values of SCR_CURRENT in the runs, in order.
+func (l *lab) currents() (list []string) {
+	for line := range strings.Lines(l.printed.String()) {
+		if rest, ok := strings.CutPrefix(line, "current <"); ok {
+			list = append(list, strings.TrimSuffix(rest, ">\n"))
+		}
+	}
+	return list
+}
+
+// A program asks to be started again from checkpoint 1. Runs get that one until a run has completed a
+// checkpoint, or has died while it read it.
+func TestLoop_RestartAsked(t *testing.T) {
+	const asks = "current; init 3; checkpoint 1; checkpoint 2; restart-from 1; hang"
+	for what, c := range map[string]struct{ plan, want []string }{
+		"a new checkpoint":     {[]string{asks, "current; init 3; exit 1", "current; init 3; checkpoint 3; exit 1", "current; finalize"}, []string{"", "ckpt.1", "ckpt.1", ""}},
+		"it cannot be read":    {[]string{asks, "current; init 3; read 1; exit 139", "current; finalize"}, []string{"", "ckpt.1", ""}},
+		"another cannot":       {[]string{asks, "current; init 3; read 2; exit 139", "current; finalize"}, []string{"", "ckpt.1", "ckpt.1"}},
+		"a node is lost, then": {[]string{asks, "current; init 3; read 1; lose n2; exit 139", "current; finalize"}, []string{"", "ckpt.1", "ckpt.1"}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			l := newLab(t, c.plan...)
+			l.run(t, 0, "the program asks to be started again from checkpoint ckpt.1")
+			if got := l.currents(); !slices.Equal(got, c.want) {
+				t.Errorf("%q, want %q\n%s", got, c.want, l.said)
+			}
+			if q, err := migration.Read(l.prefix); err != nil || q.State != migration.Done {
+				t.Errorf("%+v, %v", q, err)
 			}
 		})
 	}
@@ -451,6 +515,84 @@ func TestLoop_Failures(t *testing.T) {
 	}
 }
 
+// Nodes are asked while the launcher ends a run that has died, and not again after that.
+func TestLoop_AsksWhileTheLauncherEnds(t *testing.T) {
+	for _, how := range []string{"rank0-dies", "aborts"} {
+		l := newLab(t, "init 3; checkpoint 1; "+how+"; exit 1", "finalize")
+		l.run(t, 0)
+		text, err := os.ReadFile(filepath.Join(l.dir, "tool"))
+		must(t, err)
+		for _, node := range []string{"n1", "n2", "n3", "n4"} {
+			if n := strings.Count(string(text), node+" check_node"); n != 2 {
+				t.Errorf("%s: %s was asked %d times for two runs", how, node, n)
+			}
+		}
+	}
+	l := newLab(t, "init 3; checkpoint 1; lose n2; rank0-dies; exit 1", "finalize")
+	t.Setenv("SCR_MIN_NODES", "2")
+	l.run(t, 0, "node n2: ssh does not reach it")
+}
+
+// A program can end before scr_run has seen that it asks to be started again. That is no failure, and the
+// request does not end the next run.
+func TestLoop_RestartAsked_EndsAtOnce(t *testing.T) {
+	for _, end := range []string{"exit 1", "exit 0"} {
+		l := newLab(t, "enter 100; init 3; checkpoint 1; checkpoint 2; rank0-ends; restart-from 1; "+end,
+			"current; enter 100; init 3; checkpoint 3; exit 1", "current; finalize")
+		t.Setenv("SCR_LOG_ENABLE", "1")
+		l.run(t, 0, "the program has asked to be started again from checkpoint ckpt.1", "run 2: exit status 1")
+		if got := l.currents(); !slices.Equal(got, []string{"ckpt.1", ""}) {
+			t.Errorf("%s: the next runs began at %q", end, got)
+		}
+		if q, err := migration.Read(l.prefix); err != nil || q.State != migration.Done {
+			t.Errorf("%s: %+v, %v", end, q, err)
+		}
+		var ends []string // after a HALT, a report does not count the run among the failures
+		for _, r := range l.logged(t) {
+			if r.Type == "HALT" || r.Type == "RUN_END" {
+				ends = append(ends, r.Type)
+			}
+		}
+		if !slices.Equal(ends, []string{"HALT", "RUN_END", "RUN_END", "RUN_END"}) {
+			t.Errorf("%s: logged %q", end, ends)
+		}
+	}
+	l := newLab(t, "init 3; checkpoint 1; rank0-ends; restart-from 1; finalize")
+	l.run(t, 0, "the program has ended by itself")
+	if q, err := migration.Read(l.prefix); err != nil || q.State != migration.Failed || q.Text != "the job is over" {
+		t.Errorf("%+v, %v", q, err)
+	}
+}
+
+// A node that is lost when the program asks to be started again is not used by the next run.
+func TestLoop_RestartAsked_NodeIsLost(t *testing.T) {
+	for _, plan := range []string{
+		"init 3; checkpoint 1; lose n2; restart-from 1; hang",
+		"init 3; checkpoint 1; lose n2; rank0-dies; restart-from 1; exit 137",
+	} {
+		l := newLab(t, plan, "current; init 3; finalize")
+		l.run(t, 0, "node n2: ssh does not reach it")
+		if got := l.currents(); !slices.Equal(got, []string{"ckpt.1"}) || l.hosts() != "n1 n2 n3, n1 n4 n3" {
+			t.Errorf("%s: the next run began at %q on %s", plan, got, l.hosts())
+		}
+	}
+}
+
+// A node that fails after it has answered, while the launcher ends the run, is lost all the same: the
+// checkpoint that the run was reading is not to blame, and the next run does not use the node.
+func TestLoop_NodeIsLostWhileTheLauncherEnds(t *testing.T) {
+	l := newLab(t, "init 3; checkpoint 1; read 1; rank0-dies; lose n2; exit 139", "finalize")
+	l.run(t, 0, "node n2: ssh does not reach it")
+	if list, err := prefix.Condemned(l.prefix); len(list) > 0 || err != nil {
+		t.Errorf("condemned %v, %v", list, err)
+	}
+	if l.hosts() != "n1 n2 n3, n1 n4 n3" {
+		t.Errorf("ran on %s", l.hosts())
+	}
+	l = newLab(t, "init 3; checkpoint 1; read 1; rank0-dies; exit 139", "finalize")
+	l.run(t, 0, "the program died while it read checkpoint ckpt.1, with all nodes up")
+}
+
 func TestLoop_LogsLostNodes(t *testing.T) {
 	l := newLab(t, "checkpoint 1; lose n2; exit 137", "checkpoint 2; evict 1; finalize")
 	t.Setenv("SCR_LOG_ENABLE", "1")
@@ -458,17 +600,30 @@ func TestLoop_LogsLostNodes(t *testing.T) {
 	t.Setenv("SCR_MIN_NODES", "2")
 	t.Setenv("SCR_FLUSH", "0")
 	l.run(t, 0)
-	event := " log_event --prefix " + l.prefix + " --jobid job7 --type NODE_FAIL --note "
-	start := " log_event --prefix " + l.prefix + " --jobid job7 --type RUN_START --run "
-	end := " log_event --prefix " + l.prefix + " --jobid job7 --type RUN_END --run "
-	want := []string{event + "n4: excluded by SCR_EXCLUDE_NODES", start + "1 --nodes 2 --nodelist n[1-2]",
-		event + "n2: ssh does not reach it: ssh: connect to host n2 port 22: No route to host",
-		end + "1 --status 137 --note exit status 137 after T; lost n2 --start T --time T --secs T --signal 9",
-		start + "2 --nodes 2 --nodelist n[1,3]",
-		end + "2 --status 0 --note exit status 0 after T; the program has ended by itself --start T --time T --secs T"}
-	got := l.logged(true)
-	for i, line := range got {
-		got[i] = regexp.MustCompile(`(after|--start|--time|--secs) [0-9.]+m?s?`).ReplaceAllString(line, "$1 T")
+	want := []string{"NODE_FAIL n4: excluded by SCR_EXCLUDE_NODES", "RUN_START, run 1 on 2 nodes n[1-2]",
+		"NODE_FAIL n2: ssh does not reach it: ssh: connect to host n2 port 22: No route to host",
+		"RUN_END exit status 137 after T; lost n2, run 1: 137, signal 9",
+		"RUN_START, run 2 on 2 nodes n[1,3]",
+		"RUN_END exit status 0 after T; the program has ended by itself, run 2: 0, signal 0"}
+	var got []string
+	for _, r := range l.logged(t) {
+		line := r.Type
+		if r.Note != "" {
+			line += " " + regexp.MustCompile(`after [0-9.]+m?s`).ReplaceAllString(r.Note, "after T")
+		}
+		if r.Run != nil {
+			line += fmt.Sprintf(", run %d", r.Run.Number)
+			if r.Run.NodeList != "" {
+				line += fmt.Sprintf(" on %d nodes %s", r.Run.Nodes, r.Run.NodeList)
+			}
+			if r.Run.Status != nil {
+				line += fmt.Sprintf(": %d, signal %d", *r.Run.Status, r.Run.Signal)
+			}
+		}
+		if r.Type == "RUN_END" && (r.Seconds == nil || r.Time.Sub(r.Start) < time.Duration(*r.Seconds*1e9)-time.Millisecond) {
+			t.Errorf("%+v took a wrong time", r)
+		}
+		got = append(got, line)
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
@@ -508,6 +663,8 @@ func TestLoop_Metrics(t *testing.T) {
 		{0, nil, []string{"deaf; checkpoint 1; halt-now; finalize"}, []string{`goscr_run_runs_total{how="halted"} 1`}},
 		{0, off, []string{sixRanks + "asked 1; hang", "layout n1,n1,n4,n4,n3,n3; finalize"},
 			[]string{`goscr_run_runs_total{how="migrated"} 1`, `goscr_run_runs_total{how="finished"} 1`}},
+		{0, nil, []string{"current; init 3; checkpoint 1; checkpoint 2; restart-from 1; hang", "finalize"},
+			[]string{`goscr_run_runs_total{how="restarted"} 1`, `goscr_run_runs_total{how="finished"} 1`}},
 		{3, nil, []string{"checkpoint 5; lose n1; lose n2; exit 3"}, []string{"goscr_run_scavenges_total{} 1", "goscr_run_nodes_lost_total{} 2"}},
 	} {
 		got := metrics(c.code, c.wish, c.plan...)
@@ -526,23 +683,25 @@ func TestLoop_SumsUp(t *testing.T) {
 	must(t, os.Mkdir(filepath.Join(l.prefix, ".scr"), 0o700))
 	text := accounttest.Job{ID: "job6", Runs: 3, Checkpoints: 1}.Text() + accounttest.Job{ID: "job7", Runs: 2, Checkpoints: 3}.Text()
 	must(t, os.WriteFile(eventlog.TextFile(l.prefix), []byte(text), 0o600))
-	l.run(t, 0, "2 runs, 1 died; 6 checkpoints, 2 in the prefix directory; 1 node lost", "node-hours and saved", "a checkpoint every 10 s, 3.00 s each")
+	l.run(t, 0, "3 runs, 1 died; 6 checkpoints, 2 in the prefix directory; 1 node lost", "node-hours and saved", "a checkpoint every 10 s, 3.00 s each")
 }
 
 func TestLoop_LogsScavenge(t *testing.T) {
 	l := newLab(t, "checkpoint 5; lose n1; lose n2; exit 3")
 	t.Setenv("SCR_LOG_ENABLE", "1")
 	l.run(t, 3)
-	if got := strings.Join(l.logged(true), "\n"); !strings.Contains(got, " log_transfer --prefix "+l.prefix+" --jobid job7 --dset 5 --name ckpt.5 --start ") ||
-		!strings.Contains(got, " --type SCAVENGE --from "+l.dir+" --to "+l.prefix) {
-		t.Errorf("%s", got)
+	list := l.logged(t)
+	if r := list[slices.IndexFunc(list, func(r eventlog.Record) bool { return r.Type == "SCAVENGE" })]; !r.Transfer || r.Dataset != 5 ||
+		r.Name != "ckpt.5" || r.From != l.dir || r.To != l.prefix || r.Seconds == nil {
+		t.Errorf("%+v", r)
 	}
 	l = newLab(t, "checkpoint 5; lose n1; lose n2; exit 3")
 	t.Setenv("SCR_LOG_ENABLE", "1")
 	l.touch(t, "nobuild.5")
 	l.run(t, 3)
-	if got := strings.Join(l.logged(true), "\n"); !strings.Contains(got, "--type SCAVENGE_FAIL --note dataset 5 (ckpt.5) could not be completed: rank 3 is missing") {
-		t.Errorf("%s", got)
+	const why = "dataset 5 (ckpt.5) could not be completed: rank 3 is missing"
+	if list := l.logged(t); !slices.ContainsFunc(list, func(r eventlog.Record) bool { return r.Type == "SCAVENGE_FAIL" && r.Note == why }) {
+		t.Errorf("%+v", list)
 	}
 }
 
@@ -845,12 +1004,15 @@ func TestLoop_Signal(t *testing.T) {
 	t.Setenv("SCR_LOG_ENABLE", "1")
 	l.run(t, 143, "signal terminated is passed on", "stopped by signal terminated", "dataset 1 (ckpt.1): in the prefix directory")
 	var ends []string // without the HALT, a report counts the run among the failures
-	for _, line := range l.logged(true) {
-		if match := regexp.MustCompile(`--type (HALT --note stopped by signal terminated|RUN_END)`).FindStringSubmatch(line); match != nil {
-			ends = append(ends, match[1])
+	for _, r := range l.logged(t) {
+		switch r.Type {
+		case "HALT":
+			ends = append(ends, r.Type+" "+r.Note)
+		case "RUN_END":
+			ends = append(ends, r.Type)
 		}
 	}
-	if !slices.Equal(ends, []string{"HALT --note stopped by signal terminated", "RUN_END"}) {
+	if !slices.Equal(ends, []string{"HALT stopped by signal terminated", "RUN_END"}) {
 		t.Errorf("logged %q", ends)
 	}
 }

@@ -10,11 +10,12 @@ import (
 	"github.com/goscr/goscr/internal/batch"
 )
 
-// messages passes on what a launcher writes on stderr, and reads in it on which node the
-// first process has died.
+// messages passes on what a launcher writes on stderr, and reads in it when the launcher begins to end the run, and
+// on which node the first process has died.
 type messages struct {
-	w    *os.File      // the launcher writes here
-	done chan struct{} // closed when the launcher and its children have closed w
+	w      *os.File      // the launcher writes here
+	ending chan struct{} // has a value once the launcher has begun to end the run
+	done   chan struct{} // closed when the launcher and its children have closed w
 
 	mu     sync.Mutex
 	line   []byte // the beginning of a line that is not complete
@@ -31,7 +32,7 @@ func newMessages(out io.Writer) (*messages, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &messages{w: w, done: make(chan struct{})}
+	m := &messages{w: w, ending: make(chan struct{}, 1), done: make(chan struct{})}
 	go func() {
 		// A process that the launcher leaves behind may write for longer than the run, and
 		// would get SIGPIPE if r were closed earlier.
@@ -63,6 +64,12 @@ func (m *messages) read(p []byte) {
 			return
 		}
 		m.node, m.failed = batch.Failure(string(m.line))
+		if batch.Ending(string(m.line)) {
+			select {
+			case m.ending <- struct{}{}:
+			default:
+			}
+		}
 		m.line, p = m.line[:0], rest
 	}
 }

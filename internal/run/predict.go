@@ -94,7 +94,7 @@ func (l *Loop) react(ctx context.Context, id int, nodes []string, p batch.Predic
 		return
 	}
 	hosts, err := l.hosts()
-	if err == nil && l.move != nil {
+	if err == nil && (l.move != nil || id == 0 && l.isAsked()) {
 		err = migration.ErrBusy
 	}
 	if err != nil { // the next prediction may come later

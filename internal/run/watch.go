@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/request"
 	"github.com/goscr/goscr/internal/run/migration"
 	"github.com/goscr/goscr/internal/snapshot"
 )
@@ -29,10 +31,51 @@ type running struct {
 	dog        *watchdog  // nil: none
 	hung       bool       // the watchdog has ended it
 	continued  time.Time  // when somebody last asked to continue it
+	check      *nodeCheck // of the nodes, since the launcher ends the run or rank 0 has died; nil: neither
 }
 
-// requestPoll is how often a run looks whether somebody asks for a migration: by one stat.
+// nodeCheck is a check of nodes in the background.
+type nodeCheck struct {
+	down  map[string]string
+	err   error
+	ended time.Time
+	done  chan struct{} // closed when the values above are valid
+}
+
+// stale is the age of a check of nodes after which they are asked again.
+const stale = 5 * time.Second
+
+// hasDied reports, once, that rank 0 of a run has ended without SCR_Finalize: it takes the lock of
+// the job before initCalled sees anything. A launcher may take a second or more after that to end the
+// other ranks, and then itself, and not all launchers say before that that they do (messages.ending). watch calls hasDied every lockPoll.
+func (l *Loop) hasDied(r *running) bool {
+	if r.check != nil || !r.initCalled.seen() || request.Alive(l.Prefix) {
+		return false
+	}
+	finalized, err := halt.WasFinalized(l.Prefix)
+	return err == nil && !finalized
+}
+
+// checkNodes begins to ask the nodes whether they are up.
+func (l *Loop) checkNodes(ctx context.Context) *nodeCheck {
+	c := &nodeCheck{done: make(chan struct{})}
+	known := maps.Clone(l.alloc.down)
+	go func() {
+		defer close(c.done)
+		c.down, c.err = l.Down(ctx, l.alloc.nodes, known, false)
+		c.ended = time.Now()
+	}()
+	return c
+}
+
+// requestPoll is how often a run looks whether somebody asks for a migration: by one stat, and no more. The
+// kernel would report only what processes of its own machine change (inotify), and scr_migrate
+// and the program often run on another one: so the file has to be looked at anyway.
 const requestPoll = 100 * time.Millisecond
+
+// lockPoll is how often a run looks whether rank 0 has died: on a shared file system each look at the
+// lock is a message to the server. The nodes answer within a second, while the launcher still ends.
+const lockPoll = 300 * time.Millisecond
 
 // watchdog returns the watchdog of a run, nil if SCR_WATCHDOG is off.
 func (j *Job) watchdog(latest, began time.Time) *watchdog {
@@ -78,6 +121,8 @@ func (l *Loop) watch(ctx context.Context, r *running) {
 	defer tick.Stop()
 	often := time.NewTicker(min(l.Poll, requestPoll))
 	defer often.Stop()
+	locks := time.NewTicker(min(l.Poll, lockPoll))
+	defer locks.Stop()
 	asked := fileChange{path: migration.Path(l.Prefix)} // the first look reads what is there
 	var deadline <-chan time.Time
 	for {
@@ -94,7 +139,10 @@ func (l *Loop) watch(ctx context.Context, r *running) {
 		case <-often.C:
 			if l.move == nil && asked.seen() && l.canMigrate(r) {
 				asked, _ = newFileChange(asked.path) // if it cannot be read, tick looks
-				l.takeRequest(ctx)
+				if l.takeRequest(ctx) {
+					l.Job.end(ctx, r.process, r.earlier, l.Grace)
+					return
+				}
 			}
 		case <-r.done:
 			return
@@ -109,6 +157,14 @@ func (l *Loop) watch(ctx context.Context, r *running) {
 			l.Tell("the run has not ended; it is killed, because copying the checkpoints needs the remaining time")
 			l.Job.end(ctx, r.process, r.earlier, l.Grace)
 			return
+		case <-r.messages.ending:
+			if l.move == nil && r.check == nil && r.initCalled.seen() {
+				r.check = l.checkNodes(ctx)
+			}
+		case <-locks.C:
+			if l.move == nil && l.hasDied(r) {
+				r.check = l.checkNodes(ctx)
+			}
 		case <-tick.C:
 			if l.mayGoOn(ctx, r, time.Now()) && !l.migrates(ctx, r) {
 				continue

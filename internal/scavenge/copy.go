@@ -19,12 +19,14 @@
 package scavenge
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/filemap"
@@ -55,6 +57,8 @@ type Copy struct {
 	Down []string
 	// Progress, if not nil, counts the bytes that are copied.
 	Progress progress.Meter
+	// Booted is when the node has started, for tests; zero: it is asked.
+	Booted time.Time
 	// Warn is called with errors of single ranks and files.
 	Warn func(error)
 }
@@ -97,6 +101,7 @@ func (c *Copy) Run() (Copied, error) {
 	for _, err := range bad {
 		c.Warn(err)
 	}
+	c.distrust(maps)
 	n := &node{Copy: c, maps: maps, dir: prefix.Dir(c.Prefix, c.ID), copier: transfer.NewCopier(c.Buffer)}
 	if len(maps.Ranks(c.ID)) == 0 {
 		return n.notCached()
@@ -141,6 +146,15 @@ func (c *Copy) Run() (Copied, error) {
 		return n.done, fmt.Errorf("dataset %d: not all that the node has could be copied", c.ID)
 	}
 	return n.done, nil
+}
+
+// distrust leaves out files that the next run would not use either, because the node has started again.
+func (c *Copy) distrust(maps *filemap.Map) {
+	maps.Distrust(cmp.Or(c.Booted, filemap.Booted()), func(id, rank int, path string) {
+		if id == c.ID {
+			c.Warn(fmt.Errorf("rank %d: the node has started again since %s was written, and it had no checksum yet", rank, path))
+		}
+	})
 }
 
 // alone waits until no other scr_copy runs on the node, since both would write files with
@@ -221,9 +235,9 @@ func (n *node) ranks() ([]int, error) {
 
 // copyRank copies the files of a rank and then writes its list. If its redundancy cannot be
 // copied, the rank counts as copied nevertheless, since that redundancy helps other ranks
-// only; the error is returned in the end.
+// only; the error is returned in the end. A rank whose dataset was not protected yet has no redundancy to copy.
 func (n *node) copyRank(rank int) error {
-	if err := n.maps.Check(n.ID, rank); err != nil {
+	if err := n.maps.CheckData(n.ID, rank, reddesc.FromHash(n.maps.Reddesc(n.ID, rank)).Made()); err != nil {
 		return err
 	}
 	_, ranks := n.maps.Expected(n.ID, rank)
@@ -232,6 +246,15 @@ func (n *node) copyRank(rank int) error {
 	var spoiled error
 	for _, path := range n.maps.Files(n.ID, rank) {
 		f := redundancy.File{Path: path, Meta: n.maps.Meta(n.ID, rank, path).Clone()}
+		if f.Meta.Type() != meta.Full {
+			if !f.Meta.Complete() {
+				continue
+			}
+			if err := f.Meta.Check(path); err != nil {
+				spoiled = err
+				continue
+			}
+		}
 		to, err := n.destination(f)
 		if f.Meta.Shared() && err == nil { // it is copied with the rank with which it is counted
 			p.Files = append(p.Files, redundancy.File{Path: to, Meta: f.Meta})
@@ -354,6 +377,7 @@ func (n *node) common() error {
 		return err
 	}
 	failed := errors.Join(bad...)
+	n.distrust(copies)
 	for _, rank := range copies.Ranks(n.ID) {
 		if files, _ := n.maps.Expected(n.ID, rank); files >= 0 || !copies.Dataset(n.ID, rank).Same(n.dataset) {
 			continue
@@ -379,7 +403,8 @@ func (n *node) common() error {
 func (n *node) partners(rank int) error {
 	for _, path := range n.maps.Files(n.ID, rank) {
 		md := n.maps.Meta(n.ID, rank, path)
-		if md.Type() != meta.Partner {
+		// A file that is not complete may still contain the copies of an older dataset, whose pages it reuses.
+		if md.Type() != meta.Partner || !md.Complete() {
 			continue
 		}
 		if err := n.partnersOf(path); err != nil {
@@ -395,6 +420,9 @@ func (n *node) partnersOf(path string) error {
 		return err
 	}
 	defer r.Close()
+	if !r.Dataset.Same(n.dataset) {
+		return &redundancy.CorruptError{Path: path, Reason: fmt.Sprintf("has copies of another dataset: %d (%s)", r.Dataset.ID(), r.Dataset.Name())}
+	}
 	group := r.Members
 	m := slices.Index(group, r.Current.Rank)
 	for d := 1; d <= len(r.Sections()) && d < len(group) && m >= 0; d++ {

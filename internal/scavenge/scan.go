@@ -132,7 +132,7 @@ func (s *scan) findSets() error {
 	}
 	index := map[string]int{}
 	for _, e := range entries {
-		fields := prefix.RedundancyName.FindStringSubmatch(e.Name())
+		fields := prefix.RedundancyName().FindStringSubmatch(e.Name())
 		if fields == nil {
 			continue
 		}

@@ -81,6 +81,24 @@ func (c *cluster) meta(id int, file string) string {
 	return filepath.Join(prefix.Dir(c.Prefix(), id), file)
 }
 
+// lists returns the paths of the lists of a dataset's ranks.
+func (c *cluster) lists(id int) []string {
+	c.T.Helper()
+	paths, err := filepath.Glob(c.meta(id, "*.scrfilemap"))
+	must(c.T, err)
+	return paths
+}
+
+// redundancy returns the path of the only redundancy file of a dataset on a node.
+func (c *cluster) redundancy(node string, id int) string {
+	c.T.Helper()
+	paths, err := filepath.Glob(c.Cached(node, id, ".scr/*_of_*"))
+	if err != nil || len(paths) != 1 {
+		c.T.Fatalf("redundancy files %v, %v", paths, err)
+	}
+	return paths[0]
+}
+
 var schemes = map[string]struct {
 	env    []string
 	bears  int

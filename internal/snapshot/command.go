@@ -20,6 +20,7 @@ type Restart struct {
 	HostFile string   // the nodes to use, "" if the launcher finds them
 	Options  []string // more options of the launcher
 	Current  string   // the checkpoint to restart from, "" for the newest
+	Debug    bool     // whether the ranks are to wait for a debugger
 }
 
 // Command is a command line with its working directory, and variables that it needs besides
@@ -47,16 +48,23 @@ func (r *Record) Launch(ctx context.Context, to Restart) (*Command, error) {
 	if r.Launcher == nil || kind(name) != kind(r.Launcher.Argv[0]) {
 		c.Notes = append(c.Notes, fmt.Sprintf("the launcher %s is used, whose options are not known from the checkpoint", name))
 		options, rest = nil, r.Programs[0].Argv
-		if len(r.Programs) > 1 {
+		if len(r.Programs) > 1 && r.Command == "" {
 			return nil, fmt.Errorf("the ranks run %d programs; -a writes them to a file for %s", len(r.Programs), name)
 		}
 	} else if r.Launcher.Dir != "" {
 		c.Dir = r.moved(r.Launcher.Dir, to.Prefix)
 	}
+	single := len(r.Programs) == 1
+	if r.Command != "" {
+		if !single { // the options are those of the first of several programs
+			options, single = dropRanks(options), true
+		}
+		rest = r.shell()
+	}
 	if to.HostFile != "" || r.elsewhere() {
 		options = dropHosts(kind(name), options)
 	}
-	if len(r.Programs) == 1 && !slices.ContainsFunc(options, setsRanks) {
+	if single && !slices.ContainsFunc(options, setsRanks) {
 		options = append([]string{"-n", strconv.Itoa(r.Ranks)}, options...)
 	}
 	if to.HostFile != "" {
@@ -92,6 +100,9 @@ func (r *Record) complete() error {
 	if r.Launcher != nil {
 		all = append(all, r.Launcher.Argv...)
 	}
+	if r.Command != "" {
+		all = append(all, r.Command)
+	}
 	for _, word := range all {
 		if strings.Contains(word, Withheld) {
 			return fmt.Errorf("checkpoint %d (%s): an argument was not recorded because it may be a secret; start the job with the command that -a prints, "+
@@ -100,6 +111,9 @@ func (r *Record) complete() error {
 	}
 	return nil
 }
+
+// shell is the command with which the program restarts, as words.
+func (r *Record) shell() []string { return []string{"/bin/sh", "-c", r.Command} }
 
 // moved returns a directory that may have been moved with the prefix directory.
 func (r *Record) moved(dir, prefix string) string {
@@ -125,6 +139,9 @@ func (r *Record) environ(to Restart) (list []string) {
 	list = append(list, "SCR_PREFIX="+to.Prefix)
 	if to.Current != "" {
 		list = append(list, "SCR_CURRENT="+to.Current)
+	}
+	if to.Debug {
+		list = append(list, "SCR_CR_DEBUG=1")
 	}
 	return list
 }
@@ -258,6 +275,9 @@ func (r *Record) AppFile(ctx context.Context, to Restart, path string) (text str
 	}
 	var b strings.Builder
 	for _, p := range r.Programs {
+		if r.Command != "" {
+			p.Argv = r.shell()
+		}
 		if kind(name) == "srun" {
 			fmt.Fprintf(&b, "%d-%d %s\n", p.First, p.First+p.Ranks-1, quoted(p.Argv))
 		} else {

@@ -63,6 +63,42 @@ func TestLaunch(t *testing.T) {
 	}
 }
 
+// The program has said how it restarts: that takes the place of the programs of all ranks.
+func TestLaunch_Command(t *testing.T) {
+	dir := t.TempDir()
+	programs := func(n int) (list []Program) {
+		for i := range n {
+			list = append(list, Program{First: i, Ranks: 4 / n, Start: Start{[]string{"./app", "-x"}, dir}})
+		}
+		return list
+	}
+	for _, c := range []struct {
+		name, launcher string
+		programs       int
+		want           []string
+	}{
+		{"one program", "mpirun -n 4 -H a,b ./app -x", 1, []string{"mpirun", "-n", "4", "-H", "a,b", "/bin/sh", "-c", "cd x && ./again 'a b'"}},
+		{"two", "mpirun -H a,b -n 2 ./app -x : -n 2 ./app -x", 2, []string{"mpirun", "-n", "4", "-H", "a,b", "/bin/sh", "-c", "cd x && ./again 'a b'"}},
+		{"another launcher", "elsewhere -n 2 ./app -x", 2, []string{"mpirun", "-n", "4", "/bin/sh", "-c", "cd x && ./again 'a b'"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			installed(t, "mpirun=Open MPI")
+			r := record(dir, c.launcher, programs(c.programs)...)
+			r.Command = "cd x && ./again 'a b'"
+			command, err := r.Launch(context.Background(), Restart{Prefix: dir})
+			must(t, err)
+			if !slices.Equal(command.Argv, c.want) {
+				t.Errorf("%q\nwant\n%q", command.Argv, c.want)
+			}
+			text, _, err := r.AppFile(context.Background(), Restart{Prefix: dir}, "FILE")
+			must(t, err)
+			if n := strings.Count(text, `/bin/sh -c 'cd x && ./again '\''a b'\'''`); n != c.programs {
+				t.Errorf("%d times in %s", n, text)
+			}
+		})
+	}
+}
+
 // The prefix directory was moved; the user sets a parameter; an older checkpoint.
 func TestLaunch_Elsewhere(t *testing.T) {
 	installed(t, "mpirun=Open MPI")
@@ -89,9 +125,15 @@ func TestLaunch_Elsewhere(t *testing.T) {
 func TestLaunch_Incomplete(t *testing.T) {
 	installed(t, "mpirun=Open MPI")
 	dir := t.TempDir()
+	secret := record(dir, "mpirun ./app", Program{Ranks: 4, Start: Start{[]string{"./app"}, dir}})
+	secret.Command = keepText("./again --password abc")
+	if strings.Contains(secret.Command, "abc") {
+		t.Errorf("recorded is %q", secret.Command)
+	}
 	for text, r := range map[string]*Record{
-		"may be a secret": record(dir, "mpirun ./app --token "+Withheld, Program{Ranks: 4, Start: Start{[]string{"./app", "--token", Withheld}, dir}}),
-		"only a part":     record(dir, "mpirun ./app"),
+		"may be a secret":                record(dir, "mpirun ./app --token "+Withheld, Program{Ranks: 4, Start: Start{[]string{"./app", "--token", Withheld}, dir}}),
+		"only a part":                    record(dir, "mpirun ./app"),
+		"not recorded because it may be": secret,
 	} {
 		if _, err := r.Launch(context.Background(), Restart{Prefix: dir}); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%s: %v", text, err)

@@ -60,6 +60,8 @@ type Record struct {
 	Name  string    `json:"name"`
 	Begun time.Time `json:"begun"` // when the program began to write it
 	Ended time.Time `json:"ended"` // when it was complete
+	// Command is what all ranks run to restart from it, for a shell; "": their programs.
+	Command string `json:"restart_command,omitempty"`
 }
 
 // The facts are stored in records/<digest>.scr, and each program in such a file of its own:

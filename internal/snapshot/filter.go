@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/goscr/goscr/internal/config"
 )
@@ -25,10 +26,12 @@ var dropped = []string{"OMPI_MCA_orte_*", "OMPI_MCA_ess*", "OMPI_MCA_pmix*", "OM
 
 // secretWord is what is in the names of variables and options that are likely to have
 // secrets as values.
-var secretWord = regexp.MustCompile(`(?i)(pass(word|wd|phrase)?([-_]|$)|secret|token|credential|cookie|private|(^|[-_])(pass|pw|auth|api|access)?[-_]?key([-_]|$)|auth([-_]|$))`)
+var secretWord = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)(pass(word|wd|phrase)?([-_]|$)|secret|token|credential|cookie|private|(^|[-_])(pass|pw|auth|api|access)?[-_]?key([-_]|$)|auth([-_]|$))`)
+})
 
 // secretValue is a value with a password in it: scheme://user:password@host.
-var secretValue = regexp.MustCompile(`[a-z][a-z0-9+.-]*://[^/@\s:]*:[^/@\s]+@`)
+var secretValue = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[a-z][a-z0-9+.-]*://[^/@\s:]*:[^/@\s]+@`) })
 
 func matches(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
@@ -46,7 +49,8 @@ func cut(variable string) (name, value string) {
 // names besides kept. Secrets never are.
 func keepVariable(variable string, more []string) bool {
 	name, value := cut(variable)
-	if name == "" || secretWord.MatchString(name) || secretValue.MatchString(value) {
+	wanted := name != "" && (matches(more, name) || matches(kept, name) && !matches(dropped, name))
+	if !wanted || secretWord().MatchString(name) || secretValue().MatchString(value) {
 		return false
 	}
 	for _, p := range config.Parameters {
@@ -54,7 +58,7 @@ func keepVariable(variable string, more []string) bool {
 			return false
 		}
 	}
-	return matches(more, name) || matches(kept, name) && !matches(dropped, name)
+	return true
 }
 
 // keepEnviron returns the variables that are recorded, sorted by name.
@@ -79,13 +83,23 @@ func keepWords(argv []string) []string {
 	for i, word := range list {
 		name, value, assigned := strings.Cut(word, "=")
 		switch {
-		case i > 0 && strings.HasPrefix(argv[i-1], "-") && !strings.Contains(argv[i-1], "=") && secretWord.MatchString(argv[i-1]) && !strings.HasPrefix(word, "-"):
+		case i > 0 && strings.HasPrefix(argv[i-1], "-") && !strings.Contains(argv[i-1], "=") && secretWord().MatchString(argv[i-1]) && !strings.HasPrefix(word, "-"):
 			list[i] = Withheld
-		case assigned && secretWord.MatchString(name):
+		case assigned && secretWord().MatchString(name):
 			list[i] = name + "=" + Withheld
-		case secretValue.MatchString(value) || secretValue.MatchString(word):
+		case secretValue().MatchString(value) || secretValue().MatchString(word):
 			list[i] = Withheld
 		}
 	}
 	return list
+}
+
+// keepText returns a command for a shell as it is recorded: if any word of it may be a secret, its
+// words, without those, which no shell can run.
+func keepText(command string) string {
+	words := strings.Fields(command)
+	if kept := keepWords(words); !slices.Equal(kept, words) {
+		return strings.Join(kept, " ")
+	}
+	return command
 }

@@ -17,51 +17,49 @@ import (
 const mostPrograms = 256
 
 // Gather returns on rank 0 what is to be recorded of the job; nil on other ranks, and
-// if rank 0 cannot find out how it was started. node is the communicator of the ranks on
-// the caller's node. It is collective, and fails only with MPI.
-func Gather(world, node mpi.Comm, cfg *config.Config, version string) (*Facts, error) {
-	mine := ofThisProcess(strings.Fields(cfg.RecordEnv))
-	programs, partial, err := gatherPrograms(world, mine)
-	if err != nil {
+// if rank 0 cannot find out how it was started. Rank 0 passes the nodes of the job. Gather is
+// collective, and fails only with MPI.
+func Gather(world mpi.Comm, nodes []Node, cfg *config.Config, version string) (*Facts, error) {
+	programs, partial, err := gatherPrograms(world, ofThisProcess(), func() ([]string, error) { return environ(strings.Fields(cfg.RecordEnv)) })
+	if err != nil || world.Rank() != 0 || len(programs[0].Argv) == 0 {
 		return nil, err
 	}
-	nodes, err := gatherNodes(world, node, cfg.NodeName)
-	if err != nil || world.Rank() != 0 || len(mine.Argv) == 0 {
-		return nil, err
-	}
+	slices.SortFunc(nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
 	f := &Facts{Version: version, Job: cfg.JobID, User: cfg.UserName, Cluster: cfg.ClusterName, Name: cfg.JobName, Prefix: cfg.Prefix,
 		Ranks: world.Size(), Nodes: nodes, Modules: os.Getenv("LOADEDMODULES"), Programs: programs, Partial: partial}
 	f.Launcher, f.Runner = findLaunch(cfg.Prefix)
 	return f, nil
 }
 
-// ofThisProcess returns what this process runs; it is empty if /proc does not tell.
-func ofThisProcess(more []string) Program {
+// ofThisProcess returns how this process was started; it is empty if /proc does not tell.
+func ofThisProcess() Start {
 	self, err := processes.Read(os.Getpid())
 	if err != nil {
-		return Program{}
+		return Start{}
 	}
 	dir, err := processes.Dir(self.PID)
 	if err != nil {
-		return Program{}
+		return Start{}
 	}
-	// As it was started, before MPI or the program has changed it.
-	environ, err := processes.Environ(self.PID)
-	if err != nil {
-		return Program{}
-	}
-	return Program{Start: Start{keepWords(self.Argv), dir}, Environ: keepEnviron(environ, more)}
+	return Start{keepWords(self.Argv), dir}
+}
+
+// environ returns the variables that are recorded of the environment of this process as it was
+// started, before MPI or the program has changed it; more are patterns of further names.
+func environ(more []string) ([]string, error) {
+	all, err := processes.Environ(os.Getpid())
+	return keepEnviron(all, more), err
 }
 
 // gatherPrograms returns on rank 0 the programs of all ranks. A rank begins a program of
-// its own if its command line or working directory is not that of the rank below it.
-func gatherPrograms(world mpi.Comm, mine Program) (list []Program, partial bool, err error) {
+// its own if its command line or working directory is not that of the rank below it. Only the
+// ranks that begin one look up its environment.
+func gatherPrograms(world mpi.Comm, own Start, environ func() ([]string, error)) (list []Program, partial bool, err error) {
 	start := hash.New()
-	mine.Start.encode(start)
+	own.encode(start)
 	rank, size := world.Rank(), world.Size()
-	mine.Ranks = size
 	if size == 1 {
-		return []Program{mine}, false, nil
+		return []Program{program(own, size, environ)}, false, nil
 	}
 	below, err := hash.Sendrecv(start, (rank+1)%size, (rank+size-1)%size, world)
 	if err != nil {
@@ -71,6 +69,13 @@ func gatherPrograms(world mpi.Comm, mine Program) (list []Program, partial bool,
 	n, err := mpi.AllreduceOne(world, map[bool]int{true: 1}[begins], mpi.Sum)
 	if err != nil {
 		return nil, false, err
+	}
+	if !begins && (n == 1 || n > mostPrograms) {
+		return nil, n > mostPrograms, nil
+	}
+	var mine Program
+	if begins {
+		mine = program(own, size, environ)
 	}
 	if partial = n > mostPrograms; partial || n == 1 {
 		return []Program{mine}, partial, nil
@@ -98,22 +103,11 @@ func gatherPrograms(world mpi.Comm, mine Program) (list []Program, partial bool,
 	return list, false, nil
 }
 
-// gatherNodes returns on rank 0 the nodes of the job.
-func gatherNodes(world, node mpi.Comm, name string) (list []Node, err error) {
-	send := hash.New()
-	if node.Rank() == 0 {
-		send.At("0").SetInt(name, int64(node.Size()))
-	}
-	received, err := hash.Exchange(send, world)
+// program returns a program of so many ranks; one of no words if its environment cannot be read.
+func program(own Start, ranks int, environ func() ([]string, error)) Program {
+	variables, err := environ()
 	if err != nil {
-		return nil, err
+		own = Start{}
 	}
-	for _, from := range received.All() {
-		for name := range from.All() {
-			n, _ := from.Int(name)
-			list = append(list, Node{name, int(n)})
-		}
-	}
-	slices.SortFunc(list, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
-	return list, nil
+	return Program{Start: own, Ranks: ranks, Environ: variables}
 }

@@ -71,7 +71,7 @@ func TestRecord(t *testing.T) {
 		enter(t, dir, id, true)
 		kept, err := facts().Store(dir) // the same each time
 		must(t, err)
-		must(t, kept.Refer(ckpt(id), when.Add(time.Hour)))
+		must(t, kept.Refer(ckpt(id), when.Add(time.Hour), map[int]string{2: "./again  'a b'"}[id]))
 	}
 	if n := filesOf(t, dir); n != 3 { // two programs, and the rest
 		t.Errorf("%d files", n)
@@ -81,7 +81,10 @@ func TestRecord(t *testing.T) {
 	if !reflect.DeepEqual(r.Facts, *facts()) {
 		t.Errorf("%+v\nwant\n%+v", r.Facts, *facts())
 	}
-	if r.Seq != 2 || r.Name != "ckpt.2" || !r.Begun.Equal(ckpt(2).Created()) || !r.Ended.Equal(when.Add(time.Hour)) {
+	if one, err := Read(dir, find(t, dir, 1)); err != nil || one.Command != "" {
+		t.Errorf("%+v, %v", one, err)
+	}
+	if r.Seq != 2 || r.Name != "ckpt.2" || r.Command != "./again  'a b'" || !r.Begun.Equal(ckpt(2).Created()) || !r.Ended.Equal(when.Add(time.Hour)) {
 		t.Errorf("%+v", r)
 	}
 	other := facts()
@@ -89,7 +92,7 @@ func TestRecord(t *testing.T) {
 	kept, err := other.Store(dir)
 	must(t, err)
 	enter(t, dir, 4, true)
-	must(t, kept.Refer(ckpt(4), when))
+	must(t, kept.Refer(ckpt(4), when, ""))
 	if n := filesOf(t, dir); n != 5 {
 		t.Errorf("%d files after a run that differs in one program", n)
 	}
@@ -128,7 +131,7 @@ func TestRefer_Prunes(t *testing.T) {
 		if id%16 == 0 {
 			enter(t, dir, id, true)
 		}
-		must(t, kept.Refer(ckpt(id), when))
+		must(t, kept.Refer(ckpt(id), when, ""))
 	}
 	h, err := hash.ReadFile(metadata(dir, recordsFile))
 	must(t, err)
@@ -159,13 +162,13 @@ func TestRefer_TwoJobs(t *testing.T) {
 		other.Job = "18"
 		more, err := other.Store(dir)
 		must(t, err)
-		must(t, more.Refer(ckpt(id), when))
+		must(t, more.Refer(ckpt(id), when, ""))
 	}
 	if _, err := os.Stat(factsPath(dir, kept.name)); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("nothing was removed, so this test shows nothing: %v", err)
 	}
 	enter(t, dir, 100, true)
-	must(t, kept.Refer(ckpt(100), when))
+	must(t, kept.Refer(ckpt(100), when, ""))
 	r, err := Read(dir, find(t, dir, 100))
 	must(t, err)
 	if !reflect.DeepEqual(r.Facts, *first) {
@@ -193,7 +196,7 @@ func TestRefer_AtTheSameTime(t *testing.T) {
 					if err := prefix.Locate(dir, d, prefix.InCache, true); err != nil {
 						return err
 					}
-					if err := kept.Refer(d, when); err != nil {
+					if err := kept.Refer(d, when, ""); err != nil {
 						return err
 					}
 					r, err := Read(dir, Snapshot{Seq: d.ID(), Name: d.Name(), Created: d.Created()})
@@ -273,11 +276,8 @@ func TestGather(t *testing.T) {
 			_, err := local.Run(size, local.Options{}, func(world mpi.Comm) error {
 				cfg := &config.Config{}
 				cfg.Prefix, cfg.JobID, cfg.NodeName = t.TempDir(), "job", fmt.Sprint("n", world.Rank()/2)
-				node, err := world.Split(world.Rank()/2, world.Rank())
-				if err != nil {
-					return err
-				}
-				f, err := Gather(world, node, cfg, "v")
+				nodes := []Node{{"n1", 2}, {"n0", 2}}
+				f, err := Gather(world, nodes, cfg, "v")
 				if err != nil || (f != nil) != (world.Rank() == 0) {
 					return fmt.Errorf("%v, %v", f, err)
 				}
@@ -286,7 +286,7 @@ func TestGather(t *testing.T) {
 				}
 				wd, _ := os.Getwd()
 				if len(f.Programs) != 1 || f.Programs[0].Ranks != size || f.Programs[0].Dir != wd || !slices.Equal(f.Programs[0].Argv, os.Args) ||
-					f.Job != "job" || len(f.Nodes) != (size+1)/2 || f.Nodes[0].Name != "n0" {
+					f.Job != "job" || len(f.Nodes) != 2 || f.Nodes[0].Name != "n0" {
 					return fmt.Errorf("%+v", f)
 				}
 				return nil
@@ -300,8 +300,13 @@ func TestGather(t *testing.T) {
 func TestGather_Programs(t *testing.T) {
 	names := []string{"a", "a", "b", "a", "a", "a"}
 	_, err := local.Run(len(names), local.Options{}, func(world mpi.Comm) error {
-		mine := Program{Start: Start{[]string{names[world.Rank()], "x"}, "/d"}, Environ: []string{fmt.Sprint("RANK=", world.Rank())}}
-		list, partial, err := gatherPrograms(world, mine)
+		begins := world.Rank() == 0 || names[world.Rank()] != names[world.Rank()-1]
+		list, partial, err := gatherPrograms(world, Start{[]string{names[world.Rank()], "x"}, "/d"}, func() ([]string, error) {
+			if !begins {
+				t.Errorf("rank %d, which runs the program of the rank below it, looks up its environment", world.Rank())
+			}
+			return []string{fmt.Sprint("RANK=", world.Rank())}, nil
+		})
 		if err != nil || world.Rank() != 0 {
 			return err
 		}
@@ -317,7 +322,7 @@ func TestGather_Programs(t *testing.T) {
 	must(t, err)
 	most := mostPrograms + 2
 	_, err = local.Run(most, local.Options{}, func(world mpi.Comm) error {
-		list, partial, err := gatherPrograms(world, Program{Start: Start{[]string{fmt.Sprint(world.Rank())}, ""}})
+		list, partial, err := gatherPrograms(world, Start{[]string{fmt.Sprint(world.Rank())}, ""}, func() ([]string, error) { return nil, nil })
 		if err == nil && (!partial || len(list) != 1) {
 			err = fmt.Errorf("%d programs, %v", len(list), partial)
 		}

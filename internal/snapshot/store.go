@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/goscr/goscr/hash"
@@ -22,6 +23,8 @@ import (
 //	                 CREATED = <µs>      as in its description
 //	                 ENDED   = <µs>      when it was complete
 //	                 FACTS   = <digest>  of the file in records/
+//	                 COMMAND = <text>    for a shell: what all ranks run to restart, in place of
+//	                                     their programs; only if the program has said so
 const (
 	recordsFile = "records.scr"
 	recordsDir  = "records"
@@ -30,6 +33,7 @@ const (
 	keyName    = "NAME"
 	keyCreated = "CREATED"
 	keyEnded   = "ENDED"
+	keyCommand = "COMMAND"
 )
 
 // ErrNone is the error of a checkpoint with which nothing was recorded: by SCR 3.1, an
@@ -43,7 +47,7 @@ func factsPath(dir, digest string) string {
 }
 
 // digestName is the form of a digest: nothing that is read may lead elsewhere.
-var digestName = regexp.MustCompile(`^[0-9a-f]{32}$`)
+var digestName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{32}$`) })
 
 // stored reports whether the file of a digest is there, and whole.
 func stored(dir, name string) bool {
@@ -52,7 +56,7 @@ func stored(dir, name string) bool {
 }
 
 func get(dir, name string) (*hash.Hash, error) {
-	if !digestName.MatchString(name) {
+	if !digestName().MatchString(name) {
 		return nil, fmt.Errorf("%s: %q is not the name of a record", metadata(dir, recordsFile), name)
 	}
 	return hash.ReadFile(factsPath(dir, name))
@@ -128,9 +132,10 @@ func (s *Stored) removed() (names []string) {
 // least is how many entries the file may have before any are removed.
 const least = 32
 
-// Refer records the facts of a checkpoint that has been completed. Now and then it removes
-// what belongs to checkpoints that are gone.
-func (s *Stored) Refer(d dataset.Dataset, ended time.Time) error {
+// Refer records the facts of a checkpoint that has been completed, and the command by which the
+// program restarts from it, "" if that is the one that has started it. Now and then it removes what
+// belongs to checkpoints that are gone.
+func (s *Stored) Refer(d dataset.Dataset, ended time.Time, command string) error {
 	return hash.Update(metadata(s.dir, recordsFile), func(h *hash.Hash) error {
 		if err := s.put(s.removed()); err != nil {
 			return err
@@ -141,6 +146,9 @@ func (s *Stored) Refer(d dataset.Dataset, ended time.Time) error {
 		e.SetInt(keyCreated, d.Created().UnixMicro())
 		e.SetInt(keyEnded, ended.UnixMicro())
 		e.SetValue(keyFacts, s.name)
+		if command != "" {
+			e.SetValue(keyCommand, keepText(command))
+		}
 		if n := h.Get(keyDataset).Size(); n < least || n&(n-1) != 0 { // reading the index has its cost
 			return nil
 		}
@@ -180,7 +188,7 @@ func prune(dir string, h *hash.Hash, newest int) error {
 	}
 	for _, f := range files {
 		name, ok := strings.CutSuffix(f.Name(), ".scr")
-		if ok && digestName.MatchString(name) && !used[name] {
+		if ok && digestName().MatchString(name) && !used[name] {
 			_ = os.Remove(factsPath(dir, name)) // it does no harm
 		}
 	}
@@ -205,7 +213,7 @@ func Read(dir string, s Snapshot) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Record{Seq: s.Seq, Name: s.Name, Begun: s.Created}
+	r := &Record{Seq: s.Seq, Name: s.Name, Begun: s.Created, Command: e.Text(keyCommand)}
 	if ended, ok := e.Int(keyEnded); ok {
 		r.Ended = time.UnixMicro(ended)
 	}

@@ -27,7 +27,7 @@ func (st *story) judgeRun(j job, number int) error {
 	if err != nil {
 		return err
 	}
-	v := verdict{story: st, job: j, least: least}
+	v := verdict{story: st, job: j, least: least, first: j.Next}
 	st.model.begins(st.nodes)
 	for _, e := range r.events {
 		if err = v.judge(e, r.said); err != nil {
@@ -41,7 +41,7 @@ func (st *story) judgeRun(j job, number int) error {
 		err = st.checkPrefix(st.set.prefixSize)
 	}
 	if err == nil && !v.full {
-		err = st.checkFlushed(j.Next, v.ended)
+		err = st.checkFlushed(v.first, v.ended)
 	}
 	if err != nil {
 		return fmt.Errorf("%w\n\nThe run before has said:\n\n%s\n\nThe last run has said:\n\n%s", err, st.before, tail(r.said))
@@ -78,6 +78,7 @@ type verdict struct {
 	*story
 	job
 	least  *fact
+	first  int  // version that the run has to flush if it is due: from its last recovery on
 	full   bool // writes fail
 	ended  bool
 	failed string // the error of a call
@@ -162,6 +163,21 @@ func (v *verdict) judge(e event, said string) error {
 			}
 		}
 		m.current(m.newest(f.Name))
+	case "died":
+		r := v.Recover
+		v.tell("  Rank %d dies at operation %d; a new one on node %s takes its place.", r.Rank, r.At, r.Node)
+		if r.Lost {
+			if err := v.lose([]string{v.nodes[r.Rank]}); err != nil {
+				return err
+			}
+		}
+		v.nodes = slices.Clone(v.nodes)
+		v.nodes[r.Rank] = r.Node
+		v.counts.Died++
+		v.recovers()
+	case "recovers":
+		v.tell("  All ranks call Recover.")
+		v.recovers()
 	case "ended":
 		v.ended = true
 		v.tell("  It ends with Finalize.")
@@ -172,6 +188,17 @@ func (v *verdict) judge(e event, said string) error {
 		}
 	}
 	return nil
+}
+
+// recovers is what is so when a run begins anew, without a new launch.
+func (v *verdict) recovers() {
+	v.counts.Recovered++
+	v.first = v.next
+	where := ""
+	if v.least, where = v.model.least(v.nodes, v.set); v.least != nil {
+		v.tell("  Then it must be offered %v, which is %s, or a newer one.", v.least.Version, where)
+	}
+	v.model.begins(v.nodes)
 }
 
 func kindOf(flags scr.Flags) string {

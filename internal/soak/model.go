@@ -68,12 +68,13 @@ func (m *model) known() (list []Version) {
 	return list
 }
 
-// promise is what is certain of a checkpoint for a run.
-func (f *fact) promise(nodes []string, s settings) string {
+// promise is what is certain of a checkpoint for a run. newest is whether no newer one has been completed: one
+// that is in the prefix directory may have left the cache for a newer one.
+func (f *fact) promise(nodes []string, s settings, newest bool) string {
 	if !f.checkpoint() || f.given || f.gone != "" || !f.complete {
 		return ""
 	}
-	if f.inCache(nodes) {
+	if f.inCache(nodes) && (newest || !f.stored) {
 		return "in the cache"
 	}
 	here := s.inPlace() || f.direct
@@ -100,10 +101,12 @@ func (f *fact) survives(nodes []string, exact bool) bool {
 // least returns the checkpoint than which a run must not be offered an older one, nil if
 // there is none, and where that is.
 func (m *model) least(nodes []string, s settings) (*fact, string) {
+	newest := true
 	for _, f := range slices.Backward(m.facts) {
-		if where := f.promise(nodes, s); where != "" {
+		if where := f.promise(nodes, s, newest); where != "" {
 			return f, where
 		}
+		newest = newest && !(f.checkpoint() && f.complete)
 	}
 	return nil, ""
 }
@@ -140,14 +143,18 @@ func (f *fact) leaves() {
 	f.former, f.cached = append(f.former, f.cached...), nil
 }
 
-// ready is what is so when Init has succeeded: what could be rebuilt is.
+// ready is what is so when Init has succeeded: the newest checkpoint of the cache is rebuilt, if it could
+// be. Older ones may be as they were. If the newest of all is not certain to be in the cache, it may have
+// been that one all the same.
 func (m *model) ready(nodes []string) {
-	for _, f := range m.facts {
-		if f.Ranks == len(nodes) {
-			for _, l := range f.cached {
-				l.settle(nodes)
-			}
+	for _, f := range slices.Backward(m.facts) {
+		if !f.checkpoint() || f.Ranks != len(nodes) {
+			continue
 		}
+		for _, l := range f.cached {
+			l.settle(nodes)
+		}
+		break
 	}
 	m.count = 0
 }

@@ -36,6 +36,7 @@ type job struct {
 	End    bool // with Finalize
 
 	Kill    *kill
+	Recover *recovery
 	Full    *full
 	Lenient bool // it goes on after an error of a call
 }
@@ -60,6 +61,16 @@ type full struct {
 	Errno unix.Errno
 }
 
+// recovery is how a run goes on after a rank has died for good: another process takes its
+// place, and the others take their sessions over.
+type recovery struct {
+	Phase int    // after this op
+	Rank  int    // dies
+	At    int64  // ... at this operation of its session in the phase; behind the last one: nobody dies
+	Node  string // where the new process is
+	Lost  bool   // the storage of the node is lost with it
+}
+
 // The statuses with which the process of a run ends.
 const (
 	statusWrong  = 3 // something is not as it was written
@@ -80,6 +91,7 @@ const (
 //	WHAT V            before Delete, Drop or Current: "delete", "drop", "current"
 //	WHAT-done V       ... which has succeeded
 //	full              from now on writes fail
+//	died, recovers    one rank has died for good, or none; all others take their sessions over. ready follows
 //	ended             Finalize has succeeded
 //	wrong, error      any rank: what is wrong; which call has failed
 //	messages N        after the last call, how many messages there were
@@ -153,6 +165,7 @@ type program struct {
 	world mpi.Comm
 	phase *atomic.Int64
 	s     *scr.Session
+	dying bool // the op in which it may die
 	step  int
 	next  int
 	known []Version
@@ -170,6 +183,13 @@ func environment(root, node string, env []string) map[string]string {
 		v[name] = value
 	}
 	return v
+}
+
+func lookup(env map[string]string) func(name string) (string, bool) {
+	return func(name string) (string, bool) {
+		value, ok := env[name]
+		return value, ok
+	}
 }
 
 // tell tells an event once, by rank 0.
@@ -197,12 +217,15 @@ func (p *program) run() error {
 	if err := p.begin(0); err != nil {
 		return err
 	}
-	env := environment(p.Root, p.Nodes[p.rank], p.Env)
+	world := p.world
+	if p.Recover != nil {
+		var err error
+		if world, err = p.ranks(); err != nil {
+			return err
+		}
+	}
 	var err error
-	p.s, err = scr.Init(p.world, scr.Options{Environ: func(name string) (string, bool) {
-		value, ok := env[name]
-		return value, ok
-	}})
+	p.s, err = scr.Init(world, scr.Options{Environ: lookup(environment(p.Root, p.Nodes[p.rank], p.Env))})
 	if err != nil {
 		return fmt.Errorf("scr.Init: %w", err)
 	}
@@ -214,7 +237,16 @@ func (p *program) run() error {
 		if err := p.begin(i + 1); err != nil {
 			return err
 		}
-		if err := p.do(o); err != nil {
+		if p.dying = p.Recover != nil && p.Recover.Phase == i+1; p.dying {
+			if err := p.world.Barrier(); err != nil { // no rank is in the call before
+				return err
+			}
+		}
+		err := p.do(o)
+		if p.dying && (err == nil || p.interrupted(err)) {
+			err = p.recover(err)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", o.What, err)
 		}
 	}
@@ -338,6 +370,9 @@ func (p *program) do(o op) error {
 	v := p.known[at]
 	p.tell(o.What, &v, "")
 	err := call(v.Name)
+	if p.interrupted(err) {
+		return err
+	}
 	if err != nil { // it is judged whether that may be
 		p.tell("failed", &v, err.Error())
 		return nil
@@ -364,6 +399,9 @@ func (p *program) write(o op) error {
 	if err == nil {
 		p.tell("complete", &v, "")
 		return nil
+	}
+	if p.interrupted(err) {
+		return err
 	}
 	p.tell("failed", &v, err.Error())
 	if p.Lenient || o.What == "spoiled" {

@@ -7,6 +7,7 @@
 // may be killed at any message, or find its storage full.
 //
 //	soak.go      jobs by their seeds, several at a time; the table
+//	recover.go   ... which goes on without a rank that has died
 //	story.go     what happens to a job, drawn from its seed and told in English
 //	judge.go     ... whether each run, and what it leaves, is as the model says
 //	model.go     what is certain, and the rules for that
@@ -39,6 +40,7 @@ type Options struct {
 // counts are what the table counts.
 type counts struct {
 	Jobs, Runs, Kills, Lost, Damaged, Full, Scavenged, Datasets, Failures int
+	Recovered, Died                                                       int // runs that have gone on; because a rank has died
 
 	Restarts map[string]int // by where the checkpoint was
 }
@@ -49,6 +51,7 @@ var sources = []string{"from the cache", "rebuilt", "fetched", "in place", "none
 func (c *counts) add(d counts) {
 	c.Jobs, c.Runs, c.Kills, c.Lost, c.Damaged = c.Jobs+d.Jobs, c.Runs+d.Runs, c.Kills+d.Kills, c.Lost+d.Lost, c.Damaged+d.Damaged
 	c.Full, c.Scavenged, c.Datasets, c.Failures = c.Full+d.Full, c.Scavenged+d.Scavenged, c.Datasets+d.Datasets, c.Failures+d.Failures
+	c.Recovered, c.Died = c.Recovered+d.Recovered, c.Died+d.Died
 	for how, n := range d.Restarts {
 		c.Restarts[how] += n
 	}
@@ -62,6 +65,8 @@ func (c *counts) table(to io.Writer) error {
 	row(c.Runs, "runs")
 	row(c.Kills, "of them killed")
 	row(c.Full, "of them with full storage")
+	row(c.Recovered, "of them recovered without a new launch")
+	row(c.Died, "ranks died for good")
 	row(c.Datasets, "datasets written")
 	row(c.Lost, "nodes lost")
 	row(c.Damaged, "files damaged")

@@ -343,7 +343,24 @@ func (st *story) draw(random *rand.Rand, last bool) job {
 			Errno: []unix.Errno{unix.ENOSPC, unix.EDQUOT, unix.EIO}[random.IntN(3)]}
 		j.Lenient = true
 	}
+	if j.Kill == nil && j.Full == nil { // from numbers of its own: a seed keeps the rest of its story
+		j.Recover = st.drawRecovery(st.random(1000+j.Next), len(j.Ops))
+	}
 	return j
+}
+
+// drawRecovery draws a recovery of a run, nil for most.
+func (st *story) drawRecovery(random *rand.Rand, ops int) *recovery {
+	if random.IntN(4) > 0 {
+		return nil
+	}
+	r := &recovery{Phase: 1 + random.IntN(ops), Rank: random.IntN(len(st.nodes)), At: logUniform(random, 300)}
+	r.Node = st.nodes[r.Rank]
+	alone := len(slices.DeleteFunc(slices.Clone(st.nodes), func(n string) bool { return n != r.Node })) == 1
+	if r.Lost = alone && random.IntN(3) > 0; r.Lost {
+		r.Node = st.spare()
+	}
+	return r
 }
 
 // logUniform draws a number from 1 on, small ones as often as large ones.

@@ -109,6 +109,12 @@ func (s *Status) place(d *Dataset) string {
 		}
 		places = append(places, text)
 	}
+	switch {
+	case d.bare:
+		places = append(places, "not protected any more")
+	case d.Exposed:
+		places = append(places, "being protected")
+	}
 	if d.Flushing {
 		text := "being flushed"
 		if s.State != Running { // scr_transfer may go on all the same

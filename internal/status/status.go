@@ -74,6 +74,7 @@ type Dataset struct {
 	Number     int       `json:"number"` // of the checkpoint, from 1
 	Bytes      int64     `json:"bytes"`
 	InCache    bool      `json:"cache"`
+	Exposed    bool      `json:"exposed"` // in the cache, and not protected yet, or not any more
 	Flushing   bool      `json:"flushing"`
 	Copied     *float64  `json:"copied,omitempty"` // the part that is flushed, from 0 to 1, while it is being flushed
 	InPrefix   bool      `json:"prefix"`
@@ -84,6 +85,7 @@ type Dataset struct {
 	Bears  int    `json:"bears"`
 	// When all its files were last read and found right, in the cache or by a fetch, and when it was
 	// flushed.
+	bare     bool       // Exposed, although it was protected once
 	Verified *time.Time `json:"verified,omitempty"`
 	Flushed  *time.Time `json:"flushed,omitempty"`
 }
@@ -128,6 +130,8 @@ func (s *Status) readPlaces(dir string) error {
 	for _, l := range cached {
 		e := x.ByID(l.ID)
 		d := describe(l.Dataset, l.ID, l.Name, l.Flags)
+		d.Exposed = l.Is(prefix.Exposed)
+		d.bare = d.Exposed && !l.Verified.IsZero() // which is entered when it is protected, and by later runs
 		d.InCache, d.Flushing, d.InPrefix, d.Failed = l.Is(prefix.InCache), l.Is(prefix.Flushing), e.Complete && e.Dataset.Same(l.Dataset), e.Failed
 		if d.Flushing {
 			if part, known := prefix.Copied(dir, l.Dataset); known {
@@ -308,7 +312,7 @@ func (s *Status) weigh(now time.Time) {
 		return &seconds
 	}
 	s.LoseAll = age(func(d Dataset) bool { return d.InPrefix })
-	s.LoseOne = age(func(d Dataset) bool { return d.InPrefix || d.InCache && d.Bears > 0 })
+	s.LoseOne = age(func(d Dataset) bool { return d.InPrefix || d.InCache && !d.Exposed && d.Bears > 0 })
 }
 
 // Alike reports whether the run, the state and the datasets are the same as in t. How far flushes
@@ -342,6 +346,10 @@ func (d *Dataset) Survives() string {
 		return "all nodes can be lost"
 	case !d.InCache:
 		return "nothing: it is not complete"
+	case d.bare:
+		return "no node can be lost: files or redundancy of it are lost, and are not rebuilt"
+	case d.Exposed:
+		return "no node can be lost until it is protected"
 	case d.Bears < 0:
 		return "it is unknown how many nodes can be lost"
 	case d.Bears == 0:

@@ -3,6 +3,7 @@ package status
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -58,7 +59,7 @@ func (j *job) has(id int, ago time.Duration, places ...prefix.Location) {
 			must(j.t, prefix.UpdateIndex(j.dir, func(x *prefix.Index) error { x.Add(d, true, j.now); return nil }))
 			continue
 		}
-		if p == prefix.InCache {
+		if p == prefix.InCache && !slices.Contains(places, prefix.Exposed) {
 			must(j.t, prefix.EnterCached(j.dir, d, j.protected, j.now.Add(-ago+time.Second)))
 			continue
 		}
@@ -135,6 +136,24 @@ func TestStatus_Schemes(t *testing.T) {
 			t.Errorf("%s: %+v", note, s)
 		}
 	}
+}
+
+// A dataset that is not protected yet does not survive a lost node: the one before counts.
+func TestStatus_Exposed(t *testing.T) {
+	j := newJob(t)
+	j.log(eventlog.Record{Type: "INIT_START"}, eventlog.Record{Type: "INIT_END", Note: "XOR in sets of 4, bears 1"})
+	j.has(1, 9*time.Second, prefix.InCache)
+	j.has(2, 4*time.Second, prefix.InCache, prefix.Exposed)
+	j.says(Running, "newest     ckpt.2              2.0 MiB  4.00 s old   cache, being protected: no node can be lost until it is protected",
+		"if one node died now, the job would lose 9.00 s of work")
+	must(t, prefix.EnterCached(j.dir, j.dataset(2, 4*time.Second), j.protected, j.now))
+	must(t, prefix.Locate(j.dir, j.dataset(2, 4*time.Second), prefix.Exposed, false))
+	j.says(Running, "if one node died now, the job would lose 4.00 s of work")
+	two := j.dataset(2, 4*time.Second)
+	must(t, prefix.BeginRun(j.dir, []prefix.Kept{{Dataset: two, Read: true, Exposed: true}}, 0, j.now))
+	j.says(Running, "cache (XOR in sets of 4), not protected any more: no node can be lost: files or redundancy of it are lost, and are not rebuilt")
+	must(t, prefix.BeginRun(j.dir, []prefix.Kept{{Dataset: two, Read: true}}, 0, j.now))
+	j.says(Running, "if one node died now, the job would lose 4.00 s of work")
 }
 
 // A dataset that an older goscr has entered has the scheme of the run that wrote it, by the log.

@@ -2,9 +2,12 @@ package transfer
 
 import (
 	"errors"
+	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/mpi"
 )
 
 // Limits bound what a copy takes of a node. 0 is no limit.
@@ -15,6 +18,17 @@ type Limits struct {
 
 // Part returns the limits of a process that has a fraction of the work on the node.
 func (l Limits) Part(of float64) Limits { return Limits{l.Bandwidth * of, l.CPU * of} }
+
+// Share returns the limits of a process that has so many bytes of the work on its node, whose
+// processes are the ranks of node: so all end at about the same time. It is collective over node,
+// and costs one reduction if there are limits.
+func (l Limits) Share(node mpi.Comm, bytes int64) (Limits, error) {
+	if l == (Limits{}) {
+		return l, nil
+	}
+	total, err := mpi.AllreduceOne(node, bytes, mpi.Sum)
+	return l.Part(float64(bytes) / float64(max(total, 1))), err
+}
 
 // ErrStopped is the error of a copy that was told to stop.
 var ErrStopped = errors.New("the copy was stopped")
@@ -134,6 +148,12 @@ func LowerPriority() {
 	if err == nil {
 		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, min(20-raw+niceness, most)) // without it the copy still works
 	}
+}
+
+// BehindProgram locks the calling goroutine to its thread and lowers the priority of that.
+func BehindProgram() {
+	runtime.LockOSThread()
+	LowerPriority()
 }
 
 // ThreadTime is the processor time of the calling thread, to which the goroutine has

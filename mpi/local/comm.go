@@ -1,13 +1,12 @@
 package local
 
 import (
-	"encoding/binary"
-	"fmt"
 	"math/bits"
 	"runtime"
 	"slices"
 	"sync"
 
+	"github.com/goscr/goscr/internal/collective"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -19,6 +18,9 @@ type comm struct {
 	rank    int
 	entered int // Ibarriers this rank has entered
 }
+
+// Concurrent returns c: goroutines of a rank may use different communicators at the same time.
+func (c *comm) Concurrent() mpi.Comm { return c }
 
 func (c *comm) Rank() int { return c.rank }
 func (c *comm) Size() int { return len(c.members) }
@@ -43,6 +45,7 @@ func (c *comm) start(buf []byte, dst, tag int, collective bool) (*message, error
 	m := &message{context: c.space(collective), src: c.rank, tag: tag, data: buf, box: c.box(dst)}
 	m.box.mu.Lock()
 	if !c.over() {
+		m.box.sent.Received++
 		m.box.deliver(m)
 	}
 	m.box.mu.Unlock()
@@ -285,126 +288,45 @@ func (c *comm) meet(done func() bool) {
 	c.alive()
 }
 
-// Bcast sends down a binomial tree.
+// messages sends the messages of collective operations.
+type messages struct{ *comm }
+
+func (m messages) Send(buf []byte, dst int) error { return m.send(buf, dst, 0, true) }
+
+func (m messages) Recv(buf []byte, src int) error {
+	_, err := m.recv(buf, src, 0, true)
+	return err
+}
+
+func (m messages) Start(buf []byte, dst int) (wait func() error, err error) {
+	sent, err := m.start(buf, dst, 0, true)
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		m.until(sent.box, func() bool { return sent.taken })
+		return nil
+	}, nil
+}
+
 func (c *comm) Bcast(buf []byte, root int) error {
 	c.alive()
-	n := len(c.members)
-	if err := mpi.CheckTarget(len(c.members), root, 0); err != nil {
-		return err
-	}
-	me := (c.rank - root + n) % n
-	bit := 1
-	for ; bit < n; bit *= 2 {
-		if me&bit != 0 {
-			if _, err := c.recv(buf, (me-bit+root)%n, 0, true); err != nil {
-				return err
-			}
-			break
-		}
-	}
-	for bit /= 2; bit > 0; bit /= 2 {
-		if me+bit < n {
-			if err := c.send(buf, (me+bit+root)%n, 0, true); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return collective.Bcast(messages{c}, buf, root)
 }
 
-// Allreduce reduces up a binomial tree to rank 0 and sends the result down again.
 func (c *comm) Allreduce(values []int64, op mpi.Op) error {
 	c.alive()
-	buf := make([]byte, 8*len(values))
-	other := make([]int64, len(values))
-	for bit := 1; bit < len(c.members); bit *= 2 {
-		if c.rank&bit != 0 {
-			if err := c.send(pack(buf, values), c.rank-bit, 0, true); err != nil {
-				return err
-			}
-			break
-		}
-		if c.rank+bit < len(c.members) {
-			if _, err := c.recv(buf, c.rank+bit, 0, true); err != nil {
-				return err
-			}
-			unpack(other, buf)
-			op.Combine(values, other)
-		}
-	}
-	if err := c.Bcast(pack(buf, values), 0); err != nil {
-		return err
-	}
-	unpack(values, buf)
-	return nil
+	return collective.Allreduce(messages{c}, values, op)
 }
 
-// Exscan doubles the distance between partners in every round.
 func (c *comm) Exscan(values []int64, op mpi.Op) error {
 	c.alive()
-	n := len(c.members)
-	total := slices.Clone(values) // over the ranks (rank-step, rank]
-	var before []int64            // over the ranks (rank-step, rank)
-	other := make([]int64, len(values))
-	for step := 1; step < n; step *= 2 {
-		var sent *message
-		if c.rank+step < n {
-			m, err := c.start(pack(make([]byte, 8*len(values)), total), c.rank+step, 0, true)
-			if err != nil {
-				return err
-			}
-			sent = m
-		}
-		if c.rank >= step {
-			buf := make([]byte, 8*len(values))
-			if _, err := c.recv(buf, c.rank-step, 0, true); err != nil {
-				return err
-			}
-			unpack(other, buf)
-			op.Combine(total, other)
-			if before == nil {
-				before = slices.Clone(other)
-			} else {
-				op.Combine(before, other)
-			}
-		}
-		if sent != nil {
-			c.until(sent.box, func() bool { return sent.taken })
-		}
-	}
-	clear(values)
-	copy(values, before)
-	return nil
+	return collective.Exscan(messages{c}, values, op)
 }
 
-// Gather collects up a binomial tree.
 func (c *comm) Gather(send, recv []byte, root int) error {
 	c.alive()
-	n, size := len(c.members), len(send)
-	if err := mpi.CheckTarget(len(c.members), root, 0); err != nil {
-		return err
-	}
-	me := (c.rank - root + n) % n
-	mine := slices.Clone(send) // of ranks me, me+1, ... as far as they are known
-	for bit := 1; bit < n; bit *= 2 {
-		if me&bit != 0 {
-			return c.send(mine, (me-bit+root)%n, 0, true)
-		}
-		if me+bit < n {
-			part := make([]byte, size*(min(me+2*bit, n)-(me+bit)))
-			if _, err := c.recv(part, (me+bit+root)%n, 0, true); err != nil {
-				return err
-			}
-			mine = append(mine, part...)
-		}
-	}
-	if len(recv) < n*size {
-		return fmt.Errorf("%w: gather of %d × %d bytes into %d", mpi.ErrTruncated, n, size, len(recv))
-	}
-	for i := range n {
-		copy(recv[(i+root)%n*size:], mine[i*size:(i+1)*size])
-	}
-	return nil
+	return collective.Gather(messages{c}, send, recv, root)
 }
 
 func (c *comm) Split(color, key int) (mpi.Comm, error) {
@@ -476,17 +398,4 @@ func (c *comm) Free() error {
 	delete(c.contexts, c.context.id)
 	c.mu.Unlock()
 	return nil
-}
-
-func pack(buf []byte, values []int64) []byte {
-	for i, v := range values {
-		binary.LittleEndian.PutUint64(buf[8*i:], uint64(v))
-	}
-	return buf
-}
-
-func unpack(values []int64, buf []byte) {
-	for i := range values {
-		values[i] = int64(binary.LittleEndian.Uint64(buf[8*i:]))
-	}
 }

@@ -41,10 +41,12 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// Stats is what one rank sent, collective operations included.
+// Stats is what one rank sent, collective operations included, and how many messages it was
+// sent, without those of Split and Ibarrier, which are not sent one by one.
 type Stats struct {
 	Messages int64
 	Bytes    int64
+	Received int64
 }
 
 // Run calls f on n ranks and returns what each sent and the first error that

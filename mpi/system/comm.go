@@ -17,6 +17,7 @@ type comm struct {
 	c          C.goscr_comm
 	family     *family // nil if the communicator cannot be revoked
 	rank, size int
+	background bool // another thread than the program's is to use it
 	// status is written by C. It is a field so that calls need not allocate it.
 	status C.goscr_status
 }
@@ -41,6 +42,17 @@ func asComm(c *comm, err error) (mpi.Comm, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// Concurrent is not nil if the program has initialized MPI with MPI_THREAD_MULTIPLE.
+func (c *comm) Concurrent() mpi.Comm {
+	var multiple C.int
+	if failure("MPI_Query_thread", C.goscr_multiple(&multiple)) != nil || multiple == 0 {
+		return nil
+	}
+	d := *c
+	d.background = true
+	return &d
 }
 
 func (c *comm) Rank() int { return c.rank }

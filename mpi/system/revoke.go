@@ -32,6 +32,9 @@ func (c *comm) Revocable() (mpi.Revocable, error) {
 	d.family = &family{(*C.goscr_family)(C.malloc(C.sizeof_goscr_family))}
 	C.goscr_found(d.family.c, d.c.mpi, C.int(d.rank), C.int(d.size))
 	d.c.family = d.family.c
+	if c.background {
+		d.c.family.background = 1
+	}
 	runtime.AddCleanup(d.family, func(c *C.goscr_family) { C.free(unsafe.Pointer(c)) }, d.family.c)
 	return revocable{d}, nil
 }

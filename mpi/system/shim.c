@@ -1,7 +1,10 @@
 //go:build mpi
 
+#define _GNU_SOURCE // RTLD_DEFAULT
+
 #include "shim.h"
 
+#include <dlfcn.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
@@ -19,31 +22,30 @@
 // the rank that may send; later it sleeps, and takes hardly any processor time.
 //
 // A burst has more than one poll, since MPICH checks the messages of only a few of
-// its peers at a time.
+// its peers at a time. It also ends after some time: Open MPI yields the core in each poll if
+// there are more ranks than cores, and where other processes compute, it comes back only after
+// their time slices.
 enum {
     BURST = 50,
+    BURST_NS = 2 * 1000 * 1000,
     YIELD_NS = 200 * 1000,
     NAP_MIN_NS = 20 * 1000,
     NAP_MAX_NS = 1000 * 1000,
     LOOK_NS = 1000 * 1000,
 };
 
-typedef struct {
-    int polls;
-    int64_t burst_began;
-    int64_t idle;    // since when polls have found nothing; 0: they have just found something
-    int64_t looked;  // for notices
-    long nap;
-} patience;
+static __thread int64_t nothing = INT64_MAX; // the shortest burst of the thread so far
 
-static int64_t nothing = INT64_MAX; // the shortest burst so far
-
-static int64_t now(void)
+static int64_t by(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return t.tv_sec * (int64_t)1000000000 + t.tv_nsec;
 }
+
+static int64_t now(void) { return by(CLOCK_MONOTONIC); }
+// A burst takes processor time only: one that another process interrupts has found nothing more.
+static int64_t worked(void) { return by(CLOCK_THREAD_CPUTIME_ID); }
 
 // Revocation. A rank that revokes a communicator sends a notice to each of the others,
 // which look for it every millisecond while they wait, and at the beginning of a call
@@ -61,23 +63,37 @@ typedef struct {
     char reason[GOSCR_REASON + 1];
 } notice;
 
-// look receives a notice, if one has arrived.
+// look receives a notice, if one has arrived: *from is the rank that has sent it, or -1. It returns
+// an error of MPI if no notice can be received any more.
 static int look(goscr_family *f, int *from, notice *n)
 {
     MPI_Status s;
     int found = 0, over = 1;
-    if (f->comm == MPI_COMM_NULL || MPI_Finalized(&over) != MPI_SUCCESS || over) return 0;
-    if (MPI_Iprobe(MPI_ANY_SOURCE, NOTICE, f->comm, &found, &s) != MPI_SUCCESS || !found) return 0;
-    if (MPI_Recv(n, sizeof *n, MPI_BYTE, s.MPI_SOURCE, NOTICE, f->comm, MPI_STATUS_IGNORE) != MPI_SUCCESS) return 0;
+    *from = -1;
+    if (f->comm == MPI_COMM_NULL || PMPI_Finalized(&over) != MPI_SUCCESS || over) return MPI_SUCCESS;
+    TRY(PMPI_Iprobe(MPI_ANY_SOURCE, NOTICE, f->comm, &found, &s));
+    if (!found) return MPI_SUCCESS;
+    TRY(PMPI_Recv(n, sizeof *n, MPI_BYTE, s.MPI_SOURCE, NOTICE, f->comm, MPI_STATUS_IGNORE));
     *from = s.MPI_SOURCE;
-    return 1;
+    return MPI_SUCCESS;
 }
+
+static void revoke(goscr_family *f, const char *reason);
 
 int goscr_revoked(goscr_family *f)
 {
     notice n;
+    int code, from = -1;
     if (f == NULL) return 0;
-    if (f->revoker < 0 && look(f, &f->revoker, &n)) {
+    if (f->revoker < 0 && (code = look(f, &from, &n)) != MPI_SUCCESS) {
+        // A process has died, and MPI goes on. This rank may be waiting for one that lives, has had an
+        // error because of that, and has given up; and it would never find its notice.
+        char text[GOSCR_REASON];
+        goscr_error_string(code, text, sizeof text);
+        revoke(f, text);
+    }
+    if (from >= 0) {
+        f->revoker = from;
         f->revokers_gates = n.gates;
         memcpy(f->reason, n.reason, sizeof f->reason);
         f->reason[GOSCR_REASON] = 0;
@@ -90,17 +106,19 @@ static int known_revoked(const goscr_family *f) { return f != NULL && f->revoker
 
 // pause_polling is called after each poll that has found nothing. It reports whether the
 // communicator has been revoked: then the rank must not go on waiting.
-static int pause_polling(goscr_family *f, patience *p)
+static int pause_polling(goscr_family *f, goscr_patience *p)
 {
-    if (++p->polls % BURST != 0) return 0;
     int64_t t = now();
-    if (p->polls > BURST) {
+    if (p->began == 0) p->began = t;
+    if (++p->polls < BURST && t - p->began < BURST_NS) return 0;
+    if (p->bursts++ > 0) {
         // MPI moves pieces of long messages during polls. Such a burst takes longer
         // than one that finds nothing, and more pieces follow.
-        int64_t took = t - p->burst_began;
-        if (took < nothing) nothing = took;
-        if (took > 2 * nothing + 10000) p->idle = 0;
+        int64_t took = worked() - p->worked_before;
+        if (p->polls == BURST && took < nothing) nothing = took;
+        if (nothing < INT64_MAX && took > 2 * nothing + 10000) p->idle = 0;
     }
+    p->polls = 0;
     if (p->idle == 0) {
         p->idle = t;
         p->nap = 0;
@@ -118,32 +136,37 @@ static int pause_polling(goscr_family *f, patience *p)
         struct timespec nap = {0, p->nap};
         nanosleep(&nap, NULL);
     }
-    p->burst_began = now();
+    p->began = now();
+    p->worked_before = worked();
     return 0;
 }
 
 // A request has no communicator, so MPICH passes its errors to the handler of
 // MPI_COMM_WORLD, which belongs to the program and usually aborts. return_errors
-// replaces that handler while requests are tested.
-static int return_errors(MPI_Errhandler *handler)
+// replaces that handler while requests are tested, but not in another thread than the
+// program's: that may be using MPI.
+static int return_errors(const goscr_family *f, MPI_Errhandler *handler)
 {
-    TRY(MPI_Comm_get_errhandler(MPI_COMM_WORLD, handler));
-    return MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    *handler = MPI_ERRHANDLER_NULL;
+    if (f != NULL && f->background) return MPI_SUCCESS;
+    TRY(PMPI_Comm_get_errhandler(MPI_COMM_WORLD, handler));
+    return PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 }
 
 static void restore_handler(MPI_Errhandler *handler)
 {
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, *handler);
-    MPI_Errhandler_free(handler);
+    if (*handler == MPI_ERRHANDLER_NULL) return;
+    PMPI_Comm_set_errhandler(MPI_COMM_WORLD, *handler);
+    PMPI_Errhandler_free(handler);
 }
 
 static int finish(goscr_family *family, MPI_Request *request, MPI_Status *status)
 {
     MPI_Errhandler handler;
-    TRY(return_errors(&handler));
-    patience p = {0};
+    TRY(return_errors(family, &handler));
+    goscr_patience p = {0};
     int code, done = 0, revoked = 0;
-    while ((code = MPI_Test(request, &done, status)) == MPI_SUCCESS && !done && !revoked) revoked = pause_polling(family, &p);
+    while ((code = PMPI_Test(request, &done, status)) == MPI_SUCCESS && !done && !revoked) revoked = pause_polling(family, &p);
     restore_handler(&handler);
     return revoked ? GOSCR_REVOKED : code;
 }
@@ -157,7 +180,7 @@ static int finish_plain(goscr_comm comm, int started, MPI_Request *request)
 static int describe(MPI_Status *from, goscr_status *to)
 {
     MPI_Count n;
-    TRY(MPI_Get_elements_x(from, MPI_BYTE, &n));
+    TRY(PMPI_Get_elements_x(from, MPI_BYTE, &n));
     to->count = n;
     to->source = from->MPI_SOURCE;
     to->tag = from->MPI_TAG;
@@ -181,49 +204,57 @@ static int shape_of(int64_t n, shape *s)
         return MPI_SUCCESS;
     }
     MPI_Datatype block;
-    TRY(MPI_Type_contiguous(BLOCK, MPI_BYTE, &block));
+    TRY(PMPI_Type_contiguous(BLOCK, MPI_BYTE, &block));
     int lengths[2] = {(int)(n / BLOCK), (int)(n % BLOCK)};
     MPI_Aint places[2] = {0, (MPI_Aint)(n - n % BLOCK)};
     MPI_Datatype types[2] = {block, MPI_BYTE};
-    int code = MPI_Type_create_struct(2, lengths, places, types, &s->type);
-    MPI_Type_free(&block);
+    int code = PMPI_Type_create_struct(2, lengths, places, types, &s->type);
+    PMPI_Type_free(&block);
     TRY(code);
     s->count = 1;
-    code = MPI_Type_commit(&s->type);
-    if (code != MPI_SUCCESS) MPI_Type_free(&s->type);
+    code = PMPI_Type_commit(&s->type);
+    if (code != MPI_SUCCESS) PMPI_Type_free(&s->type);
     return code;
 }
 
 // MPI keeps the datatype for as long as an operation needs it.
 static void shape_free(shape *s)
 {
-    if (s->type != MPI_BYTE) MPI_Type_free(&s->type);
+    if (s->type != MPI_BYTE) PMPI_Type_free(&s->type);
 }
 
 void goscr_error_string(int code, char *text, int len)
 {
     char s[MPI_MAX_ERROR_STRING];
     int n = 0;
-    if (MPI_Error_string(code, s, &n) != MPI_SUCCESS) n = snprintf(s, sizeof s, "error %d", code);
+    if (PMPI_Error_string(code, s, &n) != MPI_SUCCESS) n = snprintf(s, sizeof s, "error %d", code);
     snprintf(text, len, "%.*s", n, s);
 }
 
 int goscr_is_truncation(int code)
 {
     int class;
-    return MPI_Error_class(code, &class) == MPI_SUCCESS && class == MPI_ERR_TRUNCATE;
+    return PMPI_Error_class(code, &class) == MPI_SUCCESS && class == MPI_ERR_TRUNCATE;
 }
 
 int goscr_state(int *initialized, int *finalized)
 {
-    TRY(MPI_Initialized(initialized));
-    return MPI_Finalized(finalized);
+    TRY(PMPI_Initialized(initialized));
+    return PMPI_Finalized(finalized);
+}
+
+int goscr_multiple(int *multiple)
+{
+    int provided;
+    TRY(PMPI_Query_thread(&provided));
+    *multiple = provided == MPI_THREAD_MULTIPLE;
+    return MPI_SUCCESS;
 }
 
 int goscr_init(void)
 {
     int provided;
-    return MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
+    return PMPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
 }
 
 // goscr_other_mpi reports whether the calls here reach another MPI than that of mpi.h, in
@@ -235,7 +266,7 @@ int goscr_other_mpi(char *name, int n)
     // The other MPI may have a larger limit than the header.
     static char version[1 << 16];
     int length = 0;
-    if (MPI_Get_library_version(version, &length) != MPI_SUCCESS) return 0;
+    if (PMPI_Get_library_version(version, &length) != MPI_SUCCESS) return 0;
     snprintf(name, n, "%.*s", (int)strcspn(version, ",\n"), version);
 #if defined(OPEN_MPI)
     return strstr(version, "MPICH") != NULL || strstr(version, "Intel(R) MPI") != NULL;
@@ -246,11 +277,86 @@ int goscr_other_mpi(char *name, int n)
 #endif
 }
 
+// is_set reports whether a parameter of the MPI that is true or false is true.
+static int is_set(const char *name)
+{
+    int level, index, count = 0, verbosity, bind, scope, set = 0;
+    char text[64];
+    int length = sizeof text;
+    union { // the parameter's type depends on the MPI
+        char bytes[8];
+        int64_t whole;
+    } value = {{0}};
+    MPI_Datatype type;
+    MPI_T_enum kind;
+    MPI_T_cvar_handle handle;
+
+    if (PMPI_T_init_thread(MPI_THREAD_SINGLE, &level) != MPI_SUCCESS) return 0;
+    if (PMPI_T_cvar_get_index(name, &index) == MPI_SUCCESS &&
+        PMPI_T_cvar_get_info(index, text, &length, &verbosity, &type, &kind, NULL, NULL, &bind, &scope) == MPI_SUCCESS &&
+        (type == MPI_C_BOOL || type == MPI_INT) && PMPI_T_cvar_handle_alloc(index, NULL, &handle, &count) == MPI_SUCCESS) {
+        set = count == 1 && PMPI_T_cvar_read(handle, &value) == MPI_SUCCESS && value.whole != 0;
+        PMPI_T_cvar_handle_free(&handle);
+    }
+    PMPI_T_finalize();
+    return set;
+}
+
+// goscr_goes_on says whether the MPI goes on after processes have died. The rule is cautious,
+// since an MPI which only has the names of the calls may hang in them, as MPICH 4.0.2: it must
+// be Open MPI 5 or newer, have the calls, and have been started with them.
+int goscr_goes_on(char *why, int n)
+{
+    static const char *const calls[] = {"MPIX_Comm_revoke", "MPIX_Comm_shrink", "MPIX_Comm_agree", "MPIX_Comm_ack_failed"};
+    static char version[1 << 16]; // as in goscr_other_mpi
+    int length = 0, major = 0;
+
+    if (PMPI_Get_library_version(version, &length) != MPI_SUCCESS) version[0] = 0;
+    version[strcspn(version, ",\n")] = 0;
+    if (sscanf(version, "Open MPI v%d", &major) != 1 || major < 5) {
+        snprintf(why, n, "the MPI is %s", version);
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        if (dlsym(RTLD_DEFAULT, calls[i]) == NULL) {
+            snprintf(why, n, "this %s was built without %s", version, calls[i]);
+            return 0;
+        }
+    }
+    if (!is_set("mpi_ft_enable")) {
+        snprintf(why, n, "mpirun was called without --with-ft ulfm");
+        return 0;
+    }
+    return 1;
+}
+
+// goscr_compare counts the processes of a communicator that another one does not have, and
+// returns the caller's rank in the other one among the processes of both. It does not communicate.
+int goscr_compare(MPI_Comm before, const MPI_Comm *after, int *lacks, int *rank)
+{
+    MPI_Group all, left, gone, both;
+    int inter = 0;
+
+    if (*after == MPI_COMM_NULL) return MPI_ERR_COMM;
+    TRY(PMPI_Comm_test_inter(*after, &inter));
+    if (inter) return MPI_ERR_COMM;
+    TRY(PMPI_Comm_group(before, &all));
+    TRY(PMPI_Comm_group(*after, &left));
+    TRY(PMPI_Group_intersection(left, all, &both)); // not empty: the caller is in it
+    TRY(PMPI_Group_rank(both, rank));
+    PMPI_Group_free(&both);
+    TRY(PMPI_Group_difference(all, left, &gone));
+    TRY(PMPI_Group_size(gone, lacks));
+    if (*lacks > 0) PMPI_Group_free(&gone); // else it is MPI_GROUP_EMPTY
+    PMPI_Group_free(&left);
+    return PMPI_Group_free(&all);
+}
+
 // adopt makes operations on a new communicator return their errors.
 static int adopt(MPI_Comm *comm)
 {
-    int code = MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
-    if (code != MPI_SUCCESS) MPI_Comm_free(comm);
+    int code = PMPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
+    if (code != MPI_SUCCESS) PMPI_Comm_free(comm);
     return code;
 }
 
@@ -261,15 +367,15 @@ int goscr_dup(const MPI_Comm *from, goscr_family *family, MPI_Comm *dup)
     if (comm == MPI_COMM_NULL) return MPI_ERR_COMM;
     // Errors of the dup would go to the program's handler, which may abort.
     MPI_Errhandler handler;
-    TRY(MPI_Comm_get_errhandler(comm, &handler));
-    TRY(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+    TRY(PMPI_Comm_get_errhandler(comm, &handler));
+    TRY(PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
     int inter = 0;
-    int code = MPI_Comm_test_inter(comm, &inter);
+    int code = PMPI_Comm_test_inter(comm, &inter);
     MPI_Request request;
-    if (code == MPI_SUCCESS) code = inter ? MPI_ERR_COMM : MPI_Comm_idup(comm, dup, &request);
+    if (code == MPI_SUCCESS) code = inter ? MPI_ERR_COMM : PMPI_Comm_idup(comm, dup, &request);
     if (code == MPI_SUCCESS) code = finish(family, &request, MPI_STATUS_IGNORE);
-    MPI_Comm_set_errhandler(comm, handler);
-    MPI_Errhandler_free(&handler);
+    PMPI_Comm_set_errhandler(comm, handler);
+    PMPI_Errhandler_free(&handler);
     TRY(code);
     return adopt(dup);
 }
@@ -280,6 +386,16 @@ int goscr_world(MPI_Comm *dup)
     return goscr_dup(&world, NULL, dup);
 }
 
+// interrupt ends the operations of all ranks on a communicator, if the MPI goes on after processes have died.
+static void interrupt(MPI_Comm comm)
+{
+    char why[100];
+    int (*interrupts)(MPI_Comm);
+    if (!goscr_goes_on(why, sizeof why)) return;
+    *(void **)&interrupts = dlsym(RTLD_DEFAULT, "MPIX_Comm_revoke");
+    interrupts(comm);
+}
+
 // gate is a barrier before an operation that can only wait in MPI. It returns MPI_SUCCESS
 // once all ranks of a communicator have entered it, or GOSCR_REVOKED on all of them if one
 // of them never will.
@@ -288,24 +404,31 @@ int goscr_world(MPI_Comm *dup)
 // gate, too: then all ranks will, and it goes on waiting. The notice has the number of gates
 // that the revoker has entered. Only gates of communicators with all ranks count, since all
 // ranks enter these in the same order.
+//
+// A rank on which the barrier fails, because a process has died, has not entered the gate: others may
+// wait for it in the barrier. If others have passed, they wait in MPI, which must interrupt them.
 static int gate(goscr_comm comm)
 {
     goscr_family *f = comm.family;
     MPI_Request request;
-    patience p = {0};
+    goscr_patience p = {0};
     int size, mine = 0, done = 0;
 
     if (f == NULL) return MPI_SUCCESS;
     if (goscr_revoked(f)) return GOSCR_REVOKED;
-    TRY(MPI_Comm_size(comm.mpi, &size));
+    TRY(PMPI_Comm_size(comm.mpi, &size));
     if (size == f->size) mine = ++f->gates;
-    TRY(MPI_Ibarrier(comm.mpi, &request));
+    TRY(PMPI_Ibarrier(comm.mpi, &request));
     for (;;) {
         MPI_Errhandler handler;
-        TRY(return_errors(&handler));
-        int code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        TRY(return_errors(f, &handler));
+        int code = PMPI_Test(&request, &done, MPI_STATUS_IGNORE);
         restore_handler(&handler);
-        TRY(code);
+        if (code != MPI_SUCCESS) {
+            if (mine != 0) f->gates--;
+            interrupt(comm.mpi);
+            return code;
+        }
         if (done) return MPI_SUCCESS;
         if (!known_revoked(f))
             pause_polling(f, &p);
@@ -319,7 +442,9 @@ static int gate(goscr_comm comm)
 int goscr_split(goscr_comm comm, int color, int key, MPI_Comm *part, int *none)
 {
     TRY(gate(comm));
-    TRY(MPI_Comm_split(comm.mpi, color < 0 ? MPI_UNDEFINED : color, key, part));
+    int code = PMPI_Comm_split(comm.mpi, color < 0 ? MPI_UNDEFINED : color, key, part);
+    if (code != MPI_SUCCESS) interrupt(comm.mpi);
+    TRY(code);
     *none = *part == MPI_COMM_NULL;
     if (known_revoked(comm.family)) return GOSCR_REVOKED;
     return *none ? MPI_SUCCESS : adopt(part);
@@ -336,7 +461,7 @@ int goscr_free(goscr_comm comm)
         TRY(goscr_barrier(comm));
         f->comm = MPI_COMM_NULL;
     }
-    return MPI_Comm_free(&comm.mpi);
+    return PMPI_Comm_free(&comm.mpi);
 }
 
 void goscr_found(goscr_family *f, MPI_Comm comm, int rank, int size)
@@ -356,7 +481,7 @@ static int lower_has_revoked(goscr_family *f)
 {
     notice n;
     int from;
-    while (look(f, &from, &n))
+    while (look(f, &from, &n) == MPI_SUCCESS && from >= 0)
         if (from < f->rank) return 1;
     return 0;
 }
@@ -364,25 +489,30 @@ static int lower_has_revoked(goscr_family *f)
 // How long a rank polls for its notices to be sent: MPI may have to make connections first.
 static const int64_t HELP_NS = (int64_t)5 * 1000 * 1000 * 1000;
 
-static void help(int count, MPI_Request *sent, int64_t until)
+static void help(const goscr_family *f, int count, MPI_Request *sent, int64_t until)
 {
     MPI_Status statuses[ROUND];
     MPI_Errhandler handler;
     int done = 0;
-    if (return_errors(&handler) != MPI_SUCCESS) return;
-    while (MPI_Testall(count, sent, &done, statuses) == MPI_SUCCESS && !done && now() < until) {
+    if (return_errors(f, &handler) != MPI_SUCCESS) return;
+    while (PMPI_Testall(count, sent, &done, statuses) == MPI_SUCCESS && !done && now() < until) {
         struct timespec nap = {0, NAP_MIN_NS};
         nanosleep(&nap, NULL);
     }
     restore_handler(&handler);
     for (int i = 0; i < count; i++)
-        if (sent[i] != MPI_REQUEST_NULL) MPI_Request_free(&sent[i]);
+        if (sent[i] != MPI_REQUEST_NULL) PMPI_Request_free(&sent[i]);
 }
 
 void goscr_revoke(goscr_family *f, const char *reason)
 {
     int over = 1;
-    if (f->comm == MPI_COMM_NULL || goscr_revoked(f) || MPI_Finalized(&over) != MPI_SUCCESS || over) return;
+    if (f->comm == MPI_COMM_NULL || goscr_revoked(f) || PMPI_Finalized(&over) != MPI_SUCCESS || over) return;
+    revoke(f, reason);
+}
+
+static void revoke(goscr_family *f, const char *reason)
+{
     notice *n = calloc(1, sizeof *n); // MPI may keep it for ever
     if (n == NULL) return;
     snprintf(n->reason, sizeof n->reason, "%s", reason);
@@ -396,8 +526,8 @@ void goscr_revoke(goscr_family *f, const char *reason)
         MPI_Request sent[ROUND];
         int count = 0;
         for (int k = i; k < f->size && k < i + ROUND; k++)
-            if (MPI_Isend(n, sizeof *n, MPI_BYTE, (f->rank + k) % f->size, NOTICE, f->comm, &sent[count]) == MPI_SUCCESS) count++;
-        help(count, sent, until);
+            if (PMPI_Isend(n, sizeof *n, MPI_BYTE, (f->rank + k) % f->size, NOTICE, f->comm, &sent[count]) == MPI_SUCCESS) count++;
+        help(f, count, sent, until);
     }
 }
 
@@ -405,8 +535,8 @@ int goscr_world_place(int *rank, int *size) { return goscr_place(MPI_COMM_WORLD,
 
 int goscr_place(MPI_Comm comm, int *rank, int *size)
 {
-    TRY(MPI_Comm_rank(comm, rank));
-    return MPI_Comm_size(comm, size);
+    TRY(PMPI_Comm_rank(comm, rank));
+    return PMPI_Comm_size(comm, size);
 }
 
 int goscr_isend(goscr_comm comm, const char *buf, int64_t n, int dst, int tag, int synchronous, MPI_Request *request)
@@ -414,8 +544,8 @@ int goscr_isend(goscr_comm comm, const char *buf, int64_t n, int dst, int tag, i
     if (known_revoked(comm.family)) return GOSCR_REVOKED;
     shape s;
     TRY(shape_of(n, &s));
-    int code = synchronous ? MPI_Issend(buf, s.count, s.type, dst, tag, comm.mpi, request)
-                           : MPI_Isend(buf, s.count, s.type, dst, tag, comm.mpi, request);
+    int code = synchronous ? PMPI_Issend(buf, s.count, s.type, dst, tag, comm.mpi, request)
+                           : PMPI_Isend(buf, s.count, s.type, dst, tag, comm.mpi, request);
     shape_free(&s);
     return code;
 }
@@ -425,7 +555,7 @@ int goscr_irecv(goscr_comm comm, char *buf, int64_t n, int src, int tag, MPI_Req
     if (known_revoked(comm.family)) return GOSCR_REVOKED;
     shape s;
     TRY(shape_of(n, &s));
-    int code = MPI_Irecv(buf, s.count, s.type, source(src), tag, comm.mpi, request);
+    int code = PMPI_Irecv(buf, s.count, s.type, source(src), tag, comm.mpi, request);
     shape_free(&s);
     return code;
 }
@@ -438,11 +568,17 @@ int goscr_wait(goscr_family *family, MPI_Request *request, int received, goscr_s
     return received ? describe(&s, status) : MPI_SUCCESS;
 }
 
-// missed looks for notices when a program polls by itself, as finish does while it waits.
+// missed waits between polls when the caller polls by itself, as finish does while it waits.
 static int missed(goscr_family *f)
 {
+    if (f != NULL) return pause_polling(f, &f->misses);
     sched_yield();
-    return f != NULL && ++f->misses % BURST == 0 && goscr_revoked(f);
+    return 0;
+}
+
+static void hit(goscr_family *f)
+{
+    if (f != NULL) memset(&f->misses, 0, sizeof f->misses);
 }
 
 int goscr_test(goscr_family *family, MPI_Request *request, int received, goscr_status *status)
@@ -451,12 +587,13 @@ int goscr_test(goscr_family *family, MPI_Request *request, int received, goscr_s
     MPI_Errhandler handler;
     int done = 0;
     if (known_revoked(family)) return GOSCR_REVOKED;
-    TRY(return_errors(&handler));
-    int code = MPI_Test(request, &done, &s);
+    TRY(return_errors(family, &handler));
+    int code = PMPI_Test(request, &done, &s);
     restore_handler(&handler);
     TRY(code);
     status->flag = done;
-    if (!done && missed(family)) return GOSCR_REVOKED;
+    if (done) hit(family);
+    else if (missed(family)) return GOSCR_REVOKED;
     return done && received ? describe(&s, status) : MPI_SUCCESS;
 }
 
@@ -472,10 +609,10 @@ int goscr_recv(goscr_comm comm, char *buf, int64_t n, int src, int tag, goscr_st
 {
     MPI_Message message;
     MPI_Status s;
-    patience p = {0};
+    goscr_patience p = {0};
     if (known_revoked(comm.family)) return GOSCR_REVOKED;
     for (int found = 0;;) {
-        TRY(MPI_Improbe(source(src), tag, comm.mpi, &found, &message, &s));
+        TRY(PMPI_Improbe(source(src), tag, comm.mpi, &found, &message, &s));
         if (found) break;
         if (pause_polling(comm.family, &p)) return GOSCR_REVOKED;
     }
@@ -489,7 +626,7 @@ int goscr_recv(goscr_comm comm, char *buf, int64_t n, int src, int tag, goscr_st
     MPI_Request request;
     int code = shape_of(status->count, &parts);
     if (code == MPI_SUCCESS) {
-        code = finish_plain(comm, MPI_Imrecv(buf, parts.count, parts.type, &message, &request), &request);
+        code = finish_plain(comm, PMPI_Imrecv(buf, parts.count, parts.type, &message, &request), &request);
         shape_free(&parts);
     }
     if (scratch != NULL && code != GOSCR_REVOKED) {
@@ -516,20 +653,21 @@ int goscr_iprobe(goscr_comm comm, int src, int tag, goscr_status *status)
     MPI_Status s;
     int found = 0;
     if (known_revoked(comm.family)) return GOSCR_REVOKED;
-    TRY(MPI_Iprobe(source(src), tag, comm.mpi, &found, &s));
+    TRY(PMPI_Iprobe(source(src), tag, comm.mpi, &found, &s));
     status->flag = found;
-    if (!found && missed(comm.family)) return GOSCR_REVOKED;
+    if (found) hit(comm.family);
+    else if (missed(comm.family)) return GOSCR_REVOKED;
     return found ? describe(&s, status) : MPI_SUCCESS;
 }
 
 int goscr_probe(goscr_comm comm, int src, int tag, goscr_status *status)
 {
-    patience p = {0};
+    goscr_patience p = {0};
     if (known_revoked(comm.family)) return GOSCR_REVOKED;
     for (;;) {
         MPI_Status s;
         int found = 0;
-        TRY(MPI_Iprobe(source(src), tag, comm.mpi, &found, &s));
+        TRY(PMPI_Iprobe(source(src), tag, comm.mpi, &found, &s));
         if (found) return describe(&s, status);
         if (pause_polling(comm.family, &p)) return GOSCR_REVOKED;
     }
@@ -538,7 +676,7 @@ int goscr_probe(goscr_comm comm, int src, int tag, goscr_status *status)
 int goscr_ibarrier(goscr_comm comm, MPI_Request *request)
 {
     if (known_revoked(comm.family)) return GOSCR_REVOKED;
-    return MPI_Ibarrier(comm.mpi, request);
+    return PMPI_Ibarrier(comm.mpi, request);
 }
 
 int goscr_barrier(goscr_comm comm)
@@ -558,7 +696,7 @@ int goscr_bcast(goscr_comm comm, char *buf, int64_t n, int root)
     for (int64_t at = 0; at < n;) {
         MPI_Request request;
         int64_t m = piece(n - at, 1);
-        TRY(finish_plain(comm, MPI_Ibcast(buf + at, (int)m, MPI_BYTE, root, comm.mpi, &request), &request));
+        TRY(finish_plain(comm, PMPI_Ibcast(buf + at, (int)m, MPI_BYTE, root, comm.mpi, &request), &request));
         at += m;
     }
     return MPI_SUCCESS;
@@ -572,7 +710,7 @@ int goscr_allreduce(goscr_comm comm, int64_t *values, int64_t n, int op)
     for (int64_t at = 0; at < n;) {
         MPI_Request request;
         int64_t m = piece(n - at, sizeof *values);
-        TRY(finish_plain(comm, MPI_Iallreduce(MPI_IN_PLACE, values + at, (int)m, MPI_INT64_T, op_of(op), comm.mpi, &request),
+        TRY(finish_plain(comm, PMPI_Iallreduce(MPI_IN_PLACE, values + at, (int)m, MPI_INT64_T, op_of(op), comm.mpi, &request),
                          &request));
         at += m;
     }
@@ -585,7 +723,7 @@ int goscr_exscan(goscr_comm comm, int64_t *values, int64_t n, int op)
     for (int64_t at = 0; at < n;) {
         MPI_Request request;
         int64_t m = piece(n - at, sizeof *values);
-        TRY(finish_plain(comm, MPI_Iexscan(MPI_IN_PLACE, values + at, (int)m, MPI_INT64_T, op_of(op), comm.mpi, &request),
+        TRY(finish_plain(comm, PMPI_Iexscan(MPI_IN_PLACE, values + at, (int)m, MPI_INT64_T, op_of(op), comm.mpi, &request),
                          &request));
         at += m;
     }
@@ -598,7 +736,7 @@ int goscr_gather(goscr_comm comm, const char *send, int64_t n, char *recv, int r
     MPI_Request request;
     if (known_revoked(comm.family)) return GOSCR_REVOKED;
     TRY(shape_of(n, &s));
-    int code = MPI_Igather(send, s.count, s.type, recv, s.count, s.type, root, comm.mpi, &request);
+    int code = PMPI_Igather(send, s.count, s.type, recv, s.count, s.type, root, comm.mpi, &request);
     shape_free(&s);
     return finish_plain(comm, code, &request);
 }

@@ -24,6 +24,16 @@ typedef struct {
 
 enum { GOSCR_SUM, GOSCR_MIN, GOSCR_MAX };
 
+// The polls of one wait, see pause_polling in shim.c.
+typedef struct {
+    int polls, bursts;     // polls of this burst, and bursts before it
+    int64_t began;         // of this burst
+    int64_t worked_before; // processor time of the thread until then
+    int64_t idle;        // since when polls have found nothing; 0: they have just found something
+    int64_t looked;      // for notices
+    long nap;
+} goscr_patience;
+
 // The state that a communicator which can be revoked shares, on each rank, with all
 // communicators made from it. The rank that revokes it sends a notice to each of the others.
 enum { GOSCR_REVOKED = -1, GOSCR_REASON = 480 };
@@ -33,7 +43,8 @@ typedef struct {
     int revoker;   // -1: it has not been revoked, as far as this rank knows
     int gates;     // number of gates that this rank has entered, see gate in shim.c
     int revokers_gates; // number of gates that the revoker had entered
-    int misses;    // calls of goscr_test and goscr_iprobe that have found nothing
+    int background; // another thread than the program's uses it
+    goscr_patience misses; // calls of goscr_test and goscr_iprobe that have found nothing
     char reason[GOSCR_REASON + 1];
 } goscr_family;
 
@@ -47,7 +58,14 @@ int goscr_is_truncation(int code);
 
 int goscr_other_mpi(char *name, int n);
 int goscr_state(int *initialized, int *finalized);
+
+// goscr_multiple says whether several threads may call MPI at the same time.
+int goscr_multiple(int *multiple);
 int goscr_init(void);
+
+// goscr_goes_on returns 1, or 0 and stores why not.
+int goscr_goes_on(char *why, int n);
+int goscr_compare(MPI_Comm before, const MPI_Comm *after, int *lacks, int *rank);
 
 int goscr_world(MPI_Comm *dup);
 int goscr_dup(const MPI_Comm *comm, goscr_family *family, MPI_Comm *dup);

@@ -37,7 +37,7 @@ func Finalize() error {
 	if !Initialized() {
 		return nil
 	}
-	return failure("MPI_Finalize", C.MPI_Finalize())
+	return failure("MPI_Finalize", C.PMPI_Finalize())
 }
 
 // Initialized reports whether MPI can be used: after Init, before Finalize.

@@ -30,7 +30,7 @@ check() { # ranks, seconds, options
 }
 
 for ranks in 1 3 4 7; do
-    check $ranks 120
+    check $ranks 600
 done
-check 2 300 -big
+check 2 1200 -big
 exit $status

@@ -1,38 +1,19 @@
 # shellcheck shell=bash
-# shellcheck disable=SC1091,SC2015,SC2016
+# shellcheck disable=SC1091,SC2015,SC2016,SC2034,SC2154
 # Jobs and commands that wait for other processes: a rank of an earlier run that still
 # lives, an scr_transfer that is stopped, another user who locks what he can read. Each
 # says for whom it waits, and ends. steps.c has the program.
-. "$(dirname "$0")/lib.bash"
+. "$(dirname "$0")/steps.bash"
 
-is "steps.c builds" "$MPICC" -std=c99 -D_POSIX_C_SOURCE=200809L -O2 -I"$BUILD" -o "$WORK/steps" \
-    "$ROOT/scripts/test.d/steps.c" -L"$BUILD" -lscr -lrt -Wl,-rpath,"$BUILD"
 is "two nodes" "$TESTBED" up 2
 
-prefix=$WORK/prefix log=$WORK/log id=locks$$
-mkdir "$prefix"
-: >"$log"
-session='' # "setsid --wait": the ranks are not in the launcher's session
-# shellcheck disable=SC2086
-run() { # SETTING... -- OPTION...: of steps; output in $WORK/out, status in $status
-    local env=()
-    while [ "$1" != -- ]; do env+=(--env "$1"); shift; done
-    shift
-    (cd "$prefix" && exec "$TESTBED" run -n 4 --mpi "$MPI" --timeout 120 --env SCR_PREFIX="$prefix" --env SCR_FLUSH=1 \
-        --env SCR_JOB_ID="$id" --env SCR_WAIT_SECONDS=2 "${env[@]}" \
-        -- env -u TESTBED_JOB $session "$WORK/steps" -l "$log" "$@") >"$WORK/out" 2>&1 </dev/null
-    status=$?
-}
+prefix=$WORK/prefix log=$WORK/log id=locks$$ ranks=4
+begin
+by=(env -u TESTBED_JOB)
+run() { steps SCR_FLUSH=1 SCR_WAIT_SECONDS=2 "$@"; }
 well() { run "$@"; [ "$status" = 0 ] || { echo "status $status"; cat "$WORK/out"; return 1; }; }
 refused() { run "$@"; [ "$status" != 0 ] && [ "$status" != 124 ] || { echo "status $status"; cat "$WORK/out"; return 1; }; }
 said() { grep -qE -- "$1" "$WORK/out" || { cat "$WORK/out"; return 1; }; }
-ranks() { # the processes of the job, by their number
-    local p
-    for p in /proc/[0-9]*; do
-        [ "$(readlink "$p/exe" 2>/dev/null)" = "$WORK/steps" ] && echo "${p#/proc/}"
-    done
-    return 0
-}
 launchers() { # PID: the processes that have started a rank, and each other
     local p=$1
     while [ "$p" -gt 1 ]; do
@@ -42,7 +23,7 @@ launchers() { # PID: the processes that have started a rank, and each other
         esac
     done
 }
-gone() { [ -z "$(ranks)" ]; }
+gone() { [ -z "$(program)" ]; }
 
 is "a job" well -- -n 1
 
@@ -50,11 +31,11 @@ is "a job" well -- -n 1
 # whichever rank it is that lives, it is seen.
 for which in 1 2 3 4; do
     : >"$log"
-    session='setsid --wait' # else the kernel lets stopped ranks go on when the launcher ends
+    by=(env -u TESTBED_JOB setsid --wait) # else the kernel lets stopped ranks go on when the launcher ends
     run -- -n 1000000 &
-    job=$! session=''
+    job=$! by=(env -u TESTBED_JOB)
     is "a job that has begun" within 120 grep -q '^complete' "$log"
-    mapfile -t all < <(ranks)
+    mapfile -t all < <(program)
     is "... has 4 ranks" same 4 "${#all[@]}"
     orphan=${all[which - 1]}
     mapfile -t launchers < <(for p in "${all[@]}"; do launchers "$p"; done | sort -u)
@@ -102,14 +83,6 @@ END
 fi
 
 # An scr_transfer that copies for an earlier run and is stopped.
-transfers() {
-    local p
-    for p in /proc/[0-9]*; do
-        grep -qsz 'scr_transfer$' "$p/cmdline" && grep -qszx "SCR_JOB_ID=$id" "$p/environ" && ! grep -qsz '^env$' "$p/cmdline" &&
-            echo "${p#/proc/}"
-    done
-    return 0
-}
 copying() { [ -n "$(transfers)" ] && "$BUILD/scr_flush_file" --dir "$prefix" --location "$1" | grep -q FLUSHING; }
 idle() { [ -z "$(transfers)" ]; }
 slow=(SCR_FLUSH_ASYNC=1 SCR_FLUSH_TYPE=DAEMON SCR_FLUSH_ASYNC_BW=1)
@@ -122,7 +95,7 @@ number=$("$BUILD/scr_flush_file" --dir "$prefix" --latest)
 is "... by scr_transfer" within 120 copying "$number"
 mapfile -t all < <(transfers)
 kill -STOP "${all[@]}"
-ranks | xargs kill -KILL
+program | xargs kill -KILL
 wait "$job"
 is "... which is stopped: the next job does not begin" refused SCR_FLUSH_ASYNC=1 SCR_FLUSH_TYPE=DAEMON -- -n 1
 is "... and says which process to end, or to let go on" said "process [0-9]+ on [^ ]+, which is stopped \(kill -CONT [0-9]+ lets it go on\), to "

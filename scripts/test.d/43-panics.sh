@@ -48,7 +48,7 @@ phase() { # TITLE FIRST CALL [FUNCTION]
 }
 hows=stay
 phase Init SCR_Init Init
-phase "groups in Init" SCR_Init Init reddesc.splitByString
+phase "groups in Init" SCR_Init Init reddesc.divideByString
 phase "sets in Init" SCR_Init Init reddesc.Create
 # A rank may still be in the collective call before.
 phase Need "SCR_Complete_restart|SCR_Need_checkpoint|SCR_Start_output" NeedCheckpoint
@@ -65,3 +65,23 @@ phase fetch "SCR_Have_restart|SCR_Start_restart|SCR_Route_file|SCR_Complete_rest
 hows="stay leave"
 phase Finalize "SCR_Should_exit|SCR_Finalize" Finalize
 phase "the end of Finalize" "SCR_Should_exit|SCR_Finalize" Finalize 'scr.(*Session).end'
+
+# After that a program can go on in the same run: no process has died, so that any MPI will do.
+while read -r call; do
+    rm -rf "$prefix"
+    mkdir "$prefix"
+    "$TESTBED" wipe
+    job "9 none"
+    job "1 $call" recover
+    is "a panic in $call, and then SCR_Recover: all ranks go on" bash -c '[ "$1" = "4 4" ] || { cat "$2"; false; }' \
+        - "$(lines 'has recovered') $(lines ': end$')" "$WORK/out"
+    is "... and it was there" grep -q "rank 1 .*: internal error: injected in ${call%% *}" "$WORK/out"
+    job "9 none"
+    is "... and the next job goes on" same "4 4" "$(lines 'no call fails') $(lines ': end$')"
+done <<'END'
+NeedCheckpoint
+Route
+CompleteOutput redundancy.scheme.Encode
+CompleteOutput prefix.(*Prefix).FinishFlush
+CompleteRestart
+END

@@ -1,49 +1,22 @@
 # shellcheck shell=bash
-# shellcheck disable=SC1091,SC2015,SC2016
+# shellcheck disable=SC1091,SC2015,SC2016,SC2034
 # Tests flushes in the background, by threads and by scr_transfer: of jobs that end, and
 # of jobs that are killed during a flush.  The program is steps.c.
-. "$(dirname "$0")/lib.bash"
+. "$(dirname "$0")/steps.bash"
 
-is "steps.c builds" "$MPICC" -std=c99 -D_POSIX_C_SOURCE=200809L -O2 -I"$BUILD" -o "$WORK/steps" \
-    "$ROOT/scripts/test.d/steps.c" -L"$BUILD" -lscr -lrt -Wl,-rpath,"$BUILD"
 is "four nodes" "$TESTBED" up 4
 
 prefix=$WORK/prefix log=$WORK/log id=async$$ ranks=8
-begin() { # with empty nodes and an empty prefix directory
-    "$TESTBED" wipe
-    rm -rf "$prefix"
-    mkdir "$prefix"
-    : >"$log"
-}
 # scr_transfer has to outlive the job. A resource manager might end all processes of a
 # job at its end; this testbed does not.
-run() { # SETTING... -- OPTION...: of steps; output in $WORK/out, status in $status
-    local env=()
-    while [ "$1" != -- ]; do env+=(--env "$1"); shift; done
-    shift
-    (cd "$prefix" && exec "$TESTBED" run -n "$ranks" --mpi "$MPI" --timeout 60 --env SCR_PREFIX="$prefix" --env SCR_FLUSH=1 \
-        --env SCR_FLUSH_ASYNC=1 --env SCR_FLUSH_TYPE="$type" --env SCR_JOB_ID="$id" --env SCR_DEBUG=1 "${env[@]}" \
-        -- env -u TESTBED_JOB "$WORK/steps" -l "$log" "$@") >"$WORK/out" 2>&1 </dev/null
-    status=$?
-}
-ended() { # [STEP]: with status 0, from the checkpoint STEP
-    [ "$status" = 0 ] && ! grep -qE '^steps: |internal error|panic|goroutine' "$WORK/out" &&
-        { [ $# = 0 ] || grep -qx "restarted $1" "$log"; } || { echo "status $status"; cat "$WORK/out" "$log"; return 1; }
-}
+by=(env -u TESTBED_JOB)
+run() { steps SCR_FLUSH=1 SCR_FLUSH_ASYNC=1 SCR_FLUSH_TYPE="$type" "$@"; }
 valid() { # STEP...: these are complete in the prefix directory, byte for byte
     local step
     for step in "$@"; do
         "$BUILD/scr_index" -p "$prefix" | grep -qE "^ *[0-9]+ +YES .* ckpt.$step\$" && "$BUILD/scr_index" -p "$prefix" --verify "ckpt.$step" ||
             { "$BUILD/scr_index" -p "$prefix"; cat "$WORK/out"; return 1; }
     done
-}
-transfers() { # pids of scr_transfer of this test's jobs
-    local p
-    for p in /proc/[0-9]*; do
-        grep -qsz 'scr_transfer$' "$p/cmdline" && grep -qszx "SCR_JOB_ID=$id" "$p/environ" && ! grep -qsz '^env$' "$p/cmdline" &&
-            echo "${p#/proc/}"
-    done
-    return 0
 }
 some_left() { [ -n "$(transfers)" ]; }
 none_left() { [ -z "$(transfers)" ]; }
@@ -55,12 +28,6 @@ location() { "$BUILD/scr_flush_file" --dir "$prefix" --location "$1"; }
 lists() { [ "$(find "$prefix/.scr/scr.dataset.$1" -name '*.scrfilemap' | wc -l)" = "$ranks" ]; }
 inodes() { find "$prefix/ckpt.$1" -type f -printf '%i\n' | sort; } # under temporary names too
 
-program() { # pids of the program
-    local p
-    for p in /proc/[0-9]*; do
-        [ "$(readlink "$p/exe" 2>/dev/null)" = "$WORK/steps" ] && echo "${p#/proc/}"
-    done
-}
 killed() { # SETTING...: kills a run in SCR_Finalize, which waits for the flush
     begin
     run "$@" -- -n 1 &

@@ -4,11 +4,12 @@
 # lose power, programs hang and die, users stop a job.  Each job that succeeds has to
 # have the result of an undisturbed job, bit for bit, and each checkpoint that is copied
 # to the prefix directory has to be the same as the undisturbed job's.
+# Beside the others: most of the time it waits for Slurm to notice.
 . "$(dirname "$0")/lib.bash"
 . "$(dirname "$0")/slurm.bash"
 
 reference=$WORK/reference
-heat=("$BUILD/heat" -x 256 -y 256 -s 6000 -c 300)
+heat=("$BUILD/heat" -x 256 -y 256 -s 12000 -c 300)
 srun=("$BUILD/scr_srun" --mpi=pmix -n8 -N4)
 
 # job SETTINGS... -- COMMAND...: the same in an allocation of $nodes nodes.

@@ -49,7 +49,7 @@ ssh_job SCR_JOB_ID=off "${run[@]}" -o "$prefix/final"
 until_said 'heat\.[0-9]+ complete'
 migrate --off node1
 moved=$?
-is "mpirun: two ranks go to the spare node" migrated 'checkpoint heat\..*move: .*rank 2 .*B, rank 3 .*B; restart: '
+is "mpirun: two ranks go to the spare node" migrated 'checkpoint heat\..*move, .*rank 2 .*B, rank 3 .*B, after that: .*SCR_Init: '
 sed 's/^/   /' "$WORK/migrate"
 slurm cut node1 2>/dev/null
 is "... whose old node then loses power: the job does not notice" ends 0 'recovery: MIGRATE: ' 'restarted from heat\.' 'run 2: exit status 0'
@@ -84,7 +84,7 @@ until_said 'heat\.[0-9]+ complete'
 is "srun: a checkpoint on demand, of a job of Slurm" asks --jobid "$(slurm exec head squeue --noheader --format=%i)"
 migrate --off node1
 moved=$?
-is "srun: two ranks go to the spare node" migrated_or_hung 'checkpoint heat\..*move: .*rank 2 .*B, rank 3 .*B; restart: '
+is "srun: two ranks go to the spare node" migrated_or_hung 'checkpoint heat\..*move, .*rank 2 .*B, rank 3 .*B, after that: .*SCR_Init: '
 sed 's/^/   /' "$WORK/migrate"
 slurm cut node1 2>/dev/null
 is "... whose old node then loses power" ends 0 'recovery: MIGRATE: ' 'restarted from heat\.'

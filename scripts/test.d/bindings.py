@@ -4,6 +4,7 @@ Rank 0 says "ok" or "not ok" of each check. With the argument mpi4py, MPI is
 mpi4py's to begin and end.
 """
 
+import ctypes
 import os
 import sys
 
@@ -27,6 +28,15 @@ def fails(function, *arguments):
             return True
         print("not ok the reason is in the exception:", e, flush=True)
     return False
+
+
+def split(color, key):
+    """Splits the world without mpi4py."""
+    comm = scr.library().SCR_Init_comm.argtypes[0]
+    world, part = scr._mpi.world, comm()
+    if scr.library().MPI_Comm_split(world, int(color), key, ctypes.byref(part)) != 0:
+        raise RuntimeError("MPI_Comm_split")
+    return part
 
 
 def write(path):
@@ -119,6 +129,12 @@ expect("start twice", not fails(scr.start_output, "py/2") and fails(scr.start_ou
 write(scr.route_file(f"py/2/{rank}".encode()))
 expect("complete", scr.complete_output() is True)
 expect("complete twice", scr.complete_output() is False)
+if theirs:
+    some, everybody = MPI.COMM_WORLD.Split(rank == 3, rank), MPI.COMM_WORLD.Split(0, -rank)
+else:
+    some, everybody = split(rank == 3, rank), split(0, -rank)
+expect("recover without some processes", fails(scr.recover, some) and "the new communicator lacks " in scr.get_error())
+expect("... then the job is as it was", scr.rank() == rank and not scr.should_exit())
 with scr.output("py/ü 3") as ckpt:
     write(ckpt.route(f"py/ü 3/{rank}"))
 
@@ -131,7 +147,17 @@ try:
 except ValueError:
     good = True
 expect("a NUL in a name", good)
+before = scr.rank()
+scr.library().MPI_Barrier(scr._mpi.world)  # no rank is in the call before
+scr.recover(everybody)
+rank = scr.rank()
+expect("recover with all", rank == 3 - before and scr.size() == 4)
+expect("... restarts from the newest", scr.have_restart() == "py/ü 3")
+with scr.restart() as ckpt:
+    with open(ckpt.route(f"py/ü 3/{rank}")) as f:
+        expect("... with the file of its new number", f.read() == f"rank {rank}")
 scr.finalize()
+rank = before
 expect("after finalize", fails(scr.need_checkpoint))
 if theirs:
     expect("MPI is still mpi4py's", MPI.COMM_WORLD.allreduce(1) == 4)

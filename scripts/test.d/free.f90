@@ -6,7 +6,7 @@ program free
   use scr
   implicit none
 
-  integer :: rank, ierror, unit
+  integer :: rank, ierror, unit, part
   integer(c_int) :: flag, status
   logical :: yes
   character(len=SCR_MAX_FILENAME) :: name, file
@@ -50,6 +50,12 @@ program free
   call expect('start', ierror == SCR_SUCCESS)
   call scr_complete_output(merge(0_c_int, 1_c_int, rank == 1), ierror)
   call expect('complete, 0 on rank 1', ierror /= SCR_SUCCESS)
+  call MPI_Comm_split(MPI_COMM_WORLD, min(rank, 1), rank, part, ierror)
+  call scr_recover(part, ierror)
+  call scr_get_error(name, status)
+  call expect('recover without some processes', ierror /= SCR_SUCCESS .and. &
+    index(name, 'SCR_Recover: the new communicator lacks ') == 1)
+  call MPI_Comm_free(part, ierror)
   call write_one(' ')
   call write_one('')
   call scr_current(name='none of these', ierror=ierror)
@@ -58,6 +64,13 @@ program free
   call expect('drop', ierror == SCR_SUCCESS)
   call scr_delete(name='none of these', ierror=ierror)
   call expect('delete', ierror == SCR_SUCCESS)
+  call MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, part, ierror)
+  call MPI_Barrier(part, ierror) ! no rank is in the call before
+  call scr_recover(repaired=part, ierror=ierror)
+  call expect('recover with all', ierror == SCR_SUCCESS)
+  call MPI_Comm_free(part, ierror)
+  call scr_have_restart(yes, name, ierror)
+  call expect('a checkpoint is offered then', ierror == SCR_SUCCESS .and. yes .and. index(name, 'scr.dataset.') == 1)
   call scr_finalize(ierror)
   call expect('finalize', ierror == SCR_SUCCESS)
   if (rank == 0) print '(a)', 'end of free'

@@ -7,7 +7,8 @@
  *     rank R: CALL is no error after that          (never)
  *     rank R: no call fails
  *
- * With the argument "leave" a rank finalizes MPI when its first call has failed.
+ * With the argument "leave" a rank finalizes MPI when its first call has failed. With "recover" all ranks
+ * call SCR_Recover then, restart, and write the checkpoints 3 and 4; each prints "rank R: has recovered".
  */
 
 #include <mpi.h>
@@ -78,6 +79,15 @@ int main(int argc, char **argv)
     checkpoint(1);
     checkpoint(2);
     CALL(SCR_Should_exit, (&flag));
+    if (argc > 1 && strcmp(argv[1], "recover") == 0 && first != NULL) {
+        first = NULL;
+        CALL(SCR_Recover, (MPI_COMM_WORLD));
+        restart();
+        checkpoint(3);
+        checkpoint(4);
+        if (first == NULL)
+            printf("rank %d: has recovered\n", rank);
+    }
     CALL(SCR_Finalize, ());
     if (first != NULL)
         printf("rank %d: %s is the first that fails, and %d more\n", rank, first, more);

@@ -81,24 +81,32 @@ static void now_is_the_time(void)
         f();
 }
 
-/* The library calls these functions instead of the MPI's. */
-int MPI_Iallreduce(const void *in, void *out, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request *request)
+/* The library calls these functions instead of the MPI's. It calls MPI by its second names, so that
+ * other libraries do not count its messages as the program's. */
+int PMPI_Iallreduce(const void *in, void *out, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request *request)
 {
+    static int (*next)(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Request *);
+
+    if (next == NULL)
+        *(void **)&next = dlsym(RTLD_NEXT, "PMPI_Iallreduce");
     now_is_the_time();
-    return PMPI_Iallreduce(in, out, n, type, op, comm, request);
+    return next(in, out, n, type, op, comm, request);
 }
 
 static void (*on_send)(void);
 
-int MPI_Isend(const void *buf, int n, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request *request)
+int PMPI_Isend(const void *buf, int n, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request *request)
 {
+    static int (*next)(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
     void (*f)(void) = n > 4096 ? on_send : NULL;
 
+    if (next == NULL)
+        *(void **)&next = dlsym(RTLD_NEXT, "PMPI_Isend");
     if (f != NULL) {
         on_send = NULL;
         f();
     }
-    return PMPI_Isend(buf, n, type, to, tag, comm, request);
+    return next(buf, n, type, to, tag, comm, request);
 }
 
 /* Calls a function of the library that calls f. */
@@ -260,10 +268,10 @@ static int threads(int list[THREADS])
     return n;
 }
 
-/* Whether there are new threads since then, all of them with a large timer slack. */
+/* Whether one of the new threads since then has a large timer slack, and the others that of the program. */
 static int late(const int *then, int n)
 {
-    int now[THREADS], count = threads(now), fresh = 0, ok = 1, i, j;
+    int now[THREADS], count = threads(now), monitors = 0, others = 0, ok = 1, i, j;
     char path[64];
     long slack;
     FILE *f;
@@ -274,17 +282,22 @@ static int late(const int *then, int n)
         if (j < n)
             continue;
         snprintf(path, sizeof path, "/proc/%d/timerslack_ns", now[i]);
-        fresh++;
         slack = -1;
         if ((f = fopen(path, "r")) == NULL)
             continue; /* it has ended */
         if (fscanf(f, "%ld", &slack) != 1 && (errno == EPERM || errno == EACCES))
-            printf("  only root may see the timers of thread %d\n", now[i]);
-        else if (slack != 50000000)
+            return printf("  only root may see the timers of thread %d\n", now[i]) > 0;
+        else if (slack == 50000000)
+            monitors++;
+        else if (slack == 60000)
+            others++;
+        else
             ok = printf("  thread %d: timers may be late by %ld ns\n", now[i], slack) == 0;
         fclose(f);
     }
-    return ok && fresh > 0;
+    if (monitors != 1 || others == 0)
+        ok = printf("  %d threads with late timers, and %d with those of the program\n", monitors, others) == 0;
+    return ok;
 }
 
 static volatile sig_atomic_t calls;
@@ -339,7 +352,7 @@ static void restored(void)
     check("SCR_Init", SCR_Init() == SCR_SUCCESS);
     look(&now);
     check("... changes nothing", same(&before, &now));
-    check("... and the timers of the threads it starts may be late", late(list, then));
+    check("... and only the timers of one thread that it starts may be late", late(list, then));
     check("a checkpoint", in_a_call(looks_inside) && checkpoint());
     look(&now);
     check("... changes nothing", same(&before, &now));

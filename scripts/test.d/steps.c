@@ -1,7 +1,7 @@
 /*
  * steps - a program for tests that kill jobs, lose nodes and damage files
  *
- *     steps [-n COUNT] [-p PATTERN] [-l LOG] [-k PHASE:PERCENT:STEP:RANK] [-o]
+ *     steps [-n COUNT] [-p PATTERN] [-l LOG] [-k PHASE:PERCENT:STEP:RANK] [-o] [-t]
  *
  * Restarts from the newest checkpoint if there is one, checks every byte, mode
  * and time of its files, and writes COUNT more (default 3): checkpoint "ckpt.N"
@@ -19,6 +19,7 @@
  *       take as much processor time as it did before, in this run or in the last (file
  *       LOG.PHASE).  Ranks whose time does not come are killed before SCR_Finalize.
  *   -o  flags SCR_FLAG_OUTPUT too
+ *   -t  initialize MPI with MPI_THREAD_MULTIPLE
  *
  * Exit status 3 if something is not as it was written, 4 if a call fails.  At the
  * end rank 0 prints "memory KIB", by how much the peak resident memory of a rank
@@ -351,17 +352,23 @@ static long peak_kib(void)
 int main(int argc, char **argv)
 {
     long count = 3, step, grown, most;
-    int c, nth, flags = SCR_FLAG_CHECKPOINT;
+    int c, nth, flags = SCR_FLAG_CHECKPOINT, level = MPI_THREAD_SINGLE, provided;
 
-    MPI_Init(&argc, &argv);
+    while ((c = getopt(argc, argv, "n:p:l:k:ot")) != -1)
+        if (c == 't') level = MPI_THREAD_MULTIPLE;
+    optind = 1;
+    MPI_Init_thread(&argc, &argv, level, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    while ((c = getopt(argc, argv, "n:p:l:k:o")) != -1) {
+    while ((c = getopt(argc, argv, "n:p:l:k:ot")) != -1) {
         switch (c) {
         case 'n': count = atol(optarg); break;
         case 'p': pattern = optarg; break;
         case 'l': logname = optarg; break;
         case 'o': flags |= SCR_FLAG_OUTPUT; break;
+        case 't':
+            if (provided != level) die(4, "no MPI_THREAD_MULTIPLE", "");
+            break;
         case 'k':
             if (sscanf(optarg, "%15[a-z]:%d:%d:%d", plan.text, &plan.percent, &plan.step, &plan.rank) != 4)
                 die(4, "not PHASE:PERCENT:STEP:RANK:", optarg);

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,6 +40,9 @@ type cluster struct {
 	dir    string
 	size   int
 	device string
+
+	unchecked bool // files have no checksums
+	spoil     func(m *Migration)
 }
 
 func (c *cluster) node(i int) string { return filepath.Join(c.dir, fmt.Sprint(i)) }
@@ -69,7 +73,7 @@ func (c *cluster) put(node, rank int, files ...int) {
 		md := meta.New(name(rank, i), meta.Full, c.size)
 		must(c.t, redundancy.File{Path: path, Meta: md}.Record())
 		md.SetComplete(true)
-		_, err := redundancy.Single{}.Encode(&redundancy.Job{Piece: 100}, []redundancy.File{{Path: path, Meta: md}})
+		_, err := redundancy.Single{}.Encode(&redundancy.Job{Piece: 100, Unchecked: c.unchecked}, []redundancy.File{{Path: path, Meta: md}})
 		must(c.t, err)
 		s.Map.AddFile(id, rank, path, md)
 	}
@@ -130,6 +134,9 @@ func (c *cluster) run(opt local.Options) (refused []int, err error) {
 	_, err = local.Run(c.size, opt, func(world mpi.Comm) error {
 		m := c.migration(world, &report.Logger{})
 		defer m.Maps.Close()
+		if c.spoil != nil {
+			c.spoil(m)
+		}
 		var err error
 		if m.Device != "" {
 			err = m.Adopt()
@@ -260,6 +267,61 @@ func TestRun_NotWhole(t *testing.T) {
 			t.Errorf("%s: rank 1 takes its files to be whole", what)
 		}
 		must(t, s.Close())
+	}
+}
+
+// Files without checksums get them when they move, as their bytes are read then.
+func TestRun_Unchecked(t *testing.T) {
+	c := &cluster{t: t, dir: memory(t), size: 4, unchecked: true}
+	for node, ranks := range placements["in a ring"] {
+		for rank, files := range ranks {
+			c.put(node, rank, files...)
+		}
+	}
+	refused, err := c.run(local.Options{})
+	if err != nil || refused != nil {
+		t.Errorf("%v, refused %v", err, refused)
+	}
+	c.wantHome(t, "without checksums")
+	s := c.open(2)
+	defer s.Close()
+	for i := range filesOfRank {
+		path := filepath.Join(c.node(2), name(2, i))
+		if crc, known := s.Meta(id, 2, path).CRC(); !known || crc != crc32.ChecksumIEEE(contents(2, i)) {
+			t.Errorf("file %d: checksum 0x%08x, known %t", i, crc, known)
+		}
+	}
+}
+
+// A file that cannot be read, and has no checksum, stays where it is: what would arrive in its place are zeros.
+func TestRun_Unreadable(t *testing.T) {
+	c := &cluster{t: t, dir: memory(t), size: 4, unchecked: true}
+	for node, ranks := range placements["in a ring"] {
+		for rank, files := range ranks {
+			c.put(node, rank, files...)
+		}
+	}
+	path := filepath.Join(c.node(0), name(1, 4))
+	c.spoil = func(m *Migration) {
+		files, calls := m.Files, 0
+		m.Files = func(rank int) []redundancy.File {
+			if calls++; m.World.Rank() == 0 && rank == 1 && calls > 1 { // it was offered before
+				must(t, os.Truncate(path, 1))
+			}
+			return files(rank)
+		}
+	}
+	refused, err := c.run(local.Options{})
+	if err != nil || refused != nil {
+		t.Errorf("%v, refused %v", err, refused)
+	}
+	s := c.open(1)
+	defer s.Close()
+	if s.Whole(id, 1) {
+		t.Error("rank 1 takes its files to be whole")
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() != 1 {
+		t.Errorf("the file is deleted where it was: %v", err)
 	}
 }
 

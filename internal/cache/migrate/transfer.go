@@ -133,10 +133,20 @@ func (m *Migration) stream(b batch) (kept fileList, missed, err error) {
 	if err := redundancy.Stream(m.World, sources, sinks, m.Piece); err != nil {
 		return nil, nil, err
 	}
+	unread := message{}
 	if err := source.Close(); err != nil {
 		m.Log.Warn("dataset %d: files of rank %d could not be sent to it: %v", m.ID, b.to, err)
+		unread.files = -1
 	}
-	if missed = cmp.Or(b.missed, sink.Close()); missed == nil {
+	// Zeros have arrived in place of bytes that could not be read, and not every file has a checksum.
+	if unread, err = swap(m.World, unread, b.to, b.from); err != nil {
+		return nil, nil, err
+	}
+	missed = cmp.Or(b.missed, sink.Close())
+	if missed == nil && b.from >= 0 && unread.files < 0 {
+		missed = &redundancy.CorruptError{Path: fmt.Sprintf("rank %d", b.from), Reason: "has a file that it cannot read"}
+	}
+	if missed == nil {
 		kept, missed = m.compare(b.incoming, sink)
 	}
 	return kept, missed, nil
@@ -148,7 +158,11 @@ func (m *Migration) stream(b batch) (kept fileList, missed, err error) {
 func (m *Migration) compare(files fileList, sink *redundancy.Logical) (kept fileList, err error) {
 	for i, crc := range sink.Checksums() {
 		f := files[i]
-		if want, known := f.Meta.CRC(); known && crc != want {
+		want, known := f.Meta.CRC()
+		if !known && !redundant(f.Meta.Label()) { // of files without redundancy (Job.Unchecked)
+			f.Meta.SetCRC(crc)
+		}
+		if known && crc != want {
 			changed := &redundancy.CorruptError{Path: f.Path, Reason: fmt.Sprintf("checksum 0x%08x, was written with 0x%08x", crc, want)}
 			if !redundant(f.Meta.Label()) {
 				return nil, changed

@@ -42,7 +42,7 @@ var (
 	newest           = family{"goscr_newest_checkpoint_timestamp_seconds", "gauge", "When the newest checkpoint was begun that is in the cache, or in the prefix directory."}
 	fill             = family{"goscr_cache_used_ratio", "gauge", "How full the fullest store of a node was after the last checkpoint."}
 	cacheBytes       = family{"goscr_cache_bytes", "gauge", "Bytes of the program's files in the caches of all nodes after the last checkpoint."}
-	runs             = family{"goscr_run_runs_total", "counter", "Runs of the program that scr_run has seen end, by how: finished, halted, migrated, died."}
+	runs             = family{"goscr_run_runs_total", "counter", "Runs of the program that scr_run has seen end, by how: finished, halted, migrated, restarted, died."}
 	runUp            = family{"goscr_run_running", "gauge", "1: the program runs."}
 	nodes            = family{"goscr_run_nodes", "gauge", "Nodes of the newest run."}
 	recoveries       = family{"goscr_run_recoveries_total", "counter", "Recoveries from a run that has failed, by the rung of SCR_RECOVERY."}

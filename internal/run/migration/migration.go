@@ -1,6 +1,7 @@
 // Package migration is how scr_migrate asks scr_run to move ranks to other nodes while the
 // job runs, and how scr_run answers. It has one file, migrate.scr in the prefix directory,
-// that both change under its lock. Callers are cmd/scr and internal/run.
+// that both change under its lock. Callers are cmd/scr, internal/run, and package scr, for programs
+// that ask, and for rank 0 of a run that a migration has started.
 package migration
 
 import (
@@ -15,29 +16,37 @@ import (
 	"github.com/goscr/goscr/internal/run/recovery"
 )
 
+// A program may ask as well, also to be started again from another checkpoint.
+//
 // migrate.scr has the last request and its answer:
 //
 //	ID     = <id>
 //	STATE  = <state>        see State
 //	TEXT   = <text>         why it has failed, or what it has cost
+//	TOOK   = <µs>           the sum of the times in TEXT
+//	INIT   = <µs>           how long SCR_Init has taken in the run on the new nodes; it has returned
 //	OFF    = <nodes>        separated by commas
 //	ONTO   = <nodes>
 //	RANKS  = <ranks>
 //	PREDICTED = 1           the nodes in OFF are predicted to fail
 //	WITHIN    = <µs>        ... after this time; without it that is not known
 //	ASSURANCE = <percent>   ... with this probability
+//	RESTART = <name>        instead: end the run, and begin the next from this checkpoint
 const (
 	fileName = "migrate.scr"
 
 	keyID        = "ID"
 	keyState     = "STATE"
 	keyText      = "TEXT"
+	keyTook      = "TOOK"
+	keyInit      = "INIT"
 	keyOff       = "OFF"
 	keyOnto      = "ONTO"
 	keyRanks     = "RANKS"
 	keyPredicted = "PREDICTED"
 	keyWithin    = "WITHIN"
 	keyAssurance = "ASSURANCE"
+	keyRestart   = "RESTART"
 )
 
 // State is how far a request is.
@@ -60,13 +69,16 @@ func (s State) Over() bool { return s == Done || s == Failed }
 type Request struct {
 	ID    int
 	State State
-	Text  string // why it has failed, or what it has cost
+	Text  string        // why it has failed, or what it has cost
+	Took  time.Duration // the sum of the times in Text; 0: it has not succeeded
+	Init  time.Duration // how long SCR_Init has taken in the run on the new nodes; 0: it has not returned
 	Wish  recovery.Wish
 	// Predicted says that the nodes in Wish.Off are predicted to fail. Then scr_run
 	// decides what to do.
 	Predicted bool
 	Within    time.Duration // after which they are to fail; less than 0: not known
 	Assurance float64       // probability, 0 to 1
+	Restart   string        // name of the checkpoint from which the next run is to begin; "": a migration
 }
 
 // Path is the path of the file in a prefix directory.
@@ -99,6 +111,9 @@ func Ask(prefix string, r Request) (id int, err error) {
 			if text != "" {
 				h.SetValue(key, text)
 			}
+		}
+		if r.Restart != "" {
+			h.SetValue(keyRestart, r.Restart)
 		}
 		if r.Predicted {
 			h.SetValue(keyPredicted, "1")
@@ -136,6 +151,34 @@ func Answer(prefix string, id int, state State, text string) error {
 	})
 }
 
+// Finish records that a request has been carried out: what it has cost, and the sum of the
+// times in that text.
+func Finish(prefix string, id int, text string, took time.Duration) error {
+	return hash.Update(Path(prefix), func(h *hash.Hash) error {
+		if decode(h).ID != id {
+			return nil
+		}
+		h.SetValue(keyState, string(Done))
+		h.SetValue(keyText, text)
+		h.SetInt(keyTook, took.Microseconds())
+		return nil
+	})
+}
+
+// Ready records that SCR_Init has returned in a new run, after took, if a migration waits for
+// that. Rank 0 of each run calls it.
+func Ready(prefix string, took time.Duration) error {
+	if r, err := Read(prefix); err != nil || r.State != Restarting {
+		return err
+	}
+	return hash.Update(Path(prefix), func(h *hash.Hash) error {
+		if decode(h).State == Restarting {
+			h.SetInt(keyInit, max(took.Microseconds(), 1))
+		}
+		return nil
+	})
+}
+
 // TakeBack makes a request fail whose checkpoint has not been asked for. It returns false
 // if it is too late.
 func TakeBack(prefix string, id int) (done bool, err error) {
@@ -165,6 +208,10 @@ func decode(h *hash.Hash) Request {
 	if within, ok := h.Int(keyWithin); ok {
 		r.Within = time.Duration(within) * time.Microsecond
 	}
+	took, _ := h.Int(keyTook)
+	initTook, _ := h.Int(keyInit)
+	r.Took, r.Init = time.Duration(took)*time.Microsecond, time.Duration(initTook)*time.Microsecond
+	r.Restart = h.Text(keyRestart)
 	percent, _ := h.Int(keyAssurance)
 	r.Assurance = float64(percent) / 100
 	return r

@@ -69,9 +69,10 @@ func files(t *testing.T, dir string, below ...string) []string {
 func TestInstall_Files(t *testing.T) {
 	b, dir := tree(t)
 	want := []string{
-		"bin/scr", "include/scr.h", "include/scr.mod", "include/scrf.h",
-		"lib/cmake/scr/scrConfig.cmake", "lib/cmake/scr/scrConfigVersion.cmake", "lib/goscr/" + b.mpi + "/mpi", "lib/python/scr.py",
-		"share/goscr/scr.f90", "share/goscr/grafana/views.sql", "share/goscr/grafana/goscr.json", "share/goscr/modulefiles/goscr/" + b.mpi, "share/goscr/modulefiles/goscr/" + b.mpi + ".lua",
+		"bin/scr", "include/scr.h", "include/scr.mod", "include/scr_cr.h", "include/scr_cr.mod", "include/scrf.h",
+		"lib/cmake/scr/scrConfig.cmake", "lib/cmake/scr/scrConfigVersion.cmake", "lib/goscr/" + b.mpi + "/mpi", "lib/python/scr.py", "lib/python/scr_cr.py",
+		"lib/libscr_cr.so", "lib/goscr/" + b.mpi + "/libscr_cr.so", "lib/goscr/" + b.mpi + "/scr_image",
+		"share/goscr/scr.f90", "share/goscr/scr_cr.f90", "share/goscr/grafana/views.sql", "share/goscr/grafana/goscr.json", "share/goscr/modulefiles/goscr/" + b.mpi, "share/goscr/modulefiles/goscr/" + b.mpi + ".lua",
 		"share/goscr/ompi/ompi-checkpoint", "share/goscr/ompi/ompi-migrate", "share/goscr/ompi/ompi-restart",
 		"share/goscr/slurm/epilog", "share/goscr/slurm/prolog",
 	}
@@ -83,6 +84,7 @@ func TestInstall_Files(t *testing.T) {
 			want = append(want, "lib/pkgconfig/"+pc+".pc", "lib/pkgconfig/"+pc+"-"+b.mpi+".pc", "lib/goscr/"+b.mpi+"/pkgconfig/"+pc+".pc")
 		}
 	}
+	want = append(want, "lib/pkgconfig/scr_cr.pc", "lib/pkgconfig/scr_cr-"+b.mpi+".pc", "lib/goscr/"+b.mpi+"/pkgconfig/scr_cr.pc")
 	for _, name := range strings.Fields(run(t, filepath.Join(b.dir, "scr"), "links")) {
 		want = append(want, "bin/"+name)
 	}
@@ -118,10 +120,11 @@ func TestInstall_Completions(t *testing.T) {
 
 var blanks = regexp.MustCompile(`\s+`)
 
-// A man page has no fault, the declaration of scr.h, and the call of scrf.h.
+// A man page has no fault, the declaration of scr.h or scr_cr.h, and the call of scrf.h or module scr_cr.
 func TestInstall_ManPages(t *testing.T) {
 	b, dir := tree(t)
-	functions := b.functions(t)
+	inside := declared(t, "SCR_CR_", b.dir, "scr_cr.h")
+	functions := slices.Sorted(slices.Values(slices.Concat(b.functions(t), inside)))
 	var pages []string
 	for _, page := range files(t, dir, "share/man/man3") {
 		pages = append(pages, strings.TrimSuffix(filepath.Base(page), ".3"))
@@ -129,8 +132,11 @@ func TestInstall_ManPages(t *testing.T) {
 	if !slices.Equal(pages, functions) {
 		t.Errorf("pages for %q, functions %q", pages, functions)
 	}
-	header := blanks.ReplaceAllString(read(t, b.dir, "scr.h"), " ")
+	header := blanks.ReplaceAllString(read(t, b.dir, "scr.h")+read(t, b.dir, "scr_cr.h"), " ")
 	fortran := read(t, b.dir, "scrf.h")
+	for _, m := range regexp.MustCompile(`(?m)^ *subroutine (scr_cr_.*)$`).FindAllStringSubmatch(read(t, b.root, "bindings/fortran/scr_cr.f90"), -1) {
+		fortran += "\n! call " + m[1]
+	}
 	squeeze := func(text string) string { return blanks.ReplaceAllString(text, "") }
 	for _, name := range functions {
 		t.Run(name, func(t *testing.T) {
@@ -144,7 +150,7 @@ func TestInstall_ManPages(t *testing.T) {
 			shown, _, _ = strings.Cut(shown, ";")
 			shown = regexp.MustCompile(`(?m)^.*#include.*$`).ReplaceAllString(shown, "")
 			if len(declared) == 0 || squeeze(declared[len(declared)-1]) != squeeze(shown) {
-				t.Errorf("scr.h declares %q, the page says %q", declared, squeeze(shown))
+				t.Errorf("the header declares %q, the page says %q", declared, squeeze(shown))
 			}
 			if name == "SCR_Configf" { // which Fortran has not got
 				return
@@ -153,7 +159,7 @@ func TestInstall_ManPages(t *testing.T) {
 			inHeader := regexp.MustCompile(`(?im)^! *(call ` + name + `\(.*)$`).FindStringSubmatch(fortran)
 			inPage := call.FindStringSubmatch(read(t, page))
 			if inHeader == nil || inPage == nil || inHeader[1] != inPage[1] {
-				t.Errorf("scrf.h has %q, the page %q", inHeader, inPage)
+				t.Errorf("Fortran has %q, the page %q", inHeader, inPage)
 			}
 		})
 	}
@@ -206,7 +212,7 @@ func TestInstall_Programs(t *testing.T) {
 				e.Setenv(name, os.Getenv(name))
 			}
 			for name, value := range map[string]string{"TREE": dir, "BUILD": b.dir, "MPI": b.mpi, "MPICC": b.mpicc, "TESTBED": b.testbed,
-				"EXAMPLES": filepath.Join(b.root, "examples"), "OTHER": other, "BOTH": both(t, b, other), "PKG_CONFIG_PATH": filepath.Join(dir, "lib/pkgconfig"),
+				"EXAMPLES": filepath.Join(b.root, "examples"), "TESTS": filepath.Join(b.root, "scripts/test.d"), "OTHER": other, "BOTH": both(t, b, other), "PKG_CONFIG_PATH": filepath.Join(dir, "lib/pkgconfig"),
 				"PYTHONDONTWRITEBYTECODE": "1", "BY_HAND": ""} {
 				e.Setenv(name, value)
 			}
@@ -214,7 +220,7 @@ func TestInstall_Programs(t *testing.T) {
 			e.Setenv("VERSION", version[1])
 			return examples(filepath.Join(b.root, "docs/bindings.md"), e.WorkDir)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"computes": computes, "writes": writes},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"computes": computes, "writes": writes, "saves": saves},
 		Condition: func(name string) (bool, error) {
 			_, err1 := exec.LookPath("mpicc." + other)
 			_, err2 := exec.LookPath("mpirun." + other)
@@ -281,6 +287,16 @@ func writes(ts *testscript.TestScript, _ bool, args []string) {
 	for _, rank := range []string{"0", "1"} {
 		if got := strings.TrimSpace(ts.ReadFile(filepath.Join(dir, "ckpt.1", "rank_"+rank))); got != "state of rank "+rank {
 			ts.Fatalf("rank %s has written %q", rank, got)
+		}
+	}
+}
+
+// saves [NAME=VALUE...] PROGRAM...: takespart.f90 or .py writes a checkpoint in a function of its own.
+func saves(ts *testscript.TestScript, _ bool, args []string) {
+	job(ts, "saves", args, "self", "3", "register")
+	for _, rank := range []string{"0", "1"} {
+		if out := "\n" + ts.ReadFile("stdout"); !strings.Contains(out, "\n"+rank+" checkpoint 1\n") {
+			ts.Fatalf("rank %s has made no checkpoint: %s", rank, out)
 		}
 	}
 }

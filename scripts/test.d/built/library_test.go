@@ -36,28 +36,21 @@ func TestLibrary_Links(t *testing.T) {
 		"-L"+b.dir, "-lscr", "-Wl,--no-undefined")
 }
 
+// libscr.so has the functions of scr.h, and those for libscr_cr.so: it wraps nothing of MPI.
 func TestLibrary_Symbols(t *testing.T) {
 	b := theBuild(t)
 	f, err := elf.Open(filepath.Join(b.dir, "libscr.so"))
 	must(t, err)
 	defer f.Close()
-	symbols, err := f.DynamicSymbols()
-	must(t, err)
-	var exported []string
-	for _, s := range symbols {
-		if s.Section != elf.SHN_UNDEF && elf.ST_BIND(s.Info) != elf.STB_LOCAL {
-			exported = append(exported, s.Name)
-		}
-	}
-	slices.Sort(exported)
-	if want := b.functions(t); !slices.Equal(exported, want) {
-		t.Errorf("exported are %q, and scr.h declares %q", exported, want)
+	names, libraries := exported(t, b.dir, "libscr.so")
+	want := append(b.functions(t), declared(t, "goscr_cr_", b.root, "cmd/libscr/inside.h")...)
+	slices.Sort(want)
+	if !slices.Equal(names, want) {
+		t.Errorf("exported are %q, and scr.h and inside.h declare %q", names, want)
 	}
 	if name, err := f.DynString(elf.DT_SONAME); err != nil || !slices.Equal(name, []string{"libscr.so"}) {
 		t.Errorf("soname %q, %v", name, err)
 	}
-	libraries, err := f.ImportedLibraries()
-	must(t, err)
 	var mpis []string
 	for _, l := range libraries {
 		switch {

@@ -1,0 +1,36 @@
+/* The thread that has the functions of a program called when a checkpoint is due. */
+
+#ifndef GOSCR_NOTIFY_H
+#define GOSCR_NOTIFY_H
+
+#include "inside.h"
+
+#pragma GCC visibility push(hidden)
+
+/*
+ * Begins the thread, unless MPI does not allow a thread to call it, or the system does not allow
+ * what the thread needs: then there is none, and rank 0 says why.  Collective.
+ */
+void goscr_notify_begin(const struct goscr_cr_self *self);
+
+int goscr_notify_runs(void);
+
+/* Says that the program ends: its functions are not called by the thread any more. */
+void goscr_notify_last(void);
+
+/* Ends the thread.  Collective. */
+void goscr_notify_end(void);
+
+/*
+ * Whether the program's thread has to call goscr_notify_serve in its next call of MPI.  A read of
+ * it costs no more than of any other variable.
+ */
+extern volatile int goscr_notify_called;
+void goscr_notify_serve(void);
+
+/* Whether calls of MPI that wait have to look at goscr_notify_called meanwhile. */
+extern int goscr_notify_polled;
+
+#pragma GCC visibility pop
+
+#endif

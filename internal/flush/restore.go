@@ -1,0 +1,63 @@
+package flush
+
+import (
+	"time"
+
+	"github.com/goscr/goscr/internal/cache"
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/redundancy"
+)
+
+// Restore makes a dataset usable that is postponed (see cache.Rebuild). If it cannot be restored it is
+// not in the list of the cache afterwards. The error is one of MPI.
+func (f *Flusher) Restore(c *cache.Cached) error {
+	if !c.Postponed() {
+		return nil
+	}
+	if err := f.Cache.Restore(c); err != nil {
+		return err
+	}
+	if f.Cache.Find(c.ID()) == nil {
+		f.left(c)
+		return nil
+	}
+	return f.note(c)
+}
+
+// note records what is known of a dataset of an earlier run: whether all files have been read now, which is
+// not so if some have no checksum, and whether a lost node would lose it.
+func (f *Flusher) note(c *cache.Cached) error {
+	exposed, err := f.Cache.Exposed([]*cache.Cached{c})
+	if err != nil {
+		return err
+	}
+	kept := prefix.Kept{Dataset: c.Dataset, Read: !c.Unchecked(), Exposed: exposed[0]}
+	f.Prefix.Note(func() error { return prefix.EnterKept(f.Prefix.Dir, kept, time.Now()) })
+	return nil
+}
+
+// checked records the checksums that a flush has found of a dataset without. copied are the caller's files.
+func (f *Flusher) checked(c *cache.Cached, copied []redundancy.File) error {
+	if !c.Unchecked() {
+		return nil
+	}
+	if err := f.Cache.Checked(c, copied); err != nil {
+		return err
+	}
+	return f.note(c)
+}
+
+// Newest returns the newest checkpoint of the cache that is not withheld, nil if there is none. It
+// restores those that are postponed, newest first, until it has one. Who removes the newest checkpoint, or
+// withholds it, calls Newest afterwards, so that the newest that is left is as protected as a new one.
+func (f *Flusher) Newest() (*cache.Cached, error) {
+	for {
+		c := f.Cache.NewestCheckpoint()
+		if c == nil || !c.Postponed() {
+			return c, nil
+		}
+		if err := f.Restore(c); err != nil {
+			return nil, err
+		}
+	}
+}

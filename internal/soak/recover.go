@@ -1,0 +1,79 @@
+package soak
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/mpi/mpitest"
+	"github.com/goscr/goscr/scr"
+)
+
+// mortal is a communicator whose rank may die in any operation.
+type mortal struct {
+	mpi.Comm
+	ranks mpi.Revocable
+}
+
+func (m mortal) Revoke(reason string) { m.ranks.Revoke(reason) }
+func (m mortal) Revoked() error       { return m.ranks.Revoked() }
+
+// errDead is what the session of a rank that dies gets.
+var errDead = errors.New("the rank has died")
+
+// ranks returns the communicator for Init of a run that recovers.
+func (p *program) ranks() (mpi.Comm, error) {
+	own, err := p.world.Revocable()
+	if err != nil || p.rank != p.Recover.Rank {
+		return own, err
+	}
+	operations := int64(0)
+	return mortal{mpitest.Faulty(own, func(string) {
+		if p.dying {
+			if operations++; operations == p.Recover.At {
+				panic(errDead)
+			}
+		}
+	}), own}, nil
+}
+
+// interrupted reports whether a call has failed because a rank has died.
+func (p *program) interrupted(err error) bool {
+	var revoked *mpi.RevokedError
+	return p.Recover != nil && errors.As(err, &revoked)
+}
+
+// recover lets the run go on. The ranks whose calls have succeeded before the other one died call it as well.
+func (p *program) recover(died error) error {
+	p.dying = false
+	next, err := mpi.Dup(p.world)
+	if err != nil {
+		return err
+	}
+	dead := errors.As(died, new(*mpi.PanicError))
+	if dead && p.Recover.Lost {
+		err = os.RemoveAll(filepath.Join(p.Root, "node", p.Nodes[p.rank]))
+	}
+	any, e := mpi.Any(p.world, dead) // then no rank is in the op any more
+	if err := errors.Join(err, e); err != nil {
+		return err
+	}
+	what := "recovers"
+	if any {
+		what = "died"
+	}
+	p.tell(what, nil, "")
+	if dead {
+		p.s, err = scr.Init(next, scr.Options{Environ: lookup(environment(p.Root, p.Recover.Node, p.Env))})
+	} else {
+		p.s, err = p.s.Recover(next)
+	}
+	if err != nil {
+		return fmt.Errorf("recovery: %w", err)
+	}
+	p.tell("ready", nil, "")
+	p.step = 0
+	return p.restart()
+}

@@ -1,0 +1,129 @@
+/*
+ * A program that calls nothing of SCR and writes no checkpoint by itself (44-inside.sh): its
+ * three functions are called when somebody asks for a checkpoint.
+ *
+ *     asked CALLS [hang|fail|inside]   ends when each rank was saved that often.  In the first call the
+ *                                      function of the last rank fails, or hangs until the file RELEASE
+ *                                      exists.  inside: until then rank 0 is in a collective call that
+ *                                      libscr_cr.so does not see, and the others call MPI and not this
+ *
+ * At the end it computes everything again, in one process, and says whether it was right.
+ */
+
+#define _XOPEN_SOURCE 700
+#define _DEFAULT_SOURCE
+
+#include "counted.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int called, misbehaves;
+static char mode;
+static pthread_t main_thread;
+
+int opal_crs_self_user_checkpoint(char **restart_cmd);
+int opal_crs_self_user_continue(void);
+int opal_crs_self_user_restart(void);
+
+static void say(const char *what)
+{
+    printf("%d %s\n", rank, what);
+    fflush(stdout);
+}
+
+int opal_crs_self_user_checkpoint(char **restart_cmd)
+{
+    int wrong = save(), times;
+
+    (void)restart_cmd;
+    pthread_mutex_lock(&lock);
+    times = ++called;
+    pthread_mutex_unlock(&lock);
+    if (getenv("SCR_CR_THREAD") != NULL && !pthread_equal(pthread_self(), main_thread))
+        say("is not called by the thread of the program");
+    if (misbehaves && times == 1 && mode == 'f')
+        return 7;
+    if (misbehaves && times == 1 && mode == 'h')
+        while (access(getenv("RELEASE"), F_OK) != 0)
+            usleep(1000);
+    return wrong;
+}
+
+int opal_crs_self_user_continue(void)
+{
+    return mode == 'f' && called == 1 ? 4 : 0; /* after a checkpoint that has failed already */
+}
+
+int opal_crs_self_user_restart(void)
+{
+    int failed = restore();
+
+    if (failed)
+        return failed;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    say(now.step > 0 ? "restarts" : "restarts at the beginning");
+    return 0;
+}
+
+static void wait_inside(void)
+{
+    MPI_Comm comm;
+    int flag;
+
+    while (rank != 0 && access(getenv("RELEASE"), F_OK) != 0) {
+        MPI_Iprobe(MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+        usleep(1000);
+    }
+    PMPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    PMPI_Comm_free(&comm);
+}
+
+/* How often all ranks have been saved, if no call is under way between them. */
+static int all_called(void)
+{
+    int mine, least;
+
+    pthread_mutex_lock(&lock);
+    mine = called;
+    pthread_mutex_unlock(&lock);
+    MPI_Allreduce(&mine, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    return least;
+}
+
+int main(int argc, char **argv)
+{
+    int calls = atoi(argv[1]);
+    char before[4096], after[4096];
+
+    mode = argc > 2 ? argv[2][0] : '-';
+    main_thread = pthread_self();
+    if (getcwd(before, sizeof before) == NULL)
+        return EXIT_FAILURE;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (rank == 0)
+        fprintf(stderr, "the program has begun\n");
+    misbehaves = rank == size - 1 && mode != '-';
+    if (mode == 'i')
+        wait_inside();
+    while (all_called() < calls) {
+        if (rank == 0) { /* waits for a message, as programs do */
+            int i, one;
+
+            for (i = 1; i < size; i++)
+                MPI_Recv(&one, 1, MPI_INT, i, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        } else {
+            usleep(500);
+            MPI_Send(&rank, 1, MPI_INT, 0, 3, MPI_COMM_WORLD);
+        }
+        compute_step();
+        if (getcwd(after, sizeof after) == NULL || strcmp(before, after) != 0)
+            say("works in another directory");
+    }
+    say(right() ? "ends right" : "ends wrong");
+    MPI_Finalize();
+    return 0;
+}
