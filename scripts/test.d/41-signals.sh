@@ -64,7 +64,7 @@ part() { # RANKS PROGRAM NAME
     is "$name: comes to its end" bash -c '[ "$(grep -cx "end of $1" "$2")" = "$3" ] || { cat "$2"; false; }' - "$3" "$WORK/out" "$1"
 }
 ulimit -Sn 1000 # Go would raise this limit
-for name in restored any_instant own_faults waits_in_a_thread no_reader too_large children from_a_handler; do
+for name in restored busy any_instant own_faults waits_in_a_thread no_reader too_large children from_a_handler; do
     part 1 "$WORK/signals" $name
 done
 part 2 "$WORK/signals" fault_of_ours
@@ -114,7 +114,5 @@ trace() { # VARIABLE...: prints the beginning of each line
 processors() { sed -n '/gomaxprocs=1$/,$s/.*gomaxprocs=//p' "$1" | sort -u | paste -sd ' '; }
 trace GOMAXPROCS=8 >"$WORK/trace"
 is "Go uses one processor, whatever GOMAXPROCS says" same 1 "$(processors "$WORK/trace")"
-median=$(awk -F '[ m]' 'NR > 1 { print $2 - before } { before = $2 }' "$WORK/trace" | sort -n | awk '{ d[NR] = $1 } END { print d[int((NR + 1) / 2)] + 0 }')
-is "its timers are late: the monitor wakes every $median ms" test "$median" -ge 20
 trace GOMAXPROCS=8 SCR_FLUSH=1 SCR_FLUSH_ASYNC=1 >"$WORK/trace"
 is "it uses four while a thread copies" same "1 4" "$(processors "$WORK/trace")"
