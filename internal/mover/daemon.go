@@ -38,8 +38,10 @@ type Daemon struct {
 // maxLaunches is how often scr_transfer is started for a request before the request fails.
 const maxLaunches = 3
 
-// startTime bounds the time from the start of an scr_transfer until it has its lock.
-const startTime = 3 * time.Second
+// startTime bounds the time from the start of an scr_transfer until it has its lock. It needs
+// milliseconds of processor time, but where a program computes on every core, a process of its
+// priority gets a hundredth of one.
+const startTime = 20 * time.Second
 
 type daemonTransfer struct {
 	*Daemon

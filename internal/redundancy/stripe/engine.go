@@ -39,7 +39,7 @@ func (e engine) LayOutLost(h *redundancy.Header, chunk int64) { h.Chunk, h.Chunk
 // must fit into the memory that a rank may take.
 func (e engine) Piece(j *redundancy.Job, chunk int64) int {
 	const least, most = 64, 16 << 20
-	piece := min(j.Piece, most/(3*e.k*2*depth))
+	piece := min(j.Piece, most/(3*e.k*inTransit))
 	return int(min(int64(piece), max(chunk, least)))
 }
 

@@ -7,16 +7,17 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// depth is the number of pieces in a group. A member does a step for all of them
-// before the next step: while it waits for one piece it can work on others.
-const depth = 4
+// inTransit is the number of pieces that a member works on at the same time.
+const inTransit = 8
 
 // step is the work of a member for one piece of one column.
 type step struct {
+	take func(*slot, step) error
 	c    int
 	i    int // index of the member in column.from; -1: it gets a result, or only checks
 	last bool
 	time int // of the step, if all steps took the same time
+	lag  int // it is done when this many later pieces have begun
 }
 
 // slot holds a piece in transit. Its sums, one for each member that gets a result,
@@ -43,21 +44,22 @@ type reduction struct {
 	shards  Shards
 	reads   bool // the member checks shards that are not needed
 
-	begin, middle, checks, final []step
-	receives                     int // number of steps that wait for sums
-	prev, next                   int // members that send sums to this one, and get its sums
-	slots                        [2 * depth]slot
+	steps, final []step // all in the order of time, and those of them that get results
+	receives     int    // number of steps that wait for sums
+	prev, next   int    // members that send sums to this one, and get its sums
+	slots        [inTransit]slot
 }
 
 // reduce computes the columns. It is collective over the set.
 //
 // The sums of each piece of a column pass through the members in column.from.
-// Columns begin at different members, in rounds in which no member begins two. A
-// member does its steps in the order of time: as the first of a column it waits for
-// no other, as the second for one, and so on. So every step waits only for steps with
-// earlier times, and no order of messages can block it. Results come last. Groups of
-// pieces use two sets of slots in turn, so that a member awaits the results of one
-// group after the first steps of the next.
+// Columns begin at different members, in rounds in which no member begins two. A step has
+// a time: as the first of a column a member waits for no other, as the second for one, and so
+// on; results come last. A member does the steps of one piece in the order of time, and
+// the later steps of a piece when others have begun, so that what a step waits for has had
+// time to arrive, and the links always carry something. Every step waits only for steps that
+// all members do earlier: in an earlier turn, or in the same turn with an earlier time. So no
+// order of messages can block it.
 //
 // If fewer members are lost than the set bears, some shards are not needed. Their
 // members read them as well, to check them, while others have more to do.
@@ -65,30 +67,22 @@ func (s Set) reduce(columns []column, shards Shards, reads bool) error {
 	r := &reduction{Set: s, me: s.Comm.Rank(), columns: columns, shards: shards, reads: reads}
 	r.plan()
 	total := (s.Chunk + int64(s.Piece) - 1) / int64(s.Piece)
-	buffer, err := r.allocate(int(min(total, 2*depth)))
+	buffer, err := r.allocate(int(min(total, inTransit)))
 	if err := mpi.Agree(s.Comm, err); err != nil {
 		return err
 	}
-	groups := (total + depth - 1) / depth
-	for g := range groups + 1 {
-		if g < groups {
-			if err := r.open(g, total); err != nil {
-				return err
-			}
-			if err := r.all(g, total, r.begin, r.add); err != nil {
-				return err
-			}
-			if err := r.all(g, total, r.checks, r.check); err != nil {
+	for turn := range total + inTransit - 1 {
+		if turn < total {
+			if err := r.open(turn); err != nil {
 				return err
 			}
 		}
-		if g > 0 {
-			if err := r.all(g-1, total, r.final, r.get); err != nil {
-				return err
+		for _, st := range r.steps {
+			piece := turn - int64(st.lag)
+			if piece < 0 || piece >= total {
+				continue
 			}
-		}
-		if g < groups {
-			if err := r.all(g, total, r.middle, r.add); err != nil {
+			if err := st.take(r.slot(piece), st); err != nil {
 				return err
 			}
 		}
@@ -106,36 +100,40 @@ func (s Set) reduce(columns []column, shards Shards, reads bool) error {
 func (r *reduction) plan() {
 	me := r.me
 	begun := map[int]int{} // rounds, by the member that begins
+	end := 1               // time of the last step of all members
 	for c, col := range r.columns {
 		r.width = max(r.width, len(col.wanted))
-		round := 0
+		begin := 0
 		if len(col.from) > 0 {
-			round = begun[col.from[0]]
+			begin = begun[col.from[0]] * len(col.from)
 			begun[col.from[0]]++
 		}
+		end = max(end, begin+len(col.from))
 		if i := slices.Index(col.from, me); i >= 0 {
-			s := step{c, i, i == len(col.from)-1, round*len(col.from) + i}
-			if s.time == 0 {
-				r.begin = append(r.begin, s)
-			} else {
-				r.middle = append(r.middle, s)
-			}
+			r.steps = append(r.steps, step{take: r.add, c: c, i: i, last: i == len(col.from)-1, time: begin + i})
 			if i > 0 {
 				r.prev = col.from[i-1]
 				r.receives++
 			}
-			if !s.last {
+			if i < len(col.from)-1 {
 				r.next = col.from[i+1]
 			}
 		}
 		switch {
 		case slices.Contains(col.wanted, me):
-			r.final = append(r.final, step{c: c, i: -1})
+			r.steps = append(r.steps, step{take: r.get, c: c, i: -1, time: begin + len(col.from)})
 		case r.reads && !slices.Contains(col.from, me):
-			r.checks = append(r.checks, step{c: c, i: -1})
+			r.steps = append(r.steps, step{take: r.check, c: c, i: -1})
 		}
 	}
-	slices.SortStableFunc(r.middle, func(a, b step) int { return a.time - b.time })
+	slices.SortStableFunc(r.steps, func(a, b step) int { return a.time - b.time })
+	for i := range r.steps {
+		st := &r.steps[i]
+		st.lag = st.time * (inTransit - 1) / end
+		if st.i < 0 && slices.Contains(r.columns[st.c].wanted, me) {
+			r.final = append(r.final, *st)
+		}
+	}
 }
 
 // allocate gives the first n slots, which are used, their buffers.
@@ -164,39 +162,20 @@ func (r *reduction) allocate(n int) ([]byte, error) {
 	return buffer, nil
 }
 
-// group returns the slots that hold the pieces of group g.
-func (r *reduction) group(g, total int64) []slot {
-	return r.slots[g%2*depth:][:min(depth, total-g*depth)]
-}
+func (r *reduction) slot(piece int64) *slot { return &r.slots[piece%inTransit] }
 
-// all does each of the steps for all pieces of a group.
-func (r *reduction) all(g, total int64, steps []step, take func(*slot, step) error) error {
-	for _, st := range steps {
-		slots := r.group(g, total)
-		for i := range slots {
-			if err := take(&slots[i], st); err != nil {
-				return err
-			}
-		}
+// open begins a piece: it begins to receive the first messages.
+func (r *reduction) open(piece int64) error {
+	s := r.slot(piece)
+	s.offset = piece * int64(r.Piece)
+	s.size = int(min(int64(r.Piece), r.Chunk-s.offset))
+	s.nextSums, s.nextFinal = 0, 0
+	if err := r.await(s); err != nil {
+		return err
 	}
-	return nil
-}
-
-// open begins the pieces of a group: it begins to receive the first messages.
-func (r *reduction) open(g, total int64) error {
-	slots := r.group(g, total)
-	for i := range slots {
-		s := &slots[i]
-		s.offset = (g*depth + int64(i)) * int64(r.Piece)
-		s.size = int(min(int64(r.Piece), r.Chunk-s.offset))
-		s.nextSums, s.nextFinal = 0, 0
-		if err := r.await(s); err != nil {
+	for range s.results {
+		if err := r.awaitResult(s); err != nil {
 			return err
-		}
-		for range s.results {
-			if err := r.awaitResult(s); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
@@ -324,7 +303,7 @@ func (r *reduction) check(s *slot, st step) error {
 
 // get stores a result.
 func (r *reduction) get(s *slot, st step) error {
-	i := slices.Index(r.final, st) % len(s.results)
+	i := slices.IndexFunc(r.final, func(f step) bool { return f.c == st.c }) % len(s.results)
 	status, err := s.awaited[i].Wait()
 	if err == nil && status.Count != s.size {
 		err = fmt.Errorf("%d bytes of a result where %d were due", status.Count, s.size)
