@@ -99,6 +99,8 @@ func TestLoop_Migrate(t *testing.T) {
 // scr_run looks for requests more often than for the rest, and asks the nodes once between two
 // runs.
 func TestLoop_MigrateAtOnce(t *testing.T) {
+	defer func(usual time.Duration) { stale = usual }(stale)
+	stale = time.Hour
 	l := newLab(t, sixRanks+"asked 1; hang", "layout n1,n1,n4,n4,n3,n3; checkpoint 2; exit 1", sixRanks+"finalize")
 	l.every = time.Hour
 	end := l.asks(t, "run 1:", recovery.Wish{Off: []string{"n2"}})

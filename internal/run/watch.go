@@ -42,8 +42,9 @@ type nodeCheck struct {
 	done  chan struct{} // closed when the values above are valid
 }
 
-// stale is the age of a check of nodes after which they are asked again.
-const stale = 5 * time.Second
+// stale is the age of a check of nodes after which they are asked again; for tests it can be
+// changed.
+var stale = 5 * time.Second
 
 // hasDied reports, once, that rank 0 of a run has ended without SCR_Finalize: it takes the lock of
 // the job before initCalled sees anything. A launcher may take a second or more after that to end the

@@ -389,8 +389,11 @@ func TestFree_LeavesNothing(t *testing.T) {
 	for range 5 {
 		use()
 	}
-	if f, g := descriptorsAndGoroutines(t); f != fds || g > goroutines {
-		t.Errorf("%d descriptors and %d goroutines, before %d and %d", f, g, fds, goroutines)
+	for runtime.NumGoroutine() > goroutines { // the last ones end after Free; go test ends a test that waits for good
+		time.Sleep(time.Millisecond)
+	}
+	if f, _ := descriptorsAndGoroutines(t); f != fds {
+		t.Errorf("%d descriptors, before %d", f, fds)
 	}
 }
 

@@ -30,7 +30,7 @@ check() { # ranks, seconds, options
 }
 
 for ranks in 1 3 4 7; do
-    check $ranks 600
+    check $ranks 3000
 done
-check 2 1200 -big
+check 2 3000 -big
 exit $status

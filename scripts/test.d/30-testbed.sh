@@ -60,12 +60,7 @@ run() { "$TESTBED" run --mpi "$MPI" "$@" 2>/dev/null | grep '^[0-9]* node\|^runn
 status_of() { "$@" >/dev/null 2>&1; echo $?; }
 nodes() { "$TESTBED" nodes | paste -sd ' '; }
 leftover() { ls -d "$TESTBED_DIR"/run/job.* 2>/dev/null; pgrep_ring; }
-pgrep_ring() { # pids of processes that execute our program
-    local p
-    for p in /proc/[0-9]*/exe; do
-        [ "$(readlink "$p")" != "$WORK/ring" ] || { p=${p#/proc/}; echo "${p%/exe}"; }
-    done
-}
+pgrep_ring() { running "$WORK/ring"; }
 
 # Prints the files in /dev/shm that were leaked: those that are new and that no process
 # uses. Other users of the machine may have files there.
@@ -120,7 +115,7 @@ for kind in "${kinds[@]}"; do
     is "... and leaves no process$how" same "" "$(leftover)"
 
     "$TESTBED" wipe
-    exec 4< <("$TESTBED" run --mpi "$MPI" -n 3 --timeout 60 "$WORK/ring" forever 2>/dev/null; echo "status $?")
+    exec 4< <("$TESTBED" run --mpi "$MPI" -n 3 --timeout 300 "$WORK/ring" forever 2>/dev/null; echo "status $?")
     while read -r -t 1800 -u 4 line && [ "$line" != running ]; do :; done
     is "a node is lost while a job runs$how" "$TESTBED" lose node1
     status=''
@@ -148,7 +143,7 @@ for kind in "${kinds[@]}"; do
     is "wipe brings all back$how" "$TESTBED" wipe
     is "... in order$how" same "node0 node1 node2" "$(nodes)"
 
-    exec 4< <("$TESTBED" run --mpi "$MPI" -n 3 --timeout 60 "$WORK/ring" forever 2>/dev/null; echo "status $?")
+    exec 4< <("$TESTBED" run --mpi "$MPI" -n 3 --timeout 300 "$WORK/ring" forever 2>/dev/null; echo "status $?")
     while read -r -t 1800 -u 4 line && [ "$line" != running ]; do :; done
     is "down while a job runs$how" "$TESTBED" down
     while read -r -t 1800 -u 4 line; do :; done

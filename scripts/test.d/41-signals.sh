@@ -22,7 +22,7 @@ job() { # RANKS PROGRAM ARG...
     rm -rf "$prefix"
     mkdir "$prefix"
     "$TESTBED" wipe
-    (cd "$prefix" && exec "$TESTBED" run --mpi "$MPI" --timeout 60 -n "$ranks" --env SCR_PREFIX="$prefix" \
+    (cd "$prefix" && exec "$TESTBED" run --mpi "$MPI" --timeout 300 -n "$ranks" --env SCR_PREFIX="$prefix" \
         --env SCR_COPY_TYPE=XOR --env LIBRARY="$BUILD/libscr.so" "${vars[@]}" -- "$@") </dev/null
 }
 vars=()
@@ -114,5 +114,11 @@ trace() { # VARIABLE...: prints the beginning of each line
 processors() { sed -n '/gomaxprocs=1$/,$s/.*gomaxprocs=//p' "$1" | sort -u | paste -sd ' '; }
 trace GOMAXPROCS=8 >"$WORK/trace"
 is "Go uses one processor, whatever GOMAXPROCS says" same 1 "$(processors "$WORK/trace")"
-trace GOMAXPROCS=8 SCR_FLUSH=1 SCR_FLUSH_ASYNC=1 >"$WORK/trace"
-is "it uses four while a thread copies" same "1 4" "$(processors "$WORK/trace")"
+# A copy may be too short for a line.
+found=''
+for ((i = 0; i < 10; i++)); do
+    trace GOMAXPROCS=8 SCR_FLUSH=1 SCR_FLUSH_ASYNC=1 >"$WORK/trace"
+    found=$(echo "$found $(processors "$WORK/trace")" | grep -o '[0-9]*' | sort -u | paste -sd ' ')
+    case $found in ''|1) ;; *) break ;; esac
+done
+is "it uses four while a thread copies" same "1 4" "$found"

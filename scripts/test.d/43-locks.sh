@@ -10,9 +10,9 @@ is "two nodes" "$TESTBED" up 2
 prefix=$WORK/prefix log=$WORK/log id=locks$$ ranks=4
 begin
 by=(env -u TESTBED_JOB)
-run() { steps SCR_FLUSH=1 SCR_WAIT_SECONDS=2 "$@"; }
+run() { steps SCR_FLUSH=1 "$@"; }
 well() { run "$@"; [ "$status" = 0 ] || { echo "status $status"; cat "$WORK/out"; return 1; }; }
-refused() { run "$@"; [ "$status" != 0 ] && [ "$status" != 124 ] || { echo "status $status"; cat "$WORK/out"; return 1; }; }
+refused() { run SCR_WAIT_SECONDS=2 "$@"; [ "$status" != 0 ] && [ "$status" != 124 ] || { echo "status $status"; cat "$WORK/out"; return 1; }; }
 said() { grep -qE -- "$1" "$WORK/out" || { cat "$WORK/out"; return 1; }; }
 launchers() { # PID: the processes that have started a rank, and each other
     local p=$1
@@ -43,7 +43,7 @@ for which in 1 2 3 4; do
     kill -KILL "${launchers[@]}" # first: a launcher would end the ranks
     for p in "${all[@]}"; do [ "$p" = "$orphan" ] || kill -KILL "$p"; done
     wait "$job"
-    is "... and then one, stopped" grep -q '^State:.T' "/proc/$orphan/status"
+    is "... and then one, stopped" within 60 grep -q '^State:.T' "/proc/$orphan/status"
     is "... while rank $which lives, the next job does not begin" refused -- -n 1
     is "... and says which process to end" said "process $orphan on [^ ]+ is still running on this node, as a rank of an earlier run"
     is "... after it has said that it waits" said "waiting for process $orphan on "
@@ -75,7 +75,7 @@ END
     is "another user" within 60 test -s "$WORK/holds"
     is "... has locked files of data, and was not let at locks" grep -qE '^[1-9][0-9]* [1-9]' "$WORK/holds"
     is "... a job does not wait" well -- -n 1
-    is "... nor says that it does" bash -c '! grep "waiting for" "$1"' - "$WORK/out"
+    is "... nor says that it does" bash -c '! grep "waiting for process $2 on" "$1"' - "$WORK/out" "$other"
     is "... nor does scr_index" "$BUILD/scr_index" -p "$prefix" --current "$("$BUILD/scr_index" -p "$prefix" | grep ' YES ' | grep -o 'ckpt\.[0-9]*$' | tail -n 1)"
     is "... nor scr_halt" "$BUILD/scr_halt" "$prefix"
     is "... nor scr_halt --remove" "$BUILD/scr_halt" --remove "$prefix"

@@ -14,7 +14,7 @@ is "... and this one has" grep -q GOSCR_FAULT "$library/libscr.so"
 prefix=$WORK/prefix
 "$TESTBED" up 2
 job() { # FAULT [ARG]
-    (cd "$prefix" && exec "$TESTBED" run --mpi "$MPI" --timeout 60 -n 4 --env SCR_PREFIX="$prefix" --env SCR_COPY_TYPE=XOR \
+    (cd "$prefix" && exec "$TESTBED" run --mpi "$MPI" --timeout 300 -n 4 --env SCR_PREFIX="$prefix" --env SCR_COPY_TYPE=XOR \
         --env SCR_FLUSH=1 --env SCR_FETCH=1 --env SCR_CACHE_SIZE=1 "${vars[@]}" --env GOSCR_FAULT="$1" -- "$WORK/panics" "${@:2}") \
         </dev/null >"$WORK/out" 2>&1
 }

@@ -24,12 +24,12 @@ trap 'kill "$job" 2>/dev/null' EXIT
 begin() { # COMMAND...
     : >"$WORK/err"
     : >"$WORK/gdb"
-    timeout 300 "$@" >"$WORK/out" 2>"$WORK/err" </dev/null &
+    timeout 3000 "$@" >"$WORK/out" 2>"$WORK/err" </dev/null &
     job=$!
 }
 ends() {
     local i
-    for ((i = 0; i < 2800; i++)); do
+    for ((i = 0; i < 27000; i++)); do
         kill -0 "$job" 2>/dev/null || break
         sleep 0.1
     done
@@ -44,7 +44,7 @@ hangs() {
     cat "$WORK/gdb"
     for p in $({ pids; processes; } | sort -u); do
         grep -H 'State\|TracerPid' /proc/"$p"/task/*/status
-        timeout 60 gdb -nx -batch -p "$p" -ex "print go_on" -ex "print MPIR_checkpoint_debug_gate" -ex "thread apply all bt" 2>&1
+        timeout 600 gdb -nx -batch -p "$p" -ex "print go_on" -ex "print MPIR_checkpoint_debug_gate" -ex "thread apply all bt" 2>&1
     done
 }
 ended() { same 0 "$status" || { cat "$WORK/out" "$WORK/err"; return 1; }; }
@@ -62,7 +62,7 @@ gdbs() { # PIDS COMMAND...: gdb on each process; again if a gdb does not end
     : >"$WORK/gdb"
     for pid in $1; do
         for i in 1 2 3; do
-            timeout 60 gdb -nx -batch -p "$pid" "${args[@]}" >"$WORK/gdb.one" 2>&1
+            timeout 600 gdb -nx -batch -p "$pid" "${args[@]}" >"$WORK/gdb.one" 2>&1
             [ $? = 124 ] || break
             echo "gdb on $pid did not end (try $i)"
             cat "$WORK/gdb.one"
@@ -124,7 +124,7 @@ stands() {
         kill -0 "$job" || { cat "$WORK/out" "$WORK/err" "$WORK/gdb"; return 1; }
     done
 }
-attach() { timeout 200 "$BUILD/scr_checkpoint" --attach -p "$prefix" >"$WORK/answer" 2>&1 || { cat "$WORK/answer" "$WORK/err"; return 1; }; }
+attach() { timeout 600 "$BUILD/scr_checkpoint" --attach -p "$prefix" >"$WORK/answer" 2>&1 || { cat "$WORK/answer" "$WORK/err"; return 1; }; }
 listed() { same "$(pids | sort)" "$(sed -n "s/^[^ ]* \([0-9]*\)$/\1/p" "$WORK/answer" | sort)" || { cat "$WORK/answer"; return 1; }; }
 counted() {
     gdbs "$(processes)" "print counted" detach
@@ -154,7 +154,7 @@ begin "${mpirun[@]}" "$WORK/debugged" 15 ask
 until_all pids
 is "--attach again" attach
 is "... all ranks wait" until_all processes
-is "... and are continued without a debugger" timeout 200 "$BUILD/scr_checkpoint" --continue -p "$prefix"
+is "... and are continued without a debugger" timeout 600 "$BUILD/scr_checkpoint" --continue -p "$prefix"
 ends
 is "... they go on" ended
 is "... and leave no record" no_gates
@@ -164,7 +164,7 @@ until_all pids
 is "--attach without libscr_cr.so stops the ranks" attach
 is "... the command prints its processes" listed
 is "... they do not say that they wait" none
-is "... and are continued" timeout 200 "$BUILD/scr_checkpoint" --continue -p "$prefix"
+is "... and are continued" timeout 600 "$BUILD/scr_checkpoint" --continue -p "$prefix"
 ends
 is "... they go on" ended
 

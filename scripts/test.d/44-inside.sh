@@ -12,7 +12,7 @@ mkdir "$prefix"
 ranks=3
 "$TESTBED" up "$ranks" 3
 job() { # PART: runs it on 3 ranks; the ranks' lines are in $WORK/out, in their order
-    (cd "$prefix" && exec "$TESTBED" run --mpi "$MPI" --timeout 120 -n "$ranks" --env SCR_PREFIX="$prefix" \
+    (cd "$prefix" && exec "$TESTBED" run --mpi "$MPI" --timeout 300 -n "$ranks" --env SCR_PREFIX="$prefix" \
         --env SCR_COPY_TYPE=XOR -- "$WORK/inside" "$1") </dev/null >"$WORK/out" 2>"$WORK/err"
 }
 said() { grep "^$1 " "$WORK/out" | cut -d' ' -f2-; } # RANK
@@ -53,7 +53,7 @@ is "... with functions of other names" "$MPICC" "${flags[@]}" -Dopal_crs_self_us
     -Dopal_crs_self_user_continue=own_continue -Dopal_crs_self_user_restart=own_restart -o "$WORK/renamed"
 self() { # PROGRAM ARG...: runs it, as job does
     mkdir -p "$prefix" "$WORK/elsewhere"
-    (cd "$WORK/elsewhere" && exec "$TESTBED" run --mpi "$MPI" --timeout 120 -n "$ranks" --env SCR_PREFIX="$prefix" --env SCR_CACHE_SIZE=3 \
+    (cd "$WORK/elsewhere" && exec "$TESTBED" run --mpi "$MPI" --timeout 300 -n "$ranks" --env SCR_PREFIX="$prefix" --env SCR_CACHE_SIZE=3 \
         --env SCR_FLUSH=1 --env SCR_COPY_TYPE=XOR "${vars[@]}" -- "$@") </dev/null >"$WORK/out" 2>"$WORK/err"
 }
 vars=()
@@ -113,7 +113,7 @@ ended() { same 0 "$status" || { cat "$WORK/out" "$WORK/err"; return 1; }; }
 halted() {
     if [ $thread = 0 ]; then ended; else [ "$status" != 0 ] && [ "$status" != 124 ] && [ "$status" != 137 ] && ! grep -i segmentation "$WORK/err"; fi
 }
-ask() { timeout 300 "$BUILD/scr" checkpoint -p "$prefix" "$@" >"$WORK/asked.out" 2>"$WORK/asked.err"; }
+ask() { timeout 1500 "$BUILD/scr" checkpoint -p "$prefix" "$@" >"$WORK/asked.out" 2>"$WORK/asked.err"; }
 asked() { ask "$@" || { cat "$WORK/asked.out" "$WORK/asked.err" "$WORK/out" "$WORK/err"; return 1; }; }
 fails_with() { # TEXT ARGUMENT...: of scr_checkpoint
     local text=$1
@@ -150,40 +150,46 @@ for thread in 1 0; do
     is "... and the program ends" ended
     all_say "... having begun from the one before" "$(printf 'restarts\nends right')"
 
+    # The limit is so long that only what hangs reaches it, since the answer names one rank. As a
+    # request may fail all the same, these programs do not count them.
+    limited=(--env SCR_CR_LIMIT_SECONDS=10 --env RELEASE="$WORK/release" --env END="$WORK/end")
+    rm -f "$WORK/release" "$WORK/end"
     if [ $thread = 1 ]; then
-        vars=(--env SCR_CR_LIMIT_SECONDS=1 --env RELEASE="$WORK/release")
-        in_background 2 hang
+        vars=("${limited[@]}")
+        in_background 1 hang
         is "$where: a function that does not return makes the checkpoint fail" fails_with "function has not returned within"
         is "... and so is the next" fails_with "has not returned yet"
         touch "$WORK/release"
         is "... until it returns" within 300 ask
+        touch "$WORK/end"
         ends
         is "... and the program ends" ended
         vars=("${base[@]}")
     else
-        rm -f "$WORK/release"
-        vars=("${base[@]}" --env SCR_CR_LIMIT_SECONDS=1 --env RELEASE="$WORK/release")
-        in_background 2 hang
+        vars=("${base[@]}" "${limited[@]}")
+        in_background 1 hang
         is "$where: a function that does not return: the request is answered" fails_with "rank 2 has been in the program's checkpoint function since"
         is "... and so is the next" fails_with "rank 2 has been in the program's checkpoint function since"
         is "... the rank says so, once" same 1 "$(grep -c "SCR: a request .*rank 2 has been in the program's checkpoint function" "$WORK/err")"
         touch "$WORK/release"
         is "... when it returns, the checkpoint fails, and the next succeeds" within 300 ask
+        touch "$WORK/end"
         ends
         is "... and the program ends" ended
         is "... which has got the error" grep -q "the program's checkpoint function has not returned within SCR_CR_LIMIT_SECONDS" "$WORK/err"
-        rm -f "$WORK/release"
+        rm -f "$WORK/release" "$WORK/end"
         vars+=(--env SCR_CR_LIMIT_ABORT=1)
-        in_background 2 hang
+        in_background 1 hang
         is "$where: with SCR_CR_LIMIT_ABORT=1 the request is answered" fails_with "rank 2 has been in the program's checkpoint function since"
         ends
         is "... and the job ends" bash -c '[ "$1" != 0 ] && grep -q "the job is ended (SCR_CR_LIMIT_ABORT=1)" "$2"' - "$status" "$WORK/err"
-        vars=("${base[@]}" --env SCR_CR_LIMIT_SECONDS=1 --env RELEASE="$WORK/release")
+        vars=("${base[@]}" "${limited[@]}")
         in_background 1 inside
         is "$where: a rank is in a call in which its function cannot run: the request is answered" \
             fails_with "the program has made no call of MPI in SCR_CR_LIMIT_SECONDS in which its function could run"
         touch "$WORK/release"
         is "... when that has ended, a request succeeds" within 300 ask
+        touch "$WORK/end"
         ends
         is "... and the program ends" ended
         vars=("${base[@]}")
@@ -217,7 +223,7 @@ alone() { # COMMAND...: on this node
     rm -rf "$prefix" "$WORK/node"
     mkdir "$prefix" "$WORK/node"
     SCR_PREFIX=$prefix SCR_JOB_ID=again.$$ SCR_CNTL_BASE=$WORK/node SCR_CACHE_BASE=$WORK/node SCR_FLUSH=0 SCR_CACHE_SIZE=3 \
-        timeout 300 "$@" >"$WORK/out" 2>"$WORK/err" </dev/null
+        timeout 1500 "$@" >"$WORK/out" 2>"$WORK/err" </dev/null
 }
 # MPICH's launcher says on its standard output that it was told to end the program.
 printed() { same "$(printf '%s\n' "$@")" "$(grep -vE '^(=|YOUR APPLICATION|This typically|Please see|$)' "$WORK/out")" || { cat "$WORK/err"; return 1; }; }

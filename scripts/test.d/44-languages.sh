@@ -133,7 +133,7 @@ for name in exports python3; do
     rm -rf "$prefix" "$WORK/node"
     mkdir "$prefix" "$WORK/node"
     SCR_PREFIX=$prefix SCR_JOB_ID=languages.$$ SCR_CNTL_BASE=$WORK/node SCR_CACHE_BASE=$WORK/node SCR_FLUSH=0 SCR_CACHE_SIZE=3 \
-        timeout 300 "$BUILD/scr_run" "${mpirun[@]}" "${program[@]}" again "$WORK/marker.$name" >"$WORK/out" 2>"$WORK/err" </dev/null
+        timeout 1500 "$BUILD/scr_run" "${mpirun[@]}" "${program[@]}" again "$WORK/marker.$name" >"$WORK/out" 2>"$WORK/err" </dev/null
     is "$name: scr_run starts a program again from the checkpoint that it names" shown "restarts 2,ends 7" \
         "$(said 0 | grep -e restarts -e ends | paste -sd ,)"
 done

@@ -81,7 +81,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 mpirun=("mpirun.$MPI" -n "$ranks")
 [ "$MPI" != openmpi ] || mpirun+=(--oversubscribe)
 if [ "$MPI" = openmpi ]; then # MPI_Comm_spawn of Debian's MPICH fails here
-    timeout 120 "${mpirun[@]}" "$WORK/quiet" spawn "$WORK/quiet" </dev/null >"$WORK/out" 2>"$WORK/err"
+    timeout 3000 "${mpirun[@]}" "$WORK/quiet" spawn "$WORK/quiet" </dev/null >"$WORK/out" 2>"$WORK/err"
     is "messages over a communicator with other processes are not waited for" ends
 fi
 

@@ -28,7 +28,7 @@ job() {
         case $1 in SCR_*=*) options+=(--env "$1") ;; *) options+=("$1") ;; esac
         shift
     done
-    (cd "$prefix" && exec "$TESTBED" run -n "$ranks" --mpi "$MPI" --timeout 60 --env SCR_PREFIX="$prefix" \
+    (cd "$prefix" && exec "$TESTBED" run -n "$ranks" --mpi "$MPI" --timeout 300 --env SCR_PREFIX="$prefix" \
         --env SCR_JOB_ID=modes --env SCR_DEBUG=1 "${options[@]}" -- "$WORK/keep" "$WORK/stderr" "${@:2}") >"$WORK/out" 2>&1 </dev/null
     status=$?
     cat "$WORK/stderr" >>"$WORK/out"

@@ -19,7 +19,7 @@ job() {
         options+=(--env "$1")
         shift
     done
-    (cd "$prefix" && exec "$TESTBED" run -n "$ranks" --mpi "$MPI" --timeout 60 --env SCR_PREFIX="$prefix" \
+    (cd "$prefix" && exec "$TESTBED" run -n "$ranks" --mpi "$MPI" --timeout 300 --env SCR_PREFIX="$prefix" \
         --env SCR_JOB_ID=flush --env SCR_DEBUG=1 "${options[@]}" "$@") >"$WORK/out" 2>&1 </dev/null
 }
 # says TEXT COMMAND...: the command succeeds, and its job prints the text.

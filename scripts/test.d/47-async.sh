@@ -41,23 +41,23 @@ for type in PTHREAD DAEMON; do
     run SCR_CACHE_SIZE=3 -- -n 5
     is "$type: a run that ends by itself" ended
     is "... all its checkpoints are flushed" valid 1 2 3 4 5
-    is "... and nothing is left of it" within 10 left
+    is "... and nothing is left of it" within 60 left
     "$TESTBED" wipe
     run -- -n 0
     is "... and the next one restarts from them" ended 5
 
-    killed SCR_FLUSH_ASYNC_BW=200k
+    killed SCR_FLUSH_ASYNC_BW=20k
     is "$type: killed while a flush is under way" same FLUSHING "$(location 1)"
     run -- -n 1
     is "... the next run goes on" ended 1
     is "... and flushes what was not" valid 1 2
-    is "... and nothing is left" within 10 left
+    is "... and nothing is left" within 60 left
 done
 
 # From here on scr_transfer continues after the program has died.
-killed SCR_FLUSH_ASYNC_BW=60k
+killed SCR_FLUSH_ASYNC_BW=30k
 is "the program is dead, scr_transfer goes on" some_left
-is "... until all is copied, and ends" within 60 none_left
+is "... until all is copied, and ends" within 300 none_left
 is "... of all ranks" lists 1
 is "... flush.scr says that it is on its way" same FLUSHING "$(location 1)"
 before=$(inodes 1)
@@ -68,9 +68,9 @@ is "... every byte" valid 1
 run -- -n 1
 is "... and a run restarts from it" ended 1
 
-killed SCR_FLUSH_ASYNC_BW=200k
-is "killed again: all is copied" within 40 lists 1
-is "... and scr_transfer ends" within 10 none_left
+killed SCR_FLUSH_ASYNC_BW=60k
+is "killed again: all is copied" within 300 lists 1
+is "... and scr_transfer ends" within 60 none_left
 before=$(inodes 1)
 "$TESTBED" wipe
 run -- -n 0
@@ -78,7 +78,7 @@ is "... the next SCR_Init completes it" ended 1
 is "... and says so" grep -q 'dataset 1 (ckpt.1): all of it had been copied' "$WORK/out"
 is "... without copying" same "$before" "$(inodes 1)"
 
-killed SCR_FLUSH_ASYNC_BW=150k
+killed SCR_FLUSH_ASYNC_BW=50k
 copy() {
     local n
     for n in $("$TESTBED" nodes); do
@@ -86,11 +86,11 @@ copy() {
     done
 }
 is "scr_copy beside scr_transfer" copy
-is "... both to their end" within 40 none_left
+is "... both to their end" within 300 none_left
 is "... is one dataset" "$BUILD/scr_index" -p "$prefix" --build 1
 is "... every byte" valid 1
 
-killed SCR_FLUSH_ASYNC_BW=100k
+killed SCR_FLUSH_ASYNC_BW=40k
 one=$(transfers | head -n 1)
 is "a scr_transfer is killed" kill -9 "$one"
 again() {
@@ -100,7 +100,7 @@ again() {
     done
 }
 is "... another goes on where it was" again
-is "... and all is there" within 60 lists 1
+is "... and all is there" within 300 lists 1
 is "... and becomes complete" "$BUILD/scr_index" -p "$prefix" --build 1
 is "... every byte" valid 1
 is "... and nobody copies any more" within 60 none_left
@@ -128,7 +128,8 @@ behind() {
     [ "$threads" -gt 0 ]
 }
 is "... by threads that all step back" behind
-is "... and those that copied are left" same 4 "$(transfers | wc -l)" # also where the program came first and started others
+four_left() { [ "$(transfers | wc -l)" = 4 ]; }
+is "... and those that copied are left" within 60 four_left # also where the program came first and started others
 stop_all() {
     local n
     for n in $("$TESTBED" nodes); do
@@ -137,25 +138,29 @@ stop_all() {
 }
 is "... until told to end" stop_all
 # scr_transfer executes itself once more to lower its priority, but only once.
-is "scr_transfer under a real-time policy" timeout -s KILL 600 chrt -r 1 "$BUILD/scr_transfer" --exit --cntldir "$WORK"
-is "... when it copies" timeout -s KILL 600 chrt -r 1 "$BUILD/scr_transfer" --cntldir "$WORK"
-is "... as they do" none_left
+if chrt -r 1 true 2>/dev/null; then
+    is "scr_transfer under a real-time policy" timeout -s KILL 600 chrt -r 1 "$BUILD/scr_transfer" --exit --cntldir "$WORK"
+    is "... when it copies" timeout -s KILL 600 chrt -r 1 "$BUILD/scr_transfer" --cntldir "$WORK"
+else
+    echo "   no real-time policy is permitted here: not tested"
+fi
+is "all that were told to end have ended" within 60 none_left
 wait
 
 # scr_transfer is killed while the program goes on.
 begin
-(within 30 grep -q '^complete 1' "$log" && within 10 some_left && transfers | xargs kill -9) >/dev/null 2>&1 &
-run SCR_FLUSH_ASYNC_BW=400k -- -n 2
+(within 60 grep -q '^complete 1' "$log" && within 60 some_left && transfers | xargs kill -9) >/dev/null 2>&1 &
+run SCR_FLUSH_ASYNC_BW=100k -- -n 2
 wait $!
 is "scr_transfer is killed while the program goes on: another is started" ended
 is "... and all is flushed" valid 1 2
-is "... and nothing is left" within 10 left
+is "... and nothing is left" within 60 left
 
 begin
-run SCR_FLUSH_ASYNC_BW=400k SCR_FLUSH_POSTSTAGE=1 SCR_CACHE_SIZE=3 -- -n 2
+run SCR_FLUSH_ASYNC_BW=100k SCR_FLUSH_POSTSTAGE=1 SCR_CACHE_SIZE=3 -- -n 2
 is "SCR_FLUSH_POSTSTAGE: SCR_Finalize leaves it going" ended
 is "... flush.scr says so" same FLUSHING "$(location 2)"
-is "... until it is there" within 60 lists 2
+is "... until it is there" within 300 lists 2
 is "... scr_index --build completes it" "$BUILD/scr_index" -p "$prefix" --build 2
 is "... every byte" valid 2
 is "... and scr_transfer ends by itself" within 60 none_left
@@ -163,7 +168,7 @@ is "... and scr_transfer ends by itself" within 60 none_left
 # scr_transfer is told to end.
 killed SCR_FLUSH_ASYNC_BW=20k
 is "scr_transfer --exit" stop_all
-is "... ends it" none_left
+is "... ends it" within 60 none_left
 is "... and what it has not copied is not complete" bash -c '! "$1/scr_index" -p "$2" --build 1' - "$BUILD" "$prefix"
 run -- -n 0
 is "... but by the next run" ended 1

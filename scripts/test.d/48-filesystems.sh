@@ -68,7 +68,7 @@ tests() {
         only=.
         [ "$package" != scr ] || only='TestCore|TestFull' # the others would take minutes
         is "$1: tests of $package" env -C "$ROOT/$package" TMPDIR="$mount/tmp" GOSCR_TEST_BASE="$mount/base" \
-            "$WORK/${package//\//-}.test" -test.run "$only" -test.timeout 10m
+            "$WORK/${package//\//-}.test" -test.run "$only" -test.timeout 4h
     done
     rm -rf "$mount/tmp" "$mount/base"
 }

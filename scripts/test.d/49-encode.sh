@@ -13,8 +13,8 @@ says() { grep -q -- "$1" "$WORK/out" || { cat "$WORK/out"; return 1; }; }
 status_says() { "$BUILD/scr_status" -p "$prefix" >"$WORK/status" 2>&1; grep -q -- "$1" "$WORK/status" || { cat "$WORK/status"; return 1; }; }
 killed() { # kills a run in SCR_Finalize, which waits until checkpoint 2 is protected
     begin
-    run SCR_FLUSH_ASYNC_BW=200k -- -t -n 2 &
-    within 60 grep -qx 'complete 2' "$log" || cat "$WORK/out"
+    run SCR_FLUSH_ASYNC_BW=50k -- -t -n 2 &
+    within 300 grep -qx 'complete 2' "$log" || cat "$WORK/out"
     is "$carrier: scr_status says that it is not protected" status_says 'ckpt.2 .*no node can be lost until it is protected'
     program | xargs kill -9
     wait $!

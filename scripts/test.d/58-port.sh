@@ -23,12 +23,6 @@ run() { # PROGRAM
 }
 ended() { ! kill -0 "$job" 2>/dev/null; }
 written() { grep -q '^checkpoint galaxy.200$' "$log" || ended; }
-pids() { # of the program's ranks
-    local p
-    for p in /proc/[0-9]*; do
-        [ "$(readlink "$p/exe")" != "$WORK/galaxy" ] || echo "${p#/proc/}"
-    done
-}
 # strike COMMAND...: starts the job, and runs the command after its second checkpoint.
 strike() {
     fresh
@@ -40,7 +34,7 @@ strike() {
     wait $job && return 75
     [ ! -e "$prefix/result" ] || { echo "the job that was struck has a result"; return 1; }
 }
-kill_one() { pids | sort -n | sed -n 2p | xargs -r kill -KILL; }
+kill_one() { running "$WORK/galaxy" | sort -n | sed -n 2p | xargs -r kill -KILL; }
 lose_one() { "$TESTBED" lose node1; }
 goes_on() { # TEXT: the job is started again, prints the text, and has the right result
     (run "$WORK/galaxy") && grep -q "^restarted from galaxy\.[2-9]00$" "$log" && grep -q -- "$1" "$log" &&

@@ -29,7 +29,7 @@ since() { tail -n "+$((before + 1))" "$log" | awk -v what="$1" '$1 == what { n =
 
 run() { # OPTION...: of steps; sets status
     before=$(wc -l <"$log")
-    (cd "$WORK/prefix" && exec "$TESTBED" run -n "$ranks" --mpi "$MPI" --timeout 40 --env SCR_PREFIX="$WORK/prefix" \
+    (cd "$WORK/prefix" && exec "$TESTBED" run -n "$ranks" --mpi "$MPI" --timeout 300 --env SCR_PREFIX="$WORK/prefix" \
         --env SCR_FLUSH=$flush --env SCR_JOB_ID=kill --env SCR_DEBUG=1 --env SCR_ENCODE_ASYNC=$behind --env SCR_ENCODE_CARRIER=$carrier \
         -- "$WORK/steps" -l "$log" -t "$@") >"$WORK/out" 2>&1
     status=$?

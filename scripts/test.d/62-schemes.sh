@@ -16,7 +16,7 @@ prefix=$WORK/prefix log=$WORK/log
 run() {
     local -a options=()
     while [ "$1" != -- ]; do options+=("$1"); shift; done
-    (cd "$prefix" && exec "$TESTBED" run -n "$ranks" --mpi "$MPI" --timeout 60 --env SCR_PREFIX="$prefix" \
+    (cd "$prefix" && exec "$TESTBED" run -n "$ranks" --mpi "$MPI" --timeout 300 --env SCR_PREFIX="$prefix" \
         --env SCR_FLUSH=0 --env SCR_JOB_ID=schemes --env SCR_DEBUG=1 --env SCR_COPY_TYPE="$scheme" \
         --env SCR_SET_FAILURES="$losses" "${options[@]}" -- "$WORK/steps" -l "$log" "${@:2}") >"$WORK/out" 2>&1 </dev/null
     status=$?

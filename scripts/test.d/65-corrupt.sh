@@ -11,7 +11,7 @@ is "four nodes" "$TESTBED" up 4 4
 
 prefix=$WORK/prefix log=$WORK/log
 run() { # OPTION...: of steps; output in $WORK/out, status in $status
-    (cd "$prefix" && exec "$TESTBED" run -n 4 --mpi "$MPI" --timeout 60 --env SCR_PREFIX="$prefix" \
+    (cd "$prefix" && exec "$TESTBED" run -n 4 --mpi "$MPI" --timeout 300 --env SCR_PREFIX="$prefix" \
         --env SCR_FLUSH="$flush" --env SCR_JOB_ID=corrupt --env SCR_DEBUG=1 -- "$WORK/steps" -l "$log" "$@") \
         >"$WORK/out" 2>&1 </dev/null
     status=$?

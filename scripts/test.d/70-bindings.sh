@@ -85,7 +85,7 @@ part() {
     "$TESTBED" wipe
     mkdir "$WORK/prefix-$name"
     for time in first second; do
-        (cd "$WORK/prefix-$name" && exec "$TESTBED" run -n 4 --mpi "$MPI" --timeout 60 --env SCR_PREFIX="$PWD" --env SCR_FLUSH=0 \
+        (cd "$WORK/prefix-$name" && exec "$TESTBED" run -n 4 --mpi "$MPI" --timeout 300 --env SCR_PREFIX="$PWD" --env SCR_FLUSH=0 \
             --env PYTHONPATH="$BUILD" --env PYTHONDONTWRITEBYTECODE=1 -- "$@") >"$WORK/out" 2>"$WORK/err" </dev/null
         sed -n "s/^\(ok\|not ok\) /\1 $name, $time run: /p" "$WORK/out"
         is "$name, $time run: comes to its end" bash -c 'grep -qx "end of $1" "$2" || { cat "$2" "$3"; false; }' \

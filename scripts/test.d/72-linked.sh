@@ -62,7 +62,7 @@ twice() {
     "$TESTBED" wipe
     mkdir "$WORK/prefix-$name"
     for time in first second; do
-        (cd "$WORK/prefix-$name" && exec "$TESTBED" run -n 2 --per-node 1 --mpi "$MPI" --timeout 60 --env SCR_PREFIX="$PWD" \
+        (cd "$WORK/prefix-$name" && exec "$TESTBED" run -n 2 --per-node 1 --mpi "$MPI" --timeout 300 --env SCR_PREFIX="$PWD" \
             -- env "$@") >"$WORK/out" 2>"$WORK/err" </dev/null || { echo "$time run:"; cat "$WORK/out" "$WORK/err"; return 1; }
         grep -qx end "$WORK/out" || { echo "$time run has no end:"; cat "$WORK/out" "$WORK/err"; return 1; }
     done

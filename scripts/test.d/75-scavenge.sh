@@ -10,7 +10,7 @@ is "four nodes" "$TESTBED" up 4
 
 prefix=$WORK/prefix log=$WORK/log output=''
 run() { # OPTION...: of steps; output in $WORK/out, status in $status
-    (cd "$prefix" && exec "$TESTBED" run -n 8 --mpi "$MPI" --timeout 60 --env SCR_PREFIX="$prefix" \
+    (cd "$prefix" && exec "$TESTBED" run -n 8 --mpi "$MPI" --timeout 300 --env SCR_PREFIX="$prefix" \
         --env SCR_FLUSH="$flush" --env SCR_COPY_TYPE="$type" --env SCR_JOB_ID=scavenge --env SCR_DEBUG=1 \
         -- "$WORK/steps" -l "$log" "$@") >"$WORK/out" 2>&1 </dev/null
     status=$?

@@ -50,9 +50,9 @@ asked() { # OPTION...: of scr_checkpoint, which answers
 }
 ranks() { # PROGRAM: the states of its processes, those of the job
     local p s
-    for p in /proc/[0-9]*; do
-        [ "$(readlink "$p/exe")" = "$1" ] && [ "$(readlink "$p/cwd")" = "$prefix" ] || continue
-        s=$(<"$p/stat") && s=${s##*) } && echo "${s%% *}"
+    for p in $(running "$1"); do
+        [ "$(readlink "/proc/$p/cwd")" = "$prefix" ] || continue
+        s=$(<"/proc/$p/stat") && s=${s##*) } && echo "${s%% *}"
     done
 }
 all_stopped() { same "T T T T" "$(ranks "$1" | paste -sd ' ')"; }

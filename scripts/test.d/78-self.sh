@@ -48,12 +48,7 @@ advances() {
 asked() { # OPTION...: of scr_checkpoint, which answers
     tool checkpoint -p "$prefix" "$@" >"$WORK/out" 2>"$WORK/err" || { cat "$WORK/out" "$WORK/err"; show; return 1; }
 }
-processes() { # PROGRAM: of the job
-    local p
-    for p in /proc/[0-9]*; do
-        [ "$(readlink "$p/exe")" != "$WORK/$1" ] || echo "${p#/proc/}"
-    done
-}
+processes() { running "$WORK/$1"; } # PROGRAM: of the job
 states() { # PROGRAM: of its processes
     local p s
     for p in $(processes "$1"); do s=$(<"/proc/$p/stat") && s=${s##*) } && echo "${s%% *}"; done

@@ -18,7 +18,7 @@ ssh_job() { # SETTINGS... -- COMMAND...: over ssh
     outside SCR_COPY_TYPE=SINGLE SCR_CHECKPOINT_INTERVAL=20 SCR_FLUSH=0 "$@"
 }
 result() { cmp "$reference" "$prefix/final"; }
-migrate() { slurm exec head timeout 200 "$BUILD/scr_migrate" -p "$prefix" "$@" >"$WORK/migrate" 2>&1; }
+migrate() { slurm exec head timeout 1000 "$BUILD/scr_migrate" -p "$prefix" "$@" >"$WORK/migrate" 2>&1; }
 migrated() { # TEXT: scr_migrate has succeeded and printed this
     same 0 "$moved" && grep -qE -- "$1" "$WORK/migrate" || { cat "$WORK/migrate"; grep -v '^step' "$log" | tail -n 40; return 1; }
 }
@@ -35,7 +35,7 @@ slurm up 4 || { echo "not ok slurm"; exit 1; }
 printf 'node%d slots=2\n' 0 1 2 3 >"$WORK/hosts"
 run=(SCR_HOST_FILE="$WORK/hosts" SCR_MIN_NODES=3 -- "$BUILD/scr_run" mpirun --mca plm rsh -n 6 "${heat[@]}")
 asks() { # ARGUMENT...: of scr_checkpoint, on the head
-    slurm exec head timeout 200 "$BUILD/scr_checkpoint" "$@" >"$WORK/answer" 2>&1 && grep "^Snapshot Ref.: .* $prefix\$" "$WORK/answer" ||
+    slurm exec head timeout 1000 "$BUILD/scr_checkpoint" "$@" >"$WORK/answer" 2>&1 && grep "^Snapshot Ref.: .* $prefix\$" "$WORK/answer" ||
         { cat "$WORK/answer"; grep -v '^step' "$log" | tail -n 40; return 1; }
 }
 
@@ -76,8 +76,8 @@ is "after the end of the job" grep -q 'no job that uses goscr runs' "$WORK/migra
 fresh
 (
     cd "$prefix" || exit 1
-    slurm exec head timeout 600 env SCR_PREFIX="$prefix" SCR_DEBUG=1 SCR_COPY_TYPE=SINGLE SCR_CHECKPOINT_INTERVAL=20 SCR_FLUSH=0 SCR_MIN_NODES=3 SCR_WATCHDOG=1 \
-        SCR_WATCHDOG_TIMEOUT=45 salloc -N4 --no-kill "$BUILD/scr_srun" --mpi=pmix -n6 -N3 "${heat[@]}" -o "$prefix/final" >"$log" 2>&1 </dev/null
+    slurm exec head timeout 2000 env SCR_PREFIX="$prefix" SCR_DEBUG=1 SCR_COPY_TYPE=SINGLE SCR_CHECKPOINT_INTERVAL=20 SCR_FLUSH=0 SCR_MIN_NODES=3 SCR_WATCHDOG=1 \
+        SCR_WATCHDOG_TIMEOUT="$(scaled 45)" salloc -N4 --no-kill "$BUILD/scr_srun" --mpi=pmix -n6 -N3 "${heat[@]}" -o "$prefix/final" >"$log" 2>&1 </dev/null
     echo "status $?" >>"$log"
 ) &
 until_said 'heat\.[0-9]+ complete'

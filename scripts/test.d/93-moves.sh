@@ -59,7 +59,7 @@ fi
 under_run three env LD_PRELOAD="$BUILD/libscr_cr.so" "$WORK/three" "$prefix/final"
 until_said '^step '
 is "scr_migrate moves the ranks of a program that only has three functions" \
-    slurm exec head timeout 200 "$BUILD/scr_migrate" -p "$prefix" --off "$place"
+    slurm exec head timeout 1000 "$BUILD/scr_migrate" -p "$prefix" --off "$place"
 slurm cut "$place" 2>/dev/null
 : >"$prefix/final.end"
 is "... whose old node then loses power: the job does not notice" ends 0 'recovery: MIGRATE: ' '^restarts at step [1-9]' 'run 2: exit status 0'

@@ -2,7 +2,8 @@
  * A program that calls nothing of SCR and writes no checkpoint by itself (44-inside.sh): its
  * three functions are called when somebody asks for a checkpoint.
  *
- *     asked CALLS [hang|fail|inside]   ends when each rank was saved that often.  In the first call the
+ *     asked CALLS [hang|fail|inside]   ends when each rank was saved that often; with the variable END
+ *                                      when that file exists.  In the first call the
  *                                      function of the last rank fails, or hangs until the file RELEASE
  *                                      exists.  inside: until then rank 0 is in a collective call that
  *                                      libscr_cr.so does not see, and the others call MPI and not this
@@ -15,6 +16,7 @@
 
 #include "counted.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -80,13 +82,15 @@ static void wait_inside(void)
     PMPI_Comm_free(&comm);
 }
 
-/* How often all ranks have been saved, if no call is under way between them. */
+/* How often all ranks have been saved, if no call is under way between them; with END, whether that
+ * file exists, for all ranks. */
 static int all_called(void)
 {
+    const char *end = getenv("END");
     int mine, least;
 
     pthread_mutex_lock(&lock);
-    mine = called;
+    mine = end == NULL ? called : access(end, F_OK) == 0 ? INT_MAX : 0;
     pthread_mutex_unlock(&lock);
     MPI_Allreduce(&mine, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     return least;

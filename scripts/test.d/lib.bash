@@ -23,20 +23,38 @@ same() {
     [ "$1" = "$2" ] || { printf 'expected: %s\nfound:    %s\n' "$1" "$2"; return 1; }
 }
 
+# burden: sets percent to the work of the machine for each of its processors, 100 at least.
+cores=$(nproc)
+burden() {
+    local load _
+    read -r load _ </proc/loadavg
+    percent=$((10#${load/./} / cores))
+    [ "$percent" -ge 100 ] || percent=100
+}
+
 # within SECONDS COMMAND...: repeats the command until it succeeds, for SECONDS at most. On a
 # machine with more work than processors the seconds are longer, in proportion to the load.
 within() {
-    local left=$(($1 * 1000)) cores load _
-    cores=$(nproc)
+    local left=$(($1 * 1000)) percent
     shift
     until "$@"; do
         [ "$left" -gt 0 ] || { echo "not within the time: $*"; return 1; }
         sleep 0.05
-        read -r load _ </proc/loadavg
-        load=$((10#${load/./} / cores)) # percent
-        left=$((left - 50 * 100 / (load > 100 ? load : 100)))
+        burden
+        left=$((left - 50 * 100 / percent))
     done
 }
+
+# scaled SECONDS: prints them as `within` would count them now, for limits of the programs themselves.
+scaled() {
+    local percent
+    burden
+    echo $(($1 * percent / 100))
+}
+
+# running PATTERN: pids of the processes whose executable file has a path that matches. This
+# starts no process for each of the machine's, so that a kill comes in time.
+running() { find /proc/[0-9]*/exe -lname "$1" 2>/dev/null | cut -d/ -f3; }
 
 # struck COMMAND...: runs a command that has to strike a job in the middle of its work,
 # and returns 75 if the job has ended before that. Then it runs it again.

@@ -18,7 +18,7 @@ steps() { # SETTING... -- OPTION...: a job of steps; output in $WORK/out, status
     local env=()
     while [ "$1" != -- ]; do env+=(--env "$1"); shift; done
     shift
-    (cd "$prefix" && exec "$TESTBED" run -n "$ranks" --mpi "$MPI" --timeout 120 --env SCR_PREFIX="$prefix" \
+    (cd "$prefix" && exec "$TESTBED" run -n "$ranks" --mpi "$MPI" --timeout 300 --env SCR_PREFIX="$prefix" \
         --env SCR_JOB_ID="$id" --env SCR_DEBUG=1 "${env[@]}" -- "${by[@]}" "$WORK/steps" -l "$log" "$@") >"$WORK/out" 2>&1 </dev/null
     status=$?
 }
@@ -26,18 +26,11 @@ ended() { # [STEP]: with status 0, from the checkpoint STEP
     [ "$status" = 0 ] && ! grep -qE '^steps: |internal error|panic|goroutine' "$WORK/out" &&
         { [ $# = 0 ] || grep -qx "restarted $1" "$log"; } || { echo "status $status"; cat "$WORK/out" "$log"; return 1; }
 }
-program() { # pids of the program
+program() { running "$WORK/steps"; } # pids of the program
+transfers() { # pids of scr_transfer of this test's jobs, which is a link to scr
     local p
-    for p in /proc/[0-9]*; do
-        [ "$(readlink "$p/exe" 2>/dev/null)" = "$WORK/steps" ] && echo "${p#/proc/}"
-    done
-    return 0
-}
-transfers() { # pids of scr_transfer of this test's jobs
-    local p
-    for p in /proc/[0-9]*; do
-        grep -qsz 'scr_transfer$' "$p/cmdline" && grep -qszx "SCR_JOB_ID=$id" "$p/environ" && ! grep -qsz '^env$' "$p/cmdline" &&
-            echo "${p#/proc/}"
+    for p in $(running '*/scr'); do
+        grep -qsz 'scr_transfer$' "/proc/$p/cmdline" && grep -qszx "SCR_JOB_ID=$id" "/proc/$p/environ" && echo "$p"
     done
     return 0
 }

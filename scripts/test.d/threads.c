@@ -121,7 +121,7 @@ static void *messages(void *comm)
     long sent = 0;
 
     for (;;) {
-        long sum = going;
+        long sum = going || sent == 0; /* all ranks have sent as many */
 
         MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_LONG, MPI_SUM, *(MPI_Comm *)comm);
         if (sum == 0)
@@ -135,14 +135,14 @@ static void *questions(void *nothing)
     long asked = 0;
 
     (void)nothing;
-    while (going) {
+    while (going || asked == 0) {
         char *value = (char *)SCR_Config("SCR_SET_SIZE");
 
         if (value == NULL || strcmp(value, "8") != 0)
             return (void *)-1L;
         free(value);
         asked++;
-        sched_yield();
+        usleep(100); /* by sched_yield a thread could keep the others from the processor */
     }
     return (void *)asked;
 }
