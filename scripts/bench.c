@@ -13,6 +13,8 @@
  *     bench behind FILES BYTES COUNT  after each checkpoint, wait until the network is idle
  *     bench stream 1 BYTES COUNT      send BYTES around the ring of ranks by plain TCP
  *     bench limits 1 BYTES COUNT      time copies and messages without the library
+ *     bench calls FILES BYTES COUNT   time the system calls that a checkpoint needs to look at
+ *                                     its files and to read them
  *     bench outside FILES BYTES STEP  restart if it can, then sleep for STEP us again and
  *                                     again, and write a checkpoint when SCR says so
  *     bench bare 1 0 STEP             the same without the library
@@ -20,7 +22,7 @@
  * Each rank writes FILES files of BYTES bytes.  Prints "init SECONDS"; for each
  * checkpoint "checkpoint ROUTE WRITE COMPLETE START SENT RECEIVED", for a restart "restart
  * INIT READ SENT RECEIVED", for one that is fetched "fetch HAVE READ SENT RECEIVED", for
- * limits "limits WRITE READ MOVE OVERWRITE PLAIN" (see limits()), for stream "stream SECONDS
+ * limits "limits WRITE READ MOVE OVERWRITE PLAIN" (see limits()), for calls "calls SECONDS", for stream "stream SECONDS
  * SENT RECEIVED", and for behind "behind SECONDS SENT RECEIVED" (see behind()).  Times are
  * seconds of the slowest rank, counted from when all ranks had begun.  SENT and RECEIVED are
  * the bytes that eth0 of a node has sent and received, with all headers, during
@@ -50,6 +52,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -457,6 +460,40 @@ static void limits(const char *directory)
         printf("limits %.9f %.9f %.9f %.9f %.9f\n", write, read, moved, over, plain);
 }
 
+/*
+ * Times the system calls without which no library can check and read the files of a checkpoint:
+ * lstat, open, fstat, read and close for each.
+ */
+static void calls(const char *directory)
+{
+    unsigned char *piece = malloc((size_t)bytes);
+    char path[SCR_MAX_FILENAME];
+    struct stat found;
+    double t;
+    int i, fd;
+
+    for (i = 0; i < files; i++) {
+        snprintf(path, sizeof path, "%s/calls.%d.%d", directory, rank, i);
+        put(path, i);
+    }
+    t = begin();
+    for (i = 0; i < files; i++) {
+        snprintf(path, sizeof path, "%s/calls.%d.%d", directory, rank, i);
+        if (lstat(path, &found) != 0 || (fd = open(path, O_RDONLY)) < 0 || fstat(fd, &found) != 0 || piece == NULL ||
+            read(fd, piece, (size_t)bytes) != (ssize_t)bytes || close(fd) != 0)
+            fail(path);
+    }
+    t = slowest(MPI_Wtime() - t);
+    for (i = 0; i < files; i++) {
+        snprintf(path, sizeof path, "%s/calls.%d.%d", directory, rank, i);
+        if (unlink(path) != 0)
+            fail(path);
+    }
+    free(piece);
+    if (rank == 0)
+        printf("calls %.9f\n", t);
+}
+
 static double processor_seconds(int who)
 {
     struct rusage used;
@@ -804,8 +841,8 @@ static void outside(int library, int number, int64_t step)
 
 int main(int argc, char **argv)
 {
-    enum { WRITE, RESTART, FETCH, IDLE, ASYNC, PACED, LIMITS, OUTSIDE, BARE, ENCODE, BEHIND, STREAM, MODES };
-    static const char *const modes[MODES] = {"write", "restart", "fetch", "idle", "async", "paced", "limits", "outside", "bare", "encode", "behind", "stream"};
+    enum { WRITE, RESTART, FETCH, IDLE, ASYNC, PACED, LIMITS, OUTSIDE, BARE, ENCODE, BEHIND, STREAM, CALLS, MODES };
+    static const char *const modes[MODES] = {"write", "restart", "fetch", "idle", "async", "paced", "limits", "outside", "bare", "encode", "behind", "stream", "calls"};
     int mode = 0;
     long before, grown, own, most;
     int count, i, first = 0;
@@ -818,7 +855,7 @@ int main(int argc, char **argv)
     while (argc == 5 && mode < MODES && strcmp(argv[1], modes[mode]) != 0)
         mode++;
     if (argc != 5 || mode == MODES || (files = atoi(argv[2])) < 1 || (bytes = atoll(argv[3])) < 0 || (count = atoi(argv[4])) < 1) {
-        fprintf(stderr, "usage: bench write|async|encode|paced|restart|fetch|idle|limits|outside|bare|behind|stream FILES BYTES COUNT\n");
+        fprintf(stderr, "usage: bench write|async|encode|paced|restart|fetch|idle|limits|outside|bare|behind|stream|calls FILES BYTES COUNT\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
         return 2;
     }
@@ -827,12 +864,14 @@ int main(int argc, char **argv)
     if (mode == OUTSIDE)
         here("started");
     fill();
-    if (mode == LIMITS || mode == STREAM) {
+    if (mode == LIMITS || mode == STREAM || mode == CALLS) {
         const char *directory = getenv("SCR_CACHE_BASE");
 
         for (i = 0; i < count; i++) {
             if (mode == STREAM)
                 stream();
+            else if (mode == CALLS)
+                calls(directory ? directory : "/dev/shm");
             else
                 limits(directory ? directory : "/dev/shm");
         }
