@@ -1,6 +1,7 @@
 package stripe
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -12,12 +13,13 @@ const inTransit = 8
 
 // step is the work of a member for one piece of one column.
 type step struct {
-	take func(*slot, step) error
-	c    int
-	i    int // index of the member in column.from; -1: it gets a result, or only checks
-	last bool
-	time int // of the step, if all steps took the same time
-	lag  int // it is done when this many later pieces have begun
+	take  func(*slot, step) error
+	c     int
+	i     int // index of the member in column.from; -1: it gets a result, or only checks
+	last  bool
+	time  int // of the step, if all steps took the same time
+	lag   int // in which turn after its piece has begun it is done
+	phase int // its tick in that turn
 }
 
 // slot holds a piece in transit. Its sums, one for each member that gets a result,
@@ -44,10 +46,11 @@ type reduction struct {
 	shards  Shards
 	reads   bool // the member checks shards that are not needed
 
-	steps, final []step // all in the order of time, and those of them that get results
-	receives     int    // number of steps that wait for sums
-	prev, next   int    // members that send sums to this one, and get its sums
-	slots        [inTransit]slot
+	steps      []step // in the order in which they are done in a turn
+	final      []step // those that get results, in the order in which they are done for a piece
+	receives   int    // number of steps that wait for sums
+	prev, next int    // members that send sums to this one, and get its sums
+	slots      [inTransit]slot
 }
 
 // reduce computes the columns. It is collective over the set.
@@ -55,11 +58,15 @@ type reduction struct {
 // The sums of each piece of a column pass through the members in column.from.
 // Columns begin at different members, in rounds in which no member begins two. A step has
 // a time: as the first of a column a member waits for no other, as the second for one, and so
-// on; results come last. A member does the steps of one piece in the order of time, and
-// the later steps of a piece when others have begun, so that what a step waits for has had
-// time to arrive, and the links always carry something. Every step waits only for steps that
-// all members do earlier: in an earlier turn, or in the same turn with an earlier time. So no
-// order of messages can block it.
+// on; results come last.
+//
+// Members do their steps in the order of ticks. In every turn a piece begins, and its steps
+// follow at equal distances, of eight ticks at least, until its slot is needed again. So what a
+// step waits for was sent eight or more ticks before, and the links always carry something,
+// however many members there are (TestReduce_LinksAreUsed). A step waits for messages of earlier
+// ticks, and for its member's earlier messages, which others begin to receive at earlier ticks or
+// when they get a result at the same tick, for which they wait for earlier ticks only. So no order
+// of messages can block it, if all members count the same ticks.
 //
 // If fewer members are lost than the set bears, some shards are not needed. Their
 // members read them as well, to check them, while others have more to do.
@@ -100,7 +107,7 @@ func (s Set) reduce(columns []column, shards Shards, reads bool) error {
 func (r *reduction) plan() {
 	me := r.me
 	begun := map[int]int{} // rounds, by the member that begins
-	end := 1               // time of the last step of all members
+	end := 1               // time of the last step of all members, the same for all
 	for c, col := range r.columns {
 		r.width = max(r.width, len(col.wanted))
 		begin := 0
@@ -126,14 +133,18 @@ func (r *reduction) plan() {
 			r.steps = append(r.steps, step{take: r.check, c: c, i: -1})
 		}
 	}
-	slices.SortStableFunc(r.steps, func(a, b step) int { return a.time - b.time })
+	// What others wait for comes before checks.
+	slices.SortStableFunc(r.steps, func(a, b step) int { return cmp.Or(a.time-b.time, b.i-a.i) })
+	turn := end + 1                        // in ticks
+	distance := (inTransit*turn - 1) / end // of the steps of a piece, so that the last one is before the eighth turn ends
 	for i := range r.steps {
 		st := &r.steps[i]
-		st.lag = st.time * (inTransit - 1) / end
+		st.lag, st.phase = st.time*distance/turn, st.time*distance%turn
 		if st.i < 0 && slices.Contains(r.columns[st.c].wanted, me) {
 			r.final = append(r.final, *st)
 		}
 	}
+	slices.SortStableFunc(r.steps, func(a, b step) int { return a.phase - b.phase })
 }
 
 // allocate gives the first n slots, which are used, their buffers.
