@@ -218,20 +218,22 @@ int __real_pthread_create(pthread_t *id, const pthread_attr_t *attributes, void 
 int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attributes, void *(*f)(void *), void *argument)
 {
     enum { MONITOR = 2 };
-    static int created; /* up to MONITOR */
+    static int created;
     struct thread *t = malloc(sizeof *t);
-    int n = __atomic_load_n(&created, __ATOMIC_RELAXED), error;
+    int n, error;
 
     if (t == NULL)
         return EAGAIN;
+    /* It counts before it runs: the first thread may create the second one at once. */
+    n = __atomic_add_fetch(&created, 1, __ATOMIC_RELAXED);
     t->run = f;
     t->argument = argument;
-    t->slack = n + 1 == MONITOR && found_slack > 0 ? LATE_NS : found_slack;
+    t->slack = n == MONITOR && found_slack > 0 ? LATE_NS : found_slack;
     error = __real_pthread_create(id, attributes, run, t);
-    if (error != 0)
+    if (error != 0) { /* Go tries again if it was EAGAIN */
+        __atomic_sub_fetch(&created, 1, __ATOMIC_RELAXED);
         free(t);
-    else if (n < MONITOR)
-        __atomic_store_n(&created, n + 1, __ATOMIC_RELAXED);
+    }
     return error;
 }
 
