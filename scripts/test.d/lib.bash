@@ -24,11 +24,10 @@ same() {
 }
 
 # burden: sets percent to the work of the machine for each of its processors, 100 at least.
-cores=$(nproc)
 burden() {
     local load _
     read -r load _ </proc/loadavg
-    percent=$((10#${load/./} / cores))
+    percent=$((10#${load/./} / ${cores:=$(nproc)}))
     [ "$percent" -ge 100 ] || percent=100
 }
 
