@@ -185,7 +185,8 @@ func next(h *hash.Hash) (r *Request, copied map[string]bool) {
 				r.Files = append(r.Files, f)
 				written, ok := h.Get(keyFiles, path).Int(keyWritten)
 				to, err := prefix.Destination(r.Prefix, f)
-				copied[path] = ok && err == nil && written == f.Meta.Size() && there(r.aside(to), written)
+				// All 0 bytes of an empty file are written before its copy has begun.
+				copied[path] = ok && err == nil && written > 0 && written == f.Meta.Size() && there(r.aside(to), written)
 			}
 			return r, copied
 		}

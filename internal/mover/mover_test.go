@@ -182,6 +182,28 @@ func TestServer_GoesOnWhereOneWasKilled(t *testing.T) {
 	}
 }
 
+// The copy of an empty file is there before it has the mode and times of the original, and is not
+// taken for finished if the process was killed in between.
+func TestServer_GoesOnWithAnEmptyFile(t *testing.T) {
+	n := newNode(t)
+	l := n.load(1, 0, 1, 0)
+	from := l.Files[0]
+	written := time.Unix(1_000_000_000, 17)
+	must(t, os.Chmod(from.Path, 0o640))
+	must(t, os.Chtimes(from.Path, written, written))
+	must(t, from.Meta.Record(from.Path))
+	_, err := (&Daemon{Control: n.control}).Start(l)
+	must(t, err)
+	to := l.destination(from)
+	must(t, os.MkdirAll(filepath.Dir(to), 0o700))
+	must(t, os.WriteFile(to, nil, 0o600))
+	must(t, (&Server{Control: n.control}).Run())
+	n.check(l)
+	if info, err := os.Stat(to); err != nil || !info.ModTime().Equal(written) || info.Mode() != 0o640 {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
 // What does not say what it is is passed over, and what goes nowhere fails.
 func TestServer_Nonsense(t *testing.T) {
 	n := newNode(t)
