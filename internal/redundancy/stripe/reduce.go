@@ -65,8 +65,9 @@ type reduction struct {
 // step waits for was sent eight or more ticks before, and the links always carry something,
 // however many members there are (TestReduce_LinksAreUsed). A step waits for messages of earlier
 // ticks, and for its member's earlier messages, which others begin to receive at earlier ticks or
-// when they get a result at the same tick, for which they wait for earlier ticks only. So no order
-// of messages can block it, if all members count the same ticks.
+// when they get a result in the same turn, for which they wait for earlier ticks only. So no order
+// of messages can block it, if all members count the same ticks. Results are got at the end of a
+// turn, when they have had most time to arrive.
 //
 // If fewer members are lost than the set bears, some shards are not needed. Their
 // members read them as well, to check them, while others have more to do.
@@ -128,23 +129,23 @@ func (r *reduction) plan() {
 		}
 		switch {
 		case slices.Contains(col.wanted, me):
-			r.steps = append(r.steps, step{take: r.get, c: c, i: -1, time: begin + len(col.from)})
+			r.final = append(r.final, step{take: r.get, c: c, i: -1, time: begin + len(col.from)})
 		case r.reads && !slices.Contains(col.from, me):
 			r.steps = append(r.steps, step{take: r.check, c: c, i: -1})
 		}
 	}
-	// What others wait for comes before checks.
-	slices.SortStableFunc(r.steps, func(a, b step) int { return cmp.Or(a.time-b.time, b.i-a.i) })
 	turn := end + 1                        // in ticks
 	distance := (inTransit*turn - 1) / end // of the steps of a piece, so that the last one is before the eighth turn ends
-	for i := range r.steps {
-		st := &r.steps[i]
-		st.lag, st.phase = st.time*distance/turn, st.time*distance%turn
-		if st.i < 0 && slices.Contains(r.columns[st.c].wanted, me) {
-			r.final = append(r.final, *st)
+	inOrder := func(steps []step) []step {
+		// What others wait for comes before checks.
+		slices.SortStableFunc(steps, func(a, b step) int { return cmp.Or(a.time-b.time, b.i-a.i) })
+		for i := range steps {
+			tick := steps[i].time * distance
+			steps[i].lag, steps[i].phase = tick/turn, tick%turn
 		}
+		return slices.SortedStableFunc(slices.Values(steps), func(a, b step) int { return a.phase - b.phase })
 	}
-	slices.SortStableFunc(r.steps, func(a, b step) int { return a.phase - b.phase })
+	r.steps = append(inOrder(r.steps), inOrder(r.final)...)
 }
 
 // allocate gives the first n slots, which are used, their buffers.
