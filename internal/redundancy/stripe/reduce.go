@@ -136,6 +136,7 @@ func (r *reduction) plan() {
 	}
 	turn := end + 1                        // in ticks
 	distance := (inTransit*turn - 1) / end // of the steps of a piece, so that the last one is before the eighth turn ends
+	// Sorts steps as they are done for a piece, and returns them as they are done in a turn.
 	inOrder := func(steps []step) []step {
 		// What others wait for comes before checks.
 		slices.SortStableFunc(steps, func(a, b step) int { return cmp.Or(a.time-b.time, b.i-a.i) })
