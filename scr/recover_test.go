@@ -215,8 +215,8 @@ func TestRecover(t *testing.T) {
 			came := 0
 			for range tries {
 				c := newCluster(t, setup.set...)
-				first := death{random.IntN(4), 1 + random.Int64N(220)}
-				second := death{random.IntN(4), 1 + random.Int64N(150)}
+				first := death{random.IntN(4), 1 + random.Int64N(190)}
+				second := death{random.IntN(4), 1 + random.Int64N(110)}
 				came += live(t, c, setup.loses, first, second)
 				if t.Failed() {
 					t.Fatalf("seed %d: %v, then %v", seed, first, second)

@@ -237,6 +237,26 @@ int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attributes, void 
     return error;
 }
 
+/*
+ * The linker lets Go's runtime call this in place of pthread_getattr_np, from which it wants the ends of
+ * the stack in a thread's first call.  In the main thread the C library reads all of /proc/self/maps for that,
+ * several hundred lines in a program with MPI.  The kernel puts the arguments of main above that stack,
+ * and the limit says how far down it may grow.
+ */
+int __real_pthread_getattr_np(pthread_t id, pthread_attr_t *attributes);
+int __wrap_pthread_getattr_np(pthread_t id, pthread_attr_t *attributes)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0), page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t top = ((uintptr_t)arguments + page - 1) & ~(page - 1);
+    struct rlimit limit;
+
+    if (getpid() != gettid() || getrlimit(RLIMIT_STACK, &limit) != 0 || here >= top || limit.rlim_cur < page ||
+        top - here >= limit.rlim_cur - page)
+        return __real_pthread_getattr_np(id, attributes);
+    limit.rlim_cur = (limit.rlim_cur < top / 2 ? limit.rlim_cur : top / 2) & ~(rlim_t)(page - 1);
+    return pthread_attr_setstack(attributes, (void *)(top - limit.rlim_cur), limit.rlim_cur);
+}
+
 /* An entry of runtime.sigtable, which says what Go does with a signal. */
 struct entry {
     int32_t flags;
@@ -245,13 +265,15 @@ struct entry {
 };
 enum { UNBLOCK = 1 << 7 }; /* Go unblocks the signal in each of its threads */
 
-static int begins(const struct entry *e, const char *name)
+/* Most words of the data are no entry, and the length tells nearly all of them. */
+static int begins(const struct entry *e, const char *name, size_t length)
 {
-    int64_t length = (int64_t)strlen(name);
     uintptr_t at = (uintptr_t)e->name;
 
-    return e->length >= length && e->length < 100 && begin <= at && at < end - 100 && memcmp(e->name, name, (size_t)length) == 0;
+    return e->length >= (int64_t)length && e->length < 100 && begin <= at && at < end - 100 && memcmp(e->name, name, length) == 0;
 }
+
+#define BEGINS(e, name) begins(e, name, sizeof(name) - 1)
 
 /*
  * Makes Go keep all signals blocked in its threads but SIGSEGV and SIGBUS, which are its
@@ -268,7 +290,7 @@ static void leave_signals(void)
     for (at = data_begin; at + 65 * sizeof(struct entry) <= data_end; at += sizeof(void *)) {
         struct entry *table = (struct entry *)at;
 
-        if (!begins(&table[0], "SIGNONE") || !begins(&table[SIGSEGV], "SIGSEGV") || !begins(&table[SIGPROF], "SIGPROF"))
+        if (!BEGINS(&table[0], "SIGNONE") || !BEGINS(&table[SIGSEGV], "SIGSEGV") || !BEGINS(&table[SIGPROF], "SIGPROF"))
             continue;
         for (sig = 1; sig < 65; sig++)
             if (sig != SIGSEGV && sig != SIGBUS && sig != 32 && sig != 33)

@@ -98,19 +98,23 @@ func (p *descriptions) find(id int) (filemap.Description, error) {
 		}
 	}
 	created := int64(math.MinInt64)
+	most := []int64{created, created, created} // the newest, the oldest and the lowest rank, each of these two negated
 	if !mine.IsZero() {
 		created = mine.Created().UnixMicro()
+		most = []int64{created, -created, -int64(p.me())}
 	}
-	newest, err := mpi.AllreduceOne(p.world, created, mpi.Max)
-	if err != nil {
+	if err := p.world.Allreduce(most, mpi.Max); err != nil {
 		return filemap.Description{}, err
 	}
-	first, err := p.first(!mine.IsZero() && created == newest)
-	if err != nil {
-		return filemap.Description{}, err
-	}
-	if first == p.world.Size() {
+	newest, oldest, first := most[0], -most[1], int(-most[2])
+	if newest == math.MinInt64 {
 		return filemap.Description{}, fmt.Errorf("%w: %w", redundancy.ErrUnrecoverable, errUnfinished)
+	}
+	if oldest != newest {
+		var err error
+		if first, err = p.first(created == newest); err != nil {
+			return filemap.Description{}, err
+		}
 	}
 	h, err := hash.Bcast(mine.ToHash(), first, p.world)
 	return filemap.DescriptionFromHash(h), err
@@ -126,8 +130,7 @@ func (p *descriptions) first(holds bool) (int, error) {
 	return mpi.AllreduceOne(p.world, rank, mpi.Min)
 }
 
-// dropOthers deletes parts of other datasets that have the same id as d. It is
-// collective; the error is agreed.
+// dropOthers deletes parts of other datasets that have the same id as d. It is not collective.
 func (p *descriptions) dropOthers(d filemap.Description) error {
 	var failed error
 	for _, rank := range p.maps.Ranks(d.ID()) {
@@ -142,7 +145,7 @@ func (p *descriptions) dropOthers(d filemap.Description) error {
 		}
 		failed = cmp.Or(failed, p.deletePart(d.ID(), rank))
 	}
-	return mpi.Agree(p.world, failed)
+	return failed
 }
 
 // ownDescriptor gives every rank its redundancy descriptor of a dataset, from its own

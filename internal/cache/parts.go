@@ -222,13 +222,16 @@ func (p *parts) each(f func(id int) error) error {
 	}
 }
 
-// jobSize returns the number of ranks that wrote a dataset, -1 if no rank knows it. It is
-// collective.
-func (p *parts) jobSize(id int) (int, error) {
-	known := -1
+// jobSize returns the number of ranks that wrote a dataset, -1 if no rank knows it, or an error on all
+// ranks if failed is not nil on any. It is collective.
+func (p *parts) jobSize(id int, failed error) (int, error) {
+	known := []int64{-1}
 	for _, rank := range p.maps.Ranks(id) {
 		_, size := p.maps.Expected(id, rank)
-		known = max(known, size)
+		known[0] = max(known[0], int64(size))
 	}
-	return mpi.AllreduceOne(p.world, known, mpi.Max)
+	if err := mpi.AgreeMax(p.world, failed, known); err != nil {
+		return -1, err
+	}
+	return int(known[0]), nil
 }

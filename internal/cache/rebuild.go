@@ -62,13 +62,15 @@ func (k *Cache) rebuildDataset(id int) error {
 		k.Log.Info("dataset %d in the cache is not used, as SCR_DISTRIBUTE=0 says; %s", id, untilOwn)
 		return k.leaveUnused(unused{id: id})
 	}
+	var failed error
 	if err == nil {
-		err = k.descs.dropOthers(d)
+		failed = k.descs.dropOthers(d)
 	}
-	ranks, e := k.parts.jobSize(id)
-	if e != nil {
+	ranks, e := k.parts.jobSize(id, failed)
+	if e != nil && !errors.As(e, new(*mpi.AgreedError)) {
 		return e
 	}
+	err = cmp.Or(err, e)
 	if ranks >= 0 && ranks != k.World.Size() {
 		if err == nil && d.World {
 			if err := k.recallAll(d); err != nil {
@@ -89,7 +91,7 @@ func (k *Cache) rebuildDataset(id int) error {
 // postpone adds a dataset to the list, and leaves its files as they are. It returns an error if
 // these nodes have too little of it. It is collective; the error is agreed unless MPI has failed.
 func (k *Cache) postpone(c *Cached, d filemap.Description) error {
-	missing, err := k.find(c, d)
+	_, missing, err := k.find(c, d)
 	if err != nil {
 		return cmp.Or(c.free(), err)
 	}
@@ -191,39 +193,42 @@ func (k *Cache) reportRebuilt(id int, d filemap.Description, start time.Time, ou
 // find gives all ranks the descriptions of a dataset, and decides where its files are to be. missing
 // reports whether some of the caller's are on no node. If these nodes have too little of the dataset, find
 // returns an error on all ranks. It is collective.
-func (k *Cache) find(c *Cached, d filemap.Description) (missing bool, err error) {
+func (k *Cache) find(c *Cached, d filemap.Description) (m *migrate.Migration, missing bool, err error) {
 	if d.World {
 		if err := k.recall(d); err != nil {
-			return false, err
+			return nil, false, err
 		}
 	}
 	if c.Desc, err = k.descs.descriptor(c.ID(), k.Node, k.migration(c).Missing); err != nil {
-		return false, err
+		return nil, false, err
 	}
 	c.restored = true
-	if missing, err = k.checkPresent(c, k.migration(c)); err != nil { // now that it is known how many redundancy files there are
-		return false, err
+	m = k.migration(c) // now that it is known how many redundancy files there are
+	if missing, err = k.checkPresent(c, m); err != nil {
+		return nil, false, err
 	}
-	return missing, k.locate(c)
+	if err := k.locate(c); err != nil {
+		return nil, false, err
+	}
+	m.Dir, m.Device = k.places.dir(c.ID()), k.places.device(c.ID())
+	return m, missing, nil
 }
 
 // restore makes a dataset usable again: it gives all ranks the descriptions, migrates
 // files to their owners, and rebuilds lost ones. outcome describes the repair, for messages.
 func (k *Cache) restore(c *Cached, d filemap.Description) (outcome string, err error) {
 	id := c.ID()
-	if _, err := k.find(c, d); err != nil {
+	m, _, err := k.find(c, d)
+	if err != nil {
 		return "", err
 	}
-	m := k.migration(c)
-	if err := mpi.Agree(k.World, os.MkdirAll(m.Dir, 0o700)); err != nil {
-		return "", err
-	}
+	made := os.MkdirAll(m.Dir, 0o700)
 	// Record the descriptions before the ranks that had copies of them delete these.
 	known := k.descs.known(id)
 	if err = k.descs.record(c); known && noRoom(err) {
 		err = nil // the caller has its own; the copies for its neighbours are not essential
 	}
-	if err := mpi.Agree(k.World, err); err != nil {
+	if err := mpi.Agree(k.World, cmp.Or(made, err)); err != nil {
 		return "", err
 	}
 	if c.store.Shared || d.World {

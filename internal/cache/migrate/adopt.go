@@ -15,6 +15,7 @@ func (m *Migration) Adopt() error {
 		}
 		send[rank] = message{device: m.Device, files: files, list: m.whole(rank)}
 	}
+	m.offers = nil // entries move
 	offered, err := exchange(m.World, send)
 	if err != nil {
 		return err

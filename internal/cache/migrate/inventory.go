@@ -17,10 +17,19 @@ func (m *Migration) whole(rank int) fileList {
 	return whole
 }
 
-// offer tells the owner of every part which of its files are whole here. It returns these
-// owners as ranks, in the order of the rounds in which the caller can send them the files,
-// and the offers that the caller gets. It is collective.
-func (m *Migration) offer() (ranks []int, offered map[int]message, err error) {
+// offers are what ranks have told each other before files move.
+type offers struct {
+	to   []int           // owners of files here, in the order of the rounds in which the caller can send them
+	made map[int]message // to the caller, by rank
+}
+
+// offer tells the owner of every part which of its files are whole here, unless that has been done.
+// It is collective.
+func (m *Migration) offer() (*offers, error) {
+	if m.offers != nil {
+		return m.offers, nil
+	}
+	var ranks []int
 	send := map[int]message{}
 	for _, rank := range m.Maps.Ranks(m.ID) {
 		if rank >= m.World.Size() {
@@ -49,8 +58,12 @@ func (m *Migration) offer() (ranks []int, offered map[int]message, err error) {
 		o.round = round
 		send[rank] = o
 	}
-	offered, err = exchange(m.World, send)
-	return ranks, offered, err
+	made, err := exchange(m.World, send)
+	if err != nil {
+		return nil, err
+	}
+	m.offers = &offers{ranks, made}
+	return m.offers, nil
 }
 
 // reportIncomplete logs the reason why a part is not whole here. It is a warning if a file
@@ -68,9 +81,12 @@ func (m *Migration) reportIncomplete(rank int, why error) {
 // Missing reports whether some of the caller's files are whole on no node. It is
 // collective.
 func (m *Migration) Missing() (bool, error) {
-	_, offered, err := m.offer()
-	own := m.takeInventory(offered)
-	return own.failed && !own.known, err
+	offers, err := m.offer()
+	if err != nil {
+		return false, err
+	}
+	own := m.takeInventory(offers.made)
+	return own.failed && !own.known, nil
 }
 
 // inventory is the state of the files of a part, on its owner.

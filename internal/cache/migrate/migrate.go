@@ -48,7 +48,8 @@ type Migration struct {
 	// Forget removes a rank from the filemap, except the descriptions kept for it.
 	Forget func(rank int)
 
-	told bool // it has been logged which files are missing here
+	told   bool    // it has been logged which files are missing here
+	offers *offers // of all ranks, until files move; nil: they are not known
 }
 
 // Run moves all files to their owners. In each round a rank sends to at most one other
@@ -57,11 +58,12 @@ type Migration struct {
 // the caller that are whole on another node could not be stored on this one. Run is
 // collective; the error is agreed.
 func (m *Migration) Run() (refused bool, err error) {
-	offers, offered, err := m.offer()
+	offers, err := m.offer()
 	if err != nil {
 		return false, err
 	}
-	own := m.takeInventory(offered)
+	m.offers = nil
+	own := m.takeInventory(offers.made)
 	staying := map[int]bool{} // ranks whose files did not arrive
 	var failed error          // on this rank; agreed in the end
 	for {
@@ -75,7 +77,7 @@ func (m *Migration) Run() (refused bool, err error) {
 			break
 		}
 		for round := range rounds {
-			to, from := receiver(offers, wanted, round), want.sender(round)
+			to, from := receiver(offers.to, wanted, round), want.sender(round)
 			sent, missed, err := m.transfer(m.named(to, wanted[to].names), to, from)
 			if err != nil {
 				return false, err
@@ -100,11 +102,11 @@ func (m *Migration) ask(want choice) (wanted map[int]message, rounds int, err er
 		send[want.source] = message{names: want.names}
 		last = want.round
 	}
-	wanted, err = exchange(m.World, send)
-	if err != nil {
+	last, err = mpi.AllreduceOne(m.World, last, mpi.Max)
+	if err != nil || last < 0 {
 		return nil, 0, err
 	}
-	last, err = mpi.AllreduceOne(m.World, last, mpi.Max)
+	wanted, err = exchange(m.World, send)
 	return wanted, last + 1, err
 }
 
