@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/goscr/goscr/mpi"
 )
@@ -63,10 +64,10 @@ type Advice string
 
 // In returns the text with the name of each call translated by name, and without braces.
 func (a Advice) In(name func(call string) string) string {
-	return callInBraces.ReplaceAllStringFunc(string(a), func(call string) string { return name(strings.Trim(call, "{}")) })
+	return callInBraces().ReplaceAllStringFunc(string(a), func(call string) string { return name(strings.Trim(call, "{}")) })
 }
 
-var callInBraces = regexp.MustCompile(`\{\w+\}`)
+var callInBraces = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\w+\}`) })
 
 // ArgumentError reports an argument or a parameter that is invalid, and is the same on all
 // ranks.

@@ -739,7 +739,7 @@ func TestValues_HaveAFieldForEachParameter(t *testing.T) {
 		cfg.Flush != 3 || cfg.Fetch || cfg.Prefix != "/b" {
 		t.Errorf("%+v", cfg.Values)
 	}
-	fields := fields(&cfg.Values)
+	fields := maps.Collect(fields(&cfg.Values))
 	if len(fields) != len(Parameters) {
 		t.Errorf("%d fields for %d parameters", len(fields), len(Parameters))
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"iter"
 	"reflect"
 	"strconv"
 
@@ -79,16 +80,17 @@ func fill(kind string, item any, h *hash.Hash) {
 	}
 }
 
-// fields returns pointers to the fields of a generated struct by the names of the
-// parameters. of is a pointer to the struct.
-func fields(of any) map[string]any {
-	v, list := reflect.ValueOf(of).Elem(), map[string]any{}
-	for i := range v.NumField() {
-		if name := v.Type().Field(i).Tag.Get("scr"); name != "" {
-			list[name] = v.Field(i).Addr().Interface()
+// fields returns the names of parameters and pointers to their fields of a generated struct, in the
+// order of the struct. of is a pointer to the struct.
+func fields(of any) iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		v := reflect.ValueOf(of).Elem()
+		for i := range v.NumField() {
+			if name := v.Type().Field(i).Tag.Get("scr"); name != "" && !yield(name, v.Field(i).Addr().Interface()) {
+				return
+			}
 		}
 	}
-	return list
 }
 
 func sizes(dirs *hash.Hash) map[string]int64 {

@@ -273,7 +273,7 @@ func complete(shared *hash.Hash, program *Settings, environ Environ) (*Config, [
 	if err := program.same(shared.Text(keyProgram)); err != nil {
 		return nil, nil, err
 	}
-	cfg := &Config{values: map[string]value{}, items: hash.New(), asked: hash.New()}
+	cfg := &Config{values: make(map[string]value, len(Parameters)), items: hash.New(), asked: hash.New()}
 	cfg.asked.Merge(shared.Get(keyAsked))
 	for name, h := range shared.Get(keyJob).All() {
 		v, err := findOrText(Parameters, name).check(h.Text(keyText), sharedSource(h))

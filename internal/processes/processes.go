@@ -49,12 +49,17 @@ func Read(pid int) (Process, error) {
 	if info, err := os.Stat(path(pid, "")); err == nil {
 		p.UID = int(info.Sys().(*syscall.Stat_t).Uid)
 	}
+	p.Argv, err = Argv(pid)
+	return p, err
+}
+
+// Argv returns the command line of a process.
+func Argv(pid int) ([]string, error) {
 	line, err := os.ReadFile(path(pid, "cmdline"))
 	if err != nil {
-		return p, missing(pid, err)
+		return nil, missing(pid, err)
 	}
-	p.Argv = split(line)
-	return p, nil
+	return split(line), nil
 }
 
 func missing(pid int, err error) error {

@@ -33,6 +33,11 @@ var secretWord = sync.OnceValue(func() *regexp.Regexp {
 // secretValue is a value with a password in it: scheme://user:password@host.
 var secretValue = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[a-z][a-z0-9+.-]*://[^/@\s:]*:[^/@\s]+@`) })
 
+// hasPassword finds most values harmless before the expression is compiled, which every rank would do.
+func hasPassword(value string) bool {
+	return strings.Contains(value, "://") && secretValue().MatchString(value)
+}
+
 func matches(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		ok, err := path.Match(p, name)
@@ -50,7 +55,7 @@ func cut(variable string) (name, value string) {
 func keepVariable(variable string, more []string) bool {
 	name, value := cut(variable)
 	wanted := name != "" && (matches(more, name) || matches(kept, name) && !matches(dropped, name))
-	if !wanted || secretWord().MatchString(name) || secretValue().MatchString(value) {
+	if !wanted || secretWord().MatchString(name) || hasPassword(value) {
 		return false
 	}
 	for _, p := range config.Parameters {
@@ -81,13 +86,13 @@ func keepEnviron(environ, more []string) (list []string) {
 func keepWords(argv []string) []string {
 	list := slices.Clone(argv)
 	for i, word := range list {
-		name, value, assigned := strings.Cut(word, "=")
+		name, _, assigned := strings.Cut(word, "=")
 		switch {
 		case i > 0 && strings.HasPrefix(argv[i-1], "-") && !strings.Contains(argv[i-1], "=") && secretWord().MatchString(argv[i-1]) && !strings.HasPrefix(word, "-"):
 			list[i] = Withheld
 		case assigned && secretWord().MatchString(name):
 			list[i] = name + "=" + Withheld
-		case secretValue().MatchString(value) || secretValue().MatchString(word):
+		case hasPassword(word):
 			list[i] = Withheld
 		}
 	}

@@ -33,15 +33,15 @@ func Gather(world mpi.Comm, nodes []Node, cfg *config.Config, version string) (*
 
 // ofThisProcess returns how this process was started; it is empty if /proc does not tell.
 func ofThisProcess() Start {
-	self, err := processes.Read(os.Getpid())
+	argv, err := processes.Argv(os.Getpid())
 	if err != nil {
 		return Start{}
 	}
-	dir, err := processes.Dir(self.PID)
+	dir, err := processes.Dir(os.Getpid())
 	if err != nil {
 		return Start{}
 	}
-	return Start{keepWords(self.Argv), dir}
+	return Start{keepWords(argv), dir}
 }
 
 // environ returns the variables that are recorded of the environment of this process as it was
