@@ -44,6 +44,14 @@ func FromRoot(c Comm, f func() (int, error)) (int, error) {
 	return int(sum), err
 }
 
+// AgreeMaxOne is Agree, and returns the largest of one number of every rank, by the same
+// reduction. It is collective.
+func AgreeMaxOne(c Comm, err error, value int64) (int64, error) {
+	values := []int64{value}
+	err = AgreeMax(c, err, values)
+	return values[0], err
+}
+
 // AgreeSumOne is Agree, and returns the sum of one number of every rank, by the same
 // reduction. It is collective.
 func AgreeSumOne(c Comm, err error, value int64) (int64, error) {

@@ -31,6 +31,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -240,21 +241,26 @@ int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attributes, void 
 /*
  * The linker lets Go's runtime call this in place of pthread_getattr_np, from which it wants the ends of
  * the stack in a thread's first call.  In the main thread the C library reads all of /proc/self/maps for that,
- * several hundred lines in a program with MPI.  The kernel puts the arguments of main above that stack,
- * and the limit says how far down it may grow.
+ * several hundred lines in a program with MPI.  But the kernel begins that stack with the name of the
+ * program, and lets it grow to its limit.  Whoever calls from elsewhere, or from near the end, gets the C
+ * library's answer.
  */
 int __real_pthread_getattr_np(pthread_t id, pthread_attr_t *attributes);
 int __wrap_pthread_getattr_np(pthread_t id, pthread_attr_t *attributes)
 {
-    uintptr_t here = (uintptr_t)__builtin_frame_address(0), page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t top = ((uintptr_t)arguments + page - 1) & ~(page - 1);
+    enum { MOST = 64 << 20, REST = 1 << 20 }; /* the kernel maps nothing within 128 MiB of the beginning */
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0), page = (uintptr_t)sysconf(_SC_PAGESIZE), end;
+    const char *name = (const char *)getauxval(AT_EXECFN);
     struct rlimit limit;
+    size_t size;
 
-    if (getpid() != gettid() || getrlimit(RLIMIT_STACK, &limit) != 0 || here >= top || limit.rlim_cur < page ||
-        top - here >= limit.rlim_cur - page)
+    if (getpid() != (pid_t)syscall(SYS_gettid) || name == NULL || getrlimit(RLIMIT_STACK, &limit) != 0)
         return __real_pthread_getattr_np(id, attributes);
-    limit.rlim_cur = (limit.rlim_cur < top / 2 ? limit.rlim_cur : top / 2) & ~(rlim_t)(page - 1);
-    return pthread_attr_setstack(attributes, (void *)(top - limit.rlim_cur), limit.rlim_cur);
+    end = ((uintptr_t)name + strlen(name) + 1 + sizeof(void *) + page - 1) & ~(page - 1);
+    size = (limit.rlim_cur < MOST ? limit.rlim_cur : MOST) & ~(page - 1);
+    if (here >= end || size < REST || end - here > size - REST)
+        return __real_pthread_getattr_np(id, attributes);
+    return pthread_attr_setstack(attributes, (void *)(end - size), size);
 }
 
 /* An entry of runtime.sigtable, which says what Go does with a signal. */

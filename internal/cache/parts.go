@@ -225,13 +225,14 @@ func (p *parts) each(f func(id int) error) error {
 // jobSize returns the number of ranks that wrote a dataset, -1 if no rank knows it, or an error on all
 // ranks if failed is not nil on any. It is collective.
 func (p *parts) jobSize(id int, failed error) (int, error) {
-	known := []int64{-1}
+	known := -1
 	for _, rank := range p.maps.Ranks(id) {
 		_, size := p.maps.Expected(id, rank)
-		known[0] = max(known[0], int64(size))
+		known = max(known, size)
 	}
-	if err := mpi.AgreeMax(p.world, failed, known); err != nil {
+	most, err := mpi.AgreeMaxOne(p.world, failed, int64(known))
+	if err != nil {
 		return -1, err
 	}
-	return int(known[0]), nil
+	return int(most), nil
 }

@@ -64,9 +64,13 @@ part() { # RANKS PROGRAM NAME
     is "$name: comes to its end" bash -c '[ "$(grep -cx "end of $1" "$2")" = "$3" ] || { cat "$2"; false; }' - "$3" "$WORK/out" "$1"
 }
 ulimit -Sn 1000 # Go would raise this limit
-for name in restored busy any_instant own_faults waits_in_a_thread no_reader too_large children from_a_handler; do
+for name in restored busy stacks any_instant own_faults waits_in_a_thread no_reader too_large children from_a_handler; do
     part 1 "$WORK/signals" $name
 done
+limit=$(ulimit -Ss)
+ulimit -Ss unlimited # many clusters set this
+part 1 "$WORK/signals" stacks
+ulimit -Ss "$limit"
 part 2 "$WORK/signals" fault_of_ours
 for name in unused forked forked_before; do
     part 1 "$WORK/signals" $name

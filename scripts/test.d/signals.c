@@ -28,6 +28,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <mpi.h>
@@ -663,6 +664,61 @@ static void busy(void)
     check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
 }
 
+/* Go asks where the stack of a thread ends.  For that of main, the C library would read all of /proc/self/maps. */
+static int asked; /* how often the library has asked the C library in the first thread */
+
+int pthread_getattr_np(pthread_t id, pthread_attr_t *attributes)
+{
+    int (*next)(pthread_t, pthread_attr_t *);
+    Dl_info from;
+
+    *(void **)&next = dlsym(RTLD_NEXT, "pthread_getattr_np");
+    if (getpid() == (pid_t)syscall(SYS_gettid) && dladdr(__builtin_return_address(0), &from) != 0 && strstr(from.dli_fname, "libscr") != NULL)
+        asked++;
+    return next(id, attributes);
+}
+
+/* Makes a checkpoint when so much more of the stack is used. */
+static int deep(long bytes)
+{
+    volatile char room[64 << 10];
+    int ok;
+
+    room[0] = room[sizeof room - 1] = 1;
+    ok = bytes > (long)sizeof room ? deep(bytes - (long)sizeof room) : checkpoint();
+    return ok && room[0] == room[sizeof room - 1];
+}
+
+static int elsewhere;
+static void on_another(void) { elsewhere = checkpoint(); }
+
+/* Calls from anywhere on the stack of main, and from another one. */
+static void stacks(void)
+{
+    enum { REST = 1 << 20, SIZE = 1 << 20 };
+    ucontext_t here, there;
+    struct rlimit limit;
+    int before;
+
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    check("a checkpoint", checkpoint());
+    getrlimit(RLIMIT_STACK, &limit);
+    check("a checkpoint at the end of the stack", deep(limit.rlim_cur < 64 << 20 ? (long)limit.rlim_cur - REST : 7 << 20));
+    check("the C library is not asked where it ends", asked == 0);
+    before = asked;
+    getcontext(&there);
+    there.uc_stack.ss_sp = malloc(SIZE);
+    there.uc_stack.ss_size = SIZE;
+    there.uc_link = &here;
+    makecontext(&there, on_another, 0);
+    swapcontext(&here, &there);
+    check("a checkpoint on another stack", elsewhere);
+    check("... for which it is asked", asked > before);
+    check("a checkpoint on the stack of main again", checkpoint());
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+    free(there.uc_stack.ss_sp);
+}
+
 /* A program that is linked with the library and never calls it. */
 static void unused(void)
 {
@@ -970,7 +1026,7 @@ int main(int argc, char **argv)
         {"die_segv_sent_within", die_segv_sent_within}, {"die_term_within", die_term_within}, {"die_handled", die_handled},
         {"die_handled_within", die_handled_within}, {"die_bus_handled_within", die_bus_handled_within},
         {"restored", restored}, {"any_instant", any_instant}, {"own_faults", own_faults},
-        {"takes_signals", takes_signals}, {"profiled", profiled}, {"busy", busy}, {"unused", unused}, {"forked", forked},
+        {"takes_signals", takes_signals}, {"profiled", profiled}, {"busy", busy}, {"stacks", stacks}, {"unused", unused}, {"forked", forked},
         {"forked_before", forked_before}, {"no_room", no_room}, {"waits_in_a_thread", waits_in_a_thread}, {"no_reader", no_reader}, {"too_large", too_large},
         {"fault_of_ours", fault_of_ours}, {"children", children}, {"from_a_handler", from_a_handler}};
     sigset_t set;
