@@ -210,6 +210,7 @@ func (k *Cache) find(c *Cached, d filemap.Description) (m *migrate.Migration, mi
 	if err := k.locate(c); err != nil {
 		return nil, false, err
 	}
+	// locate has decided where they are to be.
 	m.Dir, m.Device = k.places.dir(c.ID()), k.places.device(c.ID())
 	return m, missing, nil
 }
