@@ -68,7 +68,9 @@ func (h *Hash) find(key string) int {
 
 // cut ends a key at the first NUL, as C does.
 func cut(key string) string {
-	key, _, _ = strings.Cut(key, "\x00")
+	if end := strings.IndexByte(key, 0); end >= 0 {
+		return key[:end]
+	}
 	return key
 }
 
@@ -210,9 +212,22 @@ func (h *Hash) GetKVInt(key string, value int) *Hash { return h.GetKV(key, strco
 // UnsetKVInt is UnsetKV for a number.
 func (h *Hash) UnsetKVInt(key string, value int) { h.UnsetKV(key, strconv.Itoa(value)) }
 
+// NewValues returns a hash with one value for each key. pairs are a key, its value, the next key
+// and so on; a last key without a value is ignored. It is faster than SetValue for each.
+func NewValues(pairs ...string) *Hash {
+	h := New()
+	values := make([]single, len(pairs)/2)
+	h.grow(2 * len(values)) // room for as many again, because more values usually follow
+	for i := range values {
+		h.setValue(pairs[2*i], pairs[2*i+1], &values[i])
+	}
+	return h
+}
+
 // SetValue makes value the only value of key.
-func (h *Hash) SetValue(key, value string) {
-	v := &single{}
+func (h *Hash) SetValue(key, value string) { h.setValue(key, value, &single{}) }
+
+func (h *Hash) setValue(key, value string, v *single) {
 	v.of.elements = v.element[:]
 	v.element[0] = element{cut(value), &v.end}
 	h.Set(key, &v.of)

@@ -168,6 +168,21 @@ func TestValues(t *testing.T) {
 	}
 }
 
+// NewValues makes the same hash as SetValue for each, and what is done to one value later leaves
+// the others alone.
+func TestNewValues(t *testing.T) {
+	wantTree(t, NewValues())
+	h := NewValues("a", "1", "b", "2", "a", "3", "c\x00d", "4\x005")
+	wantTree(t, h, "a/3", "b/2", "c/4")
+	h.Get("a").Set("more", nil)
+	h.SetValue("b", "5")
+	h.SetKV("c", "6")
+	wantTree(t, h, "a/3", "a/more", "b/5", "c/4", "c/6")
+	h.Unset("a")
+	h.SetValue("e", "7")
+	wantTree(t, h, "b/5", "c/4", "c/6", "e/7")
+}
+
 func TestSortedIteration(t *testing.T) {
 	h := tree("10", "9", "-1", "b", "a", "9/x", "+5", "1.0")
 	if got := h.Keys(); !slices.Equal(got, []string{"+5", "-1", "1.0", "10", "9", "a", "b"}) {

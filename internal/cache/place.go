@@ -197,7 +197,7 @@ func (p *places) dir(id int) string {
 
 // DatasetDir is the directory of a dataset in one that holds datasets.
 func DatasetDir(dir string, id int) string {
-	return filepath.Join(dir, fmt.Sprintf("scr.dataset.%d", id))
+	return filepath.Join(dir, "scr.dataset."+strconv.Itoa(id))
 }
 
 // IsDatasetDir reports whether this is the name of a directory of a dataset, also of one that

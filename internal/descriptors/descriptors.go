@@ -29,7 +29,8 @@ func Hold() {
 	defer held.mu.Unlock()
 	held.users++
 	for fd := range lowest { // the program may have closed one since another user called Hold
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil {
+		// F_GETFD does not block, so Go's scheduler need not know of it; each call of the library asks.
+		if _, _, errno := unix.RawSyscall(unix.SYS_FCNTL, uintptr(fd), unix.F_GETFD, 0); errno == 0 {
 			continue
 		}
 		got, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)

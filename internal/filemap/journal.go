@@ -47,10 +47,38 @@ type Store struct {
 	number  int64
 	good    int64 // bytes of the journal with valid records
 	journal *os.File
-	record  []byte // scratch
+	record  record // scratch
 	// disk is what hash file and journal hold, nil if that is not known. A run that
 	// changes nothing writes nothing: the storage may be full.
 	disk *hash.Hash
+}
+
+// record is a filemap with one file, in memory and packed.
+type record struct {
+	h        hash.Hash
+	id, rank int
+	files    *hash.Hash // of the rank's dataset
+	packed   []byte     // with the header
+}
+
+// set makes the record that of a file. Those of one dataset differ in the file only.
+func (r *record) set(id, rank int, path string, md meta.Meta) []byte {
+	if r.files == nil || r.id != id || r.rank != rank {
+		r.h.UnsetAll()
+		r.id, r.rank = id, rank
+		r.files = r.h.At(keyRank, strconv.Itoa(rank), keyDataset, strconv.Itoa(id), keyFile)
+	}
+	file := r.files.At(path)
+	if md.Complete() {
+		file.Set(keyMeta, md.Hash())
+	}
+	r.packed = append(r.packed[:0], make([]byte, recordHeader)...)
+	r.packed = r.h.Pack(r.packed)
+	r.files.Unset(path)
+	data := r.packed[recordHeader:]
+	binary.BigEndian.PutUint32(r.packed, uint32(len(data)))
+	binary.BigEndian.PutUint32(r.packed[4:], crc32.ChecksumIEEE(data))
+	return r.packed
 }
 
 // OpenStore reads the filemap at path with its journal. If there is none it begins
@@ -119,22 +147,12 @@ func (s *Store) AddFile(id, rank int, path string, md meta.Meta) error {
 			return err
 		}
 	}
-	h := hash.New()
-	file := h.At(keyRank, strconv.Itoa(rank), keyDataset, strconv.Itoa(id), keyFile, path)
-	if md.Complete() {
-		file.Set(keyMeta, md.Hash())
-	}
-	buf := append(s.record[:0], make([]byte, recordHeader)...)
-	buf = h.Pack(buf)
-	packed := buf[recordHeader:]
-	binary.BigEndian.PutUint32(buf, uint32(len(packed)))
-	binary.BigEndian.PutUint32(buf[4:], crc32.ChecksumIEEE(packed))
-	s.record = buf
+	data := s.record.set(id, rank, path, md)
 	// A record that was written in part is overwritten by the next.
-	if _, err := s.journal.WriteAt(buf, s.good); err != nil {
+	if _, err := s.journal.WriteAt(data, s.good); err != nil {
 		return err
 	}
-	s.good += int64(len(buf))
+	s.good += int64(len(data))
 	s.disk = nil
 	s.Map.AddFile(id, rank, path, md)
 	return nil

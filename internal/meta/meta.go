@@ -79,12 +79,8 @@ func (m Meta) Clone() Meta { return Meta{m.h.Clone()} }
 // New returns the description of a file that is about to be written. file is
 // its path relative to the directory of the dataset.
 func New(file, kind string, ranks int) Meta {
-	m := Meta{hash.New()}
-	m.h.SetValue(keyFile, file)
-	m.h.SetValue(keyName, filepath.Base(file))
-	m.h.SetValue(keyType, kind)
-	m.h.SetInt(keyRanks, int64(ranks))
-	m.h.SetValue(keyComplete, "0")
+	m := Meta{hash.NewValues(keyFile, file, keyName, filepath.Base(file), keyType, kind, keyRanks, strconv.Itoa(ranks))}
+	m.SetComplete(false)
 	return m
 }
 
@@ -113,7 +109,11 @@ func (m Meta) Type() string { return m.h.Text(keyType) }
 
 // SetComplete records whether the file is whole.
 func (m Meta) SetComplete(complete bool) {
-	m.h.SetValue(keyComplete, map[bool]string{true: "1", false: "0"}[complete])
+	value := "0"
+	if complete {
+		value = "1"
+	}
+	m.h.SetValue(keyComplete, value)
 }
 
 // Complete reports whether the file was recorded as whole.
