@@ -65,7 +65,7 @@ for flush in 0 1; do
     n=$((rounds / 2)); [ $flush = 0 ] || n=$((rounds - n))
     for ((i = 1; i <= n; i++)); do
         told=$(safe) begun=$(newest begun) exposed=0
-        [ $open = 0 ] || [ "$loss" != node ] || exposed=1
+        [ $open = 0 ] || [ $whole = 1 ] || exposed=1
         pick 0 1; behind=$picked
         pick SOCKETS MPI; carrier=$picked
         case $loss in # there is something to rebuild, to fetch, or neither
@@ -84,8 +84,10 @@ for flush in 0 1; do
         node=$((1 + RANDOM % 4))
         [ "$loss" != node ] || [ $flush = 1 ] || [ $whole = 1 ] || loss=none
         what="SCR_FLUSH=$flush round $i: $phase $percent % of checkpoint $step, rank $who, then lost: $loss, SCR_ENCODE_ASYNC=$behind $carrier (KILL_SEED=$seed)"
+        echo "   $what"
         run -n 12 -k "$phase:$percent:$step:$who"
-        # open: the newest may not be protected yet. A run protects it before it restarts.
+        # open: the newest may not be protected yet; whole: no node was lost since a run had all files.
+        # A run protects the newest, and rebuilds what was lost, before it restarts.
         [ "$(since restarted)" = - ] || { whole=1 open=0; }
         [ $behind = 0 ] || open=1
         explain killed >"$WORK/why" 2>&1 || is "$what" bash -c 'cat "$1"; false' - "$WORK/why"
@@ -96,7 +98,7 @@ for flush in 0 1; do
         esac
     done
     told=$(safe) begun=$(newest begun) exposed=0
-    [ $open = 0 ] || [ "$loss" != node ] || exposed=1
+    [ $open = 0 ] || [ $whole = 1 ] || exposed=1
     run -n 1
     what="the last run, SCR_FLUSH=$flush" is "$n kills, then the last run, SCR_FLUSH=$flush" explain whole
     echo "   restarts: $(grep -c restarted "$log"), checkpoints completed: $(grep -c complete "$log")"
