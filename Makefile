@@ -20,7 +20,7 @@
 # make halo       a program whose messages are in transit is restarted from 200 random checkpoints;
 #                 SEED=n, CHECKPOINTS=n, MPI=mpich
 # make fuzz       all fuzz targets, FUZZTIME=1m each
-# make bench      measure
+# make bench      measure; MIB=16 for each rank, COUNT=3 of each: fewer and smaller than usual
 # make pictures   make the pictures of a report and of performance in the pages again
 # make structure  measure how the code is laid out
 # make lint       gofmt, go vet, staticcheck, shellcheck
@@ -220,7 +220,7 @@ demo-slurm: all $(out)/heat
 	@BUILD=$(out) scripts/demo-slurm
 
 bench: all $(out)/bench $(out)/pingpong
-	@BUILD=$(out) scripts/bench
+	@BUILD=$(out) scripts/bench $(or $(MIB),256) $(or $(COUNT),11)
 
 $(out)/bench: scripts/bench.c $(out)/libscr.so
 	$(MPICC) $(warn) $(CFLAGS) -I$(out) -o $@ $< -L$(out) -lscr -Wl,-rpath,'$$ORIGIN'

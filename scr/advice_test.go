@@ -295,4 +295,10 @@ func TestFinalize_Sums(t *testing.T) {
 	if strings.Contains(c.said(), "always no") {
 		t.Error(c.said())
 	}
+	c = newCluster(t, "SCR_CHECKPOINT_INTERVAL=4")
+	c.job(four, asks)
+	c.says("has asked 3 times whether it needs a checkpoint, less often than SCR_CHECKPOINT_INTERVAL=4 says, and it wrote none")
+	if strings.Contains(c.said(), "always no") {
+		t.Error(c.said())
+	}
 }

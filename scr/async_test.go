@@ -82,19 +82,7 @@ func (c *cluster) whole(id, ranks int) {
 }
 
 // places is what flush.scr says of a dataset.
-func (c *cluster) places(id int) string {
-	c.t.Helper()
-	list, err := prefix.ReadFlushFile(c.prefix(".scr/flush.scr"))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	for _, l := range list {
-		if l.ID == id {
-			return fmt.Sprint(l.Places)
-		}
-	}
-	return "[]"
-}
+func (c *cluster) places(id int) string { return fmt.Sprint(c.located(id).Places) }
 
 // leftovers are what copies leave while they are under way.
 func (c *cluster) leftovers() (list []string) {

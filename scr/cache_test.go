@@ -125,7 +125,7 @@ func TestSession_TwoNodesLost(t *testing.T) {
 		c.job(four, restarts(2))
 		c.says("2 of the 4 members of set 0 have lost files, XOR tolerates the loss of 1")
 		c.says("2 of 4 ranks (0, 2; now on 2 of the nodes) have lost files")
-		c.says("goes on from an older checkpoint")
+		c.says("goes on from another checkpoint")
 		c.says("fetched")
 		c.job(four, restarts(2))
 	})
@@ -254,7 +254,7 @@ func TestSession_LostAndCorruptInOneSet(t *testing.T) {
 		os.Remove(c.cached("b", 2, "ckpt.2/x/1/state"))
 		c.change(c.cached("a", 2, "ckpt.2/rank_0"), flip)
 		c.job(four, restarts(1))
-		c.says("dataset 2 in the cache is passed over")
+		c.says("dataset 2 (ckpt.2) in the cache is passed over")
 	})
 	t.Run("an older one in the prefix directory", func(t *testing.T) {
 		c := newCluster(t, "SCR_FLUSH=1")

@@ -95,13 +95,21 @@ func TestEncode_Dies(t *testing.T) {
 			if lost != "" {
 				c.lose(lost)
 				c.job(four, restarts(2))
+				c.says("dataset 3 (ckpt.3) in the cache is passed over: cannot be rebuilt: 1 of 4 ranks (")
+				c.says(") have lost files, and 3 of the others have no redundancy: it is lost, or was not complete yet; ")
 				return
 			}
 			c.job(four, restarts(3))
 			if got := c.places(3); got != "[CACHE]" {
 				t.Errorf("flush.scr has %s", got)
 			}
+			if got := c.located(3).Protected; got != "XOR in sets of 4, bears 1" {
+				t.Errorf("flush.scr says %q", got)
+			}
 			c.says("redundancy was made again")
+			if strings.Contains(c.said(), "not all files of rank") {
+				t.Errorf("what was never made is reported as lost:\n%s", c.said())
+			}
 			c.lose("b")
 			c.job(four, restarts(3))
 		})
@@ -289,7 +297,7 @@ func TestEncode_Interface(t *testing.T) {
 			return errors.Join(checkpoint(s, rank, 1), s.expects("with "+name, s.protecting(), want))
 		})
 		if !there {
-			c.says("nonet7")
+			c.says("the members of a set cannot be connected: there is no network interface nonet7; there are ")
 			c.says("the program waits while datasets are protected")
 		}
 		c.lose("b")

@@ -45,8 +45,8 @@ func TestKeep_WrongNodes(t *testing.T) {
 				c.holds("1 2", four...)
 			}
 			if len(wrong) == len(four) && !slices.Contains(wrong, "z") {
-				c.says("dataset 2 in the cache is passed over: cannot be rebuilt: ")
-				c.says("a run on the nodes that have its files may use it")
+				c.says("dataset 2 (ckpt.2) in the cache is passed over: cannot be rebuilt: ")
+				c.says("if its files are on other nodes, a run on those may use it")
 			}
 			c.job(four, restarts(2))
 			c.says("as it was in the cache")
@@ -253,7 +253,7 @@ func TestKeep_FetchedOverWhatTheCacheHas(t *testing.T) {
 	c.job(four, steps(1, 2))
 	wrong := on(1, "x", "y", "a", "b")
 	c.job(wrong, func(s *Session, rank int) error { return errors.Join(restartAt(s, rank, 2), checkpoint(s, rank, 3)) })
-	c.says("dataset 2 in the cache is passed over")
+	c.says("dataset 2 (ckpt.2) in the cache is passed over")
 	c.says("checkpoint ckpt.2: fetched ")
 	c.holds("2 3", wrong...) // what was fetched is not what was passed over
 }
@@ -285,7 +285,7 @@ func TestKeep_FetchedByRanksWithoutFiles(t *testing.T) {
 		}
 		return nil
 	})
-	c.says("dataset 2 in the cache is passed over")
+	c.says("dataset 2 (ckpt.2) in the cache is passed over")
 	c.says("checkpoint ckpt.2: fetched ")
 }
 
@@ -330,7 +330,7 @@ func TestKeep_MakesRoomToRestore(t *testing.T) {
 	c.must(errors.Join(os.RemoveAll(c.cached("c", 2, "")), os.RemoveAll(c.cached("d", 2, ""))))
 	c.fill(c.node(""), 0)
 	c.job(on(1, "b", "a", "c", "d"), restarts(1))
-	c.says("dataset 2 in the cache is passed over")
+	c.says("dataset 2 (ckpt.2) in the cache is passed over")
 	c.says("dataset 2, which this run does not use, leaves the cache: its room is needed")
 }
 

@@ -258,3 +258,31 @@ func TestFull_OutputAndNewestCheckpoint(t *testing.T) {
 	}
 	c.job(four, restarts(3))
 }
+
+// Route has failed to make a directory: it tries again in the next call, and does not return a path
+// in a directory that is not there.
+func TestRoute_AfterAnError(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.job(on(1, "a"), func(s *Session, _ int) error {
+		if err := s.StartOutput(name(1), Checkpoint); err != nil {
+			return err
+		}
+		block := c.cached("a", 1, "sub")
+		if err := os.WriteFile(block, nil, 0o600); err != nil {
+			return err
+		}
+		file := filepath.Join(c.prefix("sub"), "file")
+		if _, err := s.Route(file); err == nil {
+			return errors.New("a file is where the directory should be, and Route succeeds")
+		}
+		if err := os.Remove(block); err != nil {
+			return err
+		}
+		path, err := s.Route(file)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(path, nil, 0o600)
+	})
+}

@@ -188,7 +188,7 @@ func TestMove_NoRoomOnTheNewNodes(t *testing.T) {
 	}
 	c.job([]string{"b", "a", "c", "d"}, restarts(0))
 	c.says("my files did not arrive")
-	c.says("dataset 2 in the cache cannot be used now")
+	c.says("dataset 2 (ckpt.2) in the cache cannot be used now")
 	for id := 1; id <= 2; id++ {
 		if err := errors.Join(os.Remove(c.cached("a", id, name(id)+"/x")), os.RemoveAll(c.cached("b", id, name(id)+"/rank_0"))); err != nil {
 			t.Fatal(err)

@@ -85,7 +85,7 @@ func TestSession_OlderCheckpointStaysAsItIs(t *testing.T) {
 	// 2 is protected again, and 1 lacks two members, now.
 	c.lose("a")
 	c.job([]string{"y", "b", "c", "d"}, restarts(2))
-	c.says("dataset 1 in the cache is passed over")
+	c.says("dataset 1 (ckpt.1) in the cache is passed over")
 }
 
 // An older checkpoint leaves the cache as it is, oldest first, when its place is needed.

@@ -390,7 +390,8 @@ func (s *Session) compareWithIndex() error {
 		there[len(list)] = int64(x.Highest())
 		var cached []prefix.Kept
 		for i, c := range list {
-			cached = append(cached, prefix.Kept{Dataset: c.Dataset, Read: !c.Postponed() && !c.Unchecked(), Exposed: exposed[i]})
+			cached = append(cached, prefix.Kept{Dataset: c.Dataset, Protected: c.Desc.Protection.String(),
+				Read: !c.Postponed() && !c.Unchecked(), Exposed: exposed[i]})
 			if x.HasComplete(c.Dataset) {
 				there[i] = 1
 			}

@@ -92,7 +92,7 @@ func TestUnchecked_Restart(t *testing.T) {
 	})
 	c.change(c.cached("d", 2, contents(2, 3)[0].name), cut)
 	c.job(four, restarts(1))
-	c.says("dataset 2 in the cache is passed over")
+	c.says("dataset 2 (ckpt.2) in the cache is passed over")
 }
 
 // Whatever reads the bytes takes the checksums. From then on a byte that has changed is noticed.
@@ -145,7 +145,7 @@ func TestUnchecked_UntilBytesAreRead(t *testing.T) {
 				}
 				return err
 			})
-			c.says("dataset 2 in the cache is passed over")
+			c.says("dataset 2 (ckpt.2) in the cache is passed over")
 		})
 	}
 }

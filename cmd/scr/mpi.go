@@ -218,5 +218,5 @@ func chooseMPI(of mpiName, all []mpiName) (mpiName, error) {
 	case len(near) > 1:
 		return mpiName{}, fmt.Errorf("several libraries are for %s, none for its version %s: %s", of.MPI, of.Version, strings.Join(names, ", "))
 	}
-	return mpiName{}, fmt.Errorf("no library is for %s %s; installed: %s", of.MPI, of.Version, strings.Join(names, ", "))
+	return mpiName{}, fmt.Errorf("no library is for %s %s; installed: %s; make and make install, with MPICC=<its mpicc>, add one", of.MPI, of.Version, strings.Join(names, ", "))
 }

@@ -65,7 +65,7 @@ const (
 	Write      Kind = "write"      // the program, with the calls of SCR
 	Encode     Kind = "encode"     // protecting
 	Flush      Kind = "flush"      // while the program waits
-	Background Kind = "background" // a flush while the program goes on
+	Background Kind = "background" // protecting or a flush while the program goes on
 	Restart    Kind = "restart"    // SCR_Init, and reading the checkpoint
 	Rebuild    Kind = "rebuild"
 	Fetch      Kind = "fetch"

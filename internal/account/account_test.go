@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -279,5 +280,42 @@ func TestRead_EndedOnRequest(t *testing.T) {
 		if len(a.Runs) != 1 || a.Runs[0].Outcome != want || a.Totals().Died != map[Outcome]int{Died: 1}[want] {
 			t.Errorf("%q: %+v", halt, a.Runs)
 		}
+	}
+}
+
+// A dataset that is protected while the program goes on costs the program no time, but the wait for
+// the one before does.
+func TestAccount_ProtectedBehind(t *testing.T) {
+	begin := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	at := func(s float64) time.Time { return begin.Add(time.Duration(s * float64(time.Second))) }
+	var text strings.Builder
+	add := func(end, start float64, r eventlog.Record) {
+		took := end - start
+		r.Time, r.Start, r.Job.ID, r.Job.Host = at(end), at(start), "job1", "node0"
+		if r.Spread == nil {
+			r.Seconds = &took
+		}
+		text.WriteString(r.Line() + "\n")
+	}
+	took := func(s float64) *eventlog.Spread { return &eventlog.Spread{Least: s, Median: s, Most: s, Node: "node0"} }
+	add(0, 0, eventlog.Record{Type: "INIT_START", Note: "goscr, 4 ranks", Run: &eventlog.Run{Nodes: 1}})
+	add(1, 0, eventlog.Record{Type: "INIT_END"})
+	for i, wait := range []float64{0, 4} {
+		id, name, start := i+1, "ckpt."+strconv.Itoa(i+1), float64(10+10*i)
+		end := start + 2 + wait
+		add(start, start, eventlog.Record{Type: "CHECKPOINT_START", Dataset: id, Name: name})
+		add(end, start, eventlog.Record{Type: "CHECKPOINT_END", Dataset: id, Name: name})
+		add(end, start, eventlog.Record{Type: "ROUTE", Dataset: id, Name: name, Spread: took(0.5)})
+		add(end, start, eventlog.Record{Type: "WRITE", Dataset: id, Name: name, Spread: took(1.5)})
+		add(end+3, end, eventlog.Record{Type: "ENCODE", Transfer: true, Dataset: id, Name: name})
+	}
+	a, err := Read(write(t, text.String()))
+	must(t, err)
+	s := a.Totals().Seconds
+	if s.Writing != 4 || s.Protecting != 4 || s.Background != 6 {
+		t.Errorf("%+v\n%s", s, text.String())
+	}
+	if slowest := a.Totals().Slowest; slowest.Of != 0 {
+		t.Errorf("of one node: %+v", slowest)
 	}
 }

@@ -41,6 +41,7 @@ type collecting struct {
 	output   *Dataset  // that is being written
 	flushes  map[int]flushing
 	byID     map[int]*Dataset
+	written  map[int]time.Time // when all ranks had written a dataset, if that was measured
 }
 
 // flushing is a flush that has begun.
@@ -114,7 +115,7 @@ func (c *Collector) begin(r eventlog.Record, loop bool) *Run {
 		}
 	}
 	run := &Run{Job: r.Job.ID, Number: len(c.account.Runs) + 1, Start: r.Time, End: r.Time, Outcome: Open, state: collecting{
-		loop: loop, flushes: map[int]flushing{}, byID: map[int]*Dataset{}}}
+		loop: loop, flushes: map[int]flushing{}, byID: map[int]*Dataset{}, written: map[int]time.Time{}}}
 	run.usedNodes(r.Run)
 	c.open[r.Job.ID] = run
 	c.account.Runs = append(c.account.Runs, run)
@@ -295,6 +296,10 @@ func (run *Run) transfer(r eventlog.Record) {
 	}
 	switch r.Type {
 	case "ENCODE":
+		if written, known := run.state.written[r.Dataset]; known {
+			run.behind(r, written)
+			return
+		}
 		// The time of protecting is the end of that of writing.
 		for i := len(run.Spans) - 1; i >= 0; i-- {
 			if s := &run.Spans[i]; s.Kind == Write && s.Dataset == r.Dataset {
@@ -308,6 +313,19 @@ func (run *Run) transfer(r eventlog.Record) {
 	case "FLUSH", "SCAVENGE":
 		d.Flushed = true
 	}
+}
+
+// behind adds the protection of a dataset that went on after its Complete. The program had written the
+// dataset by then; what followed in Complete was mostly the wait for the protection of the one before.
+func (run *Run) behind(r eventlog.Record, written time.Time) {
+	for i := range run.Spans {
+		if s := &run.Spans[i]; s.Kind == Write && s.Dataset == r.Dataset && written.After(s.Start) && written.Before(s.End) {
+			run.Spans = append(run.Spans, Span{Kind: Encode, Start: written, End: s.End, Dataset: s.Dataset, Name: s.Name})
+			run.Spans[i].End = written
+			break
+		}
+	}
+	run.span(Background, r)
 }
 
 // flushed is the end of a flush.
@@ -342,6 +360,13 @@ func (run *Run) phase(r eventlog.Record) {
 		d.Phases = map[string]*eventlog.Spread{}
 	}
 	d.Phases[r.Type] = r.Spread
+	if r.Type == "WRITE" {
+		took := r.Spread.Most
+		if route := d.Phases["ROUTE"]; route != nil {
+			took += route.Most
+		}
+		run.state.written[r.Dataset] = r.Start.Add(time.Duration(min(max(took, 0), longestTime) * float64(time.Second)))
+	}
 	if r.Type == "ENCODE" && r.Bytes != nil {
 		d.Redundancy = *r.Bytes
 	}

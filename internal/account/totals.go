@@ -118,7 +118,7 @@ func (a *Account) Totals() Totals {
 			}
 			last = d.Start.Add(time.Duration(min(d.Seconds+d.Waited, longestTime) * float64(time.Second)))
 			for _, phase := range []string{"WRITE", "ENCODE"} {
-				if p := d.Phases[phase]; p != nil && p.Node != "" {
+				if p := d.Phases[phase]; p != nil && p.Node != "" && run.Nodes != 1 {
 					slow[p.Node]++
 					t.Slowest.Of++
 				}

@@ -233,6 +233,8 @@ func (a *Advisor) Sum() {
 	case o.Count > 0:
 		a.log.Info("%s in %.1f s, %.3f s each: %.1f %% of the time", report.Count(o.Count, "checkpoint"), ran.Seconds(),
 			o.Cost.Seconds()/float64(o.Count), 100*o.Cost.Seconds()/max(ran.Seconds(), 1e-9))
+	case o.Calls > 0 && a.yes == 0 && o.Calls < a.Policy.Calls:
+		a.log.Info("the program has asked %s whether it needs a checkpoint, less often than SCR_CHECKPOINT_INTERVAL=%d says, and it wrote none", report.Count(o.Calls, "time"), a.Policy.Calls)
 	case o.Calls > 0 && a.yes == 0:
 		a.log.Warn("the program has asked %s whether it needs a checkpoint, the answer was always no, and it wrote none: "+
 			"SCR_CHECKPOINT_INTERVAL=N makes it yes at every N-th question, SCR_CHECKPOINT_SECONDS=S every S seconds", report.Count(o.Calls, "time"))

@@ -52,11 +52,10 @@ func (p *parts) add(id int, md meta.Meta) (string, error) {
 		return "", fmt.Errorf("%q does not lead below the directory of the dataset", md.Label())
 	}
 	path := filepath.Join(p.places.dir(id), file)
-	if !p.maps.Meta(id, p.me(), path).IsZero() {
-		return path, nil
-	}
-	if err := p.maps.AddFile(id, p.me(), path, md); err != nil {
-		return "", err
+	if p.maps.Meta(id, p.me(), path).IsZero() {
+		if err := p.maps.AddFile(id, p.me(), path, md); err != nil {
+			return "", err
+		}
 	}
 	if dir := filepath.Dir(path); !p.dirs[dir] {
 		if err := os.MkdirAll(dir, 0o700); err != nil {

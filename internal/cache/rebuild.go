@@ -3,6 +3,7 @@ package cache
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"time"
@@ -28,8 +29,8 @@ func (k *Cache) Rebuild() error {
 	return k.parts.each(k.rebuildDataset)
 }
 
-// olderNext tells users how the run continues if a dataset cannot be rebuilt.
-const olderNext = "the run goes on from an older checkpoint, if the cache has one, or else the prefix directory"
+// another tells users how the run continues if a dataset cannot be rebuilt.
+const another = "the run goes on from another checkpoint, of the cache or the prefix directory, if there is one"
 
 // errUnfinished says that no rank has recorded a dataset as complete.
 var errUnfinished = errors.New("it was not completed")
@@ -133,17 +134,25 @@ func (k *Cache) take(id int, c *Cached, d filemap.Description, err error) error 
 	case err == nil:
 		return nil
 	case errors.Is(err, errUnfinished):
-		k.Log.WarnJob("dataset %d in the cache is deleted: %v; %s", id, err, olderNext)
+		k.Log.WarnJob("%s in the cache is deleted: %v; %s", labelled(id, d), err, another)
 		return k.Delete(id)
 	case errors.Is(err, redundancy.ErrUnrecoverable):
-		k.Log.WarnJob("dataset %d in the cache is passed over: %v; a run on the nodes that have its files may use it: %s; %s", id, err, untilOwn, olderNext)
+		k.Log.WarnJob("%s in the cache is passed over: %v; if its files are on other nodes, a run on those may use it: %s; %s", labelled(id, d), err, untilOwn, another)
 		return k.leaveUnused(unused{d.Dataset, id, true, nil})
 	case errors.As(err, new(*mpi.AgreedError)):
-		k.Log.WarnJob("dataset %d in the cache cannot be used now: %v; %s", id, err, untilOwn)
+		k.Log.WarnJob("%s in the cache cannot be used now: %v; %s", labelled(id, d), err, untilOwn)
 		return k.leaveUnused(unused{Dataset: d.Dataset, id: id})
 	default:
 		return err // MPI itself has failed
 	}
+}
+
+// labelled names a dataset for messages: its description may be lost.
+func labelled(id int, d filemap.Description) string {
+	if d.Name() == "" {
+		return fmt.Sprintf("dataset %d", id)
+	}
+	return fmt.Sprintf("dataset %d (%s)", id, d.Name())
 }
 
 // restoreOrYield makes a dataset usable again. If there is no room for that, it deletes
@@ -272,11 +281,11 @@ func (k *Cache) checkPresent(c *Cached, m *migrate.Migration) (missing bool, err
 	if missing {
 		state = lost
 	}
-	members, encode, err := damagedMembers(c.Desc.Set, state)
+	found, err := damageOf(c.Desc.Set, state)
 	if err != nil {
 		return false, err
 	}
-	return missing, k.checkBearable(c, members, encode, state)
+	return missing, k.checkBearable(c, found, state)
 }
 
 // migration returns the migration of the files of a dataset.

@@ -3,9 +3,9 @@ package cache
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -32,17 +32,17 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err 
 	id, me := c.ID(), k.World.Rank()
 	mine := k.damage(c)
 	for {
-		members, encode, err := damagedMembers(c.Desc.Set, mine)
+		set, err := damageOf(c.Desc.Set, mine)
 		if err != nil {
 			return nil, "", err
 		}
-		if err := k.checkBearable(c, members, encode, mine); err != nil {
+		if err := k.checkBearable(c, set, mine); err != nil {
 			return nil, "", err
 		}
 		files = k.Files(id)
 		own, made := redundancy.Split(files)
 		switch {
-		case mine != none && encode:
+		case mine != none && set.encode():
 			err = k.dropRedundancy(id, made)
 			files = own
 		case mine != none: // make room: all my files are rebuilt, including those not lost
@@ -51,7 +51,7 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err 
 		if err := mpi.Agree(k.World, err); err != nil {
 			return nil, "", err
 		}
-		after, err := k.attempt(c, files, members, encode)
+		after, err := k.attempt(c, files, set)
 		found := mine != lost && errors.As(err, new(*redundancy.CorruptError)) // in the caller's file
 		kept, _ := redundancy.Split(after)
 		counts := []int64{one(mine == lost), one(mine == exposed), one(found), one(err != nil), one(unchecked(kept))}
@@ -66,7 +66,10 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err 
 		case counts[3] > 0:
 			return nil, "", mpi.Agree(k.World, err)
 		default:
-			if mine != none {
+			switch mine {
+			case exposed:
+				k.Log.Local("dataset %d: made my redundancy again", id)
+			case lost:
 				k.Log.Local("dataset %d: rebuilt my %s", id, describeFiles(after))
 			}
 			c.unchecked = counts[4] > 0
@@ -97,39 +100,61 @@ func (k *Cache) foundDamage(own []redundancy.File) damage {
 	return lost
 }
 
-// damagedMembers returns the members of a set that have lost files. encode is true if all of
-// these are redundancy files, so that encoding again repairs the set. It is collective over
-// the set.
-func damagedMembers(set *redundancy.Set, mine damage) (members []int, encode bool, err error) {
+// setDamage is the damage of a set.
+type setDamage struct {
+	members []int // those that have lost files or redundancy
+	lost    int   // how many of them have lost files of the program
+}
+
+// encode reports whether encoding again repairs the set: it has all files of the program.
+func (d setDamage) encode() bool { return len(d.members) > 0 && d.lost == 0 }
+
+// damageOf returns the damage of a set, of which the caller has mine. It is collective over the set.
+func damageOf(set *redundancy.Set, mine damage) (d setDamage, err error) {
 	all := make([]int64, set.Size())
 	all[set.Me()] = int64(mine)
 	if err := set.Comm.Allreduce(all, mpi.Sum); err != nil {
-		return nil, false, err
+		return d, err
 	}
-	for m, d := range all {
-		if damage(d) != none {
-			members = append(members, m)
+	for m, of := range all {
+		if damage(of) != none {
+			d.members = append(d.members, m)
+		}
+		if damage(of) == lost {
+			d.lost++
 		}
 	}
-	return members, len(members) > 0 && !slices.Contains(all, int64(lost)), nil
+	return d, nil
 }
 
 // checkBearable returns an error on all ranks if some set has lost more members than its
 // scheme bears. It is collective.
-func (k *Cache) checkBearable(c *Cached, members []int, encode bool, mine damage) error {
+func (k *Cache) checkBearable(c *Cached, found setDamage, mine damage) error {
 	set, scheme := c.Desc.Set, c.Desc.Scheme
 	var err error
-	if !encode && !scheme.Bears(set.Size(), members) {
-		err = fmt.Errorf("%d of the %d members of set %d have lost files, %s tolerates the loss of %d",
-			len(members), set.Size(), set.ID, scheme.Name(), scheme.Failures(set.Size()))
+	if !found.encode() && !scheme.Bears(set.Size(), found.members) {
+		what := "files"
+		if found.lost < len(found.members) {
+			what = "files or redundancy"
+		}
+		err = fmt.Errorf("%d of the %d members of set %d have lost %s, %s tolerates the loss of %d",
+			len(found.members), set.Size(), set.ID, what, scheme.Name(), scheme.Failures(set.Size()))
 	}
 	err = mpi.Agree(k.World, err)
 	if err == nil {
 		return nil
 	}
-	who, e := losses(k.World, k.Node, mine != none)
+	who, e := losses(k.World, k.Node, mine == lost)
 	if e != nil {
 		return e
+	}
+	bare, e := mpi.AllreduceOne(k.World, int(one(mine == exposed)), mpi.Sum)
+	if e != nil {
+		return e
+	}
+	more := ""
+	if bare > 0 {
+		more = fmt.Sprintf(", and %d of the others have no redundancy: it is lost, or was not complete yet", bare)
 	}
 	var refused error
 	if c.refused {
@@ -138,21 +163,21 @@ func (k *Cache) checkBearable(c *Cached, members []int, encode bool, mine damage
 	if refused = mpi.Agree(k.World, refused); refused != nil {
 		return refused // a later run may have room for them
 	}
-	return fmt.Errorf("%w: %s have lost files; %w", redundancy.ErrUnrecoverable, who, err)
+	return fmt.Errorf("%w: %s have lost files%s; %w", redundancy.ErrUnrecoverable, who, more, err)
 }
 
 // attempt verifies the caller's files, or makes the redundancy of the set again, or rebuilds
 // the files of the members that have lost theirs. It returns the caller's files, and
 // warns the user if one of them is corrupt. It is collective over the set.
-func (k *Cache) attempt(c *Cached, files []redundancy.File, members []int, encode bool) ([]redundancy.File, error) {
+func (k *Cache) attempt(c *Cached, files []redundancy.File, set setDamage) ([]redundancy.File, error) {
 	var err error
 	switch {
-	case len(members) == 0:
+	case len(set.members) == 0:
 		err = c.Desc.Scheme.Verify(k.job(c), files)
-	case encode:
+	case set.encode():
 		files, err = k.encodeAgain(c, files)
 	default:
-		files, err = c.Desc.Scheme.Recover(k.job(c), files, members)
+		files, err = c.Desc.Scheme.Recover(k.job(c), files, set.members)
 	}
 	if corrupt := new(redundancy.CorruptError); errors.As(err, &corrupt) {
 		k.Log.Warn("dataset %d: %v", c.ID(), corrupt)
@@ -213,7 +238,7 @@ func describeFiles(files []redundancy.File) string {
 	for _, f := range files {
 		bytes += f.Meta.Size()
 	}
-	return fmt.Sprintf("%d files and %d of redundancy, %d bytes", len(own), len(made), bytes)
+	return fmt.Sprintf("%s and %d of redundancy, %d bytes", report.Count(len(own), "file"), len(made), bytes)
 }
 
 // describeRepair describes a repair for messages. lost is the number of ranks that had lost

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/meta"
@@ -569,5 +571,27 @@ func TestStore_UnchangedIsNotWritten(t *testing.T) {
 	must(t, err)
 	if got := s.Files(1, 0); len(got) != 0 {
 		t.Errorf("%s are there after they were removed", got)
+	}
+}
+
+// The program has closed a descriptor while a file is registered: what it writes there does not
+// come into the journal.
+func TestJournal_Descriptor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "filemap_0.scrinfo")
+	s, err := OpenStore(path)
+	must(t, err)
+	must(t, s.Fold())
+	kept, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 100)
+	must(t, err)
+	defer func() { must(t, errors.Join(unix.Dup3(kept, 0, 0), unix.Close(kept))) }()
+	must(t, unix.Close(0))
+	must(t, s.AddFile(1, 0, "/cache/a", describe(1)))
+	if n, err := unix.Write(0, []byte("output of the program")); err == nil {
+		t.Errorf("%d bytes were written to a descriptor that the program has closed", n)
+	}
+	again, err := OpenStore(path)
+	must(t, err)
+	if got := again.Files(1, 0); len(got) != 1 {
+		t.Errorf("the filemap has %q", got)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/descriptors"
 	"github.com/goscr/goscr/internal/meta"
 )
 
@@ -173,7 +174,7 @@ func (s *Store) begin() error {
 			return err
 		}
 	}
-	f, err := os.OpenFile(s.journalPath(), os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	f, err := descriptors.OpenFile(s.journalPath(), os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func (f *Flusher) note(c *cache.Cached) error {
 	if err != nil {
 		return err
 	}
-	kept := prefix.Kept{Dataset: c.Dataset, Read: !c.Unchecked(), Exposed: exposed[0]}
+	kept := prefix.Kept{Dataset: c.Dataset, Protected: c.Desc.Protection.String(), Read: !c.Unchecked(), Exposed: exposed[0]}
 	f.Prefix.Note(func() error { return prefix.EnterKept(f.Prefix.Dir, kept, time.Now()) })
 	return nil
 }

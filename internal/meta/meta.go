@@ -32,6 +32,9 @@ import (
 	"github.com/goscr/goscr/hash"
 )
 
+// ErrIncomplete says that a file was not recorded as whole.
+var ErrIncomplete = errors.New("was not completed")
+
 // Types of files.
 const (
 	Full    = "FULL"    // written by the program
@@ -311,7 +314,7 @@ func (m Meta) CheckStored(path string) error {
 
 func (m Meta) check(path string, size int64) error {
 	if !m.Complete() {
-		return fmt.Errorf("%s was not completed", path)
+		return fmt.Errorf("%s %w", path, ErrIncomplete)
 	}
 	info, err := os.Lstat(path)
 	if err != nil {

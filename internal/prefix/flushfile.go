@@ -160,10 +160,11 @@ func EnterCached(prefix string, d dataset.Dataset, protected string, now time.Ti
 	})
 }
 
-// Kept is a dataset that a run has found in the cache: whether its files have been read now, and whether
-// a lost node would lose it.
+// Kept is a dataset that a run has found in the cache: how its files are protected, as reddesc.Protection
+// writes it, whether they have been read now, and whether a lost node would lose it.
 type Kept struct {
 	dataset.Dataset
+	Protected     string
 	Read, Exposed bool
 }
 
@@ -172,9 +173,13 @@ func enterKept(h *hash.Hash, d Kept, now time.Time) {
 	if d.Read {
 		e.SetInt(keyVerified, now.UnixMicro())
 	}
-	leave(h, d.ID(), Exposed)
 	if d.Exposed {
 		locate(h, d.Dataset, Exposed)
+		return
+	}
+	leave(h, d.ID(), Exposed)
+	if _, known := e.Value(keyGuard); !known { // not yet protected when it was entered
+		e.SetValue(keyGuard, d.Protected)
 	}
 }
 

@@ -83,6 +83,9 @@ func (p *Protector) carry(set *redundancy.Set) (*carrier, error) {
 	default:
 		x.comm, err = x.net.Revocable()
 	}
+	if agreed := new(mpi.AgreedError); errors.As(err, &agreed) {
+		err = agreed.Err // one rank of the set reports it
+	}
 	if err != nil {
 		err = fmt.Errorf("the members of a set cannot be connected: %v", err) // %v: MPI has not failed
 	}

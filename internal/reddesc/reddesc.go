@@ -64,8 +64,8 @@ type Descriptor struct {
 	Scheme redundancy.Scheme
 	Set    *redundancy.Set
 
-	// Protection says what any of the sets bears; its Scheme is "" in a descriptor that was
-	// stored.
+	// Protection says what any of the sets bears. In a descriptor that was stored it is what the
+	// caller knows: its own set may have another scheme than larger ones.
 	Protection Protection
 
 	sets int // number of sets
@@ -215,6 +215,9 @@ func Restore(world mpi.Comm, s *Stored) (*Descriptor, error) {
 		return nil, err
 	}
 	at := place{set: s.Set, member: s.Member}
+	sets := min(max(s.Sets, 1), world.Size())
+	at.smallest, at.larger = world.Size()/sets, world.Size()%sets
+	d.Protection = protection(s.Params, at)
 	if d.Set, err = at.makeSet(world); err != nil {
 		return nil, err
 	}

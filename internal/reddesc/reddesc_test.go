@@ -21,6 +21,8 @@ type made struct {
 	hashes  map[int]*hash.Hash
 	warning string
 	kinds   map[int]string // scheme and losses that it bears, by rank
+
+	protection Protection
 }
 
 func (m *made) sizes() []int {
@@ -50,7 +52,7 @@ func create(t testing.TB, nodes []string, p Params) *made {
 		differ := len(m.kinds) > 0 && warning != m.warning
 		m.sets[fmt.Sprint(d.Set.Ranks)] = d.Set.Ranks
 		m.hashes[world.Rank()] = d.Stored().Hash()
-		m.warning = warning
+		m.warning, m.protection = warning, d.Protection
 		m.kinds[world.Rank()] = fmt.Sprint(d.Scheme.Name(), d.Scheme.Failures(d.Set.Size()))
 		m.mu.Unlock()
 		if differ {
@@ -153,6 +155,9 @@ func TestCreate_BestForEachSet(t *testing.T) {
 			}
 			if got := fmt.Sprint(d.Scheme.Name(), d.Scheme.Failures(d.Set.Size())); got != kinds[world.Rank()] {
 				return fmt.Errorf("made again it is %s, was %s", got, kinds[world.Rank()])
+			}
+			if m.warning == "" && d.Protection != m.protection {
+				return fmt.Errorf("made again it is protected with %s, was with %s", d.Protection, m.protection)
 			}
 			return d.Free()
 		})

@@ -137,7 +137,7 @@ func (l *Logical) file(i int) (*os.File, error) {
 	return f, nil
 }
 
-// openFile opens a file. During a call the descriptors 0 to 2 are held anyway.
+// openFile opens a file. While the C interface runs a call, it holds the descriptors 0 to 2 anyway.
 func openFile(behind bool, path string, flags int) (*os.File, error) {
 	if behind {
 		return descriptors.OpenFile(path, flags, 0o600)

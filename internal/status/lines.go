@@ -37,7 +37,11 @@ func (s *Status) Lines(now time.Time) []string {
 	for _, d := range s.Datasets {
 		text := fmt.Sprintf("%6d  %-16s %10s  %-12s %s: %s", d.ID, page.Plain(d.Name), report.Bytes(d.Bytes), age(&d), s.place(&d), d.Survives())
 		if d.Flushed != nil {
-			text += "; flushed " + since(*d.Flushed) + " ago"
+			at := *d.Flushed // in whole seconds
+			if at.Before(d.Begun) {
+				at = d.Begun
+			}
+			text += "; flushed " + since(at) + " ago"
 		}
 		if d.Verified != nil {
 			text += "; verified " + since(*d.Verified) + " ago"
@@ -112,8 +116,10 @@ func (s *Status) place(d *Dataset) string {
 	switch {
 	case d.bare:
 		places = append(places, "not protected any more")
-	case d.Exposed:
+	case d.Exposed && s.State == Running:
 		places = append(places, "being protected")
+	case d.Exposed:
+		places = append(places, "not protected yet: the next run does it first")
 	}
 	if d.Flushing {
 		text := "being flushed"

@@ -152,7 +152,7 @@ func TestStatus_Exposed(t *testing.T) {
 	two := j.dataset(2, 4*time.Second)
 	must(t, prefix.BeginRun(j.dir, []prefix.Kept{{Dataset: two, Read: true, Exposed: true}}, 0, j.now))
 	j.says(Running, "cache (XOR in sets of 4), not protected any more: no node can be lost: files or redundancy of it are lost, and are not rebuilt")
-	must(t, prefix.BeginRun(j.dir, []prefix.Kept{{Dataset: two, Read: true}}, 0, j.now))
+	must(t, prefix.BeginRun(j.dir, []prefix.Kept{{Dataset: two, Protected: j.protected, Read: true}}, 0, j.now))
 	j.says(Running, "if one node died now, the job would lose 4.00 s of work")
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -156,8 +157,10 @@ func addresses(name string) ([]netip.Prefix, error) {
 		return nil, fmt.Errorf("cannot list the network interfaces: %w", err)
 	}
 	var four, six []netip.Prefix
+	var names []string
 	found := name == ""
 	for _, i := range all {
+		names = append(names, i.Name)
 		if name != "" && i.Name != name {
 			continue
 		}
@@ -182,7 +185,7 @@ func addresses(name string) ([]netip.Prefix, error) {
 	}
 	switch {
 	case !found:
-		return nil, fmt.Errorf("there is no network interface %s", name)
+		return nil, fmt.Errorf("there is no network interface %s; there are %s", name, strings.Join(names, ", "))
 	case len(four)+len(six) == 0 && name != "":
 		return nil, fmt.Errorf("network interface %s is down or has no address", name)
 	case len(four)+len(six) == 0:

@@ -578,7 +578,7 @@ func TestNew_Fails(t *testing.T) {
 			opt.Interface = "no-such-interface"
 		}
 		_, err := New(c, opt)
-		if err == nil || !strings.Contains(err.Error(), "rank 1: there is no network interface no-such-interface") {
+		if err == nil || !strings.Contains(err.Error(), "rank 1: there is no network interface no-such-interface; there are lo") {
 			return fmt.Errorf("error is %v", err)
 		}
 		return nil

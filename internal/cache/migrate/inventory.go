@@ -2,8 +2,11 @@ package migrate
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
+
+	"github.com/goscr/goscr/internal/meta"
 )
 
 // whole returns the files of a rank that have all their bytes.
@@ -67,12 +70,13 @@ func (m *Migration) offer() (*offers, error) {
 }
 
 // reportIncomplete logs the reason why a part is not whole here. It is a warning if a file
-// is missing or has another size. It is only a detail if the part was never completed, for
+// is missing or has another size. It is only a detail if the part was never completed or protected, for
 // example because the job was killed, or if the node has only a description, as it does for
 // a rank on another node that is now lost.
 func (m *Migration) reportIncomplete(rank int, why error) {
 	tell := m.Log.Warn
-	if files, _ := m.Maps.Expected(m.ID, rank); files < 0 || !m.Maps.Dataset(m.ID, rank).Complete() {
+	unprotected := errors.Is(why, meta.ErrIncomplete) && m.Maps.CheckData(m.ID, rank, m.Made) == nil
+	if files, _ := m.Maps.Expected(m.ID, rank); files < 0 || unprotected || !m.Maps.Dataset(m.ID, rank).Complete() {
 		tell = m.Log.Detail
 	}
 	tell("dataset %d: not all files of rank %d are here: %v", m.ID, rank, why)
