@@ -34,7 +34,7 @@ ended() { # TEXT: the newest checkpoint was restored exactly, and the run printe
         { cat "$WORK/out"; tail -n 3 "$log"; return 1; }
 }
 gave_up() { # TEXT: nothing could be rebuilt, and the run printed TEXT about the newest
-    [ "$status" = 0 ] && [ "$(tail -n 1 "$log")" = "restarted 0" ] && grep -q "dataset 2 in the cache is passed over: cannot be rebuilt: .*$1" "$WORK/out" ||
+    [ "$status" = 0 ] && [ "$(tail -n 1 "$log")" = "restarted 0" ] && grep -q "dataset 2 (ckpt.2) in the cache is passed over: cannot be rebuilt: .*$1" "$WORK/out" ||
         { cat "$WORK/out"; tail -n 3 "$log"; return 1; }
 }
 tells() { # NODE FILE: one line of the output names both

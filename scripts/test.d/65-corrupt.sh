@@ -93,7 +93,7 @@ in_node node1 "$(flip "$own")" >/dev/null
 in_node node3 "$(cut "$xor")" >/dev/null
 run -n 0
 is "two nodes damaged: the older checkpoint" ended 2
-is "... and told" grep -qE "dataset 3 in the cache is passed over: .*2 of the 4 members" "$WORK/out"
+is "... and told" grep -qE "dataset 3 \(ckpt.3\) in the cache is passed over: .*2 of the 4 members" "$WORK/out"
 
 flush=1
 begin
