@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/descriptors"
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/redundancy/partner"
@@ -150,6 +152,11 @@ func TestEncode_Sockets(t *testing.T) {
 // Between calls of the program nothing catches the fault of a mapped file that is truncated, and
 // the program may have closed descriptors 0 to 2. So no file is mapped, and none is open as 0.
 func TestEncode_Behind(t *testing.T) {
+	f, err := os.Open(os.DevNull) // with the first file Go's runtime opens descriptors of its own: they must not become 0
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
 	kept, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 100)
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +182,14 @@ func TestEncode_Behind(t *testing.T) {
 				if err == nil && filepath.Base(path) == "file" {
 					low.Store(true)
 				}
-				maps, err := os.ReadFile("/proc/self/maps")
+				// With os.Open this would be 0 at times, and an OpenFile that saw it would be given 0 once it is closed.
+				file, err := descriptors.Open("/proc/self/maps")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer file.Close()
+				maps, err := io.ReadAll(file)
 				if err != nil {
 					t.Error(err)
 				}
