@@ -123,6 +123,19 @@ func TestExposed_AndCorrupt(t *testing.T) {
 	}
 }
 
+// One set has lost files, and another one redundancy only.
+func TestExposed_OtherSet(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_SET_SIZE=2", "SCR_DEBUG=1")
+	c.job(four, steps(1, 2))
+	c.must(os.Remove(c.cached("a", 2, "ckpt.2/rank_0")))
+	c.must(os.Remove(c.redundant("d", 2)))
+	c.job(four, restarts(2))
+	c.says("rebuilt from redundancy, 1 of 4 ranks had lost files; redundancy of 1 other was made again")
+	c.lose("c")
+	c.job(four, restarts(2))
+}
+
 // A job of another size flushes what has all its files.
 func TestExposed_OtherNumberOfRanks(t *testing.T) {
 	t.Parallel()

@@ -300,19 +300,20 @@ func TestAccount_ProtectedBehind(t *testing.T) {
 	took := func(s float64) *eventlog.Spread { return &eventlog.Spread{Least: s, Median: s, Most: s, Node: "node0"} }
 	add(0, 0, eventlog.Record{Type: "INIT_START", Note: "goscr, 4 ranks", Run: &eventlog.Run{Nodes: 1}})
 	add(1, 0, eventlog.Record{Type: "INIT_END"})
-	for i, wait := range []float64{0, 4} {
-		id, name, start := i+1, "ckpt."+strconv.Itoa(i+1), float64(10+10*i)
-		end := start + 2 + wait
+	for i, waits := range [][2]float64{{0, 0}, {0, 4}, {1, 0}, {1, 2}, {1, 0}} { // in Start, the last time for something else, and in Complete
+		id, name, start := i+1, "ckpt."+strconv.Itoa(i+1), []float64{10, 20, 28, 33, 50}[i]
+		opened := start + waits[0]
+		end := opened + 2 + waits[1]
 		add(start, start, eventlog.Record{Type: "CHECKPOINT_START", Dataset: id, Name: name})
 		add(end, start, eventlog.Record{Type: "CHECKPOINT_END", Dataset: id, Name: name})
-		add(end, start, eventlog.Record{Type: "ROUTE", Dataset: id, Name: name, Spread: took(0.5)})
-		add(end, start, eventlog.Record{Type: "WRITE", Dataset: id, Name: name, Spread: took(1.5)})
+		add(end, opened, eventlog.Record{Type: "ROUTE", Dataset: id, Name: name, Spread: took(0.5)})
+		add(end, opened, eventlog.Record{Type: "WRITE", Dataset: id, Name: name, Spread: took(1.5)})
 		add(end+3, end, eventlog.Record{Type: "ENCODE", Transfer: true, Dataset: id, Name: name})
 	}
 	a, err := Read(write(t, text.String()))
 	must(t, err)
 	s := a.Totals().Seconds
-	if s.Writing != 4 || s.Protecting != 4 || s.Background != 6 {
+	if s.Writing != 11 || s.Protecting != 8 || s.Background != 15 {
 		t.Errorf("%+v\n%s", s, text.String())
 	}
 	if slowest := a.Totals().Slowest; slowest.Of != 0 {

@@ -41,7 +41,8 @@ type collecting struct {
 	output   *Dataset  // that is being written
 	flushes  map[int]flushing
 	byID     map[int]*Dataset
-	written  map[int]time.Time // when all ranks had written a dataset, if that was measured
+	writes   map[int]Span // from the end of a dataset's Start to when all ranks had written it, if that was measured
+	behind   time.Time    // the end of the newest protection that went on behind the program
 }
 
 // flushing is a flush that has begun.
@@ -115,7 +116,7 @@ func (c *Collector) begin(r eventlog.Record, loop bool) *Run {
 		}
 	}
 	run := &Run{Job: r.Job.ID, Number: len(c.account.Runs) + 1, Start: r.Time, End: r.Time, Outcome: Open, state: collecting{
-		loop: loop, flushes: map[int]flushing{}, byID: map[int]*Dataset{}, written: map[int]time.Time{}}}
+		loop: loop, flushes: map[int]flushing{}, byID: map[int]*Dataset{}, writes: map[int]Span{}}}
 	run.usedNodes(r.Run)
 	c.open[r.Job.ID] = run
 	c.account.Runs = append(c.account.Runs, run)
@@ -296,8 +297,8 @@ func (run *Run) transfer(r eventlog.Record) {
 	}
 	switch r.Type {
 	case "ENCODE":
-		if written, known := run.state.written[r.Dataset]; known {
-			run.behind(r, written)
+		if writes, known := run.state.writes[r.Dataset]; known {
+			run.behind(r, writes)
 			return
 		}
 		// The time of protecting is the end of that of writing.
@@ -315,17 +316,30 @@ func (run *Run) transfer(r eventlog.Record) {
 	}
 }
 
-// behind adds the protection of a dataset that went on after its Complete. The program had written the
-// dataset by then; what followed in Complete was mostly the wait for the protection of the one before.
-func (run *Run) behind(r eventlog.Record, written time.Time) {
+// behind adds the protection of a dataset that went on after its Complete. In Start the program may
+// have waited for the protection of an earlier one, and what followed the writing in Complete was
+// mostly such a wait.
+func (run *Run) behind(r eventlog.Record, writes Span) {
 	for i := range run.Spans {
-		if s := &run.Spans[i]; s.Kind == Write && s.Dataset == r.Dataset && written.After(s.Start) && written.Before(s.End) {
-			run.Spans = append(run.Spans, Span{Kind: Encode, Start: written, End: s.End, Dataset: s.Dataset, Name: s.Name})
-			run.Spans[i].End = written
-			break
+		s := &run.Spans[i]
+		if s.Kind != Write || s.Dataset != r.Dataset {
+			continue
 		}
+		begin, end := s.Start, s.End
+		s.Start = earlier(later(begin, earlier(writes.Start, run.state.behind)), end)
+		s.End = later(s.Start, earlier(end, writes.End))
+		for _, wait := range [][2]time.Time{{begin, s.Start}, {s.End, end}} {
+			if wait[0].Before(wait[1]) {
+				run.Spans = append(run.Spans, Span{Kind: Encode, Start: wait[0], End: wait[1], Dataset: r.Dataset, Name: r.Name})
+			}
+		}
+		break
 	}
+	before := len(run.Spans)
 	run.span(Background, r)
+	for _, s := range run.Spans[before:] {
+		run.state.behind = later(run.state.behind, s.End)
+	}
 }
 
 // flushed is the end of a flush.
@@ -365,7 +379,7 @@ func (run *Run) phase(r eventlog.Record) {
 		if route := d.Phases["ROUTE"]; route != nil {
 			took += route.Most
 		}
-		run.state.written[r.Dataset] = r.Start.Add(time.Duration(min(max(took, 0), longestTime) * float64(time.Second)))
+		run.state.writes[r.Dataset] = Span{Start: r.Start, End: r.Start.Add(time.Duration(min(max(took, 0), longestTime) * float64(time.Second)))}
 	}
 	if r.Type == "ENCODE" && r.Bytes != nil {
 		d.Redundancy = *r.Bytes
@@ -412,18 +426,25 @@ func markLost(runs []*Run) {
 		if !known {
 			continue
 		}
-		for _, earlier := range runs[:i] {
-			if earlier.Job != run.Job && run.From == "" {
+		for _, before := range runs[:i] {
+			if before.Job != run.Job && run.From == "" {
 				continue // another job began again, as it may have been told to
 			}
-			for k := range earlier.Spans {
-				s := &earlier.Spans[k]
+			for k := range before.Spans {
+				s := &before.Spans[k]
 				if after := s.End.Sub(later(s.Start, since)); s.Kind == Compute && after > s.lost {
 					s.lost = after
 				}
 			}
 		}
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 func later(a, b time.Time) time.Time {

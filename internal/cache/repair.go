@@ -47,6 +47,7 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err 
 			files = own
 		case mine != none: // make room: all my files are rebuilt, including those not lost
 			err = k.parts.delete(id, me, files...)
+			mine = lost
 		}
 		if err := mpi.Agree(k.World, err); err != nil {
 			return nil, "", err
@@ -68,7 +69,9 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err 
 		default:
 			switch mine {
 			case exposed:
-				k.Log.Local("dataset %d: made my redundancy again", id)
+				if !c.bare {
+					k.Log.Local("dataset %d: made my redundancy again", id)
+				}
 			case lost:
 				k.Log.Local("dataset %d: rebuilt my %s", id, describeFiles(after))
 			}
@@ -241,9 +244,9 @@ func describeFiles(files []redundancy.File) string {
 	return fmt.Sprintf("%s and %d of redundancy, %d bytes", report.Count(len(own), "file"), len(made), bytes)
 }
 
-// describeRepair describes a repair for messages. lost is the number of ranks that had lost
-// files of the program, exposed the number of those that had lost redundancy only, unchecked the number of those
-// that have files without checksums.
+// describeRepair describes a repair for messages. lost is the number of ranks whose files were
+// rebuilt, exposed that of ranks in other sets that had lost only redundancy, unchecked that of
+// ranks that have files without checksums.
 func describeRepair(lost, exposed, unchecked int64, ranks int) string {
 	switch {
 	case unchecked > 0 && lost == 0 && exposed == 0:
@@ -253,5 +256,9 @@ func describeRepair(lost, exposed, unchecked int64, ranks int) string {
 	case lost == 0:
 		return fmt.Sprintf("redundancy was made again, %d of %d ranks had lost theirs", exposed, ranks)
 	}
-	return fmt.Sprintf("rebuilt from redundancy, %d of %d ranks had lost files", lost+exposed, ranks)
+	more := ""
+	if exposed > 0 {
+		more = fmt.Sprintf("; redundancy of %s was made again", report.Count(int(exposed), "other"))
+	}
+	return fmt.Sprintf("rebuilt from redundancy, %d of %d ranks had lost files%s", lost, ranks, more)
 }

@@ -34,8 +34,9 @@ func (s *Status) Lines(now time.Time) []string {
 	if len(s.Datasets) > 0 {
 		lines = append(lines, "")
 	}
-	for _, d := range s.Datasets {
-		text := fmt.Sprintf("%6d  %-16s %10s  %-12s %s: %s", d.ID, page.Plain(d.Name), report.Bytes(d.Bytes), age(&d), s.place(&d), d.Survives())
+	for i := range s.Datasets {
+		d := &s.Datasets[i]
+		text := fmt.Sprintf("%6d  %-16s %10s  %-12s %s: %s", d.ID, page.Plain(d.Name), report.Bytes(d.Bytes), age(d), s.place(d), d.Survives())
 		if d.Flushed != nil {
 			at := *d.Flushed // in whole seconds
 			if at.Before(d.Begun) {
@@ -118,8 +119,10 @@ func (s *Status) place(d *Dataset) string {
 		places = append(places, "not protected any more")
 	case d.Exposed && s.State == Running:
 		places = append(places, "being protected")
-	case d.Exposed:
+	case d.Exposed && len(s.Lost) == 0 && d == s.Newest(func(d Dataset) bool { return d.InCache }):
 		places = append(places, "not protected yet: the next run does it first")
+	case d.Exposed:
+		places = append(places, "not protected")
 	}
 	if d.Flushing {
 		text := "being flushed"

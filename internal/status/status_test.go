@@ -154,6 +154,14 @@ func TestStatus_Exposed(t *testing.T) {
 	j.says(Running, "cache (XOR in sets of 4), not protected any more: no node can be lost: files or redundancy of it are lost, and are not rebuilt")
 	must(t, prefix.BeginRun(j.dir, []prefix.Kept{{Dataset: two, Protected: j.protected, Read: true}}, 0, j.now))
 	j.says(Running, "if one node died now, the job would lose 4.00 s of work")
+
+	// After the run the next one protects it first, if no node is lost.
+	j.has(3, 2*time.Second, prefix.InCache, prefix.Exposed)
+	status := 1
+	j.log(eventlog.Record{Type: "RUN_END", Run: &eventlog.Run{Number: 1, Status: &status}})
+	j.says(Died, "newest     ckpt.3              2.0 MiB  2.00 s old   cache, not protected yet: the next run does it first: no node can be lost until it is protected")
+	j.log(eventlog.Record{Type: "NODE_FAIL", Note: "node1: no answer"})
+	j.says(Died, "newest     ckpt.3              2.0 MiB  2.00 s old   cache, not protected: no node can be lost until it is protected")
 }
 
 // A dataset that an older goscr has entered has the scheme of the run that wrote it, by the log.

@@ -88,8 +88,10 @@ for flush in 0 1; do
         run -n 12 -k "$phase:$percent:$step:$who"
         # open: the newest may not be protected yet; whole: no node was lost since a run had all files.
         # A run protects the newest, and rebuilds what was lost, before it restarts.
-        [ "$(since restarted)" = - ] || { whole=1 open=0; }
-        [ $behind = 0 ] || open=1
+        if [ "$(since restarted)" != - ]; then
+            whole=1 open=0
+            [ "$(since complete)" = - ] || open=$behind
+        fi
         explain killed >"$WORK/why" 2>&1 || is "$what" bash -c 'cat "$1"; false' - "$WORK/why"
         [ "$status" != 0 ] || is "$what: killed" false
         case $loss in

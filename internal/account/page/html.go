@@ -134,7 +134,7 @@ func newData(a *account.Account) data {
 			}
 			b.Sets = append(b.Sets, []any{b.at(d.Start), i, b.name(d.Name), write, encode, d.FlushTime, d.Bytes, d.Complete, d.Flushed})
 			for _, phase := range []string{"WRITE", "ENCODE", "FLUSH"} {
-				if p := d.Phases[phase]; p != nil && p.Node != "" {
+				if p := d.Phases[phase]; p != nil && p.Node != "" && run.Nodes != 1 {
 					slow[p.Node]++
 					of++
 				}

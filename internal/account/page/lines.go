@@ -94,7 +94,7 @@ func Lines(a *account.Account) []string {
 	share("flushing", s.Flushing, "")
 	share("restarting", s.Restarting, "")
 	share("down", s.Down, "from the end of a run that died to the next")
-	share("background", s.Background, "protecting and flushing while the program went on, which cost it no time of its own")
+	share("background", s.Background, "protecting and flushing while the program went on; not in the sum")
 	lines = append(lines, "")
 	lines = append(lines, Summary(a)...)
 	if t.Slowest.Of > 0 {

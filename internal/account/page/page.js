@@ -202,7 +202,7 @@
 		canvas.width = 36;
 		canvas.height = 16;
 		bar(canvas.getContext("2d"), look, 0, 16 - 16 * look.height, 36, 16 * look.height);
-		item.append(canvas, k === "background" ? "flush in the background" : k);
+		item.append(canvas, k === "background" ? "protection or flush in the background" : k);
 		byId("legend").appendChild(item);
 	}
 	byId("legend").appendChild(Object.assign(document.createElement("li"), { textContent: "\u2715 a node is lost" }));
