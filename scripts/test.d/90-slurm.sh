@@ -4,7 +4,6 @@
 # lose power, programs hang and die, users stop a job.  Each job that succeeds has to
 # have the result of an undisturbed job, bit for bit, and each checkpoint that is copied
 # to the prefix directory has to be the same as the undisturbed job's.
-# Beside the others: most of the time it waits for Slurm to notice.
 . "$(dirname "$0")/lib.bash"
 . "$(dirname "$0")/slurm.bash"
 
