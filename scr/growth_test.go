@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,15 +80,16 @@ func growthJob(t *testing.T, n, phase int) (most local.Stats) {
 	return most
 }
 
-// shmDir is a directory for very many small files.
+// shmDir is a directory for very many small files. Its name has always the same length, because
+// ranks send each other names.
 func shmDir(t *testing.T) string {
 	t.Helper()
 	base := "/dev/shm"
 	if _, err := os.Stat(base); err != nil {
-		base = ""
+		base = os.TempDir()
 	}
-	dir, err := os.MkdirTemp(base, "goscr-growth-")
-	must(t, err)
+	dir := filepath.Join(base, fmt.Sprintf("goscr-growth-%010d", rand.Uint32()))
+	must(t, os.Mkdir(dir, 0o700))
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }
