@@ -349,6 +349,46 @@ func TestPeer_NotThere(t *testing.T) {
 }
 
 // descriptorsAndGoroutines counts what a process has.
+// Two ranks connect to each other at the same time. The lower one says that its connection counts,
+// and dies before that is made. The other notices this, although it waits for no answer.
+func TestPeer_DiesBeforeItConnects(t *testing.T) {
+	dying, err := openNetwork(Options{Limit: long})
+	must(t, err)
+	living, err := openNetwork(Options{Limit: long})
+	must(t, err)
+	secret := random(secretSize)
+	c := join(living, 1, secret, append(dying.here.record(), living.here.record()...), nil)
+	defer c.Close()
+	r, err := c.Irecv(make([]byte, 8), 0, 1)
+	must(t, err)
+
+	var polls []unix.PollFd
+	for _, fd := range dying.listeners {
+		polls = append(polls, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+	}
+	fd := -1
+	for fd < 0 {
+		if _, err := unix.Poll(polls, -1); err != unix.EINTR {
+			must(t, err)
+		}
+		for _, p := range polls {
+			if p.Revents != 0 {
+				fd, _, err = unix.Accept4(int(p.Fd), unix.SOCK_CLOEXEC)
+				must(t, err)
+			}
+		}
+	}
+	hello := read(t, fd, helloSize)
+	write(t, fd, answer(secret, hello))
+	read(t, fd, proofSize)
+	write(t, fd, []byte{verdictOther})
+	read(t, fd, 1) // until it has given up this connection
+	unix.Close(fd)
+	dying.close()
+	_, err = r.Wait()
+	opError(t, 1, err, "rank 0 cannot be reached", "refused")
+}
+
 func descriptorsAndGoroutines(t *testing.T) (int, int) {
 	t.Helper()
 	runtime.GC()

@@ -295,10 +295,13 @@ func (n *network) expire() {
 		p := &n.peers[i]
 		switch {
 		case p.awaited.IsZero() || n.failed != nil:
-		case now.Before(p.awaited):
-			n.wake(p.awaited)
-		default:
+		case !now.Before(p.awaited):
 			n.fail(fmt.Errorf("rank %d has not connected within %v", p.rank, n.limit))
+		case p.dial != nil: // this rank tries again already
+		case now.Before(p.again):
+			n.wake(p.again)
+		default:
+			p.begin(p.awaited)
 		}
 	}
 	if n.leaving() && n.failed == nil {

@@ -26,6 +26,7 @@ type peer struct {
 	until    time.Time        // for all tries
 	failures []string
 	awaited  time.Time // until then the peer has to make the connection; zero: it need not
+	again    time.Time // when this rank tries again, in case the peer has died meanwhile
 
 	out output
 	// What it has announced:
@@ -54,13 +55,18 @@ func (p *peer) connect() {
 		p.net.fail(fmt.Errorf("rank %d has left", p.rank))
 		return
 	}
+	p.begin(time.Now().Add(p.net.limit))
+}
+
+// begin begins to make the connection, which must be there at a time.
+func (p *peer) begin(until time.Time) {
 	there, err := p.net.place(p.rank)
 	if err != nil {
 		p.net.fail(err)
 		return
 	}
 	p.tries, p.failures = p.net.here.toward(there), nil
-	p.until = time.Now().Add(p.net.limit)
+	p.until = until
 	p.try()
 }
 
@@ -132,14 +138,24 @@ func (p *peer) opened(l *link) {
 	p.pump()
 }
 
+// patience is how long a rank waits for the connection of a peer before it tries again. A peer
+// that dies before its connection is made closes nothing that this rank knows to be its own;
+// trying again shows it.
+const patience = 100 * time.Millisecond
+
 // yields gives up the connection that this rank has made: that of the peer counts.
 func (p *peer) yields(l *link) {
 	p.net.drop(l)
 	p.dial = nil
-	if p.link == nil {
-		p.awaited = time.Now().Add(p.net.limit)
-		p.net.wake(p.awaited)
+	if p.link != nil {
+		return
 	}
+	now := time.Now()
+	if p.awaited.IsZero() {
+		p.awaited = now.Add(p.net.limit)
+	}
+	p.again = now.Add(patience)
+	p.net.wake(p.again)
 }
 
 // queue sends a frame, with the bytes that follow it.
