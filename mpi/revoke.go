@@ -3,8 +3,9 @@ package mpi
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strings"
+
+	"github.com/goscr/goscr/internal/report"
 )
 
 // Revocable is a communicator whose ranks can stop together. A rank that can no longer
@@ -43,11 +44,11 @@ func (e *RevokedError) Error() string {
 // ranks get.
 type PanicError struct {
 	Revoked error
-	Stack   string // one line
+	Calls   string // that led to the panic: one line, which asks the user to report it
 }
 
 func (e *PanicError) Error() string {
-	return fmt.Sprintf("%v; please report it with these lines: %s", e.Revoked, e.Stack)
+	return fmt.Sprintf("%v; %s", e.Revoked, e.Calls)
 }
 
 func (e *PanicError) Unwrap() error { return e.Revoked }
@@ -81,9 +82,9 @@ func GuardLocal(c Revocable, f func() error) (err error) {
 		case *RevokedError:
 			err = p
 		default:
-			stack := string(debug.Stack())
+			calls := report.Calls()
 			c.Revoke(fmt.Sprintf("internal error: %v", p))
-			err = &PanicError{Revoked: c.Revoked(), Stack: strings.ReplaceAll(strings.TrimSpace(stack), "\n", " | ")}
+			err = &PanicError{Revoked: c.Revoked(), Calls: calls}
 		}
 	}()
 	err = f()

@@ -16,7 +16,7 @@ prefix=$WORK/prefix
 job() { # FAULT [ARG]
     (cd "$prefix" && exec "$TESTBED" run --mpi "$MPI" --timeout 300 -n 4 --env SCR_PREFIX="$prefix" --env SCR_COPY_TYPE=XOR \
         --env SCR_FLUSH=1 --env SCR_FETCH=1 --env SCR_CACHE_SIZE=1 "${vars[@]}" --env GOSCR_FAULT="$1" -- "$WORK/panics" "${@:2}") \
-        </dev/null >"$WORK/out" 2>&1
+        </dev/null >"$WORK/out" 2>"$WORK/err" # apart: mpirun may put a line of one into a line of the other
 }
 vars=()
 lines() { grep -c "$1" "$WORK/out"; }
@@ -26,7 +26,7 @@ ends() { # FIRST: the calls that may be the first to fail, by a pattern
     local r
     for r in 0 1 2 3; do
         grep -qE "^rank $r: ($1) is the first that fails, and [0-9]+ more" "$WORK/out" &&
-            grep -qx "rank $r: end" "$WORK/out" || { cat "$WORK/out"; return 1; }
+            grep -qx "rank $r: end" "$WORK/out" || { cat "$WORK/out" "$WORK/err"; return 1; }
     done
     ! grep -e "no error after that" -e "reduction is wrong" "$WORK/out"
 }
@@ -41,7 +41,7 @@ phase() { # TITLE FIRST CALL [FUNCTION]
         [ "$1" != fetch ] || "$TESTBED" wipe
         job "1 $3${4:+ $4}" "$how"
         is "$1, and ranks $how: every rank gets an error" ends "$2"
-        is "... which says where it comes from" grep -q "rank 1 .*: internal error: injected in $3" "$WORK/out"
+        is "... which says where it comes from" grep -q "rank 1 .*: internal error: injected in $3.*; please report this line; calls, the last one first: .*, main\.go_" "$WORK/err"
         job "9 none"
         is "... and the next job goes on" same "4 4" "$(lines 'no call fails') $(lines ': end$')"
     done
@@ -73,9 +73,9 @@ while read -r call; do
     "$TESTBED" wipe
     job "9 none"
     job "1 $call" recover
-    is "a panic in $call, and then SCR_Recover: all ranks go on" bash -c '[ "$1" = "4 4" ] || { cat "$2"; false; }' \
-        - "$(lines 'has recovered') $(lines ': end$')" "$WORK/out"
-    is "... and it was there" grep -q "rank 1 .*: internal error: injected in ${call%% *}" "$WORK/out"
+    is "a panic in $call, and then SCR_Recover: all ranks go on" bash -c '[ "$1" = "4 4" ] || { cat "$2" "$3"; false; }' \
+        - "$(lines 'has recovered') $(lines ': end$')" "$WORK/out" "$WORK/err"
+    is "... and it was there" grep -q "rank 1 .*: internal error: injected in ${call%% *}" "$WORK/err"
     job "9 none"
     is "... and the next job goes on" same "4 4" "$(lines 'no call fails') $(lines ': end$')"
 done <<'END'
