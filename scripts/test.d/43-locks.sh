@@ -83,7 +83,13 @@ END
 fi
 
 # An scr_transfer that copies for an earlier run and is stopped.
-copying() { [ -n "$(transfers)" ] && "$BUILD/scr_flush_file" --dir "$prefix" --location "$1" | grep -q FLUSHING; }
+# The flush begins before an scr_transfer holds the lock of its node, and before that it may
+# not copy: a job need not wait for it.
+copies() { # how many nodes have an scr_transfer that copies
+    find "$TESTBED_DIR/nodes" -path "*/scr.$id/transfer.scrinfo" \
+        -exec "$BUILD/scr_print_hash_file" {} \; | grep -c RUNNING
+}
+copying() { "$BUILD/scr_flush_file" --dir "$prefix" --location "$1" | grep -q FLUSHING && [ "$(copies)" = 2 ]; }
 idle() { [ -z "$(transfers)" ]; }
 slow=(SCR_FLUSH_ASYNC=1 SCR_FLUSH_TYPE=DAEMON SCR_FLUSH_ASYNC_BW=1)
 : >"$log"
