@@ -69,7 +69,7 @@ version  = -X=github.com/goscr/goscr/internal/version.stamped=$(shell scripts/ve
 
 export MPICC
 
-.PHONY: all examples install uninstall packages test-packages dist wheel demo demo-slurm test crash losses power soak halo fuzz bench pictures structure lint clean deps check FORCE
+.PHONY: all examples install uninstall packages test-packages dist wheel demo demo-slurm quick test test-all test-times crash losses power soak halo fuzz bench pictures structure lint clean deps check FORCE
 
 all: $(out)/libscr.so $(out)/libscrf.so $(out)/libscr_cr.so $(out)/scr_cr.mod $(out)/libscr.a $(out)/libscrf.a $(out)/scr.py $(out)/scr_cr.py $(out)/scr_image \
     $(out)/scr $(out)/scripts $(out)/mpi
@@ -228,15 +228,28 @@ $(out)/bench: scripts/bench.c $(out)/libscr.so
 $(out)/pingpong: scripts/pingpong.c | all
 	$(MPICC) $(warn) $(CFLAGS) -o $@ $<
 
+# test/run is the program behind these; go doc ./test/run says what it does.
+tests = scripts/test
+
+quick: | check
+	@$(tests) -quick $(PKG)
+
 test:
-	@scripts/test
+	@$(tests) $(ONLY)
+
+test-all:
+	@$(tests) -all
+
+test-times:
+	@$(tests) -times
 
 $(out)/crash: FORCE | check
 	@mkdir -p $(out)
 	CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./scripts/crash
 
-$(out)/steps: scripts/test.d/steps.c $(out)/libscr.so
-	$(MPICC) $(warn) $(CFLAGS) -I$(out) -o $@ $< -L$(out) -lscr -lrt -Wl,-rpath,'$$ORIGIN'
+# Programs of several tests, which copy them: the library is found where it is.
+$(out)/steps $(out)/modes: $(out)/%: scripts/test.d/%.c $(out)/libscr.so
+	$(MPICC) $(warn) -Werror $(CFLAGS) -I$(out) -o $@ $< -L$(out) -lscr -lrt -Wl,-rpath,$(out)
 
 crash: all $(out)/crash $(out)/steps
 	@$(out)/crash -steps $(out)/steps -mpi $(or $(MPI),openmpi) -state $(out)/crash.state -failed $(out)/crash.failed \
@@ -252,13 +265,15 @@ losses: | check
 	GOSCR_FAULTS=all CGO_ENABLED=0 $(GO) test ./scr -run 'TestFaults|TestKilled' -count 1 -timeout 0 -v
 	GOSCR_FAULTS=all CGO_ENABLED=0 $(GO) test ./internal/redundancy/xor ./internal/redundancy/partner ./internal/redundancy/rs -count 1 -timeout 0 -v
 
-soak: | check
+$(out)/soak: FORCE | check
 	@mkdir -p $(out)
-	CGO_ENABLED=0 $(GO) build -trimpath -o $(out)/soak ./scripts/soak
+	CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./scripts/soak
+
+soak: $(out)/soak
 	@$(out)/soak $(if $(SEED),-seed '$(SEED)' -jobs 1 -tell,-seed '$(or $(SOAK_SEED),1)' -jobs '$(or $(SOAK_JOBS),1000)')
 
 halo:
-	@MPIS='$(or $(MPI),openmpi)' HALO_SEEDS='$(or $(SEED),1)' HALO_CHECKPOINTS='$(or $(CHECKPOINTS),200)' scripts/test 44-quiet
+	@export HALO_SEEDS='$(or $(SEED),1)' HALO_CHECKPOINTS='$(or $(CHECKPOINTS),200)' && $(tests) -mpi '$(or $(MPI),openmpi)' 44-quiet
 
 FUZZTIME ?= 1m
 

@@ -1,4 +1,6 @@
 #!/bin/bash
+# Test: both MPIs, 60 s
+#
 # Runs the tests of package mpi/mpitest on the system's MPI with several numbers
 # of ranks. MPI names the MPI (openmpi or mpich); BUILD is the directory for programs.
 set -u

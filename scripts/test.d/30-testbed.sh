@@ -1,5 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
+# Test: one MPI, 60 s
+#
 # Tests the testbed itself, with namespaces and without.
 . "$(dirname "$0")/lib.bash"
 

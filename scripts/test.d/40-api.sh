@@ -1,5 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
+# Test: one MPI, 60 s
+#
 # The C interface under mpirun, on simulated nodes: every call used correctly and
 # wrongly (api.c), and files of all sizes and numbers, lost and rebuilt (steps.c).
 . "$(dirname "$0")/lib.bash"
@@ -7,8 +9,7 @@
 strict=(-std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Werror -O2 -I"$BUILD")
 here=$ROOT/scripts/test.d
 is "api.c builds" "$MPICC" "${strict[@]}" -o "$WORK/api" "$here/api.c" -L"$BUILD" -lscr -Wl,-rpath,"$BUILD"
-is "steps.c builds" "$MPICC" "${strict[@]}" -o "$WORK/steps" "$here/steps.c" -L"$BUILD" -lscr -lrt -Wl,-rpath,"$BUILD"
-
+is "the program steps" client steps
 prefix=$WORK/prefix
 fresh() { rm -rf "$prefix"; mkdir "$prefix"; "$TESTBED" wipe; }
 job() { # SECONDS OPTION... -- PROGRAM...: testbed run with these options, in the prefix directory
@@ -54,7 +55,7 @@ while read -r name line; do
     is "$name: the job ends" test "$status" != 0 -a "$status" -lt 124 -o "$status" = 255
     is "... before the program goes on" bash -c '! grep "^the program has gone on\|^end of aborts" "$1"' - "$WORK/out"
     is "... and a line says why" grep -q "$line" "$WORK/err"
-done <<'END'
+done < <(mapfile -t list <<'END'
 before_init SCR_Should_exit: the library is not initialized
 bad_setting SCR_Config: "A" is not NAME=VALUE
 by_config SCR_Complete_output: the library is not initialized
@@ -70,6 +71,7 @@ open SCR_Finalize: called in the wrong place
 outside SCR_Route_file: .*is not below the prefix directory
 shared SCR_Complete_output: .*each rank needs files of its own
 END
+    drawn 5 "${list[@]}")
 while read -r name line; do
     options=(--env SCR_ABORT_ON_ERROR=1)
     [ "$name" != disabled ] || options+=(--env SCR_ENABLE=0)
@@ -77,7 +79,7 @@ while read -r name line; do
     mistake "$name" "${options[@]}"
     is "$name: the program goes on" bash -c '[ "$1" = 0 ] && grep -q "gone on" "$2" || { cat "$2"; false; }' - "$status" "$WORK/out"
     is "... and a line says what was wrong" grep -q "$line" "$WORK/err"
-done <<'END'
+done < <(mapfile -t list <<'END'
 disabled SCR_Init: goscr is turned off
 ambiguous SCR_Config: CKPT is ambiguous
 invalid SCR_Complete_output: .*the program says
@@ -85,6 +87,7 @@ unread SCR_Complete_restart: .*the program could not restart
 null SCR_Route_file: the name of the file is NULL
 unknown SCR_Current: 
 END
+    drawn 3 "${list[@]}")
 fresh; part forgotten
 fresh; part late
 fresh; part init_fails --env SCR_COPY_TYPE=TAPE
@@ -202,13 +205,13 @@ shape() {
     echo "   $name: $((SECONDS - t)) s"
 }
 
-shape zero   4 2 "files of 0 bytes, and a rank without files"
-shape uneven 4 2 "ranks with files of very different sizes"
-shape many   2 1 "10,000 files a rank"
-free=$(awk '/MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo)
-if [ "$MPI" = openmpi ] && [ "$free" -ge 14 ]; then
-    shape big 2 1 "a file of 3 GiB"
-else
-    echo "   no file of 3 GiB: with openmpi only, and 14 GiB free ($free are)"
-fi
+while read -r -u 5 name ranks count title; do
+    free=$(awk '/MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo)
+    if [ "$name" = big ] && [ "$free" -lt 14 ]; then
+        echo "   no file of 3 GiB: that takes 14 GiB of memory, and $free are free"
+        continue
+    fi
+    shape "$name" "$ranks" "$count" "$title"
+done 5< <(drawn 2 "zero 4 2 files of 0 bytes, and a rank without files" "uneven 4 2 ranks with files of very different sizes" \
+    "many 2 1 10,000 files a rank" "big 2 1 a file of 3 GiB")
 fresh

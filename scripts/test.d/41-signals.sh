@@ -1,5 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
+# Test: both MPIs, 60 s
+#
 # The library does not change a program's signals, children and limits.
 . "$(dirname "$0")/lib.bash"
 
@@ -49,8 +51,8 @@ outcome() { # DIRECTORY PART: how a part of signals ends with the library in tha
 }
 is "... linked so that it finds either library" "$MPICC" -o "$WORK/unbound" "${strict[@]}" -L"$BUILD" -lscr
 
-for how in segv segv_sent term usr1 bus fpe pipe segv_within segv_sent_within term_within handled handled_within \
-    bus_handled_within; do
+for how in $(drawn 5 segv segv_sent term usr1 bus fpe pipe segv_within segv_sent_within term_within handled handled_within \
+    bus_handled_within); do
     without=$(outcome "$WORK/stub" die_$how)
     is "without the library, die_$how ends in a way of its own" bash -c '[[ $1 == "status "* && $1 != "status 0" ]]' - "$without"
     is "with it, it ends in the same way" same "$without" "$(outcome "$BUILD" die_$how)"
@@ -82,7 +84,7 @@ part 1 "$WORK/signals" profiled
 vars=()
 # With any of the descriptors 0, 1 and 2 closed (x: none), and a thread that copies.
 vars=(--env SCR_FLUSH=1 --env SCR_FLUSH_ASYNC=1)
-for which in x 0 1 2 01 02 12 012; do
+for which in $(drawn 3 x 0 1 2 01 02 12 012); do
     job 1 "$WORK/signals" without_descriptors "$which" >"$WORK/out" 2>&1
     sed -n "s/^\(ok\|not ok\) /\1 without $which: /p; /^  /p" "$prefix/said"
     is "without $which: comes to its end" grep -qx "end of without_descriptors" "$prefix/said"

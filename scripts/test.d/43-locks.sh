@@ -1,5 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016,SC2034,SC2154
+# Test: one MPI, 60 s
+#
 # Jobs and commands that wait for other processes: a rank of an earlier run that still
 # lives, an scr_transfer that is stopped, another user who locks what he can read. Each
 # says for whom it waits, and ends. steps.c has the program.
@@ -29,7 +31,7 @@ is "a job" well -- -n 1
 
 # All ranks are stopped while the job runs, and all but one killed, with the launcher:
 # whichever rank it is that lives, it is seen.
-for which in 1 2 3 4; do
+for which in $(drawn 2 1 2 3 4); do
     : >"$log"
     by=(env -u TESTBED_JOB setsid --wait) # else the kernel lets stopped ranks go on when the launcher ends
     run -- -n 1000000 &

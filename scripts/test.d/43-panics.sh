@@ -1,5 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
+# Test: both MPIs, 60 s
+#
 # A bug of the library on one rank, in any phase: every rank gets an error and goes on.
 . "$(dirname "$0")/lib.bash"
 

@@ -1,5 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016,SC2054
+# Test: one MPI, 60 s
+#
 # scr_image: programs that know nothing of checkpoints, saved and restored as images of processes
 # by a command of this project's tests (internal/inside/image/testdata).
 . "$(dirname "$0")/lib.bash"

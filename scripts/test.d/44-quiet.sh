@@ -1,5 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016,SC2054
+# Test: both MPIs, 60 s
+#
 # Messages in transit are brought to rest, and are part of a checkpoint, by libscr_cr.so.
 . "$(dirname "$0")/lib.bash"
 
@@ -89,7 +91,7 @@ fi
 # after each, and the next one goes on from it.  HALO_SEEDS and HALO_CHECKPOINTS: for make halo.
 count=${HALO_CHECKPOINTS:-5}
 steps=$((count * 5 + 20)) # a checkpoint every 5 steps at the latest
-for seed in ${HALO_SEEDS:-1 2}; do
+for seed in ${HALO_SEEDS:-$TEST_SEED}; do
     vars=()
     rm -rf "$prefix"
     mkdir "$prefix"

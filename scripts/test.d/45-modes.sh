@@ -1,13 +1,13 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016
+# Test: one MPI, 60 s
+#
 # Tests stores, descriptors, and the modes of cache, prefix directory and restart, with
 # programs under mpirun on simulated nodes.
 . "$(dirname "$0")/lib.bash"
 
-strict=(-std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Werror -O2 -I"$BUILD")
-here=$ROOT/scripts/test.d
-is "modes.c builds" "$MPICC" "${strict[@]}" -o "$WORK/modes" "$here/modes.c" -L"$BUILD" -lscr -Wl,-rpath,"$BUILD"
-is "steps.c builds" "$MPICC" "${strict[@]}" -o "$WORK/steps" "$here/steps.c" -L"$BUILD" -lscr -lrt -Wl,-rpath,"$BUILD"
+is "the program modes" client modes
+is "the program steps" client steps
 is "four nodes" "$TESTBED" up 4 4
 
 prefix=$WORK/prefix
@@ -46,61 +46,68 @@ cached() { in_node node0 'ls -d */scr.modes/scr.dataset.* 2>/dev/null | sed "s/.
 index() { "$BUILD/scr_index" -p "$prefix" 2>/dev/null | awk 'NR > 1 && $2 == "YES" { print $NF }' | sort | paste -sd ' '; }
 current() { "$BUILD/scr_index" -p "$prefix" | awk '$4 == "*" { print $NF }'; }
 
-# ------------------------------------------------------- stores and descriptors
-fresh
-cat >"$prefix/.scrconf" <<'END'
+stores_and_descriptors() {
+    fresh
+    cat >"$prefix/.scrconf" <<'END'
 STORE=$SCR_CACHE_BASE/second GROUP=NODE COUNT=1
 STORE=$SCR_CACHE_BASE COUNT=3
 CKPT=0 INTERVAL=1 GROUP=NODE TYPE=XOR SET_SIZE=4
 CKPT=1 INTERVAL=2 TYPE=PARTNER
 CKPT=2 INTERVAL=3 TYPE=RS SET_FAILURES=2 STORE=$SCR_CACHE_BASE/second
 END
-log=$WORK/log
-: >"$log"
-steps() { job 4 SCR_FLUSH=0 -- "$WORK/steps" -l "$log" "$@"; }
-is "six checkpoints, of three descriptors in two stores" steps -n 6
-is "... as many as each store keeps, and as they say" same \
-    "scr.dataset.2 partner,scr.dataset.4 partner,scr.dataset.5 xor,second scr.dataset.6 rs" "$(in_node node0 \
-    'find . -path "*/.scr/*" | sed "s,.*\(second\)/.*/\(scr.dataset.[0-9]*\)/.*\.,\1 \2 ,; s,.*/\(scr.dataset.[0-9]*\)/.*\.,\1 ,"' |
-    sort | paste -sd ,)"
-"$TESTBED" lose node1 2>/dev/null
-"$TESTBED" lose node2 2>/dev/null
-is "two nodes are lost: the one that bears it" says "6): rebuilt from redundancy" steps -n 0
-is "... is restarted from" same "restarted 6" "$(tail -n 1 "$log")"
+    log=$WORK/log
+    : >"$log"
+    steps() { job 4 SCR_FLUSH=0 -- "$WORK/steps" -l "$log" "$@"; }
+    is "six checkpoints, of three descriptors in two stores" steps -n 6
+    is "... as many as each store keeps, and as they say" same \
+        "scr.dataset.2 partner,scr.dataset.4 partner,scr.dataset.5 xor,second scr.dataset.6 rs" "$(in_node node0 \
+        'find . -path "*/.scr/*" | sed "s,.*\(second\)/.*/\(scr.dataset.[0-9]*\)/.*\.,\1 \2 ,; s,.*/\(scr.dataset.[0-9]*\)/.*\.,\1 ,"' |
+        sort | paste -sd ,)"
+    "$TESTBED" lose node1 2>/dev/null
+    "$TESTBED" lose node2 2>/dev/null
+    is "two nodes are lost: the one that bears it" says "6): rebuilt from redundancy" steps -n 0
+    is "... is restarted from" same "restarted 6" "$(tail -n 1 "$log")"
+}
 
-# ------------------------------------------------------------------- bypass
-fresh
-bypass=(SCR_CACHE_BYPASS=1)
-is "bypass: four ranks write one file" says "complete 2" job 4 "${bypass[@]}" -- "$WORK/modes" -as -n 2
-is "... and nothing to the cache" same "" "$(cached)"
-for ranks in 4 2 7; do
-    is "... $ranks ranks restart from it" says "restarted 2 of 4" job $ranks "${bypass[@]}" -- "$WORK/modes" -as
-done
-job 2 "${bypass[@]}" -- "$WORK/modes" -as -n 2 -w # is killed while it writes the 4th
-is "... a job that is killed leaves what was complete" same "ckpt.1 ckpt.2 ckpt.3" "$(index)"
-is "... which the next restarts from" says "restarted 3 of 2" job 4 "${bypass[@]}" -- "$WORK/modes" -as
-is "... without bypass too" says "restarted 3 of 2" job 3 -- "$WORK/modes" -as
-job 4 -- "$WORK/modes" -as -n 1
-is "... where one file of several ranks is refused" grep -q "is also written by rank" "$WORK/out"
+bypass() {
+    fresh
+    bypass=(SCR_CACHE_BYPASS=1)
+    is "bypass: four ranks write one file" says "complete 2" job 4 "${bypass[@]}" -- "$WORK/modes" -as -n 2
+    is "... and nothing to the cache" same "" "$(cached)"
+    for ranks in 4 2 7; do
+        is "... $ranks ranks restart from it" says "restarted 2 of 4" job $ranks "${bypass[@]}" -- "$WORK/modes" -as
+    done
+    job 2 "${bypass[@]}" -- "$WORK/modes" -as -n 2 -w # is killed while it writes the 4th
+    is "... a job that is killed leaves what was complete" same "ckpt.1 ckpt.2 ckpt.3" "$(index)"
+    is "... which the next restarts from" says "restarted 3 of 2" job 4 "${bypass[@]}" -- "$WORK/modes" -as
+    is "... without bypass too" says "restarted 3 of 2" job 3 -- "$WORK/modes" -as
+    job 4 -- "$WORK/modes" -as -n 1
+    is "... where one file of several ranks is refused" grep -q "is also written by rank" "$WORK/out"
+}
 
-fresh
-is "SCR_CACHE_SIZE=0 is bypass" says "complete 1" job 4 SCR_CACHE_SIZE=0 -- "$WORK/modes" -as -n 1
-is "... and so is the restart" says "restarted 1 of 4" job 4 SCR_CACHE_SIZE=0 -- "$WORK/modes" -as
+no_cache() {
+    fresh
+    is "SCR_CACHE_SIZE=0 is bypass" says "complete 1" job 4 SCR_CACHE_SIZE=0 -- "$WORK/modes" -as -n 1
+    is "... and so is the restart" says "restarted 1 of 4" job 4 SCR_CACHE_SIZE=0 -- "$WORK/modes" -as
+}
 
-fresh
-echo 'CKPT=0 INTERVAL=1
+every_second() {
+    fresh
+    echo 'CKPT=0 INTERVAL=1
 CKPT=1 INTERVAL=2 BYPASS=1' >"$prefix/.scrconf"
-is "every second to the prefix directory" says "complete 2" job 4 -- "$WORK/modes" -n 2
-is "... is the newest" says "restarted 2 of 4" job 4 -- "$WORK/modes" -n 1
-is "... until one in the cache is" says "restarted 3 of 4" job 4 -- "$WORK/modes"
+    is "every second to the prefix directory" says "complete 2" job 4 -- "$WORK/modes" -n 2
+    is "... is the newest" says "restarted 2 of 4" job 4 -- "$WORK/modes" -n 1
+    is "... until one in the cache is" says "restarted 3 of 4" job 4 -- "$WORK/modes"
+}
 
-# ------------------------------------ one file of all ranks in storage that they share
+# One file of all ranks in storage that they share.
 global=$WORK/global
 store() { printf 'STORE=%s GROUP=WORLD\nCKPT=0 STORE=%s TYPE=XOR\n' "$global" "$global" >"$prefix/.scrconf"; }
 copies() { (cd "$global" && find . -name all | wc -l); } # of the files in the store that all ranks write
 sum() { "$BUILD/scr_print" "$prefix/.scr/scr.dataset.$1"/rank2file.0.0 | grep -c '0x'; } # checksums in a list
 verify() { "$BUILD/scr_index" -p "$prefix" --verify "$1"; }
-for way in "" -m; do
+shared_store() {
+    local way=${1:-}
     fresh
     rm -rf "$global"
     store
@@ -127,56 +134,74 @@ for way in "" -m; do
     is "... as one file" same 1 "$(copies)"
     rm -r "$global" "$prefix/.scrconf"
     is "without the line it is read where it is" says "read where they are" job 4 SCR_FLUSH=0 -- "$WORK/modes" -as
-done
-printf 'STORE=$SCR_CACHE_BASE/x GROUP=WORLD\nCKPT=0 STORE=$SCR_CACHE_BASE/x\n' >"$prefix/.scrconf"
-job 4 -- "$WORK/modes" -as -n 1
-is "storage of the nodes that a line calls one of all is an error" grep -q "does not see what rank 0 makes there" "$WORK/out"
+}
 
-# ------------------------------------------- restart with another number of ranks
-for ranks in 4 2 7; do
-    on=(--nodes "node0,node1")
-    [ $ranks = 2 ] || on=(--nodes "node0,node1,node2,node3")
+shared_store_by_mpi_io() { shared_store -m; }
+
+store_of_a_node() {
+    printf 'STORE=$SCR_CACHE_BASE/x GROUP=WORLD\nCKPT=0 STORE=$SCR_CACHE_BASE/x\n' >"$prefix/.scrconf"
+    job 4 -- "$WORK/modes" -as -n 1
+    is "storage of the nodes that a line calls one of all is an error" grep -q "does not see what rank 0 makes there" "$WORK/out"
+}
+
+# SCR_GLOBAL_RESTART=1, with other numbers of ranks.
+global_restart() {
+    local ranks
+    for ranks in $(drawn 1 4 2 7); do
+        on=(--nodes "node0,node1")
+        [ $ranks = 2 ] || on=(--nodes "node0,node1,node2,node3")
+        fresh
+        is "four ranks write to the cache" says "complete 2" job 4 SCR_FLUSH=0 "${on[@]}" -- "$WORK/modes" -n 2
+        is "... SCR_GLOBAL_RESTART=1: $ranks go on" says "restarted 2 of 4" \
+            job $ranks SCR_FLUSH=0 SCR_GLOBAL_RESTART=1 "${on[@]}" -- "$WORK/modes" -a -n 1
+        is "... and they again" says "restarted 3 of $ranks" job $ranks SCR_FLUSH=0 SCR_GLOBAL_RESTART=1 "${on[@]}" -- "$WORK/modes" -a
+        is "... what was flushed is all there" same "ckpt.1 ckpt.2 ckpt.3" "$(index)"
+    done
+}
+
+flush_on_restart() {
     fresh
-    is "four ranks write to the cache" says "complete 2" job 4 SCR_FLUSH=0 "${on[@]}" -- "$WORK/modes" -n 2
-    is "... SCR_GLOBAL_RESTART=1: $ranks go on" says "restarted 2 of 4" \
-        job $ranks SCR_FLUSH=0 SCR_GLOBAL_RESTART=1 "${on[@]}" -- "$WORK/modes" -a -n 1
-    is "... and they again" says "restarted 3 of $ranks" job $ranks SCR_FLUSH=0 SCR_GLOBAL_RESTART=1 "${on[@]}" -- "$WORK/modes" -a
-    is "... what was flushed is all there" same "ckpt.1 ckpt.2 ckpt.3" "$(index)"
-done
+    is "four ranks write to the cache" says "complete 2" job 4 SCR_FLUSH=0 -- "$WORK/modes" -n 2
+    echo 2 >"$prefix/LAST"
+    is "... SCR_FLUSH_ON_RESTART=1: seven read by themselves" says "restarted 2 of 4" \
+        job 7 SCR_FLUSH_ON_RESTART=1 SCR_FETCH=0 -- "$WORK/modes" -ar
+    "$TESTBED" wipe
+    is "... SCR_FETCH_BYPASS=1: any number reads what was flushed" says "restarted 2 of 4" \
+        job 3 SCR_FETCH_BYPASS=1 -- "$WORK/modes" -a
+    is "... nothing is copied to the cache" same "" "$(cached)"
+    is "... without it, three are told what to do" says "from the beginning" job 3 -- "$WORK/modes"
+    is "... by a line on stderr" grep -q "start again with 4 ranks, or with SCR_FETCH_BYPASS=1" "$WORK/out"
+}
 
-fresh
-is "four ranks write to the cache" says "complete 2" job 4 SCR_FLUSH=0 -- "$WORK/modes" -n 2
-echo 2 >"$prefix/LAST"
-is "... SCR_FLUSH_ON_RESTART=1: seven read by themselves" says "restarted 2 of 4" \
-    job 7 SCR_FLUSH_ON_RESTART=1 SCR_FETCH=0 -- "$WORK/modes" -ar
-"$TESTBED" wipe
-is "... SCR_FETCH_BYPASS=1: any number reads what was flushed" says "restarted 2 of 4" \
-    job 3 SCR_FETCH_BYPASS=1 -- "$WORK/modes" -a
-is "... nothing is copied to the cache" same "" "$(cached)"
-is "... without it, three are told what to do" says "from the beginning" job 3 -- "$WORK/modes"
-is "... by a line on stderr" grep -q "start again with 4 ranks, or with SCR_FETCH_BYPASS=1" "$WORK/out"
+what_is_kept() {
+    fresh
+    is "SCR_PREFIX_SIZE=2" says "complete 4" job 4 SCR_FLUSH=1 SCR_PREFIX_SIZE=2 -- "$WORK/modes" -n 4
+    is "... keeps the two newest" same "ckpt.3 ckpt.4" "$(index)"
+    is "... and deletes the files of the others" same "ckpt.3 ckpt.4" "$(cd "$prefix" && echo ckpt.*)"
+    is "SCR_CURRENT" says "restarted 3 of 4" job 4 SCR_CURRENT=ckpt.3 -- "$WORK/modes"
+    is "... leaves the cache without those that are newer" same "3" "$(cached)"
+    is "... and is current" same ckpt.3 "$(current)"
+    is "SCR_DISTRIBUTE=0, SCR_FETCH=0: from the beginning" says "from the beginning" \
+        job 4 SCR_DISTRIBUTE=0 SCR_FETCH=0 SCR_FLUSH=0 --nodes node3,node2,node1,node0 -- "$WORK/modes"
+    is "... files stay where they are" says "as it was in the cache" job 4 -- "$WORK/modes"
+    is "SCR_CACHE_PURGE=1" says "from the beginning" job 4 SCR_CACHE_PURGE=1 SCR_FETCH=0 -- "$WORK/modes"
+    is "... leaves nothing in the cache" same "" "$(cached)"
+    is "SCR_PREFIX_PURGE=1, by another number of ranks" says "from the beginning" job 3 SCR_PREFIX_PURGE=1 -- "$WORK/modes"
+    is "... leaves nothing in the prefix directory" same "" "$(index)$(cd "$prefix" && find . -name 'ckpt*')"
+}
 
-# ----------------------------------------------------- what is kept, and where
-fresh
-is "SCR_PREFIX_SIZE=2" says "complete 4" job 4 SCR_FLUSH=1 SCR_PREFIX_SIZE=2 -- "$WORK/modes" -n 4
-is "... keeps the two newest" same "ckpt.3 ckpt.4" "$(index)"
-is "... and deletes the files of the others" same "ckpt.3 ckpt.4" "$(cd "$prefix" && echo ckpt.*)"
-is "SCR_CURRENT" says "restarted 3 of 4" job 4 SCR_CURRENT=ckpt.3 -- "$WORK/modes"
-is "... leaves the cache without those that are newer" same "3" "$(cached)"
-is "... and is current" same ckpt.3 "$(current)"
-is "SCR_DISTRIBUTE=0, SCR_FETCH=0: from the beginning" says "from the beginning" \
-    job 4 SCR_DISTRIBUTE=0 SCR_FETCH=0 SCR_FLUSH=0 --nodes node3,node2,node1,node0 -- "$WORK/modes"
-is "... files stay where they are" says "as it was in the cache" job 4 -- "$WORK/modes"
-is "SCR_CACHE_PURGE=1" says "from the beginning" job 4 SCR_CACHE_PURGE=1 SCR_FETCH=0 -- "$WORK/modes"
-is "... leaves nothing in the cache" same "" "$(cached)"
-is "SCR_PREFIX_PURGE=1, by another number of ranks" says "from the beginning" job 3 SCR_PREFIX_PURGE=1 -- "$WORK/modes"
-is "... leaves nothing in the prefix directory" same "" "$(index)$(cd "$prefix" && find . -name 'ckpt*')"
+another_directory() {
+    fresh
+    is "in one directory of the nodes" says "complete 2" job 4 SCR_FLUSH=0 -- "$WORK/modes" -n 2
+    elsewhere=$(in_node node0 'pwd')/elsewhere
+    is "... then in another: what is there is used" says "as it was in the cache" \
+        job 4 SCR_FLUSH=0 SCR_CACHE_BASE="$elsewhere" -- "$WORK/modes" -n 2
+    is "... and is gone in the end" same "" "$(cached)"
+    is "... what is new is in the other" says "restarted 4 of 4" job 4 SCR_CACHE_BASE="$elsewhere" -- "$WORK/modes"
+}
 
-fresh
-is "in one directory of the nodes" says "complete 2" job 4 SCR_FLUSH=0 -- "$WORK/modes" -n 2
-elsewhere=$(in_node node0 'pwd')/elsewhere
-is "... then in another: what is there is used" says "as it was in the cache" \
-    job 4 SCR_FLUSH=0 SCR_CACHE_BASE="$elsewhere" -- "$WORK/modes" -n 2
-is "... and is gone in the end" same "" "$(cached)"
-is "... what is new is in the other" says "restarted 4 of 4" job 4 SCR_CACHE_BASE="$elsewhere" -- "$WORK/modes"
+while read -r -u 5 mode; do
+    "$mode"
+done 5< <(drawn 5 stores_and_descriptors bypass no_cache every_second shared_store shared_store_by_mpi_io store_of_a_node \
+    global_restart flush_on_restart what_is_kept another_directory)
 fresh

@@ -1,12 +1,12 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016
+# Test: one MPI, 60 s
+#
 # Tests checkpoints that a flush compresses, with programs under mpirun on simulated
 # nodes.
 . "$(dirname "$0")/lib.bash"
 
-strict=(-std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Werror -O2 -I"$BUILD")
-here=$ROOT/scripts/test.d
-is "modes.c builds" "$MPICC" "${strict[@]}" -o "$WORK/modes" "$here/modes.c" -L"$BUILD" -lscr -Wl,-rpath,"$BUILD"
+is "the program modes" client modes
 is "four nodes" "$TESTBED" up 4
 
 prefix=$WORK/prefix

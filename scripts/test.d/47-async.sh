@@ -1,5 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016,SC2034
+# Test: both MPIs, 60 s
+#
 # Tests flushes in the background, by threads and by scr_transfer: of jobs that end, and
 # of jobs that are killed during a flush.  The program is steps.c.
 . "$(dirname "$0")/steps.bash"
@@ -55,122 +57,144 @@ for type in PTHREAD DAEMON; do
 done
 
 # From here on scr_transfer continues after the program has died.
-killed SCR_FLUSH_ASYNC_BW=30k
-is "the program is dead, scr_transfer goes on" some_left
-is "... until all is copied, and ends" within 300 none_left
-is "... of all ranks" lists 1
-is "... flush.scr says that it is on its way" same FLUSHING "$(location 1)"
-before=$(inodes 1)
-"$TESTBED" wipe # the nodes are gone
-is "... scr_index --build completes it" "$BUILD/scr_index" -p "$prefix" --build 1
-is "... without copying" same "$before" "$(inodes 1)"
-is "... every byte" valid 1
-run -- -n 1
-is "... and a run restarts from it" ended 1
-
-killed SCR_FLUSH_ASYNC_BW=60k
-is "killed again: all is copied" within 300 lists 1
-is "... and scr_transfer ends" within 60 none_left
-before=$(inodes 1)
-"$TESTBED" wipe
-run -- -n 0
-is "... the next SCR_Init completes it" ended 1
-is "... and says so" grep -q 'dataset 1 (ckpt.1): all of it had been copied' "$WORK/out"
-is "... without copying" same "$before" "$(inodes 1)"
-
-killed SCR_FLUSH_ASYNC_BW=50k
-copy() {
-    local n
-    for n in $("$TESTBED" nodes); do
-        "$TESTBED" exec "$n" env SCR_JOB_ID="$id" "$BUILD/scr_copy" --prefix "$prefix" --id 1 || return
-    done
-}
-is "scr_copy beside scr_transfer" copy
-is "... both to their end" within 300 none_left
-is "... is one dataset" "$BUILD/scr_index" -p "$prefix" --build 1
-is "... every byte" valid 1
-
-killed SCR_FLUSH_ASYNC_BW=40k
-one=$(transfers | head -n 1)
-is "a scr_transfer is killed" kill -9 "$one"
-again() {
-    local n
-    for n in $("$TESTBED" nodes); do
-        "$TESTBED" exec "$n" env SCR_JOB_ID="$id" "$BUILD/scr_transfer" || return
-    done
-}
-is "... another goes on where it was" again
-is "... and all is there" within 300 lists 1
-is "... and becomes complete" "$BUILD/scr_index" -p "$prefix" --build 1
-is "... every byte" valid 1
-is "... and nobody copies any more" within 60 none_left
-
-# A scr_transfer that is running, as after scr_run has started it, does the copies.
-begin
-for n in $("$TESTBED" nodes); do
-    "$TESTBED" exec "$n" env SCR_JOB_ID="$id" "$BUILD/scr_transfer" --stay &
-done
-run SCR_CACHE_SIZE=3 -- -n 3
-is "scr_transfer --stay: a run that ends by itself" ended
-is "... all its checkpoints are flushed" valid 1 2 3
-# All threads of scr_transfer have a lower priority than the program's, and a timer slack of 50 ms.
-behind() {
-    local pid task nice slack threads=0
-    for pid in $(transfers); do
-        for task in /proc/"$pid"/task/*; do
-            nice=$(awk '{ print $19 }' "$task/stat" 2>/dev/null) && [ -n "$nice" ] || continue # it has ended
-            slack=$(cat "/proc/${task##*/}/timerslack_ns" 2>/dev/null) || slack="only root may see it"
-            threads=$((threads + 1))
-            echo "$pid: nice $nice, timers late by $slack ns"
-            [ "$nice" -ge 10 ] && { [ "$slack" = 50000000 ] || [ "$(id -u)" != 0 ]; } || return
-        done
-    done
-    [ "$threads" -gt 0 ]
-}
-is "... by threads that all step back" behind
-four_left() { [ "$(transfers | wc -l)" = 4 ]; }
-is "... and those that copied are left" within 60 four_left # also where the program came first and started others
+type=DAEMON
 stop_all() {
     local n
     for n in $("$TESTBED" nodes); do
         "$TESTBED" exec "$n" env SCR_JOB_ID="$id" "$BUILD/scr_transfer" --exit || return
     done
 }
-is "... until told to end" stop_all
-# scr_transfer executes itself once more to lower its priority, but only once.
-if chrt -r 1 true 2>/dev/null; then
-    is "scr_transfer under a real-time policy" timeout -s KILL 600 chrt -r 1 "$BUILD/scr_transfer" --exit --cntldir "$WORK"
-    is "... when it copies" timeout -s KILL 600 chrt -r 1 "$BUILD/scr_transfer" --cntldir "$WORK"
-else
-    echo "   no real-time policy is permitted here: not tested"
-fi
-is "all that were told to end have ended" within 60 none_left
-wait
+build_completes() {
+    killed SCR_FLUSH_ASYNC_BW=30k
+    is "the program is dead, scr_transfer goes on" some_left
+    is "... until all is copied, and ends" within 300 none_left
+    is "... of all ranks" lists 1
+    is "... flush.scr says that it is on its way" same FLUSHING "$(location 1)"
+    before=$(inodes 1)
+    "$TESTBED" wipe # the nodes are gone
+    is "... scr_index --build completes it" "$BUILD/scr_index" -p "$prefix" --build 1
+    is "... without copying" same "$before" "$(inodes 1)"
+    is "... every byte" valid 1
+    run -- -n 1
+    is "... and a run restarts from it" ended 1
+}
+
+next_run_completes() {
+    killed SCR_FLUSH_ASYNC_BW=60k
+    is "killed again: all is copied" within 300 lists 1
+    is "... and scr_transfer ends" within 60 none_left
+    before=$(inodes 1)
+    "$TESTBED" wipe
+    run -- -n 0
+    is "... the next SCR_Init completes it" ended 1
+    is "... and says so" grep -q 'dataset 1 (ckpt.1): all of it had been copied' "$WORK/out"
+    is "... without copying" same "$before" "$(inodes 1)"
+}
+
+copy_beside_transfer() {
+    killed SCR_FLUSH_ASYNC_BW=50k
+    copy() {
+        local n
+        for n in $("$TESTBED" nodes); do
+            "$TESTBED" exec "$n" env SCR_JOB_ID="$id" "$BUILD/scr_copy" --prefix "$prefix" --id 1 || return
+        done
+    }
+    is "scr_copy beside scr_transfer" copy
+    is "... both to their end" within 300 none_left
+    is "... is one dataset" "$BUILD/scr_index" -p "$prefix" --build 1
+    is "... every byte" valid 1
+}
+
+transfer_is_killed() {
+    killed SCR_FLUSH_ASYNC_BW=40k
+    one=$(transfers | head -n 1)
+    is "a scr_transfer is killed" kill -9 "$one"
+    again() {
+        local n
+        for n in $("$TESTBED" nodes); do
+            "$TESTBED" exec "$n" env SCR_JOB_ID="$id" "$BUILD/scr_transfer" || return
+        done
+    }
+    is "... another goes on where it was" again
+    is "... and all is there" within 300 lists 1
+    is "... and becomes complete" "$BUILD/scr_index" -p "$prefix" --build 1
+    is "... every byte" valid 1
+    is "... and nobody copies any more" within 60 none_left
+}
+
+# A scr_transfer that is running, as after scr_run has started it, does the copies.
+stay() {
+    begin
+    for n in $("$TESTBED" nodes); do
+        "$TESTBED" exec "$n" env SCR_JOB_ID="$id" "$BUILD/scr_transfer" --stay &
+    done
+    run SCR_CACHE_SIZE=3 -- -n 3
+    is "scr_transfer --stay: a run that ends by itself" ended
+    is "... all its checkpoints are flushed" valid 1 2 3
+    # All threads of scr_transfer have a lower priority than the program's, and a timer slack of 50 ms.
+    behind() {
+        local pid task nice slack threads=0
+        for pid in $(transfers); do
+            for task in /proc/"$pid"/task/*; do
+                nice=$(awk '{ print $19 }' "$task/stat" 2>/dev/null) && [ -n "$nice" ] || continue # it has ended
+                slack=$(cat "/proc/${task##*/}/timerslack_ns" 2>/dev/null) || slack="only root may see it"
+                threads=$((threads + 1))
+                echo "$pid: nice $nice, timers late by $slack ns"
+                [ "$nice" -ge 10 ] && { [ "$slack" = 50000000 ] || [ "$(id -u)" != 0 ]; } || return
+            done
+        done
+        [ "$threads" -gt 0 ]
+    }
+    is "... by threads that all step back" behind
+    four_left() { [ "$(transfers | wc -l)" = 4 ]; }
+    is "... and those that copied are left" within 60 four_left # also where the program came first and started others
+    is "... until told to end" stop_all
+    # scr_transfer executes itself once more to lower its priority, but only once.
+    if chrt -r 1 true 2>/dev/null; then
+        is "scr_transfer under a real-time policy" timeout -s KILL 600 chrt -r 1 "$BUILD/scr_transfer" --exit --cntldir "$WORK"
+        is "... when it copies" timeout -s KILL 600 chrt -r 1 "$BUILD/scr_transfer" --cntldir "$WORK"
+    else
+        echo "   no real-time policy is permitted here: not tested"
+    fi
+    is "all that were told to end have ended" within 60 none_left
+    wait
+}
 
 # scr_transfer is killed while the program goes on.
-begin
-(within 60 grep -q '^complete 1' "$log" && within 60 some_left && transfers | xargs kill -9) >/dev/null 2>&1 &
-run SCR_FLUSH_ASYNC_BW=100k -- -n 2
-wait $!
-is "scr_transfer is killed while the program goes on: another is started" ended
-is "... and all is flushed" valid 1 2
-is "... and nothing is left" within 60 left
+killed_while_running() {
+    begin
+    (within 60 grep -q '^complete 1' "$log" && within 60 some_left && transfers | xargs kill -9) >/dev/null 2>&1 &
+    run SCR_FLUSH_ASYNC_BW=100k -- -n 2
+    wait $!
+    is "scr_transfer is killed while the program goes on: another is started" ended
+    is "... and all is flushed" valid 1 2
+    is "... and nothing is left" within 60 left
+}
 
-begin
-run SCR_FLUSH_ASYNC_BW=100k SCR_FLUSH_POSTSTAGE=1 SCR_CACHE_SIZE=3 -- -n 2
-is "SCR_FLUSH_POSTSTAGE: SCR_Finalize leaves it going" ended
-is "... flush.scr says so" same FLUSHING "$(location 2)"
-is "... until it is there" within 300 lists 2
-is "... scr_index --build completes it" "$BUILD/scr_index" -p "$prefix" --build 2
-is "... every byte" valid 2
-is "... and scr_transfer ends by itself" within 60 none_left
+poststage() {
+    begin
+    run SCR_FLUSH_ASYNC_BW=100k SCR_FLUSH_POSTSTAGE=1 SCR_CACHE_SIZE=3 -- -n 2
+    is "SCR_FLUSH_POSTSTAGE: SCR_Finalize leaves it going" ended
+    is "... flush.scr says so" same FLUSHING "$(location 2)"
+    is "... until it is there" within 300 lists 2
+    is "... scr_index --build completes it" "$BUILD/scr_index" -p "$prefix" --build 2
+    is "... every byte" valid 2
+    is "... and scr_transfer ends by itself" within 60 none_left
+}
 
 # scr_transfer is told to end.
-killed SCR_FLUSH_ASYNC_BW=20k
-is "scr_transfer --exit" stop_all
-is "... ends it" within 60 none_left
-is "... and what it has not copied is not complete" bash -c '! "$1/scr_index" -p "$2" --build 1' - "$BUILD" "$prefix"
-run -- -n 0
-is "... but by the next run" ended 1
-is "... every byte" valid 1
-for p in $(transfers); do kill -9 "$p"; done
+told_to_end() {
+    killed SCR_FLUSH_ASYNC_BW=20k
+    is "scr_transfer --exit" stop_all
+    is "... ends it" within 60 none_left
+    is "... and what it has not copied is not complete" bash -c '! "$1/scr_index" -p "$2" --build 1' - "$BUILD" "$prefix"
+    run -- -n 0
+    is "... but by the next run" ended 1
+    is "... every byte" valid 1
+    for p in $(transfers); do kill -9 "$p"; done
+}
+
+while read -r -u 5 scenario; do
+    "$scenario"
+    for p in $(transfers); do kill -9 "$p"; done
+done 5< <(drawn 3 build_completes next_run_completes copy_beside_transfer transfer_is_killed stay killed_while_running poststage told_to_end)

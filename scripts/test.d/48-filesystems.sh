@@ -1,5 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016
+# Test: one MPI, 60 s
+#
 # Caches and prefix directories on ext4, XFS, and ext2, which keeps times in whole seconds:
 # programs under mpirun, and once the Go tests of the packages that read and
 # write files.  Then what several nodes see of a prefix directory when each caches names,
@@ -15,9 +17,8 @@ fi
 image=$(mktemp -d /dev/shm/goscr-test-fs.XXXXXX) || exit 1
 trap 'rm -rf "$image"' EXIT
 
-strict=(-std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Werror -O2 -I"$BUILD")
-is "modes.c builds" "$MPICC" "${strict[@]}" -o "$WORK/modes" "$ROOT/scripts/test.d/modes.c" -L"$BUILD" -lscr -Wl,-rpath,"$BUILD"
-packages=(hash internal/transfer internal/prefix internal/scavenge internal/cache scr)
+is "the program modes" client modes
+mapfile -t packages < <(drawn 2 hash internal/transfer internal/prefix internal/scavenge internal/cache scr)
 if [ "$ONCE" ]; then
     for package in "${packages[@]}"; do
         is "tests of $package build" go test -c -o "$WORK/${package//\//-}.test" "./$package"
@@ -137,8 +138,7 @@ inside() {
 $(declare -f); set -u; $1"
 }
 
-for kind in ext4 xfs ext2; do
-    inside "on $kind"
-done
 is "faultfs builds" go test -c -o "$WORK/faultfs.test" ./internal/faultfs
-inside nodes
+while read -r -u 5 kind; do
+    inside "$kind"
+done 5< <(drawn 2 "on ext4" "on xfs" "on ext2" nodes)

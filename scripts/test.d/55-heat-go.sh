@@ -1,10 +1,11 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
+# Test: one MPI, 60 s
+#
 # heat in C and heat in Go restart from each other's checkpoints, after the loss of a
 # node and from the prefix directory, and end with the same field.
 . "$(dirname "$0")/lib.bash"
 
-is "heat-go builds" make -s --no-print-directory -C "$ROOT" BUILD="$BUILD" MPICC="$MPICC" "$BUILD/heat-go"
 is "four nodes" "$TESTBED" up 4 8
 
 steps=2000

@@ -1,5 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091
+# Test: one MPI, 60 s
+#
 # examples/shared-file: programs whose ranks write one file by MPI-IO or HDF5, and files of
 # HDF5 in the cache. Each job that restarts has to have the result of an undisturbed job, to the bit.
 . "$(dirname "$0")/lib.bash"

@@ -1,23 +1,23 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016,SC2034
+# Test: one MPI, 60 s
+#
 # Kills jobs at random instants, and checks that the next run finds the checkpoints
 # that were reported as complete.
 #
-#   KILL_SEED     seed of the random numbers (default: another each time; it is
-#                 printed, and repeats the same kills)
-#   KILL_ROUNDS   how many jobs to kill (default 25)
+#   KILL_SEED     seed of the random numbers (default: TEST_SEED)
+#   KILL_ROUNDS   how many jobs to kill (default 12; 25 in a run of everything)
 #   KILL_RANKS    ranks of the job, on 4 nodes (default 4)
 #
 # Each round is a run that restarts from the files of the round before, checks
 # every byte of them, and goes on until it is killed.  steps.c has the program.
 . "$(dirname "$0")/lib.bash"
 
-seed=${KILL_SEED:-$(($(date +%s%N) / 1000 % 1000000))} rounds=${KILL_ROUNDS:-25} ranks=${KILL_RANKS:-4}
+seed=${KILL_SEED:-$TEST_SEED} rounds=${KILL_ROUNDS:-$(sized 12 25)} ranks=${KILL_RANKS:-4}
 echo "KILL_SEED=$seed KILL_ROUNDS=$rounds KILL_RANKS=$ranks"
 RANDOM=$seed
 
-"$MPICC" -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Werror -O2 -I"$BUILD" -o "$WORK/steps" \
-    "$ROOT/scripts/test.d/steps.c" -L"$BUILD" -lscr -lrt -Wl,-rpath,"$BUILD" || exit 1
+is "the program steps" client steps
 
 log=$WORK/log
 # This sets a variable, because $(...) runs a subshell with random numbers of its own.

@@ -1,12 +1,13 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016,SC2028
+# Test: one MPI, 60 s
+#
 # Damages files in the nodes between two runs.  The next run notices, reports file and
 # node, and rebuilds the file or restarts from an older or a flushed checkpoint.  The
 # commands on damaged files are tested in cmd/scr (TestBadInput).
 . "$(dirname "$0")/lib.bash"
 
-is "steps.c builds" "$MPICC" -std=c99 -D_POSIX_C_SOURCE=200809L -O2 -I"$BUILD" -o "$WORK/steps" \
-    "$ROOT/scripts/test.d/steps.c" -L"$BUILD" -lscr -lrt -Wl,-rpath,"$BUILD"
+is "the program steps" client steps
 is "four nodes" "$TESTBED" up 4 4
 
 prefix=$WORK/prefix log=$WORK/log
@@ -53,27 +54,22 @@ tells() { # NODE FILE: one line of the output names both
     return 1
 }
 
-for flush in 0 1; do
-    for what in own xor; do
-        for how in flip header cut longer delete; do
-            [ "$what $how" != "own header" ] || continue
-            [ "$flush" = 0 ] || [ "$how" = flip ] || continue
-            name="SCR_FLUSH=$flush: $how $([ $what = own ] && echo "a file" || echo "a redundancy file")"
-            begin
-            file=$(in_node node2 "$($how "${!what}")")
-            is "$name" test -n "$file"
-            run -n 0
-            is "... is repaired" ended 3
-            says="rebuilt from redundancy, 1 of 4 ranks had lost files"
-            [ $what = own ] || says="redundancy was made again, 1 of 4 ranks had lost theirs"
-            is "... in the cache" grep -q "$says" "$WORK/out"
-            is "... and told, with file and node" tells node2 "$file"
-            "$TESTBED" lose node0 2>/dev/null
-            run -n 0
-            is "... for good: then another node may be lost" ended 3
-        done
-    done
-done
+while read -r -u 5 flush what how; do
+    name="SCR_FLUSH=$flush: $how $([ $what = own ] && echo "a file" || echo "a redundancy file")"
+    begin
+    file=$(in_node node2 "$($how "${!what}")")
+    is "$name" test -n "$file"
+    run -n 0
+    is "... is repaired" ended 3
+    says="rebuilt from redundancy, 1 of 4 ranks had lost files"
+    [ $what = own ] || says="redundancy was made again, 1 of 4 ranks had lost theirs"
+    is "... in the cache" grep -q "$says" "$WORK/out"
+    is "... and told, with file and node" tells node2 "$file"
+    "$TESTBED" lose node0 2>/dev/null
+    run -n 0
+    is "... for good: then another node may be lost" ended 3
+done 5< <(drawn 4 "0 own flip" "0 own cut" "0 own longer" "0 own delete" "0 xor flip" "0 xor header" "0 xor cut" \
+    "0 xor longer" "0 xor delete" "1 own flip" "1 xor flip")
 
 # All have lost their redundancy, and no file of the program.
 flush=0
@@ -140,7 +136,7 @@ is "... for good" grep -q "as it was in the cache" "$WORK/out"
 
 # Metadata in the prefix directory.
 flush=1
-for file in flush.scr halt.scr nodes.scr restart.scr runs.scr; do
+for file in $(drawn 2 flush.scr halt.scr nodes.scr restart.scr runs.scr); do
     begin
     truncate -s 20 "$prefix/.scr/$file"
     run -n 1
@@ -155,7 +151,7 @@ run -n 0
 is "a damaged index.scr: SCR_Init fails, and says why" \
     bash -c 'grep "SCR_Init: .*index.scr: not a valid hash" "$1" || { cat "$1"; false; }' - "$WORK/out"
 is "... and leaves it as it was" same 20 "$(stat -c %s "$prefix/.scr/index.scr")"
-for file in summary.scr rank2file rank2file.0.0; do
+for file in $(drawn 1 summary.scr rank2file rank2file.0.0); do
     begin
     "$TESTBED" wipe
     truncate -s 20 "$prefix/.scr/scr.dataset.3/$file"

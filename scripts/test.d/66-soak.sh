@@ -1,14 +1,15 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091
-# Needs no MPI: ranks are goroutines.
+# Test: no MPI, 60 s
+#
+# Ranks are goroutines.
 #
 # Random jobs by seed, and a model of what every run must be offered: some of what
 # `make soak` runs.
 #
-#   SEED        the first one's (default 1)
-#   SOAK_JOBS   how many (default 150)
+#   SEED        the first one's (default TEST_SEED)
+#   SOAK_JOBS   how many (default 40; 150 in a run of everything)
 . "$(dirname "$0")/lib.bash"
 
-is "soak builds" env CGO_ENABLED=0 go build -trimpath -o "$WORK/soak" ./scripts/soak
-jobs=${SOAK_JOBS:-150} first=${SEED:-1}
-is "$jobs jobs from seed $first on" "$WORK/soak" -jobs "$jobs" -seed "$first"
+jobs=${SOAK_JOBS:-$(sized 40 150)} first=${SEED:-$TEST_SEED}
+is "$jobs jobs from seed $first on" "$BUILD/soak" -jobs "$jobs" -seed "$first"

@@ -1,5 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
+# Test: both MPIs, 60 s
+#
 # The interfaces for other languages than C: names and constants, every call used
 # correctly and wrongly (fixed.f, free.f90, bindings.py), and one program in five
 # languages, each of which restarts from the checkpoints of the others.
@@ -120,9 +122,6 @@ esac
 
 # ------------------------------------------------- one program, five languages
 
-is "the programs build" make -s --no-print-directory -C "$ROOT" BUILD="$BUILD" MPICC="$MPICC" \
-    "$BUILD/heat-go" "$BUILD/heat-cpp" "$BUILD/heat-fortran"
-
 heat() { # PREFIX LANGUAGE STEPS OPTION...: of the program
     local prefix=$1 language=$2 steps=$3 program
     shift 3
@@ -146,7 +145,7 @@ is "C computes a field" heat "$WORK/reference" c 300 -o "$WORK/reference/field"
 is "... with 14 checkpoints of 4 ranks" same 56 "$(checkpoints "$WORK/reference" | wc -l)"
 
 # Each language restarts from the cache, after the loss of a node, and then from the prefix directory.
-for way in cache prefix; do
+for way in $(drawn 1 cache prefix); do
     ring=$WORK/$way
     "$TESTBED" wipe
     languages=(c fortran cpp python go c)

@@ -1,5 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
+# Test: one MPI, 60 s
+#
 # Programs that were linked with the libraries of SCR 3.1 run with goscr's, without being
 # linked again.  Where 3.1 is not installed, libraries with the same sonames and names
 # (linked/library.c) stand for its own while a program is linked, and are removed before

@@ -1,11 +1,12 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
+# Test: one MPI, 60 s
+#
 # A job is killed together with one or two nodes.  The commands scavenge what the other
 # nodes have, and a job on other nodes restarts from that.
 . "$(dirname "$0")/lib.bash"
 
-is "steps.c builds" "$MPICC" -std=c99 -D_POSIX_C_SOURCE=200809L -O2 -I"$BUILD" -o "$WORK/steps" \
-    "$ROOT/scripts/test.d/steps.c" -L"$BUILD" -lscr -lrt -Wl,-rpath,"$BUILD"
+is "the program steps" client steps
 is "four nodes" "$TESTBED" up 4
 
 prefix=$WORK/prefix log=$WORK/log output=''
@@ -60,8 +61,7 @@ restarts() { # NAME: all nodes are new
 }
 
 flush=0
-for case in "XOR node1" "XOR node3" "PARTNER node0" "PARTNER node2 node0" "RS node1 node2" "RS node0"; do
-    read -r type lost <<<"$case"
+while read -r -u 5 type lost; do
     # shellcheck disable=SC2086
     strike $lost
     newest=$(tool scr_flush_file --dir "$prefix" --latest)
@@ -73,7 +73,7 @@ for case in "XOR node1" "XOR node3" "PARTNER node0" "PARTNER node2 node0" "RS no
     is "... and every byte is what was written" tool scr_index -p "$prefix" --verify "ckpt.$newest"
     is "... again, it is there already" scavenge
     restarts "$name"
-done
+done 5< <(drawn 2 "XOR node1" "XOR node3" "PARTNER node0" "PARTNER node2 node0" "RS node1 node2" "RS node0")
 
 # A node copies the files that it keeps of its neighbour.
 type=PARTNER

@@ -1,5 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
+# Test: one MPI, 60 s
+#
 # Tests the log of a job under mpirun: text, SQLite, and a real MariaDB server that works,
 # hangs or has ended; and how many lines are printed if all ranks have the same message.
 . "$(dirname "$0")/lib.bash"
@@ -7,7 +9,7 @@
 here=$ROOT/scripts/test.d
 strict=(-std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Werror -O2 -I"$BUILD")
 is "log.c builds" "$MPICC" "${strict[@]}" -o "$WORK/log" "$here/log.c" -L"$BUILD" -lscr -Wl,-rpath,"$BUILD"
-is "steps.c builds" "$MPICC" "${strict[@]}" -o "$WORK/steps" "$here/steps.c" -L"$BUILD" -lscr -lrt -Wl,-rpath,"$BUILD"
+is "the program steps" client steps
 is "rows builds" env CGO_ENABLED=0 go build -o "$WORK/rows" "$here/rows"
 
 prefix=$WORK/prefix

@@ -1,12 +1,13 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
+# Test: one MPI, 60 s
+#
 # What scr_status says of a job that runs, is killed, loses a node, flushes in the background
 # and halts is compared with what is on the nodes and in the prefix directory, and with what
 # the next run restarts from.
 . "$(dirname "$0")/lib.bash"
 
-is "steps.c builds" "$MPICC" -std=c99 -D_POSIX_C_SOURCE=200809L -O2 -I"$BUILD" -o "$WORK/steps" \
-    "$ROOT/scripts/test.d/steps.c" -L"$BUILD" -lscr -lrt -Wl,-rpath,"$BUILD"
+is "the program steps" client steps
 is "four nodes and a spare" "$TESTBED" up 4 1
 
 prefix=$WORK/prefix log=$WORK/log
@@ -91,7 +92,7 @@ wait $!
 
 # How much of a flush is done is compared with the size of what is copied. Rank 0 has a file of
 # 40,000,003 bytes, which is copied in pieces of 1 MiB.
-for type in PTHREAD DAEMON; do
+for type in $(drawn 1 PTHREAD DAEMON); do
     fresh
     settings=(--env SCR_FLUSH=1 --env SCR_FLUSH_ASYNC=1 --env "SCR_FLUSH_TYPE=$type" --env SCR_FLUSH_ASYNC_BW=1000000 --env SCR_FILE_BUF_SIZE=1048576
         --env SCR_CACHE_SIZE=3)

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The test scripts in this directory source this file; scripts/test describes their
+# The test scripts in this directory source this file; go doc ./test/run describes their
 # environment.
 
 set -u
@@ -22,6 +22,30 @@ is() {
 same() {
     [ "$1" = "$2" ] || { printf 'expected: %s\nfound:    %s\n' "$1" "$2"; return 1; }
 }
+
+# client NAME: copies the program steps or modes, which make has built, to $WORK. Programs of
+# other scripts that run at the same time then have other paths, see running.
+client() { cp "$BUILD/$1" "$WORK/$1"; }
+
+# drawn N ITEM...: prints those items, a line each and in their order, that this run tries: all
+# of them if TEST_SIZE is all, else N that TEST_SEED draws.
+drawn() {
+    local n=$1 left item sum
+    shift
+    [ "${TEST_SIZE:-}" != all ] || { printf '%s\n' "$@"; return; }
+    read -r sum _ < <(printf '%s ' "${TEST_SEED:-1}" "${0##*/}" "$@" | cksum)
+    RANDOM=$((sum % 32768)) left=$#
+    for item; do
+        if [ $((RANDOM % left)) -lt "$n" ]; then
+            printf '%s\n' "$item"
+            n=$((n - 1))
+        fi
+        left=$((left - 1))
+    done
+}
+
+# sized N ALL: prints how many cases this run tries: ALL if TEST_SIZE is all, else N.
+sized() { if [ "${TEST_SIZE:-}" = all ]; then echo "$2"; else echo "$1"; fi; }
 
 # burden: sets percent to the work of the machine for each of its processors, 100 at least.
 burden() {

@@ -4,8 +4,7 @@
 # log and id, the job's SCR_JOB_ID.
 . "$(dirname "$0")/lib.bash"
 
-is "steps.c builds" "$MPICC" -std=c99 -D_POSIX_C_SOURCE=200809L -O2 -I"$BUILD" -o "$WORK/steps" \
-    "$ROOT/scripts/test.d/steps.c" -L"$BUILD" -lscr -lrt -Wl,-rpath,"$BUILD"
+is "the program steps" client steps
 
 begin() { # with empty nodes and an empty prefix directory
     "$TESTBED" wipe

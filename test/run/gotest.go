@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+// event is a line of go test -json (go doc test2json).
+type event struct {
+	Action, Package, Test, Output, ImportPath string
+	Elapsed                                   float64
+	FailedBuild                               string
+}
+
+// runGo runs go test with these arguments, and counts tests and subtests. It writes a
+// line for each package, and what a test that failed has printed.
+func runGo(ctx context.Context, name string, env []string, live io.Writer, args ...string) (r result, err error) {
+	r = result{name: name}
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	cmd.Env = env
+	lines := make(chan string)
+	ended, err := startGroup(ctx, cmd, lines, 4*time.Hour)
+	if err != nil {
+		return r, err
+	}
+	c := counter{r: &r, live: live, printed: map[string]*strings.Builder{}, ran: map[string]int{}}
+	for line := range lines {
+		var e event
+		if json.Unmarshal([]byte(line), &e) != nil || e.Action == "" {
+			e = event{Action: "build-output", Output: line + "\n"} // go itself has something to say
+		}
+		c.add(e)
+	}
+	if err := <-ended; err != nil && len(r.failures) == 0 {
+		r.fail(err.Error())
+		r.excerpt += c.text("")
+	}
+	return r, nil
+}
+
+// counter adds up the events of go test -json.
+type counter struct {
+	r       *result
+	live    io.Writer
+	printed map[string]*strings.Builder // what tests have printed: package and test
+	ran     map[string]int              // the tests of each package
+}
+
+func (c *counter) text(key string) string {
+	if b := c.printed[key]; b != nil {
+		return b.String()
+	}
+	return ""
+}
+
+func (c *counter) add(e event) {
+	key := e.Package + " " + e.Test
+	switch e.Action {
+	case "output", "build-output":
+		if e.Action == "build-output" {
+			key = e.ImportPath
+		}
+		if c.printed[key] == nil {
+			c.printed[key] = &strings.Builder{}
+		}
+		c.printed[key].WriteString(e.Output)
+	case "pass", "skip":
+		if e.Test == "" {
+			fmt.Fprintf(c.live, "   %-4s %s, %d tests, %.1f s\n", e.Action, short(e.Package), c.ran[e.Package], e.Elapsed)
+			c.r.timed(short(e.Package), e.Elapsed, 0)
+		} else {
+			c.ran[e.Package]++
+			if e.Action == "pass" {
+				c.r.passed++
+			}
+			c.took(e)
+		}
+		delete(c.printed, key)
+	case "fail":
+		switch {
+		case e.Test != "":
+			c.ran[e.Package]++
+			c.took(e)
+			c.r.fail(short(e.Package) + " " + e.Test)
+			c.r.excerpt += c.text(key)
+			c.r.bad(e.Package)
+		case !c.r.isBad(e.Package): // it was not compiled, or its process ended
+			c.r.fail(short(e.Package))
+			c.r.excerpt += c.text(e.FailedBuild)
+			for _, key := range slices.Sorted(maps.Keys(c.printed)) {
+				if strings.HasPrefix(key, e.Package+" ") {
+					c.r.excerpt += c.text(key)
+				}
+			}
+		}
+	}
+}
+
+// took records the time of a test that is not a part of another.
+func (c *counter) took(e event) {
+	if !strings.Contains(e.Test, "/") {
+		c.r.timed(short(e.Package)+" "+e.Test, e.Elapsed, testBudget)
+	}
+}
+
+// testBudget is what a Go test takes at most on two idle cores, without the race detector.
+const testBudget = 10 * time.Second
+
+const module = "github.com/goscr/goscr"
+
+// short returns a package's path below the module.
+func short(path string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
+}
+
+// racing are the packages whose tests run with the race detector: goroutines of several
+// ranks, or of a protection or a copy beside the program, meet there.
+var racing = []string{
+	"./scr", "./mpi/...", "./internal/background", "./internal/collective", "./internal/protect",
+	"./internal/mover", "./internal/flush", "./internal/lock", "./internal/report", "./internal/run/...",
+}
+
+// others returns the packages that are not in racing.
+func others(ctx context.Context) ([]string, error) {
+	list := func(patterns ...string) (map[string]bool, error) {
+		cmd := exec.CommandContext(ctx, "go", append([]string{"list"}, patterns...)...)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		set := map[string]bool{}
+		for _, p := range strings.Fields(string(out)) {
+			set[p] = true
+		}
+		return set, err
+	}
+	all, err := list("./...")
+	if err != nil {
+		return nil, err
+	}
+	race, err := list(racing...)
+	var rest []string
+	for p := range all {
+		if !race[p] && short(p) != built {
+			rest = append(rest, p)
+		}
+	}
+	return rest, err
+}
+
+// built has the tests of what was built and installed, which need its place.
+const built = "scripts/test.d/built"

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// runQuick runs the checks for work in progress: of all packages, or of some, and then
+// without the job.
+func runQuick(ctx context.Context, packages []string) error {
+	began := time.Now()
+	total := &total{}
+	goEnv := append(os.Environ(), "CGO_ENABLED=0")
+	narrow := len(packages) > 0
+	if !narrow {
+		packages = []string{"./..."}
+	}
+	step := func(name string, f func() error) {
+		t := time.Now()
+		r := result{name: name}
+		if err := f(); err != nil {
+			r.fail(name)
+			r.excerpt = err.Error() + "\n"
+		} else {
+			r.passed++
+		}
+		total.add(r, time.Since(t), 0)
+	}
+	output := func(name string, args ...string) (string, error) {
+		cmd := exec.CommandContext(ctx, name, args...)
+		cmd.Env = goEnv
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
+		}
+		return string(out), err
+	}
+	step("gofmt", func() error {
+		files, err := output("git", "ls-files", "*.go")
+		if err != nil {
+			return err
+		}
+		bad, err := output("gofmt", append([]string{"-l"}, strings.Fields(files)...)...)
+		if err == nil && bad != "" {
+			err = fmt.Errorf("gofmt would change:\n%s", bad)
+		}
+		return err
+	})
+	step("go vet", func() error {
+		_, err := output("go", append([]string{"vet"}, packages...)...)
+		return err
+	})
+	t := time.Now()
+	r, err := runGo(ctx, "go test -short", goEnv, io.Discard, append([]string{"-short", "-vet=off"}, packages...)...)
+	if err != nil {
+		return err
+	}
+	total.add(r, time.Since(t), 0)
+	if !narrow {
+		step("a job under Open MPI loses a node", func() error {
+			const dir = "build/openmpi"
+			if _, err := output("make", "--no-print-directory", "MPI=openmpi", dir+"/heat", dir+"/scr"); err != nil {
+				return err
+			}
+			_, err := output("env", "BUILD="+dir, "MPI=openmpi", "scripts/demo", "--size", "301", "--steps", "2000")
+			return err
+		})
+	}
+	return total.end(ctx, time.Since(began))
+}

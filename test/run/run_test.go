@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Every script of the project says with which MPIs it runs.
+func TestScripts(t *testing.T) {
+	t.Chdir("../..")
+	list, err := allScripts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range list {
+		if s.budget <= 0 {
+			t.Errorf("%s has no budget", s.name)
+		}
+	}
+	for _, text := range []string{"", "# Test: two MPIs, 3 s", "# Test: one MPI", "x # Test: one MPI, 3 s"} {
+		if s, err := parseScript("x", text); err == nil {
+			t.Errorf("%q is %+v", text, s)
+		}
+	}
+}
+
+func TestChosen(t *testing.T) {
+	both := []string{"openmpi", "mpich"}
+	seen := map[string]bool{}
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		for _, x := range []struct {
+			with string
+			each bool
+			want []string
+		}{
+			{"both", false, both}, {"one", true, both}, {"no", false, both[1:]}, {"no", true, both[1:]},
+			{"openmpi", false, both[:1]}, {"mpich", true, both[1:]},
+		} {
+			if got := (script{with: x.with}).chosen(both, x.each, random); !slices.Equal(got, x.want) {
+				t.Errorf("%s: %v", x.with, got)
+			}
+		}
+		got := script{with: "one"}.chosen(both, false, random)
+		if len(got) != 1 {
+			t.Errorf("one of two: %v", got)
+		}
+		seen[got[0]] = true
+	}
+	if len(seen) != 2 {
+		t.Errorf("20 seeds draw %v", seen)
+	}
+	if got := (script{with: "openmpi"}).chosen(both[1:], true, rand.New(rand.NewPCG(1, 0))); got != nil {
+		t.Errorf("without Open MPI: %v", got)
+	}
+}
+
+func TestWanted(t *testing.T) {
+	for name, want := range map[string]bool{"44-quiet": true, "44-image": true, "62-schemes": true, "60-kill": false, "go": false} {
+		if got := (plan{only: []string{"44", "schemes"}}).wanted(name); got != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if !(plan{}).wanted("go") {
+		t.Error("without names not everything is wanted")
+	}
+}
+
+// at runs a script of these lines as the runner runs those of the project.
+func at(t *testing.T, ctx context.Context, lines string) result {
+	t.Helper()
+	root := t.TempDir()
+	t.Chdir(root)
+	if err := os.MkdirAll("scripts/test.d", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("scripts/test.d/10-x.sh", []byte(lines), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	bed := filepath.Join(root, "bed")
+	if err := os.WriteFile(bed, []byte("#!/bin/sh\necho \"$1 $TESTBED_DIR\" >"+root+"/down\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("ROOT", root)
+	t.Setenv("TESTBED", bed)
+	r, err := runScript(ctx, "10-x", "openmpi", true, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if down, err := os.ReadFile("down"); err != nil || !strings.HasPrefix(string(down), "down /dev/shm/goscr-test.") {
+		t.Errorf("the testbed was not brought down: %q, %v", down, err)
+	}
+	return r
+}
+
+func TestScript_Counts(t *testing.T) {
+	for _, x := range []struct {
+		lines  string
+		passed int
+		failed []string
+	}{
+		{"echo ok a; echo 'not ok b'; echo '  why'; echo ok c", 2, []string{"b"}},
+		{"echo ok a; exit 3", 1, []string{"exit status 3"}},
+		{"echo 'not ok a'; exit 3", 0, []string{"a"}},
+		{"echo well", 0, []string{"no checks"}},
+		{`echo "ok $MPI $MPICC $ONCE"; [ -d "$WORK" ] && [ "$BUILD" = "$ROOT/build/openmpi" ] || echo "not ok environment"`, 1, nil},
+	} {
+		r := at(t, t.Context(), x.lines)
+		if r.passed != x.passed || !slices.Equal(r.failures, x.failed) {
+			t.Errorf("%s: %+v", x.lines, r)
+		}
+		if len(x.failed) > 0 && r.excerpt == "" {
+			t.Errorf("%s: nothing is shown of it", x.lines)
+		}
+	}
+}
+
+// A script that is silent, or a run that is interrupted, ends with all its processes.
+func TestScript_IsEnded(t *testing.T) {
+	for _, silent := range []bool{true, false} {
+		pids := filepath.Join(t.TempDir(), "pids")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		want := context.Canceled.Error()
+		if silent {
+			t.Setenv("TEST_TIMEOUT", "1")
+			want = errSilent.Error()
+		} else {
+			t.Setenv("TEST_TIMEOUT", "3600")
+			go func() {
+				for ctx.Err() == nil {
+					if data, _ := os.ReadFile(pids); strings.Count(string(data), "\n") == 2 {
+						cancel()
+					}
+					time.Sleep(time.Millisecond)
+				}
+			}()
+		}
+		r := at(t, ctx, "(echo $BASHPID >>"+pids+"; exec sleep 10000) & echo ok a; echo $$ >>"+pids+"; wait")
+		if !slices.Equal(r.failures, []string{want}) {
+			t.Errorf("silent: %v: %+v", silent, r)
+		}
+		data, err := os.ReadFile(pids)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pid := range strings.Fields(string(data)) {
+			if stat, err := os.ReadFile("/proc/" + pid + "/stat"); err == nil && !strings.Contains(string(stat), ") Z ") {
+				t.Errorf("silent: %v: process %s is left", silent, pid)
+			}
+		}
+	}
+}
+
+func TestGo_Counts(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for name, text := range map[string]string{
+		"go.mod":      "module x\ngo 1.24\n",
+		"a/a_test.go": "package a\nimport \"testing\"\nfunc TestGood(t *testing.T) {}\nfunc TestSkip(t *testing.T) { t.Skip() }\nfunc TestBad(t *testing.T) { t.Run(\"sub\", func(t *testing.T) { t.Error(\"this is why\") }) }\n",
+		"b/b_test.go": "package b\nimport \"testing\"\nfunc TestGood(t *testing.T) { compiled() }\n",
+		"c/c_test.go": "package c\nimport (\"os\"; \"testing\")\nfunc TestExits(t *testing.T) { println(\"the last words\"); os.Exit(1) }\n",
+		"d/d_test.go": "package d\nimport \"testing\"\nfunc TestGood(t *testing.T) {}\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out strings.Builder
+	r, err := runGo(t.Context(), "go", os.Environ(), &out, "./...")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(r.failures)
+	if want := []string{"x/a TestBad", "x/a TestBad/sub", "x/b", "x/c"}; !slices.Equal(r.failures, want) {
+		t.Errorf("failed: %q, want %q", r.failures, want)
+	}
+	if r.passed != 2 {
+		t.Errorf("%d passed", r.passed)
+	}
+	for _, text := range []string{"this is why", "undefined: compiled", "the last words"} {
+		if !strings.Contains(r.excerpt, text) {
+			t.Errorf("it does not show %q:\n%s", text, r.excerpt)
+		}
+	}
+}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// script is a file of scripts/test.d.
+type script struct {
+	name   string // without .sh
+	with   string // its MPIs: "both", "one", "no", "openmpi" or "mpich"
+	budget time.Duration
+}
+
+var header = regexp.MustCompile(`(?m)^# Test: (both MPIs|one MPI|no MPI|openmpi|mpich), ([0-9]+) s$`)
+
+// parseScript reads the line "# Test: ..." of a script.
+func parseScript(name, text string) (script, error) {
+	m := header.FindStringSubmatch(text)
+	if m == nil {
+		return script{}, fmt.Errorf(`%s has no line "# Test: both MPIs, 90 s" (see test/run/doc.go)`, name)
+	}
+	seconds, err := strconv.Atoi(m[2])
+	if err != nil {
+		return script{}, fmt.Errorf("%s: %w", name, err)
+	}
+	with, _, _ := strings.Cut(m[1], " ")
+	return script{name, with, time.Duration(seconds) * time.Second}, nil
+}
+
+// allScripts returns those of scripts/test.d.
+func allScripts() ([]script, error) {
+	files, err := filepath.Glob("scripts/test.d/*.sh")
+	var list []script
+	for _, f := range files {
+		text, e := os.ReadFile(f)
+		s, p := parseScript(strings.TrimSuffix(filepath.Base(f), ".sh"), string(text))
+		err = errors.Join(err, e, p)
+		list = append(list, s)
+	}
+	return list, err
+}
+
+// chosen returns the MPIs that a script runs with, of those there are: all that are
+// possible if each is, else one that the random numbers choose.
+func (s script) chosen(mpis []string, each bool, random *rand.Rand) []string {
+	draw := random.IntN(len(mpis)) // always, so that a script's MPI does not depend on other scripts
+	switch {
+	case s.with == "both", s.with == "one" && each:
+		return mpis
+	case s.with == "one":
+		return mpis[draw : draw+1]
+	case s.with == "no":
+		return mpis[len(mpis)-1:]
+	case slices.Contains(mpis, s.with):
+		return []string{s.with}
+	}
+	return nil
+}
+
+// runScript runs a script with one MPI, and counts its checks.
+func runScript(ctx context.Context, name, mpi string, once bool, live io.Writer) (r result, err error) {
+	r = result{name: mpi + " " + name}
+	work, err := os.MkdirTemp("", "goscr-test.")
+	if err != nil {
+		return r, err
+	}
+	defer os.RemoveAll(work)
+	env := append(mpiEnv(mpi), "WORK="+work, "ONCE="+map[bool]string{true: "yes"}[once])
+	bed := "/dev/shm/goscr-test." + filepath.Base(work)
+	env = append(env, "TESTBED_DIR="+bed)
+	defer func() {
+		down := exec.Command(os.Getenv("TESTBED"), "down") // also after an interrupt
+		down.Env = env
+		if out, e := down.CombinedOutput(); e != nil {
+			err = errors.Join(err, fmt.Errorf("testbed down: %w\n%s", e, out))
+		}
+	}()
+	path := filepath.Join("build/tests", mpi, name+".log")
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return r, err
+	}
+	log, err := os.Create(path)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+
+	cmd := exec.Command("bash", "scripts/test.d/"+name+".sh")
+	cmd.Env = env
+	lines := make(chan string)
+	ended, err := startGroup(ctx, cmd, lines, silence())
+	if err != nil {
+		return r, err
+	}
+	for line := range lines {
+		switch {
+		case strings.HasPrefix(line, "ok "):
+			r.passed++
+		case strings.HasPrefix(line, "not ok "):
+			r.fail(strings.TrimPrefix(line, "not ok "))
+		}
+		fmt.Fprintln(log, line)
+		fmt.Fprintln(live, "  ", line)
+	}
+	failed := <-ended
+	switch {
+	case failed != nil && len(r.failures) == 0:
+		r.fail(failed.Error())
+	case r.passed+len(r.failures) == 0:
+		r.fail("no checks")
+	}
+	if len(r.failures) > 0 {
+		r.excerpt = excerpt(path)
+	}
+	return r, nil
+}
+
+// mpiEnv is the environment of tests of what was built for an MPI.
+func mpiEnv(mpi string) []string {
+	return append(os.Environ(), "MPI="+mpi, "MPICC=mpicc."+mpi, "BUILD="+filepath.Join(os.Getenv("ROOT"), "build", mpi))
+}
+
+// silence returns how long a script may print nothing.
+func silence() time.Duration {
+	if n, err := strconv.Atoi(os.Getenv("TEST_TIMEOUT")); err == nil && n > 0 {
+		return time.Duration(n) * time.Second
+	}
+	return time.Hour
+}
+
+var errSilent = errors.New("is silent")
+
+// startGroup starts a command as a process group of its own, and sends the lines
+// of its output to a channel, which it closes when all processes that write to the
+// output have ended. Then ended has one value: the command's error. The group is
+// terminated, and killed 10 s later, when the context is cancelled, or when no line
+// came for the given time.
+func startGroup(ctx context.Context, cmd *exec.Cmd, lines chan<- string, silence time.Duration) (ended <-chan error, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	out, in, err := os.Pipe()
+	if err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	cmd.Stdout, cmd.Stderr = in, in
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	err = cmd.Start()
+	in.Close()
+	if err != nil {
+		out.Close()
+		cancel(nil)
+		return nil, err
+	}
+	group := -cmd.Process.Pid
+	overdue := time.AfterFunc(silence, func() { cancel(errSilent) })
+	done := make(chan struct{})
+	killed := make(chan struct{})
+	go func() {
+		defer close(killed)
+		select {
+		case <-done:
+			return
+		case <-ctx.Done():
+		}
+		_ = syscall.Kill(group, syscall.SIGTERM)
+		select {
+		case <-done:
+		case <-time.After(10 * time.Second):
+			_ = syscall.Kill(group, syscall.SIGKILL)
+			out.Close() // of what has left the group, no more is read
+		}
+	}()
+	result := make(chan error, 1)
+	go func() {
+		read := bufio.NewReader(out)
+		for {
+			line, err := read.ReadString('\n')
+			if line != "" {
+				overdue.Reset(silence)
+				lines <- strings.TrimSuffix(line, "\n")
+			}
+			if err != nil {
+				break
+			}
+		}
+		err := cmd.Wait()
+		overdue.Stop()
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		close(done)
+		<-killed
+		out.Close()
+		cancel(nil)
+		close(lines)
+		result <- err
+	}()
+	return result, nil
+}
+
+// excerpt returns what stands before each check of a script that failed, and the end of
+// its output if a failure was not a check's.
+func excerpt(path string) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+	keep := make([]bool, len(lines))
+	found := false
+	for i, line := range lines {
+		if strings.HasPrefix(line, "not ok ") {
+			found = true
+			for k := max(0, i-40); k < min(len(lines), i+6); k++ {
+				keep[k] = true
+			}
+		}
+	}
+	var b strings.Builder
+	for i, line := range lines {
+		if keep[i] || !found && i >= len(lines)-60 {
+			fmt.Fprintln(&b, "  ", line)
+		}
+	}
+	return b.String()
+}
