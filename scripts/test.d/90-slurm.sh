@@ -160,6 +160,7 @@ protecting() {
 
 # Two nodes of a set.
 two_nodes() {
+    local nodes=6
     fresh
     job SCR_FLUSH=2 -- "${srun[@]}" "${heat[@]}" -o "$prefix/final"
     until_said 'heat.900 complete'
@@ -172,6 +173,7 @@ two_nodes() {
 
 # ... with a scheme for it.
 two_nodes_rs() {
+    local nodes=6
     fresh
     job SCR_COPY_TYPE=RS SCR_SET_FAILURES=2 -- "${srun[@]}" "${heat[@]}" -o "$prefix/final"
     until_said 'heat.600 complete'
