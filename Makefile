@@ -23,7 +23,7 @@
 # make bench      measure; MIB=16 for each rank, COUNT=3 of each: fewer and smaller than usual
 # make pictures   make the pictures of a report and of performance in the pages again
 # make structure  measure how the code is laid out
-# make lint       gofmt, go vet, staticcheck, shellcheck
+# make lint       gofmt, go vet, staticcheck, shellcheck: at most 60 s with warm caches
 #
 # A build is for one MPI, that of $(MPICC).  To have several side by side:
 #     make BUILD=build/mpich MPICC=mpicc.mpich && sudo make install BUILD=build/mpich
@@ -53,8 +53,6 @@ MPIFC   ?= $(subst mpicc,mpifort,$(MPICC))
 
 # mpi,faults: a library of scripts/test.d/43-panics.sh, which panics where that wants it to.
 TAGS    ?= mpi
-
-STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
 out     := $(abspath $(BUILD))
 libscr  := $(CURDIR)/cmd/libscr
@@ -274,17 +272,8 @@ pictures: | check
 structure:
 	@$(GO) test ./internal/structure -count=1 -v
 
-lint: | check
-	@files=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$files" ] || \
-	    { echo "not formatted by gofmt:"; echo "$$files"; exit 1; }
-	CGO_ENABLED=0 $(GO) vet ./...
-	CC='$(MPICC)' CGO_ENABLED=1 $(GO) vet -tags mpi ./...
-	CGO_ENABLED=0 $(GO) run $(STATICCHECK) ./...
-	CC='$(MPICC)' CGO_ENABLED=1 $(GO) run $(STATICCHECK) -tags mpi ./...
-	@scripts/deps shellcheck
-	@CGO_ENABLED=0 $(GO) run ./scripts/launchers $(out)/scripts
-	shellcheck -S warning $$(grep -lE '^#!/bin/bash|^# shellcheck shell=bash' $$(git ls-files scripts .ci ':!*.tmpl')) \
-	    $(out)/scripts/*.sh
+lint:
+	@BUILD='$(out)' MPICC='$(MPICC)' GO='$(GO)' scripts/lint
 
 clean:
 	rm -rf build
