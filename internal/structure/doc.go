@@ -3,7 +3,7 @@
 // files of a package that call each other in too large a cycle, or a type with
 // too many fields or methods.
 //
-// It holds nothing but tests:
+// It also checks that make help names all targets. It holds nothing but tests:
 //
 //	go test ./internal/structure              whether the rules are kept
 //	go test ./internal/structure -v -run Table   the figures (make structure)
