@@ -1,29 +1,37 @@
-# make            build the libraries and the commands into $(BUILD)
-# make install    copy what make has built to $(PREFIX): needs no Go.  DESTDIR, LIBDIR, MANDIR; MPI_NAME=openmpi-5
-#                 for a second Open MPI; DEFAULT=yes makes -lscr mean this MPI
-# make uninstall  remove what make install has copied, with the same variables
-# make packages   deb and rpm packages of the libraries for Open MPI and for MPICH, in build/packages
-# make test-packages  install, use and remove them in a new Debian: minutes; needs root
-# make wheel      the module for Python, in build/wheel
-# make dist       a source archive, with all modules, in build/dist: it builds without a network
-# make deps       install the packages of the system that a build needs; make alone says which
-# make examples   build the example programs into $(BUILD)
-# make demo       show a job that loses a node and goes on; MPI=mpich for the other MPI
-# make demo-slurm show a batch job that looks after itself; needs root
-# make test       all tests, with each MPI there is; build/screenshots has what a browser showed of reports
-# make crash      kill jobs and commands at every system call that changes a file: hours; goes on
-#                 where it was ended.  SEED=, ONLY=xor-,zstd-: as crash -h says; CASE=xor-sync-whole:17: just that
-# make power      cut the power at every change and every sync: hours; POWER_CUTS=250: so many of each job
-# make losses     every loss, every kill and every error of a file system that the tests try a sample of: hours
-# make soak       1,000 random jobs against a model of what must be restorable; SOAK_JOBS=n,
-#                 SOAK_SEED=first.  SEED=n: the story of one
-# make halo       a program whose messages are in transit is restarted from 200 random checkpoints;
-#                 SEED=n, CHECKPOINTS=n, MPI=mpich
-# make fuzz       all fuzz targets, FUZZTIME=1m each
-# make bench      measure; MIB=16 for each rank, COUNT=3 of each: fewer and smaller than usual
-# make pictures   make the pictures of a report and of performance in the pages again
-# make structure  measure how the code is laid out
-# make lint       gofmt, go vet, staticcheck, shellcheck
+# use
+#   make             build the libraries and the commands into $(BUILD)
+#   make install     copy them to $(PREFIX), without Go: DESTDIR, LIBDIR, MANDIR; MPI_NAME=openmpi-5, DEFAULT=yes
+#   make uninstall   remove what make install has copied, with the same variables
+#   make deps        install the packages of the system that a build needs; make alone says which
+#   make examples    build the example programs into $(BUILD)
+#   make demo        show a job that loses a node and goes on; MPI=mpich for the other MPI
+#   make demo-slurm  show a batch job that looks after itself; needs root
+#   make help        print these lines
+#
+# develop (CONTRIBUTING.md)
+#   make quick       what to run while you work: at most 90 s; PKG=./internal/flush/... narrows it
+#   make test        all kinds of tests, samples of their cases: 20 minutes; TEST_SEED=n
+#   make test-all    everything, with both MPIs, and a part of each campaign
+#   make test-times  what took longest in the last run
+#   make lint        gofmt, go vet, staticcheck, shellcheck: at most 60 s with warm caches
+#   make structure   measure how the code is laid out
+#   make bench       measure; MIB=16 for each rank, COUNT=3 of each: fewer and smaller than usual
+#   make pictures    make the pictures of a report and of performance in the pages again
+#   make clean       remove the directory build
+#
+# campaigns (they take hours, but for what their variables narrow)
+#   make crash       kill at every system call that changes a file; SEED=, ONLY=xor-, CASE=xor-sync-whole:17
+#   make power       cut the power at every change and every sync; POWER_CUTS=250: so many of each job
+#   make losses      every loss, every kill and every error of a file system that the tests try a sample of
+#   make soak        1,000 random jobs against a model; SOAK_JOBS=n, SOAK_SEED=first; SEED=n: the story of one
+#   make halo        200 restarts with messages in transit; SEED=n, CHECKPOINTS=n, MPI=mpich
+#   make fuzz        all fuzz targets, FUZZTIME=1m each; ONLY=TEXT
+#
+# release
+#   make packages       deb and rpm packages of the libraries for Open MPI and for MPICH, in build/packages
+#   make test-packages  install, use and remove them in a new Debian: minutes; needs root
+#   make wheel          the module for Python, in build/wheel
+#   make dist           a source archive, with all modules, in build/dist: it builds without a network
 #
 # A build is for one MPI, that of $(MPICC).  To have several side by side:
 #     make BUILD=build/mpich MPICC=mpicc.mpich && sudo make install BUILD=build/mpich
@@ -54,8 +62,6 @@ MPIFC   ?= $(subst mpicc,mpifort,$(MPICC))
 # mpi,faults: a library of scripts/test.d/43-panics.sh, which panics where that wants it to.
 TAGS    ?= mpi
 
-STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
-
 out     := $(abspath $(BUILD))
 libscr  := $(CURDIR)/cmd/libscr
 go_start := -X=runtime.godebugDefault=asyncpreemptoff=1,containermaxprocs=0
@@ -73,6 +79,11 @@ export MPICC
 
 all: $(out)/libscr.so $(out)/libscrf.so $(out)/libscr_cr.so $(out)/scr_cr.mod $(out)/libscr.a $(out)/libscrf.a $(out)/scr.py $(out)/scr_cr.py $(out)/scr_image \
     $(out)/scr $(out)/scripts $(out)/mpi
+
+# The comment at the top of this file is the help.
+.PHONY: help
+help:
+	@sed -n '/^#/!q; s/^# \{0,1\}//; p' Makefile
 
 deps:
 	@scripts/deps --install
@@ -289,17 +300,8 @@ pictures: | check
 structure:
 	@$(GO) test ./internal/structure -count=1 -v
 
-lint: | check
-	@files=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$files" ] || \
-	    { echo "not formatted by gofmt:"; echo "$$files"; exit 1; }
-	CGO_ENABLED=0 $(GO) vet ./...
-	CC='$(MPICC)' CGO_ENABLED=1 $(GO) vet -tags mpi ./...
-	CGO_ENABLED=0 $(GO) run $(STATICCHECK) ./...
-	CC='$(MPICC)' CGO_ENABLED=1 $(GO) run $(STATICCHECK) -tags mpi ./...
-	@scripts/deps shellcheck
-	@CGO_ENABLED=0 $(GO) run ./scripts/launchers $(out)/scripts
-	shellcheck -S warning $$(grep -lE '^#!/bin/bash|^# shellcheck shell=bash' $$(git ls-files scripts .ci ':!*.tmpl')) \
-	    $(out)/scripts/*.sh
+lint:
+	@BUILD='$(out)' MPICC='$(MPICC)' GO='$(GO)' scripts/lint
 
 clean:
 	rm -rf build

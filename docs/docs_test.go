@@ -371,10 +371,13 @@ func TestLinks(t *testing.T) {
 			t.Errorf("README.md does not lead to docs/%s", page)
 		}
 	}
+	if !strings.Contains(readme, "(CONTRIBUTING.md)") {
+		t.Error("README.md does not lead to CONTRIBUTING.md")
+	}
 	if n := len(strings.Fields(readme)); n > 900 {
 		t.Errorf("README.md has %d words; 900 is the limit, so that it is read", n)
 	}
-	for _, page := range append(pages, "../README.md") {
+	for _, page := range append(pages, "../README.md", "../CONTRIBUTING.md") {
 		for _, m := range link.FindAllStringSubmatch(read(t, "docs/"+page), -1) {
 			target, _, _ := strings.Cut(m[1], "#")
 			if target == "" || strings.Contains(target, "://") {
@@ -396,7 +399,7 @@ func TestPaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := 0
-	for _, page := range append(pages, "../README.md") {
+	for _, page := range append(pages, "../README.md", "../CONTRIBUTING.md") {
 		for _, m := range quotedPath.FindAllStringSubmatch(read(t, "docs/"+page), -1) {
 			top, rest := m[1], m[2]
 			if _, err := os.Stat(filepath.Join(root, top)); err != nil || top == "build" || top == ".." || top+rest == "hash/crc32" { // of Go
@@ -454,7 +457,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("docs/differences.md says that %s is not known, and it is", name)
 		}
 	}
-	pages := []string{"README.md", "cmd/libscr/scr.h"}
+	pages := []string{"README.md", "CONTRIBUTING.md", "cmd/libscr/scr.h"}
 	for _, pattern := range []string{"docs/*.md", "docs/man/*"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {

@@ -1,8 +1,9 @@
 // Package structure measures how the code of this module is laid out, and fails
-// its test where that goes against docs/architecture.md: an import upwards, or
-// files of a package that call each other in too large a cycle.
+// its test where that goes against docs/architecture.md: an import upwards,
+// files of a package that call each other in too large a cycle, or a type with
+// too many fields or methods.
 //
-// It holds nothing but tests:
+// It also checks that make help names all targets. It holds nothing but tests:
 //
 //	go test ./internal/structure              whether the rules are kept
 //	go test ./internal/structure -v -run Table   the figures (make structure)
