@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -224,5 +223,3 @@ func work(ctx context.Context, jobs []job, lanes int, alone bool, total *total) 
 	close(queue)
 	all.Wait()
 }
-
-var errInterrupted = errors.New("interrupted")

@@ -15,6 +15,11 @@ import (
 	"time"
 )
 
+// errFailed is the result of a run whose last line says what has failed.
+var errFailed = errors.New("tests have failed")
+
+var errInterrupted = errors.New("interrupted")
+
 // result is what a job has found out.
 type result struct {
 	name     string

@@ -5,8 +5,10 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -192,5 +194,38 @@ func TestGo_Counts(t *testing.T) {
 		if !strings.Contains(r.excerpt, text) {
 			t.Errorf("it does not show %q:\n%s", text, r.excerpt)
 		}
+	}
+}
+
+// The scripts' own function draws as package sample does: so many, in their order, the same for
+// the same seed, each for some seed, and everything for a run of everything.
+func TestDrawn(t *testing.T) {
+	drawn := func(seed, size string) string {
+		cmd := exec.Command("bash", "-c", `. scripts/test.d/lib.bash && drawn 2 "a 1" b c d`)
+		cmd.Dir = "../.."
+		cmd.Env = append(os.Environ(), "TEST_SEED="+seed, "TEST_SIZE="+size)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return string(out)
+	}
+	if got := drawn("1", "all"); got != "a 1\nb\nc\nd\n" {
+		t.Errorf("of everything: %q", got)
+	}
+	seen := map[string]bool{}
+	for seed := range 30 {
+		s := strconv.Itoa(1000 * seed)
+		got := drawn(s, "")
+		lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
+		if len(lines) != 2 || !slices.IsSorted(lines) || got != drawn(s, "") {
+			t.Errorf("seed %s: %q", s, got)
+		}
+		for _, line := range lines {
+			seen[line] = true
+		}
+	}
+	if len(seen) != 4 {
+		t.Errorf("30 seeds draw %v", seen)
 	}
 }
