@@ -205,13 +205,15 @@ shape() {
     echo "   $name: $((SECONDS - t)) s"
 }
 
-while read -r -u 5 name ranks count title; do
+mapfile -t list < <(drawn 2 "zero 4 2 files of 0 bytes, and a rank without files" "uneven 4 2 ranks with files of very different sizes" \
+    "many 2 1 10,000 files a rank" "big 2 1 a file of 3 GiB")
+for case in "${list[@]}"; do
+    read -r name ranks count title <<<"$case"
     free=$(awk '/MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo)
     if [ "$name" = big ] && [ "$free" -lt 14 ]; then
         echo "   no file of 3 GiB: that takes 14 GiB of memory, and $free are free"
         continue
     fi
     shape "$name" "$ranks" "$count" "$title"
-done 5< <(drawn 2 "zero 4 2 files of 0 bytes, and a rank without files" "uneven 4 2 ranks with files of very different sizes" \
-    "many 2 1 10,000 files a rank" "big 2 1 a file of 3 GiB")
+done
 fresh

@@ -200,8 +200,9 @@ another_directory() {
     is "... what is new is in the other" says "restarted 4 of 4" job 4 SCR_CACHE_BASE="$elsewhere" -- "$WORK/modes"
 }
 
-while read -r -u 5 mode; do
-    "$mode"
-done 5< <(drawn 5 stores_and_descriptors bypass no_cache every_second shared_store shared_store_by_mpi_io store_of_a_node \
+mapfile -t list < <(drawn 5 stores_and_descriptors bypass no_cache every_second shared_store shared_store_by_mpi_io store_of_a_node \
     global_restart flush_on_restart what_is_kept another_directory)
+for mode in "${list[@]}"; do
+    "$mode"
+done
 fresh

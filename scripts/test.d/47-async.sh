@@ -194,7 +194,8 @@ told_to_end() {
     for p in $(transfers); do kill -9 "$p"; done
 }
 
-while read -r -u 5 scenario; do
+mapfile -t list < <(drawn 3 build_completes next_run_completes copy_beside_transfer transfer_is_killed stay killed_while_running poststage told_to_end)
+for scenario in "${list[@]}"; do
     "$scenario"
     for p in $(transfers); do kill -9 "$p"; done
-done 5< <(drawn 3 build_completes next_run_completes copy_beside_transfer transfer_is_killed stay killed_while_running poststage told_to_end)
+done

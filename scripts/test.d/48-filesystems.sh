@@ -139,6 +139,7 @@ $(declare -f); set -u; $1"
 }
 
 is "faultfs builds" go test -c -o "$WORK/faultfs.test" ./internal/faultfs
-while read -r -u 5 kind; do
+mapfile -t list < <(drawn 2 "on ext4" "on xfs" "on ext2" nodes)
+for kind in "${list[@]}"; do
     inside "$kind"
-done 5< <(drawn 2 "on ext4" "on xfs" "on ext2" nodes)
+done

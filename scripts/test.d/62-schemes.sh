@@ -53,7 +53,9 @@ damage() {
 nth() { "$TESTBED" nodes | sed -n "$1p"; }
 lose() { local n; for n in "$@"; do "$TESTBED" lose "$n" 2>/dev/null; done; }
 
-while read -r -u 5 scheme losses extension ranks; do
+mapfile -t list < <(drawn 2 "PARTNER 1 partner 4" "PARTNER 2 partner 8" "XOR 0 xor 8" "RS 2 rs 4" "RS 2 rs 8")
+for case in "${list[@]}"; do
+    read -r scheme losses extension ranks <<<"$case"
     bears=$((losses > 0 ? losses : 1)) per=$((ranks / 4))
     name="$scheme for $bears, $per a node"
 
@@ -96,7 +98,7 @@ while read -r -u 5 scheme losses extension ranks; do
     lose "${gone[@]:0:bears + 1}"
     run -- -n 0
     is "$name: $((bears + 1)) lost is told" gave_up "$(((bears + 1) * per)) of $ranks ranks .*$scheme tolerates the loss of $bears of"
-done 5< <(drawn 2 "PARTNER 1 partner 4" "PARTNER 2 partner 8" "XOR 0 xor 8" "RS 2 rs 4" "RS 2 rs 8")
+done
 
 # The same with a program that computes: as many nodes as the scheme can recover are
 # lost at once, in the middle of the run, and the result is that of an undisturbed run.
@@ -110,12 +112,12 @@ heat() { # PREFIX OPTION...: of testbed run
         --env SCR_DEBUG=1 "$@" -- "$BUILD/heat" -x 203 -y 101 -c 40 -s $steps -o "$prefix/field") 2>&1 </dev/null
 }
 strike() { # PREFIX NODES OPTION...: the run, until nodes are lost in the middle
-    local line prefix=$1 list=$2
+    local line prefix=$1 nodes=$2
     shift 2
     exec 4< <(heat "$prefix" "$@")
     while read -r -t 1800 -u 4 line && [[ $line != "checkpoint heat.160 complete"* ]]; do :; done
     # shellcheck disable=SC2086
-    lose $list
+    lose $nodes
     while read -r -t 1800 -u 4 line; do :; done
     exec 4<&-
     [ ! -e "$prefix/field" ] || { rm -rf "$prefix"; return 75; }
@@ -124,11 +126,13 @@ well() { "$@" >"$WORK/out" 2>&1 || { cat "$WORK/out"; return 1; }; }
 
 "$TESTBED" wipe
 is "heat computes a field" well heat "$WORK/undisturbed"
-while read -r -u 5 scheme losses gone; do
+mapfile -t list < <(drawn 1 "PARTNER 1 node3" "PARTNER 2 node1 node2" "XOR 0 node2" "RS 2 node0 node3")
+for case in "${list[@]}"; do
+    read -r scheme losses gone <<<"$case"
     "$TESTBED" wipe
     dir=$WORK/$scheme-$losses
     is "heat with $scheme, struck by the loss of $gone" struck strike "$dir" "$gone" --env SCR_COPY_TYPE="$scheme" --env SCR_SET_FAILURES="$losses"
     is "... goes on" well heat "$dir"
     is "... from what was rebuilt" grep -q "rebuilt from redundancy, $(wc -w <<<"$gone") of 4 ranks" "$WORK/out"
     is "... to the same field" cmp "$WORK/undisturbed/field" "$dir/field"
-done 5< <(drawn 1 "PARTNER 1 node3" "PARTNER 2 node1 node2" "XOR 0 node2" "RS 2 node0 node3")
+done

@@ -54,7 +54,10 @@ tells() { # NODE FILE: one line of the output names both
     return 1
 }
 
-while read -r -u 5 flush what how; do
+mapfile -t list < <(drawn 4 "0 own flip" "0 own cut" "0 own longer" "0 own delete" "0 xor flip" "0 xor header" "0 xor cut" \
+    "0 xor longer" "0 xor delete" "1 own flip" "1 xor flip")
+for case in "${list[@]}"; do
+    read -r flush what how <<<"$case"
     name="SCR_FLUSH=$flush: $how $([ $what = own ] && echo "a file" || echo "a redundancy file")"
     begin
     file=$(in_node node2 "$($how "${!what}")")
@@ -68,8 +71,7 @@ while read -r -u 5 flush what how; do
     "$TESTBED" lose node0 2>/dev/null
     run -n 0
     is "... for good: then another node may be lost" ended 3
-done 5< <(drawn 4 "0 own flip" "0 own cut" "0 own longer" "0 own delete" "0 xor flip" "0 xor header" "0 xor cut" \
-    "0 xor longer" "0 xor delete" "1 own flip" "1 xor flip")
+done
 
 # All have lost their redundancy, and no file of the program.
 flush=0

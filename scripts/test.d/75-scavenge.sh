@@ -61,7 +61,9 @@ restarts() { # NAME: all nodes are new
 }
 
 flush=0
-while read -r -u 5 type lost; do
+mapfile -t list < <(drawn 2 "XOR node1" "XOR node3" "PARTNER node0" "PARTNER node2 node0" "RS node1 node2" "RS node0")
+for case in "${list[@]}"; do
+    read -r type lost <<<"$case"
     # shellcheck disable=SC2086
     strike $lost
     newest=$(tool scr_flush_file --dir "$prefix" --latest)
@@ -73,7 +75,7 @@ while read -r -u 5 type lost; do
     is "... and every byte is what was written" tool scr_index -p "$prefix" --verify "ckpt.$newest"
     is "... again, it is there already" scavenge
     restarts "$name"
-done 5< <(drawn 2 "XOR node1" "XOR node3" "PARTNER node0" "PARTNER node2 node0" "RS node1 node2" "RS node0")
+done
 
 # A node copies the files that it keeps of its neighbour.
 type=PARTNER

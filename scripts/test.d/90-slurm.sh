@@ -340,11 +340,12 @@ loop_over_ssh() {
 }
 
 # Each begins on a cluster with all nodes.
-while read -r -u 5 scenario; do
+mapfile -t list < <(drawn 5 computing batch_script protecting two_nodes two_nodes_rs no_spare no_other_run hanging halt halt_at_once \
+    halt_before dies_at_once cancelled time_is_up script_of_scr3 over_ssh loop_over_ssh)
+for scenario in "${list[@]}"; do
     if [ -e "$WORK/cut" ]; then
         is "a new cluster" again
     fi
     echo "   $scenario"
     "$scenario"
-done 5< <(drawn 5 computing batch_script protecting two_nodes two_nodes_rs no_spare no_other_run hanging halt halt_at_once \
-    halt_before dies_at_once cancelled time_is_up script_of_scr3 over_ssh loop_over_ssh)
+done
