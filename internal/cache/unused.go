@@ -149,9 +149,19 @@ func (k *Cache) DropUnused(why string) error {
 	return k.dropUnused(why, func(unused) bool { return true })
 }
 
-// DropPassed deletes those datasets for which condition, which is the same on all ranks, is
-// true, and which this job could use on other nodes, or could not restart from. It is
-// collective.
+// Passed returns the datasets that this job could use on other nodes, or could not restart
+// from. It is the same on all ranks.
+func (k *Cache) Passed() (list []dataset.Dataset) {
+	for _, u := range k.unused {
+		if u.passed {
+			list = append(list, u.Dataset)
+		}
+	}
+	return list
+}
+
+// DropPassed deletes those of Passed for which condition, which is the same on all ranks, is
+// true. It is collective.
 func (k *Cache) DropPassed(condition func(dataset.Dataset) bool) error {
 	return k.dropUnused("the program does not want it", func(u unused) bool { return u.passed && condition(u.Dataset) })
 }

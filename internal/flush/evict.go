@@ -216,6 +216,31 @@ func (f *Flusher) PassOver(c *cache.Cached) error {
 	return f.Cache.PassOver(c)
 }
 
+// Held returns the datasets of the cache of which condition is true, also such as were passed
+// over: those that DropWhere deletes. It is not collective, and the same on all ranks if
+// condition is.
+func (f *Flusher) Held(condition func(dataset.Dataset) bool) (list []dataset.Dataset) {
+	for _, c := range f.Cache.List() {
+		list = append(list, c.Dataset)
+	}
+	list = append(list, f.Cache.Passed()...)
+	return slices.DeleteFunc(list, func(d dataset.Dataset) bool { return !condition(d) })
+}
+
+// Halt cancels the protection and the flush of the datasets of which condition, which is the
+// same on all ranks, is true. They stay in the cache.
+func (f *Flusher) Halt(condition func(dataset.Dataset) bool) error {
+	for _, c := range f.Cache.List() {
+		if !condition(c.Dataset) {
+			continue
+		}
+		if err := f.stop(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // DropWhere deletes the datasets from the cache of which condition, which is the same on all
 // ranks, is true, also such as were passed over.
 func (f *Flusher) DropWhere(condition func(dataset.Dataset) bool) error {
