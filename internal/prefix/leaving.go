@@ -29,6 +29,16 @@ func (x *Index) Leaves(jobID string, d dataset.Dataset) bool {
 	return e != nil && decodeVerdict(e).Of(d)
 }
 
+// leaves is Leaves for a dataset of any job.
+func (x *Index) leaves(d dataset.Dataset) bool {
+	for jobID := range x.h.Get(keyLeaving).All() {
+		if x.Leaves(jobID, d) {
+			return true
+		}
+	}
+	return false
+}
+
 // Leaving reports whether there is a list of datasets that leave the cache of a job.
 func (x *Index) Leaving(jobID string) bool { return x.h.Has(keyLeaving, jobID) }
 
