@@ -177,6 +177,24 @@ func TestKeep_ACheckpointFailed(t *testing.T) {
 	})
 }
 
+// What a job of another size has written stays for a run of that size, unless this run removes
+// the dataset of its name: then no run is offered it.
+func TestKeep_OfAnotherSize(t *testing.T) {
+	t.Parallel()
+	for what, remove := range map[string]func(s *Session, name string) error{"Drop": (*Session).Drop, "Delete": (*Session).Delete} {
+		t.Run(what, func(t *testing.T) {
+			c := newCluster(t)
+			c.job(four, steps(1, 2))
+			three := four[:3]
+			c.job(three, func(s *Session, rank int) error { return errors.Join(restartAt(s, rank, 0), remove(s, name(7))) })
+			c.holds("1 2", three...)
+			c.job(three, func(s *Session, rank int) error { return errors.Join(restartAt(s, rank, 0), remove(s, name(2))) })
+			c.holds("1", three...)
+			c.job(four, restarts(1))
+		})
+	}
+}
+
 // A checkpoint that the program has rejected stays in the cache, is not flushed, and is not
 // offered by a later run, unless the user names it.
 func TestKeep_Rejected(t *testing.T) {

@@ -216,14 +216,14 @@ func (f *Flusher) PassOver(c *cache.Cached) error {
 	return f.Cache.PassOver(c)
 }
 
-// Held returns the datasets of the cache of which condition is true, also such as were passed
-// over: those that DropWhere deletes. It is not collective, and the same on all ranks if
+// Held returns the datasets of the cache of which condition is true, also unused ones: those that
+// DropWhere deletes. It is not collective, and the same on all ranks if
 // condition is.
 func (f *Flusher) Held(condition func(dataset.Dataset) bool) (list []dataset.Dataset) {
 	for _, c := range f.Cache.List() {
 		list = append(list, c.Dataset)
 	}
-	list = append(list, f.Cache.Passed()...)
+	list = append(list, f.Cache.KnownUnused()...)
 	return slices.DeleteFunc(list, func(d dataset.Dataset) bool { return !condition(d) })
 }
 
@@ -242,9 +242,9 @@ func (f *Flusher) Halt(condition func(dataset.Dataset) bool) error {
 }
 
 // DropWhere deletes the datasets from the cache of which condition, which is the same on all
-// ranks, is true, also such as were passed over.
+// ranks, is true, also unused ones.
 func (f *Flusher) DropWhere(condition func(dataset.Dataset) bool) error {
-	if err := f.Cache.DropPassed(condition); err != nil {
+	if err := f.Cache.DropUnwanted(condition); err != nil {
 		return err
 	}
 	for _, c := range slices.Clone(f.Cache.List()) {

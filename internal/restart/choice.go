@@ -48,9 +48,10 @@ func (r *Restart) SetCurrent(name string, again bool) (checkpoint int, err error
 	if inCache != nil {
 		inCache.Withhold(false)
 	}
+	newer := r.after(id)
 	leaves := func(d dataset.Dataset) bool {
 		// If it has to be fetched, older checkpoints in the cache would be offered before it.
-		return d.ID() > id || inCache == nil && d.Flags().Has(dataset.Checkpoint)
+		return newer(d) || inCache == nil && d.Flags().Has(dataset.Checkpoint) && !r.Cache.OfOtherSize(d.ID())
 	}
 	err = r.drop(leaves, func(x *prefix.Index) change {
 		if e, ok := x.Find(name); inCache != nil && (!ok || e.ID < id) {
@@ -92,9 +93,11 @@ type change func(*prefix.Index) error
 
 func noChange(*prefix.Index) change { return nil }
 
-// after returns the condition that a dataset has a higher id.
-func after(id int) func(dataset.Dataset) bool {
-	return func(d dataset.Dataset) bool { return d.ID() > id }
+// after returns the condition that a dataset has a higher id, and is of use for a job of this
+// size: only such a one would be offered before the dataset of that id. Others are kept, since
+// the number of ranks may be a mistake.
+func (r *Restart) after(id int) func(dataset.Dataset) bool {
+	return func(d dataset.Dataset) bool { return d.ID() > id && !r.Cache.OfOtherSize(d.ID()) }
 }
 
 // markIfKnown makes the dataset called name current, if the index has one. Rank 0 calls it.
@@ -198,7 +201,7 @@ func (r *Restart) dropLeaving(condition func(dataset.Dataset) bool, listed bool)
 	return nil
 }
 
-// Remove deletes all datasets called name from the cache, and calls there to remove them
+// Remove deletes all datasets called name from the cache, of any job size, and calls there to remove them
 // from the prefix directory. If one of them was offered, and again is true, it searches
 // for another to offer. The newest of the name leaves last: if the job is killed meanwhile, the
 // next run does not restart from an older one of that name, which the program does not want either.

@@ -85,7 +85,7 @@ func (r *Restart) offerNamed(name string) error {
 		}
 		if c != nil {
 			r.offerCached(c)
-			return r.drop(after(c.ID()), func(x *prefix.Index) change { return r.prefer(x, name, c.ID()) }, true)
+			return r.drop(r.after(c.ID()), func(x *prefix.Index) change { return r.prefer(x, name, c.ID()) }, true)
 		}
 	}
 	if err := mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(r.markIfKnown(name)) }); err != nil {
@@ -97,7 +97,7 @@ func (r *Restart) offerNamed(name string) error {
 			return err
 		}
 		if ok && r.fetch(d) {
-			return r.drop(after(d.ID()), noChange, true)
+			return r.drop(r.after(d.ID()), noChange, true)
 		}
 	}
 	r.Log.WarnJob("SCR_CURRENT names %s, which is no complete checkpoint in the cache or in the index of %s; ignored", name, r.Prefix.Dir)

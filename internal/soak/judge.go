@@ -135,6 +135,7 @@ func (v *verdict) judge(e event, said string) error {
 		if !v.full { // else it cannot be recorded
 			f.gone = "rejected"
 		}
+		m.replaced(f)
 		if v.least != nil {
 			v.least, _ = m.least(v.nodes, v.set)
 		}

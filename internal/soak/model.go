@@ -333,6 +333,16 @@ func (m *model) lastly(first int, s settings, ended bool) (list []*fact) {
 	return list
 }
 
+// replaced is what is so when a version may have come to the prefix directory in Init of this run: those with its
+// name, or names of its files, may have gone.
+func (m *model) replaced(by *fact) {
+	for _, f := range m.facts {
+		if by.overwrites(f.Version) {
+			f.stored = false
+		}
+	}
+}
+
 // overtaken reports whether a newer version with the same name, or the same names of files,
 // is in the prefix directory, or was: it may have been overtaken in turn, also one of which a kill
 // has left unknown whether it is complete, since a later run flushes it then. keeps is
