@@ -88,12 +88,13 @@ func (m *model) known() (list []Version) {
 }
 
 // promise is what is certain of a checkpoint for a run. newest is whether no newer one has been completed: one
-// that is in the prefix directory may have left the cache for a newer one.
+// that is in the prefix directory may have left the cache for a newer one, also if somebody has damaged it there
+// since: that shows only when it is fetched.
 func (f *fact) promise(nodes []string, s settings, newest bool) string {
 	if !f.checkpoint() || f.given || f.gone != "" || !f.complete {
 		return ""
 	}
-	if f.inCache(nodes) && (newest || !f.stored) {
+	if f.inCache(nodes) && (newest || !f.stored && !(f.damaged && f.arrived)) {
 		return inCache
 	}
 	here := s.inPlace() || f.direct

@@ -44,6 +44,7 @@ func TestSoak_Again(t *testing.T) {
 		880524:  "a checkpoint is deleted for one that is dropped, and the drop does not end",
 		911071:  "a run of another size makes a checkpoint current that is only in the cache",
 		881112:  "a kill while a checkpoint is made current offers a third one",
+		1202360: "a checkpoint leaves the cache for a newer one that was rejected, and is damaged in the prefix directory",
 		1202057: "a checkpoint that the rejected one has replaced in the prefix directory leaves the cache",
 		1201452: "a run of another size deletes a checkpoint that is only in the cache, and a later one is offered it",
 		1200763: "a run completes the flush of a checkpoint that replaces another, and then rejects it",
