@@ -3,6 +3,7 @@ package soak
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,16 +45,20 @@ func TestSoak_Again(t *testing.T) {
 		880524:  "a checkpoint is deleted for one that is dropped, and the drop does not end",
 		911071:  "a run of another size makes a checkpoint current that is only in the cache",
 		881112:  "a kill while a checkpoint is made current offers a third one",
+		1203038: "a file is damaged in the prefix directory at a path of a version that comes there later",
 		1202360: "a checkpoint leaves the cache for a newer one that was rejected, and is damaged in the prefix directory",
 		1202057: "a checkpoint that the rejected one has replaced in the prefix directory leaves the cache",
 		1201452: "a run of another size deletes a checkpoint that is only in the cache, and a later one is offered it",
 		1200763: "a run completes the flush of a checkpoint that replaces another, and then rejects it",
 		1200066: "an output is replaced by one that was complete when the job was killed, and that is replaced in the next run",
 	} {
-		var out bytes.Buffer
-		if ok, err := Run(Options{First: seed, Jobs: 1, Out: &out}); err != nil || !ok {
-			t.Errorf("%s: %v\n%s", what, err, out.String())
-		}
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			if ok, err := Run(Options{First: seed, Jobs: 1, Out: &out}); err != nil || !ok {
+				t.Errorf("%s: %v\n%s", what, err, out.String())
+			}
+		})
 	}
 }
 

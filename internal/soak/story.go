@@ -282,7 +282,8 @@ func (st *story) damagePrefix(random *rand.Rand) error {
 		hit := false
 		for rank := range f.Ranks {
 			for _, file := range contents(st.seed, f.Version, rank) {
-				hit = hit || path == filepath.Join(st.site.prefix(), file.name)
+				// Before it has arrived, that is a file of another version.
+				hit = hit || (f.arrived || f.direct) && path == filepath.Join(st.site.prefix(), file.name)
 			}
 		}
 		if id, ok := x.Lookup(f.Name); ok {
