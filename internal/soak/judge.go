@@ -28,6 +28,9 @@ func (st *story) judgeRun(j job, number int) error {
 	if err != nil {
 		return err
 	}
+	for _, f := range st.model.facts {
+		f.packs = f.packs || st.set.compress
+	}
 	v := verdict{story: st, job: j, least: least, first: j.Next}
 	st.model.begins(st.nodes)
 	for _, e := range r.events {

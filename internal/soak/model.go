@@ -23,7 +23,8 @@ import (
 //     after a run or a scavenge, and every byte was found right then; or if its files are
 //     all there and a kill came while they got their names; until somebody damages it, or
 //     the program deletes or drops it. It may go when a newer version with its name, or
-//     with names of its files, has come, and not before; the newer one stays.
+//     with names of its files, has come, and not before; the newer one stays. A run may
+//     complete the flush of the newer one in Init, and not be able to use that.
 //  3. A run must be offered the newest checkpoint that is certain, in the cache or in the
 //     prefix directory, and that it can use: one of its own size, or, where it reads
 //     files in place, one of any size that is not compressed.
@@ -68,6 +69,7 @@ type fact struct {
 
 	nodes   []string // on which each rank writes it
 	alone   []bool   // which of them have no redundancy
+	packs   bool     // a flush may compress it
 	checked bool     // a flush has computed the checksums of all its files in the cache
 }
 
@@ -123,7 +125,7 @@ func (f *fact) survives(nodes []string, exact bool) bool {
 func (m *model) least(nodes []string, s settings) (*fact, string) {
 	newest := true
 	for _, f := range slices.Backward(m.facts) {
-		if where := f.promise(nodes, s, newest); where != "" {
+		if where := f.promise(nodes, s, newest); where != "" && !(where == inPrefix && m.replaceable(f, nodes, s)) {
 			return f, where
 		}
 		newest = newest && !(f.checkpoint() && f.complete)
@@ -131,11 +133,23 @@ func (m *model) least(nodes []string, s settings) (*fact, string) {
 	return nil, ""
 }
 
+// replaceable reports whether Init of a run may complete the flush of a newer version that takes
+// over files of one, and that this run cannot use: a kill has left unknown whether it is complete.
+func (m *model) replaceable(f *fact, nodes []string, s settings) bool {
+	return slices.ContainsFunc(m.facts, func(other *fact) bool {
+		usable := other.Ranks == len(nodes)
+		if s.inPlace() {
+			usable = !other.packs
+		}
+		return other.overwrites(f.Version) && !other.arrived && !other.failed && !other.direct && !(usable && other.checkpoint())
+	})
+}
+
 // leastChosen is least if the choice that a killed run was making has taken effect: then those that
 // are newer have left the cache, and so have all others if it has to be fetched.
 func (m *model) leastChosen(nodes []string, s settings) *fact {
 	for _, f := range slices.Backward(m.facts) {
-		if where := f.promise(nodes, s, false); f.ID <= m.choice.ID && where != "" && (f == m.choice || where == inPrefix) {
+		if where := f.promise(nodes, s, false); f.ID <= m.choice.ID && where != "" && (f == m.choice || where == inPrefix) && !(where == inPrefix && m.replaceable(f, nodes, s)) {
 			return f
 		}
 	}
@@ -267,7 +281,7 @@ func (m *model) begin(v Version, nodes []string, s settings) {
 	if v.checkpoint() && m.count != unknown {
 		m.count++
 	}
-	m.facts = append(m.facts, &fact{Version: v, number: m.count, direct: s.direct(), nodes: nodes, alone: newLayout(nodes, s).alone()})
+	m.facts = append(m.facts, &fact{Version: v, number: m.count, direct: s.direct(), nodes: nodes, alone: newLayout(nodes, s).alone(), packs: s.compress})
 }
 
 // completed is what is so when CompleteOutput has succeeded.
