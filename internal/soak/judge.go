@@ -376,7 +376,7 @@ func (st *story) checkPrefix(keeps int) error {
 	kept := 0
 	for _, f := range slices.Backward(st.model.facts) {
 		limited := keeps > 0 && f.checkpoint() && !f.Flags.Has(scr.Output) && kept >= keeps
-		if f.checkpoint() && (f.stored || before[f] || f.complete && (f.gone != "" || f.removing || f.damaged)) {
+		if f.checkpoint() && (f.stored || before[f] || (f.complete || f.arrived) && (f.gone != "" || f.removing || f.damaged)) {
 			kept++
 		}
 		if before[f] && !f.stored && !limited && !st.model.overtaken(f, keeps) {
