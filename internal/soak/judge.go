@@ -155,7 +155,7 @@ func (v *verdict) judge(e event, said string) error {
 			return err
 		}
 		if v.full {
-			m.chosen()
+			m.chosen(v.nodes)
 		}
 		m.choice = nil
 	case "delete", "drop":
@@ -176,7 +176,7 @@ func (v *verdict) judge(e event, said string) error {
 				other.gone = "" // it may be tried again
 			}
 		}
-		m.current(m.newest(f.Name))
+		m.current(m.newest(f.Name), v.nodes)
 	case "died":
 		r := v.Recover
 		v.tell("  Rank %d dies at operation %d; a new one on node %s takes its place.", r.Rank, r.At, r.Node)
@@ -284,7 +284,7 @@ func (v *verdict) offeredChoice(f *fact) error {
 	case older(v.least) && (m.between(f) || older(m.leastChosen(v.nodes, v.set))):
 		return wrong("it is offered neither %v, nor a newer one, nor %v, which was being made the current one", v.least.Version, m.choice.Version)
 	}
-	m.chosen()
+	m.chosen(v.nodes)
 	return nil
 }
 

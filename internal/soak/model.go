@@ -148,8 +148,9 @@ func (m *model) replaceable(f *fact, nodes []string, s settings) bool {
 // leastChosen is least if the choice that a killed run was making has taken effect: then those that
 // are newer have left the cache, and so have all others if it has to be fetched.
 func (m *model) leastChosen(nodes []string, s settings) *fact {
+	found := m.found(m.choice, nodes)
 	for _, f := range slices.Backward(m.facts) {
-		if where := f.promise(nodes, s, false); f.ID <= m.choice.ID && where != "" && (f == m.choice || where == inPrefix) && !(where == inPrefix && m.replaceable(f, nodes, s)) {
+		if where := f.promise(nodes, s, false); f.ID <= found.ID && where != "" && (f == found || where == inPrefix) && !(where == inPrefix && m.replaceable(f, nodes, s)) {
 			return f
 		}
 	}
@@ -172,9 +173,9 @@ func (m *model) between(f *fact) bool {
 
 // chosen is what is so when nobody can tell any more whether the choice that a killed run was making has
 // taken effect.
-func (m *model) chosen() {
+func (m *model) chosen(nodes []string) {
 	defer func(count int) { m.count = count }(m.count) // that of what was offered
-	m.current(m.choice)
+	m.current(m.choice, nodes)
 	for _, f := range m.facts {
 		f.leaves()
 	}
@@ -307,24 +308,38 @@ func (m *model) removed(name, done string) {
 	}
 }
 
-// current is what is so when the program makes a version the current one: where it is not
-// certain to be in the cache, what is there may leave.
-func (m *model) current(f *fact) {
+// current is what is so when the program, in a run on some nodes, makes a version the current one:
+// where it is not certain to be in the cache, what is there may leave.
+func (m *model) current(f *fact, nodes []string) {
 	if f.cached == nil {
 		for _, other := range m.facts {
 			other.leaves()
 		}
 	}
+	found := m.found(f, nodes)
 	for _, other := range m.facts {
-		if other.ID > f.ID {
+		if other.ID > found.ID {
 			other.leaves()
 		}
 	}
-	m.giveUp(f)
-	// If the newest of that name was not completed, the library has found an older one.
-	if m.count = f.number; !f.checkpoint() || !f.complete {
+	m.giveUp(found)
+	if m.count = f.number; !f.checkpoint() || found != f {
 		m.count = unknown
 	}
+}
+
+// found returns the oldest version that the library may have found by the name of f, which is the
+// newest of that name: only one that is certain to be there hides older ones.
+func (m *model) found(f *fact, nodes []string) *fact {
+	for _, other := range slices.Backward(m.facts) {
+		if other.Name != f.Name {
+			continue
+		}
+		if f = other; f.stored || f.inCache(nodes) {
+			break
+		}
+	}
+	return f
 }
 
 // lastly is what a run must have left in the prefix directory that nothing has disturbed:

@@ -45,6 +45,7 @@ func TestSoak_Again(t *testing.T) {
 		880524:  "a checkpoint is deleted for one that is dropped, and the drop does not end",
 		911071:  "a run of another size makes a checkpoint current that is only in the cache",
 		881112:  "a kill while a checkpoint is made current offers a third one",
+		1204255: "a name is made current whose newest version was not completed: the library finds an older one",
 		1205200: "SCR_PREFIX_SIZE counts a checkpoint that was scavenged after a kill, and then damaged",
 		1203442: "a run completes the flush of a checkpoint that replaces another, and cannot read it where it is",
 		1203038: "a file is damaged in the prefix directory at a path of a version that comes there later",
