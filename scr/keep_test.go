@@ -177,6 +177,55 @@ func TestKeep_ACheckpointFailed(t *testing.T) {
 	})
 }
 
+// All checkpoints have the same file names, so the newest has replaced the one before in the
+// prefix directory. If the program rejects the newest, the one before is in the cache only, and
+// does not leave it for one that is not completed.
+func TestKeep_ReplacedByTheRejected(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=1")
+	c.job(four, func(s *Session, rank int) error { return errors.Join(writesAgain(s, rank, 1), writesAgain(s, rank, 2)) })
+	c.job(four, func(s *Session, rank int) error {
+		if got, err := offered(s); err != nil || got != name(2) {
+			return fmt.Errorf("offered %q, %v", got, err)
+		}
+		if _, err := s.StartRestart(); err != nil {
+			return err
+		}
+		if err := s.CompleteRestart(false); err == nil {
+			return errors.New("no error")
+		}
+		if err := readsAgain(1)(s, rank); err != nil {
+			return err
+		}
+		if err := s.StartOutput(name(3), Checkpoint); err != nil {
+			return err
+		}
+		if err := s.CompleteOutput(false); err == nil {
+			return errors.New("no error")
+		}
+		return nil
+	})
+	c.job(four, readsAgain(1))
+}
+
+// What a job of another size has written stays for a run of that size, unless this run removes
+// the dataset of its name: then no run is offered it.
+func TestKeep_OfAnotherSize(t *testing.T) {
+	t.Parallel()
+	for what, remove := range map[string]func(s *Session, name string) error{"Drop": (*Session).Drop, "Delete": (*Session).Delete} {
+		t.Run(what, func(t *testing.T) {
+			c := newCluster(t)
+			c.job(four, steps(1, 2))
+			three := four[:3]
+			c.job(three, func(s *Session, rank int) error { return errors.Join(restartAt(s, rank, 0), remove(s, name(7))) })
+			c.holds("1 2", three...)
+			c.job(three, func(s *Session, rank int) error { return errors.Join(restartAt(s, rank, 0), remove(s, name(2))) })
+			c.holds("1", three...)
+			c.job(four, restarts(1))
+		})
+	}
+}
+
 // A checkpoint that the program has rejected stays in the cache, is not flushed, and is not
 // offered by a later run, unless the user names it.
 func TestKeep_Rejected(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/goscr/goscr/internal/prefix"
@@ -71,6 +72,11 @@ func kills(t *testing.T, c *cluster, nodes []string, f func(s *Session, rank int
 
 // killsOf is kills at so many of the messages.
 func killsOf(t *testing.T, c *cluster, most int64, nodes []string, f func(s *Session, rank int) error, check func(at int64)) {
+	killsAfter(t, c, 0, most, nodes, f, check)
+}
+
+// killsAfter is kills at so many of the messages that follow the first ones.
+func killsAfter(t *testing.T, c *cluster, first, most int64, nodes []string, f func(s *Session, rank int) error, check func(at int64)) {
 	const seed = 5
 	random := rand.New(rand.NewPCG(seed, 0))
 	begin := c.save()
@@ -86,9 +92,9 @@ func killsOf(t *testing.T, c *cluster, most int64, nodes []string, f func(s *Ses
 			total += s.Messages
 		}
 	}
-	step := max(total/most, 1)
+	step := max((total-first)/most, 1)
 	n := int64(0)
-	for at := 1 + random.Int64N(step); at <= total; at += step {
+	for at := first + 1 + random.Int64N(step); at <= total; at += step {
 		c.load(begin)
 		c.opt.KillAt = at
 		err := c.try(nodes, f)
@@ -105,10 +111,10 @@ func killsOf(t *testing.T, c *cluster, most int64, nodes []string, f func(s *Ses
 		}
 		n++
 	}
-	if n < min(most, total)*3/4 {
-		t.Errorf("only %d kills in %d messages", n, total)
+	if n < min(most, total-first)*3/4 {
+		t.Errorf("only %d kills in %d messages", n, total-first)
 	}
-	t.Logf("killed at %d of %d messages", n, total)
+	t.Logf("killed at %d of %d messages", n, total-first)
 }
 
 // after runs a job that has to find one of the checkpoints of some steps whole
@@ -286,4 +292,89 @@ func TestKilled_WhileGoingBackToAnotherCheckpoint(t *testing.T) {
 		after(t, d, four, 1, 2, 3)
 		d.set("SCR_CURRENT=ckpt.1")
 	})
+}
+
+// A job is killed while the program chooses another checkpoint than the newest, or drops the
+// newest: the next run restarts from what was the newest, or from what is the newest then, and
+// not from another that has not been deleted yet.
+func TestKilled_WhileChoosing(t *testing.T) {
+	t.Parallel()
+	chain := func(list ...func(s *Session, rank int) error) func(s *Session, rank int) error {
+		return func(s *Session, rank int) error {
+			for _, f := range list {
+				if err := f(s, rank); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	for what, test := range map[string]struct {
+		before func(c *cluster)
+		call   func(s *Session) error
+		ids    []int // of the datasets any of which may be offered then; 0: none
+	}{
+		"Current, in the cache": {func(c *cluster) {
+			c.set("SCR_FLUSH=0", "SCR_CACHE_SIZE=4")
+			c.job(four, steps(1, 2, 3, 4))
+		}, func(s *Session) error { return s.Current(name(1)) }, []int{1, 4}},
+		"Current, to be fetched": {func(c *cluster) {
+			c.set("SCR_FLUSH=3", "SCR_CACHE_SIZE=2")
+			c.job(four, steps(1, 2, 3, 4, 5))
+		}, func(s *Session) error { return s.Current(name(3)) }, []int{3, 5}},
+		"Current, and the newest is in the prefix directory": {func(c *cluster) {
+			c.set("SCR_FLUSH=2", "SCR_CACHE_SIZE=4")
+			c.job(four, steps(1, 2, 3))
+			c.set("SCR_CACHE_BYPASS=1")
+			c.job(four, steps(4))
+			c.set("SCR_CACHE_BYPASS=0")
+		}, func(s *Session) error { return s.Current(name(2)) }, []int{2, 4}},
+		"Drop, two of a name in the cache": {func(c *cluster) {
+			c.set("SCR_FLUSH=0", "SCR_CACHE_SIZE=4")
+			c.job(four, chain(steps(1), steps(2), steps(2)))
+		}, func(s *Session) error { return s.Drop(name(2)) }, []int{1, 3}},
+		"Delete, and an older one of the name is in the prefix directory": {func(c *cluster) {
+			c.set("SCR_FLUSH=1", "SCR_CACHE_SIZE=1")
+			c.job(four, steps(2))
+			c.set("SCR_FLUSH=0")
+			c.job(four, steps(2))
+		}, func(s *Session) error { return s.Delete(name(2)) }, []int{2, 0}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			test.before(c)
+			seen := map[int]bool{}
+			begin := c.save()
+			stats, err := c.count(four, func(*Session, int) error { return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.load(begin)
+			inInit := int64(0)
+			for _, s := range stats {
+				inInit += s.Messages
+			}
+			killsAfter(t, c, inInit, 24, four, func(s *Session, _ int) error { return test.call(s) }, func(int64) {
+				ids := make([]int, len(four))
+				err := c.try(four, func(s *Session, rank int) error {
+					_, err := offered(s)
+					if o := s.restart.Offered(); o != nil {
+						ids[rank] = o.ID()
+					}
+					return err
+				})
+				if err != nil || !slices.Contains(test.ids, ids[0]) {
+					t.Errorf("dataset %d is offered, want one of %v: %v\n%s", ids[0], test.ids, err, c.said())
+				}
+				seen[ids[0]] = true
+				if x, err := prefix.ReadIndex(c.prefix("")); err != nil || x.Leaving("job") {
+					t.Errorf("the index still lists what leaves the cache: %v", err)
+				}
+			})
+			if len(seen) < len(test.ids) {
+				t.Errorf("offered: %v, want each of %v", seen, test.ids)
+			}
+		})
+	}
 }

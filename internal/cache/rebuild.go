@@ -138,7 +138,7 @@ func (k *Cache) take(id int, c *Cached, d filemap.Description, err error) error 
 		return k.Delete(id)
 	case errors.Is(err, redundancy.ErrUnrecoverable):
 		k.Log.WarnJob("%s in the cache is passed over: %v; if its files are on other nodes, a run on those may use it: %s; %s", labelled(id, d), err, untilOwn, another)
-		return k.leaveUnused(unused{d.Dataset, id, true, nil})
+		return k.leaveUnused(unused{Dataset: d.Dataset, id: id, passed: true})
 	case errors.As(err, new(*mpi.AgreedError)):
 		k.Log.WarnJob("%s in the cache cannot be used now: %v; %s", labelled(id, d), err, untilOwn)
 		return k.leaveUnused(unused{Dataset: d.Dataset, id: id})
@@ -184,7 +184,7 @@ func (k *Cache) leaveForeign(id int, f Foreign, err error) error {
 	} else {
 		k.Log.WarnJob("dataset %d in the cache, which %d ranks have written, cannot be used: %v; %s", id, f.Ranks, err, untilOwn)
 	}
-	return k.leaveUnused(unused{Dataset: f.Dataset, id: id})
+	return k.leaveUnused(unused{Dataset: f.Dataset, id: id, otherSize: true})
 }
 
 // reportRebuilt reports the result of a rebuild to the user and to the log of the

@@ -35,8 +35,9 @@ type unused struct {
 	id              int
 	// passed is whether this job could otherwise use the dataset: too much of it is lost to
 	// rebuild it on these nodes, or a restart from it has failed.
-	passed bool
-	store  *reddesc.Store // that has it on some node, nil if no store of this run has
+	passed    bool
+	otherSize bool           // a job of another size has written it
+	store     *reddesc.Store // that has it on some node, nil if no store of this run has
 }
 
 // leaveUnused leaves a dataset in the cache that this run cannot use. It is collective.
@@ -65,7 +66,7 @@ func (k *Cache) addUnused(u unused) {
 // failed. It is collective.
 func (k *Cache) PassOver(c *Cached) error {
 	k.list = slices.DeleteFunc(k.list, func(other *Cached) bool { return other == c })
-	k.addUnused(unused{c.Dataset, c.ID(), true, c.store})
+	k.addUnused(unused{Dataset: c.Dataset, id: c.ID(), passed: true, store: c.store})
 	return mpi.Agree(k.World, c.free())
 }
 
@@ -149,11 +150,27 @@ func (k *Cache) DropUnused(why string) error {
 	return k.dropUnused(why, func(unused) bool { return true })
 }
 
-// DropPassed deletes those datasets for which condition, which is the same on all ranks, is
-// true, and which this job could use on other nodes, or could not restart from. It is
-// collective.
-func (k *Cache) DropPassed(condition func(dataset.Dataset) bool) error {
-	return k.dropUnused("the program does not want it", func(u unused) bool { return u.passed && condition(u.Dataset) })
+// KnownUnused returns the unused datasets of which the description is known. It is the same on
+// all ranks.
+func (k *Cache) KnownUnused() (list []dataset.Dataset) {
+	for _, u := range k.unused {
+		if !u.Dataset.IsZero() {
+			list = append(list, u.Dataset)
+		}
+	}
+	return list
+}
+
+// OfOtherSize reports whether an unused dataset was written by a job of another size. It is the
+// same on all ranks.
+func (k *Cache) OfOtherSize(id int) bool {
+	return slices.ContainsFunc(k.unused, func(u unused) bool { return u.id == id && u.otherSize })
+}
+
+// DropUnwanted deletes those of KnownUnused for which condition, which is the same on all ranks,
+// is true. It is collective.
+func (k *Cache) DropUnwanted(condition func(dataset.Dataset) bool) error {
+	return k.dropUnused("the program does not want it", func(u unused) bool { return !u.Dataset.IsZero() && condition(u.Dataset) })
 }
 
 // Yield deletes unused datasets that this job could use elsewhere if err, which all ranks

@@ -31,7 +31,7 @@ func (f *Flusher) Leaving(store *reddesc.Store, need int64) (Leaving, error) {
 	if err != nil {
 		return Leaving{}, err
 	}
-	if newest := f.Cache.NewestCheckpoint(); newest != nil && !f.flushed[newest.ID()] && slices.Contains(leaving, newest) {
+	if newest := f.Cache.NewestCheckpoint(); newest != nil && !f.fetchable(newest) && slices.Contains(leaving, newest) {
 		f.Log.WarnJobOnce("%s=1: a dataset leaves the cache before the next is complete; a failure in between loses it (2 keeps it)",
 			f.SizeName(store.Name))
 	}
@@ -73,7 +73,7 @@ func (f *Flusher) free(store *reddesc.Store) (leaving []*cache.Cached, stay int,
 			if stuck = f.flushLeaving(leaving); stuck != nil && !errors.As(stuck, new(*mpi.AgreedError)) {
 				return nil, 0, stuck
 			}
-		case stuck != nil && (unsaved || newest != nil && !f.flushed[newest.ID()] && slices.Contains(leaving, newest)):
+		case stuck != nil && (unsaved || newest != nil && !f.fetchable(newest) && slices.Contains(leaving, newest)):
 			return nil, 0, stuck
 		case stuck != nil:
 			f.Log.WarnJob("%v", stuck)
@@ -172,7 +172,7 @@ func (f *Flusher) worth(c, newest *cache.Cached, stuck, fetch bool) int {
 	switch {
 	case stuck && f.unsaved(c):
 		return 4
-	case fetch && f.flushed[c.ID()]:
+	case fetch && f.fetchable(c):
 		return 0
 	case c == f.Cache.NewestProtected() || c == newest && c == f.Protector.Dataset():
 		return 3
@@ -216,10 +216,35 @@ func (f *Flusher) PassOver(c *cache.Cached) error {
 	return f.Cache.PassOver(c)
 }
 
+// Held returns the datasets of the cache of which condition is true, also unused ones: those that
+// DropWhere deletes. It is not collective, and the same on all ranks if
+// condition is.
+func (f *Flusher) Held(condition func(dataset.Dataset) bool) (list []dataset.Dataset) {
+	for _, c := range f.Cache.List() {
+		list = append(list, c.Dataset)
+	}
+	list = append(list, f.Cache.KnownUnused()...)
+	return slices.DeleteFunc(list, func(d dataset.Dataset) bool { return !condition(d) })
+}
+
+// Halt cancels the protection and the flush of the datasets of which condition, which is the
+// same on all ranks, is true. They stay in the cache.
+func (f *Flusher) Halt(condition func(dataset.Dataset) bool) error {
+	for _, c := range f.Cache.List() {
+		if !condition(c.Dataset) {
+			continue
+		}
+		if err := f.stop(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // DropWhere deletes the datasets from the cache of which condition, which is the same on all
-// ranks, is true, also such as were passed over.
+// ranks, is true, also unused ones.
 func (f *Flusher) DropWhere(condition func(dataset.Dataset) bool) error {
-	if err := f.Cache.DropPassed(condition); err != nil {
+	if err := f.Cache.DropUnwanted(condition); err != nil {
 		return err
 	}
 	for _, c := range slices.Clone(f.Cache.List()) {

@@ -119,4 +119,5 @@ func (f *Flusher) delete(c *cache.Cached) error {
 func (f *Flusher) left(c *cache.Cached) {
 	f.Prefix.Note(func() error { return prefix.Locate(f.Prefix.Dir, c.Dataset, prefix.InCache, false) })
 	delete(f.flushed, c.ID())
+	delete(f.only, c.ID())
 }

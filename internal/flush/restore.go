@@ -49,15 +49,26 @@ func (f *Flusher) checked(c *cache.Cached, copied []redundancy.File) error {
 
 // Newest returns the newest checkpoint of the cache that is not withheld, nil if there is none. It
 // restores those that are postponed, newest first, until it has one. Who removes the newest checkpoint, or
-// withholds it, calls Newest afterwards, so that the newest that is left is as protected as a new one.
+// withholds it, calls Newest afterwards, so that the newest that is left is as protected as a new one,
+// and does not leave as one that can be fetched if a newer one, which cannot be used, has replaced it in the prefix directory.
 func (f *Flusher) Newest() (*cache.Cached, error) {
 	for {
 		c := f.Cache.NewestCheckpoint()
 		if c == nil || !c.Postponed() {
-			return c, nil
+			return c, f.checkFetchable(c)
 		}
 		if err := f.Restore(c); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// checkFetchable finds out whether the newest checkpoint of the cache can be fetched, if it was flushed.
+func (f *Flusher) checkFetchable(c *cache.Cached) error {
+	if c == nil || !f.flushed[c.ID()] {
+		return nil
+	}
+	d, ok, err := f.Prefix.Lookup(c.Name())
+	f.only[c.ID()] = !ok || d.ID() != c.ID()
+	return err
 }

@@ -14,6 +14,7 @@
 //	part.go       the files of one rank, before all ranks have copied theirs
 //	index.go      which datasets there are
 //	replaced.go   ... and which files are left to those that newer ones replace
+//	leaving.go    ... and which datasets leave the caches
 //	old.go        the same in prefix directories of SCR 1.1
 //	flushfile.go  where a dataset is, for the commands that run after the job
 //	flushing.go   how far a flush is
@@ -65,6 +66,7 @@ import (
 //	              WHY             why it failed; ours
 //	              DIR             of a checkpoint of SCR 1.1: its directory; ours
 //	              OWNS, PLACING, REPLACED   which dataset owns its paths, see replaced.go; ours
+//	LEAVING                       which datasets leave the caches, see leaving.go; ours
 const (
 	indexFile    = "index.scr"
 	indexVersion = 2

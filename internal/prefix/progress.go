@@ -57,12 +57,13 @@ type Unflushed struct {
 }
 
 // OnlyInCache returns the datasets that are in the cache and not in the prefix
-// directory, oldest first.
+// directory, oldest first, without those that are leaving the cache.
 func OnlyInCache(prefix string) ([]Unflushed, error) {
 	all, err := Locations(prefix)
+	x, unreadable := ReadIndex(prefix)
 	var list []Unflushed
 	for _, l := range all {
-		if l.Is(InCache) && !l.Is(InPrefix) {
+		if l.Is(InCache) && !l.Is(InPrefix) && (unreadable != nil || !x.leaves(l.Dataset)) {
 			list = append(list, Unflushed{l.ID, l.Name, l.Flags.Has(dataset.Checkpoint), l.Flags.Has(dataset.Output)})
 		}
 	}

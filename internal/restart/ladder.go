@@ -78,9 +78,6 @@ func (r *Restart) offerNamed(name string) error {
 	if name == "" {
 		return nil
 	}
-	if err := mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(r.markIfKnown(name)) }); err != nil {
-		return err
-	}
 	if !r.Global {
 		c, err := r.findCached(name, func(c *cache.Cached) bool { return c.Flags().Has(dataset.Checkpoint) })
 		if err != nil {
@@ -88,9 +85,11 @@ func (r *Restart) offerNamed(name string) error {
 		}
 		if c != nil {
 			r.offerCached(c)
-			err := mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(r.preferCached(c.ID())) })
-			return errors.Join(err, r.DropAfterID(c.ID()))
+			return r.drop(r.after(c.ID()), func(x *prefix.Index) change { return r.prefer(x, name, c.ID()) }, true)
 		}
+	}
+	if err := mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(r.markIfKnown(name)) }); err != nil {
+		return err
 	}
 	if r.Fetch {
 		d, ok, err := r.Prefix.Lookup(name)
@@ -98,7 +97,7 @@ func (r *Restart) offerNamed(name string) error {
 			return err
 		}
 		if ok && r.fetch(d) {
-			return r.DropAfterID(d.ID())
+			return r.drop(r.after(d.ID()), noChange, true)
 		}
 	}
 	r.Log.WarnJob("SCR_CURRENT names %s, which is no complete checkpoint in the cache or in the index of %s; ignored", name, r.Prefix.Dir)
@@ -196,19 +195,27 @@ func (r *Restart) Supersede() error {
 	return mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(prefix.Forgive(r.Prefix.Dir)) })
 }
 
-// DropAfterID deletes datasets with a higher id from the cache.
-func (r *Restart) DropAfterID(id int) error {
-	return r.Flusher.DropWhere(func(d dataset.Dataset) bool { return d.ID() > id })
-}
-
 // PassOverCondemned passes over the checkpoints of the cache from which an earlier run could
-// not restart, or died while it read them, and marks them as failed in the index. The one
-// that the user names in SCR_CURRENT is tried again.
+// not restart, or died while it read them, and marks them as failed in the index. It deletes
+// those that an earlier run was about to delete because of a choice of the program (drop). The
+// one that the user names in SCR_CURRENT is tried again.
 func (r *Restart) PassOverCondemned() error {
 	list := slices.Clone(r.Cache.List())
-	marks := make([]int64, len(list))
-	whys := make([]string, len(list)) // on rank 0
+	held := r.Flusher.Held(func(dataset.Dataset) bool { return true })
+	marks := make([]int64, len(list)+len(held)) // the second part: of those that were to leave
+	whys := make([]string, len(list))           // on rank 0
+	listed := false                             // on rank 0
 	find := func() error {
+		x, err := prefix.ReadIndex(r.Prefix.Dir)
+		if err != nil {
+			return err
+		}
+		listed = x.Leaving(r.JobID)
+		for i, d := range held {
+			if x.Leaves(r.JobID, d) && d.Name() != r.Current {
+				marks[len(list)+i] = 1
+			}
+		}
 		condemned, err := prefix.Condemned(r.Prefix.Dir)
 		if err != nil {
 			r.Log.Warn("%v; a checkpoint from which no run could restart may be tried again", err)
@@ -228,8 +235,15 @@ func (r *Restart) PassOverCondemned() error {
 	if err := mpi.AgreeMax(r.World, err, marks); err != nil {
 		return err
 	}
+	leaves := map[int]bool{}
+	for i, d := range held {
+		leaves[d.ID()] = marks[len(list)+i] > 0
+	}
+	if err := r.dropLeaving(func(d dataset.Dataset) bool { return leaves[d.ID()] }, listed); err != nil {
+		return err
+	}
 	for i, c := range list {
-		if marks[i] == 0 {
+		if marks[i] == 0 || leaves[c.ID()] {
 			continue
 		}
 		r.marked = true
@@ -239,141 +253,4 @@ func (r *Restart) PassOverCondemned() error {
 		}
 	}
 	return nil
-}
-
-// SetCurrent makes the dataset called name current: the next run restarts from it, and,
-// if again is true, it is offered in this run. It returns the dataset's number as a
-// checkpoint. Datasets in the cache that would be offered before it are deleted.
-func (r *Restart) SetCurrent(name string, again bool) (checkpoint int, err error) {
-	inCache, err := r.findCached(name, func(*cache.Cached) bool { return true })
-	if err != nil {
-		return 0, err
-	}
-	found := []int64{0, 0} // id of the dataset, 0 if there is none; its number as a checkpoint
-	err = mpi.OnRoot(r.World, func() error {
-		if inCache != nil {
-			found[0], found[1] = int64(inCache.ID()), int64(inCache.Checkpoint())
-		}
-		x, err := prefix.ReadIndex(r.Prefix.Dir)
-		if err != nil {
-			return err
-		}
-		e, ok := x.Find(name)
-		if inCache != nil && (!ok || e.ID < inCache.ID()) {
-			// The flush of it will enter it in the index, in place of an older one of its name.
-			return r.preferCached(inCache.ID())
-		}
-		if ok {
-			found[0], found[1] = int64(e.ID), int64(e.Checkpoint())
-		}
-		return r.mark(name)
-	})
-	if err != nil {
-		return 0, err
-	}
-	if err := r.World.Allreduce(found, mpi.Max); err != nil {
-		return 0, err
-	}
-	id := int(found[0])
-	if inCache != nil && inCache.ID() != id {
-		inCache = nil // the prefix directory has a newer one of the name
-	}
-	if inCache != nil {
-		inCache.Withhold(false)
-	}
-	if err := r.DropAfterID(id); err != nil {
-		return 0, err
-	}
-	if inCache == nil {
-		// It has to be fetched. Older checkpoints in the cache would be offered before it.
-		if err := r.Flusher.DropWhere(func(d dataset.Dataset) bool { return d.Flags().Has(dataset.Checkpoint) }); err != nil {
-			return 0, err
-		}
-	}
-	delete(r.useless, id) // it may be offered even if a restart from it has failed
-	if again {
-		err = r.FindAgain()
-	} else {
-		_, err = r.Flusher.Newest()
-	}
-	return int(found[1]), err
-}
-
-// findCached returns the newest dataset called name in the cache of which condition is true, restored, nil if
-// there is none.
-func (r *Restart) findCached(name string, condition func(*cache.Cached) bool) (*cache.Cached, error) {
-	for _, c := range slices.Clone(r.Cache.List()) {
-		if c.Name() != name || !condition(c) {
-			continue
-		}
-		if err := r.Flusher.Restore(c); err != nil {
-			return nil, err
-		}
-		if r.Cache.Find(c.ID()) == c {
-			return c, nil
-		}
-	}
-	return nil, nil
-}
-
-// markIfKnown calls mark if the index has a dataset called name. Rank 0 calls it.
-func (r *Restart) markIfKnown(name string) error {
-	x, err := prefix.ReadIndex(r.Prefix.Dir)
-	if err != nil {
-		return err
-	}
-	if _, ok := x.Lookup(name); !ok {
-		return nil
-	}
-	return r.mark(name)
-}
-
-// preferCached makes no dataset of the index current if that is newer than one of the cache,
-// with the given id, which the user has chosen: the next run would fetch it. Rank 0 calls
-// preferCached.
-func (r *Restart) preferCached(id int) error {
-	x, err := prefix.ReadIndex(r.Prefix.Dir)
-	if err != nil {
-		return err
-	}
-	if e, ok := x.Find(x.Current()); !ok || e.ID <= id {
-		return nil
-	}
-	return prefix.UpdateIndex(r.Prefix.Dir, func(x *prefix.Index) error { x.UnsetCurrent(); return nil })
-}
-
-// mark makes the dataset called name current in the index. With SCR_DROP_AFTER_CURRENT it
-// removes newer datasets from the index. Rank 0 calls it.
-func (r *Restart) mark(name string) error {
-	return prefix.UpdateIndex(r.Prefix.Dir, func(x *prefix.Index) error {
-		if err := x.SetCurrent(name); err != nil || !r.DropAfter {
-			return err
-		}
-		id, _ := x.Lookup(name)
-		for _, later := range x.RemoveAfter(id) {
-			r.Log.Info("dataset %s, which is newer than %s, is removed from the index", later, name)
-		}
-		return nil
-	})
-}
-
-// Remove deletes all datasets called name from the cache, and calls there to remove them
-// from the prefix directory. If one of them was offered, and again is true, it searches
-// for another to offer.
-func (r *Restart) Remove(name string, again bool, there func() error) error {
-	offered := r.offered != nil && r.offered.Name() == name
-	if offered {
-		r.Withdraw()
-	}
-	if err := r.Flusher.DropWhere(func(d dataset.Dataset) bool { return d.Name() == name }); err != nil {
-		return err
-	}
-	if err := there(); err != nil {
-		return err
-	}
-	if offered && again {
-		return r.FindAgain()
-	}
-	_, err := r.Flusher.Newest()
-	return err
 }

@@ -5,7 +5,8 @@
 // the user names; the newest one in the cache, or a newer one of the prefix directory, which
 // the program has written there or which has to be fetched; and all others that have to be
 // fetched (fetch.go). If none can be used, the program starts from the
-// beginning. A checkpoint from which the program could not restart is not offered again.
+// beginning. A checkpoint from which the program could not restart is not offered again. The
+// program can choose another one, or drop some (choice.go).
 //
 // Before, cache.Rebuild has rebuilt lost files in the cache. Only package scr calls this
 // package. All methods are collective over the ranks of the job, and their results are

@@ -432,3 +432,28 @@ func TestBackground(t *testing.T) {
 		t.Error(said)
 	}
 }
+
+// What an earlier run was about to delete leaves the cache, but not a newer dataset of the same
+// number, nor the one that the user names.
+func TestPassOver_WhatLeaves(t *testing.T) {
+	for current, want := range map[string]string{"": "step.1", "step.2": "step.2"} {
+		root := t.TempDir()
+		run(t, root, every(0), func(r *rig) error { return r.checkpoints(2) })
+		dir := filepath.Join(root, "prefix")
+		of := func(id int, created int64) dataset.Dataset {
+			return dataset.New(id, fmt.Sprintf("step.%d", id), dataset.Checkpoint, id, dataset.Owner{}, time.Unix(created, 0))
+		}
+		err := prefix.UpdateIndex(dir, func(x *prefix.Index) error {
+			x.Leave("", []dataset.Dataset{of(1, 9), of(2, 2), of(3, 3)})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := func(_ *flush.Config, c *restart.Config) { c.Current = current }
+		run(t, root, named, func(r *rig) error { return errors.Join(r.restart.Find(true), r.expect(want)) })
+		if x, err := prefix.ReadIndex(dir); err != nil || x.Leaving("") {
+			t.Errorf("still listed: %v", err)
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/goscr/goscr/internal/redundancy/partner"
 	"github.com/goscr/goscr/internal/redundancy/rs"
 	"github.com/goscr/goscr/internal/redundancy/xor"
+	"github.com/goscr/goscr/internal/transfer"
 )
 
 // piece is the number of bytes that are read and written at a time if redundancy files do
@@ -108,6 +109,20 @@ func (s *scan) setsAtATime() int {
 	return max(1, min(runtime.GOMAXPROCS(0), mostMembers/members))
 }
 
+// unpacked returns the path at which a file of a whole rank can be read as the program wrote it:
+// its own, or, if a flush that did not end has compressed it, that of a copy at aside, which
+// unpacked makes. The redundancy is of the bytes that the program wrote.
+func unpacked(f redundancy.File, aside string, warn func(error)) string {
+	if _, packed := f.Meta.Stored(); !packed {
+		return f.Path
+	}
+	if err := transfer.NewCopier(piece).Fetch(f.Path, aside, f.Meta.Clone()); err != nil {
+		warn(err)
+		return f.Path // which is not what was written
+	}
+	return aside
+}
+
 // rebuild rebuilds the files of ranks that are missing, several sets at a time.
 func (s *scan) rebuild(warn func(error), meter progress.Meter) ([]offline.Rebuilt, error) {
 	var mu sync.Mutex // guards warn, too
@@ -115,12 +130,17 @@ func (s *scan) rebuild(warn func(error), meter progress.Meter) ([]offline.Rebuil
 	var failed []error
 	var group sync.WaitGroup
 	slots := make(chan struct{}, s.setsAtATime())
-	where := make(map[int]map[string]string, len(s.parts)) // paths of the files of whole ranks before the rebuild, by name
+	where := make(map[int]map[string]redundancy.File, len(s.parts)) // the files of whole ranks before the rebuild, by name
 	for rank := range s.parts {
-		where[rank] = map[string]string{}
+		where[rank] = map[string]redundancy.File{}
 		for _, f := range s.own(rank) {
-			where[rank][f.Meta.File()] = f.Path
+			where[rank][f.Meta.File()] = f
 		}
+	}
+	say := func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		warn(err)
 	}
 	for _, x := range s.sets {
 		group.Add(1)
@@ -132,16 +152,13 @@ func (s *scan) rebuild(warn func(error), meter progress.Meter) ([]offline.Rebuil
 				Dir: s.prefix, Dataset: s.dataset, Progress: meter,
 				Whole: func(rank int) bool { return where[rank] != nil },
 				Where: func(rank int, f redundancy.File, made bool) string {
-					if path := where[rank][f.Meta.File()]; path != "" && !made {
-						return path
+					aside := prefix.Aside(f.Path, s.id, prefix.ByRebuild)
+					if there, ok := where[rank][f.Meta.File()]; ok && !made {
+						return unpacked(there, aside, say)
 					}
-					return prefix.Aside(f.Path, s.id, prefix.ByRebuild)
+					return aside
 				},
-				Warn: func(err error) {
-					mu.Lock()
-					defer mu.Unlock()
-					warn(err)
-				},
+				Warn: say,
 			}
 			list, err := rebuildSet(set, x.kind, x.paths)
 			mu.Lock()

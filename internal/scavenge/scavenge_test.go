@@ -13,9 +13,14 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/compress"
+	"github.com/goscr/goscr/internal/filemap"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/scavenge"
 	"github.com/goscr/goscr/internal/scavenge/scavengetest"
+	"github.com/goscr/goscr/internal/transfer"
 	"github.com/goscr/goscr/scr"
 )
 
@@ -139,6 +144,45 @@ func TestScavenge_NodesLost(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// A flush that compresses files was cut short, and a node is lost: the compressed files are
+// there, and scr_copy does not copy them again. The files of the lost node are rebuilt from the
+// bytes that the program wrote.
+func TestBuild_FromCompressedFiles(t *testing.T) {
+	for kind, scheme := range schemes {
+		t.Run(kind, func(t *testing.T) {
+			c := newCluster(t, scheme.env...)
+			c.Write(scavengetest.Four, 1)
+			for rank, node := range scavengetest.Four[:3] {
+				maps, _, err := filemap.ReadDir(c.Control(node))
+				must(t, err)
+				part := &prefix.Part{Rank: rank, Ranks: 4, Dataset: maps.Dataset(1, rank).Dataset}
+				copier := transfer.NewCopier(1 << 16)
+				copier.Compress = compress.Method{Name: compress.Zstd, Level: 3}
+				bring := &prefix.Bring{Prefix: c.Prefix(), Copy: copier.Copy, Aside: func(to string) string { return prefix.Aside(to, 1, prefix.ByFlush) }}
+				var files []redundancy.File
+				for _, path := range maps.Files(1, rank) {
+					if md := maps.Meta(1, rank, path); md.Type() == meta.Full {
+						files = append(files, redundancy.File{Path: path, Meta: md})
+					}
+				}
+				part.Files, err = bring.Files(prefix.CloneFiles(files))
+				must(t, err)
+				must(t, prefix.Announce(c.Prefix(), part.Dataset))
+				must(t, part.Enter(c.Prefix()))
+			}
+			c.Lose("d")
+			c.copies(1, scavengetest.Four[:3]...)
+			if b := c.builds(1); len(b.Rebuilt) != 1 {
+				t.Errorf("rebuilt %v", b.Rebuilt)
+			}
+			if left, _ := filepath.Glob(c.Path("ckpt.1/*/.scr.*")); len(left) > 0 {
+				t.Errorf("left: %q", left)
+			}
+			c.Restarts(4, 1)
+		})
 	}
 }
 

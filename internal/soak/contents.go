@@ -1,7 +1,6 @@
 package soak
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -21,6 +20,16 @@ type Version struct {
 	Flags scr.Flags
 	Ranks int  // that write it
 	Same  bool // under file names that all checkpoints of the story have, or all other datasets
+
+	Flips []flip `json:",omitempty"` // which nothing finds
+}
+
+// flip is bits of a file that were changed in the cache, where the file has no checksum.
+type flip struct {
+	Rank int
+	Name string
+	At   int
+	Bits byte
 }
 
 // overwrites reports whether a version has files of the same names as an older one.
@@ -35,8 +44,9 @@ func (v Version) String() string { return fmt.Sprintf("%s (version %d)", v.Name,
 
 // file is what a program writes, below the prefix directory.
 type file struct {
-	name string
-	data []byte
+	name  string
+	data  []byte
+	loose map[int]byte // bits that may be others, by the offset of their byte
 }
 
 // mostBytes is the size of the largest files.
@@ -73,9 +83,34 @@ func contents(seed uint64, v Version, rank int) (files []file) {
 		if rank == 0 && i == 0 { // which tells all versions apart
 			f.data = append(fmt.Appendf(nil, "version %d\n", v.ID), f.data...)
 		}
+		for _, c := range v.Flips {
+			if c.Rank == rank && c.Name == name {
+				if f.loose == nil {
+					f.loose = map[int]byte{}
+				}
+				f.loose[c.At] |= c.Bits
+			}
+		}
 		files = append(files, f)
 	}
 	return files
+}
+
+// differ returns the first byte of data, from an offset on, that is not as it was written, and
+// which of its bits: none if there is no such byte.
+func (f file) differ(data []byte, from int) (at int, bits byte) {
+	for at = from; at < min(len(data), len(f.data)); at++ {
+		if bits = (data[at] ^ f.data[at]) &^ f.loose[at]; bits != 0 {
+			return at, bits
+		}
+	}
+	return at, 0
+}
+
+// is reports whether data is what was written.
+func (f file) is(data []byte) bool {
+	_, bits := f.differ(data, 0)
+	return bits == 0 && len(data) == len(f.data)
 }
 
 func (f file) write(path string) error { return os.WriteFile(path, f.data, 0o600) }
@@ -83,11 +118,8 @@ func (f file) write(path string) error { return os.WriteFile(path, f.data, 0o600
 // compare returns how a file differs from what was written.
 func (f file) compare(path string) error {
 	data, err := os.ReadFile(path)
-	if err == nil && !bytes.Equal(data, f.data) {
-		at := 0
-		for at < len(data) && at < len(f.data) && data[at] == f.data[at] {
-			at++
-		}
+	if err == nil && !f.is(data) {
+		at, _ := f.differ(data, 0)
 		err = fmt.Errorf("%s: other bytes than were written, from byte %d on (%d, were %d)", path, at, len(data), len(f.data))
 	}
 	return err
@@ -105,7 +137,7 @@ func (f file) packed(path string) bool {
 	}
 	defer reader.Close()
 	data, err := reader.DecodeAll(packed, nil)
-	return err == nil && len(packed) > 0 && bytes.Equal(data, f.data)
+	return err == nil && len(packed) > 0 && f.is(data)
 }
 
 // there compares all files of a version, of all ranks, with what is below a directory.

@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -21,11 +22,14 @@ func (st *story) judgeRun(j job, number int) error {
 	st.counts.Runs++
 	least, where := st.model.least(st.nodes, st.set)
 	if least != nil {
-		st.tell("  It must be offered %v, which is %s, or a newer one.", least.Version, where)
+		st.tell("  It must be offered %v, which is %s, or a newer one%s.", least.Version, where, st.model.alsoChosen())
 	}
 	r, err := j.start()
 	if err != nil {
 		return err
+	}
+	for _, f := range st.model.facts {
+		f.packs = f.packs || st.set.compress
 	}
 	v := verdict{story: st, job: j, least: least, first: j.Next}
 	st.model.begins(st.nodes)
@@ -42,6 +46,11 @@ func (st *story) judgeRun(j job, number int) error {
 	}
 	if err == nil && !v.full {
 		err = st.checkFlushed(v.first, v.ended)
+	}
+	if err == nil && !v.full && r.status == 0 {
+		for _, f := range st.model.facts {
+			f.checked = f.checked || f.ID >= v.first && f.stored
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("%w\n\nThe run before has said:\n\n%s\n\nThe last run has said:\n\n%s", err, st.before, tail(r.said))
@@ -95,7 +104,7 @@ func (v *verdict) judge(e event, said string) error {
 	var f *fact
 	if e.Version != nil {
 		if e.What == "begin" {
-			m.begin(*e.Version, v.set)
+			m.begin(*e.Version, v.nodes, v.set)
 			v.next = e.Version.ID + 1
 			if v.fullAtInit() {
 				v.leaveAll() // what could not be moved or rebuilt leaves now
@@ -129,6 +138,7 @@ func (v *verdict) judge(e event, said string) error {
 		if !v.full { // else it cannot be recorded
 			f.gone = "rejected"
 		}
+		m.replaced(f)
 		if v.least != nil {
 			v.least, _ = m.least(v.nodes, v.set)
 		}
@@ -140,7 +150,14 @@ func (v *verdict) judge(e event, said string) error {
 		v.counts.Datasets++
 	case "failed":
 		v.tell("  ... which fails: %s.", e.Text)
-		return v.refused(call, f)
+		f.failed = call == "" && !v.full // full: it may be complete, and only its flush has failed
+		if err := v.refused(call, f); err != nil || call != "current" {
+			return err
+		}
+		if v.full {
+			m.chosen(v.nodes)
+		}
+		m.choice = nil
 	case "delete", "drop":
 		v.call = e.What
 		v.tell("  It calls %s of %s.", e.What, f.Name)
@@ -151,18 +168,15 @@ func (v *verdict) judge(e event, said string) error {
 	case "current":
 		v.call = e.What
 		v.tell("  It makes %s the current one.", f.Name)
-		if f = m.newest(f.Name); f.cached != nil || f.stored { // newer ones may leave before the call has ended
-			m.current(f)
-		} else { // ... also if it is there although that is not certain
-			v.leaveAll()
-		}
+		m.choice = m.newest(f.Name)
 	case "current-done":
+		m.choice = nil
 		for _, other := range m.facts {
 			if other.Name == f.Name && other.gone == "rejected" {
 				other.gone = "" // it may be tried again
 			}
 		}
-		m.current(m.newest(f.Name))
+		m.current(m.newest(f.Name), v.nodes)
 	case "died":
 		r := v.Recover
 		v.tell("  Rank %d dies at operation %d; a new one on node %s takes its place.", r.Rank, r.At, r.Node)
@@ -196,7 +210,7 @@ func (v *verdict) recovers() {
 	v.first = v.next
 	where := ""
 	if v.least, where = v.model.least(v.nodes, v.set); v.least != nil {
-		v.tell("  Then it must be offered %v, which is %s, or a newer one.", v.least.Version, where)
+		v.tell("  Then it must be offered %v, which is %s, or a newer one%s.", v.least.Version, where, v.model.alsoChosen())
 	}
 	v.model.begins(v.nodes)
 }
@@ -217,7 +231,7 @@ func kindOf(flags scr.Flags) string {
 // the list of its files.
 func (v *verdict) refused(call string, f *fact) error {
 	damaged := slices.ContainsFunc(v.model.facts, func(other *fact) bool { return other.Name == f.Name && other.damaged })
-	there := f.survives(v.nodes, false) || f.stored && v.set.prefixSize == 0
+	there := f.inCache(v.nodes) || f.stored && v.set.prefixSize == 0
 	if !v.full && (call == "current" && there || call == "drop" || call == "delete" && !damaged) {
 		return wrong("%s of %v must not fail", call, f.Version)
 	}
@@ -244,13 +258,33 @@ func (v *verdict) offered(f *fact, said string) error {
 		v.tell("  It is offered %v, %s: every byte is right.", f.Version, how)
 		v.counts.Restarts[how]++
 		v.model.count = f.number
-		if f.gone != "" && !f.stray {
+		again := v.model.choice != nil && f.Name == v.model.choice.Name && f.gone == "rejected"
+		if f.gone != "" && !f.stray && !again {
 			return wrong("%v is offered, which was %s", f.Version, f.gone)
 		}
+	}
+	if v.model.choice != nil {
+		return v.offeredChoice(f)
 	}
 	if v.least != nil && !v.fullAtInit() && (f == nil || f.ID < v.least.ID) {
 		return wrong("it is not offered %v, nor a newer one", v.least.Version)
 	}
+	return nil
+}
+
+// offeredChoice is offered after a run was killed while it made a checkpoint the current one.
+func (v *verdict) offeredChoice(f *fact) error {
+	m := v.model
+	older := func(than *fact) bool { return than != nil && (f == nil || f.ID < than.ID) }
+	switch {
+	case v.fullAtInit() || f != nil && f.Name == m.choice.Name:
+	case !older(v.least) && m.between(f):
+		m.choice = nil // it has not taken effect
+		return nil
+	case older(v.least) && (m.between(f) || older(m.leastChosen(v.nodes, v.set))):
+		return wrong("it is offered neither %v, nor a newer one, nor %v, which was being made the current one", v.least.Version, m.choice.Version)
+	}
+	m.chosen(v.nodes)
 	return nil
 }
 
@@ -342,7 +376,7 @@ func (st *story) checkPrefix(keeps int) error {
 	kept := 0
 	for _, f := range slices.Backward(st.model.facts) {
 		limited := keeps > 0 && f.checkpoint() && !f.Flags.Has(scr.Output) && kept >= keeps
-		if f.checkpoint() && (f.stored || before[f] || f.complete && (f.gone != "" || f.damaged)) {
+		if f.checkpoint() && (f.stored || before[f] || (f.complete || f.arrived) && (f.gone != "" || f.removing || f.damaged)) {
 			kept++
 		}
 		if before[f] && !f.stored && !limited && !st.model.overtaken(f, keeps) {
@@ -365,9 +399,7 @@ func (st *story) find(e prefix.Entry) (found *fact, why error) {
 		if f.damaged {
 			return nil, nil
 		}
-		if why == nil {
-			why = err
-		}
+		why = errors.Join(why, fmt.Errorf("%v: %w", f.Version, err))
 	}
 	if why == nil {
 		why = fmt.Errorf("none of its name was begun")

@@ -52,6 +52,17 @@ func newLayout(nodes []string, s settings) *layout {
 	return l
 }
 
+// alone returns which ranks are alone in their sets.
+func (l *layout) alone() []bool {
+	alone := make([]bool, len(l.places))
+	for _, set := range l.sets {
+		if len(set) == 1 {
+			alone[set[0]] = true
+		}
+	}
+	return alone
+}
+
 // survives reports whether all files can be had on some nodes. exact is whether a rank
 // whose files may be on several nodes counts as lost.
 func (l *layout) survives(nodes []string, exact bool) bool {

@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/goscr/goscr/scr"
@@ -14,30 +15,45 @@ import (
 //  1. A checkpoint is certain to be in the cache from when CompleteOutput has succeeded;
 //     for as long as no more members of any of its sets are lost than the scheme bears;
 //     as long as no newer dataset needs its place, which the newest one leaves only if the
-//     cache holds one dataset; and until a run of another size begins a dataset.
+//     cache holds one dataset; and until a run of another size begins a dataset. In a cache
+//     in memory, a changed bit is found of files that have a checksum: of all but those of a
+//     rank that is alone in its set, from when it has written them until they are flushed or
+//     moved. Then the checkpoint may be offered, or flushed, with that bit changed.
 //  2. A version is certain to be in the prefix directory if the index has it as complete
 //     after a run or a scavenge, and every byte was found right then; or if its files are
 //     all there and a kill came while they got their names; until somebody damages it, or
 //     the program deletes or drops it. It may go when a newer version with its name, or
-//     with names of its files, has come, and not before; the newer one stays.
+//     with names of its files, has come, and not before; the newer one stays. A run may
+//     complete the flush of the newer one in Init, and not be able to use that.
 //  3. A run must be offered the newest checkpoint that is certain, in the cache or in the
 //     prefix directory, and that it can use: one of its own size, or, where it reads
 //     files in place, one of any size that is not compressed.
 //  4. Whoever restarts from a checkpoint, or makes it the current one, gives up those that
-//     are newer. They may still be offered.
+//     are newer. They may still be offered. If a run is killed while it makes one current, the
+//     next is offered that one, or what it must have been offered otherwise, but none of the
+//     cache that is between the two.
 //  5. What was deleted, dropped or rejected is not offered again.
 type model struct {
 	facts []*fact // by version, oldest first
 	count int     // the number of the newest checkpoint, as SCR_FLUSH counts them; unknown: depends on what a run was offered then
+
+	choice *fact // is being made current, until a run is offered a checkpoint; nil: none
 }
 
 const unknown = -1
+
+// Where a checkpoint is certain to be.
+const (
+	inCache  = "in the cache"
+	inPrefix = "in the prefix directory"
+)
 
 // fact is what is known of a version.
 type fact struct {
 	Version
 	number     int       // as a checkpoint
 	complete   bool      // CompleteOutput has succeeded
+	failed     bool      // ... or failed; neither: a kill came before it was told, and it may be complete
 	direct     bool      // the program has written it to the prefix directory
 	cached     []*layout // it is certain to be in the cache, in one of these layouts; nil: it is not
 	former     []*layout // ... it was
@@ -50,6 +66,11 @@ type fact struct {
 	removing   bool      // ... somebody has begun to remove it
 	stray      bool      // a node that may have files of it was not in some run, so that it may come back
 	damaged    bool      // in the prefix directory
+
+	nodes   []string // on which each rank writes it
+	alone   []bool   // which of them have no redundancy
+	packs   bool     // a flush may compress it
+	checked bool     // a flush has computed the checksums of all its files in the cache
 }
 
 func (m *model) of(v *Version) *fact {
@@ -69,17 +90,18 @@ func (m *model) known() (list []Version) {
 }
 
 // promise is what is certain of a checkpoint for a run. newest is whether no newer one has been completed: one
-// that is in the prefix directory may have left the cache for a newer one.
+// that is in the prefix directory may have left the cache for a newer one, also if somebody has damaged it there
+// since: that shows only when it is fetched.
 func (f *fact) promise(nodes []string, s settings, newest bool) string {
 	if !f.checkpoint() || f.given || f.gone != "" || !f.complete {
 		return ""
 	}
-	if f.inCache(nodes) && (newest || !f.stored) {
-		return "in the cache"
+	if f.inCache(nodes) && (newest || !f.stored && !(f.damaged && f.arrived)) {
+		return inCache
 	}
 	here := s.inPlace() || f.direct
 	if f.stored && (here && !f.compressed || !here && f.Ranks == len(nodes)) {
-		return "in the prefix directory"
+		return inPrefix
 	}
 	return ""
 }
@@ -103,12 +125,66 @@ func (f *fact) survives(nodes []string, exact bool) bool {
 func (m *model) least(nodes []string, s settings) (*fact, string) {
 	newest := true
 	for _, f := range slices.Backward(m.facts) {
-		if where := f.promise(nodes, s, newest); where != "" {
+		if where := f.promise(nodes, s, newest); where != "" && !(where == inPrefix && m.replaceable(f, nodes, s)) {
 			return f, where
 		}
 		newest = newest && !(f.checkpoint() && f.complete)
 	}
 	return nil, ""
+}
+
+// replaceable reports whether Init of a run may complete the flush of a newer version that takes
+// over files of one, and that this run cannot use: a kill has left unknown whether it is complete.
+func (m *model) replaceable(f *fact, nodes []string, s settings) bool {
+	return slices.ContainsFunc(m.facts, func(other *fact) bool {
+		usable := other.Ranks == len(nodes)
+		if s.inPlace() {
+			usable = !other.packs
+		}
+		return other.overwrites(f.Version) && !other.arrived && !other.failed && !other.direct && !(usable && other.checkpoint())
+	})
+}
+
+// leastChosen is least if the choice that a killed run was making has taken effect: then those that
+// are newer have left the cache, and so have all others if it has to be fetched.
+func (m *model) leastChosen(nodes []string, s settings) *fact {
+	found := m.found(m.choice, nodes)
+	for _, f := range slices.Backward(m.facts) {
+		if where := f.promise(nodes, s, false); f.ID <= found.ID && where != "" && (f == found || where == inPrefix) && !(where == inPrefix && m.replaceable(f, nodes, s)) {
+			return f
+		}
+	}
+	return nil
+}
+
+// alsoChosen tells of the choice that a killed run was making.
+func (m *model) alsoChosen() string {
+	if m.choice == nil {
+		return ""
+	}
+	return fmt.Sprintf(", or %v, which was being made the current one", m.choice.Version)
+}
+
+// between reports whether a checkpoint is newer than what a killed run was choosing, and only in the
+// cache: it leaves if the choice takes effect.
+func (m *model) between(f *fact) bool {
+	return f != nil && f.ID > m.choice.ID && !f.stored && !f.damaged
+}
+
+// chosen is what is so when nobody can tell any more whether the choice that a killed run was making has
+// taken effect.
+func (m *model) chosen(nodes []string) {
+	defer func(count int) { m.count = count }(m.count) // that of what was offered
+	m.current(m.choice, nodes)
+	for _, f := range m.facts {
+		f.leaves()
+	}
+	m.choice = nil
+}
+
+// leaving reports whether a version may be leaving the cache because of the choice that a killed run was making.
+func (m *model) leaving(f *fact) bool {
+	return m.choice != nil && (f.ID > m.choice.ID || m.choice.cached == nil)
 }
 
 // begins is what a run changes that begins on some nodes: it may migrate, rebuild and
@@ -188,8 +264,8 @@ func (m *model) giveUp(newest *fact) {
 	}
 }
 
-// begin is what is so when a run begins a version, which another may have to leave for.
-func (m *model) begin(v Version, s settings) {
+// begin is what is so when a run on some nodes begins a version, which another may have to leave for.
+func (m *model) begin(v Version, nodes []string, s settings) {
 	if m.of(&v) != nil {
 		return
 	}
@@ -206,7 +282,7 @@ func (m *model) begin(v Version, s settings) {
 	if v.checkpoint() && m.count != unknown {
 		m.count++
 	}
-	m.facts = append(m.facts, &fact{Version: v, number: m.count, direct: s.direct()})
+	m.facts = append(m.facts, &fact{Version: v, number: m.count, direct: s.direct(), nodes: nodes, alone: newLayout(nodes, s).alone(), packs: s.compress})
 }
 
 // completed is what is so when CompleteOutput has succeeded.
@@ -232,24 +308,38 @@ func (m *model) removed(name, done string) {
 	}
 }
 
-// current is what is so when the program makes a version the current one: where it is not
-// certain to be in the cache, what is there may leave.
-func (m *model) current(f *fact) {
+// current is what is so when the program, in a run on some nodes, makes a version the current one:
+// where it is not certain to be in the cache, what is there may leave.
+func (m *model) current(f *fact, nodes []string) {
 	if f.cached == nil {
 		for _, other := range m.facts {
 			other.leaves()
 		}
 	}
+	found := m.found(f, nodes)
 	for _, other := range m.facts {
-		if other.ID > f.ID {
+		if other.ID > found.ID {
 			other.leaves()
 		}
 	}
-	m.giveUp(f)
-	// If the newest of that name was not completed, the library has found an older one.
-	if m.count = f.number; !f.checkpoint() || !f.complete {
+	m.giveUp(found)
+	if m.count = f.number; !f.checkpoint() || found != f {
 		m.count = unknown
 	}
+}
+
+// found returns the oldest version that the library may have found by the name of f, which is the
+// newest of that name: only one that is certain to be there hides older ones.
+func (m *model) found(f *fact, nodes []string) *fact {
+	for _, other := range slices.Backward(m.facts) {
+		if other.Name != f.Name {
+			continue
+		}
+		if f = other; f.stored || f.inCache(nodes) {
+			break
+		}
+	}
+	return f
 }
 
 // lastly is what a run must have left in the prefix directory that nothing has disturbed:
@@ -273,14 +363,25 @@ func (m *model) lastly(first int, s settings, ended bool) (list []*fact) {
 	return list
 }
 
+// replaced is what is so when a version may have come to the prefix directory in Init of this run: those with its
+// name, or names of its files, may have gone.
+func (m *model) replaced(by *fact) {
+	for _, f := range m.facts {
+		if by.overwrites(f.Version) {
+			f.stored = false
+		}
+	}
+}
+
 // overtaken reports whether a newer version with the same name, or the same names of files,
-// is in the prefix directory, or was: it may have been overtaken in turn. keeps is
+// is in the prefix directory, or was: it may have been overtaken in turn, also one of which a kill
+// has left unknown whether it is complete, since a later run flushes it then. keeps is
 // SCR_PREFIX_SIZE of the last run, 0: no limit; with a limit, a checkpoint may have come and
 // gone in that run.
 func (m *model) overtaken(f *fact, keeps int) bool {
 	return slices.ContainsFunc(m.facts, func(other *fact) bool {
 		return other.overwrites(f.Version) &&
-			(other.arrived || other.removing || keeps > 0 && other.checkpoint() || other.complete && m.overtaken(other, keeps))
+			(other.arrived || other.removing || keeps > 0 && other.checkpoint() || !other.failed && m.overtaken(other, keeps))
 	})
 }
 

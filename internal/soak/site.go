@@ -10,12 +10,17 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/scavenge"
 )
 
 // A site has the directories of a job, all below one: node/NAME of each node, and prefix.
-type site struct{ root string }
+type site struct {
+	root   string
+	memory bool // it is on a file system in memory
+}
 
 func newSite() (*site, error) {
 	base := "/dev/shm" // where syncing takes no time
@@ -29,7 +34,11 @@ func newSite() (*site, error) {
 	if root, err = filepath.EvalSymlinks(root); err != nil {
 		return nil, err
 	}
-	return &site{root}, os.Mkdir(filepath.Join(root, "prefix"), 0o700)
+	var st unix.Statfs_t
+	if err := unix.Statfs(root, &st); err != nil {
+		return nil, err
+	}
+	return &site{root, st.Type == unix.TMPFS_MAGIC || st.Type == unix.RAMFS_MAGIC}, os.Mkdir(filepath.Join(root, "prefix"), 0o700)
 }
 
 func (s *site) close()                  { os.RemoveAll(s.root) }

@@ -3,6 +3,7 @@ package soak
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,17 +38,37 @@ func TestSoak_Again(t *testing.T) {
 		70165: "the program makes a checkpoint current that may be in the cache, and is killed",
 		3154:  "a version that has taken the name of another is replaced in the same run",
 		1568:  "an older dataset is scavenged after a newer one that has files of the same names",
+
+		910305:  "a changed bit that nothing finds, in a cache in memory without redundancy, is offered",
+		881067:  "... and scavenged",
+		911282:  "... in a file of a rank that is alone in its set, and flushed; the newest version of its name is another",
+		880524:  "a checkpoint is deleted for one that is dropped, and the drop does not end",
+		911071:  "a run of another size makes a checkpoint current that is only in the cache",
+		881112:  "a kill while a checkpoint is made current offers a third one",
+		1204255: "a name is made current whose newest version was not completed: the library finds an older one",
+		1205200: "SCR_PREFIX_SIZE counts a checkpoint that was scavenged after a kill, and then damaged",
+		1203442: "a run completes the flush of a checkpoint that replaces another, and cannot read it where it is",
+		1203038: "a file is damaged in the prefix directory at a path of a version that comes there later",
+		1202360: "a checkpoint leaves the cache for a newer one that was rejected, and is damaged in the prefix directory",
+		1202057: "a checkpoint that the rejected one has replaced in the prefix directory leaves the cache",
+		1201452: "a run of another size deletes a checkpoint that is only in the cache, and a later one is offered it",
+		1200763: "a run completes the flush of a checkpoint that replaces another, and then rejects it",
+		1200066: "an output is replaced by one that was complete when the job was killed, and that is replaced in the next run",
 	} {
-		var out bytes.Buffer
-		if ok, err := Run(Options{First: seed, Jobs: 1, Out: &out}); err != nil || !ok {
-			t.Errorf("%s: %v\n%s", what, err, out.String())
-		}
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			if ok, err := Run(Options{First: seed, Jobs: 1, Out: &out}); err != nil || !ok {
+				t.Errorf("%s: %v\n%s", what, err, out.String())
+			}
+		})
 	}
 }
 
 // Each rule can be broken, and the judge sees it.
 func TestJudge_SeesWhatIsWrong(t *testing.T) {
 	single := settings{scheme: "SINGLE", setSize: 2, cacheSize: 2, flush: 1, piece: 1 << 10}
+	three := settings{scheme: "XOR", losses: 1, setSize: 4, cacheSize: 3, piece: 1 << 10}
 	write := []op{{What: "checkpoint"}, {What: "checkpoint"}}
 	for name, test := range map[string]struct {
 		settings
@@ -76,6 +97,13 @@ func TestJudge_SeesWhatIsWrong(t *testing.T) {
 		"an error": {single, nil, func(t *testing.T, st *story) {
 			must(t, os.WriteFile(filepath.Join(st.site.prefix(), ".scr/index.scr"), nil, 0o600))
 		}, "the run fails: "},
+		"between the newest and the choice": {three, nil, func(t *testing.T, st *story) {
+			must(t, st.judgeRun(st.jobOf(op{What: "checkpoint"}), 2))
+			st.model.choice = st.model.facts[0] // as if a kill had ended a call of Current
+			for _, node := range st.nodes {
+				must(t, os.RemoveAll(filepath.Join(st.site.node(node), "cache/user/scr.job/scr.dataset.3")))
+			}
+		}, "it is offered neither version.3 (version 3), nor a newer one, nor version.1"},
 		"deleted, and offered": {single, nil, func(t *testing.T, st *story) {
 			for _, f := range st.model.facts {
 				f.gone = "deleted"
@@ -88,6 +116,66 @@ func TestJudge_SeesWhatIsWrong(t *testing.T) {
 			test.harm(t, st)
 			err := st.judgeRun(st.jobOf(), 2)
 			if f := (*failure)(nil); !errors.As(err, &f) || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%v, want %q\n%s", err, test.says, strings.Join(st.lines, "\n"))
+			}
+		})
+	}
+}
+
+// A changed bit of a file without a checksum is what a run, or the prefix directory, may have; any
+// other is wrong, and so is one that comes after a flush.
+func TestJudge_ChangedBits(t *testing.T) {
+	single := settings{scheme: "SINGLE", setSize: 2, cacheSize: 2, piece: 1 << 10}
+	flushed := single
+	flushed.flush = 1
+	xor := settings{scheme: "XOR", losses: 1, setSize: 4, cacheSize: 2, piece: 1 << 10}
+	for name, test := range map[string]struct {
+		settings
+		memory bool
+		told   int // so many of two changes are told to the model
+		loose  int // ... and may be there
+		says   string
+	}{
+		"two":             {single, true, 2, 2, ""},
+		"another":         {single, true, 1, 1, "is none of its 1 versions"},
+		"after a flush":   {flushed, true, 2, 0, ""}, // found
+		"with redundancy": {xor, true, 2, 0, ""},     // found and repaired
+		"not in memory":   {single, false, 2, 0, "is none of its 1 versions"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := begin(t, test.settings)
+			if !st.site.memory {
+				t.Skip("the site is not in memory")
+			}
+			st.site.memory = test.memory
+			must(t, st.judgeRun(st.jobOf(op{What: "checkpoint"}), 1))
+			f := st.model.facts[0]
+			rank := slices.IndexFunc([]int{0, 1, 2, 3}, func(rank int) bool {
+				list := contents(st.seed, f.Version, rank)
+				return len(list) > 0 && len(list[0].data) > 20
+			})
+			c := contents(st.seed, f.Version, rank)[0]
+			path := filepath.Join(st.site.node(st.nodes[rank]), "cache/user/scr.job/scr.dataset.1", c.name)
+			for i := range 2 {
+				info, err := os.Stat(path)
+				must(t, err)
+				data, err := os.ReadFile(path)
+				must(t, err)
+				data[len(data)-1-i] ^= 4
+				must(t, os.WriteFile(path, data, 0o600))
+				must(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
+				for _, l := range f.cached {
+					l.damage(st.nodes[rank])
+				}
+				if i < test.told && st.site.memory {
+					must(t, st.loosen(st.nodes[rank], path))
+				}
+			}
+			if len(f.Flips) != test.loose {
+				t.Errorf("%d may be there, want %d", len(f.Flips), test.loose)
+			}
+			err := st.judgeRun(st.jobOf(), 2)
+			if wrong := (*failure)(nil); test.says == "" && err != nil || test.says != "" && (!errors.As(err, &wrong) || !strings.Contains(err.Error(), test.says)) {
 				t.Errorf("%v, want %q\n%s", err, test.says, strings.Join(st.lines, "\n"))
 			}
 		})

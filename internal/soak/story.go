@@ -224,6 +224,39 @@ func (st *story) damageCache(random *rand.Rand, nodes []string) error {
 			l.damage(node)
 		}
 	}
+	if how == damages[0] && st.site.memory {
+		return st.loosen(node, path)
+	}
+	return nil
+}
+
+// loosen has the model know that a bit of a file in the cache of a node was changed, if
+// nothing has to find that: the file has no checksum, see rule 1.
+func (st *story) loosen(node, path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	for _, f := range st.model.facts {
+		if f.direct || f.checked {
+			continue
+		}
+		for rank, alone := range f.alone {
+			if !alone || f.nodes[rank] != node {
+				continue
+			}
+			for _, c := range contents(st.seed, f.Version, rank) {
+				if len(data) != len(c.data) || !strings.HasSuffix(path, "/"+c.name) {
+					continue
+				}
+				at, bits := c.differ(data, 0)
+				if _, more := c.differ(data, at+1); more == 0 && bits != 0 && bits&(bits-1) == 0 {
+					f.Flips = append(f.Flips, flip{rank, c.name, at, bits})
+					st.tell("  It is of %v, and has no checksum: that may not be found.", f.Version)
+				}
+			}
+		}
+	}
 	return nil
 }
 
@@ -249,7 +282,8 @@ func (st *story) damagePrefix(random *rand.Rand) error {
 		hit := false
 		for rank := range f.Ranks {
 			for _, file := range contents(st.seed, f.Version, rank) {
-				hit = hit || path == filepath.Join(st.site.prefix(), file.name)
+				// Before it has arrived, that is a file of another version.
+				hit = hit || (f.arrived || f.direct) && path == filepath.Join(st.site.prefix(), file.name)
 			}
 		}
 		if id, ok := x.Lookup(f.Name); ok {
@@ -296,7 +330,7 @@ func (st *story) scavenge(random *rand.Rand, all, lost []string) error {
 		f := st.model.newest(d.Name)
 		late := failed != nil && f != nil && strings.Contains(failed.Error(), "its files were replaced by") &&
 			slices.ContainsFunc(st.model.facts, func(newer *fact) bool { return newer.overwrites(f.Version) })
-		if failed != nil && f != nil && f.complete && f.survives(up, true) && !late {
+		if failed != nil && f != nil && f.complete && f.survives(up, true) && !late && !st.model.leaving(f) {
 			return wrong("what is left of %v can be made whole, but the scavenge fails: %v\n%s", f.Version, failed, strings.Join(warnings, "\n"))
 		}
 		if d.Checkpoint && failed == nil {

@@ -1,0 +1,238 @@
+package restart
+
+import (
+	"slices"
+
+	"github.com/goscr/goscr/internal/cache"
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/mpi"
+)
+
+// SetCurrent makes the dataset called name current: the next run restarts from it, and,
+// if again is true, it is offered in this run. It returns the dataset's number as a
+// checkpoint. Datasets in the cache that would be offered before it are deleted.
+func (r *Restart) SetCurrent(name string, again bool) (checkpoint int, err error) {
+	inCache, err := r.findCached(name, func(*cache.Cached) bool { return true })
+	if err != nil {
+		return 0, err
+	}
+	found := []int64{0, 0} // id of the dataset, 0 if there is none; its number as a checkpoint
+	err = mpi.OnRoot(r.World, func() error {
+		if inCache != nil {
+			found[0], found[1] = int64(inCache.ID()), int64(inCache.Checkpoint())
+		}
+		x, err := prefix.ReadIndex(r.Prefix.Dir)
+		if err != nil {
+			return err
+		}
+		e, ok := x.Find(name)
+		if inCache != nil && (!ok || e.ID < inCache.ID()) {
+			return nil // the flush of it will enter it in the index, in place of an older one of its name
+		}
+		if ok {
+			found[0], found[1] = int64(e.ID), int64(e.Checkpoint())
+		}
+		return x.SetCurrent(name) // the error of an unknown name, before anything is changed
+	})
+	if err != nil {
+		return 0, err
+	}
+	if err := r.World.Allreduce(found, mpi.Max); err != nil {
+		return 0, err
+	}
+	id := int(found[0])
+	if inCache != nil && inCache.ID() != id {
+		inCache = nil // the prefix directory has a newer one of the name
+	}
+	if inCache != nil {
+		inCache.Withhold(false)
+	}
+	newer := r.after(id)
+	leaves := func(d dataset.Dataset) bool {
+		// If it has to be fetched, older checkpoints in the cache would be offered before it.
+		return newer(d) || inCache == nil && d.Flags().Has(dataset.Checkpoint) && !r.Cache.OfOtherSize(d.ID())
+	}
+	err = r.drop(leaves, func(x *prefix.Index) change {
+		if e, ok := x.Find(name); inCache != nil && (!ok || e.ID < id) {
+			return preferCached(x, id)
+		}
+		return func(x *prefix.Index) error { return r.mark(x, name) }
+	}, false)
+	if err != nil {
+		return 0, err
+	}
+	delete(r.useless, id) // it may be offered even if a restart from it has failed
+	if again {
+		err = r.FindAgain()
+	} else {
+		_, err = r.Flusher.Newest()
+	}
+	return int(found[1]), err
+}
+
+// findCached returns the newest dataset called name in the cache of which condition is true, restored, nil if
+// there is none.
+func (r *Restart) findCached(name string, condition func(*cache.Cached) bool) (*cache.Cached, error) {
+	for _, c := range slices.Clone(r.Cache.List()) {
+		if c.Name() != name || !condition(c) {
+			continue
+		}
+		if err := r.Flusher.Restore(c); err != nil {
+			return nil, err
+		}
+		if r.Cache.Find(c.ID()) == c {
+			return c, nil
+		}
+	}
+	return nil, nil
+}
+
+// change changes the index.
+type change func(*prefix.Index) error
+
+func noChange(*prefix.Index) change { return nil }
+
+// after returns the condition that a dataset has a higher id, and is of use for a job of this
+// size: only such a one would be offered before the dataset of that id. Others are kept, since
+// the number of ranks may be a mistake.
+func (r *Restart) after(id int) func(dataset.Dataset) bool {
+	return func(d dataset.Dataset) bool { return d.ID() > id && !r.Cache.OfOtherSize(d.ID()) }
+}
+
+// markIfKnown makes the dataset called name current, if the index has one. Rank 0 calls it.
+func (r *Restart) markIfKnown(name string) error {
+	x, err := prefix.ReadIndex(r.Prefix.Dir)
+	if err != nil {
+		return err
+	}
+	if _, ok := x.Lookup(name); !ok {
+		return nil
+	}
+	return prefix.UpdateIndex(r.Prefix.Dir, func(x *prefix.Index) error { return r.mark(x, name) })
+}
+
+// prefer returns the change of the index x after which a run restarts from the dataset of the
+// cache with the given name and id, which the user has chosen, nil if none is needed.
+func (r *Restart) prefer(x *prefix.Index, name string, id int) change {
+	if _, ok := x.Lookup(name); !ok {
+		return preferCached(x, id)
+	}
+	return func(x *prefix.Index) error {
+		err := r.mark(x, name)
+		if unset := preferCached(x, id); err == nil && unset != nil {
+			err = unset(x)
+		}
+		return err
+	}
+}
+
+// preferCached returns the change after which no dataset of the index x is current that is newer
+// than one of the cache, with the given id, which was chosen: the next run would fetch it. It
+// returns nil if none is.
+func preferCached(x *prefix.Index, id int) change {
+	if e, ok := x.Find(x.Current()); !ok || e.ID <= id {
+		return nil
+	}
+	return func(x *prefix.Index) error { x.UnsetCurrent(); return nil }
+}
+
+// mark makes the dataset called name current in the index. With SCR_DROP_AFTER_CURRENT it
+// removes newer datasets from the index.
+func (r *Restart) mark(x *prefix.Index, name string) error {
+	if err := x.SetCurrent(name); err != nil || !r.DropAfter {
+		return err
+	}
+	id, _ := x.Lookup(name)
+	for _, later := range x.RemoveAfter(id) {
+		r.Log.Info("dataset %s, which is newer than %s, is removed from the index", later, name)
+	}
+	return nil
+}
+
+// drop deletes the datasets of the cache of which condition, which is the same on all ranks, is
+// true. choose, which rank 0 calls, returns the change of the index by which another dataset is
+// chosen, nil if none is needed. The change and the list of those that leave are written at
+// once, before the first of them leaves: a run after a kill goes on from what was the newest, or
+// from what was chosen, since it deletes the rest of the list (PassOverCondemned), and from no
+// third one. Flushes are cancelled before, since the next run would complete them. A lack of
+// room in the prefix directory is an error only if there is a change, and spare is false.
+func (r *Restart) drop(condition func(dataset.Dataset) bool, choose func(x *prefix.Index) change, spare bool) error {
+	if err := r.Flusher.Halt(condition); err != nil {
+		return err
+	}
+	list := r.Flusher.Held(condition)
+	err := mpi.OnRoot(r.World, func() error {
+		x, err := prefix.ReadIndex(r.Prefix.Dir)
+		if err != nil {
+			return err
+		}
+		change := choose(x)
+		if change == nil && len(list) == 0 {
+			return nil
+		}
+		err = prefix.UpdateIndex(r.Prefix.Dir, func(x *prefix.Index) error {
+			x.Leave(r.JobID, list)
+			if change == nil {
+				return nil
+			}
+			return change(x)
+		})
+		if change == nil || spare {
+			return r.Prefix.Spare(err)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return r.dropLeaving(condition, len(list) > 0)
+}
+
+// dropLeaving deletes the datasets of the cache of which condition, which is the same on all
+// ranks, is true, and, if listed is true on rank 0, the list of them in the index.
+func (r *Restart) dropLeaving(condition func(dataset.Dataset) bool, listed bool) error {
+	if err := r.Flusher.DropWhere(condition); err != nil || !listed {
+		return err
+	}
+	r.Prefix.Note(func() error {
+		return prefix.UpdateIndex(r.Prefix.Dir, func(x *prefix.Index) error { x.Left(r.JobID); return nil })
+	})
+	return nil
+}
+
+// Remove deletes all datasets called name from the cache, of any job size, and calls there to remove them
+// from the prefix directory. If one of them was offered, and again is true, it searches
+// for another to offer. The newest of the name leaves last: if the job is killed meanwhile, the
+// next run does not restart from an older one of that name, which the program does not want either.
+func (r *Restart) Remove(name string, again bool, there func() error) error {
+	offered := r.offered != nil && r.offered.Name() == name
+	if offered {
+		r.Withdraw()
+	}
+	named := func(d dataset.Dataset) bool { return d.Name() == name }
+	if err := r.Flusher.Halt(named); err != nil {
+		return err
+	}
+	known, ok, err := r.Prefix.Lookup(name)
+	if err != nil {
+		return err
+	}
+	steps := []func() error{
+		func() error { return r.drop(named, noChange, false) },
+		there,
+	}
+	if ok && slices.ContainsFunc(r.Flusher.Held(named), func(d dataset.Dataset) bool { return d.ID() > known.ID() }) {
+		slices.Reverse(steps)
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	if offered && again {
+		return r.FindAgain()
+	}
+	_, err = r.Flusher.Newest()
+	return err
+}
