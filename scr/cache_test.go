@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/test/sample"
 )
 
 func TestSession_RestartsFromTheCache(t *testing.T) {
@@ -193,7 +194,7 @@ func TestSession_DamageInTheCacheIsRepaired(t *testing.T) {
 	t.Parallel()
 	data := func(c *cluster) string { return c.cached("a", 2, "ckpt.2/rank_0") }
 	xor := func(c *cluster) string { return c.cached("a", 2, ".scr/1_of_4_in_0.xor") }
-	for _, kind := range []struct {
+	for _, kind := range sample.Of(t, []struct {
 		name   string
 		damage func(c *cluster)
 	}{
@@ -226,7 +227,7 @@ func TestSession_DamageInTheCacheIsRepaired(t *testing.T) {
 			os.Remove(data(c))
 			os.Mkdir(data(c), 0o700)
 		}},
-	} {
+	}, 4, sample.Every) {
 		t.Run(kind.name, func(t *testing.T) {
 			c := newCluster(t)
 			c.job(four, steps(1, 2))

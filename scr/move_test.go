@@ -146,7 +146,7 @@ func TestKilled_WhileMovingFilesThatNothingProtects(t *testing.T) {
 		}
 		c.says("as it was in the cache")
 	})
-	if split < 10 {
+	if split < int(fewer(120)/12) {
 		t.Errorf("only %d kills left files of a rank on two nodes", split)
 	}
 }
