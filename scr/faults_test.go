@@ -36,7 +36,7 @@ var flushing = []manner{
 func TestFaults_Errors(t *testing.T) {
 	t.Parallel()
 	calls := []faultfs.Call{faultfs.Write, faultfs.Sync, faultfs.Close, faultfs.Rename, faultfs.Mkdir, faultfs.Open, faultfs.Remove}
-	for _, way := range sample.Of(t, flushing, 2, 3) {
+	for _, way := range sample.Of(t, flushing, 1, 3) {
 		t.Run(way.name, func(t *testing.T) {
 			random := sample.Rand(t)
 			m := faultfs.New(t, faultfs.Options{})
