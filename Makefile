@@ -269,12 +269,12 @@ crash: all $(out)/crash $(out)/steps
 # Needs FUSE; the tests say so where there is none.
 power: | check
 	@scripts/deps $(install_deps) filesystems
-	GOSCR_POWER_CUTS='$(or $(POWER_CUTS),all)' CGO_ENABLED=0 $(GO) test ./scr -run TestPower -count 1 -timeout 0 -v
+	TEST_SIZE=campaign POWER_CUTS='$(POWER_CUTS)' CGO_ENABLED=0 $(GO) test ./scr -run TestPower -count 1 -timeout 0 -v
 
 losses: | check
 	@scripts/deps $(install_deps) filesystems
-	GOSCR_FAULTS=all CGO_ENABLED=0 $(GO) test ./scr -run 'TestFaults|TestKilled' -count 1 -timeout 0 -v
-	GOSCR_FAULTS=all CGO_ENABLED=0 $(GO) test ./internal/redundancy/xor ./internal/redundancy/partner ./internal/redundancy/rs -count 1 -timeout 0 -v
+	TEST_SIZE=campaign CGO_ENABLED=0 $(GO) test ./scr -run 'TestFaults|TestKilled' -count 1 -timeout 0 -v
+	TEST_SIZE=campaign CGO_ENABLED=0 $(GO) test ./internal/redundancy/xor ./internal/redundancy/partner ./internal/redundancy/rs -count 1 -timeout 0 -v
 
 $(out)/soak: FORCE | check
 	@mkdir -p $(out)

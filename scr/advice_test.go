@@ -14,6 +14,7 @@ import (
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/request"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // ask returns the answers of n questions, as a string of 0 and 1.
@@ -129,7 +130,7 @@ func TestHalt(t *testing.T) {
 		}
 	}
 	in := func(d time.Duration) string { return strconv.FormatInt(time.Now().Add(d).Unix(), 10) }
-	for _, kind := range []struct {
+	for _, kind := range sample.Of(t, []struct {
 		name string
 		env  string
 		file [2]string
@@ -150,7 +151,7 @@ func TestHalt(t *testing.T) {
 		{name: "as a person says later", env: "SCR_END_TIME=" + in(time.Minute), file: [2]string{"HaltSeconds", "3600"}, want: true},
 		{name: "an end alone", env: "SCR_END_TIME=" + in(-time.Minute)},
 		{name: "seconds alone", env: "SCR_HALT_SECONDS=3600", says: "SCR_END_TIME can say it"},
-	} {
+	}, 5, sample.Every) {
 		t.Run(kind.name, func(t *testing.T) {
 			c := newCluster(t, strings.Fields(kind.env)...)
 			c.set("SCR_FLUSH=10")

@@ -20,11 +20,12 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/transfer"
 	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // movers runs a test with each of those who copy in the background.
 func movers(t *testing.T, f func(t *testing.T, c *cluster)) {
-	for _, kind := range []string{"PTHREAD", "DAEMON"} {
+	for _, kind := range sample.Of(t, []string{"PTHREAD", "DAEMON"}, 1, 2) {
 		t.Run(kind, func(t *testing.T) {
 			c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE="+kind)
 			defer c.serving.Wait()

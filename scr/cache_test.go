@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/test/sample"
 )
 
 func TestSession_RestartsFromTheCache(t *testing.T) {
@@ -41,7 +42,7 @@ func TestSession_RestartsFromTheCache(t *testing.T) {
 func TestSession_AnyNodeLost(t *testing.T) {
 	t.Parallel()
 	names := []string{"a", "b", "c", "d", "e"}
-	for per := 1; per <= 3; per++ {
+	for _, per := range sample.Of(t, []int{1, 2, 3}, 1, 3) {
 		for n := 2; n <= 5; n += 3 - n%3 {
 			t.Run(fmt.Sprintf("%d nodes with %d ranks", n, per), func(t *testing.T) {
 				c := newCluster(t)
@@ -158,7 +159,7 @@ func TestSession_TwoNodesLost(t *testing.T) {
 func TestSession_OtherNumberOfRanks(t *testing.T) {
 	t.Parallel()
 	for _, flush := range []string{"0", "1"} {
-		for _, nodes := range [][]string{{"a", "b", "c"}, {"a", "b", "c", "d", "e"}, {"a", "a", "b", "b", "c", "c", "d", "d"}, {"d"}} {
+		for _, nodes := range sample.Of(t, [][]string{{"a", "b", "c"}, {"a", "b", "c", "d", "e"}, {"a", "a", "b", "b", "c", "c", "d", "d"}, {"d"}}, 1, 2) {
 			t.Run(fmt.Sprintf("%d ranks, SCR_FLUSH=%s", len(nodes), flush), func(t *testing.T) {
 				c := newCluster(t, "SCR_FLUSH="+flush)
 				c.job(four, steps(1, 2))
@@ -193,7 +194,7 @@ func TestSession_DamageInTheCacheIsRepaired(t *testing.T) {
 	t.Parallel()
 	data := func(c *cluster) string { return c.cached("a", 2, "ckpt.2/rank_0") }
 	xor := func(c *cluster) string { return c.cached("a", 2, ".scr/1_of_4_in_0.xor") }
-	for _, kind := range []struct {
+	for _, kind := range sample.Of(t, []struct {
 		name   string
 		damage func(c *cluster)
 	}{
@@ -226,7 +227,7 @@ func TestSession_DamageInTheCacheIsRepaired(t *testing.T) {
 			os.Remove(data(c))
 			os.Mkdir(data(c), 0o700)
 		}},
-	} {
+	}, 4, sample.Every) {
 		t.Run(kind.name, func(t *testing.T) {
 			c := newCluster(t)
 			c.job(four, steps(1, 2))

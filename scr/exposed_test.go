@@ -3,19 +3,24 @@ package scr
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/test/sample"
 )
 
-// ways are what can happen to a redundancy file.
-var ways = []struct {
+// damage is what can happen to a redundancy file.
+type damage struct {
 	name   string
 	damage func(c *cluster, path string)
-}{
+}
+
+var ways = []damage{
 	{"missing", func(c *cluster, path string) { c.must(os.Remove(path)) }},
 	{"a bit", func(c *cluster, path string) { c.change(path, func(d []byte) []byte { d[len(d)-1] ^= 1; return d }) }},
 	{"truncated", func(c *cluster, path string) { c.change(path, cut) }},
@@ -80,29 +85,34 @@ func TestExposed_RedundancyIsMadeAgain(t *testing.T) {
 		"PARTNER": {"SCR_COPY_TYPE=PARTNER"},
 		"RS":      {"SCR_COPY_TYPE=RS", "SCR_SET_FAILURES=2"},
 	}
-	for scheme, env := range schemes {
+	type exposed struct {
+		scheme string
+		way    damage
+		nodes  string
+		again  []string
+	}
+	var cases []exposed
+	for _, scheme := range slices.Sorted(maps.Keys(schemes)) {
 		for _, way := range ways {
-			for _, run := range []struct {
-				nodes string
-				again []string
-			}{{"abcd", four}, {"ab", on(1, "b", "a", "d", "c")}} {
-				t.Run(fmt.Sprintf("%s/%s/%s", scheme, way.name, run.nodes), func(t *testing.T) {
-					t.Parallel()
-					c := newCluster(t, env...)
-					c.job(four, steps(1, 2))
-					for _, node := range strings.Split(run.nodes, "") {
-						way.damage(c, c.redundant(node, 2))
-					}
-					c.job(run.again, restarts(2))
-					c.says(fmt.Sprintf("redundancy was made again, %d of 4 ranks had lost theirs", len(run.nodes)))
-					c.job(run.again, restarts(2))
-					c.says("as it was in the cache")
-					c.lose("c")
-					c.job(run.again, restarts(2))
-					c.says("rebuilt from redundancy, 1 of 4 ranks")
-				})
-			}
+			cases = append(cases, exposed{scheme, way, "abcd", four}, exposed{scheme, way, "ab", on(1, "b", "a", "d", "c")})
 		}
+	}
+	for _, x := range sample.Of(t, cases, 5, 18) {
+		t.Run(fmt.Sprintf("%s/%s/%s", x.scheme, x.way.name, x.nodes), func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, schemes[x.scheme]...)
+			c.job(four, steps(1, 2))
+			for _, node := range strings.Split(x.nodes, "") {
+				x.way.damage(c, c.redundant(node, 2))
+			}
+			c.job(x.again, restarts(2))
+			c.says(fmt.Sprintf("redundancy was made again, %d of 4 ranks had lost theirs", len(x.nodes)))
+			c.job(x.again, restarts(2))
+			c.says("as it was in the cache")
+			c.lose("c")
+			c.job(x.again, restarts(2))
+			c.says("rebuilt from redundancy, 1 of 4 ranks")
+		})
 	}
 }
 

@@ -3,7 +3,6 @@ package scr
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,16 +12,17 @@ import (
 
 	"github.com/goscr/goscr/internal/faultfs"
 	"github.com/goscr/goscr/internal/storagetest"
+	"github.com/goscr/goscr/test/sample"
 )
 
-// campaign says whether all of what is usually sampled is to be tried.
-func campaign() bool { return os.Getenv("GOSCR_FAULTS") == "all" }
-
-// flushing are the ways in which a checkpoint gets to the prefix directory.
-var flushing = []struct {
+// manner is a way in which a checkpoint gets to the prefix directory.
+type manner struct {
 	name string
 	env  []string
-}{
+}
+
+// flushing are the ways in which a checkpoint gets to the prefix directory.
+var flushing = []manner{
 	{"sync", []string{"SCR_FLUSH=1"}},
 	{"threads", []string{"SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=PTHREAD"}},
 	{"daemon", []string{"SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=DAEMON"}},
@@ -35,11 +35,10 @@ var flushing = []struct {
 // error is told, and a restart gets the newest complete one.
 func TestFaults_Errors(t *testing.T) {
 	t.Parallel()
-	const seed = 11
-	random := rand.New(rand.NewPCG(seed, 0))
 	calls := []faultfs.Call{faultfs.Write, faultfs.Sync, faultfs.Close, faultfs.Rename, faultfs.Mkdir, faultfs.Open, faultfs.Remove}
-	for _, way := range flushing {
+	for _, way := range sample.Of(t, flushing, 1, 3) {
 		t.Run(way.name, func(t *testing.T) {
+			random := sample.Rand(t)
 			m := faultfs.New(t, faultfs.Options{})
 			c := clusterAt(t, m.Dir, append(way.env, "SCR_PREFIX_SIZE=2")...)
 			step, tried := 100, 0 // files that are compressed, where that is tried
@@ -47,7 +46,7 @@ func TestFaults_Errors(t *testing.T) {
 				t.Helper()
 				step++
 				tried++
-				m.Set(faultfs.Options{Faults: []faultfs.Fault{fault}, Seed: seed + uint64(step)})
+				m.Set(faultfs.Options{Faults: []faultfs.Fault{fault}, Seed: random.Uint64()})
 				err := c.try(four, func(s *Session, rank int) error {
 					if err := checkpoint(s, rank, step); err != nil {
 						return err
@@ -101,7 +100,7 @@ func TestFaults_Errors(t *testing.T) {
 				errno := []syscall.Errno{syscall.EIO, syscall.ENOSPC}[skip%2]
 				return faultfs.Fault{Call: call, Path: []string{"prefix/", "node/"}[skip/2%2], Skip: skip / 4, Errno: errno}
 			}
-			if !campaign() {
+			if sample.Now() < sample.Campaign {
 				try(fault(calls[random.IntN(3)], 4*random.IntN(12)+random.IntN(2)))
 				try(fault(calls[3+random.IntN(4)], random.IntN(32)))
 				return
@@ -121,16 +120,17 @@ func TestFaults_Errors(t *testing.T) {
 }
 
 // harmless reports whether an error means nothing: when a file is closed that has been
-// replaced, or serves as a lock only; with flush.scr, which is for commands; and where the
-// control directory is listed to limit lines, or to remove what is not used any more.
+// replaced, or serves as a lock only; with flush.scr, which is for commands; where the
+// control directory is listed to limit lines, or to remove what is not used any more; and
+// when copying.scr stays, for which temporary files are looked for in vain later.
 func harmless(hit string) bool {
 	call, path, _ := strings.Cut(hit, " ")
 	base := filepath.Base(path)
-	return base == "flush.scr" || call == string(faultfs.Open) && base == "scr.job" || call == string(faultfs.Close) && (base == "lock" || strings.HasSuffix(base, ".lock") || strings.HasSuffix(base, ".journal"))
+	return base == "flush.scr" || call == string(faultfs.Remove) && base == "copying.scr" || call == string(faultfs.Open) && base == "scr.job" || call == string(faultfs.Close) && (base == "lock" || strings.HasSuffix(base, ".lock") || strings.HasSuffix(base, ".journal"))
 }
 
-// core is what the library does, on whatever file system it is; some of it if short.
-func core(t *testing.T, root string, short bool) {
+// core is what the library does, on whatever file system it is.
+func core(t *testing.T, root string, ways []manner) {
 	in := func(t *testing.T, env ...string) *cluster {
 		t.Helper()
 		dir, err := os.MkdirTemp(root, "core-")
@@ -139,10 +139,7 @@ func core(t *testing.T, root string, short bool) {
 		}
 		return clusterAt(t, dir, env...)
 	}
-	for _, way := range flushing {
-		if short && way.name != "sync" && way.name != "bypass" {
-			continue
-		}
+	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
 			c := in(t, way.env...)
 			c.job(four, func(s *Session, rank int) error {
@@ -242,7 +239,7 @@ func core(t *testing.T, root string, short bool) {
 // The core of the library on the file system that GOSCR_TEST_BASE names.
 func TestCore(t *testing.T) {
 	t.Parallel()
-	core(t, newCluster(t).root, false)
+	core(t, newCluster(t).root, sample.Of(t, flushing, 2, len(flushing)))
 }
 
 // The file system is full, of the prefix directory and of the caches: a flush fails on all
@@ -293,11 +290,13 @@ func TestFaults_Core(t *testing.T) {
 		"plain": {}, "seconds": {Times: faultfs.Seconds}, "no times": {Times: faultfs.None},
 		"slow": {Slow: 3 * time.Millisecond, Seed: 5}, "cached": {CloseToOpen: time.Hour},
 	}
+	ways := flushing
+	if sample.Now() < sample.Campaign {
+		all = map[string]faultfs.Options{"no times": all["no times"]}
+		ways = sample.Of(t, []manner{flushing[0], flushing[4]}, 1, 2)
+	}
 	for kind, opt := range all {
-		if !campaign() && kind != "no times" {
-			continue
-		}
-		t.Run(kind, func(t *testing.T) { core(t, faultfs.New(t, opt).Dir, !campaign()) })
+		t.Run(kind, func(t *testing.T) { core(t, faultfs.New(t, opt).Dir, ways) })
 	}
 }
 
@@ -305,11 +304,12 @@ func TestFaults_Core(t *testing.T) {
 func TestFaults_Stuck(t *testing.T) {
 	t.Parallel()
 	m := faultfs.New(t, faultfs.Options{})
-	for i, call := range []faultfs.Call{faultfs.Sync, faultfs.Rename, faultfs.Write} {
-		for _, way := range flushing[:3] {
-			if !campaign() && (way.name == "daemon" || i > 0) {
-				continue
-			}
+	calls, ways := []faultfs.Call{faultfs.Sync, faultfs.Rename, faultfs.Write}, flushing[:3]
+	if sample.Now() < sample.Campaign {
+		calls, ways = calls[:1], sample.Of(t, flushing[:2], 1, 2)
+	}
+	for _, call := range calls {
+		for _, way := range ways {
 			t.Run(string(call)+" "+way.name, func(t *testing.T) {
 				root, err := os.MkdirTemp(m.Dir, "stuck-")
 				if err != nil {

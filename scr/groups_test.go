@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // groups writes a configuration file with a line for each node: what it is in.
@@ -54,7 +55,7 @@ func TestGroups_APowerSupplyIsLost(t *testing.T) {
 	t.Parallel()
 	lines := []string{"n0 POWER=psu1 SWITCH=s0", "n1 POWER=psu1 SWITCH=s1", "n2 POWER=psu2 SWITCH=s0", "n3 POWER=psu2 SWITCH=s1",
 		"n4 POWER=psu3 SWITCH=s0", "n5 POWER=psu3 SWITCH=s1", "n6 POWER=psu4 SWITCH=s0", "n7 POWER=psu4 SWITCH=s1"}
-	for supply := range 4 {
+	for _, supply := range sample.Of(t, []int{0, 1, 2, 3}, 1, 2) {
 		lost := eight[2*supply : 2*supply+2]
 		c := newCluster(t, "SCR_GROUP=POWER", "SCR_SET_SIZE=4")
 		c.groups(lines...)
@@ -207,26 +208,32 @@ func TestGroups_SetFailuresOfXOR(t *testing.T) {
 func TestGroups_SetFailures(t *testing.T) {
 	t.Parallel()
 	nodes := on(1, "a", "b", "c", "d", "e", "f")
-	for _, scheme := range []string{"RS", "PARTNER"} {
-		for k := 1; k <= 4; k++ {
-			t.Run(fmt.Sprintf("%s for %d", scheme, k), func(t *testing.T) {
-				c := newCluster(t, "SCR_COPY_TYPE="+scheme, fmt.Sprintf("SCR_SET_FAILURES=%d", k))
-				c.job(nodes, steps(1, 2))
-				begin := c.save()
-				for first := range nodes {
-					c.load(begin)
-					for i := range k { // neighbours, which are the worst for PARTNER
-						c.lose(nodes[(first+i)%len(nodes)])
-					}
-					c.job(nodes, restarts(2))
-					c.says(fmt.Sprintf("rebuilt from redundancy, %d of 6 ranks", k))
-				}
+	type kept struct {
+		scheme string
+		k      int
+	}
+	var cases []kept
+	for k := 1; k <= 4; k++ {
+		cases = append(cases, kept{"RS", k}, kept{"PARTNER", k})
+	}
+	for _, x := range sample.Of(t, cases, 2, 4) {
+		t.Run(fmt.Sprintf("%s for %d", x.scheme, x.k), func(t *testing.T) {
+			c := newCluster(t, "SCR_COPY_TYPE="+x.scheme, fmt.Sprintf("SCR_SET_FAILURES=%d", x.k))
+			c.job(nodes, steps(1, 2))
+			begin := c.save()
+			for _, first := range sample.Of(t, []int{0, 1, 2, 3, 4, 5}, 2, 3) {
 				c.load(begin)
-				c.lose(nodes[:k+1]...)
-				c.job(nodes, restarts(0))
-				c.says(fmt.Sprintf("%d of 6 ranks", k+1))
-			})
-		}
+				for i := range x.k { // neighbours, which are the worst for PARTNER
+					c.lose(nodes[(first+i)%len(nodes)])
+				}
+				c.job(nodes, restarts(2))
+				c.says(fmt.Sprintf("rebuilt from redundancy, %d of 6 ranks", x.k))
+			}
+			c.load(begin)
+			c.lose(nodes[:x.k+1]...)
+			c.job(nodes, restarts(0))
+			c.says(fmt.Sprintf("%d of 6 ranks", x.k+1))
+		})
 	}
 	t.Run("more than there are nodes", func(t *testing.T) {
 		c := newCluster(t, "SCR_COPY_TYPE=RS", "SCR_SET_FAILURES=4")

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // A checkpoint of another input is not offered, wherever it is, and a job says so; SCR_CURRENT
@@ -84,7 +85,7 @@ func (c *cluster) saved() string {
 // them, and scr_postrun still knows that they are in the cache.
 func TestInput_IsWrongOnce(t *testing.T) {
 	t.Parallel()
-	for _, flags := range []Flags{Checkpoint, Checkpoint | Output} {
+	for _, flags := range sample.Of(t, []Flags{Checkpoint, Checkpoint | Output}, 1, 2) {
 		t.Run(fmt.Sprint(flags), func(t *testing.T) {
 			nodes := on(2, "a", "b", "c", "d")
 			c := newCluster(t, "SCR_CACHE_SIZE=2", "SCR_PREFIX_SIZE=1")

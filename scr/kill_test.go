@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/mpi/local"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // saved is what was below the root of a cluster at one time.
@@ -64,33 +64,40 @@ func (c *cluster) load(list []saved) {
 // one message each time, and calls check after it: at a sample of the messages, or at all.
 func kills(t *testing.T, c *cluster, nodes []string, f func(s *Session, rank int) error, check func(at int64)) {
 	most := int64(12) // at all messages it would take minutes
-	if campaign() {
+	if sample.Now() == sample.Campaign {
 		most = 1 << 30
 	}
 	killsOf(t, c, most, nodes, f, check)
 }
 
-// killsOf is kills at so many of the messages.
+// fewer is how many of so many kills a run of the tests tries.
+func fewer(most int64) int64 {
+	switch sample.Now() {
+	case sample.Quick:
+		return max(most/6, 2)
+	case sample.Drawn:
+		return max(most/2, 2)
+	}
+	return most
+}
+
+// killsOf is kills at so many of the messages, or at a part of them.
 func killsOf(t *testing.T, c *cluster, most int64, nodes []string, f func(s *Session, rank int) error, check func(at int64)) {
 	killsAfter(t, c, 0, most, nodes, f, check)
 }
 
 // killsAfter is kills at so many of the messages that follow the first ones.
 func killsAfter(t *testing.T, c *cluster, first, most int64, nodes []string, f func(s *Session, rank int) error, check func(at int64)) {
-	const seed = 5
-	random := rand.New(rand.NewPCG(seed, 0))
+	most = fewer(most)
+	random := sample.Rand(t)
 	begin := c.save()
-	c.job(nodes, f)
+	stats, err := c.count(nodes, f)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, c.said())
+	}
 	total := int64(0)
-	{ // how many messages it has
-		c.load(begin)
-		stats, err := c.count(nodes, f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, s := range stats {
-			total += s.Messages
-		}
+	for _, s := range stats {
+		total += s.Messages
 	}
 	step := max((total-first)/most, 1)
 	n := int64(0)
@@ -100,14 +107,14 @@ func killsAfter(t *testing.T, c *cluster, first, most int64, nodes []string, f f
 		err := c.try(nodes, f)
 		c.opt.KillAt = 0
 		if err != nil && !errors.Is(err, local.ErrKilled) {
-			t.Fatalf("seed %d, killed at message %d: %v\n%s", seed, at, err, c.said())
+			t.Fatalf("TEST_SEED=%d, killed at message %d: %v\n%s", sample.Seed(t), at, err, c.said())
 		}
 		if err == nil {
 			break // the number of messages is not quite the same each time
 		}
 		check(at)
 		if t.Failed() {
-			t.Fatalf("seed %d, killed at message %d of %d", seed, at, total)
+			t.Fatalf("TEST_SEED=%d, killed at message %d of %d", sample.Seed(t), at, total)
 		}
 		n++
 	}

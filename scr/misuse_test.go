@@ -10,6 +10,7 @@ import (
 
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // Whatever a program does wrong while it writes a dataset is an error on every
@@ -23,7 +24,7 @@ func TestMisuse_OfADataset(t *testing.T) {
 		}
 		return os.WriteFile(path, []byte{byte(rank)}, 0o600)
 	}
-	for _, kind := range []struct {
+	for _, kind := range sample.Of(t, []struct {
 		name string
 		says string
 		do   func(c *cluster, s *Session, rank int) // between Start and Complete
@@ -85,7 +86,7 @@ func TestMisuse_OfADataset(t *testing.T) {
 			}
 		}},
 		{"not valid", "are not valid", func(c *cluster, s *Session, rank int) {}},
-	} {
+	}, 5, sample.Every) {
 		t.Run(kind.name, func(t *testing.T) {
 			c := newCluster(t)
 			if err := errors.Join(os.MkdirAll(c.prefix(""), 0o700), os.Symlink(c.prefix(""), filepath.Join(c.root, "link"))); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // On a restart only the newest checkpoint is checked and rebuilt. Older ones stay as they are until
@@ -280,9 +281,8 @@ func TestSession_OlderCheckpointIsNeeded(t *testing.T) {
 	}
 	for i, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
-			const seed = 8
-			random := rand.New(rand.NewPCG(seed, uint64(i)))
-			for n := range 6 {
+			for _, n := range sample.Of(t, []int{0, 1, 2, 3, 4, 5}, 1, 2) {
+				random := rand.New(rand.NewPCG(sample.Seed(t), uint64(6*i+n)))
 				c := newCluster(t)
 				c.inMode([]mode{waiting, sockets}[n%2])
 				c.job(four, steps(1, 2))
@@ -308,13 +308,13 @@ func TestSession_OlderCheckpointIsNeeded(t *testing.T) {
 					c.job(nodes, restarts(2))
 				}
 				if err := c.try(nodes, way.needs(c)); err != nil {
-					t.Fatalf("seed %d, case %d: lost %s, corrupt %t, on %v: %v\n%s", seed, n, lost, corrupt, nodes, err, c.said())
+					t.Fatalf("TEST_SEED=%d, case %d: lost %s, corrupt %t, on %v: %v\n%s", sample.Seed(t), n, lost, corrupt, nodes, err, c.said())
 				}
 				c.set("SCR_CURRENT=")
 				// Now it is protected again.
 				c.lose(nodes[random.IntN(4)])
 				if err := c.try(nodes, restarts(1)); err != nil {
-					t.Fatalf("seed %d, case %d: lost %s, corrupt %t, on %v, and another node: %v\n%s", seed, n, lost, corrupt, nodes, err, c.said())
+					t.Fatalf("TEST_SEED=%d, case %d: lost %s, corrupt %t, on %v, and another node: %v\n%s", sample.Seed(t), n, lost, corrupt, nodes, err, c.said())
 				}
 				after(t, c, nodes, 1)
 			}

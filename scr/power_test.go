@@ -3,7 +3,6 @@ package scr
 import (
 	"bytes"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/goscr/goscr/internal/faultfs"
 	"github.com/goscr/goscr/internal/scavenge"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // outage is a job, or a command, during which the power of all nodes and of the prefix
@@ -126,16 +126,15 @@ var outages = []outage{
 // written, what the index has as complete is complete, and what had been flushed before
 // is there.
 //
-// The environment variable GOSCR_POWER_CUTS says how many cuts are tried of each job;
-// "all" is at every change, in every way in which what is not durable gets lost.
+// A campaign cuts at every change, in every way in which what is not durable gets lost,
+// or as many times in each job as the environment variable POWER_CUTS says.
 func TestPower(t *testing.T) {
 	t.Parallel()
-	most, _ := strconv.Atoi(os.Getenv("GOSCR_POWER_CUTS"))
-	all := os.Getenv("GOSCR_POWER_CUTS") == "all"
-	if most == 0 {
-		most = 4
+	most := map[sample.Size]int{sample.Quick: 1, sample.Drawn: 2, sample.All: 4}[sample.Now()]
+	if sample.Now() == sample.Campaign {
+		most, _ = strconv.Atoi(os.Getenv("POWER_CUTS")) // 0: no limit
 	}
-	for _, o := range outages {
+	for _, o := range sample.Of(t, outages, 4, len(outages)) {
 		t.Run(o.name, func(t *testing.T) {
 			c := newCluster(t, o.env...)
 			c.at(filepath.Join(c.root, "machine"))
@@ -169,9 +168,8 @@ func TestPower(t *testing.T) {
 					cuts = append(cuts, cut{at, way}, cut{at, way + faultfs.Ways*uint64(1+at)})
 				}
 			}
-			if !all {
-				random := rand.New(rand.NewPCG(7, 0))
-				random.Shuffle(len(cuts), func(i, j int) { cuts[i], cuts[j] = cuts[j], cuts[i] })
+			if most > 0 && most < len(cuts) {
+				sample.Rand(t).Shuffle(len(cuts), func(i, j int) { cuts[i], cuts[j] = cuts[j], cuts[i] })
 				cuts = append(cuts[:most:most], cut{total, 0}) // at the end too
 			}
 			failed := 0

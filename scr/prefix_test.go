@@ -17,6 +17,7 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // index returns the entries of the index by name.
@@ -206,7 +207,7 @@ func TestFetch_FallsBackToOlderCheckpoints(t *testing.T) {
 	t.Parallel()
 	data := func(c *cluster) string { return c.prefix("ckpt.3/rank_2") }
 	meta := func(c *cluster, file string) string { return c.prefix(".scr/scr.dataset.3/" + file) }
-	for _, kind := range []struct {
+	for _, kind := range sample.Of(t, []struct {
 		name   string
 		damage func(c *cluster)
 	}{
@@ -230,7 +231,7 @@ func TestFetch_FallsBackToOlderCheckpoints(t *testing.T) {
 		{"a rank is missing", func(c *cluster) {
 			c.edit(meta(c, "rank2file.0.0"), func(h *hash.Hash) { h.UnsetKV("RANK", "2") })
 		}},
-	} {
+	}, 4, 8) {
 		t.Run(kind.name, func(t *testing.T) {
 			c := newCluster(t, "SCR_FLUSH=1")
 			c.job(four, steps(1, 2, 3))

@@ -15,6 +15,7 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/request"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // unflushed reports whether the commands after the job would bring a dataset home.
@@ -188,7 +189,7 @@ func TestRecord_Deleted(t *testing.T) {
 // A file about the job that is damaged is set aside: neither Init nor Finalize fails.
 func TestRecord_Damaged(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"flush.scr", "halt.scr", "nodes.scr", "ranks.scr", "restart.scr", "runs.scr"} {
+	for _, name := range sample.Of(t, []string{"flush.scr", "halt.scr", "nodes.scr", "ranks.scr", "restart.scr", "runs.scr"}, 2, sample.Every) {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
 			c.job(four, steps(1, 2))

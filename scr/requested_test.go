@@ -14,6 +14,7 @@ import (
 	"github.com/goscr/goscr/internal/failures"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/request"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // asksFor enters a request as a command does, on rank 0, at the same place of the program
@@ -91,7 +92,7 @@ func TestRequest_Bypass(t *testing.T) {
 // told to end. The next job is not.
 func TestRequest_Term(t *testing.T) {
 	t.Parallel()
-	for _, env := range []string{"SCR_FLUSH=0", "SCR_FLUSH=1", "SCR_FLUSH=1 SCR_FLUSH_ASYNC=1", "SCR_FLUSH=7 SCR_HALT_EXIT=1", "SCR_CACHE_BYPASS=1"} {
+	for _, env := range sample.Of(t, []string{"SCR_FLUSH=0", "SCR_FLUSH=1", "SCR_FLUSH=1 SCR_FLUSH_ASYNC=1", "SCR_FLUSH=7 SCR_HALT_EXIT=1", "SCR_CACHE_BYPASS=1"}, 2, sample.Every) {
 		t.Run(env, func(t *testing.T) {
 			c := newCluster(t, strings.Fields(env)...)
 			c.job(four, func(s *Session, rank int) error {

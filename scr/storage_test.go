@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/storagetest"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // at has the cluster's directories where another process has made them.
@@ -51,7 +52,7 @@ func (c *cluster) refusing(errno unix.Errno, atLeast int, file string) {
 // checkpoint stays in the cache, and the one before can be used.
 func TestStorage_FlushIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
+	for _, test := range sample.Of(t, []struct {
 		name    string
 		errno   unix.Errno
 		atLeast int
@@ -63,7 +64,7 @@ func TestStorage_FlushIsRefused(t *testing.T) {
 		{"medium", unix.EIO, 1000, "ckpt.2/"},
 		{"full-for-the-index", unix.ENOSPC, 500, "index.scr"},
 		{"quota-for-the-index", unix.EDQUOT, 500, "index.scr"},
-	} {
+	}, 2, 4) {
 		t.Run(test.name, func(t *testing.T) {
 			c := newCluster(t, "SCR_FLUSH=1")
 			if dir := storagetest.Dir(); dir != "" {

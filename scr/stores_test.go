@@ -9,6 +9,7 @@ import (
 
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // redundancy returns the names of the redundancy files of a dataset on a node.
@@ -205,7 +206,7 @@ func TestDescriptors_Refused(t *testing.T) {
 // are lost with what they knew.
 func TestStores_SharedByAllNodes(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{"STORE=$SHARED VIEW=GLOBAL", "STORE=$SHARED GROUP=WORLD"} {
+	for _, line := range sample.Of(t, []string{"STORE=$SHARED VIEW=GLOBAL", "STORE=$SHARED GROUP=WORLD"}, 1, 2) {
 		c := newCluster(t)
 		c.configure(line, "CKPT=0 STORE=$SHARED")
 		nodes := on(2, "a", "b", "c", "d")
@@ -301,7 +302,7 @@ func TestStores_GroupsHaveOneDirectory(t *testing.T) {
 	c.configure("STORE=$SHARED GROUP=PAIR", "CKPT=0 STORE=$SHARED TYPE=SINGLE",
 		"GROUPS=a PAIR=0", "GROUPS=b PAIR=0", "GROUPS=c PAIR=1", "GROUPS=d PAIR=1")
 	c.job(four, steps(1))
-	for range 20 { // each Init looks whether the nodes of a pair see the same
+	for range sample.Of(t, make([]bool, 20), 5, 10) { // each Init looks whether the nodes of a pair see the same
 		c.job(four, restarts(1))
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // Without redundancy, and in memory, Complete reads no files for checksums. They are taken when the bytes are
@@ -99,7 +100,7 @@ func TestUnchecked_Restart(t *testing.T) {
 func TestUnchecked_UntilBytesAreRead(t *testing.T) {
 	t.Parallel()
 	moved := []string{"d", "c", "b", "a"}
-	for _, by := range []struct {
+	for _, by := range sample.Of(t, []struct {
 		name string
 		env  []string
 		read func(s *Session, rank int) error // in the run that writes
@@ -113,7 +114,7 @@ func TestUnchecked_UntilBytesAreRead(t *testing.T) {
 		{"protection in the background", []string{"SCR_ENCODE_ASYNC=1"}, func(s *Session, rank int) error { return s.flusher.Settle() }, nil},
 		{"flush without checksums to come", []string{"SCR_CRC_ON_FLUSH=0"}, nil, nil},
 		{"eviction that verifies", []string{"SCR_CRC_ON_DELETE=1"}, nil, nil},
-	} {
+	}, 3, sample.Every) {
 		t.Run(by.name, func(t *testing.T) {
 			c := single(t)
 			c.set(by.env...)

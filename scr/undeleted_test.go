@@ -13,6 +13,7 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/storagetest"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // A program makes a directory where it has routed a file, and files in it: the dataset
@@ -251,12 +252,12 @@ func TestStrays(t *testing.T) {
 // temporary file should be: it is set aside, and what is lost with it is rebuilt.
 func TestFilemap_DirectoryInItsPlace(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ name, says string }{
+	for _, test := range sample.Of(t, []struct{ name, says string }{
 		{"filemap_0.scrinfo", "rebuilt from redundancy, 1 of 4"},
 		{"filemap_0.scrinfo.%d.journal", "as it was in the cache"},
 		{"filemap_0.scrinfo.tmp", "as it was in the cache"},
 		{"filemap.scrinfo", "as it was in the cache"},
-	} {
+	}, 2, sample.Every) {
 		t.Run(test.name, func(t *testing.T) {
 			c := newCluster(t, "SCR_DEBUG=1")
 			c.job(four, steps(1, 2))

@@ -15,6 +15,7 @@ import (
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // worldLines make checkpoints stay in storage that all nodes share.
@@ -63,13 +64,13 @@ func (c *cluster) listed(id int, name string) map[int]meta.Meta {
 // its checksum, and a fetch brings it once.
 func TestWorld_SeveralRanksWriteOneFile(t *testing.T) {
 	t.Parallel()
-	for _, how := range [][]string{
+	for _, how := range sample.Of(t, [][]string{
 		{"SCR_FLUSH=1"},
 		{"SCR_FLUSH=1", "SCR_FLUSH_COMPRESS=zstd"},
 		{"SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1"},
 		{"SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=DAEMON", "SCR_FLUSH_COMPRESS=zstd"},
 		{"SCR_FLUSH=1", "SCR_COPY_METADATA=0"},
-	} {
+	}, 2, 3) {
 		t.Run(strings.Join(how, " "), func(t *testing.T) {
 			c := newCluster(t, how...)
 			c.configure(worldLines...)

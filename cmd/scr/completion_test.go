@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -60,12 +59,8 @@ func TestComplete(t *testing.T) {
 
 // Real shells, with the program itself.
 func TestCompletion_InShells(t *testing.T) {
-	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, "scr"), ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
 	dir := withDatasets(t)
-	env := append(os.Environ(), "PATH="+bin+":/usr/bin:/bin", "SCR_PREFIX="+dir, "HOME="+dir)
+	env := append(os.Environ(), "PATH="+linked(t)+":/usr/bin:/bin", "SCR_PREFIX="+dir, "HOME="+dir)
 	for shell, script := range map[string]string{
 		"bash": `source <(scr completion bash)
 			COMP_WORDS=(scr_index --current ckpt) COMP_CWORD=2

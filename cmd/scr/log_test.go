@@ -28,7 +28,7 @@ import (
 // The test binary is every command by whose name it is called, as the recorder of
 // the logs of tests is, and those that a command starts here or on nodes.
 func TestMain(m *testing.M) {
-	if findCommand(filepath.Base(os.Args[0])) != nil {
+	if name := filepath.Base(os.Args[0]); name == "scr" || findCommand(name) != nil {
 		main()
 	}
 	if len(os.Args) > 1 && findCommand("scr_"+os.Args[1]) != nil {

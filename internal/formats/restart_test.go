@@ -16,6 +16,7 @@ import (
 	"github.com/goscr/goscr/internal/filemap"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/scr"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // moved returns a site with the files of a kind of the corpus.
@@ -28,7 +29,15 @@ func moved(t testing.TB, version, kind string, env ...string) *site {
 
 // writers are the versions of goscr in the corpus. What a job left that ran with one
 // of them, a job takes up that runs with this one.
-func writers(t testing.TB) (list []string) {
+func writers(t testing.TB) []string {
+	t.Helper()
+	list := allWriters(t)
+	older := slices.DeleteFunc(slices.Clone(list), func(version string) bool { return version == current })
+	drawn := sample.Of(t, older, 1, 3)
+	return slices.DeleteFunc(list, func(version string) bool { return version != current && !slices.Contains(drawn, version) })
+}
+
+func allWriters(t testing.TB) (list []string) {
 	t.Helper()
 	for _, version := range versions(t) {
 		if strings.HasPrefix(version, "goscr-") {
@@ -157,7 +166,7 @@ func TestScavenge_Cache(t *testing.T) {
 // storeWriters are the versions that record the stores of a job on the node.
 func storeWriters(t testing.TB) []string {
 	t.Helper()
-	list := writers(t)
+	list := allWriters(t)
 	for i, version := range list {
 		if exists(t, filepath.Join(corpus, version, "stores")) {
 			return list[i:]

@@ -78,7 +78,7 @@ func TestFlush_KeysAreThoseOfSCR(t *testing.T) {
 		"index.scr":     {"FETCHED", "OWNS"},
 		"summary.scr":   {"OWNS"},
 	}
-	ours, theirs := flushed(t, 4, 2, 4, 5), sample(t)
+	ours, theirs := flushed(t, 4, 2, 4, 5), written31(t)
 	for _, file := range []string{"index.scr", "flush.scr", "scr.dataset.5/summary.scr", "scr.dataset.5/rank2file", "scr.dataset.5/rank2file.0.0"} {
 		mine, err := hash.ReadFile(metadataPath(ours, file))
 		must(t, err)
@@ -136,7 +136,7 @@ func TestList(t *testing.T) {
 }
 
 func TestList_WhatSCRWrote(t *testing.T) {
-	dir := sample(t)
+	dir := written31(t)
 	before, err := os.ReadFile(filepath.Join(dir, ".scr/index.scr"))
 	must(t, err)
 	for _, id := range []int{2, 4, 5} {

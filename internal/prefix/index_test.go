@@ -207,7 +207,7 @@ func TestFlushFile(t *testing.T) {
 
 const samples = "../../testdata/scr-3.1/job/prefix"
 
-func sample(t *testing.T) string {
+func written31(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	must(t, os.CopyFS(dir, os.DirFS(samples)))
@@ -215,7 +215,7 @@ func sample(t *testing.T) string {
 }
 
 func TestIndex_OfSCR(t *testing.T) {
-	x, err := ReadIndex(sample(t))
+	x, err := ReadIndex(written31(t))
 	must(t, err)
 	if got := fmt.Sprint(order(x)); got != "[5 4 2]" {
 		t.Error(got)

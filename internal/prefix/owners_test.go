@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // A code is a program that writes some names in a step; site is where it does that.
@@ -507,14 +507,14 @@ func (s *site) killed(ranks, step int, of code, again int) (before, after []int)
 // Wherever a job is killed, by a message that does not arrive or between two changes in
 // the prefix directory, the older dataset or the newer one is whole.
 func TestOwners_Killed(t *testing.T) {
-	const ranks, seed = 3, 7
+	const ranks = 3
 	mixed := func(step, rank int) []string {
 		return append(some(step, (rank+step)%ranks), fmt.Sprint("again.", (rank+step)%ranks))
 	}
 	for name, of := range map[string]code{"same": same, "mixed": mixed} {
-		for _, stamp := range []string{"times", "none"} {
+		for _, stamp := range sample.Of(t, []string{"times", "none"}, 1, 2) {
 			t.Run(name+" "+stamp, func(t *testing.T) {
-				random := rand.New(rand.NewPCG(seed, 0))
+				random := sample.Rand(t)
 				begin := func() *site {
 					s := newSite(t)
 					s.stamp = times[stamp]

@@ -100,7 +100,7 @@ func again(t *testing.T, dir string) *exec.Cmd {
 		names = append(names, "^"+name+"$")
 	}
 	// Through /proc, as directories on the way to the program may be closed.
-	cmd := exec.Command("/proc/self/exe", "-test.run", strings.Join(names, "/"), "-test.v")
+	cmd := exec.Command("/proc/self/exe", "-test.run", strings.Join(names, "/"), "-test.v", fmt.Sprintf("-test.short=%t", testing.Short()))
 	cmd.Env = append(os.Environ(), variable+"="+dir)
 	cmd.Dir = "/"
 	return cmd

@@ -16,6 +16,7 @@ package sample
 
 import (
 	"hash/fnv"
+	"math"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -31,6 +32,9 @@ const (
 	All
 	Campaign
 )
+
+// Every is more than there are cases: none is left out.
+const Every = math.MaxInt
 
 // Now returns the size of this run.
 func Now() Size {

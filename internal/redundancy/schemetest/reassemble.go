@@ -12,6 +12,7 @@ import (
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/redundancy/offline"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // gather copies the files of all members into one directory, as scavenging
@@ -65,20 +66,17 @@ func (c *cluster) offline(dir string, warn func(error)) (set offline.Set, made [
 // left in one directory: whatever it bears the loss of comes back byte for byte,
 // and what is corrupt is noticed.
 func Reassemble(t *testing.T, scheme redundancy.Scheme, smallest, largest int) {
-	for n := smallest; n <= min(largest, max(raceLargest, smallest)); n++ {
-		k := scheme.Failures(n)
-		for name, sizes := range sizes {
-			t.Run(fmt.Sprintf("%d members/%s", n, name), func(t *testing.T) {
-				c := newCluster(t, scheme, n, sizes, 4)
-				c.encode()
-				dir := c.gather()
-				want := c.state()
-				for lost := range subsets(n, k+1) {
-					c.reassembled(dir, lost, want)
-				}
-			})
+	damages := []string{"all", "data", "redundancy", "one file"}
+	losses := losses(t, scheme, smallest, largest, damages, damages, 10, 8)
+	inSets(t, losses, func(t *testing.T, losses []loss) {
+		c := newCluster(t, scheme, losses[0].n, sizes[losses[0].sizes], 4)
+		c.encode()
+		dir := c.gather()
+		want := c.state()
+		for _, l := range losses {
+			c.reassembled(dir, l, want)
 		}
-	}
+	})
 	t.Run("corrupt", func(t *testing.T) { reassembleCorrupt(t, scheme) })
 	t.Run("not to be made", func(t *testing.T) { reassembleNot(t, scheme) })
 }
@@ -112,34 +110,32 @@ func reassembleNot(t *testing.T, scheme redundancy.Scheme) {
 }
 
 // reassembled loses members, rebuilds them, and puts everything back.
-func (c *cluster) reassembled(dir string, lost []int, want map[string]string) {
+func (c *cluster) reassembled(dir string, l loss, want map[string]string) {
 	c.t.Helper()
-	for _, name := range []string{"all", "data", "redundancy", "one file"} {
-		damage := damages[name]
-		damaged := false // of what the program wrote
-		for _, m := range lost {
-			for i, f := range c.files[m] {
-				if slices.ContainsFunc(damage.of(c.files[m]), func(x redundancy.File) bool { return x.Path == f.Path }) {
-					must(c.t, damage.how(f.Path))
-					damaged = damaged || c.files[m][i].Meta.Type() == meta.Full
-				}
+	damage := damages[l.damage]
+	damaged := false // of what the program wrote
+	for _, m := range l.lost {
+		for i, f := range c.files[m] {
+			if slices.ContainsFunc(damage.of(c.files[m]), func(x redundancy.File) bool { return x.Path == f.Path }) {
+				must(c.t, damage.how(f.Path))
+				damaged = damaged || c.files[m][i].Meta.Type() == meta.Full
 			}
 		}
-		var err error
-		if damaged {
-			_, err = c.reassemble(dir)
-		}
-		switch bears := c.scheme.Bears(len(c.dirs), lost); {
-		case err != nil && bears:
-			c.t.Errorf("members %v lost %s: %v", lost, name, err)
-		case err == nil:
-			c.sameOwn(want)
-			c.noRedundancy(lost, damage)
-		case !errors.Is(err, redundancy.ErrUnrecoverable) && name != "all":
-			c.t.Errorf("members %v lost %s, more than the scheme bears: %v", lost, name, err)
-		}
-		must(c.t, c.restore(want))
 	}
+	var err error
+	if damaged {
+		_, err = c.reassemble(dir)
+	}
+	switch bears := c.scheme.Bears(len(c.dirs), l.lost); {
+	case err != nil && bears:
+		c.t.Errorf("members %v lost %s: %v", l.lost, l.damage, err)
+	case err == nil:
+		c.sameOwn(want)
+		c.noRedundancy(l.lost, damage)
+	case !errors.Is(err, redundancy.ErrUnrecoverable) && l.damage != "all":
+		c.t.Errorf("members %v lost %s, more than the scheme bears: %v", l.lost, l.damage, err)
+	}
+	must(c.t, c.restore(want))
 }
 
 // noRedundancy checks that no redundancy was made for members that have lost theirs.
@@ -171,7 +167,7 @@ func (c *cluster) sameOwn(want map[string]string) {
 	}
 }
 
-// reassembleCorrupt flips bits in what is left: never may wrong bytes come out
+// reassembleCorrupt flips a bit in what is left: never may wrong bytes come out
 // as if they were right.
 func reassembleCorrupt(t *testing.T, scheme redundancy.Scheme) {
 	const n = 4
@@ -179,44 +175,43 @@ func reassembleCorrupt(t *testing.T, scheme redundancy.Scheme) {
 	c.encode()
 	dir := c.gather()
 	want := c.state()
-	noticed := 0
+	type flip struct {
+		file redundancy.File
+		at   int64
+		lost int // a member other than the file's
+	}
+	var flips []flip
 	for m := range n {
 		for _, f := range c.files[m] {
 			size := f.Meta.Size()
 			for at := int64(0); at < size; at += max(1, size/23) {
-				must(t, flipBit(f.Path, at))
-				flipped, err := os.ReadFile(f.Path)
-				must(t, err)
 				for lost := range n {
-					if lost == m {
-						continue
+					if lost != m {
+						flips = append(flips, flip{f, at, lost})
 					}
-					own, _ := redundancy.Split(c.files[lost])
-					for _, f := range own {
-						must(t, os.Remove(f.Path))
-					}
-					warnings, err := c.reassemble(dir)
-					if len(warnings) > 0 {
-						noticed++
-					}
-					if err != nil {
-						for _, f := range own {
-							_ = os.Remove(f.Path) // wherever it has come to
-						}
-					} else {
-						for _, f := range own {
-							if data, err := os.ReadFile(f.Path); err != nil || string(data) != want[f.Path][:len(data)] {
-								t.Errorf("a bit flipped at byte %d of %s went unnoticed into %s", at, f.Path, f.Path)
-							}
-						}
-					}
-					must(t, c.restore(want))
-					must(t, os.Chmod(f.Path, 0o600))
-					must(t, os.WriteFile(f.Path, flipped, 0o600))
 				}
-				must(t, c.restore(want))
 			}
 		}
+	}
+	noticed := 0
+	for _, f := range sample.Of(t, flips, 60, 150) {
+		must(t, flipBit(f.file.Path, f.at))
+		own, _ := redundancy.Split(c.files[f.lost])
+		for _, f := range own {
+			must(t, os.Remove(f.Path))
+		}
+		warnings, err := c.reassemble(dir)
+		if len(warnings) > 0 {
+			noticed++
+		}
+		for _, made := range own {
+			if err != nil {
+				_ = os.Remove(made.Path) // wherever it has come to
+			} else if data, err := os.ReadFile(made.Path); err != nil || string(data) != want[made.Path][:len(data)] {
+				t.Errorf("a bit flipped at byte %d of %s went unnoticed into %s", f.at, f.file.Path, made.Path)
+			}
+		}
+		must(t, c.restore(want))
 	}
 	if noticed == 0 {
 		t.Error("no flipped bit was noticed")

@@ -6,6 +6,7 @@ package schemetest
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -22,6 +23,7 @@ import (
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // piece is small, so that files of a few kilobytes take many pieces.
@@ -215,45 +217,76 @@ func (c *cluster) same(want map[string]string) {
 	}
 }
 
-// Run tests a scheme in sets of smallest to largest members: every loss that it has to bear in small
-// sets, and in larger ones a sample, or with GOSCR_FAULTS=all every loss as well.
+// Run tests a scheme in sets of smallest to largest members: every loss that it has to bear, and
+// every one that has a member too many.
 func Run(t *testing.T, scheme redundancy.Scheme, smallest, largest int) {
-	for n := smallest; n <= min(largest, max(raceLargest, smallest)); n++ {
-		k := scheme.Failures(n)
-		for name, sizes := range sizes {
-			t.Run(fmt.Sprintf("%d members/%s", n, name), func(t *testing.T) {
-				c := newCluster(t, scheme, n, sizes, 1)
-				c.encode()
-				want := c.state()
-				for lost := range sampled(n, k) {
-					c.everyDamage(lost, want)
-				}
-				for lost := range sampled(n, k+1) {
-					switch {
-					case len(lost) <= k:
-					case scheme.Bears(n, lost): // as PARTNER does some of them
-						c.damaged(lost, "all", want)
-					default:
-						c.refused(lost, want)
-					}
-				}
-			})
-		}
-	}
-}
-
-// sampled yields what subsets yields, or some of it.
-func sampled(n, k int) iter.Seq[[]int] {
-	if n <= 6 || os.Getenv("GOSCR_FAULTS") == "all" {
-		return subsets(n, k)
-	}
-	return func(yield func([]int) bool) {
-		random := rand.New(rand.NewPCG(uint64(n), uint64(k)))
-		for chosen := range subsets(n, k) {
-			if (len(chosen) == 1 || random.IntN(4) == 0) && !yield(chosen) {
-				return
+	losses := losses(t, scheme, smallest, largest, slices.Sorted(maps.Keys(damages)), []string{"all"}, 10, 20)
+	inSets(t, losses, func(t *testing.T, losses []loss) {
+		n := losses[0].n
+		c := newCluster(t, scheme, n, sizes[losses[0].sizes], 1)
+		c.encode()
+		want := c.state()
+		for _, l := range losses {
+			if scheme.Bears(n, l.lost) { // as PARTNER bears some that have a member too many
+				c.damaged(l.lost, l.damage, want)
+			} else {
+				c.refused(l.lost, want)
 			}
 		}
+	})
+}
+
+// loss is what some members of a set of n lose.
+type loss struct {
+	n             int
+	sizes, damage string
+	lost          []int
+}
+
+// losses returns all losses in sets of smallest to largest members, in the order of the sets: up to
+// as many members as the scheme bears have one of the damages of borne, one more those of beyond.
+// If a run tries a part only, it tries quick losses, or one of each part, of as many members as
+// the scheme bears, of fewer and of one more: a sample of all of them might have none at the edge.
+func losses(t *testing.T, scheme redundancy.Scheme, smallest, largest int, borne, beyond []string, quick, part int) []loss {
+	t.Helper()
+	var kinds [3][]loss
+	for n := smallest; n <= largest; n++ {
+		k := scheme.Failures(n)
+		for _, sizes := range slices.Sorted(maps.Keys(sizes)) {
+			for lost := range subsets(n, k+1) {
+				kind, damages := 0, borne
+				switch len(lost) {
+				case k:
+					kind = 1
+				case k + 1:
+					kind, damages = 2, beyond
+				}
+				for _, damage := range damages {
+					kinds[kind] = append(kinds[kind], loss{n, sizes, damage, lost})
+				}
+			}
+		}
+	}
+	var drawn []loss
+	for _, of := range kinds {
+		drawn = append(drawn, sample.Of(t, of, quick, max(quick, len(of)/part))...)
+	}
+	slices.SortStableFunc(drawn, func(a, b loss) int {
+		return cmp.Or(cmp.Compare(a.n, b.n), cmp.Compare(a.sizes, b.sizes))
+	})
+	return drawn
+}
+
+// inSets runs f as a subtest for each set and all of its losses.
+func inSets(t *testing.T, losses []loss, f func(t *testing.T, losses []loss)) {
+	for len(losses) > 0 {
+		first := losses[0]
+		end := slices.IndexFunc(losses, func(l loss) bool { return l.n != first.n || l.sizes != first.sizes })
+		if end < 0 {
+			end = len(losses)
+		}
+		t.Run(fmt.Sprintf("%d members/%s", first.n, first.sizes), func(t *testing.T) { f(t, losses[:end]) })
+		losses = losses[end:]
 	}
 }
 
@@ -271,13 +304,6 @@ func subsets(n, k int) iter.Seq[[]int] {
 				return
 			}
 		}
-	}
-}
-
-func (c *cluster) everyDamage(lost []int, want map[string]string) {
-	c.t.Helper()
-	for _, name := range slices.Sorted(maps.Keys(damages)) {
-		c.damaged(lost, name, want)
 	}
 }
 
