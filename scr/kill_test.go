@@ -86,6 +86,16 @@ func killsOf(t *testing.T, c *cluster, most int64, nodes []string, f func(s *Ses
 	killsAfter(t, c, 0, most, nodes, f, check)
 }
 
+// loseDataset removes a dataset from the caches of nodes.
+func (c *cluster) loseDataset(id int, nodes ...string) {
+	c.t.Helper()
+	for _, node := range nodes {
+		if err := os.RemoveAll(c.cached(node, id, "")); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
 // killsAfter is kills at so many of the messages that follow the first ones.
 func killsAfter(t *testing.T, c *cluster, first, most int64, nodes []string, f func(s *Session, rank int) error, check func(at int64)) {
 	most = fewer(most)
@@ -316,36 +326,52 @@ func TestKilled_WhileChoosing(t *testing.T) {
 			return nil
 		}
 	}
+	nothing := func(*Session) error { return nil }
 	for what, test := range map[string]struct {
 		before func(c *cluster)
 		call   func(s *Session) error
-		ids    []int // of the datasets any of which may be offered then; 0: none
+		ids    []int  // of the datasets any of which may be offered then; 0: none
+		chosen string // SCR_CURRENT of the job that is killed; "": the program chooses
 	}{
 		"Current, in the cache": {func(c *cluster) {
 			c.set("SCR_FLUSH=0", "SCR_CACHE_SIZE=4")
 			c.job(four, steps(1, 2, 3, 4))
-		}, func(s *Session) error { return s.Current(name(1)) }, []int{1, 4}},
+		}, func(s *Session) error { return s.Current(name(1)) }, []int{1, 4}, ""},
 		"Current, to be fetched": {func(c *cluster) {
 			c.set("SCR_FLUSH=3", "SCR_CACHE_SIZE=2")
 			c.job(four, steps(1, 2, 3, 4, 5))
-		}, func(s *Session) error { return s.Current(name(3)) }, []int{3, 5}},
+		}, func(s *Session) error { return s.Current(name(3)) }, []int{3, 5}, ""},
 		"Current, and the newest is in the prefix directory": {func(c *cluster) {
 			c.set("SCR_FLUSH=2", "SCR_CACHE_SIZE=4")
 			c.job(four, steps(1, 2, 3))
 			c.set("SCR_CACHE_BYPASS=1")
 			c.job(four, steps(4))
 			c.set("SCR_CACHE_BYPASS=0")
-		}, func(s *Session) error { return s.Current(name(2)) }, []int{2, 4}},
+		}, func(s *Session) error { return s.Current(name(2)) }, []int{2, 4}, ""},
 		"Drop, two of a name in the cache": {func(c *cluster) {
 			c.set("SCR_FLUSH=0", "SCR_CACHE_SIZE=4")
 			c.job(four, chain(steps(1), steps(2), steps(2)))
-		}, func(s *Session) error { return s.Drop(name(2)) }, []int{1, 3}},
+		}, func(s *Session) error { return s.Drop(name(2)) }, []int{1, 3}, ""},
 		"Delete, and an older one of the name is in the prefix directory": {func(c *cluster) {
 			c.set("SCR_FLUSH=1", "SCR_CACHE_SIZE=1")
 			c.job(four, steps(2))
 			c.set("SCR_FLUSH=0")
 			c.job(four, steps(2))
-		}, func(s *Session) error { return s.Delete(name(2)) }, []int{2, 0}},
+		}, func(s *Session) error { return s.Delete(name(2)) }, []int{2, 0}, ""},
+		// The newest was flushed, and one after it cannot be rebuilt: the newest leaves, and an older one stays.
+		"SCR_CURRENT, for which the newest makes room": {func(c *cluster) {
+			c.set("SCR_FLUSH=3", "SCR_CACHE_SIZE=3")
+			c.job(four, steps(1, 2, 3, 4, 5, 6, 7))
+			c.loseDataset(7, "a", "b")
+		}, nothing, []int{3, 6}, name(3)},
+		"SCR_CURRENT of another job, for which the newest makes room": {func(c *cluster) {
+			c.set("SCR_FLUSH=2", "SCR_CACHE_SIZE=3")
+			c.job(four, steps(1, 2, 3))
+			c.set("SCR_JOB_ID=other", "SCR_FLUSH=1")
+			c.job(four, steps(4, 5)) // datasets 3 and 4
+			c.set("SCR_JOB_ID=job", "SCR_FLUSH=2")
+			c.loseDataset(3, "a", "b")
+		}, nothing, []int{2, 4}, name(5)},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -358,11 +384,17 @@ func TestKilled_WhileChoosing(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.load(begin)
-			inInit := int64(0)
+			first, most := int64(0), int64(24)
 			for _, s := range stats {
-				inInit += s.Messages
+				first += s.Messages
 			}
-			killsAfter(t, c, inInit, 24, four, func(s *Session, _ int) error { return test.call(s) }, func(int64) {
+			if test.chosen != "" { // in Init
+				first, most = 0, 80
+			}
+			c.set("SCR_CURRENT=" + test.chosen)
+			killsAfter(t, c, first, most, four, func(s *Session, _ int) error { return test.call(s) }, func(int64) {
+				c.set("SCR_CURRENT=")
+				defer c.set("SCR_CURRENT=" + test.chosen)
 				ids := make([]int, len(four))
 				err := c.try(four, func(s *Session, rank int) error {
 					_, err := offered(s)
@@ -383,5 +415,30 @@ func TestKilled_WhileChoosing(t *testing.T) {
 				t.Errorf("offered: %v, want each of %v", seen, test.ids)
 			}
 		})
+	}
+}
+
+// The newest has left the cache for the checkpoint that SCR_CURRENT names, and that cannot be fetched:
+// nothing else leaves.
+func TestCurrent_CannotBeFetchedAndTheNewestHasLeft(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=3", "SCR_CACHE_SIZE=3")
+	c.job(four, steps(1, 2, 3, 4, 5, 6, 7))
+	c.loseDataset(7, "a", "b")
+	if err := os.WriteFile(c.prefix(contents(3, 1)[0].name), []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, chosen := range []string{name(3), ""} {
+		c.set("SCR_CURRENT=" + chosen)
+		if err := c.try(four, restarts(6)); err != nil {
+			t.Fatalf("SCR_CURRENT=%s: %v\n%s", chosen, err, c.said())
+		}
+		x, err := prefix.ReadIndex(c.prefix(""))
+		if err != nil || x.Leaving("job") {
+			t.Errorf("the index still lists what leaves the cache: %v", err)
+		}
+		if _, err := os.Stat(c.cached("a", 5, "")); err != nil {
+			t.Errorf("SCR_CURRENT=%s: %v", chosen, err)
+		}
 	}
 }

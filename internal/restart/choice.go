@@ -100,6 +100,15 @@ func (r *Restart) after(id int) func(dataset.Dataset) bool {
 	return func(d dataset.Dataset) bool { return d.ID() > id && !r.Cache.OfOtherSize(d.ID()) }
 }
 
+// before returns the condition that a run after a kill would offer a dataset of the cache, and not d,
+// which is current in the index: it is newer, or d has to be fetched and is of another job (offerNewer).
+func (r *Restart) before(d dataset.Dataset) func(dataset.Dataset) bool {
+	newer, foreign := r.after(d.ID()), d.Owner().JobID != r.JobID
+	return func(other dataset.Dataset) bool {
+		return newer(other) || foreign && other.Flags().Has(dataset.Checkpoint) && !r.Cache.OfOtherSize(other.ID())
+	}
+}
+
 // markIfKnown makes the dataset called name current, if the index has one. Rank 0 calls it.
 func (r *Restart) markIfKnown(name string) error {
 	x, err := prefix.ReadIndex(r.Prefix.Dir)
@@ -151,18 +160,28 @@ func (r *Restart) mark(x *prefix.Index, name string) error {
 }
 
 // drop deletes the datasets of the cache of which condition, which is the same on all ranks, is
-// true. choose, which rank 0 calls, returns the change of the index by which another dataset is
-// chosen, nil if none is needed. The change and the list of those that leave are written at
+// true, after it has recorded the choice (record).
+func (r *Restart) drop(condition func(dataset.Dataset) bool, choose func(x *prefix.Index) change, spare bool) error {
+	if err := r.record(condition, choose, spare); err != nil {
+		return err
+	}
+	return r.dropLeaving(condition)
+}
+
+// record records in the index that the datasets of the cache leave it of which condition, which is
+// the same on all ranks, is true. choose, which rank 0 calls, returns the change of the index by
+// which another dataset is chosen, nil if none is needed. The change and the list of those that leave are written at
 // once, before the first of them leaves: a run after a kill goes on from what was the newest, or
 // from what was chosen, since it deletes the rest of the list (PassOverCondemned), and from no
 // third one. Flushes are cancelled before, since the next run would complete them. A lack of
 // room in the prefix directory is an error only if there is a change, and spare is false.
-func (r *Restart) drop(condition func(dataset.Dataset) bool, choose func(x *prefix.Index) change, spare bool) error {
+func (r *Restart) record(condition func(dataset.Dataset) bool, choose func(x *prefix.Index) change, spare bool) error {
 	if err := r.Flusher.Halt(condition); err != nil {
 		return err
 	}
 	list := r.Flusher.Held(condition)
-	err := mpi.OnRoot(r.World, func() error {
+	r.listed = r.listed || len(list) > 0
+	return mpi.OnRoot(r.World, func() error {
 		x, err := prefix.ReadIndex(r.Prefix.Dir)
 		if err != nil {
 			return err
@@ -183,22 +202,27 @@ func (r *Restart) drop(condition func(dataset.Dataset) bool, choose func(x *pref
 		}
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return r.dropLeaving(condition, len(list) > 0)
 }
 
 // dropLeaving deletes the datasets of the cache of which condition, which is the same on all
-// ranks, is true, and, if listed is true on rank 0, the list of them in the index.
-func (r *Restart) dropLeaving(condition func(dataset.Dataset) bool, listed bool) error {
-	if err := r.Flusher.DropWhere(condition); err != nil || !listed {
+// ranks, is true, and the list of those that leave in the index.
+func (r *Restart) dropLeaving(condition func(dataset.Dataset) bool) error {
+	if err := r.Flusher.DropWhere(condition); err != nil {
 		return err
 	}
+	r.unlist()
+	return nil
+}
+
+// unlist deletes the list of the datasets that leave the cache, if the index has one.
+func (r *Restart) unlist() {
+	if !r.listed {
+		return
+	}
+	r.listed = false
 	r.Prefix.Note(func() error {
 		return prefix.UpdateIndex(r.Prefix.Dir, func(x *prefix.Index) error { x.Left(r.JobID); return nil })
 	})
-	return nil
 }
 
 // Remove deletes all datasets called name from the cache, of any job size, and calls there to remove them

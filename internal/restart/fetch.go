@@ -157,6 +157,12 @@ func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *
 		later.Datasets = []*cache.Cached{r.offered.cached}
 		leaving.Datasets = slices.DeleteFunc(leaving.Datasets, func(c *cache.Cached) bool { return c == r.offered.cached })
 	}
+	if r.rung == named && slices.Contains(leaving.Datasets, r.Cache.NewestCheckpoint()) {
+		// An older one would be the newest then, and is not what the user has chosen.
+		if err := r.record(r.before(d), noChange, true); err != nil {
+			return nil, err
+		}
+	}
 	if err := r.Flusher.Evict(leaving); err != nil {
 		return nil, err
 	}

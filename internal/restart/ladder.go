@@ -99,6 +99,7 @@ func (r *Restart) offerNamed(name string) error {
 		if ok && r.fetch(d) {
 			return r.drop(r.after(d.ID()), noChange, true)
 		}
+		r.unlist() // what has not left yet may be offered
 	}
 	r.Log.WarnJob("SCR_CURRENT names %s, which is no complete checkpoint in the cache or in the index of %s; ignored", name, r.Prefix.Dir)
 	return nil
@@ -204,13 +205,12 @@ func (r *Restart) PassOverCondemned() error {
 	held := r.Flusher.Held(func(dataset.Dataset) bool { return true })
 	marks := make([]int64, len(list)+len(held)) // the second part: of those that were to leave
 	whys := make([]string, len(list))           // on rank 0
-	listed := false                             // on rank 0
 	find := func() error {
 		x, err := prefix.ReadIndex(r.Prefix.Dir)
 		if err != nil {
 			return err
 		}
-		listed = x.Leaving(r.JobID)
+		r.listed = x.Leaving(r.JobID)
 		for i, d := range held {
 			if x.Leaves(r.JobID, d) && d.Name() != r.Current {
 				marks[len(list)+i] = 1
@@ -239,7 +239,7 @@ func (r *Restart) PassOverCondemned() error {
 	for i, d := range held {
 		leaves[d.ID()] = marks[len(list)+i] > 0
 	}
-	if err := r.dropLeaving(func(d dataset.Dataset) bool { return leaves[d.ID()] }, listed); err != nil {
+	if err := r.dropLeaving(func(d dataset.Dataset) bool { return leaves[d.ID()] }); err != nil {
 		return err
 	}
 	for i, c := range list {
