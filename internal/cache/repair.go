@@ -53,7 +53,7 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err 
 		if err := mpi.Agree(k.World, err); err != nil {
 			return nil, "", err
 		}
-		after, err := k.attempt(c, files, set, mine)
+		after, err := (&attempt{k, c, set, mine, files}).run()
 		found := mine != lost && errors.As(err, new(*redundancy.CorruptError)) // in the caller's file
 		kept, _ := redundancy.Split(after)
 		counts := []int64{one(mine == lost), one(mine == exposed), one(found), one(err != nil), one(unchecked(kept))}
@@ -173,92 +173,102 @@ func (k *Cache) checkBearable(c *Cached, found setDamage, mine damage) error {
 	return fmt.Errorf("%w: %s have lost files%s; %w", redundancy.ErrUnrecoverable, who, more, err)
 }
 
-// attempt verifies the caller's files, or makes the redundancy of the set again, or rebuilds
-// the files of the members that have lost theirs. mine is the caller's damage. It returns the
-// caller's files, and warns the user if one of them is corrupt. It is collective over the set.
-func (k *Cache) attempt(c *Cached, files []redundancy.File, set setDamage, mine damage) ([]redundancy.File, error) {
-	var err error
+// attempt is an attempt to repair a dataset, for a member of a set.
+type attempt struct {
+	k     *Cache
+	c     *Cached
+	set   setDamage
+	mine  damage
+	files []redundancy.File // the caller's
+}
+
+// run verifies the caller's files, or makes the redundancy of the set again, or rebuilds
+// the files of the members that have lost theirs. It returns the caller's files, and
+// warns the user if one of them is corrupt. It is collective over the set.
+func (a *attempt) run() (files []redundancy.File, err error) {
+	files = a.files
 	switch {
-	case len(set.members) == 0:
-		err = c.Desc.Scheme.Verify(k.job(c), files)
-	case set.encode():
-		files, err = k.makeRedundancy(c, files, set, mine)
+	case len(a.set.members) == 0:
+		err = a.c.Desc.Scheme.Verify(a.k.job(a.c), files)
+	case a.set.encode():
+		files, err = a.makeRedundancy()
 	default:
-		files, err = k.recover(c, files, set, mine)
+		files, err = a.recover()
 	}
 	if corrupt := new(redundancy.CorruptError); errors.As(err, &corrupt) {
-		k.Log.Warn("dataset %d: %v", c.ID(), corrupt)
+		a.k.Log.Warn("dataset %d: %v", a.c.ID(), corrupt)
 	}
 	return files, err
 }
 
 // recover rebuilds what the members of a set have lost: all files, or only the redundancy. It is
 // collective over the set.
-func (k *Cache) recover(c *Cached, files []redundancy.File, set setDamage, mine damage) ([]redundancy.File, error) {
-	j := k.job(c)
-	j.Whole = mine == exposed
-	return c.Desc.Scheme.Recover(j, files, set.members)
+func (a *attempt) recover() ([]redundancy.File, error) {
+	j := a.k.job(a.c)
+	j.Whole = a.mine == exposed
+	return a.c.Desc.Scheme.Recover(j, a.files, a.set.members)
 }
 
 // makeRedundancy makes the redundancy that members of a set have lost, all of which have the files
 // of the program. If the others have enough, they keep theirs. It is collective over the set.
-func (k *Cache) makeRedundancy(c *Cached, files []redundancy.File, set setDamage, mine damage) ([]redundancy.File, error) {
-	if !c.Desc.Scheme.Bears(c.Desc.Set.Size(), set.members) {
-		return k.encodeAgain(c, files)
+func (a *attempt) makeRedundancy() ([]redundancy.File, error) {
+	set := a.c.Desc.Set
+	if !a.c.Desc.Scheme.Bears(set.Size(), a.set.members) {
+		return a.encodeAgain()
 	}
-	after, err := k.recover(c, files, set, mine)
+	after, err := a.recover()
 	corrupt, useless := errors.Is(err, redundancy.ErrCorrupt), errors.Is(err, redundancy.ErrUnrecoverable)
-	failed := []int64{one(corrupt), one(useless), one(err != nil && mine == none)}
-	if e := c.Desc.Set.Comm.Allreduce(failed, mpi.Sum); e != nil {
-		return files, e
+	failed := []int64{one(corrupt), one(useless), one(err != nil && a.mine == none)}
+	if e := set.Comm.Allreduce(failed, mpi.Sum); e != nil {
+		return a.files, e
 	}
 	switch {
 	case failed[0] > 0:
-		return files, err
+		return a.files, err
 	case failed[1] > 0: // the redundancy of the others does not fit together
-		return k.encodeAgain(c, files)
-	case mine == none:
+		return a.encodeAgain()
+	case a.mine == none:
 		if err != nil {
-			k.Log.Warn("dataset %d: the redundancy that other ranks have lost cannot be made again: %v", c.ID(), err)
+			a.k.Log.Warn("dataset %d: the redundancy that other ranks have lost cannot be made again: %v", a.c.ID(), err)
 		}
-		return files, nil
+		return a.files, nil
 	case failed[2] > 0 && err == nil:
 		err = errors.New("another rank could not read what it is computed from")
 	}
-	if err != nil {
-		return k.useBare(c, files, err)
-	}
-	c.bare = false
-	return after, nil
+	return a.made(after, err)
 }
 
-// useBare has a dataset be used without the caller's redundancy, which err says why it cannot be made.
-func (k *Cache) useBare(c *Cached, files []redundancy.File, err error) ([]redundancy.File, error) {
-	c.bare = true
-	k.Log.Warn("dataset %d: its redundancy is lost and cannot be made again: %v; the dataset is used, but a lost node would lose it", c.ID(), err)
-	own, _ := redundancy.Split(files)
-	_, left := redundancy.Split(k.Files(c.ID()))
-	return own, k.dropRedundancy(c.ID(), left)
+// made returns the caller's files after its redundancy has been made. If that has failed, the
+// dataset is used without.
+func (a *attempt) made(after []redundancy.File, err error) ([]redundancy.File, error) {
+	a.c.bare = err != nil
+	if !a.c.bare {
+		return after, nil
+	}
+	a.k.Log.Warn("dataset %d: its redundancy is lost and cannot be made again: %v; the dataset is used, but a lost node would lose it", a.c.ID(), err)
+	own, _ := redundancy.Split(a.files)
+	_, left := redundancy.Split(a.k.Files(a.c.ID()))
+	return own, a.k.dropRedundancy(a.c.ID(), left)
 }
 
 // encodeAgain makes the redundancy of a set again, after all its members have verified their
 // files: redundancy of corrupt files would be useless, and would overwrite the rest of the
 // old redundancy, which may still help to rebuild them. If a redundancy file cannot be
 // stored, the dataset is used without it. It is collective over the set.
-func (k *Cache) encodeAgain(c *Cached, files []redundancy.File) ([]redundancy.File, error) {
-	own, _ := redundancy.Split(files)
-	err := redundancy.Verify(own, k.Piece)
-	bad, e := mpi.Any(c.Desc.Set.Comm, err != nil)
+func (a *attempt) encodeAgain() ([]redundancy.File, error) {
+	own, _ := redundancy.Split(a.files)
+	err := redundancy.Verify(own, a.k.Piece)
+	bad, e := mpi.Any(a.c.Desc.Set.Comm, err != nil)
 	if e != nil || bad {
-		return files, errors.Join(err, e)
+		return a.files, errors.Join(err, e)
 	}
 	var again []redundancy.File
 	for _, f := range own {
 		again = append(again, redundancy.File{Path: f.Path, Meta: f.Meta.Clone()})
 	}
-	made, err := c.Desc.Scheme.Encode(k.job(c), again)
+	made, err := a.c.Desc.Scheme.Encode(a.k.job(a.c), again)
 	if errors.Is(err, redundancy.ErrCorrupt) {
-		return files, fmt.Errorf("was right before: %v", err) // %v: as ErrCorrupt it would be repaired, from contents that have just changed
+		return a.files, fmt.Errorf("was right before: %v", err) // %v: as ErrCorrupt it would be repaired, from contents that have just changed
 	}
 	for i, f := range own {
 		want, known := f.Meta.CRC()
@@ -267,14 +277,10 @@ func (k *Cache) encodeAgain(c *Cached, files []redundancy.File) ([]redundancy.Fi
 		case !known: // the job was killed before the dataset was protected
 			f.Meta.SetCRC(got)
 		case got != want:
-			return files, fmt.Errorf("%s changes while it is read", f.Path)
+			return a.files, fmt.Errorf("%s changes while it is read", f.Path)
 		}
 	}
-	if err != nil {
-		return k.useBare(c, files, err)
-	}
-	c.bare = false
-	return append(own, made...), nil
+	return a.made(append(own, made...), err)
 }
 
 // dropRedundancy deletes redundancy files that are of no use. If there is one, as usual, its

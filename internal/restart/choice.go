@@ -165,7 +165,7 @@ func (r *Restart) drop(condition func(dataset.Dataset) bool, choose func(x *pref
 	if err := r.record(condition, choose, spare); err != nil {
 		return err
 	}
-	return r.dropLeaving(condition)
+	return r.dropLeaving(condition, true)
 }
 
 // record records in the index that the datasets of the cache leave it of which condition, which is
@@ -180,7 +180,6 @@ func (r *Restart) record(condition func(dataset.Dataset) bool, choose func(x *pr
 		return err
 	}
 	list := r.Flusher.Held(condition)
-	r.listed = r.listed || len(list) > 0
 	return mpi.OnRoot(r.World, func() error {
 		x, err := prefix.ReadIndex(r.Prefix.Dir)
 		if err != nil {
@@ -205,9 +204,9 @@ func (r *Restart) record(condition func(dataset.Dataset) bool, choose func(x *pr
 }
 
 // dropLeaving deletes the datasets of the cache of which condition, which is the same on all
-// ranks, is true, and the list of those that leave in the index.
-func (r *Restart) dropLeaving(condition func(dataset.Dataset) bool) error {
-	if err := r.Flusher.DropWhere(condition); err != nil {
+// ranks, is true, and, if listed is true on rank 0, the list of them in the index.
+func (r *Restart) dropLeaving(condition func(dataset.Dataset) bool, listed bool) error {
+	if err := r.Flusher.DropWhere(condition); err != nil || !listed {
 		return err
 	}
 	r.unlist()
@@ -216,11 +215,11 @@ func (r *Restart) dropLeaving(condition func(dataset.Dataset) bool) error {
 
 // unlist deletes the list of the datasets that leave the cache, if the index has one.
 func (r *Restart) unlist() {
-	if !r.listed {
-		return
-	}
-	r.listed = false
 	r.Prefix.Note(func() error {
+		x, err := prefix.ReadIndex(r.Prefix.Dir)
+		if err != nil || !x.Leaving(r.JobID) {
+			return err
+		}
 		return prefix.UpdateIndex(r.Prefix.Dir, func(x *prefix.Index) error { x.Left(r.JobID); return nil })
 	})
 }

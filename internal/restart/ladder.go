@@ -205,12 +205,13 @@ func (r *Restart) PassOverCondemned() error {
 	held := r.Flusher.Held(func(dataset.Dataset) bool { return true })
 	marks := make([]int64, len(list)+len(held)) // the second part: of those that were to leave
 	whys := make([]string, len(list))           // on rank 0
+	listed := false                             // on rank 0
 	find := func() error {
 		x, err := prefix.ReadIndex(r.Prefix.Dir)
 		if err != nil {
 			return err
 		}
-		r.listed = x.Leaving(r.JobID)
+		listed = x.Leaving(r.JobID)
 		for i, d := range held {
 			if x.Leaves(r.JobID, d) && d.Name() != r.Current {
 				marks[len(list)+i] = 1
@@ -239,7 +240,7 @@ func (r *Restart) PassOverCondemned() error {
 	for i, d := range held {
 		leaves[d.ID()] = marks[len(list)+i] > 0
 	}
-	if err := r.dropLeaving(func(d dataset.Dataset) bool { return leaves[d.ID()] }); err != nil {
+	if err := r.dropLeaving(func(d dataset.Dataset) bool { return leaves[d.ID()] }, listed); err != nil {
 		return err
 	}
 	for i, c := range list {

@@ -62,7 +62,6 @@ type Restart struct {
 	offered *Offer       // nil: none is offered, or not yet
 	useless map[int]bool // ids of checkpoints from which the program could not restart
 	marked  bool         // a checkpoint of the cache is in the list of restart.scr
-	listed  bool         // the index has a list of datasets that leave the cache; it counts on rank 0
 }
 
 // Offer is a checkpoint from which the program can restart.
