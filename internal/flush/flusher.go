@@ -9,6 +9,7 @@
 //
 //	flusher.go     decides whether the flush of a completed dataset is due
 //	background.go  flushes in the background: start, poll, wait, cancel
+//	copied.go      what the prefix directory has of a dataset in the cache
 //	foreground.go  flushes while the program waits
 //	evict.go       evicts datasets to make room for the next one, and drops datasets
 //	restore.go     restores datasets of earlier runs when they are needed
