@@ -174,5 +174,5 @@ func (l *link) receiveFile(path string, md meta.Meta) (err error) {
 	if err := f.Sync(); err != nil || !md.Recorded() {
 		return err
 	}
-	return md.Restore(path)
+	return md.Restore("", path)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/goscr/goscr/internal/redundancy/partner"
 	"github.com/goscr/goscr/internal/redundancy/rs"
 	"github.com/goscr/goscr/internal/redundancy/xor"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // piece is the number of bytes that are read and written at a time if redundancy files do
@@ -37,7 +38,7 @@ func rebuildSet(set offline.Set, kind string, paths []string) ([]offline.Rebuilt
 	list, err := set.Rebuild(paths)
 	for _, b := range list {
 		for _, f := range b.Files {
-			if err := syncFile(f.Path); err != nil {
+			if err := syncFile(f); err != nil {
 				return nil, err
 			}
 			f.Meta.SetComplete(true)
@@ -73,7 +74,7 @@ func RebuildFiles(prefixDir, kind string, paths []string, warn func(error), mete
 		there[r.Current.Rank] = !slices.ContainsFunc(r.Current.In(prefixDir), func(f redundancy.File) bool {
 			f.Meta.SetComplete(true) // the file was being protected
 			for _, path := range []string{prefix.Aside(f.Path, r.Dataset.ID(), prefix.ByCopy), f.Path} {
-				if f.Meta.Check(path) == nil {
+				if f.Meta.CheckBelow(trust.Root(prefixDir), path) == nil {
 					found[f.Meta.File()] = path
 					return false
 				}
@@ -86,7 +87,7 @@ func RebuildFiles(prefixDir, kind string, paths []string, warn func(error), mete
 		}
 	}
 	set := offline.Set{
-		Dir: prefixDir, Dataset: d, Whole: func(rank int) bool { return there[rank] }, Warn: warn, Progress: meter,
+		Dir: prefixDir, Below: trust.Root(prefixDir), Dataset: d, Whole: func(rank int) bool { return there[rank] }, Warn: warn, Progress: meter,
 		Where: func(rank int, f redundancy.File, made bool) string {
 			if path := where[rank][f.Meta.File()]; path != "" && !made {
 				return path
@@ -129,7 +130,7 @@ func (s *scan) rebuild(warn func(error), meter progress.Meter) ([]offline.Rebuil
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			set := offline.Set{
-				Dir: s.prefix, Dataset: s.dataset, Progress: meter,
+				Dir: s.prefix, Below: trust.Root(s.prefix), Dataset: s.dataset, Progress: meter,
 				Whole: func(rank int) bool { return where[rank] != nil },
 				Where: func(rank int, f redundancy.File, made bool) string {
 					if path := where[rank][f.Meta.File()]; path != "" && !made {

@@ -110,6 +110,9 @@ func (r Root) Owner(source int) (uid, gid int, give bool) {
 	return int(st.Uid), int(st.Gid), true
 }
 
+// OwnerOf returns the owner of a file.
+func OwnerOf(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
+
 // Own reports whether an open file may be written over: it is a regular file of the caller,
 // and has no other name, under which it could be any file of the caller.
 func Own(info fs.FileInfo) bool {

@@ -142,6 +142,13 @@ func (r Root) Rename(from, to string) error {
 	})
 }
 
+// Link is os.Link.
+func (r Root) Link(from, to string) error {
+	return r.at("link", from, func(a int, old string) error {
+		return r.at("link", to, func(b int, name string) error { return unix.Linkat(a, old, b, name, 0) })
+	})
+}
+
 // Remove is os.Remove.
 func (r Root) Remove(path string) error {
 	return r.at("remove", path, func(dir int, name string) error {
@@ -224,6 +231,29 @@ func (r Root) MkdirAll(path string, perm fs.FileMode) error {
 	w, err := r.walk(rel, perm.Perm())
 	if err != nil {
 		return named("mkdir", path, err)
+	}
+	w.close()
+	return nil
+}
+
+// IsDir returns an error unless there is a directory at a path, which may be a link that counts.
+func (r Root) IsDir(path string) error {
+	if r == "" {
+		info, err := os.Stat(path)
+		if err == nil && !info.IsDir() {
+			err = &fs.PathError{Op: "stat", Path: path, Err: unix.ENOTDIR}
+		}
+		return err
+	}
+	descriptors.Hold()
+	defer descriptors.Release()
+	rel, err := r.below(path)
+	if err != nil {
+		return err
+	}
+	w, err := r.walk(rel, 0)
+	if err != nil {
+		return named("stat", path, err)
 	}
 	w.close()
 	return nil
