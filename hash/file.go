@@ -69,11 +69,8 @@ func replaceFile(path string, data []byte, mode fs.FileMode) (err error) {
 
 // SyncDir makes renames in dir durable. File systems that cannot sync a
 // directory return EINVAL and need no sync.
-func SyncDir(dir string) error { return SyncBelow(trust.Around(dir), dir) }
-
-// SyncBelow is SyncDir for a directory of the prefix directory.
-func SyncBelow(below trust.Root, dir string) error {
-	if err := below.SyncDir(dir); err != nil && !errors.Is(err, unix.EINVAL) {
+func SyncDir(dir string) error {
+	if err := trust.Around(dir).SyncDir(dir); err != nil && !errors.Is(err, unix.EINVAL) {
 		return err
 	}
 	return nil
@@ -112,12 +109,23 @@ func MakeDirs(dir string) error {
 // ReadFile reads the hash file at path. If the file does not exist the error
 // matches fs.ErrNotExist, if it is not a hash file ErrCorrupt; both name the file.
 func ReadFile(path string) (*Hash, error) {
+	h, _, err := ReadOwned(path)
+	return h, err
+}
+
+// ReadOwned is ReadFile, and also returns the owner and the mode that the file has.
+func ReadOwned(path string) (*Hash, fs.FileInfo, error) {
 	f, err := open(path, os.O_RDONLY)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer f.Close()
-	return readOpen(f)
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err := readOpen(f)
+	return h, info, err
 }
 
 // open opens a file of any kind. O_NONBLOCK has no effect on a regular file, and

@@ -53,7 +53,8 @@ type file struct{ name, about string }
 type context struct {
 	in       io.Reader
 	out, err io.Writer
-	alone    bool // the process runs only this command, not a test
+	ignored  []string // lines about files that do not count, which have been printed
+	alone    bool     // the process runs only this command, not a test
 }
 
 // ctx is the context of a command's calls. A command ends with its process, so nothing

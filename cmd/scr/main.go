@@ -142,10 +142,25 @@ func execute(argv []string, c *context) int {
 // a job says, with its lines on stderr.
 func (c *context) setPatience(prefix, name string) {
 	p := lock.Patience{Limit: time.Minute, Tell: func(line string) { fmt.Fprintf(c.err, "%s: %s\n", name, line) }}
-	if cfg, _, err := config.Read(prefix); err == nil {
+	if cfg, err := c.config(name, prefix); err == nil {
 		p.Limit = cfg.WaitTime
 	}
 	lock.SetPatience(p)
+}
+
+// config reads the configuration, and prints which files do not count, each once.
+func (c *context) config(name, prefix string) (*config.Config, error) {
+	cfg, _, err := config.Read(prefix)
+	if err != nil {
+		return nil, err
+	}
+	for _, line := range cfg.Ignored {
+		if !slices.Contains(c.ignored, line) {
+			fmt.Fprintf(c.err, "%s: %s\n", name, line)
+		}
+		c.ignored = append(c.ignored, line)
+	}
+	return cfg, nil
 }
 
 // report prints an error and returns the exit status.

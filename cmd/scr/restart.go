@@ -22,6 +22,7 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/request"
 	"github.com/goscr/goscr/internal/snapshot"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 var restartCommand = command{
@@ -67,6 +68,7 @@ KEY, or with a password in an address. It has no such arguments either: then you
 		flags.BoolVar(&o.json, "json", false, "with --info: print it as JSON")
 		flags.BoolVar(&o.debug, "crdebug", false, "have each rank print its process after the restart and wait for a debugger; the program must be linked with libscr_cr.so")
 		flags.BoolVar(&o.preload, "preload", false, "copy the checkpoint to the caches of the nodes before the program starts, all nodes at once")
+		flags.StringVar(&o.trust, "trust", "", "restart by what `USER` has recorded, and obey the configuration files that this user has left in the prefix directory")
 		flags.BoolVarP(&o.verbose, "verbose", "v", false, "print the command before it is started")
 		return func(args []string) error {
 			if len(args) > 1 {
@@ -95,6 +97,7 @@ type restartOptions struct {
 	seq      int    // -1: the newest
 	hostFile string
 	options  []string // of the launcher
+	trust    string   // users whose records count
 
 	file, info, json, verbose bool
 	debug                     bool
@@ -116,6 +119,18 @@ func (c *context) restart(o *restartOptions) error {
 		}
 		describe(c.out, dir, s, r)
 		return nil
+	}
+	if o.trust != "" {
+		if err := os.Setenv(trust.Parameter, o.trust); err != nil { // the job reads it, too
+			return err
+		}
+	}
+	users, err := trust.ParseUsers(os.Getenv(trust.Parameter))
+	if err != nil {
+		return err
+	}
+	if err := r.Check(users); err != nil {
+		return fmt.Errorf("%w, or give --trust and the name of the user", err)
 	}
 	to := snapshot.Restart{Prefix: dir, HostFile: o.hostFile, Options: o.options, Debug: o.debug}
 	if o.seq >= 0 || o.ref == s.Name {

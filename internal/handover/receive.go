@@ -15,6 +15,7 @@ import (
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/filemap"
 	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // Receive fetches what the sender of the same offer sends, and enters it in a filemap of
@@ -42,10 +43,13 @@ func (n Node) connect() (*link, error) {
 	const often = 20 * time.Millisecond
 	var last error
 	for limit := time.Now().Add(patience); time.Now().Before(limit); time.Sleep(often) {
-		h, err := hash.ReadFile(n.Offer)
+		h, info, err := hash.ReadOwned(n.Offer)
 		if errors.Is(err, fs.ErrNotExist) {
 			last = errors.New("the other node has not offered any files")
 			continue
+		}
+		if err == nil { // what comes from there is written to the cache
+			err = trust.Users{}.Check(n.Offer, info)
 		}
 		if err != nil {
 			return nil, err

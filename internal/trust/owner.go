@@ -46,7 +46,7 @@ type ForeignError struct {
 }
 
 func (e *ForeignError) Error() string {
-	return fmt.Sprintf("%s %s, and could run any command as user %d: %s if you trust it", e.Path, e.Reason, os.Geteuid(), e.Accept)
+	return fmt.Sprintf("%s is ignored: it %s, and could run any command as %s; if you trust it, %s", e.Path, e.Reason, Name(os.Geteuid()), e.Accept)
 }
 
 // Check checks that a file may make a command run, or name a path to write: it belongs to the
@@ -61,8 +61,8 @@ func (u Users) Check(path string, info fs.FileInfo) error {
 		return &ForeignError{path, "belongs to " + Name(owner), fmt.Sprintf("set %s=%s", Parameter, login(owner))}
 	}
 	group := st.Mode&0o020 != 0 && int(st.Gid) != os.Getegid() && st.Gid != 0
-	if info.Mode()&fs.ModeSymlink == 0 && (st.Mode&0o002 != 0 || group) {
-		return &ForeignError{path, "can be written by other users", "look at it, and run chmod go-w " + path}
+	if info.Mode().IsRegular() && (st.Mode&0o002 != 0 || group) {
+		return &ForeignError{path, "can be written by other users", "run chmod go-w " + path}
 	}
 	return nil
 }
