@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goscr/goscr/internal/descriptors"
 	"github.com/goscr/goscr/internal/kind"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // A problem on one rank is often one on all of them, and at every step. Of each kind
@@ -88,21 +88,22 @@ func takeSlot(dir, k string, now time.Time) (slot int, ok bool) {
 	h.Write([]byte(k))
 	for i := range burst {
 		path := filepath.Join(dir, fmt.Sprintf("%s%016x.%d", slotPrefix, h.Sum64(), i))
-		f, err := descriptors.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+		below := trust.Around(path)
+		f, err := below.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 		if err == nil {
 			f.Close()
-			os.Chtimes(path, now, now)
+			below.Chtimes(path, now, now)
 			return i, true
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return 0, true
 		}
-		info, err := os.Lstat(path)
+		info, err := below.Lstat(path)
 		if err != nil {
 			return 0, true
 		}
 		if age := now.Sub(info.ModTime()); age >= period || age < -period { // the clock was set back
-			os.Chtimes(path, now, now)
+			below.Chtimes(path, now, now)
 			return i, true
 		}
 	}
@@ -111,10 +112,11 @@ func takeSlot(dir, k string, now time.Time) (slot int, ok bool) {
 
 // Forget frees all slots in a directory when a run begins or ends.
 func Forget(dir string) {
-	entries, _ := descriptors.ReadDir(dir) // an error costs only lines
+	below := trust.Around(dir)
+	entries, _ := below.ReadDir(dir) // an error costs only lines
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), slotPrefix) {
-			os.Remove(filepath.Join(dir, e.Name()))
+			below.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
 }

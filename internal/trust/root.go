@@ -11,11 +11,13 @@ package trust
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -123,6 +125,46 @@ func (r Root) OpenFile(path string, flag int, perm fs.FileMode) (f *os.File, err
 		return err
 	})
 	return f, err
+}
+
+// Append opens one of goscr's own files to append to it, and makes it if there is none. It
+// follows no link, and a file with further names, which could be any file of the caller, is an error.
+func Append(path string, perm fs.FileMode) (*os.File, error) {
+	f, err := Around(path).OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NONBLOCK, perm)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = plain(path, info)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// CheckPlain checks one of goscr's own files in which another library is about to write: if it is
+// there, it is what Append would open.
+func CheckPlain(path string) error {
+	info, err := Around(path).Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return plain(path, info)
+}
+
+func plain(path string, info fs.FileInfo) error {
+	switch st := info.Sys().(*syscall.Stat_t); {
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a regular file, and nothing is written to it: remove it", path)
+	case st.Nlink > 1:
+		return fmt.Errorf("%s is a file with %d names, and may be any file of %s, so nothing is written to it: remove it", path, st.Nlink, Name(int(st.Uid)))
+	}
+	return nil
 }
 
 // Lstat is os.Lstat.
