@@ -27,6 +27,7 @@ import (
 	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/lock"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/version"
 	"github.com/goscr/goscr/scr"
 )
@@ -146,6 +147,7 @@ func (c *context) setPatience(prefix, name string) {
 		p.Limit = cfg.WaitTime
 	}
 	lock.SetPatience(p)
+	meta.OnRefusal(c.warn(name))
 }
 
 // config reads the configuration, and prints which files do not count, each once.

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/batch"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
@@ -221,7 +222,7 @@ func (c *context) writeAppFile(r *snapshot.Record, to snapshot.Restart) error {
 		err = c.passVariables(command)
 	}
 	if err == nil {
-		err = os.WriteFile(path, []byte(text), 0o666)
+		err = hash.ReplaceFile(path, []byte(text), 0o644) // others must not write to it
 	}
 	if err != nil {
 		return err

@@ -81,13 +81,35 @@ func (l *Logger) limit(text string) (addition string, ok bool) {
 	return addition, true
 }
 
+// WarnFirst is Warn for what every process of a job may meet: only one of those that share
+// directories writes the line.
+func (l *Logger) WarnFirst(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	for _, dir := range l.Shared {
+		below := trust.Around(dir)
+		path := filepath.Join(dir, fmt.Sprintf("%s%016x", slotPrefix, sum(kind.Of(text))))
+		f, err := below.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+		if errors.Is(err, fs.ErrExist) {
+			return
+		}
+		if err == nil {
+			f.Close()
+		}
+	}
+	l.Warn("%s", text)
+}
+
+func sum(k string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(k))
+	return h.Sum64()
+}
+
 // takeSlot takes one of the slots of a kind in a directory, and returns its number.
 // On an error other than that the slots are taken, ok is true.
 func takeSlot(dir, k string, now time.Time) (slot int, ok bool) {
-	h := fnv.New64a()
-	h.Write([]byte(k))
 	for i := range burst {
-		path := filepath.Join(dir, fmt.Sprintf("%s%016x.%d", slotPrefix, h.Sum64(), i))
+		path := filepath.Join(dir, fmt.Sprintf("%s%016x.%d", slotPrefix, sum(k), i))
 		below := trust.Around(path)
 		f, err := below.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 		if err == nil {
