@@ -1,6 +1,7 @@
 package handover
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -10,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/cache"
@@ -156,16 +159,17 @@ func (l *link) receiveFile(path string, md meta.Meta) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an earlier attempt
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := openEarlier(path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	sum := crc32.NewIEEE()
-	if _, err := io.CopyN(io.MultiWriter(f, sum), l.r, md.Size()); err != nil {
+	to := &comparing{f: f}
+	if _, err := io.CopyN(io.MultiWriter(to, sum), l.r, md.Size()); err != nil {
+		return err
+	}
+	if err := to.end(); err != nil {
 		return err
 	}
 	want, known := md.CRC()
@@ -179,4 +183,51 @@ func (l *link) receiveFile(path string, md meta.Meta) (err error) {
 		return err
 	}
 	return md.Restore("", path)
+}
+
+// openEarlier opens a file to be written, which an earlier attempt may have left.
+func openEarlier(path string) (*os.File, error) {
+	const flags = os.O_RDWR | os.O_CREATE | unix.O_NOFOLLOW
+	f, err := os.OpenFile(path, flags, 0o600)
+	if errors.Is(err, fs.ErrPermission) {
+		if err := os.Chmod(path, 0o600); err != nil {
+			return nil, err
+		}
+		return os.OpenFile(path, flags, 0o600)
+	}
+	return f, err
+}
+
+// comparing writes to a file from the first byte that is another than the file has. Where nodes
+// share the directory, the file may be the one that is being sent: it must not be truncated
+// while it is read.
+type comparing struct {
+	f     *os.File
+	at    int64
+	other bool // than the file has
+}
+
+func (c *comparing) Write(p []byte) (int, error) {
+	if !c.other {
+		there := make([]byte, len(p))
+		if n, err := c.f.ReadAt(there, c.at); n == len(p) && (err == nil || err == io.EOF) && bytes.Equal(there, p) {
+			c.at += int64(n)
+			return n, nil
+		}
+		c.other = true
+		if err := c.f.Truncate(c.at); err != nil {
+			return 0, err
+		}
+	}
+	n, err := c.f.WriteAt(p, c.at)
+	c.at += int64(n)
+	return n, err
+}
+
+// end truncates the file behind what was written.
+func (c *comparing) end() error {
+	if c.other {
+		return nil
+	}
+	return c.f.Truncate(c.at)
 }

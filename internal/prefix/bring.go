@@ -1,11 +1,13 @@
 package prefix
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/transfer"
 	"github.com/goscr/goscr/internal/trust"
 )
 
@@ -79,8 +81,10 @@ func (b *Bring) File(f redundancy.File, to string) (redundancy.File, error) {
 		err = b.Copied(f)
 	}
 	if err != nil {
-		_ = below.Remove(aside.Path) // the first error is the one to report
-		if missing != nil {          // Copy has made the directory
+		if !errors.Is(err, transfer.ErrSame) { // else the file itself would be deleted
+			_ = below.Remove(aside.Path) // the first error is the one to report
+		}
+		if missing != nil { // Copy has made the directory
 			RemoveEmpty(b.Prefix, aside.Path)
 		}
 	}

@@ -214,6 +214,9 @@ func (c *copies) part(rank int, files []redundancy.File) (made []string, bytes i
 		}
 		made = append(made, to)
 		if err := c.copier.Fetch(f.Path, to, f.Meta); err != nil {
+			if errors.Is(err, transfer.ErrSame) { // the caller deletes what was made
+				made = made[:len(made)-1]
+			}
 			return made, bytes, err
 		}
 		loaded = append(loaded, redundancy.File{Path: to, Meta: md})

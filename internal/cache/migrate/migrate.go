@@ -13,6 +13,7 @@
 //	migrate.go    the phases of a migration
 //	adopt.go      storage that nodes share: files stay, entries move
 //	inventory.go  which files are offered, and which the owner still misses
+//	same.go       files that are on both nodes, since nodes share a directory
 //	transfer.go   one round: files to one rank, and from another
 //	messages.go   the messages between ranks
 package migrate
@@ -88,6 +89,9 @@ func (m *Migration) Run() (refused bool, err error) {
 				refused = refused || !errors.Is(missed, redundancy.ErrCorrupt)
 			}
 		}
+	}
+	if err := m.leave(staying); err != nil {
+		return false, err
 	}
 	return refused, mpi.Agree(m.World, cmp.Or(failed, m.clean(staying)))
 }
