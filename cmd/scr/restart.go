@@ -140,6 +140,9 @@ func (c *context) restart(o *restartOptions) error {
 	if o.file {
 		return c.writeAppFile(r, to)
 	}
+	if err := request.Unseen(dir); err != nil {
+		return fmt.Errorf("whether a job runs with the prefix directory %s cannot be seen: only %s and root can: %w", dir, ownerOf(dir), err)
+	}
 	if request.Alive(dir) || request.Restarts(dir) {
 		return fmt.Errorf("a job runs with the prefix directory %s", dir)
 	}

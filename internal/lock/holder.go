@@ -2,8 +2,10 @@ package lock
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -62,15 +64,28 @@ func (l *Lock) KeepAlive() {
 	}()
 }
 
-// Held reports whether a process holds the lock of a file.
+// Held reports whether a process holds the lock of a file. It returns false if that cannot be known.
 func Held(path string) bool {
+	held, _ := Ask(path)
+	return held
+}
+
+// Ask is Held, with an error if that cannot be known: another user may not open the lock file. If
+// there is none, nobody holds the lock.
+func Ask(path string) (held bool, err error) {
 	f, err := trust.Around(path).OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
 	if err != nil {
-		return false
+		return false, err
 	}
 	defer f.Close()
 	asked := unix.Flock_t{Type: unix.F_WRLCK, Len: 1}
-	return unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &asked) == nil && asked.Type != unix.F_UNLCK
+	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &asked); err != nil {
+		return false, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return asked.Type != unix.F_UNLCK, nil
 }
 
 // Holder returns the process that holds the lock of a file, or held it last, for messages:
