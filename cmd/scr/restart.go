@@ -126,7 +126,11 @@ func (c *context) restart(o *restartOptions) error {
 			return err
 		}
 	}
-	users, err := trust.ParseUsers(os.Getenv(trust.Parameter))
+	cfg, err := c.config("scr_restart", dir)
+	if err != nil {
+		return err
+	}
+	users, err := trust.ParseUsers(cfg.TrustUsers)
 	if err != nil {
 		return err
 	}

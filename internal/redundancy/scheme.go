@@ -65,7 +65,7 @@ type File struct {
 // has routed and written. If the file does not exist, the error says what the program
 // should have done.
 func (f File) Record() error {
-	err := f.Meta.Record(f.Path)
+	err := f.Meta.RecordBelow(f.Below, f.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("file %s was routed to %s but not written there: write every file that is routed, or say that the dataset is not valid",
 			f.Meta.File(), f.Path)
