@@ -150,21 +150,6 @@ func (c *context) setPatience(prefix, name string) {
 	meta.OnRefusal(c.warn(name))
 }
 
-// config reads the configuration, and prints which files do not count, each once.
-func (c *context) config(name, prefix string) (*config.Config, error) {
-	cfg, _, err := config.Read(prefix)
-	if err != nil {
-		return nil, err
-	}
-	for _, line := range cfg.Ignored {
-		if !slices.Contains(c.ignored, line) {
-			fmt.Fprintf(c.err, "%s: %s\n", name, line)
-		}
-		c.ignored = append(c.ignored, line)
-	}
-	return cfg, nil
-}
-
 // report prints an error and returns the exit status.
 func (c *context) report(name string, err error) int {
 	var status exitStatus

@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/mpi"
 )
 
 // The nodes of a job may share the directory of a cache although nothing says so. Then a rank's
@@ -86,25 +85,28 @@ func (m *Migration) keep(coming message, outgoing fileList, to, from int, missed
 	return in, out, failed, nil
 }
 
-// leave removes from the filemap those files of other ranks that are the files of their owner
-// at the same path, so that they are not deleted. It is collective.
-func (m *Migration) leave(staying map[int]bool) error {
+// leftovers returns the identities of those files of other ranks that are to be deleted, as
+// messages to their owners.
+func (m *Migration) leftovers(staying map[int]bool) map[int]message {
 	send := map[int]message{}
-	if m.Device == "" {
-		for _, rank := range m.Maps.Ranks(m.ID) {
-			if rank == m.World.Rank() || staying[rank] || rank < 0 || rank >= m.World.Size() {
-				continue
-			}
-			if ids := identities(m.Files(rank)); len(ids) > 0 {
-				send[rank] = message{places: ids}
-			}
+	if m.Device != "" {
+		return send
+	}
+	for _, rank := range m.Maps.Ranks(m.ID) {
+		if rank == m.World.Rank() || staying[rank] || rank < 0 || rank >= m.World.Size() {
+			continue
+		}
+		if ids := identities(m.Files(rank)); len(ids) > 0 {
+			send[rank] = message{places: ids}
 		}
 	}
-	any, err := mpi.Any(m.World, len(send) > 0)
-	if err != nil || !any {
-		return err
-	}
-	asked, err := exchange(m.World, send)
+	return send
+}
+
+// leave removes from the filemap those of the leftovers that are the files of their owner at
+// the same path, so that they are not deleted. It is collective.
+func (m *Migration) leave(left map[int]message) error {
+	asked, err := exchange(m.World, left)
 	if err != nil {
 		return err
 	}
