@@ -34,7 +34,11 @@ func contents(id, rank int) []byte { return bytes.Repeat([]byte{byte('a' + 10*id
 
 // create creates a dataset and writes its files.
 func create(k *Cache, set *redundancy.Set, id int) (*Cached, error) {
-	desc := &reddesc.Descriptor{Params: reddesc.Params{Store: "store", Type: "XOR", SetSize: ranksBehind}, Scheme: xor.Scheme(), Set: set}
+	return createWith(k, &reddesc.Descriptor{Params: reddesc.Params{Store: "store", Type: "XOR", SetSize: ranksBehind}, Scheme: xor.Scheme(), Set: set}, id)
+}
+
+// createWith creates a dataset with a descriptor and writes its files.
+func createWith(k *Cache, desc *reddesc.Descriptor, id int) (*Cached, error) {
 	c, err := k.Create(dataset.New(id, fmt.Sprint("ckpt.", id), dataset.Checkpoint, id, dataset.Owner{}, time.Unix(1, 0)), desc)
 	if err != nil {
 		return nil, err

@@ -27,7 +27,9 @@ var errRefused = errors.New("files that are whole on another node could not be s
 // than its scheme bears.
 //
 // A set that has all files of the program makes its redundancy again, however much of that
-// is lost, and does not change the files. It is collective.
+// is lost, and does not change the files. As long as the set bears the loss of more members, those
+// that have lost nothing keep what they have: the job may be killed, and a node lost, before the
+// repair ends. It is collective.
 func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err error) {
 	id, me := c.ID(), k.World.Rank()
 	mine := k.damage(c)
@@ -41,18 +43,17 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err 
 		}
 		files = k.Files(id)
 		own, made := redundancy.Split(files)
-		switch {
-		case mine != none && set.encode():
+		switch mine {
+		case exposed:
 			err = k.dropRedundancy(id, made)
 			files = own
-		case mine != none: // make room: all my files are rebuilt, including those not lost
+		case lost: // make room: all my files are rebuilt, including those not lost
 			err = k.parts.delete(id, me, files...)
-			mine = lost
 		}
 		if err := mpi.Agree(k.World, err); err != nil {
 			return nil, "", err
 		}
-		after, err := k.attempt(c, files, set)
+		after, err := k.attempt(c, files, set, mine)
 		found := mine != lost && errors.As(err, new(*redundancy.CorruptError)) // in the caller's file
 		kept, _ := redundancy.Split(after)
 		counts := []int64{one(mine == lost), one(mine == exposed), one(found), one(err != nil), one(unchecked(kept))}
@@ -61,7 +62,10 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err 
 		}
 		switch {
 		case counts[2] > 0: // repeat the attempt
-			if found {
+			switch {
+			case found && mine == exposed: // all that was read are files of the program
+				mine = lost
+			case found:
 				mine = k.foundDamage(own)
 			}
 		case counts[3] > 0:
@@ -170,22 +174,71 @@ func (k *Cache) checkBearable(c *Cached, found setDamage, mine damage) error {
 }
 
 // attempt verifies the caller's files, or makes the redundancy of the set again, or rebuilds
-// the files of the members that have lost theirs. It returns the caller's files, and
-// warns the user if one of them is corrupt. It is collective over the set.
-func (k *Cache) attempt(c *Cached, files []redundancy.File, set setDamage) ([]redundancy.File, error) {
+// the files of the members that have lost theirs. mine is the caller's damage. It returns the
+// caller's files, and warns the user if one of them is corrupt. It is collective over the set.
+func (k *Cache) attempt(c *Cached, files []redundancy.File, set setDamage, mine damage) ([]redundancy.File, error) {
 	var err error
 	switch {
 	case len(set.members) == 0:
 		err = c.Desc.Scheme.Verify(k.job(c), files)
 	case set.encode():
-		files, err = k.encodeAgain(c, files)
+		files, err = k.makeRedundancy(c, files, set, mine)
 	default:
-		files, err = c.Desc.Scheme.Recover(k.job(c), files, set.members)
+		files, err = k.recover(c, files, set, mine)
 	}
 	if corrupt := new(redundancy.CorruptError); errors.As(err, &corrupt) {
 		k.Log.Warn("dataset %d: %v", c.ID(), corrupt)
 	}
 	return files, err
+}
+
+// recover rebuilds what the members of a set have lost: all files, or only the redundancy. It is
+// collective over the set.
+func (k *Cache) recover(c *Cached, files []redundancy.File, set setDamage, mine damage) ([]redundancy.File, error) {
+	j := k.job(c)
+	j.Whole = mine == exposed
+	return c.Desc.Scheme.Recover(j, files, set.members)
+}
+
+// makeRedundancy makes the redundancy that members of a set have lost, all of which have the files
+// of the program. If the others have enough, they keep theirs. It is collective over the set.
+func (k *Cache) makeRedundancy(c *Cached, files []redundancy.File, set setDamage, mine damage) ([]redundancy.File, error) {
+	if !c.Desc.Scheme.Bears(c.Desc.Set.Size(), set.members) {
+		return k.encodeAgain(c, files)
+	}
+	after, err := k.recover(c, files, set, mine)
+	corrupt, useless := errors.Is(err, redundancy.ErrCorrupt), errors.Is(err, redundancy.ErrUnrecoverable)
+	failed := []int64{one(corrupt), one(useless), one(err != nil && mine == none)}
+	if e := c.Desc.Set.Comm.Allreduce(failed, mpi.Sum); e != nil {
+		return files, e
+	}
+	switch {
+	case failed[0] > 0:
+		return files, err
+	case failed[1] > 0: // the redundancy of the others does not fit together
+		return k.encodeAgain(c, files)
+	case mine == none:
+		if err != nil {
+			k.Log.Warn("dataset %d: the redundancy that other ranks have lost cannot be made again: %v", c.ID(), err)
+		}
+		return files, nil
+	case failed[2] > 0 && err == nil:
+		err = errors.New("another rank could not read what it is computed from")
+	}
+	if err != nil {
+		return k.useBare(c, files, err)
+	}
+	c.bare = false
+	return after, nil
+}
+
+// useBare has a dataset be used without the caller's redundancy, which err says why it cannot be made.
+func (k *Cache) useBare(c *Cached, files []redundancy.File, err error) ([]redundancy.File, error) {
+	c.bare = true
+	k.Log.Warn("dataset %d: its redundancy is lost and cannot be made again: %v; the dataset is used, but a lost node would lose it", c.ID(), err)
+	own, _ := redundancy.Split(files)
+	_, left := redundancy.Split(k.Files(c.ID()))
+	return own, k.dropRedundancy(c.ID(), left)
 }
 
 // encodeAgain makes the redundancy of a set again, after all its members have verified their
@@ -217,12 +270,10 @@ func (k *Cache) encodeAgain(c *Cached, files []redundancy.File) ([]redundancy.Fi
 			return files, fmt.Errorf("%s changes while it is read", f.Path)
 		}
 	}
-	c.bare = err != nil
-	if c.bare {
-		k.Log.Warn("dataset %d: its redundancy is lost and cannot be made again: %v; the dataset is used, but a lost node would lose it", c.ID(), err)
-		_, left := redundancy.Split(k.Files(c.ID()))
-		return own, k.dropRedundancy(c.ID(), left)
+	if err != nil {
+		return k.useBare(c, files, err)
 	}
+	c.bare = false
 	return append(own, made...), nil
 }
 
@@ -245,7 +296,7 @@ func describeFiles(files []redundancy.File) string {
 }
 
 // describeRepair describes a repair for messages. lost is the number of ranks whose files were
-// rebuilt, exposed that of ranks in other sets that had lost only redundancy, unchecked that of
+// rebuilt, exposed that of ranks that had lost only redundancy, unchecked that of
 // ranks that have files without checksums.
 func describeRepair(lost, exposed, unchecked int64, ranks int) string {
 	switch {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // scripted is a scheme that bears two losses and returns what a test has prepared.
@@ -165,5 +167,172 @@ func TestRepair(t *testing.T) {
 		if fmt.Sprint(got) != c.attempts {
 			t.Errorf("%s: attempts without %v, want %s", c.what, got, c.attempts)
 		}
+	}
+}
+
+// repaired is a cache of ranksBehind ranks, each on a node of its own, with one dataset.
+type repaired struct {
+	behind
+	kind     string
+	failures int
+	scheme   redundancy.Scheme // of the only set
+}
+
+// write makes the cache and completes the dataset.
+func (r *repaired) write() {
+	r.t.Helper()
+	if err := os.RemoveAll(r.dir); err != nil {
+		r.t.Fatal(err)
+	}
+	_, err := local.Run(ranksBehind, local.Options{}, func(world mpi.Comm) error {
+		groups, err := reddesc.NewGroups(world, fmt.Sprint("node", world.Rank()))
+		if err != nil {
+			return err
+		}
+		desc, _, err := reddesc.Create(groups, reddesc.Params{Interval: 1, Store: "store", Group: reddesc.Node, Type: r.kind, Failures: r.failures, SetSize: ranksBehind})
+		if err != nil {
+			return err
+		}
+		if world.Rank() == 0 {
+			r.scheme = desc.Scheme
+		}
+		k, err := openCache(world, r.dir)
+		if err != nil {
+			return err
+		}
+		defer k.Close()
+		c, err := createWith(k, desc, 1)
+		if err != nil {
+			return err
+		}
+		return k.Complete(c, nil)
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// redundancy returns the path of the redundancy file of a rank.
+func (r *repaired) redundancy(rank int) string {
+	r.t.Helper()
+	found, err := filepath.Glob(filepath.Join(r.dir, fmt.Sprint(rank), "cache/*/*/scr.dataset.1/.scr/*"))
+	if err != nil || len(found) != 1 {
+		r.t.Fatalf("redundancy of rank %d: %q, %v", rank, found, err)
+	}
+	return found[0]
+}
+
+// damage changes the last bit of the redundancy file of a rank.
+func (r *repaired) damage(rank int) {
+	r.t.Helper()
+	path := r.redundancy(rank)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	data[len(data)-1] ^= 1
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// repair opens the cache in another run, which is killed at a message unless that is 0, and returns the
+// number of messages.
+func (r *repaired) repair(killAt int64) (messages int64, err error) {
+	stats, err := local.Run(ranksBehind, local.Options{KillAt: killAt}, func(world mpi.Comm) error {
+		k, err := openCache(world, r.dir)
+		if err != nil {
+			return err
+		}
+		defer k.Close()
+		return k.Rebuild()
+	})
+	for _, s := range stats {
+		messages += s.Messages
+	}
+	return messages, err
+}
+
+// losses returns the sets of members that a set bears to lose besides those whose redundancy is damaged,
+// without those that are part of another one.
+func (r *repaired) losses(damaged []int) (all [][]int) {
+	for bits := 1<<ranksBehind - 1; bits > 0; bits-- {
+		var lost []int
+		for m := range ranksBehind {
+			if bits>>m&1 != 0 {
+				lost = append(lost, m)
+			}
+		}
+		within := func(other []int) bool {
+			return !slices.ContainsFunc(lost, func(m int) bool { return !slices.Contains(other, m) })
+		}
+		either := slices.Compact(slices.Sorted(slices.Values(slices.Concat(lost, damaged))))
+		if r.scheme.Bears(ranksBehind, either) && !slices.ContainsFunc(all, within) {
+			all = append(all, lost)
+		}
+	}
+	return all
+}
+
+// A redundancy file is damaged, and the job is killed while it is made again, at whatever message of
+// MPI. The dataset then still bears the loss of all members that it did bear to lose before.
+func TestRepair_KilledAtAnyMessage(t *testing.T) {
+	for _, of := range []struct {
+		kind     string
+		failures int
+		damaged  []int
+	}{
+		{"XOR", 0, []int{1}}, {"PARTNER", 1, []int{1}}, {"PARTNER", 1, []int{1, 3}}, {"PARTNER", 2, []int{2}},
+		{"RS", 2, []int{1}}, {"RS", 3, []int{2}}, {"RS", 3, []int{0, 3}},
+	} {
+		t.Run(fmt.Sprint(of.kind, of.failures, of.damaged), func(t *testing.T) {
+			t.Parallel()
+			r := &repaired{behind{t, filepath.Join(t.TempDir(), "nodes")}, of.kind, of.failures, nil}
+			r.write()
+			var before []os.FileInfo
+			for rank := range ranksBehind {
+				info, err := os.Stat(r.redundancy(rank))
+				if err != nil {
+					t.Fatal(err)
+				}
+				before = append(before, info)
+			}
+			for _, rank := range of.damaged {
+				r.damage(rank)
+			}
+			total, err := r.repair(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for rank, was := range before {
+				if slices.Contains(of.damaged, rank) {
+					continue
+				}
+				if is, err := os.Stat(r.redundancy(rank)); err != nil || !is.ModTime().Equal(was.ModTime()) {
+					t.Errorf("the redundancy of rank %d was written again: %v", rank, err)
+				}
+			}
+			losses := r.losses(of.damaged)
+			var messages []int64
+			for at := total; at > 0; at-- {
+				messages = append(messages, at)
+			}
+			for _, at := range sample.Of(t, messages, 5, 25) {
+				r.write()
+				for _, rank := range of.damaged {
+					r.damage(rank)
+				}
+				if _, err := r.repair(at); !errors.Is(err, local.ErrKilled) {
+					t.Fatalf("killed at message %d of %d: %v", at, total, err)
+				}
+				lost := losses[int(at)%len(losses)]
+				for _, rank := range lost {
+					r.loseNode(rank)
+				}
+				if id := r.restart(); id != 1 {
+					t.Errorf("killed at message %d of %d, nodes %v lost: nothing is left", at, total, lost)
+				}
+			}
+		})
 	}
 }

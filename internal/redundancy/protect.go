@@ -153,7 +153,7 @@ func (s scheme) Recover(j *Job, files []File, lost []int) ([]File, error) {
 		return nil, fmt.Errorf("%w: members %v of the %d of set %d have lost files, %s tolerates the loss of %d",
 			ErrUnrecoverable, lost, n, j.Set.ID, s.Name(), s.Failures(n))
 	case slices.Contains(lost, j.Set.Me()):
-		return s.rebuild(j, lost)
+		return s.rebuild(j, files, lost)
 	}
 	return files, s.contribute(j, files, lost)
 }
@@ -261,8 +261,26 @@ func (s scheme) contribute(j *Job, files []File, lost []int) error {
 	return failed
 }
 
-// rebuild runs Recover on a lost member. It returns the files that it has made.
-func (s scheme) rebuild(j *Job, lost []int) ([]File, error) {
+// keep compares a lost member's own files, which it has, with their description in the redundancy of
+// others. Files without a checksum get the one that they had when they were protected.
+func (j *Job) keep(own []File, described Member) error {
+	names := map[string]File{}
+	for _, f := range own {
+		names[f.Meta.File()] = f
+	}
+	for _, md := range described.Files {
+		f, found := names[md.File()]
+		crc, protected := md.CRC()
+		if _, known := f.Meta.CRC(); found && protected && !known {
+			f.Meta.SetCRC(crc)
+		}
+	}
+	files := j.files(described, false)
+	return cmp.Or(checkSizes(files), Verify(files, j.Piece))
+}
+
+// rebuild runs Recover on a lost member, which has files. It returns the files that it has afterwards.
+func (s scheme) rebuild(j *Job, files []File, lost []int) ([]File, error) {
 	set, k := j.Set, s.Losses()
 	m := &Part{Job: j, Progress: progress.Or(j.Progress)}
 	var err error
@@ -289,9 +307,14 @@ func (s scheme) rebuild(j *Job, lost []int) ([]File, error) {
 
 	// If this member cannot store its files, it takes part in the recovery without
 	// storing them, because the others wait for it.
-	var files []File
+	own, _ := Split(files)
+	files = nil // to make
 	m.Size = mine.Size()
-	if failed == nil && j.Wants(set.Me()) {
+	switch {
+	case failed != nil:
+	case j.Whole:
+		failed = j.keep(own, *mine)
+	case j.Wants(set.Me()):
 		files = j.files(*mine, true)
 	}
 	for _, f := range files {
@@ -301,6 +324,9 @@ func (s scheme) rebuild(j *Job, lost []int) ([]File, error) {
 		files = nil
 	}
 	m.Data = CreateLogical(files)
+	if j.Whole {
+		files = own
+	}
 	if j.Only == nil {
 		m.Out = j.newWriter(s.Name(), header, 0)
 		defer m.Out.release()

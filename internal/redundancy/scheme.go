@@ -110,6 +110,9 @@ type Job struct {
 	// Only, if not nil, lists the lost members whose own files Recover makes. It then
 	// makes no redundancy files, and does not read copies that none of them needs.
 	Only []int
+	// Whole says that the caller, although it is lost, has its own files: Recover makes its redundancy file,
+	// and only checks the others.
+	Whole bool
 	// Progress, if not nil, is told how many bytes Recover reads.
 	Progress progress.Meter
 }
@@ -151,7 +154,7 @@ type Scheme interface {
 	Verify(j *Job, files []File) error
 	// Recover rebuilds all files, including redundancy files, of the members whose rank
 	// in the set is in lost. files are those of the caller, including redundancy files,
-	// in any order; those of a lost member are not used. Recover returns the files that
+	// in any order; those of a lost member are not used unless Job.Whole. Recover returns the files that
 	// the caller has afterwards. It verifies files of survivors as it reads them; an
 	// error that wraps a *CorruptError names a file that has changed.
 	Recover(j *Job, files []File, lost []int) ([]File, error)

@@ -72,6 +72,16 @@ func made(files []redundancy.File) []redundancy.File {
 	return made
 }
 
+// unknown returns a member's own files with descriptions that have no checksums.
+func unknown(files []redundancy.File) (list []redundancy.File) {
+	for _, f := range data(files) {
+		md := meta.New(f.Meta.File(), meta.Full, 1)
+		md.SetSize(f.Meta.Size())
+		list = append(list, redundancy.File{Path: f.Path, Meta: md})
+	}
+	return list
+}
+
 // truncate cuts the second half of a file off.
 func truncate(path string) error {
 	info, err := os.Stat(path)
@@ -174,15 +184,25 @@ func (c *cluster) encode() {
 	}))
 }
 
-func (c *cluster) recover(lost []int, opt local.Options) error {
+func (c *cluster) recover(lost []int, opt local.Options) error { return c.rebuild(lost, false, opt) }
+
+// rebuild has the members in lost rebuild what they have lost, only redundancy if whole is true. Then
+// they do not know the checksums of their own files before.
+func (c *cluster) rebuild(lost []int, whole bool, opt local.Options) error {
 	return c.run(opt, func(j *redundancy.Job, me int) error {
 		given := c.files[me]
 		if slices.Contains(lost, me) {
-			given = nil
+			j.Whole, given = whole, nil
+			if whole {
+				given = unknown(c.files[me])
+			}
 		}
 		got, err := c.scheme.Recover(j, given, lost)
 		if err == nil && len(got) != len(c.files[me]) {
 			err = fmt.Errorf("%d files afterwards, %d before", len(got), len(c.files[me]))
+		}
+		if err == nil && slices.ContainsFunc(data(got), func(f redundancy.File) bool { _, known := f.Meta.CRC(); return !known }) {
+			err = errors.New("files without a checksum")
 		}
 		return err
 	})
@@ -308,7 +328,7 @@ func subsets(n, k int) iter.Seq[[]int] {
 }
 
 // damaged damages files of some members, and expects all to be as it was after
-// recovery.
+// recovery. Members that have lost only redundancy keep their other files.
 func (c *cluster) damaged(lost []int, name string, want map[string]string) {
 	c.t.Helper()
 	for _, m := range lost {
@@ -319,8 +339,24 @@ func (c *cluster) damaged(lost []int, name string, want map[string]string) {
 			must(c.t, damages[name].how(f.Path))
 		}
 	}
-	if err := c.recover(lost, local.Options{}); err != nil {
+	kept := map[string]os.FileInfo{}
+	whole := name == "redundancy"
+	for _, m := range lost {
+		for _, f := range data(c.files[m]) {
+			if whole {
+				info, err := os.Stat(f.Path)
+				must(c.t, err)
+				kept[f.Path] = info
+			}
+		}
+	}
+	if err := c.rebuild(lost, whole, local.Options{}); err != nil {
 		c.t.Fatalf("members %v lost %s: %v", lost, name, err)
+	}
+	for path, before := range kept {
+		if info, err := os.Stat(path); err != nil || !os.SameFile(info, before) {
+			c.t.Errorf("members %v lost redundancy: %s was made again", lost, path)
+		}
 	}
 	c.same(want)
 }
@@ -395,6 +431,12 @@ func Corruption(t *testing.T, scheme redundancy.Scheme) {
 			data[len(data)/2] ^= 1
 			must(t, os.Chmod(f.Path, 0o600))
 			must(t, os.WriteFile(f.Path, data, 0o600))
+			if f.Meta.Type() == meta.Full {
+				err := c.rebuild([]int{m}, true, local.Options{})
+				if !errors.Is(err, redundancy.ErrCorrupt) {
+					t.Errorf("%s is corrupt, and only the redundancy was rebuilt: %v", f.Path, err)
+				}
+			}
 			if err := c.recover([]int{m}, local.Options{}); err != nil {
 				t.Errorf("rebuild of corrupt %s: %v", f.Path, err)
 			}
