@@ -7,11 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/goscr/goscr/internal/descriptors"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // maxFile bounds the files that are read into memory. The largest hash files are the
@@ -43,10 +42,11 @@ func replaceFile(path string, data []byte, mode fs.FileMode) (err error) {
 	// file is removed, not overwritten: its mode may differ, and it may belong to
 	// another user of the directory.
 	temporary := path + ".tmp"
-	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	below := trust.Around(path)
+	if err := below.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f, err := descriptors.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	f, err := below.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
@@ -58,10 +58,10 @@ func replaceFile(path string, data []byte, mode fs.FileMode) (err error) {
 		err = e
 	}
 	if err == nil {
-		err = os.Rename(temporary, path)
+		err = below.Rename(temporary, path)
 	}
 	if err != nil {
-		_ = os.Remove(temporary) // the first error is the one to report
+		_ = below.Remove(temporary) // the first error is the one to report
 		return err
 	}
 	return SyncDir(filepath.Dir(path))
@@ -70,12 +70,7 @@ func replaceFile(path string, data []byte, mode fs.FileMode) (err error) {
 // SyncDir makes renames in dir durable. File systems that cannot sync a
 // directory return EINVAL and need no sync.
 func SyncDir(dir string) error {
-	d, err := descriptors.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil && !errors.Is(err, unix.EINVAL) {
+	if err := trust.Around(dir).SyncDir(dir); err != nil && !errors.Is(err, unix.EINVAL) {
 		return err
 	}
 	return nil
@@ -84,7 +79,8 @@ func SyncDir(dir string) error {
 // MakeDirs makes a directory, and those above it, and makes the names of those that it
 // made durable.
 func MakeDirs(dir string) error {
-	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+	below := trust.Around(dir)
+	if below.IsDir(dir) == nil {
 		return nil
 	}
 	above := filepath.Dir(dir)
@@ -93,14 +89,16 @@ func MakeDirs(dir string) error {
 			return err
 		}
 	}
-	if err := os.Mkdir(dir, 0o777); err != nil {
-		switch info, e := os.Stat(dir); {
-		case e != nil:
-			return err
-		case !info.IsDir():
-			return &fs.PathError{Op: "mkdir", Path: dir, Err: syscall.ENOTDIR}
+	if err := below.Mkdir(dir, 0o777); err != nil {
+		switch e := below.IsDir(dir); {
+		case e == nil: // another process has made it
+			return nil
+		case errors.Is(e, unix.ENOTDIR):
+			return &fs.PathError{Op: "mkdir", Path: dir, Err: unix.ENOTDIR}
+		case errors.As(e, new(*trust.LinkError)):
+			return e
 		}
-		return nil // another process has made it
+		return err
 	}
 	if err := SyncDir(above); err != nil && !errors.Is(err, fs.ErrPermission) { // may be searched, not read
 		return err
@@ -111,18 +109,29 @@ func MakeDirs(dir string) error {
 // ReadFile reads the hash file at path. If the file does not exist the error
 // matches fs.ErrNotExist, if it is not a hash file ErrCorrupt; both name the file.
 func ReadFile(path string) (*Hash, error) {
+	h, _, err := ReadOwned(path)
+	return h, err
+}
+
+// ReadOwned is ReadFile, and also returns the owner and the mode that the file has.
+func ReadOwned(path string) (*Hash, fs.FileInfo, error) {
 	f, err := open(path, os.O_RDONLY)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer f.Close()
-	return readOpen(f)
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err := readOpen(f)
+	return h, info, err
 }
 
 // open opens a file of any kind. O_NONBLOCK has no effect on a regular file, and
 // keeps a pipe in its place from blocking the process.
 func open(path string, flags int) (*os.File, error) {
-	f, err := descriptors.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := trust.Around(path).OpenFile(path, flags|unix.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, unix.ELOOP):
 		return nil, fmt.Errorf("%s: %w: is a symbolic link, which goscr does not follow for its own files", path, ErrCorrupt)

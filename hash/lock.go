@@ -3,9 +3,9 @@ package hash
 import (
 	"errors"
 	"io/fs"
-	"os"
 
 	"github.com/goscr/goscr/internal/lock"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // Files that several processes update (index, halt, flush) have a lock file beside them.
@@ -104,15 +104,16 @@ func Mend(path, aside string, fill func(*Hash) error) (done, kept bool, err erro
 // setAside gives what is at path another name. A file keeps its own until another
 // replaces it.
 func setAside(path, aside string) error {
-	info, err := os.Lstat(path)
+	below := trust.Around(path)
+	info, err := below.Lstat(path)
 	if err != nil {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return os.Rename(path, aside)
+		return below.Rename(path, aside)
 	}
-	if err := os.Remove(aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := below.Remove(aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return os.Link(path, aside)
+	return below.Link(path, aside)
 }

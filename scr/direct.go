@@ -6,10 +6,13 @@ import (
 	"path/filepath"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/trust"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -40,13 +43,14 @@ func (d *direct) add(md meta.Meta) (string, error) {
 	if _, ok := d.files[path]; ok {
 		return path, nil
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+	below := trust.Root(d.prefix.Dir)
+	if err := below.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return "", err
 	}
-	if _, err := os.Lstat(path); err == nil {
+	if _, err := below.Lstat(path); err == nil {
 		d.existing[filepath.Clean(md.File())] = true
 	}
-	d.files[path] = redundancy.File{Path: path, Meta: md}
+	d.files[path] = redundancy.File{Path: path, Meta: md, Below: below}
 	return path, nil
 }
 
@@ -116,7 +120,7 @@ func (d *direct) settle() ([]redundancy.File, error) {
 		if err := f.Record(); err != nil {
 			return nil, err
 		}
-		file, err := os.Open(f.Path)
+		file, err := f.Below.OpenFile(f.Path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package scr
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/request"
 	"github.com/goscr/goscr/internal/snapshot"
+	"github.com/goscr/goscr/internal/trust"
 	"github.com/goscr/goscr/internal/version"
 	"github.com/goscr/goscr/mpi"
 )
@@ -188,14 +190,32 @@ func (s *Session) recordSettings(settings *Settings) error {
 	if settings != nil {
 		text = settings.public()
 	}
-	if there, err := os.ReadFile(path); err == nil && string(there) == text && text != "" {
+	below := trust.Root(s.prefix.Dir)
+	if there, err := readOwn(below, path); err == nil && string(there) == text && text != "" {
 		return nil
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := below.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if text == "" {
 		return nil
 	}
-	return hash.ReplaceFile(path, []byte(text), 0o666)
+	return hash.ReplaceFile(path, []byte(text), 0o644) // others must not write to it: commands obey it
+}
+
+// readOwn reads a file, unless another user has written it, or may have.
+func readOwn(below trust.Root, path string) ([]byte, error) {
+	f, err := below.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil {
+		err = trust.Users{}.Check(path, info)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(f)
 }

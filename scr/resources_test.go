@@ -2,6 +2,7 @@ package scr
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,6 +45,14 @@ type countedJob struct {
 
 func (c countedJob) Revoke(reason string) { c.job.Revoke(reason) }
 func (c countedJob) Revoked() error       { return c.job.Revoked() }
+
+func (c counted) Concurrent() mpi.Comm {
+	of, ok := c.Comm.(mpi.Concurrent)
+	if !ok || of.Concurrent() == nil {
+		return nil
+	}
+	return counted{of.Concurrent(), c.open}
+}
 
 func (c counted) Free() error {
 	c.open.Add(-1)
@@ -90,6 +99,47 @@ func TestFinalize_FreesAllCommunicators(t *testing.T) {
 	sessions(1, steps())
 	c.set("SCR_COPY_TYPE=XOR", "SCR_GROUP=nonsense")
 	sessions(1, steps())
+}
+
+// A protection that is cancelled, as one of a dataset that is deleted at once, costs no communicator.
+func TestDelete_FreesTheCommunicatorOfTheProtection(t *testing.T) {
+	c := newCluster(t)
+	c.set("SCR_ENCODE_ASYNC=1", "SCR_ENCODE_CARRIER=MPI", "SCR_CACHE_SIZE=3")
+	var open atomic.Int64
+	var after []int64
+	_, err := local.Run(4, c.opt, func(world mpi.Comm) error {
+		s, err := Init(counted{world, &open}, c.options(four[world.Rank()]))
+		if err != nil {
+			return err
+		}
+		for step := 1; step <= 6; step++ {
+			name := fmt.Sprint("ckpt.", step)
+			err := s.StartOutput(name, Checkpoint)
+			path, e := s.Route(c.prefix(fmt.Sprintf("%s/rank_%d", name, world.Rank())))
+			if err = errors.Join(err, e); err == nil {
+				err = os.WriteFile(path, []byte("data"), 0o600)
+			}
+			if err = errors.Join(err, s.CompleteOutput(err == nil), s.Delete(name), world.Barrier()); err != nil {
+				return err
+			}
+			if world.Rank() == 0 {
+				after = append(after, open.Load())
+			}
+			if err := world.Barrier(); err != nil {
+				return err
+			}
+		}
+		return s.Finalize()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after[5] != after[1] {
+		t.Errorf("communicators after each step: %v", after)
+	}
+	if n := open.Load(); n != 0 {
+		t.Errorf("%d communicators are left", n)
+	}
 }
 
 // An Init that fails gives back what it has taken: a process that goes on without

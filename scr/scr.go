@@ -20,6 +20,7 @@ import (
 	"github.com/goscr/goscr/internal/eventlog/phases"
 	"github.com/goscr/goscr/internal/flush"
 	"github.com/goscr/goscr/internal/lock"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/mover"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/protect"
@@ -154,6 +155,7 @@ func (s *Session) init(opt Options) error {
 	}
 	s.config = cfg
 	s.log = &report.Logger{Out: opt.Log, Rank: s.world.Rank(), Node: cfg.NodeName, Debug: cfg.Debug}
+	meta.OnRefusal(func(err error) { s.log.WarnFirst("%v", err) })
 	lock.SetPatience(lock.Patience{Limit: cfg.WaitTime, Tell: func(line string) { s.log.Warn("%s", line) }})
 	if s.log.Debug >= 2 {
 		s.world = mpi.Count(s.world, &s.traffic)

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/dataset"
 )
 
@@ -53,7 +55,8 @@ type file struct{ name, about string }
 type context struct {
 	in       io.Reader
 	out, err io.Writer
-	alone    bool // the process runs only this command, not a test
+	ignored  []string // lines about files that do not count, which have been printed
+	alone    bool     // the process runs only this command, not a test
 }
 
 // ctx is the context of a command's calls. A command ends with its process, so nothing
@@ -64,6 +67,21 @@ func (c *context) encode(value any) error {
 	e := json.NewEncoder(c.out)
 	e.SetIndent("", "  ")
 	return e.Encode(value)
+}
+
+// config reads the configuration, and prints which files do not count, each once.
+func (c *context) config(name, prefix string) (*config.Config, error) {
+	cfg, _, err := config.Read(prefix)
+	if err != nil {
+		return nil, err
+	}
+	for _, line := range cfg.Ignored {
+		if !slices.Contains(c.ignored, line) {
+			fmt.Fprintf(c.err, "%s: %s\n", name, line)
+		}
+		c.ignored = append(c.ignored, line)
+	}
+	return cfg, nil
 }
 
 // warn writes an error after which a command goes on.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/halt"
 	"github.com/goscr/goscr/internal/prefix"
@@ -248,7 +247,7 @@ could start the job for ever.`,
 			if err != nil {
 				return err
 			}
-			cfg, _, err := config.Read(*dir)
+			cfg, err := c.config("scr_retries_halt", *dir)
 			if err != nil {
 				return err
 			}

@@ -30,6 +30,9 @@ func (c *context) openJob(prefix string) (*jobrun.Job, error) {
 		return nil, err
 	}
 	for _, w := range warnings {
+		if slices.Contains(c.ignored, w) { // it has been printed
+			continue
+		}
 		fmt.Fprintf(c.err, "SCR: %s\n", w)
 	}
 	j.Out = c.err

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/detached"
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/eventlog/database"
@@ -137,7 +136,7 @@ func (c *context) log(flags *pflag.FlagSet, o *logOptions) error {
 		}
 		o.Seconds = &o.seconds
 	}
-	cfg, _, err := config.Read(o.prefix)
+	cfg, err := c.config("scr_log", o.prefix)
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/lock"
+	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/version"
 	"github.com/goscr/goscr/scr"
 )
@@ -142,10 +143,11 @@ func execute(argv []string, c *context) int {
 // a job says, with its lines on stderr.
 func (c *context) setPatience(prefix, name string) {
 	p := lock.Patience{Limit: time.Minute, Tell: func(line string) { fmt.Fprintf(c.err, "%s: %s\n", name, line) }}
-	if cfg, _, err := config.Read(prefix); err == nil {
+	if cfg, err := c.config(name, prefix); err == nil {
 		p.Limit = cfg.WaitTime
 	}
 	lock.SetPatience(p)
+	meta.OnRefusal(c.warn(name))
 }
 
 // report prints an error and returns the exit status.

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/goscr/goscr/internal/batch"
-	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/preload"
 	jobrun "github.com/goscr/goscr/internal/run"
@@ -36,7 +35,7 @@ var preloadCommand = command{
 			if *id < 1 || *cacheDir == "" || *store == "" {
 				return fmt.Errorf("--id, --cache and --store are needed; %w", errUsage)
 			}
-			cfg, _, err := config.Read(*dir)
+			cfg, err := c.config("scr_preload", *dir)
 			if err != nil {
 				return err
 			}

@@ -17,11 +17,13 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/batch"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/request"
 	"github.com/goscr/goscr/internal/snapshot"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 var restartCommand = command{
@@ -67,6 +69,7 @@ KEY, or with a password in an address. It has no such arguments either: then you
 		flags.BoolVar(&o.json, "json", false, "with --info: print it as JSON")
 		flags.BoolVar(&o.debug, "crdebug", false, "have each rank print its process after the restart and wait for a debugger; the program must be linked with libscr_cr.so")
 		flags.BoolVar(&o.preload, "preload", false, "copy the checkpoint to the caches of the nodes before the program starts, all nodes at once")
+		flags.StringVar(&o.trust, "trust", "", "restart by what `USER` has recorded, and obey the configuration files that this user has left in the prefix directory")
 		flags.BoolVarP(&o.verbose, "verbose", "v", false, "print the command before it is started")
 		return func(args []string) error {
 			if len(args) > 1 {
@@ -95,6 +98,7 @@ type restartOptions struct {
 	seq      int    // -1: the newest
 	hostFile string
 	options  []string // of the launcher
+	trust    string   // users whose records count
 
 	file, info, json, verbose bool
 	debug                     bool
@@ -117,12 +121,31 @@ func (c *context) restart(o *restartOptions) error {
 		describe(c.out, dir, s, r)
 		return nil
 	}
+	if o.trust != "" {
+		if err := os.Setenv(trust.Parameter, o.trust); err != nil { // the job reads it, too
+			return err
+		}
+	}
+	cfg, err := c.config("scr_restart", dir)
+	if err != nil {
+		return err
+	}
+	users, err := trust.ParseUsers(cfg.TrustUsers)
+	if err != nil {
+		return err
+	}
+	if err := r.Check(users); err != nil {
+		return fmt.Errorf("%w, or give --trust and the name of the user", err)
+	}
 	to := snapshot.Restart{Prefix: dir, HostFile: o.hostFile, Options: o.options, Debug: o.debug}
 	if o.seq >= 0 || o.ref == s.Name {
 		to.Current = s.Name
 	}
 	if o.file {
 		return c.writeAppFile(r, to)
+	}
+	if err := request.Unseen(dir); err != nil {
+		return fmt.Errorf("whether a job runs with the prefix directory %s cannot be seen: only %s and root can: %w", dir, ownerOf(dir), err)
 	}
 	if request.Alive(dir) || request.Restarts(dir) {
 		return fmt.Errorf("a job runs with the prefix directory %s", dir)
@@ -206,7 +229,7 @@ func (c *context) writeAppFile(r *snapshot.Record, to snapshot.Restart) error {
 		err = c.passVariables(command)
 	}
 	if err == nil {
-		err = os.WriteFile(path, []byte(text), 0o666)
+		err = hash.ReplaceFile(path, []byte(text), 0o644) // others must not write to it
 	}
 	if err != nil {
 		return err

@@ -175,3 +175,41 @@ func TestRestart_WhileTheJobRuns(t *testing.T) {
 		t.Error(errors)
 	}
 }
+
+// A command line that another user has recorded is not run, unless the caller names that user.
+func TestRestart_RecordOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files to another user")
+	}
+	dir := jobToRestart(t, nil)
+	t.Setenv("SCR_TRUST_USERS", "")
+	must(t, os.Chown(filepath.Join(dir, ".scr/records.scr"), 65533, 65533))
+	for _, argv := range [][]string{{"scr_restart", dir}, {"scr_restart", "-a", dir}} {
+		out, errors := run(t, 1, argv...)
+		if out != "" || !strings.Contains(errors, "belongs to user 65533") || !strings.Contains(errors, "--trust") {
+			t.Errorf("%q: %q, %q", argv, out, errors)
+		}
+	}
+	if out, _ := run(t, 0, "scr_restart", "--info", dir); !strings.Contains(out, "./app") {
+		t.Error(out)
+	}
+	if c, _ := starts(t, "--trust", "65533", dir); !slices.Contains(c.Argv, "./app") || os.Getenv("SCR_TRUST_USERS") != "65533" {
+		t.Errorf("%q", c.Argv)
+	}
+}
+
+// Commands say which configuration file of another user they ignore, once.
+func TestConfig_OfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files to another user")
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, ".scrconf")
+	must(t, os.WriteFile(path, []byte("SCR_RUNS=3\n"), 0o600))
+	must(t, os.Chown(path, 65533, 65533))
+	t.Setenv("SCR_PREFIX", dir)
+	_, errors := run(t, 0, "scr_index", "--list")
+	if strings.Count(errors, path+" is ignored: it belongs to user 65533") != 1 {
+		t.Errorf("%q", errors)
+	}
+}

@@ -68,7 +68,7 @@ func isOver(what string) bool {
 	if info, err := os.Stat(filepath.Dir(eventlog.TextFile(dir))); err != nil || !info.IsDir() {
 		return false // a copy of a log, or a database elsewhere
 	}
-	return !request.Alive(dir) && !request.Restarts(dir)
+	return !request.Alive(dir) && !request.Restarts(dir) && request.Unseen(dir) == nil
 }
 
 // read passes all records of a log to each.

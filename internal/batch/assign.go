@@ -3,12 +3,12 @@ package batch
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/hostlist"
 )
 
@@ -168,5 +168,5 @@ func hostsHydra(argv []string, p Placement) (Launch, error) {
 // rankFile writes a file of lines, and returns its path.
 func rankFile(p Placement, name string, lines []string) (string, error) {
 	path := filepath.Join(p.Dir, name)
-	return path, os.WriteFile(path, []byte(strings.Join(slices.Concat(lines, []string{""}), "\n")), 0o666)
+	return path, hash.ReplaceFile(path, []byte(strings.Join(slices.Concat(lines, []string{""}), "\n")), 0o644)
 }

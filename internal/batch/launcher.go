@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/hostlist"
 )
 
@@ -210,7 +211,7 @@ func hostFile(p Placement, line func(node string, slots int) string) (string, er
 		fmt.Fprintln(&text, n)
 	}
 	path := filepath.Join(p.Dir, "hosts")
-	return path, os.WriteFile(path, []byte(text.String()), 0o666)
+	return path, hash.ReplaceFile(path, []byte(text.String()), 0o644) // others must not write to it
 }
 
 // placeFlux inserts options after the word run of `flux run`.

@@ -321,7 +321,7 @@ func (k *Cache) locate(c *Cached) error {
 func restoreMetadata(files []redundancy.File) error {
 	own, _ := redundancy.Split(files)
 	for _, f := range own {
-		if err := f.Meta.Restore(f.Path); err != nil {
+		if err := f.Meta.Restore("", f.Path); err != nil {
 			return err
 		}
 	}

@@ -36,6 +36,8 @@ import (
 type Config struct {
 	Values
 	Lines
+	// Ignored says which files do not count, because another user has written them or may have.
+	Ignored []string
 
 	values map[string]value // every parameter, and unknown names that were set
 	items  *hash.Hash       // kind -> id -> field -> value; a number has no suffix, and a Bool is 0 or 1

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,8 @@ import (
 	"os"
 	"slices"
 	"syscall"
+
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // maxFile limits the bytes that are read of a configuration file. No real one is as large.
@@ -55,14 +58,24 @@ type layer struct {
 	order []string // keys, in the order in which they were set
 	adds  []string // keys whose items are added to those of the level below: see Settings.Config
 	notes []string // warnings
+	// ignored says why the file of the layer is taken for empty.
+	ignored []*trust.ForeignError
 }
 
 func newLayer(level Level) *layer {
 	return &layer{level: level, items: map[string][]*item{}}
 }
 
-// readText returns the contents of a file, "" if it does not exist.
-func readText(path string) (string, error) {
+// readText returns the contents of a file, "" if it does not exist. It does not read a file,
+// or follow a link, for which check, if it is not nil, returns an error.
+func readText(path string, check func(string, fs.FileInfo) error) (string, error) {
+	for _, stat := range []func(string) (fs.FileInfo, error){os.Lstat, os.Stat} {
+		if info, err := stat(path); err == nil && check != nil {
+			if err := check(path, info); err != nil {
+				return "", err
+			}
+		}
+	}
 	f, err := os.Open(path)
 	if missing(err) {
 		return "", nil
@@ -71,6 +84,9 @@ func readText(path string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil || check != nil && check(path, info) != nil {
+		return "", cmp.Or(err, fmt.Errorf("%s: has been replaced while it was read", path))
+	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return "", err

@@ -3,12 +3,14 @@ package config
 import (
 	"cmp"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/trust"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -21,6 +23,9 @@ const settingsFile = ".scr/app.conf"
 // If environ is nil, the Environ of the settings is used. For a program in C, environ must
 // call C's getenv: Go copied the environment when the process began, and the program may
 // have changed it since.
+//
+// A file that does not count (see trust.Users) is as one that does not exist, and a warning
+// says so.
 //
 // Load fails, with the same error on all ranks, if a file cannot be read or parsed, or if a
 // parameter does not accept its value. A file that does not exist is no error. The
@@ -77,7 +82,7 @@ func Read(prefix string) (*Config, []string, error) {
 	}
 	early := resolver{environ: environ}
 	system := systemFile()
-	text, err := readText(system)
+	text, err := readText(system, nil)
 	if err == nil {
 		err = early.addFile(System, system, text)
 	}
@@ -88,13 +93,22 @@ func Read(prefix string) (*Config, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	path := filepath.Join(found.text, settingsFile)
-	if text, err = readText(path); err != nil {
-		return nil, nil, err
-	}
-	program, err := ParseSettings(path, text)
+	users, err := early.users()
 	if err != nil {
 		return nil, nil, err
+	}
+	path := filepath.Join(found.text, settingsFile)
+	text, err = readText(path, users.Check)
+	foreign := new(trust.ForeignError)
+	if err != nil && !errors.As(err, &foreign) {
+		return nil, nil, err
+	}
+	program, e := ParseSettings(path, text)
+	if e != nil {
+		return nil, nil, e
+	}
+	if err != nil {
+		program.layer().ignored = append(program.layer().ignored, foreign)
 	}
 	// The file was found by the prefix, so a SCR_PREFIX in it must not change the prefix.
 	program.layer().unset("SCR_PREFIX")
@@ -112,6 +126,7 @@ const (
 	keyRaw     = "RAW"
 	keyProgram = "PROGRAM" // rank 0's Settings.Text
 	keyWarning = "WARNING" // number -> text
+	keyIgnored = "IGNORED" // texts: files that do not count
 	keyText    = "TEXT"
 	keyLevel   = "LEVEL"
 	keyWhere   = "WHERE"
@@ -121,17 +136,26 @@ const (
 // SCR_CONF_FILE. These were needed to find the user's file, which therefore cannot set them.
 func readAll(program *Settings, environ Environ) (r *resolver, prefix, file value, err error) {
 	r = &resolver{environ: environ}
-	add := func(level Level, path string) error {
-		text, err := program.file(path)
-		if err != nil {
+	add := func(level Level, path string, check func(string, fs.FileInfo) error) error {
+		text, err := program.file(path, check)
+		foreign := new(trust.ForeignError)
+		if err != nil && !errors.As(err, &foreign) {
 			return err
 		}
-		return r.addFile(level, path, text)
+		e := r.addFile(level, path, text)
+		if err != nil && e == nil {
+			r.layers[0].ignored = append(r.layers[0].ignored, foreign)
+		}
+		return e
 	}
-	if err = add(System, systemFile()); err != nil {
+	if err = add(System, systemFile(), nil); err != nil {
 		return
 	}
 	r.layers = append([]*layer{program.layer()}, r.layers...)
+	users, err := r.users()
+	if err != nil {
+		return
+	}
 	if prefix, err = r.resolve(find(Parameters, "SCR_PREFIX")); err != nil {
 		return
 	}
@@ -139,11 +163,30 @@ func readAll(program *Settings, environ Environ) (r *resolver, prefix, file valu
 	if file, err = r.resolve(find(Parameters, "SCR_CONF_FILE")); err != nil {
 		return
 	}
-	if err = add(User, file.text); err == nil {
+	if err = add(User, file.text, users.Check); err == nil {
+		r.layers[0].withoutUsers()
 		r.layers[0].cannotSet("SCR_PREFIX", prefix.text)
 		r.layers[0].cannotSet("SCR_CONF_FILE", file.text)
 	}
 	return
+}
+
+// users returns the users, besides the caller and root, whose files count. A file is read
+// after they are known, so that it cannot say that it counts itself.
+func (r *resolver) users() (trust.Users, error) {
+	v, err := r.resolve(find(Parameters, trust.Parameter))
+	if err != nil {
+		return nil, err
+	}
+	return trust.ParseUsers(v.text)
+}
+
+// withoutUsers deletes a setting of the users whose files count.
+func (l *layer) withoutUsers() {
+	if s := l.last(trust.Parameter); s.text != "" {
+		l.notes = append(l.notes, at(s.where, "%s has no effect here; set it in the environment", trust.Parameter))
+	}
+	l.unset(trust.Parameter)
 }
 
 // cannotSet deletes a setting of the user's file, which is found by its value.
@@ -162,6 +205,11 @@ func decide(program *Settings, environ Environ, names []string) (*hash.Hash, err
 	}
 	shared := hash.New()
 	shared.SetValue(keyProgram, program.Text())
+	for _, l := range r.layers {
+		for _, err := range l.ignored {
+			shared.At(keyIgnored).At(err.Error())
+		}
+	}
 	for i, text := range append(r.warnings(file), unknownVariables(names)...) {
 		shared.At(keyWarning).SetValue(strconv.Itoa(i), text)
 	}
@@ -304,6 +352,7 @@ func complete(shared *hash.Hash, program *Settings, environ Environ) (*Config, [
 	cfg.Lines = linesOf(cfg.items, paths)
 	level, _ := shared.Get(keyItemSet).Int("CKPT")
 	cfg.CkptsFrom = Level(level)
+	cfg.Ignored = shared.Get(keyIgnored).Keys()
 	var warnings []string
 	for _, i := range shared.Get(keyWarning).Ints() {
 		warnings = append(warnings, shared.Get(keyWarning).Text(strconv.Itoa(i)))

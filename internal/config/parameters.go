@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/goscr/goscr/internal/compress"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // Type is the type of a parameter's values.
@@ -83,6 +84,8 @@ var Sections = []Section{
 			Help: "prefix directory: the directory on the parallel file system to which datasets are flushed and from which they are fetched"},
 		{Name: "SCR_CONF_FILE", Type: Path, Default: "$SCR_PREFIX/.scrconf", Example: "$HOME/scr.conf",
 			Help: "configuration file of the user"},
+		{Name: trust.Parameter, Type: Text, Example: "1234", valid: func(text string) error { _, err := trust.ParseUsers(text); return err },
+			Help: "users, by name or number, separated by commas, whose configuration files and records in the prefix directory count, besides your own and root's: they can run any command as you. It has no effect in the user's configuration file"},
 		{Name: "SCR_JOB_ID", Type: Name, Default: "defjobid", Unset: "unless the resource manager has set an id in `SLURM_JOB_ID`, `SLURM_JOBID`, `LSB_JOBID`, `PBS_JOBID` or `FLUX_JOB_ID`", Example: "model.3", derive: jobID,
 			Help: "id of the allocation. It is part of the paths of the job's directories on the nodes, where the next run finds the cache; jobs that run at the same time need different ids"},
 		{Name: "SCR_USER_NAME", Type: Name, Unset: "the login name", Example: "anna", derive: userName,

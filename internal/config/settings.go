@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -54,11 +55,11 @@ func (s *Settings) layer() *layer {
 
 // file returns the text of a configuration file. As in SCR, a file is read once for all
 // queries and for SCR_Init, and again when the program changes where the user's file is.
-func (s *Settings) file(path string) (string, error) {
+func (s *Settings) file(path string, check func(string, fs.FileInfo) error) (string, error) {
 	if text, ok := s.texts[path]; ok {
 		return text, nil
 	}
-	text, err := readText(path)
+	text, err := readText(path, check)
 	if err == nil {
 		if s.texts == nil {
 			s.texts = map[string]string{}

@@ -9,6 +9,7 @@ type Values struct {
 	Enable             bool          `scr:"SCR_ENABLE"`               // 0: every call returns an error at once; SCR_Route_file also returns the name unchanged
 	Prefix             string        `scr:"SCR_PREFIX"`               // prefix directory: the directory on the parallel file system to which datasets are flushed and from which they are fetched
 	ConfFile           string        `scr:"SCR_CONF_FILE"`            // configuration file of the user
+	TrustUsers         string        `scr:"SCR_TRUST_USERS"`          // users, by name or number, separated by commas, whose configuration files and records in the prefix directory count, besides your own and root's: they can run any command as you. It has no effect in the user's configuration file
 	JobID              string        `scr:"SCR_JOB_ID"`               // id of the allocation. It is part of the paths of the job's directories on the nodes, where the next run finds the cache; jobs that run at the same time need different ids
 	UserName           string        `scr:"SCR_USER_NAME"`            // name of the user, part of the paths of the job's directories on the nodes
 	JobName            string        `scr:"SCR_JOB_NAME"`             // name of the job, recorded with each dataset and in the log

@@ -17,6 +17,9 @@ func (r *resolver) warnings(file value) []string {
 		}
 	}
 	for _, l := range r.layers {
+		for _, err := range l.ignored {
+			list = append(list, err.Error())
+		}
 		list = append(list, l.notes...)
 	}
 	for _, name := range r.unknown() {

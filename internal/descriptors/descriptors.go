@@ -65,12 +65,12 @@ func Release() {
 func OpenFile(name string, flag int, perm os.FileMode) (*os.File, error) {
 	Hold()
 	defer Release()
-	return move(os.OpenFile(name, flag, perm))
+	return Above(os.OpenFile(name, flag, perm))
 }
 
-// move gives a file that was opened a descriptor above 2. It has a lower one if the program
+// Above gives a file that was opened a descriptor above 2. It has a lower one if the program
 // has closed that after Hold looked at it.
-func move(f *os.File, err error) (*os.File, error) {
+func Above(f *os.File, err error) (*os.File, error) {
 	if err != nil || number(f) >= lowest {
 		return f, err
 	}

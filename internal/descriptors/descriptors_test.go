@@ -61,7 +61,7 @@ func TestHold_ClosedAfterAnotherHold(t *testing.T) {
 func TestOpenFile_ClosedAfterHold(t *testing.T) {
 	without(t)
 	path := filepath.Join(t.TempDir(), "file")
-	f, err := move(os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600))
+	f, err := Above(os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600))
 	if err != nil {
 		t.Fatal(err)
 	}

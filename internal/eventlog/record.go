@@ -104,7 +104,7 @@ func (r *Record) Text() string {
 	fmt.Fprintf(&b, "host=%s, jobid=%s, %s=%s", word(r.Job.Host), word(r.Job.ID), r.kind(), word(r.Type))
 	text := func(key, value string) {
 		if value != "" {
-			fmt.Fprintf(&b, ", %s=%s", key, strconv.Quote(value))
+			fmt.Fprintf(&b, ", %s=%s", key, quote(value))
 		}
 	}
 	number := func(key string, n int) {
@@ -165,12 +165,19 @@ func (r *Record) kind() string {
 	return "event"
 }
 
-// word quotes text only if it contains blanks, commas, quotes or unprintable characters.
+// word quotes text only if it contains blanks, commas, quotes, unprintable characters, or others
+// that mean something to a shell.
 func word(text string) string {
 	for _, c := range text {
-		if c <= ' ' || c == ',' || c == '"' || !strconv.IsPrint(c) {
-			return strconv.Quote(text)
+		if c <= ' ' || strings.ContainsRune(",\"'`$;&|<>()\\!*?~#{}", c) || !strconv.IsPrint(c) {
+			return quote(text)
 		}
 	}
 	return text
+}
+
+// quote quotes text so that it is one line, and no command to a shell that is given the line by
+// mistake. strconv.Unquote is the reverse.
+func quote(text string) string {
+	return strings.NewReplacer("$", `\x24`, "`", `\x60`).Replace(strconv.Quote(text))
 }

@@ -11,9 +11,11 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/internal/config"
-	"github.com/goscr/goscr/internal/descriptors"
 	"github.com/goscr/goscr/internal/lock"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // Sink is a destination of records.
@@ -47,7 +49,7 @@ func openText(cfg *config.Config, prefix string) Sink {
 
 // began returns the time of the first line of a log, now if that is not known.
 func began(path string) time.Time {
-	if f, err := descriptors.OpenFile(path, os.O_RDONLY, 0); err == nil {
+	if f, err := trust.Around(path).OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil {
 		defer f.Close()
 		line, _ := bufio.NewReader(io.LimitReader(f, 64)).ReadString('\n')
 		stamp, _, _ := strings.Cut(line, ": ")
@@ -77,17 +79,18 @@ func rotate(path string, due func(fs.FileInfo) bool) {
 		return
 	}
 	defer l.Release()
-	if info, err := os.Stat(path); err != nil || !due(info) {
+	below := trust.Around(path)
+	if info, err := below.Lstat(path); err != nil || !due(info) {
 		return
 	}
 	for n := Rotated; n > 0; n-- {
-		_ = os.Rename(Rotation(path, n-1), Rotation(path, n)) // there may be fewer
+		_ = below.Rename(Rotation(path, n-1), Rotation(path, n)) // there may be fewer
 	}
 }
 
 // Write adds a line with a single write, because jobs and commands share the file.
 func (t textFile) Write(r Record) error {
-	f, err := descriptors.OpenFile(t.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+	f, err := trust.Append(t.path, 0o666)
 	if err != nil {
 		return err
 	}

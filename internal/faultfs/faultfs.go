@@ -32,6 +32,9 @@ type Options struct {
 	// otherwise after that time. That there is no file of a name is not cached, as with
 	// lookupcache=positive. 0: nothing is cached.
 	CloseToOpen time.Duration
+	// Attributes is how it fails to set a mode, an owner or a time, as on mounts of object stores;
+	// 0: it does not fail.
+	Attributes syscall.Errno
 	// Record keeps what changes, for Mount.Survivors.
 	Record bool
 	// Faults are calls that fail or get stuck.

@@ -13,11 +13,12 @@ import (
 
 // system is what the nodes of a mount have in common.
 type system struct {
-	backing string
-	times   Times
-	close   bool // to open
-	faults  faults
-	rec     recorder
+	backing    string
+	times      Times
+	attributes syscall.Errno // Options.Attributes
+	close      bool          // to open
+	faults     faults
+	rec        recorder
 }
 
 // node is a file, directory or link. What it does not do itself the LoopbackNode passes
@@ -205,6 +206,9 @@ func (n *node) Setattr(_ context.Context, f fs.FileHandle, in *fuse.SetAttrIn, o
 		if err := syscall.Truncate(path, int64(size)); err != nil {
 			return fs.ToErrno(err)
 		}
+	}
+	if refuse := n.sys.attributes; refuse != 0 && in.Valid&(fuse.FATTR_MODE|fuse.FATTR_UID|fuse.FATTR_GID|fuse.FATTR_ATIME|fuse.FATTR_MTIME) != 0 {
+		return refuse
 	}
 	if err := setattr(path, open, in); err != nil {
 		return fs.ToErrno(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/descriptors"
 	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // A filemap on disk is a hash file and a journal. The hash file is replaced as a
@@ -95,13 +97,26 @@ func OpenStore(path string) (*Store, error) {
 	}
 	s.Map = *FromHash(h)
 	s.number, _ = h.Int(keyJournal)
-	data, err := os.ReadFile(s.journalPath())
+	data, err := readJournal(s.journalPath())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	s.replay(data)
 	s.disk = s.Map.Hash().Clone()
 	return s, nil
+}
+
+// readJournal reads a journal. Another user may read it, so it must be a regular file.
+func readJournal(path string) ([]byte, error) {
+	f, err := trust.Root("").OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(err, fmt.Errorf("%s is not a regular file", path))
+	}
+	return io.ReadAll(f)
 }
 
 func (s *Store) journalPath() string { return s.journalOf(s.number) }

@@ -31,7 +31,7 @@ func (f *Flusher) Leaving(store *reddesc.Store, need int64) (Leaving, error) {
 	if err != nil {
 		return Leaving{}, err
 	}
-	if newest := f.Cache.NewestCheckpoint(); newest != nil && !f.fetchable(newest) && slices.Contains(leaving, newest) {
+	if newest := f.Cache.NewestCheckpoint(); newest != nil && f.flushed[newest.ID()] != fetchable && slices.Contains(leaving, newest) {
 		f.Log.WarnJobOnce("%s=1: a dataset leaves the cache before the next is complete; a failure in between loses it (2 keeps it)",
 			f.SizeName(store.Name))
 	}
@@ -73,7 +73,7 @@ func (f *Flusher) free(store *reddesc.Store) (leaving []*cache.Cached, stay int,
 			if stuck = f.flushLeaving(leaving); stuck != nil && !errors.As(stuck, new(*mpi.AgreedError)) {
 				return nil, 0, stuck
 			}
-		case stuck != nil && (unsaved || newest != nil && !f.fetchable(newest) && slices.Contains(leaving, newest)):
+		case stuck != nil && (unsaved || newest != nil && f.flushed[newest.ID()] != fetchable && slices.Contains(leaving, newest)):
 			return nil, 0, stuck
 		case stuck != nil:
 			f.Log.WarnJob("%v", stuck)
@@ -134,7 +134,7 @@ func (f *Flusher) unsaved(c *cache.Cached) bool {
 // flushFirst reports whether a dataset that is not in the prefix directory has to be flushed, or
 // at least a flush tried, whatever SCR_FLUSH is, before it leaves.
 func (f *Flusher) flushFirst(c *cache.Cached) bool {
-	return !f.flushed[c.ID()] && (c.Flags().Has(dataset.Output) || c.Withheld())
+	return !f.Flushed(c.ID()) && (c.Flags().Has(dataset.Output) || c.Withheld())
 }
 
 // flushLeaving flushes those datasets of a list that must be flushed before they leave. It
@@ -172,7 +172,7 @@ func (f *Flusher) worth(c, newest *cache.Cached, stuck, fetch bool) int {
 	switch {
 	case stuck && f.unsaved(c):
 		return 4
-	case fetch && f.fetchable(c):
+	case fetch && f.flushed[c.ID()] == fetchable:
 		return 0
 	case c == f.Cache.NewestProtected() || c == newest && c == f.Protector.Dataset():
 		return 3

@@ -69,7 +69,7 @@ func (f *Flusher) waitOrLeave() error {
 func (f *Flusher) unflushed(written int) (list []*cache.Cached) {
 	newest := f.Cache.NewestCheckpoint()
 	for _, c := range slices.Backward(f.Cache.List()) {
-		if f.flushed[c.ID()] || f.find(c) != nil {
+		if f.Flushed(c.ID()) || f.find(c) != nil {
 			continue
 		}
 		if f.flushFirst(c) || f.Every > 0 && c == newest && c.ID() > written {

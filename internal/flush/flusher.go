@@ -9,6 +9,7 @@
 //
 //	flusher.go     decides whether the flush of a completed dataset is due
 //	background.go  flushes in the background: start, poll, wait, cancel
+//	copied.go      what the prefix directory has of a dataset in the cache
 //	foreground.go  flushes while the program waits
 //	evict.go       evicts datasets to make room for the next one, and drops datasets
 //	restore.go     restores datasets of earlier runs when they are needed
@@ -73,30 +74,18 @@ type Config struct {
 type Flusher struct {
 	Config
 	movers  map[mover.Kind]mover.Mover
-	running []*background // oldest first, the same on all ranks
-	polled  time.Time     // when Poll was last called
-	flushed map[int]bool  // ids of datasets in the cache that are also in the prefix directory, or were replaced there
-	only    map[int]bool  // ... that cannot be fetched, as far as Newest has found: newer ones have replaced them
-	own     bool          // this run has completed a checkpoint
-	later   *cache.Cached // is to be flushed once it is protected
+	running []*background  // oldest first, the same on all ranks
+	polled  time.Time      // when Poll was last called
+	flushed map[int]copied // of datasets in the cache, by their ids
+	own     bool           // this run has completed a checkpoint
+	later   *cache.Cached  // is to be flushed once it is protected
 }
 
 // Open returns a Flusher. It stops copies of an earlier run that still go on.
 func Open(c Config) (*Flusher, error) {
-	f := &Flusher{Config: c, flushed: map[int]bool{}, only: map[int]bool{}}
+	f := &Flusher{Config: c, flushed: map[int]copied{}}
 	return f, f.openMovers()
 }
-
-// Flushed reports whether a dataset of the cache is in the prefix directory, or was replaced there
-// by a newer one, so that it is not to be flushed. It is not collective.
-func (f *Flusher) Flushed(id int) bool { return f.flushed[id] }
-
-// SetFlushed records whether a dataset of the cache is in the prefix directory. It is
-// not collective.
-func (f *Flusher) SetFlushed(id int, there bool) { f.flushed[id] = there }
-
-// fetchable reports whether a dataset of the cache can be fetched from the prefix directory.
-func (f *Flusher) fetchable(c *cache.Cached) bool { return f.flushed[c.ID()] && !f.only[c.ID()] }
 
 // Supersede records that this run has completed a checkpoint of its own: withheld ones that
 // cannot be flushed may leave the cache from now on. It is not collective, but all ranks

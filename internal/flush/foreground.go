@@ -26,11 +26,11 @@ func (f *Flusher) Flush(c *cache.Cached) error {
 		if err := f.wait(b); err != nil {
 			return err
 		}
-		if !f.flushed[c.ID()] && f.Cache.Find(c.ID()) == nil {
+		if !f.Flushed(c.ID()) && f.Cache.Find(c.ID()) == nil {
 			return mpi.Agree(f.World, fmt.Errorf("dataset %d (%s) was lost while it was flushed", c.ID(), c.Name()))
 		}
 	}
-	if f.flushed[c.ID()] || f.Cache.Find(c.ID()) == nil {
+	if f.Flushed(c.ID()) || f.Cache.Find(c.ID()) == nil {
 		return nil
 	}
 	if err := f.waitForConflicts(c.Name(), f.names(c)); err != nil {

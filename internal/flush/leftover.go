@@ -27,7 +27,7 @@ func (f *Flusher) FlushLeft(checkpoints bool) error {
 		}
 	}
 	for _, c := range slices.Backward(slices.Clone(f.Cache.List())) { // oldest first, so that the newest becomes current
-		if f.flushed[c.ID()] || !f.flushFirst(c) && !(checkpoints && c.Flags().Has(dataset.Checkpoint)) {
+		if f.Flushed(c.ID()) || !f.flushFirst(c) && !(checkpoints && c.Flags().Has(dataset.Checkpoint)) {
 			continue
 		}
 		err := f.Flush(c)
@@ -90,7 +90,7 @@ func (f *Flusher) flushParts(d cache.Foreign) error {
 func (f *Flusher) Resume(missing []dataset.Dataset) error {
 	for _, c := range slices.Backward(slices.Clone(f.Cache.List())) {
 		begun := slices.ContainsFunc(missing, func(d dataset.Dataset) bool { return d.ID() == c.ID() })
-		if !begun || f.flushed[c.ID()] || f.kind(c) == mover.Sync {
+		if !begun || f.Flushed(c.ID()) || f.kind(c) == mover.Sync {
 			continue
 		}
 		if err := f.Start(c); err != nil {

@@ -48,7 +48,7 @@ func (f *Flusher) conclude(c *cache.Cached, start time.Time, took time.Duration,
 	if err := f.Phases.Log(c.Dataset, phases.Took("FLUSH", start, took)); err != nil {
 		return err
 	}
-	f.flushed[c.ID()] = true
+	f.flushed[c.ID()] = fetchable
 	if c.Withheld() {
 		return nil // older checkpoints of the prefix directory may be those that can be offered
 	}
@@ -99,7 +99,7 @@ func (f *Flusher) Arrived(d dataset.Dataset) error {
 // evictOutput deletes an output from the cache when it is in the prefix directory, unless
 // it is a checkpoint too, so that checkpoints have the space.
 func (f *Flusher) evictOutput(c *cache.Cached) error {
-	if c.Flags().Has(dataset.Checkpoint) || !f.flushed[c.ID()] || f.Cache.Find(c.ID()) == nil {
+	if c.Flags().Has(dataset.Checkpoint) || !f.Flushed(c.ID()) || f.Cache.Find(c.ID()) == nil {
 		return nil
 	}
 	return f.delete(c)
@@ -119,5 +119,4 @@ func (f *Flusher) delete(c *cache.Cached) error {
 func (f *Flusher) left(c *cache.Cached) {
 	f.Prefix.Note(func() error { return prefix.Locate(f.Prefix.Dir, c.Dataset, prefix.InCache, false) })
 	delete(f.flushed, c.ID())
-	delete(f.only, c.ID())
 }

@@ -65,10 +65,13 @@ func (f *Flusher) Newest() (*cache.Cached, error) {
 
 // checkFetchable finds out whether the newest checkpoint of the cache can be fetched, if it was flushed.
 func (f *Flusher) checkFetchable(c *cache.Cached) error {
-	if c == nil || !f.flushed[c.ID()] {
+	if c == nil || !f.Flushed(c.ID()) {
 		return nil
 	}
 	d, ok, err := f.Prefix.Lookup(c.Name())
-	f.only[c.ID()] = !ok || d.ID() != c.ID()
+	f.flushed[c.ID()] = fetchable
+	if !ok || d.ID() != c.ID() {
+		f.flushed[c.ID()] = replaced
+	}
 	return err
 }

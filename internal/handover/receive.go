@@ -1,6 +1,7 @@
 package handover
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -11,10 +12,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/filemap"
 	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // Receive fetches what the sender of the same offer sends, and enters it in a filemap of
@@ -42,10 +46,13 @@ func (n Node) connect() (*link, error) {
 	const often = 20 * time.Millisecond
 	var last error
 	for limit := time.Now().Add(patience); time.Now().Before(limit); time.Sleep(often) {
-		h, err := hash.ReadFile(n.Offer)
+		h, info, err := hash.ReadOwned(n.Offer)
 		if errors.Is(err, fs.ErrNotExist) {
 			last = errors.New("the other node has not offered any files")
 			continue
+		}
+		if err == nil { // what comes from there is written to the cache
+			err = trust.Users{}.Check(n.Offer, info)
 		}
 		if err != nil {
 			return nil, err
@@ -152,16 +159,17 @@ func (l *link) receiveFile(path string, md meta.Meta) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an earlier attempt
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := openEarlier(path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	sum := crc32.NewIEEE()
-	if _, err := io.CopyN(io.MultiWriter(f, sum), l.r, md.Size()); err != nil {
+	to := &comparing{f: f}
+	if _, err := io.CopyN(io.MultiWriter(to, sum), l.r, md.Size()); err != nil {
+		return err
+	}
+	if err := to.end(); err != nil {
 		return err
 	}
 	want, known := md.CRC()
@@ -174,5 +182,52 @@ func (l *link) receiveFile(path string, md meta.Meta) (err error) {
 	if err := f.Sync(); err != nil || !md.Recorded() {
 		return err
 	}
-	return md.Restore(path)
+	return md.Restore("", path)
+}
+
+// openEarlier opens a file to be written, which an earlier attempt may have left.
+func openEarlier(path string) (*os.File, error) {
+	const flags = os.O_RDWR | os.O_CREATE | unix.O_NOFOLLOW
+	f, err := os.OpenFile(path, flags, 0o600)
+	if errors.Is(err, fs.ErrPermission) {
+		if err := os.Chmod(path, 0o600); err != nil {
+			return nil, err
+		}
+		return os.OpenFile(path, flags, 0o600)
+	}
+	return f, err
+}
+
+// comparing writes to a file from the first byte that is another than the file has. Where nodes
+// share the directory, the file may be the one that is being sent: it must not be truncated
+// while it is read.
+type comparing struct {
+	f     *os.File
+	at    int64
+	other bool // than the file has
+}
+
+func (c *comparing) Write(p []byte) (int, error) {
+	if !c.other {
+		there := make([]byte, len(p))
+		if n, err := c.f.ReadAt(there, c.at); n == len(p) && (err == nil || err == io.EOF) && bytes.Equal(there, p) {
+			c.at += int64(n)
+			return n, nil
+		}
+		c.other = true
+		if err := c.f.Truncate(c.at); err != nil {
+			return 0, err
+		}
+	}
+	n, err := c.f.WriteAt(p, c.at)
+	c.at += int64(n)
+	return n, err
+}
+
+// end truncates the file behind what was written.
+func (c *comparing) end() error {
+	if c.other {
+		return nil
+	}
+	return c.f.Truncate(c.at)
 }

@@ -2,8 +2,10 @@ package lock
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -11,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/goscr/goscr/internal/descriptors"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // signature is the contents of a lock file, which the holder of an Exclusive lock writes:
@@ -23,6 +25,9 @@ const signature = "process %d on %s\n%d\n"
 // signed is the number of bytes that the holder writes: enough to overwrite the text of any
 // earlier holder.
 const signed = 128
+
+// mostSigned is the number of bytes that a lock file of any version may have.
+const mostSigned = 300
 
 // lives counts the signs of life that the process has given on all locks.
 var lives atomic.Int64
@@ -59,15 +64,28 @@ func (l *Lock) KeepAlive() {
 	}()
 }
 
-// Held reports whether a process holds the lock of a file.
+// Held reports whether a process holds the lock of a file. It returns false if that cannot be known.
 func Held(path string) bool {
-	f, err := descriptors.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	held, _ := Ask(path)
+	return held
+}
+
+// Ask is Held, with an error if that cannot be known: another user may not open the lock file. If
+// there is none, nobody holds the lock.
+func Ask(path string) (held bool, err error) {
+	f, err := trust.Around(path).OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
 	if err != nil {
-		return false
+		return false, err
 	}
 	defer f.Close()
 	asked := unix.Flock_t{Type: unix.F_WRLCK, Len: 1}
-	return unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &asked) == nil && asked.Type != unix.F_UNLCK
+	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &asked); err != nil {
+		return false, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return asked.Type != unix.F_UNLCK, nil
 }
 
 // Holder returns the process that holds the lock of a file, or held it last, for messages:
@@ -81,8 +99,8 @@ func Holder(path string) string {
 // stopped, else "". life is the last sign of life: it changes when the lock is taken, and
 // as long as a holder that calls KeepAlive runs.
 func holder(path string) (who, stopped, life string) {
-	const unknown, most = "another process", 300
-	f, err := descriptors.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	const unknown = "another process"
+	f, err := trust.Around(path).OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return unknown, "", ""
 	}
@@ -94,7 +112,7 @@ func holder(path string) (who, stopped, life string) {
 	if unix.FcntlFlock(f.Fd(), unix.F_GETLK, &asked) == nil && asked.Type != unix.F_UNLCK && asked.Pid > 0 {
 		pid, node = int(asked.Pid), self // ByProcess is only used for lock files on storage of one node
 		life = fmt.Sprint(pid)
-	} else if text, err := io.ReadAll(io.LimitReader(f, most)); err == nil {
+	} else if text, err := io.ReadAll(io.LimitReader(f, mostSigned)); err == nil {
 		life = string(text)
 		line, _, _ := strings.Cut(life, "\n")
 		if n, _ := fmt.Sscanf(line, "process %d on %s", &pid, &node); n != 2 || pid <= 0 || !printable(line) {

@@ -25,7 +25,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/goscr/goscr/internal/descriptors"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // Lock is a lock that the process holds.
@@ -80,7 +80,7 @@ func Try(path string, how How) (*Lock, error) {
 			return nil, errors.Join(fmt.Errorf("lock %s: %w (its file system must support locks of fcntl)", path, err), f.Close())
 		}
 		l := &Lock{f: f}
-		if there, err := os.Lstat(path); err == nil {
+		if there, err := trust.Around(path).Lstat(path); err == nil {
 			if held, err := f.Stat(); err == nil && os.SameFile(held, there) {
 				if how == Exclusive { // the kernel does not report the holder of such a lock
 					l.sign()
@@ -104,8 +104,8 @@ func set(f *os.File, how How) error {
 
 // open opens a lock file, and creates it if there is none.
 func open(path string) (*os.File, error) {
-	const flags = os.O_RDWR | unix.O_NOFOLLOW | unix.O_NONBLOCK
-	f, err := descriptors.OpenFile(path, flags|os.O_CREATE, 0o600)
+	const flags = os.O_RDWR | unix.O_NONBLOCK
+	f, err := trust.Around(path).OpenFile(path, flags|os.O_CREATE, 0o600)
 	if err != nil {
 		if info, e := os.Lstat(path); e == nil && errors.Is(err, fs.ErrPermission) {
 			err = fmt.Errorf("%w: the lock file belongs to user %d, who alone can take the lock; remove it if no process of that user works here", err, owner(info).Uid)
@@ -130,6 +130,12 @@ func restrict(f *os.File, path string) error {
 	}
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("lock %s: is not a regular file", path)
+	}
+	if owner(info).Nlink > 1 {
+		return fmt.Errorf("lock %s: is a file with %d names, and may be any file of user %d, so nothing is written to it: remove it", path, owner(info).Nlink, owner(info).Uid)
+	}
+	if info.Size() > mostSigned {
+		return fmt.Errorf("lock %s: has %d bytes, and is not a lock file: remove it", path, info.Size())
 	}
 	dir, err := os.Stat(filepath.Dir(path))
 	self := os.Geteuid()

@@ -423,3 +423,38 @@ func TestTry_RootHelps(t *testing.T) {
 		t.Error(said)
 	}
 }
+
+// What another user has put in place of a lock file, to have the caller write to a file of his own or give it away,
+// stays as it is.
+func TestTry_FileOfTheCaller(t *testing.T) {
+	dir := t.TempDir()
+	victim := filepath.Join(dir, "victim")
+	must(t, os.Mkdir(filepath.Join(dir, "d"), 0o777))
+	must(t, os.Chmod(filepath.Join(dir, "d"), 0o777))
+	if os.Geteuid() == 0 {
+		must(t, os.Chown(filepath.Join(dir, "d"), 65533, 65533))
+	}
+	for what, c := range map[string]struct {
+		data string
+		put  func(old, new string) error
+	}{"a hard link": {"", os.Link}, "a long file": {strings.Repeat("precious ", 100), os.Rename}} {
+		must(t, os.WriteFile(victim, []byte(c.data), 0o600))
+		path := filepath.Join(dir, "d/lock")
+		must(t, c.put(victim, path))
+		before, err := os.Lstat(path)
+		must(t, err)
+		if l, err := Try(path, Exclusive); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", what, err)
+			l.Release()
+		}
+		data, err := os.ReadFile(path)
+		must(t, err)
+		after, err := os.Lstat(path)
+		must(t, err)
+		if string(data) != c.data || after.Mode() != before.Mode() || owner(after).Uid != owner(before).Uid {
+			t.Errorf("%s: %q, %v of %d", what, data, after.Mode(), owner(after).Uid)
+		}
+		must(t, os.Remove(path))
+		os.Remove(victim)
+	}
+}

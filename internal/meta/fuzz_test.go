@@ -49,8 +49,8 @@ func FuzzMeta(f *testing.F) {
 		_, _ = m.Stored()
 		_, _ = m.Modified()
 		_ = m.Check(path) // an error is as good as none
-		_ = m.CheckStored(path)
-		_ = m.Restore(path)
+		_ = m.CheckStored("", path)
+		_ = m.Restore("", path)
 		if data, err := os.ReadFile(path); err == nil && string(data) != "data" {
 			t.Fatalf("the file has %q", data)
 		}

@@ -22,14 +22,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // ErrIncomplete says that a file was not recorded as whole.
@@ -246,77 +245,51 @@ func (m Meta) Modified() (t time.Time, known bool) {
 }
 
 // Record takes size, mode, owner and times from the file at path.
-func (m Meta) Record(path string) error {
-	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil {
-		return &fs.PathError{Op: "stat", Path: path, Err: err}
+func (m Meta) Record(path string) error { return m.RecordBelow("", path) }
+
+// RecordBelow is Record for a file below a directory.
+func (m Meta) RecordBelow(below trust.Root, path string) error {
+	info, err := below.Lstat(path)
+	if err != nil {
+		return err
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+	st := info.Sys().(*syscall.Stat_t)
+	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a regular file", path)
 	}
 	m.SetSize(st.Size)
 	m.h.SetValue(keyMode, strconv.FormatUint(uint64(st.Mode&0o7777), 8))
 	m.h.SetInt(keyUID, int64(st.Uid))
 	m.h.SetInt(keyGID, int64(st.Gid))
-	m.h.SetInt(keyMtime, st.Mtim.Nano())
-	m.h.SetInt(keyAtime, st.Atim.Nano())
+	m.recordTimes(info)
 	return nil
 }
 
-// Restore sets the recorded mode, owner and times of the file at path. It does not
-// set an owner that only root may set.
-func (m Meta) Restore(path string) error {
-	if err := m.RestoreMode(path); err != nil {
-		return err
-	}
-	return m.RestoreTimes(path)
-}
-
-// RestoreMode is Restore without the times.
-func (m Meta) RestoreMode(path string) error {
-	uid, haveUID := m.h.Int(keyUID)
-	gid, haveGID := m.h.Int(keyGID)
-	if haveUID && haveGID {
-		if err := os.Lchown(path, int(uid), int(gid)); err != nil && !errors.Is(err, fs.ErrPermission) {
-			return err
-		}
-	}
-	// After chown, which clears the set-id bits.
-	if mode, err := strconv.ParseUint(m.h.Text(keyMode), 8, 12); err == nil {
-		if err := unix.Fchmodat(unix.AT_FDCWD, path, uint32(mode), 0); err != nil {
-			return &fs.PathError{Op: "chmod", Path: path, Err: err}
-		}
-	}
-	return nil
-}
-
-// RestoreTimes is Restore of the times alone.
-func (m Meta) RestoreTimes(path string) error {
-	mtime, haveMtime := m.h.Int(keyMtime)
-	atime, haveAtime := m.h.Int(keyAtime)
-	if haveMtime && haveAtime {
-		return os.Chtimes(path, time.Unix(0, atime), time.Unix(0, mtime))
-	}
-	return nil
+func (m Meta) recordTimes(info fs.FileInfo) {
+	m.h.SetInt(keyMtime, info.ModTime().UnixNano())
+	m.h.SetInt(keyAtime, time.Unix(info.Sys().(*syscall.Stat_t).Atim.Unix()).UnixNano())
 }
 
 // Check checks, without reading it, that the file at path exists, was recorded as
 // whole, and has its size.
-func (m Meta) Check(path string) error { return m.check(path, m.Size()) }
+func (m Meta) Check(path string) error { return m.check("", path, m.Size()) }
 
-// CheckStored is Check for a file that may be compressed.
-func (m Meta) CheckStored(path string) error {
-	if info, err := os.Lstat(path); err == nil {
+// CheckBelow is Check for a file below a directory.
+func (m Meta) CheckBelow(below trust.Root, path string) error { return m.check(below, path, m.Size()) }
+
+// CheckStored is Check for a file below a directory that may be compressed.
+func (m Meta) CheckStored(below trust.Root, path string) error {
+	if info, err := below.Lstat(path); err == nil {
 		m.Find(info.Size())
 	}
-	return m.check(path, m.StoredSize())
+	return m.check(below, path, m.StoredSize())
 }
 
-func (m Meta) check(path string, size int64) error {
+func (m Meta) check(below trust.Root, path string, size int64) error {
 	if !m.Complete() {
 		return fmt.Errorf("%s %w", path, ErrIncomplete)
 	}
-	info, err := os.Lstat(path)
+	info, err := below.Lstat(path)
 	if err != nil {
 		return err
 	}

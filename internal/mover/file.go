@@ -17,6 +17,7 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/transfer"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // The transfer file, in the control directory of a node, lists files to copy and files
@@ -152,6 +153,7 @@ func copier(h *hash.Hash, id int) *transfer.Copier {
 		size = usual
 	}
 	c := transfer.NewCopier(int(size))
+	c.Below = trust.Root(h.Get(keyDataset, strconv.Itoa(id)).Text(keyPrefix))
 	c.Bare, c.Blind = h.Text(keyBare) == "1", h.Text(keyBlind) == "1"
 	if m, err := compress.Parse(h.Get(keyDataset, strconv.Itoa(id)).Text(keyCompress)); err == nil {
 		c.Compress = m
@@ -186,7 +188,7 @@ func next(h *hash.Hash) (r *Request, copied map[string]bool) {
 				written, ok := h.Get(keyFiles, path).Int(keyWritten)
 				to, err := prefix.Destination(r.Prefix, f)
 				// All 0 bytes of an empty file are written before its copy has begun.
-				copied[path] = ok && err == nil && written > 0 && written == f.Meta.Size() && there(r.aside(to), written)
+				copied[path] = ok && err == nil && written > 0 && written == f.Meta.Size() && there(trust.Root(r.Prefix), r.aside(to), written)
 			}
 			return r, copied
 		}
@@ -195,8 +197,8 @@ func next(h *hash.Hash) (r *Request, copied map[string]bool) {
 }
 
 // there reports whether there is a file of the given size at a path.
-func there(path string, size int64) bool {
-	info, err := os.Lstat(path)
+func there(below trust.Root, path string, size int64) bool {
+	info, err := below.Lstat(path)
 	return err == nil && info.Mode().IsRegular() && info.Size() == size
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/transfer"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // Request asks for the copy of one rank's files of a dataset.
@@ -88,7 +89,7 @@ func (r *Request) copiedFiles() (files []redundancy.File, err error) {
 		if !f.Meta.Shared() { // else it gets its final name from another rank
 			to = r.aside(to)
 		}
-		files = append(files, redundancy.File{Path: to, Meta: f.Meta})
+		files = append(files, redundancy.File{Path: to, Meta: f.Meta, Below: trust.Root(r.Prefix)})
 	}
 	return files, nil
 }

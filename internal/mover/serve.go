@@ -14,6 +14,7 @@ import (
 	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/transfer"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // Server is the main loop of scr_transfer.
@@ -57,6 +58,9 @@ func (s *Server) Run() error {
 	}
 	defer s.unlock()
 	s.lock.KeepAlive()
+	if err := s.own(); err != nil {
+		return err
+	}
 	rest := background.Delay
 	for {
 		t, err := s.next()
@@ -75,6 +79,15 @@ func (s *Server) Run() error {
 			rest = 0
 		}
 	}
+}
+
+// own checks that the control directory is the caller's: its files name paths that are written.
+func (s *Server) own() error {
+	info, err := os.Lstat(s.Control)
+	if err == nil && trust.OwnerOf(info) != os.Geteuid() {
+		err = fmt.Errorf("%s belongs to %s, and its files name paths to write: scr_transfer must run as that user", s.Control, trust.Name(trust.OwnerOf(info)))
+	}
+	return err
 }
 
 // takeLock takes the lock, unless another process copies; s.lock is nil then. A server that

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // Way is the program that copies a file to the prefix directory. Each has temporary names
@@ -35,11 +35,11 @@ func Aside(to string, id int, by Way) string {
 // asideOf returns the prefix of all temporary names of a dataset.
 func asideOf(id int) string { return fmt.Sprintf(".scr.%d.", id) }
 
-// RemoveAsides removes temporary files of a dataset from directories.
-func RemoveAsides(id int, dirs []string) error {
+// RemoveAsides removes temporary files of a dataset from directories below the prefix directory.
+func RemoveAsides(prefix string, id int, dirs []string) error {
 	var first error
 	for _, dir := range dirs {
-		if _, err := removeAsides(id, dir, nil); first == nil {
+		if _, err := removeAsides(prefix, id, dir, nil); first == nil {
 			first = err
 		}
 	}
@@ -48,8 +48,8 @@ func RemoveAsides(id int, dirs []string) error {
 
 // removeAsides removes temporary files of a dataset from a directory, except those of which
 // keep, if it is not nil, is true, and returns how many.
-func removeAsides(id int, dir string, keep func(path string) bool) (removed int, err error) {
-	entries, err := os.ReadDir(dir)
+func removeAsides(prefix string, id int, dir string, keep func(path string) bool) (removed int, err error) {
+	entries, err := trust.Root(prefix).ReadDir(dir)
 	for _, e := range entries {
 		switch Way(strings.TrimPrefix(filepath.Ext(e.Name()), ".")) {
 		case ByFlush, ByCopy, ByRebuild:
@@ -57,7 +57,7 @@ func removeAsides(id int, dir string, keep func(path string) bool) (removed int,
 			if !strings.HasPrefix(e.Name(), asideOf(id)) || keep != nil && keep(path) {
 				continue
 			}
-			if e := os.Remove(path); e != nil {
+			if e := trust.Root(prefix).Remove(path); e != nil {
 				err = errors.Join(err, e)
 			} else {
 				removed++
@@ -80,7 +80,7 @@ func DiscardAsides(prefix string, files []redundancy.File) error {
 		if !isAside(prefix, f) {
 			continue
 		}
-		if err := os.Remove(f.Path); err != nil && !errors.Is(err, fs.ErrNotExist) && first == nil {
+		if err := trust.Root(prefix).Remove(f.Path); err != nil && !errors.Is(err, fs.ErrNotExist) && first == nil {
 			first = err
 		}
 		RemoveEmpty(prefix, f.Path)

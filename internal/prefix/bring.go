@@ -1,12 +1,14 @@
 package prefix
 
 import (
+	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/transfer"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // Bring copies files of one rank to the prefix directory. All copies of the program's
@@ -49,7 +51,7 @@ func (b *Bring) Files(files []redundancy.File) ([]redundancy.File, error) {
 		switch {
 		case err != nil:
 		case f.Meta.Shared():
-			f.Path = to
+			f.Path, f.Below = to, trust.Root(b.Prefix)
 		default:
 			f, err = b.File(f, to)
 		}
@@ -63,13 +65,14 @@ func (b *Bring) Files(files []redundancy.File) ([]redundancy.File, error) {
 
 // File copies a file whose final path is to, and returns it with its temporary path.
 func (b *Bring) File(f redundancy.File, to string) (redundancy.File, error) {
-	aside := redundancy.File{Path: b.Aside(to), Meta: f.Meta}
+	aside := redundancy.File{Path: b.Aside(to), Meta: f.Meta, Below: trust.Root(b.Prefix)}
 	if b.There != nil {
 		if there, err := b.There(f, aside.Path); there || err != nil {
 			return aside, err
 		}
 	}
-	_, missing := os.Lstat(filepath.Dir(to))
+	below := trust.Root(b.Prefix)
+	_, missing := below.Lstat(filepath.Dir(to))
 	err := b.Copy(f.Path, aside.Path, f.Meta)
 	if err == nil && b.Ready != nil {
 		err = b.Ready()
@@ -78,8 +81,10 @@ func (b *Bring) File(f redundancy.File, to string) (redundancy.File, error) {
 		err = b.Copied(f)
 	}
 	if err != nil {
-		_ = os.Remove(aside.Path) // the first error is the one to report
-		if missing != nil {       // Copy has made the directory
+		if !errors.Is(err, transfer.ErrSame) { // else the file itself would be deleted
+			_ = below.Remove(aside.Path) // the first error is the one to report
+		}
+		if missing != nil { // Copy has made the directory
 			RemoveEmpty(b.Prefix, aside.Path)
 		}
 	}
@@ -91,7 +96,7 @@ func (b *Bring) File(f redundancy.File, to string) (redundancy.File, error) {
 func CloneFiles(files []redundancy.File) []redundancy.File {
 	var own []redundancy.File
 	for _, f := range files {
-		own = append(own, redundancy.File{Path: f.Path, Meta: f.Meta.Clone()})
+		own = append(own, redundancy.File{Path: f.Path, Meta: f.Meta.Clone(), Below: f.Below})
 	}
 	return own
 }

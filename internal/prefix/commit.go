@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -108,7 +107,7 @@ func (p *Prefix) existing(parts Parts) (map[string]bool, error) {
 			if err != nil {
 				return nil, err
 			}
-			info, err := os.Lstat(to)
+			info, err := p.root().Lstat(to)
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 			case err != nil:
@@ -134,7 +133,7 @@ func (p *Prefix) place(parts Parts) error {
 			}
 			p.at("rename")
 			to := filepath.Join(p.Dir, f.Meta.File())
-			if err := os.Rename(f.Path, to); err != nil {
+			if err := p.root().Rename(f.Path, to); err != nil {
 				return err
 			}
 			files[i].Path = to
@@ -154,7 +153,7 @@ func (p *Prefix) unplace(d dataset.Dataset, parts Parts) error {
 	if p.Comm.Rank() == 0 {
 		x, err := ReadIndex(p.Dir)
 		// The summary, which may say that the dataset is complete, is removed before the files.
-		unfinished = err == nil && x.Has(d) && !x.ByID(d.ID()).Complete && os.RemoveAll(Dir(p.Dir, d.ID())) == nil
+		unfinished = err == nil && x.Has(d) && !x.ByID(d.ID()).Complete && p.root().RemoveAll(Dir(p.Dir, d.ID())) == nil
 	}
 	unfinished, err := mpi.Any(p.Comm, unfinished)
 	if err != nil || !unfinished {
@@ -163,7 +162,7 @@ func (p *Prefix) unplace(d dataset.Dataset, parts Parts) error {
 	for _, files := range parts {
 		for _, f := range files {
 			if !isAside(p.Dir, f) {
-				_ = os.Remove(f.Path) // the flush has failed already
+				_ = p.root().Remove(f.Path) // the flush has failed already
 				RemoveEmpty(p.Dir, f.Path)
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -12,7 +11,6 @@ import (
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/internal/transfer"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -164,7 +162,7 @@ func (p *Prefix) owned(e Entry, files []redundancy.File) ([]redundancy.File, err
 // strange reports whether there is a file that does not look like the one that was
 // listed. It compares whole seconds, since some file systems do not store fractions.
 func strange(f redundancy.File) bool {
-	info, err := os.Lstat(f.Path)
+	info, err := f.Below.Lstat(f.Path)
 	if err != nil {
 		return false
 	}
@@ -177,13 +175,13 @@ func strange(f redundancy.File) bool {
 // contents, or, if no checksum is known, its size and time. A dataset that was never complete
 // lists files that may not have got there: what is there then is the user's.
 func written(f redundancy.File) bool {
-	if info, err := os.Lstat(f.Path); err != nil || !info.Mode().IsRegular() {
+	if info, err := f.Below.Lstat(f.Path); err != nil || !info.Mode().IsRegular() {
 		return false
 	}
 	if _, known := f.Meta.CRC(); !known {
 		return !strange(f)
 	}
-	_, err := transfer.NewCopier(1<<20).Verify(f.Path, f.Meta)
+	_, err := reader(string(f.Below)).Verify(f.Path, f.Meta)
 	return err == nil
 }
 
@@ -221,7 +219,7 @@ func (p *Prefix) remove(e Entry, which func(Entry, []redundancy.File) ([]redunda
 	}
 	err = DiscardAsides(p.Dir, asides)
 	for _, f := range files {
-		if e := os.Remove(f.Path); e != nil && !errors.Is(e, fs.ErrNotExist) && err == nil {
+		if e := p.root().Remove(f.Path); e != nil && !errors.Is(e, fs.ErrNotExist) && err == nil {
 			err = e
 		}
 	}
@@ -241,7 +239,7 @@ func (p *Prefix) asides(e Entry, files []redundancy.File) (list []redundancy.Fil
 		return nil
 	}
 	for _, f := range files {
-		list = append(list, redundancy.File{Path: Aside(f.Path, e.ID, ByFlush), Meta: f.Meta})
+		list = append(list, redundancy.File{Path: Aside(f.Path, e.ID, ByFlush), Meta: f.Meta, Below: p.root()})
 	}
 	ranks, _ := PartsOf(p.Dir, e.ID) // usually there are none
 	for i, rank := range ranks {
@@ -266,11 +264,11 @@ func (p *Prefix) forget(e Entry) error {
 		if err := removeLitter(p.Dir, e.ID, nil); err != nil {
 			return err
 		}
-		if err := os.RemoveAll(Dir(p.Dir, e.ID)); err != nil {
+		if err := p.root().RemoveAll(Dir(p.Dir, e.ID)); err != nil {
 			return fmt.Errorf("metadata of dataset %d: %w", e.ID, err)
 		}
 		if e.Dir != "" && e.Replaced == nil && CheckName(e.Dir) == nil { // a directory that SCR 1.1 made for it alone
-			if err := os.RemoveAll(filepath.Join(p.Dir, e.Dir)); err != nil {
+			if err := p.root().RemoveAll(filepath.Join(p.Dir, e.Dir)); err != nil {
 				return err
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // Announce enters a dataset in the index as incomplete, unless it is entered already. It
@@ -41,7 +42,7 @@ func Announce(prefix string, d dataset.Dataset) error {
 // earlier dataset with the same id has left there. It makes the name of the directory
 // durable, which must happen before the dataset becomes complete in the index.
 func emptyDir(prefix string, id int) error {
-	if err := os.RemoveAll(Dir(prefix, id)); err != nil {
+	if err := trust.Root(prefix).RemoveAll(Dir(prefix, id)); err != nil {
 		return err
 	}
 	return hash.MakeDirs(Dir(prefix, id))
@@ -180,7 +181,7 @@ func conclude(prefix string, f Found, at func(what string)) error {
 		return err
 	}
 	for _, id := range gone {
-		_ = os.RemoveAll(Dir(prefix, id)) // if it fails, the files that stay do no harm
+		_ = trust.Root(prefix).RemoveAll(Dir(prefix, id)) // if it fails, the files that stay do no harm
 	}
 	at("flush file")
 	if err := Locate(prefix, d, InPrefix, true); err != nil {

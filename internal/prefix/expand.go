@@ -3,11 +3,11 @@ package prefix
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/transfer"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // Expand decompresses the files of a dataset in place, so that programs and SCR 3.1 can
@@ -21,6 +21,7 @@ func Expand(prefix string, e Entry, c *transfer.Copier) (files int, err error) {
 	if !e.Compressed() {
 		return 0, nil
 	}
+	c.Below = trust.Root(prefix)
 	bring := &Bring{
 		Prefix: prefix, Copy: c.Fetch,
 		Aside: func(to string) string {
@@ -36,7 +37,7 @@ func Expand(prefix string, e Entry, c *transfer.Copier) (files int, err error) {
 			}
 			aside, err := bring.File(f, f.Path)
 			if err == nil {
-				err = os.Rename(aside.Path, f.Path)
+				err = f.Below.Rename(aside.Path, f.Path)
 			}
 			if err != nil {
 				return err
@@ -67,7 +68,7 @@ func Expand(prefix string, e Entry, c *transfer.Copier) (files int, err error) {
 // the list of files has no mode, owner and times for it, asWritten records the present
 // ones in f.Meta, so that the decompressed file gets them.
 func asWritten(f redundancy.File) (bool, error) {
-	info, err := os.Lstat(f.Path)
+	info, err := f.Below.Lstat(f.Path)
 	if err != nil {
 		return false, err
 	}
@@ -79,7 +80,7 @@ func asWritten(f redundancy.File) (bool, error) {
 		return false, nil
 	}
 	size := f.Meta.Size()
-	err = f.Meta.Record(f.Path)
+	err = f.Meta.RecordBelow(f.Below, f.Path)
 	f.Meta.SetSize(size)
 	return false, err
 }

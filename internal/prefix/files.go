@@ -8,6 +8,7 @@ import (
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix/rank2file"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // Parts maps ranks to their files.
@@ -98,7 +99,7 @@ func filesOf(entry *hash.Hash, prefix string, ranks int) ([]redundancy.File, err
 		md.SetOrigin(name, filepath.Dir(filepath.Join(prefix, name)))
 		meta.FromHash(fields).CopyContent(md)
 		meta.FromHash(fields).CopyRecord(md)
-		files = append(files, redundancy.File{Path: filepath.Join(prefix, name), Meta: md})
+		files = append(files, redundancy.File{Path: filepath.Join(prefix, name), Meta: md, Below: trust.Root(prefix)})
 	}
 	return files, nil
 }

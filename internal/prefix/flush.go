@@ -174,6 +174,7 @@ func (p *Prefix) Compression(d dataset.Dataset) compress.Method {
 // Copier returns a Copier to and from the prefix directory that does not compress.
 func (p *Prefix) Copier() *transfer.Copier {
 	c := transfer.NewCopier(p.Buffer)
+	c.Below = p.root()
 	c.Bare, c.Blind = p.Bare, p.Blind
 	c.Stalled = func(err error) { p.Log.Warn("%v", err) }
 	return c

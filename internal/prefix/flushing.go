@@ -1,7 +1,6 @@
 package prefix
 
 import (
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/transfer"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // flushing.scr, in the directory of a dataset that is being flushed, says how far rank 0 is
@@ -107,4 +107,4 @@ func Copied(prefix string, d dataset.Dataset) (part float64, known bool) {
 }
 
 // forgetCopied removes what a CopyMeter has recorded.
-func forgetCopied(prefix string, id int) { _ = os.Remove(flushingPath(prefix, id)) }
+func forgetCopied(prefix string, id int) { _ = trust.Root(prefix).Remove(flushingPath(prefix, id)) }

@@ -8,6 +8,7 @@ import (
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix/rank2file"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/trust"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -87,7 +88,7 @@ func (p Parts) aside(prefix string, id int) Parts {
 	for rank, files := range p {
 		for _, f := range files {
 			path := Aside(filepath.Join(prefix, f.Meta.File()), id, ByFlush)
-			list[rank] = append(list[rank], redundancy.File{Path: path, Meta: f.Meta})
+			list[rank] = append(list[rank], redundancy.File{Path: path, Meta: f.Meta, Below: trust.Root(prefix)})
 		}
 	}
 	return list

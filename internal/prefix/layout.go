@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // Metadata is the directory below the prefix directory in which goscr stores its own
@@ -28,7 +28,7 @@ import (
 //	    rank2file, rank2file.*   its files, by rank
 //	    <rank>.scrfilemap        the files of one rank, until all ranks have copied theirs
 //	    <m>_of_<n>_in_<r>.xor    a redundancy file that was scavenged
-const Metadata = ".scr"
+const Metadata = trust.Metadata
 
 // datasetPrefix begins the name of a dataset's metadata directory.
 const datasetPrefix = "scr.dataset."
@@ -41,7 +41,7 @@ func Dir(prefix string, id int) string { return metadataPath(prefix, datasetPref
 // IDs returns the ids of all datasets that have a metadata directory, lowest first. It
 // returns none if the directories cannot be listed.
 func IDs(prefix string) []int {
-	entries, _ := os.ReadDir(filepath.Join(prefix, Metadata))
+	entries, _ := trust.Root(prefix).ReadDir(filepath.Join(prefix, Metadata))
 	ids := hash.New() // Ints sorts its keys
 	for _, e := range entries {
 		if id, ok := strings.CutPrefix(e.Name(), datasetPrefix); ok {
@@ -86,7 +86,7 @@ func IsRedundancy(name string) bool { return RedundancyName().MatchString(name) 
 // RemoveEmpty removes the directories between the prefix directory and a file of it that
 // was deleted, the innermost first, until one is not empty. A file in place of one stays.
 func RemoveEmpty(prefix, path string) {
-	for d := filepath.Dir(path); d != prefix && unix.Rmdir(d) == nil; d = filepath.Dir(d) {
+	for d := filepath.Dir(path); d != prefix && trust.Root(prefix).Rmdir(d) == nil; d = filepath.Dir(d) {
 	}
 }
 
@@ -97,7 +97,7 @@ func syncNames(prefix string, files []redundancy.File) error {
 		for d := filepath.Dir(f.Path); !synced[d]; d = filepath.Dir(d) { // the flush may have made some of these directories
 			// A directory may give permission to search it, and not to read it, which a
 			// sync needs.
-			if err := hash.SyncDir(d); err != nil && !errors.Is(err, fs.ErrPermission) {
+			if err := trust.Root(prefix).SyncDir(d); err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.EINVAL) {
 				return err
 			}
 			synced[d] = true

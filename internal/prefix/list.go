@@ -2,7 +2,6 @@ package prefix
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -188,7 +187,7 @@ func Present(f redundancy.File) error {
 	if f.Meta.Shared() {
 		return nil
 	}
-	info, err := os.Lstat(f.Path)
+	info, err := f.Below.Lstat(f.Path)
 	switch {
 	case err != nil:
 		return err
@@ -212,7 +211,7 @@ func Present(f redundancy.File) error {
 		size = info.Size()
 	}
 	if !f.Meta.Recorded() {
-		err = f.Meta.Record(f.Path)
+		err = f.Meta.RecordBelow(f.Below, f.Path)
 	}
 	f.Meta.SetSize(size)
 	return err

@@ -3,13 +3,13 @@ package prefix
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/trust"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -52,7 +52,7 @@ func (p *Prefix) copyTo(d dataset.Dataset, parts Parts) error {
 // copied records that no temporary files of a dataset are left. If it cannot be recorded,
 // they are looked for in vain when the dataset is deleted.
 func copied(prefix string, id int) {
-	_ = os.Remove(filepath.Join(Dir(prefix, id), copyingFile))
+	_ = trust.Root(prefix).Remove(filepath.Join(Dir(prefix, id), copyingFile))
 	forgetCopied(prefix, id)
 }
 
@@ -76,7 +76,7 @@ func removeLitter(prefix string, id int, keep func(path string) bool) error {
 			continue
 		}
 		dir := filepath.Join(prefix, name)
-		removed, err := removeAsides(id, dir, keep)
+		removed, err := removeAsides(prefix, id, dir, keep)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			first = errors.Join(first, err)
 		}

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // nodes.scr has the number of nodes that the latest run uses, or used:
@@ -50,7 +50,7 @@ func RecordNodes(prefix string, nodes int, ranks map[string][]int) error {
 
 func recordRanks(prefix string, ranks map[string][]int) error {
 	if ranks == nil {
-		if err := os.Remove(RanksFile(prefix)); !errors.Is(err, fs.ErrNotExist) {
+		if err := trust.Root(prefix).Remove(RanksFile(prefix)); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return nil

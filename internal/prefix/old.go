@@ -14,6 +14,7 @@ import (
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix/rank2file"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // SCR 1.1 made a directory for each checkpoint in the prefix directory, with all files
@@ -135,11 +136,26 @@ type oldSummary struct {
 	h         *hash.Hash // below CKPT / <id>
 }
 
+// oldSummaryPath returns the path of a summary. It is an error if a link that does not count is on the way to it.
+func oldSummaryPath(prefix, dir string) (string, error) {
+	if err := CheckName(dir); err != nil {
+		return "", err
+	}
+	link := new(trust.LinkError)
+	if err := trust.Root(prefix).IsDir(filepath.Join(prefix, dir)); errors.As(err, &link) {
+		return "", err
+	}
+	return filepath.Join(prefix, dir, summaryFile), nil
+}
+
 func readOldSummary(prefix, dir string, id int) (*oldSummary, error) {
 	if err := CheckName(dir); err != nil {
 		return nil, fmt.Errorf("the index names %w", err)
 	}
-	path := filepath.Join(prefix, dir, summaryFile)
+	path, err := oldSummaryPath(prefix, dir)
+	if err != nil {
+		return nil, err
+	}
 	h, err := hash.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -247,10 +263,10 @@ func oldSummaries(prefix string) (list []Found, bad []error) {
 // OldSummary returns the checkpoint that SCR 1.1 has left in dir, which is relative to
 // the prefix directory.
 func OldSummary(prefix, dir string) (Found, error) {
-	if err := CheckName(dir); err != nil {
+	path, err := oldSummaryPath(prefix, dir)
+	if err != nil {
 		return Found{}, err
 	}
-	path := filepath.Join(prefix, dir, summaryFile)
 	h, err := hash.ReadFile(path)
 	if err != nil {
 		return Found{}, err

@@ -3,7 +3,6 @@ package prefix
 import (
 	"errors"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -213,7 +212,7 @@ func (p *Prefix) losses(d dataset.Dataset, names map[string]bool) (list []loss, 
 func (p *Prefix) writeLeft(l loss, m match) error {
 	dir := filepath.Join(Dir(p.Dir, l.id), l.list)
 	err := mpi.OnRoot(p.Comm, func() error {
-		if err := os.RemoveAll(dir); err != nil {
+		if err := p.root().RemoveAll(dir); err != nil {
 			return err
 		}
 		return hash.MakeDirs(dir)
@@ -290,7 +289,7 @@ func (p *Prefix) replaced(d dataset.Dataset, list []loss) {
 		found, _ := filepath.Glob(filepath.Join(Dir(p.Dir, l.id), "left.*"))
 		for _, dir := range found {
 			if filepath.Base(dir) != l.list {
-				_ = os.RemoveAll(dir) // if it fails, the next loss of files tries again
+				_ = p.root().RemoveAll(dir) // if it fails, the next loss of files tries again
 			}
 		}
 	}

@@ -4,18 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/internal/descriptors"
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix/rank2file"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/transfer"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // A rank's list has its files that are in the prefix directory, with their paths
@@ -134,7 +133,7 @@ func parsePart(h *hash.Hash, prefixDir, dir string) (*Part, error) {
 		return nil, fmt.Errorf("gives %q as the number of files, and lists %d", h.Text(keyFiles), h.Get(keyFile).Size())
 	}
 	for name, fields := range h.Get(keyFile).All() {
-		f := redundancy.File{Path: filepath.Join(prefixDir, name), Meta: meta.FromHash(fields.Get(keyMeta))}
+		f := redundancy.File{Path: filepath.Join(prefixDir, name), Meta: meta.FromHash(fields.Get(keyMeta)), Below: trust.Root(prefixDir)}
 		if f.Meta.Type() == meta.Full {
 			if err := CheckName(name); err != nil {
 				return nil, fmt.Errorf("lists %w", err)
@@ -179,26 +178,34 @@ func (p *Part) Find(prefixDir string) error {
 
 // find is Find for one file. One that is counted with another rank is on that rank's list.
 func find(prefixDir string, f redundancy.File) (redundancy.File, error) {
+	below := trust.Root(prefixDir)
 	if f.Meta.Shared() {
 		f.Path = filepath.Join(prefixDir, f.Meta.File())
 		return f, nil
 	}
 	if isAside(prefixDir, f) {
-		if _, err := os.Lstat(f.Path); !errors.Is(err, fs.ErrNotExist) {
-			return f, f.Meta.CheckStored(f.Path)
+		if _, err := below.Lstat(f.Path); !errors.Is(err, fs.ErrNotExist) {
+			return f, f.Meta.CheckStored(below, f.Path)
 		}
 		f.Path = filepath.Join(prefixDir, f.Meta.File())
 	}
-	if err := f.Meta.CheckStored(f.Path); err != nil {
+	if err := f.Meta.CheckStored(below, f.Path); err != nil {
 		return f, err
 	}
-	_, err := transfer.NewCopier(1<<20).Verify(f.Path, f.Meta)
+	_, err := reader(prefixDir).Verify(f.Path, f.Meta)
 	return f, err
+}
+
+// reader returns a Copier that reads files in a prefix directory.
+func reader(prefixDir string) *transfer.Copier {
+	c := transfer.NewCopier(1 << 20)
+	c.Below = trust.Root(prefixDir)
+	return c
 }
 
 // PartsOf returns the ranks of which a dataset has a list in the prefix directory.
 func PartsOf(prefixDir string, id int) ([]int, error) {
-	entries, err := descriptors.ReadDir(Dir(prefixDir, id))
+	entries, err := trust.Root(prefixDir).ReadDir(Dir(prefixDir, id))
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +222,7 @@ func PartsOf(prefixDir string, id int) ([]int, error) {
 
 // RemovePart removes the list of a rank, if there is one.
 func RemovePart(prefixDir string, id, rank int) error {
-	err := os.Remove(partPath(prefixDir, id, rank))
+	err := trust.Root(prefixDir).Remove(partPath(prefixDir, id, rank))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

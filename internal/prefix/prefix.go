@@ -8,6 +8,7 @@ import (
 	"github.com/goscr/goscr/internal/compress"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/internal/trust"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
 )
@@ -29,6 +30,9 @@ type Prefix struct {
 
 	watch func(what string) // for tests
 }
+
+// root is the prefix directory, to which others may be able to write.
+func (p *Prefix) root() trust.Root { return trust.Root(p.Dir) }
 
 // broadcast returns rank 0's description on all ranks. It is collective.
 func (p *Prefix) broadcast(d dataset.Dataset) (dataset.Dataset, error) {

@@ -34,7 +34,7 @@ func Verify(prefix string, e Entry, meter progress.Meter) (Verified, error) {
 		readers.Add(1)
 		go func() {
 			defer readers.Done()
-			c := transfer.NewCopier(1 << 20)
+			c := reader(prefix)
 			c.Step = func(bytes int) error { meter.Add(int64(bytes)); return nil }
 			for f := range work {
 				size, known, err := verifyFile(c, f)

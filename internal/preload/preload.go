@@ -23,6 +23,7 @@ import (
 	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/transfer"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // Node is the node on which this process runs.
@@ -106,6 +107,7 @@ func (n Node) Load(id int, ranks []int, size int) (done Done, err error) {
 		return done, err
 	}
 	c := &copies{Node: n, id: id, size: size, copier: transfer.NewCopier(n.Piece)}
+	c.copier.Below = trust.Root(n.Prefix)
 	c.description = filemap.Description{Dataset: e.Dataset, Prefix: n.Prefix, Dir: n.Cache}
 	c.description.SetCompressed(false)
 	c.description.SetComplete(true)
@@ -212,6 +214,9 @@ func (c *copies) part(rank int, files []redundancy.File) (made []string, bytes i
 		}
 		made = append(made, to)
 		if err := c.copier.Fetch(f.Path, to, f.Meta); err != nil {
+			if errors.Is(err, transfer.ErrSame) { // the caller deletes what was made
+				made = made[:len(made)-1]
+			}
 			return made, bytes, err
 		}
 		loaded = append(loaded, redundancy.File{Path: to, Meta: md})

@@ -27,6 +27,7 @@ type carrier struct {
 	// comm is for protections, one after the other. It is nil before the first, and after one has
 	// failed: it may have been revoked, or have messages that nobody has received.
 	comm mpi.Revocable
+	old  mpi.Revocable // of MPI, the one before, which is to be freed
 }
 
 func (x *carrier) close() {
@@ -77,6 +78,9 @@ func (p *Protector) carry(set *redundancy.Set) (*carrier, error) {
 	switch {
 	case err != nil || x.comm != nil:
 	case over != nil:
+		if err = x.release(set.Comm); err != nil {
+			return nil, err
+		}
 		if x.comm, err = over.Revocable(); err != nil {
 			return nil, err
 		}
@@ -118,7 +122,24 @@ func (p *Protector) overMPI(set *redundancy.Set) (c mpi.Comm, err error) {
 }
 
 // renew lets the next protection of a set have a new communicator.
-func (x *carrier) renew() { x.comm = nil }
+func (x *carrier) renew() {
+	if x.net == nil && x.comm != nil {
+		x.old = x.comm
+	}
+	x.comm = nil
+}
+
+// release frees the communicator of MPI that renew has put away, unless it was revoked: then no
+// operation with it succeeds. It is collective over the set.
+func (x *carrier) release(set mpi.Comm) error {
+	old := x.old
+	x.old = nil
+	revoked, err := mpi.Any(set, old == nil || old.Revoked() != nil)
+	if err != nil || revoked {
+		return err
+	}
+	return old.Free()
+}
 
 // drop ends the connections of a set.
 func (p *Protector) drop(set *redundancy.Set) {
@@ -136,6 +157,8 @@ func (p *Protector) Free() error {
 	for _, set := range slices.Clone(p.sets) {
 		if x := p.carriers[set]; x.net == nil && x.comm != nil {
 			err = errors.Join(err, x.comm.Free())
+		} else if x.net == nil {
+			err = errors.Join(err, x.release(set.Comm))
 		}
 		p.drop(set)
 	}

@@ -92,7 +92,7 @@ func NewMember(rank int, files []File) Member {
 func (m Member) In(dir string) []File {
 	files := make([]File, len(m.Files))
 	for i, md := range m.Files {
-		files[i] = File{filepath.Join(dir, md.File()), md}
+		files[i] = File{Path: filepath.Join(dir, md.File()), Meta: md}
 	}
 	return files
 }

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/checksum"
-	"github.com/goscr/goscr/internal/descriptors"
 )
 
 // Logical is the concatenation of a rank's files, in the order given, followed by
@@ -66,9 +65,9 @@ func (j *Job) openLogical(files []File) *Logical {
 func CreateLogical(files []File) *Logical {
 	l := newLogical(files, true)
 	for i, f := range files {
-		err := os.MkdirAll(filepath.Dir(f.Path), 0o700)
+		err := f.Below.MkdirAll(filepath.Dir(f.Path), 0o700)
 		if err == nil {
-			err = os.Remove(f.Path)
+			err = f.Below.Remove(f.Path)
 		}
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			_, err = l.file(i)
@@ -118,16 +117,16 @@ func (l *Logical) file(i int) (*os.File, error) {
 			return nil, err
 		}
 	}
-	flags := os.O_RDONLY | unix.O_NOFOLLOW
+	flags := os.O_RDONLY | unix.O_NONBLOCK // if it is a pipe, do not wait for a writer
 	if l.write {
-		flags = os.O_RDWR | os.O_CREATE | unix.O_NOFOLLOW
+		flags = os.O_RDWR | os.O_CREATE
 	}
-	f, err := openFile(l.behind, l.files[i].Path, flags)
+	f, err := openFile(l.behind, l.files[i], flags)
 	for scarce(err) && len(l.recent) > 0 { // the program may have used up the descriptors
 		if err := l.closeOldest(); err != nil {
 			return nil, err
 		}
-		f, err = openFile(l.behind, l.files[i].Path, flags)
+		f, err = openFile(l.behind, l.files[i], flags)
 	}
 	if err != nil {
 		return nil, err
@@ -138,11 +137,11 @@ func (l *Logical) file(i int) (*os.File, error) {
 }
 
 // openFile opens a file. While the C interface runs a call, it holds the descriptors 0 to 2 anyway.
-func openFile(behind bool, path string, flags int) (*os.File, error) {
-	if behind {
-		return descriptors.OpenFile(path, flags, 0o600)
+func openFile(behind bool, f File, flags int) (*os.File, error) {
+	if behind || f.Below != "" {
+		return f.Below.OpenFile(f.Path, flags, 0o600)
 	}
-	return os.OpenFile(path, flags, 0o600)
+	return os.OpenFile(f.Path, flags|unix.O_NOFOLLOW, 0o600)
 }
 
 func (l *Logical) closeOldest() error {
@@ -318,7 +317,7 @@ func (l *Logical) Close() error {
 	l.release()
 	if l.write && l.err == nil {
 		for _, f := range l.files {
-			if err := f.Meta.Restore(f.Path); err != nil {
+			if err := f.Meta.Restore(f.Below, f.Path); err != nil {
 				l.fail(err)
 			}
 		}

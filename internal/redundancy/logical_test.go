@@ -49,7 +49,7 @@ func someFiles(t *testing.T, n int) []File {
 	var files []File
 	for i := range n {
 		name := fmt.Sprintf("file.%d", i)
-		f := File{filepath.Join(dir, name), meta.New(name, meta.Full, 1)}
+		f := File{Path: filepath.Join(dir, name), Meta: meta.New(name, meta.Full, 1)}
 		if err := errors.Join(os.WriteFile(f.Path, []byte(name), 0o600), f.Meta.Record(f.Path)); err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -221,7 +220,7 @@ func (s scheme) openOwn(j *Job, files []File) (*Reader, []File, error) {
 // to the description in a header.
 func checkSizes(own []File) error {
 	for _, f := range own {
-		info, err := os.Stat(f.Path)
+		info, err := f.Below.Lstat(f.Path)
 		if err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/checksum"
-	"github.com/goscr/goscr/internal/descriptors"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // Reader reads a redundancy file.
@@ -26,7 +26,7 @@ type Reader struct {
 // Open opens a redundancy file and reads its header. The error is a *CorruptError if the
 // header cannot be read, or does not match the size of the file.
 func Open(path string) (*Reader, error) {
-	f, err := descriptors.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0) // if it is a pipe, do not wait for a writer
+	f, err := trust.Around(path).OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // if it is a pipe, do not wait for a writer
 	if err != nil {
 		return nil, Unreadable(path, err)
 	}

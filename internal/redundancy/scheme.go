@@ -13,6 +13,7 @@ import (
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/progress"
+	"github.com/goscr/goscr/internal/trust"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -53,17 +54,18 @@ func (s *Set) Size() int { return len(s.Ranks) }
 // Me returns the caller's rank in the set.
 func (s *Set) Me() int { return s.Comm.Rank() }
 
-// File is a file in the cache.
+// File is a file in the cache, or in the prefix directory.
 type File struct {
-	Path string
-	Meta meta.Meta
+	Path  string
+	Meta  meta.Meta
+	Below trust.Root // the prefix directory, if the file is there: others may be able to write to it
 }
 
 // Record sets size, mode, owner and times in the description of a file that the program
 // has routed and written. If the file does not exist, the error says what the program
 // should have done.
 func (f File) Record() error {
-	err := f.Meta.Record(f.Path)
+	err := f.Meta.RecordBelow(f.Below, f.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("file %s was routed to %s but not written there: write every file that is routed, or say that the dataset is not valid",
 			f.Meta.File(), f.Path)
@@ -79,9 +81,10 @@ func (f File) Record() error {
 type Job struct {
 	Set     *Set
 	Dataset dataset.Dataset
-	Ranks   int    // size of the job
-	Dir     string // the dataset's directory in the cache
-	Piece   int    // bytes that are read, sent and written at a time
+	Ranks   int        // size of the job
+	Dir     string     // the dataset's directory in the cache
+	Piece   int        // bytes that are read, sent and written at a time
+	Below   trust.Root // the prefix directory, if the files of the members are there
 
 	// Register enters a file in the filemap on disk. It is called before the file is
 	// made.
@@ -117,6 +120,9 @@ type Job struct {
 // files returns a member's files with their paths: those to read, or those to make.
 func (j *Job) files(m Member, made bool) []File {
 	files := m.In(j.Dir)
+	for i := range files {
+		files[i].Below = j.Below
+	}
 	for i, f := range files {
 		if j.Where != nil {
 			files[i].Path = j.Where(m.Rank, f, made)

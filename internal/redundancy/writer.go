@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/goscr/goscr/internal/checksum"
 	"github.com/goscr/goscr/internal/meta"
 )
@@ -24,7 +22,7 @@ func fileName(s *Set, extension string) string {
 // descriptor.
 func (j *Job) Made(scheme string) File {
 	name := fileName(j.Set, strings.ToLower(scheme))
-	return File{filepath.Join(j.Dir, name), meta.New(name, scheme, j.Ranks)}
+	return File{Path: filepath.Join(j.Dir, name), Meta: meta.New(name, scheme, j.Ranks)}
 }
 
 // Writer writes a redundancy file.
@@ -64,7 +62,7 @@ func (j *Job) newWriter(scheme string, header *Header, room int) *Writer {
 // error so far.
 func (w *Writer) open() bool {
 	if w.err == nil && w.f == nil {
-		w.f, w.err = openFile(w.behind, w.Path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW)
+		w.f, w.err = openFile(w.behind, w.File, os.O_RDWR|os.O_CREATE)
 		if w.err == nil && !w.behind {
 			w.over = overwrites(w.f, w.start+w.layout.size)
 		}

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goscr/goscr/internal/descriptors"
 	"github.com/goscr/goscr/internal/kind"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // A problem on one rank is often one on all of them, and at every step. Of each kind
@@ -81,28 +81,51 @@ func (l *Logger) limit(text string) (addition string, ok bool) {
 	return addition, true
 }
 
+// WarnFirst is Warn for what every process of a job may meet: only one of those that share
+// directories writes the line.
+func (l *Logger) WarnFirst(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	for _, dir := range l.Shared {
+		below := trust.Around(dir)
+		path := filepath.Join(dir, fmt.Sprintf("%s%016x", slotPrefix, sum(kind.Of(text))))
+		f, err := below.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+		if errors.Is(err, fs.ErrExist) {
+			return
+		}
+		if err == nil {
+			f.Close()
+		}
+	}
+	l.Warn("%s", text)
+}
+
+func sum(k string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(k))
+	return h.Sum64()
+}
+
 // takeSlot takes one of the slots of a kind in a directory, and returns its number.
 // On an error other than that the slots are taken, ok is true.
 func takeSlot(dir, k string, now time.Time) (slot int, ok bool) {
-	h := fnv.New64a()
-	h.Write([]byte(k))
 	for i := range burst {
-		path := filepath.Join(dir, fmt.Sprintf("%s%016x.%d", slotPrefix, h.Sum64(), i))
-		f, err := descriptors.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+		path := filepath.Join(dir, fmt.Sprintf("%s%016x.%d", slotPrefix, sum(k), i))
+		below := trust.Around(path)
+		f, err := below.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 		if err == nil {
 			f.Close()
-			os.Chtimes(path, now, now)
+			below.Chtimes(path, now, now)
 			return i, true
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return 0, true
 		}
-		info, err := os.Lstat(path)
+		info, err := below.Lstat(path)
 		if err != nil {
 			return 0, true
 		}
 		if age := now.Sub(info.ModTime()); age >= period || age < -period { // the clock was set back
-			os.Chtimes(path, now, now)
+			below.Chtimes(path, now, now)
 			return i, true
 		}
 	}
@@ -111,10 +134,11 @@ func takeSlot(dir, k string, now time.Time) (slot int, ok bool) {
 
 // Forget frees all slots in a directory when a run begins or ends.
 func Forget(dir string) {
-	entries, _ := descriptors.ReadDir(dir) // an error costs only lines
+	below := trust.Around(dir)
+	entries, _ := below.ReadDir(dir) // an error costs only lines
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), slotPrefix) {
-			os.Remove(filepath.Join(dir, e.Name()))
+			below.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
 }

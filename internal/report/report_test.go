@@ -175,3 +175,24 @@ func TestLogger_ClockGoesBack(t *testing.T) {
 		t.Errorf("after the clock was set back: %d lines", n)
 	}
 }
+
+// Of the processes of a job, on any nodes, one writes what all of them meet.
+func TestWarnFirst(t *testing.T) {
+	job := t.TempDir()
+	var w strings.Builder
+	for node := range 3 {
+		dir := t.TempDir()
+		for range 4 {
+			l := &Logger{Out: &w, Node: "n", Shared: []string{dir, job}}
+			l.WarnFirst("file %d cannot have its mode", node)
+		}
+	}
+	if n := strings.Count(w.String(), "\n"); n != 1 {
+		t.Errorf("%d lines: %s", n, w.String())
+	}
+	Forget(job)
+	(&Logger{Out: &w, Node: "n", Shared: []string{job}}).WarnFirst("file 7 cannot have its mode")
+	if n := strings.Count(w.String(), "\n"); n != 2 {
+		t.Errorf("%d lines after the next run has begun", n)
+	}
+}

@@ -12,6 +12,8 @@
 package request
 
 import (
+	"errors"
+	"io/fs"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -139,6 +141,17 @@ func LoopPath(prefix string) string { return filepath.Join(prefix, ".scr", "run.
 
 // Alive reports whether a job that answers requests runs in a prefix directory.
 func Alive(prefix string) bool { return lock.Held(LockPath(prefix)) }
+
+// Unseen returns an error if the caller, who may be another user than that of the job, cannot see
+// whether a job or scr_run runs in a prefix directory.
+func Unseen(prefix string) error {
+	for _, path := range []string{LockPath(prefix), LoopPath(prefix)} {
+		if _, err := lock.Ask(path); errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+	}
+	return nil
+}
 
 // Restarts reports whether scr_run looks after the prefix directory: if the job has ended,
 // another run may follow.

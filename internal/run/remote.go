@@ -252,9 +252,20 @@ func pdshScript(argv []string) []string {
 	return []string{strings.ReplaceAll(text, "%", "%%")}
 }
 
+// checkNode refuses what ssh would take for an option.
+func checkNode(node string) error {
+	if node == "" || node[0] == '-' {
+		return fmt.Errorf("%q is not the name of a node", node)
+	}
+	return nil
+}
+
 // sshAlone runs a command on one node by ssh. It needs keys without a passphrase, because
 // it runs without a terminal.
 func sshAlone(ctx context.Context, limit time.Duration, node string, argv []string) Answer {
+	if err := checkNode(node); err != nil {
+		return Answer{Err: err}
+	}
 	a := locally(ctx, limit, []string{"ssh", "-n", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-o", "StrictHostKeyChecking=no", node, quote(argv)})
 	if a.Err == nil && a.Status == 255 { // the status of ssh itself when it fails
 		line, _, _ := strings.Cut(strings.TrimSpace(a.Out), "\n")

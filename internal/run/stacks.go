@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/prefix"
 )
 
@@ -34,7 +35,7 @@ func (j *Job) keepStacks(ctx context.Context, number int, nodes []string) {
 			continue
 		}
 		path := filepath.Join(j.Prefix, prefix.Metadata, fmt.Sprintf("stacks.%d.%s", number, n))
-		if err := os.WriteFile(path, []byte(a.Out+"\n"), 0o666); err != nil {
+		if err := hash.ReplaceFile(path, []byte(a.Out+"\n"), 0o666); err != nil {
 			j.Tell("%v", err)
 			return
 		}

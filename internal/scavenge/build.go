@@ -15,6 +15,7 @@ import (
 	"github.com/goscr/goscr/internal/progress"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/redundancy/offline"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // Built is the result of Build.
@@ -169,7 +170,7 @@ func (s *scan) check() error {
 func (s *scan) removeRedundancy(warn func(error)) {
 	for _, x := range s.sets {
 		for _, path := range x.paths {
-			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := trust.Root(s.prefix).Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				warn(err)
 			}
 		}
@@ -185,7 +186,7 @@ func (s *scan) removeAsides(warn func(error)) {
 			dirs[filepath.Dir(f.Path)] = true
 		}
 	}
-	if err := prefix.RemoveAsides(s.id, slices.Sorted(maps.Keys(dirs))); err != nil {
+	if err := prefix.RemoveAsides(s.prefix, s.id, slices.Sorted(maps.Keys(dirs))); err != nil {
 		warn(err)
 	}
 }

@@ -38,6 +38,7 @@ import (
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/redundancy/partner"
 	"github.com/goscr/goscr/internal/transfer"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // Copy copies the files of one node.
@@ -102,7 +103,11 @@ func (c *Copy) Run() (Copied, error) {
 		c.Warn(err)
 	}
 	c.distrust(maps)
-	n := &node{Copy: c, maps: maps, dir: prefix.Dir(c.Prefix, c.ID), copier: transfer.NewCopier(c.Buffer)}
+	control, err := os.Stat(c.Control)
+	if err != nil {
+		return Copied{}, fmt.Errorf("control directory: %w", err)
+	}
+	n := &node{Copy: c, maps: maps, user: trust.OwnerOf(control), dir: prefix.Dir(c.Prefix, c.ID), copier: transfer.NewCopier(c.Buffer)}
 	if len(maps.Ranks(c.ID)) == 0 {
 		return n.notCached()
 	}
@@ -117,7 +122,7 @@ func (c *Copy) Run() (Copied, error) {
 	if err := prefix.Announce(c.Prefix, n.dataset); err != nil {
 		return Copied{}, err
 	}
-	n.copier.Stalled = c.Warn
+	n.copier.Stalled, n.copier.Below, n.copier.Admit = c.Warn, n.root(), n.admit
 	n.meter = progress.Or(c.Progress)
 	n.copier.Step = func(bytes int) error { n.meter.Add(int64(bytes)); return nil }
 	for _, rank := range ranks {
@@ -180,6 +185,7 @@ type node struct {
 	maps    *filemap.Map
 	dataset dataset.Dataset
 	dir     string // metadata of the dataset in the prefix directory
+	user    int    // to whom the control directory belongs
 	shared  string // the dataset's directory in the cache if all nodes share it, else ""
 	copier  *transfer.Copier
 	meter   progress.Meter
@@ -257,7 +263,7 @@ func (n *node) copyRank(rank int) error {
 		}
 		to, err := n.destination(f)
 		if f.Meta.Shared() && err == nil { // it is copied with the rank with which it is counted
-			p.Files = append(p.Files, redundancy.File{Path: to, Meta: f.Meta})
+			p.Files = append(p.Files, redundancy.File{Path: to, Meta: f.Meta, Below: n.root()})
 			continue
 		}
 		if there, ok := copied[to]; ok && err == nil {
@@ -336,11 +342,11 @@ func (n *node) bring(f redundancy.File, to string) (redundancy.File, error) {
 	}
 	if f.Meta.Type() != meta.Full && n.isThere(f, to) {
 		n.kept(f)
-		return redundancy.File{Path: to, Meta: f.Meta}, nil
+		return redundancy.File{Path: to, Meta: f.Meta, Below: n.root()}, nil
 	}
 	copied, err := bring.File(f, to)
 	if err == nil && f.Meta.Type() != meta.Full {
-		err = os.Rename(copied.Path, to)
+		err = n.root().Rename(copied.Path, to)
 		copied.Path = to
 	}
 	return copied, err
@@ -352,18 +358,30 @@ func (n *node) kept(f redundancy.File) {
 	n.meter.Add(f.Meta.Size())
 }
 
+// admit checks the owner of a file of the node. If the caller is not the user of the job, the
+// filemaps, which are the user's, could name a file that only the caller can read.
+func (n *node) admit(info fs.FileInfo) error {
+	if owner := trust.OwnerOf(info); n.user != os.Geteuid() && owner != n.user {
+		return fmt.Errorf("it belongs to %s, and is not a file of %s, who has run the job", trust.Name(owner), trust.Name(n.user))
+	}
+	return nil
+}
+
+// root is the prefix directory, to which others may be able to write.
+func (n *node) root() trust.Root { return trust.Root(n.Prefix) }
+
 // aside returns the temporary path of a file whose final path is to.
 func (n *node) aside(to string) string { return prefix.Aside(to, n.ID, prefix.ByCopy) }
 
 // isThere reports whether a file has been copied to a path. A file with the right time is
 // complete, since a copy sets the time last.
 func (n *node) isThere(f redundancy.File, path string) bool {
-	info, err := os.Lstat(path)
+	info, err := n.root().Lstat(path)
 	mtime, known := f.Meta.Modified()
 	if err != nil || !info.Mode().IsRegular() || info.Size() != f.Meta.Size() || !known || !info.ModTime().Equal(mtime) {
 		return false
 	}
-	return !n.Reread || redundancy.Verify([]redundancy.File{{Path: path, Meta: f.Meta}}, n.Buffer) == nil
+	return !n.Reread || redundancy.Verify([]redundancy.File{{Path: path, Meta: f.Meta, Below: n.root()}}, n.Buffer) == nil
 }
 
 // common copies the files of ranks on other nodes that need that, if all nodes share the
@@ -415,6 +433,11 @@ func (n *node) partners(rank int) error {
 }
 
 func (n *node) partnersOf(path string) error {
+	if info, err := os.Lstat(path); err == nil {
+		if err := n.admit(info); err != nil {
+			return &redundancy.CorruptError{Path: path, Reason: err.Error()}
+		}
+	}
 	r, err := redundancy.Open(path)
 	if err != nil {
 		return err
@@ -470,12 +493,12 @@ func (n *node) extract(r *redundancy.Reader, d, rank int) error {
 		if err := prefix.CheckName(f.Meta.File()); err != nil {
 			return fmt.Errorf("%s names %w", r.Path(), err)
 		}
-		files[i].Path = n.aside(f.Path)
+		files[i].Path, files[i].Below = n.aside(f.Path), n.root()
 	}
 	err := partner.Extract(r, d, files, n.Buffer, n.meter)
 	for _, f := range files {
 		if err == nil {
-			err = syncFile(f.Path)
+			err = syncFile(f)
 		}
 	}
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
 )
@@ -27,8 +29,8 @@ func written(prefixDir string, id int) (prefix.Entry, error) {
 }
 
 // syncFile writes a file to its medium.
-func syncFile(path string) error {
-	f, err := os.Open(path)
+func syncFile(file redundancy.File) error {
+	f, err := file.Below.OpenFile(file.Path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrPermission) { // the mode of the file may not let its owner read it
 		return nil
 	}

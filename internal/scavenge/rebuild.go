@@ -16,6 +16,7 @@ import (
 	"github.com/goscr/goscr/internal/redundancy/rs"
 	"github.com/goscr/goscr/internal/redundancy/xor"
 	"github.com/goscr/goscr/internal/transfer"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // piece is the number of bytes that are read and written at a time if redundancy files do
@@ -38,7 +39,7 @@ func rebuildSet(set offline.Set, kind string, paths []string) ([]offline.Rebuilt
 	list, err := set.Rebuild(paths)
 	for _, b := range list {
 		for _, f := range b.Files {
-			if err := syncFile(f.Path); err != nil {
+			if err := syncFile(f); err != nil {
 				return nil, err
 			}
 			f.Meta.SetComplete(true)
@@ -74,7 +75,7 @@ func RebuildFiles(prefixDir, kind string, paths []string, warn func(error), mete
 		there[r.Current.Rank] = !slices.ContainsFunc(r.Current.In(prefixDir), func(f redundancy.File) bool {
 			f.Meta.SetComplete(true) // the file was being protected
 			for _, path := range []string{prefix.Aside(f.Path, r.Dataset.ID(), prefix.ByCopy), f.Path} {
-				if f.Meta.Check(path) == nil {
+				if f.Meta.CheckBelow(trust.Root(prefixDir), path) == nil {
 					found[f.Meta.File()] = path
 					return false
 				}
@@ -87,7 +88,7 @@ func RebuildFiles(prefixDir, kind string, paths []string, warn func(error), mete
 		}
 	}
 	set := offline.Set{
-		Dir: prefixDir, Dataset: d, Whole: func(rank int) bool { return there[rank] }, Warn: warn, Progress: meter,
+		Dir: prefixDir, Below: trust.Root(prefixDir), Dataset: d, Whole: func(rank int) bool { return there[rank] }, Warn: warn, Progress: meter,
 		Where: func(rank int, f redundancy.File, made bool) string {
 			if path := where[rank][f.Meta.File()]; path != "" && !made {
 				return path
@@ -112,11 +113,13 @@ func (s *scan) setsAtATime() int {
 // unpacked returns the path at which a file of a whole rank can be read as the program wrote it:
 // its own, or, if a flush that did not end has compressed it, that of a copy at aside, which
 // unpacked makes. The redundancy is of the bytes that the program wrote.
-func unpacked(f redundancy.File, aside string, warn func(error)) string {
+func unpacked(root trust.Root, f redundancy.File, aside string, warn func(error)) string {
 	if _, packed := f.Meta.Stored(); !packed {
 		return f.Path
 	}
-	if err := transfer.NewCopier(piece).Fetch(f.Path, aside, f.Meta.Clone()); err != nil {
+	c := transfer.NewCopier(piece)
+	c.Below = root
+	if err := c.Fetch(f.Path, aside, f.Meta.Clone()); err != nil {
 		warn(err)
 		return f.Path // which is not what was written
 	}
@@ -149,12 +152,12 @@ func (s *scan) rebuild(warn func(error), meter progress.Meter) ([]offline.Rebuil
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			set := offline.Set{
-				Dir: s.prefix, Dataset: s.dataset, Progress: meter,
+				Dir: s.prefix, Below: trust.Root(s.prefix), Dataset: s.dataset, Progress: meter,
 				Whole: func(rank int) bool { return where[rank] != nil },
 				Where: func(rank int, f redundancy.File, made bool) string {
 					aside := prefix.Aside(f.Path, s.id, prefix.ByRebuild)
 					if there, ok := where[rank][f.Meta.File()]; ok && !made {
-						return unpacked(there, aside, say)
+						return unpacked(trust.Root(s.prefix), there, aside, say)
 					}
 					return aside
 				},

@@ -2,7 +2,6 @@ package scavenge
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // scan lists the copied files of a dataset in the prefix directory, like the scan hash of
@@ -126,7 +126,7 @@ func (s *scan) missingRanks() string {
 
 // findSets groups the redundancy files that are there.
 func (s *scan) findSets() error {
-	entries, err := os.ReadDir(s.dir)
+	entries, err := trust.Root(s.prefix).ReadDir(s.dir)
 	if err != nil {
 		return err
 	}

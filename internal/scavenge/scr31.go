@@ -14,6 +14,7 @@ import (
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // scr_copy of SCR 3.1 copies the files of each rank to their places in the prefix
@@ -111,7 +112,7 @@ func readFilemap(prefixDir string, p *prefix.Part) error {
 		if crc, ok := m.CRC(); ok {
 			own.SetCRC(crc)
 		}
-		p.Files = append(p.Files, redundancy.File{Path: filepath.Join(prefixDir, name), Meta: own})
+		p.Files = append(p.Files, redundancy.File{Path: filepath.Join(prefixDir, name), Meta: own, Below: trust.Root(prefixDir)})
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"io/fs"
 	"maps"
 	"slices"
 	"strconv"
@@ -62,6 +63,10 @@ type Record struct {
 	Ended time.Time `json:"ended"` // when it was complete
 	// Command is what all ranks run to restart from it, for a shell; "": their programs.
 	Command string `json:"restart_command,omitempty"`
+
+	file  string // records.scr, from which it was read
+	info  fs.FileInfo
+	owner int // who has written it; nobody: not known
 }
 
 // The facts are stored in records/<digest>.scr, and each program in such a file of its own:

@@ -11,6 +11,7 @@ import (
 	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/processes"
 	"github.com/goscr/goscr/internal/request"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // launch.scr is how scr_run was started, and the command line of the launcher that it was
@@ -29,14 +30,16 @@ func RecordLaunch(dir string, runner, launcher []string) error {
 	h := hash.New()
 	Start{keepWords(runner), wd}.encode(h.At(keyRunner))
 	Start{keepWords(launcher), wd}.encode(h.At(keyLauncher))
-	return hash.WriteShared(metadata(dir, launchFile), h)
+	return hash.ReplaceFile(metadata(dir, launchFile), h.Encode(), mode)
 }
 
 // findLaunch returns how the job of this process was started, as far as that can be found
 // out: by scr_run's own record, or by the processes above this one.
 func findLaunch(dir string) (launcher, runner *Start) {
 	if lock.Held(request.LoopPath(dir)) {
-		if h, err := hash.ReadFile(metadata(dir, launchFile)); err == nil {
+		path := metadata(dir, launchFile)
+		// A job with this record could be started again by it.
+		if h, info, err := hash.ReadOwned(path); err == nil && (trust.Users{}).Check(path, info) == nil {
 			return decodeStart(h.Get(keyLauncher)), decodeStart(h.Get(keyRunner))
 		}
 	}

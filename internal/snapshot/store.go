@@ -14,7 +14,9 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // records.scr says which facts belong to a checkpoint:
@@ -25,6 +27,8 @@ import (
 //	                 FACTS   = <digest>  of the file in records/
 //	                 COMMAND = <text>    for a shell: what all ranks run to restart, in place of
 //	                                     their programs; only if the program has said so
+//	                 OWNER   = <number>  the user who has recorded it, if that is not the owner
+//	                                     of this file; -1: not known
 const (
 	recordsFile = "records.scr"
 	recordsDir  = "records"
@@ -34,6 +38,9 @@ const (
 	keyCreated = "CREATED"
 	keyEnded   = "ENDED"
 	keyCommand = "COMMAND"
+	keyOwner   = "OWNER"
+
+	nobody = -1 // the owner of an entry that anybody may have written
 )
 
 // ErrNone is the error of a checkpoint with which nothing was recorded: by SCR 3.1, an
@@ -51,7 +58,7 @@ var digestName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompil
 
 // stored reports whether the file of a digest is there, and whole.
 func stored(dir, name string) bool {
-	_, err := hash.ReadFile(factsPath(dir, name))
+	_, err := get(dir, name)
 	return err == nil
 }
 
@@ -59,7 +66,11 @@ func get(dir, name string) (*hash.Hash, error) {
 	if !digestName().MatchString(name) {
 		return nil, fmt.Errorf("%s: %q is not the name of a record", metadata(dir, recordsFile), name)
 	}
-	return hash.ReadFile(factsPath(dir, name))
+	h, err := hash.ReadFile(factsPath(dir, name))
+	if err == nil && digest(h) != name { // another user may have written it
+		return nil, fmt.Errorf("%s: %w: its contents are not those of its name", factsPath(dir, name), hash.ErrCorrupt)
+	}
+	return h, err
 }
 
 // Stored are facts in a prefix directory, to which checkpoints refer.
@@ -111,7 +122,7 @@ func (s *Stored) put(names []string) error {
 		if err := hash.MakeDirs(filepath.Dir(path)); err != nil {
 			return err
 		}
-		if err := hash.WriteShared(path, s.files[name]); err != nil {
+		if err := hash.ReplaceFile(path, s.files[name].Encode(), mode); err != nil {
 			return err
 		}
 	}
@@ -136,7 +147,7 @@ const least = 32
 // program restarts from it, "" if that is the one that has started it. Now and then it removes what
 // belongs to checkpoints that are gone.
 func (s *Stored) Refer(d dataset.Dataset, ended time.Time, command string) error {
-	return hash.Update(metadata(s.dir, recordsFile), func(h *hash.Hash) error {
+	return updateRecords(s.dir, func(h *hash.Hash) error {
 		if err := s.put(s.removed()); err != nil {
 			return err
 		}
@@ -154,6 +165,48 @@ func (s *Stored) Refer(d dataset.Dataset, ended time.Time, command string) error
 		}
 		return prune(s.dir, h, d.ID())
 	})
+}
+
+// mode is that of files that can make a command run: others must not write to them.
+const mode = 0o644
+
+// updateRecords changes records.scr under its lock. Entries that another user has written, or may
+// have, become part of a file of this user, so they get that user's number.
+func updateRecords(dir string, change func(*hash.Hash) error) error {
+	path := metadata(dir, recordsFile)
+	l, err := lock.Wait(path + hash.LockSuffix)
+	if err != nil {
+		return err
+	}
+	defer l.Release()
+	h, info, err := hash.ReadOwned(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		h = hash.New()
+	case err != nil:
+		return err
+	default:
+		if owner := ownerOf(path, info); owner != os.Geteuid() {
+			for _, e := range h.Get(keyDataset).All() {
+				if owner != 0 || !e.Has(keyOwner) {
+					e.SetInt(keyOwner, int64(owner))
+				}
+			}
+		}
+	}
+	if err := change(h); err != nil {
+		return err
+	}
+	return hash.ReplaceFile(path, h.Encode(), mode)
+}
+
+// ownerOf returns who has written a file: its owner, or nobody if others can write to it.
+func ownerOf(path string, info fs.FileInfo) int {
+	owner := trust.OwnerOf(info)
+	if (trust.Users{}).Check(path, info) != nil && owner == os.Geteuid() {
+		return nobody
+	}
+	return owner
 }
 
 // prune removes entries of checkpoints that are neither in the index nor in a cache, and
@@ -197,8 +250,9 @@ func prune(dir string, h *hash.Hash, newest int) error {
 
 // Read returns what is recorded with a checkpoint; ErrNone if nothing is.
 func Read(dir string, s Snapshot) (*Record, error) {
-	h, err := hash.ReadOrNew(metadata(dir, recordsFile))
-	if err != nil {
+	path := metadata(dir, recordsFile)
+	h, info, err := hash.ReadOwned(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	e := h.Get(keyDataset, strconv.Itoa(s.Seq))
@@ -213,10 +267,30 @@ func Read(dir string, s Snapshot) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Record{Seq: s.Seq, Name: s.Name, Begun: s.Created, Command: e.Text(keyCommand)}
+	r := &Record{Seq: s.Seq, Name: s.Name, Begun: s.Created, Command: e.Text(keyCommand), file: path, info: info, owner: ownerOf(path, info)}
+	if owner, ok := e.Int(keyOwner); ok {
+		r.owner = int(owner)
+	}
 	if ended, ok := e.Int(keyEnded); ok {
 		r.Ended = time.UnixMicro(ended)
 	}
 	r.Facts, err = decodeFacts(facts, func(name string) (*hash.Hash, error) { return get(dir, name) })
 	return r, err
+}
+
+// Check checks that the record may make a command run: the caller, root or one of the users has
+// written it.
+func (r *Record) Check(users trust.Users) error {
+	if err := users.Check(r.file, r.info); err != nil {
+		return err
+	}
+	if r.owner == os.Geteuid() || r.owner == 0 || users[r.owner] {
+		return nil
+	}
+	e := &trust.ForeignError{Path: fmt.Sprintf("the record of checkpoint %d (%s)", r.Seq, r.Name),
+		Reason: "was written by " + trust.Name(r.owner), Accept: fmt.Sprintf("set %s=%d", trust.Parameter, r.owner)}
+	if r.owner < 0 {
+		e.Reason, e.Accept = "may have been written by another user", "start the program yourself"
+	}
+	return e
 }

@@ -70,7 +70,10 @@ func (s *Status) next() string {
 func (s *Status) head(now time.Time) string {
 	if s.Run == 0 {
 		text := "no job runs here"
-		if s.State == Running {
+		switch {
+		case s.Unseen != "":
+			text = s.Unseen
+		case s.State == Running:
 			text = "a job runs here"
 		}
 		return text + "; there is no log, so its runs are unknown (SCR_LOG_ENABLE=1, or scr_run, makes a job write one)"
@@ -94,6 +97,9 @@ func (s *Status) head(now time.Time) string {
 		text += " (ended " + s.Sign.Local().Format(time.DateTime) + ")"
 	default:
 		text += " (last sign " + s.Sign.Local().Format(time.DateTime) + ")"
+	}
+	if s.Unseen != "" {
+		text += "   (" + s.Unseen + ")"
 	}
 	if s.Nodes != "" {
 		text += "   nodes " + page.Plain(s.Nodes)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/request"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // State is whether a job runs.
@@ -57,6 +59,8 @@ type Status struct {
 
 	Interval account.Interval `json:"interval"`
 	Problem  string           `json:"problem,omitempty"` // what could not be read of the log
+	// Unseen says why it cannot be known whether a job runs, "" if it can.
+	Unseen string `json:"unseen,omitempty"`
 }
 
 // Lost is a node that cannot be used any more.
@@ -269,6 +273,17 @@ func (s *Status) readLog(dir string) error {
 func (s *Status) readLocks(dir string) {
 	s.Ended = s.State == Died || s.State == Finished
 	_, err := os.Stat(request.LockPath(dir))
+	if e := request.Unseen(dir); e != nil {
+		user := "another user"
+		if info, err := os.Stat(filepath.Dir(request.LockPath(dir))); err == nil {
+			user = trust.Name(trust.OwnerOf(info))
+		}
+		s.Unseen = fmt.Sprintf("whether a job runs here cannot be seen: only %s and root can (%v)", user, e)
+		if s.Ended {
+			s.Unseen = "" // the log says so; scr_run may start another run
+		}
+		return
+	}
 	switch alive := request.Alive(dir); {
 	case alive && s.State == Unknown:
 		s.State = Running

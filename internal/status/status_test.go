@@ -3,11 +3,14 @@ package status
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/account/accounttest"
@@ -304,4 +307,35 @@ func TestStatus_Locks(t *testing.T) {
 	j.says(Running, "run 1, RUNNING") // as after a migration
 	loop.Release()
 	j.says(Finished, "run 1, FINISHED 0.00 s (ended ")
+}
+
+// Of the job of another user it cannot be seen whether it runs, and the command does not say that
+// none does.
+func TestStatus_OfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	j := newJob(t)
+	l, err := lock.Try(request.LockPath(j.dir), lock.Exclusive)
+	must(t, err)
+	defer l.Release()
+	for d := j.dir; d != "/" && d != os.TempDir(); d = filepath.Dir(d) {
+		must(t, os.Chmod(d, 0o755))
+	}
+	must(t, filepath.WalkDir(filepath.Join(j.dir, ".scr"), func(path string, e os.DirEntry, err error) error {
+		if err == nil && e.Name() != "job.lock" {
+			err = os.Chmod(path, 0o755)
+		}
+		return err
+	}))
+	as := func(do func()) {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		must(t, unix.Setfsuid(65533))
+		defer unix.Setfsuid(0)
+		do()
+	}
+	as(func() { j.says(Unknown, "whether a job runs here cannot be seen: only user root (0) and root can (") })
+	must(t, os.Chmod(filepath.Join(j.dir, ".scr/job.lock"), 0o644))
+	as(func() { j.says(Running, "a job runs here") })
 }

@@ -1,13 +1,18 @@
 package transfer
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/internal/faultfs"
+	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 func TestMain(m *testing.M) {
@@ -44,6 +49,44 @@ func TestCopy_Stalled(t *testing.T) {
 		must(t, err)
 		if string(got) != string(data) {
 			t.Error("other bytes")
+		}
+		m.Set(faultfs.Options{})
+	}
+}
+
+// Where modes, owners and times cannot be set, files are copied without, and one line says so. What
+// is recorded of a file that has no checksum is the time that it has.
+func TestCopy_NoAttributes(t *testing.T) {
+	for _, errno := range []unix.Errno{unix.EPERM, unix.EOPNOTSUPP, unix.EINVAL, unix.ENOSYS} {
+		m := faultfs.New(t, faultfs.Options{Attributes: errno})
+		told := 0
+		meta.OnRefusal(func(err error) {
+			if told++; !errors.Is(err, errno) {
+				t.Error(err)
+			}
+		})
+		for _, blind := range []bool{false, true} {
+			src, md, data := source(t, 1000)
+			md.Hash().SetValue("MODE", "751")
+			dst := filepath.Join(m.Dir, "d/dst")
+			for range 2 { // the second time over the first
+				c := NewCopier(100)
+				c.Below, c.Blind = trust.Root(m.Dir), blind
+				must(t, c.Copy(src, dst, md))
+			}
+			got, err := os.ReadFile(dst)
+			info, e := os.Lstat(dst)
+			if err != nil || e != nil || string(got) != string(data) {
+				t.Errorf("%v: %v %v", errno, err, e)
+			}
+			if when, _ := md.Modified(); !when.Equal(info.ModTime()) {
+				t.Errorf("%v: the file has %v, recorded is %v", errno, info.ModTime(), when)
+			}
+			must(t, os.RemoveAll(filepath.Dir(dst)))
+		}
+		meta.OnRefusal(nil)
+		if told != 1 {
+			t.Errorf("%v: %d lines", errno, told)
 		}
 		m.Set(faultfs.Options{})
 	}

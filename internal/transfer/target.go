@@ -3,13 +3,14 @@ package transfer
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/goscr/goscr/internal/descriptors"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // target is a file that is being written. An earlier copy may have left its beginning,
@@ -26,10 +27,13 @@ type target struct {
 	c       *Copier
 }
 
-// create opens a file to be written, below directories that it makes as needed.
-func (c *Copier) create(dst string) (*target, error) {
+// create opens a file to be written, below directories that it makes as needed. from is the
+// original. A file that another user may have left, or that is the original itself, is not
+// written to: a new one takes its place.
+func (c *Copier) create(dst string, from fs.FileInfo) (*target, error) {
+	below := c.Below.Of(dst)
 	if dir := filepath.Dir(dst); !c.dirs[dir] {
-		if err := os.MkdirAll(dir, 0o777); err != nil {
+		if err := below.MkdirAll(dir, 0o777); err != nil {
 			return nil, err
 		}
 		c.dirs[dir] = true
@@ -38,22 +42,19 @@ func (c *Copier) create(dst string) (*target, error) {
 	if c.Bare {
 		mode = 0o666
 	}
-	open := func() (*os.File, error) {
-		return descriptors.OpenFile(dst, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, mode)
-	}
-	f, err := open()
-	if err == nil && isPipe(f) {
-		_, err = f.Close(), unix.ENXIO // the bytes would go to the reader of a pipe
-	}
-	// A file from an earlier run may be read-only, or there may be a link or a pipe.
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
-		switch e := os.Remove(dst); {
-		case errors.Is(e, fs.ErrNotExist): // no file can be made in the directory
-			return nil, err
-		case e != nil:
-			return nil, e
+	open := func(flags int) (*os.File, error) { return below.OpenFile(dst, os.O_RDWR|unix.O_NONBLOCK|flags, mode) }
+	f, err := open(os.O_CREATE | os.O_EXCL)
+	if errors.Is(err, fs.ErrExist) {
+		if f, err = open(0); err == nil {
+			err = usable(f, below, from)
 		}
-		f, err = open()
+		// A file from an earlier run may be read-only, or there may be a link or a pipe.
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
+			if e := below.Remove(dst); e != nil && !errors.Is(e, fs.ErrNotExist) {
+				return nil, e
+			}
+			f, err = open(os.O_CREATE | os.O_EXCL)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -70,10 +71,27 @@ func (c *Copier) create(dst string) (*target, error) {
 	return t, nil
 }
 
-func isPipe(f *os.File) bool {
+// usable closes a file that is there already, and returns an error, if the copy must not be
+// written to it: ENXIO if a new file may take its place.
+func usable(f *os.File, below trust.Root, from fs.FileInfo) error {
 	info, err := f.Stat()
-	return err == nil && info.Mode()&fs.ModeNamedPipe != 0
+	switch {
+	case err != nil:
+	case os.SameFile(info, from):
+		err = fmt.Errorf("%s: %w", f.Name(), ErrSame)
+	case info.Mode()&fs.ModeNamedPipe != 0: // the bytes would go to its reader
+		err = unix.ENXIO
+	case below != "" && info.Mode().IsRegular() && !trust.Own(info): // they could go to any file of the caller
+		err = unix.ENXIO
+	}
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return nil
 }
+
+// ErrSame is the error of a copy whose target is its source. Nothing was written.
+var ErrSame = errors.New("is the file itself that was to be copied there")
 
 // fresh reports whether nothing of the earlier file remains to be compared.
 func (t *target) fresh() bool { return t.stale || t.at >= t.had }

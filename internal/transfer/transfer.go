@@ -19,18 +19,24 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/compress"
-	"github.com/goscr/goscr/internal/descriptors"
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // Copier copies files, one at a time, with one set of buffers.
 type Copier struct {
+	// Below is the prefix directory: others may be able to write to it. A path below it is opened
+	// without following links that they have made.
+	Below trust.Root
+	// Admit, if there is one, checks the owner of a file that is to be read. After its error the file is not read.
+	Admit func(fs.FileInfo) error
 	// Bare gives a copy the mode, owner and times of a new file, not those of the
 	// original.
 	Bare bool
@@ -90,7 +96,7 @@ func (c *Copier) Fetch(src, dst string, md meta.Meta) error {
 // Verify reads a file that is stored as md says, and returns its size before it was
 // compressed. A file other than md describes is a *redundancy.CorruptError.
 func (c *Copier) Verify(src string, md meta.Meta) (int64, error) {
-	in, err := descriptors.OpenFile(src, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0) // do not wait for a pipe
+	in, err := c.Below.Of(src).OpenFile(src, os.O_RDONLY|unix.O_NONBLOCK, 0) // do not wait for a pipe
 	if err != nil {
 		return 0, err
 	}
@@ -116,12 +122,19 @@ func (c *Copier) Verify(src string, md meta.Meta) (int64, error) {
 func (c *Copier) transfer(src, dst string, md meta.Meta, first func(*copying) (bool, error)) error {
 	w := c.watch(dst)
 	defer w.stop()
-	in, err := descriptors.OpenFile(src, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0) // do not wait for a pipe
+	in, err := c.Below.Of(src).OpenFile(src, os.O_RDONLY|unix.O_NONBLOCK, 0) // do not wait for a pipe
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	out, err := c.create(dst)
+	from, err := in.Stat()
+	if err == nil && c.Admit != nil {
+		err = c.Admit(from)
+	}
+	if err != nil {
+		return &fs.PathError{Op: "read", Path: src, Err: err}
+	}
+	out, err := c.create(dst, from)
 	if err != nil {
 		return err
 	}
@@ -131,7 +144,7 @@ func (c *Copier) transfer(src, dst string, md meta.Meta, first func(*copying) (b
 		err = p.plain()
 	}
 	if err == nil && !c.Bare {
-		err = md.RestoreMode(dst)
+		md.RestoreMode(out.f, c.Below.Of(dst), int(from.Sys().(*syscall.Stat_t).Uid))
 	}
 	if err == nil {
 		err = out.finish()
@@ -147,15 +160,18 @@ func (c *Copier) transfer(src, dst string, md meta.Meta, first func(*copying) (b
 	}
 	// Last, as it says that the file is on its medium: on some file systems the time of a
 	// file may be there after a power failure when its bytes are not.
-	if err := md.RestoreTimes(dst); err != nil || !c.Blind {
-		return err
+	if !md.RestoreTimes(c.Below.Of(dst), dst) {
+		return md.RecordTimes(c.Below.Of(dst), dst)
 	}
-	return syncTimes(dst) // the only evidence of what is in it
+	if !c.Blind {
+		return nil
+	}
+	return syncTimes(c.Below.Of(dst), dst) // the only evidence of what is in it
 }
 
 // syncTimes makes the times of a file durable.
-func syncTimes(path string) error {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+func syncTimes(below trust.Root, path string) error {
+	f, err := below.OpenFile(path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrPermission) { // its owner may not be allowed to read it
 		return nil
 	}

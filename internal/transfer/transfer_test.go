@@ -15,6 +15,7 @@ import (
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/storagetest"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 func must(t testing.TB, err error) {
@@ -150,5 +151,95 @@ func TestCopy_Bare(t *testing.T) {
 		if info.Mode() != want.Mode() || info.ModTime().Unix() == 1e9 || info.Size() != 8 {
 			t.Errorf("%v, %v, %d bytes", info.Mode(), info.ModTime(), info.Size())
 		}
+	}
+}
+
+// What another user may have put where a copy goes, or on the way there, is not written to.
+func TestCopy_BelowADirectoryOfOthers(t *testing.T) {
+	src, md, data := source(t, 100)
+	for what, put := range map[string]func(dst, victim string) error{
+		"a hard link": func(dst, victim string) error { return os.Link(victim, dst) },
+		"a link":      func(dst, victim string) error { return os.Symlink(victim, dst) },
+		"a directory that is a link": func(dst, victim string) error {
+			dir := filepath.Dir(dst)
+			return errors.Join(os.Remove(dir), os.Symlink(filepath.Dir(victim), dir))
+		},
+		"a file of another user": func(dst, _ string) error {
+			return errors.Join(os.WriteFile(dst, data[:50], 0o666), os.Chown(dst, 65533, 65533))
+		},
+	} {
+		dir := t.TempDir()
+		root, victim := filepath.Join(dir, "root"), filepath.Join(dir, "out/dst")
+		dst := filepath.Join(root, "a/dst")
+		must(t, errors.Join(os.MkdirAll(filepath.Dir(dst), 0o700), os.Mkdir(filepath.Dir(victim), 0o700), os.WriteFile(victim, []byte("precious"), 0o600)))
+		if err := put(dst, victim); err != nil && os.Geteuid() != 0 {
+			continue
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		c := NewCopier(64)
+		c.Below = trust.Root(root)
+		err := c.Copy(src, dst, md)
+		if what == "a directory that is a link" {
+			if !errors.As(err, new(*trust.LinkError)) {
+				t.Errorf("%s: %v", what, err)
+			}
+		} else {
+			must(t, err)
+			got, err := os.ReadFile(dst)
+			info, e := os.Lstat(dst)
+			if err != nil || e != nil || !bytes.Equal(got, data) || !info.Mode().IsRegular() || trust.OwnerOf(info) != os.Geteuid() {
+				t.Errorf("%s: %v %v", what, err, info)
+			}
+		}
+		if got, _ := os.ReadFile(victim); string(got) != "precious" {
+			t.Errorf("%s: a file elsewhere was written", what)
+		}
+		if left, err := os.ReadDir(filepath.Dir(victim)); err != nil || len(left) != 1 {
+			t.Errorf("%s: %v", what, left)
+		}
+		for _, read := range []func() error{
+			func() error { return c.Fetch(filepath.Join(root, "a/dst"), filepath.Join(dir, "back"), md) },
+			func() error { _, err := c.Verify(filepath.Join(root, "a/dst"), md); return err },
+		} {
+			if err := read(); (err != nil) != (what == "a directory that is a link") {
+				t.Errorf("%s: read: %v", what, err)
+			}
+		}
+	}
+}
+
+// A copy onto itself changes nothing, by whatever path.
+func TestCopy_OntoItself(t *testing.T) {
+	src, md, data := source(t, 100)
+	dir := filepath.Dir(src)
+	must(t, os.Symlink(dir, filepath.Join(dir, "alias")))
+	for _, dst := range []string{src, filepath.Join(dir, "alias", "src")} {
+		for _, below := range []trust.Root{"", trust.Root(dir)} {
+			c := NewCopier(64)
+			c.Below = below
+			for what, copy := range map[string]func(src, dst string, md meta.Meta) error{"copy": c.Copy, "fetch": c.Fetch} {
+				if err := copy(src, dst, md.Clone()); !errors.Is(err, ErrSame) || !strings.Contains(err.Error(), dst) {
+					t.Errorf("%s to %s: %v", what, dst, err)
+				}
+				if got, err := os.ReadFile(src); err != nil || !bytes.Equal(got, data) {
+					t.Fatalf("%s to %s: %d bytes are left, %v", what, dst, len(got), err)
+				}
+			}
+		}
+	}
+}
+
+func TestCopy_Admit(t *testing.T) {
+	src, md, _ := source(t, 100)
+	c := NewCopier(64)
+	no := errors.New("is not his")
+	c.Admit = func(os.FileInfo) error { return no }
+	dst := filepath.Join(t.TempDir(), "dst")
+	if err := c.Copy(src, dst, md); !errors.Is(err, redundancy.ErrCorrupt) || !strings.Contains(err.Error(), no.Error()) {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Lstat(dst); err == nil {
+		t.Error("it was copied")
 	}
 }

@@ -132,10 +132,28 @@ func (n *network) handle(events []unix.EpollEvent) bool {
 // oldest is closed.
 const mostStrangers = 64
 
+// strangers returns how many there may be once one has the descriptor fd. Descriptors are the
+// program's: strangers get an eighth of them, and next to none of the last quarter. All
+// descriptors below a new one are in use.
+func strangers(fd int) int {
+	const least, few = 8, 2
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return least
+	}
+	if soft := limit.Cur; uint64(fd) >= soft-soft/4 {
+		return few
+	}
+	return int(min(max(limit.Cur/8, least), mostStrangers))
+}
+
 // welcome accepts connections.
 func (n *network) welcome(listener int) {
 	for range mostStrangers {
 		fd, err := acceptOn(listener)
+		for (err == unix.EMFILE || err == unix.ENFILE) && n.crowd(nil, 0) { // the program has used up its descriptors
+			fd, err = acceptOn(listener)
+		}
 		if err == unix.ECONNABORTED || err == unix.EINTR {
 			continue
 		}
@@ -152,12 +170,14 @@ func (n *network) welcome(listener int) {
 		}
 		l.need, l.deadline = helloSize, time.Now().Add(n.limit)
 		n.wake(l.deadline)
-		n.crowd(l)
+		for n.crowd(l, strangers(fd)) {
+		}
 	}
 }
 
-// crowd closes the oldest stranger if there are too many. last is not closed.
-func (n *network) crowd(last *link) {
+// crowd closes the oldest stranger if there are more than most, and reports whether it has closed
+// one. last is not closed.
+func (n *network) crowd(last *link, most int) bool {
 	var oldest *link
 	count := 0
 	for _, l := range n.links {
@@ -168,9 +188,11 @@ func (n *network) crowd(last *link) {
 			}
 		}
 	}
-	if count > mostStrangers {
-		n.drop(oldest)
+	if count <= most || oldest == nil {
+		return false
 	}
+	n.drop(oldest)
+	return true
 }
 
 // newLink watches a new connection. After an error it is closed.

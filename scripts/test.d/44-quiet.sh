@@ -89,7 +89,7 @@ fi
 
 # Checkpoints at random steps with messages in transit.  The job goes on after each; or it ends
 # after each, and the next one goes on from it.  HALO_SEEDS and HALO_CHECKPOINTS: for make halo.
-count=${HALO_CHECKPOINTS:-5}
+count=${HALO_CHECKPOINTS:-$(sized 5 20)}
 steps=$((count * 5 + 20)) # a checkpoint every 5 steps at the latest
 for seed in ${HALO_SEEDS:-$TEST_SEED}; do
     vars=()

@@ -6,14 +6,14 @@
 # that were reported as complete.
 #
 #   KILL_SEED     seed of the random numbers (default: TEST_SEED)
-#   KILL_ROUNDS   how many jobs to kill (default 12; 25 in a run of everything)
+#   KILL_ROUNDS   how many jobs to kill (default 12; 50 in a run of everything)
 #   KILL_RANKS    ranks of the job, on 4 nodes (default 4)
 #
 # Each round is a run that restarts from the files of the round before, checks
 # every byte of them, and goes on until it is killed.  steps.c has the program.
 . "$(dirname "$0")/lib.bash"
 
-seed=${KILL_SEED:-$TEST_SEED} rounds=${KILL_ROUNDS:-$(sized 12 25)} ranks=${KILL_RANKS:-4}
+seed=${KILL_SEED:-$TEST_SEED} rounds=${KILL_ROUNDS:-$(sized 12 50)} ranks=${KILL_RANKS:-4}
 echo "KILL_SEED=$seed KILL_ROUNDS=$rounds KILL_RANKS=$ranks"
 RANDOM=$seed
 

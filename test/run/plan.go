@@ -131,12 +131,38 @@ func goJobs() []job {
 			return runGo(ctx, name, env, live, append([]string{"-timeout", "4h", "-p", "2", "-parallel", "4"}, packages...)...)
 		}}
 	}
-	return []job{
+	jobs := []job{
 		test("go test -race", 300*time.Second, "1", func(context.Context) ([]string, error) {
 			return append([]string{"-race"}, racing...), nil
 		}),
 		test("go test", 200*time.Second, "0", others),
 	}
+	if everything() {
+		jobs = append(jobs, job{"fuzz", "", 300 * time.Second, fuzz})
+	}
+	return jobs
+}
+
+// fuzz runs each fuzz target for a short time: a part of make fuzz.
+func fuzz(ctx context.Context, live io.Writer) (result, error) {
+	r := result{name: "fuzz"}
+	lines := make(chan string)
+	ended, err := startGroup(ctx, exec.Command("scripts/fuzz", "10s"), lines, silence())
+	if err != nil {
+		return r, err
+	}
+	var said strings.Builder
+	for line := range lines {
+		fmt.Fprintln(&said, "  ", line)
+		fmt.Fprintln(live, "  ", line)
+	}
+	if err := <-ended; err != nil {
+		r.fail(err.Error())
+		r.excerpt = said.String()
+	} else {
+		r.passed++
+	}
+	return r, nil
 }
 
 // build builds everything for each MPI that jobs need, at the same time, and returns

@@ -20,12 +20,16 @@ import (
 //	NAME / …  whole files     requested
 //	FILE / i                             descriptions               descriptions of whole files
 //	DEVICE                                                          the storage that has them
+//	PLACE / name                         identities
+//
+// The answer to the identities has the NAMEs of the files that its sender has itself (same.go).
 type message struct {
 	files  int // -1 if that is not known
 	round  int
 	names  []string
 	list   fileList
 	device string
+	places map[string]string // by names: the identities of files
 }
 
 const (
@@ -34,6 +38,7 @@ const (
 	keyName   = "NAME"
 	keyFile   = "FILE"
 	keyDevice = "DEVICE"
+	keyPlace  = "PLACE"
 )
 
 func (m message) encode() *hash.Hash {
@@ -49,13 +54,19 @@ func (m message) encode() *hash.Hash {
 	if m.device != "" {
 		h.SetValue(keyDevice, m.device)
 	}
+	for name, id := range m.places {
+		h.At(keyPlace).SetValue(name, id)
+	}
 	return h
 }
 
 func decode(h *hash.Hash) message {
 	files, _ := h.Int(keyFiles)
 	round, _ := h.Int(keyRound)
-	m := message{files: int(files), round: int(round), names: h.Get(keyName).Keys(), device: h.Text(keyDevice)}
+	m := message{files: int(files), round: int(round), names: h.Get(keyName).Keys(), device: h.Text(keyDevice), places: map[string]string{}}
+	for name := range h.Get(keyPlace).All() {
+		m.places[name] = h.Get(keyPlace).Text(name)
+	}
 	for i := range h.Get(keyFile).Size() {
 		m.list = append(m.list, redundancy.File{Meta: meta.FromHash(h.GetKVInt(keyFile, i))})
 	}

@@ -13,6 +13,7 @@
 //	migrate.go    the phases of a migration
 //	adopt.go      storage that nodes share: files stay, entries move
 //	inventory.go  which files are offered, and which the owner still misses
+//	same.go       files that are on both nodes, since nodes share a directory
 //	transfer.go   one round: files to one rank, and from another
 //	messages.go   the messages between ranks
 package migrate
@@ -69,7 +70,11 @@ func (m *Migration) Run() (refused bool, err error) {
 	for {
 		want, e := m.next(own)
 		failed = cmp.Or(failed, e)
-		wanted, rounds, err := m.ask(want)
+		left := m.leftovers(staying)
+		wanted, rounds, some, err := m.ask(want, len(left) > 0)
+		if err == nil && rounds == 0 && some {
+			err = m.leave(left)
+		}
 		if err != nil {
 			return false, err
 		}
@@ -93,21 +98,24 @@ func (m *Migration) Run() (refused bool, err error) {
 }
 
 // ask sends each rank's request to the rank that it has chosen. It returns the requests that
-// the caller gets, and the number of rounds needed to send all files, 0 if no rank has
-// requested any. It is collective.
-func (m *Migration) ask(want choice) (wanted map[int]message, rounds int, err error) {
+// the caller gets, and the number of rounds needed to send all files. If that is 0, because no
+// rank has requested any, some reports whether left is true on any rank. It is collective.
+func (m *Migration) ask(want choice, left bool) (wanted map[int]message, rounds int, some bool, err error) {
 	send := map[int]message{}
-	last := -1
 	if want.source >= 0 {
 		send[want.source] = message{names: want.names}
-		last = want.round
+		rounds = want.round + 1
 	}
-	last, err = mpi.AllreduceOne(m.World, last, mpi.Max)
-	if err != nil || last < 0 {
-		return nil, 0, err
+	most := 2 * rounds // the last bit counts only if no rank has more
+	if left {
+		most++
+	}
+	most, err = mpi.AllreduceOne(m.World, most, mpi.Max)
+	if err != nil || most < 2 {
+		return nil, 0, most == 1, err
 	}
 	wanted, err = exchange(m.World, send)
-	return wanted, last + 1, err
+	return wanted, most / 2, false, err
 }
 
 // receiver returns the rank to which the caller sends files in a round: the one at that

@@ -61,6 +61,18 @@ const filesOfRank = 5
 
 func name(rank, file int) string { return fmt.Sprintf("ckpt/rank_%d.%d", rank, file) }
 
+// enter enters files of a rank that are there in the filemap of another node.
+func (c *cluster) enter(node, rank int, files ...int) {
+	from, s := c.open(rank), c.open(node)
+	for _, i := range files {
+		path := filepath.Join(c.node(rank), name(rank, i))
+		s.Map.AddFile(id, rank, filepath.Join(c.node(node), name(rank, i)), from.Meta(id, rank, path))
+	}
+	s.SetDataset(id, rank, from.Dataset(id, rank))
+	s.SetExpected(id, rank, filesOfRank, c.size)
+	must(c.t, errors.Join(s.Fold(), s.Close(), from.Close()))
+}
+
 // put puts some files of a rank on a node, as of a part that has all of them.
 func (c *cluster) put(node, rank int, files ...int) {
 	s := c.open(node)
@@ -386,6 +398,43 @@ func TestAdopt(t *testing.T) {
 		t.Error(err)
 	}
 	c.wantHome(t, "adopted")
+}
+
+// Where nodes share a directory and nothing says so, a file is neither moved onto itself nor deleted.
+func TestRun_SharedDirectory(t *testing.T) {
+	for what, put := range map[string]func(c *cluster){
+		"other nodes": func(c *cluster) {
+			for node := range c.size {
+				c.put(node, (node+1)%c.size, all(0)...)
+			}
+		},
+		"a part on each": func(c *cluster) {
+			for node := range c.size {
+				c.put(node, node, 0, 1)
+				c.put((node+1)%c.size, node, 2, 3, 4)
+			}
+		},
+		"entries on both": func(c *cluster) {
+			for node := range c.size {
+				c.put(node, node, all(0)...)
+			}
+			for node := range c.size { // the file is the same
+				c.enter((node+1)%c.size, node, all(0)...)
+			}
+		},
+	} {
+		c := &cluster{t: t, dir: t.TempDir(), size: 4}
+		must(t, os.Mkdir(filepath.Join(c.dir, "shared"), 0o700))
+		for node := range c.size {
+			must(t, os.Symlink("shared", c.node(node)))
+		}
+		put(c)
+		refused, err := c.run(local.Options{})
+		if err != nil || len(refused) > 0 {
+			t.Errorf("%s: %v, refused %v", what, err, refused)
+		}
+		c.wantHome(t, what)
+	}
 }
 
 func TestBatches(t *testing.T) {

@@ -24,13 +24,20 @@ func (m *Migration) transfer(outgoing fileList, to, from int) (sent bool, missed
 	if to < 0 && from < 0 {
 		return true, nil, nil
 	}
-	coming, err := swap(m.World, message{list: outgoing}, to, from)
+	coming, err := swap(m.World, message{list: outgoing, places: identities(outgoing)}, to, from)
 	if err != nil {
 		return false, nil, err
 	}
-	missed = m.expect(coming.list)
+	missed = coming.list.place(m.Dir)
+	arriving, outgoing, missed, err := m.keep(coming, outgoing, to, from, missed)
+	if err != nil {
+		return false, nil, err
+	}
+	if missed == nil {
+		missed = m.expect(arriving)
+	}
 	most := batchPieces * int64(m.Piece)
-	out, in := outgoing.batches(most), coming.list.batches(most)
+	out, in := outgoing.batches(most), arriving.batches(most)
 	sent = true
 	for len(out) > 0 || len(in) > 0 {
 		b := batch{to: -1, from: -1, missed: missed}
@@ -62,11 +69,8 @@ func (m *Migration) transfer(outgoing fileList, to, from int) (sent bool, missed
 	return sent, missed, nil
 }
 
-// expect sets the paths of files that are about to arrive, and enters them in the filemap.
+// expect enters files that are about to arrive in the filemap.
 func (m *Migration) expect(files fileList) error {
-	if err := files.place(m.Dir); err != nil {
-		return err
-	}
 	for _, f := range files {
 		md := f.Meta.Clone()
 		md.SetComplete(false)

@@ -35,6 +35,7 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // limit is how long a database may take for one record; for tests it can be changed.
@@ -72,6 +73,9 @@ func Open(at eventlog.Database, debug io.Writer) (*DB, error) {
 		d.debug = debug
 	}
 	if at.Host == "" {
+		if err := trust.CheckPlain(at.File); err != nil {
+			return nil, err
+		}
 		file := url.URL{Scheme: "file", Opaque: (&url.URL{Path: at.File}).EscapedPath(), RawQuery: url.Values{
 			"_pragma": {fmt.Sprintf("busy_timeout(%d)", limit.Milliseconds())},
 			"_txlock": {"immediate"},

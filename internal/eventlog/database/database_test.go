@@ -435,3 +435,16 @@ func FuzzRead(f *testing.F) {
 		})
 	})
 }
+
+// Where another user has put a link, no database is made.
+func TestOpen_Link(t *testing.T) {
+	dir := t.TempDir()
+	victim := filepath.Join(dir, "victim")
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, ".scr"), 0o700), os.Symlink(victim, eventlog.DatabaseFile(dir))); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := Open(eventlog.Database{File: eventlog.DatabaseFile(dir)}, nil); err == nil {
+		d.Close()
+		t.Error("no error")
+	}
+}

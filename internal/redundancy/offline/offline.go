@@ -16,13 +16,15 @@ import (
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/progress"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/trust"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
 )
 
 // Set is a set of ranks with the files that remain of it. Only Progress may be nil.
 type Set struct {
-	Dir     string // the names of files are relative to it
+	Dir     string     // the names of files are relative to it
+	Below   trust.Root // the prefix directory in which the files are
 	Dataset dataset.Dataset
 	Piece   int // bytes that are moved at a time if redundancy files have no block size
 
@@ -111,7 +113,7 @@ func (s *Set) recover(lost []int) (files [][]redundancy.File, failed []error) {
 		m := c.Rank()
 		j := &redundancy.Job{
 			Set:     &redundancy.Set{Comm: c, Ranks: s.of, ID: slices.Min(s.of)},
-			Dataset: s.Dataset, Ranks: s.ranks, Dir: s.Dir, Piece: s.Piece, Only: s.wanted, Progress: s.Progress, Where: s.Where,
+			Dataset: s.Dataset, Ranks: s.ranks, Dir: s.Dir, Below: s.Below, Piece: s.Piece, Only: s.wanted, Progress: s.Progress, Where: s.Where,
 			Register: func(f redundancy.File) error { return s.Register(s.of[m], f) },
 		}
 		var have []redundancy.File

@@ -27,7 +27,7 @@ func (c *cluster) gather() (dir string) {
 			data, err := os.ReadFile(f.Path)
 			must(c.t, err)
 			must(c.t, os.WriteFile(to, data, 0o600))
-			must(c.t, f.Meta.Restore(to))
+			must(c.t, f.Meta.Restore("", to))
 			c.files[m][i].Path = to
 		}
 	}

@@ -457,7 +457,7 @@ func (c *cluster) restore(want map[string]string) error {
 				return err
 			}
 			if f.Meta.Type() == meta.Full {
-				if err := f.Meta.Restore(f.Path); err != nil {
+				if err := f.Meta.Restore("", f.Path); err != nil {
 					return err
 				}
 			}
