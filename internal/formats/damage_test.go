@@ -24,6 +24,7 @@ import (
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
 	"github.com/goscr/goscr/scr"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // patience is how long a job or a command may take that takes a tenth of a second; a
@@ -38,7 +39,14 @@ const most = 1 << 30
 // that is somewhere else, or hands the program other bytes than it wrote. The input is
 // the seed of what is changed.
 func FuzzDamagedFiles(f *testing.F) {
-	for seed := range uint64(24) {
+	seeds := uint64(24)
+	switch sample.Now() {
+	case sample.Quick:
+		seeds = 4
+	case sample.Drawn:
+		seeds = 12
+	}
+	for seed := range seeds {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {

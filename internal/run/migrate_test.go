@@ -1,6 +1,7 @@
 package run
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/goscr/goscr/internal/request"
 	"github.com/goscr/goscr/internal/run/migration"
 	"github.com/goscr/goscr/internal/run/recovery"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // asks enters a request for a migration as soon as a run has said a text. It returns a
@@ -193,7 +195,7 @@ func TestLoop_MigrateOntoAFullName(t *testing.T) {
 
 func TestLoop_MigrationFails(t *testing.T) {
 	off := recovery.Wish{Off: []string{"n2"}}
-	for what, c := range map[string]struct {
+	cases := map[string]struct {
 		plan  []string
 		w     recovery.Wish
 		file  string // that makes a command fail
@@ -224,7 +226,9 @@ func TestLoop_MigrationFails(t *testing.T) {
 			"SCR_RECOVERY does not name MIGRATE", "n1 n2 n3"},
 		"no record of the ranks": {[]string{"init 3; wait-failed; checkpoint 1; exit 1", sixRanks + "finalize"}, off, "", "",
 			"ranks.scr", "n1 n2 n3"},
-	} {
+	}
+	for _, what := range sample.Of(t, slices.Sorted(maps.Keys(cases)), 3, sample.Every) {
+		c := cases[what]
 		t.Run(what, func(t *testing.T) {
 			l := newLab(t, c.plan...)
 			if c.file != "" {

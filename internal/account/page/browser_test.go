@@ -21,6 +21,7 @@ import (
 
 	"github.com/goscr/goscr/internal/account"
 	"github.com/goscr/goscr/internal/account/accounttest"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // browser opens a page in Chromium, and keeps what its console says and what it requests.
@@ -195,6 +196,9 @@ func TestBrowser_NamesAreText(t *testing.T) {
 
 // A page with 10,000 checkpoints of 1,000 runs shows them all.
 func TestBrowser_Large(t *testing.T) {
+	if sample.Now() == sample.Quick {
+		t.Skip("TestBrowser_DrawsAll draws a smaller report")
+	}
 	b := newBrowser(t)
 	_, size, took := b.open(accounttest.Job{ID: "big", Node: "node1", Runs: 1000, Checkpoints: 10}.Text())
 	t.Logf("%d KiB, usable after %v", size>>10, took.Round(time.Millisecond))
@@ -209,6 +213,9 @@ func TestBrowser_Large(t *testing.T) {
 
 // The picture of README.md is the upper part of a report. make pictures writes it.
 func TestBrowser_Picture(t *testing.T) {
+	if sample.Now() == sample.Quick {
+		t.Skip("TestBrowser_DrawsAll draws the same page")
+	}
 	b := newBrowser(t)
 	b.open(accounttest.Job{ID: "4711", Name: "heat", Node: "node2", Runs: 3, Checkpoints: 8}.Text())
 	end := get[float64](b, `document.querySelector("#runs").getBoundingClientRect().top - 38`)
