@@ -73,7 +73,7 @@ func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool, ex
 		}
 	}
 	if totals[1] > 0 {
-		if begun, err = p.takeOver(d, ranks, all, existing); err != nil {
+		if begun, err = p.takeOver(d, ranks, all, parts.names(), existing); err != nil {
 			return begun, err
 		}
 	}

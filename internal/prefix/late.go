@@ -41,12 +41,7 @@ func (p *Prefix) later(d dataset.Dataset, parts Parts) (l later, err error) {
 	if err != nil {
 		return l, err
 	}
-	names := map[string]bool{}
-	for _, files := range parts {
-		for _, f := range files {
-			names[filepath.Clean(f.Meta.File())] = true
-		}
-	}
+	names := parts.names()
 	for _, o := range newer {
 		m, err := p.match(o.origin, names)
 		if unreadable(err) {
@@ -64,6 +59,17 @@ func (p *Prefix) later(d dataset.Dataset, parts Parts) (l later, err error) {
 		}
 	}
 	return l, nil
+}
+
+// names returns the names of all files of the parts.
+func (p Parts) names() map[string]bool {
+	names := map[string]bool{}
+	for _, files := range p {
+		for _, f := range files {
+			names[filepath.Clean(f.Meta.File())] = true
+		}
+	}
+	return names
 }
 
 // without returns the parts without the files of some names, and those files.

@@ -162,15 +162,17 @@ func unreadable(err error) bool {
 
 // losses finds the datasets that own paths of a dataset that is being completed, and
 // writes for each a list of the files that it keeps. names are those of the caller's names
-// at which there is a file, and which newer datasets do not own (late.go). It is collective;
+// that newer datasets do not own (late.go), and existing those of them at which there is a
+// file. An owner that loses one of these loses the other names, too: a user may have deleted
+// its file, and with the name it would delete what d writes there. It is collective;
 // the result is agreed, and the same on all ranks.
-func (p *Prefix) losses(d dataset.Dataset, names map[string]bool) (list []loss, err error) {
+func (p *Prefix) losses(d dataset.Dataset, names, existing map[string]bool) (list []loss, err error) {
 	older, err := p.owners(func(x *Index) []Entry { return owning(p.Dir, x, d.ID()) })
 	if err != nil {
 		return nil, err
 	}
 	marked := !slices.ContainsFunc(older, func(o owner) bool { return !o.marked })
-	open := maps.Clone(names)
+	open, rest := maps.Clone(existing), maps.Clone(names)
 	for _, o := range older {
 		if marked { // then a path has only one owner, and need not be looked up again
 			n, err := mpi.AllreduceOne(p.Comm, len(open), mpi.Sum)
@@ -180,7 +182,7 @@ func (p *Prefix) losses(d dataset.Dataset, names map[string]bool) (list []loss, 
 			if n == 0 {
 				break
 			}
-			names = open
+			names = rest
 		}
 		m, err := p.match(o.origin, names)
 		if unreadable(err) {
@@ -193,7 +195,9 @@ func (p *Prefix) losses(d dataset.Dataset, names map[string]bool) (list []loss, 
 		if m.common == 0 {
 			continue
 		}
-		maps.DeleteFunc(open, func(name string, _ bool) bool { return m.found[name] })
+		found := func(name string, _ bool) bool { return m.found[name] }
+		maps.DeleteFunc(open, found)
+		maps.DeleteFunc(rest, found)
 		l := loss{id: o.id, left: m.left}
 		if m.left > 0 {
 			n, _ := listNumber(o.list)
@@ -234,11 +238,10 @@ func (p *Prefix) writeLeft(l loss, m match) error {
 }
 
 // takeOver makes the datasets unusable whose files d is about to replace, and records in
-// the index that the flush of d has to be finished. names are those of the caller's names
-// at which there is a file. begun reports whether the index has been changed: then the
+// the index that the flush of d has to be finished. names and existing are those of losses. begun reports whether the index has been changed: then the
 // flush can no longer be given up. It is collective; the result is agreed.
-func (p *Prefix) takeOver(d dataset.Dataset, ranks int, parts Parts, names map[string]bool) (begun bool, err error) {
-	list, err := p.losses(d, names)
+func (p *Prefix) takeOver(d dataset.Dataset, ranks int, parts Parts, names, existing map[string]bool) (begun bool, err error) {
+	list, err := p.losses(d, names, existing)
 	if err != nil || len(list) == 0 {
 		return false, err
 	}

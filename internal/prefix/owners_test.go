@@ -417,6 +417,32 @@ func TestOwners_FileDeletedByTheUser(t *testing.T) {
 	})
 }
 
+// A user has deleted one of the files that the next dataset replaces: it belongs to that one, also
+// where nothing tells the old file from the new one.
+func TestOwners_OneFileDeletedByTheUser(t *testing.T) {
+	forAll(t, func(t *testing.T, s *site) {
+		more := func(step, rank int) []string {
+			names := same(step, rank)
+			if step == 1 {
+				names = append(names, fmt.Sprint("old.", rank))
+			}
+			return names
+		}
+		must(t, s.flush(1, 3, more))
+		must(t, os.Remove(filepath.Join(s.dir, "restart.dat.0")))
+		must(t, s.flush(2, 2, more))
+		must(t, s.run(2, func(p *Prefix) error { return p.Keep(1) }))
+		if got := fmt.Sprint(s.complete(2, more)); got != "[2]" {
+			t.Error(got)
+		}
+		for rank := range 3 {
+			if _, err := os.Lstat(filepath.Join(s.dir, fmt.Sprint("old.", rank))); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("a file of the old dataset is left: %v", err)
+			}
+		}
+	})
+}
+
 // What was dropped from the index is not brought back when its files are another's.
 func TestOwners_Dropped(t *testing.T) {
 	s := newSite(t)
