@@ -124,8 +124,9 @@ func short(path string) string {
 // racing are the packages whose tests run with the race detector: goroutines of several
 // ranks, or of a protection or a copy beside the program, meet there.
 var racing = []string{
-	"./scr", "./mpi/...", "./internal/background", "./internal/collective", "./internal/protect",
-	"./internal/mover", "./internal/flush", "./internal/lock", "./internal/report", "./internal/run/...",
+	"./scr", "./mpi/...", "./hash", "./internal/background", "./internal/collective", "./internal/eventlog/...",
+	"./internal/inside/...", "./internal/lock", "./internal/mover", "./internal/preload", "./internal/protect",
+	"./internal/redundancy", "./internal/redundancy/stripe", "./internal/report", "./internal/run/...", "./internal/transfer",
 }
 
 // others returns the packages that are not in racing.
