@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
-# Test: one MPI, 60 s
+# Test: one MPI, 80 s
 #
 # Tests the testbed itself, with namespaces and without.
 . "$(dirname "$0")/lib.bash"

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
-# Test: one MPI, 60 s
+# Test: one MPI, 150 s
 #
 # The C interface under mpirun, on simulated nodes: every call used correctly and
 # wrongly (api.c), and files of all sizes and numbers, lost and rebuilt (steps.c).

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
-# Test: both MPIs, 60 s
+# Test: both MPIs, 140 s
 #
 # The library does not change a program's signals, children and limits.
 . "$(dirname "$0")/lib.bash"

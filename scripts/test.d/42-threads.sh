@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
-# Test: both MPIs, 60 s
+# Test: both MPIs, 10 s
 #
 # Tests programs with several threads that call the library.
 . "$(dirname "$0")/lib.bash"

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016,SC2034,SC2154
-# Test: one MPI, 60 s
+# Test: one MPI, 20 s
 #
 # Jobs and commands that wait for other processes: a rank of an earlier run that still
 # lives, an scr_transfer that is stopped, another user who locks what he can read. Each

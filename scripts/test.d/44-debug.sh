@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
-# Test: one MPI, 60 s
+# Test: one MPI, 40 s
 #
 # Ranks wait for debuggers after a checkpoint or a restart: the four scenarios of docs/debugging.md, with gdb on
 # all ranks, and after one that scr_checkpoint --attach asks for.

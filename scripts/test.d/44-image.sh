@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016,SC2054
-# Test: one MPI, 60 s
+# Test: one MPI, 20 s
 #
 # scr_image: programs that know nothing of checkpoints, saved and restored as images of processes
 # by a command of this project's tests (internal/inside/image/testdata).

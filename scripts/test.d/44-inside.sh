@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016,SC2054
-# Test: both MPIs, 60 s
+# Test: both MPIs, 80 s
 #
 # Programs that take part in their checkpoints, by libscr_cr.so.
 . "$(dirname "$0")/lib.bash"

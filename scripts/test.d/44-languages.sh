@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016,SC2054
-# Test: both MPIs, 60 s
+# Test: both MPIs, 50 s
 #
 # Programs in Fortran and Python that take part in their checkpoints: takespart.f90, takespart.py.
 . "$(dirname "$0")/lib.bash"

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
-# Test: both MPIs, 60 s
+# Test: both MPIs, 10 s
 #
 # SCR_Recover takes a session over to another communicator: with any MPI if that has all processes of the job, and
 # else only if the MPI goes on after processes have died, which is found out without them.

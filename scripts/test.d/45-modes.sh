@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016
-# Test: one MPI, 60 s
+# Test: one MPI, 30 s
 #
 # Tests stores, descriptors, and the modes of cache, prefix directory and restart, with
 # programs under mpirun on simulated nodes.

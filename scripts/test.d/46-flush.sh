@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016
-# Test: one MPI, 60 s
+# Test: one MPI, 10 s
 #
 # Tests checkpoints that a flush compresses, with programs under mpirun on simulated
 # nodes.

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016,SC2034
-# Test: both MPIs, 60 s
+# Test: both MPIs, 70 s
 #
 # Tests flushes in the background, by threads and by scr_transfer: of jobs that end, and
 # of jobs that are killed during a flush.  The program is steps.c.

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016
-# Test: one MPI, 60 s
+# Test: one MPI, 30 s
 #
 # Caches and prefix directories on ext4, XFS, and ext2, which keeps times in whole seconds:
 # programs under mpirun, and once the Go tests of the packages that read and

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016,SC2034
-# Test: both MPIs, 60 s
+# Test: both MPIs, 80 s
 #
 # Tests datasets that are protected while the program goes on (SCR_ENCODE_ASYNC=1), over TCP and
 # over MPI: jobs that end, and jobs that are killed before a dataset is protected.  The program is

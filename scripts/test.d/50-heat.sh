@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
-# Test: one MPI, 60 s
+# Test: one MPI, 120 s
 #
 # Runs scripts/demo with a smaller grid: once for the loss of each node, two with each MPI to
 # save time, and once without namespaces.

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
-# Test: one MPI, 60 s
+# Test: one MPI, 20 s
 #
 # heat in C and heat in Go restart from each other's checkpoints, after the loss of a
 # node and from the prefix directory, and end with the same field.

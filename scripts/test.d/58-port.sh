@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091
-# Test: one MPI, 60 s
+# Test: one MPI, 30 s
 #
 # docs/port.md: the diff of the page makes of a program without checkpoints one that survives
 # kill -9 and the loss of a node.

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016,SC2034
-# Test: one MPI, 60 s
+# Test: one MPI, 40 s
 #
 # Kills jobs at random instants, and checks that the next run finds the checkpoints
 # that were reported as complete.

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016,SC2028,SC2034
-# Test: one MPI, 60 s
+# Test: one MPI, 50 s
 #
 # Each scheme recovers from the losses that it promises to recover from, with one rank a
 # node and with several: nodes are lost, files are damaged, ranks restart on other nodes.

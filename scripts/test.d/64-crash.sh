@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091
-# Test: one MPI, 60 s
+# Test: one MPI, 20 s
 #
 # Kills jobs and commands in place of system calls that change files, and checks that the
 # next run finds what had been complete: a sample, by seed, of what `make crash` does.

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2015,SC2016,SC2028
-# Test: one MPI, 60 s
+# Test: one MPI, 40 s
 #
 # Damages files in the nodes between two runs.  The next run notices, reports file and
 # node, and rebuilds the file or restarts from an older or a flushed checkpoint.  The

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091
-# Test: no MPI, 60 s
+# Test: no MPI, 10 s
 #
 # Ranks are goroutines.
 #

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
-# Test: both MPIs, 60 s
+# Test: both MPIs, 50 s
 #
 # The interfaces for other languages than C: names and constants, every call used
 # correctly and wrongly (fixed.f, free.f90, bindings.py), and one program in five

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
-# Test: one MPI, 60 s
+# Test: one MPI, 40 s
 #
 # Programs that were linked with the libraries of SCR 3.1 run with goscr's, without being
 # linked again.  Where 3.1 is not installed, libraries with the same sonames and names

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
-# Test: one MPI, 60 s
+# Test: one MPI, 20 s
 #
 # A job is killed together with one or two nodes.  The commands scavenge what the other
 # nodes have, and a job on other nodes restarts from that.

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016,SC2054
-# Test: one MPI, 60 s
+# Test: one MPI, 80 s
 #
 # A program that only has three functions, and is otherwise as it was written, under scr_run: killed in the middle,
 # stopped and continued, ended, and started again by the command that it has named. It has the result of a job

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
-# Test: one MPI, 60 s
+# Test: one MPI, 50 s
 #
 # Tests the log of a job under mpirun: text, SQLite, and a real MariaDB server that works,
 # hangs or has ended; and how many lines are printed if all ranks have the same message.

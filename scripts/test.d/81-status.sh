@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016
-# Test: one MPI, 60 s
+# Test: one MPI, 30 s
 #
 # What scr_status says of a job that runs, is killed, loses a node, flushes in the background
 # and halts is compared with what is on the nodes and in the prefix directory, and with what

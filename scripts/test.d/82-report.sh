@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016,SC2154
-# Test: openmpi, 60 s
+# Test: openmpi, 40 s
 #
 # A job under scr_run loses a node. What its log, scr_report, scr_status, scr_ckpt_interval and the
 # metrics say of it is compared with what has happened. Of the log's default nothing is changed:

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2016,SC2154
-# Test: both MPIs, 240 s
+# Test: both MPIs, 180 s
 #
 # scr_run on simulated nodes with a real Slurm, and over ssh without one: nodes
 # lose power, programs hang and die, users stop a job.  Each job that succeeds has to

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2154
-# Test: openmpi, 60 s
+# Test: openmpi, 40 s
 #
 # scr_migrate on simulated nodes with a network of their own: ranks move while the job runs,
 # off a node that loses power afterwards, and onto each other's nodes. The caches have no

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC1091,SC2154
-# Test: one MPI, 60 s
+# Test: one MPI, 20 s
 #
 # A program asks scr_run to move its ranks to other nodes, by OMPI_CR_Migrate, on simulated nodes with a
 # network of their own; and scr_migrate moves the ranks of a program that only has three functions. The
