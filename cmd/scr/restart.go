@@ -144,14 +144,14 @@ func (c *context) restart(o *restartOptions) error {
 	if o.file {
 		return c.writeAppFile(r, to)
 	}
+	if err := unix.Faccessat(unix.AT_FDCWD, filepath.Join(dir, prefix.Metadata), unix.W_OK|unix.X_OK, unix.AT_EACCESS); errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%s belongs to %s, and a job has to write to it: copy it (cp -a), and give the copy to scr_restart", dir, ownerOf(dir))
+	}
 	if err := request.Unseen(dir); err != nil {
 		return fmt.Errorf("whether a job runs with the prefix directory %s cannot be seen: only %s and root can: %w", dir, ownerOf(dir), err)
 	}
 	if request.Alive(dir) || request.Restarts(dir) {
 		return fmt.Errorf("a job runs with the prefix directory %s", dir)
-	}
-	if err := unix.Faccessat(unix.AT_FDCWD, filepath.Join(dir, prefix.Metadata), unix.W_OK|unix.X_OK, unix.AT_EACCESS); errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%s belongs to %s, and a job has to write to it: copy it (cp -a), and give the copy to scr_restart", dir, ownerOf(dir))
 	}
 	command, err := r.Launch(c.ctx(), to)
 	if err != nil {

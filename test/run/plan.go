@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -106,7 +107,9 @@ func (p plan) jobs() ([]job, error) {
 			}
 			if pattern := map[string]string{"10-library": "^TestLibrary", "71-install": "^TestInstall"}[s.name]; pattern != "" {
 				run = func(ctx context.Context, live io.Writer) (result, error) {
-					return runGo(ctx, mpi+" "+s.name, mpiEnv(mpi), live, "-count=1", "-timeout", "4h", "-run", pattern, "./"+built)
+					env := append(mpiEnv(mpi), fmt.Sprintf("TESTBED_DIR=/dev/shm/goscr-test.%d.%s.%s", os.Getpid(), mpi, s.name))
+					r, err := runGo(ctx, mpi+" "+s.name, env, live, "-count=1", "-timeout", "4h", "-run", pattern, "./"+built)
+					return r, errors.Join(err, bringDown(env))
 				}
 			}
 			jobs = append(jobs, job{mpi + " " + s.name, mpi, s.budget, run})

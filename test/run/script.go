@@ -80,13 +80,7 @@ func runScript(ctx context.Context, name, mpi string, once bool, live io.Writer)
 	env := append(mpiEnv(mpi), "WORK="+work, "ONCE="+map[bool]string{true: "yes"}[once])
 	bed := "/dev/shm/goscr-test." + filepath.Base(work)
 	env = append(env, "TESTBED_DIR="+bed)
-	defer func() {
-		down := exec.Command(os.Getenv("TESTBED"), "down") // also after an interrupt
-		down.Env = env
-		if out, e := down.CombinedOutput(); e != nil {
-			err = errors.Join(err, fmt.Errorf("testbed down: %w\n%s", e, out))
-		}
-	}()
+	defer func() { err = errors.Join(err, bringDown(env)) }()
 	path := filepath.Join("build/tests", mpi, name+".log")
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return r, err
@@ -125,6 +119,16 @@ func runScript(ctx context.Context, name, mpi string, once bool, live io.Writer)
 		r.excerpt = excerpt(path)
 	}
 	return r, nil
+}
+
+// bringDown removes the testbed of a test with this environment, also after an interrupt.
+func bringDown(env []string) error {
+	down := exec.Command(os.Getenv("TESTBED"), "down")
+	down.Env = env
+	if out, err := down.CombinedOutput(); err != nil {
+		return fmt.Errorf("testbed down: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // mpiEnv is the environment of tests of what was built for an MPI.
