@@ -143,6 +143,7 @@ func (s *Session) createCached(d dataset.Dataset, desc *reddesc.Descriptor, leav
 	if e != nil || !full {
 		return nil, errors.Join(err, e)
 	}
+	s.log.Info("dataset %d (%s): no room in the cache, so what leaves for it leaves now: %v", d.ID(), d.Name(), err)
 	if err := s.flusher.Evict(leaving); err != nil {
 		return nil, err
 	}

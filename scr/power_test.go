@@ -134,7 +134,7 @@ func TestPower(t *testing.T) {
 	if sample.Now() == sample.Campaign {
 		most, _ = strconv.Atoi(os.Getenv("POWER_CUTS")) // 0: no limit
 	}
-	for _, o := range sample.Of(t, outages, 4, len(outages)) {
+	for _, o := range sample.Of(t, outages, 2, len(outages)) {
 		t.Run(o.name, func(t *testing.T) {
 			c := newCluster(t, o.env...)
 			c.at(filepath.Join(c.root, "machine"))

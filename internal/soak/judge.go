@@ -138,7 +138,7 @@ func (v *verdict) judge(e event, said string) error {
 		if !v.full { // else it cannot be recorded
 			f.gone = "rejected"
 		}
-		m.replaced(f)
+		m.flushedInInit(f, v.set.prefixSize)
 		if v.least != nil {
 			v.least, _ = m.least(v.nodes, v.set)
 		}
@@ -173,7 +173,7 @@ func (v *verdict) judge(e event, said string) error {
 		m.choice = nil
 		for _, other := range m.facts {
 			if other.Name == f.Name && other.gone == "rejected" {
-				other.gone = "" // it may be tried again
+				other.gone, other.removing = "", false // it may be tried again
 			}
 		}
 		m.current(m.newest(f.Name), v.nodes)
@@ -379,7 +379,7 @@ func (st *story) checkPrefix(keeps int) error {
 		if f.checkpoint() && (f.stored || before[f] || (f.complete || f.arrived) && (f.gone != "" || f.removing || f.damaged)) {
 			kept++
 		}
-		if before[f] && !f.stored && !limited && !st.model.overtaken(f, keeps) {
+		if before[f] && !f.stored && !f.removing && !limited && !st.model.overtaken(f, keeps) {
 			return wrong("%v has vanished from the prefix directory", f.Version)
 		}
 	}

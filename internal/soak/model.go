@@ -32,7 +32,9 @@ import (
 //     are newer. They may still be offered. If a run is killed while it makes one current, the
 //     next is offered that one, or what it must have been offered otherwise, but none of the
 //     cache that is between the two.
-//  5. What was deleted, dropped or rejected is not offered again.
+//  5. What was deleted, dropped or rejected is not offered again. If a run is killed while it
+//     does that, nothing is certain of it any more. What was rejected may have been flushed in
+//     Init, and counts for SCR_PREFIX_SIZE then.
 type model struct {
 	facts []*fact // by version, oldest first
 	count int     // the number of the newest checkpoint, as SCR_FLUSH counts them; unknown: depends on what a run was offered then
@@ -93,7 +95,7 @@ func (m *model) known() (list []Version) {
 // that is in the prefix directory may have left the cache for a newer one, also if somebody has damaged it there
 // since: that shows only when it is fetched.
 func (f *fact) promise(nodes []string, s settings, newest bool) string {
-	if !f.checkpoint() || f.given || f.gone != "" || !f.complete {
+	if !f.checkpoint() || f.given || f.gone != "" || f.removing || !f.complete {
 		return ""
 	}
 	if f.inCache(nodes) && (newest || !f.stored && !(f.damaged && f.arrived)) {
@@ -363,13 +365,27 @@ func (m *model) lastly(first int, s settings, ended bool) (list []*fact) {
 	return list
 }
 
-// replaced is what is so when a version may have come to the prefix directory in Init of this run: those with its
-// name, or names of its files, may have gone.
-func (m *model) replaced(by *fact) {
+// flushedInInit is what is so when a version may have come to the prefix directory in Init of this run, which
+// keeps so many checkpoints there, 0: no limit. Those with its name, or names of its files, may have gone then,
+// and the oldest for its room.
+func (m *model) flushedInInit(by *fact, keeps int) {
 	for _, f := range m.facts {
 		if by.overwrites(f.Version) {
 			f.stored = false
 		}
+	}
+	if keeps == 0 || !by.checkpoint() {
+		return
+	}
+	kept := 1
+	for _, f := range slices.Backward(m.facts) {
+		if f == by || !f.checkpoint() || !f.stored || f.Flags.Has(scr.Output) {
+			continue
+		}
+		if kept >= keeps {
+			f.stored = false
+		}
+		kept++
 	}
 }
 

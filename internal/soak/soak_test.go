@@ -53,6 +53,9 @@ func TestSoak_Again(t *testing.T) {
 		1202057: "a checkpoint that the rejected one has replaced in the prefix directory leaves the cache",
 		1201452: "a run of another size deletes a checkpoint that is only in the cache, and a later one is offered it",
 		1200763: "a run completes the flush of a checkpoint that replaces another, and then rejects it",
+		1208905: "a user deletes one file of a dataset in the prefix directory, and another dataset has its name",
+		1209054: "a run is killed while the program rejects a checkpoint, and the next records that",
+		1209182: "a checkpoint is flushed in Init, the one before it leaves for its room, and then it is rejected",
 		1200066: "an output is replaced by one that was complete when the job was killed, and that is replaced in the next run",
 	} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -84,7 +84,9 @@ for case in "${list[@]}"; do
         other=
         [ $bears = 1 ] || other=$(damage node2 $how "*.$extension")
         run -- -n 0
-        is "$name: $how of files" ended "rebuilt from redundancy, $bears of $ranks ranks had lost files"
+        also=
+        [ $bears = 1 ] || also="; redundancy of 1 other was made again"
+        is "$name: $how of files" ended "rebuilt from redundancy, 1 of $ranks ranks had lost files$also"
         is "... told, with file and node" tells node1 "${file:-none}"
         [ $bears = 1 ] || is "... and redundancy file" tells node2 "${other:-none}"
         lose node0

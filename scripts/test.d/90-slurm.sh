@@ -21,7 +21,7 @@ job() {
     local settings=()
     while [ "$1" != -- ]; do settings+=("$1"); shift; done
     shift
-    outside -- salloc -N"$nodes" --no-kill env SCR_WATCHDOG=1 SCR_WATCHDOG_TIMEOUT="$(scaled 45)" SCR_FLUSH=0 "${settings[@]}" "$@"
+    outside -- salloc -N"$nodes" --no-kill env SCR_WATCHDOG=1 SCR_WATCHDOG_TIMEOUT="$(scaled 20)" SCR_FLUSH=0 "${settings[@]}" "$@"
 }
 result() { cmp "$reference/final" "$prefix/final"; }
 not_flushed() { same "" "$(find "$prefix" -name '*.ckpt')"; }
@@ -65,7 +65,7 @@ if [ "$MPI" != openmpi ]; then
     mv "$prefix" "$reference"
     fresh
     # Hydra does not notice that a node is silent; something has to.
-    outside SCR_JOB_ID=cut SCR_FLUSH=1 SCR_WATCHDOG=1 SCR_WATCHDOG_TIMEOUT="$(scaled 45)" "${hydra[@]}" -n 2 "${heat[@]}" -o "$prefix/final"
+    outside SCR_JOB_ID=cut SCR_FLUSH=1 SCR_WATCHDOG=1 SCR_WATCHDOG_TIMEOUT="$(scaled 20)" "${hydra[@]}" -n 2 "${heat[@]}" -o "$prefix/final"
     until_said 'heat.600 complete'
     slurm cut node0 2>/dev/null
     is "its node loses power: it goes on, on another, from what was flushed" ends 0 'node node0: ' 'fetched' 'restarted from heat\.[0-9]+00' 'run [2-4]: exit status 0'
@@ -111,7 +111,7 @@ by_page() { # submits it; when the job is over, its state is the last line of th
     fresh
     printf '#!/bin/sh\nexec %s -c 30 -o final\n' "${heat[*]}" >"$prefix/app"
     chmod +x "$prefix/app"
-    id=$(cd "$prefix" && SCR_DEBUG=1 SCR_LAUNCH_TIMEOUT=$(scaled 60) SCR_WATCHDOG_TIMEOUT=$(scaled 45) PATH=$BUILD:$PATH slurm exec head sbatch --parsable -o "$log" "$WORK/page.sh") || return 1
+    id=$(cd "$prefix" && SCR_DEBUG=1 SCR_LAUNCH_TIMEOUT=$(scaled 60) SCR_WATCHDOG_TIMEOUT=$(scaled 20) PATH=$BUILD:$PATH slurm exec head sbatch --parsable -o "$log" "$WORK/page.sh") || return 1
     slurm exec head timeout 2000 bash -c 'until state=$(scontrol show job "$1" | grep -oE "JobState=(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL)"); do
         sleep 0.2; done; echo "status ${state#*=}"' - "$id" >>"$log" 2>&1 &
 }

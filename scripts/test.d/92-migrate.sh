@@ -75,7 +75,7 @@ fresh
 (
     cd "$prefix" || exit 1
     slurm exec head timeout 2000 env SCR_PREFIX="$prefix" SCR_DEBUG=1 SCR_COPY_TYPE=SINGLE SCR_CHECKPOINT_INTERVAL=20 SCR_FLUSH=0 SCR_MIN_NODES=3 SCR_WATCHDOG=1 \
-        SCR_WATCHDOG_TIMEOUT="$(scaled 45)" salloc -N4 --no-kill "$BUILD/scr_srun" --mpi=pmix -n6 -N3 "${heat[@]}" -o "$prefix/final" >"$log" 2>&1 </dev/null
+        SCR_WATCHDOG_TIMEOUT="$(scaled 20)" salloc -N4 --no-kill "$BUILD/scr_srun" --mpi=pmix -n6 -N3 "${heat[@]}" -o "$prefix/final" >"$log" 2>&1 </dev/null
     echo "status $?" >>"$log"
 ) &
 until_said 'heat\.[0-9]+ complete'

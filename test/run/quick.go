@@ -6,9 +6,15 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
+	"strconv"
 	"strings"
 	"time"
 )
+
+// longest are the packages whose tests take longest. They start first, so that none of them
+// runs alone at the end.
+var longest = []string{"./scr", "./cmd/scr", "./internal/run", "./internal/faultfs", "./internal/cache"}
 
 // runQuick runs the checks for work in progress: of all packages, or of some, and then
 // without the job.
@@ -55,8 +61,12 @@ func runQuick(ctx context.Context, packages []string) error {
 		_, err := output("go", append([]string{"vet"}, packages...)...)
 		return err
 	})
+	args := []string{"-short", "-vet=off", "-p", strconv.Itoa(runtime.NumCPU() + 1)} // some wait for others
+	if !narrow {
+		args = append(args, longest...)
+	}
 	t := time.Now()
-	r, err := runGo(ctx, "go test -short", goEnv, io.Discard, append([]string{"-short", "-vet=off"}, packages...)...)
+	r, err := runGo(ctx, "go test -short", append(goEnv, "GOGC=400"), io.Discard, append(args, packages...)...)
 	if err != nil {
 		return err
 	}
