@@ -367,6 +367,8 @@ func (st *story) checkPrefix(keeps int) error {
 		}
 		f, why := st.find(e)
 		switch {
+		case f != nil && f.direct && !f.complete && slices.ContainsFunc(x.Entries(), func(newer prefix.Entry) bool { return newer.Name == e.Name && newer.ID > e.ID }):
+			// The program was writing over the files of e when it was killed, and f is that newer one.
 		case f != nil && !f.damaged:
 			f.stored, f.arrived, f.compressed = true, true, e.Compressed()
 		case f == nil && why != nil:
