@@ -108,6 +108,7 @@ func (c *cluster) inMode(m mode) {
 	c.set(m.env()...)
 }
 
+// set sets variables of the environment: NAME=value, or NODE:NAME=value for the ranks of a node.
 func (c *cluster) set(env ...string) {
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
@@ -180,6 +181,9 @@ func (c *cluster) in(node, store string) string {
 // options are those of a rank on a node.
 func (c *cluster) options(node string) Options {
 	return Options{Log: c, launch: c.serve, pause: c.pause, booted: c.booted, faults: c.faults, Gate: c.gate, Environ: func(name string) (string, bool) {
+		if value, ok := c.env[node+":"+name]; ok {
+			return value, true
+		}
 		switch name {
 		case "SCR_NODE_NAME":
 			return node, true

@@ -22,8 +22,7 @@ type protection struct {
 	descs  []*reddesc.Descriptor
 }
 
-// newProtection makes the failure groups, stores and redundancy descriptors of a
-// job. base is SCR_CACHE_BASE on rank 0. It is collective. The caller must free the result,
+// newProtection makes the failure groups and stores of a job; addDescriptors has to follow. base is SCR_CACHE_BASE on rank 0. It is collective. The caller must free the result,
 // even after an error.
 func newProtection(world mpi.Comm, base string, cfg *config.Config, log *report.Logger) (*protection, error) {
 	p := &protection{}
@@ -34,11 +33,7 @@ func newProtection(world mpi.Comm, base string, cfg *config.Config, log *report.
 	if err := p.addGroups(world, cfg, log); err != nil {
 		return p, err
 	}
-	lines := ckptLines(cfg)
-	if err := p.addStores(world, base, cfg, lines); err != nil {
-		return p, err
-	}
-	return p, p.addDescriptors(cfg, lines, log)
+	return p, p.addStores(world, base, cfg)
 }
 
 // addGroups makes the failure groups of GROUPS= lines. A node that no line names is a
@@ -108,7 +103,7 @@ func ckptLines(cfg *config.Config) []config.Ckpt {
 // addStores makes the store descriptors: that of SCR_CACHE_BASE first, which is base on rank
 // 0, then those of STORE= lines, and of directories that only a CKPT= line names. A store
 // is known to all ranks by the name that it has on rank 0.
-func (p *protection) addStores(world mpi.Comm, base string, cfg *config.Config, lines []config.Ckpt) error {
+func (p *protection) addStores(world mpi.Comm, base string, cfg *config.Config) error {
 	names := []string{base}
 	add := func(name string) {
 		if name != "" && !slices.Contains(names, name) {
@@ -120,7 +115,7 @@ func (p *protection) addStores(world mpi.Comm, base string, cfg *config.Config, 
 			add(line.ID)
 		}
 	}
-	for _, line := range lines {
+	for _, line := range ckptLines(cfg) {
 		add(line.Store.Value)
 	}
 	var failed error
@@ -153,8 +148,10 @@ func setting(cfg *config.Config, name string, field *string) string {
 }
 
 // addDescriptors makes a redundancy descriptor for each CKPT= line, or one from the
-// parameters alone if there are no lines. The parameters are the defaults of the lines.
-func (p *protection) addDescriptors(cfg *config.Config, lines []config.Ckpt, log *report.Logger) error {
+// parameters alone if there are no lines. The parameters are the defaults of the lines. It is
+// known by then which stores all ranks share.
+func (p *protection) addDescriptors(cfg *config.Config, log *report.Logger) error {
+	lines := ckptLines(cfg)
 	scheme := cfg.CopyType
 	setBy := func(line config.Ckpt) string { return fmt.Sprintf("CKPT=%d", line.ID) }
 	if scheme == "FILE" && len(lines) == 0 {

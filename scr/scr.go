@@ -23,6 +23,7 @@ import (
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/mover"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/probe"
 	"github.com/goscr/goscr/internal/protect"
 	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/report"
@@ -186,22 +187,25 @@ func (s *Session) init(opt Options) error {
 // begin does the part of Init that needs the configuration. start is the time at which
 // Init was called.
 func (s *Session) begin(opt Options, start time.Time) error {
-	shared, err := s.usePrefix(start)
+	known, err := s.usePrefix(start)
 	if err != nil {
 		return err
 	}
-	if s.protection, err = newProtection(s.world, shared.cache, s.config, s.log); err != nil {
+	if s.protection, err = newProtection(s.world, known.cache, s.config, s.log); err != nil {
 		return err
 	}
 	node, err := s.protection.groups.Comm(reddesc.Node)
 	if err != nil {
 		return err
 	}
-	nodes, err := s.findPrefix(node)
+	nodes, err := s.findPrefix(node, known)
 	if err != nil {
 		return err
 	}
-	if err := s.openCache(node, shared.prefix, opt); err != nil {
+	if err := s.openCache(node, nodes, known, opt); err != nil {
+		return err
+	}
+	if err := s.protection.addDescriptors(s.config, s.log); err != nil {
 		return err
 	}
 	s.log.Shared = []string{s.cache.ControlDir(), filepath.Join(s.paths.real, prefix.Metadata)}
@@ -231,11 +235,13 @@ func (s *Session) begin(opt Options, start time.Time) error {
 	return s.offerRestart(s.restart.Find(s.config.FetchOnInit))
 }
 
-// shared are the paths by which all ranks know directories that have other paths elsewhere: those
-// of rank 0.
+// shared is what all ranks know from rank 0: the paths by which they know directories that have
+// other paths elsewhere, and the run, for probes.
 type shared struct {
 	prefix string // without symbolic links
 	cache  string // SCR_CACHE_BASE
+	run    probe.Run
+	probed bool // rank 0 has made a probe in the prefix directory
 }
 
 // usePrefix prepares the prefix directory and the event log of the run, which began at
@@ -246,12 +252,21 @@ func (s *Session) usePrefix(start time.Time) (shared, error) {
 		Comm: s.world, Dir: cfg.Prefix, Buffer: bufferSize(cfg.FileBufSize), Compress: compression(cfg),
 		Bare: !cfg.CopyMetadata, Blind: !cfg.CRCOnFlush, Width: cfg.FlushWidth, Log: s.log,
 	}
-	paths, err := mpi.BytesFromRoot(s.world, func() ([]byte, error) {
+	texts, err := mpi.BytesFromRoot(s.world, func() ([]byte, error) {
 		if err := s.openPrefix(); err != nil {
 			return nil, err
 		}
 		real, err := realPrefix(cfg.Prefix)
-		return []byte(real + "\x00" + cfg.CacheBase), err
+		if err != nil {
+			return nil, err
+		}
+		run, probed := probe.NewRun(), ""
+		if err := run.Put(s.metadata(""), 0); err == nil {
+			probed = "1"
+		} else if err := s.prefix.Spare(err); err != nil {
+			return nil, err
+		}
+		return []byte(strings.Join([]string{real, cfg.CacheBase, string(run), probed}, "\x00")), nil
 	})
 	if err != nil {
 		return shared{}, err
@@ -264,21 +279,38 @@ func (s *Session) usePrefix(start time.Time) (shared, error) {
 	s.advisor.Answer(cfg.JobID)
 	s.events.Add(eventlog.Record{Type: "INIT_START", Start: start,
 		Note: fmt.Sprintf("goscr %s, %s", version.Goscr(), report.Count(s.world.Size(), "rank"))})
-	real, base, _ := strings.Cut(string(paths), "\x00")
-	return shared{real, base}, nil
+	known := strings.Split(string(texts), "\x00")
+	return shared{prefix: known[0], cache: known[1], run: probe.Run(known[2]), probed: known[3] != ""}, nil
 }
 
-// findPrefix finds the prefix directory on the caller's node, and returns the number of nodes.
+// findPrefix finds the prefix directory on the caller's node, and returns the number of nodes. It is
+// an error if a node does not see what rank 0 has made there: its files would be in a directory of its own.
 // node is the communicator of the ranks on the node. It is collective.
-func (s *Session) findPrefix(node mpi.Comm) (nodes int, err error) {
+func (s *Session) findPrefix(node mpi.Comm, known shared) (nodes int, err error) {
+	if s.world.Rank() == 0 && known.probed {
+		defer known.run.Remove(s.metadata(""), 0)
+	}
 	real, err := realPrefix(s.config.Prefix)
 	s.paths = paths{dir: s.config.Prefix, real: real}
 	first := 0
 	if node.Rank() == 0 {
 		first = 1
+		if err == nil && known.probed {
+			err = seesPrefix(known.run, s.metadata(""), s.config)
+		}
 	}
 	sum, err := mpi.AgreeSumOne(s.world, err, int64(first))
 	return int(sum), err
+}
+
+// seesPrefix returns nil if the caller's node sees the probe of rank 0 in the prefix directory. dir
+// is that of its metadata.
+func seesPrefix(run probe.Run, dir string, cfg *config.Config) error {
+	if err := run.Sees(dir, 0); err != nil {
+		return fmt.Errorf("node %s does not see what rank 0 makes in the prefix directory %s: %w; it must be the same directory on all nodes: is its file system mounted there?",
+			cfg.NodeName, cfg.Prefix, err)
+	}
+	return nil
 }
 
 func realPrefix(dir string) (string, error) {
@@ -289,17 +321,17 @@ func realPrefix(dir string) (string, error) {
 	return real, nil
 }
 
-// openCache opens the cache. node is the communicator of the ranks on the caller's node; prefix is
-// the path of the prefix directory on rank 0, which all ranks use, because symbolic links may differ
-// between nodes.
-func (s *Session) openCache(node mpi.Comm, prefix string, opt Options) (err error) {
+// openCache opens the cache. node is the communicator of the ranks on the caller's node, of so many
+// nodes. All ranks use the path of the prefix directory that rank 0 knows, because symbolic links may
+// differ between nodes.
+func (s *Session) openCache(node mpi.Comm, nodes int, known shared, opt Options) (err error) {
 	cfg := s.config
 	s.cache, err = cache.Open(cache.Config{
 		World: s.world, Node: node, NodeRanks: s.protection.groups.NodeRanks(), Stores: s.protection.stores,
 		Control: cache.Base{Dir: cfg.CntlBase, SetBy: setting(cfg, "SCR_CNTL_BASE", &cfg.CntlBase)},
-		User:    cfg.UserName, JobID: cfg.JobID, Allocation: config.Allocation(opt.environ()), Prefix: prefix, Piece: bufferSize(cfg.MPIBufSize),
+		User:    cfg.UserName, JobID: cfg.JobID, Allocation: config.Allocation(opt.environ()), Prefix: known.prefix, Piece: bufferSize(cfg.MPIBufSize),
 		Distribute: cfg.Distribute, VerifyEvicted: cfg.CRCOnDelete, Checksums: !cfg.CRCOnFlush, Booted: opt.booted, Log: s.log, Events: s.events.Log, Phases: s.events.phases,
-	})
+	}, known.run, nodes)
 	return err
 }
 

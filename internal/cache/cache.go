@@ -45,6 +45,7 @@ import (
 	"github.com/goscr/goscr/internal/filemap"
 	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/probe"
 	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/report"
@@ -189,13 +190,14 @@ type Cache struct {
 	highest int // highest id of all datasets that were seen in this cache
 }
 
-// Open makes the directories of the cache and reads the filemaps of earlier runs. It
+// Open makes the directories of the cache and reads the filemaps of earlier runs. run runs on so
+// many nodes. Open may change the stores: those that all nodes share are so afterwards. It
 // is collective.
-func Open(c Config) (*Cache, error) {
+func Open(c Config, run probe.Run, nodes int) (*Cache, error) {
 	name := "scr." + c.JobID
 	k := &Cache{Config: c, control: filepath.Join(c.Control.Dir, c.User, name)}
 	k.maps = &filemaps{node: c.Node, here: c.NodeRanks, dir: k.control, log: c.Log}
-	if err := k.open(name); err != nil {
+	if err := k.open(name, run, nodes); err != nil {
 		_ = k.Close() // err says more
 		return nil, err
 	}
@@ -206,10 +208,12 @@ func Open(c Config) (*Cache, error) {
 
 // open locks the directories, whose last element is name, makes them, and gives the
 // ranks of the node their filemaps. It is collective.
-func (k *Cache) open(name string) error {
+func (k *Cache) open(name string, run probe.Run, nodes int) error {
 	k.places = newPlaces(k.Node, k.Stores, k.User, name)
+	sharing := newSharing(k.World, k.places.all, run, nodes)
 	var err error
 	if k.Node.Rank() == 0 {
+		defer sharing.remove()
 		doubts := k.places.doubts(k.User) // before lockControl makes directories
 		err = k.lockControl(name)
 		if err == nil { // until it has the lock, scr_clean may remove them
@@ -219,24 +223,16 @@ func (k *Cache) open(name string) error {
 			for _, line := range doubts {
 				k.Log.WarnJob("%s", line)
 			}
-			err = removeTemporary(k.control, k.Log)
-		}
-		if err == nil {
-			k.listStores()
+			err = cmp.Or(removeTemporary(k.control, k.Log), sharing.put())
 		}
 		report.Forget(k.control)
 	}
-	if err := mpi.Agree(k.World, err); err != nil {
+	if err := mpi.AgreeMax(k.World, err, sharing.unknown); err != nil {
 		return err
 	}
-	for _, x := range slices.Clone(k.places.all) {
-		if x.store.Shared {
-			if err := k.checkShared(x); err != nil {
-				return err
-			}
-		}
-	}
-	if k.Node.Rank() > 0 {
+	if k.Node.Rank() == 0 {
+		err = sharing.look(k.Log.Node)
+	} else {
 		k.lock, err = joinLock(filepath.Join(k.control, LockFile))
 	}
 	all, err := k.maps.collect(err)
@@ -244,11 +240,17 @@ func (k *Cache) open(name string) error {
 		err = k.places.find(all)
 	}
 	if err == nil {
-		k.findStrays(all)
 		err = k.maps.deal(all)
 	}
-	if err := mpi.Agree(k.World, err); err != nil {
+	if err := mpi.AgreeMax(k.World, err, sharing.seen); err != nil {
 		return err
+	}
+	if err := sharing.apply(k); err != nil {
+		return err
+	}
+	if k.Node.Rank() == 0 {
+		k.listStores()
+		k.findStrays(all)
 	}
 	k.places.removeOldSpares(k.Log)
 	k.places.removeAside(k.Log)
@@ -284,7 +286,7 @@ func (k *Cache) listStores() {
 			delete(list.Dirs, dir)
 		}
 	}
-	for i, x := range k.places.all { // the first is that of SCR_CACHE_BASE
+	for i, x := range k.places.all[:len(k.Stores)] { // the first is that of SCR_CACHE_BASE
 		if x.dir != k.control && (i > 0 || x.store.Shared) {
 			list.Dirs[x.dir] = x.store.Shared
 		}
@@ -300,9 +302,6 @@ func (k *Cache) listStores() {
 // findStrays finds the strays of the node, on its first rank, which has all entries. Their
 // ids count as seen, so that no new dataset is put into their directories.
 func (k *Cache) findStrays(all *filemap.Map) {
-	if k.Node.Rank() > 0 {
-		return
-	}
 	k.strays = k.places.strays(all)
 	for _, s := range k.strays {
 		k.highest = max(k.highest, s.id)

@@ -24,42 +24,6 @@ import (
 // away, but a node that is lost takes away its filemaps. So when a dataset is complete each
 // node puts a copy of its entries in the directory of the dataset (filemap.CopiesDir).
 
-// checkShared checks that the nodes which a store says share its directory see what one of
-// them makes there: on storage of their own each would have another part of a file. It is
-// collective; the result is agreed.
-func (k *Cache) checkShared(x *place) error {
-	c := x.store.Comm
-	var probe []byte
-	var err error
-	if c.Rank() == 0 {
-		// In fact the directory may be the same for several groups: each has probes of its own.
-		pattern := fmt.Sprintf("probe.%d.*", x.store.Leader)
-		left, _ := match(x.dir, pattern)
-		for _, path := range left {
-			_ = os.Remove(path) // a run that was killed left it
-		}
-		var f *os.File
-		if f, err = os.CreateTemp(x.dir, pattern); err == nil {
-			probe, err = []byte(filepath.Base(f.Name())), f.Close()
-			defer os.Remove(f.Name())
-		}
-		if noRoom(err) {
-			err = nil // a run that only restarts needs none
-		}
-	}
-	probe, e := mpi.BcastBytes(c, probe, 0)
-	if e != nil {
-		return e
-	}
-	if k.Node.Rank() == 0 && len(probe) > 0 {
-		if _, e := os.Lstat(filepath.Join(x.dir, string(probe))); e != nil {
-			err = fmt.Errorf("STORE=%s: node %s does not see what rank %d makes there: %w; leave GROUP and VIEW out if each node has its own",
-				x.store.Name, k.Log.Node, x.store.Leader, e)
-		}
-	}
-	return mpi.Agree(k.World, err) // before rank 0 removes it
-}
-
 // share waits until no rank writes to files any more and what was written is on the medium,
 // and then decides which rank owns each file that several have. failed is why the caller's
 // files are not valid, nil if they are. It is collective; the result is agreed.

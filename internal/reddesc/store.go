@@ -52,3 +52,8 @@ func NewStore(g *Groups, name, base string, count int, group, view string, creat
 	return &Store{Name: name, Base: base, Count: count, Comm: own.Comm, Leader: own.first, Shared: shared,
 		World: shared && own.Size() == g.World.Size()}, nil
 }
+
+// ShareAmongAll records that all ranks of the job share the store, whatever its group is.
+func (s *Store) ShareAmongAll(world mpi.Comm) {
+	s.Comm, s.Leader, s.Shared, s.World = world, 0, true, true
+}
