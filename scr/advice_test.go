@@ -243,7 +243,7 @@ func TestHalt_EndWithoutFinalize(t *testing.T) {
 		{name: "the same allocation", first: "SCR_JOB_ID=17 SLURM_JOB_ID=17", stopsAgain: true},
 		{name: "requeued", first: "SCR_JOB_ID=17 SLURM_JOB_ID=17", next: "SLURM_RESTART_COUNT=1"},
 		{name: "the program has not asked", tell: steps(1), stopsAgain: true},
-		{name: "the first job still runs", next: "SCR_JOB_ID=other", stopsAgain: true, between: func(c *cluster) func() {
+		{name: "the first job still runs", next: "SCR_JOB_ID=other SCR_PREFIX_SHARED=1", stopsAgain: true, between: func(c *cluster) func() {
 			held, err := lock.Try(request.LockPath(c.prefix("")), lock.Exclusive)
 			if err != nil || held == nil {
 				t.Errorf("%v, %v", held, err)

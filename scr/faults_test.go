@@ -319,7 +319,7 @@ func TestFaults_Stuck(t *testing.T) {
 				c := clusterAt(t, root, way.env...)
 				c.job(four, steps(1))
 				c.serving.Wait()
-				m.Set(faultfs.Options{Faults: []faultfs.Fault{{Call: call, Path: filepath.Base(root) + "/prefix/", Skip: 2}}}) // two lock files, which are not synced
+				m.Set(faultfs.Options{Faults: []faultfs.Fault{{Call: call, Path: filepath.Base(root) + "/prefix/", Skip: 3}}}) // two lock files and a probe, which are not synced
 				done := make(chan struct{})
 				var failed error
 				go func() {

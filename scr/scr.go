@@ -27,6 +27,7 @@ import (
 	"github.com/goscr/goscr/internal/protect"
 	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/internal/request"
 	"github.com/goscr/goscr/internal/restart"
 	"github.com/goscr/goscr/internal/run/migration"
 	"github.com/goscr/goscr/internal/transfer"
@@ -138,9 +139,16 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	if s.job.faults != nil {
 		s.world = s.job.faults.Wrap(s.world)
 	}
+	ready := false
+	defer func() { // also if this rank ends in Init: the process may live on, and would keep the lock of the job
+		if !ready && s.advisor != nil {
+			s.advisor.Abandon()
+		}
+	}()
 	if err := s.call("Init", func() error { return s.init(opt) }); err != nil {
 		return nil, err
 	}
+	ready = true
 	return s, nil
 }
 
@@ -187,7 +195,7 @@ func (s *Session) init(opt Options) error {
 // begin does the part of Init that needs the configuration. start is the time at which
 // Init was called.
 func (s *Session) begin(opt Options, start time.Time) error {
-	known, err := s.usePrefix(start)
+	known, err := s.usePrefix(start, opt)
 	if err != nil {
 		return err
 	}
@@ -246,16 +254,35 @@ type shared struct {
 
 // usePrefix prepares the prefix directory and the event log of the run, which began at
 // start.
-func (s *Session) usePrefix(start time.Time) (shared, error) {
+func (s *Session) usePrefix(start time.Time, opt Options) (shared, error) {
 	cfg := s.config
 	s.prefix = &prefix.Prefix{
 		Comm: s.world, Dir: cfg.Prefix, Buffer: bufferSize(cfg.FileBufSize), Compress: compression(cfg),
 		Bare: !cfg.CopyMetadata, Blind: !cfg.CRCOnFlush, Width: cfg.FlushWidth, Log: s.log,
 	}
-	texts, err := mpi.BytesFromRoot(s.world, func() ([]byte, error) {
+	if cfg.PrefixShared {
+		s.prefix.Ours = func(d dataset.Dataset) bool {
+			if o := d.Owner(); cfg.JobName != "" {
+				return o.JobName == cfg.JobName
+			} else {
+				return o.JobID == cfg.JobID
+			}
+		}
+	}
+	var requests *request.Answers // on rank 0
+	defer func() {
+		if s.advisor == nil {
+			requests.Close()
+		}
+	}()
+	texts, err := mpi.BytesFromRoot(s.world, func() (_ []byte, err error) {
 		if err := s.openPrefix(); err != nil {
 			return nil, err
 		}
+		if requests, err = request.Begin(cfg.Prefix, describeJob(cfg, opt.environ(), start), cfg.PrefixShared); errors.As(err, new(*request.TakenError)) {
+			return nil, err
+		}
+		s.prefix.Note(func() error { return err })
 		real, err := realPrefix(cfg.Prefix)
 		if err != nil {
 			return nil, err
@@ -276,11 +303,21 @@ func (s *Session) usePrefix(start time.Time) (shared, error) {
 	}
 	s.events.phases = phases.New(s.world, cfg.NodeName, cfg.LogEnable || cfg.MetricsDir != "", s.events.Log)
 	s.advisor = advice.New(s.world, s.prefix, s.log, s.events.Log)
-	s.advisor.Answer(cfg.JobID)
+	s.advisor.Answer(requests)
 	s.events.Add(eventlog.Record{Type: "INIT_START", Start: start,
 		Note: fmt.Sprintf("goscr %s, %s", version.Goscr(), report.Count(s.world.Size(), "rank"))})
 	known := strings.Split(string(texts), "\x00")
 	return shared{prefix: known[0], cache: known[1], run: probe.Run(known[2]), probed: known[3] != ""}, nil
+}
+
+// describeJob describes the job to others that work in the prefix directory. If the program has given it an id, it may be
+// a part of its launch, beside others.
+func describeJob(cfg *config.Config, environ func(string) (string, bool), since time.Time) request.Job {
+	j := request.Job{ID: cfg.JobID, User: cfg.UserName, Since: since}
+	if cfg.Source(&cfg.JobID).Level == config.Program {
+		j.Launch = config.Launch(environ)
+	}
+	return j
 }
 
 // findPrefix finds the prefix directory on the caller's node, and returns the number of nodes. It is

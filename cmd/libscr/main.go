@@ -43,6 +43,7 @@ import (
 	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/descriptors"
 	"github.com/goscr/goscr/internal/inside"
+	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/system"
@@ -56,6 +57,13 @@ func init() {
 	useProcessors()
 	if path := C.goscr_path(); path != nil && strings.HasPrefix(filepath.Base(C.GoString(path)), "libscr.") {
 		config.Installed(C.GoString(path))
+	}
+	lock.OnHold = func(descriptor int, held bool) {
+		now := C.int(0)
+		if held {
+			now = 1
+		}
+		C.goscr_lock_held(C.int(descriptor), now)
 	}
 	// What Go opens for good when its first timer is set, it opens now.
 	time.AfterFunc(time.Hour, func() {}).Stop()

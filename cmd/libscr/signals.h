@@ -47,6 +47,9 @@ int goscr_action(int sig, const struct goscr_action *set, struct goscr_action *g
 /* Returns whether the instruction at an address belongs to this library. */
 int goscr_is_code(uintptr_t address);
 
+/* Notes that the process holds a lock by a descriptor, or that it does not any more: a child of fork() closes it. */
+void goscr_lock_held(int fd, int held);
+
 /* Restores the limit of open files, which Go has raised. */
 void goscr_limits(void);
 

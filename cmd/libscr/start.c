@@ -66,8 +66,34 @@ static void before_fork(void)
 
 static void after_fork(void) { pthread_mutex_unlock(&starting); }
 
+/*
+ * Descriptors of locks that the process holds.  A child that executes no other program has them,
+ * too, and would hold the locks for as long as it lives.
+ */
+#define LOCKS 16
+static int locks[LOCKS] = {[0 ... LOCKS - 1] = -1};
+
+/* Any thread calls this. If there is no room, a child has the lock. */
+void goscr_lock_held(int fd, int held)
+{
+    int i, before;
+
+    for (i = 0; i < LOCKS; i++) {
+        before = held ? -1 : fd;
+        if (__atomic_compare_exchange_n(&locks[i], &before, held ? fd : -1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+            return;
+    }
+}
+
 static void in_child(void)
 {
+    int i;
+
+    for (i = 0; i < LOCKS; i++)
+        if (locks[i] >= 0) {
+            close(locks[i]);
+            locks[i] = -1;
+        }
     inherited = inherited || begun;
     pthread_mutex_unlock(&starting);
 }

@@ -23,7 +23,7 @@ func jobIn(t *testing.T) (dir string, a *request.Answers) {
 	t.Helper()
 	dir = t.TempDir()
 	must(t, hash.MakeDirs(filepath.Join(dir, ".scr")))
-	a, err := request.Begin(dir, "job")
+	a, err := request.Begin(dir, request.Job{ID: "job"}, true)
 	must(t, err)
 	t.Cleanup(a.Close)
 	return dir, a
@@ -125,7 +125,7 @@ func TestCheckpoint_NextRun(t *testing.T) {
 		_, err := a.Start(1, "one")
 		must(t, err)
 		a.Close()
-		b, err = request.Begin(dir, "job")
+		b, err = request.Begin(dir, request.Job{ID: "job"}, true)
 		must(t, err)
 		for yes := false; !yes; {
 			yes, err = b.Wanted()

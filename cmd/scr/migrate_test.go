@@ -38,7 +38,7 @@ func TestMigrate_Bad(t *testing.T) {
 		}
 	}
 	must(t, os.MkdirAll(filepath.Join(dir, ".scr"), 0o700))
-	alive, err := request.Begin(dir, "job")
+	alive, err := request.Begin(dir, request.Job{ID: "job"}, true)
 	must(t, err)
 	defer alive.Close()
 	if _, problems := run(t, 1, "scr_migrate", "-x", "n1", "-p", dir); !strings.Contains(problems, "does not run under scr_run") {

@@ -13,13 +13,8 @@ import (
 // ranks these methods do nothing, and none of them is collective. An error of the request
 // file is only logged, as a warning.
 
-// Answer begins to answer requests for a job. Rank 0 calls it.
-func (a *Advisor) Answer(job string) {
-	a.prefix.Note(func() (err error) {
-		a.requests, err = request.Begin(a.prefix.Dir, job)
-		return err
-	})
-}
+// Answer answers requests from now on, on rank 0.
+func (a *Advisor) Answer(requests *request.Answers) { a.requests = requests }
 
 // wanted reports whether a command waits for a checkpoint.
 func (a *Advisor) wanted() (yes bool) {

@@ -144,6 +144,8 @@ var Sections = []Section{
 			Help: "1: a restart reads files directly from the prefix directory; the number of ranks may differ, and any rank may read any file"},
 		{Name: "SCR_PREFIX_SIZE", Type: Int, Default: "0", Unit: "checkpoints", Example: "5",
 			Help: "maximum number of checkpoints in the prefix directory: older ones are deleted, outputs are not; 0: no limit"},
+		{Name: "SCR_PREFIX_SHARED", Type: Bool, Default: "0", Example: "1",
+			Help: "1: other jobs may work in the prefix directory at the same time; by default `SCR_Init` fails if one does. A job is offered its own checkpoints only, and replaces and deletes nothing of another: `SCR_JOB_NAME` says whose a dataset is, or else `SCR_JOB_ID`"},
 		{Name: "SCR_PREFIX_PURGE", Type: Bool, Default: "0", Example: "1",
 			Help: "1: `SCR_Init` deletes all datasets from the prefix directory"},
 		{Name: "SCR_COPY_METADATA", Type: Bool, Default: "1", Example: "0",
@@ -449,6 +451,20 @@ func userName(Environ) (text, from string) {
 func Allocation(environ func(name string) (string, bool)) string {
 	id, _ := jobID(environ)
 	return id
+}
+
+// Launch returns what identifies the processes that a launcher has started at once: the name that PMIx gives
+// them, or the step of Slurm. Other launchers say nothing, and all of their launches count as one.
+func Launch(environ func(name string) (string, bool)) string {
+	if text, _ := environ("PMIX_NAMESPACE"); text != "" {
+		return text
+	}
+	job, _ := environ("SLURM_JOB_ID")
+	step, _ := environ("SLURM_STEP_ID")
+	if job != "" && step != "" {
+		return job + "." + step
+	}
+	return "a launch"
 }
 
 func jobID(environ Environ) (text, from string) {

@@ -37,6 +37,7 @@ type Values struct {
 	FetchOnInit        bool          `scr:"SCR_FETCH_ON_INIT"`        // 1: SCR_Init fetches the checkpoint to restart from, for programs that never call SCR_Have_restart
 	FetchBypass        bool          `scr:"SCR_FETCH_BYPASS"`         // 1: a restart reads files directly from the prefix directory; the number of ranks may differ, and any rank may read any file
 	PrefixSize         int           `scr:"SCR_PREFIX_SIZE"`          // maximum number of checkpoints in the prefix directory: older ones are deleted, outputs are not; 0: no limit (checkpoints)
+	PrefixShared       bool          `scr:"SCR_PREFIX_SHARED"`        // 1: other jobs may work in the prefix directory at the same time; by default SCR_Init fails if one does. A job is offered its own checkpoints only, and replaces and deletes nothing of another: SCR_JOB_NAME says whose a dataset is, or else SCR_JOB_ID
 	PrefixPurge        bool          `scr:"SCR_PREFIX_PURGE"`         // 1: SCR_Init deletes all datasets from the prefix directory
 	CopyMetadata       bool          `scr:"SCR_COPY_METADATA"`        // 0: copied files have the mode, owner and times of new files; 1: those of the original
 	FlushWidth         int           `scr:"SCR_FLUSH_WIDTH"`          // maximum number of ranks that copy to the prefix directory at the same time (ranks)

@@ -40,6 +40,28 @@ func (l *Lock) sign() {
 	_, _ = l.f.WriteAt(append(text, bytes.Repeat([]byte("\n"), max(signed-len(text), 0))...), 0)
 }
 
+// Describe writes a text to the lock file, after the name of the process: what the holder of an Exclusive lock
+// is. It ignores errors, as sign does.
+func (l *Lock) Describe(text string) {
+	room := mostSigned - signed
+	text = text[:min(len(text), room)]
+	_, _ = l.f.WriteAt(append([]byte(text), bytes.Repeat([]byte("\n"), room-len(text))...), signed)
+}
+
+// Description returns the text that the holder of a lock, or its last holder, has passed to Describe, "" if it is not known.
+func Description(path string) string {
+	f, err := trust.Around(path).OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.NewSectionReader(f, signed, mostSigned-signed))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimRight(string(text), "\n")
+}
+
 // KeepAlive shows the processes that wait for the lock, until Release, that this process
 // runs. It is for locks that may be held for longer than others would wait for them.
 func (l *Lock) KeepAlive() {

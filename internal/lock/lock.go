@@ -33,6 +33,7 @@ type Lock struct {
 	f    *os.File
 	stop chan struct{} // closed when the goroutine of KeepAlive has to end; nil if there is none
 	done sync.WaitGroup
+	told bool // OnHold has been called
 }
 
 // How is the kind of a lock.
@@ -41,7 +42,8 @@ type How int
 // The kinds of locks. A program that the process executes inherits none of them.
 const (
 	// Exclusive is a lock with a single holder. If the holder forks, a child that executes
-	// no other program holds it too: the lock is released when all of them have ended.
+	// no other program holds it too: the lock is released when all of them have ended, unless
+	// OnHold makes the child close it.
 	Exclusive How = iota
 	// Shared is a lock that any number of processes may hold.
 	Shared
@@ -52,6 +54,11 @@ const (
 	// SharedByProcess is like Shared, with the properties of ByProcess.
 	SharedByProcess
 )
+
+// OnHold is called, if it is not nil, with the descriptor of each Exclusive lock that the process takes, and
+// with held false before it releases the lock. A library in a program that forks closes these
+// descriptors in the child: it may outlive the process, and would hold the lock.
+var OnHold func(descriptor int, held bool)
 
 // request returns the command of fcntl(2) and the record with which a lock is taken.
 func (how How) request() (command int, record unix.Flock_t) {
@@ -84,6 +91,10 @@ func Try(path string, how How) (*Lock, error) {
 			if held, err := f.Stat(); err == nil && os.SameFile(held, there) {
 				if how == Exclusive { // the kernel does not report the holder of such a lock
 					l.sign()
+					if OnHold != nil {
+						OnHold(int(f.Fd()), true)
+						l.told = true
+					}
 				}
 				return l, nil
 			}
@@ -173,6 +184,9 @@ func (l *Lock) Release() {
 	if l.stop != nil {
 		close(l.stop)
 		l.done.Wait()
+	}
+	if l.told {
+		OnHold(int(l.f.Fd()), false)
 	}
 	l.f.Close() // an error of close has no effect on the lock
 }

@@ -43,6 +43,8 @@ type Waiting struct {
 	Path string // of the lock file
 	To   string // what that process is to do, for messages, as in "release it"
 
+	Limit time.Duration // if it is shorter than that of all waits; 0: that one counts
+
 	begun  bool
 	last   time.Time     // when Pause was called last
 	nap    time.Duration // how long it slept then
@@ -67,7 +69,10 @@ func (w *Waiting) Pause() error {
 		w.waited += passed
 		w.total += passed
 	}
-	p := current()
+	p := *current()
+	if w.Limit > 0 {
+		p.Limit = min(p.Limit, w.Limit)
+	}
 	if every := p.notice(); w.total >= w.looked+every/2 {
 		w.looked = w.total
 		who, stopped, life := holder(w.Path)

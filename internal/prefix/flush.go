@@ -229,7 +229,7 @@ func (p *Prefix) begin(d dataset.Dataset, record func() error) error {
 	return mpi.OnRoot(p.Comm, func() error {
 		again := false
 		err := UpdateIndex(p.Dir, func(x *Index) error {
-			if err := x.claim(p.Dir, d, false); err != nil {
+			if err := errors.Join(x.claim(p.Dir, d, false), p.Ours.checkName(p.Dir, x, d)); err != nil {
 				return err
 			}
 			again = x.Has(d)

@@ -256,7 +256,7 @@ func (p *Prefix) takeOver(d dataset.Dataset, ranks int, parts Parts, names, exis
 	err = mpi.OnRoot(p.Comm, func() error {
 		p.at("index")
 		err := UpdateIndex(p.Dir, func(x *Index) error {
-			if err := x.claim(p.Dir, d, true); err != nil {
+			if err := errors.Join(x.claim(p.Dir, d, true), p.Ours.checkLosses(p.Dir, x, d, list)); err != nil {
 				return err
 			}
 			if d.Bypass() { // its files were not known when it was entered

@@ -25,6 +25,7 @@ type Prefix struct {
 	Compress compress.Method
 	Width    int // how many ranks may flush at the same time; 0: all
 	Log      *report.Logger
+	Ours     Ours // which datasets are of this job; nil: all
 	// Copying is how long the caller's copies took in the last Flush.
 	Copying time.Duration
 

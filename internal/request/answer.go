@@ -16,8 +16,9 @@ import (
 // of a nil Answers do nothing. Its methods return errors of the request file only, after
 // which the job goes on.
 type Answers struct {
-	prefix, job string
-	lock        *lock.Lock // nil as long as another job holds it
+	prefix string
+	job    Job
+	lock   *lock.Lock // nil as long as another job holds it
 
 	seen   version   // of the file when it was read last
 	opened time.Time // when the directory was opened last
@@ -34,32 +35,12 @@ type version struct {
 // of a directory with the server only then. In between a stat costs no message.
 const fresh = time.Second
 
-// Begin begins to answer requests for a job. It removes the requests that are open: a
-// command that still waits enters its own again, and the others are of earlier runs.
-// An error means that this job does not answer.
-func Begin(prefix, job string) (*Answers, error) {
-	a := &Answers{prefix: prefix, job: job}
-	err := a.take()
-	if a.lock == nil {
-		return a, err
-	}
-	if _, err := os.Lstat(Path(prefix)); errors.Is(err, fs.ErrNotExist) {
-		return a, nil
-	}
-	return a, hash.Update(Path(prefix), func(h *hash.Hash) error {
-		for _, r := range requests(h) {
-			if !r.State.Over() {
-				h.UnsetKVInt(keyCheckpoint, r.ID)
-			}
-		}
-		return nil
-	})
-}
-
 // take takes the lock of the job, unless another job has it.
 func (a *Answers) take() (err error) {
 	if a.lock == nil {
-		a.lock, err = lock.Try(LockPath(a.prefix), lock.Exclusive)
+		if a.lock, err = lock.Try(LockPath(a.prefix), lock.Exclusive); a.lock != nil {
+			a.lock.Describe(a.job.describe())
+		}
 	}
 	return err
 }
@@ -112,11 +93,11 @@ func (a *Answers) look() error {
 			continue
 		}
 		a.now = r
-		if r.Job == "" || r.Job == a.job {
+		if r.Job == "" || r.Job == a.job.ID {
 			return nil
 		}
 		// Only one job answers here, so nobody else would.
-		if err := a.fail("the job that runs here is " + a.job); err != nil {
+		if err := a.fail("the job that runs here is " + a.job.ID); err != nil {
 			return err
 		}
 		a.now = Request{}

@@ -21,7 +21,7 @@ func directory(t *testing.T) string {
 
 func begin(t *testing.T, dir, job string) *Answers {
 	t.Helper()
-	a, err := Begin(dir, job)
+	a, err := Begin(dir, Job{ID: job}, true)
 	must(t, err)
 	t.Cleanup(a.Close)
 	return a

@@ -90,7 +90,7 @@ func program(dir string) int {
 			for rank, node := range strings.Split(words[1], ",") {
 				layout[node] = append(layout[node], rank)
 			}
-			answers, err = request.Begin(place, os.Getenv("SCR_JOB_ID")) // in this order, as SCR_Init
+			answers, err = request.Begin(place, request.Job{ID: os.Getenv("SCR_JOB_ID")}, true) // in this order, as SCR_Init
 			check(err)
 			check(prefix.RecordNodes(place, len(layout), layout))
 			check(migration.Ready(place, 20*time.Millisecond))
@@ -156,7 +156,7 @@ func program(dir string) int {
 		case "signal-parent":
 			check(os.WriteFile(filepath.Join(dir, "signal"), nil, 0o600))
 		case "init":
-			answers, err = request.Begin(place, os.Getenv("SCR_JOB_ID"))
+			answers, err = request.Begin(place, request.Job{ID: os.Getenv("SCR_JOB_ID")}, true)
 			check(err)
 			check(nodesUsed(place, number))
 		case "enter": // so many seconds ago
@@ -901,7 +901,7 @@ func TestLoop_HaltedBefore(t *testing.T) {
 			l.run(t, 0, "exit status 0")
 			continue
 		}
-		other, err := request.Begin(l.prefix, "defjobid")
+		other, err := request.Begin(l.prefix, request.Job{ID: "defjobid"}, true)
 		must(t, err)
 		l.run(t, 1, halt.Asked)
 		other.Close()

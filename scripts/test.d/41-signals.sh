@@ -74,7 +74,7 @@ ulimit -Ss unlimited # many clusters set this
 part 1 "$WORK/signals" stacks
 ulimit -Ss "$limit"
 part 2 "$WORK/signals" fault_of_ours
-for name in unused forked forked_before; do
+for name in unused outlived forked forked_before; do
     part 1 "$WORK/signals" $name
 done
 is "... and says so" grep -q "SCR_Init: called in a child that fork() has made" "$WORK/out"

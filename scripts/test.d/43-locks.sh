@@ -47,7 +47,7 @@ for which in $(drawn 2 1 2 3 4); do
     wait "$job"
     is "... and then one, stopped" within 60 grep -q '^State:.T' "/proc/$orphan/status"
     is "... while rank $which lives, the next job does not begin" refused -- -n 1
-    is "... and says which process to end" said "process $orphan on [^ ]+ is still running on this node, as a rank of an earlier run"
+    is "... and says which process to end" said "process $orphan on [^ ]+ is still running( on this node)?, as a rank of an earlier run"
     is "... after it has said that it waits" said "waiting for process $orphan on "
     kill -KILL "$orphan"
     is "... once it has been killed" within 60 gone

@@ -762,6 +762,33 @@ static void forked(void)
     check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
 }
 
+/* A child that lives longer than the session does not keep the lock of the job. */
+static void outlived(void)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+    char path[4096];
+    int fd, status;
+    pid_t child;
+
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS && checkpoint());
+    child = fork();
+    if (child == 0) {
+        alarm(600);
+        for (;;)
+            pause();
+    }
+    snprintf(path, sizeof path, "%s/.scr/job.lock", getenv("SCR_PREFIX"));
+    fd = open(path, O_RDONLY);
+    check("the job is locked", fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_WRLCK);
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+    lock.l_type = F_WRLCK;
+    lock.l_pid = 0;
+    check("the job is not locked any more", fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK);
+    close(fd);
+    kill(child, SIGKILL);
+    check("the child was there", waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
 /* ... also if the parent has not. */
 static void forked_before(void)
 {
@@ -1026,7 +1053,7 @@ int main(int argc, char **argv)
         {"die_segv_sent_within", die_segv_sent_within}, {"die_term_within", die_term_within}, {"die_handled", die_handled},
         {"die_handled_within", die_handled_within}, {"die_bus_handled_within", die_bus_handled_within},
         {"restored", restored}, {"any_instant", any_instant}, {"own_faults", own_faults},
-        {"takes_signals", takes_signals}, {"profiled", profiled}, {"busy", busy}, {"stacks", stacks}, {"unused", unused}, {"forked", forked},
+        {"takes_signals", takes_signals}, {"profiled", profiled}, {"busy", busy}, {"stacks", stacks}, {"unused", unused}, {"forked", forked}, {"outlived", outlived},
         {"forked_before", forked_before}, {"no_room", no_room}, {"waits_in_a_thread", waits_in_a_thread}, {"no_reader", no_reader}, {"too_large", too_large},
         {"fault_of_ours", fault_of_ours}, {"children", children}, {"from_a_handler", from_a_handler}};
     sigset_t set;

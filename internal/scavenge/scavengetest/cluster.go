@@ -51,7 +51,8 @@ func New(t testing.TB, env ...string) *Cluster {
 // At is New for a cluster that another process has made below root.
 func At(t testing.TB, root string, env ...string) *Cluster {
 	c := &Cluster{T: t, root: root, env: map[string]string{
-		"SCR_PREFIX": filepath.Join(root, "prefix"), "SCR_USER_NAME": "user", "SCR_JOB_ID": "job", "SCR_FLUSH": "0",
+		"SCR_PREFIX": filepath.Join(root, "prefix"), "SCR_PREFIX_SHARED": "1", // a job that ends as if killed leaves its lock in this process
+		"SCR_USER_NAME": "user", "SCR_JOB_ID": "job", "SCR_FLUSH": "0",
 		"SCR_CACHE_SIZE": "3", "SCR_MPI_BUF_SIZE": "1k", "SCR_FILE_BUF_SIZE": "1k", "SCR_SET_SIZE": "4", "PWD": root,
 	}}
 	for _, e := range env {
