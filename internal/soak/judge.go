@@ -138,7 +138,7 @@ func (v *verdict) judge(e event, said string) error {
 		if !v.full { // else it cannot be recorded
 			f.gone = "rejected"
 		}
-		m.flushedInInit(f, v.set.prefixSize)
+		m.flushed(f, v.set.prefixSize)
 		if v.least != nil {
 			v.least, _ = m.least(v.nodes, v.set)
 		}
@@ -207,6 +207,11 @@ func (v *verdict) judge(e event, said string) error {
 // recovers is what is so when a run begins anew, without a new launch.
 func (v *verdict) recovers() {
 	v.counts.Recovered++
+	for _, f := range v.model.facts {
+		if f.ID >= v.first && f.complete { // it may have been flushed, as in Init
+			v.model.flushed(f, v.set.prefixSize)
+		}
+	}
 	v.first = v.next
 	where := ""
 	if v.least, where = v.model.least(v.nodes, v.set); v.least != nil {
@@ -371,6 +376,8 @@ func (st *story) checkPrefix(keeps int) error {
 			// The program was writing over the files of e when it was killed, and f is that newer one.
 		case f != nil && !f.damaged:
 			f.stored, f.arrived, f.compressed = true, true, e.Compressed()
+		case f != nil:
+			f.arrived = true // and has replaced others, although somebody has damaged something of it
 		case f == nil && why != nil:
 			return wrong("the index has dataset %d (%s) as complete, which it is not: %v", e.ID, e.Name, why)
 		}

@@ -365,10 +365,10 @@ func (m *model) lastly(first int, s settings, ended bool) (list []*fact) {
 	return list
 }
 
-// flushedInInit is what is so when a version may have come to the prefix directory in Init of this run, which
+// flushed is what is so when a version may have come to the prefix directory in Init or a call of this run, which
 // keeps so many checkpoints there, 0: no limit. Those with its name, or names of its files, may have gone then,
 // and the oldest for its room.
-func (m *model) flushedInInit(by *fact, keeps int) {
+func (m *model) flushed(by *fact, keeps int) {
 	for _, f := range m.facts {
 		if by.overwrites(f.Version) {
 			f.stored = false
