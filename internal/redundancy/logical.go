@@ -15,6 +15,7 @@ import (
 
 	"github.com/goscr/goscr/internal/checksum"
 	"github.com/goscr/goscr/internal/sparse"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // Logical is the concatenation of a rank's files, in the order given, followed by
@@ -172,7 +173,7 @@ func Unreadable(path string, err error) error {
 	if errors.As(err, &call) {
 		return &CorruptError{path, unread + call.Err.Error()}
 	}
-	if errors.As(err, new(syscall.Errno)) || errors.Is(err, errFault) {
+	if errors.As(err, new(syscall.Errno)) || errors.As(err, new(*trust.LinkError)) || errors.Is(err, errFault) {
 		return &CorruptError{path, unread + err.Error()}
 	}
 	return &CorruptError{path, err.Error()}

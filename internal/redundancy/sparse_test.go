@@ -21,6 +21,7 @@ import (
 	"github.com/goscr/goscr/internal/redundancy/rs"
 	"github.com/goscr/goscr/internal/redundancy/xor"
 	"github.com/goscr/goscr/internal/storagetest"
+	"github.com/goscr/goscr/internal/trust"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
 )
@@ -207,6 +208,7 @@ func TestUnreadable(t *testing.T) {
 	}{
 		{&os.PathError{Op: "read", Path: "x", Err: unix.EIO}, "x cannot be read: input/output error"},
 		{fmt.Errorf("byte 7: %w", unix.EIO), "x cannot be read: byte 7: input/output error"},
+		{&trust.LinkError{Link: "l", Owner: 7, Root: "r"}, "x cannot be read: l is a symbolic link of user 7, which goscr does not follow for user " + fmt.Sprint(os.Geteuid()) + ": remove it"},
 		{errors.New("ends at byte 3 of 7"), "x is corrupt: ends at byte 3 of 7"},
 	} {
 		err := redundancy.Unreadable("x", test.err)

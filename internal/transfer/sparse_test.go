@@ -22,6 +22,17 @@ func allocated(t *testing.T, path string) int64 {
 	return st.Blocks * 512
 }
 
+// withoutStored describes a file as it is, with the checksum that md has.
+func withoutStored(t *testing.T, md meta.Meta, path string) meta.Meta {
+	t.Helper()
+	as := meta.New("back", meta.Full, 1)
+	must(t, as.Record(path))
+	if crc, known := md.CRC(); known {
+		as.SetCRC(crc)
+	}
+	return as
+}
+
 // Holes stay holes, on the way to the prefix directory and back, whatever is there before.
 func TestSparse(t *testing.T) {
 	const size, little = 64<<20 + 100, 2 << 20
@@ -72,6 +83,11 @@ func TestSparse(t *testing.T) {
 					for _, path := range []string{src, dst, back} {
 						if n := allocated(t, path); n > little {
 							t.Errorf("%s takes %d bytes", path, n)
+						}
+					}
+					for path, as := range map[string]meta.Meta{dst: md, back: withoutStored(t, md, back)} {
+						if n, err := NewCopier(1<<20).Verify(path, as.Clone()); err != nil || n != size {
+							t.Errorf("verified are %d bytes of %s: %v", n, path, err)
 						}
 					}
 					got, err := os.ReadFile(back)

@@ -103,7 +103,8 @@ func (c *Copier) Verify(src string, md meta.Meta) (int64, error) {
 		return 0, err
 	}
 	defer in.Close()
-	switch info, err := in.Stat(); {
+	info, err := in.Stat()
+	switch {
 	case err != nil:
 		return 0, err
 	case !info.Mode().IsRegular():
@@ -112,7 +113,7 @@ func (c *Copier) Verify(src string, md meta.Meta) (int64, error) {
 	p := &copying{c: c, in: in}
 	done, err := c.unpack(p, io.Discard, md)
 	if err == nil && !done {
-		err = p.pour(io.Discard, in)
+		err = p.read(info.Size())
 	}
 	if err == nil {
 		err = p.check(src, md)
