@@ -307,3 +307,72 @@ func TestFull_TightIsNotFull(t *testing.T) {
 		t.Error(said)
 	}
 }
+
+// Files with holes that are larger than the storage of the nodes: they are protected, kept, flushed, rebuilt and
+// fetched, and no message says that there is too little room.
+func TestFull_SparseFilesFit(t *testing.T) {
+	t.Parallel()
+	for _, env := range [][]string{{"SCR_COPY_TYPE=XOR"}, {"SCR_COPY_TYPE=PARTNER"}, {"SCR_COPY_TYPE=XOR", "SCR_ENCODE_ASYNC=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=PTHREAD"}} {
+		t.Run(strings.Join(env, ","), func(t *testing.T) {
+			const size = 8 << 20
+			c := mounted(t, "node", append(env, "SCR_FLUSH=1")...)
+			if c == nil {
+				return
+			}
+			at := func(step, rank int) int64 { return int64(step*100_000 + rank) }
+			writes := func(s *Session, rank, step int) error {
+				if err := s.StartOutput(name(step), Checkpoint); err != nil {
+					return err
+				}
+				path, err := s.Route(fmt.Sprintf("%s/%d", c.prefix(name(step)), rank))
+				if err != nil {
+					return err
+				}
+				f, err := os.Create(path)
+				if err != nil {
+					return err
+				}
+				_, err = f.WriteAt([]byte("data"), at(step, rank))
+				return errors.Join(err, f.Truncate(size), f.Close(), s.CompleteOutput(true))
+			}
+			reads := func(s *Session, rank int) error {
+				if got, err := offered(s); err != nil || got != name(3) {
+					return fmt.Errorf("offered %q (%w)", got, err)
+				}
+				if _, err := s.StartRestart(); err != nil {
+					return err
+				}
+				path, err := s.Route(fmt.Sprintf("%s/%d", c.prefix(name(3)), rank))
+				if err != nil {
+					return err
+				}
+				data, err := os.ReadFile(path)
+				if err != nil || len(data) != size || string(data[at(3, rank):][:4]) != "data" {
+					return fmt.Errorf("%d bytes (%w)", len(data), err)
+				}
+				return errors.Join(s.CompleteRestart(true), s.Finalize())
+			}
+			quiet := func() {
+				t.Helper()
+				for _, text := range []string{"has room for", "is full", "corrupt", "cannot"} {
+					if strings.Contains(c.said(), text) {
+						t.Errorf("%s", c.said())
+						return
+					}
+				}
+			}
+			c.job(four, func(s *Session, rank int) error {
+				return errors.Join(writes(s, rank, 1), writes(s, rank, 2), writes(s, rank, 3), s.Finalize())
+			})
+			quiet()
+			c.job(four, reads)
+			quiet()
+			c.lose("b")
+			c.job(four, reads)
+			quiet()
+			c.lose(four...)
+			c.job(four, reads)
+			quiet()
+		})
+	}
+}

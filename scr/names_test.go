@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/goscr/goscr/internal/prefix"
@@ -235,4 +236,84 @@ func TestNames_FlushOnRestart(t *testing.T) {
 	c.lose(four...)
 	c.set("SCR_FLUSH_ON_RESTART=0")
 	c.job(four, readsAgain(2))
+}
+
+// byWay are files of a rank in a directory, of the same names in every step.
+func byWay(dir string, step, rank int) []file {
+	list := contents(step, rank)
+	for i := range list {
+		list[i].name = fmt.Sprintf("%s/%d.%d", dir, rank, i)
+	}
+	return list
+}
+
+func writesFiles(s *Session, step int, list []file) error {
+	return errors.Join(s.StartOutput(name(step), Checkpoint), write(s, list), s.CompleteOutput(true))
+}
+
+// A checkpoint whose files have other names, by a link, than those of the last one replaces it.
+func TestNames_ByALink(t *testing.T) {
+	t.Parallel()
+	manners(t, func(t *testing.T, env []string) {
+		c := newCluster(t, append(env, "SCR_PREFIX_SIZE=1")...)
+		if err := errors.Join(os.MkdirAll(c.prefix("store"), 0o700), os.Symlink("store", c.prefix("cur"))); err != nil {
+			t.Fatal(err)
+		}
+		for step, dir := range []string{"store", "cur", "store", "cur"} {
+			c.job(four, func(s *Session, rank int) error {
+				return errors.Join(writesFiles(s, step+1, byWay(dir, step+1, rank)), s.Finalize())
+			})
+		}
+		for step := 1; step <= 4; step++ {
+			if got := c.index()[name(step)]; got.Complete != (step == 4) {
+				t.Errorf("step %d is complete: %t", step, got.Complete)
+			}
+		}
+		c.lose(four...)
+		c.job(four, func(s *Session, rank int) error {
+			if got, err := offered(s); err != nil || got != name(4) {
+				return fmt.Errorf("offered %q, %w", got, err)
+			}
+			if _, err := s.StartRestart(); err != nil {
+				return err
+			}
+			for _, f := range byWay("cur", 4, rank) {
+				path, err := s.Route(filepath.Join(s.prefix.Dir, f.name))
+				if err != nil {
+					return err
+				}
+				if data, err := os.ReadFile(path); err != nil || !bytes.Equal(data, f.data) {
+					return fmt.Errorf("%s: other bytes than in step 4, %w", path, err)
+				}
+			}
+			return s.CompleteRestart(true)
+		})
+	})
+}
+
+// Two ranks that mean one file by two names are told both. The checkpoint stays in the cache, and the directory of
+// the user in the prefix directory.
+func TestNames_TwoOfOneFile(t *testing.T) {
+	t.Parallel()
+	manners(t, func(t *testing.T, env []string) {
+		c := newCluster(t, env...)
+		if err := errors.Join(os.MkdirAll(c.prefix("store"), 0o700), os.Symlink("store", c.prefix("cur"))); err != nil {
+			t.Fatal(err)
+		}
+		err := c.try(four, func(s *Session, rank int) error {
+			list := contents(1, rank)[:1]
+			list[0].name = []string{"store/x", "cur/x", "a/x", "b/x"}[rank]
+			return errors.Join(writesFiles(s, 1, list), s.Finalize())
+		})
+		said := fmt.Sprint(err) + c.said()
+		if !strings.Contains(said, "store/x and cur/x of rank 1 are two names of one file") {
+			t.Errorf("%s", said)
+		}
+		if _, err := os.Stat(c.prefix("cur")); err != nil {
+			t.Error(err)
+		}
+		if c.index()[name(1)].Complete {
+			t.Error("the checkpoint is complete")
+		}
+	})
 }

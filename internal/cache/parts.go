@@ -73,14 +73,24 @@ func (p *parts) register(id int, f redundancy.File) error {
 	return p.maps.AddFile(id, p.me(), f.Path, md)
 }
 
-// size returns the size in bytes of the files of a dataset for which the caller has entries.
+// size returns the bytes that the files of a dataset take for which the caller has entries.
 func (p *parts) size(id int) (bytes int64) {
 	for _, rank := range p.maps.Ranks(id) {
 		for _, path := range p.maps.Files(id, rank) {
-			bytes += max(p.maps.Meta(id, rank, path).Size(), 0)
+			bytes += takes(path, max(p.maps.Meta(id, rank, path).Size(), 0))
 		}
 	}
 	return bytes
+}
+
+// takes returns how many bytes a file of some size takes: less than its size if it has holes.
+func takes(path string, size int64) int64 {
+	const unit = 512 // of st_blocks
+	var st unix.Stat_t
+	if unix.Lstat(path, &st) != nil || st.Blocks == 0 { // some file systems do not say
+		return size
+	}
+	return min(size, st.Blocks*unit)
 }
 
 // makeDir makes the directory of a dataset.

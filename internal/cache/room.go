@@ -36,7 +36,7 @@ func (k *Cache) explain(c *Cached, failed, why error) error {
 	present := int64(0)
 	for _, f := range k.Files(c.ID()) {
 		if info, err := os.Lstat(f.Path); err == nil {
-			present += info.Size()
+			present += takes(f.Path, info.Size())
 		}
 	}
 	// ... and the ranks to which the system has said that there is no room, and those that only
@@ -115,7 +115,7 @@ func (k *Cache) written(s *reddesc.Store) (bytes int64) {
 	}
 	own, _ := redundancy.Split(k.Files(k.list[i].ID()))
 	for _, f := range own {
-		bytes += f.Meta.Size()
+		bytes += takes(f.Path, f.Meta.Size())
 	}
 	return bytes
 }

@@ -24,6 +24,9 @@ func Combine(a, b uint32, size int64) uint32 {
 	return multiply(power(uint64(size)*8), a) ^ b
 }
 
+// Zeros returns the checksum of data that has checksum crc followed by n zeros.
+func Zeros(crc uint32, n int64) uint32 { return ^multiply(power(uint64(n)*8), ^crc) }
+
 // Polynomials are kept with the coefficient of x^0 in the highest bit, as
 // CRC-32 does.
 const one = 1 << 31

@@ -58,3 +58,14 @@ func zerosOf(n int64) uint32 {
 	}
 	return crc
 }
+
+func TestZeros(t *testing.T) {
+	for _, n := range []int{0, 1, 7, 4096, 1_000_003} {
+		for _, data := range []string{"", "\x00", "some data"} {
+			want := Update(0, append([]byte(data), make([]byte, n)...))
+			if got := Zeros(Update(0, []byte(data)), int64(n)); got != want {
+				t.Errorf("%q and %d zeros: 0x%08x instead of 0x%08x", data, n, got, want)
+			}
+		}
+	}
+}

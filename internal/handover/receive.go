@@ -18,6 +18,7 @@ import (
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/filemap"
 	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/sparse"
 	"github.com/goscr/goscr/internal/trust"
 )
 
@@ -205,6 +206,7 @@ type comparing struct {
 	f     *os.File
 	at    int64
 	other bool // than the file has
+	holes bool // for zeros: the file may end before at
 }
 
 func (c *comparing) Write(p []byte) (int, error) {
@@ -219,14 +221,17 @@ func (c *comparing) Write(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	n, err := c.f.WriteAt(p, c.at)
-	c.at += int64(n)
-	return n, err
+	skipped, err := sparse.Write(c.f, p, c.at, c.at)
+	if err != nil {
+		return 0, err
+	}
+	c.at, c.holes = c.at+int64(len(p)), c.holes || skipped
+	return len(p), nil
 }
 
-// end truncates the file behind what was written.
+// end truncates the file behind what was written, or makes it as long.
 func (c *comparing) end() error {
-	if c.other {
+	if c.other && !c.holes {
 		return nil
 	}
 	return c.f.Truncate(c.at)

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // A file that is received where it is sent from, since nodes share the directory, stays whole at any
@@ -35,6 +37,42 @@ func TestComparing(t *testing.T) {
 		}
 		if err := to.end(); err != nil {
 			t.Fatal(err)
+		}
+		if got, _ := os.ReadFile(path); !bytes.Equal(got, want) {
+			t.Errorf("%s: %d bytes", what, len(got))
+		}
+		f.Close()
+	}
+}
+
+// Zeros that arrive take no room, wherever they are in the file.
+func TestComparing_Zeros(t *testing.T) {
+	dir, err := os.MkdirTemp("/dev/shm", "goscr-test-")
+	if err != nil {
+		t.Skip("no /dev/shm here")
+	}
+	defer os.RemoveAll(dir)
+	want := make([]byte, 64<<20)
+	want[0], want[len(want)/2] = 1, 2
+	for what, before := range map[string][]byte{"nothing": nil, "a part": want[:100_000], "another": bytes.Repeat([]byte{1}, 20_000)} {
+		path := filepath.Join(dir, what)
+		if err := os.WriteFile(path, before, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := openEarlier(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := &comparing{f: f}
+		if _, err := io.Copy(to, struct{ io.Reader }{bytes.NewReader(want)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := to.end(); err != nil {
+			t.Fatal(err)
+		}
+		var st unix.Stat_t
+		if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Blocks*512 > 1<<20 {
+			t.Errorf("%s: %d bytes allocated (%v)", what, st.Blocks*512, err)
 		}
 		if got, _ := os.ReadFile(path); !bytes.Equal(got, want) {
 			t.Errorf("%s: %d bytes", what, len(got))

@@ -73,17 +73,19 @@ func isAside(prefix string, f redundancy.File) bool {
 }
 
 // DiscardAsides removes those files of a list that have temporary names, and directories
-// that become empty.
+// that become empty by this. A directory in which there was none may be one that the user has made.
 func DiscardAsides(prefix string, files []redundancy.File) error {
 	var first error
 	for _, f := range files {
 		if !isAside(prefix, f) {
 			continue
 		}
-		if err := trust.Root(prefix).Remove(f.Path); err != nil && !errors.Is(err, fs.ErrNotExist) && first == nil {
+		switch err := trust.Root(prefix).Remove(f.Path); {
+		case err == nil:
+			RemoveEmpty(prefix, f.Path)
+		case !errors.Is(err, fs.ErrNotExist) && first == nil:
 			first = err
 		}
-		RemoveEmpty(prefix, f.Path)
 	}
 	return first
 }

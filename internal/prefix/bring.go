@@ -3,6 +3,7 @@ package prefix
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/goscr/goscr/internal/meta"
@@ -72,7 +73,7 @@ func (b *Bring) File(f redundancy.File, to string) (redundancy.File, error) {
 		}
 	}
 	below := trust.Root(b.Prefix)
-	_, missing := below.Lstat(filepath.Dir(to))
+	there := b.there(filepath.Dir(to))
 	err := b.Copy(f.Path, aside.Path, f.Meta)
 	if err == nil && b.Ready != nil {
 		err = b.Ready()
@@ -84,11 +85,20 @@ func (b *Bring) File(f redundancy.File, to string) (redundancy.File, error) {
 		if !errors.Is(err, transfer.ErrSame) { // else the file itself would be deleted
 			_ = below.Remove(aside.Path) // the first error is the one to report
 		}
-		if missing != nil { // Copy has made the directory
-			RemoveEmpty(b.Prefix, aside.Path)
-		}
+		removeEmpty(b.Prefix, aside.Path, there)
 	}
 	return aside, err
+}
+
+// there returns the innermost directory on the way to dir that is there. Copy makes the others.
+func (b *Bring) there(dir string) string {
+	for dir != b.Prefix {
+		if _, err := trust.Root(b.Prefix).Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	return dir
 }
 
 // CloneFiles returns the same files with copies of their descriptions. Copying a file

@@ -47,16 +47,19 @@ func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool, ex
 		return false, err
 	}
 	var late later
+	direct := newNaming(p.Dir)
 	if newer > 0 {
-		if late, err = p.later(d, parts); err != nil {
+		if late, err = p.later(d, parts, direct); err != nil {
 			return false, err
 		}
 	}
 	items, compressed := parts.items(bare)
 	all := parts
-	parts, unwanted := parts.without(late.names)
-	if existing == nil {
-		existing, err = p.existing(parts)
+	parts, unwanted := parts.without(direct, late.names)
+	if existing != nil {
+		existing = direct.all(existing)
+	} else {
+		existing, err = p.existing(parts, direct)
 	}
 	totals := []int64{int64(compressed), int64(len(existing))}
 	if err := mpi.AgreeSum(p.Comm, err, totals); err != nil {
@@ -73,7 +76,7 @@ func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool, ex
 		}
 	}
 	if totals[1] > 0 {
-		if begun, err = p.takeOver(d, ranks, all, parts.names(), existing); err != nil {
+		if begun, err = p.takeOver(d, ranks, all, direct, parts.names(direct), existing); err != nil {
 			return begun, err
 		}
 	}
@@ -98,8 +101,8 @@ func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool, ex
 	return begun, err
 }
 
-// existing returns the names of those files at whose final path there is a file already.
-func (p *Prefix) existing(parts Parts) (map[string]bool, error) {
+// existing returns the names, without links, of those files at whose final path there is a file already.
+func (p *Prefix) existing(parts Parts, n *naming) (map[string]bool, error) {
 	names := map[string]bool{}
 	for _, files := range parts {
 		for _, f := range files {
@@ -115,7 +118,7 @@ func (p *Prefix) existing(parts Parts) (map[string]bool, error) {
 			case info.IsDir():
 				return nil, fmt.Errorf("%s is a directory, where a file of the dataset has to be", to)
 			default:
-				names[filepath.Clean(f.Meta.File())] = true
+				names[n.of(f.Meta.File())] = true
 			}
 		}
 	}
@@ -162,8 +165,9 @@ func (p *Prefix) unplace(d dataset.Dataset, parts Parts) error {
 	for _, files := range parts {
 		for _, f := range files {
 			if !isAside(p.Dir, f) {
-				_ = p.root().Remove(f.Path) // the flush has failed already
-				RemoveEmpty(p.Dir, f.Path)
+				if p.root().Remove(f.Path) == nil { // else the flush has failed already
+					RemoveEmpty(p.Dir, f.Path)
+				}
 			}
 		}
 	}
@@ -198,6 +202,9 @@ func Publish(prefix string, d dataset.Dataset, ranks int, files func(rank int) [
 		return err
 	}
 	return alone(prefix, func(p *Prefix) error {
+		if err := distinct(p.Comm, p.Dir, parts); err != nil {
+			return err
+		}
 		_, err := p.commit(d, ranks, parts, false, nil, false)
 		return err
 	})

@@ -140,12 +140,10 @@ func (p *Prefix) owned(e Entry, files []redundancy.File) ([]redundancy.File, err
 	if err != nil {
 		return nil, err
 	}
-	names := map[string]bool{}
-	for _, f := range files {
-		names[filepath.Clean(f.Meta.File())] = true
-	}
+	direct := newNaming(p.Dir)
+	names := Parts{0: files}.names(direct)
 	for _, o := range others {
-		m, err := p.match(o.origin, names)
+		m, err := p.match(o.origin, direct, names)
 		if unreadable(err) {
 			continue // which files it owns is not known
 		}
@@ -156,7 +154,7 @@ func (p *Prefix) owned(e Entry, files []redundancy.File) ([]redundancy.File, err
 			delete(names, name)
 		}
 	}
-	return slices.DeleteFunc(files, func(f redundancy.File) bool { return !names[filepath.Clean(f.Meta.File())] }), nil
+	return slices.DeleteFunc(files, func(f redundancy.File) bool { return !names[direct.of(f.Meta.File())] }), nil
 }
 
 // strange reports whether there is a file that does not look like the one that was

@@ -90,6 +90,9 @@ func (p *Prefix) StartFlush(d dataset.Dataset, ranks int, parts Parts) (there bo
 			return there, err
 		}
 	}
+	if err := distinct(p.Comm, p.Dir, parts); err != nil {
+		return false, err
+	}
 	if err := p.begin(d, func() error { return startFlushing(p.Dir, d, ranks) }); err != nil {
 		return false, err
 	}

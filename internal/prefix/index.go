@@ -27,6 +27,7 @@
 //	commit.go     ... that becomes complete once all files are there
 //	owners.go     ... which older datasets have files of the same paths
 //	late.go       ... or newer ones
+//	naming.go     ... by which names they have them
 //	complete.go   ... whose files had all been copied when a run ended
 //	enter.go      a dataset is entered, completed, published, repaired in the index
 //	fetch.go      which dataset to restart from, and its files

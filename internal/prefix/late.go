@@ -20,7 +20,7 @@ import (
 // later is what newer datasets own of a late one.
 type later struct {
 	by    string          // the newest of them; "" if the dataset is not late
-	names map[string]bool // those of the caller's names that they own
+	names map[string]bool // those of the caller's names that they own, without links
 }
 
 // after returns the datasets newer than d that own paths, or whose flush has only to be
@@ -35,15 +35,15 @@ func (x *Index) after(d dataset.Dataset) (list []Entry) {
 }
 
 // later finds out whether a dataset is late. It is collective; the result is agreed.
-func (p *Prefix) later(d dataset.Dataset, parts Parts) (l later, err error) {
+func (p *Prefix) later(d dataset.Dataset, parts Parts, direct *naming) (l later, err error) {
 	l.names = map[string]bool{}
 	newer, err := p.owners(func(x *Index) []Entry { return x.after(d) })
 	if err != nil {
 		return l, err
 	}
-	names := parts.names()
+	names := parts.names(direct)
 	for _, o := range newer {
-		m, err := p.match(o.origin, names)
+		m, err := p.match(o.origin, direct, names)
 		if unreadable(err) {
 			p.Log.Info("dataset %d: its list of files cannot be compared with that of dataset %d: %v", o.id, d.ID(), err)
 			continue
@@ -61,24 +61,24 @@ func (p *Prefix) later(d dataset.Dataset, parts Parts) (l later, err error) {
 	return l, nil
 }
 
-// names returns the names of all files of the parts.
-func (p Parts) names() map[string]bool {
+// names returns the names of all files of the parts, without links.
+func (p Parts) names(n *naming) map[string]bool {
 	names := map[string]bool{}
 	for _, files := range p {
 		for _, f := range files {
-			names[filepath.Clean(f.Meta.File())] = true
+			names[n.of(f.Meta.File())] = true
 		}
 	}
 	return names
 }
 
 // without returns the parts without the files of some names, and those files.
-func (p Parts) without(names map[string]bool) (rest Parts, files []redundancy.File) {
+func (p Parts) without(n *naming, names map[string]bool) (rest Parts, files []redundancy.File) {
 	rest = Parts{}
 	for rank, all := range p {
 		rest[rank] = nil
 		for _, f := range all {
-			if names[filepath.Clean(f.Meta.File())] {
+			if names[n.of(f.Meta.File())] {
 				files = append(files, f)
 			} else {
 				rest[rank] = append(rest[rank], f)
@@ -128,11 +128,12 @@ func (p *Prefix) keep(d dataset.Dataset, ranks int, rest Parts, bare bool, by st
 // outdated reports whether all files of a dataset belong to newer ones, and records that.
 // Then nothing of it has to be copied. It is collective; the result is agreed.
 func (p *Prefix) outdated(d dataset.Dataset, ranks int, parts Parts) (bool, error) {
-	l, err := p.later(d, parts)
+	direct := newNaming(p.Dir)
+	l, err := p.later(d, parts, direct)
 	if err != nil || l.by == "" {
 		return false, err
 	}
-	rest, _ := parts.without(l.names)
+	rest, _ := parts.without(direct, l.names)
 	left, err := mpi.Any(p.Comm, rest.files() > 0)
 	if err != nil || left {
 		return false, err

@@ -85,8 +85,11 @@ func IsRedundancy(name string) bool { return RedundancyName().MatchString(name) 
 
 // RemoveEmpty removes the directories between the prefix directory and a file of it that
 // was deleted, the innermost first, until one is not empty. A file in place of one stays.
-func RemoveEmpty(prefix, path string) {
-	for d := filepath.Dir(path); d != prefix && trust.Root(prefix).Rmdir(d) == nil; d = filepath.Dir(d) {
+func RemoveEmpty(prefix, path string) { removeEmpty(prefix, path, prefix) }
+
+// removeEmpty is RemoveEmpty up to a directory that was there before.
+func removeEmpty(prefix, path, before string) {
+	for d := filepath.Dir(path); d != prefix && d != before && trust.Root(prefix).Rmdir(d) == nil; d = filepath.Dir(d) {
 	}
 }
 

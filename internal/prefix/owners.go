@@ -15,7 +15,8 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// A path in the prefix directory is owned by one dataset: the complete one that lists it.
+// A path in the prefix directory is owned by one dataset: the complete one that lists it. Paths are compared
+// without the symbolic links in them (naming.go).
 // When a dataset is completed, it takes over those of its paths at which there is a file.
 // The earlier owners are found by comparing lists, not times. They are then no longer
 // complete, and keep a list of the files that they still own.
@@ -96,15 +97,15 @@ func owning(prefix string, x *Index, but int) (list []Entry) {
 type match struct {
 	ranks int              // of the job that wrote it
 	items []rank2file.Item // the caller's share of the list
-	lost  map[string]bool  // the names in items that any rank has looked up
+	lost  map[string]bool  // the names in items that any rank has looked up, without links
 	found map[string]bool  // the names looked up by the caller that are on the list
 	// how many names on the whole list were looked up, and how many were not
 	common, left int
 }
 
-// match looks up the caller's names in the list of a dataset. It is collective; the result
+// match looks up the caller's names, which are without links, in the list of a dataset. It is collective; the result
 // is agreed.
-func (p *Prefix) match(o origin, names map[string]bool) (m match, err error) {
+func (p *Prefix) match(o origin, n *naming, names map[string]bool) (m match, err error) {
 	m.lost, m.found = map[string]bool{}, map[string]bool{}
 	m.ranks, err = p.entries(o, func(_ int, items []rank2file.Item) error {
 		m.items = append(m.items, items...)
@@ -114,11 +115,14 @@ func (p *Prefix) match(o origin, names map[string]bool) (m match, err error) {
 		return m, err
 	}
 	var share, open []string
+	listed := map[string]bool{}
 	shared := 0
 	for _, it := range m.items {
 		for name, fields := range it.Entry.Get(keyFile).All() {
-			name = filepath.Clean(name)
-			share = append(share, name)
+			if name = n.of(name); !listed[name] { // older versions have listed two names of one file
+				listed[name] = true
+				share = append(share, name)
+			}
 			if meta.FromHash(fields).Shared() {
 				shared++
 			}
@@ -166,7 +170,7 @@ func unreadable(err error) bool {
 // file. An owner that loses one of these loses the other names, too: a user may have deleted
 // its file, and with the name it would delete what d writes there. It is collective;
 // the result is agreed, and the same on all ranks.
-func (p *Prefix) losses(d dataset.Dataset, names, existing map[string]bool) (list []loss, err error) {
+func (p *Prefix) losses(d dataset.Dataset, direct *naming, names, existing map[string]bool) (list []loss, err error) {
 	older, err := p.owners(func(x *Index) []Entry { return owning(p.Dir, x, d.ID()) })
 	if err != nil {
 		return nil, err
@@ -184,7 +188,7 @@ func (p *Prefix) losses(d dataset.Dataset, names, existing map[string]bool) (lis
 			}
 			names = rest
 		}
-		m, err := p.match(o.origin, names)
+		m, err := p.match(o.origin, direct, names)
 		if unreadable(err) {
 			p.Log.Info("dataset %d: its list of files cannot be compared with that of dataset %d: %v", o.id, d.ID(), err)
 			continue
@@ -202,7 +206,7 @@ func (p *Prefix) losses(d dataset.Dataset, names, existing map[string]bool) (lis
 		if m.left > 0 {
 			n, _ := listNumber(o.list)
 			l.list = listName(n + 1)
-			if err := p.writeLeft(l, m); err != nil {
+			if err := p.writeLeft(l, m, direct); err != nil {
 				return nil, err
 			}
 		}
@@ -213,7 +217,7 @@ func (p *Prefix) losses(d dataset.Dataset, names, existing map[string]bool) (lis
 
 // writeLeft writes the list of the files that a dataset keeps. The list has no effect until
 // the index names it.
-func (p *Prefix) writeLeft(l loss, m match) error {
+func (p *Prefix) writeLeft(l loss, m match, direct *naming) error {
 	dir := filepath.Join(Dir(p.Dir, l.id), l.list)
 	err := mpi.OnRoot(p.Comm, func() error {
 		if err := p.root().RemoveAll(dir); err != nil {
@@ -228,7 +232,7 @@ func (p *Prefix) writeLeft(l loss, m match) error {
 	for _, it := range m.items {
 		left := hash.New()
 		for name, fields := range it.Entry.Get(keyFile).All() {
-			if !m.lost[filepath.Clean(name)] {
+			if !m.lost[direct.of(name)] {
 				left.At(keyFile).Set(name, fields)
 			}
 		}
@@ -240,8 +244,8 @@ func (p *Prefix) writeLeft(l loss, m match) error {
 // takeOver makes the datasets unusable whose files d is about to replace, and records in
 // the index that the flush of d has to be finished. names and existing are those of losses. begun reports whether the index has been changed: then the
 // flush can no longer be given up. It is collective; the result is agreed.
-func (p *Prefix) takeOver(d dataset.Dataset, ranks int, parts Parts, names, existing map[string]bool) (begun bool, err error) {
-	list, err := p.losses(d, names, existing)
+func (p *Prefix) takeOver(d dataset.Dataset, ranks int, parts Parts, n *naming, names, existing map[string]bool) (begun bool, err error) {
+	list, err := p.losses(d, n, names, existing)
 	if err != nil || len(list) == 0 {
 		return false, err
 	}

@@ -1,6 +1,7 @@
 package redundancy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -8,10 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/checksum"
+	"github.com/goscr/goscr/internal/sparse"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // Logical is the concatenation of a rank's files, in the order given, followed by
@@ -20,7 +24,8 @@ import (
 // CRC-32 of a file is combined from those of its parts in the columns, so that no byte is
 // read twice.
 //
-// Files are read through memory mappings (window.go), except behind the program. If the process has few file
+// Files are read through memory mappings (window.go), except behind the program. Holes are not read, and pages of
+// zeros not written: a file that is rebuilt takes no more room than before. If the process has few file
 // descriptors left, one is enough.
 //
 // If a file cannot be read, a Logical returns zeros for it, because the other members
@@ -159,10 +164,17 @@ func scarce(err error) bool {
 }
 
 // Unreadable returns the error to report for a file that cannot be read: a *CorruptError,
-// unless a resource is scarce, when a later attempt may succeed.
+// unless a resource is scarce, when a later attempt may succeed. It gives the cause.
 func Unreadable(path string, err error) error {
 	if scarce(err) {
 		return err
+	}
+	var call *fs.PathError
+	if errors.As(err, &call) {
+		return &CorruptError{path, unread + call.Err.Error()}
+	}
+	if errors.As(err, new(syscall.Errno)) || errors.As(err, new(*trust.LinkError)) || errors.Is(err, errFault) {
+		return &CorruptError{path, unread + err.Error()}
 	}
 	return &CorruptError{path, err.Error()}
 }
@@ -219,19 +231,25 @@ func (l *Logical) pass(column int64, i int, at int64, length int, use func(from 
 		use(0, l.scratch[:length])
 		return
 	}
-	data, err := l.view(column, i, at, length)
-	if err == nil {
-		err = guard(func() {
-			for from := 0; from < length; from += batch {
-				part := data[from:min(from+batch, length)]
+	for done, n := 0, 0; done < length; done += n {
+		var data []byte
+		var err error
+		data, n, err = l.view(column, i, at+int64(done), length-done)
+		if err == nil {
+			err = inBatches(data, n, func(from int, part []byte) {
 				l.addChecksum(column, i, part)
-				use(from, part)
-			}
-		})
-	}
-	if err != nil {
-		l.fail(Unreadable(l.files[i].Path, err))
-		use(0, make([]byte, length))
+				use(done+from, part)
+			})
+		}
+		if err == errFault {
+			_, err = l.read(i, at+int64(done), n)
+			err = cmp.Or(err, errFault)
+		}
+		if err != nil {
+			l.fail(Unreadable(l.files[i].Path, err))
+			use(0, make([]byte, length))
+			break
+		}
 	}
 	if l.pace != nil {
 		if err := l.pace(length); err != nil {
@@ -262,8 +280,12 @@ func (l *Logical) Write(buf []byte, offset, column int64) {
 		data := buf[from : from+length]
 		l.addChecksum(column, i, data)
 		f, err := l.file(i)
+		skipped := false
 		if err == nil {
-			_, err = f.WriteAt(data, at)
+			skipped, err = sparse.Write(f, data, at, 0)
+		}
+		if size := l.files[i].Meta.Size(); err == nil && skipped && at+int64(length) == size {
+			err = f.Truncate(size)
 		}
 		if err != nil {
 			l.fail(err)

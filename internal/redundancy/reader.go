@@ -1,6 +1,7 @@
 package redundancy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/checksum"
+	"github.com/goscr/goscr/internal/sparse"
 	"github.com/goscr/goscr/internal/trust"
 )
 
@@ -53,7 +55,7 @@ func Open(path string) (*Reader, error) {
 		}
 	}
 	f.Close()
-	return nil, &CorruptError{path, err.Error()}
+	return nil, Unreadable(path, err)
 }
 
 // Each reads a whole block, the n bytes at offset in section i, and passes it to use in
@@ -62,51 +64,83 @@ func Open(path string) (*Reader, error) {
 // and Failed return the error.
 func (r *Reader) Each(i int, offset int64, n int, use func(from int, data []byte)) {
 	at := r.layout.sections[i]
-	data, err := r.view(i, r.start+at.start+offset, n)
 	crc := uint32(0)
-	if err == nil {
-		err = guard(func() {
-			for from := 0; from < n; from += batch {
-				part := data[from:min(from+batch, n)]
+	for done := 0; done < n; {
+		begin := r.start + at.start + offset + int64(done)
+		data, length, err := r.view(i, begin, n-done)
+		if err == nil {
+			err = inBatches(data, length, func(from int, part []byte) {
 				if r.layout.block > 0 {
 					crc = checksum.Update(crc, part)
 				}
-				use(from, part)
-			}
-		})
-	}
-	if err != nil {
-		r.fail(fmt.Sprintf("byte %d of section %d: %v", offset, i, err))
-		use(0, make([]byte, n))
-		return
+				use(done+from, part)
+			})
+		}
+		if err == errFault {
+			_, err = r.read(begin, length)
+			err = cmp.Or(err, errFault)
+		}
+		if err != nil {
+			r.fail(Unreadable(r.f.Name(), fmt.Errorf("byte %d of section %d: %w", offset, i, err)))
+			use(0, make([]byte, n))
+			return
+		}
+		done += length
 	}
 	if r.layout.block == 0 {
 		return
 	}
 	number := at.first + offset/r.layout.block
 	if number < int64(len(r.checksums)) && crc != r.checksums[number] {
-		r.fail(fmt.Sprintf("block at byte %d of section %d has checksum 0x%08x, was written with 0x%08x", offset, i, crc, r.checksums[number]))
+		r.fail(&CorruptError{r.f.Name(), fmt.Sprintf("block at byte %d of section %d has checksum 0x%08x, was written with 0x%08x", offset, i, crc, r.checksums[number])})
 	}
 }
 
-// view returns the n bytes at offset at of the file, for section i. They are valid until
-// the next view.
-func (r *Reader) view(i int, at int64, n int) ([]byte, error) {
+// view returns the first n of length bytes at offset at of the file, for section i: data, which is valid until
+// the next view, or nil for a hole.
+func (r *Reader) view(i int, at int64, length int) (data []byte, n int, err error) {
 	w := &r.windows[i]
+	if r.layout.size < small {
+		data, err = r.read(at, length)
+		return data, length, err
+	}
+	if !w.extents.Known(at) {
+		w.extents.Find(r.f, at)
+	}
+	alike, hole := w.extents.Alike(at, int64(length))
+	if n = int(alike); hole {
+		return nil, n, nil
+	}
 	if !w.holds(at, n) {
-		w.close()
-		if r.layout.size >= small {
-			w.mapForReading(r.f, at, n)
-		}
+		w.mapForReading(r.f, at, n)
 	}
-	if w.data != nil {
-		return w.data[at-w.at:][:n], nil
+	if w.data == nil {
+		data, err = r.read(at, n)
+		return data, n, err
 	}
+	return w.data[at-w.at:][:n], n, nil
+}
+
+// read returns n bytes at offset at, valid until the next call, without a mapping.
+func (r *Reader) read(at int64, n int) ([]byte, error) {
 	if len(r.scratch) < n {
 		r.scratch = make([]byte, n)
 	}
 	_, err := r.f.ReadAt(r.scratch[:n], at)
 	return r.scratch[:n], err
+}
+
+// inBatches passes n bytes, zeros if data is nil, to use: data[0] is byte from of them. Data may be mapped.
+func inBatches(data []byte, n int, use func(from int, data []byte)) error {
+	return guard(func() {
+		for from := 0; from < n; from += batch {
+			part := sparse.Zero(min(batch, n-from))
+			if data != nil {
+				part = data[from:][:len(part)]
+			}
+			use(from, part)
+		}
+	})
 }
 
 // ReadBlock fills buf, which must have the size of a whole block, with the block at
@@ -115,9 +149,9 @@ func (r *Reader) ReadBlock(buf []byte, i int, offset int64) {
 	r.Each(i, offset, len(buf), func(from int, data []byte) { copy(buf[from:], data) })
 }
 
-func (r *Reader) fail(reason string) {
+func (r *Reader) fail(err error) {
 	if r.err == nil {
-		r.err = &CorruptError{r.f.Name(), reason}
+		r.err = err
 	}
 }
 

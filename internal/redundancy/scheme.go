@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/meta"
@@ -160,16 +161,26 @@ type Scheme interface {
 	Recover(j *Job, files []File, lost []int) ([]File, error)
 }
 
-// CorruptError says that the contents of a file have changed since it was written.
+// CorruptError says that the contents of a file have changed since it was written, or that it
+// cannot be read (Unreadable).
 type CorruptError struct {
 	Path   string
 	Reason string
 }
 
+// unread begins the Reason of a file that cannot be read. It is in the text, since errors are also
+// passed on between processes by their two texts.
+const unread = "cannot be read: "
+
 // Is reports whether target is ErrCorrupt.
 func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
-func (e *CorruptError) Error() string { return fmt.Sprintf("%s is corrupt: %s", e.Path, e.Reason) }
+func (e *CorruptError) Error() string {
+	if strings.HasPrefix(e.Reason, unread) {
+		return e.Path + " " + e.Reason
+	}
+	return fmt.Sprintf("%s is corrupt: %s", e.Path, e.Reason)
+}
 
 // Split separates a rank's own files from its redundancy files, and preserves the order.
 func Split(files []File) (own, redundant []File) {

@@ -1,21 +1,25 @@
 package redundancy
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/sparse"
 )
 
 // A window maps a part of a file into memory: the part around the current position in a
 // column of a Logical, or in a section of a redundancy file. It saves one copy of the
 // bytes. It is small, because mapped pages count as memory of the program.
 type window struct {
-	file int   // index in Logical.files
-	at   int64 // offset of data in the file, a multiple of the page size
-	data []byte
+	file    int   // index in Logical.files
+	at      int64 // offset of data in the file, a multiple of the page size
+	data    []byte
+	extents sparse.Extents // pages of a hole are not touched: on a RAM disk they would be allocated
 }
 
 // windowSize is large enough that mapping costs little per byte.
@@ -28,49 +32,60 @@ func (w *window) close() {
 	}
 }
 
-// view returns length bytes at offset at of file i, for a column. They are valid until
-// the next view.
-func (l *Logical) view(column int64, i int, at int64, length int) ([]byte, error) {
+// view returns the first n of length bytes at offset at of file i, for a column: data, which is valid until
+// the next view, or nil for a hole.
+func (l *Logical) view(column int64, i int, at int64, length int) (data []byte, n int, err error) {
 	w := l.windows[column]
 	if w == nil {
 		w = &window{}
 		l.windows[column] = w
 	}
-	if w.file != i || !w.holds(at, length) {
-		if err := l.slide(w, i, at, length); err != nil {
-			return nil, err
+	if w.file != i {
+		w.close()
+		w.file, w.extents = i, sparse.Extents{}
+	}
+	if l.files[i].Meta.Size() < small {
+		data, err = l.read(i, at, length)
+		return data, length, err
+	}
+	if !w.extents.Known(at) {
+		f, err := l.file(i)
+		if err != nil {
+			return nil, length, err
 		}
+		w.extents.Find(f, at)
+	}
+	alike, hole := w.extents.Alike(at, int64(length))
+	if n = int(alike); hole {
+		return nil, n, nil
+	}
+	if !l.behind && !w.holds(at, n) {
+		f, err := l.file(i)
+		if err != nil {
+			return nil, n, err
+		}
+		w.mapForReading(f, at, n)
 	}
 	if w.data == nil {
-		if len(l.scratch) < length {
-			l.scratch = make([]byte, length)
-		}
-		return l.scratch[:length], l.readFile(i, l.scratch[:length], at)
+		data, err = l.read(i, at, n)
+		return data, n, err
 	}
-	return w.data[at-w.at:][:length], nil
+	return w.data[at-w.at:][:n], n, nil
 }
 
-// slide moves a window to length bytes at offset at of file i. It leaves the window
-// empty if the file is small or cannot be mapped.
-func (l *Logical) slide(w *window, i int, at int64, length int) error {
-	w.close()
-	if l.behind || l.files[i].Meta.Size() < small {
-		return nil
+// read returns n bytes at offset at of file i, valid until the next call, without a mapping.
+func (l *Logical) read(i int, at int64, n int) ([]byte, error) {
+	if len(l.scratch) < n {
+		l.scratch = make([]byte, n)
 	}
-	f, err := l.file(i)
-	if err != nil {
-		return err
-	}
-	w.mapForReading(f, at, length)
-	w.file = i
-	return nil
+	return l.scratch[:n], l.readFile(i, l.scratch[:n], at)
 }
 
 // small is the size of files below which mapping costs more than copying.
 const small = 32 << 10
 
-// mapForReading maps a part of a file for sequential reading. It leaves the window
-// empty if that fails; some file systems do not support mappings.
+// mapForReading maps a part of a file for sequential reading. It leaves the window without
+// data if that fails; some file systems do not support mappings.
 func (w *window) mapForReading(f *os.File, at int64, length int) {
 	if w.move(f, at, length, unix.PROT_READ, 0) == nil {
 		_ = unix.Madvise(w.data, unix.MADV_SEQUENTIAL) // then the kernel also need not mark each page as accessed
@@ -105,8 +120,12 @@ func (w *window) move(f *os.File, at int64, length, protection, flags int) error
 	return nil
 }
 
+// errFault is the error of an access to a mapping.
+var errFault = errors.New("bus error")
+
 // guard calls f, which accesses a mapping, and returns an error if the access faults
-// (SIGBUS), because the file was truncated after it was mapped, or its disk failed.
+// (SIGBUS), because the file was truncated after it was mapped, or its disk failed. Callers
+// read the same bytes without a mapping to find the cause.
 func guard(f func()) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -116,7 +135,7 @@ func guard(f func()) (err error) {
 			runtime.Error
 			Addr() uintptr
 		}:
-			err = fmt.Errorf("cannot be accessed: %v", p)
+			err = errFault
 		default:
 			panic(p)
 		}

@@ -2,6 +2,7 @@ package redundancy
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/goscr/goscr/internal/checksum"
 	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/sparse"
 )
 
 // fileName returns the name of the caller's redundancy file, relative to the directory
@@ -33,6 +35,7 @@ type Writer struct {
 	header *Header
 	layout layout
 	over   *overwriter // nil if write(2) is used instead
+	had    int64       // bytes of a recycled file
 	behind bool        // Job.Behind
 	err    error
 }
@@ -63,7 +66,10 @@ func (j *Job) newWriter(scheme string, header *Header, room int) *Writer {
 func (w *Writer) open() bool {
 	if w.err == nil && w.f == nil {
 		w.f, w.err = openFile(w.behind, w.File, os.O_RDWR|os.O_CREATE)
-		if w.err == nil && !w.behind {
+		if w.err == nil {
+			w.had, w.err = w.f.Seek(0, io.SeekEnd)
+		}
+		if w.err == nil && !w.behind && w.had > 0 {
 			w.over = overwrites(w.f, w.start+w.layout.size)
 		}
 	}
@@ -81,7 +87,7 @@ func (w *Writer) WriteBlock(buf []byte, i int, offset int64) {
 	if place := w.start + at.start + offset; w.over != nil {
 		w.err = w.over.write(i, buf, place)
 	} else {
-		_, w.err = w.f.WriteAt(buf, place)
+		_, w.err = sparse.Write(w.f, buf, place, w.had)
 	}
 }
 
@@ -99,7 +105,7 @@ func (w *Writer) Finish() (File, error) {
 	if w.open() {
 		_, w.err = w.f.WriteAt(data, 0)
 	}
-	if w.err == nil { // a recycled file may be longer
+	if w.err == nil { // a recycled file may be longer, and one with zeros at its end shorter
 		w.err = w.f.Truncate(w.start + w.layout.size)
 	}
 	crc := checksum.Update(0, data)

@@ -3,11 +3,13 @@ package transfer
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
 
 	"github.com/goscr/goscr/internal/checksum"
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/sparse"
 )
 
 // copying is a file while it is copied, or only read.
@@ -61,6 +63,49 @@ func (p *copying) pour(out io.Writer, in io.Reader) error {
 			return err
 		}
 	}
+}
+
+// read reads the bytes of a file, which has so many, as far as they are no holes. If it has got longer, it reads
+// the rest, too.
+func (p *copying) read(size int64) error {
+	var extents sparse.Extents
+	for p.size < size {
+		extents.Find(p.in, p.size)
+		n, hole := extents.Alike(p.size, size-p.size)
+		if hole {
+			if err := p.hole(n); err != nil {
+				return err
+			}
+			continue
+		}
+		end := p.size + n
+		if err := p.pour(io.Discard, io.NewSectionReader(p.in, p.size, n)); err != nil || p.size < end {
+			return err
+		}
+	}
+	return p.pour(io.Discard, io.NewSectionReader(p.in, p.size, math.MaxInt64-p.size))
+}
+
+// hole puts n zeros in place, which need not be read. They count as copied like all others.
+func (p *copying) hole(n int64) error {
+	const piece = 8 << 20
+	for n > 0 {
+		some := min(n, piece)
+		if p.out != nil {
+			var err error
+			if some, err = p.out.zeros(some); err != nil {
+				return err
+			}
+		}
+		if !p.c.Blind {
+			p.crc = checksum.Zeros(p.crc, some)
+		}
+		if err := p.done(int(some)); err != nil {
+			return err
+		}
+		n -= some
+	}
+	return nil
 }
 
 // check compares the copy with its description, and completes the description.

@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// throughKernel has the kernel copy the rest of a file, as far as possible. The caller
+// throughKernel has the kernel copy the bytes of a file up to offset end, as far as possible. The caller
 // copies the remaining bytes itself, and so meets the same error, if there was one.
-func (p *copying) throughKernel() error {
+func (p *copying) throughKernel(end int64) error {
 	const piece = 8 << 20
 	for _, by := range []func(out, in *os.File, at int64, n int) (int, error){copyRange, sendFile} {
-		for {
-			n, err := by(p.out.f, p.in, p.size, piece)
+		for p.size < end {
+			n, err := by(p.out.f, p.in, p.size, int(min(piece, end-p.size)))
 			if n > 0 {
 				p.out.moved(int64(n))
 				if err := p.done(n); err != nil {

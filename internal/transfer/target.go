@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/goscr/goscr/internal/sparse"
 	"github.com/goscr/goscr/internal/trust"
 )
 
@@ -23,6 +24,7 @@ type target struct {
 	had     int64 // size of the earlier file
 	at      int64 // bytes that are in place
 	stale   bool  // the rest of the earlier file is of no use
+	hole    bool  // the last bytes in place are zeros that were not written
 	started int64 // bytes whose write-back was started
 	c       *Copier
 }
@@ -110,6 +112,47 @@ func (t *target) Write(p []byte) (int, error) {
 	return kept + n, err
 }
 
+// zeros puts zeros in place, at most n, and returns how many. It leaves a hole for them where the file has
+// nothing else.
+func (t *target) zeros(n int64) (int64, error) {
+	if t.fresh() && t.regular {
+		t.at, t.hole = t.at+n, true
+		return n, nil
+	}
+	p := sparse.Zero(int(min(n, sparse.Zeros)))
+	if !t.regular {
+		k, err := t.Write(p)
+		return int64(k), err
+	}
+	if int64(len(p)) > t.had-t.at {
+		p = p[:t.had-t.at]
+	}
+	kept, err := t.keep(p)
+	return int64(kept), err // none if the file has something else, and is fresh now
+}
+
+// unpacked leaves holes for pages of zeros.
+type unpacked struct{ *target }
+
+func (u unpacked) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		run, zero := sparse.Run(rest, u.at)
+		if !zero {
+			if _, err := u.target.Write(rest[:run]); err != nil {
+				return 0, err
+			}
+			rest = rest[run:]
+			continue
+		}
+		n, err := u.zeros(int64(run))
+		if err != nil {
+			return 0, err
+		}
+		rest = rest[n:]
+	}
+	return len(p), nil
+}
+
 // keep returns how many of the next bytes are there already.
 func (t *target) keep(p []byte) (int, error) {
 	n := int(min(int64(len(p)), t.had-t.at))
@@ -128,7 +171,7 @@ func (t *target) keep(p []byte) (int, error) {
 
 // rewind truncates the file and begins again from the first byte.
 func (t *target) rewind() error {
-	t.at, t.started, t.stale = 0, 0, true
+	t.at, t.started, t.stale, t.hole = 0, 0, true, false
 	if !t.regular {
 		return nil
 	}
@@ -141,7 +184,7 @@ const ahead = 8 << 20
 
 // moved counts written bytes.
 func (t *target) moved(n int64) {
-	t.at += n
+	t.at, t.hole = t.at+n, t.hole && n == 0
 	if t.at-t.started >= ahead {
 		// Of no use on some file systems, and no harm if it fails.
 		_ = unix.SyncFileRange(int(t.f.Fd()), t.started, t.at-t.started, unix.SYNC_FILE_RANGE_WRITE)
@@ -151,7 +194,7 @@ func (t *target) moved(n int64) {
 
 // finish truncates the file at its end, and returns when it is on its medium.
 func (t *target) finish() error {
-	if t.had > t.at && !t.stale {
+	if t.had > t.at && !t.stale || t.hole {
 		if err := t.f.Truncate(t.at); err != nil {
 			return err
 		}

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"syscall"
 	"time"
@@ -27,6 +28,7 @@ import (
 	"github.com/goscr/goscr/internal/compress"
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/sparse"
 	"github.com/goscr/goscr/internal/trust"
 )
 
@@ -90,7 +92,7 @@ func (c *Copier) Copy(src, dst string, md meta.Meta) error {
 // Fetch is Copy in the other direction: src is stored as md says, and dst becomes the
 // file that the program wrote.
 func (c *Copier) Fetch(src, dst string, md meta.Meta) error {
-	return c.transfer(src, dst, md, func(p *copying) (bool, error) { return c.unpack(p, p.out, md) })
+	return c.transfer(src, dst, md, func(p *copying) (bool, error) { return c.unpack(p, unpacked{p.out}, md) })
 }
 
 // Verify reads a file that is stored as md says, and returns its size before it was
@@ -101,7 +103,8 @@ func (c *Copier) Verify(src string, md meta.Meta) (int64, error) {
 		return 0, err
 	}
 	defer in.Close()
-	switch info, err := in.Stat(); {
+	info, err := in.Stat()
+	switch {
 	case err != nil:
 		return 0, err
 	case !info.Mode().IsRegular():
@@ -110,7 +113,7 @@ func (c *Copier) Verify(src string, md meta.Meta) (int64, error) {
 	p := &copying{c: c, in: in}
 	done, err := c.unpack(p, io.Discard, md)
 	if err == nil && !done {
-		err = p.pour(io.Discard, in)
+		err = p.read(info.Size())
 	}
 	if err == nil {
 		err = p.check(src, md)
@@ -141,7 +144,7 @@ func (c *Copier) transfer(src, dst string, md meta.Meta, first func(*copying) (b
 	p := &copying{c: c, in: in, out: out, watch: w}
 	done, err := first(p)
 	if err == nil && !done {
-		err = p.plain()
+		err = p.plain(from.Size())
 	}
 	if err == nil && !c.Bare {
 		md.RestoreMode(out.f, c.Below.Of(dst), int(from.Sys().(*syscall.Stat_t).Uid))
@@ -181,16 +184,34 @@ func syncTimes(below trust.Root, path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// plain copies a file as it is.
-func (p *copying) plain() error {
+// plain copies a file of so many bytes as it is. If it has got longer, the rest, too, so that this is noticed.
+func (p *copying) plain(size int64) error {
 	c := p.c
+	var extents sparse.Extents
 	for {
+		end := int64(math.MaxInt64)
+		if p.size < size {
+			if !extents.Known(p.size) {
+				extents.Find(p.in, p.size)
+			}
+			n, hole := extents.Alike(p.size, end-p.size)
+			if hole {
+				if err := p.hole(n); err != nil {
+					return err
+				}
+				continue
+			}
+			end = p.size + n
+		}
 		if c.Blind && p.out.fresh() {
-			if err := p.throughKernel(); err != nil {
+			if err := p.throughKernel(end); err != nil {
 				return err
 			}
+			if p.size == end {
+				continue
+			}
 		}
-		n, err := p.in.ReadAt(c.buffer, p.size)
+		n, err := p.in.ReadAt(c.buffer[:min(int64(len(c.buffer)), end-p.size)], p.size)
 		if n > 0 {
 			if _, err := p.out.Write(c.buffer[:n]); err != nil {
 				return err

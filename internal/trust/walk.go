@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/descriptors"
 )
 
 // LinkError says that a symbolic link was found on the way to a file and was not followed.
@@ -78,11 +80,35 @@ func (r Root) walk(rel string, mode fs.FileMode) (*walker, error) {
 	if rel == "." || w.jump(rel) {
 		return w, nil
 	}
-	if err := w.steps(strings.Split(rel, "/")); err != nil {
+	if _, err := w.steps(strings.Split(rel, "/")); err != nil {
 		w.close()
 		return nil, err
 	}
 	return w, nil
+}
+
+// Direct returns a path of a directory, relative to the root, without symbolic links. From the first directory on that
+// is not there it stays as it is, and all of it if there is a link that does not count.
+func (r Root) Direct(rel string) string {
+	descriptors.Hold()
+	defer descriptors.Release()
+	base, err := open(unix.AT_FDCWD, string(r), unix.O_DIRECTORY)
+	if err != nil {
+		return rel
+	}
+	w := &walker{root: r, base: base, dir: base}
+	defer w.close()
+	if w.jump(rel) {
+		return rel
+	}
+	left, err := w.steps(strings.Split(rel, "/"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return rel
+	}
+	if direct := filepath.Join(append(w.names, left...)...); filepath.IsLocal(direct) {
+		return direct
+	}
+	return rel
 }
 
 // jump goes all the way at once, if the kernel can, all directories are there, and no link is among them.
@@ -97,29 +123,28 @@ func (w *walker) jump(rel string) bool {
 	return err == nil
 }
 
-// steps goes from one directory to the next.
-func (w *walker) steps(rest []string) error {
-	for len(rest) > 0 {
+// steps goes from one directory to the next. After an error, left begins with the one that could not be entered.
+func (w *walker) steps(rest []string) (left []string, err error) {
+	for ; len(rest) > 0; rest = rest[1:] {
 		name := rest[0]
-		rest = rest[1:]
 		switch name {
 		case "", ".":
 			continue
 		case "..":
 			if err := w.back(); err != nil {
-				return err
+				return rest, err
 			}
 			continue
 		}
 		target, err := w.step(name)
 		if err != nil {
-			return err
+			return rest, err
 		}
 		if target != "" {
-			rest = append(strings.Split(target, "/"), rest...)
+			rest = append(strings.Split("./"+target, "/"), rest[1:]...)
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // back goes to the directory above, for a link with ".." in it. The one from which it came may

@@ -148,7 +148,7 @@ func (m *Migration) stream(b batch) (kept fileList, missed, err error) {
 	}
 	missed = cmp.Or(b.missed, sink.Close())
 	if missed == nil && b.from >= 0 && unread.files < 0 {
-		missed = &redundancy.CorruptError{Path: fmt.Sprintf("rank %d", b.from), Reason: "has a file that it cannot read"}
+		missed = &redundancy.CorruptError{Path: fmt.Sprintf("a file of rank %d", b.from), Reason: "cannot be read: the warning of that rank has the cause"}
 	}
 	if missed == nil {
 		kept, missed = m.compare(b.incoming, sink)
