@@ -284,7 +284,10 @@ func introduce() {
 	if job != nil {
 		logger.Rank = job.Rank()
 	} else {
-		logger.Rank = max(system.Rank(), 0)
+		logger.Rank = system.Rank()
+		if logger.Rank < 0 {
+			logger.Rank = system.Launched(func(name string) string { value, _ := getenv(name); return value })
+		}
 	}
 	if name, ok := getenv("SCR_NODE_NAME"); ok && name != "" {
 		logger.Node = name
@@ -322,7 +325,7 @@ func speaks(err error) bool {
 	}
 	var state *scr.StateError
 	var argument *scr.ArgumentError
-	if errors.As(err, &state) || errors.As(err, &argument) || errors.Is(err, errNotBegun) || errors.Is(err, errMPIEnded) ||
+	if errors.As(err, &state) || errors.As(err, &argument) || errors.Is(err, errNotBegun) || errors.Is(err, errMPIEnded) || errors.Is(err, system.ErrInactive) ||
 		errors.Is(err, scr.ErrAmbiguous) || errors.Is(err, inside.ErrNoCheckpoint) {
 		return logger.Rank == 0
 	}

@@ -47,7 +47,7 @@ func Initialized() bool { return usable() == nil }
 func usable() error {
 	initialized, finalized, err := state()
 	if err == nil && (!initialized || finalized) {
-		err = errInactive
+		err = ErrInactive
 	}
 	return err
 }
@@ -94,7 +94,8 @@ func FromHandle(handle unsafe.Pointer) (mpi.Comm, error) {
 	return asComm(c.open("MPI_Comm_dup", C.goscr_dup((*C.MPI_Comm)(handle), nil, &c.c.mpi)))
 }
 
-var errInactive = errors.New("MPI is not initialized or has been finalized")
+// ErrInactive is the error of a program that has not initialized MPI, or has finalized it.
+var ErrInactive = errors.New("MPI is not initialized, or has been finalized: call MPI_Init or MPI_Init_thread before; a session of MPI is not enough")
 
 // failure turns an error code of MPI into an error; operation is the name of the
 // MPI function.
