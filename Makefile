@@ -43,10 +43,11 @@ MANDIR  ?= $(PREFIX)/share/man
 GO      ?= go
 CFLAGS  ?= -O2 -g
 
-# gfortran, or another name of it; that of an MPI is for the examples only.
+# gfortran, or another name of it; that of an MPI is for the examples only. Without one there is nothing for Fortran.
 ifeq ($(origin FC),default)
 FC      := gfortran
 endif
+fortran := $(shell command -v '$(firstword $(FC))')
 
 # MPI=openmpi and MPI=mpich stand for Debian's names of these.
 ifneq ($(filter openmpi mpich,$(MPI)),)
@@ -77,8 +78,20 @@ export MPICC
 
 .PHONY: all examples install uninstall packages test-packages dist wheel demo demo-slurm quick test test-all test-times crash losses power soak halo fuzz bench pictures structure lint clean deps check FORCE
 
-all: $(out)/libscr.so $(out)/libscrf.so $(out)/libscr_cr.so $(out)/scr_cr.mod $(out)/libscr.a $(out)/libscrf.a $(out)/scr.py $(out)/scr_cr.py $(out)/scr_image \
-    $(out)/scr $(out)/scripts $(out)/mpi
+for_fortran := $(out)/libscrf.so $(out)/scr_cr.mod $(out)/libscrf.a
+
+all: $(out)/libscr.so $(out)/libscr_cr.so $(out)/libscr.a $(out)/scr.py $(out)/scr_cr.py $(out)/scr_image \
+    $(out)/scr $(out)/scripts $(out)/mpi $(if $(fortran),with_fortran,without_fortran)
+
+with_fortran: FORCE $(for_fortran)
+	@rm -f $(out)/without-fortran
+
+# make install reads the file. What an earlier build has left would be of another version.
+without_fortran: FORCE | check
+	@mkdir -p $(out)
+	@rm -f $(for_fortran) $(out)/scr.mod $(out)/scrf.h
+	@touch $(out)/without-fortran
+	@echo 'make: without a Fortran compiler ($(FC)): libscrf.so and the modules scr and scr_cr are left out; make deps installs gfortran' >&2
 
 # The comment at the top of this file is the help.
 .PHONY: help
@@ -86,7 +99,7 @@ help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//; p' Makefile
 
 deps:
-	@scripts/deps --install
+	@scripts/deps --install fortran
 
 # What is missing is installed for goals that are asked to bring everything, and only named for others.
 demo demo-slurm: install_deps = --install
@@ -191,7 +204,7 @@ $(out)/heat-fortran: examples/heat-fortran/heat.f90 $(out)/libscrf.so
 	$(MPIFC) -std=f2018 -Wall -O2 -g -I$(out) -J$@.mod -o $@ $< -L$(out) -lscrf -Wl,-rpath,'$$ORIGIN'
 	@rm -r $@.mod
 
-examples: all $(out)/heat $(out)/heat-go $(out)/heat-cpp $(out)/heat-fortran
+examples: all $(out)/heat $(out)/heat-go $(out)/heat-cpp $(if $(fortran),$(out)/heat-fortran)
 
 install uninstall: export DESTDIR := $(DESTDIR)
 install uninstall: export PREFIX := $(PREFIX)
@@ -207,6 +220,7 @@ uninstall:
 	@BUILD='$(out)' scripts/install --remove
 
 packages:
+	@scripts/deps $(install_deps) fortran
 	@$(MAKE) --no-print-directory MPI=openmpi MPICC=mpicc.openmpi BUILD=build/openmpi all
 	@$(MAKE) --no-print-directory MPI=mpich MPICC=mpicc.mpich BUILD=build/mpich all
 	@BUILDS='build/openmpi build/mpich' scripts/packages build/packages

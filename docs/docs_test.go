@@ -219,8 +219,8 @@ func TestParameters_AreRead(t *testing.T) {
 		t.Fatalf("%d fields for %d parameters", len(fields), len(config.Parameters))
 	}
 	plain, optional := firsts(`(?:cfg|onfig|\bc)\.(\w+)`, code), firsts(`\.(\w+)\.(?:Or|Value|Set)\b`, code)
-	// For Load itself; for libscr.so, by a query; without effect, as docs/config.md says.
-	elsewhere := []string{"SCR_CONF_FILE", "SCR_ABORT_ON_ERROR", "SCR_CR_SELF_PREFIX", "SCR_CR_THREAD", "SCR_CR_LIMIT_SECONDS", "SCR_CR_LIMIT_ABORT", "SCR_CR_IMAGE", "SCR_CR_IMAGE_RESTORE", "SCR_CHECK_IN_FLIGHT", "SCR_CR_DEBUG", "SCR_AXL_MKDIR", "FETCH"}
+	// For libscr.so, by a query; without effect, as docs/config.md says.
+	elsewhere := []string{"SCR_ABORT_ON_ERROR", "SCR_CR_SELF_PREFIX", "SCR_CR_THREAD", "SCR_CR_LIMIT_SECONDS", "SCR_CR_LIMIT_ABORT", "SCR_CR_IMAGE", "SCR_CR_IMAGE_RESTORE", "SCR_CHECK_IN_FLIGHT", "SCR_CR_DEBUG", "SCR_AXL_MKDIR", "FETCH"}
 	for _, f := range fields {
 		name, kind, parameter := f[1], f[2], f[3]
 		used := plain[name]

@@ -271,6 +271,55 @@ func TestHalt_EndWithoutFinalize(t *testing.T) {
 	}
 }
 
+// A program that is killed before it has written anything has been told that nothing is set, once, at its third question.
+func TestNeedCheckpoint_NothingIsSet(t *testing.T) {
+	t.Parallel()
+	const text = "the answer is always no"
+	for _, set := range []string{"", "SCR_CHECKPOINT_INTERVAL=50", "SCR_CHECKPOINT_SECONDS=600", "SCR_CHECKPOINT_OVERHEAD=5", "SCR_MTBF_SECONDS=9000"} {
+		c := newCluster(t)
+		if set != "" {
+			c.set(set)
+		}
+		c.job(four, func(s *Session, rank int) error {
+			for call := 1; call <= 9; call++ {
+				if need, err := s.NeedCheckpoint(); err != nil || need && set == "" {
+					return fmt.Errorf("%v, %w", need, err)
+				}
+				if said := strings.Contains(c.said(), text); rank == 0 && said != (set == "" && call >= 3) {
+					t.Errorf("%s: said at question %d: %v", set, call, said)
+				}
+			}
+			return nil
+		})
+		if set != "" {
+			continue
+		}
+		c.says("SCR_CHECKPOINT_INTERVAL=10 to " + c.prefix(".scrconf"))
+		if n := strings.Count(c.said(), text); n != 1 {
+			t.Errorf("said %d times:\n%s", n, c.said())
+		}
+	}
+	// It writes checkpoints, as it decides itself.
+	c := newCluster(t)
+	c.job(four, func(s *Session, rank int) error {
+		for step := 1; step < 9; step++ {
+			if _, err := s.NeedCheckpoint(); err != nil {
+				return err
+			}
+			if step%2 == 0 {
+				if err := checkpoint(s, rank, step); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if strings.Contains(c.said(), text) {
+		t.Error(c.said())
+	}
+}
+
+
 // Finalize sums up what checkpoints have cost; a program that was never told to write one
 // learns why.
 func TestFinalize_Sums(t *testing.T) {
@@ -280,17 +329,23 @@ func TestFinalize_Sums(t *testing.T) {
 		return errors.Join(checkpoint(s, rank, 1), checkpoint(s, rank, 2), s.Finalize())
 	})
 	c.says("2 checkpoints in ")
-	asks := func(s *Session, rank int) error {
-		for range 3 {
-			if _, err := s.NeedCheckpoint(); err != nil {
-				return err
+	asking := func(times int) func(s *Session, rank int) error {
+		return func(s *Session, rank int) error {
+			for range times {
+				if _, err := s.NeedCheckpoint(); err != nil {
+					return err
+				}
 			}
+			return s.Finalize()
 		}
-		return s.Finalize()
 	}
+	asks := asking(3)
 	c = newCluster(t)
-	c.job(four, asks)
-	c.says("has asked 3 times whether it needs a checkpoint, the answer was always no, and it wrote none: SCR_CHECKPOINT_INTERVAL=N")
+	c.job(four, asking(2))
+	c.says("has asked 2 times whether it needs a checkpoint, the answer was always no, and it wrote none: SCR_CHECKPOINT_INTERVAL=N")
+	c = newCluster(t, "SCR_CHECKPOINT_INTERVAL=0")
+	c.job(four, asking(9))
+	c.says("has asked 9 times whether it needs a checkpoint, the answer was always no, and it wrote none: SCR_CHECKPOINT_INTERVAL=N")
 	c = newCluster(t, "SCR_CHECKPOINT_INTERVAL=2")
 	c.job(four, asks)
 	if strings.Contains(c.said(), "always no") {

@@ -301,6 +301,22 @@ func TestSession_Single(t *testing.T) {
 	c.job([]string{"d", "c", "b", "a"}, restarts(0))
 }
 
+// The name of SINGLE in older versions of SCR, as a parameter and in a line.
+func TestSession_LocalIsSingle(t *testing.T) {
+	t.Parallel()
+	for _, lines := range [][]string{nil, {"CKPT=0 INTERVAL=1 TYPE=Local"}} {
+		c := newCluster(t, "SCR_COPY_TYPE=local")
+		if lines != nil {
+			c.configure(lines...)
+			c.set("SCR_COPY_TYPE=FILE")
+		}
+		c.job(four, steps(1, 2))
+		c.job(four, restarts(2))
+		c.lose("b")
+		c.job(four, restarts(0))
+	}
+}
+
 func TestSession_OneNodeFallsBackToSingle(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "SCR_CRC_ON_DELETE=1")

@@ -207,7 +207,7 @@ func (s *Session) route(name string) (string, error) {
 	case s.state == restarting:
 		path, err := s.routeRestart(name)
 		return path, returned(err)
-	case s.restart.Offered() != nil:
+	case s.restart.Offered() != nil && !s.started:
 		// Programs that use SCR's first API read a checkpoint without calling StartRestart.
 		if path, err := s.routeRestart(name); err == nil {
 			return path, nil

@@ -190,7 +190,7 @@ func (p *protection) addDescriptors(cfg *config.Config, log *report.Logger) erro
 		if params.Bypass {
 			bypass = append(bypass, bypassedBy(line, cfg, store))
 		}
-		if store.World && !params.Bypass && !strings.EqualFold(params.Type, "SINGLE") {
+		if store.World && !params.Bypass && !reddesc.IsSingle(params.Type) {
 			log.Info("%s: all ranks share %s, so that a lost node takes no files away: they are kept with SINGLE", params.SetBy, store.Name)
 			params.Type = "SINGLE"
 		}

@@ -12,7 +12,8 @@ import (
 
 // HaveRestart reports whether there is a checkpoint to restart from, and returns its
 // name. It offers the newest one in the cache; if the cache has none, it fetches one from
-// the prefix directory. Once the program has begun a dataset, ok is false.
+// the prefix directory. After a dataset has been completed, it offers the newest
+// checkpoint that is complete now, which the program has just written as a rule.
 func (s *Session) HaveRestart() (name string, ok bool, err error) {
 	err = s.call("HaveRestart", func() error {
 		name, ok, err = s.haveRestart()
@@ -25,15 +26,19 @@ func (s *Session) haveRestart() (name string, ok bool, err error) {
 	if err := s.state.expect("HaveRestart", idle); err != nil {
 		return "", false, err
 	}
-	if s.started {
-		return "", false, nil
+	if s.started { // the numbers of datasets go on from the last one
+		err = s.restart.FindInRun()
+	} else {
+		err = s.offerRestart(s.restart.Find(true))
 	}
-	if err := s.offerRestart(s.restart.Find(true)); err != nil {
+	if err != nil {
 		return "", false, err
 	}
 	offer := s.restart.Offered()
 	if offer == nil {
-		s.tellBeginning()
+		if !s.started {
+			s.tellBeginning()
+		}
 		return "", false, nil
 	}
 	return offer.Name(), true, nil

@@ -2,7 +2,7 @@
 # directory of the headers:
 #
 #   scr::scr    C and C++
-#   scr::scrf   Fortran: scrf.h and, for gfortran, the module scr
+#   scr::scrf   Fortran: scrf.h and, for gfortran, the module scr; not if SCR was built without a Fortran compiler
 #   scr::scr_cr C, C++ and Fortran, for programs that take part in their checkpoints: scr_cr.h, module scr_cr
 #   scr::scr-static, scr::scrf-static   the same, for static linking
 #
@@ -49,6 +49,9 @@ foreach(_scr_name scr scrf scr_cr)
       set(scr_FOUND FALSE)
       set(scr_NOT_FOUND_MESSAGE "${_scr_why}")
       break()
+    endif()
+    if(_scr_name STREQUAL "scrf" AND NOT EXISTS "${_scr_lib}/libscrf.so")
+      continue() # built without a Fortran compiler
     endif()
     if(NOT EXISTS "${_scr_lib}/lib${_scr_name}.so")
       set(scr_FOUND FALSE)

@@ -34,7 +34,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -292,7 +291,10 @@ func introduce() {
 	if job != nil {
 		logger.Rank = job.Rank()
 	} else {
-		logger.Rank = max(system.Rank(), 0)
+		logger.Rank = system.Rank()
+		if logger.Rank < 0 {
+			logger.Rank = system.Launched(func(name string) string { value, _ := getenv(name); return value })
+		}
 	}
 	if name, ok := getenv("SCR_NODE_NAME"); ok && name != "" {
 		logger.Node = name
@@ -321,6 +323,10 @@ func speaks(err error) bool {
 		said = true
 		return logger.Rank == 0 && !before
 	}
+	var apart *system.ApartError
+	if errors.As(err, &apart) {
+		return apart.First
+	}
 	var unfit *system.UnfitError
 	if errors.As(err, &unfit) {
 		return unfit.First
@@ -330,7 +336,7 @@ func speaks(err error) bool {
 	}
 	var state *scr.StateError
 	var argument *scr.ArgumentError
-	if errors.As(err, &state) || errors.As(err, &argument) || errors.Is(err, errNotBegun) || errors.Is(err, errMPIEnded) ||
+	if errors.As(err, &state) || errors.As(err, &argument) || errors.Is(err, errNotBegun) || errors.Is(err, errMPIEnded) || errors.Is(err, system.ErrInactive) ||
 		errors.Is(err, scr.ErrAmbiguous) || errors.Is(err, inside.ErrNoCheckpoint) {
 		return logger.Rank == 0
 	}
@@ -407,9 +413,6 @@ func go_init(comm unsafe.Pointer) C.int {
 		}
 		return guarded(func() error {
 			introduce()
-			if comm == nil {
-				warnAlone()
-			}
 			session, err = scr.Init(job, scr.Options{Settings: &settings, Environ: getenv, Log: logger.Out, Gate: hasGate})
 			if errors.Is(err, scr.ErrDisabled) {
 				absent = err
@@ -433,27 +436,6 @@ func ranks(comm unsafe.Pointer) (mpi.Revocable, error) {
 	}
 	own, err := all.Revocable()
 	return own, errors.Join(err, all.Free())
-}
-
-// warnAlone warns if the launcher has started several processes, but MPI has a single rank.
-// Then the program was built for another MPI than the launcher's, and runs as several jobs
-// of one rank each, which use the same checkpoints.
-func warnAlone() {
-	if job.Size() > 1 {
-		return
-	}
-	for _, launcher := range []struct{ size, rank string }{
-		{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
-		{"PMI_SIZE", "PMI_RANK"},
-	} {
-		size, _ := getenv(launcher.size)
-		rank, _ := getenv(launcher.rank)
-		if n, err := strconv.Atoi(size); err == nil && n > 1 && rank == "0" {
-			logger.Warn("SCR_Init: the launcher has started %d processes (%s), but in this one MPI has a single rank: "+
-				"each is a job of its own; the program needs the mpirun or mpiexec of the MPI that it is built with", n, launcher.size)
-			return
-		}
-	}
 }
 
 //export go_finalize

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/goscr/goscr/internal/halt"
+	"github.com/goscr/goscr/internal/lock"
+	"github.com/goscr/goscr/internal/request"
 	"github.com/goscr/goscr/internal/scavenge/scavengetest"
 	"github.com/goscr/goscr/scr"
 )
@@ -223,6 +225,11 @@ func (d difference) isTrue(t *testing.T, places map[string]string) {
 	}
 	argv, err := words(call)
 	must(t, err)
+	if argv[0] == "scr_halt" { // for a job that runs
+		rank0, err := lock.Try(request.LockPath("."), lock.Exclusive)
+		must(t, err)
+		defer rank0.Release()
+	}
 	for i := len(argv) - 1; i > 0; i-- { // as a shell would
 		if list, _ := filepath.Glob(argv[i]); strings.Contains(argv[i], "*") && len(list) > 0 {
 			argv = slices.Replace(argv, i, i+1, list...)

@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/halt"
+	"github.com/goscr/goscr/internal/request"
 )
 
 // haltOptions are the conditions under which a job stops, each with the option
@@ -81,6 +84,11 @@ var haltCommand = command{
 checks them, and scr_run checks them between runs. When one of them is true, the job stops at its next checkpoint.
 Without an option the job stops after its next checkpoint.
 
+If no job runs with the prefix directory, no condition is set: the next job would stop. The command says so, and its exit status
+is 1. --next sets it all the same. A job is seen from its SCR_Init to its SCR_Finalize, and scr_run also between two runs. A
+program that has not come to SCR_Init, and a batch script that calls the launcher itself and is between two runs, are not seen. Another user
+than that of the job may not be able to see either. --list, --remove and --unset-... need no job.
+
 The command prints a condition when it sets it, and all conditions with --list. A condition of --checkpoints, of
 --immediate, or of a call without an option is for one job: it lapses when it has stopped that job and the next job
 begins. The next job is another allocation, the same one requeued, another scr_run, or, without a resource manager, another run. A
@@ -102,6 +110,7 @@ job. ` + aboutTimes,
 		list := flags.BoolP("list", "l", false, "print the conditions that are set")
 		remove := flags.BoolP("remove", "r", false, "remove all conditions")
 		flags.BoolP("verbose", "v", false, "print more"+unused)
+		next := flags.Bool("next", false, "set conditions also if no job runs: they stop the next one")
 		dir := prefixFlag(flags)
 		f := c.facts(flags)
 		return func(args []string) error {
@@ -126,11 +135,23 @@ job. ` + aboutTimes,
 				}
 				args = []string{path}
 			}
+			stops := slices.ContainsFunc(slices.Collect(maps.Values(values)), func(value string) bool { return value != "" })
+			if len(values) == 0 && !*list && !*remove {
+				values, stops = map[halt.Field]string{halt.Because: halt.Asked}, true
+			}
 			for _, path := range args {
 				if path, err = filepath.Abs(path); err != nil {
 					return err
 				}
-				if err := f.haltOne(path, *list, *remove, values); err != nil {
+				if err := exists(path); err != nil {
+					return err
+				}
+				if stops && !*next {
+					if err := running(path); err != nil {
+						return err
+					}
+				}
+				if err := f.haltOne(path, *remove, values); err != nil {
 					return err
 				}
 			}
@@ -139,15 +160,30 @@ job. ` + aboutTimes,
 	},
 }
 
-func (f *facts) haltOne(prefix string, list, remove bool, values map[halt.Field]string) error {
+func exists(prefix string) error {
 	if _, err := os.Stat(prefix); err != nil {
 		return fmt.Errorf("prefix directory: %w", err)
 	}
-	switch {
-	case remove:
+	return nil
+}
+
+// running returns an error if no job is seen with a prefix directory: a condition would stop the next one.
+func running(prefix string) error {
+	if request.Alive(prefix) || request.Restarts(prefix) {
+		return nil
+	}
+	const next = "with --next it is set also for a job that is not seen, and for the next one"
+	if err := request.Unseen(prefix); err != nil {
+		return fmt.Errorf("no condition was set, since it cannot be seen whether a job runs with the prefix directory %s: only %s and root can (%w); %s",
+			prefix, ownerOf(prefix), err, next)
+	}
+	return fmt.Errorf("no condition was set, since no job runs with the prefix directory %s (a program before SCR_Init, or a batch script between "+
+		"two runs, is not seen); %s", prefix, next)
+}
+
+func (f *facts) haltOne(prefix string, remove bool, values map[halt.Field]string) error {
+	if remove {
 		return halt.Remove(prefix)
-	case len(values) == 0 && !list:
-		values = map[halt.Field]string{halt.Because: halt.Asked}
 	}
 	if len(values) > 0 {
 		if err := halt.Change(prefix, values); err != nil {

@@ -3,12 +3,16 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/goscr/goscr/internal/halt"
+	"github.com/goscr/goscr/internal/lock"
+	"github.com/goscr/goscr/internal/request"
 )
 
 func TestRunArguments(t *testing.T) {
@@ -107,6 +111,29 @@ func TestHalt_Command(t *testing.T) {
 		}
 	}
 	listed("None")
+	// No job runs, which the next one must not suffer for.
+	for _, args := range [][]string{nil, {"-c", "2"}, {"-b", "2031-05-06T07:08"}, {"-i"}, {"-l", "-s", "90"}, {"-c", "2", "--unset-seconds"}} {
+		if out, said := run(t, 1, append([]string{"scr_halt"}, args...)...); out != "" || !strings.Contains(said, "no job runs with the prefix directory "+prefix) || !strings.Contains(said, "--next") {
+			t.Errorf("%q: %q %q", args, out, said)
+		}
+	}
+	listed("None")
+	run(t, 0, "scr_halt", "--next", "-c", "3")
+	listed("CheckpointsLeft: 3")
+	run(t, 0, "scr_halt", "--unset-checkpoints")
+	run(t, 0, "scr_halt", "--next")
+	listed("ExitReason: JOB_HALTED")
+	run(t, 0, "scr_halt", "-r", prefix)
+	// scr_run holds its lock between two runs, and rank 0 of a job that of the job.
+	loop, err := lock.Try(request.LoopPath(prefix), lock.Exclusive)
+	must(t, err)
+	run(t, 0, "scr_halt", "--checkpoints", "2")
+	listed("CheckpointsLeft: 2")
+	run(t, 0, "scr_halt", "-r", prefix)
+	loop.Release()
+	rank0, err := lock.Try(request.LockPath(prefix), lock.Exclusive)
+	must(t, err)
+	defer rank0.Release()
 	run(t, 0, "scr_halt")
 	listed("ExitReason: JOB_HALTED")
 	run(t, 0, "scr_halt", "-r", prefix)
@@ -126,6 +153,36 @@ func TestHalt_Command(t *testing.T) {
 	run(t, 1, "scr_halt", filepath.Join(prefix, "none"))
 	for _, args := range [][]string{{"-c", "x"}, {"-c", "-1"}, {"-b", "noon"}, {"-r", "-c", "1"}, {"-l", "-r"}, {"-c", "1", "--unset-checkpoints"}} {
 		run(t, 2, append([]string{"scr_halt"}, args...)...)
+	}
+}
+
+// Another user than that of the job is told what cannot be known.
+func TestHalt_UnseenJob(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	prefix, err := os.MkdirTemp("", "halt.")
+	must(t, err)
+	defer os.RemoveAll(prefix)
+	must(t, os.Mkdir(filepath.Join(prefix, ".scr"), 0o777))
+	rank0, err := lock.Try(request.LockPath(prefix), lock.Exclusive)
+	must(t, err)
+	defer rank0.Release()
+	for _, dir := range []string{prefix, filepath.Join(prefix, ".scr")} {
+		must(t, os.Chmod(dir, 0o777))
+	}
+	// The directory of the test is root's.
+	self, err := os.ReadFile("/proc/self/exe")
+	must(t, err)
+	name := filepath.Join(prefix, "scr_halt")
+	must(t, os.WriteFile(name, self, 0o755))
+	cmd := exec.Command(name, prefix)
+	cmd.Dir = prefix
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 4711, Gid: 4711}}
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "it cannot be seen whether a job runs") || !strings.Contains(string(out), "only user root and root can") ||
+		!strings.Contains(string(out), "--next") {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 

@@ -106,6 +106,21 @@ func TestRead_OldLog(t *testing.T) {
 	}
 }
 
+// A run that reads what it has written has not restarted from that.
+func TestRead_ReadsItsOwn(t *testing.T) {
+	const text = `2026-11-21T00:00:00: host=node0, jobid=job1, event=INIT_START, note="goscr v3.1.0, 4 ranks", start=2026-11-21T00:00:00
+2026-11-21T00:00:02: host=node0, jobid=job1, event=RESTART_SUCCESS, dset=1, name="ckpt.1", start=2026-11-21T00:00:01, secs=1.000000
+2026-11-21T00:00:11: host=node0, jobid=job1, event=CHECKPOINT_START, note="/dev/shm", dset=2, name="ckpt.2"
+2026-11-21T00:00:13: host=node0, jobid=job1, event=CHECKPOINT_END, dset=2, name="ckpt.2", start=2026-11-21T00:00:11, secs=2.000000
+2026-11-21T00:00:15: host=node0, jobid=job1, event=RESTART_SUCCESS, dset=2, name="ckpt.2", start=2026-11-21T00:00:14, secs=1.000000
+`
+	a, err := Read(write(t, text))
+	must(t, err)
+	if from := a.Runs[0].From; from != "ckpt.1" {
+		t.Errorf("restarted from %q", from)
+	}
+}
+
 // A run without an end in the log of a prefix directory has died, unless it may run.
 func TestRead_NoEnd(t *testing.T) {
 	const text = `2026-11-21T00:00:00: host=node0, jobid=job1, event=INIT_START, note="goscr v3.1.0, 4 ranks", start=2026-11-21T00:00:00

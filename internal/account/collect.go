@@ -170,7 +170,7 @@ func (run *Run) event(r eventlog.Record) {
 		if r.Type == "INIT_END" {
 			run.Protection = r.Note
 		}
-		if r.Type == "RESTART_SUCCESS" {
+		if r.Type == "RESTART_SUCCESS" && len(run.Datasets) == 0 { // later it reads what it has written
 			run.From = r.Name
 		}
 	case "NODES":

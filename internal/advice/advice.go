@@ -36,6 +36,8 @@ type Advisor struct {
 	run    *failures.Run    // nil if it could not be entered
 	told   string           // the reason to stop that was logged last, "" if it was taken back
 	yes    int              // how often Need has said yes
+	conf   string           // the user's configuration file if nothing is set that makes Need say yes, else ""
+	warned bool             // that this is so
 	first  time.Time        // when the run began
 
 	requests *request.Answers // nil if this job does not answer requests
@@ -56,6 +58,9 @@ func (a *Advisor) Begin(cfg *config.Config, environ func(name string) (string, b
 	a.Last = time.Now()
 	a.first = a.Last
 	a.job, a.id = cfg.JobID, allocation(environ)
+	if max(cfg.Source(&cfg.CheckpointInterval).Level, cfg.Source(&cfg.CheckpointTime).Level, cfg.Source(&cfg.CheckpointOverhead).Level) == config.Default {
+		a.conf = cfg.ConfFile
+	}
 	a.Policy = interval.Policy{
 		Calls: cfg.CheckpointInterval, Every: cfg.CheckpointTime,
 		Overhead: cfg.CheckpointOverhead, MTBF: cfg.MTBFTime,
@@ -136,6 +141,8 @@ func (a *Advisor) Need(also func() bool) (need, other bool, err error) {
 		if a.needs() {
 			answer[0] |= needed
 			a.yes++
+		} else {
+			a.unset()
 		}
 		if also() {
 			answer[0] |= asked
@@ -149,6 +156,18 @@ func (a *Advisor) Need(also func() bool) (need, other bool, err error) {
 func (a *Advisor) needs() bool {
 	a.Observed.Since = time.Since(a.Last)
 	return a.wanted() || a.Policy.Need(a.Observed) || a.reason() != ""
+}
+
+// unset says, when Need is about to say no for the third time, that it always will. A program that is
+// killed would not be told at its end.
+func (a *Advisor) unset() {
+	if a.conf == "" || a.warned || a.Observed.Calls-a.yes < 3 || a.Observed.Count > 0 || a.Policy.Advises() {
+		return
+	}
+	a.log.Warn("the program has asked %d times whether it needs a checkpoint, and the answer is always no, since neither SCR_CHECKPOINT_INTERVAL nor "+
+		"SCR_CHECKPOINT_SECONDS nor SCR_CHECKPOINT_OVERHEAD is set: for a checkpoint at every 10th question, add the line "+
+		"SCR_CHECKPOINT_INTERVAL=10 to %s, or for one every ten minutes the line SCR_CHECKPOINT_SECONDS=600", a.Observed.Calls, a.conf)
+	a.warned = true
 }
 
 // Due reports whether Need would say yes now for another reason than how often the program has
@@ -235,7 +254,7 @@ func (a *Advisor) Sum() {
 			o.Cost.Seconds()/float64(o.Count), 100*o.Cost.Seconds()/max(ran.Seconds(), 1e-9))
 	case o.Calls > 0 && a.yes == 0 && o.Calls < a.Policy.Calls:
 		a.log.Info("the program has asked %s whether it needs a checkpoint, less often than SCR_CHECKPOINT_INTERVAL=%d says, and it wrote none", report.Count(o.Calls, "time"), a.Policy.Calls)
-	case o.Calls > 0 && a.yes == 0:
+	case o.Calls > 0 && a.yes == 0 && !a.warned:
 		a.log.Warn("the program has asked %s whether it needs a checkpoint, the answer was always no, and it wrote none: "+
 			"SCR_CHECKPOINT_INTERVAL=N makes it yes at every N-th question, SCR_CHECKPOINT_SECONDS=S every S seconds", report.Count(o.Calls, "time"))
 	}

@@ -13,7 +13,7 @@
 // but a setting of a file in which a variable is unset is left out. Two names do not
 // come from the environment: $PWD is the working directory of the process, and
 // $SCR_PREFIX is the value of that parameter. The prefix decides where the user's file
-// is, so that file cannot set it.
+// is, so that file cannot set it, unless $SCR_CONF_FILE names the file without the prefix.
 //
 // Rank 0 reads the files and decides on parameters of scope Job. Each rank finds
 // parameters of scope Rank by the same rule with its own environment. Rank 0 also decides

@@ -259,6 +259,8 @@ func TestPrefixDecidesWhereTheUserFileIs(t *testing.T) {
 	}
 	other := filepath.Join(t.TempDir(), "conf")
 	writeFile(t, other, "SCR_FLUSH=9")
+	named := filepath.Join(t.TempDir(), "conf")
+	writeFile(t, named, "SCR_FLUSH=8\nSCR_PREFIX="+b+"\nSCR_CACHE_BASE=$SCR_PREFIX/cache\n")
 	t.Chdir(c)
 	for _, test := range []struct {
 		name, system, program string
@@ -273,6 +275,9 @@ func TestPrefixDecidesWhereTheUserFileIs(t *testing.T) {
 		{"not clean", "", "SCR_FETCH=0", []string{"SCR_PREFIX=" + a + "/x/.././/"}, a, 1},
 		{"relative", "", "SCR_FETCH=0", []string{"SCR_PREFIX=."}, c, 3},
 		{"SCR_CONF_FILE", "", "SCR_FETCH=0", []string{"SCR_PREFIX=" + a, "SCR_CONF_FILE=" + other}, a, 9},
+		{"a prefix in SCR_CONF_FILE", "SCR_PREFIX=" + a, "SCR_PREFIX=" + a, []string{"SCR_CONF_FILE=" + named}, b, 8},
+		{"... of the program", "", "SCR_CONF_FILE=" + named, nil, b, 8},
+		{"... and in the environment", "", "SCR_FETCH=0", []string{"SCR_PREFIX=" + a, "SCR_CONF_FILE=" + named}, a, 8},
 		{"SCR_CONF_FILE of the program", "", "SCR_CONF_FILE=" + other, []string{"SCR_PREFIX=" + a}, a, 9},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -288,6 +293,31 @@ func TestPrefixDecidesWhereTheUserFileIs(t *testing.T) {
 				t.Errorf("warnings: %q", warnings)
 			}
 		})
+	}
+}
+
+// Commands find the job by the file that SCR_CONF_FILE names, as the job does, and read what it has stored.
+func TestRead_PrefixInTheUserFile(t *testing.T) {
+	useSystemFile(t, "")
+	prefix, other := t.TempDir(), t.TempDir()
+	conf := filepath.Join(t.TempDir(), "conf")
+	writeFile(t, conf, "SCR_PREFIX="+prefix)
+	must(t, os.Mkdir(prefix+"/.scr", 0o700))
+	writeFile(t, filepath.Join(prefix, settingsFile), settings(t, "SCR_FLUSH=7").Text())
+	t.Chdir(other)
+	t.Setenv("SCR_PREFIX", "")
+	t.Setenv("SCR_CONF_FILE", conf)
+	if cfg, _, err := Read(""); err != nil || cfg.Prefix != prefix || cfg.Flush != 7 {
+		t.Errorf("%+v, %v", cfg, err)
+	}
+	if cfg, _, err := Read(other); err != nil || cfg.Prefix != other || cfg.Flush == 7 { // -p
+		t.Errorf("%+v, %v", cfg, err)
+	}
+	// A file that the prefix leads to does not lead to another prefix.
+	writeFile(t, other+"/named", "SCR_PREFIX="+prefix)
+	t.Setenv("SCR_CONF_FILE", "$SCR_PREFIX/named")
+	if cfg, warnings, err := Read(""); err != nil || cfg.Prefix != other || !strings.Contains(fmt.Sprint(warnings), "SCR_PREFIX has no effect") {
+		t.Errorf("%+v, %q, %v", cfg, warnings, err)
 	}
 }
 
@@ -398,6 +428,7 @@ func TestTypes(t *testing.T) {
 		{Parameter{Type: Float}, "1,5", nil},
 		{Parameter{Type: Text}, " any thing ", " any thing "},
 		{Parameter{Type: Text, Values: copyTypes}, "xor", "XOR"},
+		{Parameter{Type: Text, Values: copyTypes}, "Local", "LOCAL"},
 		{Parameter{Type: Text, Values: copyTypes}, "RAID", nil},
 		{Parameter{Type: Name}, "job.17", "job.17"},
 		{Parameter{Type: Name}, "..x", "..x"},
@@ -442,7 +473,7 @@ func TestInvalidValues(t *testing.T) {
 		{"user file", "", "\nSCR_CACHE_SIZE=-1", "", nil,
 			[]string{"SCR_CACHE_SIZE", `"-1"`, prefix + "/.scrconf:2", "at least 0"}},
 		{"program", "", "", "SCR_COPY_TYPE=RAID", nil,
-			[]string{"SCR_COPY_TYPE", "RAID", "program", "SINGLE, PARTNER, XOR, RS"}},
+			[]string{"SCR_COPY_TYPE", "RAID", "program", "SINGLE, LOCAL, PARTNER, XOR, RS"}},
 		{"system file", "SCR_MPI_BUF_SIZE=big", "", "", nil,
 			[]string{"SCR_MPI_BUF_SIZE", "big", "scr.conf:1", "bytes"}},
 		{"user with a slash", "", "", "", []string{"SCR_USER_NAME=a/b"}, []string{"SCR_USER_NAME", "a/b", "path"}},

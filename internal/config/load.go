@@ -80,16 +80,7 @@ func Read(prefix string) (*Config, []string, error) {
 			return os.LookupEnv(name)
 		}
 	}
-	early := resolver{environ: environ}
-	system := systemFile()
-	text, err := readText(system, nil)
-	if err == nil {
-		err = early.addFile(System, system, text)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	found, err := early.resolve(find(Parameters, "SCR_PREFIX"))
+	early, found, _, err := readAll(&Settings{}, environ)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -98,7 +89,7 @@ func Read(prefix string) (*Config, []string, error) {
 		return nil, nil, err
 	}
 	path := filepath.Join(found.text, settingsFile)
-	text, err = readText(path, users.Check)
+	text, err := readText(path, users.Check)
 	foreign := new(trust.ForeignError)
 	if err != nil && !errors.As(err, &foreign) {
 		return nil, nil, err
@@ -133,7 +124,8 @@ const (
 )
 
 // readAll reads all files into a resolver. It also returns the values of SCR_PREFIX and
-// SCR_CONF_FILE. These were needed to find the user's file, which therefore cannot set them.
+// SCR_CONF_FILE. These were needed to find the user's file, which therefore cannot set them; but
+// it sets the prefix if it was found without it.
 func readAll(program *Settings, environ Environ) (r *resolver, prefix, file value, err error) {
 	r = &resolver{environ: environ}
 	add := func(level Level, path string, check func(string, fs.FileInfo) error) error {
@@ -165,10 +157,26 @@ func readAll(program *Settings, environ Environ) (r *resolver, prefix, file valu
 	}
 	if err = add(User, file.text, users.Check); err == nil {
 		r.layers[0].withoutUsers()
-		r.layers[0].cannotSet("SCR_PREFIX", prefix.text)
 		r.layers[0].cannotSet("SCR_CONF_FILE", file.text)
+		prefix, err = r.prefixOfFile(prefix, file)
 	}
 	return
+}
+
+// prefixOfFile returns the value of SCR_PREFIX with the user's file, if that file would be found with
+// this value, too, else the value before.
+func (r *resolver) prefixOfFile(before, file value) (value, error) {
+	found, err := r.resolve(find(Parameters, "SCR_PREFIX"))
+	if err != nil {
+		return before, err
+	}
+	r.prefix = found.text
+	if again, err := r.resolve(find(Parameters, "SCR_CONF_FILE")); err == nil && again.text == file.text && file.source.Level != Default {
+		return found, nil
+	}
+	r.prefix = before.text
+	r.layers[0].cannotSet("SCR_PREFIX", before.text)
+	return before, nil
 }
 
 // users returns the users, besides the caller and root, whose files count. A file is read

@@ -119,7 +119,7 @@ var Sections = []Section{
 		{Name: "SCR_CACHE_KEEP", Type: Bool, Default: "1", Example: "0",
 			Help: "0: `SCR_Finalize` removes the job's directories on the nodes, if the prefix directory has their datasets or a newer checkpoint; 1: they stay for the next run on these nodes, and `scr_clean` removes them"},
 		{Name: "SCR_COPY_TYPE", Type: Text, Default: "XOR", Example: "RS", Values: append(slices.Clone(copyTypes), "FILE"),
-			Help: "redundancy scheme: `SINGLE` (none: the loss of a node loses the dataset), `PARTNER` (copies), `XOR`, `RS` (Reed-Solomon); `FILE`: the schemes of the `CKPT` lines, of which there must be at least one"},
+			Help: "redundancy scheme: `SINGLE` or `LOCAL` (none: the loss of a node loses the dataset), `PARTNER` (copies), `XOR`, `RS` (Reed-Solomon); `FILE`: the schemes of the `CKPT` lines, of which there must be at least one"},
 		{Name: "SCR_GROUP", Type: Text, Default: "NODE", Example: "POWER",
 			Help: "failure group, the ranks that are likely to fail together: `NODE`, or a field of the `GROUPS` lines"},
 		{Name: "SCR_SET_SIZE", Type: Int, Default: "8", Unit: "ranks", Example: "16", Min: 1,
@@ -351,7 +351,7 @@ var ItemKinds = []ItemKind{
 		{Name: "INTERVAL", Type: Int, Unset: "1", Unit: "checkpoints", Example: "CKPT=1 INTERVAL=4", Min: 1,
 			Help: "a checkpoint uses the line with the largest interval that divides the checkpoint's number"},
 		{Name: "TYPE", Type: Text, Unset: "as `SCR_COPY_TYPE`", Example: "CKPT=1 TYPE=PARTNER", Values: copyTypes,
-			Help: "redundancy scheme: `SINGLE`, `PARTNER`, `XOR` or `RS`"},
+			Help: "redundancy scheme: `SINGLE` (also called `LOCAL`), `PARTNER`, `XOR` or `RS`"},
 		{Name: "STORE", Type: Path, Unset: "as `SCR_CACHE_BASE`", Example: "CKPT=1 STORE=/l/ssd",
 			Help: "store in which the dataset is cached"},
 		{Name: "GROUP", Type: Text, Unset: "as `SCR_GROUP`", Example: "CKPT=1 GROUP=POWER",
@@ -401,7 +401,8 @@ func Recovery(text string) ([]string, error) {
 
 var flushTypes = []string{"SYNC", "PTHREAD", "DAEMON"}
 
-var copyTypes = []string{"SINGLE", "PARTNER", "XOR", "RS"}
+// LOCAL is the name of SINGLE in older versions of SCR; the scheme has the one name everywhere else.
+var copyTypes = []string{"SINGLE", "LOCAL", "PARTNER", "XOR", "RS"}
 
 func find(list []Parameter, name string) *Parameter {
 	i := slices.IndexFunc(list, func(p Parameter) bool { return p.Name == name })

@@ -25,7 +25,7 @@ type Values struct {
 	CacheBypass        bool          `scr:"SCR_CACHE_BYPASS"`         // 1: datasets are written to the prefix directory, where several ranks may write one file
 	CachePurge         bool          `scr:"SCR_CACHE_PURGE"`          // 1: SCR_Init deletes all datasets from the cache
 	CacheKeep          bool          `scr:"SCR_CACHE_KEEP"`           // 0: SCR_Finalize removes the job's directories on the nodes, if the prefix directory has their datasets or a newer checkpoint; 1: they stay for the next run on these nodes, and scr_clean removes them
-	CopyType           string        `scr:"SCR_COPY_TYPE"`            // redundancy scheme: SINGLE (none: the loss of a node loses the dataset), PARTNER (copies), XOR, RS (Reed-Solomon); FILE: the schemes of the CKPT lines, of which there must be at least one
+	CopyType           string        `scr:"SCR_COPY_TYPE"`            // redundancy scheme: SINGLE or LOCAL (none: the loss of a node loses the dataset), PARTNER (copies), XOR, RS (Reed-Solomon); FILE: the schemes of the CKPT lines, of which there must be at least one
 	Group              string        `scr:"SCR_GROUP"`                // failure group, the ranks that are likely to fail together: NODE, or a field of the GROUPS lines
 	SetSize            int           `scr:"SCR_SET_SIZE"`             // minimum number of members of a redundancy set, if there are enough ranks (ranks)
 	SetFailures        int           `scr:"SCR_SET_FAILURES"`         // number of members of a set that can be lost with PARTNER or RS; 0: 1 with PARTNER, 2 with RS (ranks)
@@ -130,7 +130,7 @@ type Store struct {
 type Ckpt struct {
 	ID          int
 	Interval    Optional[int]    `scr:"INTERVAL"`     // a checkpoint uses the line with the largest interval that divides the checkpoint's number (checkpoints)
-	Type        Optional[string] `scr:"TYPE"`         // redundancy scheme: SINGLE, PARTNER, XOR or RS
+	Type        Optional[string] `scr:"TYPE"`         // redundancy scheme: SINGLE (also called LOCAL), PARTNER, XOR or RS
 	Store       Optional[string] `scr:"STORE"`        // store in which the dataset is cached
 	Group       Optional[string] `scr:"GROUP"`        // failure group, the ranks that are likely to fail together
 	SetSize     Optional[int]    `scr:"SET_SIZE"`     // minimum number of members of a redundancy set (ranks)

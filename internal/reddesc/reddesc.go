@@ -28,7 +28,7 @@ func scheme(name string, failures int) (redundancy.Scheme, error) {
 		return nil, fmt.Errorf("SET_FAILURES=%d: must not be negative", failures)
 	}
 	switch strings.ToUpper(name) {
-	case "SINGLE", "LOCAL": // the latter in older versions
+	case "SINGLE", "LOCAL": // the latter in older versions of SCR
 		return redundancy.Single{}, nil
 	case "XOR":
 		return xor.Scheme(), nil
@@ -70,6 +70,12 @@ type Descriptor struct {
 
 	sets int // number of sets
 	id   int // of the caller's
+}
+
+// IsSingle reports whether name is one of the names of the scheme without redundancy.
+func IsSingle(name string) bool {
+	s, err := scheme(name, 0)
+	return err == nil && s.Name() == redundancy.Single{}.Name()
 }
 
 // best returns the scheme that comes closest to the one asked for in a set of n

@@ -66,6 +66,7 @@ func (r *Restart) SetCurrent(name string, again bool) (checkpoint int, err error
 	if again {
 		err = r.FindAgain()
 	} else {
+		r.Withdraw()
 		_, err = r.Flusher.Newest()
 	}
 	return int(found[1]), err

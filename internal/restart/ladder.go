@@ -71,6 +71,25 @@ func (r *Restart) FindAgain() error {
 	return r.Find(false)
 }
 
+// FindInRun searches once the program has begun a dataset: it offers the newest checkpoint that is complete, as a rule
+// one that this run has written. If there is none it fetches one.
+func (r *Restart) FindInRun() error {
+	if r.offered != nil {
+		return nil
+	}
+	newest, err := r.Flusher.Newest()
+	if err != nil {
+		return err
+	}
+	if newest != nil { // also if restarts are from the prefix directory: it may not be there
+		r.offerCached(newest)
+	}
+	if err := r.offerWritten(); err != nil || r.offered != nil || !r.Fetch {
+		return err
+	}
+	return r.offerFirst(0, r.Prefix.Candidate, r.tellNewer)
+}
+
 // offerNamed offers the checkpoint called name, from the cache or from the prefix
 // directory, and deletes newer datasets from the cache. If there is no such checkpoint, it
 // warns.

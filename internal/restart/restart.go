@@ -79,7 +79,7 @@ func New(c Config) *Restart { return &Restart{Config: c, useless: map[int]bool{}
 // collective.
 func (r *Restart) Offered() *Offer { return r.offered }
 
-// Withdraw ends the offer, because the program has begun a dataset. It is not collective.
+// Withdraw ends the offer, because the program has begun a dataset, or has chosen another one. It is not collective.
 func (r *Restart) Withdraw() { r.offered = nil }
 
 // offerCached offers a checkpoint that is in the cache.

@@ -275,7 +275,7 @@ func (c *comm) dup() (*comm, error) {
 
 func (c *comm) Free() error {
 	if !Initialized() {
-		return errInactive
+		return ErrInactive
 	}
 	return c.result("MPI_Comm_free", C.goscr_free(c.c))
 }

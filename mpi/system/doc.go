@@ -5,7 +5,7 @@
 //
 //	CC=mpicc go build -tags mpi
 //
-// Without the tag the package is empty, so that the other packages can be built
+// Without the tag the package has only what reads the variables of launchers, so that the other packages can be built
 // without MPI.
 //
 // Jobs may have more ranks than cores; then the blocking calls of common MPIs keep

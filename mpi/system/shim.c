@@ -533,6 +533,21 @@ static void revoke(goscr_family *f, const char *reason)
 
 int goscr_world_place(int *rank, int *size) { return goscr_place(MPI_COMM_WORLD, rank, size); }
 
+int goscr_alone(int *spawned, char *library, int n)
+{
+    char name[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length;
+    MPI_Comm parent;
+    TRY(PMPI_Comm_get_parent(&parent));
+    *spawned = parent != MPI_COMM_NULL;
+    TRY(PMPI_Get_library_version(name, &length));
+    name[strcspn(name, ",\r\n")] = '\0'; // the rest is how it was built
+    for (char *p = name; *p != '\0'; p++)
+        if (*p == '\t') *p = ' ';
+    snprintf(library, n, "%s", name);
+    return MPI_SUCCESS;
+}
+
 int goscr_place(MPI_Comm comm, int *rank, int *size)
 {
     TRY(PMPI_Comm_rank(comm, rank));

@@ -72,6 +72,9 @@ int goscr_dup(const MPI_Comm *comm, goscr_family *family, MPI_Comm *dup);
 int goscr_split(goscr_comm comm, int color, int key, MPI_Comm *part, int *none);
 int goscr_free(goscr_comm comm);
 int goscr_world_place(int *rank, int *size);
+
+// goscr_alone says whether MPI_Comm_spawn has started this process, and stores the name of its MPI.
+int goscr_alone(int *spawned, char *library, int n);
 int goscr_place(MPI_Comm comm, int *rank, int *size);
 
 void goscr_found(goscr_family *family, MPI_Comm comm, int rank, int size);

@@ -2,6 +2,7 @@
 
 package system
 
+// #include <stdlib.h>
 // #include "shim.h"
 import "C"
 
@@ -47,7 +48,7 @@ func Initialized() bool { return usable() == nil }
 func usable() error {
 	initialized, finalized, err := state()
 	if err == nil && (!initialized || finalized) {
-		err = errInactive
+		err = ErrInactive
 	}
 	return err
 }
@@ -72,9 +73,10 @@ func state() (initialized, finalized bool, err error) {
 	return i != 0, f != 0, err
 }
 
-// World returns a new communicator of all ranks of the job. It is collective.
+// World returns a new communicator of all ranks of the job. It is collective. The error is an *ApartError if
+// the launcher was that of another MPI.
 func World() (mpi.Comm, error) {
-	if err := usable(); err != nil {
+	if err := together(); err != nil {
 		return nil, err
 	}
 	c := new(comm)
@@ -82,9 +84,9 @@ func World() (mpi.Comm, error) {
 }
 
 // FromHandle returns a new communicator of the ranks of an intracommunicator of
-// the program; handle points to its MPI_Comm. It is collective.
+// the program; handle points to its MPI_Comm. It is collective. The errors are those of World.
 func FromHandle(handle unsafe.Pointer) (mpi.Comm, error) {
-	if err := usable(); err != nil {
+	if err := together(); err != nil {
 		return nil, err
 	}
 	if handle == nil {
@@ -94,7 +96,36 @@ func FromHandle(handle unsafe.Pointer) (mpi.Comm, error) {
 	return asComm(c.open("MPI_Comm_dup", C.goscr_dup((*C.MPI_Comm)(handle), nil, &c.c.mpi)))
 }
 
-var errInactive = errors.New("MPI is not initialized or has been finalized")
+// ErrInactive is the error of a program that has not initialized MPI, or has finalized it.
+var ErrInactive = errors.New("MPI is not initialized, or has been finalized: call MPI_Init or MPI_Init_thread before; a session of MPI is not enough")
+
+// together returns nil if MPI can be used, and this process is not alone in it by mistake. Who was started by
+// MPI_Comm_spawn has the variables of its parent's launcher.
+func together() error {
+	if err := usable(); err != nil {
+		return err
+	}
+	var rank, size, spawned C.int
+	if err := failure("MPI_Comm_size", C.goscr_world_place(&rank, &size)); err != nil || size > 1 {
+		return err
+	}
+	var library [80]C.char
+	if err := failure("MPI_Comm_get_parent", C.goscr_alone(&spawned, &library[0], C.int(len(library)))); err != nil || spawned != 0 {
+		return err
+	}
+	return apart(variable, C.GoString(&library[0]))
+}
+
+// variable returns the value of a variable of C's environment, "" if there is none.
+func variable(name string) string {
+	key := C.CString(name)
+	defer C.free(unsafe.Pointer(key))
+	value := C.getenv(key)
+	if value == nil {
+		return ""
+	}
+	return C.GoString(value)
+}
 
 // failure turns an error code of MPI into an error; operation is the name of the
 // MPI function.

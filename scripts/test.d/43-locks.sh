@@ -79,7 +79,7 @@ END
     is "... a job does not wait" well -- -n 1
     is "... nor says that it does" bash -c '! grep "waiting for process $2 on" "$1"' - "$WORK/out" "$other"
     is "... nor does scr_index" "$BUILD/scr_index" -p "$prefix" --current "$("$BUILD/scr_index" -p "$prefix" | grep ' YES ' | grep -o 'ckpt\.[0-9]*$' | tail -n 1)"
-    is "... nor scr_halt" "$BUILD/scr_halt" "$prefix"
+    is "... nor scr_halt" "$BUILD/scr_halt" --next "$prefix"
     is "... nor scr_halt --remove" "$BUILD/scr_halt" --remove "$prefix"
     kill "$other"
 fi

@@ -139,7 +139,7 @@ is "... and are: the next run fetches that" restarted "$newest"
 
 fresh
 settings=(--env SCR_HALT_EXIT=1 --env SCR_FLUSH=0)
-is "scr_halt after two checkpoints" "$BUILD/scr_halt" -c 2 "$prefix"
+is "scr_halt after two checkpoints" "$BUILD/scr_halt" --next -c 2 "$prefix"
 run -n 5
 is "a job that halts is no job that died" state FINISHED
 is "... it has two checkpoints" same 2 "$(grep -c '^complete\|^begun' "$log" | awk '{ print int(($1 + 1) / 2) }')"

@@ -89,6 +89,23 @@ is "... and the epilog removes the caches" within 60 slurm exec node0 sh -c '! l
 is "... but nothing of anybody else" slurm exec node0 sh -c 'stat -c %u /dev/shm/*.foreign.* | grep -qx 65534'
 mv "$prefix" "$reference"
 
+# A user who is not root can write only where the prolog has made a directory for them.
+ordinary() {
+    local user=nobody home=$WORK/ordinary
+    mkdir "$home" && cp "$BUILD"/{heat,libscr.so} "$home" && cp -d "$BUILD"/scr* "$home" 2>/dev/null
+    chmod 711 "$WORK" && chmod -R go+rX "$home"
+    fresh
+    chown "$user" "$prefix"
+    (
+        cd "$prefix" && slurm exec head timeout 2000 setpriv --reuid "$user" --regid "$(id -g "$user")" --clear-groups \
+            env HOME="$prefix" SCR_PREFIX="$prefix" SCR_DEBUG=1 SCR_WATCHDOG=1 SCR_WATCHDOG_TIMEOUT="$(scaled 20)" SCR_FLUSH=1 \
+            salloc -N2 --no-kill "$home/scr_srun" --mpi=pmix -n2 -N2 "$home/heat" -x 256 -y 256 -s 900 -c 300 -o "$prefix/final"
+        echo "status $?"
+    ) >"$log" 2>&1 </dev/null &
+    is "a user who is not root has a checkpoint, in a directory that the prolog has made" ends 0 'heat.600 complete' 'run [1-3]: exit status 0'
+}
+ordinary
+
 # A node loses power in compute.
 computing() {
     fresh

@@ -124,6 +124,26 @@ static int good_checkpoint(void)
     return SCR_Complete_output(ok) == SCR_SUCCESS && ok;
 }
 
+/* Reads the newest checkpoint in the run that has written it. */
+static int reads_back(void)
+{
+    char name[64], path[SCR_MAX_FILENAME], want[64], got[64] = "";
+    int flag, ok;
+    FILE *f;
+
+    snprintf(name, sizeof name, "step.%d", steps);
+    if (SCR_Have_restart(&flag, path) != SCR_SUCCESS || !flag || strcmp(path, name) != 0 || SCR_Start_restart(path) != SCR_SUCCESS)
+        return 0;
+    snprintf(name, sizeof name, "step.%d/rank_%d", steps, rank);
+    snprintf(want, sizeof want, "rank %d step %d\n", rank, steps);
+    ok = SCR_Route_file(name, path) == SCR_SUCCESS && strcmp(path, name) != 0 && (f = fopen(path, "r")) != NULL;
+    if (ok) {
+        ok = fgets(got, sizeof got, f) != NULL && strcmp(got, want) == 0;
+        fclose(f);
+    }
+    return SCR_Complete_restart(ok) == SCR_SUCCESS && ok;
+}
+
 static void goes_on(void)
 {
     check("... the next checkpoint is made", good_checkpoint());
@@ -292,6 +312,11 @@ static void misuse(void)
 
     refused("SCR_Config of a setting after SCR_Init", "SCR_Config", SCR_Config("SCR_DEBUG=1") == NULL);
     goes_on();
+
+    check("what SCR_Complete_output has just completed is read in the same run", reads_back());
+    goes_on();
+    check("... as often as the program likes", reads_back() && reads_back());
+    quiet();
 
     check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
     quiet();

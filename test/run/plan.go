@@ -61,7 +61,7 @@ func runTests(ctx context.Context, p plan) error {
 // software installs what tests need. Only MPIs must be there: other tests say what
 // they cannot do.
 func software(ctx context.Context, mpis []string) {
-	for _, what := range [][]string{append(slices.Clone(mpis), "c++", "cmake", "pkg-config", "mandoc", "python"), {"mpi4py"}, {"mariadb"}} {
+	for _, what := range [][]string{append(slices.Clone(mpis), "fortran", "c++", "cmake", "pkg-config", "mandoc", "python"), {"mpi4py"}, {"mariadb"}} {
 		cmd := exec.CommandContext(ctx, "scripts/deps", append([]string{"--install"}, what...)...)
 		cmd.Env = append(os.Environ(), "MPICC=")
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr

@@ -138,7 +138,7 @@ func TestInstall_SideBySide(t *testing.T) {
 	for _, file := range []string{"p/lib64/libother.so", "p/lib64/goscr-other/file", "p/bin/scr_other", "p/lib64/libscr_other.so"} {
 		must(t, os.WriteFile(filepath.Join(work, file), nil, 0o600)) // of others
 	}
-	alien := contents(t, work)
+	alien, before := contents(t, work), directories(t, work)
 
 	do("install", b.dir)
 	points(b.mpi)
@@ -186,10 +186,98 @@ func TestInstall_SideBySide(t *testing.T) {
 	if len(all) > 0 || len(left) != len(alien) {
 		t.Errorf("left: %q", all)
 	}
-	for _, dir := range []string{"p/share/goscr", "p/share/doc/goscr", "p/lib64/goscr", "p/lib64/cmake", "man/man3"} {
-		if _, err := os.Lstat(filepath.Join(work, dir)); err == nil {
-			t.Errorf("%s is there", dir)
+	if dirs := directories(t, work); !slices.Equal(dirs, before) {
+		t.Errorf("the directories %q are left, and %q were there before", dirs, before)
+	}
+}
+
+// directories are those below dir, with dir.
+func directories(t *testing.T, dir string) []string {
+	var list []string
+	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			list = append(list, path)
 		}
+		return err
+	}))
+	return list
+}
+
+// What make install has made is gone after make uninstall, with the directories; also of a tree that was moved, and
+// what others have put there stays.
+func TestInstall_UninstallLeavesNoDirectories(t *testing.T) {
+	b, _ := tree(t)
+	work := t.TempDir()
+	do := func(goal string, variables ...string) {
+		t.Helper()
+		if out, err := makeInstall(goal, b.dir, variables...); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	for _, dir := range []string{"there/share/zsh/site-functions", "there/lib", "stage"} {
+		must(t, os.MkdirAll(filepath.Join(work, dir), 0o700))
+	}
+	before := directories(t, work)
+	for _, variables := range [][]string{
+		{"PREFIX=" + work + "/there"},
+		{"PREFIX=" + work + "/opt/scr//new/", "LIBDIR=" + work + "/libs/64", "MANDIR=" + work + "/opt/man"},
+		{"DESTDIR=" + work + "/stage/", "PREFIX=/opt/scr", "MANDIR=/man"},
+	} {
+		do("install", variables...)
+		do("install", variables...)
+		do("uninstall", variables...)
+		if left := directories(t, work); !slices.Equal(left, before) || len(contents(t, work)) > 0 {
+			t.Errorf("%q: the directories %q are left", variables, left)
+		}
+	}
+
+	do("install", "PREFIX="+work+"/a/b")
+	must(t, os.Rename(filepath.Join(work, "a/b"), filepath.Join(work, "there/moved")))
+	do("uninstall", "PREFIX="+work+"/there/moved")
+	if left := directories(t, work); !slices.Equal(left, before) {
+		t.Errorf("moved: the directories %q are left", left)
+	}
+
+	do("install", "PREFIX="+work+"/c")
+	must(t, os.WriteFile(filepath.Join(work, "c/share/bash-completion/completions/other"), nil, 0o600))
+	do("uninstall", "PREFIX="+work+"/c")
+	want := slices.Concat(before, []string{filepath.Join(work, "c"), filepath.Join(work, "c/share"), filepath.Join(work, "c/share/bash-completion"),
+		filepath.Join(work, "c/share/bash-completion/completions")})
+	slices.Sort(want)
+	left := directories(t, work)
+	slices.Sort(left)
+	if !slices.Equal(left, want) {
+		t.Errorf("with a file of another: the directories %q are left, and not %q", left, want)
+	}
+}
+
+// Without a Fortran compiler, make leaves out what is for Fortran and says so, and the rest can be installed.
+func TestInstall_WithoutFortran(t *testing.T) {
+	b, _ := tree(t)
+	work := t.TempDir()
+	out := run(t, "make", "-s", "--no-print-directory", "-C", b.root, "BUILD="+work+"/build", "MPICC="+b.mpicc, "FC=no-such-compiler", "without_fortran")
+	if !strings.Contains(out, "without a Fortran compiler (no-such-compiler)") {
+		t.Error(out)
+	}
+	if out := run(t, "make", "-n", "-C", b.root, "BUILD="+work+"/build", "MPICC="+b.mpicc, "FC=no-such-compiler", "all"); strings.Contains(out, "bindings/fortran/scr") ||
+		!strings.Contains(out, "without a Fortran compiler") {
+		t.Errorf("make would compile for Fortran:\n%s", out)
+	}
+	for _, name := range []string{"libscr.so", "libscr_cr.so", "libscr.a", "scr.h", "scr_cr.h", "scr.py", "scr_cr.py", "scr_image", "scr", "scripts", "mpi", "version"} {
+		run(t, "cp", "-r", filepath.Join(b.dir, name), filepath.Join(work, "build"))
+	}
+	if out, err := makeInstall("install", work+"/build", "PREFIX="+work+"/p"); err != nil {
+		t.Fatal(out)
+	}
+	for _, file := range files(t, work+"/p", "bin", "include", "lib", "share/goscr") {
+		if strings.Contains(file, "scrf") || strings.HasSuffix(file, ".mod") || strings.HasSuffix(file, ".f90") {
+			t.Errorf("%s is installed", file)
+		}
+	}
+	if cmake, err := exec.LookPath("cmake"); err == nil {
+		must(t, os.WriteFile(filepath.Join(work, "CMakeLists.txt"), []byte("cmake_minimum_required(VERSION 3.13)\nproject(app C)\nfind_package(scr REQUIRED)\n"+
+			"if(NOT TARGET scr::scr OR TARGET scr::scrf)\n  message(FATAL_ERROR \"targets\")\nendif()\n"), 0o600))
+		run(t, cmake, "-S", work, "-B", work+"/cmake", "-DCMAKE_PREFIX_PATH="+work+"/p", "-DCMAKE_C_COMPILER="+b.mpicc)
 	}
 }
 

@@ -1,7 +1,9 @@
 package built
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -160,5 +162,42 @@ func TestInstall_EasyBuildRecipe(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(tree, r.Modextrapaths["PYTHONPATH"], "scr.py")); err != nil {
 		t.Error(err)
+	}
+}
+
+// The prolog makes a directory in which the user of the job can write, and nobody else: for a user whom
+// the node knows by number only, with and without the group that newer versions of Slurm name.
+func TestInstall_SlurmProlog(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("Slurm runs a prolog as root")
+	}
+	prolog, err := filepath.Abs("../../../packaging/slurm/prolog")
+	must(t, err)
+	for _, group := range []string{"", "SLURM_JOB_GID=4714"} {
+		for name, before := range map[string]func(dir string) error{
+			"nothing is there":      func(string) error { return nil },
+			"it is root's":          func(dir string) error { return os.Mkdir(dir, 0o700) },
+			"it is somebody else's": func(dir string) error { return errors.Join(os.Mkdir(dir, 0o777), os.Chown(dir, 4712, 4712)) },
+			"it is a link":          func(dir string) error { return os.Symlink("/etc", dir) },
+			"it is the user's":      func(dir string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, 4713, 4713)) },
+		} {
+			t.Run(group+" "+name, func(t *testing.T) {
+				base, err := os.MkdirTemp("", "prolog.") // all directories above it are open to the user
+				must(t, err)
+				defer os.RemoveAll(base)
+				must(t, os.Chmod(base, 0o1777))
+				must(t, before(filepath.Join(base, "alice")))
+				run(t, "env", "BASES="+base, "SLURM_JOB_USER=alice", "SLURM_JOB_UID=4713", cmp.Or(group, "X="), "SLURM_JOB_ID=17", "sh", prolog)
+				as := func(id string) *exec.Cmd {
+					return exec.Command("setpriv", "--reuid", id, "--regid", id, "--clear-groups", "sh", "-c", "echo data >"+filepath.Join(base, "alice", id))
+				}
+				if out, err := as("4713").CombinedOutput(); err != nil {
+					t.Errorf("the user cannot write there: %v\n%s", err, out)
+				}
+				if err := as("4712").Run(); err == nil {
+					t.Error("another user can write there")
+				}
+			})
+		}
 	}
 }

@@ -1,7 +1,7 @@
 package main
 
 // These imports show that the other public packages compile in another module, too;
-// mpi/system is empty without the tag mpi.
+// mpi/system has no MPI without the tag mpi.
 import (
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/mpi/mpitest"
