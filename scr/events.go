@@ -45,13 +45,22 @@ func kindOf(d dataset.Dataset) string {
 	return "OUTPUT"
 }
 
-// tellBeginning logs, once, that there is no checkpoint from which the run restarts.
-func (s *Session) tellBeginning() {
+// tellBeginning logs, once, that there is no checkpoint from which the run restarts. asked is whether the
+// program has asked for one.
+func (s *Session) tellBeginning(asked bool) {
 	if s.beginning || s.restart.Offered() != nil {
 		return
 	}
 	s.beginning = true
-	s.log.Info("no checkpoint to restart from: the run starts from the beginning")
+	missed := ""
+	if s.world.Rank() == 0 {
+		missed = s.restart.Missed(asked)
+	}
+	if missed != "" {
+		s.log.WarnJob("THE RUN STARTS FROM THE BEGINNING, although %s. SCR_RESTART=must makes this an error; SCR_RESTART=never, or SCR_FETCH=0, is for those who want it", missed)
+	} else {
+		s.log.Info("no checkpoint to restart from: the run starts from the beginning")
+	}
 	s.events.Add(eventlog.Record{Type: "RESTART_NONE", Note: "from the beginning"})
 }
 

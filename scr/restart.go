@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/mpi"
@@ -22,6 +23,14 @@ func (s *Session) HaveRestart() (name string, ok bool, err error) {
 	return name, ok && err == nil, err
 }
 
+// mustRestart returns an error if the user wants no run that starts from the beginning.
+func mustRestart(cfg *config.Config) error {
+	if cfg.Restart != "MUST" {
+		return nil
+	}
+	return errors.New("there is no checkpoint from which the program can restart, and SCR_RESTART=must: SCR_RESTART=may lets it start from the beginning")
+}
+
 func (s *Session) haveRestart() (name string, ok bool, err error) {
 	if err := s.state.expect("HaveRestart", idle); err != nil {
 		return "", false, err
@@ -37,7 +46,8 @@ func (s *Session) haveRestart() (name string, ok bool, err error) {
 	offer := s.restart.Offered()
 	if offer == nil {
 		if !s.started {
-			s.tellBeginning()
+			s.tellBeginning(true)
+			return "", false, mustRestart(s.config)
 		}
 		return "", false, nil
 	}
@@ -109,7 +119,7 @@ func (s *Session) completeRestart(valid bool) error {
 // stopRestart withdraws the offered checkpoint when the program begins a dataset.
 func (s *Session) stopRestart() {
 	if !s.started {
-		s.tellBeginning()
+		s.tellBeginning(false)
 	}
 	s.started = true
 	s.restart.Withdraw()

@@ -227,7 +227,7 @@ func (s *Session) begin(opt Options, start time.Time) error {
 	s.restart = restart.New(restart.Config{
 		Input: input,
 		World: s.world, Cache: s.cache, Prefix: s.prefix, Flusher: s.flusher, Log: s.log, Events: s.events.Log, Phases: s.events.phases,
-		JobID: s.config.JobID, Fetch: s.config.Fetch, Width: s.config.FetchWidth, InPlace: s.config.FetchBypass, Global: s.config.GlobalRestart,
+		JobID: s.config.JobID, Fetch: s.config.Fetch, Width: s.config.FetchWidth, InPlace: s.config.FetchBypass, Never: s.config.Restart == "NEVER", Global: s.config.GlobalRestart,
 		Current: s.config.Current, DropAfter: s.config.DropAfterCurrent,
 		Protect: func(d dataset.Dataset) (*reddesc.Descriptor, *reddesc.Store) {
 			desc := s.protection.descriptor(Flags(d.Flags()), d.Checkpoint())
@@ -240,7 +240,10 @@ func (s *Session) begin(opt Options, start time.Time) error {
 	if err := s.recoverCache(); err != nil {
 		return err
 	}
-	return s.offerRestart(s.restart.Find(s.config.FetchOnInit))
+	if err := s.offerRestart(s.restart.Find(s.config.FetchOnInit)); err != nil || !s.config.FetchOnInit || s.restart.Offered() != nil {
+		return err
+	}
+	return mustRestart(s.config)
 }
 
 // shared is what all ranks know from rank 0: the paths by which they know directories that have

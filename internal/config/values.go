@@ -34,6 +34,7 @@ type Values struct {
 	Flush              int           `scr:"SCR_FLUSH"`                // every n-th checkpoint is flushed, that is, copied to the prefix directory. SCR_Finalize and a halt of the job also flush the newest one. 0: no checkpoint is flushed. Outputs are always flushed (checkpoints)
 	FlushCompress      string        `scr:"SCR_FLUSH_COMPRESS"`       // a flush compresses each file of a checkpoint that becomes smaller: zstd, or with a level, zstd:1 (fast) to zstd:22 (small)
 	Fetch              bool          `scr:"SCR_FETCH"`                // 0: the library does not restart from the prefix directory
+	Restart            string        `scr:"SCR_RESTART"`              // must: SCR_Have_restart fails if there is no checkpoint from which the program can restart, or if all have been rejected, instead of letting it start from the beginning; never: no checkpoint is offered; may: one is offered if there is one
 	FetchOnInit        bool          `scr:"SCR_FETCH_ON_INIT"`        // 1: SCR_Init fetches the checkpoint to restart from, for programs that never call SCR_Have_restart
 	FetchBypass        bool          `scr:"SCR_FETCH_BYPASS"`         // 1: a restart reads files directly from the prefix directory; the number of ranks may differ, and any rank may read any file
 	PrefixSize         int           `scr:"SCR_PREFIX_SIZE"`          // maximum number of checkpoints in the prefix directory: older ones are deleted, outputs are not; 0: no limit (checkpoints)

@@ -111,6 +111,19 @@ func (e Entry) usable() bool {
 	return e.ID > 0 && e.Dataset.ID() == e.ID && e.Complete && !e.Failed && e.Flags().Has(dataset.Checkpoint)
 }
 
+// CompleteCheckpoints returns how many there are, also those from which a restart has failed, and the newest of them.
+func (x *Index) CompleteCheckpoints() (n int, newest Entry) {
+	for _, e := range x.Entries() {
+		if e.Complete && e.Flags().Has(dataset.Checkpoint) {
+			if n == 0 {
+				newest = e
+			}
+			n++
+		}
+	}
+	return n, newest
+}
+
 // ReadIndex reads the index of a prefix directory. If there is none, it returns an index
 // without datasets, or with the checkpoints of an index of SCR 1.1.
 func ReadIndex(prefix string) (*Index, error) {

@@ -62,7 +62,7 @@ func (r *Restart) SetCurrent(name string, again bool) (checkpoint int, err error
 	if err != nil {
 		return 0, err
 	}
-	delete(r.useless, id) // it may be offered even if a restart from it has failed
+	delete(r.refused.useless, id) // it may be offered even if a restart from it has failed
 	if again {
 		err = r.FindAgain()
 	} else {

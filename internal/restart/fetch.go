@@ -49,7 +49,7 @@ func (e *compressedError) Error() string {
 // not mark, because a run of another size, or with enough space in its cache, can use
 // them.
 func (r *Restart) fetch(d dataset.Dataset) bool {
-	if r.useless[d.ID()] {
+	if r.refused.useless[d.ID()] {
 		return false
 	}
 	start := time.Now()
@@ -58,6 +58,7 @@ func (r *Restart) fetch(d dataset.Dataset) bool {
 	r.Events.Result("FETCH", "SUCCESS", d, start, err)
 	if err != nil {
 		r.Log.WarnJob("checkpoint %s cannot be fetched: %v", d.Name(), err)
+		r.refused.note("%s cannot be fetched: %v", d.Name(), err)
 		if errors.Is(err, errUnusable) && !errors.Is(err, prefix.ErrRanks) {
 			if err := r.Prefix.Failed(d, "it could not be fetched: "+err.Error()); err != nil {
 				r.Log.WarnJob("checkpoint %s cannot be marked as failed, so the next run will try it again: %v", d.Name(), err)

@@ -24,6 +24,9 @@ const (
 // only if fetch is true. A later call continues with the source at which the last call
 // stopped. If Find(true) offers none, the run starts from the beginning.
 func (r *Restart) Find(fetch bool) error {
+	if r.Never {
+		return nil
+	}
 	if r.rung == named {
 		if err := r.offerNamed(r.Current); err != nil {
 			return err
@@ -172,6 +175,7 @@ func (r *Restart) offerFirst(below int, next func(below int) (dataset.Dataset, b
 		}
 		if r.isOfOtherInput(d) {
 			r.tellOtherInput(d, "")
+			r.refused.note("the job that has written %s read other input than the files of SCR_JOB_INPUT have now", d.Name())
 			below = d.ID()
 			continue
 		}
@@ -192,10 +196,11 @@ func (r *Restart) offerFirst(below int, next func(below int) (dataset.Dataset, b
 func (r *Restart) Fail() error {
 	const why = "the program could not restart from it"
 	o := r.offered
-	r.useless[o.ID()] = true // it is not offered again, even if the calls below fail
+	r.refused.useless[o.ID()] = true // it is not offered again, even if the calls below fail
+	r.refused.note("the program could not restart from %s: is its input another, or the program itself?", o.Name())
 	var err error
 	if o.cached != nil {
-		r.marked = true
+		r.refused.marked = true
 		r.Prefix.Note(func() error { return prefix.Reject(r.Prefix.Dir, o.Dataset, why) })
 		r.Log.Info("checkpoint %s stays in the cache until this run has completed a checkpoint, or needs its room; "+
 			"a run with SCR_CURRENT=%s tries it again", o.Name(), o.Name())
@@ -208,10 +213,10 @@ func (r *Restart) Fail() error {
 // completed a checkpoint of its own.
 func (r *Restart) Supersede() error {
 	r.Flusher.Supersede()
-	if err := r.Cache.DropUnused("this run has completed a checkpoint"); err != nil || !r.marked {
+	if err := r.Cache.DropUnused("this run has completed a checkpoint"); err != nil || !r.refused.marked {
 		return err
 	}
-	r.marked = false
+	r.refused.marked = false
 	return mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(prefix.Forgive(r.Prefix.Dir)) })
 }
 
@@ -266,7 +271,7 @@ func (r *Restart) PassOverCondemned() error {
 		if marks[i] == 0 || leaves[c.ID()] {
 			continue
 		}
-		r.marked = true
+		r.refused.marked = true
 		r.Log.WarnJob("checkpoint %s in the cache is passed over: %s; SCR_CURRENT=%s tries it again", c.Name(), whys[i], c.Name())
 		if err := errors.Join(r.Flusher.PassOver(c), r.Prefix.Failed(c.Dataset, whys[i])); err != nil {
 			return err

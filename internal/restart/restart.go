@@ -48,6 +48,7 @@ type Config struct {
 	Width     int    // SCR_FETCH_WIDTH: how many ranks fetch at a time; 0: all
 	InPlace   bool   // SCR_FETCH_BYPASS: the program reads checkpoints in the prefix directory
 	Global    bool   // SCR_GLOBAL_RESTART: ... even if they are in the cache
+	Never     bool   // SCR_RESTART=never: offer none
 	Current   string // SCR_CURRENT: name of the checkpoint to try first
 	DropAfter bool   // SCR_DROP_AFTER_CURRENT: remove newer ones from the index
 	// Protect returns the redundancy descriptor and the store of a checkpoint that is
@@ -59,9 +60,8 @@ type Config struct {
 type Restart struct {
 	Config
 	rung    rung
-	offered *Offer       // nil: none is offered, or not yet
-	useless map[int]bool // ids of checkpoints from which the program could not restart
-	marked  bool         // a checkpoint of the cache is in the list of restart.scr
+	offered *Offer  // nil: none is offered, or not yet
+	refused refused // those that are not offered
 }
 
 // Offer is a checkpoint from which the program can restart.
@@ -73,7 +73,7 @@ type Offer struct {
 }
 
 // New returns a Restart that offers nothing yet.
-func New(c Config) *Restart { return &Restart{Config: c, useless: map[int]bool{}} }
+func New(c Config) *Restart { return &Restart{Config: c, refused: refused{useless: map[int]bool{}}} }
 
 // Offered returns the checkpoint that is offered, nil if there is none. It is not
 // collective.
