@@ -319,7 +319,6 @@ func TestNeedCheckpoint_NothingIsSet(t *testing.T) {
 	}
 }
 
-
 // Finalize sums up what checkpoints have cost; a program that was never told to write one
 // learns why.
 func TestFinalize_Sums(t *testing.T) {
