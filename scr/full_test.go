@@ -376,3 +376,26 @@ func TestFull_SparseFilesFit(t *testing.T) {
 		})
 	}
 }
+
+// A fetch for which the storage of the nodes has no room is an error, not a beginning, and marks nothing as failed: with room the
+// run restarts.
+func TestFull_Fetch(t *testing.T) {
+	t.Parallel()
+	c := mounted(t, "node", "SCR_FLUSH=1")
+	if c == nil {
+		return
+	}
+	c.job(four, steps(1, 2))
+	c.lose(four...)
+	empty := c.fill(c.node(""), 64<<10) // for what Init makes
+	for range 2 {
+		err := c.try(four, restarts(2))
+		for _, text := range []string{"checkpoint ckpt.2 cannot be fetched: ", "no space left on device", "it is not marked as failed"} {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("%q is missing: %v\n%s", text, err, c.said())
+			}
+		}
+	}
+	empty()
+	c.job(four, restarts(2))
+}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
@@ -25,6 +27,14 @@ var errUnusable = mpi.NewKind(4, "is not what was written")
 
 // unusableError adds errUnusable to an error that says how a checkpoint is damaged.
 type unusableError struct{ error }
+
+// unusable adds errUnusable to an error of a checkpoint in the prefix directory, unless only the caller cannot read it.
+func unusable(err error) error {
+	if isCurable(err) {
+		return err
+	}
+	return &unusableError{err}
+}
 
 func (e *unusableError) Unwrap() []error { return []error{e.error, errUnusable} }
 
@@ -47,24 +57,29 @@ func (e *compressedError) Error() string {
 // fetch tries to offer a checkpoint of the prefix directory, and reports whether it has
 // succeeded. If not, it warns. It marks a damaged checkpoint as failed; others it does
 // not mark, because a run of another size, or with enough space in its cache, can use
-// them.
-func (r *Restart) fetch(d dataset.Dataset) bool {
+// them. It is an error if only something here is in the way that the user can mend, and no older checkpoint is
+// offered: the run would start from the beginning.
+func (r *Restart) fetch(d dataset.Dataset) (ok bool, err error) {
 	if r.refused.useless[d.ID()] {
-		return false
+		return false, nil
 	}
 	start := time.Now()
 	r.Events.Dataset("FETCH_START", d, eventlog.Record{Note: r.Prefix.Dir})
-	err := r.offerFrom(d, start)
+	err = r.offerFrom(d, start)
 	r.Events.Result("FETCH", "SUCCESS", d, start, err)
 	if err != nil {
 		r.Log.WarnJob("checkpoint %s cannot be fetched: %v", d.Name(), err)
 		r.refused.note("%s cannot be fetched: %v", d.Name(), err)
+		if curable, e := mpi.Any(r.World, isCurable(err)); e != nil || curable && r.offered == nil {
+			return false, errors.Join(e, fmt.Errorf("checkpoint %s cannot be fetched: %w; it is not marked as failed: make room, or mend what is in the way, and start again. "+
+				"SCR_RESTART=never starts from the beginning", d.Name(), err))
+		}
 		if errors.Is(err, errUnusable) && !errors.Is(err, prefix.ErrRanks) {
 			if err := r.Prefix.Failed(d, "it could not be fetched: "+err.Error()); err != nil {
 				r.Log.WarnJob("checkpoint %s cannot be marked as failed, so the next run will try it again: %v", d.Name(), err)
 			}
 		}
-		return false
+		return false, nil
 	}
 	if c := r.offered.cached; c != nil {
 		r.Events.Copied("FETCH", c.Dataset, r.Prefix.Dir, c.Desc.Store, start)
@@ -72,7 +87,15 @@ func (r *Restart) fetch(d dataset.Dataset) bool {
 	if err := r.Prefix.Fetched(d); err != nil {
 		r.Log.WarnJob("cannot record that checkpoint %s was fetched: %v", d.Name(), err)
 	}
-	return true
+	return true, nil
+}
+
+// isCurable reports whether an error of a fetch is about room or rights where the caller runs, not about the checkpoint.
+func isCurable(err error) bool {
+	if errors.Is(err, errUnusable) {
+		return false
+	}
+	return slices.ContainsFunc([]error{unix.ENOSPC, unix.EDQUOT, unix.EROFS, fs.ErrPermission}, func(is error) bool { return errors.Is(err, is) })
 }
 
 // offerFrom offers a checkpoint of the prefix directory. Either it copies the checkpoint
@@ -81,7 +104,7 @@ func (r *Restart) fetch(d dataset.Dataset) bool {
 func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 	l, err := r.Prefix.List(d.ID())
 	if err != nil {
-		return &unusableError{err}
+		return unusable(err)
 	}
 	d = l.Dataset
 	desc, store := r.Protect(d)
@@ -214,7 +237,7 @@ func (r *Restart) copyFiles(c *cache.Cached, files []redundancy.File) error {
 		copier.Blind = r.Prefix.Blind || encodes(c, f)
 		if err := copier.Fetch(f.Path, path, f.Meta); err != nil {
 			if ofSource(err, f.Path) {
-				return &unusableError{err}
+				return unusable(err)
 			}
 			return err
 		}
@@ -239,7 +262,7 @@ func (r *Restart) changed(files []redundancy.File) func(redundancy.File) error {
 				continue
 			}
 			if _, err := r.Prefix.Copier().Verify(there.Path, there.Meta.Clone()); err != nil {
-				return &unusableError{err}
+				return unusable(err)
 			}
 		}
 		return fmt.Errorf("%s was not copied as it is in %s", f.Path, r.Prefix.Dir)

@@ -118,7 +118,12 @@ func (r *Restart) offerNamed(name string) error {
 		if err != nil {
 			return err
 		}
-		if ok && r.fetch(d) {
+		if ok {
+			if ok, err = r.fetch(d); err != nil {
+				return err
+			}
+		}
+		if ok {
 			return r.drop(r.after(d.ID()), noChange, true)
 		}
 		r.unlist() // what has not left yet may be offered
@@ -179,8 +184,8 @@ func (r *Restart) offerFirst(below int, next func(below int) (dataset.Dataset, b
 			below = d.ID()
 			continue
 		}
-		if r.fetch(d) {
-			return nil
+		if ok, err := r.fetch(d); ok || err != nil {
+			return err
 		}
 		if failed != nil {
 			r.Prefix.Note(func() error { return failed(d) })
