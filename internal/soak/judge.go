@@ -397,6 +397,7 @@ func (st *story) checkPrefix(keeps int) error {
 
 // find returns which version an entry of the index is, by its files, or why it is none.
 func (st *story) find(e prefix.Entry) (found *fact, why error) {
+	damaged := false
 	for _, f := range slices.Backward(st.model.facts) {
 		if f.Name != e.Name {
 			continue
@@ -405,12 +406,13 @@ func (st *story) find(e prefix.Entry) (found *fact, why error) {
 		if err == nil {
 			return f, nil
 		}
-		if f.damaged {
-			return nil, nil
-		}
+		damaged = damaged || f.damaged
 		why = errors.Join(why, fmt.Errorf("%v: %w", f.Version, err))
 	}
-	if why == nil {
+	switch {
+	case damaged: // it may be that one
+		why = nil
+	case why == nil:
 		why = fmt.Errorf("none of its name was begun")
 	}
 	return nil, why
