@@ -53,3 +53,15 @@ func TestShared_CacheOfSome(t *testing.T) {
 	c.says("used as one store of all ranks")
 	c.job(on(2, "c", "b"), restarts(1))
 }
+
+// Two machines have the same name: each rank finds the caches of its own machine only, and the error says so.
+func TestShared_NameOfANode(t *testing.T) {
+	c := newCluster(t)
+	c.set("b:SCR_NODE_NAME=a")
+	err := c.try(four, steps(1))
+	for _, text := range []string{"rank 1: node a has no " + c.node("b"), "different machines that have the same name", "SCR_NODE_NAME"} {
+		if err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%q is missing: %v", text, err)
+		}
+	}
+}

@@ -31,6 +31,7 @@ package cache
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -234,6 +235,10 @@ func (k *Cache) open(name string, run probe.Run, nodes int) error {
 		err = sharing.look(k.Log.Node)
 	} else {
 		k.lock, err = joinLock(filepath.Join(k.control, LockFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("node %s has no %s here, which another rank of that node has made: are these ranks on different machines that have the same name? "+
+				"SCR_NODE_NAME gives each node a name of its own: %w", k.Log.Node, k.control, err)
+		}
 	}
 	all, err := k.maps.collect(err)
 	if err == nil {
