@@ -120,14 +120,14 @@ func TestFaults_Errors(t *testing.T) {
 }
 
 // harmless reports whether an error means nothing: when a file is closed that has been
-// replaced, or serves as a lock only; with flush.scr, which is for commands; where the
+// replaced, or serves as a lock only; when the text of a lock is written, which is for messages; with flush.scr, which is for commands; where the
 // control directory is listed to limit lines, or to remove what is not used any more; where
 // a record of a job's facts is read, which is written again then; and
 // when copying.scr stays, for which temporary files are looked for in vain later.
 func harmless(hit string) bool {
 	call, path, _ := strings.Cut(hit, " ")
 	base := filepath.Base(path)
-	return base == "flush.scr" || call == string(faultfs.Remove) && base == "copying.scr" || call == string(faultfs.Open) && (base == "scr.job" || strings.Contains(path, "/.scr/records/") && strings.HasSuffix(base, ".scr")) || call == string(faultfs.Close) && (base == "lock" || strings.HasSuffix(base, ".lock") || strings.HasSuffix(base, ".journal"))
+	return base == "flush.scr" || call == string(faultfs.Write) && strings.HasSuffix(base, ".lock") || call == string(faultfs.Remove) && base == "copying.scr" || call == string(faultfs.Open) && (base == "scr.job" || strings.Contains(path, "/.scr/records/") && strings.HasSuffix(base, ".scr")) || call == string(faultfs.Close) && (base == "lock" || strings.HasSuffix(base, ".lock") || strings.HasSuffix(base, ".journal"))
 }
 
 // core is what the library does, on whatever file system it is.

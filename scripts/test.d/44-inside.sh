@@ -202,7 +202,7 @@ for thread in 1 0; do
     ends
     is "... which ends no earlier" same "" "$(grep "ends [rw]" "$WORK/out")"
     fresh
-    "$BUILD/scr" halt --checkpoints 1 "$prefix" >"$WORK/asked.out" 2>&1
+    "$BUILD/scr" halt --next --checkpoints 1 "$prefix" >"$WORK/asked.out" 2>&1
     vars=("${base[@]}" --env SCR_CHECKPOINT_SECONDS=1 --env SCR_HALT_EXIT=1)
     self "$WORK/asked" 100000
     status=$?
