@@ -399,3 +399,25 @@ func TestFull_Fetch(t *testing.T) {
 	empty()
 	c.job(four, restarts(2))
 }
+
+// SCR_CURRENT names a checkpoint for which there is no room: Init fails, and what is in the cache stays.
+func TestFull_FetchOfTheCurrent(t *testing.T) {
+	t.Parallel()
+	c := mounted(t, "node", "SCR_CACHE_SIZE=3")
+	if c == nil {
+		return
+	}
+	c.set("SCR_FLUSH=1")
+	c.job(four, steps(1))
+	c.lose(four...)
+	c.set("SCR_FLUSH=0", "SCR_FETCH=0")
+	c.job(four, steps(2, 3)) // in the cache only
+	c.set("SCR_FETCH=1", "SCR_CURRENT=ckpt.1")
+	empty := c.fill(c.node(""), 0)
+	if err := c.try(four, restarts(1)); err == nil || !strings.Contains(err.Error(), "checkpoint ckpt.1 cannot be fetched") {
+		t.Errorf("%v\n%s", err, c.said())
+	}
+	empty()
+	c.set("SCR_CURRENT=")
+	c.job(four, restarts(3))
+}

@@ -149,6 +149,9 @@ func TestTwoJobs_Apart(t *testing.T) {
 			c.job(four, restarts(6))
 			as("third")
 			c.job(four, restarts(0))
+			if strings.Contains(c.said(), "THE RUN STARTS") {
+				t.Errorf("checkpoints of others are missed:\n%s", c.said())
+			}
 			as("first")
 			c.job(four, restarts(2))
 			as("first", "SCR_CURRENT=ckpt.6")

@@ -22,7 +22,8 @@ type protection struct {
 	descs  []*reddesc.Descriptor
 }
 
-// newProtection makes the failure groups and stores of a job; addDescriptors has to follow. base is SCR_CACHE_BASE on rank 0. It is collective. The caller must free the result,
+// newProtection makes the failure groups and stores of a job; addDescriptors has to follow.
+// base is SCR_CACHE_BASE on rank 0. It is collective. The caller must free the result,
 // even after an error.
 func newProtection(world mpi.Comm, base string, cfg *config.Config, log *report.Logger) (*protection, error) {
 	p := &protection{}

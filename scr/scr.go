@@ -199,6 +199,9 @@ func (s *Session) begin(opt Options, start time.Time) error {
 	if err != nil {
 		return err
 	}
+	if s.world.Rank() == 0 && known.probed {
+		defer known.run.Remove(s.metadata(""), 0) // when all nodes have looked, or this has failed before
+	}
 	if s.protection, err = newProtection(s.world, known.cache, s.config, s.log); err != nil {
 		return err
 	}
@@ -265,11 +268,10 @@ func (s *Session) usePrefix(start time.Time, opt Options) (shared, error) {
 	}
 	if cfg.PrefixShared {
 		s.prefix.Ours = func(d dataset.Dataset) bool {
-			if o := d.Owner(); cfg.JobName != "" {
-				return o.JobName == cfg.JobName
-			} else {
-				return o.JobID == cfg.JobID
+			if cfg.JobName != "" {
+				return d.Owner().JobName == cfg.JobName
 			}
+			return d.Owner().JobID == cfg.JobID
 		}
 	}
 	var requests *request.Answers // on rank 0
@@ -327,9 +329,6 @@ func describeJob(cfg *config.Config, environ func(string) (string, bool), since 
 // an error if a node does not see what rank 0 has made there: its files would be in a directory of its own.
 // node is the communicator of the ranks on the node. It is collective.
 func (s *Session) findPrefix(node mpi.Comm, known shared) (nodes int, err error) {
-	if s.world.Rank() == 0 && known.probed {
-		defer known.run.Remove(s.metadata(""), 0)
-	}
 	real, err := realPrefix(s.config.Prefix)
 	s.paths = paths{dir: s.config.Prefix, real: real}
 	first := 0

@@ -65,3 +65,15 @@ func TestShared_NameOfANode(t *testing.T) {
 		}
 	}
 }
+
+// Init fails before the nodes have looked for the probe: it does not stay.
+func TestShared_ProbeOfAFailedInit(t *testing.T) {
+	c := newCluster(t)
+	c.configure("STORE=$SSD VIEW=GLOBAL GROUP=NODE", "CKPT=0 STORE=$SSD")
+	if err := c.try(four, steps(1)); err == nil {
+		t.Error("Init has succeeded")
+	}
+	if left, err := filepath.Glob(c.prefix(".scr/probe.*")); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}

@@ -44,7 +44,8 @@ func (p *Prefix) CompleteFlushes() (missing []dataset.Dataset, err error) {
 	return missing, nil
 }
 
-// flushing returns the datasets that were being flushed when the last run ended. It is
+// flushing returns the datasets that were being flushed when the last run ended, without those of other
+// jobs, which may be flushing them now. It is
 // collective; all ranks get the same result.
 func (p *Prefix) flushing() (list []Located, err error) {
 	all, err := hash.FromRoot(p.Comm, func() (*hash.Hash, error) {
@@ -55,7 +56,7 @@ func (p *Prefix) flushing() (list []Located, err error) {
 		}
 		for _, l := range list {
 			d := l.Dataset
-			if l.Is(Flushing) && d.ID() == l.ID && dataset.CheckName(d.Name()) == nil && l.Ranks > 0 && l.Ranks <= rank2file.MaxRanks {
+			if l.Is(Flushing) && p.Ours.has(d) && d.ID() == l.ID && dataset.CheckName(d.Name()) == nil && l.Ranks > 0 && l.Ranks <= rank2file.MaxRanks {
 				locate(all, d, Flushing).SetInt(keyRanks, int64(l.Ranks))
 			}
 		}
@@ -67,7 +68,7 @@ func (p *Prefix) flushing() (list []Located, err error) {
 			return nil, err
 		}
 		for _, e := range x.own() {
-			if e.Placing > 0 && dataset.CheckName(e.Name) == nil {
+			if e.Placing > 0 && p.Ours.has(e.Dataset) && dataset.CheckName(e.Name) == nil {
 				locate(all, e.Dataset, Flushing).SetInt(keyRanks, int64(e.Placing))
 			}
 		}

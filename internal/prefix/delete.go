@@ -90,7 +90,7 @@ func (p *Prefix) choose(of func(*Index) []Entry) ([]Entry, error) {
 		if err != nil {
 			return err
 		}
-		for _, e := range of(p.Ours.of(x)) {
+		for _, e := range of(p.Ours.Of(x)) {
 			list.Set(strconv.Itoa(e.ID), e.encode())
 		}
 		return nil

@@ -98,7 +98,7 @@ func (p *Prefix) find(choose func(*Index) (Entry, bool)) (dataset.Dataset, bool,
 		if err != nil {
 			return nil, err
 		}
-		if e, ok := choose(p.Ours.of(x)); ok {
+		if e, ok := choose(p.Ours.Of(x)); ok {
 			d = e.Dataset
 		}
 		return d.Encode(), nil

@@ -135,3 +135,20 @@ func TestDelete_FilesOfTheUser(t *testing.T) {
 		}
 	})
 }
+
+// A flush of another job, which may go on now, is not completed, and not given up.
+func TestCompleteFlushes_OfAnotherJob(t *testing.T) {
+	s := newSite(t)
+	s.interrupted(7, 3, same)
+	must(t, s.run(2, func(p *Prefix) error {
+		p.Ours = func(dataset.Dataset) bool { return false }
+		missing, err := p.CompleteFlushes()
+		if err == nil && len(missing) > 0 {
+			err = fmt.Errorf("missing %v", missing)
+		}
+		return err
+	}))
+	if under, err := UnderWay(s.dir, s.described(7, 3, same)); err != nil || !under {
+		t.Errorf("it is not under way any more: %v", err)
+	}
+}

@@ -10,12 +10,12 @@ import (
 // they have written is not offered, replaced or deleted. If it is nil, all datasets are ours.
 type Ours func(d dataset.Dataset) bool
 
-func (o Ours) has(e Entry) bool { return o == nil || o(e.Dataset) }
+func (o Ours) has(d dataset.Dataset) bool { return o == nil || o(d) }
 
-// of returns the index without the datasets of other jobs.
-func (o Ours) of(x *Index) *Index {
+// Of returns the index without the datasets of other jobs.
+func (o Ours) Of(x *Index) *Index {
 	for _, e := range x.Entries() {
-		if !o.has(e) {
+		if !o.has(e.Dataset) {
 			x.remove(e.ID)
 		}
 	}
@@ -25,7 +25,7 @@ func (o Ours) of(x *Index) *Index {
 // checkName returns an error if another job has a dataset with the name of d.
 func (o Ours) checkName(dir string, x *Index, d dataset.Dataset) error {
 	for _, e := range x.named(d.Name()) {
-		if !o.has(e) {
+		if !o.has(e.Dataset) {
 			return &ForeignError{Name: d.Name(), Dir: dir, Entry: e}
 		}
 	}
@@ -35,7 +35,7 @@ func (o Ours) checkName(dir string, x *Index, d dataset.Dataset) error {
 // checkLosses returns an error if a dataset of another job owns a file that d has, too.
 func (o Ours) checkLosses(dir string, x *Index, d dataset.Dataset, losses []loss) error {
 	for _, l := range losses {
-		if e := x.ByID(l.id); !o.has(e) {
+		if e := x.ByID(l.id); !o.has(e.Dataset) {
 			return &ForeignError{Name: d.Name(), Dir: dir, Entry: e, files: true}
 		}
 	}

@@ -49,11 +49,16 @@ func (r Run) Put(dir string, rank int) error {
 	}
 	info, err := f.Stat()
 	if err := errors.Join(err, f.Close()); err != nil {
+		r.Remove(dir, rank)
 		return err
 	}
-	others, _ := filepath.Glob(filepath.Join(dir, begin+"*"))
-	for _, other := range others {
-		if i, err := below.Lstat(other); err == nil && i.Mode().IsRegular() && info.ModTime().Sub(i.ModTime()) > old {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		other := filepath.Join(dir, e.Name())
+		if !strings.HasPrefix(e.Name(), begin) || !e.Type().IsRegular() {
+			continue
+		}
+		if i, err := below.Lstat(other); err == nil && info.ModTime().Sub(i.ModTime()) > old {
 			_ = below.Remove(other)
 		}
 	}

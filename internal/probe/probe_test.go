@@ -41,7 +41,10 @@ func TestProbe(t *testing.T) {
 
 // What a killed run has left goes after an hour; links and the probes of other jobs stay.
 func TestPut_Removes(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "scr.17[3]") // of an array job: no pattern
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	long, short := NewRun(), NewRun()
 	for _, run := range []Run{long, short} {
 		if err := run.Put(dir, 0); err != nil {

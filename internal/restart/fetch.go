@@ -68,12 +68,12 @@ func (r *Restart) fetch(d dataset.Dataset) (ok bool, err error) {
 	err = r.offerFrom(d, start)
 	r.Events.Result("FETCH", "SUCCESS", d, start, err)
 	if err != nil {
-		r.Log.WarnJob("checkpoint %s cannot be fetched: %v", d.Name(), err)
 		r.refused.note("%s cannot be fetched: %v", d.Name(), err)
 		if curable, e := mpi.Any(r.World, isCurable(err)); e != nil || curable && r.offered == nil {
 			return false, errors.Join(e, fmt.Errorf("checkpoint %s cannot be fetched: %w; it is not marked as failed: make room, or mend what is in the way, and start again. "+
 				"SCR_RESTART=never starts from the beginning", d.Name(), err))
 		}
+		r.Log.WarnJob("checkpoint %s cannot be fetched: %v", d.Name(), err)
 		if errors.Is(err, errUnusable) && !errors.Is(err, prefix.ErrRanks) {
 			if err := r.Prefix.Failed(d, "it could not be fetched: "+err.Error()); err != nil {
 				r.Log.WarnJob("checkpoint %s cannot be marked as failed, so the next run will try it again: %v", d.Name(), err)

@@ -77,7 +77,7 @@ func (r *Restart) FindAgain() error {
 // FindInRun searches once the program has begun a dataset: it offers the newest checkpoint that is complete, as a rule
 // one that this run has written. If there is none it fetches one.
 func (r *Restart) FindInRun() error {
-	if r.offered != nil {
+	if r.offered != nil || r.Never {
 		return nil
 	}
 	newest, err := r.Flusher.Newest()
@@ -120,6 +120,7 @@ func (r *Restart) offerNamed(name string) error {
 		}
 		if ok {
 			if ok, err = r.fetch(d); err != nil {
+				r.unlist()
 				return err
 			}
 		}

@@ -30,7 +30,7 @@ func (r *Restart) Missed(asked bool) string {
 	if err != nil {
 		return ""
 	}
-	complete, newest := x.CompleteCheckpoints()
+	complete, newest := r.Prefix.Ours.Of(x).CompleteCheckpoints()
 	if complete == 0 {
 		return ""
 	}
@@ -42,7 +42,7 @@ func (r *Restart) Missed(asked bool) string {
 	case !asked:
 		why = "the program has not asked for one (SCR_Have_restart)"
 	default:
-		why = "they are not of this job"
+		why = "none of them can be used"
 	}
 	list := fmt.Sprintf("%d complete checkpoints, the newest %s", complete, newest.Name)
 	if complete == 1 {

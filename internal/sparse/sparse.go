@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,12 +18,18 @@ import (
 type Extents struct {
 	from, to int64
 	hole     bool
+	doubtful bool
 }
 
 // Known reports whether Alike may be called for offset at.
 func (e *Extents) Known(at int64) bool { return at >= e.from && at < e.to }
 
-// Find asks the file system what is at offset at, and may change the position of f. Where the file system
+// answers are the magic numbers of the file systems whose answers count: tmpfs, ramfs, ext2 to ext4, XFS and
+// Btrfs. Others have called data a hole that had just been written (OpenZFS before 2.2.2), and a client
+// of a network file system knows only what its server says.
+var answers = []int64{unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC}
+
+// Find asks the file system what is at offset at, and may change the position of f. Where its answer does not count, it
 // does not know, or the file ends before, it is data, so that the caller reads it and meets the error.
 func (e *Extents) Find(f *os.File, at int64) {
 	*e = Extents{from: at, to: math.MaxInt64}
@@ -31,6 +38,11 @@ func (e *Extents) Find(f *os.File, at int64) {
 	const unit = 512 // of st_blocks
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil || st.Blocks*unit >= st.Size {
+		return
+	}
+	var fs unix.Statfs_t
+	if unix.Fstatfs(fd, &fs) != nil || !slices.Contains(answers, int64(fs.Type)) {
+		e.doubtful = true
 		return
 	}
 	end, err := unix.Seek(fd, at, unix.SEEK_HOLE)
@@ -49,6 +61,10 @@ func (e *Extents) Find(f *os.File, at int64) {
 		e.to, e.hole = end, true
 	}
 }
+
+// Doubtful reports whether the file takes less room than its size, and nothing is known of its holes: pages of zeros
+// that are read may be in one.
+func (e *Extents) Doubtful() bool { return e.doubtful }
 
 // Alike returns how many of the n bytes from offset at, which is known, are data or a hole like the first one, and
 // whether it is a hole.

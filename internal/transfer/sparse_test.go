@@ -12,7 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/compress"
+	"github.com/goscr/goscr/internal/faultfs"
 	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/sparse"
 )
 
 func allocated(t *testing.T, path string) int64 {
@@ -116,6 +118,42 @@ func TestSparse_OtherSize(t *testing.T) {
 		must(t, os.Truncate(src, size))
 		if err := NewCopier(1000).Copy(src, filepath.Join(dir, "dst"), md); err == nil {
 			t.Errorf("%d bytes were copied", size)
+		}
+	}
+}
+
+// A file system whose answers about holes do not count: all of the file is read, and its copy has holes all the same.
+func TestSparse_AnswersThatDoNotCount(t *testing.T) {
+	const size, little = 16 << 20, 1 << 20
+	m := faultfs.New(t, faultfs.Options{})
+	src := filepath.Join(m.Dir, "src")
+	f, err := os.Create(src)
+	must(t, err)
+	_, err = f.WriteAt([]byte("data"), size/2)
+	must(t, errors.Join(err, f.Truncate(size)))
+	var extents sparse.Extents
+	extents.Find(f, 0)
+	if n, hole := extents.Alike(0, size); hole || n != size || !extents.Doubtful() {
+		t.Errorf("%d bytes, hole %t, doubtful %t", n, hole, extents.Doubtful())
+	}
+	must(t, f.Close())
+	want, err := os.ReadFile(src)
+	must(t, err)
+	for _, blind := range []bool{false, true} {
+		dir, err := os.MkdirTemp("/dev/shm", "goscr-test-")
+		if err != nil {
+			t.Skip("no /dev/shm here")
+		}
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		dst := filepath.Join(dir, "dst")
+		c := NewCopier(1 << 20)
+		c.Blind = blind
+		must(t, c.Copy(src, dst, meta.New("src", meta.Full, 1)))
+		if got, err := os.ReadFile(dst); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("blind=%t: other bytes, %v", blind, err)
+		}
+		if n := allocated(t, dst); n > little {
+			t.Errorf("blind=%t: the copy takes %d bytes", blind, n)
 		}
 	}
 }

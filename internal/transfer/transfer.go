@@ -188,11 +188,14 @@ func syncTimes(below trust.Root, path string) error {
 func (p *copying) plain(size int64) error {
 	c := p.c
 	var extents sparse.Extents
+	var out io.Writer = p.out
 	for {
 		end := int64(math.MaxInt64)
 		if p.size < size {
 			if !extents.Known(p.size) {
-				extents.Find(p.in, p.size)
+				if extents.Find(p.in, p.size); extents.Doubtful() {
+					out = unpacked{p.out}
+				}
 			}
 			n, hole := extents.Alike(p.size, end-p.size)
 			if hole {
@@ -203,7 +206,7 @@ func (p *copying) plain(size int64) error {
 			}
 			end = p.size + n
 		}
-		if c.Blind && p.out.fresh() {
+		if c.Blind && p.out.fresh() && !extents.Doubtful() {
 			if err := p.throughKernel(end); err != nil {
 				return err
 			}
@@ -213,7 +216,7 @@ func (p *copying) plain(size int64) error {
 		}
 		n, err := p.in.ReadAt(c.buffer[:min(int64(len(c.buffer)), end-p.size)], p.size)
 		if n > 0 {
-			if _, err := p.out.Write(c.buffer[:n]); err != nil {
+			if _, err := out.Write(c.buffer[:n]); err != nil {
 				return err
 			}
 			if err := p.seen(c.buffer[:n]); err != nil {

@@ -74,6 +74,9 @@ func (t *total) add(r result, took, budget time.Duration) {
 // end records the times, prints what failed and the numbers, and returns errFailed if not all passed.
 func (t *total) end(ctx context.Context, took time.Duration) error {
 	if ctx.Err() != nil {
+		for _, f := range t.failures {
+			fmt.Println("failed:", f)
+		}
 		return errInterrupted
 	}
 	t.times = append(t.times, timing{"all", took.Seconds(), 0})
