@@ -324,6 +324,9 @@ func (v *verdict) end(r *ran) error {
 		v.tell("  It is killed (%s).", how)
 		return nil
 	case r.status == statusFailed && v.full:
+		if v.fullAtInit() {
+			v.leaveAll() // also what was to be fetched again, for want of room to rebuild it
+		}
 		v.tell("  It ends: %s.", v.failed)
 		return nil
 	case r.status != 0:

@@ -57,6 +57,7 @@ func TestSoak_Again(t *testing.T) {
 		1209054: "a run is killed while the program rejects a checkpoint, and the next records that",
 		1209182: "a checkpoint is flushed in Init, the one before it leaves for its room, and then it is rejected",
 		1212854: "a checkpoint leaves the prefix directory for another, which is dropped, and the run recovers",
+		1241724: "a checkpoint cannot be rebuilt for lack of room, nor be fetched in its place, and is damaged in the prefix directory",
 		1224277: "the newest version of a name is damaged, and an older one is in the index",
 		1213322: "a list of files that are being copied is removed, and the flush is completed all the same",
 		1210033: "a run is killed while the program writes over the files of an output in the prefix directory",
