@@ -13,6 +13,7 @@ import (
 
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/storagetest"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // fill fills the file system of a directory to its last block, and then makes so many
@@ -312,7 +313,8 @@ func TestFull_TightIsNotFull(t *testing.T) {
 // fetched, and no message says that there is too little room.
 func TestFull_SparseFilesFit(t *testing.T) {
 	t.Parallel()
-	for _, env := range [][]string{{"SCR_COPY_TYPE=XOR"}, {"SCR_COPY_TYPE=PARTNER"}, {"SCR_COPY_TYPE=XOR", "SCR_ENCODE_ASYNC=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=PTHREAD"}} {
+	ways := [][]string{{"SCR_COPY_TYPE=XOR"}, {"SCR_COPY_TYPE=PARTNER"}, {"SCR_COPY_TYPE=XOR", "SCR_ENCODE_ASYNC=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=PTHREAD"}}
+	for _, env := range sample.Of(t, ways, 1, len(ways)) {
 		t.Run(strings.Join(env, ","), func(t *testing.T) {
 			const size = 8 << 20
 			c := mounted(t, "node", append(env, "SCR_FLUSH=1")...)

@@ -62,7 +62,9 @@ func runQuick(ctx context.Context, packages []string) error {
 		_, err := output("go", append([]string{"vet"}, packages...)...)
 		return err
 	})
-	args := []string{"-short", "-vet=off", "-p", strconv.Itoa(runtime.NumCPU() + 1)} // some wait for others
+	// Many tests wait for something: more of them run at once than there are cores.
+	cores := runtime.NumCPU()
+	args := []string{"-short", "-vet=off", "-p", strconv.Itoa(cores + 1), "-parallel", strconv.Itoa(2 * cores)}
 	if !narrow {
 		args = append(args, longest...)
 	}
