@@ -119,15 +119,29 @@ func TestFaults_Errors(t *testing.T) {
 	}
 }
 
-// harmless reports whether an error means nothing: when a file is closed that has been
-// replaced, or serves as a lock only; when the text of a lock is written, which is for messages; with flush.scr, which is for commands; where the
-// control directory is listed to limit lines, or to remove what is not used any more; where
-// a record of a job's facts is read, which is written again then; and
-// when copying.scr stays, for which temporary files are looked for in vain later.
+// harmless reports whether an error means nothing to a job.
 func harmless(hit string) bool {
 	call, path, _ := strings.Cut(hit, " ")
 	base := filepath.Base(path)
-	return base == "flush.scr" || call == string(faultfs.Write) && strings.HasSuffix(base, ".lock") || call == string(faultfs.Remove) && base == "copying.scr" || call == string(faultfs.Open) && (base == "scr.job" || strings.Contains(path, "/.scr/records/") && strings.HasSuffix(base, ".scr")) || call == string(faultfs.Close) && (base == "lock" || strings.HasSuffix(base, ".lock") || strings.HasSuffix(base, ".journal"))
+	if base == "flush.scr" {
+		return true // for commands only
+	}
+	switch faultfs.Call(call) {
+	case faultfs.Open:
+		// A directory is listed to limit lines, or to remove what is not used any more; a
+		// record of a job's facts is written again.
+		return base == "scr.job" || base == ".scr" || strings.Contains(path, "/.scr/records/") && strings.HasSuffix(base, ".scr")
+	case faultfs.Write:
+		return strings.HasSuffix(base, ".lock") // the text is for messages
+	case faultfs.Close:
+		// The file is a lock, or has been replaced.
+		return base == "lock" || strings.HasSuffix(base, ".lock") || strings.HasSuffix(base, ".journal")
+	case faultfs.Remove:
+		// Temporary files are looked for in vain later; the list of a rank is of a dataset that
+		// is complete; a slot limits lines; a later run removes old probes.
+		return base == "copying.scr" || strings.HasSuffix(base, ".scrfilemap") || strings.HasPrefix(base, "said.") || strings.HasPrefix(base, "probe.")
+	}
+	return false
 }
 
 // core is what the library does, on whatever file system it is.

@@ -315,7 +315,11 @@ func (x index) add(name string) error {
 			return prefix.Add(x.dir, f)
 		}
 	}
-	if id := scavenge.Find(x.dir, name); id > 0 {
+	id, err := scavenge.Find(x.dir, name)
+	if err != nil {
+		return err
+	}
+	if id > 0 {
 		return x.build(id)
 	}
 	if f, err := prefix.OldSummary(x.dir, name); err == nil {

@@ -211,7 +211,7 @@ func Open(c Config, run probe.Run, nodes int) (*Cache, error) {
 // ranks of the node their filemaps. It is collective.
 func (k *Cache) open(name string, run probe.Run, nodes int) error {
 	k.places = newPlaces(k.Node, k.Stores, k.User, name)
-	sharing := newSharing(k.World, k.places.all, run, nodes)
+	sharing := newSharing(k.World, k.places.all, k.Log, run, nodes)
 	var err error
 	if k.Node.Rank() == 0 {
 		defer sharing.remove()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/goscr/goscr/internal/probe"
 	"github.com/goscr/goscr/internal/reddesc"
+	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -20,17 +21,18 @@ type sharing struct {
 	run    probe.Run
 	nodes  int
 	places []*place
+	log    *report.Logger
 
 	unknown []int64 // by place, 1: some node can make no probe; a run that only restarts may need no room and no permission
 	seen    []int64 // two of each place, 1: some node sees another one's probe; some node does not see all
 	with    []int   // by place: the first rank of another node whose probe the caller sees, or -1
 }
 
-func newSharing(world mpi.Comm, places []*place, run probe.Run, nodes int) *sharing {
+func newSharing(world mpi.Comm, places []*place, log *report.Logger, run probe.Run, nodes int) *sharing {
 	if nodes < 2 {
 		places = nil
 	}
-	return &sharing{world: world, run: run, nodes: nodes, places: places,
+	return &sharing{world: world, run: run, nodes: nodes, places: places, log: log,
 		unknown: make([]int64, len(places)), seen: make([]int64, 2*len(places)), with: make([]int, len(places))}
 }
 
@@ -39,6 +41,7 @@ func (s *sharing) put() (err error) {
 	for i, x := range s.places {
 		e := s.run.Put(x.dir, s.world.Rank())
 		if noRoom(e) || e != nil && !x.store.Shared {
+			s.log.Warn("no file can be made in %s, so it is not known whether nodes share that directory: %v", x.dir, e)
 			s.unknown[i], e = 1, nil
 		}
 		err = cmp.Or(err, e)

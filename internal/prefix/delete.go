@@ -134,8 +134,9 @@ func (p *Prefix) owned(e Entry, files []redundancy.File) ([]redundancy.File, err
 		return nil, err
 	}
 	compare := strange || !e.Owns || !e.owns()
-	others, err := p.owners(func(x *Index) []Entry {
-		return slices.DeleteFunc(owning(p.Dir, x, e.ID), func(o Entry) bool { return !compare && o.Owns })
+	others, err := p.owners(func(x *Index) ([]Entry, error) {
+		list, err := owning(p.Dir, x, e.ID)
+		return slices.DeleteFunc(list, func(o Entry) bool { return !compare && o.Owns }), err
 	})
 	if err != nil {
 		return nil, err

@@ -131,10 +131,13 @@ func RepairIndex(prefix string) (Repaired, error) {
 }
 
 // CheckIndex returns an error if the prefix directory has complete datasets and no
-// index. It does not read the index.
+// index, or cannot be listed. It does not read the index.
 func CheckIndex(prefix string) error {
 	if _, err := os.Lstat(metadataPath(prefix, indexFile)); !errors.Is(err, fs.ErrNotExist) {
 		return nil
+	}
+	if _, err := IDs(prefix); err != nil {
+		return err
 	}
 	list, _ := Summaries(prefix)
 	for _, f := range list {

@@ -37,7 +37,7 @@ func (x *Index) after(d dataset.Dataset) (list []Entry) {
 // later finds out whether a dataset is late. It is collective; the result is agreed.
 func (p *Prefix) later(d dataset.Dataset, parts Parts, direct *naming) (l later, err error) {
 	l.names = map[string]bool{}
-	newer, err := p.owners(func(x *Index) []Entry { return x.after(d) })
+	newer, err := p.owners(func(x *Index) ([]Entry, error) { return x.after(d), nil })
 	if err != nil {
 		return l, err
 	}

@@ -45,7 +45,7 @@ func TestLate_SameNames(t *testing.T) {
 			t.Errorf("left: %q", left)
 		}
 		must(t, s.run(3, func(p *Prefix) error { return p.Delete("ckpt.1") }))
-		if got := fmt.Sprint(s.complete(3, same), IDs(s.dir)); got != "[2] [2]" {
+		if got := fmt.Sprint(s.complete(3, same), ids(t, s.dir)); got != "[2] [2]" {
 			t.Errorf("complete, and in the directory: %s", got)
 		}
 		x, err := ReadIndex(s.dir)
@@ -121,7 +121,7 @@ func TestLate_SameDatasetName(t *testing.T) {
 		t.Error(got)
 	}
 	must(t, s.run(2, func(p *Prefix) error { return p.Delete("restart") }))
-	if got := left(t, s.dir); strings.Contains(got, "field") || strings.Contains(got, "log") || len(IDs(s.dir)) > 0 {
+	if got := left(t, s.dir); strings.Contains(got, "field") || strings.Contains(got, "log") || len(ids(t, s.dir)) > 0 {
 		t.Error(got)
 	}
 }

@@ -38,17 +38,19 @@ func metadataPath(prefix, name string) string { return filepath.Join(prefix, Met
 // Dir returns the path of the metadata directory of a dataset.
 func Dir(prefix string, id int) string { return metadataPath(prefix, datasetPrefix+strconv.Itoa(id)) }
 
-// IDs returns the ids of all datasets that have a metadata directory, lowest first. It
-// returns none if the directories cannot be listed.
-func IDs(prefix string) []int {
-	entries, _ := trust.Root(prefix).ReadDir(filepath.Join(prefix, Metadata))
+// IDs returns the ids of all datasets that have a metadata directory, lowest first.
+func IDs(prefix string) ([]int, error) {
+	entries, err := trust.Root(prefix).ReadDir(filepath.Join(prefix, Metadata))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
 	ids := hash.New() // Ints sorts its keys
 	for _, e := range entries {
 		if id, ok := strings.CutPrefix(e.Name(), datasetPrefix); ok {
 			ids.Set(id, nil)
 		}
 	}
-	return ids.Ints()
+	return ids.Ints(), nil
 }
 
 // makeMetadata makes the directory for goscr's own files.

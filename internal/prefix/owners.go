@@ -29,7 +29,7 @@ type owner struct {
 }
 
 // owners returns, on all ranks, the datasets that rank 0 chooses, in its order.
-func (p *Prefix) owners(choose func(x *Index) []Entry) (list []owner, err error) {
+func (p *Prefix) owners(choose func(x *Index) ([]Entry, error)) (list []owner, err error) {
 	const keyOld, keyNumber = "OLD", "ID"
 	all := hash.New()
 	var own []Entry
@@ -38,7 +38,9 @@ func (p *Prefix) owners(choose func(x *Index) []Entry) (list []owner, err error)
 		if err != nil {
 			return err
 		}
-		own = choose(x)
+		if own, err = choose(x); err != nil {
+			return err
+		}
 		for i, e := range own {
 			h := all.At(strconv.Itoa(i))
 			o := e.origin()
@@ -76,13 +78,17 @@ func (p *Prefix) owners(choose func(x *Index) []Entry) (list []owner, err error)
 
 // owning returns the datasets that own paths, except the one with id but: those in the
 // index, newest first, and then those that were removed from it but not deleted.
-func owning(prefix string, x *Index, but int) (list []Entry) {
+func owning(prefix string, x *Index, but int) (list []Entry, err error) {
 	for _, e := range x.own() {
 		if e.owns() && e.ID != but {
 			list = append(list, e)
 		}
 	}
-	for _, id := range slices.Backward(IDs(prefix)) {
+	ids, err := IDs(prefix)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range slices.Backward(ids) {
 		if id == but || !x.ByID(id).IsZero() {
 			continue
 		}
@@ -90,7 +96,7 @@ func owning(prefix string, x *Index, but int) (list []Entry) {
 			list = append(list, Entry{Dataset: f.Dataset, ID: id, Name: f.Name(), Complete: true, Owns: f.Owns})
 		}
 	}
-	return list
+	return list, nil
 }
 
 // match is the result of looking up names, on all ranks, in the list of a dataset.
@@ -171,7 +177,7 @@ func unreadable(err error) bool {
 // its file, and with the name it would delete what d writes there. It is collective;
 // the result is agreed, and the same on all ranks.
 func (p *Prefix) losses(d dataset.Dataset, direct *naming, names, existing map[string]bool) (list []loss, err error) {
-	older, err := p.owners(func(x *Index) []Entry { return owning(p.Dir, x, d.ID()) })
+	older, err := p.owners(func(x *Index) ([]Entry, error) { return owning(p.Dir, x, d.ID()) })
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -215,8 +216,8 @@ func TestOwners_SameNames(t *testing.T) {
 		}
 		x, err := ReadIndex(s.dir)
 		must(t, err)
-		if len(x.Entries()) != 1 || fmt.Sprint(IDs(s.dir)) != "[3]" {
-			t.Errorf("%d entries, datasets %v", len(x.Entries()), IDs(s.dir))
+		if len(x.Entries()) != 1 || fmt.Sprint(ids(t, s.dir)) != "[3]" {
+			t.Errorf("%d entries, datasets %v", len(x.Entries()), ids(t, s.dir))
 		}
 		must(t, s.run(3, func(p *Prefix) error { return p.Delete("ckpt.3") }))
 		if got := left(t, s.dir); strings.Contains(got, "restart") || strings.Contains(got, "state") {
@@ -318,8 +319,8 @@ func TestOwners_SameDatasetName(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	must(t, s.flush(3, 2, same))
-	if got := fmt.Sprint(s.complete(2, same)); got != "[3]" || fmt.Sprint(IDs(s.dir)) != "[2 3]" {
-		t.Errorf("complete: %s of %v", got, IDs(s.dir))
+	if got := fmt.Sprint(s.complete(2, same)); got != "[3]" || fmt.Sprint(ids(t, s.dir)) != "[2 3]" {
+		t.Errorf("complete: %s of %v", got, ids(t, s.dir))
 	}
 }
 
@@ -637,5 +638,33 @@ func TestOwners_SharedFile(t *testing.T) {
 	must(t, s.run(ranks, func(p *Prefix) error { return p.Delete("ckpt.1") }))
 	if err := s.wrong(2, ranks, one); err != nil {
 		t.Error(err)
+	}
+}
+
+func ids(t *testing.T, prefix string) []int {
+	t.Helper()
+	list, err := IDs(prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// A directory that cannot be listed is not an empty one: nothing is deleted.
+func TestIDs_Unreadable(t *testing.T) {
+	dir := t.TempDir()
+	if list, err := IDs(dir); err != nil || len(list) > 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, Metadata), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, bad := Summaries(dir)
+	_, own := owning(dir, new(Index), 0)
+	_, list := IDs(dir)
+	for what, err := range map[string]error{"ids": list, "summaries": errors.Join(bad...), "owning": own} {
+		if !errors.Is(err, syscall.ENOTDIR) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }

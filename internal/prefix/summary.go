@@ -128,9 +128,13 @@ func completeSummary(prefix string, id int) (dataset.Dataset, error) {
 }
 
 // Summaries returns all datasets that have a summary, lowest id first, and an error for
-// each summary that cannot be read.
+// each summary that cannot be read, or one if the directory cannot be listed.
 func Summaries(prefix string) (list []Found, bad []error) {
-	for _, id := range IDs(prefix) {
+	ids, err := IDs(prefix)
+	if err != nil {
+		return nil, []error{err}
+	}
+	for _, id := range ids {
 		f, err := Summary(prefix, id)
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // the dataset was not completed

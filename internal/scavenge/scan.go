@@ -160,8 +160,11 @@ func (s *scan) own(rank int) []redundancy.File {
 
 // Find returns the id of the newest dataset called name that has been scavenged, 0 if there
 // is none.
-func Find(prefixDir, name string) int {
-	ids := prefix.IDs(prefixDir)
+func Find(prefixDir, name string) (int, error) {
+	ids, err := prefix.IDs(prefixDir)
+	if err != nil {
+		return 0, err
+	}
 	slices.Reverse(ids)
 	for _, id := range ids {
 		ranks, err := prefix.PartsOf(prefixDir, id)
@@ -170,9 +173,9 @@ func Find(prefixDir, name string) int {
 		}
 		for _, rank := range ranks {
 			if p, err := prefix.ReadPart(prefixDir, id, rank); err == nil && p.Dataset.Name() == name {
-				return id
+				return id, nil
 			}
 		}
 	}
-	return 0
+	return 0, nil
 }
