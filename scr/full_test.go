@@ -3,6 +3,7 @@ package scr
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -422,4 +423,50 @@ func TestFull_FetchOfTheCurrent(t *testing.T) {
 	empty()
 	c.set("SCR_CURRENT=")
 	c.job(four, restarts(3))
+}
+
+// The memory of a job ends before its RAM disk does. The first checkpoint that is protected
+// tells how much all need, in the foreground and in the background, and so does the next run.
+func TestFull_Memory(t *testing.T) {
+	t.Parallel()
+	for _, env := range []string{"SCR_ENCODE_ASYNC=0", "SCR_ENCODE_ASYNC=1"} {
+		t.Run(env, func(t *testing.T) {
+			c := newCluster(t, env)
+			dir := storagetest.Dir()
+			if dir == "" {
+				storagetest.AgainInMemory(t, c.root, 512<<20)
+				return
+			}
+			c.at(dir)
+			large := func(s *Session, rank int) error {
+				if err := s.StartOutput(name(1), Checkpoint); err != nil {
+					return err
+				}
+				path, err := s.Route(fmt.Sprintf("%s/%d", c.prefix(name(1)), rank))
+				if err == nil {
+					data := make([]byte, 4<<20)
+					rand.NewChaCha8([32]byte{byte(rank)}).Read(data) // the redundancy of zeros has holes
+					err = os.WriteFile(path, data, 0o600)
+				}
+				return errors.Join(err, s.CompleteOutput(true), s.Finalize())
+			}
+			warns := func() bool { return strings.Contains(c.said(), "is memory, of which the job may use 512.0 MiB") }
+			c.job(four, large)
+			if warns() {
+				t.Errorf("3 of 6 MiB on each node are too many: %s", c.said())
+			}
+			c.set("SCR_CACHE_SIZE=99")
+			c.job(four, func(s *Session, rank int) error { return nil })
+			if !warns() {
+				t.Errorf("the second run says nothing: %s", c.said())
+			}
+			c.lose(four...)
+			c.job(four, large)
+			if !warns() {
+				t.Errorf("the first run says nothing: %s", c.said())
+			}
+			c.says("SCR_CACHE_SIZE=99 keeps 99 datasets")
+			c.says("--mem")
+		})
+	}
 }

@@ -345,6 +345,9 @@ func (s *Session) completeCached(o *unfinished) error {
 	if err := s.measure(o, written, append(measured, s.fill(c))...); err != nil {
 		return err
 	}
+	if err := s.cache.WarnOfRoom(s.sizeName); err != nil {
+		return err
+	}
 	s.tellTraffic(fmt.Sprintf("dataset %d: protection", c.ID()), before)
 	s.log.Info("dataset %d (%s): %s, %s; written in %.3f s, %s", c.ID(), c.Name(), report.Count(c.Files(), "file"),
 		report.Bytes(c.Size()), written.Sub(o.began).Seconds(), how)
@@ -386,6 +389,9 @@ func (s *Session) waitsForProtection(o *unfinished) (bool, error) {
 func (s *Session) protected(c *cache.Cached, start time.Time) error {
 	s.events.Copied("ENCODE", c.Dataset, c.Desc.Store, c.Desc.Store, start)
 	if err := s.events.phases.Log(c.Dataset, encoding(c, start)); err != nil {
+		return err
+	}
+	if err := s.cache.WarnOfRoom(s.sizeName); err != nil {
 		return err
 	}
 	s.log.Info("dataset %d (%s): protected with %s%s, %.3f s after the program went on", c.ID(), c.Name(), c.Desc.Type, s.flusher.Protector.Over(), time.Since(start).Seconds())

@@ -18,9 +18,10 @@ import (
 // place is a directory on the node that holds datasets. It belongs to a store of this
 // or an earlier run.
 type place struct {
-	dir   string // holds a directory for each dataset
-	store *reddesc.Store
-	spare bool // the caller has a spare redundancy file here, see spare.go
+	dir      string // holds a directory for each dataset
+	store    *reddesc.Store
+	spare    bool // the caller has a spare redundancy file here, see spare.go
+	measured bool // WarnOfRoom has looked at it
 }
 
 // places are the directories that hold datasets, and the directory of each dataset.

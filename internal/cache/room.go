@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/goscr/goscr/internal/memory"
 	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/report"
@@ -120,13 +121,21 @@ func (k *Cache) written(s *reddesc.Store) (bytes int64) {
 	return bytes
 }
 
+// tightest is memory.Tightest, but in tests.
+var tightest = memory.Tightest
+
 // WarnOfRoom warns if a store has less room than for as many datasets as it is to keep, each
-// of the size of the last. sizeName returns the parameter that says how many. It is collective.
+// of the size of the last, or if the memory of the job ends before: a job that has none left
+// is killed, so that should do for one dataset more. Each store is looked at once, when it
+// has a dataset that is protected. sizeName returns the parameter that says how many. It is
+// collective.
 func (k *Cache) WarnOfRoom(sizeName func(store string) string) error {
-	for _, s := range k.Stores {
-		if !slices.ContainsFunc(k.list, func(c *Cached) bool { return c.store == s }) {
+	for _, x := range k.places.all[:len(k.Stores)] {
+		s := x.store
+		if x.measured || !slices.ContainsFunc(k.list, func(c *Cached) bool { return c.store == s && c.Protected() }) {
 			continue // on all ranks
 		}
+		x.measured = true
 		last, all := k.sizes(s)
 		sums := []int64{last, all}
 		if err := s.Comm.Allreduce(sums, mpi.Sum); err != nil {
@@ -135,6 +144,12 @@ func (k *Cache) WarnOfRoom(sizeName func(store string) string) error {
 		size, used := sums[0], sums[1]
 		if s.Comm.Rank() != 0 || size == 0 || s.Count <= 0 {
 			continue
+		}
+		limit, limited := tightest()
+		if limited && inMemory(x.dir) && limit.Free() < int64(s.Count+1)*size-used {
+			k.Log.WarnFirst("%s is memory, of which the job may use %s on this node (control group %s) and has %s left. %s=%d keeps %s of %s, the size of the last, and the system kills "+
+				"a job that has no memory left: ask for more (with Slurm: --mem), keep fewer, or choose another directory with %s",
+				s.Base, report.Bytes(limit.Bytes), limit.Group, report.Bytes(limit.Free()), sizeName(s.Name), s.Count, report.Count(s.Count, "dataset"), report.Bytes(size), s.SetBy)
 		}
 		if free := room(s); free < math.MaxInt64-used && (free+used)/size < int64(s.Count) {
 			k.Log.Warn("%s has room for %s of %s, the size of the last: %s are used, and %s are free. %s=%d keeps %d while the program computes or writes the next: "+

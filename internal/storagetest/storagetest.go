@@ -12,12 +12,14 @@
 package storagetest
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -92,6 +94,62 @@ func AgainMounted(t *testing.T, dir, script string) {
 	}
 	cmd.Path = path
 	finish(t, cmd)
+}
+
+// AgainInMemory is Again in a control group whose processes may use so many bytes of memory
+// together. The test is skipped where no group can be made.
+func AgainInMemory(t *testing.T, dir string, limit int64) {
+	t.Helper()
+	group := memoryGroup(t, limit)
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := again(t, dir)
+	cmd.Args = append([]string{"sh", "-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, group, program}, cmd.Args[1:]...)
+	cmd.Path = "/bin/sh"
+	finish(t, cmd)
+}
+
+// memoryGroup makes a control group below that of the test.
+func memoryGroup(t *testing.T, limit int64) (dir string) {
+	t.Helper()
+	data, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		t.Skip(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		at, file := "/sys/fs/cgroup", "memory.max"
+		switch {
+		case len(parts) != 3:
+			continue
+		case parts[1] == "memory":
+			at, file = "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
+		case parts[1] != "":
+			continue
+		}
+		dir, err := os.MkdirTemp(filepath.Join(at, parts[2]), "goscr-test-")
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() {
+			if err := os.Remove(dir); err != nil {
+				t.Error(err)
+			}
+		})
+		f, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY, 0)
+		if err != nil {
+			continue // memory is not limited here
+		}
+		_, err = f.WriteString(strconv.FormatInt(limit, 10))
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	t.Skip("no control group that limits memory can be made here")
+	return ""
 }
 
 func again(t *testing.T, dir string) *exec.Cmd {
