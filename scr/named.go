@@ -62,5 +62,6 @@ func (s *Session) checkNamed(call, name string) error {
 	if err := s.state.expect(call, idle); err != nil {
 		return err
 	}
-	return sameEverywhere(s.world, name, 0)
+	_, err := sameEverywhere(s.world, name, 0, false)
+	return err
 }

@@ -63,7 +63,8 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 	if err := s.state.expect(call, idle); err != nil {
 		return err
 	}
-	if err := sameEverywhere(s.world, name, flags); err != nil {
+	removed, err := sameEverywhere(s.world, name, flags, s.cache.Removed())
+	if err != nil {
 		return err
 	}
 	if unknown := flags &^ (Checkpoint | Output); unknown != 0 {
@@ -78,6 +79,11 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 	}
 	if err := dataset.CheckName(name); err != nil {
 		return &ArgumentError{err.Error()}
+	}
+	if removed {
+		if err := s.flusher.Remake(); err != nil {
+			return err
+		}
 	}
 	s.stopRestart()
 	s.computed()

@@ -107,16 +107,21 @@ func (s state) misplaced(call string, advice Advice) error {
 // open reports whether a dataset is being written.
 func (s state) open() bool { return s == writing || s == checkpointing }
 
-// sameEverywhere checks that all ranks gave the same name and flags. It is
-// collective; the result is agreed.
-func sameEverywhere(world mpi.Comm, name string, flags Flags) error {
-	mine := fmt.Sprintf("%d %s", flags, name)
-	text, err := mpi.BcastBytes(world, []byte(mine), 0)
+// sameEverywhere checks that all ranks gave the same name and flags, and reports whether
+// something is true on any rank. It is collective; the result is agreed.
+func sameEverywhere(world mpi.Comm, name string, flags Flags, mine bool) (any bool, err error) {
+	called := fmt.Sprintf("%d %s", flags, name)
+	text, err := mpi.BcastBytes(world, []byte(called), 0)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if string(text) != mine {
-		err = fmt.Errorf("called with %q (flags and name), rank 0 called it with %q", mine, text)
+	if string(text) != called {
+		err = fmt.Errorf("called with %q (flags and name), rank 0 called it with %q", called, text)
 	}
-	return mpi.Agree(world, err)
+	value := int64(0)
+	if mine {
+		value = 1
+	}
+	most, err := mpi.AgreeMaxOne(world, err, value)
+	return most == 1, err
 }

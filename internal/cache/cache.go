@@ -216,7 +216,7 @@ func (k *Cache) open(name string, run probe.Run, nodes int) error {
 	if k.Node.Rank() == 0 {
 		defer sharing.remove()
 		doubts := k.places.doubts(k.User) // before lockControl makes directories
-		err = k.lockControl(name)
+		k.lock, err = lockControl(k.Config, k.control)
 		if err == nil { // until it has the lock, scr_clean may remove them
 			err = k.places.makeDirs(k.User, name)
 		}
@@ -254,7 +254,7 @@ func (k *Cache) open(name string, run probe.Run, nodes int) error {
 		return err
 	}
 	if k.Node.Rank() == 0 {
-		k.listStores()
+		k.places.listStores(k.Config, k.control)
 		k.findStrays(all)
 	}
 	k.places.removeOldSpares(k.Log)
@@ -262,45 +262,50 @@ func (k *Cache) open(name string, run probe.Run, nodes int) error {
 	return nil
 }
 
-// lockControl makes the control directory, whose last element is name, and locks it. While
-// it waits for the lock, scr_clean may remove the directory; then it makes it again.
-func (k *Cache) lockControl(name string) error {
+// lockControl makes the control directory of a node and locks it. While it waits for the
+// lock, scr_clean may remove the directory; then it makes it again.
+func lockControl(c Config, control string) (*lock.Lock, error) {
 	for {
-		err := privateDir(k.Config.Control, k.User, name)
-		if err != nil {
-			return err
+		if err := privateDir(c.Control, c.User, filepath.Base(control)); err != nil {
+			return nil, err
 		}
-		k.lock, err = takeLock(filepath.Join(k.control, LockFile), k.User, k.JobID)
-		if _, gone := os.Lstat(k.control); !errors.Is(gone, fs.ErrNotExist) {
-			return err
+		l, err := takeLock(filepath.Join(control, LockFile), c.User, c.JobID)
+		if !gone(control) {
+			return l, err
 		}
-		k.lock.Release()
+		l.Release()
 	}
+}
+
+// gone reports whether nothing has the name path.
+func gone(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // listStores records the job's own stores on this node, for commands that clean up the
 // node: they look below SCR_CACHE_BASE without being told, but do not know that nodes share it. What an earlier run has recorded
 // stays as long as it is there. It is no error if the list cannot be written.
-func (k *Cache) listStores() {
-	list, err := filemap.ReadStores(k.control)
-	if err == nil && k.Allocation != k.JobID {
-		list.Allocation = k.Allocation
+func (p *places) listStores(c Config, control string) {
+	list, err := filemap.ReadStores(control)
+	if err == nil && c.Allocation != c.JobID {
+		list.Allocation = c.Allocation
 	}
 	for dir := range list.Dirs {
 		if _, gone := os.Lstat(dir); gone != nil {
 			delete(list.Dirs, dir)
 		}
 	}
-	for i, x := range k.places.all[:len(k.Stores)] { // the first is that of SCR_CACHE_BASE
-		if x.dir != k.control && (i > 0 || x.store.Shared) {
+	for i, x := range p.all[:len(c.Stores)] { // the first is that of SCR_CACHE_BASE
+		if x.dir != control && (i > 0 || x.store.Shared) {
 			list.Dirs[x.dir] = x.store.Shared
 		}
 	}
 	if err == nil {
-		err = list.Write(k.control)
+		err = list.Write(control)
 	}
 	if err != nil && !noRoom(err) {
-		k.Log.Warn("%v: scr_clean and scr_du may not find the caches of this job", err)
+		c.Log.Warn("%v: scr_clean and scr_du may not find the caches of this job", err)
 	}
 }
 

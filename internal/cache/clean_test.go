@@ -19,9 +19,9 @@ import (
 func TestLockControl_WhileItIsRemoved(t *testing.T) {
 	base := t.TempDir()
 	for range 100 {
-		k := &Cache{Config: Config{Control: Base{Dir: base, SetBy: "a test"}, User: "user", JobID: "job"}}
-		k.control = filepath.Join(base, "user/scr.job")
-		path := filepath.Join(k.control, LockFile)
+		c := Config{Control: Base{Dir: base, SetBy: "a test"}, User: "user", JobID: "job"}
+		control := filepath.Join(base, "user/scr.job")
+		path := filepath.Join(control, LockFile)
 		if err := MakePrivate(base, "user", "scr.job"); err != nil {
 			t.Fatal(err)
 		}
@@ -29,10 +29,15 @@ func TestLockControl_WhileItIsRemoved(t *testing.T) {
 		if err != nil || cleaner == nil {
 			t.Fatal(cleaner, err)
 		}
+		var own *lock.Lock
 		failed := make(chan error)
-		go func() { failed <- k.lockControl("scr.job") }()
+		go func() {
+			l, err := lockControl(c, control)
+			own = l
+			failed <- err
+		}()
 		_ = os.Remove(path)
-		_ = os.Remove(k.control) // fails if the run has made a lock file again
+		_ = os.Remove(control) // fails if the run has made a lock file again
 		cleaner.Release()
 		if err := <-failed; err != nil {
 			t.Fatal(err)
@@ -40,7 +45,7 @@ func TestLockControl_WhileItIsRemoved(t *testing.T) {
 		if !lock.Held(path) {
 			t.Fatal("the run does not hold its lock")
 		}
-		k.lock.Release()
+		own.Release()
 	}
 }
 

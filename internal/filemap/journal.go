@@ -231,6 +231,12 @@ func (s *Store) Fold() error {
 	return nil
 }
 
+// Remake writes a filemap again that may be gone from the disk, or of which a part is.
+func (s *Store) Remake() error {
+	s.disk = nil
+	return s.Fold()
+}
+
 // New reports whether there is no filemap on disk yet.
 func (s *Store) New() bool {
 	_, err := os.Lstat(s.path)

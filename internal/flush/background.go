@@ -251,7 +251,7 @@ func (f *Flusher) Poll() error {
 	}
 	list := slices.Clone(f.running[:ended[1]])
 	if ended[0] == 1 {
-		if err := f.protected(); err != nil {
+		if err := f.Settle(); err != nil {
 			return err
 		}
 		list = slices.DeleteFunc(list, func(b *background) bool { return !slices.Contains(f.running, b) }) // it may have waited for some
@@ -267,8 +267,9 @@ func (f *Flusher) PollDue() bool {
 		(f.Protector.Ended() || len(f.running) > 0 && f.running[0].copy.Ended())
 }
 
-// protected waits for the protection of a dataset, and starts the flush that has waited for it.
-func (f *Flusher) protected() error {
+// Settle waits until no dataset is being protected, and starts the flush that has waited for
+// that. It is collective.
+func (f *Flusher) Settle() error {
 	c := f.Protector.Dataset()
 	if c == nil {
 		return nil
@@ -291,7 +292,7 @@ func (f *Flusher) protected() error {
 func (f *Flusher) Complete(c *cache.Cached, failed error, wait bool) error {
 	if before := f.Protector.Dataset(); before != nil {
 		f.Log.Info("dataset %d (%s): its protection has to end before dataset %d is complete", before.ID(), before.Name(), c.ID())
-		if err := f.protected(); err != nil {
+		if err := f.Settle(); err != nil {
 			return err
 		}
 	}
@@ -303,7 +304,7 @@ func (f *Flusher) safe(c *cache.Cached) error {
 	if f.Protector.Dataset() != c {
 		return nil
 	}
-	return f.protected()
+	return f.Settle()
 }
 
 // waitAll waits for background flushes, in the order of list.
@@ -419,9 +420,6 @@ func (f *Flusher) forgetCopy(c *cache.Cached) error {
 
 // outlives reports whether the flush of a dataset may go on after the session.
 func (f *Flusher) outlives(c *cache.Cached) bool { return f.Poststage && f.kind(c) == mover.ByDaemon }
-
-// Settle waits until no dataset is being protected.
-func (f *Flusher) Settle() error { return f.protected() }
 
 // Drain waits until all copies of the caller have ended, and ignores their errors. It is
 // for tests, in which a rank is killed while its process goes on. It is not collective.

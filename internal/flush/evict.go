@@ -115,7 +115,7 @@ func (f *Flusher) exposes(leaving []*cache.Cached) bool {
 func (f *Flusher) waitProtected() error {
 	c := f.Protector.Dataset()
 	f.Log.Info("dataset %d (%s): its protection has to end before the next dataset has room", c.ID(), c.Name())
-	return f.protected()
+	return f.Settle()
 }
 
 // waitOldest waits for the flush that was started first.

@@ -17,7 +17,7 @@ import (
 // SCR_FLUSH_POSTSTAGE, scr_transfer continues its copies after the session. Finish goes
 // on after an error, and returns the first.
 func (f *Flusher) Finish(written int) error {
-	first := f.protected()
+	first := f.Settle()
 	if err := f.waitOrLeave(); first == nil {
 		first = err
 	}
