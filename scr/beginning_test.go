@@ -1,6 +1,8 @@
 package scr
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -18,7 +20,7 @@ func TestBeginning(t *testing.T) {
 			if _, err := s.StartRestart(); err != nil {
 				return err
 			}
-			_ = s.CompleteRestart(false)
+			_ = s.CompleteRestart(rank > 0)
 		}
 	}
 	ask := func(s *Session, rank int) error {
@@ -32,7 +34,7 @@ func TestBeginning(t *testing.T) {
 		why   string // "": nothing is said
 	}{
 		"another number of ranks":           {four[:2], "SCR_RESTART=may", ask, "ckpt.2 cannot be fetched: checkpoint ckpt.2 was written by 4 ranks, this run has 2"},
-		"all are rejected":                  {four, "SCR_RESTART=may", reject, "the program could not restart from ckpt.2: is its input another"},
+		"all are rejected":                  {four, "SCR_RESTART=may", reject, "the program could not restart from ckpt.2; its input may be another"},
 		"the program does not ask":          {four, "SCR_RESTART=may", steps(3), "the program has not asked for one"},
 		"the user wants it":                 {four, "SCR_RESTART=never", ask, ""},
 		"the user wants none to be fetched": {four, "SCR_FETCH=0", ask, ""},
@@ -82,4 +84,69 @@ func TestBeginning(t *testing.T) {
 	c.job(four, steps(1))
 	c.set("SCR_RESTART=must")
 	c.job(four, restarts(1))
+}
+
+// A program that refuses two checkpoints on all ranks has another input, as a rule: it is offered nothing older and
+// gets an error, and the next run finds all as it was. What it writes all the same is its own.
+func TestBeginning_OtherInput(t *testing.T) {
+	t.Parallel()
+	const says = "has refused ckpt.3 and ckpt.2 on all ranks"
+	refuse := func(names ...string) func(s *Session, rank int) error {
+		return func(s *Session, rank int) error {
+			for _, want := range names {
+				if got, err := offered(s); err != nil || got != want {
+					return fmt.Errorf("offered %q, want %q (%w)", got, want, err)
+				}
+				if _, err := s.StartRestart(); err != nil {
+					return err
+				}
+				if err := s.CompleteRestart(false); err == nil {
+					return errors.New("no error")
+				}
+			}
+			return nil
+		}
+	}
+	stopped := func(s *Session, rank int) error {
+		for range 2 {
+			if name, err := offered(s); err == nil || !strings.Contains(err.Error(), says) {
+				return fmt.Errorf("offered %q (%w)", name, err)
+			}
+		}
+		return nil
+	}
+	for _, env := range []string{"SCR_CACHE_SIZE=3", "SCR_CACHE_SIZE=1", "SCR_CACHE_BYPASS=1"} {
+		t.Run(env, func(t *testing.T) {
+			c := newCluster(t, "SCR_FLUSH=1", env)
+			c.job(four, steps(1, 2, 3))
+			wrong := func(s *Session, rank int) error {
+				return errors.Join(refuse("ckpt.3", "ckpt.2")(s, rank), stopped(s, rank))
+			}
+			c.job(four, wrong)
+			c.job(four, restarts(3))
+			c.job(four, wrong)
+			c.lose(four...)
+			c.job(four, wrong)
+			c.lose(four...)
+			c.job(four, restarts(3))
+			c.set("SCR_CURRENT=ckpt.1")
+			c.job(four, refuse("ckpt.1"))
+			c.set("SCR_CURRENT=")
+			c.job(four, restarts(3))
+			// A program that goes on reads what it writes itself.
+			c.job(four, func(s *Session, rank int) error {
+				err := errors.Join(wrong(s, rank), steps(4)(s, rank))
+				if got, e := offered(s); e != nil || got != "ckpt.4" {
+					err = errors.Join(err, fmt.Errorf("offered %q (%w)", got, e))
+				}
+				return err
+			})
+			c.says("THE RUN STARTS FROM THE BEGINNING")
+			c.lose(four...)
+			c.job(four, restarts(4))
+			if got := fmt.Sprint(c.flushed(4, 4)); got != "[1 2 3 4]" {
+				t.Errorf("flushed: %s", got)
+			}
+		})
+	}
 }

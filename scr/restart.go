@@ -35,6 +35,9 @@ func (s *Session) haveRestart() (name string, ok bool, err error) {
 	if err := s.state.expect("HaveRestart", idle); err != nil {
 		return "", false, err
 	}
+	if err := s.restart.Stopped(); err != nil && !s.started {
+		return "", false, err
+	}
 	if s.started { // the numbers of datasets go on from the last one
 		err = s.restart.FindInRun()
 	} else {
@@ -89,7 +92,8 @@ func (s *Session) startRestart() (name string, err error) {
 
 // CompleteRestart ends a restart. valid tells whether this rank has read the data that it
 // needs. If it is false on any rank, the checkpoint is not used again, every rank gets an
-// error, and HaveRestart offers the next older checkpoint.
+// error, and HaveRestart offers the next older checkpoint. If the program has refused two
+// checkpoints on all ranks, HaveRestart offers no older one, and returns an error: its input may be another.
 func (s *Session) CompleteRestart(valid bool) error {
 	return s.call("CompleteRestart", func() error { return s.completeRestart(valid) })
 }
@@ -113,7 +117,11 @@ func (s *Session) completeRestart(valid bool) error {
 		return nil
 	}
 	s.log.Info("%v; it is not used again", failed)
-	return errors.Join(returned(failed), s.offerRestart(s.restart.Fail()))
+	byAll, err := mpi.All(s.world, !valid)
+	if err != nil {
+		return err
+	}
+	return errors.Join(returned(failed), s.offerRestart(s.restart.Fail(byAll)))
 }
 
 // stopRestart withdraws the offered checkpoint when the program begins a dataset.

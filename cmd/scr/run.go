@@ -45,8 +45,18 @@ A program whose command line names the checkpoint to restart from:
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		first := flags.String("run-cmd", "", "start the program `COMMAND`, given with its arguments (also -rc)")
 		again := flags.String("restart-cmd", "", "start the program `COMMAND` if there is a checkpoint to restart from (also -rs)")
+		restart := flags.String("restart", "", "set SCR_RESTART to `VALUE`: must, may or never, as the program has to restart, may, or starts from the beginning")
 		dir := prefixFlag(flags)
 		return func(args []string) error {
+			switch *restart {
+			case "must", "may", "never":
+				if err := os.Setenv("SCR_RESTART", *restart); err != nil {
+					return err
+				}
+			case "":
+			default:
+				return fmt.Errorf("--restart=%s: must, may or never; %w", *restart, errUsage)
+			}
 			if name, ok := strings.CutPrefix(flags.Name(), "scr_"); ok && name != "run" {
 				launcher := []string{name}
 				if name == "flux" {
@@ -74,7 +84,7 @@ A program whose command line names the checkpoint to restart from:
 // runOptions are the options of scr_run, as users write them, by their internal names.
 var runOptions = map[string]string{
 	"-rc": "--run-cmd", "--run-cmd": "--run-cmd", "-rs": "--restart-cmd", "--restart-cmd": "--restart-cmd",
-	"-p": "--prefix", "--prefix": "--prefix",
+	"-p": "--prefix", "--prefix": "--prefix", "--restart": "--restart",
 }
 
 // runArguments separates the options of scr_run from the arguments of the launcher: they

@@ -24,6 +24,7 @@ func TestRunArguments(t *testing.T) {
 		"srun|-n8|-rc|./app|-rs|./app -r":         "--restart-cmd=./app -r|--run-cmd=./app|--|srun|-n8",
 		"srun|./app|-rc|x|y":                      "--|srun|./app|-rc|x|y",
 		"--|srun|./app":                           "--|srun|./app",
+		"--restart=must|srun|./app":               "--restart=must|--|srun|./app",
 		"--help":                                  "--help",
 		"":                                        "--",
 	} {
@@ -84,11 +85,13 @@ func TestRun(t *testing.T) {
 	if _, said := run(t, 0, "scr_run", "-rc", "sh -c 'exit 0'", "mpirun", "-n"); !strings.Contains(said, "has ended by itself") {
 		t.Error(said)
 	}
+	t.Setenv("SCR_RESTART", "may")
+	run(t, 4, "scr_run", "--restart", "never", "mpirun", "-n", "sh", "-c", `[ "$SCR_RESTART" = never ] && exit 4`)
 	must(t, halt.Change(prefix, map[halt.Field]string{halt.Because: "enough"}))
 	if _, said := run(t, 1, "scr_run", "mpirun", "-n", "true"); !strings.Contains(said, "enough") {
 		t.Error(said)
 	}
-	for _, args := range [][]string{{}, {"./app"}, {"-rs", "x", "mpirun"}, {"-rc", "'", "mpirun"}} {
+	for _, args := range [][]string{{}, {"./app"}, {"--restart=no", "mpirun", "-n", "true"}, {"-rs", "x", "mpirun"}, {"-rc", "'", "mpirun"}} {
 		run(t, 2, append([]string{"scr_run"}, args...)...)
 	}
 }

@@ -398,8 +398,7 @@ func (x *Index) SetCurrent(name string) error {
 	if !ok {
 		return fmt.Errorf("there is no dataset %q in the index", name)
 	}
-	x.at(id).Unset(keyFailed)
-	x.at(id).Unset(keyWhy)
+	x.unmarkFailed(id)
 	x.setCurrent(name)
 	return nil
 }
@@ -419,6 +418,11 @@ func (e Entry) FlushedAt() time.Time {
 // MarkFetched records that a restart has read a dataset.
 func (x *Index) MarkFetched(id int, now time.Time) {
 	x.at(id).SetKV(keyFetched, now.Format(timestamp))
+}
+
+func (x *Index) unmarkFailed(id int) {
+	x.at(id).Unset(keyFailed)
+	x.at(id).Unset(keyWhy)
 }
 
 // MarkFailed records that a restart from a dataset failed, and why. No later restart tries

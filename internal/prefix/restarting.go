@@ -162,3 +162,31 @@ func Acquit(prefix string, d dataset.Dataset) error {
 func Forgive(prefix string) error {
 	return update(prefix, restartFile, func(h *hash.Hash) error { h.Unset(keyCondemned); return nil })
 }
+
+// Pardon lets later runs restart from checkpoints again from which the program could not
+// restart. The first becomes the current one, if the index has it.
+func Pardon(prefix string, list []dataset.Dataset) error {
+	if err := update(prefix, restartFile, func(h *hash.Hash) error {
+		for _, d := range list {
+			id := strconv.Itoa(d.ID())
+			if v := decodeVerdict(h.Get(keyCondemned, id)); v.Of(d) {
+				h.Get(keyCondemned).Unset(id)
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	return UpdateIndex(prefix, func(x *Index) error {
+		for i, d := range list {
+			if !x.Has(d) {
+				continue
+			}
+			x.unmarkFailed(d.ID())
+			if i == 0 {
+				x.setCurrent(d.Name())
+			}
+		}
+		return nil
+	})
+}

@@ -24,7 +24,7 @@ const (
 // only if fetch is true. A later call continues with the source at which the last call
 // stopped. If Find(true) offers none, the run starts from the beginning.
 func (r *Restart) Find(fetch bool) error {
-	if r.Never {
+	if r.Never || r.Stopped() != nil {
 		return nil
 	}
 	if r.rung == named {
@@ -83,6 +83,14 @@ func (r *Restart) FindInRun() error {
 	newest, err := r.Flusher.Newest()
 	if err != nil {
 		return err
+	}
+	if r.Stopped() != nil { // this run can read its own, and none of before
+		last := r.refused.byAll[0].ID()
+		if newest != nil && newest.ID() > last {
+			r.offerCached(newest)
+			return nil
+		}
+		return r.offerFirst(1<<62, func(below int) (dataset.Dataset, bool, error) { return r.Prefix.Written(last, below) }, nil)
 	}
 	if newest != nil { // also if restarts are from the prefix directory: it may not be there
 		r.offerCached(newest)
@@ -198,12 +206,13 @@ func (r *Restart) offerFirst(below int, next func(below int) (dataset.Dataset, b
 
 // Fail records that the program could not restart from the checkpoint that is offered,
 // so that no run is offered it again, and searches for another. In the cache it stays until
-// this run has a checkpoint of its own, in case only the program was wrong.
-func (r *Restart) Fail() error {
+// this run has a checkpoint of its own, in case only the program was wrong. byAll is whether no
+// rank could restart.
+func (r *Restart) Fail(byAll bool) error {
 	const why = "the program could not restart from it"
 	o := r.offered
 	r.refused.useless[o.ID()] = true // it is not offered again, even if the calls below fail
-	r.refused.note("the program could not restart from %s: is its input another, or the program itself?", o.Name())
+	r.refused.note("the program could not restart from %s; its input may be another", o.Name())
 	var err error
 	if o.cached != nil {
 		r.refused.marked = true
@@ -212,7 +221,11 @@ func (r *Restart) Fail() error {
 			"a run with SCR_CURRENT=%s tries it again", o.Name(), o.Name())
 		err = r.Flusher.PassOver(o.cached)
 	}
-	return errors.Join(err, r.Prefix.Failed(o.Dataset, why), r.FindAgain())
+	err = errors.Join(err, r.Prefix.Failed(o.Dataset, why))
+	if byAll {
+		err = errors.Join(err, r.refuse(o.Dataset))
+	}
+	return errors.Join(err, r.FindAgain())
 }
 
 // Supersede deletes the datasets from the cache that this run does not use, once it has

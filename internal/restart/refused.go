@@ -3,7 +3,9 @@ package restart
 import (
 	"fmt"
 
+	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/mpi"
 )
 
 // refused are the checkpoints that are not offered.
@@ -11,6 +13,36 @@ type refused struct {
 	useless map[int]bool // ids of those from which the program could not restart
 	marked  bool         // one of the cache is in the list of restart.scr
 	why     string       // ... the newest that was tried is not offered
+	// byAll are those that the program has refused on all ranks, newest first. With most of
+	// them nothing older is offered.
+	byAll []dataset.Dataset
+}
+
+// most is the number of checkpoints that the program may refuse on all ranks. Their checksums were
+// right; so its input is more likely to be wrong than one more checkpoint.
+const most = 2
+
+// Stopped returns an error if nothing is offered any more because the program has refused too
+// much. It is not collective; the result is the same on all ranks.
+func (r *Restart) Stopped() error {
+	if len(r.refused.byAll) < most {
+		return nil
+	}
+	newest, second := r.refused.byAll[0].Name(), r.refused.byAll[1].Name()
+	return fmt.Errorf("the program has refused %s and %s on all ranks, although no damage of their files was found: is its input another one? "+
+		"No older checkpoint is offered, and nothing is marked: a run with the right input restarts from %s. SCR_CURRENT=NAME chooses an older one, "+
+		"and SCR_RESTART=never starts from the beginning", newest, second, newest)
+}
+
+// refuse records that the program has refused a checkpoint on all ranks. If it is the last that is
+// offered, later runs may use all that this one has refused. It is collective.
+func (r *Restart) refuse(d dataset.Dataset) error {
+	r.refused.byAll = append(r.refused.byAll, d)
+	if r.Stopped() == nil {
+		return nil
+	}
+	r.refused.marked = false
+	return mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(prefix.Pardon(r.Prefix.Dir, r.refused.byAll)) })
 }
 
 // note keeps the first reason.

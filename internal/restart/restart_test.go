@@ -201,7 +201,7 @@ func TestFind_DownTheLadder(t *testing.T) {
 			if name == "" {
 				break
 			}
-			if err := r.restart.Fail(); err != nil {
+			if err := r.restart.Fail(false); err != nil {
 				return err
 			}
 			if r.restart.Offered() == nil {
