@@ -430,6 +430,9 @@ func (s *Session) recoverCache() error {
 	if err := s.cache.WarnOfRoom(s.sizeName); err != nil {
 		return err
 	}
+	if err := s.cache.CheckOthers(savedIn); err != nil {
+		return err
+	}
 	if err := s.compareWithIndex(); err != nil {
 		return err
 	}
@@ -444,6 +447,12 @@ func (s *Session) recoverCache() error {
 		return err
 	}
 	return s.prefix.RemoveLitter(s.config.JobID, func(d dataset.Dataset) bool { return s.cache.Find(d.ID()) != nil })
+}
+
+// savedIn reports whether a prefix directory of another program has a dataset.
+func savedIn(dir string, d dataset.Dataset) bool {
+	x, err := prefix.ReadIndex(dir)
+	return err == nil && x.HasComplete(d)
 }
 
 // compareWithIndex finds out which datasets of the cache are already in the prefix

@@ -352,8 +352,8 @@ func (k *Cache) Leaving(s *reddesc.Store, keep int, worth func(*Cached) int) []*
 }
 
 // storeNumber returns the index of the store called name, or 0 if there is none.
-func (k *Cache) storeNumber(name string) int {
-	return max(slices.IndexFunc(k.Stores, func(s *reddesc.Store) bool { return s.Name == name }), 0)
+func storeNumber(stores []*reddesc.Store, name string) int {
+	return max(slices.IndexFunc(stores, func(s *reddesc.Store) bool { return s.Name == name }), 0)
 }
 
 // job describes a dataset to its scheme.
@@ -415,9 +415,14 @@ func (k *Cache) Checked(c *Cached, files []redundancy.File) error {
 // Create begins a dataset. Its files are entered with Add, and it becomes
 // usable with Complete. It is collective.
 func (k *Cache) Create(d dataset.Dataset, desc *reddesc.Descriptor) (*Cached, error) {
-	c := &Cached{Dataset: d, Desc: desc, store: k.Stores[k.storeNumber(desc.Store)]}
+	c := &Cached{Dataset: d, Desc: desc, store: k.Stores[storeNumber(k.Stores, desc.Store)]}
 	id := d.ID()
 	k.highest = max(k.highest, id)
+	if i := slices.IndexFunc(k.unused, func(u unused) bool { return u.id == id && u.stays() }); i >= 0 { // on all ranks
+		other := k.unused[i].other
+		return nil, mpi.Agree(k.World, fmt.Errorf("the cache has a dataset %d (%s) of another program, which %s does not have: run that program again there, "+
+			"or give this one its own SCR_JOB_ID", id, other.Name(), other.Prefix))
+	}
 	// What the cache has of a dataset that is fetched again cannot stay beside it.
 	if err := k.deleteUnused(id); err != nil {
 		return nil, err

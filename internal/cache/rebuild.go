@@ -38,7 +38,7 @@ var errUnfinished = errors.New("it was not completed")
 // rebuildDataset restores, leaves or deletes one dataset, according to the first of these
 // cases that applies:
 //
-//   - it belongs to a job with another prefix directory, or SCR_DISTRIBUTE is 0:
+//   - it belongs to a program with another prefix directory, or SCR_DISTRIBUTE is 0:
 //     it is unused;
 //   - a job of another size has written it: it is unused, and can be flushed if its
 //     description is known;
@@ -55,9 +55,15 @@ func (k *Cache) rebuildDataset(id int) error {
 	k.highest = max(k.highest, id)
 	d, err := k.descs.find(id)
 	if err == nil && d.Prefix != "" && d.Prefix != k.Prefix {
-		k.Log.WarnJob("dataset %d (%s) in the cache belongs to a job with prefix directory %s, this job's is %s: it is not used "+
-			"(give each job its own SCR_JOB_ID); %s", id, d.Name(), d.Prefix, k.Prefix, untilOwn)
-		return k.leaveUnused(unused{id: id})
+		same, err := mpi.Any(k.World, k.World.Rank() == 0 && sameDir(d.Prefix, k.Prefix))
+		if err != nil {
+			return err
+		}
+		if !same {
+			k.Log.WarnJob("dataset %d (%s) in the cache belongs to a program with prefix directory %s, this one's is %s: it is not used, and stays there unless that directory has it "+
+				"(give each program its own SCR_JOB_ID; if the directory was moved, make a symbolic link of its old name)", id, d.Name(), d.Prefix, k.Prefix)
+			return k.leaveUnused(unused{id: id, other: &d})
+		}
 	}
 	if !k.Distribute {
 		k.Log.Info("dataset %d in the cache is not used, as SCR_DISTRIBUTE=0 says; %s", id, untilOwn)
@@ -145,6 +151,16 @@ func (k *Cache) take(id int, c *Cached, d filemap.Description, err error) error 
 	default:
 		return err // MPI itself has failed
 	}
+}
+
+// sameDir reports whether two paths lead to one directory, as by a link or another mount of it.
+func sameDir(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }
 
 // labelled names a dataset for messages: its description may be lost.
@@ -304,7 +320,7 @@ func (k *Cache) migration(c *Cached) *migrate.Migration {
 // the node has some of the dataset, it is where those are; else the store that the
 // descriptor names, if this run has it, or else the first store. It is collective.
 func (k *Cache) locate(c *Cached) error {
-	number, err := mpi.AllreduceOne(k.World, k.storeNumber(c.Desc.Store), mpi.Max)
+	number, err := mpi.AllreduceOne(k.World, storeNumber(k.Stores, c.Desc.Store), mpi.Max)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/filemap"
 	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/mpi"
 )
@@ -21,6 +22,9 @@ import (
 //   - a store has no room for one more dataset;
 //   - this run has failed to complete a dataset, possibly for lack of room;
 //   - a dataset that this run can use can be restored, or fetched, only without them.
+//
+// What a program with another prefix directory has written does not leave before that directory
+// has it.
 
 // untilOwn tells users how long an unused dataset stays in the cache.
 const untilOwn = "it stays there until this run has completed a checkpoint, or needs its room"
@@ -38,6 +42,32 @@ type unused struct {
 	passed    bool
 	otherSize bool           // a job of another size has written it
 	store     *reddesc.Store // that has it on some node, nil if no store of this run has
+	// other describes a dataset of a program with another prefix directory, else it is nil. saved
+	// is whether that directory has it.
+	other *filemap.Description
+	saved bool
+}
+
+// stays reports whether nobody else has a dataset that another program has written.
+func (u unused) stays() bool { return u.other != nil && !u.saved }
+
+// CheckOthers finds out which datasets of other programs may leave: saved says on rank 0 whether the
+// prefix directory of a dataset has it. It is collective.
+func (k *Cache) CheckOthers(saved func(prefix string, d dataset.Dataset) bool) error {
+	marks := make([]int64, len(k.unused))
+	others := false
+	for i, u := range k.unused {
+		others = others || u.other != nil
+		marks[i] = one(u.other != nil && k.World.Rank() == 0 && saved(u.other.Prefix, u.other.Dataset))
+	}
+	if !others {
+		return nil
+	}
+	err := k.World.Allreduce(marks, mpi.Max)
+	for i := range marks {
+		k.unused[i].saved = marks[i] == 1
+	}
+	return err
 }
 
 // leaveUnused leaves a dataset in the cache that this run cannot use. It is collective.
@@ -70,11 +100,11 @@ func (k *Cache) PassOver(c *Cached) error {
 	return mpi.Agree(k.World, c.free())
 }
 
-// Unused returns the number of unused datasets in a store, and how many of these are newer
+// Unused returns the number of unused datasets in a store that may leave, and how many of these are newer
 // than the dataset with id newest. It is the same on all ranks.
 func (k *Cache) Unused(s *reddesc.Store, newest int) (all, newer int) {
 	for _, u := range k.unused {
-		if u.store != s {
+		if u.store != s || u.stays() {
 			continue
 		}
 		all++
@@ -99,7 +129,7 @@ func (k *Cache) EvictUnused(s *reddesc.Store, stay int, need int64) error {
 	all, _ := k.Unused(s, 0)
 	surplus := all - stay
 	err := k.dropUnused(forRoom, func(u unused) bool {
-		if u.store == s {
+		if u.store == s && !u.stays() {
 			surplus--
 		}
 		return u.store == s && surplus >= 0
@@ -145,7 +175,7 @@ func (k *Cache) short(s *reddesc.Store, need int64) (bool, error) {
 	return mpi.Any(k.World, slices.Max(sizes) > free)
 }
 
-// DropUnused deletes all unused datasets. why is for the message. It is collective.
+// DropUnused deletes all unused datasets that may leave. why is for the message. It is collective.
 func (k *Cache) DropUnused(why string) error {
 	return k.dropUnused(why, func(unused) bool { return true })
 }
@@ -190,7 +220,7 @@ func (k *Cache) Yield(err error) (bool, error) {
 // dropUnused deletes the unused datasets that leave, oldest first. It is collective.
 func (k *Cache) dropUnused(why string, leaves func(unused) bool) error {
 	for _, u := range slices.Clone(k.unused) {
-		if !leaves(u) {
+		if u.stays() || !leaves(u) {
 			continue
 		}
 		k.Log.Info("dataset %d, which this run does not use, leaves the cache: %s", u.id, why)
