@@ -55,7 +55,7 @@ func (k *Cache) rebuildDataset(id int) error {
 	k.highest = max(k.highest, id)
 	d, err := k.descs.find(id)
 	if err == nil && d.Prefix != "" && d.Prefix != k.Prefix {
-		same, err := mpi.Any(k.World, k.World.Rank() == 0 && sameDir(d.Prefix, k.Prefix))
+		same, err := mpi.Any(k.World, k.World.Rank() == 0 && filemap.SamePrefix(d.Prefix, k.Prefix))
 		if err != nil {
 			return err
 		}
@@ -151,16 +151,6 @@ func (k *Cache) take(id int, c *Cached, d filemap.Description, err error) error 
 	default:
 		return err // MPI itself has failed
 	}
-}
-
-// sameDir reports whether two paths lead to one directory, as by a link or another mount of it.
-func sameDir(a, b string) bool {
-	x, err := os.Stat(a)
-	if err != nil {
-		return false
-	}
-	y, err := os.Stat(b)
-	return err == nil && os.SameFile(x, y)
 }
 
 // labelled names a dataset for messages: its description may be lost.

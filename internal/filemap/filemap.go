@@ -21,6 +21,7 @@ package filemap
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 
@@ -159,6 +160,20 @@ type Description struct {
 	Prefix string // prefix directory of the job that wrote it
 	Dir    string // directory in which the rank has the directory of the dataset
 	World  bool   // all ranks share Dir
+}
+
+// SamePrefix reports whether two paths lead to one prefix directory, as by a link or another
+// mount of it.
+func SamePrefix(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }
 
 // DescriptionFromHash decodes a description; nil is none.

@@ -232,7 +232,7 @@ func (n *node) ranks() ([]int, error) {
 		if err != nil {
 			return nil, err
 		}
-		if real != of {
+		if !filemap.SamePrefix(real, of) {
 			return nil, fmt.Errorf("dataset %d (%s) belongs to a job with prefix directory %s, not %s", n.ID, n.dataset.Name(), of, real)
 		}
 	}
