@@ -11,6 +11,7 @@ import (
 	"github.com/goscr/goscr/internal/background"
 	"github.com/goscr/goscr/internal/request"
 	"github.com/goscr/goscr/mpi"
+	"github.com/goscr/goscr/mpi/mpitest"
 )
 
 // Tests of SCR_ENCODE_ASYNC=1. They do not run at the same time as others: nothing works in the
@@ -193,6 +194,53 @@ func TestEncode_ConnectionsAreLost(t *testing.T) {
 	c.says("dataset 2 (ckpt.2): protected with XOR")
 	c.lose("a")
 	c.job(four, restarts(2))
+}
+
+// oneThread hides that several threads may call MPI.
+type oneThread struct{}
+
+func (oneThread) Call(int, string)             {}
+func (oneThread) Wrap(world mpi.Comm) mpi.Comm { return mpitest.Faulty(world, func(string) {}) }
+
+// A network that has failed twice in a row is not tried a third time: then the program's MPI carries protections, or
+// the program waits, until the next Init.
+func TestEncode_NetworkIsBroken(t *testing.T) {
+	holdBack(t)
+	for _, test := range []struct {
+		faults faults
+		says   string
+		behind int // the dataset that is being protected at the end
+	}{
+		{nil, "until the next SCR_Init their messages go over the program's MPI", 5},
+		{oneThread{}, "until the next SCR_Init the program waits while datasets are protected", 0},
+	} {
+		t.Run(test.says, func(t *testing.T) {
+			c := newCluster(t)
+			c.inMode(sockets)
+			c.faults = test.faults
+			c.job(four, func(s *Session, rank int) error {
+				for step := 1; step <= 5; step++ {
+					err := checkpoint(s, rank, step)
+					if rank == 2 {
+						s.flusher.Protector.Sever()
+					}
+					if err = s.Agree(err); err != nil {
+						return err
+					}
+				}
+				return s.expects("after 5", s.protecting(), test.behind)
+			})
+			c.says(test.says)
+			if n := strings.Count(c.said(), "it is protected while the program waits"); n == 0 || strings.Contains(c.said(), "dataset 3 (ckpt.3): it cannot be protected") {
+				t.Errorf("%s", c.said())
+			}
+			c.lose("a")
+			c.job(four, restarts(5))
+			c.job(four, func(s *Session, rank int) error { // anew after Init
+				return errors.Join(restartAt(s, rank, 5), checkpoint(s, rank, 6), s.expects("after 6", s.protecting(), 6))
+			})
+		})
+	}
 }
 
 // What cannot be protected at all stays, but leaves before the newest that is protected.

@@ -106,9 +106,7 @@ func (p *Protector) overMPI(set *redundancy.Set) (c mpi.Comm, err error) {
 	if p.Carrier != MPI {
 		return nil, nil
 	}
-	if of, ok := set.Comm.(mpi.Concurrent); ok {
-		c = of.Concurrent()
-	}
+	c = concurrent(set)
 	missing, err := mpi.Any(p.World, c == nil)
 	if err != nil {
 		return nil, err
@@ -119,6 +117,14 @@ func (p *Protector) overMPI(set *redundancy.Set) (c mpi.Comm, err error) {
 		return nil, nil
 	}
 	return c, nil
+}
+
+// concurrent returns the communicator of a set's members for another thread, nil if only one thread may call MPI.
+func concurrent(set *redundancy.Set) mpi.Comm {
+	if of, ok := set.Comm.(mpi.Concurrent); ok {
+		return of.Concurrent()
+	}
+	return nil
 }
 
 // renew lets the next protection of a set have a new communicator.

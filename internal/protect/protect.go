@@ -50,6 +50,7 @@ type Protector struct {
 	carriers map[*redundancy.Set]*carrier
 	sets     []*redundancy.Set // those of carriers, in the same order on all ranks
 	current  *running          // nil if nothing is being protected
+	failures int               // of protections in the background, in a row
 }
 
 // running is a protection in the background.
@@ -179,7 +180,12 @@ func (p *Protector) Wait() error {
 		if agreed.Err != nil { // only the rank with the error
 			p.Log.Warn("dataset %d (%s): it cannot be protected while the program goes on: %v; it is protected while the program waits", c.ID(), c.Name(), agreed.Err)
 		}
+		if err := p.fallBack(c.Desc.Set); err != nil {
+			return err
+		}
 		err = p.Cache.Protect(c)
+	} else if err == nil {
+		p.failures = 0
 	}
 	if errors.As(err, &agreed) {
 		p.Log.WarnJob("dataset %d (%s) is not protected: %v; it is used, but a lost node would lose it", c.ID(), c.Name(), err)
@@ -189,6 +195,33 @@ func (p *Protector) Wait() error {
 		return err
 	}
 	return p.Protected(c, r.start)
+}
+
+// fallBack counts a failure of a protection in the background. After the second in a row the network
+// does not carry them, and each further one could cost a minute: so they go over the program's MPI if
+// several of its threads may call it, else the program waits for them.
+func (p *Protector) fallBack(set *redundancy.Set) error {
+	const most = 2
+	if p.failures++; p.failures < most || !p.Async {
+		return nil
+	}
+	p.failures = 0
+	over, err := mpi.All(p.World, concurrent(set) != nil)
+	if err != nil {
+		return err
+	}
+	const twice = "protections in the background have failed twice in a row: until the next SCR_Init"
+	if p.Carrier == Sockets && over {
+		for _, set := range slices.Clone(p.sets) {
+			p.drop(set)
+		}
+		p.Carrier = MPI
+		p.Log.WarnJob("%s their messages go over the program's MPI; SCR_NET_INTERFACE names another network", twice)
+		return nil
+	}
+	p.Async = false
+	p.Log.WarnJob("%s the program waits while datasets are protected; SCR_NET_INTERFACE names another network", twice)
+	return nil
 }
 
 // Cancel ends the protection of a dataset that is to be deleted, if it is being protected.
