@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/goscr/goscr/internal/faultfs"
+	"github.com/goscr/goscr/internal/request"
 	"github.com/goscr/goscr/internal/storagetest"
 	"github.com/goscr/goscr/test/sample"
 )
@@ -235,4 +237,40 @@ func TestStorage_PermissionDeniedOnOneNode(t *testing.T) {
 	}
 	open()
 	c.job(four, restarts(3))
+}
+
+// The prefix directory is on a file system without locks, such as Lustre without the mount option flock.
+func TestStorage_NoLocks(t *testing.T) {
+	t.Parallel()
+	m := faultfs.New(t, faultfs.Options{})
+	m.Set(faultfs.Options{Locks: unix.ENOLCK})
+	nodes := newCluster(t).root
+	if err := os.Symlink(nodes, filepath.Join(m.Dir, "node")); err != nil {
+		t.Fatal(err)
+	}
+	for _, way := range sample.Of(t, flushing, 1, len(flushing)) {
+		root, err := os.MkdirTemp(m.Dir, "way-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := filepath.Join(nodes, way.name)
+		if err := errors.Join(os.Mkdir(own, 0o700), os.Symlink(own, filepath.Join(root, "node"))); err != nil {
+			t.Fatal(err)
+		}
+		c := clusterAt(t, root, way.env...)
+		c.job(four, func(s *Session, rank int) error {
+			err := steps(1, 2)(s, rank)
+			if rank == 0 && err == nil {
+				// Another job meanwhile.
+				_, e := request.Begin(c.prefix(""), request.Job{ID: "18", User: "anna"}, false)
+				if e == nil || !strings.Contains(e.Error(), "works in the prefix directory") {
+					err = fmt.Errorf("another job: %w", e)
+				}
+			}
+			return errors.Join(s.Agree(err), s.Finalize())
+		})
+		c.serving.Wait()
+		c.lose(four...)
+		c.job(four, restarts(2))
+	}
 }

@@ -35,6 +35,8 @@ type Options struct {
 	// Attributes is how it fails to set a mode, an owner or a time, as on mounts of object stores;
 	// 0: it does not fail.
 	Attributes syscall.Errno
+	// Locks is how it refuses locks of fcntl, as Lustre without the mount option flock; 0: it has them.
+	Locks syscall.Errno
 	// Record keeps what changes, for Mount.Survivors.
 	Record bool
 	// Faults are calls that fail or get stuck.

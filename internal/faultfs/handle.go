@@ -118,6 +118,9 @@ func (h *handle) Setlk(ctx context.Context, _ uint64, lock *fuse.FileLock, flags
 	if errno := h.sys.faults.before(ctx, Lock, h.name); errno != 0 {
 		return errno
 	}
+	if h.sys.locks != 0 {
+		return h.sys.locks
+	}
 	if flags&fuse.FUSE_LK_FLOCK != 0 {
 		return h.flock(lock)
 	}
@@ -149,6 +152,9 @@ func (h *handle) Setlkw(ctx context.Context, owner uint64, lock *fuse.FileLock, 
 }
 
 func (h *handle) Getlk(_ context.Context, _ uint64, lock *fuse.FileLock, _ uint32, out *fuse.FileLock) syscall.Errno {
+	if h.sys.locks != 0 {
+		return h.sys.locks
+	}
 	var l syscall.Flock_t
 	lock.ToFlockT(&l)
 	errno := fs.ToErrno(syscall.FcntlFlock(uintptr(h.fd), unix.F_OFD_GETLK, &l))

@@ -16,6 +16,7 @@ type system struct {
 	backing    string
 	times      Times
 	attributes syscall.Errno // Options.Attributes
+	locks      syscall.Errno // Options.Locks
 	close      bool          // to open
 	faults     faults
 	rec        recorder
@@ -310,12 +311,13 @@ func (n *node) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, s
 		return nil, 0, fs.ToErrno(err)
 	}
 	h := newHandle(n.sys, fd, n.name(""))
+	var st unix.Stat_t
+	err = unix.Fstat(fd, &st)
+	if err != nil || st.Mode&unix.S_IFMT == unix.S_IFDIR || n.sys.close && st.Ino != n.StableAttr().Ino {
+		syscall.Close(fd)
+		return nil, 0, syscall.ESTALE // it is removed, and has no path, or another mount has replaced it
+	}
 	if n.sys.close {
-		var st unix.Stat_t
-		if err := unix.Fstat(fd, &st); err != nil || st.Ino != n.StableAttr().Ino {
-			syscall.Close(fd)
-			return nil, 0, syscall.ESTALE // another mount has replaced it
-		}
 		n.fresh()
 	}
 	if flags&syscall.O_ACCMODE != syscall.O_RDONLY {

@@ -104,7 +104,9 @@ func Ask(path string) (held bool, err error) {
 	}
 	defer f.Close()
 	asked := unix.Flock_t{Type: unix.F_WRLCK, Len: 1}
-	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &asked); err != nil {
+	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &asked); unsupported(err) {
+		return leased(path), nil
+	} else if err != nil {
 		return false, fmt.Errorf("lock %s: %w", path, err)
 	}
 	return asked.Type != unix.F_UNLCK, nil

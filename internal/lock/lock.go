@@ -3,6 +3,7 @@
 //
 //	lock.go    take a lock and release it
 //	holder.go  find out which process holds it
+//	lease.go   locks where the file system has none of the kernel
 //	wait.go    wait for its holder, with a message and a limit
 //
 // The kernel releases a lock when the process that holds it ends, for whatever reason.
@@ -34,7 +35,12 @@ type Lock struct {
 	stop chan struct{} // closed when the goroutine of KeepAlive has to end; nil if there is none
 	done sync.WaitGroup
 	told bool // OnHold has been called
+
+	lease *lease // nil if the kernel has the lock
 }
+
+// tellLease is done once a process has told that it has leases.
+var tellLease sync.Once
 
 // How is the kind of a lock.
 type How int
@@ -83,6 +89,19 @@ func Try(path string, how How) (*Lock, error) {
 		switch err := set(f, how); {
 		case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES):
 			return nil, f.Close()
+		case err != nil && how == Exclusive && unsupported(err):
+			held, err := takeLease(path)
+			if held == nil {
+				return nil, errors.Join(err, f.Close())
+			}
+			tellLease.Do(func() {
+				current().Tell(fmt.Sprintf("the file system of %s has no locks of fcntl (Lustre has them with the mount option flock): files with signs of life serve as locks; "+
+					"after a process was killed, others wait %v for its lock", path, lifetime))
+			})
+			l := &Lock{f: f, lease: held}
+			l.sign()
+			l.KeepAlive()
+			return l, nil
 		case err != nil:
 			return nil, errors.Join(fmt.Errorf("lock %s: %w (its file system must support locks of fcntl)", path, err), f.Close())
 		}
@@ -184,6 +203,9 @@ func (l *Lock) Release() {
 	if l.stop != nil {
 		close(l.stop)
 		l.done.Wait()
+	}
+	if l.lease != nil {
+		l.lease.end()
 	}
 	if l.told {
 		OnHold(int(l.f.Fd()), false)

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/faultfs"
 )
 
 // actVariable has this program be another process: what it does with the file.
@@ -23,6 +25,7 @@ const actVariable = "GOSCR_LOCK_TEST_ACT"
 func TestMain(m *testing.M) {
 	act, path, ok := strings.Cut(os.Getenv(actVariable), " ")
 	if !ok {
+		faultfs.Main()
 		os.Exit(m.Run())
 	}
 	fmt.Println(acts[act](path))
