@@ -52,7 +52,7 @@ func replaceFile(path string, data []byte, mode fs.FileMode) (err error) {
 	}
 	_, err = f.Write(data)
 	if err == nil {
-		err = f.Sync()
+		err = trust.Sync(f)
 	}
 	if e := f.Close(); err == nil {
 		err = e
@@ -67,14 +67,8 @@ func replaceFile(path string, data []byte, mode fs.FileMode) (err error) {
 	return SyncDir(filepath.Dir(path))
 }
 
-// SyncDir makes renames in dir durable. File systems that cannot sync a
-// directory return EINVAL and need no sync.
-func SyncDir(dir string) error {
-	if err := trust.Around(dir).SyncDir(dir); err != nil && !errors.Is(err, unix.EINVAL) {
-		return err
-	}
-	return nil
-}
+// SyncDir makes renames in dir durable.
+func SyncDir(dir string) error { return trust.Around(dir).SyncDir(dir) }
 
 // MakeDirs makes a directory, and those above it, and makes the names of those that it
 // made durable.

@@ -124,7 +124,7 @@ func (d *direct) settle() ([]redundancy.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = file.Sync()
+		err = trust.Sync(file)
 		if e := file.Close(); err == nil {
 			err = e
 		}

@@ -239,38 +239,46 @@ func TestStorage_PermissionDeniedOnOneNode(t *testing.T) {
 	c.job(four, restarts(3))
 }
 
-// The prefix directory is on a file system without locks, such as Lustre without the mount option flock.
-func TestStorage_NoLocks(t *testing.T) {
+// The prefix directory is on a file system without locks, such as Lustre without the mount option flock, or one
+// that has no fsync: both are tried with the errors by which file systems say so.
+func TestStorage_LessThanPOSIX(t *testing.T) {
 	t.Parallel()
-	m := faultfs.New(t, faultfs.Options{})
-	m.Set(faultfs.Options{Locks: unix.ENOLCK})
 	nodes := newCluster(t).root
-	if err := os.Symlink(nodes, filepath.Join(m.Dir, "node")); err != nil {
-		t.Fatal(err)
-	}
-	for _, way := range sample.Of(t, flushing, 1, len(flushing)) {
-		root, err := os.MkdirTemp(m.Dir, "way-")
-		if err != nil {
-			t.Fatal(err)
-		}
-		own := filepath.Join(nodes, way.name)
-		if err := errors.Join(os.Mkdir(own, 0o700), os.Symlink(own, filepath.Join(root, "node"))); err != nil {
-			t.Fatal(err)
-		}
-		c := clusterAt(t, root, way.env...)
-		c.job(four, func(s *Session, rank int) error {
-			err := steps(1, 2)(s, rank)
-			if rank == 0 && err == nil {
-				// Another job meanwhile.
-				_, e := request.Begin(c.prefix(""), request.Job{ID: "18", User: "anna"}, false)
-				if e == nil || !strings.Contains(e.Error(), "works in the prefix directory") {
-					err = fmt.Errorf("another job: %w", e)
+	for _, test := range sample.Of(t, []struct {
+		name string
+		opt  faultfs.Options
+	}{
+		{"no locks", faultfs.Options{Locks: unix.ENOLCK}},
+		{"neither", faultfs.Options{Locks: unix.EOPNOTSUPP, Syncs: unix.EOPNOTSUPP}},
+		{"no fsync", faultfs.Options{Syncs: unix.EINVAL}},
+	}, 1, 3) {
+		m := faultfs.New(t, faultfs.Options{})
+		m.Set(test.opt)
+		for _, way := range sample.Of(t, flushing, 1, len(flushing)) {
+			t.Run(test.name+" "+way.name, func(t *testing.T) {
+				root, err := os.MkdirTemp(m.Dir, "way-")
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
-			return errors.Join(s.Agree(err), s.Finalize())
-		})
-		c.serving.Wait()
-		c.lose(four...)
-		c.job(four, restarts(2))
+				own := filepath.Join(nodes, test.name, way.name)
+				if err := errors.Join(os.MkdirAll(own, 0o700), os.Symlink(own, filepath.Join(root, "node"))); err != nil {
+					t.Fatal(err)
+				}
+				c := clusterAt(t, root, way.env...)
+				c.job(four, func(s *Session, rank int) error {
+					err := steps(1, 2)(s, rank)
+					if rank == 0 && err == nil {
+						_, e := request.Begin(c.prefix(""), request.Job{ID: "18", User: "anna"}, false)
+						if e == nil || !strings.Contains(e.Error(), "works in the prefix directory") {
+							err = fmt.Errorf("another job: %w", e)
+						}
+					}
+					return errors.Join(s.Agree(err), s.Finalize())
+				})
+				c.serving.Wait()
+				c.lose(four...)
+				c.job(four, restarts(2))
+			})
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/goscr/goscr/internal/descriptors"
 	"github.com/goscr/goscr/internal/filemap"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/trust"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -66,7 +67,7 @@ func syncWritten(path string) error {
 	if err != nil {
 		return nil
 	}
-	err = f.Sync()
+	err = trust.Sync(f)
 	return errors.Join(err, f.Close())
 }
 

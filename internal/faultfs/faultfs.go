@@ -37,6 +37,8 @@ type Options struct {
 	Attributes syscall.Errno
 	// Locks is how it refuses locks of fcntl, as Lustre without the mount option flock; 0: it has them.
 	Locks syscall.Errno
+	// Syncs is how it refuses fsync, of files and of directories; 0: it does not.
+	Syncs syscall.Errno
 	// Record keeps what changes, for Mount.Survivors.
 	Record bool
 	// Faults are calls that fail or get stuck.

@@ -17,6 +17,7 @@ type system struct {
 	times      Times
 	attributes syscall.Errno // Options.Attributes
 	locks      syscall.Errno // Options.Locks
+	syncs      syscall.Errno // Options.Syncs
 	close      bool          // to open
 	faults     faults
 	rec        recorder
@@ -331,6 +332,9 @@ func (n *node) fresh() { _ = n.NotifyContent(-1, 0) } // fails if the kernel has
 
 // Fsync is of files and directories.
 func (n *node) Fsync(ctx context.Context, f fs.FileHandle, _ uint32) syscall.Errno {
+	if n.sys.syncs != 0 {
+		return n.sys.syncs
+	}
 	if errno := n.sys.faults.before(ctx, Sync, n.name("")); errno != 0 {
 		return errno
 	}

@@ -79,7 +79,7 @@ func Serve(backing, dir string, cached time.Duration) (*Served, error) {
 func (m *Served) Set(opt Options) error {
 	m.sys.faults.set(opt)
 	m.sys.times = opt.Times
-	m.sys.attributes, m.sys.locks = opt.Attributes, opt.Locks
+	m.sys.attributes, m.sys.locks, m.sys.syncs = opt.Attributes, opt.Locks, opt.Syncs
 	r := &m.sys.rec
 	r.mu.Lock()
 	defer r.mu.Unlock()

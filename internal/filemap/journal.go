@@ -179,7 +179,7 @@ func (s *Store) Sync() error {
 	if s.journal == nil {
 		return nil
 	}
-	return s.journal.Sync()
+	return trust.Sync(s.journal)
 }
 
 // begin opens the journal, below a hash file that names it.

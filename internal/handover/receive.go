@@ -180,7 +180,7 @@ func (l *link) receiveFile(path string, md meta.Meta) (err error) {
 	if !known && md.Type() == meta.Full {
 		md.SetCRC(sum.Sum32())
 	}
-	if err := f.Sync(); err != nil || !md.Recorded() {
+	if err := trust.Sync(f); err != nil || !md.Recorded() {
 		return err
 	}
 	return md.Restore("", path)

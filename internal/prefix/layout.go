@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/trust"
@@ -102,7 +100,7 @@ func syncNames(prefix string, files []redundancy.File) error {
 		for d := filepath.Dir(f.Path); !synced[d]; d = filepath.Dir(d) { // the flush may have made some of these directories
 			// A directory may give permission to search it, and not to read it, which a
 			// sync needs.
-			if err := trust.Root(prefix).SyncDir(d); err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.EINVAL) {
+			if err := trust.Root(prefix).SyncDir(d); err != nil && !errors.Is(err, fs.ErrPermission) {
 				return err
 			}
 			synced[d] = true

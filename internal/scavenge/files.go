@@ -10,6 +10,7 @@ import (
 
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/trust"
 )
 
 // written returns the entry of a dataset in the index. It is an error if the program
@@ -37,7 +38,7 @@ func syncFile(file redundancy.File) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	return errors.Join(trust.Sync(f), f.Close())
 }
 
 // asWritten returns those files of a list that are not compressed.

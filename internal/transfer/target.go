@@ -199,5 +199,5 @@ func (t *target) finish() error {
 			return err
 		}
 	}
-	return t.f.Sync()
+	return trust.Sync(t.f)
 }

@@ -181,7 +181,7 @@ func syncTimes(below trust.Root, path string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	return errors.Join(trust.Sync(f), f.Close())
 }
 
 // plain copies a file of so many bytes as it is. If it has got longer, the rest, too, so that this is noticed.

@@ -118,6 +118,9 @@ func named(op, path string, err error) error {
 func (r Root) OpenFile(path string, flag int, perm fs.FileMode) (f *os.File, err error) {
 	err = r.at("open", path, func(dir int, name string) error {
 		fd, err := unix.Openat(dir, name, flag|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(perm.Perm()))
+		if err == unix.ESTALE { // a network file system remembers a file that is no more; it looks the name up again
+			fd, err = unix.Openat(dir, name, flag|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(perm.Perm()))
+		}
 		if err != nil {
 			return err
 		}
@@ -343,7 +346,17 @@ func (r Root) SyncDir(path string) error {
 		return err
 	}
 	defer d.Close()
-	return d.Sync()
+	return Sync(d)
+}
+
+// Sync writes a file to its medium. It succeeds where the file system has no such operation, as some
+// in user space: those do at once what they can.
+func Sync(f *os.File) error {
+	err := f.Sync()
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) {
+		return nil
+	}
+	return err
 }
 
 // Chtimes is os.Chtimes, and sets the times of a link in place of the file, not of what it leads to.
