@@ -44,6 +44,7 @@ func (s *Session) abandon(why error) {
 		s.events.Result("RESTART", "SUCCESS", s.restart.Offered().Dataset, s.began, why)
 		return
 	}
+	o.silence.end()
 	if o.cached != nil {
 		_ = s.cache.Complete(o.cached, why) // returns why, or the error of a rank that could not delete the dataset
 	}

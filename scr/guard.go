@@ -55,6 +55,9 @@ func (s *Session) guard(with func(mpi.Revocable, func() error) error, name strin
 // stop ends the session's work in this process after a rank has given up. It leaves files
 // on disk in the state in which they would be if the job had been killed.
 func (s *Session) stop() {
+	if s.output != nil {
+		s.output.silence.end()
+	}
 	s.state, s.output = finished, nil
 	// A panic may have left any of these in a state in which closing it panics too.
 	for _, end := range []func(){

@@ -34,6 +34,7 @@ type unfinished struct {
 	wish    request.Wish  // of the commands that have asked for it
 	failed  error         // why it cannot be completed, nil if it can
 	command string        // how the program restarts from it, "": as it was started
+	silence *silence      // nil on ranks other than 0, and where ranks can share a file
 	own     *directory    // where the rank writes files under names of its own, nil if it does not
 }
 
@@ -94,6 +95,12 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 		return err
 	}
 	s.output, s.state = o, next
+	if s.world.Rank() == 0 && !s.mayShare(o) && s.cache.Node.Size() < s.world.Size() {
+		o.silence = watchFor(s.config.WaitTime, func() {
+			s.log.WarnJob("dataset %d (%s): rank 0 has written nothing to its files for %v. If all ranks write parts of one file (MPI-IO, HDF5), the program may wait for ever: "+
+				"each node has a file of its own in its cache, and does not see those of others. SCR_CACHE_BYPASS=1 lets such a program write to the prefix directory", o.ID(), o.Name(), s.config.WaitTime)
+		})
+	}
 	s.numbers.id, s.numbers.checkpoint = id, checkpoint
 	s.events.Dataset(kindOf(o.Dataset)+"_START", o.Dataset, eventlog.Record{Note: where})
 	o.opened = time.Now()
@@ -240,7 +247,11 @@ func (s *Session) routeOutput(name string) (string, error) {
 	if s.output.direct != nil {
 		return s.output.direct.add(md)
 	}
-	return s.cache.Add(s.output.cached, md)
+	path, err := s.cache.Add(s.output.cached, md)
+	if err == nil {
+		s.output.silence.route(path)
+	}
+	return path, err
 }
 
 // mayShare reports whether several ranks can write parts of one file of a dataset.
@@ -296,6 +307,7 @@ func (s *Session) complete(call string, from state, valid bool) error {
 // finish completes the dataset that is under way.
 func (s *Session) finish(valid bool) error {
 	o := s.output
+	o.silence.end()
 	s.state, s.output = idle, nil
 	if o.failed == nil && !valid {
 		o.failed = fmt.Errorf("the program says that its files of dataset %s %w", o.Name(), cache.ErrInvalid)
