@@ -77,8 +77,8 @@ func (s *Session) tellTraffic(what string, before mpi.Traffic) {
 // reduction if there is a log.
 func (s *Session) measure(o *unfinished, written time.Time, more ...phases.Phase) error {
 	return s.events.phases.Log(o.Dataset, slices.Concat([]phases.Phase{
-		phases.Took("ROUTE", o.opened, o.routed),
-		phases.Took("WRITE", o.opened, written.Sub(o.opened)-o.routed),
+		phases.Took("ROUTE", o.spent.opened, o.spent.routed),
+		phases.Took("WRITE", o.spent.opened, written.Sub(o.spent.opened)-o.spent.routed),
 	}, more)...)
 }
 

@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/scavenge"
 )
 
@@ -145,4 +147,28 @@ func TestFlags_String(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A wait of one session in the process writes lines while another one begins, to which the process has given them.
+func TestMessages_OfAWaitDuringInit(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_WAIT_SECONDS=60")
+	held := filepath.Join(t.TempDir(), "lock")
+	l, err := lock.Try(held, lock.Exclusive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 200 {
+			w := lock.Waiting{Path: held, To: "release it", Limit: time.Millisecond}
+			for w.Pause() == nil {
+				continue
+			}
+		}
+	}()
+	c.job(four, func(*Session, int) error { return nil })
+	<-done
+	l.Release()
 }

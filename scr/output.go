@@ -29,13 +29,18 @@ type unfinished struct {
 	cached  *cache.Cached // nil if it is written directly
 	direct  *direct       // nil if it is written in the cache
 	began   time.Time
-	opened  time.Time     // when the program began to write, on this rank
-	routed  time.Duration // how long this rank's calls of Route took
-	wish    request.Wish  // of the commands that have asked for it
-	failed  error         // why it cannot be completed, nil if it can
-	command string        // how the program restarts from it, "": as it was started
-	silence *silence      // nil on ranks other than 0, and where ranks can share a file
-	own     *directory    // where the rank writes files under names of its own, nil if it does not
+	spent   spent        // of this rank
+	wish    request.Wish // of the commands that have asked for it
+	failed  error        // why it cannot be completed, nil if it can
+	command string       // how the program restarts from it, "": as it was started
+	silence *silence     // nil on ranks other than 0, and where ranks can share a file
+	own     *directory   // where the rank writes files under names of its own, nil if it does not
+}
+
+// spent is where the time of a rank goes while the program writes a dataset.
+type spent struct {
+	opened time.Time     // when the program began to write
+	routed time.Duration // in calls of Route
 }
 
 // files returns the number of files of all ranks, once the dataset is complete.
@@ -103,7 +108,7 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 	}
 	s.numbers.id, s.numbers.checkpoint = id, checkpoint
 	s.events.Dataset(kindOf(o.Dataset)+"_START", o.Dataset, eventlog.Record{Note: where})
-	o.opened = time.Now()
+	o.spent.opened = time.Now()
 	return nil
 }
 
@@ -231,7 +236,7 @@ func (s *Session) route(name string) (string, error) {
 
 func (s *Session) routeOutput(name string) (string, error) {
 	start := time.Now()
-	defer func() { s.output.routed += time.Since(start) }()
+	defer func() { s.output.spent.routed += time.Since(start) }()
 	if path, ok := s.output.inOwn(name); ok {
 		return path, nil
 	}

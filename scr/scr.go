@@ -219,7 +219,7 @@ func (s *Session) begin(opt Options, start time.Time) error {
 	if err := s.protection.addDescriptors(s.config, s.log); err != nil {
 		return err
 	}
-	s.log.Shared = []string{s.cache.ControlDir(), filepath.Join(s.paths.real, prefix.Metadata)}
+	s.log.Share(s.cache.ControlDir(), filepath.Join(s.paths.real, prefix.Metadata))
 	if err := s.openFlusher(node, opt); err != nil {
 		return err
 	}

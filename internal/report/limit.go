@@ -18,13 +18,13 @@ import (
 // of message (those that differ in numbers only) a process writes burst lines, and
 // from then on one a minute with the number of lines left out. Processes that do not
 // communicate with each other share that limit: a process writes a line only if it
-// gets one of a few slots in each directory of Logger.Shared. A slot is a file that
+// gets one of a few slots in each directory of Logger.Share. A slot is a file that
 // is taken for a period from its modification time.
 //
 // SCR_DEBUG=2 turns the limit off.
 
 const (
-	burst  = 3           // lines of a kind, of a process or below a directory of Shared
+	burst  = 3           // lines of a kind, of a process or below a directory of Share
 	period = time.Minute // after which there can be one more
 	// slotPrefix begins the name of every slot.
 	slotPrefix = "said."
@@ -61,7 +61,7 @@ func (l *Logger) limit(text string) (addition string, ok bool) {
 	}
 	ok = t.lines < burst || now.Sub(t.last) >= period
 	last := t.lines == burst-1
-	for _, dir := range l.Shared {
+	for _, dir := range l.shared {
 		if ok {
 			var slot int
 			slot, ok = takeSlot(dir, k, now)
@@ -85,7 +85,10 @@ func (l *Logger) limit(text string) (addition string, ok bool) {
 // directories writes the line.
 func (l *Logger) WarnFirst(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	for _, dir := range l.Shared {
+	l.mu.Lock()
+	shared := l.shared
+	l.mu.Unlock()
+	for _, dir := range shared {
 		below := trust.Around(dir)
 		path := filepath.Join(dir, fmt.Sprintf("%s%016x", slotPrefix, sum(kind.Of(text))))
 		f, err := below.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)

@@ -21,14 +21,19 @@ type Logger struct {
 	Node  string
 	Debug int // SCR_DEBUG: 0 only what needs attention, 1 what happens, 2 in detail
 
-	// Shared are directories in which processes that may write the same lines count
-	// them: first one of the node, then one of the job.
-	Shared []string
+	mu     sync.Mutex
+	shared []string // see Share
+	once   map[string]bool
+	said   map[string]*tally // by kind
+	now    func() time.Time  // for tests
+}
 
-	mu   sync.Mutex
-	once map[string]bool
-	said map[string]*tally // by kind
-	now  func() time.Time  // for tests
+// Share has processes that may write the same lines count them in directories: first one of the
+// node, then one of the job. The logger may be in use already.
+func (l *Logger) Share(dirs ...string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shared = dirs
 }
 
 // Warn reports something that needs attention, whatever Debug is; limit bounds how

@@ -114,7 +114,7 @@ func TestLogger_RanksShareLimit(t *testing.T) {
 	for node := range 100 {
 		dir := t.TempDir()
 		for i := range 100 {
-			loggers = append(loggers, &Logger{Out: &w, Rank: node*100 + i, Node: "n", Shared: []string{dir, job}, now: c.now})
+			loggers = append(loggers, &Logger{Out: &w, Rank: node*100 + i, Node: "n", shared: []string{dir, job}, now: c.now})
 		}
 	}
 	tell := func() int {
@@ -136,12 +136,12 @@ func TestLogger_RanksShareLimit(t *testing.T) {
 	}
 	Forget(job)
 	for _, l := range loggers {
-		l.Shared = l.Shared[1:]
+		l.Share(l.shared[1:]...)
 	}
 	if n := tell(); n != burst {
 		t.Errorf("in the next run: %d lines", n)
 	}
-	loggers[0].Shared = []string{"/nowhere/at/all"}
+	loggers[0].Share("/nowhere/at/all")
 	if loggers[0].Warn("another thing"); len(w.list) != burst+1 {
 		t.Error("silent where nothing can be shared")
 	}
@@ -163,7 +163,7 @@ func TestLogger_ClockGoesBack(t *testing.T) {
 	say := func() int {
 		w.list = nil
 		for range 100 {
-			(&Logger{Out: &w, Node: "n", Shared: []string{job}, now: c.now}).Warn("no room")
+			(&Logger{Out: &w, Node: "n", shared: []string{job}, now: c.now}).Warn("no room")
 		}
 		return len(w.list)
 	}
@@ -183,7 +183,7 @@ func TestWarnFirst(t *testing.T) {
 	for node := range 3 {
 		dir := t.TempDir()
 		for range 4 {
-			l := &Logger{Out: &w, Node: "n", Shared: []string{dir, job}}
+			l := &Logger{Out: &w, Node: "n", shared: []string{dir, job}}
 			l.WarnFirst("file %d cannot have its mode", node)
 		}
 	}
@@ -191,7 +191,7 @@ func TestWarnFirst(t *testing.T) {
 		t.Errorf("%d lines: %s", n, w.String())
 	}
 	Forget(job)
-	(&Logger{Out: &w, Node: "n", Shared: []string{job}}).WarnFirst("file 7 cannot have its mode")
+	(&Logger{Out: &w, Node: "n", shared: []string{job}}).WarnFirst("file 7 cannot have its mode")
 	if n := strings.Count(w.String(), "\n"); n != 2 {
 		t.Errorf("%d lines after the next run has begun", n)
 	}

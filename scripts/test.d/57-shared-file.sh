@@ -38,6 +38,11 @@ says() { # TEXT COMMAND...: the command succeeds, and its job prints the text
     shift
     "$@" && grep -q -- "$text" "$WORK/out" || { echo "no \"$text\":"; cat "$WORK/out"; false; }
 }
+fails() { # TEXT COMMAND...: the command fails, and its job prints the text
+    local text=$1
+    shift
+    ! "$@" && grep -q -- "$text" "$WORK/out" || { echo "it succeeds, or no \"$text\":"; cat "$WORK/out"; false; }
+}
 result() { cmp "$WORK/reference" "$prefix/result"; }
 
 size=(-n 30011 -c 100)
@@ -57,9 +62,10 @@ for way in "${ways[@]}"; do
     is "... and five from theirs" says "restarted from field.300 at step 300" \
         job 5 $bypass -- "${program[@]}" -s 450 -o "$prefix/result"
     is "... with the right result" result
-    is "... a job with more cells does not use them" says "this is not a checkpoint of this job" \
+    is "... a job with more cells does not use them" fails "is its input another one?" \
         job 4 $bypass -- "$WORK/field-$way" -n 30012 -s 1
-    is "... and begins at step 0" same 0 "$(grep -c '^restarted' "$WORK/out")"
+    is "... and begins at step 0 if it has to" job 4 $bypass SCR_RESTART=never -- "$WORK/field-$way" -n 30012 -s 1
+    is "... it has not restarted" same 0 "$(grep -c '^restarted' "$WORK/out")"
     fresh
     # Open MPI's own MPI-IO waits for ever if a file is not on all nodes; ROMIO returns an error.
     is "$way: one file in the cache of the nodes is refused, and the job goes on" says "is also written by rank" \
