@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 #include <mpi.h>
 #include "scr.h"
 
@@ -24,6 +26,23 @@ static int begins(int rc)
     return SCR_Finalize() == SCR_SUCCESS ? 0 : 4;
 }
 
+/* A launcher ends all processes when the first of them has failed: the others wait for rank 0. */
+static void wait_for_first(void)
+{
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK") ? getenv("OMPI_COMM_WORLD_RANK") : getenv("PMI_RANK");
+    const struct timespec pause = {0, 10000000};
+    FILE *f;
+    int i;
+
+    fflush(stdout);
+    if (rank == NULL)
+        return;
+    if (strcmp(rank, "0") == 0 && (f = fopen("first", "w")) != NULL)
+        fclose(f);
+    for (i = 0; i < 3000 && access("first", F_OK) != 0; i++)
+        nanosleep(&pause, NULL);
+}
+
 static int early(void)
 {
     int status;
@@ -33,9 +52,11 @@ static int early(void)
     if (MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session) != MPI_SUCCESS)
         return 5;
     status = begins(SCR_Init());
+    wait_for_first();
     MPI_Session_finalize(&session);
 #else
     status = begins(SCR_Init());
+    wait_for_first();
 #endif
     return status;
 }
