@@ -201,11 +201,38 @@ func thisNode() (node [nodeSize]byte) {
 	boot, _ := readFile("/proc/sys/kernel/random/boot_id")
 	space, _ := os.Readlink("/proc/self/ns/net")
 	if boot == "" || space == "" {
-		copy(node[:], random(nodeSize)) // the same as no other rank's: they do not use the loopback
-		return node
+		return hiddenNode()
 	}
 	sum := sha256.Sum256([]byte(boot + space))
 	copy(node[:], sum[:])
+	return node
+}
+
+// hiddenNode is thisNode where /proc is hidden: the number that the kernel has given to the network
+// namespace since it started, and the hardware addresses, which other machines do not have. If there are none, the
+// result is the same as no other rank's: they do not use the loopback.
+func hiddenNode() (node [nodeSize]byte) {
+	copy(node[:], random(nodeSize))
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return node
+	}
+	defer unix.Close(fd)
+	cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+	if err != nil {
+		return node
+	}
+	interfaces, _ := net.Interfaces()
+	id := binary.BigEndian.AppendUint64(nil, cookie)
+	hardware := 0
+	for _, i := range interfaces {
+		id = append(id, i.HardwareAddr...)
+		hardware += len(i.HardwareAddr)
+	}
+	if hardware > 0 {
+		sum := sha256.Sum256(id)
+		copy(node[:], sum[:])
+	}
 	return node
 }
 

@@ -2,8 +2,10 @@ package sockets
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -103,5 +105,32 @@ func TestListen_Interface(t *testing.T) {
 		if !e.network.Addr().IsLoopback() || e.port == 0 {
 			t.Errorf("%v port %d", e.network, e.port)
 		}
+	}
+}
+
+// Where /proc is hidden, ranks of one node find out that they share it.
+func TestHiddenNode(t *testing.T) {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(interfaces, func(i net.Interface) bool { return len(i.HardwareAddr) > 0 }) {
+		t.Skip("no interface with a hardware address")
+	}
+	if a, b := hiddenNode(), hiddenNode(); a != b {
+		t.Errorf("%x, then %x", a, b)
+	}
+}
+
+// A rank at addresses that the node has, too, cannot be reached, and the reason is said.
+func TestNetwork_OnlyOwnAddresses(t *testing.T) {
+	here := place{endpoints: []endpoint{{netip.MustParsePrefix("10.0.0.1/24"), 5}}}
+	there := here
+	there.node[0] = 1
+	n := &network{here: here}
+	p := &peer{net: n, rank: 7, tries: here.toward(there)}
+	p.try()
+	if err := n.failed; err == nil || !strings.Contains(err.Error(), "rank 7 cannot be reached: it has no address but those of this node") {
+		t.Errorf("%v", err)
 	}
 }

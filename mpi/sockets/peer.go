@@ -90,6 +90,9 @@ func (p *peer) try() {
 		p.dial = nil
 		p.failed(err)
 	}
+	if len(p.failures) == 0 {
+		p.failures = []string{"it has no address but those of this node, and may be on a node with the same addresses"}
+	}
 	p.net.fail(fmt.Errorf("rank %d cannot be reached: %s", p.rank, strings.Join(p.failures, "; ")))
 }
 
