@@ -53,11 +53,16 @@ int goscr_refuse(const char *call, int why)
         [GOSCR_CHILD] = "called in a child that fork() has made of a process with MPI, and a child cannot use MPI; call in the "
                         "parent, or execute a program in the child",
         [GOSCR_NO_ROOM] = "the address space of the process is limited (ulimit -v), and less than 1.5 GiB of it is left; goscr "
-                          "has to reserve that much, although it uses little of it; raise the limit, or limit memory by cgroups"};
+                          "has to reserve that much, although it uses little of it; raise the limit, or limit memory by cgroups",
+        [GOSCR_NO_MEMORY] = "the process cannot get 96 MiB of memory in 32 mappings, which goscr needs to start; raise ulimit -d or the "
+                            "sysctl vm.max_map_count",
+        [GOSCR_NO_THREADS] = "the process cannot create the 8 threads that goscr needs to start; raise ulimit -u, or the limit of the job's "
+                             "control group (pids.max)",
+        [GOSCR_NO_DESCRIPTORS] = "the process cannot open the 8 files that goscr needs to start; raise ulimit -n, or close files"};
     const char *abort;
 
     tell(call, reasons[why]);
-    if (why == GOSCR_NO_ROOM && (abort = getenv("SCR_ABORT_ON_ERROR")) != NULL && atoi(abort) != 0)
+    if (why >= GOSCR_NO_ROOM && (abort = getenv("SCR_ABORT_ON_ERROR")) != NULL && atoi(abort) != 0)
         goscr_end_job();
     return 1;
 }
@@ -79,10 +84,62 @@ void goscr_halt(void)
     exit(0);
 }
 
-int SCR_Init(void) { CALL("SCR_Init", go_init(NULL)); }
-int SCR_Init_comm(MPI_Comm comm) { CALL("SCR_Init_comm", go_init(&comm)); }
+static int in_session;
 
-static int finalize(void) { CALL("SCR_Finalize", go_finalize()); }
+/*
+ * Starts Go on all ranks of a communicator, or on none that could wait for another: a process may
+ * have reached a limit.  Returns 0, or 1 if it has said why that is not possible.  What is wrong with the call
+ * itself is found out later.
+ */
+static int start_all(const char *call, MPI_Comm comm)
+{
+    int mine, any = 0, begun = 0, ended = 0, inter = 0;
+
+    if (in_session || PMPI_Initialized(&begun) != MPI_SUCCESS || !begun || PMPI_Finalized(&ended) != MPI_SUCCESS || ended ||
+        comm == MPI_COMM_NULL || PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter)
+        return 0;
+    mine = goscr_enter(GOSCR_LONG); /* starts Go */
+    if (mine == 0)
+        goscr_leave();
+    else if (mine < GOSCR_NO_ROOM) /* no call of MPI is possible here */
+        return 0;
+    goscr_turn(1);
+    if (PMPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, comm) != MPI_SUCCESS)
+        any = 0; /* go_init meets the same error */
+    goscr_turn(0);
+    if (any == 0)
+        return 0;
+    if (mine != 0)
+        return goscr_refuse(call, mine);
+    tell(call, "the library cannot start on another rank, whose line says why");
+    return 1;
+}
+
+static int init(void) { CALL("SCR_Init", go_init(NULL)); }
+static int init_comm(MPI_Comm comm) { CALL("SCR_Init_comm", go_init(&comm)); }
+
+int SCR_Init(void)
+{
+    int rc = start_all("SCR_Init", MPI_COMM_WORLD) ? 1 : init();
+
+    in_session = in_session || rc == SCR_SUCCESS;
+    return rc;
+}
+
+int SCR_Init_comm(MPI_Comm comm)
+{
+    int rc = start_all("SCR_Init_comm", comm) ? 1 : init_comm(comm);
+
+    in_session = in_session || rc == SCR_SUCCESS;
+    return rc;
+}
+
+static int finalize(void)
+{
+    in_session = 0;
+    CALL("SCR_Finalize", go_finalize());
+}
+
 static int start_output(const char *name, int flags) { CALL("SCR_Start_output", go_start_output(name, flags)); }
 static int complete_output(int valid) { CALL("SCR_Complete_output", go_complete_output(valid)); }
 static int start_checkpoint(void) { CALL("SCR_Start_checkpoint", go_start_checkpoint()); }

@@ -14,7 +14,11 @@ enum { GOSCR_BRIEF, GOSCR_LONG };
 enum {
     GOSCR_WITHIN = 1, /* the thread is in a function of the library already */
     GOSCR_CHILD,      /* the process is a child that was made by fork() */
-    GOSCR_NO_ROOM     /* too little address space is left for Go */
+    /* What Go needs at its start, and without which it would end the process: */
+    GOSCR_NO_ROOM,        /* address space */
+    GOSCR_NO_MEMORY,      /* private memory, or mappings */
+    GOSCR_NO_THREADS,     /* threads */
+    GOSCR_NO_DESCRIPTORS  /* file descriptors */
 };
 int goscr_enter(int length);
 

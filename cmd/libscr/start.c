@@ -32,6 +32,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -357,6 +358,78 @@ static int has_room(void)
     return limit.rlim_cur / megabyte >= pages * (unsigned long)sysconf(_SC_PAGESIZE) / megabyte + ROOM_MB;
 }
 
+/* Go ends the process if it cannot create a thread: its own, and those of the first copies. */
+enum { THREADS = 8 };
+
+static void *wait_to_end(void *gate)
+{
+    pthread_mutex_lock(gate);
+    pthread_mutex_unlock(gate);
+    return NULL;
+}
+
+static int has_threads(void)
+{
+    enum { STACK = 64 << 10 };
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t threads[THREADS];
+    pthread_attr_t small;
+    sigset_t all, before;
+    int n = 0, i;
+
+    if (pthread_attr_init(&small) != 0)
+        return 0;
+    pthread_attr_setstacksize(&small, STACK);
+    sigfillset(&all); /* the program's handlers do not run in these threads */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_mutex_lock(&gate);
+    while (n < THREADS && __real_pthread_create(&threads[n], &small, wait_to_end, &gate) == 0)
+        n++;
+    pthread_mutex_unlock(&gate);
+    for (i = 0; i < n; i++)
+        pthread_join(threads[i], NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&small);
+    return n == THREADS;
+}
+
+/* Go cannot do without the descriptors by which it waits for others. */
+static int has_descriptors(void)
+{
+    enum { FILES = 8 };
+    int fds[FILES], n = 0, i;
+
+    while (n < FILES && (fds[n] = open("/", O_PATH | O_CLOEXEC)) >= 0)
+        n++;
+    for (i = 0; i < n; i++)
+        close(fds[i]);
+    return n == FILES;
+}
+
+/* The kernel refuses memory for the stacks of threads and for Go's heap, or more mappings (Go has some 30). */
+static int has_memory(void)
+{
+    enum { PIECES = 32, PIECE = 3 << 20 };
+    void *pieces[PIECES];
+    int n = 0, i;
+
+    for (; n < PIECES; n++) { /* two that are alike would become one */
+        pieces[n] = mmap(NULL, PIECE, n % 2 ? PROT_READ | PROT_WRITE : PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (pieces[n] == MAP_FAILED)
+            break;
+    }
+    for (i = 0; i < n; i++)
+        munmap(pieces[i], PIECE);
+    return n == PIECES;
+}
+
+/* What Go needs and the process does not have, 0 if it has all. */
+static int lacks(void)
+{
+    return !has_room() ? GOSCR_NO_ROOM : !has_memory() ? GOSCR_NO_MEMORY : !has_threads() ? GOSCR_NO_THREADS :
+           !has_descriptors() ? GOSCR_NO_DESCRIPTORS : 0;
+}
+
 /*
  * What Go opens for good at its start does not become one of the descriptors 0 to 2 that
  * the program has closed, as package descriptors has it from then on.
@@ -414,9 +487,8 @@ int goscr_start(void)
     pthread_mutex_lock(&starting);
     if (started_in == 0) {
         hold_low();
-        if (!has_room()) {
-            failed = GOSCR_NO_ROOM;
-        } else {
+        failed = lacks();
+        if (failed == 0) {
             start();
             started_in = getpid();
         }

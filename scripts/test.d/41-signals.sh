@@ -106,6 +106,8 @@ job 1 "$WORK/limited" "$WORK/signals" no_room >"$WORK/out" 2>&1
 is "under ulimit -v 800000 SCR_Init is an error" grep -q "^ok SCR_Init fails" "$WORK/out"
 is "... which says what to do" grep -q "SCR_Init: the address space of the process is limited (ulimit -v)" "$WORK/out"
 is "... and the program goes on" grep -qx "end of no_room" "$WORK/out"
+part 3 "$WORK/signals" at_limits
+part 1 "$WORK/signals" no_threads
 part 1 "$WORK/late" restored
 
 # The Go runtime traces its state (docs/go-runtime.md) by lines "SCHED 52ms: gomaxprocs=1

@@ -809,6 +809,51 @@ static void no_room(void)
     check("... and nothing else", SCR_Finalize() != SCR_SUCCESS);
 }
 
+/* The last rank has reached a limit, which Go would not survive: no rank waits for it, and once it has what it needs all begin. */
+static void at_limits(void)
+{
+    enum { MOST = 4096, LEFT = 3 };
+    static int fds[MOST];
+    struct rlimit before, now;
+    int n = 0, i, ranks, last;
+
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    last = rank == ranks - 1;
+    while (last && n < MOST && (fds[n] = open("/dev/null", O_RDONLY)) >= 0)
+        n++;
+    for (i = 0; i < LEFT && n > 0; i++)
+        close(fds[--n]);
+    check("SCR_Init fails with three descriptors left", SCR_Init() != SCR_SUCCESS);
+    check("... and says so", strstr(SCR_Get_error(), last ? "raise ulimit -n" : "cannot start on another rank") != NULL);
+    while (n > 0)
+        close(fds[--n]);
+
+    getrlimit(RLIMIT_DATA, &before);
+    now = before;
+    now.rlim_cur = 64 << 20;
+    if (last)
+        setrlimit(RLIMIT_DATA, &now);
+    check("SCR_Init fails under ulimit -d", SCR_Init() != SCR_SUCCESS);
+    check("... and says so", strstr(SCR_Get_error(), last ? "raise ulimit -d" : "cannot start on another rank") != NULL);
+    if (last)
+        setrlimit(RLIMIT_DATA, &before);
+
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    check("a checkpoint", checkpoint());
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
+/* Under ulimit -u, which does not hold for root. */
+static void no_threads(void)
+{
+    struct rlimit none = {1, 1};
+
+    check("another user", setrlimit(RLIMIT_NPROC, &none) == 0 && (geteuid() != 0 || setresuid(65534, 65534, -1) == 0));
+    check("SCR_Init fails without threads", SCR_Init() != SCR_SUCCESS);
+    check("... and says so", strstr(SCR_Get_error(), "raise ulimit -u") != NULL);
+    check("root again", setresuid(0, 0, 0) == 0 || geteuid() != 0);
+}
+
 /* --------------------------------------------------------------- the rest */
 
 static void no_reader(void)
@@ -1054,7 +1099,7 @@ int main(int argc, char **argv)
         {"die_handled_within", die_handled_within}, {"die_bus_handled_within", die_bus_handled_within},
         {"restored", restored}, {"any_instant", any_instant}, {"own_faults", own_faults},
         {"takes_signals", takes_signals}, {"profiled", profiled}, {"busy", busy}, {"stacks", stacks}, {"unused", unused}, {"forked", forked}, {"outlived", outlived},
-        {"forked_before", forked_before}, {"no_room", no_room}, {"waits_in_a_thread", waits_in_a_thread}, {"no_reader", no_reader}, {"too_large", too_large},
+        {"forked_before", forked_before}, {"no_room", no_room}, {"at_limits", at_limits}, {"no_threads", no_threads}, {"waits_in_a_thread", waits_in_a_thread}, {"no_reader", no_reader}, {"too_large", too_large},
         {"fault_of_ours", fault_of_ours}, {"children", children}, {"from_a_handler", from_a_handler}};
     sigset_t set;
     size_t i;
