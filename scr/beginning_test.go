@@ -150,3 +150,48 @@ func TestBeginning_OtherInput(t *testing.T) {
 		})
 	}
 }
+
+// Refusals count together only before the program has accepted a checkpoint, chosen one, or begun a dataset.
+func TestBeginning_RefusalsApart(t *testing.T) {
+	t.Parallel()
+	refuse := func(s *Session, want string) error {
+		if got, err := offered(s); err != nil || got != want {
+			return fmt.Errorf("offered %q, want %q (%w)", got, want, err)
+		}
+		if _, err := s.StartRestart(); err != nil {
+			return err
+		}
+		if err := s.CompleteRestart(false); err == nil {
+			return errors.New("no error")
+		}
+		return nil
+	}
+	is := func(s *Session, want string) error {
+		if got, err := offered(s); err != nil || got != want {
+			return fmt.Errorf("offered %q, want %q (%w)", got, want, err)
+		}
+		return nil
+	}
+	t.Run("of what the run has written", func(t *testing.T) {
+		c := newCluster(t, "SCR_CACHE_SIZE=3")
+		c.job(four, func(s *Session, rank int) error {
+			return errors.Join(steps(1, 2, 3)(s, rank), refuse(s, "ckpt.3"), refuse(s, "ckpt.2"), is(s, "ckpt.1"))
+		})
+	})
+	t.Run("with a restart in between", func(t *testing.T) {
+		c := newCluster(t, "SCR_FLUSH=1", "SCR_CACHE_SIZE=3")
+		c.job(four, steps(1, 2, 3))
+		c.job(four, func(s *Session, rank int) error {
+			return errors.Join(refuse(s, "ckpt.3"), restartAt(s, rank, 2), steps(4, 5, 6)(s, rank), refuse(s, "ckpt.6"), is(s, "ckpt.5"))
+		})
+		c.lose(four...)
+		c.job(four, restarts(5))
+	})
+	t.Run("with a choice", func(t *testing.T) {
+		c := newCluster(t, "SCR_FLUSH=1", "SCR_CACHE_SIZE=3")
+		c.job(four, steps(1, 2, 3))
+		c.job(four, func(s *Session, rank int) error {
+			return errors.Join(refuse(s, "ckpt.3"), refuse(s, "ckpt.2"), s.Current("ckpt.1"), is(s, "ckpt.1"))
+		})
+	})
+}

@@ -114,6 +114,7 @@ func (s *Session) completeRestart(valid bool) error {
 	if failed == nil {
 		s.prefix.Note(func() error { return prefix.Acquit(s.prefix.Dir, offer.Dataset) })
 		s.numbers.checkpoint = offer.Checkpoint()
+		s.restart.Accepted()
 		return nil
 	}
 	s.log.Info("%v; it is not used again", failed)
@@ -121,7 +122,7 @@ func (s *Session) completeRestart(valid bool) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(returned(failed), s.offerRestart(s.restart.Fail(byAll)))
+	return errors.Join(returned(failed), s.offerRestart(s.restart.Fail(byAll && !s.started)))
 }
 
 // stopRestart withdraws the offered checkpoint when the program begins a dataset.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -164,7 +165,7 @@ func Forgive(prefix string) error {
 }
 
 // Pardon lets later runs restart from checkpoints again from which the program could not
-// restart. The first becomes the current one, if the index has it.
+// restart. The first becomes the current one, if the index has it and no newer one that can be used.
 func Pardon(prefix string, list []dataset.Dataset) error {
 	if err := update(prefix, restartFile, func(h *hash.Hash) error {
 		for _, d := range list {
@@ -183,7 +184,8 @@ func Pardon(prefix string, list []dataset.Dataset) error {
 				continue
 			}
 			x.unmarkFailed(d.ID())
-			if i == 0 {
+			newer := slices.ContainsFunc(x.own(), func(e Entry) bool { return e.ID > d.ID() && e.usable() })
+			if i == 0 && !newer {
 				x.setCurrent(d.Name())
 			}
 		}

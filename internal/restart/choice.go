@@ -63,6 +63,7 @@ func (r *Restart) SetCurrent(name string, again bool) (checkpoint int, err error
 		return 0, err
 	}
 	delete(r.refused.useless, id) // it may be offered even if a restart from it has failed
+	r.refused.byAll = nil
 	if again {
 		err = r.FindAgain()
 	} else {

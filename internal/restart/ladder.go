@@ -84,14 +84,6 @@ func (r *Restart) FindInRun() error {
 	if err != nil {
 		return err
 	}
-	if r.Stopped() != nil { // this run can read its own, and none of before
-		last := r.refused.byAll[0].ID()
-		if newest != nil && newest.ID() > last {
-			r.offerCached(newest)
-			return nil
-		}
-		return r.offerFirst(1<<62, func(below int) (dataset.Dataset, bool, error) { return r.Prefix.Written(last, below) }, nil)
-	}
 	if newest != nil { // also if restarts are from the prefix directory: it may not be there
 		r.offerCached(newest)
 	}

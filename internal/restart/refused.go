@@ -13,8 +13,8 @@ type refused struct {
 	useless map[int]bool // ids of those from which the program could not restart
 	marked  bool         // one of the cache is in the list of restart.scr
 	why     string       // ... the newest that was tried is not offered
-	// byAll are those that the program has refused on all ranks, newest first. With most of
-	// them nothing older is offered.
+	// byAll are those that the program has refused on all ranks, newest first, before it has accepted one, chosen one, or begun a
+	// dataset. With most of them nothing older is offered.
 	byAll []dataset.Dataset
 }
 
@@ -30,9 +30,12 @@ func (r *Restart) Stopped() error {
 	}
 	newest, second := r.refused.byAll[0].Name(), r.refused.byAll[1].Name()
 	return fmt.Errorf("the program has refused %s and %s on all ranks, although no damage of their files was found: is its input another one? "+
-		"No older checkpoint is offered, and nothing is marked: a run with the right input restarts from %s. SCR_CURRENT=NAME chooses an older one, "+
+		"No older checkpoint is offered, and both may be used again: a run with the right input restarts from %s. SCR_CURRENT=NAME chooses an older one, "+
 		"and SCR_RESTART=never starts from the beginning", newest, second, newest)
 }
+
+// Accepted records that the program has restarted from what was offered.
+func (r *Restart) Accepted() { r.refused.byAll = nil }
 
 // refuse records that the program has refused a checkpoint on all ranks. If it is the last that is
 // offered, later runs may use all that this one has refused. It is collective.
@@ -41,7 +44,6 @@ func (r *Restart) refuse(d dataset.Dataset) error {
 	if r.Stopped() == nil {
 		return nil
 	}
-	r.refused.marked = false
 	return mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(prefix.Pardon(r.Prefix.Dir, r.refused.byAll)) })
 }
 

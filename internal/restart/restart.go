@@ -80,7 +80,7 @@ func New(c Config) *Restart { return &Restart{Config: c, refused: refused{useles
 func (r *Restart) Offered() *Offer { return r.offered }
 
 // Withdraw ends the offer, because the program has begun a dataset, or has chosen another one. It is not collective.
-func (r *Restart) Withdraw() { r.offered = nil }
+func (r *Restart) Withdraw() { r.offered, r.refused.byAll = nil, nil }
 
 // offerCached offers a checkpoint that is in the cache.
 func (r *Restart) offerCached(c *cache.Cached) {
