@@ -72,7 +72,7 @@ func TestOtherProgram_SameNumber(t *testing.T) {
 		_, err := offered(s)
 		return err
 	})
-	if text := "the cache has a dataset 1 (ckpt.1) of another program"; !strings.Contains(fmt.Sprint(err)+c.said(), text) {
+	if text := "the cache has a dataset 1, too, which is ckpt.1 of another program"; err == nil || !strings.Contains(err.Error(), text) {
 		t.Errorf("%v\n%s", err, c.said())
 	}
 	c.set("SCR_PREFIX=" + c.prefix(""))
@@ -95,4 +95,34 @@ func TestOtherProgram_SameDirectory(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// What no program needs any more leaves: a newer checkpoint is flushed, or the prefix directory is gone. So the cache does
+// not fill with what one program after the other leaves.
+func TestOtherProgram_Leaves(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=10")
+	for program := range 4 {
+		dir := filepath.Join(c.root, fmt.Sprint("program", program))
+		c.set("SCR_PREFIX=" + dir)
+		c.job(four, func(s *Session, rank int) error {
+			for step := 1; step <= 3; step++ {
+				if err := writeBelow(s, dir, rank, step); err != nil {
+					return err
+				}
+			}
+			if program == 2 {
+				return nil // nothing is flushed
+			}
+			return s.Finalize() // flushes the newest
+		})
+		if program == 2 {
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := c.in("a", "cache"); got != "11 12" {
+		t.Errorf("in the cache: %q", got)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -449,10 +450,17 @@ func (s *Session) recoverCache() error {
 	return s.prefix.RemoveLitter(s.config.JobID, func(d dataset.Dataset) bool { return s.cache.Find(d.ID()) != nil })
 }
 
-// savedIn reports whether a prefix directory of another program has a dataset.
+// savedIn reports whether another program does not need a dataset in the cache any more: its prefix directory
+// has the dataset, or a newer checkpoint, or is gone.
 func savedIn(dir string, d dataset.Dataset) bool {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
 	x, err := prefix.ReadIndex(dir)
-	return err == nil && x.HasComplete(d)
+	if err != nil {
+		return false
+	}
+	return x.HasComplete(d) || d.Flags().Has(dataset.Checkpoint) && x.HasNewer(d.ID())
 }
 
 // compareWithIndex finds out which datasets of the cache are already in the prefix

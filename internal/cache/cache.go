@@ -412,6 +412,9 @@ func (k *Cache) Checked(c *Cached, files []redundancy.File) error {
 	return err
 }
 
+// ErrOtherProgram says that the number of a dataset is that of one that another program needs.
+var ErrOtherProgram = errors.New("the dataset cannot be stored")
+
 // Create begins a dataset. Its files are entered with Add, and it becomes
 // usable with Complete. It is collective.
 func (k *Cache) Create(d dataset.Dataset, desc *reddesc.Descriptor) (*Cached, error) {
@@ -420,8 +423,8 @@ func (k *Cache) Create(d dataset.Dataset, desc *reddesc.Descriptor) (*Cached, er
 	k.highest = max(k.highest, id)
 	if i := slices.IndexFunc(k.unused, func(u unused) bool { return u.id == id && u.stays() }); i >= 0 { // on all ranks
 		other := k.unused[i].other
-		return nil, mpi.Agree(k.World, fmt.Errorf("the cache has a dataset %d (%s) of another program, which %s does not have: run that program again there, "+
-			"or give this one its own SCR_JOB_ID", id, other.Name(), other.Prefix))
+		return nil, mpi.Agree(k.World, fmt.Errorf("%w: the cache has a dataset %d, too, which is %s of another program and not yet in %s: run that program again, so that it flushes it, "+
+			"delete it with scr_clean, or give this one its own SCR_JOB_ID", ErrOtherProgram, id, other.Name(), other.Prefix))
 	}
 	// What the cache has of a dataset that is fetched again cannot stay beside it.
 	if err := k.deleteUnused(id); err != nil {

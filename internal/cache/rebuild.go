@@ -60,7 +60,7 @@ func (k *Cache) rebuildDataset(id int) error {
 			return err
 		}
 		if !same {
-			k.Log.WarnJob("dataset %d (%s) in the cache belongs to a program with prefix directory %s, this one's is %s: it is not used, and stays there unless that directory has it "+
+			k.Log.WarnJob("dataset %d (%s) in the cache belongs to a program with prefix directory %s, this one's is %s: it is not used here, and stays in the cache until that directory has it, or a newer checkpoint "+
 				"(give each program its own SCR_JOB_ID; if the directory was moved, make a symbolic link of its old name)", id, d.Name(), d.Prefix, k.Prefix)
 			return k.leaveUnused(unused{id: id, other: &d})
 		}

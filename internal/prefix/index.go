@@ -435,6 +435,11 @@ func (x *Index) MarkFailed(id int, why string, now time.Time) {
 	x.passOver(id)
 }
 
+// HasNewer reports whether a complete checkpoint with a higher id is in the index.
+func (x *Index) HasNewer(id int) bool {
+	return slices.ContainsFunc(x.own(), func(e Entry) bool { return e.ID > id && e.usable() })
+}
+
 // Entries returns all datasets, newest first.
 func (x *Index) Entries() []Entry {
 	var list []Entry

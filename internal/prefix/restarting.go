@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"slices"
 	"strconv"
 	"time"
 
@@ -184,8 +183,7 @@ func Pardon(prefix string, list []dataset.Dataset) error {
 				continue
 			}
 			x.unmarkFailed(d.ID())
-			newer := slices.ContainsFunc(x.own(), func(e Entry) bool { return e.ID > d.ID() && e.usable() })
-			if i == 0 && !newer {
+			if i == 0 && !x.HasNewer(d.ID()) {
 				x.setCurrent(d.Name())
 			}
 		}

@@ -95,7 +95,7 @@ func isCurable(err error) bool {
 	if errors.Is(err, errUnusable) {
 		return false
 	}
-	return slices.ContainsFunc([]error{unix.ENOSPC, unix.EDQUOT, unix.EROFS, fs.ErrPermission}, func(is error) bool { return errors.Is(err, is) })
+	return slices.ContainsFunc([]error{cache.ErrOtherProgram, unix.ENOSPC, unix.EDQUOT, unix.EROFS, fs.ErrPermission}, func(is error) bool { return errors.Is(err, is) })
 }
 
 // offerFrom offers a checkpoint of the prefix directory. Either it copies the checkpoint
