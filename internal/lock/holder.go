@@ -109,7 +109,7 @@ func Ask(path string) (held bool, err error) {
 	} else if err != nil {
 		return false, fmt.Errorf("lock %s: %w", path, err)
 	}
-	return asked.Type != unix.F_UNLCK, nil
+	return asked.Type != unix.F_UNLCK || leased(path), nil
 }
 
 // Holder returns the process that holds the lock of a file, or held it last, for messages:

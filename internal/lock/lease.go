@@ -17,9 +17,13 @@ import (
 )
 
 // Some file systems refuse the locks of fcntl: Lustre that is mounted without -o flock, and some in
-// user space. There an Exclusive lock is a lease: a second file, which only one process can make, and whose time
-// its holder changes every second. A process that has left its lease alone for long counts as dead, and
-// another may take it. A process that was stopped for as long does not notice that.
+// user space. There an Exclusive lock is a lease: a second file, which only one process can create, and to which
+// its holder writes every second. A process that has not written to its lease for long counts as dead, and
+// another may take it. A process that could not write for so long (it was stopped, or the file system hung) goes
+// on as if it had the lock.
+//
+// Clocks of nodes differ, so no decision depends on a clock alone: who wants to take a lease that looks old watches it
+// for its lifetime.
 
 const (
 	leaseSuffix = ".held"
@@ -37,19 +41,21 @@ func unsupported(err error) bool {
 
 // lease is the lease of a lock, which the process holds.
 type lease struct {
-	f    *os.File
-	path string
-	stop chan struct{} // closed when it is no more to be renewed
-	done sync.WaitGroup
+	f     *os.File
+	path  string
+	token string
+	count int           // of renewals
+	stop  chan struct{} // closed when it is no more to be renewed
+	done  sync.WaitGroup
 }
 
-// takeLease takes the lease of the lock of a file. If another process holds it, it returns nil and no error.
+// takeLease takes the lease of the lock of a file. If another process holds it, it returns nil and no error. It
+// takes as long as a lifetime if the lease looks as if its holder were dead.
 func takeLease(lockFile string) (*lease, error) {
-	below, held := trust.Around(lockFile), lockFile+leaseSuffix
+	held := lockFile + leaseSuffix
 	for range 2 {
-		f, err := create(held, rand.Text())
+		l, err := create(held, lockFile)
 		if err == nil {
-			l := &lease{f: f, path: held, stop: make(chan struct{})}
 			l.done.Add(1)
 			go l.renew()
 			return l, nil
@@ -57,72 +63,158 @@ func takeLease(lockFile string) (*lease, error) {
 		if !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
-		dead, info, err := read(held)
+		was, err := read(held)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err != nil || !expired(held, info) {
+		if errors.Is(err, fs.ErrPermission) { // of another user, who alone knows whether it is renewed
+			return nil, nil
+		}
+		if err != nil || !was.dead(held) {
 			return nil, err
 		}
-		if err := bury(below, held, dead); err != nil {
+		if err := bury(held, lockFile, was); err != nil {
 			return nil, err
 		}
 	}
 	return nil, nil
 }
 
-// create makes a lease, whose contents no other has.
-func create(held, token string) (*os.File, error) {
-	f, err := trust.Around(held).OpenFile(held, os.O_CREATE|os.O_EXCL|os.O_WRONLY|unix.O_NOFOLLOW, 0o600)
-	if err == nil {
-		_, err = f.WriteString(token)
+// create makes a lease with a token that no other has. All users who can take the lock can read it.
+func create(held, lockFile string) (*lease, error) {
+	f, err := trust.Around(held).OpenFile(held, os.O_CREATE|os.O_EXCL|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
 	}
-	return f, err
+	l := &lease{f: f, path: held, token: rand.Text(), stop: make(chan struct{})}
+	if err := errors.Join(restrict(f, lockFile), l.write()); err != nil {
+		_ = trust.Around(held).Remove(held)
+		return nil, errors.Join(err, f.Close())
+	}
+	return l, nil
 }
 
-// read returns the contents of a lease, and when it was renewed.
-func read(held string) (token string, info fs.FileInfo, err error) {
+// The contents of a lease: its token, and how often it was renewed.
+const leaseText = "%s\n%d\n"
+
+// write renews a lease.
+func (l *lease) write() error {
+	l.count++
+	_, err := l.f.WriteAt(fmt.Appendf(nil, leaseText, l.token, l.count), 0)
+	return err
+}
+
+// sight is what a process has seen of a lease.
+type sight struct {
+	token   string
+	text    string // with the number of renewals
+	renewed time.Time
+}
+
+// read looks at a lease.
+func read(held string) (s sight, err error) {
 	f, err := trust.Around(held).OpenFile(held, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.ESTALE) { // NFS: it was removed
 		err = fs.ErrNotExist
 	}
 	if err != nil {
-		return "", nil, err
+		return s, err
 	}
 	defer f.Close()
-	if info, err = f.Stat(); err != nil {
-		return "", nil, err
+	info, err := f.Stat()
+	if err != nil {
+		return s, err
 	}
 	data, err := io.ReadAll(io.LimitReader(f, mostSigned))
-	return string(data), info, err
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a regular file")
+	}
+	if err != nil {
+		return s, fmt.Errorf("%s: %w: remove it", held, err)
+	}
+	s.text, s.renewed = string(data), info.ModTime()
+	s.token, _, _ = strings.Cut(s.text, "\n")
+	if !plain(s.token) {
+		return s, fmt.Errorf("%s is not a lease: remove it", held)
+	}
+	return s, nil
 }
 
-// bury removes a lease that has expired, with the contents dead. Of those that want to, only the one that can make
-// a file with that in its name may do so, and only if the lease is still the same then.
-func bury(below trust.Root, held, dead string) error {
-	if !plain(dead) {
-		return fmt.Errorf("%s is not a lock file: remove it", held)
+// seen are the leases that this process has looked at, by path.
+var seen = struct {
+	sync.Mutex
+	is map[string]unchanged
+}{is: map[string]unchanged{}}
+
+// unchanged is a lease whose text has been the same since a time.
+type unchanged struct {
+	text  string
+	since time.Time
+}
+
+// dead reports whether the holder of a lease has not renewed it for its lifetime: as this process has seen, now or in calls
+// before. It watches a lease that looks old.
+func (s sight) dead(held string) bool {
+	seen.Lock()
+	u := seen.is[held]
+	if u.text != s.text || u.since.IsZero() {
+		u = unchanged{s.text, time.Now()}
+		seen.is[held] = u
 	}
-	grave := held + "." + dead
-	f, err := create(grave, dead)
-	if errors.Is(err, fs.ErrExist) {
-		if info, err := below.Lstat(grave); err == nil && expired(grave, info) { // of a process that was killed here
-			return below.Remove(grave)
+	seen.Unlock()
+	for time.Since(u.since) <= lifetime {
+		if !s.old() {
+			return false
 		}
-		return nil
+		time.Sleep(renewal / 4)
+		if now, err := read(held); err != nil || now.text != s.text {
+			return false
+		}
+	}
+	return true
+}
+
+// old reports whether a lease looks as if it had not been renewed for its lifetime.
+func (s sight) old() bool { return time.Since(s.renewed).Abs() > lifetime }
+
+// bury removes a lease whose holder is dead. Several processes may want to: only the one that creates a file
+// named after the token may. What it removes has another name first, and is put back if it is not that lease.
+func bury(held, lockFile string, was sight) error {
+	below, grave := trust.Around(held), held+"."+was.token
+	l, err := create(grave, lockFile)
+	if errors.Is(err, fs.ErrExist) {
+		digger, err := read(grave)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || !digger.dead(grave) {
+			return err
+		}
+		return below.Remove(grave) // of a process that was killed here
 	}
 	if err != nil {
 		return err
 	}
-	defer func() { _, _ = f.Close(), below.Remove(grave) }()
-	now, info, err := read(held)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && (now != dead || !expired(held, info)) {
-		return nil
+	defer func() { _, _ = l.f.Close(), below.Remove(grave) }()
+	return remove(held, grave, was.token)
+}
+
+// remove removes a lease that has a token, by renaming it first.
+func remove(held, to, token string) error {
+	below := trust.Around(held)
+	if now, err := read(held); err != nil || now.token != token {
+		return nil // it has gone already
 	}
-	if err != nil {
+	if err := below.Rename(held, to); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		return err
 	}
-	return below.Remove(held)
+	if moved, err := read(to); err == nil && moved.token != token {
+		return below.Link(to, held)
+	}
+	return nil
 }
 
 // plain reports whether a text is a token: it becomes part of a name.
@@ -130,25 +222,10 @@ func plain(token string) bool {
 	return len(token) < 64 && !strings.ContainsFunc(token, func(r rune) bool { return (r < 'A' || r > 'Z') && (r < '2' || r > '7') })
 }
 
-// expired reports whether a lease was not renewed for its lifetime. Both times are of the file system's clock: that of
-// a new file is now. Who cannot make one compares with the clock of this node.
-func expired(held string, info fs.FileInfo) bool {
-	now, fresh := time.Now(), held+"."+rand.Text()
-	below := trust.Around(held)
-	if f, err := below.OpenFile(fresh, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err == nil {
-		if info, err := f.Stat(); err == nil {
-			now = info.ModTime()
-		}
-		_ = f.Close()
-		_ = below.Remove(fresh)
-	}
-	return now.Sub(info.ModTime()) > lifetime
-}
-
-// leased reports whether a lease of the lock at path is valid.
+// leased reports whether a process holds the lease of the lock at path, as far as the times of files say.
 func leased(path string) bool {
-	info, err := trust.Around(path).Lstat(path + leaseSuffix)
-	return err == nil && !expired(path+leaseSuffix, info)
+	s, err := read(path + leaseSuffix)
+	return err == nil && !s.old()
 }
 
 // renew renews the lease until end is called.
@@ -156,13 +233,13 @@ func (l *lease) renew() {
 	defer l.done.Done()
 	t := time.NewTicker(renewal)
 	defer t.Stop()
-	now := unix.Timespec{Nsec: unix.UTIME_NOW} // of the file system's clock
 	for {
 		select {
 		case <-l.stop:
 			return
 		case <-t.C:
-			_ = unix.UtimesNanoAt(int(l.f.Fd()), "", []unix.Timespec{now, now}, unix.AT_EMPTY_PATH)
+			_ = l.write() // the next one may succeed, or others see that it does not
+			_ = l.f.Sync()
 		}
 	}
 }
@@ -171,11 +248,9 @@ func (l *lease) renew() {
 func (l *lease) end() {
 	close(l.stop)
 	l.done.Wait()
-	below := trust.Around(l.path)
-	if mine, err := l.f.Stat(); err == nil {
-		if there, err := below.Lstat(l.path); err == nil && os.SameFile(mine, there) {
-			_ = below.Remove(l.path)
-		}
+	mine := l.path + "." + l.token
+	if remove(l.path, mine, l.token) == nil {
+		_ = trust.Around(mine).Remove(mine)
 	}
 	_ = l.f.Close()
 }

@@ -122,3 +122,78 @@ func TestLease_Many(t *testing.T) {
 		t.Errorf("%d at a time", most.Load())
 	}
 }
+
+// Clocks decide nothing: a lease that looks old is watched, and one that was seen unchanged for long is dead however it looks.
+func TestLease_Clocks(t *testing.T) {
+	hurry(t, time.Minute)
+	path := filepath.Join(refusing(t), "lock")
+	l, err := Try(path, Exclusive)
+	if l == nil || err != nil {
+		t.Fatal(l, err)
+	}
+	for _, off := range []time.Duration{-time.Hour, time.Hour} {
+		at := time.Now().Add(off)
+		must(t, os.Chtimes(path+leaseSuffix, at, at))
+		if again, err := Try(path, Exclusive); again != nil || err != nil {
+			t.Errorf("%v: taken from a holder that lives: %v", off, err)
+		}
+	}
+	l.Release()
+	l.Release()
+	o, got := start(t, "exclusive", path, nil)
+	if got != "true <nil>" {
+		t.Fatal(got)
+	}
+	o.end()
+	for began := time.Now(); ; time.Sleep(renewal / 2) {
+		now := time.Now()
+		must(t, os.Chtimes(path+leaseSuffix, now, now)) // never old
+		if l, err = Try(path, Exclusive); l != nil || err != nil {
+			break
+		}
+		if time.Since(began) > 100*lifetime {
+			t.Fatal("it is never dead")
+		}
+	}
+	must(t, err)
+	l.Release()
+}
+
+// A node that mounts the file system with locks respects the lease of one that mounts it without.
+func TestLease_OtherMount(t *testing.T) {
+	hurry(t, time.Minute)
+	m := faultfs.New(t, faultfs.Options{})
+	m.Set(faultfs.Options{Locks: unix.ENOLCK})
+	path := filepath.Join(m.Dir, "lock")
+	l, err := Try(path, Exclusive)
+	if l == nil || err != nil {
+		t.Fatal(l, err)
+	}
+	m.Set(faultfs.Options{})
+	if again, err := Try(path, Exclusive); again != nil || err != nil || !Held(path) {
+		t.Errorf("%v, %v, held %v", again, err, Held(path))
+	}
+	l.Release()
+	l, err = Try(path, Exclusive)
+	if l == nil || err != nil {
+		t.Fatal(l, err)
+	}
+	l.Release()
+}
+
+// What is no lease is an error that names it, and says what to do.
+func TestLease_Garbage(t *testing.T) {
+	hurry(t, time.Minute)
+	path := filepath.Join(refusing(t), "lock")
+	for what, make := range map[string]func(held string) error{
+		"directory": func(held string) error { return os.Mkdir(held, 0o700) },
+		"text":      func(held string) error { return os.WriteFile(held, []byte("../../x"), 0o600) },
+		"long":      func(held string) error { return os.WriteFile(held, []byte(strings.Repeat("A", 5000)), 0o600) },
+	} {
+		must(t, make(path+leaseSuffix))
+		if l, err := Try(path, Exclusive); l != nil || err == nil || !strings.Contains(err.Error(), "remove it") || !strings.Contains(err.Error(), leaseSuffix) {
+			t.Errorf("%s: %v, %v", what, l, err)
+		}
+		must(t, os.RemoveAll(path+leaseSuffix))
+	}
+}

@@ -95,8 +95,8 @@ func Try(path string, how How) (*Lock, error) {
 				return nil, errors.Join(err, f.Close())
 			}
 			tellLease.Do(func() {
-				current().Tell(fmt.Sprintf("the file system of %s has no locks of fcntl (Lustre has them with the mount option flock): files with signs of life serve as locks; "+
-					"after a process was killed, others wait %v for its lock", path, lifetime))
+				current().Tell(fmt.Sprintf("the file system of %s has no locks of fcntl (Lustre has them with the mount option flock), so goscr uses lease files (%s%s): "+
+					"if a process is killed, others wait %v for its lock", path, filepath.Base(path), leaseSuffix, lifetime))
 			})
 			l := &Lock{f: f, lease: held}
 			l.sign()
@@ -108,6 +108,9 @@ func Try(path string, how How) (*Lock, error) {
 		l := &Lock{f: f}
 		if there, err := trust.Around(path).Lstat(path); err == nil {
 			if held, err := f.Stat(); err == nil && os.SameFile(held, there) {
+				if how == Exclusive && leased(path) { // by a process of a node that mounts the file system without locks
+					return nil, f.Close()
+				}
 				if how == Exclusive { // the kernel does not report the holder of such a lock
 					l.sign()
 					if OnHold != nil {
@@ -203,9 +206,11 @@ func (l *Lock) Release() {
 	if l.stop != nil {
 		close(l.stop)
 		l.done.Wait()
+		l.stop = nil
 	}
 	if l.lease != nil {
 		l.lease.end()
+		l.lease = nil
 	}
 	if l.told {
 		OnHold(int(l.f.Fd()), false)
