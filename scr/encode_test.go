@@ -211,8 +211,8 @@ func TestEncode_NetworkIsBroken(t *testing.T) {
 		says   string
 		behind int // the dataset that is being protected at the end
 	}{
-		{nil, "until the next SCR_Init their messages go over the program's MPI", 5},
-		{oneThread{}, "until the next SCR_Init the program waits while datasets are protected", 0},
+		{nil, "Until the next SCR_Init goscr sends their data over the program's MPI", 5},
+		{oneThread{}, "Until the next SCR_Init the program waits while datasets are protected", 0},
 	} {
 		t.Run(test.says, func(t *testing.T) {
 			c := newCluster(t)

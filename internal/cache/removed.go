@@ -11,13 +11,13 @@ import (
 // Removed reports whether somebody has removed directories of the running job, or the
 // caller's filemap: a script that cleans up nodes, or a user. It is not collective.
 func (k *Cache) Removed() bool {
-	return k.parts.maps.New() || k.Node.Rank() == 0 &&
+	return k.lock == nil || k.parts.maps.New() || k.Node.Rank() == 0 &&
 		(gone(filepath.Join(k.control, LockFile)) || slices.ContainsFunc(k.places.all[:len(k.Stores)], func(x *place) bool { return gone(x.dir) }))
 }
 
 // Remake makes again what Removed has missed, so that the job and later runs can use the
-// cache of the node. It returns the datasets that have lost files, for Repair, but those that are not protected
-// yet or that Restore has to look at first. It is collective; the error is agreed.
+// cache of the node. It returns the datasets that have lost files, for Repair, except datasets that are not
+// protected yet, and those that Restore checks later. It is collective; the error is agreed.
 func (k *Cache) Remake() (damaged []*Cached, err error) {
 	first, removed := k.Node.Rank() == 0, k.Removed()
 	if first {

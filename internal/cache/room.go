@@ -125,8 +125,8 @@ func (k *Cache) written(s *reddesc.Store) (bytes int64) {
 var tightest = memory.Tightest
 
 // WarnOfRoom warns if a store has less room than for as many datasets as it is to keep, each
-// of the size of the last, or if the memory of the job ends before: a job that has none left
-// is killed, so that should do for one dataset more. Each store is looked at once, when it
+// of the size of the last, or if the job's memory limit is reached first: the kernel kills such a job, so there
+// should be room for one dataset more. Each store is looked at once, when it
 // has a dataset that is protected. sizeName returns the parameter that says how many. It is
 // collective.
 func (k *Cache) WarnOfRoom(sizeName func(store string) string) error {
@@ -146,7 +146,7 @@ func (k *Cache) WarnOfRoom(sizeName func(store string) string) error {
 			continue
 		}
 		limit, limited := tightest()
-		if limited && inMemory(x.dir) && limit.Free() < int64(s.Count+1)*size-used {
+		if limited && inMemory(x.dir) && (limit.Free()+used)/size <= int64(s.Count) {
 			k.Log.WarnFirst("%s is memory, of which the job may use %s on this node (control group %s) and has %s left. %s=%d keeps %s of %s, the size of the last, and the system kills "+
 				"a job that has no memory left: ask for more (with Slurm: --mem), keep fewer, or choose another directory with %s",
 				s.Base, report.Bytes(limit.Bytes), limit.Group, report.Bytes(limit.Free()), sizeName(s.Name), s.Count, report.Count(s.Count, "dataset"), report.Bytes(size), s.SetBy)

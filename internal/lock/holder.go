@@ -26,9 +26,6 @@ const signature = "process %d on %s\n%d\n"
 // earlier holder.
 const signed = 128
 
-// mostSigned is the number of bytes that a lock file of any version may have.
-const mostSigned = 300
-
 // lives counts the signs of life that the process has given on all locks.
 var lives atomic.Int64
 

@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/internal/background"
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/redundancy"
@@ -180,7 +182,7 @@ func (p *Protector) Wait() error {
 		if agreed.Err != nil { // only the rank with the error
 			p.Log.Warn("dataset %d (%s): it cannot be protected while the program goes on: %v; it is protected while the program waits", c.ID(), c.Name(), agreed.Err)
 		}
-		if err := p.fallBack(c.Desc.Set); err != nil {
+		if err := p.fallBack(c.Desc.Set, agreed); err != nil {
 			return err
 		}
 		err = p.Cache.Protect(c)
@@ -197,11 +199,15 @@ func (p *Protector) Wait() error {
 	return p.Protected(c, r.start)
 }
 
-// fallBack counts a failure of a protection in the background. After the second in a row the network
-// does not carry them, and each further one could cost a minute: so they go over the program's MPI if
+// fallBack counts a failure of a protection in the background, unless a rank had no room. After two in a row
+// we assume that the network is at fault, and each further one could cost a minute: so they go over the program's MPI if
 // several of its threads may call it, else the program waits for them.
-func (p *Protector) fallBack(set *redundancy.Set) error {
+func (p *Protector) fallBack(set *redundancy.Set, failed error) error {
 	const most = 2
+	full, err := mpi.Any(p.World, errors.Is(failed, unix.ENOSPC) || errors.Is(failed, unix.EDQUOT))
+	if err != nil || full {
+		return err
+	}
 	if p.failures++; p.failures < most || !p.Async {
 		return nil
 	}
@@ -210,17 +216,18 @@ func (p *Protector) fallBack(set *redundancy.Set) error {
 	if err != nil {
 		return err
 	}
-	const twice = "protections in the background have failed twice in a row: until the next SCR_Init"
+	const twice = "SCR_ENCODE_ASYNC=1: two datasets in a row could not be protected in the background (the last error: %v). Until the next SCR_Init "
+	const remedy = "; if goscr has chosen the wrong network, SCR_NET_INTERFACE names another"
 	if p.Carrier == Sockets && over {
 		for _, set := range slices.Clone(p.sets) {
 			p.drop(set)
 		}
 		p.Carrier = MPI
-		p.Log.WarnJob("%s their messages go over the program's MPI; SCR_NET_INTERFACE names another network", twice)
+		p.Log.WarnJob(twice+"goscr sends their data over the program's MPI"+remedy, failed)
 		return nil
 	}
 	p.Async = false
-	p.Log.WarnJob("%s the program waits while datasets are protected; SCR_NET_INTERFACE names another network", twice)
+	p.Log.WarnJob(twice+"the program waits while datasets are protected"+remedy, failed)
 	return nil
 }
 

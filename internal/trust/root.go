@@ -350,7 +350,7 @@ func (r Root) SyncDir(path string) error {
 }
 
 // Sync writes a file to its medium. It succeeds where the file system has no such operation, as some
-// in user space: those do at once what they can.
+// in user space: goscr cannot make data durable there.
 func Sync(f *os.File) error {
 	err := f.Sync()
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) {
