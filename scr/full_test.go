@@ -432,6 +432,9 @@ func TestFull_Memory(t *testing.T) {
 	for _, env := range []string{"SCR_ENCODE_ASYNC=0", "SCR_ENCODE_ASYNC=1"} {
 		t.Run(env, func(t *testing.T) {
 			c := newCluster(t, env)
+			if !inMemory(t, c.root) {
+				t.Skip("the caches are not in memory")
+			}
 			dir := storagetest.Dir()
 			if dir == "" {
 				storagetest.AgainInMemory(t, c.root, 512<<20)
