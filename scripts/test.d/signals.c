@@ -41,11 +41,13 @@ FUNCTION(SCR_Finalize, int, (void));
 FUNCTION(SCR_Start_output, int, (const char *, int));
 FUNCTION(SCR_Route_file, int, (const char *, char *));
 FUNCTION(SCR_Complete_output, int, (int));
+FUNCTION(SCR_Get_error, const char *, (void));
 #define SCR_Init p_SCR_Init
 #define SCR_Finalize p_SCR_Finalize
 #define SCR_Start_output p_SCR_Start_output
 #define SCR_Route_file p_SCR_Route_file
 #define SCR_Complete_output p_SCR_Complete_output
+#define SCR_Get_error p_SCR_Get_error
 
 static void *load(void)
 {
@@ -60,6 +62,7 @@ static void *load(void)
     *(void **)&SCR_Start_output = dlsym(library, "SCR_Start_output");
     *(void **)&SCR_Route_file = dlsym(library, "SCR_Route_file");
     *(void **)&SCR_Complete_output = dlsym(library, "SCR_Complete_output");
+    *(void **)&SCR_Get_error = dlsym(library, "SCR_Get_error");
     return library;
 }
 #else
