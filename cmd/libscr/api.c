@@ -16,6 +16,7 @@
 #include "_cgo_export.h"
 #include "call.h"
 #include "inside.h"
+#include "../../mpi/system/library.h"
 
 /* Why the last call has failed; a text that is too long is cut. */
 static char reason[GOSCR_REASON_SIZE];
@@ -94,8 +95,9 @@ static int in_session;
 static int start_all(const char *call, MPI_Comm comm)
 {
     int mine, any = 0, begun = 0, ended = 0, inter = 0;
+    char name[80];
 
-    if (in_session || PMPI_Initialized(&begun) != MPI_SUCCESS || !begun || PMPI_Finalized(&ended) != MPI_SUCCESS || ended ||
+    if (in_session || is_other_mpi(name, sizeof name) || PMPI_Initialized(&begun) != MPI_SUCCESS || !begun || PMPI_Finalized(&ended) != MPI_SUCCESS || ended ||
         comm == MPI_COMM_NULL || PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter)
         return 0;
     mine = goscr_enter(GOSCR_LONG); /* starts Go */

@@ -2,6 +2,7 @@
 
 #define _GNU_SOURCE // RTLD_DEFAULT
 
+#include "library.h"
 #include "shim.h"
 
 #include <dlfcn.h>
@@ -257,25 +258,7 @@ int goscr_init(void)
     return PMPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
 }
 
-// goscr_other_mpi reports whether the calls here reach another MPI than that of mpi.h, in
-// which handles have other meanings. That happens if the program is linked with another
-// MPI, since the loader finds that first. name gets the name of the MPI that is called.
-// MPIs with the same ABI, such as the descendants of MPICH, count as the same.
-int goscr_other_mpi(char *name, int n)
-{
-    // The other MPI may have a larger limit than the header.
-    static char version[1 << 16];
-    int length = 0;
-    if (PMPI_Get_library_version(version, &length) != MPI_SUCCESS) return 0;
-    snprintf(name, n, "%.*s", (int)strcspn(version, ",\n"), version);
-#if defined(OPEN_MPI)
-    return strstr(version, "MPICH") != NULL || strstr(version, "Intel(R) MPI") != NULL;
-#elif defined(MPICH_VERSION)
-    return strstr(version, "Open MPI") != NULL;
-#else
-    return 0;
-#endif
-}
+int goscr_other_mpi(char *name, int n) { return is_other_mpi(name, n); }
 
 // is_set reports whether a parameter of the MPI that is true or false is true.
 static int is_set(const char *name)
@@ -308,7 +291,7 @@ static int is_set(const char *name)
 int goscr_goes_on(char *why, int n)
 {
     static const char *const calls[] = {"MPIX_Comm_revoke", "MPIX_Comm_shrink", "MPIX_Comm_agree", "MPIX_Comm_ack_failed"};
-    static char version[1 << 16]; // as in goscr_other_mpi
+    static char version[1 << 16]; // as in library.h
     int length = 0, major = 0;
 
     if (PMPI_Get_library_version(version, &length) != MPI_SUCCESS) version[0] = 0;
