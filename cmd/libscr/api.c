@@ -88,17 +88,18 @@ void goscr_halt(void)
 static int in_session;
 
 /*
- * Starts Go on all ranks of a communicator, or on none that could wait for another: a process may
+ * Starts Go on all ranks of SCR_Init, or on none that could wait for another: a process may
  * have reached a limit.  Returns 0, or 1 if it has said why that is not possible.  What is wrong with the call
- * itself is found out later.
+ * itself is found out later.  Ranks that call SCR_Init_comm do not agree like this: others of the communicator may call
+ * SCR_Recover meanwhile.
  */
-static int start_all(const char *call, MPI_Comm comm)
+static int start_all(void)
 {
-    int mine, any = 0, begun = 0, ended = 0, inter = 0;
+    int mine, any = 0, begun = 0, ended = 0;
     char name[80];
 
-    if (in_session || is_other_mpi(name, sizeof name) || PMPI_Initialized(&begun) != MPI_SUCCESS || !begun || PMPI_Finalized(&ended) != MPI_SUCCESS || ended ||
-        comm == MPI_COMM_NULL || PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter)
+    if (in_session || is_other_mpi(name, sizeof name) || PMPI_Initialized(&begun) != MPI_SUCCESS || !begun ||
+        PMPI_Finalized(&ended) != MPI_SUCCESS || ended)
         return 0;
     mine = goscr_enter(GOSCR_LONG); /* starts Go */
     if (mine == 0)
@@ -106,14 +107,14 @@ static int start_all(const char *call, MPI_Comm comm)
     else if (mine < GOSCR_NO_ROOM) /* no call of MPI is possible here */
         return 0;
     goscr_turn(1);
-    if (PMPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, comm) != MPI_SUCCESS)
+    if (PMPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD) != MPI_SUCCESS)
         any = 0; /* go_init meets the same error */
     goscr_turn(0);
     if (any == 0)
         return 0;
     if (mine != 0)
-        return goscr_refuse(call, mine);
-    tell(call, "the library cannot start on another rank, whose line says why");
+        return goscr_refuse("SCR_Init", mine);
+    tell("SCR_Init", "the library cannot start on another rank, whose line says why");
     return 1;
 }
 
@@ -122,7 +123,7 @@ static int init_comm(MPI_Comm comm) { CALL("SCR_Init_comm", go_init(&comm)); }
 
 int SCR_Init(void)
 {
-    int rc = start_all("SCR_Init", MPI_COMM_WORLD) ? 1 : init();
+    int rc = start_all() ? 1 : init();
 
     in_session = in_session || rc == SCR_SUCCESS;
     return rc;
@@ -130,7 +131,7 @@ int SCR_Init(void)
 
 int SCR_Init_comm(MPI_Comm comm)
 {
-    int rc = start_all("SCR_Init_comm", comm) ? 1 : init_comm(comm);
+    int rc = init_comm(comm);
 
     in_session = in_session || rc == SCR_SUCCESS;
     return rc;
