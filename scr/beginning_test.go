@@ -86,6 +86,28 @@ func TestBeginning(t *testing.T) {
 	c.job(four, restarts(1))
 }
 
+// offers is nil if a checkpoint is offered.
+func offers(s *Session, want string) error {
+	if got, err := offered(s); err != nil || got != want {
+		return fmt.Errorf("offered %q, want %q (%w)", got, want, err)
+	}
+	return nil
+}
+
+// refused is nil if a checkpoint is offered, which all ranks then refuse.
+func refused(s *Session, want string) error {
+	if err := offers(s, want); err != nil {
+		return err
+	}
+	if _, err := s.StartRestart(); err != nil {
+		return err
+	}
+	if err := s.CompleteRestart(false); err == nil {
+		return errors.New("no error")
+	}
+	return nil
+}
+
 // A program that refuses two checkpoints on all ranks has another input, as a rule: it is offered nothing older and
 // gets an error, and the next run finds all as it was. What it writes all the same is its own.
 func TestBeginning_OtherInput(t *testing.T) {
@@ -94,14 +116,8 @@ func TestBeginning_OtherInput(t *testing.T) {
 	refuse := func(names ...string) func(s *Session, rank int) error {
 		return func(s *Session, rank int) error {
 			for _, want := range names {
-				if got, err := offered(s); err != nil || got != want {
-					return fmt.Errorf("offered %q, want %q (%w)", got, want, err)
-				}
-				if _, err := s.StartRestart(); err != nil {
+				if err := refused(s, want); err != nil {
 					return err
-				}
-				if err := s.CompleteRestart(false); err == nil {
-					return errors.New("no error")
 				}
 			}
 			return nil
@@ -154,35 +170,17 @@ func TestBeginning_OtherInput(t *testing.T) {
 // Refusals count together only before the program has accepted a checkpoint, chosen one, or begun a dataset.
 func TestBeginning_RefusalsApart(t *testing.T) {
 	t.Parallel()
-	refuse := func(s *Session, want string) error {
-		if got, err := offered(s); err != nil || got != want {
-			return fmt.Errorf("offered %q, want %q (%w)", got, want, err)
-		}
-		if _, err := s.StartRestart(); err != nil {
-			return err
-		}
-		if err := s.CompleteRestart(false); err == nil {
-			return errors.New("no error")
-		}
-		return nil
-	}
-	is := func(s *Session, want string) error {
-		if got, err := offered(s); err != nil || got != want {
-			return fmt.Errorf("offered %q, want %q (%w)", got, want, err)
-		}
-		return nil
-	}
 	t.Run("of what the run has written", func(t *testing.T) {
 		c := newCluster(t, "SCR_CACHE_SIZE=3")
 		c.job(four, func(s *Session, rank int) error {
-			return errors.Join(steps(1, 2, 3)(s, rank), refuse(s, "ckpt.3"), refuse(s, "ckpt.2"), is(s, "ckpt.1"))
+			return errors.Join(steps(1, 2, 3)(s, rank), refused(s, "ckpt.3"), refused(s, "ckpt.2"), offers(s, "ckpt.1"))
 		})
 	})
 	t.Run("with a restart in between", func(t *testing.T) {
 		c := newCluster(t, "SCR_FLUSH=1", "SCR_CACHE_SIZE=3")
 		c.job(four, steps(1, 2, 3))
 		c.job(four, func(s *Session, rank int) error {
-			return errors.Join(refuse(s, "ckpt.3"), restartAt(s, rank, 2), steps(4, 5, 6)(s, rank), refuse(s, "ckpt.6"), is(s, "ckpt.5"))
+			return errors.Join(refused(s, "ckpt.3"), restartAt(s, rank, 2), steps(4, 5, 6)(s, rank), refused(s, "ckpt.6"), offers(s, "ckpt.5"))
 		})
 		c.lose(four...)
 		c.job(four, restarts(5))
@@ -191,7 +189,7 @@ func TestBeginning_RefusalsApart(t *testing.T) {
 		c := newCluster(t, "SCR_FLUSH=1", "SCR_CACHE_SIZE=3")
 		c.job(four, steps(1, 2, 3))
 		c.job(four, func(s *Session, rank int) error {
-			return errors.Join(refuse(s, "ckpt.3"), refuse(s, "ckpt.2"), s.Current("ckpt.1"), is(s, "ckpt.1"))
+			return errors.Join(refused(s, "ckpt.3"), refused(s, "ckpt.2"), s.Current("ckpt.1"), offers(s, "ckpt.1"))
 		})
 	})
 }

@@ -243,6 +243,20 @@ func TestEncode_NetworkIsBroken(t *testing.T) {
 	}
 }
 
+// The same if the members of a set cannot even be connected.
+func TestEncode_NoNetwork(t *testing.T) {
+	holdBack(t)
+	c := newCluster(t, "SCR_NET_INTERFACE=no-such-one")
+	c.inMode(sockets)
+	c.job(four, func(s *Session, rank int) error {
+		return errors.Join(steps(1, 2)(s, rank), s.expects("after 2", s.protecting(), 0), checkpoint(s, rank, 3), s.expects("after 3", s.protecting(), 3))
+	})
+	c.says("the members of a set cannot be connected: there is no network interface no-such-one")
+	c.says("Until the next SCR_Init goscr sends their data over the program's MPI")
+	c.lose("a")
+	c.job(four, restarts(3))
+}
+
 // What cannot be protected at all stays, but leaves before the newest that is protected.
 func TestEncode_Fails(t *testing.T) {
 	behind(t, func(t *testing.T, c *cluster) {

@@ -21,7 +21,7 @@ func (k *Cache) Removed() bool {
 func (k *Cache) Remake() (damaged []*Cached, err error) {
 	first, removed := k.Node.Rank() == 0, k.Removed()
 	if first {
-		if path := filepath.Join(k.control, LockFile); gone(path) {
+		if k.lock == nil || gone(filepath.Join(k.control, LockFile)) {
 			k.lock.Release()
 			k.lock, err = lockControl(k.Config, k.control)
 		}

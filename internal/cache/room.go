@@ -90,6 +90,14 @@ func room(s *reddesc.Store) int64 {
 	return int64(min(st.Bavail*uint64(st.Bsize), math.MaxInt64))
 }
 
+// memoryLimit returns the limit of the job's memory, if it counts what is in a directory.
+func memoryLimit(dir string) (memory.Limit, bool) {
+	if !inMemory(dir) {
+		return memory.Limit{}, false
+	}
+	return memory.Tightest()
+}
+
 // sizes returns the bytes of the caller's files, redundancy included, of the newest dataset of
 // a store, and of all that the cache has there.
 func (k *Cache) sizes(s *reddesc.Store) (last, all int64) {
@@ -121,9 +129,6 @@ func (k *Cache) written(s *reddesc.Store) (bytes int64) {
 	return bytes
 }
 
-// tightest is memory.Tightest, but in tests.
-var tightest = memory.Tightest
-
 // WarnOfRoom warns if a store has less room than for as many datasets as it is to keep, each
 // of the size of the last, or if the job's memory limit is reached first: the kernel kills such a job, so there
 // should be room for one dataset more. Each store is looked at once, when it
@@ -145,8 +150,7 @@ func (k *Cache) WarnOfRoom(sizeName func(store string) string) error {
 		if s.Comm.Rank() != 0 || size == 0 || s.Count <= 0 {
 			continue
 		}
-		limit, limited := tightest()
-		if limited && inMemory(x.dir) && (limit.Free()+used)/size <= int64(s.Count) {
+		if limit, limited := memoryLimit(x.dir); limited && (limit.Free()+used)/size <= int64(s.Count) {
 			k.Log.WarnFirst("%s is memory, of which the job may use %s on this node (control group %s) and has %s left. %s=%d keeps %s of %s, the size of the last, and the system kills "+
 				"a job that has no memory left: ask for more (with Slurm: --mem), keep fewer, or choose another directory with %s",
 				s.Base, report.Bytes(limit.Bytes), limit.Group, report.Bytes(limit.Free()), sizeName(s.Name), s.Count, report.Count(s.Count, "dataset"), report.Bytes(size), s.SetBy)

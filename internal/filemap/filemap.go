@@ -162,8 +162,8 @@ type Description struct {
 	World  bool   // all ranks share Dir
 }
 
-// SamePrefix reports whether two paths lead to one prefix directory, as by a link or another
-// mount of it.
+// SamePrefix reports whether two paths lead to one prefix directory, as by a link or a bind
+// mount.
 func SamePrefix(a, b string) bool {
 	if a == b {
 		return true

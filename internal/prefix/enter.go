@@ -136,12 +136,12 @@ func CheckIndex(prefix string) error {
 	if _, err := os.Lstat(metadataPath(prefix, indexFile)); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if _, err := IDs(prefix); err != nil {
+	ids, err := IDs(prefix)
+	if err != nil {
 		return err
 	}
-	list, _ := Summaries(prefix)
-	for _, f := range list {
-		if f.Complete {
+	for _, id := range ids {
+		if f, err := Summary(prefix, id); err == nil && f.Complete {
 			return fmt.Errorf("the index of %s is gone, but not its datasets, such as %d (%s): scr_index --repair -p '%s' makes a new one from them; "+
 				"to begin anew, remove %s", prefix, f.ID(), f.Name(), prefix, filepath.Join(prefix, Metadata))
 		}

@@ -92,6 +92,9 @@ func (p *Protector) Complete(c *cache.Cached, failed error, wait bool) error {
 			return err
 		}
 		p.Log.WarnJobOnce("%v; the program waits while datasets are protected", err)
+		if err := p.fallBack(c.Desc.Set, err); err != nil {
+			return err
+		}
 		return p.Cache.Complete(c, failed)
 	}
 	protection, err := p.Cache.CompleteFirst(c, failed, over.comm)
