@@ -336,13 +336,12 @@ func output(s *Session, rank, step int, flags Flags) error {
 	if err := s.StartOutput(name(step), flags); err != nil {
 		return fmt.Errorf("StartOutput: %w", err)
 	}
-	if err := write(s, contents(step, rank)); err != nil {
-		return err
+	// The other ranks wait for one that could not write its files.
+	failed := write(s, contents(step, rank))
+	if err := s.CompleteOutput(failed == nil); err != nil {
+		return errors.Join(failed, fmt.Errorf("CompleteOutput: %w", err))
 	}
-	if err := s.CompleteOutput(true); err != nil {
-		return fmt.Errorf("CompleteOutput: %w", err)
-	}
-	return nil
+	return failed
 }
 
 // steps is a program that writes checkpoints and is killed.
