@@ -37,7 +37,7 @@ struct head {
     char program[PATH_MAX];
     char directory[PATH_MAX];
     struct user_regs_struct registers;
-    unsigned char vectors[8192];
+    unsigned char vectors[1 << 16]; /* some processors have more than 8 KiB of them (AMX) */
     uint64_t vector_size, areas;
 };
 
@@ -135,6 +135,7 @@ static void dump(pid_t pid, const char *dir, int ends)
     trace(PTRACE_GETREGS, pid, NULL, &h.registers);
     begin_again(&h.registers);
     trace(PTRACE_GETREGSET, pid, (void *)NT_X86_XSTATE, &vectors);
+    must(vectors.iov_len < sizeof h.vectors, "too many registers");
     h.vector_size = vectors.iov_len;
     link_of(pid, "exe", h.program);
     link_of(pid, "cwd", h.directory);
