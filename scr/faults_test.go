@@ -129,13 +129,14 @@ func harmless(hit string) bool {
 	switch faultfs.Call(call) {
 	case faultfs.Open:
 		// A directory is listed to limit lines, or to remove what is not used any more; a
-		// record of a job's facts is written again.
-		return base == "scr.job" || base == ".scr" || strings.Contains(path, "/.scr/records/") && strings.HasSuffix(base, ".scr")
+		// record of a job's facts is written again; the checkpoints left in the halt file are
+		// counted under its lock then, which reads it again.
+		return base == "records" || base == "halt.scr" || base == "scr.job" || base == ".scr" || strings.Contains(path, "/.scr/records/") && strings.HasSuffix(base, ".scr")
 	case faultfs.Write:
 		return strings.HasSuffix(base, ".lock") // the text is for messages
 	case faultfs.Close:
-		// The file is a lock, or has been replaced.
-		return base == "lock" || strings.HasSuffix(base, ".lock") || strings.HasSuffix(base, ".journal")
+		// The file is a lock, or empty, or has been replaced.
+		return base == "lock" || strings.HasPrefix(base, "said.") || strings.HasSuffix(base, ".lock") || strings.HasSuffix(base, ".journal")
 	case faultfs.Remove:
 		// Temporary files are looked for in vain later; the list of a rank is of a dataset that
 		// is complete; a slot limits lines; a later run removes old probes.

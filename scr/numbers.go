@@ -16,6 +16,7 @@ type numbers struct {
 	id         int       // highest id of any dataset of this or an earlier run
 	checkpoint int       // number of the newest checkpoint
 	written    int       // id of the newest checkpoint that the program has written to the prefix directory
+	after      int       // dataset.After of the next dataset, on rank 0
 	latest     time.Time // when the newest dataset was begun, as rank 0 has recorded
 
 	facts *snapshot.Stored // what is recorded with each checkpoint, on rank 0; nil if nothing is
@@ -26,6 +27,7 @@ type numbers struct {
 func (n *numbers) continueFrom(d dataset.Dataset) {
 	n.id = max(n.id, d.ID())
 	n.checkpoint = d.Checkpoint()
+	n.after = d.After()
 }
 
 // timestamp returns the time to record as the beginning of a dataset. It always

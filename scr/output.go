@@ -175,6 +175,7 @@ func (s *Session) describe(id int, name string, flags Flags, checkpoint int, wis
 		User: s.config.UserName, JobName: s.config.JobName, Input: s.restart.Input,
 		JobID: s.config.JobID, Cluster: s.config.ClusterName,
 	}, s.numbers.timestamp())
+	d.SetAfter(s.numbers.after)
 	packed, err := mpi.BcastBytes(s.world, d.Pack([]byte{wish.Byte()}), 0)
 	if err != nil {
 		return d, err

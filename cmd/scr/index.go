@@ -274,6 +274,16 @@ func (x index) unknown(name string) error {
 }
 
 func (x index) drop(name string) error {
+	i, err := x.read()
+	if err != nil {
+		return err
+	}
+	switch e, ok := i.Find(name); {
+	case !ok:
+		return x.unknown(name)
+	case e.Retired != nil:
+		return prefix.Discard(x.dir, e)
+	}
 	return x.change(name, func(i *prefix.Index) error { i.Remove(name); return nil })
 }
 

@@ -110,29 +110,42 @@ func (d *Dataset) SetTotals(files, bytes int64) { d.files, d.size = some(files),
 
 // SetComplete records whether the files of all ranks are complete.
 func (d *Dataset) SetComplete(complete bool) {
-	d.complete = some(0)
+	d.state.complete = some(0)
 	if complete {
-		d.complete = some(1)
+		d.state.complete = some(1)
 	}
 }
 
 // Complete reports whether the files of all ranks were recorded as complete.
-func (d Dataset) Complete() bool { return d.complete.value == 1 }
+func (d Dataset) Complete() bool { return d.state.complete.value == 1 }
 
 // SetCompressed records whether some files in the prefix directory are compressed.
 func (d *Dataset) SetCompressed(compressed bool) {
-	d.compressed = number{}
+	d.state.compressed = number{}
 	if compressed {
-		d.compressed = some(1)
+		d.state.compressed = some(1)
 	}
 }
 
 // Compressed reports whether some files in the prefix directory are compressed.
-func (d Dataset) Compressed() bool { return d.compressed.value == 1 }
+func (d Dataset) Compressed() bool { return d.state.compressed.value == 1 }
 
 // SetBypass records that the program writes the files to the prefix directory
 // itself.
-func (d *Dataset) SetBypass() { d.bypass = some(1) }
+func (d *Dataset) SetBypass() { d.state.bypass = some(1) }
 
 // Bypass reports whether the program wrote the files to the prefix directory.
-func (d Dataset) Bypass() bool { return d.bypass.value == 1 }
+func (d Dataset) Bypass() bool { return d.state.bypass.value == 1 }
+
+// SetAfter records that the history of the dataset began after another one. A history is a run that has
+// started from the beginning although there were complete checkpoints, and the runs that restart from what it writes.
+func (d *Dataset) SetAfter(id int) {
+	d.state.after = number{}
+	if id > 0 {
+		d.state.after = some(int64(id))
+	}
+}
+
+// After is the number of the newest checkpoint that was in the prefix directory when the history of the dataset
+// began: it, and all older ones, are of other histories. It is 0 if there was none, or if the user wanted a new beginning.
+func (d Dataset) After() int { return max(int(d.state.after.value), 0) }

@@ -70,8 +70,7 @@ func (f *Flusher) flushForeign(flush bool) {
 // flushParts flushes a dataset of a job of another size. Each process copies the files of
 // some of that job's ranks.
 func (f *Flusher) flushParts(d cache.Foreign) error {
-	known, there, err := f.Prefix.Lookup(d.Name())
-	if err != nil || there && known.ID() == d.ID() {
+	if there, err := f.Prefix.Usable(d.Dataset); err != nil || there {
 		return err
 	}
 	parts, err := f.Cache.Parts(d)

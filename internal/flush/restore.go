@@ -68,9 +68,9 @@ func (f *Flusher) checkFetchable(c *cache.Cached) error {
 	if c == nil || !f.Flushed(c.ID()) {
 		return nil
 	}
-	d, ok, err := f.Prefix.Lookup(c.Name())
+	usable, err := f.Prefix.Usable(c.Dataset)
 	f.flushed[c.ID()] = fetchable
-	if !ok || d.ID() != c.ID() {
+	if !usable {
 		f.flushed[c.ID()] = replaced
 	}
 	return err

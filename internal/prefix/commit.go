@@ -174,13 +174,6 @@ func (p *Prefix) unplace(d dataset.Dataset, parts Parts) error {
 	return nil
 }
 
-// at tells a test what is about to be changed, so that the test can interrupt it.
-func (p *Prefix) at(what string) {
-	if p.watch != nil {
-		p.watch(what)
-	}
-}
-
 // discard removes the temporary files of a flush that has failed.
 func (p *Prefix) discard(parts Parts) error {
 	var err error

@@ -16,15 +16,19 @@ func CheckedIndex(prefix string) (*Index, error) {
 // restart has failed is flushed again, since its files in the prefix directory may be damaged.
 func (x *Index) HasComplete(d dataset.Dataset) bool {
 	for _, e := range x.Entries() {
-		if e.ID == d.ID() && e.Name == d.Name() && (e.Complete && !e.Failed || x.Outdated(e)) {
+		if e.ID == d.ID() && e.Dataset.Name() == d.Name() && (e.Complete && !e.Failed || x.Outdated(e)) {
 			return true
 		}
 	}
 	return false
 }
 
-// Outdated reports whether a dataset was replaced by a newer one that is complete.
+// Outdated reports whether a dataset was replaced by a newer one that is complete, or has moved out of its way:
+// nothing is written in its place.
 func (x *Index) Outdated(e Entry) bool {
+	if e.Retired != nil {
+		return true
+	}
 	if e.Replaced == nil {
 		return false
 	}

@@ -71,8 +71,12 @@ func Add(prefix string, f Found) error {
 }
 
 func (x *Index) addFound(f Found) {
-	x.enter(Entry{Dataset: f.Dataset, ID: f.ID(), Name: f.Name(), Complete: f.Complete, Flushed: f.Flushed.Format(timestamp), Dir: f.Dir,
-		Owns: f.Owns, Replaced: f.Replaced})
+	e := Entry{Dataset: f.Dataset, ID: f.ID(), Name: f.Name(), Complete: f.Complete, Flushed: f.Flushed.Format(timestamp), Dir: f.Dir,
+		Owns: f.Owns, Replaced: f.Replaced, Retired: f.Retired}
+	if f.Retired != nil {
+		e.Name = f.Retired.As
+	}
+	x.enter(e)
 }
 
 // Enter enters a dataset that is complete in the prefix directory.

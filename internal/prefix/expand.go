@@ -52,7 +52,7 @@ func Expand(prefix string, e Entry, c *transfer.Copier) (files int, err error) {
 	d := e.Dataset
 	d.SetCompressed(false)
 	d.SetComplete(true)
-	if err := (Found{Dataset: d, Complete: true, Owns: e.Owns}).store(prefix); err != nil {
+	if err := (Found{Dataset: d, Complete: true, Owns: e.Owns, Retired: e.Retired}).store(prefix); err != nil {
 		return files, err
 	}
 	return files, UpdateIndex(prefix, func(x *Index) error {

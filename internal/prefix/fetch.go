@@ -90,6 +90,16 @@ func (p *Prefix) Lookup(name string) (d dataset.Dataset, ok bool, err error) {
 	})
 }
 
+// Usable reports whether a job can restart from a dataset of the prefix directory. It is collective; all ranks get the same
+// result.
+func (p *Prefix) Usable(d dataset.Dataset) (bool, error) {
+	_, ok, err := p.find(func(x *Index) (Entry, bool) {
+		e := x.ByID(d.ID())
+		return e, x.Has(d) && e.usable()
+	})
+	return ok, err
+}
+
 // find returns on all ranks the dataset that rank 0 selects from the index.
 func (p *Prefix) find(choose func(*Index) (Entry, bool)) (dataset.Dataset, bool, error) {
 	h, err := hash.FromRoot(p.Comm, func() (*hash.Hash, error) {
@@ -116,7 +126,7 @@ func (p *Prefix) Fetched(d dataset.Dataset) error {
 	return mpi.OnRoot(p.Comm, func() error {
 		err := UpdateIndex(p.Dir, func(x *Index) error {
 			x.MarkFetched(d.ID(), time.Now())
-			return x.SetCurrent(d.Name())
+			return x.SetCurrent(x.ByID(d.ID()).Name)
 		})
 		if err != nil {
 			return err

@@ -87,9 +87,9 @@ func (p Parts) items(bare bool) (items []rank2file.Item, compressed int) {
 	return items, compressed
 }
 
-// filesOf returns the files of a rank's entry, with their paths in the prefix directory.
-// ranks is the size of the job that wrote them.
-func filesOf(entry *hash.Hash, prefix string, ranks int) ([]redundancy.File, error) {
+// filesOf returns the files of a rank's entry, with the paths in the prefix directory that
+// place gives for their names. ranks is the size of the job that wrote them.
+func filesOf(entry *hash.Hash, prefix string, place func(prefix, name string) string, ranks int) ([]redundancy.File, error) {
 	var files []redundancy.File
 	for name, fields := range entry.Get(keyFile).All() {
 		if err := CheckName(name); err != nil {
@@ -99,7 +99,7 @@ func filesOf(entry *hash.Hash, prefix string, ranks int) ([]redundancy.File, err
 		md.SetOrigin(name, filepath.Dir(filepath.Join(prefix, name)))
 		meta.FromHash(fields).CopyContent(md)
 		meta.FromHash(fields).CopyRecord(md)
-		files = append(files, redundancy.File{Path: filepath.Join(prefix, name), Meta: md, Below: trust.Root(prefix)})
+		files = append(files, redundancy.File{Path: place(prefix, name), Meta: md, Below: trust.Root(prefix)})
 	}
 	return files, nil
 }

@@ -211,7 +211,12 @@ func (p *Prefix) copy(c *transfer.Copier, d dataset.Dataset, files []redundancy.
 
 // Begin enters a dataset in the index as incomplete, before the program itself writes
 // the files to the prefix directory. It is collective; the result is agreed.
-func (p *Prefix) Begin(d dataset.Dataset) error { return p.begin(d, func() error { return nil }) }
+func (p *Prefix) Begin(d dataset.Dataset) error {
+	if err := retireNamed(p, d); err != nil {
+		return err
+	}
+	return p.begin(d, func() error { return nil })
+}
 
 // Commit makes a dataset complete that Begin entered. files are the caller's, with
 // their paths in the prefix directory; several ranks may have one of the same path.

@@ -23,14 +23,14 @@ func TestFilesOf_RefusesNamesOutside(t *testing.T) {
 	for _, name := range []string{"../x", "a/../../x", "/x", "", ".scr", ".scr/index.scr", "a/../.scr/x", "./.scr"} {
 		h := hash.New()
 		h.At(keyFile, name)
-		if files, err := filesOf(h, "/prefix", 1); err == nil {
+		if files, err := filesOf(h, "/prefix", origin{}.place, 1); err == nil {
 			t.Errorf("%q: %v", name, files)
 		}
 	}
 	for _, name := range []string{"x", ".scrx", "a/.scr/x", "a b/..c"} {
 		h := hash.New()
 		h.At(keyFile, name)
-		if files, err := filesOf(h, "/prefix", 1); err != nil || files[0].Path != filepath.Join("/prefix", name) {
+		if files, err := filesOf(h, "/prefix", origin{}.place, 1); err != nil || files[0].Path != filepath.Join("/prefix", name) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

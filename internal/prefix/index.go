@@ -14,6 +14,7 @@
 //	part.go       the files of one rank, before all ranks have copied theirs
 //	index.go      which datasets there are
 //	replaced.go   ... and which files are left to those that newer ones replace
+//	retired.go    ... and which move out of the way of newer ones
 //	leaving.go    ... and which datasets leave the caches
 //	old.go        the same in prefix directories of SCR 1.1
 //	flushfile.go  where a dataset is, for the commands that run after the job
@@ -67,6 +68,7 @@ import (
 //	              WHY             why it failed; ours
 //	              DIR             of a checkpoint of SCR 1.1: its directory; ours
 //	              OWNS, PLACING, REPLACED   which dataset owns its paths, see replaced.go; ours
+//	              RETIRED         its files have moved, and it has another name, see retired.go; ours
 //	LEAVING                       which datasets leave the caches, see leaving.go; ours
 const (
 	indexFile    = "index.scr"
@@ -94,7 +96,7 @@ type Index struct {
 type Entry struct {
 	dataset.Dataset
 	ID       int
-	Name     string
+	Name     string // by which users know it: that of the description, unless it is retired
 	Complete bool   // all of it reached the prefix directory
 	Failed   bool   // a restart from it failed; it is not loaded again
 	Fault    string // when and why it failed
@@ -104,7 +106,11 @@ type Entry struct {
 	Owns     bool   // no older dataset owns any of its paths
 	Placing  int    // size of its job while its files get their names, else 0
 	Replaced *Replaced
+	Retired  *Retired
 }
+
+// moved reports whether a dataset owns no paths outside its own directory.
+func (e Entry) moved() bool { return e.Retired != nil && e.Retired.Moved }
 
 // usable reports whether a job can restart from the dataset.
 func (e Entry) usable() bool {
@@ -238,7 +244,7 @@ func (x *Index) enter(e Entry) {
 			x.remove(other.ID)
 		}
 	}
-	if id, ok := x.Lookup(e.Name); !ok || e.Complete || x.ByID(id).Replaced != nil && e.Replaced == nil {
+	if id, ok := x.lookup(e.Name); !ok || e.Complete || x.ByID(id).Replaced != nil && e.Replaced == nil {
 		x.h.At(keyName, e.Name).SetInt(keyDset, int64(e.ID))
 	}
 	x.h.At(keyDset).Set(strconv.Itoa(e.ID), e.encode())
@@ -247,7 +253,7 @@ func (x *Index) enter(e Entry) {
 // encode returns the entry's hash in an index, without the keys FETCHED and FAILED.
 func (e Entry) encode() *hash.Hash {
 	h := hash.New()
-	describe(h, e.Dataset, e.Complete)
+	describe(h, e.Dataset, e.Complete, e.Retired)
 	for key, text := range map[string]string{keyFlushed: e.Flushed, keyDir: e.Dir} {
 		if text != "" {
 			h.SetValue(key, text)
@@ -270,7 +276,10 @@ func decodeEntry(id int, h *hash.Hash) Entry {
 	d := dataset.Decode(h.Get(keyDset))
 	e := Entry{
 		Dataset: d, ID: id, Name: d.Name(), Flushed: h.Text(keyFlushed), Complete: isComplete(h), Failed: h.Has(keyFailed), Dir: h.Text(keyDir),
-		Owns: h.Text(keyOwns) == "1", Replaced: decodeReplaced(h),
+		Owns: h.Text(keyOwns) == "1", Replaced: decodeReplaced(h), Retired: decodeRetired(h, d),
+	}
+	if e.Retired != nil {
+		e.Name = e.Retired.As
 	}
 	if e.Failed {
 		e.Fault = "a restart from it failed on " + h.Text(keyFailed)
@@ -287,15 +296,29 @@ func decodeEntry(id int, h *hash.Hash) Entry {
 // replace changes the description of a dataset that is entered, and whether it is
 // complete. The rest of the entry stays.
 func (x *Index) replace(d dataset.Dataset, complete bool) {
-	describe(x.at(d.ID()), d, complete)
-	if name := d.Name(); x.Current() == name {
-		x.setCurrent(name) // the key depends on whether d is compressed
+	e := x.ByID(d.ID())
+	describe(x.at(d.ID()), d, complete, e.Retired)
+	if e.Current {
+		x.setCurrent(e.Name) // the key depends on whether d is compressed
 	}
 }
 
 // Lookup returns the id of the dataset called name. If there are several, it is the
-// complete one.
+// complete one. A retired one is meant by the name that the program has given it, too, if no other has that.
 func (x *Index) Lookup(name string) (id int, ok bool) {
+	if id, ok = x.lookup(name); ok {
+		return id, ok
+	}
+	for _, e := range x.own() {
+		if e.Retired != nil && e.Dataset.Name() == name {
+			return e.ID, true
+		}
+	}
+	return 0, false
+}
+
+// lookup is Lookup for the names that the index has.
+func (x *Index) lookup(name string) (id int, ok bool) {
 	if n, ok := x.h.Get(keyName, name).Int(keyDset); ok {
 		return int(n), true
 	}
@@ -305,7 +328,7 @@ func (x *Index) Lookup(name string) (id int, ok bool) {
 // Remove removes a dataset from the index, and reports whether it was there. Its files
 // stay.
 func (x *Index) Remove(name string) bool {
-	id, ok := x.Lookup(name)
+	id, ok := x.lookup(name)
 	if ok {
 		x.passOver(id)
 		x.remove(id)
@@ -384,10 +407,10 @@ func (x *Index) setCurrent(name string) {
 	x.h.Unset(keyCurrentCompressed)
 	if e, ok := x.Find(name); !ok {
 		return
-	} else if e.Compressed() { // SCR 3.1 reads the dataset that CURRENT names without checking COMPLETE
-		x.h.SetValue(keyCurrentCompressed, name)
+	} else if e.Compressed() || e.Retired != nil { // SCR 3.1 reads the dataset that CURRENT names without checking COMPLETE
+		x.h.SetValue(keyCurrentCompressed, e.Name)
 	} else {
-		x.h.SetValue(keyCurrent, name)
+		x.h.SetValue(keyCurrent, e.Name)
 	}
 }
 
@@ -480,7 +503,7 @@ func (x *Index) Find(name string) (Entry, bool) {
 func (x *Index) ByID(id int) Entry {
 	e := decodeEntry(id, x.h.Get(keyDset, strconv.Itoa(id)))
 	if e.Name != "" && x.Current() == e.Name {
-		named, _ := x.Lookup(e.Name)
+		named, _ := x.lookup(e.Name)
 		e.Current = named == id
 	}
 	return e
@@ -490,7 +513,7 @@ func (x *Index) ByID(id int) Entry {
 // name or time of creation is another dataset.
 func (x *Index) Has(d dataset.Dataset) bool {
 	e := x.ByID(d.ID())
-	return !e.IsZero() && e.Name == d.Name() && e.Created().Equal(d.Created())
+	return !e.IsZero() && e.Dataset.Same(d)
 }
 
 // TakenError says that a dataset cannot be entered because the index has another one

@@ -27,7 +27,7 @@ type later struct {
 // finished, so that they are about to.
 func (x *Index) after(d dataset.Dataset) (list []Entry) {
 	for _, e := range x.own() {
-		if e.ID > d.ID() && (e.owns() || e.Placing > 0) {
+		if e.ID > d.ID() && (e.owns() || e.Placing > 0) && !e.moved() {
 			list = append(list, e)
 		}
 	}
@@ -37,7 +37,7 @@ func (x *Index) after(d dataset.Dataset) (list []Entry) {
 // later finds out whether a dataset is late. It is collective; the result is agreed.
 func (p *Prefix) later(d dataset.Dataset, parts Parts, direct *naming) (l later, err error) {
 	l.names = map[string]bool{}
-	newer, err := p.owners(func(x *Index) ([]Entry, error) { return x.after(d), nil })
+	newer, err := p.owners(never, func(x *Index) ([]Entry, error) { return x.after(d), nil })
 	if err != nil {
 		return l, err
 	}

@@ -1,14 +1,18 @@
 package prefix
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"time"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix/rank2file"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/internal/trust"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -19,6 +23,9 @@ type origin struct {
 	old  bool   // SCR 1.1 wrote it
 	dir  string // directory of a dataset of SCR 1.1; known on rank 0 only
 	list string // directory of the list of files that a replaced dataset keeps, else ""
+	// retired is the directory of the files of a retired dataset, else ""; moving says that not all have moved to it.
+	retired string
+	moving  bool
 }
 
 func (e Entry) origin() origin {
@@ -26,25 +33,59 @@ func (e Entry) origin() origin {
 	if e.Replaced != nil {
 		o.list, o.old = e.Replaced.List, false
 	}
+	if e.Retired != nil {
+		o.retired, o.moving = retiredDir(e.Dataset), !e.Retired.Moved
+	}
 	return o
 }
+
+// encode returns what all ranks have to know of an origin.
+func (o origin) encode() *hash.Hash {
+	h := hash.New()
+	h.SetInt(keyID, int64(o.id))
+	for key, set := range map[string]bool{keyOld: o.old, keyMoving: o.moving} {
+		if set {
+			h.At(key)
+		}
+	}
+	for key, text := range map[string]string{keyList: o.list, keyRetired: o.retired} {
+		if text != "" {
+			h.SetValue(key, text)
+		}
+	}
+	return h
+}
+
+func decodeOrigin(h *hash.Hash) origin {
+	id, _ := h.Int(keyID)
+	return origin{id: int(id), old: h.Has(keyOld), moving: h.Has(keyMoving), list: h.Text(keyList), retired: h.Text(keyRetired)}
+}
+
+const (
+	keyID     = "ID"
+	keyOld    = "OLD"
+	keyMoving = "MOVING"
+)
 
 // origin reads the origin of a dataset from the index. It is collective; the result is
 // agreed.
 func (p *Prefix) origin(id int) (o origin, err error) {
-	err = mpi.OnRoot(p.Comm, func() error {
+	dir := ""
+	h, err := hash.FromRoot(p.Comm, func() (*hash.Hash, error) {
 		x, err := ReadIndex(p.Dir)
-		if err == nil {
-			o = x.ByID(id).origin()
+		if err != nil {
+			return nil, err
 		}
-		return err
+		o := x.ByID(id).origin()
+		dir = o.dir
+		return o.encode(), nil
 	})
 	if err != nil {
 		return o, err
 	}
-	o.id = id
-	o.old, err = mpi.Any(p.Comm, o.old)
-	return o, err
+	o = decodeOrigin(h)
+	o.dir = dir
+	return o, nil
 }
 
 // describe reads the description of a dataset that is complete.
@@ -59,6 +100,24 @@ func (o origin) describe(prefix string) (dataset.Dataset, error) {
 	return s.dataset()
 }
 
+// place returns the path of a file of a dataset.
+func (o origin) place(prefix, name string) string {
+	path := filepath.Join(prefix, name)
+	if o.retired == "" {
+		return path
+	}
+	moved := filepath.Join(prefix, o.retired, name)
+	if o.moving {
+		if _, err := trust.Root(prefix).Lstat(moved); errors.Is(err, fs.ErrNotExist) {
+			return path
+		}
+	}
+	return moved
+}
+
+// Place returns the path of a file of a dataset that is complete, whose name is relative to the prefix directory.
+func (e Entry) Place(prefix, name string) string { return e.origin().place(prefix, name) }
+
 // each calls visit for each rank of the dataset that the caller handles, with the files
 // of that rank. If the job has as many ranks as the one that wrote the dataset, a process
 // handles its own rank. each returns the number of ranks of the dataset. It is
@@ -66,7 +125,7 @@ func (o origin) describe(prefix string) (dataset.Dataset, error) {
 func (p *Prefix) each(o origin, visit func(rank int, files []redundancy.File) error) (ranks int, err error) {
 	return p.entries(o, func(ranks int, items []rank2file.Item) error {
 		for _, it := range items {
-			files, err := filesOf(it.Entry, p.Dir, ranks)
+			files, err := filesOf(it.Entry, p.Dir, o.place, ranks)
 			if err == nil {
 				err = visit(it.Rank, files)
 			}
@@ -122,6 +181,8 @@ type Listing struct {
 	// the dataset, else those of the caller's share of the ranks. Their paths are in the
 	// prefix directory.
 	Files []redundancy.File
+	// Place returns the path of a file of any rank, whose name is relative to the prefix directory.
+	Place func(name string) string
 }
 
 // List reads the summary and the list of files of a dataset, and checks, without
@@ -132,7 +193,7 @@ func (p *Prefix) List(id int) (*Listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Listing{}
+	l := &Listing{Place: func(name string) string { return from.place(p.Dir, name) }}
 	err = mpi.OnRoot(p.Comm, func() (err error) {
 		l.Dataset, err = from.describe(p.Dir)
 		return err

@@ -26,11 +26,12 @@ type owner struct {
 	origin
 	name   string
 	marked bool // it has OWNS in the index: no older dataset owns any of its paths
+	retire bool // it is retired when d needs its names; see losses
 }
 
-// owners returns, on all ranks, the datasets that rank 0 chooses, in its order.
-func (p *Prefix) owners(choose func(x *Index) ([]Entry, error)) (list []owner, err error) {
-	const keyOld, keyNumber = "OLD", "ID"
+// owners returns, on all ranks, the datasets that rank 0 chooses, in its order, for one of a history that began
+// after a dataset.
+func (p *Prefix) owners(after int, choose func(x *Index) ([]Entry, error)) (list []owner, err error) {
 	all := hash.New()
 	var own []Entry
 	err = mpi.OnRoot(p.Comm, func() error {
@@ -42,19 +43,17 @@ func (p *Prefix) owners(choose func(x *Index) ([]Entry, error)) (list []owner, e
 			return err
 		}
 		for i, e := range own {
-			h := all.At(strconv.Itoa(i))
-			o := e.origin()
-			h.SetInt(keyNumber, int64(o.id))
+			h := e.origin().encode()
 			h.SetValue(keyName, e.Name)
-			if o.old {
-				h.At(keyOld)
-			}
-			if o.list != "" {
-				h.SetValue(keyList, o.list)
-			}
 			if e.Owns {
 				h.At(keyOwns)
 			}
+			if retires, err := x.retires(p.Dir, e, after); err != nil {
+				return err
+			} else if retires {
+				h.At(keyAfter)
+			}
+			all.Set(strconv.Itoa(i), h)
 		}
 		return nil
 	})
@@ -66,8 +65,7 @@ func (p *Prefix) owners(choose func(x *Index) ([]Entry, error)) (list []owner, e
 	}
 	for _, i := range all.Ints() {
 		h := all.Get(strconv.Itoa(i))
-		id, _ := h.Int(keyNumber)
-		o := owner{origin{id: int(id), old: h.Has(keyOld), list: h.Text(keyList)}, h.Text(keyName), h.Has(keyOwns)}
+		o := owner{decodeOrigin(h), h.Text(keyName), h.Has(keyOwns), h.Has(keyAfter)}
 		if p.Comm.Rank() == 0 {
 			o.dir = own[i].Dir
 		}
@@ -80,7 +78,7 @@ func (p *Prefix) owners(choose func(x *Index) ([]Entry, error)) (list []owner, e
 // index, newest first, and then those that were removed from it but not deleted.
 func owning(prefix string, x *Index, but int) (list []Entry, err error) {
 	for _, e := range x.own() {
-		if e.owns() && e.ID != but {
+		if e.owns() && e.ID != but && !e.moved() {
 			list = append(list, e)
 		}
 	}
@@ -92,7 +90,7 @@ func owning(prefix string, x *Index, but int) (list []Entry, err error) {
 		if id == but || !x.ByID(id).IsZero() {
 			continue
 		}
-		if f, err := Summary(prefix, id); err == nil && f.Complete {
+		if f, err := Summary(prefix, id); err == nil && f.Complete && f.Retired == nil {
 			list = append(list, Entry{Dataset: f.Dataset, ID: id, Name: f.Name(), Complete: true, Owns: f.Owns})
 		}
 	}
@@ -177,7 +175,11 @@ func unreadable(err error) bool {
 // its file, and with the name it would delete what d writes there. It is collective;
 // the result is agreed, and the same on all ranks.
 func (p *Prefix) losses(d dataset.Dataset, direct *naming, names, existing map[string]bool) (list []loss, err error) {
-	older, err := p.owners(func(x *Index) ([]Entry, error) { return owning(p.Dir, x, d.ID()) })
+	after := d.After()
+	if d.Bypass() {
+		after = never // the program has written over the files
+	}
+	older, err := p.owners(after, func(x *Index) ([]Entry, error) { return owning(p.Dir, x, d.ID()) })
 	if err != nil {
 		return nil, err
 	}
@@ -208,8 +210,8 @@ func (p *Prefix) losses(d dataset.Dataset, direct *naming, names, existing map[s
 		found := func(name string, _ bool) bool { return m.found[name] }
 		maps.DeleteFunc(open, found)
 		maps.DeleteFunc(rest, found)
-		l := loss{id: o.id, left: m.left}
-		if m.left > 0 {
+		l := loss{id: o.id, left: m.left, retire: o.retire}
+		if m.left > 0 && !l.retire {
 			n, _ := listNumber(o.list)
 			l.list = listName(n + 1)
 			if err := p.writeLeft(l, m, direct); err != nil {
@@ -253,6 +255,16 @@ func (p *Prefix) writeLeft(l loss, m match, direct *naming) error {
 func (p *Prefix) takeOver(d dataset.Dataset, ranks int, parts Parts, n *naming, names, existing map[string]bool) (begun bool, err error) {
 	list, err := p.losses(d, n, names, existing)
 	if err != nil || len(list) == 0 {
+		return false, err
+	}
+	var retire []int
+	list = slices.DeleteFunc(list, func(l loss) bool {
+		if l.retire {
+			retire = append(retire, l.id)
+		}
+		return l.retire
+	})
+	if err := retireAll(p, retire, d.After()); err != nil || len(list) == 0 {
 		return false, err
 	}
 	for _, files := range parts { // to finish the flush, another run needs their temporary names

@@ -35,6 +35,7 @@ type (
 		stamp func(step int) time.Time // of files
 		opt   local.Options
 		watch func(c mpi.Comm, what string)
+		after int // dataset.After of what is flushed
 	}
 )
 
@@ -75,6 +76,7 @@ func (s *site) described(step, ranks int, of code) dataset.Dataset {
 	}
 	d.SetTotals(int64(files), int64(1500*files))
 	d.SetComplete(true)
+	d.SetAfter(s.after)
 	return d
 }
 

@@ -35,6 +35,13 @@ type Prefix struct {
 // root is the prefix directory, to which others may be able to write.
 func (p *Prefix) root() trust.Root { return trust.Root(p.Dir) }
 
+// at tells a test what is about to be changed, so that the test can interrupt it.
+func (p *Prefix) at(what string) {
+	if p.watch != nil {
+		p.watch(what)
+	}
+}
+
 // broadcast returns rank 0's description on all ranks. It is collective.
 func (p *Prefix) broadcast(d dataset.Dataset) (dataset.Dataset, error) {
 	h, err := hash.Bcast(d.Encode(), 0, p.Comm)

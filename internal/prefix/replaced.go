@@ -99,6 +99,8 @@ type loss struct {
 	id   int
 	left int    // number of files that it keeps
 	list string // directory of the list of these; "" if left is 0
+	// retire says that it loses none, since it is retired.
+	retire bool
 }
 
 // replaceBy makes datasets unusable whose files the newer dataset d takes over, and records

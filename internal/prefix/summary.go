@@ -22,6 +22,7 @@ import (
 //	COMPRESSED = 1  in place of COMPLETE = 1 if files are compressed; ours
 //	OWNS = 1        as in the index; ours
 //	REPLACED / …    a newer dataset has taken over files, see Replaced; ours
+//	RETIRED / …     in place of COMPLETE = 1 if it is retired, see Retired; ours
 const (
 	summaryFile    = "summary.scr"
 	summaryVersion = 6
@@ -35,23 +36,32 @@ const (
 // summary. A dataset with compressed files has COMPLETE = 0, since SCR 3.1 would
 // otherwise give the program the compressed files. That such a dataset is complete is
 // recorded by the key COMPRESSED, which only goscr reads.
-func describe(h *hash.Hash, d dataset.Dataset, complete bool) {
+//
+// The same is true of a retired dataset, whose files SCR 3.1 would not find. retired is nil if d
+// is not retired.
+func describe(h *hash.Hash, d dataset.Dataset, complete bool, retired *Retired) {
 	key := keyComplete
 	if d.Compressed() {
-		d.SetComplete(false)
 		key = keyCompressed
+	}
+	if d.Compressed() || retired != nil {
+		d.SetComplete(false)
 	}
 	h.Set(keyDset, d.Encode())
 	h.SetValue(keyComplete, "0")
 	h.Unset(keyCompressed)
-	if complete {
+	h.Unset(keyRetired)
+	switch {
+	case complete && retired != nil:
+		h.Set(keyRetired, retired.encode())
+	case complete:
 		h.SetValue(key, "1")
 	}
 }
 
 // isComplete reports whether a dataset was described as complete.
 func isComplete(h *hash.Hash) bool {
-	return h.Text(keyComplete) == "1" || h.Text(keyCompressed) == "1"
+	return h.Text(keyComplete) == "1" || h.Text(keyCompressed) == "1" || h.Has(keyRetired)
 }
 
 // Found is a dataset with a summary in the prefix directory. The index may lack it.
@@ -62,13 +72,14 @@ type Found struct {
 	Dir      string    // its directory if SCR 1.1 wrote it, see Entry
 	Owns     bool      // see Entry
 	Replaced *Replaced // nil if it is not replaced
+	Retired  *Retired  // nil if it is not retired
 }
 
 // store writes the summary of a dataset.
 func (f Found) store(prefix string) error {
 	h := hash.New()
 	h.SetInt(keyVersion, summaryVersion)
-	describe(h, f.Dataset, f.Complete)
+	describe(h, f.Dataset, f.Complete, f.Retired)
 	if f.Owns {
 		h.SetValue(keyOwns, "1")
 	}
@@ -103,8 +114,9 @@ func readSummary(prefix string, id int) (f Found, version string, err error) {
 		return Found{}, "", err
 	}
 	v, _ := h.Int(keyVersion)
-	f = Found{Dataset: dataset.Decode(h.Get(keyDset)), Complete: v == summaryVersion && isComplete(h), Flushed: info.ModTime(),
-		Owns: h.Text(keyOwns) == "1", Replaced: decodeReplaced(h)}
+	d := dataset.Decode(h.Get(keyDset))
+	f = Found{Dataset: d, Complete: v == summaryVersion && isComplete(h), Flushed: info.ModTime(),
+		Owns: h.Text(keyOwns) == "1", Replaced: decodeReplaced(h), Retired: decodeRetired(h, d)}
 	return f, h.Text(keyVersion), nil
 }
 

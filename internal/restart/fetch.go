@@ -125,6 +125,7 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 			own = l.Files
 		}
 		r.offered = newOffer(d, own)
+		r.offered.place = l.Place
 		r.Log.Info("checkpoint %s: %s are read where they are in %s", d.Name(), report.Bytes(d.Size()), r.Prefix.Dir)
 		return nil
 	}

@@ -55,18 +55,19 @@ func (f *refused) note(format string, args ...any) {
 }
 
 // Missed describes the complete checkpoints of the prefix directory, if none of them is offered and the user
-// has not asked for that; else it returns "". asked is whether the program has asked for a checkpoint. Rank 0 calls it.
-func (r *Restart) Missed(asked bool) string {
+// has not asked for that; else it returns "". last is the number of the newest of them; if the index cannot be read it is highest, the
+// highest number of any dataset. asked is whether the program has asked for a checkpoint. Rank 0 calls it.
+func (r *Restart) Missed(asked bool, highest int) (what string, last int) {
 	if r.offered != nil || r.Never || !r.Fetch {
-		return ""
+		return "", 0
 	}
 	x, err := prefix.ReadIndex(r.Prefix.Dir)
 	if err != nil {
-		return ""
+		return fmt.Sprintf("%s may have checkpoints: %v", r.Prefix.Dir, err), highest
 	}
 	complete, newest := r.Prefix.Ours.Of(x).CompleteCheckpoints()
 	if complete == 0 {
-		return ""
+		return "", 0
 	}
 	why := r.refused.why
 	switch {
@@ -82,5 +83,5 @@ func (r *Restart) Missed(asked bool) string {
 	if complete == 1 {
 		list = "the complete checkpoint " + newest.Name
 	}
-	return fmt.Sprintf("%s has %s: %s", r.Prefix.Dir, list, why)
+	return fmt.Sprintf("%s has %s: %s", r.Prefix.Dir, list, why), newest.ID
 }

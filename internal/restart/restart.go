@@ -70,6 +70,8 @@ type Offer struct {
 	cached *cache.Cached       // nil if the program reads it in the prefix directory
 	byPath map[string]string   // paths of the caller's files, by path relative to the prefix directory
 	byName map[string][]string // ... by base name
+	// place returns the path of a file of any rank, by its path relative to the prefix directory; nil if they are in the cache.
+	place func(below string) string
 }
 
 // New returns a Restart that offers nothing yet.
@@ -118,8 +120,19 @@ func (r *Restart) Directory(below string) (string, error) {
 	if c := r.offered.cached; c != nil {
 		return r.Cache.MakeDirectory(c, below)
 	}
-	dir := filepath.Join(r.Prefix.Dir, below)
+	dir := r.offered.place(below)
 	return dir, os.MkdirAll(dir, 0o777)
+}
+
+// anyRank returns the path of a file where all ranks share the directory, "" if they do not.
+func (o *Offer) anyRank(c *cache.Cache, below string) string {
+	if o.cached == nil {
+		return o.place(below)
+	}
+	if dir := c.Common(o.ID()); dir != "" {
+		return filepath.Join(dir, below)
+	}
+	return ""
 }
 
 // Written returns the path of the file that the caller wrote as below, which is relative to
@@ -140,12 +153,8 @@ func (r *Restart) Route(name string, below ...string) (string, error) {
 			return path, nil
 		}
 		// Where all ranks share the directory, any rank can read any file.
-		dir := r.Prefix.Dir
-		if o.cached != nil {
-			dir = r.Cache.Common(o.ID())
-		}
-		path := filepath.Join(dir, below)
-		if info, err := os.Stat(path); dir != "" && err == nil && info.Mode().IsRegular() {
+		path := o.anyRank(r.Cache, below)
+		if info, err := os.Stat(path); path != "" && err == nil && info.Mode().IsRegular() {
 			return path, nil
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -140,11 +139,11 @@ func (f file) packed(path string) bool {
 	return err == nil && len(packed) > 0 && f.is(data)
 }
 
-// there compares all files of a version, of all ranks, with what is below a directory.
-func (v Version) there(seed uint64, dir string) error {
+// there compares all files of a version, of all ranks, with what is at the paths that place gives for their names.
+func (v Version) there(seed uint64, place func(name string) string) error {
 	for rank := range v.Ranks {
 		for _, f := range contents(seed, v, rank) {
-			path := filepath.Join(dir, f.name)
+			path := place(f.name)
 			if err := f.compare(path); err != nil && !f.packed(path) {
 				return err
 			}

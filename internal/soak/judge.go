@@ -104,6 +104,10 @@ func (v *verdict) judge(e event, said string) error {
 	var f *fact
 	if e.Version != nil {
 		if e.What == "begin" {
+			if v.model.none {
+				m.beginAnew(e.Version.ID)
+			}
+			v.model.none = false
 			m.begin(*e.Version, v.nodes, v.set)
 			v.next = e.Version.ID + 1
 			if v.fullAtInit() {
@@ -212,7 +216,7 @@ func (v *verdict) recovers() {
 			v.model.flushed(f, v.set.prefixSize)
 		}
 	}
-	v.first = v.next
+	v.first, v.model.none = v.next, false
 	where := ""
 	if v.least, where = v.model.least(v.nodes, v.set); v.least != nil {
 		v.tell("  Then it must be offered %v, which is %s, or a newer one%s.", v.least.Version, where, v.model.alsoChosen())
@@ -255,6 +259,10 @@ func (v *verdict) leaveAll() {
 
 // offered judges which checkpoint a run is offered.
 func (v *verdict) offered(f *fact, said string) error {
+	v.model.none = f == nil
+	if f != nil && v.model.left[f] != nil { // somebody has gone back
+		clear(v.model.left)
+	}
 	if f == nil {
 		v.tell("  It is offered nothing.")
 		v.counts.Restarts["none"]++
@@ -375,10 +383,13 @@ func (st *story) checkPrefix(keeps int) error {
 		}
 		f, why := st.find(e)
 		switch {
-		case f != nil && f.direct && !f.complete && slices.ContainsFunc(x.Entries(), func(newer prefix.Entry) bool { return newer.Name == e.Name && newer.ID > e.ID }):
+		case f != nil && f.direct && !f.complete && slices.ContainsFunc(x.Entries(), func(newer prefix.Entry) bool { return newer.Name == f.Name && newer.ID > e.ID }):
 			// The program was writing over the files of e when it was killed, and f is that newer one.
 		case f != nil && !f.damaged:
 			f.stored, f.arrived, f.compressed = true, true, e.Compressed()
+			if l := st.model.left[f]; l != nil {
+				l.named = e.Retired != nil
+			}
 		case f != nil:
 			f.arrived = true // and has replaced others, although somebody has damaged something of it
 		case f == nil && why != nil:
@@ -394,6 +405,9 @@ func (st *story) checkPrefix(keeps int) error {
 		if before[f] && !f.stored && !f.removing && !limited && !st.model.overtaken(f, keeps) {
 			return wrong("%v has vanished from the prefix directory", f.Version)
 		}
+		if before[f] && !f.stored && !f.removing && !f.damaged && st.model.stays(f) {
+			return wrong("%v has vanished from the prefix directory, and no run has restarted from it or a newer one", f.Version)
+		}
 	}
 	return nil
 }
@@ -402,10 +416,10 @@ func (st *story) checkPrefix(keeps int) error {
 func (st *story) find(e prefix.Entry) (found *fact, why error) {
 	damaged := false
 	for _, f := range slices.Backward(st.model.facts) {
-		if f.Name != e.Name {
+		if f.Name != e.Dataset.Name() {
 			continue
 		}
-		err := f.there(st.seed, st.site.prefix())
+		err := f.there(st.seed, func(name string) string { return e.Place(st.site.prefix(), name) })
 		if err == nil {
 			return f, nil
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/scr"
 )
 
@@ -35,11 +36,25 @@ import (
 //  5. What was deleted, dropped or rejected is not offered again. If a run is killed while it
 //     does that, nothing is certain of it any more. What was rejected may have been flushed in
 //     Init, and counts for SCR_PREFIX_SIZE then.
+//  6. A run that begins anew, because it is offered nothing, and those that restart from what it
+//     writes, leave the checkpoints in the prefix directory as they are, under another name if need
+//     be: those of the last runs that began anew.
 type model struct {
 	facts []*fact // by version, oldest first
 	count int     // the number of the newest checkpoint, as SCR_FLUSH counts them; unknown: depends on what a run was offered then
 
 	choice *fact // is being made current, until a run is offered a checkpoint; nil: none
+	left   map[*fact]*left
+	none   bool // the run was offered nothing, and has begun no dataset since
+}
+
+func newModel() *model { return &model{left: map[*fact]*left{}} }
+
+// left is what is known of a checkpoint in the prefix directory since a run has begun anew, see rule 6.
+type left struct {
+	runs   int  // how many have begun anew since
+	before int  // the first version of the first of them
+	named  bool // it has another name in the prefix directory
 }
 
 const unknown = -1
@@ -287,6 +302,27 @@ func (m *model) begin(v Version, nodes []string, s settings) {
 	m.facts = append(m.facts, &fact{Version: v, number: m.count, direct: s.direct(), nodes: nodes, alone: newLayout(nodes, s).alone(), packs: s.compress})
 }
 
+// beginAnew is what is so when a run that is offered nothing begins its first version.
+func (m *model) beginAnew(next int) {
+	for _, f := range m.facts {
+		if m.left[f] == nil && f.ID < next && f.stored && f.checkpoint() {
+			m.left[f] = &left{before: next}
+		}
+		if l := m.left[f]; l != nil {
+			l.runs++
+		}
+	}
+}
+
+// stays reports whether a checkpoint must stay in the prefix directory although runs have begun anew: they are not too many, and no version
+// from before them that may have come since has replaced it.
+func (m *model) stays(f *fact) bool {
+	l := m.left[f]
+	return l != nil && l.runs <= prefix.Beginnings && !slices.ContainsFunc(m.facts, func(other *fact) bool {
+		return other.overwrites(f.Version) && other.ID < l.before && !other.failed
+	})
+}
+
 // completed is what is so when CompleteOutput has succeeded.
 func (m *model) completed(f *fact, nodes []string, s settings) {
 	f.complete = true
@@ -299,12 +335,13 @@ func (m *model) completed(f *fact, nodes []string, s settings) {
 // or has begun to. done is how that is told once it has succeeded.
 func (m *model) removed(name, done string) {
 	for _, f := range m.facts {
-		if f.Name != name {
+		l := m.left[f]
+		if f.Name != name || l != nil && l.named {
 			continue
 		}
 		f.leaves()
 		f.stored, f.removing = false, true
-		if done != "" {
+		if done != "" && l == nil { // else it may have another name since
 			f.gone = done
 		}
 	}

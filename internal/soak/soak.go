@@ -121,7 +121,7 @@ func runSeed(seed uint64) (c counts, told string, err error) {
 		return c, "", err
 	}
 	defer s.close()
-	st := &story{seed: seed, site: s, model: &model{}, counts: counts{Jobs: 1, Restarts: map[string]int{}}}
+	st := &story{seed: seed, site: s, model: newModel(), counts: counts{Jobs: 1, Restarts: map[string]int{}}}
 	if err = st.play(); err != nil {
 		st.counts.Failures++
 	}

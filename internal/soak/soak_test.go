@@ -203,7 +203,7 @@ func begin(t *testing.T, s settings) *story {
 	site, err := newSite()
 	must(t, err)
 	t.Cleanup(site.close)
-	return &story{seed: 1, site: site, model: &model{}, fresh: true, next: 1, set: s, nodes: []string{"a", "b", "c", "d"},
+	return &story{seed: 1, site: site, model: newModel(), fresh: true, next: 1, set: s, nodes: []string{"a", "b", "c", "d"},
 		counts: counts{Restarts: map[string]int{}}}
 }
 

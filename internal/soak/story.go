@@ -286,9 +286,12 @@ func (st *story) damagePrefix(random *rand.Rand) error {
 				hit = hit || (f.arrived || f.direct) && path == filepath.Join(st.site.prefix(), file.name)
 			}
 		}
-		if id, ok := x.Lookup(f.Name); ok {
-			aside := strings.HasPrefix(filepath.Base(path), fmt.Sprintf(".scr.%d.", id))
-			hit = hit || aside || strings.HasPrefix(path, st.site.metadata(id))
+		for _, e := range x.Entries() {
+			if e.Dataset.Name() == f.Name {
+				aside := strings.HasPrefix(filepath.Base(path), fmt.Sprintf(".scr.%d.", e.ID))
+				retired := e.Retired != nil && strings.HasPrefix(path, e.Place(st.site.prefix(), "")+"/")
+				hit = hit || aside || retired || strings.HasPrefix(path, st.site.metadata(e.ID))
+			}
 		}
 		if hit {
 			f.stored, f.damaged = false, true

@@ -46,6 +46,11 @@ func (c *Copier) create(dst string, from fs.FileInfo) (*target, error) {
 	}
 	open := func(flags int) (*os.File, error) { return below.OpenFile(dst, os.O_RDWR|unix.O_NONBLOCK|flags, mode) }
 	f, err := open(os.O_CREATE | os.O_EXCL)
+	if errors.Is(err, fs.ErrNotExist) { // another rank, whose copy has failed, has removed the empty directory
+		if err = below.MkdirAll(filepath.Dir(dst), 0o777); err == nil {
+			f, err = open(os.O_CREATE | os.O_EXCL)
+		}
+	}
 	if errors.Is(err, fs.ErrExist) {
 		if f, err = open(0); err == nil {
 			err = usable(f, below, from)

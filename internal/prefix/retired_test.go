@@ -1,0 +1,247 @@
+package prefix
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/mpi/local"
+	"github.com/goscr/goscr/test/sample"
+)
+
+// whole returns the names of the checkpoints in the index, newest first, and fails the test if one has other bytes, by what
+// a restart or a command reads, than its step wrote.
+func (s *site) whole() (names []string) {
+	s.t.Helper()
+	x, err := ReadIndex(s.dir)
+	must(s.t, err)
+	for _, e := range x.own() {
+		if !e.Complete {
+			continue
+		}
+		names = append(names, e.Name)
+		files := 0
+		err := Walk(s.dir, e, func(_ int, list []redundancy.File) error {
+			for _, f := range redundancy.Counted(list) {
+				got, err := os.ReadFile(f.Path)
+				if err != nil || !bytes.Equal(got, data(e.ID, f.Meta.File())) {
+					return fmt.Errorf("%s has other bytes than step %d wrote (%v)", f.Path, e.ID, err)
+				}
+				files++
+			}
+			return nil
+		})
+		if err != nil || files != e.Files() {
+			s.t.Errorf("dataset %d, %s, with %d of %d files: %v", e.ID, e.Name, files, e.Files(), err)
+		}
+		if _, err := fetchList(s.t, s.dir, 3, e.ID); err != nil {
+			s.t.Errorf("%s cannot be fetched: %v", e.Name, err)
+		}
+		if v, err := Verify(s.dir, e, nil); err != nil || len(v.Problems) > 0 {
+			s.t.Errorf("%s: %v, %v", e.Name, v.Problems, err)
+		}
+	}
+	return names
+}
+
+// kept are the directories of retired datasets.
+func (s *site) kept() (names []string) {
+	dirs, _ := filepath.Glob(filepath.Join(s.dir, Metadata, retiredPrefix+"*"))
+	for _, dir := range dirs {
+		names = append(names, strings.SplitN(filepath.Base(dir), ".", 3)[1])
+	}
+	slices.Sort(names)
+	return names
+}
+
+// rotating is a site whose datasets have two names, and its code two sets of files.
+func rotating(t *testing.T) (*site, code) {
+	s := newSite(t)
+	s.name = func(step int) string { return string("AB"[step%2]) }
+	return s, func(step, rank int) []string {
+		return []string{fmt.Sprintf("restart.%d.%d", step%2, rank), fmt.Sprintf("sub/%d/state", step%2*10+rank)}
+	}
+}
+
+func (s *site) wants(want ...string) {
+	s.t.Helper()
+	if got := s.whole(); fmt.Sprint(got) != fmt.Sprint(want) {
+		s.t.Fatalf("there are %v, want %v", got, want)
+	}
+}
+
+// A history that began after checkpoints does not replace them. Those of the last two beginnings are kept.
+func TestRetired(t *testing.T) {
+	for _, bare := range []bool{false, true} {
+		t.Run(fmt.Sprint("bare ", bare), func(t *testing.T) {
+			s, of := rotating(t)
+			s.bare = bare
+			flush := func(steps ...int) {
+				t.Helper()
+				for _, step := range steps {
+					must(t, s.flush(step, 3, of))
+				}
+			}
+			flush(1, 2)
+			s.after = 2
+			flush(3)
+			s.wants("B", "A", "B~1")
+			flush(4, 5) // 5 replaces 3, which is of its own history
+			s.wants("B", "A", "A~2", "B~1")
+			if got := fmt.Sprint(s.kept()); got != "[1 2]" {
+				t.Error(got)
+			}
+
+			// A user goes back. What he restarts from is replaced by what it has led to.
+			must(t, UpdateIndex(s.dir, func(x *Index) error { return x.SetCurrent("A~2") }))
+			must(t, s.run(3, func(p *Prefix) error {
+				d, ok, err := p.Candidate(0)
+				if err == nil && (!ok || d.ID() != 2 || d.Name() != "A" || d.After() != 0) {
+					err = fmt.Errorf("candidate: %d %s, %v", d.ID(), d.Name(), ok)
+				}
+				return errors.Join(err, p.Fetched(d))
+			}))
+			if x, err := ReadIndex(s.dir); err != nil || x.Current() != "A~2" || x.h.Text(keyCurrent) != "" {
+				t.Errorf("current is %q, %v", x.Current(), err)
+			}
+
+			// The limit.
+			s.after = 5
+			flush(6, 7)
+			s.wants("B", "A", "B~5", "A~4", "A~2", "B~1")
+			s.after = 7
+			flush(8)
+			s.wants("A", "B", "A~6", "B~5", "A~4")
+			flush(9)
+			s.wants("B", "A", "B~7", "A~6", "B~5", "A~4")
+			if got := fmt.Sprint(s.kept()); got != "[4 5 6 7]" {
+				t.Error(got)
+			}
+
+			// By their names they are deleted, and by no other.
+			must(t, s.run(2, func(p *Prefix) error { return errors.Join(p.Delete("A"), p.Delete("B~5")) }))
+			s.wants("B", "B~7", "A~6", "A~4")
+
+			// The index can be made from the summaries.
+			must(t, os.WriteFile(metadataPath(s.dir, indexFile), []byte("x"), 0o600))
+			if r, err := RepairIndex(s.dir); err != nil || !r.Done || len(r.Bad) > 0 {
+				t.Errorf("%+v, %v", r, err)
+			}
+			s.wants("B", "B~7", "A~6", "A~4")
+			must(t, s.run(2, func(p *Prefix) error { return p.Purge() }))
+			if got := left(t, s.dir); strings.Contains(got, "state") || len(s.kept()) > 0 {
+				t.Error(got)
+			}
+		})
+	}
+}
+
+// The window of SCR_PREFIX_SIZE is of one history. Of the two before it stays what they have left.
+func TestRetired_Window(t *testing.T) {
+	s := newSite(t)
+	own := func(step, rank int) []string { return []string{fmt.Sprintf("%d/%d", step, rank)} }
+	window := func(after int, steps ...int) {
+		t.Helper()
+		s.after = after
+		for _, step := range steps {
+			must(t, s.flush(step, 2, own))
+			must(t, s.run(2, func(p *Prefix) error { return p.Keep(2) }))
+		}
+	}
+	window(0, 1, 2, 3)
+	s.wants("ckpt.3", "ckpt.2")
+	window(3, 4, 5, 6)
+	s.wants("ckpt.6", "ckpt.5", "ckpt.3", "ckpt.2")
+	window(6, 7)
+	s.wants("ckpt.7", "ckpt.6", "ckpt.5", "ckpt.3", "ckpt.2")
+	window(7, 8)
+	s.wants("ckpt.8", "ckpt.7", "ckpt.6", "ckpt.5")
+}
+
+// Wherever a job is killed that retires a checkpoint, this and those before it are whole, and the next job goes on.
+func TestRetired_Killed(t *testing.T) {
+	const ranks = 3
+	random := sample.Rand(t)
+	begin := func() (*site, code) {
+		s, of := rotating(t)
+		must(t, s.flush(1, ranks, of))
+		must(t, s.flush(2, ranks, of))
+		s.after = 2
+		return s, of
+	}
+	check := func(s *site, of code, what string, err error) {
+		t.Helper()
+		if err != nil && !errors.Is(err, local.ErrKilled) {
+			t.Fatal(err)
+		}
+		if got := s.whole(); !slices.Contains(got, "B") && !slices.Contains(got, "B~1") || !slices.Contains(got, "A") {
+			t.Fatalf("%s: %v", what, got)
+		}
+		if random.IntN(2) == 0 { // the run that goes on is of another history
+			s.after = 0
+		}
+		for _, at := range []int{random.IntN(10), 1 << 30} {
+			s.killAt(at)
+			err := s.run(1+random.IntN(4), func(p *Prefix) error { _, err := p.CompleteFlushes(); return err })
+			if s.watch = nil; err != nil && !errors.Is(err, local.ErrKilled) {
+				t.Fatal(err)
+			}
+			s.whole()
+		}
+		must(t, s.flush(3, ranks, of))
+		s.wants("B", "A", "B~1")
+		if s.after == 2 {
+			must(t, s.flush(4, 1+random.IntN(ranks), of))
+			s.wants("A", "B", "A~2", "B~1")
+		}
+	}
+	for changes, ended := 0, false; !ended; changes++ {
+		s, of := begin()
+		s.killAt(changes)
+		err := s.flush(3, ranks, of)
+		s.watch, ended = nil, err == nil
+		if errors.Is(err, local.ErrKilled) && len(s.kept()) == 0 {
+			continue // it has retired nothing yet
+		}
+		check(s, of, fmt.Sprint("killed at change ", changes), err)
+	}
+	for at := 1 + random.Int64N(40); ; at += 1 + random.Int64N(40) {
+		s, of := begin()
+		s.opt.KillAt = at
+		err := s.flush(3, ranks, of)
+		s.opt.KillAt = 0
+		if err == nil {
+			break
+		}
+		if len(s.kept()) > 0 {
+			check(s, of, fmt.Sprint("killed at message ", at), err)
+		}
+	}
+}
+
+// What a hostile or damaged index says of a retired dataset names no path and no control character.
+func TestRetired_Decoded(t *testing.T) {
+	d := dataset.New(7, "A", dataset.Checkpoint, 7, dataset.Owner{}, time.Unix(1e9, 0))
+	for _, as := range []string{"", "a\nb", "A~7"} {
+		h := hash.New()
+		h.SetValue(keyAs, as)
+		h.SetValue(keyAfter, "x")
+		of := hash.New()
+		of.Set(keyRetired, h)
+		if r := decodeRetired(of, d); r == nil || r.As != "A~7" || r.After != 0 || r.Moved {
+			t.Errorf("%q: %+v", as, r)
+		}
+	}
+	if got := retiredDir(d); got != ".scr/retired.7.1000000000000000" {
+		t.Error(got)
+	}
+}

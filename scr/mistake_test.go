@@ -1,0 +1,191 @@
+package scr
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A mistaken run starts from the beginning although there are checkpoints, and writes under names that these have.
+
+// of is what a rank of a computation writes in a step, under names that do not tell which computation it is.
+func of(computation string, rank, step int) []file {
+	return []file{{name: fmt.Sprintf("ckpt.%d/rank_%d", step, rank), mode: 0o640, time: time.Unix(1e9, 0),
+		data: []byte(strings.Repeat(fmt.Sprintf("%s %d %d,", computation, rank, step), 200))}}
+}
+
+// computes is a computation that writes checkpoints.
+func computes(computation string, from, to int) func(s *Session, rank int) error {
+	return func(s *Session, rank int) error {
+		for step := from; step <= to; step++ {
+			if err := s.StartOutput(name(step), Checkpoint); err != nil {
+				return err
+			}
+			failed := write(s, of(computation, rank, step))
+			if err := s.CompleteOutput(failed == nil); err != nil || failed != nil {
+				return errors.Join(failed, err)
+			}
+		}
+		return nil
+	}
+}
+
+// begins is a computation that asks for a checkpoint, and is offered none.
+func begins(computation string, to int) func(s *Session, rank int) error {
+	return func(s *Session, rank int) error { return errors.Join(offers(s, ""), computes(computation, 1, to)(s, rank)) }
+}
+
+// goesOn is a computation that restarts from a step of another one and writes more.
+func goesOn(computation string, step, of, to int) func(s *Session, rank int) error {
+	return func(s *Session, rank int) error {
+		return errors.Join(resumes(s, rank, computation, step, of), computes(computation, step+1, to)(s, rank))
+	}
+}
+
+// resumes restarts from a checkpoint, of which a rank can also open the file of another one where it is in the prefix directory.
+func resumes(s *Session, rank int, computation string, step, ranks int) error {
+	if err := offers(s, name(step)); err != nil {
+		return err
+	}
+	if _, err := s.StartRestart(); err != nil {
+		return err
+	}
+	var err error
+	for of, f := range map[int]file{rank: of(computation, rank, step)[0], -1: of(computation, ranks-1, step)[0]} {
+		path, e := s.Route(filepath.Join(s.prefix.Dir, f.name))
+		if of < 0 && e != nil {
+			continue
+		}
+		if e == nil {
+			e = same(path, f)
+		}
+		err = errors.Join(err, e)
+	}
+	return errors.Join(err, s.CompleteRestart(err == nil))
+}
+
+// names are the names of the complete checkpoints in the index, newest first.
+func (c *cluster) names() string {
+	c.t.Helper()
+	type entry struct {
+		id   int
+		name string
+	}
+	var list []entry
+	for name, e := range c.index() {
+		if e.Complete {
+			list = append(list, entry{e.ID, name})
+		}
+	}
+	slices.SortFunc(list, func(a, b entry) int { return b.id - a.id })
+	var names []string
+	for _, e := range list {
+		names = append(names, e.name)
+	}
+	return strings.Join(names, " ")
+}
+
+func (c *cluster) wants(want string) {
+	c.t.Helper()
+	if got := c.names(); got != want {
+		c.t.Errorf("listed: %s, want %s", got, want)
+	}
+}
+
+// A run with the wrong number of ranks, or whose input refuses the checkpoint, costs no checkpoint that was there.
+func TestMistake(t *testing.T) {
+	t.Parallel()
+	for _, way := range []string{"SCR_FLUSH_ASYNC=0", "SCR_FLUSH_ASYNC=1", "SCR_CACHE_BYPASS=1", "SCR_FETCH_BYPASS=1"} {
+		t.Run("ranks "+way, func(t *testing.T) {
+			c := newCluster(t, "SCR_FLUSH=1", way)
+			run := func(nodes []string, f func(s *Session, rank int) error) {
+				t.Helper()
+				c.job(nodes, func(s *Session, rank int) error { return errors.Join(f(s, rank), s.Finalize()) })
+				c.lose(four...)
+			}
+			run(four, computes("right", 1, 4))
+			any := strings.Contains(way, "BYPASS") // any number of ranks can restart: it is the input that is wrong
+			wrong := begins("wrong", 2)
+			if any {
+				wrong = func(s *Session, rank int) error {
+					return errors.Join(refused(s, "ckpt.4"), refused(s, "ckpt.3"), computes("wrong", 1, 2)(s, rank))
+				}
+			}
+			run(four[:2], wrong)
+			c.says("checkpoint ckpt.1 was there before this computation started from the beginning, and is not replaced: its name is ckpt.1~1 now")
+			c.wants("ckpt.2 ckpt.1 ckpt.4 ckpt.3 ckpt.2~2 ckpt.1~1")
+			// The mistaken computation goes on, which is as little a reason to replace the right one.
+			run(four[:2], goesOn("wrong", 2, 2, 3))
+			c.wants("ckpt.3 ckpt.2 ckpt.1 ckpt.4 ckpt.3~3 ckpt.2~2 ckpt.1~1")
+
+			for _, back := range []string{"ckpt.1~1", "ckpt.2~2", "ckpt.3~3", "ckpt.4"} {
+				c.set("SCR_CURRENT=" + back)
+				step := int(back[len("ckpt.")] - '0')
+				run(four, goesOn("right", step, 4, step))
+			}
+			c.set("SCR_CURRENT=")
+			run(four, goesOn("right", 4, 4, 5))
+			run(four, goesOn("right", 5, 4, 6))
+			if !any {
+				run(four[:2], goesOn("wrong", 3, 2, 3)) // the other one is there, too
+			}
+			c.wants("ckpt.6 ckpt.5 ckpt.3 ckpt.2 ckpt.1 ckpt.4 ckpt.3~3 ckpt.2~2 ckpt.1~1")
+		})
+	}
+	t.Run("the only one is refused", func(t *testing.T) {
+		c := newCluster(t, "SCR_FLUSH=1", "SCR_PREFIX_SIZE=1")
+		c.job(four, computes("right", 1, 1))
+		c.lose(four...)
+		c.job(four, func(s *Session, rank int) error {
+			return errors.Join(refused(s, "ckpt.1"), computes("wrong", 1, 3)(s, rank))
+		})
+		c.lose(four...)
+		c.wants("ckpt.3 ckpt.1~1")
+		c.set("SCR_CURRENT=ckpt.1~1")
+		c.job(four, func(s *Session, rank int) error { return resumes(s, rank, "right", 1, 4) })
+	})
+	t.Run("who wants it", func(t *testing.T) {
+		for _, env := range []string{"SCR_RESTART=never", "SCR_FETCH=0"} {
+			c := newCluster(t, "SCR_FLUSH=1")
+			c.job(four, computes("old", 1, 2))
+			c.lose(four...)
+			c.set(env)
+			c.job(four, begins("new", 1))
+			c.wants("ckpt.1 ckpt.2")
+			if said := c.said(); strings.Contains(said, "not replaced") || strings.Contains(said, "THE RUN STARTS") {
+				t.Errorf("%s: %s", env, said)
+			}
+		}
+	})
+	t.Run("who reads it himself", func(t *testing.T) {
+		c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ON_RESTART=1")
+		c.job(four, computes("old", 1, 2))
+		c.lose(four...)
+		c.job(four, computes("old", 2, 2))
+		c.wants("ckpt.2 ckpt.1")
+	})
+	t.Run("a checkpoint that cannot be moved", func(t *testing.T) {
+		c := newCluster(t, "SCR_FLUSH=1")
+		c.job(four, computes("right", 1, 2))
+		c.lose(four...)
+		e := c.index()["ckpt.1"]
+		in := c.prefix(fmt.Sprintf(".scr/retired.1.%d", e.Created().UnixMicro()))
+		if err := os.WriteFile(in, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c.job(four[:2], begins("wrong", 1)) // its checkpoint stays in the cache
+		c.says("cannot be moved")
+		c.says("with SCR_RESTART=never a run that starts from the beginning replaces it")
+		if err := os.Remove(in); err != nil {
+			t.Fatal(err)
+		}
+		c.lose(four...)
+		c.set("SCR_CURRENT=ckpt.1~1")
+		c.job(four, func(s *Session, rank int) error { return resumes(s, rank, "right", 1, 4) })
+	})
+}
