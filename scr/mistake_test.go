@@ -37,7 +37,9 @@ func computes(computation string, from, to int) func(s *Session, rank int) error
 
 // begins is a computation that asks for a checkpoint, and is offered none.
 func begins(computation string, to int) func(s *Session, rank int) error {
-	return func(s *Session, rank int) error { return errors.Join(offers(s, ""), computes(computation, 1, to)(s, rank)) }
+	return func(s *Session, rank int) error {
+		return errors.Join(offers(s, ""), computes(computation, 1, to)(s, rank))
+	}
 }
 
 // goesOn is a computation that restarts from a step of another one and writes more.
@@ -148,6 +150,25 @@ func TestMistake(t *testing.T) {
 		c.wants("ckpt.3 ckpt.1~1")
 		c.set("SCR_CURRENT=ckpt.1~1")
 		c.job(four, func(s *Session, rank int) error { return resumes(s, rank, "right", 1, 4) })
+	})
+	t.Run("the right input after the wrong one", func(t *testing.T) {
+		c := newCluster(t, "SCR_FLUSH=1")
+		c.job(four, computes("right", 1, 2))
+		c.lose(four...)
+		c.job(four, func(s *Session, rank int) error {
+			return errors.Join(refused(s, "ckpt.2"), refused(s, "ckpt.1"), computes("wrong", 1, 3)(s, rank))
+		})
+		c.lose(four...)
+		c.job(four, func(s *Session, rank int) error {
+			err := errors.Join(refused(s, "ckpt.3"), refused(s, "ckpt.2"))
+			if _, _, e := s.HaveRestart(); e == nil || !strings.Contains(e.Error(), "SCR_CURRENT=ckpt.2~2 chooses") {
+				err = errors.Join(err, fmt.Errorf("HaveRestart: %w", e))
+			}
+			return err
+		})
+		c.lose(four...)
+		c.set("SCR_CURRENT=ckpt.2~2")
+		c.job(four, goesOn("right", 2, 4, 3))
 	})
 	t.Run("who wants it", func(t *testing.T) {
 		for _, env := range []string{"SCR_RESTART=never", "SCR_FETCH=0"} {

@@ -56,7 +56,7 @@ If the dataset was flushed completely before the job died, it only enters it. Yo
 		flags.BoolP("list", "l", false, "list the datasets, newest first; this is the default")
 		add := flags.StringP("add", "a", "", "enter dataset `NAME` again, which is in the prefix directory but not in the index: it was dropped or scavenged, or is a checkpoint directory of SCR 1.1")
 		build := flags.IntP("build", "b", 0, "make dataset `ID`, which scr_copy has copied, usable: rebuild missing files, and enter it in the index")
-		drop := flags.StringP("drop", "d", "", "remove dataset `NAME` from the index; its files stay")
+		drop := flags.StringP("drop", "d", "", "remove dataset `NAME` from the index; its files stay, unless its name is NAME~ID, which is a checkpoint from before a run that started from the beginning: then they are deleted")
 		after := flags.String("drop-after", "", "remove all datasets that are newer than `NAME` from the index, so that the job restarts from it; their files stay")
 		current := flags.StringP("current", "c", "", "make `NAME` the dataset to restart from first; one from which a restart has failed is tried again")
 		flags.Bool("verify", false, "read every byte of the datasets named, or of all that are complete, and compare sizes and checksums with the recorded ones; the output counts the files without a checksum, such as those of SCR 3.1")

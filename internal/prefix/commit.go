@@ -20,8 +20,8 @@ import (
 //
 //  1. It writes the list of files. Files that newer datasets own have no further part in
 //     what follows (late.go).
-//  2. It takes the paths of these files from the datasets that own them (takeOver). Until
-//     then these datasets are whole. After it the flush can no longer be given up: if the
+//  2. It takes the paths of these files from the datasets that own them (takeOver), or has
+//     these move out of the way (retire.go). Until then these datasets are whole. After it the flush can no longer be given up: if the
 //     job dies, the next run or scr_index --build finishes it.
 //  3. It gives the files their final names.
 //  4. It records in the summary and the index that the dataset is complete.
@@ -72,6 +72,11 @@ func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool, ex
 	var replaced *Replaced
 	if late.by != "" {
 		if replaced, err = p.keep(d, ranks, parts, bare, late.by); err != nil {
+			return false, err
+		}
+	}
+	if !d.Bypass() { // Begin has done it
+		if err := retireNamed(p, d); err != nil {
 			return false, err
 		}
 	}

@@ -148,8 +148,8 @@ func (x *Index) retires(prefix string, e Entry, after int) (bool, error) {
 	return err == nil, err
 }
 
-// retireNamed retires the checkpoint that has the name of a dataset which the program is about to write directly
-// to the prefix directory. It is collective; the result is agreed.
+// retireNamed retires the checkpoint that has the name of a dataset which is about to be written or completed: the index
+// has one complete dataset of a name. It is collective; the result is agreed.
 func retireNamed(p *Prefix, d dataset.Dataset) error {
 	if d.After() == 0 {
 		return nil

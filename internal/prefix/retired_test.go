@@ -145,6 +145,19 @@ func TestRetired(t *testing.T) {
 	}
 }
 
+// A dataset needs a name in the index, too, even if it has no file of the checkpoint of that name.
+func TestRetired_Name(t *testing.T) {
+	s := newSite(t)
+	s.name = func(int) string { return "A" }
+	own := func(step, rank int) []string { return []string{fmt.Sprintf("%d/%d", step, rank)} }
+	must(t, s.flush(1, 3, own))
+	s.after = 1
+	must(t, s.flush(2, 3, own))
+	s.wants("A", "A~1")
+	must(t, s.flush(3, 3, own)) // of the same history
+	s.wants("A", "A~1")
+}
+
 // The window of SCR_PREFIX_SIZE is of one history. Of the two before it stays what they have left.
 func TestRetired_Window(t *testing.T) {
 	s := newSite(t)

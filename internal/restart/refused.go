@@ -16,6 +16,7 @@ type refused struct {
 	// byAll are those that the program has refused on all ranks, newest first, before it has accepted one, chosen one, or begun a
 	// dataset. With most of them nothing older is offered.
 	byAll []dataset.Dataset
+	older string // the newest checkpoint from before the run that has begun the history of these, "" if there is none
 }
 
 // most is the number of checkpoints that the program may refuse on all ranks. Their checksums were
@@ -29,9 +30,13 @@ func (r *Restart) Stopped() error {
 		return nil
 	}
 	newest, second := r.refused.byAll[0].Name(), r.refused.byAll[1].Name()
+	older := "SCR_CURRENT=NAME chooses an older one"
+	if r.refused.older != "" {
+		older = fmt.Sprintf("SCR_CURRENT=%s chooses the newest from before a run that started from the beginning and led to these", r.refused.older)
+	}
 	return fmt.Errorf("the program has refused %s and %s on all ranks, although no damage of their files was found: is its input another one? "+
-		"No older checkpoint is offered, and both may be used again: a run with the right input restarts from %s. SCR_CURRENT=NAME chooses an older one, "+
-		"and SCR_RESTART=never starts from the beginning", newest, second, newest)
+		"No older checkpoint is offered, and both may be used again: a run with the right input restarts from %s. %s, "+
+		"and SCR_RESTART=never starts from the beginning", newest, second, newest, older)
 }
 
 // Accepted records that the program has restarted from what was offered.
@@ -44,7 +49,21 @@ func (r *Restart) refuse(d dataset.Dataset) error {
 	if r.Stopped() == nil {
 		return nil
 	}
-	return mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(prefix.Pardon(r.Prefix.Dir, r.refused.byAll)) })
+	older, err := mpi.BytesFromRoot(r.World, func() ([]byte, error) {
+		if err := r.Prefix.Spare(prefix.Pardon(r.Prefix.Dir, r.refused.byAll)); err != nil {
+			return nil, err
+		}
+		x, err := prefix.ReadIndex(r.Prefix.Dir)
+		if err != nil {
+			return nil, err
+		}
+		e, _ := r.Prefix.Ours.Of(x).Next(d.After() + 1)
+		return []byte(e.Name), nil
+	})
+	if d.After() > 0 {
+		r.refused.older = string(older)
+	}
+	return err
 }
 
 // note keeps the first reason.
