@@ -210,3 +210,35 @@ func TestMistake(t *testing.T) {
 		c.job(four, func(s *Session, rank int) error { return resumes(s, rank, "right", 1, 4) })
 	})
 }
+
+// A program that dies while it writes, itself, over the files of an older checkpoint has damaged this. Where it has checksums,
+// because it was flushed, it is not offered.
+func TestBypass_WrittenOver(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=1")
+	c.job(four, computes("first", 1, 2))
+	c.lose(four...)
+	c.set("SCR_CACHE_BYPASS=1")
+	c.job(four, func(s *Session, rank int) error {
+		if err := resumes(s, rank, "first", 2, 4); err != nil {
+			return err
+		}
+		if err := s.StartOutput("another", Checkpoint); err != nil {
+			return err
+		}
+		f := of("other", rank, 2)[0] // as long, and under the same name
+		f.time = f.time.Add(time.Millisecond)
+		return write(s, []file{f})
+	})
+	c.job(four, func(s *Session, rank int) error { return resumes(s, rank, "first", 1, 4) })
+	c.says("checkpoint ckpt.2 cannot be fetched")
+
+	// A copy of the prefix directory has other times as a rule, and the right bytes.
+	for rank := range four {
+		now := time.Now()
+		if err := os.Chtimes(c.prefix(of("first", rank, 1)[0].name), now, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.job(four, func(s *Session, rank int) error { return offers(s, "ckpt.1") })
+}

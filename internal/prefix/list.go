@@ -278,6 +278,27 @@ func Present(f redundancy.File) error {
 	return err
 }
 
+// Unchanged returns an error if the bytes of a file, which the program is going to read where it is, are not those that
+// were flushed. A file with its recorded time is not read: only a program that has written over it without
+// completing that dataset (bypass), or a user, has changed it.
+func Unchanged(files []redundancy.File) error {
+	for _, f := range redundancy.Counted(files) {
+		info, err := f.Below.Lstat(f.Path)
+		if err != nil {
+			return err
+		}
+		when, timed := f.Meta.Modified()
+		same := when.Equal(info.ModTime()) || info.ModTime().Nanosecond() == 0 && when.Unix() == info.ModTime().Unix()
+		if _, known := f.Meta.CRC(); !known || !timed || same {
+			continue
+		}
+		if _, err := reader(string(f.Below)).Verify(f.Path, f.Meta); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // RanksError says that a dataset was written by a job of another size than this one. The
 // dataset is intact: a run of that size can use it.
 type RanksError struct {

@@ -120,6 +120,9 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 		if d.Compressed() {
 			return &compressedError{d.Name(), unfit}
 		}
+		if err := mpi.Agree(r.World, prefix.Unchanged(l.Files)); err != nil {
+			return unusable(err)
+		}
 		var own []redundancy.File // unknown if the job has another size
 		if sameSize {
 			own = l.Files

@@ -271,6 +271,13 @@ func (v *verdict) offered(f *fact, said string) error {
 		v.tell("  It is offered %v, %s: every byte is right.", f.Version, how)
 		v.counts.Restarts[how]++
 		v.model.count = f.number
+		if how == "from the cache" || how == "rebuilt" {
+			for _, older := range v.model.facts { // it is the newest there, even if nobody had heard that it was complete
+				if older.ID < f.ID && f.cached == nil {
+					older.leaves()
+				}
+			}
+		}
 		again := v.model.choice != nil && f.Name == v.model.choice.Name && f.gone == "rejected"
 		if f.gone != "" && !f.stray && !again {
 			return wrong("%v is offered, which was %s", f.Version, f.gone)
@@ -399,7 +406,7 @@ func (st *story) checkPrefix(keeps int) error {
 	kept := 0
 	for _, f := range slices.Backward(st.model.facts) {
 		limited := keeps > 0 && f.checkpoint() && !f.Flags.Has(scr.Output) && kept >= keeps
-		if f.checkpoint() && (f.stored || before[f] || (f.complete || f.arrived) && (f.gone != "" || f.removing || f.damaged)) {
+		if f.checkpoint() && (f.stored || before[f] || (f.complete || f.arrived || !f.failed) && (f.gone != "" || f.removing || f.damaged)) {
 			kept++
 		}
 		if before[f] && !f.stored && !f.removing && !limited && !st.model.overtaken(f, keeps) {
