@@ -131,7 +131,7 @@ func harmless(hit string) bool {
 		// A directory is listed to limit lines, or to remove what is not used any more; a
 		// record of a job's facts is written again; the checkpoints left in the halt file are
 		// counted under its lock then, which reads it again.
-		return base == "records" || base == "halt.scr" || base == "scr.job" || base == ".scr" || strings.Contains(path, "/.scr/records/") && strings.HasSuffix(base, ".scr")
+		return base == "records" || strings.HasPrefix(base, "said.") || base == "halt.scr" || base == "scr.job" || base == ".scr" || strings.Contains(path, "/.scr/records/") && strings.HasSuffix(base, ".scr")
 	case faultfs.Write:
 		return strings.HasSuffix(base, ".lock") // the text is for messages
 	case faultfs.Close:

@@ -2,6 +2,7 @@ package prefix
 
 import (
 	"errors"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -90,7 +91,11 @@ func owning(prefix string, x *Index, but int) (list []Entry, err error) {
 		if id == but || !x.ByID(id).IsZero() {
 			continue
 		}
-		if f, err := Summary(prefix, id); err == nil && f.Complete && f.Retired == nil {
+		f, err := Summary(prefix, id)
+		if errors.As(err, new(*fs.PathError)) && !errors.Is(err, fs.ErrNotExist) { // it is not known whether it owns any
+			return nil, err
+		}
+		if err == nil && f.Complete && f.Retired == nil {
 			list = append(list, Entry{Dataset: f.Dataset, ID: id, Name: f.Name(), Complete: true, Owns: f.Owns})
 		}
 	}
