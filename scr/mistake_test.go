@@ -183,6 +183,24 @@ func TestMistake(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a program that restarts, and makes that the current one", func(t *testing.T) { // soak seed 1283216
+		for _, before := range []bool{false, true} {
+			c := newCluster(t, "SCR_FLUSH=1", "SCR_FETCH_BYPASS=1")
+			c.job(four, computes("one", 1, 3))
+			c.lose(four...)
+			c.job(four, func(s *Session, rank int) error {
+				var err error
+				if before {
+					err = resumes(s, rank, "one", 3, 4)
+				}
+				return errors.Join(err, s.Current("ckpt.2"), computes("one", 3, 3)(s, rank))
+			})
+			c.wants("ckpt.3 ckpt.2 ckpt.1")
+			if strings.Contains(c.said(), "THE RUN STARTS") {
+				t.Errorf("%s", c.said())
+			}
+		}
+	})
 	t.Run("who reads it himself", func(t *testing.T) {
 		c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ON_RESTART=1")
 		c.job(four, computes("old", 1, 2))

@@ -17,13 +17,14 @@ func (s *Session) current(name string) error {
 	if err := s.checkNamed("Current", name); err != nil {
 		return err
 	}
-	checkpoint, err := s.restart.SetCurrent(name, !s.started)
+	chosen, err := s.restart.SetCurrent(name, !s.started)
 	if err := s.offerRestart(err); err != nil {
 		return err
 	}
-	if checkpoint > 0 { // an output has no number
-		s.numbers.checkpoint = checkpoint
+	if chosen.Checkpoint > 0 { // an output has no number
+		s.numbers.checkpoint = chosen.Checkpoint
 	}
+	s.numbers.after, s.beginning = chosen.After, true
 	return nil
 }
 

@@ -113,7 +113,7 @@ func (s *Session) completeRestart(valid bool) error {
 	s.events.Result("RESTART", "SUCCESS", offer.Dataset, s.began, failed)
 	if failed == nil {
 		s.prefix.Note(func() error { return prefix.Acquit(s.prefix.Dir, offer.Dataset) })
-		s.numbers.checkpoint = offer.Checkpoint()
+		s.numbers.checkpoint, s.beginning = offer.Checkpoint(), true
 		s.restart.Accepted()
 		return nil
 	}

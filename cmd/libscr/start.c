@@ -28,6 +28,7 @@
 #include <link.h>
 #include <mpi.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,13 +237,93 @@ static void *run(void *argument)
     return t.run(t.argument);
 }
 
+int __real_pthread_create(pthread_t *id, const pthread_attr_t *attributes, void *(*f)(void *), void *argument);
+
+/*
+ * Go ends the process if it cannot create a thread.  So some are created before Go starts, and wait until the
+ * system refuses one: then one of them takes its place, and waits again when it has ended.  Go ends a thread
+ * that has copied, since its priority is lower than that of others; so one that was used is used last.
+ */
+enum { THREADS = 8 };
+enum { NEW, USED, BUSY };
+static struct waiting {
+    pthread_t id;
+    sem_t go;
+    struct thread *thread; /* what it runs then; NULL: it ends */
+    int state;
+} waiting[THREADS];
+static int waiting_threads;
+
+static void *wait_until_needed(void *argument)
+{
+    struct waiting *w = argument;
+    sigset_t all;
+
+    for (;;) {
+        while (sem_wait(&w->go) != 0)
+            continue; /* a signal */
+        if (w->thread == NULL)
+            return NULL;
+        run(w->thread);
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, NULL);
+        __atomic_store_n(&w->state, USED, __ATOMIC_RELEASE);
+    }
+}
+
+/* Called before Go starts, by one thread. */
+static int add_waiting(void)
+{
+    struct waiting *w = &waiting[waiting_threads];
+    sigset_t all, before;
+    int error;
+
+    if (sem_init(&w->go, 0, 0) != 0)
+        return errno;
+    sigfillset(&all); /* the program's handlers do not run in these threads, nor in those of Go */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = __real_pthread_create(&w->id, NULL, wait_until_needed, w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    waiting_threads += error == 0;
+    return error;
+}
+
+static void end_waiting(void)
+{
+    struct waiting *w = &waiting[--waiting_threads];
+
+    sem_post(&w->go);
+    pthread_join(w->id, NULL);
+    sem_destroy(&w->go);
+}
+
+/* Has a waiting thread run what a new one should.  Any thread of Go calls it. */
+static int use_waiting(pthread_t *id, struct thread *t)
+{
+    int i, state, free_in;
+
+    for (state = NEW; state < BUSY; state++)
+        for (i = 0; i < waiting_threads; i++) {
+            free_in = state;
+            if (!__atomic_compare_exchange_n(&waiting[i].state, &free_in, BUSY, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+                continue;
+            waiting[i].thread = t;
+            *id = waiting[i].id;
+            sem_post(&waiting[i].go);
+            return 1;
+        }
+    return 0;
+}
+
 /*
  * The linker lets Go's runtime call this in place of pthread_create (see the Makefile).  The first
  * thread runs what Go does at its start, and the second is the monitor: Go creates it before
  * anything else can.  A thread inherits the slack of the thread that creates it, which may be the
  * monitor.
+ *
+ * Where the system refuses a thread (ulimit -u, a control group's limit, no memory), one that waits takes its
+ * place.  Its stack has the size that Go's attributes say, which is the default.
  */
-int __real_pthread_create(pthread_t *id, const pthread_attr_t *attributes, void *(*f)(void *), void *argument);
 int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attributes, void *(*f)(void *), void *argument)
 {
     enum { MONITOR = 2 };
@@ -258,7 +339,9 @@ int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attributes, void 
     t->argument = argument;
     t->slack = n == MONITOR && found_slack > 0 ? LATE_NS : found_slack;
     error = __real_pthread_create(id, attributes, run, t);
-    if (error != 0) { /* Go tries again if it was EAGAIN */
+    if (error == EAGAIN && use_waiting(id, t))
+        return 0;
+    if (error != 0) { /* Go tries again if it was EAGAIN, a few times */
         __atomic_sub_fetch(&created, 1, __ATOMIC_RELAXED);
         free(t);
     }
@@ -358,39 +441,15 @@ static int has_room(void)
     return limit.rlim_cur / megabyte >= pages * (unsigned long)sysconf(_SC_PAGESIZE) / megabyte + ROOM_MB;
 }
 
-/* Go ends the process if it cannot create a thread: its own, and those of the first copies. */
-enum { THREADS = 8 };
-
-static void *wait_to_end(void *gate)
-{
-    pthread_mutex_lock(gate);
-    pthread_mutex_unlock(gate);
-    return NULL;
-}
-
 static int has_threads(void)
 {
-    enum { STACK = 64 << 10 };
-    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
-    pthread_t threads[THREADS];
-    pthread_attr_t small;
-    sigset_t all, before;
-    int n = 0, i;
-
-    if (pthread_attr_init(&small) != 0)
-        return 0;
-    pthread_attr_setstacksize(&small, STACK);
-    sigfillset(&all); /* the program's handlers do not run in these threads */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_mutex_lock(&gate);
-    while (n < THREADS && __real_pthread_create(&threads[n], &small, wait_to_end, &gate) == 0)
-        n++;
-    pthread_mutex_unlock(&gate);
-    for (i = 0; i < n; i++)
-        pthread_join(threads[i], NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&small);
-    return n == THREADS;
+    while (waiting_threads < THREADS && add_waiting() == 0)
+        continue;
+    if (waiting_threads == THREADS)
+        return 1;
+    while (waiting_threads > 0)
+        end_waiting();
+    return 0;
 }
 
 /* Go cannot do without the descriptors by which it waits for others. */

@@ -9,18 +9,23 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
+// Chosen is what follows from the choice of a dataset: its number as a checkpoint, and after which its history began.
+type Chosen struct{ Checkpoint, After int }
+
 // SetCurrent makes the dataset called name current: the next run restarts from it, and,
-// if again is true, it is offered in this run. It returns the dataset's number as a
-// checkpoint. Datasets in the cache that would be offered before it are deleted.
-func (r *Restart) SetCurrent(name string, again bool) (checkpoint int, err error) {
+// if again is true, it is offered in this run. Datasets in the cache that would be offered before it are deleted.
+func (r *Restart) SetCurrent(name string, again bool) (chosen Chosen, err error) {
 	inCache, err := r.findCached(name, func(*cache.Cached) bool { return true })
 	if err != nil {
-		return 0, err
+		return chosen, err
 	}
-	found := []int64{0, 0} // id of the dataset, 0 if there is none; its number as a checkpoint
+	found := []int64{0, 0, 0} // id of the dataset, 0 if there is none, and what is chosen
+	take := func(d dataset.Dataset) {
+		found[0], found[1], found[2] = int64(d.ID()), int64(d.Checkpoint()), int64(d.After())
+	}
 	err = mpi.OnRoot(r.World, func() error {
 		if inCache != nil {
-			found[0], found[1] = int64(inCache.ID()), int64(inCache.Checkpoint())
+			take(inCache.Dataset)
 		}
 		x, err := prefix.ReadIndex(r.Prefix.Dir)
 		if err != nil {
@@ -31,15 +36,16 @@ func (r *Restart) SetCurrent(name string, again bool) (checkpoint int, err error
 			return nil // the flush of it will enter it in the index, in place of an older one of its name
 		}
 		if ok {
-			found[0], found[1] = int64(e.ID), int64(e.Checkpoint())
+			take(e.Dataset)
+			found[0] = int64(e.ID)
 		}
 		return x.SetCurrent(name) // the error of an unknown name, before anything is changed
 	})
 	if err != nil {
-		return 0, err
+		return chosen, err
 	}
 	if err := r.World.Allreduce(found, mpi.Max); err != nil {
-		return 0, err
+		return chosen, err
 	}
 	id := int(found[0])
 	if inCache != nil && inCache.ID() != id {
@@ -60,7 +66,7 @@ func (r *Restart) SetCurrent(name string, again bool) (checkpoint int, err error
 		return func(x *prefix.Index) error { return r.mark(x, name) }
 	}, false)
 	if err != nil {
-		return 0, err
+		return chosen, err
 	}
 	delete(r.refused.useless, id) // it may be offered even if a restart from it has failed
 	r.refused.byAll = nil
@@ -70,7 +76,7 @@ func (r *Restart) SetCurrent(name string, again bool) (checkpoint int, err error
 		r.Withdraw()
 		_, err = r.Flusher.Newest()
 	}
-	return int(found[1]), err
+	return Chosen{int(found[1]), int(found[2])}, err
 }
 
 // findCached returns the newest dataset called name in the cache of which condition is true, restored, nil if

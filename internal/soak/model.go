@@ -288,7 +288,9 @@ func (m *model) begin(v Version, nodes []string, s settings) {
 	}
 	kept := s.cacheSize < 2 && !s.direct()
 	for _, f := range slices.Backward(m.facts) {
-		if f.cached != nil && (kept && !s.direct() || f.Ranks != v.Ranks) {
+		// What can be fetched again leaves before a newer one that the run does not use, and a later one may be able to.
+		unused := f.stored && slices.ContainsFunc(m.facts, func(newer *fact) bool { return newer.ID > f.ID && !newer.failed && newer.cached == nil })
+		if f.cached != nil && (kept && !s.direct() || f.Ranks != v.Ranks || unused) {
 			f.leaves()
 		}
 		kept = kept || f.cached != nil

@@ -278,6 +278,13 @@ func (st *story) damagePrefix(random *rand.Rand) error {
 	st.counts.Damaged++
 	st.flipped = st.flipped || how == damages[0]
 	st.disturbed = st.disturbed || filepath.Base(path) == "flush.scr"
+	if filepath.Base(path) == "restart.scr" { // it lists what is in the cache and was rejected
+		for _, f := range st.model.facts {
+			if f.gone == "rejected" {
+				f.gone = ""
+			}
+		}
+	}
 	for _, f := range st.model.facts {
 		hit := false
 		for rank := range f.Ranks {

@@ -108,6 +108,10 @@ is "... which says what to do" grep -q "SCR_Init: the address space of the proce
 is "... and the program goes on" grep -qx "end of no_room" "$WORK/out"
 part 3 "$WORK/signals" at_limits
 part 1 "$WORK/signals" no_threads
+vars=(--env SCR_FLUSH=1 --env SCR_FLUSH_ASYNC=1 --env SCR_ENCODE_ASYNC=1)
+part 2 "$WORK/signals" no_threads_later
+part 2 "$WORK/signals" no_descriptors_later
+vars=()
 part 1 "$WORK/late" restored
 
 # The Go runtime traces its state (docs/go-runtime.md) by lines "SCHED 52ms: gomaxprocs=1

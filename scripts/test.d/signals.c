@@ -17,6 +17,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -846,6 +847,8 @@ static void at_limits(void)
     check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
 }
 
+static void *never(void *nothing) { return nothing; }
+
 /* Under ulimit -u, which does not hold for root. */
 static void no_threads(void)
 {
@@ -855,6 +858,49 @@ static void no_threads(void)
     check("SCR_Init fails without threads", SCR_Init() != SCR_SUCCESS);
     check("... and says so", strstr(SCR_Get_error(), "raise ulimit -u") != NULL);
     check("root again", setresuid(0, 0, 0) == 0 || geteuid() != 0);
+}
+
+/*
+ * The limit of threads is reached after SCR_Init.  It holds for another user than root without the capability to pass it, which
+ * all threads of the process have to be, so before the library starts some.
+ */
+static void no_threads_later(void)
+{
+    struct __user_cap_header_struct version = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct rights[2];
+    struct rlimit none = {1, 1};
+    pthread_t thread;
+    int n, ok = 1, list[THREADS], before = threads(list);
+
+    check("another user", geteuid() != 0 || setresuid(65534, 0, 0) == 0);
+    check("rights", syscall(SYS_capget, &version, rights) == 0);
+    rights[0].effective &= ~(1U << CAP_SYS_RESOURCE | 1U << CAP_SYS_ADMIN);
+    check("fewer rights", syscall(SYS_capset, &version, rights) == 0);
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    check("the limit", setrlimit(RLIMIT_NPROC, &none) == 0 && pthread_create(&thread, NULL, never, NULL) == EAGAIN);
+    for (n = 0; n < 20; n++)
+        ok = ok && checkpoint();
+    check("checkpoints", ok);
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+    printf("threads: %d, before SCR_Init %d\n", threads(list), before);
+}
+
+/* No descriptor is left after SCR_Init: a call that needs one is an error, and the program goes on. */
+static void no_descriptors_later(void)
+{
+    struct rlimit found, none;
+    int started;
+
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    getrlimit(RLIMIT_NOFILE, &found);
+    none = found;
+    none.rlim_cur = 3;
+    check("the limit", setrlimit(RLIMIT_NOFILE, &none) == 0 && open("/", O_RDONLY) < 0);
+    started = SCR_Start_output("none", SCR_FLAG_CHECKPOINT | SCR_FLAG_OUTPUT) == SCR_SUCCESS;
+    check("a checkpoint is not possible", !started || SCR_Complete_output(1) != SCR_SUCCESS);
+    check("more", setrlimit(RLIMIT_NOFILE, &found) == 0);
+    check("a checkpoint", checkpoint());
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
 }
 
 /* --------------------------------------------------------------- the rest */
@@ -1102,7 +1148,7 @@ int main(int argc, char **argv)
         {"die_handled_within", die_handled_within}, {"die_bus_handled_within", die_bus_handled_within},
         {"restored", restored}, {"any_instant", any_instant}, {"own_faults", own_faults},
         {"takes_signals", takes_signals}, {"profiled", profiled}, {"busy", busy}, {"stacks", stacks}, {"unused", unused}, {"forked", forked}, {"outlived", outlived},
-        {"forked_before", forked_before}, {"no_room", no_room}, {"at_limits", at_limits}, {"no_threads", no_threads}, {"waits_in_a_thread", waits_in_a_thread}, {"no_reader", no_reader}, {"too_large", too_large},
+        {"forked_before", forked_before}, {"no_room", no_room}, {"at_limits", at_limits}, {"no_threads", no_threads}, {"no_threads_later", no_threads_later}, {"no_descriptors_later", no_descriptors_later}, {"waits_in_a_thread", waits_in_a_thread}, {"no_reader", no_reader}, {"too_large", too_large},
         {"fault_of_ours", fault_of_ours}, {"children", children}, {"from_a_handler", from_a_handler}};
     sigset_t set;
     size_t i;
