@@ -216,7 +216,7 @@ func (k *Cache) open(name string, run probe.Run, nodes int) error {
 	if k.Node.Rank() == 0 {
 		defer sharing.remove()
 		doubts := k.places.doubts(k.User) // before lockControl makes directories
-		k.lock, err = lockControl(k.Config, k.control)
+		k.lock, err = lockControl(k.Config, k.control, run)
 		if err == nil { // until it has the lock, scr_clean may remove them
 			err = k.places.makeDirs(k.User, name)
 		}
@@ -264,12 +264,12 @@ func (k *Cache) open(name string, run probe.Run, nodes int) error {
 
 // lockControl makes the control directory of a node and locks it. While it waits for the
 // lock, scr_clean may remove the directory; then it makes it again.
-func lockControl(c Config, control string) (*lock.Lock, error) {
+func lockControl(c Config, control string, run probe.Run) (*lock.Lock, error) {
 	for {
 		if err := privateDir(c.Control, c.User, filepath.Base(control)); err != nil {
 			return nil, err
 		}
-		l, err := takeLock(filepath.Join(control, LockFile), c.User, c.JobID)
+		l, err := takeLock(filepath.Join(control, LockFile), c.User, c.JobID, string(run)+" ", c.Log.Node)
 		if !gone(control) {
 			return l, err
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/internal/lock"
+	"github.com/goscr/goscr/internal/probe"
 	"github.com/goscr/goscr/internal/reddesc"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
@@ -19,7 +20,7 @@ import (
 func TestLockControl_WhileItIsRemoved(t *testing.T) {
 	base := t.TempDir()
 	for range 100 {
-		c := Config{Control: Base{Dir: base, SetBy: "a test"}, User: "user", JobID: "job"}
+		c := Config{Control: Base{Dir: base, SetBy: "a test"}, User: "user", JobID: "job", Log: &report.Logger{}}
 		control := filepath.Join(base, "user/scr.job")
 		path := filepath.Join(control, LockFile)
 		if err := MakePrivate(base, "user", "scr.job"); err != nil {
@@ -32,7 +33,7 @@ func TestLockControl_WhileItIsRemoved(t *testing.T) {
 		var own *lock.Lock
 		failed := make(chan error)
 		go func() {
-			l, err := lockControl(c, control)
+			l, err := lockControl(c, control, probe.NewRun())
 			own = l
 			failed <- err
 		}()

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"bufio"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -36,7 +37,7 @@ func hold(what string) {
 	path, first := strings.CutPrefix(what, "first ")
 	var err error
 	if first {
-		_, err = takeLock(path, "u", "7")
+		_, err = takeLock(path, "u", "7", rand.Text(), "n1")
 	} else {
 		_, err = joinLock(path)
 	}
@@ -103,7 +104,7 @@ func TestLock_AnotherRunLives(t *testing.T) {
 		}
 		var said []string
 		hurry(t, 200*time.Millisecond, func(line string) { said = append(said, line) })
-		l, err := takeLock(path, "u", "7")
+		l, err := takeLock(path, "u", "7", rand.Text(), "n1")
 		node, _ := os.Hostname()
 		who := fmt.Sprintf("process %d on %s", lives.Process.Pid, node)
 		if l != nil || !errors.Is(err, lock.ErrTimeout) || !strings.HasPrefix(err.Error(), who+" is still running on this node, as a rank of an earlier run, which has to be ended (kill it)") {
@@ -124,7 +125,7 @@ func TestLock_EarlierRunEnds(t *testing.T) {
 	r := startRank(t, "first "+path)
 	var said []string
 	hurry(t, 10*time.Second, func(line string) { said = append(said, line); r.end() })
-	l, err := takeLock(path, "u", "7")
+	l, err := takeLock(path, "u", "7", rand.Text(), "n1")
 	if err != nil || len(said) != 1 {
 		t.Errorf("%v, said %q", err, said)
 	}

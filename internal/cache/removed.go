@@ -23,7 +23,7 @@ func (k *Cache) Remake() (damaged []*Cached, err error) {
 	if first {
 		if k.lock == nil || gone(filepath.Join(k.control, LockFile)) {
 			k.lock.Release()
-			k.lock, err = lockControl(k.Config, k.control)
+			k.lock, err = lockControl(k.Config, k.control, "")
 		}
 		err = cmp.Or(err, k.places.makeDirs(k.User, filepath.Base(k.control)))
 	}

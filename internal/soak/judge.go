@@ -181,6 +181,7 @@ func (v *verdict) judge(e event, said string) error {
 			}
 		}
 		m.current(m.newest(f.Name), v.nodes)
+		m.goneBack(m.newest(f.Name))
 	case "died":
 		r := v.Recover
 		v.tell("  Rank %d dies at operation %d; a new one on node %s takes its place.", r.Rank, r.At, r.Node)
@@ -260,9 +261,7 @@ func (v *verdict) leaveAll() {
 // offered judges which checkpoint a run is offered.
 func (v *verdict) offered(f *fact, said string) error {
 	v.model.none = f == nil
-	if f != nil && v.model.left[f] != nil { // somebody has gone back
-		clear(v.model.left)
-	}
+	v.model.goneBack(f)
 	if f == nil {
 		v.tell("  It is offered nothing.")
 		v.counts.Restarts["none"]++

@@ -316,6 +316,14 @@ func (m *model) beginAnew(next int) {
 	}
 }
 
+// goneBack is what is so when a run goes on from a checkpoint from before one that began anew, or the program has chosen that.
+func (m *model) goneBack(f *fact) {
+	if f != nil && m.left[f] != nil {
+		clear(m.left)
+		m.none = false
+	}
+}
+
 // stays reports whether a checkpoint must stay in the prefix directory although runs have begun anew: they are not too many, and no version
 // from before them that may have come since has replaced it.
 func (m *model) stays(f *fact) bool {

@@ -41,6 +41,20 @@ END
     is "with it the job runs" shows run --env SCR_FLUSH=1 -- -n 2
 fi
 
+# Two names of one machine: not a rank of an earlier run, which has to be killed.
+begin
+cat >"$WORK/named" <<'END'
+#!/bin/bash
+export SCR_NODE_NAME=name$((${OMPI_COMM_WORLD_RANK:-$PMI_RANK} % 2))
+exec "$@"
+END
+chmod 755 "$WORK/named"
+wrap=("$WORK/named")
+is "two names of one machine: Init fails" fails run --env SCR_CNTL_BASE="$shared" -- -n 2
+is "... which is said" shows grep -q "nodes name[01] and name[01] have the same control directory, $shared/.*SCR_NODE_NAME" "$WORK/out"
+is "... and nobody is to be killed" fails grep -q "kill it" "$WORK/out"
+wrap=()
+
 restarted() { shows same "restarted $1" "$(tail -n 1 "$log")"; }
 begin
 cache=(--env SCR_CACHE_BASE="$shared" --env SCR_FLUSH=0)
