@@ -53,11 +53,8 @@ func (s *Session) tellBeginning(asked bool) {
 	}
 	s.beginning = true
 	missed := ""
-	if s.world.Rank() == 0 {
-		missed, s.numbers.after = s.restart.Missed(asked, s.numbers.id)
-		if !asked && (s.config.FlushOnRestart || s.config.GlobalRestart) {
-			s.numbers.after = 0 // the program itself reads the newest one in the prefix directory
-		}
+	if s.world.Rank() == 0 && (asked || !readsItself(s.config)) {
+		missed = s.restart.Missed(asked)
 	}
 	if missed != "" {
 		s.log.WarnJob("THE RUN STARTS FROM THE BEGINNING, although %s. What is there is not replaced. SCR_RESTART=must makes this an error; with SCR_RESTART=never, or SCR_FETCH=0, the run replaces it without a word", missed)

@@ -7,8 +7,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/goscr/goscr/internal/faultfs"
+	"github.com/goscr/goscr/test/sample"
 )
 
 // A mistaken run starts from the beginning although there are checkpoints, and writes under names that these have.
@@ -119,7 +123,7 @@ func TestMistake(t *testing.T) {
 				}
 			}
 			run(four[:2], wrong)
-			c.says("checkpoint ckpt.1 was there before this computation started from the beginning, and is not replaced: its name is ckpt.1~1 now")
+			c.says("checkpoint ckpt.1 is of a computation that this one does not continue, and is not replaced: its name is ckpt.1~1 now")
 			c.wants("ckpt.2 ckpt.1 ckpt.4 ckpt.3 ckpt.2~2 ckpt.1~1")
 			// The mistaken computation goes on, which is as little a reason to replace the right one.
 			run(four[:2], goesOn("wrong", 2, 2, 3))
@@ -150,6 +154,66 @@ func TestMistake(t *testing.T) {
 		c.wants("ckpt.3 ckpt.1~1")
 		c.set("SCR_CURRENT=ckpt.1~1")
 		c.job(four, func(s *Session, rank int) error { return resumes(s, rank, "right", 1, 4) })
+	})
+	t.Run("again, after the right run has gone on", func(t *testing.T) {
+		c := newCluster(t, "SCR_FLUSH=1")
+		run := func(nodes []string, f func(s *Session, rank int) error) {
+			t.Helper()
+			c.job(nodes, f)
+			c.lose(four...)
+		}
+		run(four, computes("right", 1, 3))
+		run(four[:2], begins("wrong", 2))
+		run(four, goesOn("right", 3, 4, 5))
+		run(four[:2], goesOn("wrong", 2, 2, 5))
+		c.wants("ckpt.5 ckpt.4 ckpt.3 ckpt.5~7 ckpt.4~6 ckpt.2 ckpt.1 ckpt.3~3 ckpt.2~2 ckpt.1~1")
+		run(four, goesOn("right", 5, 4, 5))
+	})
+	t.Run("with a window of its own", func(t *testing.T) {
+		for name, remove := range map[string]func(s *Session, name string) error{"delete": (*Session).Delete, "drop": (*Session).Drop} {
+			c := newCluster(t, "SCR_FLUSH=1")
+			c.job(four, computes("right", 1, 4))
+			c.lose(four...)
+			c.set("SCR_FLUSH=10") // nothing of the mistaken run is in the prefix directory
+			c.job(four[:2], func(s *Session, rank int) error {
+				err := offers(s, "")
+				for step := 1; step <= 4; step++ {
+					err = errors.Join(err, computes("wrong", step, step)(s, rank))
+					if step > 1 {
+						err = errors.Join(err, remove(s, fmt.Sprintf("ckpt.%d", step-1)))
+					}
+				}
+				return err
+			})
+			if got := c.names(); got != "ckpt.4 ckpt.3 ckpt.2 ckpt.1" {
+				t.Errorf("%s: %s", name, got)
+			}
+			c.lose(four...)
+			c.set("SCR_FLUSH=1")
+			c.job(four, func(s *Session, rank int) error { // its own ones it can remove
+				return errors.Join(goesOn("right", 4, 4, 5)(s, rank), remove(s, "ckpt.1"))
+			})
+			c.wants("ckpt.5 ckpt.4 ckpt.3 ckpt.2")
+		}
+	})
+	t.Run("of another job that shares the directory", func(t *testing.T) {
+		c := newCluster(t, "SCR_FLUSH=1", "SCR_PREFIX_SHARED=1", "SCR_JOB_ID=a")
+		c.job(four, computes("other", 1, 1))
+		c.lose(four...)
+		c.set("SCR_JOB_ID=b")
+		c.job(four, func(s *Session, rank int) error {
+			return errors.Join(offers(s, ""), s.StartOutput("b.1", Checkpoint), write(s, of("wrong", rank, 1)), s.CompleteOutput(true))
+		})
+		c.says("belongs to job a")
+		c.wants("ckpt.1")
+	})
+	t.Run("with a choice that is refused", func(t *testing.T) {
+		c := newCluster(t, "SCR_FLUSH=1", "SCR_CACHE_BYPASS=1")
+		c.job(four, computes("right", 1, 1))
+		c.job(four, func(s *Session, rank int) error {
+			return errors.Join(refused(s, "ckpt.1"), offers(s, ""), s.Current("ckpt.1"), refused(s, "ckpt.1"), offers(s, ""), computes("wrong", 1, 1)(s, rank))
+		})
+		c.wants("ckpt.1 ckpt.1~1")
 	})
 	t.Run("the right input after the wrong one", func(t *testing.T) {
 		c := newCluster(t, "SCR_FLUSH=1")
@@ -224,7 +288,8 @@ func TestMistake(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.lose(four...)
-		c.set("SCR_CURRENT=ckpt.1~1")
+		c.wants("ckpt.2 ckpt.1")
+		c.set("SCR_CURRENT=ckpt.1")
 		c.job(four, func(s *Session, rank int) error { return resumes(s, rank, "right", 1, 4) })
 	})
 }
@@ -259,4 +324,49 @@ func TestBypass_WrittenOver(t *testing.T) {
 		}
 	}
 	c.job(four, func(s *Session, rank int) error { return offers(s, "ckpt.1") })
+}
+
+// That a list cannot be read now does not make a checkpoint damaged: what needs its place is not flushed.
+func TestMistake_Faults(t *testing.T) {
+	m := faultfs.New(t, faultfs.Options{})
+	tried := 0
+	for _, way := range []struct {
+		call     faultfs.Call
+		path     string
+		ds, file string // of the mistaken run
+	}{
+		{faultfs.Open, "scr.dataset.1/rank2file", "w.1", "ckpt.1/rank_%d"},
+		{faultfs.Open, "scr.dataset.1/rank2file", "ckpt.1", "w.1/rank_%d"},
+		{faultfs.Stat, "ckpt.1/rank_", "ckpt.1", "w.1/rank_%d"},
+	} {
+		random, hit := sample.Rand(t), true
+		for skip := 0; hit; skip++ {
+			if sample.Now() < sample.All && random.IntN(4) > 0 { // there are some twelve
+				hit = skip < 12
+				continue
+			}
+			tried++
+			c := clusterAt(t, filepath.Join(m.Dir, fmt.Sprint(tried)), "SCR_FLUSH=1")
+			c.job(four, computes("right", 1, 1))
+			c.lose(four...)
+			m.Set(faultfs.Options{Faults: []faultfs.Fault{{Call: way.call, Path: way.path, Errno: syscall.EIO, Skip: skip}}})
+			_ = c.try(four[:2], func(s *Session, rank int) error {
+				f := of("wrong", rank, 1)[0]
+				f.name = fmt.Sprintf(way.file, rank)
+				return errors.Join(offers(s, ""), s.StartOutput(way.ds, Checkpoint), write(s, []file{f}), s.CompleteOutput(true))
+			})
+			hit = len(m.Hit()) > 0
+			m.Set(faultfs.Options{})
+			c.lose(four...)
+			for name, e := range c.index() {
+				if e.ID == 1 {
+					c.set("SCR_CURRENT=" + name)
+				}
+			}
+			if err := c.try(four, func(s *Session, rank int) error { return resumes(s, rank, "right", 1, 4) }); err != nil {
+				t.Errorf("%v of %s after %d: %v", way.call, way.path, skip, err)
+			}
+			c.lose(four...)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package scr
 
 import (
+	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/mpi"
 )
@@ -24,7 +25,7 @@ func (s *Session) current(name string) error {
 	if chosen.Checkpoint > 0 { // an output has no number
 		s.numbers.checkpoint = chosen.Checkpoint
 	}
-	s.numbers.after, s.beginning = chosen.After, true
+	s.numbers.history, s.numbers.goesOn = chosen.History, true
 	return nil
 }
 
@@ -34,7 +35,12 @@ func (s *Session) current(name string) error {
 func (s *Session) Drop(name string) error {
 	return s.remove("Drop", name, func() error {
 		return mpi.OnRoot(s.world, func() error {
-			return prefix.UpdateIndex(s.prefix.Dir, func(x *prefix.Index) error { x.Remove(name); return nil })
+			return prefix.UpdateIndex(s.prefix.Dir, func(x *prefix.Index) error {
+				if e, ok := x.Find(name); ok && e.Of(mine(s)) {
+					x.Remove(name)
+				}
+				return nil
+			})
 		})
 	})
 }
@@ -43,7 +49,16 @@ func (s *Session) Drop(name string) error {
 // from the prefix directory and from the cache. It returns nil if there is no such
 // dataset.
 func (s *Session) Delete(name string) error {
-	return s.remove("Delete", name, func() error { return s.prefix.Delete(name) })
+	return s.remove("Delete", name, func() error { return s.prefix.Delete(name, mine(s)) })
+}
+
+// mine is the history whose datasets the program can remove. Once it has begun a dataset, a name is one that it has given itself:
+// it may also be of a checkpoint that the run has not gone on from.
+func mine(s *Session) int64 {
+	if !s.started {
+		return dataset.AnyHistory
+	}
+	return s.numbers.history
 }
 
 // remove removes all datasets called name from the cache, and calls there to remove them
@@ -53,7 +68,7 @@ func (s *Session) remove(call, name string, there func() error) error {
 		if err := s.checkNamed(call, name); err != nil {
 			return err
 		}
-		return s.offerRestart(s.restart.Remove(name, !s.started, there))
+		return s.offerRestart(s.restart.Remove(name, mine(s), !s.started, there))
 	})
 }
 

@@ -10,13 +10,14 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// numbers has the numbers of the newest dataset, from which those of the next one follow.
-// id, checkpoint and written are the same on all ranks.
+// numbers has the numbers of the newest dataset, from which those of the next one follow, and its history.
+// All but latest and facts are the same on all ranks.
 type numbers struct {
 	id         int       // highest id of any dataset of this or an earlier run
 	checkpoint int       // number of the newest checkpoint
 	written    int       // id of the newest checkpoint that the program has written to the prefix directory
-	after      int       // dataset.After of the next dataset, on rank 0
+	history    int64     // of the next dataset, if the run goes on from a checkpoint, or has begun a dataset
+	goesOn     bool      // the run goes on from a checkpoint, which is offered, accepted or chosen
 	latest     time.Time // when the newest dataset was begun, as rank 0 has recorded
 
 	facts *snapshot.Stored // what is recorded with each checkpoint, on rank 0; nil if nothing is
@@ -27,7 +28,7 @@ type numbers struct {
 func (n *numbers) continueFrom(d dataset.Dataset) {
 	n.id = max(n.id, d.ID())
 	n.checkpoint = d.Checkpoint()
-	n.after = d.After()
+	n.history, n.goesOn = d.History(), true
 }
 
 // timestamp returns the time to record as the beginning of a dataset. It always

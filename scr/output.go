@@ -175,13 +175,15 @@ func (s *Session) describe(id int, name string, flags Flags, checkpoint int, wis
 		User: s.config.UserName, JobName: s.config.JobName, Input: s.restart.Input,
 		JobID: s.config.JobID, Cluster: s.config.ClusterName,
 	}, s.numbers.timestamp())
-	d.SetAfter(s.numbers.after)
+	d.SetHistory(s.numbers.history)
 	packed, err := mpi.BcastBytes(s.world, d.Pack([]byte{wish.Byte()}), 0)
 	if err != nil {
 		return d, err
 	}
 	*wish = request.WishOf(packed[0])
-	return dataset.Unpack(packed[1:])
+	d, err = dataset.Unpack(packed[1:])
+	s.numbers.history = d.History()
+	return d, err
 }
 
 // Writing reports whether a dataset has been begun and not completed. It is not collective.

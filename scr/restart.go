@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/internal/config"
+	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/mpi"
@@ -49,6 +50,7 @@ func (s *Session) haveRestart() (name string, ok bool, err error) {
 	offer := s.restart.Offered()
 	if offer == nil {
 		if !s.started {
+			s.numbers.goesOn = false
 			s.tellBeginning(true)
 			return "", false, mustRestart(s.config)
 		}
@@ -113,7 +115,7 @@ func (s *Session) completeRestart(valid bool) error {
 	s.events.Result("RESTART", "SUCCESS", offer.Dataset, s.began, failed)
 	if failed == nil {
 		s.prefix.Note(func() error { return prefix.Acquit(s.prefix.Dir, offer.Dataset) })
-		s.numbers.checkpoint, s.beginning = offer.Checkpoint(), true
+		s.numbers.checkpoint = offer.Checkpoint()
 		s.restart.Accepted()
 		return nil
 	}
@@ -122,14 +124,31 @@ func (s *Session) completeRestart(valid bool) error {
 	if err != nil {
 		return err
 	}
+	s.numbers.goesOn = false
 	return errors.Join(returned(failed), s.offerRestart(s.restart.Fail(byAll && !s.started)))
 }
 
 // stopRestart withdraws the offered checkpoint when the program begins a dataset.
 func (s *Session) stopRestart() {
-	if !s.started {
+	if !s.started && !s.numbers.goesOn {
 		s.tellBeginning(false)
+		s.numbers.history = beginHistory(s.config, s.numbers.id)
 	}
 	s.started = true
 	s.restart.Withdraw()
+}
+
+// readsItself reports whether the user has said that the program itself reads the newest checkpoint in the prefix directory.
+func readsItself(c *config.Config) bool { return c.FlushOnRestart || c.GlobalRestart }
+
+// beginHistory returns the history of a run that starts from the beginning. That of rank 0 counts. newest is the number of the newest
+// dataset: if there is none, there is nothing from which the history has to be told.
+func beginHistory(c *config.Config, newest int) int64 {
+	if newest == 0 {
+		return dataset.UnknownHistory
+	}
+	if c.Restart == "NEVER" || !c.Fetch || readsItself(c) {
+		return dataset.AnyHistory
+	}
+	return time.Now().UnixMicro()
 }

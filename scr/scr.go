@@ -108,7 +108,7 @@ type Session struct {
 	started   bool      // a dataset has been begun in this run
 	began     time.Time // when the restart that is under way began
 	computes  time.Time // when the program began to compute, after its last call
-	beginning bool      // how the run begins is known: from the beginning, which was logged, or from a checkpoint
+	beginning bool      // it has been logged that there is no checkpoint to restart from
 }
 
 // Init begins a session on the ranks of world. It duplicates world; if a rank cannot go on

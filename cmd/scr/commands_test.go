@@ -152,6 +152,49 @@ func TestInspectCache_NotProtected(t *testing.T) {
 	}
 }
 
+// A checkpoint that has made way for one of another computation is dropped by its own name only, and then with its files.
+func TestIndex_Retired(t *testing.T) {
+	c := scavengetest.New(t, "SCR_FLUSH=1")
+	c.Write(scavengetest.Four, 1, 2)
+	c.Lose(scavengetest.Four...)
+	c.Write(scavengetest.Four[:2], 1)
+	index := func(argv ...string) []string { return append([]string{"scr_index", "-p", c.Prefix()}, argv...) }
+	list := func(want string) {
+		t.Helper()
+		out, _ := run(t, 0, index("--json")...)
+		var entries []listed
+		must(t, json.Unmarshal([]byte(out), &entries))
+		got := ""
+		for _, e := range entries {
+			if e.Indexed {
+				got += fmt.Sprintf("%d:%s %v, ", e.ID, e.Name, e.Valid)
+			}
+		}
+		if got != want {
+			t.Errorf("index %q, want %q", got, want)
+		}
+	}
+	list("3:ckpt.1 true, 2:ckpt.2 true, 1:ckpt.1~1 true, ")
+	run(t, 0, index("--verify", "ckpt.1~1")...)
+	run(t, 0, index("--build", "1")...) // there is nothing to do
+	run(t, 0, index("--current", "ckpt.1~1")...)
+	c.Lose(scavengetest.Four...)
+	c.Restarts(4, 1)
+	run(t, 0, index("--drop-after", "ckpt.1~1")...)
+	list("1:ckpt.1~1 true, ")
+	run(t, 0, index("--add", "ckpt.1")...)
+	list("3:ckpt.1 true, 1:ckpt.1~1 true, ")
+	run(t, 0, index("--drop", "ckpt.1")...) // its files stay
+	if _, said := run(t, 1, index("--drop", "ckpt.1")...); !strings.Contains(said, "called ckpt.1~1") {
+		t.Error(said)
+	}
+	list("1:ckpt.1~1 true, ")
+	run(t, 0, index("--drop", "ckpt.1~1")...)
+	if left, _ := filepath.Glob(filepath.Join(c.Prefix(), ".scr/retired.*")); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
 func TestIndex_DropAddCurrent(t *testing.T) {
 	c := scavengetest.New(t, "SCR_FLUSH=1")
 	c.Write(scavengetest.Four, 1, 2, 3, 4)

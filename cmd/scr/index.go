@@ -56,7 +56,7 @@ If the dataset was flushed completely before the job died, it only enters it. Yo
 		flags.BoolP("list", "l", false, "list the datasets, newest first; this is the default")
 		add := flags.StringP("add", "a", "", "enter dataset `NAME` again, which is in the prefix directory but not in the index: it was dropped or scavenged, or is a checkpoint directory of SCR 1.1")
 		build := flags.IntP("build", "b", 0, "make dataset `ID`, which scr_copy has copied, usable: rebuild missing files, and enter it in the index")
-		drop := flags.StringP("drop", "d", "", "remove dataset `NAME` from the index; its files stay, unless its name is NAME~ID, which is a checkpoint from before a run that started from the beginning: then they are deleted")
+		drop := flags.StringP("drop", "d", "", "remove dataset `NAME` from the index; its files stay, unless its name is NAME~ID, which is a checkpoint that has made way for one of another computation: then they are deleted")
 		after := flags.String("drop-after", "", "remove all datasets that are newer than `NAME` from the index, so that the job restarts from it; their files stay")
 		current := flags.StringP("current", "c", "", "make `NAME` the dataset to restart from first; one from which a restart has failed is tried again")
 		flags.Bool("verify", false, "read every byte of the datasets named, or of all that are complete, and compare sizes and checksums with the recorded ones; the output counts the files without a checksum, such as those of SCR 3.1")
@@ -281,6 +281,8 @@ func (x index) drop(name string) error {
 	switch e, ok := i.Find(name); {
 	case !ok:
 		return x.unknown(name)
+	case e.Name != name: // a name that the program has given, which choosing takes, and deleting does not
+		return fmt.Errorf("%w; dataset %d of that name is called %s", x.unknown(name), e.ID, e.Name)
 	case e.Retired != nil:
 		return prefix.Discard(x.dir, e)
 	}
@@ -315,13 +317,13 @@ func (x index) add(name string) error {
 	if err != nil {
 		return err
 	}
-	if e, ok := i.Find(name); ok && e.Complete {
+	if e, ok := i.Find(name); ok && e.Complete && e.Name == name {
 		return nil
 	}
 	found, bad := prefix.Summaries(x.dir)
 	slices.Reverse(found) // the newest of the name
 	for _, f := range found {
-		if f.Name() == name && f.Complete {
+		if (f.Name() == name && f.Retired == nil || f.Retired != nil && f.Retired.As == name) && f.Complete {
 			return prefix.Add(x.dir, f)
 		}
 	}

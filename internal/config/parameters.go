@@ -145,7 +145,7 @@ var Sections = []Section{
 		{Name: "SCR_FETCH_BYPASS", Type: Bool, Default: "0", Example: "1",
 			Help: "1: a restart reads files directly from the prefix directory; the number of ranks may differ, and any rank may read any file"},
 		{Name: "SCR_PREFIX_SIZE", Type: Int, Default: "0", Unit: "checkpoints", Example: "5",
-			Help: "maximum number of checkpoints in the prefix directory: older ones are deleted, but not outputs, nor what was there before a run that started from the beginning; 0: no limit"},
+			Help: "maximum number of checkpoints in the prefix directory: older ones are deleted, but not outputs, nor checkpoints of other computations; 0: no limit"},
 		{Name: "SCR_PREFIX_SHARED", Type: Bool, Default: "0", Example: "1",
 			Help: "1: other jobs may work in the prefix directory at the same time; by default `SCR_Init` fails if one does. A job is offered its own checkpoints only, and replaces and deletes nothing of another: `SCR_JOB_NAME` says whose a dataset is, or else `SCR_JOB_ID`"},
 		{Name: "SCR_PREFIX_PURGE", Type: Bool, Default: "0", Example: "1",

@@ -137,15 +137,25 @@ func (d *Dataset) SetBypass() { d.state.bypass = some(1) }
 // Bypass reports whether the program wrote the files to the prefix directory.
 func (d Dataset) Bypass() bool { return d.state.bypass.value == 1 }
 
-// SetAfter records that the history of the dataset began after another one. A history is a run that has
-// started from the beginning although there were complete checkpoints, and the runs that restart from what it writes.
-func (d *Dataset) SetAfter(id int) {
-	d.state.after = number{}
-	if id > 0 {
-		d.state.after = some(int64(id))
+// A history is a run that has started from the beginning, and the runs that restart from what it writes. It is identified by the time
+// when it began, in microseconds.
+const (
+	// UnknownHistory is that of what SCR and older versions have written.
+	UnknownHistory int64 = 0
+	// AnyHistory replaces what others have written: the user wanted a new beginning.
+	AnyHistory int64 = -1
+)
+
+// SetHistory records the history of the dataset.
+func (d *Dataset) SetHistory(history int64) {
+	d.state.history = number{}
+	if history != UnknownHistory {
+		d.state.history = some(history)
 	}
 }
 
-// After is the number of the newest checkpoint that was in the prefix directory when the history of the dataset
-// began: it, and all older ones, are of other histories. It is 0 if there was none, or if the user wanted a new beginning.
-func (d Dataset) After() int { return max(int(d.state.after.value), 0) }
+// History returns the history of the dataset.
+func (d Dataset) History() int64 { return d.state.history.value }
+
+// Of reports whether the dataset is of a history, as far as that matters.
+func (d Dataset) Of(history int64) bool { return history == AnyHistory || d.History() == history }

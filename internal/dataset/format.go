@@ -20,7 +20,7 @@ import (
 //	COMPLETE              1 if the files of all ranks are complete, else 0
 //	BYPASS = 1            the program wrote the files to the prefix directory (goscr's)
 //	COMPRESSED = 1        some files in the prefix directory are compressed (goscr's)
-//	AFTER                 number of the newest dataset that was there when its history began (goscr's)
+//	HISTORY               when its history began, in microseconds since the epoch; -1: any (goscr's)
 //
 // Other keys in a description that was read are written again unchanged.
 
@@ -33,7 +33,7 @@ type described struct {
 }
 
 // state is what is recorded of a dataset after it was created.
-type state struct{ complete, bypass, compressed, after number }
+type state struct{ complete, bypass, compressed, history number }
 
 // number is a number that a description may lack.
 type number struct {
@@ -50,7 +50,7 @@ type rest struct{ other *hash.Hash }
 func (d *described) numbers() map[string]*number {
 	return map[string]*number{
 		"ID": &d.id, "FLAG_CKPT": &d.isCheckpoint, "FLAG_OUTPUT": &d.isOutput, "CREATED": &d.created, "CKPT": &d.checkpoint,
-		"FILES": &d.files, "SIZE": &d.size, "COMPLETE": &d.state.complete, "BYPASS": &d.state.bypass, "COMPRESSED": &d.state.compressed, "AFTER": &d.state.after,
+		"FILES": &d.files, "SIZE": &d.size, "COMPLETE": &d.state.complete, "BYPASS": &d.state.bypass, "COMPRESSED": &d.state.compressed, "HISTORY": &d.state.history,
 	}
 }
 

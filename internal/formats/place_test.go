@@ -54,7 +54,7 @@ func load(t testing.TB, dir string) tree {
 				files[path.Join(name, emptyDir)] = []byte("\n")
 			}
 			return err
-		case !d.Type().IsRegular() || strings.HasSuffix(at, hash.LockSuffix):
+		case !d.Type().IsRegular() || strings.HasSuffix(at, hash.LockSuffix) || d.Name() == "lock":
 			return nil
 		}
 		data, err := os.ReadFile(at)

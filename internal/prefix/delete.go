@@ -9,10 +9,12 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Delete removes all datasets called name with the files that they own, and directories that
+// Delete removes all datasets of a history called name with the files that they own, and directories that
 // become empty, from the prefix directory. An unknown name is no error. It is collective.
-func (p *Prefix) Delete(name string) error {
-	chosen, err := p.choose(func(x *Index) []Entry { return x.named(name) })
+func (p *Prefix) Delete(name string, history int64) error {
+	chosen, err := p.choose(func(x *Index) []Entry {
+		return slices.DeleteFunc(x.named(name), func(e Entry) bool { return !e.Of(history) })
+	})
 	for _, e := range chosen {
 		if e := p.remove(e, p.owned); err == nil {
 			err = e
@@ -63,19 +65,22 @@ func (p *Prefix) Keep(most int) error {
 }
 
 // beyond returns the checkpoints, incomplete ones included, that are older than the
-// newest most usable ones. Those of earlier histories, as far as these are kept, are left out.
+// newest most usable ones of the history of the newest. Those of other histories, as far as these are kept, are left out.
 func (x *Index) beyond(most int) []Entry {
 	var old []Entry
-	before, forgotten := x.histories()
+	_, newest := x.CompleteCheckpoints()
+	present := newest.History()
+	kept := histories(x, present)
 	own, usable := 0, 0
 	for _, e := range x.Entries() {
+		mine := present == dataset.AnyHistory || e.History() == present
 		switch {
 		case !e.Flags().Has(dataset.Checkpoint):
-		case e.ID > before && own < most || e.ID <= before && (e.ID > forgotten || usable < most):
+		case mine && own < most, !mine && (kept[e.History()] || usable < most), e.Current:
 			if e.usable() {
 				usable++
 			}
-			if e.usable() && e.ID > before {
+			if e.usable() && mine {
 				own++
 			}
 		case !e.Flags().Has(dataset.Output):
@@ -105,7 +110,7 @@ func (p *Prefix) owned(e Entry, files []redundancy.File) ([]redundancy.File, err
 		return nil, err
 	}
 	compare := strange || !e.Owns || !e.owns()
-	others, err := p.owners(never, func(x *Index) ([]Entry, error) {
+	others, err := p.owners(dataset.AnyHistory, func(x *Index) ([]Entry, error) {
 		list, err := owning(p.Dir, x, e.ID)
 		return slices.DeleteFunc(list, func(o Entry) bool { return !compare && o.Owns }), err
 	})
@@ -117,33 +122,14 @@ func (p *Prefix) owned(e Entry, files []redundancy.File) ([]redundancy.File, err
 	names := Parts{0: slices.DeleteFunc(slices.Clone(files), moved)}.names(direct)
 	for _, o := range others {
 		m, err := p.match(o.origin, direct, names)
-		if unreadable(err) {
+		if lost, e := isDamage(p.Comm, err); e != nil {
+			return nil, e
+		} else if lost {
 			continue // which files it owns is not known
-		}
-		if err != nil {
-			return nil, err
 		}
 		for name := range m.found {
 			delete(names, name)
 		}
 	}
 	return slices.DeleteFunc(files, func(f redundancy.File) bool { return !moved(f) && !names[direct.of(f.Meta.File())] }), nil
-}
-
-// histories returns the number after which the history of the newest usable checkpoint began, and that after which the
-// oldest one began of which anything is kept. They are 0 if there is no older history.
-func (x *Index) histories() (newest, oldest int) {
-	var began []int
-	for _, e := range x.own() {
-		if !e.Complete || !e.Flags().Has(dataset.Checkpoint) || len(began) > 0 && e.ID > began[len(began)-1] {
-			continue
-		}
-		if began = append(began, e.After()); len(began) > Beginnings {
-			return began[0], began[Beginnings]
-		}
-	}
-	if len(began) > 0 {
-		newest = began[0]
-	}
-	return newest, 0
 }

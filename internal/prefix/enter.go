@@ -161,7 +161,7 @@ func conclude(prefix string, f Found, at func(what string)) error {
 		return err
 	}
 	d := f.Dataset
-	var gone []int // replaced datasets of the same name, which own no files
+	var gone []Entry // replaced datasets of the same name, which own no files
 	at("index")
 	err := UpdateIndex(prefix, func(x *Index) error {
 		if err := x.claim(prefix, d, true); err != nil {
@@ -169,7 +169,7 @@ func conclude(prefix string, f Found, at func(what string)) error {
 		}
 		for _, e := range x.named(d.Name()) {
 			if e.ID < d.ID() && e.Replaced != nil && !e.owns() {
-				gone = append(gone, e.ID)
+				gone = append(gone, e)
 			}
 		}
 		x.enter(Entry{Dataset: d, ID: d.ID(), Name: d.Name(), Complete: f.Replaced == nil, Flushed: time.Now().Format(timestamp), Owns: f.Owns,
@@ -187,8 +187,9 @@ func conclude(prefix string, f Found, at func(what string)) error {
 	if err != nil {
 		return err
 	}
-	for _, id := range gone {
-		_ = trust.Root(prefix).RemoveAll(Dir(prefix, id)) // if it fails, the files that stay do no harm
+	for _, e := range gone { // if it fails, the files that stay do no harm
+		_ = trust.Root(prefix).RemoveAll(Dir(prefix, e.ID))
+		_ = trust.Root(prefix).RemoveAll(filepath.Join(prefix, retiredDir(e.Dataset))) // of one that had begun to move
 	}
 	at("flush file")
 	if err := Locate(prefix, d, InPrefix, true); err != nil {

@@ -156,7 +156,7 @@ func TestDelete(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "ckpt.8/notes"), nil, 0o600))
 	_, err := local.Run(3, local.Options{}, func(c mpi.Comm) error {
 		p := &Prefix{Comm: c, Dir: dir, Buffer: 100, Log: &report.Logger{}}
-		return errors.Join(p.Delete("ckpt.7"), p.Delete("ckpt.8"), p.Delete("ckpt.9"))
+		return errors.Join(p.Delete("ckpt.7", dataset.AnyHistory), p.Delete("ckpt.8", dataset.AnyHistory), p.Delete("ckpt.9", dataset.AnyHistory))
 	})
 	must(t, err)
 	var left []string

@@ -40,6 +40,7 @@
 package prefix
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -128,6 +129,16 @@ func (x *Index) CompleteCheckpoints() (n int, newest Entry) {
 		}
 	}
 	return n, newest
+}
+
+// NewestOfOther returns the newest usable checkpoint of another history.
+func NewestOfOther(x *Index, history int64) (Entry, bool) {
+	for _, e := range x.own() {
+		if e.usable() && e.History() != history {
+			return e, true
+		}
+	}
+	return Entry{}, false
 }
 
 // ReadIndex reads the index of a prefix directory. If there is none, it returns an index
@@ -240,6 +251,11 @@ func (x *Index) Add(d dataset.Dataset, complete bool, now time.Time) {
 func (x *Index) enter(e Entry) {
 	x.remove(e.ID)
 	for _, other := range x.named(e.Name) {
+		if other.Retired != nil && other.ID != e.ID { // it makes way
+			other.Retired.As = unusedName(x, other.Retired.As+"~")
+			x.retire(other)
+			continue
+		}
 		if (e.Complete || !other.Complete && other.Placing == 0) && !(other.Replaced != nil && other.owns()) {
 			x.remove(other.ID)
 		}
@@ -248,6 +264,32 @@ func (x *Index) enter(e Entry) {
 		x.h.At(keyName, e.Name).SetInt(keyDset, int64(e.ID))
 	}
 	x.h.At(keyDset).Set(strconv.Itoa(e.ID), e.encode())
+}
+
+// unusedName returns a name, with more "~" at its end if the index has it already.
+func unusedName(x *Index, name string) string {
+	for x.h.Has(keyName, name) {
+		name += "~"
+	}
+	return name
+}
+
+// retire enters a dataset as retired, under its new name.
+func (x *Index) retire(e Entry) {
+	current := x.ByID(e.ID).Current
+	name := e.Dataset.Name()
+	if of, ok := x.lookup(name); ok && of == e.ID {
+		x.h.UnsetKV(keyName, name)
+		if current {
+			x.setCurrent("")
+		}
+		x.rename(name)
+	}
+	x.h.At(keyName, e.Retired.As).SetInt(keyDset, int64(e.ID))
+	describe(x.at(e.ID), e.Dataset, true, e.Retired)
+	if current {
+		x.setCurrent(e.Retired.As)
+	}
 }
 
 // encode returns the entry's hash in an index, without the keys FETCHED and FAILED.
@@ -576,4 +618,30 @@ func (x *Index) Next(below int) (Entry, bool) {
 		}
 	}
 	return Entry{}, false
+}
+
+// histories returns those, besides the present one, of which checkpoints are kept.
+func histories(x *Index, present int64) map[int64]bool {
+	type history struct {
+		id           int64
+		came, newest int // the highest number of a checkpoint, and of a dataset
+	}
+	var all []history
+	for _, e := range x.own() {
+		if !e.Complete || !e.Flags().Has(dataset.Checkpoint) || e.History() == present {
+			continue
+		}
+		i := slices.IndexFunc(all, func(h history) bool { return h.id == e.History() })
+		if i < 0 {
+			i = len(all)
+			all = append(all, history{id: e.History()})
+		}
+		all[i].came, all[i].newest = max(all[i].came, e.Checkpoint()), max(all[i].newest, e.ID)
+	}
+	slices.SortFunc(all, func(a, b history) int { return cmp.Or(cmp.Compare(b.came, a.came), cmp.Compare(b.newest, a.newest)) })
+	kept := map[int64]bool{}
+	for _, h := range all[:min(len(all), Histories)] {
+		kept[h.id] = true
+	}
+	return kept
 }

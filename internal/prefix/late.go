@@ -37,19 +37,18 @@ func (x *Index) after(d dataset.Dataset) (list []Entry) {
 // later finds out whether a dataset is late. It is collective; the result is agreed.
 func (p *Prefix) later(d dataset.Dataset, parts Parts, direct *naming) (l later, err error) {
 	l.names = map[string]bool{}
-	newer, err := p.owners(never, func(x *Index) ([]Entry, error) { return x.after(d), nil })
+	newer, err := p.owners(dataset.AnyHistory, func(x *Index) ([]Entry, error) { return x.after(d), nil })
 	if err != nil {
 		return l, err
 	}
 	names := parts.names(direct)
 	for _, o := range newer {
 		m, err := p.match(o.origin, direct, names)
-		if unreadable(err) {
+		if lost, e := isDamage(p.Comm, err); e != nil {
+			return l, e
+		} else if lost {
 			p.Log.Info("dataset %d: its list of files cannot be compared with that of dataset %d: %v", o.id, d.ID(), err)
 			continue
-		}
-		if err != nil {
-			return l, err
 		}
 		if l.by == "" && (m.common > 0 || o.name == d.Name()) {
 			l.by = o.name

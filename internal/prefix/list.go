@@ -108,7 +108,7 @@ func (o origin) place(prefix, name string) string {
 	}
 	moved := filepath.Join(prefix, o.retired, name)
 	if o.moving {
-		if _, err := trust.Root(prefix).Lstat(moved); errors.Is(err, fs.ErrNotExist) {
+		if _, err := trust.Root(prefix).Lstat(moved); errors.Is(err, fs.ErrNotExist) || errors.As(err, new(*trust.LinkError)) {
 			return path
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/meta"
 	"github.com/goscr/goscr/internal/redundancy"
 )
@@ -47,7 +48,7 @@ func TestOwners_Links(t *testing.T) {
 						if got := s.complete(ranks, of); !slices.Equal(got, []int{2}) {
 							t.Errorf("complete are %v", got)
 						}
-						must(t, s.run(ranks, func(p *Prefix) error { return p.Delete(s.name(1)) }))
+						must(t, s.run(ranks, func(p *Prefix) error { return p.Delete(s.name(1), dataset.AnyHistory) }))
 						must(t, s.wrong(2, ranks, of))
 						for rank := range ranks {
 							if _, err := os.Lstat(filepath.Join(s.dir, of(1, rank)[1])); err == nil {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/meta"
@@ -30,9 +32,8 @@ type owner struct {
 	retire bool // it is retired when d needs its names; see losses
 }
 
-// owners returns, on all ranks, the datasets that rank 0 chooses, in its order, for one of a history that began
-// after a dataset.
-func (p *Prefix) owners(after int, choose func(x *Index) ([]Entry, error)) (list []owner, err error) {
+// owners returns, on all ranks, the datasets that rank 0 chooses, in its order, for one of some history.
+func (p *Prefix) owners(history int64, choose func(x *Index) ([]Entry, error)) (list []owner, err error) {
 	all := hash.New()
 	var own []Entry
 	err = mpi.OnRoot(p.Comm, func() error {
@@ -49,10 +50,10 @@ func (p *Prefix) owners(after int, choose func(x *Index) ([]Entry, error)) (list
 			if e.Owns {
 				h.At(keyOwns)
 			}
-			if retires, err := x.retires(p.Dir, e, after); err != nil {
+			if retires, err := isRetired(x, p.Dir, e, history); err != nil {
 				return err
 			} else if retires {
-				h.At(keyAfter)
+				h.At(keyRetire)
 			}
 			all.Set(strconv.Itoa(i), h)
 		}
@@ -66,7 +67,7 @@ func (p *Prefix) owners(after int, choose func(x *Index) ([]Entry, error)) (list
 	}
 	for _, i := range all.Ints() {
 		h := all.Get(strconv.Itoa(i))
-		o := owner{decodeOrigin(h), h.Text(keyName), h.Has(keyOwns), h.Has(keyAfter)}
+		o := owner{decodeOrigin(h), h.Text(keyName), h.Has(keyOwns), h.Has(keyRetire)}
 		if p.Comm.Rank() == 0 {
 			o.dir = own[i].Dir
 		}
@@ -173,6 +174,20 @@ func unreadable(err error) bool {
 	return errors.As(err, &agreed)
 }
 
+// isDamage reports whether an error of a list means that it is damaged, and not only that it cannot be read now. It
+// is collective; other errors are returned.
+func isDamage(c mpi.Comm, err error) (bool, error) {
+	if !unreadable(err) {
+		return false, err
+	}
+	var agreed *mpi.AgreedError
+	passing := errors.As(err, &agreed) && errors.As(agreed.Err, new(unix.Errno)) && !errors.Is(agreed.Err, fs.ErrNotExist)
+	if any, e := mpi.Any(c, passing); e != nil || any {
+		return false, errors.Join(err, e)
+	}
+	return true, nil
+}
+
 // losses finds the datasets that own paths of a dataset that is being completed, and
 // writes for each a list of the files that it keeps. names are those of the caller's names
 // that newer datasets do not own (late.go), and existing those of them at which there is a
@@ -180,11 +195,11 @@ func unreadable(err error) bool {
 // its file, and with the name it would delete what d writes there. It is collective;
 // the result is agreed, and the same on all ranks.
 func (p *Prefix) losses(d dataset.Dataset, direct *naming, names, existing map[string]bool) (list []loss, err error) {
-	after := d.After()
+	history := d.History()
 	if d.Bypass() {
-		after = never // the program has written over the files
+		history = dataset.AnyHistory // the program has written over the files
 	}
-	older, err := p.owners(after, func(x *Index) ([]Entry, error) { return owning(p.Dir, x, d.ID()) })
+	older, err := p.owners(history, func(x *Index) ([]Entry, error) { return owning(p.Dir, x, d.ID()) })
 	if err != nil {
 		return nil, err
 	}
@@ -202,12 +217,11 @@ func (p *Prefix) losses(d dataset.Dataset, direct *naming, names, existing map[s
 			names = rest
 		}
 		m, err := p.match(o.origin, direct, names)
-		if unreadable(err) {
+		if lost, e := isDamage(p.Comm, err); e != nil {
+			return nil, e
+		} else if lost {
 			p.Log.Info("dataset %d: its list of files cannot be compared with that of dataset %d: %v", o.id, d.ID(), err)
 			continue
-		}
-		if err != nil {
-			return nil, err
 		}
 		if m.common == 0 {
 			continue
@@ -262,6 +276,16 @@ func (p *Prefix) takeOver(d dataset.Dataset, ranks int, parts Parts, n *naming, 
 	if err != nil || len(list) == 0 {
 		return false, err
 	}
+	err = mpi.OnRoot(p.Comm, func() error {
+		x, err := ReadIndex(p.Dir)
+		if err != nil {
+			return err
+		}
+		return p.Ours.checkLosses(p.Dir, x, d, list)
+	})
+	if err != nil {
+		return false, err
+	}
 	var retire []int
 	list = slices.DeleteFunc(list, func(l loss) bool {
 		if l.retire {
@@ -269,7 +293,7 @@ func (p *Prefix) takeOver(d dataset.Dataset, ranks int, parts Parts, n *naming, 
 		}
 		return l.retire
 	})
-	if err := retireAll(p, retire, d.After()); err != nil || len(list) == 0 {
+	if err := retireAll(p, retire, d.History()); err != nil || len(list) == 0 {
 		return false, err
 	}
 	for _, files := range parts { // to finish the flush, another run needs their temporary names
@@ -283,7 +307,7 @@ func (p *Prefix) takeOver(d dataset.Dataset, ranks int, parts Parts, n *naming, 
 	err = mpi.OnRoot(p.Comm, func() error {
 		p.at("index")
 		err := UpdateIndex(p.Dir, func(x *Index) error {
-			if err := errors.Join(x.claim(p.Dir, d, true), p.Ours.checkLosses(p.Dir, x, d, list)); err != nil {
+			if err := errors.Join(x.claim(p.Dir, d, true), p.Ours.checkLosses(p.Dir, x, d, list)); err != nil { // again, under the lock
 				return err
 			}
 			if d.Bypass() { // its files were not known when it was entered

@@ -27,15 +27,15 @@ import (
 type (
 	code func(step, rank int) []string
 	site struct {
-		t     *testing.T
-		dir   string // prefix directory
-		cache string
-		bare  bool
-		name  func(step int) string
-		stamp func(step int) time.Time // of files
-		opt   local.Options
-		watch func(c mpi.Comm, what string)
-		after int // dataset.After of what is flushed
+		t       *testing.T
+		dir     string // prefix directory
+		cache   string
+		bare    bool
+		name    func(step int) string
+		stamp   func(step int) time.Time // of files
+		opt     local.Options
+		watch   func(c mpi.Comm, what string)
+		history int64 // of what is flushed
 	}
 )
 
@@ -76,7 +76,7 @@ func (s *site) described(step, ranks int, of code) dataset.Dataset {
 	}
 	d.SetTotals(int64(files), int64(1500*files))
 	d.SetComplete(true)
-	d.SetAfter(s.after)
+	d.SetHistory(s.history)
 	return d
 }
 
@@ -211,7 +211,7 @@ func TestOwners_SameNames(t *testing.T) {
 			t.Errorf("left: %q", left)
 		}
 		// Neither the window nor a user who deletes an older one removes the newest.
-		must(t, s.run(3, func(p *Prefix) error { return p.Delete("ckpt.1") }))
+		must(t, s.run(3, func(p *Prefix) error { return p.Delete("ckpt.1", dataset.AnyHistory) }))
 		must(t, s.run(3, func(p *Prefix) error { return p.Keep(1) }))
 		if got := fmt.Sprint(s.complete(3, same)); got != "[3]" {
 			t.Errorf("complete: %s", got)
@@ -221,7 +221,7 @@ func TestOwners_SameNames(t *testing.T) {
 		if len(x.Entries()) != 1 || fmt.Sprint(ids(t, s.dir)) != "[3]" {
 			t.Errorf("%d entries, datasets %v", len(x.Entries()), ids(t, s.dir))
 		}
-		must(t, s.run(3, func(p *Prefix) error { return p.Delete("ckpt.3") }))
+		must(t, s.run(3, func(p *Prefix) error { return p.Delete("ckpt.3", dataset.AnyHistory) }))
 		if got := left(t, s.dir); strings.Contains(got, "restart") || strings.Contains(got, "state") {
 			t.Error(got)
 		}
@@ -257,7 +257,9 @@ func TestOwners_SomeFiles(t *testing.T) {
 		if err := errors.Join(s.wrong(3, 3, some), s.wrong(4, 2, others)); err != nil {
 			t.Error(err)
 		}
-		must(t, s.run(3, func(p *Prefix) error { return errors.Join(p.Delete("ckpt.1"), p.Delete("ckpt.2")) }))
+		must(t, s.run(3, func(p *Prefix) error {
+			return errors.Join(p.Delete("ckpt.1", dataset.AnyHistory), p.Delete("ckpt.2", dataset.AnyHistory))
+		}))
 		if err := errors.Join(s.wrong(3, 3, some), s.wrong(4, 2, others)); err != nil {
 			t.Error(err)
 		}
@@ -386,7 +388,7 @@ func TestOwners_OfOlderVersions(t *testing.T) {
 			must(t, s.flush(step, 3, some))
 		}
 		older(s) // all three are complete now
-		must(t, s.run(3, func(p *Prefix) error { return p.Delete("ckpt.1") }))
+		must(t, s.run(3, func(p *Prefix) error { return p.Delete("ckpt.1", dataset.AnyHistory) }))
 		if err := errors.Join(s.wrong(3, 3, some)); err != nil {
 			t.Error(err)
 		}
@@ -413,7 +415,7 @@ func TestOwners_FileDeletedByTheUser(t *testing.T) {
 		if s.stamp(1) == s.stamp(2) && !s.bare {
 			return // nothing tells that file from the first one's
 		}
-		must(t, s.run(2, func(p *Prefix) error { return p.Delete("ckpt.1") }))
+		must(t, s.run(2, func(p *Prefix) error { return p.Delete("ckpt.1", dataset.AnyHistory) }))
 		if err := s.wrong(2, 2, func(_, rank int) []string { return []string{fmt.Sprintf("sub/%d/state", rank)} }); err != nil {
 			t.Error(err)
 		}
@@ -637,7 +639,7 @@ func TestOwners_SharedFile(t *testing.T) {
 	if r := x.ByID(1).Replaced; r == nil || r.Left != 0 {
 		t.Errorf("dataset 1: %+v", r)
 	}
-	must(t, s.run(ranks, func(p *Prefix) error { return p.Delete("ckpt.1") }))
+	must(t, s.run(ranks, func(p *Prefix) error { return p.Delete("ckpt.1", dataset.AnyHistory) }))
 	if err := s.wrong(2, ranks, one); err != nil {
 		t.Error(err)
 	}

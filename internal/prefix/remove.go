@@ -150,10 +150,8 @@ func (p *Prefix) forget(e Entry) error {
 		if err := p.root().RemoveAll(Dir(p.Dir, e.ID)); err != nil {
 			return fmt.Errorf("metadata of dataset %d: %w", e.ID, err)
 		}
-		if e.Retired != nil {
-			if err := p.root().RemoveAll(filepath.Join(p.Dir, retiredDir(e.Dataset))); err != nil {
-				return err
-			}
+		if err := p.root().RemoveAll(filepath.Join(p.Dir, retiredDir(e.Dataset))); err != nil {
+			return err
 		}
 		if e.Dir != "" && e.Replaced == nil && CheckName(e.Dir) == nil { // a directory that SCR 1.1 made for it alone
 			if err := p.root().RemoveAll(filepath.Join(p.Dir, e.Dir)); err != nil {

@@ -112,6 +112,10 @@ func (x *Index) replaceBy(d dataset.Dataset, ranks int, losses []loss) {
 			continue
 		}
 		r := &Replaced{By: d.Name(), Left: l.left, List: l.list}
+		if e.Retired != nil { // it had begun to move
+			x.h.UnsetKV(keyName, e.Name)
+			e.Name = e.Dataset.Name()
+		}
 		x.replace(e.Dataset, false)
 		x.at(l.id).Set(keyReplaced, r.encode())
 	}

@@ -184,7 +184,7 @@ func Pardon(prefix string, list []dataset.Dataset) error {
 			}
 			x.unmarkFailed(d.ID())
 			if i == 0 && !x.HasNewer(d.ID()) {
-				x.setCurrent(d.Name())
+				x.setCurrent(x.ByID(d.ID()).Name)
 			}
 		}
 		return nil

@@ -79,33 +79,33 @@ func (s *site) wants(want ...string) {
 	}
 }
 
-// A history that began after checkpoints does not replace them. Those of the last two beginnings are kept.
+// A dataset does not replace checkpoints of another history. Those of the two that came farthest are kept.
 func TestRetired(t *testing.T) {
 	for _, bare := range []bool{false, true} {
 		t.Run(fmt.Sprint("bare ", bare), func(t *testing.T) {
 			s, of := rotating(t)
 			s.bare = bare
-			flush := func(steps ...int) {
+			flush := func(history int64, steps ...int) {
 				t.Helper()
+				s.history = history
 				for _, step := range steps {
 					must(t, s.flush(step, 3, of))
 				}
 			}
-			flush(1, 2)
-			s.after = 2
-			flush(3)
+			flush(0, 1, 2)
+			flush(11, 3)
 			s.wants("B", "A", "B~1")
-			flush(4, 5) // 5 replaces 3, which is of its own history
+			flush(11, 4, 5) // 5 replaces 3, which is of its own history
 			s.wants("B", "A", "A~2", "B~1")
 			if got := fmt.Sprint(s.kept()); got != "[1 2]" {
 				t.Error(got)
 			}
 
-			// A user goes back. What he restarts from is replaced by what it has led to.
+			// A user goes back.
 			must(t, UpdateIndex(s.dir, func(x *Index) error { return x.SetCurrent("A~2") }))
 			must(t, s.run(3, func(p *Prefix) error {
 				d, ok, err := p.Candidate(0)
-				if err == nil && (!ok || d.ID() != 2 || d.Name() != "A" || d.After() != 0) {
+				if err == nil && (!ok || d.ID() != 2 || d.Name() != "A" || d.History() != 0) {
 					err = fmt.Errorf("candidate: %d %s, %v", d.ID(), d.Name(), ok)
 				}
 				return errors.Join(err, p.Fetched(d))
@@ -113,36 +113,46 @@ func TestRetired(t *testing.T) {
 			if x, err := ReadIndex(s.dir); err != nil || x.Current() != "A~2" || x.h.Text(keyCurrent) != "" {
 				t.Errorf("current is %q, %v", x.Current(), err)
 			}
-
-			// The limit.
-			s.after = 5
-			flush(6, 7)
+			flush(0, 6, 7)
 			s.wants("B", "A", "B~5", "A~4", "A~2", "B~1")
-			s.after = 7
-			flush(8)
-			s.wants("A", "B", "A~6", "B~5", "A~4")
-			flush(9)
-			s.wants("B", "A", "B~7", "A~6", "B~5", "A~4")
-			if got := fmt.Sprint(s.kept()); got != "[4 5 6 7]" {
+			flush(11, 8, 9) // the mistake again
+			s.wants("B", "A", "B~7", "A~6", "B~5", "A~4", "A~2", "B~1")
+
+			// The limit: a checkpoint that is current stays.
+			flush(12, 10)
+			s.wants("A", "B", "A~8", "B~7", "A~6", "B~5", "A~4", "A~2", "B~1")
+			must(t, UpdateIndex(s.dir, func(x *Index) error { return x.SetCurrent("B~1") }))
+			flush(13, 11)
+			s.wants("B", "A", "B~9", "A~8", "B~5", "A~4", "B~1")
+			if got := fmt.Sprint(s.kept()); got != "[1 4 5 8 9]" {
 				t.Error(got)
 			}
 
 			// By their names they are deleted, and by no other.
-			must(t, s.run(2, func(p *Prefix) error { return errors.Join(p.Delete("A"), p.Delete("B~5")) }))
-			s.wants("B", "B~7", "A~6", "A~4")
+			must(t, s.run(2, func(p *Prefix) error {
+				return errors.Join(p.Delete("B", 12), p.Delete("A", 12), p.Delete("B~5", dataset.AnyHistory))
+			}))
+			s.wants("B", "B~9", "A~8", "A~4", "B~1")
 
 			// The index can be made from the summaries.
 			must(t, os.WriteFile(metadataPath(s.dir, indexFile), []byte("x"), 0o600))
 			if r, err := RepairIndex(s.dir); err != nil || !r.Done || len(r.Bad) > 0 {
 				t.Errorf("%+v, %v", r, err)
 			}
-			s.wants("B", "B~7", "A~6", "A~4")
+			s.wants("B", "B~9", "A~8", "A~4", "B~1")
 			must(t, s.run(2, func(p *Prefix) error { return p.Purge() }))
 			if got := left(t, s.dir); strings.Contains(got, "state") || len(s.kept()) > 0 {
 				t.Error(got)
 			}
 		})
 	}
+	t.Run("who wants it", func(t *testing.T) {
+		s, of := rotating(t)
+		must(t, s.flush(1, 3, of))
+		s.history = dataset.AnyHistory
+		must(t, s.flush(3, 3, of))
+		s.wants("B")
+	})
 }
 
 // A dataset needs a name in the index, too, even if it has no file of the checkpoint of that name.
@@ -151,20 +161,23 @@ func TestRetired_Name(t *testing.T) {
 	s.name = func(int) string { return "A" }
 	own := func(step, rank int) []string { return []string{fmt.Sprintf("%d/%d", step, rank)} }
 	must(t, s.flush(1, 3, own))
-	s.after = 1
+	s.history = 11
 	must(t, s.flush(2, 3, own))
 	s.wants("A", "A~1")
 	must(t, s.flush(3, 3, own)) // of the same history
 	s.wants("A", "A~1")
+	s.name = func(int) string { return "A~1" } // a name that a program can give
+	must(t, s.flush(4, 3, own))
+	s.wants("A~1", "A", "A~1~")
 }
 
 // The window of SCR_PREFIX_SIZE is of one history. Of the two before it stays what they have left.
 func TestRetired_Window(t *testing.T) {
 	s := newSite(t)
 	own := func(step, rank int) []string { return []string{fmt.Sprintf("%d/%d", step, rank)} }
-	window := func(after int, steps ...int) {
+	window := func(history int64, steps ...int) {
 		t.Helper()
-		s.after = after
+		s.history = history
 		for _, step := range steps {
 			must(t, s.flush(step, 2, own))
 			must(t, s.run(2, func(p *Prefix) error { return p.Keep(2) }))
@@ -172,12 +185,16 @@ func TestRetired_Window(t *testing.T) {
 	}
 	window(0, 1, 2, 3)
 	s.wants("ckpt.3", "ckpt.2")
-	window(3, 4, 5, 6)
+	window(11, 4, 5, 6)
 	s.wants("ckpt.6", "ckpt.5", "ckpt.3", "ckpt.2")
-	window(6, 7)
-	s.wants("ckpt.7", "ckpt.6", "ckpt.5", "ckpt.3", "ckpt.2")
-	window(7, 8)
-	s.wants("ckpt.8", "ckpt.7", "ckpt.6", "ckpt.5")
+	window(0, 7) // the right one goes on
+	s.wants("ckpt.7", "ckpt.6", "ckpt.5", "ckpt.3")
+	window(11, 8)
+	s.wants("ckpt.8", "ckpt.7", "ckpt.6", "ckpt.3")
+	window(12, 9)
+	s.wants("ckpt.9", "ckpt.8", "ckpt.7", "ckpt.6", "ckpt.3")
+	window(13, 10)
+	s.wants("ckpt.10", "ckpt.9", "ckpt.8", "ckpt.6")
 }
 
 // Wherever a job is killed that retires a checkpoint, this and those before it are whole, and the next job goes on.
@@ -188,7 +205,7 @@ func TestRetired_Killed(t *testing.T) {
 		s, of := rotating(t)
 		must(t, s.flush(1, ranks, of))
 		must(t, s.flush(2, ranks, of))
-		s.after = 2
+		s.history = 11
 		return s, of
 	}
 	check := func(s *site, of code, what string, err error) {
@@ -200,7 +217,7 @@ func TestRetired_Killed(t *testing.T) {
 			t.Fatalf("%s: %v", what, got)
 		}
 		if random.IntN(2) == 0 { // the run that goes on is of another history
-			s.after = 0
+			s.history = 12
 		}
 		for _, at := range []int{random.IntN(10), 1 << 30} {
 			s.killAt(at)
@@ -212,10 +229,8 @@ func TestRetired_Killed(t *testing.T) {
 		}
 		must(t, s.flush(3, ranks, of))
 		s.wants("B", "A", "B~1")
-		if s.after == 2 {
-			must(t, s.flush(4, 1+random.IntN(ranks), of))
-			s.wants("A", "B", "A~2", "B~1")
-		}
+		must(t, s.flush(4, 1+random.IntN(ranks), of))
+		s.wants("A", "B", "A~2", "B~1")
 	}
 	for changes, ended := 0, false; !ended; changes++ {
 		s, of := begin()
@@ -241,16 +256,117 @@ func TestRetired_Killed(t *testing.T) {
 	}
 }
 
+// What somebody has put in the place of the directory of a retired dataset is not taken for its files.
+func TestRetired_Planted(t *testing.T) {
+	for what, plant := range map[string]func(path string) error{
+		"file":      func(path string) error { return os.WriteFile(path, []byte("x"), 0o666) },
+		"directory": func(path string) error { return os.Mkdir(path, 0o777) },
+	} {
+		s, of := rotating(t)
+		must(t, s.flush(1, 3, of))
+		x, err := ReadIndex(s.dir)
+		must(t, err)
+		in := filepath.Join(s.dir, retiredDir(x.ByID(1).Dataset))
+		must(t, os.Mkdir(in, 0o777))
+		must(t, plant(filepath.Join(in, "restart.1.0")))
+		s.history = 11
+		if err := s.flush(3, 3, of); err == nil || !strings.Contains(err.Error(), in) {
+			t.Errorf("%s: %v", what, err)
+		}
+		s.wants("B")
+		must(t, os.RemoveAll(in))
+		must(t, os.Mkdir(in, 0o777)) // a kill can leave it
+		must(t, s.flush(3, 3, of))
+		s.wants("B", "B~1")
+	}
+}
+
+// A checkpoint that is half moved when a program begins to write, itself, over its files has moved before.
+func TestRetired_HalfAndBypass(t *testing.T) {
+	const ranks = 3
+	half := 0
+	for changes, ended := 0, false; !ended; changes++ {
+		s, of := rotating(t)
+		must(t, s.flush(1, ranks, of))
+		s.history = 11
+		s.killAt(changes)
+		err := s.flush(3, ranks, of)
+		s.watch, ended = nil, err == nil
+		x, err := ReadIndex(s.dir)
+		must(t, err)
+		if e := x.ByID(1); ended || e.Retired == nil || e.Retired.Moved {
+			continue
+		}
+		half++
+		s.name = func(int) string { return "C" }
+		d := s.described(5, ranks, of)
+		d.SetBypass()
+		must(t, s.run(ranks, func(p *Prefix) error {
+			if err := p.Begin(d); err != nil {
+				return err
+			}
+			files, err := s.cached(5, p.Comm.Rank(), ranks, of)
+			for i, f := range files {
+				to := filepath.Join(s.dir, f.Meta.File())
+				_, there := os.Lstat(to)
+				if there == nil {
+					err = errors.Join(err, fmt.Errorf("%s is there", to))
+				}
+				err = errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o700), os.Rename(f.Path, to))
+				files[i].Path, files[i].Below = to, p.root()
+			}
+			return errors.Join(err, p.Commit(d, files, map[string]bool{}))
+		}))
+		s.wants("C", "B~1")
+		must(t, s.run(ranks, func(p *Prefix) error { return p.Purge() }))
+		if got := left(t, s.dir); strings.Contains(got, "state") || len(s.kept()) > 0 {
+			t.Error(got)
+		}
+	}
+	if half < ranks {
+		t.Errorf("half moved %d times", half)
+	}
+}
+
+// One that cannot be moved does not stand in the way of who wants to replace it.
+func TestRetired_Replaced(t *testing.T) {
+	const ranks = 3
+	for changes, ended := 0, false; !ended; changes++ {
+		s, of := rotating(t)
+		must(t, s.flush(1, ranks, of))
+		s.history = 11
+		s.killAt(changes)
+		err := s.flush(3, ranks, of)
+		s.watch, ended = nil, err == nil
+		x, err := ReadIndex(s.dir)
+		must(t, err)
+		if e := x.ByID(1); ended || e.Retired == nil || e.Retired.Moved {
+			continue
+		}
+		s.history = dataset.AnyHistory
+		must(t, s.flush(5, ranks, of))
+		if got := fmt.Sprint(s.whole()); got != "[B]" && got != "[B B~1]" { // all of it had moved
+			t.Errorf("killed at %d, and then %s", changes, got)
+		}
+		if err := s.wrong(5, ranks, of); err != nil {
+			t.Error(err)
+		}
+		must(t, s.run(ranks, func(p *Prefix) error { return p.Purge() }))
+		if left := s.kept(); len(left) > 0 {
+			t.Errorf("killed at %d: left are %v", changes, left)
+		}
+	}
+}
+
 // What a hostile or damaged index says of a retired dataset names no path and no control character.
 func TestRetired_Decoded(t *testing.T) {
 	d := dataset.New(7, "A", dataset.Checkpoint, 7, dataset.Owner{}, time.Unix(1e9, 0))
 	for _, as := range []string{"", "a\nb", "A~7"} {
 		h := hash.New()
 		h.SetValue(keyAs, as)
-		h.SetValue(keyAfter, "x")
 		of := hash.New()
 		of.Set(keyRetired, h)
-		if r := decodeRetired(of, d); r == nil || r.As != "A~7" || r.After != 0 || r.Moved {
+		if r := decodeRetired(of, d); r == nil || r.As != "A~7" || r.Moved {
 			t.Errorf("%q: %+v", as, r)
 		}
 	}

@@ -1,6 +1,7 @@
 package restart
 
 import (
+	"math"
 	"slices"
 
 	"github.com/goscr/goscr/internal/cache"
@@ -9,8 +10,11 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Chosen is what follows from the choice of a dataset: its number as a checkpoint, and after which its history began.
-type Chosen struct{ Checkpoint, After int }
+// Chosen is what follows from the choice of a dataset: its number as a checkpoint, and its history.
+type Chosen struct {
+	Checkpoint int
+	History    int64
+}
 
 // SetCurrent makes the dataset called name current: the next run restarts from it, and,
 // if again is true, it is offered in this run. Datasets in the cache that would be offered before it are deleted.
@@ -19,9 +23,9 @@ func (r *Restart) SetCurrent(name string, again bool) (chosen Chosen, err error)
 	if err != nil {
 		return chosen, err
 	}
-	found := []int64{0, 0, 0} // id of the dataset, 0 if there is none, and what is chosen
+	found := []int64{0, 0, math.MinInt64} // id of the dataset, 0 if there is none, and what is chosen
 	take := func(d dataset.Dataset) {
-		found[0], found[1], found[2] = int64(d.ID()), int64(d.Checkpoint()), int64(d.After())
+		found[0], found[1], found[2] = int64(d.ID()), int64(d.Checkpoint()), d.History()
 	}
 	err = mpi.OnRoot(r.World, func() error {
 		if inCache != nil {
@@ -76,7 +80,7 @@ func (r *Restart) SetCurrent(name string, again bool) (chosen Chosen, err error)
 		r.Withdraw()
 		_, err = r.Flusher.Newest()
 	}
-	return Chosen{int(found[1]), int(found[2])}, err
+	return Chosen{int(found[1]), found[2]}, err
 }
 
 // findCached returns the newest dataset called name in the cache of which condition is true, restored, nil if
@@ -232,16 +236,16 @@ func (r *Restart) unlist() {
 	})
 }
 
-// Remove deletes all datasets called name from the cache, of any job size, and calls there to remove them
+// Remove deletes all datasets of the history called name from the cache, of any job size, and calls there to remove them
 // from the prefix directory. If one of them was offered, and again is true, it searches
 // for another to offer. The newest of the name leaves last: if the job is killed meanwhile, the
 // next run does not restart from an older one of that name, which the program does not want either.
-func (r *Restart) Remove(name string, again bool, there func() error) error {
-	offered := r.offered != nil && r.offered.Name() == name
+func (r *Restart) Remove(name string, history int64, again bool, there func() error) error {
+	named := func(d dataset.Dataset) bool { return d.Name() == name && d.Of(history) }
+	offered := r.offered != nil && named(r.offered.Dataset)
 	if offered {
 		r.Withdraw()
 	}
-	named := func(d dataset.Dataset) bool { return d.Name() == name }
 	if err := r.Flusher.Halt(named); err != nil {
 		return err
 	}

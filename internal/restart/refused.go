@@ -16,7 +16,7 @@ type refused struct {
 	// byAll are those that the program has refused on all ranks, newest first, before it has accepted one, chosen one, or begun a
 	// dataset. With most of them nothing older is offered.
 	byAll []dataset.Dataset
-	older string // the newest checkpoint from before the run that has begun the history of these, "" if there is none
+	older string // the newest checkpoint of another history, "" if there is none
 }
 
 // most is the number of checkpoints that the program may refuse on all ranks. Their checksums were
@@ -32,7 +32,7 @@ func (r *Restart) Stopped() error {
 	newest, second := r.refused.byAll[0].Name(), r.refused.byAll[1].Name()
 	older := "SCR_CURRENT=NAME chooses an older one"
 	if r.refused.older != "" {
-		older = fmt.Sprintf("SCR_CURRENT=%s chooses the newest from before a run that started from the beginning and led to these", r.refused.older)
+		older = fmt.Sprintf("SCR_CURRENT=%s chooses the newest of another computation, which these do not continue", r.refused.older)
 	}
 	return fmt.Errorf("the program has refused %s and %s on all ranks, although no damage of their files was found: is its input another one? "+
 		"No older checkpoint is offered, and both may be used again: a run with the right input restarts from %s. %s, "+
@@ -57,12 +57,10 @@ func (r *Restart) refuse(d dataset.Dataset) error {
 		if err != nil {
 			return nil, err
 		}
-		e, _ := r.Prefix.Ours.Of(x).Next(d.After() + 1)
+		e, _ := prefix.NewestOfOther(r.Prefix.Ours.Of(x), d.History())
 		return []byte(e.Name), nil
 	})
-	if d.After() > 0 {
-		r.refused.older = string(older)
-	}
+	r.refused.older = string(older)
 	return err
 }
 
@@ -74,19 +72,18 @@ func (f *refused) note(format string, args ...any) {
 }
 
 // Missed describes the complete checkpoints of the prefix directory, if none of them is offered and the user
-// has not asked for that; else it returns "". last is the number of the newest of them; if the index cannot be read it is highest, the
-// highest number of any dataset. asked is whether the program has asked for a checkpoint. Rank 0 calls it.
-func (r *Restart) Missed(asked bool, highest int) (what string, last int) {
+// has not asked for that; else it returns "". asked is whether the program has asked for a checkpoint. Rank 0 calls it.
+func (r *Restart) Missed(asked bool) string {
 	if r.offered != nil || r.Never || !r.Fetch {
-		return "", 0
+		return ""
 	}
 	x, err := prefix.ReadIndex(r.Prefix.Dir)
 	if err != nil {
-		return fmt.Sprintf("%s may have checkpoints: %v", r.Prefix.Dir, err), highest
+		return fmt.Sprintf("%s may have checkpoints: %v", r.Prefix.Dir, err)
 	}
 	complete, newest := r.Prefix.Ours.Of(x).CompleteCheckpoints()
 	if complete == 0 {
-		return "", 0
+		return ""
 	}
 	why := r.refused.why
 	switch {
@@ -102,5 +99,5 @@ func (r *Restart) Missed(asked bool, highest int) (what string, last int) {
 	if complete == 1 {
 		list = "the complete checkpoint " + newest.Name
 	}
-	return fmt.Sprintf("%s has %s: %s", r.Prefix.Dir, list, why), newest.ID
+	return fmt.Sprintf("%s has %s: %s", r.Prefix.Dir, list, why)
 }

@@ -83,7 +83,7 @@ func Build(prefixDir string, id int, warn func(error), meter progress.Meter) (Bu
 // replaced returns an error if newer datasets that are complete have taken over files of a
 // dataset.
 func replaced(x *prefix.Index, id int) error {
-	if e := x.ByID(id); x.Outdated(e) {
+	if e := x.ByID(id); x.Outdated(e) && !e.Complete {
 		return fmt.Errorf("dataset %d (%s): %s", id, e.Name, e.Why())
 	}
 	return nil

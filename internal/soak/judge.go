@@ -95,6 +95,9 @@ type verdict struct {
 	call string // Delete, Drop or Current that is under way
 }
 
+// begun reports whether the run has begun a dataset.
+func (v *verdict) begun() bool { return v.next > v.Next }
+
 // fullAtInit reports whether the run could write nothing from its beginning.
 func (v *verdict) fullAtInit() bool { return v.full && v.Full.Phase == 0 }
 
@@ -105,6 +108,7 @@ func (v *verdict) judge(e event, said string) error {
 	if e.Version != nil {
 		if e.What == "begin" {
 			if v.model.none {
+				m.history = e.Version.ID
 				m.beginAnew(e.Version.ID)
 			}
 			v.model.none = false
@@ -137,7 +141,7 @@ func (v *verdict) judge(e event, said string) error {
 		m.restarted(f, v.nodes, v.set)
 	case "rejecting":
 		v.tell("  The program says that it cannot restart from it.")
-		m.removed(f.Name, "")
+		m.removed(f.Name, "", false)
 	case "rejected":
 		if !v.full { // else it cannot be recorded
 			f.gone = "rejected"
@@ -165,9 +169,9 @@ func (v *verdict) judge(e event, said string) error {
 	case "delete", "drop":
 		v.call = e.What
 		v.tell("  It calls %s of %s.", e.What, f.Name)
-		m.removed(f.Name, "")
+		m.removed(f.Name, "", v.begun())
 	case "delete-done", "drop-done":
-		m.removed(f.Name, map[string]string{"delete-done": "deleted", "drop-done": "dropped"}[e.What])
+		m.removed(f.Name, map[string]string{"delete-done": "deleted", "drop-done": "dropped"}[e.What], v.begun())
 		m.count = unknown // another may be offered now
 	case "current":
 		v.call = e.What
@@ -182,6 +186,7 @@ func (v *verdict) judge(e event, said string) error {
 		}
 		m.current(m.newest(f.Name), v.nodes)
 		m.goneBack(m.newest(f.Name))
+		m.history = m.histories[m.newest(f.Name)]
 	case "died":
 		r := v.Recover
 		v.tell("  Rank %d dies at operation %d; a new one on node %s takes its place.", r.Rank, r.At, r.Node)
@@ -261,6 +266,9 @@ func (v *verdict) leaveAll() {
 // offered judges which checkpoint a run is offered.
 func (v *verdict) offered(f *fact, said string) error {
 	v.model.none = f == nil
+	if f != nil {
+		v.model.history = v.model.histories[f]
+	}
 	v.model.goneBack(f)
 	if f == nil {
 		v.tell("  It is offered nothing.")

@@ -46,9 +46,12 @@ type model struct {
 	choice *fact // is being made current, until a run is offered a checkpoint; nil: none
 	left   map[*fact]*left
 	none   bool // the run was offered nothing, and has begun no dataset since
+
+	history   int           // the first version of that of the run, 0 until it is known
+	histories map[*fact]int // that of each version
 }
 
-func newModel() *model { return &model{left: map[*fact]*left{}} }
+func newModel() *model { return &model{left: map[*fact]*left{}, histories: map[*fact]int{}} }
 
 // left is what is known of a checkpoint in the prefix directory since a run has begun anew, see rule 6.
 type left struct {
@@ -301,7 +304,9 @@ func (m *model) begin(v Version, nodes []string, s settings) {
 	if v.checkpoint() && m.count != unknown {
 		m.count++
 	}
-	m.facts = append(m.facts, &fact{Version: v, number: m.count, direct: s.direct(), nodes: nodes, alone: newLayout(nodes, s).alone(), packs: s.compress})
+	f := &fact{Version: v, number: m.count, direct: s.direct(), nodes: nodes, alone: newLayout(nodes, s).alone(), packs: s.compress}
+	m.facts = append(m.facts, f)
+	m.histories[f] = m.history
 }
 
 // beginAnew is what is so when a run that is offered nothing begins its first version.
@@ -328,7 +333,7 @@ func (m *model) goneBack(f *fact) {
 // from before them that may have come since has replaced it.
 func (m *model) stays(f *fact) bool {
 	l := m.left[f]
-	return l != nil && l.runs <= prefix.Beginnings && !slices.ContainsFunc(m.facts, func(other *fact) bool {
+	return l != nil && l.runs <= prefix.Histories && !slices.ContainsFunc(m.facts, func(other *fact) bool {
 		return other.overwrites(f.Version) && other.ID < l.before && !other.failed
 	})
 }
@@ -342,16 +347,18 @@ func (m *model) completed(f *fact, nodes []string, s settings) {
 }
 
 // removed is what is so when the program deletes, drops or rejects all versions of a name,
-// or has begun to. done is how that is told once it has succeeded.
-func (m *model) removed(name, done string) {
+// or has begun to. done is how that is told once it has succeeded. begun is whether the run has begun a dataset: then
+// those of other histories stay.
+func (m *model) removed(name, done string, begun bool) {
 	for _, f := range m.facts {
 		l := m.left[f]
 		if f.Name != name || l != nil && l.named {
 			continue
 		}
+		other := begun && m.histories[f] != m.history // it stays, if that is how the library sees it
 		f.leaves()
 		f.stored, f.removing = false, true
-		if done != "" && l == nil { // else it may have another name since
+		if done != "" && l == nil && !other { // else it may have another name since
 			f.gone = done
 		}
 	}

@@ -212,7 +212,7 @@ func (r Root) Rmdir(path string) error {
 	return r.at("rmdir", path, func(dir int, name string) error { return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) })
 }
 
-// RemoveAll is os.RemoveAll.
+// RemoveAll is os.RemoveAll. Several processes may remove the same directory.
 func (r Root) RemoveAll(path string) error {
 	err := r.Remove(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -222,11 +222,18 @@ func (r Root) RemoveAll(path string) error {
 		return err
 	}
 	d, err := r.OpenFile(path, unix.O_DIRECTORY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	return errors.Join(empty(d), r.Rmdir(path))
+	err = errors.Join(empty(d), r.Rmdir(path))
+	if _, gone := r.Lstat(path); errors.Is(gone, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // empty removes everything in a directory.
