@@ -185,8 +185,8 @@ func (v *verdict) judge(e event, said string) error {
 			}
 		}
 		m.current(m.newest(f.Name), v.nodes)
-		m.goneBack(m.newest(f.Name))
-		m.history = m.histories[m.newest(f.Name)]
+		clear(m.left) // it goes on from one of that name, of whichever history
+		m.none, m.history = false, m.histories[m.newest(f.Name)]
 	case "died":
 		r := v.Recover
 		v.tell("  Rank %d dies at operation %d; a new one on node %s takes its place.", r.Rank, r.At, r.Node)

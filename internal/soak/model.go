@@ -321,7 +321,7 @@ func (m *model) beginAnew(next int) {
 	}
 }
 
-// goneBack is what is so when a run goes on from a checkpoint from before one that began anew, or the program has chosen that.
+// goneBack is what is so when a run goes on from a checkpoint from before one that began anew.
 func (m *model) goneBack(f *fact) {
 	if f != nil && m.left[f] != nil {
 		clear(m.left)
