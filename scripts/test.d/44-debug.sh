@@ -26,6 +26,7 @@ trap 'kill "$job" 2>/dev/null' EXIT
 begin() { # COMMAND...
     : >"$WORK/err"
     : >"$WORK/gdb"
+    : >"$WORK/out" # here: the job opens it later, and until then it has the processes of the last one
     timeout 3000 "$@" >"$WORK/out" 2>"$WORK/err" </dev/null &
     job=$!
 }
