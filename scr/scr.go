@@ -232,7 +232,7 @@ func (s *Session) begin(opt Options, start time.Time) error {
 		Input: input,
 		World: s.world, Cache: s.cache, Prefix: s.prefix, Flusher: s.flusher, Log: s.log, Events: s.events.Log, Phases: s.events.phases,
 		JobID: s.config.JobID, Fetch: s.config.Fetch, Width: s.config.FetchWidth, InPlace: s.config.FetchBypass, Never: s.config.Restart == "NEVER", Global: s.config.GlobalRestart,
-		Current: s.config.Current, DropAfter: s.config.DropAfterCurrent,
+		Current: restart.Choice{Name: s.config.Current, By: "SCR_CURRENT"}, DropAfter: s.config.DropAfterCurrent,
 		Protect: func(d dataset.Dataset) (*reddesc.Descriptor, *reddesc.Store) {
 			desc := s.protection.descriptor(Flags(d.Flags()), d.Checkpoint())
 			return desc, s.protection.store(desc.Store)
@@ -471,13 +471,18 @@ func (s *Session) compareWithIndex() error {
 	if err != nil {
 		return err
 	}
-	there := make([]int64, len(list)+1) // 1: complete in the index; last element: the highest id
+	there := make([]int64, len(list)+2) // 1: complete in the index; then the highest id, and 1: scr_index has chosen a checkpoint
+	highest, isChosen := &there[len(list)], &there[len(list)+1]
+	var chosen string // on rank 0
 	find := func() error {
 		x, err := prefix.CheckedIndex(s.prefix.Dir)
 		if err != nil {
 			return err
 		}
-		there[len(list)] = int64(x.Highest())
+		*highest = int64(max(x.Highest(), s.cache.Highest()))
+		if e, made, holds := prefix.Choice(x, int(*highest)); made {
+			*isChosen, chosen = 1, choice(e, holds, s.config, s.log)
+		}
 		var cached []prefix.Kept
 		for i, c := range list {
 			cached = append(cached, prefix.Kept{Dataset: c.Dataset, Protected: c.Desc.Protection.String(),
@@ -500,16 +505,36 @@ func (s *Session) compareWithIndex() error {
 	if s.world.Rank() == 0 {
 		err = find()
 	}
-	there[len(list)] = max(there[len(list)], int64(s.cache.Highest()))
+	*highest = max(*highest, int64(s.cache.Highest()))
 	// Only rank 0 has read the index: the other ranks have 0 for each dataset of the list.
 	if err := mpi.AgreeMax(s.world, err, there); err != nil {
 		return err
 	}
-	s.numbers.id = int(there[len(list)])
+	s.numbers.id = int(*highest)
+	if *isChosen == 1 {
+		name, err := mpi.BytesFromRoot(s.world, func() ([]byte, error) { return []byte(chosen), nil })
+		if err != nil {
+			return err
+		}
+		s.restart.TakeChoice(string(name))
+	}
 	for i, c := range list {
 		s.flusher.SetFlushed(c.ID(), there[i] == 1)
 	}
 	return nil
+}
+
+// choice returns the name of the checkpoint that a user has chosen with scr_index, "" if the run does not restart from it.
+// holds is whether nothing was written since.
+func choice(e prefix.Entry, holds bool, cfg *config.Config, log *report.Logger) string {
+	switch {
+	case cfg.Current != "":
+	case !holds:
+		log.Warn("scr_index --current has chosen %s, but a job has written another dataset since, or it cannot be used: the choice has no effect", e.Name)
+	default:
+		return e.Name
+	}
+	return ""
 }
 
 // giveUp closes a session whose Init has failed.

@@ -153,6 +153,29 @@ func TestInspectCache_NotProtected(t *testing.T) {
 }
 
 // A checkpoint that has made way for one of another computation is dropped by its own name only, and then with its files.
+func TestIndex_Chosen(t *testing.T) {
+	for _, option := range []string{"--current", "--drop-after"} {
+		c := scavengetest.New(t, "SCR_FLUSH=2", "SCR_CACHE_SIZE=4")
+		c.Write(scavengetest.Four, 1, 2, 3)
+		offers := func(step int) {
+			t.Helper()
+			c.Job(scavengetest.Four, func(s *scr.Session, rank int) error {
+				if got, _, err := s.HaveRestart(); err != nil || got != scavengetest.Name(step) {
+					return fmt.Errorf("offered %q, want that of step %d (%v)", got, step, err)
+				}
+				return nil
+			})
+		}
+		offers(3)
+		if _, said := run(t, 1, "scr_index", "-p", c.Prefix(), option, "ckpt.1"); !strings.Contains(said, "only in the cache") || !strings.Contains(said, "SCR_CURRENT=ckpt.1") {
+			t.Error(said)
+		}
+		run(t, 0, "scr_index", "-p", c.Prefix(), option, "ckpt.2")
+		offers(2)
+		offers(2)
+	}
+}
+
 func TestIndex_Retired(t *testing.T) {
 	c := scavengetest.New(t, "SCR_FLUSH=1")
 	c.Write(scavengetest.Four, 1, 2)

@@ -27,6 +27,10 @@ var indexCommand = command{
 older ones, the newest of them first, but no dataset that is incomplete or from which a restart has failed. It never
 reads a newer one than the current one.
 
+--current and --drop-after choose the checkpoint of the next restart, as SCR_CURRENT does: the next run restarts from it even if
+the cache has a newer one, which then leaves the cache. The choice ends when that run begins its first dataset. It has no effect
+if a job writes another dataset before that run begins.
+
 The list has these columns. DSET: the number of the dataset. VALID: whether a restart may use it. FLUSHED: the time at
 which it was complete in the prefix directory, or at which an incomplete flush began. CUR: a star for the current
 dataset. AGE: the time since the program began to write it. SIZE: the size of its files. JOB: the id of the job that
@@ -270,6 +274,10 @@ func (x index) change(name string, f func(*prefix.Index) error) error {
 }
 
 func (x index) unknown(name string) error {
+	list, _ := prefix.Locations(x.dir) // what the commands cannot read is not in the message
+	if slices.ContainsFunc(list, func(l prefix.Located) bool { return l.Name == name && l.Is(prefix.InCache) }) {
+		return fmt.Errorf("dataset %q is only in the cache, and not in the index of %s; a run restarts from it with SCR_CURRENT=%s", name, x.dir, name)
+	}
 	return fmt.Errorf("there is no dataset %q in the index of %s; scr_index --list shows all datasets", name, x.dir)
 }
 
@@ -291,9 +299,12 @@ func (x index) drop(name string) error {
 
 func (x index) dropAfter(name string) error {
 	return x.change(name, func(i *prefix.Index) error {
-		id, _ := i.Lookup(name)
-		i.RemoveAfter(id)
-		return nil
+		e, _ := i.Find(name)
+		i.RemoveAfter(e.ID)
+		if !e.Complete || !e.Flags().Has(dataset.Checkpoint) {
+			return nil
+		}
+		return prefix.Choose(i, x.dir, name)
 	})
 }
 
@@ -301,7 +312,7 @@ func (x index) setCurrent(name string) error {
 	var e prefix.Entry
 	err := x.change(name, func(i *prefix.Index) error {
 		e, _ = i.Find(name)
-		return i.SetCurrent(name)
+		return prefix.Choose(i, x.dir, name)
 	})
 	if err == nil && e.Replaced != nil {
 		x.warn("scr_index")(fmt.Errorf("dataset %d (%s): %s; a restart passes it over", e.ID, name, e.Why()))

@@ -177,9 +177,10 @@ func conclude(prefix string, f Found, at func(what string)) error {
 		if f.Replaced != nil {
 			return nil
 		}
-		// If an older checkpoint is flushed late, the newer one stays current.
+		// If an older checkpoint is flushed late, the newer one stays current, and one that a user has chosen meanwhile.
 		id, _ := x.Lookup(x.Current())
-		if d.Flags().Has(dataset.Checkpoint) && id < d.ID() {
+		_, _, chosen := Choice(x, d.ID())
+		if d.Flags().Has(dataset.Checkpoint) && id < d.ID() && !chosen {
 			return x.SetCurrent(d.Name())
 		}
 		return nil

@@ -447,6 +447,9 @@ func (x *Index) Current() string {
 func (x *Index) setCurrent(name string) {
 	x.h.Unset(keyCurrent)
 	x.h.Unset(keyCurrentCompressed)
+	if id, _ := x.h.Get(keyChosen).Int(keyDset); x.ByID(int(id)).Name != name {
+		x.h.Unset(keyChosen)
+	}
 	if e, ok := x.Find(name); !ok {
 		return
 	} else if e.Compressed() || e.Retired != nil { // SCR 3.1 reads the dataset that CURRENT names without checking COMPLETE

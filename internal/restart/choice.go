@@ -83,6 +83,15 @@ func (r *Restart) SetCurrent(name string, again bool) (chosen Chosen, err error)
 	return Chosen{int(found[1]), found[2]}, err
 }
 
+// TakeChoice makes the next Find begin with the checkpoint called name, which a user has chosen with scr_index. "" is for none: the
+// choice does not count, and only ends once the run begins a dataset.
+func (r *Restart) TakeChoice(name string) {
+	if name != "" {
+		r.Current = Choice{Name: name, By: "scr_index --current"}
+	}
+	r.Current.Recorded = true
+}
+
 // findCached returns the newest dataset called name in the cache of which condition is true, restored, nil if
 // there is none.
 func (r *Restart) findCached(name string, condition func(*cache.Cached) bool) (*cache.Cached, error) {

@@ -135,14 +135,18 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 	if !sameSize {
 		return &prefix.RanksError{Name: "checkpoint " + d.Name(), Ranks: l.Ranks, Size: r.World.Size()}
 	}
-	c, err := r.copyToCache(d, l.Files, desc, store)
+	stays := r.fallback()
+	c, err := r.copyToCache(d, l.Files, desc, store, stays)
 	if errors.As(err, new(*mpi.AgreedError)) {
 		again, e := r.Cache.Yield(err)
 		if e != nil {
 			return e
 		}
+		if stays != nil && r.rung == named && !errors.Is(err, errUnusable) { // the cache may have room for one of them only
+			again, stays = true, nil
+		}
 		if again {
-			c, err = r.copyToCache(d, l.Files, desc, store)
+			c, err = r.copyToCache(d, l.Files, desc, store, stays)
 		}
 	}
 	if err != nil {
@@ -170,10 +174,20 @@ func (r *Restart) share(files []redundancy.File, store *reddesc.Store) (unfit bo
 	return owners != nil && !store.World, nil
 }
 
+// fallback returns the checkpoint of the cache that is offered if another one cannot be fetched, nil if there is none.
+func (r *Restart) fallback() *cache.Cached {
+	switch {
+	case r.offered != nil:
+		return r.offered.cached
+	case r.rung == named:
+		return r.Cache.NewestCheckpoint()
+	}
+	return nil
+}
+
 // copyToCache copies a checkpoint of the prefix directory to the cache. files are the
-// caller's. An older checkpoint of the cache that is offered meanwhile leaves only once the
-// copy is complete.
-func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *reddesc.Descriptor, store *reddesc.Store) (*cache.Cached, error) {
+// caller's. The checkpoint stays, if it has to leave the cache, leaves only once the copy is complete.
+func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *reddesc.Descriptor, store *reddesc.Store, stays *cache.Cached) (*cache.Cached, error) {
 	r.Log.Info("checkpoint %s: fetch from %s begins", d.Name(), r.Prefix.Dir)
 	// Redundancy is not larger than the files, but for PARTNER with several copies.
 	leaving, err := r.Flusher.Leaving(store, 2*prefix.Parts{0: files}.Bytes())
@@ -181,9 +195,9 @@ func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *
 		return nil, err
 	}
 	later := flush.Leaving{}
-	if r.offered != nil && slices.Contains(leaving.Datasets, r.offered.cached) {
-		later.Datasets = []*cache.Cached{r.offered.cached}
-		leaving.Datasets = slices.DeleteFunc(leaving.Datasets, func(c *cache.Cached) bool { return c == r.offered.cached })
+	if stays != nil && slices.Contains(leaving.Datasets, stays) {
+		later.Datasets = []*cache.Cached{stays}
+		leaving.Datasets = slices.DeleteFunc(leaving.Datasets, func(c *cache.Cached) bool { return c == stays })
 	}
 	if r.rung == named && slices.Contains(leaving.Datasets, r.Cache.NewestCheckpoint()) {
 		// An older one would be the newest then, and is not what the user has chosen.
@@ -218,6 +232,11 @@ func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *
 	r.Prefix.Note(func() error {
 		return prefix.EnterCached(r.Prefix.Dir, c.Dataset, desc.Protection.String(), c.Verified())
 	})
+	if r.rung == named && len(later.Datasets) > 0 {
+		if err := r.record(r.before(d), noChange, true); err != nil {
+			return c, err
+		}
+	}
 	if err := r.Flusher.Evict(later); err != nil {
 		return c, err
 	}

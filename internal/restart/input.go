@@ -21,7 +21,7 @@ func (r *Restart) tellOtherInput(d dataset.Dataset, more string) {
 // wrong: the Flusher flushes them, and does not evict one for which nothing else is there yet.
 func (r *Restart) WithholdOtherInput() {
 	for _, c := range r.Cache.List() {
-		if !c.Flags().Has(dataset.Checkpoint) || !r.isOfOtherInput(c.Dataset) || c.Name() == r.Current {
+		if !c.Flags().Has(dataset.Checkpoint) || !r.isOfOtherInput(c.Dataset) || c.Name() == r.Current.Name {
 			continue
 		}
 		c.Withhold(true)

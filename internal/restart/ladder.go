@@ -3,6 +3,7 @@ package restart
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
@@ -14,7 +15,7 @@ import (
 type rung int
 
 const (
-	named   rung = iota // the checkpoint that the user names in SCR_CURRENT
+	named   rung = iota // the checkpoint that the user has chosen
 	cached              // the newest in the cache, or a newer one that the program has written to the prefix directory
 	newer               // ... or a newer one of this job that has to be fetched
 	fetched             // those in the prefix directory
@@ -28,7 +29,7 @@ func (r *Restart) Find(fetch bool) error {
 		return nil
 	}
 	if r.rung == named {
-		if err := r.offerNamed(r.Current); err != nil {
+		if err := r.offerNamed(); err != nil {
 			return err
 		}
 		r.rung = cached
@@ -93,10 +94,11 @@ func (r *Restart) FindInRun() error {
 	return r.offerFirst(0, r.Prefix.Candidate, r.tellNewer)
 }
 
-// offerNamed offers the checkpoint called name, from the cache or from the prefix
+// offerNamed offers the checkpoint that the user has chosen, from the cache or from the prefix
 // directory, and deletes newer datasets from the cache. If there is no such checkpoint, it
 // warns.
-func (r *Restart) offerNamed(name string) error {
+func (r *Restart) offerNamed() error {
+	name := r.Current.Name
 	if name == "" {
 		return nil
 	}
@@ -107,6 +109,7 @@ func (r *Restart) offerNamed(name string) error {
 		}
 		if c != nil {
 			r.offerCached(c)
+			r.tellChoice(c.ID())
 			return r.drop(r.after(c.ID()), func(x *prefix.Index) change { return r.prefer(x, name, c.ID()) }, true)
 		}
 	}
@@ -125,12 +128,24 @@ func (r *Restart) offerNamed(name string) error {
 			}
 		}
 		if ok {
+			r.tellChoice(d.ID())
 			return r.drop(r.after(d.ID()), noChange, true)
 		}
 		r.unlist() // what has not left yet may be offered
 	}
-	r.Log.WarnJob("SCR_CURRENT names %s, which is no complete checkpoint in the cache or in the index of %s; ignored", name, r.Prefix.Dir)
+	r.Log.WarnJob("%s names %s, which is no complete checkpoint in the cache or in the index of %s; ignored", r.Current.By, name, r.Prefix.Dir)
 	return nil
+}
+
+// tellChoice says which checkpoints leave the cache because the user has chosen an older one, with the given id.
+func (r *Restart) tellChoice(id int) {
+	var newer []string
+	for _, d := range r.Flusher.Held(r.after(id)) {
+		newer = append(newer, d.Name())
+	}
+	if len(newer) > 0 {
+		r.Log.WarnJob("this run restarts from %s, which %s has chosen; what is newer leaves the cache: %s", r.Current.Name, r.Current.By, strings.Join(newer, ", "))
+	}
 }
 
 // offerWritten offers the newest checkpoint that the program itself has written to the
@@ -248,7 +263,7 @@ func (r *Restart) PassOverCondemned() error {
 		}
 		listed = x.Leaving(r.JobID)
 		for i, d := range held {
-			if x.Leaves(r.JobID, d) && d.Name() != r.Current {
+			if x.Leaves(r.JobID, d) && d.Name() != r.Current.Name {
 				marks[len(list)+i] = 1
 			}
 		}
@@ -257,7 +272,7 @@ func (r *Restart) PassOverCondemned() error {
 			r.Log.Warn("%v; a checkpoint from which no run could restart may be tried again", err)
 		}
 		for i, c := range list {
-			if v, ok := condemned[c.ID()]; ok && v.Of(c.Dataset) && c.Name() != r.Current {
+			if v, ok := condemned[c.ID()]; ok && v.Of(c.Dataset) && c.Name() != r.Current.Name {
 				marks[i], whys[i] = 1, v.Why
 			}
 		}

@@ -49,11 +49,19 @@ type Config struct {
 	InPlace   bool   // SCR_FETCH_BYPASS: the program reads checkpoints in the prefix directory
 	Global    bool   // SCR_GLOBAL_RESTART: ... even if they are in the cache
 	Never     bool   // SCR_RESTART=never: offer none
-	Current   string // SCR_CURRENT: name of the checkpoint to try first
+	Current   Choice // of the checkpoint to try first
 	DropAfter bool   // SCR_DROP_AFTER_CURRENT: remove newer ones from the index
 	// Protect returns the redundancy descriptor and the store of a checkpoint that is
 	// copied to the cache.
 	Protect func(d dataset.Dataset) (*reddesc.Descriptor, *reddesc.Store)
+}
+
+// Choice is a checkpoint that the user has chosen.
+type Choice struct {
+	Name string // "" if none is chosen
+	By   string // how: SCR_CURRENT, or the command
+	// Recorded is whether the index has a choice of scr_index, which ends once the run begins a dataset.
+	Recorded bool
 }
 
 // Restart has the checkpoint that a session offers to the program.
@@ -82,7 +90,13 @@ func New(c Config) *Restart { return &Restart{Config: c, refused: refused{useles
 func (r *Restart) Offered() *Offer { return r.offered }
 
 // Withdraw ends the offer, because the program has begun a dataset, or has chosen another one. It is not collective.
-func (r *Restart) Withdraw() { r.offered, r.refused.byAll = nil, nil }
+func (r *Restart) Withdraw() {
+	r.offered, r.refused.byAll = nil, nil
+	if r.Current.Recorded {
+		r.Current.Recorded = false
+		r.Prefix.Note(func() error { return prefix.EndChoice(r.Prefix.Dir) })
+	}
+}
 
 // offerCached offers a checkpoint that is in the cache.
 func (r *Restart) offerCached(c *cache.Cached) {

@@ -308,7 +308,7 @@ func TestFind_Named(t *testing.T) {
 	root := t.TempDir()
 	run(t, root, every(1), func(r *rig) error { return r.checkpoints(3) })
 	named := func(name string) func(*flush.Config, *restart.Config) {
-		return func(_ *flush.Config, c *restart.Config) { c.Current = name }
+		return func(_ *flush.Config, c *restart.Config) { c.Current = restart.Choice{Name: name, By: "SCR_CURRENT"} }
 	}
 	said := run(t, root, named("step.9"), func(r *rig) error { return errors.Join(r.restart.Find(true), r.expect("step.3")) })
 	if !strings.Contains(said, "SCR_CURRENT names step.9") {
@@ -450,7 +450,7 @@ func TestPassOver_WhatLeaves(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		named := func(_ *flush.Config, c *restart.Config) { c.Current = current }
+		named := func(_ *flush.Config, c *restart.Config) { c.Current = restart.Choice{Name: current, By: "SCR_CURRENT"} }
 		run(t, root, named, func(r *rig) error { return errors.Join(r.restart.Find(true), r.expect(want)) })
 		if x, err := prefix.ReadIndex(dir); err != nil || x.Leaving("") {
 			t.Errorf("still listed: %v", err)
