@@ -169,8 +169,8 @@ func TestSession_OtherNumberOfRanks(t *testing.T) {
 					}
 					return s.Finalize()
 				})
-				c.says("was written by 4 ranks")
-				c.says("end this run and start with 4 ranks, which can also flush it")
+				c.says("ckpt.2 in the cache, and 1 dataset from before, was written by 4 ranks")
+				c.says("end this run and start with 4 ranks to restart from it")
 				c.job(four, restarts(2))
 				if flush == "1" { // and so is that in the prefix directory
 					c.lose("a", "b", "c", "d")

@@ -83,7 +83,7 @@ func TestEvents_FromTheBeginning(t *testing.T) {
 	if n := strings.Count(c.said(), "the run starts from the beginning"); n != 1 {
 		t.Errorf("told %d times in\n%s", n, c.said())
 	}
-	c.job(four, steps(3)) // which never asks, and is killed
+	c.job(four, restarts(1))
 	if strings.Contains(c.said(), "from the beginning") {
 		t.Errorf("there is a checkpoint\n%s", c.said())
 	}

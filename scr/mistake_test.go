@@ -143,6 +143,33 @@ func TestMistake(t *testing.T) {
 			c.wants("ckpt.6 ckpt.5 ckpt.3 ckpt.2 ckpt.1 ckpt.4 ckpt.3~3 ckpt.2~2 ckpt.1~1")
 		})
 	}
+	five := append(slices.Clone(four), "a")
+	for name, test := range map[string]struct {
+		nodes []string
+		run   func(s *Session, rank int) error
+		says  string
+	}{
+		"ranks, only in the cache": {five, begins("wrong", 3), "ckpt.3 in the cache was written by 4 ranks, this run has 5: "},
+		"not asked for":            {four, computes("wrong", 1, 3), "the complete checkpoint ckpt.3: the program has not asked for one (SCR_Have_restart)"},
+		"refused, and only in the cache": {four, func(s *Session, rank int) error {
+			return errors.Join(refused(s, "ckpt.3"), offers(s, ""), computes("wrong", 1, 3)(s, rank))
+		}, "SCR_CURRENT=ckpt.3 tries it again"},
+	} {
+		for _, way := range []string{"SCR_FLUSH_ASYNC=0", "SCR_FLUSH_ASYNC=1"} {
+			t.Run(name+" "+way, func(t *testing.T) {
+				c := newCluster(t, "SCR_FLUSH=10", "SCR_CACHE_SIZE=1", way)
+				c.job(four, computes("right", 1, 3))
+				c.wants("")
+				c.set("SCR_FLUSH=1")
+				c.job(test.nodes, func(s *Session, rank int) error { return errors.Join(test.run(s, rank), s.Finalize()) })
+				c.says(test.says)
+				c.wants("ckpt.3 ckpt.2 ckpt.1 ckpt.3~3")
+				c.lose(four...)
+				c.set("SCR_CURRENT=ckpt.3~3")
+				c.job(four, goesOn("right", 3, 4, 4))
+			})
+		}
+	}
 	t.Run("the only one is refused", func(t *testing.T) {
 		c := newCluster(t, "SCR_FLUSH=1", "SCR_PREFIX_SIZE=1")
 		c.job(four, computes("right", 1, 1))

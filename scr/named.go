@@ -25,7 +25,7 @@ func (s *Session) current(name string) error {
 	if chosen.Checkpoint > 0 { // an output has no number
 		s.numbers.checkpoint = chosen.Checkpoint
 	}
-	s.numbers.history, s.numbers.goesOn = chosen.History, true
+	s.numbers.history, s.numbers.goesOn, s.numbers.asked = chosen.History, true, true
 	return nil
 }
 

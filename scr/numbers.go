@@ -11,13 +11,14 @@ import (
 )
 
 // numbers has the numbers of the newest dataset, from which those of the next one follow, and its history.
-// All but latest and facts are the same on all ranks.
+// All but asked, latest and facts are the same on all ranks.
 type numbers struct {
 	id         int       // highest id of any dataset of this or an earlier run
 	checkpoint int       // number of the newest checkpoint
 	written    int       // id of the newest checkpoint that the program has written to the prefix directory
 	history    int64     // of the next dataset, if the run goes on from a checkpoint, or has begun a dataset
 	goesOn     bool      // the run goes on from a checkpoint, which is offered, accepted or chosen
+	asked      bool      // the program has asked for a checkpoint; Route asks on the caller only
 	latest     time.Time // when the newest dataset was begun, as rank 0 has recorded
 
 	facts *snapshot.Stored // what is recorded with each checkpoint, on rank 0; nil if nothing is

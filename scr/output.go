@@ -91,7 +91,9 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 			return err
 		}
 	}
-	s.stopRestart()
+	if err := s.stopRestart(); err != nil {
+		return err
+	}
 	s.computed()
 	o, where, err := s.create(id, name, flags, checkpoint)
 	if err != nil {
@@ -231,6 +233,7 @@ func (s *Session) route(name string) (string, error) {
 	case s.restart.Offered() != nil && !s.started:
 		// Programs that use SCR's first API read a checkpoint without calling StartRestart.
 		if path, err := s.routeRestart(name); err == nil {
+			s.numbers.asked = true
 			return path, nil
 		}
 	}

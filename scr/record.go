@@ -35,6 +35,9 @@ func (s *Session) metadata(name string) string {
 // openPrefix makes the directory for metadata in the prefix directory. Rank 0 calls it.
 func (s *Session) openPrefix() error {
 	dir := s.metadata("")
+	if _, err := os.Stat(s.config.Prefix); errors.Is(err, fs.ErrNotExist) {
+		s.log.Warn("%s was not there, and is made for SCR_PREFIX: is the name right?", s.config.Prefix)
+	}
 	if err := hash.MakeDirs(dir); err != nil {
 		return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)
 	}

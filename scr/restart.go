@@ -8,6 +8,7 @@ import (
 	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/flush"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/mpi"
 )
@@ -24,20 +25,24 @@ func (s *Session) HaveRestart() (name string, ok bool, err error) {
 	return name, ok && err == nil, err
 }
 
-// mustRestart returns an error if the user wants no run that starts from the beginning.
-func mustRestart(cfg *config.Config) error {
+// errMustRestart is the error if the user wants no run that starts from the beginning.
+var errMustRestart = errors.New("there is no checkpoint from which the program can restart, and SCR_RESTART=must: SCR_RESTART=may lets it start from the beginning")
+
+// mustRestart returns an error, which is agreed, if the user wants no run that starts from the beginning.
+func mustRestart(world mpi.Comm, cfg *config.Config) error {
 	if cfg.Restart != "MUST" {
 		return nil
 	}
-	return errors.New("there is no checkpoint from which the program can restart, and SCR_RESTART=must: SCR_RESTART=may lets it start from the beginning")
+	return mpi.OnRoot(world, func() error { return errMustRestart })
 }
 
 func (s *Session) haveRestart() (name string, ok bool, err error) {
 	if err := s.state.expect("HaveRestart", idle); err != nil {
 		return "", false, err
 	}
+	s.numbers.asked = true
 	if err := s.restart.Stopped(); err != nil && !s.started {
-		return "", false, err
+		return "", false, mpi.OnRoot(s.world, func() error { return err })
 	}
 	if s.started { // the numbers of datasets go on from the last one
 		err = s.restart.FindInRun()
@@ -51,8 +56,10 @@ func (s *Session) haveRestart() (name string, ok bool, err error) {
 	if offer == nil {
 		if !s.started {
 			s.numbers.goesOn = false
+			if err := mustRestart(s.world, s.config); err != nil {
+				return "", false, err
+			}
 			s.tellBeginning(true)
-			return "", false, mustRestart(s.config)
 		}
 		return "", false, nil
 	}
@@ -86,6 +93,7 @@ func (s *Session) startRestart() (name string, err error) {
 	if offer == nil {
 		return "", s.state.misplaced("StartRestart", "there is no checkpoint to restart from; {HaveRestart} says whether there is one")
 	}
+	s.numbers.asked = true
 	s.prefix.Note(func() error { return prefix.BeginRestart(s.prefix.Dir, offer.Dataset) })
 	s.state, s.began = restarting, time.Now()
 	s.events.Dataset("RESTART_START", offer.Dataset, eventlog.Record{})
@@ -119,7 +127,7 @@ func (s *Session) completeRestart(valid bool) error {
 		s.restart.Accepted()
 		return nil
 	}
-	s.log.Info("%v; it is not used again", failed)
+	s.log.WarnJob("%v; it is not used again. SCR_CURRENT=%s tries it again", failed, offer.Name())
 	byAll, err := mpi.All(s.world, !valid)
 	if err != nil {
 		return err
@@ -129,13 +137,30 @@ func (s *Session) completeRestart(valid bool) error {
 }
 
 // stopRestart withdraws the offered checkpoint when the program begins a dataset.
-func (s *Session) stopRestart() {
-	if !s.started && !s.numbers.goesOn {
-		s.tellBeginning(false)
+func (s *Session) stopRestart() error {
+	defer s.restart.Withdraw()
+	if s.started {
+		return nil
+	}
+	if s.numbers.goesOn {
+		// A program that was offered a checkpoint, and has not asked for it, begins anew.
+		var err error
+		if s.numbers.goesOn, err = mpi.Any(s.world, s.numbers.asked); err != nil {
+			return err
+		}
+	}
+	if !s.numbers.goesOn {
+		s.restart.Withdraw()
 		s.numbers.history = beginHistory(s.config, s.numbers.id)
+		if s.numbers.history != dataset.AnyHistory {
+			if err := flush.AbandonAll(s.flusher); err != nil {
+				return err
+			}
+		}
+		s.tellBeginning(false)
 	}
 	s.started = true
-	s.restart.Withdraw()
+	return nil
 }
 
 // readsItself reports whether the user has said that the program itself reads the newest checkpoint in the prefix directory.

@@ -247,7 +247,7 @@ func (s *Session) begin(opt Options, start time.Time) error {
 	if err := s.offerRestart(s.restart.Find(s.config.FetchOnInit)); err != nil || !s.config.FetchOnInit || s.restart.Offered() != nil {
 		return err
 	}
-	return mustRestart(s.config)
+	return mustRestart(s.world, s.config)
 }
 
 // shared is what all ranks know from rank 0: the paths by which they know directories that have

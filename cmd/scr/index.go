@@ -31,7 +31,7 @@ reads a newer one than the current one.
 the cache has a newer one, which then leaves the cache. The choice ends when that run begins its first dataset. It has no effect
 if a job writes another dataset before that run begins.
 
-The list has these columns. DSET: the number of the dataset. VALID: whether a restart may use it. FLUSHED: the time at
+The list has these columns. DSET: the number of the dataset. VALID: whether a restart may read it in the prefix directory. FLUSHED: the time at
 which it was complete in the prefix directory, or at which an incomplete flush began. CUR: a star for the current
 dataset. AGE: the time since the program began to write it. SIZE: the size of its files. JOB: the id of the job that
 wrote it. PLACE: its places in the job's record: prefix, cache, flushing. NAME. Datasets that are only in the cache are

@@ -53,18 +53,74 @@ func (f *Flusher) FlushLeft(checkpoints bool) error {
 // true, it flushes them, oldest first, and warns if it cannot. Else it warns, and says how they
 // can be used.
 func (f *Flusher) flushForeign(flush bool) {
-	const until = "it stays in the cache until this run has completed a checkpoint, or needs its room"
-	for _, d := range slices.Backward(f.Cache.Foreign()) {
-		if !flush {
-			f.Log.WarnJob("dataset %d in the cache was written by %s, this run has %d: to use it, end this run and start "+
-				"with %s, which can also flush it to the prefix directory, or with SCR_GLOBAL_RESTART=1; %s",
-				d.ID(), report.Count(d.Ranks, "rank"), f.World.Size(), report.Count(d.Ranks, "rank"), until)
+	list := f.Cache.Foreign()
+	if !flush {
+		tellForeign(f, list)
+		return
+	}
+	for _, d := range slices.Backward(list) {
+		if err := f.flushParts(d); err != nil {
+			f.Log.WarnJob("dataset %d (%s), which %d ranks have written, cannot be flushed: %v; it stays in the cache until this run has completed a checkpoint, or needs its room",
+				d.ID(), d.Name(), d.Ranks, err)
+		}
+	}
+}
+
+// tellForeign warns of datasets that jobs of another size have written, newest first.
+func tellForeign(f *Flusher, list []cache.Foreign) {
+	if len(list) == 0 {
+		return
+	}
+	newest, older := list[0], ""
+	if n := len(list) - 1; n > 0 {
+		older = fmt.Sprintf(", and %s from before,", report.Count(n, "dataset"))
+	}
+	first := "it is flushed before this run writes a dataset"
+	if f.Every <= 0 {
+		first = "SCR_FLUSH=0, so it is not flushed"
+	}
+	f.Log.WarnJob("%s in the cache%s was written by %s, this run has %d: end this run and start with %s to restart from it. Here %s; what is in the cache is deleted once "+
+		"this run has completed a checkpoint, or needs its room. If the program can read checkpoints of another number of ranks: SCR_GLOBAL_RESTART=1",
+		newest.Name(), older, report.Count(newest.Ranks, "rank"), f.World.Size(), report.Count(newest.Ranks, "rank"), first)
+}
+
+// deleted is what happens to a checkpoint that the run does not go on from.
+const deleted = "checkpoint %s, from which this run does not go on, cannot be flushed: %v; it is deleted once this run has completed a checkpoint, or needs its room"
+
+// AbandonAll flushes the newest checkpoint in the cache, and the newest of a job of another size, because the run begins a
+// dataset and goes on from none of them: they would be deleted. If one cannot be flushed, it warns. With SCR_FLUSH=0
+// it flushes none.
+func AbandonAll(f *Flusher) error {
+	if f.Every <= 0 {
+		return nil
+	}
+	for _, d := range f.Cache.Foreign() {
+		if !d.Flags().Has(dataset.Checkpoint) {
 			continue
 		}
 		if err := f.flushParts(d); err != nil {
-			f.Log.WarnJob("dataset %d (%s), which %d ranks have written, cannot be flushed: %v; %s", d.ID(), d.Name(), d.Ranks, err, until)
+			f.Log.WarnJob(deleted, d.Name(), err)
 		}
+		break
 	}
+	newest, err := f.Newest()
+	if err != nil || newest == nil {
+		return err
+	}
+	return Abandon(f, newest)
+}
+
+// Abandon flushes a checkpoint of the cache, like AbandonAll.
+func Abandon(f *Flusher, c *cache.Cached) error {
+	if f.Every <= 0 || f.Flushed(c.ID()) {
+		return nil
+	}
+	err := f.Flush(c)
+	if errors.As(err, new(*mpi.AgreedError)) {
+		f.Log.WarnJob(deleted, c.Name(), err)
+		return nil
+	}
+	return err
 }
 
 // flushParts flushes a dataset of a job of another size. Each process copies the files of

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/flush"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/mpi"
 )
@@ -224,9 +225,11 @@ func (r *Restart) Fail(byAll bool) error {
 	if o.cached != nil {
 		r.refused.marked = true
 		r.Prefix.Note(func() error { return prefix.Reject(r.Prefix.Dir, o.Dataset, why) })
-		r.Log.Info("checkpoint %s stays in the cache until this run has completed a checkpoint, or needs its room; "+
-			"a run with SCR_CURRENT=%s tries it again", o.Name(), o.Name())
-		err = r.Flusher.PassOver(o.cached)
+		if byAll { // its input may be wrong, and not the checkpoint
+			err = flush.Abandon(r.Flusher, o.cached)
+		}
+		r.Log.Info("checkpoint %s stays in the cache until this run has completed a checkpoint, or needs its room", o.Name())
+		err = errors.Join(err, r.Flusher.PassOver(o.cached))
 	}
 	err = errors.Join(err, r.Prefix.Failed(o.Dataset, why))
 	if byAll {

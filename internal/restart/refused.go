@@ -89,7 +89,7 @@ func (r *Restart) Missed(asked bool) string {
 	switch {
 	case why != "":
 	case newest.Failed:
-		why = "no restart from it was possible: " + newest.Fault
+		why = fmt.Sprintf("no restart from it was possible: %s; scr_index --current %s tries it again", newest.Fault, newest.Name)
 	case !asked:
 		why = "the program has not asked for one (SCR_Have_restart)"
 	default:
