@@ -94,6 +94,7 @@ func AbandonAll(f *Flusher) error {
 	if f.Every <= 0 {
 		return nil
 	}
+	defer keepAll(f)()
 	for _, d := range f.Cache.Foreign() {
 		if !d.Flags().Has(dataset.Checkpoint) {
 			continue
@@ -110,11 +111,20 @@ func AbandonAll(f *Flusher) error {
 	return Abandon(f, newest)
 }
 
+// keepAll keeps SCR_PREFIX_SIZE from deleting older checkpoints of a computation that the run does not continue, until end is
+// called.
+func keepAll(f *Flusher) (end func()) {
+	keep := f.Keep
+	f.Keep = 0
+	return func() { f.Keep = keep }
+}
+
 // Abandon flushes a checkpoint of the cache, like AbandonAll.
 func Abandon(f *Flusher, c *cache.Cached) error {
 	if f.Every <= 0 || f.Flushed(c.ID()) {
 		return nil
 	}
+	defer keepAll(f)()
 	err := f.Flush(c)
 	if errors.As(err, new(*mpi.AgreedError)) {
 		f.Log.WarnJob(deleted, c.Name(), err)
