@@ -134,7 +134,11 @@ func (r *Restart) offerNamed() error {
 		}
 		r.unlist() // what has not left yet may be offered
 	}
-	r.Log.WarnJob("%s names %s, which is no complete checkpoint in the cache or in the index of %s; ignored", r.Current.By, name, r.Prefix.Dir)
+	where := "in the cache or in the index of " + r.Prefix.Dir
+	if !r.Fetch {
+		where = "in the cache, and SCR_FETCH=0"
+	}
+	r.Log.WarnJob("%s names %s, which is no complete checkpoint %s; ignored", r.Current.By, name, where)
 	return nil
 }
 
