@@ -253,7 +253,7 @@ func TestKeep_Rejected(t *testing.T) {
 			return errors.Join(reject(s, rank, 2), reject(s, rank, 1), restartAt(s, rank, 0))
 		})
 		c.says("the program could not restart from ckpt.2; it is not used again")
-		c.says("SCR_CURRENT=ckpt.2 tries it again")
+		c.says("unless SCR_CURRENT=ckpt.2 names it")
 		c.holds("1 2", four...)
 		return c
 	}

@@ -153,7 +153,7 @@ func TestMistake(t *testing.T) {
 		"not asked for":            {four, computes("wrong", 1, 3), "the complete checkpoint ckpt.3: the program has not asked for one (SCR_Have_restart)"},
 		"refused, and only in the cache": {four, func(s *Session, rank int) error {
 			return errors.Join(refused(s, "ckpt.3"), offers(s, ""), computes("wrong", 1, 3)(s, rank))
-		}, "SCR_CURRENT=ckpt.3 tries it again"},
+		}, "unless SCR_CURRENT=ckpt.3 names it"},
 	} {
 		for _, way := range []string{"SCR_FLUSH_ASYNC=0", "SCR_FLUSH_ASYNC=1"} {
 			t.Run(name+" "+way, func(t *testing.T) {

@@ -117,7 +117,7 @@ func (s *Session) completeRestart(valid bool) error {
 	offer := s.restart.Offered()
 	var err error
 	if !valid {
-		err = fmt.Errorf("the program could not restart from %s", offer.Name())
+		err = fmt.Errorf("the program could not restart from %s; it is not used again, unless SCR_CURRENT=%s names it", offer.Name(), offer.Name())
 	}
 	failed := mpi.Agree(s.world, err)
 	s.events.Result("RESTART", "SUCCESS", offer.Dataset, s.began, failed)
@@ -127,7 +127,7 @@ func (s *Session) completeRestart(valid bool) error {
 		s.restart.Accepted()
 		return nil
 	}
-	s.log.WarnJob("%v; it is not used again. SCR_CURRENT=%s tries it again", failed, offer.Name())
+	s.log.Info("%v", failed)
 	byAll, err := mpi.All(s.world, !valid)
 	if err != nil {
 		return err
