@@ -33,5 +33,8 @@ func TestStatus(t *testing.T) {
 		t.Errorf("%s%s", out, said)
 	}
 	run(t, 1, "scr_status", "-p", filepath.Join(dir, "none"))
+	if out, said := run(t, 1, "scr_status", "-p", t.TempDir()); !strings.Contains(out, "no job runs here") || !strings.Contains(said, "no job has used ") {
+		t.Errorf("%s%s", out, said)
+	}
 	run(t, 2, "scr_status", "-p", dir, "-w", "--json")
 }

@@ -36,7 +36,7 @@ func readStatuses(path string, to chan<- reading, done <-chan struct{}) {
 		now := time.Now()
 		r := reading{}
 		if r.status, r.err = jobstatus.Read(path, now); r.err == nil {
-			r.lines = r.status.Lines(now)
+			r.lines = r.status.Lines(now, 0)
 		}
 		select {
 		case to <- r:

@@ -243,7 +243,7 @@ func watched(t *testing.T) (dir string, rank0 *lock.Lock, log func(r eventlog.Re
 func TestStatus_Terminal(t *testing.T) {
 	dir, _, _, has := watched(t)
 	x := onTerminal(t, "xterm", 150, 20, "scr_status", "-w", "-p", dir)
-	x.shows("job job7   run 1, RUNNING", "nodes node[0-3]", "     1  ckpt.1", "cache (XOR in sets of 4): any one node can be lost", "q: quit")
+	x.shows("job job7   run 1, RUNNING", "nodes node[0-3]", "     1  ckpt.1", "cache (XOR in sets of 4): survives the loss of any one node", "q: quit")
 	has(2)
 	x.shows("     2  ckpt.2", "     1  ckpt.1")
 	for id := 3; id <= 12; id++ {
@@ -265,15 +265,15 @@ func TestStatus_Terminal(t *testing.T) {
 	x.press("\x1b[6~\x1b[6~\x1b[6~")
 	x.shows("datasets 10 to 12 of 12", "     1  ckpt.1")
 	x.press("\x1b[C\x1b[C\x1b[C\x1b[C\x1b[C")
-	x.shows("one node can be lost")
+	x.shows("loss of any one node")
 	x.press("\x1b[H")
 	x.shows("datasets 1 to 3 of 12", "job job7")
 	x.resize(40, 3) // less than there is to say of the job
 	x.shows("q: quit")
 	x.resize(150, 30)
-	x.shows("    12  ckpt.12", "     1  ckpt.1", "any one node can be lost")
+	x.shows("    12  ckpt.12", "     1  ckpt.1", "survives the loss of any one node")
 	x.press("q")
-	if rest := x.ends(0); !strings.Contains(rest, "RUNNING") || strings.Count(rest, "any one node can be lost") != 13 {
+	if rest := x.ends(0); !strings.Contains(rest, "RUNNING") || strings.Count(rest, "survives the loss of any one node") != 14 {
 		t.Errorf("afterwards: %q", rest)
 	}
 }

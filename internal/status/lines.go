@@ -9,9 +9,13 @@ import (
 	"github.com/goscr/goscr/internal/report"
 )
 
-// Lines shows a status on a terminal.
-func (s *Status) Lines(now time.Time) []string {
-	lines := []string{s.head(now)}
+// Lines shows a status on a terminal: the verdict first, and the newest most datasets, all if most is 0.
+func (s *Status) Lines(now time.Time, most int) []string {
+	var lines []string
+	if v := s.verdict(); v != "" {
+		lines = append(lines, v)
+	}
+	lines = append(lines, s.head(now))
 	since := func(at time.Time) string { return page.Span(max(now.Sub(at).Seconds(), 0)) }
 	age := func(d *Dataset) string { return since(d.Begun) + " old" }
 	row := func(what string, d *Dataset, where string) {
@@ -27,14 +31,18 @@ func (s *Status) Lines(now time.Time) []string {
 		where = s.place(newest) + ": " + newest.Survives()
 	}
 	row("newest", newest, where)
-	row("on the PFS", s.Newest(func(d Dataset) bool { return d.InPrefix }), s.next())
-	if s.State == Running || s.State == Died {
-		lines = append(lines, s.risk()...)
+	row("in prefix", s.Newest(func(d Dataset) bool { return d.InPrefix }), s.next())
+	if i := s.Interval; i.Used > 0 && (s.State == Running || s.State == Died) {
+		lines = append(lines, fmt.Sprintf("checkpoint every %s, %s each: %.1f %%", page.Span(i.Used), page.Span(i.Cost), 100*i.Cost/(i.Used+i.Cost)))
 	}
 	if len(s.Datasets) > 0 {
 		lines = append(lines, "")
 	}
 	for i := range s.Datasets {
+		if i == most && most > 0 && len(s.Datasets) > most+1 {
+			lines = append(lines, fmt.Sprintf("%6s  %s (--all shows them)", "", report.Count(len(s.Datasets)-most, "older one")))
+			break
+		}
 		d := &s.Datasets[i]
 		text := fmt.Sprintf("%6d  %-16s %10s  %-12s %s: %s", d.ID, page.Plain(d.Name), report.Bytes(d.Bytes), age(d), s.place(d), d.Survives())
 		if d.Flushed != nil {
@@ -50,6 +58,53 @@ func (s *Status) Lines(now time.Time) []string {
 		lines = append(lines, text)
 	}
 	return lines
+}
+
+// verdict says in one line what the job loses if nodes die now, or, if it has died, from where it can go on. It is "" if
+// that does not matter any more, or nothing is known.
+func (s *Status) verdict() string {
+	newest := s.Newest(func(d Dataset) bool { return d.InCache || d.InPrefix })
+	back := func(d *Dataset, seconds *float64) string {
+		if d == nil || seconds == nil {
+			return "all work is lost"
+		}
+		return fmt.Sprintf("back to %s, %s of work is lost", page.Plain(d.Name), page.Span(*seconds))
+	}
+	one := s.Newest(Dataset.safe)
+	all := s.Newest(func(d Dataset) bool { return d.InPrefix })
+	ifAll := ". If all nodes are lost: " + back(all, s.LoseAll)
+	switch {
+	case s.State == Died && newest == nil:
+		return "LOST: there is no checkpoint; the next run starts from the beginning"
+	case s.State == Died && newest.InPrefix:
+		return "SAFE: the next run can go " + back(all, s.LoseAll)
+	case s.State == Died && newest == one:
+		return "SAFE: the next run can go " + back(one, s.LoseOne) + ", if the caches of all nodes but " + newest.bearsNodes() + " are there. Without them: " + back(all, s.LoseAll)
+	case s.State == Died:
+		return fmt.Sprintf("AT RISK: the next run can go back to %s only if the caches of all nodes are there. Without one of them: %s", page.Plain(newest.Name), back(one, s.LoseOne)) + ifAll
+	case s.State != Running:
+		return ""
+	case newest == nil:
+		return "AT RISK: there is no checkpoint; a failure loses all work"
+	case newest.InPrefix:
+		return "SAFE: survives the loss of all nodes: " + back(all, s.LoseAll)
+	case newest == one:
+		return "SAFE: survives the loss of any " + newest.bearsNodes() + ": " + back(one, s.LoseOne) + ifAll
+	}
+	return fmt.Sprintf("AT RISK: %s does not survive the loss of a node. If one is lost: %s", page.Plain(newest.Name), back(one, s.LoseOne)) + ifAll
+}
+
+// Next is what a user can do now, with the directory of the job.
+func (s *Status) Next(dir string) string {
+	switch s.State {
+	case Running:
+		return fmt.Sprintf("next: scr_status -w -p %s follows it; scr_halt %s stops it after its next checkpoint", dir, dir)
+	case Died:
+		return fmt.Sprintf("next: start the job again, with the same prefix directory; scr_index -p %s shows from what it can restart", dir)
+	case Finished:
+		return fmt.Sprintf("next: scr_report -p %s shows what its checkpoints cost", dir)
+	}
+	return ""
 }
 
 // next says which checkpoint is flushed next, of a job that runs.
@@ -150,22 +205,4 @@ func (s *Status) place(d *Dataset) string {
 		return "nowhere"
 	}
 	return strings.Join(places, ", ")
-}
-
-// risk says what would be lost.
-func (s *Status) risk() []string {
-	lose := func(seconds *float64) string {
-		if seconds == nil {
-			return "all work"
-		}
-		return page.Span(*seconds) + " of work"
-	}
-	line := fmt.Sprintf("if one node died now, the job would lose %s; if all did, %s", lose(s.LoseOne), lose(s.LoseAll))
-	if s.State == Died {
-		line = fmt.Sprintf("the next run loses %s; without the nodes' caches, %s", lose(s.LoseOne), lose(s.LoseAll))
-	}
-	if i := s.Interval; i.Used > 0 {
-		line += fmt.Sprintf("          checkpoint every %s, %s each: %.1f %%", page.Span(i.Used), page.Span(i.Cost), 100*i.Cost/(i.Used+i.Cost))
-	}
-	return []string{line}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/goscr/goscr/internal/eventlog"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/reddesc"
+	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/internal/request"
 	"github.com/goscr/goscr/internal/trust"
 )
@@ -327,7 +328,7 @@ func (s *Status) weigh(now time.Time) {
 		return &seconds
 	}
 	s.LoseAll = age(func(d Dataset) bool { return d.InPrefix })
-	s.LoseOne = age(func(d Dataset) bool { return d.InPrefix || d.InCache && !d.Exposed && d.Bears > 0 })
+	s.LoseOne = age(Dataset.safe)
 }
 
 // Alike reports whether the run, the state and the datasets are the same as in t. How far flushes
@@ -343,6 +344,9 @@ func (s *Status) Alike(t *Status) bool {
 	return s.State == t.State && s.Run == t.Run && slices.Equal(places(s), places(t))
 }
 
+// Empty reports whether nothing is known of a job.
+func (s *Status) Empty() bool { return s.State == Unknown && s.Unseen == "" && len(s.Datasets) == 0 }
+
 // Newest returns the newest checkpoint of which a condition holds and from which no restart
 // has failed, nil if there is none.
 func (s *Status) Newest(where func(Dataset) bool) *Dataset {
@@ -354,23 +358,32 @@ func (s *Status) Newest(where func(Dataset) bool) *Dataset {
 	return nil
 }
 
+// safe reports whether a dataset survives the loss of any node.
+func (d Dataset) safe() bool { return d.InPrefix || d.InCache && !d.Exposed && d.Bears > 0 }
+
+// bearsNodes is the number of nodes whose loss a dataset in the cache survives.
+func (d *Dataset) bearsNodes() string {
+	if d.Bears == 1 {
+		return "one node"
+	}
+	return report.Count(d.Bears, "node")
+}
+
 // Survives says what a dataset survives.
 func (d *Dataset) Survives() string {
 	switch {
 	case d.InPrefix:
-		return "all nodes can be lost"
+		return "survives the loss of all nodes"
 	case !d.InCache:
-		return "nothing: it is not complete"
+		return "it is not complete"
 	case d.bare:
-		return "no node can be lost: files or redundancy of it are lost, and are not rebuilt"
+		return "does not survive the loss of a node: files or redundancy of it are lost, and are not rebuilt"
 	case d.Exposed:
-		return "no node can be lost until it is protected"
+		return "does not survive the loss of a node until it is protected"
 	case d.Bears < 0:
-		return "it is unknown how many nodes can be lost"
+		return "it is unknown whether it survives the loss of a node"
 	case d.Bears == 0:
-		return "no node can be lost"
-	case d.Bears == 1:
-		return "any one node can be lost"
+		return "does not survive the loss of a node"
 	}
-	return fmt.Sprintf("any %d nodes can be lost", d.Bears)
+	return "survives the loss of any " + d.bearsNodes()
 }

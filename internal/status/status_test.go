@@ -81,7 +81,7 @@ func (j *job) says(state State, want ...string) {
 	j.t.Helper()
 	s, err := Read(j.dir, j.now)
 	must(j.t, err)
-	text := strings.Join(s.Lines(j.now), "\n")
+	text := strings.Join(s.Lines(j.now, 0), "\n")
 	if s.State != state {
 		j.t.Errorf("state %s, want %s", s.State, state)
 	}
@@ -103,17 +103,17 @@ func TestStatus_OfAJob(t *testing.T) {
 	j.has(1, 9*time.Second, prefix.InCache, prefix.InPrefix)
 	j.has(2, 4*time.Second, prefix.InCache, prefix.Flushing)
 	j.says(Running, "job 7 of alice   run 1, RUNNING 7.00 s (last sign 7.00 s ago)   nodes node[0-3]",
-		"newest     ckpt.2              2.0 MiB  4.00 s old   cache (XOR in sets of 4), being flushed: any one node can be lost",
-		"on the PFS ckpt.1              2.0 MiB  9.00 s old",
-		"if one node died now, the job would lose 4.00 s of work; if all did, 9.00 s of work",
-		"cache (XOR in sets of 4), prefix directory: all nodes can be lost; flushed 0.00 s ago; verified 8.00 s ago",
+		"newest     ckpt.2              2.0 MiB  4.00 s old   cache (XOR in sets of 4), being flushed: survives the loss of any one node",
+		"in prefix  ckpt.1              2.0 MiB  9.00 s old",
+		"SAFE: survives the loss of any one node: back to ckpt.2, 4.00 s of work is lost. If all nodes are lost: back to ckpt.1, 9.00 s of work is lost\njob 7",
+		"cache (XOR in sets of 4), prefix directory: survives the loss of all nodes; flushed 0.00 s ago; verified 8.00 s ago",
 		"nodes node[0-3]\nnewest")
 
 	// It dies with a node; then it is over.
 	j.log(eventlog.Record{Type: "RUN_END", Run: &eventlog.Run{Number: 1, Status: &status, Signal: 9}},
 		eventlog.Record{Type: "NODE_FAIL", Note: "node1: no answer"})
 	j.now = j.now.Add(time.Minute)
-	j.says(Died, "run 1, DIED 7.00 s (ended ", "lost node1 ", "the next run loses 4.00 s of work; without the nodes' caches, 9.00 s of work")
+	j.says(Died, "run 1, DIED 7.00 s (ended ", "lost node1 ", "SAFE: the next run can go back to ckpt.2, 4.00 s of work is lost, if the caches of all nodes but one node are there. Without them: back to ckpt.1, 9.00 s of work is lost")
 	status = 0
 	j.log(eventlog.Record{Type: "RUN_START", Run: &eventlog.Run{Number: 2, Nodes: 3, NodeList: "node[0,2-3]"}},
 		eventlog.Record{Type: "RUN_END", Run: &eventlog.Run{Number: 2, Status: &status}})
@@ -123,9 +123,9 @@ func TestStatus_OfAJob(t *testing.T) {
 // What survives follows from the scheme.
 func TestStatus_Schemes(t *testing.T) {
 	for note, want := range map[string]string{
-		"SINGLE in sets of 1, bears 0": "cache (SINGLE in sets of 1): no node can be lost",
-		"RS in sets of 8, bears 3":     "any 3 nodes can be lost",
-		"":                             "is unknown how many nodes",
+		"SINGLE in sets of 1, bears 0": "cache (SINGLE in sets of 1): does not survive the loss of a node",
+		"RS in sets of 8, bears 3":     "survives the loss of any 3 nodes",
+		"":                             "it is unknown whether it survives the loss of a node",
 		"\x1b[2Jevil":                  `cache ("\x1b[2Jevil")`,
 	} {
 		j := newJob(t)
@@ -147,24 +147,24 @@ func TestStatus_Exposed(t *testing.T) {
 	j.log(eventlog.Record{Type: "INIT_START"}, eventlog.Record{Type: "INIT_END", Note: "XOR in sets of 4, bears 1"})
 	j.has(1, 9*time.Second, prefix.InCache)
 	j.has(2, 4*time.Second, prefix.InCache, prefix.Exposed)
-	j.says(Running, "newest     ckpt.2              2.0 MiB  4.00 s old   cache, being protected: no node can be lost until it is protected",
-		"if one node died now, the job would lose 9.00 s of work")
+	j.says(Running, "newest     ckpt.2              2.0 MiB  4.00 s old   cache, being protected: does not survive the loss of a node until it is protected",
+		"AT RISK: ckpt.2 does not survive the loss of a node. If one is lost: back to ckpt.1, 9.00 s of work is lost. If all nodes are lost: all work is lost\n")
 	must(t, prefix.EnterCached(j.dir, j.dataset(2, 4*time.Second), j.protected, j.now))
 	must(t, prefix.Locate(j.dir, j.dataset(2, 4*time.Second), prefix.Exposed, false))
-	j.says(Running, "if one node died now, the job would lose 4.00 s of work")
+	j.says(Running, "SAFE: survives the loss of any one node: back to ckpt.2, 4.00 s of work is lost")
 	two := j.dataset(2, 4*time.Second)
 	must(t, prefix.BeginRun(j.dir, []prefix.Kept{{Dataset: two, Read: true, Exposed: true}}, 0, j.now))
-	j.says(Running, "cache (XOR in sets of 4), not protected any more: no node can be lost: files or redundancy of it are lost, and are not rebuilt")
+	j.says(Running, "cache (XOR in sets of 4), not protected any more: does not survive the loss of a node: files or redundancy of it are lost, and are not rebuilt")
 	must(t, prefix.BeginRun(j.dir, []prefix.Kept{{Dataset: two, Protected: j.protected, Read: true}}, 0, j.now))
-	j.says(Running, "if one node died now, the job would lose 4.00 s of work")
+	j.says(Running, "SAFE: survives the loss of any one node: back to ckpt.2, 4.00 s of work is lost")
 
 	// After the run the next one protects it first, if no node is lost.
 	j.has(3, 2*time.Second, prefix.InCache, prefix.Exposed)
 	status := 1
 	j.log(eventlog.Record{Type: "RUN_END", Run: &eventlog.Run{Number: 1, Status: &status}})
-	j.says(Died, "newest     ckpt.3              2.0 MiB  2.00 s old   cache, not protected yet: the next run does it first: no node can be lost until it is protected")
+	j.says(Died, "newest     ckpt.3              2.0 MiB  2.00 s old   cache, not protected yet: the next run does it first: does not survive the loss of a node until it is protected")
 	j.log(eventlog.Record{Type: "NODE_FAIL", Note: "node1: no answer"})
-	j.says(Died, "newest     ckpt.3              2.0 MiB  2.00 s old   cache, not protected: no node can be lost until it is protected")
+	j.says(Died, "newest     ckpt.3              2.0 MiB  2.00 s old   cache, not protected: does not survive the loss of a node until it is protected")
 }
 
 // A dataset that an older goscr has entered has the scheme of the run that wrote it, by the log.
@@ -178,9 +178,9 @@ func TestStatus_SchemeOfTheLog(t *testing.T) {
 		j.has(id, time.Second, prefix.InCache)
 	}
 	j.has(3, time.Second, prefix.InCache)
-	j.says(Running, "ckpt.1              2.0 MiB  1.00 s old   cache (RS in sets of 8): any 2 nodes can be lost",
-		"ckpt.2              2.0 MiB  1.00 s old   cache (SINGLE in sets of 1): no node can be lost",
-		"ckpt.3              2.0 MiB  1.00 s old   cache: it is unknown how many nodes can be lost")
+	j.says(Running, "ckpt.1              2.0 MiB  1.00 s old   cache (RS in sets of 8): survives the loss of any 2 nodes",
+		"ckpt.2              2.0 MiB  1.00 s old   cache (SINGLE in sets of 1): does not survive the loss of a node",
+		"ckpt.3              2.0 MiB  1.00 s old   cache: it is unknown whether it survives the loss of a node")
 }
 
 // Of a flush that is under way the part that is copied is known, and of a job that runs what is
@@ -190,12 +190,12 @@ func TestStatus_Flushes(t *testing.T) {
 	begin := func(every int) { must(t, prefix.BeginRun(j.dir, nil, every, j.now)) }
 	begin(3)
 	j.log(eventlog.Record{Type: "INIT_START"})
-	j.says(Running, "on the PFS none                                      next flush: the last of 3 more checkpoints")
+	j.says(Running, "in prefix  none                                      next flush: the last of 3 more checkpoints")
 	j.has(1, 3*time.Second, prefix.InCache)
 	j.has(2, 2*time.Second, prefix.InCache)
 	j.says(Running, "next flush: ckpt.3\n")
 	j.has(3, time.Second, prefix.InCache, prefix.Flushing)
-	j.says(Running, "next flush: ckpt.6\n", "cache (XOR in sets of 4), being flushed: any one")
+	j.says(Running, "next flush: ckpt.6\n", "cache (XOR in sets of 4), being flushed: survives")
 
 	d := j.dataset(3, time.Second)
 	must(t, os.MkdirAll(prefix.Dir(j.dir, 3), 0o700))
@@ -208,7 +208,7 @@ func TestStatus_Flushes(t *testing.T) {
 		must(t, hash.WriteFile(file, h))
 	}
 	record(d, 43, 100)
-	j.says(Running, "being flushed (43 %): any one")
+	j.says(Running, "being flushed (43 %): survives")
 	for _, bad := range []func(){
 		func() { record(j.dataset(3, time.Hour), 43, 100) }, // another of that id
 		func() { record(d, 101, 100) },
@@ -217,17 +217,17 @@ func TestStatus_Flushes(t *testing.T) {
 		func() { must(t, os.WriteFile(file, []byte("43 %"), 0o600)) },
 	} {
 		bad()
-		j.says(Running, "being flushed: any one")
+		j.says(Running, "being flushed: survives")
 	}
 	record(d, 43, 100)
 	j.log(eventlog.Record{Type: "FINALIZE_END"})
-	j.says(Finished, "its flush was not finished (43 %): any one")
+	j.says(Finished, "its flush was not finished (43 %): survives")
 	if s, err := Read(j.dir, j.now); err != nil || s.NextFlush != nil {
 		t.Errorf("%+v %v", s, err)
 	}
 	begin(0)
 	j.log(eventlog.Record{Type: "INIT_START"})
-	j.says(Running, "newest     none\non the PFS none\n")
+	j.says(Running, "newest     none\nin prefix  none")
 }
 
 func TestExtrapolate(t *testing.T) {

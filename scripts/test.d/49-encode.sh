@@ -17,7 +17,7 @@ killed() { # kills a run in SCR_Finalize, which waits until checkpoint 2 is prot
     begin
     run SCR_FLUSH_ASYNC_BW=50k -- -t -n 2 &
     within 300 grep -qx 'complete 2' "$log" || cat "$WORK/out"
-    is "$carrier: scr_status says that it is not protected" status_says 'ckpt.2 .*no node can be lost until it is protected'
+    is "$carrier: scr_status says that it is not protected" status_says 'ckpt.2 .*does not survive the loss of a node until it is protected'
     program | xargs kill -9
     wait $!
 }

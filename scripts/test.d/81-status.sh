@@ -48,7 +48,7 @@ on_pfs() { "$BUILD/scr_index" -p "$prefix" --verify 2>/dev/null | grep -o 'ckpt[
 restarted() { # NAME: the last run has restarted from it
     same "restarted ${1#ckpt.}" "$(grep ^restarted "$log" | tail -n 1)" || { cat "$WORK/out"; false; }
 }
-lines() { "$BUILD/scr_status" -p "$prefix"; }
+lines() { "$BUILD/scr_status" -p "$prefix" --all; }
 says() { lines | grep -E "$1" || { lines; false; }; }
 state() { [ "$(status state)" = "$1" ]; }
 
@@ -65,7 +65,7 @@ is "... ckpt.3 is protected" same "XOR in sets of 4 1" "$(status ckpt.3:scheme) 
 "$TESTBED" lose node1 2>/dev/null
 wait $!
 is "a node is lost, and with it the job" state DIED
-is "... one node of a set of 4 may be lost" says 'XOR in sets of 4.*any one node can be lost'
+is "... one node of a set of 4 may be lost" says 'XOR in sets of 4.*survives the loss of any one node'
 newest=$(status newest)
 settings=(--env SCR_FLUSH=0 --env SCR_COPY_TYPE=SINGLE)
 is "... which was: the next run restarts" run -n 0
@@ -74,7 +74,7 @@ is "... which has kept its scheme in a run with another" same "XOR in sets of 4"
 run -n 1
 newest=$(status newest)
 is "... what this run writes has another" same "SINGLE in sets of 1 0" "$(status "$newest:scheme") $(status "$newest:bears")"
-is "... of which no node may be lost" says "$newest .*no node can be lost"
+is "... of which no node may be lost" says "$newest .*does not survive the loss of a node"
 
 # The next flush is the one that scr_status has announced.
 fresh
@@ -132,7 +132,7 @@ newest=$(status newest)
 is "... the newest among them" grep -qw "$newest" <<<"$(status prefix)"
 is "... nothing is being flushed" same "" "$(status flushing)"
 is "... in the cache is what is on the nodes" same "$(on_nodes)" "$(status cache)"
-is "... all nodes may be lost" says "$newest .*all nodes can be lost"
+is "... all nodes may be lost" says "$newest .*survives the loss of all nodes"
 "$TESTBED" wipe
 run -n 0
 is "... and are: the next run fetches that" restarted "$newest"

@@ -27,7 +27,7 @@ outside SCR_JOB_ID=report SCR_JOB_NAME='<b>heat' SCR_CHECKPOINT_INTERVAL=2 SCR_F
     "$BUILD/scr_run" mpirun --mca plm rsh -n 8 "$BUILD/heat" -x 256 -y 256 -s 20000 -c 100 -o "$prefix/final"
 until_said 'heat\.[0-9]+ complete.*'
 is "a job under scr_run: scr_status says on which nodes" within 60 tells '^job report of [^ ]+, <b>heat   run 1, RUNNING .*nodes node\[0-3\]'
-within 60 tells '^on the PFS heat' >/dev/null
+within 60 tells '^in prefix +heat' >/dev/null
 slurm cut node1 2>/dev/null
 is "a node loses power: the job goes on" ends 0 'run 2: exit status 0'
 is "... scr_status says that it was lost, and when" tells 'run 2, FINISHED .*nodes node\[0,2-4\]   lost node1 [0-9:]{8}'
