@@ -149,7 +149,7 @@ func TestEvents_WhatFails(t *testing.T) {
 		return nil
 	})
 	c.logs([]string{"INIT_START", "EARLIER_RUN_DIED", "REBUILD_START 1", "REBUILD_SUCCESS 1", "INIT_END", "COMPUTE_START", "RESTART_START 1",
-		`RESTART_FAIL 1 "rank 3: the program could not restart from ckpt.1"`}, "RESTART_FAIL")
+		`RESTART_FAIL 1 "rank 3: the program could not restart from ckpt.1; it is not used again, unless SCR_CURRENT=ckpt.1 names it"`}, "RESTART_FAIL")
 }
 
 func TestEvents_Rebuilt(t *testing.T) {

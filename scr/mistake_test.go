@@ -170,6 +170,35 @@ func TestMistake(t *testing.T) {
 			})
 		}
 	}
+	for _, set := range []string{"SCR_FETCH=0", "SCR_RESTART=never", "SCR_FETCH=1"} {
+		t.Run("of other ranks in the cache "+set, func(t *testing.T) {
+			c := newCluster(t, "SCR_FLUSH=10", "SCR_CACHE_SIZE=1", set)
+			c.job(four, computes("right", 1, 3))
+			c.job(five, computes("wrong", 1, 1))
+			c.wants("ckpt.3")
+		})
+	}
+	t.Run("an older one fits", func(t *testing.T) {
+		c := newCluster(t, "SCR_FLUSH=1", "SCR_CACHE_SIZE=1")
+		c.job(five, computes("right", 1, 1))
+		c.lose(four...)
+		c.set("SCR_FLUSH=10")
+		c.job(four, computes("right", 2, 3))
+		c.job(five, func(s *Session, rank int) error {
+			return errors.Join(offers(s, "ckpt.1"), computes("right", 2, 2)(s, rank))
+		})
+		c.wants("ckpt.3 ckpt.1")
+	})
+	t.Run("of other ranks, refused", func(t *testing.T) { // soak seed 1333124
+		c := newCluster(t, "SCR_FLUSH=1", "SCR_FETCH_BYPASS=1")
+		c.job(four, computes("right", 1, 1))
+		c.set("SCR_FLUSH=10")
+		c.job(five, func(s *Session, rank int) error {
+			return errors.Join(refused(s, "ckpt.1"), computes("wrong", 2, 2)(s, rank))
+		})
+		c.lose(four...)
+		c.job(five, begins("wrong", 0))
+	})
 	t.Run("the only one is refused", func(t *testing.T) {
 		c := newCluster(t, "SCR_FLUSH=1", "SCR_PREFIX_SIZE=1")
 		c.job(four, computes("right", 1, 1))

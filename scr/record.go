@@ -36,7 +36,7 @@ func (s *Session) metadata(name string) string {
 func (s *Session) openPrefix() error {
 	dir := s.metadata("")
 	if _, err := os.Stat(s.config.Prefix); errors.Is(err, fs.ErrNotExist) {
-		s.log.Warn("%s was not there, and is made for SCR_PREFIX: is the name right?", s.config.Prefix)
+		s.log.Warn("SCR_PREFIX is %s, a directory that did not exist and is created: is the name right?", s.config.Prefix)
 	}
 	if err := hash.MakeDirs(dir); err != nil {
 		return fmt.Errorf("prefix directory: %w (SCR_PREFIX says where it is)", err)

@@ -153,7 +153,11 @@ func (s *Session) stopRestart() error {
 		s.restart.Withdraw()
 		s.numbers.history = beginHistory(s.config, s.numbers.id)
 		if s.numbers.history != dataset.AnyHistory {
-			if err := flush.AbandonAll(s.flusher); err != nil {
+			newest, err := s.flusher.Newest()
+			if err != nil {
+				return err
+			}
+			if err := flush.Abandon(s.flusher, newest); err != nil {
 				return err
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/mover"
+	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
 	"github.com/goscr/goscr/mpi"
 )
@@ -18,7 +19,9 @@ import (
 // that itself reads the newest checkpoint in the prefix directory would otherwise restart
 // from an older one without a message.
 func (f *Flusher) FlushLeft(checkpoints bool) error {
-	f.flushForeign(checkpoints)
+	if err := f.flushForeign(checkpoints); err != nil {
+		return err
+	}
 	newest := f.Cache.NewestCheckpoint()
 	if checkpoints {
 		var err error
@@ -50,13 +53,13 @@ func (f *Flusher) FlushLeft(checkpoints bool) error {
 }
 
 // flushForeign handles checkpoints that a job of another size has written. If flush is
-// true, it flushes them, oldest first, and warns if it cannot. Else it warns, and says how they
-// can be used.
-func (f *Flusher) flushForeign(flush bool) {
+// true, it flushes them, oldest first, and warns if it cannot. Else it flushes the newest, unless SCR_FLUSH=0, since the number
+// of ranks may be a mistake, and says how they can be used. It deletes no older checkpoint for that (keepAll).
+func (f *Flusher) flushForeign(flush bool) error {
 	list := f.Cache.Foreign()
 	if !flush {
-		tellForeign(f, list)
-		return
+		defer keepAll(f)()
+		return saveForeign(f, list)
 	}
 	for _, d := range slices.Backward(list) {
 		if err := f.flushParts(d); err != nil {
@@ -64,52 +67,43 @@ func (f *Flusher) flushForeign(flush bool) {
 				d.ID(), d.Name(), d.Ranks, err)
 		}
 	}
+	return nil
 }
 
-// tellForeign warns of datasets that jobs of another size have written, newest first.
-func tellForeign(f *Flusher, list []cache.Foreign) {
-	if len(list) == 0 {
-		return
+// saveForeign flushes the newest checkpoint of the datasets that jobs of another size have written, which are newest first.
+func saveForeign(f *Flusher, list []cache.Foreign) error {
+	i := slices.IndexFunc(list, func(d cache.Foreign) bool { return d.Flags().Has(dataset.Checkpoint) })
+	if i < 0 {
+		return nil
 	}
-	newest, older := list[0], ""
-	if n := len(list) - 1; n > 0 {
+	newest, state := list[i], "SCR_FLUSH=0, so it is not flushed"
+	if f.Every > 0 {
+		there, err := prefix.Holds(f.Prefix, newest.Dataset) // also one from which a restart has failed
+		if err == nil && !there {
+			err = f.flushParts(newest)
+		}
+		switch {
+		case err == nil:
+			state = "it is in the prefix directory"
+		case errors.As(err, new(*mpi.AgreedError)):
+			state = "it cannot be flushed: " + err.Error()
+		default:
+			return err
+		}
+	}
+	older := ""
+	if n := len(list) - 1 - i; n > 0 {
 		older = fmt.Sprintf(", and %s from before,", report.Count(n, "dataset"))
 	}
-	first := "it is flushed before this run writes a dataset"
-	if f.Every <= 0 {
-		first = "SCR_FLUSH=0, so it is not flushed"
-	}
-	f.Log.WarnJob("%s in the cache%s was written by %s, this run has %d: end this run and start with %s to restart from it. Here %s; what is in the cache is deleted once "+
+	ranks := report.Count(newest.Ranks, "rank")
+	f.Log.WarnJob("%s in the cache%s was written by %s, this run has %d: end this run and start with %s to restart from it; %s. What is in the cache is deleted once "+
 		"this run has completed a checkpoint, or needs its room. If the program can read checkpoints of another number of ranks: SCR_GLOBAL_RESTART=1",
-		newest.Name(), older, report.Count(newest.Ranks, "rank"), f.World.Size(), report.Count(newest.Ranks, "rank"), first)
+		newest.Name(), older, ranks, f.World.Size(), ranks, state)
+	return nil
 }
 
 // deleted is what happens to a checkpoint that the run does not go on from.
 const deleted = "checkpoint %s, from which this run does not go on, cannot be flushed: %v; it is deleted once this run has completed a checkpoint, or needs its room"
-
-// AbandonAll flushes the newest checkpoint in the cache, and the newest of a job of another size, because the run begins a
-// dataset and goes on from none of them: they would be deleted. If one cannot be flushed, it warns. With SCR_FLUSH=0
-// it flushes none.
-func AbandonAll(f *Flusher) error {
-	if f.Every <= 0 {
-		return nil
-	}
-	defer keepAll(f)()
-	for _, d := range f.Cache.Foreign() {
-		if !d.Flags().Has(dataset.Checkpoint) {
-			continue
-		}
-		if err := f.flushParts(d); err != nil {
-			f.Log.WarnJob(deleted, d.Name(), err)
-		}
-		break
-	}
-	newest, err := f.Newest()
-	if err != nil || newest == nil {
-		return err
-	}
-	return Abandon(f, newest)
-}
 
 // keepAll keeps SCR_PREFIX_SIZE from deleting older checkpoints of a computation that the run does not continue, until end is
 // called.
@@ -119,9 +113,10 @@ func keepAll(f *Flusher) (end func()) {
 	return func() { f.Keep = keep }
 }
 
-// Abandon flushes a checkpoint of the cache, like AbandonAll.
+// Abandon flushes a checkpoint of the cache from which the run does not go on, since it would be deleted. If it cannot be flushed,
+// Abandon warns. With SCR_FLUSH=0 it flushes none.
 func Abandon(f *Flusher, c *cache.Cached) error {
-	if f.Every <= 0 || f.Flushed(c.ID()) {
+	if f.Every <= 0 || c == nil || f.Flushed(c.ID()) {
 		return nil
 	}
 	defer keepAll(f)()

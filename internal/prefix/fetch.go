@@ -100,6 +100,13 @@ func (p *Prefix) Usable(d dataset.Dataset) (bool, error) {
 	return ok, err
 }
 
+// Holds reports whether the prefix directory has all of a dataset, even if no job can restart from it. It is collective;
+// all ranks get the same result.
+func Holds(p *Prefix, d dataset.Dataset) (bool, error) {
+	_, ok, err := p.find(func(x *Index) (Entry, bool) { return x.ByID(d.ID()), x.HasComplete(d) })
+	return ok, err
+}
+
 // find returns on all ranks the dataset that rank 0 selects from the index.
 func (p *Prefix) find(choose func(*Index) (Entry, bool)) (dataset.Dataset, bool, error) {
 	h, err := hash.FromRoot(p.Comm, func() (*hash.Hash, error) {
