@@ -2,6 +2,7 @@ package soak
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/goscr/goscr/internal/prefix"
@@ -321,9 +322,14 @@ func (m *model) beginAnew(next int) {
 	}
 }
 
-// goneBack is what is so when a run goes on from a checkpoint from before one that began anew.
+// goneBack is what is so when a run goes on from a checkpoint from before one that began anew, also one that was only in the
+// cache then.
 func (m *model) goneBack(f *fact) {
-	if f != nil && m.left[f] != nil {
+	before := 0
+	for _, l := range m.left {
+		before = max(before, l.before)
+	}
+	if f != nil && f.ID < before {
 		clear(m.left)
 		m.none = false
 	}
@@ -333,9 +339,30 @@ func (m *model) goneBack(f *fact) {
 // from before them that may have come since has replaced it.
 func (m *model) stays(f *fact) bool {
 	l := m.left[f]
-	return l != nil && l.runs <= prefix.Histories && !slices.ContainsFunc(m.facts, func(other *fact) bool {
+	return l != nil && l.runs <= prefix.Histories && !m.outdone(f) && !slices.ContainsFunc(m.facts, func(other *fact) bool {
 		return other.overwrites(f.Version) && other.ID < l.before && !other.failed
 	})
+}
+
+// outdone reports whether so many other computations may have come farther than that of f that its checkpoints are not kept.
+func (m *model) outdone(f *fact) bool {
+	came := map[int]int{}
+	for _, g := range m.facts {
+		n := g.number
+		if n == unknown && m.histories[g] != m.histories[f] {
+			n = math.MaxInt
+		}
+		if g.checkpoint() && g.arrived && m.histories[g] != m.history {
+			came[m.histories[g]] = max(came[m.histories[g]], n)
+		}
+	}
+	farther := 0
+	for history, n := range came {
+		if history != m.histories[f] && n >= came[m.histories[f]] {
+			farther++
+		}
+	}
+	return farther >= prefix.Histories
 }
 
 // completed is what is so when CompleteOutput has succeeded.
