@@ -2,6 +2,8 @@ package scr
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/goscr/goscr/internal/prefix"
@@ -110,4 +112,28 @@ func TestChoice(t *testing.T) {
 		c.job(four, looks(3))
 		c.says("scr_index --current names ckpt.2, which is no complete checkpoint")
 	})
+}
+
+// The program cannot choose a checkpoint whose files a newer one has replaced: what is newer in the cache would leave for nothing.
+// It was found by soak seed 1334269.
+func TestCurrent_Replaced(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=1", "SCR_CACHE_SIZE=1")
+	same := func(s *Session, rank int, name string) error {
+		if err := s.StartOutput(name, Checkpoint); err != nil {
+			return err
+		}
+		failed := write(s, of("right", rank, 1))
+		return errors.Join(failed, s.CompleteOutput(failed == nil))
+	}
+	c.job(four, func(s *Session, rank int) error {
+		if err := errors.Join(same(s, rank, "one"), same(s, rank, "two")); err != nil {
+			return err
+		}
+		if err := s.Current("one"); err == nil || !strings.Contains(err.Error(), "its files were replaced by two") {
+			return fmt.Errorf("chosen: %w", err)
+		}
+		return nil
+	})
+	c.job(four, func(s *Session, rank int) error { return offers(s, "two") })
 }

@@ -1,6 +1,7 @@
 package restart
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -42,6 +43,9 @@ func (r *Restart) SetCurrent(name string, again bool) (chosen Chosen, err error)
 		if ok {
 			take(e.Dataset)
 			found[0] = int64(e.ID)
+		}
+		if ok && e.Replaced != nil && (inCache == nil || inCache.ID() != e.ID) { // newer ones would leave the cache for one that cannot be used
+			return fmt.Errorf("dataset %d (%s): %s", e.ID, name, e.Why())
 		}
 		return x.SetCurrent(name) // the error of an unknown name, before anything is changed
 	})
