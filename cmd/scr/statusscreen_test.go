@@ -265,7 +265,7 @@ func TestStatus_Terminal(t *testing.T) {
 	x.press("\x1b[6~\x1b[6~\x1b[6~")
 	x.shows("datasets 10 to 12 of 12", "     1  ckpt.1")
 	x.press("\x1b[C\x1b[C\x1b[C\x1b[C\x1b[C")
-	x.shows("loss of any one node")
+	x.shows("survives the loss of")
 	x.press("\x1b[H")
 	x.shows("datasets 1 to 3 of 12", "job job7")
 	x.resize(40, 3) // less than there is to say of the job
