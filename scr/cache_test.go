@@ -2,6 +2,7 @@ package scr
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -169,7 +170,7 @@ func TestSession_OtherNumberOfRanks(t *testing.T) {
 					}
 					return s.Finalize()
 				})
-				c.says("ckpt.2 in the cache, and 1 dataset from before, was written by 4 ranks")
+				c.says("ckpt.2 in the cache, and 1 dataset besides, was written by 4 ranks")
 				c.says("end this run and start with 4 ranks to restart from it")
 				c.job(four, restarts(2))
 				if flush == "1" { // and so is that in the prefix directory
@@ -179,6 +180,23 @@ func TestSession_OtherNumberOfRanks(t *testing.T) {
 			})
 		}
 	}
+	t.Run("an output is flushed", func(t *testing.T) {
+		c := newCluster(t, "SCR_FLUSH=0")
+		unblock := c.block(name(2))
+		c.job(four, func(s *Session, rank int) error {
+			err := output(s, rank, 1, Checkpoint)
+			if failed := output(s, rank, 2, Output); failed == nil {
+				err = errors.Join(err, errors.New("the output was flushed"))
+			}
+			return err
+		})
+		unblock()
+		c.job([]string{"a", "b", "c", "d", "a"}, steps(3))
+		if e := c.index()[name(2)]; !e.Complete {
+			t.Errorf("%+v\n%s", c.index(), c.said())
+		}
+		c.says("ckpt.1 in the cache, and 1 dataset besides, was written by 4 ranks, this run has 5")
+	})
 	t.Run("that writes", func(t *testing.T) {
 		c := newCluster(t)
 		c.job(four, steps(1, 2))

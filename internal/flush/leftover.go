@@ -53,8 +53,8 @@ func (f *Flusher) FlushLeft(checkpoints bool) error {
 }
 
 // flushForeign handles checkpoints that a job of another size has written. If flush is
-// true, it flushes them, oldest first, and warns if it cannot. Else it flushes the newest, unless SCR_FLUSH=0, since the number
-// of ranks may be a mistake, and says how they can be used. It deletes no older checkpoint for that (keepAll).
+// true, it flushes them, oldest first, and warns if it cannot. Else it flushes outputs and the newest, since the number
+// of ranks may be a mistake (saveForeign). It deletes no older checkpoint for that (keepAll).
 func (f *Flusher) flushForeign(flush bool) error {
 	list := f.Cache.Foreign()
 	if !flush {
@@ -70,30 +70,39 @@ func (f *Flusher) flushForeign(flush bool) error {
 	return nil
 }
 
-// saveForeign flushes the newest checkpoint of the datasets that jobs of another size have written, which are newest first.
+// saveForeign flushes, of the datasets that jobs of another size have written, outputs, and the newest checkpoint unless
+// SCR_FLUSH=0; and says what becomes of them. list is newest first.
 func saveForeign(f *Flusher, list []cache.Foreign) error {
-	i := slices.IndexFunc(list, func(d cache.Foreign) bool { return d.Flags().Has(dataset.Checkpoint) })
-	if i < 0 {
+	if len(list) == 0 {
 		return nil
 	}
-	newest, state := list[i], "SCR_FLUSH=0, so it is not flushed"
-	if f.Every > 0 {
-		there, err := prefix.Holds(f.Prefix, newest.Dataset) // also one from which a restart has failed
-		if err == nil && !there {
-			err = f.flushParts(newest)
+	i := slices.IndexFunc(list, func(d cache.Foreign) bool { return d.Flags().Has(dataset.Checkpoint) })
+	newest := list[max(i, 0)]
+	state := "it is not flushed, with SCR_FLUSH=0, or as it is neither a checkpoint nor an output"
+	for _, d := range list {
+		output := d.Flags().Has(dataset.Output)
+		if !output && (i < 0 || d.ID() != newest.ID() || f.Every <= 0) {
+			continue
 		}
+		there, err := prefix.Holds(f.Prefix, d.Dataset) // also one from which a restart has failed
+		if err == nil && !there {
+			err = f.flushParts(d)
+		}
+		failed := errors.As(err, new(*mpi.AgreedError))
 		switch {
-		case err == nil:
-			state = "it is in the prefix directory"
-		case errors.As(err, new(*mpi.AgreedError)):
-			state = "it cannot be flushed: " + err.Error()
-		default:
+		case err != nil && !failed:
 			return err
+		case failed && d.ID() != newest.ID():
+			f.Log.WarnJob(deleted, d.Name(), err)
+		case failed:
+			state = "it cannot be flushed: " + err.Error()
+		case d.ID() == newest.ID():
+			state = "it is in the prefix directory"
 		}
 	}
 	older := ""
-	if n := len(list) - 1 - i; n > 0 {
-		older = fmt.Sprintf(", and %s from before,", report.Count(n, "dataset"))
+	if n := len(list) - 1; n > 0 {
+		older = fmt.Sprintf(", and %s besides,", report.Count(n, "dataset"))
 	}
 	ranks := report.Count(newest.Ranks, "rank")
 	f.Log.WarnJob("%s in the cache%s was written by %s, this run has %d: end this run and start with %s to restart from it; %s. What is in the cache is deleted once "+
@@ -102,8 +111,8 @@ func saveForeign(f *Flusher, list []cache.Foreign) error {
 	return nil
 }
 
-// deleted is what happens to a checkpoint that the run does not go on from.
-const deleted = "checkpoint %s, from which this run does not go on, cannot be flushed: %v; it is deleted once this run has completed a checkpoint, or needs its room"
+// deleted is what happens to a dataset that the run does not go on from.
+const deleted = "dataset %s, from which this run does not go on, cannot be flushed: %v; it is deleted once this run has completed a checkpoint, or needs its room"
 
 // keepAll keeps SCR_PREFIX_SIZE from deleting older checkpoints of a computation that the run does not continue, until end is
 // called.

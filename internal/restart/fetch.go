@@ -142,7 +142,11 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 		if e != nil {
 			return e
 		}
-		if stays != nil && r.rung == named && !errors.Is(err, errUnusable) { // the cache may have room for one of them only
+		noRoom, e := mpi.Any(r.World, isCurable(err))
+		if e != nil {
+			return e
+		}
+		if noRoom && stays != nil && r.rung == named { // the cache may have room for one of them only
 			again, stays = true, nil
 		}
 		if again {

@@ -120,6 +120,37 @@ func TestStatus_OfAJob(t *testing.T) {
 	j.says(Finished, "run 2, FINISHED 0.00 s", "nodes node[0,2-3]", "lost node1")
 }
 
+// The verdict is the first line; a few datasets follow, unless all are asked for.
+func TestStatus_Verdict(t *testing.T) {
+	j := newJob(t)
+	verdict := func(want string, most, lines int) {
+		t.Helper()
+		s, err := Read(j.dir, j.now)
+		must(t, err)
+		if got := s.Lines(j.now, most); got[0] != want || len(got) != lines {
+			t.Errorf("%d lines, want %d and %q first:\n%s", len(got), lines, want, strings.Join(got, "\n"))
+		}
+	}
+	j.protected = "SINGLE in sets of 1, bears 0"
+	j.log(eventlog.Record{Type: "INIT_START"})
+	verdict("AT RISK: there is no checkpoint; a failure loses all work", 3, 4)
+	for id := 1; id <= 6; id++ {
+		j.has(id, time.Duration(20-id)*time.Second, prefix.InCache)
+	}
+	verdict("AT RISK: ckpt.6 does not survive the loss of a node. If one is lost: all work is lost. If all nodes are lost: all work is lost", 0, 4+1+6)
+	verdict("AT RISK: ckpt.6 does not survive the loss of a node. If one is lost: all work is lost. If all nodes are lost: all work is lost", 3, 4+1+3+1)
+	s, err := Read(j.dir, j.now)
+	must(t, err)
+	if got := s.Lines(j.now, 3); !strings.Contains(got[8], "3 older ones (--all shows them)") {
+		t.Error(got[8])
+	}
+	j.protected = ""
+	j.has(7, time.Second, prefix.InCache)
+	verdict("AT RISK: it is unknown whether ckpt.7 survives the loss of a node. If all nodes are lost: all work is lost", 1, 4+1+1+1)
+	j.has(8, time.Second, prefix.InCache, prefix.InPrefix)
+	verdict("SAFE: survives the loss of all nodes: back to ckpt.8, 1.00 s of work is lost", 1, 4+1+1+1)
+}
+
 // What survives follows from the scheme.
 func TestStatus_Schemes(t *testing.T) {
 	for note, want := range map[string]string{
