@@ -189,6 +189,12 @@ func TestMistake(t *testing.T) {
 		})
 		c.wants("ckpt.3 ckpt.1")
 	})
+	t.Run("of other ranks, refused before", func(t *testing.T) { // soak seed 1351435
+		c := newCluster(t, "SCR_FLUSH=1", "SCR_FETCH_BYPASS=1")
+		c.job(four, computes("right", 1, 1))
+		c.job(five, func(s *Session, rank int) error { return refused(s, "ckpt.1") })
+		c.job(five, begins("wrong", 0))
+	})
 	t.Run("of other ranks, refused", func(t *testing.T) { // soak seed 1333124
 		c := newCluster(t, "SCR_FLUSH=1", "SCR_FETCH_BYPASS=1")
 		c.job(four, computes("right", 1, 1))

@@ -103,7 +103,10 @@ func (p *Prefix) Usable(d dataset.Dataset) (bool, error) {
 // Holds reports whether the prefix directory has all of a dataset, even if no job can restart from it. It is collective;
 // all ranks get the same result.
 func Holds(p *Prefix, d dataset.Dataset) (bool, error) {
-	_, ok, err := p.find(func(x *Index) (Entry, bool) { return x.ByID(d.ID()), x.HasComplete(d) })
+	_, ok, err := p.find(func(x *Index) (Entry, bool) {
+		e := x.ByID(d.ID())
+		return e, x.Has(d) && e.Complete
+	})
 	return ok, err
 }
 

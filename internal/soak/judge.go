@@ -242,11 +242,12 @@ func kindOf(flags scr.Flags) string {
 	return "checkpoint that is an output too"
 }
 
-// refused judges the failure of a call: Current needs a version that is there, and Delete
+// refused judges the failure of a call: Current needs a version that is there, and has not been replaced, and Delete
 // the list of its files.
 func (v *verdict) refused(call string, f *fact) error {
 	damaged := slices.ContainsFunc(v.model.facts, func(other *fact) bool { return other.Name == f.Name && other.damaged })
-	there := f.inCache(v.nodes) || f.stored && v.set.prefixSize == 0
+	replaced := slices.ContainsFunc(v.model.facts, func(other *fact) bool { return !other.failed && other.overwrites(f.Version) })
+	there := f.inCache(v.nodes) || f.stored && v.set.prefixSize == 0 && !replaced
 	if !v.full && (call == "current" && there || call == "drop" || call == "delete" && !damaged) {
 		return wrong("%s of %v must not fail", call, f.Version)
 	}
