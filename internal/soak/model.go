@@ -460,10 +460,10 @@ func (m *model) flushed(by *fact, keeps int) {
 	}
 	kept := 1
 	for _, f := range slices.Backward(m.facts) {
-		if f == by || !f.checkpoint() || !f.stored || f.Flags.Has(scr.Output) {
+		if f == by || !f.checkpoint() || !f.stored {
 			continue
 		}
-		if kept >= keeps {
+		if kept >= keeps && !f.Flags.Has(scr.Output) { // an output counts, and stays
 			f.stored = false
 		}
 		kept++
