@@ -90,6 +90,15 @@ func useProcessors() {
 	}
 }
 
+// refillReserve maps again what Go has used of the memory that is held for it, and warns once
+// if the system refuses that.
+func refillReserve() {
+	if C.goscr_refill() < C.GOSCR_RESERVE {
+		logger.WarnOnce("the system refuses this process memory (ulimit -d, ulimit -v, or the sysctl vm.max_map_count or vm.overcommit_memory). "+
+			"goscr uses what it holds for that, %d MiB; if this is not enough, the program ends: raise the limit", C.GOSCR_RESERVE*C.GOSCR_PIECE>>20)
+	}
+}
+
 // failure is the return code of a function that failed.
 const failure = C.int(1)
 
@@ -172,6 +181,7 @@ func call(name string, f func() error) (code C.int) {
 			_ = j.Free()
 		}
 		useProcessors()
+		refillReserve()
 		return nil
 	})
 	return code

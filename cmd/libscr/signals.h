@@ -34,6 +34,13 @@ void goscr_leave(void);
 /* Starts Go, unless it is running.  Returns 0, or the reason why that is not possible. */
 int goscr_start(void);
 
+/*
+ * Of the memory that is mapped before Go starts, this many pieces stay mapped, for the time when the kernel
+ * refuses Go memory or a mapping.  goscr_refill maps again what of them was used, and returns how many there are.
+ */
+enum { GOSCR_RESERVE = 12, GOSCR_PIECE = 3 << 20 };
+int goscr_refill(void);
+
 /* The signals that Go's handlers turn into panics, and these handlers. */
 enum { GOSCR_FAULTS = 2 };
 extern const int goscr_faults[GOSCR_FAULTS];

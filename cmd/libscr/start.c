@@ -227,14 +227,19 @@ struct thread {
     int slack;
 };
 
+static void *run_with_slack(struct thread t)
+{
+    if (t.slack > 0) /* 0: a program with real-time threads, whose timers have no slack */
+        prctl(PR_SET_TIMERSLACK, (unsigned long)t.slack, 0, 0, 0);
+    return t.run(t.argument);
+}
+
 static void *run(void *argument)
 {
     struct thread t = *(struct thread *)argument;
 
     free(argument);
-    if (t.slack > 0) /* 0: a program with real-time threads, whose timers have no slack */
-        prctl(PR_SET_TIMERSLACK, (unsigned long)t.slack, 0, 0, 0);
-    return t.run(t.argument);
+    return run_with_slack(t);
 }
 
 int __real_pthread_create(pthread_t *id, const pthread_attr_t *attributes, void *(*f)(void *), void *argument);
@@ -249,7 +254,7 @@ enum { NEW, USED, BUSY };
 static struct waiting {
     pthread_t id;
     sem_t go;
-    struct thread *thread; /* what it runs then; NULL: it ends */
+    struct thread thread; /* what it runs then; run is NULL: it ends */
     int state;
 } waiting[THREADS];
 static int waiting_threads;
@@ -262,9 +267,9 @@ static void *wait_until_needed(void *argument)
     for (;;) {
         while (sem_wait(&w->go) != 0)
             continue; /* a signal */
-        if (w->thread == NULL)
+        if (w->thread.run == NULL)
             return NULL;
-        run(w->thread);
+        run_with_slack(w->thread);
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, NULL);
         __atomic_store_n(&w->state, USED, __ATOMIC_RELEASE);
@@ -298,7 +303,7 @@ static void end_waiting(void)
 }
 
 /* Has a waiting thread run what a new one should.  Any thread of Go calls it. */
-static int use_waiting(pthread_t *id, struct thread *t)
+static int use_waiting(pthread_t *id, const struct thread *t)
 {
     int i, state, free_in;
 
@@ -307,7 +312,7 @@ static int use_waiting(pthread_t *id, struct thread *t)
             free_in = state;
             if (!__atomic_compare_exchange_n(&waiting[i].state, &free_in, BUSY, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
                 continue;
-            waiting[i].thread = t;
+            waiting[i].thread = *t;
             *id = waiting[i].id;
             sem_post(&waiting[i].go);
             return 1;
@@ -328,23 +333,22 @@ int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attributes, void 
 {
     enum { MONITOR = 2 };
     static int created;
-    struct thread *t = malloc(sizeof *t);
-    int n, error;
+    struct thread t = {.run = f, .argument = argument}, *copy = malloc(sizeof *copy);
+    int n, error = EAGAIN;
 
-    if (t == NULL)
-        return EAGAIN;
     /* It counts before it runs: the first thread may create the second one at once. */
     n = __atomic_add_fetch(&created, 1, __ATOMIC_RELAXED);
-    t->run = f;
-    t->argument = argument;
-    t->slack = n == MONITOR && found_slack > 0 ? LATE_NS : found_slack;
-    error = __real_pthread_create(id, attributes, run, t);
-    if (error == EAGAIN && use_waiting(id, t))
-        return 0;
-    if (error != 0) { /* Go tries again if it was EAGAIN, a few times */
-        __atomic_sub_fetch(&created, 1, __ATOMIC_RELAXED);
-        free(t);
+    t.slack = n == MONITOR && found_slack > 0 ? LATE_NS : found_slack;
+    if (copy != NULL) {
+        *copy = t;
+        error = __real_pthread_create(id, attributes, run, copy);
+        if (error == 0)
+            return 0;
+        free(copy);
     }
+    if (error == EAGAIN && use_waiting(id, &t))
+        return 0;
+    __atomic_sub_fetch(&created, 1, __ATOMIC_RELAXED); /* Go tries again if it was EAGAIN, a few times */
     return error;
 }
 
@@ -417,6 +421,8 @@ static void leave_signals(void)
 
 /* -------------------------------------------------------------------- is there room */
 
+void *__real_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
+
 /*
  * The address space that Go reserves: for its heap and the heap's metadata, for the stacks
  * of its threads, and for the C library's heap of each thread.  Without it, Go would end
@@ -465,21 +471,63 @@ static int has_descriptors(void)
     return n == FILES;
 }
 
-/* The kernel refuses memory for the stacks of threads and for Go's heap, or more mappings (Go has some 30). */
+/*
+ * The kernel may refuse memory for the stacks of threads and for Go's heap, or more mappings (Go has
+ * some 30), and Go would end the process.  Before Go starts, all that it needs for that is mapped.  Some of it
+ * stays mapped, which takes addresses and no memory.  When the kernel refuses Go something later, it gets that.
+ */
+enum { PIECES = 32 };
+static void *pieces[PIECES];
+
+static int map_pieces(int n)
+{
+    void *piece;
+
+    for (int i = 0; i < n; i++) {
+        if (__atomic_load_n(&pieces[i], __ATOMIC_ACQUIRE) != NULL)
+            continue;
+        /* Two neighbours that are alike would become one mapping. */
+        piece = __real_mmap(NULL, GOSCR_PIECE, i % 2 ? PROT_READ | PROT_WRITE : PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (piece == MAP_FAILED)
+            return i;
+        __atomic_store_n(&pieces[i], piece, __ATOMIC_RELEASE);
+    }
+    return n;
+}
+
+/* Returns 0 if there was none.  Any thread of Go calls it. */
+static int unmap_piece(int i)
+{
+    void *piece = __atomic_exchange_n(&pieces[i], NULL, __ATOMIC_ACQ_REL);
+
+    return piece != NULL && munmap(piece, GOSCR_PIECE) == 0;
+}
+
 static int has_memory(void)
 {
-    enum { PIECES = 32, PIECE = 3 << 20 };
-    void *pieces[PIECES];
-    int n = 0, i;
+    int n = map_pieces(PIECES), i;
 
-    for (; n < PIECES; n++) { /* two that are alike would become one */
-        pieces[n] = mmap(NULL, PIECE, n % 2 ? PROT_READ | PROT_WRITE : PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (pieces[n] == MAP_FAILED)
-            break;
-    }
-    for (i = 0; i < n; i++)
-        munmap(pieces[i], PIECE);
+    for (i = n == PIECES ? GOSCR_RESERVE : 0; i < PIECES; i++)
+        unmap_piece(i);
     return n == PIECES;
+}
+
+int goscr_refill(void) { return map_pieces(GOSCR_RESERVE); }
+
+/* The linker lets Go's runtime call this in place of mmap (see the Makefile). */
+void *__wrap_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset)
+{
+    void *mapped = __real_mmap(address, length, protection, flags, fd, offset);
+    size_t given = 0;
+
+    for (int i = 0; mapped == MAP_FAILED && errno == ENOMEM && i < GOSCR_RESERVE; i++) {
+        if (!unmap_piece(i))
+            continue;
+        given += GOSCR_PIECE;
+        if (given >= length || i == GOSCR_RESERVE - 1)
+            mapped = __real_mmap(address, length, protection, flags, fd, offset);
+    }
+    return mapped;
 }
 
 /* What Go needs and the process does not have, 0 if it has all. */

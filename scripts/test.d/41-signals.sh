@@ -111,6 +111,10 @@ part 1 "$WORK/signals" no_threads
 vars=(--env SCR_FLUSH=1 --env SCR_FLUSH_ASYNC=1 --env SCR_ENCODE_ASYNC=1)
 part 2 "$WORK/signals" no_threads_later
 part 2 "$WORK/signals" no_descriptors_later
+for name in no_memory_later no_mappings_later; do
+    part 2 "$WORK/signals" $name
+    is "... and says so" grep -q "the system refuses this process memory" "$WORK/out"
+done
 vars=()
 part 1 "$WORK/late" restored
 

@@ -903,6 +903,72 @@ static void no_descriptors_later(void)
     check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
 }
 
+static long status_kb(const char *key)
+{
+    char line[256];
+    long kb = -1;
+    FILE *f = fopen("/proc/self/status", "r");
+
+    while (f != NULL && fgets(line, sizeof line, f) != NULL)
+        if (strncmp(line, key, strlen(key)) == 0)
+            kb = strtol(line + strlen(key), NULL, 10);
+    if (f != NULL)
+        fclose(f);
+    return kb;
+}
+
+/* So many files that Go's heap grows. */
+static int many_files(const char *dataset, int many)
+{
+    char name[64], path[SCR_MAX_FILENAME];
+    int ok = SCR_Start_output(dataset, SCR_FLAG_CHECKPOINT) == SCR_SUCCESS, i, fd;
+
+    for (i = 0; ok && i < many; i++) {
+        snprintf(name, sizeof name, "%s/rank_%d.%d", dataset, rank, i);
+        ok = SCR_Route_file(name, path) == SCR_SUCCESS && (fd = open(path, O_CREAT | O_WRONLY, 0600)) >= 0 && close(fd) == 0;
+    }
+    return SCR_Complete_output(ok) == SCR_SUCCESS && ok;
+}
+
+/* From some time after SCR_Init on, the system refuses the process all private memory. */
+static void no_memory_later(void)
+{
+    struct rlimit found, none;
+
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    check("a checkpoint", checkpoint());
+    getrlimit(RLIMIT_DATA, &found);
+    none = found;
+    none.rlim_cur = (rlim_t)status_kb("VmData:") << 10;
+    check("the limit", setrlimit(RLIMIT_DATA, &none) == 0 && mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED);
+    many_files("more", 20000); /* an error or not */
+    check("the program goes on", setrlimit(RLIMIT_DATA, &found) == 0);
+    check("a checkpoint", checkpoint());
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
+/* ... or all mappings. */
+static void no_mappings_later(void)
+{
+    enum { MOST = 1 << 20 };
+    static void *mapped[MOST];
+    int n = 0;
+
+    check("SCR_Init", SCR_Init() == SCR_SUCCESS);
+    check("a checkpoint", checkpoint());
+    for (; n < MOST; n++) {
+        mapped[n] = mmap(NULL, 4096, n % 2 ? PROT_NONE : PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (mapped[n] == MAP_FAILED)
+            break;
+    }
+    check("the limit", n < MOST);
+    many_files("more", 4000);
+    while (n > 0)
+        munmap(mapped[--n], 4096);
+    check("a checkpoint", checkpoint());
+    check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
+}
+
 /* --------------------------------------------------------------- the rest */
 
 static void no_reader(void)
@@ -1148,7 +1214,7 @@ int main(int argc, char **argv)
         {"die_handled_within", die_handled_within}, {"die_bus_handled_within", die_bus_handled_within},
         {"restored", restored}, {"any_instant", any_instant}, {"own_faults", own_faults},
         {"takes_signals", takes_signals}, {"profiled", profiled}, {"busy", busy}, {"stacks", stacks}, {"unused", unused}, {"forked", forked}, {"outlived", outlived},
-        {"forked_before", forked_before}, {"no_room", no_room}, {"at_limits", at_limits}, {"no_threads", no_threads}, {"no_threads_later", no_threads_later}, {"no_descriptors_later", no_descriptors_later}, {"waits_in_a_thread", waits_in_a_thread}, {"no_reader", no_reader}, {"too_large", too_large},
+        {"forked_before", forked_before}, {"no_room", no_room}, {"at_limits", at_limits}, {"no_threads", no_threads}, {"no_threads_later", no_threads_later}, {"no_descriptors_later", no_descriptors_later}, {"no_memory_later", no_memory_later}, {"no_mappings_later", no_mappings_later}, {"waits_in_a_thread", waits_in_a_thread}, {"no_reader", no_reader}, {"too_large", too_large},
         {"fault_of_ours", fault_of_ours}, {"children", children}, {"from_a_handler", from_a_handler}};
     sigset_t set;
     size_t i;
