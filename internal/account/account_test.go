@@ -90,8 +90,8 @@ func TestAccount_WithoutRuns(t *testing.T) {
 	}
 }
 
-// Logs of older versions of goscr have local times and no phases.
-func TestRead_OldLog(t *testing.T) {
+// Logs of SCR 3.1 have local times and no phases.
+func TestRead_LogOfSCR(t *testing.T) {
 	a, err := Read(write(t, `2026-11-21T00:00:00: host=node0, jobid=job1, event=INIT_START, note="goscr v3.1.0, 4 ranks", start=2026-11-21T00:00:00
 2026-11-21T00:00:01: host=node0, jobid=job1, event=INIT_END, start=2026-11-21T00:00:00, secs=1.000000
 2026-11-21T00:00:01: host=node0, jobid=job1, event=COMPUTE_START

@@ -84,7 +84,7 @@ func (d Dataset) Name() string { return d.name }
 // Owner returns the user and the job.
 func (d Dataset) Owner() Owner { return d.owner }
 
-// Flags returns the flags. Older versions recorded none; a dataset of theirs is a
+// Flags returns the flags. SCR 1.1 recorded none; a dataset of its is a
 // checkpoint if it has the number of a checkpoint.
 func (d Dataset) Flags() Flags {
 	if !d.isCheckpoint.known && d.checkpoint.known {
@@ -140,7 +140,7 @@ func (d Dataset) Bypass() bool { return d.state.bypass.value == 1 }
 // A history is a run that has started from the beginning, and the runs that restart from what it writes. It is identified by the time
 // when it began, in microseconds.
 const (
-	// UnknownHistory is that of what SCR and older versions have written.
+	// UnknownHistory is that of what SCR has written.
 	UnknownHistory int64 = 0
 	// AnyHistory replaces what others have written: the user wanted a new beginning.
 	AnyHistory int64 = -1

@@ -40,7 +40,7 @@ func TestFlags(t *testing.T) {
 			t.Errorf("%v is read as %v", f, got)
 		}
 	}
-	// Older versions recorded no flags.
+	// SCR 1.1 recorded no flags.
 	if old := (Dataset{}); old.Flags() != None {
 		t.Error(old.Flags())
 	}

@@ -12,7 +12,7 @@ import (
 // ErrForeign is wrapped by the error of a line that is none of a log.
 var ErrForeign = errors.New("no line of a log of goscr or SCR")
 
-// Parse reads a line that Line has made, or one of SCR 3.1 or of an older version of goscr,
+// Parse reads a line that Line has made, or one of SCR 3.1,
 // whose times are local. It passes over keys that it does not know.
 func Parse(line string) (Record, error) {
 	var r Record

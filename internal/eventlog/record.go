@@ -88,7 +88,7 @@ func Since(start time.Time) *float64 {
 // Count returns n for the field Bytes or Files of a record, where 0 is known.
 func Count(n int64) *int64 { return &n }
 
-// timeLayout is the format of a time. Logs of SCR 3.1 and of older versions of goscr have
+// timeLayout is the format of a time. Logs of SCR 3.1 have
 // oldLayout, in local time.
 const (
 	timeLayout = "2006-01-02T15:04:05.000000Z"

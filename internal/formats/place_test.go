@@ -277,7 +277,7 @@ func written(s *site) tree {
 		if strings.HasSuffix(name, ".scr/log") {
 			files[name] = took.ReplaceAllFunc(data, func(text []byte) []byte {
 				when := always["FLUSHED"]
-				if text[len(text)-1] == 'Z' { // since goscr-3
+				if text[len(text)-1] == 'Z' { // a line of goscr
 					when = epoch.UTC().Format("2006-01-02T15:04:05.000000Z")
 				}
 				key, _, ok := strings.Cut(string(text), "=")

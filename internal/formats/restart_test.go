@@ -353,10 +353,8 @@ func TestIndex(t *testing.T) {
 		cases[version+"/bypass"] = as(func(l *listed) { l.Files, l.Bytes = 6, 1557 })
 		cases[version+"/restarting"] = as(func(*listed) {})
 		cases[version+"/condemned"] = as(func(l *listed) {
-			l.Valid, l.Failed, l.Current, l.Why = false, true, false, "a restart from it failed on 2026-01-02T03:04:05"
-			if version >= "goscr-3" {
-				l.Why += ": the program died while it read it"
-			}
+			l.Valid, l.Failed, l.Current = false, true, false
+			l.Why = "a restart from it failed on 2026-01-02T03:04:05: the program died while it read it"
 		})
 		cases[version+"/compressed"] = as(func(l *listed) { l.Compressed, l.Bytes = true, 3657 })
 		cases[version+"/flushing"] = as(func(l *listed) { l.Valid, l.Complete, l.Current = false, false, false })

@@ -15,7 +15,7 @@ import (
 
 // current is the version of the formats that this version of goscr writes. It
 // counts formats, not releases.
-const current = "goscr-5"
+const current = "goscr-1"
 
 var update = flag.Bool("update", false, "add to the corpus what it does not have of the current version")
 

@@ -129,7 +129,7 @@ func (p *Prefix) match(o origin, n *naming, names map[string]bool) (m match, err
 	shared := 0
 	for _, it := range m.items {
 		for name, fields := range it.Entry.Get(keyFile).All() {
-			if name = n.of(name); !listed[name] { // older versions have listed two names of one file
+			if name = n.of(name); !listed[name] { // SCR 3.1 may list two names of one file
 				listed[name] = true
 				share = append(share, name)
 			}

@@ -370,8 +370,8 @@ func TestOwners_FlushFails(t *testing.T) {
 	}
 }
 
-// Datasets that were entered by SCR 3.1, or an older version, were not compared.
-func TestOwners_OfOlderVersions(t *testing.T) {
+// Datasets that were entered by SCR 3.1 were not compared.
+func TestOwners_OfSCR(t *testing.T) {
 	older := func(s *site) {
 		must(s.t, UpdateIndex(s.dir, func(x *Index) error {
 			for _, e := range x.own() {

@@ -160,7 +160,7 @@ func parsePart(h *hash.Hash, prefixDir, dir string) (*Part, error) {
 
 // Find finds out under which names the files of the program are, and checks that they
 // are those of the list. A file that has its own name was renamed by a flush that was
-// interrupted then, or SCR 3.1 or an older goscr has copied it there: it is read, since a
+// interrupted then, or SCR 3.1 has copied it there: it is read, since a
 // file of another dataset may have the same name, size and time.
 func (p *Part) Find(prefixDir string) error {
 	for i, f := range p.Files {

@@ -205,7 +205,7 @@ func (j *Job) readControl(control string, known indexes) {
 		return
 	}
 	below := filepath.Join(j.User, jobPrefix+j.ID)
-	for _, id := range maps.Datasets() { // an older version wrote no list
+	for _, id := range maps.Datasets() { // the list may be damaged
 		for _, rank := range maps.Ranks(id) {
 			if d := maps.Dataset(id, rank); d.Dir != "" && !stores.Dirs[d.Dir] {
 				stores.Dirs[d.Dir] = d.World

@@ -43,8 +43,8 @@ const (
 	nobody = -1 // the owner of an entry that anybody may have written
 )
 
-// ErrNone is the error of a checkpoint with which nothing was recorded: by SCR 3.1, an
-// older goscr, or with SCR_RECORD=0.
+// ErrNone is the error of a checkpoint with which nothing was recorded: by SCR 3.1, or
+// with SCR_RECORD=0.
 var ErrNone = errors.New("nothing is recorded of how the job was started")
 
 func metadata(dir, name string) string { return filepath.Join(dir, prefix.Metadata, name) }

@@ -257,7 +257,6 @@ func (s *Status) readLog(dir string) error {
 	}
 	s.Job.ID = last.Job
 	s.State = map[account.Outcome]State{account.Open: Running, account.Finished: Finished, account.Died: Died}[last.Outcome]
-	s.schemes(a)
 	for _, f := range a.Failures {
 		if f.Job == last.Job {
 			node, _, _ := strings.Cut(f.Note, ": ")
@@ -292,22 +291,6 @@ func (s *Status) readLocks(dir string) {
 		s.State, s.Ended = Running, false
 	case !alive && s.State == Running && err == nil && !request.Restarts(dir):
 		s.State = Died
-	}
-}
-
-// schemes takes the schemes that flush.scr does not have, because an older goscr has written it,
-// from the log: that of the run in which the dataset was written.
-func (s *Status) schemes(a *account.Account) {
-	for i := range s.Datasets {
-		d := &s.Datasets[i]
-		if d.Scheme != "" || !d.InCache {
-			continue
-		}
-		for _, run := range a.Runs {
-			if slices.ContainsFunc(run.Datasets, func(w *account.Dataset) bool { return w.ID == d.ID && w.Name == d.Name }) {
-				d.Scheme, d.Bears = reddesc.CutBears(run.Protection)
-			}
-		}
 	}
 }
 

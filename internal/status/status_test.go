@@ -198,22 +198,6 @@ func TestStatus_Exposed(t *testing.T) {
 	j.says(Died, "newest     ckpt.3              2.0 MiB  2.00 s old   cache, not protected: does not survive the loss of a node until it is protected")
 }
 
-// A dataset that an older goscr has entered has the scheme of the run that wrote it, by the log.
-func TestStatus_SchemeOfTheLog(t *testing.T) {
-	j := newJob(t)
-	j.protected = ""
-	for id, note := range map[int]string{1: "RS in sets of 8, bears 2", 2: "SINGLE in sets of 1, bears 0"} {
-		name := "ckpt." + strconv.Itoa(id)
-		j.log(eventlog.Record{Type: "INIT_START"}, eventlog.Record{Type: "INIT_END", Note: note},
-			eventlog.Record{Type: "CHECKPOINT_START", Dataset: id, Name: name}, eventlog.Record{Type: "CHECKPOINT_END", Dataset: id, Name: name})
-		j.has(id, time.Second, prefix.InCache)
-	}
-	j.has(3, time.Second, prefix.InCache)
-	j.says(Running, "ckpt.1              2.0 MiB  1.00 s old   cache (RS in sets of 8): survives the loss of any 2 nodes",
-		"ckpt.2              2.0 MiB  1.00 s old   cache (SINGLE in sets of 1): does not survive the loss of a node",
-		"ckpt.3              2.0 MiB  1.00 s old   cache: it is unknown whether it survives the loss of a node")
-}
-
 // Of a flush that is under way the part that is copied is known, and of a job that runs what is
 // flushed next.
 func TestStatus_Flushes(t *testing.T) {

@@ -11,8 +11,7 @@
 //	phases     id  job_id  time  host  type  note  dset  name  start  secs  bytes  least  median  most  slowest_rank  slowest_node
 //	runs       id  job_id  time  host  type  note  dset  name  start  secs  run  status  signum  nodes  ranks  nodelist
 //
-// An SQLite database has the number of this schema in its user_version. Version 0, of older
-// versions of goscr, has the first three tables only; the others are added to it.
+// An SQLite database has the number of this schema in its user_version.
 //
 // dset and name are the number and name of a dataset; start and secs say when the event
 // or transfer began and how long it took. The digest is computed from the other columns of
@@ -216,7 +215,7 @@ func cut(text string, most int) string {
 }
 
 // schema is the version of the tables.
-const schema = 2
+const schema = 1
 
 // columns returns the columns of a table.
 func (d *DB) columns(table string) string {

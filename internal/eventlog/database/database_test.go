@@ -353,38 +353,13 @@ func TestRead_SQLite(t *testing.T) {
 	same(t, readAll(t, at, ""), want)
 	same(t, readAll(t, at, "/p"), want)
 	same(t, readAll(t, at, "/q"), nil)
-	if got := rows(t, db.db, "PRAGMA user_version"); got != "2\n" {
+	if got := rows(t, db.db, "PRAGMA user_version"); got != "1\n" {
 		t.Errorf("user_version %s", got)
 	}
-	must(t, db.exec(context.Background(), "PRAGMA user_version = 3"))
-	if err := Read(at, "", nil); !errors.Is(err, ErrNoLog) || !strings.Contains(err.Error(), "version 3") {
+	must(t, db.exec(context.Background(), "PRAGMA user_version = 2"))
+	if err := Read(at, "", nil); !errors.Is(err, ErrNoLog) || !strings.Contains(err.Error(), "version 2") {
 		t.Error(err)
 	}
-}
-
-// A database of an older goscr has three tables. It is read, and written.
-func TestRead_OldSQLite(t *testing.T) {
-	at := eventlog.Database{File: filepath.Join(t.TempDir(), "old.sqlite")}
-	db := open(t, at, nil)
-	for _, statement := range []string{
-		"CREATE TABLE jobs (id INTEGER PRIMARY KEY, username VARCHAR(255) NOT NULL, jobid VARCHAR(255) NOT NULL, jobname TEXT, cluster TEXT, prefix TEXT NOT NULL, digest CHAR(64) NOT NULL UNIQUE)",
-		"CREATE TABLE events (id INTEGER PRIMARY KEY, job_id BIGINT NOT NULL, time DATETIME NOT NULL, host VARCHAR(255) NOT NULL, type VARCHAR(255) NOT NULL, dset BIGINT, name TEXT, start DATETIME, secs DOUBLE, note TEXT)",
-		"CREATE TABLE transfers (id INTEGER PRIMARY KEY, job_id BIGINT NOT NULL, time DATETIME NOT NULL, host VARCHAR(255) NOT NULL, type VARCHAR(255) NOT NULL, dset BIGINT, name TEXT, start DATETIME, secs DOUBLE, from_dir TEXT, to_dir TEXT, bytes BIGINT, files BIGINT)",
-		"INSERT INTO jobs VALUES (1, 'user1', 'job1', 'heat', NULL, '/p', 'x')",
-		"INSERT INTO events VALUES (1, 1, '2026-11-20 23:01:55.250000', 'node0', 'FULL', 'bad', 'ckpt.3', '2026-11-20 22:01:55.250000', 1.5, 'note')",
-	} {
-		must(t, db.exec(context.Background(), statement))
-	}
-	if err := Read(at, "", func(eventlog.Record) error { return nil }); err == nil {
-		t.Error("dset 'bad' is read")
-	}
-	must(t, db.exec(context.Background(), "UPDATE events SET dset = 3"))
-	seconds := 1.5
-	old := eventlog.Record{Time: when, Job: job, Type: "FULL", Note: "note", Dataset: 3, Name: "ckpt.3", Start: when.Add(-time.Hour), Seconds: &seconds}
-	same(t, readAll(t, at, ""), []eventlog.Record{old})
-	must(t, db.Write(odd()[0]))
-	must(t, db.Write(odd()[3]))
-	same(t, readAll(t, at, ""), []eventlog.Record{old, odd()[3], odd()[0]})
 }
 
 func TestRead_NoLog(t *testing.T) {

@@ -19,8 +19,7 @@ import (
 var ErrNoLog = errors.New("no log of goscr")
 
 // Read passes all records of a database to each, in the order of their times, of all jobs
-// or of those of a prefix directory. It changes nothing in the database, and reads those of
-// older versions of goscr.
+// or of those of a prefix directory. It changes nothing in the database.
 func Read(at eventlog.Database, prefix string, each func(eventlog.Record) error) error {
 	if at.Host == "" {
 		if _, err := os.Stat(at.File); err != nil {
