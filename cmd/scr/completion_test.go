@@ -123,7 +123,7 @@ func TestDidYouMean(t *testing.T) {
 
 // Each command is in one group, and where a command has a prefix directory, it is -p.
 func TestGroups(t *testing.T) {
-	out, _ := run(t, 0, "scr", "help")
+	out, _ := run(t, 0, "scr", "help", "--all")
 	for _, g := range groups {
 		if !strings.Contains(out, "\n"+g.title+":\n") {
 			t.Errorf("%s is not in the overview", g.title)

@@ -20,7 +20,7 @@ import (
 // something, and print what they do.
 var printFacts = map[string]string{
 	"scr_index": "--list", "scr_flush_file": "--latest", "scr_inspect_cache": "--cntldir $N/user/scr.job", "scr_nodes_file": "",
-	"scr_status": "", "scr_report": "", "scr_du": "--base $N", "scr_clean": "--dry-run --force --base $N", "scr_print": "$P/.scr/index.scr", "scr_crc32": "$P/.scr/index.scr",
+	"scr_status": "", "scr_doctor": "--offline", "scr_report": "", "scr_du": "--base $N", "scr_clean": "--dry-run --force --base $N", "scr_print": "$P/.scr/index.scr", "scr_crc32": "$P/.scr/index.scr",
 	"scr_mpi": "--list --libdir $P/lib", "scr_checkpoint": "--list", "scr_restart": "--info", "scr_halt": "--list", "scr_halt_cntl": "--list",
 	"scr_retries_halt": "", "scr_should_exit": "--runs 0", "scr_ckpt_interval": "--cost 30 --mtbf 3600", "scr_env": "--user --nodes", "scr_list_dir": "cache",
 	"scr_list_down_nodes": "", "scr_check_node": "--cntl $N", "scr_glob_hosts": "--expand n[1-3]", "scr_hostlist": "n[1-3]", "scr_test_runtime": "",

@@ -41,7 +41,7 @@ type group struct {
 // groups are all commands, in the order of the overview.
 var groups = []group{
 	{"Show and change datasets", []command{
-		statusCommand, reportCommand, indexCommand, flushFileCommand, inspectCacheCommand, nodesFileCommand, duCommand, cleanCommand, printCommand, crc32Command, mpiCommand,
+		statusCommand, doctorCommand, reportCommand, indexCommand, flushFileCommand, inspectCacheCommand, nodesFileCommand, duCommand, cleanCommand, printCommand, crc32Command, mpiCommand,
 	}},
 	{"Run and stop a job", []command{
 		runCommand, checkpointCommand, restartCommand, migrateCommand, haltCommand, haltCntlCommand, retriesHaltCommand, shouldExitCommand, ckptIntervalCommand,
@@ -124,7 +124,7 @@ func execute(argv []string, c *context) int {
 	case errors.Is(err, pflag.ErrHelp):
 		return 0
 	case err != nil:
-		err = fmt.Errorf("%w; %w", err, errUsage)
+		err = fmt.Errorf("%w; %w", meantOption(flags, err), errUsage)
 	case !command.takes:
 		err = noArguments(rest)
 	}
@@ -180,7 +180,6 @@ func findCommand(name string) *command {
 
 // ownCommands are the commands of scr without a link.
 var ownCommands = map[string]func(c *context, args []string) error{
-	"help": overview, "-h": overview, "--help": overview,
 	"version": printVersion, "--version": printVersion,
 	"completion": completion, "complete": complete,
 	"links": func(c *context, _ []string) error {
@@ -202,16 +201,22 @@ var ownCommands = map[string]func(c *context, args []string) error{
 	},
 }
 
+func init() { // here, because overview executes commands
+	for _, name := range []string{"help", "-h", "--help"} {
+		ownCommands[name] = overview
+	}
+}
+
 // manuals are the man pages of all commands, by the names of their files.
 func manuals() map[string]string {
 	self := command{
 		names:    []string{"scr"},
 		short:    "all commands of goscr in one program",
-		synopsis: []string{"COMMAND [ARGUMENT...]", "help", "version", "completion bash|zsh|fish", "links", "man DIR"},
+		synopsis: []string{"COMMAND [ARGUMENT...]", "help [--all | COMMAND]", "version", "completion bash|zsh|fish", "links", "man DIR"},
 		long: `Every command scr_COMMAND is a link to this program, which can also be called with the name of the
 command as its first argument, with or without scr_.
 
-scr help lists the commands, scr COMMAND --help the options of one. For installation, scr links prints the
+scr help lists the commands that most people need, scr help --all all of them, and scr help COMMAND prints the options of one. For installation, scr links prints the
 names of all links, scr man writes the man pages into a directory, and scr completion prints what makes a shell
 complete commands, options and names of datasets.`,
 	}
@@ -233,35 +238,95 @@ func printVersion(c *context, _ []string) error {
 	return err
 }
 
-func overview(c *context, _ []string) error {
+// first are the commands that most people need, by who needs them.
+var first = []struct {
+	title string
+	names []string
+}{
+	{"Your job", []string{"run", "status", "doctor", "checkpoint", "halt", "restart"}},
+	{"Its checkpoints, and what they cost", []string{"index", "report"}},
+	{"The nodes of a cluster", []string{"du", "clean"}},
+}
+
+// overview lists the commands that most people need, with --all all of them, or prints the help of one.
+func overview(c *context, args []string) error {
+	all := slices.Contains(args, "--all") || slices.Contains(args, "-a")
+	if len(args) > 0 && !all {
+		if execute([]string{"scr", args[0], "--help"}, c) != 0 {
+			return errNo
+		}
+		return nil
+	}
 	fmt.Fprint(c.out, "scr - commands of the goscr checkpoint library\n\nusage: scr COMMAND [ARGUMENTS]\n")
-	for _, g := range groups {
-		fmt.Fprintf(c.out, "\n%s:\n", g.title)
-		for _, command := range g.commands {
+	list := func(title string, commands []command) {
+		fmt.Fprintf(c.out, "\n%s:\n", title)
+		for _, command := range commands {
 			fmt.Fprintf(c.out, "  %-15s %s\n", strings.TrimPrefix(command.names[0], "scr_"), command.short)
 		}
 	}
-	fmt.Fprint(c.out, "\nscr COMMAND --help prints the options of a command, and scr --version the version of goscr. Each command can also be called as scr_COMMAND.\n")
+	if all {
+		for _, g := range groups {
+			list(g.title, g.commands)
+		}
+	} else {
+		for _, g := range first {
+			var some []command
+			for _, name := range g.names {
+				some = append(some, *findCommand("scr_" + name))
+			}
+			list(g.title, some)
+		}
+	}
+	fmt.Fprint(c.out, "\nscr help COMMAND prints the options of a command")
+	if !all {
+		fmt.Fprintf(c.out, ", scr help --all lists all %d commands", len(commands))
+	}
+	fmt.Fprint(c.out, ", and scr --version prints the version of goscr. Each command can also be called as scr_COMMAND.\n")
 	return nil
 }
 
 // similar returns the command whose name is most like one that there is not, "" if none is.
 func similar(name string) string {
-	name = strings.TrimPrefix(name, "scr_")
-	best, least := "", max(2, len(name)/3)+1 // so many letters may differ
+	var names []string
 	for _, command := range commands {
 		for _, other := range command.names {
-			short := strings.TrimPrefix(other, "scr_")
-			d := distance(name, short)
-			if len(name) > 2 && strings.HasPrefix(short, name) {
-				d = 1
-			}
-			if d < least && d < len(short) {
-				best, least = short, d
-			}
+			names = append(names, strings.TrimPrefix(other, "scr_"))
+		}
+	}
+	return nearest(strings.TrimPrefix(name, "scr_"), names)
+}
+
+// nearest returns the word of a list that is most like a word that is not in it, "" if none is.
+func nearest(word string, list []string) string {
+	best, least := "", max(2, len(word)/3)+1 // so many letters may differ
+	for _, other := range list {
+		d := distance(word, other)
+		if len(word) > 2 && strings.HasPrefix(other, word) {
+			d = 1
+		}
+		if d < least && d < len(other) {
+			best, least = other, d
 		}
 	}
 	return best
+}
+
+// meantOption adds to the error of an option that there is not the one that is most like it.
+func meantOption(flags *pflag.FlagSet, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+		return err
+	}
+	var names []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	if like := nearest(unknown.GetSpecifiedName(), names); like != "" {
+		err = fmt.Errorf("%w; did you mean --%s?", err, like)
+	}
+	return err
 }
 
 // distance is the number of letters to insert, delete, replace or exchange with the next

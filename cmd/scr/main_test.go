@@ -47,11 +47,26 @@ func TestNames(t *testing.T) {
 func TestUsage(t *testing.T) {
 	for _, argv := range [][]string{{"scr"}, {"scr", "help"}, {"scr", "-h"}, {"scr", "--help"}} {
 		out, _ := run(t, 0, argv...)
-		for _, name := range []string{"index", "print", "crc32"} {
+		for _, name := range []string{"index", "status", "run"} {
 			if !regexp.MustCompile(`(?m)^ +` + name + ` +\w`).MatchString(out) {
 				t.Errorf("%q does not say what %s does:\n%s", argv, name, out)
 			}
 		}
+	}
+	if out, _ := run(t, 0, "scr", "help"); len(regexp.MustCompile(`(?m)^  [a-z]+ +\w`).FindAllString(out, -1)) != 10 {
+		t.Errorf("not ten commands:\n%s", out)
+	}
+	if out, _ := run(t, 0, "scr", "help", "--all"); !strings.Contains(out, "\n  crc32 ") || !strings.Contains(out, "\n  log_recorder ") {
+		t.Errorf("not all commands:\n%s", out)
+	}
+	if out, _ := run(t, 0, "scr", "help", "status"); !strings.Contains(out, "usage: scr_status") {
+		t.Errorf("not the help of status:\n%s", out)
+	}
+	if _, said := run(t, 1, "scr", "help", "stauts"); !strings.Contains(said, "did you mean status?") {
+		t.Error(said)
+	}
+	if _, said := run(t, 2, "scr_index", "--curent", "x"); !strings.Contains(said, "did you mean --current?") {
+		t.Error(said)
 	}
 	links, _ := run(t, 0, "scr", "links")
 	for _, name := range strings.Fields(links) {

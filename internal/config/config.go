@@ -26,7 +26,9 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/goscr/goscr/hash"
 )
@@ -54,6 +56,24 @@ func (c *Config) Source(field any) Source {
 		}
 	}
 	return Source{}
+}
+
+// Set is a parameter of which the value is not the default.
+type Set struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Source string `json:"source"`
+}
+
+// Changed returns the parameters that somebody has set, sorted by name, and names that goscr does not know.
+func (c *Config) Changed() (list []Set) {
+	for name, v := range c.values {
+		if v.source.Level != Default {
+			list = append(list, Set{name, v.text, v.source.String()})
+		}
+	}
+	slices.SortFunc(list, func(a, b Set) int { return strings.Compare(a.Name, b.Name) })
+	return list
 }
 
 // RunLimit returns the maximum number of runs, and the parameter that sets it; -1: no limit.

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/scavenge/scavengetest"
+)
+
+// says checks what scr_doctor prints of a prefix directory.
+func (d doctored) says(t *testing.T, status int, want ...string) {
+	t.Helper()
+	out, said := run(t, status, append([]string{"scr", "doctor", d.dir, "--offline"}, d.options...)...)
+	for _, text := range want {
+		if !strings.Contains(out, text) {
+			t.Errorf("nothing of %q:\n%s%s", text, out, said)
+		}
+	}
+}
+
+type doctored struct {
+	dir     string
+	options []string
+}
+
+func TestDoctor(t *testing.T) {
+	t.Setenv("SCR_NODELIST", "n1,n2,n3")
+	t.Setenv("SCR_FLUSH", "0")
+	doctored{dir: t.TempDir()}.says(t, 0, "note     job          no job has used ", "there is no checkpoint: the next run starts from the beginning",
+		"3 of 3 nodes of the allocation can be used", "SCR_FLUSH=0 (environment)", "warning  settings     SCR_FLUSH=0: checkpoints stay in the caches")
+
+	c := scavengetest.New(t, "SCR_FLUSH=2", "SCR_CACHE_SIZE=4")
+	c.Write(scavengetest.Four, 1, 2, 3)
+	doctored{dir: c.Prefix()}.says(t, 1, "problem  nodes        3 of 3 nodes can be used, and a run needs 4 (as many as the last run used)")
+	t.Setenv("SCR_NODELIST", "n1,n2,n3,n4")
+	d := doctored{dir: c.Prefix()}
+	d.says(t, 0, "ok       checkpoints  the next run is offered ckpt.3, from the caches of the nodes; it is not in the prefix directory")
+	run(t, 0, "scr_index", "-p", d.dir, "--current", "ckpt.2")
+	d.says(t, 0, "note     checkpoints  a user has chosen ckpt.2 with scr_index", "ok       checkpoints  the next run is offered ckpt.2, from the prefix directory",
+		"try: scr_index -p "+d.dir+" --verify ckpt.2")
+
+	// All that is there has failed.
+	must(t, os.Remove(filepath.Join(d.dir, ".scr/flush.scr")))
+	must(t, prefix.UpdateIndex(d.dir, func(x *prefix.Index) error {
+		e, _ := x.Find("ckpt.2")
+		x.MarkFailed(e.ID, "the program died while it read it", time.Now())
+		return nil
+	}))
+	d.says(t, 1, "warning  checkpoints  ckpt.2 is not offered: a restart from it has failed", "--verify ckpt.2; then --current ckpt.2",
+		"problem  checkpoints  of 1 checkpoint the next run is offered none")
+
+	var got struct {
+		Prefix   string
+		Findings []finding
+	}
+	out, _ := run(t, 1, "scr_doctor", "-p", d.dir, "--offline", "--json")
+	must(t, json.Unmarshal([]byte(out), &got))
+	if got.Prefix != d.dir || len(got.Findings) < 5 {
+		t.Errorf("%+v", got)
+	}
+
+	// An index that cannot be read.
+	must(t, os.WriteFile(filepath.Join(d.dir, ".scr/index.scr"), []byte("nonsense"), 0o600))
+	d.says(t, 1, "problem  job ", "problem  checkpoints ", "try: scr_index -p "+d.dir+" --repair")
+	run(t, 1, "scr_doctor", filepath.Join(d.dir, "none"))
+	run(t, 2, "scr_doctor", d.dir, "another")
+}
+
+// The clocks of a job's nodes and of this one are compared by the log.
+func TestDoctor_Clocks(t *testing.T) {
+	dir, text := logged(t)
+	d := doctored{dir: dir}
+	d.says(t, 0, "clocks ")
+	line, _, _ := strings.Cut(text, "\n")
+	stamp, rest, _ := strings.Cut(line, ": ")
+	if stamp == "" || rest == "" {
+		t.Fatal(text)
+	}
+	later := time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z")
+	must(t, os.WriteFile(filepath.Join(dir, ".scr/log"), []byte(strings.ReplaceAll(line, stamp, later)+"\n"), 0o600))
+	d.says(t, 0, "warning  clocks       the job's log ends 1h0m0s in the future")
+}
+
+// A program that is linked with one MPI, and its libscr with another.
+func TestDoctor_MPI(t *testing.T) {
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("no C compiler")
+	}
+	dir := t.TempDir()
+	build := func(argv ...string) {
+		t.Helper()
+		cmd := exec.Command(cc, argv...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "none.c"), []byte("int main(void) { return 0; }\n"), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "empty.c"), nil, 0o600))
+	for _, mpi := range []string{"libmpi.so.40", "libmpi.so.12"} {
+		build("-shared", "-fPIC", "-Wl,-soname,"+mpi, "-o", mpi, "empty.c")
+	}
+	build("-shared", "-fPIC", "-Wl,-soname,libscr.so", "-o", "libscr.so", "empty.c", "-Wl,--no-as-needed", "-L.", "-l:libmpi.so.12")
+	for name, mpi := range map[string]string{"right": "libmpi.so.12", "wrong": "libmpi.so.40"} {
+		build("-o", name, "none.c", "-Wl,--no-as-needed", "-L.", "-l:libscr.so", "-l:"+mpi, "-Wl,--allow-shlib-undefined", "-Wl,-rpath,$ORIGIN", "-Wl,-rpath-link,.")
+	}
+	build("-o", "alone", "none.c")
+	at := func(name string) string { return filepath.Join(dir, name) }
+	program := func(name string) doctored { return doctored{t.TempDir(), []string{"--program", at(name)}} }
+	program("right").says(t, 0, at("right")+" and its "+at("libscr.so")+" are linked with the same MPI (libmpi.so.12)")
+	program("wrong").says(t, 1, "problem  program      "+at("wrong")+" is linked with libmpi.so.40, and its "+at("libscr.so")+" with libmpi.so.12: they are of different MPIs")
+	program("alone").says(t, 0, "is linked with no libscr.so")
+	program("none.c").says(t, 0, "note     program      the libraries of "+at("none.c")+" are unknown")
+	must(t, os.Remove(at("libscr.so")))
+	program("right").says(t, 0, "warning  program ", "needs libscr.so, which is not in the directories that it names")
+}
