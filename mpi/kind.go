@@ -28,6 +28,7 @@ var kinds [mostKinds]*Kind
 //	0  redundancy.ErrUnrecoverable    3  prefix.ErrRanks
 //	1  redundancy.ErrCorrupt          4  restart.errUnusable
 //	2  prefix.ErrTaken                5  cache.ErrShared
+//	6  prefix.ErrIndex
 func NewKind(number int, text string) *Kind {
 	if number < 0 || number >= mostKinds || kinds[number] != nil {
 		panic(fmt.Sprintf("mpi: the kind of error %d (%s) cannot be had", number, text))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goscr/goscr/internal/prefix"
 )
@@ -13,7 +14,7 @@ import (
 func (c *cluster) choose(name string) {
 	c.t.Helper()
 	dir := c.prefix("")
-	if err := prefix.UpdateIndex(dir, func(x *prefix.Index) error { return prefix.Choose(x, dir, name) }); err != nil {
+	if err := prefix.UpdateIndex(dir, func(x *prefix.Index) error { return prefix.Choose(x, dir, name, time.Now()) }); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -110,7 +111,7 @@ func TestChoice(t *testing.T) {
 		c.choose("ckpt.2")
 		c.change(c.prefix("ckpt.2/rank_1"), func(data []byte) []byte { data[0] ^= 1; return data })
 		c.job(four, looks(3))
-		c.says("scr_index --current names ckpt.2, which is no complete checkpoint")
+		c.says("scr_index --current names ckpt.2, from which this run cannot restart")
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -471,18 +472,20 @@ func (s *Session) compareWithIndex() error {
 	if err != nil {
 		return err
 	}
-	there := make([]int64, len(list)+2) // 1: complete in the index; then the highest id, and 1: scr_index has chosen a checkpoint
-	highest, isChosen := &there[len(list)], &there[len(list)+1]
-	var chosen string // on rank 0
+	there := make([]int64, len(list)+2) // 1: complete in the index; then the highest id, and the id of the checkpoint that scr_index has chosen
+	highest, chosen := &there[len(list)], &there[len(list)+1]
+	var take string // the name of the chosen one, if this run restarts from it; on rank 0, as is
+	var record prefix.Choice
 	find := func() error {
 		x, err := prefix.CheckedIndex(s.prefix.Dir)
 		if err != nil {
 			return err
 		}
 		*highest = int64(max(x.Highest(), s.cache.Highest()))
-		if e, made, holds := prefix.Choice(x, int(*highest)); made {
-			*isChosen, chosen = 1, choice(e, holds, s.config, s.log)
+		if record, take, err = choice(s, s.prefix.Ours.Of(x)); err != nil {
+			return err
 		}
+		*chosen = int64(record.Of.ID)
 		var cached []prefix.Kept
 		for i, c := range list {
 			cached = append(cached, prefix.Kept{Dataset: c.Dataset, Protected: c.Desc.Protection.String(),
@@ -511,12 +514,12 @@ func (s *Session) compareWithIndex() error {
 		return err
 	}
 	s.numbers.id = int(*highest)
-	if *isChosen == 1 {
-		name, err := mpi.BytesFromRoot(s.world, func() ([]byte, error) { return []byte(chosen), nil })
+	if *chosen > 0 {
+		name, err := mpi.BytesFromRoot(s.world, func() ([]byte, error) { return []byte(take), nil })
 		if err != nil {
 			return err
 		}
-		s.restart.TakeChoice(string(name))
+		s.restart.TakeChoice(string(name), int(*chosen), record)
 	}
 	for i, c := range list {
 		s.flusher.SetFlushed(c.ID(), there[i] == 1)
@@ -524,17 +527,29 @@ func (s *Session) compareWithIndex() error {
 	return nil
 }
 
-// choice returns the name of the checkpoint that a user has chosen with scr_index, "" if the run does not restart from it.
-// holds is whether nothing was written since.
-func choice(e prefix.Entry, holds bool, cfg *config.Config, log *report.Logger) string {
-	switch {
-	case cfg.Current != "":
-	case !holds:
-		log.Warn("scr_index --current has chosen %s, but a job has written another dataset since, or it cannot be used: the choice has no effect", e.Name)
-	default:
-		return e.Name
+// choice returns what a user has chosen with scr_index, of which the ID is 0 if it is nothing, and the name of the checkpoint, "" if the run
+// does not restart from it. x is the index without what is of other jobs. Rank 0 calls it.
+func choice(s *Session, x *prefix.Index) (record prefix.Choice, name string, err error) {
+	record, ok := prefix.Chosen(x)
+	if !ok || record.Of.ID <= 0 || record.Of.Name == "" || s.config.Current != "" {
+		return record, "", nil
 	}
-	return ""
+	located, err := prefix.Locations(s.prefix.Dir)
+	if err != nil {
+		return record, "", err
+	}
+	if ours := s.prefix.Ours; ours != nil {
+		located = slices.DeleteFunc(located, func(l prefix.Located) bool { return !ours(l.Dataset) })
+	}
+	var cached []dataset.Dataset
+	for _, c := range s.cache.List() {
+		cached = append(cached, c.Dataset)
+	}
+	if !record.Holds(x, located, cached) {
+		s.log.Warn("scr_index --current has chosen %s, but a job has written another dataset since, or it cannot be used: the choice has no effect", record.Of.Name)
+		return record, "", nil
+	}
+	return record, record.Of.Name, nil
 }
 
 // giveUp closes a session whose Init has failed.

@@ -58,7 +58,7 @@ nodes, with --offline not. It changes nothing. It does not read the files of che
 			if err != nil {
 				return err
 			}
-			d, err := c.examine(path, *program, *offline)
+			d, err := examine(c, path, *program, *offline)
 			if err != nil {
 				return err
 			}
@@ -122,7 +122,7 @@ func (d *doctor) show(f *facts) error {
 }
 
 // examine makes all examinations, in the order in which they are shown.
-func (c *context) examine(dir, program string, offline bool) (*doctor, error) {
+func examine(c *context, dir, program string, offline bool) (*doctor, error) {
 	d := &doctor{dir: dir, now: time.Now()}
 	var err error
 	if d.job, err = c.openJob(dir); err != nil {
@@ -183,13 +183,10 @@ func (d *doctor) examineJob() {
 func (d *doctor) examineCheckpoints() {
 	offered := slices.IndexFunc(d.list, func(s snapshot.Snapshot) bool { return s.Problem == "" })
 	if x, err := prefix.ReadIndex(d.dir); err == nil {
-		newest := x.Highest()
-		for _, s := range d.list {
-			newest = max(newest, s.Seq)
-		}
-		if e, _, holds := prefix.Choice(x, newest); holds {
-			offered = slices.IndexFunc(d.list, func(s snapshot.Snapshot) bool { return s.Seq == e.ID && s.Name == e.Name })
-			d.add(remark, "checkpoints", "", "a user has chosen %s with scr_index; the next run leaves newer ones out", e.Name)
+		located, _ := prefix.Locations(d.dir)
+		if e, ok := prefix.Chosen(x); ok && e.Holds(x, located, nil) {
+			offered = slices.IndexFunc(d.list, func(s snapshot.Snapshot) bool { return s.Seq == e.Of.ID && s.Name == e.Of.Name })
+			d.add(remark, "checkpoints", "", "a user has chosen %s with scr_index; the next run leaves newer ones out", e.Of.Name)
 		}
 	}
 	for i, s := range d.list {

@@ -25,11 +25,11 @@ var indexCommand = command{
 		"[-p DIR] --current NAME", "[-p DIR] --verify [NAME...] [--json]", "[-p DIR] --expand NAME", "[-p DIR] --repair"},
 	long: `The index lists the datasets in a prefix directory. A restart reads the current one first. If that fails, it reads
 older ones, the newest of them first, but no dataset that is incomplete or from which a restart has failed. It never
-reads a newer one than the current one.
+reads a newer one than the current one, unless the program has refused that.
 
 --current and --drop-after choose the checkpoint of the next restart, as SCR_CURRENT does: the next run restarts from it even if
 the cache has a newer one, which then leaves the cache. The choice ends when that run begins its first dataset. It has no effect
-if a job writes another dataset before that run begins.
+if a job completes another dataset before that run begins. --current with the name of the newest one withdraws it.
 
 The list has these columns. DSET: the number of the dataset. VALID: whether a restart may read it in the prefix directory. FLUSHED: the time at
 which it was complete in the prefix directory, or at which an incomplete flush began. CUR: a star for the current
@@ -304,7 +304,7 @@ func (x index) dropAfter(name string) error {
 		if !e.Complete || !e.Flags().Has(dataset.Checkpoint) {
 			return nil
 		}
-		return prefix.Choose(i, x.dir, name)
+		return prefix.Choose(i, x.dir, name, time.Now())
 	})
 }
 
@@ -312,7 +312,7 @@ func (x index) setCurrent(name string) error {
 	var e prefix.Entry
 	err := x.change(name, func(i *prefix.Index) error {
 		e, _ = i.Find(name)
-		return prefix.Choose(i, x.dir, name)
+		return prefix.Choose(i, x.dir, name, time.Now())
 	})
 	if err == nil && e.Replaced != nil {
 		x.warn("scr_index")(fmt.Errorf("dataset %d (%s): %s; a restart passes it over", e.ID, name, e.Why()))

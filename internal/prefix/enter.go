@@ -179,8 +179,8 @@ func conclude(prefix string, f Found, at func(what string)) error {
 		}
 		// If an older checkpoint is flushed late, the newer one stays current, and one that a user has chosen meanwhile.
 		id, _ := x.Lookup(x.Current())
-		_, _, chosen := Choice(x, d.ID())
-		if d.Flags().Has(dataset.Checkpoint) && id < d.ID() && !chosen {
+		chosen, ok := Chosen(x)
+		if d.Flags().Has(dataset.Checkpoint) && id < d.ID() && !(ok && chosen.Holds(x, nil, nil)) {
 			return x.SetCurrent(d.Name())
 		}
 		return nil

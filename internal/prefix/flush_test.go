@@ -133,6 +133,17 @@ func TestList(t *testing.T) {
 	if _, err := fetchList(t, dir, 3, 8); err == nil {
 		t.Error("dataset 8 is listed")
 	}
+	// An index that cannot be read now says nothing of the checkpoint: no rank may mark that as failed.
+	must(t, os.Remove(filepath.Join(dir, ".scr/index.scr")))
+	must(t, os.Mkdir(filepath.Join(dir, ".scr/index.scr"), 0o700))
+	_, err = local.Run(3, local.Options{}, func(c mpi.Comm) error {
+		_, err := (&Prefix{Comm: c, Dir: dir, Buffer: 100, Log: &report.Logger{}}).List(7)
+		if !errors.Is(err, ErrIndex) {
+			return fmt.Errorf("rank %d: %v is no ErrIndex", c.Rank(), err)
+		}
+		return nil
+	})
+	must(t, err)
 }
 
 func TestList_WhatSCRWrote(t *testing.T) {

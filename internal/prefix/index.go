@@ -249,6 +249,9 @@ func (x *Index) Add(d dataset.Dataset, complete bool, now time.Time) {
 
 // enter is Add for an entry that is given in full.
 func (x *Index) enter(e Entry) {
+	if h := x.h.Get(keyChosen); chose(h, e.Dataset) { // it is completed now
+		defer x.h.Set(keyChosen, h)
+	}
 	x.remove(e.ID)
 	for _, other := range x.named(e.Name) {
 		if other.Retired != nil && other.ID != e.ID { // it makes way
@@ -264,6 +267,13 @@ func (x *Index) enter(e Entry) {
 		x.h.At(keyName, e.Name).SetInt(keyDset, int64(e.ID))
 	}
 	x.h.At(keyDset).Set(strconv.Itoa(e.ID), e.encode())
+}
+
+// chose reports whether dataset d is what the record h of a choice says, see chosen.go.
+func chose(h *hash.Hash, d dataset.Dataset) bool {
+	id, ok := h.Int(keyDset)
+	created, _ := h.Int(keyCreated)
+	return ok && int(id) == d.ID() && created == d.Created().UnixMicro()
 }
 
 // unusedName returns a name, with more "~" at its end if the index has it already.

@@ -67,6 +67,13 @@ const (
 	keyMoving = "MOVING"
 )
 
+// ErrIndex says that the index cannot be read now, which says nothing of a dataset.
+var ErrIndex = mpi.NewKind(6, "the index cannot be read")
+
+type indexError struct{ error }
+
+func (e *indexError) Unwrap() []error { return []error{e.error, ErrIndex} }
+
 // origin reads the origin of a dataset from the index. It is collective; the result is
 // agreed.
 func (p *Prefix) origin(id int) (o origin, err error) {
@@ -74,7 +81,7 @@ func (p *Prefix) origin(id int) (o origin, err error) {
 	h, err := hash.FromRoot(p.Comm, func() (*hash.Hash, error) {
 		x, err := ReadIndex(p.Dir)
 		if err != nil {
-			return nil, err
+			return nil, &indexError{err}
 		}
 		o := x.ByID(id).origin()
 		dir = o.dir

@@ -87,13 +87,13 @@ func (r *Restart) SetCurrent(name string, again bool) (chosen Chosen, err error)
 	return Chosen{int(found[1]), found[2]}, err
 }
 
-// TakeChoice makes the next Find begin with the checkpoint called name, which a user has chosen with scr_index. "" is for none: the
-// choice does not count, and only ends once the run begins a dataset.
-func (r *Restart) TakeChoice(name string) {
+// TakeChoice makes the next Find begin with a checkpoint, given by name and id, which a user has chosen with scr_index. "" is for
+// none: the choice has no effect, and only ends once the run begins a dataset. record is rank 0's.
+func (r *Restart) TakeChoice(name string, id int, record prefix.Choice) {
 	if name != "" {
-		r.Current = Choice{Name: name, By: "scr_index --current"}
+		r.Current = Choice{Name: name, By: "scr_index --current", id: id}
 	}
-	r.Current.Recorded = true
+	r.Current.recorded, r.Current.record = true, record
 }
 
 // findCached returns the newest dataset called name in the cache of which condition is true, restored, nil if
@@ -134,8 +134,8 @@ func (r *Restart) before(d dataset.Dataset) func(dataset.Dataset) bool {
 	}
 }
 
-// markIfKnown makes the dataset called name current, if the index has one. Rank 0 calls it.
-func (r *Restart) markIfKnown(name string) error {
+// changeIfKnown changes the index if it has a dataset called name. Rank 0 calls it.
+func (r *Restart) changeIfKnown(name string, change change) error {
 	x, err := prefix.ReadIndex(r.Prefix.Dir)
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func (r *Restart) markIfKnown(name string) error {
 	if _, ok := x.Lookup(name); !ok {
 		return nil
 	}
-	return prefix.UpdateIndex(r.Prefix.Dir, func(x *prefix.Index) error { return r.mark(x, name) })
+	return prefix.UpdateIndex(r.Prefix.Dir, change)
 }
 
 // prefer returns the change of the index x after which a run restarts from the dataset of the
@@ -161,14 +161,22 @@ func (r *Restart) prefer(x *prefix.Index, name string, id int) change {
 	}
 }
 
-// preferCached returns the change after which no dataset of the index x is current that is newer
-// than one of the cache, with the given id, which was chosen: the next run would fetch it. It
-// returns nil if none is.
+// preferCached returns the change after which the next run restarts from a dataset of the cache, with the given id, which was chosen: no
+// dataset of the index x is current that is newer, which the next run would fetch, and no earlier choice with scr_index is left. It
+// returns nil if neither is.
 func preferCached(x *prefix.Index, id int) change {
-	if e, ok := x.Find(x.Current()); !ok || e.ID <= id {
+	e, ok := x.Find(x.Current())
+	newer := ok && e.ID > id
+	if c, made := prefix.Chosen(x); !newer && (!made || c.Of.ID == id) {
 		return nil
 	}
-	return func(x *prefix.Index) error { x.UnsetCurrent(); return nil }
+	return func(x *prefix.Index) error {
+		if newer {
+			x.UnsetCurrent()
+		}
+		x.EndChoiceBut(id)
+		return nil
+	}
 }
 
 // mark makes the dataset called name current in the index. With SCR_DROP_AFTER_CURRENT it

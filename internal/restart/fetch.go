@@ -90,12 +90,12 @@ func (r *Restart) fetch(d dataset.Dataset) (ok bool, err error) {
 	return true, nil
 }
 
-// isCurable reports whether an error of a fetch is about room or rights where the caller runs, not about the checkpoint.
+// isCurable reports whether an error of a fetch is about room or rights where the caller runs, or the index, and not about the checkpoint.
 func isCurable(err error) bool {
 	if errors.Is(err, errUnusable) {
 		return false
 	}
-	return slices.ContainsFunc([]error{cache.ErrOtherProgram, unix.ENOSPC, unix.EDQUOT, unix.EROFS, fs.ErrPermission}, func(is error) bool { return errors.Is(err, is) })
+	return slices.ContainsFunc([]error{cache.ErrOtherProgram, prefix.ErrIndex, unix.ENOSPC, unix.EDQUOT, unix.EROFS, fs.ErrPermission}, func(is error) bool { return errors.Is(err, is) })
 }
 
 // offerFrom offers a checkpoint of the prefix directory. Either it copies the checkpoint
@@ -146,7 +146,11 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 		if e != nil {
 			return e
 		}
-		if noRoom && stays != nil && r.rung == named { // the cache may have room for one of them only
+		if noRoom && stays != nil && r.rung == named {
+			// The cache may have room for one of them only, so the other one leaves it first.
+			if err := verify(r, l.Files); err != nil {
+				return err
+			}
 			again, stays = true, nil
 		}
 		if again {
@@ -160,6 +164,21 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 	r.offerCached(c)
 	r.Log.Info("checkpoint %s: fetched %s in %.3f s", d.Name(), report.Bytes(d.Size()), time.Since(start).Seconds())
 	return nil
+}
+
+// verify reads the caller's files in the prefix directory, and compares them with their checksums. It is collective; the result is agreed.
+func verify(r *Restart, files []redundancy.File) error {
+	return mpi.Agree(r.World, func() error {
+		for _, f := range files {
+			if f.Meta.Shared() {
+				continue
+			}
+			if _, err := r.Prefix.Copier().Verify(f.Path, f.Meta.Clone()); err != nil {
+				return unusable(err)
+			}
+		}
+		return nil
+	}())
 }
 
 // share records in the descriptions of the caller's files which of them are counted with

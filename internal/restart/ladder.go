@@ -104,50 +104,72 @@ func (r *Restart) offerNamed() error {
 		return nil
 	}
 	if !r.Global {
-		c, err := r.findCached(name, func(c *cache.Cached) bool { return c.Flags().Has(dataset.Checkpoint) })
+		c, err := r.findCached(name, func(c *cache.Cached) bool { return c.Flags().Has(dataset.Checkpoint) && r.Current.is(c.Dataset) })
 		if err != nil {
 			return err
 		}
 		if c != nil {
 			r.offerCached(c)
-			r.tellChoice(c.ID())
+			r.tellChoice(newerNames(r, c.ID()))
 			return r.drop(r.after(c.ID()), func(x *prefix.Index) change { return r.prefer(x, name, c.ID()) }, true)
 		}
 	}
-	if err := mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(r.markIfKnown(name)) }); err != nil {
+	// A run that follows a kill goes on with this choice. What is newer stays in the index until the checkpoint is here.
+	choose := func(x *prefix.Index) error { return x.SetCurrent(name) }
+	if err := mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(r.changeIfKnown(name, choose)) }); err != nil {
 		return err
-	}
-	if r.Fetch {
-		d, ok, err := r.Prefix.Lookup(name)
-		if err != nil {
-			return err
-		}
-		if ok {
-			if ok, err = r.fetch(d); err != nil {
-				r.unlist()
-				return err
-			}
-		}
-		if ok {
-			r.tellChoice(d.ID())
-			return r.drop(r.after(d.ID()), noChange, true)
-		}
-		r.unlist() // what has not left yet may be offered
 	}
 	where := "in the cache or in the index of " + r.Prefix.Dir
 	if !r.Fetch {
 		where = "in the cache, and SCR_FETCH=0"
+	} else {
+		d, known, err := r.Prefix.Lookup(name)
+		if err != nil {
+			return err
+		}
+		if known {
+			return fetchNamed(r, d)
+		}
+		r.unlist()
 	}
 	r.Log.WarnJob("%s names %s, which is no complete checkpoint %s; ignored", r.Current.By, name, where)
 	return nil
 }
 
-// tellChoice says which checkpoints leave the cache because the user has chosen an older one, with the given id.
-func (r *Restart) tellChoice(id int) {
-	var newer []string
-	for _, d := range r.Flusher.Held(r.after(id)) {
-		newer = append(newer, d.Name())
+// fetchNamed offers the checkpoint of the prefix directory that the user has chosen. If it cannot be fetched, it leaves in the cache what is
+// newer, and has not been evicted for it.
+func fetchNamed(r *Restart, d dataset.Dataset) error {
+	names := newerNames(r, d.ID()) // before some of them are evicted
+	ok, err := r.fetch(d)
+	if err != nil || !ok {
+		r.unlist()
+		r.Log.WarnJob("%s names %s, from which this run cannot restart; ignored", r.Current.By, d.Name())
+		return err
 	}
+	leaves := r.after(d.ID())
+	if r.offered.cached == nil { // it is read in place, and one of another job
+		leaves = r.before(d)
+	}
+	r.tellChoice(names)
+	if r.DropAfter {
+		drop := func(x *prefix.Index) error { return r.mark(x, d.Name()) }
+		if err := mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(r.changeIfKnown(d.Name(), drop)) }); err != nil {
+			return err
+		}
+	}
+	return r.drop(leaves, noChange, true)
+}
+
+// newerNames returns the names of the datasets in the cache that a restart from the one with the given id makes useless.
+func newerNames(r *Restart, id int) (names []string) {
+	for _, d := range r.Flusher.Held(r.after(id)) {
+		names = append(names, d.Name())
+	}
+	return names
+}
+
+// tellChoice says which checkpoints leave the cache because the user has chosen an older one.
+func (r *Restart) tellChoice(newer []string) {
 	if len(newer) > 0 {
 		r.Log.WarnJob("this run restarts from %s, which %s has chosen; what is newer leaves the cache: %s", r.Current.Name, r.Current.By, strings.Join(newer, ", "))
 	}
@@ -270,7 +292,7 @@ func (r *Restart) PassOverCondemned() error {
 		}
 		listed = x.Leaving(r.JobID)
 		for i, d := range held {
-			if x.Leaves(r.JobID, d) && d.Name() != r.Current.Name {
+			if x.Leaves(r.JobID, d) && !r.Current.is(d) {
 				marks[len(list)+i] = 1
 			}
 		}
@@ -279,7 +301,7 @@ func (r *Restart) PassOverCondemned() error {
 			r.Log.Warn("%v; a checkpoint from which no run could restart may be tried again", err)
 		}
 		for i, c := range list {
-			if v, ok := condemned[c.ID()]; ok && v.Of(c.Dataset) && c.Name() != r.Current.Name {
+			if v, ok := condemned[c.ID()]; ok && v.Of(c.Dataset) && !r.Current.is(c.Dataset) {
 				marks[i], whys[i] = 1, v.Why
 			}
 		}

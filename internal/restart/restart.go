@@ -60,8 +60,19 @@ type Config struct {
 type Choice struct {
 	Name string // "" if none is chosen
 	By   string // how: SCR_CURRENT, or the command
-	// Recorded is whether the index has a choice of scr_index, which ends once the run begins a dataset.
-	Recorded bool
+	// id is that of the dataset, since another one may have the name; 0 if the name is all that is known, as from SCR_CURRENT.
+	id int
+	// Of scr_index the index has a record, which ends once the run begins a dataset.
+	recorded bool
+	record   prefix.Choice // on rank 0
+}
+
+// is reports whether a dataset is the one that was chosen.
+func (c Choice) is(d dataset.Dataset) bool {
+	if c.id != 0 {
+		return d.ID() == c.id
+	}
+	return d.Name() == c.Name
 }
 
 // Restart has the checkpoint that a session offers to the program.
@@ -92,9 +103,9 @@ func (r *Restart) Offered() *Offer { return r.offered }
 // Withdraw ends the offer, because the program has begun a dataset, or has chosen another one. It is not collective.
 func (r *Restart) Withdraw() {
 	r.offered, r.refused.byAll = nil, nil
-	if r.Current.Recorded {
-		r.Current.Recorded = false
-		r.Prefix.Note(func() error { return prefix.EndChoice(r.Prefix.Dir) })
+	if r.Current.recorded {
+		r.Current.recorded = false
+		r.Prefix.Note(func() error { return r.Current.record.End(r.Prefix.Dir) })
 	}
 }
 
