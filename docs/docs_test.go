@@ -330,8 +330,12 @@ func declared(code, name string) bool {
 // manual checks that there is a page of the manual about a call.
 func manual(t *testing.T, call string) {
 	t.Helper()
-	if text := read(t, "docs/man/"+call+".3"); !strings.Contains(text, "\n.Nm "+call+"\n") {
+	text := read(t, "docs/man/"+call+".3")
+	if !strings.Contains(text, "\n.Nm "+call+"\n") {
 		t.Errorf("docs/man/%s.3 is about something else", call)
+	}
+	if !strings.Contains(text, "\n.ds doc-volume-operating-system goscr\n.Dt ") { // else groff calls it a manual of BSD
+		t.Errorf("docs/man/%s.3 has the heading of BSD", call)
 	}
 }
 
