@@ -28,7 +28,7 @@ which they were written, when they were flushed, and when all their files were l
 
 The name of the next flush is a guess: it assumes that the names of checkpoints continue in equal steps. The progress of a flush
 is known if the flush takes more than a second: rank 0, or scr_transfer on its node, writes how much of its own part it has
-copied. With -w, q or Ctrl-C ends the command; arrows, PgUp and PgDn scroll.
+copied. With -w, q or Ctrl-C ends the command; arrows, PgUp and PgDn scroll. The verdict is green, yellow or red, unless NO_COLOR is set.
 
 A run is RUNNING while rank 0 or scr_run holds its lock in the prefix directory. It has DIED if no process holds the lock
 and the log does not contain the end of the run. Without a log the command knows only the places of the datasets.`,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gdamore/tcell/v2"
@@ -15,9 +16,9 @@ import (
 // statusScreen shows the status of a job on the whole terminal.
 type statusScreen struct {
 	tcell.Screen
-	lines       []string // the status, with an empty line before those of datasets
-	problem     string   // why it could not be read; "" if it could
-	first, left int      // what is scrolled out of the screen: lines of datasets, and columns
+	lines   []string // the status, with an empty line before those of datasets
+	problem string   // why it could not be read; "" if it could
+	first   int      // how many lines of datasets are scrolled out of the screen
 }
 
 // reading is a status, or why there is none.
@@ -110,11 +111,7 @@ func (s *statusScreen) obey(e tcell.Event) bool {
 		case tcell.KeyPgDn:
 			s.first += max(height/2, 1)
 		case tcell.KeyHome:
-			s.first, s.left = 0, 0
-		case tcell.KeyLeft:
-			s.left = max(s.left-8, 0)
-		case tcell.KeyRight:
-			s.left += 8
+			s.first = 0
 		case tcell.KeyRune:
 			return e.Rune() != 'q' && e.Rune() != 'Q'
 		}
@@ -122,40 +119,88 @@ func (s *statusScreen) obey(e tcell.Event) bool {
 	return true
 }
 
+// headings are those of the lines of datasets.
+const headings = "    ID  NAME                   SIZE  AGE          PLACES: WHAT IT SURVIVES"
+
 // draw draws as much as there is room for: what concerns the job, then datasets, then, on the
-// last line, what keys do.
+// last line, what keys do. A line that is longer than the screen goes on in the next.
 func (s *statusScreen) draw() {
 	width, height := s.Size()
 	s.Clear()
 	head, list := s.lines, []string(nil)
 	if i := slices.Index(s.lines, ""); i >= 0 {
-		head, list = s.lines[:i+1], s.lines[i+1:]
+		head, list = s.lines[:i], s.lines[i+1:]
 	}
-	room := max(height-1, 0)
-	head = head[:min(len(head), room)]
-	room -= len(head)
-	s.first = max(min(s.first, len(list)-room), 0)
-	part := list[s.first:min(s.first+room, len(list))]
-	longest := 0
-	for y, line := range slices.Concat(head, part) {
-		style := tcell.StyleDefault
-		if y == 0 {
-			style = style.Bold(true)
+	y, room := 0, max(height-1, 0)
+	put := func(line string, style tcell.Style) {
+		if y < room {
+			s.PutStrStyled(0, y, line, style)
 		}
-		runes := []rune(line)
-		longest = max(longest, len(runes))
-		s.PutStrStyled(0, y, string(runes[min(s.left, len(runes)):]), style)
+		y++
 	}
-	s.left = max(min(s.left, longest-width/2), 0)
+	for i, line := range wrapAll(head, width, 2) {
+		style := tcell.StyleDefault
+		if i == 0 {
+			style = colour(line)
+		}
+		put(line, style)
+	}
+	put("", tcell.StyleDefault)
+	if len(list) > 0 {
+		put(headings, tcell.StyleDefault.Underline(true))
+	}
+	list = wrapAll(list, width, 8)
+	left := max(room-y, 0)
+	s.first = max(min(s.first, len(list)-left), 0)
+	part := list[s.first:min(s.first+left, len(list))]
+	for _, line := range part {
+		put(line, tcell.StyleDefault)
+	}
 	foot := "q: quit"
 	if len(part) < len(list) {
-		foot += fmt.Sprintf("   arrows: scroll, datasets %d to %d of %d", s.first+1, s.first+len(part), len(list))
-	} else if longest > width || s.left > 0 {
-		foot += "   arrows: scroll"
+		foot += fmt.Sprintf("   arrows: scroll, lines %d to %d of %d", s.first+1, s.first+len(part), len(list))
 	}
 	if s.problem != "" {
 		foot += "   " + page.Plain(s.problem)
 	}
 	s.PutStrStyled(0, max(height-1, 0), fmt.Sprintf("%-*s", width, foot), tcell.StyleDefault.Reverse(true))
 	s.Show()
+}
+
+// colour is how a verdict is shown.
+func colour(verdict string) tcell.Style {
+	style := tcell.StyleDefault.Bold(true)
+	if os.Getenv("NO_COLOR") != "" {
+		return style
+	}
+	word, _, _ := strings.Cut(verdict, ":")
+	switch word {
+	case "SAFE":
+		style = style.Foreground(tcell.ColorGreen)
+	case "AT RISK":
+		style = style.Foreground(tcell.ColorYellow)
+	case "LOST":
+		style = style.Foreground(tcell.ColorRed)
+	}
+	return style
+}
+
+// wrapAll divides lines so that each has at most width characters. The parts after the first are indented.
+func wrapAll(lines []string, width, indent int) (list []string) {
+	for _, line := range lines {
+		rest := []rune(line)
+		for len(rest) > width && width > 2*indent {
+			end := width
+			for end > indent && rest[end] != ' ' {
+				end--
+			}
+			if end == indent { // one long word
+				end = width
+			}
+			list = append(list, strings.TrimRight(string(rest[:end]), " "))
+			rest = []rune(strings.Repeat(" ", indent) + strings.TrimLeft(string(rest[end:]), " "))
+		}
+		list = append(list, string(rest))
+	}
+	return list
 }

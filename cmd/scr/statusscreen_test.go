@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -249,25 +250,26 @@ func TestStatus_Terminal(t *testing.T) {
 	for id := 3; id <= 12; id++ {
 		has(id)
 	}
-	x.shows("newest     ckpt.12", "     1  ckpt.1") // 4 lines, an empty one, 12 datasets: all fit
-	x.resize(60, 9)
-	lines := x.shows("arrows: scroll, datasets 1 to 3 of 12", "    10  ckpt.10")
-	if len(lines) != 9 || !strings.HasPrefix(lines[8], "q: quit") {
-		t.Errorf("in 9 lines:\n%s", strings.Join(lines, "\n"))
+	x.shows("newest     ckpt.12", "     1  ckpt.1", headings) // 4 lines, an empty one, headings, 12 datasets: all fit
+	if !strings.Contains(x.output(), "\x1b[32m") && !strings.Contains(x.output(), "\x1b[38;5;2m") {
+		t.Errorf("SAFE is not green: %q", x.output())
+	}
+	x.resize(100, 15)
+	lines := x.shows("arrows: scroll, lines 1 to ", " of 24", "    12  ckpt.12")
+	if len(lines) != 15 || !strings.HasPrefix(lines[14], "q: quit") {
+		t.Errorf("in 15 lines:\n%s", strings.Join(lines, "\n"))
 	}
 	for _, line := range lines {
-		if len(line) > 60 {
-			t.Errorf("in 60 columns: %q", line)
+		if len(line) > 100 {
+			t.Errorf("in 100 columns: %q", line)
 		}
 	}
 	x.press("\x1b[B")
-	x.shows("datasets 2 to 4 of 12", "     9  ckpt.9")
-	x.press("\x1b[6~\x1b[6~\x1b[6~")
-	x.shows("datasets 10 to 12 of 12", "     1  ckpt.1")
-	x.press("\x1b[C\x1b[C\x1b[C\x1b[C\x1b[C")
-	x.shows("survives the loss of")
+	x.shows("lines 2 to ")
+	x.press("\x1b[6~\x1b[6~\x1b[6~\x1b[6~")
+	x.shows(" to 24 of 24", "     1  ckpt.1")
 	x.press("\x1b[H")
-	x.shows("datasets 1 to 3 of 12", "job job7")
+	x.shows("lines 1 to ", "job job7")
 	x.resize(40, 3) // less than there is to say of the job
 	x.shows("q: quit")
 	x.resize(150, 30)
@@ -366,4 +368,24 @@ func TestStatus_Lines(t *testing.T) {
 	rank0.Release()
 	read("FINISHED")
 	must(t, cmd.Wait())
+}
+
+func TestWrapAll(t *testing.T) {
+	for _, test := range []struct {
+		line string
+		want []string
+	}{
+		{"", []string{""}},
+		{"0123456789", []string{"0123456789"}},
+		{"01234 6789 abc", []string{"01234 6789", "  abc"}},
+		{"0123456789abcdef", []string{"0123456789", "  abcdef"}},
+		{"日本語 日本語 日本語", []string{"日本語 日本語", "  日本語"}},
+	} {
+		if got := wrapAll([]string{test.line}, 10, 2); !slices.Equal(got, test.want) {
+			t.Errorf("%q is %q, want %q", test.line, got, test.want)
+		}
+	}
+	if got := wrapAll([]string{"a long line"}, 2, 2); len(got) != 1 { // a screen of that width shows nothing anyway
+		t.Errorf("%q", got)
+	}
 }
