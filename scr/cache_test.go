@@ -340,7 +340,7 @@ func TestSession_OneNodeFallsBackToSingle(t *testing.T) {
 	c := newCluster(t, "SCR_CRC_ON_DELETE=1")
 	nodes := on(3, "a")
 	c.job(nodes, steps(1, 2, 3))
-	if n := strings.Count(c.said(), "all ranks run on one node, so checkpoints have no redundancy (SINGLE "); n != 1 {
+	if n := strings.Count(c.said(), "all ranks run on one node: SINGLE replaces "); n != 1 {
 		t.Errorf("said %d times that SINGLE is used:\n%s", n, c.said())
 	}
 	c.job(nodes, restarts(3))

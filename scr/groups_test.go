@@ -159,7 +159,7 @@ func TestGroups_World(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "SCR_GROUP=WORLD")
 	c.job(four, steps(1, 2))
-	c.says("all ranks run in one group WORLD, so checkpoints have no redundancy (SINGLE ")
+	c.says("all ranks run in one group WORLD: SINGLE replaces ")
 	c.job(four, restarts(2))
 	c.lose("a")
 	c.job(four, restarts(0))

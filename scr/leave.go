@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/internal/mover"
 	"github.com/goscr/goscr/internal/remains"
@@ -17,14 +18,7 @@ import (
 // be removed. It is collective.
 func (s *Session) leaveCache() error {
 	if s.config.CacheKeep {
-		var names []string
-		for _, c := range s.cache.List() {
-			names = append(names, c.Name())
-		}
-		if len(names) > 0 {
-			s.log.Info("in the caches of the nodes, for the next run on them: %s; scr_clean on each node removes this, SCR_CACHE_KEEP=0 does so in SCR_Finalize",
-				strings.Join(names, ", "))
-		}
+		sayWhatStays(s)
 		return nil
 	}
 	first := s.cache.Node.Rank() == 0
@@ -60,6 +54,21 @@ func (s *Session) leaveCache() error {
 	}
 	s.log.Info("the caches of the nodes are removed, since SCR_CACHE_KEEP=0")
 	return nil
+}
+
+// sayWhatStays names the datasets that stay in the caches of the nodes. They take memory, if the caches are there, so that counts as a warning.
+func sayWhatStays(s *Session) {
+	var names []string
+	tell, where := s.log.Info, "in the caches of the nodes"
+	for _, c := range s.cache.List() {
+		names = append(names, c.Name())
+		if cache.InMemory(c.Desc.Store) {
+			tell, where = s.log.WarnJob, "in the memory of the nodes ("+c.Desc.Store+")"
+		}
+	}
+	if len(names) > 0 {
+		tell("%s stay %s, for the next run on them; scr_clean on each node removes this, SCR_CACHE_KEEP=0 does so in SCR_Finalize", strings.Join(names, ", "), where)
+	}
 }
 
 // endMover waits until scr_transfer, which was told to end, has ended. It is an error if it

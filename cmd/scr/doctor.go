@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/hostlist"
 	"github.com/goscr/goscr/internal/memory"
@@ -284,7 +285,7 @@ func (d *doctor) examineRoom() {
 	d.compareRoom("cache", "the cache of this node", cfg.CacheBase, all, what)
 	if limit, ok := memory.Tightest(); ok {
 		level := fine
-		if all > limit.Bytes && inMemory(cfg.CacheBase) {
+		if all > limit.Bytes && cache.InMemory(cfg.CacheBase) {
 			level = caution
 		}
 		d.add(level, "memory", "", "a control group limits memory to %s, of which %s are free; files in a cache in memory count", report.Bytes(limit.Bytes), report.Bytes(limit.Free()))
@@ -313,11 +314,6 @@ func (d *doctor) compareRoom(area, what, dir string, needed int64, of string) {
 		level = caution
 	}
 	d.add(level, area, "", "%s", text)
-}
-
-func inMemory(dir string) bool {
-	var st unix.Statfs_t
-	return unix.Statfs(dir, &st) == nil && (st.Type == unix.TMPFS_MAGIC || st.Type == unix.RAMFS_MAGIC)
 }
 
 // examineClocks compares the clock of the node that has written the log with that of this node and of the file server.

@@ -371,11 +371,11 @@ func (k *Cache) job(c *Cached) *redundancy.Job {
 // no redundancy to compute from them: to read all bytes once more would take two fifths of the time in which the
 // program has written them. In memory that is no risk for a restart, since a power failure leaves nothing there that could be wrong.
 func (k *Cache) leavesUnchecked(id int) bool {
-	return !k.Checksums && !k.VerifyEvicted && !k.places.world[id] && inMemory(k.places.place(id).dir)
+	return !k.Checksums && !k.VerifyEvicted && !k.places.world[id] && InMemory(k.places.place(id).dir)
 }
 
-// inMemory reports whether a directory is on a file system that a reboot empties.
-func inMemory(dir string) bool {
+// InMemory reports whether a directory is on a file system that a reboot empties.
+func InMemory(dir string) bool {
 	var st unix.Statfs_t
 	return unix.Statfs(dir, &st) == nil && (st.Type == unix.TMPFS_MAGIC || st.Type == unix.RAMFS_MAGIC)
 }

@@ -92,7 +92,7 @@ func room(s *reddesc.Store) int64 {
 
 // memoryLimit returns the limit of the job's memory, if it counts what is in a directory.
 func memoryLimit(dir string) (memory.Limit, bool) {
-	if !inMemory(dir) {
+	if !InMemory(dir) {
 		return memory.Limit{}, false
 	}
 	return memory.Tightest()

@@ -127,7 +127,7 @@ func TestCreate_BestForEachSet(t *testing.T) {
 		{[]int{1, 1, 1}, Params{Type: "RS", Failures: 5}, "RS2 RS2 RS2", []string{"RS for 5 losses", "1 with 3 members kept with RS for the loss of 2"}},
 		{[]int{2, 2, 2}, Params{Type: "PARTNER", Failures: 3}, "PARTNER2 PARTNER2 PARTNER2 PARTNER2 PARTNER2 PARTNER2",
 			[]string{"2 with 3 members kept with PARTNER for the loss of 2"}},
-		{[]int{2}, Params{Type: "PARTNER"}, "SINGLE0 SINGLE0", []string{"all ranks run on one node, so checkpoints have no redundancy (SINGLE instead of PARTNER, for CKPT=3)", "run on more nodes"}},
+		{[]int{2}, Params{Type: "PARTNER"}, "SINGLE0 SINGLE0", []string{"all ranks run on one node: SINGLE replaces PARTNER (CKPT=3)", "run on more nodes"}},
 		{[]int{2, 2, 2}, Params{Type: "RS"}, "RS2 RS2 RS2 RS2 RS2 RS2", nil},
 	} {
 		c.p.Group, c.p.SetSize, c.p.SetBy = Node, 8, "CKPT=3"
