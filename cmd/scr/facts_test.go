@@ -80,7 +80,30 @@ func TestCommands_JSON(t *testing.T) {
 		if status == 2 {
 			t.Errorf("%q is called in the wrong way", argv)
 		}
+		// Keys have one style, unless they are data: keys of hash files, paths, and phases in capitals.
+		if !slices.Contains([]string{"scr_print", "scr_halt", "scr_halt_cntl", "scr_crc32"}, name) {
+			for _, key := range keysOf(value) {
+				if !regexp.MustCompile(`^([a-z][a-z0-9]*(_[a-z0-9]+)*|[A-Z]+)$`).MatchString(key) {
+					t.Errorf("%s: key %q", name, key)
+				}
+			}
+		}
 	}
+}
+
+// keysOf are the keys of all objects in a value of JSON.
+func keysOf(value any) (list []string) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, child := range v {
+			list = append(append(list, key), keysOf(child)...)
+		}
+	case []any:
+		for _, child := range v {
+			list = append(list, keysOf(child)...)
+		}
+	}
+	return list
 }
 
 // capture returns what a command writes to standard output.

@@ -24,12 +24,12 @@ import (
 
 // Job is the job that a record is about.
 type Job struct {
-	Host    string // the node on which the record is logged
-	User    string
-	ID      string
-	Name    string
-	Cluster string
-	Prefix  string // the prefix directory
+	Host    string `json:"host"` // the node on which the record is logged
+	User    string `json:"user"`
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Cluster string `json:"cluster"`
+	Prefix  string `json:"prefix"` // the prefix directory
 }
 
 // JobOf returns the job of a configuration.
@@ -74,9 +74,11 @@ type Run struct {
 // Spread tells how a phase has gone on all ranks: in seconds, or in percent in a record of
 // type FILL.
 type Spread struct {
-	Least, Median, Most float64
-	Rank                int    // the rank that had Most
-	Node                string // its node
+	Least  float64 `json:"least"`
+	Median float64 `json:"median"`
+	Most   float64 `json:"most"`
+	Rank   int     `json:"rank"` // the rank that had Most
+	Node   string  `json:"node"` // its node
 }
 
 // Since returns the Seconds of an event that began at start and ends now.
