@@ -152,11 +152,11 @@ func ExampleBcast() {
 			h = hash.New()
 			h.SetValue("CURRENT", "ckpt.12")
 		}
-		h, err := hash.Bcast(h, 0, world)
-		if err == nil && world.Rank() == 2 {
+		h = hash.Bcast(h, 0, world)
+		if world.Rank() == 2 {
 			fmt.Println(h.Text("CURRENT"))
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		fmt.Println(err)

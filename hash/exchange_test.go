@@ -37,15 +37,16 @@ func of(rank int) *Hash { return tree(fmt.Sprintf("rank/%d", rank), "x") }
 func TestSendRecv(t *testing.T) {
 	run(t, 3, func(c mpi.Comm) error {
 		if c.Rank() > 0 {
-			return errors.Join(Send(of(c.Rank()), 0, c), Send(nil, 0, c))
+			Send(of(c.Rank()), 0, c)
+			Send(nil, 0, c)
+			return nil
 		}
 		for _, src := range []int{2, 1} { // not the order in which they arrive
-			h, err := Recv(src, c)
-			if err := errors.Join(err, same(h, of(src))); err != nil {
+			if err := same(Recv(src, c), of(src)); err != nil {
 				return err
 			}
-			if h, err = Recv(src, c); err != nil || h == nil || h.Size() != 0 {
-				return fmt.Errorf("nil arrives as %v: %v", h, err)
+			if h := Recv(src, c); h == nil || h.Size() != 0 {
+				return fmt.Errorf("nil arrives as %v", h)
 			}
 		}
 		return nil
@@ -67,16 +68,15 @@ func TestBcast(t *testing.T) {
 		for root := range n {
 			run(t, n, func(c mpi.Comm) error {
 				mine := of(c.Rank())
-				h, err := Bcast(mine, root, c)
-				if err := errors.Join(err, same(h, of(root))); err != nil {
+				h := Bcast(mine, root, c)
+				if err := same(h, of(root)); err != nil {
 					return err
 				}
 				h.Set("changed", nil)
 				if err := same(mine, of(c.Rank())); err != nil {
 					return fmt.Errorf("what is returned shares with what was given: %w", err)
 				}
-				h, err = Bcast(nil, root, c)
-				return errors.Join(err, same(h, New()))
+				return same(Bcast(nil, root, c), New())
 			})
 		}
 	}
@@ -112,12 +112,12 @@ func TestCollect(t *testing.T) {
 			if slices.Contains(want, c.Rank()) {
 				mine = of(c.Rank())
 			}
-			got, err := Collect(mine, len(want), c)
+			got := Collect(mine, len(want), c)
 			if c.Rank() > 0 {
 				want = nil
 			}
-			if err != nil || len(got) != len(want) {
-				return fmt.Errorf("%d hashes of %v: %v", len(got), want, err)
+			if len(got) != len(want) {
+				return fmt.Errorf("%d hashes of %v", len(got), want)
 			}
 			for i, r := range want {
 				if err := same(got[i], of(r)); err != nil {
@@ -138,9 +138,13 @@ func TestMessages_Bad(t *testing.T) {
 	} {
 		run(t, 2, func(c mpi.Comm) error {
 			if c.Rank() == 1 {
-				return c.Send(data, 0, tagHash)
+				c.Send(data, 0, tagHash)
+				return nil
 			}
-			_, err := Recv(1, c)
+			err := mpi.Try(func() error {
+				Recv(1, c)
+				return nil
+			})
 			if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "rank 1") {
 				return fmt.Errorf("%s: %v", name, err)
 			}
@@ -222,23 +226,19 @@ func TestExchange_LeavesOtherMessages(t *testing.T) {
 			return err
 		}
 		other := 1 - c.Rank()
-		request, err := c.Isend(buf, other, 7)
-		if err != nil {
-			return err
-		}
+		request := c.Isend(buf, other, 7)
 		send := New()
 		send.Set(strconv.Itoa(other), of(c.Rank()))
 		got, err := Exchange(send, c)
 		if err := errors.Join(err, same(got.Get(strconv.Itoa(other)), of(other))); err != nil {
 			return err
 		}
-		status, err := c.Recv(make([]byte, 4), mpi.AnySource, 7)
-		if err != nil || status.Source != other {
-			return fmt.Errorf("%v, %w", status, err)
+		if status := c.Recv(make([]byte, 4), mpi.AnySource, 7); status.Source != other {
+			return fmt.Errorf("%v", status)
 		}
-		_, err = request.Wait()
+		request.Wait()
 		mpi.Free(buf)
-		return err
+		return nil
 	})
 }
 
@@ -257,8 +257,8 @@ func TestExchange_Self(t *testing.T) {
 	})
 }
 
-// A rank that cannot send takes part all the same: the others get what is
-// theirs, and the next exchange finds everything in order.
+// A rank that cannot send takes part all the same: all ranks get its error, and the
+// next exchange finds everything in order.
 func TestExchange_Errors(t *testing.T) {
 	for _, key := range []string{"4", "-1", "x", "", "01", "+1", "99999999999999999999"} {
 		run(t, 4, func(c mpi.Comm) error {
@@ -268,20 +268,8 @@ func TestExchange_Errors(t *testing.T) {
 				send.Set(key, of(2))
 			}
 			got, err := Exchange(send, c)
-			if c.Rank() == 2 {
-				if err == nil || got != nil || !strings.Contains(err.Error(), strconv.Quote(key)) {
-					return fmt.Errorf("exchange with rank %q: %v", key, err)
-				}
-			} else {
-				want := New()
-				if c.Rank() == 1 {
-					for src := range 4 {
-						want.Set(strconv.Itoa(src), of(src))
-					}
-				}
-				if err := errors.Join(err, same(got, want)); err != nil {
-					return err
-				}
+			if err == nil || got != nil || !strings.Contains(err.Error(), "rank 2: exchange with rank "+strconv.Quote(key)) {
+				return fmt.Errorf("exchange with rank %q: %v", key, err)
 			}
 			got, err = Exchange(nil, c)
 			return errors.Join(err, same(got, New()))
@@ -329,7 +317,7 @@ func TestExchange_Cost(t *testing.T) {
 			return errors.Join(err, same(got, want))
 		})
 		log := int64(bits.Len(uint(n - 1)))
-		most, bytes := 2+2*log, int64(2*of(n).PackSize())+8*log // the reduction has one number
+		most, bytes := 2+2*log, int64(2*of(n).PackSize())+16*log // the reduction has two numbers
 		for r, s := range stats {
 			if s.Messages > most || s.Bytes > bytes {
 				t.Fatalf("%d ranks: rank %d sent %d messages of %d bytes, want at most %d of %d",

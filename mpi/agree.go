@@ -8,7 +8,7 @@ import (
 )
 
 // Agree makes one result out of every rank's: nil if err is nil on all ranks,
-// else on every rank an AgreedError. It is collective, and the only way a
+// else on every rank an AgreedError; it returns no other error. It is collective, and the only way a
 // collective call of goscr decides on failure, so that no rank returns early
 // while others wait.
 //
@@ -26,9 +26,7 @@ func Agree(c Comm, err error) error {
 	case err != nil:
 		first[0] = int64(c.Rank())
 	}
-	if e := c.Allreduce(first, Min); e != nil {
-		return e
-	}
+	c.Allreduce(first, Min)
 	if first[0] == 2*size {
 		return nil
 	}
@@ -51,9 +49,7 @@ func agreeWith(c Comm, err error, values []int64, op Op) error {
 	if err != nil {
 		all[len(values)] = 1
 	}
-	if e := c.Allreduce(all, op); e != nil {
-		return e
-	}
+	c.Allreduce(all, op)
 	if all[len(values)] > 0 {
 		return Agree(c, err)
 	}
@@ -84,10 +80,7 @@ func survey(c Comm, err error, root int) error {
 	open := err != nil       // my error is not counted yet
 	kinds := countKinds(err) // sent once
 	for root < size && len(result.Errors) < maxErrors {
-		text, e := BcastBytes(c, []byte(mine), root)
-		if e != nil {
-			return e
-		}
+		text := BcastBytes(c, []byte(mine), root)
 		same := c.Rank() == root || open && kind.Of(mine) == kind.Of(string(text))
 		open = open && !same
 
@@ -107,12 +100,8 @@ func survey(c Comm, err error, root int) error {
 		if same && c.Rank() != root {
 			least[1+c.Rank()*sampleSize/size] = me
 		}
-		if e := c.Allreduce(least, Min); e != nil {
-			return e
-		}
-		if e := c.Allreduce(counts, Sum); e != nil {
-			return e
-		}
+		c.Allreduce(least, Min)
+		c.Allreduce(counts, Sum)
 		if kinds != nil {
 			copy(result.kinds[:], counts[2:])
 			kinds = nil

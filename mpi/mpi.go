@@ -8,8 +8,11 @@
 //
 // All byte counts are in bytes, ranks count from 0, and a message may hold 0
 // bytes or more than 2 GiB. A collective operation must be called by all
-// ranks of the communicator in the same order. Failures are returned as errors
-// and do not end the program.
+// ranks of the communicator in the same order.
+//
+// A failure of MPI is not an error value: an operation that fails panics with an
+// *OpError, and Guard or Try turns that into an error. So the error of a collective
+// function is always one on which the ranks have agreed.
 package mpi
 
 import (
@@ -55,14 +58,18 @@ type Status struct {
 	Count  int // bytes
 }
 
-// ErrTruncated is wrapped by the error of a receive whose buffer was smaller
-// than the message.
+// ErrTruncated is wrapped by the *OpError of a receive whose buffer was smaller
+// than the message. The communicator can be used after it.
 var ErrTruncated = errors.New("message longer than the buffer given for it")
 
 // Comm is a group of ranks that exchange messages, as an MPI intracommunicator.
 //
 // Messages between two ranks with the same tag arrive in the order in which
 // they were sent. Tags are from 0 to MaxTag.
+//
+// An operation that fails, or that has a wrong argument, panics with an *OpError. Other
+// ranks may wait for this one then, so the job cannot go on over this communicator:
+// Guard revokes it. Deferred functions run, as with any panic.
 //
 // Only the goroutine (for mpi/system: the operating system thread) that
 // entered goscr may call a Comm.
@@ -71,46 +78,46 @@ type Comm interface {
 	Size() int
 
 	// Send returns when buf may be used again.
-	Send(buf []byte, dst, tag int) error
+	Send(buf []byte, dst, tag int)
 	// Recv waits for a message of at most len(buf) bytes.
-	Recv(buf []byte, src, tag int) (Status, error)
+	Recv(buf []byte, src, tag int) Status
 	// Sendrecv sends and receives at once, so that a ring of ranks cannot block.
-	Sendrecv(send []byte, dst, sendtag int, recv []byte, src, recvtag int) (Status, error)
+	Sendrecv(send []byte, dst, sendtag int, recv []byte, src, recvtag int) Status
 
 	// Isend, Issend and Irecv return at once. The buffer must come from Alloc
 	// and must not be touched until the request is done. Issend is done only
 	// when the receiver has begun to receive. A message must fit the buffer of
 	// Irecv: some MPIs write past it otherwise.
-	Isend(buf []byte, dst, tag int) (Request, error)
-	Issend(buf []byte, dst, tag int) (Request, error)
-	Irecv(buf []byte, src, tag int) (Request, error)
+	Isend(buf []byte, dst, tag int) Request
+	Issend(buf []byte, dst, tag int) Request
+	Irecv(buf []byte, src, tag int) Request
 
 	// Probe waits until a message can be received and describes it; Iprobe
 	// reports whether there is one now.
-	Probe(src, tag int) (Status, error)
-	Iprobe(src, tag int) (Status, bool, error)
+	Probe(src, tag int) Status
+	Iprobe(src, tag int) (Status, bool)
 
-	Barrier() error
-	Ibarrier() (Request, error)
+	Barrier()
+	Ibarrier() Request
 	// Bcast copies buf of root, which has the same length everywhere, to all ranks.
-	Bcast(buf []byte, root int) error
+	Bcast(buf []byte, root int)
 	// Allreduce replaces values by their reduction over all ranks.
-	Allreduce(values []int64, op Op) error
+	Allreduce(values []int64, op Op)
 	// Exscan replaces values by their reduction over all lower ranks. On rank
 	// 0 it sets them to 0.
-	Exscan(values []int64, op Op) error
+	Exscan(values []int64, op Op)
 	// Gather collects send, which has the same length everywhere, in rank
 	// order in recv of root; recv is ignored elsewhere.
-	Gather(send, recv []byte, root int) error
+	Gather(send, recv []byte, root int)
 
 	// Split divides the ranks into communicators of equal color, ordered by
 	// key, then by rank. A color of Undefined gives a nil Comm.
-	Split(color, key int) (Comm, error)
+	Split(color, key int) Comm
 	// Revocable returns a communicator with the same ranks and its own message space,
 	// which can be revoked, and with it all that are made from it. It is collective.
-	Revocable() (Revocable, error)
+	Revocable() Revocable
 	// Free releases the communicator. It is collective.
-	Free() error
+	Free()
 }
 
 // Concurrent is a Comm that another thread may be able to use while the program uses its MPI.
@@ -124,14 +131,14 @@ type Concurrent interface {
 type Request interface {
 	// Wait returns when the operation is done. It must be called once, unless
 	// Test has reported the operation done.
-	Wait() (Status, error)
+	Wait() Status
 	// Test reports whether the operation is done.
-	Test() (Status, bool, error)
+	Test() (Status, bool)
 }
 
 // Dup returns a communicator with the same ranks and its own message space.
-func Dup(c Comm) (Comm, error) {
-	if d, ok := c.(interface{ Dup() (Comm, error) }); ok { // it has a faster way
+func Dup(c Comm) Comm {
+	if d, ok := c.(interface{ Dup() Comm }); ok { // it has a faster way
 		return d.Dup()
 	}
 	return c.Split(0, c.Rank())
@@ -139,9 +146,9 @@ func Dup(c Comm) (Comm, error) {
 
 // BcastBytes returns root's data on all ranks, which need not know its length. Short
 // data is sent in one message with its length.
-func BcastBytes(c Comm, data []byte, root int) ([]byte, error) {
-	data, _, err := bcastBytes(c, data, false, root)
-	return data, err
+func BcastBytes(c Comm, data []byte, root int) []byte {
+	data, _ = bcastBytes(c, data, false, root)
+	return data
 }
 
 // BytesFromRoot runs f on rank 0, and returns its bytes on all ranks, or an AgreedError if
@@ -153,10 +160,7 @@ func BytesFromRoot(c Comm, f func() ([]byte, error)) ([]byte, error) {
 	if c.Rank() == 0 {
 		data, err = f()
 	}
-	data, failed, e := bcastBytes(c, data, err != nil, 0)
-	if e != nil {
-		return nil, e
-	}
+	data, failed := bcastBytes(c, data, err != nil, 0)
 	if failed {
 		return nil, Agree(c, err)
 	}
@@ -164,7 +168,7 @@ func BytesFromRoot(c Comm, f func() ([]byte, error)) ([]byte, error) {
 }
 
 // bcastBytes sends root's data to all ranks, or, if it failed, only that.
-func bcastBytes(c Comm, data []byte, failed bool, root int) ([]byte, bool, error) {
+func bcastBytes(c Comm, data []byte, failed bool, root int) ([]byte, bool) {
 	const short, failure = 248, math.MaxUint64
 	head := make([]byte, 8+short)
 	if c.Rank() == root {
@@ -175,20 +179,19 @@ func bcastBytes(c Comm, data []byte, failed bool, root int) ([]byte, bool, error
 		binary.LittleEndian.PutUint64(head, n)
 		copy(head[8:], data)
 	}
-	if err := c.Bcast(head, root); err != nil {
-		return nil, false, err
-	}
+	c.Bcast(head, root)
 	length := binary.LittleEndian.Uint64(head)
 	if length == failure {
-		return nil, true, nil
+		return nil, true
 	}
 	n := int(length)
 	if n <= short {
-		return head[8 : 8+n : 8+n], false, nil
+		return head[8 : 8+n : 8+n], false
 	}
 	if c.Rank() != root {
 		data = make([]byte, n)
 		copy(data, head[8:])
 	}
-	return data, false, c.Bcast(data[short:], root)
+	c.Bcast(data[short:], root)
+	return data, false
 }

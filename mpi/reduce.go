@@ -2,27 +2,23 @@ package mpi
 
 // AllreduceOne returns the reduction of one number of every rank. It is
 // collective.
-func AllreduceOne[T int | int64](c Comm, value T, op Op) (T, error) {
+func AllreduceOne[T int | int64](c Comm, value T, op Op) T {
 	values := []int64{int64(value)}
-	err := c.Allreduce(values, op)
-	return T(values[0]), err
+	c.Allreduce(values, op)
+	return T(values[0])
 }
 
 // Any reports whether something holds on any rank. It is collective.
-func Any(c Comm, holds bool) (bool, error) {
+func Any(c Comm, holds bool) bool {
 	value := 0
 	if holds {
 		value = 1
 	}
-	most, err := AllreduceOne(c, value, Max)
-	return most == 1, err
+	return AllreduceOne(c, value, Max) == 1
 }
 
 // All reports whether something holds on every rank. It is collective.
-func All(c Comm, holds bool) (bool, error) {
-	any, err := Any(c, !holds)
-	return !any, err
-}
+func All(c Comm, holds bool) bool { return !Any(c, !holds) }
 
 // OnRoot runs f on rank 0 and agrees on its result. It is collective.
 func OnRoot(c Comm, f func() error) error {
@@ -62,8 +58,8 @@ func AgreeSumOne(c Comm, err error, value int64) (int64, error) {
 
 // ExscanOne returns the reduction of one number of every lower rank, 0 on rank 0.
 // It is collective.
-func ExscanOne[T int | int64](c Comm, value T, op Op) (T, error) {
+func ExscanOne[T int | int64](c Comm, value T, op Op) T {
 	values := []int64{int64(value)}
-	err := c.Exscan(values, op)
-	return T(values[0]), err
+	c.Exscan(values, op)
+	return T(values[0])
 }

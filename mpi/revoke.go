@@ -54,7 +54,8 @@ func (e *PanicError) Error() string {
 func (e *PanicError) Unwrap() error { return e.Revoked }
 
 // OpError is the failure of an operation on one rank, which may leave other ranks waiting
-// for that rank. ErrTruncated is not an OpError.
+// for that rank. The operation panics with it, so that no code takes it for a failure of its
+// own work.
 type OpError struct {
 	Op  string // name of the MPI function
 	Err error
@@ -63,9 +64,10 @@ type OpError struct {
 func (e *OpError) Error() string { return e.Op + ": " + e.Err.Error() }
 func (e *OpError) Unwrap() error { return e.Err }
 
-// Guard calls f, which uses c, unless c is revoked. If f panics, or returns an OpError on
-// which the ranks have not agreed, Guard revokes c and returns an error. It also returns an
-// error if another rank revokes c.
+// Guard calls f, which uses c, unless c is revoked. If an operation fails in f, Guard revokes
+// c and returns the *OpError. The same is true if f returns one, as Alloc does, on which the
+// ranks have not agreed. If f panics otherwise, Guard revokes c and returns a *PanicError. It
+// also returns an error if another rank revokes c.
 func Guard(c Revocable, f func() error) error {
 	if err := c.Revoked(); err != nil {
 		return err
@@ -81,6 +83,9 @@ func GuardLocal(c Revocable, f func() error) (err error) {
 		case nil:
 		case *RevokedError:
 			err = p
+		case *OpError:
+			c.Revoke(p.Error())
+			err = p
 		default:
 			calls := report.Calls()
 			c.Revoke(fmt.Sprintf("internal error: %v", p))
@@ -94,6 +99,22 @@ func GuardLocal(c Revocable, f func() error) (err error) {
 		c.Revoke(err.Error())
 	}
 	return err
+}
+
+// Try calls f, and returns the *OpError with which an operation in it has failed, else the
+// error of f. It is for a goroutine that has no Guard, and for work without which the caller
+// can go on, over another communicator; the rest of goscr lets the failure unwind to Guard.
+func Try(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			failed, ok := p.(*OpError)
+			if !ok {
+				panic(p)
+			}
+			err = failed
+		}
+	}()
+	return f()
 }
 
 // Reason converts the reason of a Revoke to one line of at most MaxReason bytes.

@@ -21,36 +21,36 @@ func (c *counted) sent(buf []byte) {
 	c.traffic.Sent += int64(len(buf))
 }
 
-func (c *counted) Send(buf []byte, dst, tag int) error {
+func (c *counted) Send(buf []byte, dst, tag int) {
 	c.sent(buf)
-	return c.Comm.Send(buf, dst, tag)
+	c.Comm.Send(buf, dst, tag)
 }
 
-func (c *counted) Recv(buf []byte, src, tag int) (Status, error) {
-	s, err := c.Comm.Recv(buf, src, tag)
+func (c *counted) Recv(buf []byte, src, tag int) Status {
+	s := c.Comm.Recv(buf, src, tag)
 	c.traffic.Received += int64(s.Count)
-	return s, err
+	return s
 }
 
-func (c *counted) Sendrecv(send []byte, dst, sendtag int, recv []byte, src, recvtag int) (Status, error) {
+func (c *counted) Sendrecv(send []byte, dst, sendtag int, recv []byte, src, recvtag int) Status {
 	c.sent(send)
-	s, err := c.Comm.Sendrecv(send, dst, sendtag, recv, src, recvtag)
+	s := c.Comm.Sendrecv(send, dst, sendtag, recv, src, recvtag)
 	c.traffic.Received += int64(s.Count)
-	return s, err
+	return s
 }
 
-func (c *counted) Isend(buf []byte, dst, tag int) (Request, error) {
+func (c *counted) Isend(buf []byte, dst, tag int) Request {
 	c.sent(buf)
 	return c.Comm.Isend(buf, dst, tag)
 }
 
-func (c *counted) Issend(buf []byte, dst, tag int) (Request, error) {
+func (c *counted) Issend(buf []byte, dst, tag int) Request {
 	c.sent(buf)
 	return c.Comm.Issend(buf, dst, tag)
 }
 
 // Irecv counts the buffer, which goscr always makes as long as the message.
-func (c *counted) Irecv(buf []byte, src, tag int) (Request, error) {
+func (c *counted) Irecv(buf []byte, src, tag int) Request {
 	c.traffic.Received += int64(len(buf))
 	return c.Comm.Irecv(buf, src, tag)
 }
@@ -64,10 +64,10 @@ func (c *counted) Concurrent() Comm {
 	return nil
 }
 
-func (c *counted) Split(color, key int) (Comm, error) {
-	part, err := c.Comm.Split(color, key)
-	if part == nil || err != nil {
-		return nil, err
+func (c *counted) Split(color, key int) Comm {
+	part := c.Comm.Split(color, key)
+	if part == nil {
+		return nil
 	}
-	return Count(part, c.traffic), nil
+	return Count(part, c.traffic)
 }

@@ -18,8 +18,9 @@ func (s *Session) needCheckpoint() (bool, error) {
 	if s.state == finished {
 		return false, s.state.expect("NeedCheckpoint", idle)
 	}
-	need, poll, err := s.advisor.Need(s.flusher.PollDue)
-	if err == nil && poll && !s.state.open() {
+	need, poll := s.advisor.Need(s.flusher.PollDue)
+	var err error
+	if poll && !s.state.open() {
 		err = s.poll()
 	}
 	return need && err == nil, err
@@ -39,11 +40,12 @@ func (s *Session) shouldExit() (bool, error) {
 	if s.state == finished {
 		return false, s.state.expect("ShouldExit", idle)
 	}
-	reason, err := s.advisor.Stop()
+	reason := s.advisor.Stop()
 	if reason != "" {
 		s.log.WarnJobOnce("the program is told to stop: %s (scr_halt --list shows what was asked for, scr_halt --remove takes it back)", reason)
 	}
-	if err == nil && !s.state.open() {
+	var err error
+	if !s.state.open() {
 		err = s.poll()
 	}
 	return reason != "", err

@@ -729,21 +729,15 @@ func TestAsync_Limits(t *testing.T) {
 		if err := checkpoint(s, rank, 1); err != nil {
 			return err
 		}
-		l, err := s.flusher.Load(s.cache.NewestCheckpoint(), mover.ByThread)
-		if err != nil {
-			return err
-		}
+		l := s.flusher.Load(s.cache.NewestCheckpoint(), mover.ByThread)
 		sums := []int64{int64(l.Limits.Bandwidth), int64(l.Limits.CPU * 1e6)}
-		if err := s.flusher.Node.Allreduce(sums, mpi.Sum); err != nil {
-			return err
-		}
+		s.flusher.Node.Allreduce(sums, mpi.Sum)
 		if sums[0] < 20<<20-4 || sums[0] > 20<<20 || sums[1] < 250000-4 || sums[1] > 250000 {
 			return fmt.Errorf("the limits of the ranks of a node make %v", sums)
 		}
-		l, err = s.flusher.Load(s.cache.NewestCheckpoint(), mover.ByDaemon)
-		if err == nil && l.Limits != s.flusher.Limits {
-			err = fmt.Errorf("scr_transfer has limits %v", l.Limits)
+		if l = s.flusher.Load(s.cache.NewestCheckpoint(), mover.ByDaemon); l.Limits != s.flusher.Limits {
+			return fmt.Errorf("scr_transfer has limits %v", l.Limits)
 		}
-		return err
+		return nil
 	})
 }

@@ -44,6 +44,12 @@ type cluster struct {
 	over    atomic.Bool    // the job of the test has ended
 }
 
+// meet waits for all ranks of c.
+func meet(c mpi.Comm) error {
+	c.Barrier()
+	return nil
+}
+
 // newCluster makes a cluster for jobs with these parameters, NAME=value each.
 func newCluster(t testing.TB, env ...string) *cluster {
 	t.Helper()

@@ -82,9 +82,7 @@ func (d *direct) complete(failed error) error {
 		totals[0]++
 		totals[1] += f.Meta.Size()
 	}
-	if err := world.Allreduce(totals, mpi.Sum); err != nil {
-		return err
-	}
+	world.Allreduce(totals, mpi.Sum)
 	d.SetTotals(totals[0], totals[1])
 	d.SetComplete(true)
 	if totals[2] > 0 {

@@ -75,8 +75,8 @@ func (s *Session) tellTraffic(what string, before mpi.Traffic) {
 // measure logs the phases of a dataset that is complete: the calls of Route, and what the
 // program did besides until it was written; and more. It is collective, and costs one
 // reduction if there is a log.
-func (s *Session) measure(o *unfinished, written time.Time, more ...phases.Phase) error {
-	return s.events.phases.Log(o.Dataset, slices.Concat([]phases.Phase{
+func (s *Session) measure(o *unfinished, written time.Time, more ...phases.Phase) {
+	s.events.phases.Log(o.Dataset, slices.Concat([]phases.Phase{
 		phases.Took("ROUTE", o.spent.opened, o.spent.routed),
 		phases.Took("WRITE", o.spent.opened, written.Sub(o.spent.opened)-o.spent.routed),
 	}, more)...)

@@ -1,6 +1,7 @@
 package scr
 
 import (
+	"cmp"
 	"errors"
 	"path/filepath"
 	"time"
@@ -58,12 +59,13 @@ func (s *Session) haltIfAsked() error {
 	if !s.config.HaltExit {
 		return nil
 	}
-	reason, err := s.advisor.Stop()
-	if err != nil || reason == "" {
-		return err
+	reason := s.advisor.Stop()
+	if reason == "" {
+		return nil
 	}
 	s.log.WarnJob("the job ends here, since SCR_HALT_EXIT=1 and %s (scr_halt --list shows what was asked for, scr_halt --remove takes it back)", reason)
-	if err := s.end(s.advisor.Halted, false); err != nil {
+	// The job ends even if MPI fails.
+	if err := mpi.Try(func() error { return s.end(s.advisor.Halted, false) }); err != nil {
 		s.log.WarnJob("%v", err)
 	}
 	return ErrHalted
@@ -84,32 +86,25 @@ func (s *Session) end(record func() error, finalized bool) error {
 	s.advisor.StopAnswering("the program has ended without another checkpoint")
 	s.state = finished
 	closed := mpi.Agree(s.world, s.cache.Close())
-	var left error
 	if finalized && flushed == nil && recorded == nil && closed == nil {
-		left = s.leaveCache()
+		s.leaveCache()
 	}
-	freed := s.free()
-	for _, err := range []error{flushed, recorded, closed, left, freed} {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	s.free()
+	return cmp.Or(flushed, recorded, closed)
 }
 
 // free frees the communicators of the session, also after Init has failed. It is
 // collective.
-func (s *Session) free() error {
+func (s *Session) free() {
 	s.events.Close()
-	var err error
 	if s.flusher != nil {
-		err = s.flusher.Protector.Free()
+		s.flusher.Protector.Free()
 	}
 	if s.cache != nil {
-		err = errors.Join(err, s.cache.Free())
+		s.cache.Free()
 	}
 	if s.protection != nil {
-		err = errors.Join(err, s.protection.free())
+		s.protection.free()
 	}
-	return errors.Join(err, s.world.Free())
+	s.world.Free()
 }

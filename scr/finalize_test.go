@@ -246,7 +246,7 @@ func TestDelete_LeavesNoEmptyDirectories(t *testing.T) {
 				return err
 			}
 		}
-		return errors.Join(s.world.Barrier(), s.Delete("deep"), s.Finalize())
+		return errors.Join(meet(s.world), s.Delete("deep"), s.Finalize())
 	})
 	for name, want := range map[string]bool{"deep": false, "kept/0": false, "kept/mine": true, "": true, ".scr/scr.dataset.1": false} {
 		if _, err := os.Stat(c.prefix(name)); (err == nil) != want {

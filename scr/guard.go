@@ -44,8 +44,12 @@ func (s *Session) guard(with func(mpi.Revocable, func() error) error, name strin
 		}
 		return f()
 	})
+	over := err
+	if _, failed := err.(*mpi.OpError); failed { // the functions that it has left have not cleaned up
+		over = s.job.ranks.Revoked()
+	}
 	var revoked *mpi.RevokedError
-	if errors.As(err, &revoked) && s.job.over == nil {
+	if errors.As(over, &revoked) && s.job.over == nil {
 		s.job.over = revoked
 		s.stop()
 	}

@@ -93,7 +93,7 @@ func TestKeep_UntilTheFirstCheckpointIsComplete(t *testing.T) {
 				if rank == 0 {
 					c.holds(during, "a", "b")
 				}
-				if err := errors.Join(s.world.Barrier(), write(s, contents(3, rank))); err != nil {
+				if err := errors.Join(meet(s.world), write(s, contents(3, rank))); err != nil {
 					return err
 				}
 				return s.CompleteOutput(true)
@@ -132,13 +132,14 @@ func TestKeep_WhatWasFetchedMakesRoom(t *testing.T) {
 		if rank == 0 {
 			c.holds("2 4", "a", "b")
 		}
-		if err := errors.Join(s.world.Barrier(), s.StartOutput(name(5), Checkpoint)); err != nil {
+		if err := errors.Join(meet(s.world), s.StartOutput(name(5), Checkpoint)); err != nil {
 			return err
 		}
 		if rank == 0 {
 			c.holds("4 5", "a", "b")
 		}
-		return s.world.Barrier()
+		s.world.Barrier()
+		return nil
 	})
 	c.job(four, restarts(4))
 }
@@ -171,13 +172,14 @@ func TestKeep_ACheckpointFailed(t *testing.T) {
 		if rank == 0 {
 			c.holds("1 2", "a", "b")
 		}
-		if err := errors.Join(s.world.Barrier(), s.StartOutput(name(4), Checkpoint)); err != nil {
+		if err := errors.Join(meet(s.world), s.StartOutput(name(4), Checkpoint)); err != nil {
 			return err
 		}
 		if rank == 0 {
 			c.holds("4", "a", "b")
 		}
-		return s.world.Barrier()
+		s.world.Barrier()
+		return nil
 	})
 }
 

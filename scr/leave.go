@@ -16,10 +16,10 @@ import (
 // leaveCache says what stays on the nodes when the program has called Finalize, or removes it
 // with SCR_CACHE_KEEP=0. The cache is closed on all ranks. It is no error if something cannot
 // be removed. It is collective.
-func (s *Session) leaveCache() error {
+func (s *Session) leaveCache() {
 	if s.config.CacheKeep {
 		sayWhatStays(s)
-		return nil
+		return
 	}
 	first := s.cache.Node.Rank() == 0
 	control := s.cache.ControlDir()
@@ -39,21 +39,17 @@ func (s *Session) leaveCache() error {
 	}
 	// The caches of all nodes stay if that of one is needed.
 	why = mpi.Agree(s.world, why)
-	if why != nil && !errors.As(why, new(*mpi.AgreedError)) {
-		return why
-	}
-	if why == nil && first {
-		why = errors.Join(left.Remove(false), left.RemoveShared())
-	}
-	if !errors.As(why, new(*mpi.AgreedError)) {
+	if why == nil {
+		if first {
+			why = errors.Join(left.Remove(false), left.RemoveShared())
+		}
 		why = mpi.Agree(s.world, why)
 	}
 	if why != nil {
 		s.log.WarnJob("the caches stay on the nodes, in spite of SCR_CACHE_KEEP=0: %v", why)
-		return nil
+		return
 	}
 	s.log.Info("the caches of the nodes are removed, since SCR_CACHE_KEEP=0")
-	return nil
 }
 
 // sayWhatStays names the datasets that stay in the caches of the nodes. They take memory, if the caches are there, so that counts as a warning.

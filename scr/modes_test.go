@@ -694,7 +694,7 @@ func TestOutput_FlushedLater(t *testing.T) {
 			if rank == 0 {
 				os.Remove(blocked)
 			}
-			return errors.Join(s.world.Barrier(), s.Finalize())
+			return errors.Join(meet(s.world), s.Finalize())
 		})
 		os.Remove(blocked)
 		if when == "Init" {

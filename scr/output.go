@@ -139,9 +139,7 @@ func (s *Session) create(id int, name string, flags Flags, checkpoint int) (o *u
 		o.cached, err = s.createCached(o.Dataset, desc, leaving)
 		return o, desc.Store, err
 	}
-	if err := s.flusher.WaitForName(name); err != nil {
-		return nil, "", err
-	}
+	s.flusher.WaitForName(name)
 	o.direct, err = beginDirect(s.prefix, o.Dataset)
 	s.numbers.passOver(s.world, err)
 	return o, s.prefix.Dir, err
@@ -153,20 +151,14 @@ func (s *Session) create(id int, name string, flags Flags, checkpoint int) (o *u
 func (s *Session) createCached(d dataset.Dataset, desc *reddesc.Descriptor, leaving flush.Leaving) (*cache.Cached, error) {
 	c, err := s.cache.Create(d, desc)
 	if err == nil {
-		return c, s.flusher.Evict(leaving)
+		s.flusher.Evict(leaving)
+		return c, nil
 	}
-	var agreed *mpi.AgreedError
-	if !errors.As(err, &agreed) {
+	if !mpi.Any(s.world, errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) {
 		return nil, err
-	}
-	full, e := mpi.Any(s.world, errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT))
-	if e != nil || !full {
-		return nil, errors.Join(err, e)
 	}
 	s.log.Info("dataset %d (%s): no room in the cache, so what leaves for it leaves now: %v", d.ID(), d.Name(), err)
-	if err := s.flusher.Evict(leaving); err != nil {
-		return nil, err
-	}
+	s.flusher.Evict(leaving)
 	return s.cache.Create(d, desc)
 }
 
@@ -178,12 +170,9 @@ func (s *Session) describe(id int, name string, flags Flags, checkpoint int, wis
 		JobID: s.config.JobID, Cluster: s.config.ClusterName,
 	}, s.numbers.timestamp())
 	d.SetHistory(s.numbers.history)
-	packed, err := mpi.BcastBytes(s.world, d.Pack([]byte{wish.Byte()}), 0)
-	if err != nil {
-		return d, err
-	}
+	packed := mpi.BcastBytes(s.world, d.Pack([]byte{wish.Byte()}), 0)
 	*wish = request.WishOf(packed[0])
-	d, err = dataset.Unpack(packed[1:])
+	d, err := dataset.Unpack(packed[1:])
 	s.numbers.history = d.History()
 	return d, err
 }
@@ -353,10 +342,7 @@ func (s *Session) finish(valid bool) error {
 func (s *Session) completeCached(o *unfinished) error {
 	c := o.cached
 	written, before := time.Now(), s.traffic
-	wait, err := s.waitsForProtection(o)
-	if err == nil {
-		err = s.flusher.Complete(c, o.failed, wait)
-	}
+	err := s.flusher.Complete(c, o.failed, s.waitsForProtection(o))
 	s.events.Result(kindOf(c.Dataset), "END", c.Dataset, o.began, err)
 	if errors.Is(err, cache.ErrShared) {
 		return err
@@ -371,12 +357,8 @@ func (s *Session) completeCached(o *unfinished) error {
 		measured = append(measured, encoding(c, written))
 		how = fmt.Sprintf("protected with %s in %.3f s", c.Desc.Type, time.Since(written).Seconds())
 	}
-	if err := s.measure(o, written, append(measured, s.fill(c))...); err != nil {
-		return err
-	}
-	if err := s.cache.WarnOfRoom(s.sizeName); err != nil {
-		return err
-	}
+	s.measure(o, written, append(measured, s.fill(c))...)
+	s.cache.WarnOfRoom(s.sizeName)
 	s.tellTraffic(fmt.Sprintf("dataset %d: protection", c.ID()), before)
 	s.log.Info("dataset %d (%s): %s, %s; written in %.3f s, %s", c.ID(), c.Name(), report.Count(c.Files(), "file"),
 		report.Bytes(c.Size()), written.Sub(o.began).Seconds(), how)
@@ -403,12 +385,12 @@ func (s *Session) completeCached(o *unfinished) error {
 
 // waitsForProtection reports whether the program has to wait until a dataset is protected: if it
 // is to stop after it. It is collective if SCR_ENCODE_ASYNC=1.
-func (s *Session) waitsForProtection(o *unfinished) (bool, error) {
+func (s *Session) waitsForProtection(o *unfinished) bool {
 	if !s.config.EncodeAsync {
-		return true, nil
+		return true
 	}
 	if o.wish.Term || o.wish.Stops() {
-		return true, nil
+		return true
 	}
 	return s.advisor.Stopping()
 }
@@ -417,12 +399,8 @@ func (s *Session) waitsForProtection(o *unfinished) (bool, error) {
 // on. It is collective.
 func (s *Session) protected(c *cache.Cached, start time.Time) error {
 	s.events.Copied("ENCODE", c.Dataset, c.Desc.Store, c.Desc.Store, start)
-	if err := s.events.phases.Log(c.Dataset, encoding(c, start)); err != nil {
-		return err
-	}
-	if err := s.cache.WarnOfRoom(s.sizeName); err != nil {
-		return err
-	}
+	s.events.phases.Log(c.Dataset, encoding(c, start))
+	s.cache.WarnOfRoom(s.sizeName)
 	s.log.Info("dataset %d (%s): protected with %s%s, %.3f s after the program went on", c.ID(), c.Name(), c.Desc.Type, s.flusher.Protector.Over(), time.Since(start).Seconds())
 	s.prefix.Note(func() error {
 		return errors.Join(prefix.EnterCached(s.prefix.Dir, c.Dataset, c.Desc.Protection.String(), c.Verified()),
@@ -451,9 +429,7 @@ func (s *Session) completeDirect(o *unfinished) error {
 	if err != nil {
 		return returned(err)
 	}
-	if err := s.measure(o, written); err != nil {
-		return err
-	}
+	s.measure(o, written)
 	s.log.Info("dataset %d (%s): %s, %s, written to %s in %.3f s, complete after %.3f s more", d.ID(), d.Name(), report.Count(d.Files(), "file"),
 		report.Bytes(d.Size()), s.prefix.Dir, written.Sub(o.began).Seconds(), time.Since(written).Seconds())
 	s.recordFacts(d.Dataset, o.command)

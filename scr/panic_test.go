@@ -4,12 +4,15 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/goscr/goscr/internal/cache"
+	"github.com/goscr/goscr/internal/lock"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
 	"github.com/goscr/goscr/mpi/mpitest"
@@ -17,10 +20,12 @@ import (
 )
 
 // bug is a bug of the library: rank panics at the n-th of its steps, where every call of
-// the session and every operation of its communicators is one.
+// the session and every operation of its communicators is one. If mpi is set, it is a failure
+// of MPI in place of a panic, unless the step is a call.
 type bug struct {
 	rank int
 	at   int64
+	mpi  bool
 
 	steps atomic.Int64
 	where atomic.Value // the call, and the operation, at which it has panicked
@@ -50,6 +55,9 @@ func (b *bug) step(op string) {
 	if b.steps.Add(1) == b.at {
 		where := strings.TrimSpace(call + " " + op)
 		b.where.Store(where)
+		if b.mpi = b.mpi && op != ""; b.mpi {
+			panic(&mpi.OpError{Op: op, Err: errors.New("injected in " + where)})
+		}
 		panic("injected in " + where)
 	}
 }
@@ -108,7 +116,7 @@ func writeFile(s *Session, rank int, name string) error {
 // begins with another.
 var stride = flag.Int64("stride", 0, "every how many steps a rank panics; 0: 61, and twice that where a part is tried")
 
-// A panic on one rank, at any step of any call: every rank gets an error that names the
+// A panic or a failure of MPI on one rank, at any step of any call: every rank gets an error that names the
 // rank and the panic, in this call or in the next, and so it does from all calls after
 // that; no rank waits for ever. The next job goes on from a checkpoint.
 func TestPanic_AtEveryStep(t *testing.T) {
@@ -166,7 +174,7 @@ func TestPanic_AtEveryStep(t *testing.T) {
 				steps := total[rank]
 				for at := 1 + random.Int64N(every); at <= steps; at += every {
 					fresh()
-					b := &bug{rank: rank, at: at, seen: map[string]bool{}}
+					b := &bug{rank: rank, at: at, mpi: random.IntN(2) == 0, seen: map[string]bool{}}
 					results := make([]error, len(four))
 					if err := c.broken(b, results); err != nil {
 						t.Fatalf("TEST_SEED=%d, rank %d panics at step %d of %d: %v\n%s", sample.Seed(t), rank, at, steps, err, c.said())
@@ -176,6 +184,7 @@ func TestPanic_AtEveryStep(t *testing.T) {
 						continue // a step that depends on what comes first
 					}
 					b.check(t, results)
+					c.unlocked()
 					c.job(four, func(s *Session, rank int) error {
 						if err := everyCall(s, rank); err != nil {
 							return err
@@ -208,9 +217,24 @@ func (c *cluster) broken(b *bug, results []error) error {
 			return err
 		}
 		results[me] = err
-		return world.Barrier() // the program's own communicator goes on
+		world.Barrier()
+		return nil // the program's own communicator goes on
 	})
 	return err
+}
+
+// unlocked checks that the process holds no lock of a job.
+func (c *cluster) unlocked() {
+	c.t.Helper()
+	err := filepath.WalkDir(filepath.Join(c.root, "node"), func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Name() == cache.LockFile && lock.Held(path) {
+			c.t.Errorf("%s is locked", path)
+		}
+		return err
+	})
+	if err != nil {
+		c.t.Error(err)
+	}
 }
 
 // check checks that each rank got the error, but for those whose last call was over.
@@ -219,14 +243,16 @@ func (b *bug) check(t *testing.T, results []error) {
 	where := b.where.Load().(string)
 	for rank, err := range results {
 		var revoked *mpi.RevokedError
+		var failed *mpi.OpError
 		switch {
+		case rank == b.rank && b.mpi && errors.As(err, &failed) && strings.Contains(err.Error(), "injected in "+where):
 		case errors.As(err, &revoked) && revoked.Rank == b.rank && strings.Contains(revoked.Reason, "injected in "+where):
 		case err == nil && rank != b.rank && strings.HasPrefix(where, "Finalize"): // it was done before
 		default:
 			t.Errorf("rank %d panics in %s; rank %d: %v", b.rank, where, rank, err)
 		}
 		var p *mpi.PanicError
-		if errors.As(err, &p) != (rank == b.rank) {
+		if errors.As(err, &p) != (rank == b.rank && !b.mpi) {
 			t.Errorf("rank %d panics in %s; rank %d gets a stack, or none: %v", b.rank, where, rank, err)
 		}
 	}

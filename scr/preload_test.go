@@ -170,7 +170,8 @@ func TestPreload_JobRuns(t *testing.T) {
 	c.set("SCR_FETCH=0")
 	c.job(four, func(s *Session, rank int) error {
 		if rank > 0 {
-			return s.world.Barrier()
+			s.world.Barrier()
+			return nil
 		}
 		if done, err := c.preload("a", 2, 0); err == nil || !strings.Contains(err.Error(), " uses the cache of this job (") {
 			c.t.Errorf("%+v, %v", done, err)
@@ -180,7 +181,8 @@ func TestPreload_JobRuns(t *testing.T) {
 				c.t.Errorf("%v, %v", list, err)
 			}
 		}
-		return s.world.Barrier()
+		s.world.Barrier()
+		return nil
 	})
 	// Once it has ended, the files are copied.
 	if done, err := c.preload("a", 2, 0); err != nil || done.Bytes == 0 {

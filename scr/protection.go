@@ -2,7 +2,6 @@ package scr
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,47 +25,36 @@ type protection struct {
 // base is SCR_CACHE_BASE on rank 0. It is collective. The caller must free the result,
 // even after an error.
 func newProtection(world mpi.Comm, base string, cfg *config.Config, log *report.Logger) (*protection, error) {
-	p := &protection{}
-	var err error
-	if p.groups, err = reddesc.NewGroups(world, cfg.NodeName); err != nil {
-		return p, err
-	}
-	if err := p.addGroups(world, cfg, log); err != nil {
-		return p, err
-	}
+	p := &protection{groups: reddesc.NewGroups(world, cfg.NodeName)}
+	p.addGroups(world, cfg, log)
 	return p, p.addStores(world, base, cfg)
 }
 
 // addGroups makes the failure groups of GROUPS= lines. A node that no line names is a
 // group of its own.
-func (p *protection) addGroups(world mpi.Comm, cfg *config.Config, log *report.Logger) error {
+func (p *protection) addGroups(world mpi.Comm, cfg *config.Config, log *report.Logger) {
 	kinds := map[string]bool{}
 	for _, line := range cfg.Groups {
 		for kind := range line {
 			kinds[kind] = true
 		}
 	}
-	if err := warnOfGroups(world, cfg, log); err != nil {
-		return err
-	}
+	warnOfGroups(world, cfg, log)
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		group := cfg.Groups[cfg.NodeName][kind]
 		if group == "" {
 			group = "node " + cfg.NodeName
 		}
-		if err := p.groups.Add(kind, group); err != nil {
-			return err
-		}
+		p.groups.Add(kind, group)
 	}
-	return nil
 }
 
 // warnOfGroups warns if a node of the job is in no GROUPS= line while another line names a
 // node that is not in the job: one of the names is probably mistyped. If all nodes of the
 // job have lines, further lines are normal: other jobs use the same file.
-func warnOfGroups(world mpi.Comm, cfg *config.Config, log *report.Logger) error {
+func warnOfGroups(world mpi.Comm, cfg *config.Config, log *report.Logger) {
 	if len(cfg.Groups) == 0 {
-		return nil
+		return
 	}
 	nodes := slices.Sorted(maps.Keys(cfg.Groups))
 	has := make([]int64, len(nodes)+1) // last element: the highest rank on a node without a line
@@ -76,19 +64,14 @@ func warnOfGroups(world mpi.Comm, cfg *config.Config, log *report.Logger) error 
 	} else {
 		has[len(nodes)] = int64(world.Rank())
 	}
-	if err := world.Allreduce(has, mpi.Max); err != nil {
-		return err
-	}
+	world.Allreduce(has, mpi.Max)
 	without, other := int(has[len(nodes)]), slices.Index(has[:len(nodes)], 0)
 	if without < 0 || other < 0 {
-		return nil
+		return
 	}
-	name, err := mpi.BcastBytes(world, []byte(cfg.NodeName), without)
-	if err == nil {
-		log.WarnJob("no GROUPS= line is for node %s, which counts as a group of its own, but there is one for %s, which is no node of this job: "+
-			"are they the same? SCR_NODE_NAME, else the host name, is what a node is called", name, nodes[other])
-	}
-	return err
+	name := mpi.BcastBytes(world, []byte(cfg.NodeName), without)
+	log.WarnJob("no GROUPS= line is for node %s, which counts as a group of its own, but there is one for %s, which is no node of this job: "+
+		"are they the same? SCR_NODE_NAME, else the host name, is what a node is called", name, nodes[other])
 }
 
 // ckptLines returns the CKPT= lines that apply. Those of the system's file do not apply if
@@ -308,13 +291,11 @@ func (p *protection) weakest() (weakest *reddesc.Descriptor) {
 }
 
 // free frees the communicators. It is collective.
-func (p *protection) free() error {
-	var err error
+func (p *protection) free() {
 	for _, d := range p.descs {
-		err = errors.Join(err, d.Free())
+		d.Free()
 	}
 	if p.groups != nil {
-		err = errors.Join(err, p.groups.Free())
+		p.groups.Free()
 	}
-	return err
 }

@@ -75,10 +75,7 @@ func (s *Session) setAside(name string, read func(path string) (*hash.Hash, erro
 // and that the run has begun. node is the communicator of the ranks on the caller's node, and
 // nodes is the number of nodes. It is collective.
 func (s *Session) recordRun(node mpi.Comm, nodes int, settings *Settings, environ func(string) (string, bool)) error {
-	ranks, err := s.ranksOfNodes(node, nodes)
-	if err != nil {
-		return err
-	}
+	ranks := s.ranksOfNodes(node, nodes)
 	if err := s.gatherFacts(ranks); err != nil {
 		return err
 	}
@@ -112,7 +109,7 @@ type nodeRanks struct {
 
 // ranksOfNodes returns all nodes of the job on rank 0, and nothing on other ranks. The
 // first rank of each node sends its name and its ranks. It is collective.
-func (s *Session) ranksOfNodes(node mpi.Comm, nodes int) ([]nodeRanks, error) {
+func (s *Session) ranksOfNodes(node mpi.Comm, nodes int) []nodeRanks {
 	const keyName, keyRank = "NAME", "RANK"
 	var mine *hash.Hash
 	if node.Rank() == 0 {
@@ -122,15 +119,12 @@ func (s *Session) ranksOfNodes(node mpi.Comm, nodes int) ([]nodeRanks, error) {
 			mine.SetKVInt(keyRank, r)
 		}
 	}
-	all, err := hash.Collect(mine, nodes, s.world)
-	if err != nil {
-		return nil, err
-	}
+	all := hash.Collect(mine, nodes, s.world)
 	var list []nodeRanks
 	for _, h := range all {
 		list = append(list, nodeRanks{h.Text(keyName), h.Get(keyRank).Ints()})
 	}
-	return list, nil
+	return list
 }
 
 // gatherFacts records how the job was started, in a file to which checkpoints refer. Rank 0
@@ -163,17 +157,13 @@ func (s *Session) SetRestartCommand(command string) error {
 		if s.output == nil {
 			return s.state.misplaced("SetRestartCommand", states[idle].advice)
 		}
-		first, err := mpi.BcastBytes(s.world, []byte(command), 0)
-		if err != nil {
-			return err
-		}
-		differs, err := mpi.Any(s.world, string(first) != command)
-		if err == nil && differs {
+		first := mpi.BcastBytes(s.world, []byte(command), 0)
+		if mpi.Any(s.world, string(first) != command) {
 			s.log.WarnJob("the ranks give different commands to restart, rank 0 %q: scr_restart starts the program as it was started", first)
 			command = ""
 		}
 		s.output.command = command
-		return err
+		return nil
 	})
 }
 

@@ -42,14 +42,13 @@ func (s *Session) Recover(repaired mpi.Comm) (*Session, error) {
 
 // refuse returns why, and gives it to the ranks that have called Init, which would wait for this one.
 func refuse(repaired mpi.Comm, why error) error {
-	ranks, ok := repaired.(mpi.Revocable)
-	if !ok {
-		own, err := repaired.Revocable()
-		if err != nil {
-			return errors.Join(why, err)
+	failed := mpi.Try(func() error {
+		ranks, ok := repaired.(mpi.Revocable)
+		if !ok {
+			ranks = repaired.Revocable()
 		}
-		ranks = own
-	}
-	ranks.Revoke(why.Error())
-	return why
+		ranks.Revoke(why.Error())
+		return nil
+	})
+	return errors.Join(why, failed)
 }

@@ -175,10 +175,7 @@ func live(t *testing.T, c *cluster, loses int, list ...death) int {
 	_, err := local.Run(len(four), c.opt, func(world mpi.Comm) error {
 		var comms []mpi.Comm
 		for range list {
-			repaired, err := mpi.Dup(world)
-			if err != nil {
-				return err
-			}
+			repaired := mpi.Dup(world)
 			comms = append(comms, repaired)
 		}
 		return l.run(world.Rank(), world, comms)
@@ -240,10 +237,7 @@ func TestRecover_FewerRanks(t *testing.T) {
 			const victim = 2
 			_, err := local.Run(len(four), c.opt, func(world mpi.Comm) error {
 				rank := world.Rank()
-				fewer, err := world.Split(map[bool]int{true: 1}[rank == victim], rank)
-				if err != nil {
-					return err
-				}
+				fewer := world.Split(map[bool]int{true: 1}[rank == victim], rank)
 				opt := c.options(four[rank])
 				d := &deaths{}
 				opt.faults = d
@@ -251,7 +245,7 @@ func TestRecover_FewerRanks(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if err := errors.Join(writeFile(s, rank, "new.0"), world.Barrier()); err != nil {
+				if err := errors.Join(writeFile(s, rank, "new.0"), meet(world)); err != nil {
 					return err
 				}
 				if rank == victim {
@@ -312,7 +306,7 @@ func TestRecover_Whole(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(writeFile(s, rank, "new.0"), s.StartOutput("new.1", Checkpoint), world.Barrier()); err != nil {
+		if err := errors.Join(writeFile(s, rank, "new.0"), s.StartOutput("new.1", Checkpoint), meet(world)); err != nil {
 			return err
 		}
 		next, err := s.Recover(world)
@@ -347,14 +341,9 @@ func TestRecover_MoreRanks(t *testing.T) {
 		c := newCluster(t, "SCR_COPY_TYPE=SINGLE")
 		_, err := local.Run(len(four), c.opt, func(world mpi.Comm) error {
 			rank := world.Rank()
-			fewer, err := world.Split(rank/3, rank)
-			if err != nil {
-				return err
-			}
+			fewer := world.Split(rank/3, rank)
 			if own {
-				if world, err = world.Revocable(); err != nil {
-					return err
-				}
+				world = world.Revocable()
 			}
 			if rank == 3 {
 				var revoked *mpi.RevokedError
@@ -367,7 +356,7 @@ func TestRecover_MoreRanks(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if err := errors.Join(writeFile(s, rank, "new.0"), fewer.Barrier()); err != nil {
+			if err := errors.Join(writeFile(s, rank, "new.0"), meet(fewer)); err != nil {
 				return err
 			}
 			if _, err := s.Recover(world); !errors.Is(err, ErrRanks) {

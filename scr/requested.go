@@ -76,10 +76,7 @@ func (s *Session) stopAll(o *unfinished) error {
 	if err != nil {
 		return err
 	}
-	gate, err := s.haveGates(o)
-	if err != nil {
-		return err
-	}
+	gate := s.haveGates(o)
 	if err := mpi.Agree(s.world, s.recordStop(node, gate)); err != nil {
 		s.advisor.Failed(o.ID(), fmt.Errorf("the checkpoint is complete, but the ranks go on: %w", err))
 		s.log.WarnJob("the ranks do not stop: %v", err)
@@ -91,9 +88,7 @@ func (s *Session) stopAll(o *unfinished) error {
 	}
 	s.log.Info("all ranks %s after dataset %d (%s); scr_checkpoint --continue lets them go on", how, o.ID(), o.Name())
 	s.advisor.Reached(o.Dataset, request.Finished)
-	if err := s.world.Barrier(); err != nil {
-		return err
-	}
+	s.world.Barrier()
 	if s.job.waits = gate; gate {
 		return nil
 	}
@@ -108,9 +103,9 @@ func (s *Session) stopAll(o *unfinished) error {
 
 // haveGates reports whether debuggers are to be attached after a checkpoint, and all ranks wait for
 // them by themselves. It is collective.
-func (s *Session) haveGates(o *unfinished) (bool, error) {
+func (s *Session) haveGates(o *unfinished) bool {
 	if !o.wish.Attach {
-		return false, nil
+		return false
 	}
 	return mpi.All(s.world, s.job.gate != nil && s.job.gate())
 }

@@ -19,22 +19,19 @@ type counted struct {
 	open *atomic.Int64
 }
 
-func (c counted) Split(color, key int) (mpi.Comm, error) {
-	part, err := c.Comm.Split(color, key)
-	if part == nil || err != nil {
-		return part, err
+func (c counted) Split(color, key int) mpi.Comm {
+	part := c.Comm.Split(color, key)
+	if part == nil {
+		return nil
 	}
 	c.open.Add(1)
-	return counted{part, c.open}, nil
+	return counted{part, c.open}
 }
 
-func (c counted) Revocable() (mpi.Revocable, error) {
-	r, err := c.Comm.Revocable()
-	if err != nil {
-		return nil, err
-	}
+func (c counted) Revocable() mpi.Revocable {
+	r := c.Comm.Revocable()
 	c.open.Add(1)
-	return countedJob{counted{r, c.open}, r}, nil
+	return countedJob{counted{r, c.open}, r}
 }
 
 // countedJob is one that can be revoked.
@@ -54,9 +51,9 @@ func (c counted) Concurrent() mpi.Comm {
 	return counted{of.Concurrent(), c.open}
 }
 
-func (c counted) Free() error {
+func (c counted) Free() {
 	c.open.Add(-1)
-	return c.Comm.Free()
+	c.Comm.Free()
 }
 
 // An MPI has a limited number of communicators, and a process may begin and end
@@ -119,15 +116,13 @@ func TestDelete_FreesTheCommunicatorOfTheProtection(t *testing.T) {
 			if err = errors.Join(err, e); err == nil {
 				err = os.WriteFile(path, []byte("data"), 0o600)
 			}
-			if err = errors.Join(err, s.CompleteOutput(err == nil), s.Delete(name), world.Barrier()); err != nil {
+			if err = errors.Join(err, s.CompleteOutput(err == nil), s.Delete(name), meet(world)); err != nil {
 				return err
 			}
 			if world.Rank() == 0 {
 				after = append(after, open.Load())
 			}
-			if err := world.Barrier(); err != nil {
-				return err
-			}
+			world.Barrier()
 		}
 		return s.Finalize()
 	})

@@ -128,10 +128,7 @@ func (s *Session) completeRestart(valid bool) error {
 		return nil
 	}
 	s.log.Info("%v", failed)
-	byAll, err := mpi.All(s.world, !valid)
-	if err != nil {
-		return err
-	}
+	byAll := mpi.All(s.world, !valid)
 	s.numbers.goesOn = false
 	return errors.Join(returned(failed), s.offerRestart(s.restart.Fail(byAll && !s.started)))
 }
@@ -144,10 +141,7 @@ func (s *Session) stopRestart() error {
 	}
 	if s.numbers.goesOn {
 		// A program that was offered a checkpoint, and has not asked for it, begins anew.
-		var err error
-		if s.numbers.goesOn, err = mpi.Any(s.world, s.numbers.asked); err != nil {
-			return err
-		}
+		s.numbers.goesOn = mpi.Any(s.world, s.numbers.asked)
 	}
 	if !s.numbers.goesOn {
 		s.restart.Withdraw()
@@ -157,9 +151,7 @@ func (s *Session) stopRestart() error {
 			if err != nil {
 				return err
 			}
-			if err := flush.Abandon(s.flusher, newest); err != nil {
-				return err
-			}
+			flush.Abandon(s.flusher, newest)
 		}
 		s.tellBeginning(false)
 	}

@@ -127,13 +127,16 @@ func Init(world mpi.Comm, opt Options) (*Session, error) {
 	var err error
 	if ranks, ok := world.(mpi.Revocable); ok {
 		s.job.ranks = ranks
-		err = mpi.Guard(ranks, func() (err error) {
-			s.world, err = mpi.Dup(world)
-			return err
+		err = mpi.Guard(ranks, func() error {
+			s.world = mpi.Dup(world)
+			return nil
 		})
 	} else {
-		s.job.ranks, err = world.Revocable()
-		s.world = s.job.ranks
+		err = mpi.Try(func() error { // there is nothing to revoke yet
+			s.job.ranks = world.Revocable()
+			s.world = s.job.ranks
+			return nil
+		})
 	}
 	if err != nil {
 		return nil, err
@@ -162,7 +165,8 @@ func (s *Session) init(opt Options) error {
 		err = ErrDisabled
 	}
 	if err != nil {
-		return errors.Join(err, s.free())
+		s.free()
+		return err
 	}
 	s.config = cfg
 	s.log = &report.Logger{Out: opt.Log, Rank: s.world.Rank(), Node: cfg.NodeName, Debug: cfg.Debug}
@@ -426,15 +430,9 @@ func (s *Session) recoverCache() error {
 	if s.config.CachePurge {
 		take = s.cache.Purge
 	}
-	if err := take(); err != nil {
-		return err
-	}
-	if err := s.cache.WarnOfRoom(s.sizeName); err != nil {
-		return err
-	}
-	if err := s.cache.CheckOthers(savedIn); err != nil {
-		return err
-	}
+	take()
+	s.cache.WarnOfRoom(s.sizeName)
+	s.cache.CheckOthers(savedIn)
 	if err := s.compareWithIndex(); err != nil {
 		return err
 	}
@@ -445,9 +443,7 @@ func (s *Session) recoverCache() error {
 	if err := s.flusher.FlushLeft(s.config.FlushOnRestart || s.config.GlobalRestart); err != nil {
 		return err
 	}
-	if err := s.flusher.Resume(missing); err != nil {
-		return err
-	}
+	s.flusher.Resume(missing)
 	return s.prefix.RemoveLitter(s.config.JobID, func(d dataset.Dataset) bool { return s.cache.Find(d.ID()) != nil })
 }
 
@@ -468,10 +464,7 @@ func savedIn(dir string, d dataset.Dataset) bool {
 // directory, and the highest id of any dataset, after which new datasets are numbered.
 func (s *Session) compareWithIndex() error {
 	list := s.cache.List()
-	exposed, err := s.cache.Exposed(list)
-	if err != nil {
-		return err
-	}
+	exposed := s.cache.Exposed(list)
 	there := make([]int64, len(list)+2) // 1: complete in the index; then the highest id, and the id of the checkpoint that scr_index has chosen
 	highest, chosen := &there[len(list)], &there[len(list)+1]
 	var take string // the name of the chosen one, if this run restarts from it; on rank 0, as is
@@ -505,6 +498,7 @@ func (s *Session) compareWithIndex() error {
 		s.numbers.latest = progress.Latest
 		return err
 	}
+	var err error
 	if s.world.Rank() == 0 {
 		err = find()
 	}
@@ -564,7 +558,8 @@ func (s *Session) giveUp() error {
 	if s.cache != nil {
 		err = errors.Join(err, s.cache.Close())
 	}
-	return errors.Join(err, s.free())
+	s.free()
+	return err
 }
 
 // compression returns the method by which a flush compresses files. A run that reads its

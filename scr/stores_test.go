@@ -193,7 +193,8 @@ func TestDescriptors_Refused(t *testing.T) {
 		_, err := local.Run(4, c.opt, func(world mpi.Comm) error {
 			_, err := Init(world, c.options(four[world.Rank()]))
 			each.is(world.Rank(), err)
-			return world.Barrier()
+			world.Barrier()
+			return nil
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -305,7 +305,7 @@ func TestWorld_RanksDisagree(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if err := errors.Join(os.WriteFile(path, []byte("text"), 0o600), s.world.Barrier()); err != nil {
+			if err := errors.Join(os.WriteFile(path, []byte("text"), 0o600), meet(s.world)); err != nil {
 				return err
 			}
 			each.is(rank, s.CompleteOutput(rank != 2 || of(s, path)))
@@ -331,7 +331,8 @@ func TestWorld_StorageThatNodesDoNotShare(t *testing.T) {
 		_, err := local.Run(8, c.opt, func(world mpi.Comm) error {
 			_, err := Init(world, c.options(on(2, four...)[world.Rank()]))
 			each.is(world.Rank(), err)
-			return world.Barrier()
+			world.Barrier()
+			return nil
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -90,13 +90,12 @@ type Storage interface {
 // EncodeRank computes the chunk of parity to store with the caller's shard, which has
 // size bytes, and writes it to parity, from offset 0. It returns the sizes of the shards
 // of all ranks in bytes, which RecoverRank needs: store them with the parity. It is
-// collective over c, which must have at least two ranks.
+// collective over c, which must have at least two ranks. The error is agreed; if an operation
+// of c fails, EncodeRank and RecoverRank panic, as the operation does.
 func EncodeRank(c mpi.Comm, shard io.ReaderAt, size int64, parity io.WriterAt) (sizes []int64, err error) {
 	sizes = make([]int64, c.Size())
 	sizes[c.Rank()] = size
-	if err := c.Allreduce(sizes, mpi.Sum); err != nil {
-		return nil, err
-	}
+	c.Allreduce(sizes, mpi.Sum)
 	set, err := newSet(c, sizes)
 	if err != nil {
 		return nil, err
@@ -116,9 +115,7 @@ func RecoverRank(c mpi.Comm, lost int, sizes []int64, shard, parity Storage) err
 	if c.Rank() != lost {
 		copy(agreed[:n], sizes)
 	}
-	if err := c.Allreduce(agreed, mpi.Max); err != nil {
-		return err
-	}
+	c.Allreduce(agreed, mpi.Max)
 	set, err := newSet(c, agreed[:n])
 	if agreed[n] != int64(lost) || c.Rank() != lost && !slices.Equal(sizes, agreed[:n]) {
 		err = errors.New("xor: ranks have passed different values of lost, or different sizes of shards")

@@ -166,20 +166,26 @@ func call(name string, f func() error) (code C.int) {
 			}
 			return nil
 		})
-		_ = guarded(func() error { return fail(name, err, code == C.GOSCR_ABORT) })
+		_ = guarded(func() error {
+			fail(name, err, code == C.GOSCR_ABORT)
+			return nil
+		})
 	}
 	_ = guarded(func() error {
 		if j := attempt; j != nil { // the call has had its result
 			attempt = nil
-			return j.Free()
+			j.Free()
 		}
 		return nil
 	})
+	if j := job; session == nil && j != nil {
+		job = nil // what fails now revokes nothing
+		_ = guarded(func() error {
+			j.Free()
+			return nil
+		})
+	}
 	_ = guarded(func() error {
-		if j := job; session == nil && j != nil {
-			job = nil
-			_ = j.Free()
-		}
 		useProcessors()
 		refillReserve()
 		return nil
@@ -201,7 +207,7 @@ func guarded(f func() error) (err error) {
 	defer report.Recover(&err) // where there is no job yet
 	ranks := inCall()
 	if ranks == nil {
-		return f()
+		return mpi.Try(f)
 	}
 	return mpi.GuardLocal(ranks, f)
 }
@@ -211,7 +217,7 @@ func guarded(f func() error) (err error) {
 // MPI_Abort when a call fails, which would end the rank that is about to print. If the job
 // is to end, every rank prints an error on which they have not agreed, since no rank knows
 // whether another will come to print it.
-func fail(name string, err error, end bool) error {
+func fail(name string, err error, end bool) {
 	if job == nil {
 		introduce()
 	}
@@ -225,9 +231,8 @@ func fail(name string, err error, end bool) error {
 		warn("%s: %s", name, message(err))
 	}
 	if ranks := inCall(); errors.As(err, &agreed) && ranks != nil {
-		return ranks.Barrier() // an error of it changes nothing: the call has failed already
+		ranks.Barrier() // a failure of it changes nothing: the call has failed already
 	}
-	return nil
 }
 
 // ends reports whether SCR 3.1 ends the program when a call meets this error.
@@ -444,8 +449,9 @@ func ranks(comm unsafe.Pointer) (mpi.Revocable, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := all.Revocable()
-	return own, errors.Join(err, all.Free())
+	own := all.Revocable()
+	all.Free()
+	return own, nil
 }
 
 //export go_finalize

@@ -12,7 +12,6 @@ typedef const char goscr_cchar;
 import "C"
 
 import (
-	"errors"
 	"fmt"
 	"unsafe"
 
@@ -81,7 +80,8 @@ func go_quiet_bookmarks(name *C.goscr_cchar, comm, world unsafe.Pointer, n C.int
 			err = bookmarks(c, ranksOf(world, n), unsafe.Slice((*uint64)(sent), size), unsafe.Slice((*uint64)(received), size),
 				unsafe.Slice((*uint64)(unsafe.Pointer(promised)), size))
 		}
-		return errors.Join(err, c.Free())
+		c.Free()
+		return err
 	})
 }
 

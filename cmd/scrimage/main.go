@@ -14,6 +14,7 @@ import (
 
 	"github.com/goscr/goscr/internal/inside"
 	"github.com/goscr/goscr/internal/inside/image"
+	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/system"
 	"github.com/goscr/goscr/scr"
 )
@@ -28,7 +29,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, usage)
 		os.Exit(2)
 	}
-	err := run(os.Args[1:])
+	err := mpi.Try(func() error { return run(os.Args[1:]) })
 	if err == nil {
 		return
 	}
@@ -75,9 +76,7 @@ func run(argv []string) (err error) {
 	if err := session.Finalize(); err != nil {
 		return err
 	}
-	if err := world.Free(); err != nil {
-		return err
-	}
+	world.Free()
 	return system.Finalize()
 }
 

@@ -133,7 +133,7 @@ func (a *Advisor) Wrote(began time.Time) {
 // Need reports whether to write a checkpoint now: as the policy has it, if a command has
 // asked for one, and always while the job should stop. On rank 0, also is asked for something else to tell all ranks in
 // the same message. It is collective, and costs one broadcast.
-func (a *Advisor) Need(also func() bool) (need, other bool, err error) {
+func (a *Advisor) Need(also func() bool) (need, other bool) {
 	const needed, asked = 1, 2
 	answer := make([]byte, 1)
 	if a.world.Rank() == 0 {
@@ -148,8 +148,8 @@ func (a *Advisor) Need(also func() bool) (need, other bool, err error) {
 			answer[0] |= asked
 		}
 	}
-	err = a.world.Bcast(answer, 0)
-	return answer[0]&needed != 0, answer[0]&asked != 0, err
+	a.world.Bcast(answer, 0)
+	return answer[0]&needed != 0, answer[0]&asked != 0
 }
 
 // needs is Need on rank 0.
@@ -195,28 +195,24 @@ func (a *Advisor) Declined(why error) {
 // Stop returns why the job should stop, "" if it should not, for a caller that tells the
 // program. It is collective; all ranks get the same. It costs a broadcast, and rank 0 reads a
 // file.
-func (a *Advisor) Stop() (reason string, err error) {
-	reason, err = a.stop()
-	if err == nil && reason != "" && a.world.Rank() == 0 {
+func (a *Advisor) Stop() (reason string) {
+	reason = a.stop()
+	if reason != "" && a.world.Rank() == 0 {
 		a.prefix.Note(func() error { return halt.Told(a.prefix.Dir, a.job, a.id) })
 	}
-	return reason, err
+	return reason
 }
 
-func (a *Advisor) stop() (reason string, err error) {
+func (a *Advisor) stop() (reason string) {
 	if a.world.Rank() == 0 {
 		reason = a.reason()
 	}
-	text, err := mpi.BcastBytes(a.world, []byte(reason), 0)
-	return string(text), err
+	return string(mpi.BcastBytes(a.world, []byte(reason), 0))
 }
 
 // Stopping reports whether the job should stop, for a caller that does not tell the program. It
 // is collective, like Stop.
-func (a *Advisor) Stopping() (bool, error) {
-	reason, err := a.stop()
-	return reason != "", err
-}
+func (a *Advisor) Stopping() bool { return a.stop() != "" }
 
 // reason is Stop on rank 0. Each reason is logged once.
 func (a *Advisor) reason() string {

@@ -114,9 +114,9 @@ func (c *Cached) Postponed() bool { return c.postponed != nil }
 
 // Exposed reports for each of the datasets whether a lost node may lose it: it is postponed and files of
 // it are missing, or redundancy could not be made again or is not made yet. It is collective.
-func (k *Cache) Exposed(list []*Cached) ([]bool, error) {
+func (k *Cache) Exposed(list []*Cached) []bool {
 	if len(list) == 0 {
-		return nil, nil
+		return nil
 	}
 	seen := make([]int64, len(list))
 	for i, c := range list {
@@ -124,12 +124,12 @@ func (k *Cache) Exposed(list []*Cached) ([]bool, error) {
 			seen[i] = 1
 		}
 	}
-	err := k.World.Allreduce(seen, mpi.Max)
+	k.World.Allreduce(seen, mpi.Max)
 	exposed := make([]bool, len(list))
 	for i := range list {
 		exposed[i] = seen[i] == 1
 	}
-	return exposed, err
+	return exposed
 }
 
 // Unchecked reports whether files of a dataset have no checksums yet, so that Restore and the next run can
@@ -166,12 +166,11 @@ func (c *Cached) Redundant() bool { return c.made() > 0 }
 
 // free frees the communicator of a descriptor that was made again for the dataset. It
 // is collective.
-func (c *Cached) free() error {
-	if !c.restored {
-		return nil
+func (c *Cached) free() {
+	if c.restored {
+		c.restored = false
+		c.Desc.Free()
 	}
-	c.restored = false
-	return c.Desc.Free()
 }
 
 // Cache is the caller's part of the cache.
@@ -198,12 +197,18 @@ func Open(c Config, run probe.Run, nodes int) (*Cache, error) {
 	name := "scr." + c.JobID
 	k := &Cache{Config: c, control: filepath.Join(c.Control.Dir, c.User, name)}
 	k.maps = &filemaps{node: c.Node, here: c.NodeRanks, dir: k.control, log: c.Log}
+	opened := false
+	defer func() {
+		if !opened { // also if MPI fails
+			_ = k.Close() // the first error says more
+		}
+	}()
 	if err := k.open(name, run, nodes); err != nil {
-		_ = k.Close() // err says more
 		return nil, err
 	}
 	k.parts = &parts{world: c.World, places: k.places, maps: k.maps.own, log: c.Log, dirs: map[string]bool{}}
 	k.descs = &descriptions{parts: k.parts, prefix: c.Prefix, node: c.Log.Node}
+	opened = true
 	return k, nil
 }
 
@@ -242,9 +247,7 @@ func (k *Cache) open(name string, run probe.Run, nodes int) error {
 	}
 	all, err := k.maps.collect(err)
 	if err == nil {
-		err = k.places.find(all)
-	}
-	if err == nil {
+		k.places.find(all)
 		err = k.maps.deal(all)
 	}
 	if err := mpi.AgreeMax(k.World, err, sharing.seen); err != nil {
@@ -383,9 +386,9 @@ func InMemory(dir string) bool {
 // Checked records checksums of files of a dataset that is unchecked, all of which were read now. files are the
 // caller's, with the paths of copies; others are left out. It is collective. If they cannot be recorded in the
 // filemap, the next run finds the dataset unchecked.
-func (k *Cache) Checked(c *Cached, files []redundancy.File) error {
+func (k *Cache) Checked(c *Cached, files []redundancy.File) {
 	if !c.unchecked {
-		return nil
+		return
 	}
 	found := map[string]uint32{}
 	for _, f := range files {
@@ -407,9 +410,7 @@ func (k *Cache) Checked(c *Cached, files []redundancy.File) error {
 	if err := k.parts.maps.Fold(); err != nil {
 		k.Log.Detail("dataset %d: its checksums are not recorded: %v", c.ID(), err)
 	}
-	left, err := mpi.Any(k.World, left)
-	c.unchecked = left
-	return err
+	c.unchecked = mpi.Any(k.World, left)
 }
 
 // ErrOtherProgram says that the number of a dataset is that of one that another program needs.
@@ -427,9 +428,7 @@ func (k *Cache) Create(d dataset.Dataset, desc *reddesc.Descriptor) (*Cached, er
 			"delete it with scr_clean, or give this one its own SCR_JOB_ID", ErrOtherProgram, id, other.Name(), other.Prefix))
 	}
 	// What the cache has of a dataset that is fetched again cannot stay beside it.
-	if err := k.deleteUnused(id); err != nil {
-		return nil, err
-	}
+	k.deleteUnused(id)
 	k.places.put(id, c.store)
 	return c, mpi.Agree(k.World, cmp.Or(k.parts.makeDir(id), k.descs.record(c)))
 }
@@ -450,33 +449,26 @@ func (k *Cache) MakeDirectory(c *Cached, below string) (string, error) {
 func (k *Cache) Files(id int) []redundancy.File { return k.parts.files(id, k.World.Rank()) }
 
 // Delete removes a dataset, usable or not, with all its files. If some cannot be deleted,
-// it reports that and sets them aside (aside.go); it returns errors of MPI only. It is
-// collective.
-func (k *Cache) Delete(id int) error {
-	var err error
+// it reports that and sets them aside (aside.go). It is collective.
+func (k *Cache) Delete(id int) {
 	if c := k.Find(id); c != nil {
-		err = c.free()
+		c.free()
 	}
 	k.list = slices.DeleteFunc(k.list, func(c *Cached) bool { return c.ID() == id })
 	stuck := k.parts.deleteAll(id)
 	if stuck != nil {
 		k.Log.Detail("dataset %d: %v", id, stuck)
 	}
-	if err := mpi.Agree(k.World, err); err != nil {
-		return err
-	}
+	k.World.Barrier() // all ranks have deleted their files
 	k.parts.removeDir(id)
-	if err := k.World.Barrier(); err != nil {
-		return err
-	}
+	k.World.Barrier()
 	if stuck != nil { // entries are removed only after their files
 		k.parts.forget(id)
 	}
-	return nil
 }
 
 // Evict deletes datasets to make room for another one. It is collective.
-func (k *Cache) Evict(leaving []*Cached) error {
+func (k *Cache) Evict(leaving []*Cached) {
 	k.removeStrays()
 	for _, c := range leaving {
 		k.Log.Info("dataset %d (%s) leaves the cache to make room", c.ID(), c.Name())
@@ -489,32 +481,24 @@ func (k *Cache) Evict(leaving []*Cached) error {
 		if len(made) > 0 && k.places.inside(made[0].Path) {
 			k.places.place(c.ID()).keep(k.World.Rank(), made[0])
 		}
-		if err := k.Delete(c.ID()); err != nil {
-			return err
-		}
+		k.Delete(c.ID())
 	}
-	return nil
 }
 
 // Purge deletes all datasets, usable or not, the newest last: if it is interrupted, and the
 // next run does not purge, that run must not restart from an older checkpoint while newer
 // ones are gone. It is collective.
-func (k *Cache) Purge() error {
+func (k *Cache) Purge() {
 	k.removeStrays()
 	var ids []int
-	err := k.parts.each(func(id int) error {
+	k.parts.each(func(id int) {
 		k.highest = max(k.highest, id)
 		ids = append(ids, id)
-		return nil
 	})
 	for _, id := range slices.Backward(ids) {
-		if err != nil {
-			break
-		}
 		k.Log.Info("dataset %d is deleted from the cache", id)
-		err = k.Delete(id)
+		k.Delete(id)
 	}
-	return err
 }
 
 // Close closes the files that Open has opened, and releases the lock. It may be called
@@ -525,10 +509,8 @@ func (k *Cache) Close() error {
 }
 
 // Free frees the communicators of restored descriptors. It is collective.
-func (k *Cache) Free() error {
-	var first error
+func (k *Cache) Free() {
 	for _, c := range k.list {
-		first = cmp.Or(first, c.free())
+		c.free()
 	}
-	return first
 }

@@ -31,12 +31,10 @@ func (k *Cache) Fetched(c *Cached, failed error, changed func(f redundancy.File)
 		check = differs(k.Files(c.ID()), changed)
 	}
 	err := k.complete(c, failed, check)
-	if !errors.As(err, new(*mpi.AgreedError)) {
-		return err
+	if err != nil && mpi.Any(k.World, noRoom(err)) {
+		k.spoiled = true
 	}
-	full, e := mpi.Any(k.World, noRoom(err))
-	k.spoiled = k.spoiled || full
-	return cmp.Or(e, err)
+	return err
 }
 
 // differs returns a function that calls changed for the first file of which the description has another checksum than
@@ -197,9 +195,7 @@ func (k *Cache) record(c *Cached, files []redundancy.File) error {
 // why the caller's own files are not valid, nil if they are or if that is not the reason.
 func (k *Cache) abandon(c *Cached, failed, why error) error {
 	why = k.explain(c, failed, why)
-	if err := k.Delete(c.ID()); err != nil {
-		k.Log.Warn("dataset %d could not be deleted from the cache: %v", c.ID(), err)
-	}
+	k.Delete(c.ID())
 	return why
 }
 
@@ -229,8 +225,5 @@ func (k *Cache) unique(files []redundancy.File) error {
 // have a file of the same name. MPI-IO and HDF5 cannot open such a file on several nodes, so a
 // program can only say that its file is not valid. It is collective.
 func (k *Cache) cause(files []redundancy.File, err error) error {
-	if !errors.As(err, new(*mpi.AgreedError)) {
-		return err
-	}
 	return cmp.Or(k.unique(files), err)
 }

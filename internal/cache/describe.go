@@ -2,7 +2,6 @@ package cache
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -103,26 +102,21 @@ func (p *descriptions) find(id int) (filemap.Description, error) {
 		created = mine.Created().UnixMicro()
 		most = []int64{created, -created, -int64(p.me())}
 	}
-	if err := p.world.Allreduce(most, mpi.Max); err != nil {
-		return filemap.Description{}, err
-	}
+	p.world.Allreduce(most, mpi.Max)
 	newest, oldest, first := most[0], -most[1], int(-most[2])
 	if newest == math.MinInt64 {
 		return filemap.Description{}, fmt.Errorf("%w: %w", redundancy.ErrUnrecoverable, errUnfinished)
 	}
 	if oldest != newest {
-		var err error
-		if first, err = p.first(created == newest); err != nil {
-			return filemap.Description{}, err
-		}
+		first = p.first(created == newest)
 	}
-	h, err := hash.Bcast(mine.ToHash(), first, p.world)
-	return filemap.DescriptionFromHash(h), err
+	h := hash.Bcast(mine.ToHash(), first, p.world)
+	return filemap.DescriptionFromHash(h), nil
 }
 
 // first returns the lowest rank on which holds is true, the number of ranks if there
 // is none. It is collective.
-func (p *descriptions) first(holds bool) (int, error) {
+func (p *descriptions) first(holds bool) int {
 	rank := p.world.Size()
 	if holds {
 		rank = p.me()
@@ -158,13 +152,10 @@ func (p *descriptions) ownDescriptor(id int) (*reddesc.Stored, error) {
 		}
 	}
 	received, err := hash.Exchange(send, p.world)
-	if err != nil {
-		return nil, err
-	}
 	for _, h := range received.All() {
 		return reddesc.FromHash(h), nil
 	}
-	return nil, nil
+	return nil, err
 }
 
 // descriptor makes the descriptor of a dataset again. If descriptors are lost, it calls
@@ -176,17 +167,11 @@ func (p *descriptions) descriptor(id int, node mpi.Comm, missing func() (bool, e
 		return nil, err
 	}
 	desc, why := reddesc.Restore(p.world, own)
-	if !errors.As(why, new(*mpi.AgreedError)) {
-		return desc, why
+	if why == nil {
+		return desc, nil
 	}
-	first, err := p.first(own != nil)
-	if err != nil {
-		return nil, err
-	}
-	lost, err := mpi.AllreduceOne(p.world, one(own == nil), mpi.Sum)
-	if err != nil {
-		return nil, err
-	}
+	first := p.first(own != nil)
+	lost := mpi.AllreduceOne(p.world, one(own == nil), mpi.Sum)
 	if lost == 0 {
 		return nil, fmt.Errorf("%w: %w", redundancy.ErrUnrecoverable, why)
 	}
@@ -194,19 +179,14 @@ func (p *descriptions) descriptor(id int, node mpi.Comm, missing func() (bool, e
 	if err != nil {
 		return nil, err
 	}
-	who, err := losses(p.world, node, gone)
-	if err != nil {
-		return nil, err
-	}
+	who := losses(p.world, node, gone)
 	protection := "nobody knows how it was protected"
 	if first < p.world.Size() {
 		var text []byte
 		if own != nil {
 			text = []byte(own.String())
 		}
-		if text, err = mpi.BcastBytes(p.world, text, first); err != nil {
-			return nil, err
-		}
+		text = mpi.BcastBytes(p.world, text, first)
 		protection = string(text)
 	}
 	return nil, fmt.Errorf("%w: %s have lost files, and the copies of the descriptions of %d of them are lost, too; %s",

@@ -21,10 +21,7 @@ func TestFetched_ComparesChecksums(t *testing.T) {
 				return err
 			}
 			defer k.Close()
-			set, err := redundancy.NewSet(world, world.Rank())
-			if err != nil {
-				return err
-			}
+			set := redundancy.NewSet(world, world.Rank())
 			c, err := create(k, set, 1)
 			if err != nil {
 				return err

@@ -60,10 +60,7 @@ func (k *Cache) Parts(f Foreign) (map[int][]redundancy.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := mpi.AllreduceOne(k.World, len(taken), mpi.Sum)
-	if err != nil {
-		return nil, err
-	}
+	found := mpi.AllreduceOne(k.World, len(taken), mpi.Sum)
 	if found != f.Ranks {
 		err = fmt.Errorf("dataset %d (%s): the files of %d of its %d ranks are on no node of this run; a run with %d ranks may rebuild them",
 			id, f.Name(), f.Ranks-found, f.Ranks, f.Ranks)

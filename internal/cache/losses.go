@@ -18,15 +18,10 @@ func one(holds bool) int64 {
 
 // losses describes, for messages, the ranks for which lost is true: how many there are, on
 // how many nodes they run, and the numbers of the first of them. It is collective.
-func losses(world, node mpi.Comm, lost bool) (string, error) {
-	onNode, err := mpi.Any(node, lost)
-	if err != nil {
-		return "", err
-	}
+func losses(world, node mpi.Comm, lost bool) string {
+	onNode := mpi.Any(node, lost)
 	counts := []int64{one(lost), one(onNode && node.Rank() == 0)} // ranks, nodes
-	if err := world.Allreduce(counts, mpi.Sum); err != nil {
-		return "", err
-	}
+	world.Allreduce(counts, mpi.Sum)
 	const most = 8 // ranks that are named
 	var which []string
 	for range min(counts[0], most) {
@@ -34,15 +29,12 @@ func losses(world, node mpi.Comm, lost bool) (string, error) {
 		if lost {
 			mine = world.Rank()
 		}
-		next, err := mpi.AllreduceOne(world, mine, mpi.Min)
-		if err != nil {
-			return "", err
-		}
+		next := mpi.AllreduceOne(world, mine, mpi.Min)
 		which = append(which, strconv.Itoa(next))
 		lost = lost && world.Rank() != next
 	}
 	if counts[0] > most {
 		which = append(which, "...")
 	}
-	return fmt.Sprintf("%d of %d ranks (%s; now on %d of the nodes)", counts[0], world.Size(), strings.Join(which, ", "), counts[1]), nil
+	return fmt.Sprintf("%d of %d ranks (%s; now on %d of the nodes)", counts[0], world.Size(), strings.Join(which, ", "), counts[1])
 }

@@ -102,15 +102,12 @@ func decodeFound(h *hash.Hash) *found {
 // find finds the directories of the datasets in the filemaps of the node, since an earlier
 // run may have used other stores. The first rank of the node passes all entries as all, and
 // sends the result to the others. It is collective over the node.
-func (p *places) find(all *filemap.Map) error {
+func (p *places) find(all *filemap.Map) {
 	var message *hash.Hash
 	if p.node.Rank() == 0 {
 		message = p.search(all).encode()
 	}
-	message, err := hash.Bcast(message, 0, p.node)
-	if err != nil {
-		return err
-	}
+	message = hash.Bcast(message, 0, p.node)
 	f := decodeFound(message)
 	for _, dir := range f.dirs {
 		p.all = append(p.all, &place{dir: dir})
@@ -118,7 +115,6 @@ func (p *places) find(all *filemap.Map) error {
 	for id, dir := range f.at {
 		p.of[id] = p.byDir(dir)
 	}
-	return nil
 }
 
 // search finds the directories of the datasets in all. If there are several datasets with

@@ -23,10 +23,10 @@ import (
 // flushed. The files of older checkpoints stay as they are until Restore is called: as a rule they
 // leave the cache without having been needed. Rebuild leaves datasets unused of which these nodes
 // have too little. It is collective.
-func (k *Cache) Rebuild() error {
+func (k *Cache) Rebuild() {
 	k.parts.confine()
 	k.parts.distrust(cmp.Or(k.Booted, filemap.Booted()))
-	return k.parts.each(k.rebuildDataset)
+	k.parts.each(k.rebuildDataset)
 }
 
 // another tells users how the run continues if a dataset cannot be rebuilt.
@@ -49,62 +49,53 @@ var errUnfinished = errors.New("it was not completed")
 //   - these nodes have too little of it: it is unused, and nothing of it is moved, since
 //     the nodes that the run before had may have the rest;
 //   - a later attempt may succeed, as when a disk was full: it is unused.
-//
-// After an error the run cannot go on.
-func (k *Cache) rebuildDataset(id int) error {
+func (k *Cache) rebuildDataset(id int) {
 	k.highest = max(k.highest, id)
 	d, err := k.descs.find(id)
 	if err == nil && d.Prefix != "" && d.Prefix != k.Prefix {
-		same, err := mpi.Any(k.World, k.World.Rank() == 0 && filemap.SamePrefix(d.Prefix, k.Prefix))
-		if err != nil {
-			return err
-		}
-		if !same {
+		if !mpi.Any(k.World, k.World.Rank() == 0 && filemap.SamePrefix(d.Prefix, k.Prefix)) {
 			k.Log.WarnJob("dataset %d (%s) in the cache belongs to a program with prefix directory %s, this one's is %s: it is not used here, and stays in the cache until that directory has it, or a newer checkpoint "+
 				"(give each program its own SCR_JOB_ID; if the directory was moved, make a symbolic link of its old name)", id, d.Name(), d.Prefix, k.Prefix)
-			return k.leaveUnused(unused{id: id, other: &d})
+			k.leaveUnused(unused{id: id, other: &d})
+			return
 		}
 	}
 	if !k.Distribute {
 		k.Log.Info("dataset %d in the cache is not used, as SCR_DISTRIBUTE=0 says; %s", id, untilOwn)
-		return k.leaveUnused(unused{id: id})
+		k.leaveUnused(unused{id: id})
+		return
 	}
 	var failed error
 	if err == nil {
 		failed = k.descs.dropOthers(d)
 	}
 	ranks, e := k.parts.jobSize(id, failed)
-	if e != nil && !errors.As(e, new(*mpi.AgreedError)) {
-		return e
-	}
 	err = cmp.Or(err, e)
 	if ranks >= 0 && ranks != k.World.Size() {
 		if err == nil && d.World {
-			if err := k.recallAll(d); err != nil {
-				return err
-			}
+			k.recallAll(d)
 		}
-		return k.leaveForeign(id, Foreign{d.Dataset, ranks}, err)
+		k.leaveForeign(id, Foreign{d.Dataset, ranks}, err)
+		return
 	}
 	c := &Cached{Dataset: d.Dataset}
 	if err == nil && k.NewestCheckpoint() != nil && d.Flags().Has(dataset.Checkpoint) && !d.Flags().Has(dataset.Output) {
 		if err = k.postpone(c, d); err == nil {
-			return nil
+			return
 		}
 	}
-	return k.take(id, c, d, err)
+	k.take(id, c, d, err)
 }
 
 // postpone adds a dataset to the list, and leaves its files as they are. It returns an error if
-// these nodes have too little of it. It is collective; the error is agreed unless MPI has failed.
+// these nodes have too little of it. It is collective; the error is agreed.
 func (k *Cache) postpone(c *Cached, d filemap.Description) error {
 	_, missing, err := k.find(c, d)
 	if err != nil {
-		return cmp.Or(c.free(), err)
-	}
-	if c.damaged, err = mpi.Any(k.World, missing || k.damage(c) == exposed); err != nil {
+		c.free()
 		return err
 	}
+	c.damaged = mpi.Any(k.World, missing || k.damage(c) == exposed)
 	c.postponed = &d
 	k.insert(c)
 	k.Log.Info("dataset %d (%s): older than the checkpoint that is used; its files stay as they are, and are checked and rebuilt if they are needed", c.ID(), c.Name())
@@ -112,23 +103,21 @@ func (k *Cache) postpone(c *Cached, d filemap.Description) error {
 }
 
 // Restore makes a dataset of the list usable that Rebuild has postponed. If it cannot be restored it is
-// not in the list afterwards. The error is one of MPI, after which the run cannot go on. It is collective.
-func (k *Cache) Restore(c *Cached) error {
+// not in the list afterwards. It is collective.
+func (k *Cache) Restore(c *Cached) {
 	if c.postponed == nil {
-		return nil
+		return
 	}
 	d := *c.postponed
 	c.postponed = nil
 	k.list = slices.DeleteFunc(k.list, func(other *Cached) bool { return other == c })
-	if err := c.free(); err != nil {
-		return err
-	}
-	return k.take(c.ID(), c, d, nil)
+	c.free()
+	k.take(c.ID(), c, d, nil)
 }
 
 // take makes a dataset usable unless err is not nil, which says why that is not possible. Then it
 // leaves or deletes it as rebuildDataset says.
-func (k *Cache) take(id int, c *Cached, d filemap.Description, err error) error {
+func (k *Cache) take(id int, c *Cached, d filemap.Description, err error) {
 	start := time.Now()
 	var outcome string
 	k.Events.Add(eventlog.Record{Type: "REBUILD_START", Dataset: id, Name: d.Name()})
@@ -138,19 +127,18 @@ func (k *Cache) take(id int, c *Cached, d filemap.Description, err error) error 
 	k.reportRebuilt(id, d, start, outcome, err)
 	switch {
 	case err == nil:
-		return nil
+		return
 	case errors.Is(err, errUnfinished):
 		k.Log.WarnJob("%s in the cache is deleted: %v; %s", labelled(id, d), err, another)
-		return k.Delete(id)
+		k.Delete(id)
+		return
 	case errors.Is(err, redundancy.ErrUnrecoverable):
 		k.Log.WarnJob("%s in the cache is passed over: %v; if its files are on other nodes, a run on those may use it: %s; %s", labelled(id, d), err, untilOwn, another)
-		return k.leaveUnused(unused{Dataset: d.Dataset, id: id, passed: true})
-	case errors.As(err, new(*mpi.AgreedError)):
-		k.Log.WarnJob("%s in the cache cannot be used now: %v; %s", labelled(id, d), err, untilOwn)
-		return k.leaveUnused(unused{Dataset: d.Dataset, id: id})
-	default:
-		return err // MPI itself has failed
+		k.leaveUnused(unused{Dataset: d.Dataset, id: id, passed: true})
+		return
 	}
+	k.Log.WarnJob("%s in the cache cannot be used now: %v; %s", labelled(id, d), err, untilOwn)
+	k.leaveUnused(unused{Dataset: d.Dataset, id: id})
 }
 
 // labelled names a dataset for messages: its description may be lost.
@@ -169,28 +157,22 @@ func (k *Cache) restoreOrYield(c *Cached, d filemap.Description) (outcome string
 		if outcome, err = k.restore(c, d); err == nil {
 			return outcome, nil
 		}
-		if e := c.free(); e != nil {
-			return "", e
-		}
-		if !errors.As(err, new(*mpi.AgreedError)) {
+		c.free()
+		if !k.Yield(err) {
 			return "", err
-		}
-		again, e := k.Yield(err)
-		if e != nil || !again {
-			return "", cmp.Or(e, err)
 		}
 	}
 }
 
 // leaveForeign leaves a dataset in the cache that a job of another size has
 // written. err is nil if the dataset can be flushed, else the reason why it cannot.
-func (k *Cache) leaveForeign(id int, f Foreign, err error) error {
+func (k *Cache) leaveForeign(id int, f Foreign, err error) {
 	if err == nil {
 		k.foreign = append(k.foreign, f)
 	} else {
 		k.Log.WarnJob("dataset %d in the cache, which %d ranks have written, cannot be used: %v; %s", id, f.Ranks, err, untilOwn)
 	}
-	return k.leaveUnused(unused{Dataset: f.Dataset, id: id, otherSize: true})
+	k.leaveUnused(unused{Dataset: f.Dataset, id: id, otherSize: true})
 }
 
 // reportRebuilt reports the result of a rebuild to the user and to the log of the
@@ -222,9 +204,7 @@ func (k *Cache) find(c *Cached, d filemap.Description) (m *migrate.Migration, mi
 	if missing, err = k.checkPresent(c, m); err != nil {
 		return nil, false, err
 	}
-	if err := k.locate(c); err != nil {
-		return nil, false, err
-	}
+	k.locate(c)
 	// locate has decided where they are to be.
 	m.Dir, m.Device = k.places.dir(c.ID()), k.places.device(c.ID())
 	return m, missing, nil
@@ -261,10 +241,7 @@ func (k *Cache) restore(c *Cached, d filemap.Description) (outcome string, err e
 	if err != nil {
 		return "", err
 	}
-	if err := k.Phases.Log(c.Dataset, phases.Took("DISTRIBUTE", start, moved.Sub(start)),
-		phases.Took("REBUILD", moved, time.Since(moved))); err != nil {
-		return "", err
-	}
+	k.Phases.Log(c.Dataset, phases.Took("DISTRIBUTE", start, moved.Sub(start)), phases.Took("REBUILD", moved, time.Since(moved)))
 	if m.Device != "" {
 		err = restoreMetadata(files)
 	}
@@ -287,10 +264,7 @@ func (k *Cache) checkPresent(c *Cached, m *migrate.Migration) (missing bool, err
 	if missing {
 		state = lost
 	}
-	found, err := damageOf(c.Desc.Set, state)
-	if err != nil {
-		return false, err
-	}
+	found := damageOf(c.Desc.Set, state)
 	return missing, k.checkBearable(c, found, state)
 }
 
@@ -309,16 +283,12 @@ func (k *Cache) migration(c *Cached) *migrate.Migration {
 // locate decides in which directory the caller's files of a restored dataset are to be. If
 // the node has some of the dataset, it is where those are; else the store that the
 // descriptor names, if this run has it, or else the first store. It is collective.
-func (k *Cache) locate(c *Cached) error {
-	number, err := mpi.AllreduceOne(k.World, storeNumber(k.Stores, c.Desc.Store), mpi.Max)
-	if err != nil {
-		return err
-	}
+func (k *Cache) locate(c *Cached) {
+	number := mpi.AllreduceOne(k.World, storeNumber(k.Stores, c.Desc.Store), mpi.Max)
 	c.store = k.Stores[number]
 	if k.places.of[c.ID()] == nil {
 		k.places.put(c.ID(), c.store)
 	}
-	return nil
 }
 
 // restoreMetadata restores mode, owner and times of files. On storage that nodes share, a

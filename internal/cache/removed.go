@@ -57,9 +57,7 @@ func (k *Cache) Remake() (damaged []*Cached, err error) {
 			lost[i] = one(k.damage(c) != none)
 		}
 	}
-	if err := k.World.Allreduce(lost, mpi.Max); err != nil {
-		return nil, err
-	}
+	k.World.Allreduce(lost, mpi.Max)
 	for i, c := range k.list {
 		if lost[i] == 1 {
 			damaged = append(damaged, c)

@@ -34,15 +34,13 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err 
 	id, me := c.ID(), k.World.Rank()
 	mine := k.damage(c)
 	for {
-		set, err := damageOf(c.Desc.Set, mine)
-		if err != nil {
-			return nil, "", err
-		}
+		set := damageOf(c.Desc.Set, mine)
 		if err := k.checkBearable(c, set, mine); err != nil {
 			return nil, "", err
 		}
 		files = k.Files(id)
 		own, made := redundancy.Split(files)
+		var err error
 		switch mine {
 		case exposed:
 			err = k.dropRedundancy(id, made)
@@ -57,9 +55,7 @@ func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err 
 		found := mine != lost && errors.As(err, new(*redundancy.CorruptError)) // in the caller's file
 		kept, _ := redundancy.Split(after)
 		counts := []int64{one(mine == lost), one(mine == exposed), one(found), one(err != nil), one(unchecked(kept))}
-		if err := k.World.Allreduce(counts, mpi.Sum); err != nil {
-			return nil, "", err
-		}
+		k.World.Allreduce(counts, mpi.Sum)
 		switch {
 		case counts[2] > 0: // repeat the attempt
 			switch {
@@ -117,12 +113,10 @@ type setDamage struct {
 func (d setDamage) encode() bool { return len(d.members) > 0 && d.lost == 0 }
 
 // damageOf returns the damage of a set, of which the caller has mine. It is collective over the set.
-func damageOf(set *redundancy.Set, mine damage) (d setDamage, err error) {
+func damageOf(set *redundancy.Set, mine damage) (d setDamage) {
 	all := make([]int64, set.Size())
 	all[set.Me()] = int64(mine)
-	if err := set.Comm.Allreduce(all, mpi.Sum); err != nil {
-		return d, err
-	}
+	set.Comm.Allreduce(all, mpi.Sum)
 	for m, of := range all {
 		if damage(of) != none {
 			d.members = append(d.members, m)
@@ -131,7 +125,7 @@ func damageOf(set *redundancy.Set, mine damage) (d setDamage, err error) {
 			d.lost++
 		}
 	}
-	return d, nil
+	return d
 }
 
 // checkBearable returns an error on all ranks if some set has lost more members than its
@@ -151,14 +145,8 @@ func (k *Cache) checkBearable(c *Cached, found setDamage, mine damage) error {
 	if err == nil {
 		return nil
 	}
-	who, e := losses(k.World, k.Node, mine == lost)
-	if e != nil {
-		return e
-	}
-	bare, e := mpi.AllreduceOne(k.World, int(one(mine == exposed)), mpi.Sum)
-	if e != nil {
-		return e
-	}
+	who := losses(k.World, k.Node, mine == lost)
+	bare := mpi.AllreduceOne(k.World, int(one(mine == exposed)), mpi.Sum)
 	more := ""
 	if bare > 0 {
 		more = fmt.Sprintf(", and %d of the others have no redundancy: it is lost, or was not complete yet", bare)
@@ -219,9 +207,7 @@ func (a *attempt) makeRedundancy() ([]redundancy.File, error) {
 	after, err := a.recover()
 	corrupt, useless := errors.Is(err, redundancy.ErrCorrupt), errors.Is(err, redundancy.ErrUnrecoverable)
 	failed := []int64{one(corrupt), one(useless), one(err != nil && a.mine == none)}
-	if e := set.Comm.Allreduce(failed, mpi.Sum); e != nil {
-		return a.files, e
-	}
+	set.Comm.Allreduce(failed, mpi.Sum)
 	switch {
 	case failed[0] > 0:
 		return a.files, err
@@ -258,9 +244,8 @@ func (a *attempt) made(after []redundancy.File, err error) ([]redundancy.File, e
 func (a *attempt) encodeAgain() ([]redundancy.File, error) {
 	own, _ := redundancy.Split(a.files)
 	err := redundancy.Verify(own, a.k.Piece)
-	bad, e := mpi.Any(a.c.Desc.Set.Comm, err != nil)
-	if e != nil || bad {
-		return a.files, errors.Join(err, e)
+	if mpi.Any(a.c.Desc.Set.Comm, err != nil) {
+		return a.files, err
 	}
 	var again []redundancy.File
 	for _, f := range own {

@@ -30,9 +30,6 @@ func (e *FullError) Unwrap() error { return e.Err }
 // storage that is. failed is why the caller's own files are not valid, nil if they are. It is
 // called before the files are deleted. It is collective.
 func (k *Cache) explain(c *Cached, failed, why error) error {
-	if !errors.As(why, new(*mpi.AgreedError)) {
-		return why
-	}
 	last, _ := k.sizes(c.store)
 	present := int64(0)
 	for _, f := range k.Files(c.ID()) {
@@ -49,9 +46,7 @@ func (k *Cache) explain(c *Cached, failed, why error) error {
 	if errors.Is(failed, ErrInvalid) {
 		sums[4] = 1
 	}
-	if err := c.store.Comm.Allreduce(sums, mpi.Sum); err != nil {
-		return err
-	}
+	c.store.Comm.Allreduce(sums, mpi.Sum)
 	present, last = sums[0], sums[1]
 	// A program that only says that its files are not valid had no room if the rest of a dataset
 	// like the last does not fit. If nothing tells how large the dataset was to become, hardly
@@ -75,8 +70,6 @@ func (k *Cache) explain(c *Cached, failed, why error) error {
 	}
 	if full = mpi.Agree(k.World, full); full == nil {
 		return why
-	} else if !errors.As(full, new(*mpi.AgreedError)) {
-		return full
 	}
 	return &FullError{why, full}
 }
@@ -134,7 +127,7 @@ func (k *Cache) written(s *reddesc.Store) (bytes int64) {
 // should be room for one dataset more. Each store is looked at once, when it
 // has a dataset that is protected. sizeName returns the parameter that says how many. It is
 // collective.
-func (k *Cache) WarnOfRoom(sizeName func(store string) string) error {
+func (k *Cache) WarnOfRoom(sizeName func(store string) string) {
 	for _, x := range k.places.all[:len(k.Stores)] {
 		s := x.store
 		if x.measured || !slices.ContainsFunc(k.list, func(c *Cached) bool { return c.store == s && c.Protected() }) {
@@ -143,9 +136,7 @@ func (k *Cache) WarnOfRoom(sizeName func(store string) string) error {
 		x.measured = true
 		last, all := k.sizes(s)
 		sums := []int64{last, all}
-		if err := s.Comm.Allreduce(sums, mpi.Sum); err != nil {
-			return err
-		}
+		s.Comm.Allreduce(sums, mpi.Sum)
 		size, used := sums[0], sums[1]
 		if s.Comm.Rank() != 0 || size == 0 || s.Count <= 0 {
 			continue
@@ -161,5 +152,4 @@ func (k *Cache) WarnOfRoom(sizeName func(store string) string) error {
 				report.Bytes(used), report.Bytes(free), sizeName(s.Name), s.Count, s.Count)
 		}
 	}
-	return nil
 }

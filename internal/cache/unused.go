@@ -53,7 +53,7 @@ func (u unused) stays() bool { return u.other != nil && !u.saved }
 
 // CheckOthers finds out which datasets of other programs may leave: saved says on rank 0 whether the
 // prefix directory of a dataset has it. It is collective.
-func (k *Cache) CheckOthers(saved func(prefix string, d dataset.Dataset) bool) error {
+func (k *Cache) CheckOthers(saved func(prefix string, d dataset.Dataset) bool) {
 	marks := make([]int64, len(k.unused))
 	others := false
 	for i, u := range k.unused {
@@ -61,30 +61,25 @@ func (k *Cache) CheckOthers(saved func(prefix string, d dataset.Dataset) bool) e
 		marks[i] = one(u.other != nil && k.World.Rank() == 0 && saved(u.other.Prefix, u.other.Dataset))
 	}
 	if !others {
-		return nil
+		return
 	}
-	err := k.World.Allreduce(marks, mpi.Max)
+	k.World.Allreduce(marks, mpi.Max)
 	for i := range marks {
 		k.unused[i].saved = marks[i] == 1
 	}
-	return err
 }
 
 // leaveUnused leaves a dataset in the cache that this run cannot use. It is collective.
-func (k *Cache) leaveUnused(u unused) error {
+func (k *Cache) leaveUnused(u unused) {
 	number := -1
 	if len(k.parts.maps.Ranks(u.id)) > 0 {
 		number = slices.Index(k.Stores, k.places.place(u.id).store)
 	}
-	number, err := mpi.AllreduceOne(k.World, number, mpi.Max)
-	if err != nil {
-		return err
-	}
+	number = mpi.AllreduceOne(k.World, number, mpi.Max)
 	if number >= 0 {
 		u.store = k.Stores[number]
 	}
 	k.addUnused(u)
-	return nil
 }
 
 func (k *Cache) addUnused(u unused) {
@@ -94,10 +89,10 @@ func (k *Cache) addUnused(u unused) {
 
 // PassOver makes a dataset that can be used an unused one, since a restart from it has
 // failed. It is collective.
-func (k *Cache) PassOver(c *Cached) error {
+func (k *Cache) PassOver(c *Cached) {
 	k.list = slices.DeleteFunc(k.list, func(other *Cached) bool { return other == c })
 	k.addUnused(unused{Dataset: c.Dataset, id: c.ID(), passed: true, store: c.store})
-	return mpi.Agree(k.World, c.free())
+	c.free()
 }
 
 // Unused returns the number of unused datasets in a store that may leave, and how many of these are newer
@@ -122,37 +117,32 @@ const SizeUnknown = -1
 // remain. If the store has no room for a new dataset, it deletes all unused datasets. need
 // is the size in bytes of the caller's part of the new dataset, or SizeUnknown on all ranks.
 // It is collective.
-func (k *Cache) EvictUnused(s *reddesc.Store, stay int, need int64) error {
+func (k *Cache) EvictUnused(s *reddesc.Store, stay int, need int64) {
 	if len(k.unused) == 0 {
-		return nil
+		return
 	}
 	all, _ := k.Unused(s, 0)
 	surplus := all - stay
-	err := k.dropUnused(forRoom, func(u unused) bool {
+	k.dropUnused(forRoom, func(u unused) bool {
 		if u.store == s && !u.stays() {
 			surplus--
 		}
 		return u.store == s && surplus >= 0
 	})
-	if err != nil {
-		return err
-	}
 	short := k.spoiled
 	if !short && len(k.unused) > 0 {
-		if short, err = k.short(s, need); err != nil {
-			return err
-		}
+		short = k.short(s, need)
 	}
 	if !short {
-		return nil
+		return
 	}
-	return k.DropUnused(forRoom)
+	k.DropUnused(forRoom)
 }
 
 // short reports whether a store has less free space on some node than a new dataset is going
 // to take. need is the size in bytes of the caller's part, or SizeUnknown on all ranks: then
 // the new dataset is taken to be as large as the largest in the cache. It is collective.
-func (k *Cache) short(s *reddesc.Store, need int64) (bool, error) {
+func (k *Cache) short(s *reddesc.Store, need int64) bool {
 	var sizes []int64
 	if need != SizeUnknown {
 		sizes = append(sizes, need)
@@ -164,9 +154,7 @@ func (k *Cache) short(s *reddesc.Store, need int64) (bool, error) {
 			sizes = append(sizes, k.parts.size(u.id))
 		}
 	}
-	if err := s.Comm.Allreduce(sizes, mpi.Sum); err != nil {
-		return false, err
-	}
+	s.Comm.Allreduce(sizes, mpi.Sum)
 	free := int64(math.MaxInt64)
 	var st unix.Statfs_t
 	if s.Comm.Rank() == 0 && unix.Statfs(s.Base, &st) == nil {
@@ -176,8 +164,8 @@ func (k *Cache) short(s *reddesc.Store, need int64) (bool, error) {
 }
 
 // DropUnused deletes all unused datasets that may leave. why is for the message. It is collective.
-func (k *Cache) DropUnused(why string) error {
-	return k.dropUnused(why, func(unused) bool { return true })
+func (k *Cache) DropUnused(why string) {
+	k.dropUnused(why, func(unused) bool { return true })
 }
 
 // KnownUnused returns the unused datasets of which the description is known. It is the same on
@@ -199,45 +187,42 @@ func (k *Cache) OfOtherSize(id int) bool {
 
 // DropUnwanted deletes those of KnownUnused for which condition, which is the same on all ranks,
 // is true. It is collective.
-func (k *Cache) DropUnwanted(condition func(dataset.Dataset) bool) error {
-	return k.dropUnused("the program does not want it", func(u unused) bool { return !u.Dataset.IsZero() && condition(u.Dataset) })
+func (k *Cache) DropUnwanted(condition func(dataset.Dataset) bool) {
+	k.dropUnused("the program does not want it", func(u unused) bool { return !u.Dataset.IsZero() && condition(u.Dataset) })
 }
 
 // Yield deletes unused datasets that this job could use elsewhere if err, which all ranks
 // have in some form, says on any rank that storage is full: what this run can use goes first.
 // It reports whether there were any. It is collective.
-func (k *Cache) Yield(err error) (bool, error) {
+func (k *Cache) Yield(err error) bool {
 	if !slices.ContainsFunc(k.unused, func(u unused) bool { return u.passed }) {
-		return false, nil
+		return false
 	}
-	full, e := mpi.Any(k.World, noRoom(err) || errors.Is(err, errRefused))
-	if e != nil || !full {
-		return false, e
+	if !mpi.Any(k.World, noRoom(err) || errors.Is(err, errRefused)) {
+		return false
 	}
-	return true, k.dropUnused(forRoom, func(u unused) bool { return u.passed })
+	k.dropUnused(forRoom, func(u unused) bool { return u.passed })
+	return true
 }
 
 // dropUnused deletes the unused datasets that leave, oldest first. It is collective.
-func (k *Cache) dropUnused(why string, leaves func(unused) bool) error {
+func (k *Cache) dropUnused(why string, leaves func(unused) bool) {
 	for _, u := range slices.Clone(k.unused) {
 		if u.stays() || !leaves(u) {
 			continue
 		}
 		k.Log.Info("dataset %d, which this run does not use, leaves the cache: %s", u.id, why)
-		if err := k.deleteUnused(u.id); err != nil {
-			return err
-		}
+		k.deleteUnused(u.id)
 	}
-	return nil
 }
 
 // deleteUnused deletes the unused dataset of an id, if there is one. It is collective.
-func (k *Cache) deleteUnused(id int) error {
+func (k *Cache) deleteUnused(id int) {
 	is := func(u unused) bool { return u.id == id }
 	if !slices.ContainsFunc(k.unused, is) {
-		return nil
+		return
 	}
 	k.unused = slices.DeleteFunc(k.unused, is)
 	k.foreign = slices.DeleteFunc(k.foreign, func(f Foreign) bool { return f.ID() == id })
-	return k.Delete(id)
+	k.Delete(id)
 }

@@ -78,8 +78,8 @@ func (k *Cache) sameSizes(files []redundancy.File) error {
 	for _, f := range files {
 		shared = shared || f.Meta.Shared()
 	}
-	if any, err := mpi.Any(k.World, shared); err != nil || !any {
-		return err
+	if !mpi.Any(k.World, shared) {
+		return nil
 	}
 	sized := func(f redundancy.File) string { return fmt.Sprintf("%s %d", f.Meta.File(), f.Meta.Size()) }
 	var names []string
@@ -139,7 +139,7 @@ func (k *Cache) writeCopy(id int, all *filemap.Map) error {
 
 // copies returns those of the copies of filemaps beside a dataset that the caller is to read.
 // It is collective.
-func (k *Cache) copies(d filemap.Description) (list []*filemap.Map, err error) {
+func (k *Cache) copies(d filemap.Description) (list []*filemap.Map) {
 	dir := filepath.Join(k.places.dir(d.ID()), filemap.CopiesDir)
 	names := hash.New()
 	if k.World.Rank() == 0 {
@@ -148,9 +148,7 @@ func (k *Cache) copies(d filemap.Description) (list []*filemap.Map, err error) {
 			names.At(filepath.Base(path))
 		}
 	}
-	if names, err = hash.Bcast(names, 0, k.World); err != nil {
-		return nil, err
-	}
+	names = hash.Bcast(names, 0, k.World)
 	for i, name := range names.Keys() {
 		if i%k.World.Size() != k.World.Rank() {
 			continue
@@ -162,7 +160,7 @@ func (k *Cache) copies(d filemap.Description) (list []*filemap.Map, err error) {
 		}
 		list = append(list, filemap.FromHash(h))
 	}
-	return list, nil
+	return list
 }
 
 // recall gives those ranks whose filemaps have lost their entry of a dataset the copy that
@@ -170,14 +168,10 @@ func (k *Cache) copies(d filemap.Description) (list []*filemap.Map, err error) {
 func (k *Cache) recall(d filemap.Description) error {
 	id, me := d.ID(), k.World.Rank()
 	k.places.putWorld(id, d.Dir)
-	missing, err := mpi.Any(k.World, !k.parts.maps.Whole(id, me) || !k.descs.known(id))
-	if err != nil || !missing {
-		return err
+	if !mpi.Any(k.World, !k.parts.maps.Whole(id, me) || !k.descs.known(id)) {
+		return nil
 	}
-	list, err := k.copies(d)
-	if err != nil {
-		return err
-	}
+	list := k.copies(d)
 	send := hash.New()
 	for _, all := range list {
 		for _, rank := range all.Ranks(id) {
@@ -202,17 +196,15 @@ func (k *Cache) recall(d filemap.Description) error {
 
 // recallAll enters what the copies beside a dataset of a job of another size say of all its
 // ranks, so that it can be flushed whichever nodes are left. It is collective.
-func (k *Cache) recallAll(d filemap.Description) error {
+func (k *Cache) recallAll(d filemap.Description) {
 	k.places.putWorld(d.ID(), d.Dir)
-	list, err := k.copies(d)
-	for _, all := range list {
+	for _, all := range k.copies(d) {
 		for _, rank := range all.Ranks(d.ID()) {
 			if all.Dataset(d.ID(), rank).Same(d.Dataset) {
 				k.enter(d, all, rank)
 			}
 		}
 	}
-	return err
 }
 
 // enter enters what a copy has of a rank's part of a dataset and the caller's filemap has not.

@@ -50,17 +50,11 @@ func Load(c mpi.Comm, program *Settings, environ func(string) (string, bool)) (*
 		}
 		return complete(shared, program, environ)
 	}
-	// A rank on which decoding fails must still take part in the Agree that follows.
 	shared, err := hash.FromRoot(c, func() (*hash.Hash, error) { return decide(program, environ, names) })
-	var agreed *mpi.AgreedError
-	if errors.As(err, &agreed) {
+	if err != nil {
 		return nil, nil, err
 	}
-	var cfg *Config
-	var warnings []string
-	if err == nil {
-		cfg, warnings, err = complete(shared, program, environ)
-	}
+	cfg, warnings, err := complete(shared, program, environ)
 	if err := mpi.Agree(c, err); err != nil {
 		return nil, nil, err
 	}

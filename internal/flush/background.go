@@ -79,12 +79,11 @@ func (f *Flusher) kind(c *cache.Cached) mover.Kind {
 
 // Start starts to flush a dataset in the background, unless it is postponed and cannot be restored.
 func (f *Flusher) Start(c *cache.Cached) error {
-	if err := f.Restore(c); err != nil || f.Cache.Find(c.ID()) == nil {
-		return err
+	f.Restore(c)
+	if f.Cache.Find(c.ID()) == nil {
+		return nil
 	}
-	if err := f.waitForConflicts(c.Name(), f.names(c)); err != nil {
-		return err
-	}
+	f.waitForConflicts(c.Name(), f.names(c))
 	b := &background{cached: c, start: time.Now()}
 	f.Events.Dataset("FLUSH_START", c.Dataset, eventlog.Record{Note: f.Prefix.Dir})
 	there, err := f.startCopy(b)
@@ -93,7 +92,7 @@ func (f *Flusher) Start(c *cache.Cached) error {
 		f.Events.Result("FLUSH", "SUCCESS", c.Dataset, b.start, err)
 	case there:
 		if err = f.conclude(c, b.start, 0, nil); err == nil {
-			err = f.evictOutput(c)
+			f.evictOutput(c)
 		}
 	default:
 		f.running = append(f.running, b)
@@ -105,10 +104,7 @@ func (f *Flusher) Start(c *cache.Cached) error {
 // there.
 func (f *Flusher) startCopy(b *background) (there bool, err error) {
 	c, kind := b.cached, f.kind(b.cached)
-	load, err := f.Load(c, kind)
-	if err != nil {
-		return false, err
-	}
+	load := f.Load(c, kind)
 	if there, err := f.Prefix.StartFlush(c.Dataset, f.World.Size(), prefix.Parts{load.Rank: load.Files}); there || err != nil {
 		return there, err
 	}
@@ -125,15 +121,14 @@ func (f *Flusher) startCopy(b *background) (there bool, err error) {
 }
 
 // Load returns the request to copy the caller's files of a dataset, with its limits.
-func (f *Flusher) Load(c *cache.Cached, kind mover.Kind) (*mover.Request, error) {
+func (f *Flusher) Load(c *cache.Cached, kind mover.Kind) *mover.Request {
 	own, _ := redundancy.Split(f.Cache.Files(c.ID()))
 	l := mover.NewRequest(c.Dataset, f.World.Rank(), f.World.Size(), f.Prefix.Dir, own)
 	l.Limits, l.Late = f.Limits, f.Protector.Describe(c)
-	var err error
 	if kind == mover.ByThread { // the limits are for the node
-		l.Limits, err = l.Limits.Share(f.Node, l.Bytes())
+		l.Limits = l.Limits.Share(f.Node, l.Bytes())
 	}
-	return l, err
+	return l
 }
 
 // names returns the names of the caller's files of a dataset, relative to the prefix
@@ -149,13 +144,15 @@ func (f *Flusher) names(c *cache.Cached) map[string]bool {
 
 // WaitForName waits for the flush of a dataset called name. If that ended after a new
 // dataset of the same name was entered in the index, it would replace the new entry.
-func (f *Flusher) WaitForName(name string) error { return f.waitForConflicts(name, nil) }
+func (f *Flusher) WaitForName(name string) {
+	f.waitForConflicts(name, nil)
+}
 
 // waitForConflicts waits for the flushes of datasets called name, and of datasets that
 // have any of files, which would overwrite the newer files of the same names.
-func (f *Flusher) waitForConflicts(name string, files map[string]bool) error {
+func (f *Flusher) waitForConflicts(name string, files map[string]bool) {
 	if len(f.running) == 0 {
-		return nil
+		return
 	}
 	first := 0 // how many to wait for: up to the last conflict, since they finish in order
 	for i, b := range f.running {
@@ -167,11 +164,8 @@ func (f *Flusher) waitForConflicts(name string, files map[string]bool) error {
 			first = i + 1
 		}
 	}
-	first, err := mpi.AllreduceOne(f.World, first, mpi.Max)
-	if err != nil {
-		return err
-	}
-	return f.waitAll(f.running[:first])
+	first = mpi.AllreduceOne(f.World, first, mpi.Max)
+	f.waitAll(f.running[:first])
 }
 
 // BeginCopies begins the protection and the copies of all flushes that were started. It is called at the end
@@ -246,9 +240,7 @@ func (f *Flusher) Poll() error {
 	if f.Protector.Ended() {
 		ended[0] = 1
 	}
-	if err := f.World.Allreduce(ended, mpi.Min); err != nil {
-		return err
-	}
+	f.World.Allreduce(ended, mpi.Min)
 	list := slices.Clone(f.running[:ended[1]])
 	if ended[0] == 1 {
 		if err := f.Settle(); err != nil {
@@ -256,7 +248,8 @@ func (f *Flusher) Poll() error {
 		}
 		list = slices.DeleteFunc(list, func(b *background) bool { return !slices.Contains(f.running, b) }) // it may have waited for some
 	}
-	return f.waitAll(list)
+	f.waitAll(list)
+	return nil
 }
 
 // PollDue reports whether to call Poll: the caller has protected its files, or those of the oldest
@@ -308,25 +301,21 @@ func (f *Flusher) safe(c *cache.Cached) error {
 }
 
 // waitAll waits for background flushes, in the order of list.
-func (f *Flusher) waitAll(list []*background) error {
+func (f *Flusher) waitAll(list []*background) {
 	for _, b := range slices.Clone(list) {
-		if err := f.wait(b); err != nil {
-			return err
-		}
+		f.wait(b)
 	}
-	return nil
 }
 
 // wait waits for a flush and finishes it. If the flush has failed, wait only warns,
 // because the dataset is still in the cache. It is flushed again while the program waits:
 // at once if files in the cache were corrupt, which are rebuilt first; else an output
-// before it is evicted or in Finalize, and the newest checkpoint in Finalize. wait returns
-// only errors of MPI, after which the session cannot go on.
-func (f *Flusher) wait(b *background) error {
+// before it is evicted or in Finalize, and the newest checkpoint in Finalize.
+func (f *Flusher) wait(b *background) {
 	err := f.finish(b)
 	var agreed *mpi.AgreedError
-	if err == nil || !errors.As(err, &agreed) {
-		return err
+	if !errors.As(err, &agreed) {
+		return
 	}
 	corrupt := errors.Is(err, redundancy.ErrCorrupt)
 	// Only the rank with the error warns.
@@ -345,20 +334,17 @@ func (f *Flusher) wait(b *background) error {
 		f.Log.Warn("flush of dataset %d (%s) in the background: %v; it stays in the cache: %s", b.cached.ID(), b.cached.Name(), why, after)
 	}
 	if !corrupt {
-		return nil
+		return
 	}
 	err = f.repair(b.cached)
 	if err == nil {
 		err = f.Flush(b.cached)
 	}
 	if err == nil {
-		return f.evictOutput(b.cached)
-	}
-	if !errors.As(err, &agreed) {
-		return err
+		f.evictOutput(b.cached)
+		return
 	}
 	f.Log.WarnJob("flush of dataset %d (%s) again: %v", b.cached.ID(), b.cached.Name(), err)
-	return nil
 }
 
 // finish waits until the files of a flush are copied, and makes its dataset complete
@@ -378,7 +364,7 @@ func (f *Flusher) finish(b *background) error {
 	if err = mpi.Agree(f.World, err); err == nil {
 		err = f.Prefix.FinishFlush(c.Dataset, f.World.Size(), prefix.Parts{f.World.Rank(): files}, b.start)
 		if err == nil {
-			err = f.checked(c, files)
+			f.checked(c, files)
 		}
 	} else {
 		err = errors.Join(err, mpi.Agree(f.World, b.copy.Cancel()), f.Prefix.GiveUpFlush(c.Dataset))
@@ -387,7 +373,8 @@ func (f *Flusher) finish(b *background) error {
 	if err := f.conclude(c, b.start, b.took(), err); err != nil {
 		return err
 	}
-	return f.evictOutput(c)
+	f.evictOutput(c)
+	return nil
 }
 
 // cancel cancels the flush of a dataset that is to be dropped. Files that were copied are

@@ -1,14 +1,12 @@
 package flush
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/reddesc"
-	"github.com/goscr/goscr/mpi"
 )
 
 // Leaving is what has to leave a store before one more dataset is complete in it.
@@ -39,14 +37,15 @@ func (f *Flusher) Leaving(store *reddesc.Store, need int64) (Leaving, error) {
 }
 
 // Evict deletes datasets, none of which is being flushed, from the cache.
-func (f *Flusher) Evict(l Leaving) error {
+func (f *Flusher) Evict(l Leaving) {
 	for _, c := range l.Datasets {
 		f.left(c)
 	}
-	if err := f.Cache.Evict(l.Datasets); err != nil || l.store == nil {
-		return err
+	f.Cache.Evict(l.Datasets)
+	if l.store == nil {
+		return
 	}
-	return f.Cache.EvictUnused(l.store, l.stay, l.need)
+	f.Cache.EvictUnused(l.store, l.stay, l.need)
 }
 
 // free returns the datasets that leave a store to make room for one more, once no flush
@@ -65,14 +64,10 @@ func (f *Flusher) free(store *reddesc.Store) (leaving []*cache.Cached, stay int,
 				return nil, 0, err
 			}
 		case slices.ContainsFunc(leaving, func(c *cache.Cached) bool { return f.find(c) != nil }):
-			if err := f.waitOldest(); err != nil {
-				return nil, 0, err
-			}
+			f.waitOldest()
 		case !retried && slices.ContainsFunc(leaving, f.flushFirst):
 			retried = true
-			if stuck = f.flushLeaving(leaving); stuck != nil && !errors.As(stuck, new(*mpi.AgreedError)) {
-				return nil, 0, stuck
-			}
+			stuck = f.flushLeaving(leaving)
 		case stuck != nil && (unsaved || newest != nil && f.flushed[newest.ID()] != fetchable && slices.Contains(leaving, newest)):
 			return nil, 0, stuck
 		case stuck != nil:
@@ -119,10 +114,10 @@ func (f *Flusher) waitProtected() error {
 }
 
 // waitOldest waits for the flush that was started first.
-func (f *Flusher) waitOldest() error {
+func (f *Flusher) waitOldest() {
 	c := f.running[0].cached
 	f.Log.Info("dataset %d (%s): its flush has to end before the next dataset has room", c.ID(), c.Name())
-	return f.wait(f.running[0])
+	f.wait(f.running[0])
 }
 
 // unsaved reports whether a dataset must not leave before it is in the prefix directory: an
@@ -149,12 +144,11 @@ func (f *Flusher) flushLeaving(list []*cache.Cached) error {
 			what = "checkpoint"
 		}
 		err := f.Flush(c)
-		agreed := errors.As(err, new(*mpi.AgreedError))
 		switch {
 		case err == nil:
-		case agreed && f.Cache.Find(c.ID()) == nil: // too much of it is lost
+		case f.Cache.Find(c.ID()) == nil: // too much of it is lost
 			f.Log.WarnJob("%s %s is lost: %v", what, c.Name(), err)
-		case agreed && !f.unsaved(c):
+		case !f.unsaved(c):
 			f.Log.WarnJob("%s %s, which is not offered, leaves the cache, where the next dataset needs its place, and is nowhere else: %v", what, c.Name(), err)
 		default:
 			return fmt.Errorf("%s %s cannot leave the cache, where the next dataset needs a place, before it is flushed "+
@@ -191,7 +185,8 @@ func (f *Flusher) drop(c *cache.Cached) error {
 	if err := f.stop(c); err != nil {
 		return err
 	}
-	return f.delete(c)
+	f.delete(c)
+	return nil
 }
 
 // stop cancels the protection and the flush of a dataset.
@@ -213,7 +208,8 @@ func (f *Flusher) PassOver(c *cache.Cached) error {
 		return err
 	}
 	f.left(c)
-	return f.Cache.PassOver(c)
+	f.Cache.PassOver(c)
+	return nil
 }
 
 // Held returns the datasets of the cache of which condition is true, also unused ones: those that
@@ -244,9 +240,7 @@ func (f *Flusher) Halt(condition func(dataset.Dataset) bool) error {
 // DropWhere deletes the datasets from the cache of which condition, which is the same on all
 // ranks, is true, also unused ones.
 func (f *Flusher) DropWhere(condition func(dataset.Dataset) bool) error {
-	if err := f.Cache.DropUnwanted(condition); err != nil {
-		return err
-	}
+	f.Cache.DropUnwanted(condition)
 	for _, c := range slices.Clone(f.Cache.List()) {
 		if !condition(c.Dataset) {
 			continue

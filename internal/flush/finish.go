@@ -18,9 +18,7 @@ import (
 // on after an error, and returns the first.
 func (f *Flusher) Finish(written int) error {
 	first := f.Settle()
-	if err := f.waitOrLeave(); first == nil {
-		first = err
-	}
+	f.waitOrLeave()
 	record := func(err error) {
 		if first == nil {
 			first = err
@@ -30,7 +28,7 @@ func (f *Flusher) Finish(written int) error {
 		c := list[0]
 		list = list[1:]
 		if f.outlives(c) && f.Start(c) == nil {
-			if record(f.waitOrLeave()); f.find(c) != nil {
+			if f.waitOrLeave(); f.find(c) != nil {
 				continue
 			}
 		}
@@ -50,19 +48,15 @@ func (f *Flusher) Finish(written int) error {
 
 // waitOrLeave waits for background flushes, except those that scr_transfer continues
 // after the session.
-func (f *Flusher) waitOrLeave() error {
-	var first error
+func (f *Flusher) waitOrLeave() {
 	for _, b := range slices.Clone(f.running) {
 		if f.outlives(b.cached) && mpi.Agree(f.World, b.begin()) == nil {
 			f.Log.Info("dataset %d (%s): %s goes on copying it; scr_postrun or scr_index --build %d make it complete then",
 				b.cached.ID(), b.cached.Name(), mover.Command, b.cached.ID())
 			continue
 		}
-		if err := f.wait(b); first == nil {
-			first = err
-		}
+		f.wait(b)
 	}
-	return first
 }
 
 // unflushed returns the datasets that Finish has to flush, oldest first.

@@ -61,7 +61,7 @@ type Config struct {
 	Launch func(control string) error
 
 	// Stopping reports whether the job should stop.
-	Stopping func() (bool, error)
+	Stopping func() bool
 	// Taken is called with each error of a flush, which may be a *prefix.TakenError on
 	// some rank.
 	Taken func(error)
@@ -96,15 +96,10 @@ func (f *Flusher) Supersede() { f.own = true }
 // that is due. It returns an error if the flush of an output fails. If the flush of a
 // checkpoint fails, it only warns, because the checkpoint is in the cache.
 func (f *Flusher) Completed(c *cache.Cached) error {
-	due, err := f.due(c)
-	if err != nil || !due {
-		return err
+	if !f.due(c) {
+		return nil
 	}
-	waits, err := f.waits(c)
-	if err != nil {
-		return err
-	}
-	if waits {
+	if f.waits(c) {
 		return f.flushNow(c)
 	}
 	if f.Protector.Dataset() == c && f.kind(c) == mover.ByDaemon { // it may begin to copy at once
@@ -128,7 +123,8 @@ func (f *Flusher) startOrFlush(c *cache.Cached) error {
 func (f *Flusher) flushNow(c *cache.Cached) error {
 	err := f.Flush(c)
 	if err == nil {
-		return f.evictOutput(c)
+		f.evictOutput(c)
+		return nil
 	}
 	if c.Flags().Has(dataset.Output) {
 		return err
@@ -147,21 +143,21 @@ func (f *Flusher) flushNow(c *cache.Cached) error {
 }
 
 // due reports whether a dataset that was just completed is to be flushed.
-func (f *Flusher) due(c *cache.Cached) (bool, error) {
+func (f *Flusher) due(c *cache.Cached) bool {
 	if c.Flags().Has(dataset.Output) || f.Every > 0 && c.Checkpoint()%f.Every == 0 {
-		return true, nil
+		return true
 	}
 	if f.Every <= 0 {
-		return false, nil
+		return false
 	}
 	return f.Stopping()
 }
 
 // waits reports whether the program waits while a dataset is flushed. It does when the
 // job should stop, since the time left to its processes is not known.
-func (f *Flusher) waits(c *cache.Cached) (bool, error) {
+func (f *Flusher) waits(c *cache.Cached) bool {
 	if f.kind(c) == mover.Sync {
-		return true, nil
+		return true
 	}
 	return f.Stopping()
 }

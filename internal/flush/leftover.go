@@ -1,7 +1,6 @@
 package flush
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/goscr/goscr/internal/mover"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/report"
-	"github.com/goscr/goscr/mpi"
 )
 
 // FlushLeft flushes datasets of earlier runs in the cache: outputs, withheld checkpoints, and, if
@@ -19,9 +17,7 @@ import (
 // that itself reads the newest checkpoint in the prefix directory would otherwise restart
 // from an older one without a message.
 func (f *Flusher) FlushLeft(checkpoints bool) error {
-	if err := f.flushForeign(checkpoints); err != nil {
-		return err
-	}
+	f.flushForeign(checkpoints)
 	newest := f.Cache.NewestCheckpoint()
 	if checkpoints {
 		var err error
@@ -35,7 +31,7 @@ func (f *Flusher) FlushLeft(checkpoints bool) error {
 		}
 		err := f.Flush(c)
 		if err == nil {
-			err = f.evictOutput(c)
+			f.evictOutput(c)
 		}
 		if err != nil && checkpoints && c == newest {
 			return fmt.Errorf("%w (SCR_FLUSH_ON_RESTART and SCR_GLOBAL_RESTART require that it is flushed)", err)
@@ -55,11 +51,12 @@ func (f *Flusher) FlushLeft(checkpoints bool) error {
 // flushForeign handles checkpoints that a job of another size has written. If flush is
 // true, it flushes them, oldest first, and warns if it cannot. Else it flushes outputs and the newest, since the number
 // of ranks may be a mistake (saveForeign). It deletes no older checkpoint for that (keepAll).
-func (f *Flusher) flushForeign(flush bool) error {
+func (f *Flusher) flushForeign(flush bool) {
 	list := f.Cache.Foreign()
 	if !flush {
 		defer keepAll(f)()
-		return saveForeign(f, list)
+		saveForeign(f, list)
+		return
 	}
 	for _, d := range slices.Backward(list) {
 		if err := f.flushParts(d); err != nil {
@@ -67,14 +64,13 @@ func (f *Flusher) flushForeign(flush bool) error {
 				d.ID(), d.Name(), d.Ranks, err)
 		}
 	}
-	return nil
 }
 
 // saveForeign flushes, of the datasets that jobs of another size have written, outputs, and the newest checkpoint unless
 // SCR_FLUSH=0; and says what becomes of them. list is newest first.
-func saveForeign(f *Flusher, list []cache.Foreign) error {
+func saveForeign(f *Flusher, list []cache.Foreign) {
 	if len(list) == 0 {
-		return nil
+		return
 	}
 	i := slices.IndexFunc(list, func(d cache.Foreign) bool { return d.Flags().Has(dataset.Checkpoint) })
 	newest := list[max(i, 0)]
@@ -88,13 +84,10 @@ func saveForeign(f *Flusher, list []cache.Foreign) error {
 		if err == nil && !there {
 			err = f.flushParts(d)
 		}
-		failed := errors.As(err, new(*mpi.AgreedError))
 		switch {
-		case err != nil && !failed:
-			return err
-		case failed && d.ID() != newest.ID():
+		case err != nil && d.ID() != newest.ID():
 			f.Log.WarnJob(deleted, d.Name(), err)
-		case failed:
+		case err != nil:
 			state = "it cannot be flushed: " + err.Error()
 		case d.ID() == newest.ID():
 			state = "it is in the prefix directory"
@@ -108,7 +101,6 @@ func saveForeign(f *Flusher, list []cache.Foreign) error {
 	f.Log.WarnJob("%s in the cache%s was written by %s, this run has %d: end this run and start with %s to restart from it; %s. What is in the cache is deleted once "+
 		"this run has completed a checkpoint, or needs its room. If the program can read checkpoints of another number of ranks: SCR_GLOBAL_RESTART=1",
 		newest.Name(), older, ranks, f.World.Size(), ranks, state)
-	return nil
 }
 
 // deleted is what happens to a dataset that the run does not go on from.
@@ -124,17 +116,14 @@ func keepAll(f *Flusher) (end func()) {
 
 // Abandon flushes a checkpoint of the cache from which the run does not go on, since it would be deleted. If it cannot be flushed,
 // Abandon warns. With SCR_FLUSH=0 it flushes none.
-func Abandon(f *Flusher, c *cache.Cached) error {
+func Abandon(f *Flusher, c *cache.Cached) {
 	if f.Every <= 0 || c == nil || f.Flushed(c.ID()) {
-		return nil
+		return
 	}
 	defer keepAll(f)()
-	err := f.Flush(c)
-	if errors.As(err, new(*mpi.AgreedError)) {
+	if err := f.Flush(c); err != nil {
 		f.Log.WarnJob(deleted, c.Name(), err)
-		return nil
 	}
-	return err
 }
 
 // flushParts flushes a dataset of a job of another size. Each process copies the files of
@@ -156,19 +145,14 @@ func (f *Flusher) flushParts(d cache.Foreign) error {
 // Resume starts again the background flushes of datasets in the cache that an earlier run
 // has not finished. missing are the datasets of which files are missing in the prefix
 // directory.
-func (f *Flusher) Resume(missing []dataset.Dataset) error {
+func (f *Flusher) Resume(missing []dataset.Dataset) {
 	for _, c := range slices.Backward(slices.Clone(f.Cache.List())) {
 		begun := slices.ContainsFunc(missing, func(d dataset.Dataset) bool { return d.ID() == c.ID() })
 		if !begun || f.Flushed(c.ID()) || f.kind(c) == mover.Sync {
 			continue
 		}
 		if err := f.Start(c); err != nil {
-			var agreed *mpi.AgreedError
-			if !errors.As(err, &agreed) {
-				return err
-			}
 			f.Log.WarnJob("%v; dataset %s stays in the cache", err, c.Name())
 		}
 	}
-	return nil
 }

@@ -45,9 +45,7 @@ func (f *Flusher) conclude(c *cache.Cached, start time.Time, took time.Duration,
 		return f.explain(c, err)
 	}
 	f.Events.Copied("FLUSH", c.Dataset, c.Desc.Store, f.Prefix.Dir, start)
-	if err := f.Phases.Log(c.Dataset, phases.Took("FLUSH", start, took)); err != nil {
-		return err
-	}
+	f.Phases.Log(c.Dataset, phases.Took("FLUSH", start, took))
 	f.flushed[c.ID()] = fetchable
 	if c.Withheld() {
 		return nil // older checkpoints of the prefix directory may be those that can be offered
@@ -57,14 +55,7 @@ func (f *Flusher) conclude(c *cache.Cached, start time.Time, took time.Duration,
 
 // explain makes the error of a flush a *FullError if it is one on any rank.
 func (f *Flusher) explain(c *cache.Cached, err error) error {
-	if !errors.As(err, new(*mpi.AgreedError)) {
-		return err
-	}
-	full, e := mpi.Any(f.World, errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT))
-	if e != nil {
-		return e
-	}
-	if !full {
+	if !mpi.Any(f.World, errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) {
 		return err
 	}
 	free := int64(0)
@@ -72,9 +63,7 @@ func (f *Flusher) explain(c *cache.Cached, err error) error {
 	if f.World.Rank() == 0 && unix.Statfs(f.Prefix.Dir, &st) == nil {
 		free = int64(min(st.Bavail*uint64(st.Bsize), math.MaxInt64))
 	}
-	if free, e = mpi.AllreduceOne(f.World, free, mpi.Max); e != nil {
-		return e
-	}
+	free = mpi.AllreduceOne(f.World, free, mpi.Max)
 	return &FullError{err, f.Prefix.Dir, free, c.Size()}
 }
 
@@ -98,21 +87,18 @@ func (f *Flusher) Arrived(d dataset.Dataset) error {
 
 // evictOutput deletes an output from the cache when it is in the prefix directory, unless
 // it is a checkpoint too, so that checkpoints have the space.
-func (f *Flusher) evictOutput(c *cache.Cached) error {
+func (f *Flusher) evictOutput(c *cache.Cached) {
 	if c.Flags().Has(dataset.Checkpoint) || !f.Flushed(c.ID()) || f.Cache.Find(c.ID()) == nil {
-		return nil
+		return
 	}
-	return f.delete(c)
+	f.delete(c)
 }
 
 // delete deletes a dataset, which must not be being flushed, from the cache.
-func (f *Flusher) delete(c *cache.Cached) error {
+func (f *Flusher) delete(c *cache.Cached) {
 	f.Protector.Cancel(c)
-	if err := f.Cache.Delete(c.ID()); err != nil {
-		return err
-	}
+	f.Cache.Delete(c.ID())
 	f.left(c)
-	return nil
 }
 
 // left records that a dataset is being removed from the cache.

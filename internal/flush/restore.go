@@ -9,42 +9,34 @@ import (
 )
 
 // Restore makes a dataset usable that is postponed (see cache.Rebuild). If it cannot be restored it is
-// not in the list of the cache afterwards. The error is one of MPI.
-func (f *Flusher) Restore(c *cache.Cached) error {
+// not in the list of the cache afterwards.
+func (f *Flusher) Restore(c *cache.Cached) {
 	if !c.Postponed() {
-		return nil
+		return
 	}
-	if err := f.Cache.Restore(c); err != nil {
-		return err
-	}
+	f.Cache.Restore(c)
 	if f.Cache.Find(c.ID()) == nil {
 		f.left(c)
-		return nil
+		return
 	}
-	return f.note(c)
+	f.note(c)
 }
 
 // note records what is known of a dataset of an earlier run: whether all files have been read now, which is
 // not so if some have no checksum, and whether a lost node would lose it.
-func (f *Flusher) note(c *cache.Cached) error {
-	exposed, err := f.Cache.Exposed([]*cache.Cached{c})
-	if err != nil {
-		return err
-	}
+func (f *Flusher) note(c *cache.Cached) {
+	exposed := f.Cache.Exposed([]*cache.Cached{c})
 	kept := prefix.Kept{Dataset: c.Dataset, Protected: c.Desc.Protection.String(), Read: !c.Unchecked(), Exposed: exposed[0]}
 	f.Prefix.Note(func() error { return prefix.EnterKept(f.Prefix.Dir, kept, time.Now()) })
-	return nil
 }
 
 // checked records the checksums that a flush has found of a dataset without. copied are the caller's files.
-func (f *Flusher) checked(c *cache.Cached, copied []redundancy.File) error {
+func (f *Flusher) checked(c *cache.Cached, copied []redundancy.File) {
 	if !c.Unchecked() {
-		return nil
+		return
 	}
-	if err := f.Cache.Checked(c, copied); err != nil {
-		return err
-	}
-	return f.note(c)
+	f.Cache.Checked(c, copied)
+	f.note(c)
 }
 
 // Newest returns the newest checkpoint of the cache that is not withheld, nil if there is none. It
@@ -57,9 +49,7 @@ func (f *Flusher) Newest() (*cache.Cached, error) {
 		if c == nil || !c.Postponed() {
 			return c, f.checkFetchable(c)
 		}
-		if err := f.Restore(c); err != nil {
-			return nil, err
-		}
+		f.Restore(c)
 	}
 }
 

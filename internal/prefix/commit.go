@@ -94,9 +94,8 @@ func (p *Prefix) commit(d dataset.Dataset, ranks int, parts Parts, bare bool, ex
 			return err
 		})
 	}
-	var agreed *mpi.AgreedError
-	if undo && totals[1] == 0 && errors.As(err, &agreed) {
-		err = errors.Join(err, p.unplace(d, parts))
+	if undo && totals[1] == 0 && err != nil {
+		p.unplace(d, parts)
 	}
 	if err == nil && late.by != "" {
 		if err = p.discard(Parts{0: unwanted}); err == nil && p.Comm.Rank() == 0 {
@@ -156,16 +155,15 @@ func (p *Prefix) place(parts Parts) error {
 // unplace removes the files that place has renamed, and the list of files, unless the
 // dataset is complete in the index. If they stayed, a file system that is full could remain
 // so.
-func (p *Prefix) unplace(d dataset.Dataset, parts Parts) error {
+func (p *Prefix) unplace(d dataset.Dataset, parts Parts) {
 	unfinished := false
 	if p.Comm.Rank() == 0 {
 		x, err := ReadIndex(p.Dir)
 		// The summary, which may say that the dataset is complete, is removed before the files.
 		unfinished = err == nil && x.Has(d) && !x.ByID(d.ID()).Complete && p.root().RemoveAll(Dir(p.Dir, d.ID())) == nil
 	}
-	unfinished, err := mpi.Any(p.Comm, unfinished)
-	if err != nil || !unfinished {
-		return err
+	if !mpi.Any(p.Comm, unfinished) {
+		return
 	}
 	for _, files := range parts {
 		for _, f := range files {
@@ -176,7 +174,6 @@ func (p *Prefix) unplace(d dataset.Dataset, parts Parts) error {
 			}
 		}
 	}
-	return nil
 }
 
 // discard removes the temporary files of a flush that has failed.

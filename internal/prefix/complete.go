@@ -24,18 +24,15 @@ func (p *Prefix) CompleteFlushes() (missing []dataset.Dataset, err error) {
 	for _, l := range list {
 		d := l.Dataset
 		wanted, err := p.completeFlush(d, l.Ranks)
-		var agreed *mpi.AgreedError
 		switch {
 		case err == nil && wanted:
 			p.Log.Info("dataset %d (%s): all of it had been copied to %s when the previous run ended; it is complete now", l.ID, d.Name(), p.Dir)
 			continue
 		case err == nil:
 			p.Log.Info("dataset %d (%s): its flush to %s is not completed: it has left the index, or cannot be restarted from", l.ID, d.Name(), p.Dir)
-		case errors.As(err, &agreed):
+		default:
 			p.Log.Info("dataset %d (%s): the previous run ended before all of it was copied to %s: %v", l.ID, d.Name(), p.Dir, err)
 			missing = append(missing, d)
-		default:
-			return nil, err // MPI itself failed
 		}
 		if err := p.GiveUpFlush(d); err != nil {
 			return nil, err
@@ -106,8 +103,8 @@ func (p *Prefix) completeFlush(d dataset.Dataset, ranks int) (wanted bool, err e
 	if err != nil {
 		return true, err
 	}
-	if state, err = mpi.AllreduceOne(p.Comm, state, mpi.Max); err != nil || state != undone {
-		return state != unwanted, err
+	if state = mpi.AllreduceOne(p.Comm, state, mpi.Max); state != undone {
+		return state != unwanted, nil
 	}
 	return true, p.completeFromLists(d, ranks)
 }
@@ -131,14 +128,8 @@ func Finish(prefix string, id int) (d dataset.Dataset, done bool, err error) {
 			return err
 		}
 		ranks, err := p.each(e.origin(), func(int, []redundancy.File) error { return nil })
-		if err == nil {
-			err = p.completeFromLists(d, ranks)
-			done = err == nil
-		}
-		if unreadable(err) {
-			return nil
-		}
-		return err
+		done = err == nil && p.completeFromLists(d, ranks) == nil
+		return nil
 	})
 	return d, done, err
 }
@@ -146,13 +137,12 @@ func Finish(prefix string, id int) (d dataset.Dataset, done bool, err error) {
 // finishPlacing finishes the flush of a dataset whose files were getting their names when
 // the flush was interrupted. If some of the files are gone, done is false, and the dataset
 // has to be flushed again.
-func (p *Prefix) finishPlacing(d dataset.Dataset, ranks int) (done bool, err error) {
-	err = p.completeFromLists(d, ranks)
-	if unreadable(err) {
+func (p *Prefix) finishPlacing(d dataset.Dataset, ranks int) (done bool) {
+	err := p.completeFromLists(d, ranks)
+	if err != nil {
 		p.Log.Info("dataset %d (%s): not all of it is in %s, it is flushed again: %v", d.ID(), d.Name(), p.Dir, err)
-		return false, nil
 	}
-	return err == nil, err
+	return err == nil
 }
 
 // completeFromLists completes a flush with the lists of the ranks, or, if there are none,

@@ -105,10 +105,7 @@ func (x *Index) beyond(most int) []Entry {
 //
 // It is collective; the error is agreed.
 func (p *Prefix) owned(e Entry, files []redundancy.File) ([]redundancy.File, error) {
-	strange, err := mpi.Any(p.Comm, slices.ContainsFunc(files, strange))
-	if err != nil {
-		return nil, err
-	}
+	strange := mpi.Any(p.Comm, slices.ContainsFunc(files, strange))
 	compare := strange || !e.Owns || !e.owns()
 	others, err := p.owners(dataset.AnyHistory, func(x *Index) ([]Entry, error) {
 		list, err := owning(p.Dir, x, e.ID)

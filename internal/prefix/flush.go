@@ -63,10 +63,6 @@ func (p *Prefix) Flush(d dataset.Dataset, ranks int, parts Parts) error {
 
 // fail ends a flush that has failed before it took anything from older datasets.
 func (p *Prefix) fail(d dataset.Dataset, parts Parts, err error) error {
-	var agreed *mpi.AgreedError
-	if !errors.As(err, &agreed) { // MPI has failed: another rank may go on
-		return err
-	}
 	err = errors.Join(err, p.discard(parts))
 	p.removeParts(d, parts)
 	return errors.Join(err, p.GiveUpFlush(d))
@@ -85,10 +81,8 @@ func (p *Prefix) StartFlush(d dataset.Dataset, ranks int, parts Parts) (there bo
 	if err != nil || outdated {
 		return outdated, err
 	}
-	if placing == ranks {
-		if there, err = p.finishPlacing(d, ranks); there || err != nil {
-			return there, err
-		}
+	if placing == ranks && p.finishPlacing(d, ranks) {
+		return true, nil
 	}
 	if err := distinct(p.Comm, p.Dir, parts); err != nil {
 		return false, err
@@ -124,7 +118,7 @@ func (p *Prefix) standing(d dataset.Dataset) (placing int, newer, outdated bool,
 		return nil
 	})
 	if err == nil { // the other ranks have zeros
-		err = p.Comm.Allreduce(state, mpi.Max)
+		p.Comm.Allreduce(state, mpi.Max)
 	}
 	return int(state[0]), state[1] > 0, state[2] > 0, err
 }

@@ -102,10 +102,7 @@ func (p Parts) aside(prefix string, id int) Parts {
 // keep writes the list of the files that are left to a late dataset, and returns how it is
 // recorded. It is collective; the result is agreed.
 func (p *Prefix) keep(d dataset.Dataset, ranks int, rest Parts, bare bool, by string) (*Replaced, error) {
-	left, err := mpi.AllreduceOne(p.Comm, rest.files(), mpi.Sum)
-	if err != nil {
-		return nil, err
-	}
+	left := mpi.AllreduceOne(p.Comm, rest.files(), mpi.Sum)
 	r := &Replaced{By: by, Left: left}
 	p.Log.Info("dataset %d (%s): %s, which is newer, has its name or files of the same names, and keeps them; %d of %d files are left to it",
 		d.ID(), d.Name(), by, left, d.Files())
@@ -133,9 +130,8 @@ func (p *Prefix) outdated(d dataset.Dataset, ranks int, parts Parts) (bool, erro
 		return false, err
 	}
 	rest, _ := parts.without(direct, l.names)
-	left, err := mpi.Any(p.Comm, rest.files() > 0)
-	if err != nil || left {
-		return false, err
+	if mpi.Any(p.Comm, rest.files() > 0) {
+		return false, nil
 	}
 	r, err := p.keep(d, ranks, rest, p.Bare, l.by)
 	if err != nil {

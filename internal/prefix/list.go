@@ -160,9 +160,7 @@ func (p *Prefix) entries(o origin, visit func(ranks int, items []rank2file.Item)
 	if err != nil {
 		return 0, err
 	}
-	if ranks, err = mpi.AllreduceOne(p.Comm, ranks, mpi.Max); err != nil {
-		return 0, err
-	}
+	ranks = mpi.AllreduceOne(p.Comm, ranks, mpi.Max)
 	items, err = rank2file.Deal(p.Comm, ranks, items)
 	if err == nil {
 		err = visit(ranks, items)
@@ -208,9 +206,7 @@ func (p *Prefix) List(id int) (*Listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.Dataset, err = p.broadcast(l.Dataset); err != nil {
-		return nil, err
-	}
+	l.Dataset = p.broadcast(l.Dataset)
 	if l.Ranks, l.Files, err = p.files(from); err != nil {
 		return nil, err
 	}

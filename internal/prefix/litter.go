@@ -34,7 +34,7 @@ func (p *Prefix) copyTo(d dataset.Dataset, parts Parts) error {
 		send.Set(strconv.Itoa(0), dirs)
 	}
 	received, err := hash.Exchange(send, p.Comm)
-	if err := mpi.Agree(p.Comm, err); err != nil {
+	if err != nil {
 		return err
 	}
 	return mpi.OnRoot(p.Comm, func() error {

@@ -66,8 +66,8 @@ func distinct(c mpi.Comm, prefix string, parts Parts) error {
 		}
 	}
 	// Usually there are no links, and nothing has to be compared.
-	if any, e := mpi.Any(c, linked); e != nil || !any {
-		return e
+	if !mpi.Any(c, linked) {
+		return nil
 	}
 	lower, e := redundancy.Owners(c, names)
 	if e != nil {
@@ -80,7 +80,9 @@ func distinct(c mpi.Comm, prefix string, parts Parts) error {
 		send.At(strconv.Itoa(rank), keyNames, direct).SetValue(keyName, named[direct])
 	}
 	received, e := hash.Exchange(send, c)
-	err = cmp.Or(err, e)
+	if e != nil {
+		return e
+	}
 	for rank, h := range received.All() {
 		for direct, theirs := range h.Get(keyNames).All() {
 			if mine := named[direct]; mine != theirs.Text(keyName) {

@@ -62,9 +62,7 @@ func (p *Prefix) owners(history int64, choose func(x *Index) ([]Entry, error)) (
 	if err != nil {
 		return nil, err
 	}
-	if all, err = hash.Bcast(all, 0, p.Comm); err != nil {
-		return nil, err
-	}
+	all = hash.Bcast(all, 0, p.Comm)
 	for _, i := range all.Ints() {
 		h := all.Get(strconv.Itoa(i))
 		o := owner{decodeOrigin(h), h.Text(keyName), h.Has(keyOwns), h.Has(keyRetire)}
@@ -146,9 +144,7 @@ func (p *Prefix) match(o origin, n *naming, names map[string]bool) (m match, err
 	}
 	rest := slices.DeleteFunc(slices.Clone(open), func(name string) bool { return m.found[name] })
 	totals := []int64{int64(len(rest)), int64(len(share)), int64(shared)}
-	if err := p.Comm.Allreduce(totals, mpi.Sum); err != nil {
-		return m, err
-	}
+	p.Comm.Allreduce(totals, mpi.Sum)
 	// Of a file that several ranks have listed, those that others have listed are found too.
 	compare := totals[2] > 0
 	if !compare {
@@ -162,28 +158,21 @@ func (p *Prefix) match(o origin, n *naming, names map[string]bool) (m match, err
 		maps.Copy(m.found, found)
 		maps.Copy(m.lost, lost)
 	}
-	lost, err := mpi.AllreduceOne(p.Comm, int64(len(m.lost)), mpi.Sum)
+	lost := mpi.AllreduceOne(p.Comm, int64(len(m.lost)), mpi.Sum)
 	m.common, m.left = int(lost), int(totals[1]-lost)
-	return m, err
+	return m, nil
 }
 
-// unreadable reports whether an error means that a list cannot be read. The dataset of such
-// a list cannot be used, and there is no need to take paths from it.
-func unreadable(err error) bool {
-	var agreed *mpi.AgreedError
-	return errors.As(err, &agreed)
-}
-
-// isDamage reports whether an error of a list means that it is damaged, and not only that it cannot be read now. It
-// is collective; other errors are returned.
+// isDamage reports whether an error of a list means that it is damaged, and not only that it cannot be read now: the dataset
+// of such a list cannot be used, and there is no need to take paths from it. It is collective; other errors are returned.
 func isDamage(c mpi.Comm, err error) (bool, error) {
-	if !unreadable(err) {
-		return false, err
+	if err == nil {
+		return false, nil
 	}
 	var agreed *mpi.AgreedError
 	passing := errors.As(err, &agreed) && errors.As(agreed.Err, new(unix.Errno)) && !errors.Is(agreed.Err, fs.ErrNotExist)
-	if any, e := mpi.Any(c, passing); e != nil || any {
-		return false, errors.Join(err, e)
+	if mpi.Any(c, passing) {
+		return false, err
 	}
 	return true, nil
 }
@@ -207,10 +196,7 @@ func (p *Prefix) losses(d dataset.Dataset, direct *naming, names, existing map[s
 	open, rest := maps.Clone(existing), maps.Clone(names)
 	for _, o := range older {
 		if marked { // then a path has only one owner, and need not be looked up again
-			n, err := mpi.AllreduceOne(p.Comm, len(open), mpi.Sum)
-			if err != nil {
-				return nil, err
-			}
+			n := mpi.AllreduceOne(p.Comm, len(open), mpi.Sum)
 			if n == 0 {
 				break
 			}
@@ -327,8 +313,7 @@ func (p *Prefix) takeOver(d dataset.Dataset, ranks int, parts Parts, n *naming, 
 	if err == nil {
 		return true, nil
 	}
-	begun, e := mpi.Any(p.Comm, begun)
-	return begun, errors.Join(err, e)
+	return mpi.Any(p.Comm, begun), err
 }
 
 // replaced records in the summaries of datasets, too, that they are replaced, since the

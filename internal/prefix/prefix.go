@@ -43,15 +43,15 @@ func (p *Prefix) at(what string) {
 }
 
 // broadcast returns rank 0's description on all ranks. It is collective.
-func (p *Prefix) broadcast(d dataset.Dataset) (dataset.Dataset, error) {
-	h, err := hash.Bcast(d.Encode(), 0, p.Comm)
-	return dataset.Decode(h), err
+func (p *Prefix) broadcast(d dataset.Dataset) dataset.Dataset {
+	h := hash.Bcast(d.Encode(), 0, p.Comm)
+	return dataset.Decode(h)
 }
 
 // alone runs collective code over a communicator of one process, for commands, which
 // run without MPI. It returns the error of f itself, not the AgreedError around it.
 func alone(prefix string, f func(p *Prefix) error) error {
-	err := f(&Prefix{Comm: local.One(), Dir: prefix, Log: &report.Logger{}})
+	err := mpi.Try(func() error { return f(&Prefix{Comm: local.One(), Dir: prefix, Log: &report.Logger{}}) })
 	var agreed *mpi.AgreedError
 	if errors.As(err, &agreed) && agreed.Err != nil {
 		return agreed.Err

@@ -30,12 +30,12 @@ func (p *Prefix) choose(of func(*Index) []Entry) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err = hash.Bcast(list, 0, p.Comm)
+	list = hash.Bcast(list, 0, p.Comm)
 	var chosen []Entry
 	for _, id := range list.Ints() {
 		chosen = append(chosen, decodeEntry(id, list.Get(strconv.Itoa(id))))
 	}
-	return chosen, err
+	return chosen, nil
 }
 
 // strange reports whether there is a file that does not look like the one that was
@@ -82,7 +82,7 @@ func (p *Prefix) remove(e Entry, which func(Entry, []redundancy.File) ([]redunda
 	if !e.owns() {
 		files = slices.DeleteFunc(files, func(f redundancy.File) bool { return !written(f) })
 	}
-	if err != nil && (e.Complete || !unreadable(err)) {
+	if err != nil && e.Complete {
 		return err
 	}
 	// The entry in the index is removed first, so that no job restarts from a dataset

@@ -52,40 +52,30 @@ func (p *Protector) Over() string {
 func (x *carrier) broken() bool { return x == nil || x.net != nil && x.net.Failed() != nil }
 
 // carry returns the carrier of a set, with a communicator. The error is agreed by all ranks of
-// the job, or MPI has failed.
+// the job. A failure of the program's MPI unwinds, and one of sockets is an error.
 func (p *Protector) carry(set *redundancy.Set) (*carrier, error) {
-	over, err := p.overMPI(set)
-	if err != nil {
-		return nil, err
-	}
+	over := p.overMPI(set)
 	x := p.carriers[set]
-	again, err := mpi.Any(set.Comm, x.broken())
-	if err != nil {
-		return nil, err
-	}
-	if again {
+	var err error
+	if mpi.Any(set.Comm, x.broken()) {
 		p.drop(set)
 		x = &carrier{}
 		p.carriers[set] = x
 		p.sets = append(p.sets, set)
 		if over == nil {
 			x.net, err = sockets.New(set.Comm, sockets.Options{Interface: p.Interface, Before: transfer.BehindProgram})
-			if err != nil && !errors.As(err, new(*mpi.AgreedError)) {
-				return nil, err
-			}
 		}
 	}
 	switch {
 	case err != nil || x.comm != nil:
 	case over != nil:
-		if err = x.release(set.Comm); err != nil {
-			return nil, err
-		}
-		if x.comm, err = over.Revocable(); err != nil {
-			return nil, err
-		}
+		x.release(set.Comm)
+		x.comm = over.Revocable()
 	default:
-		x.comm, err = x.net.Revocable()
+		err = mpi.Try(func() error {
+			x.comm = x.net.Revocable()
+			return nil
+		})
 	}
 	if agreed := new(mpi.AgreedError); errors.As(err, &agreed) {
 		err = agreed.Err // one rank of the set reports it
@@ -102,21 +92,17 @@ func (p *Protector) carry(set *redundancy.Set) (*carrier, error) {
 
 // overMPI returns the communicator of a set's members in another thread, nil if they are to be
 // connected by sockets.
-func (p *Protector) overMPI(set *redundancy.Set) (c mpi.Comm, err error) {
+func (p *Protector) overMPI(set *redundancy.Set) mpi.Comm {
 	if p.Carrier != MPI {
-		return nil, nil
+		return nil
 	}
-	c = concurrent(set)
-	missing, err := mpi.Any(p.World, c == nil)
-	if err != nil {
-		return nil, err
-	}
-	if missing {
+	c := concurrent(set)
+	if mpi.Any(p.World, c == nil) {
 		p.Carrier = Sockets
 		p.Log.WarnJob("SCR_ENCODE_CARRIER=MPI has no effect: the program has to initialize MPI with MPI_THREAD_MULTIPLE; messages of protections go over TCP")
-		return nil, nil
+		return nil
 	}
-	return c, nil
+	return c
 }
 
 // concurrent returns the communicator of a set's members for another thread, nil if only one thread may call MPI.
@@ -137,14 +123,12 @@ func (x *carrier) renew() {
 
 // release frees the communicator of MPI that renew has put away, unless it was revoked: then no
 // operation with it succeeds. It is collective over the set.
-func (x *carrier) release(set mpi.Comm) error {
+func (x *carrier) release(set mpi.Comm) {
 	old := x.old
 	x.old = nil
-	revoked, err := mpi.Any(set, old == nil || old.Revoked() != nil)
-	if err != nil || revoked {
-		return err
+	if !mpi.Any(set, old == nil || old.Revoked() != nil) {
+		old.Free()
 	}
-	return old.Free()
 }
 
 // drop ends the connections of a set.
@@ -158,15 +142,13 @@ func (p *Protector) drop(set *redundancy.Set) {
 
 // Free frees the communicators of MPI, and ends connections to other ranks. Nothing is being
 // protected any more.
-func (p *Protector) Free() error {
-	var err error
+func (p *Protector) Free() {
 	for _, set := range slices.Clone(p.sets) {
 		if x := p.carriers[set]; x.net == nil && x.comm != nil {
-			err = errors.Join(err, x.comm.Free())
+			x.comm.Free()
 		} else if x.net == nil {
-			err = errors.Join(err, x.release(set.Comm))
+			x.release(set.Comm)
 		}
 		p.drop(set)
 	}
-	return err
 }

@@ -88,23 +88,15 @@ func (p *Protector) Complete(c *cache.Cached, failed error, wait bool) error {
 	}
 	over, err := p.carry(c.Desc.Set)
 	if err != nil {
-		if !errors.As(err, new(*mpi.AgreedError)) {
-			return err
-		}
 		p.Log.WarnJobOnce("%v; the program waits while datasets are protected", err)
-		if err := p.fallBack(c.Desc.Set, err); err != nil {
-			return err
-		}
+		p.fallBack(c.Desc.Set, err)
 		return p.Cache.Complete(c, failed)
 	}
 	protection, err := p.Cache.CompleteFirst(c, failed, over.comm)
 	if err != nil || protection == nil {
 		return err
 	}
-	limits, err := p.share(protection)
-	if err != nil {
-		return err
-	}
+	limits := p.share(protection)
 	p.current = &running{protection: protection, over: over, start: time.Now()}
 	stop := protection.Cancel
 	if over.net == nil { // only its thread may use that communicator: all of the set take part to the end
@@ -129,7 +121,7 @@ func (p *Protector) behind(c *cache.Cached) bool {
 }
 
 // share returns the caller's share of the limits of its node, in proportion to its bytes.
-func (p *Protector) share(protection *cache.Protection) (transfer.Limits, error) {
+func (p *Protector) share(protection *cache.Protection) transfer.Limits {
 	return p.Limits.Share(p.Node, protection.Size())
 }
 
@@ -167,7 +159,7 @@ func (p *Protector) Ended() bool { return p.current != nil && p.current.task.End
 
 // Wait waits until no dataset is being protected, and records the result. If members of a set
 // could not protect their files, they do it again while the program waits; if that fails, too, Wait
-// warns. It returns only errors of MPI, and of Protected, after which the session cannot go on.
+// warns. It returns only the error of Protected.
 func (p *Protector) Wait() error {
 	r := p.current
 	if r == nil {
@@ -185,19 +177,14 @@ func (p *Protector) Wait() error {
 		if agreed.Err != nil { // only the rank with the error
 			p.Log.Warn("dataset %d (%s): it cannot be protected while the program goes on: %v; it is protected while the program waits", c.ID(), c.Name(), agreed.Err)
 		}
-		if err := p.fallBack(c.Desc.Set, agreed); err != nil {
-			return err
-		}
+		p.fallBack(c.Desc.Set, agreed)
 		err = p.Cache.Protect(c)
-	} else if err == nil {
+	} else {
 		p.failures = 0
 	}
-	if errors.As(err, &agreed) {
+	if err != nil {
 		p.Log.WarnJob("dataset %d (%s) is not protected: %v; it is used, but a lost node would lose it", c.ID(), c.Name(), err)
 		return nil
-	}
-	if err != nil {
-		return err
 	}
 	return p.Protected(c, r.start)
 }
@@ -205,20 +192,16 @@ func (p *Protector) Wait() error {
 // fallBack counts a failure of a protection in the background, unless a rank had no room. After two in a row
 // we assume that the network is at fault, and each further one could cost a minute: so they go over the program's MPI if
 // several of its threads may call it, else the program waits for them.
-func (p *Protector) fallBack(set *redundancy.Set, failed error) error {
+func (p *Protector) fallBack(set *redundancy.Set, failed error) {
 	const most = 2
-	full, err := mpi.Any(p.World, errors.Is(failed, unix.ENOSPC) || errors.Is(failed, unix.EDQUOT))
-	if err != nil || full {
-		return err
+	if mpi.Any(p.World, errors.Is(failed, unix.ENOSPC) || errors.Is(failed, unix.EDQUOT)) {
+		return
 	}
 	if p.failures++; p.failures < most || !p.Async {
-		return nil
+		return
 	}
 	p.failures = 0
-	over, err := mpi.All(p.World, concurrent(set) != nil)
-	if err != nil {
-		return err
-	}
+	over := mpi.All(p.World, concurrent(set) != nil)
 	const twice = "SCR_ENCODE_ASYNC=1: two datasets in a row could not be protected in the background (the last error: %v). Until the next SCR_Init "
 	const remedy = "; if goscr has chosen the wrong network, SCR_NET_INTERFACE names another"
 	if p.Carrier == Sockets && over {
@@ -227,11 +210,10 @@ func (p *Protector) fallBack(set *redundancy.Set, failed error) error {
 		}
 		p.Carrier = MPI
 		p.Log.WarnJob(twice+"goscr sends their data over the program's MPI"+remedy, failed)
-		return nil
+		return
 	}
 	p.Async = false
 	p.Log.WarnJob(twice+"the program waits while datasets are protected"+remedy, failed)
-	return nil
 }
 
 // Cancel ends the protection of a dataset that is to be deleted, if it is being protected.

@@ -37,23 +37,16 @@ type group struct {
 
 // NewGroups makes the groups NODE, of ranks with the same node name, and WORLD.
 // It is collective over world.
-func NewGroups(world mpi.Comm, node string) (*Groups, error) {
+func NewGroups(world mpi.Comm, node string) *Groups {
 	g := &Groups{World: world, byName: map[string]*group{World: {Comm: world, largest: world.Size(), inRows: true}}}
-	own, ranks, err := divideByString(world, node, true)
-	if err == nil {
-		g.byName[Node], g.node = own, ranks
-	}
-	return g, err
+	g.byName[Node], g.node = divideByString(world, node, true)
+	return g
 }
 
 // Add makes a group of the ranks that give the same value. It is collective
 // over the world.
-func (g *Groups) Add(name, value string) error {
-	own, _, err := divideByString(g.World, value, false)
-	if err == nil {
-		g.byName[name] = own
-	}
-	return err
+func (g *Groups) Add(name, value string) {
+	g.byName[name], _ = divideByString(g.World, value, false)
 }
 
 // Comm returns the caller's group of a name.
@@ -79,16 +72,12 @@ func (g *Groups) group(name string) (*group, error) {
 }
 
 // Free frees the communicators. It is collective over the world.
-func (g *Groups) Free() error {
+func (g *Groups) Free() {
 	for _, name := range slices.Sorted(maps.Keys(g.byName)) {
-		if name == World {
-			continue
-		}
-		if err := g.byName[name].Free(); err != nil {
-			return err
+		if name != World {
+			g.byName[name].Free()
 		}
 	}
-	return nil
 }
 
 // divideByString divides the ranks of c into groups of equal strings. No rank gets the
@@ -98,35 +87,25 @@ func (g *Groups) Free() error {
 //
 // It splits c only, never a part of it: all ranks take part in each split, so that a rank
 // that has revoked c leaves none waiting (mpi/system).
-func divideByString(c mpi.Comm, value string, listed bool) (*group, []int, error) {
+func divideByString(c mpi.Comm, value string, listed bool) (*group, []int) {
 	h := fnv.New32a()
 	h.Write([]byte(value))
-	own, err := c.Split(int(h.Sum32()&0x7fffffff), c.Rank())
-	if err != nil {
-		return nil, nil, err
+	own := c.Split(int(h.Sum32()&0x7fffffff), c.Rank())
+	g, ranks, differ := describe(c, own, value, listed)
+	if !differ {
+		return g, ranks
 	}
-	g, ranks, differ, err := describe(c, own, value, listed)
-	if err != nil || !differ {
-		return g, ranks, err
-	}
-	first, err := firstWith(own, value, c.Rank())
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := own.Free(); err != nil {
-		return nil, nil, err
-	}
-	if own, err = c.Split(first, c.Rank()); err != nil {
-		return nil, nil, err
-	}
-	g, ranks, _, err = describe(c, own, value, listed)
-	return g, ranks, err
+	first := firstWith(own, value, c.Rank())
+	own.Free()
+	own = c.Split(first, c.Rank())
+	g, ranks, _ = describe(c, own, value, listed)
+	return g, ranks
 }
 
 // describe finds out what the ranks of a group have to know about it and about the other
 // groups. differ says whether any group has ranks with different values. It takes one reduction
 // in the group, and one over all ranks.
-func describe(c, own mpi.Comm, value string, listed bool) (g *group, ranks []int, differ bool, err error) {
+func describe(c, own mpi.Comm, value string, listed bool) (g *group, ranks []int, differ bool) {
 	// The largest and the smallest of each: of the parts of a digest, of ranks.
 	const parts = sha256.Size / 8
 	digest := sha256.Sum256([]byte(value))
@@ -144,9 +123,7 @@ func describe(c, own mpi.Comm, value string, listed bool) (g *group, ranks []int
 		values = append(values, make([]int64, own.Size())...)
 		values[n+own.Rank()] = int64(c.Rank())
 	}
-	if err := own.Allreduce(values, mpi.Max); err != nil {
-		return nil, nil, false, err
-	}
+	own.Allreduce(values, mpi.Max)
 	for i := range parts {
 		differ = differ || values[2*i] != ^values[2*i+1]
 	}
@@ -158,38 +135,29 @@ func describe(c, own mpi.Comm, value string, listed bool) (g *group, ranks []int
 	if last-first+1 != own.Size() {
 		all[1] = 1
 	}
-	if err := c.Allreduce(all, mpi.Max); err != nil {
-		return nil, nil, false, err
-	}
+	c.Allreduce(all, mpi.Max)
 	for _, r := range values[n:] {
 		ranks = append(ranks, int(r))
 	}
-	return &group{Comm: own, first: first, largest: int(all[2]), inRows: all[1] == 0}, ranks, all[0] == 1, nil
+	return &group{Comm: own, first: first, largest: int(all[2]), inRows: all[1] == 0}, ranks, all[0] == 1
 }
 
 // firstWith returns the first rank of a group that gives the same string. name is what the
 // caller is to be called.
-func firstWith(group mpi.Comm, value string, name int) (first int, err error) {
+func firstWith(group mpi.Comm, value string, name int) (first int) {
 	open := true // the rank has not been named yet
 	for root := 0; root < group.Size(); {
-		text, err := mpi.BcastBytes(group, fmt.Appendf(nil, "%d %s", name, value), root)
-		if err != nil {
-			return 0, err
-		}
+		text := mpi.BcastBytes(group, fmt.Appendf(nil, "%d %s", name, value), root)
 		number, its, _ := strings.Cut(string(text), " ")
 		if open && its == value {
 			open = false
-			if first, err = strconv.Atoi(number); err != nil {
-				return 0, err
-			}
+			first, _ = strconv.Atoi(number) // it is one
 		}
 		next := group.Size()
 		if open {
 			next = group.Rank()
 		}
-		if root, err = mpi.AllreduceOne(group, next, mpi.Min); err != nil {
-			return 0, err
-		}
+		root = mpi.AllreduceOne(group, next, mpi.Min)
 	}
-	return first, nil
+	return first
 }

@@ -9,7 +9,6 @@ package reddesc
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"strings"
@@ -126,10 +125,7 @@ func Create(g *Groups, p Params) (d *Descriptor, warning string, err error) {
 	if s.Name() == "RS" {
 		size = min(size, rs.MaxMembers/2) // a set may get nearly twice as many
 	}
-	at, err := divide(g.World, group, size, max(p.Hop, 1))
-	if err != nil {
-		return nil, "", err
-	}
+	at := divide(g.World, group, size, max(p.Hop, 1))
 	if s.Name() == "SINGLE" {
 		at = place{sets: g.World.Size(), set: g.World.Rank(), smallest: 1}
 	} else if group.Size() == g.World.Size() {
@@ -143,9 +139,7 @@ func Create(g *Groups, p Params) (d *Descriptor, warning string, err error) {
 		warning = short(p, s, at)
 	}
 	d = &Descriptor{Params: p, Protection: protection(p, at), sets: at.sets, id: at.set}
-	if d.Set, err = at.makeSet(g.World); err != nil {
-		return nil, "", err
-	}
+	d.Set = at.makeSet(g.World)
 	d.Scheme = best(p, d.Set.Size())
 	d.Type, d.Failures = d.Scheme.Name(), d.Scheme.Failures(d.Set.Size())
 	return d, warning, nil
@@ -185,17 +179,14 @@ func losses(k int) string {
 }
 
 // makeSet makes the set of a place. It is collective over world.
-func (at place) makeSet(world mpi.Comm) (*redundancy.Set, error) {
-	c, err := world.Split(at.set, at.member)
-	if err == nil && at.inOrder {
+func (at place) makeSet(world mpi.Comm) *redundancy.Set {
+	c := world.Split(at.set, at.member)
+	if at.inOrder {
 		s := &redundancy.Set{Comm: c, ID: at.set}
 		for rank := at.set; rank < world.Size(); rank += at.sets {
 			s.Ranks = append(s.Ranks, rank)
 		}
-		return s, nil
-	}
-	if err != nil {
-		return nil, err
+		return s
 	}
 	return redundancy.NewSet(c, world.Rank())
 }
@@ -224,9 +215,7 @@ func Restore(world mpi.Comm, s *Stored) (*Descriptor, error) {
 	sets := min(max(s.Sets, 1), world.Size())
 	at.smallest, at.larger = world.Size()/sets, world.Size()%sets
 	d.Protection = protection(s.Params, at)
-	if d.Set, err = at.makeSet(world); err != nil {
-		return nil, err
-	}
+	d.Set = at.makeSet(world)
 	if d.Set.Size() != s.Members || d.Set.Me() != s.Member {
 		err = fmt.Errorf("redundancy descriptor says member %d of %d in its set, is member %d of %d",
 			s.Member, s.Members, d.Set.Me(), d.Set.Size())
@@ -235,7 +224,8 @@ func Restore(world mpi.Comm, s *Stored) (*Descriptor, error) {
 		err = e
 	}
 	if err := mpi.Agree(world, err); err != nil {
-		return nil, errors.Join(err, d.Free())
+		d.Free()
+		return nil, err
 	}
 	return d, nil
 }
@@ -247,9 +237,7 @@ func (d *Descriptor) same() error {
 	fmt.Fprintf(sum, "%s %d", d.Scheme.Name(), d.Scheme.Failures(1<<30))
 	mine := int64(sum.Sum32())
 	values := []int64{mine, -mine}
-	if err := d.Set.Comm.Allreduce(values, mpi.Max); err != nil {
-		return err
-	}
+	d.Set.Comm.Allreduce(values, mpi.Max)
 	if values[0] != mine || values[1] != -mine {
 		return fmt.Errorf("redundancy descriptor says %s, another member of set %d has another scheme", d.Type, d.Set.ID)
 	}
@@ -257,7 +245,7 @@ func (d *Descriptor) same() error {
 }
 
 // Free frees the set's communicator. It is collective over the set.
-func (d *Descriptor) Free() error { return d.Set.Comm.Free() }
+func (d *Descriptor) Free() { d.Set.Comm.Free() }
 
 // Pick returns the descriptor to use for the checkpoint of a number: of those
 // whose interval divides it the one with the largest, and of those that have the

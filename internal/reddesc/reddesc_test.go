@@ -1,7 +1,6 @@
 package reddesc
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -40,10 +39,7 @@ func create(t testing.TB, nodes []string, p Params) *made {
 	t.Helper()
 	m := &made{sets: map[string][]int{}, hashes: map[int]*hash.Hash{}, kinds: map[int]string{}}
 	_, err := local.Run(len(nodes), local.Options{}, func(world mpi.Comm) error {
-		g, err := NewGroups(world, nodes[world.Rank()])
-		if err != nil {
-			return err
-		}
+		g := NewGroups(world, nodes[world.Rank()])
 		d, warning, err := Create(g, p)
 		if err != nil {
 			return err
@@ -61,7 +57,9 @@ func create(t testing.TB, nodes []string, p Params) *made {
 		if d.Set.Ranks[d.Set.Me()] != world.Rank() || d.Set.ID != slices.Min(d.Set.Ranks) {
 			return fmt.Errorf("set %d: %v, I am member %d", d.Set.ID, d.Set.Ranks, d.Set.Me())
 		}
-		return errors.Join(d.Free(), g.Free())
+		d.Free()
+		g.Free()
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +157,8 @@ func TestCreate_BestForEachSet(t *testing.T) {
 			if m.warning == "" && d.Protection != m.protection {
 				return fmt.Errorf("made again it is protected with %s, was with %s", d.Protection, m.protection)
 			}
-			return d.Free()
+			d.Free()
+			return nil
 		})
 		if err != nil {
 			t.Error(err)
@@ -252,7 +251,8 @@ func TestRestore_SameSetsAfterRanksMoved(t *testing.T) {
 			if !d.Stored().Hash().Equal(m.hashes[world.Rank()]) || d.Interval != p.Interval || d.Store != p.Store || d.Scheme.Name() != p.Type {
 				return fmt.Errorf("%+v", d)
 			}
-			return d.Free()
+			d.Free()
+			return nil
 		})
 		if err != nil {
 			t.Error(err)
@@ -319,10 +319,7 @@ func TestCreate_Refuses(t *testing.T) {
 		{Params{Group: Node, Type: "XOR", SetSize: 0}, "at least 1"},
 	} {
 		_, err := local.Run(3, local.Options{}, func(world mpi.Comm) error {
-			g, err := NewGroups(world, fmt.Sprint(world.Rank()))
-			if err != nil {
-				return err
-			}
+			g := NewGroups(world, fmt.Sprint(world.Rank()))
 			if _, _, err := Create(g, c.p); err == nil || !strings.Contains(err.Error(), c.says) {
 				return fmt.Errorf("%+v: %v, want %q", c.p, err, c.says)
 			}
@@ -338,10 +335,7 @@ func TestGroups_OfEqualNames(t *testing.T) {
 	// These two have one FNV-32a hash.
 	nodes := []string{"costarring", "liquid", "costarring", "liquid", "other", "", "costarring"}
 	_, err := local.Run(len(nodes), local.Options{}, func(world mpi.Comm) error {
-		g, err := NewGroups(world, nodes[world.Rank()])
-		if err != nil {
-			return err
-		}
+		g := NewGroups(world, nodes[world.Rank()])
 		c, err := g.Comm(Node)
 		if err != nil {
 			return err
@@ -369,7 +363,8 @@ func TestGroups_OfEqualNames(t *testing.T) {
 		if w, err := g.Comm(World); err != nil || w.Size() != len(nodes) {
 			return fmt.Errorf("group WORLD: %v", err)
 		}
-		return g.Free()
+		g.Free()
+		return nil
 	})
 	if err != nil {
 		t.Error(err)
@@ -416,10 +411,7 @@ func TestCreate_Schemes(t *testing.T) {
 	} {
 		c.p.Group, c.p.SetSize = Node, 8
 		_, err := local.Run(c.ranks, local.Options{}, func(world mpi.Comm) error {
-			g, err := NewGroups(world, fmt.Sprint(world.Rank()))
-			if err != nil {
-				return err
-			}
+			g := NewGroups(world, fmt.Sprint(world.Rank()))
 			d, warning, err := Create(g, c.p)
 			if err != nil {
 				return err
@@ -447,10 +439,7 @@ func TestCreate_Schemes(t *testing.T) {
 func TestCreate_HopDistance(t *testing.T) {
 	const nodes, hop = 12, 3
 	_, err := local.Run(nodes, local.Options{}, func(world mpi.Comm) error {
-		g, err := NewGroups(world, fmt.Sprint(world.Rank()))
-		if err != nil {
-			return err
-		}
+		g := NewGroups(world, fmt.Sprint(world.Rank()))
 		d, _, err := Create(g, Params{Type: "XOR", Group: Node, SetSize: nodes, Hop: hop})
 		if err != nil {
 			return err

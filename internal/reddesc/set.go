@@ -30,19 +30,13 @@ type place struct {
 //
 // Groups are numbered hop apart, so that neighbours in a set are: groups that
 // are next to each other may share more than their number.
-func divide(world mpi.Comm, own *group, size, hop int) (place, error) {
+func divide(world mpi.Comm, own *group, size, hop int) place {
 	number := world.Rank()
 	inOrder := own.inRows && hop <= 1
 	if !inOrder {
-		before, err := membersBefore(world, own, hop)
-		if err != nil {
-			return place{}, err
-		}
+		before := membersBefore(world, own, hop)
 		// Only the first rank of the group has it; the others add 0.
-		first, err := mpi.AllreduceOne(own, before, mpi.Max)
-		if err != nil {
-			return place{}, err
-		}
+		first := mpi.AllreduceOne(own, before, mpi.Max)
 		number = int(first) + own.Rank()
 	}
 	sets := max(world.Size()/size, own.largest, 1)
@@ -53,47 +47,40 @@ func divide(world mpi.Comm, own *group, size, hop int) (place, error) {
 		smallest: world.Size() / sets,
 		larger:   world.Size() % sets,
 		inOrder:  inOrder,
-	}, nil
+	}
 }
 
 // membersBefore returns, to the first rank of a group, how many ranks the groups before
 // its own have, and 0 to others. It is collective over world.
-func membersBefore(world, group mpi.Comm, hop int) (int64, error) {
+func membersBefore(world, group mpi.Comm, hop int) int64 {
 	leads := group.Rank() == 0
 	count := make([]int64, 1)
 	if leads {
 		count[0] = int64(group.Size())
 	}
 	if hop <= 1 { // the leaders are in the order of the ranks
-		err := world.Exscan(count, mpi.Sum)
+		world.Exscan(count, mpi.Sum)
 		if !leads {
 			count[0] = 0
 		}
-		return count[0], err
+		return count[0]
 	}
 	// The leaders by their order, hop apart.
 	one := 0
 	if leads {
 		one = 1
 	}
-	leaders, err := mpi.AllreduceOne(world, one, mpi.Sum)
-	if err != nil {
-		return 0, err
-	}
-	i, err := mpi.ExscanOne(world, one, mpi.Sum)
-	if err != nil {
-		return 0, err
-	}
+	leaders := mpi.AllreduceOne(world, one, mpi.Sum)
+	i := mpi.ExscanOne(world, one, mpi.Sum)
 	color, key := mpi.Undefined, 0
 	if leads {
 		color, key = 0, i%hop*leaders+i/hop
 	}
-	ordered, err := world.Split(color, key)
-	if err != nil || !leads {
-		return 0, err
+	ordered := world.Split(color, key)
+	if !leads {
+		return 0
 	}
-	if err := ordered.Exscan(count, mpi.Sum); err != nil {
-		return 0, err
-	}
-	return count[0], ordered.Free()
+	ordered.Exscan(count, mpi.Sum)
+	ordered.Free()
+	return count[0]
 }

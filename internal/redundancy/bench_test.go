@@ -68,10 +68,7 @@ func BenchmarkEncode(b *testing.B) {
 			}
 			run := func(f func(j *redundancy.Job, me int) error) {
 				_, err := local.Run(members, local.Options{}, func(c mpi.Comm) error {
-					set, err := redundancy.NewSet(c, c.Rank())
-					if err != nil {
-						return err
-					}
+					set := redundancy.NewSet(c, c.Rank())
 					return f(&redundancy.Job{
 						Set: set, Ranks: members, Dir: filepath.Join(root, fmt.Sprint(c.Rank())), Piece: piece,
 						Dataset:  dataset.New(1, "c", dataset.Checkpoint, 1, dataset.Owner{}, time.Unix(0, 0)),

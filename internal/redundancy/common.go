@@ -1,7 +1,6 @@
 package redundancy
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"strconv"
@@ -54,7 +53,10 @@ func Common(c mpi.Comm, first, second []string) (inSecond, inFirst map[string]bo
 			send.At(strconv.Itoa(comparer)).SetValue(key, text.String())
 		}
 	}
-	received, failed := hash.Exchange(send, c)
+	received, err := hash.Exchange(send, c)
+	if err != nil {
+		return nil, nil, err
+	}
 	on := map[string]map[string]bool{keyFirst: {}, keySecond: {}}
 	for _, h := range received.All() {
 		for _, key := range keys {
@@ -74,11 +76,10 @@ func Common(c mpi.Comm, first, second []string) (inSecond, inFirst map[string]bo
 		}
 	}
 	// As a rule there is none.
-	if any, err := mpi.Any(c, failed != nil || reply.Size() > 0); err != nil || !any {
-		return nil, nil, err
+	if !mpi.Any(c, reply.Size() > 0) {
+		return nil, nil, nil
 	}
-	received, err = hash.Exchange(reply, c)
-	if err := mpi.Agree(c, cmp.Or(failed, err)); err != nil {
+	if received, err = hash.Exchange(reply, c); err != nil {
 		return nil, nil, err
 	}
 	found := map[string]map[string]bool{keyFirst: {}, keySecond: {}}

@@ -336,7 +336,7 @@ func (l *Logical) Matches() error {
 // Close closes the files, and sets the recorded mode, owner and times of those that were
 // written. It returns the first error of any call.
 func (l *Logical) Close() error {
-	l.release()
+	l.Release()
 	if l.write && l.err == nil {
 		for _, f := range l.files {
 			if err := f.Meta.Restore(f.Below, f.Path); err != nil {
@@ -347,8 +347,8 @@ func (l *Logical) Close() error {
 	return l.err
 }
 
-// release closes the files, if they are open.
-func (l *Logical) release() {
+// Release closes the files, if they are open.
+func (l *Logical) Release() {
 	for _, w := range l.windows {
 		w.close()
 	}

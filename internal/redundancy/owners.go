@@ -1,7 +1,6 @@
 package redundancy
 
 import (
-	"cmp"
 	"strconv"
 	"strings"
 
@@ -55,7 +54,10 @@ func Owners(c mpi.Comm, names []string) (map[string]int, error) {
 	for comparer, b := range texts {
 		send.At(strconv.Itoa(comparer)).SetValue(keyNames, b.String())
 	}
-	received, failed := hash.Exchange(send, c)
+	received, err := hash.Exchange(send, c)
+	if err != nil {
+		return nil, err
+	}
 	first := map[string]int{}
 	reply := hash.New()
 	for _, rank := range received.Ints() {
@@ -68,11 +70,10 @@ func Owners(c mpi.Comm, names []string) (map[string]int, error) {
 		}
 	}
 	// Usually no file is shared, and the second exchange is not needed.
-	if any, err := mpi.Any(c, failed != nil || reply.Size() > 0); err != nil || !any {
-		return nil, err
+	if !mpi.Any(c, reply.Size() > 0) {
+		return nil, nil
 	}
-	received, err := hash.Exchange(reply, c)
-	if err := mpi.Agree(c, cmp.Or(failed, err)); err != nil {
+	if received, err = hash.Exchange(reply, c); err != nil {
 		return nil, err
 	}
 	owners := map[string]int{}

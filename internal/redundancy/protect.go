@@ -26,7 +26,7 @@ type Engine interface {
 
 	// LayOut sets the sections of the caller's redundancy file, and their blocks, in h.
 	// The caller's own files have size bytes in all. It is collective.
-	LayOut(j *Job, h *Header, size int64) error
+	LayOut(j *Job, h *Header, size int64)
 	// LayOutLost sets the sections of a lost redundancy file in h, which describes the
 	// neighbours already. chunk is Header.Chunk of the survivors.
 	LayOutLost(h *Header, chunk int64)
@@ -114,17 +114,12 @@ func (s scheme) Encode(j *Job, files []File) ([]File, error) {
 		return nil, fmt.Errorf("%s that tolerates %d losses needs sets of more than %d members, set %d has %d", s.Name(), k, k, set.ID, set.Size())
 	}
 	data := j.openLogical(files)
-	defer data.release()
+	defer data.Release()
 	header := newHeader(j, NewMember(set.Ranks[set.Me()], files))
-	if err := s.LayOut(j, header, data.Size()); err != nil {
-		return nil, err
-	}
+	s.LayOut(j, header, data.Size())
 	// The descriptions of the neighbours are exchanged below, when they have their
 	// checksums. To lay out the file, their sizes are enough.
-	room, err := partnerRoom(set, k, header.Current)
-	if err != nil {
-		return nil, err
-	}
+	room := partnerRoom(set, k, header.Current)
 	m := &Part{
 		Job: j, Chunk: header.Chunk, Piece: int(header.Block), Data: data, Size: data.Size(),
 		Out: j.newWriter(s.Name(), header, room), Progress: progress.None{},
@@ -138,7 +133,7 @@ func (s scheme) Encode(j *Job, files []File) ([]File, error) {
 		files[i].Meta.SetCRC(crc)
 	}
 	header.Current = NewMember(set.Ranks[set.Me()], files)
-	err = header.exchangePartners(set, k)
+	err := header.exchangePartners(set, k)
 	file, e := m.Out.Finish()
 	return []File{file}, cmp.Or(failed, err, e)
 }
@@ -174,9 +169,7 @@ func (s scheme) agree(j *Job, h *Header, err error) (chunk int64, piece int, _ e
 		block := cmp.Or(h.Block, int64(s.Piece(j, h.Chunk)))
 		most = []int64{h.Chunk, -h.Chunk, block, -block, 0}
 	}
-	if e := j.Set.Comm.Allreduce(most, mpi.Max); e != nil {
-		return 0, 0, e
-	}
+	j.Set.Comm.Allreduce(most, mpi.Max)
 	if most[4] != 0 {
 		return 0, 0, mpi.Agree(j.Set.Comm, err)
 	}
@@ -250,9 +243,10 @@ func (s scheme) contribute(j *Job, files []File, lost []int) error {
 		return err
 	}
 	m.Data, m.Made = OpenLogical(own), reader
+	defer m.Data.Release()
 	m.Size = m.Data.Size()
 	if err := s.Engine.Recover(m, lost); err != nil {
-		return errors.Join(err, m.Data.Close())
+		return err
 	}
 	failed := cmp.Or(m.Data.Close(), reader.Failed())
 	if failed == nil && !m.Unread {
@@ -324,6 +318,7 @@ func (s scheme) rebuild(j *Job, files []File, lost []int) ([]File, error) {
 		files = nil
 	}
 	m.Data = CreateLogical(files)
+	defer m.Data.Release()
 	if j.Whole {
 		files = own
 	}
@@ -332,7 +327,7 @@ func (s scheme) rebuild(j *Job, files []File, lost []int) ([]File, error) {
 		defer m.Out.release()
 	}
 	if err := s.Engine.Recover(m, lost); err != nil {
-		return nil, errors.Join(err, m.Data.Close())
+		return nil, err
 	}
 	failed = cmp.Or(failed, m.Data.Close(), m.Data.Matches())
 	if m.Out != nil {

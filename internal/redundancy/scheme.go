@@ -35,18 +35,16 @@ type Set struct {
 
 // NewSet returns the set whose members are the ranks of c. rank is the caller's rank in
 // the job. It is collective over c.
-func NewSet(c mpi.Comm, rank int) (*Set, error) {
+func NewSet(c mpi.Comm, rank int) *Set {
 	ranks := make([]int64, c.Size())
 	ranks[c.Rank()] = int64(rank)
-	if err := c.Allreduce(ranks, mpi.Sum); err != nil {
-		return nil, err
-	}
+	c.Allreduce(ranks, mpi.Sum)
 	s := &Set{Comm: c, ID: rank}
 	for _, r := range ranks {
 		s.Ranks = append(s.Ranks, int(r))
 		s.ID = min(s.ID, int(r))
 	}
-	return s, nil
+	return s
 }
 
 // Size returns the number of members.

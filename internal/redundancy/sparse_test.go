@@ -99,10 +99,7 @@ func TestSparse(t *testing.T) {
 				run := func(f func(j *redundancy.Job, me int) error) {
 					t.Helper()
 					_, err := local.Run(members, local.Options{}, func(c mpi.Comm) error {
-						set, err := redundancy.NewSet(c, c.Rank())
-						if err != nil {
-							return err
-						}
+						set := redundancy.NewSet(c, c.Rank())
 						return f(&redundancy.Job{
 							Set: set, Ranks: members, Dir: filepath.Join(root, fmt.Sprint(c.Rank())), Piece: 256 << 10, Behind: behind,
 							Dataset:  dataset.New(1, "c", dataset.Checkpoint, 1, dataset.Owner{}, time.Unix(0, 0)),

@@ -52,7 +52,8 @@ const (
 // Stream sends all sources at the same time, and receives all sinks, in pieces of piece
 // bytes. The pattern of messages may be a ring, or any other in which every receiver of
 // a source has a sink for it. There is no deadlock: to send or receive piece i, a rank
-// waits only for others to receive pieces before i.
+// waits only for others to receive pieces before i. If there is no memory for the pieces, Stream
+// returns an error, and has sent nothing.
 func Stream(c mpi.Comm, sources []Source, sinks []Sink, piece int) error {
 	buffer, err := mpi.Alloc(ahead * (len(sources) + len(sinks)) * piece)
 	if err != nil {
@@ -75,9 +76,7 @@ func Stream(c mpi.Comm, sources []Source, sinks []Sink, piece int) error {
 	for k, s := range sinks {
 		incoming[k] = begin(s.Size)
 		for i := range int64(ahead) {
-			if err := incoming[k].post(s, i); err != nil {
-				return err
-			}
+			incoming[k].post(s, i)
 		}
 	}
 	for i := range pieces + lag {
@@ -85,31 +84,23 @@ func Stream(c mpi.Comm, sources []Source, sinks []Sink, piece int) error {
 			if i >= outgoing[k].pieces() {
 				continue
 			}
-			if err := outgoing[k].send(s, i); err != nil {
-				return err
-			}
+			outgoing[k].send(s, i)
 		}
 		arrived := i - lag
 		for k, s := range sinks {
 			if arrived < 0 || arrived >= incoming[k].pieces() {
 				continue
 			}
-			if err := incoming[k].store(s, arrived); err != nil {
-				return err
-			}
-			if err := incoming[k].post(s, arrived+ahead); err != nil {
-				return err
-			}
+			incoming[k].store(s, arrived)
+			incoming[k].post(s, arrived+ahead)
 		}
 	}
 	for k := range outgoing {
 		for i := range outgoing[k].slots {
-			if err := outgoing[k].slots[i].finish(); err != nil {
-				return err
-			}
+			outgoing[k].slots[i].finish()
 		}
 	}
-	mpi.Free(buffer) // after an error it is not freed, because MPI may still use it
+	mpi.Free(buffer) // after a panic it is not freed, because MPI may still use it
 	return nil
 }
 
@@ -135,57 +126,39 @@ func (m *moving) slot(i int64) (p *slot, offset int64, n int) {
 }
 
 // send sends piece i of a source once its slot is free.
-func (m *moving) send(s Source, i int64) error {
+func (m *moving) send(s Source, i int64) {
 	p, offset, n := m.slot(i)
 	if len(s.To) == 0 {
 		s.Each(offset, n, func(int, []byte) {})
-		return nil
+		return
 	}
-	if err := p.finish(); err != nil {
-		return err
-	}
+	p.finish()
 	s.Each(offset, n, func(from int, data []byte) { copy(p.buf[from:], data) })
 	for _, to := range s.To {
-		r, err := m.comm.Isend(p.buf[:n], to, s.Tag)
-		if err != nil {
-			return err
-		}
-		p.requests = append(p.requests, r)
+		p.requests = append(p.requests, m.comm.Isend(p.buf[:n], to, s.Tag))
 	}
-	return nil
 }
 
 // post posts the receive of piece i of a sink, if there is such a piece.
-func (m *moving) post(s Sink, i int64) error {
+func (m *moving) post(s Sink, i int64) {
 	if i >= m.pieces() {
-		return nil
+		return
 	}
 	p, _, n := m.slot(i)
-	r, err := m.comm.Irecv(p.buf[:n], s.From, s.Tag)
-	if err != nil {
-		return err
-	}
-	p.requests = append(p.requests, r)
-	return nil
+	p.requests = append(p.requests, m.comm.Irecv(p.buf[:n], s.From, s.Tag))
 }
 
 // store waits for piece i of a sink, and writes it.
-func (m *moving) store(s Sink, i int64) error {
+func (m *moving) store(s Sink, i int64) {
 	p, offset, n := m.slot(i)
-	if err := p.finish(); err != nil {
-		return err
-	}
+	p.finish()
 	s.Write(p.buf[:n], offset)
-	return nil
 }
 
 // finish waits for the requests of a slot, so that its buffer may be used again.
-func (p *slot) finish() error {
+func (p *slot) finish() {
 	for _, r := range p.requests {
-		if _, err := r.Wait(); err != nil {
-			return err
-		}
+		r.Wait()
 	}
 	p.requests = p.requests[:0]
-	return nil
 }

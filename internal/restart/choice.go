@@ -20,10 +20,7 @@ type Chosen struct {
 // SetCurrent makes the dataset called name current: the next run restarts from it, and,
 // if again is true, it is offered in this run. Datasets in the cache that would be offered before it are deleted.
 func (r *Restart) SetCurrent(name string, again bool) (chosen Chosen, err error) {
-	inCache, err := r.findCached(name, func(*cache.Cached) bool { return true })
-	if err != nil {
-		return chosen, err
-	}
+	inCache := r.findCached(name, func(*cache.Cached) bool { return true })
 	found := []int64{0, 0, math.MinInt64} // id of the dataset, 0 if there is none, and what is chosen
 	take := func(d dataset.Dataset) {
 		found[0], found[1], found[2] = int64(d.ID()), int64(d.Checkpoint()), d.History()
@@ -52,9 +49,7 @@ func (r *Restart) SetCurrent(name string, again bool) (chosen Chosen, err error)
 	if err != nil {
 		return chosen, err
 	}
-	if err := r.World.Allreduce(found, mpi.Max); err != nil {
-		return chosen, err
-	}
+	r.World.Allreduce(found, mpi.Max)
 	id := int(found[0])
 	if inCache != nil && inCache.ID() != id {
 		inCache = nil // the prefix directory has a newer one of the name
@@ -98,19 +93,17 @@ func (r *Restart) TakeChoice(name string, id int, record prefix.Choice) {
 
 // findCached returns the newest dataset called name in the cache of which condition is true, restored, nil if
 // there is none.
-func (r *Restart) findCached(name string, condition func(*cache.Cached) bool) (*cache.Cached, error) {
+func (r *Restart) findCached(name string, condition func(*cache.Cached) bool) *cache.Cached {
 	for _, c := range slices.Clone(r.Cache.List()) {
 		if c.Name() != name || !condition(c) {
 			continue
 		}
-		if err := r.Flusher.Restore(c); err != nil {
-			return nil, err
-		}
+		r.Flusher.Restore(c)
 		if r.Cache.Find(c.ID()) == c {
-			return c, nil
+			return c
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // change changes the index.

@@ -69,9 +69,9 @@ func (r *Restart) fetch(d dataset.Dataset) (ok bool, err error) {
 	r.Events.Result("FETCH", "SUCCESS", d, start, err)
 	if err != nil {
 		r.refused.note("%s cannot be fetched: %v", d.Name(), err)
-		if curable, e := mpi.Any(r.World, isCurable(err)); e != nil || curable && r.offered == nil {
-			return false, errors.Join(e, fmt.Errorf("checkpoint %s cannot be fetched: %w; it is not marked as failed: make room, or mend what is in the way, and start again. "+
-				"SCR_RESTART=never starts from the beginning", d.Name(), err))
+		if mpi.Any(r.World, isCurable(err)) && r.offered == nil {
+			return false, fmt.Errorf("checkpoint %s cannot be fetched: %w; it is not marked as failed: make room, or mend what is in the way, and start again. "+
+				"SCR_RESTART=never starts from the beginning", d.Name(), err)
 		}
 		r.Log.WarnJob("checkpoint %s cannot be fetched: %v", d.Name(), err)
 		if errors.Is(err, errUnusable) && !errors.Is(err, prefix.ErrRanks) {
@@ -137,15 +137,9 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 	}
 	stays := r.fallback()
 	c, err := r.copyToCache(d, l.Files, desc, store, stays)
-	if errors.As(err, new(*mpi.AgreedError)) {
-		again, e := r.Cache.Yield(err)
-		if e != nil {
-			return e
-		}
-		noRoom, e := mpi.Any(r.World, isCurable(err))
-		if e != nil {
-			return e
-		}
+	if err != nil {
+		again := r.Cache.Yield(err)
+		noRoom := mpi.Any(r.World, isCurable(err))
 		if noRoom && stays != nil && r.rung == named {
 			// The cache may have room for one of them only, so the other one leaves it first.
 			if err := verify(r, l.Files); err != nil {
@@ -228,9 +222,7 @@ func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *
 			return nil, err
 		}
 	}
-	if err := r.Flusher.Evict(leaving); err != nil {
-		return nil, err
-	}
+	r.Flusher.Evict(leaving)
 	d.SetComplete(false) // until it is complete in the cache
 	d.SetCompressed(false)
 	c, err := r.Cache.Create(d, desc)
@@ -260,10 +252,9 @@ func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *
 			return c, err
 		}
 	}
-	if err := r.Flusher.Evict(later); err != nil {
-		return c, err
-	}
-	return c, r.Phases.Log(c.Dataset, phases.Took("FETCH", start, took))
+	r.Flusher.Evict(later)
+	r.Phases.Log(c.Dataset, phases.Took("FETCH", start, took))
+	return c, nil
 }
 
 // copyFiles copies files from the prefix directory to the dataset c in the cache.

@@ -104,10 +104,7 @@ func (r *Restart) offerNamed() error {
 		return nil
 	}
 	if !r.Global {
-		c, err := r.findCached(name, func(c *cache.Cached) bool { return c.Flags().Has(dataset.Checkpoint) && r.Current.is(c.Dataset) })
-		if err != nil {
-			return err
-		}
+		c := r.findCached(name, func(c *cache.Cached) bool { return c.Flags().Has(dataset.Checkpoint) && r.Current.is(c.Dataset) })
 		if c != nil {
 			r.offerCached(c)
 			r.tellChoice(newerNames(r, c.ID()))
@@ -252,7 +249,7 @@ func (r *Restart) Fail(byAll bool) error {
 		r.refused.marked = true
 		r.Prefix.Note(func() error { return prefix.Reject(r.Prefix.Dir, o.Dataset, why) })
 		if byAll { // its input may be wrong, and not the checkpoint
-			err = flush.Abandon(r.Flusher, o.cached)
+			flush.Abandon(r.Flusher, o.cached)
 		}
 		r.Log.Info("checkpoint %s stays in the cache until this run has completed a checkpoint, or needs its room", o.Name())
 		err = errors.Join(err, r.Flusher.PassOver(o.cached))
@@ -268,8 +265,9 @@ func (r *Restart) Fail(byAll bool) error {
 // completed a checkpoint of its own.
 func (r *Restart) Supersede() error {
 	r.Flusher.Supersede()
-	if err := r.Cache.DropUnused("this run has completed a checkpoint"); err != nil || !r.refused.marked {
-		return err
+	r.Cache.DropUnused("this run has completed a checkpoint")
+	if !r.refused.marked {
+		return nil
 	}
 	r.refused.marked = false
 	return mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(prefix.Forgive(r.Prefix.Dir)) })

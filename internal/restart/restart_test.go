@@ -77,10 +77,7 @@ func newRig(comm mpi.Comm, root string, out *said, with func(*flush.Config, *res
 	if err := mpi.OnRoot(comm, func() error { return os.MkdirAll(filepath.Join(r.prefix.Dir, prefix.Metadata), 0o777) }); err != nil {
 		return nil, err
 	}
-	groups, err := reddesc.NewGroups(comm, node)
-	if err != nil {
-		return nil, err
-	}
+	groups := reddesc.NewGroups(comm, node)
 	store, err := reddesc.NewStore(groups, "store", filepath.Join(root, node), 2, "", "", true)
 	if err != nil {
 		return nil, err
@@ -100,7 +97,7 @@ func newRig(comm mpi.Comm, root string, out *said, with func(*flush.Config, *res
 	protector := protect.New(protect.Config{World: comm, Node: own, Cache: r.cache, Queue: &background.Queue{}, Log: log})
 	fc := flush.Config{World: comm, Node: own, Cache: r.cache, Protector: protector, Prefix: r.prefix, Log: log,
 		Kind:     func(string) mover.Kind { return mover.ByThread },
-		Stopping: func() (bool, error) { return mpi.Any(comm, r.stop) }, Taken: func(error) {},
+		Stopping: func() bool { return mpi.Any(comm, r.stop) }, Taken: func(error) {},
 		SizeName: func(string) string { return "SIZE" }}
 	rc := restart.Config{World: comm, Cache: r.cache, Prefix: r.prefix, Log: log, Fetch: true,
 		Protect: func(dataset.Dataset) (*reddesc.Descriptor, *reddesc.Store) { return r.desc, store }}
@@ -112,9 +109,7 @@ func newRig(comm mpi.Comm, root string, out *said, with func(*flush.Config, *res
 	}
 	rc.Flusher = r.flusher
 	r.restart = restart.New(rc)
-	if err := r.cache.Rebuild(); err != nil {
-		return nil, err
-	}
+	r.cache.Rebuild()
 	return r, r.restart.PassOverCondemned()
 }
 
@@ -124,7 +119,8 @@ func (r *rig) makeRoom() error {
 	if err != nil {
 		return err
 	}
-	return r.flusher.Evict(leaving)
+	r.flusher.Evict(leaving)
+	return nil
 }
 
 // write completes a dataset in the cache, of one file a rank.

@@ -18,7 +18,7 @@ const mostPrograms = 256
 
 // Gather returns on rank 0 what is to be recorded of the job; nil on other ranks, and
 // if rank 0 cannot find out how it was started. Rank 0 passes the nodes of the job. Gather is
-// collective, and fails only with MPI.
+// collective; the error is agreed.
 func Gather(world mpi.Comm, nodes []Node, cfg *config.Config, version string) (*Facts, error) {
 	programs, partial, err := gatherPrograms(world, ofThisProcess(), func() ([]string, error) { return environ(strings.Fields(cfg.RecordEnv)) })
 	if err != nil || world.Rank() != 0 || len(programs[0].Argv) == 0 {
@@ -63,13 +63,10 @@ func gatherPrograms(world mpi.Comm, own Start, environ func() ([]string, error))
 	}
 	below, err := hash.Sendrecv(start, (rank+1)%size, (rank+size-1)%size, world)
 	if err != nil {
-		return nil, false, err
+		panic(err) // others wait for it
 	}
 	begins := rank == 0 || !below.Equal(start)
-	n, err := mpi.AllreduceOne(world, map[bool]int{true: 1}[begins], mpi.Sum)
-	if err != nil {
-		return nil, false, err
-	}
+	n := mpi.AllreduceOne(world, map[bool]int{true: 1}[begins], mpi.Sum)
 	if !begins && (n == 1 || n > mostPrograms) {
 		return nil, n > mostPrograms, nil
 	}

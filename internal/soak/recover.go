@@ -24,10 +24,10 @@ func (m mortal) Revoked() error       { return m.ranks.Revoked() }
 var errDead = errors.New("the rank has died")
 
 // ranks returns the communicator for Init of a run that recovers.
-func (p *program) ranks() (mpi.Comm, error) {
-	own, err := p.world.Revocable()
-	if err != nil || p.rank != p.Recover.Rank {
-		return own, err
+func (p *program) ranks() mpi.Comm {
+	own := p.world.Revocable()
+	if p.rank != p.Recover.Rank {
+		return own
 	}
 	operations := int64(0)
 	return mortal{mpitest.Faulty(own, func(string) {
@@ -36,7 +36,7 @@ func (p *program) ranks() (mpi.Comm, error) {
 				panic(errDead)
 			}
 		}
-	}), own}, nil
+	}), own}
 }
 
 // interrupted reports whether a call has failed because a rank has died.
@@ -48,16 +48,14 @@ func (p *program) interrupted(err error) bool {
 // recover lets the run go on. The ranks whose calls have succeeded before the other one died call it as well.
 func (p *program) recover(died error) error {
 	p.dying = false
-	next, err := mpi.Dup(p.world)
-	if err != nil {
-		return err
-	}
+	next := mpi.Dup(p.world)
 	dead := errors.As(died, new(*mpi.PanicError))
+	var err error
 	if dead && p.Recover.Lost {
 		err = os.RemoveAll(filepath.Join(p.Root, "node", p.Nodes[p.rank]))
 	}
-	any, e := mpi.Any(p.world, dead) // then no rank is in the op any more
-	if err := errors.Join(err, e); err != nil {
+	any := mpi.Any(p.world, dead) // then no rank is in the op any more
+	if err != nil {
 		return err
 	}
 	what := "recovers"

@@ -36,10 +36,8 @@ func (c *comm) space(collective bool) int {
 	return c.context.id
 }
 
-func (c *comm) start(buf []byte, dst, tag int, collective bool) (*message, error) {
-	if err := mpi.CheckTarget(len(c.members), dst, tag); err != nil {
-		return nil, err
-	}
+func (c *comm) start(buf []byte, dst, tag int, collective bool) *message {
+	mpi.CheckTarget(len(c.members), dst, tag)
 	c.alive()
 	c.count(c.members[c.rank], 1, int64(len(buf)))
 	m := &message{context: c.space(collective), src: c.rank, tag: tag, data: buf, box: c.box(dst)}
@@ -50,13 +48,11 @@ func (c *comm) start(buf []byte, dst, tag int, collective bool) (*message, error
 	}
 	m.box.mu.Unlock()
 	c.alive()
-	return m, nil
+	return m
 }
 
-func (c *comm) post(buf []byte, src, tag int, collective bool) (*receive, error) {
-	if err := mpi.CheckSource(len(c.members), src, tag); err != nil {
-		return nil, err
-	}
+func (c *comm) post(buf []byte, src, tag int, collective bool) *receive {
+	mpi.CheckSource(len(c.members), src, tag)
 	r := &receive{context: c.space(collective), src: src, tag: tag, buf: buf}
 	box := c.box(c.rank)
 	box.mu.Lock()
@@ -65,7 +61,7 @@ func (c *comm) post(buf []byte, src, tag int, collective bool) (*receive, error)
 	}
 	box.mu.Unlock()
 	c.alive()
-	return r, nil
+	return r
 }
 
 // wait waits for a condition that is guarded by the mutex of cond, which is locked.
@@ -93,41 +89,28 @@ func (c *comm) until(box *mailbox, done func() bool) {
 	c.alive()
 }
 
-func (c *comm) send(buf []byte, dst, tag int, collective bool) error {
-	m, err := c.start(buf, dst, tag, collective)
-	if err != nil {
-		return err
-	}
+func (c *comm) send(buf []byte, dst, tag int, collective bool) {
+	m := c.start(buf, dst, tag, collective)
 	c.until(m.box, func() bool { return m.taken })
-	return nil
 }
 
-func (c *comm) recv(buf []byte, src, tag int, collective bool) (mpi.Status, error) {
-	r, err := c.post(buf, src, tag, collective)
-	if err != nil {
-		return mpi.Status{}, err
-	}
-	c.until(c.box(c.rank), func() bool { return r.done })
-	return r.status, r.err
+func (c *comm) recv(buf []byte, src, tag int, collective bool) mpi.Status {
+	return recvRequest{c, c.post(buf, src, tag, collective)}.Wait()
 }
 
-func (c *comm) Send(buf []byte, dst, tag int) error { return c.send(buf, dst, tag, false) }
+func (c *comm) Send(buf []byte, dst, tag int) { c.send(buf, dst, tag, false) }
 
-func (c *comm) Recv(buf []byte, src, tag int) (mpi.Status, error) {
+func (c *comm) Recv(buf []byte, src, tag int) mpi.Status {
 	return c.recv(buf, src, tag, false)
 }
 
-func (c *comm) Sendrecv(send []byte, dst, sendtag int, recv []byte, src, recvtag int) (mpi.Status, error) {
-	if err := mpi.CheckSource(len(c.members), src, recvtag); err != nil {
-		return mpi.Status{}, err
-	}
-	m, err := c.start(send, dst, sendtag, false)
-	if err != nil {
-		return mpi.Status{}, err
-	}
-	status, err := c.recv(recv, src, recvtag, false)
+func (c *comm) Sendrecv(send []byte, dst, sendtag int, recv []byte, src, recvtag int) mpi.Status {
+	mpi.CheckSource(len(c.members), src, recvtag)
+	m := c.start(send, dst, sendtag, false)
+	r := c.post(recv, src, recvtag, false)
+	c.until(c.box(c.rank), func() bool { return r.done })
 	c.until(m.box, func() bool { return m.taken })
-	return status, err
+	return r.result()
 }
 
 type sendRequest struct {
@@ -135,12 +118,12 @@ type sendRequest struct {
 	m *message
 }
 
-func (r sendRequest) Wait() (mpi.Status, error) {
+func (r sendRequest) Wait() mpi.Status {
 	r.c.until(r.m.box, func() bool { return r.m.taken })
-	return mpi.Status{}, nil
+	return mpi.Status{}
 }
 
-func (r sendRequest) Test() (mpi.Status, bool, error) {
+func (r sendRequest) Test() (mpi.Status, bool) {
 	r.c.polled()
 	r.m.box.mu.Lock()
 	taken := r.m.taken
@@ -148,7 +131,7 @@ func (r sendRequest) Test() (mpi.Status, bool, error) {
 	if !taken {
 		runtime.Gosched()
 	}
-	return mpi.Status{}, taken, nil
+	return mpi.Status{}, taken
 }
 
 type recvRequest struct {
@@ -156,12 +139,12 @@ type recvRequest struct {
 	r *receive
 }
 
-func (r recvRequest) Wait() (mpi.Status, error) {
+func (r recvRequest) Wait() mpi.Status {
 	r.c.until(r.c.box(r.c.rank), func() bool { return r.r.done })
-	return r.r.status, r.r.err
+	return r.r.result()
 }
 
-func (r recvRequest) Test() (mpi.Status, bool, error) {
+func (r recvRequest) Test() (mpi.Status, bool) {
 	r.c.polled()
 	box := r.c.box(r.c.rank)
 	box.mu.Lock()
@@ -169,28 +152,22 @@ func (r recvRequest) Test() (mpi.Status, bool, error) {
 	box.mu.Unlock()
 	if !done {
 		runtime.Gosched()
-		return mpi.Status{}, false, nil
+		return mpi.Status{}, false
 	}
-	return r.r.status, true, r.r.err
+	return r.r.result(), true
 }
 
-func (c *comm) Isend(buf []byte, dst, tag int) (mpi.Request, error) {
-	m, err := c.start(buf, dst, tag, false)
-	if err != nil {
-		return nil, err
-	}
-	return sendRequest{c, m}, nil
+func (c *comm) Isend(buf []byte, dst, tag int) mpi.Request {
+	m := c.start(buf, dst, tag, false)
+	return sendRequest{c, m}
 }
 
 // Issend is Isend: here every send is synchronous.
-func (c *comm) Issend(buf []byte, dst, tag int) (mpi.Request, error) { return c.Isend(buf, dst, tag) }
+func (c *comm) Issend(buf []byte, dst, tag int) mpi.Request { return c.Isend(buf, dst, tag) }
 
-func (c *comm) Irecv(buf []byte, src, tag int) (mpi.Request, error) {
-	r, err := c.post(buf, src, tag, false)
-	if err != nil {
-		return nil, err
-	}
-	return recvRequest{c, r}, nil
+func (c *comm) Irecv(buf []byte, src, tag int) mpi.Request {
+	r := c.post(buf, src, tag, false)
+	return recvRequest{c, r}
 }
 
 func (c *comm) find(src, tag int) (mpi.Status, bool) {
@@ -202,21 +179,17 @@ func (c *comm) find(src, tag int) (mpi.Status, bool) {
 	return mpi.Status{}, false
 }
 
-func (c *comm) Probe(src, tag int) (status mpi.Status, err error) {
-	if err := mpi.CheckSource(len(c.members), src, tag); err != nil {
-		return mpi.Status{}, err
-	}
+func (c *comm) Probe(src, tag int) (status mpi.Status) {
+	mpi.CheckSource(len(c.members), src, tag)
 	c.until(c.box(c.rank), func() (found bool) {
 		status, found = c.find(src, tag)
 		return found
 	})
-	return status, nil
+	return status
 }
 
-func (c *comm) Iprobe(src, tag int) (mpi.Status, bool, error) {
-	if err := mpi.CheckSource(len(c.members), src, tag); err != nil {
-		return mpi.Status{}, false, err
-	}
+func (c *comm) Iprobe(src, tag int) (mpi.Status, bool) {
+	mpi.CheckSource(len(c.members), src, tag)
 	c.polled()
 	box := c.box(c.rank)
 	box.mu.Lock()
@@ -225,24 +198,18 @@ func (c *comm) Iprobe(src, tag int) (mpi.Status, bool, error) {
 	if !found {
 		runtime.Gosched()
 	}
-	return status, found, nil
+	return status, found
 }
 
 // Barrier is a dissemination barrier: log P rounds.
-func (c *comm) Barrier() error {
+func (c *comm) Barrier() {
 	c.alive()
 	n := len(c.members)
 	for step := 1; step < n; step *= 2 {
-		m, err := c.start(nil, (c.rank+step)%n, 0, true)
-		if err != nil {
-			return err
-		}
-		if _, err := c.recv(nil, (c.rank-step+n)%n, 0, true); err != nil {
-			return err
-		}
+		m := c.start(nil, (c.rank+step)%n, 0, true)
+		c.recv(nil, (c.rank-step+n)%n, 0, true)
 		c.until(m.box, func() bool { return m.taken })
 	}
-	return nil
 }
 
 type barrierRequest struct {
@@ -250,7 +217,7 @@ type barrierRequest struct {
 	round int
 }
 
-func (c *comm) Ibarrier() (mpi.Request, error) {
+func (c *comm) Ibarrier() mpi.Request {
 	c.alive()
 	c.count(c.members[c.rank], int64(bits.Len(uint(len(c.members)-1))), 0)
 	round := c.entered
@@ -259,15 +226,15 @@ func (c *comm) Ibarrier() (mpi.Request, error) {
 	x.mu.Lock()
 	x.enter(round)
 	x.mu.Unlock()
-	return barrierRequest{c, round}, nil
+	return barrierRequest{c, round}
 }
 
-func (r barrierRequest) Wait() (mpi.Status, error) {
+func (r barrierRequest) Wait() mpi.Status {
 	r.c.meet(func() bool { return r.c.context.passed > r.round })
-	return mpi.Status{}, nil
+	return mpi.Status{}
 }
 
-func (r barrierRequest) Test() (mpi.Status, bool, error) {
+func (r barrierRequest) Test() (mpi.Status, bool) {
 	r.c.polled()
 	x := r.c.context
 	x.mu.Lock()
@@ -276,7 +243,7 @@ func (r barrierRequest) Test() (mpi.Status, bool, error) {
 	if !done {
 		runtime.Gosched()
 	}
-	return mpi.Status{}, done, nil
+	return mpi.Status{}, done
 }
 
 // meet waits for a condition that is guarded by the context's mutex.
@@ -291,48 +258,37 @@ func (c *comm) meet(done func() bool) {
 // messages sends the messages of collective operations.
 type messages struct{ *comm }
 
-func (m messages) Send(buf []byte, dst int) error { return m.send(buf, dst, 0, true) }
+func (m messages) Send(buf []byte, dst int) { m.send(buf, dst, 0, true) }
 
-func (m messages) Recv(buf []byte, src int) error {
-	_, err := m.recv(buf, src, 0, true)
-	return err
+func (m messages) Recv(buf []byte, src int) { m.recv(buf, src, 0, true) }
+
+func (m messages) Start(buf []byte, dst int) (wait func()) {
+	sent := m.start(buf, dst, 0, true)
+	return func() { m.until(sent.box, func() bool { return sent.taken }) }
 }
 
-func (m messages) Start(buf []byte, dst int) (wait func() error, err error) {
-	sent, err := m.start(buf, dst, 0, true)
-	if err != nil {
-		return nil, err
-	}
-	return func() error {
-		m.until(sent.box, func() bool { return sent.taken })
-		return nil
-	}, nil
-}
-
-func (c *comm) Bcast(buf []byte, root int) error {
+func (c *comm) Bcast(buf []byte, root int) {
 	c.alive()
-	return collective.Bcast(messages{c}, buf, root)
+	collective.Bcast(messages{c}, buf, root)
 }
 
-func (c *comm) Allreduce(values []int64, op mpi.Op) error {
+func (c *comm) Allreduce(values []int64, op mpi.Op) {
 	c.alive()
-	return collective.Allreduce(messages{c}, values, op)
+	collective.Allreduce(messages{c}, values, op)
 }
 
-func (c *comm) Exscan(values []int64, op mpi.Op) error {
+func (c *comm) Exscan(values []int64, op mpi.Op) {
 	c.alive()
-	return collective.Exscan(messages{c}, values, op)
+	collective.Exscan(messages{c}, values, op)
 }
 
-func (c *comm) Gather(send, recv []byte, root int) error {
+func (c *comm) Gather(send, recv []byte, root int) {
 	c.alive()
-	return collective.Gather(messages{c}, send, recv, root)
+	collective.Gather(messages{c}, send, recv, root)
 }
 
-func (c *comm) Split(color, key int) (mpi.Comm, error) {
-	if err := mpi.CheckColor(color); err != nil {
-		return nil, err
-	}
+func (c *comm) Split(color, key int) mpi.Comm {
+	mpi.CheckColor(color)
 	c.alive()
 	c.count(c.members[c.rank], int64(bits.Len(uint(len(c.members)-1))), 0)
 	x := c.context
@@ -350,13 +306,11 @@ func (c *comm) Split(color, key int) (mpi.Comm, error) {
 	g := x.groups[c.rank]
 	x.mu.Unlock()
 	// No rank may start the next split before all have read this one's result.
-	if err := c.Barrier(); err != nil {
-		return nil, err
-	}
+	c.Barrier()
 	if g.context == nil {
-		return nil, nil
+		return nil
 	}
-	return &comm{world: c.world, context: g.context, members: g.members, rank: g.rank}, nil
+	return &comm{world: c.world, context: g.context, members: g.members, rank: g.rank}
 }
 
 // divide makes the groups of a split.
@@ -390,12 +344,9 @@ func (c *comm) divide(wants []want) []group {
 	return groups
 }
 
-func (c *comm) Free() error {
-	if err := c.Barrier(); err != nil {
-		return err
-	}
+func (c *comm) Free() {
+	c.Barrier()
 	c.mu.Lock()
 	delete(c.contexts, c.context.id)
 	c.mu.Unlock()
-	return nil
 }

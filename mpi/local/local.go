@@ -50,8 +50,8 @@ type Stats struct {
 }
 
 // Run calls f on n ranks and returns what each sent and the first error that
-// one of them returned, ErrKilled if the job was killed, or an error that
-// names the ranks which wait for each other.
+// one of them returned, or with which one of its operations failed; ErrKilled if
+// the job was killed, or an error that names the ranks which wait for each other.
 func Run(n int, opt Options, f func(c mpi.Comm) error) ([]Stats, error) {
 	w := &world{boxes: make([]mailbox, n), killAt: opt.KillAt, watch: opt.Watch, contexts: map[int]*context{}}
 	members := make([]int, n)
@@ -70,7 +70,7 @@ func Run(n int, opt Options, f func(c mpi.Comm) error) ([]Stats, error) {
 			defer wg.Done()
 			defer w.progress.Add(1)
 			defer done[r].Store(true)
-			errs[r] = f(&comm{world: w, context: first, members: members, rank: r})
+			errs[r] = mpi.Try(func() error { return f(&comm{world: w, context: first, members: members, rank: r}) })
 		}()
 	}
 	finished := make(chan struct{})
@@ -319,7 +319,6 @@ type receive struct {
 	buf               []byte
 	done              bool
 	status            mpi.Status
-	err               error
 }
 
 func (m *message) matches(context, src, tag int) bool {
@@ -329,12 +328,17 @@ func (m *message) matches(context, src, tag int) bool {
 // take moves a message into the buffer of a receive that matches it.
 func (r *receive) take(m *message) {
 	r.status = mpi.Status{Source: m.src, Tag: m.tag, Count: len(m.data)}
-	if len(m.data) > len(r.buf) {
-		r.err = fmt.Errorf("%w: %d bytes from rank %d with tag %d, room for %d",
-			mpi.ErrTruncated, len(m.data), m.src, m.tag, len(r.buf))
-	}
 	copy(r.buf, m.data)
 	r.done, m.taken = true, true
+}
+
+// result returns the status of a receive that is done.
+func (r *receive) result() mpi.Status {
+	if s := r.status; s.Count > len(r.buf) {
+		panic(&mpi.OpError{Op: "receive", Err: fmt.Errorf("%w: %d bytes from rank %d with tag %d, room for %d",
+			mpi.ErrTruncated, s.Count, s.Source, s.Tag, len(r.buf))})
+	}
+	return r.status
 }
 
 // One returns the communicator of a single process, for commands that make

@@ -19,19 +19,16 @@ type family struct {
 // revocable is a rank's view of a communicator that can be revoked.
 type revocable struct{ *comm }
 
-func (c *comm) Revocable() (mpi.Revocable, error) {
-	own, err := c.Split(0, c.rank)
-	if err != nil {
-		return nil, err
-	}
-	d := own.(*comm)
+func (c *comm) Revocable() mpi.Revocable {
+	d := c.Split(0, c.rank).(*comm)
 	x := d.context
 	x.mu.Lock()
 	if x.family == c.context.family {
 		x.family = &family{world: c.world}
 	}
 	x.mu.Unlock()
-	return revocable{d}, c.Barrier() // nobody uses it before it has its family on all ranks
+	c.Barrier() // nobody uses it before it has its family on all ranks
+	return revocable{d}
 }
 
 func (r revocable) Revoke(reason string) {

@@ -24,9 +24,9 @@ func onTwo(size int, run func(c mpi.Comm, buf []byte) error) func(c mpi.Comm) er
 		if c.Rank() > 1 {
 			color = mpi.Undefined
 		}
-		two, err := c.Split(color, 0)
-		if err != nil || two == nil {
-			return err
+		two := c.Split(color, 0)
+		if two == nil {
+			return nil
 		}
 		var f failures
 		if two.Size() == 2 {
@@ -47,13 +47,12 @@ func onTwo(size int, run func(c mpi.Comm, buf []byte) error) func(c mpi.Comm) er
 func bigSend(c mpi.Comm, buf []byte) error {
 	var f failures
 	if c.Rank() == 0 {
-		return c.Send(buf, 1, 1)
+		c.Send(buf, 1, 1)
+		return nil
 	}
-	s, err := c.Probe(0, 1)
-	f.add(err)
+	s := c.Probe(0, 1)
 	f.status(s, 0, 1, len(buf))
-	s, err = c.Recv(buf, mpi.AnySource, 1)
-	f.add(err)
+	s = c.Recv(buf, mpi.AnySource, 1)
 	f.status(s, 0, 1, len(buf))
 	return f.err()
 }
@@ -61,11 +60,14 @@ func bigSend(c mpi.Comm, buf []byte) error {
 func bigIsend(c mpi.Comm, buf []byte) error {
 	var f failures
 	if c.Rank() == 0 {
-		f.done(f.started(c.Isend(buf, 1, 1)))
+		c.Isend(buf, 1, 1).Wait()
 	} else {
-		f.wait(f.started(c.Irecv(buf, 0, 1)), 0, 1, len(buf))
+		f.wait(c.Irecv(buf, 0, 1), 0, 1, len(buf))
 	}
 	return f.err()
 }
 
-func bigBcast(c mpi.Comm, buf []byte) error { return c.Bcast(buf, 0) }
+func bigBcast(c mpi.Comm, buf []byte) error {
+	c.Bcast(buf, 0)
+	return nil
+}

@@ -26,20 +26,19 @@ func (f *failures) member(c mpi.Comm, rank, size, me int, world func(rank int) i
 	n := c.Size()
 	left, right := (c.Rank()-1+n)%n, (c.Rank()+1)%n
 	buf := make([]byte, 30)
-	_, err := c.Sendrecv(message(30, me), right, 1, buf, left, 1)
-	f.add(err)
+	c.Sendrecv(message(30, me), right, 1, buf, left, 1)
 	f.same(buf, world(left))
 	sum, want := []int64{int64(me)}, int64(0)
 	for r := range n {
 		want += int64(world(r))
 	}
-	f.add(c.Allreduce(sum, mpi.Sum))
+	c.Allreduce(sum, mpi.Sum)
 	f.expect(sum[0] == want, "ranks add up to %d, want %d", sum[0], want)
 }
 
 func (f *failures) free(c mpi.Comm) {
 	if c != nil {
-		f.add(c.Free())
+		c.Free()
 	}
 }
 
@@ -48,8 +47,7 @@ func splitColors(c mpi.Comm) error {
 	me := c.Rank()
 	color := me % 3
 	size := (c.Size() - color + 2) / 3
-	s, err := c.Split(color*1000, 0)
-	f.add(err)
+	s := c.Split(color*1000, 0)
 	f.member(s, me/3, size, me, func(r int) int { return color + 3*r })
 	f.free(s)
 	return f.err()
@@ -58,14 +56,12 @@ func splitColors(c mpi.Comm) error {
 func splitKeys(c mpi.Comm) error {
 	var f failures
 	me, n := c.Rank(), c.Size()
-	s, err := c.Split(7, -me)
-	f.add(err)
+	s := c.Split(7, -me)
 	f.member(s, n-1-me, n, me, func(r int) int { return n - 1 - r })
 	f.free(s)
 	// Equal keys leave ranks in order: even ranks come first here.
 	even := (n + 1) / 2
-	s, err = c.Split(0, me%2)
-	f.add(err)
+	s = c.Split(0, me%2)
 	f.member(s, me%2*even+me/2, n, me, func(r int) int {
 		if r < even {
 			return 2 * r
@@ -83,16 +79,14 @@ func splitUndefined(c mpi.Comm) error {
 	if me%2 == 0 {
 		color = 1
 	}
-	s, err := c.Split(color, me)
-	f.add(err)
+	s := c.Split(color, me)
 	if color == mpi.Undefined {
 		f.expect(s == nil, "a communicator for color Undefined")
 	} else {
 		f.member(s, me/2, (n+1)/2, me, func(r int) int { return 2 * r })
 	}
 	f.free(s)
-	s, err = c.Split(mpi.Undefined, 0)
-	f.add(err)
+	s = c.Split(mpi.Undefined, 0)
 	f.expect(s == nil, "a communicator for color Undefined on all ranks")
 	return f.err()
 }
@@ -100,14 +94,12 @@ func splitUndefined(c mpi.Comm) error {
 func splitTwice(c mpi.Comm) error {
 	var f failures
 	me, n := c.Rank(), c.Size()
-	half, err := c.Split(me%2, me)
-	f.add(err)
+	half := c.Split(me%2, me)
 	if half == nil {
 		return errors.Join(f.err(), errors.New("no communicator"))
 	}
 	size := (n - me%2 + 1) / 2
-	s, err := half.Split(0, size-half.Rank())
-	f.add(err)
+	s := half.Split(0, size-half.Rank())
 	f.member(s, size-1-me/2, size, me, func(r int) int { return 2*(size-1-r) + me%2 })
 	f.free(half) // a part outlives the whole
 	f.member(s, size-1-me/2, size, me, func(r int) int { return 2*(size-1-r) + me%2 })
@@ -121,10 +113,8 @@ func spaces(c mpi.Comm) error {
 	var f failures
 	n, me := c.Size(), c.Rank()
 	left, right := (me-1+n)%n, (me+1)%n
-	d, err := mpi.Dup(c)
-	f.add(err)
-	s, err := c.Split(0, me)
-	f.add(err)
+	d := mpi.Dup(c)
+	s := c.Split(0, me)
 	if d == nil || s == nil {
 		return f.err()
 	}
@@ -136,16 +126,15 @@ func spaces(c mpi.Comm) error {
 	var requests []mpi.Request
 	for i, x := range comms {
 		part := fill(buf[i*size:(i+1)*size], me*10+i)
-		requests = append(requests, f.started(x.Isend(part, right, 1)))
+		requests = append(requests, x.Isend(part, right, 1))
 	}
 	got := make([]byte, size)
 	for i := len(comms) - 1; i >= 0; i-- {
-		_, err := comms[i].Recv(got, mpi.AnySource, 1)
-		f.add(err)
+		comms[i].Recv(got, mpi.AnySource, 1)
 		f.same(got, left*10+i)
 	}
 	for _, r := range requests {
-		f.done(r)
+		r.Wait()
 	}
 	f.free(d)
 	f.free(s)
@@ -156,8 +145,7 @@ func dupFree(c mpi.Comm) error {
 	var f failures
 	n, me := c.Size(), c.Rank()
 	for range 20 {
-		d, err := mpi.Dup(c)
-		f.add(err)
+		d := mpi.Dup(c)
 		f.member(d, me, n, me, func(r int) int { return r })
 		f.free(d)
 	}

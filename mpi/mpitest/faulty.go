@@ -17,93 +17,86 @@ type faultyRequest struct {
 	before func(op string)
 }
 
-func (r faultyRequest) Wait() (mpi.Status, error) {
+func (r faultyRequest) Wait() mpi.Status {
 	r.before("Wait")
 	return r.Request.Wait()
 }
 
-func (c *faulty) started(r mpi.Request, err error) (mpi.Request, error) {
-	if err != nil {
-		return nil, err
-	}
-	return faultyRequest{r, c.before}, nil
-}
-
-func (c *faulty) Send(buf []byte, dst, tag int) error {
+func (c *faulty) Send(buf []byte, dst, tag int) {
 	c.before("Send")
-	return c.Comm.Send(buf, dst, tag)
+	c.Comm.Send(buf, dst, tag)
 }
 
-func (c *faulty) Recv(buf []byte, src, tag int) (mpi.Status, error) {
+func (c *faulty) Recv(buf []byte, src, tag int) mpi.Status {
 	c.before("Recv")
 	return c.Comm.Recv(buf, src, tag)
 }
 
-func (c *faulty) Sendrecv(send []byte, dst, sendtag int, recv []byte, src, recvtag int) (mpi.Status, error) {
+func (c *faulty) Sendrecv(send []byte, dst, sendtag int, recv []byte, src, recvtag int) mpi.Status {
 	c.before("Sendrecv")
 	return c.Comm.Sendrecv(send, dst, sendtag, recv, src, recvtag)
 }
 
-func (c *faulty) Isend(buf []byte, dst, tag int) (mpi.Request, error) {
+func (c *faulty) Isend(buf []byte, dst, tag int) mpi.Request {
 	c.before("Isend")
-	return c.started(c.Comm.Isend(buf, dst, tag))
+	return faultyRequest{c.Comm.Isend(buf, dst, tag), c.before}
 }
 
-func (c *faulty) Issend(buf []byte, dst, tag int) (mpi.Request, error) {
+func (c *faulty) Issend(buf []byte, dst, tag int) mpi.Request {
 	c.before("Issend")
-	return c.started(c.Comm.Issend(buf, dst, tag))
+	return faultyRequest{c.Comm.Issend(buf, dst, tag), c.before}
 }
 
-func (c *faulty) Irecv(buf []byte, src, tag int) (mpi.Request, error) {
+func (c *faulty) Irecv(buf []byte, src, tag int) mpi.Request {
 	c.before("Irecv")
-	return c.started(c.Comm.Irecv(buf, src, tag))
+	return faultyRequest{c.Comm.Irecv(buf, src, tag), c.before}
 }
 
-func (c *faulty) Probe(src, tag int) (mpi.Status, error) {
+func (c *faulty) Probe(src, tag int) mpi.Status {
 	c.before("Probe")
 	return c.Comm.Probe(src, tag)
 }
 
-func (c *faulty) Barrier() error {
+func (c *faulty) Barrier() {
 	c.before("Barrier")
-	return c.Comm.Barrier()
+	c.Comm.Barrier()
 }
 
-func (c *faulty) Ibarrier() (mpi.Request, error) {
+func (c *faulty) Ibarrier() mpi.Request {
 	c.before("Ibarrier")
-	return c.started(c.Comm.Ibarrier())
+	return faultyRequest{c.Comm.Ibarrier(), c.before}
 }
 
-func (c *faulty) Bcast(buf []byte, root int) error {
+func (c *faulty) Bcast(buf []byte, root int) {
 	c.before("Bcast")
-	return c.Comm.Bcast(buf, root)
+	c.Comm.Bcast(buf, root)
 }
 
-func (c *faulty) Allreduce(values []int64, op mpi.Op) error {
+func (c *faulty) Allreduce(values []int64, op mpi.Op) {
 	c.before("Allreduce")
-	return c.Comm.Allreduce(values, op)
+	c.Comm.Allreduce(values, op)
 }
 
-func (c *faulty) Exscan(values []int64, op mpi.Op) error {
+func (c *faulty) Exscan(values []int64, op mpi.Op) {
 	c.before("Exscan")
-	return c.Comm.Exscan(values, op)
+	c.Comm.Exscan(values, op)
 }
 
-func (c *faulty) Gather(send, recv []byte, root int) error {
+func (c *faulty) Gather(send, recv []byte, root int) {
 	c.before("Gather")
-	return c.Comm.Gather(send, recv, root)
+	c.Comm.Gather(send, recv, root)
 }
 
-func (c *faulty) Split(color, key int) (mpi.Comm, error) {
+func (c *faulty) Split(color, key int) mpi.Comm {
 	c.before("Split")
-	part, err := c.Comm.Split(color, key)
-	if part == nil || err != nil {
-		return nil, err
+	part := c.Comm.Split(color, key)
+	if part == nil {
+		return nil
 	}
-	return Faulty(part, c.before), nil
+	return Faulty(part, c.before)
 }
 
-func (c *faulty) Free() error {
+func (c *faulty) Free() {
 	c.before("Free")
-	return c.Comm.Free()
+	c.Comm.Free()
 }

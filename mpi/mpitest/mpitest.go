@@ -50,15 +50,24 @@ func Run(c mpi.Comm, opt Options, report func(name string, err error)) int {
 }
 
 func isolated(c mpi.Comm, run func(c mpi.Comm) error) error {
-	own, err := mpi.Dup(c)
-	if err != nil {
+	return mpi.Try(func() error {
+		own := mpi.Dup(c)
+		err := run(own)
+		own.Free()
 		return err
-	}
-	return errors.Join(run(own), own.Free())
+	})
 }
 
-// A failed check goes on, since the other ranks wait for its messages; failures
-// collects its errors.
+// try is mpi.Try for an operation.
+func try(operation func()) error {
+	return mpi.Try(func() error {
+		operation()
+		return nil
+	})
+}
+
+// A check that finds something wrong goes on, since the other ranks wait for its
+// messages; failures collects its errors.
 type failures []error
 
 func (f *failures) add(err error) {
@@ -82,26 +91,7 @@ func (f failures) err() error { return errors.Join(f...) }
 
 // wait waits for a request and checks the message it received.
 func (f *failures) wait(r mpi.Request, source, tag, count int) {
-	if r == nil {
-		return
-	}
-	s, err := r.Wait()
-	f.add(err)
-	f.status(s, source, tag, count)
-}
-
-// done waits for a request that receives nothing.
-func (f *failures) done(r mpi.Request) {
-	if r != nil {
-		_, err := r.Wait()
-		f.add(err)
-	}
-}
-
-// started takes the result of a call that starts a request.
-func (f *failures) started(r mpi.Request, err error) mpi.Request {
-	f.add(err)
-	return r
+	f.status(r.Wait(), source, tag, count)
 }
 
 // alloc returns memory for n bytes; Alloc fails only where nothing can go on.

@@ -21,7 +21,7 @@ var pointToPoint = []check{
 func rankAndSize(c mpi.Comm) error {
 	var f failures
 	n := []int64{1, int64(c.Rank())}
-	f.add(c.Allreduce(n, mpi.Sum))
+	c.Allreduce(n, mpi.Sum)
 	size := int64(c.Size())
 	f.expect(n[0] == size, "size is %d, but %d ranks took part", size, n[0])
 	f.expect(n[1] == size*(size-1)/2, "ranks add up to %d in a communicator of %d", n[1], size)
@@ -36,11 +36,10 @@ func sendRecv(c mpi.Comm) error {
 			seed := peer*100 + i
 			there := func(src, dst, seed int) {
 				if c.Rank() == src {
-					f.add(c.Send(message(n, seed), dst, i))
+					c.Send(message(n, seed), dst, i)
 				} else if c.Rank() == dst {
 					buf := make([]byte, n+i) // a message may be shorter than its buffer
-					s, err := c.Recv(buf, src, i)
-					f.add(err)
+					s := c.Recv(buf, src, i)
 					f.status(s, src, i, n)
 					f.same(buf[:n], seed)
 				}
@@ -69,12 +68,11 @@ func order(c mpi.Comm) error {
 	for i := range 40 {
 		n := sizes[i*5%len(sizes)]
 		if first {
-			f.add(c.Send(message(n, i), other, 3))
+			c.Send(message(n, i), other, 3)
 			continue
 		}
 		buf := make([]byte, 1<<18+1)
-		s, err := c.Recv(buf, other, 3)
-		f.add(err)
+		s := c.Recv(buf, other, 3)
 		f.status(s, other, 3, n)
 		f.same(buf[:min(n, s.Count)], i)
 	}
@@ -93,8 +91,7 @@ func tags(c mpi.Comm) error {
 	defer mpi.Free(buf)
 	if !first {
 		for i := len(list) - 1; i >= 0; i-- {
-			s, err := c.Recv(buf[:n], other, list[i])
-			f.add(err)
+			s := c.Recv(buf[:n], other, list[i])
 			f.status(s, other, list[i], n)
 			f.same(buf[:n], list[i])
 		}
@@ -102,10 +99,10 @@ func tags(c mpi.Comm) error {
 	}
 	requests := make([]mpi.Request, len(list))
 	for i, tag := range list {
-		requests[i] = f.started(c.Isend(fill(buf[i*n:(i+1)*n], tag), other, tag))
+		requests[i] = c.Isend(fill(buf[i*n:(i+1)*n], tag), other, tag)
 	}
 	for _, r := range requests {
-		f.done(r)
+		r.Wait()
 	}
 	return f.err()
 }
@@ -115,15 +112,14 @@ func anySource(c mpi.Comm) error {
 	const each = 3
 	if c.Rank() != 0 {
 		for i := range each {
-			f.add(c.Send(message(c.Rank(), c.Rank()*each+i), 0, 9))
+			c.Send(message(c.Rank(), c.Rank()*each+i), 0, 9)
 		}
 		return f.err()
 	}
 	seen := make([]int, c.Size())
 	for range each * (c.Size() - 1) {
 		buf := make([]byte, c.Size())
-		s, err := c.Recv(buf, mpi.AnySource, 9)
-		f.add(err)
+		s := c.Recv(buf, mpi.AnySource, 9)
 		if s.Source < 1 || s.Source >= c.Size() {
 			f.expect(false, "message from rank %d", s.Source)
 			continue
@@ -142,7 +138,8 @@ func truncation(c mpi.Comm) error {
 	if !ok {
 		return nil
 	}
-	truncated := func(err error) {
+	truncated := func(receive func()) {
+		err := try(receive)
 		f.expect(errors.Is(err, mpi.ErrTruncated), "error of a message that is too long: %v", err)
 	}
 	buf := alloc(20)
@@ -151,43 +148,32 @@ func truncation(c mpi.Comm) error {
 		if first {
 			long := message(n, i)
 			for range 2 {
-				f.add(c.Send(long, other, 1))
+				c.Send(long, other, 1)
 			}
-			f.add(c.Send(message(10, i), other, 1))
+			c.Send(message(10, i), other, 1)
 			continue
 		}
-		_, err := c.Recv(make([]byte, 10), other, 1)
-		truncated(err)
-		_, err = c.Recv(nil, other, 1)
-		truncated(err)
-		s, err := c.Recv(buf, other, 1)
-		f.add(err)
+		truncated(func() { c.Recv(make([]byte, 10), other, 1) })
+		truncated(func() { c.Recv(nil, other, 1) })
+		s := c.Recv(buf, other, 1)
 		f.status(s, other, 1, 10)
 		f.same(buf[:10], i)
 	}
 	// Irecv may write past its buffer, but up to here every MPI says that it did.
 	if first {
-		f.add(c.Send(message(20, 0), other, 3))
-		f.add(c.Send(message(20, 0), other, 3))
+		c.Send(message(20, 0), other, 3)
+		c.Send(message(20, 0), other, 3)
 	} else {
-		if r := f.started(c.Irecv(buf[:10], other, 3)); r != nil {
-			_, err := r.Wait()
-			truncated(err)
-		}
-		if r := f.started(c.Irecv(buf[:10], other, 3)); r != nil {
-			_, err := poll(r)
-			truncated(err)
-		}
+		truncated(func() { c.Irecv(buf[:10], other, 3).Wait() })
+		truncated(func() { poll(c.Irecv(buf[:10], other, 3)) })
 	}
 	// Both at once: what is sent must arrive though what is received does not fit.
 	got := make([]byte, 20)
 	if first {
-		s, err := c.Sendrecv(message(20, 1), other, 2, got, other, 2)
-		f.add(err)
+		s := c.Sendrecv(message(20, 1), other, 2, got, other, 2)
 		f.status(s, other, 2, 10)
 	} else {
-		_, err := c.Sendrecv(message(10, 2), other, 2, got[:10], other, 2)
-		truncated(err)
+		truncated(func() { c.Sendrecv(message(10, 2), other, 2, got[:10], other, 2) })
 	}
 	return f.err()
 }
@@ -198,14 +184,12 @@ func sendrecvRing(c mpi.Comm) error {
 	left, right := (me-1+n)%n, (me+1)%n
 	for i, size := range sizes {
 		buf := make([]byte, size+1)
-		s, err := c.Sendrecv(message(size, me), right, i, buf, left, i)
-		f.add(err)
+		s := c.Sendrecv(message(size, me), right, i, buf, left, i)
 		f.status(s, left, i, size)
 		f.same(buf[:size], left)
 	}
 	buf := make([]byte, 8)
-	s, err := c.Sendrecv(message(8, me), left, 5, buf, mpi.AnySource, 5)
-	f.add(err)
+	s := c.Sendrecv(message(8, me), left, 5, buf, mpi.AnySource, 5)
 	f.status(s, right, 5, 8)
 	f.same(buf, right)
 	return f.err()
@@ -218,41 +202,33 @@ func probe(c mpi.Comm) error {
 		return nil
 	}
 	if first {
-		f.add(c.Send(nil, other, 1)) // not what the other looks for first
-		_, err := c.Recv(nil, other, 2)
-		f.add(err)
+		c.Send(nil, other, 1) // not what the other looks for first
+		c.Recv(nil, other, 2)
 		for i, n := range sizes {
-			f.add(c.Send(message(n, i), other, 3))
+			c.Send(message(n, i), other, 3)
 		}
 		return f.err()
 	}
-	s, err := c.Probe(mpi.AnySource, 1)
-	f.add(err)
+	s := c.Probe(mpi.AnySource, 1)
 	f.status(s, other, 1, 0)
-	_, found, err := c.Iprobe(other, 3)
-	f.add(err)
+	_, found := c.Iprobe(other, 3)
 	f.expect(!found, "Iprobe finds a message that was not sent")
-	_, err = c.Recv(nil, other, 1)
-	f.add(err)
-	_, found, err = c.Iprobe(mpi.AnySource, 1)
-	f.add(err)
+	c.Recv(nil, other, 1)
+	_, found = c.Iprobe(mpi.AnySource, 1)
 	f.expect(!found, "Iprobe finds a message that was received")
-	f.add(c.Send(nil, other, 2))
+	c.Send(nil, other, 2)
 	for i, n := range sizes {
 		var s mpi.Status
 		if i%2 == 0 {
-			s, err = c.Probe(other, 3)
-			f.add(err)
+			s = c.Probe(other, 3)
 		} else {
-			for found := false; !found && err == nil; {
-				s, found, err = c.Iprobe(mpi.AnySource, 3)
+			for found := false; !found; {
+				s, found = c.Iprobe(mpi.AnySource, 3)
 			}
-			f.add(err)
 		}
 		f.status(s, other, 3, n)
 		buf := make([]byte, n)
-		s, err = c.Recv(buf, other, 3)
-		f.add(err)
+		s = c.Recv(buf, other, 3)
 		f.status(s, other, 3, n)
 		f.same(buf, i)
 	}
@@ -263,38 +239,34 @@ func empty(c mpi.Comm) error {
 	var f failures
 	n, me := c.Size(), c.Rank()
 	left, right := (me-1+n)%n, (me+1)%n
-	s, err := c.Sendrecv(nil, right, 1, nil, left, 1)
-	f.add(err)
+	s := c.Sendrecv(nil, right, 1, nil, left, 1)
 	f.status(s, left, 1, 0)
-	for i, start := range []func([]byte, int, int) (mpi.Request, error){c.Isend, c.Issend} {
-		in := f.started(c.Irecv(nil, left, 2))
-		out := f.started(start([]byte{}, right, 2))
+	for i, start := range []func([]byte, int, int) mpi.Request{c.Isend, c.Issend} {
+		in := c.Irecv(nil, left, 2)
+		out := start([]byte{}, right, 2)
 		if i == 0 {
-			f.done(out)
+			out.Wait()
 		}
 		f.wait(in, left, 2, 0)
 		if i == 1 {
-			f.done(out)
+			out.Wait()
 		}
 	}
 	first, other, ok := pair(c)
 	if ok && first {
-		f.add(c.Send(nil, other, 3))
-		f.add(c.Send([]byte{}, other, 3))
+		c.Send(nil, other, 3)
+		c.Send([]byte{}, other, 3)
 	} else if ok {
-		s, err := c.Recv(make([]byte, 4), other, 3)
-		f.add(err)
+		s := c.Recv(make([]byte, 4), other, 3)
 		f.status(s, other, 3, 0)
-		s, err = c.Recv(nil, other, 3)
-		f.add(err)
+		s = c.Recv(nil, other, 3)
 		f.status(s, other, 3, 0)
 	}
-	f.add(c.Bcast(nil, n-1))
-	f.add(c.Allreduce(nil, mpi.Max))
-	f.add(c.Exscan(nil, mpi.Sum))
-	f.add(c.Gather(nil, nil, n-1))
-	data, err := mpi.BcastBytes(c, nil, 0)
-	f.add(err)
+	c.Bcast(nil, n-1)
+	c.Allreduce(nil, mpi.Max)
+	c.Exscan(nil, mpi.Sum)
+	c.Gather(nil, nil, n-1)
+	data := mpi.BcastBytes(c, nil, 0)
 	f.expect(len(data) == 0, "BcastBytes made %d bytes of none", len(data))
 	return f.err()
 }

@@ -21,54 +21,37 @@ var revocation = []check{
 // waits are all ways to wait for rank who, which does not take part.
 var waits = []struct {
 	name string
-	wait func(c mpi.Comm, who int) error
+	wait func(c mpi.Comm, who int)
 }{
-	{"Recv", func(c mpi.Comm, who int) error { _, err := c.Recv(make([]byte, 10), who, 1); return err }},
-	{"Send", func(c mpi.Comm, who int) error { return c.Send(make([]byte, 1<<20), who, 1) }},
-	{"Sendrecv", func(c mpi.Comm, who int) error {
-		_, err := c.Sendrecv(make([]byte, 1<<20), who, 1, make([]byte, 10), who, 1)
-		return err
-	}},
-	{"Issend", func(c mpi.Comm, who int) error {
-		r, err := c.Issend(alloc(100), who, 1)
-		if err == nil {
-			_, err = r.Wait()
-		}
-		return err
-	}},
-	{"Irecv", func(c mpi.Comm, who int) error {
-		r, err := c.Irecv(alloc(100), who, 1)
-		for done := false; err == nil && !done; {
-			_, done, err = r.Test()
-		}
-		return err
-	}},
-	{"Probe", func(c mpi.Comm, who int) error { _, err := c.Probe(who, 1); return err }},
-	{"Iprobe", func(c mpi.Comm, who int) error {
-		for {
-			if _, found, err := c.Iprobe(mpi.AnySource, 1); err != nil || found {
-				return err
-			}
+	{"Recv", func(c mpi.Comm, who int) { c.Recv(make([]byte, 10), who, 1) }},
+	{"Send", func(c mpi.Comm, who int) { c.Send(make([]byte, 1<<20), who, 1) }},
+	{"Sendrecv", func(c mpi.Comm, who int) { c.Sendrecv(make([]byte, 1<<20), who, 1, make([]byte, 10), who, 1) }},
+	{"Issend", func(c mpi.Comm, who int) { c.Issend(alloc(100), who, 1).Wait() }},
+	{"Irecv", func(c mpi.Comm, who int) { poll(c.Irecv(alloc(100), who, 1)) }},
+	{"Probe", func(c mpi.Comm, who int) { c.Probe(who, 1) }},
+	{"Iprobe", func(c mpi.Comm, who int) {
+		for found := false; !found; {
+			_, found = c.Iprobe(mpi.AnySource, 1)
 		}
 	}},
-	{"Barrier", func(c mpi.Comm, who int) error { return c.Barrier() }},
-	{"Ibarrier", func(c mpi.Comm, who int) error {
-		r, err := c.Ibarrier()
-		if err == nil {
-			_, err = r.Wait()
-		}
-		return err
-	}},
-	{"Bcast", func(c mpi.Comm, who int) error { return errors.Join(c.Bcast(make([]byte, 100000), who), c.Barrier()) }},
-	{"Allreduce", func(c mpi.Comm, who int) error { return c.Allreduce(make([]int64, 10), mpi.Sum) }},
-	{"Exscan", func(c mpi.Comm, who int) error { return errors.Join(c.Exscan(make([]int64, 10), mpi.Sum), c.Barrier()) }},
-	{"Gather", func(c mpi.Comm, who int) error {
-		return errors.Join(c.Gather(make([]byte, 10), make([]byte, 10*c.Size()), 0), c.Barrier())
-	}},
-	{"Split", func(c mpi.Comm, who int) error { _, err := c.Split(c.Rank()%2, 0); return err }},
-	{"Dup", func(c mpi.Comm, who int) error { _, err := mpi.Dup(c); return err }},
-	{"Revocable", func(c mpi.Comm, who int) error { _, err := c.Revocable(); return err }},
-	{"Free", func(c mpi.Comm, who int) error { return c.Free() }},
+	{"Barrier", func(c mpi.Comm, who int) { c.Barrier() }},
+	{"Ibarrier", func(c mpi.Comm, who int) { c.Ibarrier().Wait() }},
+	{"Bcast", func(c mpi.Comm, who int) { c.Bcast(make([]byte, 100000), who); c.Barrier() }},
+	{"Allreduce", func(c mpi.Comm, who int) { c.Allreduce(make([]int64, 10), mpi.Sum) }},
+	{"Exscan", func(c mpi.Comm, who int) { c.Exscan(make([]int64, 10), mpi.Sum); c.Barrier() }},
+	{"Gather", func(c mpi.Comm, who int) { c.Gather(make([]byte, 10), make([]byte, 10*c.Size()), 0); c.Barrier() }},
+	{"Split", func(c mpi.Comm, who int) { c.Split(c.Rank()%2, 0) }},
+	{"Dup", func(c mpi.Comm, who int) { mpi.Dup(c) }},
+	{"Revocable", func(c mpi.Comm, who int) { c.Revocable() }},
+	{"Free", func(c mpi.Comm, who int) { c.Free() }},
+}
+
+// waiting returns the error of Guard for an operation that waits.
+func waiting(g mpi.Revocable, operation func()) error {
+	return mpi.Guard(g, func() error {
+		operation()
+		return nil
+	})
 }
 
 // is checks that an error says that rank who has revoked, for this reason.
@@ -83,35 +66,32 @@ func revokeWaits(c mpi.Comm) error {
 	var f failures
 	for i, w := range waits {
 		who := (i + 1) % c.Size()
-		g, err := c.Revocable()
-		if err != nil {
-			return err
-		}
+		g := c.Revocable()
 		reason := "because of " + w.name
 		if c.Rank() == who {
 			g.Revoke(reason)
 		} else {
-			err = mpi.Guard(g, func() error { return w.wait(g, who) })
-			f.is(w.name, err, who, reason)
+			f.is(w.name, waiting(g, func() { w.wait(g, who) }), who, reason)
 		}
 		f.is(w.name+", later", g.Revoked(), who, reason)
 		for _, w := range waits {
-			f.is("then "+w.name, guarded(g, func() error { return w.wait(g, who) }), who, reason)
+			f.is("then "+w.name, guarded(func() { w.wait(g, who) }), who, reason)
 		}
-		runtime.GC()       // what MPI goes on using stays
-		f.add(c.Barrier()) // the communicator that it was made from goes on
+		runtime.GC() // what MPI goes on using stays
+		c.Barrier()  // the communicator that it was made from goes on
 	}
 	return f.err()
 }
 
 // guarded is Guard that calls f all the same.
-func guarded(c mpi.Revocable, f func() error) (err error) {
+func guarded(f func()) (err error) {
 	defer func() {
 		if p, ok := recover().(error); ok {
 			err = p
 		}
 	}()
-	return f()
+	f()
+	return nil
 }
 
 // revokeParts revokes while others wait in parts that the revoker is no member of.
@@ -125,27 +105,22 @@ func revokeParts(c mpi.Comm) error {
 		if w.name == "Split" || w.name == "Free" {
 			continue // goscr splits the communicator of all only; to free a part a rank need not wait
 		}
-		g, err := c.Revocable()
-		if err != nil {
-			return err
-		}
+		g := c.Revocable()
 		// Rank 0, which revokes, is alone; so is rank 1, which does not take part either.
-		part, err := g.Split(max(1, c.Rank()), 0)
-		f.add(err)
-		pair, err := g.Split(c.Rank()/2, 0) // ranks 2 and 3, ...
-		f.add(err)
-		f.add(c.Barrier()) // all have split
+		part := g.Split(max(1, c.Rank()), 0)
+		pair := g.Split(c.Rank()/2, 0) // ranks 2 and 3, ...
+		c.Barrier()                    // all have split
 		switch {
 		case c.Rank() == 0:
 			g.Revoke("elsewhere")
 		case pair.Size() == 1 || c.Rank() == 1:
-			f.is("part", mpi.Guard(g, func() error { _, err := part.Probe(0, 7); return err }), 0, "elsewhere")
+			f.is("part", waiting(g, func() { part.Probe(0, 7) }), 0, "elsewhere")
 		case pair.Rank() == 1:
-			f.is(w.name, mpi.Guard(g, func() error { return w.wait(pair, 0) }), 0, "elsewhere")
+			f.is(w.name, waiting(g, func() { w.wait(pair, 0) }), 0, "elsewhere")
 		default: // its partner waits for it
-			f.is("part", mpi.Guard(g, func() error { _, err := part.Probe(0, 7); return err }), 0, "elsewhere")
+			f.is("part", waiting(g, func() { part.Probe(0, 7) }), 0, "elsewhere")
 		}
-		f.add(c.Barrier())
+		c.Barrier()
 	}
 	return f.err()
 }
@@ -154,18 +129,15 @@ func revokeParts(c mpi.Comm) error {
 func revokeAll(c mpi.Comm) error {
 	var f failures
 	for every := 1; every < 3; every++ {
-		g, err := c.Revocable()
-		if err != nil {
-			return err
-		}
+		g := c.Revocable()
 		if c.Rank()%every == 0 {
 			g.Revoke(fmt.Sprintf("rank %d", c.Rank()))
 		}
-		err = mpi.Guard(g, g.Barrier)
+		err := waiting(g, g.Barrier)
 		var revoked *mpi.RevokedError
 		f.expect(errors.As(err, &revoked) && revoked.Reason == fmt.Sprintf("rank %d", revoked.Rank) && revoked.Rank%every == 0,
 			"%v, want one of the ranks that have revoked", err)
-		f.add(c.Barrier())
+		c.Barrier()
 	}
 	return f.err()
 }
@@ -177,43 +149,41 @@ func revokeSplits(c mpi.Comm) error {
 	const splits = 4
 	for before := range splits {
 		for _, who := range []int{0, c.Size() - 1} {
-			g, err := c.Revocable()
-			if err != nil {
-				return err
-			}
-			err = mpi.Guard(g, func() error {
+			g := c.Revocable()
+			err := mpi.Guard(g, func() error {
 				for i := range splits {
 					if i == before && c.Rank() == who {
 						panic("between splits")
 					}
-					if _, err := g.Split(c.Rank()%2, 0); err != nil {
-						return err
-					}
+					g.Split(c.Rank()%2, 0)
 				}
 				return nil
 			})
 			f.is(fmt.Sprintf("after %d splits", before), err, who, "between splits")
-			f.add(c.Barrier())
+			c.Barrier()
 		}
 	}
 	return f.err()
 }
 
-// revokePanic revokes by a panic, and by an operation that has failed.
+// revokePanic revokes by a panic, by an operation that fails, and by its error.
 func revokePanic(c mpi.Comm) error {
 	var f failures
 	who := c.Size() - 1
-	for _, failed := range []bool{false, true} {
-		g, err := c.Revocable()
-		if err != nil {
-			return err
-		}
-		err = mpi.Guard(g, func() error {
+	down := &mpi.OpError{Op: "MPI_Barrier", Err: errors.New("the network is down")}
+	for _, how := range []string{"panic", "fails", "error"} {
+		failed := how != "panic"
+		g := c.Revocable()
+		err := mpi.Guard(g, func() error {
 			if c.Rank() != who {
-				return g.Barrier()
+				g.Barrier()
+				return nil
 			}
-			if failed {
-				return &mpi.OpError{Op: "MPI_Barrier", Err: errors.New("the network is down")}
+			switch how {
+			case "fails":
+				panic(down)
+			case "error":
+				return down
 			}
 			var nothing []int
 			return fmt.Errorf("%d", nothing[c.Rank()])
@@ -229,7 +199,7 @@ func revokePanic(c mpi.Comm) error {
 		var p *mpi.PanicError
 		f.expect(errors.As(err, &p) == (c.Rank() == who && !failed), "%v is a panic, or is not", err)
 		f.is("later", g.Revoked(), who, reason)
-		f.add(c.Barrier())
+		c.Barrier()
 	}
 	return f.err()
 }
@@ -238,22 +208,19 @@ func revokePanic(c mpi.Comm) error {
 func revokeNot(c mpi.Comm) error {
 	var f failures
 	for range 3 {
-		g, err := c.Revocable()
-		if err != nil {
-			return err
-		}
+		g := c.Revocable()
 		f.add(g.Revoked())
 		f.add(mpi.Guard(g, func() error {
-			part, err := g.Split(c.Rank()%2, 0)
-			if err != nil {
-				return err
-			}
-			return errors.Join(part.Barrier(), part.Free(), g.Barrier())
+			part := g.Split(c.Rank()%2, 0)
+			part.Barrier()
+			part.Free()
+			g.Barrier()
+			return nil
 		}))
 		own := errors.New("own")
 		f.expect(errors.Is(mpi.Guard(g, func() error { return own }), own), "Guard changes an error")
 		f.add(g.Revoked())
-		f.add(g.Free())
+		g.Free()
 	}
 	return f.err()
 }

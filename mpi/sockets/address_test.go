@@ -86,7 +86,10 @@ func TestNew_Families(t *testing.T) {
 				comms[i] = join(networks[i], i, secret, records, nil)
 				t.Cleanup(comms[i].Close)
 			}
-			for _, err := range each(comms, func(c *Comm) error { return c.Free() }) {
+			for _, err := range each(comms, func(c *Comm) error {
+				c.Free()
+				return nil
+			}) {
 				must(t, err)
 			}
 		})

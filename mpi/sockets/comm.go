@@ -22,12 +22,11 @@ type comm struct {
 func (c *comm) Rank() int { return c.rank }
 func (c *comm) Size() int { return len(c.context.members) }
 
-// failure is the error of an operation, nil if err is.
-func failure(op string, err error) error {
-	if err == nil {
-		return nil
+// check panics if an operation has failed.
+func check(op string, err error) {
+	if err != nil {
+		panic(&mpi.OpError{Op: op, Err: err})
 	}
-	return &mpi.OpError{Op: op, Err: err}
 }
 
 // alive panics if the communicator is revoked. The mutex is locked.
@@ -38,45 +37,43 @@ func (c *comm) alive() {
 }
 
 // do runs f, which begins an operation, with the mutex locked.
-func (c *comm) do(op string, f func()) error {
+func (c *comm) do(op string, f func()) {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
 	c.alive()
 	if c.net.failed == nil {
 		f()
 	}
-	return failure(op, c.net.failed)
+	check(op, c.net.failed)
 }
 
 // await waits for a condition that the mutex guards.
-func (c *comm) await(op string, done func() bool) error {
+func (c *comm) await(op string, done func() bool) {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
-	err := c.net.until(func() bool {
+	check(op, c.net.until(func() bool {
 		c.alive()
 		return done()
-	})
-	return failure(op, err)
+	}))
 }
 
 // test returns whether a condition holds that the mutex guards.
-func (c *comm) test(op string, done func() bool) (bool, error) {
+func (c *comm) test(op string, done func() bool) bool {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
 	c.alive()
 	if done() {
-		return true, nil
+		return true
 	}
-	return false, failure(op, c.net.failed)
+	check(op, c.net.failed)
+	return false
 }
 
-func (c *comm) start(buf []byte, dst, tag int, purpose uint64, sync bool) (*send, error) {
-	if err := mpi.CheckTarget(c.Size(), dst, tag); err != nil {
-		return nil, err
-	}
+func (c *comm) start(buf []byte, dst, tag int, purpose uint64, sync bool) *send {
+	mpi.CheckTarget(c.Size(), dst, tag)
 	s := &send{key: key(c.context.id, purpose), buf: buf, family: c.context.family}
-	err := c.do("send", func() { c.net.send(s, c.context.members[dst], uint32(tag), sync) })
-	return s, err
+	c.do("send", func() { c.net.send(s, c.context.members[dst], uint32(tag), sync) })
+	return s
 }
 
 // from prepares to wait for messages from src. The mutex is locked.
@@ -102,55 +99,39 @@ func (c *comm) connect(member int) {
 	}
 }
 
-func (c *comm) post(buf []byte, src, tag int, purpose uint64) (r *receive, err error) {
-	if err := mpi.CheckSource(c.Size(), src, tag); err != nil {
-		return nil, err
-	}
-	err = c.do("receive", func() {
+func (c *comm) post(buf []byte, src, tag int, purpose uint64) (r *receive) {
+	mpi.CheckSource(c.Size(), src, tag)
+	c.do("receive", func() {
 		r = c.from(src, tag, purpose)
 		r.buf = buf
 		c.net.post(r)
 	})
-	return r, err
+	return r
 }
 
 func (c *comm) status(r *receive) mpi.Status {
 	return mpi.Status{Source: c.context.ranks[r.source], Tag: int(r.tag), Count: r.size}
 }
 
-func (c *comm) send(buf []byte, dst, tag int, purpose uint64) error {
-	s, err := c.start(buf, dst, tag, purpose, false)
-	if err != nil {
-		return err
-	}
-	return c.await("send", func() bool { return s.done })
+func (c *comm) send(buf []byte, dst, tag int, purpose uint64) {
+	s := c.start(buf, dst, tag, purpose, false)
+	c.await("send", func() bool { return s.done })
 }
 
-func (c *comm) recv(buf []byte, src, tag int, purpose uint64) (mpi.Status, error) {
-	r, err := c.post(buf, src, tag, purpose)
-	if err != nil {
-		return mpi.Status{}, err
-	}
-	return recvRequest{c, r}.Wait()
+func (c *comm) recv(buf []byte, src, tag int, purpose uint64) mpi.Status {
+	return recvRequest{c, c.post(buf, src, tag, purpose)}.Wait()
 }
 
-func (c *comm) Send(buf []byte, dst, tag int) error { return c.send(buf, dst, tag, forUser) }
+func (c *comm) Send(buf []byte, dst, tag int) { c.send(buf, dst, tag, forUser) }
 
-func (c *comm) Recv(buf []byte, src, tag int) (mpi.Status, error) {
+func (c *comm) Recv(buf []byte, src, tag int) mpi.Status {
 	return c.recv(buf, src, tag, forUser)
 }
 
-func (c *comm) Sendrecv(send []byte, dst, sendtag int, recv []byte, src, recvtag int) (mpi.Status, error) {
-	if err := mpi.CheckTarget(c.Size(), dst, sendtag); err != nil {
-		return mpi.Status{}, err
-	}
-	r, err := c.post(recv, src, recvtag, forUser)
-	if err != nil {
-		return mpi.Status{}, err
-	}
-	if err := c.send(send, dst, sendtag, forUser); err != nil {
-		return mpi.Status{}, err
-	}
+func (c *comm) Sendrecv(send []byte, dst, sendtag int, recv []byte, src, recvtag int) mpi.Status {
+	mpi.CheckTarget(c.Size(), dst, sendtag)
+	r := c.post(recv, src, recvtag, forUser)
+	c.send(send, dst, sendtag, forUser)
 	return recvRequest{c, r}.Wait()
 }
 
@@ -159,16 +140,17 @@ type sendRequest struct {
 	s *send
 }
 
-func (r sendRequest) Wait() (mpi.Status, error) {
-	return mpi.Status{}, r.c.await("send", func() bool { return r.s.done })
+func (r sendRequest) Wait() mpi.Status {
+	r.c.await("send", func() bool { return r.s.done })
+	return mpi.Status{}
 }
 
-func (r sendRequest) Test() (mpi.Status, bool, error) {
-	done, err := r.c.test("send", func() bool { return r.s.done })
+func (r sendRequest) Test() (mpi.Status, bool) {
+	done := r.c.test("send", func() bool { return r.s.done })
 	if !done {
 		runtime.Gosched()
 	}
-	return mpi.Status{}, done, err
+	return mpi.Status{}, done
 }
 
 type recvRequest struct {
@@ -176,94 +158,64 @@ type recvRequest struct {
 	r *receive
 }
 
-func (r recvRequest) Wait() (mpi.Status, error) {
-	if err := r.c.await("receive", func() bool { return r.r.done }); err != nil {
-		return mpi.Status{}, err
-	}
-	return r.c.status(r.r), r.r.err()
+func (r recvRequest) Wait() mpi.Status {
+	r.c.await("receive", func() bool { return r.r.done })
+	check("receive", r.r.err())
+	return r.c.status(r.r)
 }
 
-func (r recvRequest) Test() (mpi.Status, bool, error) {
-	done, err := r.c.test("receive", func() bool { return r.r.done })
+func (r recvRequest) Test() (mpi.Status, bool) {
+	done := r.c.test("receive", func() bool { return r.r.done })
 	if !done {
 		runtime.Gosched()
-		return mpi.Status{}, false, err
+		return mpi.Status{}, false
 	}
-	return r.c.status(r.r), true, r.r.err()
+	check("receive", r.r.err())
+	return r.c.status(r.r), true
 }
 
-func (c *comm) Isend(buf []byte, dst, tag int) (mpi.Request, error) {
-	s, err := c.start(buf, dst, tag, forUser, false)
-	if err != nil {
-		return nil, err
-	}
-	return sendRequest{c, s}, nil
+func (c *comm) Isend(buf []byte, dst, tag int) mpi.Request {
+	return sendRequest{c, c.start(buf, dst, tag, forUser, false)}
 }
 
-func (c *comm) Issend(buf []byte, dst, tag int) (mpi.Request, error) {
-	s, err := c.start(buf, dst, tag, forUser, true)
-	if err != nil {
-		return nil, err
-	}
-	return sendRequest{c, s}, nil
+func (c *comm) Issend(buf []byte, dst, tag int) mpi.Request {
+	return sendRequest{c, c.start(buf, dst, tag, forUser, true)}
 }
 
-func (c *comm) Irecv(buf []byte, src, tag int) (mpi.Request, error) {
-	r, err := c.post(buf, src, tag, forUser)
-	if err != nil {
-		return nil, err
-	}
-	return recvRequest{c, r}, nil
+func (c *comm) Irecv(buf []byte, src, tag int) mpi.Request {
+	return recvRequest{c, c.post(buf, src, tag, forUser)}
 }
 
 // probe returns what waits for a message and keeps it: a function that reports whether there
 // is one, and a receive that describes it then.
-func (c *comm) probe(src, tag int) (r *receive, found func() bool, err error) {
-	if err := mpi.CheckSource(c.Size(), src, tag); err != nil {
-		return nil, nil, err
-	}
-	err = c.do("probe", func() { r = c.from(src, tag, forUser) })
+func (c *comm) probe(src, tag int) (r *receive, found func() bool) {
+	mpi.CheckSource(c.Size(), src, tag)
+	c.do("probe", func() { r = c.from(src, tag, forUser) })
 	return r, func() bool {
 		m := c.net.box.find(r)
 		if m != nil {
 			r.take(m)
 		}
 		return m != nil
-	}, err
+	}
 }
 
-func (c *comm) Probe(src, tag int) (mpi.Status, error) {
-	r, found, err := c.probe(src, tag)
-	if err == nil {
-		err = c.await("probe", found)
-	}
-	if err != nil {
-		return mpi.Status{}, err
-	}
-	return c.status(r), nil
+func (c *comm) Probe(src, tag int) mpi.Status {
+	r, found := c.probe(src, tag)
+	c.await("probe", found)
+	return c.status(r)
 }
 
-func (c *comm) Iprobe(src, tag int) (mpi.Status, bool, error) {
-	r, found, err := c.probe(src, tag)
-	if err != nil {
-		return mpi.Status{}, false, err
-	}
-	there, err := c.test("probe", found)
-	if !there {
+func (c *comm) Iprobe(src, tag int) (mpi.Status, bool) {
+	r, found := c.probe(src, tag)
+	if !c.test("probe", found) {
 		runtime.Gosched()
-		return mpi.Status{}, false, err
+		return mpi.Status{}, false
 	}
-	return c.status(r), true, nil
+	return c.status(r), true
 }
 
-func (c *comm) Barrier() error {
-	b, err := c.Ibarrier()
-	if err != nil {
-		return err
-	}
-	_, err = b.Wait()
-	return err
-}
+func (c *comm) Barrier() { c.Ibarrier().Wait() }
 
 // barrier is a dissemination barrier: log P rounds.
 type barrier struct {
@@ -273,13 +225,11 @@ type barrier struct {
 	done   bool
 }
 
-func (c *comm) Ibarrier() (mpi.Request, error) {
+func (c *comm) Ibarrier() mpi.Request {
 	b := &barrier{c: c, number: c.barriers}
 	c.barriers++
-	if err := c.do("barrier", b.next); err != nil {
-		return nil, err
-	}
-	return b, nil
+	c.do("barrier", b.next)
+	return b
 }
 
 // next does the rounds for which the messages are there. The mutex is locked.
@@ -304,69 +254,65 @@ func (b *barrier) next() {
 	c.net.post(r)
 }
 
-func (b *barrier) Wait() (mpi.Status, error) {
-	return mpi.Status{}, b.c.await("barrier", func() bool { return b.done })
+func (b *barrier) Wait() mpi.Status {
+	b.c.await("barrier", func() bool { return b.done })
+	return mpi.Status{}
 }
 
-func (b *barrier) Test() (mpi.Status, bool, error) {
-	done, err := b.c.test("barrier", func() bool { return b.done })
+func (b *barrier) Test() (mpi.Status, bool) {
+	done := b.c.test("barrier", func() bool { return b.done })
 	if !done {
 		runtime.Gosched()
 	}
-	return mpi.Status{}, done, err
+	return mpi.Status{}, done
 }
 
 // messages sends the messages of collective operations.
 type messages struct{ *comm }
 
-func (m messages) Send(buf []byte, dst int) error { return m.send(buf, dst, 0, forCollective) }
+func (m messages) Send(buf []byte, dst int) { m.send(buf, dst, 0, forCollective) }
 
-func (m messages) Recv(buf []byte, src int) error {
-	_, err := m.recv(buf, src, 0, forCollective)
-	return err
+func (m messages) Recv(buf []byte, src int) { m.recv(buf, src, 0, forCollective) }
+
+func (m messages) Start(buf []byte, dst int) (wait func()) {
+	s := m.start(buf, dst, 0, forCollective, false)
+	return func() { m.await("send", func() bool { return s.done }) }
 }
 
-func (m messages) Start(buf []byte, dst int) (wait func() error, err error) {
-	s, err := m.start(buf, dst, 0, forCollective, false)
-	if err != nil {
-		return nil, err
+// ready lets operations fail that may have nothing to send or receive.
+func (c *comm) ready(op string) { c.do(op, func() {}) }
+
+func (c *comm) Bcast(buf []byte, root int) {
+	c.ready("bcast")
+	collective.Bcast(messages{c}, buf, root)
+}
+
+func (c *comm) Allreduce(values []int64, op mpi.Op) {
+	c.ready("allreduce")
+	collective.Allreduce(messages{c}, values, op)
+}
+
+func (c *comm) Exscan(values []int64, op mpi.Op) {
+	c.ready("exscan")
+	collective.Exscan(messages{c}, values, op)
+}
+
+func (c *comm) Gather(send, recv []byte, root int) {
+	c.ready("gather")
+	collective.Gather(messages{c}, send, recv, root)
+}
+
+func (c *comm) Split(color, key int) mpi.Comm {
+	mpi.CheckColor(color)
+	if part := c.split(color, key, false); part != nil {
+		return part
 	}
-	return func() error { return m.await("send", func() bool { return s.done }) }, nil
-}
-
-// ready is the error of operations that may have nothing to send or receive.
-func (c *comm) ready(op string) error { return c.do(op, func() {}) }
-
-func (c *comm) Bcast(buf []byte, root int) error {
-	return cmp.Or(c.ready("bcast"), collective.Bcast(messages{c}, buf, root))
-}
-
-func (c *comm) Allreduce(values []int64, op mpi.Op) error {
-	return cmp.Or(c.ready("allreduce"), collective.Allreduce(messages{c}, values, op))
-}
-
-func (c *comm) Exscan(values []int64, op mpi.Op) error {
-	return cmp.Or(c.ready("exscan"), collective.Exscan(messages{c}, values, op))
-}
-
-func (c *comm) Gather(send, recv []byte, root int) error {
-	return cmp.Or(c.ready("gather"), collective.Gather(messages{c}, send, recv, root))
-}
-
-func (c *comm) Split(color, key int) (mpi.Comm, error) {
-	if err := mpi.CheckColor(color); err != nil {
-		return nil, err
-	}
-	part, err := c.split(color, key, false)
-	if part == nil || err != nil {
-		return nil, err
-	}
-	return part, nil
+	return nil
 }
 
 // split makes the communicator of all ranks of one color, nil for mpi.Undefined. It may be
 // one that can be revoked.
-func (c *comm) split(color, key int, revocable bool) (*comm, error) {
+func (c *comm) split(color, key int, revocable bool) *comm {
 	const numbers = 3 // of each rank: color, key, and the lowest id of a new communicator
 	n := c.Size()
 	var own [8 * numbers]byte
@@ -377,12 +323,8 @@ func (c *comm) split(color, key int, revocable bool) (*comm, error) {
 		binary.LittleEndian.PutUint64(own[8*i:], v)
 	}
 	all := make([]byte, n*len(own))
-	if err := c.Gather(own[:], all, 0); err != nil {
-		return nil, err
-	}
-	if err := c.Bcast(all, 0); err != nil {
-		return nil, err
-	}
+	c.Gather(own[:], all, 0)
+	c.Bcast(all, 0)
 	of := func(rank, i int) uint64 { return binary.LittleEndian.Uint64(all[rank*len(own)+8*i:]) }
 	var ranks []int // of this rank's color
 	for rank := range n {
@@ -397,7 +339,7 @@ func (c *comm) split(color, key int, revocable bool) (*comm, error) {
 		members[i] = c.context.members[rank]
 	}
 	var part *comm
-	err := c.do("split", func() {
+	c.do("split", func() {
 		c.net.box.next = max(c.net.box.next, next+1)
 		if color == mpi.Undefined {
 			return
@@ -409,14 +351,12 @@ func (c *comm) split(color, key int, revocable bool) (*comm, error) {
 		c.net.box.enter(x)
 		part = &comm{net: c.net, context: x, rank: place}
 	})
-	return part, err
+	return part
 }
 
-func (c *comm) Free() error {
-	if err := c.Barrier(); err != nil {
-		return err
-	}
-	return c.do("free", func() {
+func (c *comm) Free() {
+	c.Barrier()
+	c.do("free", func() {
 		delete(c.net.box.contexts, c.context.id)
 		c.net.clean()
 	})
@@ -425,14 +365,12 @@ func (c *comm) Free() error {
 // revocable is a communicator that can be revoked.
 type revocable struct{ *comm }
 
-func (c *comm) Revocable() (mpi.Revocable, error) {
-	own, err := c.split(0, c.rank, true)
-	if err != nil {
-		return nil, err
-	}
+func (c *comm) Revocable() mpi.Revocable {
+	own := c.split(0, c.rank, true)
 	// After it all ranks know the communicator, and are connected, so that they can tell each
 	// other of a revocation.
-	return revocable{own}, c.Barrier()
+	c.Barrier()
+	return revocable{own}
 }
 
 // Revoke may be called by any goroutine.

@@ -70,6 +70,14 @@ func each(comms []*Comm, f func(c *Comm) error) []error {
 	return errs
 }
 
+// tried returns the error with which an operation fails, nil if it does not.
+func tried(operation func()) error {
+	return mpi.Try(func() error {
+		operation()
+		return nil
+	})
+}
+
 // opError checks that an error is one of an operation, whose text contains all parts.
 func opError(t *testing.T, who int, err error, parts ...string) {
 	t.Helper()
@@ -94,12 +102,18 @@ func TestSecret_WrongOnOneRank(t *testing.T) {
 				secret[5] ^= 1
 			}
 		})
-		for i, err := range each(comms, func(c *Comm) error { return c.Barrier() }) {
+		for i, err := range each(comms, func(c *Comm) error {
+			c.Barrier()
+			return nil
+		}) {
 			opError(t, i, err)
 		}
 		// One of the ranks that have tried to connect has found out why.
 		found := false
-		for i, err := range each(comms, func(c *Comm) error { return c.Barrier() }) {
+		for i, err := range each(comms, func(c *Comm) error {
+			c.Barrier()
+			return nil
+		}) {
 			opError(t, i, err, "cannot be reached")
 			found = found || strings.Contains(err.Error(), errStranger.Error()) || strings.Contains(err.Error(), errEnd.Error())
 		}
@@ -152,7 +166,10 @@ func read(t *testing.T, fd, n int) []byte {
 // are closed, and ranks that work meanwhile notice nothing.
 func TestStrangers(t *testing.T) {
 	comms := ranks(t, 3, long, nil)
-	for _, err := range each(comms, func(c *Comm) error { return c.Barrier() }) {
+	for _, err := range each(comms, func(c *Comm) error {
+		c.Barrier()
+		return nil
+	}) {
 		must(t, err)
 	}
 	comms[0].net.mu.Lock()
@@ -173,7 +190,10 @@ func TestStrangers(t *testing.T) {
 	} {
 		fd := raw(t, comms[0])
 		write(t, fd, says)
-		for i, err := range each(comms, func(c *Comm) error { return c.Barrier() }) {
+		for i, err := range each(comms, func(c *Comm) error {
+			c.Barrier()
+			return nil
+		}) {
 			if err != nil {
 				t.Errorf("%s: rank %d: %v", name, i, err)
 			}
@@ -185,7 +205,10 @@ func TestStrangers(t *testing.T) {
 	comms[0].net.mu.Lock()
 	comms[0].net.limit = long
 	comms[0].net.mu.Unlock()
-	for i, err := range each(comms, func(c *Comm) error { return c.Free() }) {
+	for i, err := range each(comms, func(c *Comm) error {
+		c.Free()
+		return nil
+	}) {
 		if err != nil {
 			t.Errorf("rank %d: %v", i, err)
 		}
@@ -202,7 +225,10 @@ func TestStrangers_Many(t *testing.T) {
 	if got := read(t, first, 1); len(got) > 0 { // it would wait if it were not closed
 		t.Errorf("a stranger gets %x", got)
 	}
-	for i, err := range each(comms, func(c *Comm) error { return c.Free() }) {
+	for i, err := range each(comms, func(c *Comm) error {
+		c.Free()
+		return nil
+	}) {
 		if err != nil {
 			t.Errorf("rank %d: %v", i, err)
 		}
@@ -241,8 +267,8 @@ func TestPeer_DiesInMessage(t *testing.T) {
 		comms[1].Close() // known stands for it
 		fd := known(t, comms[0])
 		for _, err := range each([]*Comm{comms[0], comms[2]}, func(c *Comm) error { // they are connected
-			_, err := c.Sendrecv(nil, 2-c.Rank(), 2, nil, 2-c.Rank(), 2)
-			return err
+			c.Sendrecv(nil, 2-c.Rank(), 2, nil, 2-c.Rank(), 2)
+			return nil
 		}) {
 			must(t, err)
 		}
@@ -258,15 +284,12 @@ func TestPeer_DiesInMessage(t *testing.T) {
 			if c.Rank() == 2 {
 				from = 0 // which waits for rank 1
 			}
-			r, err := c.Irecv(make([]byte, 1<<20), from, 1)
-			if err != nil {
-				return err
-			}
+			r := c.Irecv(make([]byte, 1<<20), from, 1)
 			if c.Rank() == 0 {
 				posted.Done()
 			}
-			_, err = r.Wait()
-			return err
+			r.Wait()
+			return nil
 		})
 		for i, err := range errs {
 			opError(t, 2*i, err, "rank 0 cannot go on", "connection to rank 1")
@@ -303,11 +326,9 @@ func TestPeer_SendsWhatItMustNot(t *testing.T) {
 		comms := ranks(t, 2, long, nil)
 		comms[1].Close()
 		fd := known(t, comms[0])
-		r, err := comms[0].Irecv(make([]byte, 200), 1, 1)
-		must(t, err)
+		r := comms[0].Irecv(make([]byte, 200), 1, 1)
 		write(t, fd, says)
-		_, err = r.Wait()
-		opError(t, 0, err, want)
+		opError(t, 0, tried(func() { r.Wait() }), want)
 	}
 }
 
@@ -316,11 +337,9 @@ func TestPeer_HasLeft(t *testing.T) {
 	comms := ranks(t, 2, long, nil)
 	comms[1].Close()
 	fd := known(t, comms[0])
-	r, err := comms[0].Irecv(make([]byte, 200), 1, 1)
-	must(t, err)
+	r := comms[0].Irecv(make([]byte, 200), 1, 1)
 	write(t, fd, frame{kind: kindBye}.appendTo(nil))
-	_, err = r.Wait()
-	opError(t, 0, err, "rank 1 has left")
+	opError(t, 0, tried(func() { r.Wait() }), "rank 1 has left")
 
 	comms = ranks(t, 2, long, nil)
 	comms[1].Close()
@@ -330,20 +349,22 @@ func TestPeer_HasLeft(t *testing.T) {
 	if got := read(t, fd, 1); len(got) > 0 {
 		t.Errorf("an answer to the end: % x", got)
 	}
-	_, err = comms[0].Recv(nil, 1, 1)
-	opError(t, 0, err, "rank 1 has left")
+	opError(t, 0, tried(func() { comms[0].Recv(nil, 1, 1) }), "rank 1 has left")
 }
 
 // A rank that is not there when it is needed, and one that does not answer.
 func TestPeer_NotThere(t *testing.T) {
 	comms := ranks(t, 3, long, nil)
 	comms[1].Close()
-	for i, err := range each([]*Comm{comms[0], comms[2]}, func(c *Comm) error { return c.Barrier() }) {
+	for i, err := range each([]*Comm{comms[0], comms[2]}, func(c *Comm) error {
+		c.Barrier()
+		return nil
+	}) {
 		opError(t, 2*i, err, "rank 1 cannot be reached", "refused")
 	}
 	comms = ranks(t, 2, time.Second, nil)
 	comms[1].net.mu.Lock() // its goroutine does nothing
-	_, err := comms[0].Recv(nil, 1, 1)
+	err := tried(func() { comms[0].Recv(nil, 1, 1) })
 	comms[1].net.mu.Unlock()
 	opError(t, 0, err, "no answer in time")
 }
@@ -359,8 +380,7 @@ func TestPeer_DiesBeforeItConnects(t *testing.T) {
 	secret := random(secretSize)
 	c := join(living, 1, secret, append(dying.here.record(), living.here.record()...), nil)
 	defer c.Close()
-	r, err := c.Irecv(make([]byte, 8), 0, 1)
-	must(t, err)
+	r := c.Irecv(make([]byte, 8), 0, 1)
 
 	var polls []unix.PollFd
 	for _, fd := range dying.listeners {
@@ -385,8 +405,7 @@ func TestPeer_DiesBeforeItConnects(t *testing.T) {
 	read(t, fd, 1) // until it has given up this connection
 	unix.Close(fd)
 	dying.close()
-	_, err = r.Wait()
-	opError(t, 1, err, "rank 0 cannot be reached", "refused")
+	opError(t, 1, tried(func() { r.Wait() }), "rank 0 cannot be reached", "refused")
 }
 
 func descriptorsAndGoroutines(t *testing.T) (int, int) {
@@ -402,14 +421,13 @@ func TestFree_LeavesNothing(t *testing.T) {
 	use := func() {
 		comms := ranks(t, 4, long, nil)
 		for i, err := range each(comms, func(c *Comm) error {
-			part, err := c.Split(c.Rank()%2, 0)
-			if err != nil {
-				return err
-			}
-			return errors.Join(part.Barrier(), c.Free())
+			part := c.Split(c.Rank()%2, 0)
+			part.Barrier()
+			c.Free()
+			return nil
 		}) {
 			must(t, err)
-			if _, err := comms[i].Recv(nil, (i+1)%4, 1); err == nil {
+			if tried(func() { comms[i].Recv(nil, (i+1)%4, 1) }) == nil {
 				t.Error("a communicator can be used after Free")
 			}
 		}
@@ -419,9 +437,9 @@ func TestFree_LeavesNothing(t *testing.T) {
 				c.Close()
 				return nil
 			}
-			err := c.Barrier()
-			opError(t, c.Rank(), err)
-			return c.Free()
+			opError(t, c.Rank(), tried(c.Barrier))
+			c.Free()
+			return nil
 		})
 	}
 	use() // the runtime opens some descriptors that stay
@@ -459,7 +477,10 @@ func TestDescriptors(t *testing.T) {
 		unix.Close(fd)
 	}
 	comms := ranks(t, 3, long, nil)
-	errs := each(comms, func(c *Comm) error { return c.Barrier() })
+	errs := each(comms, func(c *Comm) error {
+		c.Barrier()
+		return nil
+	})
 	var low []int
 	for fd := range kept {
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil {
@@ -506,10 +527,7 @@ func TestRevoke_ByAnotherGoroutine(t *testing.T) {
 	for round := range 20 {
 		size := []int{1, mostShort, mostShort + 1, 3 << 20}[round%4]
 		for i, err := range each(comms, func(c *Comm) error {
-			g, err := c.Revocable()
-			if err != nil {
-				return err
-			}
+			g := c.Revocable()
 			buf, err := mpi.Alloc(size)
 			if err != nil {
 				return err
@@ -519,9 +537,7 @@ func TestRevoke_ByAnotherGoroutine(t *testing.T) {
 					if i == round && c.Rank() == 1 {
 						go g.Revoke("cancelled")
 					}
-					if _, err := g.Sendrecv(make([]byte, size), (c.Rank()+1)%3, 1, buf, (c.Rank()+2)%3, 1); err != nil {
-						return err
-					}
+					g.Sendrecv(make([]byte, size), (c.Rank()+1)%3, 1, buf, (c.Rank()+2)%3, 1)
 				}
 			})
 			mpi.Free(buf) // what still writes there ends this process
@@ -529,38 +545,33 @@ func TestRevoke_ByAnotherGoroutine(t *testing.T) {
 			if !errors.As(err, &revoked) || revoked.Rank != 1 || revoked.Reason != "cancelled" {
 				return fmt.Errorf("revoked by rank 1: %w", err)
 			}
-			return c.Barrier()
+			c.Barrier()
+			return nil
 		}) {
 			if err != nil {
 				t.Fatalf("round %d, rank %d: %v", round, i, err)
 			}
 		}
 	}
-	for _, err := range each(comms, func(c *Comm) error { return c.Free() }) {
+	for _, err := range each(comms, func(c *Comm) error {
+		c.Free()
+		return nil
+	}) {
 		must(t, err)
 	}
 }
 
 // work uses all kinds of messages.
-func work(c *Comm) error {
+func work(c *Comm) {
 	n, me := c.Size(), c.Rank()
-	part, err := c.Split(me%2, 0)
-	if err != nil {
-		return err
-	}
+	part := c.Split(me%2, 0)
 	for _, size := range []int{0, 100, mostShort + 1, 2*mostData + 5} {
 		buf := make([]byte, size)
-		if _, err := c.Sendrecv(make([]byte, size), (me+1)%n, 1, buf, (me+n-1)%n, 1); err != nil {
-			return err
-		}
+		c.Sendrecv(make([]byte, size), (me+1)%n, 1, buf, (me+n-1)%n, 1)
 	}
-	if err := part.Allreduce(make([]int64, 3), mpi.Max); err != nil {
-		return err
-	}
-	if err := part.Free(); err != nil {
-		return err
-	}
-	return c.Free()
+	part.Allreduce(make([]int64, 3), mpi.Max)
+	part.Free()
+	c.Free()
 }
 
 // A rank dies in place of any frame that it sends. All others come to their end, with an
@@ -583,9 +594,9 @@ func TestDeath_AtEveryFrame(t *testing.T) {
 			c.net.mu.Unlock()
 		}
 		return each(comms, func(c *Comm) error {
-			err := work(c)
-			c.Close() // also after an error, as the program ends
-			return err
+			defer c.Close() // also after an error, as the program ends
+			work(c)
+			return nil
 		})
 	}
 	for i, err := range run(-1, 0) {
@@ -642,8 +653,8 @@ func TestRevoke_ConnectedLater(t *testing.T) {
 		comms := ranks(t, 7, long, nil)
 		parts := make([]mpi.Revocable, len(comms))
 		for _, err := range each(comms, func(c *Comm) (err error) {
-			parts[c.Rank()], err = c.Revocable()
-			return err
+			parts[c.Rank()] = c.Revocable()
+			return nil
 		}) {
 			must(t, err)
 		}
@@ -654,11 +665,8 @@ func TestRevoke_ConnectedLater(t *testing.T) {
 		family.why = &mpi.RevokedError{Rank: 4, Reason: "told nobody"}
 		to.mu.Unlock()
 		err := mpi.Guard(parts[0], func() error {
-			r, err := parts[0].Issend(make([]byte, size), 4, 1)
-			if err == nil {
-				_, err = r.Wait()
-			}
-			return err
+			parts[0].Issend(make([]byte, size), 4, 1).Wait()
+			return nil
 		})
 		var revoked *mpi.RevokedError
 		if !errors.As(err, &revoked) || revoked.Reason != "told nobody" {
@@ -676,23 +684,15 @@ func TestRevoke_ConnectedLater(t *testing.T) {
 func TestRevoke_AfterAnnouncement(t *testing.T) {
 	comms := ranks(t, 2, long, nil)
 	errs := each(comms, func(c *Comm) error {
-		g, err := c.Revocable()
-		if err != nil {
-			return err
-		}
+		g := c.Revocable()
 		if c.Rank() == 1 {
-			if _, err := g.Probe(0, 1); err != nil { // it has arrived
-				return err
-			}
+			g.Probe(0, 1) // it has arrived
 			g.Revoke("enough")
 			return nil
 		}
 		return mpi.Guard(g, func() error {
-			r, err := g.Issend(make([]byte, 10), 1, 1)
-			if err == nil {
-				_, err = r.Wait()
-			}
-			return err
+			g.Issend(make([]byte, 10), 1, 1).Wait()
+			return nil
 		})
 	})
 	var revoked *mpi.RevokedError

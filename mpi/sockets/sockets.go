@@ -20,7 +20,7 @@
 // A rank that waits for a message is connected to its sender, or to all ranks of the communicator
 // if it may come from any. If a connection ends, or the other side does not answer for
 // Options.Limit, all ranks that are connected get an error and tell others. After that
-// no operation succeeds: an *mpi.OpError says which rank has lost which.
+// each operation panics: its *mpi.OpError says which rank has lost which.
 //
 // Unlike other implementations of mpi.Comm, Revoke may be called by any goroutine, to end
 // operations that go on in another one. After a revocation or an error nothing uses the buffers
@@ -58,7 +58,7 @@ func New(c mpi.Comm, opt Options) (*Comm, error) {
 	n, err := openNetwork(opt)
 	begun := false
 	defer func() {
-		if n != nil && !begun { // also if c is revoked
+		if n != nil && !begun { // also if c fails
 			n.close()
 		}
 	}()
@@ -70,15 +70,11 @@ func New(c mpi.Comm, opt Options) (*Comm, error) {
 	if c.Rank() == 0 {
 		all = make([]byte, secretSize+c.Size()*recordSize)
 	}
-	if err := c.Gather(own, all[min(len(all), secretSize):], 0); err != nil {
-		return nil, err
-	}
+	c.Gather(own, all[min(len(all), secretSize):], 0)
 	if c.Rank() == 0 {
 		copy(all, random(secretSize))
 	}
-	if all, err = mpi.BcastBytes(c, all, 0); err != nil {
-		return nil, err
-	}
+	all = mpi.BcastBytes(c, all, 0)
 	begun = true
 	return join(n, c.Rank(), all[:secretSize], all[secretSize:], opt.Before), nil
 }
@@ -95,21 +91,17 @@ func join(n *network, me int, secret, records []byte, before func()) *Comm {
 	return &Comm{&comm{net: n, context: x, rank: me}}
 }
 
-// Free ends the communicator, and all that were made from it. It is collective. When it returns,
-// with or without an error, all descriptors are closed.
-func (c *Comm) Free() error {
+// Free ends the communicator, and all that were made from it. It is collective. When it returns
+// or panics, all descriptors are closed.
+func (c *Comm) Free() {
 	defer c.Close()
 	// Connections may still be being made that no operation waits for. When all ranks have
 	// come to the second barrier there are none.
 	for range 2 {
-		if err := c.Barrier(); err != nil {
-			return err
-		}
-		if err := c.net.settled(); err != nil {
-			return failure("free", err)
-		}
+		c.Barrier()
+		check("free", c.net.settled())
 	}
-	return failure("free", c.net.leave())
+	check("free", c.net.leave())
 }
 
 // Failed returns why no operation succeeds any more, nil if that is not so. Any goroutine may call it.

@@ -25,7 +25,8 @@ func conform(t *testing.T, n int, opt mpitest.Options, with sockets.Options) {
 				t.Errorf("%s: %v", name, err)
 			}
 		})
-		return c.Free()
+		c.Free()
+		return nil
 	})
 	if err != nil {
 		t.Error(err)

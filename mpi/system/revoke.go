@@ -24,11 +24,8 @@ var abandoned runtime.Pinner
 // revocable is a communicator that can be revoked.
 type revocable struct{ *comm }
 
-func (c *comm) Revocable() (mpi.Revocable, error) {
-	d, err := c.dup()
-	if err != nil {
-		return nil, err
-	}
+func (c *comm) Revocable() mpi.Revocable {
+	d := c.dup()
 	d.family = &family{(*C.goscr_family)(C.malloc(C.sizeof_goscr_family))}
 	C.goscr_found(d.family.c, d.c.mpi, C.int(d.rank), C.int(d.size))
 	d.c.family = d.family.c
@@ -36,7 +33,7 @@ func (c *comm) Revocable() (mpi.Revocable, error) {
 		d.c.family.background = 1
 	}
 	runtime.AddCleanup(d.family, func(c *C.goscr_family) { C.free(unsafe.Pointer(c)) }, d.family.c)
-	return revocable{d}, nil
+	return revocable{d}
 }
 
 func (r revocable) Revoke(reason string) {
@@ -57,18 +54,18 @@ func (f *family) why() *mpi.RevokedError {
 	return &mpi.RevokedError{Rank: int(f.c.revoker), Reason: C.GoString(&f.c.reason[0])}
 }
 
-// result turns the code of an operation into an error, or panics if the communicator has
-// been revoked. buffers are those on the Go heap that MPI has been given.
-func (c *comm) result(operation string, code C.int, buffers ...unsafe.Pointer) error {
-	return c.family.result(operation, code, buffers...)
+// result panics if an operation, which has returned code, has failed, or the communicator
+// has been revoked. buffers are those on the Go heap that MPI has been given.
+func (c *comm) result(operation string, code C.int, buffers ...unsafe.Pointer) {
+	c.family.result(operation, code, buffers...)
 }
 
-func (f *family) result(operation string, code C.int, buffers ...unsafe.Pointer) error {
+func (f *family) result(operation string, code C.int, buffers ...unsafe.Pointer) {
 	if code == C.GOSCR_REVOKED {
 		for _, b := range buffers {
 			abandoned.Pin(b)
 		}
 		panic(f.why())
 	}
-	return failure(operation, code)
+	check(operation, code)
 }

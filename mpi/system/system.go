@@ -80,7 +80,7 @@ func World() (mpi.Comm, error) {
 		return nil, err
 	}
 	c := new(comm)
-	return asComm(c.open("MPI_Comm_dup", C.goscr_world(&c.c.mpi)))
+	return opened(c, C.goscr_world(&c.c.mpi))
 }
 
 // FromHandle returns a new communicator of the ranks of an intracommunicator of
@@ -93,7 +93,16 @@ func FromHandle(handle unsafe.Pointer) (mpi.Comm, error) {
 		return nil, errors.New("MPI_Comm_dup: no communicator")
 	}
 	c := new(comm)
-	return asComm(c.open("MPI_Comm_dup", C.goscr_dup((*C.MPI_Comm)(handle), nil, &c.c.mpi)))
+	return opened(c, C.goscr_dup((*C.MPI_Comm)(handle), nil, &c.c.mpi))
+}
+
+// opened returns a comm whose handle was made by a call of MPI_Comm_dup that returned code.
+func opened(c *comm, code C.int) (all mpi.Comm, err error) {
+	err = mpi.Try(func() error {
+		all = c.open("MPI_Comm_dup", code)
+		return nil
+	})
+	return all, err
 }
 
 // ErrInactive is the error of a program that has not initialized MPI, or has finalized it.
@@ -137,7 +146,14 @@ func failure(operation string, code C.int) error {
 	C.goscr_error_string(code, &text[0], C.int(len(text)))
 	err := errors.New(C.GoString(&text[0]))
 	if C.goscr_is_truncation(code) != 0 {
-		return fmt.Errorf("%s: %w: %w", operation, mpi.ErrTruncated, err)
+		err = fmt.Errorf("%w: %w", mpi.ErrTruncated, err)
 	}
 	return &mpi.OpError{Op: operation, Err: err}
+}
+
+// check panics if an operation of MPI has failed.
+func check(operation string, code C.int) {
+	if err := failure(operation, code); err != nil {
+		panic(err)
+	}
 }

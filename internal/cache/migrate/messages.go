@@ -74,34 +74,40 @@ func decode(h *hash.Hash) message {
 }
 
 // exchange sends each rank its message, and returns the messages that the caller gets, by
-// their senders. It is collective.
+// their senders. It is collective; the error is agreed.
 func exchange(c mpi.Comm, send map[int]message) (map[int]message, error) {
 	h := hash.New()
 	for rank, m := range send {
 		h.Set(strconv.Itoa(rank), m.encode())
 	}
 	h, err := hash.Exchange(h, c)
+	if err != nil {
+		return nil, err
+	}
 	received := map[int]message{}
 	for _, rank := range h.Ints() {
 		received[rank] = decode(h.Get(strconv.Itoa(rank)))
 	}
-	return received, err
+	return received, nil
 }
 
 // swap sends a message to one rank and returns one from another. Either rank may be -1, for
 // no message.
-func swap(c mpi.Comm, m message, to, from int) (message, error) {
+func swap(c mpi.Comm, m message, to, from int) message {
 	var h *hash.Hash
 	var err error
 	switch {
 	case to >= 0 && from >= 0:
 		h, err = hash.Sendrecv(m.encode(), to, from, c)
 	case to >= 0:
-		err = hash.Send(m.encode(), to, c)
+		hash.Send(m.encode(), to, c)
 	default:
-		h, err = hash.Recv(from, c)
+		h = hash.Recv(from, c)
 	}
-	return decode(h), err
+	if err != nil {
+		panic(err) // the other rank waits for it
+	}
+	return decode(h)
 }
 
 // fileList is a list of files of a rank. Files from messages have no paths until place sets

@@ -83,10 +83,7 @@ func (m *Migration) Run() (refused bool, err error) {
 		}
 		for round := range rounds {
 			to, from := receiver(offers.to, wanted, round), want.sender(round)
-			sent, missed, err := m.transfer(m.named(to, wanted[to].names), to, from)
-			if err != nil {
-				return false, err
-			}
+			sent, missed := m.transfer(m.named(to, wanted[to].names), to, from)
 			staying[to] = staying[to] || !sent
 			if missed != nil {
 				own.failed = true
@@ -110,9 +107,9 @@ func (m *Migration) ask(want choice, left bool) (wanted map[int]message, rounds 
 	if left {
 		most++
 	}
-	most, err = mpi.AllreduceOne(m.World, most, mpi.Max)
-	if err != nil || most < 2 {
-		return nil, 0, most == 1, err
+	most = mpi.AllreduceOne(m.World, most, mpi.Max)
+	if most < 2 {
+		return nil, 0, most == 1, nil
 	}
 	wanted, err = exchange(m.World, send)
 	return wanted, most / 2, false, err

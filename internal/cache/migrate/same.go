@@ -53,7 +53,7 @@ func (m *Migration) here(ids map[string]string) (names []string) {
 // keep enters files that are on their way, but are here already, in the filemap of their owner
 // and tells the sender. It returns those of the coming and of the outgoing files that have to be
 // sent. No file is entered nowhere at any instant.
-func (m *Migration) keep(coming message, outgoing fileList, to, from int, missed error) (in, out fileList, failed, err error) {
+func (m *Migration) keep(coming message, outgoing fileList, to, from int, missed error) (in, out fileList, failed error) {
 	var names []string
 	if missed == nil {
 		names = m.here(coming.places)
@@ -71,10 +71,7 @@ func (m *Migration) keep(coming message, outgoing fileList, to, from int, missed
 		names = nil
 		in = coming.list
 	}
-	answer, err := swap(m.World, message{names: names}, from, to)
-	if err != nil {
-		return nil, nil, failed, err
-	}
+	answer := swap(m.World, message{names: names}, from, to)
 	for _, f := range outgoing {
 		if slices.Contains(answer.names, f.Meta.Label()) {
 			m.Maps.RemoveFile(m.ID, to, f.Path)
@@ -82,7 +79,7 @@ func (m *Migration) keep(coming message, outgoing fileList, to, from int, missed
 		}
 		out = append(out, f)
 	}
-	return in, out, failed, nil
+	return in, out, failed
 }
 
 // leftovers returns the identities of those files of other ranks that are to be deleted, as

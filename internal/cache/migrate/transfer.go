@@ -19,20 +19,14 @@ const batchPieces = 64
 // one stream of pieces; the sender deletes a batch once the receiver has it on disk and
 // in its filemap. sent reports whether all files have arrived at the other rank. missed is
 // the reason why some have not arrived here, nil if all have. Files that do not arrive count
-// as lost, and may be rebuilt. err is an error of MPI.
-func (m *Migration) transfer(outgoing fileList, to, from int) (sent bool, missed, err error) {
+// as lost, and may be rebuilt.
+func (m *Migration) transfer(outgoing fileList, to, from int) (sent bool, missed error) {
 	if to < 0 && from < 0 {
-		return true, nil, nil
+		return true, nil
 	}
-	coming, err := swap(m.World, message{list: outgoing, places: identities(outgoing)}, to, from)
-	if err != nil {
-		return false, nil, err
-	}
+	coming := swap(m.World, message{list: outgoing, places: identities(outgoing)}, to, from)
 	missed = coming.list.place(m.Dir)
-	arriving, outgoing, missed, err := m.keep(coming, outgoing, to, from, missed)
-	if err != nil {
-		return false, nil, err
-	}
+	arriving, outgoing, missed := m.keep(coming, outgoing, to, from, missed)
 	if missed == nil {
 		missed = m.expect(arriving)
 	}
@@ -48,10 +42,7 @@ func (m *Migration) transfer(outgoing fileList, to, from int) (sent bool, missed
 			b.from, b.incoming, in = from, in[0], in[1:]
 		}
 		var arrived bool
-		if arrived, missed, err = m.moveBatch(b); err != nil {
-			return false, nil, err
-		}
-		if !arrived {
+		if arrived, missed = m.moveBatch(b); !arrived {
 			sent, out = false, nil
 		}
 		if missed != nil { // the sender stops too
@@ -66,7 +57,7 @@ func (m *Migration) transfer(outgoing fileList, to, from int) (sent bool, missed
 			}
 		}
 	}
-	return sent, missed, nil
+	return sent, missed
 }
 
 // expect enters files that are about to arrive in the filemap.
@@ -90,11 +81,8 @@ type batch struct {
 
 // moveBatch sends one batch of files and receives another. arrived reports whether the
 // sent batch has arrived; missed is the reason why the other has not, nil if it has.
-func (m *Migration) moveBatch(b batch) (arrived bool, missed, err error) {
-	kept, missed, err := m.stream(b)
-	if err != nil {
-		return false, nil, err
-	}
+func (m *Migration) moveBatch(b batch) (arrived bool, missed error) {
+	kept, missed := m.stream(b)
 	if missed == nil {
 		missed = m.secure(kept)
 	}
@@ -103,28 +91,27 @@ func (m *Migration) moveBatch(b batch) (arrived bool, missed, err error) {
 	if missed != nil {
 		answer.files = -1
 	}
-	answer, err = swap(m.World, answer, b.from, b.to)
-	if err != nil {
-		return false, nil, err
-	}
+	answer = swap(m.World, answer, b.from, b.to)
 	if b.to >= 0 && answer.files != len(b.outgoing) {
-		return false, missed, nil
+		return false, missed
 	}
 	for _, f := range b.outgoing {
 		m.discard(b.to, f)
 	}
-	return true, missed, nil
+	return true, missed
 }
 
 // stream sends the files of a batch, and receives and stores the incoming ones, of which it
 // returns those that are right. It receives bytes even if it cannot store them, so that the
 // sender can go on.
-func (m *Migration) stream(b batch) (kept fileList, missed, err error) {
+func (m *Migration) stream(b batch) (kept fileList, missed error) {
 	stored := b.incoming
 	if b.missed != nil {
 		stored = nil
 	}
 	source, sink := redundancy.OpenLogical(b.outgoing), redundancy.CreateLogical(stored)
+	defer source.Release()
+	defer sink.Release()
 	var sources []redundancy.Source
 	if b.to >= 0 {
 		sources = append(sources, source.Source(0, b.to))
@@ -135,7 +122,7 @@ func (m *Migration) stream(b batch) (kept fileList, missed, err error) {
 			Write: func(buf []byte, at int64) { sink.Write(buf, at, 0) }})
 	}
 	if err := redundancy.Stream(m.World, sources, sinks, m.Piece); err != nil {
-		return nil, nil, err
+		panic(err) // the other rank waits for this one
 	}
 	unread := message{}
 	if err := source.Close(); err != nil {
@@ -143,9 +130,7 @@ func (m *Migration) stream(b batch) (kept fileList, missed, err error) {
 		unread.files = -1
 	}
 	// Zeros have arrived in place of bytes that could not be read, and not every file has a checksum.
-	if unread, err = swap(m.World, unread, b.to, b.from); err != nil {
-		return nil, nil, err
-	}
+	unread = swap(m.World, unread, b.to, b.from)
 	missed = cmp.Or(b.missed, sink.Close())
 	if missed == nil && b.from >= 0 && unread.files < 0 {
 		missed = &redundancy.CorruptError{Path: fmt.Sprintf("a file of rank %d", b.from), Reason: "cannot be read: the warning of that rank has the cause"}
@@ -153,7 +138,7 @@ func (m *Migration) stream(b batch) (kept fileList, missed, err error) {
 	if missed == nil {
 		kept, missed = m.compare(b.incoming, sink)
 	}
-	return kept, missed, nil
+	return kept, missed
 }
 
 // compare compares received files with their descriptions. If a redundancy file has changed

@@ -62,34 +62,29 @@ const (
 )
 
 // Log measures phases of a dataset, and logs each on rank 0. list has the same types on all
-// ranks. It is collective; an error is one of MPI.
-func (m *Meter) Log(d dataset.Dataset, list ...Phase) error {
+// ranks. It is collective.
+func (m *Meter) Log(d dataset.Dataset, list ...Phase) {
 	if m == nil || len(list) == 0 {
-		return nil
+		return
 	}
 	values := make([]int64, width*len(list))
 	for i, p := range list {
 		m.enter(values[i*width:][:width], p.Value)
 	}
-	if err := m.world.Allreduce(values, mpi.Max); err != nil {
-		return err
-	}
+	m.world.Allreduce(values, mpi.Max)
 	spreads := make([]eventlog.Spread, len(list))
 	for i := range list {
 		spreads[i] = spread(values[i*width:][:width])
-		if err := m.tell(spreads[i].Rank); err != nil {
-			return err
-		}
+		m.tell(spreads[i].Rank)
 	}
 	if m.world.Rank() != 0 {
-		return nil
+		return
 	}
 	for i, p := range list {
 		spreads[i].Node = m.nodes[spreads[i].Rank]
 		r := eventlog.Record{Note: p.Note, Start: p.Start, Bytes: p.Bytes, Spread: &spreads[i]}
 		m.events.Dataset(p.Type, d, r)
 	}
-	return nil
 }
 
 // enter sets the caller's numbers for the reduction.
@@ -128,24 +123,20 @@ func spread(values []int64) eventlog.Spread {
 }
 
 // tell lets rank 0 know the node of a rank, unless it knows it.
-func (m *Meter) tell(rank int) error {
+func (m *Meter) tell(rank int) {
 	switch m.world.Rank() {
 	case 0:
 		if _, known := m.nodes[rank]; known {
-			return nil
+			return
 		}
 		name := make([]byte, longest)
-		s, err := m.world.Recv(name, rank, tag)
-		if err == nil {
-			m.nodes[rank] = string(name[:s.Count])
-		}
-		return err
+		s := m.world.Recv(name, rank, tag)
+		m.nodes[rank] = string(name[:s.Count])
 	case rank:
 		if m.told {
-			return nil
+			return
 		}
 		m.told = true
-		return m.world.Send([]byte(m.node)[:min(len(m.node), longest)], 0, tag)
+		m.world.Send([]byte(m.node)[:min(len(m.node), longest)], 0, tag)
 	}
-	return nil
 }

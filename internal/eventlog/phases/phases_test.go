@@ -40,9 +40,9 @@ type reductions struct {
 	n *int
 }
 
-func (r reductions) Allreduce(values []int64, op mpi.Op) error {
+func (r reductions) Allreduce(values []int64, op mpi.Op) {
 	*r.n++
-	return r.Comm.Allreduce(values, op)
+	r.Comm.Allreduce(values, op)
 }
 
 // measure logs the phases list(rank) of n ranks, times times, and returns the records.
@@ -58,9 +58,7 @@ func measure(t *testing.T, n, times int, list func(rank int) []Phase) (records [
 		}
 		m := New(reductions{c, mine}, fmt.Sprintf("node%d", c.Rank()/4), true, events)
 		for range times {
-			if err := m.Log(d, list(c.Rank())...); err != nil {
-				return err
-			}
+			m.Log(d, list(c.Rank())...)
 		}
 		return nil
 	})
@@ -133,5 +131,5 @@ func TestMeter_OddNumbers(t *testing.T) {
 
 func TestMeter_IsOff(t *testing.T) {
 	m := New(nil, "", false, nil)
-	must(t, m.Log(dataset.Dataset{}, Phase{Type: "A"})) // would fail without a communicator
+	m.Log(dataset.Dataset{}, Phase{Type: "A"}) // would fail without a communicator
 }

@@ -37,10 +37,14 @@ type Job struct {
 // returns nil when all of them have ended with status 0, or have been ended because the job should
 // stop; and an error on all ranks, with no program left, if one of them has failed. It is collective.
 func (j *Job) Run() error {
+	succeeds := false
+	defer func() {
+		if !succeeds { // also if MPI fails
+			j.Program.Kill()
+		}
+	}()
 	err := j.run()
-	if err != nil {
-		j.Program.Kill()
-	}
+	succeeds = err == nil
 	return err
 }
 
@@ -58,8 +62,8 @@ func (j *Job) run() error {
 		if err := j.failure(); err != nil {
 			return err
 		}
-		if runs, err := mpi.Any(j.World, !j.Program.Ended()); err != nil || !runs {
-			return err
+		if !mpi.Any(j.World, !j.Program.Ended()) {
+			return nil
 		}
 		need, err := j.Session.NeedCheckpoint()
 		if err != nil {

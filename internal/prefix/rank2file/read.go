@@ -81,9 +81,7 @@ func (r *reader) readNodes(names []string) (items []Item, err error) {
 		return items, nil
 	}
 	shape := []int64{int64(r.level), int64(r.ranks)} // at first, only rank 0 has them, from the root
-	if err := r.c.Allreduce(shape, mpi.Max); err != nil {
-		return nil, err
-	}
+	r.c.Allreduce(shape, mpi.Max)
 	r.level, r.ranks = int(shape[0]), int(shape[1])
 	items, err = Deal(r.c, r.ranks, items)
 	if err != nil {

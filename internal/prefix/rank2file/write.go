@@ -45,10 +45,7 @@ func (w *writer) writeLevel(items []Item) (next []Item, writers int, err error) 
 	if w.c.Rank() == 0 && (len(items) == 0 || items[0].Rank != 0) { // rank 0 is always a writer: else an empty list would have no root
 		items = append([]Item{{0, nil}}, items...)
 	}
-	begins, current, writers, err := w.divide(items)
-	if err != nil {
-		return nil, 0, err
-	}
+	begins, current, writers := w.divide(items)
 	nodes, err := w.gather(items, begins, current)
 	if err != nil {
 		return nil, writers, err
@@ -73,15 +70,12 @@ func (w *writer) writeLevel(items []Item) (next []Item, writers int, err error) 
 // segment than it begins in. begins has the writers among the caller's ranks, before is
 // the last writer before these ranks, and writers is the number of writers on all
 // processes.
-func (w *writer) divide(items []Item) (begins map[int]bool, before, writers int, err error) {
+func (w *writer) divide(items []Item) (begins map[int]bool, before, writers int) {
 	size := 0
 	for _, it := range items {
 		size += packed(it)
 	}
-	at, err := mpi.ExscanOne(w.c, size, mpi.Sum)
-	if err != nil {
-		return nil, 0, 0, err
-	}
+	at := mpi.ExscanOne(w.c, size, mpi.Sum)
 	begins = map[int]bool{}
 	last := 0 // the highest writer among the caller's ranks
 	for _, it := range items {
@@ -92,11 +86,9 @@ func (w *writer) divide(items []Item) (begins map[int]bool, before, writers int,
 		}
 		at += n
 	}
-	if before, err = mpi.ExscanOne(w.c, last, mpi.Max); err != nil {
-		return nil, 0, 0, err
-	}
-	writers, err = mpi.AllreduceOne(w.c, len(begins), mpi.Sum)
-	return begins, before, writers, err
+	before = mpi.ExscanOne(w.c, last, mpi.Max)
+	writers = mpi.AllreduceOne(w.c, len(begins), mpi.Sum)
+	return begins, before, writers
 }
 
 func packed(it Item) int {

@@ -56,16 +56,15 @@ func (e engine) keepers(n int, lost []int, m int) []int {
 }
 
 // LayOut makes the sections as large as the files of the k members to the left.
-func (e engine) LayOut(j *redundancy.Job, h *redundancy.Header, size int64) error {
+func (e engine) LayOut(j *redundancy.Job, h *redundancy.Header, size int64) {
 	n, me := j.Set.Size(), j.Set.Me()
 	sizes := make([]int64, n)
 	sizes[me] = size
-	err := j.Set.Comm.Allreduce(sizes, mpi.Sum)
+	j.Set.Comm.Allreduce(sizes, mpi.Sum)
 	for d := 1; d <= e.k; d++ {
 		h.Copies = append(h.Copies, sizes[(me-d+n)%n])
 	}
 	h.Block = int64(j.Piece)
-	return err
 }
 
 func (e engine) LayOutLost(h *redundancy.Header, _ int64) {

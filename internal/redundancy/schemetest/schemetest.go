@@ -161,10 +161,7 @@ func theDataset() dataset.Dataset {
 func (c *cluster) run(opt local.Options, f func(j *redundancy.Job, me int) error) error {
 	opt.Timeout = time.Minute
 	_, err := local.Run(len(c.dirs), opt, func(comm mpi.Comm) error {
-		set, err := redundancy.NewSet(comm, 10*comm.Rank())
-		if err != nil {
-			return err
-		}
+		set := redundancy.NewSet(comm, 10*comm.Rank())
 		j := &redundancy.Job{
 			Set: set, Ranks: 10 * len(c.dirs), Dir: c.dirs[comm.Rank()], Piece: piece,
 			Dataset:  theDataset(),

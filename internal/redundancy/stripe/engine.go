@@ -26,11 +26,10 @@ func (e engine) Bears(_ int, lost []int) bool { return len(lost) <= e.k }
 
 // LayOut makes the sections chunks of the smallest size of which N-K hold every
 // member's files.
-func (e engine) LayOut(j *redundancy.Job, h *redundancy.Header, size int64) error {
-	largest, err := mpi.AllreduceOne(j.Set.Comm, size, mpi.Max)
+func (e engine) LayOut(j *redundancy.Job, h *redundancy.Header, size int64) {
+	largest := mpi.AllreduceOne(j.Set.Comm, size, mpi.Max)
 	e.LayOutLost(h, ChunkSize(j.Set.Size(), e.k, largest))
 	h.Block = int64(e.Piece(j, h.Chunk))
-	return err
 }
 
 func (e engine) LayOutLost(h *redundancy.Header, chunk int64) { h.Chunk, h.Chunks = chunk, e.k }

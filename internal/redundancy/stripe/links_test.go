@@ -41,11 +41,11 @@ type arrival struct {
 	sent  float64
 }
 
-func (m *clocked) Rank() int                       { return m.rank }
-func (m *clocked) Size() int                       { return len(m.out) }
-func (m *clocked) Allreduce([]int64, mpi.Op) error { return nil } // for mpi.Agree without errors
+func (m *clocked) Rank() int                 { return m.rank }
+func (m *clocked) Size() int                 { return len(m.out) }
+func (m *clocked) Allreduce([]int64, mpi.Op) {} // for mpi.Agree without errors
 
-func (m *clocked) Isend(buf []byte, to, tag int) (mpi.Request, error) {
+func (m *clocked) Isend(buf []byte, to, tag int) mpi.Request {
 	m.pause(struct{}{}) // members that are not as far send first
 	time := float64(len(buf)) / piece
 	m.out[m.rank] = max(m.out[m.rank], m.now) + time
@@ -54,18 +54,18 @@ func (m *clocked) Isend(buf []byte, to, tag int) (mpi.Request, error) {
 	m.arrive[r] = append(m.arrive[r], m.in[to]+latency)
 	m.carried[m.rank] += time
 	m.carried[len(m.out)+to] += time
-	return arrival{m: m, n: -1, sent: m.in[to]}, nil
+	return arrival{m: m, n: -1, sent: m.in[to]}
 }
 
-func (m *clocked) Irecv(buf []byte, from, tag int) (mpi.Request, error) {
+func (m *clocked) Irecv(buf []byte, from, tag int) mpi.Request {
 	r := route{from, m.rank, tag}
 	m.posted[r]++
-	return arrival{m: m, route: r, n: m.posted[r] - 1, size: len(buf)}, nil
+	return arrival{m: m, route: r, n: m.posted[r] - 1, size: len(buf)}
 }
 
-func (a arrival) Test() (mpi.Status, bool, error) { panic("not called") }
+func (a arrival) Test() (mpi.Status, bool) { panic("not called") }
 
-func (a arrival) Wait() (mpi.Status, error) {
+func (a arrival) Wait() mpi.Status {
 	time := a.sent
 	if a.n >= 0 {
 		a.m.ready = func() bool { return a.n < len(a.m.arrive[a.route]) }
@@ -74,7 +74,7 @@ func (a arrival) Wait() (mpi.Status, error) {
 		time = a.m.arrive[a.route][a.n]
 	}
 	a.m.now = max(a.m.now, time)
-	return mpi.Status{Count: a.size}, nil
+	return mpi.Status{Count: a.size}
 }
 
 // Shards that take time to read.

@@ -13,7 +13,7 @@ const inTransit = 8
 
 // step is the work of a member for one piece of one column.
 type step struct {
-	take  func(*slot, step) error
+	take  func(*slot, step)
 	c     int
 	i     int // index of the member in column.from; -1: it gets a result, or only checks
 	last  bool
@@ -81,26 +81,20 @@ func (s Set) reduce(columns []column, shards Shards, reads bool) error {
 	}
 	for turn := range total + inTransit - 1 {
 		if turn < total {
-			if err := r.open(turn); err != nil {
-				return err
-			}
+			r.open(turn)
 		}
 		for _, st := range r.steps {
 			piece := turn - int64(st.lag)
 			if piece < 0 || piece >= total {
 				continue
 			}
-			if err := st.take(r.slot(piece), st); err != nil {
-				return err
-			}
+			st.take(r.slot(piece), st)
 		}
 	}
 	for i := range r.slots {
-		if err := r.slots[i].sent(); err != nil {
-			return err
-		}
+		r.slots[i].sent()
 	}
-	mpi.Free(buffer) // not after an error: MPI may still use it
+	mpi.Free(buffer) // not after a panic: MPI may still use it
 	return nil
 }
 
@@ -178,97 +172,76 @@ func (r *reduction) allocate(n int) ([]byte, error) {
 func (r *reduction) slot(piece int64) *slot { return &r.slots[piece%inTransit] }
 
 // open begins a piece: it begins to receive the first messages.
-func (r *reduction) open(piece int64) error {
+func (r *reduction) open(piece int64) {
 	s := r.slot(piece)
 	s.offset = piece * int64(r.Piece)
 	s.size = int(min(int64(r.Piece), r.Chunk-s.offset))
 	s.nextSums, s.nextFinal = 0, 0
-	if err := r.await(s); err != nil {
-		return err
-	}
+	r.await(s)
 	for range s.results {
-		if err := r.awaitResult(s); err != nil {
-			return err
-		}
+		r.awaitResult(s)
 	}
-	return nil
 }
 
 // await begins to receive the sums for the next step that needs some.
-func (r *reduction) await(s *slot) (err error) {
+func (r *reduction) await(s *slot) {
 	if s.nextSums == r.receives {
-		return nil
+		return
 	}
 	s.nextSums++
-	s.coming, err = r.Comm.Irecv(s.in[:r.width*s.size], r.prev, s.tag)
-	return err
+	s.coming = r.Comm.Irecv(s.in[:r.width*s.size], r.prev, s.tag)
 }
 
 // awaitResult begins to receive the next result for which there is a buffer.
-func (r *reduction) awaitResult(s *slot) (err error) {
+func (r *reduction) awaitResult(s *slot) {
 	if s.nextFinal == len(r.final) {
-		return nil
+		return
 	}
 	i := s.nextFinal % len(s.results)
 	from := r.columns[r.final[s.nextFinal].c].from
 	s.nextFinal++
-	s.awaited[i], err = r.Comm.Irecv(s.results[i][:s.size], from[len(from)-1], len(r.slots)+s.tag)
-	return err
+	s.awaited[i] = r.Comm.Irecv(s.results[i][:s.size], from[len(from)-1], len(r.slots)+s.tag)
 }
 
 // sent returns when s.out may be used again.
-func (s *slot) sent() error {
+func (s *slot) sent() {
 	for _, request := range s.sending {
-		if _, err := request.Wait(); err != nil {
-			return err
-		}
+		request.Wait()
 	}
 	s.sending = s.sending[:0]
-	return nil
+}
+
+// receive waits for a message of n bytes.
+func receive(request mpi.Request, n int, what string) {
+	if got := request.Wait().Count; got != n {
+		panic(&mpi.OpError{Op: "receive", Err: fmt.Errorf("%d bytes of %s where %d were due", got, what, n)})
+	}
 }
 
 // add adds the member's part to the sums of a piece and sends them on.
-func (r *reduction) add(s *slot, st step) error {
+func (r *reduction) add(s *slot, st step) {
 	col := r.columns[st.c]
 	if st.i == 0 {
-		if err := s.sent(); err != nil {
-			return err
-		}
+		s.sent()
 		r.contribute(s, st, s.out)
 	} else {
-		status, err := s.coming.Wait()
-		if err == nil && status.Count != r.width*s.size {
-			err = fmt.Errorf("%d bytes of sums where %d were due", status.Count, r.width*s.size)
-		}
-		if err != nil {
-			return err
-		}
+		receive(s.coming, r.width*s.size, "sums")
 		r.contribute(s, st, s.in)
-		if err := s.sent(); err != nil {
-			return err
-		}
+		s.sent()
 		s.out, s.in = s.in, s.out
-		if err := r.await(s); err != nil {
-			return err
-		}
+		r.await(s)
 	}
 	if !st.last {
-		return s.send(r.Comm, s.out[:r.width*s.size], r.next, s.tag)
+		s.send(r.Comm, s.out[:r.width*s.size], r.next, s.tag)
+		return
 	}
 	for t, m := range col.wanted {
-		if err := s.send(r.Comm, s.out[t*s.size:][:s.size], m, len(r.slots)+s.tag); err != nil {
-			return err
-		}
+		s.send(r.Comm, s.out[t*s.size:][:s.size], m, len(r.slots)+s.tag)
 	}
-	return nil
 }
 
-func (s *slot) send(c mpi.Comm, data []byte, to, tag int) error {
-	request, err := c.Isend(data, to, tag)
-	if err == nil {
-		s.sending = append(s.sending, request)
-	}
-	return err
+func (s *slot) send(c mpi.Comm, data []byte, to, tag int) {
+	s.sending = append(s.sending, c.Isend(data, to, tag))
 }
 
 // contribute adds the member's part of a piece to the sums in buf.
@@ -309,21 +282,14 @@ func (r *reduction) store(c int, offset int64, data []byte) {
 }
 
 // check reads the member's part of a piece that no member needs.
-func (r *reduction) check(s *slot, st step) error {
+func (r *reduction) check(s *slot, st step) {
 	r.each(st.c, s.offset, s.size, func(int, []byte) {})
-	return nil
 }
 
 // get stores a result.
-func (r *reduction) get(s *slot, st step) error {
+func (r *reduction) get(s *slot, st step) {
 	i := slices.IndexFunc(r.final, func(f step) bool { return f.c == st.c }) % len(s.results)
-	status, err := s.awaited[i].Wait()
-	if err == nil && status.Count != s.size {
-		err = fmt.Errorf("%d bytes of a result where %d were due", status.Count, s.size)
-	}
-	if err != nil {
-		return err
-	}
+	receive(s.awaited[i], s.size, "a result")
 	r.store(st.c, s.offset, s.results[i][:s.size])
-	return r.awaitResult(s)
+	r.awaitResult(s)
 }
