@@ -48,18 +48,14 @@ func decodeMessage(buf []byte, src int) *Hash {
 	return h
 }
 
-// Sendrecv sends h to one rank and waits for a hash from another. If there is no memory for
-// the message, it returns an error at once, and has sent nothing.
-func Sendrecv(h *Hash, dst, src int, c mpi.Comm) (*Hash, error) {
-	buf, err := mpi.Alloc(h.PackSize())
-	if err != nil {
-		return nil, err
-	}
+// Sendrecv sends h to one rank and waits for a hash from another.
+func Sendrecv(h *Hash, dst, src int, c mpi.Comm) *Hash {
+	buf := mpi.Alloc(h.PackSize())
 	request := c.Isend(buf[:len(h.Pack(buf[:0]))], dst, tagHash)
 	received := Recv(src, c)
 	request.Wait()
 	mpi.Free(buf) // not after a panic: MPI may still read from it
-	return received, nil
+	return received
 }
 
 // Bcast returns root's hash on every rank. h is ignored elsewhere.
@@ -140,7 +136,8 @@ func Exchange(send *Hash, c mpi.Comm) (*Hash, error) {
 			wrong = fmt.Errorf("exchange with rank %q of %d", key, c.Size())
 		}
 	}
-	buffer, err := mpi.Alloc(size)
+	var buffer []byte
+	err := mpi.Try(func() error { buffer = mpi.Alloc(size); return nil })
 	// A rank could otherwise send a message of this exchange to a rank that has not finished the
 	// exchange before.
 	most, err := mpi.AgreeMaxOne(c, cmp.Or(wrong, err), partners)

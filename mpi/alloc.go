@@ -11,32 +11,33 @@ import (
 // between processes spends as much time on page tables as on copying.
 const hugePage = 2 << 20
 
+// Spare is called when the system refuses memory for n bytes. It gives back what the process holds in reserve, and returns false
+// if it holds nothing. nil: there is no reserve.
+var Spare func(n int) bool
+
 // Alloc returns n bytes of zeroed memory outside the Go heap, where MPI may
 // keep a pointer to them while Go code runs. The caller must release it with Free.
-func Alloc(n int) ([]byte, error) {
+// If there is no memory, Alloc panics with an *OpError, as operations do: other ranks may wait for what the caller would have sent.
+func Alloc(n int) []byte {
 	if n == 0 {
-		return nil, nil
+		return nil
 	}
 	if n < hugePage {
 		return mapMemory(n)
 	}
 	// Begin at a huge page, and unmap the memory before it.
-	whole, err := mapMemory(n + hugePage)
-	if err != nil {
-		return nil, err
-	}
+	whole := mapMemory(n + hugePage)
 	base := unsafe.Pointer(unsafe.SliceData(whole))
 	skip := int(-uintptr(base) & (hugePage - 1))
 	start := unsafe.Add(base, skip)
-	if err := unmap(base, skip); err != nil {
-		return nil, err
-	}
-	if err := unmap(unsafe.Add(start, pages(n)), hugePage-skip); err != nil {
-		return nil, err
+	for _, err := range []error{unmap(base, skip), unmap(unsafe.Add(start, pages(n)), hugePage-skip)} {
+		if err != nil { // the system has too many mappings
+			panic(&OpError{"MPI", err})
+		}
 	}
 	buf := unsafe.Slice((*byte)(start), n)
 	_ = unix.Madvise(buf, unix.MADV_HUGEPAGE) // advice only
-	return buf, nil
+	return buf
 }
 
 // Free releases memory from Alloc. The slice must be the one that Alloc returned.
@@ -46,12 +47,16 @@ func Free(buf []byte) {
 	}
 }
 
-func mapMemory(n int) ([]byte, error) {
-	p, err := unix.MmapPtr(-1, 0, nil, uintptr(pages(n)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		return nil, &OpError{"MPI", fmt.Errorf("no memory for a buffer of %d bytes: %w", n, err)}
+func mapMemory(n int) []byte {
+	for {
+		p, err := unix.MmapPtr(-1, 0, nil, uintptr(pages(n)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+		if err == nil {
+			return unsafe.Slice((*byte)(p), n)
+		}
+		if Spare == nil || !Spare(n) {
+			panic(&OpError{"MPI", fmt.Errorf("no memory for a buffer of %d bytes: %w", n, err)})
+		}
 	}
-	return unsafe.Slice((*byte)(p), n), nil
 }
 
 func unmap(p unsafe.Pointer, n int) error {

@@ -514,19 +514,23 @@ static int has_memory(void)
 
 int goscr_refill(void) { return map_pieces(GOSCR_RESERVE); }
 
+int goscr_spare(size_t bytes)
+{
+    size_t given = 0;
+
+    for (int i = 0; given < bytes && i < GOSCR_RESERVE; i++)
+        given += unmap_piece(i) ? GOSCR_PIECE : 0;
+    return given > 0;
+}
+
 /* The linker lets Go's runtime call this in place of mmap (see the Makefile). */
 void *__wrap_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset)
 {
-    void *mapped = __real_mmap(address, length, protection, flags, fd, offset);
-    size_t given = 0;
+    void *mapped;
 
-    for (int i = 0; mapped == MAP_FAILED && errno == ENOMEM && i < GOSCR_RESERVE; i++) {
-        if (!unmap_piece(i))
-            continue;
-        given += GOSCR_PIECE;
-        if (given >= length || i == GOSCR_RESERVE - 1)
-            mapped = __real_mmap(address, length, protection, flags, fd, offset);
-    }
+    do
+        mapped = __real_mmap(address, length, protection, flags, fd, offset);
+    while (mapped == MAP_FAILED && errno == ENOMEM && goscr_spare(length));
     return mapped;
 }
 

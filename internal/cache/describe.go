@@ -49,10 +49,7 @@ func (p *descriptions) record(c *Cached) error {
 	p.maps.SetReddesc(id, p.me(), own.Hash())
 	own.Node = p.node
 	for d, left := range keptFor(c) {
-		h, err := hash.Sendrecv(own.Hash(), (set.Me()+d+1)%set.Size(), left, set.Comm)
-		if err != nil {
-			return err
-		}
+		h := hash.Sendrecv(own.Hash(), (set.Me()+d+1)%set.Size(), left, set.Comm)
 		of := filemap.Description{Dataset: c.Dataset}
 		of.SetComplete(false) // it only names the dataset of the descriptor
 		if !p.maps.Dataset(id, set.Ranks[left]).Same(c.Dataset) {

@@ -34,9 +34,8 @@ func (h *Header) exchangePartners(set *Set, k int) error {
 	n := set.Size()
 	var failed error
 	for d := 1; d <= k; d++ { // goes on after an error, because the others wait for this member
-		received, err := hash.Sendrecv(h.Current.encode(), (set.Me()+d)%n, (set.Me()-d+n)%n, set.Comm)
-		left, e := decodeMember(received)
-		failed = errors.Join(failed, err, e)
+		left, err := decodeMember(hash.Sendrecv(h.Current.encode(), (set.Me()+d)%n, (set.Me()-d+n)%n, set.Comm))
+		failed = errors.Join(failed, err)
 		h.Left = append(h.Left, &left)
 	}
 	return failed

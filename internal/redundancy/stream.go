@@ -52,13 +52,9 @@ const (
 // Stream sends all sources at the same time, and receives all sinks, in pieces of piece
 // bytes. The pattern of messages may be a ring, or any other in which every receiver of
 // a source has a sink for it. There is no deadlock: to send or receive piece i, a rank
-// waits only for others to receive pieces before i. If there is no memory for the pieces, Stream
-// returns an error, and has sent nothing.
-func Stream(c mpi.Comm, sources []Source, sinks []Sink, piece int) error {
-	buffer, err := mpi.Alloc(ahead * (len(sources) + len(sinks)) * piece)
-	if err != nil {
-		return err
-	}
+// waits only for others to receive pieces before i.
+func Stream(c mpi.Comm, sources []Source, sinks []Sink, piece int) {
+	buffer := mpi.Alloc(ahead * (len(sources) + len(sinks)) * piece)
 	rest, pieces := buffer, int64(0)
 	// begin allots slots for a source or sink of size bytes.
 	begin := func(size int64) moving {
@@ -101,7 +97,6 @@ func Stream(c mpi.Comm, sources []Source, sinks []Sink, piece int) error {
 		}
 	}
 	mpi.Free(buffer) // after a panic it is not freed, because MPI may still use it
-	return nil
 }
 
 // moving is a source or sink with pieces in transit.

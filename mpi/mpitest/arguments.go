@@ -15,7 +15,7 @@ var arguments = []check{
 func badArguments(c mpi.Comm) error {
 	var f failures
 	n, buf := c.Size(), make([]byte, 4)
-	out := alloc(4)
+	out := mpi.Alloc(4)
 	defer mpi.Free(out)
 	refused := func(call string, rank, tag int, operation func()) {
 		var failed *mpi.OpError

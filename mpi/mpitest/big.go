@@ -30,7 +30,7 @@ func onTwo(size int, run func(c mpi.Comm, buf []byte) error) func(c mpi.Comm) er
 		}
 		var f failures
 		if two.Size() == 2 {
-			buf := alloc(size)
+			buf := mpi.Alloc(size)
 			_ = unix.Madvise(buf, unix.MADV_HUGEPAGE) // most of the time would go into page faults
 			if two.Rank() == 0 {
 				fill(buf, 1)

@@ -28,7 +28,7 @@ var collective = []check{
 func barrier(c mpi.Comm) error {
 	var f failures
 	n, me := c.Size(), c.Rank()
-	buf := alloc(n)
+	buf := mpi.Alloc(n)
 	defer mpi.Free(buf)
 	for last := range min(n, 4) {
 		if me != last {

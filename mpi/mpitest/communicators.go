@@ -121,7 +121,7 @@ func spaces(c mpi.Comm) error {
 	f.expect(d.Rank() == me && d.Size() == n, "Dup gives rank %d of %d, want %d of %d", d.Rank(), d.Size(), me, n)
 	comms := []mpi.Comm{c, d, s}
 	const size = 20
-	buf := alloc(size * len(comms))
+	buf := mpi.Alloc(size * len(comms))
 	defer mpi.Free(buf)
 	var requests []mpi.Request
 	for i, x := range comms {

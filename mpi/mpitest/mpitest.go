@@ -94,15 +94,6 @@ func (f *failures) wait(r mpi.Request, source, tag, count int) {
 	f.status(r.Wait(), source, tag, count)
 }
 
-// alloc returns memory for n bytes; Alloc fails only where nothing can go on.
-func alloc(n int) []byte {
-	buf, err := mpi.Alloc(n)
-	if err != nil {
-		panic(err)
-	}
-	return buf
-}
-
 // word is the 8 bytes at offset 8*i of the message with this seed: each word
 // of each message differs from all others.
 func word(i int, seed uint64) uint64 {

@@ -33,7 +33,7 @@ func exchange(c mpi.Comm, finish func(f *failures, in, out []mpi.Request, receiv
 	for _, l := range lengths {
 		total += l
 	}
-	send, recv := alloc(total), alloc(total)
+	send, recv := mpi.Alloc(total), mpi.Alloc(total)
 	defer mpi.Free(send)
 	defer mpi.Free(recv)
 
@@ -115,7 +115,7 @@ func polling(c mpi.Comm) error {
 		c.Send(message(50, 1), other, 3)
 		return f.err()
 	}
-	buf := alloc(100)
+	buf := mpi.Alloc(100)
 	defer mpi.Free(buf)
 	r := c.Irecv(buf, other, 3)
 	for end := time.Now().Add(late); r != nil && time.Now().Before(end); {
@@ -147,7 +147,7 @@ func synchronous(c mpi.Comm) error {
 		f.same(buf, 1)
 		return f.err()
 	}
-	buf := alloc(10)
+	buf := mpi.Alloc(10)
 	defer mpi.Free(buf)
 	r := c.Issend(fill(buf, 1), other, 1)
 	for end := time.Now().Add(late); r != nil && time.Now().Before(end); {
@@ -168,7 +168,7 @@ func oneself(c mpi.Comm) error {
 	var f failures
 	me := c.Rank()
 	for i, n := range sizes {
-		recv, send := alloc(n), alloc(n)
+		recv, send := mpi.Alloc(n), mpi.Alloc(n)
 		r := c.Irecv(recv, me, i)
 		c.Send(message(n, i), me, i)
 		f.wait(r, me, i, n)

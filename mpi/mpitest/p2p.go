@@ -87,7 +87,7 @@ func tags(c mpi.Comm) error {
 	}
 	list := []int{0, mpi.MaxTag, 1, 4711}
 	const n = 100
-	buf := alloc(n * len(list))
+	buf := mpi.Alloc(n * len(list))
 	defer mpi.Free(buf)
 	if !first {
 		for i := len(list) - 1; i >= 0; i-- {
@@ -142,7 +142,7 @@ func truncation(c mpi.Comm) error {
 		err := try(receive)
 		f.expect(errors.Is(err, mpi.ErrTruncated), "error of a message that is too long: %v", err)
 	}
-	buf := alloc(20)
+	buf := mpi.Alloc(20)
 	defer mpi.Free(buf)
 	for i, n := range []int{11, 1 << 18} {
 		if first {

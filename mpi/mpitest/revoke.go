@@ -26,8 +26,8 @@ var waits = []struct {
 	{"Recv", func(c mpi.Comm, who int) { c.Recv(make([]byte, 10), who, 1) }},
 	{"Send", func(c mpi.Comm, who int) { c.Send(make([]byte, 1<<20), who, 1) }},
 	{"Sendrecv", func(c mpi.Comm, who int) { c.Sendrecv(make([]byte, 1<<20), who, 1, make([]byte, 10), who, 1) }},
-	{"Issend", func(c mpi.Comm, who int) { c.Issend(alloc(100), who, 1).Wait() }},
-	{"Irecv", func(c mpi.Comm, who int) { poll(c.Irecv(alloc(100), who, 1)) }},
+	{"Issend", func(c mpi.Comm, who int) { c.Issend(mpi.Alloc(100), who, 1).Wait() }},
+	{"Irecv", func(c mpi.Comm, who int) { poll(c.Irecv(mpi.Alloc(100), who, 1)) }},
 	{"Probe", func(c mpi.Comm, who int) { c.Probe(who, 1) }},
 	{"Iprobe", func(c mpi.Comm, who int) {
 		for found := false; !found; {

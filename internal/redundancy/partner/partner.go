@@ -97,7 +97,8 @@ func (e engine) Encode(m *redundancy.Part) error {
 		to = append(to, (set.Me()+d)%n)
 		sinks = append(sinks, m.Out.Sink(d-1, (set.Me()-d+n)%n, 0))
 	}
-	return redundancy.Stream(set.Comm, []redundancy.Source{m.Data.Source(0, to...)}, sinks, m.Piece)
+	redundancy.Stream(set.Comm, []redundancy.Source{m.Data.Source(0, to...)}, sinks, m.Piece)
+	return nil
 }
 
 // Recover rebuilds the files of the lost members from their copies, and the copies
@@ -112,7 +113,8 @@ func (e engine) Recover(m *redundancy.Part, lost []int) error {
 	} else {
 		sinks = e.sinks(m, lost)
 	}
-	return redundancy.Stream(m.Job.Set.Comm, sources, sinks, m.Piece)
+	redundancy.Stream(m.Job.Set.Comm, sources, sinks, m.Piece)
+	return nil
 }
 
 // sources are the files and the copies of a survivor. Each has the number of the

@@ -75,7 +75,8 @@ func (s Set) reduce(columns []column, shards Shards, reads bool) error {
 	r := &reduction{Set: s, me: s.Comm.Rank(), columns: columns, shards: shards, reads: reads}
 	r.plan()
 	total := (s.Chunk + int64(s.Piece) - 1) / int64(s.Piece)
-	buffer, err := r.allocate(int(min(total, inTransit)))
+	var buffer []byte
+	err := mpi.Try(func() error { buffer = r.allocate(int(min(total, inTransit))); return nil })
 	if err := mpi.Agree(s.Comm, err); err != nil {
 		return err
 	}
@@ -144,14 +145,11 @@ func (r *reduction) plan() {
 }
 
 // allocate gives the first n slots, which are used, their buffers.
-func (r *reduction) allocate(n int) ([]byte, error) {
+func (r *reduction) allocate(n int) []byte {
 	sums := r.width * r.Piece
 	ahead := min(len(r.final), max(r.width, 2))
 	each := 2*sums + ahead*r.Piece
-	buffer, err := mpi.Alloc(n * each)
-	if err != nil {
-		return nil, err
-	}
+	buffer := mpi.Alloc(n * each)
 	rest := buffer
 	take := func(n int) []byte {
 		b := rest[:n:n]
@@ -166,7 +164,7 @@ func (r *reduction) allocate(n int) ([]byte, error) {
 		}
 		s.awaited = make([]mpi.Request, ahead)
 	}
-	return buffer, nil
+	return buffer
 }
 
 func (r *reduction) slot(piece int64) *slot { return &r.slots[piece%inTransit] }
