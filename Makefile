@@ -117,7 +117,7 @@ $(out)/libscr.so: FORCE | check
 	@for f in start.ld libscr.map; do [ ! $(libscr)/$$f -nt $@ ] || rm -f $@; done # Go does not look at them
 	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags $(TAGS) -buildmode=c-shared -trimpath \
 	    -ldflags "$(go_start) $(version) -extldflags \
-	        '-Wl,-soname,libscr.so -Wl,--version-script=$(libscr)/libscr.map -Wl,-T,$(libscr)/start.ld -Wl,--wrap=pthread_create -Wl,--wrap=pthread_getattr_np -Wl,--wrap=mmap'" \
+	        '-Wl,-soname,libscr.so -Wl,--version-script=$(libscr)/libscr.map -Wl,-T,$(libscr)/start.ld -Wl,--wrap=pthread_create -Wl,--wrap=pthread_getattr_np -Wl,--wrap=mmap -Wl,--wrap=malloc'" \
 	    -o $@ ./cmd/libscr
 	@rm -f $(out)/libscr.h
 	@cp cmd/libscr/scr.h $(out)/scr.h

@@ -11,10 +11,6 @@ import (
 // between processes spends as much time on page tables as on copying.
 const hugePage = 2 << 20
 
-// Spare is called when the system refuses memory for n bytes. It gives back what the process holds in reserve, and returns false
-// if it holds nothing. nil: there is no reserve.
-var Spare func(n int) bool
-
 // Alloc returns n bytes of zeroed memory outside the Go heap, where MPI may
 // keep a pointer to them while Go code runs. The caller must release it with Free.
 // If there is no memory, Alloc panics with an *OpError, as operations do: other ranks may wait for what the caller would have sent.
@@ -48,15 +44,11 @@ func Free(buf []byte) {
 }
 
 func mapMemory(n int) []byte {
-	for {
-		p, err := unix.MmapPtr(-1, 0, nil, uintptr(pages(n)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-		if err == nil {
-			return unsafe.Slice((*byte)(p), n)
-		}
-		if Spare == nil || !Spare(n) {
-			panic(&OpError{"MPI", fmt.Errorf("no memory for a buffer of %d bytes: %w", n, err)})
-		}
+	p, err := unix.MmapPtr(-1, 0, nil, uintptr(pages(n)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		panic(&OpError{"MPI", fmt.Errorf("no memory for a buffer of %d bytes: %w", n, err)})
 	}
+	return unsafe.Slice((*byte)(p), n)
 }
 
 func unmap(p unsafe.Pointer, n int) error {

@@ -57,7 +57,6 @@ func init() {
 	if path := C.goscr_path(); path != nil && strings.HasPrefix(filepath.Base(C.GoString(path)), "libscr.") {
 		config.Installed(C.GoString(path))
 	}
-	mpi.Spare = func(n int) bool { return C.goscr_spare(C.size_t(n)) != 0 }
 	lock.OnHold = func(descriptor int, held bool) {
 		now := C.int(0)
 		if held {

@@ -4,7 +4,6 @@
 #define GOSCR_SIGNALS_H
 
 #include <signal.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /*
@@ -41,9 +40,6 @@ int goscr_start(void);
  */
 enum { GOSCR_RESERVE = 12, GOSCR_PIECE = 3 << 20 };
 int goscr_refill(void);
-
-/* Unmaps as much of it as is needed for so many bytes.  Returns 0 if nothing is left. */
-int goscr_spare(size_t bytes);
 
 /* The signals that Go's handlers turn into panics, and these handlers. */
 enum { GOSCR_FAULTS = 2 };

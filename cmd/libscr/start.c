@@ -421,6 +421,7 @@ static void leave_signals(void)
 
 /* -------------------------------------------------------------------- is there room */
 
+void *__real_malloc(size_t size);
 void *__real_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
 
 /*
@@ -514,7 +515,8 @@ static int has_memory(void)
 
 int goscr_refill(void) { return map_pieces(GOSCR_RESERVE); }
 
-int goscr_spare(size_t bytes)
+/* Unmaps as much of the reserve as is needed for so many bytes.  Returns 0 if nothing is left. */
+static int spare(size_t bytes)
 {
     size_t given = 0;
 
@@ -530,8 +532,19 @@ void *__wrap_mmap(void *address, size_t length, int protection, int flags, int f
 
     do
         mapped = __real_mmap(address, length, protection, flags, fd, offset);
-    while (mapped == MAP_FAILED && errno == ENOMEM && goscr_spare(length));
+    while (mapped == MAP_FAILED && errno == ENOMEM && spare(length));
     return mapped;
+}
+
+/* ... and this in place of malloc: Go ends the process if it has no memory to describe a new thread. */
+void *__wrap_malloc(size_t size)
+{
+    void *memory;
+
+    do
+        memory = __real_malloc(size);
+    while (memory == NULL && size > 0 && spare(size));
+    return memory;
 }
 
 /* What Go needs and the process does not have, 0 if it has all. */
