@@ -43,12 +43,14 @@ FUNCTION(SCR_Start_output, int, (const char *, int));
 FUNCTION(SCR_Route_file, int, (const char *, char *));
 FUNCTION(SCR_Complete_output, int, (int));
 FUNCTION(SCR_Get_error, const char *, (void));
+FUNCTION(SCR_Recover, int, (MPI_Comm));
 #define SCR_Init p_SCR_Init
 #define SCR_Finalize p_SCR_Finalize
 #define SCR_Start_output p_SCR_Start_output
 #define SCR_Route_file p_SCR_Route_file
 #define SCR_Complete_output p_SCR_Complete_output
 #define SCR_Get_error p_SCR_Get_error
+#define SCR_Recover p_SCR_Recover
 
 static void *load(void)
 {
@@ -64,6 +66,7 @@ static void *load(void)
     *(void **)&SCR_Route_file = dlsym(library, "SCR_Route_file");
     *(void **)&SCR_Complete_output = dlsym(library, "SCR_Complete_output");
     *(void **)&SCR_Get_error = dlsym(library, "SCR_Get_error");
+    *(void **)&SCR_Recover = dlsym(library, "SCR_Recover");
     return library;
 }
 #else
