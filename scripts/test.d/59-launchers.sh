@@ -21,8 +21,8 @@ started() {
 says() { # STATUS LINES TEXT: the status, and how many lines of the library have the text
     if [ "$status" != "$1" ] || [ "$(grep -c "^SCR: .*$3" "$WORK/out")" != "$2" ]; then echo "status $status"; cat "$WORK/out"; return 1; fi
 }
-begun() { # PROCESSES: so many have begun, without a warning
-    if [ "$status" != 0 ] || [ "$(grep -c '^begun' "$WORK/out")" != "$1" ] || grep '^SCR: .*launcher' "$WORK/out"; then
+begun() { # PROCESSES: so many have begun, without a warning. A launcher may put what two print into one line.
+    if [ "$status" != 0 ] || [ "$(grep -o begun "$WORK/out" | wc -l)" != "$1" ] || grep '^SCR: .*launcher' "$WORK/out"; then
         echo "status $status"
         cat "$WORK/out"
         return 1
