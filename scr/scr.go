@@ -509,11 +509,7 @@ func (s *Session) compareWithIndex() error {
 	}
 	s.numbers.id = int(*highest)
 	if *chosen > 0 {
-		name, err := mpi.BytesFromRoot(s.world, func() ([]byte, error) { return []byte(take), nil })
-		if err != nil {
-			return err
-		}
-		s.restart.TakeChoice(string(name), int(*chosen), record)
+		s.restart.TakeChoice(string(mpi.BcastBytes(s.world, []byte(take), 0)), int(*chosen), record)
 	}
 	for i, c := range list {
 		s.flusher.SetFlushed(c.ID(), there[i] == 1)
@@ -521,7 +517,7 @@ func (s *Session) compareWithIndex() error {
 	return nil
 }
 
-// choice returns what a user has chosen with scr_index, of which the ID is 0 if it is nothing, and the name of the checkpoint, "" if the run
+// choice returns what a user has chosen with scr_index, with the ID 0 if that is nothing, and the name of the checkpoint, "" if the run
 // does not restart from it. x is the index without what is of other jobs. Rank 0 calls it.
 func choice(s *Session, x *prefix.Index) (record prefix.Choice, name string, err error) {
 	record, ok := prefix.Chosen(x)

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -134,10 +132,14 @@ func examine(c *context, dir, program string, offline bool) (*doctor, error) {
 	} else {
 		d.examineJob()
 	}
-	if d.list, err = snapshot.List(dir); err != nil {
+	var x *prefix.Index
+	if d.list, err = snapshot.List(dir); err == nil {
+		x, err = prefix.ReadIndex(dir)
+	}
+	if err != nil {
 		d.add(fault, "checkpoints", "scr_index -p "+dir+" --repair", "%w", err)
 	} else {
-		d.examineCheckpoints()
+		d.examineCheckpoints(x)
 	}
 	for _, s := range d.list {
 		if d.record, err = snapshot.Read(dir, s); err == nil {
@@ -180,22 +182,23 @@ func (d *doctor) examineJob() {
 	}
 }
 
-// examineCheckpoints says what the next run is offered, and why nothing newer.
-func (d *doctor) examineCheckpoints() {
+// examineCheckpoints says what the next run is offered, and why nothing newer. x is the index.
+func (d *doctor) examineCheckpoints(x *prefix.Index) {
 	offered := slices.IndexFunc(d.list, func(s snapshot.Snapshot) bool { return s.Problem == "" })
-	if x, err := prefix.ReadIndex(d.dir); err == nil {
-		located, _ := prefix.Locations(d.dir)
-		if e, ok := prefix.Chosen(x); ok && e.Holds(x, located, nil) {
-			offered = slices.IndexFunc(d.list, func(s snapshot.Snapshot) bool { return s.Seq == e.Of.ID && s.Name == e.Of.Name })
-			d.add(remark, "checkpoints", "", "a user has chosen %s with scr_index; the next run leaves newer ones out", e.Of.Name)
-		}
+	located, err := prefix.Locations(d.dir)
+	if err != nil {
+		d.add(caution, "checkpoints", "", "what is in the caches is unknown: %w", err)
+	}
+	if e, ok := prefix.Chosen(x); ok && e.Holds(x, located, nil) {
+		offered = slices.IndexFunc(d.list, func(s snapshot.Snapshot) bool { return s.Seq == e.Of.ID && s.Name == e.Of.Name })
+		d.add(remark, "checkpoints", "", "a user has chosen %s with scr_index; the next run leaves newer ones out", e.Of.Name)
 	}
 	for i, s := range d.list {
 		if i == offered {
 			break
 		}
 		if s.Problem != "" {
-			d.add(caution, "checkpoints", d.remedy(s), "%s is not offered: %s", s.Name, s.Problem)
+			d.add(caution, "checkpoints", d.remedy(x.ByID(s.Seq), s), "%s is not offered: %s", s.Name, s.Problem)
 		}
 	}
 	switch {
@@ -210,15 +213,17 @@ func (d *doctor) examineCheckpoints() {
 	}
 }
 
-// remedy is the command that may make a checkpoint usable, "" if there is none.
-func (d *doctor) remedy(s snapshot.Snapshot) string {
-	if !s.InPrefix && !s.InCache {
-		return fmt.Sprintf("scr_index -p %s --build %d", d.dir, s.Seq)
-	}
-	if strings.Contains(s.Problem, "restart from it") {
+// remedy is the command that may make a checkpoint usable, "" if there is none. e is its entry in the index.
+func (d *doctor) remedy(e prefix.Entry, s snapshot.Snapshot) string {
+	switch {
+	case e.Replaced != nil:
+		return ""
+	case e.Failed:
 		return fmt.Sprintf("scr_index -p %s --verify %s; then --current %s, to try it again", d.dir, s.Name, s.Name)
+	case s.InCache: // a restart from it has failed
+		return "SCR_CURRENT=" + s.Name + " in the environment of the next run, to try it again"
 	}
-	return ""
+	return fmt.Sprintf("scr_index -p %s --build %d", d.dir, s.Seq)
 }
 
 // examineNodes says whether the nodes of the allocation can be used, and are those that have the caches.
@@ -229,7 +234,7 @@ func (d *doctor) examineNodes(c *context, offline bool) {
 		d.add(caution, "nodes", "", "the nodes of the allocation are unknown: %w", err)
 		return
 	case len(nodes) == 0:
-		d.add(remark, "nodes", "", "this is not in an allocation, so nobody can be asked whether the caches are there")
+		d.add(remark, "nodes", "", "here is no allocation, so no node can be asked whether its cache is there")
 		return
 	}
 	down := map[string]string{}
@@ -282,10 +287,14 @@ func (d *doctor) examineRoom() {
 	d.compareRoom("room", "the prefix directory", d.dir, size, "")
 	all := onNode * int64(cfg.CacheSize+1) // one more, while a run writes it
 	what := fmt.Sprintf("%d checkpoints of SCR_CACHE_SIZE=%d, and one that is written", cfg.CacheSize, cfg.CacheSize)
-	d.compareRoom("cache", "the cache of this node", cfg.CacheBase, all, what)
+	counts := false
+	for _, base := range d.job.CacheBases() {
+		d.compareRoom("cache", "the cache of this node", base, all, what)
+		counts = counts || cache.InMemory(base)
+	}
 	if limit, ok := memory.Tightest(); ok {
 		level := fine
-		if all > limit.Bytes && cache.InMemory(cfg.CacheBase) {
+		if all > limit.Bytes && counts {
 			level = caution
 		}
 		d.add(level, "memory", "", "a control group limits memory to %s, of which %s are free; files in a cache in memory count", report.Bytes(limit.Bytes), report.Bytes(limit.Free()))
@@ -375,14 +384,15 @@ func (d *doctor) examineMPI(program string) {
 // linkedWith returns the name of the MPI library with which a program or a library is linked, and the path of its
 // libscr.so; "" if there is none.
 func linkedWith(path string) (mpi, library string, err error) {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // to open a pipe could wait
-		return "", "", cmp.Or(err, fs.ErrInvalid)
-	}
-	f, err := elf.Open(path)
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // does not wait for a pipe
 	if err != nil {
 		return "", "", err
 	}
-	defer f.Close()
+	defer file.Close()
+	f, err := elf.NewFile(file) // reads at offsets, which a pipe refuses
+	if err != nil {
+		return "", "", err
+	}
 	needed, err := f.ImportedLibraries()
 	if err != nil {
 		return "", "", err

@@ -45,6 +45,16 @@ func TestDoctor(t *testing.T) {
 	d.says(t, 0, "note     checkpoints  a user has chosen ckpt.2 with scr_index", "ok       checkpoints  the next run is offered ckpt.2, from the prefix directory",
 		"try: scr_index -p "+d.dir+" --verify ckpt.2")
 
+	// The program could not restart from one in the cache.
+	located, err := prefix.Locations(d.dir)
+	must(t, err)
+	for _, l := range located {
+		if l.Name == "ckpt.3" {
+			must(t, prefix.Reject(d.dir, l.Dataset, "the program could not restart from it"))
+		}
+	}
+	d.says(t, 0, "warning  checkpoints  ckpt.3 is not offered: the program could not restart from it", "try: SCR_CURRENT=ckpt.3 in the environment")
+
 	// All that is there has failed.
 	must(t, os.Remove(filepath.Join(d.dir, ".scr/flush.scr")))
 	must(t, prefix.UpdateIndex(d.dir, func(x *prefix.Index) error {

@@ -252,8 +252,8 @@ var first = []struct {
 func overview(c *context, args []string) error {
 	all := slices.Contains(args, "--all") || slices.Contains(args, "-a")
 	if len(args) > 0 && !all {
-		if execute([]string{"scr", args[0], "--help"}, c) != 0 {
-			return errNo
+		if status := execute([]string{"scr", args[0], "--help"}, c); status != 0 {
+			return exitStatus(status)
 		}
 		return nil
 	}

@@ -62,7 +62,7 @@ func TestUsage(t *testing.T) {
 	if out, _ := run(t, 0, "scr", "help", "status"); !strings.Contains(out, "usage: scr_status") {
 		t.Errorf("not the help of status:\n%s", out)
 	}
-	if _, said := run(t, 1, "scr", "help", "stauts"); !strings.Contains(said, "did you mean status?") {
+	if _, said := run(t, 2, "scr", "help", "stauts"); !strings.Contains(said, "did you mean status?") {
 		t.Error(said)
 	}
 	if _, said := run(t, 2, "scr_index", "--curent", "x"); !strings.Contains(said, "did you mean --current?") {

@@ -160,19 +160,21 @@ func (r *Restart) offerFrom(d dataset.Dataset, start time.Time) error {
 	return nil
 }
 
-// verify reads the caller's files in the prefix directory, and compares them with their checksums. It is collective; the result is agreed.
+// verify reads the caller's files in the prefix directory, and compares them with their checksums, on as many ranks at a time as fetch
+// files. It is collective; the result is agreed.
 func verify(r *Restart, files []redundancy.File) error {
-	return mpi.Agree(r.World, func() error {
+	return mpi.Agree(r.World, r.Prefix.InTurn(r.Width, func() error {
+		copier := r.Prefix.Copier()
 		for _, f := range files {
 			if f.Meta.Shared() {
 				continue
 			}
-			if _, err := r.Prefix.Copier().Verify(f.Path, f.Meta.Clone()); err != nil {
+			if _, err := copier.Verify(f.Path, f.Meta.Clone()); err != nil {
 				return unusable(err)
 			}
 		}
 		return nil
-	}())
+	}))
 }
 
 // share records in the descriptions of the caller's files which of them are counted with

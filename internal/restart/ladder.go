@@ -107,7 +107,7 @@ func (r *Restart) offerNamed() error {
 		c := r.findCached(name, func(c *cache.Cached) bool { return c.Flags().Has(dataset.Checkpoint) && r.Current.is(c.Dataset) })
 		if c != nil {
 			r.offerCached(c)
-			r.tellChoice(newerNames(r, c.ID()))
+			tellChoice(r, r.Flusher.Held(r.after(c.ID())))
 			return r.drop(r.after(c.ID()), func(x *prefix.Index) change { return r.prefer(x, name, c.ID()) }, true)
 		}
 	}
@@ -133,21 +133,25 @@ func (r *Restart) offerNamed() error {
 	return nil
 }
 
-// fetchNamed offers the checkpoint of the prefix directory that the user has chosen. If it cannot be fetched, it leaves in the cache what is
-// newer, and has not been evicted for it.
+// fetchNamed offers the checkpoint of the prefix directory that the user has chosen. If it cannot be fetched, what is
+// newer stays in the cache.
 func fetchNamed(r *Restart, d dataset.Dataset) error {
-	names := newerNames(r, d.ID()) // before some of them are evicted
+	held := r.Flusher.Held(func(dataset.Dataset) bool { return true }) // before some are evicted
 	ok, err := r.fetch(d)
-	if err != nil || !ok {
+	if err != nil {
 		r.unlist()
-		r.Log.WarnJob("%s names %s, from which this run cannot restart; ignored", r.Current.By, d.Name())
 		return err
 	}
+	if !ok {
+		r.unlist()
+		r.Log.WarnJob("%s names %s, from which this run cannot restart; ignored", r.Current.By, d.Name())
+		return nil
+	}
 	leaves := r.after(d.ID())
-	if r.offered.cached == nil { // it is read in place, and one of another job
+	if r.offered.cached == nil { // it is read in place, and may be of another job
 		leaves = r.before(d)
 	}
-	r.tellChoice(names)
+	tellChoice(r, slices.DeleteFunc(held, func(d dataset.Dataset) bool { return !leaves(d) }))
 	if r.DropAfter {
 		drop := func(x *prefix.Index) error { return r.mark(x, d.Name()) }
 		if err := mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(r.changeIfKnown(d.Name(), drop)) }); err != nil {
@@ -157,18 +161,15 @@ func fetchNamed(r *Restart, d dataset.Dataset) error {
 	return r.drop(leaves, noChange, true)
 }
 
-// newerNames returns the names of the datasets in the cache that a restart from the one with the given id makes useless.
-func newerNames(r *Restart, id int) (names []string) {
-	for _, d := range r.Flusher.Held(r.after(id)) {
+// tellChoice names what leaves the cache because the user has chosen another checkpoint.
+func tellChoice(r *Restart, leaving []dataset.Dataset) {
+	var names []string
+	for _, d := range leaving {
 		names = append(names, d.Name())
 	}
-	return names
-}
-
-// tellChoice says which checkpoints leave the cache because the user has chosen an older one.
-func (r *Restart) tellChoice(newer []string) {
-	if len(newer) > 0 {
-		r.Log.WarnJob("this run restarts from %s, which %s has chosen; what is newer leaves the cache: %s", r.Current.Name, r.Current.By, strings.Join(newer, ", "))
+	if len(names) > 0 {
+		r.Log.WarnJob("this run restarts from %s, which %s has chosen; what would be offered in its place leaves the cache: %s", r.Current.Name, r.Current.By,
+			strings.Join(names, ", "))
 	}
 }
 

@@ -78,6 +78,7 @@ func (s Set) reduce(columns []column, shards Shards, reads bool) error {
 	var buffer []byte
 	err := mpi.Try(func() error { buffer = r.allocate(int(min(total, inTransit))); return nil })
 	if err := mpi.Agree(s.Comm, err); err != nil {
+		mpi.Free(buffer)
 		return err
 	}
 	for turn := range total + inTransit - 1 {
