@@ -9,7 +9,7 @@
 #   make help        print these lines
 #
 # develop (CONTRIBUTING.md)
-#   make quick       what to run while you work: at most 90 s; PKG=./internal/flush/... narrows it
+#   make quick       what to run while you work: at most 90 s; PKG=./internal/lifecycle/flush/... narrows it
 #   make test        all kinds of tests, samples of their cases: 20 minutes; TEST_SEED=n
 #   make test-all    everything, with both MPIs, and a part of each campaign
 #   make test-times  what took longest in the last run
@@ -60,7 +60,7 @@ BUILD   ?= build
 MPICXX  ?= $(subst mpicc,mpicxx,$(MPICC))
 MPIFC   ?= $(subst mpicc,mpifort,$(MPICC))
 
-# mpi,faults: a library of scripts/test.d/43-panics.sh, which panics where that wants it to.
+# mpi,faults: a library of test/scripts/43-panics.sh, which panics where that wants it to.
 TAGS    ?= mpi
 
 out     := $(abspath $(BUILD))
@@ -71,7 +71,7 @@ warn    := -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra
 # Recipes that build call version, and no others: those of install run as root.
 # Libraries and commands read etc/scr.conf of the directory in which they are installed. Where
 # they find none they read that of SYSCONFDIR, by default of PREFIX/etc, and then /etc/scr.conf.
-version  = -X=github.com/goscr/goscr/internal/version.stamped=$(shell scripts/version) \
+version  = -X=github.com/goscr/goscr/internal/sys/version.stamped=$(shell scripts/version) \
     -X=github.com/goscr/goscr/internal/config.builtFor=$(or $(SYSCONFDIR),$(PREFIX)/etc)/scr.conf
 
 export MPICC
@@ -138,15 +138,15 @@ $(out)/libscrf.so: bindings/fortran/scrf.c bindings/fortran/scr.f90 bindings/for
 	@cp bindings/fortran/scrf.h $(out)/
 
 # For programs that take part in checkpoints. It is C only: all that it knows is in libscr.so, which is beside it.
-$(out)/libscr_cr.so: $(wildcard bindings/cr/*.c bindings/cr/*.h bindings/cr/*.def) bindings/cr/libscr_cr.map bindings/fortran/text.h cmd/libscr/inside.h $(out)/libscr.so | check
-	$(MPICC) $(warn) $(CFLAGS) -fPIC -shared -Ibindings/cr -Ibindings/fortran -Icmd/libscr -o $@ $(filter %.c,$^) -L$(out) -lscr -ldl -lpthread \
-	    -Wl,--no-undefined -Wl,-soname,libscr_cr.so -Wl,-rpath,'$$ORIGIN' -Wl,--version-script=bindings/cr/libscr_cr.map
-	@cp bindings/cr/scr_cr.h $(out)/
+$(out)/libscr_cr.so: $(wildcard cr/lib/*.c cr/lib/*.h cr/lib/*.def) cr/lib/libscr_cr.map bindings/fortran/text.h cmd/libscr/inside.h $(out)/libscr.so | check
+	$(MPICC) $(warn) $(CFLAGS) -fPIC -shared -Icr/lib -Ibindings/fortran -Icmd/libscr -o $@ $(filter %.c,$^) -L$(out) -lscr -ldl -lpthread \
+	    -Wl,--no-undefined -Wl,-soname,libscr_cr.so -Wl,-rpath,'$$ORIGIN' -Wl,--version-script=cr/lib/libscr_cr.map
+	@cp cr/lib/scr_cr.h $(out)/
 
 # A program for programs that know nothing of checkpoints. It is for one MPI.
 $(out)/scr_image: FORCE | check
 	@mkdir -p $(out)
-	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -trimpath -ldflags '-s -w $(go_start) $(version)' -o $@ ./cmd/scrimage
+	CC='$(MPICC)' CGO_ENABLED=1 $(GO) build -tags mpi -trimpath -ldflags '-s -w $(go_start) $(version)' -o $@ ./cr/scrimage
 
 # The interfaces of scr_cr.h for Fortran: no object is made.
 $(out)/scr_cr.mod: bindings/fortran/scr_cr.f90 | check
@@ -270,10 +270,10 @@ test-times:
 
 $(out)/crash: FORCE | check
 	@mkdir -p $(out)
-	CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./scripts/crash
+	CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./test/crash
 
 # Programs of several tests, which copy them: the library is found where it is.
-$(out)/steps $(out)/modes: $(out)/%: scripts/test.d/%.c $(out)/libscr.so
+$(out)/steps $(out)/modes: $(out)/%: test/scripts/%.c $(out)/libscr.so
 	$(MPICC) $(warn) -Werror $(CFLAGS) -I$(out) -o $@ $< -L$(out) -lscr -lrt -Wl,-rpath,$(out)
 
 crash: all $(out)/crash $(out)/steps
@@ -292,7 +292,7 @@ losses: | check
 
 $(out)/soak: FORCE | check
 	@mkdir -p $(out)
-	CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./scripts/soak
+	CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./test/soak
 
 soak: $(out)/soak
 	@$(out)/soak $(if $(SEED),-seed '$(SEED)' -jobs 1 -tell,-seed '$(or $(SOAK_SEED),1)' -jobs '$(or $(SOAK_JOBS),1000)')
@@ -308,11 +308,11 @@ fuzz:
 pictures: | check
 	@scripts/deps $(install_deps) chromium gnuplot
 	cd docs/img && gnuplot blocked.gp complete.gp
-	GOSCR_PICTURES='$(CURDIR)/docs/img' CGO_ENABLED=0 $(GO) test ./internal/account/page -run TestBrowser_Picture -count 1
+	GOSCR_PICTURES='$(CURDIR)/docs/img' CGO_ENABLED=0 $(GO) test ./internal/observe/account/page -run TestBrowser_Picture -count 1
 
 # Files that call each other, fields, floors: docs/architecture.md.
 structure:
-	@$(GO) test ./internal/structure -count=1 -v
+	@$(GO) test ./test/structure -count=1 -v
 
 lint:
 	@BUILD='$(out)' MPICC='$(MPICC)' GO='$(GO)' scripts/lint

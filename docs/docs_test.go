@@ -162,7 +162,7 @@ func (s *sources) covered(t *testing.T, what, cell string, says ...string) {
 
 // script returns the text of a test under mpirun, and of the programs it runs.
 func script(name string) []string {
-	dir := filepath.Join(root, "scripts", "test.d")
+	dir := filepath.Join(root, "test", "scripts")
 	data, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil || path.Base(name) != name {
 		return nil
@@ -184,7 +184,7 @@ func TestParameters_AreTested(t *testing.T) {
 	for _, text := range readSources(t).texts {
 		all.WriteString(text)
 	}
-	scripts, err := filepath.Glob(filepath.Join(root, "scripts/test.d/*"))
+	scripts, err := filepath.Glob(filepath.Join(root, "test/scripts/*"))
 	if err != nil || len(scripts) == 0 {
 		t.Fatal(scripts, err)
 	}
@@ -245,7 +245,7 @@ func firsts(pattern, text string) map[string]bool {
 // ------------------------------------------------------------------- the calls
 
 // calls returns the functions of scr.h. libscr.so exports those and what inside.h declares for
-// libscr_cr.so, and no others, as TestLibrary_Symbols (scripts/test.d/built) checks.
+// libscr_cr.so, and no others, as TestLibrary_Symbols (test/scripts/built) checks.
 func calls(t *testing.T) []string {
 	t.Helper()
 	var list []string
@@ -344,7 +344,7 @@ func TestManual_NothingElse(t *testing.T) {
 	if err != nil || len(pages) == 0 {
 		t.Fatal(pages, err)
 	}
-	inside := slices.Sorted(maps.Keys(firsts(`(?m)^int (SCR_CR_\w+)\(`, read(t, "bindings/cr/scr_cr.h"))))
+	inside := slices.Sorted(maps.Keys(firsts(`(?m)^int (SCR_CR_\w+)\(`, read(t, "cr/lib/scr_cr.h"))))
 	if len(inside) == 0 {
 		t.Error("scr_cr.h declares nothing")
 	}
@@ -446,9 +446,9 @@ func TestNames(t *testing.T) {
 	for _, m := range regexp.MustCompile(`#define (SCR_\w+)`).FindAllStringSubmatch(read(t, "cmd/libscr/scr.h"), -1) {
 		known[m[1]] = true
 	}
-	known["scr_image"] = true // cmd/scrimage
+	known["scr_image"] = true // cr/scrimage
 	known["scr_cr"] = true    // libscr_cr.so, scr_cr.h
-	for name := range firsts(`\b(SCR_CR_\w+)`, read(t, "bindings/cr/scr_cr.h")) {
+	for name := range firsts(`\b(SCR_CR_\w+)`, read(t, "cr/lib/scr_cr.h")) {
 		known[name], known[strings.ToLower(name)] = true, true
 	}
 	for _, call := range calls(t) {

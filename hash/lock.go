@@ -4,8 +4,8 @@ import (
 	"errors"
 	"io/fs"
 
-	"github.com/goscr/goscr/internal/lock"
-	"github.com/goscr/goscr/internal/trust"
+	"github.com/goscr/goscr/internal/sys/lock"
+	"github.com/goscr/goscr/internal/sys/trust"
 )
 
 // Files that several processes update (index, halt, flush) have a lock file beside them.

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goscr/goscr/internal/faultfs"
-	"github.com/goscr/goscr/internal/lock"
+	"github.com/goscr/goscr/internal/sys/lock"
+	"github.com/goscr/goscr/test/faultfs"
 	"github.com/goscr/goscr/test/sample"
 )
 

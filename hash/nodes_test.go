@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goscr/goscr/internal/faultfs"
+	"github.com/goscr/goscr/test/faultfs"
 )
 
 // Two nodes change a file of a directory that both mount, where each sees what the other

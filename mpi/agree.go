@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/goscr/goscr/internal/kind"
+	"github.com/goscr/goscr/internal/sys/kind"
 )
 
 // Agree makes one result out of every rank's: nil if err is nil on all ranks,

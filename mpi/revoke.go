@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/internal/observe/report"
 )
 
 // Revocable is a communicator whose ranks can stop together. A rank that can no longer

@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/goscr/goscr/internal/job/request"
+	"github.com/goscr/goscr/internal/job/run/migration"
+	"github.com/goscr/goscr/internal/job/run/recovery"
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/internal/request"
-	"github.com/goscr/goscr/internal/run/migration"
-	"github.com/goscr/goscr/internal/run/recovery"
-	"github.com/goscr/goscr/internal/snapshot"
+	"github.com/goscr/goscr/internal/prefix/snapshot"
 )
 
 // ErrNoLoop is the error if the job does not run under scr_run: nothing would start it again.

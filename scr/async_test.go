@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/cache"
-	"github.com/goscr/goscr/internal/halt"
-	"github.com/goscr/goscr/internal/mover"
+	"github.com/goscr/goscr/internal/job/halt"
+	"github.com/goscr/goscr/internal/lifecycle/mover"
+	"github.com/goscr/goscr/internal/node/cache"
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/internal/transfer"
+	"github.com/goscr/goscr/internal/prefix/transfer"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/test/sample"
 )

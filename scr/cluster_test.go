@@ -16,10 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goscr/goscr/internal/mover"
-	"github.com/goscr/goscr/internal/storagetest"
+	"github.com/goscr/goscr/internal/lifecycle/mover"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
+	"github.com/goscr/goscr/test/storagetest"
 )
 
 // cluster is a machine with nodes that have storage of their own and a prefix

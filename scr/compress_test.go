@@ -10,8 +10,8 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/internal/storagetest"
-	"github.com/goscr/goscr/internal/transfer"
+	"github.com/goscr/goscr/internal/prefix/transfer"
+	"github.com/goscr/goscr/test/storagetest"
 )
 
 // stored returns how many bytes the files of a step have in the prefix directory,

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goscr/goscr/internal/snapshot"
+	"github.com/goscr/goscr/internal/prefix/snapshot"
 	"github.com/goscr/goscr/mpi"
 )
 

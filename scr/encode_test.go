@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goscr/goscr/internal/background"
-	"github.com/goscr/goscr/internal/request"
+	"github.com/goscr/goscr/internal/job/request"
+	"github.com/goscr/goscr/internal/lifecycle/background"
+	"github.com/goscr/goscr/internal/mpi/mpitest"
 	"github.com/goscr/goscr/mpi"
-	"github.com/goscr/goscr/mpi/mpitest"
 )
 
 // Tests of SCR_ENCODE_ASYNC=1. They do not run at the same time as others: nothing works in the

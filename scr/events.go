@@ -6,10 +6,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/goscr/goscr/internal/cache"
-	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/internal/eventlog"
-	"github.com/goscr/goscr/internal/eventlog/phases"
+	"github.com/goscr/goscr/internal/node/cache"
+	"github.com/goscr/goscr/internal/observe/eventlog"
+	"github.com/goscr/goscr/internal/observe/eventlog/phases"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/mpi"
 )
 

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/eventlog"
-	"github.com/goscr/goscr/internal/halt"
+	"github.com/goscr/goscr/internal/job/halt"
+	"github.com/goscr/goscr/internal/observe/eventlog"
 )
 
 var logged = regexp.MustCompile(`(event|xfer)=(\w+)(?:, note=("(?:[^"\\]|\\.)*"))?(?:, from=.*?, to=".*?")?(?:, dset=(\d+))?`)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/goscr/goscr/internal/snapshot"
+	"github.com/goscr/goscr/internal/prefix/snapshot"
 )
 
 // How the job was started is recorded with each checkpoint, in the cache or flushed, and

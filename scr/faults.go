@@ -8,11 +8,11 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/goscr/goscr/internal/mpi/mpitest"
 	"github.com/goscr/goscr/mpi"
-	"github.com/goscr/goscr/mpi/mpitest"
 )
 
-// For scripts/test.d/43-panics.sh, which builds a library with the tag faults: a rank panics
+// For test/scripts/43-panics.sh, which builds a library with the tag faults: a rank panics
 // in a call, as GOSCR_FAULT says: "RANK CALL", at its beginning, or "RANK CALL FUNCTION",
 // in the first operation of a communicator within this function. It does so once.
 func init() {

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goscr/goscr/internal/faultfs"
-	"github.com/goscr/goscr/internal/storagetest"
+	"github.com/goscr/goscr/test/faultfs"
 	"github.com/goscr/goscr/test/sample"
+	"github.com/goscr/goscr/test/storagetest"
 )
 
 // manner is a way in which a checkpoint gets to the prefix directory.

@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/observe/report"
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/mpi"
 )
 

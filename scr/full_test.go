@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/internal/storagetest"
 	"github.com/goscr/goscr/test/sample"
+	"github.com/goscr/goscr/test/storagetest"
 )
 
 // fill fills the file system of a directory to its last block, and then makes so many

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goscr/goscr/internal/eventlog"
+	"github.com/goscr/goscr/internal/observe/eventlog"
 	"github.com/goscr/goscr/test/sample"
 )
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goscr/goscr/internal/filemap"
-	"github.com/goscr/goscr/internal/handover"
+	"github.com/goscr/goscr/internal/node/filemap"
+	"github.com/goscr/goscr/internal/node/handover"
 )
 
 // handoverNode is a node for a handover. The paths of caches differ between the nodes of a

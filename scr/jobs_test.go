@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goscr/goscr/internal/request"
+	"github.com/goscr/goscr/internal/job/request"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
 )

@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/goscr/goscr/internal/cache"
-	"github.com/goscr/goscr/internal/lock"
-	"github.com/goscr/goscr/internal/mover"
-	"github.com/goscr/goscr/internal/remains"
+	"github.com/goscr/goscr/internal/lifecycle/mover"
+	"github.com/goscr/goscr/internal/node/cache"
+	"github.com/goscr/goscr/internal/node/remains"
+	"github.com/goscr/goscr/internal/sys/lock"
 	"github.com/goscr/goscr/mpi"
 )
 

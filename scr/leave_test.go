@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goscr/goscr/internal/cache"
-	"github.com/goscr/goscr/internal/mover"
+	"github.com/goscr/goscr/internal/lifecycle/mover"
+	"github.com/goscr/goscr/internal/node/cache"
 )
 
 // left returns the directories of the job that are on the nodes, and on what they share.

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/goscr/goscr/internal/faultfs"
+	"github.com/goscr/goscr/test/faultfs"
 )
 
 // TestMain lets this binary serve the file systems of its tests.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goscr/goscr/internal/lock"
-	"github.com/goscr/goscr/internal/scavenge"
+	"github.com/goscr/goscr/internal/node/scavenge"
+	"github.com/goscr/goscr/internal/sys/lock"
 )
 
 // A dataset for which no rank has called Route is complete, as with SCR 3.1, and can be

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goscr/goscr/internal/faultfs"
+	"github.com/goscr/goscr/test/faultfs"
 	"github.com/goscr/goscr/test/sample"
 )
 

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/internal/snapshot"
+	"github.com/goscr/goscr/internal/prefix/dataset"
+	"github.com/goscr/goscr/internal/prefix/snapshot"
 	"github.com/goscr/goscr/mpi"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/internal/prefix/oldtest"
+	"github.com/goscr/goscr/test/oldtest"
 )
 
 // restartsOld is a program that restarts from a checkpoint that SCR 1.1 wrote.

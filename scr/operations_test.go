@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goscr/goscr/internal/mpi/mpitest"
 	"github.com/goscr/goscr/mpi"
-	"github.com/goscr/goscr/mpi/mpitest"
 )
 
 // operations records what one rank does with its communicators in each call of a session.

@@ -8,17 +8,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/goscr/goscr/internal/cache"
-	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/internal/eventlog"
-	"github.com/goscr/goscr/internal/eventlog/phases"
-	"github.com/goscr/goscr/internal/flush"
-	"github.com/goscr/goscr/internal/halt"
-	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/job/halt"
+	"github.com/goscr/goscr/internal/job/request"
+	"github.com/goscr/goscr/internal/lifecycle/flush"
+	"github.com/goscr/goscr/internal/node/cache"
+	"github.com/goscr/goscr/internal/node/meta"
+	"github.com/goscr/goscr/internal/observe/eventlog"
+	"github.com/goscr/goscr/internal/observe/eventlog/phases"
+	"github.com/goscr/goscr/internal/observe/report"
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/internal/reddesc"
-	"github.com/goscr/goscr/internal/report"
-	"github.com/goscr/goscr/internal/request"
+	"github.com/goscr/goscr/internal/prefix/dataset"
+	"github.com/goscr/goscr/internal/redundancy/reddesc"
 	"github.com/goscr/goscr/mpi"
 )
 

@@ -11,11 +11,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/goscr/goscr/internal/cache"
-	"github.com/goscr/goscr/internal/lock"
+	"github.com/goscr/goscr/internal/mpi/mpitest"
+	"github.com/goscr/goscr/internal/node/cache"
+	"github.com/goscr/goscr/internal/sys/lock"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
-	"github.com/goscr/goscr/mpi/mpitest"
 	"github.com/goscr/goscr/test/sample"
 )
 

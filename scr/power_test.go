@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goscr/goscr/internal/faultfs"
-	"github.com/goscr/goscr/internal/scavenge"
+	"github.com/goscr/goscr/internal/node/scavenge"
+	"github.com/goscr/goscr/test/faultfs"
 	"github.com/goscr/goscr/test/sample"
 )
 

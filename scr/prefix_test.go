@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/halt"
+	"github.com/goscr/goscr/internal/job/halt"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"

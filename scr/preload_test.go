@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goscr/goscr/internal/filemap"
-	"github.com/goscr/goscr/internal/meta"
-	"github.com/goscr/goscr/internal/preload"
+	"github.com/goscr/goscr/internal/node/filemap"
+	"github.com/goscr/goscr/internal/node/meta"
+	"github.com/goscr/goscr/internal/node/preload"
 )
 
 // preload copies the files of ranks to the cache of a node.

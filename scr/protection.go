@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/goscr/goscr/internal/config"
-	"github.com/goscr/goscr/internal/reddesc"
-	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/internal/observe/report"
+	"github.com/goscr/goscr/internal/redundancy/reddesc"
 	"github.com/goscr/goscr/mpi"
 )
 

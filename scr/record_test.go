@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goscr/goscr/internal/lock"
+	"github.com/goscr/goscr/internal/job/request"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/internal/request"
+	"github.com/goscr/goscr/internal/sys/lock"
 	"github.com/goscr/goscr/test/sample"
 )
 

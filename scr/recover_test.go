@@ -11,9 +11,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/goscr/goscr/internal/mpi/mpitest"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
-	"github.com/goscr/goscr/mpi/mpitest"
 )
 
 // deaths are the ranks that die for good, one after the other: each at one of its steps, which are the calls

@@ -6,9 +6,9 @@ import (
 	"strconv"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/processes"
-	"github.com/goscr/goscr/internal/reddesc"
-	"github.com/goscr/goscr/internal/request"
+	"github.com/goscr/goscr/internal/job/request"
+	"github.com/goscr/goscr/internal/redundancy/reddesc"
+	"github.com/goscr/goscr/internal/sys/processes"
 	"github.com/goscr/goscr/mpi"
 )
 

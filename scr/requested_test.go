@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/failures"
-	"github.com/goscr/goscr/internal/halt"
-	"github.com/goscr/goscr/internal/request"
+	"github.com/goscr/goscr/internal/job/failures"
+	"github.com/goscr/goscr/internal/job/halt"
+	"github.com/goscr/goscr/internal/job/request"
 	"github.com/goscr/goscr/test/sample"
 )
 

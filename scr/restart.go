@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/internal/config"
-	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/internal/eventlog"
-	"github.com/goscr/goscr/internal/flush"
+	"github.com/goscr/goscr/internal/lifecycle/flush"
+	"github.com/goscr/goscr/internal/observe/eventlog"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/mpi"
 )
 

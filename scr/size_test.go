@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/goscr/goscr/internal/checksum"
+	"github.com/goscr/goscr/internal/sys/checksum"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/test/sample"
 )

@@ -11,10 +11,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/goscr/goscr/internal/faultfs"
-	"github.com/goscr/goscr/internal/request"
-	"github.com/goscr/goscr/internal/storagetest"
+	"github.com/goscr/goscr/internal/job/request"
+	"github.com/goscr/goscr/test/faultfs"
 	"github.com/goscr/goscr/test/sample"
+	"github.com/goscr/goscr/test/storagetest"
 )
 
 // at has the cluster's directories where another process has made them.

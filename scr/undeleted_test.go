@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/storagetest"
 	"github.com/goscr/goscr/test/sample"
+	"github.com/goscr/goscr/test/storagetest"
 )
 
 // A program makes a directory where it has routed a file, and files in it: the dataset

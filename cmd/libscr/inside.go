@@ -20,8 +20,8 @@ import (
 	"strconv"
 	"unsafe"
 
+	"github.com/goscr/goscr/cr/inside"
 	"github.com/goscr/goscr/internal/config"
-	"github.com/goscr/goscr/internal/inside"
 	"github.com/goscr/goscr/mpi/system"
 	"github.com/goscr/goscr/scr"
 )

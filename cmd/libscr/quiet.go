@@ -15,8 +15,8 @@ import (
 	"fmt"
 	"unsafe"
 
+	"github.com/goscr/goscr/cr/quiet"
 	"github.com/goscr/goscr/internal/config"
-	"github.com/goscr/goscr/internal/inside/quiet"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/system"
 )

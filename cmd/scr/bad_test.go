@@ -21,12 +21,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/internal/scavenge/scavengetest"
-	"github.com/goscr/goscr/internal/storagetest"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/scr"
 	"github.com/goscr/goscr/test/sample"
+	"github.com/goscr/goscr/test/scavengetest"
+	"github.com/goscr/goscr/test/storagetest"
 )
 
 // ways to spoil a file.

@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"github.com/goscr/goscr/internal/report"
-	"github.com/goscr/goscr/internal/request"
-	"github.com/goscr/goscr/internal/snapshot"
+	"github.com/goscr/goscr/internal/job/request"
+	"github.com/goscr/goscr/internal/observe/report"
+	"github.com/goscr/goscr/internal/prefix/snapshot"
 )
 
 var checkpointCommand = command{

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/internal/lock"
+	"github.com/goscr/goscr/internal/job/request"
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/internal/processes"
-	"github.com/goscr/goscr/internal/request"
+	"github.com/goscr/goscr/internal/prefix/dataset"
+	"github.com/goscr/goscr/internal/sys/lock"
+	"github.com/goscr/goscr/internal/sys/processes"
 )
 
 // jobIn begins to answer requests in a new prefix directory.

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/goscr/goscr/internal/account"
-	"github.com/goscr/goscr/internal/eventlog"
-	"github.com/goscr/goscr/internal/interval"
+	"github.com/goscr/goscr/internal/job/interval"
+	"github.com/goscr/goscr/internal/observe/account"
+	"github.com/goscr/goscr/internal/observe/eventlog"
 )
 
 var ckptIntervalCommand = command{

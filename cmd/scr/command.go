@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/goscr/goscr/internal/config"
-	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 )
 
 // command is one command of goscr. Its --help and its man page are made from these texts

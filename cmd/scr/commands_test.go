@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goscr/goscr/internal/background"
+	"github.com/goscr/goscr/internal/lifecycle/background"
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/internal/prefix/oldtest"
-	"github.com/goscr/goscr/internal/scavenge/scavengetest"
 	"github.com/goscr/goscr/scr"
+	"github.com/goscr/goscr/test/oldtest"
+	"github.com/goscr/goscr/test/scavengetest"
 )
 
 // expect runs a command line of which the output is known.

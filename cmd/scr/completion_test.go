@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/goscr/goscr/internal/config"
-	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 )
 
 // withDatasets is a prefix directory with the datasets ckpt.1 and ckpt.2.

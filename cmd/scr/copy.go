@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/goscr/goscr/internal/report"
-	"github.com/goscr/goscr/internal/scavenge"
+	"github.com/goscr/goscr/internal/node/scavenge"
+	"github.com/goscr/goscr/internal/observe/report"
 )
 
 var copyCommand = command{

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/goscr/goscr/internal/checksum"
+	"github.com/goscr/goscr/internal/sys/checksum"
 )
 
 var crc32Command = command{

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goscr/goscr/internal/halt"
-	"github.com/goscr/goscr/internal/lock"
-	"github.com/goscr/goscr/internal/request"
-	"github.com/goscr/goscr/internal/scavenge/scavengetest"
+	"github.com/goscr/goscr/internal/job/halt"
+	"github.com/goscr/goscr/internal/job/request"
+	"github.com/goscr/goscr/internal/sys/lock"
 	"github.com/goscr/goscr/scr"
+	"github.com/goscr/goscr/test/scavengetest"
 )
 
 // options31 are the options of the commands of SCR 3.1, each with all its forms; "" stands

@@ -13,15 +13,15 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
-	"github.com/goscr/goscr/internal/cache"
 	"github.com/goscr/goscr/internal/config"
-	"github.com/goscr/goscr/internal/hostlist"
-	"github.com/goscr/goscr/internal/memory"
+	"github.com/goscr/goscr/internal/job/hostlist"
+	jobrun "github.com/goscr/goscr/internal/job/run"
+	"github.com/goscr/goscr/internal/node/cache"
+	"github.com/goscr/goscr/internal/observe/report"
+	jobstatus "github.com/goscr/goscr/internal/observe/status"
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/internal/report"
-	jobrun "github.com/goscr/goscr/internal/run"
-	"github.com/goscr/goscr/internal/snapshot"
-	jobstatus "github.com/goscr/goscr/internal/status"
+	"github.com/goscr/goscr/internal/prefix/snapshot"
+	"github.com/goscr/goscr/internal/sys/memory"
 )
 
 var doctorCommand = command{

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/internal/scavenge/scavengetest"
+	"github.com/goscr/goscr/test/scavengetest"
 )
 
 // says checks what scr_doctor prints of a prefix directory.

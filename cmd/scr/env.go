@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/goscr/goscr/internal/hostlist"
-	jobrun "github.com/goscr/goscr/internal/run"
+	"github.com/goscr/goscr/internal/job/hostlist"
+	jobrun "github.com/goscr/goscr/internal/job/run"
 )
 
 // question is one of the values that scr_env can print.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/goscr/goscr/internal/scavenge/scavengetest"
+	"github.com/goscr/goscr/test/scavengetest"
 )
 
 // printFacts are the commands that print facts, each with arguments for which it has some: $P is

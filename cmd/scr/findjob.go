@@ -13,9 +13,9 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/goscr/goscr/internal/job/request"
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/internal/processes"
-	"github.com/goscr/goscr/internal/request"
+	"github.com/goscr/goscr/internal/sys/processes"
 )
 
 // jobNamed says which running job a command is about. Of its fields one is set at most,

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/goscr/goscr/internal/hostlist"
+	"github.com/goscr/goscr/internal/job/hostlist"
 )
 
 var globHostsCommand = command{

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/halt"
-	"github.com/goscr/goscr/internal/request"
+	"github.com/goscr/goscr/internal/job/halt"
+	"github.com/goscr/goscr/internal/job/request"
 )
 
 // haltOptions are the conditions under which a job stops, each with the option

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/goscr/goscr/internal/handover"
-	jobrun "github.com/goscr/goscr/internal/run"
+	jobrun "github.com/goscr/goscr/internal/job/run"
+	"github.com/goscr/goscr/internal/node/handover"
 )
 
 var handoverCommand = command{

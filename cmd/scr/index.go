@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/goscr/goscr/internal/account/page"
-	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/node/scavenge"
+	"github.com/goscr/goscr/internal/observe/account/page"
+	"github.com/goscr/goscr/internal/observe/report"
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/internal/report"
-	"github.com/goscr/goscr/internal/scavenge"
-	"github.com/goscr/goscr/internal/transfer"
+	"github.com/goscr/goscr/internal/prefix/dataset"
+	"github.com/goscr/goscr/internal/prefix/transfer"
 )
 
 var indexCommand = command{

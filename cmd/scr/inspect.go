@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/goscr/goscr/internal/filemap"
-	"github.com/goscr/goscr/internal/meta"
-	"github.com/goscr/goscr/internal/reddesc"
-	"github.com/goscr/goscr/internal/report"
-	"github.com/goscr/goscr/internal/scavenge"
+	"github.com/goscr/goscr/internal/node/filemap"
+	"github.com/goscr/goscr/internal/node/meta"
+	"github.com/goscr/goscr/internal/node/scavenge"
+	"github.com/goscr/goscr/internal/observe/report"
+	"github.com/goscr/goscr/internal/redundancy/reddesc"
 )
 
 var inspectCacheCommand = command{

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/goscr/goscr/internal/config"
-	"github.com/goscr/goscr/internal/hostlist"
-	jobrun "github.com/goscr/goscr/internal/run"
+	"github.com/goscr/goscr/internal/job/hostlist"
+	jobrun "github.com/goscr/goscr/internal/job/run"
 )
 
 // Parameters on which commands depend that are about ...

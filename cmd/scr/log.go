@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/goscr/goscr/internal/detached"
-	"github.com/goscr/goscr/internal/eventlog"
-	"github.com/goscr/goscr/internal/eventlog/database"
+	"github.com/goscr/goscr/internal/observe/eventlog"
+	"github.com/goscr/goscr/internal/observe/eventlog/database"
+	"github.com/goscr/goscr/internal/sys/detached"
 )
 
 // ofLog are parameters that say where events are logged.

@@ -21,8 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/config"
-	"github.com/goscr/goscr/internal/eventlog"
-	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/internal/observe/eventlog"
+	"github.com/goscr/goscr/internal/observe/report"
 )
 
 // The test binary is every command by whose name it is called, as the recorder of

@@ -25,10 +25,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/config"
-	"github.com/goscr/goscr/internal/eventlog"
-	"github.com/goscr/goscr/internal/lock"
-	"github.com/goscr/goscr/internal/meta"
-	"github.com/goscr/goscr/internal/version"
+	"github.com/goscr/goscr/internal/node/meta"
+	"github.com/goscr/goscr/internal/observe/eventlog"
+	"github.com/goscr/goscr/internal/sys/lock"
+	"github.com/goscr/goscr/internal/sys/version"
 	"github.com/goscr/goscr/scr"
 )
 

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/account/page"
-	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/observe/account/page"
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 )
 
 func must(t testing.TB, err error) {

@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
-	"github.com/goscr/goscr/internal/hostlist"
-	"github.com/goscr/goscr/internal/request"
-	"github.com/goscr/goscr/internal/run/migration"
-	"github.com/goscr/goscr/internal/run/recovery"
+	"github.com/goscr/goscr/internal/job/hostlist"
+	"github.com/goscr/goscr/internal/job/request"
+	"github.com/goscr/goscr/internal/job/run/migration"
+	"github.com/goscr/goscr/internal/job/run/recovery"
 )
 
 var migrateCommand = command{

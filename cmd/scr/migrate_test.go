@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goscr/goscr/internal/lock"
-	"github.com/goscr/goscr/internal/request"
-	"github.com/goscr/goscr/internal/run/migration"
+	"github.com/goscr/goscr/internal/job/request"
+	"github.com/goscr/goscr/internal/job/run/migration"
+	"github.com/goscr/goscr/internal/sys/lock"
 )
 
 func TestMigrate_Bad(t *testing.T) {

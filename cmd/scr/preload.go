@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/goscr/goscr/internal/batch"
+	"github.com/goscr/goscr/internal/job/batch"
+	jobrun "github.com/goscr/goscr/internal/job/run"
+	"github.com/goscr/goscr/internal/node/preload"
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/internal/preload"
-	jobrun "github.com/goscr/goscr/internal/run"
-	"github.com/goscr/goscr/internal/snapshot"
+	"github.com/goscr/goscr/internal/prefix/snapshot"
 )
 
 var preloadCommand = command{

@@ -8,7 +8,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
-	"github.com/goscr/goscr/internal/progress"
+	"github.com/goscr/goscr/internal/observe/progress"
 )
 
 // meter shows the progress of some work in a line of its own on a terminal. Elsewhere it

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/goscr/goscr/internal/node/scavenge"
+	"github.com/goscr/goscr/internal/observe/report"
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/internal/report"
-	"github.com/goscr/goscr/internal/scavenge"
 )
 
 // rebuildCommand rebuilds one set, as scr_index --build does for all.

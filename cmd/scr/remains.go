@@ -19,8 +19,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/goscr/goscr/internal/config"
-	"github.com/goscr/goscr/internal/remains"
-	"github.com/goscr/goscr/internal/report"
+	"github.com/goscr/goscr/internal/node/remains"
+	"github.com/goscr/goscr/internal/observe/report"
 )
 
 const aboutRemains = `A job has a directory <user>/scr.<job id> below SCR_CNTL_BASE, which has its locks and lists; one below SCR_CACHE_BASE;

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goscr/goscr/internal/filemap"
-	"github.com/goscr/goscr/internal/lock"
-	"github.com/goscr/goscr/internal/remains"
-	"github.com/goscr/goscr/internal/scavenge/scavengetest"
-	"github.com/goscr/goscr/internal/storagetest"
+	"github.com/goscr/goscr/internal/node/filemap"
+	"github.com/goscr/goscr/internal/node/remains"
+	"github.com/goscr/goscr/internal/sys/lock"
 	"github.com/goscr/goscr/scr"
+	"github.com/goscr/goscr/test/scavengetest"
+	"github.com/goscr/goscr/test/storagetest"
 )
 
 // left returns what scr_du lists.

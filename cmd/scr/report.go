@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/goscr/goscr/internal/account"
-	"github.com/goscr/goscr/internal/account/page"
+	"github.com/goscr/goscr/internal/observe/account"
+	"github.com/goscr/goscr/internal/observe/account/page"
 )
 
 var reportCommand = command{

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goscr/goscr/internal/account/accounttest"
-	"github.com/goscr/goscr/internal/eventlog"
-	"github.com/goscr/goscr/internal/eventlog/database"
-	"github.com/goscr/goscr/internal/lock"
-	"github.com/goscr/goscr/internal/request"
+	"github.com/goscr/goscr/internal/job/request"
+	"github.com/goscr/goscr/internal/observe/eventlog"
+	"github.com/goscr/goscr/internal/observe/eventlog/database"
+	"github.com/goscr/goscr/internal/sys/lock"
+	"github.com/goscr/goscr/test/accounttest"
 )
 
 // logged makes a prefix directory with the log of a job, as text and as a database.

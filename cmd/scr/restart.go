@@ -18,12 +18,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/batch"
-	"github.com/goscr/goscr/internal/hostlist"
+	"github.com/goscr/goscr/internal/job/batch"
+	"github.com/goscr/goscr/internal/job/hostlist"
+	"github.com/goscr/goscr/internal/job/request"
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/internal/request"
-	"github.com/goscr/goscr/internal/snapshot"
-	"github.com/goscr/goscr/internal/trust"
+	"github.com/goscr/goscr/internal/prefix/snapshot"
+	"github.com/goscr/goscr/internal/sys/trust"
 )
 
 var restartCommand = command{

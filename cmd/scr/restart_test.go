@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goscr/goscr/internal/dataset"
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/internal/snapshot"
+	"github.com/goscr/goscr/internal/prefix/dataset"
+	"github.com/goscr/goscr/internal/prefix/snapshot"
 )
 
 // jobToRestart makes a prefix directory with checkpoints 1 to 4, of which 3 is incomplete

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 	"mvdan.cc/sh/v3/shell"
 
-	"github.com/goscr/goscr/internal/batch"
 	"github.com/goscr/goscr/internal/config"
-	"github.com/goscr/goscr/internal/halt"
-	jobrun "github.com/goscr/goscr/internal/run"
+	"github.com/goscr/goscr/internal/job/batch"
+	"github.com/goscr/goscr/internal/job/halt"
+	jobrun "github.com/goscr/goscr/internal/job/run"
 )
 
 var runCommand = command{

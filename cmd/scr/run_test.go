@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goscr/goscr/internal/halt"
-	"github.com/goscr/goscr/internal/lock"
-	"github.com/goscr/goscr/internal/request"
+	"github.com/goscr/goscr/internal/job/halt"
+	"github.com/goscr/goscr/internal/job/request"
+	"github.com/goscr/goscr/internal/sys/lock"
 )
 
 func TestRunArguments(t *testing.T) {

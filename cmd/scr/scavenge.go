@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/goscr/goscr/internal/batch"
+	"github.com/goscr/goscr/internal/job/batch"
+	jobrun "github.com/goscr/goscr/internal/job/run"
 	"github.com/goscr/goscr/internal/prefix"
-	jobrun "github.com/goscr/goscr/internal/run"
 )
 
 var scavengeCommand = command{

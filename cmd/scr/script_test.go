@@ -84,7 +84,7 @@ func scripts(t *testing.T, pattern string, dirs []string, variables ...string) {
 }
 
 // The batch scripts that users copy, and the one of examples/jobscripts, as they are, with launchers that only say how they
-// were called (testdata/launchers). scripts/test.d/90-slurm.sh runs them with real ones.
+// were called (testdata/launchers). test/scripts/90-slurm.sh runs them with real ones.
 func TestScripts_Launchers(t *testing.T) {
 	dir := t.TempDir()
 	if out, err := exec.Command("go", "run", "../../scripts/launchers", dir).CombinedOutput(); err != nil {

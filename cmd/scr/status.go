@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	jobstatus "github.com/goscr/goscr/internal/status"
+	jobstatus "github.com/goscr/goscr/internal/observe/status"
 )
 
 var statusCommand = command{

@@ -9,8 +9,8 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 
-	"github.com/goscr/goscr/internal/account/page"
-	jobstatus "github.com/goscr/goscr/internal/status"
+	"github.com/goscr/goscr/internal/observe/account/page"
+	jobstatus "github.com/goscr/goscr/internal/observe/status"
 )
 
 // statusScreen shows the status of a job on the whole terminal.

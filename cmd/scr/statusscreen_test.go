@@ -19,11 +19,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/internal/eventlog"
-	"github.com/goscr/goscr/internal/lock"
+	"github.com/goscr/goscr/internal/job/request"
+	"github.com/goscr/goscr/internal/observe/eventlog"
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/internal/request"
+	"github.com/goscr/goscr/internal/prefix/dataset"
+	"github.com/goscr/goscr/internal/sys/lock"
 )
 
 // terminal is a pseudoterminal on which a command runs.

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
-	"github.com/goscr/goscr/internal/detached"
-	"github.com/goscr/goscr/internal/mover"
-	"github.com/goscr/goscr/internal/transfer"
+	"github.com/goscr/goscr/internal/lifecycle/mover"
+	"github.com/goscr/goscr/internal/prefix/transfer"
+	"github.com/goscr/goscr/internal/sys/detached"
 )
 
 var transferCommand = command{

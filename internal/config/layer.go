@@ -11,7 +11,7 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/goscr/goscr/internal/trust"
+	"github.com/goscr/goscr/internal/sys/trust"
 )
 
 // maxFile limits the bytes that are read of a configuration file. No real one is as large.

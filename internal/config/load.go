@@ -10,7 +10,7 @@ import (
 	"strconv"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/trust"
+	"github.com/goscr/goscr/internal/sys/trust"
 	"github.com/goscr/goscr/mpi"
 )
 

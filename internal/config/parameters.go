@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goscr/goscr/internal/compress"
-	"github.com/goscr/goscr/internal/trust"
+	"github.com/goscr/goscr/internal/sys/compress"
+	"github.com/goscr/goscr/internal/sys/trust"
 )
 
 // Type is the type of a parameter's values.

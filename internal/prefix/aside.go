@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/internal/trust"
+	"github.com/goscr/goscr/internal/sys/trust"
 )
 
 // Way is the program that copies a file to the prefix directory. Each has temporary names

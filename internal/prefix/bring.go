@@ -6,10 +6,10 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/node/meta"
+	"github.com/goscr/goscr/internal/prefix/transfer"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/internal/transfer"
-	"github.com/goscr/goscr/internal/trust"
+	"github.com/goscr/goscr/internal/sys/trust"
 )
 
 // Bring copies files of one rank to the prefix directory. All copies of the program's

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/node/meta"
+	"github.com/goscr/goscr/internal/prefix/transfer"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/internal/transfer"
 )
 
 // brought makes files in a cache, and returns them with a Bring to a new prefix

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 )
 
 // A user chooses the checkpoint of the next restart with scr_index. The run takes it even if the cache has a newer one,

@@ -1,6 +1,6 @@
 package prefix
 
-import "github.com/goscr/goscr/internal/dataset"
+import "github.com/goscr/goscr/internal/prefix/dataset"
 
 // CheckedIndex returns the index of a prefix directory. It returns an error if the index
 // is damaged, or if it is missing although there are complete datasets.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/internal/trust"
+	"github.com/goscr/goscr/internal/prefix/dataset"
+	"github.com/goscr/goscr/internal/sys/trust"
 )
 
 // Announce enters a dataset in the index as incomplete, unless it is entered already. It

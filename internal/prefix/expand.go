@@ -5,9 +5,9 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 
+	"github.com/goscr/goscr/internal/prefix/transfer"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/internal/transfer"
-	"github.com/goscr/goscr/internal/trust"
+	"github.com/goscr/goscr/internal/sys/trust"
 )
 
 // Expand decompresses the files of a dataset in place, so that programs and SCR 3.1 can

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/goscr/goscr/internal/compress"
-	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/internal/progress"
+	"github.com/goscr/goscr/internal/observe/progress"
+	"github.com/goscr/goscr/internal/observe/report"
+	"github.com/goscr/goscr/internal/prefix/dataset"
+	"github.com/goscr/goscr/internal/prefix/transfer"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/internal/report"
-	"github.com/goscr/goscr/internal/transfer"
+	"github.com/goscr/goscr/internal/sys/compress"
 	"github.com/goscr/goscr/mpi"
 )
 

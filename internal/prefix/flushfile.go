@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 )
 
 // flush.scr says where each dataset is, for the commands that run after a job has ended

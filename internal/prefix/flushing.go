@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/internal/transfer"
-	"github.com/goscr/goscr/internal/trust"
+	"github.com/goscr/goscr/internal/prefix/dataset"
+	"github.com/goscr/goscr/internal/prefix/transfer"
+	"github.com/goscr/goscr/internal/sys/trust"
 )
 
 // flushing.scr, in the directory of a dataset that is being flushed, says how far rank 0 is

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/internal/transfer"
+	"github.com/goscr/goscr/internal/prefix/dataset"
+	"github.com/goscr/goscr/internal/prefix/transfer"
 )
 
 func TestCopyMeter(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 )
 
 func must(t testing.TB, err error) {

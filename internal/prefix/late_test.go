@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"

@@ -3,7 +3,7 @@ package prefix
 import (
 	"strconv"
 
-	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 )
 
 // The index also lists the datasets that leave the cache of a job because the program has

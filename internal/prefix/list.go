@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/observe/report"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/internal/prefix/rank2file"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/internal/report"
-	"github.com/goscr/goscr/internal/trust"
+	"github.com/goscr/goscr/internal/sys/trust"
 	"github.com/goscr/goscr/mpi"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/mpi"
 )
 

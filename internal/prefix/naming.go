@@ -8,7 +8,7 @@ import (
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/internal/trust"
+	"github.com/goscr/goscr/internal/sys/trust"
 	"github.com/goscr/goscr/mpi"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/trust"
+	"github.com/goscr/goscr/internal/sys/trust"
 )
 
 // nodes.scr has the number of nodes that the latest run uses, or used:

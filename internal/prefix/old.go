@@ -11,10 +11,10 @@ import (
 	"strconv"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/node/meta"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/internal/prefix/rank2file"
-	"github.com/goscr/goscr/internal/trust"
+	"github.com/goscr/goscr/internal/sys/trust"
 )
 
 // SCR 1.1 made a directory for each checkpoint in the prefix directory, with all files

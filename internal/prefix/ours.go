@@ -3,7 +3,7 @@ package prefix
 import (
 	"fmt"
 
-	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 )
 
 // Ours reports whether this job has written a dataset, if it shares the prefix directory with others: what

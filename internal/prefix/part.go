@@ -9,12 +9,12 @@ import (
 	"strings"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/node/meta"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/internal/prefix/rank2file"
+	"github.com/goscr/goscr/internal/prefix/transfer"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/internal/transfer"
-	"github.com/goscr/goscr/internal/trust"
+	"github.com/goscr/goscr/internal/sys/trust"
 )
 
 // A rank's list has its files that are in the prefix directory, with their paths

@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/compress"
-	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/internal/report"
-	"github.com/goscr/goscr/internal/trust"
+	"github.com/goscr/goscr/internal/observe/report"
+	"github.com/goscr/goscr/internal/prefix/dataset"
+	"github.com/goscr/goscr/internal/sys/compress"
+	"github.com/goscr/goscr/internal/sys/trust"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
 )

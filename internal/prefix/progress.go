@@ -3,7 +3,7 @@ package prefix
 import (
 	"time"
 
-	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 )
 
 // Progress describes the checkpoints of a job, from flush.scr and the index.

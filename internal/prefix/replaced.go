@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 )
 
 // Replaced describes a dataset that was complete and no longer is, since a newer one has

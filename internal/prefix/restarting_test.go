@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 )
 
 func TestCondemn(t *testing.T) {

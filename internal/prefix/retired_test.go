@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi/local"
 	"github.com/goscr/goscr/test/sample"

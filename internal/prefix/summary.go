@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/dataset"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 )
 
 // The summary of a dataset is written when all its files, and the list of them, are

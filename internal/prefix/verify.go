@@ -7,10 +7,10 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/goscr/goscr/internal/progress"
+	"github.com/goscr/goscr/internal/observe/progress"
+	"github.com/goscr/goscr/internal/observe/report"
+	"github.com/goscr/goscr/internal/prefix/transfer"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/internal/report"
-	"github.com/goscr/goscr/internal/transfer"
 )
 
 // Verified is the result of Verify.

@@ -6,8 +6,8 @@ import (
 	"strconv"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/node/meta"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 )
 
 // A redundancy file is a header and sections of redundancy data.

@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/goscr/goscr/internal/checksum"
-	"github.com/goscr/goscr/internal/sparse"
-	"github.com/goscr/goscr/internal/trust"
+	"github.com/goscr/goscr/internal/sys/checksum"
+	"github.com/goscr/goscr/internal/sys/sparse"
+	"github.com/goscr/goscr/internal/sys/trust"
 )
 
 // Logical is the concatenation of a rank's files, in the order given, followed by

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/goscr/goscr/internal/progress"
+	"github.com/goscr/goscr/internal/observe/progress"
 	"github.com/goscr/goscr/mpi"
 )
 

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/hash"
-	"github.com/goscr/goscr/internal/checksum"
-	"github.com/goscr/goscr/internal/sparse"
-	"github.com/goscr/goscr/internal/trust"
+	"github.com/goscr/goscr/internal/sys/checksum"
+	"github.com/goscr/goscr/internal/sys/sparse"
+	"github.com/goscr/goscr/internal/sys/trust"
 )
 
 // Reader reads a redundancy file.

@@ -15,17 +15,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/internal/descriptors"
-	"github.com/goscr/goscr/internal/meta"
+	"github.com/goscr/goscr/internal/mpi/mpitest"
+	"github.com/goscr/goscr/internal/mpi/sockets"
+	"github.com/goscr/goscr/internal/node/meta"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/internal/redundancy/partner"
 	"github.com/goscr/goscr/internal/redundancy/rs"
 	"github.com/goscr/goscr/internal/redundancy/xor"
+	"github.com/goscr/goscr/internal/sys/descriptors"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
-	"github.com/goscr/goscr/mpi/mpitest"
-	"github.com/goscr/goscr/mpi/sockets"
 	"github.com/goscr/goscr/test/sample"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/goscr/goscr/internal/sparse"
+	"github.com/goscr/goscr/internal/sys/sparse"
 )
 
 // A window maps a part of a file into memory: the part around the current position in a

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/goscr/goscr/internal/checksum"
-	"github.com/goscr/goscr/internal/meta"
-	"github.com/goscr/goscr/internal/sparse"
+	"github.com/goscr/goscr/internal/node/meta"
+	"github.com/goscr/goscr/internal/sys/checksum"
+	"github.com/goscr/goscr/internal/sys/sparse"
 )
 
 // fileName returns the name of the caller's redundancy file, relative to the directory

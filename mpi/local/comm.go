@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/goscr/goscr/internal/collective"
+	"github.com/goscr/goscr/internal/mpi/collective"
 	"github.com/goscr/goscr/mpi"
 )
 

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goscr/goscr/internal/mpi/mpitest"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
-	"github.com/goscr/goscr/mpi/mpitest"
 )
 
 func conform(t *testing.T, n int, opt mpitest.Options) {

@@ -7,7 +7,7 @@
 // First it installs missing packages of the system and builds everything into
 // build/MPI for each MPI. Then it runs jobs, several at a time: the Go tests, with
 // the race detector where goroutines meet; the tests of what was built and
-// installed (scripts/test.d/built); and the scripts of scripts/test.d. NAME is go,
+// installed (test/scripts/built); and the scripts of test/scripts. NAME is go,
 // 10-library, 71-install or a script, each by its name or its number.
 //
 // A run tries samples of what is too much for each run, by the seed TEST_SEED, which
@@ -16,7 +16,7 @@
 //
 // # Scripts
 //
-// A script of scripts/test.d has a line
+// A script of test/scripts has a line
 //
 //	# Test: both MPIs, 90 s
 //

@@ -124,9 +124,9 @@ func short(path string) string {
 // racing are the packages whose tests run with the race detector: goroutines of several
 // ranks, or of a protection or a copy beside the program, meet there.
 var racing = []string{
-	"./scr", "./mpi/...", "./hash", "./internal/background", "./internal/collective", "./internal/eventlog/...",
-	"./internal/inside/...", "./internal/lock", "./internal/mover", "./internal/preload", "./internal/protect",
-	"./internal/redundancy", "./internal/redundancy/stripe", "./internal/report", "./internal/run/...", "./internal/transfer",
+	"./scr", "./mpi/...", "./hash", "./internal/lifecycle/background", "./internal/mpi/collective", "./internal/observe/eventlog/...",
+	"./cr/inside/...", "./internal/sys/lock", "./internal/lifecycle/mover", "./internal/node/preload", "./internal/lifecycle/protect",
+	"./internal/redundancy", "./internal/redundancy/stripe", "./internal/observe/report", "./internal/job/run/...", "./internal/prefix/transfer",
 }
 
 // others returns the packages that are not in racing.
@@ -156,4 +156,4 @@ func others(ctx context.Context) ([]string, error) {
 }
 
 // built has the tests of what was built and installed, which need its place.
-const built = "scripts/test.d/built"
+const built = "test/scripts/built"

@@ -80,10 +80,10 @@ func at(t *testing.T, ctx context.Context, lines string) result {
 	t.Helper()
 	root := t.TempDir()
 	t.Chdir(root)
-	if err := os.MkdirAll("scripts/test.d", 0o755); err != nil {
+	if err := os.MkdirAll("test/scripts", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile("scripts/test.d/10-x.sh", []byte(lines), 0o644); err != nil {
+	if err := os.WriteFile("test/scripts/10-x.sh", []byte(lines), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	bed := filepath.Join(root, "bed")
@@ -201,7 +201,7 @@ func TestGo_Counts(t *testing.T) {
 // the same seed, each for some seed, and everything for a run of everything.
 func TestDrawn(t *testing.T) {
 	drawn := func(seed, size string) string {
-		cmd := exec.Command("bash", "-c", `. scripts/test.d/lib.bash && drawn 2 "a 1" b c d`)
+		cmd := exec.Command("bash", "-c", `. test/scripts/lib.bash && drawn 2 "a 1" b c d`)
 		cmd.Dir = "../.."
 		cmd.Env = append(os.Environ(), "TEST_SEED="+seed, "TEST_SIZE="+size)
 		out, err := cmd.CombinedOutput()

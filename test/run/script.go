@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// script is a file of scripts/test.d.
+// script is a file of test/scripts.
 type script struct {
 	name   string // without .sh
 	with   string // its MPIs: "both", "one", "no", "openmpi" or "mpich"
@@ -39,9 +39,9 @@ func parseScript(name, text string) (script, error) {
 	return script{name, with, time.Duration(seconds) * time.Second}, nil
 }
 
-// allScripts returns those of scripts/test.d.
+// allScripts returns those of test/scripts.
 func allScripts() ([]script, error) {
-	files, err := filepath.Glob("scripts/test.d/*.sh")
+	files, err := filepath.Glob("test/scripts/*.sh")
 	var list []script
 	for _, f := range files {
 		text, e := os.ReadFile(f)
@@ -91,7 +91,7 @@ func runScript(ctx context.Context, name, mpi string, once bool, live io.Writer)
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
 
-	cmd := exec.Command("bash", "scripts/test.d/"+name+".sh")
+	cmd := exec.Command("bash", "test/scripts/"+name+".sh")
 	cmd.Env = env
 	lines := make(chan string)
 	ended, err := startGroup(ctx, cmd, lines, silence())

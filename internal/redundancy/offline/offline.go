@@ -12,11 +12,11 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/goscr/goscr/internal/dataset"
-	"github.com/goscr/goscr/internal/meta"
-	"github.com/goscr/goscr/internal/progress"
+	"github.com/goscr/goscr/internal/node/meta"
+	"github.com/goscr/goscr/internal/observe/progress"
+	"github.com/goscr/goscr/internal/prefix/dataset"
 	"github.com/goscr/goscr/internal/redundancy"
-	"github.com/goscr/goscr/internal/trust"
+	"github.com/goscr/goscr/internal/sys/trust"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
 )

@@ -13,8 +13,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/goscr/goscr/internal/meta"
-	"github.com/goscr/goscr/internal/progress"
+	"github.com/goscr/goscr/internal/node/meta"
+	"github.com/goscr/goscr/internal/observe/progress"
 	"github.com/goscr/goscr/internal/redundancy"
 	"github.com/goscr/goscr/mpi"
 )

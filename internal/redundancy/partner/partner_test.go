@@ -3,7 +3,7 @@ package partner
 import (
 	"testing"
 
-	"github.com/goscr/goscr/internal/redundancy/schemetest"
+	"github.com/goscr/goscr/test/schemetest"
 )
 
 func TestPartner_AnyOneMemberLost(t *testing.T)    { schemetest.Run(t, Scheme(1), 2, 9) }

@@ -3,7 +3,7 @@ package rs
 import (
 	"testing"
 
-	"github.com/goscr/goscr/internal/redundancy/schemetest"
+	"github.com/goscr/goscr/test/schemetest"
 )
 
 func TestRS_AnyTwoMembersLost(t *testing.T)   { schemetest.Run(t, Scheme(2), 3, 9) }

@@ -3,7 +3,7 @@ package xor
 import (
 	"testing"
 
-	"github.com/goscr/goscr/internal/redundancy/schemetest"
+	"github.com/goscr/goscr/test/schemetest"
 )
 
 func TestXOR_AnyOneMemberLost(t *testing.T)   { schemetest.Run(t, Scheme(), 2, 9) }

@@ -1,6 +1,6 @@
 //go:build mpi
 
-// Mpicheck runs the tests of package mpi/mpitest on the system's MPI. Start it
+// Mpicheck runs the tests of package internal/mpi/mpitest on the system's MPI. Start it
 // with mpirun, at any number of ranks.
 package main
 
@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/goscr/goscr/internal/mpi/mpitest"
 	"github.com/goscr/goscr/mpi"
-	"github.com/goscr/goscr/mpi/mpitest"
 	"github.com/goscr/goscr/mpi/system"
 )
 

@@ -1,0 +1,61 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/goscr/goscr/internal/job/request"
+)
+
+// Continue has the ranks of a job go on that have stopped themselves: those under this
+// kernel directly, and those of other nodes by a command there. It returns an error that
+// names the nodes which it has not reached.
+func (j *Job) Continue(ctx context.Context) error {
+	list, err := request.StoppedNodes(j.Prefix)
+	if err != nil {
+		return err
+	}
+	var far []string
+	for _, s := range list {
+		if !s.Here() {
+			far = append(far, s.Node)
+			continue
+		}
+		n, e := s.Continue(j.Prefix)
+		j.Detail("%d ranks on %s go on", n, s.Node)
+		err = errors.Join(err, e)
+	}
+	if len(far) == 0 {
+		return err
+	}
+	for node, a := range j.OnNodes(ctx, far, answerTime, j.Tool, "checkpoint", "--continue", "--here", "--prefix", j.Prefix) {
+		if a.failed() {
+			err = errors.Join(err, fmt.Errorf("node %s: %s", node, a.lastLine()))
+		}
+	}
+	return err
+}
+
+// continueIfAsked does what scr_checkpoint --continue asks for. It reports whether the
+// ranks have stopped: then no progress is to be expected of them.
+func (l *Loop) continueIfAsked(ctx context.Context, r *running) (stopped bool) {
+	list, err := request.StoppedNodes(l.Prefix)
+	if err != nil || len(list) == 0 {
+		return false // an error is told by who continues the job
+	}
+	asked, err := request.ToContinue(l.Prefix)
+	if err != nil || !asked.After(r.continued) || asked.Before(r.start.began) {
+		return true
+	}
+	r.continued = asked
+	l.Tell("scr_checkpoint --continue: the ranks go on")
+	if err := l.Continue(ctx); err != nil {
+		l.Tell("%v", err)
+	}
+	return true
+}
+
+// pause has the watchdog count from now on.
+func (w *watchdog) pause(now time.Time) { w.since = now }

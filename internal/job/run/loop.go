@@ -1,0 +1,540 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/job/batch"
+	"github.com/goscr/goscr/internal/job/failures"
+	"github.com/goscr/goscr/internal/job/halt"
+	"github.com/goscr/goscr/internal/job/hostlist"
+	"github.com/goscr/goscr/internal/job/request"
+	"github.com/goscr/goscr/internal/job/run/migration"
+	"github.com/goscr/goscr/internal/job/run/recovery"
+	"github.com/goscr/goscr/internal/observe/eventlog"
+	"github.com/goscr/goscr/internal/observe/eventlog/metrics"
+	"github.com/goscr/goscr/internal/observe/report"
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/sys/lock"
+)
+
+// Loop starts a program repeatedly, until it has finished or there is a reason to stop.
+type Loop struct {
+	*Job
+	Launcher batch.Launcher
+	Argv     []string // the launcher with its arguments, and possibly the program
+	First    []string // program and arguments if there is no checkpoint; nil if they are in Argv
+	Args     []string // the command line of scr_run itself
+	Again    []string // program and arguments if there is a checkpoint; nil: the same as First
+
+	In      io.Reader        // standard input of the launcher
+	Stdout  io.Writer        // ... its standard output
+	Stderr  io.Writer        // ... its standard error
+	Signals <-chan os.Signal // signals that this process receives
+	Poll    time.Duration    // interval at which the prefix directory is read; 0: 1 s
+	Grace   time.Duration    // time a run has to end after SIGTERM; 0: 10 s
+
+	alloc     allocation
+	past      history
+	ladder    recovery.Ladder
+	next      placement
+	foresight foresight
+	move      *migrating // the migration that is under way, nil: none
+}
+
+// allocation has the properties of the job's allocation.
+type allocation struct {
+	id    string            // of the job
+	nodes []string          // all nodes
+	slots map[string]int    // slots of nodes, from the host file
+	end   time.Time         // zero: not known
+	down  map[string]string // nodes that are no longer used, with the reason
+}
+
+// placement is where the next run is to be started.
+type placement struct {
+	nodes []string // in the launcher's order; more than are needed are spares
+	hosts []string // the node of each rank; nil: the launcher decides
+	usual int      // number of nodes for which the command line was written; 0: as many as are needed
+}
+
+// history records events since the loop began.
+type history struct {
+	migrations   int               // number of runs that were ended for a migration
+	asked        string            // the checkpoint from which the program has asked to be started again; "": it has not
+	from         string            // the one from which it is, until a run has completed a checkpoint
+	pastCurrent  bool              // runs do not begin at the checkpoint of SCR_CURRENT any more
+	status       int               // exit status of the last run; 1 before the first
+	fruitless    []attempt         // the latest runs, as far as they have failed without a new checkpoint
+	failed       string            // the node on which the first process of the last run died; "": not known
+	suspect      map[string]string // nodes that should not be used if others can, with the reason
+	longestStart time.Duration     // the longest time that a run has taken to call SCR_Init
+	signal       os.Signal         // signal that has asked to end the job
+	haltAtOnce   bool              // scr_halt --immediate has asked to end it
+}
+
+// attempt is a run that has ended.
+type attempt struct {
+	number int
+	status int
+	what   string   // how it ended, for messages
+	gained bool     // it has completed a checkpoint
+	hung   bool     // the watchdog has ended it
+	lost   []string // nodes that went down during the run
+	began  time.Time
+	ended  time.Time  // when the launcher had ended
+	node   string     // the node on which the first process died, "": not known
+	moves  bool       // it was ended for a migration
+	check  *nodeCheck // of the nodes, which has begun before it ended; nil: none has
+	how    string     // it has ended, for metrics: one of the constants below
+}
+
+// How runs end.
+const (
+	finished  = "finished"  // the program has ended by itself
+	halted    = "halted"    // a user, a signal or the resource manager has asked it to end
+	migrated  = "migrated"  // it goes on on other nodes
+	restarted = "restarted" // the program has asked to start again from a checkpoint
+	died      = "died"
+)
+
+// maxFruitless is the number of consecutive runs without a new checkpoint that end the
+// job.
+const maxFruitless = 3
+
+// stop says why the program is not started again. A nil *stop means that it is.
+type stop struct {
+	why    string
+	status int  // exit status of the job
+	done   bool // the program has finished its computation
+}
+
+// Run prepares the prefix directory, runs the program, and afterwards copies datasets to
+// the prefix directory that are only in the caches of nodes. It returns the exit status
+// of the last run, or 1 if there was none.
+func (l *Loop) Run(ctx context.Context) (int, error) {
+	if l.Poll == 0 {
+		l.Poll = time.Second
+	}
+	if l.Grace == 0 {
+		l.Grace = 10 * time.Second
+	}
+	if !l.Config.Enable {
+		return l.runDisabled()
+	}
+	var err error
+	if l.ladder, err = recovery.New(l.Config.Recovery); err != nil {
+		return 1, err
+	}
+	if err := l.prepare(ctx); err != nil {
+		return 1, err
+	}
+	// Commands see by this lock that another run may follow. It does not matter who has it
+	// if there are two.
+	held, err := lock.Try(request.LoopPath(l.Prefix), lock.Exclusive)
+	if err != nil {
+		l.Tell("%v", err)
+	}
+	defer held.Release()
+	if held != nil {
+		if err := migration.Begin(l.Prefix); err != nil {
+			l.Tell("%v", err)
+		}
+	}
+	stopMovers, err := l.startMovers(ctx, hostlist.Minus(l.alloc.nodes, keys(l.alloc.down)))
+	if err != nil {
+		return 1, err
+	}
+	last, err := l.runs(ctx)
+	if err := halt.Obeyed(l.Prefix, l.alloc.id); err != nil {
+		l.Tell("%v", err)
+	}
+	l.cancelMigration("the job is over")
+	stopMovers()
+	if err != nil {
+		return 1, err
+	}
+	status, err := l.finish(ctx, last)
+	l.summarize()
+	return status, err
+}
+
+// runDisabled replaces Run if SCR_ENABLE=0: it runs the program once and forwards signals
+// to it, and does nothing else.
+func (l *Loop) runDisabled() (int, error) {
+	p, err := start(batch.Launch{Argv: append(slices.Clone(l.Argv), l.First...)}, l.In, l.Stdout, l.Stderr)
+	if err != nil {
+		return 1, err
+	}
+	for {
+		select {
+		case s := <-l.Signals:
+			p.signal(s)
+		case <-p.done:
+			return p.status(), nil
+		}
+	}
+}
+
+// prepare finds out the properties of the allocation, which are the same for all runs,
+// and prepares the prefix directory.
+func (l *Loop) prepare(ctx context.Context) error {
+	var err error
+	if l.alloc.nodes, err = l.Nodes(ctx); err != nil {
+		return err
+	}
+	if l.alloc.id, err = l.ID(ctx); err != nil {
+		return err
+	}
+	if file := l.Config.HostFile; file != "" {
+		if _, l.alloc.slots, err = batch.Hosts(file); err != nil {
+			return err
+		}
+	}
+	l.alloc.end = l.End(ctx)
+	ends := "without a known end"
+	if !l.alloc.end.IsZero() {
+		ends = "until " + l.alloc.end.Format(time.DateTime)
+	}
+	l.Tell("job %s (%s), %s: %s, %s; prefix directory %s", l.alloc.id, l.Manager.Name(), report.Count(len(l.alloc.nodes), "node"),
+		hostlist.Compress(l.alloc.nodes), ends, l.Prefix)
+	if dir := l.Config.MetricsDir; dir != "" {
+		of := eventlog.JobOf(l.Config)
+		of.ID, of.Prefix = l.alloc.id, l.Prefix
+		l.Metrics = metrics.Open(dir, "run_", of)
+	}
+	return l.Prerun()
+}
+
+// runs runs the program until there is a reason to stop.
+func (l *Loop) runs(ctx context.Context) (*stop, error) {
+	l.past.status = 1
+	for number := 1; ; number++ {
+		if s := l.before(ctx, number); s != nil {
+			return s, nil
+		}
+		a, err := l.once(ctx, number)
+		if err != nil {
+			return nil, err
+		}
+		l.past.status = a.status
+		s := l.after(ctx, &a)
+		l.logEnd(ctx, a, s)
+		if s != nil {
+			return s, nil
+		}
+	}
+}
+
+// finish copies datasets to the prefix directory, and returns the exit status of the job.
+func (l *Loop) finish(ctx context.Context, last *stop) (int, error) {
+	l.Tell("the job is over: %s", last.why)
+	if last.done && l.Config.Flush == 0 {
+		l.Detail("checkpoints stay in the cache: the program has finished, and SCR_FLUSH=0")
+		return last.status, l.postrunOutput(ctx, l.alloc.nodes, l.alloc.down)
+	}
+	if err := l.Postrun(ctx, l.alloc.down); err != nil {
+		l.Tell("%v", err)
+		return max(last.status, 1), nil
+	}
+	return last.status, nil
+}
+
+// ---------------------------------------------------------------- before a run
+
+// before decides whether to start another run.
+func (l *Loop) before(ctx context.Context, number int) *stop {
+	if most, from := l.Config.RunLimit(); most >= 0 && number-l.past.migrations > most {
+		return &stop{why: fmt.Sprintf("the limit of %s is reached", from), status: l.past.status}
+	}
+	if number > 1 { // after has asked the nodes
+		if s := l.pendingSignal(); s != nil {
+			return s
+		}
+		return l.recover(ctx)
+	}
+	if _, err := l.findLost(ctx, nil); err != nil {
+		return &stop{why: err.Error(), status: 1}
+	}
+	if s := l.pendingSignal(); s != nil {
+		return s
+	}
+	why, err := l.ShouldStop(l.alloc.nodes, l.alloc.down, l.alloc.end, time.Now())
+	if err != nil {
+		return &stop{why: err.Error(), status: 1}
+	}
+	if why != "" {
+		return &stop{why: why, status: l.past.status}
+	}
+	l.next.nodes = hostlist.Minus(l.alloc.nodes, keys(l.alloc.down))
+	return nil
+}
+
+// pendingSignal returns a stop if one of the signals that were received while no program
+// ran asks to end the job.
+func (l *Loop) pendingSignal() *stop {
+	for len(l.Signals) > 0 {
+		if s := <-l.Signals; endsJob(s) {
+			return &stop{why: fmt.Sprintf("signal %v", s), status: l.past.status}
+		}
+	}
+	return nil
+}
+
+// findLost checks the nodes of the allocation, adds those that cannot be used any more to
+// l.alloc.down, and returns them. first is a check that has begun already, nil if there is none.
+func (l *Loop) findLost(ctx context.Context, first *nodeCheck) (lost []string, err error) {
+	if first == nil {
+		first = l.checkNodes(ctx)
+	}
+	<-first.done
+	if first.err != nil || time.Since(first.ended) > stale {
+		first = l.checkNodes(ctx)
+		<-first.done
+	}
+	if first.err != nil {
+		return nil, first.err
+	}
+	return l.lose(ctx, first.down), nil
+}
+
+// askBeforeBlame asks the nodes again if the run has died while it read a checkpoint. All were up when
+// the launcher began to end the run, but one may have failed since: then the checkpoint is good.
+func (l *Loop) askBeforeBlame(ctx context.Context) (lost []string, err error) {
+	reading, err := prefix.Reading(l.Prefix)
+	if err != nil {
+		l.Tell("%v", err)
+	}
+	if err == nil && !reading {
+		return nil, nil
+	}
+	return l.findLost(ctx, nil)
+}
+
+// lose adds the nodes of down that are new to l.alloc.down, and returns them.
+func (l *Loop) lose(ctx context.Context, down map[string]string) (lost []string) {
+	for node := range l.alloc.down {
+		delete(down, node)
+	}
+	for _, line := range Reasons(down) {
+		l.Tell("node %s", line)
+	}
+	l.LogDown(ctx, down, 0)
+	if l.alloc.down == nil {
+		l.alloc.down = map[string]string{}
+	}
+	for node, why := range down {
+		l.alloc.down[node] = why
+		lost = append(lost, node)
+	}
+	return lost
+}
+
+// ------------------------------------------------------------------------ a run
+
+// once runs the program once.
+func (l *Loop) once(ctx context.Context, number int) (attempt, error) {
+	progress, err := prefix.ReadProgress(l.Prefix)
+	if err != nil {
+		return attempt{}, err
+	}
+	// An earlier run may have ended while it read a checkpoint. That says nothing about
+	// this run.
+	if err := prefix.EndRestart(l.Prefix); err != nil {
+		return attempt{}, err
+	}
+	command, err := l.command(progress)
+	if err != nil {
+		return attempt{}, err
+	}
+	l.logStart(ctx, number, l.used())
+	r, err := l.launch(ctx, number, command, progress.Latest)
+	if err != nil {
+		return attempt{}, err
+	}
+	l.watch(ctx, r)
+	ended := time.Now()
+	l.takeLateRequest()
+	l.past.haltAtOnce = l.past.haltAtOnce || l.isHaltedAtOnce(r) // the program may have read the halt file before watch did
+	a := attempt{number: number, status: r.status(), hung: r.hung, gained: l.hasGained(progress.Latest), began: r.start.began, ended: ended, node: r.messages.failedOn(), check: r.check}
+	l.past.pastCurrent = l.past.pastCurrent || a.gained
+	if l.move != nil {
+		l.endedMeanwhile(&a, r)
+	}
+	a.what = fmt.Sprintf("exit status %d after %v", a.status, ended.Sub(r.start.began).Round(100*time.Millisecond))
+	l.Tell("run %d: %s", number, a.what)
+	return a, nil
+}
+
+// hasGained reports whether there is a checkpoint that was begun after since. Ids cannot
+// be compared instead, because a run that restarts from an older checkpoint uses later
+// ids again.
+func (l *Loop) hasGained(since time.Time) bool {
+	now, err := prefix.ReadProgress(l.Prefix)
+	if err != nil {
+		l.Tell("%v", err)
+	}
+	return err == nil && now.Latest.After(since)
+}
+
+// ----------------------------------------------------------------- after a run
+
+// after decides, when a run has ended, whether the program is started again. It enters in a
+// how the run has ended.
+func (l *Loop) after(ctx context.Context, a *attempt) *stop {
+	a.how = died
+	if a.gained {
+		l.past.from = ""
+	}
+	if s := l.wasAsked(*a); s != nil {
+		a.how = halted
+		l.isNoFailure(ctx, *a, s.why)
+		return s
+	}
+	if l.past.asked != "" {
+		a.how = restarted
+		l.past.from, l.past.asked = l.past.asked, ""
+		l.isNoFailure(ctx, *a, "the program has asked for a restart")
+		var err error
+		if a.lost, err = l.findLost(ctx, a.check); err != nil { // it may have asked because of a node
+			return &stop{why: err.Error(), status: max(a.status, 1)}
+		}
+		return l.countFruitless(*a)
+	}
+	if a.moves {
+		if finalized, err := halt.WasFinalized(l.Prefix); err == nil && !finalized {
+			a.how = migrated
+			l.past.migrations++
+			l.isNoFailure(ctx, *a, "ranks move to other nodes")
+			down, err := l.carry(ctx)
+			if err != nil {
+				return &stop{why: err.Error(), status: max(a.status, 1)} // the program may have ended with 0 by SIGTERM
+			}
+			a.lost = l.lose(ctx, down)
+			return nil
+		}
+	}
+	if s := l.hasFinished(*a); s != nil {
+		if a.how = finished; a.status == 0 && !s.done {
+			a.how = halted
+		}
+		return s
+	}
+	var err error
+	if a.lost, err = l.findLost(ctx, a.check); err == nil && a.check != nil && len(a.lost) == 0 {
+		a.lost, err = l.askBeforeBlame(ctx)
+	}
+	if err != nil {
+		return &stop{why: err.Error(), status: a.status}
+	}
+	l.suspectNode(a.node)
+	if s := l.blameProgram(ctx, *a); s != nil {
+		a.how = halted
+		return s
+	}
+	return l.countFruitless(*a)
+}
+
+// isNoFailure records that the last run has ended because somebody has asked for it, also in
+// the log: reports must not count it among the failures.
+func (l *Loop) isNoFailure(ctx context.Context, a attempt, why string) {
+	l.addToLog(ctx, eventlog.Record{Type: "HALT", Note: why, Time: a.ended})
+	if err := failures.Asked(l.Prefix, l.alloc.id, time.Now()); err != nil {
+		l.Tell("%v", err)
+	}
+}
+
+// wasAsked returns a stop if scr_halt --immediate or a signal has asked to end the job.
+func (l *Loop) wasAsked(a attempt) *stop {
+	switch {
+	case l.past.haltAtOnce:
+		return &stop{why: "stopped by scr_halt --immediate", status: a.status}
+	case l.past.signal != nil:
+		return &stop{why: fmt.Sprintf("stopped by signal %v", l.past.signal), status: a.status}
+	}
+	return nil
+}
+
+// hasFinished returns a stop if the program has ended with status 0, or has called
+// SCR_Finalize.
+func (l *Loop) hasFinished(a attempt) *stop {
+	if a.status == 0 { // the program may have ended because it was told to halt
+		why, err := l.haltReason(time.Now())
+		return &stop{why: "the program has ended by itself", done: err == nil && why == ""}
+	}
+	finalized, err := halt.WasFinalized(l.Prefix)
+	if err != nil {
+		l.Tell("%v", err)
+	}
+	if finalized {
+		return &stop{why: "the program has called SCR_Finalize", status: a.status}
+	}
+	return nil
+}
+
+// terminated is the exit status of a program that was ended by SIGTERM.
+const terminated = 128 + int(unix.SIGTERM)
+
+// lateSignal is the time before the end of the allocation in which a SIGTERM to the
+// program, which we have not sent, is assumed to come from the resource manager. Slurm's
+// --signal=TERM@60, without B:, signals only the program, and up to a minute early.
+const lateSignal = 6 * time.Minute
+
+// blameProgram handles a run that has failed although all nodes are up. It returns a stop
+// if the resource manager has ended the run. If the program was reading a checkpoint, this
+// checkpoint is assumed to be the reason, and no run restarts from it again.
+func (l *Loop) blameProgram(ctx context.Context, a attempt) *stop {
+	if len(a.lost) > 0 || a.hung {
+		return nil
+	}
+	if left := time.Until(l.alloc.end); a.status == terminated && left < lateSignal && !l.alloc.end.IsZero() {
+		why := fmt.Sprintf("the program was ended by SIGTERM, %v before the end of the allocation", left.Round(time.Second))
+		l.isNoFailure(ctx, a, why)
+		return &stop{why: why, status: a.status}
+	}
+	name, err := prefix.Condemn(l.Prefix, time.Now())
+	if err != nil {
+		l.Tell("%v", err)
+	}
+	if name != "" {
+		l.Tell("the program died while it read checkpoint %s, with all nodes up; the next run restarts from an older one", name)
+		l.past.pastCurrent = l.past.pastCurrent || name == l.Config.Current
+		if name == l.past.from { // a run that gets it as SCR_CURRENT would try it again
+			l.past.from = ""
+		}
+	}
+	return nil
+}
+
+// countFruitless returns a stop if the last maxFruitless runs have failed without
+// completing a checkpoint.
+func (l *Loop) countFruitless(a attempt) *stop {
+	if a.gained {
+		l.past.fruitless = nil
+		return nil
+	}
+	l.past.fruitless = append(l.past.fruitless, a)
+	if len(l.past.fruitless) < maxFruitless {
+		return nil
+	}
+	var runs []string
+	lost := 0
+	for _, a := range l.past.fruitless {
+		runs = append(runs, fmt.Sprintf("run %d: %s", a.number, a.what))
+		if len(a.lost) > 0 {
+			lost++
+		}
+	}
+	advice := "no node was lost, so look for the reason in the output of the program"
+	if lost > 0 {
+		advice = fmt.Sprintf("%d of them lost a node before their first checkpoint; checkpoint more often, or have the nodes checked", lost)
+	}
+	return &stop{why: fmt.Sprintf("%d runs in a row have failed without completing a checkpoint (%s): %s", len(runs), strings.Join(runs, ", "), advice), status: a.status}
+}

@@ -1,0 +1,163 @@
+// Package flush decides when to copy datasets from the cache to the prefix directory,
+// and copies them.
+//
+// A flush is due for outputs, for every SCR_FLUSH-th checkpoint, and for the newest
+// checkpoint when the job stops. Either the program waits for it (foreground.go), or a
+// thread or scr_transfer copies in the background (background.go, with package mover).
+// Before a dataset is evicted from the cache, its background flush has to end, and an
+// output is flushed if it has not been yet (evict.go).
+//
+//	flusher.go     decides whether the flush of a completed dataset is due
+//	background.go  flushes in the background: start, poll, wait, cancel
+//	copied.go      what the prefix directory has of a dataset in the cache
+//	foreground.go  flushes while the program waits
+//	evict.go       evicts datasets to make room for the next one, and drops datasets
+//	restore.go     restores datasets of earlier runs when they are needed
+//	record.go      records the result of a flush
+//	leftover.go    flushes datasets of earlier runs at the start of a run
+//	finish.go      flushes datasets at the end of a run
+//
+// Only package scr calls this package. All methods are collective over the ranks of the
+// job, and their results are agreed, unless their comment says otherwise.
+package flush
+
+import (
+	"errors"
+	"time"
+
+	"github.com/goscr/goscr/internal/lifecycle/mover"
+	"github.com/goscr/goscr/internal/lifecycle/protect"
+	"github.com/goscr/goscr/internal/node/cache"
+	"github.com/goscr/goscr/internal/observe/eventlog"
+	"github.com/goscr/goscr/internal/observe/eventlog/phases"
+	"github.com/goscr/goscr/internal/observe/report"
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/prefix/dataset"
+	"github.com/goscr/goscr/internal/prefix/transfer"
+	"github.com/goscr/goscr/mpi"
+)
+
+// Config has the parameters of a Flusher.
+type Config struct {
+	World, Node mpi.Comm // all ranks of the job; those on the caller's node
+	Cache       *cache.Cache
+	Protector   *protect.Protector
+	Prefix      *prefix.Prefix
+	Log         *report.Logger
+	Events      *eventlog.Log // on rank 0
+	Phases      *phases.Meter // nil: phases are not measured
+
+	Every     int                           // SCR_FLUSH: every n-th checkpoint is flushed; 0: none
+	Keep      int                           // SCR_PREFIX_SIZE: how many checkpoints stay in the prefix directory; 0: all
+	Fetch     bool                          // SCR_FETCH: the next run can fetch what is in the prefix directory
+	Async     bool                          // SCR_FLUSH_ASYNC: flush in the background
+	Poststage bool                          // SCR_FLUSH_POSTSTAGE: scr_transfer may go on after the session
+	Kind      func(store string) mover.Kind // the mover that the user has chosen for a store
+	// PollInterval is the shortest time between two polls in a call that a program may make
+	// very often.
+	PollInterval time.Duration
+	Limits       transfer.Limits // of the bandwidth and processor time of a node that copies use
+	// Launch starts the process that copies for the node; nil: the command scr_transfer.
+	Launch func(control string) error
+
+	// Stopping reports whether the job should stop.
+	Stopping func() bool
+	// Taken is called with each error of a flush, which may be a *prefix.TakenError on
+	// some rank.
+	Taken func(error)
+	// SizeName returns the parameter that a user can set to make a store hold more
+	// datasets.
+	SizeName func(store string) string
+}
+
+// Flusher flushes the datasets of a session.
+type Flusher struct {
+	Config
+	movers  map[mover.Kind]mover.Mover
+	running []*background  // oldest first, the same on all ranks
+	polled  time.Time      // when Poll was last called
+	flushed map[int]copied // of datasets in the cache, by their ids
+	own     bool           // this run has completed a checkpoint
+	later   *cache.Cached  // is to be flushed once it is protected
+}
+
+// Open returns a Flusher. It stops copies of an earlier run that still go on.
+func Open(c Config) (*Flusher, error) {
+	f := &Flusher{Config: c, flushed: map[int]copied{}}
+	return f, f.openMovers()
+}
+
+// Supersede records that this run has completed a checkpoint of its own: withheld ones that
+// cannot be flushed may leave the cache from now on. It is not collective, but all ranks
+// call it.
+func (f *Flusher) Supersede() { f.own = true }
+
+// Completed flushes a dataset that has just been completed, or starts to flush it, if
+// that is due. It returns an error if the flush of an output fails. If the flush of a
+// checkpoint fails, it only warns, because the checkpoint is in the cache.
+func (f *Flusher) Completed(c *cache.Cached) error {
+	if !f.due(c) {
+		return nil
+	}
+	if f.waits(c) {
+		return f.flushNow(c)
+	}
+	if f.Protector.Dataset() == c && f.kind(c) == mover.ByDaemon { // it may begin to copy at once
+		f.later = c
+		return nil
+	}
+	return f.startOrFlush(c)
+}
+
+// startOrFlush starts to flush a dataset in the background. If that fails the program waits.
+func (f *Flusher) startOrFlush(c *cache.Cached) error {
+	err := f.Start(c)
+	if err == nil {
+		return nil
+	}
+	f.Log.WarnJob("%v; dataset %s is flushed while the program waits", err, c.Name())
+	return f.flushNow(c)
+}
+
+// flushNow is Completed for a dataset that is due, while the program waits.
+func (f *Flusher) flushNow(c *cache.Cached) error {
+	err := f.Flush(c)
+	if err == nil {
+		f.evictOutput(c)
+		return nil
+	}
+	if c.Flags().Has(dataset.Output) {
+		return err
+	}
+	if f.Cache.Find(c.ID()) == nil {
+		f.Log.WarnJob("%v; too much of dataset %s is lost, and it is removed from the cache", err, c.Name())
+		return nil
+	}
+	after := ""
+	if errors.As(err, new(*FullError)) {
+		after = "; remove files there, or let SCR_PREFIX_SIZE keep fewer checkpoints: goscr flushes the next checkpoint that is due, " +
+			"and SCR_Finalize flushes the newest one"
+	}
+	f.Log.WarnJob("%v; dataset %s stays in the cache%s", err, c.Name(), after)
+	return nil
+}
+
+// due reports whether a dataset that was just completed is to be flushed.
+func (f *Flusher) due(c *cache.Cached) bool {
+	if c.Flags().Has(dataset.Output) || f.Every > 0 && c.Checkpoint()%f.Every == 0 {
+		return true
+	}
+	if f.Every <= 0 {
+		return false
+	}
+	return f.Stopping()
+}
+
+// waits reports whether the program waits while a dataset is flushed. It does when the
+// job should stop, since the time left to its processes is not known.
+func (f *Flusher) waits(c *cache.Cached) bool {
+	if f.kind(c) == mover.Sync {
+		return true
+	}
+	return f.Stopping()
+}

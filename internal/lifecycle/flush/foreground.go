@@ -1,0 +1,65 @@
+package flush
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/goscr/goscr/internal/node/cache"
+	"github.com/goscr/goscr/internal/observe/eventlog"
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/mpi"
+)
+
+// Flush flushes a dataset while the program waits, unless it is in the prefix directory
+// already, or is postponed and cannot be
+// restored. If a file in the cache proves corrupt, Flush rebuilds it and copies again.
+func (f *Flusher) Flush(c *cache.Cached) error {
+	if err := f.safe(c); err != nil {
+		return err
+	}
+	f.Restore(c)
+	if b := f.find(c); b != nil {
+		f.wait(b)
+		if !f.Flushed(c.ID()) && f.Cache.Find(c.ID()) == nil {
+			return mpi.Agree(f.World, fmt.Errorf("dataset %d (%s) was lost while it was flushed", c.ID(), c.Name()))
+		}
+	}
+	if f.Flushed(c.ID()) || f.Cache.Find(c.ID()) == nil {
+		return nil
+	}
+	f.waitForConflicts(c.Name(), f.names(c))
+	start := time.Now()
+	f.Events.Dataset("FLUSH_START", c.Dataset, eventlog.Record{Note: f.Prefix.Dir})
+	err := f.copyFiles(c)
+	if errors.Is(err, redundancy.ErrCorrupt) {
+		if err = f.repair(c); err == nil {
+			err = f.copyFiles(c)
+		}
+	}
+	return f.conclude(c, start, f.Prefix.Copying, err)
+}
+
+// repair rebuilds what is corrupt in the cache. If too much of a dataset is lost, the dataset is removed, and
+// an older checkpoint takes its place. The error is agreed.
+func (f *Flusher) repair(c *cache.Cached) error {
+	err := f.Cache.Repair(c)
+	if err == nil || f.Cache.Find(c.ID()) != nil {
+		return err
+	}
+	f.left(c)
+	if _, failed := f.Newest(); failed != nil {
+		return failed
+	}
+	return err
+}
+
+func (f *Flusher) copyFiles(c *cache.Cached) error {
+	own, _ := redundancy.Split(f.Cache.Files(c.ID()))
+	if err := f.Prefix.Flush(c.Dataset, f.World.Size(), prefix.Parts{f.World.Rank(): own}); err != nil {
+		return err
+	}
+	f.checked(c, own)
+	return nil
+}

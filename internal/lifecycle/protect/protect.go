@@ -1,0 +1,261 @@
+// Package protect protects datasets of the cache, while the program waits or while it goes on.
+//
+//	protect.go  decides who waits, and runs protections in the background
+//	carrier.go  the communicators over which members of a set protect their files meanwhile
+//
+// In the background at most one dataset is being protected. Complete records that its files are
+// valid, a background.Queue encodes, and a later call records the result (Poll, Wait). Until then
+// package flush keeps the newest dataset that is protected.
+//
+// All methods are collective over the ranks of the job, and their results are agreed, unless
+// their comment says otherwise.
+package protect
+
+import (
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/lifecycle/background"
+	"github.com/goscr/goscr/internal/node/cache"
+	"github.com/goscr/goscr/internal/observe/report"
+	"github.com/goscr/goscr/internal/prefix/transfer"
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/mpi"
+)
+
+// Config has the parameters of a Protector.
+type Config struct {
+	World, Node mpi.Comm // all ranks of the job; those on the caller's node
+	Cache       *cache.Cache
+	Queue       *background.Queue // of the process
+	Log         *report.Logger
+
+	Async     bool            // SCR_ENCODE_ASYNC: protect while the program goes on
+	Carrier   Carrier         // SCR_ENCODE_CARRIER
+	Interface string          // SCR_NET_INTERFACE
+	Limits    transfer.Limits // of the bandwidth and processor time of a node that protection uses
+
+	// Protected is called once a dataset is protected that was not when Complete returned. start is
+	// when that began.
+	Protected func(c *cache.Cached, start time.Time) error
+	// SizeName returns the parameter that a user can set to make a store hold more datasets.
+	SizeName func(store string) string
+}
+
+// Protector protects the datasets of a session.
+type Protector struct {
+	Config
+	carriers map[*redundancy.Set]*carrier
+	sets     []*redundancy.Set // those of carriers, in the same order on all ranks
+	current  *running          // nil if nothing is being protected
+	failures int               // of protections in the background, in a row
+}
+
+// running is a protection in the background.
+type running struct {
+	protection *cache.Protection
+	over       *carrier
+	task       *background.Task
+	begun      bool
+	abandoned  atomic.Bool // the session cannot go on
+	start      time.Time
+}
+
+// run is the work of the task.
+func (r *running) run(pace *transfer.Pace) error {
+	return r.protection.Run(func(bytes int) error {
+		err := pace.Spent(bytes)
+		if r.abandoned.Load() { // others of the set may have nothing to exchange any more
+			r.protection.Cancel()
+		}
+		return err
+	})
+}
+
+// New returns a Protector.
+func New(c Config) *Protector { return &Protector{Config: c, carriers: map[*redundancy.Set]*carrier{}} }
+
+// Complete makes a dataset usable, as Cache.Complete does, while no other is being protected. wait is whether the program has to wait
+// until it is protected, the same on all ranks. Otherwise its protection is started, which begins
+// with Begin.
+func (p *Protector) Complete(c *cache.Cached, failed error, wait bool) error {
+	if wait || !p.behind(c) {
+		return p.Cache.Complete(c, failed)
+	}
+	over, err := p.carry(c.Desc.Set)
+	if err != nil {
+		p.Log.WarnJobOnce("%v; the program waits while datasets are protected", err)
+		p.fallBack(c.Desc.Set, err)
+		return p.Cache.Complete(c, failed)
+	}
+	protection, err := p.Cache.CompleteFirst(c, failed, over.comm)
+	if err != nil || protection == nil {
+		return err
+	}
+	limits := p.share(protection)
+	p.current = &running{protection: protection, over: over, start: time.Now()}
+	stop := protection.Cancel
+	if over.net == nil { // only its thread may use that communicator: all of the set take part to the end
+		stop = nil
+	}
+	p.current.task = p.Queue.AddUrgent(limits, p.current.run, stop)
+	return nil
+}
+
+// behind reports whether a dataset is protected while the program goes on. It is not collective, but
+// the same on all ranks.
+func (p *Protector) behind(c *cache.Cached) bool {
+	if !p.Async {
+		return false
+	}
+	if room := c.Store().Count; room <= 1 {
+		p.Log.WarnJobOnce("%s=%d: the program waits while a dataset is protected, in spite of SCR_ENCODE_ASYNC=1, since the one before has to leave first; "+
+			"2 lets it go on", p.SizeName(c.Store().Name), room)
+		return false
+	}
+	return true
+}
+
+// share returns the caller's share of the limits of its node, in proportion to its bytes.
+func (p *Protector) share(protection *cache.Protection) transfer.Limits {
+	return p.Limits.Share(p.Node, protection.Size())
+}
+
+// Dataset returns the dataset that is being protected, nil if there is none. It is not collective,
+// but the same on all ranks.
+func (p *Protector) Dataset() *cache.Cached {
+	if p.current == nil {
+		return nil
+	}
+	return p.current.protection.Cached()
+}
+
+// Describe returns a function that records checksums in the descriptions of files of a dataset once
+// it is protected, nil if it is not being protected. Any goroutine may call that function. It is not
+// collective.
+func (p *Protector) Describe(c *cache.Cached) func([]redundancy.File) {
+	if p.Dataset() != c || c == nil {
+		return nil
+	}
+	return p.current.protection.Describe
+}
+
+// Begin begins the protection that Complete has started. It is called at the end of a call of the
+// program. It is not collective.
+func (p *Protector) Begin() {
+	if p.current != nil && !p.current.begun {
+		p.current.begun = true
+		p.current.task.Begin()
+	}
+}
+
+// Ended reports whether the caller has nothing to do any more for a dataset that is being
+// protected. It is not collective.
+func (p *Protector) Ended() bool { return p.current != nil && p.current.task.Ended() }
+
+// Wait waits until no dataset is being protected, and records the result. If members of a set
+// could not protect their files, they do it again while the program waits; if that fails, too, Wait
+// warns. It returns only the error of Protected.
+func (p *Protector) Wait() error {
+	r := p.current
+	if r == nil {
+		return nil
+	}
+	p.Begin()
+	err := r.task.Wait()
+	p.current = nil
+	c := r.protection.Cached()
+	if err = p.Cache.Protected(r.protection, err); err != nil {
+		r.over.renew()
+	}
+	var agreed *mpi.AgreedError
+	if errors.As(err, &agreed) {
+		if agreed.Err != nil { // only the rank with the error
+			p.Log.Warn("dataset %d (%s): it cannot be protected while the program goes on: %v; it is protected while the program waits", c.ID(), c.Name(), agreed.Err)
+		}
+		p.fallBack(c.Desc.Set, agreed)
+		err = p.Cache.Protect(c)
+	} else {
+		p.failures = 0
+	}
+	if err != nil {
+		p.Log.WarnJob("dataset %d (%s) is not protected: %v; it is used, but a lost node would lose it", c.ID(), c.Name(), err)
+		return nil
+	}
+	return p.Protected(c, r.start)
+}
+
+// fallBack counts a failure of a protection in the background, unless a rank had no room. After two in a row
+// we assume that the network is at fault, and each further one could cost a minute: so they go over the program's MPI if
+// several of its threads may call it, else the program waits for them.
+func (p *Protector) fallBack(set *redundancy.Set, failed error) {
+	const most = 2
+	if mpi.Any(p.World, errors.Is(failed, unix.ENOSPC) || errors.Is(failed, unix.EDQUOT)) {
+		return
+	}
+	if p.failures++; p.failures < most || !p.Async {
+		return
+	}
+	p.failures = 0
+	over := mpi.All(p.World, concurrent(set) != nil)
+	const twice = "SCR_ENCODE_ASYNC=1: two datasets in a row could not be protected in the background (the last error: %v). Until the next SCR_Init "
+	const remedy = "; if goscr has chosen the wrong network, SCR_NET_INTERFACE names another"
+	if p.Carrier == Sockets && over {
+		for _, set := range slices.Clone(p.sets) {
+			p.drop(set)
+		}
+		p.Carrier = MPI
+		p.Log.WarnJob(twice+"goscr sends their data over the program's MPI"+remedy, failed)
+		return
+	}
+	p.Async = false
+	p.Log.WarnJob(twice+"the program waits while datasets are protected"+remedy, failed)
+}
+
+// Cancel ends the protection of a dataset that is to be deleted, if it is being protected.
+func (p *Protector) Cancel(c *cache.Cached) {
+	if p.Dataset() == c && c != nil {
+		p.Abandon()
+	}
+}
+
+// Abandon ends the protection in the background, if there is one, for a session that cannot go on.
+// It is not collective.
+func (p *Protector) Abandon() {
+	if p.current != nil {
+		p.current.task.Cancel()
+		p.current.over.renew()
+		p.current = nil
+	}
+}
+
+// Sever ends the connections of the caller, for tests. It is not collective.
+func (p *Protector) Sever() {
+	for _, x := range p.carriers {
+		x.close()
+	}
+}
+
+// Close ends connections to other ranks. Nothing is being protected any more, or the session
+// cannot go on. It is not collective.
+func (p *Protector) Close() {
+	// A thread of another rank may wait for this one in MPI. Where this rank has a thread that uses the
+	// communicator, that revokes it.
+	for _, x := range p.carriers {
+		switch r := p.current; {
+		case x.net != nil || x.comm == nil:
+		case r != nil && r.over == x && r.begun:
+			r.abandoned.Store(true)
+		default:
+			x.comm.Revoke("the session has ended")
+		}
+	}
+	for _, set := range slices.Clone(p.sets) {
+		p.drop(set)
+	}
+	p.Abandon()
+}

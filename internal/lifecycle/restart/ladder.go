@@ -1,0 +1,335 @@
+package restart
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/goscr/goscr/internal/lifecycle/flush"
+	"github.com/goscr/goscr/internal/node/cache"
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/prefix/dataset"
+	"github.com/goscr/goscr/mpi"
+)
+
+// rung is the source that Find tries next.
+type rung int
+
+const (
+	named   rung = iota // the checkpoint that the user has chosen
+	cached              // the newest in the cache, or a newer one that the program has written to the prefix directory
+	newer               // ... or a newer one of this job that has to be fetched
+	fetched             // those in the prefix directory
+)
+
+// Find tries one source after the other until it can offer a checkpoint. It fetches one
+// only if fetch is true. A later call continues with the source at which the last call
+// stopped. If Find(true) offers none, the run starts from the beginning.
+func (r *Restart) Find(fetch bool) error {
+	if r.Never || r.Stopped() != nil {
+		return nil
+	}
+	if r.rung == named {
+		if err := r.offerNamed(); err != nil {
+			return err
+		}
+		r.rung = cached
+		if r.offered != nil {
+			r.rung = fetched
+		}
+	}
+	newest, err := r.Flusher.Newest()
+	if err != nil {
+		return err
+	}
+	if r.rung == cached {
+		// Those that cannot be rebuilt are not in the list.
+		if newest != nil && !(r.Global && r.Fetch) {
+			r.offerCached(newest)
+		}
+		if err := r.offerWritten(); err != nil {
+			return err
+		}
+		r.rung = newer
+	}
+	if !fetch || !r.Fetch {
+		return nil
+	}
+	if r.rung == newer {
+		if err := r.offerNewer(); err != nil {
+			return err
+		}
+		r.rung = fetched
+	}
+	if r.offered != nil {
+		return nil
+	}
+	// Candidate returns the current checkpoint of the index first, and then older ones.
+	return r.offerFirst(0, r.Prefix.Candidate, r.tellNewer)
+}
+
+// FindAgain searches again in the cache, and in the prefix directory for a newer
+// checkpoint that the program has written there, after checkpoints were removed or the
+// current one was changed. It fetches none.
+func (r *Restart) FindAgain() error {
+	r.offered, r.rung = nil, cached
+	return r.Find(false)
+}
+
+// FindInRun searches once the program has begun a dataset: it offers the newest checkpoint that is complete, as a rule
+// one that this run has written. If there is none it fetches one.
+func (r *Restart) FindInRun() error {
+	if r.offered != nil || r.Never {
+		return nil
+	}
+	newest, err := r.Flusher.Newest()
+	if err != nil {
+		return err
+	}
+	if newest != nil { // also if restarts are from the prefix directory: it may not be there
+		r.offerCached(newest)
+	}
+	if err := r.offerWritten(); err != nil || r.offered != nil || !r.Fetch {
+		return err
+	}
+	return r.offerFirst(0, r.Prefix.Candidate, r.tellNewer)
+}
+
+// offerNamed offers the checkpoint that the user has chosen, from the cache or from the prefix
+// directory, and deletes newer datasets from the cache. If there is no such checkpoint, it
+// warns.
+func (r *Restart) offerNamed() error {
+	name := r.Current.Name
+	if name == "" {
+		return nil
+	}
+	if !r.Global {
+		c := r.findCached(name, func(c *cache.Cached) bool { return c.Flags().Has(dataset.Checkpoint) && r.Current.is(c.Dataset) })
+		if c != nil {
+			r.offerCached(c)
+			tellChoice(r, r.Flusher.Held(r.after(c.ID())))
+			return r.drop(r.after(c.ID()), func(x *prefix.Index) change { return r.prefer(x, name, c.ID()) }, true)
+		}
+	}
+	// A run that follows a kill goes on with this choice. What is newer stays in the index until the checkpoint is here.
+	choose := func(x *prefix.Index) error { return x.SetCurrent(name) }
+	if err := mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(r.changeIfKnown(name, choose)) }); err != nil {
+		return err
+	}
+	where := "in the cache or in the index of " + r.Prefix.Dir
+	if !r.Fetch {
+		where = "in the cache, and SCR_FETCH=0"
+	} else {
+		d, known, err := r.Prefix.Lookup(name)
+		if err != nil {
+			return err
+		}
+		if known {
+			return fetchNamed(r, d)
+		}
+		r.unlist()
+	}
+	r.Log.WarnJob("%s names %s, which is no complete checkpoint %s; ignored", r.Current.By, name, where)
+	return nil
+}
+
+// fetchNamed offers the checkpoint of the prefix directory that the user has chosen. If it cannot be fetched, what is
+// newer stays in the cache.
+func fetchNamed(r *Restart, d dataset.Dataset) error {
+	held := r.Flusher.Held(func(dataset.Dataset) bool { return true }) // before some are evicted
+	ok, err := r.fetch(d)
+	if err != nil {
+		r.unlist()
+		return err
+	}
+	if !ok {
+		r.unlist()
+		r.Log.WarnJob("%s names %s, from which this run cannot restart; ignored", r.Current.By, d.Name())
+		return nil
+	}
+	leaves := r.after(d.ID())
+	if r.offered.cached == nil { // it is read in place, and may be of another job
+		leaves = r.before(d)
+	}
+	tellChoice(r, slices.DeleteFunc(held, func(d dataset.Dataset) bool { return !leaves(d) }))
+	if r.DropAfter {
+		drop := func(x *prefix.Index) error { return r.mark(x, d.Name()) }
+		if err := mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(r.changeIfKnown(d.Name(), drop)) }); err != nil {
+			return err
+		}
+	}
+	return r.drop(leaves, noChange, true)
+}
+
+// tellChoice names what leaves the cache because the user has chosen another checkpoint.
+func tellChoice(r *Restart, leaving []dataset.Dataset) {
+	var names []string
+	for _, d := range leaving {
+		names = append(names, d.Name())
+	}
+	if len(names) > 0 {
+		r.Log.WarnJob("this run restarts from %s, which %s has chosen; what would be offered in its place leaves the cache: %s", r.Current.Name, r.Current.By,
+			strings.Join(names, ", "))
+	}
+}
+
+// offerWritten offers the newest checkpoint that the program itself has written to the
+// prefix directory, if it is newer than the one that is offered.
+func (r *Restart) offerWritten() error {
+	if !r.Fetch {
+		return nil
+	}
+	after := 0
+	if r.offered != nil {
+		after = r.offered.ID()
+	}
+	next := func(below int) (dataset.Dataset, bool, error) { return r.Prefix.Written(after, below) }
+	return r.offerFirst(1<<62, next, nil)
+}
+
+// offerNewer offers the current checkpoint of the prefix directory in place of one that is
+// offered from the cache, if it is newer, and this job has written it: it was flushed, and
+// then evicted or lost. If that cannot be fetched it tries older ones, down to the one from
+// the cache, which stays offered if none can be.
+func (r *Restart) offerNewer() error {
+	if r.offered == nil || r.offered.cached == nil {
+		return nil
+	}
+	after := r.offered.ID()
+	next := func(below int) (dataset.Dataset, bool, error) {
+		return r.Prefix.Later(after, below, func(d dataset.Dataset) bool {
+			if d.Owner().JobID == r.JobID {
+				return true
+			}
+			r.Log.Warn("job %q has written checkpoint %s to %s, which is newer than %s in the cache, from which this run restarts: "+
+				"to restart from the newer one, set SCR_CURRENT=%s", d.Owner().JobID, d.Name(), r.Prefix.Dir, r.offered.Name(), d.Name())
+			return false
+		})
+	}
+	return r.offerFirst(0, next, nil)
+}
+
+// offerFirst offers the first checkpoint of the prefix directory that can be fetched.
+// next returns the checkpoint to try after the one with id below. A damaged checkpoint is
+// marked as failed, so that it delays only one run. One of another input is passed over. failed, if not nil, is called on rank
+// 0 with the first checkpoint that could not be fetched.
+func (r *Restart) offerFirst(below int, next func(below int) (dataset.Dataset, bool, error), failed func(dataset.Dataset) error) error {
+	for {
+		d, ok, err := next(below)
+		if err != nil || !ok {
+			return err
+		}
+		if r.isOfOtherInput(d) {
+			r.tellOtherInput(d, "")
+			r.refused.note("the job that has written %s read other input than the files of SCR_JOB_INPUT have now", d.Name())
+			below = d.ID()
+			continue
+		}
+		if ok, err := r.fetch(d); ok || err != nil {
+			return err
+		}
+		if failed != nil {
+			r.Prefix.Note(func() error { return failed(d) })
+			failed = nil
+		}
+		below = d.ID()
+	}
+}
+
+// Fail records that the program could not restart from the checkpoint that is offered,
+// so that no run is offered it again, and searches for another. In the cache it stays until
+// this run has a checkpoint of its own, in case only the program was wrong. byAll is whether no
+// rank could restart.
+func (r *Restart) Fail(byAll bool) error {
+	const why = "the program could not restart from it"
+	o := r.offered
+	r.refused.useless[o.ID()] = true // it is not offered again, even if the calls below fail
+	r.refused.note("the program could not restart from %s; its input may be another", o.Name())
+	var err error
+	if o.cached != nil {
+		r.refused.marked = true
+		r.Prefix.Note(func() error { return prefix.Reject(r.Prefix.Dir, o.Dataset, why) })
+		if byAll { // its input may be wrong, and not the checkpoint
+			flush.Abandon(r.Flusher, o.cached)
+		}
+		r.Log.Info("checkpoint %s stays in the cache until this run has completed a checkpoint, or needs its room", o.Name())
+		err = errors.Join(err, r.Flusher.PassOver(o.cached))
+	}
+	err = errors.Join(err, r.Prefix.Failed(o.Dataset, why))
+	if byAll {
+		err = errors.Join(err, r.refuse(o.Dataset))
+	}
+	return errors.Join(err, r.FindAgain())
+}
+
+// Supersede deletes the datasets from the cache that this run does not use, once it has
+// completed a checkpoint of its own.
+func (r *Restart) Supersede() error {
+	r.Flusher.Supersede()
+	r.Cache.DropUnused("this run has completed a checkpoint")
+	if !r.refused.marked {
+		return nil
+	}
+	r.refused.marked = false
+	return mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(prefix.Forgive(r.Prefix.Dir)) })
+}
+
+// PassOverCondemned passes over the checkpoints of the cache from which an earlier run could
+// not restart, or died while it read them, and marks them as failed in the index. It deletes
+// those that an earlier run was about to delete because of a choice of the program (drop). The
+// one that the user names in SCR_CURRENT is tried again.
+func (r *Restart) PassOverCondemned() error {
+	list := slices.Clone(r.Cache.List())
+	held := r.Flusher.Held(func(dataset.Dataset) bool { return true })
+	marks := make([]int64, len(list)+len(held)) // the second part: of those that were to leave
+	whys := make([]string, len(list))           // on rank 0
+	listed := false                             // on rank 0
+	find := func() error {
+		x, err := prefix.ReadIndex(r.Prefix.Dir)
+		if err != nil {
+			return err
+		}
+		listed = x.Leaving(r.JobID)
+		for i, d := range held {
+			if x.Leaves(r.JobID, d) && !r.Current.is(d) {
+				marks[len(list)+i] = 1
+			}
+		}
+		condemned, err := prefix.Condemned(r.Prefix.Dir)
+		if err != nil {
+			r.Log.Warn("%v; a checkpoint from which no run could restart may be tried again", err)
+		}
+		for i, c := range list {
+			if v, ok := condemned[c.ID()]; ok && v.Of(c.Dataset) && !r.Current.is(c.Dataset) {
+				marks[i], whys[i] = 1, v.Why
+			}
+		}
+		return r.Prefix.Spare(prefix.EndRestart(r.Prefix.Dir))
+	}
+	var err error
+	if r.World.Rank() == 0 {
+		err = find()
+	}
+	// Rank 0 has read the list; the others have zeros.
+	if err := mpi.AgreeMax(r.World, err, marks); err != nil {
+		return err
+	}
+	leaves := map[int]bool{}
+	for i, d := range held {
+		leaves[d.ID()] = marks[len(list)+i] > 0
+	}
+	if err := r.dropLeaving(func(d dataset.Dataset) bool { return leaves[d.ID()] }, listed); err != nil {
+		return err
+	}
+	for i, c := range list {
+		if marks[i] == 0 || leaves[c.ID()] {
+			continue
+		}
+		r.refused.marked = true
+		r.Log.WarnJob("checkpoint %s in the cache is passed over: %s; SCR_CURRENT=%s tries it again", c.Name(), whys[i], c.Name())
+		if err := errors.Join(r.Flusher.PassOver(c), r.Prefix.Failed(c.Dataset, whys[i])); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package restart
+
+import (
+	"fmt"
+
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/prefix/dataset"
+	"github.com/goscr/goscr/mpi"
+)
+
+// refused are the checkpoints that are not offered.
+type refused struct {
+	useless map[int]bool // ids of those from which the program could not restart
+	marked  bool         // one of the cache is in the list of restart.scr
+	why     string       // ... the newest that was tried is not offered
+	// byAll are those that the program has refused on all ranks, newest first, before it has accepted one, chosen one, or begun a
+	// dataset. With most of them nothing older is offered.
+	byAll []dataset.Dataset
+	older string // the newest checkpoint of another history, "" if there is none
+}
+
+// most is the number of checkpoints that the program may refuse on all ranks. Their checksums were
+// right; so its input is more likely to be wrong than one more checkpoint.
+const most = 2
+
+// Stopped returns an error if nothing is offered any more because the program has refused too
+// much. It is not collective; the result is the same on all ranks.
+func (r *Restart) Stopped() error {
+	if len(r.refused.byAll) < most {
+		return nil
+	}
+	newest, second := r.refused.byAll[0].Name(), r.refused.byAll[1].Name()
+	older := "SCR_CURRENT=NAME chooses an older one"
+	if r.refused.older != "" {
+		older = fmt.Sprintf("SCR_CURRENT=%s chooses the newest of another computation, which these do not continue", r.refused.older)
+	}
+	return fmt.Errorf("the program has refused %s and %s on all ranks, although no damage of their files was found: is its input another one? "+
+		"No older checkpoint is offered, and both may be used again: a run with the right input restarts from %s. %s, "+
+		"and SCR_RESTART=never starts from the beginning", newest, second, newest, older)
+}
+
+// Accepted records that the program has restarted from what was offered.
+func (r *Restart) Accepted() { r.refused.byAll = nil }
+
+// refuse records that the program has refused a checkpoint on all ranks. If it is the last that is
+// offered, later runs may use all that this one has refused. It is collective.
+func (r *Restart) refuse(d dataset.Dataset) error {
+	r.refused.byAll = append(r.refused.byAll, d)
+	if r.Stopped() == nil {
+		return nil
+	}
+	older, err := mpi.BytesFromRoot(r.World, func() ([]byte, error) {
+		if err := r.Prefix.Spare(prefix.Pardon(r.Prefix.Dir, r.refused.byAll)); err != nil {
+			return nil, err
+		}
+		x, err := prefix.ReadIndex(r.Prefix.Dir)
+		if err != nil {
+			return nil, err
+		}
+		e, _ := prefix.NewestOfOther(r.Prefix.Ours.Of(x), d.History())
+		return []byte(e.Name), nil
+	})
+	r.refused.older = string(older)
+	return err
+}
+
+// note keeps the first reason.
+func (f *refused) note(format string, args ...any) {
+	if f.why == "" {
+		f.why = fmt.Sprintf(format, args...)
+	}
+}
+
+// Missed describes the complete checkpoints of the prefix directory, if none of them is offered and the user
+// has not asked for that; else it returns "". asked is whether the program has asked for a checkpoint. Rank 0 calls it.
+func (r *Restart) Missed(asked bool) string {
+	if r.offered != nil || r.Never || !r.Fetch {
+		return ""
+	}
+	x, err := prefix.ReadIndex(r.Prefix.Dir)
+	if err != nil {
+		return fmt.Sprintf("%s may have checkpoints: %v", r.Prefix.Dir, err)
+	}
+	complete, newest := r.Prefix.Ours.Of(x).CompleteCheckpoints()
+	if complete == 0 {
+		return ""
+	}
+	why := r.refused.why
+	switch {
+	case why != "":
+	case newest.Failed:
+		why = fmt.Sprintf("no restart from it was possible: %s; scr_index --current %s tries it again", newest.Fault, newest.Name)
+	case !asked:
+		why = "the program has not asked for one (SCR_Have_restart)"
+	default:
+		why = "none of them can be used"
+	}
+	list := fmt.Sprintf("%d complete checkpoints, the newest %s", complete, newest.Name)
+	if complete == 1 {
+		list = "the complete checkpoint " + newest.Name
+	}
+	return fmt.Sprintf("%s has %s: %s", r.Prefix.Dir, list, why)
+}

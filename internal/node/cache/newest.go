@@ -1,0 +1,19 @@
+package cache
+
+import "github.com/goscr/goscr/internal/prefix/dataset"
+
+// NewestCheckpoint returns the newest checkpoint that can be used and is not withheld, nil
+// if there is none.
+func (k *Cache) NewestCheckpoint() *Cached { return k.newest(func(*Cached) bool { return true }) }
+
+// NewestProtected is NewestCheckpoint of those that are protected.
+func (k *Cache) NewestProtected() *Cached { return k.newest((*Cached).Protected) }
+
+func (k *Cache) newest(which func(*Cached) bool) *Cached {
+	for _, c := range k.List() {
+		if c.Flags().Has(dataset.Checkpoint) && !c.withheld && which(c) {
+			return c
+		}
+	}
+	return nil
+}

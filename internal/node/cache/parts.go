@@ -1,0 +1,245 @@
+package cache
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/node/filemap"
+	"github.com/goscr/goscr/internal/node/meta"
+	"github.com/goscr/goscr/internal/observe/report"
+	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/mpi"
+)
+
+// parts holds the caller's files of datasets: its own, and on a restart those of some
+// ranks that now run on other nodes. A file is entered in the filemap on disk before it is
+// made, and the entry is removed after the file, so that no file is ever without an entry.
+type parts struct {
+	world  mpi.Comm
+	places *places
+	maps   *filemap.Store
+	log    *report.Logger
+	dirs   map[string]bool // directories that are known to exist
+}
+
+// me is the caller's rank in the job.
+func (p *parts) me() int { return p.world.Rank() }
+
+// files returns a rank's files of a dataset, redundancy included, sorted by path.
+func (p *parts) files(id, rank int) []redundancy.File {
+	var files []redundancy.File
+	for _, path := range p.maps.Files(id, rank) {
+		files = append(files, redundancy.File{Path: path, Meta: p.maps.Meta(id, rank, path)})
+	}
+	return files
+}
+
+// add enters a file of the caller, makes its directory, and returns its path. Entering a
+// file again is no error.
+func (p *parts) add(id int, md meta.Meta) (string, error) {
+	file := md.File()
+	if file == "" {
+		return "", fmt.Errorf("%q does not lead below the directory of the dataset", md.Label())
+	}
+	path := filepath.Join(p.places.dir(id), file)
+	if p.maps.Meta(id, p.me(), path).IsZero() {
+		if err := p.maps.AddFile(id, p.me(), path, md); err != nil {
+			return "", err
+		}
+	}
+	if dir := filepath.Dir(path); !p.dirs[dir] {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return "", err
+		}
+		p.dirs[dir] = true
+	}
+	return path, nil
+}
+
+// register enters a file that is about to be made.
+func (p *parts) register(id int, f redundancy.File) error {
+	md := f.Meta.Clone()
+	md.SetComplete(false) // until it is whole
+	return p.maps.AddFile(id, p.me(), f.Path, md)
+}
+
+// size returns the bytes that the files of a dataset take for which the caller has entries.
+func (p *parts) size(id int) (bytes int64) {
+	for _, rank := range p.maps.Ranks(id) {
+		for _, path := range p.maps.Files(id, rank) {
+			bytes += takes(path, max(p.maps.Meta(id, rank, path).Size(), 0))
+		}
+	}
+	return bytes
+}
+
+// takes returns how many bytes a file of some size takes: less than its size if it has holes.
+func takes(path string, size int64) int64 {
+	const unit = 512 // of st_blocks
+	var st unix.Stat_t
+	if unix.Lstat(path, &st) != nil || st.Blocks == 0 { // some file systems do not say
+		return size
+	}
+	return min(size, st.Blocks*unit)
+}
+
+// makeDir makes the directory of a dataset.
+func (p *parts) makeDir(id int) error {
+	dir := p.places.dir(id)
+	p.dirs[dir] = true
+	if p.places.node.Rank() != 0 {
+		return nil
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// makeOwnDir makes a directory in that of a dataset, for files of the caller that are entered
+// after they are made. If the job dies before, they are deleted with the dataset's directory.
+func (p *parts) makeOwnDir(id int, below string) (string, error) {
+	if !filepath.IsLocal(below) {
+		return "", fmt.Errorf("%q does not lead below the directory of the dataset", below)
+	}
+	dir := filepath.Join(p.places.dir(id), below)
+	entered := slices.ContainsFunc(p.maps.Files(id, p.me()), func(path string) bool { return strings.HasPrefix(path, dir+"/") })
+	if !entered {
+		if err := RemoveTree(dir); err != nil {
+			return "", err
+		}
+	}
+	p.dirs[dir] = true
+	return dir, os.MkdirAll(dir, 0o700)
+}
+
+// deleteAll deletes all parts of a dataset, as far as that is possible.
+func (p *parts) deleteAll(id int) error {
+	var failed error
+	for _, rank := range p.maps.Ranks(id) {
+		failed = cmp.Or(failed, p.deletePart(id, rank))
+	}
+	return cmp.Or(failed, p.maps.Fold())
+}
+
+// removeDir deletes the rest of the directory of a dataset: directories, and files
+// that the program made without Route. What cannot be deleted is set aside.
+func (p *parts) removeDir(id int) {
+	dir := p.places.dir(id)
+	for known := range p.dirs {
+		if known == dir || strings.HasPrefix(known, dir+"/") {
+			delete(p.dirs, known)
+		}
+	}
+	if left, err := p.places.remove(id); err != nil {
+		tellUndeleted(p.log, fmt.Errorf("dataset %d cannot be deleted from the cache: %w", id, err), left)
+	}
+}
+
+// forget removes all entries of a dataset whose directory is deleted or set aside.
+func (p *parts) forget(id int) {
+	for _, rank := range p.maps.Ranks(id) {
+		p.maps.RemoveRank(id, rank)
+	}
+	// If the filemap cannot be written, it has entries of files that are gone, which the
+	// next run handles as after a kill.
+	if err := p.maps.Fold(); err != nil {
+		p.log.Warn("that dataset %d is deleted cannot be recorded: %v", id, err)
+	}
+}
+
+// deletePart deletes a rank's files of a dataset, and then its entry, which is
+// on disk after the next Fold.
+func (p *parts) deletePart(id, rank int) error {
+	err := p.delete(id, rank, p.files(id, rank)...)
+	if err == nil {
+		p.maps.RemoveRank(id, rank)
+	}
+	return err
+}
+
+// delete deletes files of a rank, each before its entry. Of a file that is counted with
+// another rank it removes the entry only.
+func (p *parts) delete(id, rank int, files ...redundancy.File) error {
+	for _, f := range files {
+		if !p.places.inside(f.Path) {
+			return fmt.Errorf("filemap names %s, which is in no cache directory", f.Path)
+		}
+		if f.Meta.Shared() {
+			p.maps.RemoveFile(id, rank, f.Path)
+			continue
+		}
+		if err := p.places.clear(f.Path); err != nil && !errors.Is(err, unix.ENOTDIR) {
+			return err
+		}
+		p.maps.RemoveFile(id, rank, f.Path)
+	}
+	return nil
+}
+
+// confine removes entries of files outside the cache directories: goscr did not make these
+// files, and must not delete them.
+func (p *parts) confine() {
+	for _, id := range p.maps.Datasets() {
+		for _, rank := range p.maps.Ranks(id) {
+			for _, path := range p.maps.Files(id, rank) {
+				if !p.places.inside(path) {
+					p.log.Warn("filemap names %s, which is in no cache directory; ignored", path)
+					p.maps.RemoveFile(id, rank, path)
+				}
+			}
+		}
+	}
+}
+
+// distrust is Distrust of the filemap.
+func (p *parts) distrust(started time.Time) {
+	p.maps.Distrust(started, func(id, _ int, path string) {
+		p.log.Local("dataset %d: %s is not used: the node has started again since it was written, and it had no checksum yet", id, path)
+	})
+}
+
+// each calls f with the id of every dataset in the cache of any rank, highest
+// first. It is collective.
+func (p *parts) each(f func(id int)) {
+	below := math.MaxInt
+	for {
+		next := -1
+		for _, id := range p.maps.Datasets() {
+			if id < below {
+				next = max(next, id)
+			}
+		}
+		next = mpi.AllreduceOne(p.world, next, mpi.Max)
+		if next < 0 {
+			return
+		}
+		below = next
+		f(next)
+	}
+}
+
+// jobSize returns the number of ranks that wrote a dataset, -1 if no rank knows it, or an error on all
+// ranks if failed is not nil on any. It is collective.
+func (p *parts) jobSize(id int, failed error) (int, error) {
+	known := -1
+	for _, rank := range p.maps.Ranks(id) {
+		_, size := p.maps.Expected(id, rank)
+		known = max(known, size)
+	}
+	most, err := mpi.AgreeMaxOne(p.world, failed, int64(known))
+	if err != nil {
+		return -1, err
+	}
+	return int(most), nil
+}

@@ -1,0 +1,210 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/goscr/goscr/internal/observe/account/page"
+	"github.com/goscr/goscr/internal/observe/report"
+)
+
+// Lines shows a status on a terminal: the verdict first, and the newest most datasets, all if most is 0.
+func (s *Status) Lines(now time.Time, most int) []string {
+	var lines []string
+	if v := s.verdict(); v != "" {
+		lines = append(lines, v)
+	}
+	lines = append(lines, s.head(now))
+	since := func(at time.Time) string { return page.Span(max(now.Sub(at).Seconds(), 0)) }
+	age := func(d *Dataset) string { return since(d.Begun) + " old" }
+	row := func(what string, d *Dataset, where string) {
+		if d == nil {
+			lines = append(lines, strings.TrimRight(fmt.Sprintf("%-10s %-41s %s", what, "none", where), " "))
+			return
+		}
+		lines = append(lines, strings.TrimRight(fmt.Sprintf("%-10s %-16s %10s  %-12s %s", what, page.Plain(d.Name), report.Bytes(d.Bytes), age(d), where), " "))
+	}
+	newest := s.Newest(func(d Dataset) bool { return d.InCache || d.InPrefix })
+	where := ""
+	if newest != nil {
+		where = s.place(newest) + ": " + newest.Survives()
+	}
+	row("newest", newest, where)
+	row("in prefix", s.Newest(func(d Dataset) bool { return d.InPrefix }), s.next())
+	if i := s.Interval; i.Used > 0 && (s.State == Running || s.State == Died) {
+		lines = append(lines, fmt.Sprintf("checkpoint every %s, %s each: %.1f %%", page.Span(i.Used), page.Span(i.Cost), 100*i.Cost/(i.Used+i.Cost)))
+	}
+	if len(s.Datasets) > 0 {
+		lines = append(lines, "")
+	}
+	for i := range s.Datasets {
+		if i == most && most > 0 && len(s.Datasets) > most+1 {
+			lines = append(lines, fmt.Sprintf("%6s  %s (--all shows them)", "", report.Count(len(s.Datasets)-most, "older one")))
+			break
+		}
+		d := &s.Datasets[i]
+		text := fmt.Sprintf("%6d  %-16s %10s  %-12s %s: %s", d.ID, page.Plain(d.Name), report.Bytes(d.Bytes), age(d), s.place(d), d.Survives())
+		if d.Flushed != nil {
+			at := *d.Flushed // in whole seconds
+			if at.Before(d.Begun) {
+				at = d.Begun
+			}
+			text += "; flushed " + since(at) + " ago"
+		}
+		if d.Verified != nil {
+			text += "; verified " + since(*d.Verified) + " ago"
+		}
+		lines = append(lines, text)
+	}
+	return lines
+}
+
+// verdict says in one line what the job loses if nodes die now, or, if it has died, from where it can go on. It is "" if
+// that does not matter any more, or nothing is known.
+func (s *Status) verdict() string {
+	newest := s.Newest(func(d Dataset) bool { return d.InCache || d.InPrefix })
+	back := func(d *Dataset, seconds *float64) string {
+		if d == nil || seconds == nil {
+			return "all work is lost"
+		}
+		return fmt.Sprintf("back to %s, %s of work is lost", page.Plain(d.Name), page.Span(*seconds))
+	}
+	one := s.Newest(Dataset.safe)
+	all := s.Newest(func(d Dataset) bool { return d.InPrefix })
+	ifAll := ". If all nodes are lost: " + back(all, s.LoseAll)
+	switch {
+	case s.State == Died && newest == nil:
+		return "LOST: there is no checkpoint; the next run starts from the beginning"
+	case s.State == Died && newest.InPrefix:
+		return "SAFE: the next run can go " + back(all, s.LoseAll)
+	case s.State == Died && newest == one:
+		return "SAFE: the next run can go " + back(one, s.LoseOne) + ", if the caches of all nodes but " + newest.bearsNodes() + " are there. Without them: " + back(all, s.LoseAll)
+	case s.State == Died:
+		return fmt.Sprintf("AT RISK: the next run can go back to %s only if the caches of all nodes are there. Without one of them: %s", page.Plain(newest.Name), back(one, s.LoseOne)) + ifAll
+	case s.State != Running:
+		return ""
+	case newest == nil:
+		return "AT RISK: there is no checkpoint; a failure loses all work"
+	case newest.InPrefix:
+		return "SAFE: survives the loss of all nodes: " + back(all, s.LoseAll)
+	case newest == one:
+		return "SAFE: survives the loss of any " + newest.bearsNodes() + ": " + back(one, s.LoseOne) + ifAll
+	case !newest.Exposed && newest.Bears < 0:
+		return fmt.Sprintf("AT RISK: it is unknown whether %s survives the loss of a node", page.Plain(newest.Name)) + ifAll
+	}
+	return fmt.Sprintf("AT RISK: %s does not survive the loss of a node. If one is lost: %s", page.Plain(newest.Name), back(one, s.LoseOne)) + ifAll
+}
+
+// Next is what a user can do now, with the directory of the job.
+func (s *Status) Next(dir string) string {
+	switch s.State {
+	case Running:
+		return fmt.Sprintf("next: scr_status -w -p %s follows it; scr_halt %s stops it after its next checkpoint", dir, dir)
+	case Died:
+		return fmt.Sprintf("next: start the job again, with the same prefix directory; scr_index -p %s shows from what it can restart", dir)
+	case Finished:
+		return fmt.Sprintf("next: scr_report -p %s shows what its checkpoints cost", dir)
+	}
+	return ""
+}
+
+// next says which checkpoint is flushed next, of a job that runs.
+func (s *Status) next() string {
+	switch n := s.NextFlush; {
+	case n == nil:
+		return ""
+	case n.Name != "":
+		return "next flush: " + page.Plain(n.Name)
+	case n.In == 1:
+		return "next flush: the next checkpoint"
+	default:
+		return fmt.Sprintf("next flush: the last of %d more checkpoints", n.In)
+	}
+}
+
+// head says which job it is, and whether it runs.
+func (s *Status) head(now time.Time) string {
+	if s.Run == 0 {
+		text := "no job runs here"
+		switch {
+		case s.Unseen != "":
+			text = s.Unseen
+		case s.State == Running:
+			text = "a job runs here"
+		}
+		return text + "; there is no log, so its runs are unknown (SCR_LOG_ENABLE=1, or scr_run, makes a job write one)"
+	}
+	text := "job " + page.Plain(s.Job.ID)
+	if s.Job.User != "" {
+		text += " of " + page.Plain(s.Job.User)
+	}
+	if s.Job.Name != "" {
+		text += ", " + page.Plain(s.Job.Name)
+	}
+	end := s.Sign
+	if s.State == Running {
+		end = now
+	}
+	text += fmt.Sprintf("   run %d, %s %s", s.Run, s.State, page.Span(max(end.Sub(s.Began).Seconds(), 0)))
+	switch {
+	case s.State == Running:
+		text += fmt.Sprintf(" (last sign %s ago)", page.Span(max(now.Sub(s.Sign).Seconds(), 0)))
+	case s.Ended:
+		text += " (ended " + s.Sign.Local().Format(time.DateTime) + ")"
+	default:
+		text += " (last sign " + s.Sign.Local().Format(time.DateTime) + ")"
+	}
+	if s.Unseen != "" {
+		text += "   (" + s.Unseen + ")"
+	}
+	if s.Nodes != "" {
+		text += "   nodes " + page.Plain(s.Nodes)
+	}
+	for _, l := range s.Lost {
+		text += fmt.Sprintf("   lost %s %s", page.Plain(l.Node), l.Time.Local().Format(time.TimeOnly))
+	}
+	return text
+}
+
+// place says where a dataset is.
+func (s *Status) place(d *Dataset) string {
+	var places []string
+	if d.InCache {
+		text := "cache"
+		if d.Scheme != "" {
+			text += " (" + page.Plain(d.Scheme) + ")"
+		}
+		places = append(places, text)
+	}
+	switch {
+	case d.bare:
+		places = append(places, "not protected any more")
+	case d.Exposed && s.State == Running:
+		places = append(places, "being protected")
+	case d.Exposed && len(s.Lost) == 0 && d == s.Newest(func(d Dataset) bool { return d.InCache }):
+		places = append(places, "not protected yet: the next run does it first")
+	case d.Exposed:
+		places = append(places, "not protected")
+	}
+	if d.Flushing {
+		text := "being flushed"
+		if s.State != Running { // scr_transfer may go on all the same
+			text = "its flush was not finished"
+		}
+		if d.Copied != nil {
+			text += fmt.Sprintf(" (%.0f %%)", 100**d.Copied)
+		}
+		places = append(places, text)
+	}
+	if d.InPrefix {
+		places = append(places, "prefix directory")
+	}
+	if d.Failed {
+		places = append(places, "a restart from it has failed")
+	}
+	if len(places) == 0 {
+		return "nowhere"
+	}
+	return strings.Join(places, ", ")
+}

@@ -1,0 +1,356 @@
+package status
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/job/request"
+	"github.com/goscr/goscr/internal/observe/eventlog"
+	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/prefix/dataset"
+	"github.com/goscr/goscr/internal/sys/lock"
+	"github.com/goscr/goscr/test/accounttest"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// job is a prefix directory as a job leaves it.
+type job struct {
+	t   *testing.T
+	dir string
+	now time.Time
+
+	protected string // datasets in the cache are
+}
+
+func newJob(t *testing.T) *job {
+	j := &job{t, t.TempDir(), accounttest.Epoch, "XOR in sets of 4, bears 1"}
+	must(t, os.Mkdir(filepath.Join(j.dir, prefix.Metadata), 0o700))
+	return j
+}
+
+func (j *job) log(records ...eventlog.Record) {
+	f, err := os.OpenFile(eventlog.TextFile(j.dir), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	must(j.t, err)
+	defer f.Close()
+	for _, r := range records {
+		r.Time, r.Job.ID, r.Job.User = j.now, "7", "alice"
+		_, err := f.WriteString(r.Line() + "\n")
+		must(j.t, err)
+	}
+}
+
+// has enters a checkpoint, begun so long ago, as being in these places.
+func (j *job) has(id int, ago time.Duration, places ...prefix.Location) {
+	d := j.dataset(id, ago)
+	for _, p := range places {
+		if p == prefix.InPrefix {
+			must(j.t, prefix.UpdateIndex(j.dir, func(x *prefix.Index) error { x.Add(d, true, j.now); return nil }))
+			continue
+		}
+		if p == prefix.InCache && !slices.Contains(places, prefix.Exposed) {
+			must(j.t, prefix.EnterCached(j.dir, d, j.protected, j.now.Add(-ago+time.Second)))
+			continue
+		}
+		must(j.t, prefix.Locate(j.dir, d, p, true))
+	}
+}
+
+func (j *job) dataset(id int, ago time.Duration) dataset.Dataset {
+	d := dataset.New(id, "ckpt."+strconv.Itoa(id), dataset.Checkpoint, id, dataset.Owner{}, j.now.Add(-ago))
+	d.SetTotals(4, 2<<20)
+	d.SetComplete(true)
+	return d
+}
+
+func (j *job) says(state State, want ...string) {
+	j.t.Helper()
+	s, err := Read(j.dir, j.now)
+	must(j.t, err)
+	text := strings.Join(s.Lines(j.now, 0), "\n")
+	if s.State != state {
+		j.t.Errorf("state %s, want %s", s.State, state)
+	}
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			j.t.Errorf("no %q in\n%s", w, text)
+		}
+	}
+}
+
+func TestStatus_OfAJob(t *testing.T) {
+	j := newJob(t)
+	j.says(Unknown, "no job runs here; there is no log", "newest     none")
+
+	status := 137
+	j.log(eventlog.Record{Type: "RUN_START", Run: &eventlog.Run{Number: 1, Nodes: 4, NodeList: "node[0-3]"}},
+		eventlog.Record{Type: "INIT_START"}, eventlog.Record{Type: "INIT_END", Note: "XOR in sets of 4, bears 1"})
+	j.now = j.now.Add(7 * time.Second)
+	j.has(1, 9*time.Second, prefix.InCache, prefix.InPrefix)
+	j.has(2, 4*time.Second, prefix.InCache, prefix.Flushing)
+	j.says(Running, "job 7 of alice   run 1, RUNNING 7.00 s (last sign 7.00 s ago)   nodes node[0-3]",
+		"newest     ckpt.2              2.0 MiB  4.00 s old   cache (XOR in sets of 4), being flushed: survives the loss of any one node",
+		"in prefix  ckpt.1              2.0 MiB  9.00 s old",
+		"SAFE: survives the loss of any one node: back to ckpt.2, 4.00 s of work is lost. If all nodes are lost: back to ckpt.1, 9.00 s of work is lost\njob 7",
+		"cache (XOR in sets of 4), prefix directory: survives the loss of all nodes; flushed 0.00 s ago; verified 8.00 s ago",
+		"nodes node[0-3]\nnewest")
+
+	// It dies with a node; then it is over.
+	j.log(eventlog.Record{Type: "RUN_END", Run: &eventlog.Run{Number: 1, Status: &status, Signal: 9}},
+		eventlog.Record{Type: "NODE_FAIL", Note: "node1: no answer"})
+	j.now = j.now.Add(time.Minute)
+	j.says(Died, "run 1, DIED 7.00 s (ended ", "lost node1 ", "SAFE: the next run can go back to ckpt.2, 4.00 s of work is lost, if the caches of all nodes but one node are there. Without them: back to ckpt.1, 9.00 s of work is lost")
+	status = 0
+	j.log(eventlog.Record{Type: "RUN_START", Run: &eventlog.Run{Number: 2, Nodes: 3, NodeList: "node[0,2-3]"}},
+		eventlog.Record{Type: "RUN_END", Run: &eventlog.Run{Number: 2, Status: &status}})
+	j.says(Finished, "run 2, FINISHED 0.00 s", "nodes node[0,2-3]", "lost node1")
+}
+
+// The verdict is the first line; a few datasets follow, unless all are asked for.
+func TestStatus_Verdict(t *testing.T) {
+	j := newJob(t)
+	verdict := func(want string, most, lines int) {
+		t.Helper()
+		s, err := Read(j.dir, j.now)
+		must(t, err)
+		if got := s.Lines(j.now, most); got[0] != want || len(got) != lines {
+			t.Errorf("%d lines, want %d and %q first:\n%s", len(got), lines, want, strings.Join(got, "\n"))
+		}
+	}
+	j.protected = "SINGLE in sets of 1, bears 0"
+	j.log(eventlog.Record{Type: "INIT_START"})
+	verdict("AT RISK: there is no checkpoint; a failure loses all work", 3, 4)
+	for id := 1; id <= 6; id++ {
+		j.has(id, time.Duration(20-id)*time.Second, prefix.InCache)
+	}
+	verdict("AT RISK: ckpt.6 does not survive the loss of a node. If one is lost: all work is lost. If all nodes are lost: all work is lost", 0, 4+1+6)
+	verdict("AT RISK: ckpt.6 does not survive the loss of a node. If one is lost: all work is lost. If all nodes are lost: all work is lost", 3, 4+1+3+1)
+	s, err := Read(j.dir, j.now)
+	must(t, err)
+	if got := s.Lines(j.now, 3); !strings.Contains(got[8], "3 older ones (--all shows them)") {
+		t.Error(got[8])
+	}
+	j.protected = ""
+	j.has(7, time.Second, prefix.InCache)
+	verdict("AT RISK: it is unknown whether ckpt.7 survives the loss of a node. If all nodes are lost: all work is lost", 1, 4+1+1+1)
+	j.has(8, time.Second, prefix.InCache, prefix.InPrefix)
+	verdict("SAFE: survives the loss of all nodes: back to ckpt.8, 1.00 s of work is lost", 1, 4+1+1+1)
+}
+
+// What survives follows from the scheme.
+func TestStatus_Schemes(t *testing.T) {
+	for note, want := range map[string]string{
+		"SINGLE in sets of 1, bears 0": "cache (SINGLE in sets of 1): does not survive the loss of a node",
+		"RS in sets of 8, bears 3":     "survives the loss of any 3 nodes",
+		"":                             "it is unknown whether it survives the loss of a node",
+		"\x1b[2Jevil":                  `cache ("\x1b[2Jevil")`,
+	} {
+		j := newJob(t)
+		j.protected = note
+		j.log(eventlog.Record{Type: "INIT_START"})
+		j.has(3, time.Second, prefix.InCache)
+		j.says(Running, want)
+		s, err := Read(j.dir, j.now)
+		must(t, err)
+		if safe := s.LoseOne != nil; safe != (s.Datasets[0].Bears > 0) || s.LoseAll != nil {
+			t.Errorf("%s: %+v", note, s)
+		}
+	}
+}
+
+// A dataset that is not protected yet does not survive a lost node: the one before counts.
+func TestStatus_Exposed(t *testing.T) {
+	j := newJob(t)
+	j.log(eventlog.Record{Type: "INIT_START"}, eventlog.Record{Type: "INIT_END", Note: "XOR in sets of 4, bears 1"})
+	j.has(1, 9*time.Second, prefix.InCache)
+	j.has(2, 4*time.Second, prefix.InCache, prefix.Exposed)
+	j.says(Running, "newest     ckpt.2              2.0 MiB  4.00 s old   cache, being protected: does not survive the loss of a node until it is protected",
+		"AT RISK: ckpt.2 does not survive the loss of a node. If one is lost: back to ckpt.1, 9.00 s of work is lost. If all nodes are lost: all work is lost\n")
+	must(t, prefix.EnterCached(j.dir, j.dataset(2, 4*time.Second), j.protected, j.now))
+	must(t, prefix.Locate(j.dir, j.dataset(2, 4*time.Second), prefix.Exposed, false))
+	j.says(Running, "SAFE: survives the loss of any one node: back to ckpt.2, 4.00 s of work is lost")
+	two := j.dataset(2, 4*time.Second)
+	must(t, prefix.BeginRun(j.dir, []prefix.Kept{{Dataset: two, Read: true, Exposed: true}}, 0, j.now))
+	j.says(Running, "cache (XOR in sets of 4), not protected any more: does not survive the loss of a node: files or redundancy of it are lost, and are not rebuilt")
+	must(t, prefix.BeginRun(j.dir, []prefix.Kept{{Dataset: two, Protected: j.protected, Read: true}}, 0, j.now))
+	j.says(Running, "SAFE: survives the loss of any one node: back to ckpt.2, 4.00 s of work is lost")
+
+	// After the run the next one protects it first, if no node is lost.
+	j.has(3, 2*time.Second, prefix.InCache, prefix.Exposed)
+	status := 1
+	j.log(eventlog.Record{Type: "RUN_END", Run: &eventlog.Run{Number: 1, Status: &status}})
+	j.says(Died, "newest     ckpt.3              2.0 MiB  2.00 s old   cache, not protected yet: the next run does it first: does not survive the loss of a node until it is protected")
+	j.log(eventlog.Record{Type: "NODE_FAIL", Note: "node1: no answer"})
+	j.says(Died, "newest     ckpt.3              2.0 MiB  2.00 s old   cache, not protected: does not survive the loss of a node until it is protected")
+}
+
+// Of a flush that is under way the part that is copied is known, and of a job that runs what is
+// flushed next.
+func TestStatus_Flushes(t *testing.T) {
+	j := newJob(t)
+	begin := func(every int) { must(t, prefix.BeginRun(j.dir, nil, every, j.now)) }
+	begin(3)
+	j.log(eventlog.Record{Type: "INIT_START"})
+	j.says(Running, "in prefix  none                                      next flush: the last of 3 more checkpoints")
+	j.has(1, 3*time.Second, prefix.InCache)
+	j.has(2, 2*time.Second, prefix.InCache)
+	j.says(Running, "next flush: ckpt.3\n")
+	j.has(3, time.Second, prefix.InCache, prefix.Flushing)
+	j.says(Running, "next flush: ckpt.6\n", "cache (XOR in sets of 4), being flushed: survives")
+
+	d := j.dataset(3, time.Second)
+	must(t, os.MkdirAll(prefix.Dir(j.dir, 3), 0o700))
+	file := filepath.Join(prefix.Dir(j.dir, 3), "flushing.scr")
+	record := func(d dataset.Dataset, copied, size int64) {
+		h := hash.New()
+		h.Set("DSETDESC", d.Encode())
+		h.SetInt("COPIED", copied)
+		h.SetInt("BYTES", size)
+		must(t, hash.WriteFile(file, h))
+	}
+	record(d, 43, 100)
+	j.says(Running, "being flushed (43 %): survives")
+	for _, bad := range []func(){
+		func() { record(j.dataset(3, time.Hour), 43, 100) }, // another of that id
+		func() { record(d, 101, 100) },
+		func() { record(d, -1, 100) },
+		func() { record(d, 0, 0) },
+		func() { must(t, os.WriteFile(file, []byte("43 %"), 0o600)) },
+	} {
+		bad()
+		j.says(Running, "being flushed: survives")
+	}
+	record(d, 43, 100)
+	j.log(eventlog.Record{Type: "FINALIZE_END"})
+	j.says(Finished, "its flush was not finished (43 %): survives")
+	if s, err := Read(j.dir, j.now); err != nil || s.NextFlush != nil {
+		t.Errorf("%+v %v", s, err)
+	}
+	begin(0)
+	j.log(eventlog.Record{Type: "INIT_START"})
+	j.says(Running, "newest     none\nin prefix  none")
+}
+
+func TestExtrapolate(t *testing.T) {
+	for _, c := range []struct {
+		names   string
+		numbers []int
+		n       int
+		want    string
+	}{
+		{"ckpt.150 ckpt.100 ckpt.50", []int{3, 2, 1}, 2, "ckpt.250"},
+		{"step_9_out step_8_out", []int{9, 8}, 1, "step_10_out"},
+		{"ckpt.5 ckpt.3", []int{5, 3}, 1, "ckpt.6"}, // the fourth has left the cache
+		{"ckpt.90 ckpt.60 ckpt.50", []int{7, 4, 3}, 2, "ckpt.110"},
+		{"ckpt.150", []int{1}, 1, ""},                        // how they go on cannot be seen
+		{"ckpt.150 ckpt.100 ckpt.90", []int{3, 2, 1}, 1, ""}, // the step changes
+		{"ckpt.150 ckpt.100", []int{4, 1}, 1, ""},            // it is no whole number
+		{"ckpt.150 ckpt.100 ckpt.50", []int{2, 2, 1}, 1, ""}, // an older run has written one of them
+		{"ckpt.100 ckpt.150", []int{2, 1}, 1, ""},
+		{"ckpt.2 chk.1", []int{2, 1}, 1, ""},
+		{"ckpt.002 ckpt.001", []int{2, 1}, 1, ""},
+		{"b a", []int{2, 1}, 1, ""},
+		{"ckpt.99999999999999999999 ckpt.1", []int{2, 1}, 1, ""},
+	} {
+		if got := extrapolate(strings.Fields(c.names), c.numbers, c.n); got != c.want {
+			t.Errorf("%s, %d: %q, want %q", c.names, c.n, got, c.want)
+		}
+	}
+}
+
+// A log that is damaged in part is used, and one that is no log is none; a damaged index is
+// an error.
+func TestStatus_Broken(t *testing.T) {
+	j := newJob(t)
+	j.log(eventlog.Record{Type: "INIT_START"})
+	j.has(1, time.Second, prefix.InCache)
+	f, err := os.OpenFile(eventlog.TextFile(j.dir), os.O_APPEND|os.O_WRONLY, 0)
+	must(t, err)
+	_, err = f.WriteString("half a li")
+	must(t, err)
+	must(t, f.Close())
+	j.says(Running, "ckpt.1")
+	if s, err := Read(j.dir, j.now); err != nil || !strings.Contains(s.Problem, "has no end") {
+		t.Errorf("%+v %v", s, err)
+	}
+	must(t, os.WriteFile(eventlog.TextFile(j.dir), []byte(strings.Repeat("x\n", 10)), 0o600))
+	j.says(Unknown, "ckpt.1")
+	must(t, os.WriteFile(filepath.Join(j.dir, prefix.Metadata, "index.scr"), []byte("damaged"), 0o600))
+	if _, err := Read(j.dir, j.now); err == nil || !strings.Contains(err.Error(), "scr_index --repair") {
+		t.Error(err)
+	}
+	if _, err := Read(filepath.Join(j.dir, "none"), j.now); err == nil {
+		t.Error("no error")
+	}
+}
+
+// Whether a run goes on of which the log has no end, the locks say.
+func TestStatus_Locks(t *testing.T) {
+	j := newJob(t)
+	held := func(path string) *lock.Lock {
+		t.Helper()
+		l, err := lock.Try(path, lock.Exclusive)
+		must(t, err)
+		return l
+	}
+	rank0 := held(request.LockPath(j.dir))
+	j.says(Running, "a job runs here; there is no log")
+	j.log(eventlog.Record{Type: "INIT_START"})
+	j.says(Running, "run 1, RUNNING")
+	loop := held(request.LoopPath(j.dir))
+	rank0.Release()
+	j.says(Running, "run 1, RUNNING") // scr_run will log the end of the run, or start it
+	loop.Release()
+	j.says(Died, "run 1, DIED 0.00 s (last sign ")
+	j.log(eventlog.Record{Type: "FINALIZE_END"})
+	j.says(Finished, "run 1, FINISHED 0.00 s (ended ")
+	loop = held(request.LoopPath(j.dir))
+	j.says(Running, "run 1, RUNNING") // as after a migration
+	loop.Release()
+	j.says(Finished, "run 1, FINISHED 0.00 s (ended ")
+}
+
+// Of the job of another user it cannot be seen whether it runs, and the command does not say that
+// none does.
+func TestStatus_OfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	j := newJob(t)
+	l, err := lock.Try(request.LockPath(j.dir), lock.Exclusive)
+	must(t, err)
+	defer l.Release()
+	for d := j.dir; d != "/" && d != os.TempDir(); d = filepath.Dir(d) {
+		must(t, os.Chmod(d, 0o755))
+	}
+	must(t, filepath.WalkDir(filepath.Join(j.dir, ".scr"), func(path string, e os.DirEntry, err error) error {
+		if err == nil && e.Name() != "job.lock" {
+			err = os.Chmod(path, 0o755)
+		}
+		return err
+	}))
+	as := func(do func()) {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		must(t, unix.Setfsuid(65533))
+		defer unix.Setfsuid(0)
+		do()
+	}
+	as(func() { j.says(Unknown, "whether a job runs here cannot be seen: only user root (0) and root can (") })
+	must(t, os.Chmod(filepath.Join(j.dir, ".scr/job.lock"), 0o644))
+	as(func() { j.says(Running, "a job runs here") })
+}
