@@ -26,6 +26,9 @@ left() { # succeeds if no process or file of a flush is left
     none_left && ! find "$prefix" -name '*.flush' -o -name '*.scrfilemap' | grep . &&
         ! find "$TESTBED_DIR/nodes" -name transfer.scrinfo | grep .
 }
+requested() { # each node has asked scr_transfer for the files of step 1
+    [ "$(find "$TESTBED_DIR/nodes" -name transfer.scrinfo -exec grep -l 'ckpt\.1' {} + | wc -l)" = 4 ]
+}
 location() { "$BUILD/scr_flush_file" --dir "$prefix" --location "$1"; }
 lists() { [ "$(find "$prefix/.scr/scr.dataset.$1" -name '*.scrfilemap' | wc -l)" = "$ranks" ]; }
 inodes() { find "$prefix/ckpt.$1" -type f -printf '%i\n' | sort; } # under temporary names too
@@ -34,6 +37,7 @@ killed() { # SETTING...: kills a run in SCR_Finalize, which waits for the flush
     begin
     run "$@" -- -n 1 &
     within 40 grep -qx 'complete 1' "$log" || cat "$WORK/out"
+    [ "$type" != DAEMON ] || within 40 requested || cat "$WORK/out" # the line is rank 0's
     program | xargs kill -9
     wait $!
 }

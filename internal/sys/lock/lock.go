@@ -155,5 +155,8 @@ func (l *Lock) Release() {
 	if l.told {
 		OnHold(int(l.f.Fd()), false)
 	}
+	// Closing is not enough: a child that fork has made shares the lock until it runs for the first
+	// time, and closes its descriptor. A lock ByProcess ends when the file is closed.
+	unix.FcntlFlock(l.f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK, Len: 1})
 	l.f.Close() // an error of close has no effect on the lock
 }

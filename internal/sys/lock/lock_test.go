@@ -321,6 +321,22 @@ func TestTry_Killed(t *testing.T) {
 	}
 }
 
+// A child that fork has made has the descriptors of its parent: these are of one open file.
+func TestRelease_Forked(t *testing.T) {
+	for name, how := range map[string]How{"exclusive": Exclusive, "process": ByProcess} {
+		path := filepath.Join(t.TempDir(), "lock")
+		l, err := Try(path, how)
+		must(t, err)
+		child, err := unix.Dup(int(l.f.Fd()))
+		must(t, err)
+		l.Release()
+		if _, said := start(t, "exclusive", path, nil); said != "true <nil>" {
+			t.Errorf("%s: a child that has the descriptor holds the lock: %s", name, said)
+		}
+		must(t, unix.Close(child))
+	}
+}
+
 // The first of several processes shares its lock with the others, and each of them alone
 // keeps strangers away.
 func TestShare(t *testing.T) {
