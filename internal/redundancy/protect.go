@@ -85,7 +85,7 @@ func (s scheme) Verify(j *Job, files []File) error {
 	if err != nil {
 		return err
 	}
-	return verifyMade(f.Path, j.Piece, func(h *Header) error {
+	return VerifyMade(f.Path, j.Piece, func(h *Header) error {
 		return cmp.Or(ofDataset(j, h), s.Fits(h), checkSizes(h.Current.In(j.Dir)))
 	})
 }

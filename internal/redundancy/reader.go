@@ -172,9 +172,9 @@ func (r *Reader) Close() error {
 	return r.err
 }
 
-// verifyMade reads a redundancy file, whose header fits has to accept, and compares its
-// checksums. It reads piece bytes at a time if the file has no blocks.
-func verifyMade(path string, piece int, fits func(*Header) error) error {
+// VerifyMade reads a redundancy file, whose header fits has to accept, and compares its
+// checksums, if it has any. It reads piece bytes at a time if the file has no blocks.
+func VerifyMade(path string, piece int, fits func(*Header) error) error {
 	r, err := Open(path)
 	if err != nil {
 		return err

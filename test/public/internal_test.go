@@ -15,7 +15,7 @@ import (
 
 // packages are the packages that a program outside this module can import. mpi/system is
 // missing because it is empty without an MPI.
-var packages = []string{"hash", "mpi", "mpi/local", "scr", "xor"}
+var packages = []string{"filemap", "hash", "meta", "mpi", "mpi/local", "reddesc", "scr", "xor"}
 
 const module = "github.com/goscr/goscr"
 

@@ -96,6 +96,12 @@ func (s *Stored) Made() int {
 	return 0
 }
 
+// Bears reports whether the files of these members of the set can be rebuilt.
+func (s *Stored) Bears(lost []int) bool {
+	scheme, err := scheme(s.Type, s.Failures)
+	return err == nil && scheme.Bears(s.Members, lost)
+}
+
 // String describes the protection.
 func (s *Stored) String() string {
 	scheme, err := scheme(s.Type, s.Failures)
