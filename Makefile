@@ -283,11 +283,11 @@ crash: all $(out)/crash $(out)/steps
 # Needs FUSE; the tests say so where there is none.
 power: | check
 	@scripts/deps $(install_deps) filesystems
-	TEST_SIZE=campaign POWER_CUTS='$(POWER_CUTS)' CGO_ENABLED=0 $(GO) test ./scr -run TestPower -count 1 -timeout 0 -v
+	TEST_SIZE=campaign POWER_CUTS='$(POWER_CUTS)' CGO_ENABLED=0 $(GO) test ./internal/session -run TestPower -count 1 -timeout 0 -v
 
 losses: | check
 	@scripts/deps $(install_deps) filesystems
-	TEST_SIZE=campaign CGO_ENABLED=0 $(GO) test ./scr -run 'TestFaults|TestKilled' -count 1 -timeout 0 -v
+	TEST_SIZE=campaign CGO_ENABLED=0 $(GO) test ./internal/session -run 'TestFaults|TestKilled' -count 1 -timeout 0 -v
 	TEST_SIZE=campaign CGO_ENABLED=0 $(GO) test ./internal/redundancy/xor ./internal/redundancy/partner ./internal/redundancy/rs -count 1 -timeout 0 -v
 
 $(out)/soak: FORCE | check

@@ -138,6 +138,15 @@ func readSources(t *testing.T) *sources {
 	return s
 }
 
+// inSession is the method of internal/session for a function of the C interface.
+func inSession(function string) string {
+	var method string
+	for _, word := range strings.Split(function, "_")[1:] {
+		method += strings.ToUpper(word[:1]) + word[1:]
+	}
+	return method
+}
+
 // covered checks that the tests which a cell names are there, and that each of
 // them says what it is to test: in its file, or beside it, where helpers do it.
 func (s *sources) covered(t *testing.T, what, cell string, says ...string) {
@@ -283,7 +292,7 @@ func TestAPI(t *testing.T) {
 				t.Fatalf("%s has %d and %d lines about it, not one in each table", page, len(languages[name]), len(details[name]))
 			}
 			l, d := languages[name][0], details[name][0]
-			says := []string{name, strings.ToLower(name)}
+			says := []string{name, strings.ToLower(name), inSession(name) + `\(`}
 			for _, id := range quoted(l["Go"]) {
 				if !declared(s.code, id) {
 					t.Errorf("package scr has no %s", id)

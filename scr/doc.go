@@ -7,21 +7,20 @@
 //
 //	system.Init()
 //	world, err := system.World()
-//	s, err := scr.Init(world, scr.Options{})
+//	s, err := scr.Init(world, scr.Options{CheckpointInterval: 10})
 //
-//	if name, ok, err := s.HaveRestart(); ok {
-//		s.StartRestart()
-//		path, err := s.Route("state/" + name + "/rank_7")
+//	if in, err := s.Restart(); in != nil {
+//		path, err := in.Path("rank_7")
 //		… read path …
-//		s.CompleteRestart(true)
+//		err = in.Complete(err == nil)
 //	}
 //	for step := … {
 //		… compute …
 //		if need, _ := s.NeedCheckpoint(); need {
-//			s.StartOutput("step-100", scr.Checkpoint)
-//			path, err := s.Route("state/step-100/rank_7")
+//			out, err := s.Begin("step-100", scr.Checkpoint)
+//			path, err := out.Path("rank_7")
 //			… write path …
-//			err = s.CompleteOutput(true)
+//			err = out.Complete(err == nil)
 //		}
 //	}
 //	s.Finalize()
@@ -44,26 +43,25 @@
 //
 // # Parameters
 //
-// The parameters are those of SCR. A value is taken from the first of these that has it:
-// the environment, a configuration file in the prefix directory, the program
-// ([Settings]), and a configuration file for all users.
+// [Options] has those that programs set most; Options.Parameters takes all of them, which are those of
+// SCR. A value is taken from the first of these that has it: the environment, a configuration file in the prefix
+// directory, the program, and a configuration file for all users.
 //
 // # Errors
 //
-// All methods that communicate are collective; Route is not. If a collective method
-// fails on one rank, it returns an error on all ranks, so that all can react in the same
-// way. The state of the session is then as before the call, with two exceptions: a
-// dataset that could not be completed is deleted, and a checkpoint that could not be read
-// is not offered again. With [Session.Agree], a program can agree on its own errors.
+// All methods that communicate are collective, and say so. If one fails on one rank, it
+// returns an error on all ranks, so that all can react in the same way. The state of the session is
+// then as before the call, with two exceptions: a dataset that could not be completed is
+// deleted, and a checkpoint that could not be read is not offered again. With
+// [Session.Agree], a program can agree on its own errors.
+//
+// If a rank cannot go on, because of a bug in goscr or a failure of MPI, its call returns an error.
+// Each of the other ranks gets an error from the call that it is in, or from its next call: a
+// *mpi.RevokedError, which names the rank that failed. The session is then over, as if the job had
+// been killed at that instant, and all further calls return that error.
 //
 // # Other languages
 //
 // Programs in C, C++ and Python use the same library as libscr.so (cmd/libscr), and
 // Fortran programs use libscrf.so (bindings/fortran).
-//
-// # Reading the source
-//
-// The state of the library is one Session. A checkpoint can be followed in
-// output.go (StartOutput, Route, CompleteOutput), a restart in scr.go (Init)
-// and restart.go.
 package scr

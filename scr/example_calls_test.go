@@ -17,15 +17,11 @@ func ExampleInit() {
 	m := newMachine()
 	defer os.RemoveAll(m.dir)
 	m.run(func(world mpi.Comm, environ func(string) (string, bool)) error {
-		var settings scr.Settings
-		if _, _, err := settings.Config("SCR_COPY_TYPE=PARTNER"); err != nil {
-			return err
-		}
-		s, err := scr.Init(world, scr.Options{Settings: &settings, Environ: environ, Log: io.Discard})
+		s, err := scr.Init(world, scr.Options{Scheme: scr.Partner, Environ: environ, Log: io.Discard})
 		if err != nil {
 			return err
 		}
-		if value, ok, err := s.Query("SCR_COPY_TYPE"); err == nil && ok && world.Rank() == 0 {
+		if value, ok, err := s.Parameter("SCR_COPY_TYPE"); err == nil && ok && world.Rank() == 0 {
 			fmt.Println(value)
 		}
 		return s.Finalize()
@@ -35,7 +31,7 @@ func ExampleInit() {
 
 // An output is wanted in the prefix directory in any case; here it is a
 // checkpoint as well. That a rank could not write its file is an error on all.
-func ExampleSession_CompleteOutput() {
+func ExampleDataset_Complete() {
 	m := newMachine()
 	defer os.RemoveAll(m.dir)
 	m.run(func(world mpi.Comm, environ func(string) (string, bool)) error {
@@ -43,17 +39,18 @@ func ExampleSession_CompleteOutput() {
 		if err != nil {
 			return err
 		}
-		if err := s.StartOutput("fields", scr.Checkpoint|scr.Output); err != nil {
+		out, err := s.Begin("fields", scr.Checkpoint|scr.Output)
+		if err != nil {
 			return err
 		}
-		path, err := s.Route(fileName(s, "fields", world.Rank()))
+		path, err := out.Path(fmt.Sprintf("rank_%d", world.Rank()))
 		if err == nil {
 			err = os.WriteFile(path, []byte("temperatures"), 0o666)
 		}
 		if world.Rank() == 2 {
 			err = errors.New("disk full")
 		}
-		failed := s.CompleteOutput(err == nil)
+		failed := out.Complete(err == nil)
 		if world.Rank() == 0 {
 			fmt.Println(failed)
 		}

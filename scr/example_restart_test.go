@@ -21,7 +21,7 @@ func session(world mpi.Comm, environ func(string) (string, bool), f func(s *scr.
 
 // A checkpoint that one rank cannot read is not used by any: the one before is
 // offered.
-func ExampleSession_CompleteRestart() {
+func ExampleSession_Restart() {
 	m := newMachine()
 	defer os.RemoveAll(m.dir)
 	m.run(func(world mpi.Comm, environ func(string) (string, bool)) error {
@@ -32,20 +32,17 @@ func ExampleSession_CompleteRestart() {
 	m.run(func(world mpi.Comm, environ func(string) (string, bool)) error {
 		return session(world, environ, func(s *scr.Session) error {
 			for {
-				name, ok, err := s.HaveRestart()
-				if err != nil || !ok {
+				in, err := s.Restart()
+				if err != nil || in == nil {
 					return err
 				}
-				if _, err := s.StartRestart(); err != nil {
-					return err
-				}
-				_, err = load(s, fileName(s, name, world.Rank()))
-				if world.Rank() == 2 && name == "ckpt.6" {
+				_, err = load(in, world.Rank())
+				if world.Rank() == 2 && in.Name() == "ckpt.6" {
 					err = errors.New("this is not my state")
 				}
-				err = s.CompleteRestart(err == nil)
+				err = in.Complete(err == nil)
 				if world.Rank() == 0 {
-					fmt.Println(name, err == nil)
+					fmt.Println(in.Name(), err == nil)
 				}
 				if err == nil {
 					return nil
@@ -79,25 +76,20 @@ func ExampleSession_Agree() {
 	// Output: rank 1: the input file is missing
 }
 
-// Parameters are asked for as SCR_Config does: by name, or by the fields of a line
-// that describes a kind of checkpoint.
-func ExampleSession_Query() {
+// Parameters are asked for by name, or by the fields of a line that describes a kind of
+// checkpoint.
+func ExampleSession_Parameter() {
 	m := newMachine()
 	defer os.RemoveAll(m.dir)
 	m.run(func(world mpi.Comm, environ func(string) (string, bool)) error {
-		var settings scr.Settings
-		for _, line := range []string{"SCR_CACHE_SIZE=3", "CKPT=0 INTERVAL=1 TYPE=XOR", "CKPT=1 INTERVAL=4 TYPE=RS SET_FAILURES=2"} {
-			if _, _, err := settings.Config(line); err != nil {
-				return err
-			}
-		}
-		s, err := scr.Init(world, scr.Options{Settings: &settings, Environ: environ, Log: io.Discard})
+		kinds := []string{"CKPT=0 INTERVAL=1 TYPE=XOR", "CKPT=1 INTERVAL=4 TYPE=RS SET_FAILURES=2"}
+		s, err := scr.Init(world, scr.Options{CacheSize: 3, Config: kinds, Environ: environ, Log: io.Discard})
 		if err != nil {
 			return err
 		}
 		if world.Rank() == 0 {
 			for _, query := range []string{"SCR_CACHE_SIZE", "SCR_FETCH", "CKPT=1 TYPE"} {
-				value, ok, err := s.Query(query)
+				value, ok, err := s.Parameter(query)
 				fmt.Println(query, "is", value, ok, err)
 			}
 		}
@@ -121,11 +113,14 @@ func ExampleSession_Delete() {
 	})
 	m.run(func(world mpi.Comm, environ func(string) (string, bool)) error {
 		return session(world, environ, func(s *scr.Session) error {
-			name, _, err := s.HaveRestart()
-			if world.Rank() == 0 {
-				fmt.Println(name)
+			in, err := s.Restart()
+			if err != nil || in == nil {
+				return err
 			}
-			return err
+			if world.Rank() == 0 {
+				fmt.Println(in.Name())
+			}
+			return in.Complete(true)
 		})
 	})
 	// Output: ckpt.3

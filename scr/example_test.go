@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 
 	"github.com/goscr/goscr/mpi"
@@ -16,11 +15,7 @@ import (
 // after every third step. A program of its own gets its world from mpi/system,
 // and leaves Options.Environ as it is.
 func simulate(world mpi.Comm, environ func(string) (string, bool)) error {
-	var settings scr.Settings
-	if _, _, err := settings.Config("SCR_CHECKPOINT_INTERVAL=3"); err != nil {
-		return err
-	}
-	s, err := scr.Init(world, scr.Options{Settings: &settings, Environ: environ, Log: io.Discard})
+	s, err := scr.Init(world, scr.Options{CheckpointInterval: 3, Environ: environ, Log: io.Discard})
 	if err != nil {
 		return err
 	}
@@ -50,32 +45,19 @@ func simulate(world mpi.Comm, environ func(string) (string, bool)) error {
 // if there is none.
 func restore(s *scr.Session, rank int) (step int, err error) {
 	for {
-		name, ok, err := s.HaveRestart()
-		if err != nil || !ok {
+		in, err := s.Restart()
+		if err != nil || in == nil {
 			return 0, err
 		}
-		if _, err := s.StartRestart(); err != nil {
-			return 0, err
-		}
-		step, err := load(s, fileName(s, name, rank))
-		if s.CompleteRestart(err == nil) == nil {
+		step, err := load(in, rank)
+		if in.Complete(err == nil) == nil {
 			return step, nil
 		}
 	}
 }
 
-// fileName is what a rank's file of a checkpoint is called: a path below the
-// prefix directory, which by default is the working directory.
-func fileName(s *scr.Session, checkpoint string, rank int) string {
-	prefix, _, err := s.Query("SCR_PREFIX")
-	if err != nil {
-		panic(err)
-	}
-	return filepath.Join(prefix, checkpoint, fmt.Sprintf("rank_%d", rank))
-}
-
-func load(s *scr.Session, name string) (step int, err error) {
-	path, err := s.Route(name)
+func load(in *scr.Dataset, rank int) (step int, err error) {
+	path, err := in.Path(fmt.Sprintf("rank_%d", rank))
 	if err != nil {
 		return 0, err
 	}
@@ -88,15 +70,15 @@ func load(s *scr.Session, name string) (step int, err error) {
 
 // save writes a checkpoint.
 func save(s *scr.Session, rank, step int) error {
-	name := fmt.Sprintf("ckpt.%d", step)
-	if err := s.StartOutput(name, scr.Checkpoint); err != nil {
+	out, err := s.Begin(fmt.Sprintf("ckpt.%d", step), scr.Checkpoint)
+	if err != nil {
 		return err
 	}
-	path, err := s.Route(fileName(s, name, rank))
+	path, err := out.Path(fmt.Sprintf("rank_%d", rank))
 	if err == nil {
 		err = os.WriteFile(path, []byte(strconv.Itoa(step)), 0o666)
 	}
-	return errors.Join(err, s.CompleteOutput(err == nil))
+	return errors.Join(err, out.Complete(err == nil))
 }
 
 // A job that is run again goes on from the newest checkpoint of the run before,

@@ -22,8 +22,8 @@ import (
 
 	"github.com/goscr/goscr/cr/inside"
 	"github.com/goscr/goscr/internal/config"
+	"github.com/goscr/goscr/internal/session"
 	"github.com/goscr/goscr/mpi/system"
-	"github.com/goscr/goscr/scr"
 )
 
 // callbacks are those that the program has registered.
@@ -66,9 +66,9 @@ func go_inc_next(state C.int, event *C.int, result C.int, begun *C.int) (functio
 // wrong place is neither.
 func due(s inside.State) bool {
 	if s == inside.Prepare {
-		return session != nil && !session.Writing()
+		return current != nil && !current.Writing()
 	}
-	return session == nil || !session.Writing()
+	return current == nil || !current.Writing()
 }
 
 // place is where the process works while a function of the program saves or restores it.
@@ -89,7 +89,7 @@ func go_self_prefix(prefix *C.char) C.int {
 
 //export go_self_begin
 func go_self_begin() C.int {
-	if session != nil {
+	if current != nil {
 		return 0
 	}
 	return go_init(nil)
@@ -97,7 +97,7 @@ func go_self_begin() C.int {
 
 //export go_self_end
 func go_self_end() C.int {
-	if session == nil {
+	if current == nil {
 		return 0
 	}
 	return go_finalize()
@@ -106,18 +106,18 @@ func go_self_end() C.int {
 //export go_self_start
 func go_self_start(ready C.int) C.int {
 	wrong := cmp.Or(inside.Ready(ready).Err(), callbacks.Refused())
-	if wrong != nil && session == nil && absent == errNotBegun { // it would be begun if any rank had a function
+	if wrong != nil && current == nil && absent == errNotBegun { // it would be begun if any rank had a function
 		return call("SCR_CR_Checkpoint", func() error { return wrong })
 	}
-	return with("SCR_CR_Checkpoint", wrong, func(s *scr.Session) error { return inside.Start(s, &place) })
+	return with("SCR_CR_Checkpoint", wrong, func(s *session.Session) error { return inside.Start(s, &place) })
 }
 
 //export go_self_thread
 func go_self_thread(thread *C.int, limit *C.double, aborts *C.int) C.int {
 	return call("SCR_CR_THREAD", func() error {
 		ask := settings.Config
-		if session != nil {
-			ask = session.Query
+		if current != nil {
+			ask = current.Query
 		}
 		text, _, err := ask("SCR_CR_THREAD")
 		seconds, _, wrong := ask("SCR_CR_LIMIT_SECONDS")
@@ -141,10 +141,10 @@ func go_self_thread(thread *C.int, limit *C.double, aborts *C.int) C.int {
 //export go_self_due
 func go_self_due() (due C.int) {
 	call("a request for a checkpoint", func() error {
-		if session == nil || !system.Initialized() {
+		if current == nil || !system.Initialized() {
 			return nil
 		}
-		yes, err := session.Due()
+		yes, err := current.Due()
 		if yes {
 			due = 1
 		}
@@ -155,7 +155,7 @@ func go_self_due() (due C.int) {
 
 //export go_self_need
 func go_self_need(need *C.int) C.int {
-	return answer("a request for a checkpoint", need, func(s *scr.Session) (bool, error) {
+	return answer("a request for a checkpoint", need, func(s *session.Session) (bool, error) {
 		if s.Writing() {
 			return false, nil
 		}
@@ -166,26 +166,26 @@ func go_self_need(need *C.int) C.int {
 //export go_self_declined
 func go_self_declined() C.int {
 	return call("a request for a checkpoint", func() error {
-		if session == nil {
+		if current == nil {
 			return nil
 		}
-		return session.Declined(errors.New(C.GoString(C.SCR_Get_error()))) // of the call that has failed
+		return current.Declined(errors.New(C.GoString(C.SCR_Get_error()))) // of the call that has failed
 	})
 }
 
 //export go_self_take_back
 func go_self_take_back(why *C.char) C.int {
 	return call("a request for a checkpoint", func() error {
-		if session == nil {
+		if current == nil {
 			return nil
 		}
-		return session.TakeBack(errors.New(C.GoString(why)))
+		return current.TakeBack(errors.New(C.GoString(why)))
 	})
 }
 
 //export go_self_complete
 func go_self_complete(result C.int, command *C.char, handle *C.char, seq *C.int) C.int {
-	return with("SCR_CR_Checkpoint", nil, func(s *scr.Session) error {
+	return with("SCR_CR_Checkpoint", nil, func(s *session.Session) error {
 		restart := ""
 		if command != nil {
 			restart = C.GoString(command)
@@ -207,7 +207,7 @@ func go_self_went_on(result C.int) C.int {
 
 //export go_self_start_restart
 func go_self_start_restart(has C.int, found *C.int) C.int {
-	return with("restart", nil, func(s *scr.Session) error {
+	return with("restart", nil, func(s *session.Session) error {
 		ok, err := inside.StartRestart(s, &place, has != 0, &drained)
 		if ok {
 			*found = 1
@@ -220,23 +220,23 @@ func go_self_start_restart(has C.int, found *C.int) C.int {
 
 //export go_self_complete_restart
 func go_self_complete_restart(result C.int) C.int {
-	return with("restart", nil, func(s *scr.Session) error { return inside.CompleteRestart(s, &place, int(result), &drained) })
+	return with("restart", nil, func(s *session.Session) error { return inside.CompleteRestart(s, &place, int(result), &drained) })
 }
 
 // here is call for a function that needs a session and is not collective.
-func here(name string, f func(s *scr.Session) error) C.int {
+func here(name string, f func(s *session.Session) error) C.int {
 	return call(name, func() error {
-		if session == nil {
+		if current == nil {
 			return absent
 		}
-		return f(session)
+		return f(current)
 	})
 }
 
 //export go_self_restart_from
 func go_self_restart_from(handle *C.goscr_cchar, seq C.int) C.int {
 	given, wrong := text("the handle", handle)
-	return here("SCR_CR_Restart", func(s *scr.Session) error {
+	return here("SCR_CR_Restart", func(s *session.Session) error {
 		if wrong != nil {
 			return wrong
 		}
@@ -246,16 +246,16 @@ func go_self_restart_from(handle *C.goscr_cchar, seq C.int) C.int {
 
 //export go_self_migrate
 func go_self_migrate(ranks unsafe.Pointer, hosts **C.goscr_cchar, near unsafe.Pointer, n C.int) C.int {
-	to := make([]scr.Destination, n)
+	to := make([]session.Destination, n)
 	for i, rank := range ranksOf(ranks, n) {
-		to[i] = scr.Destination{Rank: rank, Host: C.GoString(unsafe.Slice(hosts, n)[i]), Near: int(unsafe.Slice((*C.int)(near), n)[i])}
+		to[i] = session.Destination{Rank: rank, Host: C.GoString(unsafe.Slice(hosts, n)[i]), Near: int(unsafe.Slice((*C.int)(near), n)[i])}
 	}
-	return here("SCR_CR_Migrate", func(s *scr.Session) error { return s.Migrate(to) })
+	return here("SCR_CR_Migrate", func(s *session.Session) error { return s.Migrate(to) })
 }
 
 //export go_self_reference
 func go_self_reference(prefix *C.char, debug *C.int) C.int {
-	return here("SCR_CR_DEBUG", func(s *scr.Session) error {
+	return here("SCR_CR_DEBUG", func(s *session.Session) error {
 		reference, _ := s.Reference()
 		store(prefix, reference)
 		value, _, err := s.Query("SCR_CR_DEBUG")
@@ -271,7 +271,7 @@ func go_self_reference(prefix *C.char, debug *C.int) C.int {
 //
 //export go_gate_waits
 func go_gate_waits(record *C.char) (waits C.int) {
-	here("scr_checkpoint --attach", func(s *scr.Session) error {
+	here("scr_checkpoint --attach", func(s *session.Session) error {
 		path, yes := s.Gate()
 		if yes {
 			store(record, path)
@@ -284,7 +284,7 @@ func go_gate_waits(record *C.char) (waits C.int) {
 
 //export go_gate_left
 func go_gate_left() C.int {
-	return here("scr_checkpoint --attach", (*scr.Session).LeaveGate)
+	return here("scr_checkpoint --attach", (*session.Session).LeaveGate)
 }
 
 // hasGate reports whether the program has libscr_cr.so, which waits for debuggers.
@@ -294,7 +294,7 @@ func hasGate() bool { return C.goscr_has_gate() != 0 }
 //
 //export go_debug_absent
 func go_debug_absent() {
-	here("SCR_CR_DEBUG", func(s *scr.Session) error {
+	here("SCR_CR_DEBUG", func(s *session.Session) error {
 		value, _, err := s.Query("SCR_CR_DEBUG")
 		if config.IsYes(value) && logger.Rank == 0 {
 			s.Warn("SCR_CR_DEBUG=1: the ranks do not wait for a debugger, since the program is not linked with libscr_cr.so; LD_PRELOAD does as well")

@@ -3,7 +3,7 @@
 // Libscr is goscr as a library with SCR's own C interface, for programs in C,
 // C++ and all languages that can call C. scr.h describes it. This package contains only
 // the interface: every function of scr.h (api.c) calls a Go function here, which finds
-// the session of the process, calls the method of the same name in package scr,
+// the session of the process, calls the method of the same name in internal/session,
 // and turns an error into a return code and a line on stderr. start.c and signals.c keep
 // Go's runtime from changing the program's process: see docs/go-runtime.md.
 package main
@@ -42,11 +42,11 @@ import (
 	"github.com/goscr/goscr/cr/inside"
 	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/observe/report"
+	"github.com/goscr/goscr/internal/session"
 	"github.com/goscr/goscr/internal/sys/descriptors"
 	"github.com/goscr/goscr/internal/sys/lock"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/system"
-	"github.com/goscr/goscr/scr"
 )
 
 func main() {}
@@ -82,7 +82,7 @@ func go_started() {}
 func useProcessors() {
 	const alone, copying = 1, 4
 	n := alone
-	if session != nil && session.Copying() {
+	if current != nil && current.Copying() {
 		n = copying
 	}
 	if n != runtime.GOMAXPROCS(0) {
@@ -106,14 +106,14 @@ var (
 	// one is held during a call, because several threads of a program may call.
 	one sync.Mutex
 
-	// session is the session of the process, between SCR_Init and SCR_Finalize.
-	session *scr.Session
+	// current is the session of the process, between SCR_Init and SCR_Finalize.
+	current *session.Session
 	// job has the ranks of the job, from the start of SCR_Init to the end of SCR_Finalize.
 	job mpi.Revocable
 	// attempt has the ranks of an SCR_Recover that is under way, or has just failed; nil else.
 	attempt mpi.Revocable
 	// settings are those that the program made before SCR_Init.
-	settings = scr.Settings{Environ: getenv, Names: environment}
+	settings = session.Settings{Environ: getenv, Names: environment}
 	// logger prints why a call failed.
 	logger = report.Logger{Out: stderr{}}
 
@@ -178,7 +178,7 @@ func call(name string, f func() error) (code C.int) {
 		}
 		return nil
 	})
-	if j := job; session == nil && j != nil {
+	if j := job; current == nil && j != nil {
 		job = nil // what fails now revokes nothing
 		_ = guarded(func() error {
 			j.Free()
@@ -225,8 +225,8 @@ func fail(name string, err error, end bool) {
 	var agreed *mpi.AgreedError
 	if speaks(err) || end && !errors.As(err, &agreed) {
 		warn := logger.Warn
-		if session != nil {
-			warn = session.Warn
+		if current != nil {
+			warn = current.Warn
 		}
 		warn("%s: %s", name, message(err))
 	}
@@ -237,21 +237,21 @@ func fail(name string, err error, end bool) {
 
 // ends reports whether SCR 3.1 ends the program when a call meets this error.
 func ends(name string, err error) bool {
-	var state *scr.StateError
-	var here *scr.ReturnedError
+	var state *session.StateError
+	var here *session.ReturnedError
 	switch {
-	case errors.Is(err, scr.ErrDisabled):
+	case errors.Is(err, session.ErrDisabled):
 		return name == "SCR_Start_restart"
 	case errors.As(err, &state):
 		return true
-	case errors.As(err, &here), errors.Is(err, scr.ErrAmbiguous):
+	case errors.As(err, &here), errors.Is(err, session.ErrAmbiguous):
 		return false
 	}
 	switch name {
 	case "SCR_Recover": // which it does not have
 		return false
 	case "SCR_Route_file":
-		return session != nil // it can always be called
+		return current != nil // it can always be called
 	case "SCR_Current", "SCR_Drop", "SCR_Delete":
 		return errors.Is(err, errNotBegun) || errors.Is(err, errMPIEnded)
 	}
@@ -262,8 +262,8 @@ func ends(name string, err error) bool {
 // configuration files cannot be read.
 func abortOnError() bool {
 	ask := settings.Config
-	if session != nil {
-		ask = session.Query
+	if current != nil {
+		ask = current.Query
 	}
 	text, _, err := ask("SCR_ABORT_ON_ERROR")
 	if err != nil {
@@ -282,14 +282,14 @@ func keep(text string) {
 // message returns the text that follows the name of the function that failed. A StateError
 // names other functions, whose names in C differ from those in Go.
 func message(err error) string {
-	var state *scr.StateError
+	var state *session.StateError
 	if errors.As(err, &state) {
 		return strings.Replace(err.Error(), state.Error(), state.In(nameInC), 1)
 	}
 	return err.Error()
 }
 
-// nameInC returns the name in C of a method of scr.Session: SCR_Start_output for
+// nameInC returns the name in C of a method of session.Session: SCR_Start_output for
 // StartOutput.
 func nameInC(call string) string {
 	if call == "Route" {
@@ -333,7 +333,7 @@ func speaks(err error) bool {
 		saidRevoked = true
 		return !before
 	}
-	if errors.Is(err, scr.ErrDisabled) || errors.Is(err, errInitFails) {
+	if errors.Is(err, session.ErrDisabled) || errors.Is(err, errInitFails) {
 		before := said
 		said = true
 		return logger.Rank == 0 && !before
@@ -346,13 +346,13 @@ func speaks(err error) bool {
 	if errors.As(err, &unfit) {
 		return unfit.First
 	}
-	if errors.Is(err, scr.ErrRanks) {
+	if errors.Is(err, session.ErrRanks) {
 		return inCall().Rank() == 0
 	}
-	var state *scr.StateError
-	var argument *scr.ArgumentError
+	var state *session.StateError
+	var argument *session.ArgumentError
 	if errors.As(err, &state) || errors.As(err, &argument) || errors.Is(err, errNotBegun) || errors.Is(err, errMPIEnded) || errors.Is(err, system.ErrInactive) ||
-		errors.Is(err, scr.ErrAmbiguous) || errors.Is(err, inside.ErrNoCheckpoint) {
+		errors.Is(err, session.ErrAmbiguous) || errors.Is(err, inside.ErrNoCheckpoint) {
 		return logger.Rank == 0
 	}
 	return true
@@ -365,29 +365,29 @@ var errMPIEnded = errors.New("MPI_Finalize has been called: SCR_Finalize has to 
 // with is call for collective functions, which need a session. wrong is the error in the
 // arguments of this rank, nil if there is none. If any rank has such an error, all ranks
 // return one: if a rank returned alone, the others would wait for it.
-func with(name string, wrong error, f func(s *scr.Session) error) C.int {
+func with(name string, wrong error, f func(s *session.Session) error) C.int {
 	return call(name, func() error {
-		if session == nil {
+		if current == nil {
 			return absent
 		}
 		if !system.Initialized() {
 			return errMPIEnded
 		}
-		if err := session.Agree(wrong); err != nil {
+		if err := current.Agree(wrong); err != nil {
 			if name == "SCR_Should_exit" {
-				err = &scr.ReturnedError{Err: err}
+				err = &session.ReturnedError{Err: err}
 			}
 			return err
 		}
-		return ending(f(session))
+		return ending(f(current))
 	})
 }
 
-// ending handles scr.ErrHalted: the session has ended, and api.c ends the program.
+// ending handles session.ErrHalted: the session has ended, and api.c ends the program.
 func ending(err error) error {
-	if errors.Is(err, scr.ErrHalted) {
+	if errors.Is(err, session.ErrHalted) {
 		C.goscr_halted = 1
-		session, absent, err = nil, errNotBegun, nil
+		current, absent, err = nil, errNotBegun, nil
 	}
 	return err
 }
@@ -398,15 +398,15 @@ func text(what string, s *C.goscr_cchar) (string, error) {
 		return "", fmt.Errorf("%s is NULL", what)
 	}
 	value := C.GoString(s)
-	if len(value) >= scr.MaxFilename {
-		return value, fmt.Errorf("%s has %d characters, at most %d are possible (SCR_MAX_FILENAME)", what, len(value), scr.MaxFilename-1)
+	if len(value) >= session.MaxFilename {
+		return value, fmt.Errorf("%s has %d characters, at most %d are possible (SCR_MAX_FILENAME)", what, len(value), session.MaxFilename-1)
 	}
 	return value, nil
 }
 
 // store copies a string into a buffer of SCR_MAX_FILENAME bytes.
 func store(buffer *C.char, value string) {
-	value = value[:min(len(value), scr.MaxFilename-1)]
+	value = value[:min(len(value), session.MaxFilename-1)]
 	out := unsafe.Slice((*byte)(unsafe.Pointer(buffer)), len(value)+1)
 	copy(out, value)
 	out[len(value)] = 0
@@ -419,8 +419,8 @@ func go_init(comm unsafe.Pointer) C.int {
 		name = "SCR_Init_comm"
 	}
 	return call(name, func() (err error) {
-		if session != nil {
-			return &scr.StateError{Call: "Init", State: "IDLE", Advice: "the library is already initialized; end it with {Finalize} first"}
+		if current != nil {
+			return &session.StateError{Call: "Init", State: "IDLE", Advice: "the library is already initialized; end it with {Finalize} first"}
 		}
 		absent, said, saidRevoked = errInitFails, false, false
 		if job, err = ranks(comm); err != nil {
@@ -428,8 +428,8 @@ func go_init(comm unsafe.Pointer) C.int {
 		}
 		return guarded(func() error {
 			introduce()
-			session, err = scr.Init(job, scr.Options{Settings: &settings, Environ: getenv, Log: logger.Out, Gate: hasGate})
-			if errors.Is(err, scr.ErrDisabled) {
+			current, err = session.Init(job, session.Options{Settings: &settings, Environ: getenv, Log: logger.Out, Gate: hasGate})
+			if errors.Is(err, session.ErrDisabled) {
 				absent = err
 			}
 			return ending(err)
@@ -457,14 +457,14 @@ func ranks(comm unsafe.Pointer) (mpi.Revocable, error) {
 //export go_finalize
 func go_finalize() C.int {
 	return call("SCR_Finalize", func() error {
-		s := session
+		s := current
 		if s == nil {
 			return absent
 		}
 		if !system.Initialized() {
 			return errMPIEnded
 		}
-		session, absent = nil, errNotBegun
+		current, absent = nil, errNotBegun
 		return s.Finalize()
 	})
 }
@@ -473,23 +473,23 @@ func go_finalize() C.int {
 func go_config(text *C.goscr_cchar, code *C.int) *C.goscr_cchar {
 	var result *C.char
 	*code = call("SCR_Config", func() error {
-		if text == nil || errors.Is(absent, scr.ErrDisabled) {
+		if text == nil || errors.Is(absent, session.ErrDisabled) {
 			return nil
 		}
 		line := C.GoString(text)
 		var value string
 		var ok bool
 		var err error
-		if session != nil {
-			value, ok, err = session.Query(line)
+		if current != nil {
+			value, ok, err = current.Query(line)
 		} else {
 			value, ok, err = settings.Config(line)
 		}
 		if ok {
 			result = C.CString(value) // the program frees it
 		}
-		if err != nil && !errors.Is(err, scr.ErrAmbiguous) {
-			err = &scr.ArgumentError{Text: err.Error()} // all ranks give the same text
+		if err != nil && !errors.Is(err, session.ErrAmbiguous) {
+			err = &session.ArgumentError{Text: err.Error()} // all ranks give the same text
 		}
 		return err
 	})
@@ -506,16 +506,16 @@ func go_route_file(name *C.goscr_cchar, file *C.char) C.int {
 			// A program that ignores the error opens the file under its own name.
 			store(file, given)
 		}
-		if session == nil {
+		if current == nil {
 			return absent
 		}
 		if wrong != nil {
 			if name == nil || file == nil {
-				wrong = &scr.ReturnedError{Err: wrong}
+				wrong = &session.ReturnedError{Err: wrong}
 			}
-			return session.Spoil(wrong)
+			return current.Spoil(wrong)
 		}
-		path, err := session.Route(given)
+		path, err := current.Route(given)
 		if err == nil {
 			store(file, path)
 		}
@@ -525,7 +525,7 @@ func go_route_file(name *C.goscr_cchar, file *C.char) C.int {
 
 //export go_have_restart
 func go_have_restart(flag *C.int, name *C.char) C.int {
-	return answer("SCR_Have_restart", flag, func(s *scr.Session) (bool, error) {
+	return answer("SCR_Have_restart", flag, func(s *session.Session) (bool, error) {
 		checkpoint, ok, err := s.HaveRestart()
 		if ok && err == nil && name != nil {
 			store(name, checkpoint)
@@ -536,7 +536,7 @@ func go_have_restart(flag *C.int, name *C.char) C.int {
 
 //export go_start_restart
 func go_start_restart(name *C.char) C.int {
-	return with("SCR_Start_restart", nil, func(s *scr.Session) error {
+	return with("SCR_Start_restart", nil, func(s *session.Session) error {
 		checkpoint, err := s.StartRestart()
 		if err == nil && name != nil {
 			store(name, checkpoint)
@@ -547,18 +547,18 @@ func go_start_restart(name *C.char) C.int {
 
 //export go_complete_restart
 func go_complete_restart(valid C.int) C.int {
-	return with("SCR_Complete_restart", nil, func(s *scr.Session) error { return s.CompleteRestart(valid != 0) })
+	return with("SCR_Complete_restart", nil, func(s *session.Session) error { return s.CompleteRestart(valid != 0) })
 }
 
 // answer is with for a function that stores 0 or 1 in flag.
-func answer(call string, flag *C.int, ask func(s *scr.Session) (bool, error)) C.int {
+func answer(call string, flag *C.int, ask func(s *session.Session) (bool, error)) C.int {
 	var wrong error
 	if flag == nil {
 		wrong = errors.New("flag is NULL")
 	} else {
 		*flag = 0
 	}
-	return with(call, wrong, func(s *scr.Session) error {
+	return with(call, wrong, func(s *session.Session) error {
 		yes, err := ask(s)
 		if yes && err == nil {
 			*flag = 1
@@ -569,12 +569,12 @@ func answer(call string, flag *C.int, ask func(s *scr.Session) (bool, error)) C.
 
 //export go_need_checkpoint
 func go_need_checkpoint(flag *C.int) C.int {
-	return answer("SCR_Need_checkpoint", flag, (*scr.Session).NeedCheckpoint)
+	return answer("SCR_Need_checkpoint", flag, (*session.Session).NeedCheckpoint)
 }
 
 //export go_should_exit
 func go_should_exit(flag *C.int) C.int {
-	return answer("SCR_Should_exit", flag, (*scr.Session).ShouldExit)
+	return answer("SCR_Should_exit", flag, (*session.Session).ShouldExit)
 }
 
 //export go_start_output
@@ -584,41 +584,41 @@ func go_start_output(name *C.goscr_cchar, flags C.int) C.int {
 	if name != nil {
 		given, wrong = text("the name of the dataset", name)
 	}
-	return with("SCR_Start_output", cmp.Or(wrong, callbacks.Refused()), func(s *scr.Session) error { return s.StartOutput(given, scr.Flags(flags)) })
+	return with("SCR_Start_output", cmp.Or(wrong, callbacks.Refused()), func(s *session.Session) error { return s.StartOutput(given, session.Flags(flags)) })
 }
 
 //export go_complete_output
 func go_complete_output(valid C.int) C.int {
-	return with("SCR_Complete_output", nil, func(s *scr.Session) error { return s.CompleteOutput(valid != 0) })
+	return with("SCR_Complete_output", nil, func(s *session.Session) error { return s.CompleteOutput(valid != 0) })
 }
 
 //export go_start_checkpoint
 func go_start_checkpoint() C.int {
-	return with("SCR_Start_checkpoint", callbacks.Refused(), func(s *scr.Session) error { return s.StartCheckpoint() })
+	return with("SCR_Start_checkpoint", callbacks.Refused(), func(s *session.Session) error { return s.StartCheckpoint() })
 }
 
 //export go_complete_checkpoint
 func go_complete_checkpoint(valid C.int) C.int {
-	return with("SCR_Complete_checkpoint", nil, func(s *scr.Session) error { return s.CompleteCheckpoint(valid != 0) })
+	return with("SCR_Complete_checkpoint", nil, func(s *session.Session) error { return s.CompleteCheckpoint(valid != 0) })
 }
 
 // named is with for a function whose argument is the name of a dataset.
-func named(call string, name *C.goscr_cchar, f func(s *scr.Session, name string) error) C.int {
+func named(call string, name *C.goscr_cchar, f func(s *session.Session, name string) error) C.int {
 	given, wrong := text("the name of the dataset", name)
-	return with(call, wrong, func(s *scr.Session) error { return f(s, given) })
+	return with(call, wrong, func(s *session.Session) error { return f(s, given) })
 }
 
 //export go_current
 func go_current(name *C.goscr_cchar) C.int {
-	return named("SCR_Current", name, (*scr.Session).Current)
+	return named("SCR_Current", name, (*session.Session).Current)
 }
 
 //export go_drop
 func go_drop(name *C.goscr_cchar) C.int {
-	return named("SCR_Drop", name, (*scr.Session).Drop)
+	return named("SCR_Drop", name, (*session.Session).Drop)
 }
 
 //export go_delete
 func go_delete(name *C.goscr_cchar) C.int {
-	return named("SCR_Delete", name, (*scr.Session).Delete)
+	return named("SCR_Delete", name, (*session.Session).Delete)
 }

@@ -116,8 +116,8 @@ func bookmarks(c mpi.Comm, ranks []int, sent, received, promised []uint64) error
 func go_quiet_in_flight(name *C.goscr_cchar) C.int {
 	return call(C.GoString(name), func() error {
 		warn := logger.Warn
-		if session != nil {
-			warn = session.Warn
+		if current != nil {
+			warn = current.Warn
 		}
 		for _, line := range drained.Report() {
 			warn("%s: in transit, and not received by rank %d: %s", C.GoString(name), logger.Rank, line)
@@ -130,8 +130,8 @@ func go_quiet_in_flight(name *C.goscr_cchar) C.int {
 func go_quiet_checks() (yes C.int) {
 	call("SCR_CHECK_IN_FLIGHT", func() error {
 		ask := settings.Config
-		if session != nil {
-			ask = session.Query
+		if current != nil {
+			ask = current.Query
 		}
 		text, _, err := ask("SCR_CHECK_IN_FLIGHT")
 		if config.IsYes(text) {

@@ -24,7 +24,7 @@ import (
 //export go_recover
 func go_recover(comm unsafe.Pointer) C.int {
 	return call("SCR_Recover", func() error {
-		if session == nil {
+		if current == nil {
 			return absent
 		}
 		if err := system.CanReplace(job, comm); err != nil {
@@ -42,11 +42,11 @@ func go_recover(comm unsafe.Pointer) C.int {
 			return err
 		}
 		return guarded(func() error {
-			next, err := session.Recover(attempt)
+			next, err := current.Recover(attempt)
 			if err != nil {
 				return ending(err) // the session is over, and SCR_Recover can be called again
 			}
-			job, attempt, session, saidRevoked = attempt, nil, next, false
+			job, attempt, current, saidRevoked = attempt, nil, next, false
 			introduce()
 			return nil
 		})

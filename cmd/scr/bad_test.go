@@ -23,7 +23,7 @@ import (
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/prefix/dataset"
-	"github.com/goscr/goscr/scr"
+	"github.com/goscr/goscr/internal/session"
 	"github.com/goscr/goscr/test/sample"
 	"github.com/goscr/goscr/test/scavengetest"
 	"github.com/goscr/goscr/test/storagetest"
@@ -256,8 +256,8 @@ func TestBadInput_LineBreaks(t *testing.T) {
 	}
 	// A file of the program may be called so.
 	c = scavengetest.New(t)
-	c.Job(scavengetest.Four, func(s *scr.Session, rank int) error {
-		if err := s.StartOutput("ckpt", scr.Checkpoint); err != nil {
+	c.Job(scavengetest.Four, func(s *session.Session, rank int) error {
+		if err := s.StartOutput("ckpt", session.Checkpoint); err != nil {
 			return err
 		}
 		path, err := s.Route(c.Path(fmt.Sprintf("ckpt/a\nb%d", rank)))

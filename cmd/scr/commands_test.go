@@ -15,7 +15,7 @@ import (
 
 	"github.com/goscr/goscr/internal/lifecycle/background"
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/scr"
+	"github.com/goscr/goscr/internal/session"
 	"github.com/goscr/goscr/test/oldtest"
 	"github.com/goscr/goscr/test/scavengetest"
 )
@@ -30,8 +30,8 @@ func expect(t *testing.T, status int, want string, argv ...string) {
 
 func TestFlushFile(t *testing.T) {
 	c := scavengetest.New(t, "SCR_CACHE_SIZE=6")
-	c.Job(scavengetest.Four, func(s *scr.Session, rank int) error {
-		for step, flags := range []scr.Flags{1: scr.Checkpoint, 2: scr.Output, 3: scr.Checkpoint | scr.Output, 4: scr.Checkpoint} {
+	c.Job(scavengetest.Four, func(s *session.Session, rank int) error {
+		for step, flags := range []session.Flags{1: session.Checkpoint, 2: session.Output, 3: session.Checkpoint | session.Output, 4: session.Checkpoint} {
 			if step > 0 {
 				if err := c.Output(step, flags)(s, rank); err != nil {
 					return err
@@ -92,7 +92,7 @@ func TestHalt(t *testing.T) {
 	}
 	// A job that has ended by itself is not started again.
 	c := scavengetest.New(t)
-	c.Job(scavengetest.Four, func(s *scr.Session, rank int) error { return s.Finalize() })
+	c.Job(scavengetest.Four, func(s *session.Session, rank int) error { return s.Finalize() })
 	expect(t, 0, "scr_retries_halt: HALT RUN: Reason: SCR_FINALIZE_CALLED.\n", "scr_retries_halt", "--dir", c.Prefix())
 	expect(t, 0, "scr_retries_halt: HALT RUN: Reason: SCR_FINALIZE_CALLED.\n", "scr_retries_halt", "--dir", c.Prefix(), "--later", "x", "-Z")
 	// One that cannot read the file does not go on for ever.
@@ -159,7 +159,7 @@ func TestIndex_Chosen(t *testing.T) {
 		c.Write(scavengetest.Four, 1, 2, 3)
 		offers := func(step int) {
 			t.Helper()
-			c.Job(scavengetest.Four, func(s *scr.Session, rank int) error {
+			c.Job(scavengetest.Four, func(s *session.Session, rank int) error {
 				if got, _, err := s.HaveRestart(); err != nil || got != scavengetest.Name(step) {
 					return fmt.Errorf("offered %q, want that of step %d (%v)", got, step, err)
 				}

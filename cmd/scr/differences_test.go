@@ -12,8 +12,8 @@ import (
 
 	"github.com/goscr/goscr/internal/job/halt"
 	"github.com/goscr/goscr/internal/job/request"
+	"github.com/goscr/goscr/internal/session"
 	"github.com/goscr/goscr/internal/sys/lock"
-	"github.com/goscr/goscr/scr"
 	"github.com/goscr/goscr/test/scavengetest"
 )
 
@@ -190,8 +190,8 @@ func TestDifferences_AreTrue(t *testing.T) {
 func place31(t *testing.T) map[string]string {
 	t.Helper()
 	c := scavengetest.New(t, "SCR_CACHE_SIZE=6")
-	c.Job(scavengetest.Four, func(s *scr.Session, rank int) error {
-		for step, flags := range []scr.Flags{1: scr.Checkpoint, 2: scr.Output, 3: scr.Checkpoint | scr.Output, 4: scr.Checkpoint} {
+	c.Job(scavengetest.Four, func(s *session.Session, rank int) error {
+		for step, flags := range []session.Flags{1: session.Checkpoint, 2: session.Output, 3: session.Checkpoint | session.Output, 4: session.Checkpoint} {
 			if step > 0 {
 				if err := c.Output(step, flags)(s, rank); err != nil {
 					return err

@@ -27,9 +27,9 @@ import (
 	"github.com/goscr/goscr/internal/config"
 	"github.com/goscr/goscr/internal/node/meta"
 	"github.com/goscr/goscr/internal/observe/eventlog"
+	"github.com/goscr/goscr/internal/session"
 	"github.com/goscr/goscr/internal/sys/lock"
 	"github.com/goscr/goscr/internal/sys/version"
-	"github.com/goscr/goscr/scr"
 )
 
 // group is commands for the same people.
@@ -234,7 +234,7 @@ complete commands, options and names of datasets.`,
 }
 
 func printVersion(c *context, _ []string) error {
-	_, err := fmt.Fprintf(c.out, "goscr %s, with the interface of SCR %s\n", version.Goscr(), scr.Version)
+	_, err := fmt.Fprintf(c.out, "goscr %s, with the interface of SCR %s\n", version.Goscr(), session.Version)
 	return err
 }
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/goscr/goscr/internal/node/filemap"
 	"github.com/goscr/goscr/internal/node/remains"
+	"github.com/goscr/goscr/internal/session"
 	"github.com/goscr/goscr/internal/sys/lock"
-	"github.com/goscr/goscr/scr"
 	"github.com/goscr/goscr/test/scavengetest"
 	"github.com/goscr/goscr/test/storagetest"
 )
@@ -28,9 +28,9 @@ func left(t *testing.T, argv ...string) (list []leftJob) {
 
 // ended is a job that has written checkpoints and ended without flushing them.
 func ended(c *scavengetest.Cluster, nodes []string, steps ...int) {
-	c.Job(nodes, func(s *scr.Session, rank int) error {
+	c.Job(nodes, func(s *session.Session, rank int) error {
 		for _, step := range steps {
-			if err := c.Output(step, scr.Checkpoint)(s, rank); err != nil {
+			if err := c.Output(step, session.Checkpoint)(s, rank); err != nil {
 				return err
 			}
 		}

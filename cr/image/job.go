@@ -9,7 +9,7 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Session is what this package needs of scr.Session.
+// Session is what this package needs of session.Session.
 type Session interface {
 	HaveRestart() (name string, ok bool, err error)
 	StartRestart() (name string, err error)

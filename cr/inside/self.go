@@ -71,7 +71,7 @@ var (
 	errNoRestart = errors.New("there is a checkpoint, and the program has no function that restores it, " + SelfPrefix + "_restart")
 )
 
-// Session is what this package needs of scr.Session.
+// Session is what this package needs of session.Session.
 type Session interface {
 	StartCheckpoint() error
 	CompleteCheckpoint(valid bool) error

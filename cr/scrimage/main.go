@@ -14,9 +14,9 @@ import (
 
 	"github.com/goscr/goscr/cr/image"
 	"github.com/goscr/goscr/cr/inside"
+	"github.com/goscr/goscr/internal/session"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/system"
-	"github.com/goscr/goscr/scr"
 )
 
 const usage = `usage: scr_image PROGRAM [ARGUMENT...]
@@ -51,7 +51,7 @@ func run(argv []string) (err error) {
 	if err != nil {
 		return err
 	}
-	session, err := scr.Init(world, scr.Options{})
+	session, err := session.Init(world, session.Options{})
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func run(argv []string) (err error) {
 	return system.Finalize()
 }
 
-func commandsOf(s *scr.Session) (c image.Commands, err error) {
+func commandsOf(s *session.Session) (c image.Commands, err error) {
 	var values [3]string
 	for i, name := range []string{"SCR_CR_IMAGE", "SCR_CR_IMAGE_RESTORE", "SCR_CR_LIMIT_SECONDS"} {
 		if values[i], _, err = s.Query(name); err != nil {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/system"
@@ -45,11 +44,7 @@ func run() error {
 
 	// iterate asks only every -c steps, so the answer should be yes each time.
 	// A user can override this in the environment.
-	var settings scr.Settings
-	if _, _, err := settings.Config("SCR_CHECKPOINT_INTERVAL=1"); err != nil {
-		return err
-	}
-	session, err := scr.Init(world, scr.Options{Settings: &settings})
+	session, err := scr.Init(world, scr.Options{CheckpointInterval: 1})
 	if err != nil {
 		return err
 	}
@@ -103,23 +98,14 @@ func (h *heat) iterate(s *scr.Session, steps, every int64) error {
 
 // --------------------------------------------------------------- using goscr
 
-// fileName returns the name of a rank's file: heat.1200/rank_0.ckpt in checkpoint
-// heat.1200.
-func fileName(checkpoint string, rank int) string {
-	return filepath.Join(checkpoint, fmt.Sprintf("rank_%d.ckpt", rank))
-}
-
 // restart restarts from the newest checkpoint that all ranks can read, if there is one.
 func (h *heat) restart(s *scr.Session) error {
 	for {
-		name, ok, err := s.HaveRestart()
-		if err != nil || !ok {
+		in, err := s.Restart()
+		if err != nil || in == nil {
 			return err
 		}
-		if _, err := s.StartRestart(); err != nil {
-			return err
-		}
-		path, err := s.Route(fileName(name, h.rank))
+		path, err := in.Path(h.file())
 		if err == nil {
 			err = h.load(path)
 		}
@@ -127,15 +113,18 @@ func (h *heat) restart(s *scr.Session) error {
 			h.complain(err)
 		}
 		together := h.sameStep(err == nil)
-		if s.CompleteRestart(err == nil && together) == nil {
-			h.say("restarted from %s at step %d\n", name, h.step)
+		if in.Complete(err == nil && together) == nil {
+			h.say("restarted from %s at step %d\n", in.Name(), h.step)
 			return nil
 		}
 		// Some ranks may have read their rows before another failed.
-		h.say("%s cannot be used, looking for an older one\n", name)
+		h.say("%s cannot be used, looking for an older one\n", in.Name())
 		h.begin()
 	}
 }
+
+// file is the name of this rank's file in each checkpoint.
+func (h *heat) file() string { return fmt.Sprintf("rank_%d.ckpt", h.rank) }
 
 // sameStep reports whether all ranks have read files of the same step.
 func (h *heat) sameStep(valid bool) bool {
@@ -151,23 +140,23 @@ func (h *heat) sameStep(valid bool) bool {
 // checkpoint writes a checkpoint. If that fails the program goes on, because the previous
 // one still exists.
 func (h *heat) checkpoint(s *scr.Session) {
-	name := fmt.Sprintf("heat.%d", h.step)
-	if err := s.StartOutput(name, scr.Checkpoint); err != nil {
-		h.say("checkpoint %s could not be started: %v\n", name, err)
+	out, err := s.Begin(fmt.Sprintf("heat.%d", h.step), scr.Checkpoint)
+	if err != nil {
+		h.say("a checkpoint could not be started: %v\n", err)
 		return
 	}
-	path, err := s.Route(fileName(name, h.rank))
+	path, err := out.Path(h.file())
 	if err == nil {
 		err = h.save(path)
 	}
 	if err != nil {
 		h.complain(err)
 	}
-	if err := s.CompleteOutput(err == nil); err != nil {
-		h.say("checkpoint %s failed: %v\n", name, err)
+	if err := out.Complete(err == nil); err != nil {
+		h.say("checkpoint %s failed: %v\n", out.Name(), err)
 		return
 	}
-	h.say("checkpoint %s complete\n", name)
+	h.say("checkpoint %s complete\n", out.Name())
 }
 
 // ------------------------------------------------------------ one rank's file

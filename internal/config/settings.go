@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -98,6 +99,26 @@ func (s *Settings) Config(text string) (result string, ok bool, err error) {
 		err = s.apply(pairs)
 	}
 	return "", false, err
+}
+
+// Set sets a parameter to a value that may have blanks; "" takes back what was set.
+func (s *Settings) Set(name, value string) error {
+	if name == "" || strings.ContainsAny(name, blanks+"=\n\x00") || strings.ContainsAny(value, "\n\x00") {
+		return fmt.Errorf("%q=%q: a name has neither blanks nor =, and a value is one line", name, value)
+	}
+	return s.apply([]pair{{key: name, value: value}})
+}
+
+// Add is Config for a string that sets; a query is an error.
+func (s *Settings) Add(text string) error {
+	pairs, err := parseConfig(text)
+	if err != nil {
+		return err
+	}
+	if _, isQuery, err := parseQuery(pairs); err != nil || isQuery || len(pairs) == 0 {
+		return cmp.Or(err, fmt.Errorf("%q sets nothing", text))
+	}
+	return s.apply(pairs)
 }
 
 // apply sets or unsets.

@@ -339,3 +339,26 @@ func TestInstalled(t *testing.T) {
 		}
 	}
 }
+
+// Set and Add are for programs in Go: values may have blanks, and a query is an error.
+func TestSettings_SetAndAdd(t *testing.T) {
+	var s Settings
+	if err := errors.Join(s.Set("SCR_JOB_NAME", "heat 2-d"), s.Add("CKPT=1 TYPE=RS")); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok, err := s.Config("SCR_JOB_NAME"); got != "heat 2-d" || !ok || err != nil {
+		t.Errorf("%q %v %v", got, ok, err)
+	}
+	if got, ok, err := s.Config("CKPT=1 TYPE"); got != "RS" || !ok || err != nil {
+		t.Errorf("%q %v %v", got, ok, err)
+	}
+	before := s.Text()
+	for _, err := range []error{s.Set("", "x"), s.Set("A B", "x"), s.Set("A=B", "x"), s.Set("A", "x\ny"), s.Add("SCR_JOB_NAME"), s.Add(""), s.Add("CKPT=1 TYPE"), s.Add("=")} {
+		if err == nil {
+			t.Error("no error")
+		}
+	}
+	if got := s.Text(); got != before {
+		t.Errorf("after errors %q, before %q", got, before)
+	}
+}

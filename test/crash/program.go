@@ -15,9 +15,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/goscr/goscr/internal/session"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
-	"github.com/goscr/goscr/scr"
 )
 
 // A job is a program that restarts from what it is offered, checks every byte of it, and
@@ -72,7 +72,7 @@ func runJob(text string) int {
 type program struct {
 	job
 	rank int
-	s    *scr.Session
+	s    *session.Session
 }
 
 // variables are what a rank on a node has in its environment.
@@ -120,7 +120,7 @@ func becomeRank(text string, argv []string) error {
 func (p *program) run(world mpi.Comm) error {
 	env := variables(p.Root, p.Nodes[p.rank], p.Env)
 	var err error
-	p.s, err = scr.Init(world, scr.Options{Environ: func(name string) (string, bool) {
+	p.s, err = session.Init(world, session.Options{Environ: func(name string) (string, bool) {
 		value, ok := env[name]
 		return value, ok
 	}})
@@ -215,7 +215,7 @@ func (p *program) checkpoint(step int) error {
 	if err := p.note("begun", step); err != nil {
 		return err
 	}
-	if err := p.s.StartOutput(stepName(step), scr.Checkpoint); err != nil {
+	if err := p.s.StartOutput(stepName(step), session.Checkpoint); err != nil {
 		return err
 	}
 	for _, f := range contents(step, p.rank, p.Same) {

@@ -20,9 +20,9 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/session"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
-	"github.com/goscr/goscr/scr"
 	"github.com/goscr/goscr/test/damage"
 	"github.com/goscr/goscr/test/sample"
 )
@@ -178,7 +178,7 @@ func (d *damaged) runJob() {
 	moves, step := d.r.IntN(2), 40+len(d.story)
 	_, err := local.Run(ranks, local.Options{Timeout: patience}, func(world mpi.Comm) error {
 		env := d.parameters((world.Rank() + moves) % ranks)
-		c, err := scr.Init(world, scr.Options{Log: lines, Environ: func(name string) (string, bool) {
+		c, err := session.Init(world, session.Options{Log: lines, Environ: func(name string) (string, bool) {
 			value, ok := env[name]
 			return value, ok
 		}})
@@ -208,7 +208,7 @@ func (d *damaged) runJob() {
 
 // restart restarts from what is offered, until a checkpoint can be used. What the program is
 // given must be what it wrote. All ranks make the same calls.
-func (d *damaged) restart(c *scr.Session, rank int) (wrong error) {
+func (d *damaged) restart(c *session.Session, rank int) (wrong error) {
 	for range 10 {
 		got, ok, err := c.HaveRestart()
 		if err != nil || !ok {
@@ -229,7 +229,7 @@ func (d *damaged) restart(c *scr.Session, rank int) (wrong error) {
 
 // read reads the files of a checkpoint. missing is that the program cannot have one, other
 // that it gets another than it wrote.
-func (d *damaged) read(c *scr.Session, name string, rank int) (missing, other error) {
+func (d *damaged) read(c *session.Session, name string, rank int) (missing, other error) {
 	var step int
 	if _, err := fmt.Sscanf(name, "ckpt.%d", &step); err != nil || !strings.HasPrefix(d.kind, "goscr-") {
 		return nil, nil

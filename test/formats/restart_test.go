@@ -15,7 +15,7 @@ import (
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/node/filemap"
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/scr"
+	"github.com/goscr/goscr/internal/session"
 	"github.com/goscr/goscr/test/sample"
 )
 
@@ -49,8 +49,8 @@ func allWriters(t testing.TB) (list []string) {
 
 // reads is a program that restarts from a checkpoint and finds in it, on each rank,
 // the files that it had there.
-func reads(name string, files func(rank int) map[string][]byte) func(c *scr.Session, rank int) error {
-	return func(c *scr.Session, rank int) error {
+func reads(name string, files func(rank int) map[string][]byte) func(c *session.Session, rank int) error {
+	return func(c *session.Session, rank int) error {
 		got, ok, err := c.HaveRestart()
 		if err != nil || !ok || got != name {
 			return fmt.Errorf("offered %q (%v, %v), want %q", got, ok, err, name)
@@ -79,7 +79,7 @@ func reads(name string, files func(rank int) map[string][]byte) func(c *scr.Sess
 }
 
 // readsStep is reads for a checkpoint of a scene.
-func readsStep(step int) func(c *scr.Session, rank int) error {
+func readsStep(step int) func(c *session.Session, rank int) error {
 	return reads(name(step), func(rank int) map[string][]byte { return files(step, rank) })
 }
 
@@ -88,10 +88,10 @@ var all = []int{0, 1, 2, 3}
 
 // goesOn has a job restart from a checkpoint, write another, and end; and then,
 // without the nodes that are lost, one that restarts from that.
-func (s *site) goesOn(restart func(c *scr.Session, rank int) error, lost ...int) {
+func (s *site) goesOn(restart func(c *session.Session, rank int) error, lost ...int) {
 	s.t.Helper()
 	s.env["SCR_FLUSH"] = "1"
-	s.job(ranks, "", func(c *scr.Session, rank int) error {
+	s.job(ranks, "", func(c *session.Session, rank int) error {
 		if err := restart(c, rank); err != nil {
 			return err
 		}
@@ -253,12 +253,12 @@ func TestFilemap(t *testing.T) {
 
 // A job goes on from the prefix directory that another left.
 func TestRestart_Prefix(t *testing.T) {
-	type restart = func(c *scr.Session, rank int) error
+	type restart = func(c *session.Session, rank int) error
 	cases := map[string]restart{
-		"scr-3.1/job": func(c *scr.Session, rank int) error {
+		"scr-3.1/job": func(c *session.Session, rank int) error {
 			return reads("ckpt.5", func(rank int) map[string][]byte { return sampled(t, "job", "ckpt.5/rank_%d.ckpt", rank) })(c, rank)
 		},
-		"scr-3.1/levels": func(c *scr.Session, rank int) error {
+		"scr-3.1/levels": func(c *session.Session, rank int) error {
 			return reads("ckpt.1", func(rank int) map[string][]byte {
 				return map[string][]byte{fmt.Sprintf("ckpt.1/rank_%d.ckpt", rank): old(1, rank)}
 			})(c, rank)
@@ -450,7 +450,7 @@ func TestRestartFile(t *testing.T) {
 			t.Errorf("%s: condemned %q, %v", version, name, err)
 		}
 		s = moved(t, version, "condemned")
-		s.job(ranks, "", func(c *scr.Session, rank int) error {
+		s.job(ranks, "", func(c *session.Session, rank int) error {
 			if name, ok, err := c.HaveRestart(); ok || err != nil {
 				return fmt.Errorf("offered %q, %v", name, err)
 			}
@@ -463,7 +463,7 @@ func TestRestartFile(t *testing.T) {
 func TestRuns(t *testing.T) {
 	for _, version := range writers(t) {
 		s := moved(t, version, "restarting")
-		s.job(ranks, "", func(c *scr.Session, rank int) error { return c.Finalize() })
+		s.job(ranks, "", func(c *session.Session, rank int) error { return c.Finalize() })
 		h, err := hash.ReadFile(s.prefix(".scr/runs.scr"))
 		must(t, err)
 		runs, _ := h.Int("RUNS")

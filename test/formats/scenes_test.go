@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/internal/prefix"
+	"github.com/goscr/goscr/internal/session"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
-	"github.com/goscr/goscr/scr"
 )
 
 // ranks is the size of the jobs whose files the corpus has, one rank on a node.
@@ -81,24 +81,24 @@ func (s *site) parameters(node int) map[string]string {
 
 // job runs a program of n ranks. It ends as if it were killed, unless the program
 // finalizes its session.
-func (s *site) job(n int, settings string, program func(c *scr.Session, rank int) error) {
+func (s *site) job(n int, settings string, program func(c *session.Session, rank int) error) {
 	s.t.Helper()
 	lines := &lockedBuffer{}
 	_, err := local.Run(n, local.Options{}, func(world mpi.Comm) error {
 		env := s.parameters(world.Rank())
-		opt := scr.Options{Log: lines, Environ: func(name string) (string, bool) {
+		opt := session.Options{Log: lines, Environ: func(name string) (string, bool) {
 			value, ok := env[name]
 			return value, ok
 		}}
 		if settings != "" {
-			opt.Settings = new(scr.Settings)
+			opt.Settings = new(session.Settings)
 			for line := range strings.FieldsSeq(settings) {
 				if _, _, err := opt.Settings.Config(line); err != nil {
 					return err
 				}
 			}
 		}
-		c, err := scr.Init(world, opt)
+		c, err := session.Init(world, opt)
 		if err != nil {
 			return err
 		}
@@ -203,14 +203,14 @@ func noise(step, rank, n int) []byte {
 }
 
 // begin begins a dataset and writes the files of a rank.
-func begin(c *scr.Session, name string, flags scr.Flags, files map[string][]byte) error {
+func begin(c *session.Session, name string, flags session.Flags, files map[string][]byte) error {
 	if err := c.StartOutput(name, flags); err != nil {
 		return err
 	}
 	return c.Agree(write(c, files))
 }
 
-func write(c *scr.Session, files map[string][]byte) error {
+func write(c *session.Session, files map[string][]byte) error {
 	for _, file := range slices.Sorted(maps.Keys(files)) { // as the journal has them
 		path, err := routed(c, file)
 		if data := files[file]; err == nil {
@@ -223,7 +223,7 @@ func write(c *scr.Session, files map[string][]byte) error {
 	return nil
 }
 
-func routed(c *scr.Session, file string) (string, error) {
+func routed(c *session.Session, file string) (string, error) {
 	prefix, _, err := c.Query("SCR_PREFIX")
 	if err != nil {
 		return "", err
@@ -231,8 +231,8 @@ func routed(c *scr.Session, file string) (string, error) {
 	return c.Route(filepath.Join(prefix, file))
 }
 
-func checkpoint(c *scr.Session, rank, step int) error {
-	if err := begin(c, name(step), scr.Checkpoint, files(step, rank)); err != nil {
+func checkpoint(c *session.Session, rank, step int) error {
+	if err := begin(c, name(step), session.Checkpoint, files(step, rank)); err != nil {
 		return err
 	}
 	return c.CompleteOutput(true)
@@ -265,13 +265,13 @@ var scenes = []scene{
 
 func playJob(t testing.TB) *site {
 	s := newSite(t, "SCR_FLUSH=2")
-	s.job(ranks, "", func(c *scr.Session, rank int) error {
+	s.job(ranks, "", func(c *session.Session, rank int) error {
 		for step := 1; step <= 2; step++ {
 			if err := checkpoint(c, rank, step); err != nil {
 				return err
 			}
 		}
-		return begin(c, name(3), scr.Checkpoint|scr.Output, files(3, rank))
+		return begin(c, name(3), session.Checkpoint|session.Output, files(3, rank))
 	})
 	return s
 }
@@ -279,14 +279,14 @@ func playJob(t testing.TB) *site {
 func playScheme(scheme string) func(t testing.TB) *site {
 	return func(t testing.TB) *site {
 		s := newSite(t, "SCR_COPY_TYPE="+scheme)
-		s.job(ranks, "", func(c *scr.Session, rank int) error { return checkpoint(c, rank, 2) })
+		s.job(ranks, "", func(c *session.Session, rank int) error { return checkpoint(c, rank, 2) })
 		return s
 	}
 }
 
 func playScavenged(t testing.TB) *site {
 	s := newSite(t)
-	s.job(ranks, "", func(c *scr.Session, rank int) error { return checkpoint(c, rank, 2) })
+	s.job(ranks, "", func(c *session.Session, rank int) error { return checkpoint(c, rank, 2) })
 	for _, node := range []int{0, 1, 3} {
 		s.command(node, "scr_copy", "--id", "1", "node2")
 	}
@@ -302,13 +302,13 @@ func playFlushing(t testing.TB) *site {
 	idle := filepath.Join(t.TempDir(), "scr_transfer")
 	must(t, os.WriteFile(idle, []byte("#!/bin/sh\nexit 0\n"), 0o700))
 	t.Setenv("PATH", filepath.Dir(idle)+":"+os.Getenv("PATH"))
-	s.job(ranks, "", func(c *scr.Session, rank int) error { return checkpoint(c, rank, 2) })
+	s.job(ranks, "", func(c *session.Session, rank int) error { return checkpoint(c, rank, 2) })
 	return s
 }
 
 func playRestarting(t testing.TB) *site {
 	s := newSite(t, "SCR_FLUSH=1")
-	s.job(ranks, "", func(c *scr.Session, rank int) error {
+	s.job(ranks, "", func(c *session.Session, rank int) error {
 		if err := checkpoint(c, rank, 2); err != nil {
 			return err
 		}
@@ -317,7 +317,7 @@ func playRestarting(t testing.TB) *site {
 	for node := range ranks {
 		must(t, os.RemoveAll(s.node(node)))
 	}
-	s.job(ranks, "", func(c *scr.Session, rank int) error {
+	s.job(ranks, "", func(c *session.Session, rank int) error {
 		if _, ok, err := c.HaveRestart(); err != nil || !ok {
 			return fmt.Errorf("no checkpoint (%v)", err)
 		}
@@ -342,7 +342,7 @@ func playCondemned(t testing.TB) *site {
 // playSettings has the environment turn off the log, which the program turns on.
 func playSettings(t testing.TB) *site {
 	s := newSite(t, "SCR_LOG_ENABLE=0")
-	s.job(ranks, "SCR_LOG_ENABLE=1 SCR_LOG_TXT_ENABLE=1", func(c *scr.Session, rank int) error { return nil })
+	s.job(ranks, "SCR_LOG_ENABLE=1 SCR_LOG_TXT_ENABLE=1", func(c *session.Session, rank int) error { return nil })
 	for node := range ranks {
 		must(t, os.RemoveAll(s.node(node)))
 	}
@@ -354,7 +354,7 @@ const sharedFile = "ckpt.2/all"
 
 func part(rank int) []byte { return noise(2, 10+rank, 25) }
 
-func writePart(c *scr.Session, rank int) error {
+func writePart(c *session.Session, rank int) error {
 	path, err := routed(c, sharedFile)
 	if err != nil {
 		return err
@@ -369,8 +369,8 @@ func writePart(c *scr.Session, rank int) error {
 
 func playBypass(t testing.TB) *site {
 	s := newSite(t, "SCR_CACHE_BYPASS=1")
-	s.job(ranks, "", func(c *scr.Session, rank int) error {
-		if err := begin(c, name(2), scr.Checkpoint, files(2, rank)); err != nil {
+	s.job(ranks, "", func(c *session.Session, rank int) error {
+		if err := begin(c, name(2), session.Checkpoint, files(2, rank)); err != nil {
 			return err
 		}
 		if err := c.Agree(writePart(c, rank)); err != nil {
@@ -391,8 +391,8 @@ func playBypass(t testing.TB) *site {
 // playCompressed has files that get smaller, but for those of rank 1.
 func playCompressed(t testing.TB) *site {
 	s := newSite(t, "SCR_FLUSH=1", "SCR_FLUSH_COMPRESS=zstd")
-	s.job(ranks, "", func(c *scr.Session, rank int) error {
-		if err := begin(c, name(2), scr.Checkpoint, compressible(rank)); err != nil {
+	s.job(ranks, "", func(c *session.Session, rank int) error {
+		if err := begin(c, name(2), session.Checkpoint, compressible(rank)); err != nil {
 			return err
 		}
 		if err := c.CompleteOutput(true); err != nil {
@@ -418,13 +418,13 @@ func compressible(rank int) map[string][]byte {
 // some files are left.
 func playReplaced(t testing.TB) *site {
 	s := newSite(t, "SCR_FLUSH=1")
-	s.job(ranks, "", func(c *scr.Session, rank int) error {
+	s.job(ranks, "", func(c *session.Session, rank int) error {
 		for step := 1; step <= 2; step++ {
 			of := map[string][]byte{
 				fmt.Sprint("restart.dat.", rank):            noise(step, rank, 30),
 				fmt.Sprintf("field/step_%d.%d", step, rank): noise(step, 10+rank, 20),
 			}
-			if err := begin(c, name(step), scr.Checkpoint, of); err != nil {
+			if err := begin(c, name(step), session.Checkpoint, of); err != nil {
 				return err
 			}
 			if err := c.CompleteOutput(true); err != nil {
@@ -453,7 +453,7 @@ func playStores(t testing.TB) *site {
 	must(t, os.WriteFile(s.prefix(".scrconf"), []byte("SCR_COPY_TYPE=FILE\n"+
 		"STORE="+ownStore+" COUNT=2\nSTORE="+sharedStore+" COUNT=2 GROUP=WORLD\n"+
 		"CKPT=0 INTERVAL=1 TYPE=XOR STORE="+ownStore+"\nCKPT=1 INTERVAL=2 STORE="+sharedStore+"\n"), 0o640))
-	s.job(ranks, "", func(c *scr.Session, rank int) error {
+	s.job(ranks, "", func(c *session.Session, rank int) error {
 		return errors.Join(checkpoint(c, rank, 1), checkpoint(c, rank, 2))
 	})
 	return s

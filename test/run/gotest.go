@@ -124,7 +124,7 @@ func short(path string) string {
 // racing are the packages whose tests run with the race detector: goroutines of several
 // ranks, or of a protection or a copy beside the program, meet there.
 var racing = []string{
-	"./scr", "./mpi/...", "./hash", "./internal/lifecycle/background", "./internal/mpi/collective", "./internal/observe/eventlog/...",
+	"./internal/session", "./scr", "./mpi/...", "./hash", "./internal/lifecycle/background", "./internal/mpi/collective", "./internal/observe/eventlog/...",
 	"./cr/inside/...", "./internal/sys/lock", "./internal/lifecycle/mover", "./internal/node/preload", "./internal/lifecycle/protect",
 	"./internal/redundancy", "./internal/redundancy/stripe", "./internal/observe/report", "./internal/job/run/...", "./internal/prefix/transfer",
 }

@@ -15,7 +15,7 @@ import (
 
 // longest are the packages whose tests take longest. They start first, so that none of them
 // runs alone at the end.
-var longest = []string{"./scr", "./cmd/scr", "./internal/job/run", "./test/faultfs", "./internal/node/cache"}
+var longest = []string{"./internal/session", "./cmd/scr", "./internal/job/run", "./test/faultfs", "./internal/node/cache"}
 
 // runQuick runs the checks for work in progress: of all packages, or of some, and then
 // without the job.

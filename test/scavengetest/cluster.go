@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goscr/goscr/internal/session"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
-	"github.com/goscr/goscr/scr"
 	"github.com/goscr/goscr/test/storagetest"
 )
 
@@ -99,11 +99,11 @@ func (c *Cluster) Lose(names ...string) {
 }
 
 // Job runs f on ranks of which rank r is on nodes[r]. It ends as if killed.
-func (c *Cluster) Job(nodes []string, f func(s *scr.Session, rank int) error) {
+func (c *Cluster) Job(nodes []string, f func(s *session.Session, rank int) error) {
 	c.T.Helper()
 	_, err := local.Run(len(nodes), local.Options{}, func(world mpi.Comm) error {
 		node := nodes[world.Rank()]
-		s, err := scr.Init(world, scr.Options{Log: logger{c}, Environ: func(name string) (string, bool) {
+		s, err := session.Init(world, session.Options{Log: logger{c}, Environ: func(name string) (string, bool) {
 			switch name {
 			case "SCR_NODE_NAME":
 				return node, true
@@ -157,8 +157,8 @@ func Contents(step, rank int) []File {
 func Name(step int) string { return fmt.Sprintf("ckpt.%d", step) }
 
 // Output is a program that writes one dataset.
-func (c *Cluster) Output(step int, flags scr.Flags) func(s *scr.Session, rank int) error {
-	return func(s *scr.Session, rank int) error {
+func (c *Cluster) Output(step int, flags session.Flags) func(s *session.Session, rank int) error {
+	return func(s *session.Session, rank int) error {
 		if err := s.StartOutput(Name(step), flags); err != nil {
 			return err
 		}
@@ -178,9 +178,9 @@ func (c *Cluster) Output(step int, flags scr.Flags) func(s *scr.Session, rank in
 // Write is a job that writes checkpoints and is killed.
 func (c *Cluster) Write(nodes []string, steps ...int) {
 	c.T.Helper()
-	c.Job(nodes, func(s *scr.Session, rank int) error {
+	c.Job(nodes, func(s *session.Session, rank int) error {
 		for _, step := range steps {
-			if err := c.Output(step, scr.Checkpoint)(s, rank); err != nil {
+			if err := c.Output(step, session.Checkpoint)(s, rank); err != nil {
 				return err
 			}
 		}
@@ -198,7 +198,7 @@ func (c *Cluster) Restarts(ranks, step int) {
 		nodes[r] = fmt.Sprint("new", r)
 	}
 	defer c.Lose(nodes...)
-	c.Job(nodes, func(s *scr.Session, rank int) error {
+	c.Job(nodes, func(s *session.Session, rank int) error {
 		got, ok, err := s.HaveRestart()
 		if err != nil || ok != (step > 0) || ok && got != Name(step) {
 			return fmt.Errorf("offered %q, want that of step %d (%v)", got, step, err)

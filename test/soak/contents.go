@@ -7,7 +7,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/goscr/goscr/scr"
+	"github.com/goscr/goscr/internal/session"
 )
 
 // Version is a dataset that a job has begun. Its id grows from dataset to dataset of a
@@ -16,7 +16,7 @@ type Version struct {
 	ID    int
 	Step  int
 	Name  string
-	Flags scr.Flags
+	Flags session.Flags
 	Ranks int  // that write it
 	Same  bool // under file names that all checkpoints of the story have, or all other datasets
 
@@ -36,7 +36,7 @@ func (v Version) overwrites(older Version) bool {
 	return v.ID > older.ID && (v.Name == older.Name || v.Same && older.Same && v.checkpoint() == older.checkpoint())
 }
 
-func (v Version) checkpoint() bool { return v.Flags.Has(scr.Checkpoint) }
+func (v Version) checkpoint() bool { return v.Flags.Has(session.Checkpoint) }
 
 // String is how a story calls it.
 func (v Version) String() string { return fmt.Sprintf("%s (version %d)", v.Name, v.ID) }

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/scr"
+	"github.com/goscr/goscr/internal/session"
 )
 
 // run draws a run, plays and judges it.
@@ -79,7 +79,7 @@ func (st *story) excused(f *fact) bool {
 			newer++
 		}
 	}
-	return f.damaged || st.model.overtaken(f, st.set.prefixSize) || st.set.prefixSize > 0 && newer >= st.set.prefixSize && !f.Flags.Has(scr.Output)
+	return f.damaged || st.model.overtaken(f, st.set.prefixSize) || st.set.prefixSize > 0 && newer >= st.set.prefixSize && !f.Flags.Has(session.Output)
 }
 
 // verdict is the judgement of one run.
@@ -230,13 +230,13 @@ func (v *verdict) recovers() {
 	v.model.begins(v.nodes)
 }
 
-func kindOf(flags scr.Flags) string {
+func kindOf(flags session.Flags) string {
 	switch flags {
-	case scr.Checkpoint:
+	case session.Checkpoint:
 		return "checkpoint"
-	case scr.Output:
+	case session.Output:
 		return "output"
-	case scr.None:
+	case session.None:
 		return "dataset without flags"
 	}
 	return "checkpoint that is an output too"
@@ -413,7 +413,7 @@ func (st *story) checkPrefix(keeps int) error {
 	}
 	kept := 0
 	for _, f := range slices.Backward(st.model.facts) {
-		limited := keeps > 0 && f.checkpoint() && !f.Flags.Has(scr.Output) && kept >= keeps
+		limited := keeps > 0 && f.checkpoint() && !f.Flags.Has(session.Output) && kept >= keeps
 		if f.checkpoint() && (f.stored || before[f] || (f.complete || f.arrived || !f.failed) && (f.gone != "" || f.removing || f.damaged)) {
 			kept++
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/scr"
+	"github.com/goscr/goscr/internal/session"
 )
 
 // model is what a story knows of each version. It promises what is certain, and nothing of
@@ -438,7 +438,7 @@ func (m *model) lastly(first int, s settings, ended bool) (list []*fact) {
 		if f.ID < first || !f.complete || f.removing || f.given {
 			continue
 		}
-		due := f.direct || f.Flags.Has(scr.Output) || f.checkpoint() && (s.flush == 1 || s.flush > 1 && f.number != unknown && f.number%s.flush == 0)
+		due := f.direct || f.Flags.Has(session.Output) || f.checkpoint() && (s.flush == 1 || s.flush > 1 && f.number != unknown && f.number%s.flush == 0)
 		if due && (f.direct || !s.async || ended) || ended && i == newest && s.flush > 0 && f.cached != nil {
 			list = append(list, f)
 		}
@@ -463,7 +463,7 @@ func (m *model) flushed(by *fact, keeps int) {
 		if f == by || !f.checkpoint() || !f.stored {
 			continue
 		}
-		if kept >= keeps && !f.Flags.Has(scr.Output) { // an output counts, and stays
+		if kept >= keeps && !f.Flags.Has(session.Output) { // an output counts, and stays
 			f.stored = false
 		}
 		kept++

@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/goscr/goscr/internal/session"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
-	"github.com/goscr/goscr/scr"
 	"github.com/goscr/goscr/test/storagetest"
 )
 
@@ -164,7 +164,7 @@ type program struct {
 	rank  int
 	world mpi.Comm
 	phase *atomic.Int64
-	s     *scr.Session
+	s     *session.Session
 	dying bool // the op in which it may die
 	step  int
 	next  int
@@ -222,7 +222,7 @@ func (p *program) run() error {
 		world = p.ranks()
 	}
 	var err error
-	p.s, err = scr.Init(world, scr.Options{Environ: lookup(environment(p.Root, p.Nodes[p.rank], p.Env))})
+	p.s, err = session.Init(world, session.Options{Environ: lookup(environment(p.Root, p.Nodes[p.rank], p.Env))})
 	if err != nil {
 		return fmt.Errorf("scr.Init: %w", err)
 	}
@@ -347,8 +347,8 @@ func (p *program) compare(v Version) error {
 	return nil
 }
 
-var flagsOf = map[string]scr.Flags{
-	"checkpoint": scr.Checkpoint, "output": scr.Output, "both": scr.Checkpoint | scr.Output, "none": scr.None, "spoiled": scr.Checkpoint,
+var flagsOf = map[string]session.Flags{
+	"checkpoint": session.Checkpoint, "output": session.Output, "both": session.Checkpoint | session.Output, "none": session.None, "spoiled": session.Checkpoint,
 }
 
 func (p *program) do(o op) error {

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 
 	"github.com/goscr/goscr/internal/mpi/mpitest"
+	"github.com/goscr/goscr/internal/session"
 	"github.com/goscr/goscr/mpi"
-	"github.com/goscr/goscr/scr"
 )
 
 // mortal is a communicator whose rank may die in any operation.
@@ -64,7 +64,7 @@ func (p *program) recover(died error) error {
 	}
 	p.tell(what, nil, "")
 	if dead {
-		p.s, err = scr.Init(next, scr.Options{Environ: lookup(environment(p.Root, p.Recover.Node, p.Env))})
+		p.s, err = session.Init(next, session.Options{Environ: lookup(environment(p.Root, p.Recover.Node, p.Env))})
 	} else {
 		p.s, err = p.s.Recover(next)
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/scr"
+	"github.com/goscr/goscr/internal/session"
 )
 
 func TestMain(m *testing.M) {
@@ -226,7 +226,7 @@ func (st *story) largest(t *testing.T) string {
 
 // The same seed draws the same story, and others do not.
 func TestStory_Drawn(t *testing.T) {
-	v := Version{ID: 3, Name: "x", Flags: scr.Checkpoint, Ranks: 4}
+	v := Version{ID: 3, Name: "x", Flags: session.Checkpoint, Ranks: 4}
 	if a, b := contents(1, v, 0), contents(1, v, 0); len(a) != len(b) || len(a) > 0 && !bytes.Equal(a[0].data, b[0].data) {
 		t.Error("the contents of a version differ from those of the same version")
 	}

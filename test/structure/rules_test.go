@@ -41,7 +41,7 @@ var exceptions = []exception{
 	{"test/soak.fact", "fields", 26},
 	{"test/soak.program", "fields", 23},
 	{"test/soak.verdict", "fields", 35},
-	{"scr.Session", "methods", 102},
+	{"internal/session.Session", "methods", 102},
 }
 
 type exception struct {

@@ -3,7 +3,7 @@
 // Rank 0 decides: it counts calls, measures checkpoints, reads the halt file, sees the
 // requests of commands and asks the resource manager when the allocation ends. It
 // broadcasts the advice to the others.
-// Only package scr calls this package.
+// Only internal/session calls this package.
 package advice
 
 import (

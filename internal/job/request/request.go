@@ -7,7 +7,7 @@
 //	answer.go   for rank 0 of a job: see a request, record its states
 //	stopped.go  which processes of a job have stopped themselves
 //
-// Callers are package scr, on rank 0; scr_checkpoint; and internal/job/run, which continues
+// Callers are internal/session, on rank 0; scr_checkpoint; and internal/job/run, which continues
 // jobs that have stopped.
 package request
 

@@ -17,7 +17,7 @@
 //	leftover.go    flushes datasets of earlier runs at the start of a run
 //	finish.go      flushes datasets at the end of a run
 //
-// Only package scr calls this package. All methods are collective over the ranks of the
+// Only internal/session calls this package. All methods are collective over the ranks of the
 // job, and their results are agreed, unless their comment says otherwise.
 package flush
 

@@ -19,8 +19,8 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/prefix/transfer"
 	"github.com/goscr/goscr/internal/redundancy"
+	"github.com/goscr/goscr/internal/session"
 	"github.com/goscr/goscr/internal/sys/compress"
-	"github.com/goscr/goscr/scr"
 	"github.com/goscr/goscr/test/scavengetest"
 )
 
@@ -475,7 +475,7 @@ func TestScavenge_NumberUsedAgain(t *testing.T) {
 	c.copies(1, scavengetest.Four...)
 	must(t, os.RemoveAll(c.Path(".scr/index.scr")))
 	c.Lose(scavengetest.Four...)
-	c.Job(scavengetest.Four, c.Output(7, scr.Checkpoint)) // dataset 1 again
+	c.Job(scavengetest.Four, c.Output(7, session.Checkpoint)) // dataset 1 again
 	c.copies(1, "a")
 	if left, _ := filepath.Glob(c.meta(1, "*.scrfilemap")); len(left) != 1 {
 		t.Errorf("%v", left)
@@ -543,8 +543,8 @@ func TestCopy_SeveralHaveCopies(t *testing.T) {
 func TestScavenge_Bypass(t *testing.T) {
 	c := newCluster(t, "SCR_CACHE_BYPASS=1")
 	write := func(step int, complete bool) {
-		c.Job(scavengetest.Four, func(s *scr.Session, rank int) error {
-			if err := s.StartOutput(scavengetest.Name(step), scr.Checkpoint); err != nil {
+		c.Job(scavengetest.Four, func(s *session.Session, rank int) error {
+			if err := s.StartOutput(scavengetest.Name(step), session.Checkpoint); err != nil {
 				return err
 			}
 			for _, name := range []string{"all", fmt.Sprint("own", rank)} {
@@ -621,9 +621,9 @@ func TestBuild_OlderOfTheSameNames(t *testing.T) {
 	c := newCluster(t, "SCR_CACHE_SIZE=2")
 	data := func(step, rank int) []byte { return fmt.Appendf(nil, "step %d of rank %d", step, rank) }
 	file := func(rank int) string { return fmt.Sprintf("again/%d", rank) }
-	c.Job(scavengetest.Four, func(s *scr.Session, rank int) error {
+	c.Job(scavengetest.Four, func(s *session.Session, rank int) error {
 		for step := 1; step <= 2; step++ {
-			if err := s.StartOutput(scavengetest.Name(step), scr.Checkpoint); err != nil {
+			if err := s.StartOutput(scavengetest.Name(step), session.Checkpoint); err != nil {
 				return err
 			}
 			for _, name := range []string{file(rank), fmt.Sprintf("step %d/%d", step, rank)} {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/goscr/goscr/internal/node/scavenge"
 	"github.com/goscr/goscr/internal/prefix"
-	"github.com/goscr/goscr/scr"
+	"github.com/goscr/goscr/internal/session"
 	"github.com/goscr/goscr/test/scavengetest"
 )
 
@@ -24,8 +24,8 @@ func (c *cluster) world() {
 // writeShared writes a checkpoint of which all ranks write one file, and each one of its own.
 func (c *cluster) writeShared(step int) {
 	c.T.Helper()
-	c.Job(scavengetest.Four, func(s *scr.Session, rank int) error {
-		if err := s.StartOutput(scavengetest.Name(step), scr.Checkpoint); err != nil {
+	c.Job(scavengetest.Four, func(s *session.Session, rank int) error {
+		if err := s.StartOutput(scavengetest.Name(step), session.Checkpoint); err != nil {
 			return err
 		}
 		for _, name := range []string{"all", fmt.Sprint("own", rank)} {

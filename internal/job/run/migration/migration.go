@@ -1,6 +1,6 @@
 // Package migration is how scr_migrate asks scr_run to move ranks to other nodes while the
 // job runs, and how scr_run answers. It has one file, migrate.scr in the prefix directory,
-// that both change under its lock. Callers are cmd/scr, internal/job/run, and package scr, for programs
+// that both change under its lock. Callers are cmd/scr, internal/job/run, and internal/session, for programs
 // that ask, and for rank 0 of a run that a migration has started.
 package migration
 

@@ -33,7 +33,7 @@ func main() {
 		if err != nil {
 			return err
 		}
-		return errors.Join(heat(s, world, environ["SCR_PREFIX"], kill), s.Finalize())
+		return errors.Join(heat(s, world, kill), s.Finalize())
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -41,20 +41,19 @@ func main() {
 	}
 }
 
-func heat(s *scr.Session, world mpi.Comm, prefix, kill string) error {
+func heat(s *scr.Session, world mpi.Comm, kill string) error {
 	rod, step := make([]byte, 8*cells), 0 // a cell is a number of 8 bytes
-	file := func(name string) string { return filepath.Join(prefix, name, fmt.Sprint("rank_", world.Rank())) }
+	file := fmt.Sprint("rank_", world.Rank())
 	for {
-		name, ok, err := s.HaveRestart()
-		if err != nil || !ok {
+		in, err := s.Restart()
+		if err != nil || in == nil {
 			break
 		}
-		_, err = s.StartRestart()
-		path, e := s.Route(file(name))
+		path, err := in.Path(file)
 		data, read := os.ReadFile(path)
-		if s.CompleteRestart(errors.Join(err, e, read) == nil && len(data) == len(rod)) == nil {
+		if in.Complete(errors.Join(err, read) == nil && len(data) == len(rod)) == nil {
 			rod = data
-			step, _ = strconv.Atoi(filepath.Ext(name)[1:])
+			step, _ = strconv.Atoi(filepath.Ext(in.Name())[1:])
 			break
 		}
 	}
@@ -64,15 +63,15 @@ func heat(s *scr.Session, world mpi.Comm, prefix, kill string) error {
 	for step++; step <= steps; step++ {
 		flow(world, rod)
 		if step%10 == 0 {
-			name := fmt.Sprint("ckpt.", step)
-			if err := s.StartOutput(name, scr.Checkpoint); err != nil {
+			out, err := s.Begin(fmt.Sprint("ckpt.", step), scr.Checkpoint)
+			if err != nil {
 				return err
 			}
-			path, err := s.Route(file(name))
+			path, err := out.Path(file)
 			if err == nil {
 				err = os.WriteFile(path, rod, 0o600)
 			}
-			if err := s.CompleteOutput(err == nil); err != nil {
+			if err := out.Complete(err == nil); err != nil {
 				return err
 			}
 		}

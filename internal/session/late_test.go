@@ -1,0 +1,288 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goscr/goscr/internal/prefix"
+)
+
+// writesAs writes the files of a step, whose names are those of every step, as a dataset with
+// some flags.
+func writesAs(s *Session, rank, step int, flags Flags) error {
+	if err := s.StartOutput(name(step), flags); err != nil {
+		return err
+	}
+	if err := write(s, again(step, rank)); err != nil {
+		return errors.Join(err, s.CompleteOutput(false))
+	}
+	return s.CompleteOutput(true)
+}
+
+// block puts a file where a directory of the program's files has to be, so that no flush
+// succeeds until the function that it returns is called.
+func (c *cluster) block(dir string) (unblock func()) {
+	c.t.Helper()
+	path := c.prefix(dir)
+	c.must(errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.RemoveAll(path), os.WriteFile(path, nil, 0o600)))
+	return func() { c.must(os.Remove(path)) }
+}
+
+// An output that could not be flushed is flushed by Finalize, after a newer one with files of
+// the same names: the newer one stays as it is.
+func TestLate_FlushedByFinalize(t *testing.T) {
+	t.Parallel()
+	for _, async := range []string{"0", "1"} {
+		t.Run(async, func(t *testing.T) {
+			c := newCluster(t, "SCR_CACHE_SIZE=3", "SCR_FLUSH=1", "SCR_FLUSH_ASYNC="+async, "SCR_FLUSH_TYPE=PTHREAD")
+			c.job(four, func(s *Session, rank int) error {
+				once := func(f func()) error {
+					if rank == 0 {
+						f()
+					}
+					return s.Agree(nil)
+				}
+				var unblock func()
+				if err := once(func() { unblock = c.block("again") }); err != nil {
+					return err
+				}
+				err := writesAs(s, rank, 1, Output)
+				if async == "1" {
+					for err == nil && s.flusher.Running() > 0 {
+						_, err = s.NeedCheckpoint()
+					}
+				} else if err == nil {
+					return errors.New("flushed to a file")
+				} else {
+					err = nil
+				}
+				return errors.Join(err, once(func() { unblock() }), writesAs(s, rank, 2, Checkpoint), s.Finalize())
+			})
+			if got := fmt.Sprint(c.completeAgain(2)); got != "[2]" {
+				t.Errorf("complete: %s\n%s", got, c.said())
+			}
+			if why := c.index()[name(1)].Why(); why != "its files were replaced by ckpt.2" {
+				t.Errorf("%q", why)
+			}
+			c.lose(four...)
+			c.job(four, readsAgain(2))
+			if left := c.leftovers(); len(left) > 0 {
+				t.Errorf("left: %q", left)
+			}
+		})
+	}
+}
+
+// A dataset that the program writes to the prefix directory itself, while an older one with
+// files of the same names is flushed in the background: the newer one stays as it is.
+func TestLate_BesideBypass(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=PTHREAD")
+	c.beforeFlushed(func() bool {
+		c.configure("CKPT=0 INTERVAL=1", "CKPT=1 INTERVAL=2 BYPASS=1")
+		var ended atomic.Bool
+		c.job(four, func(s *Session, rank int) error {
+			if err := writesAs(s, rank, 1, Checkpoint); err != nil {
+				return err
+			}
+			if s.flusher.Running() != 1 {
+				ended.Store(true)
+			}
+			if err := writesAs(s, rank, 2, Checkpoint); err != nil {
+				return err
+			}
+			return s.Finalize()
+		})
+		return !ended.Load()
+	})
+	if got := fmt.Sprint(c.completeAgain(2)); got != "[2]" {
+		t.Errorf("complete: %s\n%s", got, c.said())
+	}
+	c.lose(four...)
+	c.job(four, readsAgain(2))
+	c.says("read where they are")
+}
+
+// A background flush was interrupted, and all nodes are lost: the next run removes parts of
+// files. Whole files stay for scr_index --build, until the dataset is deleted.
+func TestLate_LitterOfALostDataset(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=PTHREAD")
+	c.job(four, func(s *Session, rank int) error { return errors.Join(checkpoint(s, rank, 1), s.Finalize()) })
+	c.set("SCR_FLUSH=0")
+	c.job(four, sent(2)) // killed; what copies goes on to the end
+	unlist := func() { c.must(os.Remove(c.prefix(".scr/scr.dataset.2/0.scrfilemap"))) }
+	unlist() // as if rank 0 had been killed before
+	var parts, whole int
+	count := func() {
+		parts, whole = 0, 0
+		for rank := range four {
+			for _, f := range contents(2, rank) {
+				if _, err := os.Stat(prefix.Aside(c.prefix(f.name), 2, prefix.ByFlush)); err != nil {
+					continue
+				}
+				if rank == 0 {
+					parts++
+				} else {
+					whole++
+				}
+			}
+		}
+	}
+	count()
+	before := whole
+	if parts == 0 || whole == 0 {
+		t.Fatalf("%d and %d files are being copied", parts, whole)
+	}
+	c.job(four, restarts(2)) // from the cache, where it is flushed again when that is due
+	if count(); parts == 0 {
+		t.Error("what the flush can continue was removed")
+	}
+	unlist()
+	c.lose(four...)
+	c.job(four, restarts(1))
+	if count(); parts != 0 || whole != before {
+		t.Errorf("%d parts of files, and %d of %d whole ones are left", parts, whole, before)
+	}
+	c.job(four, func(s *Session, _ int) error { return s.Delete(name(2)) })
+	if left := c.leftovers(); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// A dataset that cannot be created in the cache: no other has left for it.
+func TestCreate_FailsBeforeOthersLeave(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "SCR_CACHE_SIZE=1")
+	c.job(four, steps(1))
+	c.job(four, func(s *Session, rank int) error {
+		if err := restartAt(s, rank, 1); err != nil {
+			return err
+		}
+		inTheWay := filepath.Join(c.node("c"), "cntl/user/scr.job/filemap_0.scrinfo.tmp")
+		if rank == 2 {
+			if err := os.MkdirAll(filepath.Join(inTheWay, "x"), 0o700); err != nil {
+				return err
+			}
+		}
+		if err := s.Agree(nil); err != nil {
+			return err
+		}
+		before := s.cache.Find(1)
+		if err := s.StartOutput(name(2), Checkpoint); err == nil {
+			return errors.New("begun")
+		}
+		if before == nil || s.cache.Find(1) == nil {
+			return errors.New("the checkpoint before has left the cache for nothing")
+		}
+		if err := s.Agree(nil); err != nil {
+			return err
+		}
+		if rank == 2 {
+			return os.RemoveAll(inTheWay)
+		}
+		return nil
+	})
+	c.job(four, restarts(1))
+}
+
+// A checkpoint that is only in the cache is made current: the next run takes it, although
+// the prefix directory has a newer one.
+func TestCurrent_OlderThanThePrefixDirectory(t *testing.T) {
+	t.Parallel()
+	for how, choose := range map[string]func(c *cluster){
+		"SCR_Current": func(c *cluster) { c.job(four, func(s *Session, _ int) error { return s.Current(name(1)) }) },
+		"SCR_CURRENT": func(c *cluster) {
+			c.set("SCR_CURRENT=" + name(1))
+			c.job(four, restarts(1))
+			c.set("SCR_CURRENT=")
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			c := newCluster(t, "SCR_FLUSH=2")
+			c.job(four, steps(1, 2))
+			choose(c)
+			c.job(four, restarts(1))
+			c.lose(four...)
+			c.job(four, restarts(2))
+		})
+	}
+}
+
+// A full prefix directory, and a cache with room for two: the newest checkpoint does not
+// leave for a dataset that cannot be begun, and an output not for a checkpoint. With room
+// all goes on.
+func TestFull_OutputAndNewestCheckpoint(t *testing.T) {
+	t.Parallel()
+	c := mounted(t, "prefix", "SCR_HALT_SECONDS=1")
+	if c == nil {
+		return
+	}
+	var empty func()
+	c.job(four, func(s *Session, rank int) error {
+		once := func(f func()) error {
+			if rank == 0 {
+				f()
+			}
+			return s.Agree(nil)
+		}
+		if err := errors.Join(checkpoint(s, rank, 1), once(func() { empty = c.fill(c.prefix(""), 0) })); err != nil {
+			return err
+		}
+		if err := output(s, rank, 2, Output); err == nil {
+			return errors.New("the output is in a full directory")
+		}
+		for range 2 {
+			err := s.StartOutput(name(3), Checkpoint)
+			if err == nil || !strings.Contains(err.Error(), "output ckpt.2 cannot leave the cache") || !strings.Contains(err.Error(), unix.ENOSPC.Error()) {
+				return fmt.Errorf("the third has begun, or cannot for another reason: %w", err)
+			}
+			if s.cache.Find(1) == nil || s.cache.Find(2) == nil {
+				return errors.New("one of the two is gone")
+			}
+		}
+		if err := once(func() { empty() }); err != nil {
+			return err
+		}
+		return checkpoint(s, rank, 3)
+	})
+	if !c.index()[name(2)].Complete {
+		t.Error("the output is not in the prefix directory")
+	}
+	c.job(four, restarts(3))
+}
+
+// Route has failed to make a directory: it tries again in the next call, and does not return a path
+// in a directory that is not there.
+func TestRoute_AfterAnError(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.job(on(1, "a"), func(s *Session, _ int) error {
+		if err := s.StartOutput(name(1), Checkpoint); err != nil {
+			return err
+		}
+		block := c.cached("a", 1, "sub")
+		if err := os.WriteFile(block, nil, 0o600); err != nil {
+			return err
+		}
+		file := filepath.Join(c.prefix("sub"), "file")
+		if _, err := s.Route(file); err == nil {
+			return errors.New("a file is where the directory should be, and Route succeeds")
+		}
+		if err := os.Remove(block); err != nil {
+			return err
+		}
+		path, err := s.Route(file)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(path, nil, 0o600)
+	})
+}
