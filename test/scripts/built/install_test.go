@@ -249,9 +249,15 @@ func examples(page, dir string) error {
 // job runs a program on two nodes in a directory of its own: [NAME=VALUE...] PROGRAM...,
 // with more arguments at the end.
 func job(ts *testscript.TestScript, kind string, args []string, more ...string) (dir string) {
-	ts.Check(ts.Exec(ts.Getenv("TESTBED"), "wipe"))
 	dir, err := os.MkdirTemp(ts.Getenv("WORK"), kind)
 	ts.Check(err)
+	runIn(ts, dir, args, more...)
+	return dir
+}
+
+// runIn is job in a directory of which a job may have run before, whose nodes are gone.
+func runIn(ts *testscript.TestScript, dir string, args []string, more ...string) {
+	ts.Check(ts.Exec(ts.Getenv("TESTBED"), "wipe"))
 	options := []string{"-C", dir, ts.Getenv("TESTBED"), "run", "-n", "2", "--per-node", "1", "--mpi", ts.Getenv("MPI"), "--timeout", "60", "--env", "SCR_PREFIX=" + dir}
 	for len(args) > 0 && strings.Contains(args[0], "=") {
 		options, args = append(options, "--env", args[0]), args[1:]
@@ -261,7 +267,6 @@ func job(ts *testscript.TestScript, kind string, args []string, more ...string) 
 		options = append(options, strings.ReplaceAll(a, "$DIR", dir))
 	}
 	ts.Check(ts.Exec("env", options...))
-	return dir
 }
 
 // computes [NAME=VALUE...] PROGRAM...: a run with a checkpoint in it comes to its result,
@@ -281,12 +286,21 @@ func computes(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// writes [NAME=VALUE...] PROGRAM...: the checkpoint is in the prefix directory at the end.
+// writes [NAME=VALUE...] PROGRAM...: the first run makes step 1 and its checkpoint, the next one restarts from
+// that and makes step 2, and the next, for which rank 1 has lost its file of step 2, restarts from step 1 again.
 func writes(ts *testscript.TestScript, _ bool, args []string) {
-	dir := job(ts, "writes", args)
-	for _, rank := range []string{"0", "1"} {
-		if got := strings.TrimSpace(ts.ReadFile(filepath.Join(dir, "ckpt.1", "rank_"+rank))); got != "state of rank "+rank {
-			ts.Fatalf("rank %s has written %q", rank, got)
+	dir, err := os.MkdirTemp(ts.Getenv("WORK"), "writes")
+	ts.Check(err)
+	file := func(step, rank string) string { return filepath.Join(dir, "ckpt."+step, "rank_"+rank) }
+	for _, step := range []string{"1", "2", "2"} {
+		runIn(ts, dir, args)
+		for _, rank := range []string{"0", "1"} {
+			if got := strings.TrimSpace(ts.ReadFile(file(step, rank))); got != "step "+step {
+				ts.Fatalf("rank %s has written %q", rank, got)
+			}
+		}
+		if step == "2" {
+			ts.Check(os.WriteFile(file(step, "1"), []byte("nothing"), 0o600))
 		}
 	}
 }
