@@ -109,7 +109,9 @@
 			if (s[2] < from) continue;
 			const look = looks[kind(s)], [y, h] = place(u, look);
 			const x = u.valToPos(Math.max(s[1], from), "x", true), right = u.valToPos(Math.min(s[2], to), "x", true);
+			ctx.globalAlpha = Math.min(1, Math.max(0.3, right - x)); // what is narrower than a pixel is fainter, not wider
 			bar(ctx, look, x, y, Math.max(right - x, 1), h);
+			ctx.globalAlpha = 1;
 			drawn.spans++;
 			if (kind(s) === "write") drawn.checkpoints++;
 		}
