@@ -167,7 +167,8 @@ func (s *statusScreen) draw() {
 	s.Show()
 }
 
-// colour is how a verdict is shown.
+// colour is how a verdict is shown: on the colour, since text of a terminal's green or yellow is hard to
+// read on white.
 func colour(verdict string) tcell.Style {
 	style := tcell.StyleDefault.Bold(true)
 	if os.Getenv("NO_COLOR") != "" {
@@ -176,11 +177,11 @@ func colour(verdict string) tcell.Style {
 	word, _, _ := strings.Cut(verdict, ":")
 	switch word {
 	case "SAFE":
-		style = style.Foreground(tcell.ColorGreen)
+		style = style.Foreground(tcell.ColorBlack).Background(tcell.ColorGreen)
 	case "AT RISK":
-		style = style.Foreground(tcell.ColorYellow)
+		style = style.Foreground(tcell.ColorBlack).Background(tcell.ColorYellow)
 	case "LOST":
-		style = style.Foreground(tcell.ColorRed)
+		style = style.Foreground(tcell.ColorWhite).Background(tcell.ColorRed)
 	}
 	return style
 }

@@ -251,7 +251,7 @@ func TestStatus_Terminal(t *testing.T) {
 		has(id)
 	}
 	x.shows("newest     ckpt.12", "     1  ckpt.1", headings) // 4 lines, an empty one, headings, 12 datasets: all fit
-	if !strings.Contains(x.output(), "\x1b[32m") && !strings.Contains(x.output(), "\x1b[38;5;2m") {
+	if !regexp.MustCompile(`\x1b\[(30;)?42m|48;5;2m`).MatchString(x.output()) {
 		t.Errorf("SAFE is not green: %q", x.output())
 	}
 	x.resize(100, 15)

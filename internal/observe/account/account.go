@@ -4,6 +4,7 @@
 //	read.go     records from text logs and databases
 //	account.go  what an Account holds
 //	collect.go  records to runs, checkpoints and spans of time
+//	fill.go     spans that sum to the run
 //	totals.go   sums over all runs
 package account
 
@@ -59,7 +60,8 @@ const (
 type Kind string
 
 // The kinds. Spans of Background overlap others, those of Rebuild and Fetch are parts of
-// Restart; no others overlap.
+// Restart; no others overlap. Without these three, the spans of a run sum to the run, and Down
+// follows it.
 const (
 	Compute    Kind = "compute"
 	Write      Kind = "write"      // the program, with the calls of SCR
@@ -69,7 +71,10 @@ const (
 	Restart    Kind = "restart"    // SCR_Init, and reading the checkpoint
 	Rebuild    Kind = "rebuild"
 	Fetch      Kind = "fetch"
-	Down       Kind = "down" // after the run, until the next
+	Launch     Kind = "launch" // until the program calls SCR_Init
+	End        Kind = "end"    // from the last event of the program to the end of the run
+	Other      Kind = "other"  // between two events, of which the log does not say what it was
+	Down       Kind = "down"   // after the run, until the next
 )
 
 // Span is a time in which a run did something.

@@ -155,6 +155,20 @@ func (run *Run) stopComputing(at time.Time) {
 	run.state.compute = time.Time{}
 }
 
+// stopWriting ends the writing of a dataset that the run did not complete.
+func (run *Run) stopWriting() {
+	d := run.state.output
+	if d == nil {
+		return
+	}
+	s := Span{Kind: Write, Start: d.Start, End: run.End, Dataset: d.ID, Name: d.Name}
+	if run.Outcome != Open {
+		s.Failed = "the run ended before"
+	}
+	run.Spans = append(run.Spans, s)
+	run.state.output = nil
+}
+
 // event adds an event of a run.
 func (run *Run) event(r eventlog.Record) {
 	s := &run.state
@@ -397,6 +411,7 @@ func (c *Collector) Account(now time.Time) *Account {
 			run.Outcome = Finished
 		}
 		run.stopComputing(run.End)
+		run.stopWriting()
 		for id, f := range run.state.flushes {
 			s := Span{Kind: Background, Start: f.start, End: run.End, Dataset: id}
 			if run.Outcome != Open {
@@ -409,7 +424,7 @@ func (c *Collector) Account(now time.Time) *Account {
 			}
 			run.Spans = append(run.Spans, s)
 		}
-		slices.SortStableFunc(run.Spans, func(a, b Span) int { return a.Start.Compare(b.Start) })
+		run.fill()
 	}
 	markLost(a.Runs)
 	return &a

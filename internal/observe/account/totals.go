@@ -23,7 +23,8 @@ type Totals struct {
 	Slowest  Slowest  `json:"slowest"`
 }
 
-// Seconds says for what the time was used. Recomputed is a part of Computing.
+// Seconds says for what the time was used. Recomputed is a part of Computing, and Background is
+// beside the others; these sum to the length of all runs, and Down.
 type Seconds struct {
 	Computing  float64 `json:"computing"`
 	Writing    float64 `json:"writing"`
@@ -31,6 +32,9 @@ type Seconds struct {
 	Flushing   float64 `json:"flushing"`   // the program waited
 	Background float64 `json:"background"` // it did not
 	Restarting float64 `json:"restarting"`
+	Launching  float64 `json:"launching"` // until SCR_Init
+	Ending     float64 `json:"ending"`    // after the last event
+	Other      float64 `json:"other"`
 	Down       float64 `json:"down"`
 	Recomputed float64 `json:"recomputed"`
 }
@@ -145,6 +149,14 @@ func (a *Account) Totals() Totals {
 	return t
 }
 
+// All returns the length of all runs and of the times between a failure and the next run.
+func (t *Seconds) All() float64 {
+	return t.Computing + t.Checkpoints() + t.Restarting + t.Launching + t.Ending + t.Other + t.Down
+}
+
+// Checkpoints returns the overhead of checkpoints: the time in which the program waited for them.
+func (t *Seconds) Checkpoints() float64 { return t.Writing + t.Protecting + t.Flushing }
+
 // add adds a span, and returns how long the program waited in it for checkpoints.
 func (t *Seconds) add(s Span) time.Duration {
 	took := s.Took()
@@ -164,6 +176,15 @@ func (t *Seconds) add(s Span) time.Duration {
 		return 0
 	case Restart:
 		t.Restarting += took.Seconds()
+	case Launch:
+		t.Launching += took.Seconds()
+		return 0
+	case End:
+		t.Ending += took.Seconds()
+		return 0
+	case Other:
+		t.Other += took.Seconds()
+		return 0
 	case Down:
 		t.Down += took.Seconds()
 		return 0

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	cdp "github.com/chromedp/cdproto/page"
@@ -156,7 +157,7 @@ func TestBrowser_DrawsAll(t *testing.T) {
 	type point struct{ X, Y float64 }
 	at := get[point](b, `(() => { const r = document.querySelector("#timeline .u-over").getBoundingClientRect(), s = report.scale();
 		const write = account.spans.find((s) => account.kinds[s[0]] === "write");
-		return { X: r.left + r.width * ((write[1] + write[2]) / 2 - s[0]) / (s[1] - s[0]), Y: r.top + r.height / 3 - 8 }; })()`)
+		return { X: r.left + r.width * ((write[1] + write[2]) / 2 - s[0]) / (s[1] - s[0]), Y: r.top + 70 }; })()`)
 	b.do(chromedp.MouseEvent("mouseMoved", at.X, at.Y))
 	b.do(chromedp.Poll(`document.getElementById("hover").textContent.startsWith("write ckpt.1 of run 1: 2026-11-21 00:00:11 UTC, 2.000 s")`, nil, chromedp.WithPollingTimeout(0)))
 
@@ -211,14 +212,70 @@ func TestBrowser_Large(t *testing.T) {
 	b.quiet()
 }
 
-// The picture of README.md is the upper part of a report. make pictures writes it.
+// screens are those on which people read a report.
+var screens = []struct {
+	name   string
+	scheme string
+	width  int64
+}{{"light", "light", 1200}, {"dark", "dark", 1200}, {"phone", "light", 390}}
+
+// show opens the page of a log on a screen.
+func (b *browser) show(text, scheme string, width int64) {
+	b.t.Helper()
+	b.do(emulation.SetDeviceMetricsOverride(width, 900, 1, width < 600),
+		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}))
+	b.open(text)
+}
+
+// heat is the log of a real job: examples/heat with scr_run on six simulated nodes, of which two lost power.
+func heat(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/heat.log")
+	must(t, err)
+	return string(text)
+}
+
+// On each screen the page has one column, the headline, and nothing empty. GOSCR_SCREENSHOTS keeps pictures.
+func TestBrowser_Screens(t *testing.T) {
+	b := newBrowser(t)
+	for _, log := range []struct{ name, text string }{
+		{"heat", heat(t)},
+		{"200", accounttest.Job{ID: "4712", Name: "long", Node: "node2", Runs: 1, Checkpoints: 200}.Text()},
+	} {
+		for _, s := range screens {
+			b.show(log.text, s.scheme, s.width)
+			name := "report-" + log.name + "-" + s.name
+			if over := get[[]string](b, `[...document.querySelectorAll("body *")].filter((e) => e.checkVisibility() && !e.closest("details") && e.tagName !== "CANVAS" &&
+				e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.tagName + " " + e.id)`); len(over) > 0 {
+				t.Errorf("%s: wider than the screen: %q", name, over)
+			}
+			if empty := get[[]string](b, `[...document.querySelectorAll("section")].filter((s) => s.checkVisibility() && ![...s.querySelectorAll("tbody tr, .uplot")].length).map((s) => s.textContent)`); len(empty) > 0 {
+				t.Errorf("%s: empty parts: %q", name, empty)
+			}
+			if top := get[float64](b, `document.getElementById("headline").getBoundingClientRect().top`); top > 60 {
+				t.Errorf("%s: the headline is at %v", name, top)
+			}
+			paper := get[string](b, "getComputedStyle(document.body).backgroundColor")
+			if (paper == "rgb(255, 255, 255)") != (s.scheme == "light") {
+				t.Errorf("%s: the paper is %s", name, paper)
+			}
+			b.shoot(name)
+		}
+	}
+	if n := get[int](b, `[...document.querySelectorAll("#legend li")].filter((li) => /lost|rebuild|down/.test(li.textContent)).length`); n > 0 {
+		t.Errorf("the legend has %d kinds that the job without a failure does not have", n)
+	}
+	b.quiet()
+}
+
+// The picture of README.md is the upper part of the report of a real run. make pictures writes it.
 func TestBrowser_Picture(t *testing.T) {
 	if sample.Now() == sample.Quick {
 		t.Skip("TestBrowser_DrawsAll draws the same page")
 	}
 	b := newBrowser(t)
-	b.open(accounttest.Job{ID: "4711", Name: "heat", Node: "node2", Runs: 3, Checkpoints: 8}.Text())
-	end := get[float64](b, `document.querySelector("#runs").getBoundingClientRect().top - 38`)
+	b.show(heat(t), "light", 1200)
+	end := get[float64](b, `document.querySelector("#hover").getBoundingClientRect().top + 4`)
 	var picture []byte
 	b.do(chromedp.ActionFunc(func(ctx context.Context) (err error) {
 		picture, err = cdp.CaptureScreenshot().WithFormat(cdp.CaptureScreenshotFormatPng).

@@ -32,7 +32,7 @@ var html = template.Must(template.New("page").Parse(file("page.html")))
 
 // kinds are those of spans, in the order of the numbers by which the page knows them.
 var kinds = []account.Kind{account.Compute, account.Write, account.Encode, account.Flush, account.Background,
-	account.Restart, account.Rebuild, account.Fetch, account.Down}
+	account.Restart, account.Rebuild, account.Fetch, account.Launch, account.End, account.Other, account.Down}
 
 // data is what the script of the page gets. Times are seconds since Zero.
 type data struct {
@@ -47,6 +47,9 @@ type data struct {
 	Nodes    []account.Slowest `json:"nodes"` // how often each node was slowest
 	Failures []row             `json:"failures"`
 	Lines    []string          `json:"lines"` // the page for a terminal
+	Headline string            `json:"headline"`
+	Summary  []string          `json:"summary"`
+	Uses     []use             `json:"uses"`
 }
 
 // row is a run, or a failure.
@@ -54,6 +57,7 @@ type row struct {
 	Number  int     `json:"n"`
 	Start   float64 `json:"start"`
 	End     float64 `json:"end"`
+	Length  string  `json:"length"` // as text
 	Outcome string  `json:"outcome"`
 	Why     string  `json:"why"`
 	Nodes   int     `json:"nodes"`
@@ -109,7 +113,7 @@ func newData(a *account.Account) data {
 	}
 	b.zero = b.zero.Truncate(time.Second)
 	b.Zero, b.Kinds, b.Problem, b.Job = b.zero.Unix(), kinds, a.Problem, title(a)
-	b.Lines = Lines(a)
+	b.Lines, b.Headline, b.Summary, b.Uses = Lines(a), Headline(a), Summary(a), uses(a.Totals())
 	slow := map[string]int{}
 	of := 0
 	number := map[account.Kind]int{}
@@ -117,7 +121,7 @@ func newData(a *account.Account) data {
 		number[k] = i
 	}
 	for i, run := range a.Runs {
-		b.Runs = append(b.Runs, row{run.Number, b.at(run.Start), b.at(run.End), string(run.Outcome), run.Why, run.Nodes, run.From, len(run.Datasets)})
+		b.Runs = append(b.Runs, row{run.Number, b.at(run.Start), b.at(run.End), Span(max(run.End.Sub(run.Start).Seconds(), 0)), string(run.Outcome), run.Why, run.Nodes, run.From, len(run.Datasets)})
 		for _, s := range run.Spans {
 			b.Spans = append(b.Spans, []any{number[s.Kind], b.at(s.Start), b.at(s.End), i, b.name(s.Name), b.name(s.Failed)})
 		}
