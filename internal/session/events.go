@@ -29,20 +29,23 @@ func (s *Session) computing() {
 		return
 	}
 	s.computes = time.Now()
-	s.events.Add(eventlog.Record{Type: "COMPUTE_START"})
+	s.events.Add(eventlog.Record{Type: eventlog.ComputeStart})
 }
 
 // computed logs the end of a phase in which the program computed.
 func (s *Session) computed() {
-	s.events.Add(eventlog.Record{Type: "COMPUTE_END", Start: s.computes, Seconds: eventlog.Since(s.computes)})
+	s.events.Add(eventlog.Record{Type: eventlog.ComputeEnd, Start: s.computes, Seconds: eventlog.Since(s.computes)})
 }
 
-// kindOf returns the name of a dataset's kind in the log.
-func kindOf(d dataset.Dataset) string {
+// writingEvents are the types of events of a dataset that the program writes.
+type writingEvents struct{ start, end, fail string }
+
+// writingEventsOf returns the events by the purpose of a dataset.
+func writingEventsOf(d dataset.Dataset) writingEvents {
 	if d.Flags().Has(dataset.Checkpoint) {
-		return "CHECKPOINT"
+		return writingEvents{eventlog.CheckpointStart, eventlog.CheckpointEnd, eventlog.CheckpointFail}
 	}
-	return "OUTPUT"
+	return writingEvents{eventlog.OutputStart, eventlog.OutputEnd, eventlog.OutputFail}
 }
 
 // tellBeginning logs, once, that there is no checkpoint from which the run restarts. asked is whether the
@@ -61,7 +64,7 @@ func (s *Session) tellBeginning(asked bool) {
 	} else {
 		s.log.Info("no checkpoint to restart from: the run starts from the beginning")
 	}
-	s.events.Add(eventlog.Record{Type: "RESTART_NONE", Note: "from the beginning"})
+	s.events.Add(eventlog.Record{Type: eventlog.RestartNone, Note: "from the beginning"})
 }
 
 // tellTraffic logs how much the rank has sent and received since the counters had the
@@ -77,15 +80,15 @@ func (s *Session) tellTraffic(what string, before mpi.Traffic) {
 // reduction if there is a log.
 func (s *Session) measure(o *unfinished, written time.Time, more ...phases.Phase) {
 	s.events.phases.Log(o.Dataset, slices.Concat([]phases.Phase{
-		phases.Took("ROUTE", o.spent.opened, o.spent.routed),
-		phases.Took("WRITE", o.spent.opened, written.Sub(o.spent.opened)-o.spent.routed),
+		phases.Took(eventlog.Route, o.spent.opened, o.spent.routed),
+		phases.Took(eventlog.Write, o.spent.opened, written.Sub(o.spent.opened)-o.spent.routed),
 	}, more)...)
 }
 
 // fill returns how full the store of a dataset is, in percent, as a phase, with the bytes of
 // the program's files in the caches of all nodes.
 func (s *Session) fill(c *cache.Cached) phases.Phase {
-	p := phases.Phase{Type: "FILL", Note: c.Desc.Store, Start: time.Now()}
+	p := phases.Phase{Type: eventlog.Fill, Note: c.Desc.Store, Start: time.Now()}
 	if s.events.phases == nil {
 		return p
 	}

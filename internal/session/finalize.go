@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/goscr/goscr/internal/observe/eventlog"
 	"github.com/goscr/goscr/internal/observe/report"
 	"github.com/goscr/goscr/internal/prefix"
 	"github.com/goscr/goscr/internal/prefix/dataset"
@@ -42,7 +43,7 @@ func (s *Session) abandon(why error) {
 	o := s.output
 	s.state, s.output = idle, nil
 	if o == nil {
-		s.events.Result("RESTART", "SUCCESS", s.restart.Offered().Dataset, s.began, why)
+		s.events.Result(eventlog.RestartSuccess, eventlog.RestartFail, s.restart.Offered().Dataset, s.began, why)
 		return
 	}
 	o.silence.end()
@@ -50,7 +51,8 @@ func (s *Session) abandon(why error) {
 		_ = s.cache.Complete(o.cached, why) // returns why, or the error of a rank that could not delete the dataset
 	}
 	s.advisor.Failed(o.ID(), why)
-	s.events.Result(kindOf(o.Dataset), "END", o.Dataset, o.began, why)
+	types := writingEventsOf(o.Dataset)
+	s.events.Result(types.end, types.fail, o.Dataset, o.began, why)
 }
 
 // haltIfAsked ends the session, and returns ErrHalted, if SCR_HALT_EXIT=1 and there is a
@@ -81,7 +83,7 @@ func (s *Session) end(record func() error, finalized bool) error {
 		report.Forget(filepath.Join(s.prefix.Dir, prefix.Metadata))
 		return record()
 	})
-	s.events.Result("FINALIZE", "END", dataset.Dataset{}, start, flushed)
+	s.events.Result(eventlog.FinalizeEnd, eventlog.FinalizeFail, dataset.Dataset{}, start, flushed)
 	s.settle()
 	s.advisor.StopAnswering("the program has ended without another checkpoint")
 	s.state = finished

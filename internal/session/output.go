@@ -109,7 +109,7 @@ func (s *Session) start(call, name string, flags Flags, next state) error {
 		})
 	}
 	s.numbers.id, s.numbers.checkpoint = id, checkpoint
-	s.events.Dataset(kindOf(o.Dataset)+"_START", o.Dataset, eventlog.Record{Note: where})
+	s.events.Dataset(writingEventsOf(o.Dataset).start, o.Dataset, eventlog.Record{Note: where})
 	o.spent.opened = time.Now()
 	return nil
 }
@@ -343,7 +343,8 @@ func (s *Session) completeCached(o *unfinished) error {
 	c := o.cached
 	written, before := time.Now(), s.traffic
 	err := s.flusher.Complete(c, o.failed, s.waitsForProtection(o))
-	s.events.Result(kindOf(c.Dataset), "END", c.Dataset, o.began, err)
+	types := writingEventsOf(c.Dataset)
+	s.events.Result(types.end, types.fail, c.Dataset, o.began, err)
 	if errors.Is(err, cache.ErrShared) {
 		return err
 	}
@@ -353,7 +354,7 @@ func (s *Session) completeCached(o *unfinished) error {
 	var measured []phases.Phase
 	how := fmt.Sprintf("it is being protected with %s, after a wait of %.3f s", c.Desc.Type, time.Since(written).Seconds())
 	if c.Protected() {
-		s.events.Copied("ENCODE", c.Dataset, c.Desc.Store, c.Desc.Store, written)
+		s.events.Copied(eventlog.Encode, c.Dataset, c.Desc.Store, c.Desc.Store, written)
 		measured = append(measured, encoding(c, written))
 		how = fmt.Sprintf("protected with %s in %.3f s", c.Desc.Type, time.Since(written).Seconds())
 	}
@@ -398,7 +399,7 @@ func (s *Session) waitsForProtection(o *unfinished) bool {
 // protected records that a dataset is protected, which has begun at start, while the program went
 // on. It is collective.
 func (s *Session) protected(c *cache.Cached, start time.Time) error {
-	s.events.Copied("ENCODE", c.Dataset, c.Desc.Store, c.Desc.Store, start)
+	s.events.Copied(eventlog.Encode, c.Dataset, c.Desc.Store, c.Desc.Store, start)
 	s.events.phases.Log(c.Dataset, encoding(c, start))
 	s.cache.WarnOfRoom(s.sizeName)
 	s.log.Info("dataset %d (%s): protected with %s%s, %.3f s after the program went on", c.ID(), c.Name(), c.Desc.Type, s.flusher.Protector.Over(), time.Since(start).Seconds())
@@ -415,7 +416,7 @@ func (s *Session) protected(c *cache.Cached, start time.Time) error {
 // encoding returns the time in which the caller has protected its files of a dataset, as a phase.
 func encoding(c *cache.Cached, start time.Time) phases.Phase {
 	took, extra := c.Encoded()
-	p := phases.Took("ENCODE", start, took)
+	p := phases.Took(eventlog.Encode, start, took)
 	p.Bytes = &extra
 	return p
 }
@@ -425,7 +426,8 @@ func encoding(c *cache.Cached, start time.Time) phases.Phase {
 func (s *Session) completeDirect(o *unfinished) error {
 	d, written := o.direct, time.Now()
 	err := d.complete(o.failed)
-	s.events.Result(kindOf(d.Dataset), "END", d.Dataset, o.began, err)
+	types := writingEventsOf(d.Dataset)
+	s.events.Result(types.end, types.fail, d.Dataset, o.began, err)
 	if err != nil {
 		return returned(err)
 	}

@@ -86,7 +86,7 @@ func (s *Session) recordRun(node mpi.Comm, nodes int, settings *Settings, enviro
 			byName[n.name] = n.ranks
 			names = append(names, n.name)
 		}
-		s.events.Add(eventlog.Record{Type: "NODES", Run: &eventlog.Run{Nodes: len(ranks), Ranks: s.world.Size(), NodeList: hostlist.Compress(names)}})
+		s.events.Add(eventlog.Record{Type: eventlog.Nodes, Run: &eventlog.Run{Nodes: len(ranks), Ranks: s.world.Size(), NodeList: hostlist.Compress(names)}})
 		// Nodes with the same name cannot be told apart.
 		if len(byName) < len(ranks) || !request.Restarts(s.prefix.Dir) {
 			byName = nil

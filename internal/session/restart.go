@@ -96,7 +96,7 @@ func (s *Session) startRestart() (name string, err error) {
 	s.numbers.asked = true
 	s.prefix.Note(func() error { return prefix.BeginRestart(s.prefix.Dir, offer.Dataset) })
 	s.state, s.began = restarting, time.Now()
-	s.events.Dataset("RESTART_START", offer.Dataset, eventlog.Record{})
+	s.events.Dataset(eventlog.RestartStart, offer.Dataset, eventlog.Record{})
 	return offer.Name(), nil
 }
 
@@ -120,7 +120,7 @@ func (s *Session) completeRestart(valid bool) error {
 		err = fmt.Errorf("the program could not restart from %s; it is not used again, unless SCR_CURRENT=%s names it", offer.Name(), offer.Name())
 	}
 	failed := mpi.Agree(s.world, err)
-	s.events.Result("RESTART", "SUCCESS", offer.Dataset, s.began, failed)
+	s.events.Result(eventlog.RestartSuccess, eventlog.RestartFail, offer.Dataset, s.began, failed)
 	if failed == nil {
 		s.prefix.Note(func() error { return prefix.Acquit(s.prefix.Dir, offer.Dataset) })
 		s.numbers.checkpoint = offer.Checkpoint()

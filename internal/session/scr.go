@@ -182,10 +182,10 @@ func (s *Session) init(opt Options) error {
 		s.log.WarnJob("SCR_CRC_ON_COPY=0 has no effect: what is rebuilt in the cache has to be checked")
 	}
 	if err := s.begin(opt, start); err != nil {
-		s.events.Result("INIT", "END", dataset.Dataset{}, start, err)
+		s.events.Result(eventlog.InitEnd, eventlog.InitFail, dataset.Dataset{}, start, err)
 		return errors.Join(err, s.giveUp())
 	}
-	s.events.Add(eventlog.Record{Type: "INIT_END", Start: start, Seconds: eventlog.Since(start), Note: s.protection.logged()})
+	s.events.Add(eventlog.Record{Type: eventlog.InitEnd, Start: start, Seconds: eventlog.Since(start), Note: s.protection.logged()})
 	if err := s.haltIfAsked(); err != nil {
 		return err
 	}
@@ -315,7 +315,7 @@ func (s *Session) usePrefix(start time.Time, opt Options) (shared, error) {
 	s.events.phases = phases.New(s.world, cfg.NodeName, cfg.LogEnable || cfg.MetricsDir != "", s.events.Log)
 	s.advisor = advice.New(s.world, s.prefix, s.log, s.events.Log)
 	s.advisor.Answer(requests)
-	s.events.Add(eventlog.Record{Type: "INIT_START", Start: start,
+	s.events.Add(eventlog.Record{Type: eventlog.InitStart, Start: start,
 		Note: fmt.Sprintf("goscr %s, %s", version.Goscr(), report.Count(s.world.Size(), "rank"))})
 	known := strings.Split(string(texts), "\x00")
 	return shared{prefix: known[0], cache: known[1], run: probe.Run(known[2]), probed: known[3] != ""}, nil

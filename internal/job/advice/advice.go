@@ -69,7 +69,7 @@ func (a *Advisor) Begin(cfg *config.Config, environ func(name string) (string, b
 	a.prefix.Note(func() (err error) {
 		a.run, err = failures.Begin(a.prefix.Dir, cfg.JobID, time.Now())
 		if err == nil && a.run.Again {
-			a.events.Add(eventlog.Record{Type: "EARLIER_RUN_DIED"})
+			a.events.Add(eventlog.Record{Type: eventlog.EarlierRunDied})
 		}
 		return err
 	})
@@ -228,7 +228,7 @@ func (a *Advisor) reason() string {
 		}
 	case reason != "" && reason != a.told:
 		a.told = reason
-		a.events.Add(eventlog.Record{Type: "HALT", Note: reason})
+		a.events.Add(eventlog.Record{Type: eventlog.Halt, Note: reason})
 		if a.run != nil { // the program may end without Finalize
 			a.prefix.Note(func() error { return a.run.Asked(time.Now()) })
 		}

@@ -47,20 +47,20 @@ func (j *Job) meter(r eventlog.Record) {
 // seconds is how long the run has taken, 0 if that is not known.
 func (j *Job) LogDown(ctx context.Context, down map[string]string, seconds int) {
 	for _, line := range Reasons(down) {
-		r := eventlog.Record{Type: "NODE_FAIL", Note: line}
+		r := eventlog.Record{Type: eventlog.NodeFail, Note: line}
 		if seconds > 0 {
 			took := float64(seconds)
 			r.Seconds = &took
 		}
 		j.addToLog(ctx, r)
-		j.meter(eventlog.Record{Type: "NODE_FAIL", Note: line})
+		j.meter(eventlog.Record{Type: eventlog.NodeFail, Note: line})
 	}
 }
 
 // logStart enters that a run begins now, on these nodes.
 func (l *Loop) logStart(ctx context.Context, number int, nodes []string) {
-	l.addToLog(ctx, eventlog.Record{Type: "RUN_START", Run: &eventlog.Run{Number: number, Nodes: len(nodes), NodeList: hostlist.Compress(nodes)}})
-	l.meter(eventlog.Record{Type: "RUN_START", Run: &eventlog.Run{Number: number, Nodes: len(nodes)}})
+	l.addToLog(ctx, eventlog.Record{Type: eventlog.RunStart, Run: &eventlog.Run{Number: number, Nodes: len(nodes), NodeList: hostlist.Compress(nodes)}})
+	l.meter(eventlog.Record{Type: eventlog.RunStart, Run: &eventlog.Run{Number: number, Nodes: len(nodes)}})
 }
 
 // logEnd enters that a run has ended. last is the reason why there is no other run, nil if
@@ -84,17 +84,17 @@ func (l *Loop) logEnd(ctx context.Context, a attempt, last *stop) {
 		run.Nodes = n
 	}
 	took := a.ended.Sub(a.began).Seconds()
-	l.addToLog(ctx, eventlog.Record{Type: "RUN_END", Note: why, Time: a.ended, Start: a.began, Seconds: &took, Run: run})
-	l.meter(eventlog.Record{Type: "RUN_END", Note: a.how, Run: &eventlog.Run{Number: a.number, Status: &a.status}})
+	l.addToLog(ctx, eventlog.Record{Type: eventlog.RunEnd, Note: why, Time: a.ended, Start: a.began, Seconds: &took, Run: run})
+	l.meter(eventlog.Record{Type: eventlog.RunEnd, Note: a.how, Run: &eventlog.Run{Number: a.number, Status: &a.status}})
 }
 
 // logScavenge enters the result err of scavenging a dataset, which began at start.
 func (j *Job) logScavenge(ctx context.Context, d prefix.Unflushed, start time.Time, err error) {
 	r := eventlog.Record{Dataset: d.ID, Name: d.Name, Start: start, Seconds: eventlog.Since(start)}
 	if err != nil {
-		r.Type, r.Note = "SCAVENGE_FAIL", err.Error()
+		r.Type, r.Note = eventlog.ScavengeFail, err.Error()
 		j.addToLog(ctx, r)
-		j.meter(eventlog.Record{Type: "SCAVENGE_FAIL"})
+		j.meter(eventlog.Record{Type: eventlog.ScavengeFail})
 		return
 	}
 	bytes := int64(0)
@@ -104,9 +104,9 @@ func (j *Job) logScavenge(ctx context.Context, d prefix.Unflushed, start time.Ti
 			r.Bytes, r.Files = &bytes, eventlog.Count(int64(e.Files()))
 		}
 	}
-	r.Type, r.Transfer, r.From, r.To = "SCAVENGE", true, j.Config.CacheBase, j.Prefix
+	r.Type, r.Transfer, r.From, r.To = eventlog.Scavenge, true, j.Config.CacheBase, j.Prefix
 	j.addToLog(ctx, r)
-	j.meter(eventlog.Record{Transfer: true, Type: "SCAVENGE", Bytes: &bytes})
+	j.meter(eventlog.Record{Transfer: true, Type: eventlog.Scavenge, Bytes: &bytes})
 }
 
 // summarize tells what the checkpoints of the job have cost and saved, by its text log.

@@ -445,7 +445,7 @@ func (l *Loop) after(ctx context.Context, a *attempt) *stop {
 // isNoFailure records that the last run has ended because somebody has asked for it, also in
 // the log: reports must not count it among the failures.
 func (l *Loop) isNoFailure(ctx context.Context, a attempt, why string) {
-	l.addToLog(ctx, eventlog.Record{Type: "HALT", Note: why, Time: a.ended})
+	l.addToLog(ctx, eventlog.Record{Type: eventlog.Halt, Note: why, Time: a.ended})
 	if err := failures.Asked(l.Prefix, l.alloc.id, time.Now()); err != nil {
 		l.Tell("%v", err)
 	}

@@ -30,7 +30,7 @@ func (l *Loop) recover(ctx context.Context) *stop {
 		return &stop{why: plan.Did, status: l.past.status}
 	}
 	l.Tell("recovery: %s: %s", plan.Rung, plan.Did)
-	l.meter(eventlog.Record{Type: "RECOVERY", Note: plan.Rung})
+	l.meter(eventlog.Record{Type: eventlog.Recovery, Note: plan.Rung})
 	if plan.Rung != "MIGRATE" {
 		l.cancelMigration("the job goes on in another way")
 	}

@@ -85,11 +85,11 @@ func (f *Flusher) Start(c *cache.Cached) error {
 	}
 	f.waitForConflicts(c.Name(), f.names(c))
 	b := &background{cached: c, start: time.Now()}
-	f.Events.Dataset("FLUSH_START", c.Dataset, eventlog.Record{Note: f.Prefix.Dir})
+	f.Events.Dataset(eventlog.FlushStart, c.Dataset, eventlog.Record{Note: f.Prefix.Dir})
 	there, err := f.startCopy(b)
 	switch {
 	case err != nil:
-		f.Events.Result("FLUSH", "SUCCESS", c.Dataset, b.start, err)
+		f.Events.Result(eventlog.FlushSuccess, eventlog.FlushFail, c.Dataset, b.start, err)
 	case there:
 		if err = f.conclude(c, b.start, 0, nil); err == nil {
 			f.evictOutput(c)
@@ -384,7 +384,7 @@ func (f *Flusher) cancel(b *background) error {
 	f.remove(b)
 	err := mpi.Agree(f.World, b.copy.Cancel())
 	err = errors.Join(err, f.forgetCopy(c), f.Prefix.GiveUpFlush(c.Dataset))
-	f.Events.Result("FLUSH", "SUCCESS", c.Dataset, b.start, transfer.ErrStopped)
+	f.Events.Result(eventlog.FlushSuccess, eventlog.FlushFail, c.Dataset, b.start, transfer.ErrStopped)
 	f.Log.Info("dataset %d (%s): its flush is cancelled", c.ID(), c.Name())
 	return err
 }

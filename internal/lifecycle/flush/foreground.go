@@ -31,7 +31,7 @@ func (f *Flusher) Flush(c *cache.Cached) error {
 	}
 	f.waitForConflicts(c.Name(), f.names(c))
 	start := time.Now()
-	f.Events.Dataset("FLUSH_START", c.Dataset, eventlog.Record{Note: f.Prefix.Dir})
+	f.Events.Dataset(eventlog.FlushStart, c.Dataset, eventlog.Record{Note: f.Prefix.Dir})
 	err := f.copyFiles(c)
 	if errors.Is(err, redundancy.ErrCorrupt) {
 		if err = f.repair(c); err == nil {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/internal/node/cache"
+	"github.com/goscr/goscr/internal/observe/eventlog"
 	"github.com/goscr/goscr/internal/observe/eventlog/phases"
 	"github.com/goscr/goscr/internal/observe/report"
 	"github.com/goscr/goscr/internal/prefix"
@@ -39,7 +40,7 @@ func (e *FullError) Unwrap() error { return e.Err }
 // copies took some time. It returns err, which is a *FullError if that is the reason, or an
 // error of its own.
 func (f *Flusher) conclude(c *cache.Cached, start time.Time, took time.Duration, err error) error {
-	f.Events.Result("FLUSH", "SUCCESS", c.Dataset, start, err)
+	f.Events.Result(eventlog.FlushSuccess, eventlog.FlushFail, c.Dataset, start, err)
 	if err != nil {
 		f.Taken(err)
 		return f.explain(c, err)

@@ -64,9 +64,9 @@ func (r *Restart) fetch(d dataset.Dataset) (ok bool, err error) {
 		return false, nil
 	}
 	start := time.Now()
-	r.Events.Dataset("FETCH_START", d, eventlog.Record{Note: r.Prefix.Dir})
+	r.Events.Dataset(eventlog.FetchStart, d, eventlog.Record{Note: r.Prefix.Dir})
 	err = r.offerFrom(d, start)
-	r.Events.Result("FETCH", "SUCCESS", d, start, err)
+	r.Events.Result(eventlog.FetchSuccess, eventlog.FetchFail, d, start, err)
 	if err != nil {
 		r.refused.note("%s cannot be fetched: %v", d.Name(), err)
 		if mpi.Any(r.World, isCurable(err)) && r.offered == nil {
@@ -82,7 +82,7 @@ func (r *Restart) fetch(d dataset.Dataset) (ok bool, err error) {
 		return false, nil
 	}
 	if c := r.offered.cached; c != nil {
-		r.Events.Copied("FETCH", c.Dataset, r.Prefix.Dir, c.Desc.Store, start)
+		r.Events.Copied(eventlog.Fetch, c.Dataset, r.Prefix.Dir, c.Desc.Store, start)
 	}
 	if err := r.Prefix.Fetched(d); err != nil {
 		r.Log.WarnJob("cannot record that checkpoint %s was fetched: %v", d.Name(), err)
@@ -255,7 +255,7 @@ func (r *Restart) copyToCache(d dataset.Dataset, files []redundancy.File, desc *
 		}
 	}
 	r.Flusher.Evict(later)
-	r.Phases.Log(c.Dataset, phases.Took("FETCH", start, took))
+	r.Phases.Log(c.Dataset, phases.Took(eventlog.Fetch, start, took))
 	return c, nil
 }
 

@@ -120,7 +120,7 @@ func (k *Cache) Restore(c *Cached) {
 func (k *Cache) take(id int, c *Cached, d filemap.Description, err error) {
 	start := time.Now()
 	var outcome string
-	k.Events.Add(eventlog.Record{Type: "REBUILD_START", Dataset: id, Name: d.Name()})
+	k.Events.Add(eventlog.Record{Type: eventlog.RebuildStart, Dataset: id, Name: d.Name()})
 	if err == nil {
 		outcome, err = k.restoreOrYield(c, d)
 	}
@@ -178,9 +178,9 @@ func (k *Cache) leaveForeign(id int, f Foreign, err error) {
 // reportRebuilt reports the result of a rebuild to the user and to the log of the
 // job.
 func (k *Cache) reportRebuilt(id int, d filemap.Description, start time.Time, outcome string, err error) {
-	r := eventlog.Record{Type: "REBUILD_SUCCESS", Dataset: id, Name: d.Name(), Note: outcome, Start: start, Seconds: eventlog.Since(start)}
+	r := eventlog.Record{Type: eventlog.RebuildSuccess, Dataset: id, Name: d.Name(), Note: outcome, Start: start, Seconds: eventlog.Since(start)}
 	if err != nil {
-		r.Type, r.Note = "REBUILD_FAIL", err.Error()
+		r.Type, r.Note = eventlog.RebuildFail, err.Error()
 	} else {
 		k.Log.Info("dataset %d (%s): %s, ready in %.3f s", id, d.Name(), outcome, time.Since(start).Seconds())
 	}
@@ -241,7 +241,7 @@ func (k *Cache) restore(c *Cached, d filemap.Description) (outcome string, err e
 	if err != nil {
 		return "", err
 	}
-	k.Phases.Log(c.Dataset, phases.Took("DISTRIBUTE", start, moved.Sub(start)), phases.Took("REBUILD", moved, time.Since(moved)))
+	k.Phases.Log(c.Dataset, phases.Took(eventlog.Distribute, start, moved.Sub(start)), phases.Took(eventlog.Rebuild, moved, time.Since(moved)))
 	if m.Device != "" {
 		err = restoreMetadata(files)
 	}

@@ -61,7 +61,7 @@ func (c *Collector) Add(r eventlog.Record) error {
 			Cluster: or(r.Job.Cluster, j.Cluster), Prefix: or(r.Job.Prefix, j.Prefix)}
 	}
 	run := c.run(r)
-	if r.Type == "NODE_FAIL" && !r.Transfer && r.Spread == nil {
+	if r.Type == eventlog.NodeFail && !r.Transfer && r.Spread == nil {
 		f := Failure{Time: r.Time, Job: r.Job.ID, Note: r.Note}
 		if run != nil {
 			f.Run = run.Number
@@ -97,9 +97,9 @@ func or(a, b string) string {
 func (c *Collector) run(r eventlog.Record) *Run {
 	run := c.open[r.Job.ID]
 	switch r.Type {
-	case "RUN_START":
+	case eventlog.RunStart:
 		return c.begin(r, true)
-	case "INIT_START", "START":
+	case eventlog.InitStart, "START":
 		if run == nil || !run.state.loop || run.state.begun || run.state.over {
 			run = c.begin(r, false)
 		}
@@ -174,51 +174,51 @@ func (run *Run) event(r eventlog.Record) {
 	s := &run.state
 	what, result, _ := cutLast(r.Type)
 	switch r.Type {
-	case "INIT_START":
+	case eventlog.InitStart:
 		_, after, _ := strings.Cut(r.Note, ", ")
 		if n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSuffix(after, "s"), " rank")); err == nil {
 			run.Ranks = n
 		}
-	case "INIT_END", "RESTART_SUCCESS":
+	case eventlog.InitEnd, eventlog.RestartSuccess:
 		run.span(Restart, r)
-		if r.Type == "INIT_END" {
+		if r.Type == eventlog.InitEnd {
 			run.Protection = r.Note
 		}
-		if r.Type == "RESTART_SUCCESS" && len(run.Datasets) == 0 { // later it reads what it has written
+		if r.Type == eventlog.RestartSuccess && len(run.Datasets) == 0 { // later it reads what it has written
 			run.From = r.Name
 		}
-	case "NODES":
+	case eventlog.Nodes:
 		run.usedNodes(r.Run)
-	case "INIT_FAIL":
+	case eventlog.InitFail:
 		run.Why = r.Note
-	case "COMPUTE_START":
+	case eventlog.ComputeStart:
 		s.compute = r.Time
 		s.computed++
-	case "COMPUTE_END":
+	case eventlog.ComputeEnd:
 		run.span(Compute, r)
 		s.compute = time.Time{}
-	case "CHECKPOINT_START", "OUTPUT_START":
+	case eventlog.CheckpointStart, eventlog.OutputStart:
 		s.output = run.dataset(r)
 		s.output.Start, s.output.Checkpoint = r.Time, what == "CHECKPOINT"
-	case "CHECKPOINT_END", "OUTPUT_END", "CHECKPOINT_FAIL", "OUTPUT_FAIL":
+	case eventlog.CheckpointEnd, eventlog.OutputEnd, eventlog.CheckpointFail, eventlog.OutputFail:
 		run.completed(r, result == "FAIL")
-	case "FLUSH_START":
+	case eventlog.FlushStart:
 		s.flushes[r.Dataset] = flushing{r.Time, s.computed}
-	case "FLUSH_SUCCESS", "FLUSH_FAIL":
+	case eventlog.FlushSuccess, eventlog.FlushFail:
 		run.flushed(r, result == "FAIL")
-	case "REBUILD_SUCCESS", "REBUILD_FAIL":
+	case eventlog.RebuildSuccess, eventlog.RebuildFail:
 		run.span(Rebuild, r)
-	case "FETCH_SUCCESS", "FETCH_FAIL":
+	case eventlog.FetchSuccess, eventlog.FetchFail:
 		run.span(Fetch, r)
-	case "HALT":
+	case eventlog.Halt:
 		s.halt = r.Note
 		s.stopped = s.stopped || r.Note == "SCR_FINALIZE_CALLED" // by which a log of SCR 3.1 ends
-	case "FINALIZE_END", "FINALIZE_FAIL":
+	case eventlog.FinalizeEnd, eventlog.FinalizeFail:
 		s.stopped = true
 		if !s.loop {
 			run.ended(r.Time, Finished, s.halt)
 		}
-	case "RUN_END":
+	case eventlog.RunEnd:
 		run.runEnded(r)
 	}
 }
@@ -310,7 +310,7 @@ func (run *Run) transfer(r eventlog.Record) {
 		d.Files = *r.Files
 	}
 	switch r.Type {
-	case "ENCODE":
+	case eventlog.Encode:
 		if writes, known := run.state.writes[r.Dataset]; known {
 			run.behind(r, writes)
 			return
@@ -325,7 +325,7 @@ func (run *Run) transfer(r eventlog.Record) {
 				break
 			}
 		}
-	case "FLUSH", "SCAVENGE":
+	case eventlog.Flush, eventlog.Scavenge:
 		d.Flushed = true
 	}
 }
@@ -388,14 +388,14 @@ func (run *Run) phase(r eventlog.Record) {
 		d.Phases = map[string]*eventlog.Spread{}
 	}
 	d.Phases[r.Type] = r.Spread
-	if r.Type == "WRITE" {
+	if r.Type == eventlog.Write {
 		took := r.Spread.Most
-		if route := d.Phases["ROUTE"]; route != nil {
+		if route := d.Phases[eventlog.Route]; route != nil {
 			took += route.Most
 		}
 		run.state.writes[r.Dataset] = Span{Start: r.Start, End: r.Start.Add(time.Duration(min(max(took, 0), longestTime) * float64(time.Second)))}
 	}
-	if r.Type == "ENCODE" && r.Bytes != nil {
+	if r.Type == eventlog.Encode && r.Bytes != nil {
 		d.Redundancy = *r.Bytes
 	}
 }

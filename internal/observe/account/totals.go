@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/internal/job/interval"
+	"github.com/goscr/goscr/internal/observe/eventlog"
 )
 
 // Totals are the sums over all runs.
@@ -121,7 +122,7 @@ func (a *Account) Totals() Totals {
 				gaps++
 			}
 			last = d.Start.Add(time.Duration(min(d.Seconds+d.Waited, longestTime) * float64(time.Second)))
-			for _, phase := range []string{"WRITE", "ENCODE"} {
+			for _, phase := range []string{eventlog.Write, eventlog.Encode} {
 				if p := d.Phases[phase]; p != nil && p.Node != "" && run.Nodes != 1 {
 					slow[p.Node]++
 					t.Slowest.Of++

@@ -12,14 +12,14 @@ func (l *Log) Dataset(kind string, d dataset.Dataset, r Record) {
 	l.Add(r)
 }
 
-// Result logs the result of an operation that began at start: kind_good, or kind_FAIL with
-// the error.
-func (l *Log) Result(kind, good string, d dataset.Dataset, start time.Time, err error) {
+// Result logs the result of an operation that began at start: an event of the type done; or of the
+// type failed, with the error.
+func (l *Log) Result(done, failed string, d dataset.Dataset, start time.Time, err error) {
 	r := Record{Start: start, Seconds: Since(start)}
 	if err != nil {
-		good, r.Note = "FAIL", err.Error()
+		done, r.Note = failed, err.Error()
 	}
-	l.Dataset(kind+"_"+good, d, r)
+	l.Dataset(done, d, r)
 }
 
 // Copied logs a transfer that began at start: all files of a dataset were copied, or read

@@ -154,7 +154,7 @@ func (r *Record) Text() string {
 }
 
 // namesJob has the events that name the job. The others have its id only.
-var namesJob = map[string]bool{"INIT_START": true, "RUN_START": true}
+var namesJob = map[string]bool{InitStart: true, RunStart: true}
 
 // kind is the key of the record's type.
 func (r *Record) kind() string {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/internal/observe/account"
+	"github.com/goscr/goscr/internal/observe/eventlog"
 )
 
 //go:embed uplot page.html page.css page.js
@@ -127,17 +128,17 @@ func newData(a *account.Account) data {
 		}
 		for _, d := range run.Datasets {
 			var write, encode float64
-			if p := d.Phases["WRITE"]; p != nil {
+			if p := d.Phases[eventlog.Write]; p != nil {
 				write = p.Most
 			}
-			if p := d.Phases["ENCODE"]; p != nil {
+			if p := d.Phases[eventlog.Encode]; p != nil {
 				encode = p.Most
 			}
 			if write == 0 {
 				write = d.Seconds
 			}
 			b.Sets = append(b.Sets, []any{b.at(d.Start), i, b.name(d.Name), write, encode, d.FlushTime, d.Bytes, d.Complete, d.Flushed})
-			for _, phase := range []string{"WRITE", "ENCODE", "FLUSH"} {
+			for _, phase := range []string{eventlog.Write, eventlog.Encode, eventlog.Flush} {
 				if p := d.Phases[phase]; p != nil && p.Node != "" && run.Nodes != 1 {
 					slow[p.Node]++
 					of++

@@ -24,56 +24,56 @@ func (f *File) add(r eventlog.Record) bool {
 func (f *File) event(r eventlog.Record) bool {
 	s := &f.state
 	switch r.Type {
-	case "INIT_START":
+	case eventlog.InitStart:
 		f.set(info, 1, label{"jobname", r.Job.Name}, label{"cluster", r.Job.Cluster}, label{"prefix", r.Job.Prefix}, label{"host", r.Job.Host})
 		f.set(up, 1)
-	case "EARLIER_RUN_DIED":
+	case eventlog.EarlierRunDied:
 		s.died = true
 		f.count(failures, 1)
-	case "INIT_END":
+	case eventlog.InitEnd:
 		s.scheme, _, _ = strings.Cut(r.Note, " ")
 		if !strings.Contains(r.Note, ", bears ") { // it is no scheme
 			s.scheme = "none"
 		}
-	case "REBUILD_SUCCESS":
+	case eventlog.RebuildSuccess:
 		s.rebuilt[r.Dataset] = strings.HasPrefix(r.Note, "rebuilt")
 		return false
-	case "FETCH_SUCCESS":
+	case eventlog.FetchSuccess:
 		s.fetched[r.Dataset] = true
 		return false
-	case "RESTART_SUCCESS":
+	case eventlog.RestartSuccess:
 		f.restarted(r)
-	case "RESTART_FAIL":
+	case eventlog.RestartFail:
 		f.count(restartFailures, 1)
-	case "RESTART_NONE":
+	case eventlog.RestartNone:
 		f.count(restarts, 1, label{"from", "beginning"})
-	case "CHECKPOINT_START":
+	case eventlog.CheckpointStart:
 		s.begin(r.Dataset, begun{at: r.Time.UnixMicro(), bypass: r.Note == r.Job.Prefix})
 		return false
-	case "CHECKPOINT_END":
+	case eventlog.CheckpointEnd:
 		f.count(checkpoints, 1)
 		place := "cache"
 		if s.begun[r.Dataset].bypass {
 			place = "prefix"
 		}
 		f.newest(place, r.Dataset)
-	case "CHECKPOINT_FAIL", "OUTPUT_FAIL":
+	case eventlog.CheckpointFail, eventlog.OutputFail:
 		f.count(failed, 1)
 		delete(s.begun, r.Dataset)
-	case "OUTPUT_END":
+	case eventlog.OutputEnd:
 		f.count(outputs, 1)
-	case "FLUSH_SUCCESS":
+	case eventlog.FlushSuccess:
 		f.count(flushes, 1)
 		f.newest("prefix", r.Dataset)
-	case "FLUSH_FAIL":
+	case eventlog.FlushFail:
 		f.count(flushFailures, 1)
-	case "RECOVERY":
+	case eventlog.Recovery:
 		f.count(recoveries, 1, label{"rung", r.Note})
-	case "NODE_FAIL":
+	case eventlog.NodeFail:
 		f.count(nodesLost, 1)
-	case "SCAVENGE_FAIL":
+	case eventlog.ScavengeFail:
 		f.count(scavengeFailures, 1)
-	case "FINALIZE_END", "FINALIZE_FAIL":
+	case eventlog.FinalizeEnd, eventlog.FinalizeFail:
 		f.set(up, 0)
 	default:
 		return false
@@ -131,7 +131,7 @@ func (f *File) newest(place string, id int) {
 
 // phase adds a phase up: the time of the slowest rank, for which the others have waited.
 func (f *File) phase(r eventlog.Record) bool {
-	if r.Type == "FILL" {
+	if r.Type == eventlog.Fill {
 		f.set(fill, r.Spread.Most/100, label{"store", r.Note})
 		if r.Bytes != nil {
 			f.set(cacheBytes, *r.Bytes)
@@ -141,10 +141,10 @@ func (f *File) phase(r eventlog.Record) bool {
 	labels := []label{{"phase", strings.ToLower(r.Type)}, {"scheme", f.state.scheme}}
 	f.count(phaseSeconds, r.Spread.Most, labels...)
 	f.count(phases, 1, labels...)
-	if r.Type == "ENCODE" && r.Bytes != nil {
+	if r.Type == eventlog.Encode && r.Bytes != nil {
 		f.count(redundancy, float64(*r.Bytes))
 	}
-	return r.Type == "FLUSH" || r.Type == "FETCH"
+	return r.Type == eventlog.Flush || r.Type == eventlog.Fetch
 }
 
 // transfer adds the bytes of a transfer up.
@@ -154,13 +154,13 @@ func (f *File) transfer(r eventlog.Record) bool {
 	}
 	n := float64(*r.Bytes)
 	switch r.Type {
-	case "ENCODE":
+	case eventlog.Encode:
 		f.count(written, n)
-	case "FLUSH":
+	case eventlog.Flush:
 		f.count(flushed, n)
-	case "FETCH":
+	case eventlog.Fetch:
 		f.count(fetched, n)
-	case "SCAVENGE":
+	case eventlog.Scavenge:
 		f.count(scavenged, n)
 		f.count(scavenges, 1)
 		return true
@@ -171,10 +171,10 @@ func (f *File) transfer(r eventlog.Record) bool {
 // run adds up what scr_run passes on. The note of RUN_END is how the run has ended.
 func (f *File) run(r eventlog.Record) bool {
 	switch r.Type {
-	case "RUN_START":
+	case eventlog.RunStart:
 		f.set(nodes, r.Run.Nodes)
 		f.set(runUp, 1)
-	case "RUN_END":
+	case eventlog.RunEnd:
 		f.count(runs, 1, label{"how", r.Note})
 		f.set(runUp, 0)
 	default: // of the program

@@ -1,0 +1,52 @@
+package eventlog
+
+// The types of events, which docs/logging.md describes.
+const (
+	InitStart       = "INIT_START"
+	InitEnd         = "INIT_END"
+	InitFail        = "INIT_FAIL"
+	Nodes           = "NODES"
+	EarlierRunDied  = "EARLIER_RUN_DIED"
+	RebuildStart    = "REBUILD_START"
+	RebuildSuccess  = "REBUILD_SUCCESS"
+	RebuildFail     = "REBUILD_FAIL"
+	FetchStart      = "FETCH_START"
+	FetchSuccess    = "FETCH_SUCCESS"
+	FetchFail       = "FETCH_FAIL"
+	RestartStart    = "RESTART_START"
+	RestartSuccess  = "RESTART_SUCCESS"
+	RestartFail     = "RESTART_FAIL"
+	RestartNone     = "RESTART_NONE"
+	ComputeStart    = "COMPUTE_START"
+	ComputeEnd      = "COMPUTE_END"
+	CheckpointStart = "CHECKPOINT_START"
+	CheckpointEnd   = "CHECKPOINT_END"
+	CheckpointFail  = "CHECKPOINT_FAIL"
+	OutputStart     = "OUTPUT_START"
+	OutputEnd       = "OUTPUT_END"
+	OutputFail      = "OUTPUT_FAIL"
+	FlushStart      = "FLUSH_START"
+	FlushSuccess    = "FLUSH_SUCCESS"
+	FlushFail       = "FLUSH_FAIL"
+	Halt            = "HALT"
+	FinalizeEnd     = "FINALIZE_END"
+	FinalizeFail    = "FINALIZE_FAIL"
+	RunStart        = "RUN_START"
+	RunEnd          = "RUN_END"
+	NodeFail        = "NODE_FAIL"
+	ScavengeFail    = "SCAVENGE_FAIL"
+	Recovery        = "RECOVERY"
+)
+
+// The types of transfers and of phases.
+const (
+	Encode     = "ENCODE"
+	Flush      = "FLUSH"
+	Fetch      = "FETCH"
+	Scavenge   = "SCAVENGE"
+	Route      = "ROUTE"
+	Write      = "WRITE"
+	Distribute = "DISTRIBUTE"
+	Rebuild    = "REBUILD"
+	Fill       = "FILL"
+)
