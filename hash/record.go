@@ -45,8 +45,8 @@ import (
 //	            no field has, and those whose contents are not of the type of their field
 //
 // A value in a file may have been written by anybody. One that is missing, or not of the type of its
-// field, leaves the field as it was, so the caller sets defaults before. Ranges are for the
-// caller to check. A tag or a type that is none of these is a mistake in the program, which panics.
+// field, leaves the field as it was, so the caller sets defaults before; but a map is made. Ranges
+// are for the caller to check. A tag or a type that is none of these is a mistake in the program, which panics.
 
 // Marshaler is a type that makes the hash under its key itself. nil is an empty hash.
 type Marshaler interface{ MarshalHash() *Hash }
@@ -167,7 +167,9 @@ func (f field) set(h *Hash, key string, v reflect.Value) {
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
-		if h.Unset(key); !v.IsNil() {
+		if v.IsNil() {
+			h.Unset(key)
+		} else {
 			f.set(h, key, v.Elem())
 		}
 	case reflect.Struct:
@@ -280,6 +282,9 @@ func getFields(h *Hash, record reflect.Value) {
 
 // get sets a value from the hash under its key, and reports whether that is of its type.
 func (f field) get(h *Hash, v reflect.Value) bool {
+	if v.Kind() == reflect.Map && v.IsNil() {
+		v.Set(reflect.MakeMap(v.Type()))
+	}
 	if h == nil {
 		return false
 	}

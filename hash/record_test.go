@@ -131,7 +131,7 @@ WORD
 	if got := As[all](h); !reflect.DeepEqual(got, record) {
 		t.Errorf("%+v\nwant\n%+v", got, record)
 	}
-	if got := As[all](nil); !reflect.DeepEqual(got, all{}) {
+	if got := As[all](nil); !reflect.DeepEqual(got, all{Ranks: map[int]inner{}, Env: map[string]string{}}) {
 		t.Errorf("from nothing: %+v", got)
 	}
 }
@@ -172,6 +172,7 @@ func TestSetFields(t *testing.T) {
 	h := Marshal(record)
 	h.SetValue("NEW", "1")
 	h.Get("INNER").SetValue("NEW", "1")
+	h.Get("POINTER").SetValue("NEW", "1")
 	h.Get("RANK", "12").SetValue("NEW", "1")
 	h.At("RANK", "all")
 	want := h.Clone()
