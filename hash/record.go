@@ -218,6 +218,9 @@ func (f field) mapKey(text string, t reflect.Type) (key reflect.Value, ok bool) 
 
 // text returns the text of a value; ok is false if it is not of a type that has one.
 func (f field) text(v reflect.Value) (text string, ok bool) {
+	if v.Kind() == reflect.String && v.NumMethod() == 0 {
+		return v.String(), true // the most frequent one, without a copy
+	}
 	switch x := v.Interface().(type) {
 	case time.Time:
 		if f.seconds {
