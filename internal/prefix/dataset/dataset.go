@@ -91,7 +91,9 @@ func (d Dataset) Size() int64 { return d.record.Size.value }
 func (d Dataset) Files() int { return int(d.record.Files.value) }
 
 // SetTotals records the number of files and their total size in bytes, over all ranks.
-func (d *Dataset) SetTotals(files, bytes int64) { d.record.Files, d.record.Size = some(files), some(bytes) }
+func (d *Dataset) SetTotals(files, bytes int64) {
+	d.record.Files, d.record.Size = some(files), some(bytes)
+}
 
 // SetComplete records whether the files of all ranks are complete.
 func (d *Dataset) SetComplete(complete bool) {
