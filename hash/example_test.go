@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/mpi"
@@ -170,4 +171,34 @@ func tempDir() string {
 		panic(err)
 	}
 	return dir
+}
+
+// A record is a struct that has a key beside each of its fields.
+func ExampleMarshal() {
+	type member struct {
+		Size int64 `hash:"SIZE"`
+	}
+	type set struct {
+		Name    string         `hash:"NAME"`
+		Created time.Time      `hash:"CREATED"` // in microseconds
+		Why     string         `hash:"WHY,omitempty"`
+		Members map[int]member `hash:"RANK"`
+	}
+	h := hash.Marshal(set{Name: "ckpt.12", Created: time.Unix(1, 0), Members: map[int]member{0: {100}, 7: {200}}})
+	h.PrintKV(os.Stdout, 0)
+
+	h.SetValue("CREATED", "yesterday") // by somebody else
+	h.SetValue("WHY", "no space")
+	s := set{Created: time.Unix(5, 0)}
+	hash.Unmarshal(h, &s)
+	fmt.Println(s.Name, s.Created.Unix(), s.Why, s.Members)
+	// Output:
+	// CREATED = 1000000
+	// NAME = ckpt.12
+	// RANK
+	//   0
+	//     SIZE = 100
+	//   7
+	//     SIZE = 200
+	// ckpt.12 5 no space map[0:{100} 7:{200}]
 }

@@ -15,8 +15,9 @@
 // A key ends at a NUL byte, which packed hashes cannot contain: "a\x00b" is the
 // key "a" wherever a key is given.
 //
-// The package also encodes hashes for messages and files (format.go, file.go), and
-// locks files that several processes update (lock.go).
+// The package also converts between hashes and structs (record.go), encodes hashes for
+// messages and files (format.go, file.go), and locks files that several processes update
+// (lock.go).
 package hash
 
 import (

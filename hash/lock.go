@@ -74,6 +74,18 @@ func Update(path string, change func(*Hash) error) error {
 	return l.WriteCloseUnlock()
 }
 
+// UpdateRecord is Update for a file that holds a record. Keys that are of no field stay, see SetFields.
+func UpdateRecord[T any](path string, change func(record *T) error) error {
+	return Update(path, func(h *Hash) error {
+		record := As[T](h)
+		if err := change(&record); err != nil {
+			return err
+		}
+		h.SetFields(record)
+		return nil
+	})
+}
+
 // Mend replaces a hash file that is corrupt or missing by a new one, which fill
 // fills, and renames the corrupt one, or a link or directory in its place, to aside. It
 // holds the lock meanwhile: of several processes that mend a file, only one replaces it.

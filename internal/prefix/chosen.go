@@ -22,12 +22,15 @@ import (
 // dataset since: that work counts. Such a dataset has a higher id than NEWEST, or was created after LATEST: a job numbers its
 // datasets from below again when its nodes are lost. A dataset that neither index nor flush.scr has, because a run on other
 // nodes did not find it, counts as newer if it was created after WHEN, too. Only there two clocks are compared.
-const (
-	keyChosen = "CHOSEN"
-	keyNewest = "NEWEST"
-	keyLatest = "LATEST"
-	keyWhen   = "WHEN"
-)
+type chosen struct {
+	ID      int       `hash:"DSET"`
+	Created time.Time `hash:"CREATED"`
+	Newest  int       `hash:"NEWEST"`
+	Latest  time.Time `hash:"LATEST"`
+	When    time.Time `hash:"WHEN"`
+}
+
+const keyChosen = "CHOSEN"
 
 // Choose makes the next run with a prefix directory restart from a dataset. x is the index of that directory.
 func Choose(x *Index, prefix, name string, now time.Time) error {
@@ -38,21 +41,15 @@ func Choose(x *Index, prefix, name string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	newest, latest := 0, time.UnixMicro(0)
+	e, _ := x.Find(x.Current())
+	c := chosen{ID: e.ID, Created: e.Created(), Latest: time.UnixMicro(0), When: now}
 	for _, d := range known(x, located) {
-		newest = max(newest, d.ID())
-		if d.Created().After(latest) {
-			latest = d.Created()
+		c.Newest = max(c.Newest, d.ID())
+		if d.Created().After(c.Latest) {
+			c.Latest = d.Created()
 		}
 	}
-	e, _ := x.Find(x.Current())
-	h := hash.New()
-	h.SetInt(keyDset, int64(e.ID))
-	h.SetInt(keyCreated, e.Created().UnixMicro())
-	h.SetInt(keyNewest, int64(newest))
-	h.SetInt(keyLatest, latest.UnixMicro())
-	h.SetInt(keyWhen, now.UnixMicro())
-	x.h.Set(keyChosen, h)
+	x.h.Set(keyChosen, hash.Marshal(c))
 	return nil
 }
 
@@ -72,36 +69,33 @@ func known(x *Index, located []Located) (list []dataset.Dataset) {
 // Choice is what a user has chosen.
 type Choice struct {
 	Of Entry
-	h  *hash.Hash
+	chosen
 }
 
 // Chosen returns the choice of a user. ok is false if there is none.
 func Chosen(x *Index) (c Choice, ok bool) {
-	h := x.h.Get(keyChosen)
-	id, ok := h.Int(keyDset)
-	return Choice{x.ByID(int(id)), h}, ok
+	c.chosen = hash.As[chosen](x.h.Get(keyChosen))
+	c.Of = x.ByID(c.ID)
+	return c, c.ID != 0
 }
 
 // Holds reports whether the choice has an effect: the index x has the dataset, and no job has completed another one since. located are the
 // datasets of flush.scr, cached those that are complete in the caches of the job.
 func (c Choice) Holds(x *Index, located []Located, cached []dataset.Dataset) bool {
-	newest, _ := c.h.Int(keyNewest)
-	latest, _ := c.h.Int(keyLatest)
-	when, _ := c.h.Int(keyWhen)
-	newer := func(d dataset.Dataset) bool { return d.ID() > int(newest) || d.Created().UnixMicro() > latest }
+	newer := func(d dataset.Dataset) bool { return d.ID() > c.Newest || d.Created().After(c.Latest) }
 	switch {
-	case !chose(c.h, c.Of.Dataset) || !c.Of.usable() || x.Current() != "" && !c.Of.Current: // SCR 3.1 may have made another one current
+	case !c.is(c.Of.Dataset) || !c.Of.usable() || x.Current() != "" && !c.Of.Current: // SCR 3.1 may have made another one current
 		return false
 	case slices.ContainsFunc(known(x, located), newer):
 		return false
 	}
-	return !slices.ContainsFunc(cached, func(d dataset.Dataset) bool { return newer(d) && d.Created().UnixMicro() > when })
+	return !slices.ContainsFunc(cached, func(d dataset.Dataset) bool { return newer(d) && d.Created().After(c.When) })
 }
 
 // End ends the choice, because the run has taken it, or goes on without. If the user has chosen again meanwhile, that stays.
 func (c Choice) End(prefix string) error {
 	return UpdateIndex(prefix, func(x *Index) error {
-		if x.h.Get(keyChosen).Equal(c.h) {
+		if hash.As[chosen](x.h.Get(keyChosen)) == c.chosen {
 			x.h.Unset(keyChosen)
 		}
 		return nil

@@ -195,7 +195,7 @@ func (p *Prefix) readLists(d dataset.Dataset, ranks int) (Parts, error) {
 		return parts, mpi.Agree(p.Comm, err)
 	}
 	parts := Parts{}
-	of, err := p.each(origin{id: d.ID()}, func(rank int, files []redundancy.File) error {
+	of, err := p.each(origin{ID: d.ID()}, func(rank int, files []redundancy.File) error {
 		for i := range files {
 			files[i].Path = Aside(files[i].Path, d.ID(), ByFlush)
 			files[i].Meta.SetComplete(true)

@@ -19,11 +19,13 @@ import (
 //	DSETDESC / …   description of the dataset
 //	COPIED = n     bytes that are copied
 //	BYTES = n      ... of so many
-const (
-	flushingFile = "flushing.scr"
-	keyCopied    = "COPIED"
-	keyBytes     = "BYTES"
-)
+type flushing struct {
+	Dataset dataset.Dataset `hash:"DSETDESC"`
+	Copied  int64           `hash:"COPIED"`
+	Bytes   int64           `hash:"BYTES"`
+}
+
+const flushingFile = "flushing.scr"
 
 // copyInterval is the least time between two changes of flushing.scr.
 const copyInterval = time.Second
@@ -80,11 +82,7 @@ func (m *CopyMeter) add(bytes int64) {
 	if m.failed || m.size <= 0 || time.Since(m.told) < copyInterval {
 		return
 	}
-	h := hash.New()
-	h.Set(keyDesc, m.of.Encode())
-	h.SetInt(keyCopied, min(m.copied, m.size))
-	h.SetInt(keyBytes, m.size)
-	if hash.WriteShared(flushingPath(m.prefix, m.of.ID()), h) != nil {
+	if hash.WriteShared(flushingPath(m.prefix, m.of.ID()), hash.Marshal(flushing{m.of, min(m.copied, m.size), m.size})) != nil {
 		m.failed = true
 		return
 	}
@@ -95,15 +93,11 @@ func (m *CopyMeter) add(bytes int64) {
 // known is false if nothing says so.
 func Copied(prefix string, d dataset.Dataset) (part float64, known bool) {
 	h, err := hash.ReadFile(flushingPath(prefix, d.ID()))
-	if err != nil || !dataset.Decode(h.Get(keyDesc)).Same(d) {
+	f := hash.As[flushing](h)
+	if err != nil || !f.Dataset.Same(d) || f.Bytes <= 0 || f.Copied < 0 || f.Copied > f.Bytes {
 		return 0, false
 	}
-	copied, _ := h.Int(keyCopied)
-	size, _ := h.Int(keyBytes)
-	if size <= 0 || copied < 0 || copied > size {
-		return 0, false
-	}
-	return float64(copied) / float64(size), true
+	return float64(f.Copied) / float64(f.Bytes), true
 }
 
 // forgetCopied removes what a CopyMeter has recorded.

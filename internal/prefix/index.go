@@ -82,6 +82,7 @@ const (
 	keyFlushed           = "FLUSHED"
 	keyFetched           = "FETCHED"
 	keyFailed            = "FAILED"
+	keyWhy               = "WHY"
 	keyDir               = "DIR"
 
 	timestamp = "2006-01-02T15:04:05" // local time
@@ -249,7 +250,7 @@ func (x *Index) Add(d dataset.Dataset, complete bool, now time.Time) {
 
 // enter is Add for an entry that is given in full.
 func (x *Index) enter(e Entry) {
-	if h := x.h.Get(keyChosen); chose(h, e.Dataset) { // it is completed now
+	if h := x.h.Get(keyChosen); hash.As[chosen](h).is(e.Dataset) { // it is completed now
 		defer x.h.Set(keyChosen, h)
 	}
 	x.remove(e.ID)
@@ -269,11 +270,9 @@ func (x *Index) enter(e Entry) {
 	x.h.At(keyDset).Set(strconv.Itoa(e.ID), e.encode())
 }
 
-// chose reports whether dataset d is what the record h of a choice says, see chosen.go.
-func chose(h *hash.Hash, d dataset.Dataset) bool {
-	id, ok := h.Int(keyDset)
-	created, _ := h.Int(keyCreated)
-	return ok && int(id) == d.ID() && created == d.Created().UnixMicro()
+// is reports whether dataset d is the one that a user has chosen, see chosen.go.
+func (c chosen) is(d dataset.Dataset) bool {
+	return c.ID != 0 && c.ID == d.ID() && c.Created.Equal(d.Created())
 }
 
 // unusedName returns a name, with more "~" at its end if the index has it already.
@@ -318,7 +317,7 @@ func (e Entry) encode() *hash.Hash {
 		h.At(keyPlacing).SetInt(keyRanks, int64(e.Placing))
 	}
 	if e.Replaced != nil {
-		h.Set(keyReplaced, e.Replaced.encode())
+		h.Set(keyReplaced, hash.Marshal(e.Replaced))
 	}
 	return h
 }
@@ -457,7 +456,7 @@ func (x *Index) Current() string {
 func (x *Index) setCurrent(name string) {
 	x.h.Unset(keyCurrent)
 	x.h.Unset(keyCurrentCompressed)
-	if id, _ := x.h.Get(keyChosen).Int(keyDset); x.ByID(int(id)).Name != name {
+	if x.ByID(hash.As[chosen](x.h.Get(keyChosen)).ID).Name != name {
 		x.h.Unset(keyChosen)
 	}
 	if e, ok := x.Find(name); !ok {

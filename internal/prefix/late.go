@@ -47,11 +47,11 @@ func (p *Prefix) later(d dataset.Dataset, parts Parts, direct *naming) (l later,
 		if lost, e := isDamage(p.Comm, err); e != nil {
 			return l, e
 		} else if lost {
-			p.Log.Info("dataset %d: its list of files cannot be compared with that of dataset %d: %v", o.id, d.ID(), err)
+			p.Log.Info("dataset %d: its list of files cannot be compared with that of dataset %d: %v", o.ID, d.ID(), err)
 			continue
 		}
-		if l.by == "" && (m.common > 0 || o.name == d.Name()) {
-			l.by = o.name
+		if l.by == "" && (m.common > 0 || o.Name == d.Name()) {
+			l.by = o.Name
 		}
 		for name := range m.found {
 			l.names[name] = true

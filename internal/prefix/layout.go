@@ -63,6 +63,17 @@ func update(prefix, name string, change func(*hash.Hash) error) error {
 	return hash.Update(metadataPath(prefix, name), change)
 }
 
+// updateRecord is update for a file that holds a record.
+func updateRecord[T any](prefix, name string, change func(*T)) error {
+	if err := makeMetadata(prefix); err != nil {
+		return err
+	}
+	return hash.UpdateRecord(metadataPath(prefix, name), func(record *T) error {
+		change(record)
+		return nil
+	})
+}
+
 // CheckName checks the name of a program's file, relative to the prefix directory, that
 // was read from disk. It returns an error if the name is of a path outside the prefix
 // directory, or in goscr's own directory.

@@ -3,6 +3,7 @@ package prefix
 import (
 	"strconv"
 
+	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/prefix/dataset"
 )
 
@@ -19,14 +20,14 @@ const keyLeaving = "LEAVING"
 // Leave enters datasets that leave the cache of a job.
 func (x *Index) Leave(jobID string, list []dataset.Dataset) {
 	for _, d := range list {
-		nameIn(x.h.At(keyLeaving, jobID, strconv.Itoa(d.ID())), d)
+		x.h.At(keyLeaving, jobID, strconv.Itoa(d.ID())).SetFields(verdict(d, ""))
 	}
 }
 
 // Leaves reports whether a dataset in the cache of a job was to leave it.
 func (x *Index) Leaves(jobID string, d dataset.Dataset) bool {
 	e := x.h.Get(keyLeaving, jobID, strconv.Itoa(d.ID()))
-	return e != nil && decodeVerdict(e).Of(d)
+	return e != nil && hash.As[Verdict](e).Of(d)
 }
 
 // leaves is Leaves for a dataset of any job.

@@ -19,53 +19,25 @@ import (
 // origin identifies the list of files of a dataset. Where the list is depends on whether
 // SCR 1.1 wrote the dataset, and on whether the dataset was replaced.
 type origin struct {
-	id   int
-	old  bool   // SCR 1.1 wrote it
+	ID   int    `hash:"ID"`
+	Old  bool   `hash:"OLD,omitempty"` // SCR 1.1 wrote it
 	dir  string // directory of a dataset of SCR 1.1; known on rank 0 only
-	list string // directory of the list of files that a replaced dataset keeps, else ""
-	// retired is the directory of the files of a retired dataset, else ""; moving says that not all have moved to it.
-	retired string
-	moving  bool
+	List string `hash:"LIST,omitempty"` // directory of the list of files that a replaced dataset keeps, else ""
+	// Retired is the directory of the files of a retired dataset, else ""; Moving says that not all have moved to it.
+	Retired string `hash:"RETIRED,omitempty"`
+	Moving  bool   `hash:"MOVING,omitempty"`
 }
 
 func (e Entry) origin() origin {
-	o := origin{id: e.ID, old: e.Dir != "", dir: e.Dir}
+	o := origin{ID: e.ID, Old: e.Dir != "", dir: e.Dir}
 	if e.Replaced != nil {
-		o.list, o.old = e.Replaced.List, false
+		o.List, o.Old = e.Replaced.List, false
 	}
 	if e.Retired != nil {
-		o.retired, o.moving = retiredDir(e.Dataset), !e.Retired.Moved
+		o.Retired, o.Moving = retiredDir(e.Dataset), !e.Retired.Moved
 	}
 	return o
 }
-
-// encode returns what all ranks have to know of an origin.
-func (o origin) encode() *hash.Hash {
-	h := hash.New()
-	h.SetInt(keyID, int64(o.id))
-	for key, set := range map[string]bool{keyOld: o.old, keyMoving: o.moving} {
-		if set {
-			h.At(key)
-		}
-	}
-	for key, text := range map[string]string{keyList: o.list, keyRetired: o.retired} {
-		if text != "" {
-			h.SetValue(key, text)
-		}
-	}
-	return h
-}
-
-func decodeOrigin(h *hash.Hash) origin {
-	id, _ := h.Int(keyID)
-	return origin{id: int(id), old: h.Has(keyOld), moving: h.Has(keyMoving), list: h.Text(keyList), retired: h.Text(keyRetired)}
-}
-
-const (
-	keyID     = "ID"
-	keyOld    = "OLD"
-	keyMoving = "MOVING"
-)
 
 // ErrIndex says that the index cannot be read now, which says nothing of a dataset.
 var ErrIndex = mpi.NewKind(6, "the index cannot be read")
@@ -85,22 +57,22 @@ func (p *Prefix) origin(id int) (o origin, err error) {
 		}
 		o := x.ByID(id).origin()
 		dir = o.dir
-		return o.encode(), nil
+		return hash.Marshal(o), nil
 	})
 	if err != nil {
 		return o, err
 	}
-	o = decodeOrigin(h)
+	o = hash.As[origin](h)
 	o.dir = dir
 	return o, nil
 }
 
 // describe reads the description of a dataset that is complete.
 func (o origin) describe(prefix string) (dataset.Dataset, error) {
-	if !o.old {
-		return completeSummary(prefix, o.id)
+	if !o.Old {
+		return completeSummary(prefix, o.ID)
 	}
-	s, err := readOldSummary(prefix, o.dir, o.id)
+	s, err := readOldSummary(prefix, o.dir, o.ID)
 	if err != nil {
 		return dataset.Dataset{}, err
 	}
@@ -110,11 +82,11 @@ func (o origin) describe(prefix string) (dataset.Dataset, error) {
 // place returns the path of a file of a dataset.
 func (o origin) place(prefix, name string) string {
 	path := filepath.Join(prefix, name)
-	if o.retired == "" {
+	if o.Retired == "" {
 		return path
 	}
-	moved := filepath.Join(prefix, o.retired, name)
-	if o.moving {
+	moved := filepath.Join(prefix, o.Retired, name)
+	if o.Moving {
 		if _, err := trust.Root(prefix).Lstat(moved); errors.Is(err, fs.ErrNotExist) || errors.As(err, new(*trust.LinkError)) {
 			return path
 		}
@@ -146,12 +118,12 @@ func (p *Prefix) each(o origin, visit func(rank int, files []redundancy.File) er
 
 // entries is like each, with the entries of the list in place of files.
 func (p *Prefix) entries(o origin, visit func(ranks int, items []rank2file.Item) error) (ranks int, err error) {
-	if !o.old {
-		return rank2file.Read(p.Comm, filepath.Join(Dir(p.Dir, o.id), o.list), visit)
+	if !o.Old {
+		return rank2file.Read(p.Comm, filepath.Join(Dir(p.Dir, o.ID), o.List), visit)
 	}
 	var items []rank2file.Item
 	err = mpi.OnRoot(p.Comm, func() error {
-		s, err := readOldSummary(p.Dir, o.dir, o.id)
+		s, err := readOldSummary(p.Dir, o.dir, o.ID)
 		if err == nil {
 			ranks, items, err = s.items()
 		}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -27,51 +26,40 @@ import (
 // owner is a dataset that may own paths.
 type owner struct {
 	origin
-	name   string
-	marked bool // it has OWNS in the index: no older dataset owns any of its paths
-	retire bool // it is retired when d needs its names; see losses
+	Name   string `hash:"NAME"`
+	Marked bool   `hash:"OWNS,omitempty"`   // it has OWNS in the index: no older dataset owns any of its paths
+	Retire bool   `hash:"RETIRE,omitempty"` // it is retired when d needs its names; see losses
 }
 
 // owners returns, on all ranks, the datasets that rank 0 chooses, in its order, for one of some history.
 func (p *Prefix) owners(history int64, choose func(x *Index) ([]Entry, error)) (list []owner, err error) {
-	all := hash.New()
-	var own []Entry
+	type owners struct {
+		List []owner `hash:"DSET"`
+	}
+	var own []owner
 	err = mpi.OnRoot(p.Comm, func() error {
 		x, err := ReadIndex(p.Dir)
 		if err != nil {
 			return err
 		}
-		if own, err = choose(x); err != nil {
-			return err
-		}
-		for i, e := range own {
-			h := e.origin().encode()
-			h.SetValue(keyName, e.Name)
-			if e.Owns {
-				h.At(keyOwns)
-			}
-			if retires, err := isRetired(x, p.Dir, e, history); err != nil {
+		entries, err := choose(x)
+		for _, e := range entries {
+			retires, err := isRetired(x, p.Dir, e, history)
+			if err != nil {
 				return err
-			} else if retires {
-				h.At(keyRetire)
 			}
-			all.Set(strconv.Itoa(i), h)
+			own = append(own, owner{e.origin(), e.Name, e.Owns, retires})
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	all = hash.Bcast(all, 0, p.Comm)
-	for _, i := range all.Ints() {
-		h := all.Get(strconv.Itoa(i))
-		o := owner{decodeOrigin(h), h.Text(keyName), h.Has(keyOwns), h.Has(keyRetire)}
-		if p.Comm.Rank() == 0 {
-			o.dir = own[i].Dir
-		}
-		list = append(list, o)
+	all := hash.As[owners](hash.Bcast(hash.Marshal(owners{own}), 0, p.Comm))
+	for i := range own { // on rank 0
+		all.List[i].dir = own[i].dir
 	}
-	return list, nil
+	return all.List, nil
 }
 
 // owning returns the datasets that own paths, except the one with id but: those in the
@@ -192,7 +180,7 @@ func (p *Prefix) losses(d dataset.Dataset, direct *naming, names, existing map[s
 	if err != nil {
 		return nil, err
 	}
-	marked := !slices.ContainsFunc(older, func(o owner) bool { return !o.marked })
+	marked := !slices.ContainsFunc(older, func(o owner) bool { return !o.Marked })
 	open, rest := maps.Clone(existing), maps.Clone(names)
 	for _, o := range older {
 		if marked { // then a path has only one owner, and need not be looked up again
@@ -206,7 +194,7 @@ func (p *Prefix) losses(d dataset.Dataset, direct *naming, names, existing map[s
 		if lost, e := isDamage(p.Comm, err); e != nil {
 			return nil, e
 		} else if lost {
-			p.Log.Info("dataset %d: its list of files cannot be compared with that of dataset %d: %v", o.id, d.ID(), err)
+			p.Log.Info("dataset %d: its list of files cannot be compared with that of dataset %d: %v", o.ID, d.ID(), err)
 			continue
 		}
 		if m.common == 0 {
@@ -215,9 +203,9 @@ func (p *Prefix) losses(d dataset.Dataset, direct *naming, names, existing map[s
 		found := func(name string, _ bool) bool { return m.found[name] }
 		maps.DeleteFunc(open, found)
 		maps.DeleteFunc(rest, found)
-		l := loss{id: o.id, left: m.left, retire: o.retire}
+		l := loss{id: o.ID, left: m.left, retire: o.Retire}
 		if m.left > 0 && !l.retire {
-			n, _ := listNumber(o.list)
+			n, _ := listNumber(o.List)
 			l.list = listName(n + 1)
 			if err := p.writeLeft(l, m, direct); err != nil {
 				return nil, err

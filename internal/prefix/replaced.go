@@ -18,9 +18,9 @@ import (
 //	           LEFT = n       number of files that this dataset still owns
 //	           LIST = <dir>   directory of the list of these files, in the dataset's own directory
 type Replaced struct {
-	By   string
-	Left int
-	List string // "" if Left is 0
+	By   string `hash:"BY"`
+	Left int    `hash:"LEFT"`
+	List string `hash:"LIST,omitempty"` // "" if Left is 0
 }
 
 // The keys of a dataset that takes over files, in its entry in the index:
@@ -33,20 +33,7 @@ const (
 	keyOwns     = "OWNS"
 	keyPlacing  = "PLACING"
 	keyReplaced = "REPLACED"
-	keyBy       = "BY"
-	keyLeft     = "LEFT"
-	keyList     = "LIST"
 )
-
-func (r *Replaced) encode() *hash.Hash {
-	h := hash.New()
-	h.SetValue(keyBy, r.By)
-	h.SetInt(keyLeft, int64(r.Left))
-	if r.List != "" {
-		h.SetValue(keyList, r.List)
-	}
-	return h
-}
 
 // decodeReplaced reads Replaced from the hash of an entry or a summary; nil if the dataset
 // is not replaced. It drops a List that is not a name that goscr gives.
@@ -55,14 +42,11 @@ func decodeReplaced(h *hash.Hash) *Replaced {
 	if of == nil {
 		return nil
 	}
-	r := &Replaced{By: of.Text(keyBy), List: of.Text(keyList)}
-	left, ok := of.Int(keyLeft)
-	if n, err := listNumber(r.List); ok && left > 0 && err == nil && n > 0 {
-		r.Left = int(left)
-	} else {
-		r.List = "" // its files, if it has any, are not known
+	r := hash.As[Replaced](of)
+	if n, err := listNumber(r.List); r.Left <= 0 || err != nil || n <= 0 {
+		r.Left, r.List = 0, "" // its files, if it has any, are not known
 	}
-	return r
+	return &r
 }
 
 // listName returns the directory of the n-th list of files that a replaced dataset keeps.
@@ -117,7 +101,7 @@ func (x *Index) replaceBy(d dataset.Dataset, ranks int, losses []loss) {
 			e.Name = e.Dataset.Name()
 		}
 		x.replace(e.Dataset, false)
-		x.at(l.id).Set(keyReplaced, r.encode())
+		x.at(l.id).Set(keyReplaced, hash.Marshal(r))
 	}
 	x.at(d.ID()).Set(keyPlacing, nil).SetInt(keyRanks, int64(ranks))
 }

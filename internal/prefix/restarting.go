@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/goscr/goscr/hash"
@@ -22,29 +21,35 @@ import (
 //	CONDEMNED / <id> / the same             no run may restart from it
 //	                   WHY     = <text>
 const (
-	restartFile  = "restart.scr"
-	keyReading   = "READING"
-	keyCondemned = "CONDEMNED"
-	keyCreated   = "CREATED"
-	keyWhy       = "WHY"
+	restartFile = "restart.scr"
 
 	diedReading = "the program died while it read it"
 )
 
+type restarting struct {
+	Reading   map[int]Verdict `hash:"READING,omitempty"`
+	Condemned map[int]Verdict `hash:"CONDEMNED,omitempty"`
+}
+
+// Verdict says that no run may restart from a checkpoint.
+type Verdict struct {
+	Name    string    `hash:"NAME"`
+	Created time.Time `hash:"CREATED,omitempty"` // zero if it is not known
+	Why     string    `hash:"WHY,omitempty"`
+}
+
+// verdict returns a verdict about a dataset.
+func verdict(d dataset.Dataset, why string) Verdict { return Verdict{d.Name(), d.Created(), why} }
+
+func readRestarting(prefix string) (restarting, error) {
+	h, err := hash.ReadOrNew(metadataPath(prefix, restartFile))
+	return hash.As[restarting](h), err
+}
+
 // BeginRestart records that the program begins to read a checkpoint, and no longer reads
 // any other.
 func BeginRestart(prefix string, d dataset.Dataset) error {
-	return update(prefix, restartFile, func(h *hash.Hash) error {
-		h.Unset(keyReading)
-		nameIn(h.At(keyReading, strconv.Itoa(d.ID())), d)
-		return nil
-	})
-}
-
-// nameIn enters which dataset an entry is about.
-func nameIn(e *hash.Hash, d dataset.Dataset) {
-	e.SetValue(keyName, d.Name())
-	e.SetInt(keyCreated, d.Created().UnixMicro())
+	return updateRecord(prefix, restartFile, func(r *restarting) { r.Reading = map[int]Verdict{d.ID(): verdict(d, "")} })
 }
 
 // EndRestart records that the program no longer reads a checkpoint.
@@ -52,7 +57,7 @@ func EndRestart(prefix string) error {
 	if !restarted(prefix) {
 		return nil
 	}
-	return update(prefix, restartFile, func(h *hash.Hash) error { h.Unset(keyReading); return nil })
+	return updateRecord(prefix, restartFile, func(r *restarting) { r.Reading = nil })
 }
 
 // restarted reports whether there is a restart.scr: any program has begun a restart from
@@ -64,11 +69,8 @@ func restarted(prefix string) bool {
 
 // Reading reports whether the program is reading a checkpoint, or was when it died.
 func Reading(prefix string) (bool, error) {
-	h, err := hash.ReadOrNew(metadataPath(prefix, restartFile))
-	if err != nil {
-		return false, err
-	}
-	return h.Get(keyReading).Size() > 0, nil
+	r, err := readRestarting(prefix)
+	return len(r.Reading) > 0, err
 }
 
 // Condemn marks the checkpoint that the program was reading when it died, in restart.scr
@@ -79,16 +81,12 @@ func Condemn(prefix string, now time.Time) (name string, err error) {
 		return "", nil
 	}
 	id, v := 0, Verdict{}
-	err = update(prefix, restartFile, func(h *hash.Hash) error {
-		for text, e := range h.Get(keyReading).All() {
-			id, _ = strconv.Atoi(text)
-			v = decodeVerdict(e)
-			to := h.At(keyCondemned)
-			to.Set(text, e.Clone())
-			to.At(text).SetValue(keyWhy, diedReading)
+	err = updateRecord(prefix, restartFile, func(r *restarting) {
+		for id, v = range r.Reading {
+			v.Why = diedReading
+			r.Condemned[id] = v
 		}
-		h.Unset(keyReading)
-		return nil
+		r.Reading = nil
 	})
 	if err != nil || v.Name == "" {
 		return "", err
@@ -103,19 +101,7 @@ func Condemn(prefix string, now time.Time) (name string, err error) {
 // Reject marks a checkpoint in the cache from which the program could not restart, so that
 // no run restarts from it.
 func Reject(prefix string, d dataset.Dataset, why string) error {
-	return update(prefix, restartFile, func(h *hash.Hash) error {
-		e := h.At(keyCondemned, strconv.Itoa(d.ID()))
-		nameIn(e, d)
-		e.SetValue(keyWhy, why)
-		return nil
-	})
-}
-
-// Verdict says that no run may restart from a checkpoint.
-type Verdict struct {
-	Name    string
-	Created time.Time // zero if it is not known
-	Why     string
+	return updateRecord(prefix, restartFile, func(r *restarting) { r.Condemned[d.ID()] = verdict(d, why) })
 }
 
 // Of reports whether the verdict is about d, and not about an older dataset of its id.
@@ -125,23 +111,12 @@ func (v Verdict) Of(d dataset.Dataset) bool {
 
 // Condemned returns the checkpoints that no run may restart from, by id.
 func Condemned(prefix string) (map[int]Verdict, error) {
-	h, err := hash.ReadOrNew(metadataPath(prefix, restartFile))
-	if err != nil {
-		return nil, err
+	r, err := readRestarting(prefix)
+	for id, v := range r.Condemned {
+		v.Why = cmp.Or(v.Why, diedReading)
+		r.Condemned[id] = v
 	}
-	list := map[int]Verdict{}
-	for _, id := range h.Get(keyCondemned).Ints() {
-		list[id] = decodeVerdict(h.Get(keyCondemned, strconv.Itoa(id)))
-	}
-	return list, nil
-}
-
-func decodeVerdict(e *hash.Hash) Verdict {
-	v := Verdict{Name: e.Text(keyName), Why: cmp.Or(e.Text(keyWhy), diedReading)}
-	if created, ok := e.Int(keyCreated); ok {
-		v.Created = time.UnixMicro(created)
-	}
-	return v
+	return r.Condemned, err
 }
 
 // Acquit removes a checkpoint from the list of those that no run may restart from, since the
@@ -151,29 +126,24 @@ func Acquit(prefix string, d dataset.Dataset) error {
 	if v, ok := list[d.ID()]; err != nil || !ok || !v.Of(d) {
 		return err
 	}
-	return update(prefix, restartFile, func(h *hash.Hash) error {
-		h.UnsetKV(keyCondemned, strconv.Itoa(d.ID()))
-		return nil
-	})
+	return updateRecord(prefix, restartFile, func(r *restarting) { delete(r.Condemned, d.ID()) })
 }
 
 // Forgive removes all checkpoints from the list of those that no run may restart from,
 // once they have left the cache.
 func Forgive(prefix string) error {
-	return update(prefix, restartFile, func(h *hash.Hash) error { h.Unset(keyCondemned); return nil })
+	return updateRecord(prefix, restartFile, func(r *restarting) { r.Condemned = nil })
 }
 
 // Pardon lets later runs restart from checkpoints again from which the program could not
 // restart. The first becomes the current one, if the index has it and no newer one that can be used.
 func Pardon(prefix string, list []dataset.Dataset) error {
-	if err := update(prefix, restartFile, func(h *hash.Hash) error {
+	if err := updateRecord(prefix, restartFile, func(r *restarting) {
 		for _, d := range list {
-			id := strconv.Itoa(d.ID())
-			if v := decodeVerdict(h.Get(keyCondemned, id)); v.Of(d) {
-				h.Get(keyCondemned).Unset(id)
+			if r.Condemned[d.ID()].Of(d) {
+				delete(r.Condemned, d.ID())
 			}
 		}
-		return nil
 	}); err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ func recordRetired(p *Prefix, e Entry) error {
 func moveAway(p *Prefix, o origin, files []redundancy.File) error {
 	var moved []redundancy.File
 	for _, f := range redundancy.Counted(files) {
-		from, to := filepath.Join(p.Dir, f.Meta.File()), filepath.Join(p.Dir, o.retired, f.Meta.File())
+		from, to := filepath.Join(p.Dir, f.Meta.File()), filepath.Join(p.Dir, o.Retired, f.Meta.File())
 		there, err := isThere(p, to, f.Meta.StoredSize())
 		if err == nil && !there {
 			there, err = moveFile(p, from, to)

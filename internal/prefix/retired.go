@@ -28,25 +28,13 @@ const Histories = 2
 //	RETIRED / AS    = <name>   its name in the index
 //	          MOVED = 1        all of its files have moved; else those that have not have their own paths
 type Retired struct {
-	As    string
-	Moved bool
+	As    string `hash:"AS"`
+	Moved bool   `hash:"MOVED,omitempty"`
 }
 
 const (
 	keyRetired = "RETIRED"
-	keyRetire  = "RETIRE" // in messages
-	keyAs      = "AS"
-	keyMoved   = "MOVED"
 )
-
-func (r *Retired) encode() *hash.Hash {
-	h := hash.New()
-	h.SetValue(keyAs, r.As)
-	if r.Moved {
-		h.SetValue(keyMoved, "1")
-	}
-	return h
-}
 
 // decodeRetired reads Retired from the hash of an entry or a summary; nil if the dataset is not retired.
 func decodeRetired(h *hash.Hash, d dataset.Dataset) *Retired {
@@ -54,11 +42,11 @@ func decodeRetired(h *hash.Hash, d dataset.Dataset) *Retired {
 	if of == nil {
 		return nil
 	}
-	r := &Retired{As: of.Text(keyAs), Moved: of.Text(keyMoved) == "1"}
+	r := hash.As[Retired](of)
 	if dataset.CheckName(r.As) != nil {
 		r.As = retiredName(d)
 	}
-	return r
+	return &r
 }
 
 func retiredName(d dataset.Dataset) string { return d.Name() + "~" + strconv.Itoa(d.ID()) }

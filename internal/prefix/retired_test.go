@@ -363,7 +363,7 @@ func TestRetired_Decoded(t *testing.T) {
 	d := dataset.New(7, "A", dataset.Checkpoint, 7, dataset.Owner{}, time.Unix(1e9, 0))
 	for _, as := range []string{"", "a\nb", "A~7"} {
 		h := hash.New()
-		h.SetValue(keyAs, as)
+		h.SetValue("AS", as)
 		of := hash.New()
 		of.Set(keyRetired, h)
 		if r := decodeRetired(of, d); r == nil || r.As != "A~7" || r.Moved {

@@ -53,7 +53,7 @@ func describe(h *hash.Hash, d dataset.Dataset, complete bool, retired *Retired) 
 	h.Unset(keyRetired)
 	switch {
 	case complete && retired != nil:
-		h.Set(keyRetired, retired.encode())
+		h.Set(keyRetired, hash.Marshal(retired))
 	case complete:
 		h.SetValue(key, "1")
 	}
@@ -84,7 +84,7 @@ func (f Found) store(prefix string) error {
 		h.SetValue(keyOwns, "1")
 	}
 	if f.Replaced != nil {
-		h.Set(keyReplaced, f.Replaced.encode())
+		h.Set(keyReplaced, hash.Marshal(f.Replaced))
 	}
 	return hash.WriteShared(summaryPath(prefix, f.ID()), h)
 }

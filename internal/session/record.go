@@ -83,8 +83,8 @@ func (s *Session) recordRun(node mpi.Comm, nodes int, settings *Settings, enviro
 		byName := map[string][]int{}
 		var names []string
 		for _, n := range ranks {
-			byName[n.name] = n.ranks
-			names = append(names, n.name)
+			byName[n.Name] = n.Ranks
+			names = append(names, n.Name)
 		}
 		s.events.Add(eventlog.Record{Type: eventlog.Nodes, Run: &eventlog.Run{Nodes: len(ranks), Ranks: s.world.Size(), NodeList: hostlist.Compress(names)}})
 		// Nodes with the same name cannot be told apart.
@@ -103,26 +103,20 @@ func (s *Session) recordRun(node mpi.Comm, nodes int, settings *Settings, enviro
 
 // nodeRanks is a node with its ranks.
 type nodeRanks struct {
-	name  string
-	ranks []int
+	Name  string `hash:"NAME"`
+	Ranks []int  `hash:"RANK,set"`
 }
 
 // ranksOfNodes returns all nodes of the job on rank 0, and nothing on other ranks. The
 // first rank of each node sends its name and its ranks. It is collective.
 func (s *Session) ranksOfNodes(node mpi.Comm, nodes int) []nodeRanks {
-	const keyName, keyRank = "NAME", "RANK"
 	var mine *hash.Hash
 	if node.Rank() == 0 {
-		mine = hash.New()
-		mine.SetValue(keyName, s.config.NodeName)
-		for _, r := range s.protection.groups.NodeRanks() {
-			mine.SetKVInt(keyRank, r)
-		}
+		mine = hash.Marshal(nodeRanks{s.config.NodeName, s.protection.groups.NodeRanks()})
 	}
-	all := hash.Collect(mine, nodes, s.world)
 	var list []nodeRanks
-	for _, h := range all {
-		list = append(list, nodeRanks{h.Text(keyName), h.Get(keyRank).Ints()})
+	for _, h := range hash.Collect(mine, nodes, s.world) {
+		list = append(list, hash.As[nodeRanks](h))
 	}
 	return list
 }
@@ -135,7 +129,7 @@ func (s *Session) gatherFacts(nodes []nodeRanks) error {
 	}
 	var list []snapshot.Node
 	for _, n := range nodes {
-		list = append(list, snapshot.Node{Name: n.name, Ranks: len(n.ranks)})
+		list = append(list, snapshot.Node{Name: n.Name, Ranks: len(n.Ranks)})
 	}
 	facts, err := snapshot.Gather(s.world, list, s.config, version.Goscr())
 	if err != nil || facts == nil {

@@ -21,15 +21,19 @@ import (
 	"github.com/goscr/goscr/hash"
 )
 
-const (
-	keyRuns     = "RUNS"
-	keyFailures = "FAILURES"
-	keySeconds  = "SECONDS"
-	keyRun      = "RUN"
-	keyStarted  = "STARTED"
-	keySeen     = "SEEN"
-	keyAsked    = "ASKED"
-)
+type record struct {
+	Ended    int64             `hash:"RUNS,omitempty"`
+	Failures int64             `hash:"FAILURES,omitempty"`
+	Seconds  *int64            `hash:"SECONDS"` // nil as long as none has ended
+	Runs     map[string]*entry `hash:"RUN,omitempty"`
+}
+
+// entry is a run that has not ended.
+type entry struct {
+	Started time.Time `hash:"STARTED,omitempty,seconds"`
+	Seen    time.Time `hash:"SEEN,omitempty,seconds"`
+	Asked   bool      `hash:"ASKED,omitempty"`
+}
 
 // enough is the least number of failures from which MTBF estimates.
 const enough = 3
@@ -55,41 +59,42 @@ type Run struct {
 // Begin enters a run, and counts earlier runs that did not end by themselves.
 func Begin(prefix, id string, now time.Time) (*Run, error) {
 	r := &Run{prefix: prefix, id: id, seen: now}
-	return r, hash.Update(Path(prefix), func(h *hash.Hash) error {
-		before := h.Get(keyRun, id)
-		r.Again = before != nil && before.Text(keyAsked) == ""
-		for _, other := range h.Get(keyRun).Keys() {
-			seen, _ := h.Get(keyRun, other).Int(keySeen)
-			if other == id || now.Sub(time.Unix(seen, 0)) > gone {
-				settle(h, other, true)
+	return r, hash.UpdateRecord(Path(prefix), func(of *record) error {
+		before := of.Runs[id]
+		r.Again = before != nil && !before.Asked
+		for other, run := range of.Runs {
+			if other == id || now.Sub(run.Seen) > gone {
+				of.settle(other, true)
 			}
 		}
-		run := h.At(keyRun, id)
-		run.SetInt(keyStarted, now.Unix())
-		run.SetInt(keySeen, now.Unix())
+		of.Runs[id] = &entry{Started: now, Seen: now}
 		return nil
 	})
 }
 
 // settle moves a run from its entry to the sums.
-func settle(h *hash.Hash, id string, failed bool) {
-	run := h.Get(keyRun, id)
-	if run == nil {
-		return
+func (r *record) settle(id string, failed bool) {
+	run := r.Runs[id]
+	r.Ended++
+	if r.Seconds == nil {
+		r.Seconds = new(int64)
 	}
-	started, _ := run.Int(keyStarted)
-	seen, _ := run.Int(keySeen)
-	add(h, keyRuns, 1)
-	add(h, keySeconds, max(seen-started, 0))
-	if failed && run.Text(keyAsked) == "" {
-		add(h, keyFailures, 1)
+	*r.Seconds += max(run.Seen.Unix()-run.Started.Unix(), 0)
+	if failed && !run.Asked {
+		r.Failures++
 	}
-	h.UnsetKV(keyRun, id)
+	delete(r.Runs, id)
 }
 
-func add(h *hash.Hash, key string, n int64) {
-	old, _ := h.Int(key)
-	h.SetInt(key, old+n)
+// see records that a run goes on, and changes its entry, if it has one.
+func see(prefix, id string, now time.Time, change func(of *record, run *entry)) error {
+	return hash.UpdateRecord(Path(prefix), func(of *record) error {
+		if run := of.Runs[id]; run != nil {
+			run.Seen = now
+			change(of, run)
+		}
+		return nil
+	})
 }
 
 // Alive records, now and then, that the run goes on.
@@ -98,24 +103,13 @@ func (r *Run) Alive(now time.Time) error {
 		return nil
 	}
 	r.seen = now
-	return hash.Update(Path(r.prefix), func(h *hash.Hash) error {
-		if run := h.Get(keyRun, r.id); run != nil {
-			run.SetInt(keySeen, now.Unix())
-		}
-		return nil
-	})
+	return see(r.prefix, r.id, now, func(*record, *entry) {})
 }
 
 // Asked records that somebody has asked the run of a job to end, or has ended it. Its end
 // is no failure then, even if the run does not record it.
 func Asked(prefix, id string, now time.Time) error {
-	return hash.Update(Path(prefix), func(h *hash.Hash) error {
-		if run := h.Get(keyRun, id); run != nil {
-			run.SetInt(keySeen, now.Unix())
-			run.SetInt(keyAsked, 1)
-		}
-		return nil
-	})
+	return see(prefix, id, now, func(_ *record, run *entry) { run.Asked = true })
 }
 
 // Asked is the function Asked, for this run.
@@ -123,24 +117,12 @@ func (r *Run) Asked(now time.Time) error { return Asked(r.prefix, r.id, now) }
 
 // TakeBack records that the run is not asked to end any more.
 func (r *Run) TakeBack(now time.Time) error {
-	return hash.Update(Path(r.prefix), func(h *hash.Hash) error {
-		if run := h.Get(keyRun, r.id); run != nil {
-			run.SetInt(keySeen, now.Unix())
-			run.Unset(keyAsked)
-		}
-		return nil
-	})
+	return see(r.prefix, r.id, now, func(_ *record, run *entry) { run.Asked = false })
 }
 
 // End records that the run has ended by itself.
 func (r *Run) End(now time.Time) error {
-	return hash.Update(Path(r.prefix), func(h *hash.Hash) error {
-		if run := h.Get(keyRun, r.id); run != nil {
-			run.SetInt(keySeen, now.Unix())
-			settle(h, r.id, false)
-		}
-		return nil
-	})
+	return see(r.prefix, r.id, now, func(of *record, _ *entry) { of.settle(r.id, false) })
 }
 
 // MTBF estimates the mean time between failures from the runs before. It is 0
@@ -150,11 +132,13 @@ func MTBF(prefix string) (time.Duration, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
-	n, _ := h.Int(keyFailures)
-	if err != nil || n < enough {
+	of := hash.As[record](h)
+	if err != nil || of.Failures < enough {
 		return 0, err
 	}
-	seconds, _ := h.Int(keySeconds)
-	// A run that fails within its first second counts as one second.
-	return time.Duration(max(seconds, n) * int64(time.Second) / n), nil
+	seconds := of.Failures // a run that fails within its first second counts as one second
+	if of.Seconds != nil {
+		seconds = max(seconds, *of.Seconds)
+	}
+	return time.Duration(seconds * int64(time.Second) / of.Failures), nil
 }

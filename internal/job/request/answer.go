@@ -8,7 +8,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/sys/lock"
 )
 
@@ -84,15 +83,15 @@ func (a *Answers) look() error {
 	if err := a.take(); err != nil || a.lock == nil {
 		return err
 	}
-	h, err := hash.ReadOrNew(Path(a.prefix))
+	f, err := read(a.prefix)
 	if err != nil {
 		return err
 	}
-	for _, r := range requests(h) {
+	for _, r := range f.requests() {
 		if !r.State.Open() {
 			continue
 		}
-		a.now = r
+		a.now = *r
 		if r.Job == "" || r.Job == a.job.ID {
 			return nil
 		}
@@ -118,23 +117,20 @@ func stat(path string) (version, error) {
 }
 
 // record writes the state of the request that the job works at.
-func (a *Answers) record(state State, more func(e *hash.Hash)) error {
-	err := hash.Update(Path(a.prefix), func(h *hash.Hash) error {
-		e := h.GetKVInt(keyCheckpoint, a.now.ID)
-		if e == nil { // taken back in the meantime
+func (a *Answers) record(state State, more func(r *Request)) error {
+	err := update(a.prefix, func(f *file) {
+		r := f.Checkpoints[a.now.ID]
+		if r == nil { // taken back in the meantime
 			a.now = Request{}
-			return nil
+			return
 		}
-		if now := decode(a.now.ID, e); now.State.Over() { // by Refuse
-			a.now = now
-			return nil
+		if r.ID = a.now.ID; !r.State.Over() { // else by Refuse
+			r.enter(state)
+			if more != nil {
+				more(r)
+			}
 		}
-		e = enter(h, a.now.ID, state)
-		if more != nil {
-			more(e)
-		}
-		a.now = decode(a.now.ID, e)
-		return nil
+		a.now = *r
 	})
 	if err != nil { // what has happened has happened, whether it is recorded or not
 		a.now.State = state
@@ -154,14 +150,11 @@ func (a *Answers) Start(id int, name string) (wish Wish, err error) {
 	if err := a.look(); err != nil || !a.now.State.Open() {
 		return Wish{}, err
 	}
-	err = a.record(Running, func(e *hash.Hash) {
-		e.SetInt(keyDataset, int64(id))
-		e.SetValue(keyName, name)
-	})
+	err = a.record(Running, func(r *Request) { r.Dataset, r.Name = id, name })
 	if a.now.State.Over() { // by Refuse: its command has reported a failure
 		return Wish{}, err
 	}
-	return a.now.Wish, err
+	return a.now.Wish(), err
 }
 
 // Writes reports whether dataset id is the answer to a request that is not over.
@@ -180,14 +173,14 @@ func (a *Answers) Dataset() int {
 
 // Stops reports whether all ranks are to stop after the dataset that is the answer to a
 // request.
-func (a *Answers) Stops() bool { return a.Dataset() != 0 && a.now.Wish.Stops() }
+func (a *Answers) Stops() bool { return a.Dataset() != 0 && a.now.Wish().Stops() }
 
 // Reach records that dataset id has come to a state. size is its size in bytes.
 func (a *Answers) Reach(id int, state State, size int64) error {
 	if !a.Writes(id) || a.now.State == state {
 		return nil
 	}
-	return a.record(state, func(e *hash.Hash) { e.SetInt(keySize, size) })
+	return a.record(state, func(r *Request) { r.Size = size })
 }
 
 // Fail records why the request for dataset id has failed.
@@ -208,7 +201,7 @@ func (a *Answers) Decline(why string) error {
 }
 
 func (a *Answers) fail(why string) error {
-	return a.record(Failed, func(e *hash.Hash) { e.SetValue(keyReason, why) })
+	return a.record(Failed, func(r *Request) { r.Reason = why })
 }
 
 // End ends the answers of a job. What is still open, or not over, has failed.

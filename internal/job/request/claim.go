@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/goscr/goscr/hash"
 	"github.com/goscr/goscr/internal/sys/lock"
 )
 
@@ -165,12 +165,7 @@ func Begin(prefix string, job Job, shared bool) (*Answers, error) {
 	if _, err := os.Lstat(Path(prefix)); errors.Is(err, fs.ErrNotExist) {
 		return a, nil
 	}
-	return a, hash.Update(Path(prefix), func(h *hash.Hash) error {
-		for _, r := range requests(h) {
-			if !r.State.Over() {
-				h.UnsetKVInt(keyCheckpoint, r.ID)
-			}
-		}
-		return nil
+	return a, update(prefix, func(f *file) {
+		maps.DeleteFunc(f.Checkpoints, func(_ int, r *Request) bool { return !r.State.Over() })
 	})
 }

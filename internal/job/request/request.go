@@ -14,8 +14,9 @@ package request
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"time"
 
 	"github.com/goscr/goscr/hash"
@@ -38,24 +39,13 @@ import (
 //	    SIZE    = <bytes>      once it is complete
 //	    REASON  = <text>       why it has failed
 //	CONTINUE = <µs>            when somebody asked to continue a stopped job
-const (
-	fileName = "request.scr"
+const fileName = "request.scr"
 
-	keyLast       = "LAST"
-	keyCheckpoint = "CHECKPOINT"
-	keyState      = "STATE"
-	keySince      = "SINCE"
-	keyJob        = "JOB"
-	keyBy         = "BY"
-	keyTerm       = "TERM"
-	keyStop       = "STOP"
-	keyAttach     = "ATTACH"
-	keyDataset    = "DATASET"
-	keyName       = "NAME"
-	keySize       = "SIZE"
-	keyReason     = "REASON"
-	keyContinue   = "CONTINUE"
-)
+type file struct {
+	Last        int              `hash:"LAST,omitempty"`
+	Checkpoints map[int]*Request `hash:"CHECKPOINT,omitempty"`
+	Continue    time.Time        `hash:"CONTINUE,omitempty"`
+}
 
 // State is how far a request is.
 type State string
@@ -91,9 +81,9 @@ func (s State) Over() bool { return s == Finished || s == Failed }
 
 // Wish is what is to happen besides the checkpoint.
 type Wish struct {
-	Term   bool // flush the checkpoint, then end the program
-	Stop   bool // then stop all ranks
-	Attach bool // then have them wait for debuggers, or, if they cannot, stop them
+	Term   bool `hash:"TERM,omitempty"`   // flush the checkpoint, then end the program
+	Stop   bool `hash:"STOP,omitempty"`   // then stop all ranks
+	Attach bool `hash:"ATTACH,omitempty"` // then have them wait for debuggers, or, if they cannot, stop them
 }
 
 // Stops reports whether the ranks do not go on after the checkpoint.
@@ -119,16 +109,26 @@ func WishOf(b byte) Wish { return Wish{Term: b&1 != 0, Stop: b&2 != 0, Attach: b
 // Request is a request for a checkpoint.
 type Request struct {
 	ID      int
-	State   State
-	Since   time.Time // when it came into the state
-	Job     string    // the job that is asked, "" for any
-	Askers  []string  // the commands that wait for it
-	Wish    Wish      // what any of them wants
-	Dataset int       // id of the checkpoint, 0 as long as it has none
-	Name    string    // ... its name
-	Size    int64     // ... its bytes, 0 as long as that is not known
-	Reason  string    // why the request has failed
+	State   State           `hash:"STATE"`
+	Since   time.Time       `hash:"SINCE,omitempty"`   // when it came into the state
+	Job     string          `hash:"JOB,omitempty"`     // the job that is asked, "" for any
+	Askers  map[string]Wish `hash:"BY,omitempty"`      // the commands that wait for it, and what each wants
+	Dataset int             `hash:"DATASET,omitempty"` // id of the checkpoint, 0 as long as it has none
+	Name    string          `hash:"NAME,omitempty"`    // ... its name
+	Size    int64           `hash:"SIZE,omitempty"`    // ... its bytes, 0 as long as that is not known
+	Reason  string          `hash:"REASON,omitempty"`  // why the request has failed
 }
+
+// Wish returns what any of the askers wants.
+func (r *Request) Wish() (all Wish) {
+	for _, w := range r.Askers {
+		all = Wish{all.Term || w.Term, all.Stop || w.Stop, all.Attach || w.Attach}
+	}
+	return all
+}
+
+// enter sets the state of a request.
+func (r *Request) enter(state State) { r.State, r.Since = state, time.Now() }
 
 // Path is the path of the request file of a prefix directory.
 func Path(prefix string) string { return filepath.Join(prefix, ".scr", fileName) }
@@ -157,35 +157,25 @@ func Unseen(prefix string) error {
 // another run may follow.
 func Restarts(prefix string) bool { return lock.Held(LoopPath(prefix)) }
 
-func decode(id int, h *hash.Hash) Request {
-	r := Request{ID: id, State: State(h.Text(keyState)), Job: h.Text(keyJob), Name: h.Text(keyName), Reason: h.Text(keyReason)}
-	if since, ok := h.Int(keySince); ok {
-		r.Since = time.UnixMicro(since)
-	}
-	dataset, _ := h.Int(keyDataset)
-	r.Dataset = int(dataset)
-	r.Size, _ = h.Int(keySize)
-	for asker, wish := range h.Get(keyBy).All() {
-		r.Askers = append(r.Askers, asker)
-		r.Wish.Term = r.Wish.Term || wish.Text(keyTerm) == "1"
-		r.Wish.Stop = r.Wish.Stop || wish.Text(keyStop) == "1"
-		r.Wish.Attach = r.Wish.Attach || wish.Text(keyAttach) == "1"
-	}
-	return r
-}
-
 // requests returns the requests of a file, oldest first.
-func requests(h *hash.Hash) (list []Request) {
-	for _, id := range h.Get(keyCheckpoint).Ints() {
-		list = append(list, decode(id, h.GetKVInt(keyCheckpoint, id)))
+func (f *file) requests() (list []*Request) {
+	for _, id := range slices.Sorted(maps.Keys(f.Checkpoints)) {
+		f.Checkpoints[id].ID = id
+		list = append(list, f.Checkpoints[id])
 	}
 	return list
 }
 
-// enter sets the state of a request.
-func enter(h *hash.Hash, id int, state State) *hash.Hash {
-	e := h.At(keyCheckpoint, strconv.Itoa(id))
-	e.SetValue(keyState, string(state))
-	e.SetInt(keySince, time.Now().UnixMicro())
-	return e
+// read returns the requests of a prefix directory, and who has asked to continue.
+func read(prefix string) (file, error) {
+	h, err := hash.ReadOrNew(Path(prefix))
+	return hash.As[file](h), err
+}
+
+// update changes the requests of a prefix directory.
+func update(prefix string, change func(f *file)) error {
+	return hash.UpdateRecord(Path(prefix), func(f *file) error {
+		change(f)
+		return nil
+	})
 }

@@ -121,7 +121,7 @@ func TestTakeBack(t *testing.T) {
 	id := ask(t, dir, "", "x", Wish{Term: true})
 	ask(t, dir, "", "y", Wish{})
 	back(id, "x", true)
-	if r := is(t, dir, id, Requested); r.Wish.Term {
+	if r := is(t, dir, id, Requested); r.Wish().Term {
 		t.Error("what it wanted stays")
 	}
 	wanted(t, a, true)

@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,21 +23,22 @@ import (
 //	BOOT = <id>                   of the kernel of the node
 //	GATE = 1                      they wait for debuggers, and are continued by the removal of the file
 //	PID / <pid> / STARTED = <n>   ticks; the number of a process may be given again
-const (
-	stoppedDir = "stopped"
+const stoppedDir = "stopped"
 
-	keyBoot    = "BOOT"
-	keyGate    = "GATE"
-	keyPID     = "PID"
-	keyStarted = "STARTED"
-)
+type stopped struct {
+	Boot  string          `hash:"BOOT"`
+	Gate  bool            `hash:"GATE,omitempty"`
+	Ranks map[int]process `hash:"PID,omitempty"`
+}
+
+type process struct {
+	Started uint64 `hash:"STARTED"`
+}
 
 // Stopped are the processes of a node that have stopped.
 type Stopped struct {
-	Node  string
-	boot  string
-	gate  bool           // they wait for debuggers
-	ranks map[int]uint64 // when each process was started, by its id
+	Node string
+	stopped
 }
 
 // StoppedPath is the path of the file about a node in a prefix directory.
@@ -56,23 +58,19 @@ func bootID() string {
 // RecordStopped records that processes of a node, the caller among them, are about to
 // stop themselves, or, at a gate, to wait for debuggers.
 func RecordStopped(prefix, node string, pids []int, gate bool) error {
-	h := hash.New()
-	h.SetValue(keyBoot, bootID())
-	if gate {
-		h.SetInt(keyGate, 1)
-	}
+	s := stopped{Boot: bootID(), Gate: gate, Ranks: map[int]process{}}
 	for _, pid := range pids {
 		p, err := processes.Read(pid)
 		if err != nil {
 			return err
 		}
-		h.At(keyPID, strconv.Itoa(pid)).SetValue(keyStarted, strconv.FormatUint(p.Started, 10))
+		s.Ranks[pid] = process{p.Started}
 	}
 	path := StoppedPath(prefix, node)
 	if err := hash.MakeDirs(filepath.Dir(path)); err != nil {
 		return err
 	}
-	return hash.WriteShared(path, h)
+	return hash.WriteShared(path, hash.Marshal(s))
 }
 
 // ForgetStopped records that the processes of a node go on.
@@ -90,9 +88,9 @@ func LeaveGate(prefix, node string, pid int) error {
 	if err != nil {
 		return err
 	}
-	waiting := l.Hash.Get(keyPID)
-	waiting.Unset(strconv.Itoa(pid))
-	if waiting.Size() > 0 {
+	s := hash.As[stopped](l.Hash)
+	if delete(s.Ranks, pid); len(s.Ranks) > 0 {
+		l.Hash.SetFields(s)
 		return l.WriteCloseUnlock()
 	}
 	defer l.Unlock()
@@ -124,37 +122,27 @@ func StoppedNodes(prefix string) (list []Stopped, err error) {
 		if err != nil {
 			return nil, err
 		}
-		s := Stopped{Node: strings.TrimSuffix(filepath.Base(path), ".scr"), boot: h.Text(keyBoot), gate: h.Text(keyGate) == "1", ranks: map[int]uint64{}}
-		for _, pid := range h.Get(keyPID).Ints() {
-			s.ranks[pid], _ = strconv.ParseUint(h.Get(keyPID, strconv.Itoa(pid)).Text(keyStarted), 10, 64)
-		}
-		list = append(list, s)
+		list = append(list, Stopped{strings.TrimSuffix(filepath.Base(path), ".scr"), hash.As[stopped](h)})
 	}
 	return list, nil
 }
 
 // Here reports whether the processes can be continued from here: they run under this kernel, or
 // look for themselves whether they are to go on.
-func (s Stopped) Here() bool { return s.gate || s.boot != "" && s.boot == bootID() }
+func (s Stopped) Here() bool { return s.Gate || s.Boot != "" && s.Boot == bootID() }
 
 // PIDs returns the ids of the processes, lowest first.
-func (s Stopped) PIDs() []int {
-	h := hash.New() // Ints sorts its keys
-	for pid := range s.ranks {
-		h.At(strconv.Itoa(pid))
-	}
-	return h.Ints()
-}
+func (s Stopped) PIDs() []int { return slices.Sorted(maps.Keys(s.Ranks)) }
 
 // Continue has the processes of a node go on that run under this kernel, and returns how
 // many there were. Those that have ended are passed over.
 func (s Stopped) Continue(prefix string) (n int, err error) {
-	if s.gate {
-		return len(s.ranks), openGate(prefix, s.Node)
+	if s.Gate {
+		return len(s.Ranks), openGate(prefix, s.Node)
 	}
-	for pid, started := range s.ranks {
+	for pid, was := range s.Ranks {
 		p, e := processes.Read(pid)
-		if e != nil || p.Started != started {
+		if e != nil || p.Started != was.Started {
 			continue
 		}
 		// A process that has written its number may not have stopped yet.

@@ -37,11 +37,11 @@ func TestStopped(t *testing.T) {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	other := list[0]
-	other.boot = "another"
+	other.Boot = "another"
 	if other.Here() {
 		t.Error("processes of another kernel are here")
 	}
-	list[0].ranks[1] = 12345 // another process has the number now
+	list[0].Ranks[1] = process{12345} // another process has the number now
 	if n, err := list[0].Continue(dir); n != 2 || err != nil {
 		t.Errorf("%d go on, %v", n, err)
 	}
@@ -83,7 +83,7 @@ func TestStopped_Gate(t *testing.T) {
 	must(t, RecordStopped(dir, "a", []int{pid, other}, true))
 	list, err = StoppedNodes(dir)
 	must(t, err)
-	list[0].boot = "another"
+	list[0].Boot = "another"
 	if n, err := list[0].Continue(dir); n != 2 || err != nil || !list[0].Here() || !gone() {
 		t.Errorf("%d go on, %v", n, err)
 	}

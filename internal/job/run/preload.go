@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,18 +23,18 @@ import (
 //	NODE / <name> / FIRST = <rank>
 //	                RANKS = <n>
 //	RANKS = <n>      of the job
-const (
-	preloadFile = "preload.scr"
+type layout struct {
+	Nodes map[string]block `hash:"NODE"`
+	Ranks int              `hash:"RANKS"`
+}
 
-	keyNode  = "NODE"
-	keyFirst = "FIRST"
-	keyRanks = "RANKS"
-)
+const preloadFile = "preload.scr"
 
 // block is the ranks that a node is to have.
 type block struct {
-	node         string
-	first, ranks int
+	node  string
+	First int `hash:"FIRST"`
+	Ranks int `hash:"RANKS"`
 }
 
 // blocks divides the ranks of a job among nodes in the way of a launcher: by the slots of
@@ -41,21 +42,21 @@ type block struct {
 func blocks(ranks int, nodes []string, slots map[string]int, before []snapshot.Node) (list []block) {
 	even := (ranks + len(nodes) - 1) / len(nodes)
 	for i, node := range nodes {
-		b := block{node: node, ranks: even}
+		b := block{node: node, Ranks: even}
 		switch {
 		case slots[node] > 0:
-			b.ranks = slots[node]
+			b.Ranks = slots[node]
 		case len(before) == len(nodes):
-			b.ranks = before[i].Ranks
+			b.Ranks = before[i].Ranks
 		}
 		if len(list) > 0 {
 			last := list[len(list)-1]
-			b.first = last.first + last.ranks
+			b.First = last.First + last.Ranks
 		}
-		if b.ranks = min(b.ranks, ranks-b.first); i == len(nodes)-1 {
-			b.ranks = ranks - b.first
+		if b.Ranks = min(b.Ranks, ranks-b.First); i == len(nodes)-1 {
+			b.Ranks = ranks - b.First
 		}
-		if b.ranks > 0 {
+		if b.Ranks > 0 {
 			list = append(list, b)
 		}
 	}
@@ -72,17 +73,14 @@ func (j *Job) Preload(ctx context.Context, s snapshot.Snapshot, r *snapshot.Reco
 		nodes = nodes[:used] // the others are spares
 	}
 	list := blocks(r.Ranks, nodes, slots, r.Nodes)
-	layout := hash.New()
-	layout.SetInt(keyRanks, int64(r.Ranks))
+	all := layout{map[string]block{}, r.Ranks}
 	nodes = nil
 	for _, b := range list {
-		e := layout.At(keyNode, b.node)
-		e.SetInt(keyFirst, int64(b.first))
-		e.SetInt(keyRanks, int64(b.ranks))
+		all.Nodes[b.node] = b
 		nodes = append(nodes, b.node)
 	}
 	path := filepath.Join(j.Prefix, prefix.Metadata, preloadFile)
-	if err := hash.WriteShared(path, layout); err != nil {
+	if err := hash.WriteShared(path, hash.Marshal(all)); err != nil {
 		return err
 	}
 	defer os.Remove(path)
@@ -153,20 +151,18 @@ func ToPreload(dir, self string) (ranks []int, size int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	n, _ := h.Int(keyRanks)
-	for _, node := range h.Get(keyNode).Keys() {
+	all := hash.As[layout](h)
+	for node, b := range all.Nodes {
 		if !here(node, self) {
 			continue
 		}
-		first, _ := h.Get(keyNode, node).Int(keyFirst)
-		count, _ := h.Get(keyNode, node).Int(keyRanks)
-		for r := first; r < min(first+count, n); r++ {
-			ranks = append(ranks, int(r))
+		for r := b.First; r < min(b.First+b.Ranks, all.Ranks); r++ {
+			ranks = append(ranks, r)
 		}
 	}
 	if len(ranks) == 0 {
-		return nil, 0, fmt.Errorf("%s names %s, and not this node, %s", preloadFile, strings.Join(h.Get(keyNode).Keys(), ", "), self)
+		return nil, 0, fmt.Errorf("%s names %s, and not this node, %s", preloadFile, strings.Join(slices.Sorted(maps.Keys(all.Nodes)), ", "), self)
 	}
 	slices.Sort(ranks)
-	return ranks, int(n), nil
+	return ranks, all.Ranks, nil
 }

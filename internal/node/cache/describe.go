@@ -107,8 +107,9 @@ func (p *descriptions) find(id int) (filemap.Description, error) {
 	if oldest != newest {
 		first = p.first(created == newest)
 	}
-	h := hash.Bcast(mine.ToHash(), first, p.world)
-	return filemap.DescriptionFromHash(h), nil
+	var d filemap.Description
+	d.UnmarshalHash(hash.Bcast(mine.MarshalHash(), first, p.world))
+	return d, nil
 }
 
 // first returns the lowest rank on which holds is true, the number of ranks if there

@@ -65,38 +65,14 @@ func (p *places) makeDirs(user, name string) error {
 	return failed
 }
 
-// The message that the first rank of a node sends to the others:
+// found is the message that the first rank of a node sends to the others: the directories of the
+// datasets in the filemaps of the node.
 //
-//	AT    / <id> / <directory>   where the node's part of a dataset is
+//	AT    / <id> = <directory>   where the node's part of a dataset is
 //	PLACE / <directory>          a place that belongs to no store of this run
-const (
-	keyAt    = "AT"
-	keyPlace = "PLACE"
-)
-
-// found holds the directories of the datasets in the filemaps of a node.
 type found struct {
-	dirs []string       // those that belong to no store of this run
-	at   map[int]string // by the id of the dataset
-}
-
-func (f *found) encode() *hash.Hash {
-	h := hash.New()
-	for _, dir := range f.dirs {
-		h.SetKV(keyPlace, dir)
-	}
-	for id, dir := range f.at {
-		h.At(keyAt).SetValue(strconv.Itoa(id), dir)
-	}
-	return h
-}
-
-func decodeFound(h *hash.Hash) *found {
-	f := &found{dirs: h.Get(keyPlace).Keys(), at: map[int]string{}}
-	for _, id := range h.Get(keyAt).Ints() {
-		f.at[id] = h.Get(keyAt).Text(strconv.Itoa(id))
-	}
-	return f
+	At   map[int]string `hash:"AT,omitempty"`
+	Dirs []string       `hash:"PLACE,omitempty,set"`
 }
 
 // find finds the directories of the datasets in the filemaps of the node, since an earlier
@@ -105,14 +81,14 @@ func decodeFound(h *hash.Hash) *found {
 func (p *places) find(all *filemap.Map) {
 	var message *hash.Hash
 	if p.node.Rank() == 0 {
-		message = p.search(all).encode()
+		message = hash.Marshal(p.search(all))
 	}
 	message = hash.Bcast(message, 0, p.node)
-	f := decodeFound(message)
-	for _, dir := range f.dirs {
+	f := hash.As[found](message)
+	for _, dir := range f.Dirs {
 		p.all = append(p.all, &place{dir: dir})
 	}
-	for id, dir := range f.at {
+	for id, dir := range f.At {
 		p.of[id] = p.byDir(dir)
 	}
 }
@@ -120,7 +96,7 @@ func (p *places) find(all *filemap.Map) {
 // search finds the directories of the datasets in all. If there are several datasets with
 // the same id, it takes the newest.
 func (p *places) search(all *filemap.Map) *found {
-	f := &found{at: map[int]string{}}
+	f := &found{At: map[int]string{}}
 	for _, id := range all.Datasets() {
 		var newest filemap.Description
 		for _, rank := range all.Ranks(id) {
@@ -129,12 +105,12 @@ func (p *places) search(all *filemap.Map) *found {
 			if d.Dir == "" || !store && !Trusted(d.Dir, p.below) {
 				continue
 			}
-			if !store && !slices.Contains(f.dirs, d.Dir) {
-				f.dirs = append(f.dirs, d.Dir)
+			if !store && !slices.Contains(f.Dirs, d.Dir) {
+				f.Dirs = append(f.Dirs, d.Dir)
 			}
 			if newest.IsZero() || d.Created().After(newest.Created()) {
 				newest = d
-				f.at[id] = d.Dir
+				f.At[id] = d.Dir
 			}
 		}
 	}

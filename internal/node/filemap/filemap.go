@@ -39,9 +39,6 @@ const (
 	keyMeta    = "META"
 	keyDesc    = "DATADESC"
 	keyReddesc = "REDDESC"
-	keyPrefix  = "PREFIX"
-	keyDir     = "CACHE"
-	keyWorld   = "WORLD"
 )
 
 // Map lists files. The zero value is an empty map.
@@ -154,12 +151,12 @@ func (m *Map) Expected(id, rank int) (files, jobSize int) {
 	return number(keyFiles), number(keyRanks)
 }
 
-// Description describes a dataset in a rank's entry.
+// Description describes a dataset in a rank's entry. These keys are among those of the dataset.
 type Description struct {
 	dataset.Dataset
-	Prefix string // prefix directory of the job that wrote it
-	Dir    string // directory in which the rank has the directory of the dataset
-	World  bool   // all ranks share Dir
+	Prefix string `hash:"PREFIX,omitempty"` // prefix directory of the job that wrote it
+	Dir    string `hash:"CACHE,omitempty"`  // directory in which the rank has the directory of the dataset
+	World  bool   `hash:"WORLD,omitempty"`  // all ranks share Dir
 }
 
 // SamePrefix reports whether two paths lead to one prefix directory, as by a link or a bind
@@ -176,39 +173,32 @@ func SamePrefix(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// DescriptionFromHash decodes a description; nil is none.
-func DescriptionFromHash(h *hash.Hash) Description {
+// UnmarshalHash decodes a description; nil is none.
+func (d *Description) UnmarshalHash(h *hash.Hash) {
+	*d = Description{}
+	hash.Unmarshal(h, d)
 	own := h.Clone()
-	own.Unset(keyPrefix)
-	own.Unset(keyDir)
-	own.Unset(keyWorld)
-	return Description{dataset.Decode(own), h.Text(keyPrefix), h.Text(keyDir), h.Text(keyWorld) == "1"}
+	own.SetFields(Description{}) // without these keys
+	d.Dataset = dataset.Decode(own)
 }
 
-// ToHash encodes a description, nil if it is none.
-func (d Description) ToHash() *hash.Hash {
+// MarshalHash encodes a description, nil if it is none.
+func (d Description) MarshalHash() *hash.Hash {
 	if d.IsZero() {
 		return nil
 	}
 	h := d.Encode()
-	if d.Prefix != "" {
-		h.SetValue(keyPrefix, d.Prefix)
-	}
-	if d.Dir != "" {
-		h.SetValue(keyDir, d.Dir)
-	}
-	if d.World {
-		h.SetValue(keyWorld, "1")
-	}
+	h.SetFields(d)
 	return h
 }
 
 // SetDataset records the description of a dataset.
-func (m *Map) SetDataset(id, rank int, d Description) { m.part(id, rank).Set(keyDesc, d.ToHash()) }
+func (m *Map) SetDataset(id, rank int, d Description) { m.part(id, rank).Set(keyDesc, d.MarshalHash()) }
 
 // Dataset returns the description of a dataset, the zero one if there is none.
-func (m *Map) Dataset(id, rank int) Description {
-	return DescriptionFromHash(m.find(id, rank).Get(keyDesc))
+func (m *Map) Dataset(id, rank int) (d Description) {
+	d.UnmarshalHash(m.find(id, rank).Get(keyDesc))
+	return d
 }
 
 // SetReddesc records the redundancy descriptor of a rank for a dataset, as

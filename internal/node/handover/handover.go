@@ -27,6 +27,8 @@ import (
 	"time"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/node/filemap"
+	"github.com/goscr/goscr/internal/node/meta"
 )
 
 // Node is one of the two nodes.
@@ -50,7 +52,11 @@ const patience = time.Minute
 //
 //	ADDRESS / <host:port>
 //	KEY = <text>
-//
+type offer struct {
+	Addresses []string `hash:"ADDRESS,set"`
+	Key       string   `hash:"KEY"`
+}
+
 // The description of what it sends:
 //
 //	RANK / <rank> / FILES = n
@@ -59,20 +65,30 @@ const patience = time.Minute
 //	                FILE / <n> / STORE = <index of a directory in Caches>
 //	                             NAME  = <path below that>
 //	                             META / …
-//	                STORE = <index of the directory that has the directory of the dataset>
-const (
-	keyAddress = "ADDRESS"
-	keyKey     = "KEY"
-	keyRank    = "RANK"
-	keyFiles   = "FILES"
-	keyRanks   = "RANKS"
-	keyDesc    = "DATADESC"
-	keyReddesc = "REDDESC"
-	keyFile    = "FILE"
-	keyStore   = "STORE"
-	keyName    = "NAME"
-	keyMeta    = "META"
-)
+//	                STORE, NAME                    of the directory that has the directory of the dataset
+type parts struct {
+	Ranks map[int]part `hash:"RANK"`
+}
+
+type part struct {
+	Expected int                 `hash:"FILES"`
+	Ranks    int                 `hash:"RANKS"`
+	Desc     filemap.Description `hash:"DATADESC"`
+	Reddesc  *hash.Hash          `hash:"REDDESC"`
+	Files    []file              `hash:"FILE,omitempty"`
+	location
+}
+
+type file struct {
+	location
+	Meta meta.Meta `hash:"META"`
+}
+
+// location is a path on any node: the path of the cache may differ between nodes.
+type location struct {
+	Store *int   `hash:"STORE"`
+	Name  string `hash:"NAME"`
+}
 
 // mostText is the most bytes of a key, an answer or a description. More is no message of
 // ours.

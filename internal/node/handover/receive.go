@@ -7,9 +7,11 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,7 +36,7 @@ func (n Node) Receive(dataset int) (Done, error) {
 	if err != nil {
 		return Done{}, fmt.Errorf("from the other node: %w", err)
 	}
-	done, err := n.store(c, dataset, list)
+	done, err := n.store(c, dataset, hash.As[parts](list))
 	answer := ""
 	if err != nil {
 		answer = err.Error()
@@ -58,32 +60,35 @@ func (n Node) connect() (*link, error) {
 		if err != nil {
 			return nil, err
 		}
-		for address := range h.Get(keyAddress).All() {
+		o := hash.As[offer](h)
+		for _, address := range o.Addresses {
 			conn, err := net.DialTimeout("tcp", address, 5*time.Second)
 			if err != nil {
 				last = err
 				continue
 			}
 			c := newLink(conn)
-			return c, c.say([]byte(h.Text(keyKey)))
+			return c, c.say([]byte(o.Key))
 		}
 	}
 	return nil, last
 }
 
-// place returns the path that e describes on this node, which is in the cache of the job.
-func (n Node) place(e *hash.Hash) (string, error) {
-	i, ok := e.Int(keyStore)
-	name := e.Text(keyName)
-	if !ok || i < 0 || int(i) >= len(n.Caches) || !filepath.IsLocal(name) {
-		return "", fmt.Errorf("%q in cache %d is no path of the job", name, i)
+// place returns the path of a location on this node, which is in the cache of the job.
+func (n Node) place(at location) (string, error) {
+	i := -1
+	if at.Store != nil {
+		i = *at.Store
 	}
-	return filepath.Join(n.Caches[i], name), nil
+	if i < 0 || i >= len(n.Caches) || !filepath.IsLocal(at.Name) {
+		return "", fmt.Errorf("%q in cache %d is no path of the job", at.Name, i)
+	}
+	return filepath.Join(n.Caches[i], at.Name), nil
 }
 
 // store stores the files of all ranks.
-func (n Node) store(c *link, dataset int, list *hash.Hash) (Done, error) {
-	done := Done{Ranks: list.Get(keyRank).Ints(), Bytes: map[int]int64{}}
+func (n Node) store(c *link, dataset int, list parts) (Done, error) {
+	done := Done{Ranks: slices.Sorted(maps.Keys(list.Ranks)), Bytes: map[int]int64{}}
 	if len(done.Ranks) == 0 {
 		return done, errors.New("the other node has nothing to send")
 	}
@@ -100,8 +105,7 @@ func (n Node) store(c *link, dataset int, list *hash.Hash) (Done, error) {
 		return done, err
 	}
 	for _, rank := range done.Ranks {
-		part := list.GetKVInt(keyRank, rank)
-		bytes, err := n.storePart(c, s, dataset, rank, part)
+		bytes, err := n.storePart(c, s, dataset, rank, list.Ranks[rank])
 		if err != nil {
 			return done, errors.Join(fmt.Errorf("rank %d: %w", rank, err), s.Close())
 		}
@@ -111,9 +115,9 @@ func (n Node) store(c *link, dataset int, list *hash.Hash) (Done, error) {
 }
 
 // storePart stores the files of a rank, each of which is in the filemap before it is made.
-func (n Node) storePart(c *link, s *filemap.Store, dataset, rank int, part *hash.Hash) (bytes int64, err error) {
-	d := filemap.DescriptionFromHash(part.Get(keyDesc))
-	if d.Dir, err = n.place(part); err != nil {
+func (n Node) storePart(c *link, s *filemap.Store, dataset, rank int, p part) (bytes int64, err error) {
+	d := p.Desc
+	if d.Dir, err = n.place(p.location); err != nil {
 		return 0, err
 	}
 	if d.ID() != dataset {
@@ -124,13 +128,12 @@ func (n Node) storePart(c *link, s *filemap.Store, dataset, rank int, part *hash
 		md   meta.Meta
 	}
 	var files []arrived
-	for _, i := range part.Get(keyFile).Ints() {
-		e := part.GetKVInt(keyFile, i)
-		path, err := n.place(e)
+	for _, f := range p.Files {
+		path, err := n.place(f.location)
 		if err != nil {
 			return bytes, err
 		}
-		md := meta.FromHash(e.Get(keyMeta))
+		md := f.Meta
 		pending := md.Clone()
 		pending.SetComplete(false)
 		if err := s.AddFile(dataset, rank, path, pending); err != nil {
@@ -147,11 +150,9 @@ func (n Node) storePart(c *link, s *filemap.Store, dataset, rank int, part *hash
 			return bytes, err
 		}
 	}
-	expected, _ := part.Int(keyFiles)
-	ranks, _ := part.Int(keyRanks)
 	s.SetDataset(dataset, rank, d)
-	s.SetReddesc(dataset, rank, part.Get(keyReddesc).Clone())
-	s.SetExpected(dataset, rank, int(expected), int(ranks))
+	s.SetReddesc(dataset, rank, p.Reddesc.Clone())
+	s.SetExpected(dataset, rank, p.Expected, p.Ranks)
 	return bytes, s.Check(dataset, rank)
 }
 

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/goscr/goscr/hash"
@@ -50,7 +49,7 @@ func (n Node) Send(id int, ranks []int) (Done, error) {
 		return Done{}, fmt.Errorf("nobody has fetched the files: %w", err)
 	}
 	defer c.Close()
-	if err := c.say(list.Encode()); err != nil {
+	if err := c.say(hash.Marshal(list).Encode()); err != nil {
 		return Done{}, err
 	}
 	for i, path := range paths {
@@ -79,52 +78,47 @@ type sized struct {
 }
 
 // describe describes the parts of ranks, and lists their files in the same order.
-func (n Node) describe(maps *filemap.Map, id int, ranks []int) (*hash.Hash, []sized, Done, error) {
-	list := hash.New()
+func (n Node) describe(maps *filemap.Map, id int, ranks []int) (parts, []sized, Done, error) {
+	list := parts{map[int]part{}}
 	var files []sized
 	done := Done{Ranks: ranks, Bytes: map[int]int64{}}
 	for _, rank := range ranks {
 		d := maps.Dataset(id, rank)
 		if !d.Complete() {
-			return nil, nil, done, fmt.Errorf("dataset %d of rank %d is not complete on this node", id, rank)
+			return list, nil, done, fmt.Errorf("dataset %d of rank %d is not complete on this node", id, rank)
 		}
 		if err := maps.Check(id, rank); err != nil {
-			return nil, nil, done, fmt.Errorf("dataset %d of rank %d: %w", id, rank, err)
+			return list, nil, done, fmt.Errorf("dataset %d of rank %d: %w", id, rank, err)
 		}
-		part := list.At(keyRank, strconv.Itoa(rank))
-		expected, size := maps.Expected(id, rank)
-		part.SetInt(keyFiles, int64(expected))
-		part.SetInt(keyRanks, int64(size))
-		part.Set(keyDesc, d.ToHash())
-		part.Set(keyReddesc, maps.Reddesc(id, rank).Clone())
-		if err := n.locate(part, d.Dir); err != nil {
-			return nil, nil, done, err
+		p := part{Desc: d, Reddesc: maps.Reddesc(id, rank)}
+		p.Expected, p.Ranks = maps.Expected(id, rank)
+		var err error
+		if p.location, err = n.locate(d.Dir); err != nil {
+			return list, nil, done, err
 		}
-		for i, path := range maps.Files(id, rank) {
-			md := maps.Meta(id, rank, path)
-			e := part.At(keyFile, strconv.Itoa(i))
-			if err := n.locate(e, path); err != nil {
-				return nil, nil, done, err
+		for _, path := range maps.Files(id, rank) {
+			at, err := n.locate(path)
+			if err != nil {
+				return list, nil, done, err
 			}
-			e.Set(keyMeta, md.Hash().Clone())
+			md := maps.Meta(id, rank, path)
+			p.Files = append(p.Files, file{at, md})
 			files = append(files, sized{path, md.Size()})
 			done.Bytes[rank] += md.Size()
 		}
+		list.Ranks[rank] = p
 	}
 	return list, files, done, nil
 }
 
-// locate describes a path by a directory in Caches: the path of the cache may differ
-// between nodes.
-func (n Node) locate(e *hash.Hash, path string) error {
+// locate returns the location of a path.
+func (n Node) locate(path string) (location, error) {
 	for i, dir := range n.Caches {
 		if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
-			e.SetInt(keyStore, int64(i))
-			e.SetValue(keyName, rel)
-			return nil
+			return location{&i, rel}, nil
 		}
 	}
-	return fmt.Errorf("%s is in none of the caches %q", path, n.Caches)
+	return location{}, fmt.Errorf("%s is in none of the caches %q", path, n.Caches)
 }
 
 // offer writes where the receiver finds the sender.
@@ -133,15 +127,14 @@ func (n Node) offer(l net.Listener, key string) error {
 	if err != nil {
 		return err
 	}
-	h := hash.New()
-	h.SetValue(keyKey, key)
+	o := offer{Key: key}
 	for _, host := range hosts() {
-		h.At(keyAddress, net.JoinHostPort(host, port))
+		o.Addresses = append(o.Addresses, net.JoinHostPort(host, port))
 	}
 	if err := os.Remove(n.Offer); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return hash.ReplaceFile(n.Offer, h.Encode(), 0o600)
+	return hash.ReplaceFile(n.Offer, hash.Marshal(o).Encode(), 0o600)
 }
 
 // hosts returns the addresses of this node. That of the node itself comes last: the

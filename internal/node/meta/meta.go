@@ -72,6 +72,12 @@ func FromHash(h *hash.Hash) Meta { return Meta{h} }
 // Hash returns the hash with the description, nil if there is none.
 func (m Meta) Hash() *hash.Hash { return m.h }
 
+// MarshalHash is Hash.
+func (m Meta) MarshalHash() *hash.Hash { return m.h }
+
+// UnmarshalHash is FromHash.
+func (m *Meta) UnmarshalHash(h *hash.Hash) { m.h = h }
+
 // IsZero reports whether there is no description.
 func (m Meta) IsZero() bool { return m.h == nil }
 

@@ -22,36 +22,21 @@ const (
 // Has reports whether all flags of f2 are set in f.
 func (f Flags) Has(f2 Flags) bool { return f&f2 == f2 }
 
-// Owner is the user and the job that wrote a dataset. Empty fields are not recorded.
-type Owner struct {
-	User, JobName, JobID, Cluster string
-	Input                         string // digest of the files of SCR_JOB_INPUT
-}
-
-// Dataset describes a dataset. The zero value describes none.
-type Dataset struct {
-	described
-	rest // keys that this version of goscr does not know
-}
-
 // New describes a dataset that is about to be written. checkpoint is the number of the
 // checkpoint, counted from 1; it is recorded only if flags has Checkpoint.
 func New(id int, name string, flags Flags, checkpoint int, owner Owner, now time.Time) Dataset {
-	var d Dataset
-	d.id, d.name, d.owner = some(int64(id)), name, owner
-	d.isCheckpoint, d.isOutput = some(int64(flags&Checkpoint)), some(int64(flags&Output>>1))
-	d.created = some(now.UnixMicro())
+	d := record{ID: some(int64(id)), Name: name, Owner: owner, Created: some(now.UnixMicro()),
+		IsCheckpoint: some(int64(flags & Checkpoint)), IsOutput: some(int64(flags & Output >> 1))}
 	if flags.Has(Checkpoint) {
-		d.checkpoint = some(int64(checkpoint))
+		d.Checkpoint = some(int64(checkpoint))
 	}
-	return d
+	return Dataset{d}
 }
 
 // NewOld describes a checkpoint of SCR 1.1, which recorded only a number and a name.
 func NewOld(checkpoint int, name string) Dataset {
-	var d Dataset
-	d.id, d.checkpoint, d.name = some(int64(checkpoint)), some(int64(checkpoint)), name
-	return d
+	n := some(int64(checkpoint))
+	return Dataset{record{ID: n, Checkpoint: n, Name: name}}
 }
 
 // CheckName returns an error if a dataset cannot have this name. Names must not contain
@@ -67,75 +52,77 @@ func CheckName(name string) error {
 }
 
 // IsZero reports whether d describes no dataset.
-func (d Dataset) IsZero() bool { return d.described == described{} && d.other == nil }
+func (d Dataset) IsZero() bool { return d.record == record{} }
 
 // Same reports whether two descriptions are of the same dataset. Equal numbers are not
 // enough: a run that restarts from an older checkpoint uses the later numbers again.
 func (d Dataset) Same(other Dataset) bool {
-	return d.ID() == other.ID() && d.name == other.name && d.Created().Equal(other.Created())
+	return d.ID() == other.ID() && d.Name() == other.Name() && d.Created().Equal(other.Created())
 }
 
 // ID is the dataset's number, 0 if it has none.
-func (d Dataset) ID() int { return int(d.id.value) }
+func (d Dataset) ID() int { return int(d.record.ID.value) }
 
 // Name is the dataset's name.
-func (d Dataset) Name() string { return d.name }
+func (d Dataset) Name() string { return d.record.Name }
 
 // Owner returns the user and the job.
-func (d Dataset) Owner() Owner { return d.owner }
+func (d Dataset) Owner() Owner { return d.record.Owner }
 
 // Flags returns the flags. SCR 1.1 recorded none; a dataset of its is a
 // checkpoint if it has the number of a checkpoint.
 func (d Dataset) Flags() Flags {
-	if !d.isCheckpoint.known && d.checkpoint.known {
+	if !d.record.IsCheckpoint.known && d.record.Checkpoint.known {
 		return Checkpoint
 	}
-	return Flags(d.isCheckpoint.value&1 | d.isOutput.value&1<<1)
+	return Flags(d.record.IsCheckpoint.value&1 | d.record.IsOutput.value&1<<1)
 }
 
 // Checkpoint is the number of the checkpoint, 0 if the dataset is not a checkpoint.
-func (d Dataset) Checkpoint() int { return int(d.checkpoint.value) }
+func (d Dataset) Checkpoint() int { return int(d.record.Checkpoint.value) }
 
 // Created is when rank 0 began to write the dataset.
-func (d Dataset) Created() time.Time { return time.UnixMicro(d.created.value) }
+func (d Dataset) Created() time.Time { return time.UnixMicro(d.record.Created.value) }
 
 // Size is the total size of its files in bytes.
-func (d Dataset) Size() int64 { return d.size.value }
+func (d Dataset) Size() int64 { return d.record.Size.value }
 
 // Files is the number of its files over all ranks.
-func (d Dataset) Files() int { return int(d.files.value) }
+func (d Dataset) Files() int { return int(d.record.Files.value) }
 
 // SetTotals records the number of files and their total size in bytes, over all ranks.
-func (d *Dataset) SetTotals(files, bytes int64) { d.files, d.size = some(files), some(bytes) }
+func (d *Dataset) SetTotals(files, bytes int64) {
+	d.record.Files, d.record.Size = some(files), some(bytes)
+}
 
 // SetComplete records whether the files of all ranks are complete.
 func (d *Dataset) SetComplete(complete bool) {
-	d.state.complete = some(0)
+	d.record.Complete = some(0)
 	if complete {
-		d.state.complete = some(1)
+		d.record.Complete = some(1)
 	}
 }
 
 // Complete reports whether the files of all ranks were recorded as complete.
-func (d Dataset) Complete() bool { return d.state.complete.value == 1 }
+func (d Dataset) Complete() bool { return d.record.Complete.value == 1 }
 
 // SetCompressed records whether some files in the prefix directory are compressed.
 func (d *Dataset) SetCompressed(compressed bool) {
-	d.state.compressed = number{}
+	d.record.Compressed = number{}
 	if compressed {
-		d.state.compressed = some(1)
+		d.record.Compressed = some(1)
 	}
 }
 
 // Compressed reports whether some files in the prefix directory are compressed.
-func (d Dataset) Compressed() bool { return d.state.compressed.value == 1 }
+func (d Dataset) Compressed() bool { return d.record.Compressed.value == 1 }
 
 // SetBypass records that the program writes the files to the prefix directory
 // itself.
-func (d *Dataset) SetBypass() { d.state.bypass = some(1) }
+func (d *Dataset) SetBypass() { d.record.Bypass = some(1) }
 
 // Bypass reports whether the program wrote the files to the prefix directory.
-func (d Dataset) Bypass() bool { return d.state.bypass.value == 1 }
+func (d Dataset) Bypass() bool { return d.record.Bypass.value == 1 }
 
 // A history is a run that has started from the beginning, and the runs that restart from what it writes. It is identified by the time
 // when it began, in microseconds.
@@ -148,14 +135,14 @@ const (
 
 // SetHistory records the history of the dataset.
 func (d *Dataset) SetHistory(history int64) {
-	d.state.history = number{}
+	d.record.History = number{}
 	if history != UnknownHistory {
-		d.state.history = some(history)
+		d.record.History = some(history)
 	}
 }
 
 // History returns the history of the dataset.
-func (d Dataset) History() int64 { return d.state.history.value }
+func (d Dataset) History() int64 { return d.record.History.value }
 
 // Of reports whether the dataset is of a history, as far as that matters.
 func (d Dataset) Of(history int64) bool { return history == AnyHistory || d.History() == history }

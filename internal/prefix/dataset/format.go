@@ -1,10 +1,14 @@
 package dataset
 
 import (
+	"errors"
 	"strconv"
 
 	"github.com/goscr/goscr/hash"
 )
+
+// Dataset describes a dataset. The zero value describes none.
+type Dataset struct{ record record }
 
 // A description is a hash with these keys, each of which has one value. SCR 3.1 reads and
 // writes the same keys, except those marked as goscr's:
@@ -23,17 +27,31 @@ import (
 //	HISTORY               when its history began, in microseconds since the epoch; -1: any (goscr's)
 //
 // Other keys in a description that was read are written again unchanged.
-
-// described holds the keys that this version of goscr knows.
-type described struct {
-	id, isCheckpoint, isOutput, created, checkpoint, files, size number
-	state                                                        state
-	name                                                         string
-	owner                                                        Owner
+type record struct {
+	ID           number `hash:"ID,omitempty"`
+	Name         string `hash:"NAME,omitempty"`
+	IsCheckpoint number `hash:"FLAG_CKPT,omitempty"`
+	IsOutput     number `hash:"FLAG_OUTPUT,omitempty"`
+	Created      number `hash:"CREATED,omitempty"`
+	Owner
+	Checkpoint number     `hash:"CKPT,omitempty"`
+	Files      number     `hash:"FILES,omitempty"`
+	Size       number     `hash:"SIZE,omitempty"`
+	Complete   number     `hash:"COMPLETE,omitempty"`
+	Bypass     number     `hash:"BYPASS,omitempty"`
+	Compressed number     `hash:"COMPRESSED,omitempty"`
+	History    number     `hash:"HISTORY,omitempty"`
+	Rest       *hash.Hash `hash:",rest"`
 }
 
-// state is what is recorded of a dataset after it was created.
-type state struct{ complete, bypass, compressed, history number }
+// Owner is the user and the job that wrote a dataset. Empty fields are not recorded.
+type Owner struct {
+	User    string `hash:"USER,omitempty"`
+	JobName string `hash:"JOBNAME,omitempty"`
+	JobID   string `hash:"JOBID,omitempty"`
+	Cluster string `hash:"CLUSTER,omitempty"`
+	Input   string `hash:"INPUT,omitempty"` // digest of the files of SCR_JOB_INPUT
+}
 
 // number is a number that a description may lack.
 type number struct {
@@ -43,62 +61,32 @@ type number struct {
 
 func some(n int64) number { return number{n, true} }
 
-// rest holds the other keys of a description.
-type rest struct{ other *hash.Hash }
+// MarshalText returns the text of a number that is known.
+func (n number) MarshalText() ([]byte, error) { return strconv.AppendInt(nil, n.value, 10), nil }
 
-// numbers returns pointers to the numbers of a description by their keys.
-func (d *described) numbers() map[string]*number {
-	return map[string]*number{
-		"ID": &d.id, "FLAG_CKPT": &d.isCheckpoint, "FLAG_OUTPUT": &d.isOutput, "CREATED": &d.created, "CKPT": &d.checkpoint,
-		"FILES": &d.files, "SIZE": &d.size, "COMPLETE": &d.state.complete, "BYPASS": &d.state.bypass, "COMPRESSED": &d.state.compressed, "HISTORY": &d.state.history,
+// UnmarshalText reads a number; one with signs or zeros that are not needed stays as it is in the description.
+func (n *number) UnmarshalText(text []byte) error {
+	value, err := strconv.ParseInt(string(text), 10, 64)
+	if err == nil && strconv.FormatInt(value, 10) != string(text) {
+		err = errors.New("not as goscr writes it")
 	}
-}
-
-// texts returns pointers to the texts of a description by their keys.
-func (d *described) texts() map[string]*string {
-	return map[string]*string{
-		"NAME": &d.name, "USER": &d.owner.User, "JOBNAME": &d.owner.JobName, "JOBID": &d.owner.JobID, "CLUSTER": &d.owner.Cluster,
-		"INPUT": &d.owner.Input,
+	if err == nil {
+		*n = some(value)
 	}
+	return err
 }
 
 // Decode reads a description. It returns the zero Dataset if h is nil or empty.
-func Decode(h *hash.Hash) Dataset {
-	var d Dataset
-	numbers, texts := d.numbers(), d.texts()
-	for key, under := range h.All() {
-		text, one := h.Value(key)
-		n, isNumber := h.Int(key)
-		switch {
-		case numbers[key] != nil && isNumber && strconv.FormatInt(n, 10) == text:
-			*numbers[key] = some(n)
-		case texts[key] != nil && one && text != "":
-			*texts[key] = text
-		default:
-			if d.other == nil {
-				d.other = hash.New()
-			}
-			d.other.Set(key, under.Clone())
-		}
-	}
-	return d
-}
+func Decode(h *hash.Hash) Dataset { return Dataset{hash.As[record](h)} }
 
 // Encode returns a new hash with the description.
-func (d Dataset) Encode() *hash.Hash {
-	h := d.other.Clone()
-	for key, n := range d.numbers() {
-		if n.known {
-			h.SetInt(key, n.value)
-		}
-	}
-	for key, text := range d.texts() {
-		if *text != "" {
-			h.SetValue(key, *text)
-		}
-	}
-	return h
-}
+func (d Dataset) Encode() *hash.Hash { return hash.Marshal(&d.record) }
+
+// MarshalHash is Encode.
+func (d Dataset) MarshalHash() *hash.Hash { return d.Encode() }
+
+// UnmarshalHash is Decode.
+func (d *Dataset) UnmarshalHash(h *hash.Hash) { *d = Decode(h) }
 
 // Pack appends the packed form of the description to buf.
 func (d Dataset) Pack(buf []byte) []byte { return d.Encode().Pack(buf) }

@@ -6,31 +6,56 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/goscr/goscr/hash"
 )
 
 // Facts are what is recorded of a job, so that a command can start it again. They are the
-// same for all checkpoints of a run.
+// same for all checkpoints of a run. They are stored in records/<digest>.scr, and each program
+// in such a file of its own:
+//
+//	GOSCR, JOB, USER, CLUSTER, JOBNAME, PREFIX, MANAGER, MODULES, RANKS = ...
+//	NODE / <name> = <ranks>
+//	LAUNCHER, RUNNER / ARGV / <n> = <word>
+//	                   DIR = <path>
+//	PROGRAM / <first rank> / RANKS = n, FACTS = <digest>
+//	PARTIAL = 1
+//
+// and of a program:
+//
+//	ARGV / <n> = <word>
+//	DIR = <path>
+//	ENV / <name> = <value>
 type Facts struct {
-	Version string `json:"version"` // of goscr
-	Job     string `json:"job"`     // its id
-	User    string `json:"user"`
-	Cluster string `json:"cluster"`
-	Name    string `json:"job_name"`
-	Prefix  string `json:"prefix"` // the prefix directory, as the job saw it
-	Manager string `json:"resource_manager"`
+	Version string `json:"version" hash:"GOSCR,omitempty"` // of goscr
+	Job     string `json:"job" hash:"JOB,omitempty"`       // its id
+	User    string `json:"user" hash:"USER,omitempty"`
+	Cluster string `json:"cluster" hash:"CLUSTER,omitempty"`
+	Name    string `json:"job_name" hash:"JOBNAME,omitempty"`
+	Prefix  string `json:"prefix" hash:"PREFIX,omitempty"` // the prefix directory, as the job saw it
+	Manager string `json:"resource_manager" hash:"MANAGER,omitempty"`
 
-	Ranks   int    `json:"ranks"`
+	Ranks   int    `json:"ranks" hash:"RANKS"`
 	Nodes   []Node `json:"nodes"` // sorted by name
-	Modules string `json:"modules"`
+	Modules string `json:"modules" hash:"MODULES,omitempty"`
 
-	Launcher *Start    `json:"launcher"` // the command that has started the ranks; nil if it was not found
-	Runner   *Start    `json:"scr_run"`  // the scr_run that has started the launcher; nil if none has
-	Programs []Program `json:"programs"` // by first rank; one, unless the ranks run several programs
-	Partial  bool      `json:"partial"`  // there are too many programs to record more than the first
+	Launcher *Start    `json:"launcher" hash:"LAUNCHER"`         // the command that has started the ranks; nil if it was not found
+	Runner   *Start    `json:"scr_run" hash:"RUNNER"`            // the scr_run that has started the launcher; nil if none has
+	Programs []Program `json:"programs"`                         // by first rank; one, unless the ranks run several programs
+	Partial  bool      `json:"partial" hash:"PARTIAL,omitempty"` // there are too many programs to record more than the first
+}
+
+// storedFacts are facts with the fields that have other types in the file.
+type storedFacts struct {
+	Facts
+	RanksOf  map[string]int        `hash:"NODE,omitempty"`
+	Programs map[int]storedProgram `hash:"PROGRAM,omitempty"` // by first rank
+}
+
+type storedProgram struct {
+	Ranks int    `hash:"RANKS"`
+	Facts string `hash:"FACTS"` // digest of its file
 }
 
 // Node is a node on which ranks run.
@@ -41,8 +66,8 @@ type Node struct {
 
 // Start is how a process was started.
 type Start struct {
-	Argv []string `json:"argv"` // words that may be secrets are Withheld
-	Dir  string   `json:"dir"`  // its working directory
+	Argv []string `json:"argv" hash:"ARGV,omitempty"` // words that may be secrets are Withheld
+	Dir  string   `json:"dir" hash:"DIR"`             // its working directory
 }
 
 // Program is what consecutive ranks run.
@@ -69,136 +94,50 @@ type Record struct {
 	owner int // who has written it; nobody: not known
 }
 
-// The facts are stored in records/<digest>.scr, and each program in such a file of its own:
-//
-//	GOSCR, JOB, USER, CLUSTER, JOBNAME, PREFIX, MANAGER, MODULES, RANKS = ...
-//	NODE / <name> = <ranks>
-//	LAUNCHER, RUNNER / ARGV / <n> = <word>
-//	                   DIR = <path>
-//	PROGRAM / <first rank> / RANKS = n, FACTS = <digest>
-//	PARTIAL = 1
-//
-// and of a program:
-//
-//	ARGV / <n> = <word>
-//	DIR = <path>
-//	ENV / <name> = <value>
-const (
-	keyVersion  = "GOSCR"
-	keyJob      = "JOB"
-	keyUser     = "USER"
-	keyCluster  = "CLUSTER"
-	keyJobName  = "JOBNAME"
-	keyPrefix   = "PREFIX"
-	keyManager  = "MANAGER"
-	keyModules  = "MODULES"
-	keyRanks    = "RANKS"
-	keyNode     = "NODE"
-	keyLauncher = "LAUNCHER"
-	keyRunner   = "RUNNER"
-	keyArgv     = "ARGV"
-	keyDir      = "DIR"
-	keyProgram  = "PROGRAM"
-	keyFacts    = "FACTS"
-	keyPartial  = "PARTIAL"
-	keyEnv      = "ENV"
-)
-
-// texts are the fields of Facts that are one text, by their keys.
-func (f *Facts) texts() map[string]*string {
-	return map[string]*string{keyVersion: &f.Version, keyJob: &f.Job, keyUser: &f.User, keyCluster: &f.Cluster, keyJobName: &f.Name,
-		keyPrefix: &f.Prefix, keyManager: &f.Manager, keyModules: &f.Modules}
-}
-
-func (s Start) encode(h *hash.Hash) {
-	for i, word := range s.Argv {
-		h.At(keyArgv).SetValue(strconv.Itoa(i), word)
-	}
-	h.SetValue(keyDir, s.Dir)
-}
-
-func decodeStart(h *hash.Hash) *Start {
-	if h == nil {
-		return nil
-	}
-	s := &Start{Dir: h.Text(keyDir)}
-	words := h.Get(keyArgv)
-	for _, i := range words.Ints() {
-		s.Argv = append(s.Argv, words.Text(strconv.Itoa(i)))
-	}
-	return s
-}
-
 // encode returns the hash of a program, without its ranks.
 func (p Program) encode() *hash.Hash {
-	h := hash.New()
-	p.Start.encode(h)
+	h := hash.Marshal(p.Start)
 	for _, v := range p.Environ {
 		name, value := cut(v)
-		h.At(keyEnv).SetValue(name, value)
+		h.At("ENV").SetValue(name, value)
 	}
 	return h
 }
 
 func decodeProgram(h *hash.Hash) Program {
-	p := Program{Start: *decodeStart(h)}
-	for name := range h.Get(keyEnv).All() {
-		p.Environ = append(p.Environ, name+"="+h.Get(keyEnv).Text(name))
+	p := Program{Start: hash.As[Start](h)}
+	for name := range h.Get("ENV").All() {
+		p.Environ = append(p.Environ, name+"="+h.Get("ENV").Text(name))
 	}
 	return p
 }
 
 // encode returns the hash of the facts. digests are those of the programs.
 func (f *Facts) encode(digests []string) *hash.Hash {
-	h := hash.New()
-	texts := f.texts()
-	for _, key := range slices.Sorted(maps.Keys(texts)) { // the digest depends on the order
-		if text := *texts[key]; text != "" {
-			h.SetValue(key, text)
-		}
-	}
-	h.SetInt(keyRanks, int64(f.Ranks))
+	s := storedFacts{Facts: *f, RanksOf: map[string]int{}, Programs: map[int]storedProgram{}}
 	for _, n := range f.Nodes {
-		h.At(keyNode).SetInt(n.Name, int64(n.Ranks))
-	}
-	if f.Launcher != nil {
-		f.Launcher.encode(h.At(keyLauncher))
-	}
-	if f.Runner != nil {
-		f.Runner.encode(h.At(keyRunner))
+		s.RanksOf[n.Name] = n.Ranks
 	}
 	for i, p := range f.Programs {
-		e := h.At(keyProgram, strconv.Itoa(p.First))
-		e.SetInt(keyRanks, int64(p.Ranks))
-		e.SetValue(keyFacts, digests[i])
+		s.Programs[p.First] = storedProgram{p.Ranks, digests[i]}
 	}
-	if f.Partial {
-		h.SetValue(keyPartial, "1")
-	}
-	return h
+	return hash.Marshal(s)
 }
 
 // decodeFacts is the reverse of encode. program returns the hash of a digest.
-func decodeFacts(h *hash.Hash, program func(digest string) (*hash.Hash, error)) (f Facts, err error) {
-	for key, text := range f.texts() {
-		*text = h.Text(key)
+func decodeFacts(h *hash.Hash, program func(digest string) (*hash.Hash, error)) (Facts, error) {
+	s := hash.As[storedFacts](h)
+	f := s.Facts
+	for _, name := range slices.Sorted(maps.Keys(s.RanksOf)) {
+		f.Nodes = append(f.Nodes, Node{name, s.RanksOf[name]})
 	}
-	ranks, _ := h.Int(keyRanks)
-	f.Ranks, f.Partial = int(ranks), h.Text(keyPartial) == "1"
-	for name := range h.Get(keyNode).All() {
-		n, _ := h.Get(keyNode).Int(name)
-		f.Nodes = append(f.Nodes, Node{name, int(n)})
-	}
-	f.Launcher, f.Runner = decodeStart(h.Get(keyLauncher)), decodeStart(h.Get(keyRunner))
-	for _, first := range h.Get(keyProgram).Ints() {
-		e := h.Get(keyProgram, strconv.Itoa(first))
-		one, err := program(e.Text(keyFacts))
+	for _, first := range slices.Sorted(maps.Keys(s.Programs)) {
+		one, err := program(s.Programs[first].Facts)
 		if err != nil {
 			return f, err
 		}
 		p := decodeProgram(one)
-		n, _ := e.Int(keyRanks)
-		p.First, p.Ranks = first, int(n)
+		p.First, p.Ranks = first, s.Programs[first].Ranks
 		f.Programs = append(f.Programs, p)
 	}
 	return f, nil

@@ -55,8 +55,8 @@ func environ(more []string) ([]string, error) {
 // its own if its command line or working directory is not that of the rank below it. Only the
 // ranks that begin one look up its environment.
 func gatherPrograms(world mpi.Comm, own Start, environ func() ([]string, error)) (list []Program, partial bool, err error) {
-	start := hash.New()
-	own.encode(start)
+	const keyProgram = "PROGRAM"
+	start := hash.Marshal(own)
 	rank, size := world.Rank(), world.Size()
 	if size == 1 {
 		return []Program{program(own, size, environ)}, false, nil

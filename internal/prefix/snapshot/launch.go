@@ -21,15 +21,18 @@ import (
 //	LAUNCHER, RUNNER / ...    as in the facts
 const launchFile = "launch.scr"
 
+type launch struct {
+	Launcher *Start `hash:"LAUNCHER"`
+	Runner   *Start `hash:"RUNNER"`
+}
+
 // RecordLaunch records how scr_run, the calling process, was started.
 func RecordLaunch(dir string, runner, launcher []string) error {
 	wd, err := os.Getwd()
 	if err != nil {
 		return err
 	}
-	h := hash.New()
-	Start{keepWords(runner), wd}.encode(h.At(keyRunner))
-	Start{keepWords(launcher), wd}.encode(h.At(keyLauncher))
+	h := hash.Marshal(launch{Runner: &Start{keepWords(runner), wd}, Launcher: &Start{keepWords(launcher), wd}})
 	return hash.ReplaceFile(metadata(dir, launchFile), h.Encode(), mode)
 }
 
@@ -40,7 +43,8 @@ func findLaunch(dir string) (launcher, runner *Start) {
 		path := metadata(dir, launchFile)
 		// A job with this record could be started again by it.
 		if h, info, err := hash.ReadOwned(path); err == nil && (trust.Users{}).Check(path, info) == nil {
-			return decodeStart(h.Get(keyLauncher)), decodeStart(h.Get(keyRunner))
+			l := hash.As[launch](h)
+			return l.Launcher, l.Runner
 		}
 	}
 	for _, p := range processes.Above(os.Getpid()) {

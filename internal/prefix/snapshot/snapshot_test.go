@@ -111,7 +111,7 @@ func TestRecord(t *testing.T) {
 		t.Error(err)
 	}
 	must(t, hash.Update(metadata(dir, recordsFile), func(h *hash.Hash) error {
-		h.GetKVInt(keyDataset, 2).SetValue(keyFacts, "../../x")
+		h.GetKVInt("DATASET", 2).SetValue("FACTS", "../../x")
 		return nil
 	}))
 	if _, err := Read(dir, find(t, dir, 2)); err == nil || !strings.Contains(err.Error(), "is not the name of a record") {
@@ -135,7 +135,7 @@ func TestRefer_Prunes(t *testing.T) {
 	}
 	h, err := hash.ReadFile(metadata(dir, recordsFile))
 	must(t, err)
-	if n := h.Get(keyDataset).Size(); n >= 64 {
+	if n := h.Get("DATASET").Size(); n >= 64 {
 		t.Errorf("%d entries", n)
 	}
 	for _, id := range []int{16, 32, 48, 64} {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -33,15 +32,21 @@ const (
 	recordsFile = "records.scr"
 	recordsDir  = "records"
 
-	keyDataset = "DATASET"
-	keyName    = "NAME"
-	keyCreated = "CREATED"
-	keyEnded   = "ENDED"
-	keyCommand = "COMMAND"
-	keyOwner   = "OWNER"
-
 	nobody = -1 // the owner of an entry that anybody may have written
 )
+
+type records struct {
+	Datasets map[int]*entry `hash:"DATASET,omitempty"`
+}
+
+type entry struct {
+	Name    string    `hash:"NAME"`
+	Created time.Time `hash:"CREATED"`
+	Ended   time.Time `hash:"ENDED,omitempty"`
+	Facts   string    `hash:"FACTS"`
+	Command string    `hash:"COMMAND,omitempty"`
+	Owner   *int      `hash:"OWNER"`
+}
 
 // ErrNone is the error of a checkpoint with which nothing was recorded: by SCR 3.1, or
 // with SCR_RECORD=0.
@@ -147,23 +152,15 @@ const least = 32
 // program restarts from it, "" if that is the one that has started it. Now and then it removes what
 // belongs to checkpoints that are gone.
 func (s *Stored) Refer(d dataset.Dataset, ended time.Time, command string) error {
-	return updateRecords(s.dir, func(h *hash.Hash) error {
+	return updateRecords(s.dir, func(all *records) error {
 		if err := s.put(s.removed()); err != nil {
 			return err
 		}
-		h.UnsetKVInt(keyDataset, d.ID())
-		e := h.SetKVInt(keyDataset, d.ID())
-		e.SetValue(keyName, d.Name())
-		e.SetInt(keyCreated, d.Created().UnixMicro())
-		e.SetInt(keyEnded, ended.UnixMicro())
-		e.SetValue(keyFacts, s.name)
-		if command != "" {
-			e.SetValue(keyCommand, keepText(command))
-		}
-		if n := h.Get(keyDataset).Size(); n < least || n&(n-1) != 0 { // reading the index has its cost
+		all.Datasets[d.ID()] = &entry{Name: d.Name(), Created: d.Created(), Ended: ended, Facts: s.name, Command: command}
+		if n := len(all.Datasets); n < least || n&(n-1) != 0 { // reading the index has its cost
 			return nil
 		}
-		return prune(s.dir, h, d.ID())
+		return prune(s.dir, all, d.ID())
 	})
 }
 
@@ -172,7 +169,7 @@ const mode = 0o644
 
 // updateRecords changes records.scr under its lock. Entries that another user has written, or may
 // have, become part of a file of this user, so they get that user's number.
-func updateRecords(dir string, change func(*hash.Hash) error) error {
+func updateRecords(dir string, change func(*records) error) error {
 	path := metadata(dir, recordsFile)
 	l, err := lock.Wait(path + hash.LockSuffix)
 	if err != nil {
@@ -180,23 +177,26 @@ func updateRecords(dir string, change func(*hash.Hash) error) error {
 	}
 	defer l.Release()
 	h, info, err := hash.ReadOwned(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		h = hash.New()
-	case err != nil:
+	if errors.Is(err, fs.ErrNotExist) {
+		h, err = hash.New(), nil
+	}
+	if err != nil {
 		return err
-	default:
+	}
+	all := hash.As[records](h)
+	if info != nil {
 		if owner := ownerOf(path, info); owner != os.Geteuid() {
-			for _, e := range h.Get(keyDataset).All() {
-				if owner != 0 || !e.Has(keyOwner) {
-					e.SetInt(keyOwner, int64(owner))
+			for _, e := range all.Datasets {
+				if owner != 0 || e.Owner == nil {
+					e.Owner = &owner
 				}
 			}
 		}
 	}
-	if err := change(h); err != nil {
+	if err := change(&all); err != nil {
 		return err
 	}
+	h.SetFields(all)
 	return hash.ReplaceFile(path, h.Encode(), mode)
 }
 
@@ -212,7 +212,7 @@ func ownerOf(path string, info fs.FileInfo) int {
 // prune removes entries of checkpoints that are neither in the index nor in a cache, and
 // facts to which no entry refers. newest is the id of a checkpoint that may not be entered
 // there yet.
-func prune(dir string, h *hash.Hash, newest int) error {
+func prune(dir string, all *records, newest int) error {
 	list, err := List(dir)
 	if err != nil {
 		return err
@@ -222,16 +222,15 @@ func prune(dir string, h *hash.Hash, newest int) error {
 		alive[s.Seq] = true
 	}
 	used := map[string]bool{}
-	for _, id := range h.Get(keyDataset).Ints() {
+	for id, e := range all.Datasets {
 		if !alive[id] {
-			h.UnsetKVInt(keyDataset, id)
+			delete(all.Datasets, id)
 			continue
 		}
-		name := h.GetKVInt(keyDataset, id).Text(keyFacts)
-		used[name] = true
-		if facts, err := get(dir, name); err == nil {
-			for _, p := range facts.Get(keyProgram).All() {
-				used[p.Text(keyFacts)] = true
+		used[e.Facts] = true
+		if facts, err := get(dir, e.Facts); err == nil {
+			for _, p := range hash.As[storedFacts](facts).Programs {
+				used[p.Facts] = true
 			}
 		}
 	}
@@ -255,24 +254,20 @@ func Read(dir string, s Snapshot) (*Record, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	e := h.Get(keyDataset, strconv.Itoa(s.Seq))
-	created, _ := e.Int(keyCreated)
-	if e == nil || e.Text(keyName) != s.Name || created != s.Created.UnixMicro() { // it was of another one with this id
+	e := hash.As[records](h).Datasets[s.Seq]
+	if e == nil || e.Name != s.Name || !e.Created.Equal(s.Created) { // it was of another one with this id
 		return nil, fmt.Errorf("checkpoint %d (%s): %w", s.Seq, s.Name, ErrNone)
 	}
-	facts, err := get(dir, e.Text(keyFacts))
+	facts, err := get(dir, e.Facts)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("checkpoint %d (%s): %w", s.Seq, s.Name, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	r := &Record{Seq: s.Seq, Name: s.Name, Begun: s.Created, Command: e.Text(keyCommand), file: path, info: info, owner: ownerOf(path, info)}
-	if owner, ok := e.Int(keyOwner); ok {
-		r.owner = int(owner)
-	}
-	if ended, ok := e.Int(keyEnded); ok {
-		r.Ended = time.UnixMicro(ended)
+	r := &Record{Seq: s.Seq, Name: s.Name, Begun: s.Created, Ended: e.Ended, Command: e.Command, file: path, info: info, owner: ownerOf(path, info)}
+	if e.Owner != nil {
+		r.owner = *e.Owner
 	}
 	r.Facts, err = decodeFacts(facts, func(name string) (*hash.Hash, error) { return get(dir, name) })
 	return r, err

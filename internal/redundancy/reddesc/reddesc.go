@@ -42,17 +42,17 @@ func scheme(name string, failures int) (redundancy.Scheme, error) {
 	return nil, fmt.Errorf("there is no redundancy scheme %q; SINGLE, PARTNER, XOR and RS are", name)
 }
 
-// Params say how datasets are to be protected.
+// Params say how datasets are to be protected. Stored is the record that has the keys.
 type Params struct {
-	Index    int
+	Index    int    `hash:"INDEX"`
 	SetBy    string // the parameter that sets it, for messages
-	Interval int    // used for every checkpoint whose number is a multiple of it
-	Store    string // name of the store that holds the datasets
-	Group    string // name of the failure group
-	Type     string // name of the scheme
-	SetSize  int    // least number of members of a set
-	Failures int    // losses to bear in a set, if the scheme leaves a choice; 0 for its default
-	Hop      int    // least distance of neighbours in a set, in groups; 0 is 1
+	Interval int    `hash:"INTERVAL"`     // used for every checkpoint whose number is a multiple of it
+	Store    string `hash:"STORE"`        // name of the store that holds the datasets
+	Group    string `hash:"GROUP"`        // name of the failure group
+	Type     string `hash:"TYPE"`         // name of the scheme
+	SetSize  int    `hash:"SET_SIZE"`     // least number of members of a set
+	Failures int    `hash:"SET_FAILURES"` // losses to bear in a set, if the scheme leaves a choice; 0 for its default
+	Hop      int    `hash:"HOP_DISTANCE"` // least distance of neighbours in a set, in groups; 0 is 1
 	Output   bool   // used for datasets that are output
 	Bypass   bool   // datasets are written to the prefix directory, and not protected
 }

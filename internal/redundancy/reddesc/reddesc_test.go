@@ -267,15 +267,15 @@ func TestRestore_Refuses(t *testing.T) {
 	for name, change := range map[string]func(h *hash.Hash) *hash.Hash{
 		"lost":             func(*hash.Hash) *hash.Hash { return nil },
 		"empty":            func(*hash.Hash) *hash.Hash { return hash.New() },
-		"unknown scheme":   func(h *hash.Hash) *hash.Hash { h.SetValue(keyType, "TAPE"); return h },
-		"another scheme":   func(h *hash.Hash) *hash.Hash { h.SetValue(keyType, "PARTNER"); return h },
-		"another set":      func(h *hash.Hash) *hash.Hash { h.SetInt(keyGroupID, 1-mustInt(h, keyGroupID)); return h },
-		"a set of its own": func(h *hash.Hash) *hash.Hash { h.SetInt(keyGroupID, 17); return h },
-		"set of 40 bits":   func(h *hash.Hash) *hash.Hash { h.SetInt(keyGroupID, 1<<40); return h },
-		"member of 40":     func(h *hash.Hash) *hash.Hash { h.SetInt(keyGroupRank, 1<<40); return h },
-		"negative set":     func(h *hash.Hash) *hash.Hash { h.SetInt(keyGroupID, -1); return h },
-		"another member":   func(h *hash.Hash) *hash.Hash { h.SetInt(keyGroupRank, mustInt(h, keyGroupRank)+1); return h },
-		"another size":     func(h *hash.Hash) *hash.Hash { h.SetInt(keyGroupSize, 2); return h },
+		"unknown scheme":   func(h *hash.Hash) *hash.Hash { h.SetValue("TYPE", "TAPE"); return h },
+		"another scheme":   func(h *hash.Hash) *hash.Hash { h.SetValue("TYPE", "PARTNER"); return h },
+		"another set":      func(h *hash.Hash) *hash.Hash { h.SetInt("GROUP_ID", 1-mustInt(h, "GROUP_ID")); return h },
+		"a set of its own": func(h *hash.Hash) *hash.Hash { h.SetInt("GROUP_ID", 17); return h },
+		"set of 40 bits":   func(h *hash.Hash) *hash.Hash { h.SetInt("GROUP_ID", 1<<40); return h },
+		"member of 40":     func(h *hash.Hash) *hash.Hash { h.SetInt("GROUP_RANK", 1<<40); return h },
+		"negative set":     func(h *hash.Hash) *hash.Hash { h.SetInt("GROUP_ID", -1); return h },
+		"another member":   func(h *hash.Hash) *hash.Hash { h.SetInt("GROUP_RANK", mustInt(h, "GROUP_RANK")+1); return h },
+		"another size":     func(h *hash.Hash) *hash.Hash { h.SetInt("GROUP_SIZE", 2); return h },
 	} {
 		for who := range 6 {
 			failures := make([]error, 6)

@@ -6,31 +6,21 @@ import (
 	"github.com/goscr/goscr/hash"
 )
 
-// A descriptor is stored, in the filemap of its rank and in those of other members
-// of the set, under these keys, which are SCR's but for NODE:
-const (
-	keyEnabled   = "ENABLED" // 1
-	keyIndex     = "INDEX"
-	keyInterval  = "INTERVAL"
-	keyStore     = "STORE"
-	keyGroup     = "GROUP"
-	keyType      = "TYPE"
-	keySetSize   = "SET_SIZE"
-	keyFailures  = "SET_FAILURES"
-	keyHop       = "HOP_DISTANCE"
-	keyGroups    = "GROUPS"     // number of sets
-	keyGroupID   = "GROUP_ID"   // number of the rank's
-	keyGroupSize = "GROUP_SIZE" // members of it
-	keyGroupRank = "GROUP_RANK" // the rank in the set
-	keyNode      = "NODE"       // of the rank, in the filemaps of others
-)
-
-// Stored is a descriptor as it is stored with a dataset.
+// Stored is a descriptor as it is stored with a dataset, in the filemap of its rank and in those
+// of other members of the set. The keys are SCR's but for NODE:
+//
+//	ENABLED = 1
+//	INDEX, INTERVAL, STORE, GROUP, TYPE, SET_SIZE, SET_FAILURES, HOP_DISTANCE   see Params
+//	GROUPS, GROUP_ID       number of sets, and of the rank's set
+//	GROUP_SIZE, GROUP_RANK members of that set, and the rank's place in it
+//	NODE                   of the rank, in the filemaps of others
 type Stored struct {
 	Params
-	Sets, Set       int    // number of sets, and of the rank's set
-	Members, Member int    // of that set, and the rank's place in it
-	Node            string // of the rank, "" if that is not recorded
+	Sets    int    `hash:"GROUPS"`
+	Set     int    `hash:"GROUP_ID"`
+	Members int    `hash:"GROUP_SIZE"`
+	Member  int    `hash:"GROUP_RANK"`
+	Node    string `hash:"NODE,omitempty"`
 }
 
 // Stored returns the descriptor in the form in which it is stored.
@@ -40,23 +30,8 @@ func (d *Descriptor) Stored() *Stored {
 
 // Hash encodes a descriptor.
 func (s *Stored) Hash() *hash.Hash {
-	h := hash.New()
-	h.SetInt(keyEnabled, 1)
-	h.SetInt(keyIndex, int64(s.Index))
-	h.SetInt(keyInterval, int64(s.Interval))
-	h.SetValue(keyStore, s.Store)
-	h.SetValue(keyGroup, s.Group)
-	h.SetValue(keyType, s.Type)
-	h.SetInt(keySetSize, int64(s.SetSize))
-	h.SetInt(keyFailures, int64(s.Failures))
-	h.SetInt(keyHop, int64(s.Hop))
-	h.SetInt(keyGroups, int64(s.Sets))
-	h.SetInt(keyGroupID, int64(s.Set))
-	h.SetInt(keyGroupSize, int64(s.Members))
-	h.SetInt(keyGroupRank, int64(s.Member))
-	if s.Node != "" {
-		h.SetValue(keyNode, s.Node)
-	}
+	h := hash.NewValues("ENABLED", "1")
+	h.SetFields(s)
 	return h
 }
 
@@ -65,20 +40,8 @@ func FromHash(h *hash.Hash) *Stored {
 	if h == nil {
 		return nil
 	}
-	number := func(key string) int {
-		n, _ := h.Int(key)
-		return int(n)
-	}
-	return &Stored{
-		Params: Params{
-			Index: number(keyIndex), Interval: number(keyInterval), Store: h.Text(keyStore),
-			Group: h.Text(keyGroup), Type: h.Text(keyType), SetSize: number(keySetSize),
-			Failures: number(keyFailures), Hop: number(keyHop),
-		},
-		Sets: number(keyGroups), Set: number(keyGroupID),
-		Members: number(keyGroupSize), Member: number(keyGroupRank),
-		Node: h.Text(keyNode),
-	}
+	s := hash.As[Stored](h)
+	return &s
 }
 
 // Made returns how many redundancy files the rank has once its dataset is protected, -1 if the

@@ -32,22 +32,7 @@ import (
 //	WITHIN    = <µs>        ... after this time; without it that is not known
 //	ASSURANCE = <percent>   ... with this probability
 //	RESTART = <name>        instead: end the run, and begin the next from this checkpoint
-const (
-	fileName = "migrate.scr"
-
-	keyID        = "ID"
-	keyState     = "STATE"
-	keyText      = "TEXT"
-	keyTook      = "TOOK"
-	keyInit      = "INIT"
-	keyOff       = "OFF"
-	keyOnto      = "ONTO"
-	keyRanks     = "RANKS"
-	keyPredicted = "PREDICTED"
-	keyWithin    = "WITHIN"
-	keyAssurance = "ASSURANCE"
-	keyRestart   = "RESTART"
-)
+const fileName = "migrate.scr"
 
 // State is how far a request is.
 type State string
@@ -67,18 +52,28 @@ func (s State) Over() bool { return s == Done || s == Failed }
 
 // Request is a request for a migration.
 type Request struct {
-	ID    int
-	State State
-	Text  string        // why it has failed, or what it has cost
-	Took  time.Duration // the sum of the times in Text; 0: it has not succeeded
-	Init  time.Duration // how long SCR_Init has taken in the run on the new nodes; 0: it has not returned
+	ID    int           `hash:"ID"`
+	State State         `hash:"STATE"`
+	Text  string        `hash:"TEXT,omitempty"` // why it has failed, or what it has cost
+	Took  time.Duration `hash:"TOOK,omitempty"` // the sum of the times in Text; 0: it has not succeeded
+	Init  time.Duration `hash:"INIT,omitempty"` // how long SCR_Init has taken in the run on the new nodes; 0: it has not returned
 	Wish  recovery.Wish
 	// Predicted says that the nodes in Wish.Off are predicted to fail. Then scr_run
 	// decides what to do.
-	Predicted bool
+	Predicted bool          `hash:"PREDICTED,omitempty"`
 	Within    time.Duration // after which they are to fail; less than 0: not known
 	Assurance float64       // probability, 0 to 1
-	Restart   string        // name of the checkpoint from which the next run is to begin; "": a migration
+	Restart   string        `hash:"RESTART,omitempty"` // name of the checkpoint from which the next run is to begin; "": a migration
+}
+
+// stored is a request with the fields that have other types in the file.
+type stored struct {
+	Request
+	Off     string         `hash:"OFF,omitempty"`
+	Onto    string         `hash:"ONTO,omitempty"`
+	Ranks   string         `hash:"RANKS,omitempty"`
+	Within  *time.Duration `hash:"WITHIN"`
+	Percent *int64         `hash:"ASSURANCE"`
 }
 
 // Path is the path of the file in a prefix directory.
@@ -104,24 +99,9 @@ func Ask(prefix string, r Request) (id int, err error) {
 			return ErrBusy
 		}
 		id = old.ID + 1
+		r.ID, r.State = id, Requested
 		h.UnsetAll()
-		h.SetInt(keyID, int64(id))
-		h.SetValue(keyState, string(Requested))
-		for key, text := range map[string]string{keyOff: strings.Join(r.Wish.Off, ","), keyOnto: strings.Join(r.Wish.Onto, ","), keyRanks: join(r.Wish.Ranks)} {
-			if text != "" {
-				h.SetValue(key, text)
-			}
-		}
-		if r.Restart != "" {
-			h.SetValue(keyRestart, r.Restart)
-		}
-		if r.Predicted {
-			h.SetValue(keyPredicted, "1")
-			h.SetInt(keyAssurance, int64(r.Assurance*100+0.5))
-			if r.Within >= 0 {
-				h.SetInt(keyWithin, r.Within.Microseconds())
-			}
-		}
+		h.SetFields(r.stored())
 		return nil
 	})
 	return id, err
@@ -138,30 +118,20 @@ func Read(prefix string) (Request, error) {
 
 // Answer records the state of a request, unless another one has replaced it.
 func Answer(prefix string, id int, state State, text string) error {
-	return hash.Update(Path(prefix), func(h *hash.Hash) error {
-		if decode(h).ID != id {
-			return nil
+	return change(prefix, func(r *Request) {
+		if r.ID == id {
+			r.State, r.Text = state, text
 		}
-		h.SetValue(keyState, string(state))
-		h.Unset(keyText)
-		if text != "" {
-			h.SetValue(keyText, text)
-		}
-		return nil
 	})
 }
 
 // Finish records that a request has been carried out: what it has cost, and the sum of the
 // times in that text.
 func Finish(prefix string, id int, text string, took time.Duration) error {
-	return hash.Update(Path(prefix), func(h *hash.Hash) error {
-		if decode(h).ID != id {
-			return nil
+	return change(prefix, func(r *Request) {
+		if r.ID == id {
+			r.State, r.Text, r.Took = Done, text, took
 		}
-		h.SetValue(keyState, string(Done))
-		h.SetValue(keyText, text)
-		h.SetInt(keyTook, took.Microseconds())
-		return nil
 	})
 }
 
@@ -171,49 +141,65 @@ func Ready(prefix string, took time.Duration) error {
 	if r, err := Read(prefix); err != nil || r.State != Restarting {
 		return err
 	}
-	return hash.Update(Path(prefix), func(h *hash.Hash) error {
-		if decode(h).State == Restarting {
-			h.SetInt(keyInit, max(took.Microseconds(), 1))
+	return change(prefix, func(r *Request) {
+		if r.State == Restarting {
+			r.Init = max(took, time.Microsecond)
 		}
-		return nil
 	})
 }
 
 // TakeBack makes a request fail whose checkpoint has not been asked for. It returns false
 // if it is too late.
 func TakeBack(prefix string, id int) (done bool, err error) {
-	err = hash.Update(Path(prefix), func(h *hash.Hash) error {
-		r := decode(h)
+	err = change(prefix, func(r *Request) {
 		done = r.ID != id || r.State == Requested || r.State.Over()
 		if r.ID == id && r.State == Requested {
-			h.SetValue(keyState, string(Failed))
-			h.SetValue(keyText, "taken back")
+			r.State, r.Text = Failed, "taken back"
 		}
-		return nil
 	})
 	return done, err
 }
 
+// change changes the last request, if there is one; but not its wish.
+func change(prefix string, do func(r *Request)) error {
+	return hash.Update(Path(prefix), func(h *hash.Hash) error {
+		r := decode(h)
+		if do(&r); r.ID != 0 {
+			h.SetFields(r)
+		}
+		return nil
+	})
+}
+
+func (r Request) stored() stored {
+	s := stored{Request: r, Off: strings.Join(r.Wish.Off, ","), Onto: strings.Join(r.Wish.Onto, ","), Ranks: join(r.Wish.Ranks)}
+	if r.Predicted {
+		percent := int64(r.Assurance*100 + 0.5)
+		s.Percent = &percent
+		if r.Within >= 0 {
+			s.Within = &r.Within
+		}
+	}
+	return s
+}
+
 func decode(h *hash.Hash) Request {
-	id, _ := h.Int(keyID)
-	r := Request{ID: int(id), State: State(h.Text(keyState)), Text: h.Text(keyText), Predicted: h.Text(keyPredicted) == "1", Within: -1}
-	r.Wish = recovery.Wish{Off: list(h.Text(keyOff)), Onto: list(h.Text(keyOnto))}
-	for _, text := range list(h.Text(keyRanks)) {
+	s := hash.As[stored](h)
+	r := s.Request
+	r.Wish = recovery.Wish{Off: list(s.Off), Onto: list(s.Onto)}
+	for _, text := range list(s.Ranks) {
 		n, err := strconv.Atoi(text)
 		if err != nil {
 			n = -1 // no job has it, so the request fails
 		}
 		r.Wish.Ranks = append(r.Wish.Ranks, n)
 	}
-	if within, ok := h.Int(keyWithin); ok {
-		r.Within = time.Duration(within) * time.Microsecond
+	if r.Within = -1; s.Within != nil {
+		r.Within = *s.Within
 	}
-	took, _ := h.Int(keyTook)
-	initTook, _ := h.Int(keyInit)
-	r.Took, r.Init = time.Duration(took)*time.Microsecond, time.Duration(initTook)*time.Microsecond
-	r.Restart = h.Text(keyRestart)
-	percent, _ := h.Int(keyAssurance)
-	r.Assurance = float64(percent) / 100
+	if s.Percent != nil {
+		r.Assurance = float64(*s.Percent) / 100
+	}
 	return r
 }
 

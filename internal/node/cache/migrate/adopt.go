@@ -13,7 +13,7 @@ func (m *Migration) Adopt() error {
 		if rank == me || rank >= m.World.Size() || files < 0 || m.Device == "" {
 			continue
 		}
-		send[rank] = message{device: m.Device, files: files, list: m.whole(rank)}
+		send[rank] = message{Device: m.Device, Files: files, List: m.whole(rank)}
 	}
 	m.offers = nil // entries move
 	offered, err := exchange(m.World, send)
@@ -23,7 +23,7 @@ func (m *Migration) Adopt() error {
 	whole := m.Maps.Whole(m.ID, me)
 	taken := map[int]message{}
 	for rank, o := range offered {
-		if o.device != m.Device {
+		if o.Device != m.Device {
 			continue
 		}
 		taken[rank] = message{}
@@ -47,12 +47,12 @@ func (m *Migration) Adopt() error {
 // take enters those of the offered files that are whole.
 func (m *Migration) take(offered message) {
 	me := m.World.Rank()
-	for i := range offered.list {
-		one := offered.list[i : i+1]
+	for i := range offered.List {
+		one := offered.List[i : i+1]
 		if one.place(m.Dir) == nil && one[0].Meta.Check(one[0].Path) == nil {
 			m.Maps.Map.AddFile(m.ID, me, one[0].Path, one[0].Meta)
 		}
 	}
 	known, _ := m.Maps.Expected(m.ID, me)
-	m.Maps.SetExpected(m.ID, me, max(known, offered.files), m.World.Size())
+	m.Maps.SetExpected(m.ID, me, max(known, offered.Files), m.World.Size())
 }

@@ -39,14 +39,14 @@ func (m *Migration) offer() (*offers, error) {
 			continue
 		}
 		files, _ := m.Maps.Expected(m.ID, rank)
-		o := message{files: files}
+		o := message{Files: files}
 		for _, f := range m.whole(rank) {
-			o.names = append(o.names, f.Meta.Label())
+			o.Names = append(o.Names, f.Meta.Label())
 		}
 		if err := m.Maps.Check(m.ID, rank); err != nil && !m.told {
 			m.reportIncomplete(rank, err)
 		}
-		if o.files >= 0 || len(o.names) > 0 {
+		if o.Files >= 0 || len(o.Names) > 0 {
 			send[rank] = o
 			ranks = append(ranks, rank)
 		}
@@ -58,7 +58,7 @@ func (m *Migration) offer() (*offers, error) {
 	ranks = append(ranks[above:], ranks[:above]...)
 	for round, rank := range ranks {
 		o := send[rank]
-		o.round = round
+		o.Round = round
 		send[rank] = o
 	}
 	made, err := exchange(m.World, send)
@@ -110,8 +110,8 @@ func (m *Migration) takeInventory(offered map[int]message) *inventory {
 	v.known = m.Maps.Whole(m.ID, me) || m.Maps.CheckData(m.ID, me, m.Made) == nil && !v.elsewhere(me)
 	names := map[string]bool{}
 	for _, o := range offered {
-		v.files = max(v.files, o.files)
-		for _, name := range o.names {
+		v.files = max(v.files, o.Files)
+		for _, name := range o.Names {
 			names[name] = true
 		}
 	}
@@ -122,11 +122,11 @@ func (m *Migration) takeInventory(offered map[int]message) *inventory {
 // elsewhere reports whether another rank has a file that the owner does not have.
 func (v *inventory) elsewhere(owner int) bool {
 	here := map[string]bool{}
-	for _, name := range v.offered[owner].names {
+	for _, name := range v.offered[owner].Names {
 		here[name] = true
 	}
 	for _, o := range v.offered {
-		if slices.ContainsFunc(o.names, func(name string) bool { return !here[name] }) {
+		if slices.ContainsFunc(o.Names, func(name string) bool { return !here[name] }) {
 			return true
 		}
 	}
@@ -208,10 +208,10 @@ func (m *Migration) keepWhole() (map[string]bool, error) {
 func (v *inventory) choose(me int, have map[string]bool) choice {
 	best := choice{source: -1}
 	for rank, o := range v.offered {
-		missing := slices.DeleteFunc(slices.Clone(o.names), func(name string) bool { return have[name] })
-		better := cmp.Or(len(best.names)-len(missing), o.round-best.round, rank-best.source) < 0
+		missing := slices.DeleteFunc(slices.Clone(o.Names), func(name string) bool { return have[name] })
+		better := cmp.Or(len(best.names)-len(missing), o.Round-best.round, rank-best.source) < 0
 		if rank != me && len(missing) > 0 && better {
-			best = choice{rank, o.round, missing}
+			best = choice{rank, o.Round, missing}
 		}
 	}
 	return best

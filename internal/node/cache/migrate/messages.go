@@ -24,53 +24,12 @@ import (
 //
 // The answer to the identities has the NAMEs of the files that its sender has itself (same.go).
 type message struct {
-	files  int // -1 if that is not known
-	round  int
-	names  []string
-	list   fileList
-	device string
-	places map[string]string // by names: the identities of files
-}
-
-const (
-	keyFiles  = "FILES"
-	keyRound  = "ROUND"
-	keyName   = "NAME"
-	keyFile   = "FILE"
-	keyDevice = "DEVICE"
-	keyPlace  = "PLACE"
-)
-
-func (m message) encode() *hash.Hash {
-	h := hash.New()
-	h.SetInt(keyFiles, int64(m.files))
-	h.SetInt(keyRound, int64(m.round))
-	for _, name := range m.names {
-		h.SetKV(keyName, name)
-	}
-	for i, f := range m.list {
-		h.At(keyFile).Set(strconv.Itoa(i), f.Meta.Hash())
-	}
-	if m.device != "" {
-		h.SetValue(keyDevice, m.device)
-	}
-	for name, id := range m.places {
-		h.At(keyPlace).SetValue(name, id)
-	}
-	return h
-}
-
-func decode(h *hash.Hash) message {
-	files, _ := h.Int(keyFiles)
-	round, _ := h.Int(keyRound)
-	m := message{files: int(files), round: int(round), names: h.Get(keyName).Keys(), device: h.Text(keyDevice), places: map[string]string{}}
-	for name := range h.Get(keyPlace).All() {
-		m.places[name] = h.Get(keyPlace).Text(name)
-	}
-	for i := range h.Get(keyFile).Size() {
-		m.list = append(m.list, redundancy.File{Meta: meta.FromHash(h.GetKVInt(keyFile, i))})
-	}
-	return m
+	Files  int               `hash:"FILES"` // -1 if that is not known
+	Round  int               `hash:"ROUND"`
+	Names  []string          `hash:"NAME,omitempty,set"`
+	List   fileList          `hash:"FILE,omitempty"`
+	Device string            `hash:"DEVICE,omitempty"`
+	Places map[string]string `hash:"PLACE,omitempty"` // by names: the identities of files
 }
 
 // exchange sends each rank its message, and returns the messages that the caller gets, by
@@ -78,7 +37,7 @@ func decode(h *hash.Hash) message {
 func exchange(c mpi.Comm, send map[int]message) (map[int]message, error) {
 	h := hash.New()
 	for rank, m := range send {
-		h.Set(strconv.Itoa(rank), m.encode())
+		h.Set(strconv.Itoa(rank), hash.Marshal(m))
 	}
 	h, err := hash.Exchange(h, c)
 	if err != nil {
@@ -86,7 +45,7 @@ func exchange(c mpi.Comm, send map[int]message) (map[int]message, error) {
 	}
 	received := map[int]message{}
 	for _, rank := range h.Ints() {
-		received[rank] = decode(h.Get(strconv.Itoa(rank)))
+		received[rank] = hash.As[message](h.Get(strconv.Itoa(rank)))
 	}
 	return received, nil
 }
@@ -97,18 +56,34 @@ func swap(c mpi.Comm, m message, to, from int) message {
 	var h *hash.Hash
 	switch {
 	case to >= 0 && from >= 0:
-		h = hash.Sendrecv(m.encode(), to, from, c)
+		h = hash.Sendrecv(hash.Marshal(m), to, from, c)
 	case to >= 0:
-		hash.Send(m.encode(), to, c)
+		hash.Send(hash.Marshal(m), to, c)
 	default:
 		h = hash.Recv(from, c)
 	}
-	return decode(h)
+	return hash.As[message](h)
 }
 
 // fileList is a list of files of a rank. Files from messages have no paths until place sets
 // them.
 type fileList []redundancy.File
+
+// MarshalHash returns the descriptions of the files by their numbers.
+func (l fileList) MarshalHash() *hash.Hash {
+	h := hash.New()
+	for i, f := range l {
+		h.Set(strconv.Itoa(i), f.Meta.Hash())
+	}
+	return h
+}
+
+// UnmarshalHash reads the result of MarshalHash.
+func (l *fileList) UnmarshalHash(h *hash.Hash) {
+	for i := range h.Size() {
+		*l = append(*l, redundancy.File{Meta: meta.FromHash(h.Get(strconv.Itoa(i)))})
+	}
+}
 
 // place sets the paths of files, below a directory.
 func (l fileList) place(dir string) error {

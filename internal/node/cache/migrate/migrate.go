@@ -83,7 +83,7 @@ func (m *Migration) Run() (refused bool, err error) {
 		}
 		for round := range rounds {
 			to, from := receiver(offers.to, wanted, round), want.sender(round)
-			sent, missed := m.transfer(m.named(to, wanted[to].names), to, from)
+			sent, missed := m.transfer(m.named(to, wanted[to].Names), to, from)
 			staying[to] = staying[to] || !sent
 			if missed != nil {
 				own.failed = true
@@ -100,7 +100,7 @@ func (m *Migration) Run() (refused bool, err error) {
 func (m *Migration) ask(want choice, left bool) (wanted map[int]message, rounds int, some bool, err error) {
 	send := map[int]message{}
 	if want.source >= 0 {
-		send[want.source] = message{names: want.names}
+		send[want.source] = message{Names: want.names}
 		rounds = want.round + 1
 	}
 	most := 2 * rounds // the last bit counts only if no rank has more

@@ -467,12 +467,12 @@ func TestBatches(t *testing.T) {
 func TestMessage(t *testing.T) {
 	md := meta.New("a/b", meta.Full, 2)
 	md.SetSize(5)
-	m := decode(message{files: -1, round: 3, names: []string{"x", "a/b"}, list: fileList{{Meta: md}}, device: "0 /d"}.encode())
-	if got := fmt.Sprint(m.files, m.round, m.names, len(m.list), m.list.bytes(), m.device); got != "-1 3 [a/b x] 1 50 /d" {
+	m := hash.As[message](hash.Marshal(message{Files: -1, Round: 3, Names: []string{"x", "a/b"}, List: fileList{{Meta: md}}, Device: "0 /d"}))
+	if got := fmt.Sprint(m.Files, m.Round, m.Names, len(m.List), m.List.bytes(), m.Device); got != "-1 3 [a/b x] 1 50 /d" {
 		t.Error(got)
 	}
-	if err := m.list.place("/cache"); err != nil || m.list[0].Path != "/cache/a/b" {
-		t.Error(err, m.list[0].Path)
+	if err := m.List.place("/cache"); err != nil || m.List[0].Path != "/cache/a/b" {
+		t.Error(err, m.List[0].Path)
 	}
 	// Descriptions lead nowhere but below the directory.
 	for _, name := range []string{"", "/etc/passwd", "../x", "a/../../x"} {
@@ -482,8 +482,8 @@ func TestMessage(t *testing.T) {
 			t.Errorf("%q has a place", name)
 		}
 	}
-	empty := decode(hash.New())
-	if empty.list.place("/cache") != nil || len(empty.names) != 0 {
+	empty := hash.As[message](hash.New())
+	if empty.List.place("/cache") != nil || len(empty.Names) != 0 {
 		t.Errorf("%+v", empty)
 	}
 }

@@ -56,9 +56,9 @@ func (m *Migration) here(ids map[string]string) (names []string) {
 func (m *Migration) keep(coming message, outgoing fileList, to, from int, missed error) (in, out fileList, failed error) {
 	var names []string
 	if missed == nil {
-		names = m.here(coming.places)
+		names = m.here(coming.Places)
 	}
-	in = slices.Clone(coming.list)
+	in = slices.Clone(coming.List)
 	var kept fileList
 	for i := 0; i < len(in); i++ {
 		if slices.Contains(names, in[i].Meta.Label()) {
@@ -69,11 +69,11 @@ func (m *Migration) keep(coming message, outgoing fileList, to, from int, missed
 	}
 	if failed = cmp.Or(missed, m.secure(kept)); failed != nil {
 		names = nil
-		in = coming.list
+		in = coming.List
 	}
-	answer := swap(m.World, message{names: names}, from, to)
+	answer := swap(m.World, message{Names: names}, from, to)
 	for _, f := range outgoing {
-		if slices.Contains(answer.names, f.Meta.Label()) {
+		if slices.Contains(answer.Names, f.Meta.Label()) {
 			m.Maps.RemoveFile(m.ID, to, f.Path)
 			continue
 		}
@@ -94,7 +94,7 @@ func (m *Migration) leftovers(staying map[int]bool) map[int]message {
 			continue
 		}
 		if ids := identities(m.Files(rank)); len(ids) > 0 {
-			send[rank] = message{places: ids}
+			send[rank] = message{Places: ids}
 		}
 	}
 	return send
@@ -109,12 +109,12 @@ func (m *Migration) leave(left map[int]message) error {
 	}
 	answers := map[int]message{}
 	for rank, q := range asked {
-		answers[rank] = message{names: m.here(q.places)}
+		answers[rank] = message{Names: m.here(q.Places)}
 	}
 	answers, err = exchange(m.World, answers)
 	for rank, a := range answers {
 		for _, f := range m.Files(rank) {
-			if slices.Contains(a.names, f.Meta.Label()) {
+			if slices.Contains(a.Names, f.Meta.Label()) {
 				m.Maps.RemoveFile(m.ID, rank, f.Path)
 			}
 		}

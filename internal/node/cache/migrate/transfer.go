@@ -24,8 +24,8 @@ func (m *Migration) transfer(outgoing fileList, to, from int) (sent bool, missed
 	if to < 0 && from < 0 {
 		return true, nil
 	}
-	coming := swap(m.World, message{list: outgoing, places: identities(outgoing)}, to, from)
-	missed = coming.list.place(m.Dir)
+	coming := swap(m.World, message{List: outgoing, Places: identities(outgoing)}, to, from)
+	missed = coming.List.place(m.Dir)
 	arriving, outgoing, missed := m.keep(coming, outgoing, to, from, missed)
 	if missed == nil {
 		missed = m.expect(arriving)
@@ -87,12 +87,12 @@ func (m *Migration) moveBatch(b batch) (arrived bool, missed error) {
 		missed = m.secure(kept)
 	}
 	// Tell the sender whether it may delete them.
-	answer := message{files: len(b.incoming)}
+	answer := message{Files: len(b.incoming)}
 	if missed != nil {
-		answer.files = -1
+		answer.Files = -1
 	}
 	answer = swap(m.World, answer, b.from, b.to)
-	if b.to >= 0 && answer.files != len(b.outgoing) {
+	if b.to >= 0 && answer.Files != len(b.outgoing) {
 		return false, missed
 	}
 	for _, f := range b.outgoing {
@@ -125,12 +125,12 @@ func (m *Migration) stream(b batch) (kept fileList, missed error) {
 	unread := message{}
 	if err := source.Close(); err != nil {
 		m.Log.Warn("dataset %d: files of rank %d could not be sent to it: %v", m.ID, b.to, err)
-		unread.files = -1
+		unread.Files = -1
 	}
 	// Zeros have arrived in place of bytes that could not be read, and not every file has a checksum.
 	unread = swap(m.World, unread, b.to, b.from)
 	missed = cmp.Or(b.missed, sink.Close())
-	if missed == nil && b.from >= 0 && unread.files < 0 {
+	if missed == nil && b.from >= 0 && unread.Files < 0 {
 		missed = &redundancy.CorruptError{Path: fmt.Sprintf("a file of rank %d", b.from), Reason: "cannot be read: the warning of that rank has the cause"}
 	}
 	if missed == nil {
