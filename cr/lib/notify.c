@@ -263,7 +263,10 @@ static int come(const struct timespec *end)
         tick = after(LOOK_MS / 1000.0);
         wait_until(&tick);
     }
-    state = now.program == CAME ? STOPPED : now.program == WANTED && goscr_inside && !now.last ? INSIDE : LATE;
+    if (now.last || (now.program == WANTED && !goscr_inside))
+        state = LATE;
+    else /* another thread of the program may be inside */
+        state = now.program == CAME && !goscr_inside ? STOPPED : INSIDE;
     if (limit > 0 && is_over(end))
         state = LATE;
     pthread_mutex_unlock(&lock);
