@@ -298,7 +298,8 @@ soak: $(out)/soak
 	@$(out)/soak $(if $(SEED),-seed '$(SEED)' -jobs 1 -tell,-seed '$(or $(SOAK_SEED),1)' -jobs '$(or $(SOAK_JOBS),1000)')
 
 halo:
-	@export HALO_SEEDS='$(or $(SEED),1)' HALO_CHECKPOINTS='$(or $(CHECKPOINTS),200)' && $(tests) -mpi '$(or $(MPI),openmpi)' 44-quiet
+	@export HALO_SEEDS='$(or $(SEED),1)' HALO_CHECKPOINTS='$(or $(CHECKPOINTS),200)' DRAW_CHECKPOINTS='$(or $(CHECKPOINTS),200)' TEST_SEED='$(or $(SEED),1)' && \
+	    $(tests) -mpi '$(or $(MPI),openmpi)' 44-quiet 44-draw
 
 FUZZTIME ?= 1m
 

@@ -33,7 +33,11 @@ int goscr_cr_register(int event, goscr_cr_function function, goscr_cr_function *
     return 0;
 }
 
-int goscr_cr_notify(int state)
+/* The second event before a checkpoint: SCR_CR_INC_PRE_CRS_POST_MPI. */
+enum { PRE_CRS_POST_MPI = 1 };
+
+/* Calls `between`, unless it is NULL, once: after the callbacks of the first event of a state.  `*failed` gets its result. */
+static int notify(int state, int (*between)(void), int *failed)
 {
     int event = -1, result = 0, begun = 0;
     uintptr_t function;
@@ -43,10 +47,18 @@ int goscr_cr_notify(int state)
         goscr_leave();
         if (function == 0)
             break;
+        if (event >= PRE_CRS_POST_MPI && between != NULL) {
+            *failed = between();
+            between = NULL;
+        }
         result = ((goscr_cr_function)function)(event, state);
     }
+    if (between != NULL)
+        *failed = between();
     return begun;
 }
+
+int goscr_cr_notify(int state) { return notify(state, NULL, NULL); }
 
 int goscr_cr_prefix(char prefix[GOSCR_CR_PREFIX_SIZE]) { OF(GOSCR_BRIEF, "SCR_CR_SELF_PREFIX", go_self_prefix(prefix)); }
 int goscr_cr_begin(void) { CALL("SCR_Init", go_self_begin()); }
@@ -90,6 +102,36 @@ int goscr_cr_stored(int64_t space, int *source, int *tag, int take, void **data,
     found = go_quiet_stored(space, source, tag, take, data, n);
     goscr_leave();
     return found;
+}
+
+int goscr_cr_copy(int64_t space, int source, int tag, const void *data, int64_t n)
+{
+    OF(GOSCR_BRIEF, "a message", go_quiet_copy(space, source, tag, (void *)data, n));
+}
+
+int goscr_cr_begun(int kind, int64_t space, int to, int tag, int64_t n) { OF(GOSCR_BRIEF, "a message", go_quiet_begun(kind, space, to, tag, n)); }
+int goscr_cr_forget(int sends) { OF(GOSCR_BRIEF, "a message", go_quiet_forget(sends)); }
+
+int goscr_cr_repeated(int kind, int64_t space, int to, int tag, int64_t n)
+{
+    int yes;
+
+    if (goscr_enter(GOSCR_BRIEF) != 0)
+        return 0;
+    yes = go_quiet_repeated(kind, space, to, tag, n);
+    goscr_leave();
+    return yes;
+}
+
+int goscr_cr_sends(void)
+{
+    int n;
+
+    if (goscr_enter(GOSCR_BRIEF) != 0)
+        return 0;
+    n = go_quiet_sends();
+    goscr_leave();
+    return n;
 }
 
 int goscr_cr_held(void)
@@ -182,14 +224,16 @@ static void reason_of(char why[GOSCR_REASON_SIZE]) { snprintf(why, GOSCR_REASON_
 
 int goscr_cr_checkpoint(const struct goscr_cr_self *self, int ready, char *handle, int *seq)
 {
-    int prepared, failed, result;
+    int prepared, failed = 0, result;
     char *command = NULL, why[GOSCR_REASON_SIZE];
 
     goscr_around(GOSCR_CR_PREPARE, NULL);
-    prepared = goscr_cr_notify(GOSCR_CR_PREPARE);
-    failed = start(ready);
+    prepared = notify(GOSCR_CR_PREPARE, self->before, &failed);
+    failed = failed || start(ready);
     if (failed) {
         reason_of(why);
+        if (self->complete != NULL)
+            self->complete();
         if (prepared)
             goscr_cr_notify(GOSCR_CR_ERROR);
         goscr_around(GOSCR_CR_ERROR, NULL);
@@ -197,10 +241,14 @@ int goscr_cr_checkpoint(const struct goscr_cr_self *self, int ready, char *handl
         return failed;
     }
     result = self->checkpoint(&command);
+    if (self->after != NULL && self->after() != 0 && result == 0)
+        result = GOSCR_CR_RESTLESS;
     failed = complete(result, command, handle, seq);
     if (goscr_halted)
         return failed; /* there is no session any more */
     reason_of(why);
+    if (self->complete != NULL)
+        self->complete();
     if (self->go_on != NULL)
         went_on(self->go_on());
     goscr_cr_notify(failed ? GOSCR_CR_ERROR : GOSCR_CR_CONTINUE);

@@ -190,6 +190,10 @@ func go_self_complete(result C.int, command *C.char, handle *C.char, seq *C.int)
 		if command != nil {
 			restart = C.GoString(command)
 		}
+		if result == C.GOSCR_CR_RESTLESS {
+			_ = s.Spoil(errors.New(C.GoString(C.SCR_Get_error()))) // what libscr_cr.so has failed to do
+			result = 0
+		}
 		err := inside.Complete(s, &place, int(result), restart, &drained)
 		if err == nil {
 			reference, number := s.Reference()

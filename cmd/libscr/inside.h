@@ -36,6 +36,15 @@ struct goscr_cr_self {
     int (*checkpoint)(char **restart_command);
     int (*go_on)(void);
     int (*restart)(void);
+    /*
+     * What is to be done for the program's messages, by libscr_cr.so; NULL: nothing.  Each returns 0, or
+     * another value after an error.  `before` is called between PRE_CRS_PRE_MPI and PRE_CRS_POST_MPI, collective,
+     * and its error is one on all ranks; `after` when `checkpoint` has returned on this rank, and `complete` when
+     * the checkpoint is complete or has failed, before `go_on`.
+     */
+    int (*before)(void);
+    int (*after)(void);
+    void (*complete)(void);
 };
 
 /* Stores what the names of these functions begin with, for dlsym. */
@@ -54,8 +63,8 @@ int goscr_cr_restart(const struct goscr_cr_self *self);
 /* Whether the functions can be called for a checkpoint now, and if not, why. */
 enum { GOSCR_CR_NONE, GOSCR_CR_READY, GOSCR_CR_STILL_RUNS, GOSCR_CR_ENDS, GOSCR_CR_NO_CALL, GOSCR_CR_MATCHED };
 
-/* What a function of `self` returns that has not ended in time. */
-enum { GOSCR_CR_LATE = -2147483647 };
+/* What a function of `self` returns that has not ended in time, and what stands for an error of `after`. */
+enum { GOSCR_CR_LATE = -2147483647, GOSCR_CR_RESTLESS = -2147483646 };
 
 /*
  * Writes a checkpoint: calls the program's function in a directory of this rank, whose files
@@ -124,6 +133,20 @@ int goscr_cr_stored(int64_t space, int *source, int *tag, int take, void **data,
 
 /* How many messages are in the store. */
 int goscr_cr_held(void);
+
+/* Puts a message into the next snapshot only: a receive of the program has it, and the program has not seen that. */
+int goscr_cr_copy(int64_t space, int source, int tag, const void *data, int64_t n);
+
+/*
+ * Puts a call that sends into the next snapshot: it has not returned to the program yet, and the message is sent.
+ * After a restart the program repeats it: goscr_cr_repeated returns whether a call is such a one, once for each;
+ * goscr_cr_sends how many there are.  goscr_cr_forget removes what is for a snapshot only, but for the first
+ * `sends` calls.
+ */
+int goscr_cr_begun(int kind, int64_t space, int to, int tag, int64_t n);
+int goscr_cr_repeated(int kind, int64_t space, int to, int tag, int64_t n);
+int goscr_cr_sends(void);
+int goscr_cr_forget(int sends);
 
 /*
  * Tells the ranks of a communicator how many messages they have been sent by each other in all:

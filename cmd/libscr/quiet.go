@@ -55,6 +55,52 @@ func go_quiet_stored(space C.int64_t, source, tag *C.int, take C.int, data *unsa
 	return found
 }
 
+//export go_quiet_copy
+func go_quiet_copy(space C.int64_t, source, tag C.int, data unsafe.Pointer, n C.int64_t) C.int {
+	return call("a message", func() error {
+		m := quiet.Message{Space: int64(space), Source: int(source), Tag: int(tag), Data: make([]byte, n)}
+		copy(m.Data, unsafe.Slice((*byte)(data), n))
+		drained.Copy(m)
+		return nil
+	})
+}
+
+//export go_quiet_begun
+func go_quiet_begun(kind C.int, space C.int64_t, to, tag C.int, n C.int64_t) C.int {
+	return call("a message", func() error {
+		drained.Begun(quiet.Send{Kind: int(kind), Space: int64(space), To: int(to), Tag: int(tag), Bytes: int64(n)})
+		return nil
+	})
+}
+
+//export go_quiet_repeated
+func go_quiet_repeated(kind C.int, space C.int64_t, to, tag C.int, n C.int64_t) (yes C.int) {
+	call("a message", func() error {
+		if drained.Repeated(quiet.Send{Kind: int(kind), Space: int64(space), To: int(to), Tag: int(tag), Bytes: int64(n)}) {
+			yes = 1
+		}
+		return nil
+	})
+	return yes
+}
+
+//export go_quiet_sends
+func go_quiet_sends() (n C.int) {
+	call("a message", func() error {
+		n = C.int(drained.Sends())
+		return nil
+	})
+	return n
+}
+
+//export go_quiet_forget
+func go_quiet_forget(sends C.int) C.int {
+	return call("a message", func() error {
+		drained.Forget(int(sends))
+		return nil
+	})
+}
+
 //export go_quiet_held
 func go_quiet_held() (n C.int) {
 	call("a message", func() error {

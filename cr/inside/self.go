@@ -147,7 +147,7 @@ func enterDirectory(s Session, p *Place) error {
 // "" if it has not said so. messages are those in transit, which a restart delivers. It is collective.
 func Complete(s Session, p *Place, result int, command string, messages *quiet.Drained) error {
 	var unsaved error
-	if p.inside && messages.Len() > 0 {
+	if p.inside && !messages.Empty() {
 		unsaved = messages.Save(messagesFile)
 	}
 	back := p.leave()

@@ -1,8 +1,8 @@
 /*
  * The collective calls of MPI, and those that make communicators.
  *
- * With SCR_CR_THREAD=0 a collective call that waits begins the operation, and tests it and whether the
- * program has to save itself in turn.
+ * No rank is saved within a blocking one: the others would not know of it.  So these are counted, and ranks that
+ * have begun fewer go on until they have begun as many (notify.c).
  */
 
 #define _GNU_SOURCE
@@ -29,15 +29,14 @@ static void enter(MPI_Comm comm, MPI_Request r, int is)
 #define WAITS(name, iname, PARAMETERS, ARGUMENTS)                                                            \
     int MPI_##name(PARAMETERS MPI_Comm comm)                                                                 \
     {                                                                                                        \
-        MPI_Request r;                                                                                       \
         int code;                                                                                            \
                                                                                                              \
         look();                                                                                              \
         REFUSE(comm, "MPI_" #name);                                                                          \
-        if (!goscr_notify_polled)                                                                            \
-            return PMPI_##name(ARGUMENTS comm);                                                              \
-        code = PMPI_##iname(ARGUMENTS comm, &r);                                                             \
-        return code != MPI_SUCCESS ? code : MPI_Wait(&r, MPI_STATUS_IGNORE);                                 \
+        goscr_goes_in(comm);                                                                                 \
+        code = PMPI_##name(ARGUMENTS comm);                                                                  \
+        goscr_comes_out();                                                                                   \
+        return code;                                                                                         \
     }                                                                                                        \
     int MPI_##iname(PARAMETERS MPI_Comm comm, MPI_Request *r)                                                \
     {                                                                                                        \
@@ -101,7 +100,9 @@ OP(Barrier, barrier, , )
                                                                \
         look();                                                \
         REFUSE(parent, "MPI_" #name);                          \
+        goscr_goes_in(parent);                                 \
         code = PMPI_##name arguments;                          \
+        goscr_comes_out();                                     \
         if (code == MPI_SUCCESS)                               \
             goscr_space_made(parent, *made, mark);             \
         return code;                                           \
@@ -132,7 +133,9 @@ int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *mad
 
     look();
     REFUSE(comm, "MPI_Comm_create_group");
+    goscr_goes_in(MPI_COMM_NULL); /* not all ranks of `comm` call */
     code = PMPI_Comm_create_group(comm, group, tag, made);
+    goscr_comes_out();
     if (code == MPI_SUCCESS && *made != MPI_COMM_NULL)
         goscr_space_made(MPI_COMM_NULL, *made, tag + 1);
     return code;
@@ -144,7 +147,9 @@ int MPI_Intercomm_create(MPI_Comm local, int leader, MPI_Comm peer, int remote, 
 
     look();
     REFUSE(local, "MPI_Intercomm_create");
+    goscr_goes_in(local);
     code = PMPI_Intercomm_create(local, leader, peer, remote, tag, made);
+    goscr_comes_out();
     if (code == MPI_SUCCESS)
         goscr_space_made(MPI_COMM_NULL, *made, -1 - (int64_t)tag);
     return code;
@@ -209,7 +214,9 @@ static int64_t number_of(const char *text)
                                                                                 \
         look();                                                                 \
         REFUSE(MPI_COMM_WORLD, "MPI_" #name);                                   \
+        goscr_goes_in(MPI_COMM_NULL);                                           \
         code = PMPI_##name arguments;                                           \
+        goscr_comes_out();                                                      \
         if (code == MPI_SUCCESS && *made != MPI_COMM_NULL)                      \
             goscr_space_made(MPI_COMM_NULL, *made, number_of(tag));             \
         return code;                                                            \
@@ -225,14 +232,24 @@ MAKES_OF_GROUPS(Intercomm_create_from_groups,
 
 int MPI_Comm_free(MPI_Comm *comm)
 {
+    int code;
+
     look();
     goscr_space_freed(*comm);
-    return PMPI_Comm_free(comm);
+    goscr_goes_in(MPI_COMM_NULL);
+    code = PMPI_Comm_free(comm);
+    goscr_comes_out();
+    return code;
 }
 
 int MPI_Comm_disconnect(MPI_Comm *comm)
 {
+    int code;
+
     look();
     goscr_space_freed(*comm);
-    return PMPI_Comm_disconnect(comm);
+    goscr_goes_in(MPI_COMM_NULL);
+    code = PMPI_Comm_disconnect(comm);
+    goscr_comes_out();
+    return code;
 }

@@ -2,10 +2,12 @@
 
 #define _GNU_SOURCE
 
+#include "notify.h"
 #include "quiet.h"
 
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 int goscr_locks, goscr_depth, goscr_counts, goscr_rank, goscr_size;
@@ -206,6 +208,22 @@ void goscr_space_with(MPI_Comm made, int64_t id)
         add_with(made, id, 0);
 }
 
+struct begun goscr_old[GOSCR_MOST_OLD];
+int goscr_old_n;
+
+/* No rank can be behind by as many as there is room for, and those before can be forgotten. */
+static void note_old(const struct space *s)
+{
+    if (s->foreign || !goscr_notify_polled)
+        return;
+    if (goscr_old_n == GOSCR_MOST_OLD) {
+        goscr_old_n = GOSCR_MOST_OLD / 2;
+        memmove(goscr_old, goscr_old + GOSCR_MOST_OLD / 2, sizeof goscr_old / 2);
+    }
+    goscr_old[goscr_old_n].space = s->id;
+    goscr_old[goscr_old_n++].n = s->begun + s->blocking;
+}
+
 void goscr_space_freed(MPI_Comm comm)
 {
     struct space **at, *s;
@@ -217,6 +235,7 @@ void goscr_space_freed(MPI_Comm comm)
         continue;
     if ((s = *at) != NULL) {
         *at = s->next;
+        note_old(s);
         __atomic_fetch_add(&goscr_freed, 1, __ATOMIC_RELAXED);
         goscr_space_use(s, -1); /* requests may outlive the handle of their communicator */
     }
@@ -235,6 +254,19 @@ void goscr_space_use(struct space *s, int n)
     free(s->world);
     free(s->own);
     free(s);
+}
+
+volatile int goscr_inside, goscr_function_calls;
+
+void goscr_goes_in(MPI_Comm comm)
+{
+    struct space *s = comm != MPI_COMM_NULL ? goscr_space(comm) : NULL;
+
+    if (goscr_ours)
+        goscr_function_calls = 1;
+    if (s != NULL)
+        __atomic_fetch_add(&s->blocking, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&goscr_inside, 1, __ATOMIC_RELAXED);
 }
 
 int goscr_within(const struct space *s, const char *in)

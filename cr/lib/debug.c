@@ -179,6 +179,13 @@ __attribute__((noinline)) void MPIR_checkpoint_debugger_waitpoint(void)
     MPIR_checkpoint_debugger_breakpoint();
 }
 
+/* The same for a debugger that makes threads wait by a signal: their handler. */
+__attribute__((noinline)) void MPIR_checkpoint_debugger_signal_handler(int number)
+{
+    (void)number;
+    MPIR_checkpoint_debugger_waitpoint();
+}
+
 /* After a checkpoint and after a restart. */
 __attribute__((noinline)) void MPIR_checkpoint_debugger_crs_hook(int state)
 {

@@ -12,6 +12,7 @@ extern volatile int goscr_debug_waits;
 int MPIR_checkpoint_debugger_detach(void);
 void MPIR_checkpoint_debugger_breakpoint(void);
 void MPIR_checkpoint_debugger_waitpoint(void);
+void MPIR_checkpoint_debugger_signal_handler(int number);
 void MPIR_checkpoint_debugger_crs_hook(int state);
 
 #endif

@@ -31,7 +31,10 @@
 
 enum {
     TICK_MS = 50,   /* how often the thread looks for orders */
-    TICKS_A_LOOK = 2 /* ... and rank 0 for requests */
+    TICKS_A_LOOK = 2, /* ... and rank 0 for requests */
+    LOOK_MS = 5,      /* how often it looks where the program's thread is */
+    LOOKS = 300,      /* how often a thread that was sent on tests what it waits for, before it says that it waits */
+    ATTEMPTS = 50     /* to find all ranks without a nonblocking collective operation */
 };
 
 enum order { NOTHING, ATTEND, TURN, LAST };
@@ -39,7 +42,7 @@ enum order { NOTHING, ATTEND, TURN, LAST };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed;
 static pthread_t thread;
-static __thread int is_ours; /* this thread is one of goscr_cr.so: its calls are in order */
+__thread int goscr_ours __attribute__((tls_model("initial-exec")));
 
 /* Under the lock. */
 static struct {
@@ -57,6 +60,9 @@ static struct {
     struct timespec until; /* ... and how long it may be */
     int late;              /* it has been longer */
     enum { AWAY, WANTED, CAME, SERVES, SERVED, GIVEN_UP } program; /* the thread of the program */
+    int goes;      /* it has been sent on, to come again */
+    int waits;     /* ... and how often it has looked since, in calls that wait */
+    unsigned calls; /* how many calls it has begun while it was wanted */
 } now;
 
 static const struct goscr_cr_self *functions;
@@ -64,8 +70,9 @@ static int rank, size, in_thread, aborts;
 static double limit; /* seconds; 0: none */
 static MPI_Comm orders = MPI_COMM_NULL;
 
-volatile int goscr_notify_called;
+volatile int goscr_notify_called, goscr_gate;
 int goscr_notify_polled;
+static volatile int wanted; /* the program's thread */
 
 /* ------------------------------------------------------------------------- time */
 
@@ -92,6 +99,13 @@ static int wait_until(const struct timespec *t)
     return pthread_cond_timedwait(&changed, &lock, t) == 0;
 }
 
+static int is_over(const struct timespec *t)
+{
+    struct timespec n = after(0);
+
+    return n.tv_sec > t->tv_sec || (n.tv_sec == t->tv_sec && n.tv_nsec >= t->tv_nsec);
+}
+
 static int begin_thread(pthread_t *t, void *(*function)(void *), void *argument)
 {
     sigset_t all, before;
@@ -102,6 +116,43 @@ static int begin_thread(pthread_t *t, void *(*function)(void *), void *argument)
     failed = pthread_create(t, NULL, function, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return failed;
+}
+
+/* -------------------------------------------------------------------- the gate */
+
+static const char asked[] = "a request for a checkpoint";
+
+static void close_gate(void)
+{
+    goscr_quiet_lock();
+    goscr_gate = goscr_notify_called = 1;
+    goscr_quiet_unlock();
+}
+
+static void open_gate(void)
+{
+    goscr_quiet_lock();
+    goscr_gate = 0;
+    goscr_notify_called = wanted;
+    goscr_quiet_unlock();
+    pthread_mutex_lock(&lock);
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+static void want(int yes)
+{
+    goscr_quiet_lock();
+    wanted = yes;
+    goscr_notify_called = yes || goscr_gate;
+    goscr_quiet_unlock();
+}
+
+/* The end of a checkpoint: the program goes on. */
+static void completed(void)
+{
+    goscr_snapshot_done();
+    open_gate();
 }
 
 /* --------------------------------------------- the functions, with a limit of time */
@@ -119,9 +170,11 @@ static void *run(void *argument)
     int result;
 
     unshare(CLONE_FS);
-    is_ours = 1;
+    goscr_ours = 1;
     result = c->checkpoint != NULL ? c->checkpoint(&c->command) : c->go_on();
     pthread_mutex_lock(&lock);
+    if (c->checkpoint != NULL && !c->given_up)
+        close_gate(); /* what the program does from now on is not saved */
     c->result = result;
     c->returned = 1;
     if (c->given_up) {
@@ -194,24 +247,94 @@ static int ready(void)
     return r;
 }
 
-/* Waits until the program's thread is in a call of MPI.  It stays there until it is let go. */
-static int come(void)
+enum { LATE, INSIDE, STOPPED };
+
+/* Waits until the program's thread has come: it is in a collective call, or is stopped in another one and stays there. */
+static int come(const struct timespec *end)
 {
-    struct timespec end = after(limit);
-    int came;
+    struct timespec tick;
+    int state;
 
     pthread_mutex_lock(&lock);
-    now.program = WANTED;
-    goscr_notify_called = 1;
-    while (now.program == WANTED && !now.last && wait_until(limit > 0 ? &end : NULL))
-        continue;
-    came = now.program == CAME;
-    if (!came) {
-        now.program = AWAY;
-        goscr_notify_called = 0;
+    if (now.program == AWAY)
+        now.program = WANTED;
+    want(1);
+    while (now.program == WANTED && !now.last && (limit <= 0 || !is_over(end)) && !goscr_inside) {
+        tick = after(LOOK_MS / 1000.0);
+        wait_until(&tick);
+    }
+    if (now.last || (now.program == WANTED && !goscr_inside))
+        state = LATE;
+    else /* another thread of the program may be inside */
+        state = now.program == CAME && !goscr_inside ? STOPPED : INSIDE;
+    if (limit > 0 && is_over(end))
+        state = LATE;
+    pthread_mutex_unlock(&lock);
+    return state;
+}
+
+/* Sends the program's thread on, if it is stopped: it stops again where goscr_notify_serve says. */
+static void send_on(void)
+{
+    pthread_mutex_lock(&lock);
+    if (now.program == CAME) {
+        now.program = WANTED;
+        now.goes = 1;
+        now.waits = 0;
+        pthread_cond_broadcast(&changed);
     }
     pthread_mutex_unlock(&lock);
-    return came;
+}
+
+/* What ranks tell each other while they come together; the least, and the sum of each. */
+struct meeting {
+    int state, behind, open, calls;
+};
+
+static int sums(const struct meeting *own, struct meeting *all)
+{
+    int mine[3] = {own->behind, own->open, own->calls}, sum[3] = {0, 0, 0};
+
+    if (PMPI_Allreduce(&own->state, &all->state, 1, MPI_INT, MPI_MIN, orders) != MPI_SUCCESS ||
+        PMPI_Allreduce(mine, sum, 3, MPI_INT, MPI_SUM, orders) != MPI_SUCCESS)
+        return 1;
+    all->behind = sum[0];
+    all->open = sum[1];
+    all->calls = sum[2];
+    return 0;
+}
+
+/*
+ * Brings the threads of the program to a point at which all ranks have begun the same collective operations and
+ * completed them.  A rank that has begun fewer than another goes on until it has not; the others stay where they are, unless
+ * that does not help: it may wait for a message of theirs, and they go on by one call.  Returns whether all are there.
+ */
+static int come_together(int attempts_for_open)
+{
+    struct timespec end = after(limit), pause = {0, 1000000L * LOOK_MS};
+    struct meeting own, all;
+    int before = 0, round, stuck;
+
+    for (round = 0;; round++) {
+        own.state = come(&end);
+        goscr_drain(asked); /* a send that another rank has to complete may wait for this */
+        if (goscr_targets(orders, 1, &own.behind) != 0)
+            own.state = LATE;
+        own.open = goscr_has_open();
+        pthread_mutex_lock(&lock);
+        own.calls = (int)(now.calls & 0xffffff);
+        pthread_mutex_unlock(&lock);
+        if (sums(&own, &all) != 0 || all.state == LATE)
+            return 0;
+        if (all.state == STOPPED && all.behind == 0 && (all.open == 0 || round >= attempts_for_open))
+            return 1;
+        stuck = round > 0 && all.calls == before;
+        before = all.calls;
+        if (own.behind || own.open || stuck)
+            send_on();
+        else
+            nanosleep(&pause, NULL);
+    }
 }
 
 /* ------------------------------- functions in the program's thread, and how long they take */
@@ -256,13 +379,6 @@ static int watched_go_on(void)
     return result;
 }
 
-static int is_over(const struct timespec *t)
-{
-    struct timespec n = after(0);
-
-    return n.tv_sec > t->tv_sec || (n.tv_sec == t->tv_sec && n.tv_nsec >= t->tv_nsec);
-}
-
 /*
  * Says once that the program's function takes too long, and takes back all requests for as long as it
  * does: nobody can interrupt it, and the other ranks wait for this one.
@@ -294,12 +410,13 @@ static void let_go(int serves)
     int first, ticks = 0;
 
     pthread_mutex_lock(&lock);
-    goscr_notify_called = 0;
+    want(0);
+    now.goes = 0;
     if (now.program == CAME) {
         now.program = serves ? SERVES : GIVEN_UP;
         pthread_cond_broadcast(&changed);
     } else
-        serves = 0;
+        now.program = AWAY;
     while (now.program == SERVES || now.program == GIVEN_UP) {
         tick = after(TICK_MS / 1000.0);
         wait_until(&tick);
@@ -319,50 +436,114 @@ static void let_go(int serves)
 static char handle[SCR_MAX_FILENAME];
 static int served; /* what the program's thread has got */
 
-void goscr_notify_serve(void)
+/* In the program's thread, which is where it is to be saved. */
+
+static int rest_before(void)
 {
-    struct goscr_cr_self watched = {watched_checkpoint, NULL, NULL};
+    close_gate();
+    return goscr_quiet(MPI_COMM_WORLD, asked);
+}
+
+static int note_unseen(void) { return goscr_snapshot(asked, 1); }
+
+static int serve_here(void)
+{
+    struct goscr_cr_self watched = {watched_checkpoint, NULL, NULL, rest_before, note_unseen, completed};
     int sequence, failed;
 
-    if (is_ours)
-        return;
     if (functions->go_on != NULL)
         watched.go_on = watched_go_on;
+    goscr_ours = 1;
+    failed = goscr_cr_checkpoint(&watched, ready(), handle, &sequence);
+    completed();
+    goscr_ours = 0;
+    return failed;
+}
+
+/*
+ * Whether the program's thread, which has been sent on, stops: in a call that waits when it has tested for some time,
+ * else at the next call when this rank is not behind others.
+ */
+static int stops(int again)
+{
+    if (again)
+        return ++now.waits > LOOKS;
+    return !goscr_is_behind();
+}
+
+/* Under the lock. */
+static void stop(void)
+{
+    int failed;
+
+    now.program = CAME;
+    pthread_cond_broadcast(&changed);
+    while (now.program == CAME)
+        wait_until(NULL);
+    if (now.program == WANTED)
+        return; /* it is sent on */
+    if (now.program == SERVES) {
+        pthread_mutex_unlock(&lock);
+        failed = serve_here();
+        pthread_mutex_lock(&lock);
+        served = failed;
+    }
+    now.program = AWAY;
+    pthread_cond_broadcast(&changed);
+}
+
+void goscr_notify_serve(int again)
+{
+    if (goscr_ours || goscr_owner == (void *)&goscr_thread) /* MPI has called a function of the program under the lock */
+        return;
     pthread_mutex_lock(&lock);
+    while (goscr_gate)
+        wait_until(NULL);
     if (now.program == WANTED) {
-        now.program = CAME;
-        pthread_cond_broadcast(&changed);
-        while (now.program == CAME)
-            wait_until(NULL);
-        if (now.program == SERVES) {
-            pthread_mutex_unlock(&lock);
-            is_ours = 1;
-            failed = goscr_quiet(MPI_COMM_WORLD, "a request for a checkpoint") || goscr_cr_checkpoint(&watched, ready(), handle, &sequence);
-            is_ours = 0;
-            pthread_mutex_lock(&lock);
-            served = failed;
-        }
-        now.program = AWAY;
-        pthread_cond_broadcast(&changed);
+        if (!again)
+            now.calls++;
+        if (!now.goes || stops(again))
+            stop();
     }
     pthread_mutex_unlock(&lock);
 }
 
+/* In our thread, when this rank is saved: others may still be, and need what they send received. */
+static int rest_after(void)
+{
+    struct timespec pause = {0, 1000000L};
+    MPI_Request all;
+    int done = 0;
+
+    close_gate(); /* also if the function has not returned */
+    if (PMPI_Ibarrier(orders, &all) != MPI_SUCCESS)
+        return 1;
+    while (!done) {
+        goscr_drain(asked);
+        if (PMPI_Test(&all, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+            return 1;
+        if (!done)
+            nanosleep(&pause, NULL);
+    }
+    return goscr_quiet(MPI_COMM_WORLD, asked) || goscr_snapshot(asked, 1);
+}
+
 static int checkpoint(void)
 {
-    struct goscr_cr_self limited = {limited_checkpoint, limited_go_on, NULL};
-    int sequence, came, all = 0, why = ready();
+    struct goscr_cr_self limited = {limited_checkpoint, limited_go_on, NULL, NULL, rest_after, completed};
+    int sequence, together = 0, mine, all, why = ready();
 
+    goscr_function_calls = 0;
     if (in_thread)
         return goscr_cr_checkpoint(&limited, why, handle, &sequence);
-    came = why == GOSCR_CR_READY && come();
-    if (PMPI_Allreduce(&came, &all, 1, MPI_INT, MPI_MIN, orders) != MPI_SUCCESS)
-        all = 0;
+    mine = why == GOSCR_CR_READY;
+    if (PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, orders) == MPI_SUCCESS && all)
+        together = come_together(ATTEMPTS);
     served = 1;
-    let_go(all);
-    if (all)
+    let_go(together);
+    if (together)
         return served;
-    if (why == GOSCR_CR_READY && !came)
+    if (all)
         why = ready() == GOSCR_CR_READY ? GOSCR_CR_NO_CALL : ready();
     return goscr_cr_checkpoint(functions, why, handle, &sequence); /* says why it fails */
 }
@@ -495,7 +676,7 @@ static void turn(int begins)
 {
     static int taken; /* under the lock */
 
-    if (is_ours)
+    if (goscr_ours)
         return;
     pthread_mutex_lock(&lock);
     if (begins) {
@@ -517,7 +698,7 @@ static void *serve(void *unused)
     int failed = unshare(CLONE_FS) != 0, attends = 1, o = NOTHING, child;
 
     (void)unused;
-    is_ours = 1;
+    goscr_ours = 1;
     pthread_mutex_lock(&lock);
     now.runs = !failed;
     now.refused = failed;
@@ -613,7 +794,9 @@ void goscr_notify_begin(const struct goscr_cr_self *self)
         PMPI_Comm_free(&orders);
         return;
     }
-    goscr_notify_polled = !in_thread;
+    if (in_thread)
+        goscr_quiet_beside = orders;
+    goscr_notify_polled = in_thread ? GOSCR_BESIDE : GOSCR_IN_CALLS;
     goscr_cr_turns(turn);
     goscr_cr_halts(halts);
 }
@@ -636,7 +819,7 @@ void goscr_notify_end(void)
         return;
     pthread_mutex_lock(&lock);
     now.end = 1;
-    if (is_ours) { /* SCR_HALT_EXIT=1: it does not return to goscr_notify_serve */
+    if (goscr_ours) { /* SCR_HALT_EXIT=1: it does not return to goscr_notify_serve */
         now.finalized = 1;
         now.program = AWAY;
     }
@@ -645,6 +828,7 @@ void goscr_notify_end(void)
     pthread_join(thread, NULL);
     goscr_cr_turns(NULL);
     goscr_cr_halts(NULL);
-    now.runs = 0;
+    now.runs = goscr_notify_polled = 0;
+    goscr_quiet_beside = MPI_COMM_NULL;
     PMPI_Comm_free(&orders);
 }

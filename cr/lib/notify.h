@@ -23,13 +23,21 @@ void goscr_notify_end(void);
 
 /*
  * Whether the program's thread has to call goscr_notify_serve in its next call of MPI.  A read of
- * it costs no more than of any other variable.
+ * it costs no more than of any other variable.  `again`: it is in a call that waits, and not at its beginning.
  */
 extern volatile int goscr_notify_called;
-void goscr_notify_serve(void);
+void goscr_notify_serve(int again);
 
-/* Whether calls of MPI that wait have to look at goscr_notify_called meanwhile. */
+/* Whether calls of MPI that wait have to look at goscr_notify_called meanwhile; and where the functions are called. */
+enum { GOSCR_IN_CALLS = 1, GOSCR_BESIDE };
 extern int goscr_notify_polled;
+
+/*
+ * The program is saved, and the checkpoint is not complete: threads that are not this library's wait where they
+ * come into MPI.  It is changed under the lock of quiet.h.
+ */
+extern volatile int goscr_gate;
+extern __thread int goscr_ours __attribute__((tls_model("initial-exec"))); /* a thread of this library: its calls are in order */
 
 #pragma GCC visibility pop
 

@@ -25,7 +25,8 @@
 #include <time.h>
 
 volatile int goscr_quiet_region, goscr_drained, goscr_matched;
-MPI_Comm goscr_self = MPI_COMM_NULL, goscr_quiet_comm = MPI_COMM_NULL;
+int goscr_checks;
+MPI_Comm goscr_self = MPI_COMM_NULL, goscr_quiet_comm = MPI_COMM_NULL, goscr_quiet_beside = MPI_COMM_NULL;
 
 /* The program's collective calls over MPI_COMM_WORLD may have begun on some ranks only. */
 static MPI_Comm world = MPI_COMM_NULL;
@@ -74,6 +75,31 @@ int goscr_send_self(const void *data, int64_t n, int tag, MPI_Request *r)
         code = PMPI_Isend(data, b.count, b.type, 0, tag, goscr_self, r);
         bytes_end(&b);
     }
+    return code;
+}
+
+int goscr_bytes_of(void *buffer, int count, MPI_Datatype type, void **data, int64_t *n)
+{
+    MPI_Request r;
+    MPI_Count size = 0;
+    struct bytes b;
+    int code = PMPI_Type_size_x(type, &size);
+
+    if (code != MPI_SUCCESS)
+        return code;
+    *n = size * count;
+    *data = malloc((size_t)*n + 1);
+    if (*data == NULL)
+        return MPI_ERR_NO_MEM;
+    code = bytes_begin(&b, *n);
+    if (code != MPI_SUCCESS)
+        return code;
+    code = PMPI_Irecv(*data, b.count, b.type, 0, 2, goscr_self, &r);
+    if (code == MPI_SUCCESS) {
+        code = PMPI_Send(buffer, count, type, 0, 2, goscr_self);
+        PMPI_Wait(&r, MPI_STATUS_IGNORE);
+    }
+    bytes_end(&b);
     return code;
 }
 
@@ -159,6 +185,85 @@ int goscr_give(MPI_Comm comm, void *data, int64_t n, void *buffer, int count, MP
     return code;
 }
 
+/* Makes this what SCR_Get_error returns. */
+static void keep(const char *call, const char *why)
+{
+    char text[400];
+
+    snprintf(text, sizeof text, "%s: %s", call, why);
+    goscr_cr_keep(text);
+}
+
+/* Prints why this rank fails.  Returns 1. */
+static int fails(const char *call, const char *why)
+{
+    fprintf(stderr, "SCR: rank %d: %s: %s\n", goscr_rank, call, why);
+    keep(call, why);
+    return 1;
+}
+
+/* -------------------------------------------------------- calls that are under way */
+
+static struct under_way *under_way;
+volatile int goscr_to_repeat;
+
+/* The same call after a restart has the same bytes, and its type and its communicator have other handles. */
+static int64_t bytes_of(const struct under_way *u)
+{
+    int size = 0;
+
+    return PMPI_Type_size(u->type, &size) == MPI_SUCCESS ? (int64_t)size * u->count : 0;
+}
+
+int goscr_repeats(const struct under_way *u)
+{
+    const struct space *s = u->to != MPI_PROC_NULL ? goscr_space(u->comm) : NULL;
+
+    if (goscr_to_repeat == 0 || s == NULL || !goscr_cr_repeated(u->kind, s->id, u->to, u->tag, bytes_of(u)))
+        return 0;
+    goscr_to_repeat--;
+    return 1;
+}
+
+void goscr_sets_out(struct under_way *u)
+{
+    u->next = under_way;
+    under_way = u;
+}
+
+void goscr_arrives(struct under_way *u)
+{
+    struct under_way **at;
+
+    goscr_quiet_lock();
+    for (at = &under_way; *at != u; at = &(*at)->next)
+        continue;
+    *at = u->next;
+    goscr_quiet_unlock();
+}
+
+int goscr_snapshot(const char *call, int asked)
+{
+    const struct under_way *u;
+    const struct space *s;
+    const char *wrong;
+    int failed = 0;
+
+    goscr_quiet_lock();
+    wrong = goscr_copy_unseen();
+    if (wrong == NULL && asked && goscr_collectives(NULL, 0) > 0)
+        wrong = "the program has begun a nonblocking collective operation, and not completed it; its function can complete it by MPI_Test";
+    for (u = under_way; u != NULL && !failed; u = u->next)
+        if (u->to != MPI_PROC_NULL && (s = goscr_space(u->comm)) != NULL)
+            failed = goscr_cr_begun(u->kind, s->id, u->to, u->tag, bytes_of(u)) != 0;
+    goscr_quiet_unlock();
+    if (wrong == NULL && !failed && goscr_checks)
+        goscr_cr_in_flight(call);
+    return wrong != NULL ? fails(call, wrong) : failed;
+}
+
+void goscr_snapshot_done(void) { goscr_cr_forget(goscr_to_repeat); }
+
 /* ----------------------------------------------------------------- begin and end */
 
 void goscr_quiet_begin(int several)
@@ -180,7 +285,11 @@ void goscr_quiet_end(void)
     PMPI_Comm_free(&world);
 }
 
-void goscr_quiet_restarted(void) { goscr_drained = goscr_cr_held(); }
+void goscr_quiet_restarted(void)
+{
+    goscr_drained = goscr_cr_held();
+    goscr_to_repeat = goscr_cr_sends();
+}
 
 int goscr_quiet_ready(int has) { return !has ? GOSCR_CR_NONE : goscr_matched > 0 ? GOSCR_CR_MATCHED : GOSCR_CR_READY; }
 
@@ -192,23 +301,6 @@ int goscr_quiet_refuse(MPI_Comm comm, const char *call)
             goscr_rank, call);
     PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
     return MPI_ERR_OTHER;
-}
-
-/* Makes this what SCR_Get_error returns. */
-static void keep(const char *call, const char *why)
-{
-    char text[400];
-
-    snprintf(text, sizeof text, "%s: %s", call, why);
-    goscr_cr_keep(text);
-}
-
-/* Prints why this rank fails.  Returns 1. */
-static int fails(const char *call, const char *why)
-{
-    fprintf(stderr, "SCR: rank %d: %s: %s\n", goscr_rank, call, why);
-    keep(call, why);
-    return 1;
 }
 
 /* Receives a matched message, and puts it into the store.  Returns whether that is done. */
@@ -273,6 +365,16 @@ static int drain_all(const char *call)
     return got;
 }
 
+int goscr_drain(const char *call)
+{
+    int got;
+
+    goscr_quiet_lock();
+    got = drain_all(call);
+    goscr_quiet_unlock();
+    return got;
+}
+
 /* How many messages are missing, of those that others say they have sent. */
 static uint64_t missing(const uint64_t *promised)
 {
@@ -287,15 +389,19 @@ static uint64_t missing(const uint64_t *promised)
     return n;
 }
 
+/* How many collective operations this rank has begun over a communicator. */
+static uint64_t begun_of(const struct space *s, int blocking) { return s->begun + (blocking ? s->blocking : 0); }
+
 /*
  * What a rank adds to a sum that is 0 if all ranks of each communicator have begun as many
  * collective operations: the leader as many times a number, as there are others that subtract it.
  */
 static uint64_t begun(const struct space *s, const char *in)
 {
-    uint64_t h = ((uint64_t)s->id ^ (s->begun * UINT64_C(0x9e3779b97f4a7c15))) * UINT64_C(0xbf58476d1ce4e5b9);
+    uint64_t n = begun_of(s, 1);
+    uint64_t h = ((uint64_t)s->id ^ (n * UINT64_C(0x9e3779b97f4a7c15))) * UINT64_C(0xbf58476d1ce4e5b9);
 
-    if (s->begun == 0 || !goscr_within(s, in))
+    if (n == 0 || !goscr_within(s, in))
         return 0;
     h ^= h >> 31;
     return s->leader == goscr_rank ? h * (uint64_t)(s->members - 1) : -h;
@@ -311,7 +417,7 @@ static int part_begun(const char *call, MPI_Comm over, const struct space *all, 
     size_t at;
     const struct space *s;
     int own, first, n = goscr_collectives(in, 0), failed;
-    char why[200] = "not all ranks have begun the same nonblocking collective operations";
+    char why[200] = "not all ranks have begun the same collective operations";
 
     mine[0] = begun(&goscr_everybody, in);
     for (s = goscr_spaces; s != NULL; s = s->next)
@@ -331,6 +437,155 @@ static int part_begun(const char *call, MPI_Comm over, const struct space *all, 
         snprintf(why + at, sizeof why - at, ": rank %d has begun and not completed some; ranks with such operations: %d", first, (int)sum[1]);
     keep(call, why);
     if (first == goscr_rank || (first == goscr_size && all->leader == goscr_rank))
+        fprintf(stderr, "SCR: %s: %s\n", call, why);
+    return 1;
+}
+
+/* Those of this rank, MPI_COMM_WORLD first; the caller frees them.  Under the lock. */
+static struct begun *begun_here(int blocking, int *n)
+{
+    const struct space *s;
+    struct begun *list;
+
+    *n = 1 + goscr_old_n;
+    for (s = goscr_spaces; s != NULL; s = s->next)
+        *n += !s->foreign;
+    list = malloc(sizeof *list * (size_t)*n);
+    if (list == NULL)
+        return NULL;
+    list[0].space = goscr_everybody.id;
+    list[0].n = begun_of(&goscr_everybody, blocking);
+    memcpy(list + 1, goscr_old, sizeof *list * (size_t)goscr_old_n);
+    *n = 1 + goscr_old_n;
+    for (s = goscr_spaces; s != NULL; s = s->next)
+        if (!s->foreign) {
+            list[*n].space = s->id;
+            list[(*n)++].n = begun_of(s, blocking);
+        }
+    return list;
+}
+
+/* All ranks' lists, one after the other: *n pairs, which the caller frees.  Collective. */
+static struct begun *begun_everywhere(MPI_Comm over, int size, const struct begun *own, int own_n, int *n)
+{
+    int *bytes = malloc(sizeof *bytes * (size_t)size * 2), *at = bytes + size, i, can, total = 0, failed;
+    struct begun *list = NULL;
+
+    own_n = (own != NULL ? own_n : 0) * (int)sizeof *own;
+    can = own != NULL && bytes != NULL;
+    failed = PMPI_Allreduce(MPI_IN_PLACE, &can, 1, MPI_INT, MPI_MIN, over) != MPI_SUCCESS || !can ||
+             PMPI_Allgather(&own_n, 1, MPI_INT, bytes, 1, MPI_INT, over) != MPI_SUCCESS;
+    for (i = 0; i < size && !failed; i++) {
+        at[i] = total;
+        total += bytes[i];
+    }
+    if (!failed)
+        list = malloc((size_t)total + 1);
+    can = list != NULL;
+    failed = failed || PMPI_Allreduce(MPI_IN_PLACE, &can, 1, MPI_INT, MPI_MIN, over) != MPI_SUCCESS || !can ||
+             PMPI_Allgatherv(own, own_n, MPI_BYTE, list, bytes, at, MPI_BYTE, over) != MPI_SUCCESS;
+    free(bytes);
+    *n = total / (int)sizeof *list;
+    if (failed) {
+        free(list);
+        list = NULL;
+    }
+    return list;
+}
+
+static void set_target(struct space *s, const struct begun *list, int n)
+{
+    int i;
+
+    s->target = 0;
+    for (i = 0; i < n; i++)
+        if (list[i].space == s->id && list[i].n > s->target)
+            s->target = list[i].n;
+}
+
+static int any_is_less(int blocking)
+{
+    const struct space *s;
+    int less = begun_of(&goscr_everybody, blocking) < goscr_everybody.target;
+
+    for (s = goscr_spaces; s != NULL && !less; s = s->next)
+        less = begun_of(s, blocking) < s->target;
+    return less;
+}
+
+int goscr_is_behind(void)
+{
+    int behind;
+
+    goscr_quiet_lock();
+    behind = any_is_less(1);
+    goscr_quiet_unlock();
+    return behind;
+}
+
+int goscr_has_open(void)
+{
+    int n;
+
+    goscr_quiet_lock();
+    n = goscr_collectives(NULL, 0) + goscr_matched;
+    goscr_quiet_unlock();
+    return n > 0;
+}
+
+int goscr_targets(MPI_Comm over, int blocking, int *behind)
+{
+    struct begun *own, *all;
+    struct space *s;
+    int own_n, n;
+
+    goscr_quiet_lock();
+    own = begun_here(blocking, &own_n);
+    goscr_quiet_unlock();
+    all = begun_everywhere(over, goscr_size, own, own_n, &n); /* without the lock: the program may be on its way */
+    free(own);
+    if (all == NULL)
+        return 1;
+    goscr_quiet_lock();
+    set_target(&goscr_everybody, all, n);
+    for (s = goscr_spaces; s != NULL; s = s->next)
+        set_target(s, all, n);
+    *behind = any_is_less(blocking);
+    goscr_quiet_unlock();
+    free(all);
+    return 0;
+}
+
+void goscr_are_together(void)
+{
+    goscr_quiet_lock();
+    goscr_old_n = 0;
+    goscr_quiet_unlock();
+}
+
+/*
+ * Whether the ranks are saved at different collective operations, and nobody has cared for that: functions that
+ * communicate bring their ranks to the same step themselves.  Then the first rank that has begun fewer says so.  Collective.
+ */
+static int are_apart(MPI_Comm over, const char *call)
+{
+    char why[300];
+    int behind = 0, failed, own, first, calls = goscr_function_calls, any = 0;
+
+    if (PMPI_Allreduce(&calls, &any, 1, MPI_INT, MPI_MAX, over) != MPI_SUCCESS)
+        return 1;
+    failed = goscr_targets(over, !any, &behind);
+    own = behind || failed ? goscr_rank : goscr_size;
+    if (PMPI_Allreduce(&own, &first, 1, MPI_INT, MPI_MIN, over) != MPI_SUCCESS)
+        return 1;
+    if (first == goscr_size) {
+        goscr_are_together();
+        return 0;
+    }
+    snprintf(why, sizeof why, "rank %d has begun fewer collective operations than others: the ranks were saved at different steps; "
+             "with SCR_CR_THREAD=0 they are not, or the functions bring them together by messages", first);
+    keep(call, why);
+    if (first == goscr_rank)
         fprintf(stderr, "SCR: %s: %s\n", call, why);
     return 1;
 }
@@ -376,18 +631,22 @@ static int receive_rest(const char *call, MPI_Comm over, const uint64_t *promise
 
 int goscr_quiet(MPI_Comm comm, const char *call)
 {
-    MPI_Comm over = comm == MPI_COMM_WORLD ? world : comm;
+    MPI_Comm over = comm != MPI_COMM_WORLD ? comm : goscr_ours && goscr_quiet_beside != MPI_COMM_NULL ? goscr_quiet_beside : world;
     const char *unknown;
     uint64_t *promised;
     struct space *all;
     int failed;
-    char *in = NULL;
+    char *in = NULL, why[200];
 
     if (world == MPI_COMM_NULL)
         return fails(call, "libscr_cr.so was not called by MPI_Init");
     if (goscr_redirect())
         goscr_unknown = "Fortran's part of MPI was loaded after MPI_Init";
     unknown = goscr_unknown;
+    if (unknown == NULL && goscr_ours && goscr_windows > 0) { /* a program that calls itself knows what it does */
+        snprintf(why, sizeof why, "the program has made a window by %s, into which others put what no checkpoint has, and has not freed it", goscr_window_call);
+        unknown = why;
+    }
     all = goscr_space(comm);
     promised = calloc((size_t)goscr_size, sizeof *promised);
     if (all != NULL)
@@ -402,9 +661,13 @@ int goscr_quiet(MPI_Comm comm, const char *call)
     failed = goscr_cr_bookmarks(call, &over, all != NULL ? all->world : NULL, all != NULL ? all->size : 0, goscr_sent_to, goscr_received_from,
                                 promised, goscr_size, unknown);
     if (!failed) {
-        goscr_quiet_lock();
-        failed = part_begun(call, over, all, in);
-        goscr_quiet_unlock();
+        if (goscr_ours) /* the program has not called, and may be anywhere */
+            failed = are_apart(over, call);
+        else {
+            goscr_quiet_lock();
+            failed = part_begun(call, over, all, in);
+            goscr_quiet_unlock();
+        }
     }
     failed = failed || receive_rest(call, over, promised, in);
     free(promised);

@@ -64,6 +64,8 @@ struct space {
     int foreign;         /* some are not in MPI_COMM_WORLD: its messages are not counted */
     unsigned children;   /* communicators that were made of it */
     uint64_t begun;      /* nonblocking collective operations, by this rank */
+    uint64_t blocking;   /* the others */
+    uint64_t target;     /* to how many of both this rank has to come before it can be saved */
     int users;           /* its handle, requests, calls that wait */
     struct space *next;
 };
@@ -96,6 +98,26 @@ void goscr_space_freed(MPI_Comm comm);
 /* One that is there once a request has completed: its id, and then the communicator. */
 int64_t goscr_next_child(struct space *parent);
 void goscr_space_with(MPI_Comm made, int64_t id);
+/*
+ * Around a blocking collective call: a rank that is within one cannot be saved, and others have to begin it, too.
+ * Counts it, unless `comm` is MPI_COMM_NULL.
+ */
+extern volatile int goscr_inside;
+extern volatile int goscr_function_calls; /* a function of the program has sent, or begun a collective operation, itself */
+void goscr_goes_in(MPI_Comm comm);
+
+static inline void goscr_comes_out(void) { __atomic_fetch_sub(&goscr_inside, 1, __ATOMIC_RELAXED); }
+
+/* How many collective operations a rank has begun, over a communicator by its id; and of those that it has freed since the
+ * ranks were together: others may be behind. */
+struct begun {
+    int64_t space;
+    uint64_t n;
+};
+enum { GOSCR_MOST_OLD = 4096 };
+extern struct begun goscr_old[GOSCR_MOST_OLD];
+extern int goscr_old_n;
+
 /* Adds users, or with n less than 0 takes them away: after the last one the space is gone. */
 void goscr_space_use(struct space *s, int n);
 /* Whether all its ranks are among some of MPI_COMM_WORLD, for which `in` is not 0; NULL: among all. */
@@ -168,9 +190,6 @@ enum {
 /* What few requests need. */
 struct more {
     int peer, tag; /* of a persistent one, as the program gives them */
-    void *buffer;
-    int count;
-    MPI_Datatype type;
     int source, given_tag; /* GOSCR_GIVEN: in which status that has to be */
     MPI_Status status;     /* GOSCR_DONE */
     MPI_Comm made;         /* by MPI_Comm_idup, */
@@ -183,6 +202,10 @@ struct entry {
     struct space *space;
     struct more *more;
     int is;
+    int count; /* of a receive, and its buffer and type */
+    void *buffer;
+    MPI_Datatype type;
+    uint64_t order; /* in which receives were begun */
 };
 
 extern volatile int goscr_entries; /* how many there are */
@@ -195,6 +218,12 @@ void goscr_forget(struct entry *e);
 void goscr_freed_request(struct entry *e); /* by the program, before it was complete: it is known until then */
 void goscr_completed(struct entry *e, MPI_Request now, MPI_Status *status); /* `now`: what MPI has made of the request */
 void goscr_started(struct entry *e);                                        /* a persistent one */
+void goscr_receives(struct entry *e, void *buffer, int count, MPI_Datatype type); /* where a receive puts its message; NULL: no entry */
+/*
+ * Puts what receives have got into the next snapshot, if the program has not seen it: after a restart it begins
+ * these receives again.  Returns why that is not possible, NULL: it is done.
+ */
+const char *goscr_copy_unseen(void);
 void goscr_cancels(MPI_Request r);                                          /* before the program cancels it */
 void goscr_count_completed(void);   /* what has completed, and the program has not completed yet */
 /* How many collective operations within some ranks this rank has begun, and has not completed; `open`: MPI has not either. */
@@ -226,11 +255,47 @@ int goscr_stored(MPI_Comm comm, int source, int tag, int take, MPI_Status *statu
 /* Begins to send the bytes of a message of the store to this process.  Returns a code of MPI. */
 int goscr_send_self(const void *data, int64_t n, int tag, MPI_Request *r);
 
+/* What has been received as data of another type: `n` bytes, which the caller frees.  Returns a code of MPI. */
+int goscr_bytes_of(void *buffer, int count, MPI_Datatype type, void **data, int64_t *n);
+
 /* Begins the receive of data as of a message: `source` and `tag` are for its status. */
 int goscr_give(MPI_Comm comm, void *data, int64_t n, void *buffer, int count, MPI_Datatype type, MPI_Status *status);
 
+/*
+ * A call that sends and does not return at once, while it is under way: it may be one of a thread that is saved
+ * meanwhile.  The message is in transit then, or has been received; the program does not know.
+ */
+struct under_way {
+    int kind, count, to, tag;
+    MPI_Datatype type;
+    MPI_Comm comm;
+    struct under_way *next;
+};
+enum { GOSCR_SEND = 1, GOSCR_SSEND, GOSCR_BSEND, GOSCR_RSEND, GOSCR_SENDRECV };
+
+extern volatile int goscr_to_repeat; /* calls that the snapshot has, and that the program has not repeated */
+int goscr_repeats(const struct under_way *u); /* whether a call is one of them.  Under the lock */
+void goscr_sets_out(struct under_way *u);     /* under the lock */
+void goscr_arrives(struct under_way *u);
+
+/*
+ * Puts what the program does not know into the next snapshot.  `asked`: the program has not called for it, and so a
+ * nonblocking collective operation that it has not completed is an error.  Returns 0, or 1 after an error, which it prints.
+ */
+int goscr_snapshot(const char *call, int asked);
+void goscr_snapshot_done(void);
+
+/* Receives what there is, over all communicators.  Takes the lock.  Returns 1, 0: nothing, or -1: an error. */
+int goscr_drain(const char *call);
+
 /* Matched messages: how many the program has that it has not received. */
 extern volatile int goscr_matched;
+
+extern int goscr_checks; /* SCR_CHECK_IN_FLIGHT=1: what is in transit at a checkpoint is printed */
+
+/* Windows for one-sided operations that the program has, and the call that has made the last one. */
+extern volatile int goscr_windows;
+extern const char *volatile goscr_window_call;
 
 /* Says that messages of a checkpoint are in the store. */
 void goscr_quiet_restarted(void);
@@ -251,7 +316,21 @@ void goscr_quiet_end(void);
 /* What a function is told that is to save the program. */
 int goscr_quiet_ready(int has);
 
-/* Brings the messages between the ranks of a communicator to rest.  Collective over it. */
+/*
+ * How many collective operations each rank has to begin, for all to have begun as many: the most that any rank has.
+ * `*behind`: whether this rank has begun fewer.  `blocking`: blocking ones, too.  Collective over `over`, a communicator
+ * of all ranks.  Returns 0, or 1 after an error.
+ */
+int goscr_targets(MPI_Comm over, int blocking, int *behind);
+int goscr_is_behind(void);
+int goscr_has_open(void); /* whether this rank has begun one and not seen that it is complete, or has a matched message */
+void goscr_are_together(void); /* no rank is behind */
+
+/*
+ * Brings the messages between the ranks of a communicator to rest.  Collective over it.  A thread of this library
+ * has a communicator of its own for that, since the program may do the same meanwhile.
+ */
+extern MPI_Comm goscr_quiet_beside;
 int goscr_quiet(MPI_Comm comm, const char *call);
 
 /* ------------------------------------------------------------------------- Fortran */

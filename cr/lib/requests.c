@@ -2,6 +2,8 @@
 
 #include "quiet.h"
 
+#include "inside.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +13,7 @@ static int cancels; /* the program has cancelled a receive */
 static struct entry *table;
 static size_t places; /* a power of two */
 static size_t freed;  /* entries that are GOSCR_FREED */
+static uint64_t begun;
 
 static size_t place_of(MPI_Request r)
 {
@@ -81,6 +84,10 @@ struct entry *goscr_enter_request(MPI_Request r, struct space *space, int is)
     table[i].space = space;
     table[i].more = NULL;
     table[i].is = is;
+    table[i].buffer = NULL;
+    table[i].count = 0;
+    table[i].type = MPI_DATATYPE_NULL;
+    table[i].order = ++begun;
     goscr_space_use(space, 1);
     return &table[i];
 }
@@ -206,6 +213,10 @@ void goscr_put_back(struct entry *taken, MPI_Request now)
             e->is = taken->is & ~GOSCR_AWAITED;
     } else if ((e = goscr_enter_request(now, taken->space, taken->is)) != NULL) {
         e->more = taken->more;
+        e->buffer = taken->buffer;
+        e->count = taken->count;
+        e->type = taken->type;
+        e->order = taken->order;
         goscr_space_use(taken->space, -1); /* it was counted as a user once before */
     }
     goscr_quiet_unlock();
@@ -227,6 +238,7 @@ void goscr_waited(struct entry *taken, MPI_Request now, MPI_Status *status)
 void goscr_started(struct entry *e)
 {
     e->is = (e->is | GOSCR_ACTIVE) & ~(GOSCR_COUNTED | GOSCR_DONE);
+    e->order = ++begun;
     if (e->is & GOSCR_COLLECTIVE)
         e->space->begun++;
     else if (e->is & GOSCR_SENDS)
@@ -285,4 +297,135 @@ void goscr_cancels(MPI_Request r)
         cancels = 1;
     else if (r != MPI_REQUEST_NULL && (PMPI_Request_get_status(r, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done))
         goscr_unknown = "a send was cancelled";
+}
+
+void goscr_receives(struct entry *e, void *buffer, int count, MPI_Datatype type)
+{
+    if (e == NULL)
+        return;
+    e->buffer = buffer;
+    e->count = count;
+    e->type = type;
+}
+
+/* ------------------------------------------------ what receives have, and the program has not seen */
+
+/* Whether an entry is a receive that has got its message; its status. */
+static int has_message(struct entry *e, MPI_Status *status)
+{
+    int done = 0, cancelled = 0;
+
+    if (e->request == MPI_REQUEST_NULL || (e->is & (GOSCR_SENDS | GOSCR_COLLECTIVE | GOSCR_FREED)) ||
+        (e->is & (GOSCR_PERSISTENT | GOSCR_ACTIVE)) == GOSCR_PERSISTENT)
+        return 0;
+    if (e->is & GOSCR_DONE) {
+        *status = e->more->status;
+        return 1;
+    }
+    if (PMPI_Request_get_status(e->request, &done, status) != MPI_SUCCESS || !done)
+        return 0;
+    if (e->is & GOSCR_GIVEN) {
+        status->MPI_SOURCE = e->more->source;
+        status->MPI_TAG = e->more->given_tag;
+    }
+    PMPI_Test_cancelled(status, &cancelled);
+    return !cancelled && status->MPI_SOURCE >= 0;
+}
+
+/* Puts the message of an entry into the next snapshot.  Returns why not, NULL: it is there. */
+static const char *copy(const struct entry *e, MPI_Status *status)
+{
+    MPI_Count n = 0;
+    void *data = NULL;
+    int64_t room = 0;
+    int count = 0, failed;
+
+    if (e->type == MPI_DATATYPE_NULL)
+        return "it is not known where a receive has put its message";
+    PMPI_Get_elements_x(status, MPI_BYTE, &n);
+    if (PMPI_Get_count(status, e->type, &count) != MPI_SUCCESS || count == MPI_UNDEFINED || count > e->count)
+        count = e->count;
+    if (goscr_bytes_of(e->buffer, count, e->type, &data, &room) != MPI_SUCCESS)
+        return "there was no memory for a message that the program has not seen";
+    failed = n > room || goscr_cr_copy(e->space->id, status->MPI_SOURCE, status->MPI_TAG, data, n) != 0;
+    free(data);
+    return failed ? "a message that the program has not seen is longer than its receive" : NULL;
+}
+
+static int earlier(const void *a, const void *b)
+{
+    const struct entry *const *x = a, *const *y = b;
+
+    return (*x)->order < (*y)->order ? -1 : (*x)->order > (*y)->order;
+}
+
+const char *goscr_copy_unseen(void)
+{
+    struct entry **list = malloc(sizeof *list * ((size_t)goscr_entries + 1));
+    MPI_Status status;
+    const char *wrong = NULL;
+    size_t i, n = 0;
+
+    if (list == NULL)
+        return "there was no memory for the receives that were begun";
+    for (i = 0; i < places && goscr_entries > 0; i++)
+        if (has_message(&table[i], &status))
+            list[n++] = &table[i];
+    qsort(list, n, sizeof(struct entry *), earlier);
+    for (i = 0; i < n && wrong == NULL; i++)
+        if (has_message(list[i], &status))
+            wrong = copy(list[i], &status);
+    free(list);
+    return wrong;
+}
+
+/* ------------------------------------------------------------------- types in use */
+
+/* Types that the program has freed while a receive needs them. */
+static struct old_type {
+    MPI_Datatype type;
+    struct old_type *next;
+} *old_types;
+
+static int is_needed(MPI_Datatype type)
+{
+    size_t i;
+
+    for (i = 0; i < places && goscr_entries > 0; i++)
+        if (table[i].request != MPI_REQUEST_NULL && table[i].type == type)
+            return 1;
+    return 0;
+}
+
+static void free_old_types(void)
+{
+    struct old_type **at = &old_types, *t;
+
+    while ((t = *at) != NULL)
+        if (is_needed(t->type))
+            at = &t->next;
+        else {
+            *at = t->next;
+            PMPI_Type_free(&t->type);
+            free(t);
+        }
+}
+
+int MPI_Type_free(MPI_Datatype *type)
+{
+    struct old_type *t = NULL;
+
+    goscr_quiet_lock();
+    if (old_types != NULL)
+        free_old_types();
+    if (goscr_entries > 0 && is_needed(*type) && (t = malloc(sizeof *t)) != NULL) {
+        t->type = *type;
+        t->next = old_types;
+        old_types = t;
+    }
+    goscr_quiet_unlock();
+    if (t == NULL)
+        return PMPI_Type_free(type);
+    *type = MPI_DATATYPE_NULL;
+    return MPI_SUCCESS;
 }

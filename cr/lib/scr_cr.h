@@ -106,12 +106,17 @@ int SCR_CR_INC_register_callback(SCR_CR_INC_callback_event_t event, SCR_CR_INC_c
  *
  * The first two are called by SCR_CR_Checkpoint; and, when scr_checkpoint asks or an interval is
  * over (SCR_CHECKPOINT_SECONDS and the like), by a thread of this library beside the program's:
- * then they need a lock for what the program changes meanwhile, and ranks may be at different
- * steps.  That thread has a working directory of its own, so main keeps its own.  A function that
+ * then the first takes a lock that the program's steps need, and the second releases it; the
+ * program must not wait for a message with the lock.  Messages in transit are part of the
+ * checkpoint.  A receive that was begun and not completed is begun again after a restart, and a
+ * call that sends, within which the program was saved, is repeated and sends nothing.  If ranks
+ * have begun different collective operations, the checkpoint fails, unless the functions
+ * communicate, to agree on a step.  That thread has a working directory of its own, so main keeps its own.  A function that
  * takes more than SCR_CR_LIMIT_SECONDS makes the checkpoint fail; with SCR_CR_THREAD=0, where nobody can
  * interrupt it, when it returns, and requests are answered with an error until then.  After `scr_checkpoint --term` or
  * scr_halt the process gets SIGTERM.  For this MPI has to have MPI_THREAD_MULTIPLE: MPI_Init asks
- * for it if the functions are exported, or registered before it.
+ * for it if the functions are exported, or registered before it, and the program sees the level
+ * that it has asked for itself.
  */
 typedef int (*SCR_CR_self_checkpoint_fn)(char **restart_cmd);
 typedef int (*SCR_CR_self_continue_fn)(void);

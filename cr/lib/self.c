@@ -63,12 +63,10 @@ static int begin(void)
     return !begun;
 }
 
-static int checks; /* SCR_CHECK_IN_FLIGHT=1 */
-
 static void around(int state, const char *call)
 {
     /* A checkpoint of a program that calls SCR would not have what is in transit. */
-    if (state == GOSCR_CR_PREPARE && checks && call != NULL && goscr_quiet(MPI_COMM_WORLD, "SCR_CHECK_IN_FLIGHT") == 0)
+    if (state == GOSCR_CR_PREPARE && goscr_checks && call != NULL && goscr_quiet(MPI_COMM_WORLD, "SCR_CHECK_IN_FLIGHT") == 0)
         goscr_cr_in_flight(call);
     goscr_debug(state);
 }
@@ -80,7 +78,7 @@ static void initialized(void)
 
     PMPI_Query_thread(&provided);
     goscr_quiet_begin(provided == MPI_THREAD_MULTIPLE);
-    checks = goscr_cr_checks();
+    goscr_checks = goscr_cr_checks();
     goscr_cr_around(around);
     if (PMPI_Allreduce(&has, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD) == MPI_SUCCESS && any && begin() == 0) {
         goscr_cr_restart(&self);
@@ -89,17 +87,35 @@ static void initialized(void)
     }
 }
 
+static int shown = -1; /* the level of threads that the program asked for, if MPI was asked for more; -1: it was not */
+
+/* What a program sees that has asked for less than MPI was asked for. */
+static int seen(int provided) { return shown >= 0 && shown < provided ? shown : provided; }
+
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
     int code;
 
     find_all();
-    /* For the thread that serves requests; more than was required is always right. */
-    if (self.checkpoint != NULL)
+    /* For the thread that serves requests; the program does not see that. */
+    if (self.checkpoint != NULL && required != MPI_THREAD_MULTIPLE) {
+        shown = required;
         required = MPI_THREAD_MULTIPLE;
+    }
     code = PMPI_Init_thread(argc, argv, required, provided);
-    if (code == MPI_SUCCESS)
+    if (code == MPI_SUCCESS) {
+        *provided = seen(*provided);
         initialized();
+    }
+    return code;
+}
+
+int MPI_Query_thread(int *provided)
+{
+    int code = PMPI_Query_thread(provided);
+
+    if (code == MPI_SUCCESS)
+        *provided = seen(*provided);
     return code;
 }
 
@@ -158,10 +174,20 @@ static int wrong(const char *call, const char *why)
     return 1;
 }
 
-static int checkpoint(char **handle, int *seq)
+static int rest(void) { return goscr_quiet(MPI_COMM_WORLD, "SCR_CR_Checkpoint"); }
+static int note_unseen(void) { return goscr_snapshot("SCR_CR_Checkpoint", 0); }
+
+/* `before`: what brings the messages to rest; NULL: they are. */
+static int checkpoint(int (*before)(void), char **handle, int *seq)
 {
+    struct goscr_cr_self called = self;
     char reference[SCR_MAX_FILENAME] = "";
-    int number = 0, failed = goscr_cr_checkpoint(&self, goscr_quiet_ready(self.checkpoint != NULL), reference, &number);
+    int number = 0, failed;
+
+    called.before = before;
+    called.after = note_unseen;
+    called.complete = goscr_snapshot_done;
+    failed = goscr_cr_checkpoint(&called, goscr_quiet_ready(self.checkpoint != NULL), reference, &number);
 
     if (failed)
         return failed;
@@ -183,7 +209,7 @@ int SCR_CR_Checkpoint(char **handle, int *seq, MPI_Info info)
         return wrong("SCR_CR_Checkpoint", "between SCR_CR_Quiesce_start and SCR_CR_Quiesce_end; call SCR_CR_Quiesce_checkpoint there");
     if (!can_use_mpi())
         return wrong("SCR_CR_Checkpoint", "MPI cannot be used");
-    return goscr_quiet(MPI_COMM_WORLD, "SCR_CR_Checkpoint") || checkpoint(handle, seq);
+    return checkpoint(rest, handle, seq);
 }
 
 int SCR_CR_Restart(char *handle, int seq, MPI_Info info)
@@ -299,7 +325,7 @@ int SCR_CR_Quiesce_checkpoint(MPI_Comm comm, char **handle, int *seq, MPI_Info i
     (void)info;
     if (!goscr_quiet_region || goscr_quiet_comm != MPI_COMM_WORLD || comm != MPI_COMM_WORLD)
         return wrong("SCR_CR_Quiesce_checkpoint", "called without SCR_CR_Quiesce_start of MPI_COMM_WORLD before");
-    return checkpoint(handle, seq);
+    return checkpoint(NULL, handle, seq);
 }
 
 int SCR_CR_Quiesce_end(MPI_Comm comm, MPI_Info info)

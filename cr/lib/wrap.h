@@ -10,7 +10,21 @@
 static inline void look(void)
 {
     if (__builtin_expect(goscr_notify_called, 0))
-        goscr_notify_serve();
+        goscr_notify_serve(0);
+}
+
+/*
+ * Takes the lock when the program's calls may change what is in transit: not between the return of its function and
+ * the end of the checkpoint.
+ */
+static inline void lock_open(void)
+{
+    goscr_quiet_lock();
+    while (__builtin_expect(goscr_gate, 0) && !goscr_ours) {
+        goscr_quiet_unlock();
+        goscr_notify_serve(0);
+        goscr_quiet_lock();
+    }
 }
 
 #pragma GCC visibility push(hidden)

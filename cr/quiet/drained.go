@@ -1,10 +1,10 @@
 package quiet
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
@@ -26,7 +26,48 @@ type Message struct {
 // them. They came before all that MPI still delivers, so a receive or a probe looks here first.
 // The zero value holds none. It is for one goroutine at a time.
 type Drained struct {
-	list []Message // in the order in which MPI would match them
+	list   []Message // in the order in which MPI would match them
+	copies []Message // of messages that the program's receives have got, and that it has not seen
+	begun  []Send    // calls in which the program was, and after a restart those that it has not repeated
+}
+
+// Send is a call that sends, and has not returned to the program when it was saved: the message is sent, and
+// the program, which repeats the call after a restart, does not know.
+type Send struct {
+	Kind  int   // which call of MPI
+	Space int64 // of which communicator
+	To    int   // rank in that communicator
+	Tag   int
+	Bytes int64
+}
+
+// Copy adds a message to the snapshot only: a receive of the program has got it, in the order of
+// these calls, and after a restart the program begins that receive again.
+func (d *Drained) Copy(m Message) { d.copies = append(d.copies, m) }
+
+// Begun adds a call to the snapshot.
+func (d *Drained) Begun(s Send) { d.begun = append(d.begun, s) }
+
+// Repeated reports whether a call of the program repeats one that the snapshot has, which it removes.
+func (d *Drained) Repeated(s Send) bool {
+	i := slices.Index(d.begun, s)
+	if i >= 0 {
+		d.begun = slices.Delete(d.begun, i, i+1)
+	}
+	return i >= 0
+}
+
+// Sends returns how many calls have not been repeated.
+func (d *Drained) Sends() int { return len(d.begun) }
+
+// Empty reports whether a snapshot needs nothing of this.
+func (d *Drained) Empty() bool { return len(d.list)+len(d.copies)+len(d.begun) == 0 }
+
+// Forget removes what is for the snapshot only, but for calls before the first `sends`, which the program has not
+// repeated since it was restarted.
+func (d *Drained) Forget(sends int) {
+	d.copies = nil
+	d.begun = d.begun[:min(sends, len(d.begun))]
 }
 
 // Add adds a message that MPI has delivered after all others that are held.
@@ -77,7 +118,7 @@ func (d *Drained) Report() []string {
 		source int
 	}
 	tags := map[from]map[int]int{}
-	for _, m := range d.list {
+	for _, m := range slices.Concat(d.copies, d.list) {
 		f := from{m.Space, m.Source}
 		if tags[f] == nil {
 			tags[f] = map[int]int{}
@@ -105,12 +146,16 @@ func (d *Drained) Report() []string {
 // World is the number of the communicator of all ranks.
 const World = 1
 
-// The file of messages in the directory of a rank: a magic, and for each message the space as 8
-// bytes, source and tag as 4 bytes each, the number of bytes as 8, and the bytes. Numbers are
-// little-endian.
+// The file of messages in the directory of a rank: a magic, and for each message 0 as 4 bytes, the space as 8
+// bytes, source and tag as 4 bytes each, the number of bytes as 8, and the bytes. For a call that sends: its
+// kind as 4 bytes, more than 0, the space, the rank to which it sends, the tag and the number of bytes,
+// without them. Numbers are little-endian. Before there were such calls, the first 4 bytes were missing.
 const (
-	magic      = "SCRMSG1\n"
+	magic      = "SCRMSG2\n"
+	magicFirst = "SCRMSG1\n"
 	headerSize = 24
+	kindSize   = 4
+	lastKind   = 5 // as libscr_cr.so numbers its calls
 )
 
 var errMessages = errors.New("is no file of messages, or is damaged")
@@ -125,49 +170,78 @@ func (d *Drained) Save(path string) (err error) {
 	if _, err := f.WriteString(magic); err != nil {
 		return err
 	}
-	for _, m := range d.list {
-		h := binary.LittleEndian.AppendUint64(nil, uint64(m.Space))
-		h = binary.LittleEndian.AppendUint32(h, uint32(m.Source))
-		h = binary.LittleEndian.AppendUint32(h, uint32(m.Tag))
-		h = binary.LittleEndian.AppendUint64(h, uint64(len(m.Data)))
+	for _, m := range slices.Concat(d.copies, d.list) {
+		h := header(0, m.Space, m.Source, m.Tag, int64(len(m.Data)))
 		if _, err := f.Write(append(h, m.Data...)); err != nil {
+			return err
+		}
+	}
+	for _, s := range d.begun {
+		if _, err := f.Write(header(s.Kind, s.Space, s.To, s.Tag, s.Bytes)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Load replaces the messages by those of a file that Save has written; without the file there
-// are none. If the file cannot be used, nothing changes.
+func header(kind int, space int64, peer, tag int, n int64) []byte {
+	h := binary.LittleEndian.AppendUint32(nil, uint32(kind))
+	h = binary.LittleEndian.AppendUint64(h, uint64(space))
+	h = binary.LittleEndian.AppendUint32(h, uint32(peer))
+	h = binary.LittleEndian.AppendUint32(h, uint32(tag))
+	return binary.LittleEndian.AppendUint64(h, uint64(n))
+}
+
+// Load replaces the messages and the calls by those of a file that Save has written; without the file
+// there are none. If the file cannot be used, nothing changes.
 func (d *Drained) Load(path string) error {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		d.list = nil
+		*d = Drained{}
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	rest, ok := strings.CutPrefix(string(data), magic)
-	var list []Message
-	for ok && rest != "" {
-		var h [headerSize]byte
-		if _, err := io.ReadFull(strings.NewReader(rest), h[:]); err != nil {
-			return fmt.Errorf("%s: %w", path, errMessages)
-		}
-		m := Message{Space: int64(binary.LittleEndian.Uint64(h[:])), Source: int(int32(binary.LittleEndian.Uint32(h[8:]))),
-			Tag: int(int32(binary.LittleEndian.Uint32(h[12:])))}
-		n := binary.LittleEndian.Uint64(h[16:])
-		rest = rest[headerSize:]
-		if n > uint64(len(rest)) || m.Source < 0 || m.Tag < 0 {
-			return fmt.Errorf("%s: %w", path, errMessages)
-		}
-		m.Data = []byte(rest[:n])
-		list, rest = append(list, m), rest[n:]
-	}
+	loaded, ok := parse(data)
 	if !ok {
 		return fmt.Errorf("%s: %w", path, errMessages)
 	}
-	d.list = list
+	*d = loaded
 	return nil
+}
+
+func parse(data []byte) (d Drained, ok bool) {
+	rest, hasKinds := bytes.CutPrefix(data, []byte(magic))
+	if !hasKinds {
+		if rest, ok = bytes.CutPrefix(data, []byte(magicFirst)); !ok {
+			return d, false
+		}
+	}
+	for len(rest) > 0 {
+		kind := 0
+		if hasKinds {
+			if len(rest) < kindSize {
+				return d, false
+			}
+			kind, rest = int(int32(binary.LittleEndian.Uint32(rest))), rest[kindSize:]
+		}
+		if len(rest) < headerSize {
+			return d, false
+		}
+		space := int64(binary.LittleEndian.Uint64(rest))
+		peer, tag := int(int32(binary.LittleEndian.Uint32(rest[8:]))), int(int32(binary.LittleEndian.Uint32(rest[12:])))
+		n := binary.LittleEndian.Uint64(rest[16:])
+		rest = rest[headerSize:]
+		if kind < 0 || kind > lastKind || peer < 0 || tag < 0 || (kind == 0 && n > uint64(len(rest))) {
+			return d, false
+		}
+		if kind > 0 {
+			d.Begun(Send{kind, space, peer, tag, int64(n)})
+			continue
+		}
+		d.Add(Message{space, peer, tag, rest[:n:n]})
+		rest = rest[n:]
+	}
+	return d, true
 }

@@ -306,7 +306,8 @@ func TestDrained_File(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := map[int]int{len(magic): 0, len(magic) + headerSize: 1, len(magic) + 2*headerSize + 3: 2}
+	const header = kindSize + headerSize
+	whole := map[int]int{len(magic): 0, len(magic) + header: 1, len(magic) + 2*header + 3: 2}
 	for n := range len(data) {
 		if err := os.WriteFile(path, data[:n], 0o600); err != nil {
 			t.Fatal(err)
@@ -329,6 +330,56 @@ func TestDrained_File(t *testing.T) {
 	}
 	if err := got.Load(filepath.Join(t.TempDir(), "none")); err != nil || got.Len() != 0 {
 		t.Errorf("without a file: %d messages, %v", got.Len(), err)
+	}
+}
+
+// A snapshot has what receives of the program have got, before what is in the store, and the calls that send; the
+// store of the run that goes on has neither. A call is repeated once.
+func TestDrained_Snapshot(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "messages")
+	var d, got Drained
+	call := Send{Kind: 2, Space: World, To: 1, Tag: 4, Bytes: 1 << 40}
+	d.Add(Message{Space: World, Source: 1, Tag: 3, Data: []byte("second")})
+	d.Copy(Message{Space: World, Source: 1, Tag: 3, Data: []byte("first")})
+	d.Begun(call)
+	if err := d.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	if d.Forget(0); d.Len() != 1 || d.Sends() != 0 || d.Empty() {
+		t.Errorf("%d messages and %d calls are left", d.Len(), d.Sends())
+	}
+	if err := got.Load(path); err != nil || got.Sends() != 1 {
+		t.Fatalf("%d calls, %v", got.Sends(), err)
+	}
+	for _, text := range []string{"first", "second"} {
+		if m, ok := got.Receive(World, Any, 3); !ok || string(m.Data) != text {
+			t.Errorf("%q, expected %q", m.Data, text)
+		}
+	}
+	other := call
+	other.Tag++
+	if got.Repeated(other) || !got.Repeated(call) || got.Repeated(call) || !got.Empty() {
+		t.Error("calls are not repeated once each")
+	}
+	d.Begun(call)
+	d.Begun(other)
+	if d.Forget(1); d.Repeated(other) || !d.Repeated(call) {
+		t.Error("a call that was not repeated is forgotten, or one of this snapshot is not")
+	}
+}
+
+// Files that were written before calls were part of them are read.
+func TestDrained_FirstFormat(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "messages")
+	if err := os.WriteFile(path, append([]byte(magicFirst), append(header(0, 8, 1, 2, 3)[kindSize:], "old"...)...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var d Drained
+	if err := d.Load(path); err != nil {
+		t.Fatal(err)
+	}
+	if m, ok := d.Receive(8, 1, 2); !ok || string(m.Data) != "old" || !d.Empty() {
+		t.Errorf("%v, %v", m, ok)
 	}
 }
 

@@ -322,7 +322,7 @@ static void collectives(void)
     if (rank == 0) /* some have not begun it */
         MPI_Ibarrier(copy, &r[0]);
     CHECK(SCR_CR_Quiesce_start(MPI_COMM_WORLD, MPI_INFO_NULL) != 0);
-    CHECK(strstr(SCR_Get_error(), "not all ranks have begun the same nonblocking collective operations: rank 0 ") != NULL);
+    CHECK(strstr(SCR_Get_error(), "not all ranks have begun the same collective operations: rank 0 ") != NULL);
     if (rank != 0)
         MPI_Ibarrier(copy, &r[0]);
     wait_for(&r[0]);
