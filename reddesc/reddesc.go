@@ -33,9 +33,9 @@ func FromHash(h *hash.Hash) *Descriptor {
 		Sets: s.Sets, Set: s.Set, Members: s.Members, Member: s.Member}
 }
 
-// Bears reports whether the files of these members of the set can be rebuilt from those of the
+// Tolerates reports whether the files of these members of the set can be rebuilt from those of the
 // others. A member is lost if any of its files is, or its redundancy file.
-func (d *Descriptor) Bears(lost []int) bool {
+func (d *Descriptor) Tolerates(lost []int) bool {
 	s := reddesc.Stored{Params: reddesc.Params{Type: d.Scheme, Failures: d.Failures}, Members: d.Members}
-	return s.Bears(lost)
+	return s.Tolerates(lost)
 }

@@ -28,7 +28,7 @@ func TestBears(t *testing.T) {
 		if d == nil || d.Members != 4 || d.Set != 1 || d.Group != "NODE" {
 			t.Fatalf("%s: %+v", test.scheme, d)
 		}
-		if got := d.Bears(test.lost); got != test.want {
+		if got := d.Tolerates(test.lost); got != test.want {
 			t.Errorf("%s of 4 without %v: %v", test.scheme, test.lost, got)
 		}
 	}

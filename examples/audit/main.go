@@ -53,8 +53,8 @@ func main() {
 				lost = append(lost, m)
 			}
 		}
-		fmt.Printf("dataset %d: set %d, %s: lost members %v of %d: can be rebuilt: %v\n", set.dataset, set.set, p.Scheme, lost, p.Members, p.Bears(lost))
-		if !p.Bears(lost) {
+		fmt.Printf("dataset %d: set %d, %s: lost members %v of %d: can be rebuilt: %v\n", set.dataset, set.set, p.Scheme, lost, p.Members, p.Tolerates(lost))
+		if !p.Tolerates(lost) {
 			status = 1
 		}
 	}

@@ -20,9 +20,9 @@ type Engine interface {
 	Name() string
 	// Losses returns k: a set of more than k members tolerates the loss of any k.
 	Losses() int
-	// Bears reports whether a set of n members, n > Losses(), tolerates the loss of the
+	// Tolerates reports whether a set of n members, n > Losses(), tolerates the loss of the
 	// members in lost.
-	Bears(n int, lost []int) bool
+	Tolerates(n int, lost []int) bool
 
 	// LayOut sets the sections of the caller's redundancy file, and their blocks, in h.
 	// The caller's own files have size bytes in all. It is collective.
@@ -69,10 +69,10 @@ func (s scheme) Failures(n int) int {
 	return s.Losses()
 }
 
-// Bears asks the engine, if the set has more than Losses members. A smaller set tolerates
+// Tolerates asks the engine, if the set has more than Losses members. A smaller set tolerates
 // no loss.
-func (s scheme) Bears(n int, lost []int) bool {
-	return len(lost) == 0 || n > s.Losses() && s.Engine.Bears(n, lost)
+func (s scheme) Tolerates(n int, lost []int) bool {
+	return len(lost) == 0 || n > s.Losses() && s.Engine.Tolerates(n, lost)
 }
 
 // Verify also checks that the redundancy file would be of use in Recover.
@@ -144,7 +144,7 @@ func (s scheme) Recover(j *Job, files []File, lost []int) ([]File, error) {
 	switch {
 	case len(lost) == 0:
 		return files, nil
-	case !s.Bears(n, lost):
+	case !s.Tolerates(n, lost):
 		return nil, fmt.Errorf("%w: members %v of the %d of set %d have lost files, %s tolerates the loss of %d",
 			ErrUnrecoverable, lost, n, j.Set.ID, s.Name(), s.Failures(n))
 	case slices.Contains(lost, j.Set.Me()):

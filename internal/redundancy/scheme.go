@@ -142,9 +142,9 @@ type Scheme interface {
 	// Failures returns the largest k such that a set of n members tolerates the loss of
 	// any k.
 	Failures(n int) int
-	// Bears reports whether a set of n members tolerates the loss of the members in
+	// Tolerates reports whether a set of n members tolerates the loss of the members in
 	// lost. For some of them it may, although they are more than Failures.
-	Bears(n int, lost []int) bool
+	Tolerates(n int, lost []int) bool
 	// Encode protects files, all of which must be complete, and returns the redundancy
 	// files that it has written. It records the checksum of each file in its Meta.
 	Encode(j *Job, files []File) ([]File, error)

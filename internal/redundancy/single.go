@@ -18,8 +18,8 @@ func (Single) Name() string { return "SINGLE" }
 // Failures returns 0.
 func (Single) Failures(int) int { return 0 }
 
-// Bears reports whether lost is empty.
-func (Single) Bears(_ int, lost []int) bool { return len(lost) == 0 }
+// Tolerates reports whether lost is empty.
+func (Single) Tolerates(_ int, lost []int) bool { return len(lost) == 0 }
 
 // Encode computes and records the checksums that are not known yet. It writes no files.
 func (Single) Encode(j *Job, files []File) ([]File, error) {

@@ -77,7 +77,7 @@ func TestGroups_APowerSupplyIsLost(t *testing.T) {
 	}
 }
 
-// What scr_status shows is what the weakest set of the weakest descriptor bears, also if that is
+// What scr_status shows is what the weakest set of the weakest descriptor tolerates, also if that is
 // not the set of rank 0.
 func TestGroups_TheWeakestSetIsLogged(t *testing.T) {
 	t.Parallel()
@@ -176,7 +176,7 @@ func TestGroups_Unknown(t *testing.T) {
 	}
 }
 
-// Who asks for more losses than XOR ever bears is told; not where the parameter is
+// Who asks for more losses than XOR ever tolerates is told; not where the parameter is
 // for other lines.
 func TestGroups_SetFailuresOfXOR(t *testing.T) {
 	t.Parallel()
@@ -203,7 +203,7 @@ func TestGroups_SetFailuresOfXOR(t *testing.T) {
 	}
 }
 
-// So many losses as SCR_SET_FAILURES says are borne, whichever they are, and one
+// So many losses as SCR_SET_FAILURES says are tolerated, whichever they are, and one
 // more is not.
 func TestGroups_SetFailures(t *testing.T) {
 	t.Parallel()
@@ -259,7 +259,7 @@ func TestGroups_HopDistance(t *testing.T) {
 }
 
 // One node has most of the ranks. Those that find company on other nodes have
-// it, and bear the loss of any of these.
+// it, and tolerate the loss of any of these.
 func TestGroups_OneNodeHasMostRanks(t *testing.T) {
 	t.Parallel()
 	nodes := append(on(1, "a", "b", "c"), on(5, "d")...)

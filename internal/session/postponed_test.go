@@ -69,7 +69,7 @@ func TestSession_OlderCheckpointStaysAsItIs(t *testing.T) {
 	if _, err := os.Stat(c.cached("d", 3, contents(3, 2)[0].name)); err != nil {
 		t.Errorf("a file of the newest was not moved: %v", err)
 	}
-	// The commands know that the newest bears the loss of another node, and the older ones do not.
+	// The commands know that the newest tolerates the loss of another node, and the older ones do not.
 	if l := c.located(3); l.Is(prefix.Exposed) || !l.Verified.After(read) {
 		t.Errorf("the newest: %+v", l)
 	}
@@ -251,7 +251,7 @@ func TestSession_OlderCheckpointWasBeingFlushed(t *testing.T) {
 }
 
 // However an older checkpoint comes to be needed, it is rebuilt then, whatever has happened to
-// files meanwhile that its scheme bears.
+// files meanwhile that its scheme tolerates.
 func TestSession_OlderCheckpointIsNeeded(t *testing.T) {
 	t.Parallel()
 	ways := []struct {

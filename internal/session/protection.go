@@ -144,7 +144,7 @@ func (p *protection) addDescriptors(cfg *config.Config, log *report.Logger) erro
 	if scheme == "FILE" {
 		scheme = "XOR"
 	}
-	asked := len(lines) == 0 // the number of losses to bear was set for this descriptor
+	asked := len(lines) == 0 // the number of losses to tolerate was set for this descriptor
 	if asked {
 		lines = []config.Ckpt{{}}
 		setBy = func(config.Ckpt) string { return "SCR_COPY_TYPE=" + scheme }
@@ -214,14 +214,14 @@ func bypassedBy(line config.Ckpt, cfg *config.Config, store *reddesc.Store) stri
 	return "SCR_CACHE_SIZE=0"
 }
 
-// moreThanXOR returns a warning if a descriptor asks XOR to bear more losses than it can,
+// moreThanXOR returns a warning if a descriptor asks XOR to tolerate more losses than it can,
 // else "". A user who asks for more would rely on them.
 func moreThanXOR(p reddesc.Params) string {
 	if p.Bypass || p.Failures < 2 || !strings.EqualFold(p.Type, "XOR") {
 		return ""
 	}
-	return fmt.Sprintf("%s: SET_FAILURES=%d has no effect with XOR, which bears the loss of 1 member of a set; "+
-		"RS and PARTNER bear more", p.SetBy, p.Failures)
+	return fmt.Sprintf("%s: SET_FAILURES=%d has no effect with XOR, which tolerates the loss of 1 member of a set; "+
+		"RS and PARTNER tolerate more", p.SetBy, p.Failures)
 }
 
 // store returns the store called name, or the first store if there is none.
@@ -280,10 +280,10 @@ func (p *protection) logged() string {
 	return d.Protection.String()
 }
 
-// weakest returns the descriptor that bears the fewest losses, nil if all datasets bypass the cache.
+// weakest returns the descriptor that tolerates the fewest losses, nil if all datasets bypass the cache.
 func (p *protection) weakest() (weakest *reddesc.Descriptor) {
 	for _, d := range p.descs {
-		if !d.Bypass && (weakest == nil || d.Protection.Bears < weakest.Protection.Bears) {
+		if !d.Bypass && (weakest == nil || d.Protection.Tolerates < weakest.Protection.Tolerates) {
 			weakest = d
 		}
 	}

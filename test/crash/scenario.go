@@ -31,7 +31,7 @@ type scenario struct {
 	commands []string // killed instead of a run; lines of a shell script
 	victim   tracer.Victim
 
-	bears int    // losses of nodes that the scheme bears
+	bears int    // losses of nodes that the scheme tolerates
 	keep  keeper // what the prefix directory has
 	least int    // the oldest checkpoint that may be restarted from, if that is not the last complete one
 	every int    // only every so many calls; 0: all

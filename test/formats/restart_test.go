@@ -114,7 +114,7 @@ func (s *site) lose(nodes ...int) {
 }
 
 // A job goes on from the cache that one with an older version left, also when nodes
-// are lost, as many as the scheme bears.
+// are lost, as many as the scheme tolerates.
 func TestRestart_Cache(t *testing.T) {
 	for _, version := range writers(t) {
 		for _, c := range []struct {

@@ -63,7 +63,7 @@ func (c *cluster) offline(dir string, warn func(error)) (set offline.Set, made [
 }
 
 // Reassemble tests that a scheme rebuilds files in one process, from what is
-// left in one directory: whatever it bears the loss of comes back byte for byte,
+// left in one directory: whatever it tolerates the loss of comes back byte for byte,
 // and what is corrupt is noticed.
 func Reassemble(t *testing.T, scheme redundancy.Scheme, smallest, largest int) {
 	damages := []string{"all", "data", "redundancy", "one file"}
@@ -126,7 +126,7 @@ func (c *cluster) reassembled(dir string, l loss, want map[string]string) {
 	if damaged {
 		_, err = c.reassemble(dir)
 	}
-	switch bears := c.scheme.Bears(len(c.dirs), l.lost); {
+	switch bears := c.scheme.Tolerates(len(c.dirs), l.lost); {
 	case err != nil && bears:
 		c.t.Errorf("members %v lost %s: %v", l.lost, l.damage, err)
 	case err == nil:

@@ -1,6 +1,6 @@
 // Package schemetest states what every redundancy scheme has to do, as tests
 // that run on mpi/local: bring back, byte for byte, whatever the scheme says
-// it bears, find what is corrupt, refuse one loss more on all members, and
+// it tolerates, find what is corrupt, refuse one loss more on all members, and
 // neither hang nor harm what is there when the job is killed.
 package schemetest
 
@@ -234,7 +234,7 @@ func (c *cluster) same(want map[string]string) {
 	}
 }
 
-// Run tests a scheme in sets of smallest to largest members: every loss that it has to bear, and
+// Run tests a scheme in sets of smallest to largest members: every loss that it has to tolerate, and
 // every one that has a member too many.
 func Run(t *testing.T, scheme redundancy.Scheme, smallest, largest int) {
 	losses := losses(t, scheme, smallest, largest, slices.Sorted(maps.Keys(damages)), []string{"all"}, 10, 20)
@@ -244,7 +244,7 @@ func Run(t *testing.T, scheme redundancy.Scheme, smallest, largest int) {
 		c.encode()
 		want := c.state()
 		for _, l := range losses {
-			if scheme.Bears(n, l.lost) { // as PARTNER bears some that have a member too many
+			if scheme.Tolerates(n, l.lost) { // as PARTNER tolerates some that have a member too many
 				c.damaged(l.lost, l.damage, want)
 			} else {
 				c.refused(l.lost, want)
@@ -261,9 +261,9 @@ type loss struct {
 }
 
 // losses returns all losses in sets of smallest to largest members, in the order of the sets: up to
-// as many members as the scheme bears have one of the damages of borne, one more those of beyond.
+// as many members as the scheme tolerates have one of the damages of borne, one more those of beyond.
 // If a run tries a part only, it tries quick losses, or one of each part, of as many members as
-// the scheme bears, of fewer and of one more: a sample of all of them might have none at the edge.
+// the scheme tolerates, of fewer and of one more: a sample of all of them might have none at the edge.
 func losses(t *testing.T, scheme redundancy.Scheme, smallest, largest int, borne, beyond []string, quick, part int) []loss {
 	t.Helper()
 	var kinds [3][]loss

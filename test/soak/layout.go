@@ -8,7 +8,7 @@ import "slices"
 // Ranks are numbered node by node, and number i is in set i mod S. S is the number of
 // ranks divided by SCR_SET_SIZE, or by the number of losses that are asked for plus one if
 // that is more; or the number of ranks on the fullest node if that is more. A set of n
-// members bears the losses that are asked for, but not more than n-1.
+// members tolerates the losses that are asked for, but not more than n-1.
 type layout struct {
 	sets   [][]int           // ranks of each set
 	bears  []int             // how many of them may be lost

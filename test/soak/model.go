@@ -15,7 +15,7 @@ import (
 // The rules, in the order in which a run meets them:
 //
 //  1. A checkpoint is certain to be in the cache from when CompleteOutput has succeeded;
-//     for as long as no more members of any of its sets are lost than the scheme bears;
+//     for as long as no more members of any of its sets are lost than the scheme tolerates;
 //     as long as no newer dataset needs its place, which the newest one leaves only if the
 //     cache holds one dataset; and until a run of another size begins a dataset. In a cache
 //     in memory, a changed bit is found of files that have a checksum: of all but those of a

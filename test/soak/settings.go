@@ -10,7 +10,7 @@ import (
 // settings are the parameters of a run.
 type settings struct {
 	scheme     string
-	losses     int // that the scheme bears if there are nodes enough
+	losses     int // that the scheme tolerates if there are nodes enough
 	setSize    int
 	cacheSize  int
 	bypass     bool

@@ -16,7 +16,7 @@
 //	story.go     what happens to a job, drawn from its seed and told in English
 //	judge.go     ... whether each run, and what it leaves, is as the model says
 //	model.go     what is certain, and the rules for that
-//	layout.go    ... of a checkpoint in the cache: which losses it bears
+//	layout.go    ... of a checkpoint in the cache: which losses it tolerates
 //	site.go      the directories of a job, and what happens to them between runs
 //	start.go     a run, as a process
 //	program.go   ... what it does

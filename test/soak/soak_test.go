@@ -258,7 +258,7 @@ func TestLayout(t *testing.T) {
 		{"a a a b", xor, "b", false},                      // two of a are alone
 		{"a a", xor, "", false},                           // SINGLE
 		{"a b c d", settings{setSize: 4}, "a b c", false}, // SINGLE
-		{"a b", rs, "a", true},                            // a set of two bears one
+		{"a b", rs, "a", true},                            // a set of two tolerates one
 	} {
 		l := newLayout(strings.Fields(test.nodes), test.set)
 		if got := l.survives(strings.Fields(test.left), false); got != test.bears {

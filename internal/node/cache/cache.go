@@ -154,7 +154,7 @@ func (c *Cached) Withhold(withheld bool) { c.withheld = withheld }
 
 // made returns the number of redundancy files of each rank of the caller's set.
 func (c *Cached) made() int {
-	if c.Desc == nil || !c.Desc.Scheme.Bears(c.Desc.Set.Size(), []int{0}) {
+	if c.Desc == nil || !c.Desc.Scheme.Tolerates(c.Desc.Set.Size(), []int{0}) {
 		return 0
 	}
 	return 1

@@ -15,7 +15,7 @@ import (
 )
 
 // descriptions are the descriptions of datasets and their redundancy descriptors in
-// the filemaps. If a scheme bears the loss of k members of a set, each member also stores
+// the filemaps. If a scheme tolerates the loss of k members of a set, each member also stores
 // the descriptors of the k members to its left, so that each descriptor survives the loss.
 type descriptions struct {
 	*parts

@@ -24,10 +24,10 @@ var errRefused = errors.New("files that are whole on another node could not be s
 // repair checks every file of a dataset and rebuilds lost and corrupt files. It checks the
 // files that it reads to rebuild others in the same pass. If one of these is corrupt, it
 // counts as lost and repair begins again, until all files are right or a set has lost more
-// than its scheme bears.
+// than its scheme tolerates.
 //
 // A set that has all files of the program makes its redundancy again, however much of that
-// is lost, and does not change the files. As long as the set bears the loss of more members, those
+// is lost, and does not change the files. As long as the set tolerates the loss of more members, those
 // that have lost nothing keep what they have: the job may be killed, and a node lost, before the
 // repair ends. It is collective.
 func (k *Cache) repair(c *Cached) (files []redundancy.File, outcome string, err error) {
@@ -129,11 +129,11 @@ func damageOf(set *redundancy.Set, mine damage) (d setDamage) {
 }
 
 // checkBearable returns an error on all ranks if some set has lost more members than its
-// scheme bears. It is collective.
+// scheme tolerates. It is collective.
 func (k *Cache) checkBearable(c *Cached, found setDamage, mine damage) error {
 	set, scheme := c.Desc.Set, c.Desc.Scheme
 	var err error
-	if !found.encode() && !scheme.Bears(set.Size(), found.members) {
+	if !found.encode() && !scheme.Tolerates(set.Size(), found.members) {
 		what := "files"
 		if found.lost < len(found.members) {
 			what = "files or redundancy"
@@ -201,7 +201,7 @@ func (a *attempt) recover() ([]redundancy.File, error) {
 // of the program. If the others have enough, they keep theirs. It is collective over the set.
 func (a *attempt) makeRedundancy() ([]redundancy.File, error) {
 	set := a.c.Desc.Set
-	if !a.c.Desc.Scheme.Bears(set.Size(), a.set.members) {
+	if !a.c.Desc.Scheme.Tolerates(set.Size(), a.set.members) {
 		return a.encodeAgain()
 	}
 	after, err := a.recover()

@@ -21,7 +21,7 @@ import (
 	"github.com/goscr/goscr/test/sample"
 )
 
-// scripted is a scheme that bears two losses and returns what a test has prepared.
+// scripted is a scheme that tolerates two losses and returns what a test has prepared.
 type scripted struct {
 	redundancy.Single
 	rank    int
@@ -37,8 +37,8 @@ type attempts struct {
 	lost map[int]string
 }
 
-func (s *scripted) Failures(int) int             { return 2 }
-func (s *scripted) Bears(_ int, lost []int) bool { return len(lost) <= 2 }
+func (s *scripted) Failures(int) int                 { return 2 }
+func (s *scripted) Tolerates(_ int, lost []int) bool { return len(lost) <= 2 }
 
 func (s *scripted) Verify(j *redundancy.Job, files []redundancy.File) error {
 	_, err := s.Recover(j, files, nil)
@@ -245,7 +245,7 @@ func (r *repaired) repair(killAt int64) (messages int64, err error) {
 	return messages, err
 }
 
-// losses returns the sets of members that a set bears to lose besides those whose redundancy is damaged,
+// losses returns the sets of members that a set can lose besides those whose redundancy is damaged,
 // without those that are part of another one.
 func (r *repaired) losses(damaged []int) (all [][]int) {
 	for bits := 1<<ranksBehind - 1; bits > 0; bits-- {
@@ -259,7 +259,7 @@ func (r *repaired) losses(damaged []int) (all [][]int) {
 			return !slices.ContainsFunc(lost, func(m int) bool { return !slices.Contains(other, m) })
 		}
 		either := slices.Compact(slices.Sorted(slices.Values(slices.Concat(lost, damaged))))
-		if r.scheme.Bears(ranksBehind, either) && !slices.ContainsFunc(all, within) {
+		if r.scheme.Tolerates(ranksBehind, either) && !slices.ContainsFunc(all, within) {
 			all = append(all, lost)
 		}
 	}
@@ -267,7 +267,7 @@ func (r *repaired) losses(damaged []int) (all [][]int) {
 }
 
 // A redundancy file is damaged, and the job is killed while it is made again, at whatever message of
-// MPI. The dataset then still bears the loss of all members that it did bear to lose before.
+// MPI. The dataset then still tolerates the loss of all members that it tolerated before.
 func TestRepair_KilledAtAnyMessage(t *testing.T) {
 	for _, of := range []struct {
 		kind     string

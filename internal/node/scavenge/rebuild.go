@@ -24,7 +24,7 @@ import (
 const piece = 256 << 10
 
 // schemes has, by the extension of redundancy files, functions that return the scheme for a
-// number of losses that it bears.
+// number of losses that it tolerates.
 var schemes = map[string]func(losses int) redundancy.Scheme{
 	"xor":     func(int) redundancy.Scheme { return xor.Scheme() },
 	"partner": partner.Scheme,

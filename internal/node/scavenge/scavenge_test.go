@@ -115,7 +115,7 @@ var schemes = map[string]struct {
 	"RS":      {env: []string{"SCR_COPY_TYPE=RS"}, bears: 2},
 }
 
-// Whatever nodes are lost that the scheme bears, the next job restarts from what
+// Whatever nodes are lost that the scheme tolerates, the next job restarts from what
 // the others had.
 func TestScavenge_NodesLost(t *testing.T) {
 	for kind, scheme := range schemes {
@@ -248,7 +248,7 @@ func TestScavenge_TooMuchLost(t *testing.T) {
 			c.copies(1, scavengetest.Four...)
 			c.builds(1)
 			nodes := scavengetest.Four[:3-scheme.bears]
-			if kind == "PARTNER" { // bears the loss of two that are no neighbours
+			if kind == "PARTNER" { // tolerates the loss of two that are no neighbours
 				nodes = scavengetest.Four[2:]
 			}
 			c.copies(2, nodes...)

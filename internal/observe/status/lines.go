@@ -90,7 +90,7 @@ func (s *Status) verdict() string {
 		return "SAFE: survives the loss of all nodes: " + back(all, s.LoseAll)
 	case newest == one:
 		return "SAFE: survives the loss of any " + newest.bearsNodes() + ": " + back(one, s.LoseOne) + ifAll
-	case !newest.Exposed && newest.Bears < 0:
+	case !newest.Exposed && newest.Tolerates < 0:
 		return fmt.Sprintf("AT RISK: it is unknown whether %s survives the loss of a node", page.Plain(newest.Name)) + ifAll
 	}
 	return fmt.Sprintf("AT RISK: %s does not survive the loss of a node. If one is lost: %s", page.Plain(newest.Name), back(one, s.LoseOne)) + ifAll

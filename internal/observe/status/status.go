@@ -86,8 +86,8 @@ type Dataset struct {
 	Failed     bool      `json:"failed"` // a restart from it has failed
 	// How it is protected in the cache, and how many nodes may be lost at once; "" and -1 if
 	// that is not known. A dataset keeps the scheme with which it was written.
-	Scheme string `json:"scheme"`
-	Bears  int    `json:"bears"`
+	Scheme    string `json:"scheme"`
+	Tolerates int    `json:"bears"`
 	// When all its files were last read and found right, in the cache or by a fetch, and when it was
 	// flushed.
 	bare     bool       // Exposed, although it was protected once
@@ -143,7 +143,7 @@ func (s *Status) readPlaces(dir string) error {
 				d.Copied = &part
 			}
 		}
-		d.Scheme, d.Bears = reddesc.CutBears(l.Protected)
+		d.Scheme, d.Tolerates = reddesc.CutTolerated(l.Protected)
 		d.verified(l.Verified)
 		if d.InPrefix {
 			d.arrived(x, e)
@@ -163,7 +163,7 @@ func (s *Status) readPlaces(dir string) error {
 }
 
 func describe(d dataset.Dataset, id int, name string, flags dataset.Flags) Dataset {
-	return Dataset{ID: id, Name: name, Checkpoint: flags.Has(dataset.Checkpoint), Begun: d.Created(), Number: d.Checkpoint(), Bytes: d.Size(), Bears: -1}
+	return Dataset{ID: id, Name: name, Checkpoint: flags.Has(dataset.Checkpoint), Begun: d.Created(), Number: d.Checkpoint(), Bytes: d.Size(), Tolerates: -1}
 }
 
 // arrived enters what the index says of a dataset in the prefix directory.
@@ -342,14 +342,14 @@ func (s *Status) Newest(where func(Dataset) bool) *Dataset {
 }
 
 // safe reports whether a dataset survives the loss of any node.
-func (d Dataset) safe() bool { return d.InPrefix || d.InCache && !d.Exposed && d.Bears > 0 }
+func (d Dataset) safe() bool { return d.InPrefix || d.InCache && !d.Exposed && d.Tolerates > 0 }
 
 // bearsNodes is the number of nodes whose loss a dataset in the cache survives.
 func (d *Dataset) bearsNodes() string {
-	if d.Bears == 1 {
+	if d.Tolerates == 1 {
 		return "one node"
 	}
-	return report.Count(d.Bears, "node")
+	return report.Count(d.Tolerates, "node")
 }
 
 // Survives says what a dataset survives.
@@ -363,9 +363,9 @@ func (d *Dataset) Survives() string {
 		return "does not survive the loss of a node: files or redundancy of it are lost, and are not rebuilt"
 	case d.Exposed:
 		return "does not survive the loss of a node until it is protected"
-	case d.Bears < 0:
+	case d.Tolerates < 0:
 		return "it is unknown whether it survives the loss of a node"
-	case d.Bears == 0:
+	case d.Tolerates == 0:
 		return "does not survive the loss of a node"
 	}
 	return "survives the loss of any " + d.bearsNodes()

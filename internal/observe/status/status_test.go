@@ -166,7 +166,7 @@ func TestStatus_Schemes(t *testing.T) {
 		j.says(Running, want)
 		s, err := Read(j.dir, j.now)
 		must(t, err)
-		if safe := s.LoseOne != nil; safe != (s.Datasets[0].Bears > 0) || s.LoseAll != nil {
+		if safe := s.LoseOne != nil; safe != (s.Datasets[0].Tolerates > 0) || s.LoseAll != nil {
 			t.Errorf("%s: %+v", note, s)
 		}
 	}

@@ -70,7 +70,7 @@ func (s *Set) Rebuild(paths []string) ([]Rebuilt, error) {
 			return nil, nil
 		}
 		lost := s.lost()
-		if n := len(s.of); !s.scheme.Bears(n, lost) {
+		if n := len(s.of); !s.scheme.Tolerates(n, lost) {
 			var ranks []int
 			for _, m := range lost {
 				ranks = append(ranks, s.of[m])

@@ -1,6 +1,6 @@
 // Package partner is the scheme that copies each rank's files, and their
 // descriptions, to the K ranks to its right in its set, all of which are in other
-// failure groups. A set bears the loss of any K members, and of more if
+// failure groups. A set tolerates the loss of any K members, and of more if
 // no K+1 of them are neighbours, for K times the data in additional storage
 // (SCR Developer's Manual, "PARTNER").
 //
@@ -28,8 +28,8 @@ func Scheme(k int) redundancy.Scheme { return redundancy.New(engine{k}) }
 func (engine) Name() string  { return meta.Partner }
 func (e engine) Losses() int { return e.k }
 
-// Bears reports whether each lost member has a copy left.
-func (e engine) Bears(n int, lost []int) bool {
+// Tolerates reports whether each lost member has a copy left.
+func (e engine) Tolerates(n int, lost []int) bool {
 	return !slices.ContainsFunc(lost, func(m int) bool { return e.holder(n, lost, m) == 0 })
 }
 

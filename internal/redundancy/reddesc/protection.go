@@ -10,10 +10,10 @@ import (
 type Protection struct {
 	Scheme      string // of the largest sets
 	Least, Most int    // members of a set
-	Bears       int    // members of any one set that may be lost at once, whichever they are
+	Tolerates   int    // members of any one set that may be lost at once, whichever they are
 }
 
-// protection returns what the sets of a descriptor bear. Their sizes are known to all ranks, so
+// protection returns what the sets of a descriptor tolerate. Their sizes are known to all ranks, so
 // it needs no communication.
 func protection(p Params, at place) Protection {
 	r := Protection{Least: at.smallest, Most: at.smallest}
@@ -21,16 +21,16 @@ func protection(p Params, at place) Protection {
 		r.Most++
 	}
 	r.Scheme = best(p, r.Most).Name()
-	r.Bears = min(bears(p, r.Least), bears(p, r.Most))
+	r.Tolerates = min(tolerates(p, r.Least), tolerates(p, r.Most))
 	return r
 }
 
-// bears returns how many of the n members of a set may be lost at once, whichever they are.
-func bears(p Params, n int) int {
+// tolerates returns how many of the n members of a set may be lost at once, whichever they are.
+func tolerates(p Params, n int) int {
 	scheme := best(p, n)
 	var lost []int
 	for m := range n {
-		if !scheme.Bears(n, append(lost, m)) {
+		if !scheme.Tolerates(n, append(lost, m)) {
 			break
 		}
 		lost = append(lost, m)
@@ -44,12 +44,12 @@ func (p Protection) String() string {
 	if p.Least < p.Most {
 		sizes = fmt.Sprintf("%d to %d", p.Least, p.Most)
 	}
-	return fmt.Sprintf("%s in sets of %s, bears %d", p.Scheme, sizes, p.Bears)
+	return fmt.Sprintf("%s in sets of %s, bears %d", p.Scheme, sizes, p.Tolerates)
 }
 
-// CutBears cuts what String returns at the number that follows "bears"; bears is -1 if there
+// CutTolerated cuts what String returns at the number that follows "bears"; bears is -1 if there
 // is none.
-func CutBears(text string) (how string, bears int) {
+func CutTolerated(text string) (how string, bears int) {
 	if how, after, ok := strings.Cut(text, ", bears "); ok {
 		if n, err := strconv.Atoi(after); err == nil && n >= 0 {
 			return how, n

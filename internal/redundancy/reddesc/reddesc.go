@@ -1,6 +1,6 @@
 // Package reddesc decides which ranks protect each other. A redundancy descriptor has
 // the store of a dataset, its scheme, and the failure group whose loss the scheme
-// bears; on each rank it also has the rank's set.
+// tolerates; on each rank it also has the rank's set.
 //
 // A descriptor is stored with every dataset, so that a later run protects and
 // rebuilds it in the same sets, whatever the nodes of the ranks and the configuration
@@ -51,7 +51,7 @@ type Params struct {
 	Group    string `hash:"GROUP"`        // name of the failure group
 	Type     string `hash:"TYPE"`         // name of the scheme
 	SetSize  int    `hash:"SET_SIZE"`     // least number of members of a set
-	Failures int    `hash:"SET_FAILURES"` // losses to bear in a set, if the scheme leaves a choice; 0 for its default
+	Failures int    `hash:"SET_FAILURES"` // losses to tolerate in a set, if the scheme leaves a choice; 0 for its default
 	Hop      int    `hash:"HOP_DISTANCE"` // least distance of neighbours in a set, in groups; 0 is 1
 	Output   bool   // used for datasets that are output
 	Bypass   bool   // datasets are written to the prefix directory, and not protected
@@ -63,7 +63,7 @@ type Descriptor struct {
 	Scheme redundancy.Scheme
 	Set    *redundancy.Set
 
-	// Protection says what any of the sets bears. In a descriptor that was stored it is what the
+	// Protection says what any of the sets tolerates. In a descriptor that was stored it is what the
 	// caller knows: its own set may have another scheme than larger ones.
 	Protection Protection
 
@@ -121,7 +121,7 @@ func Create(g *Groups, p Params) (d *Descriptor, warning string, err error) {
 	}
 	s, _ := scheme(p.Type, p.Failures)
 	group, _ := g.group(p.Group)
-	size := max(p.SetSize, s.Failures(1<<30)+1) // a smaller set could not bear all losses
+	size := max(p.SetSize, s.Failures(1<<30)+1) // a smaller set could not tolerate all losses
 	if s.Name() == "RS" {
 		size = min(size, rs.MaxMembers/2) // a set may get nearly twice as many
 	}

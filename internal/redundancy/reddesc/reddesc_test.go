@@ -19,7 +19,7 @@ type made struct {
 	sets    map[string][]int // by the ranks of the set, written out
 	hashes  map[int]*hash.Hash
 	warning string
-	kinds   map[int]string // scheme and losses that it bears, by rank
+	kinds   map[int]string // scheme and losses that it tolerates, by rank
 
 	protection Protection
 }

@@ -53,16 +53,16 @@ func (s *Stored) Made() int {
 	switch scheme, err := scheme(s.Type, s.Failures); {
 	case err != nil:
 		return -1
-	case scheme.Bears(s.Members, []int{0}):
+	case scheme.Tolerates(s.Members, []int{0}):
 		return 1
 	}
 	return 0
 }
 
-// Bears reports whether the files of these members of the set can be rebuilt.
-func (s *Stored) Bears(lost []int) bool {
+// Tolerates reports whether the files of these members of the set can be rebuilt.
+func (s *Stored) Tolerates(lost []int) bool {
 	scheme, err := scheme(s.Type, s.Failures)
-	return err == nil && scheme.Bears(s.Members, lost)
+	return err == nil && scheme.Tolerates(s.Members, lost)
 }
 
 // String describes the protection.

@@ -1,4 +1,4 @@
-// Package rs is the Reed-Solomon scheme: a set of N ranks bears the loss of any
+// Package rs is the Reed-Solomon scheme: a set of N ranks tolerates the loss of any
 // K of its members, for K/(N-K) of the data in additional storage.
 //
 // Package internal/redundancy/stripe moves the data, as for XOR; this package has

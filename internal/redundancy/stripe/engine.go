@@ -10,19 +10,19 @@ import (
 // engine applies a code to redundancy files.
 type engine struct {
 	name string
-	k    int // losses that a set bears
+	k    int // losses that a set tolerates
 	code Code
 }
 
-// New returns the scheme that bears k losses in a set by a code. Its name is the
+// New returns the scheme that tolerates k losses in a set by a code. Its name is the
 // value of TYPE in a descriptor.
 func New(name string, k int, code Code) redundancy.Scheme {
 	return redundancy.New(engine{name, k, code})
 }
 
-func (e engine) Name() string                 { return e.name }
-func (e engine) Losses() int                  { return e.k }
-func (e engine) Bears(_ int, lost []int) bool { return len(lost) <= e.k }
+func (e engine) Name() string                     { return e.name }
+func (e engine) Losses() int                      { return e.k }
+func (e engine) Tolerates(_ int, lost []int) bool { return len(lost) <= e.k }
 
 // LayOut makes the sections chunks of the smallest size of which N-K hold every
 // member's files.

@@ -69,7 +69,7 @@ type reduction struct {
 // of messages can block it, if all members count the same ticks. Results are got at the end of a
 // turn, when they have had most time to arrive.
 //
-// If fewer members are lost than the set bears, some shards are not needed. Their
+// If fewer members are lost than the set tolerates, some shards are not needed. Their
 // members read them as well, to check them, while others have more to do.
 func (s Set) reduce(columns []column, shards Shards, reads bool) error {
 	r := &reduction{Set: s, me: s.Comm.Rank(), columns: columns, shards: shards, reads: reads}

@@ -1,7 +1,7 @@
 // Package stripe is the engine of the schemes that compute redundancy, XOR and
 // Reed-Solomon. These differ only in arithmetic.
 //
-// A set of N members bears the loss of any K of them. Each member's files, one
+// A set of N members tolerates the loss of any K of them. Each member's files, one
 // after the other, are one logical file. It is cut into N-K chunks, which are
 // the member's part of N-K columns; of the other K columns it keeps a chunk of
 // redundancy each. With N = 5 and K = 2:
@@ -46,12 +46,12 @@ type Adder interface {
 type Set struct {
 	Comm  mpi.Comm
 	Code  Code
-	K     int   // losses it bears
+	K     int   // losses it tolerates
 	Chunk int64 // bytes
 	Piece int   // bytes that are sent at a time
 }
 
-// ChunkSize is the size of the chunks in a set of n that bears the loss of k, where
+// ChunkSize is the size of the chunks in a set of n that tolerates the loss of k, where
 // the largest logical file has largest bytes.
 func ChunkSize(n, k int, largest int64) int64 { return (largest + int64(n-k) - 1) / int64(n-k) }
 

@@ -1,4 +1,4 @@
-// Package xor is the XOR scheme: a set of N ranks bears the loss of any one
+// Package xor is the XOR scheme: a set of N ranks tolerates the loss of any one
 // of its members, for 1/(N-1) of the data in additional storage (Gropp, Ross,
 // Miller; SCR Developer Guide, "XOR").
 //
