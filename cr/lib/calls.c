@@ -40,8 +40,11 @@ static int complete_in_turn(MPI_Request *r, MPI_Status *status);
 
 typedef int (*begins)(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm, MPI_Request *r);
 
-/* Begins to send for a call that waits then, unless it repeats one whose message was sent before a restart. */
-static int set_out(struct under_way *u, begins f, const void *buf, MPI_Request *r)
+/*
+ * Begins to send for a call that waits then, unless it repeats one whose message was sent before a restart.  A small
+ * message mostly leaves at once: with `done` the call is not entered then, and *done is not 0.
+ */
+static int set_out(struct under_way *u, begins f, const void *buf, MPI_Request *r, int *done)
 {
     int code = MPI_SUCCESS;
 
@@ -54,8 +57,12 @@ static int set_out(struct under_way *u, begins f, const void *buf, MPI_Request *
         code = f(buf, u->count, u->type, u->to, u->tag, u->comm, r);
         if (code != MPI_SUCCESS)
             goscr_not_sent(u->comm, u->to);
-    }
-    goscr_sets_out(u);
+        else if (done != NULL)
+            code = PMPI_Test(r, done, MPI_STATUS_IGNORE);
+    } else if (done != NULL)
+        *done = 1;
+    if (done == NULL || (!*done && code == MPI_SUCCESS))
+        goscr_sets_out(u);
     goscr_quiet_unlock();
     return code;
 }
@@ -64,10 +71,11 @@ static int send_in_turn(int kind, begins f, const void *buf, int count, MPI_Data
 {
     struct under_way u = {kind, count, dest, tag, type, comm, NULL};
     MPI_Request r;
-    int code = set_out(&u, f, buf, &r);
+    int done = 0, code = set_out(&u, f, buf, &r, &done);
 
-    if (code == MPI_SUCCESS)
-        code = complete_in_turn(&r, MPI_STATUS_IGNORE);
+    if (done || code != MPI_SUCCESS)
+        return code;
+    code = complete_in_turn(&r, MPI_STATUS_IGNORE);
     goscr_arrives(&u);
     return code;
 }
@@ -169,10 +177,32 @@ static void let_go(struct space *s)
         goscr_space_use(s, -1);
 }
 
+/* A receive that is not served by the store, unless there has come something meanwhile.  `status` is not MPI_STATUS_IGNORE. */
+static int receive_in_turn(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Status *status)
+{
+    MPI_Request r = MPI_REQUEST_NULL;
+    int code, done = 0;
+
+    lock_open();
+    if (source == MPI_PROC_NULL || goscr_drained > 0)
+        code = MPI_Irecv(buf, count, type, source, tag, comm, &r);
+    else {
+        status->MPI_SOURCE = MPI_PROC_NULL;
+        code = PMPI_Irecv(buf, count, type, source, tag, comm, &r);
+        if (code == MPI_SUCCESS)
+            code = PMPI_Test(&r, &done, status); /* a message that is there needs no entry */
+        if (done || code != MPI_SUCCESS)
+            goscr_received(goscr_space(comm), status);
+        else
+            goscr_receives(goscr_enter_request(r, goscr_space(comm), 0), buf, count, type);
+    }
+    goscr_quiet_unlock();
+    return done || code != MPI_SUCCESS ? code : complete_in_turn(&r, status);
+}
+
 int MPI_Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
     MPI_Status own;
-    MPI_Request r;
     struct space *s;
     int code;
 
@@ -181,10 +211,8 @@ int MPI_Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_C
         status = &own;
     if (from_store(buf, count, type, source, tag, comm, status, &code))
         return code;
-    if (goscr_notify_polled) {
-        code = MPI_Irecv(buf, count, type, source, tag, comm, &r);
-        return code != MPI_SUCCESS ? code : complete_in_turn(&r, status);
-    }
+    if (goscr_notify_polled)
+        return receive_in_turn(buf, count, type, source, tag, comm, status);
     s = held(comm);
     status->MPI_SOURCE = MPI_PROC_NULL;
     code = PMPI_Recv(buf, count, type, source, tag, comm, status);
@@ -343,7 +371,7 @@ int MPI_Sendrecv(const void *out, int nout, MPI_Datatype tout, int dest, int out
     code = MPI_Irecv(in, nin, tin, source, intag, comm, &r[0]);
     if (code != MPI_SUCCESS)
         return code;
-    code = set_out(&u, PMPI_Isend, out, &r[1]);
+    code = set_out(&u, PMPI_Isend, out, &r[1], NULL);
     if (code == MPI_SUCCESS)
         code = complete_in_turn(&r[1], MPI_STATUS_IGNORE);
     if (code == MPI_SUCCESS)
