@@ -154,11 +154,21 @@ func TestScript_IsEnded(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, pid := range strings.Fields(string(data)) {
-			if stat, err := os.ReadFile("/proc/" + pid + "/stat"); err == nil && !strings.Contains(string(stat), ") Z ") {
+			if !isGone(pid) {
 				t.Errorf("silent: %v: process %s is left", silent, pid)
 			}
 		}
 	}
+}
+
+// isGone waits until a process that was killed is gone, a minute at most: a busy machine takes its time.
+func isGone(pid string) bool {
+	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(time.Millisecond) {
+		if stat, err := os.ReadFile("/proc/" + pid + "/stat"); err != nil || strings.Contains(string(stat), ") Z ") {
+			return true
+		}
+	}
+	return false
 }
 
 func TestGo_Counts(t *testing.T) {

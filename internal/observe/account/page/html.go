@@ -122,7 +122,7 @@ func newData(a *account.Account) data {
 		number[k] = i
 	}
 	for i, run := range a.Runs {
-		b.Runs = append(b.Runs, row{run.Number, b.at(run.Start), b.at(run.End), Span(max(run.End.Sub(run.Start).Seconds(), 0)), string(run.Outcome), run.Why, run.Nodes, run.From, len(run.Datasets)})
+		b.Runs = append(b.Runs, row{run.Number, b.at(run.Start), b.at(run.End), length(max(run.End.Sub(run.Start).Seconds(), 0)), string(run.Outcome), run.Why, run.Nodes, run.From, len(run.Datasets)})
 		for _, s := range run.Spans {
 			b.Spans = append(b.Spans, []any{number[s.Kind], b.at(s.Start), b.at(s.End), i, b.name(s.Name), b.name(s.Failed)})
 		}

@@ -46,14 +46,10 @@ func sortSlowest(list []account.Slowest) {
 	})
 }
 
-// Span writes a number of seconds as people read it. Only 0 is written as zero.
+// Span writes a number of seconds as people read it.
 func Span(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	switch {
-	case 0 < seconds && seconds < 0.0005:
-		return "<1 ms"
-	case 0 < seconds && seconds < 0.0995:
-		return fmt.Sprintf("%.0f ms", 1000*seconds)
 	case d < 10*time.Second:
 		return fmt.Sprintf("%.2f s", seconds)
 	case d < 10*time.Minute:
@@ -62,6 +58,17 @@ func Span(seconds float64) string {
 		return fmt.Sprintf("%d:%02d h", int(d.Hours()), int(d.Minutes())%60)
 	}
 	return fmt.Sprintf("%.1f days", d.Hours()/24)
+}
+
+// length is Span for a report, in which only 0 is written as zero.
+func length(seconds float64) string {
+	switch {
+	case 0 < seconds && seconds < 0.0005:
+		return "<1 ms"
+	case 0 < seconds && seconds < 0.0995:
+		return fmt.Sprintf("%.0f ms", 1000*seconds)
+	}
+	return Span(seconds)
 }
 
 // share writes a part of a whole in percent. Only 0 is written as zero.
@@ -84,7 +91,7 @@ func Headline(a *account.Account) string {
 	case t.Died == 0:
 		parts = append(parts, "no failure")
 	case t.Seconds.Recomputed > 0:
-		parts = append(parts, report.Count(t.Died, "failure"), Span(t.Seconds.Recomputed)+" of work lost")
+		parts = append(parts, report.Count(t.Died, "failure"), length(t.Seconds.Recomputed)+" of work lost")
 	default:
 		parts = append(parts, report.Count(t.Died, "failure"))
 	}
@@ -132,7 +139,7 @@ func uses(t account.Totals) (list []use) {
 		{What: "background", Kind: account.Background, Seconds: s.Background, Note: "protecting and flushing while the program went on; not in the sum", Beside: true},
 	} {
 		if u.Seconds > 0 {
-			u.Length, u.Share = Span(u.Seconds), share(u.Seconds, all)
+			u.Length, u.Share = length(u.Seconds), share(u.Seconds, all)
 			list = append(list, u)
 		}
 	}
@@ -181,7 +188,7 @@ func runLines(runs []*account.Run) []string {
 			nodes = strconv.Itoa(run.Nodes)
 		}
 		lines = append(lines, strings.TrimRight(fmt.Sprintf("%-5d %-19s %10s %5s %5d  %-9s %s", run.Number, run.Start.Local().Format(time.DateTime),
-			Span(run.End.Sub(run.Start).Seconds()), nodes, len(run.Datasets), run.Outcome, Plain(run.Why)), " "))
+			length(run.End.Sub(run.Start).Seconds()), nodes, len(run.Datasets), run.Outcome, Plain(run.Why)), " "))
 	}
 	return lines
 }
@@ -200,15 +207,15 @@ func Summary(a *account.Account) []string {
 		report.Count(t.Checkpoints, "checkpoint"), t.Flushed, lost),
 		fmt.Sprintf("checkpoints and restarts took %.3g %s and saved %.3g; %s", t.Hours.Spent, hours, t.Hours.Saved, places(t.Bytes))}
 	i := t.Interval
-	line := fmt.Sprintf("a checkpoint every %s, %s each: %s", Span(i.Used), Span(i.Cost), overhead(t))
+	line := fmt.Sprintf("a checkpoint every %s, %s each: %s", length(i.Used), length(i.Cost), overhead(t))
 	switch {
 	case t.Checkpoints == 0:
 		line = "no checkpoint was completed"
 	case i.Used == 0:
-		line = fmt.Sprintf("a checkpoint took %s", Span(i.Cost))
+		line = fmt.Sprintf("a checkpoint took %s", length(i.Cost))
 	}
 	if i.Best > 0 {
-		line += fmt.Sprintf("; best for a failure every %s: every %s (Daly)", Span(i.MTBF), Span(i.Best))
+		line += fmt.Sprintf("; best for a failure every %s: every %s (Daly)", length(i.MTBF), length(i.Best))
 	} else if t.Checkpoints > 0 {
 		line += "; no run died, so there is no best interval to compare with"
 	}

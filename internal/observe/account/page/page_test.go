@@ -81,7 +81,7 @@ func TestHeadline(t *testing.T) {
 		}
 	}
 	for seconds, want := range map[float64]string{0: "0.00 s", 1e-5: "<1 ms", 0.004: "4 ms", 0.0996: "0.10 s", 9.5: "9.50 s", 10: "10 s"} {
-		if got := Span(seconds); got != want {
+		if got := length(seconds); got != want {
 			t.Errorf("%v: %q, want %q", seconds, got, want)
 		}
 	}
