@@ -62,8 +62,12 @@ func sayWhatStays(s *Session) {
 			tell, where = s.log.WarnJob, "in the memory of the nodes ("+c.Desc.Store+")"
 		}
 	}
+	verb := "stay"
+	if len(names) == 1 {
+		verb = "stays"
+	}
 	if len(names) > 0 {
-		tell("%s stay %s, for the next run on them; scr_clean on each node removes this, SCR_CACHE_KEEP=0 does so in SCR_Finalize", strings.Join(names, ", "), where)
+		tell("%s %s %s, for the next run on them; scr_clean on each node removes this, SCR_CACHE_KEEP=0 does so in SCR_Finalize", strings.Join(names, ", "), verb, where)
 	}
 }
 

@@ -47,7 +47,7 @@ func callers() string {
 	for {
 		frame, more := frames.Next()
 		name := frame.Function[strings.LastIndex(frame.Function, "/")+1:]
-		if strings.HasPrefix(name, "scr.(*Session).guard") || !more {
+		if strings.HasPrefix(name, "session.(*Session).guard") || !more {
 			return strings.Join(names, " < ")
 		}
 		names = append(names, fmt.Sprintf("%s:%d", name, frame.Line))

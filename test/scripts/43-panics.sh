@@ -66,7 +66,7 @@ phase Complete_restart "SCR_Start_restart|SCR_Complete_restart" CompleteRestart
 phase fetch "SCR_Have_restart|SCR_Start_restart|SCR_Route_file|SCR_Complete_restart" HaveRestart 'restart.(*Restart).fetch'
 hows="stay leave"
 phase Finalize "SCR_Should_exit|SCR_Finalize" Finalize
-phase "the end of Finalize" "SCR_Should_exit|SCR_Finalize" Finalize 'scr.(*Session).end'
+phase "the end of Finalize" "SCR_Should_exit|SCR_Finalize" Finalize 'session.(*Session).end'
 
 # After that a program can go on in the same run: no process has died, so that any MPI will do.
 while read -r call; do

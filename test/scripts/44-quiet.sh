@@ -91,7 +91,7 @@ fi
 # after each, and the next one goes on from it.  HALO_SEEDS and HALO_CHECKPOINTS: for make halo.
 count=${HALO_CHECKPOINTS:-$(sized 5 20)}
 steps=$((count * 5 + 20)) # a checkpoint every 5 steps at the latest
-unexpected() { grep -v "stay in the memory of the nodes" "$WORK/err"; } # all other lines that the last job has printed on stderr
+unexpected() { grep -vE "stays? in the memory of the nodes" "$WORK/err"; } # all other lines that the last job has printed on stderr
 for seed in ${HALO_SEEDS:-$TEST_SEED}; do
     vars=()
     rm -rf "$prefix"
