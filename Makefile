@@ -310,7 +310,7 @@ pictures: | check
 	cd docs/img && gnuplot blocked.gp complete.gp
 	GOSCR_PICTURES='$(CURDIR)/docs/img' CGO_ENABLED=0 $(GO) test ./internal/observe/account/page -run TestBrowser_Picture -count 1
 
-# Files that call each other, fields, floors: docs/architecture.md.
+# Files that call each other, fields, floors: docs/architecture.md, docs/packages.md.
 structure:
 	@$(GO) test ./test/structure -count=1 -v
 
