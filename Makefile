@@ -313,7 +313,7 @@ pictures: | check
 	cd docs/img && sed -i -e '/^<title>Gnuplot/d' -e '0,/^<g /s//<style>@media (prefers-color-scheme: dark) { svg { filter: invert(0.93) hue-rotate(180deg) } }<\/style>\n&/' blocked.svg complete.svg
 	GOSCR_PICTURES='$(CURDIR)/docs/img' CGO_ENABLED=0 $(GO) test ./internal/observe/account/page -run TestBrowser_Picture -count 1
 
-# Files that call each other, fields, floors: docs/architecture.md.
+# Files that call each other, fields, floors: docs/architecture.md, docs/packages.md.
 structure:
 	@$(GO) test ./test/structure -count=1 -v
 

@@ -390,7 +390,24 @@ func TestLinks(t *testing.T) {
 	if n := len(strings.Fields(readme)); n > 700 {
 		t.Errorf("README.md has %d words; 700 is the limit, so that it is read", n)
 	}
-	for _, page := range append(pages, "../README.md", "../CONTRIBUTING.md") {
+	decisions, err := filepath.Glob("decisions/*.md")
+	if err != nil || len(decisions) == 0 {
+		t.Fatal(decisions, err)
+	}
+	if !strings.Contains(readme, "(docs/decisions/README.md)") {
+		t.Error("README.md does not lead to docs/decisions/README.md")
+	}
+	list := read(t, "docs/decisions/README.md")
+	for _, page := range decisions {
+		name := filepath.Base(page)
+		if name != "README.md" && !strings.Contains(list, "("+name+")") {
+			t.Errorf("docs/decisions/README.md does not lead to %s", name)
+		}
+		if n := len(strings.Fields(read(t, "docs/"+page))); name != "README.md" && n > 250 {
+			t.Errorf("docs/%s has %d words; 250 is the limit", page, n)
+		}
+	}
+	for _, page := range append(append(pages, decisions...), "../README.md", "../CONTRIBUTING.md") {
 		for _, m := range link.FindAllStringSubmatch(read(t, "docs/"+page), -1) {
 			target, _, _ := strings.Cut(m[1], "#")
 			if target == "" || strings.Contains(target, "://") {
@@ -411,8 +428,12 @@ func TestPaths(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	decisions, err := filepath.Glob("decisions/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	found := 0
-	for _, page := range append(pages, "../README.md", "../CONTRIBUTING.md") {
+	for _, page := range append(append(pages, decisions...), "../README.md", "../CONTRIBUTING.md") {
 		for _, m := range quotedPath.FindAllStringSubmatch(read(t, "docs/"+page), -1) {
 			top, rest := m[1], m[2]
 			if _, err := os.Stat(filepath.Join(root, top)); err != nil || top == "build" || top == ".." || top+rest == "hash/crc32" { // of Go
@@ -471,7 +492,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	pages := []string{"README.md", "CONTRIBUTING.md", "cmd/libscr/scr.h"}
-	for _, pattern := range []string{"docs/*.md", "docs/man/*"} {
+	for _, pattern := range []string{"docs/*.md", "docs/decisions/*.md", "docs/man/*"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)

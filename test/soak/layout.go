@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // layout is where the files of a checkpoint are in the cache, and which ranks protect each
-// other. It follows the description of sets in docs/architecture.md, not the code:
+// other. It follows the description of sets in docs/decisions/sets.md, not the code:
 //
 // Ranks are numbered node by node, and number i is in set i mod S. S is the number of
 // ranks divided by SCR_SET_SIZE, or by the number of losses that are asked for plus one if

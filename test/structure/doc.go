@@ -1,5 +1,5 @@
 // Package structure measures how the code of this module is laid out, and fails
-// its test where that goes against docs/architecture.md: an import upwards,
+// its test where that goes against docs/packages.md: an import upwards,
 // files of a package that call each other in too large a cycle, or a type with
 // too many fields or methods.
 //

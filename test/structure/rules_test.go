@@ -113,32 +113,32 @@ func TestStructure_Floors(t *testing.T) {
 	for _, p := range load(t) {
 		above, known := floors[p.name]
 		if !known {
-			t.Errorf("%s stands on no floor of docs/architecture.md", p.name)
+			t.Errorf("%s stands on no floor of docs/packages.md", p.name)
 		}
 		for _, f := range p.files {
 			for _, i := range f.Imports {
 				path := strings.Trim(i.Path.Value, `"`)
 				name, ours := strings.CutPrefix(path, module+"/")
 				if below, known := floors[name]; ours && known && below < above {
-					t.Errorf("%s imports %s, which stands above it in docs/architecture.md", p.name, name)
+					t.Errorf("%s imports %s, which stands above it in docs/packages.md", p.name, name)
 				}
 			}
 		}
 	}
 }
 
-// readFloors reads "The house" of docs/architecture.md: the floor on which each
+// readFloors reads "The house" of docs/packages.md: the floor on which each
 // package stands, counted from the top. Floors are divided by lines of dashes.
 func readFloors(t *testing.T) map[string]int {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/architecture.md")
+	page, err := os.ReadFile("../../docs/packages.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, house, found := strings.Cut(string(page), "## The house\n")
-	house, _, ends := strings.Cut(house, "\n**")
+	house, _, ends := strings.Cut(house, "\n## ")
 	if !found || !ends {
-		t.Fatal("docs/architecture.md has no drawing of the house")
+		t.Fatal("docs/packages.md has no drawing of the house")
 	}
 	floors, floor := map[string]int{}, 0
 	for line := range strings.Lines(house) {
@@ -157,13 +157,13 @@ func readFloors(t *testing.T) map[string]int {
 		names, _, _ := strings.Cut(text, "  ") // what it is for stands after two blanks
 		for _, name := range strings.Fields(names) {
 			if _, twice := floors[name]; twice {
-				t.Errorf("docs/architecture.md has %s on two floors", name)
+				t.Errorf("docs/packages.md has %s on two floors", name)
 			}
 			floors[name] = floor
 		}
 	}
 	if len(floors) < 20 {
-		t.Errorf("docs/architecture.md has %d packages on its floors", len(floors))
+		t.Errorf("docs/packages.md has %d packages on its floors", len(floors))
 	}
 	return floors
 }
