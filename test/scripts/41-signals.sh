@@ -93,6 +93,7 @@ done
 vars=()
 # The static library is part of the program's code, but its faults and signals are its own.
 is "signals.c builds with libscr.a" "$MPICC" -o "$WORK/static" "${strict[@]}" "$BUILD/libscr.a"
+sync "$WORK/static" # pages that are not on the disk yet would count as memory that the program has changed
 for name in unused any_instant own_faults takes_signals; do part 1 "$WORK/static" $name; done
 part 2 "$WORK/static" fault_of_ours
 # Only the program is limited: the launcher may need more address space.
