@@ -251,7 +251,7 @@ $(out)/bench: scripts/bench.c $(out)/libscr.so
 	$(MPICC) $(warn) $(CFLAGS) -I$(out) -o $@ $< -L$(out) -lscr -Wl,-rpath,'$$ORIGIN'
 
 $(out)/pingpong: scripts/pingpong.c | all
-	$(MPICC) $(warn) $(CFLAGS) -o $@ $<
+	$(MPICC) $(warn) $(CFLAGS) -Wl,--export-dynamic -o $@ $<
 
 # test/run is the program behind these; go doc ./test/run says what it does.
 tests = scripts/test

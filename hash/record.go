@@ -372,6 +372,8 @@ func (f field) parse(text string, v reflect.Value) bool {
 			return false
 		}
 		switch t, isTime := x.(*time.Time); {
+		case !isTime && n*int64(f.unit())/int64(f.unit()) != n: // longer than a Duration can be
+			return false
 		case isTime && f.seconds:
 			*t = time.Unix(n, 0)
 		case isTime:

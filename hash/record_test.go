@@ -323,3 +323,23 @@ func BenchmarkUnmarshal(b *testing.B) {
 		As[benchFile](h)
 	}
 }
+
+// A time that is longer than a Duration can be is not of its type: it must not become a short one.
+func TestRecord_TooLong(t *testing.T) {
+	type record struct {
+		Took time.Duration `hash:"TOOK,seconds"`
+	}
+	for _, text := range []string{"9223372037", "-9223372037", "9223372036854775807", "-9223372036854775808"} {
+		h := New()
+		h.SetValue("TOOK", text)
+		r := record{Took: time.Hour}
+		if Unmarshal(h, &r); r.Took != time.Hour {
+			t.Errorf("%s s is %v", text, r.Took)
+		}
+	}
+	h := New()
+	h.SetValue("TOOK", "9223372036")
+	if r := As[record](h); r.Took != 9223372036*time.Second {
+		t.Errorf("the longest is %v", r.Took)
+	}
+}

@@ -10,8 +10,8 @@ import (
 	"github.com/goscr/goscr/scr"
 )
 
-// session begins a session for an example and ends it after f.
-func session(world mpi.Comm, environ func(string) (string, bool), f func(s *scr.Session) error) error {
+// inSession begins a session for an example and ends it after f.
+func inSession(world mpi.Comm, environ func(string) (string, bool), f func(s *scr.Session) error) error {
 	s, err := scr.Init(world, scr.Options{Environ: environ, Log: io.Discard})
 	if err != nil {
 		return err
@@ -25,12 +25,12 @@ func ExampleSession_Restart() {
 	m := newMachine()
 	defer os.RemoveAll(m.dir)
 	m.run(func(world mpi.Comm, environ func(string) (string, bool)) error {
-		return session(world, environ, func(s *scr.Session) error {
+		return inSession(world, environ, func(s *scr.Session) error {
 			return errors.Join(save(s, world.Rank(), 3), save(s, world.Rank(), 6))
 		})
 	})
 	m.run(func(world mpi.Comm, environ func(string) (string, bool)) error {
-		return session(world, environ, func(s *scr.Session) error {
+		return inSession(world, environ, func(s *scr.Session) error {
 			for {
 				in, err := s.Restart()
 				if err != nil || in == nil {
@@ -61,7 +61,7 @@ func ExampleSession_Agree() {
 	m := newMachine()
 	defer os.RemoveAll(m.dir)
 	m.run(func(world mpi.Comm, environ func(string) (string, bool)) error {
-		return session(world, environ, func(s *scr.Session) error {
+		return inSession(world, environ, func(s *scr.Session) error {
 			var err error
 			if world.Rank() == 1 {
 				err = errors.New("the input file is missing")
@@ -107,12 +107,12 @@ func ExampleSession_Delete() {
 	m := newMachine()
 	defer os.RemoveAll(m.dir)
 	m.run(func(world mpi.Comm, environ func(string) (string, bool)) error {
-		return session(world, environ, func(s *scr.Session) error {
+		return inSession(world, environ, func(s *scr.Session) error {
 			return errors.Join(save(s, world.Rank(), 3), save(s, world.Rank(), 6), s.Delete("ckpt.6"))
 		})
 	})
 	m.run(func(world mpi.Comm, environ func(string) (string, bool)) error {
-		return session(world, environ, func(s *scr.Session) error {
+		return inSession(world, environ, func(s *scr.Session) error {
 			in, err := s.Restart()
 			if err != nil || in == nil {
 				return err

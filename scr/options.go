@@ -41,7 +41,7 @@ type Options struct {
 	CacheBase string // SCR_CACHE_BASE: directory on the storage of each node
 	CacheSize int    // SCR_CACHE_SIZE: datasets that stay there
 
-	FlushInterval     int  // SCR_FLUSH: every n-th checkpoint is copied to the prefix directory
+	FlushInterval     int  // SCR_FLUSH: every n-th checkpoint is copied to the prefix directory; for none, Parameters has SCR_FLUSH: "0"
 	FlushInBackground bool // SCR_FLUSH_ASYNC: while the program computes
 
 	Parameters map[string]string // others, by their names
@@ -100,8 +100,10 @@ func (o Options) fields() map[string]string {
 		"SCR_FLUSH":               o.FlushInterval,
 		"SCR_FLUSH_ASYNC":         async,
 	} {
-		if text := fmt.Sprint(value); text != "" && text != "0" {
-			set[name] = text
+		switch value {
+		case "", Scheme(""), 0, 0.0: // the field is not set
+		default:
+			set[name] = fmt.Sprint(value)
 		}
 	}
 	return set

@@ -2,6 +2,7 @@ package scr
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/goscr/goscr/internal/session"
 	"github.com/goscr/goscr/mpi"
@@ -143,8 +144,8 @@ func (s *Session) RestartFrom(prefix string, dataset int) error {
 	return named(s.s.RestartFrom(prefix, dataset))
 }
 
-// named returns an error of a call at a wrong time with the names that calls have in this
-// package, and other errors as they are.
+// named returns an error with the names that calls have in this package where it says that a call is not possible
+// now, and other errors as they are.
 func named(err error) error {
 	var state *session.StateError
 	if !errors.As(err, &state) {
@@ -156,8 +157,19 @@ func named(err error) error {
 		}
 		return call
 	}
-	return errors.New("scr: " + name(state.Call) + ": " + state.In(name))
+	text := "scr: " + name(state.Call) + ": " + state.In(name)
+	return &callError{strings.Replace(err.Error(), state.Error(), text, 1), err}
 }
+
+// callError is an error whose text has the names of this package.
+type callError struct {
+	text string
+	err  error
+}
+
+func (e *callError) Error() string { return e.text }
+
+func (e *callError) Unwrap() error { return e.err }
 
 // names are the calls of this package by those of the session.
 var names = map[string]string{

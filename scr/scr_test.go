@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goscr/goscr/internal/session"
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/local"
 	"github.com/goscr/goscr/scr"
@@ -66,6 +67,28 @@ func TestMisuse(t *testing.T) {
 		_, err = s.Begin("a\nb", scr.Checkpoint)
 		says(t, err, "control characters")
 	})
+}
+
+// Nothing of an error that says more is lost.
+func TestMisuse_Finalize(t *testing.T) {
+	dir := t.TempDir()
+	environ := map[string]string{"SCR_PREFIX": dir, "SCR_CACHE_BASE": filepath.Join(dir, "a"), "SCR_CNTL_BASE": filepath.Join(dir, "a"), "SCR_JOB_ID": "job", "SCR_COPY_TYPE": "SINGLE"}
+	_, err := local.Run(1, local.Options{}, func(world mpi.Comm) error {
+		s, err := scr.Init(world, scr.Options{Log: io.Discard, Environ: func(name string) (string, bool) {
+			value, ok := environ[name]
+			return value, ok
+		}})
+		must(t, err)
+		_, err = s.Begin("open", scr.Checkpoint)
+		must(t, err)
+		err = s.Finalize()
+		var state *session.StateError
+		if !errors.As(err, &state) {
+			t.Errorf("%v is of another kind", err)
+		}
+		return err
+	})
+	says(t, err, "scr: Finalize: called in the wrong place (state OUTPUT): an output is under way; end it with Dataset.Complete first")
 }
 
 // A name is made for a dataset without one, and its files are below it.

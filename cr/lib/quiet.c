@@ -465,10 +465,17 @@ static struct begun *begun_here(int blocking, int *n)
     return list;
 }
 
-/* All ranks' lists, one after the other: *n pairs, which the caller frees.  Collective. */
+/* The lists of all ranks must not take more memory than this. */
+enum { MOST_BYTES = 64 << 20 };
+
+/*
+ * All ranks' lists, one after the other: *n pairs, which the caller frees; NULL if there is no room for them on any rank.
+ * Collective.
+ */
 static struct begun *begun_everywhere(MPI_Comm over, int size, const struct begun *own, int own_n, int *n)
 {
-    int *bytes = malloc(sizeof *bytes * (size_t)size * 2), *at = bytes + size, i, can, total = 0, failed;
+    int *bytes = malloc(sizeof *bytes * (size_t)size * 2), *at = bytes != NULL ? bytes + size : NULL, i, can, failed;
+    int64_t total = 0;
     struct begun *list = NULL;
 
     own_n = (own != NULL ? own_n : 0) * (int)sizeof *own;
@@ -476,8 +483,9 @@ static struct begun *begun_everywhere(MPI_Comm over, int size, const struct begu
     failed = PMPI_Allreduce(MPI_IN_PLACE, &can, 1, MPI_INT, MPI_MIN, over) != MPI_SUCCESS || !can ||
              PMPI_Allgather(&own_n, 1, MPI_INT, bytes, 1, MPI_INT, over) != MPI_SUCCESS;
     for (i = 0; i < size && !failed; i++) {
-        at[i] = total;
+        at[i] = (int)total;
         total += bytes[i];
+        failed = total > MOST_BYTES;
     }
     if (!failed)
         list = malloc((size_t)total + 1);
@@ -485,8 +493,10 @@ static struct begun *begun_everywhere(MPI_Comm over, int size, const struct begu
     failed = failed || PMPI_Allreduce(MPI_IN_PLACE, &can, 1, MPI_INT, MPI_MIN, over) != MPI_SUCCESS || !can ||
              PMPI_Allgatherv(own, own_n, MPI_BYTE, list, bytes, at, MPI_BYTE, over) != MPI_SUCCESS;
     free(bytes);
-    *n = total / (int)sizeof *list;
+    *n = (int)(total / (int64_t)sizeof *list);
     if (failed) {
+        if (goscr_rank == 0)
+            fprintf(stderr, "SCR: the ranks cannot compare their collective operations, in %d bytes at most on each rank; free communicators that are not used\n", MOST_BYTES);
         free(list);
         list = NULL;
     }
@@ -575,7 +585,11 @@ static int are_apart(MPI_Comm over, const char *call)
     if (PMPI_Allreduce(&calls, &any, 1, MPI_INT, MPI_MAX, over) != MPI_SUCCESS)
         return 1;
     failed = goscr_targets(over, !any, &behind);
-    own = behind || failed ? goscr_rank : goscr_size;
+    if (failed) { /* on all ranks */
+        keep(call, "the ranks cannot compare their collective operations");
+        return 1;
+    }
+    own = behind ? goscr_rank : goscr_size;
     if (PMPI_Allreduce(&own, &first, 1, MPI_INT, MPI_MIN, over) != MPI_SUCCESS)
         return 1;
     if (first == goscr_size) {

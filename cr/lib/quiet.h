@@ -114,7 +114,7 @@ struct begun {
     int64_t space;
     uint64_t n;
 };
-enum { GOSCR_MOST_OLD = 4096 };
+enum { GOSCR_MOST_OLD = 1024 };
 extern struct begun goscr_old[GOSCR_MOST_OLD];
 extern int goscr_old_n;
 

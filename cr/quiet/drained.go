@@ -149,12 +149,10 @@ const World = 1
 // The file of messages in the directory of a rank: a magic, and for each message 0 as 4 bytes, the space as 8
 // bytes, source and tag as 4 bytes each, the number of bytes as 8, and the bytes. For a call that sends: its
 // kind as 4 bytes, more than 0, the space, the rank to which it sends, the tag and the number of bytes,
-// without them. Numbers are little-endian. Before there were such calls, the first 4 bytes were missing.
+// without them. Numbers are little-endian.
 const (
 	magic      = "SCRMSG2\n"
-	magicFirst = "SCRMSG1\n"
-	headerSize = 24
-	kindSize   = 4
+	headerSize = 28
 	lastKind   = 5 // as libscr_cr.so numbers its calls
 )
 
@@ -211,27 +209,18 @@ func (d *Drained) Load(path string) error {
 	return nil
 }
 
-func parse(data []byte) (d Drained, ok bool) {
-	rest, hasKinds := bytes.CutPrefix(data, []byte(magic))
-	if !hasKinds {
-		if rest, ok = bytes.CutPrefix(data, []byte(magicFirst)); !ok {
-			return d, false
-		}
+func parse(data []byte) (d Drained, whole bool) {
+	rest, ok := bytes.CutPrefix(data, []byte(magic))
+	if !ok {
+		return d, false
 	}
 	for len(rest) > 0 {
-		kind := 0
-		if hasKinds {
-			if len(rest) < kindSize {
-				return d, false
-			}
-			kind, rest = int(int32(binary.LittleEndian.Uint32(rest))), rest[kindSize:]
-		}
 		if len(rest) < headerSize {
 			return d, false
 		}
-		space := int64(binary.LittleEndian.Uint64(rest))
-		peer, tag := int(int32(binary.LittleEndian.Uint32(rest[8:]))), int(int32(binary.LittleEndian.Uint32(rest[12:])))
-		n := binary.LittleEndian.Uint64(rest[16:])
+		kind, space := int(int32(binary.LittleEndian.Uint32(rest))), int64(binary.LittleEndian.Uint64(rest[4:]))
+		peer, tag := int(int32(binary.LittleEndian.Uint32(rest[12:]))), int(int32(binary.LittleEndian.Uint32(rest[16:])))
+		n := binary.LittleEndian.Uint64(rest[20:])
 		rest = rest[headerSize:]
 		if kind < 0 || kind > lastKind || peer < 0 || tag < 0 || (kind == 0 && n > uint64(len(rest))) {
 			return d, false

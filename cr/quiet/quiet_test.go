@@ -306,7 +306,7 @@ func TestDrained_File(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const header = kindSize + headerSize
+	const header = headerSize
 	whole := map[int]int{len(magic): 0, len(magic) + header: 1, len(magic) + 2*header + 3: 2}
 	for n := range len(data) {
 		if err := os.WriteFile(path, data[:n], 0o600); err != nil {
@@ -365,21 +365,6 @@ func TestDrained_Snapshot(t *testing.T) {
 	d.Begun(other)
 	if d.Forget(1); d.Repeated(other) || !d.Repeated(call) {
 		t.Error("a call that was not repeated is forgotten, or one of this snapshot is not")
-	}
-}
-
-// Files that were written before calls were part of them are read.
-func TestDrained_FirstFormat(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "messages")
-	if err := os.WriteFile(path, append([]byte(magicFirst), append(header(0, 8, 1, 2, 3)[kindSize:], "old"...)...), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var d Drained
-	if err := d.Load(path); err != nil {
-		t.Fatal(err)
-	}
-	if m, ok := d.Receive(8, 1, 2); !ok || string(m.Data) != "old" || !d.Empty() {
-		t.Errorf("%v, %v", m, ok)
 	}
 }
 
