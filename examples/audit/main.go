@@ -7,9 +7,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/goscr/goscr/filemap"
 	"github.com/goscr/goscr/meta"
@@ -46,7 +49,9 @@ func main() {
 		}
 	}
 	status := 0
-	for set, p := range sets {
+	order := func(a, b member) int { return cmp.Or(cmp.Compare(a.dataset, b.dataset), cmp.Compare(a.set, b.set)) }
+	for _, set := range slices.SortedFunc(maps.Keys(sets), order) {
+		p := sets[set]
 		var lost []int
 		for m := range p.Members {
 			if !whole[member{set.dataset, set.set, m}] {
