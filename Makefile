@@ -10,7 +10,7 @@
 #
 # develop (CONTRIBUTING.md)
 #   make quick       what to run while you work: at most 90 s; PKG=./internal/lifecycle/flush/... narrows it
-#   make test        all kinds of tests, samples of their cases: 20 minutes; TEST_SEED=n
+#   make test        all kinds of tests, samples of their cases: 20 minutes; TEST_SEED=n, MINUTES=m to start nothing later
 #   make test-all    everything, with both MPIs, and a part of each campaign
 #   make test-times  what took longest in the last run
 #   make lint        gofmt, go vet, staticcheck, shellcheck: at most 60 s with warm caches
@@ -260,7 +260,7 @@ quick: | check
 	@$(tests) -quick $(PKG)
 
 test:
-	@$(tests) $(ONLY)
+	@$(tests) $(if $(MINUTES),-minutes '$(MINUTES)') $(ONLY)
 
 test-all:
 	@$(tests) -all

@@ -1,6 +1,6 @@
 // Run is the command behind make quick, make test, make test-all and make test-times.
 //
-//	run [-all] [-mpi LIST] [-lanes N] [NAME...]
+//	run [-all] [-mpi LIST] [-lanes N] [-minutes M] [NAME...]
 //	run -quick [PACKAGE...]
 //	run -times
 //
@@ -13,6 +13,10 @@
 // A run tries samples of what is too much for each run, by the seed TEST_SEED, which
 // by default comes from the commit. With -all (TEST_SIZE=all) it tries everything,
 // and runs every script with each MPI. NAME implies each MPI too.
+//
+// With -minutes (make test MINUTES=58) no job starts later than that. What is left out is named
+// at the end; a run that leaves out more than half, by budgets, fails. It is for machines on
+// which a run may take only so long: jobs that have begun run to their end.
 //
 // # Scripts
 //

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -30,6 +31,7 @@ func run(ctx context.Context) error {
 	times := flag.Bool("times", false, "print what took longest in the last run, and run nothing")
 	mpis := flag.String("mpi", "openmpi mpich", "the `MPIs` to test with")
 	lanes := flag.Int("lanes", min(2*runtime.NumCPU(), 16), "so many scripts at the same time")
+	minutes := flag.Float64("minutes", 0, "start no job later than so many `minutes` after the beginning; 0: no limit")
 	flag.Parse()
 	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
@@ -47,5 +49,6 @@ func run(ctx context.Context) error {
 	if *quick {
 		return runQuick(ctx, flag.Args())
 	}
-	return runTests(ctx, plan{mpis: strings.Fields(*mpis), only: flag.Args(), lanes: *lanes})
+	return runTests(ctx, plan{mpis: strings.Fields(*mpis), only: flag.Args(), lanes: *lanes,
+		limit: time.Duration(*minutes * float64(time.Minute))})
 }

@@ -21,8 +21,9 @@ import (
 // plan is what a run is asked for.
 type plan struct {
 	mpis  []string
-	only  []string // names or numbers; none: everything
-	lanes int      // so many jobs at the same time
+	only  []string      // names or numbers; none: everything
+	lanes int           // so many jobs at the same time
+	limit time.Duration // no job starts later; 0: all start
 }
 
 // job is a part of a run that a lane works on.
@@ -54,7 +55,9 @@ func runTests(ctx context.Context, p plan) error {
 	total := &total{}
 	bad := build(ctx, jobs, total)
 	jobs = slices.DeleteFunc(jobs, func(j job) bool { return bad[j.mpi] })
-	work(ctx, jobs, p.lanes, len(jobs) == 1, total)
+	late := func() bool { return p.limit > 0 && time.Since(began) > p.limit }
+	left := work(ctx, jobs, p.lanes, late, len(jobs) == 1, total)
+	total.leave(jobs, left)
 	return total.end(ctx, time.Since(began))
 }
 
@@ -219,19 +222,29 @@ func buildFor(ctx context.Context, mpi, log string) error {
 	return cmd.Run()
 }
 
-// work runs jobs on so many lanes. If it is alone, its lines are printed as they come.
-func work(ctx context.Context, jobs []job, lanes int, alone bool, total *total) {
-	queue := make(chan job)
+// work runs jobs on so many lanes, and returns those that no lane has begun when late
+// was true. If a job is alone, its lines are printed as they come.
+func work(ctx context.Context, jobs []job, lanes int, late func() bool, alone bool, total *total) (left []job) {
+	var live io.Writer = io.Discard
+	if alone {
+		live = os.Stdout
+	}
+	var mu sync.Mutex
+	next := func() (j job, ok bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(jobs) == 0 || ctx.Err() != nil || late() {
+			return j, false
+		}
+		j, jobs = jobs[0], jobs[1:]
+		return j, true
+	}
 	var all sync.WaitGroup
 	for range lanes {
 		all.Add(1)
 		go func() {
 			defer all.Done()
-			for j := range queue {
-				var live io.Writer = io.Discard
-				if alone {
-					live = os.Stdout
-				}
+			for j, ok := next(); ok; j, ok = next() {
 				began := time.Now()
 				r, err := j.run(ctx, live)
 				if err != nil {
@@ -243,12 +256,6 @@ func work(ctx context.Context, jobs []job, lanes int, alone bool, total *total) 
 			}
 		}()
 	}
-	for _, j := range jobs {
-		if ctx.Err() != nil {
-			break
-		}
-		queue <- j
-	}
-	close(queue)
 	all.Wait()
+	return jobs
 }

@@ -71,6 +71,27 @@ func (t *total) add(r result, took, budget time.Duration) {
 	fmt.Printf("-- %s: %d passed, %d FAILED, %.0f s\n", r.name, r.passed, len(r.failures), took.Seconds())
 }
 
+// leave names the jobs that were left out because it was late. A run that leaves out more
+// than half of its jobs, by their budgets, has failed: its numbers say too little.
+func (t *total) leave(jobs, left []job) {
+	if len(left) == 0 {
+		return
+	}
+	sum := func(jobs []job) (all time.Duration) {
+		for _, j := range jobs {
+			all += j.budget
+		}
+		return all
+	}
+	fmt.Printf("\nleft out for lack of time, %.0f of %.0f s by their budgets:\n", sum(left).Seconds(), sum(jobs).Seconds())
+	for _, j := range left {
+		fmt.Println("  ", j.name)
+	}
+	if 2*sum(left) > sum(jobs) {
+		t.failures = append(t.failures, "more than half was left out for lack of time")
+	}
+}
+
 // end records the times, prints what failed and the numbers, and returns errFailed if not all passed.
 func (t *total) end(ctx context.Context, took time.Duration) error {
 	if ctx.Err() != nil {

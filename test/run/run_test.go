@@ -239,3 +239,30 @@ func TestDrawn(t *testing.T) {
 		t.Errorf("30 seeds draw %v", seen)
 	}
 }
+
+// When it is late no job starts, those that have begun run to their end, and a run that
+// leaves out more than half has failed.
+func TestLate(t *testing.T) {
+	for _, x := range []struct {
+		started int // it is late after so many
+		failed  bool
+	}{{0, true}, {1, true}, {2, false}, {4, false}} {
+		var jobs []job
+		ran := 0
+		for _, name := range []string{"a", "b", "c", "d"} {
+			jobs = append(jobs, job{name: name, budget: time.Minute, run: func(context.Context, io.Writer) (result, error) {
+				ran++
+				return result{name: name, passed: 1}, nil
+			}})
+		}
+		var total total
+		left := work(t.Context(), jobs, 1, func() bool { return ran == x.started }, false, &total)
+		total.leave(jobs, left)
+		if ran != x.started || total.passed != x.started || len(left) != 4-x.started {
+			t.Errorf("late after %d: %d ran, %d passed, %d are left", x.started, ran, total.passed, len(left))
+		}
+		if failed := len(total.failures) > 0; failed != x.failed {
+			t.Errorf("late after %d of 4: failures %q", x.started, total.failures)
+		}
+	}
+}
