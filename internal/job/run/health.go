@@ -26,6 +26,9 @@ const CheckFailed = "scr_check_node: FAIL: "
 // answerTime is how long a node may take to answer a command that checks it.
 const answerTime = 15 * time.Second
 
+// patientTime is how long nodes may take if none has answered within answerTime.
+const patientTime = 60 * time.Second
+
 // Down returns which of the nodes cannot be used, with the reason for each. It includes
 // those in known, which it does not check again. It checks the others at the same time:
 // whether they answer, and whether the directories of cache and control files can be
@@ -54,10 +57,16 @@ func (j *Job) Down(ctx context.Context, nodes []string, known map[string]string,
 	if len(rest) == 0 {
 		return down, nil
 	}
-	for n, a := range j.OnNodes(ctx, rest, answerTime, j.checkCommand(free)...) {
+	answers := j.OnNodes(ctx, rest, answerTime, j.checkCommand(free)...)
+	if !slices.ContainsFunc(rest, func(n string) bool { return answers[n].Err == nil }) && ctx.Err() == nil {
+		// All nodes at once are seldom lost: the network or this node is more likely busy.
+		answers = j.OnNodes(ctx, rest, patientTime, j.checkCommand(free)...)
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	for n, a := range answers {
 		switch {
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
 		case a.Err != nil:
 			note(down, n, a.Err.Error())
 		case a.Status != 0:

@@ -1391,3 +1391,24 @@ func TestJob_WhatTheCommandsPrint(t *testing.T) {
 		t.Error(n, err)
 	}
 }
+
+// If no node answers they are asked again; a node of several that does not answer is down.
+func TestDown_AsksAgain(t *testing.T) {
+	for _, x := range []struct {
+		refused string // nodes whose first connection fails
+		down    int
+	}{{"n1 n2 n3 n4", 0}, {"n1 n2 n3", 3}} {
+		l := newLab(t)
+		for _, n := range strings.Fields(x.refused) {
+			must(t, os.WriteFile(filepath.Join(l.dir, "refused."+n), nil, 0o600))
+		}
+		script(t, filepath.Join(l.dir, "bin/ssh"), `
+			while [ "$1" = -n ] || [ "$1" = -o ]; do [ "$1" = -n ] || shift; shift; done
+			! rm `+l.dir+`/refused.$1 2>/dev/null || { echo "ssh: connect to host $1 port 22: Connection timed out" >&2; exit 255; }
+			shift; exec sh -c "$*"`)
+		down, err := l.job(t).Down(t.Context(), []string{"n1", "n2", "n3", "n4"}, nil, false)
+		if err != nil || len(down) != x.down {
+			t.Errorf("first refused %s: down %v, %v", x.refused, down, err)
+		}
+	}
+}

@@ -238,11 +238,14 @@ func slurmIsDone(text string) bool {
 }
 
 func pdshCommand(nodes []string, limit time.Duration) []string {
-	return []string{"env", "PDSH_RCMD_TYPE=ssh", "pdsh", "-f", strconv.Itoa(fanOut), "-t", "5", "-u", strconv.Itoa(seconds(limit)), "-w", strings.Join(nodes, ",")}
+	return []string{"env", "PDSH_RCMD_TYPE=ssh", "pdsh", "-f", strconv.Itoa(fanOut), "-t", strconv.Itoa(seconds(connectTime(limit))), "-u", strconv.Itoa(seconds(limit)), "-w", strings.Join(nodes, ",")}
 }
 
 // seconds returns d in seconds, rounded up.
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
+
+// connectTime is how long ssh waits for a connection if a node may take limit to answer.
+func connectTime(limit time.Duration) time.Duration { return min(20*time.Second, limit/3) }
 
 // pdshScript returns one argument, which the shell on the node executes. pdsh replaces
 // sequences that begin with %, so each % is doubled.
@@ -266,7 +269,7 @@ func sshAlone(ctx context.Context, limit time.Duration, node string, argv []stri
 	if err := checkNode(node); err != nil {
 		return Answer{Err: err}
 	}
-	a := locally(ctx, limit, []string{"ssh", "-n", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-o", "StrictHostKeyChecking=no", node, quote(argv)})
+	a := locally(ctx, limit, []string{"ssh", "-n", "-o", "BatchMode=yes", "-o", fmt.Sprintf("ConnectTimeout=%d", seconds(connectTime(limit))), "-o", "StrictHostKeyChecking=no", node, quote(argv)})
 	if a.Err == nil && a.Status == 255 { // the status of ssh itself when it fails
 		line, _, _ := strings.Cut(strings.TrimSpace(a.Out), "\n")
 		a.Err = fmt.Errorf("ssh does not reach it: %s", line)
