@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/pflag"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/observe/report"
+	"github.com/goscr/goscr/internal/redundancy"
 )
 
 var printCommand = command{
@@ -13,7 +16,7 @@ var printCommand = command{
 	short:    "print a file of goscr's own as text",
 	synopsis: []string{"[--mode keyval|tree] FILE..."},
 	long: `Prints the contents of a file that goscr or SCR 3.1 keeps for itself: index.scr, summary.scr, flush.scr,
-filemaps and so on. Keys are sorted. Under the name kvtree_print the default is one key on a line.`,
+filemaps and so on. Keys are sorted. Of a redundancy file, the header is printed, and how many bytes of data follow it. Under the name kvtree_print the default is one key on a line.`,
 	examples: `    scr_print .scr/index.scr`,
 	see:      []string{"scr_index"},
 	takes:    true,
@@ -34,7 +37,7 @@ filemaps and so on. Keys are sorted. Under the name kvtree_print the default is 
 			}
 			all := map[string]any{}
 			for _, path := range args {
-				h, err := hash.ReadFile(path)
+				h, data, err := readHash(path)
 				if err != nil {
 					return err
 				}
@@ -52,6 +55,9 @@ filemaps and so on. Keys are sorted. Under the name kvtree_print the default is 
 				if err := show(c.out, 0); err != nil {
 					return err
 				}
+				if data > 0 {
+					fmt.Fprintf(c.out, "%s of redundancy data follow\n", report.Bytes(data))
+				}
 			}
 			if f.json && len(args) == 1 {
 				return c.encode(all[args[0]])
@@ -61,4 +67,18 @@ filemaps and so on. Keys are sorted. Under the name kvtree_print the default is 
 			return nil
 		}
 	},
+}
+
+// readHash reads a hash file, or the header of a redundancy file and how many bytes of data follow it.
+func readHash(path string) (h *hash.Hash, data int64, err error) {
+	h, err = hash.ReadFile(path)
+	if err == nil || !errors.Is(err, hash.ErrCorrupt) {
+		return h, 0, err
+	}
+	r, e := redundancy.Open(path)
+	if e != nil {
+		return nil, 0, err // that of a hash file says more: other files are no redundancy files, either
+	}
+	h, data = r.Contents()
+	return h, data, r.Close()
 }

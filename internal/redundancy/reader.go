@@ -58,6 +58,9 @@ func Open(path string) (*Reader, error) {
 	return nil, Unreadable(path, err)
 }
 
+// Contents returns the header as a hash, and how many bytes of redundancy data follow it.
+func (r *Reader) Contents() (header *hash.Hash, data int64) { return r.encode(), r.layout.size }
+
 // Each reads a whole block, the n bytes at offset in section i, and passes it to use in
 // batches: data[0] is byte from of the block. use must not keep data. Each compares the
 // block's checksum, if there is one. If the block cannot be read, use gets zeros; Close
