@@ -115,7 +115,7 @@ func Collect(h *Hash, n int, c mpi.Comm) []*Hash {
 //
 // The cost on a rank grows with its own partners and with log P: every rank
 // sends synchronously, and once its partners have received all it enters a
-// barrier in which it goes on receiving; when the barrier is complete no rank
+// barrier in which it still receives; when the barrier is complete no rank
 // has anything left to receive (T. Hoefler, C. Siebert, A. Lumsdaine,
 // "Scalable communication protocols for dynamic sparse data exchange", PPoPP
 // 2010). Before that the ranks agree whether any of them has something to send,

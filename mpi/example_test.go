@@ -15,7 +15,7 @@ func run(program func(world mpi.Comm) error) {
 	}
 }
 
-// An error that one rank meets becomes one that all ranks return, so that all go on
+// An error that one rank meets becomes one that all ranks return, so that all continue
 // alike. That costs one reduction when there is none.
 func ExampleAgree() {
 	run(func(world mpi.Comm) error {

@@ -68,7 +68,7 @@ var ErrTruncated = errors.New("message longer than the buffer given for it")
 // they were sent. Tags are from 0 to MaxTag.
 //
 // An operation that fails, or that has a wrong argument, panics with an *OpError. Other
-// ranks may wait for this one then, so the job cannot go on over this communicator:
+// ranks may wait for this one then, so the job cannot continue over this communicator:
 // Guard revokes it. Deferred functions run, as with any panic.
 //
 // Only the goroutine (for mpi/system: the operating system thread) that

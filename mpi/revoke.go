@@ -103,7 +103,7 @@ func GuardLocal(c Revocable, f func() error) (err error) {
 
 // Try calls f, and returns the *OpError with which an operation in it has failed, else the
 // error of f. It is for a goroutine that has no Guard, and for work without which the caller
-// can go on, over another communicator; the rest of goscr lets the failure unwind to Guard.
+// can continue, over another communicator; the rest of goscr lets the failure unwind to Guard.
 func Try(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

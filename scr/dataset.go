@@ -81,7 +81,7 @@ func (d *Dataset) Directory() (string, error) {
 // files.
 //
 // If it is true on all ranks, what was written is protected against the loss of nodes, and is flushed to the prefix
-// directory if a flush is due; with Options.FlushInBackground the flush goes on while the
+// directory if a flush is due; with Options.FlushInBackground the flush continues while the
 // program computes, and a later call finishes it. Otherwise the dataset is deleted, and
 // the error says why.
 //

@@ -55,7 +55,7 @@
 // deleted, and a checkpoint that could not be read is not offered again. With
 // [Session.Agree], a program can agree on its own errors.
 //
-// If a rank cannot go on, because of a bug in goscr or a failure of MPI, its call returns an error.
+// If a rank cannot continue, because of a bug in goscr or a failure of MPI, its call returns an error.
 // Each of the other ranks gets an error from the call that it is in, or from its next call: a
 // *mpi.RevokedError, which names the rank that failed. The session is then over, as if the job had
 // been killed at that instant, and all further calls return that error.

@@ -81,7 +81,7 @@ func save(s *scr.Session, rank, step int) error {
 	return errors.Join(err, out.Complete(err == nil))
 }
 
-// A job that is run again goes on from the newest checkpoint of the run before,
+// A job that is run again continues from the newest checkpoint of the run before,
 // also when the storage of one of its nodes is gone. Functions simulate,
 // restore and save are what a program consists of.
 func Example() {
@@ -91,6 +91,6 @@ func Example() {
 	m.lose("node2")
 	m.run(simulate)
 	// Output:
-	// goes on from step 0
-	// goes on from step 9
+	// continues from step 0
+	// continues from step 9
 }

@@ -38,7 +38,7 @@ var (
 // Parameter, Migrate and RestartFrom.
 type Session struct{ s *session.Session }
 
-// Init begins a session on the ranks of world. It duplicates world; if a rank cannot go on
+// Init begins a session on the ranks of world. It duplicates world; if a rank cannot continue
 // later, world is not affected, unless it is an mpi.Revocable: then it is revoked. Init makes
 // datasets of earlier runs in the cache usable: it moves files to the nodes where their
 // ranks now run, and rebuilds files that were lost with a node.
@@ -102,7 +102,7 @@ func (s *Session) Delete(name string) error { return named(s.s.Delete(name)) }
 func (s *Session) Parameter(name string) (value string, ok bool, err error) { return s.s.Query(name) }
 
 // Recover takes a session over to a communicator that the program has repaired after ranks
-// have died for good: MPI has to go on after that (ULFM: MPIX_Comm_shrink, and MPI_Comm_spawn
+// have died for good: MPI has to continue after that (ULFM: MPIX_Comm_shrink, and MPI_Comm_spawn
 // for new ranks). All ranks that are left call it, and a new rank calls Init with the same
 // communicator and Options. It returns the session of the repaired communicator, for which
 // Restart offers the newest checkpoint that is whole: datasets stay in the cache, and what
@@ -115,7 +115,7 @@ func (s *Session) Parameter(name string) (value string, ok bool, err error) { re
 // *mpi.RevokedError. After an error Recover can be called again, with another communicator.
 // It is collective over repaired.
 //
-// With real MPI, ask system.CanReplace first: most MPIs do not go on after ranks have died.
+// With real MPI, ask system.CanReplace first: most MPIs do not continue after ranks have died.
 func (s *Session) Recover(repaired mpi.Comm) (*Session, error) { return of(s.s.Recover(repaired)) }
 
 // Destination says where a rank is to go.

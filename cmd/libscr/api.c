@@ -213,7 +213,7 @@ int SCR_Recover(MPI_Comm repaired)
 {
     int failed = recovered(repaired);
 
-    goscr_cr_notify(GOSCR_CR_ERROR); /* nobody if the session goes on as it was */
+    goscr_cr_notify(GOSCR_CR_ERROR); /* nobody if the session continues as it was */
     return failed;
 }
 

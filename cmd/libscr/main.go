@@ -120,7 +120,7 @@ var (
 	// absent says why there is no session; said, whether that was printed.
 	absent error = errNotBegun
 	said   bool
-	// Whether it has been said that a rank cannot go on.
+	// Whether it has been said that a rank cannot continue.
 	saidRevoked bool
 )
 

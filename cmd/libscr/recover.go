@@ -28,7 +28,7 @@ func go_recover(comm unsafe.Pointer) C.int {
 			return absent
 		}
 		if err := system.CanReplace(job, comm); err != nil {
-			// The session goes on as it was.
+			// The session continues as it was.
 			if unfit := (*system.UnfitError)(nil); errors.As(err, &unfit) && unfit.Missing > 0 {
 				err = fmt.Errorf("%w. If processes have died, end the job: under scr_run it starts again; "+
 					"if they only leave it, call SCR_Finalize on all ranks, and then SCR_Init_comm", err)

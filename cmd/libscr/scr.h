@@ -98,7 +98,7 @@ int SCR_Finalize(void);
  * freed, and stay until the process ends.
  *
  * With any MPI, `repaired` may have all processes that were in the job.  If it lacks some
- * of them, MPI has to go on without them: then this is an error unless the MPI is Open
+ * of them, MPI has to continue without them: then this is an error unless the MPI is Open
  * MPI 5 or newer with ULFM, started by mpirun --with-ft ulfm.  After that error the
  * session is as it was, and new processes wait in SCR_Init_comm.  After another error, call
  * this again with another communicator, or SCR_Finalize.  `repaired` must not have processes that have died.

@@ -13,7 +13,7 @@ import (
 type stderr struct{}
 
 // patience is how long, in milliseconds, Write waits for a slow reader of a pipe. After
-// that it drops the rest of the message, so that the job goes on.
+// that it drops the rest of the message, so that the job continues.
 const patience = 1000
 
 func (stderr) Write(p []byte) (int, error) {

@@ -182,7 +182,7 @@ type waiter struct {
 	bar     *progressbar.ProgressBar
 }
 
-// step goes on as far as it is possible without waiting. done is true if the checkpoint is
+// step continues as far as it is possible without waiting. done is true if the checkpoint is
 // complete.
 func (w *waiter) step() (done bool, err error) {
 	runs := true
@@ -314,7 +314,7 @@ func (w *waiter) result(r request.Request) error {
 // takesOver is how long scr_run may take to continue a job.
 const takesOver = 10 * time.Second
 
-// continueJob lets the ranks of a job go on that have stopped themselves.
+// continueJob lets the ranks of a job continue that have stopped themselves.
 func (c *context) continueJob(o *checkpointOptions, here bool) error {
 	dir, _, err := o.find("")
 	if err != nil {

@@ -85,7 +85,7 @@ func (f *facts) intervalOfLog(q intervalQuestion) error {
 	a, err := account.Read(q.log)
 	var broken *account.BrokenError
 	if errors.As(err, &broken) && a != nil {
-		err = nil // scr_report tells
+		err = nil // scr_report says so
 	}
 	if err != nil {
 		return fmt.Errorf("%w (SCR_LOG_ENABLE=1 makes a job write a log)", err)

@@ -44,7 +44,7 @@ type status struct {
 	intro, done, failed string
 
 	// The exit status is 0 after any error, since it tells a loop of a script to stop:
-	// a script that cannot ask must not go on for ever.
+	// a script that cannot ask must not continue for ever.
 	stops bool
 }
 
@@ -84,7 +84,7 @@ func (c *context) config(name, prefix string) (*config.Config, error) {
 	return cfg, nil
 }
 
-// warn writes an error after which a command goes on.
+// warn writes an error after which a command continues.
 func (c *context) warn(name string) func(error) {
 	return func(err error) { fmt.Fprintf(c.err, "%s: %s\n", name, oneLine(err)) }
 }

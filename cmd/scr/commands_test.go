@@ -95,7 +95,7 @@ func TestHalt(t *testing.T) {
 	c.Job(scavengetest.Four, func(s *session.Session, rank int) error { return s.Finalize() })
 	expect(t, 0, "scr_retries_halt: HALT RUN: Reason: SCR_FINALIZE_CALLED.\n", "scr_retries_halt", "--dir", c.Prefix())
 	expect(t, 0, "scr_retries_halt: HALT RUN: Reason: SCR_FINALIZE_CALLED.\n", "scr_retries_halt", "--dir", c.Prefix(), "--later", "x", "-Z")
-	// One that cannot read the file does not go on for ever.
+	// One that cannot read the file does not continue for ever.
 	must(t, os.WriteFile(c.Path(".scr/halt.scr"), []byte("nonsense"), 0o600))
 	if _, said := run(t, 0, "scr_retries_halt", "--dir", c.Prefix()); !strings.Contains(said, "halt.scr") {
 		t.Error(said)

@@ -53,7 +53,7 @@ type difference struct {
 	command string
 	options []string // the forms of one option, or several options that go together
 	call    string   // a command line, in a prefix directory
-	out     string   // what it prints on standard output; one that ends with … goes on
+	out     string   // what it prints on standard output; one that ends with … continues
 	status  string
 }
 

@@ -90,7 +90,7 @@ func over(s *jobstatus.Status) bool {
 	return s.State == jobstatus.Finished || s.State == jobstatus.Unknown && s.Unseen == ""
 }
 
-// obey does what an event of the terminal asks for, and reports whether to go on.
+// obey does what an event of the terminal asks for, and reports whether to continue.
 func (s *statusScreen) obey(e tcell.Event) bool {
 	_, height := s.Size()
 	switch e := e.(type) {
@@ -123,7 +123,7 @@ func (s *statusScreen) obey(e tcell.Event) bool {
 const headings = "    ID  NAME                   SIZE  AGE          PLACES: WHAT IT SURVIVES"
 
 // draw draws as much as there is room for: what concerns the job, then datasets, then, on the
-// last line, what keys do. A line that is longer than the screen goes on in the next.
+// last line, what keys do. A line that is longer than the screen continues in the next.
 func (s *statusScreen) draw() {
 	width, height := s.Size()
 	s.Clear()

@@ -3,7 +3,7 @@
 // one program, and the files that the command leaves are the rank's part of a checkpoint.
 //
 // The program must not use MPI, since no image has the other end of a connection. The rank that
-// starts it does, by session.Session, and begins anew with each run.
+// starts it does, by session.Session, and starts from the beginning with each run.
 package image
 
 import (

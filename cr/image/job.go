@@ -122,7 +122,7 @@ func (j *Job) restart() (bool, error) {
 }
 
 // checkpoint saves all programs. A checkpoint that fails is no error of the job, unless a program
-// does not go on.
+// does not continue.
 func (j *Job) checkpoint() error {
 	if err := j.Session.StartCheckpoint(); err != nil {
 		return j.Session.Declined(err)

@@ -169,7 +169,7 @@ func TestJob(t *testing.T) {
 	}
 	reset()
 
-	// A command that fails on one rank: no checkpoint, and the programs go on.
+	// A command that fails on one rank: no checkpoint, and the programs continue.
 	kept = nil
 	for _, way := range []string{"dump", "end"} {
 		list, said, err := p.job(&kept, t.TempDir(), []string{"yes"}, func(rank int) string {

@@ -58,7 +58,7 @@ func (p *Program) Start() error {
 // endedFile has the exit status of a program that had ended before the checkpoint.
 const endedFile = "goscr.ended"
 
-// Save saves the program to files in dir, which is empty. It goes on, or is ended by the command;
+// Save saves the program to files in dir, which is empty. It continues, or is ended by the command;
 // then GoOn starts it again.
 func (p *Program) Save(dir string) error {
 	if p.Ended() {

@@ -9,7 +9,7 @@
 //     goscr calls only the last.
 //  2. SCR_Start_output (cmd/libscr/api.c) calls goscr_cr_notify (inside.c) before and, if it fails,
 //     after its work, and the functions that complete a dataset call it after theirs. It asks Go for
-//     the next function (go_inc_next), calls it, and passes on its result, until there is none.
+//     the next function (go_inc_next), calls it, and returns its result to the caller, until there is none.
 //  3. A function of the program thus runs on the thread that has called, with no Go frame, handler or
 //     lock of goscr below it: it may call the library, exit, or leave by longjmp, and a debugger shows
 //     the program's frames only.
@@ -79,5 +79,5 @@
 //   - Restart and migration by call. Session.RestartFrom and Migrate (internal/session/ask.go) enter
 //     in migrate.scr what scr_migrate does; scr_run ends the run.
 //   - Stops are by a signal for the thread that calls (processes.Stop): one for the process may be
-//     for another thread, and the caller would go on meanwhile.
+//     for another thread, and the caller would continue meanwhile.
 package inside

@@ -235,7 +235,7 @@ func TestRestart(t *testing.T) {
 	s.expect(t, "HaveRestart", "StartRestart", "Directory", "CompleteRestart false", "HaveRestart", "StartRestart", "Directory", "CompleteRestart true")
 }
 
-// A program that begins anew since it could use no checkpoint gets no message of one.
+// A program that starts from the beginning since it could use no checkpoint gets no message of one.
 func TestRestart_NoneCanBeUsed(t *testing.T) {
 	for _, c := range []struct {
 		what   string
@@ -280,7 +280,7 @@ func TestRestart_CannotStart(t *testing.T) {
 }
 
 // A checkpoint that a rank cannot begin to use is followed by an older one; after the oldest, the run
-// begins anew.
+// starts from the beginning.
 func TestRestart_OlderOne(t *testing.T) {
 	s, p, home := newSession(t)
 	var messages quiet.Drained

@@ -2,7 +2,7 @@
  * The collective calls of MPI, and those that make communicators.
  *
  * No rank is saved within a blocking one: the others would not know of it.  So these are counted, and ranks that
- * have begun fewer go on until they have begun as many (notify.c).
+ * have begun fewer continue until they have begun as many (notify.c).
  */
 
 #define _GNU_SOURCE

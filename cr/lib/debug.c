@@ -145,7 +145,7 @@ static int stop_more(int number)
     return more;
 }
 
-/* Stops the other threads until let_go; those that block the signal go on.  Returns the signal. */
+/* Stops the other threads until let_go; those that block the signal continue.  Returns the signal. */
 static int stop_others(void)
 {
     struct sigaction a;

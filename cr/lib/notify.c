@@ -91,7 +91,7 @@ static struct timespec after(double seconds)
     return t;
 }
 
-/* Waits for a change, under the lock, until a time or for ever.  Returns whether it may go on. */
+/* Waits for a change, under the lock, until a time or for ever.  Returns whether it may continue. */
 static int wait_until(const struct timespec *t)
 {
     if (t == NULL)
@@ -148,7 +148,7 @@ static void want(int yes)
     goscr_quiet_unlock();
 }
 
-/* The end of a checkpoint: the program goes on. */
+/* The end of a checkpoint: the program continues. */
 static void completed(void)
 {
     goscr_snapshot_done();
@@ -306,8 +306,8 @@ static int sums(const struct meeting *own, struct meeting *all)
 
 /*
  * Brings the threads of the program to a point at which all ranks have begun the same collective operations and
- * completed them.  A rank that has begun fewer than another goes on until it has not; the others stay where they are, unless
- * that does not help: it may wait for a message of theirs, and they go on by one call.  Returns whether all are there.
+ * completed them.  A rank that has begun fewer than another continues until it has not; the others stay where they are, unless
+ * that does not help: it may wait for a message of theirs, and they continue by one call.  Returns whether all are there.
  */
 static int come_together(int attempts_for_open)
 {
@@ -402,7 +402,7 @@ static void take_back(const char *function, int first)
         PMPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* Lets the program's thread serve, or go on without. */
+/* Lets the program's thread serve, or continue without. */
 static void let_go(int serves)
 {
     struct timespec tick;

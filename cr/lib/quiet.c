@@ -635,7 +635,7 @@ static int receive_rest(const char *call, MPI_Comm over, const uint64_t *promise
     }
     goscr_quiet_unlock();
     failed = got < 0;
-    /* No rank goes on before all have what was sent to them: their sends may need it. */
+    /* No rank continues before all have what was sent to them: their sends may need it. */
     if (PMPI_Allreduce(&failed, &any, 1, MPI_INT, MPI_MAX, over) != MPI_SUCCESS)
         return 1;
     if (any && !failed)

@@ -156,7 +156,7 @@ int SCR_CR_Restart(char *handle, int seq, MPI_Info info);
  *
  * The call returns; scr_run asks the program for a checkpoint, as scr_checkpoint does, and starts it
  * again on the other nodes.  Collective over `comm`.  An error if the job does not run under scr_run.  What
- * scr_migrate says of a migration that is not possible, scr_run prints, and the program goes on.
+ * scr_migrate says of a migration that is not possible, scr_run prints, and the program continues.
  */
 int SCR_CR_Migrate(MPI_Comm comm, char *hostname, int rank, MPI_Info info);
 

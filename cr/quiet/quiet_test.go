@@ -334,7 +334,7 @@ func TestDrained_File(t *testing.T) {
 }
 
 // A snapshot has what receives of the program have got, before what is in the store, and the calls that send; the
-// store of the run that goes on has neither. A call is repeated once.
+// store of the run that continues has neither. A call is repeated once.
 func TestDrained_Snapshot(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "messages")
 	var d, got Drained

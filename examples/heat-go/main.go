@@ -137,7 +137,7 @@ func (h *heat) sameStep(valid bool) bool {
 	return extremes[0] == -extremes[1]
 }
 
-// checkpoint writes a checkpoint. If that fails the program goes on, because the previous
+// checkpoint writes a checkpoint. If that fails the program continues, because the previous
 // one still exists.
 func (h *heat) checkpoint(s *scr.Session) {
 	out, err := s.Begin(fmt.Sprintf("heat.%d", h.step), scr.Checkpoint)

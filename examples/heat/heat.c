@@ -65,7 +65,7 @@ static void die(const struct heat *h, const char *what, const char *detail)
     exit(1);
 }
 
-/* Prints an error after which the job can go on, on the rank that met it. */
+/* Prints an error after which the job can continue, on the rank that met it. */
 static void complain(const struct heat *h, const char *what, const char *file)
 {
     fprintf(stderr, "heat: rank %d: %s %s: %s\n", h->rank, what, file,
@@ -309,7 +309,7 @@ static void restart(struct heat *h)
     }
 }
 
-/* The program goes on when a checkpoint fails, because the previous one still exists. */
+/* The program continues when a checkpoint fails, because the previous one still exists. */
 static void checkpoint(struct heat *h)
 {
     char name[SCR_MAX_FILENAME], path[SCR_MAX_FILENAME + 32], file[SCR_MAX_FILENAME];

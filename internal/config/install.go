@@ -33,7 +33,7 @@ func first(paths ...string) string {
 	return paths[i]
 }
 
-// Installed tells where the library or the command is, and so where the system's file may
+// Installed returns where the library or the command is, and so where the system's file may
 // be: in etc beside its directory, if that is one of an installation. It is called before
 // any parameter is looked up.
 func Installed(path string) {

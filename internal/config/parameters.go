@@ -378,7 +378,7 @@ var (
 	SyslogLevels = []string{"LOG_ERR", "LOG_WARNING", "LOG_NOTICE", "LOG_INFO", "LOG_DEBUG"}
 )
 
-// RecoveryRungs are the ways to go on after a failed run that SCR_RECOVERY may name, in the
+// RecoveryRungs are the ways to continue after a failed run that SCR_RECOVERY may name, in the
 // order in which they are tried by default.
 var RecoveryRungs = []string{"MIGRATE", "SAME", "SPARE", "FEWER", "STOP"}
 

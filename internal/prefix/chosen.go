@@ -92,7 +92,7 @@ func (c Choice) Holds(x *Index, located []Located, cached []dataset.Dataset) boo
 	return !slices.ContainsFunc(cached, func(d dataset.Dataset) bool { return newer(d) && d.Created().After(c.When) })
 }
 
-// End ends the choice, because the run has taken it, or goes on without. If the user has chosen again meanwhile, that stays.
+// End ends the choice, because the run has taken it, or continues without. If the user has chosen again meanwhile, that stays.
 func (c Choice) End(prefix string) error {
 	return UpdateIndex(prefix, func(x *Index) error {
 		if hash.As[chosen](x.h.Get(keyChosen)) == c.chosen {

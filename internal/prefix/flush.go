@@ -21,7 +21,7 @@ import (
 //
 // A flush is StartFlush, then the copy, which each rank does alone, and then
 // FinishFlush; or GiveUpFlush, if not all could be copied. In Flush the program waits
-// for the copy. Package mover copies while the program goes on.
+// for the copy. Package mover copies while the program continues.
 //
 // Flush records checksums in the descriptions of files that have none, if it takes any.
 //

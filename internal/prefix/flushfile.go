@@ -118,7 +118,7 @@ func located(prefix string, id int) (Located, error) {
 }
 
 // UnderWay reports whether d, and not another dataset of its id, is being flushed. A
-// copy that finds it is not must not go on.
+// copy that finds it is not must not continue.
 func UnderWay(prefix string, d dataset.Dataset) (bool, error) {
 	l, err := located(prefix, d.ID())
 	return l.Is(Flushing) && l.Dataset.Same(d), err

@@ -9,7 +9,7 @@ import (
 
 // The index also lists the datasets that leave the cache of a job because the program has
 // chosen an older one, or has dropped them. They do not leave at the same time, so a job that
-// is killed meanwhile would go on from one that nobody has chosen. The list is written with
+// is killed meanwhile would continue from one that nobody has chosen. The list is written with
 // the choice, in one change of the index, and the next run deletes what is left of them. It
 // is about these datasets only, so nothing is lost if it stays in the index.
 //

@@ -106,7 +106,7 @@ func (p *Prefix) RemoveLitter(jobID string, cached func(d dataset.Dataset) bool)
 				continue
 			}
 			if flushing, err := UnderWay(p.Dir, e.Dataset); err != nil || flushing {
-				continue // its flush may go on; the error, if any, is reported where flush.scr is needed
+				continue // its flush may continue; the error, if any, is reported where flush.scr is needed
 			}
 			whole := map[string]bool{}
 			ranks, _ := PartsOf(p.Dir, e.ID) // a list that cannot be read is of no use

@@ -138,7 +138,7 @@ func TestDelete_FilesOfTheUser(t *testing.T) {
 	})
 }
 
-// A flush of another job, which may go on now, is not completed, and not given up.
+// A flush of another job, which may continue now, is not completed, and not given up.
 func TestCompleteFlushes_OfAnotherJob(t *testing.T) {
 	s := newSite(t)
 	s.interrupted(7, 3, same)

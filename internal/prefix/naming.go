@@ -12,7 +12,7 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// naming tells by which names of files one file is meant: names are compared without the symbolic links in place
+// naming finds by which names of files one file is meant: names are compared without the symbolic links in place
 // of their directories. It looks at each directory once.
 type naming struct {
 	root trust.Root

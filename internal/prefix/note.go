@@ -21,7 +21,7 @@ func (p *Prefix) Note(f func() error) {
 }
 
 // Spare returns err, unless that is only that something could not be recorded for lack of
-// room: then it warns, and the run goes on without. So a job can restart from its cache,
+// room: then it warns, and the run continues without. So a job can restart from its cache,
 // and make room, with a full file system. It is not collective.
 func (p *Prefix) Spare(err error) error {
 	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {

@@ -413,7 +413,7 @@ func TestOwners_FileDeletedByTheUser(t *testing.T) {
 		must(t, os.RemoveAll(filepath.Join(s.dir, "sub")))
 		must(t, s.flush(2, 2, func(_, rank int) []string { return []string{fmt.Sprintf("sub/%d/state", rank)} }))
 		if s.stamp(1) == s.stamp(2) && !s.bare {
-			return // nothing tells that file from the first one's
+			return // nothing says that file from the first one's
 		}
 		must(t, s.run(2, func(p *Prefix) error { return p.Delete("ckpt.1", dataset.AnyHistory) }))
 		if err := s.wrong(2, 2, func(_, rank int) []string { return []string{fmt.Sprintf("sub/%d/state", rank)} }); err != nil {

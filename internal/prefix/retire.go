@@ -13,7 +13,7 @@ import (
 )
 
 // retire retires a checkpoint for a dataset of some history. If it is interrupted, the checkpoint
-// can be used, and the next call goes on. It is collective; the result is agreed.
+// can be used, and the next call continues. It is collective; the result is agreed.
 func retire(p *Prefix, id int, history int64) error {
 	var e Entry
 	err := mpi.OnRoot(p.Comm, func() error {
@@ -150,7 +150,7 @@ func isRetired(x *Index, prefix string, e Entry, history int64) (bool, error) {
 }
 
 // retireNamed retires the checkpoint that has the name of a dataset which is about to be written or completed: the index
-// has one complete dataset of a name. It goes on with those that have begun to move, since the program may write over
+// has one complete dataset of a name. It continues with those that have begun to move, since the program may write over
 // their files. It is collective; the result is agreed.
 func retireNamed(p *Prefix, d dataset.Dataset) error {
 	if d.History() == dataset.AnyHistory {

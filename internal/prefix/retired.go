@@ -56,7 +56,7 @@ func retiredDir(d dataset.Dataset) string {
 	return filepath.Join(Metadata, fmt.Sprintf("%s%d.%d", retiredPrefix, d.ID(), d.Created().UnixMicro()))
 }
 
-// retires reports whether a dataset is retired when one of some history needs its names. One that has begun to move goes on,
+// retires reports whether a dataset is retired when one of some history needs its names. One that has begun to move continues,
 // whatever the history is, but for dataset.AnyHistory.
 func (e Entry) retires(history int64) bool {
 	switch {

@@ -187,7 +187,7 @@ func TestRetired_Window(t *testing.T) {
 	s.wants("ckpt.3", "ckpt.2")
 	window(11, 4, 5, 6)
 	s.wants("ckpt.6", "ckpt.5", "ckpt.3", "ckpt.2")
-	window(0, 7) // the right one goes on
+	window(0, 7) // the right one continues
 	s.wants("ckpt.7", "ckpt.6", "ckpt.5", "ckpt.3")
 	window(11, 8)
 	s.wants("ckpt.8", "ckpt.7", "ckpt.6", "ckpt.3")
@@ -197,7 +197,7 @@ func TestRetired_Window(t *testing.T) {
 	s.wants("ckpt.10", "ckpt.9", "ckpt.8", "ckpt.6")
 }
 
-// Wherever a job is killed that retires a checkpoint, this and those before it are whole, and the next job goes on.
+// Wherever a job is killed that retires a checkpoint, this and those before it are whole, and the next job continues.
 func TestRetired_Killed(t *testing.T) {
 	const ranks = 3
 	random := sample.Rand(t)
@@ -216,7 +216,7 @@ func TestRetired_Killed(t *testing.T) {
 		if got := s.whole(); !slices.Contains(got, "B") && !slices.Contains(got, "B~1") || !slices.Contains(got, "A") {
 			t.Fatalf("%s: %v", what, got)
 		}
-		if random.IntN(2) == 0 { // the run that goes on is of another history
+		if random.IntN(2) == 0 { // the run that continues is of another history
 			s.history = 12
 		}
 		for _, at := range []int{random.IntN(10), 1 << 30} {

@@ -33,7 +33,7 @@ func partnerRoom(set *Set, k int, mine Member) (room int) {
 func (h *Header) exchangePartners(set *Set, k int) error {
 	n := set.Size()
 	var failed error
-	for d := 1; d <= k; d++ { // goes on after an error, because the others wait for this member
+	for d := 1; d <= k; d++ { // continues after an error, because the others wait for this member
 		left, err := decodeMember(hash.Sendrecv(h.Current.encode(), (set.Me()+d)%n, (set.Me()-d+n)%n, set.Comm))
 		failed = errors.Join(failed, err)
 		h.Left = append(h.Left, &left)

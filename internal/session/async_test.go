@@ -34,7 +34,7 @@ func movers(t *testing.T, f func(t *testing.T, c *cluster)) {
 	}
 }
 
-// beforeFlushed runs a test of what happens while a flush goes on, with a limit of its rate. f returns
+// beforeFlushed runs a test of what happens while a flush continues, with a limit of its rate. f returns
 // false if the flush ended before: on a busy machine the ranks may need more time than that. It runs
 // again then, with a lower limit.
 func (c *cluster) beforeFlushed(f func() bool) {
@@ -224,7 +224,7 @@ func TestAsync_CompletedByTheNextInit(t *testing.T) {
 	movers(t, func(t *testing.T, c *cluster) {
 		for _, lost := range []bool{false, true} {
 			c.set("SCR_FLUSH=0")
-			c.job(four, sent(1)) // killed; what copies goes on to the end
+			c.job(four, sent(1)) // killed; what copies continues to the end
 			c.set("SCR_FLUSH=1")
 			c.serving.Wait()
 			x, err := prefix.ReadIndex(c.prefix(""))
@@ -323,7 +323,7 @@ func (c *cluster) inodes(id, ranks int) string {
 	return strings.Join(all, " ")
 }
 
-// One whose copy was cut short begins anew.
+// One whose copy was cut short starts from the beginning.
 func TestAsync_CutShort(t *testing.T) {
 	t.Parallel()
 	movers(t, func(t *testing.T, c *cluster) {

@@ -149,7 +149,7 @@ func TestBeginning_OtherInput(t *testing.T) {
 			c.job(four, refuse("ckpt.1"))
 			c.set("SCR_CURRENT=")
 			c.job(four, restarts(3))
-			// A program that goes on reads what it writes itself.
+			// A program that continues reads what it writes itself.
 			c.job(four, func(s *Session, rank int) error {
 				err := errors.Join(wrong(s, rank), steps(4)(s, rank))
 				if got, e := offered(s); e != nil || got != "ckpt.4" {

@@ -27,7 +27,7 @@ func reads(computation string, step int) func(s *Session, rank int) error {
 	return func(s *Session, rank int) error { return resumes(s, rank, computation, step, 4) }
 }
 
-// What a user chooses with scr_index counts more than what the cache has, until a run goes on from it.
+// What a user chooses with scr_index counts more than what the cache has, until a run continues from it.
 func TestChoice(t *testing.T) {
 	t.Parallel()
 	for name, env := range map[string][]string{
@@ -247,7 +247,7 @@ func TestChoice_FullThenAgain(t *testing.T) {
 	c.job(four, reads("second", 3))
 }
 
-// The chosen one was not complete, as scr_index says, and is completed then (scr_index --build, or a flush that goes on).
+// The chosen one was not complete, as scr_index says, and is completed then (scr_index --build, or a flush that continues).
 func TestChoice_CompletedLater(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_CACHE_SIZE=3")

@@ -64,7 +64,7 @@ func (c *cluster) later(years int) {
 }
 
 // The clock has gone back by ten years. What was written before counts as older all
-// the same, and everything goes on.
+// the same, and everything continues.
 func TestClock_GoesBack(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_PREFIX_SIZE=2")

@@ -73,7 +73,7 @@ func clusterAt(t testing.TB, root string, env ...string) *cluster {
 	return c
 }
 
-// mode is how datasets are protected: while the program waits, or while it goes on, and then by
+// mode is how datasets are protected: while the program waits, or while it continues, and then by
 // what carrier. Tests that lose, kill, damage and move something have to pass in all of them.
 type mode string
 

@@ -310,7 +310,7 @@ func TestEncode_UnusedStay(t *testing.T) {
 	}, "SCR_CACHE_SIZE=3")
 }
 
-// A rank that cannot go on ends what the threads of all ranks do.
+// A rank that cannot continue ends what the threads of all ranks do.
 func TestEncode_RankFails(t *testing.T) {
 	behind(t, func(t *testing.T, c *cluster) {
 		err := c.try(four, func(s *Session, rank int) error {

@@ -259,7 +259,7 @@ func TestCore(t *testing.T) {
 }
 
 // The file system is full, of the prefix directory and of the caches: a flush fails on all
-// ranks, what was flushed before can be used, and with room all goes on. No other test runs
+// ranks, what was flushed before can be used, and with room all continues. No other test runs
 // meanwhile: it would find the file system full.
 func TestFull(t *testing.T) {
 	if _, own := os.LookupEnv("GOSCR_TEST_BASE"); !own {
@@ -316,7 +316,7 @@ func TestFaults_Core(t *testing.T) {
 	}
 }
 
-// A call that gets stuck is waited for, and all is right when it goes on.
+// A call that gets stuck is waited for, and all is right when it continues.
 func TestFaults_Stuck(t *testing.T) {
 	t.Parallel()
 	m := faultfs.New(t, faultfs.Options{})

@@ -75,7 +75,7 @@ func (s *Session) haltIfAsked() error {
 
 // end flushes datasets, calls record on rank 0, which records how the run has ended, and
 // closes the session. finalized is whether the program has called Finalize, and completed
-// what it had begun. end goes on after an error, and returns the first.
+// what it had begun. end continues after an error, and returns the first.
 func (s *Session) end(record func() error, finalized bool) error {
 	start := time.Now()
 	flushed := s.flusher.Finish(s.numbers.written)

@@ -6,7 +6,7 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// job is the part of a session that ends its calls on all ranks when one rank cannot go on.
+// job is the part of a session that ends its calls on all ranks when one rank cannot continue.
 type job struct {
 	ranks  mpi.Revocable
 	over   error   // what all calls return after a rank has given up; nil until then

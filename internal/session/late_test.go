@@ -117,7 +117,7 @@ func TestLate_LitterOfALostDataset(t *testing.T) {
 	c := newCluster(t, "SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=PTHREAD")
 	c.job(four, func(s *Session, rank int) error { return errors.Join(checkpoint(s, rank, 1), s.Finalize()) })
 	c.set("SCR_FLUSH=0")
-	c.job(four, sent(2)) // killed; what copies goes on to the end
+	c.job(four, sent(2)) // killed; what copies continues to the end
 	unlist := func() { c.must(os.Remove(c.prefix(".scr/scr.dataset.2/0.scrfilemap"))) }
 	unlist() // as if rank 0 had been killed before
 	var parts, whole int
@@ -218,7 +218,7 @@ func TestCurrent_OlderThanThePrefixDirectory(t *testing.T) {
 
 // A full prefix directory, and a cache with room for two: the newest checkpoint does not
 // leave for a dataset that cannot be begun, and an output not for a checkpoint. With room
-// all goes on.
+// all continues.
 func TestFull_OutputAndNewestCheckpoint(t *testing.T) {
 	t.Parallel()
 	c := mounted(t, "prefix", "SCR_HALT_SECONDS=1")

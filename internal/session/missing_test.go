@@ -39,7 +39,7 @@ var gone = []struct {
 }
 
 // A file that is missing when its dataset is flushed is rebuilt, like one that has
-// changed, and the flush goes on.
+// changed, and the flush continues.
 func TestFlush_MissingInTheCache(t *testing.T) {
 	t.Parallel()
 	for _, async := range []string{"SCR_FLUSH_ASYNC=0", "SCR_FLUSH_TYPE=PTHREAD", "SCR_FLUSH_TYPE=DAEMON"} {
@@ -76,7 +76,7 @@ func TestFlush_MissingInTheCache(t *testing.T) {
 }
 
 // Where too much is missing to rebuild it the flush fails, the dataset leaves the cache, and
-// the program goes on.
+// the program continues.
 func TestFlush_TooMuchIsMissing(t *testing.T) {
 	t.Parallel()
 	movers(t, func(t *testing.T, c *cluster) {

@@ -125,7 +125,7 @@ func TestMistake(t *testing.T) {
 			run(four[:2], wrong)
 			c.says("checkpoint ckpt.1 is of a computation that this one does not continue, and is not replaced: its name is ckpt.1~1 now")
 			c.wants("ckpt.2 ckpt.1 ckpt.4 ckpt.3 ckpt.2~2 ckpt.1~1")
-			// The mistaken computation goes on, which is as little a reason to replace the right one.
+			// The mistaken computation continues, which is as little a reason to replace the right one.
 			run(four[:2], goesOn("wrong", 2, 2, 3))
 			c.wants("ckpt.3 ckpt.2 ckpt.1 ckpt.4 ckpt.3~3 ckpt.2~2 ckpt.1~1")
 

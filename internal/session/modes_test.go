@@ -294,7 +294,7 @@ func TestFetchBypass(t *testing.T) {
 			if err := errors.Join(mpi.Agree(s.world, err), s.CompleteRestart(true)); err != nil {
 				return err
 			}
-			return checkpoint(s, rank, 3) // goes on with what it now is
+			return checkpoint(s, rank, 3) // continues with what it now is
 		})
 		c.job(nodes, restarts(3))
 		c.job(four, func(s *Session, rank int) error { return s.Current("ckpt.2") })

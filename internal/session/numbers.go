@@ -16,8 +16,8 @@ type numbers struct {
 	id         int       // highest id of any dataset of this or an earlier run
 	checkpoint int       // number of the newest checkpoint
 	written    int       // id of the newest checkpoint that the program has written to the prefix directory
-	history    int64     // of the next dataset, if the run goes on from a checkpoint, or has begun a dataset
-	goesOn     bool      // the run goes on from a checkpoint, which is offered, accepted or chosen
+	history    int64     // of the next dataset, if the run continues from a checkpoint, or has begun a dataset
+	goesOn     bool      // the run continues from a checkpoint, which is offered, accepted or chosen
 	asked      bool      // the program has asked for a checkpoint; Route asks on the caller only
 	latest     time.Time // when the newest dataset was begun, as rank 0 has recorded
 

@@ -35,7 +35,7 @@ func restartsOld(dir string, id int) func(s *Session, rank int) error {
 	}
 }
 
-// A job goes on from where one with SCR 1.1 ended, and then writes on its own.
+// A job continues from where one with SCR 1.1 ended, and then writes on its own.
 func TestFetch_WhatSCR11Wrote(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")

@@ -277,7 +277,7 @@ func (s *Session) routeRestart(name string) (string, error) {
 // CompleteOutput ends the dataset that StartOutput began. valid says whether
 // this rank has written all its files. If it is true on all ranks, the files are
 // protected against the loss of nodes, and are flushed to the prefix directory if a
-// flush is due; with SCR_FLUSH_ASYNC=1 the flush goes on while the program computes,
+// flush is due; with SCR_FLUSH_ASYNC=1 the flush continues while the program computes,
 // and a later call finishes it. Otherwise the dataset is deleted, and the error says
 // why.
 func (s *Session) CompleteOutput(valid bool) error {

@@ -112,13 +112,13 @@ func writeFile(s *Session, rank int, name string) error {
 	return s.CompleteOutput(true)
 }
 
-// stride is how many steps TestPanic_AtEveryStep goes on at a time; every rank and setup
+// stride is how many steps TestPanic_AtEveryStep continues at a time; every rank and setup
 // begins with another.
 var stride = flag.Int64("stride", 0, "every how many steps a rank panics; 0: 61, and twice that where a part is tried")
 
 // A panic or a failure of MPI on one rank, at any step of any call: every rank gets an error that names the
 // rank and the panic, in this call or in the next, and so it does from all calls after
-// that; no rank waits for ever. The next job goes on from a checkpoint.
+// that; no rank waits for ever. The next job continues from a checkpoint.
 func TestPanic_AtEveryStep(t *testing.T) {
 	t.Parallel()
 	setups := []struct {
@@ -218,7 +218,7 @@ func (c *cluster) broken(b *bug, results []error) error {
 		}
 		results[me] = err
 		world.Barrier()
-		return nil // the program's own communicator goes on
+		return nil // the program's own communicator continues
 	})
 	return err
 }

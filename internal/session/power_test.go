@@ -209,7 +209,7 @@ func sameBytes(path string, f file) error {
 }
 
 // afterOutage starts a job after a power failure, which has to be offered one of some
-// steps, with all of its bytes, and be able to go on.
+// steps, with all of its bytes, and be able to continue.
 func (c *cluster) afterOutage(lost bool, may []int) error {
 	if lost {
 		c.lose(four...)

@@ -501,7 +501,7 @@ func (c *cluster) breakRecords() {
 }
 
 // What is written in the prefix directory for the commands around the job can
-// fail, and the job goes on writing checkpoints to the cache.
+// fail, and the job continues writing checkpoints to the cache.
 func TestRecords_CannotBeWritten(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=0")

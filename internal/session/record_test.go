@@ -160,7 +160,7 @@ func TestRecord_NothingLeftAside(t *testing.T) {
 	}
 }
 
-// A restart does not go on from what is newer than the current checkpoint, and says so.
+// A restart does not continue from what is newer than the current checkpoint, and says so.
 func TestFetch_NewerThanCurrent(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "SCR_FLUSH=1")

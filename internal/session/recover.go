@@ -12,7 +12,7 @@ import (
 var ErrRanks = errors.New("the checkpoints are of another number of ranks")
 
 // Recover takes a session over to a communicator that the program has repaired after ranks have
-// died for good: MPI has to go on after that (ULFM: MPIX_Comm_shrink, and MPI_Comm_spawn for new
+// died for good: MPI has to continue after that (ULFM: MPIX_Comm_shrink, and MPI_Comm_spawn for new
 // ranks). All ranks that are left call it, and a new rank calls Init with the same communicator and
 // Options. It returns the session of the repaired communicator, for which HaveRestart offers the
 // newest checkpoint that is whole: datasets stay in the cache, and what was lost with a node is
@@ -24,7 +24,7 @@ var ErrRanks = errors.New("the checkpoints are of another number of ranks")
 // with another number; else the error wraps ErrRanks, and the new ranks get a *mpi.RevokedError. After
 // an error Recover can be called again, with another communicator. It is collective over repaired.
 //
-// With real MPI, ask system.CanReplace first: most MPIs do not go on after ranks have died.
+// With real MPI, ask system.CanReplace first: most MPIs do not continue after ranks have died.
 func (s *Session) Recover(repaired mpi.Comm) (*Session, error) {
 	if s.job.over == nil {
 		if s.state == finished {

@@ -18,7 +18,7 @@ import (
 
 // deaths are the ranks that die for good, one after the other: each at one of its steps, which are the calls
 // of its session and the operations of its communicators. The other ranks see what they see of a rank that has
-// died where MPI goes on after that: that a rank has revoked the communicators.
+// died where MPI continues after that: that a rank has revoked the communicators.
 type deaths struct {
 	mu    sync.Mutex
 	list  []death
@@ -69,7 +69,7 @@ func (d *deaths) came() int {
 	return d.dead
 }
 
-// life is a program that goes on after deaths: it writes checkpoints new.0 to new.5.
+// life is a program that continues after deaths: it writes checkpoints new.0 to new.5.
 type life struct {
 	c     *cluster
 	d     *deaths
@@ -189,7 +189,7 @@ func live(t *testing.T, c *cluster, loses int, list ...death) int {
 	return l.d.came()
 }
 
-// Ranks die for good, at any step, and with them their nodes; the others go on with new ones in their
+// Ranks die for good, at any step, and with them their nodes; the others continue with new ones in their
 // place, in the same run, from the newest checkpoint.
 func TestRecover(t *testing.T) {
 	t.Parallel()
@@ -227,7 +227,7 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// Without new ranks there are fewer, with which only a program can go on that says so.
+// Without new ranks there are fewer, with which only a program can continue that says so.
 func TestRecover_FewerRanks(t *testing.T) {
 	t.Parallel()
 	for _, can := range []bool{false, true} {

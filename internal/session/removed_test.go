@@ -53,7 +53,7 @@ func TestRemoved(t *testing.T) {
 	}
 }
 
-// Without redundancy, what was in the cache is lost; the job goes on.
+// Without redundancy, what was in the cache is lost; the job continues.
 func TestRemoved_Single(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "SCR_COPY_TYPE=SINGLE", "SCR_FLUSH=1")

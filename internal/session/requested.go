@@ -65,7 +65,7 @@ func (s *Session) settle() {
 
 // stopAll stops the processes of all ranks, at the same place of the program, after the
 // checkpoint o. It returns when they are continued, or, if they wait at the gate for debuggers,
-// before that. If they cannot be stopped, the program goes on.
+// before that. If they cannot be stopped, the program continues.
 func (s *Session) stopAll(o *unfinished) error {
 	if s.flusher.Flushing(o.ID()) { // threads of the processes may copy it
 		if err := s.flusher.Flush(o.cached); err != nil {

@@ -234,7 +234,7 @@ func TestRequest_Restart(t *testing.T) {
 	c.request(3, request.Finished, 2)
 }
 
-// Without a place to answer the job goes on.
+// Without a place to answer the job continues.
 func TestRequest_NoFile(t *testing.T) {
 	t.Parallel()
 	for _, of := range []func(string) string{request.Path, request.LockPath} {
@@ -250,7 +250,7 @@ func TestRequest_NoFile(t *testing.T) {
 }
 
 // With --stop all ranks stop at the same step, with the checkpoint safe; processes that
-// have stopped are listed until they go on.
+// have stopped are listed until they continue.
 func TestRequest_Stop(t *testing.T) {
 	t.Parallel()
 	for _, env := range []string{"SCR_FLUSH=0", "SCR_FLUSH=1 SCR_FLUSH_ASYNC=1", "SCR_CACHE_BYPASS=1"} {
@@ -262,7 +262,7 @@ func TestRequest_Stop(t *testing.T) {
 			c.pause = func() {
 				stopped.Add(1)
 				gate.Done()
-				gate.Wait() // all stop before any goes on
+				gate.Wait() // all stop before any continues
 				c.request(1, request.Finished, 1)
 			}
 			c.job(four, func(s *Session, rank int) error {
@@ -324,7 +324,7 @@ func TestRequest_Attach(t *testing.T) {
 	}
 }
 
-// Where it cannot be recorded which processes have stopped, they go on.
+// Where it cannot be recorded which processes have stopped, they continue.
 func TestRequest_StopFails(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -342,7 +342,7 @@ func TestRequest_StopFails(t *testing.T) {
 }
 
 // asksAt waits until the lock of a file is held by this test and the job waits for it, which it
-// shows by reached; enters a request in the way of scr_checkpoint, and lets the job go on. It
+// shows by reached; enters a request in the way of scr_checkpoint, and lets the job continue. It
 // returns a function that returns how the request has ended: "" if the job has ended before
 // it was answered.
 func (c *cluster) asksAt(path string, reached func() bool) (held func(), ended func() request.Request) {

@@ -137,7 +137,7 @@ func TestDelete_FreesTheCommunicatorOfTheProtection(t *testing.T) {
 	}
 }
 
-// An Init that fails gives back what it has taken: a process that goes on without
+// An Init that fails gives back what it has taken: a process that continues without
 // goscr would hold the lock of its node, and keep other jobs off it.
 func TestInit_FailureHoldsNoFiles(t *testing.T) {
 	c := newCluster(t)

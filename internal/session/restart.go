@@ -44,7 +44,7 @@ func (s *Session) haveRestart() (name string, ok bool, err error) {
 	if err := s.restart.Stopped(); err != nil && !s.started {
 		return "", false, mpi.OnRoot(s.world, func() error { return err })
 	}
-	if s.started { // the numbers of datasets go on from the last one
+	if s.started { // the numbers of datasets continue from the last one
 		err = s.restart.FindInRun()
 	} else {
 		err = s.offerRestart(s.restart.Find(true))
@@ -100,7 +100,7 @@ func (s *Session) startRestart() (name string, err error) {
 	return offer.Name(), nil
 }
 
-// CompleteRestart ends a restart. valid tells whether this rank has read the data that it
+// CompleteRestart ends a restart. valid says whether this rank has read the data that it
 // needs. If it is false on any rank, the checkpoint is not used again, every rank gets an
 // error, and HaveRestart offers the next older checkpoint. If the program has refused two
 // checkpoints on all ranks, HaveRestart offers no older one, and returns an error: its input may be another.
@@ -140,7 +140,7 @@ func (s *Session) stopRestart() error {
 		return nil
 	}
 	if s.numbers.goesOn {
-		// A program that was offered a checkpoint, and has not asked for it, begins anew.
+		// A program that was offered a checkpoint, and has not asked for it, starts from the beginning.
 		s.numbers.goesOn = mpi.Any(s.world, s.numbers.asked)
 	}
 	if !s.numbers.goesOn {

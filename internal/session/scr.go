@@ -79,7 +79,7 @@ func (o Options) environ() func(name string) (string, bool) {
 // collective, except Route. An error of a collective method is an error on all
 // ranks, and leaves the program running.
 //
-// If a rank cannot go on, because of a bug in goscr or a failure of MPI, its call returns
+// If a rank cannot continue, because of a bug in goscr or a failure of MPI, its call returns
 // an error. Each of the other ranks gets an error from the call that it is in, or from its
 // next call: a *mpi.RevokedError, which names the rank that failed. The session is then
 // over, as if the job had been killed at that instant, and all further calls return that
@@ -112,7 +112,7 @@ type Session struct {
 	beginning bool      // it has been logged that there is no checkpoint to restart from
 }
 
-// Init begins a session on the ranks of world. It duplicates world; if a rank cannot go on
+// Init begins a session on the ranks of world. It duplicates world; if a rank cannot continue
 // later, world is not affected, unless it is an mpi.Revocable: then it is revoked. Init
 // makes datasets of earlier runs in the cache usable: it migrates files to the nodes where
 // their ranks now run, and rebuilds files that were lost with a node.

@@ -45,7 +45,7 @@ func (w *silence) route(path string) {
 	}
 }
 
-// look tells, once, if the program has routed files, and has done nothing since the last look.
+// look warns once if the program has routed files, and has done nothing since the last look.
 func (w *silence) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

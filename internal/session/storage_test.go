@@ -92,7 +92,7 @@ func TestStorage_FlushIsRefused(t *testing.T) {
 }
 
 // A file system that becomes full, or read-only, and then is as before, under a job
-// that goes on.
+// that continues.
 func TestStorage_UnderARunningJob(t *testing.T) {
 	t.Parallel()
 	dir := storagetest.Dir()

@@ -82,7 +82,7 @@ func TestUndeleted_NoWritePermission(t *testing.T) {
 }
 
 // A dataset in which something is mounted cannot be deleted, and one that is a mount point
-// not even renamed: it is reported, and every call goes on. Later runs delete it.
+// not even renamed: it is reported, and every call continues. Later runs delete it.
 func TestUndeleted_SetAside(t *testing.T) {
 	t.Parallel()
 	for _, inside := range []bool{true, false} {

@@ -63,7 +63,7 @@ func ExampleOptions_killAt() {
 	// Output: any kill leaves all files or no mark; <nil>
 }
 
-// A job that cannot go on is ended, with the ranks that wait.
+// A job that cannot continue is ended, with the ranks that wait.
 func ExampleOptions_timeout() {
 	_, err := local.Run(2, local.Options{Timeout: 500 * time.Millisecond}, func(world mpi.Comm) error {
 		if world.Rank() == 0 {

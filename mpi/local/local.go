@@ -114,7 +114,7 @@ func Run(n int, opt Options, f func(c mpi.Comm) error) ([]Stats, error) {
 // and none of them gets further; false once all have returned.
 func (w *world) deadlocked(finished <-chan struct{}, done []atomic.Bool, limit time.Duration) bool {
 	// Not one look at the end of the limit, but some in between: on a loaded machine this
-	// process may have stood still. After each look all ranks that can go on do so.
+	// process may have stood still. After each look all ranks that can continue do so.
 	const looks = 20
 	tick := time.NewTicker(max(limit/looks, time.Millisecond))
 	defer tick.Stop()
@@ -174,7 +174,7 @@ func Kill(c mpi.Comm) {
 	runtime.Goexit()
 }
 
-// wake wakes every rank that waits, so that it looks whether it should go on. When it
+// wake wakes every rank that waits, so that it looks whether it should continue. When it
 // returns, no rank copies a message that had begun before.
 func (w *world) wake() {
 	for i := range w.boxes {

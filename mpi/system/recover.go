@@ -24,12 +24,12 @@ type UnfitError struct {
 
 func (e *UnfitError) Error() string { return e.Why }
 
-// CanReplace returns nil if what the ranks of before have done together can go on over an
+// CanReplace returns nil if what the ranks of before have done together can continue over an
 // intracommunicator of the program, to whose MPI_Comm handle points, and else an *UnfitError. before is a
 // communicator of this package. CanReplace does not communicate, so that it returns also if processes have died.
 //
 // On any MPI the new communicator may have all processes of the old one, and more. If processes are missing
-// in it, the MPI has to go on without them: that is taken to be so for Open MPI 5 and newer,
+// in it, the MPI has to continue without them: that is taken to be so for Open MPI 5 and newer,
 // with the calls of ULFM, in a run that mpirun --with-ft ulfm has started. Other MPIs have
 // these calls and hang in them, and a program without them cannot be sure to come to its end.
 func CanReplace(before mpi.Comm, handle unsafe.Pointer) error {

@@ -84,7 +84,7 @@ func seekEnd(f *os.File) error {
 	return err
 }
 
-// version tells programs apart by their bytes.
+// version distinguishes programs by their bytes.
 func (s settings) version() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -155,7 +155,7 @@ func runAll(s settings, chosen []*scenario) (bool, error) {
 	work := make(chan task)
 	errs := make([]error, s.jobs)
 	var wg sync.WaitGroup
-	stop := make(chan struct{}) // closed when a worker cannot go on
+	stop := make(chan struct{}) // closed when a worker cannot continue
 	var once sync.Once
 	for i := range s.jobs {
 		wg.Add(1)

@@ -177,7 +177,7 @@ func TestSite_Restore(t *testing.T) {
 	}
 }
 
-// A campaign that was ended goes on where it was, and one with other programs begins anew.
+// A campaign that was ended continues where it was, and one with other programs starts from the beginning.
 func TestState(t *testing.T) {
 	t.Parallel()
 	at := filepath.Join(t.TempDir(), "state")

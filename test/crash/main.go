@@ -9,7 +9,7 @@
 //	crash -list                                                    the scenarios
 //
 // A case is a scenario and the number of a call. With -state FILE what is done is
-// recorded, and a campaign that was ended goes on, unless the programs have changed. At
+// recorded, and a campaign that was ended continues, unless the programs have changed. At
 // the end stands a table. Exit status 1: a case has failed.
 //
 //	scenario.go  what is killed, and what must be there afterwards

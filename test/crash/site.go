@@ -135,7 +135,7 @@ func (s *site) restore(list []saved) error {
 	return err
 }
 
-// events is what the log of the program tells.
+// events is what the log of the program says.
 type events struct {
 	begun, complete int // the highest
 	restarted       int // of the last run, -1 if it has not

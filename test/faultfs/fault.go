@@ -31,7 +31,7 @@ func (f *faults) set(opt Options) {
 	}
 }
 
-// let has all calls go on that are stuck, and no later one get stuck.
+// let has all calls continue that are stuck, and no later one get stuck.
 func (f *faults) let() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

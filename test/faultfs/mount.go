@@ -105,7 +105,7 @@ func (m *Mount) call(name string, args, reply any) {
 	}
 }
 
-// Set changes what the mount does, except for CloseToOpen. With Record it begins anew:
+// Set changes what the mount does, except for CloseToOpen. With Record it starts from the beginning:
 // all that is there is durable.
 func (m *Mount) Set(opt Options) { m.t.Helper(); m.call("Options", opt, &Nothing{}) }
 
@@ -159,6 +159,6 @@ func (m *Mount) Hit() (list []string) {
 	return list
 }
 
-// Release lets all calls go on that are stuck, and takes the faults away that would get
+// Release lets all calls continue that are stuck, and takes the faults away that would get
 // more stuck.
 func (m *Mount) Release() { m.t.Helper(); m.call("Release", Nothing{}, &Nothing{}) }

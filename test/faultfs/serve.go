@@ -142,5 +142,5 @@ func (m *remote) Stuck(_ Nothing, list *[]string) error { *list = m.sys.faults.w
 // Hit lists the calls that have failed or were stuck.
 func (m *remote) Hit(_ Nothing, list *[]string) error { *list = m.sys.faults.hits(); return nil }
 
-// Release lets all calls go on that are stuck.
+// Release lets all calls continue that are stuck.
 func (m *remote) Release(Nothing, *Nothing) error { m.sys.faults.let(); return nil }

@@ -5,7 +5,7 @@
 //
 //	write_test.go    what this version writes is what testdata/<current> has
 //	read_test.go     every file says what says.txt beside it says
-//	restart_test.go  jobs go on from the prefix directories and caches
+//	restart_test.go  jobs continue from the prefix directories and caches
 //	scenes_test.go   the jobs whose files the corpus has
 //	place_test.go    moves the files of a job to another directory
 //	fuzz_test.go     readers of files that are damaged, seeded by the corpus

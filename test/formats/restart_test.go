@@ -113,7 +113,7 @@ func (s *site) lose(nodes ...int) {
 	}
 }
 
-// A job goes on from the cache that one with an older version left, also when nodes
+// A job continues from the cache that one with an older version left, also when nodes
 // are lost, as many as the scheme tolerates.
 func TestRestart_Cache(t *testing.T) {
 	for _, version := range writers(t) {
@@ -251,7 +251,7 @@ func TestFilemap(t *testing.T) {
 	}
 }
 
-// A job goes on from the prefix directory that another left.
+// A job continues from the prefix directory that another left.
 func TestRestart_Prefix(t *testing.T) {
 	type restart = func(c *session.Session, rank int) error
 	cases := map[string]restart{

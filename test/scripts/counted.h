@@ -4,7 +4,7 @@
  * is wrong once makes all later ones wrong.
  *
  * The program is saved beside main. Each rank keeps main from going on by a lock until all ranks have come
- * so far; so they are saved one step apart at most. Each saves its last two steps, and a restart goes on
+ * so far; so they are saved one step apart at most. Each saves its last two steps, and a restart continues
  * from the last step that all have.
  */
 

@@ -5,7 +5,7 @@
  *
  *     halo STEPS SEED [CHECKPOINTS]   prints a digest of all that was received.  With CHECKPOINTS
  *                                     it writes that many at random steps, and ends after each;
- *                                     started again, it goes on from the last.  With -CHECKPOINTS
+ *                                     started again, it continues from the last.  With -CHECKPOINTS
  *                                     it does not end
  */
 

@@ -1,5 +1,5 @@
 /*
- * panics - a program that makes every call, and goes on after errors
+ * panics - a program that makes every call, and continues after errors
  *
  * It restarts from the last checkpoint, if there is one, and writes two.  Each rank prints
  *

@@ -1,7 +1,7 @@
 /*
  * recover - a program that takes its session over to other communicators
  *
- *     recover refuses     to one without a process of the job, with an MPI that does not go on without it
+ *     recover refuses     to one without a process of the job, with an MPI that does not continue without it
  *     recover takes       to ones with all of them
  *     recover halves      two jobs of one world become one
  *
@@ -69,7 +69,7 @@ static int unfit(int code)
         strstr(why, "Open MPI 5") != NULL;
 }
 
-/* Run with an MPI that does not go on after processes have died. */
+/* Run with an MPI that does not continue after processes have died. */
 static void refuses(void)
 {
     MPI_Comm part;

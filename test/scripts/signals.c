@@ -888,7 +888,7 @@ static void no_threads_later(void)
     printf("threads: %d, before SCR_Init %d\n", threads(list), before);
 }
 
-/* No descriptor is left after SCR_Init: a call that needs one is an error, and the program goes on. */
+/* No descriptor is left after SCR_Init: a call that needs one is an error, and the program continues. */
 static void no_descriptors_later(void)
 {
     struct rlimit found, none;

@@ -1,5 +1,5 @@
 /*
- * survive - a program that goes on after processes have died, with an MPI that does, too
+ * survive - a program that continues after processes have died, with an MPI that does, too
  *
  *     survive SEED DEATHS STEPS
  *
@@ -90,7 +90,7 @@ static int get(const char *name, int step)
     return ok;
 }
 
-/* Returns the step to go on with, or -1 after an error. */
+/* Returns the step to continue with, or -1 after an error. */
 static int restart(void)
 {
     char name[SCR_MAX_FILENAME], file[2 * SCR_MAX_FILENAME];

@@ -2,7 +2,7 @@
  * A program with three functions, which is saved at an awkward moment: a rank is within a call that sends or
  * receives, or has begun a collective operation that others have not (44-transit.sh).
  *
- *     transit KIND   a checkpoint must be asked for; started again, the program goes on from it
+ *     transit KIND   a checkpoint must be asked for; started again, the program continues from it
  *
  * Rank 1 sends message 0 and message 1 to rank 0, which says whether it has received them in this order, once.
  * Of collective operations all ranks say whether both had the right values.
@@ -25,7 +25,7 @@ enum { LARGE = 1 << 20, TAG = 5, AHEAD = 5 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int rank, next; /* what the rank sends, receives or begins next: this is its state */
 static volatile int saved; /* in this run or before */
-static int locks, times, wanted = 1; /* how often the program is saved before it goes on */
+static int locks, times, wanted = 1; /* how often the program is saved before it continues */
 static int data[LARGE];
 static const char *kind;
 static SCR_CR_INC_callback_function before;

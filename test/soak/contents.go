@@ -79,7 +79,7 @@ func contents(seed uint64, v Version, rank int) (files []file) {
 				f.data[k] = f.data[k-64]
 			}
 		}
-		if rank == 0 && i == 0 { // which tells all versions apart
+		if rank == 0 && i == 0 { // which distinguishes all versions
 			f.data = append(fmt.Appendf(nil, "version %d\n", v.ID), f.data...)
 		}
 		for _, c := range v.Flips {

@@ -185,7 +185,7 @@ func (v *verdict) judge(e event, said string) error {
 			}
 		}
 		m.current(m.newest(f.Name), v.nodes)
-		clear(m.left) // it goes on from one of that name, of whichever history
+		clear(m.left) // it continues from one of that name, of whichever history
 		m.none, m.history = false, m.histories[m.newest(f.Name)]
 	case "died":
 		r := v.Recover
@@ -214,7 +214,7 @@ func (v *verdict) judge(e event, said string) error {
 	return nil
 }
 
-// recovers is what is so when a run begins anew, without a new launch.
+// recovers updates the model when a run continues without a new launch.
 func (v *verdict) recovers() {
 	v.counts.Recovered++
 	for _, f := range v.model.facts {
@@ -254,7 +254,7 @@ func (v *verdict) refused(call string, f *fact) error {
 	return nil
 }
 
-// leaveAll is what is so when nothing in the cache is certain any more but what the run
+// leaveAll updates the model when nothing in the cache is certain any more but what the run
 // has written.
 func (v *verdict) leaveAll() {
 	for _, f := range v.model.facts {

@@ -92,14 +92,14 @@ func (l *layout) isLost(rank int, nodes []string, exact bool) bool {
 	return false
 }
 
-// settle is what is so once a run has found it whole: each rank's files are on its node.
+// settle updates the model once a run has found it whole: each rank's files are on its node.
 func (l *layout) settle(nodes []string) {
 	for rank, node := range nodes {
 		l.places[rank], l.lost[rank] = map[string]bool{node: true}, false
 	}
 }
 
-// unsettle is what is so when a run has ended while files were on their way.
+// unsettle updates the model when a run has ended while files were on their way.
 func (l *layout) unsettle(nodes []string) {
 	for rank, node := range nodes {
 		l.places[rank][node] = true

@@ -37,9 +37,9 @@ import (
 //  5. What was deleted, dropped or rejected is not offered again. If a run is killed while it
 //     does that, nothing is certain of it any more. What was rejected may have been flushed in
 //     Init, and counts for SCR_PREFIX_SIZE then.
-//  6. A run that begins anew, because it is offered nothing, and those that restart from what it
+//  6. A run that starts from the beginning, because it is offered nothing, and those that restart from what it
 //     writes, leave the checkpoints in the prefix directory as they are, under another name if need
-//     be: those of the last runs that began anew.
+//     be: those of the last runs that started from the beginning.
 type model struct {
 	facts []*fact // by version, oldest first
 	count int     // the number of the newest checkpoint, as SCR_FLUSH counts them; unknown: depends on what a run was offered then
@@ -54,9 +54,9 @@ type model struct {
 
 func newModel() *model { return &model{left: map[*fact]*left{}, histories: map[*fact]int{}} }
 
-// left is what is known of a checkpoint in the prefix directory since a run has begun anew, see rule 6.
+// left is what is known of a checkpoint in the prefix directory since a run has started from the beginning, see rule 6.
 type left struct {
-	runs   int  // how many have begun anew since
+	runs   int  // how many have started from the beginning since
 	before int  // the first version of the first of them
 	named  bool // it has another name in the prefix directory
 }
@@ -178,7 +178,7 @@ func (m *model) leastChosen(nodes []string, s settings) *fact {
 	return nil
 }
 
-// alsoChosen tells of the choice that a killed run was making.
+// alsoChosen reports the choice that a killed run was making.
 func (m *model) alsoChosen() string {
 	if m.choice == nil {
 		return ""
@@ -192,7 +192,7 @@ func (m *model) between(f *fact) bool {
 	return f != nil && f.ID > m.choice.ID && !f.stored && !f.damaged
 }
 
-// chosen is what is so when nobody can tell any more whether the choice that a killed run was making has
+// chosen updates the model when nobody can tell any more whether the choice that a killed run was making has
 // taken effect.
 func (m *model) chosen(nodes []string) {
 	defer func(count int) { m.count = count }(m.count) // that of what was offered
@@ -235,12 +235,12 @@ func (m *model) begins(nodes []string) {
 	}
 }
 
-// leaves is what is so when a checkpoint may have left the cache.
+// leaves updates the model when a checkpoint may have left the cache.
 func (f *fact) leaves() {
 	f.former, f.cached = append(f.former, f.cached...), nil
 }
 
-// ready is what is so when Init has succeeded: the newest checkpoint of the cache is rebuilt, if it could
+// ready updates the model when Init has succeeded: the newest checkpoint of the cache is rebuilt, if it could
 // be. Older ones may be as they were. If the newest of all is not certain to be in the cache, it may have
 // been that one all the same.
 func (m *model) ready(nodes []string) {
@@ -256,7 +256,7 @@ func (m *model) ready(nodes []string) {
 	m.count = 0
 }
 
-// restarted is what is so when a run has restarted from a checkpoint.
+// restarted updates the model when a run has restarted from a checkpoint.
 func (m *model) restarted(f *fact, nodes []string, s settings) {
 	m.count = f.number
 	m.giveUp(f)
@@ -285,7 +285,7 @@ func (m *model) giveUp(newest *fact) {
 	}
 }
 
-// begin is what is so when a run on some nodes begins a version, which another may have to leave for.
+// begin updates the model when a run on some nodes begins a version, which another may have to leave for.
 func (m *model) begin(v Version, nodes []string, s settings) {
 	if m.of(&v) != nil {
 		return
@@ -310,7 +310,7 @@ func (m *model) begin(v Version, nodes []string, s settings) {
 	m.histories[f] = m.history
 }
 
-// beginAnew is what is so when a run that is offered nothing begins its first version.
+// beginAnew updates the model when a run that is offered nothing begins its first version.
 func (m *model) beginAnew(next int) {
 	for _, f := range m.facts {
 		if m.left[f] == nil && f.ID < next && f.stored && f.checkpoint() {
@@ -322,7 +322,7 @@ func (m *model) beginAnew(next int) {
 	}
 }
 
-// goneBack is what is so when a run goes on from a checkpoint from before one that began anew, also one that was only in the
+// goneBack updates the model when a run continues from a checkpoint from before one that started from the beginning, also one that was only in the
 // cache then.
 func (m *model) goneBack(f *fact) {
 	before := 0
@@ -335,7 +335,7 @@ func (m *model) goneBack(f *fact) {
 	}
 }
 
-// stays reports whether a checkpoint must stay in the prefix directory although runs have begun anew: they are not too many, and no version
+// stays reports whether a checkpoint must stay in the prefix directory although runs have started from the beginning: they are not too many, and no version
 // from before them that may have come since has replaced it.
 func (m *model) stays(f *fact) bool {
 	l := m.left[f]
@@ -365,7 +365,7 @@ func (m *model) outdone(f *fact) bool {
 	return farther >= prefix.Histories
 }
 
-// completed is what is so when CompleteOutput has succeeded.
+// completed updates the model when CompleteOutput has succeeded.
 func (m *model) completed(f *fact, nodes []string, s settings) {
 	f.complete = true
 	if !f.direct && f.checkpoint() {
@@ -373,7 +373,7 @@ func (m *model) completed(f *fact, nodes []string, s settings) {
 	}
 }
 
-// removed is what is so when the program deletes, drops or rejects all versions of a name,
+// removed updates the model when the program deletes, drops or rejects all versions of a name,
 // or has begun to. done is how that is told once it has succeeded. begun is whether the run has begun a dataset: then
 // those of other histories stay.
 func (m *model) removed(name, done string, begun bool) {
@@ -391,7 +391,7 @@ func (m *model) removed(name, done string, begun bool) {
 	}
 }
 
-// current is what is so when the program, in a run on some nodes, makes a version the current one:
+// current updates the model when the program, in a run on some nodes, makes a version the current one:
 // where it is not certain to be in the cache, what is there may leave.
 func (m *model) current(f *fact, nodes []string) {
 	if f.cached == nil {
@@ -446,7 +446,7 @@ func (m *model) lastly(first int, s settings, ended bool) (list []*fact) {
 	return list
 }
 
-// flushed is what is so when a version may have come to the prefix directory in Init or a call of this run, which
+// flushed updates the model when a version may have come to the prefix directory in Init or a call of this run, which
 // keeps so many checkpoints there, 0: no limit. Those with its name, or names of its files, may have gone then,
 // and the oldest for its room.
 func (m *model) flushed(by *fact, keeps int) {
@@ -492,7 +492,7 @@ func (m *model) newest(name string) *fact {
 	return nil
 }
 
-// lose is what is so when the storage of a node is lost.
+// lose updates the model when the storage of a node is lost.
 func (m *model) lose(node string) {
 	for _, f := range m.facts {
 		for _, l := range f.cached {

@@ -38,7 +38,7 @@ type job struct {
 	Kill    *kill
 	Recover *recovery
 	Full    *full
-	Lenient bool // it goes on after an error of a call
+	Lenient bool // it continues after an error of a call
 }
 
 // op is what the program does once it has restarted.
@@ -61,7 +61,7 @@ type full struct {
 	Errno unix.Errno
 }
 
-// recovery is how a run goes on after a rank has died for good: another process takes its
+// recovery is how a run continues after a rank has died for good: another process takes its
 // place, and the others take their sessions over.
 type recovery struct {
 	Phase int    // after this op
@@ -78,7 +78,7 @@ const (
 	statusKilled = 9
 )
 
-// event is what the program tells, a line of JSON on its standard output. These are the
+// event is what the program reports, a line of JSON on its standard output. These are the
 // events, each of rank 0 unless it says otherwise:
 //
 //	ready             Init has succeeded
@@ -192,7 +192,7 @@ func lookup(env map[string]string) func(name string) (string, bool) {
 	}
 }
 
-// tell tells an event once, by rank 0.
+// tell reports an event once, by rank 0.
 func (p *program) tell(what string, v *Version, text string) {
 	if p.rank == 0 {
 		tell(what, v, text)

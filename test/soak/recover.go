@@ -45,7 +45,7 @@ func (p *program) interrupted(err error) bool {
 	return p.Recover != nil && errors.As(err, &revoked)
 }
 
-// recover lets the run go on. The ranks whose calls have succeeded before the other one died call it as well.
+// recover lets the run continue. The ranks whose calls have succeeded before the other one died call it as well.
 func (p *program) recover(died error) error {
 	p.dying = false
 	next := mpi.Dup(p.world)

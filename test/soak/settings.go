@@ -66,7 +66,7 @@ func (s settings) environment() []string {
 	return env
 }
 
-// String is how a story tells of them: without what is off.
+// String returns them as text for a story: without what is off.
 func (s settings) String() string {
 	var list []string
 	for _, e := range s.environment() {

@@ -129,5 +129,5 @@ func (s *site) metadata(id int) string {
 	return prefix.Dir(s.prefix(), id) + string(filepath.Separator)
 }
 
-// relative is a path as a story tells it.
+// relative is a path as it stands in a story.
 func (s *site) relative(path string) string { return strings.TrimPrefix(path, s.root+"/") }

@@ -12,7 +12,7 @@
 // may be killed at any message, or find its storage full.
 //
 //	soak.go      jobs by their seeds, several at a time; the table
-//	recover.go   ... which goes on without a rank that has died
+//	recover.go   ... which continues without a rank that has died
 //	story.go     what happens to a job, drawn from its seed and told in English
 //	judge.go     ... whether each run, and what it leaves, is as the model says
 //	model.go     what is certain, and the rules for that

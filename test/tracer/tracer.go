@@ -32,7 +32,7 @@ type Victim int
 // What is killed.
 const (
 	All Victim = iota // every process of the command
-	One               // the process that makes the call; the others go on
+	One               // the process that makes the call; the others continue
 )
 
 // Run is one run of a command.
@@ -235,7 +235,7 @@ func (t *trace) stopped(tid int, status unix.WaitStatus) {
 	}
 }
 
-// proceed lets a thread go on. One that was killed meanwhile is gone.
+// proceed lets a thread continue. One that was killed meanwhile is gone.
 func (t *trace) proceed(tid, signal int) { _ = unix.PtraceCont(tid, signal) }
 
 // called handles a thread that is about to make a call, and reports whether it may.

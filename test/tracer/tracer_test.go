@@ -110,7 +110,7 @@ func TestKillAll(t *testing.T) {
 	}
 }
 
-// Only the process that makes the call is killed: the shell that has started it goes on.
+// Only the process that makes the call is killed: the shell that has started it continues.
 func TestKillOne(t *testing.T) {
 	dir, result, _ := shell(t, `(mkdir in/1; mkdir in/2) ; (exec mkdir in/3); mkdir in/4; true`, Run{At: 3, Victim: One})
 	for i, want := range []bool{true, true, false, true} {

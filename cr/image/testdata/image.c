@@ -4,7 +4,7 @@
  * is at the same addresses each time. Linux on x86-64.
  *
  *     image run PROGRAM...      executes a program so
- *     image dump PID DIR        saves a process, which goes on
+ *     image dump PID DIR        saves a process, which continues
  *     image end PID DIR         ... and ends
  *     image restore DIR FILE    starts it again, writes its number to FILE, and ends as it does
  *

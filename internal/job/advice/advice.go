@@ -1,4 +1,4 @@
-// Package advice tells the program when to write a checkpoint and when to stop.
+// Package advice decides when the program is to write a checkpoint and when to stop.
 //
 // Rank 0 decides: it counts calls, measures checkpoints, reads the halt file, sees the
 // requests of commands and asks the resource manager when the allocation ends. It
@@ -236,7 +236,7 @@ func (a *Advisor) reason() string {
 	return reason
 }
 
-// Sum tells what the checkpoints of the run have cost; and, if it has none because the
+// Sum returns what the checkpoints of the run have cost; and, if it has none because the
 // answer to the program's question was always no, how that can be changed. It does so on
 // rank 0.
 func (a *Advisor) Sum() {

@@ -19,7 +19,7 @@ var (
 	srunExit    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^Exited with exit code`) })
 )
 
-// Ending reports whether a launcher tells by a line on stderr that it has begun to end a run, because a process has failed.
+// Ending reports whether a launcher says by a line on stderr that it has begun to end a run, because a process has failed.
 // Open MPI's mpirun then gives the other processes a second before it ends them; what srun writes about a process
 // it writes at once.
 func Ending(line string) bool {
@@ -31,7 +31,7 @@ func Ending(line string) bool {
 }
 
 // Failure reads a line that a launcher has written on stderr. ok reports whether the line
-// tells that a process of the program has failed. node is the node of the process if a
+// says that a process of the program has failed. node is the node of the process if a
 // signal has ended it, and "" if it has ended itself. It knows the lines of srun and of
 // Open MPI's mpirun; MPICH's mpiexec writes such lines to stdout.
 func Failure(line string) (node string, ok bool) {

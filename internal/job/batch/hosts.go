@@ -42,7 +42,7 @@ func killProcess(id string) error {
 	if err != nil || pid < 2 {
 		return fmt.Errorf("%q is not the id of a process", id)
 	}
-	// On SIGTERM a launcher ends its ranks; on SIGKILL they would go on without it.
+	// On SIGTERM a launcher ends its ranks; on SIGKILL they would continue without it.
 	if err := unix.Kill(pid, unix.SIGTERM); err != nil {
 		return fmt.Errorf("process %d: %w", pid, err)
 	}

@@ -46,7 +46,7 @@ type Launcher struct {
 type launching struct {
 	// place lets the launcher decide which rank runs on which of the nodes.
 	place func(argv []string, p Placement) (Launch, error)
-	// hosts tells it the node of each rank; nil if it cannot be told.
+	// hosts passes the node of each rank to it; nil if that is not possible.
 	hosts func(argv []string, p Placement) (Launch, error)
 }
 

@@ -41,7 +41,7 @@ const enough = 3
 // Path is where the record of a prefix directory is.
 func Path(prefix string) string { return filepath.Join(prefix, ".scr", "runs.scr") }
 
-// every is the time between two records that a run goes on.
+// every is the time between two records that a run continues.
 const every = time.Minute
 
 // gone is the time without a record after which a run of another job counts as
@@ -86,7 +86,7 @@ func (r *record) settle(id string, failed bool) {
 	delete(r.Runs, id)
 }
 
-// see records that a run goes on, and changes its entry, if it has one.
+// see records that a run continues, and changes its entry, if it has one.
 func see(prefix, id string, now time.Time, change func(of *record, run *entry)) error {
 	return hash.UpdateRecord(Path(prefix), func(of *record) error {
 		if run := of.Runs[id]; run != nil {
@@ -97,7 +97,7 @@ func see(prefix, id string, now time.Time, change func(of *record, run *entry)) 
 	})
 }
 
-// Alive records, now and then, that the run goes on.
+// Alive records, now and then, that the run continues.
 func (r *Run) Alive(now time.Time) error {
 	if now.Sub(r.seen) < every {
 		return nil

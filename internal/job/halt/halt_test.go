@@ -34,7 +34,7 @@ func unknown() time.Time { return time.Time{} }
 var now = time.Unix(1_000_000, 0)
 
 // stops fails the test unless the job has to stop for a reason with text, or,
-// where that is "", may go on.
+// where that is "", may continue.
 func stops(t *testing.T, dir, text string) {
 	t.Helper()
 	reason, err := Reason(dir, unknown, now)
@@ -216,7 +216,7 @@ func TestRead_OverwrittenInPlace(t *testing.T) {
 			t.Errorf("%d bytes of %d: paused %d times", n, len(text), paused)
 		}
 	}
-	must(t, os.WriteFile(Path(dir), text[:10], 0o600)) // nobody goes on writing it
+	must(t, os.WriteFile(Path(dir), text[:10], 0o600)) // nobody continues writing it
 	pause = func() {}
 	if _, err := Read(Path(dir)); !errors.Is(err, hash.ErrCorrupt) {
 		t.Error(err)

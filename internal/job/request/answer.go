@@ -13,7 +13,7 @@ import (
 
 // Answers is rank 0's side of a job: it sees requests, and records their states. Methods
 // of a nil Answers do nothing. Its methods return errors of the request file only, after
-// which the job goes on.
+// which the job continues.
 type Answers struct {
 	prefix string
 	job    Job

@@ -86,7 +86,7 @@ type Wish struct {
 	Attach bool `hash:"ATTACH,omitempty"` // then have them wait for debuggers, or, if they cannot, stop them
 }
 
-// Stops reports whether the ranks do not go on after the checkpoint.
+// Stops reports whether the ranks do not continue after the checkpoint.
 func (w Wish) Stops() bool { return w.Stop || w.Attach }
 
 // Byte returns the wish as one byte, for a message.
@@ -166,7 +166,7 @@ func (f *file) requests() (list []*Request) {
 	return list
 }
 
-// read returns the requests of a prefix directory, and who has asked to continue.
+// read returns the requests of a prefix directory, and which user has asked to continue.
 func read(prefix string) (file, error) {
 	h, err := hash.ReadOrNew(Path(prefix))
 	return hash.As[file](h), err

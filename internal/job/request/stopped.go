@@ -73,7 +73,7 @@ func RecordStopped(prefix, node string, pids []int, gate bool) error {
 	return hash.WriteShared(path, hash.Marshal(s))
 }
 
-// ForgetStopped records that the processes of a node go on.
+// ForgetStopped records that the processes of a node continue.
 func ForgetStopped(prefix, node string) error {
 	if err := os.Remove(StoppedPath(prefix, node)); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -81,7 +81,7 @@ func ForgetStopped(prefix, node string) error {
 	return nil
 }
 
-// LeaveGate records that a process of a node goes on that has waited for a debugger. The last one
+// LeaveGate records that a process of a node continues that has waited for a debugger. The last one
 // removes the record. If there is none, because all were continued, LeaveGate makes none.
 func LeaveGate(prefix, node string, pid int) error {
 	l, err := hash.LockOpenRead(StoppedPath(prefix, node))
@@ -97,7 +97,7 @@ func LeaveGate(prefix, node string, pid int) error {
 	return ForgetStopped(prefix, node)
 }
 
-// openGate has all processes of a node go on that wait for debuggers. It holds the lock of the
+// openGate has all processes of a node continue that wait for debuggers. It holds the lock of the
 // record, since a process that leaves at the same time would write the record again.
 func openGate(prefix, node string) error {
 	l, err := hash.LockOpenRead(StoppedPath(prefix, node))
@@ -116,7 +116,7 @@ func StoppedNodes(prefix string) (list []Stopped, err error) {
 	}
 	for _, path := range paths {
 		h, err := hash.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) { // it goes on just now
+		if errors.Is(err, fs.ErrNotExist) { // it continues just now
 			continue
 		}
 		if err != nil {
@@ -128,13 +128,13 @@ func StoppedNodes(prefix string) (list []Stopped, err error) {
 }
 
 // Here reports whether the processes can be continued from here: they run under this kernel, or
-// look for themselves whether they are to go on.
+// look for themselves whether they are to continue.
 func (s Stopped) Here() bool { return s.Gate || s.Boot != "" && s.Boot == bootID() }
 
 // PIDs returns the ids of the processes, lowest first.
 func (s Stopped) PIDs() []int { return slices.Sorted(maps.Keys(s.Ranks)) }
 
-// Continue has the processes of a node go on that run under this kernel, and returns how
+// Continue has the processes of a node continue that run under this kernel, and returns how
 // many there were. Those that have ended are passed over.
 func (s Stopped) Continue(prefix string) (n int, err error) {
 	if s.Gate {

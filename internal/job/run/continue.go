@@ -9,7 +9,7 @@ import (
 	"github.com/goscr/goscr/internal/job/request"
 )
 
-// Continue has the ranks of a job go on that have stopped themselves: those under this
+// Continue has the ranks of a job continue that have stopped themselves: those under this
 // kernel directly, and those of other nodes by a command there. It returns an error that
 // names the nodes which it has not reached.
 func (j *Job) Continue(ctx context.Context) error {

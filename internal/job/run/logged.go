@@ -109,7 +109,7 @@ func (j *Job) logScavenge(ctx context.Context, d prefix.Unflushed, start time.Ti
 	j.meter(eventlog.Record{Transfer: true, Type: eventlog.Scavenge, Bytes: &bytes})
 }
 
-// summarize tells what the checkpoints of the job have cost and saved, by its text log.
+// summarize prints what the checkpoints of the job have cost and saved, by its text log.
 func (l *Loop) summarize() {
 	if !l.Config.LogEnable {
 		return

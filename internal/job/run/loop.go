@@ -100,7 +100,7 @@ type attempt struct {
 const (
 	finished  = "finished"  // the program has ended by itself
 	halted    = "halted"    // a user, a signal or the resource manager has asked it to end
-	migrated  = "migrated"  // it goes on on other nodes
+	migrated  = "migrated"  // it continues on other nodes
 	restarted = "restarted" // the program has asked to start again from a checkpoint
 	died      = "died"
 )

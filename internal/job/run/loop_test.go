@@ -779,7 +779,7 @@ func TestLoop_Recovery(t *testing.T) {
 	l.run(t, 137, "the job is over: SCR_RECOVERY says to stop", "dataset 1 (ckpt.1): in the prefix directory")
 }
 
-// The program goes on with another number of ranks, from the prefix directory.
+// The program continues with another number of ranks, from the prefix directory.
 func TestLoop_FewerNodes(t *testing.T) {
 	plan := []string{"init 4; checkpoint 1; lose n2; lose n3; exit 137", "init 2; checkpoint 2; exit 1", "init 2; finalize"}
 	l := newLab(t, plan...)

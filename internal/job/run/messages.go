@@ -10,7 +10,7 @@ import (
 	"github.com/goscr/goscr/internal/job/batch"
 )
 
-// messages passes on what a launcher writes on stderr, and reads in it when the launcher begins to end the run, and
+// messages forwards what a launcher writes on stderr, and reads in it when the launcher begins to end the run, and
 // on which node the first process has died.
 type messages struct {
 	w      *os.File      // the launcher writes here

@@ -24,7 +24,7 @@ import (
 
 // migrating is a migration that is under way.
 //
-// It has three parts. The run goes on until a checkpoint is complete that was asked for
+// It has three parts. The run continues until a checkpoint is complete that was asked for
 // (await), and is ended then. Meanwhile files of nodes that no rank will use any more are copied
 // to the new nodes (begin, carry). The rung MIGRATE starts the program again, which ends the
 // migration when SCR_Init has returned (arrived).

@@ -182,7 +182,7 @@ func TestLoop_MigrateRanks(t *testing.T) {
 	}
 }
 
-// Whatever fails during a migration, the job goes on as if nobody had asked for one.
+// Whatever fails during a migration, the job continues as if nobody had asked for one.
 // Users and programs may name a node with its domain.
 func TestLoop_MigrateOntoAFullName(t *testing.T) {
 	l := newLab(t, sixRanks+"asked 1; hang", "layout n1,n1,n4,n4,n3,n3; checkpoint 2; exit 1", sixRanks+"finalize")

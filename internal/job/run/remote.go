@@ -200,7 +200,7 @@ const exitMark = "scr-exit-status"
 
 // srunCommand starts one process on each node. With SLURM_OVERLAP these processes share
 // processors with the program; otherwise srun would wait until the program ends. If one
-// process fails, the others go on.
+// process fails, the others continue.
 func srunCommand(nodes []string, _ time.Duration) []string {
 	n := strconv.Itoa(len(nodes))
 	return []string{"env", "SLURM_OVERLAP=1", "SLURM_KILL_BAD_EXIT=0", "srun", "--nodes=" + n, "--ntasks=" + n, "--ntasks-per-node=1",

@@ -44,7 +44,7 @@ func (j *Job) Postrun(ctx context.Context, down map[string]string) error {
 	return errors.Join(j.scavengeOutput(ctx, list, nodes, down), j.scavengeNewest(ctx, list, nodes, down))
 }
 
-// scavengeOutput scavenges the outputs in list. It goes on after an error.
+// scavengeOutput scavenges the outputs in list. It continues after an error.
 func (j *Job) scavengeOutput(ctx context.Context, list []prefix.Unflushed, nodes []string, down map[string]string) error {
 	var failed error
 	for _, d := range list {

@@ -1,4 +1,4 @@
-// Package background does work of a process while the program goes on: it protects datasets and
+// Package background does work of a process while the program continues: it protects datasets and
 // copies them to the prefix directory. All of it is in one queue, keeps to the same limits, has
 // threads of a lower priority than the program's, and is cancelled and waited for in the same way.
 package background

@@ -50,7 +50,7 @@ func TestQueue_CopiesPause(t *testing.T) {
 	urgent := q.AddUrgent(transfer.Limits{}, func(*transfer.Pace) error { <-goOn; worked.Store(true); return nil }, nil)
 	urgent.Begin()
 	c.next <- struct{}{}
-	// The copy is in Spent, or will be, where only the end of the urgent task lets it go on.
+	// The copy is in Spent, or will be, where only the end of the urgent task lets it continue.
 	ended := make(chan bool)
 	go func() {
 		_ = c.task.Wait()
@@ -122,7 +122,7 @@ func TestTask_CancelledIsAwaited(t *testing.T) {
 	}
 }
 
-// What a task panics with is its error, and the queue goes on.
+// What a task panics with is its error, and the queue continues.
 func TestTask_Panic(t *testing.T) {
 	q := &Queue{}
 	bad := q.AddUrgent(transfer.Limits{}, func(*transfer.Pace) error { panic("a test") }, nil)

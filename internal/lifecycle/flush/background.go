@@ -405,11 +405,11 @@ func (f *Flusher) forgetCopy(c *cache.Cached) error {
 	return mpi.Agree(f.World, err)
 }
 
-// outlives reports whether the flush of a dataset may go on after the session.
+// outlives reports whether the flush of a dataset may continue after the session.
 func (f *Flusher) outlives(c *cache.Cached) bool { return f.Poststage && f.kind(c) == mover.ByDaemon }
 
 // Drain waits until all copies of the caller have ended, and ignores their errors. It is
-// for tests, in which a rank is killed while its process goes on. It is not collective.
+// for tests, in which a rank is killed while its process continues. It is not collective.
 func (f *Flusher) Drain() {
 	f.Protector.Close()
 	for _, b := range f.running {

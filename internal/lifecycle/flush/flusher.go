@@ -51,7 +51,7 @@ type Config struct {
 	Keep      int                           // SCR_PREFIX_SIZE: how many checkpoints stay in the prefix directory; 0: all
 	Fetch     bool                          // SCR_FETCH: the next run can fetch what is in the prefix directory
 	Async     bool                          // SCR_FLUSH_ASYNC: flush in the background
-	Poststage bool                          // SCR_FLUSH_POSTSTAGE: scr_transfer may go on after the session
+	Poststage bool                          // SCR_FLUSH_POSTSTAGE: scr_transfer may continue after the session
 	Kind      func(store string) mover.Kind // the mover that the user has chosen for a store
 	// PollInterval is the shortest time between two polls in a call that a program may make
 	// very often.
@@ -81,7 +81,7 @@ type Flusher struct {
 	later   *cache.Cached  // is to be flushed once it is protected
 }
 
-// Open returns a Flusher. It stops copies of an earlier run that still go on.
+// Open returns a Flusher. It stops copies of an earlier run that still continue.
 func Open(c Config) (*Flusher, error) {
 	f := &Flusher{Config: c, flushed: map[int]copied{}}
 	return f, f.openMovers()

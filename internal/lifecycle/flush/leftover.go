@@ -103,7 +103,7 @@ func saveForeign(f *Flusher, list []cache.Foreign) {
 		newest.Name(), older, ranks, f.World.Size(), ranks, state)
 }
 
-// deleted is what happens to a dataset that the run does not go on from.
+// deleted is what happens to a dataset that the run does not continue from.
 const deleted = "dataset %s, from which this run does not go on, cannot be flushed: %v; it is deleted once this run has completed a checkpoint, or needs its room"
 
 // keepAll keeps SCR_PREFIX_SIZE from deleting older checkpoints of a computation that the run does not continue, until end is
@@ -114,7 +114,7 @@ func keepAll(f *Flusher) (end func()) {
 	return func() { f.Keep = keep }
 }
 
-// Abandon flushes a checkpoint of the cache from which the run does not go on, since it would be deleted. If it cannot be flushed,
+// Abandon flushes a checkpoint of the cache from which the run does not continue, since it would be deleted. If it cannot be flushed,
 // Abandon warns. With SCR_FLUSH=0 it flushes none.
 func Abandon(f *Flusher, c *cache.Cached) {
 	if f.Every <= 0 || c == nil || f.Flushed(c.ID()) {

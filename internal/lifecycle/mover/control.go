@@ -12,7 +12,7 @@ import (
 )
 
 // await waits for the scr_transfer of a node, until done returns true or an error. After a
-// while a message tells that it waits. If scr_transfer shows no sign of life for long, for
+// while a message says that it waits. If scr_transfer shows no sign of life for long, for
 // example because it is stopped, await returns an error (lock.ErrTimeout).
 func await(control, to string, done func() (bool, error)) error {
 	return lock.Until(lockPath(control), to, done)

@@ -1,10 +1,10 @@
 // Package mover copies files of datasets from the cache to the prefix directory while
-// the program goes on: an asynchronous flush, between prefix.StartFlush and
+// the program continues: an asynchronous flush, between prefix.StartFlush and
 // prefix.FinishFlush.
 //
 // There are two movers with the same results. Threads is a thread of each rank's
 // process, and ends with it. Daemon is scr_transfer, one process on each node, which
-// goes on when the program has died. Neither uses MPI: a Request has the files of one
+// continues when the program has died. Neither uses MPI: a Request has the files of one
 // rank, and only that rank polls it.
 //
 //	request.go  the files of one rank, and how they are copied

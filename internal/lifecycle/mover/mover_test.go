@@ -591,7 +591,7 @@ func TestDaemon_Stopped(t *testing.T) {
 			t.Errorf("%s: said %q", name, said)
 		}
 	}
-	// Close, when all has been copied, goes on without it.
+	// Close, when all has been copied, continues without it.
 	must(t, hash.Update(filePath(n.control), func(h *hash.Hash) error { h.Unset(keyStay); return nil }))
 	said = nil
 	if err := Close(n.control); err != nil || len(said) == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/goscr/goscr/mpi"
 )
 
-// Carrier is what carries the messages of protections while the program goes on, a value of
+// Carrier is what carries the messages of protections while the program continues, a value of
 // SCR_ENCODE_CARRIER.
 type Carrier string
 

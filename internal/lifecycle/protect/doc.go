@@ -1,6 +1,6 @@
 // # A protection in the background, step by step
 //
-// With SCR_ENCODE_ASYNC=1 the program goes on once its files are recorded.
+// With SCR_ENCODE_ASYNC=1 the program continues once its files are recorded.
 //
 //  1. Protector.Complete (internal/lifecycle/protect/protect.go) waits for the protection of the
 //     dataset before, gets a communicator of the set's members (carrier.go), and calls
@@ -19,7 +19,7 @@
 //     until one has failed. With SCR_ENCODE_CARRIER=MPI and MPI_THREAD_MULTIPLE it is made of set.Comm
 //     (mpi.Concurrent). Only the thread of the queue uses that one: to cancel a protection then is to
 //     read nothing more, and to end the exchange with zeros. A thread takes part in that even if it
-//     has not begun before. If the session cannot go on, the thread revokes its communicator, or the
+//     has not begun before. If the session cannot continue, the thread revokes its communicator, or the
 //     caller does if there is no thread yet, since others may wait for it.
 //  4. Protection.Run works on clones: the thread writes no filemap and changes no Meta. Flusher.Poll
 //     asks by the reduction with which it asks for copies whether all ranks have ended, and
@@ -45,7 +45,7 @@
 //     leaves the thread (report.Recover).
 //  9. A rank dies while others encode: its connections end, or do not answer for the limit of
 //     sockets.Options, and each of its peers gets an error and tells the rest of the set, so that no
-//     thread waits. Other sets go on. Nothing more is said until the program's MPI returns: as a rule
+//     thread waits. Other sets continue. Nothing more is said until the program's MPI returns: as a rule
 //     the launcher ends the job.
 //  10. In the process. Between calls no handler catches a SIGBUS, and 0, 1 and 2 are not held. So
 //     with Job.Behind a protection reads files by pread and stores redundancy by pwrite, not by

@@ -1,4 +1,4 @@
-// Package protect protects datasets of the cache, while the program waits or while it goes on.
+// Package protect protects datasets of the cache, while the program waits or while it continues.
 //
 //	protect.go  decides who waits, and runs protections in the background
 //	carrier.go  the communicators over which members of a set protect their files meanwhile
@@ -34,7 +34,7 @@ type Config struct {
 	Queue       *background.Queue // of the process
 	Log         *report.Logger
 
-	Async     bool            // SCR_ENCODE_ASYNC: protect while the program goes on
+	Async     bool            // SCR_ENCODE_ASYNC: protect while the program continues
 	Carrier   Carrier         // SCR_ENCODE_CARRIER
 	Interface string          // SCR_NET_INTERFACE
 	Limits    transfer.Limits // of the bandwidth and processor time of a node that protection uses
@@ -61,7 +61,7 @@ type running struct {
 	over       *carrier
 	task       *background.Task
 	begun      bool
-	abandoned  atomic.Bool // the session cannot go on
+	abandoned  atomic.Bool // the session cannot continue
 	start      time.Time
 }
 
@@ -106,7 +106,7 @@ func (p *Protector) Complete(c *cache.Cached, failed error, wait bool) error {
 	return nil
 }
 
-// behind reports whether a dataset is protected while the program goes on. It is not collective, but
+// behind reports whether a dataset is protected while the program continues. It is not collective, but
 // the same on all ranks.
 func (p *Protector) behind(c *cache.Cached) bool {
 	if !p.Async {
@@ -223,7 +223,7 @@ func (p *Protector) Cancel(c *cache.Cached) {
 	}
 }
 
-// Abandon ends the protection in the background, if there is one, for a session that cannot go on.
+// Abandon ends the protection in the background, if there is one, for a session that cannot continue.
 // It is not collective.
 func (p *Protector) Abandon() {
 	if p.current != nil {
@@ -241,7 +241,7 @@ func (p *Protector) Sever() {
 }
 
 // Close ends connections to other ranks. Nothing is being protected any more, or the session
-// cannot go on. It is not collective.
+// cannot continue. It is not collective.
 func (p *Protector) Close() {
 	// A thread of another rank may wait for this one in MPI. Where this rank has a thread that uses the
 	// communicator, that revokes it.

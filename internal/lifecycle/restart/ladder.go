@@ -111,7 +111,7 @@ func (r *Restart) offerNamed() error {
 			return r.drop(r.after(c.ID()), func(x *prefix.Index) change { return r.prefer(x, name, c.ID()) }, true)
 		}
 	}
-	// A run that follows a kill goes on with this choice. What is newer stays in the index until the checkpoint is here.
+	// A run that follows a kill continues with this choice. What is newer stays in the index until the checkpoint is here.
 	choose := func(x *prefix.Index) error { return x.SetCurrent(name) }
 	if err := mpi.OnRoot(r.World, func() error { return r.Prefix.Spare(r.changeIfKnown(name, choose)) }); err != nil {
 		return err

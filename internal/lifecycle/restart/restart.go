@@ -195,7 +195,7 @@ func (r *Restart) Route(name string, below ...string) (string, error) {
 }
 
 // tellNewer warns of checkpoints that are newer than the current one, and are not tried
-// although the current one cannot be used: the search goes on with older ones.
+// although the current one cannot be used: the search continues with older ones.
 func (r *Restart) tellNewer(current dataset.Dataset) error {
 	newer, err := prefix.Newer(r.Prefix.Dir, current.ID())
 	if len(newer) > 0 {

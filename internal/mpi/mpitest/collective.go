@@ -113,7 +113,7 @@ func ibarriers(c mpi.Comm) error {
 		c.Send(nil, last, 1)
 	}
 	sum := []int64{1}
-	c.Allreduce(sum, mpi.Sum) // other operations go on meanwhile
+	c.Allreduce(sum, mpi.Sum) // other operations continue meanwhile
 	f.expect(sum[0] == int64(c.Size()), "Allreduce between Ibarriers gives %d", sum[0])
 	two.Wait()
 	if one != nil {

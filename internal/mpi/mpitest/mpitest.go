@@ -66,7 +66,7 @@ func try(operation func()) error {
 	})
 }
 
-// A check that finds something wrong goes on, since the other ranks wait for its
+// A check that finds something wrong continues, since the other ranks wait for its
 // messages; failures collects its errors.
 type failures []error
 

@@ -77,8 +77,8 @@ func revokeWaits(c mpi.Comm) error {
 		for _, w := range waits {
 			f.is("then "+w.name, guarded(func() { w.wait(g, who) }), who, reason)
 		}
-		runtime.GC() // what MPI goes on using stays
-		c.Barrier()  // the communicator that it was made from goes on
+		runtime.GC() // what MPI continues using stays
+		c.Barrier()  // the communicator that it was made from continues
 	}
 	return f.err()
 }

@@ -521,7 +521,7 @@ func TestDescriptors(t *testing.T) {
 }
 
 // Another goroutine revokes the communicator that a rank waits on, as when a flush is cancelled.
-// All waits end, and the communicator that it was made from goes on.
+// All waits end, and the communicator that it was made from continues.
 func TestRevoke_ByAnotherGoroutine(t *testing.T) {
 	comms := ranks(t, 3, long, nil)
 	for round := range 20 {

@@ -251,5 +251,5 @@ func (w *watcher) wait(events []unix.EpollEvent) (n int, err error) {
 	return max(n, 0), errors.Join(err, failed)
 }
 
-// wakeAt sets the time at which wait returns; zero: never. A wait that goes on obeys it.
+// wakeAt sets the time at which wait returns; zero: never. A wait that continues obeys it.
 func (w *watcher) wakeAt(t time.Time) { _ = w.file.SetReadDeadline(t) }

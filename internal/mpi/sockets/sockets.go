@@ -1,4 +1,4 @@
-// Package sockets implements mpi.Comm over TCP, for work that goes on while the program uses
+// Package sockets implements mpi.Comm over TCP, for work that continues while the program uses
 // MPI for itself, which most programs allow on one thread only.
 //
 // New is collective over a communicator of any kind, over which the ranks exchange where they
@@ -23,7 +23,7 @@
 // each operation panics: its *mpi.OpError says which rank has lost which.
 //
 // Unlike other implementations of mpi.Comm, Revoke may be called by any goroutine, to end
-// operations that go on in another one. After a revocation or an error nothing uses the buffers
+// operations that continue in another one. After a revocation or an error nothing uses the buffers
 // of operations that have not ended.
 package sockets
 

@@ -76,22 +76,23 @@ type Config struct {
 	Phases    *phases.Meter // nil: phases are not measured
 }
 
-// Cached is a dataset in the cache that can be used, if it is postponed after a call of Restore.
+// Cached is a dataset in the cache that can be used: at once, or after a call of Restore if it is
+// postponed. The fields below the first line are conditions; internal/README.md defines their words.
 type Cached struct {
 	dataset.Dataset
 	Desc *reddesc.Descriptor
 
 	store    *reddesc.Store
 	restored bool // Desc was made again for this dataset, and is freed with it
-	refused  bool // the caller's files are whole on another node, but could not be stored here
-	bare     bool // the caller's redundancy file is lost and could not be made again, or is not made yet
-	waiting  bool // it is not protected yet
-	withheld bool // the same on all ranks
-	// postponed describes the dataset as long as its files are still where an earlier run has left them,
-	// not checked and not rebuilt. nil on all ranks or on none.
+	refused  bool // this node had no room for the caller's files, which are whole on another node
+	bare     bool // the caller has no redundancy file: goscr has not made it yet, or could not make it again
+	waiting  bool // no attempt to protect the dataset has ended yet; the same on all ranks
+	withheld bool // a restart is not offered this dataset; the same on all ranks
+	// postponed is the description of a dataset whose files Restore has not verified and rebuilt yet. It is nil
+	// on all ranks or on none.
 	postponed *filemap.Description
-	unchecked bool // files have no checksum; the same on all ranks
-	damaged   bool // it is postponed, and files are missing on some rank; the same on all ranks
+	unchecked bool // some files have no checksum; the same on all ranks
+	damaged   bool // the dataset is postponed, and some rank misses files; the same on all ranks
 
 	encoding   time.Duration // how long the caller took to protect its files
 	redundancy int64         // bytes that all ranks have made to protect them
@@ -104,16 +105,16 @@ func (c *Cached) Encoded() (took time.Duration, bytes int64) { return c.encoding
 // Store returns the store that has the dataset.
 func (c *Cached) Store() *reddesc.Store { return c.store }
 
-// Protected reports whether the dataset is protected as its descriptor says, or at least this has
-// been tried while the program waited. It is the same on all ranks.
+// Protected reports whether an attempt to protect the dataset has ended. The redundancy exists then unless the
+// attempt failed on some rank: Exposed finds that out. The result is the same on all ranks.
 func (c *Cached) Protected() bool { return !c.waiting }
 
-// Postponed reports whether the files of a dataset of an earlier run have not been checked and rebuilt
-// yet: Restore does so. It is the same on all ranks.
+// Postponed reports whether Restore has not verified and rebuilt the files of a dataset of an earlier run
+// yet. The result is the same on all ranks.
 func (c *Cached) Postponed() bool { return c.postponed != nil }
 
-// Exposed reports for each of the datasets whether a lost node may lose it: it is postponed and files of
-// it are missing, or redundancy could not be made again or is not made yet. It is collective.
+// Exposed reports for each of the datasets whether the loss of one more node may lose it: some rank has no redundancy
+// file, or the dataset is postponed and some rank misses files. The call is collective.
 func (k *Cache) Exposed(list []*Cached) []bool {
 	if len(list) == 0 {
 		return nil

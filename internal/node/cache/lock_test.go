@@ -138,7 +138,7 @@ func TestOpen_LockFails(t *testing.T) {
 	path := filepath.Join(dir, "control/u/scr.1", LockFile)
 	var once sync.Once
 	watch := func(rank int) {
-		// The first rank has locked it, and sends its next message, without which the other does not go on.
+		// The first rank has locked it, and sends its next message, without which the other does not continue.
 		if _, err := os.Lstat(path); rank == 0 && err == nil {
 			once.Do(func() { must(t, errors.Join(os.Remove(path), os.Mkdir(path, 0o700))) })
 		}

@@ -29,7 +29,7 @@ func (k *Cache) Rebuild() {
 	k.parts.each(k.rebuildDataset)
 }
 
-// another tells users how the run continues if a dataset cannot be rebuilt.
+// another informs users how the run continues if a dataset cannot be rebuilt.
 const another = "the run goes on from another checkpoint, of the cache or the prefix directory, if there is one"
 
 // errUnfinished says that no rank has recorded a dataset as complete.

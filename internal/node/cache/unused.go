@@ -26,7 +26,7 @@ import (
 // What a program with another prefix directory has written does not leave before that directory
 // has it.
 
-// untilOwn tells users how long an unused dataset stays in the cache.
+// untilOwn informs users how long an unused dataset stays in the cache.
 const untilOwn = "it stays there until this run has completed a checkpoint, or needs its room"
 
 // forRoom is the reason, for messages, why an unused dataset leaves early.

@@ -249,7 +249,7 @@ func TestStore_KilledWhileFolding(t *testing.T) {
 }
 
 // A journal that a killed Fold left must not be taken for a later one of the
-// same number, when the filemap was begun anew in between.
+// same number, when the filemap was started from the beginning in between.
 func TestStore_OldJournalIsNotReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	at := filepath.Join(dir, "filemap_0.scrinfo")

@@ -71,7 +71,7 @@ const special = unix.S_ISUID | unix.S_ISGID
 // RestoreMode sets the recorded mode of an open file below a directory, without set-id bits, and the
 // recorded group, unless the file has its group from a directory with the set-group-id bit. Root
 // gives the file to the owner of the directory instead, see trust.Root.Owner; source is the
-// user who has written the original, or Any.
+// user which user has written the original, or Any.
 func (m Meta) RestoreMode(f *os.File, below trust.Root, source int) {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {

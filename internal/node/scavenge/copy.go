@@ -83,7 +83,7 @@ func NoControl(err error) error {
 	return fmt.Errorf("%s, or it is not the job that SCR_JOB_ID and --cntldir say: control directory: %w", NothingHere, err)
 }
 
-// Run copies the files of the node. If the files of some ranks cannot be copied it goes on
+// Run copies the files of the node. If the files of some ranks cannot be copied it continues
 // with the others, and returns an error in the end.
 func (c *Copy) Run() (Copied, error) {
 	alone, err := c.alone()

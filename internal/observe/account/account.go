@@ -1,4 +1,4 @@
-// Package account tells from the log of a job what its checkpoints have cost, and what they
+// Package account computes from the log of a job what its checkpoints have cost, and what they
 // have saved.
 //
 //	read.go     records from text logs and databases
@@ -67,7 +67,7 @@ const (
 	Write      Kind = "write"      // the program, with the calls of SCR
 	Encode     Kind = "encode"     // protecting
 	Flush      Kind = "flush"      // while the program waits
-	Background Kind = "background" // protecting or a flush while the program goes on
+	Background Kind = "background" // protecting or a flush while the program continues
 	Restart    Kind = "restart"    // SCR_Init, and reading the checkpoint
 	Rebuild    Kind = "rebuild"
 	Fetch      Kind = "fetch"

@@ -301,7 +301,7 @@ func TestRead_EndedOnRequest(t *testing.T) {
 	}
 }
 
-// A dataset that is protected while the program goes on costs the program no time, but the wait for
+// A dataset that is protected while the program continues costs the program no time, but the wait for
 // the one before does.
 func TestAccount_ProtectedBehind(t *testing.T) {
 	begin := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)

@@ -256,7 +256,7 @@ func (run *Run) runEnded(r eventlog.Record) {
 	run.ended(r.Time, outcome, r.Note)
 }
 
-// span adds the time that a record tells of.
+// span adds the time that a record reports.
 func (run *Run) span(kind Kind, r eventlog.Record) {
 	if r.Start.IsZero() || r.Seconds == nil || !(*r.Seconds >= 0 && *r.Seconds < 1e9) {
 		return

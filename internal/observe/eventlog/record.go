@@ -64,14 +64,14 @@ type Record struct {
 // logs, and of NODES, which the program logs.
 type Run struct {
 	Number   int    // of the runs of an allocation, from 1
-	Status   *int   // exit status, as a shell tells it
+	Status   *int   // exit status, as a shell reports it
 	Signal   int    // number of the signal that ended the run, 0 if none did
 	Nodes    int    // how many nodes it uses
 	Ranks    int    // how many ranks it has
 	NodeList string // the nodes, as "node[0-3]"
 }
 
-// Spread tells how a phase has gone on all ranks: in seconds, or in percent in a record of
+// Spread says how a phase has gone on all ranks: in seconds, or in percent in a record of
 // type FILL.
 type Spread struct {
 	Least  float64 `json:"least"`

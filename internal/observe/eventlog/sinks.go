@@ -72,7 +72,7 @@ func Rotation(path string, n int) string {
 }
 
 // rotate renames a log and the older ones, and deletes the oldest, if the log is due for
-// that. If another process does so at the time, or it cannot be done, the log goes on.
+// that. If another process does so at the time, or it cannot be done, the log continues.
 func rotate(path string, due func(fs.FileInfo) bool) {
 	l, err := lock.Try(path+".lock", lock.Exclusive)
 	if err != nil || l == nil {

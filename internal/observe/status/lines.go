@@ -60,7 +60,7 @@ func (s *Status) Lines(now time.Time, most int) []string {
 	return lines
 }
 
-// verdict says in one line what the job loses if nodes die now, or, if it has died, from where it can go on. It is "" if
+// verdict says in one line what the job loses if nodes die now, or, if it has died, from where it can continue. It is "" if
 // that does not matter any more, or nothing is known.
 func (s *Status) verdict() string {
 	newest := s.Newest(func(d Dataset) bool { return d.InCache || d.InPrefix })
@@ -189,7 +189,7 @@ func (s *Status) place(d *Dataset) string {
 	}
 	if d.Flushing {
 		text := "being flushed"
-		if s.State != Running { // scr_transfer may go on all the same
+		if s.State != Running { // scr_transfer may continue all the same
 			text = "its flush was not finished"
 		}
 		if d.Copied != nil {

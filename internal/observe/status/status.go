@@ -1,4 +1,4 @@
-// Package status tells how safe a job is now: which checkpoints it has and where, what would
+// Package status finds out how safe a job is now: which checkpoints it has and where, what would
 // be lost if nodes died, and whether it runs.
 //
 // It reads what the job writes in any case: the index and flush.scr of the prefix directory,
@@ -98,7 +98,7 @@ type Dataset struct {
 // NextFlush is a checkpoint that the program has not written yet.
 type NextFlush struct {
 	In   int    `json:"in"`   // how many checkpoints from now; 1: the next one
-	Name string `json:"name"` // if names of checkpoints go on as they did; "" if that cannot be seen
+	Name string `json:"name"` // if names of checkpoints continue as they did; "" if that cannot be seen
 }
 
 // Read finds the status of the job of a prefix directory.
@@ -267,9 +267,9 @@ func (s *Status) readLog(dir string) error {
 	return nil
 }
 
-// readLocks finds out whether a run goes on of which the log has no end, and whether another may
+// readLocks finds out whether a run continues whose end is not in the log, and whether another may
 // follow one that has ended. Without a file of the lock, as where there are no locks between nodes,
-// a run without an end is supposed to go on.
+// a run without an end is supposed to continue.
 func (s *Status) readLocks(dir string) {
 	s.Ended = s.State == Died || s.State == Finished
 	_, err := os.Stat(request.LockPath(dir))

@@ -256,7 +256,7 @@ func TestExtrapolate(t *testing.T) {
 		{"step_9_out step_8_out", []int{9, 8}, 1, "step_10_out"},
 		{"ckpt.5 ckpt.3", []int{5, 3}, 1, "ckpt.6"}, // the fourth has left the cache
 		{"ckpt.90 ckpt.60 ckpt.50", []int{7, 4, 3}, 2, "ckpt.110"},
-		{"ckpt.150", []int{1}, 1, ""},                        // how they go on cannot be seen
+		{"ckpt.150", []int{1}, 1, ""},                        // how they continue cannot be seen
 		{"ckpt.150 ckpt.100 ckpt.90", []int{3, 2, 1}, 1, ""}, // the step changes
 		{"ckpt.150 ckpt.100", []int{4, 1}, 1, ""},            // it is no whole number
 		{"ckpt.150 ckpt.100 ckpt.50", []int{2, 2, 1}, 1, ""}, // an older run has written one of them
@@ -298,7 +298,7 @@ func TestStatus_Broken(t *testing.T) {
 	}
 }
 
-// Whether a run goes on of which the log has no end, the locks say.
+// Whether a run continues whose end is not in the log, the locks say.
 func TestStatus_Locks(t *testing.T) {
 	j := newJob(t)
 	held := func(path string) *lock.Lock {

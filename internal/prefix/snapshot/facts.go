@@ -91,7 +91,7 @@ type Record struct {
 
 	file  string // records.scr, from which it was read
 	info  fs.FileInfo
-	owner int // who has written it; nobody: not known
+	owner int // which user has written it; nobody: not known
 }
 
 // encode returns the hash of a program, without its ranks.

@@ -200,7 +200,7 @@ func updateRecords(dir string, change func(*records) error) error {
 	return hash.ReplaceFile(path, h.Encode(), mode)
 }
 
-// ownerOf returns who has written a file: its owner, or nobody if others can write to it.
+// ownerOf returns which user has written a file: its owner, or nobody if others can write to it.
 func ownerOf(path string, info fs.FileInfo) int {
 	owner := trust.OwnerOf(info)
 	if (trust.Users{}).Check(path, info) != nil && owner == os.Geteuid() {

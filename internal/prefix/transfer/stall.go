@@ -31,7 +31,7 @@ func (w watch) stop() {
 	}
 }
 
-// progress begins to wait anew.
+// progress begins to wait again.
 func (w watch) progress() {
 	if w.timer != nil {
 		w.timer.Reset(w.after)

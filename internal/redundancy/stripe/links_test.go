@@ -111,7 +111,7 @@ func use(t *testing.T, n, k, lost int) float64 {
 	}
 	end := 0.0
 	for left := n; left > 0; {
-		next := -1 // the member with the earliest clock of those that can go on
+		next := -1 // the member with the earliest clock of those that can continue
 		for i, m := range members {
 			if resume[i] != nil && (m.ready == nil || m.ready()) && (next < 0 || m.now < members[next].now) {
 				next = i

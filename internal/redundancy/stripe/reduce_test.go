@@ -13,7 +13,7 @@ import (
 )
 
 // network has the members of a set run as coroutines, one at a time, so that a deadlock is
-// certain when none can go on. A send is done when its receive has begun. No member asks which
+// certain when none can continue. A send is done when its receive has begun. No member asks which
 // message has come first, so what happens does not depend on the order in which members run.
 type network struct {
 	random *rand.Rand

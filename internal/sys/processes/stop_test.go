@@ -12,7 +12,7 @@ import (
 
 const stops = 100
 
-// stopOften stops this process, and writes a byte whenever it goes on, on another thread than its
+// stopOften stops this process, and writes a byte whenever it continues, on another thread than its
 // first one, which the caller keeps.
 func stopOften() {
 	runtime.LockOSThread()

@@ -7,7 +7,7 @@ import (
 	"github.com/goscr/goscr/internal/observe/report"
 )
 
-// fewer uses all nodes that are left. It passes on if the program cannot restart with
+// fewer uses all nodes that are left. It leaves the decision to the next way if the program cannot restart with
 // another number of ranks, or the user has set how many nodes it needs.
 func fewer(s Situation, _ []Pass) (*Plan, string) {
 	up := s.up()

@@ -12,7 +12,7 @@ import (
 
 // migrate starts the program again with some ranks on other nodes, as a migration has
 // planned that is ready: its checkpoint is complete, and the run has ended because of it.
-// It passes on if a node that it needs has gone down since.
+// It leaves the decision to the next way if a node that it needs has gone down since.
 func migrate(s Situation, _ []Pass) (*Plan, string) {
 	if s.Move == nil {
 		return nil, ""

@@ -1,4 +1,4 @@
-// Package recovery decides how a job goes on after a run that has failed.
+// Package recovery decides how a job continues after a run that has failed.
 //
 // It is a ladder of rungs, the one that changes least first: carry out a migration that
 // was asked for, start again on the same nodes, put spare nodes in the place of some, use fewer nodes, stop. Each rung takes the
@@ -14,7 +14,7 @@ import (
 	"github.com/goscr/goscr/internal/config"
 )
 
-// rung is a way to go on. try returns a plan without Rung, or why it passes the job on, ""
+// rung is a way to continue. try returns a plan without Rung, or why it passes the job on, ""
 // if there was nothing for it to do. passed are the rungs above it.
 type rung struct {
 	name string

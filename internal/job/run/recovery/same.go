@@ -7,7 +7,7 @@ import (
 )
 
 // same starts the program again on the nodes of the last run, where all files are. It
-// passes on if one of them is down, or is suspect and could be replaced.
+// leaves the decision to the next way if one of them is down, or is suspect and could be replaced.
 func same(s Situation, _ []Pass) (*Plan, string) {
 	var down, suspect []string
 	for _, n := range s.Last {

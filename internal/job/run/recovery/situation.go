@@ -23,7 +23,7 @@ type Situation struct {
 	Elastic bool              // the program can restart with another number of ranks
 }
 
-// Plan is how the job goes on.
+// Plan is how the job continues.
 type Plan struct {
 	Rung  string   // name of the rung that made the plan
 	Did   string   // what the rung did, in one line

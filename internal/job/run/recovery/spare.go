@@ -9,7 +9,7 @@ import (
 
 // spare puts spare nodes in the place of nodes that are down, and then of those that are
 // suspect. The other nodes keep their places, so that their ranks find their files there.
-// It passes on if fewer nodes are up than the program needs.
+// It leaves the decision to the next way if fewer nodes are up than the program needs.
 func spare(s Situation, _ []Pass) (*Plan, string) {
 	if len(s.up()) < max(s.Needed, 1) {
 		return nil, s.tooFew()

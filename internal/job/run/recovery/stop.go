@@ -2,7 +2,7 @@ package recovery
 
 import "strings"
 
-// stop ends the job. It never passes on.
+// stop ends the job. It always decides.
 func stop(_ Situation, passed []Pass) (*Plan, string) {
 	if len(passed) == 0 {
 		return &Plan{Did: "SCR_RECOVERY says to stop after a failure"}, ""

@@ -103,7 +103,7 @@ func (m *Migration) moveBatch(b batch) (arrived bool, missed error) {
 
 // stream sends the files of a batch, and receives and stores the incoming ones, of which it
 // returns those that are right. It receives bytes even if it cannot store them, so that the
-// sender can go on.
+// sender can continue.
 func (m *Migration) stream(b batch) (kept fileList, missed error) {
 	stored := b.incoming
 	if b.missed != nil {

@@ -153,7 +153,7 @@ func TestBrowser_DrawsAll(t *testing.T) {
 	}
 	b.shoot("page")
 
-	// A bar tells of itself.
+	// A bar reports itself.
 	type point struct{ X, Y float64 }
 	at := get[point](b, `(() => { const r = document.querySelector("#timeline .u-over").getBoundingClientRect(), s = report.scale();
 		const write = account.spans.find((s) => account.kinds[s[0]] === "write");

@@ -65,7 +65,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// The headline tells of failures, the end and the overhead; what is small is not written as zero.
+// The headline reports failures, the end and the overhead; what is small is not written as zero.
 func TestHeadline(t *testing.T) {
 	job := accounttest.Job{ID: "j", Runs: 1, Checkpoints: 2}.Text()
 	end := strings.Index(job, "event=FINALIZE_END")

@@ -10,7 +10,7 @@ import (
 
 // event is one of Chrome's trace event format, which Perfetto reads too. Times are in
 // microseconds since 1970. A run is a process, with a thread for the program and one for
-// what goes on in the background.
+// what continues in the background.
 type event struct {
 	Name  string         `json:"name"`
 	Phase string         `json:"ph"`

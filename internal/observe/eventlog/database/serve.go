@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// grace is how long Serve goes on after it has received the last record. Records that
+	// grace is how long Serve continues after it has received the last record. Records that
 	// are not written by then are lost.
 	grace = 10 * time.Second
 	// most is how many records can wait for the database before the oldest are dropped.

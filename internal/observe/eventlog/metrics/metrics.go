@@ -24,7 +24,7 @@ import (
 const (
 	begins = "goscr_"
 	ends   = ".prom" // node_exporter reads no other files
-	// stale is the age at which a file is deleted. A job that goes on writes its file again.
+	// stale is the age at which a file is deleted. A job that continues writes its file again.
 	stale = 24 * time.Hour
 )
 

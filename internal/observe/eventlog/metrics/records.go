@@ -112,7 +112,7 @@ func (f *File) restarted(r eventlog.Record) {
 	}
 }
 
-// newest tells when the newest checkpoint in a place was begun.
+// newest returns when the newest checkpoint in a place was begun.
 func (f *File) newest(place string, id int) {
 	b, known := f.state.begun[id]
 	if !known || b.at <= f.state.newest[place] {
@@ -168,7 +168,7 @@ func (f *File) transfer(r eventlog.Record) bool {
 	return false
 }
 
-// run adds up what scr_run passes on. The note of RUN_END is how the run has ended.
+// run adds up what scr_run forwards. The note of RUN_END is how the run has ended.
 func (f *File) run(r eventlog.Record) bool {
 	switch r.Type {
 	case eventlog.RunStart:
