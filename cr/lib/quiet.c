@@ -465,52 +465,20 @@ static struct begun *begun_here(int blocking, int *n)
     return list;
 }
 
-/* The lists of all ranks must not take more memory than this. */
-enum { MOST_BYTES = 64 << 20 };
-
-/*
- * All ranks' lists, one after the other: *n pairs, which the caller frees; NULL if there is no room for them on any rank.
- * Collective.
- */
-static struct begun *begun_everywhere(MPI_Comm over, int size, const struct begun *own, int own_n, int *n)
-{
-    int *bytes = malloc(sizeof *bytes * (size_t)size * 2), *at = bytes != NULL ? bytes + size : NULL, i, can, failed;
-    int64_t total = 0;
-    struct begun *list = NULL;
-
-    own_n = (own != NULL ? own_n : 0) * (int)sizeof *own;
-    can = own != NULL && bytes != NULL;
-    failed = PMPI_Allreduce(MPI_IN_PLACE, &can, 1, MPI_INT, MPI_MIN, over) != MPI_SUCCESS || !can ||
-             PMPI_Allgather(&own_n, 1, MPI_INT, bytes, 1, MPI_INT, over) != MPI_SUCCESS;
-    for (i = 0; i < size && !failed; i++) {
-        at[i] = (int)total;
-        total += bytes[i];
-        failed = total > MOST_BYTES;
-    }
-    if (!failed)
-        list = malloc((size_t)total + 1);
-    can = list != NULL;
-    failed = failed || PMPI_Allreduce(MPI_IN_PLACE, &can, 1, MPI_INT, MPI_MIN, over) != MPI_SUCCESS || !can ||
-             PMPI_Allgatherv(own, own_n, MPI_BYTE, list, bytes, at, MPI_BYTE, over) != MPI_SUCCESS;
-    free(bytes);
-    *n = (int)(total / (int64_t)sizeof *list);
-    if (failed) {
-        if (goscr_rank == 0)
-            fprintf(stderr, "SCR: the ranks cannot compare their collective operations, in %d bytes at most on each rank; free communicators that are not used\n", MOST_BYTES);
-        free(list);
-        list = NULL;
-    }
-    return list;
-}
-
+/* `list` is sorted by ids. */
 static void set_target(struct space *s, const struct begun *list, int n)
 {
-    int i;
+    int low = 0, high = n, middle;
 
-    s->target = 0;
-    for (i = 0; i < n; i++)
-        if (list[i].space == s->id && list[i].n > s->target)
-            s->target = list[i].n;
+    while (low < high) {
+        middle = low + (high - low) / 2;
+        if (list[middle].space < s->id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    /* A communicator that is not in the list was made meanwhile. */
+    s->target = low < n && list[low].space == s->id ? list[low].n : 0;
 }
 
 static int any_is_less(int blocking)
@@ -545,24 +513,27 @@ int goscr_has_open(void)
 
 int goscr_targets(MPI_Comm over, int blocking, int *behind)
 {
-    struct begun *own, *all;
+    struct begun *list;
     struct space *s;
-    int own_n, n;
+    int n = 0, failed;
 
     goscr_quiet_lock();
-    own = begun_here(blocking, &own_n);
+    list = begun_here(blocking, &n);
     goscr_quiet_unlock();
-    all = begun_everywhere(over, goscr_size, own, own_n, &n); /* without the lock: the program may be on its way */
-    free(own);
-    if (all == NULL)
+    failed = goscr_most(over, list, &n); /* without the lock: the program may be on its way */
+    if (failed) {
+        if (goscr_rank == 0)
+            fprintf(stderr, "SCR: there was no memory to compare the collective operations of the ranks\n");
+        free(list);
         return 1;
+    }
     goscr_quiet_lock();
-    set_target(&goscr_everybody, all, n);
+    set_target(&goscr_everybody, list, n);
     for (s = goscr_spaces; s != NULL; s = s->next)
-        set_target(s, all, n);
+        set_target(s, list, n);
     *behind = any_is_less(blocking);
     goscr_quiet_unlock();
-    free(all);
+    free(list);
     return 0;
 }
 

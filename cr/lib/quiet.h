@@ -2,6 +2,7 @@
  * Messages of the program: how many are in transit, and those that were received for it.
  *
  *     counts.c       communicators, and how many messages went to and came from each rank
+ *     most.c         the largest count of each communicator that any rank has
  *     requests.c     receives that were begun, persistent requests, collective operations
  *     quiet.c        the store of messages, and the way to rest
  *     calls.c        MPI's calls for messages, which count
@@ -114,6 +115,11 @@ struct begun {
     int64_t space;
     uint64_t n;
 };
+/*
+ * Sets each count of a list to the largest that any rank has for the same id, sorts the list by ids, and keeps one of each id.
+ * `own` may be NULL: this rank has failed.  Collective over `over`.  Returns 0, or 1 on all ranks after an error.
+ */
+int goscr_most(MPI_Comm over, struct begun *own, int *n);
 enum { GOSCR_MOST_OLD = 1024 };
 extern struct begun goscr_old[GOSCR_MOST_OLD];
 extern int goscr_old_n;

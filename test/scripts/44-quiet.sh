@@ -11,6 +11,16 @@ libs=(-L"$BUILD" -lscr_cr -lscr -lpthread -ldl -Wl,-rpath,"$BUILD")
 is "quiet.c builds" "$MPICC" "${flags[@]}" "$here/quiet.c" -o "$WORK/quiet" "${libs[@]}"
 is "halo.c builds" "$MPICC" "${flags[@]}" "$here/halo.c" -o "$WORK/halo" -rdynamic "${libs[@]}"
 
+# For numbers of ranks around powers of two, one of which is also tried without memory.
+is "mosts.c builds" "$MPICC" "${flags[@]}" -I"$ROOT/cr/lib" "$here/mosts.c" -o "$WORK/mosts"
+o=()
+[ "$MPI" != openmpi ] || o=(--oversubscribe --allow-run-as-root)
+compares() { # RANKS [memory]
+    same "$1 ranks: right" "$(timeout 600 "mpirun.$MPI" "${o[@]}" -n "$1" "$WORK/mosts" "$TEST_SEED" "${@:2}" 2>&1)"
+}
+for n in 1 2 3 5 8; do is "$n ranks compare their counts" compares "$n"; done
+is "a rank without memory for its counts is an error on all" compares 6 memory
+
 prefix=$WORK/prefix
 mkdir "$prefix"
 ranks=3
