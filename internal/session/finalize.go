@@ -109,4 +109,5 @@ func (s *Session) free() {
 		s.protection.free()
 	}
 	s.world.Free()
+	mpi.Trim()
 }
