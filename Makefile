@@ -31,6 +31,7 @@
 #   make packages       deb and rpm packages of the libraries for Open MPI and for MPICH, in build/packages
 #   make test-packages  install, use and remove them in a new Debian: minutes; needs root
 #   make wheel          the module for Python, in build/wheel
+#   make site           the documentation as a web site, in build/site: it needs no server
 #   make dist           a source archive, with all modules, in build/dist: it builds without a network
 #
 # A build is for one MPI, that of $(MPICC).  To have several side by side:
@@ -76,7 +77,7 @@ version  = -X=github.com/goscr/goscr/internal/sys/version.stamped=$(shell script
 
 export MPICC
 
-.PHONY: all examples install uninstall packages test-packages dist wheel demo demo-slurm quick test test-all test-times crash losses power soak halo fuzz bench pictures structure lint clean deps check FORCE
+.PHONY: all examples install uninstall packages test-packages dist site wheel demo demo-slurm quick test test-all test-times crash losses power soak halo fuzz bench pictures structure lint clean deps check FORCE
 
 for_fortran := $(out)/libscrf.so $(out)/scr_cr.mod $(out)/libscrf.a
 
@@ -232,6 +233,9 @@ test-packages: packages
 
 dist:
 	@scripts/dist build/dist
+
+site:
+	@CGO_ENABLED=0 $(GO) run ./scripts/site . $(out)/site
 
 wheel:
 	@scripts/deps $(install_deps) wheel
