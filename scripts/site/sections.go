@@ -8,10 +8,11 @@ type section struct {
 
 // sections are all sections of the site. The decisions follow the last one, by their names.
 var sections = []section{
-	{"Start", []string{"../README", "bindings", "port"}},
-	{"Use", []string{"use", "run", "shared-files", "debugging", "upgrade"}},
-	{"Choose", []string{"reliability", "performance", "differences"}},
-	{"Run a cluster", []string{"logging", "scale"}},
+	{"Start", []string{"../README", "start", "port"}},
+	{"Use", []string{"use", "bindings", "run", "shared-files", "debugging", "upgrade"}},
+	{"Choose", []string{"choose", "reliability", "performance", "differences"}},
+	{"Run a cluster", []string{"cluster", "logging", "scale"}},
+	{"Trouble", []string{"trouble"}},
 	{"Reference", []string{"api", "config", "commands", "formats"}},
 	{"Develop", []string{"../CONTRIBUTING", "architecture", "packages", "go-runtime", "dependencies", "references", "thesis", "decisions/README"}},
 }
