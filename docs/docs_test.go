@@ -516,3 +516,31 @@ func TestNames(t *testing.T) {
 		}
 	}
 }
+
+// Each row of thesis.md names scripts that try it, or has nothing to try.
+func TestThesis_IsTested(t *testing.T) {
+	names := regexp.MustCompile("`([0-9]{2}-[a-z]+)`")
+	rows, untested := 0, 0
+	for _, line := range strings.Split(read(t, "docs/thesis.md"), "\n") {
+		if !strings.HasPrefix(line, "| ") || strings.HasSuffix(line, " tests |") {
+			continue
+		}
+		rows++
+		cells := cellsOf(line)
+		found := names.FindAllStringSubmatch(cells[len(cells)-1], -1)
+		if len(found) == 0 {
+			untested++
+		}
+		for _, m := range found {
+			if m[1] == "71-install" { // test/scripts/built
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(root, "test/scripts", m[1]+".sh")); err != nil {
+				t.Errorf("%s: %v", cells[0], err)
+			}
+		}
+	}
+	if rows < 20 || untested > 1 {
+		t.Errorf("%d rows, of which %d name no test", rows, untested)
+	}
+}
