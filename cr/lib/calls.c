@@ -16,12 +16,20 @@
 #include <string.h>
 #include <time.h>
 
+enum {
+    SPINS = 64, /* tests of an operation at which a call waits for nothing between them */
+    AT_ONCE = 16 /* tests of a receive that is not entered in the table before: under the lock, so they are few */
+};
+
 void goscr_pause_after(int tests)
 {
     struct timespec t = {0, 100000};
 
     if (__builtin_expect(goscr_notify_called, 0))
         goscr_notify_serve(1);
+    /* Most messages are there within microseconds, in which a system call would take longer than a test. */
+    if (tests < SPINS)
+        return;
     /* A rest after a long wait only: it must not be a part of the wait that is noticed. */
     if (tests < (goscr_notify_polled == GOSCR_BESIDE ? 20000 : 1000))
         sched_yield();
@@ -181,7 +189,7 @@ static void let_go(struct space *s)
 static int receive_in_turn(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
     MPI_Request r = MPI_REQUEST_NULL;
-    int code, done = 0;
+    int code, done = 0, tests;
 
     lock_open();
     if (source == MPI_PROC_NULL || goscr_drained > 0)
@@ -189,8 +197,8 @@ static int receive_in_turn(void *buf, int count, MPI_Datatype type, int source, 
     else {
         status->MPI_SOURCE = MPI_PROC_NULL;
         code = PMPI_Irecv(buf, count, type, source, tag, comm, &r);
-        if (code == MPI_SUCCESS)
-            code = PMPI_Test(&r, &done, status); /* a message that is there needs no entry */
+        for (tests = 0; tests < AT_ONCE && code == MPI_SUCCESS && !done; tests++)
+            code = PMPI_Test(&r, &done, status); /* a message that comes at once needs no entry */
         if (done || code != MPI_SUCCESS)
             goscr_received(goscr_space(comm), status);
         else
