@@ -228,9 +228,6 @@ func decide(program *Settings, environ Environ, names []string) (*hash.Hash, err
 				return nil, err
 			}
 		}
-		if p.fixed() && v.source == (Source{}) {
-			continue // the other ranks know it
-		}
 		shareValue(shared.At(keyJob, p.Name), v)
 	}
 	for _, name := range r.unknown() {
@@ -252,9 +249,6 @@ func decide(program *Settings, environ Environ, names []string) (*hash.Hash, err
 	}
 	return shared, nil
 }
-
-// noVariables is an environment without variables.
-func noVariables(string) (string, bool) { return "", false }
 
 func shareValue(h *hash.Hash, v value) {
 	h.SetValue(keyText, v.text)
@@ -337,17 +331,6 @@ func complete(shared *hash.Hash, program *Settings, environ Environ) (*Config, [
 			return nil, nil, err
 		}
 		cfg.values[name] = v
-	}
-	for i := range Parameters {
-		p := &Parameters[i]
-		if _, shared := cfg.values[p.Name]; shared || p.Scope == Rank {
-			continue
-		}
-		v, err := (&resolver{environ: noVariables}).resolve(p)
-		if err != nil {
-			return nil, nil, err
-		}
-		cfg.values[p.Name] = v
 	}
 	r := receive(shared, environ, cfg.values["SCR_PREFIX"].text)
 	cfg.own = &resolver{environ: environ, prefix: r.prefix}

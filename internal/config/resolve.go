@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/goscr/goscr/hash"
 )
@@ -109,11 +108,6 @@ func (r *resolver) expanded(items []*item) []expanded {
 		list = append(list, x)
 	}
 	return list
-}
-
-// fixed reports whether a parameter that is set nowhere has the same value on all ranks.
-func (p *Parameter) fixed() bool {
-	return p.derive == nil && !strings.Contains(p.Default, "$") && (p.Type != Path || p.Default == "")
 }
 
 // resolve finds the value of a parameter.
