@@ -109,5 +109,4 @@ func (s *Session) free() {
 		s.protection.free()
 	}
 	s.world.Free()
-	mpi.Trim()
 }
