@@ -16,6 +16,7 @@
 #   make lint        gofmt, go vet, staticcheck, shellcheck: at most 60 s with warm caches
 #   make structure   measure how the code is laid out
 #   make bench       measure; MIB=16 for each rank, COUNT=3 of each: fewer and smaller than usual
+#   make compare     measure beside SCR 3.1, built from the source archives in PEERS=DIR; MIB=16, COUNT=3, RANKS=16
 #   make pictures    make the pictures of a report and of performance in the pages again
 #   make clean       remove the directory build
 #
@@ -77,7 +78,7 @@ version  = -X=github.com/goscr/goscr/internal/sys/version.stamped=$(shell script
 
 export MPICC
 
-.PHONY: all examples install uninstall packages test-packages dist site wheel demo demo-slurm quick test test-all test-times crash losses power soak halo fuzz bench pictures structure lint clean deps check FORCE
+.PHONY: all examples install uninstall packages test-packages dist site wheel demo demo-slurm quick test test-all test-times crash losses power soak halo fuzz bench compare pictures structure lint clean deps check FORCE
 
 for_fortran := $(out)/libscrf.so $(out)/scr_cr.mod $(out)/libscrf.a
 
@@ -250,6 +251,12 @@ demo-slurm: all $(out)/heat
 
 bench: all $(out)/bench $(out)/pingpong
 	@BUILD=$(out) scripts/bench $(or $(MIB),256) $(or $(COUNT),11)
+
+# PEERS is a directory with the source archives of SCR 3.1; scripts/peers says which.
+compare: all $(out)/bench
+	@scripts/peers '$(or $(PEERS),peers)' $(out)/peers
+	$(MPICC) $(warn) $(CFLAGS) -I$(out)/peers/include -o $(out)/peers/bench scripts/bench.c -L$(out)/peers/lib -lscr -Wl,-rpath,$(out)/peers/lib
+	@BUILD=$(out) PEERS_BUILD=$(out)/peers scripts/compare $(MIB) -- $(or $(COUNT),5)
 
 $(out)/bench: scripts/bench.c $(out)/libscr.so
 	$(MPICC) $(warn) $(CFLAGS) -I$(out) -o $@ $< -L$(out) -lscr -Wl,-rpath,'$$ORIGIN'

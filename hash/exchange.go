@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/goscr/goscr/internal/mpi/buffer"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -50,11 +51,11 @@ func decodeMessage(buf []byte, src int) *Hash {
 
 // Sendrecv sends h to one rank and waits for a hash from another.
 func Sendrecv(h *Hash, dst, src int, c mpi.Comm) *Hash {
-	buf := mpi.Alloc(h.PackSize())
+	buf := buffer.Get(h.PackSize())
 	request := c.Isend(buf[:len(h.Pack(buf[:0]))], dst, tagHash)
 	received := Recv(src, c)
 	request.Wait()
-	mpi.Free(buf) // not after a panic: MPI may still read from it
+	buffer.Put(buf) // not after a panic: MPI may still read from it
 	return received
 }
 
@@ -136,17 +137,17 @@ func Exchange(send *Hash, c mpi.Comm) (*Hash, error) {
 			wrong = fmt.Errorf("exchange with rank %q of %d", key, c.Size())
 		}
 	}
-	var buffer []byte
-	err := mpi.Try(func() error { buffer = mpi.Alloc(size); return nil })
+	var memory []byte
+	err := mpi.Try(func() error { memory = buffer.Get(size); return nil })
 	// A rank could otherwise send a message of this exchange to a rank that has not finished the
 	// exchange before.
 	most, err := mpi.AgreeMaxOne(c, cmp.Or(wrong, err), partners)
 	if err != nil {
-		mpi.Free(buffer)
+		buffer.Put(memory)
 		return nil, err
 	}
 	received := New()
-	rest := buffer
+	rest := memory
 	var requests []mpi.Request
 	for key, h := range send.All() {
 		dst, _ := strconv.Atoi(key)
@@ -162,7 +163,7 @@ func Exchange(send *Hash, c mpi.Comm) (*Hash, error) {
 	if most > 0 {
 		receiveUntilQuiet(requests, received, c)
 	}
-	mpi.Free(buffer) // not after a panic: MPI may still read from it
+	buffer.Put(memory) // not after a panic: MPI may still read from it
 	return received, nil
 }
 

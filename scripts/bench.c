@@ -30,7 +30,8 @@
  * node where they are most, and 0 if there is no eth0.  At the end it prints "memory KIB", the
  * growth of the peak resident memory since before SCR_Init, of the rank where it is largest, and
  * "private KIB", the memory that only this process has and that it would not have without
- * the library, after SCR_Init, likewise of the rank where it is largest.  The
+ * the library, after SCR_Init, likewise of the rank where it is largest.  "faults CALL COUNT" is
+ * how many page faults without a read SCR_Init or SCR_Complete_output has caused, likewise.  The
  * program's own buffer is not counted.  When the loop of outside or bare begins, "pid PID" of
  * the last rank, and "running TIME", in seconds of the day's clock.
  */
@@ -90,6 +91,25 @@ static double slowest(double mine)
 
     MPI_Allreduce(&mine, &most, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     return most;
+}
+
+/* How often the process met a page that it did not have yet, without a read of a file. */
+static long page_faults(void)
+{
+    struct rusage used;
+
+    getrusage(RUSAGE_SELF, &used);
+    return used.ru_minflt;
+}
+
+/* Prints how many page faults a call has caused, on the rank with most of them. */
+static void print_faults(const char *call, long faults)
+{
+    long most;
+
+    MPI_Reduce(&faults, &most, 1, MPI_LONG, MPI_MAX, 0, MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("faults %s %ld\n", call, most);
 }
 
 struct traffic {
@@ -232,6 +252,7 @@ static void checkpoint(int number)
     struct traffic links;
     char name[SCR_MAX_FILENAME], path[SCR_MAX_FILENAME], label[64];
     double start, route = 0, write = 0, complete, t;
+    long faults;
     int i;
 
     snprintf(label, sizeof label, "bench.%d", number);
@@ -253,10 +274,13 @@ static void checkpoint(int number)
     }
     t = completing = begin();
     links = traffic();
+    faults = page_faults();
     if (SCR_Complete_output(1) != SCR_SUCCESS)
         fail("SCR_Complete_output");
+    faults = page_faults() - faults;
     complete = slowest(MPI_Wtime() - t);
     links = busiest(links);
+    print_faults("complete", faults);
     route = slowest(route);
     write = slowest(write);
     if (rank == 0)
@@ -844,7 +868,7 @@ int main(int argc, char **argv)
     enum { WRITE, RESTART, FETCH, IDLE, ASYNC, PACED, LIMITS, OUTSIDE, BARE, ENCODE, BEHIND, STREAM, CALLS, MODES };
     static const char *const modes[MODES] = {"write", "restart", "fetch", "idle", "async", "paced", "limits", "outside", "bare", "encode", "behind", "stream", "calls"};
     int mode = 0;
-    long before, grown, own, most;
+    long before, grown, own, most, faults;
     int count, i, first = 0;
     struct traffic links;
     double t;
@@ -883,12 +907,15 @@ int main(int argc, char **argv)
     before = peak_kib();
     links = traffic();
     t = begin();
+    faults = page_faults();
     if (SCR_Init() != SCR_SUCCESS)
         fail("SCR_Init");
+    faults = page_faults() - faults;
     t = slowest(MPI_Wtime() - t);
     own = private_kib(NULL) - own;
     if (rank == 0)
         printf("init %.9f\n", t);
+    print_faults("init", faults);
     if (mode == OUTSIDE) {
         char label[SCR_MAX_FILENAME];
 

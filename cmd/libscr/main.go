@@ -45,6 +45,7 @@ import (
 	"github.com/goscr/goscr/internal/session"
 	"github.com/goscr/goscr/internal/sys/descriptors"
 	"github.com/goscr/goscr/internal/sys/lock"
+	_ "github.com/goscr/goscr/internal/sys/oneprocessor" // is initialized first
 	"github.com/goscr/goscr/mpi"
 	"github.com/goscr/goscr/mpi/system"
 )
@@ -295,10 +296,10 @@ func nameInC(call string) string {
 	if call == "Route" {
 		return "SCR_Route_file"
 	}
-	return "SCR_" + call[:1] + strings.ToLower(secondWord.ReplaceAllString(call[1:], "_$0"))
+	return "SCR_" + call[:1] + strings.ToLower(secondWord().ReplaceAllString(call[1:], "_$0"))
 }
 
-var secondWord = regexp.MustCompile("[A-Z]")
+var secondWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("[A-Z]") })
 
 // introduce sets the rank and the node that the logger prints, for errors without a
 // session.

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -102,7 +103,7 @@ func Read(prefix string) (*Config, []string, error) {
 
 // Keys of the hash that rank 0 sends to all ranks.
 const (
-	keyJob     = "JOB"     // name -> TEXT, LEVEL, WHERE: values of parameters of scope Job
+	keyJob     = "JOB"     // name -> TEXT, LEVEL, WHERE: values of parameters of scope Job, except those that everywhere returns
 	keySet     = "SET"     // name -> level -> TEXT, WHERE: settings of parameters of scope Rank
 	keyItem    = "ITEM"    // kind -> id -> field -> value
 	keyItemSet = "ITEMSET" // kind -> level
@@ -228,7 +229,9 @@ func decide(program *Settings, environ Environ, names []string) (*hash.Hash, err
 				return nil, err
 			}
 		}
-		shareValue(shared.At(keyJob, p.Name), v)
+		if alike, known := p.everywhere(); !known || alike != v {
+			shareValue(shared.At(keyJob, p.Name), v)
+		}
 	}
 	for _, name := range r.unknown() {
 		v, err := r.resolve(&Parameter{Name: name})
@@ -331,6 +334,17 @@ func complete(shared *hash.Hash, program *Settings, environ Environ) (*Config, [
 			return nil, nil, err
 		}
 		cfg.values[name] = v
+	}
+	for i := range Parameters {
+		p := &Parameters[i]
+		if _, sent := cfg.values[p.Name]; sent || p.Scope == Rank {
+			continue
+		}
+		v, known := p.everywhere()
+		if !known {
+			return nil, nil, fmt.Errorf("the configuration of rank 0 has no value of %s", p.Name)
+		}
+		cfg.values[p.Name] = v
 	}
 	r := receive(shared, environ, cfg.values["SCR_PREFIX"].text)
 	cfg.own = &resolver{environ: environ, prefix: r.prefix}

@@ -68,6 +68,19 @@ func (p *Parameter) check(text string, source Source) (value, error) {
 	return v, nil
 }
 
+// everywhere returns the value of a parameter that nothing sets, if it is the same on all
+// ranks without a message: it depends neither on the environment nor on the working directory.
+func (p *Parameter) everywhere() (v value, known bool) {
+	if strings.ContainsAny(p.Default, "$\\") || p.Type == Path && p.Default != "" {
+		return value{}, false
+	}
+	if p.Default == "" && p.Type == Text {
+		return value{}, true
+	}
+	v, err := p.check(p.Default, Source{})
+	return v, err == nil
+}
+
 func invalid(name, text string, source Source, err error) error {
 	return fmt.Errorf("%s=%q (%v): %w", name, text, source, err)
 }

@@ -225,7 +225,7 @@ const batch = 16 << 10
 func (l *Logical) pass(column int64, i int, at int64, length int, use func(from int, data []byte)) {
 	if l.pace != nil && l.err != nil {
 		if len(l.scratch) < length {
-			l.scratch = make([]byte, length)
+			l.scratch = grown(l.scratch, length)
 		}
 		clear(l.scratch[:length])
 		use(0, l.scratch[:length])
@@ -352,6 +352,7 @@ func (l *Logical) Release() {
 	for _, w := range l.windows {
 		w.close()
 	}
+	l.scratch = giveUp(l.scratch)
 	for i, f := range l.open {
 		if err := f.Close(); err != nil {
 			l.fail(err)

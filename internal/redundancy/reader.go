@@ -127,7 +127,7 @@ func (r *Reader) view(i int, at int64, length int) (data []byte, n int, err erro
 // read returns n bytes at offset at, valid until the next call, without a mapping.
 func (r *Reader) read(at int64, n int) ([]byte, error) {
 	if len(r.scratch) < n {
-		r.scratch = make([]byte, n)
+		r.scratch = grown(r.scratch, n)
 	}
 	_, err := r.f.ReadAt(r.scratch[:n], at)
 	return r.scratch[:n], err
@@ -169,6 +169,7 @@ func (r *Reader) Close() error {
 	for i := range r.windows {
 		r.windows[i].close()
 	}
+	r.scratch = giveUp(r.scratch)
 	if err := r.f.Close(); r.err == nil {
 		r.err = err
 	}

@@ -1,6 +1,9 @@
 package redundancy
 
-import "github.com/goscr/goscr/mpi"
+import (
+	"github.com/goscr/goscr/internal/mpi/buffer"
+	"github.com/goscr/goscr/mpi"
+)
 
 // Source is data that a rank sends.
 type Source struct {
@@ -54,8 +57,8 @@ const (
 // a source has a sink for it. There is no deadlock: to send or receive piece i, a rank
 // waits only for others to receive pieces before i.
 func Stream(c mpi.Comm, sources []Source, sinks []Sink, piece int) {
-	buffer := mpi.Alloc(ahead * (len(sources) + len(sinks)) * piece)
-	rest, pieces := buffer, int64(0)
+	memory := buffer.Get(ahead * (len(sources) + len(sinks)) * piece)
+	rest, pieces := memory, int64(0)
 	// begin allots slots for a source or sink of size bytes.
 	begin := func(size int64) moving {
 		m := moving{comm: c, size: size, piece: int64(piece)}
@@ -96,7 +99,7 @@ func Stream(c mpi.Comm, sources []Source, sinks []Sink, piece int) {
 			outgoing[k].slots[i].finish()
 		}
 	}
-	mpi.Free(buffer) // after a panic it is not freed, because MPI may still use it
+	buffer.Put(memory) // not after a panic: MPI may still use it
 }
 
 // moving is a source or sink with pieces in transit.

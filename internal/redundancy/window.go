@@ -76,7 +76,7 @@ func (l *Logical) view(column int64, i int, at int64, length int) (data []byte, 
 // read returns n bytes at offset at of file i, valid until the next call, without a mapping.
 func (l *Logical) read(i int, at int64, n int) ([]byte, error) {
 	if len(l.scratch) < n {
-		l.scratch = make([]byte, n)
+		l.scratch = grown(l.scratch, n)
 	}
 	return l.scratch[:n], l.readFile(i, l.scratch[:n], at)
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/goscr/goscr/internal/mpi/buffer"
 	"github.com/goscr/goscr/internal/observe/eventlog"
 	"github.com/goscr/goscr/internal/observe/report"
 	"github.com/goscr/goscr/internal/prefix"
@@ -95,7 +96,7 @@ func (s *Session) end(record func() error, finalized bool) error {
 	return cmp.Or(flushed, recorded, closed)
 }
 
-// free frees the communicators of the session, also after Init has failed. It is
+// free frees the communicators of the session and the buffers that are kept for messages, also after Init has failed. It is
 // collective.
 func (s *Session) free() {
 	s.events.Close()
@@ -109,4 +110,5 @@ func (s *Session) free() {
 		s.protection.free()
 	}
 	s.world.Free()
+	buffer.Release()
 }

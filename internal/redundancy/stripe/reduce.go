@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/goscr/goscr/internal/mpi/buffer"
 	"github.com/goscr/goscr/mpi"
 )
 
@@ -75,10 +76,10 @@ func (s Set) reduce(columns []column, shards Shards, reads bool) error {
 	r := &reduction{Set: s, me: s.Comm.Rank(), columns: columns, shards: shards, reads: reads}
 	r.plan()
 	total := (s.Chunk + int64(s.Piece) - 1) / int64(s.Piece)
-	var buffer []byte
-	err := mpi.Try(func() error { buffer = r.allocate(int(min(total, inTransit))); return nil })
+	var memory []byte
+	err := mpi.Try(func() error { memory = r.allocate(int(min(total, inTransit))); return nil })
 	if err := mpi.Agree(s.Comm, err); err != nil {
-		mpi.Free(buffer)
+		buffer.Put(memory)
 		return err
 	}
 	for turn := range total + inTransit - 1 {
@@ -96,7 +97,7 @@ func (s Set) reduce(columns []column, shards Shards, reads bool) error {
 	for i := range r.slots {
 		r.slots[i].sent()
 	}
-	mpi.Free(buffer) // not after a panic: MPI may still use it
+	buffer.Put(memory) // not after a panic: MPI may still use it
 	return nil
 }
 
@@ -150,8 +151,8 @@ func (r *reduction) allocate(n int) []byte {
 	sums := r.width * r.Piece
 	ahead := min(len(r.final), max(r.width, 2))
 	each := 2*sums + ahead*r.Piece
-	buffer := mpi.Alloc(n * each)
-	rest := buffer
+	memory := buffer.Get(n * each)
+	rest := memory
 	take := func(n int) []byte {
 		b := rest[:n:n]
 		rest = rest[n:]
@@ -165,7 +166,7 @@ func (r *reduction) allocate(n int) []byte {
 		}
 		s.awaited = make([]mpi.Request, ahead)
 	}
-	return buffer
+	return memory
 }
 
 func (r *reduction) slot(piece int64) *slot { return &r.slots[piece%inTransit] }
