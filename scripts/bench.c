@@ -12,6 +12,7 @@
  *     bench paced FILES BYTES COUNT   ... or do nothing meanwhile
  *     bench behind FILES BYTES COUNT  after each checkpoint, wait until the network is idle
  *     bench stream 1 BYTES COUNT      send BYTES around the ring of ranks by plain TCP
+ *     bench price FILES BYTES COUNT   compute, and write COUNT checkpoints meanwhile; none with 0 bytes
  *     bench limits 1 BYTES COUNT      time copies and messages without the library
  *     bench calls FILES BYTES COUNT   time the system calls that a checkpoint needs to look at
  *                                     its files and to read them
@@ -23,7 +24,8 @@
  * checkpoint "checkpoint ROUTE WRITE COMPLETE START SENT RECEIVED", for a restart "restart
  * INIT READ SENT RECEIVED", for one that is fetched "fetch HAVE READ SENT RECEIVED", for
  * limits "limits WRITE READ MOVE OVERWRITE PLAIN" (see limits()), for calls "calls SECONDS", for stream "stream SECONDS
- * SENT RECEIVED", and for behind "behind SECONDS SENT RECEIVED" (see behind()).  Times are
+ * SENT RECEIVED", for behind "behind SECONDS SENT RECEIVED" (see behind()), and for price "price
+ * SECONDS BLOCKED" (see price()).  Times are
  * seconds of the slowest rank, counted from when all ranks had begun.  SENT and RECEIVED are
  * the bytes that eth0 of a node has sent and received, with all headers, during
  * SCR_Complete_output, since before SCR_Init (or SCR_Have_restart), or during SECONDS; of the
@@ -774,6 +776,58 @@ static void encode(int number)
 }
 
 /*
+ * A program that computes on all its cores, with a reduction after each step, and writes number
+ * checkpoints; none if there are no bytes. SCR_Finalize is included: it waits for what is not
+ * protected yet. Rank 0 prints "price SECONDS BLOCKED": of the whole run without SCR_Init, and of
+ * the calls of SCR in it, on the rank where these took longest.
+ */
+static void price(int number)
+{
+    enum { STEPS = 6, PIECES = 6 };
+    char name[SCR_MAX_FILENAME], path[SCR_MAX_FILENAME], label[64];
+    double blocked = 0, sum, all, t, started = begin();
+    int i, k, step, flag;
+
+    for (i = 1; i <= number; i++) {
+        for (step = 0; step < STEPS; step++) {
+            for (k = 0; k < PIECES; k++)
+                compute();
+            sum = 1;
+            MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+            t = MPI_Wtime();
+            if (SCR_Need_checkpoint(&flag) != SCR_SUCCESS)
+                fail("SCR_Need_checkpoint");
+            blocked += MPI_Wtime() - t;
+        }
+        if (bytes == 0)
+            continue;
+        snprintf(label, sizeof label, "bench.%d", i);
+        t = MPI_Wtime();
+        if (SCR_Start_output(label, SCR_FLAG_CHECKPOINT) != SCR_SUCCESS)
+            fail("SCR_Start_output");
+        blocked += MPI_Wtime() - t;
+        for (k = 0; k < files; k++) {
+            name_of(name, label, k);
+            if (SCR_Route_file(name, path) != SCR_SUCCESS)
+                fail("SCR_Route_file");
+            put(path, k);
+        }
+        t = MPI_Wtime();
+        if (SCR_Complete_output(1) != SCR_SUCCESS)
+            fail("SCR_Complete_output");
+        blocked += MPI_Wtime() - t;
+    }
+    t = MPI_Wtime();
+    if (SCR_Finalize() != SCR_SUCCESS)
+        fail("SCR_Finalize");
+    blocked += MPI_Wtime() - t;
+    blocked = slowest(blocked);
+    all = slowest(MPI_Wtime() - started);
+    if (rank == 0)
+        printf("price %.9f %.9f\n", all, blocked);
+}
+
+/*
  * A checkpoint with SCR_ENCODE_ASYNC=1, after which the ranks sleep until their links are idle. Rank 0
  * prints "behind SECONDS SENT RECEIVED": from the begin of SCR_Complete_output until the links
  * carried the last bytes of the protection.
@@ -919,8 +973,8 @@ static void outside(int library, int number, int64_t step)
 
 int main(int argc, char **argv)
 {
-    enum { WRITE, RESTART, FETCH, IDLE, ASYNC, PACED, LIMITS, OUTSIDE, BARE, ENCODE, BEHIND, STREAM, CALLS, MODES };
-    static const char *const modes[MODES] = {"write", "restart", "fetch", "idle", "async", "paced", "limits", "outside", "bare", "encode", "behind", "stream", "calls"};
+    enum { WRITE, RESTART, FETCH, IDLE, ASYNC, PACED, LIMITS, OUTSIDE, BARE, ENCODE, BEHIND, STREAM, CALLS, PRICE, MODES };
+    static const char *const modes[MODES] = {"write", "restart", "fetch", "idle", "async", "paced", "limits", "outside", "bare", "encode", "behind", "stream", "calls", "price"};
     int mode = 0;
     long before, grown, own, most, faults, met;
     int count, i, first = 0;
@@ -929,12 +983,15 @@ int main(int argc, char **argv)
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     main_thread = pthread_self();
-    MPI_Init(&argc, &argv);
+    if (argc > 1 && strcmp(argv[1], "price") == 0)
+        MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &i); /* for SCR_ENCODE_CARRIER=MPI */
+    else
+        MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     while (argc == 5 && mode < MODES && strcmp(argv[1], modes[mode]) != 0)
         mode++;
     if (argc != 5 || mode == MODES || (files = atoi(argv[2])) < 1 || (bytes = atoll(argv[3])) < 0 || (count = atoi(argv[4])) < 1) {
-        fprintf(stderr, "usage: bench write|async|encode|paced|restart|fetch|idle|limits|outside|bare|behind|stream|calls FILES BYTES COUNT\n");
+        fprintf(stderr, "usage: bench write|async|encode|paced|restart|fetch|idle|limits|outside|bare|behind|stream|calls|price FILES BYTES COUNT\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
         return 2;
     }
@@ -980,6 +1037,11 @@ int main(int argc, char **argv)
         if (SCR_Have_restart(&i, label) != SCR_SUCCESS)
             fail("SCR_Have_restart");
         outside(1, i ? restart(t, 0, links) : 0, count);
+    }
+    if (mode == PRICE) {
+        price(count);
+        MPI_Finalize();
+        return 0;
     }
     if (mode == RESTART || mode == FETCH)
         first = restart(t, mode == FETCH, links);
