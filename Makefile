@@ -255,11 +255,11 @@ bench: all $(out)/bench $(out)/pingpong
 # PEERS is a directory with the source archives of SCR 3.1; scripts/peers says which.
 compare: all $(out)/bench
 	@scripts/peers '$(or $(PEERS),peers)' $(out)/peers
-	$(MPICC) $(warn) $(CFLAGS) -I$(out)/peers/include -o $(out)/peers/bench scripts/bench.c -L$(out)/peers/lib -lscr -Wl,-rpath,$(out)/peers/lib
+	$(MPICC) $(warn) $(CFLAGS) -I$(out)/peers/include -Wl,--export-dynamic -o $(out)/peers/bench scripts/bench.c -L$(out)/peers/lib -lscr -ldl -lpthread -Wl,-rpath,$(out)/peers/lib
 	@BUILD=$(out) PEERS_BUILD=$(out)/peers scripts/compare $(MIB) -- $(or $(COUNT),5)
 
 $(out)/bench: scripts/bench.c $(out)/libscr.so
-	$(MPICC) $(warn) $(CFLAGS) -I$(out) -o $@ $< -L$(out) -lscr -Wl,-rpath,'$$ORIGIN'
+	$(MPICC) $(warn) $(CFLAGS) -I$(out) -Wl,--export-dynamic -o $@ $< -L$(out) -lscr -ldl -lpthread -Wl,-rpath,'$$ORIGIN'
 
 $(out)/pingpong: scripts/pingpong.c | all
 	$(MPICC) $(warn) $(CFLAGS) -Wl,--export-dynamic -o $@ $<

@@ -12,6 +12,7 @@
  *     bench paced FILES BYTES COUNT   ... or do nothing meanwhile
  *     bench behind FILES BYTES COUNT  after each checkpoint, wait until the network is idle
  *     bench stream 1 BYTES COUNT      send BYTES around the ring of ranks by plain TCP
+ *     bench price FILES BYTES COUNT   compute, and write COUNT checkpoints meanwhile; none with 0 bytes
  *     bench limits 1 BYTES COUNT      time copies and messages without the library
  *     bench calls FILES BYTES COUNT   time the system calls that a checkpoint needs to look at
  *                                     its files and to read them
@@ -23,7 +24,8 @@
  * checkpoint "checkpoint ROUTE WRITE COMPLETE START SENT RECEIVED", for a restart "restart
  * INIT READ SENT RECEIVED", for one that is fetched "fetch HAVE READ SENT RECEIVED", for
  * limits "limits WRITE READ MOVE OVERWRITE PLAIN" (see limits()), for calls "calls SECONDS", for stream "stream SECONDS
- * SENT RECEIVED", and for behind "behind SECONDS SENT RECEIVED" (see behind()).  Times are
+ * SENT RECEIVED", for behind "behind SECONDS SENT RECEIVED" (see behind()), and for price "price
+ * SECONDS BLOCKED" (see price()).  Times are
  * seconds of the slowest rank, counted from when all ranks had begun.  SENT and RECEIVED are
  * the bytes that eth0 of a node has sent and received, with all headers, during
  * SCR_Complete_output, since before SCR_Init (or SCR_Have_restart), or during SECONDS; of the
@@ -31,13 +33,15 @@
  * growth of the peak resident memory since before SCR_Init, of the rank where it is largest, and
  * "private KIB", the memory that only this process has and that it would not have without
  * the library, after SCR_Init, likewise of the rank where it is largest.  "faults CALL COUNT" is
- * how many page faults without a read SCR_Init or SCR_Complete_output has caused, likewise.  The
+ * how many page faults without a read SCR_Init, SCR_Start_output or SCR_Complete_output has caused,
+ * likewise, and "meetings CALL COUNT" how many collective operations of MPI it took.  The
  * program's own buffer is not counted.  When the loop of outside or bare begins, "pid PID" of
  * the last rank, and "running TIME", in seconds of the day's clock.
  */
 
 #define _GNU_SOURCE /* madvise, MAP_POPULATE, RUSAGE_THREAD */
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -45,6 +49,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -65,6 +70,50 @@
 #include <scr.h>
 
 #define PIECE ((size_t)1 << 20)
+
+/* Counts the collective operations of the thread of main, in whichever way a library calls MPI: each
+ * function below stands before that of MPI, under both of its names. */
+static long meetings;
+static pthread_t main_thread;
+
+static void *next_of(const char *name)
+{
+    void *found = dlsym(RTLD_NEXT, name);
+
+    if (found == NULL)
+        abort();
+    return found;
+}
+#define COUNTED(name, parameters, arguments)                          \
+    int P##name parameters                                            \
+    {                                                                 \
+        static int(*next) parameters;                                 \
+        if (next == NULL)                                             \
+            *(void **)&next = next_of("P" #name);                     \
+        if (pthread_equal(pthread_self(), main_thread))               \
+            meetings++;                                               \
+        return next arguments;                                        \
+    }                                                                 \
+    int name parameters { return P##name arguments; }
+
+COUNTED(MPI_Barrier, (MPI_Comm c), (c))
+COUNTED(MPI_Ibarrier, (MPI_Comm c, MPI_Request *r), (c, r))
+COUNTED(MPI_Bcast, (void *b, int n, MPI_Datatype t, int root, MPI_Comm c), (b, n, t, root, c))
+COUNTED(MPI_Ibcast, (void *b, int n, MPI_Datatype t, int root, MPI_Comm c, MPI_Request *r), (b, n, t, root, c, r))
+COUNTED(MPI_Reduce, (const void *a, void *b, int n, MPI_Datatype t, MPI_Op o, int root, MPI_Comm c), (a, b, n, t, o, root, c))
+COUNTED(MPI_Allreduce, (const void *a, void *b, int n, MPI_Datatype t, MPI_Op o, MPI_Comm c), (a, b, n, t, o, c))
+COUNTED(MPI_Iallreduce, (const void *a, void *b, int n, MPI_Datatype t, MPI_Op o, MPI_Comm c, MPI_Request *r), (a, b, n, t, o, c, r))
+COUNTED(MPI_Scan, (const void *a, void *b, int n, MPI_Datatype t, MPI_Op o, MPI_Comm c), (a, b, n, t, o, c))
+COUNTED(MPI_Exscan, (const void *a, void *b, int n, MPI_Datatype t, MPI_Op o, MPI_Comm c), (a, b, n, t, o, c))
+COUNTED(MPI_Iexscan, (const void *a, void *b, int n, MPI_Datatype t, MPI_Op o, MPI_Comm c, MPI_Request *r), (a, b, n, t, o, c, r))
+COUNTED(MPI_Gather, (const void *a, int m, MPI_Datatype u, void *b, int n, MPI_Datatype t, int root, MPI_Comm c), (a, m, u, b, n, t, root, c))
+COUNTED(MPI_Igather, (const void *a, int m, MPI_Datatype u, void *b, int n, MPI_Datatype t, int root, MPI_Comm c, MPI_Request *r), (a, m, u, b, n, t, root, c, r))
+COUNTED(MPI_Allgather, (const void *a, int m, MPI_Datatype u, void *b, int n, MPI_Datatype t, MPI_Comm c), (a, m, u, b, n, t, c))
+COUNTED(MPI_Alltoall, (const void *a, int m, MPI_Datatype u, void *b, int n, MPI_Datatype t, MPI_Comm c), (a, m, u, b, n, t, c))
+COUNTED(MPI_Comm_dup, (MPI_Comm c, MPI_Comm *made), (c, made))
+COUNTED(MPI_Comm_idup, (MPI_Comm c, MPI_Comm *made, MPI_Request *r), (c, made, r))
+COUNTED(MPI_Comm_split, (MPI_Comm c, int color, int key, MPI_Comm *made), (c, color, key, made))
+COUNTED(MPI_Comm_create, (MPI_Comm c, MPI_Group g, MPI_Comm *made), (c, g, made))
 
 static int rank, files;
 static int64_t bytes;
@@ -102,14 +151,14 @@ static long page_faults(void)
     return used.ru_minflt;
 }
 
-/* Prints how many page faults a call has caused, on the rank with most of them. */
-static void print_faults(const char *call, long faults)
+/* Prints how many collective operations and page faults a call took, on the rank with most of them. */
+static void print_counts(const char *call, long met, long faults)
 {
-    long most;
+    long mine[2] = {met, faults}, most[2];
 
-    MPI_Reduce(&faults, &most, 1, MPI_LONG, MPI_MAX, 0, MPI_COMM_WORLD);
+    MPI_Reduce(mine, most, 2, MPI_LONG, MPI_MAX, 0, MPI_COMM_WORLD);
     if (rank == 0)
-        printf("faults %s %ld\n", call, most);
+        printf("meetings %s %ld\nfaults %s %ld\n", call, most[0], call, most[1]);
 }
 
 struct traffic {
@@ -252,13 +301,17 @@ static void checkpoint(int number)
     struct traffic links;
     char name[SCR_MAX_FILENAME], path[SCR_MAX_FILENAME], label[64];
     double start, route = 0, write = 0, complete, t;
-    long faults;
+    long met, faults, starting[2];
     int i;
 
     snprintf(label, sizeof label, "bench.%d", number);
     t = begin();
+    met = meetings;
+    faults = page_faults();
     if (SCR_Start_output(label, SCR_FLAG_CHECKPOINT) != SCR_SUCCESS)
         fail("SCR_Start_output");
+    starting[0] = meetings - met;
+    starting[1] = page_faults() - faults;
     start = slowest(MPI_Wtime() - t);
     MPI_Barrier(MPI_COMM_WORLD);
     for (i = 0; i < files; i++) {
@@ -274,13 +327,16 @@ static void checkpoint(int number)
     }
     t = completing = begin();
     links = traffic();
+    met = meetings;
     faults = page_faults();
     if (SCR_Complete_output(1) != SCR_SUCCESS)
         fail("SCR_Complete_output");
     faults = page_faults() - faults;
+    met = meetings - met;
     complete = slowest(MPI_Wtime() - t);
     links = busiest(links);
-    print_faults("complete", faults);
+    print_counts("start", starting[0], starting[1]);
+    print_counts("complete", met, faults);
     route = slowest(route);
     write = slowest(write);
     if (rank == 0)
@@ -720,6 +776,58 @@ static void encode(int number)
 }
 
 /*
+ * A program that computes on all its cores, with a reduction after each step, and writes number
+ * checkpoints; none if there are no bytes. SCR_Finalize is included: it waits for what is not
+ * protected yet. Rank 0 prints "price SECONDS BLOCKED": of the whole run without SCR_Init, and of
+ * the calls of SCR in it, on the rank where these took longest.
+ */
+static void price(int number)
+{
+    enum { STEPS = 6, PIECES = 6 };
+    char name[SCR_MAX_FILENAME], path[SCR_MAX_FILENAME], label[64];
+    double blocked = 0, sum, all, t, started = begin();
+    int i, k, step, flag;
+
+    for (i = 1; i <= number; i++) {
+        for (step = 0; step < STEPS; step++) {
+            for (k = 0; k < PIECES; k++)
+                compute();
+            sum = 1;
+            MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+            t = MPI_Wtime();
+            if (SCR_Need_checkpoint(&flag) != SCR_SUCCESS)
+                fail("SCR_Need_checkpoint");
+            blocked += MPI_Wtime() - t;
+        }
+        if (bytes == 0)
+            continue;
+        snprintf(label, sizeof label, "bench.%d", i);
+        t = MPI_Wtime();
+        if (SCR_Start_output(label, SCR_FLAG_CHECKPOINT) != SCR_SUCCESS)
+            fail("SCR_Start_output");
+        blocked += MPI_Wtime() - t;
+        for (k = 0; k < files; k++) {
+            name_of(name, label, k);
+            if (SCR_Route_file(name, path) != SCR_SUCCESS)
+                fail("SCR_Route_file");
+            put(path, k);
+        }
+        t = MPI_Wtime();
+        if (SCR_Complete_output(1) != SCR_SUCCESS)
+            fail("SCR_Complete_output");
+        blocked += MPI_Wtime() - t;
+    }
+    t = MPI_Wtime();
+    if (SCR_Finalize() != SCR_SUCCESS)
+        fail("SCR_Finalize");
+    blocked += MPI_Wtime() - t;
+    blocked = slowest(blocked);
+    all = slowest(MPI_Wtime() - started);
+    if (rank == 0)
+        printf("price %.9f %.9f\n", all, blocked);
+}
+
+/*
  * A checkpoint with SCR_ENCODE_ASYNC=1, after which the ranks sleep until their links are idle. Rank 0
  * prints "behind SECONDS SENT RECEIVED": from the begin of SCR_Complete_output until the links
  * carried the last bytes of the protection.
@@ -865,21 +973,25 @@ static void outside(int library, int number, int64_t step)
 
 int main(int argc, char **argv)
 {
-    enum { WRITE, RESTART, FETCH, IDLE, ASYNC, PACED, LIMITS, OUTSIDE, BARE, ENCODE, BEHIND, STREAM, CALLS, MODES };
-    static const char *const modes[MODES] = {"write", "restart", "fetch", "idle", "async", "paced", "limits", "outside", "bare", "encode", "behind", "stream", "calls"};
+    enum { WRITE, RESTART, FETCH, IDLE, ASYNC, PACED, LIMITS, OUTSIDE, BARE, ENCODE, BEHIND, STREAM, CALLS, PRICE, MODES };
+    static const char *const modes[MODES] = {"write", "restart", "fetch", "idle", "async", "paced", "limits", "outside", "bare", "encode", "behind", "stream", "calls", "price"};
     int mode = 0;
-    long before, grown, own, most, faults;
+    long before, grown, own, most, faults, met;
     int count, i, first = 0;
     struct traffic links;
     double t;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
-    MPI_Init(&argc, &argv);
+    main_thread = pthread_self();
+    if (argc > 1 && strcmp(argv[1], "price") == 0)
+        MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &i); /* for SCR_ENCODE_CARRIER=MPI */
+    else
+        MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     while (argc == 5 && mode < MODES && strcmp(argv[1], modes[mode]) != 0)
         mode++;
     if (argc != 5 || mode == MODES || (files = atoi(argv[2])) < 1 || (bytes = atoll(argv[3])) < 0 || (count = atoi(argv[4])) < 1) {
-        fprintf(stderr, "usage: bench write|async|encode|paced|restart|fetch|idle|limits|outside|bare|behind|stream|calls FILES BYTES COUNT\n");
+        fprintf(stderr, "usage: bench write|async|encode|paced|restart|fetch|idle|limits|outside|bare|behind|stream|calls|price FILES BYTES COUNT\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
         return 2;
     }
@@ -907,15 +1019,17 @@ int main(int argc, char **argv)
     before = peak_kib();
     links = traffic();
     t = begin();
+    met = meetings;
     faults = page_faults();
     if (SCR_Init() != SCR_SUCCESS)
         fail("SCR_Init");
     faults = page_faults() - faults;
+    met = meetings - met;
     t = slowest(MPI_Wtime() - t);
     own = private_kib(NULL) - own;
     if (rank == 0)
         printf("init %.9f\n", t);
-    print_faults("init", faults);
+    print_counts("init", met, faults);
     if (mode == OUTSIDE) {
         char label[SCR_MAX_FILENAME];
 
@@ -923,6 +1037,11 @@ int main(int argc, char **argv)
         if (SCR_Have_restart(&i, label) != SCR_SUCCESS)
             fail("SCR_Have_restart");
         outside(1, i ? restart(t, 0, links) : 0, count);
+    }
+    if (mode == PRICE) {
+        price(count);
+        MPI_Finalize();
+        return 0;
     }
     if (mode == RESTART || mode == FETCH)
         first = restart(t, mode == FETCH, links);

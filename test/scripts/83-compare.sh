@@ -30,7 +30,7 @@ cp "$BUILD/libscr.so" "$WORK/peers/lib/"
 compare() { BUILD=$WORK/build PEERS_BUILD=$WORK/peers ROUNDS=1 RANKS=2 SCHEMES=${schemes:-} "$root/scripts/compare" "$@"; }
 is "compare wants the program" refused 'bench is missing; run make compare' compare
 bench() { # DIRECTORY: bench, linked with the libscr.so there
-    "$MPICC" -std=c99 -D_POSIX_C_SOURCE=200809L -O1 -I"$BUILD" -o "$2" "$root/scripts/bench.c" -L"$1" -lscr -Wl,-rpath,"$1"
+    "$MPICC" -std=c99 -D_POSIX_C_SOURCE=200809L -O1 -I"$BUILD" -o "$2" "$root/scripts/bench.c" -Wl,--export-dynamic -L"$1" -lscr -ldl -lpthread -Wl,-rpath,"$1"
 }
 is "the program of compare builds" bench "$WORK/build" "$WORK/build/bench"
 cp "$WORK/build/bench" "$WORK/peers/bench"
