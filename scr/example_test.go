@@ -91,6 +91,6 @@ func Example() {
 	m.lose("node2")
 	m.run(simulate)
 	// Output:
-	// continues from step 0
-	// continues from step 9
+	// goes on from step 0
+	// goes on from step 9
 }
