@@ -239,7 +239,8 @@ hanging() {
     is "a rank hangs: the watchdog ends the run, and the next finishes" ends 0 'watchdog: no checkpoint' 'run [2-4]: exit status 0' 'restarted from heat\.'
     is "... with the right result" result
     if command -v gdb >/dev/null || command -v eu-stack >/dev/null; then
-        is "... and the stacks of the ranks are kept" grep -q main "$prefix"/.scr/stacks.1.node*
+        is "... and the stacks of the ranks are kept" bash -c 'grep -q main "$1"/.scr/stacks.1.node* || { cat "$1"/.scr/stacks.* "$2"; false; }' \
+            - "$prefix" "$log"
     fi
 }
 

@@ -264,7 +264,7 @@ func newLab(t *testing.T, plan ...string) *lab {
 		copy) [ ! -e %[1]s/spare.$NODE ] || { echo "scr_copy: $NODE: the job has nothing on this node: x"; exit 1; }
 			[ ! -e %[1]s/nocopy.$NODE ] || { echo "cannot copy"; exit 1; } ;;
 		index) [ ! -e %[1]s/nobuild.$5 ] || { echo "rank 3 is missing"; exit 1; } ;;
-		stacks) echo "#0 in main" ;;
+		stacks) [ ! -e %[1]s/nodebugger ] || { echo "neither eu-stack nor gdb"; exit 1; }; echo "#0 in main" ;;
 		handover) [ ! -e %[1]s/nohandover.$NODE ] || { echo "connection refused"; exit 1; }
 			case "$*" in *--receive*) echo "rank 2: 1048576 bytes"; echo "rank 3: 2097152 bytes" ;; esac ;;
 		transfer) case "$*" in
@@ -932,6 +932,15 @@ func TestLoop_Watchdog(t *testing.T) {
 			t.Errorf("%q, %v", text, err)
 		}
 	}
+}
+
+// A run is also ended if there is no debugger, and one line says so for all nodes.
+func TestLoop_Watchdog_NoDebugger(t *testing.T) {
+	l := newLab(t, "hang", "init 3; checkpoint 1; finalize")
+	l.firstOnly = true
+	script(t, filepath.Join(l.dir, "nodebugger"), "")
+	t.Setenv("SCR_LAUNCH_TIMEOUT", "1")
+	l.run(t, 0, "no SCR_Init within ", "no stacks of the ranks on n[1-4]: neither eu-stack nor gdb", "run 2: exit status 0")
 }
 
 func TestLoop_NeverStarts(t *testing.T) {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,11 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goscr/goscr/hash"
+	"github.com/goscr/goscr/internal/job/hostlist"
 	"github.com/goscr/goscr/internal/prefix"
 )
 
-// stacksTime is how long a node may take to write the stacks of its ranks.
-const stacksTime = 30 * time.Second
+// stacksTime is how long the debuggers on a node may take together. A busy node needs half
+// a minute for a rank.
+const stacksTime = 2 * time.Minute
 
 // keepStacks writes the stacks of the ranks on nodes to the files
 // .scr/stacks.<run>.<node> in the prefix directory.
@@ -28,10 +32,10 @@ func (j *Job) keepStacks(ctx context.Context, number int, nodes []string) {
 		j.Tell("%v", err)
 		return
 	}
-	kept := 0
-	for n, a := range j.OnNodes(ctx, nodes, stacksTime, j.Tool, "stacks", "--cntldir", control) {
+	kept, none := 0, map[string][]string{} // none has the nodes of each reason
+	for n, a := range j.OnNodes(ctx, nodes, stacksTime+30*time.Second, j.Tool, "stacks", "--cntldir", control) {
 		if a.failed() {
-			j.Detail("stacks of %s: %s", n, a.lastLine())
+			none[a.lastLine()] = append(none[a.lastLine()], n)
 			continue
 		}
 		path := filepath.Join(j.Prefix, prefix.Metadata, fmt.Sprintf("stacks.%d.%s", number, n))
@@ -41,15 +45,23 @@ func (j *Job) keepStacks(ctx context.Context, number int, nodes []string) {
 		}
 		kept++
 	}
+	say := j.Tell
 	if kept > 0 {
+		say = j.Detail // nodes without a rank are no surprise
 		j.Tell("the stacks of its ranks are in %s", filepath.Join(j.Prefix, prefix.Metadata, fmt.Sprintf("stacks.%d.*", number)))
+	}
+	for _, why := range slices.Sorted(maps.Keys(none)) {
+		say("no stacks of the ranks on %s: %s", hostlist.Compress(none[why]), why)
 	}
 }
 
 // Stacks writes the stacks of the ranks on this node to out: of the processes of this user
 // that have files in the control directory open, or have libscr.so loaded. It returns how
-// many it has found. The error says that no debugger is installed.
+// many it has found. If the time is not enough for all, out says of which there is no stack. The
+// error says that no debugger is installed.
 func Stacks(ctx context.Context, control string, out io.Writer) (ranks int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, stacksTime)
+	defer cancel()
 	command, err := debugger()
 	if err != nil {
 		return 0, err

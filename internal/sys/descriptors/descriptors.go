@@ -8,8 +8,10 @@
 package descriptors
 
 import (
+	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,6 +22,8 @@ var held struct {
 	mu    sync.Mutex
 	users int
 	ours  [lowest]bool
+
+	closed [lowest]bool // at some time
 }
 
 // Hold occupies those of the descriptors 0 to 2 that are closed, until Release has been
@@ -29,16 +33,46 @@ func Hold() {
 	defer held.mu.Unlock()
 	held.users++
 	for fd := range lowest { // the program may have closed one since another user called Hold
-		// F_GETFD does not block, so Go's scheduler need not know of it; each call of the library asks.
-		if _, _, errno := unix.RawSyscall(unix.SYS_FCNTL, uintptr(fd), unix.F_GETFD, 0); errno == 0 {
+		if isInUse(fd) {
 			continue
 		}
+		held.closed[fd] = true
 		got, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
 		if err == nil && got != fd { // another thread has opened fd meanwhile
 			_ = unix.Close(got)
 		}
 		held.ours[fd] = held.ours[fd] || err == nil && got == fd
 	}
+}
+
+// patience is how many milliseconds Hold waits for the C library to close a file.
+const patience = 1000
+
+// isInUse reports whether a descriptor is open and stays so. The C library counts the
+// processors when a thread needs one more arena for malloc, and its file takes a descriptor
+// that the program has closed. When it is closed again, our file would take its place.
+func isInUse(fd int) bool {
+	for wait := range patience {
+		// F_GETFD does not block, so Go's scheduler need not know of it; each call of the library asks.
+		if _, _, errno := unix.RawSyscall(unix.SYS_FCNTL, uintptr(fd), unix.F_GETFD, 0); errno != 0 {
+			return false
+		}
+		if !held.closed[fd] || held.ours[fd] || !countsProcessors(fd) {
+			return true
+		}
+		if wait > 0 { // the first time, it may just have been closed
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return true
+}
+
+// countsProcessors reports whether a descriptor is a file from which the C library reads the
+// number of processors.
+func countsProcessors(fd int) bool {
+	var path [64]byte
+	n, err := unix.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd), path[:])
+	return err == nil && (string(path[:n]) == "/sys/devices/system/cpu/online" || string(path[:n]) == "/proc/stat")
 }
 
 // Release closes the descriptors that Hold occupies, except one that the program has

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -71,5 +72,29 @@ func TestOpenFile_ClosedAfterHold(t *testing.T) {
 	}
 	if _, err := f.WriteString("text"); err != nil {
 		t.Error(err)
+	}
+}
+
+// The C library reads the number of processors while this thread calls Hold.
+func TestHold_WaitsForTheCLibrary(t *testing.T) {
+	for _, path := range []string{"/sys/devices/system/cpu/online", "/proc/stat"} {
+		t.Run(path, func(t *testing.T) {
+			without(t)
+			Hold() // finds that the program has closed it
+			Release()
+			f, err := os.Open(path) // with descriptor 0
+			if err != nil {
+				t.Skip(err)
+			}
+			if number(f) != 0 {
+				t.Fatalf("the file has descriptor %d", number(f))
+			}
+			time.AfterFunc(20*time.Millisecond, func() { f.Close() })
+			Hold()
+			defer Release()
+			if flags, err := unix.FcntlInt(0, unix.F_GETFL, 0); err != nil || flags&unix.O_PATH == 0 {
+				t.Errorf("descriptor 0 is not held: %#x, %v", flags, err)
+			}
+		})
 	}
 }
