@@ -34,6 +34,7 @@
 #   make wheel          the module for Python, in build/wheel
 #   make site           the documentation as a web site, in build/site: it needs no server
 #   make dist           a source archive, with all modules, in build/dist: it builds without a network
+#   make release     all of these and checksums, of the last commit, in build/release: the same bytes each time
 #
 # A build is for one MPI, that of $(MPICC).  To have several side by side:
 #     make BUILD=build/mpich MPICC=mpicc.mpich && sudo make install BUILD=build/mpich
@@ -78,7 +79,7 @@ version  = -X=github.com/goscr/goscr/internal/sys/version.stamped=$(shell script
 
 export MPICC
 
-.PHONY: all examples install uninstall packages test-packages dist site wheel demo demo-slurm quick test test-all test-times crash losses power soak halo fuzz bench compare pictures structure lint clean deps check FORCE
+.PHONY: all examples install uninstall packages test-packages release dist site wheel demo demo-slurm quick test test-all test-times crash losses power soak halo fuzz bench compare pictures structure lint clean deps check FORCE
 
 for_fortran := $(out)/libscrf.so $(out)/scr_cr.mod $(out)/libscrf.a
 
@@ -234,6 +235,11 @@ test-packages: packages
 
 dist:
 	@scripts/dist build/dist
+
+# It has to be empty, so that nothing of another release is in it.
+release:
+	@scripts/deps $(install_deps) openmpi mpich fortran packages wheel
+	@scripts/release build/release
 
 site:
 	@CGO_ENABLED=0 $(GO) run ./scripts/site . $(out)/site

@@ -11,7 +11,7 @@ import (
 // stamped is set by the linker: the Makefile passes what scripts/version prints.
 var stamped string
 
-// Goscr returns the version of goscr, such as 0.9.0 or 0.9.0-dev.572.g0a1b2c3 (commits before
+// Goscr returns the version of goscr, such as 1.0.0 or 1.0.0-dev.572.g0a1b2c3 (commits before
 // the release, and the last of them). A program that uses goscr as a Go module has the
 // version of the module. It is "unknown" if the build has recorded none.
 func Goscr() string {

@@ -1,0 +1,32 @@
+FLAG_CHECKPOINT = 1
+FLAG_NONE = 0
+FLAG_OUTPUT = 2
+MAX_FILENAME = 1024
+SUCCESS = 0
+class Error(RuntimeError):
+class Output(_Phase):
+class Restart(_Phase):
+def complete_checkpoint(valid=True):
+def complete_output(valid=True):
+def complete_restart(valid=True):
+def config(text):
+def current(name):
+def delete(name):
+def drop(name):
+def finalize():
+def get_error():
+def get_version():
+def have_restart():
+def init(mpi=True, comm=None):
+def library():
+def need_checkpoint():
+def output(name=None, flags=FLAG_CHECKPOINT):
+def rank():
+def recover(repaired=None):
+def restart():
+def route_file(name):
+def should_exit():
+def size():
+def start_checkpoint():
+def start_output(name=None, flags=FLAG_CHECKPOINT):
+def start_restart():

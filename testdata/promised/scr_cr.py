@@ -1,0 +1,16 @@
+class Event(enum.IntEnum):
+class State(enum.IntEnum):
+def checkpoint():
+def inc_register_callback(event, function):
+def library():
+def migrate(hostname=None, rank=-1, off_node=False, comm=None):
+def mpi_finalize():
+def mpi_init():
+def quiesce(comm=None):
+def quiesce_checkpoint(comm=None):
+def quiesce_end(comm=None):
+def quiesce_start(comm=None):
+def restart(handle, seq):
+def self_register_checkpoint_callback(function):
+def self_register_continue_callback(function):
+def self_register_restart_callback(function):
