@@ -544,3 +544,46 @@ func TestThesis_IsTested(t *testing.T) {
 		t.Errorf("%d rows, of which %d name no test", rows, untested)
 	}
 }
+
+// Tests that reliability.md names are there.
+func TestReliability_TestsExist(t *testing.T) {
+	there := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "build" || d.Name() == ".git"):
+			return fs.SkipDir
+		case !strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range declared.FindAllStringSubmatch(string(text), -1) {
+			there[m[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := read(t, "docs/reliability.md")
+	names := regexp.MustCompile("`((?:Test|Fuzz)\\w+)(\\*?)`").FindAllStringSubmatch(page, -1)
+	if len(names) < 100 {
+		t.Errorf("it names %d tests", len(names))
+	}
+	for _, m := range names {
+		found := there[m[1]]
+		for name := range there {
+			found = found || m[2] != "" && strings.HasPrefix(name, m[1])
+		}
+		if !found {
+			t.Errorf("no test is called %s%s", m[1], m[2])
+		}
+	}
+	for _, m := range regexp.MustCompile("`([0-9]{2}-[a-z]+\\.sh)`").FindAllStringSubmatch(page, -1) {
+		if _, err := os.Stat(filepath.Join(root, "test/scripts", m[1])); err != nil {
+			t.Error(err)
+		}
+	}
+}

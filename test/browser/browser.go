@@ -3,6 +3,7 @@ package browser
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
@@ -90,16 +92,35 @@ func (b *Browser) Do(actions ...chromedp.Action) {
 	}
 }
 
+// ask evaluates something. While a page is replaced by the next one, the browser may look for the context of
+// the former; then it is asked again.
+func (b *Browser) ask(action chromedp.Action) {
+	b.t.Helper()
+	err := chromedp.Run(b.ctx, action)
+	for b.ctx.Err() == nil && replaced(err) {
+		err = chromedp.Run(b.ctx, action)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// replaced reports whether an error of the browser says that the page is no longer there.
+func replaced(err error) bool {
+	var answer *cdproto.Error
+	return errors.As(err, &answer) && answer.Code == -32000 && strings.Contains(answer.Message, "context")
+}
+
 // Poll waits until an expression of the page is true.
 func (b *Browser) Poll(expression string) {
 	b.t.Helper()
-	b.Do(chromedp.Poll(expression, nil, chromedp.WithPollingTimeout(0)))
+	b.ask(chromedp.Poll(expression, nil, chromedp.WithPollingTimeout(0)))
 }
 
 // Get evaluates an expression.
 func Get[T any](b *Browser, expression string) (value T) {
 	b.t.Helper()
-	b.Do(chromedp.Evaluate(expression, &value))
+	b.ask(chromedp.Evaluate(expression, &value))
 	return value
 }
 
