@@ -72,7 +72,7 @@ func TestInstall_Files(t *testing.T) {
 		"bin/scr", "include/scr.h", "include/scr.mod", "include/scr_cr.h", "include/scr_cr.mod", "include/scrf.h",
 		"lib/cmake/scr/scrConfig.cmake", "lib/cmake/scr/scrConfigVersion.cmake", "lib/goscr/directories", "lib/goscr/" + b.mpi + "/mpi", "lib/python/scr.py", "lib/python/scr_cr.py",
 		"lib/libscr_cr.so", "lib/goscr/" + b.mpi + "/libscr_cr.so", "lib/goscr/" + b.mpi + "/scr_image",
-		"share/goscr/scr.f90", "share/goscr/scr_cr.f90", "share/goscr/grafana/views.sql", "share/goscr/grafana/goscr.json", "share/goscr/gdb/goscr.py", "share/goscr/modulefiles/goscr/" + b.mpi, "share/goscr/modulefiles/goscr/" + b.mpi + ".lua",
+		"share/goscr/scr.f90", "share/goscr/scr_cr.f90", "share/goscr/grafana/views.sql", "share/goscr/grafana/goscr.json", "share/goscr/grafana/goscr-prometheus.json", "share/goscr/gdb/goscr.py", "share/goscr/modulefiles/goscr/" + b.mpi, "share/goscr/modulefiles/goscr/" + b.mpi + ".lua",
 		"share/goscr/ompi/ompi-checkpoint", "share/goscr/ompi/ompi-migrate", "share/goscr/ompi/ompi-restart",
 		"share/goscr/slurm/epilog", "share/goscr/slurm/prolog",
 	}

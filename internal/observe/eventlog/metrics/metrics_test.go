@@ -188,17 +188,23 @@ func TestFile_Link(t *testing.T) {
 	}
 }
 
-func TestFile_OfScrRun(t *testing.T) {
+// runRecords are what scr_run logs of runs.
+func runRecords() []eventlog.Record {
 	end := func(how string) eventlog.Record {
 		return eventlog.Record{Type: "RUN_END", Note: how, Run: &eventlog.Run{Status: new(int)}}
 	}
-	has(t, recorded(t, "run_", job,
-		eventlog.Record{Type: "RUN_START", Run: &eventlog.Run{Nodes: 4}},
+	return []eventlog.Record{
+		{Type: "RUN_START", Run: &eventlog.Run{Nodes: 4}},
 		end("died"), end("migrated"), end("migrated"),
-		eventlog.Record{Type: "NODE_FAIL"}, eventlog.Record{Type: "RECOVERY", Note: "SPARE"},
-		eventlog.Record{Type: "RUN_START", Run: &eventlog.Run{Nodes: 3}},
+		{Type: "NODE_FAIL"}, {Type: "RECOVERY", Note: "SPARE"},
+		{Type: "RUN_START", Run: &eventlog.Run{Nodes: 3}},
 		end("finished"),
-		eventlog.Record{Transfer: true, Type: "SCAVENGE", Bytes: eventlog.Count(7)}, eventlog.Record{Type: "SCAVENGE_FAIL"}),
+		{Transfer: true, Type: "SCAVENGE", Bytes: eventlog.Count(7)}, {Type: "SCAVENGE_FAIL"},
+	}
+}
+
+func TestFile_OfScrRun(t *testing.T) {
+	has(t, recorded(t, "run_", job, runRecords()...),
 		`goscr_run_nodes{J} 3`,
 		`goscr_run_nodes_lost_total{J} 1`,
 		`goscr_run_recoveries_total{J,rung="SPARE"} 1`,
