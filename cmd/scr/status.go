@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,15 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"github.com/goscr/goscr/internal/job/hostlist"
 	jobstatus "github.com/goscr/goscr/internal/observe/status"
+	"github.com/goscr/goscr/internal/prefix/snapshot"
 )
 
 var statusCommand = command{
 	names:    []string{"scr_status"},
 	short:    "show how safe a job is now: its checkpoints, their places, and the loss if nodes died",
-	synopsis: []string{"[-p DIR] [-w] [--all] [--json]"},
-	long: `Reads the files of the prefix directory, so it works wherever that directory is mounted; it asks no node. The first
-line is the verdict: SAFE if the job survives the loss of any node now, else AT RISK, or LOST; and the work that is lost. The second
+	synopsis: []string{"[-p DIR] [-w] [--all] [--offline] [--json]"},
+	long: `Reads the files of the prefix directory, so it works wherever that directory is mounted. If a run has died, and only the caches
+of nodes have its newest checkpoint, it asks those that are in this allocation whether they can be used, as scr_run does before a run; with
+--offline and with -w it asks none. The first line is the verdict: SAFE if the job survives the loss of any node now, else AT RISK, or LOST; and the work that is lost. The second
 line shows the run of the job, and the time of the last entry in its log. The next lines show the newest checkpoint, the
 newest one in the prefix directory, and the checkpoint that is to be flushed next. Then the newest three datasets have a line each, with
 --all all of them: their places, the progress of the flush, the losses that they survive by the scheme with
@@ -40,6 +44,7 @@ and the log does not contain the end of the run. Without a log the command knows
 	run: func(c *context, flags *pflag.FlagSet) func([]string) error {
 		watch := flags.BoolP("watch", "w", false, "show it on the whole terminal and again every second, until the job is over; without a terminal, print it again when a dataset or the state has changed")
 		all := flags.BoolP("all", "a", false, "show all datasets, and not the newest three")
+		offline := flags.Bool("offline", false, "ask no node")
 		asJSON := flags.Bool("json", false, "write JSON")
 		dir := prefixFlag(flags)
 		return func([]string) error {
@@ -61,6 +66,11 @@ and the log does not contain the end of the run. Without a log the command knows
 			if s.Problem != "" {
 				c.warn("scr_status")(fmt.Errorf("%s", s.Problem))
 			}
+			if !*offline {
+				if err := askNodes(c, path, s); err != nil {
+					c.warn("scr_status")(err)
+				}
+			}
 			most := 3
 			if *all {
 				most = 0
@@ -76,6 +86,45 @@ and the log does not contain the end of the run. Without a log the command knows
 			return err
 		}
 	},
+}
+
+// askNodes asks the nodes that have the newest checkpoint whether they can be used, if the next run needs them. It asks only nodes
+// of this allocation: others may be up and not allow it.
+func askNodes(c *context, path string, s *jobstatus.Status) error {
+	newest := s.NeedsNodes()
+	if newest == nil {
+		return nil
+	}
+	list, err := snapshot.List(path)
+	i := slices.IndexFunc(list, func(x snapshot.Snapshot) bool { return x.Seq == newest.ID && x.Name == newest.Name })
+	if err != nil || i < 0 {
+		return err
+	}
+	record, err := snapshot.Read(path, list[i])
+	if err != nil {
+		return nil // nobody knows its nodes, as with SCR_RECORD=0
+	}
+	job, err := c.openJob(path)
+	if err != nil {
+		return err
+	}
+	nodes, err := job.Nodes(c.ctx())
+	if err != nil {
+		return nil // here is no allocation
+	}
+	var names []string
+	for _, n := range record.Nodes {
+		names = append(names, n.Name)
+	}
+	if names = hostlist.Intersection(names, nodes); len(names) == 0 {
+		return nil
+	}
+	down, err := job.Down(c.ctx(), names, nil, false)
+	if err != nil {
+		return err
+	}
+	s.Asked, s.Gone = names, slices.DeleteFunc(slices.Clone(names), func(n string) bool { return down[n] == "" })
+	return nil
 }
 
 // watchStatus shows the status of a job until it is over: on the whole terminal, or, without one,

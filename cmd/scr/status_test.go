@@ -2,10 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/goscr/goscr/test/scavengetest"
 )
 
 func TestStatus(t *testing.T) {
@@ -37,4 +42,50 @@ func TestStatus(t *testing.T) {
 		t.Errorf("%s%s", out, said)
 	}
 	run(t, 2, "scr_status", "-p", dir, "-w", "--json")
+}
+
+// After a run that has died, the nodes of the newest checkpoint are asked, if they are in this allocation.
+func TestStatus_AsksNodes(t *testing.T) {
+	c := scavengetest.New(t, "SCR_FLUSH=2", "SCR_CACHE_SIZE=4", "SCR_RECORD=1", "SCR_LOG_ENABLE=1", "SCR_LOG_SYSLOG_ENABLE=0", "SCR_LOG_TXT_ENABLE=1")
+	c.Write(scavengetest.Four, 1, 2, 3)
+	log, err := os.OpenFile(filepath.Join(c.Prefix(), ".scr/log"), os.O_APPEND|os.O_WRONLY, 0)
+	must(t, err)
+	_, err = fmt.Fprintf(log, "%s: host=a, jobid=job, event=RUN_END, note=\"died\", run=1, status=137, signal=9\n", time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"))
+	must(t, errors.Join(err, log.Close()))
+	bin, asked := c.Path("bin"), c.Path("asked")
+	must(t, os.MkdirAll(bin, 0o777))
+	// It stands for nodes: c does not answer.
+	must(t, os.WriteFile(filepath.Join(bin, "ssh"), []byte(`#!/bin/sh
+while [ "$1" = -n ] || [ "$1" = -o ]; do [ "$1" = -n ] || shift; shift; done
+echo "$1" >>`+asked+`
+[ "$1" != c ] || { echo "ssh: connect to host c port 22: No route to host" >&2; exit 255; }
+echo scr_check_node: PASS
+`), 0o777))
+	t.Setenv("PATH", bin+":/usr/bin:/bin")
+	t.Setenv("SCR_REMOTE_SHELL", "SSH")
+	verdict := func(want string, options ...string) {
+		t.Helper()
+		out, said := run(t, 0, append([]string{"scr_status", "-p", c.Prefix()}, options...)...)
+		if !strings.HasPrefix(out, want) {
+			t.Errorf("%q: %s%s", options, out, said)
+		}
+	}
+	unknown := "SAFE: the next run can go back to ckpt.3, "
+	verdict(unknown) // without an allocation
+	t.Setenv("SCR_NODELIST", "a,b,c,d")
+	verdict(unknown, "--offline")
+	if _, err := os.Stat(asked); err == nil {
+		t.Error("nodes are asked")
+	}
+	out, said := run(t, 0, "scr_status", "-p", c.Prefix())
+	if !strings.HasPrefix(out, unknown) || !strings.Contains(out, "it can be rebuilt, although c of its 4 nodes cannot be used. Without more of them: back to ckpt.2, ") {
+		t.Errorf("%s%s", out, said)
+	}
+	t.Setenv("SCR_NODELIST", "c,e") // another allocation
+	var got struct{ Asked, Gone []string }
+	out, _ = run(t, 0, "scr_status", "-p", c.Prefix(), "--json")
+	must(t, json.Unmarshal([]byte(out), &got))
+	if strings.Join(got.Asked, " ") != "c" || strings.Join(got.Gone, " ") != "c" {
+		t.Errorf("%+v", got)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goscr/goscr/internal/job/hostlist"
 	"github.com/goscr/goscr/internal/observe/account/page"
 	"github.com/goscr/goscr/internal/observe/report"
 )
@@ -78,6 +79,8 @@ func (s *Status) verdict() string {
 		return "LOST: there is no checkpoint; the next run starts from the beginning"
 	case s.State == Died && newest.InPrefix:
 		return "SAFE: the next run can go " + back(all, s.LoseAll)
+	case s.State == Died && len(s.Gone) > 0:
+		return s.withoutNodes(newest, back(one, s.LoseOne), back(all, s.LoseAll))
 	case s.State == Died && newest == one:
 		return "SAFE: the next run can go " + back(one, s.LoseOne) + ", if the caches of all nodes but " + newest.bearsNodes() + " are there. Without them: " + back(all, s.LoseAll)
 	case s.State == Died:
@@ -94,6 +97,22 @@ func (s *Status) verdict() string {
 		return fmt.Sprintf("AT RISK: it is unknown whether %s survives the loss of a node", page.Plain(newest.Name)) + ifAll
 	}
 	return fmt.Sprintf("AT RISK: %s does not survive the loss of a node. If one is lost: %s", page.Plain(newest.Name), back(one, s.LoseOne)) + ifAll
+}
+
+// withoutNodes says from where a job that has died can continue, if nodes that have files of its newest checkpoint cannot be used. With one node gone
+// it goes back to one, with all gone to all.
+func (s *Status) withoutNodes(newest *Dataset, one, all string) string {
+	gone := fmt.Sprintf("%s of its %s cannot be used", page.Plain(hostlist.Compress(s.Gone)), report.Count(len(s.Asked), "node"))
+	switch name := page.Plain(newest.Name); {
+	case newest.safe() && len(s.Gone) <= newest.Tolerates:
+		return fmt.Sprintf("SAFE: the next run can go %s: it can be rebuilt, although %s. Without more of them: %s", one, gone, all)
+	case newest.safe():
+		return fmt.Sprintf("AT RISK: %s can be rebuilt only if no set has lost more than %s, and %s. If not: %s", name, newest.bearsNodes(), gone, all)
+	case len(s.Gone) == 1:
+		return fmt.Sprintf("LOST: %s does not survive the loss of a node, and %s: %s", name, gone, one)
+	default:
+		return fmt.Sprintf("LOST: %s does not survive the loss of a node, and %s: %s", name, gone, all)
+	}
 }
 
 // Next is what a user can do now, with the directory of the job.

@@ -62,6 +62,11 @@ type Status struct {
 	Problem  string           `json:"problem,omitempty"` // what could not be read of the log
 	// Unseen says why it cannot be known whether a job runs, "" if it can.
 	Unseen string `json:"unseen,omitempty"`
+
+	// Asked are the nodes of the newest checkpoint that were asked whether they can be used, after a run that
+	// has died, and Gone those of them that cannot. Read asks none: see NeedsNodes.
+	Asked []string `json:"asked,omitempty"`
+	Gone  []string `json:"gone,omitempty"`
 }
 
 // Lost is a node that cannot be used any more.
@@ -337,6 +342,15 @@ func (s *Status) Newest(where func(Dataset) bool) *Dataset {
 		if d := &s.Datasets[i]; d.Checkpoint && !d.Failed && where(*d) {
 			return d
 		}
+	}
+	return nil
+}
+
+// NeedsNodes returns the checkpoint to which the next run can go back only with the caches of its nodes, nil if the
+// job runs, or if the newest one is in the prefix directory.
+func (s *Status) NeedsNodes() *Dataset {
+	if newest := s.Newest(func(d Dataset) bool { return d.InCache || d.InPrefix }); s.State == Died && newest != nil && !newest.InPrefix {
+		return newest
 	}
 	return nil
 }

@@ -151,6 +151,48 @@ func TestStatus_Verdict(t *testing.T) {
 	verdict("SAFE: survives the loss of all nodes: back to ckpt.8, 1.00 s of work is lost", 1, 4+1+1+1)
 }
 
+// After a run that has died it matters which nodes can still be used.
+func TestStatus_NodesAreGone(t *testing.T) {
+	j := newJob(t)
+	j.log(eventlog.Record{Type: "INIT_START"}, eventlog.Record{Type: "INIT_END", Note: "XOR in sets of 4, bears 1"})
+	j.has(1, 9*time.Second, prefix.InCache, prefix.InPrefix)
+	j.has(2, 4*time.Second, prefix.InCache)
+	read := func() *Status {
+		t.Helper()
+		s, err := Read(j.dir, j.now)
+		must(t, err)
+		return s
+	}
+	if s := read(); s.NeedsNodes() != nil {
+		t.Error("a job that runs needs no answer")
+	}
+	status := 1
+	j.log(eventlog.Record{Type: "RUN_END", Run: &eventlog.Run{Number: 1, Status: &status}})
+	verdict := func(want string, gone ...string) {
+		t.Helper()
+		s := read()
+		if d := s.NeedsNodes(); d == nil || d.Name != "ckpt.2" && d.Name != "ckpt.3" {
+			t.Fatalf("it needs the nodes of %v", d)
+		}
+		s.Asked, s.Gone = []string{"n1", "n2", "n3", "n4"}, gone
+		if got := s.Lines(j.now, 3)[0]; !strings.HasPrefix(got, want) {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+	verdict("SAFE: the next run can go back to ckpt.2, 4.00 s of work is lost, if the caches of all nodes but one node are there")
+	verdict("SAFE: the next run can go back to ckpt.2, 4.00 s of work is lost: it can be rebuilt, although n3 of its 4 nodes cannot be used. "+
+		"Without more of them: back to ckpt.1, 9.00 s of work is lost", "n3")
+	verdict("AT RISK: ckpt.2 can be rebuilt only if no set has lost more than one node, and n[2-3] of its 4 nodes cannot be used. If not: back to ckpt.1", "n2", "n3")
+	j.protected = "SINGLE in sets of 1, bears 0"
+	j.has(3, 2*time.Second, prefix.InCache)
+	verdict("LOST: ckpt.3 does not survive the loss of a node, and n3 of its 4 nodes cannot be used: back to ckpt.2", "n3")
+	verdict("LOST: ckpt.3 does not survive the loss of a node, and n[2-3] of its 4 nodes cannot be used: back to ckpt.1", "n2", "n3")
+	j.has(4, time.Second, prefix.InCache, prefix.InPrefix)
+	if s := read(); s.NeedsNodes() != nil {
+		t.Error("a checkpoint in the prefix directory needs no node")
+	}
+}
+
 // What survives follows from the scheme.
 func TestStatus_Schemes(t *testing.T) {
 	for note, want := range map[string]string{
