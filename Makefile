@@ -4,7 +4,7 @@
 #   make uninstall   remove what make install has copied, with the same variables
 #   make deps        install the packages of the system that a build needs; make alone says which
 #   make examples    build the example programs into $(BUILD)
-#   make demo        show a job that loses a node and goes on; MPI=mpich for the other MPI
+#   make demo        show a job that loses a node and continues; MPI=mpich for the other MPI
 #   make demo-slurm  show a batch job that looks after itself; needs root
 #   make help        print these lines
 #

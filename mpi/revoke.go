@@ -37,7 +37,7 @@ type RevokedError struct {
 }
 
 func (e *RevokedError) Error() string {
-	return fmt.Sprintf("rank %d cannot go on, and no rank can without it: %s", e.Rank, e.Reason)
+	return fmt.Sprintf("rank %d cannot continue, and no rank can without it: %s", e.Rank, e.Reason)
 }
 
 // PanicError is a panic that Guard has recovered from. It wraps the *RevokedError that all

@@ -24,7 +24,7 @@ func simulate(world mpi.Comm, environ func(string) (string, bool)) error {
 		return err
 	}
 	if world.Rank() == 0 {
-		fmt.Println("goes on from step", step)
+		fmt.Println("continues from step", step)
 	}
 	for step < 10 {
 		step++
@@ -91,6 +91,6 @@ func Example() {
 	m.lose("node2")
 	m.run(simulate)
 	// Output:
-	// goes on from step 0
-	// goes on from step 9
+	// continues from step 0
+	// continues from step 9
 }

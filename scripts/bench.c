@@ -638,7 +638,7 @@ static double compute(void)
     int i, step;
 
     /* Not from zeros: where they meet what spreads there are numbers so small that computing
-     * with them is slow, the slower the longer it goes on. */
+     * with them is slow, the slower the longer it continues. */
     for (i = 0; !begun && i < CELLS; i++)
         cells[0][i] = cells[1][i] = 1;
     begun = 1;

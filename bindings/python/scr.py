@@ -246,10 +246,10 @@ def finalize():
 
 
 def recover(repaired=None):
-    """Goes on over the ranks of a communicator, given as to init, after ranks have died or the library has failed.
+    """Continues over the ranks of a communicator, given as to init, after ranks have died or the library has failed.
 
     What the program was writing or reading is given up, and have_restart names the newest
-    checkpoint. A communicator that lacks processes of the job needs an MPI that goes on
+    checkpoint. A communicator that lacks processes of the job needs an MPI that continues
     without them, which Open MPI 5 with ULFM does, if mpirun --with-ft ulfm has started it; otherwise Error is
     raised, and the job is as it was. New processes call init with the same communicator.
     """

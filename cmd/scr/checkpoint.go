@@ -43,7 +43,7 @@ command itself on this machine; on other nodes scr_run, if it runs the job, else
 
 With --attach all threads of all ranks wait after the checkpoint until a debugger sets MPIR_checkpoint_debug_gate to 1, in
 each rank. Each prints its host and process on its standard error, in a line that begins with MPIR_debug_info), and the
-command prints all of them. --continue lets the ranks go on without a debugger, a second later. If the program does not have
+command prints all of them. --continue lets the ranks continue without a debugger, a second later. If the program does not have
 libscr_cr.so, --attach stops the ranks like --stop.`,
 	exit:    status{done: "The checkpoint is complete.", failed: "There is none; a line on standard error says why."},
 	environ: ofPrefix,

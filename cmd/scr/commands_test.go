@@ -291,7 +291,7 @@ func TestIndex_Expand(t *testing.T) {
 	}
 	run(t, 0, index("--verify")...)
 	run(t, 1, index("--expand", "nothing")...)
-	// An index made anew knows which is which.
+	// An index made again knows which is which.
 	must(t, os.Remove(c.Path(".scr/index.scr")))
 	run(t, 0, index("--repair")...)
 	compressed("true false true")

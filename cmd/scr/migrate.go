@@ -175,7 +175,7 @@ func (c *context) migrate(dir string, q migration.Request, verbose bool) error {
 		case s := <-interrupted:
 			done, err := migration.TakeBack(dir, id)
 			if err == nil && !done {
-				err = fmt.Errorf("%v: the migration has begun and goes on", s)
+				err = fmt.Errorf("%v: the migration has begun and continues", s)
 			}
 			return errors.Join(err, fmt.Errorf("%v", s))
 		case <-time.After(often):

@@ -33,7 +33,7 @@ type Job struct {
 	Grace   time.Duration // for a program that is to end
 }
 
-// Run starts the programs, from the newest checkpoint that can be used, or anew if there is none. It
+// Run starts the programs, from the newest checkpoint that can be used, or from the beginning if there is none. It
 // returns nil when all of them have ended with status 0, or have been ended because the job should
 // stop; and an error on all ranks, with no program left, if one of them has failed. It is collective.
 func (j *Job) Run() error {

@@ -239,7 +239,7 @@ void restart(Heat& h)
     }
 }
 
-// The program goes on when a checkpoint fails, because the previous one still exists.
+// The program continues when a checkpoint fails, because the previous one still exists.
 void checkpoint(Heat& h)
 {
     const std::string name = "heat." + std::to_string(h.step);

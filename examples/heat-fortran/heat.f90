@@ -301,7 +301,7 @@ contains
     end do
   end subroutine restart
 
-  ! The program goes on when a checkpoint fails, because the previous one still exists.
+  ! The program continues when a checkpoint fails, because the previous one still exists.
   subroutine checkpoint
     character(len=SCR_MAX_FILENAME) :: file
     character(len=:), allocatable :: name

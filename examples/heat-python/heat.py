@@ -147,7 +147,7 @@ def restart(h):
 
 
 def checkpoint(h):
-    """Writes a checkpoint. If that fails the program goes on, because the previous one still exists."""
+    """Writes a checkpoint. If that fails the program continues, because the previous one still exists."""
     name = f"heat.{h.step}"
     try:
         with scr.output(name) as ckpt:

@@ -683,7 +683,7 @@ func TestModes_DefaultsAndValues(t *testing.T) {
 }
 
 // A line that takes the place of an earlier one says so; one that adds to it does
-// not, and neither does a program that sets something anew.
+// not, and neither does a program that sets something again.
 func TestWarnings_ItemTwice(t *testing.T) {
 	useSystemFile(t, "")
 	prefix := t.TempDir()

@@ -229,7 +229,7 @@ var Sections = []Section{
 		{Name: "SCR_CR_IMAGE_RESTORE", Type: Text, Unset: "none; for `SCR_CR_IMAGE=criu` that of CRIU", Example: "/opt/images/restore",
 			Help: "what starts the process again from the files in `%d`, writes its number to the file `%i`, and ends when the process ends, with its status; such as `load-process %d %i`, in the environment. If `%i` is not there after `SCR_CR_LIMIT_SECONDS`, goscr ends the command, and the checkpoint counts as failed. `%%` stands for a percent sign"},
 		{Name: "SCR_CR_DEBUG", Type: Bool, Default: "0", Example: "1",
-			Help: "1: with `libscr_cr.so`, each rank prints its process after a restart, and waits until a debugger lets it go on ([debugging.md](debugging.md)); `scr_restart --crdebug` sets it"},
+			Help: "1: with `libscr_cr.so`, each rank prints its process after a restart, and waits until a debugger lets it continue ([debugging.md](debugging.md)); `scr_restart --crdebug` sets it"},
 		{Name: "SCR_CHECK_IN_FLIGHT", Type: Bool, Default: "0", Example: "1",
 			Help: "1: with `libscr_cr.so`, `SCR_Start_output` and `SCR_Start_checkpoint` print which messages have been sent and not received; a checkpoint would not have them"},
 	}},

@@ -133,7 +133,7 @@ func (s *Settings) apply(pairs []pair) error {
 	case len(pairs) == 1 || len(pairs) == 2 && empty == 1: // as SCR does: see docs/differences.md
 		l.set(key, value)
 	case empty > 0:
-		return fmt.Errorf("%s= beside other settings: a single child cannot be taken back; unset all with %s=, and set anew what is to stay",
+		return fmt.Errorf("%s= beside other settings: a single child cannot be taken back; unset all with %s=, and set again what is to stay",
 			pairs[empty].key, key)
 	default:
 		adds := l.items[key] == nil || slices.Contains(l.adds, key)

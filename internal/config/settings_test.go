@@ -231,7 +231,7 @@ func TestSettings_UserFile(t *testing.T) {
 		t.Errorf("Init has other settings than a query before it: %v", err)
 	}
 	if got := answer(s.Config("SCR_FLUSH")); !strings.Contains(got, ".scrconf:1: ") {
-		t.Errorf("after it, the file is read anew: %s", got)
+		t.Errorf("after it, the file is read again: %s", got)
 	}
 }
 

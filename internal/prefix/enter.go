@@ -147,7 +147,7 @@ func CheckIndex(prefix string) error {
 	for _, id := range ids {
 		if f, err := Summary(prefix, id); err == nil && f.Complete {
 			return fmt.Errorf("the index of %s is gone, but not its datasets, such as %d (%s): scr_index --repair -p '%s' makes a new one from them; "+
-				"to begin anew, remove %s", prefix, f.ID(), f.Name(), prefix, filepath.Join(prefix, Metadata))
+				"to start from the beginning, remove %s", prefix, f.ID(), f.Name(), prefix, filepath.Join(prefix, Metadata))
 		}
 	}
 	return nil

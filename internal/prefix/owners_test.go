@@ -57,7 +57,7 @@ func same(_, rank int) []string {
 	return []string{fmt.Sprintf("restart.dat.%d", rank), fmt.Sprintf("sub/%d/state", rank)}
 }
 
-// some writes a file again and another one anew.
+// some writes a file again and another one from the beginning.
 func some(step, rank int) []string {
 	return []string{fmt.Sprintf("log.%d", rank), fmt.Sprintf("field/%d.%d", step, rank)}
 }

@@ -127,7 +127,7 @@ func TestSession_TwoNodesLost(t *testing.T) {
 		c.job(four, restarts(2))
 		c.says("2 of the 4 members of set 0 have lost files, XOR tolerates the loss of 1")
 		c.says("2 of 4 ranks (0, 2; now on 2 of the nodes) have lost files")
-		c.says("goes on from another checkpoint")
+		c.says("continues from another checkpoint")
 		c.says("fetched")
 		c.job(four, restarts(2))
 	})

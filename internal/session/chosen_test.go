@@ -99,7 +99,7 @@ func TestChoice(t *testing.T) {
 		c.says("this run restarts from ckpt.2, which scr_index --current has chosen; what would be offered in its place leaves the cache: ckpt.3")
 		c.job(four, looks(3))
 	})
-	t.Run("a run that begins anew", func(t *testing.T) {
+	t.Run("a run that starts from the beginning", func(t *testing.T) {
 		c := newCluster(t, "SCR_FLUSH=2")
 		c.job(four, computes("right", 1, 3))
 		c.choose("ckpt.2")

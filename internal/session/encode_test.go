@@ -236,7 +236,7 @@ func TestEncode_NetworkIsBroken(t *testing.T) {
 			}
 			c.lose("a")
 			c.job(four, restarts(5))
-			c.job(four, func(s *Session, rank int) error { // anew after Init
+			c.job(four, func(s *Session, rank int) error { // again after Init
 				return errors.Join(restartAt(s, rank, 5), checkpoint(s, rank, 6), s.expects("after 6", s.protecting(), 6))
 			})
 		})
@@ -323,7 +323,7 @@ func TestEncode_RankFails(t *testing.T) {
 				_, e = s.NeedCheckpoint()
 			}
 			if s.protecting() != 0 {
-				e = errors.New("it goes on")
+				e = errors.New("it continues")
 			}
 			return errors.Join(err, e)
 		})

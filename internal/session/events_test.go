@@ -234,7 +234,7 @@ func TestEvents_HaltExit(t *testing.T) {
 			}
 		}
 		if err := checkpoint(s, rank, 1); !errors.Is(err, ErrHalted) {
-			return errors.Join(errors.New("the job goes on"), err)
+			return errors.Join(errors.New("the job continues"), err)
 		}
 		return nil
 	})

@@ -21,8 +21,8 @@ func (s *Session) fulfil(o *unfinished) {
 	if o.wish.Term && o.cached != nil && !s.flusher.Flushed(o.ID()) {
 		s.advisor.Reached(o.Dataset, request.Flushing)
 		if err := s.flusher.Flush(o.cached); err != nil {
-			s.log.WarnJob("%v; dataset %s stays in the cache, and the program goes on", err, o.Name())
-			s.advisor.Failed(o.ID(), fmt.Errorf("the checkpoint is in the cache, but could not be flushed, so the program goes on: %w", err))
+			s.log.WarnJob("%v; dataset %s stays in the cache, and the program continues", err, o.Name())
+			s.advisor.Failed(o.ID(), fmt.Errorf("the checkpoint is in the cache, but could not be flushed, so the program continues: %w", err))
 			return
 		}
 	}
@@ -78,7 +78,7 @@ func (s *Session) stopAll(o *unfinished) error {
 	}
 	gate := s.haveGates(o)
 	if err := mpi.Agree(s.world, s.recordStop(node, gate)); err != nil {
-		s.advisor.Failed(o.ID(), fmt.Errorf("the checkpoint is complete, but the ranks go on: %w", err))
+		s.advisor.Failed(o.ID(), fmt.Errorf("the checkpoint is complete, but the ranks continue: %w", err))
 		s.log.WarnJob("the ranks do not stop: %v", err)
 		return nil
 	}
@@ -86,7 +86,7 @@ func (s *Session) stopAll(o *unfinished) error {
 	if gate {
 		how = "wait for debuggers"
 	}
-	s.log.Info("all ranks %s after dataset %d (%s); scr_checkpoint --continue lets them go on", how, o.ID(), o.Name())
+	s.log.Info("all ranks %s after dataset %d (%s); scr_checkpoint --continue lets them continue", how, o.ID(), o.Name())
 	s.advisor.Reached(o.Dataset, request.Finished)
 	s.world.Barrier()
 	if s.job.waits = gate; gate {

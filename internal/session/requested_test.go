@@ -336,7 +336,7 @@ func TestRequest_StopFails(t *testing.T) {
 		}
 		return errors.Join(s.Agree(err), c.asksFor(s, rank, request.Wish{Stop: true}), checkpoint(s, rank, 1), s.Finalize())
 	})
-	if r := c.request(1, request.Failed, 1); !strings.Contains(r.Reason, "the ranks go on") {
+	if r := c.request(1, request.Failed, 1); !strings.Contains(r.Reason, "the ranks continue") {
 		t.Errorf("%q", r.Reason)
 	}
 }

@@ -82,7 +82,7 @@ func TestSilence_Ends(t *testing.T) {
 		second := s.output.silence
 		_ = s.Finalize() // an error: the dataset is not complete
 		if rank == 0 && !(first.ended && second.ended) {
-			err = errors.Join(err, errors.New("it goes on"))
+			err = errors.Join(err, errors.New("it continues"))
 		}
 		if rank > 0 && first != nil {
 			err = errors.Join(err, errors.New("not on rank 0"))

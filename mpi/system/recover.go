@@ -60,6 +60,6 @@ func CanReplace(before mpi.Comm, handle unsafe.Pointer) error {
 		return nil
 	}
 	return &UnfitError{First: rank == 0, Missing: int(lacks), Why: fmt.Sprintf("the new communicator lacks %d of the job's %d processes, "+
-		"and only Open MPI 5 goes on without processes, if mpirun was called with --with-ft ulfm: %s",
+		"and only Open MPI 5 continues without processes, if mpirun was called with --with-ft ulfm: %s",
 		lacks, old.size, strings.Join(strings.Fields(C.GoString(&why[0])), " "))}
 }

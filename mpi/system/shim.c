@@ -87,7 +87,7 @@ int goscr_revoked(goscr_family *f)
     int code, from = -1;
     if (f == NULL) return 0;
     if (f->revoker < 0 && (code = look(f, &from, &n)) != MPI_SUCCESS) {
-        // A process has died, and MPI goes on. This rank may be waiting for one that lives, has had an
+        // A process has died, and MPI continues. This rank may be waiting for one that lives, has had an
         // error because of that, and has given up; and it would never find its notice.
         char text[GOSCR_REASON];
         goscr_error_string(code, text, sizeof text);
@@ -106,7 +106,7 @@ int goscr_revoked(goscr_family *f)
 static int known_revoked(const goscr_family *f) { return f != NULL && f->revoker >= 0; }
 
 // pause_polling is called after each poll that has found nothing. It reports whether the
-// communicator has been revoked: then the rank must not go on waiting.
+// communicator has been revoked: then the rank must not continue waiting.
 static int pause_polling(goscr_family *f, goscr_patience *p)
 {
     int64_t t = now();
@@ -285,7 +285,7 @@ static int is_set(const char *name)
     return set;
 }
 
-// goscr_goes_on says whether the MPI goes on after processes have died. The rule is cautious,
+// goscr_goes_on says whether the MPI continues after processes have died. The rule is cautious,
 // since an MPI which only has the names of the calls may hang in them, as MPICH 4.0.2: it must
 // be Open MPI 5 or newer, have the calls, and have been started with them.
 int goscr_goes_on(char *why, int n)
@@ -369,7 +369,7 @@ int goscr_world(MPI_Comm *dup)
     return goscr_dup(&world, NULL, dup);
 }
 
-// interrupt ends the operations of all ranks on a communicator, if the MPI goes on after processes have died.
+// interrupt ends the operations of all ranks on a communicator, if the MPI continues after processes have died.
 static void interrupt(MPI_Comm comm)
 {
     char why[100];
@@ -384,7 +384,7 @@ static void interrupt(MPI_Comm comm)
 // of them never will.
 //
 // So a rank that finds a notice in a gate must know whether the revoker has entered that
-// gate, too: then all ranks will, and it goes on waiting. The notice has the number of gates
+// gate, too: then all ranks will, and it continues waiting. The notice has the number of gates
 // that the revoker has entered. Only gates of communicators with all ranks count, since all
 // ranks enter these in the same order.
 //

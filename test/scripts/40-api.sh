@@ -37,7 +37,7 @@ fresh; part files --env SCR_PREFIX= --env SCR_FLUSH=4 --env "SCR_SET_SIZE=\$N" -
 fresh; part differ
 
 # With SCR_ABORT_ON_ERROR=1 the job ends where SCR 3.1 ends it, with a line that says why; and
-# where SCR 3.1 returns an error, it goes on.
+# where SCR 3.1 returns an error, it continues.
 mistake() { # NAME OPTION...
     local name=$1
     shift
@@ -53,7 +53,7 @@ while read -r name line; do
     [ "$name" != init_fails ] || options+=(--env SCR_COPY_TYPE=TAPE)
     mistake "$name" "${options[@]}"
     is "$name: the job ends" test "$status" != 0 -a "$status" -lt 124 -o "$status" = 255
-    is "... before the program goes on" bash -c '! grep "^the program has gone on\|^end of aborts" "$1"' - "$WORK/out"
+    is "... before the program continues" bash -c '! grep "^the program has gone on\|^end of aborts" "$1"' - "$WORK/out"
     is "... and a line says why" grep -q "$line" "$WORK/err"
 done < <(mapfile -t list <<'END'
 before_init SCR_Should_exit: the library is not initialized
@@ -77,7 +77,7 @@ while read -r name line; do
     [ "$name" != disabled ] || options+=(--env SCR_ENABLE=0)
     [ "$name" != ambiguous ] || { fresh; printf "CKPT=0\nCKPT=1\n" >"$WORK/two.conf"; options+=(--env SCR_CONF_FILE="$WORK/two.conf"); }
     mistake "$name" "${options[@]}"
-    is "$name: the program goes on" bash -c '[ "$1" = 0 ] && grep -q "gone on" "$2" || { cat "$2"; false; }' - "$status" "$WORK/out"
+    is "$name: the program continues" bash -c '[ "$1" = 0 ] && grep -q "gone on" "$2" || { cat "$2"; false; }' - "$status" "$WORK/out"
     is "... and a line says what was wrong" grep -q "$line" "$WORK/err"
 done < <(mapfile -t list <<'END'
 disabled SCR_Init: goscr is turned off

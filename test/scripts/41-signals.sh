@@ -106,7 +106,7 @@ chmod +x "$WORK/limited"
 job 1 "$WORK/limited" "$WORK/signals" no_room >"$WORK/out" 2>&1
 is "under ulimit -v 800000 SCR_Init is an error" grep -q "^ok SCR_Init fails" "$WORK/out"
 is "... which says what to do" grep -q "SCR_Init: the address space of the process is limited (ulimit -v)" "$WORK/out"
-is "... and the program goes on" grep -qx "end of no_room" "$WORK/out"
+is "... and the program continues" grep -qx "end of no_room" "$WORK/out"
 part 3 "$WORK/signals" at_limits
 part 1 "$WORK/signals" no_threads
 vars=(--env SCR_FLUSH=1 --env SCR_FLUSH_ASYNC=1 --env SCR_ENCODE_ASYNC=1)

@@ -33,7 +33,7 @@ is "a job" well -- -n 1
 # whichever rank it is that lives, it is seen.
 for which in $(drawn 2 1 2 3 4); do
     : >"$log"
-    by=(env -u TESTBED_JOB setsid --wait) # else the kernel lets stopped ranks go on when the launcher ends
+    by=(env -u TESTBED_JOB setsid --wait) # else the kernel lets stopped ranks continue when the launcher ends
     run -- -n 1000000 &
     job=$! by=(env -u TESTBED_JOB)
     is "a job that has begun" within 120 grep -q '^complete' "$log"
@@ -106,7 +106,7 @@ kill -STOP "${all[@]}"
 program | xargs kill -KILL
 wait "$job"
 is "... which is stopped: the next job does not begin" refused SCR_FLUSH_ASYNC=1 SCR_FLUSH_TYPE=DAEMON -- -n 1
-is "... and says which process to end, or to let go on" said "process [0-9]+ on [^ ]+, which is stopped \(kill -CONT [0-9]+ lets it go on\), to "
+is "... and says which process to end, or to let continue" said "process [0-9]+ on [^ ]+, which is stopped \(kill -CONT [0-9]+ lets it continue\), to "
 kill -CONT "${all[@]}"
 is "... then it begins" well SCR_FLUSH_ASYNC=1 SCR_FLUSH_TYPE=DAEMON -- -n 1
 is "... from where the other has ended" grep -qx "restarted $step" "$log"

@@ -2,7 +2,7 @@
 # shellcheck disable=SC1091,SC2016
 # Test: both MPIs, 60 s
 #
-# A bug of the library on one rank, in any phase: every rank gets an error and goes on.
+# A bug of the library on one rank, in any phase: every rank gets an error and continues.
 . "$(dirname "$0")/lib.bash"
 
 here=$ROOT/test/scripts
@@ -45,7 +45,7 @@ phase() { # TITLE FIRST CALL [FUNCTION]
         is "$1, and ranks $how: every rank gets an error" ends "$2"
         is "... which says where it comes from" grep -q "rank 1 .*: internal error: injected in $3.*; please report this line; calls, the last one first: .*, main\.go_" "$WORK/err"
         job "9 none"
-        is "... and the next job goes on" same "4 4" "$(lines 'no call fails') $(lines ': end$')"
+        is "... and the next job continues" same "4 4" "$(lines 'no call fails') $(lines ': end$')"
     done
 }
 hows=stay
@@ -68,18 +68,18 @@ hows="stay leave"
 phase Finalize "SCR_Should_exit|SCR_Finalize" Finalize
 phase "the end of Finalize" "SCR_Should_exit|SCR_Finalize" Finalize 'session.(*Session).end'
 
-# After that a program can go on in the same run: no process has died, so that any MPI will do.
+# After that a program can continue in the same run: no process has died, so that any MPI will do.
 while read -r call; do
     rm -rf "$prefix"
     mkdir "$prefix"
     "$TESTBED" wipe
     job "9 none"
     job "1 $call" recover
-    is "a panic in $call, and then SCR_Recover: all ranks go on" bash -c '[ "$1" = "4 4" ] || { cat "$2" "$3"; false; }' \
+    is "a panic in $call, and then SCR_Recover: all ranks continue" bash -c '[ "$1" = "4 4" ] || { cat "$2" "$3"; false; }' \
         - "$(lines 'has recovered') $(lines ': end$')" "$WORK/out" "$WORK/err"
     is "... and it was there" grep -q "rank 1 .*: internal error: injected in ${call%% *}" "$WORK/err"
     job "9 none"
-    is "... and the next job goes on" same "4 4" "$(lines 'no call fails') $(lines ': end$')"
+    is "... and the next job continues" same "4 4" "$(lines 'no call fails') $(lines ': end$')"
 done <<'END'
 NeedCheckpoint
 Route

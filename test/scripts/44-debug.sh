@@ -91,7 +91,7 @@ for time in first second; do
     is "... by these commands" said $ranks "^scr_checkpoint -p $prefix; scr_restart --crdebug; scr_checkpoint -l -p $prefix\$"
     is "... and comes to a breakpoint at the same step" said $ranks '^\$2 = 3$'
     ends
-    is "... it goes on to its end" ended
+    is "... it continues to its end" ended
     is "... with the same result" same "$(printf 'result 6\nresult 6\n')" "$(grep result "$WORK/out")"
 done
 
@@ -103,7 +103,7 @@ gdbs "$(processes)" bt "print at_step" "set var MPIR_debug_with_checkpoint=1" "s
 is "... in the function for it" said $ranks "MPIR_checkpoint_debugger_breakpoint ("
 is "... at the step of the checkpoint" said $ranks '^\$1 = 6$'
 ends
-is "... and go on" ended
+is "... and continue" ended
 
 begin "${mpirun[@]}" "$WORK/debugged" 9 wait
 is "4: a debugger that does not come back" until_all pids
@@ -149,7 +149,7 @@ gdbs "$(processes)" bt "break work" "set var MPIR_checkpoint_debug_gate=1" conti
 is "... in the function for it" said $ranks "MPIR_checkpoint_debugger_breakpoint ("
 is "... until a debugger opens the gate, from the step of the checkpoint on" said $ranks '^\$1 = 12$'
 ends
-is "... they go on" ended
+is "... they continue" ended
 is "... with the right result" same "$(printf 'result 24\nresult 24\n')" "$(grep result "$WORK/out")"
 is "... and leave no record" no_gates
 
@@ -159,7 +159,7 @@ is "--attach again" attach
 is "... all ranks wait" until_all processes
 is "... and are continued without a debugger" timeout 600 "$BUILD/scr_checkpoint" --continue -p "$prefix"
 ends
-is "... they go on" ended
+is "... they continue" ended
 is "... and leave no record" no_gates
 
 begin "${mpirun[@]}" "$WORK/plain" 18 ask
@@ -169,11 +169,11 @@ is "... the command prints its processes" listed
 is "... they do not say that they wait" none
 is "... and are continued" timeout 600 "$BUILD/scr_checkpoint" --continue -p "$prefix"
 ends
-is "... they go on" ended
+is "... they continue" ended
 
 SCR_CR_DEBUG=1 begin "${mpirun[@]}" "$WORK/plain" 12
 ends
-is "without libscr_cr.so the program goes on" ended
+is "without libscr_cr.so the program continues" ended
 is "... and is told why it does not wait" grep -q "SCR_CR_DEBUG=1: the ranks do not wait" "$WORK/err"
 
 # A program without a header of SCR, which has the library by LD_PRELOAD, and saves itself by three functions.
@@ -194,7 +194,7 @@ is "... all ranks" until_all processes
 is "... the command prints them" same "$(processes | sort)" "$(sed -n 's/^[^ ]* \([0-9]*\)$/\1/p' "$WORK/answer" | sort)"
 gdbs "$(processes)" "thread apply all bt" "set var MPIR_checkpoint_debug_gate=1" detach
 is "... in the function for it" said $ranks "MPIR_checkpoint_debugger_breakpoint ("
-is "... they go on" until_computed $(($(grep -c '^step ' "$WORK/err") + 2))
+is "... they continue" until_computed $(($(grep -c '^step ' "$WORK/err") + 2))
 : >final.end
 ends
 is "... to the end" ended
@@ -208,7 +208,7 @@ for time in first second; do
     is "... all ranks at the step of the checkpoint" said $ranks "^at $(sed -n 's/^restarts at step //p' "$WORK/err")\$"
     [ $time = second ] || step=$(grep '^restarts at step [1-9]' "$WORK/err")
     is "... the same each time" grep -qx "$step" "$WORK/err"
-    is "... they go on" until_computed 2
+    is "... they continue" until_computed 2
     : >final.end
     ends
     is "... to the end" ended

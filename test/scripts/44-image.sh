@@ -66,7 +66,7 @@ for way in dump end; do
     is "... and another one" ask
     touch "$gate"
     ends
-    is "... the program goes on to its end" ended
+    is "... the program continues to its end" ended
     is "... and the result is right" same "$right" "$(results)"
 
     fresh
@@ -77,7 +77,7 @@ for way in dump end; do
     is "... without a result" same 0 "$(said result)"
     "$TESTBED" lose node1
     touch "$gate"
-    is "... the run after it goes on, although a node is lost" job "exec $WORK/image $way %p %d" -- "${worker[@]}"
+    is "... the run after it continues, although a node is lost" job "exec $WORK/image $way %p %d" -- "${worker[@]}"
     is "... and does not begin again" same "0 0" "$(said begins) $(said half)"
     is "... to the same result" same "$right" "$(results)"
     rm "$gate"
@@ -93,7 +93,7 @@ ends
 is "a program that is killed ends the job" test "$status" != 0
 is "... with an error that says so" grep -q "worker.* ended with status 137\|image ended with status 137" "$WORK/err"
 touch "$gate"
-is "... the next run goes on from the checkpoint" job "$dump" -- "${worker[@]}"
+is "... the next run continues from the checkpoint" job "$dump" -- "${worker[@]}"
 is "... to the same result" same "0 $right" "$(said begins) $(results)"
 
 # What fails.
@@ -102,7 +102,7 @@ begin 'test "$(cat /proc/%p/comm)" = worker; exit 7'
 is "a command that fails is no checkpoint" fails_with "the command of SCR_CR_IMAGE ended with status 7"
 touch "$gate"
 ends
-is "... and the program goes on" ended
+is "... and the program continues" ended
 is "... to the right result" same "$right" "$(results)"
 fresh
 begin "touch %d/begun; sleep 1000 # %p" --env SCR_CR_LIMIT_SECONDS=1
@@ -110,7 +110,7 @@ is "a command that does not end is no checkpoint" fails_with "has not ended with
 is "... its process is gone" same "" "$(pgrep -f "touch .*$WORK.*sleep 1000")"
 touch "$gate"
 ends
-is "... and the program goes on" ended
+is "... and the program continues" ended
 job "$dump" -- "${worker[@]}" 5
 is "a program that fails makes the job fail" test $? != 0
 is "... ends the job with its status" grep -q "ended with status 5" "$WORK/err"

@@ -90,7 +90,7 @@ is "... which says why" grep -q "the program's checkpoint function returned 9" "
 is "how the program restarts is recorded for scr_restart" grep "^restart command: *$WORK/self 12\$" <("$BUILD/scr_restart" -i "$prefix" 2>&1)
 self "$WORK/renamed" 14
 is "without the functions a checkpoint is an error" grep -q "the program has no function that saves it" "$WORK/err"
-all_say "... and the program goes on" "$(printf '%s\n' "checkpoint -1" "checkpoint -1" "checkpoint -1" "checkpoint -1" \
+all_say "... and the program continues" "$(printf '%s\n' "checkpoint -1" "checkpoint -1" "checkpoint -1" "checkpoint -1" \
     "checkpoint -1" "checkpoint -1" "checkpoint -1" "ends 14")"
 "$TESTBED" wipe
 self "$WORK/self" 12

@@ -97,8 +97,8 @@ if [ "$MPI" = openmpi ]; then # MPI_Comm_spawn of Debian's MPICH fails here
     is "messages over a communicator with other processes are not waited for" ends
 fi
 
-# Checkpoints at random steps with messages in transit.  The job goes on after each; or it ends
-# after each, and the next one goes on from it.  HALO_SEEDS and HALO_CHECKPOINTS: for make halo.
+# Checkpoints at random steps with messages in transit.  The job continues after each; or it ends
+# after each, and the next one continues from it.  HALO_SEEDS and HALO_CHECKPOINTS: for make halo.
 count=${HALO_CHECKPOINTS:-$(sized 5 20)}
 steps=$((count * 5 + 20)) # a checkpoint every 5 steps at the latest
 unexpected() { grep -vE "stays? in the memory of the nodes" "$WORK/err"; } # all other lines that the last job has printed on stderr
@@ -119,11 +119,11 @@ for seed in ${HALO_SEEDS:-$TEST_SEED}; do
         job "$WORK/halo" $steps "$seed" "$count"
         [ "$(cat "$WORK/out")" = "checkpoint $i" ] || break
     done
-    is "... it ends after each checkpoint, and goes on from it" same $((count + 1)) "$i"
+    is "... it ends after each checkpoint, and continues from it" same $((count + 1)) "$i"
     job "$WORK/halo" $steps "$seed" "$count"
     found=$(cat "$WORK/out" <(unexpected))
     is "... to the same result" same "$result" "$found"
-    # Each job but the first goes on from the checkpoint of the one before, and the last has the result.
+    # Each job but the first continues from the checkpoint of the one before, and the last has the result.
     made=$((i - 1))
     [ "$found" != "$result" ] || echo "seed $seed: $made checkpoints, $made restarts, one from each, and the result is that without any, bit for bit"
 done

@@ -60,10 +60,10 @@ for thread in 0 1; do
     [ $thread = 0 ] || kinds=(ring send ssend inside inc)
     for kind in "${kinds[@]}"; do
         is "SCR_CR_THREAD=$thread, $kind: the program is saved" saved $thread "$kind"
-        is "... and goes on, with each message once" goes_on $thread "$kind"
+        is "... and continues, with each message once" goes_on $thread "$kind"
     done
     is "SCR_CR_THREAD=$thread: a program with a window is not saved until it has freed it" saved $thread window "rank [0-2].*made a window by MPI_Win_create"
-    is "... and goes on" goes_on $thread window
+    is "... and continues" goes_on $thread window
 done
 is "SCR_CR_THREAD=1: ranks at different collective operations are not saved" saved 1 apart "rank [12] has begun fewer collective operations.*SCR_CR_THREAD=0"
 is "... until they are at the same" goes_on 1 apart

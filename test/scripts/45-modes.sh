@@ -152,7 +152,7 @@ global_restart() {
         [ $ranks = 2 ] || on=(--nodes "node0,node1,node2,node3")
         fresh
         is "four ranks write to the cache" says "complete 2" job 4 SCR_FLUSH=0 "${on[@]}" -- "$WORK/modes" -n 2
-        is "... SCR_GLOBAL_RESTART=1: $ranks go on" says "restarted 2 of 4" \
+        is "... SCR_GLOBAL_RESTART=1: $ranks continue" says "restarted 2 of 4" \
             job $ranks SCR_FLUSH=0 SCR_GLOBAL_RESTART=1 "${on[@]}" -- "$WORK/modes" -a -n 1
         is "... and they again" says "restarted 3 of $ranks" job $ranks SCR_FLUSH=0 SCR_GLOBAL_RESTART=1 "${on[@]}" -- "$WORK/modes" -a
         is "... what was flushed is all there" same "ckpt.1 ckpt.2 ckpt.3" "$(index)"

@@ -45,7 +45,7 @@ is "... by this library alone" same 0 "$(complete 2)"
 is "... and every byte is what was written" index --verify
 "$TESTBED" wipe
 is "all nodes are lost: a restart" says "restarted 2 of 4" job 4 "${zstd[@]}" -- "$WORK/modes" -n 1
-is "... goes on" same "ckpt.1 ckpt.2 ckpt.3" "$(valid)"
+is "... continues" same "ckpt.1 ckpt.2 ckpt.3" "$(valid)"
 printf '\1\2\3\4' | dd of="$(file 3)" bs=1 seek=20 conv=notrunc 2>/dev/null
 fails() { ! "$@"; }
 is "a compressed file is damaged: it is found" fails index --verify

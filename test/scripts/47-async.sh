@@ -55,7 +55,7 @@ for type in PTHREAD DAEMON; do
     killed SCR_FLUSH_ASYNC_BW=20k
     is "$type: killed while a flush is under way" same FLUSHING "$(location 1)"
     run -- -n 1
-    is "... the next run goes on" ended 1
+    is "... the next run continues" ended 1
     is "... and flushes what was not" valid 1 2
     is "... and nothing is left" within 60 left
 done
@@ -70,7 +70,7 @@ stop_all() {
 }
 build_completes() {
     killed SCR_FLUSH_ASYNC_BW=30k
-    is "the program is dead, scr_transfer goes on" some_left
+    is "the program is dead, scr_transfer continues" some_left
     is "... until all is copied, and ends" within 300 none_left
     is "... of all ranks" lists 1
     is "... flush.scr says that it is on its way" same FLUSHING "$(location 1)"
@@ -119,7 +119,7 @@ transfer_is_killed() {
             "$TESTBED" exec "$n" env SCR_JOB_ID="$id" "$BUILD/scr_transfer" || return
         done
     }
-    is "... another goes on where it was" again
+    is "... another continues where it was" again
     is "... and all is there" within 300 lists 1
     is "... and becomes complete" "$BUILD/scr_index" -p "$prefix" --build 1
     is "... every byte" valid 1
@@ -164,13 +164,13 @@ stay() {
     wait
 }
 
-# scr_transfer is killed while the program goes on.
+# scr_transfer is killed while the program continues.
 killed_while_running() {
     begin
     (within 60 grep -q '^complete 1' "$log" && within 60 some_left && transfers | xargs kill -9) >/dev/null 2>&1 &
     run SCR_FLUSH_ASYNC_BW=100k -- -n 2
     wait $!
-    is "scr_transfer is killed while the program goes on: another is started" ended
+    is "scr_transfer is killed while the program continues: another is started" ended
     is "... and all is flushed" valid 1 2
     is "... and nothing is left" within 60 left
 }

@@ -56,7 +56,7 @@ programs() {
     is "$1: a node is lost: a restart" says "restarted 2 of 4" job 4 SCR_FLUSH=1 -- "$WORK/modes" -n 1
     "$TESTBED" wipe
     is "$1: all nodes are lost: a restart" says "restarted 3 of 4" job 4 SCR_FLUSH=1 SCR_FLUSH_ASYNC=1 -- "$WORK/modes" -n 1
-    is "$1: ... goes on" same "ckpt.1 ckpt.2 ckpt.3 ckpt.4" "$(valid)"
+    is "$1: ... continues" same "ckpt.1 ckpt.2 ckpt.3 ckpt.4" "$(valid)"
     is "$1: ... and again every byte" index --verify
 }
 

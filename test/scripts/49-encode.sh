@@ -2,7 +2,7 @@
 # shellcheck disable=SC1091,SC2015,SC2016,SC2034
 # Test: both MPIs, 80 s
 #
-# Tests datasets that are protected while the program goes on (SCR_ENCODE_ASYNC=1), over TCP and
+# Tests datasets that are protected while the program continues (SCR_ENCODE_ASYNC=1), over TCP and
 # over MPI: jobs that end, and jobs that are killed before a dataset is protected.  The program is
 # steps.c.
 . "$(dirname "$0")/steps.bash"
@@ -29,7 +29,7 @@ for carrier in SOCKETS MPI; do
     is "$carrier: a run that ends by itself" ended
     over=TCP
     [ "$carrier" = SOCKETS ] || over=MPI
-    is "... protects its checkpoints while it goes on, by that carrier" says "dataset 5 (ckpt.5): protected with XOR over $over, .* after the program went on"
+    is "... protects its checkpoints while it continues, by that carrier" says "dataset 5 (ckpt.5): protected with XOR over $over, .* after the program went on"
     "$TESTBED" lose "$(place 2)" 2>/dev/null
     run -- -t -n 1
     is "... and a lost node is rebuilt" ended 5

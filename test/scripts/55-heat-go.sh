@@ -43,7 +43,7 @@ for pair in "heat heat-go" "heat-go heat"; do
         "$TESTBED" wipe
         is "$first is killed, SCR_FLUSH=$flush" struck strike "$dir" "$first" --env SCR_FLUSH=$flush
         [ $flush = 0 ] || "$TESTBED" wipe
-        is "... $second goes on" well run "$dir" "$second" --env SCR_FLUSH=0
+        is "... $second continues" well run "$dir" "$second" --env SCR_FLUSH=0
         is "... from a checkpoint" restarted
         is "... to the same field" cmp "$WORK/c/field" "$dir/field"
     done

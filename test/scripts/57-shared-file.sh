@@ -68,7 +68,7 @@ for way in "${ways[@]}"; do
     is "... it has not restarted" same 0 "$(grep -c '^restarted' "$WORK/out")"
     fresh
     # Open MPI's own MPI-IO waits for ever if a file is not on all nodes; ROMIO returns an error.
-    is "$way: one file in the cache of the nodes is refused, and the job goes on" says "is also written by rank" \
+    is "$way: one file in the cache of the nodes is refused, and the job continues" says "is also written by rank" \
         job 4 --env OMPI_MCA_io=^ompio -- "${program[@]}" -s 100
     is "... with the advice of docs/shared-files.md" grep -q "SCR_CACHE_BYPASS=1 .*GROUP=WORLD .*docs/shared-files.md" "$WORK/out"
     is "... no checkpoint is complete" same 0 "$(grep -c '^checkpoint' "$WORK/out")"

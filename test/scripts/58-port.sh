@@ -48,6 +48,6 @@ fresh
 undisturbed() { (run "$WORK/before") && mv "$prefix/result" "$WORK/reference"; }
 is "the program as it was computes a result" undisturbed
 is "kill -9 of a rank" struck strike kill_one
-is "... the job goes on, with the same result" goes_on "as it was in the cache"
+is "... the job continues, with the same result" goes_on "as it was in the cache"
 is "a node is lost" struck strike lose_one
-is "... the job goes on, with the same result" goes_on "rebuilt from redundancy"
+is "... the job continues, with the same result" goes_on "rebuilt from redundancy"

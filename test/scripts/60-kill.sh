@@ -10,7 +10,7 @@
 #   KILL_RANKS    ranks of the job, on 4 nodes (default 4)
 #
 # Each round is a run that restarts from the files of the round before, checks
-# every byte of them, and goes on until it is killed.  steps.c has the program.
+# every byte of them, and continues until it is killed.  steps.c has the program.
 . "$(dirname "$0")/lib.bash"
 
 seed=${KILL_SEED:-$TEST_SEED} rounds=${KILL_ROUNDS:-$(sized 12 50)} ranks=${KILL_RANKS:-4}

@@ -134,7 +134,7 @@ for case in "${list[@]}"; do
     "$TESTBED" wipe
     dir=$WORK/$scheme-$losses
     is "heat with $scheme, struck by the loss of $gone" struck strike "$dir" "$gone" --env SCR_COPY_TYPE="$scheme" --env SCR_SET_FAILURES="$losses"
-    is "... goes on" well heat "$dir"
+    is "... continues" well heat "$dir"
     is "... from what was rebuilt" grep -q "rebuilt from redundancy, $(wc -w <<<"$gone") of 4 ranks" "$WORK/out"
     is "... to the same field" cmp "$WORK/undisturbed/field" "$dir/field"
 done

@@ -158,7 +158,7 @@ for way in $(drawn 1 cache prefix); do
             "$TESTBED" wipe
         fi
         last=$((((i * 50 - 1) / 20) * 20))
-        is "${languages[i]} goes on from the checkpoint of ${languages[i - 1]}, from the $way" \
+        is "${languages[i]} continues from the checkpoint of ${languages[i - 1]}, from the $way" \
             leg "$ring" "${languages[i]}" $((i * 50 + 50)) $last
     done
     is "... to the same field" cmp "$WORK/reference/field" "$ring/field"

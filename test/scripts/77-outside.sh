@@ -89,7 +89,7 @@ for name in $(drawn 1 heat heat-fortran); do
         chmod 711 "$WORK"
         cp "$BUILD/scr" "$WORK/scr"
         is "... another user cannot ask the job for anything" refused "belongs to user root, and only that user" checkpoint -p "$prefix"
-        is "... nor let it go on" refused "is of user root, and only that user" checkpoint --continue -p "$prefix"
+        is "... nor let it continue" refused "is of user root, and only that user" checkpoint --continue -p "$prefix"
         is "... nor find it by its launcher" refused "only that user or root can find its job" checkpoint "$launcher"
     fi
     is "... while it cannot answer, a request is taken back" bash -c '! "$1/scr" checkpoint --timeout 0.5 -p "$2" 2>"$3" && grep "within 0.5 s" "$3"' \
@@ -165,13 +165,13 @@ for name in $(drawn 1 heat heat-fortran); do
     fi
 done
 
-# Another user, who may only read the prefix directory and the program, goes on from a checkpoint.
+# Another user, who may only read the prefix directory and the program, continues from a checkpoint.
 if [ "$(id -u)" = 0 ] && [ -e "$WORK/reference.heat" ]; then
     mkdir -m 755 "$WORK/shared"
     cp "$BUILD/heat" "$BUILD/libscr.so" "$BUILD/scr" "$WORK/shared"
     fresh
     job "$WORK/shared/heat"
-    is "a job for somebody else to go on with" asked --term
+    is "a job for somebody else to continue with" asked --term
     ends
     is "... is ended" ended
     chmod -R go=rX "$prefix"

@@ -82,13 +82,13 @@ for program in linked preloaded; do
     job $program SCR_CR_THREAD=$thread
     is "$program: runs" until_logged '^step '
     is "... and writes a checkpoint on demand" asked
-    is "... and goes on" advances
+    is "... and continues" advances
     # The process of any rank.
     victim=$(processes $program | shuf -n 1 --random-source=<(yes "$program"))
     kill -9 "$victim"
     is "$program: a rank is killed: scr_run starts it again" until_logged 'SCR: .* run 2: '
     is "... from the checkpoint" until_logged '^restarts at step [1-9]'
-    is "... and it goes on" advances
+    is "... and it continues" advances
     ends
     is "... to its end" ended
     is "... with the result of an undisturbed job" undisturbed $program
@@ -99,7 +99,7 @@ for program in linked preloaded; do
     is "... stopped after a checkpoint" asked --stop
     is "... all ranks" within 60 all_stopped $program
     is "... continued" tool checkpoint --continue -p "$prefix"
-    is "... and goes on" advances
+    is "... and continues" advances
     is "... another checkpoint" asked
     ends
     is "... to its end" ended
@@ -121,7 +121,7 @@ for program in linked preloaded; do
     is "$program: scr_restart starts it by its command" until_logged '^started by its_command$'
     is "... from the checkpoint" until_logged '^restarts at step [1-9]'
     is "... under scr_run" logged 'SCR: .* run 1: '
-    is "... and it goes on" advances
+    is "... and it continues" advances
     # scr_run starts what it was given: here, the command.
     victim=$(processes $program | shuf -n 1 --random-source=<(yes "$program"))
     kill -9 "$victim"

@@ -111,7 +111,7 @@ for type in $(drawn 1 PTHREAD DAEMON); do
     is "... and of which not less is copied later than was there" within 120 caught_up
     "$TESTBED" lose node1 2>/dev/null
     wait $!
-    is "... and the job is lost: it is not said to go on" says 'ckpt.1 .*its flush was not finished \([0-9]+ %\)'
+    is "... and the job is lost: it is not said to continue" says 'ckpt.1 .*its flush was not finished \([0-9]+ %\)'
 done
 
 fresh

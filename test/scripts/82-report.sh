@@ -29,7 +29,7 @@ until_said 'heat\.[0-9]+ complete.*'
 is "a job under scr_run: scr_status says on which nodes" within 60 tells '^job report of [^ ]+, <b>heat   run 1, RUNNING .*nodes node\[0-3\]'
 within 60 tells '^in prefix +heat' >/dev/null
 slurm cut node1 2>/dev/null
-is "a node loses power: the job goes on" ends 0 'run 2: exit status 0'
+is "a node loses power: the job continues" ends 0 'run 2: exit status 0'
 is "... scr_status says that it was lost, and when" tells 'run 2, FINISHED .*nodes node\[0,2-4\]   lost node1 [0-9:]{8}'
 
 is "two runs are logged" same "1 2|1 2" "$(events RUN_START | field run | paste -sd ' ')|$(events RUN_END | field run | paste -sd ' ')"

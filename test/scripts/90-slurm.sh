@@ -68,7 +68,7 @@ if [ "$MPI" != openmpi ]; then
     outside SCR_JOB_ID=cut SCR_FLUSH=1 SCR_WATCHDOG=1 SCR_WATCHDOG_TIMEOUT="$(scaled 20)" "${hydra[@]}" -n 2 "${heat[@]}" -o "$prefix/final"
     until_said 'heat.600 complete'
     slurm cut node0 2>/dev/null
-    is "its node loses power: it goes on, on another, from what was flushed" ends 0 'node node0: ' 'fetched' 'restarted from heat\.[0-9]+00' 'run [2-4]: exit status 0'
+    is "its node loses power: it continues, on another, from what was flushed" ends 0 'node node0: ' 'fetched' 'restarted from heat\.[0-9]+00' 'run [2-4]: exit status 0'
     is "... with the right result" result
     is "... and all checkpoints are right" copied
     exit 0
@@ -117,7 +117,7 @@ computing() {
     known=$EPOCHREALTIME
     within 60 awk '/^restarted/ { r = 1 } r && /^step/ || /^status/ { found = 1 } END { exit !found }' "$log"
     back=$EPOCHREALTIME
-    is "a node loses power: the job goes on, on the spare" ends 0 'node node1: ' 'rebuilt from redundancy' 'restarted from heat\.[0-9]+00' 'run [2-4]: exit status 0'
+    is "a node loses power: the job continues, on the spare" ends 0 'node node1: ' 'rebuilt from redundancy' 'restarted from heat\.[0-9]+00' 'run [2-4]: exit status 0'
     is "... with the right result" result
     is "... and nothing was flushed" not_flushed
     awk -v cut="$cut" -v known="$known" -v back="$back" 'BEGIN {
@@ -139,7 +139,7 @@ batch_script() {
     by_page || echo "not ok Slurm takes the batch script of docs/run.md"
     until_said 'heat.600 complete'
     power_off node1 # the script is on node0
-    is "... a node loses power: the job goes on, on the spare" ends COMPLETED 'node node1: ' 'rebuilt from redundancy' 'restarted from heat\.[0-9]+00'
+    is "... a node loses power: the job continues, on the spare" ends COMPLETED 'node node1: ' 'rebuilt from redundancy' 'restarted from heat\.[0-9]+00'
     is "... with the right result" result
 }
 
@@ -212,7 +212,7 @@ no_spare() {
     is "a new cluster" again
     : >"$log"
     job -- "${srun[@]}" "${heat[@]}" -o "$prefix/final"
-    is "... the next allocation goes on from there" ends 0 'fetched' 'restarted from heat\.[0-9]+00'
+    is "... the next allocation continues from there" ends 0 'fetched' 'restarted from heat\.[0-9]+00'
     is "... with the right result" result
 }
 
@@ -226,7 +226,7 @@ no_other_run() {
     is "... and the newest checkpoint is copied" copied
     : >"$log"
     job -- "${srun[@]}" "${heat[@]}" -o "$prefix/final"
-    is "... the next allocation goes on from there" ends 0 'fetched' 'restarted from heat\.[0-9]+00'
+    is "... the next allocation continues from there" ends 0 'fetched' 'restarted from heat\.[0-9]+00'
     is "... with the right result" result
 }
 

@@ -23,7 +23,7 @@ migrated() { # TEXT: scr_migrate has succeeded and printed this
 }
 
 # Under load, Slurm's PMIx gives up a message, and the ranks wait for it in MPI_Init until the
-# watchdog ends the run. That is a failure in the middle of a migration, which is cancelled; the job goes on.
+# watchdog ends the run. That is a failure in the middle of a migration, which is cancelled; the job continues.
 migrated_or_hung() {
     migrated "$1" || { said 'pmixp_p2p_send: .* exceeded the retry limit' && grep -q 'has ended before SCR_Init' "$WORK/migrate"; }
 }
@@ -66,7 +66,7 @@ moved=$?
 is "two ranks of two programs, in Fortran, change places" migrated 'rank 0 in SCR_Init, rank 5 in SCR_Init'
 migrate --off node9
 is "a node that is none of the job's" grep -q 'node9 is not a node of the job, whose nodes are node\[0-3\]' "$WORK/migrate"
-is "... and the job goes on" ends 0 'restarted from heat\.' 'run 2: exit status 0'
+is "... and the job continues" ends 0 'restarted from heat\.' 'run 2: exit status 0'
 is "... with the right result" result
 migrate --off node0
 is "after the end of the job" grep -q 'no job that uses goscr runs' "$WORK/migrate"

@@ -123,7 +123,7 @@ except SystemExit:
     good = True
 except scr.Error:
     good = False
-expect("what is no ordinary exception goes on", good)
+expect("what is no ordinary exception continues", good)
 expect("a name that is too long", fails(scr.start_output, "x" * scr.MAX_FILENAME))
 expect("start twice", not fails(scr.start_output, "py/2") and fails(scr.start_output, "py/2"))
 write(scr.route_file(f"py/2/{rank}".encode()))

@@ -765,7 +765,7 @@ static void forked(void)
         _exit(SCR_Start_output("a", SCR_FLAG_CHECKPOINT) == SCR_SUCCESS || SCR_Finalize() == SCR_SUCCESS ? 2 : 3);
     }
     check("the child gets an error", waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 3);
-    check("its parent goes on", checkpoint());
+    check("its parent continues", checkpoint());
     check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
 }
 
@@ -954,7 +954,7 @@ static void no_memory_later(void)
     none.rlim_cur = ((rlim_t)status_kb("VmData:") << 10) + (2 << 20); /* the MPI may need some: its own failures are not ours */
     check("the limit", setrlimit(RLIMIT_DATA, &none) == 0 && mmap(NULL, 4 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED);
     many_files("more", 2000); /* an error or not */
-    check("the program goes on", setrlimit(RLIMIT_DATA, &found) == 0);
+    check("the program continues", setrlimit(RLIMIT_DATA, &found) == 0);
     goes_on();
     check("SCR_Finalize", SCR_Finalize() == SCR_SUCCESS);
 }

@@ -43,7 +43,7 @@ func TestStopped(t *testing.T) {
 	}
 	list[0].Ranks[1] = process{12345} // another process has the number now
 	if n, err := list[0].Continue(dir); n != 2 || err != nil {
-		t.Errorf("%d go on, %v", n, err)
+		t.Errorf("%d continue, %v", n, err)
 	}
 	for _, pid := range pids {
 		if p, err := processes.Read(pid); err != nil || p.State == 'T' {
@@ -85,7 +85,7 @@ func TestStopped_Gate(t *testing.T) {
 	must(t, err)
 	list[0].Boot = "another"
 	if n, err := list[0].Continue(dir); n != 2 || err != nil || !list[0].Here() || !gone() {
-		t.Errorf("%d go on, %v", n, err)
+		t.Errorf("%d continue, %v", n, err)
 	}
 	must(t, LeaveGate(dir, "a", pid)) // as it leaves after that
 	if !gone() {

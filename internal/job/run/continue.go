@@ -24,7 +24,7 @@ func (j *Job) Continue(ctx context.Context) error {
 			continue
 		}
 		n, e := s.Continue(j.Prefix)
-		j.Detail("%d ranks on %s go on", n, s.Node)
+		j.Detail("%d ranks on %s continue", n, s.Node)
 		err = errors.Join(err, e)
 	}
 	if len(far) == 0 {
@@ -50,7 +50,7 @@ func (l *Loop) continueIfAsked(ctx context.Context, r *running) (stopped bool) {
 		return true
 	}
 	r.continued = asked
-	l.Tell("scr_checkpoint --continue: the ranks go on")
+	l.Tell("scr_checkpoint --continue: the ranks continue")
 	if err := l.Continue(ctx); err != nil {
 		l.Tell("%v", err)
 	}

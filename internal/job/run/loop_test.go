@@ -773,7 +773,7 @@ func TestLoop_SuspectNode(t *testing.T) {
 func TestLoop_Recovery(t *testing.T) {
 	l := newLab(t, "checkpoint 1; lose n2; exit 137", "finalize")
 	t.Setenv("SCR_RECOVERY", "same")
-	l.run(t, 137, "recovery: SAME passes on: down: n2", "the job is over: the job cannot go on: SAME: down: n2", "dataset 1 (ckpt.1): in the prefix directory")
+	l.run(t, 137, "recovery: SAME passes on: down: n2", "the job is over: the job cannot continue: SAME: down: n2", "dataset 1 (ckpt.1): in the prefix directory")
 	l = newLab(t, "checkpoint 1; exit 137", "finalize")
 	t.Setenv("SCR_RECOVERY", "STOP")
 	l.run(t, 137, "the job is over: SCR_RECOVERY says to stop", "dataset 1 (ckpt.1): in the prefix directory")
@@ -789,7 +789,7 @@ func TestLoop_FewerNodes(t *testing.T) {
 	must(t, err)
 	loop := &Loop{Job: l.job(t), Argv: []string{"mpirun", "-n", "8", "--", self, "program", "-n", "8"}, Stdout: l.printed, Stderr: l.printed, Poll: l.every}
 	l.runLoop(t, loop, 0, "recovery: SPARE passes on: 2 nodes are left, and 4 are needed (as many as the last run used)",
-		"recovery: FEWER: go on with 2 nodes instead of 4: n[1,4]", "dataset 1 (ckpt.1): in the prefix directory",
+		"recovery: FEWER: continue with 2 nodes instead of 4: n[1,4]", "dataset 1 (ckpt.1): in the prefix directory",
 		"-n 8 -- "+self, "-n 4 -- "+self+" program -n 8")
 	if l.hosts() != "n1 n2 n3 n4, n1 n4, n1 n4" {
 		t.Errorf("ran on %s", l.hosts())

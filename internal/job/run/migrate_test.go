@@ -214,7 +214,7 @@ func TestLoop_MigrationFails(t *testing.T) {
 		"the new node is lost": {[]string{sixRanks + "lose n4; asked 1; hang", sixRanks + "finalize"}, off, "", "",
 			"n4: ssh does not reach it", "n1 n2 n3"},
 		"the new node is lost, and no file was to be copied": {[]string{sixRanks + "lose n4; asked 1; hang", sixRanks + "finalize"},
-			recovery.Wish{Ranks: []int{1}}, "", "", "the job goes on in another way", "n1 n2 n3"},
+			recovery.Wish{Ranks: []int{1}}, "", "", "the job continues in another way", "n1 n2 n3"},
 		"the next run does not start": {[]string{sixRanks + "asked 1; hang", "exit 1", sixRanks + "finalize"}, off, "", "",
 			"the run on the new nodes has ended before SCR_Init", "n1 n1 n4 n4 n3 n3"},
 		// It ends by itself, whether it is told to end before or after it has called SCR_Finalize.

@@ -32,7 +32,7 @@ func (l *Loop) recover(ctx context.Context) *stop {
 	l.Tell("recovery: %s: %s", plan.Rung, plan.Did)
 	l.meter(eventlog.Record{Type: eventlog.Recovery, Note: plan.Rung})
 	if plan.Rung != "MIGRATE" {
-		l.cancelMigration("the job goes on in another way")
+		l.cancelMigration("the job continues in another way")
 	}
 	l.next.hosts = plan.Hosts
 	if plan.Fewer {

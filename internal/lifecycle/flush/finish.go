@@ -51,7 +51,7 @@ func (f *Flusher) Finish(written int) error {
 func (f *Flusher) waitOrLeave() {
 	for _, b := range slices.Clone(f.running) {
 		if f.outlives(b.cached) && mpi.Agree(f.World, b.begin()) == nil {
-			f.Log.Info("dataset %d (%s): %s goes on copying it; scr_postrun or scr_index --build %d make it complete then",
+			f.Log.Info("dataset %d (%s): %s still copies it; scr_postrun or scr_index --build %d make it complete then",
 				b.cached.ID(), b.cached.Name(), mover.Command, b.cached.ID())
 			continue
 		}

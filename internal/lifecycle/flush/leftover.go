@@ -104,7 +104,7 @@ func saveForeign(f *Flusher, list []cache.Foreign) {
 }
 
 // deleted is what happens to a dataset that the run does not continue from.
-const deleted = "dataset %s, from which this run does not go on, cannot be flushed: %v; it is deleted once this run has completed a checkpoint, or needs its room"
+const deleted = "dataset %s, from which this run does not continue, cannot be flushed: %v; it is deleted once this run has completed a checkpoint, or needs its room"
 
 // keepAll keeps SCR_PREFIX_SIZE from deleting older checkpoints of a computation that the run does not continue, until end is
 // called.

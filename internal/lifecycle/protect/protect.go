@@ -114,7 +114,7 @@ func (p *Protector) behind(c *cache.Cached) bool {
 	}
 	if room := c.Store().Count; room <= 1 {
 		p.Log.WarnJobOnce("%s=%d: the program waits while a dataset is protected, in spite of SCR_ENCODE_ASYNC=1, since the one before has to leave first; "+
-			"2 lets it go on", p.SizeName(c.Store().Name), room)
+			"2 lets it continue", p.SizeName(c.Store().Name), room)
 		return false
 	}
 	return true
@@ -175,7 +175,7 @@ func (p *Protector) Wait() error {
 	var agreed *mpi.AgreedError
 	if errors.As(err, &agreed) {
 		if agreed.Err != nil { // only the rank with the error
-			p.Log.Warn("dataset %d (%s): it cannot be protected while the program goes on: %v; it is protected while the program waits", c.ID(), c.Name(), agreed.Err)
+			p.Log.Warn("dataset %d (%s): it cannot be protected while the program continues: %v; it is protected while the program waits", c.ID(), c.Name(), agreed.Err)
 		}
 		p.fallBack(c.Desc.Set, agreed)
 		err = p.Cache.Protect(c)

@@ -15,7 +15,7 @@ var revocation = []check{
 	{"all ranks may revoke at once", revokeAll},
 	{"a rank may revoke at any step of a row of splits", revokeSplits},
 	{"a panic revokes", revokePanic},
-	{"a communicator that was not revoked can be freed, and others go on", revokeNot},
+	{"a communicator that was not revoked can be freed, and others continue", revokeNot},
 }
 
 // waits are all ways to wait for rank who, which does not take part.

@@ -292,7 +292,7 @@ func TestPeer_DiesInMessage(t *testing.T) {
 			return nil
 		})
 		for i, err := range errs {
-			opError(t, 2*i, err, "rank 0 cannot go on", "connection to rank 1")
+			opError(t, 2*i, err, "rank 0 cannot continue", "connection to rank 1")
 		}
 		if t.Failed() {
 			t.Fatal(name)
@@ -606,7 +606,7 @@ func TestDeath_AtEveryFrame(t *testing.T) {
 		for at := int64(1); at <= counts[who]; at++ {
 			for i, err := range run(who, at) {
 				if i != who && err != nil {
-					opError(t, i, err, "cannot go on")
+					opError(t, i, err, "cannot continue")
 					failures++
 				}
 			}

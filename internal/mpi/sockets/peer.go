@@ -454,7 +454,7 @@ type lost struct {
 	reason string
 }
 
-func (e *lost) Error() string { return fmt.Sprintf("rank %d cannot go on: %s", e.rank, e.reason) }
+func (e *lost) Error() string { return fmt.Sprintf("rank %d cannot continue: %s", e.rank, e.reason) }
 
 // frame returns the frame that tells others of it.
 func (e *lost) frame() (frame, []byte) {

@@ -30,7 +30,7 @@ func (k *Cache) Rebuild() {
 }
 
 // another informs users how the run continues if a dataset cannot be rebuilt.
-const another = "the run goes on from another checkpoint, of the cache or the prefix directory, if there is one"
+const another = "the run continues from another checkpoint, of the cache or the prefix directory, if there is one"
 
 // errUnfinished says that no rank has recorded a dataset as complete.
 var errUnfinished = errors.New("it was not completed")

@@ -273,7 +273,7 @@ func TestStore_OldJournalIsNotReadAgain(t *testing.T) {
 		again, err := OpenStore(at)
 		must(t, err)
 		if got := again.Files(1, 0); len(got) != 0 {
-			t.Fatalf("the filemap was begun anew and has %v", got)
+			t.Fatalf("the filemap was begun again and has %v", got)
 		}
 	}
 }

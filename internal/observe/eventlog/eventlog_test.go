@@ -209,7 +209,7 @@ func TestLog_NoSyslog(t *testing.T) {
 		t.Error("no error of a command")
 	}
 	if text, err := os.ReadFile(TextFile(dir)); err != nil || strings.Count(string(text), "\n") != 2 {
-		t.Errorf("the other log does not go on: %s, %v", text, err)
+		t.Errorf("the other log does not continue: %s, %v", text, err)
 	}
 	// Without SCR_LOG_SYSLOG_ENABLE in the settings there is no warning.
 	said.b.Reset()

@@ -144,7 +144,7 @@ func holder(path string) (who, stopped, life string) {
 	}
 	who = fmt.Sprintf("process %d on %s", pid, node)
 	if node == self && isStopped(pid) {
-		stopped = fmt.Sprintf(", which is stopped (kill -CONT %d lets it go on),", pid)
+		stopped = fmt.Sprintf(", which is stopped (kill -CONT %d lets it continue),", pid)
 	}
 	return who, stopped, life
 }

@@ -269,7 +269,7 @@ func TestWait_SignsOfLife(t *testing.T) {
 	for err == nil {
 		err = w.Pause()
 	}
-	if want := fmt.Sprintf("%v, which is stopped (kill -CONT %d lets it go on), to end", o, o.Process.Pid); !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), want) {
+	if want := fmt.Sprintf("%v, which is stopped (kill -CONT %d lets it continue), to end", o, o.Process.Pid); !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q (said %q)", err, want, *lines)
 	}
 }

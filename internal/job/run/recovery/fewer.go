@@ -21,6 +21,6 @@ func fewer(s Situation, _ []Pass) (*Plan, string) {
 	}
 	nodes := append(hostlist.Intersection(s.Last, up), hostlist.Minus(up, s.Last)...)
 	nodes = nodes[:min(len(nodes), max(s.Needed, 1))]
-	return &Plan{Did: fmt.Sprintf("go on with %s instead of %d: %s", report.Count(len(nodes), "node"), s.Needed, hostlist.Compress(nodes)),
+	return &Plan{Did: fmt.Sprintf("continue with %s instead of %d: %s", report.Count(len(nodes), "node"), s.Needed, hostlist.Compress(nodes)),
 		Nodes: nodes, Fewer: len(nodes) < s.Needed}, ""
 }

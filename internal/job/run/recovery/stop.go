@@ -11,5 +11,5 @@ func stop(_ Situation, passed []Pass) (*Plan, string) {
 	for _, p := range passed {
 		list = append(list, p.Rung+": "+p.Why)
 	}
-	return &Plan{Did: "the job cannot go on: " + strings.Join(list, "; ")}, ""
+	return &Plan{Did: "the job cannot continue: " + strings.Join(list, "; ")}, ""
 }
