@@ -1,5 +1,5 @@
 // Package promised compares what others see of goscr (functions, options, parameters, keys
-// of JSON) with the lists in testdata/promised. docs/upgrade.md promises that no line leaves these lists
+// of JSON) with the lists in test/promised/testdata. docs/upgrade.md promises that no line leaves these lists
 // in version 1, so that programs and scripts keep working.
 package promised
 
@@ -11,25 +11,25 @@ import (
 	"testing"
 )
 
-// Compare fails the test unless lines are those of testdata/promised/name, in any order. A line
+// Compare fails the test unless lines are those of test/promised/testdata/name, in any order. A line
 // that is missing breaks the promise; one that is new has to be added to the list, which
 // GOSCR_PROMISE=1 in the environment does.
 func Compare(t *testing.T, name string, lines []string) {
 	t.Helper()
-	path := filepath.Join(root(t), "testdata/promised", name)
+	path := filepath.Join(root(t), "test/promised/testdata", name)
 	text, err := os.ReadFile(path)
 	if err != nil && os.Getenv("GOSCR_PROMISE") != "1" {
 		t.Fatal(err)
 	}
 	gone, added := Differences(strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' }), lines)
 	for _, line := range gone {
-		t.Errorf("promised until version 2 (testdata/promised/%s), and gone: %s", name, line)
+		t.Errorf("promised until version 2 (test/promised/testdata/%s), and gone: %s", name, line)
 	}
 	if len(added) == 0 {
 		return
 	}
 	if os.Getenv("GOSCR_PROMISE") != "1" {
-		t.Errorf("GOSCR_PROMISE=1 go test adds to testdata/promised/%s, and so promises until version 2:\n%s", name, strings.Join(added, "\n"))
+		t.Errorf("GOSCR_PROMISE=1 go test adds to test/promised/testdata/%s, and so promises until version 2:\n%s", name, strings.Join(added, "\n"))
 		return
 	}
 	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(added, strings.Split(strings.TrimSpace(string(text)), "\n")))))
