@@ -10,13 +10,12 @@ import (
 	"github.com/goscr/goscr/internal/observe/eventlog"
 )
 
-const (
-	// grace is how long Serve continues after it has received the last record. Records that
-	// are not written by then are lost.
-	grace = 10 * time.Second
-	// most is how many records can wait for the database before the oldest are dropped.
-	most = 10000
-)
+// most is how many records can wait for the database before the oldest are dropped.
+const most = 10000
+
+// grace is how long Serve continues after it has received the last record. Records that
+// are not written by then are lost. Tests can change it.
+var grace = 10 * time.Second
 
 // pause is the time between attempts to reach a database that does not answer.
 var pause = 5 * time.Second
