@@ -29,21 +29,23 @@ var defaults31 = map[string]string{
 // unlimited are parameters without a default in SCR, of which ours says the same in a number.
 var unlimited = map[string]string{"SCR_RETRIES": "-1", "SCR_MIN_NODES": "0", "SCR_WATCHDOG_TIMEOUT": "0", "SCR_WATCHDOG_TIMEOUT_PFS": "0", "SCR_END_TIME": "0"}
 
+const differencesPage = "../../docs/differences.md"
+
 var (
 	inCode = regexp.MustCompile("`([^`]+)`")
 	placed = regexp.MustCompile("^(environment|user|system): (.*)$")
 )
 
-// table returns the cells of the table below a heading of docs/differences.md.
-func table(t *testing.T, heading string) (rows [][]string) {
+// table returns the cells of the table below a heading of a page.
+func table(t *testing.T, file, heading string) (rows [][]string) {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/differences.md")
+	page, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, found := strings.Cut(string(page), "\n## "+heading+"\n")
+	_, rest, found := strings.Cut("\n"+string(page), "\n"+heading+"\n")
 	if !found {
-		t.Fatalf("docs/differences.md has no heading %s", heading)
+		t.Fatalf("%s has no heading %s", file, heading)
 	}
 	rest, _, _ = strings.Cut(rest, "\n## ")
 	for line := range strings.SplitSeq(rest, "\n") {
@@ -57,7 +59,7 @@ func table(t *testing.T, heading string) (rows [][]string) {
 		rows = append(rows, cells)
 	}
 	if len(rows) < 2 {
-		t.Fatalf("docs/differences.md has no table below %s", heading)
+		t.Fatalf("%s has no table below %s", file, heading)
 	}
 	return rows[1:]
 }
@@ -72,7 +74,7 @@ func codes(cell string) (list []string) {
 // Each parameter of SCR is one of ours, with its default or a row that tells both.
 func TestDifferences_Defaults(t *testing.T) {
 	told := map[string][]string{}
-	for _, cells := range table(t, "Defaults") {
+	for _, cells := range table(t, differencesPage, "## Defaults") {
 		for _, name := range codes(cells[0]) {
 			told[name] = cells
 		}
@@ -106,10 +108,23 @@ func TestDifferences_Defaults(t *testing.T) {
 	}
 }
 
+// docs/differences.md has the rows in which goscr differs or that have a remark, and no others.
+func TestDifferences_SettingsAreTold(t *testing.T) {
+	var want [][]string
+	for _, cells := range table(t, "testdata/scr31.md", "# Settings as SCR 3.1 understands them") {
+		if len(cells) == 6 && cells[3]+cells[5] != "" {
+			want = append(want, cells)
+		}
+	}
+	if got := table(t, differencesPage, "## Settings"); !slices.EqualFunc(got, want, slices.Equal) || len(want) == 0 {
+		t.Errorf("docs/differences.md has %q\nand testdata/scr31.md %q", got, want)
+	}
+}
+
 // Each row of the table of settings is true: the calls answer what it says, before SCR_Init
 // and after it.
 func TestDifferences_Settings(t *testing.T) {
-	rows := table(t, "Settings")
+	rows := table(t, "testdata/scr31.md", "# Settings as SCR 3.1 understands them")
 	for _, cells := range rows {
 		if len(cells) != 6 {
 			t.Fatalf("%d cells: %q", len(cells), cells)
