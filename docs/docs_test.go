@@ -587,3 +587,47 @@ func TestReliability_TestsExist(t *testing.T) {
 		}
 	}
 }
+
+// Defaults that pages name in tables of parameters, and in sentences, are those of the library. A cell of several words explains what
+// none of them is.
+func TestDefaults(t *testing.T) {
+	defaults := map[string]string{}
+	for _, p := range config.Parameters {
+		defaults[p.Name] = p.Default
+	}
+	compared := 0
+	_, table, _ := strings.Cut(read(t, "docs/use.md"), "\n| parameter | default | what it does |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	for _, line := range strings.Split(table, "\n")[1:] {
+		cells := cellsOf(line)
+		value := strings.Trim(cells[1], "`")
+		if strings.Contains(value, " ") {
+			continue
+		}
+		for _, name := range quoted(cells[0]) {
+			if compared++; value != defaults[name] {
+				t.Errorf("use.md says that the default of %s is %s, and it is %q", name, value, defaults[name])
+			}
+		}
+	}
+	if compared < 15 {
+		t.Errorf("%d defaults were compared", compared)
+	}
+	ordinals := map[string]string{"10": "10th", "8": "8th", "5": "5th"}
+	words := map[string]string{"10": "tenth", "8": "eighth", "5": "fifth"}
+	numbers := map[string]string{"1": "one", "2": "two", "3": "three", "4": "four", "8": "eight"}
+	every := defaults["SCR_FLUSH"]
+	for page, sentences := range map[string][]string{
+		"docs/use.md":     {"XOR over sets of " + defaults["SCR_SET_SIZE"] + " nodes", "every " + ordinals[every] + " checkpoint", "the " + numbers[defaults["SCR_CACHE_SIZE"]] + " newest checkpoints"},
+		"docs/cluster.md": {numbers[defaults["SCR_CACHE_SIZE"]] + " datasets, XOR in sets of " + numbers[defaults["SCR_SET_SIZE"]]},
+		"docs/choose.md":  {"The default is every " + words[every] + " checkpoint"},
+		"docs/start.md":   {"every " + words[every] + ", and the last one"},
+		"docs/trouble.md": {"Every " + words[every] + " checkpoint"},
+	} {
+		for _, sentence := range sentences {
+			if !strings.Contains(strings.ReplaceAll(read(t, page), "\n", " "), sentence) {
+				t.Errorf("%s does not say %q, which is the default now", page, sentence)
+			}
+		}
+	}
+}
