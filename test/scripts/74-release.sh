@@ -11,16 +11,16 @@ git -C "$ROOT" rev-parse --verify -q HEAD >/dev/null || { echo "ok skipped: thes
 parts="wheel site"
 [ "${TEST_SIZE:-}" != all ] || parts="packages wheel site modules"
 
-# release NAME PATH VARIABLE...: a release of a clone at that path, in $WORK/NAME.
+# release NAME FROM PATH VARIABLE...: a release of a clone of FROM at that path, in $WORK/NAME.
 release() {
-    local name=$1 path=$WORK/$2
-    shift 2
-    git clone -q "$ROOT" "$path" && (cd "$path" && umask "${mask:-022}" && env PARTS="$parts" "$@" scripts/release "$WORK/$name") 2>&1
+    local name=$1 from=$2 path=$WORK/$3
+    shift 3
+    git clone -q "$from" "$path" && (cd "$path" && umask "${mask:-022}" && env PARTS="$parts" "$@" scripts/release "$WORK/$name") 2>&1
 }
 
-is "a release" release first sources TZ=America/New_York LC_ALL=C
+is "a release" release first "$ROOT" sources TZ=America/New_York LC_ALL=C
 mask=077
-is "another, elsewhere, of another time zone, umask and locale" release second a/longer/path/of/goscr TZ=Asia/Tokyo LC_ALL=C.UTF-8 CFLAGS=-O0
+is "another, elsewhere, of another time zone, umask and locale" release second "$WORK/sources" a/longer/path/of/goscr TZ=Asia/Tokyo LC_ALL=C.UTF-8 CFLAGS=-O0
 is "... has the same bytes" diff -r "$WORK/first" "$WORK/second"
 is "SHA256SUMS has all files" bash -c 'cd "$1" && sha256sum --quiet --check SHA256SUMS && [ "$(wc -l <SHA256SUMS)" = "$(ls | grep -vc SHA256SUMS)" ]' - "$WORK/first"
 version=$("$WORK/sources/scripts/version")
