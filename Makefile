@@ -68,8 +68,12 @@ TAGS    ?= mpi
 
 out     := $(abspath $(BUILD))
 libscr  := $(CURDIR)/cmd/libscr
-go_start := -X=runtime.godebugDefault=asyncpreemptoff=1,containermaxprocs=0
+# REPRODUCIBLE=1, of scripts/release: Go's identifier of a build, by which it knows that nothing has to be linked again, would have the paths of linker scripts.
+go_start := -X=runtime.godebugDefault=asyncpreemptoff=1,containermaxprocs=0 $(if $(REPRODUCIBLE),-buildid=)
 warn    := -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra
+
+# Libraries are the same wherever they are built: paths in what debuggers read are those below the sources, as with Go's -trimpath.
+here    := -ffile-prefix-map=$(CURDIR)=goscr
 
 # Recipes that build call version, and no others: those of install run as root.
 # Libraries and commands read etc/scr.conf of the directory in which they are installed. Where
@@ -131,8 +135,8 @@ $(out)/libscr.so: FORCE | check
 $(out)/libscrf.so: bindings/fortran/scrf.c bindings/fortran/scr.f90 bindings/fortran/scrf.h bindings/fortran/text.h \
     bindings/fortran/libscrf.map cmd/libscr/scr.h $(out)/libscr.so | check
 	@mkdir -p $(out)/obj
-	$(MPICC) $(warn) $(CFLAGS) -fPIC -I$(out) -c -o $(out)/obj/scrf.o bindings/fortran/scrf.c
-	$(FC) -std=f2018 -Wall -O2 -g -fPIC -J$(out) -c -o $(out)/obj/scrmod.o bindings/fortran/scr.f90
+	$(MPICC) $(warn) $(here) $(CFLAGS) -fPIC -I$(out) -c -o $(out)/obj/scrf.o bindings/fortran/scrf.c
+	$(FC) -std=f2018 -Wall $(if $(findstring gfortran,$(FC)),$(here)) -O2 -g -fPIC -J$(BUILD) -c -o $(out)/obj/scrmod.o bindings/fortran/scr.f90
 	grep -oE '\bSCR_[A-Z][A-Za-z_]*\(' cmd/libscr/scr.h | tr -d '(' | sort -u | awk '{ print ".globl " $$1 "\n.type " $$1 ", %function\n" $$1 ":" } \
 	    END { print ".long 0\n.section .note.GNU-stack,\"\",%progbits" }' >$(out)/obj/scrnames.s
 	$(MPICC) -c -o $(out)/obj/scrnames.o $(out)/obj/scrnames.s
@@ -142,7 +146,7 @@ $(out)/libscrf.so: bindings/fortran/scrf.c bindings/fortran/scr.f90 bindings/for
 
 # For programs that take part in checkpoints. It is C only: all that it knows is in libscr.so, which is beside it.
 $(out)/libscr_cr.so: $(wildcard cr/lib/*.c cr/lib/*.h cr/lib/*.def) cr/lib/libscr_cr.map bindings/fortran/text.h cmd/libscr/inside.h $(out)/libscr.so | check
-	$(MPICC) $(warn) $(CFLAGS) -fPIC -shared -Icr/lib -Ibindings/fortran -Icmd/libscr -o $@ $(filter %.c,$^) -L$(out) -lscr -ldl -lpthread \
+	$(MPICC) $(warn) $(here) $(CFLAGS) -fPIC -shared -Icr/lib -Ibindings/fortran -Icmd/libscr -o $@ $(filter %.c,$^) -L$(out) -lscr -ldl -lpthread \
 	    -Wl,--no-undefined -Wl,-soname,libscr_cr.so -Wl,-rpath,'$$ORIGIN' -Wl,--version-script=cr/lib/libscr_cr.map
 	@cp cr/lib/scr_cr.h $(out)/
 

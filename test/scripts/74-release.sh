@@ -29,9 +29,10 @@ for file in "goscr-$version.tar.gz" "goscr-$version-site.tar.gz" "*.whl"; do
 done
 if [ "${TEST_SIZE:-}" = all ]; then
     is "it has packages of both kinds" bash -c '[ "$(ls "$1"/*.deb | wc -l)" -ge 4 ] && [ "$(ls "$1"/*.rpm | wc -l)" -ge 4 ]' - "$WORK/first"
-    is "the list of modules has those of go.mod" bash -c '
-        awk "/^\t[a-z].* v/ && !/indirect/ { print \$1 }" "$1/go.mod" | while read -r module; do grep -q "\"$module\"" "$2" || echo "$module is missing"; done |
-            { ! grep . ; }' - "$WORK/sources" "$WORK/first/goscr-$version.cdx.json"
+    is "the list of modules has those that are linked" bash -c '
+        cd "$1" && go list -deps -f "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}" ./cmd/scr ./scr | sort -u >"$3" && [ -s "$3" ] &&
+            while read -r module; do grep -q "\"name\": \"$module\"" "$2" || { echo "$module is missing"; exit 1; }; done <"$3"' - \
+        "$WORK/sources" "$WORK/first/goscr-$version.cdx.json" "$WORK/modules"
 fi
 is "the archive has all modules" bash -c 'tar -tf "$1" | grep -q /vendor/modules.txt' - "$WORK/first/goscr-$version.tar.gz"
 is "a directory that is not empty is refused" bash -c 'cd "$1" && ! scripts/release "$2" 2>"$3" && grep -q "is not empty" "$3"' - "$WORK/sources" "$WORK/first" "$WORK/said"
