@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -101,16 +102,19 @@ func askNodes(c *context, path string, s *jobstatus.Status) error {
 		return err
 	}
 	record, err := snapshot.Read(path, list[i])
-	if err != nil {
+	if errors.Is(err, snapshot.ErrNone) {
 		return nil // nobody knows its nodes, as with SCR_RECORD=0
+	}
+	if err != nil {
+		return err
 	}
 	job, err := c.openJob(path)
 	if err != nil {
 		return err
 	}
-	nodes, err := job.Nodes(c.ctx())
+	nodes, err := job.Nodes(c.ctx()) // none where there is no allocation
 	if err != nil {
-		return nil // here is no allocation
+		return fmt.Errorf("the nodes of the allocation are unknown: %w", err)
 	}
 	var names []string
 	for _, n := range record.Nodes {

@@ -66,7 +66,7 @@ echo scr_check_node: PASS
 	verdict := func(want string, options ...string) {
 		t.Helper()
 		out, said := run(t, 0, append([]string{"scr_status", "-p", c.Prefix()}, options...)...)
-		if !strings.HasPrefix(out, want) {
+		if !strings.HasPrefix(out, want) || said != "" {
 			t.Errorf("%q: %s%s", options, out, said)
 		}
 	}

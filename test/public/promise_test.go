@@ -5,6 +5,7 @@ import (
 	"go/types"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 var (
 	comments = regexp.MustCompile(`(?s)/\*.*?\*/`)
 	spaces   = regexp.MustCompile(`\s+`)
+	enums    = regexp.MustCompile(`^typedef enum \{(.*)\} (\w+)$`)
 )
 
 // header returns the declarations and the macros of a header, a line each.
@@ -34,6 +36,12 @@ func header(t *testing.T, path string) (lines []string) {
 	for declaration := range strings.SplitSeq(rest.String(), ";") {
 		declaration = strings.TrimSpace(spaces.ReplaceAllString(declaration, " "))
 		declaration = strings.TrimSpace(strings.TrimPrefix(declaration, `extern "C" {`))
+		if m := enums.FindStringSubmatch(declaration); m != nil { // which may get more values
+			declaration = "typedef enum " + m[2]
+			for value := range strings.SplitSeq(m[1], ",") {
+				lines = append(lines, declaration+": "+strings.TrimSpace(value))
+			}
+		}
 		if declaration != "" && declaration != "}" {
 			lines = append(lines, declaration)
 		}
@@ -49,22 +57,31 @@ func TestPromise_C(t *testing.T) {
 	promised.Compare(t, "scr_cr.h", header(t, "../../cr/lib/scr_cr.h"))
 }
 
-// The public names of a module for Python: constants, functions, classes and their methods, with their arguments.
+// The public names of a module for Python: constants, functions, classes, and the methods and values that a class has or takes
+// from a private one, with their arguments.
 func TestPromise_Python(t *testing.T) {
 	constant := regexp.MustCompile(`^[A-Z][A-Z_]* = [^ ]+`)
+	classes := regexp.MustCompile(`^class (\w+)(?:\((\w+))?`)
 	for _, module := range []string{"scr.py", "scr_cr.py"} {
 		text, err := os.ReadFile("../../bindings/python/" + module)
 		must(t, err)
 		class, lines := "", []string(nil)
+		members := map[string][]string{} // by class
+		bases := map[string]string{}     // of public classes
 		for line := range strings.Lines(string(text)) {
-			line, method := strings.CutPrefix(strings.TrimRight(line, "\n"), "    def ")
+			line = strings.TrimRight(line, "\n")
+			inner, isMember := strings.CutPrefix(line, "    ")
+			method, isMethod := strings.CutPrefix(inner, "def ")
 			switch {
-			case method && !strings.HasPrefix(line, "_") && class != "" && !strings.HasPrefix(class, "_"):
-				lines = append(lines, class+"."+line)
-			case strings.HasPrefix(line, "class "):
-				class, _, _ = strings.Cut(strings.TrimPrefix(line, "class "), "(")
+			case isMember && class != "" && isMethod && !strings.HasPrefix(method, "_"):
+				members[class] = append(members[class], method)
+			case isMember && class != "":
+				members[class] = append(members[class], constant.FindAllString(inner, -1)...)
+			case classes.MatchString(line):
+				m := classes.FindStringSubmatch(line)
+				class = m[1]
 				if !strings.HasPrefix(class, "_") {
-					lines = append(lines, line)
+					lines, bases[class] = append(lines, line), m[2]
 				}
 			case strings.HasPrefix(line, "def "):
 				class = ""
@@ -75,7 +92,30 @@ func TestPromise_Python(t *testing.T) {
 				lines = append(lines, constant.FindAllString(line, -1)...)
 			}
 		}
+		for class, base := range bases {
+			for _, member := range slices.Concat(members[class], members[base]) {
+				lines = append(lines, class+"."+member)
+			}
+		}
 		promised.Compare(t, module, lines)
+	}
+}
+
+// The constants of scrf.h, and of the modules for Fortran the constants and the subroutines with their arguments.
+func TestPromise_Fortran(t *testing.T) {
+	declared := regexp.MustCompile(`(?i)^(parameter *\(.*|integer.*, parameter.*::.*|subroutine \w+\(.*\))`)
+	for _, file := range []string{"scrf.h", "scr.f90", "scr_cr.f90"} {
+		text, err := os.ReadFile("../../bindings/fortran/" + file)
+		must(t, err)
+		var lines []string
+		for line := range strings.Lines(string(text)) {
+			line, _, _ = strings.Cut(spaces.ReplaceAllString(strings.TrimSpace(line), " "), " !")
+			lines = append(lines, declared.FindAllString(line, -1)...)
+		}
+		if len(lines) < 3 {
+			t.Errorf("%s has %q", file, lines)
+		}
+		promised.Compare(t, file, lines)
 	}
 }
 

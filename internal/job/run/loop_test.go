@@ -264,7 +264,8 @@ func newLab(t *testing.T, plan ...string) *lab {
 		copy) [ ! -e %[1]s/spare.$NODE ] || { echo "scr_copy: $NODE: the job has nothing on this node: x"; exit 1; }
 			[ ! -e %[1]s/nocopy.$NODE ] || { echo "cannot copy"; exit 1; } ;;
 		index) [ ! -e %[1]s/nobuild.$5 ] || { echo "rank 3 is missing"; exit 1; } ;;
-		stacks) [ ! -e %[1]s/nodebugger ] || { echo "neither eu-stack nor gdb"; exit 1; }; echo "#0 in main" ;;
+		stacks) [ ! -e %[1]s/slow.$NODE ] || exec sleep 600
+			[ ! -e %[1]s/nodebugger ] || { echo "neither eu-stack nor gdb"; exit 1; }; echo "#0 in main" ;;
 		handover) [ ! -e %[1]s/nohandover.$NODE ] || { echo "connection refused"; exit 1; }
 			case "$*" in *--receive*) echo "rank 2: 1048576 bytes"; echo "rank 3: 2097152 bytes" ;; esac ;;
 		transfer) case "$*" in
@@ -941,6 +942,25 @@ func TestLoop_Watchdog_NoDebugger(t *testing.T) {
 	script(t, filepath.Join(l.dir, "nodebugger"), "")
 	t.Setenv("SCR_LAUNCH_TIMEOUT", "1")
 	l.run(t, 0, "no SCR_Init within ", "no stacks of the ranks on n[1-4]: neither eu-stack nor gdb", "run 2: exit status 0")
+}
+
+// A node that does not answer does not keep the run from its end for long, and the stacks of the others are kept.
+func TestLoop_Watchdog_NodeIsSilent(t *testing.T) {
+	if sample.Now() == sample.Quick {
+		return // the others need time to answer on a busy machine, so it takes 20 s
+	}
+	defer func(usual time.Duration) { stacksTime = usual }(stacksTime)
+	stacksTime = -stacksAnswer + 20*time.Second
+	l := newLab(t, "hang", "init 3; checkpoint 1; finalize")
+	l.firstOnly = true
+	script(t, filepath.Join(l.dir, "slow.n2"), "")
+	t.Setenv("SCR_LAUNCH_TIMEOUT", "1")
+	l.run(t, 0, "no SCR_Init within ", "stacks.1.*", "run 2: exit status 0")
+	for n, want := range map[string]bool{"n1": true, "n2": false, "n3": true} {
+		if _, err := os.Stat(filepath.Join(l.prefix, ".scr/stacks.1."+n)); (err == nil) != want {
+			t.Errorf("%s: %v", n, err)
+		}
+	}
 }
 
 func TestLoop_NeverStarts(t *testing.T) {

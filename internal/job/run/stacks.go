@@ -20,9 +20,12 @@ import (
 	"github.com/goscr/goscr/internal/prefix"
 )
 
-// stacksTime is how long the debuggers on a node may take together. A busy node needs half
-// a minute for a rank.
-const stacksTime = 2 * time.Minute
+// stacksTime is how long the debuggers on a node may take together; for tests it can be changed. A
+// busy node needs half a minute for a rank.
+var stacksTime = 2 * time.Minute
+
+// stacksAnswer is how much later than that the answers of nodes may come.
+const stacksAnswer = 30 * time.Second
 
 // keepStacks writes the stacks of the ranks on nodes to the files
 // .scr/stacks.<run>.<node> in the prefix directory.
@@ -32,8 +35,11 @@ func (j *Job) keepStacks(ctx context.Context, number int, nodes []string) {
 		j.Tell("%v", err)
 		return
 	}
+	// The run ends then, whatever nodes have done: one that is down may be why it hangs.
+	ctx, cancel := context.WithTimeout(ctx, stacksTime+stacksAnswer)
+	defer cancel()
 	kept, none := 0, map[string][]string{} // none has the nodes of each reason
-	for n, a := range j.OnNodes(ctx, nodes, stacksTime+30*time.Second, j.Tool, "stacks", "--cntldir", control) {
+	for n, a := range j.OnNodes(ctx, nodes, stacksTime+stacksAnswer, j.Tool, "stacks", "--cntldir", control) {
 		if a.failed() {
 			none[a.lastLine()] = append(none[a.lastLine()], n)
 			continue

@@ -2,6 +2,8 @@ FLAG_CHECKPOINT = 1
 FLAG_NONE = 0
 FLAG_OUTPUT = 2
 MAX_FILENAME = 1024
+Output.route(self, name):
+Restart.route(self, name):
 SUCCESS = 0
 class Error(RuntimeError):
 class Output(_Phase):

@@ -34,8 +34,16 @@ int SCR_CR_Restart(char *handle, int seq, MPI_Info info)
 int SCR_CR_self_register_checkpoint_callback(SCR_CR_self_checkpoint_fn fn)
 int SCR_CR_self_register_continue_callback(SCR_CR_self_continue_fn fn)
 int SCR_CR_self_register_restart_callback(SCR_CR_self_restart_fn fn)
-typedef enum { SCR_CR_INC_PRE_CRS_PRE_MPI = 0, SCR_CR_INC_PRE_CRS_POST_MPI = 1, SCR_CR_INC_POST_CRS_PRE_MPI = 2, SCR_CR_INC_POST_CRS_POST_MPI = 3 } SCR_CR_INC_callback_event_t
-typedef enum { SCR_CR_INC_STATE_PREPARE = 0, SCR_CR_INC_STATE_CONTINUE = 1, SCR_CR_INC_STATE_RESTART = 2, SCR_CR_INC_STATE_ERROR = 3 } SCR_CR_INC_callback_state_t
+typedef enum SCR_CR_INC_callback_event_t
+typedef enum SCR_CR_INC_callback_event_t: SCR_CR_INC_POST_CRS_POST_MPI = 3
+typedef enum SCR_CR_INC_callback_event_t: SCR_CR_INC_POST_CRS_PRE_MPI = 2
+typedef enum SCR_CR_INC_callback_event_t: SCR_CR_INC_PRE_CRS_POST_MPI = 1
+typedef enum SCR_CR_INC_callback_event_t: SCR_CR_INC_PRE_CRS_PRE_MPI = 0
+typedef enum SCR_CR_INC_callback_state_t
+typedef enum SCR_CR_INC_callback_state_t: SCR_CR_INC_STATE_CONTINUE = 1
+typedef enum SCR_CR_INC_callback_state_t: SCR_CR_INC_STATE_ERROR = 3
+typedef enum SCR_CR_INC_callback_state_t: SCR_CR_INC_STATE_PREPARE = 0
+typedef enum SCR_CR_INC_callback_state_t: SCR_CR_INC_STATE_RESTART = 2
 typedef int (*SCR_CR_INC_callback_function)(SCR_CR_INC_callback_event_t event, SCR_CR_INC_callback_state_t state)
 typedef int (*SCR_CR_self_checkpoint_fn)(char **restart_cmd)
 typedef int (*SCR_CR_self_continue_fn)(void)

@@ -1,3 +1,11 @@
+Event.POST_CRS_POST_MPI = 3
+Event.POST_CRS_PRE_MPI = 2
+Event.PRE_CRS_POST_MPI = 1
+Event.PRE_CRS_PRE_MPI = 0
+State.CONTINUE = 1
+State.ERROR = 3
+State.PREPARE = 0
+State.RESTART = 2
 class Event(enum.IntEnum):
 class State(enum.IntEnum):
 def checkpoint():

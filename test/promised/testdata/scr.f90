@@ -1,0 +1,31 @@
+integer(c_int), parameter, public :: SCR_FLAG_CHECKPOINT = 1
+integer(c_int), parameter, public :: SCR_FLAG_NONE = 0
+integer(c_int), parameter, public :: SCR_FLAG_OUTPUT = 2
+integer(c_int), parameter, public :: SCR_SUCCESS = 0
+integer, parameter, public :: SCR_MAX_FILENAME = 1024
+subroutine scr_complete_checkpoint(valid, ierror)
+subroutine scr_complete_checkpoint_logical(valid, ierror)
+subroutine scr_complete_output(valid, ierror)
+subroutine scr_complete_output_logical(valid, ierror)
+subroutine scr_complete_restart(valid, ierror)
+subroutine scr_complete_restart_logical(valid, ierror)
+subroutine scr_config(config, val, ierror)
+subroutine scr_current(name, ierror)
+subroutine scr_delete(name, ierror)
+subroutine scr_drop(name, ierror)
+subroutine scr_finalize(ierror)
+subroutine scr_get_error(error, ierror)
+subroutine scr_get_version(version, ierror)
+subroutine scr_have_restart(flag, name, ierror)
+subroutine scr_have_restart_logical(flag, name, ierror)
+subroutine scr_init(ierror)
+subroutine scr_init_comm(comm, ierror)
+subroutine scr_need_checkpoint(flag, ierror)
+subroutine scr_need_checkpoint_logical(flag, ierror)
+subroutine scr_recover(repaired, ierror)
+subroutine scr_route_file(name, file, ierror)
+subroutine scr_should_exit(flag, ierror)
+subroutine scr_should_exit_logical(flag, ierror)
+subroutine scr_start_checkpoint(ierror)
+subroutine scr_start_output(name, flags, ierror)
+subroutine scr_start_restart(name, ierror)

@@ -1,0 +1,5 @@
+parameter (SCR_FLAG_CHECKPOINT = 1)
+parameter (SCR_FLAG_NONE = 0)
+parameter (SCR_FLAG_OUTPUT = 2)
+parameter (SCR_MAX_FILENAME = 1024)
+parameter (SCR_SUCCESS = 0)
